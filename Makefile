@@ -1,0 +1,166 @@
+# sparta: build, test, measure, install. `make help` lists what to type.
+#
+# The house is one list of rooms; a room includes only rooms to its left (checked by `make layers`). The first line is the
+# runtime (libsparta_rt.so), both lines are the library (libsparta.so), and cli/ is the program.
+RT_ROOMS   := base expr tensor file tesa format device jit builtin graph panel call package run
+LIB_ROOMS  := ops import prune implement tune compile zoo measure
+ROOMS      ?= $(RT_ROOMS) $(LIB_ROOMS)
+
+# ---------------------------------------------------------------- variants: make BUILD=asan, each in its own folder
+BUILD      ?= release
+B          ?= build/$(BUILD)
+CFLAGS     ?= -O2 -g
+SANITIZED  := -O1 -fno-omit-frame-pointer
+VARIANT_debug := -O0 -g3
+VARIANT_asan  := $(SANITIZED) -fsanitize=address,undefined -fno-sanitize-recover=all
+VARIANT_tsan  := $(SANITIZED) -fsanitize=thread
+VARIANT_cov   := -O0 --coverage
+VARIANT_fuzz  := $(SANITIZED) -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -Wno-unknown-warning-option
+ifeq ($(filter $(BUILD),release debug asan tsan cov fuzz),)
+$(error BUILD=$(BUILD) is none of release debug asan tsan cov fuzz)
+endif
+ifeq ($(origin CC),default)
+CC := $(if $(filter fuzz,$(BUILD)),clang,gcc)
+endif
+
+VERSION    := $(shell sed -n 's/^\#define SPARTA_VERSION "\(.*\)"/\1/p' include/sparta.h)
+MAJOR      := $(firstword $(subst ., ,$(VERSION)))
+PREFIX     ?= /usr/local
+JOBS       ?= $(shell nproc)
+FUZZ_SECONDS ?= 30
+WARN       := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
+# Instrumented code confuses gcc's flow analysis: there, warnings only warn.
+CALM       := $(if $(findstring -fsanitize,$(CFLAGS) $(VARIANT_$(BUILD))),-Wno-error)
+ALL_CFLAGS := -std=gnu11 -D_GNU_SOURCE -Iinclude -Isrc -fPIC -fvisibility=hidden -MMD -MP $(WARN) $(CFLAGS) $(VARIANT_$(BUILD)) $(CALM)
+LIBS       := -ldl -lpthread -lm
+Q          := $(if $(V),,@)# make V=1 shows the commands
+
+# ---------------------------------------------------------------- what there is
+SRC      := $(foreach r,$(ROOMS),$(wildcard src/$(r)/*.c))
+OBJ      := $(SRC:%.c=$(B)/%.o)
+RT_OBJ   := $(filter $(foreach r,$(RT_ROOMS),$(B)/src/$(r)/%),$(OBJ))
+CLI      := $(wildcard cli/*.c)
+CLI_OBJ  := $(CLI:%.c=$(B)/%.o)
+CLI_UNIT := $(wildcard tests/unit/cli_*test.c)
+ifeq ($(origin ROOMS),file)
+UNIT     := $(filter-out $(CLI_UNIT),$(wildcard tests/unit/*_test.c))
+else
+UNIT     := $(foreach r,$(ROOMS),$(wildcard tests/unit/$(r)_*test.c))
+endif
+FUZZ     := $(wildcard tests/fuzz/*.c)
+RUNNERS  := $(wildcard tests/node/*_runner.c)
+TEXT     := $(wildcard include/*.h src/*/*.[ch] cli/*.[ch] tests/*/*.[ch] examples/*.c) # what clang-format looks after
+
+all: $(B)/libsparta.a $(B)/libsparta.so $(B)/libsparta_rt.so $(if $(CLI),$(B)/sparta) ## build the libraries and the program (BUILD=debug|asan|tsan|cov)
+
+# ---------------------------------------------------------------- compile and link
+# Stamps change only when their text does: other flags compile everything again, another list of files archives again.
+$(B)/flags: FORCE
+	@mkdir -p $(B); echo '$(CC) $(ALL_CFLAGS)' | cmp -s - $@ || echo '$(CC) $(ALL_CFLAGS)' > $@
+$(B)/files: FORCE
+	@mkdir -p $(B); echo '$(OBJ)' | cmp -s - $@ || echo '$(OBJ)' > $@
+
+$(B)/%.o: %.c $(B)/flags
+	@mkdir -p $(@D)
+	@echo "CC   $<"
+	$(Q)$(CC) $(ALL_CFLAGS) $(KERNEL_CFLAGS) -c $< -o $@
+
+# The portable kernels get -O3. Their texts are also embedded for the run-time compiler by .incbin, which -MMD does not see.
+$(B)/src/panel/%.o: KERNEL_CFLAGS := $(if $(filter release,$(BUILD)),$(if $(filter -O2,$(CFLAGS)),-O3))
+$(filter $(B)/src/panel/%,$(OBJ)): $(wildcard src/panel/*.h src/panel/*.def)
+
+$(B)/libsparta.a: $(OBJ) $(B)/files
+	@echo "AR   $@"
+	@rm -f $@ && ar rcs $@ $(OBJ)
+
+# $(call link_shared,objects,libraries): NAME.so.VERSION with the soname NAME.so.MAJOR, and the two links to it.
+link_shared = @echo "LINK $@"; $(if $(V),set -x;) $(CC) $(ALL_CFLAGS) -shared -Wl,-z,defs -Wl,-soname,$(@F).$(MAJOR) $(1) $(2) $(LIBS) -o $@.$(VERSION) \
+	&& ln -sf $(@F).$(VERSION) $@.$(MAJOR) && ln -sf $(@F).$(VERSION) $@
+$(B)/libsparta.so: $(OBJ) $(B)/files
+	$(call link_shared,$(OBJ),-lsqlite3)
+$(B)/libsparta_rt.so: $(RT_OBJ) $(B)/files
+	$(call link_shared,$(RT_OBJ))
+$(B)/sparta: $(CLI_OBJ) $(B)/libsparta.a
+	@echo "LINK $@"
+	$(Q)$(CC) $(ALL_CFLAGS) $(CLI_OBJ) $(B)/libsparta.a -lsqlite3 $(LIBS) -o $@
+
+-include $(OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(wildcard $(B)/tests/*/*.d)
+
+# ---------------------------------------------------------------- test programs
+$(B)/tests/%: tests/%.c $(B)/libsparta.a
+	@mkdir -p $(@D)
+	@echo "TEST $@"
+	$(Q)$(CC) $(ALL_CFLAGS) -Itests $< $(TEST_OBJ) $(B)/libsparta.a $(TEST_LIBS) -lsqlite3 $(LIBS) -o $@
+$(B)/tests/unit/%: TEST_LIBS := -lcmocka
+$(CLI_UNIT:%.c=$(B)/%): TEST_OBJ := $(filter-out %/main.o,$(CLI_OBJ))
+$(CLI_UNIT:%.c=$(B)/%): $(CLI_OBJ)
+$(B)/tests/fuzz/%: TEST_LIBS := -fsanitize=fuzzer
+
+unit: $(UNIT:%.c=$(B)/%) ## unit tests of ROOMS="base expr ..." (default: all), stopping at the first that fails
+	@for t in $^; do echo "== $$t"; $$t || exit 1; done
+units: $(UNIT:%.c=$(B)/%) $(if $(CLI),$(CLI_UNIT:%.c=$(B)/%))
+programs: units $(RUNNERS:%.c=$(B)/%)
+fuzzers: $(FUZZ:%.c=$(B)/%)
+
+# ---------------------------------------------------------------- the jobs people type
+help: ## this list
+	@awk -F' *## *' '/^[a-z_.-]+:.*##/ { split($$1, t, ":"); printf "  make %-22s %s\n", t[1], $$2 }' $(MAKEFILE_LIST)
+setup: ## install what is missing for building and testing (Debian packages; root or sudo)
+	@tools/setup test
+demo: ## set up, build, and walk through everything with a small BERT
+	@tools/setup build
+	@$(MAKE) --no-print-directory -s -j$(JOBS) all
+	@tools/demo $(B)/sparta
+check: ## the quick loop: build, unit tests, layers, exports, format
+	+@MAKE='$(MAKE)' JOBS=$(JOBS) tools/stages check | tools/run-tests build/logs/check
+test: ## everything: check, sanitizers, ONNX node tests, program, Python comparisons, fuzzers, examples, install
+	+@MAKE='$(MAKE)' JOBS=$(JOBS) FUZZ_SECONDS=$(FUZZ_SECONDS) tools/stages test | tools/run-tests build/logs/test
+
+bench: all ## time the zoo's models against their own dense baseline
+	@tools/bench models $(B)/sparta
+bench-kernels: all ## time single products over patterns and sparsities
+	@tools/bench kernels $(B)/sparta
+bench-peers: all ## time against onnxruntime and torch; writes docs/benchmarks/ (PEERS_ARGS="...")
+	@tools/venv .venv-peers tools/requirements-peers.txt
+	.venv-peers/bin/python tools/bench_peers.py --sparta $(B)/sparta $(PEERS_ARGS)
+
+# ---------------------------------------------------------------- checks
+layers: ## every room includes only rooms to its left
+	@tools/layers $(RT_ROOMS) $(LIB_ROOMS)
+exports: $(B)/libsparta.so $(B)/libsparta_rt.so ## the libraries export what include/sparta.h declares and need what they should
+	@tools/exports include/sparta.h $(B)/libsparta.so $(B)/libsparta_rt.so $(filter-out $(RT_OBJ),$(OBJ))
+CLANG_FORMAT ?= $(firstword $(shell command -v clang-format-14 clang-format))
+format: ## format every C file with clang-format 14
+	@$(if $(CLANG_FORMAT),$(CLANG_FORMAT) -i $(TEXT),echo "format: clang-format is not installed (make setup)")
+format-check: ## say which lines clang-format would change
+	@$(if $(CLANG_FORMAT),$(CLANG_FORMAT) --dry-run -Werror $(TEXT),echo "format-check: skipped, clang-format is not installed (make setup)")
+coverage: ## line coverage of the unit tests, by room
+	@$(MAKE) BUILD=cov B=build/cov -j$(JOBS) units > /dev/null && tools/coverage build/cov
+compile_commands.json: FORCE ## for clangd and editors
+	@for f in $(SRC) $(CLI) $(UNIT); do printf '{"directory":"$(CURDIR)","file":"%s","command":"$(CC) $(ALL_CFLAGS) -Itests -c %s"},\n' $$f $$f; done \
+	| sed '1s/^/[/; $$s/,$$/]/' > $@
+
+# ---------------------------------------------------------------- examples and install
+# Examples are built as a user builds them: the public header and a shared library, nothing else.
+example = @echo "LINK $@"; mkdir -p $(@D); $(CC) -std=c11 -Wall -Wextra -Werror $(CFLAGS) $(VARIANT_$(BUILD)) -Iinclude $< -L$(B) $(1) -Wl,-rpath,'$$ORIGIN/..' -o $@
+$(B)/examples/%: examples/%.c $(B)/libsparta.so
+	$(call example,-lsparta)
+$(B)/examples/run_package_rt: examples/run_package.c $(B)/libsparta_rt.so
+	$(call example,-lsparta_rt)
+examples: all $(B)/examples/compile_and_run $(B)/examples/run_package $(B)/examples/run_package_rt ## build and run the examples
+	@tools/try-examples $(B)/sparta $(B)/examples
+
+install: all ## install into $(DESTDIR)$(PREFIX): program, libraries, header, sparta.pc, man page
+	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin include lib/pkgconfig share/man/man1)
+	install -m 755 $(B)/sparta $(DESTDIR)$(PREFIX)/bin/
+	install -m 644 include/sparta.h $(DESTDIR)$(PREFIX)/include/
+	install -m 644 $(B)/libsparta.a $(DESTDIR)$(PREFIX)/lib/
+	cp -P $(B)/libsparta.so* $(B)/libsparta_rt.so* $(DESTDIR)$(PREFIX)/lib/
+	for n in sparta sparta_rt; do sed -e 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' tools/$$n.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/$$n.pc; done
+	$(B)/sparta --man > $(DESTDIR)$(PREFIX)/share/man/man1/sparta.1
+clean: ## remove build/
+	rm -rf build compile_commands.json
+
+FORCE:
+.SECONDARY:
+.PHONY: all unit units programs fuzzers help setup demo check test bench bench-kernels bench-peers layers exports format format-check coverage examples install clean FORCE

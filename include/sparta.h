@@ -1,0 +1,142 @@
+/* sparta: a model and what is sparse about it in; the same answer, faster, out.
+ *
+ *     sparta_ctx *cx = sparta_ctx_create(NULL);
+ *     sparta_package *p;
+ *     sparta_session *s;
+ *     if (sparta_compile(cx, "bert.onnx", "bert.sparta", NULL) || sparta_package_open(cx, "bert.sparta", &p) ||
+ *         sparta_session_create(cx, p, NULL, &s))
+ *         puts(sparta_message(cx));
+ *     sparta_session_run(cx, s, inputs, 3, outputs, 1);
+ *
+ * Every function that can fail returns a status; sparta_message(cx) says what, where and what to do. Handles are freed by
+ * their own *_free or *_close, which accept NULL. A context serves one thread at a time; an opened package may be shared by
+ * threads, each with its own context and sessions. Option structs start with their size, so that they can grow:
+ * set it with SPARTA_OPTIONS or pass NULL for the defaults.
+ */
+#ifndef SPARTA_H
+#define SPARTA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SPARTA_VERSION "0.1.0"
+#if defined(__GNUC__)
+#define SPARTA_API __attribute__((visibility("default")))
+#else
+#define SPARTA_API
+#endif
+#define SPARTA_OPTIONS(type) ((type){.size = sizeof(type)})
+
+typedef enum sparta_status {
+    SPARTA_OK = 0,
+    SPARTA_E_IO,          /* a file could not be read or written */
+    SPARTA_E_FORMAT,      /* a file is not what it should be */
+    SPARTA_E_SHAPE,       /* shapes do not fit */
+    SPARTA_E_DTYPE,       /* types do not fit */
+    SPARTA_E_RANGE,       /* an index is out of range */
+    SPARTA_E_COMPILER,    /* the C compiler failed */
+    SPARTA_E_USAGE,       /* wrong use: a flag, an input name, a text */
+    SPARTA_E_DIFFER,      /* answers differ */
+    SPARTA_E_UNSUPPORTED, /* not supported */
+    SPARTA_E_MEMORY,      /* out of memory or of its budget */
+    SPARTA_E_LIMIT,       /* past a limit */
+    SPARTA_E_CANCELLED,   /* cancelled */
+    SPARTA_E_INTERNAL,    /* a bug in sparta */
+} sparta_status;
+
+/* ------------------------------------------------------------------ context */
+typedef struct sparta_ctx sparta_ctx;
+
+typedef struct sparta_ctx_options {
+    size_t size;
+    size_t max_memory; /* bytes; 0: the smaller of 8 GiB and half of the machine's memory */
+    int strict;        /* no shortcut that differs on non-finite values */
+    /* Threads of the host: called instead of our own pool. It must call fn(arg, i) for each i in [0, n). */
+    void (*parallel_for)(void *host, int n, void (*fn)(void *arg, int i), void *arg);
+    void *host;
+    const char *cache_dir; /* compiled kernels and tuning records; NULL: $XDG_CACHE_HOME/sparta or ~/.cache/sparta; "": none */
+    const char *compiler;  /* absolute path of the C compiler; NULL: cc as found in /usr/bin or /usr/local/bin; "": none */
+} sparta_ctx_options;
+
+SPARTA_API sparta_ctx *sparta_ctx_create(const sparta_ctx_options *options); /* NULL: no memory */
+SPARTA_API void sparta_ctx_free(sparta_ctx *cx);
+SPARTA_API const char *sparta_message(const sparta_ctx *cx); /* of the last failure; "" when there was none */
+SPARTA_API const char *sparta_status_name(sparta_status status);
+SPARTA_API void sparta_ctx_cancel(sparta_ctx *cx); /* from any thread or a signal handler: long work stops with E_CANCELLED */
+SPARTA_API const char *sparta_version(void);
+
+/* ------------------------------------------------------------------ tensors */
+typedef enum sparta_dtype {
+    SPARTA_F32, SPARTA_F16, SPARTA_BF16, SPARTA_F64,
+    SPARTA_I8, SPARTA_U8, SPARTA_I16, SPARTA_U16, SPARTA_I32, SPARTA_U32, SPARTA_I64, SPARTA_U64, SPARTA_BOOL,
+} sparta_dtype;
+
+#define SPARTA_RANK 8 /* the most dimensions a tensor may have */
+
+/* A strided view; strides count elements. The memory belongs to somebody else. */
+typedef struct sparta_tensor {
+    sparta_dtype dtype;
+    int rank;
+    int64_t dim[SPARTA_RANK];
+    int64_t stride[SPARTA_RANK];
+    void *data;
+} sparta_tensor;
+
+/* A row-major view of `data`. */
+SPARTA_API sparta_tensor sparta_tensor_view(sparta_dtype dtype, int rank, const int64_t *dim, void *data);
+SPARTA_API int64_t sparta_tensor_elements(const sparta_tensor *t); /* -1: too many */
+SPARTA_API size_t sparta_dtype_size(sparta_dtype dtype);
+SPARTA_API const char *sparta_dtype_name(sparta_dtype dtype);
+
+/* ------------------------------------------------------------------ compile */
+typedef struct sparta_compile_options {
+    size_t size;
+    const char *masks;  /* .npz with an array per weight, zero where the weight is gone; NULL: exact zeros */
+    const char *target; /* "avx512", "portable"; NULL: the best this machine has */
+    int dense_only;     /* use no sparse implement (the honest baseline) */
+    int no_measure;     /* choose by the cost model instead of timing candidates */
+    int threads;        /* for measuring; 0: the cores available */
+    const char *external_data_root; /* NULL: the folder of the model */
+    const char *const *dims; /* "name=value" or "name=min:opt:max", ended by NULL */
+} sparta_compile_options;
+
+/* Compile an ONNX model into a package. Verifies its own result before it writes. */
+SPARTA_API sparta_status sparta_compile(sparta_ctx *cx, const char *onnx, const char *package, const sparta_compile_options *options);
+
+/* ------------------------------------------------------------------ run */
+typedef struct sparta_package sparta_package;
+typedef struct sparta_session sparta_session;
+
+typedef struct sparta_session_options {
+    size_t size;
+    int threads; /* 0: the cores available */
+    int profile; /* time every step */
+} sparta_session_options;
+
+typedef struct sparta_named_tensor {
+    const char *name;
+    sparta_tensor tensor;
+} sparta_named_tensor;
+
+SPARTA_API sparta_status sparta_package_open(sparta_ctx *cx, const char *path, sparta_package **out);
+SPARTA_API void sparta_package_close(sparta_package *package);
+SPARTA_API int sparta_package_inputs(const sparta_package *package);
+SPARTA_API int sparta_package_outputs(const sparta_package *package);
+SPARTA_API const char *sparta_package_input_name(const sparta_package *package, int i);
+SPARTA_API const char *sparta_package_output_name(const sparta_package *package, int i);
+
+SPARTA_API sparta_status sparta_session_create(sparta_ctx *cx, const sparta_package *package, const sparta_session_options *options,
+                                               sparta_session **out);
+SPARTA_API void sparta_session_free(sparta_session *session);
+/* Inputs in any order, by name. outputs[i].name chooses; its tensor is filled with a view that lives until the next run. */
+SPARTA_API sparta_status sparta_session_run(sparta_ctx *cx, sparta_session *session, const sparta_named_tensor *inputs, int n_inputs,
+                                            sparta_named_tensor *outputs, int n_outputs);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
