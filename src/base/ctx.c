@@ -1,0 +1,237 @@
+/* The context: options, the last message, notes, cancellation. Its memory is in memory.c. */
+#include "base/ctx.h"
+#include <ctype.h>
+#include <limits.h>
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The public enum is written out for readers; these rows prove that it says the same as the table. */
+enum {
+#define SPARTA_STATUS(name, exit, meaning) ROW_##name,
+#include "base/status.def"
+#undef SPARTA_STATUS
+    ROWS
+};
+#define SPARTA_STATUS(name, exit, meaning)                                                                   \
+    _Static_assert((int)SPARTA_##name == (int)ROW_##name, "sparta.h and status.def differ at " #name);
+#include "base/status.def"
+#undef SPARTA_STATUS
+
+static const struct {
+    const char *name;
+    int exit_code;
+} statuses[] = {
+#define SPARTA_STATUS(name, exit, meaning) {#name, exit},
+#include "base/status.def"
+#undef SPARTA_STATUS
+};
+
+const char *sparta_status_name(sparta_status status)
+{
+    return (unsigned)status < ROWS ? statuses[status].name : "unknown";
+}
+
+int sparta_exit_code(sparta_status status)
+{
+    return (unsigned)status < ROWS ? statuses[status].exit_code : 1;
+}
+
+const char *sparta_version(void)
+{
+    return SPARTA_VERSION;
+}
+
+/* ------------------------------------------------------------------ life */
+
+static size_t default_budget(void)
+{
+    const uint64_t most = (uint64_t)8 << 30;
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    if (pages <= 0 || page <= 0) return (size_t)most;
+    uint64_t half = (uint64_t)pages * (uint64_t)page / 2;
+    return (size_t)SPARTA_MIN(half, most);
+}
+
+static bool copy_string(const char **s)
+{
+    if (!*s) return true;
+    *s = strdup(*s);
+    return *s != NULL;
+}
+
+static bool keep_options(sparta_ctx *cx, const sparta_ctx_options *options)
+{
+    sparta_ctx_options given = {0};
+    if (options) memcpy(&given, options, SPARTA_MIN(options->size, sizeof given));
+    given.size = sizeof given;
+    if (!given.max_memory) given.max_memory = default_budget();
+    const char *cache_dir = given.cache_dir, *compiler = given.compiler;
+    given.cache_dir = given.compiler = NULL;
+    cx->options = given;
+    if (!copy_string(&cache_dir)) return false;
+    cx->options.cache_dir = cache_dir;
+    if (!copy_string(&compiler)) return false;
+    cx->options.compiler = compiler;
+    return true;
+}
+
+sparta_ctx *sparta_ctx_create(const sparta_ctx_options *options)
+{
+    sparta_ctx *cx = calloc(1, sizeof *cx);
+    if (!cx) return NULL;
+    if (!keep_options(cx, options)) {
+        sparta_ctx_free(cx);
+        return NULL;
+    }
+    return cx;
+}
+
+void sparta_ctx_free(sparta_ctx *cx)
+{
+    if (!cx) return;
+    free((char *)cx->options.cache_dir);
+    free((char *)cx->options.compiler);
+    free(cx);
+}
+
+const sparta_ctx_options *sparta_ctx_options_of(const sparta_ctx *cx)
+{
+    return &cx->options;
+}
+
+bool sparta_ctx_strict(const sparta_ctx *cx)
+{
+    return cx->options.strict != 0;
+}
+
+/* ------------------------------------------------------------------ messages */
+
+int sparta_vformat(char *out, size_t size, const char *format, va_list args)
+{
+    locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    locale_t before = plain ? uselocale(plain) : (locale_t)0;
+    int n = vsnprintf(out, size, format, args);
+    if (plain) {
+        uselocale(before);
+        freelocale(plain);
+    }
+    return n;
+}
+
+/* End a text that did not fit with "...", without half of a UTF-8 character before it. */
+static void end_cut_text(char *s, size_t size)
+{
+    size_t n = size - 4;
+    while (n > 0 && ((unsigned char)s[n] & 0xc0) == 0x80) n--;
+    memcpy(s + n, "...", 4);
+}
+
+/* Names out of hostile files reach the terminal in messages: no escape sequences. */
+static void disarm(char *s)
+{
+    for (; *s; s++)
+        if (((unsigned char)*s < 0x20 && *s != '\n' && *s != '\t') || *s == 0x7f) *s = '?';
+}
+
+static void say(char *out, size_t size, const char *format, va_list args)
+{
+    int n = sparta_vformat(out, size, format, args);
+    if (n < 0)
+        snprintf(out, size, "%s", format);
+    else if ((size_t)n >= size)
+        end_cut_text(out, size);
+    disarm(out);
+}
+
+sparta_status sparta_fail(sparta_ctx *cx, sparta_status status, const char *format, ...)
+{
+    char text[SPARTA_MESSAGE_SIZE]; /* the arguments may point into the present message */
+    va_list args;
+    va_start(args, format);
+    say(text, sizeof text, format, args);
+    va_end(args);
+    cx->status = status;
+    memcpy(cx->message, text, sizeof text);
+    return status;
+}
+
+sparta_status sparta_fail_in(sparta_ctx *cx, const char *format, ...)
+{
+    char where[SPARTA_MESSAGE_SIZE / 2], text[SPARTA_MESSAGE_SIZE];
+    va_list args;
+    va_start(args, format);
+    say(where, sizeof where, format, args);
+    va_end(args);
+    if ((size_t)snprintf(text, sizeof text, "%s: %s", where, cx->message) >= sizeof text)
+        end_cut_text(text, sizeof text);
+    memcpy(cx->message, text, sizeof text);
+    cx->status = sparta_ctx_status(cx);
+    return cx->status;
+}
+
+const char *sparta_message(const sparta_ctx *cx)
+{
+    return cx ? cx->message : "";
+}
+
+sparta_status sparta_ctx_status(const sparta_ctx *cx)
+{
+    return cx->status == SPARTA_OK ? SPARTA_E_INTERNAL : cx->status;
+}
+
+/* Forgets the message, not a cancellation: who asked to stop must not be overheard. */
+void sparta_ctx_clear(sparta_ctx *cx)
+{
+    cx->status = SPARTA_OK;
+    cx->message[0] = 0;
+}
+
+/* ------------------------------------------------------------------ cancellation */
+
+void sparta_ctx_cancel(sparta_ctx *cx)
+{
+    if (cx) atomic_store_explicit(&cx->cancelled, 1, memory_order_relaxed);
+}
+
+sparta_status sparta_check_cancel(sparta_ctx *cx)
+{
+    if (!atomic_load_explicit(&cx->cancelled, memory_order_relaxed)) return SPARTA_OK;
+    return sparta_fail(cx, SPARTA_E_CANCELLED, "cancelled");
+}
+
+/* ------------------------------------------------------------------ notes */
+
+static bool has_line(const char *lines, const char *line)
+{
+    size_t n = strlen(line);
+    for (const char *at = strstr(lines, line); at; at = strstr(at + 1, line))
+        if ((at == lines || at[-1] == '\n') && (at[n] == '\n' || at[n] == 0)) return true;
+    return false;
+}
+
+void sparta_note(sparta_ctx *cx, const char *format, ...)
+{
+    char text[SPARTA_MESSAGE_SIZE];
+    va_list args;
+    va_start(args, format);
+    say(text, sizeof text, format, args);
+    va_end(args);
+    if (!text[0] || has_line(cx->notes, text)) return;
+    size_t used = strlen(cx->notes), n = strlen(text);
+    if (used + n + 2 > sizeof cx->notes) return; /* a user does not read four pages of notes */
+    if (used) cx->notes[used++] = '\n';
+    memcpy(cx->notes + used, text, n + 1);
+}
+
+const char *sparta_ctx_notes(const sparta_ctx *cx)
+{
+    return cx->notes;
+}
+
+void sparta_ctx_forget_notes(sparta_ctx *cx)
+{
+    cx->notes[0] = 0;
+}

@@ -1,0 +1,26 @@
+/* The inside of a context: only base looks at it. */
+#ifndef SPARTA_BASE_CTX_H
+#define SPARTA_BASE_CTX_H
+
+#include "base/base.h"
+#include <stdatomic.h>
+
+enum { SPARTA_MESSAGE_SIZE = 1024, SPARTA_NOTES_SIZE = 4096 };
+
+struct sparta_ctx {
+    sparta_ctx_options options;
+    sparta_status status; /* of the last failure */
+    char message[SPARTA_MESSAGE_SIZE];
+    char notes[SPARTA_NOTES_SIZE];
+    atomic_int cancelled;
+    /* Memory: atomic, so that a worker of a pool may free what its caller made. */
+    atomic_size_t held, peak;
+    atomic_uint_fast64_t asked;   /* allocations asked for */
+    atomic_uint_fast64_t fail_at; /* the value of `asked` that fails; 0: none */
+    atomic_bool fail_forever;
+};
+
+/* vsnprintf that writes 1.5 as 1.5 whatever locale the host has set. */
+int sparta_vformat(char *out, size_t size, const char *format, va_list args);
+
+#endif

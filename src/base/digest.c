@@ -1,0 +1,192 @@
+/* Digests and the generator: a fast hash for keys, SHA-256 (FIPS 180-4), HMAC (RFC 2104), xorshift64*. */
+#include "base/base.h"
+#include <string.h>
+
+/* ------------------------------------------------------------------ fast hash */
+
+static uint64_t read64(const uint8_t *p)
+{
+    uint64_t v;
+    memcpy(&v, p, 8);
+    return v;
+}
+
+/* Both halves of the 128-bit product: every bit of a and b reaches every bit of the answer. */
+static uint64_t fold(uint64_t a, uint64_t b)
+{
+    unsigned __int128 m = (unsigned __int128)a * b;
+    return (uint64_t)m ^ (uint64_t)(m >> 64);
+}
+
+uint64_t sparta_hash(const void *bytes, size_t n, uint64_t seed)
+{
+    const uint64_t k0 = 0x9e3779b97f4a7c15u, k1 = 0xc2b2ae3d27d4eb4fu, k2 = 0x165667b19e3779f9u;
+    const uint8_t *p = bytes;
+    uint64_t h = fold(seed ^ k0, (uint64_t)n ^ k1);
+    size_t left = n;
+    for (; left > 16; left -= 16, p += 16)
+        h = fold(read64(p) ^ k1 ^ h, read64(p + 8) ^ k2) ^ (h << 1 | h >> 63);
+    uint64_t tail[2] = {0, 0};
+    if (left) memcpy(tail, p, left);
+    h = fold(tail[0] ^ k1 ^ h, tail[1] ^ k2) ^ (h << 1 | h >> 63);
+    return fold(h ^ k2, k0 ^ (h >> 32));
+}
+
+/* ------------------------------------------------------------------ SHA-256 */
+
+static const uint32_t round_constant[64] = {
+    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
+    0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
+    0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
+    0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967,
+    0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
+    0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
+    0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
+    0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
+};
+
+static uint32_t rotate(uint32_t x, int n)
+{
+    return x >> n | x << (32 - n);
+}
+
+static uint32_t read_be32(const uint8_t *p)
+{
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+static void compress(uint32_t h[8], const uint8_t block[64])
+{
+    uint32_t w[64], v[8];
+    for (int i = 0; i < 16; i++) w[i] = read_be32(block + 4 * i);
+    for (int i = 16; i < 64; i++) {
+        uint32_t a = w[i - 15], b = w[i - 2];
+        w[i] = w[i - 16] + (rotate(a, 7) ^ rotate(a, 18) ^ a >> 3) + w[i - 7] +
+               (rotate(b, 17) ^ rotate(b, 19) ^ b >> 10);
+    }
+    memcpy(v, h, sizeof v);
+    for (int i = 0; i < 64; i++) {
+        uint32_t a = v[0], e = v[4];
+        uint32_t t = v[7] + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + ((e & v[5]) ^ (~e & v[6])) +
+                     round_constant[i] + w[i];
+        uint32_t u =
+            (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & v[1]) ^ (a & v[2]) ^ (v[1] & v[2]));
+        memmove(v + 1, v, 7 * sizeof *v);
+        v[4] += t;
+        v[0] = t + u;
+    }
+    for (int i = 0; i < 8; i++) h[i] += v[i];
+}
+
+void sparta_sha256_init(sparta_sha256 *s)
+{
+    static const uint32_t first[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                                      0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+    memcpy(s->h, first, sizeof first);
+    s->length = 0;
+}
+
+void sparta_sha256_add(sparta_sha256 *s, const void *bytes, size_t n)
+{
+    const uint8_t *p = bytes;
+    size_t have = s->length % 64;
+    s->length += n;
+    if (have) {
+        size_t take = SPARTA_MIN(n, 64 - have);
+        if (take) memcpy(s->block + have, p, take);
+        if (have + take < 64) return;
+        compress(s->h, s->block);
+        p += take;
+        n -= take;
+    }
+    for (; n >= 64; n -= 64, p += 64) compress(s->h, p);
+    if (n) memcpy(s->block, p, n);
+}
+
+void sparta_sha256_end(sparta_sha256 *s, uint8_t out[32])
+{
+    uint8_t pad[72] = {0x80};
+    uint64_t bits = s->length * 8;
+    size_t zeros = (s->length % 64 < 56 ? 56 : 120) - s->length % 64;
+    for (int i = 0; i < 8; i++) pad[zeros + (size_t)i] = (uint8_t)(bits >> (56 - 8 * i));
+    sparta_sha256_add(s, pad, zeros + 8);
+    for (int i = 0; i < 32; i++) out[i] = (uint8_t)(s->h[i / 4] >> (24 - 8 * (i % 4)));
+}
+
+void sparta_sha256_of(const void *bytes, size_t n, uint8_t out[32])
+{
+    sparta_sha256 s;
+    sparta_sha256_init(&s);
+    sparta_sha256_add(&s, bytes, n);
+    sparta_sha256_end(&s, out);
+}
+
+void sparta_hmac_sha256(const void *key, size_t key_size, const void *bytes, size_t n, uint8_t out[32])
+{
+    uint8_t pad[64] = {0}, inner[32];
+    sparta_sha256 s;
+    if (key_size > 64)
+        sparta_sha256_of(key, key_size, pad);
+    else if (key_size)
+        memcpy(pad, key, key_size);
+    for (int i = 0; i < 64; i++) pad[i] ^= 0x36;
+    sparta_sha256_init(&s);
+    sparta_sha256_add(&s, pad, 64);
+    sparta_sha256_add(&s, bytes, n);
+    sparta_sha256_end(&s, inner);
+    for (int i = 0; i < 64; i++) pad[i] ^= 0x36 ^ 0x5c;
+    sparta_sha256_init(&s);
+    sparta_sha256_add(&s, pad, 64);
+    sparta_sha256_add(&s, inner, 32);
+    sparta_sha256_end(&s, out);
+}
+
+void sparta_hex(const uint8_t *bytes, size_t n, char *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        out[2 * i] = "0123456789abcdef"[bytes[i] >> 4];
+        out[2 * i + 1] = "0123456789abcdef"[bytes[i] & 15];
+    }
+    out[2 * n] = 0;
+}
+
+/* ------------------------------------------------------------------ generator */
+
+sparta_rng sparta_rng_seed(uint64_t seed)
+{
+    /* splitmix64: near seeds give far states; the state 0 would stay 0 */
+    uint64_t z = seed + 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    z ^= z >> 31;
+    return (sparta_rng){z ? z : 1};
+}
+
+uint64_t sparta_rng_next(sparta_rng *r)
+{
+    uint64_t x = r->state;
+    x ^= x >> 12;
+    x ^= x << 25;
+    x ^= x >> 27;
+    r->state = x;
+    return x * 0x2545f4914f6cdd1du;
+}
+
+double sparta_rng_uniform(sparta_rng *r)
+{
+    return (double)(sparta_rng_next(r) >> 11) * 0x1p-53;
+}
+
+/* The sum of twelve uniforms has deviation 1 and is close to normal up to 3 deviations (it never passes 6).
+ * Chosen over Box-Muller because it is exact integer arithmetic: log and cos differ in the last bit between
+ * machines. The fourth draw fills the low bits, so that exact zeros do not occur in weights by accident. */
+double sparta_rng_normal(sparta_rng *r)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < 3; i++) {
+        uint64_t x = sparta_rng_next(r);
+        sum += (int64_t)((x & 0xffff) + (x >> 16 & 0xffff) + (x >> 32 & 0xffff) + (x >> 48));
+    }
+    int64_t low = (int64_t)(sparta_rng_next(r) >> 32); /* 2^-32 of a step of sum; + 1/2 keeps it off zero */
+    return ((double)(sum - 12 * 65535 / 2) + ((double)(2 * low + 1) * 0x1p-33 - 0.5)) * 0x1p-16;
+}

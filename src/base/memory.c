@@ -1,0 +1,169 @@
+/* Memory through the context: counted, budgeted, and able to fail on demand.
+ *
+ *     raw ... | header (64 bytes: size, raw) | block, 64-byte aligned, size bytes |
+ */
+#include "base/ctx.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGN = 64, LARGE = 1 << 20 };
+
+typedef struct header {
+    size_t size; /* of the block */
+    void *raw;   /* what free wants */
+    size_t held; /* what is counted for it */
+} header;
+_Static_assert(sizeof(header) <= ALIGN, "the header fits before the block");
+
+static header *header_of(void *p)
+{
+    return (header *)((char *)p - ALIGN);
+}
+
+/* ------------------------------------------------------------------ counting */
+
+static bool told_to_fail(sparta_ctx *cx)
+{
+    uint64_t asked = atomic_fetch_add_explicit(&cx->asked, 1, memory_order_relaxed) + 1;
+    uint64_t at = atomic_load_explicit(&cx->fail_at, memory_order_relaxed);
+    if (!at || asked < at) return false;
+    return asked == at || atomic_load_explicit(&cx->fail_forever, memory_order_relaxed);
+}
+
+static unsigned long mebibytes(size_t size)
+{
+    return (unsigned long)((size >> 20) + ((size & ((1 << 20) - 1)) != 0));
+}
+
+/* Take `size` from the budget; E_MEMORY, with nothing taken, when it does not fit. */
+static sparta_status take(sparta_ctx *cx, size_t size)
+{
+    size_t held = atomic_load_explicit(&cx->held, memory_order_relaxed), now;
+    do {
+        if (!sparta_size_add(held, size, &now) || now > cx->options.max_memory)
+            return sparta_fail(cx, SPARTA_E_MEMORY,
+                               "memory: %lu MiB more would pass the budget of %lu MiB; raise --max-memory",
+                               mebibytes(size), mebibytes(cx->options.max_memory));
+    } while (!atomic_compare_exchange_weak_explicit(&cx->held, &held, now, memory_order_relaxed,
+                                                    memory_order_relaxed));
+    size_t peak = atomic_load_explicit(&cx->peak, memory_order_relaxed);
+    while (peak < now && !atomic_compare_exchange_weak_explicit(&cx->peak, &peak, now, memory_order_relaxed,
+                                                                memory_order_relaxed)) {}
+    return SPARTA_OK;
+}
+
+static sparta_status no_memory(sparta_ctx *cx, size_t size)
+{
+    return sparta_fail(cx, SPARTA_E_MEMORY,
+                       "memory: the system has no %lu MiB more; close something or use a smaller model",
+                       mebibytes(size));
+}
+
+sparta_status sparta_reserve(sparta_ctx *cx, size_t size)
+{
+    if (told_to_fail(cx)) return no_memory(cx, size);
+    return take(cx, size);
+}
+
+void sparta_unreserve(sparta_ctx *cx, size_t size)
+{
+    atomic_fetch_sub_explicit(&cx->held, size, memory_order_relaxed);
+}
+
+void sparta_ctx_fail_alloc(sparta_ctx *cx, uint64_t nth, bool forever)
+{
+    uint64_t asked = atomic_load_explicit(&cx->asked, memory_order_relaxed);
+    atomic_store_explicit(&cx->fail_forever, forever, memory_order_relaxed);
+    atomic_store_explicit(&cx->fail_at, nth ? asked + nth : 0, memory_order_relaxed);
+}
+
+uint64_t sparta_ctx_alloc_count(const sparta_ctx *cx)
+{
+    return atomic_load_explicit(&cx->asked, memory_order_relaxed);
+}
+
+size_t sparta_ctx_memory(const sparta_ctx *cx)
+{
+    return atomic_load_explicit(&cx->held, memory_order_relaxed);
+}
+
+size_t sparta_ctx_memory_peak(const sparta_ctx *cx)
+{
+    return atomic_load_explicit(&cx->peak, memory_order_relaxed);
+}
+
+size_t sparta_ctx_budget(const sparta_ctx *cx)
+{
+    return cx->options.max_memory;
+}
+
+/* ------------------------------------------------------------------ blocks */
+
+/* Small blocks end exactly where the system's block ends, so that the address sanitizer sees one byte too
+ * many. Large cleared ones come from calloc, which gets zero pages from the kernel instead of writing them.
+ */
+static void *raw_block(size_t size, bool clear, void **raw)
+{
+    char *p;
+    if (clear && size >= LARGE) {
+        p = *raw = calloc(1, size + 2 * ALIGN);
+        return p ? (char *)(((uintptr_t)p + 2 * ALIGN - 1) & ~(uintptr_t)(ALIGN - 1)) : NULL;
+    }
+    if (posix_memalign(raw, ALIGN, size + ALIGN)) return NULL;
+    p = (char *)*raw + ALIGN;
+    if (clear) memset(p, 0, size);
+    return p;
+}
+
+static void *get(sparta_ctx *cx, size_t size, bool clear)
+{
+    size_t held;
+    void *raw = NULL;
+    if (told_to_fail(cx) || !sparta_size_add(size, (size_t)2 * ALIGN, &held)) {
+        no_memory(cx, size);
+        return NULL;
+    }
+    if (take(cx, held)) return NULL;
+    void *p = raw_block(size, clear, &raw);
+    if (!p) {
+        sparta_unreserve(cx, held);
+        no_memory(cx, size);
+        return NULL;
+    }
+    *header_of(p) = (header){size, raw, held};
+    return p;
+}
+
+void *sparta_alloc(sparta_ctx *cx, size_t size)
+{
+    return get(cx, size, false);
+}
+
+void *sparta_zalloc(sparta_ctx *cx, size_t size)
+{
+    return get(cx, size, true);
+}
+
+void *sparta_alloc_array(sparta_ctx *cx, size_t n, size_t size)
+{
+    size_t bytes;
+    if (!sparta_size_mul(n, size, &bytes)) bytes = SIZE_MAX; /* fails in get, with the message */
+    return get(cx, bytes, true);
+}
+
+void *sparta_realloc(sparta_ctx *cx, void *p, size_t size)
+{
+    void *now = get(cx, size, false);
+    if (!now || !p) return now;
+    memcpy(now, p, SPARTA_MIN(size, header_of(p)->size));
+    sparta_free(cx, p);
+    return now;
+}
+
+void sparta_free(sparta_ctx *cx, void *p)
+{
+    if (!p) return;
+    header h = *header_of(p);
+    free(h.raw);
+    sparta_unreserve(cx, h.held);
+}

@@ -1,0 +1,231 @@
+/* Growing text, JSON strings, globs, "did you mean", strict numbers. */
+#include "base/ctx.h"
+#include <errno.h>
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------ text */
+
+void sparta_text_init(sparta_text *t, sparta_ctx *cx)
+{
+    *t = (sparta_text){.cx = cx, .status = SPARTA_OK};
+}
+
+void sparta_text_free(sparta_text *t)
+{
+    sparta_free(t->cx, t->data);
+    sparta_text_init(t, t->cx);
+}
+
+/* Room for n more bytes and the final 0. */
+static bool reserve(sparta_text *t, size_t n)
+{
+    size_t need;
+    if (t->status) return false;
+    if (!sparta_size_add(t->size, n, &need) || !sparta_size_add(need, 1, &need)) need = SIZE_MAX;
+    if (need <= t->capacity) return true;
+    size_t capacity = SPARTA_MAX(need, SPARTA_MAX((size_t)128, t->capacity + t->capacity / 2));
+    char *data = sparta_realloc(t->cx, t->data, capacity);
+    if (!data) {
+        t->status = sparta_ctx_status(t->cx);
+        return false;
+    }
+    t->data = data;
+    t->capacity = capacity;
+    return true;
+}
+
+void sparta_text_put(sparta_text *t, const void *bytes, size_t n)
+{
+    if (!reserve(t, n)) return;
+    if (n) memcpy(t->data + t->size, bytes, n);
+    t->size += n;
+    t->data[t->size] = 0;
+}
+
+void sparta_text_vprintf(sparta_text *t, const char *format, va_list args)
+{
+    char small[256];
+    va_list again;
+    va_copy(again, args);
+    int n = sparta_vformat(small, sizeof small, format, args);
+    if (n < 0) {
+        if (!t->status)
+            t->status = sparta_fail(t->cx, SPARTA_E_INTERNAL, "text: \"%s\" cannot be formatted", format);
+    } else if ((size_t)n < sizeof small) {
+        sparta_text_put(t, small, (size_t)n);
+    } else if (reserve(t, (size_t)n)) {
+        sparta_vformat(t->data + t->size, (size_t)n + 1, format, again);
+        t->size += (size_t)n;
+    }
+    va_end(again);
+}
+
+void sparta_text_printf(sparta_text *t, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    sparta_text_vprintf(t, format, args);
+    va_end(args);
+}
+
+const char *sparta_text_str(const sparta_text *t)
+{
+    return t->data ? t->data : "";
+}
+
+/* Bytes of the valid UTF-8 character at s, 0 when it is none (overlong forms, surrogates and > U+10FFFF are
+ * none). */
+static int utf8_length(const unsigned char *s)
+{
+    if (s[0] < 0x80) return 1;
+    int n = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
+    if (s[0] < 0xc2 || s[0] > 0xf4) return 0;
+    for (int i = 1; i < n; i++)
+        if ((s[i] & 0xc0) != 0x80) return 0;
+    if (s[0] == 0xe0 && s[1] < 0xa0) return 0;
+    if (s[0] == 0xed && s[1] > 0x9f) return 0;
+    if (s[0] == 0xf0 && s[1] < 0x90) return 0;
+    if (s[0] == 0xf4 && s[1] > 0x8f) return 0;
+    return n;
+}
+
+static void json_character(sparta_text *t, const unsigned char *s, int n)
+{
+    if (n == 0)
+        sparta_text_put(t, "\xef\xbf\xbd", 3);
+    else if (n > 1 || (*s >= 0x20 && *s != '"' && *s != '\\'))
+        sparta_text_put(t, s, (size_t)n);
+    else if (*s == '"' || *s == '\\')
+        sparta_text_printf(t, "\\%c", *s);
+    else if (*s == '\n')
+        sparta_text_put(t, "\\n", 2);
+    else if (*s == '\t')
+        sparta_text_put(t, "\\t", 2);
+    else
+        sparta_text_printf(t, "\\u%04x", *s);
+}
+
+void sparta_text_json(sparta_text *t, const char *s)
+{
+    sparta_text_put(t, "\"", 1);
+    for (const unsigned char *at = (const unsigned char *)s; *at;) {
+        int n = utf8_length(at);
+        json_character(t, at, n);
+        at += n ? n : 1;
+    }
+    sparta_text_put(t, "\"", 1);
+}
+
+/* ------------------------------------------------------------------ matching */
+
+/* On a mismatch the last star takes one character more: linear in practice, quadratic at worst. */
+bool sparta_glob(const char *glob, const char *s)
+{
+    const char *star = NULL, *star_s = NULL;
+    while (*s) {
+        if (*glob == '*') {
+            star = glob++;
+            star_s = s;
+        } else if (*glob == '?' || *glob == *s) {
+            glob++;
+            s++;
+        } else if (star) {
+            glob = star + 1;
+            s = ++star_s;
+        } else {
+            return false;
+        }
+    }
+    while (*glob == '*') glob++;
+    return *glob == 0;
+}
+
+enum { NEAR_LENGTH = 64 };
+
+static int edit_distance(const char *a, size_t na, const char *b, size_t nb)
+{
+    int row[NEAR_LENGTH + 1];
+    for (size_t j = 0; j <= nb; j++) row[j] = (int)j;
+    for (size_t i = 1; i <= na; i++) {
+        int corner = row[0];
+        row[0] = (int)i;
+        for (size_t j = 1; j <= nb; j++) {
+            int change = corner + (a[i - 1] != b[j - 1]);
+            corner = row[j];
+            row[j] = SPARTA_MIN(change, SPARTA_MIN(row[j], row[j - 1]) + 1);
+        }
+    }
+    return row[nb];
+}
+
+const char *sparta_nearest(const char *s, const char *const *names, int n)
+{
+    size_t length = strnlen(s, NEAR_LENGTH + 1);
+    if (length > NEAR_LENGTH) return NULL;
+    /* Three changes turn any three letters into any others: short words must be nearer. */
+    int best = SPARTA_MIN(4, (int)length / 2 + 2);
+    const char *found = NULL;
+    for (int i = 0; i < n; i++) {
+        size_t other = strnlen(names[i], NEAR_LENGTH + 1);
+        if (other > NEAR_LENGTH) continue;
+        int d = edit_distance(s, length, names[i], other);
+        if (d < best && (size_t)d < SPARTA_MAX(length, other)) {
+            best = d;
+            found = names[i];
+        }
+    }
+    return found;
+}
+
+/* ------------------------------------------------------------------ numbers */
+
+static const char *skip_digits(const char *s)
+{
+    while (*s >= '0' && *s <= '9') s++;
+    return s;
+}
+
+bool sparta_parse_int(const char *s, int64_t *out)
+{
+    const char *digits = s + (*s == '-');
+    if (skip_digits(digits) == digits || *skip_digits(digits)) return false;
+    errno = 0;
+    long long v = strtoll(s, NULL, 10);
+    if (errno) return false;
+    *out = v;
+    return true;
+}
+
+/* [-]digits[.digits][e[+-]digits], a digit before or after the point: no spaces, no hex, no inf. */
+static bool is_decimal(const char *s)
+{
+    const char *whole = s + (*s == '-'), *at = skip_digits(whole);
+    bool any = at > whole;
+    if (*at == '.') {
+        const char *part = at + 1;
+        at = skip_digits(part);
+        any = any || at > part;
+    }
+    if (any && (*at == 'e' || *at == 'E')) {
+        at++;
+        if (*at == '+' || *at == '-') at++;
+        if (skip_digits(at) == at) return false;
+        at = skip_digits(at);
+    }
+    return any && *at == 0;
+}
+
+bool sparta_parse_double(const char *s, double *out)
+{
+    if (!is_decimal(s)) return false;
+    locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    double v = plain ? strtod_l(s, NULL, plain) : strtod(s, NULL);
+    if (plain) freelocale(plain);
+    if (!isfinite(v)) return false;
+    *out = v;
+    return true;
+}

@@ -1,0 +1,10 @@
+/* The clock. */
+#include "base/base.h"
+#include <time.h>
+
+double sparta_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}

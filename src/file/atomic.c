@@ -1,0 +1,255 @@
+/* Files written: beside the target under a temporary name, synced, renamed. The old file or the new one,
+ * never a half. A symbolic link at the target is replaced, not followed. */
+#include "file/file.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { BUFFER = 1 << 16, NAME_KEPT = 200 };
+
+struct sparta_atomic {
+    sparta_ctx *cx;
+    char *path, *temp; /* the target, and what is written until the end */
+    int fd;
+    sparta_status status; /* sticky: after a failure nothing more is written */
+    uint64_t written;     /* bytes in the file; those in the buffer follow */
+    size_t used;
+    uint8_t buffer[BUFFER];
+};
+
+/* The target is named in messages: the temporary name means nothing to anybody. */
+static sparta_status io_error(sparta_atomic *f, const char *what)
+{
+    f->status = sparta_fail(f->cx, SPARTA_E_IO, "%s: %s: %s", f->path, what, strerror(errno));
+    return f->status;
+}
+
+/* ------------------------------------------------------------------ open */
+
+/* What is there already? Its permissions are kept. */
+static sparta_status check_target(sparta_ctx *cx, const char *path, mode_t *mode)
+{
+    struct stat st;
+    const char *slash = strrchr(path, '/');
+    *mode = 0;
+    if (!path[0] || (slash && !slash[1])) return sparta_fail(cx, SPARTA_E_IO, "\"%s\": names no file", path);
+    if (stat(path, &st)) return SPARTA_OK; /* not there, or not visible: opening will say more */
+    if (S_ISDIR(st.st_mode)) return sparta_fail(cx, SPARTA_E_IO, "%s: is a folder, not a file", path);
+    if (!S_ISREG(st.st_mode)) return sparta_fail(cx, SPARTA_E_IO, "%s: not a regular file", path);
+    *mode = st.st_mode & 0777;
+    return SPARTA_OK;
+}
+
+static uint64_t some_bits(const void *p)
+{
+    uint64_t bits;
+    if (getrandom(&bits, sizeof bits, GRND_NONBLOCK) == (ssize_t)sizeof bits) return bits;
+    double now = sparta_now();
+    return sparta_hash(&now, sizeof now, (uint64_t)(uintptr_t)p ^ (uint64_t)getpid());
+}
+
+/* folder/.name.XXXXXXXX, made by us alone (O_EXCL) with the permissions the user's umask leaves. */
+static sparta_status create_temp(sparta_atomic *f)
+{
+    const char *slash = strrchr(f->path, '/'), *name = slash ? slash + 1 : f->path;
+    size_t size = strlen(f->path) + 16;
+    f->temp = sparta_alloc(f->cx, size);
+    SPARTA_NEED(f->cx, f->temp);
+    for (int tries = 0; tries < 100; tries++) {
+        snprintf(f->temp, size, "%.*s.%.*s.%08x", (int)(name - f->path), f->path, NAME_KEPT, name,
+                 (unsigned)some_bits(f));
+        f->fd = open(f->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+        if (f->fd >= 0 || errno != EEXIST) break;
+    }
+    return f->fd < 0 ? io_error(f, "cannot be created") : SPARTA_OK;
+}
+
+static void discard(sparta_atomic *f)
+{
+    if (f->fd >= 0) {
+        close(f->fd);
+        unlink(f->temp);
+    }
+    sparta_free(f->cx, f->path);
+    sparta_free(f->cx, f->temp);
+    sparta_free(f->cx, f);
+}
+
+sparta_atomic *sparta_atomic_open(sparta_ctx *cx, const char *path)
+{
+    mode_t mode;
+    if (check_target(cx, path, &mode)) return NULL;
+    sparta_atomic *f = sparta_alloc(cx, sizeof *f);
+    if (!f) return NULL;
+    f->cx = cx;
+    f->temp = NULL;
+    f->fd = -1;
+    f->status = SPARTA_OK;
+    f->written = f->used = 0;
+    f->path = sparta_alloc(cx, strlen(path) + 1);
+    if (f->path) strcpy(f->path, path);
+    if (!f->path || create_temp(f)) {
+        discard(f);
+        return NULL;
+    }
+    if (mode && fchmod(f->fd, mode)) { /* a file system without permissions: nothing to keep */
+    }
+    return f;
+}
+
+/* ------------------------------------------------------------------ write */
+
+static sparta_status write_at(sparta_atomic *f, const uint8_t *bytes, size_t n, uint64_t offset)
+{
+    while (n) {
+        sparta_status status = sparta_check_cancel(f->cx);
+        if (status) return f->status = status;
+        ssize_t done = pwrite(f->fd, bytes, SPARTA_MIN(n, (size_t)64 << 20), (off_t)offset);
+        if (done < 0 && errno == EINTR) continue;
+        if (done <= 0) {
+            if (done == 0) errno = ENOSPC;
+            return io_error(f, "cannot be written");
+        }
+        bytes += done;
+        n -= (size_t)done;
+        offset += (uint64_t)done;
+    }
+    return SPARTA_OK;
+}
+
+static sparta_status flush(sparta_atomic *f)
+{
+    SPARTA_TRY(write_at(f, f->buffer, f->used, f->written));
+    f->written += f->used;
+    f->used = 0;
+    return SPARTA_OK;
+}
+
+sparta_status sparta_atomic_write(sparta_atomic *f, const void *bytes, size_t n)
+{
+    if (f->status) return f->status;
+    if (n > BUFFER - f->used) SPARTA_TRY(flush(f));
+    if (n >= BUFFER) {
+        SPARTA_TRY(write_at(f, bytes, n, f->written));
+        f->written += n;
+    } else if (n) {
+        memcpy(f->buffer + f->used, bytes, n);
+        f->used += n;
+    }
+    return SPARTA_OK;
+}
+
+uint64_t sparta_atomic_offset(const sparta_atomic *f)
+{
+    return f->written + f->used;
+}
+
+sparta_status sparta_atomic_align(sparta_atomic *f, size_t to)
+{
+    static const uint8_t zeros[4096];
+    uint64_t over = to ? sparta_atomic_offset(f) % to : 0;
+    for (uint64_t left = over ? to - over : 0; left;) {
+        size_t n = (size_t)SPARTA_MIN(left, (uint64_t)sizeof zeros);
+        SPARTA_TRY(sparta_atomic_write(f, zeros, n));
+        left -= n;
+    }
+    return f->status;
+}
+
+sparta_status sparta_atomic_patch(sparta_atomic *f, uint64_t offset, const void *bytes, size_t n)
+{
+    uint64_t end = sparta_atomic_offset(f);
+    if (f->status) return f->status;
+    if (offset > end || n > end - offset)
+        return f->status = sparta_fail(f->cx, SPARTA_E_INTERNAL, "%s: %zu bytes at %llu are not written yet",
+                                       f->path, n, (unsigned long long)offset);
+    SPARTA_TRY(flush(f));
+    return write_at(f, bytes, n, offset);
+}
+
+/* ------------------------------------------------------------------ end */
+
+/* The rename itself must reach the disk. Some file systems cannot sync a folder: then it is as safe as they
+ * get. */
+static void sync_folder(const char *path)
+{
+    char folder[4096];
+    const char *slash = strrchr(path, '/');
+    size_t n = slash ? (size_t)(slash - path) + 1 : 0;
+    if (n >= sizeof folder) return;
+    memcpy(folder, path, n);
+    folder[n] = 0;
+    int fd = open(n ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return;
+    fsync(fd);
+    close(fd);
+}
+
+sparta_status sparta_atomic_commit(sparta_atomic *f)
+{
+    sparta_status status = f->status ? f->status : flush(f);
+    if (!status && fsync(f->fd) && errno != EINVAL) status = io_error(f, "cannot be synced");
+    if (!status && rename(f->temp, f->path)) status = io_error(f, "cannot be replaced");
+    if (!status) {
+        close(f->fd);
+        f->fd = -1; /* there is no temporary file any more */
+        sync_folder(f->path);
+    }
+    discard(f);
+    return status;
+}
+
+void sparta_atomic_abort(sparta_atomic *f)
+{
+    if (f) discard(f);
+}
+
+sparta_status sparta_file_write(sparta_ctx *cx, const char *path, const void *bytes, size_t n)
+{
+    sparta_atomic *f = sparta_atomic_open(cx, path);
+    SPARTA_NEED(cx, f);
+    sparta_status status = sparta_atomic_write(f, bytes, n);
+    if (status) {
+        sparta_atomic_abort(f);
+        return status;
+    }
+    return sparta_atomic_commit(f);
+}
+
+/* ------------------------------------------------------------------ folders */
+
+static sparta_status make_one(sparta_ctx *cx, const char *path)
+{
+    struct stat st;
+    if (mkdir(path, 0777) == 0) return SPARTA_OK;
+    int error = errno;
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) return SPARTA_OK;
+    return sparta_fail(cx, SPARTA_E_IO, "%s: the folder cannot be made: %s", path, strerror(error));
+}
+
+static sparta_status make_parts(sparta_ctx *cx, char *path)
+{
+    for (char *at = path + 1; *at; at++) {
+        if (*at != '/') continue;
+        *at = 0;
+        SPARTA_TRY(make_one(cx, path));
+        *at = '/';
+    }
+    return make_one(cx, path);
+}
+
+sparta_status sparta_make_folder(sparta_ctx *cx, const char *path)
+{
+    size_t n = strlen(path);
+    if (!n) return sparta_fail(cx, SPARTA_E_IO, "\"\": names no folder");
+    char *copy = sparta_alloc(cx, n + 1);
+    SPARTA_NEED(cx, copy);
+    memcpy(copy, path, n + 1);
+    sparta_status status = make_parts(cx, copy);
+    sparta_free(cx, copy);
+    return status;
+}

@@ -1,0 +1,203 @@
+/* Strided views: sizes, allocation, broadcasting, walking, copying. */
+#include "tensor/tensor.h"
+#include <string.h>
+
+sparta_tensor sparta_tensor_view(sparta_dtype dtype, int rank, const int64_t *dim, void *data)
+{
+    sparta_tensor t = {.dtype = dtype, .rank = SPARTA_MAX(0, SPARTA_MIN(rank, SPARTA_RANK)), .data = data};
+    uint64_t stride = 1; /* unsigned: what does not fit is for sparta_tensor_bytes to refuse */
+    for (int i = t.rank - 1; i >= 0; i--) {
+        t.dim[i] = dim[i];
+        t.stride[i] = (int64_t)stride;
+        stride *= (uint64_t)dim[i];
+    }
+    return t;
+}
+
+static bool any_zero(int rank, const int64_t *dim)
+{
+    for (int i = 0; i < rank; i++)
+        if (dim[i] == 0) return true;
+    return false;
+}
+
+int64_t sparta_tensor_elements(const sparta_tensor *t)
+{
+    int64_t n = 1;
+    if (t->rank < 0 || t->rank > SPARTA_RANK) return -1;
+    for (int i = 0; i < t->rank; i++)
+        if (t->dim[i] < 0) return -1;
+    if (any_zero(t->rank, t->dim)) return 0;
+    for (int i = 0; i < t->rank; i++)
+        if (!sparta_int_mul(n, t->dim[i], &n)) return -1;
+    return n;
+}
+
+/* Zero dims count as 1 for the limit, so that the strides of an empty tensor fit too. */
+sparta_status sparta_tensor_bytes(sparta_ctx *cx, sparta_dtype dtype, int rank, const int64_t *dim,
+                                  size_t *out)
+{
+    int64_t bytes = (int64_t)sparta_dtype_size(dtype);
+    if (!bytes) return sparta_fail(cx, SPARTA_E_DTYPE, "tensor: %d is no type", (int)dtype);
+    if (rank < 0 || rank > SPARTA_RANK)
+        return sparta_fail(cx, SPARTA_E_SHAPE, "tensor: rank %d; at most %d dimensions are supported", rank,
+                           SPARTA_RANK);
+    for (int i = 0; i < rank; i++) {
+        if (dim[i] < 0)
+            return sparta_fail(cx, SPARTA_E_SHAPE, "tensor: dimension %d is %lld; sizes are not negative", i,
+                               (long long)dim[i]);
+        if (!sparta_int_mul(bytes, SPARTA_MAX(dim[i], (int64_t)1), &bytes))
+            return sparta_fail(
+                cx, SPARTA_E_SHAPE,
+                "tensor: the dimensions up to %d (%lld) multiply to more bytes than fit in 63 bits", i,
+                (long long)dim[i]);
+    }
+    *out = any_zero(rank, dim) ? 0 : (size_t)bytes;
+    return SPARTA_OK;
+}
+
+sparta_status sparta_tensor_alloc(sparta_ctx *cx, sparta_dtype dtype, int rank, const int64_t *dim,
+                                  sparta_tensor *out)
+{
+    size_t bytes;
+    SPARTA_TRY(sparta_tensor_bytes(cx, dtype, rank, dim, &bytes));
+    void *data = sparta_zalloc(cx, bytes);
+    SPARTA_NEED(cx, data);
+    *out = sparta_tensor_view(dtype, rank, dim, data);
+    return SPARTA_OK;
+}
+
+sparta_status sparta_tensor_alloc_in(sparta_arena *a, sparta_dtype dtype, int rank, const int64_t *dim,
+                                     sparta_tensor *out)
+{
+    sparta_ctx *cx = sparta_arena_ctx(a);
+    size_t bytes;
+    SPARTA_TRY(sparta_tensor_bytes(cx, dtype, rank, dim, &bytes));
+    void *data = sparta_arena_alloc(a, bytes);
+    SPARTA_NEED(cx, data);
+    *out = sparta_tensor_view(dtype, rank, dim, data);
+    return SPARTA_OK;
+}
+
+bool sparta_tensor_contiguous(const sparta_tensor *t)
+{
+    int64_t stride = 1;
+    if (any_zero(t->rank, t->dim)) return true;
+    for (int i = t->rank - 1; i >= 0; i--) {
+        if (t->dim[i] == 1) continue; /* its stride is never used */
+        if (t->stride[i] != stride) return false;
+        stride *= t->dim[i];
+    }
+    return true;
+}
+
+bool sparta_tensor_same_shape(const sparta_tensor *a, const sparta_tensor *b)
+{
+    return a->rank == b->rank && (a->rank == 0 || !memcmp(a->dim, b->dim, (size_t)a->rank * sizeof *a->dim));
+}
+
+void sparta_tensor_print_shape(const sparta_tensor *t, sparta_text *out)
+{
+    if (t->rank == 0) sparta_text_printf(out, "scalar");
+    for (int i = 0; i < t->rank; i++) sparta_text_printf(out, i ? "x%lld" : "%lld", (long long)t->dim[i]);
+}
+
+/* ------------------------------------------------------------------ broadcasting */
+
+sparta_status sparta_tensor_broadcast(sparta_ctx *cx, const sparta_tensor *t, int rank, const int64_t *dim,
+                                      sparta_tensor *out)
+{
+    sparta_tensor view = {.dtype = t->dtype, .rank = rank, .data = t->data};
+    if (rank < t->rank || rank > SPARTA_RANK)
+        return sparta_fail(cx, SPARTA_E_SHAPE, "broadcast: rank %d does not fit into rank %d", t->rank, rank);
+    for (int i = 0; i < rank; i++) {
+        int from = i - (rank - t->rank);
+        view.dim[i] = dim[i];
+        if (from < 0 || (t->dim[from] == 1 && dim[i] != 1)) continue; /* repeats: stride 0 */
+        if (t->dim[from] != dim[i])
+            return sparta_fail(cx, SPARTA_E_SHAPE,
+                               "broadcast: dimension %d is %lld and must become %lld; only 1 can be repeated",
+                               i, (long long)t->dim[from], (long long)dim[i]);
+        view.stride[i] = t->stride[from];
+    }
+    *out = view;
+    return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ walking */
+
+sparta_walk sparta_walk_begin(int rank, const int64_t *dim, int n, const sparta_tensor *const *tensors)
+{
+    sparta_walk w = {.more = !any_zero(rank, dim), .rank = rank, .n = n};
+    for (int i = 0; i < rank; i++) w.dim[i] = dim[i];
+    for (int k = 0; k < n; k++)
+        for (int i = 0; i < rank; i++) w.stride[k][i] = tensors[k]->stride[i];
+    return w;
+}
+
+void sparta_walk_next(sparta_walk *w)
+{
+    for (int i = w->rank - 1; i >= 0; i--) {
+        if (++w->index[i] < w->dim[i]) {
+            for (int k = 0; k < w->n; k++) w->at[k] += w->stride[k][i];
+            return;
+        }
+        for (int k = 0; k < w->n; k++) w->at[k] -= (w->dim[i] - 1) * w->stride[k][i];
+        w->index[i] = 0;
+    }
+    w->more = false;
+}
+
+/* ------------------------------------------------------------------ copying */
+
+/* One run along the last dimension. memcpy, because data out of a file may stand at any address. */
+static void copy_run(char *to, int64_t to_stride, const char *from, int64_t from_stride, int64_t n,
+                     size_t size)
+{
+    if (to_stride == 1 && from_stride == 1) {
+        memcpy(to, from, (size_t)n * size);
+        return;
+    }
+    const int64_t s = (int64_t)size, step = to_stride * s, from_step = from_stride * s;
+#define COPY(bytes)                                                                                          \
+    for (int64_t i = 0; i < n; i++) memcpy(to + i * step, from + i * from_step, bytes)
+    switch (size) {
+    case 1: COPY(1); break;
+    case 2: COPY(2); break;
+    case 4: COPY(4); break;
+    default: COPY(8); break;
+    }
+#undef COPY
+}
+
+static sparta_status copy_strided(sparta_ctx *cx, const sparta_tensor *from, const sparta_tensor *to)
+{
+    const sparta_tensor *both[2] = {from, to};
+    const int inner = from->rank - 1; /* rank 0 is contiguous: never here */
+    const int64_t size = (int64_t)sparta_dtype_size(from->dtype);
+    int64_t done = 0;
+    for (sparta_walk w = sparta_walk_begin(inner, from->dim, 2, both); w.more; sparta_walk_next(&w)) {
+        copy_run((char *)to->data + w.at[1] * size, to->stride[inner],
+                 (const char *)from->data + w.at[0] * size, from->stride[inner], from->dim[inner],
+                 (size_t)size);
+        done += from->dim[inner] + 1;
+        if (done < 1 << 20) continue;
+        done = 0;
+        SPARTA_TRY(sparta_check_cancel(cx));
+    }
+    return SPARTA_OK;
+}
+
+sparta_status sparta_tensor_copy(sparta_ctx *cx, const sparta_tensor *from, const sparta_tensor *to)
+{
+    int64_t n = sparta_tensor_elements(from);
+    if (from->dtype != to->dtype)
+        return sparta_fail(cx, SPARTA_E_DTYPE, "copy: from %s to %s; convert first",
+                           sparta_dtype_name(from->dtype), sparta_dtype_name(to->dtype));
+    if (n < 0 || !sparta_tensor_same_shape(from, to))
+        return sparta_fail(cx, SPARTA_E_SHAPE, "copy: the shapes differ");
+    if (n == 0) return SPARTA_OK;
+    if (!sparta_tensor_contiguous(from) || !sparta_tensor_contiguous(to)) return copy_strided(cx, from, to);
+    memmove(to->data, from->data, (size_t)n * sparta_dtype_size(from->dtype));
+    return SPARTA_OK;
+}

@@ -1,0 +1,68 @@
+/* tensor: types, and strided views of memory that somebody else owns.
+ *
+ *     sparta_tensor t = {SPARTA_F32, 2, {3, 4}, {4, 1}, data};     dims, strides in elements, data
+ *
+ * The struct is public (sparta.h). A stride of 0 repeats: broadcasting needs no copy. Element (i,j) is at
+ * data + (i*stride[0] + j*stride[1]) * size of the dtype. The types are the rows of dtypes.def.
+ *
+ * Two ways to touch elements: sparta_tensor_get / _set (any type, through double or int64: the slow, readable
+ * way that references use), and casting data when sparta_tensor_contiguous says so.
+ */
+#ifndef SPARTA_TENSOR_H
+#define SPARTA_TENSOR_H
+
+#include "base/base.h"
+
+#define SPARTA_DTYPES 13
+bool sparta_dtype_parse(const char *name, sparta_dtype *out);
+bool sparta_dtype_from_onnx(int64_t code, sparta_dtype *out);
+int sparta_dtype_to_onnx(sparta_dtype dtype);
+const char *sparta_dtype_descr(sparta_dtype dtype); /* NumPy's */
+bool sparta_dtype_is_float(sparta_dtype dtype);
+bool sparta_dtype_is_signed(sparta_dtype dtype);
+
+float sparta_f16_to_f32(uint16_t h);
+uint16_t sparta_f32_to_f16(float f); /* round to nearest even, overflow to infinity, NaN stays NaN */
+float sparta_bf16_to_f32(uint16_t h);
+uint16_t sparta_f32_to_bf16(float f);
+
+/* Bytes of a row-major tensor of these dims; E_SHAPE when negative or too large, E_MEMORY never (it only
+ * counts). */
+sparta_status sparta_tensor_bytes(sparta_ctx *cx, sparta_dtype dtype, int rank, const int64_t *dim,
+                                  size_t *out) SPARTA_MUST;
+/* Allocate a cleared row-major tensor; free t.data with sparta_free. */
+sparta_status sparta_tensor_alloc(sparta_ctx *cx, sparta_dtype dtype, int rank, const int64_t *dim,
+                                  sparta_tensor *out) SPARTA_MUST;
+sparta_status sparta_tensor_alloc_in(sparta_arena *a, sparta_dtype dtype, int rank, const int64_t *dim,
+                                     sparta_tensor *out) SPARTA_MUST;
+bool sparta_tensor_contiguous(const sparta_tensor *t); /* row-major without gaps */
+bool sparta_tensor_same_shape(const sparta_tensor *a, const sparta_tensor *b);
+/* View `t` as if it had the dims of `rank, dim`, repeating dims of size 1 (NumPy's rule). E_SHAPE when it
+ * cannot. */
+sparta_status sparta_tensor_broadcast(sparta_ctx *cx, const sparta_tensor *t, int rank, const int64_t *dim,
+                                      sparta_tensor *out) SPARTA_MUST;
+/* Copy with any strides on both sides; same shape and dtype. */
+sparta_status sparta_tensor_copy(sparta_ctx *cx, const sparta_tensor *from,
+                                 const sparta_tensor *to) SPARTA_MUST;
+void sparta_tensor_print_shape(const sparta_tensor *t, sparta_text *out); /* 3x4, "scalar" for rank 0 */
+
+/* The element at element offset `at` (already multiplied by strides), as double or as int64 (bool: 0 or 1).
+ */
+double sparta_element_get(sparta_dtype dtype, const void *data, int64_t at);
+void sparta_element_set(sparta_dtype dtype, void *data, int64_t at,
+                        double value); /* rounds as a C cast does; ints wrap */
+int64_t sparta_element_get_int(sparta_dtype dtype, const void *data, int64_t at);
+void sparta_element_set_int(sparta_dtype dtype, void *data, int64_t at, int64_t value);
+
+/* Walk the indices of a shape in row-major order, keeping the element offset of up to 4 tensors of that
+ * shape: for (sparta_walk w = sparta_walk_begin(rank, dim, n, tensors); w.more; sparta_walk_next(&w))
+ * use(w.at[0], w.at[1]);   */
+typedef struct sparta_walk {
+    bool more;
+    int rank, n;
+    int64_t dim[SPARTA_RANK], index[SPARTA_RANK], stride[4][SPARTA_RANK], at[4];
+} sparta_walk;
+sparta_walk sparta_walk_begin(int rank, const int64_t *dim, int n, const sparta_tensor *const *tensors);
+void sparta_walk_next(sparta_walk *w);
+
+#endif

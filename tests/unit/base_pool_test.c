@@ -1,0 +1,186 @@
+/* base: the team of threads. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include "base/base.h"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+
+enum { MOST = 8 };
+
+typedef struct job {
+    sparta_pool *pool;
+    int calls[64]; /* plain memory: run must order it */
+    int round;
+    bool own_thread[64];
+    pthread_t thread[64];
+} job;
+
+static void count(void *arg, int i)
+{
+    job *j = arg;
+    j->calls[i] += j->round;
+}
+
+static void test_every_share_once(void **state)
+{
+    (void)state;
+    sparta_ctx *cx = sparta_ctx_create(NULL);
+    for (int threads = 1; threads <= MOST; threads++) {
+        sparta_pool *pool = sparta_pool_create(cx, threads);
+        assert_non_null(pool);
+        assert_int_equal(sparta_pool_threads(pool), threads);
+        job j = {0};
+        int expected = 0;
+        for (int round = 1; round <= 300; round++) {
+            j.round = round;
+            expected += round;
+            sparta_pool_run(pool, count, &j);
+            for (int i = 0; i < threads; i++) assert_int_equal(j.calls[i], expected);
+            if (round % 100 == 0)
+                nanosleep(&(struct timespec){0, 2000000}, NULL); /* they fall asleep, and wake */
+        }
+        for (int i = threads; i < 64; i++) assert_int_equal(j.calls[i], 0);
+        sparta_pool_free(pool);
+    }
+    assert_int_equal(sparta_ctx_memory(cx), 0);
+    sparta_ctx_free(cx);
+}
+
+static void remember(void *arg, int i)
+{
+    job *j = arg;
+    j->thread[i] = pthread_self();
+    if (i % 2) nanosleep(&(struct timespec){0, 300000}, NULL); /* the caller goes to sleep too */
+}
+
+static void test_threads_are_ours(void **state)
+{
+    (void)state;
+    sparta_ctx *cx = sparta_ctx_create(NULL);
+    sparta_pool *pool = sparta_pool_create(cx, 4);
+    job first = {0}, second = {0};
+    sparta_pool_run(pool, remember, &first);
+    for (int round = 0; round < 20; round++) {
+        sparta_pool_run(pool, remember, &second);
+        for (int i = 0; i < 4; i++)
+            assert_true(pthread_equal(first.thread[i], second.thread[i])); /* share i, thread i */
+    }
+    assert_true(pthread_equal(first.thread[0], pthread_self()));
+    for (int i = 0; i < 4; i++)
+        for (int k = 0; k < i; k++) assert_false(pthread_equal(first.thread[i], first.thread[k]));
+    sparta_pool_free(pool);
+    sparta_ctx_free(cx);
+}
+
+static atomic_int inner_calls;
+static void inner(void *arg, int i)
+{
+    (void)arg, (void)i;
+    atomic_fetch_add(&inner_calls, 1);
+}
+static void outer(void *arg, int i)
+{
+    (void)i;
+    sparta_pool_run(arg, inner, NULL);
+}
+
+static void test_job_in_job(void **state)
+{
+    (void)state;
+    sparta_ctx *cx = sparta_ctx_create(NULL);
+    sparta_pool *pool = sparta_pool_create(cx, 3);
+    atomic_store(&inner_calls, 0);
+    sparta_pool_run(pool, outer, pool);
+    assert_int_equal(atomic_load(&inner_calls), 9);
+    sparta_pool_free(pool);
+    sparta_ctx_free(cx);
+}
+
+typedef struct freed {
+    sparta_ctx *cx;
+    void *p[MOST];
+} freed;
+static void free_share(void *arg, int i)
+{
+    freed *f = arg;
+    sparta_free(f->cx, f->p[i]);
+}
+
+static void test_workers_may_free(void **state)
+{
+    (void)state;
+    sparta_ctx *cx = sparta_ctx_create(NULL);
+    sparta_pool *pool = sparta_pool_create(cx, MOST);
+    size_t before = sparta_ctx_memory(cx);
+    for (int round = 0; round < 50; round++) {
+        freed f = {.cx = cx};
+        for (int i = 0; i < MOST; i++) f.p[i] = sparta_alloc(cx, 1000);
+        sparta_pool_run(pool, free_share, &f);
+        assert_int_equal(sparta_ctx_memory(cx), before);
+    }
+    sparta_pool_free(pool);
+    sparta_ctx_free(cx);
+}
+
+static int host_calls;
+static void host_for(void *host, int n, void (*fn)(void *arg, int i), void *arg)
+{
+    assert_ptr_equal(host, &host_calls);
+    host_calls++;
+    for (int i = n - 1; i >= 0; i--) fn(arg, i);
+}
+
+static void test_host(void **state)
+{
+    (void)state;
+    sparta_ctx_options o = SPARTA_OPTIONS(sparta_ctx_options);
+    o.parallel_for = host_for;
+    o.host = &host_calls;
+    sparta_ctx *cx = sparta_ctx_create(&o);
+    sparta_pool *pool = sparta_pool_create(cx, 5);
+    job j = {.round = 1};
+    sparta_pool_run(pool, count, &j);
+    assert_int_equal(host_calls, 1);
+    for (int i = 0; i < 5; i++) assert_int_equal(j.calls[i], 1);
+    sparta_pool_free(pool);
+    sparta_ctx_free(cx);
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    sparta_ctx *cx = sparta_ctx_create(NULL);
+    assert_true(sparta_cores() >= 1);
+    assert_null(sparta_pool_create(cx, -1));
+    assert_int_equal(sparta_ctx_status(cx), SPARTA_E_USAGE);
+    assert_null(sparta_pool_create(cx, 1 << 20));
+    sparta_pool *pool = sparta_pool_create(cx, 0);
+    assert_int_equal(sparta_pool_threads(pool), sparta_cores());
+    sparta_pool_free(pool);
+    sparta_pool_free(NULL);
+    for (uint64_t n = 1; n <= 2; n++) {
+        sparta_ctx_fail_alloc(cx, n, false);
+        assert_null(sparta_pool_create(cx, 2));
+        assert_int_equal(sparta_ctx_status(cx), SPARTA_E_MEMORY);
+    }
+    assert_int_equal(sparta_ctx_memory(cx), 0);
+    sparta_ctx_free(cx);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_share_once),
+        cmocka_unit_test(test_threads_are_ours),
+        cmocka_unit_test(test_job_in_job),
+        cmocka_unit_test(test_workers_may_free),
+        cmocka_unit_test(test_host),
+        cmocka_unit_test(test_refusals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
