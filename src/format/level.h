@@ -1,0 +1,128 @@
+/* What a level kind is made of, for the files of this room only.
+ *
+ * A kind is a row of levels.def and a file level_<name>.c that defines sparta_level_ops_<ID>: how its
+ * positions are assembled from sorted entries, checked, and walked. The assembler (pack.c) and the walker
+ * (unpack.c) know no kind by name.
+ */
+#ifndef SPARTA_FORMAT_LEVEL_H
+#define SPARTA_FORMAT_LEVEL_H
+
+#include "format/format.h"
+
+/* One level while it is assembled. Entries are the stored elements in level order: by the coordinate of level
+ * 0, then 1, ...
+ *
+ *      at         position at the level above       0 0 0 2
+ *      coord      coordinate at this level          1 1 3 0
+ *      at, after  position at this level            0 0 1 2   compressed: one per distinct (at, coord)
+ */
+typedef struct sparta_assembly {
+    const sparta_level *level;
+    int number;             /* of the level */
+    int64_t extent;         /* coordinates are below */
+    int64_t n;              /* entries */
+    const int64_t *coord;   /* [n] */
+    int64_t *at;            /* [n] in and out */
+    int64_t parents;        /* positions of the level above */
+    int64_t size;           /* out: positions of this level */
+    size_t bytes;           /* out: of the arrays of this level */
+    bool store;             /* false: count only, no arrays */
+    sparta_tensor pos, crd; /* out when store; freed by the caller, also after a failure */
+} sparta_assembly;
+
+/* One level while it is read. */
+typedef struct sparta_level_view {
+    const sparta_level *level;
+    int number;
+    int64_t extent, parents;
+    int64_t size; /* positions of this level; known after verify */
+    const sparta_tensor *pos, *crd;
+} sparta_level_view;
+
+typedef struct sparta_level_ops {
+    sparta_status (*assemble)(sparta_ctx *cx, sparta_assembly *a);
+    /* Check the arrays (their types, lengths and contiguity were checked by the caller as far as the table
+     * says) and tell the size. */
+    sparta_status (*verify)(sparta_ctx *cx, const sparta_level_view *v, int64_t *size);
+    /* The positions below one of the parent's: [lo, hi), within [0, size). Never outside, even when the
+     * arrays change while we read. */
+    void (*segment)(const sparta_level_view *v, int64_t parent, int64_t *lo, int64_t *hi);
+    /* The coordinate of a position; -1 when it is not below the extent. */
+    int64_t (*coordinate)(const sparta_level_view *v, int64_t parent, int64_t position);
+} sparta_level_ops;
+
+#define SPARTA_LEVEL(id, name, has_pos, has_crd) extern const sparta_level_ops sparta_level_ops_##id;
+#include "format/levels.def"
+#undef SPARTA_LEVEL
+
+typedef struct sparta_level_info {
+    const char *name;
+    bool has_pos, has_crd;
+    const sparta_level_ops *ops;
+} sparta_level_info;
+extern const sparta_level_info sparta_level_table[SPARTA_LEVEL_KINDS];
+
+/* ------------------------------------------------------------------ check.c */
+
+typedef struct sparta_place {
+    int line, column;
+} sparta_place; /* of a mistake in a text; line 0: not from a text */
+/* Is the list of levels one that can store something, whatever the shape: known kinds, widths, an invertible
+ * map? The places, of each level and of each dimension, may be NULL. */
+sparta_status sparta_format_structure(sparta_ctx *cx, const sparta_format *f, const sparta_place *level,
+                                      const sparta_place *dim) SPARTA_MUST;
+/* How many coordinates level `l` has for these dims. */
+int64_t sparta_level_extent(const sparta_level *l, const int64_t *dim);
+int64_t sparta_width_max(sparta_dtype width); /* the largest value an index of this type holds */
+bool sparta_width_valid(sparta_dtype width);
+sparta_status sparta_level_pos_fits(sparta_ctx *cx, const sparta_level *l, int number,
+                                    int64_t size) SPARTA_MUST;
+void sparta_level_print_map(const sparta_format *f, const sparta_level *l,
+                            char out[48]); /* "k", "n/4", "n%4" */
+
+/* ------------------------------------------------------------------ index arrays */
+
+static inline int64_t sparta_index_get(sparta_dtype width, const void *data, int64_t i)
+{
+    switch (width) {
+    case SPARTA_U8: return ((const uint8_t *)data)[i];
+    case SPARTA_U16: return ((const uint16_t *)data)[i];
+    case SPARTA_U32: return ((const uint32_t *)data)[i];
+    case SPARTA_I32: return ((const int32_t *)data)[i];
+    default:
+        return (
+            (const int64_t *)data)[i]; /* a u64 past int64 reads as negative, which no check lets through */
+    }
+}
+
+static inline void sparta_index_set(sparta_dtype width, void *data, int64_t i, int64_t value)
+{
+    switch (width) {
+    case SPARTA_U8: ((uint8_t *)data)[i] = (uint8_t)value; break;
+    case SPARTA_U16: ((uint16_t *)data)[i] = (uint16_t)value; break;
+    case SPARTA_U32: ((uint32_t *)data)[i] = (uint32_t)value; break;
+    case SPARTA_I32: ((int32_t *)data)[i] = (int32_t)value; break;
+    default: ((int64_t *)data)[i] = value; break;
+    }
+}
+
+/* ------------------------------------------------------------------ pack: the oracle, and the fast path */
+
+typedef struct sparta_pack_job {
+    const sparta_format *format;
+    const sparta_tensor *t;
+    const sparta_mask *mask; /* may be NULL */
+    bool store;              /* false: statistics only */
+} sparta_pack_job;
+
+/* Any format: sort the stored elements, one pass per level. `out` is filled when storing; on failure the
+ * caller frees what is in it. */
+sparta_status sparta_pack_generic(sparta_ctx *cx, const sparta_pack_job *job, sparta_packed *out,
+                                  sparta_format_stats *stats) SPARTA_MUST;
+/* Two dimensions, x/a dense, y/b dense or compressed, then dense remainders: csr, csc, bsr, strips, panels.
+ */
+bool sparta_pack_blocks_can(const sparta_format *f, const sparta_tensor *t);
+sparta_status sparta_pack_blocks(sparta_ctx *cx, const sparta_pack_job *job, sparta_packed *out,
+                                 sparta_format_stats *stats) SPARTA_MUST;
+
+#endif

@@ -1,0 +1,116 @@
+/* Any bytes as the text of a format. What parses must print to a text that parses to the same; where it fits
+ * a small tensor, packing and unpacking must give the tensor back, by the fast path and by the generic
+ * assembler, array for array. The bytes after a 0 in the input choose the tensor, and then damage the
+ * storage, which must be refused or walked safely. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include "format/level.h"
+
+#define MOST 64 /* elements of the tensor */
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void must(int ok)
+{
+    if (!ok) abort();
+}
+
+static void print_and_parse(sparta_ctx *cx, const sparta_format *f)
+{
+    sparta_text first, second;
+    sparta_format again;
+    sparta_text_init(&first, cx);
+    sparta_text_init(&second, cx);
+    sparta_format_print(f, &first);
+    must(sparta_format_parse(cx, sparta_text_str(&first), &again) == SPARTA_OK);
+    must(sparta_format_equal(f, &again));
+    sparta_format_print(&again, &second);
+    must(!strcmp(sparta_text_str(&first), sparta_text_str(&second)));
+    sparta_text_free(&first);
+    sparta_text_free(&second);
+}
+
+static int same(const sparta_tensor *a, const sparta_tensor *b)
+{
+    if (a->rank != b->rank) return 0;
+    return !a->rank || (a->dim[0] == b->dim[0] &&
+                        !memcmp(a->data, b->data, (size_t)a->dim[0] * sparta_dtype_size(a->dtype)));
+}
+
+static void compare_with_generic(sparta_ctx *cx, const sparta_format *f, const sparta_tensor *t,
+                                 const sparta_packed *p)
+{
+    sparta_packed oracle = {.format = *f};
+    sparta_format_stats stats = {0};
+    sparta_status status = sparta_pack_generic(cx, &(sparta_pack_job){f, t, NULL, true}, &oracle, &stats);
+    must(!status || status == SPARTA_E_MEMORY); /* the budget is small, and the first copy is still there */
+    for (int l = 0; !status && l < f->n; l++)
+        must(same(&p->pos[l], &oracle.pos[l]) && same(&p->crd[l], &oracle.crd[l]));
+    must(status || same(&p->values, &oracle.values));
+    sparta_packed_free(cx, &oracle);
+}
+
+/* Change bytes of the storage as the input says; whatever it is now, reading it must be safe. */
+static void damage(sparta_ctx *cx, sparta_packed *p, const sparta_tensor *out, const uint8_t *data,
+                   size_t size)
+{
+    for (size_t i = 0; i + 2 < size; i += 3) {
+        int l = data[i] % p->format.n;
+        sparta_tensor *a = data[i] & 64 ? &p->values : data[i] & 128 ? &p->pos[l] : &p->crd[l];
+        size_t bytes = a->rank ? (size_t)a->dim[0] * sparta_dtype_size(a->dtype) : 0;
+        if (bytes) ((uint8_t *)a->data)[data[i + 1] % bytes] = data[i + 2];
+    }
+    sparta_status verified = sparta_packed_verify(cx, p), unpacked = sparta_format_unpack(cx, p, out);
+    must(!verified || unpacked);
+}
+
+static void pack_and_unpack(sparta_ctx *cx, const sparta_format *f, const uint8_t *data, size_t size)
+{
+    uint8_t elements[MOST] = {0}, back[MOST];
+    sparta_tensor t = {.dtype = SPARTA_U8, .rank = f->rank, .data = elements};
+    int64_t n = 1;
+    for (int d = f->rank - 1; d >= 0; d--) {
+        t.dim[d] = size ? data[0] % 9 : 3;
+        if (size) data++, size--;
+        if (n * t.dim[d] > MOST) t.dim[d] = 1;
+        t.stride[d] = n;
+        n *= t.dim[d];
+    }
+    for (int64_t i = 0; i < n && size; i++, data++, size--) elements[i] = data[0] & 1 ? data[0] : 0;
+    sparta_tensor out = t;
+    out.data = back;
+    sparta_packed p;
+    if (sparta_format_pack(cx, f, &t, NULL, &p))
+        return; /* does not fit: the padding may be huge, the widths narrow */
+    compare_with_generic(cx, f, &t, &p);
+    memset(back, 0xa5, sizeof back);
+    must(sparta_format_unpack(cx, &p, &out) == SPARTA_OK);
+    must(!memcmp(back, elements, (size_t)n));
+    damage(cx, &p, &out, data, size);
+    sparta_packed_free(cx, &p);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    sparta_ctx *cx =
+        sparta_ctx_create(&(sparta_ctx_options){.size = sizeof(sparta_ctx_options), .max_memory = 1 << 20});
+    char text[512];
+    size_t length = 0;
+    if (!cx) return 0;
+    while (length < size && length + 1 < sizeof text && data[length])
+        text[length] = (char)data[length], length++;
+    text[length] = 0;
+    data += length < size ? length + 1 : length;
+    size -= length < size ? length + 1 : length;
+    sparta_format f;
+    if (sparta_format_parse(cx, text, &f) == SPARTA_OK) {
+        print_and_parse(cx, &f);
+        pack_and_unpack(cx, &f, data, size);
+    } else {
+        must(*sparta_message(cx) != 0);
+    }
+    must(sparta_ctx_memory(cx) == 0);
+    sparta_ctx_free(cx);
+    return 0;
+}

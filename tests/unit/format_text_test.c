@@ -1,0 +1,402 @@
+/* The text of formats: what parses, how it prints, what is refused and in which words; and which shapes fit.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+#include "format/format.h"
+
+static sparta_ctx *cx;
+
+static int set_up(void **state)
+{
+    (void)state;
+    cx = sparta_ctx_create(NULL);
+    return cx ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    int left = (int)sparta_ctx_memory(cx);
+    sparta_ctx_free(cx);
+    return left;
+}
+
+static void expect_print(const sparta_format *f, const char *want)
+{
+    sparta_text t;
+    sparta_text_init(&t, cx);
+    sparta_format_print(f, &t);
+    assert_int_equal(t.status, SPARTA_OK);
+    assert_string_equal(sparta_text_str(&t), want);
+    sparta_text_free(&t);
+}
+
+static void canonical(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"csr", "(i,j)->(i:dense, j:compressed)"},
+        {" csr\n", "(i,j)->(i:dense, j:compressed)"},
+        {"csc", "(i,j)->(j:dense, i:compressed)"},
+        {"dcsr", "(i,j)->(i:compressed, j:compressed)"},
+        {"dense", "(i,j)->(i:dense, j:dense)"},
+        {"bsr(4,8)", "(i,j)->(i/4:dense, j/8:compressed, i%4:dense, j%8:dense)"},
+        {"bsr( 32 )", "(i,j)->(i/32:dense, j/32:compressed, i%32:dense, j%32:dense)"},
+        {"strip(4)", "(n,k)->(n/4:dense, k:compressed, n%4:dense), crd=u16"},
+        {"strip(4), crd=u32", "(n,k)->(n/4:dense, k:compressed, n%4:dense), crd=u32"},
+        {"strip(4), crd=i32", "(n,k)->(n/4:dense, k:compressed, n%4:dense)"},
+        {"rows(8)", "(n,k)->(n/8:dense, k:dense, n%8:dense)"},
+        {"panel", "(m,k)->(m/64:dense, k:dense, m%64:dense)"},
+        {"csr,crd=u8,pos=i64", "(i,j)->(i:dense, j:compressed), pos=i64, crd=u8"},
+        {"csr, crd[1]=u8", "(i,j)->(i:dense, j:compressed), crd=u8"},
+        {"csr, crd[0..1]=u8", "(i,j)->(i:dense, j:compressed), crd=u8"},
+        {"dcsr, crd[1]=u8", "(i,j)->(i:compressed, j:compressed), crd[1]=u8"},
+        {"dcsr, crd[1]=u8, crd[0]=u64", "(i,j)->(i:compressed, j:compressed), crd[0]=u64, crd[1]=u8"},
+        {"dcsr, crd=u8, crd[1]=i32", "(i,j)->(i:compressed, j:compressed), crd[0]=u8"},
+        {"dcsr, pos[0..1]=u16, crd=u8", "(i,j)->(i:compressed, j:compressed), pos=u16, crd=u8"},
+        {"( i , j )  ->\t( i : dense ,\n j : compressed )  ,  crd = u16",
+         "(i,j)->(i:dense, j:compressed), crd=u16"},
+        {"(i)->(i:compressed)", "(i)->(i:compressed)"},
+        {"(row_1,Col)->(Col/7:compressed, row_1:dense, Col%7:compressed)",
+         "(row_1,Col)->(Col/7:compressed, row_1:dense, Col%7:compressed)"},
+        {"(i)->(i%3:dense, i/3:dense)", "(i)->(i%3:dense, i/3:dense)"},
+        {"(i)->(i/1:dense, i%1:dense)", "(i)->(i/1:dense, i%1:dense)"},
+        {"(i)->(i/02147483647:dense, i%2147483647:dense)", "(i)->(i/2147483647:dense, i%2147483647:dense)"},
+        {"(a,b,c,d,e,f,g,h)->(h:dense, g:dense, f:dense, e:dense, d/2:dense, c/2:dense, b/2:dense, "
+         "a/2:dense, a%2:dense, b%2:dense, c%2:dense, "
+         "d%2:dense)",
+         "(a,b,c,d,e,f,g,h)->(h:dense, g:dense, f:dense, e:dense, d/2:dense, c/2:dense, b/2:dense, "
+         "a/2:dense, a%2:dense, b%2:dense, c%2:dense, "
+         "d%2:dense)"},
+    };
+    for (size_t i = 0; i < SPARTA_COUNT(cases); i++) {
+        sparta_format f, again;
+        if (sparta_format_parse(cx, cases[i][0], &f)) fail_msg("%s: %s", cases[i][0], sparta_message(cx));
+        expect_print(&f, cases[i][1]);
+        assert_int_equal(sparta_format_parse(cx, cases[i][1], &again), SPARTA_OK);
+        assert_true(sparta_format_equal(&f, &again));
+        expect_print(&again, cases[i][1]);
+    }
+}
+
+/* Every row of the table parses with every kind of argument it takes, prints, and parses back. */
+static void every_name(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        int arguments;
+    } rows[] = {
+#define SPARTA_FORMAT(name, arguments, text) {#name, arguments},
+#include "format/formats.def"
+#undef SPARTA_FORMAT
+    };
+    for (size_t i = 0; i < SPARTA_COUNT(rows); i++) {
+        char text[128];
+        int used = snprintf(text, sizeof text, "%s", rows[i].name);
+        for (int a = 0; a < rows[i].arguments; a++)
+            used += snprintf(text + used, sizeof text - (size_t)used, "%c2147483647", a ? ',' : '(');
+        if (rows[i].arguments) snprintf(text + used, sizeof text - (size_t)used, ")");
+        sparta_format f, again;
+        if (sparta_format_parse(cx, text, &f)) fail_msg("%s: %s", text, sparta_message(cx));
+        sparta_text t;
+        sparta_text_init(&t, cx);
+        sparta_format_print(&f, &t);
+        assert_int_equal(sparta_format_parse(cx, sparta_text_str(&t), &again), SPARTA_OK);
+        assert_true(sparta_format_equal(&f, &again));
+        sparta_text_free(&t);
+    }
+}
+
+#define KINDS "(dense ragged compressed loose packed structured singleton bitmap range)"
+
+static void refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        sparta_status status;
+        const char *message; /* its beginning */
+    } cases[] = {
+        {"(i,j)->(i:dense, j:compresed)", SPARTA_E_USAGE,
+         "format:1:20: unknown level kind 'compresed'; did you mean 'compressed'? " KINDS},
+        {"(i,j) ->\n (i : dense,\n  j : compresed)", SPARTA_E_USAGE,
+         "format:3:7: unknown level kind 'compresed'"},
+        {"(i,j)->(i:dense, j:zzzzzzzzzzzz)", SPARTA_E_USAGE,
+         "format:1:20: unknown level kind 'zzzzzzzzzzzz' " KINDS},
+        {"(i,j)->(i/16:dense, j:compressed)", SPARTA_E_USAGE,
+         "format:1:9: map is not invertible: i appears as i/16 but i%16 is missing; add 'i%16 : dense' or "
+         "remove the block"},
+        {"(i,j)->(j:dense, i%4:dense)", SPARTA_E_USAGE,
+         "format:1:18: map is not invertible: i appears as i%4 but i/4 is missing; add 'i/4 : dense'"},
+        {"(i,j)->(i/16:dense, j:dense, i%8:dense)", SPARTA_E_USAGE,
+         "format:1:30: i/16 and i%8 disagree: block sizes of dimension i must match (16 != 8)"},
+        {"(i,j)->(i%8:dense, j:dense, i/16:dense)", SPARTA_E_USAGE, "format:1:29: i/16 and i%8 disagree"},
+        {"(i,j)->(i:dense)", SPARTA_E_USAGE,
+         "format:1:4: map is not invertible: no level stores dimension j; add 'j : dense'"},
+        {"(i,j)->(i:dense, j:dense, i:dense)", SPARTA_E_USAGE,
+         "format:1:27: dimension i appears as i and again as i"},
+        {"(i)->(i/4:dense, i/4:dense)", SPARTA_E_USAGE,
+         "format:1:18: dimension i appears as i/4 and again as i/4"},
+        {"(i)->(i/4:dense, i%4:dense, i:dense)", SPARTA_E_USAGE,
+         "format:1:29: dimension i has more than two levels"},
+        {"(i,j)->(k:dense)", SPARTA_E_USAGE, "format:1:9: unknown dimension 'k'; there are i, j"},
+        {"(i,i)->(i:dense)", SPARTA_E_USAGE, "format:1:4: dimension 'i' twice"},
+        {"(i)->(i/0:dense, i%0:dense)", SPARTA_E_USAGE,
+         "format:1:9: block size '0' must be between 1 and 2147483647"},
+        {"(i)->(i/2147483648:dense)", SPARTA_E_USAGE, "format:1:9: block size '2147483648' must be"},
+        {"(i)->(i/99999999999999999999999999:dense)", SPARTA_E_USAGE,
+         "format:1:9: block size '999999999999999999999999...' must be"},
+        {"(i)->(i/j:dense)", SPARTA_E_USAGE, "format:1:9: expected block size, got 'j'"},
+        {"(i)->(i:dense[4])", SPARTA_E_USAGE, "format:1:14: 'dense' takes no [ ]"},
+        {"(i)->(i:dense(unique))", SPARTA_E_USAGE,
+         "format:1:15: unknown property 'unique'; did you mean 'nonunique'?"},
+        {"(i)->(i:dense", SPARTA_E_USAGE, "format:1:14: expected ')', got the end"},
+        {"(i)->(i dense)", SPARTA_E_USAGE, "format:1:9: expected ':', got 'dense'"},
+        {"(i)->(i:)", SPARTA_E_USAGE, "format:1:9: expected a level kind"},
+        {"(i)->()", SPARTA_E_USAGE, "format:1:7: expected a dimension, got ')'"},
+        {"()->(i:dense)", SPARTA_E_USAGE, "format:1:2: expected the name of a dimension, got ')'"},
+        {"(i)=>(i:dense)", SPARTA_E_USAGE, "format:1:4: expected '->', got '='"},
+        {"(i)-(i:dense)", SPARTA_E_USAGE, "format:1:4: expected '->', got '-'"},
+        {"(i)->(i:dense) trailing", SPARTA_E_USAGE,
+         "format:1:16: expected ',' and a key, or the end, got 'trailing'"},
+        {"(i)->(i:dense),", SPARTA_E_USAGE, "format:1:16: expected a key, pos or crd, got the end"},
+        {"(abcdefghijklmnop)->(abcdefghijklmnop:dense)", SPARTA_E_USAGE,
+         "format:1:2: the name 'abcdefghijklmnop' is longer than 15"},
+        {"(a,b,c,d,e,f,g,h,i)->(a:dense)", SPARTA_E_USAGE, "format:1:18: more than 8 dimensions"},
+        {"(a)->(a:dense,a:dense,a:dense,a:dense,a:dense,a:dense,a:dense,a:dense,a:dense,a:dense,a:dense,a:"
+         "dense,a:dense)",
+         SPARTA_E_USAGE, "format:1:103: more than 12 levels"},
+        {"(i)->(\xff:dense)", SPARTA_E_USAGE, "format:1:7: expected a dimension, got byte 0xff"},
+        {"csr, crd=u12", SPARTA_E_USAGE, "format:1:10: unknown width 'u12' (u8 u16 u32 u64 i32 i64)"},
+        {"csr, crd=i8", SPARTA_E_USAGE, "format:1:10: unknown width 'i8'"},
+        {"csr, crd=f32", SPARTA_E_USAGE, "format:1:10: unknown width 'f32'"},
+        {"csr, crd[2]=u8", SPARTA_E_USAGE, "format:1:10: level '2' must be between 0 and 1"},
+        {"csr, crd[1..0]=u8", SPARTA_E_USAGE, "format:1:13: last level '0' must be between 1 and 1"},
+        {"csr, crd[0]=u8", SPARTA_E_USAGE, "format:1:6: crd: no such level stores coordinates"},
+        {"dense, pos=u8", SPARTA_E_USAGE, "format:1:8: pos: no such level stores positions"},
+        {"csr, val=u8", SPARTA_E_USAGE, "format:1:6: expected a key, pos or crd, got 'val'"},
+        {"crs", SPARTA_E_USAGE, "format:1:1: unknown format 'crs'; did you mean 'c"},
+        {"", SPARTA_E_USAGE, "format:1:1: expected '(' or the name of a format, got the end"},
+        {"4", SPARTA_E_USAGE, "format:1:1: expected '('"},
+        {"bsr", SPARTA_E_USAGE, "format:1:4: 'bsr' needs 2 arguments"},
+        {"bsr()", SPARTA_E_USAGE, "format:1:5: expected argument, got ')'"},
+        {"bsr(4,4,4)", SPARTA_E_USAGE, "format:1:9: 'bsr' takes 2 arguments"},
+        {"bsr(0,4)", SPARTA_E_USAGE, "format:1:5: argument '0' must be between"},
+        {"csr(4)", SPARTA_E_USAGE, "format:1:5: 'csr' takes 0 arguments"},
+        {"strip(4", SPARTA_E_USAGE, "format:1:8: expected ')', got the end"},
+        {"(i,j)->(i:dense, j:packed[auto])", SPARTA_E_UNSUPPORTED,
+         "format:1:20: level kind 'packed': part of the language, but not there yet"},
+        {"(i,j)->(i:dense, j:singleton)", SPARTA_E_UNSUPPORTED, "format:1:20: level kind 'singleton'"},
+        {"(i,j)->(i:dense, j:bitmap)", SPARTA_E_UNSUPPORTED, "format:1:20: level kind 'bitmap'"},
+        {"(i,j)->(i:ragged, j:dense)", SPARTA_E_UNSUPPORTED, "format:1:11: level kind 'ragged'"},
+        {"(i,j)->(j-i:compressed, i:range)", SPARTA_E_UNSUPPORTED,
+         "format:1:10: sums and differences of dimensions"},
+        {"(i,j)->(j+i:compressed, i:range)", SPARTA_E_UNSUPPORTED, "format:1:10: sums"},
+        {"(i)->(i/32:dense, i%32/4:dense, i%4:dense)", SPARTA_E_UNSUPPORTED, "format:1:23: nested blocks"},
+        {"(i,j)->(i:compressed(nonunique), j:singleton)", SPARTA_E_UNSUPPORTED,
+         "format:1:22: properties of levels"},
+        {"csr, crd=u2", SPARTA_E_UNSUPPORTED, "format:1:10: widths u2 and u4"},
+        {"sum{rownnz<=4 -> csr; rest -> csr}", SPARTA_E_UNSUPPORTED, "format:1:1: format 'sum'"},
+        {"ell", SPARTA_E_UNSUPPORTED, "format:1:1: format 'ell'"},
+    };
+    for (size_t i = 0; i < SPARTA_COUNT(cases); i++) {
+        sparta_format f = {.rank = 77};
+        sparta_status status = sparta_format_parse(cx, cases[i].text, &f);
+        if (status != cases[i].status ||
+            strncmp(sparta_message(cx), cases[i].message, strlen(cases[i].message)))
+            fail_msg("'%s': status %d, message '%s', wanted '%s'", cases[i].text, status, sparta_message(cx),
+                     cases[i].message);
+        assert_int_equal(f.rank, 77); /* untouched */
+    }
+}
+
+static void too_long(void **state)
+{
+    (void)state;
+    static char text[10000];
+    memset(text, ' ', sizeof text - 1);
+    memcpy(text, "csr", 3);
+    sparta_format f;
+    assert_int_equal(sparta_format_parse(cx, text, &f), SPARTA_E_USAGE);
+    text[4096] = 0;
+    assert_int_equal(sparta_format_parse(cx, text, &f), SPARTA_OK);
+}
+
+static void equality(void **state)
+{
+    (void)state;
+    static const char *const same[][2] = {
+        {"csr", "(n,k)->(n:dense, k:compressed)"}, {"bsr(4)", "bsr(4,4)"}, {"csr, pos=i32", "csr"}};
+    static const char *const differ[] = {"csr",
+                                         "csc",
+                                         "dcsr",
+                                         "dense",
+                                         "csr, crd=u16",
+                                         "csr, pos=u16",
+                                         "bsr(4,4)",
+                                         "bsr(4,8)",
+                                         "strip(4)",
+                                         "strip(8)",
+                                         "strip(4), crd=u32",
+                                         "(i)->(i:dense)",
+                                         "rows(64)",
+                                         "(i)->(i:compressed)",
+                                         "bsr(1,1)",
+                                         "(i,j,k)->(i:dense, j:compressed, k:dense)"};
+    sparta_format a, b;
+    for (size_t i = 0; i < SPARTA_COUNT(same); i++) {
+        assert_int_equal(sparta_format_parse(cx, same[i][0], &a), SPARTA_OK);
+        assert_int_equal(sparta_format_parse(cx, same[i][1], &b), SPARTA_OK);
+        assert_true(sparta_format_equal(&a, &b));
+    }
+    for (size_t i = 0; i < SPARTA_COUNT(differ); i++)
+        for (size_t j = 0; j < SPARTA_COUNT(differ); j++) {
+            assert_int_equal(sparta_format_parse(cx, differ[i], &a), SPARTA_OK);
+            assert_int_equal(sparta_format_parse(cx, differ[j], &b), SPARTA_OK);
+            assert_int_equal(sparta_format_equal(&a, &b), i == j);
+        }
+}
+
+static void check_shape(const char *text, int rank, const int64_t *dim, sparta_status want,
+                        const char *message)
+{
+    sparta_format f;
+    assert_int_equal(sparta_format_parse(cx, text, &f), SPARTA_OK);
+    sparta_status status = sparta_format_check(cx, &f, rank, dim);
+    if (status != want || (want && strncmp(sparta_message(cx), message, strlen(message))))
+        fail_msg("'%s': status %d, message '%s', wanted '%s'", text, status, sparta_message(cx), message);
+}
+
+static void shapes(void **state)
+{
+    (void)state;
+    int64_t small[] = {5, 7}, four[] = {2, 3, 4, 5}, wide[] = {8, 65537}, edge[] = {8, 65536},
+            none[] = {0, 0}, negative[] = {3, -1};
+    int64_t huge[] = {INT64_MAX, INT64_MAX}, blocked[] = {8, 65536 * 4 + 1};
+    check_shape("strip(4)", 2, small, SPARTA_OK, "");
+    check_shape("strip(4)", 2, none, SPARTA_OK, "");
+    check_shape("strip(4)", 2, edge, SPARTA_OK, "");
+    check_shape("strip(4)", 2, wide, SPARTA_E_USAGE,
+                "format: crd=u16 holds coordinates below 65536, dimension k has 65537; use crd=u32");
+    check_shape("strip(4), crd=u32", 2, wide, SPARTA_OK, "");
+    check_shape("csr, crd=u8", 2, wide, SPARTA_E_USAGE,
+                "format: crd=u8 holds coordinates below 256, dimension j has 65537; use crd=u32");
+    check_shape("csr, crd=u8", 2, (int64_t[]){8, 257}, SPARTA_E_USAGE,
+                "format: crd=u8 holds coordinates below 256, dimension j has 257; use crd=u16");
+    check_shape("csr", 2, (int64_t[]){2, INT64_C(1) << 31}, SPARTA_OK, "");
+    check_shape("csr", 2, (int64_t[]){2, (INT64_C(1) << 31) + 1}, SPARTA_E_USAGE,
+                "format: crd=i32 holds coordinates below 2147483648");
+    check_shape("bsr(4,4), crd=u16", 2, wide, SPARTA_OK, "");
+    check_shape("bsr(4,4), crd=u16", 2, blocked, SPARTA_E_USAGE,
+                "format: crd=u16 holds coordinates below 65536, level j/4 has 65537");
+    check_shape("csr", 4, four, SPARTA_E_USAGE,
+                "format: 2 dimensions but the tensor has 4; add a view, e.g. .reshape(O, C*H*W)");
+    check_shape("(i,j,k)->(i:dense, j:dense, k:dense)", 2, small, SPARTA_E_USAGE,
+                "format: 3 dimensions but the tensor has 2");
+    check_shape("csr", 2, negative, SPARTA_E_SHAPE, "format: dimension j is -1");
+    check_shape("dense", 2, huge, SPARTA_E_LIMIT, "format: the padded tensor has more elements");
+    check_shape("bsr(2147483647)", 2, (int64_t[]){1, 1}, SPARTA_OK, "");
+    check_shape("bsr(2147483647)", 2, (int64_t[]){INT64_C(1) << 33, 1}, SPARTA_E_LIMIT, "format: the padded");
+}
+
+/* A format is a plain value: somebody may have filled it wrongly. */
+static void broken_values(void **state)
+{
+    (void)state;
+    sparta_format good, f;
+    int64_t dim[] = {5, 7};
+    assert_int_equal(sparta_format_parse(cx, "bsr(2,3)", &good), SPARTA_OK);
+#define BREAK(change)                                                                                        \
+    do {                                                                                                     \
+        f = good;                                                                                            \
+        change;                                                                                              \
+        assert_int_equal(sparta_format_check(cx, &f, 2, dim), SPARTA_E_USAGE);                               \
+    } while (0)
+    BREAK(f.rank = 0);
+    BREAK(f.rank = 9);
+    BREAK(f.n = 0);
+    BREAK(f.n = 13);
+    BREAK(f.n = 3);
+    BREAK(f.level[1].kind = 99);
+    BREAK(f.level[1].dim = 2);
+    BREAK(f.level[1].dim = -1);
+    BREAK(f.level[0].c = 0);
+    BREAK(f.level[0].c = INT64_MAX);
+    BREAK(f.level[0].map = 7);
+    BREAK(f.level[0].map = SPARTA_MAP_ALL);
+    BREAK(f.level[1].crd = SPARTA_F32);
+    BREAK(f.level[1].pos = (sparta_dtype)99);
+#undef BREAK
+    assert_int_equal(sparta_format_check(cx, &good, 2, dim), SPARTA_OK);
+}
+
+/* Any text at all: no crash, and what parses prints to something that parses to the same. */
+static void random_texts(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"(",
+                                        ")",
+                                        ",",
+                                        "->",
+                                        "i",
+                                        "j",
+                                        "k",
+                                        ":",
+                                        "dense",
+                                        "compressed",
+                                        "/",
+                                        "%",
+                                        "4",
+                                        "2",
+                                        "[",
+                                        "]",
+                                        "=",
+                                        "crd",
+                                        "pos",
+                                        "u8",
+                                        "u16",
+                                        "i32",
+                                        "i64",
+                                        "..",
+                                        "csr",
+                                        "bsr",
+                                        "strip",
+                                        " ",
+                                        "-",
+                                        "packed",
+                                        "(i,j)->(i:dense, j:compressed)",
+                                        "(i,j)->(i/4:dense, j:compressed, i%4:dense)"};
+    sparta_rng r = sparta_rng_seed(99);
+    int parsed = 0;
+    for (int n = 0; n < 30000; n++) {
+        char text[512] = "";
+        for (int w = (int)(sparta_rng_next(&r) % 14); w >= 0; w--)
+            strcat(text, words[sparta_rng_next(&r) % SPARTA_COUNT(words)]);
+        sparta_format f, again;
+        if (sparta_format_parse(cx, text, &f)) continue;
+        parsed++;
+        sparta_text t;
+        sparta_text_init(&t, cx);
+        sparta_format_print(&f, &t);
+        assert_int_equal(sparta_format_parse(cx, sparta_text_str(&t), &again), SPARTA_OK);
+        assert_true(sparta_format_equal(&f, &again));
+        expect_print(&again, sparta_text_str(&t));
+        sparta_text_free(&t);
+    }
+    assert_true(parsed > 50);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(canonical),     cmocka_unit_test(every_name),
+                                       cmocka_unit_test(refused),       cmocka_unit_test(too_long),
+                                       cmocka_unit_test(equality),      cmocka_unit_test(shapes),
+                                       cmocka_unit_test(broken_values), cmocka_unit_test(random_texts)};
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
