@@ -1,0 +1,54 @@
+/* jit: source text in, function out.
+ *
+ *      text + target + compiler --> key (SHA-256)
+ *        memory   has this process loaded it already?                                 rungs of a ladder: the
+ * first that cache    <cache>/kernels/<key>.so, its HMAC right?                            answers wins; when
+ * none does the compile  cc -O3 <flags> -shared, by argv, limits on time, memory, output      caller uses its
+ * portable built-in none     SPARTA_E_COMPILER: no compiler, or it failed, or it hung
+ *
+ * Only a cancellation and a lack of memory end a climb with anything but E_COMPILER. A compiler that hung (60
+ * s, or SPARTA_CC_TIMEOUT seconds) is not tried again in this process. SPARTA_CACHE=off in the environment
+ * does without the cache.
+ *
+ * The text includes no headers and contains nothing from a model but numbers. The cache folder is 0700 and
+ * ours, or it is not used (a note says so); entries are authenticated with a per-user key (0600) and written
+ * by atomic rename, so several processes may compile at once. Loading an object runs code: bytes come from
+ * this compiler, this cache, or a package that the user chose to run.
+ */
+#ifndef SPARTA_JIT_H
+#define SPARTA_JIT_H
+
+#include "device/device.h"
+
+typedef struct sparta_object { /* machine code that is loaded; shared and kept until the process ends or the
+                                  last close */
+    void *handle;
+    const uint8_t *bytes; /* the shared object itself, for packages */
+    size_t size;
+    uint8_t digest[32]; /* SHA-256 of bytes */
+} sparta_object;
+
+typedef enum { SPARTA_JIT_MEMORY, SPARTA_JIT_CACHE, SPARTA_JIT_COMPILED } sparta_jit_rung;
+
+/* Compile (or find) `text` for `target`. The object belongs to the process-wide table: close it once per get.
+ */
+sparta_status sparta_jit_get(sparta_ctx *cx, sparta_target target, const char *text,
+                             const sparta_object **out, sparta_jit_rung *rung) SPARTA_MUST;
+/* Load machine code from memory (a package's). Equal bytes are loaded once. E_FORMAT: no shared object for
+ * this machine. */
+sparta_status sparta_jit_load(sparta_ctx *cx, const void *bytes, size_t n,
+                              const sparta_object **out) SPARTA_MUST;
+void sparta_jit_close(const sparta_object *o);
+void *sparta_jit_symbol(const sparta_object *o, const char *name); /* or NULL */
+
+/* For doctor: the compiler ("" when none) with its version line (or why there is none), the cache folder and
+ * its problem ("" or the reason why it is not used). */
+typedef struct sparta_jit_state {
+    char compiler[256], version[256], cache[512], cache_problem[256];
+} sparta_jit_state;
+void sparta_jit_describe(sparta_ctx *cx, sparta_jit_state *out);
+/* The cache folder, made and checked; "" when there is none to use (a note was left once). For the tuning
+ * database too. */
+const char *sparta_cache_folder(sparta_ctx *cx);
+
+#endif

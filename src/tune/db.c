@@ -1,0 +1,331 @@
+/* The tuning database. Nothing here is an error for the caller: a record that cannot be read was not made,
+ * one that cannot be written is forgotten, and a note says why.
+ *
+ *     trial   (key, implement, parameters) -> us, threads, measured (how often), at (when, Unix time)
+ *     winner  key -> implement, parameters, us, threads                     kept in step in the same
+ * transaction
+ *
+ * The file says that it is ours: application_id "spta" and user_version 1. One that is ours (or lies in our
+ * cache folder) and cannot be read is renamed to <file>.corrupt-<time>; any other file that was named by
+ * mistake is left alone, and memory is used. */
+#include "tune/tune.h"
+#include <fcntl.h>
+#include <math.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    APPLICATION = 0x73707461 /* "spta" */,
+    SCHEMA = 1,
+    BUSY_MS = 5000,
+    LONGEST = 1 << 20,
+    PATH_SIZE = 4096
+};
+
+struct sparta_tune_db {
+    sparta_ctx *cx;
+    sqlite3 *sql;
+    sqlite3_stmt *find, *add, *win;
+    bool ours;            /* in the cache folder: may be set aside whatever is in it */
+    char path[PATH_SIZE]; /* "" in memory */
+    ino_t inode;          /* of the file that is open */
+};
+
+static const char schema[] =
+    "CREATE TABLE trial(key TEXT NOT NULL, implement TEXT NOT NULL, parameters TEXT NOT NULL,"
+    " us REAL NOT NULL, threads INTEGER NOT NULL, measured INTEGER NOT NULL, at INTEGER NOT NULL,"
+    " PRIMARY KEY(key, implement, parameters)) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE winner(key TEXT NOT NULL PRIMARY KEY, implement TEXT NOT NULL, parameters TEXT NOT NULL,"
+    " us REAL NOT NULL, threads INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
+    "PRAGMA application_id=1936749665; PRAGMA user_version=1;";
+static const char find_text[] =
+    "SELECT implement, parameters, us, threads FROM trial WHERE key=?1 ORDER BY us, implement, parameters";
+/* An upsert's SET sees the old row: the faster time keeps its own threads and date. */
+static const char add_text[] = "INSERT INTO trial VALUES(?1,?2,?3,?4,?5,1,?6) ON CONFLICT(key, implement, "
+                               "parameters) DO UPDATE SET measured=measured+1,"
+                               " threads=iif(excluded.us<us, excluded.threads, threads), "
+                               "at=iif(excluded.us<us, excluded.at, at), us=min(us, excluded.us)";
+static const char win_text[] =
+    "INSERT INTO winner VALUES(?1,?2,?3,?4,?5) ON CONFLICT(key) DO UPDATE SET implement=excluded.implement,"
+    " parameters=excluded.parameters, us=excluded.us, threads=excluded.threads WHERE excluded.us<us";
+
+/* ------------------------------------------------------------------ opening a connection */
+
+static void shut(sparta_tune_db *db)
+{
+    sqlite3_finalize(db->find);
+    sqlite3_finalize(db->add);
+    sqlite3_finalize(db->win);
+    sqlite3_close(db->sql);
+    db->find = db->add = db->win = NULL;
+    db->sql = NULL;
+}
+
+static int run(sparta_tune_db *db, const char *text)
+{
+    return sqlite3_exec(db->sql, text, NULL, NULL, NULL);
+}
+
+static int number(sparta_tune_db *db, const char *text, int64_t *out)
+{
+    sqlite3_stmt *s = NULL;
+    int rc = sqlite3_prepare_v2(db->sql, text, -1, &s, NULL);
+    if (rc == SQLITE_OK) rc = sqlite3_step(s);
+    if (rc == SQLITE_ROW) *out = sqlite3_column_int64(s, 0);
+    sqlite3_finalize(s);
+    return rc == SQLITE_ROW ? SQLITE_OK : rc;
+}
+
+/* The file may come from somewhere else: nothing in its schema gets to run. */
+static void harden(sparta_tune_db *db)
+{
+    sqlite3_busy_timeout(db->sql, BUSY_MS);
+    sqlite3_limit(db->sql, SQLITE_LIMIT_LENGTH, LONGEST);
+    sqlite3_limit(db->sql, SQLITE_LIMIT_ATTACHED, 0);
+    sqlite3_db_config(db->sql, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    sqlite3_db_config(db->sql, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+    sqlite3_db_config(db->sql, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
+    sqlite3_db_config(db->sql, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
+}
+
+/* Under a write lock, so that of two processes with a new file one makes the tables. SQLITE_AUTH: somebody
+ * else's database; SQLITE_MISMATCH: of a later sparta. */
+static int agree_on_schema(sparta_tune_db *db)
+{
+    int64_t id = 0, version = 0, tables = 0;
+    int rc = number(db, "PRAGMA application_id", &id);
+    if (!rc) rc = number(db, "PRAGMA user_version", &version);
+    if (!rc) rc = number(db, "SELECT count(*) FROM sqlite_schema", &tables);
+    if (rc) return rc;
+    if (!id && !version && !tables) return run(db, schema);
+    if (id != APPLICATION) return SQLITE_AUTH;
+    return version == SCHEMA ? SQLITE_OK : version > SCHEMA ? SQLITE_MISMATCH : SQLITE_CORRUPT;
+}
+
+static int prepare(sparta_tune_db *db)
+{
+    int rc = sqlite3_prepare_v3(db->sql, find_text, -1, SQLITE_PREPARE_PERSISTENT, &db->find, NULL);
+    if (!rc) rc = sqlite3_prepare_v3(db->sql, add_text, -1, SQLITE_PREPARE_PERSISTENT, &db->add, NULL);
+    if (!rc) rc = sqlite3_prepare_v3(db->sql, win_text, -1, SQLITE_PREPARE_PERSISTENT, &db->win, NULL);
+    return rc == SQLITE_ERROR ? SQLITE_CORRUPT : rc; /* it says that it is ours and has not our tables */
+}
+
+static int start(sparta_tune_db *db)
+{
+    struct stat st;
+    int rc = sqlite3_open_v2(db->path[0] ? db->path : ":memory:", &db->sql,
+                             SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
+    if (rc) return rc;
+    db->inode = db->path[0] && !stat(db->path, &st) ? st.st_ino : 0;
+    harden(db);
+    rc = run(db, "BEGIN IMMEDIATE");
+    if (rc) return rc;
+    rc = agree_on_schema(db);
+    if (!rc) rc = run(db, "COMMIT");
+    if (!rc) rc = prepare(db);
+    if (rc) return rc;
+    /* Only now: a file that is not ours stays as it is. Another process may be just switching too; then it
+     * does it for us. */
+    run(db, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cell_size_check=ON");
+    return SQLITE_OK;
+}
+
+/* ------------------------------------------------------------------ when it goes wrong */
+
+/* SQLite's header carries our id at offset 68, also where the rest is unreadable. */
+static bool says_it_is_ours(const char *path)
+{
+    unsigned char head[72] = {0};
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) return false;
+    bool whole = read(fd, head, sizeof head) == (ssize_t)sizeof head;
+    close(fd);
+    return whole && !memcmp(head, "SQLite format 3", 16) && !memcmp(head + 68, "spta", 4);
+}
+
+/* Files go in this order: a log without its database is harmless, a new database beside an old log is not. */
+static bool set_aside(sparta_tune_db *db, char *name, size_t size)
+{
+    static const char *const parts[] = {"-wal", "-shm", ""};
+    char from[PATH_SIZE + 8], to[PATH_SIZE + 64];
+    struct stat st;
+    snprintf(name, size, "%s.corrupt-%lld", db->path, (long long)time(NULL));
+    if (lstat(db->path, &st) || (db->inode && st.st_ino != db->inode))
+        return true; /* another process was faster */
+    if (!S_ISREG(st.st_mode)) return false;
+    int failed = 0;
+    for (size_t i = 0; i < SPARTA_COUNT(parts); i++) {
+        snprintf(from, sizeof from, "%s%s", db->path, parts[i]);
+        snprintf(to, sizeof to, "%s%s", name, parts[i]);
+        failed = rename(from, to);
+    }
+    return !failed;
+}
+
+static int use_memory(sparta_tune_db *db)
+{
+    shut(db);
+    db->path[0] = 0;
+    db->inode = 0;
+    return start(db);
+}
+
+static bool unreadable(int rc)
+{
+    return (rc & 255) == SQLITE_CORRUPT || (rc & 255) == SQLITE_NOTADB;
+}
+
+static const char *reason(int rc)
+{
+    if (rc == SQLITE_AUTH) return "it is not a tuning database";
+    if (rc == SQLITE_MISMATCH) return "it was written by a later version";
+    return sqlite3_errstr(rc);
+}
+
+/* Make a working database out of one that failed with rc: a new file, or memory. False: not even that. */
+static bool recover(sparta_tune_db *db, int rc)
+{
+    char name[PATH_SIZE + 48];
+    bool may = db->path[0] && (unreadable(rc) || rc == SQLITE_AUTH) &&
+               (db->ours || (unreadable(rc) && says_it_is_ours(db->path)));
+    shut(db);
+    if (may && set_aside(db, name, sizeof name)) {
+        db->inode = 0;
+        sparta_note(db->cx, "tune: %s: %s; it was set aside as %s and a new one is started", db->path,
+                    reason(rc), name);
+        if ((rc = start(db)) == SQLITE_OK) return true;
+    }
+    if (db->path[0]) sparta_note(db->cx, "tune: %s: %s; records live in memory", db->path, reason(rc));
+    return use_memory(db) == SQLITE_OK;
+}
+
+/* ------------------------------------------------------------------ open and close */
+
+static void choose_path(sparta_ctx *cx, sparta_tune_db *db, const char *path)
+{
+    if (path && !strcmp(path, ":memory:")) path = "";
+    db->ours = !path;
+    const char *root = path ? path : sparta_cache_folder(cx);
+    /* "./" in front: SQLite reads a name that begins with "file:" or ":" as more than a name. */
+    const char *here = root[0] && root[0] != '/' ? "./" : "";
+    int n = snprintf(db->path, sizeof db->path, "%s%s%s", here, root, db->ours && root[0] ? "/tune.db" : "");
+    if (n >= 0 && (size_t)n < sizeof db->path) return;
+    db->path[0] = 0;
+    sparta_note(cx, "tune: the path of the database is longer than %d bytes; records live in memory",
+                PATH_SIZE - 1);
+}
+
+sparta_status sparta_tune_open(sparta_ctx *cx, const char *path, sparta_tune_db **out)
+{
+    sparta_tune_db *db = sparta_zalloc(cx, sizeof *db);
+    SPARTA_NEED(cx, db);
+    db->cx = cx;
+    choose_path(cx, db, path);
+    int rc = start(db);
+    if (rc && !recover(db, rc)) {
+        sparta_tune_close(db);
+        return sparta_fail(cx, SPARTA_E_MEMORY, "tune: no database in memory: %s", sqlite3_errstr(rc));
+    }
+    *out = db;
+    return SPARTA_OK;
+}
+
+void sparta_tune_close(sparta_tune_db *db)
+{
+    if (!db) return;
+    shut(db);
+    sparta_free(db->cx, db);
+}
+
+/* ------------------------------------------------------------------ reading */
+
+/* A text that fits whole, or none: what is cut is another name. */
+static bool copy(sqlite3_stmt *s, int column, char *out, size_t size)
+{
+    const char *text = (const char *)sqlite3_column_text(s, column);
+    size_t n = (size_t)sqlite3_column_bytes(s, column);
+    if (!text || n >= size || strlen(text) != n) return false;
+    memcpy(out, text, n + 1);
+    return true;
+}
+
+static bool read_trial(sqlite3_stmt *s, sparta_trial *t)
+{
+    memset(t, 0, sizeof *t);
+    t->us = sqlite3_column_double(s, 2);
+    t->threads = sqlite3_column_int(s, 3);
+    return copy(s, 0, t->implement, sizeof t->implement) && copy(s, 1, t->parameters, sizeof t->parameters) &&
+           isfinite(t->us) && t->us > 0 && t->threads > 0;
+}
+
+static int find(sparta_tune_db *db, const char *key, sparta_trial *out, int most, int *count)
+{
+    int n = 0, rc;
+    sparta_trial t;
+    sqlite3_bind_text(db->find, 1, key, -1, SQLITE_STATIC);
+    while ((rc = sqlite3_step(db->find)) == SQLITE_ROW) {
+        if (!read_trial(db->find, &t)) continue;
+        if (n < most) out[n] = t;
+        n++;
+    }
+    sqlite3_reset(db->find);
+    sqlite3_clear_bindings(db->find);
+    *count = n;
+    return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+int sparta_tune_find(sparta_tune_db *db, const char *key, sparta_trial *out, int most)
+{
+    int n = 0;
+    if (!db || !db->sql) return 0;
+    int rc = find(db, key, out, most, &n);
+    if (rc == SQLITE_OK) return n;
+    if (unreadable(rc)) recover(db, rc);
+    return 0;
+}
+
+/* ------------------------------------------------------------------ writing */
+
+static int step(sqlite3_stmt *s, const char *key, const sparta_trial *t, bool dated)
+{
+    sqlite3_bind_text(s, 1, key, -1, SQLITE_STATIC);
+    sqlite3_bind_text(s, 2, t->implement, -1, SQLITE_STATIC);
+    sqlite3_bind_text(s, 3, t->parameters, -1, SQLITE_STATIC);
+    sqlite3_bind_double(s, 4, t->us);
+    sqlite3_bind_int(s, 5, t->threads);
+    if (dated) sqlite3_bind_int64(s, 6, (sqlite3_int64)time(NULL));
+    int rc = sqlite3_step(s);
+    sqlite3_reset(s);
+    sqlite3_clear_bindings(s);
+    return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+static int add(sparta_tune_db *db, const char *key, const sparta_trial *t)
+{
+    int rc = run(db, "BEGIN IMMEDIATE");
+    if (!rc) rc = step(db->add, key, t, true);
+    if (!rc) rc = step(db->win, key, t, false);
+    if (!rc) rc = run(db, "COMMIT");
+    if (rc && !sqlite3_get_autocommit(db->sql)) run(db, "ROLLBACK");
+    return rc;
+}
+
+static bool sound(const char *key, const sparta_trial *t)
+{
+    return strlen(key) < LONGEST / 2 && memchr(t->implement, 0, sizeof t->implement) &&
+           memchr(t->parameters, 0, sizeof t->parameters) && isfinite(t->us) && t->us > 0 && t->threads > 0;
+}
+
+void sparta_tune_add(sparta_tune_db *db, const char *key, const sparta_trial *t)
+{
+    if (!db || !db->sql || !sound(key, t)) return;
+    int rc = add(db, key, t);
+    if (unreadable(rc) && recover(db, rc)) rc = add(db, key, t);
+    if (rc)
+        sparta_note(db->cx, "tune: %s: %s; a record was lost", db->path[0] ? db->path : "memory",
+                    sqlite3_errstr(rc));
+}

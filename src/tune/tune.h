@@ -1,0 +1,38 @@
+/* tune: what was measured, remembered.
+ *
+ * One SQLite file, <cache>/tune.db (or --db), two tables: `trial` (every measurement) and `winner` (the best
+ * per key). The key says everything that could change the answer: operator, shape, pattern digest, format,
+ * target, machine, version. Safe with several processes (WAL, busy timeout); a file of ours that is
+ * corrupted is set aside, one that is not ours is left alone and memory is used, both with a note and never
+ * an error: the memory is a help, not a need. Without a cache folder it lives in memory.
+ */
+#ifndef SPARTA_TUNE_H
+#define SPARTA_TUNE_H
+
+#include "jit/jit.h"
+
+typedef struct sparta_tune_db sparta_tune_db;
+typedef struct sparta_trial {
+    char implement[48];
+    char parameters[96];
+    double us; /* best time measured, microseconds */
+    int threads;
+} sparta_trial;
+
+sparta_status sparta_tune_open(sparta_ctx *cx, const char *path,
+                               sparta_tune_db **out) SPARTA_MUST; /* path NULL: beside the kernel cache */
+void sparta_tune_close(sparta_tune_db *db);
+/* All trials of a key, fastest first; returns how many there are (at most `most` are written). */
+int sparta_tune_find(sparta_tune_db *db, const char *key, sparta_trial *out, int most);
+/* Record a trial; the same key, implement and parameters keeps the faster time. */
+void sparta_tune_add(sparta_tune_db *db, const char *key, const sparta_trial *t);
+
+/* Time fn(arg): repeats for about `seconds`, in windows of at least 20 us, after one warm-up call. */
+typedef struct sparta_timing {
+    double best, median;
+    int windows;
+} sparta_timing; /* seconds a call */
+sparta_status sparta_time(sparta_ctx *cx, void (*fn)(void *arg), void *arg, double seconds,
+                          sparta_timing *out) SPARTA_MUST;
+
+#endif
