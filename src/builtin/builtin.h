@@ -1,0 +1,88 @@
+/* builtin: the reference of every operator, in plain C that anyone can read.
+ *
+ * The operators are the rows of ops.def. Each has one file here with one function, written for clarity: it is what every fast
+ * implement is checked against, and the runtime's last fallback. Matrix products and other float reductions accumulate in
+ * double, so that the reference is the better answer.
+ *
+ *     in[0..n_in)  --> sparta_builtin_<id> --> out[0..n_out)        all row-major or strided views, memory already there
+ *
+ * Invariants: the shape rule of the operator (room ops) ran first, so ranks, dims and dtypes of `out` are right for `in`; a
+ * reference still checks what depends on data (an index out of range is E_RANGE, never a read). An absent optional input has
+ * data NULL and rank -1. Inputs and outputs do not overlap. Types: a reference handles every type of tensor.h that ONNX
+ * allows for the operator, through sparta_element_get/_set where speed does not matter.
+ *
+ * The fused operators (domain "sparta"):
+ *
+ *   Linear(x, w, bias?, residual?)      y = act(x w^T + bias) + residual
+ *       x (..., K), w (N, K), or (K, N) when attribute transposed=0 ... see below; bias (N), residual (..., N)
+ *       attributes: transposed: int, 1 when w is (N, K), 0 when (K, N);  activation: string "", "relu", "gelu", "gelu_tanh", "tanh", "sigmoid"
+ *   Attention(q, k, v, mask?)           softmax(scale q k^T + mask) v for each head
+ *       q (B, S, heads*D), k and v (B, T, heads*D), mask broadcastable to (B, heads, S, T), float, added; y (B, S, heads*D)
+ *       attributes: heads: int, scale: float. A row whose every score is -inf is NaN, as IEEE says, unless nan_to_zero: int
+ *       is 1: then probabilities that are NaN count as 0, and such a row is 0 (what sdpa's exporters write as Where(IsNaN(p), 0, p)).
+ *   Embed(table0, ids0, table1, ids1, ...)   y = sum of table_i[ids_i], the ids broadcast against each other
+ *       table_i (V_i, H) f32, ids_i integers; y (broadcast of all ids' dims..., H); a negative id counts from the end, as Gather's
+ */
+#ifndef SPARTA_BUILTIN_H
+#define SPARTA_BUILTIN_H
+
+#include "tensor/tensor.h"
+
+typedef enum sparta_op_id {
+#define SPARTA_OP(id, domain, name, min_in, max_in, max_out) SPARTA_OP_##id,
+#include "builtin/ops.def"
+#undef SPARTA_OP
+    SPARTA_OPS
+} sparta_op_id;
+
+/* ------------------------------------------------------------------ attributes */
+typedef enum { SPARTA_ATTR_INT, SPARTA_ATTR_FLOAT, SPARTA_ATTR_STRING, SPARTA_ATTR_INTS, SPARTA_ATTR_FLOATS, SPARTA_ATTR_TENSOR } sparta_attr_kind;
+
+typedef struct sparta_attr {
+    const char *name;
+    sparta_attr_kind kind;
+    int64_t i;
+    float f;
+    const char *s;
+    int n; /* of ints or floats */
+    const int64_t *ints;
+    const float *floats;
+    const sparta_tensor *tensor;
+} sparta_attr;
+
+typedef struct sparta_attrs {
+    int n;
+    const sparta_attr *attr;
+} sparta_attrs;
+
+const sparta_attr *sparta_attr_find(const sparta_attrs *attrs, const char *name); /* or NULL */
+int64_t sparta_attr_int(const sparta_attrs *attrs, const char *name, int64_t otherwise);
+float sparta_attr_float(const sparta_attrs *attrs, const char *name, float otherwise);
+const char *sparta_attr_string(const sparta_attrs *attrs, const char *name, const char *otherwise);
+
+/* ------------------------------------------------------------------ the references */
+typedef struct sparta_op_args {
+    const sparta_attrs *attrs;
+    int n_in, n_out;
+    const sparta_tensor *in;
+    const sparta_tensor *out; /* views of memory to fill */
+} sparta_op_args;
+
+typedef sparta_status (*sparta_builtin_fn)(sparta_ctx *cx, const sparta_op_args *args);
+
+typedef struct sparta_builtin {
+    sparta_op_id id;
+    const char *domain, *name;
+    int min_in, max_in, max_out;
+    sparta_builtin_fn fn;
+} sparta_builtin;
+
+const sparta_builtin *sparta_builtin_row(sparta_op_id id);
+const sparta_builtin *sparta_builtin_find(const char *domain, const char *name); /* or NULL; "ai.onnx" is "" */
+static inline bool sparta_op_has(const sparta_op_args *a, int i) { return i < a->n_in && a->in[i].rank >= 0; }
+
+#define SPARTA_OP(id, domain, name, min_in, max_in, max_out) sparta_status sparta_builtin_##id(sparta_ctx *cx, const sparta_op_args *args);
+#include "builtin/ops.def"
+#undef SPARTA_OP
+
+#endif

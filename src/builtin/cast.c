@@ -1,0 +1,8 @@
+/* Cast: y = x in the type of attribute `to`. Floats are cut off towards zero on the way to integers, integers
+ * wrap, anything but zero is true. */
+#include "builtin/elementwise.h"
+
+sparta_status sparta_builtin_Cast(sparta_ctx *cx, const sparta_op_args *args)
+{
+    return sparta_builtin_convert(cx, &args->in[0], &args->out[0]);
+}

@@ -1,0 +1,7 @@
+/* CastLike: y = x in the type of the second input, by the rules of Cast. */
+#include "builtin/elementwise.h"
+
+sparta_status sparta_builtin_CastLike(sparta_ctx *cx, const sparta_op_args *args)
+{
+    return sparta_builtin_convert(cx, &args->in[0], &args->out[0]);
+}

@@ -1,0 +1,49 @@
+/* Embed: y = table0[ids0] + table1[ids1] + ...: a row of each table for each place, summed in double. The ids
+ * broadcast against each other; a negative id counts from the end, one outside of its table is an error. */
+#include "builtin/view.h"
+
+/* acc (H) += the row of `table` that `id` names */
+static sparta_status add_row(sparta_ctx *cx, const sparta_tensor *table, int64_t id, double *acc)
+{
+    int64_t row;
+    SPARTA_TRY(sparta_builtin_index(cx, "Embed", id, table->dim[0], &row));
+    for (int64_t j = 0; j < table->dim[1]; j++)
+        acc[j] +=
+            sparta_element_get(table->dtype, table->data, row * table->stride[0] + j * table->stride[1]);
+    return SPARTA_OK;
+}
+
+/* The sum for the place at `index` of the ids' common dims. */
+static sparta_status add_rows(sparta_ctx *cx, const sparta_op_args *args, const sparta_tensor *ids,
+                              const int64_t *index, double *acc)
+{
+    for (int64_t j = 0; j < args->in[0].dim[1]; j++) acc[j] = 0;
+    for (int i = 0; i < args->n_in / 2; i++) {
+        int64_t at = 0;
+        for (int axis = 0; axis < ids[i].rank; axis++) at += index[axis] * ids[i].stride[axis];
+        SPARTA_TRY(add_row(cx, &args->in[2 * i], sparta_element_get_int(ids[i].dtype, ids[i].data, at), acc));
+    }
+    return SPARTA_OK;
+}
+
+sparta_status sparta_builtin_Embed(sparta_ctx *cx, const sparta_op_args *args)
+{
+    const sparta_tensor *out = &args->out[0];
+    int places = out->rank - 1, n = args->n_in / 2;
+    sparta_tensor ids[4];
+    if (args->n_in % 2 || n > (int)SPARTA_COUNT(ids))
+        return sparta_fail(cx, SPARTA_E_USAGE, "Embed: %d inputs; it takes pairs, up to 4", args->n_in);
+    for (int i = 0; i < n; i++)
+        SPARTA_TRY(sparta_tensor_broadcast(cx, &args->in[2 * i + 1], places, out->dim, &ids[i]));
+    double *acc = sparta_alloc_array(cx, (size_t)out->dim[places], sizeof *acc);
+    SPARTA_NEED(cx, acc);
+    sparta_status status = SPARTA_OK;
+    for (sparta_walk w = sparta_walk_begin(places, out->dim, 1, &out); w.more && status == SPARTA_OK;
+         sparta_walk_next(&w)) {
+        status = add_rows(cx, args, ids, w.index, acc);
+        for (int64_t j = 0; status == SPARTA_OK && j < out->dim[places]; j++)
+            sparta_element_set(out->dtype, out->data, w.at[0] + j * out->stride[places], acc[j]);
+    }
+    sparta_free(cx, acc);
+    return status;
+}

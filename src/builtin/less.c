@@ -1,0 +1,23 @@
+/* Less: c = (a < b), broadcasting. False when either is NaN. */
+#include "builtin/elementwise.h"
+
+static double real(double a, double b)
+{
+    return a < b;
+}
+
+static int64_t integer(int64_t a, int64_t b)
+{
+    return a < b;
+}
+
+static uint64_t natural(uint64_t a, uint64_t b)
+{
+    return a < b;
+}
+
+sparta_status sparta_builtin_Less(sparta_ctx *cx, const sparta_op_args *args)
+{
+    return sparta_builtin_binary(cx, args,
+                                 &(sparta_binary){.real = real, .integer = integer, .natural = natural});
+}

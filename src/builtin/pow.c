@@ -1,0 +1,48 @@
+/* Pow: c = a ^ b, broadcasting; the result has the type of a, b may have another. Integers to integer powers
+ * are exact up to wrapping; a negative power of an integer is cut off to 0, except of 1 and -1, and of 0 it
+ * is an error. */
+#include "builtin/elementwise.h"
+#include <math.h>
+
+static uint64_t power(uint64_t base, uint64_t exponent)
+{
+    uint64_t result = 1;
+    for (; exponent; exponent >>= 1, base *= base)
+        if (exponent & 1) result *= base;
+    return result;
+}
+
+static sparta_status integer_power(sparta_ctx *cx, int64_t a, int64_t b, bool b_signed, int64_t *out)
+{
+    if (!b_signed || b >= 0) {
+        *out = (int64_t)power((uint64_t)a, (uint64_t)b);
+        return SPARTA_OK;
+    }
+    if (a == 0)
+        return sparta_fail(cx, SPARTA_E_RANGE, "Pow: the integer 0 to the power %lld has no value",
+                           (long long)b);
+    *out = a == 1 ? 1 : a == -1 ? (b % 2 ? -1 : 1) : 0;
+    return SPARTA_OK;
+}
+
+sparta_status sparta_builtin_Pow(sparta_ctx *cx, const sparta_op_args *args)
+{
+    sparta_tensor a, b, out = args->out[0];
+    SPARTA_TRY(sparta_tensor_broadcast(cx, &args->in[0], out.rank, out.dim, &a));
+    SPARTA_TRY(sparta_tensor_broadcast(cx, &args->in[1], out.rank, out.dim, &b));
+    bool real = sparta_dtype_is_float(a.dtype) || sparta_dtype_is_float(b.dtype);
+    const sparta_tensor *all[] = {&a, &b, &out};
+    for (sparta_walk w = sparta_walk_begin(out.rank, out.dim, 3, all); w.more; sparta_walk_next(&w)) {
+        if (real) {
+            double x = sparta_element_get(a.dtype, a.data, w.at[0]),
+                   y = sparta_element_get(b.dtype, b.data, w.at[1]);
+            sparta_element_set(out.dtype, out.data, w.at[2], pow(x, y));
+            continue;
+        }
+        int64_t x = sparta_element_get_int(a.dtype, a.data, w.at[0]),
+                y = sparta_element_get_int(b.dtype, b.data, w.at[1]), z = 0;
+        SPARTA_TRY(integer_power(cx, x, y, sparta_dtype_is_signed(b.dtype), &z));
+        sparta_element_set_int(out.dtype, out.data, w.at[2], z);
+    }
+    return SPARTA_OK;
+}

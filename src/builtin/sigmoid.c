@@ -1,0 +1,13 @@
+/* Sigmoid: y = 1 / (1 + e^-x). exp(-x) overflows to infinity for very negative x, which gives the right 0. */
+#include "builtin/elementwise.h"
+#include <math.h>
+
+static double real(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+
+sparta_status sparta_builtin_Sigmoid(sparta_ctx *cx, const sparta_op_args *args)
+{
+    return sparta_builtin_unary(cx, args, &(sparta_unary){.real = real});
+}

@@ -1,0 +1,13 @@
+/* Sin: y = sin(x), x in radians. */
+#include "builtin/elementwise.h"
+#include <math.h>
+
+static double real(double x)
+{
+    return sin(x);
+}
+
+sparta_status sparta_builtin_Sin(sparta_ctx *cx, const sparta_op_args *args)
+{
+    return sparta_builtin_unary(cx, args, &(sparta_unary){.real = real});
+}

@@ -1,0 +1,199 @@
+/* change.c: changing a graph in place: replacing uses, moving and dropping nodes, sorting. */
+#include "graph/graph.h"
+#include <string.h>
+
+/* `by` takes over the name of the output `old`. The ids go with the names, so that by_name stays true without
+ * a change. */
+static void swap_names(sparta_graph *g, sparta_value *old, sparta_value *by)
+{
+    const char *name = old->name;
+    old->name = by->name;
+    by->name = name;
+    int id = old->id;
+    old->id = by->id;
+    by->id = id;
+    g->value[old->id] = old;
+    g->value[by->id] = by;
+}
+
+void sparta_graph_replace(sparta_graph *g, sparta_value *old, sparta_value *by)
+{
+    if (old == by) return;
+    for (int i = 0; i < g->n_nodes; i++)
+        for (int j = 0; j < g->node[i]->n_in; j++)
+            if (g->node[i]->in[j] == old) g->node[i]->in[j] = by;
+    if (!old->is_output || by->is_output || by->is_input || by->constant) return;
+    for (int i = 0; i < g->n_outputs; i++)
+        if (g->output[i] == old) g->output[i] = by;
+    old->is_output = false;
+    by->is_output = true;
+    swap_names(g, old, by);
+}
+
+int sparta_graph_uses(const sparta_graph *g, const sparta_value *v)
+{
+    int uses = 0;
+    for (int i = 0; i < g->n_nodes; i++)
+        for (int j = 0; j < g->node[i]->n_in; j++) uses += g->node[i]->in[j] == v;
+    for (int i = 0; i < g->n_outputs; i++) uses += g->output[i] == v;
+    return uses;
+}
+
+static sparta_status room_for_node(sparta_graph *g)
+{
+    if (g->n_nodes < g->node_capacity) return SPARTA_OK;
+    int wanted = g->node_capacity ? g->node_capacity * 2 : 32;
+    sparta_node **grown = sparta_realloc(g->cx, g->node, (size_t)wanted * sizeof *grown);
+    SPARTA_NEED(g->cx, grown);
+    g->node = grown;
+    g->node_capacity = wanted;
+    return SPARTA_OK;
+}
+
+sparta_status sparta_graph_insert_node(sparta_graph *g, int at, sparta_node *node)
+{
+    if (at < 0 || at > g->n_nodes)
+        return sparta_fail(g->cx, SPARTA_E_INTERNAL, "graph: cannot insert before node %d of %d", at,
+                           g->n_nodes);
+    int from = g->n_nodes - 1; /* mostly it was just added: look from the end */
+    while (from >= 0 && g->node[from] != node) from--;
+    if (from < 0) {
+        SPARTA_TRY(room_for_node(g));
+        from = g->n_nodes++;
+    }
+    if (from >= at)
+        memmove(g->node + at + 1, g->node + at, (size_t)(from - at) * sizeof *g->node);
+    else {
+        at--; /* it leaves a gap before its place */
+        memmove(g->node + from, g->node + from + 1, (size_t)(at - from) * sizeof *g->node);
+    }
+    g->node[at] = node;
+    for (int i = 0; i < node->n_out; i++) node->out[i]->producer = node;
+    return SPARTA_OK;
+}
+
+static void orphan(sparta_node *n)
+{
+    for (int i = 0; i < n->n_out; i++)
+        if (n->out[i]->producer == n) n->out[i]->producer = NULL;
+}
+
+void sparta_graph_remove_node(sparta_graph *g, int at)
+{
+    orphan(g->node[at]);
+    memmove(g->node + at, g->node + at + 1, (size_t)(g->n_nodes - at - 1) * sizeof *g->node);
+    g->n_nodes--;
+}
+
+/* ------------------------------------------------------------------ sweep */
+
+/* maker[id of value] = index of the node that makes it, or -1. NULL after a message. */
+static int *makers(const sparta_graph *g)
+{
+    int *maker = sparta_alloc_array(g->cx, (size_t)g->n_values, sizeof *maker);
+    if (!maker) return NULL;
+    for (int i = 0; i < g->n_values; i++) maker[i] = -1;
+    for (int i = 0; i < g->n_nodes; i++)
+        for (int j = 0; j < g->node[i]->n_out; j++) maker[g->node[i]->out[j]->id] = i;
+    return maker;
+}
+
+static void want(const sparta_value *v, const int *maker, bool *live, int *stack, int *top)
+{
+    if (!v || maker[v->id] < 0 || live[maker[v->id]]) return;
+    live[maker[v->id]] = true;
+    stack[(*top)++] = maker[v->id];
+}
+
+sparta_status sparta_graph_sweep(sparta_graph *g)
+{
+    int *maker = makers(g);
+    bool *live = sparta_alloc_array(g->cx, (size_t)g->n_nodes, sizeof *live);
+    int *stack = sparta_alloc_array(g->cx, (size_t)g->n_nodes, sizeof *stack); /* each node enters once */
+    bool ready = maker && live && stack;
+    if (ready) {
+        int top = 0, kept = 0;
+        for (int i = 0; i < g->n_outputs; i++) want(g->output[i], maker, live, stack, &top);
+        while (top > 0) {
+            const sparta_node *n = g->node[stack[--top]];
+            for (int j = 0; j < n->n_in; j++) want(n->in[j], maker, live, stack, &top);
+        }
+        for (int i = 0; i < g->n_nodes; i++) {
+            if (live[i])
+                g->node[kept++] = g->node[i];
+            else
+                orphan(g->node[i]);
+        }
+        g->n_nodes = kept;
+    }
+    sparta_free(g->cx, maker);
+    sparta_free(g->cx, live);
+    sparta_free(g->cx, stack);
+    return ready ? SPARTA_OK : sparta_ctx_status(g->cx);
+}
+
+/* ------------------------------------------------------------------ sort: depth first, without recursion */
+
+typedef struct sorting {
+    const sparta_graph *g;
+    int *maker;
+    int *next;  /* per node: the next input to look at; -1: not begun */
+    int *stack; /* nodes begun and not finished: a path */
+    bool *done;
+    sparta_node **order;
+    int n_done;
+} sorting;
+
+static sparta_status visit(sorting *s, int first)
+{
+    int top = 0;
+    s->stack[top++] = first;
+    s->next[first] = 0;
+    while (top > 0) {
+        int i = s->stack[top - 1];
+        sparta_node *n = s->g->node[i];
+        if (s->next[i] == n->n_in) {
+            s->done[i] = true;
+            s->order[s->n_done++] = n;
+            top--;
+            continue;
+        }
+        const sparta_value *v = n->in[s->next[i]++];
+        int from = v ? s->maker[v->id] : -1;
+        if (from < 0 || s->done[from]) continue;
+        if (s->next[from] >= 0)
+            return sparta_fail(s->g->cx, SPARTA_E_FORMAT,
+                               "%s '%.200s': it depends on its own output '%.200s' (a cycle)",
+                               sparta_builtin_row(n->op)->name, n->name, v->name);
+        s->next[from] = 0;
+        s->stack[top++] = from;
+    }
+    return SPARTA_OK;
+}
+
+static sparta_status visit_all(sorting *s)
+{
+    for (int i = 0; i < s->g->n_nodes; i++) s->next[i] = -1;
+    for (int i = 0; i < s->g->n_nodes; i++)
+        if (!s->done[i]) SPARTA_TRY(visit(s, i));
+    return SPARTA_OK;
+}
+
+sparta_status sparta_graph_sort(sparta_graph *g)
+{
+    size_t n = (size_t)g->n_nodes;
+    sorting s = {.g = g, .maker = makers(g)};
+    s.next = sparta_alloc_array(g->cx, n, sizeof *s.next);
+    s.stack = sparta_alloc_array(g->cx, n, sizeof *s.stack);
+    s.done = sparta_alloc_array(g->cx, n, sizeof *s.done);
+    s.order = sparta_alloc_array(g->cx, n, sizeof *s.order);
+    bool ready = s.maker && s.next && s.stack && s.done && s.order;
+    sparta_status status = ready ? visit_all(&s) : sparta_ctx_status(g->cx);
+    if (status == SPARTA_OK && n) memcpy(g->node, s.order, n * sizeof *g->node);
+    sparta_free(g->cx, s.maker);
+    sparta_free(g->cx, s.next);
+    sparta_free(g->cx, s.stack);
+    sparta_free(g->cx, s.done);
+    sparta_free(g->cx, s.order);
+    return status;
+}

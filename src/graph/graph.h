@@ -1,0 +1,128 @@
+/* graph: a model as values and nodes, in one arena.
+ *
+ *      input_ids --> Gather --> x --> MatMul --> y --> Add --> ...     nodes: in topological order
+ *                      ^                ^               ^
+ *                    table            weight           bias            constants: borrow the mapped model
+ *
+ * A value has a name, a dtype, dims (expressions over symbols such as `batch`), one producer or none. What is
+ * known of its contents before running is kept on it: `constant` (all of it), or `ints` (a small integer
+ * tensor whose elements are expressions: the shape arithmetic that exporters write, [batch, sequence, 12,
+ * 64]).
+ *
+ * Text form, which parses back (print of parse is the same text):
+ *
+ *     graph "bert-mini"
+ *     input  input_ids: i64[batch,sequence]
+ *     const  w: f32[256,256] @"encoder.layer.0.query.weight"     large: fetched by name from its holder
+ *     const  axes: i64[1] = [-1]                                 at most 16 elements: written out
+ *     node   y: f32[batch,sequence,256] = MatMul(x, w) "/encoder/layer.0/MatMul"
+ *     node   s: f32[batch,sequence,256] = Softmax(y) {axis=-1} "/softmax"
+ *     output s
+ *
+ * Names that are no plain words are quoted, an absent input is `_`, a value without a type has `?` for one,
+ * operators of other domains are written `sparta::Linear`. Attributes of each operator are the rows of
+ * attributes.def: a name or kind that is not there does not enter a graph. Passes change a graph in place and
+ * end with sparta_graph_verify.
+ *
+ * Files: graph.c building, change.c changing, verify.c, print.c and parse.c (parse_items.c: attributes and
+ * lists of numbers).
+ */
+#ifndef SPARTA_GRAPH_H
+#define SPARTA_GRAPH_H
+
+#include "builtin/builtin.h"
+#include "expr/expr.h"
+
+#define SPARTA_GRAPH_INTS    64 /* integer constants of at most so many elements have `ints` */
+#define SPARTA_GRAPH_WRITTEN 16 /* constants of at most so many elements are written out in the text */
+
+typedef struct sparta_value sparta_value;
+typedef struct sparta_node sparta_node;
+typedef struct sparta_graph sparta_graph;
+
+struct sparta_value {
+    int id;           /* index in graph->value */
+    const char *name; /* unique in the graph */
+    sparta_dtype dtype;
+    bool typed; /* dtype and dims are known */
+    sparta_dims dims;
+    sparta_node *producer; /* NULL: input or constant */
+    bool is_input, is_output;
+    const sparta_tensor *constant;  /* row-major contents, of the model or the arena; NULL: not known */
+    const sparta_expr *const *ints; /* contents of a small tensor of integers, row-major; NULL: not known */
+    int n_ints;
+    const char *origin; /* name of the initialiser a constant was made from; may equal name */
+};
+
+struct sparta_node {
+    sparta_op_id op;
+    const char *name;
+    int n_in, n_out;
+    sparta_value **in; /* NULL entries: absent optional inputs */
+    sparta_value **out;
+    sparta_attrs attrs;
+};
+
+struct sparta_graph {
+    sparta_ctx *cx;
+    sparta_arena *arena;
+    const char *name;
+    int n_values, n_nodes, n_inputs, n_outputs;
+    sparta_value **value; /* all of them, dead ones included */
+    sparta_node **node;   /* topological order */
+    sparta_value **input, **output;
+    int value_capacity, node_capacity, input_capacity, output_capacity;
+    sparta_map *by_name; /* value name -> id */
+    sparta_arena
+        *adopted; /* holds constants' data made for this graph by somebody else; freed with it; may be NULL */
+    int fresh;    /* number of the next fresh name */
+};
+
+sparta_status sparta_graph_create(sparta_ctx *cx, const char *name, sparta_graph **out) SPARTA_MUST;
+void sparta_graph_free(sparta_graph *g);
+
+/* Building. Names are copied; a name already taken is E_FORMAT; name NULL makes a fresh one ("%12"). */
+sparta_status sparta_graph_add_value(sparta_graph *g, const char *name, sparta_value **out) SPARTA_MUST;
+sparta_status sparta_graph_add_input(sparta_graph *g, const char *name, sparta_dtype dtype,
+                                     const sparta_dims *dims, sparta_value **out) SPARTA_MUST;
+/* `tensor` (row-major) is copied as a struct; its data is borrowed, or copied into the arena when `copy`.
+ * Also fills ints when small. */
+sparta_status sparta_graph_add_constant(sparta_graph *g, const char *name, const sparta_tensor *tensor,
+                                        bool copy, sparta_value **out) SPARTA_MUST;
+sparta_status sparta_graph_add_output(sparta_graph *g, sparta_value *v) SPARTA_MUST;
+/* Appends a node; outputs are fresh untyped values when out[i] is NULL on entry. attrs (NULL: none) are
+ * copied deeply and checked with sparta_graph_check_attrs. name NULL is "". `node` may be NULL. */
+sparta_status sparta_graph_add_node(sparta_graph *g, sparta_op_id op, const char *name, int n_in,
+                                    sparta_value *const *in, int n_out, sparta_value **out,
+                                    const sparta_attrs *attrs, sparta_node **node) SPARTA_MUST;
+sparta_value *sparta_graph_find(const sparta_graph *g, const char *name); /* or NULL */
+bool sparta_graph_is_annotation(const char *name); /* an attribute of a plan that changes nothing about what is computed? */
+/* Every attribute is a row of attributes.def (else E_UNSUPPORTED), of its kind and given once (else
+ * E_FORMAT). */
+sparta_status sparta_graph_check_attrs(sparta_ctx *cx, sparta_op_id op,
+                                       const sparta_attrs *attrs) SPARTA_MUST;
+
+/* Changing. */
+/* All uses. An output keeps its name: `by` takes it over. Where it cannot (it is an input, a constant or an
+ * output itself) the output stays with `old`, and whoever produces it lives on. */
+void sparta_graph_replace(sparta_graph *g, sparta_value *old, sparta_value *by);
+int sparta_graph_uses(const sparta_graph *g,
+                      const sparta_value *v); /* nodes (counted per input slot) and outputs */
+/* Before node[at]. A node that is in the list already (just added, say) moves there. */
+sparta_status sparta_graph_insert_node(sparta_graph *g, int at, sparta_node *node) SPARTA_MUST;
+void sparta_graph_remove_node(sparta_graph *g, int at);
+sparta_status sparta_graph_sweep(sparta_graph *g) SPARTA_MUST; /* drop nodes nobody uses; keep the order */
+sparta_status sparta_graph_sort(sparta_graph *g)
+    SPARTA_MUST; /* stable topological sort; a cycle is E_FORMAT naming a node on it */
+/* Checks every invariant above; E_INTERNAL names the broken one. */
+sparta_status sparta_graph_verify(const sparta_graph *g) SPARTA_MUST;
+
+void sparta_graph_print(const sparta_graph *g, sparta_text *out);
+/* Gives the contents of a large constant by its @name: `out` comes with the dtype and dims that the text
+ * declares and data NULL; the callee sets data, or the whole view, which is then compared with what was
+ * declared. The data is borrowed. */
+typedef sparta_status (*sparta_graph_fetch)(void *arg, const char *name, sparta_tensor *out);
+sparta_status sparta_graph_parse(sparta_ctx *cx, const char *text, sparta_graph_fetch fetch, void *arg,
+                                 sparta_graph **out) SPARTA_MUST;
+
+#endif

@@ -1,0 +1,199 @@
+/* print.c: a graph as text. Only what is alive is written: all inputs, the constants somebody uses, the
+ * nodes, the outputs. */
+#include "graph/text.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+bool sparta_graph_word_byte(char c, bool first)
+{
+    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '.' || c == '/' || c == '%')
+        return true;
+    return !first && ((c >= '0' && c <= '9') || c == '-');
+}
+
+static void put_string(sparta_text *out, const char *s)
+{
+    sparta_text_put(out, "\"", 1);
+    for (; *s; s++) {
+        unsigned char c = (unsigned char)*s;
+        if (c == '"' || c == '\\')
+            sparta_text_printf(out, "\\%c", c);
+        else if (c < 32 || c == 127)
+            sparta_text_printf(out, "\\x%02x", c);
+        else
+            sparta_text_put(out, s, 1);
+    }
+    sparta_text_put(out, "\"", 1);
+}
+
+static void put_name(sparta_text *out, const char *s)
+{
+    bool plain = s[0] && sparta_graph_word_byte(s[0], true) && strcmp(s, "_") != 0;
+    for (const char *c = s; *c && plain; c++) plain = sparta_graph_word_byte(*c, false);
+    if (plain)
+        sparta_text_put(out, s, strlen(s));
+    else
+        put_string(out, s);
+}
+
+/* Shortest that surely reads back as the same number, always recognisable as a float, whatever the locale. */
+static void put_float(sparta_text *out, double x, int digits)
+{
+    char text[40];
+    if (isnan(x))
+        snprintf(text, sizeof text, "nan");
+    else if (isinf(x))
+        snprintf(text, sizeof text, x < 0 ? "-inf" : "inf");
+    else {
+        snprintf(text, sizeof text, "%.*g", digits, x);
+        for (char *c = text; *c; c++)
+            if (*c == ',') *c = '.';
+        if (!strpbrk(text, ".e")) strcat(text, ".0");
+    }
+    sparta_text_put(out, text, strlen(text));
+}
+
+static void put_elements(sparta_text *out, const sparta_tensor *t)
+{
+    int64_t n = sparta_tensor_elements(t);
+    sparta_text_printf(out, "[");
+    for (int64_t i = 0; i < n && out->status == SPARTA_OK; i++) {
+        if (i) sparta_text_printf(out, ",");
+        if (sparta_dtype_is_float(t->dtype))
+            put_float(out, sparta_element_get(t->dtype, t->data, i), t->dtype == SPARTA_F64 ? 17 : 9);
+        else if (t->dtype == SPARTA_U64)
+            sparta_text_printf(out, "%" PRIu64, (uint64_t)sparta_element_get_int(t->dtype, t->data, i));
+        else
+            sparta_text_printf(out, "%" PRId64, sparta_element_get_int(t->dtype, t->data, i));
+    }
+    sparta_text_printf(out, "]");
+}
+
+static void put_tensor_type(sparta_text *out, const sparta_tensor *t)
+{
+    sparta_text_printf(out, "%s[", sparta_dtype_name(t->dtype));
+    for (int i = 0; i < t->rank; i++) sparta_text_printf(out, i ? ",%" PRId64 : "%" PRId64, t->dim[i]);
+    sparta_text_printf(out, "]");
+}
+
+static void put_attr(sparta_text *out, const sparta_attr *a)
+{
+    put_name(out, a->name);
+    sparta_text_printf(out, "=");
+    switch (a->kind) {
+    case SPARTA_ATTR_INT: sparta_text_printf(out, "%" PRId64, a->i); break;
+    case SPARTA_ATTR_FLOAT: put_float(out, (double)a->f, 9); break;
+    case SPARTA_ATTR_STRING: put_string(out, a->s); break;
+    case SPARTA_ATTR_INTS:
+        sparta_text_printf(out, "[");
+        for (int i = 0; i < a->n; i++) sparta_text_printf(out, i ? ",%" PRId64 : "%" PRId64, a->ints[i]);
+        sparta_text_printf(out, "]");
+        break;
+    case SPARTA_ATTR_FLOATS:
+        sparta_text_printf(out, "floats[");
+        for (int i = 0; i < a->n; i++) {
+            if (i) sparta_text_printf(out, ",");
+            put_float(out, (double)a->floats[i], 9);
+        }
+        sparta_text_printf(out, "]");
+        break;
+    case SPARTA_ATTR_TENSOR:
+        put_tensor_type(out, a->tensor);
+        sparta_text_printf(out, "=");
+        put_elements(out, a->tensor);
+        break;
+    }
+}
+
+static void put_typed(sparta_text *out, const sparta_value *v)
+{
+    put_name(out, v->name);
+    if (!v->typed) {
+        sparta_text_printf(out, ": ?");
+        return;
+    }
+    sparta_text_printf(out, ": %s", sparta_dtype_name(v->dtype));
+    sparta_dims_print(&v->dims, out);
+}
+
+static void put_constant(sparta_text *out, const sparta_value *v)
+{
+    sparta_text_printf(out, "const  ");
+    put_typed(out, v);
+    bool large = !v->constant->data || sparta_tensor_elements(v->constant) > SPARTA_GRAPH_WRITTEN;
+    if (!large) {
+        sparta_text_printf(out, " = ");
+        put_elements(out, v->constant);
+    }
+    if (large || v->origin) {
+        sparta_text_printf(out, " @");
+        put_string(out, v->origin ? v->origin : v->name);
+    }
+    sparta_text_printf(out, "\n");
+}
+
+static void put_node(sparta_text *out, const sparta_node *n)
+{
+    const sparta_builtin *row = sparta_builtin_row(n->op);
+    sparta_text_printf(out, "node   ");
+    for (int i = 0; i < n->n_out; i++) {
+        if (i) sparta_text_printf(out, ", ");
+        put_typed(out, n->out[i]);
+    }
+    sparta_text_printf(out, " = %s%s%s(", row->domain, *row->domain ? "::" : "", row->name);
+    for (int i = 0; i < n->n_in; i++) {
+        if (i) sparta_text_printf(out, ", ");
+        if (n->in[i])
+            put_name(out, n->in[i]->name);
+        else
+            sparta_text_printf(out, "_");
+    }
+    sparta_text_printf(out, ")");
+    for (int i = 0; i < n->attrs.n; i++) {
+        sparta_text_printf(out, i ? ", " : " {");
+        put_attr(out, &n->attrs.attr[i]);
+    }
+    if (n->attrs.n) sparta_text_printf(out, "}");
+    if (*n->name) {
+        sparta_text_printf(out, " ");
+        put_string(out, n->name);
+    }
+    sparta_text_printf(out, "\n");
+}
+
+static void mark_used(const sparta_graph *g, bool *used)
+{
+    for (int i = 0; i < g->n_outputs; i++) used[g->output[i]->id] = true;
+    for (int i = 0; i < g->n_nodes; i++)
+        for (int j = 0; j < g->node[i]->n_in; j++)
+            if (g->node[i]->in[j]) used[g->node[i]->in[j]->id] = true;
+}
+
+void sparta_graph_print(const sparta_graph *g, sparta_text *out)
+{
+    bool *used = sparta_alloc_array(g->cx, (size_t)g->n_values, sizeof *used);
+    if (!used) {
+        out->status = sparta_ctx_status(g->cx);
+        return;
+    }
+    mark_used(g, used);
+    sparta_text_printf(out, "graph ");
+    put_string(out, g->name);
+    sparta_text_printf(out, "\n");
+    for (int i = 0; i < g->n_inputs; i++) {
+        sparta_text_printf(out, "input  ");
+        put_typed(out, g->input[i]);
+        sparta_text_printf(out, "\n");
+    }
+    for (int i = 0; i < g->n_values; i++)
+        if (used[i] && g->value[i]->constant && !g->value[i]->producer) put_constant(out, g->value[i]);
+    for (int i = 0; i < g->n_nodes; i++) put_node(out, g->node[i]);
+    for (int i = 0; i < g->n_outputs; i++) {
+        sparta_text_printf(out, "output ");
+        put_name(out, g->output[i]->name);
+        sparta_text_printf(out, "\n");
+    }
+    sparta_free(g->cx, used);
+}

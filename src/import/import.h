@@ -1,0 +1,48 @@
+/* import: ONNX in and out.
+ *
+ *   model.onnx --mmap--> wire reader (views) --> names resolved, old operator forms rewritten --> graph
+ *
+ * The wire reader is our own: protobuf fields as (pointer, length) views, depth at most 64, counts and bytes
+ * budgeted. Weights stay in the mapping (sparta_model keeps it open) unless they must be converted or are
+ * misaligned. External data is opened beneath the model's folder only (file.h). Opsets 11 to 27; every node
+ * is rewritten to the newest form of its operator, so that the rooms to the right know one form each: axes as
+ * inputs, Softmax's old flattening as Flatten/Softmax/Reshape, ... An operator that is not in ops.def is
+ * E_UNSUPPORTED, naming operator, domain, node, and what would help.
+ *
+ * Input dims that are named become symbols; unnamed unknown dims become symbols made of input's name and axis
+ * ("input_ids.1").
+ */
+#ifndef SPARTA_IMPORT_H
+#define SPARTA_IMPORT_H
+
+#include "file/file.h"
+#include "graph/graph.h"
+
+typedef struct sparta_model {
+    sparta_graph *graph;
+    sparta_mapped file;
+    int n_external;
+    sparta_mapped *external; /* further files that weights live in */
+    int opset;               /* of the default domain, as the file says */
+    int64_t parameters;      /* elements of all float initialisers */
+} sparta_model;
+
+typedef struct sparta_import_options {
+    const char *external_data_root; /* NULL: the folder of the model */
+} sparta_import_options;
+
+sparta_status sparta_model_open(sparta_ctx *cx, const char *path, const sparta_import_options *options,
+                                sparta_model **out) SPARTA_MUST;
+/* The bytes must outlive the model. folder NULL: no external data. */
+sparta_status sparta_model_parse(sparta_ctx *cx, const void *bytes, size_t n, const char *folder,
+                                 sparta_model **out) SPARTA_MUST;
+void sparta_model_close(sparta_model *m);
+
+/* Write a graph as ONNX (IR 10, opset 21, fused operators in their decomposed form or E_UNSUPPORTED). Atomic.
+ * Files up to 2 GiB in one; larger ones put weights beside it as external data ("<name>.data"). */
+sparta_status sparta_onnx_write(sparta_ctx *cx, const sparta_graph *g, const char *path) SPARTA_MUST;
+
+/* A TensorProto by itself (node tests, .pb files). The tensor is a copy: sparta_free(out->data). */
+sparta_status sparta_onnx_tensor(sparta_ctx *cx, const void *bytes, size_t n, sparta_tensor *out) SPARTA_MUST;
+
+#endif

@@ -1,0 +1,163 @@
+/* node.c: a NodeProto. Nodes may stand in any order in the file, so all outputs become values first
+ * (declare), and then the nodes are made and find their inputs by name. Constant nodes become constants at
+ * once. */
+#include "import/onnx.h"
+#include <string.h>
+
+/* No operator has half as many; upgrade.c may add two. */
+#define MOST_ATTRIBUTES 32
+
+static sparta_status read_node(sparta_importer *im, sparta_view bytes, sparta_onnx_node *n)
+{
+    sparta_wire w = sparta_wire_of(im->cx, "NodeProto", bytes);
+    sparta_wire_field f;
+    *n = (sparta_onnx_node){.domain = "", .op = "", .name = ""};
+    for (;;) {
+        SPARTA_TRY(sparta_wire_next(&w, &f));
+        switch (f.number) {
+        case 0:
+            return *n->op
+                       ? SPARTA_OK
+                       : sparta_fail(im->cx, SPARTA_E_FORMAT, "node '%.200s': it has no operator", n->name);
+        case NODE_INPUT: n->n_in++; break;
+        case NODE_OUTPUT: n->n_out++; break;
+        case NODE_ATTRIBUTE: n->n_attr++; break;
+        case NODE_NAME: SPARTA_TRY(sparta_wire_string(&w, &f, im->scratch, &n->name)); break;
+        case NODE_OP: SPARTA_TRY(sparta_wire_string(&w, &f, im->scratch, &n->op)); break;
+        case NODE_DOMAIN: SPARTA_TRY(sparta_wire_string(&w, &f, im->scratch, &n->domain)); break;
+        default: break;
+        }
+        if (n->n_attr > MOST_ATTRIBUTES)
+            return sparta_fail(im->cx, SPARTA_E_LIMIT, "node '%.200s': more than %d attributes", n->name,
+                               MOST_ATTRIBUTES);
+    }
+}
+
+static sparta_status read_attributes(sparta_importer *im, sparta_view bytes, sparta_onnx_node *n)
+{
+    sparta_wire w = sparta_wire_of(im->cx, "NodeProto", bytes);
+    sparta_wire_field f;
+    sparta_view attribute;
+    n->attr = sparta_arena_array(im->scratch, MOST_ATTRIBUTES + 2, sizeof *n->attr);
+    SPARTA_NEED(im->cx, n->attr);
+    for (int i = 0; i < n->n_attr; i++) {
+        SPARTA_TRY(sparta_wire_find(&w, NODE_ATTRIBUTE, &f));
+        SPARTA_TRY(sparta_wire_bytes(&w, &f, &attribute));
+        SPARTA_TRY(sparta_onnx_read_attribute(im, attribute, &n->attr[i]));
+    }
+    return SPARTA_OK;
+}
+
+static bool is_constant(const sparta_onnx_node *n)
+{
+    return strcmp(n->op, "Constant") == 0 && (!*n->domain || strcmp(n->domain, "ai.onnx") == 0);
+}
+
+/* ------------------------------------------------------------------ declaring */
+
+/* The tensor of a Constant node, whichever way it is said. It points into the scratch arena or the file. */
+static sparta_status constant_tensor(sparta_importer *im, const sparta_attr *a, sparta_tensor *out)
+{
+    const int64_t n = a->n;
+    if (a->kind == SPARTA_ATTR_TENSOR && strcmp(a->name, "value") == 0)
+        *out = *a->tensor;
+    else if (a->kind == SPARTA_ATTR_INT && strcmp(a->name, "value_int") == 0)
+        *out = sparta_tensor_view(SPARTA_I64, 0, NULL, (void *)&a->i);
+    else if (a->kind == SPARTA_ATTR_FLOAT && strcmp(a->name, "value_float") == 0)
+        *out = sparta_tensor_view(SPARTA_F32, 0, NULL, (void *)&a->f);
+    else if (a->kind == SPARTA_ATTR_INTS && strcmp(a->name, "value_ints") == 0)
+        *out = sparta_tensor_view(SPARTA_I64, 1, &n, (void *)a->ints);
+    else if (a->kind == SPARTA_ATTR_FLOATS && strcmp(a->name, "value_floats") == 0)
+        *out = sparta_tensor_view(SPARTA_F32, 1, &n, (void *)a->floats);
+    else
+        return sparta_fail(im->cx, SPARTA_E_UNSUPPORTED,
+                           "attribute '%.100s' is not supported; value, value_int(s) and value_float(s) are",
+                           a->name);
+    return SPARTA_OK;
+}
+
+static sparta_status declare_constant(sparta_importer *im, sparta_view bytes, sparta_onnx_node *n,
+                                      const char *output)
+{
+    sparta_tensor t;
+    SPARTA_TRY(read_attributes(im, bytes, n));
+    if (n->n_attr != 1 || n->n_in != 0 || n->n_out != 1)
+        return sparta_fail(im->cx, SPARTA_E_FORMAT,
+                           "a Constant has one attribute, one output and no input; this has %d, %d and %d",
+                           n->n_attr, n->n_out, n->n_in);
+    SPARTA_TRY(constant_tensor(im, &n->attr[0], &t));
+    return sparta_graph_add_constant(im->g, output, &t, true, NULL); /* the scratch arena dies: copy */
+}
+
+static sparta_status declare_outputs(sparta_importer *im, sparta_view bytes, sparta_onnx_node *n)
+{
+    sparta_wire w = sparta_wire_of(im->cx, "NodeProto", bytes);
+    sparta_wire_field f;
+    sparta_value *v;
+    const char *output;
+    for (;;) {
+        SPARTA_TRY(sparta_wire_find(&w, NODE_OUTPUT, &f));
+        if (!f.number) return SPARTA_OK;
+        SPARTA_TRY(sparta_wire_string(&w, &f, im->scratch, &output));
+        if (!*output) continue; /* an output nobody wants */
+        if (is_constant(n))
+            SPARTA_TRY(declare_constant(im, bytes, n, output));
+        else
+            SPARTA_TRY(sparta_graph_add_value(im->g, output, &v));
+    }
+}
+
+sparta_status sparta_onnx_declare_node(sparta_importer *im, sparta_view bytes)
+{
+    sparta_onnx_node n;
+    SPARTA_TRY(read_node(im, bytes, &n));
+    SPARTA_TRY(sparta_onnx_check_operator(im->cx, n.domain, n.op, n.name));
+    if (declare_outputs(im, bytes, &n) != SPARTA_OK)
+        return sparta_fail_in(im->cx, "node '%.200s' (%.100s)", n.name, n.op);
+    return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ making */
+
+/* The value of an input or output; an empty name is an absent one. */
+static sparta_status resolve(sparta_importer *im, const sparta_wire *w, const sparta_wire_field *f,
+                             sparta_value **out)
+{
+    const char *name;
+    SPARTA_TRY(sparta_wire_string(w, f, im->scratch, &name));
+    *out = *name ? sparta_graph_find(im->g, name) : NULL;
+    if (*name && !*out)
+        return sparta_fail(im->cx, SPARTA_E_FORMAT, "input '%.200s' is defined nowhere in the model", name);
+    return SPARTA_OK;
+}
+
+static sparta_status resolve_all(sparta_importer *im, sparta_view bytes, sparta_onnx_node *n)
+{
+    sparta_wire w = sparta_wire_of(im->cx, "NodeProto", bytes);
+    sparta_wire_field f;
+    n->in = sparta_arena_array(im->scratch, (size_t)n->n_in, sizeof *n->in);
+    n->out = sparta_arena_array(im->scratch, (size_t)n->n_out, sizeof *n->out);
+    if (!n->in || !n->out) return sparta_ctx_status(im->cx);
+    int in = 0, out = 0;
+    for (;;) {
+        SPARTA_TRY(sparta_wire_next(&w, &f));
+        if (!f.number) break;
+        if (f.number == NODE_INPUT) SPARTA_TRY(resolve(im, &w, &f, &n->in[in++]));
+        if (f.number == NODE_OUTPUT) SPARTA_TRY(resolve(im, &w, &f, &n->out[out++]));
+    }
+    while (n->n_in > 0 && !n->in[n->n_in - 1]) n->n_in--;
+    while (n->n_out > 1 && !n->out[n->n_out - 1]) n->n_out--;
+    if (!*n->name && n->n_out && n->out[0]) n->name = n->out[0]->name; /* layers are known by their names */
+    return SPARTA_OK;
+}
+
+sparta_status sparta_onnx_add_node(sparta_importer *im, sparta_view bytes)
+{
+    sparta_onnx_node n;
+    SPARTA_TRY(read_node(im, bytes, &n));
+    if (is_constant(&n)) return SPARTA_OK; /* declared: all there is to it */
+    sparta_status status = resolve_all(im, bytes, &n);
+    if (status == SPARTA_OK) status = read_attributes(im, bytes, &n);
+    if (status != SPARTA_OK) return sparta_fail_in(im->cx, "node '%.200s' (%.100s)", n.name, n.op);
+    return sparta_onnx_upgrade(im, &n);
+}

@@ -1,0 +1,150 @@
+/* onnx.h: what the files of the room import share.
+ *
+ *   wire.c      bytes -> fields            tensor.c    TensorProto -> tensor
+ *   model.c     the walk over a model      node.c      NodeProto -> upgrade.c -> nodes of the graph
+ *   value.c     inputs, dims, symbols      external.c  weights in other files
+ *   attribute.c AttributeProto             write.c     graph -> ONNX
+ *
+ * Field numbers are those of onnx.proto. An error says where by sparta_fail_in on its way up: file, then node
+ * or initialiser.
+ */
+#ifndef SPARTA_IMPORT_ONNX_H
+#define SPARTA_IMPORT_ONNX_H
+
+#include "import/import.h"
+#include "import/wire.h"
+
+enum {
+    SPARTA_OPSET_OLDEST = 11,
+    SPARTA_OPSET_NEWEST = 27,
+    SPARTA_OPSET_WRITTEN = 21,
+    SPARTA_IR_WRITTEN = 10
+};
+
+/* Field numbers of onnx.proto. */
+enum {
+    MODEL_IR_VERSION = 1,
+    MODEL_PRODUCER = 2,
+    MODEL_PRODUCER_VERSION = 3,
+    MODEL_GRAPH = 7,
+    MODEL_OPSET = 8,
+    MODEL_FUNCTIONS = 25
+};
+enum { OPSET_DOMAIN = 1, OPSET_VERSION = 2 };
+enum {
+    GRAPH_NODE = 1,
+    GRAPH_NAME = 2,
+    GRAPH_INITIALIZER = 5,
+    GRAPH_INPUT = 11,
+    GRAPH_OUTPUT = 12,
+    GRAPH_SPARSE = 15
+};
+enum { NODE_INPUT = 1, NODE_OUTPUT = 2, NODE_NAME = 3, NODE_OP = 4, NODE_ATTRIBUTE = 5, NODE_DOMAIN = 7 };
+enum {
+    ATTRIBUTE_NAME = 1,
+    ATTRIBUTE_F = 2,
+    ATTRIBUTE_I = 3,
+    ATTRIBUTE_S = 4,
+    ATTRIBUTE_T = 5,
+    ATTRIBUTE_FLOATS = 7,
+    ATTRIBUTE_INTS = 8,
+    ATTRIBUTE_TYPE = 20,
+    ATTRIBUTE_REF = 21
+};
+enum {
+    TYPE_FLOAT = 1,
+    TYPE_INT = 2,
+    TYPE_STRING = 3,
+    TYPE_TENSOR = 4,
+    TYPE_GRAPH = 5,
+    TYPE_FLOATS = 6,
+    TYPE_INTS = 7
+};
+enum {
+    TENSOR_DIMS = 1,
+    TENSOR_TYPE = 2,
+    TENSOR_SEGMENT = 3,
+    TENSOR_FLOATS = 4,
+    TENSOR_INT32S = 5,
+    TENSOR_STRINGS = 6,
+    TENSOR_INT64S = 7,
+    TENSOR_NAME = 8,
+    TENSOR_RAW = 9,
+    TENSOR_DOUBLES = 10,
+    TENSOR_UINT64S = 11,
+    TENSOR_EXTERNAL = 13,
+    TENSOR_LOCATION = 14
+};
+enum { ENTRY_KEY = 1, ENTRY_VALUE = 2 };
+enum { INFO_NAME = 1, INFO_TYPE = 2 };
+enum {
+    TYPE_OF_TENSOR = 1,
+    TENSOR_TYPE_ELEMENT = 1,
+    TENSOR_TYPE_SHAPE = 2,
+    SHAPE_DIM = 1,
+    DIM_VALUE = 1,
+    DIM_PARAM = 2
+};
+
+/* One import under way. */
+typedef struct sparta_importer {
+    sparta_ctx *cx;
+    sparta_model *model;
+    sparta_graph *g;
+    sparta_arena *keep;    /* dies with the import */
+    sparta_arena *scratch; /* dies with the message being read */
+    const char *folder;    /* of external data; NULL: none is allowed */
+    int external_capacity;
+    bool other_domains;  /* opsets of other domains are there */
+    sparta_map *files;   /* external location -> index in model->external */
+    sparta_map *symbols; /* symbol in use -> index in `meant` */
+    sparta_map *renamed; /* dim_param as the file has it -> index in `meant` */
+    const char **meant;  /* symbols as they stand in our expressions */
+    int n_symbols, symbol_capacity, suffix;
+} sparta_importer;
+
+/* tensor.c. `external` is NULL where external data is not allowed. `data` is in the file, or in `arena` when
+ * it had to be converted or was misaligned. Nothing is allocated before the declared shape was compared with
+ * the bytes that are there. */
+sparta_status sparta_onnx_read_tensor(sparta_ctx *cx, sparta_importer *external, sparta_arena *arena,
+                                      sparta_view bytes, sparta_tensor *out, const char **name) SPARTA_MUST;
+/* external.c: `size` bytes of external data as the entries (in their TensorProto) say. */
+typedef struct sparta_onnx_external {
+    const char *location, *offset, *length;
+    bool checksum;
+} sparta_onnx_external;
+sparta_status sparta_onnx_read_external(sparta_arena *a, const sparta_wire *w, const sparta_wire_field *f,
+                                        sparta_onnx_external *out) SPARTA_MUST;
+sparta_status sparta_onnx_open_external(sparta_importer *im, const sparta_onnx_external *e, size_t size,
+                                        const uint8_t **out) SPARTA_MUST;
+
+/* value.c */
+sparta_status sparta_onnx_add_input(sparta_importer *im, sparta_view info) SPARTA_MUST;
+sparta_status sparta_onnx_info_name(sparta_importer *im, sparta_view info, const char **name) SPARTA_MUST;
+
+/* attribute.c: an AttributeProto; everything in the scratch arena. */
+sparta_status sparta_onnx_read_attribute(sparta_importer *im, sparta_view bytes,
+                                         sparta_attr *out) SPARTA_MUST;
+
+/* node.c: first every output gets its value (nodes may stand in any order), then the nodes are made. */
+sparta_status sparta_onnx_declare_node(sparta_importer *im, sparta_view bytes) SPARTA_MUST;
+sparta_status sparta_onnx_add_node(sparta_importer *im, sparta_view bytes) SPARTA_MUST;
+
+/* upgrade.c: a node as the file has it, which becomes one or more nodes in the newest form. */
+typedef struct sparta_onnx_node {
+    const char *domain, *op, *name;
+    int n_in, n_out, n_attr;
+    sparta_value **in, **out; /* NULL entries: absent */
+    sparta_attr *attr;
+} sparta_onnx_node;
+/* Is the operator one that upgrade can make nodes of? E_UNSUPPORTED says which one, where, and what would
+ * help. */
+sparta_status sparta_onnx_check_operator(sparta_ctx *cx, const char *domain, const char *op,
+                                         const char *name) SPARTA_MUST;
+sparta_status sparta_onnx_upgrade(sparta_importer *im, sparta_onnx_node *n) SPARTA_MUST;
+
+/* write.c, with another limit than 2 GiB, above which the weights go to a file beside it. */
+sparta_status sparta_onnx_write_within(sparta_ctx *cx, const sparta_graph *g, const char *path,
+                                       uint64_t limit) SPARTA_MUST;
+
+#endif

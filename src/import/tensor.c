@@ -1,0 +1,277 @@
+/* tensor.c: a TensorProto as a tensor. Contents come as raw bytes, as a list of numbers of a wider type, or
+ * from another file; exactly one of them, with exactly as many elements as the dims say, which is checked
+ * before anything is allocated. */
+#include "import/onnx.h"
+#include <string.h>
+
+/* A TensorProto as views. */
+typedef struct proto {
+    sparta_wire body;
+    sparta_dtype dtype;
+    int64_t type;
+    int rank;
+    int64_t dim[SPARTA_RANK];
+    const char *name;
+    sparta_view raw;
+    uint32_t list;  /* number of the field with the list of numbers; 0: none */
+    int64_t listed; /* entries of it */
+    bool external;
+    sparta_onnx_external entries;
+} proto;
+
+static sparta_wire_type list_type(uint32_t field)
+{
+    if (field == TENSOR_FLOATS) return SPARTA_WIRE_32;
+    return field == TENSOR_DOUBLES ? SPARTA_WIRE_64 : SPARTA_WIRE_VARINT;
+}
+
+/* The list that holds a type, as onnx.proto says. */
+static uint32_t list_of(sparta_dtype dtype)
+{
+    switch (dtype) {
+    case SPARTA_F32: return TENSOR_FLOATS;
+    case SPARTA_F64: return TENSOR_DOUBLES;
+    case SPARTA_I64: return TENSOR_INT64S;
+    case SPARTA_U32:
+    case SPARTA_U64: return TENSOR_UINT64S;
+    default: return TENSOR_INT32S;
+    }
+}
+
+static sparta_status read_dims(const sparta_wire *w, const sparta_wire_field *f, proto *p)
+{
+    sparta_view rest;
+    SPARTA_TRY(sparta_wire_pack(w, f, SPARTA_WIRE_VARINT, &rest));
+    while (rest.size) {
+        uint64_t dim;
+        SPARTA_TRY(sparta_wire_entry(w, SPARTA_WIRE_VARINT, &rest, &dim));
+        if ((int64_t)dim < 0)
+            return sparta_fail(w->cx, SPARTA_E_FORMAT, "TensorProto: dim %d is negative", p->rank);
+        if (p->rank == SPARTA_RANK)
+            return sparta_fail(w->cx, SPARTA_E_UNSUPPORTED,
+                               "TensorProto: more than %d dims; reshape the tensor", SPARTA_RANK);
+        p->dim[p->rank++] = (int64_t)dim;
+    }
+    return SPARTA_OK;
+}
+
+static sparta_status read_list(const sparta_wire *w, const sparta_wire_field *f, proto *p)
+{
+    sparta_view rest;
+    SPARTA_TRY(sparta_wire_pack(w, f, list_type(f->number), &rest));
+    int64_t before = p->listed;
+    SPARTA_TRY(sparta_wire_count(w, list_type(f->number), rest, &p->listed));
+    if (p->listed == before) return SPARTA_OK; /* an empty list is none */
+    if (p->list && p->list != f->number)
+        return sparta_fail(w->cx, SPARTA_E_FORMAT, "TensorProto: two lists of elements (fields %u and %u)",
+                           p->list, f->number);
+    p->list = f->number;
+    return SPARTA_OK;
+}
+
+static sparta_status read_field(sparta_arena *scratch, const sparta_wire *w, const sparta_wire_field *f,
+                                proto *p)
+{
+    int64_t location;
+    switch (f->number) {
+    case TENSOR_DIMS: return read_dims(w, f, p);
+    case TENSOR_TYPE: return sparta_wire_int(w, f, &p->type);
+    case TENSOR_NAME: return sparta_wire_string(w, f, scratch, &p->name);
+    case TENSOR_RAW: return sparta_wire_once(w, f, &p->raw);
+    case TENSOR_FLOATS:
+    case TENSOR_INT32S:
+    case TENSOR_INT64S:
+    case TENSOR_DOUBLES:
+    case TENSOR_UINT64S: return read_list(w, f, p);
+    case TENSOR_EXTERNAL: return sparta_onnx_read_external(scratch, w, f, &p->entries);
+    case TENSOR_LOCATION:
+        SPARTA_TRY(sparta_wire_int(w, f, &location));
+        if (location != 0 && location != 1)
+            return sparta_fail(w->cx, SPARTA_E_FORMAT, "TensorProto: data_location is %ld; 0 or 1 are known",
+                               (long)location);
+        p->external = location == 1;
+        return SPARTA_OK;
+    case TENSOR_SEGMENT:
+        return sparta_fail(w->cx, SPARTA_E_UNSUPPORTED,
+                           "TensorProto: segments are not supported; save the tensor in one piece");
+    default: return SPARTA_OK;
+    }
+}
+
+static sparta_status read_proto(sparta_ctx *cx, sparta_arena *scratch, sparta_view bytes, proto *p)
+{
+    sparta_wire w = sparta_wire_of(cx, "TensorProto", bytes);
+    sparta_wire_field f;
+    *p = (proto){.body = w};
+    for (;;) {
+        SPARTA_TRY(sparta_wire_next(&w, &f));
+        if (!f.number) break;
+        if (read_field(scratch, &w, &f, p) != SPARTA_OK) {
+            if (p->name) return sparta_fail_in(cx, "'%.200s'", p->name);
+            return sparta_ctx_status(cx);
+        }
+    }
+    return SPARTA_OK;
+}
+
+static sparta_status check_type(sparta_ctx *cx, proto *p)
+{
+    if (p->type == 8)
+        return sparta_fail(cx, SPARTA_E_UNSUPPORTED,
+                           "strings are not supported; convert them to numbers before the model");
+    if (!sparta_dtype_from_onnx(p->type, &p->dtype))
+        return sparta_fail(
+            cx, p->type <= 0 ? SPARTA_E_FORMAT : SPARTA_E_UNSUPPORTED,
+            "element type %ld is not supported; f32, f16, bf16, f64, bool and integers of 8 to 64 bits are",
+            (long)p->type);
+    return SPARTA_OK;
+}
+
+/* Which of the three places the contents are in, and do they fit the dims? */
+static sparta_status check_contents(sparta_ctx *cx, const proto *p, int64_t elements, size_t size)
+{
+    if (p->external) {
+        if (p->raw.size || p->list)
+            return sparta_fail(cx, SPARTA_E_FORMAT,
+                               "the tensor has external data and contents of its own; one is allowed");
+        return SPARTA_OK;
+    }
+    if (p->raw.size && p->list)
+        return sparta_fail(cx, SPARTA_E_FORMAT, "raw_data and a list of elements; one is allowed");
+    if (p->list && p->list != list_of(p->dtype))
+        return sparta_fail(cx, SPARTA_E_FORMAT,
+                           "elements of type %s are listed in field %u and belong into %u",
+                           sparta_dtype_name(p->dtype), p->list, list_of(p->dtype));
+    if (p->list ? p->listed != elements : p->raw.size != size)
+        return sparta_fail(cx, SPARTA_E_FORMAT,
+                           "the shape says %ld elements of %zu bytes; the file has %zu %s", (long)elements,
+                           sparta_dtype_size(p->dtype), p->list ? (size_t)p->listed : p->raw.size,
+                           p->list ? "elements" : "bytes");
+    return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ lists of numbers */
+
+static bool fits(sparta_dtype dtype, uint64_t value)
+{
+    int64_t x = (int64_t)value;
+    switch (dtype) {
+    case SPARTA_BOOL: return value <= 1;
+    case SPARTA_I8: return x >= INT8_MIN && x <= INT8_MAX;
+    case SPARTA_U8: return value <= UINT8_MAX;
+    case SPARTA_I16: return x >= INT16_MIN && x <= INT16_MAX;
+    case SPARTA_U16:
+    case SPARTA_F16:
+    case SPARTA_BF16: return value <= UINT16_MAX; /* the bits of a half stand in an int32 */
+    case SPARTA_I32: return x >= INT32_MIN && x <= INT32_MAX;
+    case SPARTA_U32: return value <= UINT32_MAX;
+    default: return true;
+    }
+}
+
+/* The low bytes of the number are the element: all types are little-endian, as this machine is. */
+static sparta_status copy_entries(const sparta_wire *w, const proto *p, sparta_view rest, uint8_t **to)
+{
+    size_t size = sparta_dtype_size(p->dtype);
+    if (list_type(p->list) != SPARTA_WIRE_VARINT) {
+        if (rest.size) memcpy(*to, rest.data, rest.size);
+        *to += rest.size;
+        return SPARTA_OK;
+    }
+    while (rest.size) {
+        uint64_t value;
+        SPARTA_TRY(sparta_wire_entry(w, SPARTA_WIRE_VARINT, &rest, &value));
+        if (!fits(p->dtype, value))
+            return sparta_fail(w->cx, SPARTA_E_FORMAT, "an element does not fit into %s",
+                               sparta_dtype_name(p->dtype));
+        memcpy(*to, &value, size);
+        *to += size;
+    }
+    return SPARTA_OK;
+}
+
+static sparta_status copy_list(sparta_arena *arena, const proto *p, size_t size, const void **out)
+{
+    sparta_wire w = p->body;
+    sparta_wire_field f;
+    sparta_view rest;
+    uint8_t *data = sparta_arena_alloc(arena, size);
+    SPARTA_NEED(w.cx, data);
+    *out = data;
+    for (;;) {
+        SPARTA_TRY(sparta_wire_find(&w, p->list, &f));
+        if (!f.number) return SPARTA_OK;
+        SPARTA_TRY(sparta_wire_pack(&w, &f, list_type(p->list), &rest));
+        SPARTA_TRY(copy_entries(&w, p, rest, &data));
+    }
+}
+
+/* ------------------------------------------------------------------ all of it */
+
+static sparta_status contents(sparta_ctx *cx, sparta_importer *external, sparta_arena *arena, const proto *p,
+                              size_t size, const void **out)
+{
+    if (p->list) return copy_list(arena, p, size, out);
+    const uint8_t *data = p->raw.data;
+    if (p->external) {
+        if (!external)
+            return sparta_fail(cx, SPARTA_E_UNSUPPORTED,
+                               "external data is not allowed here; save the tensor in the file itself");
+        SPARTA_TRY(sparta_onnx_open_external(external, &p->entries, size, &data));
+    }
+    if (size && (uintptr_t)data % sparta_dtype_size(p->dtype) == 0) {
+        *out = data;
+        return SPARTA_OK;
+    }
+    void *copy = sparta_arena_alloc(arena, size); /* kernels read whole elements: misaligned ones must move */
+    SPARTA_NEED(cx, copy);
+    if (size) memcpy(copy, data, size);
+    *out = copy;
+    return SPARTA_OK;
+}
+
+static sparta_status make_tensor(sparta_ctx *cx, sparta_importer *external, sparta_arena *arena, proto *p,
+                                 sparta_tensor *out)
+{
+    size_t size;
+    SPARTA_TRY(check_type(cx, p));
+    SPARTA_TRY(sparta_tensor_bytes(cx, p->dtype, p->rank, p->dim, &size));
+    sparta_tensor t = sparta_tensor_view(p->dtype, p->rank, p->dim, NULL);
+    SPARTA_TRY(check_contents(cx, p, sparta_tensor_elements(&t), size));
+    const void *data = NULL;
+    SPARTA_TRY(contents(cx, external, arena, p, size, &data));
+    t.data = (void *)data; /* constants are never written to */
+    *out = t;
+    return SPARTA_OK;
+}
+
+sparta_status sparta_onnx_read_tensor(sparta_ctx *cx, sparta_importer *external, sparta_arena *arena,
+                                      sparta_view bytes, sparta_tensor *out, const char **name)
+{
+    proto p;
+    sparta_arena *scratch = external ? external->scratch : arena;
+    SPARTA_TRY(read_proto(cx, scratch, bytes, &p));
+    const char *called = p.name ? p.name : "";
+    if (make_tensor(cx, external, arena, &p, out) != SPARTA_OK)
+        return sparta_fail_in(cx, "tensor '%.200s'", called);
+    if (name) *name = called;
+    return SPARTA_OK;
+}
+
+sparta_status sparta_onnx_tensor(sparta_ctx *cx, const void *bytes, size_t n, sparta_tensor *out)
+{
+    sparta_view view = {bytes, n};
+    if (!n) return sparta_fail(cx, SPARTA_E_FORMAT, "TensorProto: no bytes");
+    sparta_arena *arena = sparta_arena_create(cx);
+    SPARTA_NEED(cx, arena);
+    sparta_tensor t, copy;
+    sparta_status status = sparta_onnx_read_tensor(cx, NULL, arena, view, &t, NULL);
+    if (status == SPARTA_OK) status = sparta_tensor_alloc(cx, t.dtype, t.rank, t.dim, &copy);
+    if (status == SPARTA_OK) {
+        size_t size = (size_t)sparta_tensor_elements(&t) * sparta_dtype_size(t.dtype);
+        if (size) memcpy(copy.data, t.data, size);
+        *out = copy;
+    }
+    sparta_arena_free(arena);
+    return status;
+}

@@ -1,0 +1,213 @@
+/* upgrade.c: old forms of operators become the newest, so that the rooms to the right know one form each.
+ *
+ *     Squeeze, Unsqueeze, Reduce*   attribute axes                ->  second input
+ *     Split                         attribute split, or nothing   ->  second input, or num_outputs
+ *     Softmax, LogSoftmax           before 13: over all dims from `axis` on, as one; since then over one.
+ *                                   x -> Flatten(axis) -> Softmax(-1) -> Reshape(Shape(x))
+ *                                   unless axis is known to be the last.
+ *     Dropout                       attribute ratio               ->  second input
+ *     com.microsoft                 Gelu, FastGelu, BiasGelu      ->  Add, Gelu
+ *
+ * A default that changed between versions is written out: Softmax has its axis always. */
+#include "import/onnx.h"
+#include <string.h>
+
+typedef sparta_status (*rewrite)(sparta_importer *im, sparta_onnx_node *n, sparta_op_id op);
+
+/* ------------------------------------------------------------------ pieces */
+
+/* Takes the attribute out of the node; false when it has none. */
+static bool take(sparta_onnx_node *n, const char *name, sparta_attr *out)
+{
+    for (int i = 0; i < n->n_attr; i++) {
+        if (strcmp(n->attr[i].name, name) != 0) continue;
+        *out = n->attr[i];
+        memmove(n->attr + i, n->attr + i + 1, (size_t)(n->n_attr - i - 1) * sizeof *n->attr);
+        n->n_attr--;
+        return true;
+    }
+    return false;
+}
+
+static sparta_status wrong(sparta_importer *im, const sparta_onnx_node *n, const char *what)
+{
+    return sparta_fail(im->cx, SPARTA_E_FORMAT, "%s '%.200s': %s", n->op, n->name, what);
+}
+
+/* node.c leaves two places more than a node may have attributes. */
+static void give_int(sparta_onnx_node *n, const char *name, int64_t value)
+{
+    n->attr[n->n_attr++] = (sparta_attr){.name = name, .kind = SPARTA_ATTR_INT, .i = value};
+}
+
+static sparta_status emit(sparta_importer *im, sparta_onnx_node *n, sparta_op_id op)
+{
+    sparta_attrs attrs = {n->n_attr, n->attr};
+    return sparta_graph_add_node(im->g, op, n->name, n->n_in, n->in, n->n_out, n->out, &attrs, NULL);
+}
+
+/* A node with one fresh output, named after the one it comes from. `attr` may be NULL. */
+static sparta_status emit_part(sparta_importer *im, const sparta_onnx_node *n, sparta_op_id op, int n_in,
+                               sparta_value **in, const sparta_attr *attr, sparta_value **out)
+{
+    sparta_attrs attrs = {attr ? 1 : 0, attr};
+    const char *name = sparta_arena_printf(im->scratch, "%s/%s", n->name, sparta_builtin_row(op)->name);
+    SPARTA_NEED(im->cx, name);
+    *out = NULL;
+    return sparta_graph_add_node(im->g, op, name, n_in, in, 1, out, &attrs, NULL);
+}
+
+/* Input 1 of the node becomes this tensor. */
+static sparta_status give_input(sparta_importer *im, sparta_onnx_node *n, const sparta_tensor *t)
+{
+    if (n->n_in != 1) return wrong(im, n, "what an attribute says is an input too; one of them is allowed");
+    sparta_value **in = sparta_arena_array(im->scratch, 2, sizeof *in);
+    SPARTA_NEED(im->cx, in);
+    in[0] = n->in[0];
+    SPARTA_TRY(sparta_graph_add_constant(im->g, NULL, t, true, &in[1]));
+    n->in = in;
+    n->n_in = 2;
+    return SPARTA_OK;
+}
+
+static sparta_status ints_to_input(sparta_importer *im, sparta_onnx_node *n, const char *name)
+{
+    sparta_attr a;
+    if (!take(n, name, &a)) return SPARTA_OK;
+    if (a.kind != SPARTA_ATTR_INTS) return wrong(im, n, "the axes or sizes are no ints");
+    const int64_t count = a.n;
+    sparta_tensor t = sparta_tensor_view(SPARTA_I64, 1, &count, (void *)a.ints);
+    return give_input(im, n, &t);
+}
+
+/* ------------------------------------------------------------------ the rewrites */
+
+static sparta_status with_axes(sparta_importer *im, sparta_onnx_node *n, sparta_op_id op)
+{
+    SPARTA_TRY(ints_to_input(im, n, "axes"));
+    return emit(im, n, op);
+}
+
+static sparta_status split(sparta_importer *im, sparta_onnx_node *n, sparta_op_id op)
+{
+    sparta_attr a;
+    SPARTA_TRY(ints_to_input(im, n, "split"));
+    if (take(n, "num_outputs", &a) && (a.kind != SPARTA_ATTR_INT || a.i != n->n_out || n->n_in > 1))
+        return wrong(im, n, "num_outputs is not the number of outputs, or sizes are given too");
+    if (n->n_in == 1) give_int(n, "num_outputs", n->n_out);
+    return emit(im, n, op);
+}
+
+static sparta_status dropout(sparta_importer *im, sparta_onnx_node *n, sparta_op_id op)
+{
+    sparta_attr a;
+    if (take(n, "ratio", &a)) {
+        if (a.kind != SPARTA_ATTR_FLOAT) return wrong(im, n, "ratio is no float");
+        sparta_tensor t = sparta_tensor_view(SPARTA_F32, 0, NULL, &a.f);
+        SPARTA_TRY(give_input(im, n, &t));
+    }
+    return emit(im, n, op);
+}
+
+/* The flattening form. Sizes of 0 in the shape are sizes, hence allowzero. */
+static sparta_status flat_softmax(sparta_importer *im, sparta_onnx_node *n, sparta_op_id op, int64_t axis)
+{
+    const sparta_attr at = {.name = "axis", .kind = SPARTA_ATTR_INT, .i = axis};
+    const sparta_attr last = {.name = "axis", .kind = SPARTA_ATTR_INT, .i = -1};
+    sparta_value *flat, *soft, *shape;
+    SPARTA_TRY(emit_part(im, n, SPARTA_OP_Flatten, 1, n->in, &at, &flat));
+    SPARTA_TRY(emit_part(im, n, op, 1, &flat, &last, &soft));
+    SPARTA_TRY(emit_part(im, n, SPARTA_OP_Shape, 1, n->in, NULL, &shape));
+    sparta_value *in[] = {soft, shape};
+    sparta_onnx_node reshape = *n;
+    reshape.in = in;
+    reshape.n_in = 2;
+    give_int(&reshape, "allowzero", 1);
+    return emit(im, &reshape, SPARTA_OP_Reshape);
+}
+
+static sparta_status softmax(sparta_importer *im, sparta_onnx_node *n, sparta_op_id op)
+{
+    sparta_attr a;
+    bool old = im->model->opset < 13;
+    int64_t axis = old ? 1 : -1;
+    if (n->n_in != 1 || !n->in[0] || n->n_out != 1) return wrong(im, n, "it has one input and one output");
+    if (take(n, "axis", &a)) {
+        if (a.kind != SPARTA_ATTR_INT) return wrong(im, n, "axis is no int");
+        axis = a.i;
+    }
+    bool last = axis == -1 || (n->in[0]->typed && axis == n->in[0]->dims.rank - 1);
+    if (old && !last) return flat_softmax(im, n, op, axis);
+    give_int(n, "axis", old ? -1 : axis);
+    return emit(im, n, op);
+}
+
+static const struct {
+    sparta_op_id op;
+    rewrite rewrite;
+} rewrites[] = {
+    {SPARTA_OP_Squeeze, with_axes},    {SPARTA_OP_Unsqueeze, with_axes}, {SPARTA_OP_ReduceMean, with_axes},
+    {SPARTA_OP_ReduceSum, with_axes},  {SPARTA_OP_ReduceMax, with_axes}, {SPARTA_OP_ReduceMin, with_axes},
+    {SPARTA_OP_ReduceProd, with_axes}, {SPARTA_OP_Split, split},         {SPARTA_OP_Dropout, dropout},
+    {SPARTA_OP_Softmax, softmax},      {SPARTA_OP_LogSoftmax, softmax},
+};
+
+/* ------------------------------------------------------------------ com.microsoft */
+
+static sparta_status microsoft_gelu(sparta_importer *im, sparta_onnx_node *n, const char *approximate)
+{
+    if (n->n_in < 1 || n->n_in > 2 || !n->in[0] || n->n_out != 1)
+        return wrong(im, n, "it has one or two inputs and one output");
+    if (n->n_attr) return wrong(im, n, "it has no attributes");
+    sparta_value *x = n->in[0];
+    if (n->n_in == 2) SPARTA_TRY(emit_part(im, n, SPARTA_OP_Add, 2, n->in, NULL, &x));
+    n->in = &x;
+    n->n_in = 1;
+    n->attr[n->n_attr++] = (sparta_attr){.name = "approximate", .kind = SPARTA_ATTR_STRING, .s = approximate};
+    return emit(im, n, SPARTA_OP_Gelu);
+}
+
+static const struct {
+    const char *op, *approximate;
+} microsoft[] = {{"Gelu", "none"}, {"BiasGelu", "none"}, {"FastGelu", "tanh"}};
+
+static const char *microsoft_approximate(const char *op)
+{
+    for (size_t i = 0; i < SPARTA_COUNT(microsoft); i++)
+        if (strcmp(microsoft[i].op, op) == 0) return microsoft[i].approximate;
+    return NULL;
+}
+
+/* ------------------------------------------------------------------ all */
+
+static bool is_default(const char *domain)
+{
+    return !*domain || strcmp(domain, "ai.onnx") == 0;
+}
+
+static const char *what_helps(const char *op)
+{
+    if (!strcmp(op, "If") || !strcmp(op, "Loop") || !strcmp(op, "Scan"))
+        return "export the model without control flow (a trace with fixed choices)";
+    if (!strncmp(op, "Sequence", 8) || !strncmp(op, "Optional", 8))
+        return "export the model with plain tensors only";
+    return "export it decomposed into simpler operators, or leave this part out of the model";
+}
+
+sparta_status sparta_onnx_check_operator(sparta_ctx *cx, const char *domain, const char *op, const char *name)
+{
+    if (is_default(domain) && sparta_builtin_find("", op)) return SPARTA_OK;
+    if (strcmp(domain, "com.microsoft") == 0 && microsoft_approximate(op)) return SPARTA_OK;
+    return sparta_fail(cx, SPARTA_E_UNSUPPORTED,
+                       "node '%.200s': operator %.100s of domain '%.100s' is not supported; %s", name, op,
+                       is_default(domain) ? "ai.onnx" : domain, what_helps(op));
+}
+
+sparta_status sparta_onnx_upgrade(sparta_importer *im, sparta_onnx_node *n)
+{
+    if (!is_default(n->domain)) return microsoft_gelu(im, n, microsoft_approximate(n->op));
+    sparta_op_id op = sparta_builtin_find("", n->op)->id;
+    for (size_t i = 0; i < SPARTA_COUNT(rewrites); i++)
+        if (rewrites[i].op == op) return rewrites[i].rewrite(im, n, op);
+    return emit(im, n, op);
+}

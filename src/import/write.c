@@ -1,0 +1,299 @@
+/* write.c: a graph as ONNX (IR 10, opset 21). Weights are streamed, not gathered: everything else is small
+ * and made in memory first (structure), sizes are added up, and then the file is written front to back:
+ *
+ *     ModelProto { ir, producer, opset, GraphProto { name, inputs, outputs, nodes, initialiser, ... } }
+ *                                       length known before               head from memory, then its bytes
+ *
+ * Past the limit the weights go to "<file>.data" beside it, which is complete before the model appears. */
+#include "import/onnx.h"
+#include "import/write.h"
+#include <string.h>
+
+#define LIMIT          ((uint64_t)2 << 30) /* protobuf's */
+#define SLACK          ((uint64_t)1 << 20) /* for what is written outside the graph */
+#define EXTERNAL_FROM  1024 /* bytes: smaller constants stay in the model, where tools look for shapes */
+#define EXTERNAL_ALIGN 64
+
+/* ------------------------------------------------------------------ types */
+
+static void put_dim(sparta_text *shape, const sparta_expr *e)
+{
+    sparta_text dim;
+    int64_t value;
+    const char *symbol;
+    sparta_text_init(&dim, shape->cx);
+    if (sparta_expr_is_const(e, &value))
+        sparta_wire_put_int(&dim, DIM_VALUE, value);
+    else if (sparta_expr_is_symbol(e, &symbol))
+        sparta_wire_put_string(&dim, DIM_PARAM, symbol);
+    sparta_wire_put_message(shape, SHAPE_DIM, &dim);
+    sparta_text_free(&dim);
+}
+
+static void put_info(sparta_text *graph, uint32_t field, const sparta_value *v)
+{
+    sparta_text shape, tensor, type, info;
+    sparta_text *all[] = {&shape, &tensor, &type, &info};
+    for (int i = 0; i < 4; i++) sparta_text_init(all[i], graph->cx);
+    for (int i = 0; i < v->dims.rank; i++) put_dim(&shape, v->dims.dim[i]);
+    sparta_wire_put_int(&tensor, TENSOR_TYPE_ELEMENT, sparta_dtype_to_onnx(v->dtype));
+    sparta_wire_put_message(&tensor, TENSOR_TYPE_SHAPE, &shape);
+    sparta_wire_put_message(&type, TYPE_OF_TENSOR, &tensor);
+    sparta_wire_put_string(&info, INFO_NAME, v->name);
+    sparta_wire_put_message(&info, INFO_TYPE, &type);
+    sparta_wire_put_message(graph, field, &info);
+    for (int i = 0; i < 4; i++) sparta_text_free(all[i]);
+}
+
+/* ------------------------------------------------------------------ tensors */
+
+static size_t tensor_bytes(const sparta_tensor *t)
+{
+    return (size_t)sparta_tensor_elements(t) * sparta_dtype_size(t->dtype);
+}
+
+static void put_tensor_head(sparta_text *out, const sparta_tensor *t, const char *name)
+{
+    for (int i = 0; i < t->rank; i++) sparta_wire_put_int(out, TENSOR_DIMS, t->dim[i]);
+    sparta_wire_put_int(out, TENSOR_TYPE, sparta_dtype_to_onnx(t->dtype));
+    if (name) sparta_wire_put_string(out, TENSOR_NAME, name);
+}
+
+void sparta_onnx_put_tensor(sparta_text *out, uint32_t field, const sparta_tensor *t)
+{
+    sparta_text message;
+    sparta_text_init(&message, out->cx);
+    put_tensor_head(&message, t, NULL);
+    sparta_wire_put_bytes(&message, TENSOR_RAW, t->data, tensor_bytes(t));
+    sparta_wire_put_message(out, field, &message);
+    sparta_text_free(&message);
+}
+
+static void put_entry(sparta_text *out, const char *key, const char *value)
+{
+    sparta_text entry;
+    sparta_text_init(&entry, out->cx);
+    sparta_wire_put_string(&entry, ENTRY_KEY, key);
+    sparta_wire_put_string(&entry, ENTRY_VALUE, value);
+    sparta_wire_put_message(out, TENSOR_EXTERNAL, &entry);
+    sparta_text_free(&entry);
+}
+
+static void put_number(sparta_text *out, const char *key, uint64_t value)
+{
+    sparta_text number;
+    sparta_text_init(&number, out->cx);
+    sparta_text_printf(&number, "%lu", (unsigned long)value);
+    put_entry(out, key, sparta_text_str(&number));
+    sparta_text_free(&number);
+}
+
+/* ------------------------------------------------------------------ initialisers */
+
+typedef struct writing {
+    sparta_ctx *cx;
+    const sparta_graph *g;
+    const char *path;
+    bool *used;            /* by value id: constants somebody uses */
+    const char *location;  /* of external data; NULL: none */
+    uint64_t *offset;      /* by value id, of external data */
+    sparta_text structure; /* the GraphProto without initialisers */
+    uint64_t graph_size;
+} writing;
+
+static bool is_initializer(const writing *w, int i)
+{
+    const sparta_value *v = w->g->value[i];
+    return w->used[i] && v->constant && !v->producer;
+}
+
+static bool is_external(const writing *w, const sparta_tensor *t)
+{
+    return w->location && tensor_bytes(t) >= EXTERNAL_FROM;
+}
+
+/* The TensorProto up to its raw bytes (or all of it, when they are elsewhere), with the tag and length before
+ * it. */
+static void put_initializer(const writing *w, const sparta_value *v, sparta_text *out)
+{
+    const sparta_tensor *t = v->constant;
+    size_t raw = is_external(w, t) ? 0 : tensor_bytes(t);
+    sparta_text head;
+    sparta_text_init(&head, w->cx);
+    put_tensor_head(&head, t, v->name);
+    if (is_external(w, t)) {
+        put_entry(&head, "location", w->location);
+        put_number(&head, "offset", w->offset[v->id]);
+        put_number(&head, "length", tensor_bytes(t));
+        sparta_wire_put_int(&head, TENSOR_LOCATION, 1);
+    } else
+        sparta_wire_put_head(&head, TENSOR_RAW, raw);
+    sparta_wire_put_head(out, GRAPH_INITIALIZER, head.size + raw);
+    sparta_text_put(out, sparta_text_str(&head), head.size);
+    if (head.status != SPARTA_OK && out->status == SPARTA_OK) out->status = head.status;
+    sparta_text_free(&head);
+}
+
+/* Adds up the GraphProto. */
+static sparta_status measure(writing *w)
+{
+    uint64_t size = w->structure.size;
+    for (int i = 0; i < w->g->n_values; i++) {
+        if (!is_initializer(w, i)) continue;
+        const sparta_tensor *t = w->g->value[i]->constant;
+        sparta_text head;
+        sparta_text_init(&head, w->cx);
+        put_initializer(w, w->g->value[i], &head);
+        size += head.size + (is_external(w, t) ? 0 : tensor_bytes(t));
+        sparta_status status = head.status;
+        sparta_text_free(&head);
+        SPARTA_TRY(status);
+    }
+    w->graph_size = size;
+    return SPARTA_OK;
+}
+
+static sparta_status write_initializer(const writing *w, const sparta_value *v, sparta_atomic *f)
+{
+    const sparta_tensor *t = v->constant;
+    sparta_text head;
+    sparta_text_init(&head, w->cx);
+    put_initializer(w, v, &head);
+    sparta_status status = head.status;
+    if (status == SPARTA_OK) status = sparta_atomic_write(f, head.data, head.size);
+    if (status == SPARTA_OK && !is_external(w, t)) status = sparta_atomic_write(f, t->data, tensor_bytes(t));
+    sparta_text_free(&head);
+    return status;
+}
+
+/* ------------------------------------------------------------------ the files */
+
+static sparta_status write_weights(writing *w, sparta_atomic *f)
+{
+    for (int i = 0; i < w->g->n_values; i++) {
+        if (!is_initializer(w, i) || !is_external(w, w->g->value[i]->constant)) continue;
+        const sparta_tensor *t = w->g->value[i]->constant;
+        SPARTA_TRY(sparta_check_cancel(w->cx));
+        SPARTA_TRY(sparta_atomic_align(f, EXTERNAL_ALIGN));
+        w->offset[i] = sparta_atomic_offset(f);
+        SPARTA_TRY(sparta_atomic_write(f, t->data, tensor_bytes(t)));
+    }
+    return SPARTA_OK;
+}
+
+/* "<path>.data", whose last part is the location, since it is beside the model. */
+static sparta_status write_external(writing *w)
+{
+    sparta_text path;
+    sparta_text_init(&path, w->cx);
+    sparta_text_printf(&path, "%s.data", w->path);
+    sparta_atomic *f = path.status == SPARTA_OK ? sparta_atomic_open(w->cx, sparta_text_str(&path)) : NULL;
+    sparta_text_free(&path);
+    SPARTA_NEED(w->cx, f);
+    sparta_status status = write_weights(w, f);
+    if (status == SPARTA_OK) return sparta_atomic_commit(f);
+    sparta_atomic_abort(f);
+    return status;
+}
+
+static sparta_status write_model(const writing *w, sparta_atomic *f)
+{
+    sparta_text head, opset;
+    sparta_text_init(&head, w->cx);
+    sparta_text_init(&opset, w->cx);
+    sparta_wire_put_string(&opset, OPSET_DOMAIN, "");
+    sparta_wire_put_int(&opset, OPSET_VERSION, SPARTA_OPSET_WRITTEN);
+    sparta_wire_put_int(&head, MODEL_IR_VERSION, SPARTA_IR_WRITTEN);
+    sparta_wire_put_string(&head, MODEL_PRODUCER, "sparta");
+    sparta_wire_put_string(&head, MODEL_PRODUCER_VERSION, SPARTA_VERSION);
+    sparta_wire_put_message(&head, MODEL_OPSET, &opset);
+    sparta_wire_put_head(&head, MODEL_GRAPH, w->graph_size);
+    sparta_status status = head.status;
+    if (status == SPARTA_OK) status = sparta_atomic_write(f, head.data, head.size);
+    sparta_text_free(&head);
+    sparta_text_free(&opset);
+    SPARTA_TRY(status);
+    SPARTA_TRY(sparta_atomic_write(f, sparta_text_str(&w->structure), w->structure.size));
+    for (int i = 0; i < w->g->n_values; i++) {
+        SPARTA_TRY(sparta_check_cancel(w->cx));
+        if (is_initializer(w, i)) SPARTA_TRY(write_initializer(w, w->g->value[i], f));
+    }
+    return SPARTA_OK;
+}
+
+static sparta_status write_files(writing *w, uint64_t limit)
+{
+    SPARTA_TRY(measure(w));
+    sparta_text location;
+    sparta_text_init(&location, w->cx);
+    sparta_status status = SPARTA_OK;
+    if (w->graph_size + SLACK > limit) {
+        const char *slash = strrchr(w->path, '/');
+        sparta_text_printf(&location, "%s.data", slash ? slash + 1 : w->path);
+        w->location = sparta_text_str(&location);
+        status = location.status;
+        if (status == SPARTA_OK) status = write_external(w);
+        if (status == SPARTA_OK) status = measure(w);
+    }
+    sparta_atomic *f = NULL;
+    if (status == SPARTA_OK) {
+        f = sparta_atomic_open(w->cx, w->path);
+        status = f ? write_model(w, f) : sparta_ctx_status(w->cx);
+    }
+    if (status == SPARTA_OK)
+        status = sparta_atomic_commit(f);
+    else
+        sparta_atomic_abort(f);
+    sparta_text_free(&location);
+    return status;
+}
+
+/* ------------------------------------------------------------------ all of it */
+
+static void mark_used(const sparta_graph *g, bool *used)
+{
+    for (int i = 0; i < g->n_outputs; i++) used[g->output[i]->id] = true;
+    for (int i = 0; i < g->n_nodes; i++)
+        for (int j = 0; j < g->node[i]->n_in; j++)
+            if (g->node[i]->in[j]) used[g->node[i]->in[j]->id] = true;
+}
+
+static sparta_status put_structure(writing *w)
+{
+    const sparta_graph *g = w->g;
+    sparta_wire_put_string(&w->structure, GRAPH_NAME, *g->name ? g->name : "model");
+    for (int i = 0; i < g->n_inputs; i++) put_info(&w->structure, GRAPH_INPUT, g->input[i]);
+    for (int i = 0; i < g->n_outputs; i++) {
+        if (!g->output[i]->typed)
+            return sparta_fail(w->cx, SPARTA_E_USAGE,
+                               "output '%.200s': its type is not known; infer shapes before writing",
+                               g->output[i]->name);
+        put_info(&w->structure, GRAPH_OUTPUT, g->output[i]);
+    }
+    for (int i = 0; i < g->n_nodes; i++) SPARTA_TRY(sparta_onnx_put_node(&w->structure, g, g->node[i]));
+    return w->structure.status;
+}
+
+sparta_status sparta_onnx_write_within(sparta_ctx *cx, const sparta_graph *g, const char *path,
+                                       uint64_t limit)
+{
+    writing w = {.cx = cx, .g = g, .path = path};
+    sparta_text_init(&w.structure, cx);
+    w.used = sparta_alloc_array(cx, (size_t)g->n_values, sizeof *w.used);
+    w.offset = sparta_alloc_array(cx, (size_t)g->n_values, sizeof *w.offset);
+    sparta_status status = w.used && w.offset ? SPARTA_OK : sparta_ctx_status(cx);
+    if (status == SPARTA_OK) {
+        mark_used(g, w.used);
+        status = put_structure(&w);
+    }
+    if (status == SPARTA_OK) status = write_files(&w, limit);
+    sparta_text_free(&w.structure);
+    sparta_free(cx, w.used);
+    sparta_free(cx, w.offset);
+    return status;
+}
+
+sparta_status sparta_onnx_write(sparta_ctx *cx, const sparta_graph *g, const char *path)
+{
+    return sparta_onnx_write_within(cx, g, path, LIMIT);
+}

@@ -1,0 +1,7 @@
+/* Cos: type and dims of the input. */
+#include "ops/rule.h"
+
+sparta_status sparta_shape_Cos(sparta_graph *g, sparta_node *n)
+{
+    return sparta_ops_unary(g, n, SPARTA_FLOATS);
+}

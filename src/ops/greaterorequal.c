@@ -1,0 +1,8 @@
+/* GreaterOrEqual: bools; the dims of both inputs broadcast against each other. Comparisons of sizes are
+ * decided where they can be. */
+#include "ops/ints.h"
+
+sparta_status sparta_shape_GreaterOrEqual(sparta_graph *g, sparta_node *n)
+{
+    return sparta_ops_compare(g, n, SPARTA_NUMBERS, sparta_ints_greater_or_equal);
+}

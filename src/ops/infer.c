@@ -1,0 +1,337 @@
+/* Inference over a whole graph: type every value, fold what is constant, settle shapes, sweep what is dead.
+ */
+#include "ops/ints.h"
+#include <string.h>
+
+#define FOLD_BYTES ((size_t)16 << 20) /* the largest result worth keeping as a constant */
+#define FOLD_MOVED                                                                                           \
+    ((size_t)16 << 30) /* bytes read and written by all folding: an end to it for a hostile model */
+#define FOLD_WORK ((int64_t)1 << 27) /* multiplications: a product beyond it stays in the graph */
+
+static const sparta_shape_fn rules[] = {
+#define SPARTA_OP(id, domain, name, min_in, max_in, max_out) sparta_shape_##id,
+#include "builtin/ops.def"
+#undef SPARTA_OP
+};
+
+/* ------------------------------------------------------------------ one node */
+static sparta_status check_slots(const sparta_graph *g, const sparta_node *n)
+{
+    const sparta_builtin *row = sparta_builtin_row(n->op);
+    if (n->n_in < row->min_in || (row->max_in >= 0 && n->n_in > row->max_in))
+        return sparta_ops_fail(g, n, SPARTA_E_FORMAT, "%d inputs; it takes at least %d", n->n_in,
+                               row->min_in);
+    if (n->n_out < 1 || (row->max_out >= 0 && n->n_out > row->max_out))
+        return sparta_ops_fail(g, n, SPARTA_E_FORMAT, "%d outputs; it has at most %d", n->n_out,
+                               row->max_out);
+    int needed = row->max_in < 0 ? n->n_in : row->min_in;
+    for (int i = 0; i < n->n_in; i++) {
+        if (!n->in[i] && i < needed) return sparta_ops_fail(g, n, SPARTA_E_FORMAT, "input %d is absent", i);
+        if (n->in[i] && !n->in[i]->typed)
+            return sparta_ops_fail(g, n, SPARTA_E_FORMAT,
+                                   "input %d '%.200s' has no type; nothing before this node makes it", i,
+                                   n->in[i]->name);
+    }
+    return SPARTA_OK;
+}
+
+sparta_status sparta_ops_infer_node(sparta_graph *g, sparta_node *n)
+{
+    SPARTA_TRY(check_slots(g, n));
+    for (int i = 0; i < n->n_out; i++) {
+        n->out[i]->ints = NULL;
+        n->out[i]->n_ints = 0;
+        n->out[i]->constant = NULL;
+        n->out[i]->typed = false;
+    }
+    return rules[n->op](g, n);
+}
+
+/* ------------------------------------------------------------------ folding */
+/* Contents that are all numbers are a constant. */
+static sparta_status fold_ints(sparta_graph *g, sparta_value *v)
+{
+    int64_t dim[SPARTA_RANK], x;
+    if (!v->ints || v->constant || !sparta_dims_const(&v->dims, dim)) return SPARTA_OK;
+    for (int i = 0; i < v->n_ints; i++)
+        if (!sparta_expr_is_const(v->ints[i], NULL)) return SPARTA_OK;
+    sparta_tensor *t = sparta_arena_alloc(g->arena, sizeof *t);
+    SPARTA_NEED(g->cx, t);
+    SPARTA_TRY(sparta_tensor_alloc_in(g->arena, v->dtype, v->dims.rank, dim, t));
+    for (int i = 0; i < v->n_ints; i++)
+        if (sparta_expr_is_const(v->ints[i], &x)) sparta_element_set_int(v->dtype, t->data, i, x);
+    v->constant = t;
+    return SPARTA_OK;
+}
+
+/* The other way: small integer constants are contents for the rules that follow. */
+static sparta_status read_ints(sparta_graph *g, sparta_value *v)
+{
+    const sparta_tensor *t = v->constant;
+    int64_t n = sparta_tensor_elements(t);
+    if (v->ints || sparta_dtype_is_float(t->dtype) || n > SPARTA_GRAPH_INTS) return SPARTA_OK;
+    const sparta_expr **ints = sparta_arena_array(g->arena, (size_t)n, sizeof *ints);
+    SPARTA_NEED(g->cx, ints);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t x = sparta_element_get_int(t->dtype, t->data, i);
+        if ((t->dtype == SPARTA_U64 && x < 0) || x == INT64_MIN) return SPARTA_OK; /* no expression says it */
+        ints[i] = sparta_expr_const(g->arena, x);
+        SPARTA_NEED(g->cx, ints[i]);
+    }
+    v->ints = ints;
+    v->n_ints = (int)n;
+    return SPARTA_OK;
+}
+
+/* Elements of the result times K: the multiplications of a product of constants. */
+static bool too_much_work(const sparta_node *n)
+{
+    int64_t work, k, dim[SPARTA_RANK];
+    if (n->op != SPARTA_OP_MatMul && n->op != SPARTA_OP_Gemm && n->op != SPARTA_OP_Linear &&
+        n->op != SPARTA_OP_Attention)
+        return false;
+    if (!sparta_dims_const(&n->out[0]->dims, dim)) return true;
+    sparta_tensor out = sparta_tensor_view(n->out[0]->dtype, n->out[0]->dims.rank, dim, NULL);
+    k = SPARTA_MAX(n->in[0]->constant->dim[0],
+                   n->in[0]->constant->dim[SPARTA_MAX(n->in[0]->constant->rank - 1, 0)]);
+    return !sparta_int_mul(sparta_tensor_elements(&out), k, &work) || work > FOLD_WORK;
+}
+
+/* What folding has cost so far, in bytes. */
+typedef struct folding {
+    size_t made, moved;
+} folding;
+
+static size_t constant_bytes(const sparta_tensor *t)
+{
+    return (size_t)sparta_tensor_elements(t) * sparta_dtype_size(t->dtype);
+}
+
+/* All inputs constant, results of known and moderate size, nothing spent beyond the limits? Counts what it
+ * will cost. */
+static bool foldable(sparta_graph *g, const sparta_node *n, folding *f)
+{
+    size_t read = 0, made = 0;
+    for (int i = 0; i < n->n_in; i++) {
+        if (!n->in[i]) continue;
+        if (!n->in[i]->constant || !sparta_size_add(read, constant_bytes(n->in[i]->constant), &read))
+            return false;
+    }
+    for (int i = 0; i < n->n_out; i++) {
+        int64_t dim[SPARTA_RANK];
+        size_t one;
+        if (!sparta_dims_const(&n->out[i]->dims, dim)) return false;
+        if (sparta_tensor_bytes(g->cx, n->out[i]->dtype, n->out[i]->dims.rank, dim, &one) != SPARTA_OK) {
+            sparta_ctx_clear(g->cx); /* too large: the run will say so */
+            return false;
+        }
+        if (one > FOLD_BYTES || !sparta_size_add(made, one, &made)) return false;
+    }
+    if (made > FOLD_BYTES || too_much_work(n)) return false;
+    if (f->made + made > sparta_ctx_budget(g->cx) / 4 || read > FOLD_MOVED ||
+        f->moved + read + made > FOLD_MOVED)
+        return false;
+    f->made += made;
+    f->moved += read + made;
+    return true;
+}
+
+/* Run the reference once and keep what it makes. */
+static sparta_status fold_node(sparta_graph *g, sparta_node *n)
+{
+    sparta_tensor *in = sparta_arena_array(g->arena, (size_t)(n->n_in + n->n_out), sizeof *in),
+                  *out = in + n->n_in;
+    SPARTA_NEED(g->cx, in);
+    for (int i = 0; i < n->n_in; i++) in[i] = n->in[i] ? *n->in[i]->constant : (sparta_tensor){.rank = -1};
+    for (int i = 0; i < n->n_out; i++) {
+        int64_t dim[SPARTA_RANK] = {0};
+        (void)sparta_dims_const(&n->out[i]->dims, dim);
+        SPARTA_TRY(sparta_tensor_alloc_in(g->arena, n->out[i]->dtype, n->out[i]->dims.rank, dim, &out[i]));
+    }
+    if (sparta_builtin_row(n->op)->fn(g->cx, &(sparta_op_args){&n->attrs, n->n_in, n->n_out, in, out}) !=
+        SPARTA_OK)
+        return sparta_fail_in(g->cx, "node '%.200s'", n->name);
+    for (int i = 0; i < n->n_out; i++) n->out[i]->constant = &out[i];
+    return SPARTA_OK;
+}
+
+/* A constant that is another one in new clothes is still known by the name it had in the file. */
+static void keep_origin(const sparta_node *n)
+{
+    static const sparta_op_id clothes[] = {SPARTA_OP_Identity, SPARTA_OP_Cast,     SPARTA_OP_CastLike,
+                                           SPARTA_OP_Reshape,  SPARTA_OP_Flatten,  SPARTA_OP_Transpose,
+                                           SPARTA_OP_Squeeze,  SPARTA_OP_Unsqueeze};
+    for (size_t i = 0; i < SPARTA_COUNT(clothes); i++)
+        if (clothes[i] == n->op) n->out[0]->origin = n->in[0]->origin;
+}
+
+/* Infer one node; *gone when its outputs are constants and nobody needs it any more. */
+static sparta_status infer_and_fold(sparta_graph *g, sparta_node *n, folding *f, bool *gone)
+{
+    SPARTA_TRY(sparta_ops_infer_node(g, n));
+    bool all = true;
+    for (int i = 0; i < n->n_out; i++) {
+        SPARTA_TRY(fold_ints(g, n->out[i]));
+        all &= n->out[i]->constant != NULL;
+    }
+    if (!all && foldable(g, n, f)) {
+        SPARTA_TRY(fold_node(g, n));
+        keep_origin(n);
+        all = true;
+    }
+    for (int i = 0; i < n->n_out; i++) {
+        sparta_value *v = n->out[i];
+        if (v->constant) SPARTA_TRY(read_ints(g, v));
+        if (all) v->producer = NULL;
+        if (!all) v->constant = NULL; /* a value has a producer or is a constant, not both */
+    }
+    *gone = all;
+    return SPARTA_OK;
+}
+
+/* Nodes that folded leave the list; after a failure the rest stays as it is. */
+static sparta_status infer_nodes(sparta_graph *g)
+{
+    folding spent = {0};
+    int kept = 0;
+    sparta_status status = SPARTA_OK;
+    for (int i = 0; i < g->n_nodes; i++) {
+        bool gone = false;
+        if (status == SPARTA_OK) status = sparta_check_cancel(g->cx);
+        if (status == SPARTA_OK) status = infer_and_fold(g, g->node[i], &spent, &gone);
+        if (!gone) g->node[kept++] = g->node[i];
+    }
+    g->n_nodes = kept;
+    return status;
+}
+
+/* ------------------------------------------------------------------ shapes that need no arithmetic */
+/* The result's dims are known, so Reshape([batch, sequence, 4, 64]) can be said with numbers: [0, 0, 4, 64].
+ */
+static bool reshape_numbers(const sparta_node *n, int64_t *out)
+{
+    const sparta_dims *x = &n->in[0]->dims, *y = &n->out[0]->dims;
+    int open = 0;
+    for (int i = 0; i < y->rank; i++) {
+        if (i < x->rank && sparta_expr_equal(x->dim[i], y->dim[i]))
+            out[i] = 0;
+        else if (!sparta_expr_is_const(y->dim[i], &out[i])) {
+            out[i] = -1;
+            open++;
+        } else if (out[i] == 0)
+            return false;
+    }
+    return open <= 1;
+}
+
+/* Dims of x that do not change are 1 in the shape of an Expand; those that do must be numbers. */
+static bool expand_numbers(const sparta_node *n, int64_t *out)
+{
+    const sparta_dims *x = &n->in[0]->dims, *y = &n->out[0]->dims;
+    for (int i = 0; i < y->rank; i++) {
+        int from = i - (y->rank - x->rank);
+        out[i] = 1;
+        if (from >= 0 && sparta_expr_equal(x->dim[from], y->dim[i])) continue;
+        if (!sparta_expr_is_const(y->dim[i], &out[i])) return false;
+    }
+    return true;
+}
+
+/* The new shape copies with 0, whatever allowzero said of the old one. */
+static sparta_status drop_allowzero(sparta_graph *g, sparta_node *n)
+{
+    sparta_attr *kept = sparta_arena_array(g->arena, (size_t)n->attrs.n, sizeof *kept);
+    SPARTA_NEED(g->cx, kept);
+    int count = 0;
+    for (int i = 0; i < n->attrs.n; i++)
+        if (strcmp(n->attrs.attr[i].name, "allowzero")) kept[count++] = n->attrs.attr[i];
+    n->attrs = (sparta_attrs){count, kept};
+    return SPARTA_OK;
+}
+
+static sparta_status settle_shapes(sparta_graph *g)
+{
+    for (int i = 0; i < g->n_nodes; i++) {
+        sparta_node *n = g->node[i];
+        int64_t numbers[SPARTA_RANK] = {0};
+        if ((n->op != SPARTA_OP_Reshape && n->op != SPARTA_OP_Expand) || n->in[1]->constant) continue;
+        if (!(n->op == SPARTA_OP_Reshape ? reshape_numbers(n, numbers) : expand_numbers(n, numbers)))
+            continue;
+        sparta_value *shape;
+        sparta_tensor t = sparta_tensor_view(SPARTA_I64, 1, (int64_t[]){n->out[0]->dims.rank}, numbers);
+        SPARTA_TRY(sparta_graph_add_constant(g, NULL, &t, true, &shape));
+        if (n->op == SPARTA_OP_Reshape) SPARTA_TRY(drop_allowzero(g, n));
+        n->in[1] = shape;
+    }
+    return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ the graph */
+sparta_status sparta_ops_infer(sparta_graph *g)
+{
+    SPARTA_TRY(sparta_graph_sort(g));
+    SPARTA_TRY(sparta_graph_sweep(g)); /* what nobody uses need not make sense */
+    SPARTA_TRY(infer_nodes(g));
+    SPARTA_TRY(settle_shapes(g));
+    return sparta_graph_sweep(g);
+}
+
+/* An input dim with some of its symbols replaced: all of them, since what is left could not be said. */
+static sparta_status bind_dim(sparta_graph *g, const sparta_value *v, const sparta_bindings *b,
+                              const sparta_expr **dim)
+{
+    const char *symbol;
+    int64_t value;
+    bool plain = sparta_expr_is_symbol(*dim, &symbol), bound = false;
+    for (int i = 0; plain && i < b->n; i++) bound |= !strcmp(b->name[i], symbol);
+    if (plain && !bound) return SPARTA_OK;
+    if (sparta_expr_is_const(*dim, NULL)) return SPARTA_OK;
+    if (sparta_expr_eval(g->cx, *dim, b, &value) != SPARTA_OK)
+        return sparta_fail_in(g->cx, "input '%.200s'", v->name);
+    if (value < 0)
+        return sparta_fail(g->cx, SPARTA_E_USAGE, "input '%.200s': a dim would be %lld", v->name,
+                           (long long)value);
+    *dim = sparta_expr_const(g->arena, value);
+    SPARTA_NEED(g->cx, *dim);
+    return SPARTA_OK;
+}
+
+typedef struct wanted {
+    const char *name;
+    bool found;
+} wanted;
+
+static void look_for(void *arg, const char *name)
+{
+    wanted *w = arg;
+    w->found |= !strcmp(w->name, name);
+}
+
+static sparta_status check_symbol(const sparta_graph *g, const char *name)
+{
+    wanted w = {name, false};
+    for (int i = 0; i < g->n_inputs; i++)
+        for (int d = 0; d < g->input[i]->dims.rank; d++)
+            sparta_expr_symbols(g->input[i]->dims.dim[d], look_for, &w);
+    if (w.found) return SPARTA_OK;
+    sparta_text t;
+    sparta_text_init(&t, g->cx);
+    for (int i = 0; i < g->n_inputs; i++) {
+        sparta_text_printf(&t, "%s %.200s", i ? "," : "", g->input[i]->name);
+        sparta_dims_print(&g->input[i]->dims, &t);
+    }
+    sparta_status status = sparta_fail(g->cx, SPARTA_E_USAGE,
+                                       "--dim %.200s: no input has a dim of this name; the inputs are%.1000s",
+                                       name, sparta_text_str(&t));
+    sparta_text_free(&t);
+    return status;
+}
+
+sparta_status sparta_ops_bind(sparta_graph *g, const sparta_bindings *b)
+{
+    for (int i = 0; i < b->n; i++) SPARTA_TRY(check_symbol(g, b->name[i]));
+    for (int i = 0; i < g->n_inputs; i++)
+        for (int d = 0; d < g->input[i]->dims.rank; d++)
+            SPARTA_TRY(bind_dim(g, g->input[i], b, &g->input[i]->dims.dim[d]));
+    return SPARTA_OK;
+}

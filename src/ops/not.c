@@ -1,0 +1,7 @@
+/* Not: type and dims of the input. */
+#include "ops/rule.h"
+
+sparta_status sparta_shape_Not(sparta_graph *g, sparta_node *n)
+{
+    return sparta_ops_unary(g, n, SPARTA_BOOLS);
+}

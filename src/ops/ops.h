@@ -1,0 +1,39 @@
+/* ops: what shape comes out.
+ *
+ * One file per operator of builtin/ops.def with one function, sparta_shape_<id>. It checks the node's inputs (ranks, dtypes,
+ * dims; E_SHAPE / E_DTYPE messages name the operator, the node and the values), sets dtype and dims of its outputs, and, where
+ * it can, the contents: `ints` for shape arithmetic on expressions. sparta_ops_infer runs the rules over the whole graph and
+ * folds nodes whose inputs are all constant by calling their reference (within a size limit), so that exported shape
+ * arithmetic vanishes.
+ *
+ *     [batch, sequence, 256] --Shape--> ints [batch, sequence, 256] --Gather 0--> ints [batch] --Concat--> ints [batch, -1, 4, 64] --Reshape-->
+ *
+ * Where two dims must agree and are different expressions (two symbols that an exporter named twice), the rule accepts them
+ * only if they are provably equal; otherwise broadcasting against a dim of 1 is tried, and else it is an error that names
+ * both. Data-dependent output shapes (a Reshape to unknown ints) are E_UNSUPPORTED, naming the node and what would help
+ * ("fix the symbol with --dim").
+ */
+#ifndef SPARTA_OPS_H
+#define SPARTA_OPS_H
+
+#include "graph/graph.h"
+
+typedef sparta_status (*sparta_shape_fn)(sparta_graph *g, sparta_node *n);
+
+#define SPARTA_OP(id, domain, name, min_in, max_in, max_out) sparta_status sparta_shape_##id(sparta_graph *g, sparta_node *n);
+#include "builtin/ops.def"
+#undef SPARTA_OP
+
+/* Type every value, fold what is constant, sweep what is dead. Every value of the graph is typed afterwards. */
+sparta_status sparta_ops_infer(sparta_graph *g) SPARTA_MUST;
+/* One node only: for passes that add nodes. */
+sparta_status sparta_ops_infer_node(sparta_graph *g, sparta_node *n) SPARTA_MUST;
+/* Replace symbols by constants ("batch" = 4) in inputs, before infer. Unknown names are E_USAGE. */
+sparta_status sparta_ops_bind(sparta_graph *g, const sparta_bindings *b) SPARTA_MUST;
+/* Run the whole graph on its references with the given inputs (by name); results are allocated from cx.
+ * `every`, when not NULL, is called with each value computed: verify's unfused run. */
+typedef sparta_status (*sparta_ops_watch)(void *arg, const sparta_value *v, const sparta_tensor *t);
+sparta_status sparta_ops_run(sparta_ctx *cx, const sparta_graph *g, const sparta_named_tensor *inputs, int n_inputs, sparta_tensor *outputs,
+                             sparta_ops_watch every, void *arg) SPARTA_MUST; /* outputs[g->n_outputs]; sparta_free each data */
+
+#endif

@@ -1,0 +1,12 @@
+/* Pow: the dims of both inputs broadcast against each other; the type is that of the base. */
+#include "ops/rule.h"
+
+sparta_status sparta_shape_Pow(sparta_graph *g, sparta_node *n)
+{
+    sparta_dims dims;
+    SPARTA_TRY(sparta_ops_types(g, n, 0, SPARTA_FLOATS | SPARTA_INDICES));
+    SPARTA_TRY(sparta_ops_types(g, n, 1, SPARTA_NUMBERS));
+    SPARTA_TRY(sparta_ops_broadcast(g, n, &n->in[0]->dims, &n->in[1]->dims, &dims));
+    sparta_ops_set(n, 0, n->in[0]->dtype, &dims);
+    return SPARTA_OK;
+}

@@ -1,0 +1,7 @@
+/* Reciprocal: type and dims of the input. */
+#include "ops/rule.h"
+
+sparta_status sparta_shape_Reciprocal(sparta_graph *g, sparta_node *n)
+{
+    return sparta_ops_unary(g, n, SPARTA_FLOATS);
+}

@@ -1,0 +1,52 @@
+/* Reshape: the dims that the second input holds. 0 copies the dim of x at the same place (unless attribute
+ * allowzero=1), one -1 is what makes the number of elements come out. */
+#include "ops/ints.h"
+
+/* Solve the -1 at `unknown` (1 so far), or check that the elements come out. */
+static sparta_status complete(sparta_graph *g, const sparta_node *n, int unknown, sparta_dims *dims)
+{
+    const sparta_expr *have = sparta_dims_elements(g->arena, &n->in[0]->dims),
+                      *want = sparta_dims_elements(g->arena, dims);
+    SPARTA_NEED(g->cx, have && want);
+    if (unknown < 0) {
+        if (sparta_expr_equal(have, want)) return SPARTA_OK;
+        return sparta_ops_fail(g, n, SPARTA_E_SHAPE, "%s has %s elements and %s has %s",
+                               sparta_ops_say_dims(g, &n->in[0]->dims), sparta_ops_say(g, have),
+                               sparta_ops_say_dims(g, dims), sparta_ops_say(g, want));
+    }
+    const sparta_expr *rest = NULL;
+    if (!sparta_expr_is(want, 0)) SPARTA_TRY(sparta_ops_divide(g, have, want, &rest));
+    if (!rest)
+        return sparta_ops_fail(g, n, SPARTA_E_SHAPE,
+                               "the -1 in dim %d has no size: the %s elements of %s over the other dims, %s",
+                               unknown, sparta_ops_say(g, have), sparta_ops_say_dims(g, &n->in[0]->dims),
+                               sparta_ops_say(g, want));
+    dims->dim[unknown] = rest;
+    return SPARTA_OK;
+}
+
+sparta_status sparta_shape_Reshape(sparta_graph *g, sparta_node *n)
+{
+    sparta_list shape;
+    sparta_dims dims = {.rank = 0};
+    int unknown = -1;
+    SPARTA_TRY(sparta_ops_list(g, n, 1, "the shape", &shape));
+    for (int i = 0; i < shape.n; i++) {
+        const sparta_expr *d = shape.x[i];
+        if (sparta_expr_is(d, -1)) {
+            if (unknown >= 0)
+                return sparta_ops_fail(g, n, SPARTA_E_SHAPE, "two dims are -1 (%d and %d)", unknown, i);
+            unknown = i;
+            d = sparta_expr_const(g->arena, 1);
+        } else if (sparta_expr_is(d, 0) && !sparta_attr_int(&n->attrs, "allowzero", 0)) {
+            if (i >= n->in[0]->dims.rank)
+                return sparta_ops_fail(g, n, SPARTA_E_SHAPE, "dim %d is 0 (copy), and the input has rank %d",
+                                       i, n->in[0]->dims.rank);
+            d = n->in[0]->dims.dim[i];
+        }
+        SPARTA_TRY(sparta_ops_append(g, n, &dims, d));
+    }
+    SPARTA_TRY(complete(g, n, unknown, &dims));
+    sparta_ops_set(n, 0, n->in[0]->dtype, &dims);
+    return sparta_ops_move(g, n, 1);
+}

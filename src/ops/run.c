@@ -1,0 +1,257 @@
+/* The reference executor: every node by its builtin, in order. Slow and plain, it is what compiled packages
+ * are checked against.
+ *
+ * Dims come from the actual inputs: each symbol is bound by the first input dim that is just this symbol,
+ * every other dim is then evaluated and compared. A value's memory is freed after its last use. */
+#include "ops/ops.h"
+#include <stdio.h>
+#include <string.h>
+
+#define SYMBOLS 64 /* more than any model names */
+
+typedef struct run {
+    sparta_ctx *cx;
+    const sparta_graph *g;
+    sparta_tensor *t; /* by value id; data NULL: not there */
+    int *last;        /* by value id: index of the last node that reads it; n_nodes for outputs */
+    bool *owned;      /* by value id: ours to free */
+    int n_symbols;
+    const char *symbol[SYMBOLS];
+    const char *from[SYMBOLS]; /* the input that bound it */
+    int64_t size[SYMBOLS];
+    sparta_ops_watch every;
+    void *arg;
+} run;
+
+static sparta_bindings bindings(const run *r)
+{
+    return (sparta_bindings){r->n_symbols, r->symbol, r->size};
+}
+
+/* ------------------------------------------------------------------ inputs */
+static sparta_status name_inputs(const run *r, const char *what, const char *names)
+{
+    sparta_text t;
+    sparta_text_init(&t, r->cx);
+    for (int i = 0; i < r->g->n_inputs; i++)
+        sparta_text_printf(&t, "%s'%.200s'", i ? ", " : "", r->g->input[i]->name);
+    sparta_status status = sparta_fail(r->cx, SPARTA_E_USAGE, "run: %s%.500s; the model's inputs are %.1000s",
+                                       what, names, sparta_text_str(&t));
+    sparta_text_free(&t);
+    return status;
+}
+
+static sparta_status check_names(const run *r, const sparta_named_tensor *inputs, int n)
+{
+    for (int i = 0; i < n; i++) {
+        const sparta_value *v = sparta_graph_find(r->g, inputs[i].name);
+        if (!v || !v->is_input) return name_inputs(r, "there is no input ", inputs[i].name);
+        for (int k = 0; k < i; k++)
+            if (!strcmp(inputs[k].name, inputs[i].name))
+                return name_inputs(r, "given twice: ", inputs[i].name);
+    }
+    sparta_text missing;
+    sparta_text_init(&missing, r->cx);
+    for (int i = 0; i < r->g->n_inputs; i++) {
+        bool given = false;
+        for (int k = 0; k < n; k++) given |= !strcmp(inputs[k].name, r->g->input[i]->name);
+        if (!given)
+            sparta_text_printf(&missing, "%s'%.200s'", missing.size ? ", " : "", r->g->input[i]->name);
+    }
+    sparta_status status = missing.size ? name_inputs(r, "missing: ", sparta_text_str(&missing)) : SPARTA_OK;
+    sparta_text_free(&missing);
+    return status;
+}
+
+static sparta_status bind_symbol(run *r, const sparta_value *v, const char *name, int64_t size)
+{
+    for (int i = 0; i < r->n_symbols; i++) {
+        if (strcmp(r->symbol[i], name)) continue;
+        if (r->size[i] == size) return SPARTA_OK;
+        return sparta_fail(
+            r->cx, SPARTA_E_SHAPE,
+            "run: '%.100s' is %lld in input '%.200s' and %lld in input '%.200s'; it must be one size", name,
+            (long long)r->size[i], r->from[i], (long long)size, v->name);
+    }
+    if (r->n_symbols == SYMBOLS)
+        return sparta_fail(r->cx, SPARTA_E_LIMIT, "run: more than %d symbols", SYMBOLS);
+    r->symbol[r->n_symbols] = name;
+    r->from[r->n_symbols] = v->name;
+    r->size[r->n_symbols++] = size;
+    return SPARTA_OK;
+}
+
+/* "run: dim 1 of input 'x' is 7 and must be 8 ([batch,8])". The text is made here: the graph may be shared by
+ * threads. */
+static sparta_status wrong_shape(const run *r, const sparta_value *v, const char *what, int64_t is,
+                                 int64_t must)
+{
+    sparta_text t;
+    sparta_text_init(&t, r->cx);
+    sparta_dims_print(&v->dims, &t);
+    sparta_status status =
+        sparta_fail(r->cx, SPARTA_E_SHAPE, "run: %s of input '%.200s' is %lld and must be %lld (%.500s)",
+                    what, v->name, (long long)is, (long long)must, sparta_text_str(&t));
+    sparta_text_free(&t);
+    return status;
+}
+
+static sparta_status check_input(run *r, const sparta_named_tensor *in)
+{
+    const sparta_value *v = sparta_graph_find(r->g, in->name);
+    const sparta_tensor *t = &in->tensor;
+    const char *symbol;
+    if (t->dtype != v->dtype)
+        return sparta_fail(r->cx, SPARTA_E_DTYPE, "run: input '%.200s' is %s and must be %s", v->name,
+                           sparta_dtype_name(t->dtype), sparta_dtype_name(v->dtype));
+    if (t->rank != v->dims.rank) return wrong_shape(r, v, "the rank", t->rank, v->dims.rank);
+    if (sparta_tensor_elements(t) < 0 || (!t->data && sparta_tensor_elements(t) > 0))
+        return sparta_fail(r->cx, SPARTA_E_USAGE, "run: input '%.200s' has no data or impossible dims",
+                           v->name);
+    for (int i = 0; i < t->rank; i++)
+        if (sparta_expr_is_symbol(v->dims.dim[i], &symbol)) SPARTA_TRY(bind_symbol(r, v, symbol, t->dim[i]));
+    r->t[v->id] = *t;
+    return SPARTA_OK;
+}
+
+/* Dims that are numbers or arithmetic, once all symbols are bound. */
+static sparta_status check_dims(const run *r, const sparta_value *v)
+{
+    sparta_bindings b = bindings(r);
+    int64_t dim[SPARTA_RANK];
+    const sparta_tensor *t = &r->t[v->id];
+    if (sparta_dims_eval(r->cx, &v->dims, &b, dim) != SPARTA_OK)
+        return sparta_fail_in(r->cx, "run: input '%.200s'", v->name);
+    for (int i = 0; i < t->rank; i++) {
+        char which[32];
+        snprintf(which, sizeof which, "dim %d", i);
+        if (t->dim[i] != dim[i]) return wrong_shape(r, v, which, t->dim[i], dim[i]);
+    }
+    return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ nodes */
+static void find_last_uses(run *r)
+{
+    for (int i = 0; i < r->g->n_values; i++) r->last[i] = -1;
+    for (int i = 0; i < r->g->n_nodes; i++)
+        for (int k = 0; k < r->g->node[i]->n_in; k++)
+            if (r->g->node[i]->in[k]) r->last[r->g->node[i]->in[k]->id] = i;
+    for (int i = 0; i < r->g->n_outputs; i++) r->last[r->g->output[i]->id] = r->g->n_nodes;
+}
+
+static void release(run *r, int id)
+{
+    if (!r->owned[id]) return;
+    sparta_free(r->cx, r->t[id].data);
+    r->owned[id] = false;
+    r->t[id].data = NULL;
+}
+
+static void release_after(run *r, int at)
+{
+    const sparta_node *n = r->g->node[at];
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] && r->last[n->in[i]->id] == at) release(r, n->in[i]->id);
+    for (int i = 0; i < n->n_out; i++)
+        if (r->last[n->out[i]->id] < at) release(r, n->out[i]->id); /* nobody reads it */
+}
+
+static sparta_status make_outputs(run *r, const sparta_node *n, sparta_tensor *out)
+{
+    sparta_bindings b = bindings(r);
+    for (int i = 0; i < n->n_out; i++) {
+        const sparta_value *v = n->out[i];
+        int64_t dim[SPARTA_RANK];
+        if (!v->typed)
+            return sparta_fail(r->cx, SPARTA_E_INTERNAL, "run: value '%.200s' has no type; infer first",
+                               v->name);
+        SPARTA_TRY(sparta_dims_eval(r->cx, &v->dims, &b, dim));
+        SPARTA_TRY(sparta_tensor_alloc(r->cx, v->dtype, v->dims.rank, dim, &r->t[v->id]));
+        r->owned[v->id] = true;
+        out[i] = r->t[v->id];
+    }
+    return SPARTA_OK;
+}
+
+static sparta_status run_node(run *r, const sparta_node *n, sparta_tensor *room)
+{
+    sparta_tensor *in = room, *out = room + n->n_in;
+    for (int i = 0; i < n->n_in; i++) in[i] = n->in[i] ? r->t[n->in[i]->id] : (sparta_tensor){.rank = -1};
+    SPARTA_TRY(make_outputs(r, n, out));
+    SPARTA_TRY(
+        sparta_builtin_row(n->op)->fn(r->cx, &(sparta_op_args){&n->attrs, n->n_in, n->n_out, in, out}));
+    for (int i = 0; i < n->n_out && r->every; i++) SPARTA_TRY(r->every(r->arg, n->out[i], &out[i]));
+    return SPARTA_OK;
+}
+
+static sparta_status run_nodes(run *r)
+{
+    for (int i = 0; i < r->g->n_nodes; i++) {
+        const sparta_node *n = r->g->node[i];
+        SPARTA_TRY(sparta_check_cancel(r->cx));
+        sparta_tensor *room = sparta_alloc_array(r->cx, (size_t)n->n_in + (size_t)n->n_out, sizeof *room);
+        SPARTA_NEED(r->cx, room);
+        sparta_status status = run_node(r, n, room);
+        sparta_free(r->cx, room);
+        if (status == SPARTA_E_CANCELLED) return status;
+        if (status != SPARTA_OK)
+            return sparta_fail_in(r->cx, "run: %s '%.200s'", sparta_builtin_row(n->op)->name, n->name);
+        release_after(r, i);
+    }
+    return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ outputs */
+/* Hand over what is ours; copy inputs and constants. */
+static sparta_status take_outputs(run *r, sparta_tensor *taken)
+{
+    for (int i = 0; i < r->g->n_outputs; i++) {
+        int id = r->g->output[i]->id;
+        const sparta_tensor *t = &r->t[id];
+        if (r->owned[id]) {
+            taken[i] = *t;
+            r->owned[id] = false;
+            continue;
+        }
+        SPARTA_TRY(sparta_tensor_alloc(r->cx, t->dtype, t->rank, t->dim, &taken[i]));
+        SPARTA_TRY(sparta_tensor_copy(r->cx, t, &taken[i]));
+    }
+    return SPARTA_OK;
+}
+
+static sparta_status run_all(run *r, const sparta_named_tensor *inputs, int n_inputs, sparta_tensor *taken)
+{
+    SPARTA_TRY(check_names(r, inputs, n_inputs));
+    for (int i = 0; i < n_inputs; i++) SPARTA_TRY(check_input(r, &inputs[i]));
+    for (int i = 0; i < r->g->n_inputs; i++) SPARTA_TRY(check_dims(r, r->g->input[i]));
+    for (int i = 0; i < r->g->n_values; i++)
+        if (r->g->value[i]->constant) r->t[i] = *r->g->value[i]->constant;
+    find_last_uses(r);
+    SPARTA_TRY(run_nodes(r));
+    return take_outputs(r, taken);
+}
+
+sparta_status sparta_ops_run(sparta_ctx *cx, const sparta_graph *g, const sparta_named_tensor *inputs,
+                             int n_inputs, sparta_tensor *outputs, sparta_ops_watch every, void *arg)
+{
+    run r = {.cx = cx, .g = g, .every = every, .arg = arg};
+    r.t = sparta_alloc_array(cx, (size_t)g->n_values, sizeof *r.t);
+    r.last = sparta_alloc_array(cx, (size_t)g->n_values, sizeof *r.last);
+    r.owned = sparta_alloc_array(cx, (size_t)g->n_values, sizeof *r.owned);
+    sparta_tensor *taken = sparta_alloc_array(cx, (size_t)g->n_outputs, sizeof *taken);
+    bool ready = r.t && r.last && r.owned && taken;
+    sparta_status status = ready ? run_all(&r, inputs, n_inputs, taken) : sparta_ctx_status(cx);
+    for (int i = 0; ready && i < g->n_values; i++) release(&r, i);
+    for (int i = 0; ready && i < g->n_outputs; i++) {
+        if (status == SPARTA_OK)
+            outputs[i] = taken[i];
+        else
+            sparta_free(cx, taken[i].data);
+    }
+    sparta_free(cx, r.t);
+    sparta_free(cx, r.last);
+    sparta_free(cx, r.owned);
+    sparta_free(cx, taken);
+    return status;
+}

@@ -1,0 +1,38 @@
+/* ScatterND: type and dims of x. updates has the dims of indices but the last, then those of x that the
+ * tuples leave free. */
+#include "ops/ints.h"
+#include <string.h>
+
+static sparta_status check_reduction(sparta_graph *g, sparta_node *n)
+{
+    static const char *const known[] = {"none", "add", "mul", "max", "min"};
+    const char *reduction = sparta_attr_string(&n->attrs, "reduction", "none");
+    for (size_t i = 0; i < SPARTA_COUNT(known); i++)
+        if (!strcmp(known[i], reduction)) return i ? sparta_ops_types(g, n, 0, SPARTA_NUMBERS) : SPARTA_OK;
+    return sparta_ops_fail(g, n, SPARTA_E_UNSUPPORTED,
+                           "reduction \"%.40s\" is not one of none, add, mul, max, min", reduction);
+}
+
+sparta_status sparta_shape_ScatterND(sparta_graph *g, sparta_node *n)
+{
+    const sparta_dims *x = &n->in[0]->dims, *indices = &n->in[1]->dims, *updates = &n->in[2]->dims;
+    int64_t tuple;
+    sparta_dims want = {.rank = 0};
+    SPARTA_TRY(check_reduction(g, n));
+    SPARTA_TRY(sparta_ops_types(g, n, 1, SPARTA_TYPE(SPARTA_I64)));
+    SPARTA_TRY(sparta_ops_same_type(g, n, 0, 2));
+    SPARTA_TRY(sparta_ops_rank(g, n, 0, 1, SPARTA_RANK));
+    SPARTA_TRY(sparta_ops_rank(g, n, 1, 1, SPARTA_RANK));
+    if (!sparta_expr_is_const(indices->dim[indices->rank - 1], &tuple) || tuple < 1 || tuple > x->rank)
+        return sparta_ops_fail(g, n, SPARTA_E_SHAPE, "the last dim of indices %s must be a number in [1, %d]",
+                               sparta_ops_say_dims(g, indices), x->rank);
+    for (int i = 0; i < indices->rank - 1; i++) SPARTA_TRY(sparta_ops_append(g, n, &want, indices->dim[i]));
+    for (int i = (int)tuple; i < x->rank; i++) SPARTA_TRY(sparta_ops_append(g, n, &want, x->dim[i]));
+    SPARTA_TRY(sparta_ops_rank(g, n, 2, want.rank, want.rank));
+    for (int i = 0; i < want.rank; i++)
+        SPARTA_TRY(sparta_ops_agree(g, n, "a dim of updates", updates->dim[i], want.dim[i]));
+    sparta_ops_set(n, 0, n->in[0]->dtype, x);
+    return strcmp(sparta_attr_string(&n->attrs, "reduction", "none"), "none")
+               ? SPARTA_OK
+               : sparta_ops_move(g, n, 1 << 0 | 1 << 2);
+}

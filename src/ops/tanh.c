@@ -1,0 +1,7 @@
+/* Tanh: type and dims of the input. */
+#include "ops/rule.h"
+
+sparta_status sparta_shape_Tanh(sparta_graph *g, sparta_node *n)
+{
+    return sparta_ops_unary(g, n, SPARTA_FLOATS);
+}

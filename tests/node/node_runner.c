@@ -1,0 +1,228 @@
+/* node_runner: ONNX's own node tests against the references.
+ *
+ *     node_runner <folder of node tests> [floor] [-v] [name ...]
+ *
+ * Each folder holds model.onnx and test_data_set_*\/{input,output}_*.pb. A model is imported, inferred and
+ * run by sparta_ops_run, and its outputs compared (integers exactly, floats within rtol 1e-3 and atol 1e-7).
+ * A model or tensor that sparta does not support (E_UNSUPPORTED: an operator without a row, a text, a
+ * sequence) counts as such; anything else that goes wrong is a failure. Exit 1 on a failure, or when fewer
+ * than `floor` tests pass.
+ */
+#include "import/import.h"
+#include "ops/ops.h"
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum { PASSED, UNSUPPORTED, FAILED } outcome;
+
+typedef struct tally {
+    int count[3];
+} tally;
+
+typedef struct runner {
+    sparta_ctx *cx;
+    bool verbose;
+    tally total, by_op[SPARTA_OPS];
+    const char *root;
+} runner;
+
+/* ------------------------------------------------------------------ comparing */
+static bool same_float(double got, double want)
+{
+    if (isnan(want) || isnan(got)) return isnan(want) && isnan(got);
+    if (isinf(want) || isinf(got)) return got == want;
+    return fabs(got - want) <= 1e-7 + 1e-3 * fabs(want);
+}
+
+static bool same_tensor(const sparta_tensor *got, const sparta_tensor *want, char *why, size_t n)
+{
+    if (got->dtype != want->dtype || !sparta_tensor_same_shape(got, want)) {
+        snprintf(why, n, "%s of rank %d, wanted %s of rank %d (or other dims)", sparta_dtype_name(got->dtype),
+                 got->rank, sparta_dtype_name(want->dtype), want->rank);
+        return false;
+    }
+    const sparta_tensor *both[] = {got, want};
+    for (sparta_walk w = sparta_walk_begin(got->rank, got->dim, 2, both); w.more; sparta_walk_next(&w)) {
+        double a = sparta_element_get(got->dtype, got->data, w.at[0]),
+               b = sparta_element_get(want->dtype, want->data, w.at[1]);
+        bool same = sparta_dtype_is_float(got->dtype)
+                        ? same_float(a, b)
+                        : sparta_element_get_int(got->dtype, got->data, w.at[0]) ==
+                              sparta_element_get_int(want->dtype, want->data, w.at[1]);
+        if (same) continue;
+        snprintf(why, n, "element %lld is %.9g, wanted %.9g", (long long)w.at[0], a, b);
+        return false;
+    }
+    return true;
+}
+
+/* ------------------------------------------------------------------ one test */
+static sparta_status read_tensor(sparta_ctx *cx, const char *folder, const char *kind, int i,
+                                 sparta_tensor *out)
+{
+    char path[4096], *bytes;
+    size_t n;
+    snprintf(path, sizeof path, "%s/%s_%d.pb", folder, kind, i);
+    SPARTA_TRY(sparta_file_read(cx, path, (size_t)1 << 28, &bytes, &n));
+    sparta_status status = sparta_onnx_tensor(cx, bytes, n, out);
+    sparta_free(cx, bytes);
+    return status;
+}
+
+static sparta_status compare_outputs(runner *r, const sparta_graph *g, const char *folder,
+                                     const sparta_tensor *got)
+{
+    for (int i = 0; i < g->n_outputs; i++) {
+        sparta_tensor want;
+        char why[256];
+        SPARTA_TRY(read_tensor(r->cx, folder, "output", i, &want));
+        bool same = same_tensor(&got[i], &want, why, sizeof why);
+        sparta_free(r->cx, want.data);
+        if (!same) return sparta_fail(r->cx, SPARTA_E_DIFFER, "output %d: %s", i, why);
+    }
+    return SPARTA_OK;
+}
+
+static sparta_status run_set(runner *r, const sparta_graph *g, const char *folder)
+{
+    sparta_named_tensor in[16] = {0};
+    sparta_tensor out[16] = {0};
+    if (g->n_inputs > 16 || g->n_outputs > 16)
+        return sparta_fail(r->cx, SPARTA_E_UNSUPPORTED, "more than 16 inputs or outputs");
+    sparta_status status = SPARTA_OK;
+    for (int i = 0; i < g->n_inputs && status == SPARTA_OK; i++) {
+        in[i].name = g->input[i]->name;
+        status = read_tensor(r->cx, folder, "input", i, &in[i].tensor);
+    }
+    if (status == SPARTA_OK) status = sparta_ops_run(r->cx, g, in, g->n_inputs, out, NULL, NULL);
+    if (status == SPARTA_OK) status = compare_outputs(r, g, folder, out);
+    for (int i = 0; i < 16; i++) {
+        sparta_free(r->cx, in[i].tensor.data);
+        sparta_free(r->cx, out[i].data);
+    }
+    return status;
+}
+
+/* The operators of a model, kept from before folding makes them vanish. */
+typedef struct ops_seen {
+    bool op[SPARTA_OPS];
+} ops_seen;
+
+/* Where a shape is an input, the test is about the reference; its contents of the first data set take the
+ * input's place. */
+static sparta_status freeze_inputs(runner *r, sparta_graph *g, const char *folder)
+{
+    int n = g->n_inputs;
+    for (int i = 0; i < n; i++) {
+        sparta_tensor t;
+        sparta_value *c, *v = g->input[i];
+        SPARTA_TRY(read_tensor(r->cx, folder, "input", i, &t));
+        sparta_status status = sparta_graph_add_constant(g, NULL, &t, true, &c);
+        sparta_free(r->cx, t.data);
+        if (status != SPARTA_OK) return status;
+        sparta_graph_replace(g, v, c);
+    }
+    return SPARTA_OK;
+}
+
+static sparta_status run_model(runner *r, const char *folder, bool frozen, ops_seen *seen)
+{
+    char path[4096];
+    sparta_model *m;
+    snprintf(path, sizeof path, "%s/model.onnx", folder);
+    SPARTA_TRY(sparta_model_open(r->cx, path, NULL, &m));
+    sparta_status status = SPARTA_OK;
+    for (int i = 0; i < m->graph->n_nodes; i++) seen->op[m->graph->node[i]->op] = true;
+    snprintf(path, sizeof path, "%s/test_data_set_0", folder);
+    if (frozen) status = freeze_inputs(r, m->graph, path);
+    if (status == SPARTA_OK) status = sparta_ops_infer(m->graph);
+    if (status == SPARTA_OK) status = sparta_graph_verify(m->graph);
+    if (status == SPARTA_OK) status = run_set(r, m->graph, path);
+    sparta_model_close(m);
+    return status;
+}
+
+/* First with inputs as inputs; when a shape is computed from data, once more with the data in the model. */
+static outcome judge(runner *r, const char *folder, const char *name)
+{
+    ops_seen seen = {{false}};
+    sparta_status status = run_model(r, folder, false, &seen);
+    if (status == SPARTA_E_UNSUPPORTED && strstr(sparta_message(r->cx), "computed from data"))
+        status = run_model(r, folder, true, &seen);
+    /* Models made of other domains alone (ai.onnx.ml) name no opset of the default one: none of their
+     * operators is ours. */
+    if (status == SPARTA_E_FORMAT && strstr(sparta_message(r->cx), "does not say its opset"))
+        status = SPARTA_E_UNSUPPORTED;
+    outcome o = status == SPARTA_OK ? PASSED : status == SPARTA_E_UNSUPPORTED ? UNSUPPORTED : FAILED;
+    if (o == FAILED || (o == UNSUPPORTED && r->verbose))
+        printf("%s %s: %s: %s\n", o == FAILED ? "FAIL" : "unsupported", name, sparta_status_name(status),
+               sparta_message(r->cx));
+    for (int i = 0; i < SPARTA_OPS; i++) r->by_op[i].count[o] += seen.op[i];
+    r->total.count[o]++;
+    sparta_ctx_clear(r->cx);
+    return o;
+}
+
+/* ------------------------------------------------------------------ all of them */
+static int only_folders(const struct dirent *e)
+{
+    return e->d_name[0] != '.';
+}
+
+static bool chosen(const char *name, int n, char **names)
+{
+    for (int i = 0; i < n; i++)
+        if (sparta_glob(names[i], name)) return true;
+    return n == 0;
+}
+
+static void print_table(const runner *r)
+{
+    printf("%-22s %8s %12s %6s\n", "operator", "passed", "unsupported", "FAILED");
+    for (int i = 0; i < SPARTA_OPS; i++) {
+        const int *c = r->by_op[i].count;
+        if (c[0] + c[1] + c[2])
+            printf("%-22s %8d %12d %6d\n", sparta_builtin_row((sparta_op_id)i)->name, c[PASSED],
+                   c[UNSUPPORTED], c[FAILED]);
+    }
+    printf("%-22s %8d %12d %6d\n", "all tests", r->total.count[PASSED], r->total.count[UNSUPPORTED],
+           r->total.count[FAILED]);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        fprintf(stderr, "usage: node_runner FOLDER [FLOOR] [-v] [NAME-GLOB ...]\n");
+        return 2;
+    }
+    int floor = argc > 2 ? atoi(argv[2]) : 0, first = 3;
+    runner r = {.cx = sparta_ctx_create(NULL), .root = argv[1]};
+    if (argc > 3 && !strcmp(argv[3], "-v")) {
+        r.verbose = true;
+        first++;
+    }
+    struct dirent **entry;
+    int n = scandir(argv[1], &entry, only_folders, alphasort);
+    if (n < 0 || !r.cx) {
+        fprintf(stderr, "node_runner: cannot read %s\n", argv[1]);
+        return 2;
+    }
+    for (int i = 0; i < n; i++) {
+        char folder[2048];
+        snprintf(folder, sizeof folder, "%s/%s", argv[1], entry[i]->d_name);
+        if (first > argc || chosen(entry[i]->d_name, argc - first, argv + first))
+            judge(&r, folder, entry[i]->d_name);
+        free(entry[i]);
+    }
+    free(entry);
+    print_table(&r);
+    size_t left = sparta_ctx_memory(r.cx);
+    sparta_ctx_free(r.cx);
+    if (left) printf("FAIL: %zu bytes were not freed\n", left);
+    if (r.total.count[PASSED] < floor)
+        printf("FAIL: %d passed, and at least %d must\n", r.total.count[PASSED], floor);
+    return r.total.count[FAILED] > 0 || left > 0 || r.total.count[PASSED] < floor;
+}

@@ -1,0 +1,506 @@
+/* The room graph: building, changing, verifying, and the text form with hostile texts. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "graph/graph.h"
+
+static sparta_ctx *cx;
+
+static int setup(void **state)
+{
+    (void)state;
+    cx = sparta_ctx_create(NULL);
+    return cx ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    size_t left = sparta_ctx_memory(cx);
+    sparta_ctx_free(cx);
+    return left ? -1 : 0; /* a leak fails the test */
+}
+
+#define ok(call)                                                                                             \
+    do {                                                                                                     \
+        sparta_status ok_ = (call);                                                                          \
+        if (ok_) print_error("%s: %s\n", #call, sparta_message(cx));                                         \
+        assert_int_equal(ok_, SPARTA_OK);                                                                    \
+    } while (0)
+#define fails(status, words, call)                                                                           \
+    do {                                                                                                     \
+        assert_int_equal(call, status);                                                                      \
+        if (!strstr(sparta_message(cx), words)) print_error("message: %s\n", sparta_message(cx));            \
+        assert_non_null(strstr(sparta_message(cx), words));                                                  \
+    } while (0)
+
+static float big[17] = {1, 2, 3};
+
+static sparta_status fetch(void *arg, const char *name, sparta_tensor *out)
+{
+    (void)arg;
+    if (strcmp(name, "encoder \"big\".weight") && strcmp(name, "w"))
+        return sparta_fail(cx, SPARTA_E_FORMAT, "no '%s'", name);
+    out->data = big;
+    return SPARTA_OK;
+}
+
+static sparta_graph *parse(const char *text)
+{
+    sparta_graph *g = NULL;
+    ok(sparta_graph_parse(cx, text, fetch, NULL, &g));
+    return g;
+}
+
+static char *print(const sparta_graph *g)
+{
+    sparta_text t;
+    sparta_text_init(&t, cx);
+    sparta_graph_print(g, &t);
+    assert_int_equal(t.status, SPARTA_OK);
+    char *s = strdup(sparta_text_str(&t));
+    sparta_text_free(&t);
+    return s;
+}
+
+static void prints(const sparta_graph *g, const char *expected)
+{
+    char *s = print(g);
+    assert_string_equal(s, expected);
+    free(s);
+}
+
+static const char sample[] =
+    "graph \"a \\\"b\\\" \\x0a\\\\\"\n"
+    "input  ids: i64[batch,sequence]\n"
+    "input  \"odd name: 1\": f32[]\n"
+    "input  \"_\": f16[2*batch+1,3]\n"
+    "const  w: f32[17,1] @\"encoder \\\"big\\\".weight\"\n"
+    "const  axes: i64[2] = [-1,9223372036854775807]\n"
+    "const  halves: f16[3] = [0.5,-0.0,65504.0] @\"h\"\n"
+    "const  none: f32[0,4] = []\n"
+    "const  odd: f32[4] = [nan,-inf,inf,1.17549435e-38]\n"
+    "const  u: u64[1] = [18446744073709551615]\n"
+    "const  yes: bool[] = [1]\n"
+    "node   /x/y: ? = Softmax(\"odd name: 1\") {axis=-1} \"/soft max\"\n"
+    "node   a: f32[batch], \"b c\": ?, %7: ? = Split(/x/y, axes) {axis=0, num_outputs=3}\n"
+    "node   c: ? = Clip(a, _, \"_\")\n"
+    "node   d: ? = ConstantOfShape(axes) {value=f32[1]=[0.100000001]} \"n\"\n"
+    "node   e: ? = Constant() {value_floats=floats[1.0,2.5,nan]}\n"
+    "node   e2: ? = Constant() {value_floats=floats[]}\n"
+    "node   f: ? = Transpose(w) {perm=[1,0]}\n"
+    "node   f2: ? = Transpose(w) {perm=[]}\n"
+    "node   g: f32[batch,17] = sparta::Linear(d, w, _, odd) {transposed=1, activation=\"gelu\"}\n"
+    "node   h: ? = Concat(halves, none, u, yes, f, e, e2, f2, c, ids) {axis=0}\n"
+    "output g\n"
+    "output h\n"
+    "output \"b c\"\n"
+    "output yes\n";
+
+static void text_round_trip(void **state)
+{
+    (void)state;
+    sparta_graph *g = parse(sample);
+    prints(g, sample);
+    sparta_value *v = sparta_graph_find(g, "axes");
+    assert_int_equal(v->n_ints, 2);
+    assert_true(sparta_expr_is(v->ints[0], -1));
+    assert_null(sparta_graph_find(g, "u")->ints); /* has no int64 */
+    assert_ptr_equal(sparta_graph_find(g, "w")->constant->data, big);
+    assert_string_equal(sparta_graph_find(g, "halves")->origin, "h");
+    assert_true(sparta_attr_find(&sparta_graph_find(g, "e")->producer->attrs, "value_floats")->floats[1] ==
+                2.5f);
+    sparta_graph_free(g);
+}
+
+/* ------------------------------------------------------------------ building */
+
+static sparta_value *constant(sparta_graph *g, const char *name, int64_t n, const int64_t *data)
+{
+    sparta_tensor t = sparta_tensor_view(SPARTA_I64, 1, &n, (void *)data);
+    sparta_value *v = NULL;
+    ok(sparta_graph_add_constant(g, name, &t, true, &v));
+    return v;
+}
+
+static sparta_value *node(sparta_graph *g, sparta_op_id op, const char *name, sparta_value *a,
+                          sparta_value *b)
+{
+    sparta_value *in[] = {a, b}, *out[] = {NULL};
+    ok(sparta_graph_add_node(g, op, name, b ? 2 : 1, in, 1, out, NULL, NULL));
+    return out[0];
+}
+
+static sparta_graph *started(sparta_value **x)
+{
+    sparta_graph *g = NULL;
+    ok(sparta_graph_create(cx, "t", &g));
+    sparta_dims d = {1, {sparta_expr_symbol(g->arena, "n")}};
+    ok(sparta_graph_add_input(g, "x", SPARTA_F32, &d, x));
+    return g;
+}
+
+static void building(void **state)
+{
+    (void)state;
+    sparta_value *x, *other;
+    sparta_graph *g = started(&x);
+    int64_t numbers[] = {3, 4};
+    sparta_value *c = constant(g, "c", 2, numbers);
+    numbers[0] = 9; /* it was copied */
+    assert_true(sparta_expr_is(c->ints[0], 3));
+    sparta_value *y = node(g, SPARTA_OP_Add, "add", x, c);
+    assert_string_equal(y->name, "%0");
+    ok(sparta_graph_add_value(g, "%1", &other));
+    ok(sparta_graph_add_value(g, NULL, &other));
+    assert_string_equal(other->name, "%2");
+    ok(sparta_graph_add_output(g, y));
+    fails(SPARTA_E_FORMAT, "twice", sparta_graph_add_output(g, y));
+    fails(SPARTA_E_FORMAT, "'x'", sparta_graph_add_value(g, "x", &other));
+    fails(SPARTA_E_FORMAT, "'c'", sparta_graph_add_input(g, "c", SPARTA_F32, &x->dims, NULL));
+    ok(sparta_graph_verify(g));
+    assert_int_equal(sparta_graph_uses(g, c), 1);
+    sparta_graph_free(g);
+    sparta_graph_free(NULL);
+}
+
+static void bad_nodes(void **state)
+{
+    (void)state;
+    sparta_value *x;
+    sparta_graph *g = started(&x);
+    sparta_value *in[] = {x, NULL, x}, *out[] = {NULL, NULL};
+    fails(SPARTA_E_FORMAT, "3 inputs",
+          sparta_graph_add_node(g, SPARTA_OP_Add, "a", 3, in, 1, out, NULL, NULL));
+    fails(SPARTA_E_FORMAT, "input 1 is absent",
+          sparta_graph_add_node(g, SPARTA_OP_Add, "a", 2, in, 1, out, NULL, NULL));
+    fails(SPARTA_E_FORMAT, "input 1 is absent",
+          sparta_graph_add_node(g, SPARTA_OP_Concat, "a", 3, in, 1, out, NULL, NULL));
+    fails(SPARTA_E_FORMAT, "2 outputs",
+          sparta_graph_add_node(g, SPARTA_OP_Relu, "a", 1, in, 2, out, NULL, NULL));
+    fails(SPARTA_E_FORMAT, "0 outputs",
+          sparta_graph_add_node(g, SPARTA_OP_Relu, "a", 1, in, 0, out, NULL, NULL));
+    out[0] = x;
+    fails(SPARTA_E_FORMAT, "already defined",
+          sparta_graph_add_node(g, SPARTA_OP_Relu, "a", 1, in, 1, out, NULL, NULL));
+    ok(sparta_graph_add_value(g, "twice", &out[0]));
+    out[1] = out[0];
+    fails(SPARTA_E_FORMAT, "listed twice",
+          sparta_graph_add_node(g, SPARTA_OP_Split, "a", 1, in, 2, out, NULL, NULL));
+    sparta_attr two[] = {{.name = "axis", .kind = SPARTA_ATTR_INT},
+                         {.name = "axis", .kind = SPARTA_ATTR_INT}};
+    sparta_attr wrong = {.name = "axis", .kind = SPARTA_ATTR_FLOAT},
+                unknown = {.name = "axes", .kind = SPARTA_ATTR_INT};
+    out[0] = NULL;
+    fails(SPARTA_E_FORMAT, "given twice",
+          sparta_graph_add_node(g, SPARTA_OP_Softmax, "a", 1, in, 1, out, &(sparta_attrs){2, two}, NULL));
+    fails(SPARTA_E_FORMAT, "is a float",
+          sparta_graph_add_node(g, SPARTA_OP_Softmax, "a", 1, in, 1, out, &(sparta_attrs){1, &wrong}, NULL));
+    fails(
+        SPARTA_E_UNSUPPORTED, "'axes'",
+        sparta_graph_add_node(g, SPARTA_OP_Softmax, "a", 1, in, 1, out, &(sparta_attrs){1, &unknown}, NULL));
+    assert_int_equal(g->n_nodes, 0);
+    ok(sparta_graph_verify(g));
+    sparta_graph_free(g);
+}
+
+/* ------------------------------------------------------------------ changing */
+
+static void changing(void **state)
+{
+    (void)state;
+    sparta_graph *g =
+        parse("graph \"\"\ninput  x: f32[4]\nnode   a: ? = Relu(x) \"1\"\nnode   b: ? = Identity(a) \"2\"\n"
+              "node   c: ? = Add(a, b) \"3\"\nnode   dead: ? = Tanh(c) \"4\"\nnode   dead2: ? = Tanh(dead) "
+              "\"5\"\noutput b\noutput c\n");
+    sparta_value *a = sparta_graph_find(g, "a"), *b = sparta_graph_find(g, "b"),
+                 *x = sparta_graph_find(g, "x");
+    assert_int_equal(sparta_graph_uses(g, a), 2);
+    assert_int_equal(sparta_graph_uses(g, b), 2);
+    sparta_graph_replace(g, b, a); /* the output keeps its name */
+    ok(sparta_graph_sweep(g));
+    ok(sparta_graph_verify(g));
+    prints(g, "graph \"\"\ninput  x: f32[4]\nnode   b: ? = Relu(x) \"1\"\nnode   c: ? = Add(b, b) "
+              "\"3\"\noutput b\noutput c\n");
+    sparta_graph_replace(g, a,
+                         x); /* an input cannot take the name over: the node stays for the output alone */
+    ok(sparta_graph_sweep(g));
+    prints(g, "graph \"\"\ninput  x: f32[4]\nnode   b: ? = Relu(x) \"1\"\nnode   c: ? = Add(x, x) "
+              "\"3\"\noutput b\noutput c\n");
+    sparta_node *add = g->node[1], *relu = g->node[0];
+    ok(sparta_graph_insert_node(g, 0, add)); /* moves */
+    assert_ptr_equal(g->node[0], add);
+    assert_int_equal(g->n_nodes, 2);
+    ok(sparta_graph_insert_node(g, 2, add)); /* to the end */
+    assert_ptr_equal(g->node[1], add);
+    sparta_graph_remove_node(g, 0);
+    assert_null(relu->out[0]->producer);
+    fails(SPARTA_E_INTERNAL, "'b' is made by nobody", sparta_graph_verify(g));
+    ok(sparta_graph_insert_node(g, 0, relu)); /* comes back */
+    ok(sparta_graph_verify(g));
+    fails(SPARTA_E_INTERNAL, "cannot insert", sparta_graph_insert_node(g, 3, relu));
+    sparta_graph_free(g);
+}
+
+static void sorting(void **state)
+{
+    (void)state;
+    enum { n = 50000 }; /* a chain, backwards: no recursion may be in it */
+    sparta_value *x, *value[n];
+    sparta_graph *g = started(&x);
+    for (int i = 0; i < n; i++) ok(sparta_graph_add_value(g, NULL, &value[i]));
+    for (int i = n - 1; i >= 0; i--)
+        ok(sparta_graph_add_node(g, SPARTA_OP_Relu, "", 1, i ? &value[i - 1] : &x, 1, &value[i], NULL, NULL));
+    ok(sparta_graph_add_output(g, value[n - 1]));
+    fails(SPARTA_E_INTERNAL, "not made before", sparta_graph_verify(g));
+    ok(sparta_graph_sort(g));
+    ok(sparta_graph_verify(g));
+    for (int i = 0; i < n; i++) assert_ptr_equal(g->node[i]->out[0], value[i]);
+    g->node[0]->in[0] = value[n - 1];
+    fails(SPARTA_E_FORMAT, "cycle", sparta_graph_sort(g));
+    sparta_graph_free(g);
+}
+
+static void sorting_is_stable(void **state)
+{
+    (void)state;
+    sparta_value *x;
+    sparta_graph *g = started(&x);
+    sparta_value *a = node(g, SPARTA_OP_Relu, "1", x, NULL), *b = node(g, SPARTA_OP_Abs, "2", x, NULL);
+    node(g, SPARTA_OP_Add, "3", b, a);
+    node(g, SPARTA_OP_Add, "4", a, x);
+    ok(sparta_graph_sort(g));
+    for (int i = 0; i < 4; i++) assert_int_equal(g->node[i]->name[0], '1' + i);
+    g->node[0]->in[0] = a; /* a node that eats its own output */
+    fails(SPARTA_E_FORMAT, "Relu '1'", sparta_graph_sort(g));
+    sparta_graph_free(g);
+}
+
+/* ------------------------------------------------------------------ verify */
+
+#define BREAK(words, damage, repair)                                                                         \
+    do {                                                                                                     \
+        damage;                                                                                              \
+        fails(SPARTA_E_INTERNAL, words, sparta_graph_verify(g));                                             \
+        repair;                                                                                              \
+        ok(sparta_graph_verify(g));                                                                          \
+    } while (0)
+
+static void verify_finds(void **state)
+{
+    (void)state;
+    sparta_graph *g = parse(sample);
+    sparta_value *w = sparta_graph_find(g, "w"), *axes = sparta_graph_find(g, "axes"),
+                 *ids = sparta_graph_find(g, "ids");
+    sparta_value *h = sparta_graph_find(g, "h");
+    const sparta_tensor *t = w->constant;
+    sparta_node *n = g->node[1], *keep = n->out[0]->producer;
+    sparta_value *in = n->in[0];
+    const char *name = ids->name;
+    BREAK("has id", ids->id = 5, ids->id = 0);
+    BREAK("by its name", ids->name = "other", ids->name = name);
+    BREAK("no type", ids->typed = false, ids->typed = true);
+    BREAK("another type", w->dtype = SPARTA_F64, w->dtype = SPARTA_F32);
+    BREAK("input and a constant", w->is_input = true, w->is_input = false);
+    BREAK("other dims", w->dims.dim[0] = w->dims.dim[1], w->dims.dim[0] = sparta_expr_const(g->arena, 17));
+    BREAK("1 ints", axes->n_ints = 1, axes->n_ints = 2);
+    BREAK("outputs are listed", g->n_outputs--, g->n_outputs++);
+    BREAK("2 of 3 inputs", g->n_inputs--, g->n_inputs++);
+    BREAK("lacks input 0", n->in[0] = NULL, n->in[0] = in);
+    BREAK("not made before", n->in[0] = h, n->in[0] = in);
+    BREAK("another producer", n->out[0]->producer = g->node[0], n->out[0]->producer = keep);
+    BREAK("inputs and", n->n_in = 5, n->n_in = 2);
+    BREAK("that is not in the graph", axes->producer = n, axes->producer = NULL);
+    sparta_tensor strided = *t;
+    strided.stride[0] = 2;
+    BREAK("not row-major", w->constant = &strided, w->constant = t);
+    sparta_value stranger = *in;
+    BREAK("not of this graph", n->in[0] = &stranger, n->in[0] = in);
+    sparta_graph_free(g);
+}
+
+/* ------------------------------------------------------------------ hostile texts */
+
+static void bad_texts(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *words;
+    } bad[] = {
+        {"", "expected a name"},
+        {"graf \"x\"\n", "first"},
+        {"graph x\n", "expected '\"'"},
+        {"graph \"x", "string does not end"},
+        {"graph \"x\\", "string does not end"},
+        {"graph \"\\x00\"\n", "wrong escape"},
+        {"graph \"\"\nfoo x\n", "expected input, const"},
+        {"graph \"\"\ninput x: f33[1]\n", "no such type"},
+        {"graph \"\"\ninput x: ?\n", "needs a type"},
+        {"graph \"\"\ninput x: f32[1\n", "do not end"},
+        {"graph \"\"\ninput x: f32[((((]\n", "dims are wrong"},
+        {"graph \"\"\ninput x: f32[n,-2]\n", "negative"},
+        {"graph \"\"\ninput x: f32[1]\ninput x: f32[1]\n", "used twice"},
+        {"graph \"\"\ninput x: f32[1] extra\n", "more than was expected"},
+        {"graph \"\"\nconst x: f32[1000000000000] = [1]\n", "as many elements"},
+        {"graph \"\"\nconst x: f32[2] = [1,]\n", "expected a number"},
+        {"graph \"\"\nconst x: f32[1] = [1\n", "as many elements"},
+        {"graph \"\"\nconst x: f32[n] = [1]\n", "numbers as dims"},
+        {"graph \"\"\nconst x: f32[-1] = []\n", "negative"},
+        {"graph \"\"\nconst x: f32[9223372036854775807,9223372036854775807] @\"w\"\n", "too large"},
+        {"graph \"\"\nconst x: i8[1] = [128]\n", "of this type"},
+        {"graph \"\"\nconst x: u8[1] = [-1]\n", "of this type"},
+        {"graph \"\"\nconst x: bool[1] = [2]\n", "of this type"},
+        {"graph \"\"\nconst x: u64[1] = [18446744073709551616]\n", "of this type"},
+        {"graph \"\"\nconst x: i64[1] = [0x10]\n", "of this type"},
+        {"graph \"\"\nconst x: f32[1] = [infinity]\n", "not a number"},
+        {"graph \"\"\nconst x: f32[1]\n", "expected = or @"},
+        {"graph \"\"\nconst x: f32[99] @\"stranger\"\n", "no 'stranger'"},
+        {"graph \"\"\noutput x\n", "before it is defined"},
+        {"graph \"\"\nnode y: ? = Relu(y)\n", "before it is defined"},
+        {"graph \"\"\ninput x: f32[1]\nnode y: ? = Relu(x, x)\n", "2 inputs"},
+        {"graph \"\"\ninput x: f32[1]\nnode x: ? = Relu(x)\n", "used twice"},
+        {"graph \"\"\ninput x: f32[1]\nnode y: ?, y: ? = Split(x)\n", "used twice"},
+        {"graph \"\"\ninput x: f32[1]\nnode y: ? = Frob(x)\n", "no operator 'Frob'"},
+        {"graph \"\"\ninput x: f32[1]\nnode y: ? = sparta::Relu(x)\n", "no operator 'Relu'"},
+        {"graph \"\"\ninput x: f32[1]\nnode y: ? = Relu(_)\n", "absent"},
+        {"graph \"\"\ninput x: f32[1]\nnode y: ? = Softmax(x) {axis=}\n", "expected a number"},
+        {"graph \"\"\ninput x: f32[1]\nnode y: ? = Softmax(x) {axis=1.5}\n", "is a float"},
+        {"graph \"\"\ninput x: f32[1]\nnode y: ? = Softmax(x) {axis=1, axis=1}\n", "given twice"},
+        {"graph \"\"\ninput x: f32[1]\nnode y: ? = Softmax(x) {axis=1\n", "expected '}'"},
+        {"graph \"\"\ninput x: f32[1]\nnode y: ? = Transpose(x) {perm=[0,1.5]}\n", "of this type"},
+        {"graph \"\"\ninput x: f32[1]\nnode y: ? = Transpose(x) {perm=[0\n", "does not end"},
+        {"graph \"\"\ninput x: f32[1]\nnode y: ? = ConstantOfShape(x) {value=f32[99999999999]=[1]}\n",
+         "as many elements"},
+        {"graph \"\"\ninput x: f32[1]\noutput x\noutput x\n", "twice"},
+    };
+    for (size_t i = 0; i < SPARTA_COUNT(bad); i++) {
+        sparta_graph *g = NULL;
+        sparta_status status = sparta_graph_parse(cx, bad[i].text, fetch, NULL, &g);
+        if (status != SPARTA_E_FORMAT || !strstr(sparta_message(cx), bad[i].words))
+            print_error("%s -> %s\n", bad[i].text, sparta_message(cx));
+        assert_int_equal(status, SPARTA_E_FORMAT);
+        assert_non_null(strstr(sparta_message(cx), bad[i].words));
+        assert_null(g);
+    }
+    sparta_graph *g = NULL;
+    fails(SPARTA_E_UNSUPPORTED, "'spin'",
+          sparta_graph_parse(cx, "graph \"\"\ninput x: f32[1]\nnode y: ? = Relu(x) {spin=1}\n", fetch, NULL,
+                             &g));
+    fails(SPARTA_E_LIMIT, "more than 8",
+          sparta_graph_parse(cx, "graph \"\"\ninput x: f32[1,1,1,1,1,1,1,1,1]\n", fetch, NULL, &g));
+    fails(SPARTA_E_FORMAT, "nobody holds",
+          sparta_graph_parse(cx, "graph \"\"\nconst x: f32[99] @\"w\"\n", NULL, NULL, &g));
+}
+
+static sparta_status lying_fetch(void *arg, const char *name, sparta_tensor *out)
+{
+    (void)name;
+    int64_t eighteen = 18;
+    int how = *(int *)arg;
+    if (how == 0) *out = sparta_tensor_view(SPARTA_F32, 1, &eighteen, big);
+    if (how == 1) out->dtype = SPARTA_I32;
+    if (how == 2) out->data = (char *)big + 1;
+    if (how == 3) out->data = NULL;
+    if (how == 4) out->stride[0] = 2;
+    return SPARTA_OK;
+}
+
+static void lying_weights(void **state)
+{
+    (void)state;
+    for (int how = 0; how < 5; how++) {
+        sparta_graph *g = NULL;
+        fails(
+            SPARTA_E_FORMAT, "'w'",
+            sparta_graph_parse(cx, "graph \"\"\nconst x: f32[17] @\"w\"\noutput x\n", lying_fetch, &how, &g));
+    }
+}
+
+/* Whatever the bytes: an error, or a graph that verifies and whose text is stable. */
+static int try(const char *text)
+{
+    sparta_graph *g = NULL;
+    sparta_status status = sparta_graph_parse(cx, text, fetch, NULL, &g);
+    if (status) {
+        assert_int_not_equal(status, SPARTA_E_INTERNAL);
+        return 0;
+    }
+    ok(sparta_graph_verify(g));
+    char *once = print(g);
+    sparta_graph *again = parse(once);
+    prints(again, once);
+    free(once);
+    sparta_graph_free(again);
+    sparta_graph_free(g);
+    return 1;
+}
+
+static void mutated_texts(void **state)
+{
+    (void)state;
+    char text[sizeof sample];
+    int lived = 0;
+    for (size_t n = 0; n < sizeof sample; n++) { /* cut at every byte */
+        memcpy(text, sample, n);
+        text[n] = 0;
+        try(text);
+    }
+    sparta_rng rng = sparta_rng_seed(7);
+    for (int i = 0; i < 20000; i++) {
+        memcpy(text, sample, sizeof sample);
+        for (int k = (int)(sparta_rng_next(&rng) % 3); k >= 0; k--) {
+            size_t at = sparta_rng_next(&rng) % (sizeof sample - 1);
+            static const char bytes[] = "[](){},=:\"\\@_?. \n019-aexn\xff\x01";
+            text[at] = bytes[sparta_rng_next(&rng) % (sizeof bytes - 1)];
+        }
+        lived += try(text);
+    }
+    assert_true(lived > 100); /* the mutations reach beyond the first error */
+}
+
+static void out_of_memory(void **state)
+{
+    (void)state;
+    sparta_graph *g = NULL;
+    for (uint64_t nth = 1;; nth++) {
+        size_t before = sparta_ctx_memory(cx);
+        sparta_ctx_fail_alloc(cx, nth, nth % 2);
+        sparta_status status = sparta_graph_parse(cx, sample, fetch, NULL, &g);
+        sparta_ctx_fail_alloc(cx, 0, false);
+        if (status == SPARTA_OK) break;
+        assert_int_equal(status, SPARTA_E_MEMORY);
+        assert_int_equal(sparta_ctx_memory(cx), before);
+        assert_true(nth < 100000);
+    }
+    for (uint64_t nth = 1;; nth++) {
+        sparta_text t;
+        sparta_text_init(&t, cx);
+        sparta_ctx_fail_alloc(cx, nth, true);
+        sparta_graph_print(g, &t);
+        sparta_status status = t.status ? t.status : sparta_graph_sort(g);
+        if (!status) status = sparta_graph_sweep(g);
+        if (!status) status = sparta_graph_verify(g);
+        sparta_ctx_fail_alloc(cx, 0, false);
+        sparta_text_free(&t);
+        if (status == SPARTA_OK) break;
+        assert_int_equal(status, SPARTA_E_MEMORY);
+    }
+    sparta_graph_free(g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+        TEST(text_round_trip), TEST(building),          TEST(bad_nodes),     TEST(changing),
+        TEST(sorting),         TEST(sorting_is_stable), TEST(verify_finds),  TEST(bad_texts),
+        TEST(lying_weights),   TEST(mutated_texts),     TEST(out_of_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

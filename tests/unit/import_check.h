@@ -1,0 +1,75 @@
+/* import_check.h: the context, and what the tests of the room import say often. */
+#ifndef TESTS_IMPORT_CHECK_H
+#define TESTS_IMPORT_CHECK_H
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include "onnx_builder.h"
+
+static sparta_ctx *cx;
+
+static inline int setup(void **state)
+{
+    (void)state;
+    cx = sparta_ctx_create(NULL);
+    return cx ? 0 : -1;
+}
+
+static inline int teardown(void **state)
+{
+    (void)state;
+    size_t left = sparta_ctx_memory(cx);
+    sparta_ctx_free(cx);
+    return left ? -1 : 0; /* a leak fails the test */
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define ok(call)                                                                                             \
+    do {                                                                                                     \
+        sparta_status ok_ = (call);                                                                          \
+        if (ok_) print_error("%s: %s\n", #call, sparta_message(cx));                                         \
+        assert_int_equal(ok_, SPARTA_OK);                                                                    \
+    } while (0)
+
+static inline void said(const char *words)
+{
+    if (!strstr(sparta_message(cx), words)) print_error("'%s' is not in: %s\n", words, sparta_message(cx));
+    assert_non_null(strstr(sparta_message(cx), words));
+}
+
+/* The model must be refused like this; `m` is used up. It is parsed from a block of its very size, for the
+ * sanitizer. */
+static inline void refused(bytes m, sparta_status status, const char *words)
+{
+    sparta_model *model = NULL;
+    uint8_t *exact = malloc(m.size ? m.size : 1);
+    memcpy(exact, m.data, m.size);
+    sparta_status got = sparta_model_parse(cx, exact, m.size, NULL, &model);
+    if (got != status) print_error("%s (%s)\n", sparta_status_name(got), sparta_message(cx));
+    assert_int_equal(got, status);
+    assert_null(model);
+    said(words);
+    free(exact);
+    free(m.data);
+}
+
+/* The text of the graph that the model becomes; `m` is used up. */
+static inline void becomes(bytes m, const char *expected)
+{
+    sparta_model *model = NULL;
+    sparta_text t;
+    ok(sparta_model_parse(cx, m.data, m.size, NULL, &model));
+    sparta_text_init(&t, cx);
+    sparta_graph_print(model->graph, &t);
+    assert_int_equal(t.status, SPARTA_OK);
+    assert_string_equal(sparta_text_str(&t), expected);
+    sparta_text_free(&t);
+    sparta_model_close(model);
+    free(m.data);
+}
+
+#endif
