@@ -1,0 +1,37 @@
+/* The file: a header and sections; for the files of this room only.
+ *
+ *   offset 0     header, HEADER_BYTES, little-endian:
+ *                  magic "SPARTA\r\n", u32 version, u32 sections, then per section u64 offset, u64 size, 32 bytes SHA-256;
+ *                  at the end of the header the SHA-256 of all of it before that
+ *   PLAN         text of the graph
+ *   TABLES       text, a line each:
+ *                  weight "name" dtype rank dim... : array                        stored as it is
+ *                  packed "name" swapped dtype rank dim... "format" : array...    positions and coordinates of levels 0.., then values
+ *                  kernel "name" "parameters" source-offset source-size ncode { target offset size }
+ *                where array = count offset size sha256 (offset into section WEIGHTS)
+ *   CODE         machine code, one object after the other
+ *   SOURCE       kernel texts, for reading
+ *   WEIGHTS      64-byte aligned arrays; the section has no digest of its own, each array has
+ */
+#ifndef SPARTA_PACKAGE_DISK_H
+#define SPARTA_PACKAGE_DISK_H
+
+#include "package/package.h"
+
+#define DISK_MAGIC "SPARTA\r\n"
+#define DISK_VERSION 1u
+#define HEADER_BYTES 4096u
+enum { DISK_PLAN, DISK_TABLES, DISK_CODE, DISK_SOURCE, DISK_WEIGHTS, DISK_SECTIONS };
+
+typedef struct disk_section {
+    uint64_t offset, size;
+    uint8_t digest[32];
+} disk_section;
+
+typedef struct disk_header {
+    uint8_t magic[8];
+    uint32_t version, sections;
+    disk_section section[DISK_SECTIONS];
+} disk_header;
+
+#endif

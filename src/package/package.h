@@ -1,0 +1,80 @@
+/* package: the compiled model, in memory and on disk.
+ *
+ *   +--------------------------------------------------------------+
+ *   | header   magic, version, target list, sizes, digests         |  4 KiB
+ *   | plan     the graph in its text form with annotations         |  digest checked on opening
+ *   | tables   weights (name, dtype, dims, format, where), kernels |  digest checked on opening
+ *   | code     one shared object per kernel and target             |  digest checked on opening
+ *   | source   kernel text, for reading only, never compiled       |
+ *   | weights  64-byte aligned arrays, mapped not copied           |  digest each, checked by verify
+ *   +--------------------------------------------------------------+
+ *
+ * A package is trusted like an executable: sessions run its code; opening and inspecting do not. Digests find damage, they
+ * are no signature. What is checked is what is used: header, plan, tables and code are copied out of the file before they are
+ * checked; weights are read through bounds that come from the checked tables.
+ *
+ * A weight is stored as it is, or packed by a format (format.h) into several arrays "<name>.pos1", "<name>.crd1", "<name>.values";
+ * its constant in the plan has the same name and the logical shape.
+ */
+#ifndef SPARTA_PACKAGE_H
+#define SPARTA_PACKAGE_H
+
+#include "device/device.h"
+#include "file/file.h"
+#include "format/format.h"
+#include "graph/graph.h"
+
+typedef struct sparta_weight {
+    const char *name;
+    bool packed;
+    sparta_tensor tensor; /* when not packed */
+    sparta_packed pack;   /* when packed, as (n, k) */
+    bool owned;           /* pack was allocated for this package */
+    bool swapped;         /* packed, and its constant in the plan is (k, n) */
+} sparta_weight;
+
+/* Something that must live as long as the package: freed with it. */
+typedef struct sparta_model_owner { void *object; void (*release)(void *object); } sparta_model_owner;
+
+/* One kernel: how it was made, and machine code for some targets. */
+typedef struct sparta_kernel_code { sparta_target target; const uint8_t *bytes; size_t size; } sparta_kernel_code;
+typedef struct sparta_kernel {
+    const char *kernel;     /* row of panel.def: "linear" */
+    const char *parameters; /* "SPARSE=1 ACT=2" */
+    const char *source;     /* text for reading */
+    int n_code;
+    sparta_kernel_code code[4];
+} sparta_kernel;
+
+typedef struct sparta_array_digest { /* what the file says of one array of weights */
+    const char *weight;
+    const uint8_t *bytes; /* in the mapping */
+    size_t size;
+    uint8_t digest[32];
+} sparta_array_digest;
+
+struct sparta_package {
+    sparta_ctx *cx;
+    sparta_arena *arena;
+    sparta_graph *plan;
+    int n_weights;
+    sparta_weight *weight;
+    sparta_map *by_name; /* weight name -> index */
+    int n_kernels;
+    sparta_kernel *kernel;
+    sparta_mapped file; /* weights live here when it was opened; empty when it was just compiled */
+    size_t bytes;       /* of the file */
+    int n_digests;
+    sparta_array_digest *digest; /* of the arrays in the file */
+    sparta_model_owner owner; /* keeps borrowed weights alive when just compiled; object NULL otherwise */
+};
+
+sparta_status sparta_package_create(sparta_ctx *cx, sparta_package **out) SPARTA_MUST; /* empty, to be filled by compile */
+sparta_status sparta_package_write(sparta_ctx *cx, const sparta_package *p, const char *path) SPARTA_MUST; /* atomic */
+/* Digests of all weights against the file: E_FORMAT names the first that differs. */
+sparta_status sparta_package_check_weights(sparta_ctx *cx, const sparta_package *p) SPARTA_MUST;
+/* A weight as its constant in the plan has it: unpacked into fresh memory of `arena` when it is packed. */
+sparta_status sparta_package_fetch(sparta_arena *arena, const sparta_weight *w, sparta_tensor *out) SPARTA_MUST;
+const sparta_weight *sparta_package_weight(const sparta_package *p, const char *name); /* or NULL */
+
+#endif

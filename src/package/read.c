@@ -1,0 +1,348 @@
+/* Reading a package. The file is hostile: header, plan, tables and code are copied and checked before use; arrays are checked against
+ * the section they lie in; positions and coordinates of packed weights, which kernels follow, are copied and verified. */
+#include "package/disk.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct reader {
+    sparta_ctx *cx;
+    sparta_package *p;
+    const char *path;
+    disk_header header;
+    char *section[DISK_SECTIONS]; /* private copies, terminated; not of WEIGHTS */
+    const char *at;               /* in the tables */
+    int weights, arrays, kernels; /* counted beforehand, at most */
+} reader;
+
+static sparta_status bad(reader *r, const char *what)
+{
+    return sparta_fail(r->cx, SPARTA_E_FORMAT, "%s: %s; the file is damaged, compile it again", r->path, what);
+}
+
+/* ------------------------------------------------------------------ header and sections */
+
+static sparta_status read_header(reader *r)
+{
+    const sparta_mapped *f = &r->p->file;
+    uint8_t page[HEADER_BYTES], digest[32];
+    if (f->size < HEADER_BYTES || memcmp(f->data, DISK_MAGIC, 8))
+        return sparta_fail(r->cx, SPARTA_E_FORMAT, "%s: this is not a package; `sparta compile` makes one", r->path);
+    memcpy(page, f->data, sizeof page);
+    memcpy(&r->header, page, sizeof r->header);
+    if (r->header.version != DISK_VERSION)
+        return sparta_fail(r->cx, SPARTA_E_FORMAT, "%s: package version %u, this sparta reads version %u; compile the model again", r->path,
+                           r->header.version, DISK_VERSION);
+    sparta_sha256_of(page, HEADER_BYTES - 32, digest);
+    if (memcmp(digest, page + HEADER_BYTES - 32, 32) || r->header.sections != DISK_SECTIONS) return bad(r, "the header's digest does not fit");
+    for (int i = 0; i < DISK_SECTIONS; i++) {
+        const disk_section *s = &r->header.section[i];
+        if (s->offset > f->size || s->size > f->size - s->offset) return bad(r, "it is shorter than its header says");
+    }
+    return SPARTA_OK;
+}
+
+static sparta_status read_section(reader *r, int which, const char *name)
+{
+    const disk_section *s = &r->header.section[which];
+    uint8_t digest[32];
+    r->section[which] = sparta_arena_bytes(r->p->arena, (const char *)r->p->file.data + s->offset, s->size);
+    SPARTA_NEED(r->cx, r->section[which]);
+    sparta_sha256_of(r->section[which], s->size, digest);
+    if (memcmp(digest, s->digest, 32))
+        return sparta_fail(r->cx, SPARTA_E_FORMAT, "%s: the digest of its %s does not fit; the file is damaged, compile it again", r->path, name);
+    return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ words of the tables */
+
+static void skip_blanks(reader *r)
+{
+    while (*r->at == ' ') r->at++;
+}
+
+static sparta_status read_word(reader *r, char *out, size_t size)
+{
+    skip_blanks(r);
+    const size_t n = strcspn(r->at, " \n");
+    if (n == 0 || n >= size) return bad(r, "a word is missing in its tables");
+    memcpy(out, r->at, n);
+    out[n] = 0;
+    r->at += n;
+    return SPARTA_OK;
+}
+
+static sparta_status read_number(reader *r, int64_t *out)
+{
+    char word[32];
+    SPARTA_TRY(read_word(r, word, sizeof word));
+    if (!sparta_parse_int(word, out) || *out < 0) return bad(r, "a number is missing in its tables");
+    return SPARTA_OK;
+}
+
+static sparta_status read_quoted(reader *r, const char **out)
+{
+    skip_blanks(r);
+    if (*r->at != '"') return bad(r, "a name is missing in its tables");
+    const char *end = ++r->at;
+    while (*end && *end != '"' && *end != '\n') end++;
+    if (*end != '"') return bad(r, "a name does not end in its tables");
+    char *s = sparta_arena_bytes(r->p->arena, r->at, (size_t)(end - r->at)), *to = s;
+    SPARTA_NEED(r->cx, s);
+    r->at = end + 1;
+    for (const char *from = s; *from;) {
+        if (*from != '\\') {
+            *to++ = *from++;
+            continue;
+        }
+        char hex[3] = {0}, *stop;
+        if (from[1] != 'x' || !from[2] || !from[3]) return bad(r, "a name is badly escaped in its tables");
+        memcpy(hex, from + 2, 2);
+        *to = (char)strtol(hex, &stop, 16);
+        if (*stop || !*to++) return bad(r, "a name is badly escaped in its tables");
+        from += 4;
+    }
+    *to = 0;
+    *out = s;
+    return SPARTA_OK;
+}
+
+static sparta_status read_dtype(reader *r, sparta_dtype *out)
+{
+    char word[16];
+    SPARTA_TRY(read_word(r, word, sizeof word));
+    return sparta_dtype_parse(word, out) ? SPARTA_OK : bad(r, "a type is unknown in its tables");
+}
+
+static sparta_status read_dims(reader *r, int *rank, int64_t *dim)
+{
+    int64_t n;
+    SPARTA_TRY(read_number(r, &n));
+    if (n > SPARTA_RANK) return bad(r, "a tensor has too many dimensions in its tables");
+    *rank = (int)n;
+    for (int i = 0; i < *rank; i++) SPARTA_TRY(read_number(r, &dim[i]));
+    return SPARTA_OK;
+}
+
+static sparta_status read_digest(reader *r, const char *weight, const uint8_t *bytes, size_t size)
+{
+    char hex[80], pair[3] = {0}, *stop;
+    sparta_array_digest d = {weight, bytes, size, {0}};
+    SPARTA_TRY(read_word(r, hex, sizeof hex));
+    if (strlen(hex) != 64) return bad(r, "a digest is missing in its tables");
+    for (int i = 0; i < 32; i++) {
+        memcpy(pair, hex + 2 * i, 2);
+        d.digest[i] = (uint8_t)strtol(pair, &stop, 16);
+        if (*stop) return bad(r, "a digest is no number in its tables");
+    }
+    r->p->digest[r->p->n_digests++] = d;
+    return SPARTA_OK;
+}
+
+/* dtype count offset size sha256 -> a 1-D view into the mapping */
+static sparta_status read_array(reader *r, const char *weight, sparta_tensor *out)
+{
+    const disk_section *weights = &r->header.section[DISK_WEIGHTS];
+    sparta_dtype dtype;
+    int64_t count, offset, size;
+    size_t bytes;
+    SPARTA_TRY(read_dtype(r, &dtype));
+    SPARTA_TRY(read_number(r, &count));
+    SPARTA_TRY(read_number(r, &offset));
+    SPARTA_TRY(read_number(r, &size));
+    SPARTA_TRY(sparta_tensor_bytes(r->cx, dtype, 1, &count, &bytes));
+    if (bytes != (size_t)size || offset % 64 || (uint64_t)offset > weights->size || (uint64_t)size > weights->size - (uint64_t)offset)
+        return bad(r, "an array lies outside of it");
+    const uint8_t *at = r->p->file.data + weights->offset + offset;
+    SPARTA_TRY(read_digest(r, weight, at, bytes));
+    *out = sparta_tensor_view(dtype, 1, &count, (void *)(uintptr_t)at);
+    if (!count) *out = (sparta_tensor){.dtype = dtype};
+    return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ weights */
+
+static sparta_status keep(reader *r, const char *name, const sparta_weight *w)
+{
+    int64_t known;
+    if (sparta_map_get(r->p->by_name, name, &known)) return bad(r, "a weight is there twice");
+    SPARTA_TRY(sparta_map_put(r->p->by_name, name, r->p->n_weights));
+    r->p->weight[r->p->n_weights++] = *w;
+    return SPARTA_OK;
+}
+
+static sparta_status read_weight(reader *r)
+{
+    sparta_weight w = {0};
+    sparta_tensor flat;
+    sparta_dtype dtype;
+    int rank;
+    int64_t dim[SPARTA_RANK];
+    SPARTA_TRY(read_quoted(r, &w.name));
+    SPARTA_TRY(read_dtype(r, &dtype));
+    SPARTA_TRY(read_dims(r, &rank, dim));
+    SPARTA_TRY(read_array(r, w.name, &flat));
+    w.tensor = sparta_tensor_view(dtype, rank, dim, flat.data);
+    if (flat.dtype != dtype || sparta_tensor_elements(&w.tensor) != (flat.rank ? flat.dim[0] : 0)) return bad(r, "a weight's size does not fit its shape");
+    if (!flat.data) w.tensor.data = r->section[DISK_TABLES]; /* no elements: any address will do */
+    return keep(r, w.name, &w);
+}
+
+/* Kernels follow these without looking: a private copy, so that what was verified is what is used. */
+static sparta_status copy_array(reader *r, sparta_tensor *t)
+{
+    size_t bytes;
+    if (!t->data) return SPARTA_OK;
+    SPARTA_TRY(sparta_tensor_bytes(r->cx, t->dtype, 1, t->dim, &bytes));
+    void *copy = sparta_arena_alloc(r->p->arena, bytes);
+    SPARTA_NEED(r->cx, copy);
+    t->data = memcpy(copy, t->data, bytes);
+    return SPARTA_OK;
+}
+
+static sparta_status read_packed(reader *r)
+{
+    sparta_weight w = {.packed = true};
+    const char *format;
+    int64_t swapped;
+    SPARTA_TRY(read_quoted(r, &w.name));
+    SPARTA_TRY(read_number(r, &swapped));
+    SPARTA_TRY(read_dtype(r, &w.pack.dtype));
+    SPARTA_TRY(read_dims(r, &w.pack.rank, w.pack.dim));
+    SPARTA_TRY(read_quoted(r, &format));
+    if (sparta_format_parse(r->cx, format, &w.pack.format) != SPARTA_OK) return sparta_fail_in(r->cx, "%s: weight '%s'", r->path, w.name);
+    SPARTA_TRY(sparta_format_check(r->cx, &w.pack.format, w.pack.rank, w.pack.dim));
+    if (w.pack.rank != 2) return bad(r, "a packed weight is not a matrix");
+    for (int i = 0; i < w.pack.format.n; i++) {
+        SPARTA_TRY(read_array(r, w.name, &w.pack.pos[i]));
+        SPARTA_TRY(read_array(r, w.name, &w.pack.crd[i]));
+        SPARTA_TRY(copy_array(r, &w.pack.pos[i]));
+        SPARTA_TRY(copy_array(r, &w.pack.crd[i]));
+    }
+    SPARTA_TRY(read_array(r, w.name, &w.pack.values));
+    w.swapped = swapped != 0;
+    if (sparta_packed_verify(r->cx, &w.pack) != SPARTA_OK) return sparta_fail_in(r->cx, "%s: weight '%s'", r->path, w.name);
+    const int64_t dim[2] = {w.pack.dim[w.swapped], w.pack.dim[!w.swapped]};
+    w.tensor = sparta_tensor_view(w.pack.dtype, 2, dim, NULL);
+    return keep(r, w.name, &w);
+}
+
+/* ------------------------------------------------------------------ kernels */
+
+static sparta_status read_code(reader *r, sparta_kernel_code *out)
+{
+    char target[32];
+    int64_t offset, size;
+    SPARTA_TRY(read_word(r, target, sizeof target));
+    SPARTA_TRY(read_number(r, &offset));
+    SPARTA_TRY(read_number(r, &size));
+    const uint64_t all = r->header.section[DISK_CODE].size;
+    if ((uint64_t)offset > all || (uint64_t)size > all - (uint64_t)offset) return bad(r, "machine code lies outside of it");
+    if (!sparta_target_parse(target, &out->target)) out->target = SPARTA_TARGETS; /* of a newer sparta: fits nowhere */
+    out->bytes = (const uint8_t *)r->section[DISK_CODE] + offset;
+    out->size = (size_t)size;
+    return SPARTA_OK;
+}
+
+static sparta_status read_kernel(reader *r)
+{
+    sparta_kernel *k = &r->p->kernel[r->p->n_kernels];
+    int64_t offset, size, codes;
+    SPARTA_TRY(read_quoted(r, &k->kernel));
+    SPARTA_TRY(read_quoted(r, &k->parameters));
+    SPARTA_TRY(read_number(r, &offset));
+    SPARTA_TRY(read_number(r, &size));
+    SPARTA_TRY(read_number(r, &codes));
+    const uint64_t all = r->header.section[DISK_SOURCE].size;
+    if ((uint64_t)offset > all || (uint64_t)size > all - (uint64_t)offset) return bad(r, "kernel text lies outside of it");
+    k->source = sparta_arena_bytes(r->p->arena, r->section[DISK_SOURCE] + offset, (size_t)size);
+    SPARTA_NEED(r->cx, k->source);
+    if (codes > (int64_t)SPARTA_COUNT(k->code)) return bad(r, "a kernel has too many targets");
+    for (int i = 0; i < codes; i++) {
+        SPARTA_TRY(read_code(r, &k->code[k->n_code]));
+        if (k->code[k->n_code].target != SPARTA_TARGETS) k->n_code++;
+    }
+    r->p->n_kernels++;
+    return SPARTA_OK;
+}
+
+static void count_lines(reader *r)
+{
+    for (const char *p = r->section[DISK_TABLES]; *p;) {
+        r->weights += !strncmp(p, "weight ", 7) || !strncmp(p, "packed ", 7);
+        r->arrays += !strncmp(p, "packed ", 7) ? 2 * SPARTA_LEVELS + 1 : 1;
+        r->kernels += !strncmp(p, "kernel ", 7);
+        p += strcspn(p, "\n");
+        p += *p == '\n';
+    }
+}
+
+static sparta_status read_tables(reader *r)
+{
+    count_lines(r);
+    r->p->weight = sparta_arena_array(r->p->arena, (size_t)r->weights + 1, sizeof *r->p->weight);
+    r->p->kernel = sparta_arena_array(r->p->arena, (size_t)r->kernels + 1, sizeof *r->p->kernel);
+    r->p->digest = sparta_arena_array(r->p->arena, (size_t)r->arrays + 1, sizeof *r->p->digest);
+    if (!r->p->weight || !r->p->kernel || !r->p->digest) return sparta_ctx_status(r->cx);
+    for (r->at = r->section[DISK_TABLES]; *r->at;) {
+        char word[16];
+        SPARTA_TRY(read_word(r, word, sizeof word));
+        if (!strcmp(word, "weight")) SPARTA_TRY(read_weight(r));
+        else if (!strcmp(word, "packed")) SPARTA_TRY(read_packed(r));
+        else if (!strcmp(word, "kernel")) SPARTA_TRY(read_kernel(r));
+        else return bad(r, "a line of its tables is unknown");
+        if (*r->at++ != '\n') return bad(r, "a line of its tables is too long");
+    }
+    return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ the plan */
+
+static sparta_status fetch(void *arg, const char *name, sparta_tensor *out)
+{
+    reader *r = arg;
+    const sparta_weight *w = sparta_package_weight(r->p, name);
+    if (!w) return sparta_fail(r->cx, SPARTA_E_FORMAT, "%s: the plan names weight '%.200s', which is not there", r->path, name);
+    *out = w->tensor; /* a packed one has a shape and no rows */
+    return SPARTA_OK;
+}
+
+static sparta_status read_all(reader *r)
+{
+    SPARTA_TRY(sparta_map_open(r->cx, r->path, &r->p->file));
+    r->p->bytes = r->p->file.size;
+    SPARTA_TRY(read_header(r));
+    SPARTA_TRY(read_section(r, DISK_PLAN, "plan"));
+    SPARTA_TRY(read_section(r, DISK_TABLES, "tables"));
+    SPARTA_TRY(read_section(r, DISK_CODE, "machine code"));
+    SPARTA_TRY(read_section(r, DISK_SOURCE, "kernel text"));
+    SPARTA_TRY(read_tables(r));
+    if (sparta_graph_parse(r->cx, r->section[DISK_PLAN], fetch, r, &r->p->plan) != SPARTA_OK) return sparta_fail_in(r->cx, "%s", r->path);
+    return SPARTA_OK;
+}
+
+sparta_status sparta_package_open(sparta_ctx *cx, const char *path, sparta_package **out)
+{
+    reader r = {.cx = cx, .path = path};
+    SPARTA_TRY(sparta_package_create(cx, &r.p));
+    sparta_status s = read_all(&r);
+    if (s != SPARTA_OK) {
+        sparta_package_close(r.p);
+        return s;
+    }
+    *out = r.p;
+    return SPARTA_OK;
+}
+
+sparta_status sparta_package_check_weights(sparta_ctx *cx, const sparta_package *p)
+{
+    for (int i = 0; i < p->n_digests; i++) {
+        const sparta_array_digest *d = &p->digest[i];
+        uint8_t digest[32];
+        SPARTA_TRY(sparta_check_cancel(cx));
+        sparta_sha256_of(d->bytes, d->size, digest);
+        if (memcmp(digest, d->digest, 32))
+            return sparta_fail(cx, SPARTA_E_FORMAT, "weight '%s': its digest does not fit; the file is damaged, compile it again", d->weight);
+    }
+    return SPARTA_OK;
+}

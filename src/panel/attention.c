@@ -1,0 +1,91 @@
+/* attention: in: q, k, v in panels, mask? in rows, broadcastable to (items, heads, queries, keys). */
+#include "panel/common.h"
+#include <math.h>
+#include "panel/vector.h"
+#include "panel/kernel_attention.h"
+
+static sparta_status prepare(sparta_ctx *cx, sparta_arena *arena, sparta_job *job)
+{
+    (void)arena;
+    if (job->n_in < 3) return sparta_fail(cx, SPARTA_E_FORMAT, "%s: attention needs q, k and v", job->node->name);
+    job->scale = sparta_attr_float(&job->node->attrs, "scale", 0.f);
+    return SPARTA_OK;
+}
+
+static int64_t heads_of(const sparta_job *job) { return sparta_attr_int(&job->node->attrs, "heads", 0); }
+static bool has_mask(const sparta_job *job) { return job->n_in > 3 && job->in[3].kind != SPARTA_OPERAND_ABSENT; }
+
+static sparta_status check_mask(sparta_ctx *cx, const sparta_job *job)
+{
+    const sparta_tensor *q = &job->in[0].tensor, *k = &job->in[1].tensor, *m = &job->in[3].tensor;
+    const int64_t want[4] = {q->dim[0], heads_of(job), q->dim[1], k->dim[1]};
+    sparta_tensor view;
+    if (job->in[3].kind != SPARTA_OPERAND_ROWS || m->dtype != SPARTA_F32)
+        return sparta_fail(cx, SPARTA_E_DTYPE, "%s: the mask must be f32 in rows", job->node->name);
+    return sparta_tensor_broadcast(cx, m, 4, want, &view);
+}
+
+static sparta_status check(sparta_ctx *cx, const sparta_job *job)
+{
+    const sparta_tensor *q = &job->in[0].tensor, *k = &job->in[1].tensor, *v = &job->in[2].tensor;
+    const int64_t heads = heads_of(job), features = sparta_panel_features(q);
+    if (heads < 1 || features % heads || features / heads % 4 || q->rank != 3 || k->rank != 3 || v->rank != 3)
+        return sparta_fail(cx, SPARTA_E_SHAPE, "%s: %ld features do not make %ld heads of a multiple of 4", job->node->name,
+                           (long)features, (long)heads);
+    SPARTA_TRY(sparta_panel_want(cx, job, &job->in[0], features, "q"));
+    SPARTA_TRY(sparta_panel_want(cx, job, &job->out[0], features, "the output"));
+    for (int i = 1; i < 3; i++) {
+        const sparta_operand *o = &job->in[i];
+        if (o->kind != SPARTA_OPERAND_PANELS || o->tensor.dtype != SPARTA_F32 || o->slotted || o->tensor.dim[2] != features ||
+            o->tensor.dim[0] != q->dim[0] || o->tensor.dim[1] != k->dim[1] || o->tensor.dim[1] < 1)
+            return sparta_fail(cx, SPARTA_E_SHAPE, "%s: %s does not fit q", job->node->name, i == 1 ? "k" : "v");
+    }
+    return has_mask(job) ? check_mask(cx, job) : SPARTA_OK;
+}
+
+static size_t work(const sparta_job *job)
+{
+    const int64_t dim = sparta_panel_features(&job->in[0].tensor) / heads_of(job);
+    return (size_t)(job->in[1].tensor.dim[1] + 8 + dim) * SPARTA_PANEL * sizeof(float);
+}
+
+/* Strides of the mask along (item, head, query, key): 0 where it repeats. */
+static void mask_strides(const sparta_tensor *m, struct sparta_attention_args *a)
+{
+    long *stride[4] = {&a->mask_item, &a->mask_head, &a->mask_query, &a->mask_key};
+    for (int i = 0; i < 4; i++) {
+        int d = m->rank - 4 + i;
+        *stride[i] = d >= 0 && m->dim[d] != 1 ? (long)m->stride[d] : 0;
+    }
+}
+
+static bool fill(const sparta_job *job, const sparta_place *at, sparta_panel_args *out)
+{
+    struct sparta_attention_args *a = &out->attention;
+    const int64_t heads = heads_of(job);
+    a->head0 = (long)(heads * at->part / at->parts);
+    a->head1 = (long)(heads * (at->part + 1) / at->parts);
+    a->q = sparta_panel_at(&job->in[0], at);
+    a->k = job->in[1].panel;
+    a->v = job->in[2].panel;
+    a->o = sparta_panel_at(&job->out[0], at);
+    a->gap_k = (long)job->in[1].gap;
+    a->gap_v = (long)job->in[2].gap;
+    a->mask = 0;
+    a->mask_item = a->mask_head = a->mask_query = a->mask_key = 0;
+    if (has_mask(job)) {
+        a->mask = job->in[3].tensor.data;
+        mask_strides(&job->in[3].tensor, a);
+    }
+    a->token0 = (long)at->panel * SPARTA_PANEL;
+    a->tokens = (long)job->tokens;
+    a->queries = (long)job->in[0].tensor.dim[1];
+    a->keys = (long)job->in[1].tensor.dim[1];
+    a->dim = (long)(sparta_panel_features(&job->in[0].tensor) / heads);
+    a->scale = job->scale != 0 ? job->scale : 1 / sqrtf((float)a->dim); /* absent: the usual one */
+    a->nan_to_zero = sparta_attr_int(&job->node->attrs, "nan_to_zero", 0) != 0;
+    a->work = at->work;
+    return a->head1 > a->head0;
+}
+
+const sparta_panel_kernel sparta_panel_attention = {"attention", sparta_kernel_attention, prepare, check, NULL, work, fill};

@@ -1,0 +1,141 @@
+/* attention: softmax(scale q k^T + mask) v for the queries of one panel, head by head, without a transpose:
+ *
+ *   scores    4 scalars = K[d][4 keys]           row = Q[d][queries]     S[key][query], one query a lane
+ *   softmax   down the keys of S, no horizontal step
+ *   context   4 scalars = V[4 features][key]     row = P[key][queries]   O[feature][query], 1/sum in the epilogue
+ *
+ * Items (sequences) need not start at a panel's edge. A panel holds the queries of one or more items; each item is done for the
+ * vectors its queries lie in, and lanes of other items are left alone when results are stored. Keys are taken in groups of four
+ * lanes; lanes of a group that belong to another item are computed and never used. Parameters: DIM (rows of a head), NAN0.
+ */
+#ifndef DIM
+#define DIM (a->dim)
+#define NAN0 (a->nan_to_zero)
+#endif
+
+enum { MASK_NONE, MASK_KEY, MASK_FULL }; /* none; one value a key; one value a query and key */
+
+struct segment { /* the queries of one item in this panel, of one head */
+    const float *q, *k, *v, *mask;
+    float *o, *scaled, *scores; /* scaled: (dim)[64], scores: (keys, from 4-aligned first key)[64] */
+    long first, last;           /* key tokens [first, last) */
+    long from, to, end;         /* query lanes [from, to); the panel's lanes end at end */
+    long base;                  /* first lane of the first vector; queries of lane l: from item's query0 + l */
+    long query0;                /* query index in its item of lane 0 (may be negative) */
+};
+
+INLINE v16 mask_of(const struct sparta_attention_args *a, const struct segment *s, long key, int j, const int mask)
+{
+    const float *m = s->mask + key * a->mask_key;
+    if (mask == MASK_KEY) return splat(*m);
+    v16 r = splat(0.f);
+    for (int l = 0; l < 16; l++) {
+        long lane = s->base + 16 * j + l;
+        if (lane >= s->from && lane < s->to) r[l] = m[(s->query0 + lane) * a->mask_query];
+    }
+    return r;
+}
+
+INLINE void scores(const struct sparta_attention_args *a, const struct segment *s, v16 *top, const int NV, const int mask)
+{
+    const long start = s->first & ~3L;
+    UNROLL for (int j = 0; j < NV; j++) top[j] = splat(-__builtin_inff());
+    for (long t = start; t < s->last; t += 4) {
+        v16 acc[4][4];
+        const float *kt = s->k + t / SPARTA_PANEL * a->gap_k + t % SPARTA_PANEL;
+        UNROLL for (int r = 0; r < 4; r++) UNROLL for (int j = 0; j < NV; j++) acc[r][j] = splat(0.f);
+        for (long d = 0; d < DIM; d++) mac(acc, kt + d * SPARTA_PANEL, 1, s->scaled + d * SPARTA_PANEL, NV);
+        float *out = s->scores + (t - start) * SPARTA_PANEL;
+        const int whole = t >= s->first && t + 4 <= s->last;
+        UNROLL for (int r = 0; r < 4; r++)
+        {
+            if (!whole && (t + r < s->first || t + r >= s->last)) continue;
+            UNROLL for (int j = 0; j < NV; j++)
+            {
+                v16 x = acc[r][j];
+                if (mask) x += mask_of(a, s, t + r - s->first, j, mask);
+                top[j] = larger(x, top[j]);
+                store(out + r * SPARTA_PANEL + 16 * j, x);
+            }
+        }
+    }
+}
+
+INLINE void context(const struct sparta_attention_args *a, const struct segment *s, const v16 *scale, const int NV)
+{
+    const float *p = s->scores + (s->first & 3) * SPARTA_PANEL;
+    const i16 lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    for (long d = 0; d < DIM; d += 4) {
+        v16 acc[4][4];
+        UNROLL for (int r = 0; r < 4; r++) UNROLL for (int j = 0; j < NV; j++) acc[r][j] = splat(0.f);
+        for (long t = s->first; t < s->last;) {
+            const long panel = t / SPARTA_PANEL, end = (panel + 1) * SPARTA_PANEL < s->last ? (panel + 1) * SPARTA_PANEL : s->last;
+            const float *v = s->v + panel * a->gap_v + d * SPARTA_PANEL - panel * SPARTA_PANEL;
+            for (; t < end; t++) mac(acc, v + t, SPARTA_PANEL, p + (t - s->first) * SPARTA_PANEL, NV);
+        }
+        UNROLL for (int j = 0; j < NV; j++)
+        {
+            const long first = s->base + 16 * j;
+            const int whole = first >= s->from && (first + 16 <= s->to || s->to == s->end);
+            i16 at = lane + splat_int((int)first);
+            i16 mine = (at >= splat_int((int)s->from)) & (at < splat_int((int)s->to));
+            UNROLL for (int r = 0; r < 4; r++)
+            {
+                float *o = s->o + (d + r) * SPARTA_PANEL + first;
+                v16 x = acc[r][j] * scale[j];
+                if (NAN0) x = pick(scale[j] != scale[j], splat(0.f), x);
+                store(o, whole ? x : pick(mine, x, load(o)));
+            }
+        }
+    }
+}
+
+INLINE void attend(const struct sparta_attention_args *a, const struct segment *s, const int NV, const int mask)
+{
+    v16 top[4], sum[4];
+    for (long d = 0; d < DIM; d++)
+        UNROLL for (int j = 0; j < NV; j++)
+            store(s->scaled + d * SPARTA_PANEL + 16 * j, load(s->q + d * SPARTA_PANEL + s->base + 16 * j) * splat(a->scale));
+    scores(a, s, top, NV, mask);
+    UNROLL for (int j = 0; j < NV; j++) sum[j] = splat(0.f);
+    float *row = s->scores + (s->first & 3) * SPARTA_PANEL;
+    for (long t = s->first; t < s->last; t++, row += SPARTA_PANEL)
+        UNROLL for (int j = 0; j < NV; j++)
+        {
+            v16 e = exp2_down((load(row + 16 * j) - top[j]) * splat(1.44269504f));
+            sum[j] += e;
+            store(row + 16 * j, e);
+        }
+    UNROLL for (int j = 0; j < NV; j++) sum[j] = splat(1.f) / sum[j];
+    context(a, s, sum, NV);
+}
+
+KERNEL void sparta_kernel_attention(const void *args)
+{
+    const struct sparta_attention_args *a = (const struct sparta_attention_args *)args;
+    const long count = a->tokens - a->token0 < SPARTA_PANEL ? a->tokens - a->token0 : SPARTA_PANEL;
+    const long first = a->token0 / a->queries, last = (a->token0 + count - 1) / a->queries;
+    for (long h = a->head0; h < a->head1; h++)
+        for (long item = first; item <= last; item++) {
+            struct segment s;
+            const long rows = h * DIM * SPARTA_PANEL;
+            s.query0 = a->token0 - item * a->queries;
+            s.from = s.query0 < 0 ? -s.query0 : 0;
+            s.to = a->queries - s.query0 < count ? a->queries - s.query0 : count;
+            s.end = count;
+            s.base = s.from & ~15L;
+            s.q = a->q + rows, s.k = a->k + rows, s.v = a->v + rows, s.o = a->o + rows;
+            s.mask = a->mask + item * a->mask_item + h * a->mask_head;
+            s.first = item * a->keys, s.last = s.first + a->keys;
+            s.scaled = a->work, s.scores = a->work + DIM * SPARTA_PANEL;
+            const long from = s.base;
+#define ATTEND(NV, vector) (s.base = from + (vector) * 16, attend(a, &s, NV, MASK_KEY))
+#define ATTEND_BARE(NV, vector) (s.base = from + (vector) * 16, attend(a, &s, NV, MASK_NONE))
+            if (!a->mask)
+                TILES((s.to - from + 15) / 16, ATTEND_BARE)
+            else if (a->mask_query == 0)
+                TILES((s.to - from + 15) / 16, ATTEND)
+            else
+                for (s.base = from; s.base < s.to; s.base += 16) attend(a, &s, 1, MASK_FULL);
+        }
+}

@@ -1,0 +1,42 @@
+/* norm: layer normalisation over the features. in: x in panels, gain, shift? */
+#include "panel/common.h"
+#include "panel/vector.h"
+#include "panel/kernel_norm.h"
+
+static sparta_status prepare(sparta_ctx *cx, sparta_arena *arena, sparta_job *job)
+{
+    if (job->n_in < 2 || job->in[1].kind != SPARTA_OPERAND_ROWS)
+        return sparta_fail(cx, SPARTA_E_FORMAT, "%s: the gain must be a constant", job->node->name);
+    const int64_t n = sparta_tensor_elements(&job->in[1].tensor);
+    job->scale = sparta_attr_float(&job->node->attrs, "epsilon", 1e-5f);
+    SPARTA_TRY(sparta_panel_vector(cx, arena, job, &job->in[1], n, &job->bias));
+    return sparta_panel_vector(cx, arena, job, job->n_in > 2 ? &job->in[2] : NULL, n, &job->bias2);
+}
+
+static sparta_status check(sparta_ctx *cx, const sparta_job *job)
+{
+    const int64_t n = sparta_tensor_elements(&job->in[1].tensor);
+    SPARTA_TRY(sparta_panel_want(cx, job, &job->in[0], n, "the input"));
+    return sparta_panel_want(cx, job, &job->out[0], n, "the output");
+}
+
+static bool fill(const sparta_job *job, const sparta_place *at, sparta_panel_args *out)
+{
+    struct sparta_norm_args *a = &out->norm;
+    int64_t from, to;
+    a->n = (long)sparta_panel_features(&job->in[0].tensor);
+    sparta_panel_share(a->n, 4, at, &from, &to);
+    a->row0 = (long)from, a->row1 = (long)to;
+    a->x = sparta_panel_at(&job->in[0], at);
+    a->y = sparta_panel_at(&job->out[0], at);
+    a->has_stat = job->stat;
+    a->stat = job->stat ? sparta_stat_at(&job->in[0], at) : 0;
+    a->parts = at->parts;
+    a->gain = job->bias;
+    a->shift = job->bias2;
+    a->vectors = sparta_panel_vectors(job, at->panel);
+    a->eps = job->scale;
+    return to > from;
+}
+
+const sparta_panel_kernel sparta_panel_norm = {"norm", sparta_kernel_norm, prepare, check, NULL, NULL, fill};

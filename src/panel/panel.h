@@ -1,0 +1,118 @@
+/* panel: fast kernels on token panels.
+ *
+ * A value (..., F) with T tokens in front is kept as panels of 64 tokens, from the first layer to the last:
+ *
+ *     [panel][F rounded up to 4][64 tokens]        token t is lane t % 64 of panel t / 64
+ *
+ * so that 64 tokens are the lanes of four vector registers, every operator that works token by token needs no other panel, and
+ * nothing is ever transposed or reduced across lanes. Behind the rows of a panel there may be room for statistics (sum and sum
+ * of squares per lane, one pair for each part that wrote rows), which a product leaves for the normalisation after it.
+ *
+ * Each kernel (panel.def) is one template, kernel_<name>.h, used twice: compiled into this library as portable C, and embedded as
+ * text, from which room implement makes the specialised kernel that the machine's compiler builds. Both take the same
+ * arguments (abi.h) and the same stored weights, so that a package runs with either.
+ *
+ *     job     what one step works on: operands, sizes            (bound by room run, or by a test)
+ *     place   which panel, and which part of it if several threads share it
+ *     fill    job + place --> the arguments of one kernel call
+ */
+#ifndef SPARTA_PANEL_H
+#define SPARTA_PANEL_H
+
+#include "format/format.h"
+#include "graph/graph.h"
+#include "panel/abi.h"
+
+#define SPARTA_OPERANDS 8
+
+typedef enum { SPARTA_OPERAND_ABSENT, SPARTA_OPERAND_ROWS, SPARTA_OPERAND_PANELS, SPARTA_OPERAND_PACKED } sparta_operand_kind;
+
+typedef struct sparta_operand {
+    sparta_operand_kind kind;
+    sparta_tensor tensor;        /* logical dims and dtype always; data when ROWS */
+    const sparta_packed *packed; /* PACKED: a weight */
+    float *panel;                /* PANELS: rows of panel (or slot) 0 */
+    int64_t gap;                 /* floats from one panel to the next */
+    float *stat;                 /* statistics area of panel (or slot) 0 */
+    bool slotted;                /* lives in per-thread slots: index by slot, not by panel */
+} sparta_operand;
+
+typedef struct sparta_job {
+    const sparta_node *node;
+    int n_in, n_out;
+    sparta_operand in[SPARTA_OPERANDS], out[2];
+    int64_t tokens, panels; /* of the panel side */
+    bool stat;              /* linear: leave statistics; norm: use them */
+    int act;                /* SPARTA_ACT_ */
+    const float *bias, *bias2; /* prepared copies: bias of linear, gain and shift of norm */
+    float scale;
+} sparta_job;
+
+typedef struct sparta_place {
+    int64_t panel;
+    int slot;         /* of slotted operands */
+    int part, parts;  /* this thread's share of the panel */
+    float *work;      /* scratch of this thread */
+} sparta_place;
+
+typedef union sparta_panel_args {
+    struct sparta_linear_args linear;
+    struct sparta_attention_args attention;
+    struct sparta_norm_args norm;
+    struct sparta_map_args map;
+    struct sparta_embed_args embed;
+    struct sparta_pack_args pack;
+} sparta_panel_args;
+
+typedef void (*sparta_entry)(const void *args);
+
+typedef struct sparta_panel_kernel {
+    const char *name;
+    sparta_entry portable;
+    /* Once, when a session is made: read attributes, copy what needs padding into the arena. */
+    sparta_status (*prepare)(sparta_ctx *cx, sparta_arena *arena, sparta_job *job);
+    /* When sizes are known: everything the kernel trusts must hold. */
+    sparta_status (*check)(sparta_ctx *cx, const sparta_job *job);
+    /* Before every run, when not NULL: what depends on the contents of inputs (ids in range). */
+    sparta_status (*ready)(sparta_ctx *cx, const sparta_job *job);
+    size_t (*work)(const sparta_job *job); /* bytes of scratch a thread needs; NULL: none */
+    /* Arguments for one place; false: nothing to do there. */
+    bool (*fill)(const sparta_job *job, const sparta_place *at, sparta_panel_args *out);
+} sparta_panel_kernel;
+
+#define SPARTA_PANEL_KERNEL(name) extern const sparta_panel_kernel sparta_panel_##name;
+#include "panel/panel.def"
+#undef SPARTA_PANEL_KERNEL
+
+const sparta_panel_kernel *sparta_panel_find(const char *name); /* or NULL */
+/* The template of a kernel as text: abi, words, body. */
+sparta_status sparta_panel_text(const char *name, sparta_text *out) SPARTA_MUST;
+
+static inline int64_t sparta_panel_rows(int64_t features) { return (features + 3) & ~INT64_C(3); }
+static inline int64_t sparta_panels(int64_t tokens) { return (tokens + SPARTA_PANEL - 1) / SPARTA_PANEL; }
+/* Tokens and features of a value's dims: all but the last are tokens. */
+static inline int64_t sparta_panel_tokens(const sparta_tensor *t)
+{
+    int64_t n = 1;
+    for (int i = 0; i + 1 < t->rank; i++) n *= t->dim[i];
+    return n;
+}
+static inline int64_t sparta_panel_features(const sparta_tensor *t) { return t->rank ? t->dim[t->rank - 1] : 1; }
+/* Rows of a PANELS operand at a place. */
+static inline float *sparta_panel_at(const sparta_operand *o, const sparta_place *at)
+{
+    return o->panel + (o->slotted ? at->slot : at->panel) * o->gap;
+}
+static inline float *sparta_stat_at(const sparta_operand *o, const sparta_place *at)
+{
+    return o->stat + (o->slotted ? at->slot : at->panel) * o->gap;
+}
+/* Vectors that hold the tokens of a panel. */
+static inline long sparta_panel_vectors(const sparta_job *job, int64_t panel)
+{
+    int64_t left = job->tokens - panel * SPARTA_PANEL;
+    return left >= SPARTA_PANEL ? 4 : (long)(left + 15) / 16;
+}
+int sparta_act_parse(const char *name); /* "", "relu", "gelu", "gelu_tanh", "tanh", "sigmoid"; -1: unknown */
+
+#endif

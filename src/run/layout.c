@@ -1,0 +1,154 @@
+/* Sizes into addresses: dims are evaluated, buffers placed, operands bound. Runs when a session sees new sizes. */
+#include "run/session.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* Greedy placement: largest first, at the lowest offset free of everything that lives at the same time. */
+typedef struct placed {
+    size_t offset, bytes;
+    int first, last;
+} placed;
+
+static int by_size(const void *a, const void *b)
+{
+    const run_value *x = *(run_value *const *)a, *y = *(run_value *const *)b;
+    if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
+    return x->value->id - y->value->id;
+}
+static int by_offset(const void *a, const void *b)
+{
+    const placed *x = a, *y = b;
+    return (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+static sparta_status place(sparta_ctx *cx, run_value **list, int n, size_t *total)
+{
+    placed *busy = sparta_alloc_array(cx, (size_t)n + 1, sizeof *busy);
+    SPARTA_NEED(cx, busy);
+    qsort(list, (size_t)n, sizeof *list, by_size);
+    *total = 0;
+    for (int i = 0; i < n; i++) {
+        size_t at = 0;
+        for (int j = 0; j < i; j++) { /* busy is sorted by offset */
+            const bool meets = busy[j].first <= list[i]->last && list[i]->first <= busy[j].last;
+            if (meets && busy[j].offset < at + list[i]->bytes) at = SPARTA_MAX(at, busy[j].offset + busy[j].bytes);
+        }
+        list[i]->offset = at;
+        busy[i] = (placed){at, list[i]->bytes, list[i]->first, list[i]->last};
+        qsort(busy, (size_t)i + 1, sizeof *busy, by_offset);
+        *total = SPARTA_MAX(*total, at + list[i]->bytes);
+    }
+    sparta_free(cx, busy);
+    return SPARTA_OK;
+}
+
+static sparta_status measure(sparta_ctx *cx, const sparta_session *s, run_value *r)
+{
+    size_t bytes;
+    int64_t floats;
+    if (!r->panels) {
+        SPARTA_TRY(sparta_tensor_bytes(cx, r->tensor.dtype, r->tensor.rank, r->tensor.dim, &bytes));
+    } else {
+        int64_t n = sparta_panel_rows(sparta_panel_features(&r->tensor));
+        r->gap = n * SPARTA_PANEL + (r->stat ? (int64_t)s->threads * 2 * SPARTA_PANEL : 0);
+        if (!sparta_int_mul(r->gap, r->local ? 1 : SPARTA_MAX(sparta_panels(sparta_panel_tokens(&r->tensor)), 1), &floats) ||
+            !sparta_size_mul((size_t)floats, sizeof(float), &bytes))
+            return sparta_fail(cx, SPARTA_E_LIMIT, "%s: too large", r->value->name);
+    }
+    if (!sparta_size_align(bytes, 64, &r->bytes)) return sparta_fail(cx, SPARTA_E_LIMIT, "%s: too large", r->value->name);
+    return SPARTA_OK;
+}
+
+static sparta_status evaluate(sparta_ctx *cx, sparta_session *s)
+{
+    const sparta_bindings b = {s->n_symbols, s->symbol, s->size};
+    for (int i = 0; i < s->n_values; i++) {
+        run_value *r = &s->value[i];
+        if (r->producer < 0 && r->parent < 0 && !r->value->is_input) continue;
+        int64_t dim[SPARTA_RANK];
+        void *data = r->tensor.data;
+        if (sparta_dims_eval(cx, &r->value->dims, &b, dim) != SPARTA_OK) return sparta_fail_in(cx, "%s", r->value->name);
+        size_t bytes;
+        SPARTA_TRY(sparta_tensor_bytes(cx, r->value->dtype, r->value->dims.rank, dim, &bytes));
+        r->tensor = sparta_tensor_view(r->value->dtype, r->value->dims.rank, dim, r->value->is_input ? data : NULL);
+        if (r->producer >= 0 && r->parent < 0) SPARTA_TRY(measure(cx, s, r));
+    }
+    return SPARTA_OK;
+}
+
+static sparta_operand operand_of(const sparta_session *s, const sparta_value *v, const sparta_operand *was)
+{
+    sparta_operand o = *was;
+    if (!v) return o;
+    const run_value *r = &s->value[v->id], *root = r->parent >= 0 ? &s->value[r->parent] : r;
+    o.tensor = r->tensor;
+    if (o.kind == SPARTA_OPERAND_PANELS) {
+        o.slotted = root->local;
+        o.panel = (float *)(void *)(s->buffer + (root->local ? s->slots_at : 0) + root->offset) + r->row0 * SPARTA_PANEL;
+        o.gap = root->local ? (int64_t)(s->slot_bytes / sizeof(float)) : root->gap;
+        o.stat = o.panel + root->gap - (int64_t)s->threads * 2 * SPARTA_PANEL;
+    }
+    return o;
+}
+
+static sparta_status bind(sparta_ctx *cx, sparta_session *s, size_t *work)
+{
+    for (int i = 0; i < s->n_values; i++) {
+        run_value *r = &s->value[i];
+        if (r->producer >= 0 && !r->panels) r->tensor.data = s->buffer + r->offset;
+    }
+    for (int i = 0; i < s->n_steps; i++) {
+        run_step *step = &s->step[i];
+        sparta_job *j = &step->call.job;
+        for (int k = 0; k < j->n_in; k++) j->in[k] = operand_of(s, step->node->in[k], &j->in[k]);
+        for (int k = 0; k < j->n_out; k++) j->out[k] = operand_of(s, step->node->out[k], &j->out[k]);
+        sparta_call_ops(&step->call, &step->ops, &step->dense_ops);
+        if (!step->call.kernel) continue;
+        j->tokens = sparta_panel_tokens(j->out[0].kind == SPARTA_OPERAND_PANELS ? &j->out[0].tensor : &j->in[0].tensor);
+        j->panels = sparta_panels(j->tokens);
+        SPARTA_TRY(step->call.kernel->check(cx, j));
+        if (step->call.kernel->work) *work = SPARTA_MAX(*work, step->call.kernel->work(j));
+    }
+    return SPARTA_OK;
+}
+
+static sparta_status place_all(sparta_ctx *cx, sparta_session *s, size_t *arena_bytes)
+{
+    run_value **list = sparta_alloc_array(cx, (size_t)s->n_values + 1, sizeof *list);
+    SPARTA_NEED(cx, list);
+    sparta_status status = SPARTA_OK;
+    for (int local = 0; local < 2 && status == SPARTA_OK; local++) {
+        int n = 0;
+        for (int i = 0; i < s->n_values; i++)
+            if (s->value[i].producer >= 0 && s->value[i].parent < 0 && s->value[i].local == local) list[n++] = &s->value[i];
+        status = place(cx, list, n, local ? &s->slot_bytes : arena_bytes);
+    }
+    sparta_free(cx, list);
+    return status;
+}
+
+sparta_status sparta_session_layout(sparta_ctx *cx, sparta_session *s)
+{
+    size_t arena_bytes = 0, slots, total, work = 0;
+    s->laid_out = false;
+    memcpy(s->size, s->wanted, (size_t)s->n_symbols * sizeof *s->size);
+    SPARTA_TRY(evaluate(cx, s));
+    SPARTA_TRY(place_all(cx, s, &arena_bytes));
+    SPARTA_TRY(bind(cx, s, &work)); /* once without memory: checks sizes, finds the scratch */
+    s->work_bytes = (work + 127) & ~(size_t)63;
+    s->slots_at = (arena_bytes + 4095) & ~(size_t)4095;
+    s->slot_bytes = (s->slot_bytes + 4095) & ~(size_t)4095;
+    if (!sparta_size_mul(s->slot_bytes + s->work_bytes, (size_t)s->threads, &slots) || !sparta_size_add(s->slots_at, slots, &total))
+        return sparta_fail(cx, SPARTA_E_LIMIT, "run: the buffers are too large");
+    s->work_at = s->slots_at + s->slot_bytes * (size_t)s->threads;
+    if (total > s->buffer_bytes || total < s->buffer_bytes / 2) {
+        sparta_free(s->cx, s->buffer);
+        s->buffer_bytes = 0;
+        s->buffer = sparta_zalloc(cx, total);
+        if (!s->buffer) return sparta_fail_in(cx, "run: buffers for these sizes");
+        s->buffer_bytes = total;
+    }
+    SPARTA_TRY(bind(cx, s, &work));
+    s->laid_out = true;
+    return SPARTA_OK;
+}

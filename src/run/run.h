@@ -1,0 +1,47 @@
+/* run: execute a package.
+ *
+ * A session holds the state of one caller: its threads, its buffers, the sizes it saw last. Several sessions of one package may
+ * run at the same time in several threads.
+ *
+ *   plan (graph)  -->  steps, one a node: a panel kernel (compiled or portable) or a builtin reference
+ *   steps         -->  groups: neighbours that work token by token and need no other panel's results
+ *   a group       -->  each thread takes whole panels depth first through all steps of the group (what one panel needs stays in
+ *                      its L2), the panels left over are shared by all threads step by step
+ *
+ *        thread 0: panel 0 [attention, projection, norm, up, down, norm, qkv]  panel 1 [...] ...   | barrier | next group
+ *        thread 1: panel 8 [...]                                                                     |
+ *
+ * Sizes are symbols until a run binds them; buffers are laid out again when they change. Values that die inside their group
+ * live in a per-thread slot of one panel, the others in one arena with reuse.
+ */
+#ifndef SPARTA_RUN_H
+#define SPARTA_RUN_H
+
+#include "package/package.h"
+
+typedef struct sparta_step_profile {
+    const char *name, *op, *implement; /* implement: "strip4", ..., "builtin" */
+    const sparta_node *node;
+    double seconds; /* mean per run: thread time over threads */
+    double ops;     /* real multiply-adds times two per run at the sizes of the last run; 0: not a product */
+    double dense_ops;
+} sparta_step_profile;
+
+/* After sparta_session_run with options.profile; resets the means when `reset`. */
+int sparta_session_profile(sparta_session *s, const sparta_step_profile **out, bool reset);
+int sparta_session_threads(const sparta_session *s);
+size_t sparta_session_memory(const sparta_session *s); /* bytes of buffers at the present sizes */
+const char *sparta_session_isa(const sparta_session *s); /* target of most kernels: "avx512", "portable" */
+
+/* Inputs made from a seed at the sizes given (every symbol needs a value): floats in [lo, hi) (default -1 to 1), integers inside the
+ * bounds of the Gather or Embed that uses them (else 0 or 1), masks named *mask* all ones. Row-major, allocated from cx. */
+typedef struct sparta_make_inputs {
+    uint64_t seed;
+    sparta_bindings sizes;
+} sparta_make_inputs;
+sparta_status sparta_inputs_make(sparta_ctx *cx, const sparta_graph *g, const sparta_make_inputs *how, sparta_named_tensor *out) SPARTA_MUST; /* out[g->n_inputs] */
+void sparta_inputs_free(sparta_ctx *cx, sparta_named_tensor *t, int n);
+/* The bound the model itself sets on a symbol (a position table's rows, say); INT64_MAX when there is none. */
+int64_t sparta_symbol_bound(const sparta_graph *g, const char *symbol);
+
+#endif

@@ -1,0 +1,66 @@
+/* The inside of a session; for the files of this room only. */
+#ifndef SPARTA_RUN_SESSION_H
+#define SPARTA_RUN_SESSION_H
+
+#include "call/call.h"
+#include "run/run.h"
+
+typedef struct run_value { /* one value of the plan, by id */
+    const sparta_value *value;
+    sparta_tensor tensor; /* dims at the present sizes; data for rows */
+    bool panels;          /* lives in panels */
+    bool stat;            /* with room for statistics */
+    int parent;           /* a view into another panel value, or -1 */
+    int64_t row0;         /* first row of the view */
+    int producer;         /* step that writes it, or -1: input, constant */
+    int first, last;      /* steps between which its memory is its own */
+    bool local;           /* lives in slots: dies in the group that made it */
+    size_t offset, bytes; /* in the arena, or in a slot */
+    int64_t gap;
+} run_value;
+
+typedef struct run_step {
+    sparta_call call;
+    const sparta_node *node;
+    const char *implement;
+    sparta_tensor *in, *out; /* a builtin's operands */
+    int group;
+    double ops, dense_ops;
+} run_step;
+
+typedef struct run_group {
+    int first, last; /* steps [first, last] */
+    bool panels;     /* panel kernels; otherwise one builtin */
+} run_group;
+
+struct sparta_session {
+    sparta_ctx *cx;
+    sparta_arena *arena;
+    const sparta_package *package;
+    const sparta_graph *plan;
+    sparta_pool *pool;
+    int threads;
+    bool profile;
+    int n_values, n_steps, n_groups, n_symbols, n_objects;
+    run_value *value;
+    run_step *step;
+    run_group *group;
+    const sparta_object **object; /* machine code, one a kernel of the package; NULL: portable */
+    const char **symbol;
+    int64_t *size;   /* of the symbols at present; -1: never bound */
+    int64_t *wanted; /* of the symbols in this run */
+    bool laid_out;
+    char *buffer; /* arena, slots, scratch */
+    size_t buffer_bytes, slot_bytes, slots_at, work_at, work_bytes;
+    const char *isa;
+    int64_t runs; /* profiled */
+    double *spent; /* [threads][steps] seconds */
+    sparta_step_profile *profiled;
+};
+
+/* layout.c: evaluate all dims, place every buffer, bind every operand. */
+sparta_status sparta_session_layout(sparta_ctx *cx, sparta_session *s) SPARTA_MUST;
+/* group.c: steps into groups, lifetimes of values. */
+sparta_status sparta_session_groups(sparta_ctx *cx, sparta_session *s) SPARTA_MUST;
+
+#endif
