@@ -1,0 +1,62 @@
+/* compile: the table of contents of the house.
+ *
+ *   import          room import        ONNX file -> graph
+ *   infer           room ops           types, shape arithmetic folded away
+ *   passes          passes.def         the graph fused: Linear, Attention, LayerNormalization, Embed; QKV merged
+ *   choose          choose.c           for each node the implements that match are built, checked, timed, remembered
+ *   layout          layout.c           which values live in panels; Identity nodes convert at the edges
+ *   pack            pack.c             weights into their formats, once
+ *   emit            here               the plan: the fused graph with one annotation per node, written as a package
+ *
+ * The plan is an ordinary graph (text form included) in which nodes carry extra attributes that the runtime reads and that change
+ * nothing about what is computed:
+ *
+ *   implement="strip4" kernel="linear" code=3   what runs it; without them the builtin reference does
+ *   layout="panel"                              its output lives in token panels [tokens/64][features][64]
+ *   pattern="4x1" density=0.1 reason="..."      for the report
+ *
+ * so that the package's graph can be compiled again (the dense baseline), run on the references (verify) and read by people.
+ */
+#ifndef SPARTA_COMPILE_H
+#define SPARTA_COMPILE_H
+
+#include "compile/passes.h"
+#include "import/import.h"
+#include "package/package.h"
+
+/* What to do; the public options and what doors add. */
+typedef struct sparta_compile_request {
+    sparta_compile_options options;
+    const char *db; /* tuning database; NULL: beside the kernel cache */
+    /* Called now and then, for progress: `done` of `all` layers, and what is being done. May be NULL. */
+    void (*progress)(void *arg, int done, int all, const char *what);
+    void *progress_arg;
+    bool no_verify; /* skip the final check against the references (bench's own baselines) */
+} sparta_compile_request;
+
+/* Compile a graph (which is changed) into a package image in memory. */
+sparta_status sparta_compile_graph(sparta_ctx *cx, sparta_graph *g, const sparta_compile_request *request, sparta_package **out) SPARTA_MUST;
+/* ONNX file -> package in memory; the model stays open inside it. */
+sparta_status sparta_compile_file(sparta_ctx *cx, const char *onnx, const sparta_compile_request *request, sparta_package **out) SPARTA_MUST;
+/* The graph of a package, weights unpacked, annotations removed: to compile again with other options. */
+sparta_status sparta_compile_unplan(sparta_ctx *cx, const sparta_package *package, sparta_graph **out) SPARTA_MUST;
+/* Apply a mask file (.npz: one array per weight, zero where it is gone) to the constants of a graph. Unknown names are E_USAGE. */
+sparta_status sparta_compile_masks(sparta_ctx *cx, sparta_graph *g, const char *path) SPARTA_MUST;
+
+/* What is said of one layer (a node that does arithmetic on a weight, or a product of activations). inspect prints it without compiling. */
+typedef struct sparta_layer {
+    const char *name, *op;
+    int64_t n, k;            /* of a Linear's weight; 0 otherwise */
+    sparta_dtype dtype;
+    char pattern[24], block[16];
+    double density;          /* 1 for a product of activations */
+    char implement[48];
+    char reason[256];        /* why it is not faster than dense; "" when it is sparse and faster */
+    char source[16];         /* "measured", "database" or "model": where the numbers of the reason come from */
+    double us, dense_us;     /* of the choice and of the best dense, at 128 tokens, one thread; 0: not known */
+} sparta_layer;
+/* Layers of a plan (package) or of an ONNX graph after sparta_compile_passes: no code of the file is run, nothing is timed: times
+ * come from the tuning database or the cost model. The array lives in `arena`. */
+sparta_status sparta_compile_layers(sparta_ctx *cx, sparta_arena *arena, const sparta_graph *g, const char *db, sparta_layer **out, int *n) SPARTA_MUST;
+
+#endif

@@ -1,0 +1,119 @@
+/* layers: what is said of each layer, of a plan or of a graph that was not compiled, without running or timing anything. */
+#include "compile/lower.h"
+#include <stdio.h>
+#include <string.h>
+
+static bool is_layer(const sparta_node *n)
+{
+    return n->op == SPARTA_OP_Linear || n->op == SPARTA_OP_Attention || n->op == SPARTA_OP_MatMul || n->op == SPARTA_OP_Gemm;
+}
+
+static void set_block(sparta_layer *out)
+{
+    if (strchr(out->pattern, 'x')) snprintf(out->block, sizeof out->block, "%.15s", out->pattern);
+}
+
+/* From the annotations of a plan. */
+static void from_plan(const sparta_node *n, sparta_layer *out)
+{
+    snprintf(out->implement, sizeof out->implement, "%s", sparta_attr_string(&n->attrs, "implement", "builtin"));
+    snprintf(out->pattern, sizeof out->pattern, "%s", sparta_attr_string(&n->attrs, "pattern", n->op == SPARTA_OP_Linear ? "dense" : "none"));
+    snprintf(out->reason, sizeof out->reason, "%s", sparta_attr_string(&n->attrs, "reason", ""));
+    snprintf(out->source, sizeof out->source, "%s", sparta_attr_string(&n->attrs, "source", "model"));
+    out->density = sparta_attr_float(&n->attrs, "density", 1);
+    out->us = sparta_attr_float(&n->attrs, "us", 0);
+    out->dense_us = sparta_attr_float(&n->attrs, "dense_us", 0);
+}
+
+static double known_us(sparta_ctx *cx, sparta_tune_db *db, const lower_node *ln, const sparta_implement *im)
+{
+    sparta_text key;
+    sparta_trial trial;
+    sparta_text_init(&key, cx);
+    sparta_lower_key(ln, im, sparta_target_best(), &key);
+    const double us = key.status == SPARTA_OK && sparta_tune_find(db, sparta_text_str(&key), &trial, 1) > 0 ? trial.us : 0;
+    sparta_text_free(&key);
+    return us;
+}
+
+/* By the database where every candidate was measured, else by the cost model. */
+static void predict(sparta_ctx *cx, sparta_tune_db *db, lower_node *ln)
+{
+    bool known = true;
+    for (int pass = 0; pass < 2; pass++) {
+        double best = 0;
+        for (int i = 0; i < sparta_implement_count(); i++) {
+            const sparta_implement *im = sparta_implement_row(i);
+            if (!im->kernel || !im->format || !ln->task.mask || !im->match(&ln->task)) continue;
+            const double us = pass == 0 ? known_us(cx, db, ln, im) : im->cost(&ln->task) * LOWER_TOKENS * 2 / 1e5;
+            known &= us > 0;
+            if (im->sparse) ln->sparse_us = us;
+            else ln->dense_us = us;
+            if (us > 0 && (best == 0 || us < best)) best = ln->us = us, ln->im = im;
+        }
+        snprintf(ln->source, sizeof ln->source, "%s", pass == 0 ? "database" : "model");
+        if (known) break;
+    }
+    for (int i = 0; i < sparta_implement_count() && !ln->im; i++)
+        if (sparta_implement_row(i)->match(&ln->task)) ln->im = sparta_implement_row(i);
+    sparta_lower_reason(ln, 0);
+}
+
+static bool norm_reads(const sparta_graph *g, const sparta_value *v)
+{
+    for (int i = 0; i < g->n_nodes; i++) {
+        const sparta_task t = {.node = g->node[i]};
+        if (g->node[i]->n_in && g->node[i]->in[0] == v && sparta_implement_norm.match(&t)) return true;
+    }
+    return false;
+}
+
+static sparta_status from_graph(sparta_ctx *cx, const sparta_graph *g, sparta_tune_db *db, sparta_node *n, sparta_layer *out)
+{
+    lower_node ln = {.node = n};
+    sparta_status s = sparta_lower_task(cx, n, &ln);
+    if (s == SPARTA_OK) {
+        ln.task.stat = n->op == SPARTA_OP_Linear && norm_reads(g, n->out[0]);
+        predict(cx, db, &ln);
+        snprintf(out->implement, sizeof out->implement, "%s", ln.im->name);
+        snprintf(out->pattern, sizeof out->pattern, "%s", ln.task.mask ? ln.task.pattern.name : "none");
+        snprintf(out->reason, sizeof out->reason, "%s", ln.reason);
+        snprintf(out->source, sizeof out->source, "%s", ln.source);
+        out->density = ln.task.mask ? ln.task.pattern.density : 1;
+        out->us = ln.us;
+        out->dense_us = ln.dense_us;
+    }
+    sparta_mask_free(cx, &ln.mask);
+    return s;
+}
+
+sparta_status sparta_compile_layers(sparta_ctx *cx, sparta_arena *arena, const sparta_graph *g, const char *db_path, sparta_layer **out, int *n)
+{
+    sparta_layer *layer = sparta_arena_array(arena, (size_t)g->n_nodes + 1, sizeof *layer);
+    sparta_tune_db *db = NULL;
+    int count = 0;
+    SPARTA_NEED(cx, layer);
+    SPARTA_TRY(sparta_tune_open(cx, db_path, &db));
+    sparta_status s = SPARTA_OK;
+    for (int i = 0; i < g->n_nodes && s == SPARTA_OK; i++) {
+        sparta_node *node = g->node[i];
+        if (!is_layer(node)) continue;
+        sparta_layer *l = &layer[count++];
+        l->name = node->name;
+        l->op = sparta_builtin_row(node->op)->name;
+        l->dtype = node->out[0]->dtype;
+        if (node->op == SPARTA_OP_Linear) {
+            const int turned = sparta_attr_int(&node->attrs, "transposed", 0) == 0;
+            sparta_expr_is_const(node->in[1]->dims.dim[turned], &l->n);
+            sparta_expr_is_const(node->in[1]->dims.dim[!turned], &l->k);
+        }
+        if (sparta_attr_find(&node->attrs, "kernel")) from_plan(node, l);
+        else s = from_graph(cx, g, db, node, l);
+        set_block(l);
+    }
+    sparta_tune_close(db);
+    SPARTA_TRY(s);
+    *out = layer;
+    *n = count;
+    return SPARTA_OK;
+}

@@ -1,0 +1,202 @@
+/* layout: which values live in panels. Products, attention and embeddings work on panels; what touches them element by element follows;
+ * Identity nodes convert where a neighbour wants rows. Nodes on rows are moved as early as they can be, so that runs of panel nodes stay
+ * together and form large groups.
+ */
+#include "compile/lower.h"
+#include <string.h>
+
+/* ------------------------------------------------------------------ who lives in panels */
+
+static bool follows(const lower_node *ln, const bool *panel)
+{
+    const sparta_node *n = ln->node;
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] && panel[n->in[i]->id]) return true;
+    return false;
+}
+
+/* A Split of panel rows into multiples of 4 costs nothing. */
+static bool is_view(const sparta_node *n, const bool *panel)
+{
+    if (n->op != SPARTA_OP_Split || !panel[n->in[0]->id]) return false;
+    const int64_t axis = sparta_attr_int(&n->attrs, "axis", 0);
+    if (axis != -1 && axis != n->in[0]->dims.rank - 1) return false;
+    for (int i = 0; i < n->n_out; i++) {
+        int64_t features;
+        if (!sparta_expr_is_const(n->out[i]->dims.dim[n->out[i]->dims.rank - 1], &features) || features % 4 || n->out[i]->is_output) return false;
+    }
+    return true;
+}
+
+static void decide(lowering *l, bool *panel)
+{
+    for (int i = 0; i < l->n_nodes; i++) {
+        lower_node *ln = &l->node[i];
+        const bool needs_neighbour = ln->im == &sparta_implement_norm || ln->im == &sparta_implement_map;
+        ln->panel = is_view(ln->node, panel) || (ln->im->kernel && (!needs_neighbour || follows(ln, panel)));
+        if (!ln->panel) ln->im = &sparta_implement_builtin;
+        for (int k = 0; k < ln->node->n_out; k++) panel[ln->node->out[k]->id] = ln->panel;
+    }
+}
+
+/* Does input i of this node come in panels? */
+static bool takes_panel(const lower_node *ln, int i)
+{
+    if (!ln->panel) return false;
+    switch (ln->node->op) {
+    case SPARTA_OP_Linear: return i == 0 || i == 3;
+    case SPARTA_OP_Attention: return i < 3;
+    case SPARTA_OP_LayerNormalization: return i == 0;
+    case SPARTA_OP_Embed: return false;
+    case SPARTA_OP_Split: return i == 0;
+    default: return true;
+    }
+}
+
+/* ------------------------------------------------------------------ conversions */
+
+typedef struct list {
+    lower_node *node;
+    int n;
+} list;
+
+/* from -> Identity -> to (made when NULL); kernel "pack" or "unpack". */
+static sparta_status convert(lowering *l, list *out, sparta_value *from, sparta_value **to, bool to_panel)
+{
+    sparta_node *node;
+    const char *name = sparta_arena_printf(l->g->arena, "%s/%s", from->name, to_panel ? "pack" : "unpack");
+    SPARTA_NEED(l->cx, name);
+    SPARTA_TRY(sparta_graph_add_node(l->g, SPARTA_OP_Identity, name, 1, &from, 1, to, &(sparta_attrs){0}, &node));
+    (*to)->dtype = from->dtype;
+    (*to)->dims = from->dims;
+    (*to)->typed = true;
+    out->node[out->n++] = (lower_node){.node = node, .task = {.node = node}, .panel = to_panel, .kernel = -1, .im = NULL};
+    return SPARTA_OK;
+}
+
+static sparta_status convert_inputs(lowering *l, list *out, lower_node *ln, bool *panel, sparta_value **twin)
+{
+    for (int k = 0; k < ln->node->n_in; k++) {
+        sparta_value *v = ln->node->in[k];
+        if (!v || (v->constant && !takes_panel(ln, k)) || panel[v->id] == takes_panel(ln, k)) continue;
+        if (!twin[v->id]) {
+            sparta_value *made = NULL;
+            SPARTA_TRY(convert(l, out, v, &made, !panel[v->id]));
+            twin[v->id] = made;
+        }
+        ln->node->in[k] = twin[v->id];
+    }
+    return SPARTA_OK;
+}
+
+/* An output of the graph that lives in panels gets a twin: the panels under a new name, the rows under its own. */
+static sparta_status convert_output(lowering *l, list *out, lower_node *ln, int k, sparta_value **twin)
+{
+    sparta_value *rows = ln->node->out[k], *panels;
+    SPARTA_TRY(sparta_graph_add_value(l->g, NULL, &panels));
+    panels->dtype = rows->dtype;
+    panels->dims = rows->dims;
+    panels->typed = true;
+    panels->producer = ln->node;
+    ln->node->out[k] = panels;
+    rows->producer = NULL;
+    out->node[out->n++] = *ln;
+    SPARTA_TRY(convert(l, out, panels, &rows, false));
+    twin[rows->id] = panels; /* readers in panels take the twin */
+    return SPARTA_OK;
+}
+
+static sparta_status insert(lowering *l, bool *panel, sparta_value **twin, list *out)
+{
+    for (int i = 0; i < l->n_nodes; i++) {
+        lower_node *ln = &l->node[i];
+        SPARTA_TRY(convert_inputs(l, out, ln, panel, twin));
+        if (ln->panel && ln->node->n_out == 1 && ln->node->out[0]->is_output) {
+            const int id = ln->node->out[0]->id;
+            SPARTA_TRY(convert_output(l, out, ln, 0, twin));
+            panel[id] = false;
+        } else {
+            out->node[out->n++] = *ln;
+        }
+    }
+    return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ order */
+
+static bool is_ready(const sparta_node *n, const bool *made)
+{
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] && n->in[i]->producer && !made[n->in[i]->id]) return false;
+    return true;
+}
+
+/* Rows first: whenever a node on rows can run, it does. */
+static sparta_status order(lowering *l, list *all)
+{
+    bool *made = sparta_arena_array(l->arena, (size_t)l->g->n_values + 1, sizeof *made);
+    bool *done = sparta_arena_array(l->arena, (size_t)all->n + 1, sizeof *done);
+    lower_node *sorted = sparta_arena_array(l->arena, (size_t)all->n + 1, sizeof *sorted);
+    if (!made || !done || !sorted) return sparta_ctx_status(l->cx);
+    for (int n = 0, low = 0; n < all->n; n++) {
+        int pick = -1;
+        while (done[low]) low++;
+        for (int i = low; i < all->n; i++) {
+            if (done[i] || !is_ready(all->node[i].node, made)) continue;
+            const bool rows = !all->node[i].panel && all->node[i].im;
+            if (pick < 0 || rows) pick = i;
+            if (rows) break;
+        }
+        if (pick < 0) return sparta_fail(l->cx, SPARTA_E_INTERNAL, "compile: the plan has a cycle");
+        done[pick] = true;
+        sorted[n] = all->node[pick];
+        for (int k = 0; k < sorted[n].node->n_out; k++) made[sorted[n].node->out[k]->id] = true;
+        l->g->node[n] = sorted[n].node;
+    }
+    l->node = sorted;
+    l->n_nodes = all->n;
+    return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ kernels */
+
+/* Statistics flow from a Linear to the normalisation of its output, when both live in panels. */
+static void settle_stat(lowering *l)
+{
+    for (int i = 0; i < l->n_nodes; i++)
+        if (l->node[i].node->op == SPARTA_OP_LayerNormalization && l->node[i].panel)
+            for (int j = 0; j < i; j++)
+                if (l->node[j].node->out[0] == l->node[i].node->in[0]) l->node[i].task.stat = l->node[j].panel && l->node[j].task.stat;
+}
+
+static sparta_status settle_kernel(lowering *l, lower_node *ln)
+{
+    const bool view = ln->node->op == SPARTA_OP_Split;
+    const char *kernel = ln->im ? ln->im->kernel : ln->panel ? "pack" : "unpack";
+    sparta_text text;
+    if (!kernel || view) return SPARTA_OK;
+    sparta_text_init(&text, l->cx);
+    if (ln->im && ln->im->parameters) ln->im->parameters(&ln->task, &text);
+    sparta_status s = text.status == SPARTA_OK ? sparta_lower_kernel(l, kernel, sparta_text_str(&text), &ln->kernel) : text.status;
+    sparta_text_free(&text);
+    return s;
+}
+
+sparta_status sparta_lower_layout(lowering *l)
+{
+    sparta_graph *g = l->g;
+    const size_t values = (size_t)g->n_values * 4 + 16, nodes = (size_t)g->n_nodes * 6 + 16; /* conversions add some of both */
+    bool *panel = sparta_arena_array(l->arena, values, sizeof *panel);
+    sparta_value **twin = sparta_arena_array(l->arena, values, sizeof *twin);
+    list all = {sparta_arena_array(l->arena, nodes, sizeof(lower_node)), 0};
+    if (!panel || !twin || !all.node) return sparta_ctx_status(l->cx);
+    decide(l, panel);
+    SPARTA_TRY(insert(l, panel, twin, &all));
+    SPARTA_TRY(order(l, &all));
+    settle_stat(l);
+    for (int i = 0; i < l->n_nodes; i++) {
+        SPARTA_TRY(sparta_check_cancel(l->cx));
+        SPARTA_TRY(settle_kernel(l, &l->node[i]));
+    }
+    return SPARTA_OK;
+}

@@ -1,0 +1,148 @@
+/* pack: weights into their formats, machine code and annotations into the package. */
+#include "compile/lower.h"
+#include <string.h>
+
+sparta_status sparta_lower_annotate(sparta_graph *g, sparta_node *n, const sparta_attr *attr, int count)
+{
+    sparta_attr *all = sparta_arena_array(g->arena, (size_t)(n->attrs.n + count), sizeof *all);
+    int kept = 0;
+    SPARTA_NEED(g->cx, all);
+    for (int i = 0; i < n->attrs.n; i++) {
+        bool replaced = false;
+        for (int j = 0; j < count; j++) replaced |= !strcmp(n->attrs.attr[i].name, attr[j].name);
+        if (!replaced) all[kept++] = n->attrs.attr[i];
+    }
+    for (int j = 0; j < count; j++) {
+        all[kept] = attr[j];
+        if (attr[j].kind == SPARTA_ATTR_STRING && !(all[kept].s = sparta_arena_string(g->arena, attr[j].s))) return sparta_ctx_status(g->cx);
+        kept++;
+    }
+    n->attrs = (sparta_attrs){kept, all};
+    return SPARTA_OK;
+}
+
+static sparta_attr text_attr(const char *name, const char *s) { return (sparta_attr){.name = name, .kind = SPARTA_ATTR_STRING, .s = s}; }
+static sparta_attr int_attr(const char *name, int64_t i) { return (sparta_attr){.name = name, .kind = SPARTA_ATTR_INT, .i = i}; }
+static sparta_attr float_attr(const char *name, double f) { return (sparta_attr){.name = name, .kind = SPARTA_ATTR_FLOAT, .f = (float)f}; }
+
+static sparta_status annotate(lowering *l, lower_node *ln)
+{
+    sparta_attr a[12];
+    int n = 0;
+    if (ln->panel) a[n++] = text_attr("layout", "panel");
+    if (ln->kernel >= 0) {
+        a[n++] = text_attr("kernel", l->kernel[ln->kernel].kernel);
+        a[n++] = text_attr("implement", ln->im ? ln->im->name : l->kernel[ln->kernel].kernel);
+        a[n++] = int_attr("code", ln->kernel);
+    }
+    if (ln->task.stat && ln->panel) a[n++] = int_attr("stat", 1);
+    if (ln->task.mask) {
+        a[n++] = text_attr("pattern", ln->task.pattern.name);
+        a[n++] = float_attr("density", ln->task.pattern.density);
+        a[n++] = float_attr("us", ln->us);
+        a[n++] = float_attr("dense_us", ln->dense_us);
+        a[n++] = text_attr("source", ln->source);
+    }
+    if (*ln->reason) a[n++] = text_attr("reason", ln->reason);
+    return n ? sparta_lower_annotate(l->g, ln->node, a, n) : SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ weights */
+
+static sparta_status add_weight(lowering *l, sparta_value *v, sparta_weight **out)
+{
+    sparta_package *p = l->package;
+    int64_t known;
+    if (sparta_map_get(p->by_name, v->name, &known)) {
+        *out = &p->weight[known];
+        return SPARTA_OK;
+    }
+    SPARTA_TRY(sparta_map_put(p->by_name, v->name, p->n_weights));
+    v->origin = v->name;
+    p->weight[p->n_weights] = (sparta_weight){.name = v->name, .tensor = *v->constant};
+    *out = &p->weight[p->n_weights++];
+    return SPARTA_OK;
+}
+
+/* A weight that others use too, or that this plan already stores another way, is stored once more under its own name. */
+static sparta_status own_weight(lowering *l, lower_node *ln)
+{
+    sparta_value *w = ln->node->in[1], *copy;
+    if (sparta_graph_uses(l->g, w) == 1) return SPARTA_OK;
+    const char *name = sparta_arena_printf(l->g->arena, "%s#%s", w->name, ln->node->name);
+    SPARTA_NEED(l->cx, name);
+    SPARTA_TRY(sparta_graph_add_constant(l->g, name, w->constant, false, &copy));
+    ln->node->in[1] = copy;
+    return SPARTA_OK;
+}
+
+static sparta_status pack_weight(lowering *l, lower_node *ln)
+{
+    sparta_text text;
+    sparta_format format;
+    sparta_tensor view;
+    sparta_weight *w;
+    SPARTA_TRY(own_weight(l, ln));
+    SPARTA_TRY(add_weight(l, ln->node->in[1], &w));
+    sparta_text_init(&text, l->cx);
+    ln->im->format(&ln->task, &text);
+    sparta_status s = text.status == SPARTA_OK ? sparta_format_parse(l->cx, sparta_text_str(&text), &format) : text.status;
+    sparta_text_free(&text);
+    SPARTA_TRY(s);
+    sparta_lower_weight(ln->node, &view);
+    SPARTA_TRY(sparta_format_pack(l->cx, &format, &view, ln->im->sparse ? ln->task.mask : NULL, &w->pack));
+    w->packed = w->owned = true;
+    w->swapped = !sparta_attr_int(&ln->node->attrs, "transposed", 0);
+    return SPARTA_OK;
+}
+
+static sparta_status collect(lowering *l)
+{
+    for (int i = 0; i < l->n_nodes; i++) {
+        lower_node *ln = &l->node[i];
+        SPARTA_TRY(sparta_check_cancel(l->cx));
+        if (ln->im && ln->im->format && ln->panel) SPARTA_TRY(pack_weight(l, ln));
+        for (int k = 0; k < ln->node->n_in; k++) {
+            sparta_value *v = ln->node->in[k];
+            sparta_weight *w;
+            if (v && v->constant && !v->producer) SPARTA_TRY(add_weight(l, v, &w));
+        }
+        SPARTA_TRY(annotate(l, ln));
+    }
+    for (int i = 0; i < l->g->n_outputs; i++) {
+        sparta_weight *w;
+        if (l->g->output[i]->constant && !l->g->output[i]->producer) SPARTA_TRY(add_weight(l, l->g->output[i], &w));
+    }
+    return SPARTA_OK;
+}
+
+static sparta_status kernels(lowering *l)
+{
+    sparta_package *p = l->package;
+    p->kernel = sparta_arena_array(p->arena, (size_t)l->n_kernels + 1, sizeof *p->kernel);
+    SPARTA_NEED(l->cx, p->kernel);
+    for (int i = 0; i < l->n_kernels; i++) {
+        const lower_kernel *k = &l->kernel[i];
+        sparta_kernel *out = &p->kernel[i];
+        out->kernel = sparta_arena_string(p->arena, k->kernel);
+        out->parameters = sparta_arena_string(p->arena, k->parameters);
+        out->source = sparta_arena_string(p->arena, k->source);
+        if (!out->kernel || !out->parameters || !out->source) return sparta_ctx_status(l->cx);
+        if (!k->object) continue;
+        char *bytes = sparta_arena_bytes(p->arena, (const char *)k->object->bytes, k->object->size);
+        SPARTA_NEED(l->cx, bytes);
+        out->code[out->n_code++] = (sparta_kernel_code){l->target, (const uint8_t *)bytes, k->object->size};
+    }
+    p->n_kernels = l->n_kernels;
+    return SPARTA_OK;
+}
+
+sparta_status sparta_lower_pack(lowering *l)
+{
+    size_t constants = 1;
+    for (int i = 0; i < l->n_nodes; i++) constants += (size_t)l->node[i].node->n_in;
+    l->package->weight = sparta_arena_array(l->package->arena, constants + (size_t)l->g->n_outputs, sizeof(sparta_weight));
+    SPARTA_NEED(l->cx, l->package->weight);
+    SPARTA_TRY(collect(l));
+    return kernels(l);
+}

@@ -1,0 +1,44 @@
+/* embed: sums of rows of tables, Add(Add(Gather(words, ids), Gather(types, kinds)), Gather(positions,
+ * places)), into Embed. Each Gather becomes an Embed of one table, and Adds of Embeds put their tables
+ * together. */
+#include "compile/match.h"
+#include "compile/passes.h"
+#include <string.h>
+
+enum { TABLES = 4 };
+
+/* Rows of a constant f32 table. */
+static bool is_lookup(const sparta_node *n)
+{
+    const sparta_value *table = n->in[0], *ids = n->in[1];
+    if (!table->constant || !sparta_match_f32(table) || table->dims.rank != 2) return false;
+    return sparta_match_axis(n, 0, 2) == 0 && ids->typed && ids->dims.rank >= 1 && !ids->constant;
+}
+
+static sparta_status join(sparta_match *m, sparta_node *n)
+{
+    const sparta_node *a = sparta_match_made_by(n->in[0], SPARTA_OP_Embed),
+                      *b = sparta_match_made_by(n->in[1], SPARTA_OP_Embed);
+    sparta_value *in[2 * TABLES];
+    if (!a || !b || a->n_in + b->n_in > 2 * TABLES || !sparta_match_once(m, n->in[0]) ||
+        !sparta_match_once(m, n->in[1]))
+        return SPARTA_OK;
+    if (!sparta_expr_equal(a->in[0]->dims.dim[1], b->in[0]->dims.dim[1]))
+        return SPARTA_OK; /* a table of one column would repeat */
+    memcpy(in, a->in, (size_t)a->n_in * sizeof *in);
+    memcpy(in + a->n_in, b->in, (size_t)b->n_in * sizeof *in);
+    return sparta_match_become(m, n, SPARTA_OP_Embed, a->n_in + b->n_in, in, NULL);
+}
+
+static sparta_status visit(sparta_match *m, sparta_node *n, void *arg)
+{
+    (void)arg;
+    if (n->op == SPARTA_OP_Gather && is_lookup(n))
+        return sparta_match_become(m, n, SPARTA_OP_Embed, 2, n->in, NULL);
+    return n->op == SPARTA_OP_Add ? join(m, n) : SPARTA_OK;
+}
+
+sparta_status sparta_pass_embed(sparta_graph *g)
+{
+    return sparta_match_run(g, visit, NULL);
+}

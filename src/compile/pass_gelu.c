@@ -1,0 +1,143 @@
+/* gelu: Gelu from its pieces.
+ *
+ *     0.5 x (1 + Erf(x / sqrt 2))                               approximate "none"
+ *     0.5 x (1 + Tanh(sqrt(2/pi) (x + 0.044715 x^3)))           approximate "tanh"
+ *
+ * The three factors may be multiplied in any order and grouping. The argument of Erf or Tanh is read as a
+ * polynomial in x, so that any way of writing it will do.
+ */
+#include "compile/match.h"
+#include "compile/passes.h"
+#include <math.h>
+
+enum { DEGREE = 3, FACTORS = 4, DEEPEST = 8 };
+
+typedef struct polynomial {
+    double c[DEGREE + 1];
+} polynomial;
+
+static bool multiply(const polynomial *a, const polynomial *b, polynomial *out)
+{
+    polynomial p = {{0}};
+    for (int i = 0; i <= DEGREE; i++)
+        for (int j = 0; j <= DEGREE; j++) {
+            double c = a->c[i] * b->c[j];
+            if (c != 0 && i + j > DEGREE) return false;
+            if (c != 0) p.c[i + j] += c;
+        }
+    *out = p;
+    return true;
+}
+
+static bool raise_to(const polynomial *a, double power, polynomial *out)
+{
+    polynomial p = {{1}};
+    if (power != 2 && power != 3) return false;
+    for (int i = 0; i < (int)power; i++)
+        if (!multiply(&p, a, &p)) return false;
+    *out = p;
+    return true;
+}
+
+/* v as a polynomial in x, through values that nobody else wants. `depth` bounds the search. */
+static bool read_polynomial(const sparta_match *m, const sparta_value *v, const sparta_value *x, int depth,
+                            polynomial *out)
+{
+    polynomial a, b;
+    double c;
+    *out = (polynomial){{0}};
+    if (v == x) {
+        out->c[1] = 1;
+        return true;
+    }
+    if (sparta_match_scalar(v, &c)) {
+        out->c[0] = c;
+        return true;
+    }
+    const sparta_node *n = v->producer;
+    if (depth == 0 || !n || n->n_in != 2 || !sparta_match_once(m, v)) return false;
+    if (!read_polynomial(m, n->in[0], x, depth - 1, &a)) return false;
+    if (n->op == SPARTA_OP_Pow) return sparta_match_scalar(n->in[1], &c) && raise_to(&a, c, out);
+    if (!read_polynomial(m, n->in[1], x, depth - 1, &b)) return false;
+    if (n->op == SPARTA_OP_Mul) return multiply(&a, &b, out);
+    if (n->op == SPARTA_OP_Div) {
+        if (!sparta_match_scalar(n->in[1], &c) || c == 0) return false;
+        b = (polynomial){{1 / c}};
+        return multiply(&a, &b, out);
+    }
+    for (int i = 0; n->op == SPARTA_OP_Add && i <= DEGREE; i++) out->c[i] = a.c[i] + b.c[i];
+    return n->op == SPARTA_OP_Add;
+}
+
+static bool near(const polynomial *a, const polynomial *b)
+{
+    for (int i = 0; i <= DEGREE; i++)
+        if (!(fabs(a->c[i] - b->c[i]) <= 2e-6 * fabs(b->c[i]))) return false;
+    return true;
+}
+
+typedef struct product { /* constant times factor[0] times factor[1] ... */
+    double constant;
+    int n;
+    sparta_value *factor[FACTORS];
+} product;
+
+static bool collect(const sparta_match *m, sparta_value *v, int depth, product *p)
+{
+    double c;
+    const sparta_node *n = v->producer;
+    if (sparta_match_scalar(v, &c)) {
+        p->constant *= c;
+        return true;
+    }
+    bool inside = depth == DEEPEST || sparta_match_once(m, v);
+    if (depth > 0 && inside && n && n->op == SPARTA_OP_Mul)
+        return collect(m, n->in[0], depth - 1, p) && collect(m, n->in[1], depth - 1, p);
+    if (depth > 0 && inside && n && n->op == SPARTA_OP_Div && sparta_match_scalar(n->in[1], &c) && c != 0) {
+        p->constant /= c;
+        return collect(m, n->in[0], depth - 1, p);
+    }
+    if (p->n == FACTORS) return false;
+    p->factor[p->n++] = v;
+    return true;
+}
+
+/* Is v = 1 + f(u) with u the right polynomial in x? Which approximation, or NULL. */
+static const char *bell(const sparta_match *m, const sparta_value *v, const sparta_value *x)
+{
+    static const polynomial erf_of = {{0, 0.70710678118654752, 0, 0}};
+    static const polynomial tanh_of = {{0, 0.79788456080286536, 0, 0.79788456080286536 * 0.044715}};
+    const sparta_node *add = sparta_match_made_by(v, SPARTA_OP_Add);
+    sparta_value *curve;
+    double one;
+    polynomial u;
+    if (!add || !sparta_match_once(m, v) || !sparta_match_with_scalar(add, &curve, &one) || one != 1)
+        return NULL;
+    const sparta_node *f = curve->producer;
+    if (!f || !sparta_match_once(m, curve) || (f->op != SPARTA_OP_Erf && f->op != SPARTA_OP_Tanh))
+        return NULL;
+    if (f->in[0] == x || !read_polynomial(m, f->in[0], x, DEEPEST, &u)) return NULL;
+    if (f->op == SPARTA_OP_Erf) return near(&u, &erf_of) ? "none" : NULL;
+    return near(&u, &tanh_of) ? "tanh" : NULL;
+}
+
+static sparta_status visit(sparta_match *m, sparta_node *n, void *arg)
+{
+    (void)arg;
+    if ((n->op != SPARTA_OP_Mul && n->op != SPARTA_OP_Div) || !sparta_match_f32(n->out[0])) return SPARTA_OK;
+    product p = {.constant = 1};
+    if (!collect(m, n->out[0], DEEPEST, &p) || p.n != 2 || fabs(p.constant - 0.5) > 1e-6) return SPARTA_OK;
+    for (int i = 0; i < 2; i++) {
+        sparta_value *x = p.factor[i];
+        const char *approximate = bell(m, p.factor[1 - i], x);
+        if (!approximate || !sparta_match_same_dims(x, n->out[0])) continue;
+        return sparta_match_become(m, n, SPARTA_OP_Gelu, 1, &x,
+                                   SPARTA_ATTRS(SPARTA_STRING("approximate", approximate)));
+    }
+    return SPARTA_OK;
+}
+
+sparta_status sparta_pass_gelu(sparta_graph *g)
+{
+    return sparta_match_run(g, visit, NULL);
+}

@@ -1,0 +1,24 @@
+/* passes: the graph as exporters write it in, the graph that implements can run fast out.
+ *
+ *   MatMul, Add            --> Linear           ReduceMean, Sub, Pow, ...  --> LayerNormalization
+ *   Div, Erf, Add, Mul     --> Gelu             Gather, Gather, Add        --> Embed
+ *   MatMul, Mul, Add, Softmax, MatMul  --> Attention          Shape, Gather, Concat  --> gone
+ *
+ * The rows of passes.def run in order. After each of them types are inferred again, simplify tidies up and
+ * sparta_graph_verify checks the result. Every pass leaves a graph that computes the same and keeps names,
+ * types and order of inputs and outputs. A value that somebody else uses, or that is an output of the graph,
+ * is never swallowed by a fusion. Only f32 is fused: other float types would round in other places.
+ */
+#ifndef SPARTA_COMPILE_PASSES_H
+#define SPARTA_COMPILE_PASSES_H
+
+#include "graph/graph.h"
+
+#define SPARTA_PASS(name, what) sparta_status sparta_pass_##name(sparta_graph *g) SPARTA_MUST;
+#include "compile/passes.def"
+#undef SPARTA_PASS
+
+/* All of them, with sparta_ops_infer before, between and after. */
+sparta_status sparta_compile_passes(sparta_graph *g) SPARTA_MUST;
+
+#endif

@@ -1,0 +1,33 @@
+/* attention: all heads of one panel of queries, scores kept in cache. */
+#include "implement/implement.h"
+
+static int64_t head_rows(const sparta_node *n)
+{
+    const int64_t heads = sparta_attr_int(&n->attrs, "heads", 0);
+    int64_t features = 0;
+    sparta_expr_is_const(n->in[0]->dims.dim[2], &features);
+    return heads > 0 && features % heads == 0 ? features / heads : 0;
+}
+
+static bool match(const sparta_task *t)
+{
+    const sparta_node *n = t->node;
+    if (n->op != SPARTA_OP_Attention) return false;
+    for (int i = 0; i < 3; i++)
+        if (!sparta_implement_tokens(n->in[i]) || n->in[i]->dims.rank != 3) return false;
+    if (n->n_in > 3 && n->in[3] && (n->in[3]->dtype != SPARTA_F32 || n->in[3]->dims.rank > 4)) return false;
+    return head_rows(n) > 0 && head_rows(n) % 4 == 0;
+}
+
+static double cost(const sparta_task *t)
+{
+    (void)t;
+    return 1;
+}
+
+static void parameters(const sparta_task *t, sparta_text *out)
+{
+    sparta_text_printf(out, "DIM=%ld NAN0=%d", (long)head_rows(t->node), sparta_attr_int(&t->node->attrs, "nan_to_zero", 0) != 0);
+}
+
+const sparta_implement sparta_implement_attention = {"attention", false, "attention", match, cost, parameters, NULL};
