@@ -1,0 +1,140 @@
+/* cli: the door that people and scripts use. Verbs, flags, exit codes and JSON are those of docs: words that others rely on.
+ *
+ *   argv --options.c--> cli (verb, operands, values of flags) --verb_<name>.c--> text --main.c--> stdout, exit code
+ *
+ * One table of options (options.def) and one of verbs (verbs.def) make the parser, --help, the man page (--man) and the shell's
+ * completion (--completion bash). A verb writes what it has to say into c->out; main prints it when the verb is done, so that an error
+ * leaves no half of an answer, and turns the status into the exit code. Errors and notes go to stderr as "sparta: where: what; what
+ * to do"; with --json an error is also an object on stdout.
+ */
+#ifndef SPARTA_CLI_H
+#define SPARTA_CLI_H
+
+#include "base/base.h"
+#include "expr/expr.h"
+
+/* ------------------------------------------------------------------ the tables */
+typedef enum { CLI_FLAG, CLI_INT, CLI_REAL, CLI_TEXT, CLI_LIST, CLI_CHOICE, CLI_SIZE } cli_kind;
+
+typedef struct cli_option {
+    const char *name;
+    char letter; /* 0: none */
+    cli_kind kind;
+    const char *metavar; /* of CLI_CHOICE: the choices, "md|csv" */
+    double least, most;  /* of numbers */
+    bool sweeps;         /* a comma list runs the verb once for each value */
+    const char *verbs;   /* "run bench"; "*": all */
+    const char *help;
+} cli_option;
+
+typedef enum {
+#define CLI_OPTION(id, name, letter, kind, metavar, least, most, sweeps, verbs, help) CLI_##id,
+#include "options.def"
+#undef CLI_OPTION
+    CLI_OPTIONS
+} cli_option_id;
+extern const cli_option cli_options[CLI_OPTIONS];
+
+typedef struct cli cli;
+typedef struct cli_verb {
+    const char *name, *operands, *what, *examples;
+    int least, most; /* operands */
+    sparta_status (*run)(cli *c);
+} cli_verb;
+int cli_verb_count(void);
+const cli_verb *cli_verb_row(int i);
+const cli_verb *cli_verb_find(const char *name); /* or NULL */
+bool cli_option_of(const cli_option *o, const cli_verb *verb); /* does the verb (NULL: the program itself) take it? */
+
+/* ------------------------------------------------------------------ one call of the program */
+typedef struct cli_values {
+    int n;
+    const char **value;
+} cli_values;
+
+typedef struct cli_progress {
+    enum { CLI_PROGRESS_OFF, CLI_PROGRESS_LINE, CLI_PROGRESS_PLAIN, CLI_PROGRESS_JSON } mode;
+    double last; /* when something was shown */
+    bool shown;  /* a line is on the terminal and must be wiped */
+} cli_progress;
+
+struct cli {
+    sparta_ctx *cx;
+    sparta_arena *arena;
+    const cli_verb *verb;
+    int n_operands;
+    const char **operand;
+    cli_values option[CLI_OPTIONS];
+    sparta_text out; /* for stdout */
+    cli_progress progress;
+};
+
+/* Fill verb, operands and values; E_USAGE says what is wrong and what was perhaps meant. --help and the like are flags like others. */
+sparta_status cli_parse(cli *c, int argc, char **argv) SPARTA_MUST;
+bool cli_has(const cli *c, cli_option_id id);
+const char *cli_text(const cli *c, cli_option_id id, const char *otherwise); /* the last one given */
+int64_t cli_int(const cli *c, cli_option_id id, int64_t otherwise);
+double cli_real(const cli *c, cli_option_id id, double otherwise);
+size_t cli_parse_size(const char *text); /* 512M, 8GiB; 0: it is no size */
+/* --dim NAME=N and --batch N as bindings. */
+sparta_status cli_dims(cli *c, sparta_bindings *out) SPARTA_MUST;
+/* "NAME=REST" of --dim or --input, cut in the arena. */
+sparta_status cli_cut(cli *c, cli_option_id id, const char *text, const char **name, const char **rest) SPARTA_MUST;
+
+/* Call fn once for every combination of the values that swept options list ("--batch 1,8 --threads 1,2"); c has the single values
+ * meanwhile. `point` says which ("batch=8 threads=2"), "" without a sweep. *n gets the number of points. */
+sparta_status cli_sweep(cli *c, sparta_status (*fn)(cli *c, const char *point, void *arg), void *arg, int *n) SPARTA_MUST;
+
+/* ------------------------------------------------------------------ what is printed */
+void cli_help(cli *c);       /* of c->verb, or of the program */
+void cli_man(cli *c);        /* roff */
+void cli_completion(cli *c); /* bash */
+
+/* JSON: values after values, objects and arrays opened and closed; commas are put in by themselves. */
+typedef struct cli_json {
+    sparta_text *t;
+    int depth;
+    bool filled[16]; /* something stands at this depth already */
+} cli_json;
+cli_json cli_json_begin(cli *c, const char *verb); /* { "schema": "sparta.<verb>/1" */
+void cli_json_end(cli *c, cli_json *j);            /* notes, } and a newline */
+void cli_json_open(cli_json *j, const char *key, char bracket); /* '{' or '['; key NULL inside arrays */
+void cli_json_close(cli_json *j, char bracket);
+void cli_json_text(cli_json *j, const char *key, const char *value); /* NULL is null */
+void cli_json_int(cli_json *j, const char *key, int64_t value);
+void cli_json_real(cli_json *j, const char *key, double value); /* what is no finite number is null */
+void cli_json_bool(cli_json *j, const char *key, bool value);
+
+/* Tables: aligned for people, or as --table says. A cell is text, or a number with the digits to show. */
+typedef struct cli_cell {
+    const char *text;
+    bool number;
+    double value;
+} cli_cell;
+typedef struct cli_table {
+    cli *c;
+    int columns, cells, capacity;
+    const char *const *name;
+    cli_cell *cell;
+    sparta_status status; /* sticky */
+} cli_table;
+cli_table cli_table_begin(cli *c, int columns, const char *const *names);
+void cli_table_text(cli_table *t, const char *s); /* copied */
+void cli_table_real(cli_table *t, int digits, double v);
+void cli_table_int(cli_table *t, int64_t v);
+sparta_status cli_table_end(cli_table *t) SPARTA_MUST; /* prints into c->out */
+bool cli_wants_json(const cli *c);
+/* A line for people: only without --json, --table and --quiet. */
+void cli_say(cli *c, const char *format, ...) SPARTA_PRINTF(2, 3);
+
+void cli_progress_show(void *c, int done, int all, const char *what); /* as room compile calls it */
+void cli_progress_end(cli *c);
+
+/* ------------------------------------------------------------------ the verbs */
+#define CLI_VERB(id, name, operands, least, most, what, examples) sparta_status cli_verb_##id(cli *c);
+#define CLI_LATER(name, what)
+#include "verbs.def"
+#undef CLI_VERB
+#undef CLI_LATER
+
+#endif

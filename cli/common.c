@@ -1,0 +1,62 @@
+/* Pieces that several verbs use. */
+#include "verbs.h"
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+sparta_status cli_writable(cli *c, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    struct stat s;
+    const char *folder = !slash ? "." : slash == path ? "/" : sparta_arena_bytes(c->arena, path, (size_t)(slash - path));
+    SPARTA_NEED(c->cx, folder);
+    if (!stat(path, &s) && S_ISDIR(s.st_mode)) return sparta_fail(c->cx, SPARTA_E_IO, "%s: is a folder; give a file", path);
+    if (stat(folder, &s) || access(folder, W_OK | X_OK))
+        return sparta_fail(c->cx, SPARTA_E_IO, "%s: cannot be written: %s; make the folder or choose another", path, strerror(errno));
+    return SPARTA_OK;
+}
+
+sparta_status cli_file_size(cli *c, const char *path, size_t *out)
+{
+    struct stat s;
+    if (stat(path, &s)) return sparta_fail(c->cx, SPARTA_E_IO, "%s: %s; look at the path", path, strerror(errno));
+    *out = (size_t)s.st_size;
+    return SPARTA_OK;
+}
+
+void cli_tensor_json(cli_json *j, const sparta_tensor *t)
+{
+    cli_json_text(j, "dtype", sparta_dtype_name(t->dtype));
+    cli_json_open(j, "shape", '[');
+    for (int d = 0; d < t->rank; d++) cli_json_int(j, NULL, t->dim[d]);
+    cli_json_close(j, ']');
+}
+
+static void layer_json(cli_json *j, const sparta_layer *l)
+{
+    cli_json_open(j, NULL, '{');
+    cli_json_text(j, "name", l->name);
+    cli_json_text(j, "op", l->op);
+    cli_json_open(j, "shape", '[');
+    if (l->n) cli_json_int(j, NULL, l->n);
+    if (l->n) cli_json_int(j, NULL, l->k);
+    cli_json_close(j, ']');
+    cli_json_text(j, "dtype", sparta_dtype_name(l->dtype));
+    cli_json_text(j, "pattern", l->pattern);
+    cli_json_text(j, "block", l->block);
+    cli_json_real(j, "density", l->density);
+    cli_json_text(j, "implement", l->implement);
+    cli_json_text(j, "reason", l->reason);
+    cli_json_text(j, "source", l->source);
+    cli_json_real(j, "us", l->us);
+    cli_json_real(j, "dense_us", l->dense_us);
+    cli_json_close(j, '}');
+}
+
+void cli_layers_json(cli_json *j, const sparta_layer *layer, int n)
+{
+    cli_json_open(j, "layers", '[');
+    for (int i = 0; i < n; i++) layer_json(j, &layer[i]);
+    cli_json_close(j, ']');
+}

@@ -1,0 +1,191 @@
+/* Inputs of run and verify: files, random numbers, or everything from the seed.
+ *
+ * Sizes: a symbol takes its value from an input that is given as a file, else from --dim, else the default of room measure. */
+#include "verbs.h"
+#include "file/file.h"
+#include <math.h>
+#include <string.h>
+
+typedef struct given {
+    const char *rest; /* after NAME=; NULL: not given */
+    bool random, ranged;
+    double lo, hi;
+    sparta_tensor file;
+    bool loaded;
+} given;
+
+static int input_named(const sparta_graph *g, const char *name)
+{
+    for (int i = 0; i < g->n_inputs; i++)
+        if (!strcmp(g->input[i]->name, name)) return i;
+    return -1;
+}
+
+static sparta_status unknown_input(cli *c, const sparta_graph *g, const char *name)
+{
+    const char **names = sparta_arena_array(c->arena, (size_t)g->n_inputs + 1, sizeof *names);
+    SPARTA_NEED(c->cx, names);
+    sparta_text all;
+    sparta_text_init(&all, c->cx);
+    for (int i = 0; i < g->n_inputs; i++) {
+        names[i] = g->input[i]->name;
+        sparta_text_printf(&all, "%s%s", i ? ", " : "", names[i]);
+    }
+    const char *near = sparta_nearest(name, names, g->n_inputs);
+    sparta_status status = near ? sparta_fail(c->cx, SPARTA_E_USAGE, "--input %s: the model has no such input; did you mean %s?", name, near)
+                                : sparta_fail(c->cx, SPARTA_E_USAGE, "--input %s: the model has no such input; it has %s", name,
+                                              sparta_text_str(&all));
+    sparta_text_free(&all);
+    return status;
+}
+
+/* random, random:LO:HI */
+static sparta_status parse_random(cli *c, const char *name, given *x)
+{
+    const char *p = x->rest + strlen("random");
+    x->random = true;
+    if (!*p) return SPARTA_OK;
+    const char *colon = strchr(p + 1, ':');
+    const char *lo = colon ? sparta_arena_bytes(c->arena, p + 1, (size_t)(colon - p - 1)) : NULL;
+    x->ranged = lo && sparta_parse_double(lo, &x->lo) && sparta_parse_double(colon + 1, &x->hi) && isfinite(x->lo) && isfinite(x->hi) &&
+                x->lo < x->hi;
+    if (!x->ranged)
+        return sparta_fail(c->cx, SPARTA_E_USAGE, "--input %s=%s: no range; give random or random:LO:HI with LO below HI", name, x->rest);
+    return SPARTA_OK;
+}
+
+static sparta_status take_one(cli *c, const sparta_graph *g, const char *text, given *list)
+{
+    const char *name, *rest;
+    SPARTA_TRY(cli_cut(c, CLI_INPUT, text, &name, &rest));
+    int at = input_named(g, name);
+    if (at < 0) return unknown_input(c, g, name);
+    if (list[at].rest) return sparta_fail(c->cx, SPARTA_E_USAGE, "--input %s: is given twice; give it once", name);
+    list[at].rest = rest;
+    if (!strcmp(rest, "random") || !strncmp(rest, "random:", 7)) return parse_random(c, name, &list[at]);
+    SPARTA_TRY(sparta_npy_read(c->cx, rest, &list[at].file));
+    list[at].loaded = true;
+    return SPARTA_OK;
+}
+
+static sparta_status missing(cli *c, const sparta_graph *g, const given *list)
+{
+    sparta_text names;
+    sparta_text_init(&names, c->cx);
+    for (int i = 0; i < g->n_inputs; i++)
+        if (!list[i].rest) sparta_text_printf(&names, "%s%s", names.size ? ", " : "", g->input[i]->name);
+    sparta_status status = !names.size ? SPARTA_OK
+                                       : sparta_fail(c->cx, SPARTA_E_USAGE, "%s: not given: %s; give every input with --input NAME=F.npy or "
+                                                     "NAME=random, or none", c->verb->name, sparta_text_str(&names));
+    sparta_text_free(&names);
+    return status;
+}
+
+/* ------------------------------------------------------------------ sizes */
+
+/* A file's dims say what its symbols are. */
+static sparta_status bind_file(cli *c, const sparta_value *v, const sparta_tensor *t, sparta_bindings *sizes)
+{
+    if (t->rank != v->dims.rank)
+        return sparta_fail(c->cx, SPARTA_E_SHAPE, "--input %s: has %d dimensions and the model wants %d; give an array of that shape", v->name,
+                           t->rank, v->dims.rank);
+    if (t->dtype != v->dtype)
+        return sparta_fail(c->cx, SPARTA_E_DTYPE, "--input %s: is %s and the model wants %s; convert it", v->name, sparta_dtype_name(t->dtype),
+                           sparta_dtype_name(v->dtype));
+    for (int d = 0; d < t->rank; d++) {
+        const char *symbol;
+        int64_t fixed;
+        if (sparta_expr_is_const(v->dims.dim[d], &fixed) && fixed != t->dim[d])
+            return sparta_fail(c->cx, SPARTA_E_SHAPE, "--input %s: dimension %d is %lld and the model wants %lld; give an array of that shape",
+                               v->name, d, (long long)t->dim[d], (long long)fixed);
+        if (!sparta_expr_is_symbol(v->dims.dim[d], &symbol)) continue;
+        int at = 0;
+        while (at < sizes->n && strcmp(sizes->name[at], symbol)) at++;
+        if (at < sizes->n && sizes->value[at] != t->dim[d])
+            return sparta_fail(c->cx, SPARTA_E_USAGE, "--input %s: makes %s %lld, which is %lld elsewhere; give inputs of one size", v->name,
+                               symbol, (long long)t->dim[d], (long long)sizes->value[at]);
+        ((const char **)sizes->name)[at] = symbol;
+        ((int64_t *)sizes->value)[at] = t->dim[d];
+        if (at == sizes->n) sizes->n++;
+    }
+    return SPARTA_OK;
+}
+
+static sparta_status find_sizes(cli *c, const sparta_graph *g, const given *list, sparta_bindings *out)
+{
+    sparta_bindings flags, all;
+    SPARTA_TRY(cli_dims(c, &flags));
+    size_t most = (size_t)flags.n + (size_t)g->n_inputs * SPARTA_RANK + 1;
+    const char **name = sparta_arena_array(c->arena, most, sizeof *name);
+    SPARTA_NEED(c->cx, name);
+    int64_t *value = sparta_arena_array(c->arena, most, sizeof *value);
+    SPARTA_NEED(c->cx, value);
+    for (int i = 0; i < flags.n; i++) {
+        name[i] = flags.name[i];
+        value[i] = flags.value[i];
+    }
+    all = (sparta_bindings){flags.n, name, value};
+    for (int i = 0; i < g->n_inputs; i++)
+        if (list[i].loaded) SPARTA_TRY(bind_file(c, g->input[i], &list[i].file, &all));
+    return sparta_sizes_fill(c->cx, c->arena, g, &all, out);
+}
+
+/* ------------------------------------------------------------------ numbers */
+
+/* Floats in [lo, hi); integers the whole numbers in it. */
+static void fill_range(sparta_tensor *t, const given *x, uint64_t seed)
+{
+    sparta_rng rng = sparta_rng_seed(seed);
+    bool whole = !sparta_dtype_is_float(t->dtype);
+    int64_t n = sparta_tensor_elements(t);
+    for (int64_t i = 0; i < n; i++) {
+        double v = x->lo + sparta_rng_uniform(&rng) * (x->hi - x->lo);
+        if (whole)
+            sparta_element_set_int(t->dtype, t->data, i, (int64_t)floor(v));
+        else
+            sparta_element_set(t->dtype, t->data, i, v);
+    }
+}
+
+static sparta_status fill_all(cli *c, const sparta_graph *g, given *list, cli_inputs *out)
+{
+    uint64_t seed = (uint64_t)cli_int(c, CLI_SEED, 0);
+    sparta_make_inputs make = {.seed = seed};
+    SPARTA_TRY(find_sizes(c, g, list, &make.sizes));
+    SPARTA_TRY(sparta_inputs_make(c->cx, g, &make, out->tensor));
+    out->n = g->n_inputs;
+    for (int i = 0; i < g->n_inputs; i++) {
+        out->generated[i] = !list[i].loaded;
+        if (list[i].ranged) fill_range(&out->tensor[i].tensor, &list[i], seed + 1 + (uint64_t)i);
+        if (!list[i].loaded) continue;
+        sparta_free(c->cx, out->tensor[i].tensor.data);
+        out->tensor[i].tensor = list[i].file;
+        list[i].loaded = false; /* it has a new owner */
+    }
+    return SPARTA_OK;
+}
+
+sparta_status cli_inputs_make(cli *c, const sparta_graph *g, cli_inputs *out)
+{
+    const cli_values *v = &c->option[CLI_INPUT];
+    given *list = sparta_arena_array(c->arena, (size_t)g->n_inputs + 1, sizeof *list);
+    SPARTA_NEED(c->cx, list);
+    cli_inputs in = {.generated = sparta_arena_array(c->arena, (size_t)g->n_inputs + 1, sizeof *in.generated)};
+    SPARTA_NEED(c->cx, in.generated);
+    in.tensor = sparta_arena_array(c->arena, (size_t)g->n_inputs + 1, sizeof *in.tensor);
+    SPARTA_NEED(c->cx, in.tensor);
+    sparta_status status = SPARTA_OK;
+    for (int i = 0; i < v->n && !status; i++) status = take_one(c, g, v->value[i], list);
+    if (!status && v->n) status = missing(c, g, list);
+    if (!status) status = fill_all(c, g, list, &in);
+    for (int i = 0; i < g->n_inputs; i++)
+        if (list[i].loaded) sparta_free(c->cx, list[i].file.data);
+    if (!status) *out = in;
+    return status;
+}
+
+void cli_inputs_free(cli *c, cli_inputs *in)
+{
+    if (in->tensor) sparta_inputs_free(c->cx, in->tensor, in->n);
+    *in = (cli_inputs){0};
+}

@@ -1,0 +1,193 @@
+/* The program: reads the line, runs the verb, prints what it said, and exits with the code of its status. */
+#include "cli.h"
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static sparta_ctx *interrupted; /* whose work a signal stops */
+
+static void on_signal(int signal)
+{
+    (void)signal;
+    sparta_ctx_cancel(interrupted);
+}
+
+/* The first signal asks the work to stop, which leaves no half-written file; the second kills (SA_RESETHAND). A closed pipe is an
+ * error of writing, not a death. */
+static void set_signals(sparta_ctx *cx)
+{
+    struct sigaction stop = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND}, ignore = {.sa_handler = SIG_IGN};
+    interrupted = cx;
+    sigemptyset(&stop.sa_mask);
+    sigaction(SIGINT, &stop, NULL);
+    sigaction(SIGTERM, &stop, NULL);
+    sigaction(SIGPIPE, &ignore, NULL);
+}
+
+/* ------------------------------------------------------------------ what goes out */
+
+/* "where: what; what to do" in its three parts; the last two ends may be missing. */
+static void split(char *message, const char **where, const char **what, const char **hint)
+{
+    char *colon = strstr(message, ": "), *semicolon = NULL;
+    for (char *p = strstr(message, "; "); p; p = strstr(p + 2, "; ")) semicolon = p;
+    *where = colon ? message : "";
+    *what = colon ? colon + 2 : message;
+    *hint = semicolon && semicolon > colon ? semicolon + 2 : "";
+    if (colon) *colon = 0;
+    if (**hint) *semicolon = 0;
+}
+
+static void error_object(cli *c, sparta_status status)
+{
+    char message[1200];
+    const char *where, *what, *hint;
+    snprintf(message, sizeof message, "%s", sparta_message(c->cx));
+    split(message, &where, &what, &hint);
+    cli_json j = {.t = &c->out};
+    cli_json_open(&j, NULL, '{');
+    cli_json_open(&j, "error", '{');
+    cli_json_text(&j, "code", sparta_status_name(status));
+    cli_json_int(&j, "exit", sparta_exit_code(status));
+    cli_json_text(&j, "where", where);
+    cli_json_text(&j, "message", what);
+    cli_json_text(&j, "hint", hint);
+    cli_json_close(&j, '}');
+    cli_json_close(&j, '}');
+    sparta_text_printf(&c->out, "\n");
+}
+
+static void print_notes(cli *c)
+{
+    const char *notes = cli_has(c, CLI_QUIET) ? "" : sparta_ctx_notes(c->cx);
+    for (const char *p = notes; *p; p += strcspn(p, "\n"), p += *p == '\n')
+        if (*p != '\n') fprintf(stderr, "sparta: note: %.*s\n", (int)strcspn(p, "\n"), p);
+    sparta_ctx_forget_notes(c->cx);
+}
+
+/* stdout may be closed or its disk full: that is a failure like any other. */
+static int print_out(cli *c, int code)
+{
+    if (c->out.status) {
+        fprintf(stderr, "sparta: stdout: %s\n", sparta_message(c->cx));
+        return code ? code : sparta_exit_code(c->out.status);
+    }
+    errno = 0;
+    bool wrong = c->out.size && fwrite(c->out.data, 1, c->out.size, stdout) != c->out.size;
+    if (fflush(stdout) || wrong) {
+        fprintf(stderr, "sparta: stdout: cannot write: %s; look at where it goes\n", strerror(errno));
+        return code ? code : 1;
+    }
+    return code;
+}
+
+static int finish(cli *c, sparta_status status)
+{
+    int code = sparta_exit_code(status);
+    cli_progress_end(c);
+    print_notes(c);
+    /* What a verb said before it failed is an answer only when it says that answers differ. */
+    if (status && status != SPARTA_E_DIFFER) sparta_text_free(&c->out);
+    char message[1200];
+    snprintf(message, sizeof message, "%s", sparta_message(c->cx));
+    if (status && cli_wants_json(c) && !c->out.size) error_object(c, status);
+    code = print_out(c, code);
+    if (status) fprintf(stderr, "sparta: %s\n", *message ? message : sparta_status_name(status));
+    return code;
+}
+
+/* ------------------------------------------------------------------ what comes in */
+
+/* Flags that make the context, and --json, must be known before the line is parsed. */
+static const char *peek(int argc, char **argv, const char *flag)
+{
+    size_t n = strlen(flag);
+    for (int i = 1; i < argc && strcmp(argv[i], "--"); i++) {
+        if (strncmp(argv[i], flag, n)) continue;
+        if (argv[i][n] == '=') return argv[i] + n + 1;
+        if (!argv[i][n] && i + 1 < argc) return argv[i + 1];
+    }
+    return NULL;
+}
+
+static const char *or_none(const char *path)
+{
+    return path && !strcmp(path, "none") ? "" : path;
+}
+
+/* The budget is a flag as well: parse it with a context that has the default, then make the real one. */
+static sparta_ctx *make_context(int argc, char **argv)
+{
+    sparta_ctx_options o = SPARTA_OPTIONS(sparta_ctx_options);
+    o.cache_dir = or_none(peek(argc, argv, "--cache"));
+    o.compiler = or_none(peek(argc, argv, "--compiler"));
+    for (int i = 1; i < argc && strcmp(argv[i], "--"); i++) o.strict |= !strcmp(argv[i], "--strict");
+    const char *memory = peek(argc, argv, "--max-memory");
+    if (memory) o.max_memory = cli_parse_size(memory);
+    return sparta_ctx_create(&o);
+}
+
+static void set_progress(cli *c)
+{
+    const char *how = cli_text(c, CLI_PROGRESS, "auto");
+    if (cli_has(c, CLI_QUIET) || !strcmp(how, "off"))
+        c->progress.mode = CLI_PROGRESS_OFF;
+    else if (!strcmp(how, "plain"))
+        c->progress.mode = CLI_PROGRESS_PLAIN;
+    else if (!strcmp(how, "json"))
+        c->progress.mode = CLI_PROGRESS_JSON;
+    else
+        c->progress.mode = isatty(STDERR_FILENO) ? CLI_PROGRESS_LINE : CLI_PROGRESS_OFF;
+}
+
+static sparta_status act(cli *c)
+{
+    if (cli_has(c, CLI_VERSION)) {
+        sparta_text_printf(&c->out, "sparta %s\n", sparta_version());
+        return SPARTA_OK;
+    }
+    if (cli_has(c, CLI_MAN)) {
+        cli_man(c);
+        return SPARTA_OK;
+    }
+    if (cli_has(c, CLI_COMPLETION)) {
+        cli_completion(c);
+        return SPARTA_OK;
+    }
+    if (cli_has(c, CLI_HELP)) {
+        cli_help(c);
+        return SPARTA_OK;
+    }
+    if (!c->verb) return sparta_fail(c->cx, SPARTA_E_USAGE, "command line: no verb; `sparta --help` lists them");
+    if (!c->verb->run)
+        return sparta_fail(c->cx, SPARTA_E_UNSUPPORTED, "%s: this version cannot %s yet; `sparta --help` lists what it can",
+                           c->verb->name, c->verb->what);
+    set_progress(c);
+    return c->verb->run(c);
+}
+
+int main(int argc, char **argv)
+{
+    sparta_ctx *cx = make_context(argc, argv);
+    if (!cx) {
+        fprintf(stderr, "sparta: command line: no memory to start; close something\n");
+        return sparta_exit_code(SPARTA_E_MEMORY);
+    }
+    set_signals(cx);
+    cli c = {.cx = cx};
+    sparta_text_init(&c.out, cx);
+    sparta_status status = SPARTA_E_MEMORY;
+    c.arena = sparta_arena_create(cx);
+    if (c.arena) status = cli_parse(&c, argc, argv);
+    if (c.arena && !status) status = act(&c);
+    if (status) /* --json counts also when the line is wrong */
+        for (int i = 1; i < argc; i++)
+            if (!strcmp(argv[i], "--json") && !cli_has(&c, CLI_JSON)) c.option[CLI_JSON].n = 1;
+    int code = finish(&c, status);
+    sparta_text_free(&c.out);
+    if (c.arena) sparta_arena_free(c.arena);
+    sparta_ctx_free(cx);
+    return code;
+}

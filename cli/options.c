@@ -1,0 +1,395 @@
+/* argv into values, by the table of options. */
+#include "cli.h"
+#include <math.h>
+#include <string.h>
+
+const cli_option cli_options[CLI_OPTIONS] = {
+#define CLI_OPTION(id, name, letter, kind, metavar, least, most, sweeps, verbs, help)                        \
+    {name, letter, CLI_##kind, metavar, least, most, sweeps, verbs, help},
+#include "options.def"
+#undef CLI_OPTION
+};
+
+static const cli_verb verbs[] = {
+#define CLI_VERB(id, name, operands, least, most, what, examples)                                            \
+    {name, operands, what, examples, least, most, cli_verb_##id},
+#define CLI_LATER(name, what) {name, "", what, "", 0, 1 << 20, NULL},
+#include "verbs.def"
+#undef CLI_VERB
+#undef CLI_LATER
+};
+enum { VERBS = (int)SPARTA_COUNT(verbs) };
+
+int cli_verb_count(void)
+{
+    return VERBS;
+}
+
+const cli_verb *cli_verb_row(int i)
+{
+    return i >= 0 && i < VERBS ? &verbs[i] : NULL;
+}
+
+const cli_verb *cli_verb_find(const char *name)
+{
+    for (int i = 0; i < VERBS; i++)
+        if (!strcmp(verbs[i].name, name)) return &verbs[i];
+    return NULL;
+}
+
+/* ------------------------------------------------------------------ which option */
+
+/* Is `word` one of the space-separated words, or are they "*"? */
+static bool among(const char *words, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *p = words; *p; p += strcspn(p, " "), p += *p == ' ')
+        if (!strcmp(words, "*") || (!strncmp(p, word, n) && (p[n] == ' ' || !p[n]))) return true;
+    return false;
+}
+
+bool cli_option_of(const cli_option *o, const cli_verb *verb)
+{
+    return verb ? among(o->verbs, verb->name) : !strcmp(o->verbs, "*");
+}
+
+static const char *who(const cli *c)
+{
+    return c->verb ? c->verb->name : "command line";
+}
+
+static sparta_status unknown_option(cli *c, const char *given)
+{
+    const char *names[CLI_OPTIONS];
+    int n = 0;
+    for (int i = 0; i < CLI_OPTIONS; i++)
+        if (cli_option_of(&cli_options[i], c->verb)) names[n++] = cli_options[i].name;
+    const char *near = sparta_nearest(given, names, n);
+    const char *of = c->verb ? c->verb->name : "sparta";
+    if (near) return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: --%s is no flag of %s; did you mean --%s?", who(c), given, of, near);
+    return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: --%s is no flag of %s; `sparta%s%s --help` lists them", who(c), given, of,
+                       c->verb ? " " : "", c->verb ? c->verb->name : "");
+}
+
+static int find_long(const cli *c, const char *name, size_t n)
+{
+    for (int i = 0; i < CLI_OPTIONS; i++)
+        if (strlen(cli_options[i].name) == n && !strncmp(cli_options[i].name, name, n) && cli_option_of(&cli_options[i], c->verb)) return i;
+    return -1;
+}
+
+static int find_letter(const cli *c, char letter)
+{
+    for (int i = 0; i < CLI_OPTIONS; i++)
+        if (letter && cli_options[i].letter == letter && cli_option_of(&cli_options[i], c->verb)) return i;
+    return -1;
+}
+
+/* ------------------------------------------------------------------ values */
+
+size_t cli_parse_size(const char *s)
+{
+    static const struct { const char *unit; int shift; } units[] = {
+        {"", 0}, {"B", 0}, {"K", 10}, {"KiB", 10}, {"M", 20}, {"MiB", 20}, {"G", 30}, {"GiB", 30}, {"T", 40}, {"TiB", 40}};
+    char digits[24];
+    size_t n = strspn(s, "0123456789"), bytes;
+    int64_t v;
+    if (!n || n >= sizeof digits) return 0;
+    memcpy(digits, s, n);
+    digits[n] = 0;
+    if (!sparta_parse_int(digits, &v) || v <= 0) return 0;
+    for (size_t i = 0; i < SPARTA_COUNT(units); i++)
+        if (!strcmp(s + n, units[i].unit)) return sparta_size_mul((size_t)v, (size_t)1 << units[i].shift, &bytes) ? bytes : 0;
+    return 0;
+}
+
+static bool chosen(const char *choices, const char *value)
+{
+    size_t n = strlen(value);
+    for (const char *p = choices; *p; p += strcspn(p, "|"), p += *p == '|')
+        if (n && !strncmp(p, value, n) && (p[n] == '|' || !p[n])) return true;
+    return false;
+}
+
+static sparta_status check_one(cli *c, const cli_option *o, const char *value)
+{
+    int64_t i;
+    double d;
+    if (o->kind == CLI_INT && (!sparta_parse_int(value, &i) || (double)i < o->least || (double)i > o->most))
+        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: --%s %s; give a whole number from %.0f to %.0f", who(c), o->name, value, o->least,
+                           o->most);
+    if (o->kind == CLI_REAL && (!sparta_parse_double(value, &d) || !(d >= o->least) || !(d <= o->most)))
+        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: --%s %s; give a number from %g to %g", who(c), o->name, value, o->least, o->most);
+    if (o->kind == CLI_CHOICE && !chosen(o->metavar, value))
+        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: --%s %s; choose from %s", who(c), o->name, value, o->metavar);
+    if (o->kind == CLI_SIZE && !cli_parse_size(value))
+        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: --%s %s; give bytes, or a number with K, M, G or T", who(c), o->name, value);
+    if (!*value && o->kind != CLI_LIST)
+        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: --%s has an empty value; leave the flag out or give one", who(c), o->name);
+    return SPARTA_OK;
+}
+
+/* The i-th of a comma list; NULL after the last. The part before '=' of "sequence=64,128" belongs to each. */
+static const char *piece(cli *c, const char *list, int i)
+{
+    const char *equal = strchr(list, '='), *p = equal ? equal + 1 : list;
+    for (; i > 0; i--) {
+        p += strcspn(p, ",");
+        if (!*p) return NULL;
+        p++;
+    }
+    return sparta_arena_printf(c->arena, "%.*s%.*s", equal ? (int)(equal + 1 - list) : 0, list, (int)strcspn(p, ","), p);
+}
+
+static bool can_sweep(const cli *c, const cli_option *o)
+{
+    return o->sweeps && c->verb && (!strcmp(c->verb->name, "bench") || !strcmp(c->verb->name, "kernel"));
+}
+
+static sparta_status check_value(cli *c, const cli_option *o, const char *value)
+{
+    if (!can_sweep(c, o) || !strchr(value, ',')) return check_one(c, o, value);
+    const char *one;
+    for (int i = 0; (one = piece(c, value, i)); i++) SPARTA_TRY(check_one(c, o, one));
+    return SPARTA_OK;
+}
+
+static sparta_status append(cli *c, cli_values *v, const char *value)
+{
+    const char **grown = sparta_arena_array(c->arena, (size_t)v->n + 1, sizeof *grown);
+    SPARTA_NEED(c->cx, grown);
+    if (v->n) memcpy(grown, v->value, (size_t)v->n * sizeof *grown);
+    grown[v->n] = value;
+    *v = (cli_values){v->n + 1, grown};
+    return SPARTA_OK;
+}
+
+static sparta_status take(cli *c, int id, const char *value)
+{
+    const cli_option *o = &cli_options[id];
+    if (o->kind != CLI_FLAG) SPARTA_TRY(check_value(c, o, value));
+    if (o->kind != CLI_LIST) c->option[id].n = 0; /* the last one counts */
+    return append(c, &c->option[id], value);
+}
+
+/* ------------------------------------------------------------------ the line */
+
+typedef struct line {
+    int argc, at;
+    char **argv;
+} line;
+
+static sparta_status needs_value(cli *c, const cli_option *o)
+{
+    return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: --%s needs a value; --%s %s", who(c), o->name, o->name, o->metavar);
+}
+
+static sparta_status long_option(cli *c, line *l)
+{
+    const char *name = l->argv[l->at] + 2, *equal = strchr(name, '=');
+    size_t n = equal ? (size_t)(equal - name) : strlen(name);
+    int id = find_long(c, name, n);
+    if (id < 0) {
+        const char *given = sparta_arena_bytes(c->arena, name, n);
+        SPARTA_NEED(c->cx, given);
+        return unknown_option(c, given);
+    }
+    const cli_option *o = &cli_options[id];
+    if (o->kind == CLI_FLAG && equal) return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: --%s takes no value; leave out %s", who(c), o->name, equal);
+    if (o->kind == CLI_FLAG) return take(c, id, "");
+    if (equal) return take(c, id, equal + 1);
+    if (l->at + 1 >= l->argc) return needs_value(c, o);
+    return take(c, id, l->argv[++l->at]);
+}
+
+static sparta_status short_option(cli *c, line *l)
+{
+    const char *arg = l->argv[l->at];
+    int id = find_letter(c, arg[1]);
+    if (id < 0)
+        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: %s is no flag of %s; `sparta%s%s --help` lists them", who(c), arg,
+                           c->verb ? c->verb->name : "sparta", c->verb ? " " : "", c->verb ? c->verb->name : "");
+    const cli_option *o = &cli_options[id];
+    if (o->kind == CLI_FLAG && arg[2]) return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: -%c takes no value; leave out %s", who(c), arg[1], arg + 2);
+    if (o->kind == CLI_FLAG) return take(c, id, "");
+    if (arg[2]) return take(c, id, arg + 2);
+    if (l->at + 1 >= l->argc) return needs_value(c, o);
+    return take(c, id, l->argv[++l->at]);
+}
+
+static sparta_status take_verb(cli *c, const char *name)
+{
+    c->verb = cli_verb_find(name);
+    if (c->verb) return SPARTA_OK;
+    const char *names[VERBS];
+    for (int i = 0; i < VERBS; i++) names[i] = verbs[i].name;
+    const char *near = sparta_nearest(name, names, VERBS);
+    if (near) return sparta_fail(c->cx, SPARTA_E_USAGE, "command line: there is no verb \"%s\"; did you mean %s?", name, near);
+    return sparta_fail(c->cx, SPARTA_E_USAGE, "command line: there is no verb \"%s\"; `sparta --help` lists them", name);
+}
+
+static sparta_status take_operand(cli *c, const char *arg)
+{
+    if (!c->verb && strcmp(arg, "help")) return take_verb(c, arg);
+    if (!c->verb) return take(c, CLI_HELP, ""); /* sparta help bench */
+    cli_values v = {c->n_operands, c->operand};
+    SPARTA_TRY(append(c, &v, arg));
+    c->n_operands = v.n;
+    c->operand = v.value;
+    return SPARTA_OK;
+}
+
+static sparta_status count_operands(cli *c)
+{
+    if (!c->verb || !c->verb->run || cli_has(c, CLI_HELP) || cli_has(c, CLI_VERSION) || cli_has(c, CLI_MAN) || cli_has(c, CLI_COMPLETION))
+        return SPARTA_OK;
+    if (c->n_operands < c->verb->least)
+        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: something is missing; sparta %s %s", c->verb->name, c->verb->name, c->verb->operands);
+    if (c->n_operands > c->verb->most)
+        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: \"%s\" is one too many; sparta %s %s", c->verb->name, c->operand[c->verb->most],
+                           c->verb->name, c->verb->operands);
+    return SPARTA_OK;
+}
+
+sparta_status cli_parse(cli *c, int argc, char **argv)
+{
+    line l = {argc, 1, argv};
+    bool only_operands = false;
+    for (; l.at < argc; l.at++) {
+        const char *arg = argv[l.at];
+        if (only_operands || arg[0] != '-' || !arg[1])
+            SPARTA_TRY(take_operand(c, arg));
+        else if (!strcmp(arg, "--"))
+            only_operands = true;
+        else if (c->verb && !c->verb->run) /* a verb to come: its flags are not known */
+            continue;
+        else if (arg[1] == '-')
+            SPARTA_TRY(long_option(c, &l));
+        else
+            SPARTA_TRY(short_option(c, &l));
+    }
+    return count_operands(c);
+}
+
+/* ------------------------------------------------------------------ reading values */
+
+bool cli_has(const cli *c, cli_option_id id)
+{
+    return c->option[id].n > 0;
+}
+
+const char *cli_text(const cli *c, cli_option_id id, const char *otherwise)
+{
+    const cli_values *v = &c->option[id];
+    return v->n ? v->value[v->n - 1] : otherwise;
+}
+
+int64_t cli_int(const cli *c, cli_option_id id, int64_t otherwise)
+{
+    const char *s = cli_text(c, id, NULL);
+    int64_t v;
+    return s && sparta_parse_int(s, &v) ? v : otherwise;
+}
+
+double cli_real(const cli *c, cli_option_id id, double otherwise)
+{
+    const char *s = cli_text(c, id, NULL);
+    double v;
+    return s && sparta_parse_double(s, &v) ? v : otherwise;
+}
+
+sparta_status cli_cut(cli *c, cli_option_id id, const char *text, const char **name, const char **rest)
+{
+    const char *equal = strchr(text, '=');
+    if (!equal || equal == text || !equal[1])
+        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: --%s %s; give --%s %s", who(c), cli_options[id].name, text, cli_options[id].name,
+                           cli_options[id].metavar);
+    *name = sparta_arena_bytes(c->arena, text, (size_t)(equal - text));
+    SPARTA_NEED(c->cx, *name);
+    *rest = equal + 1;
+    return SPARTA_OK;
+}
+
+static sparta_status one_dim(cli *c, const char *text, const char **name, int64_t *value)
+{
+    const char *number;
+    SPARTA_TRY(cli_cut(c, CLI_DIM, text, name, &number));
+    if (!sparta_parse_int(number, value) || *value < 0)
+        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: --dim %s; give a whole number after the =", who(c), text);
+    return SPARTA_OK;
+}
+
+sparta_status cli_dims(cli *c, sparta_bindings *out)
+{
+    const cli_values *v = &c->option[CLI_DIM];
+    int most = v->n + 1, n = 0;
+    const char **name = sparta_arena_array(c->arena, (size_t)most, sizeof *name);
+    SPARTA_NEED(c->cx, name);
+    int64_t *value = sparta_arena_array(c->arena, (size_t)most, sizeof *value);
+    SPARTA_NEED(c->cx, value);
+    for (int i = 0; i < v->n; i++, n++) SPARTA_TRY(one_dim(c, v->value[i], &name[n], &value[n]));
+    if (cli_has(c, CLI_BATCH)) {
+        name[n] = "batch";
+        value[n++] = cli_int(c, CLI_BATCH, 1);
+    }
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < i; j++)
+            if (!strcmp(name[i], name[j]) && value[i] != value[j])
+                return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: %s is both %lld and %lld; give it once", who(c), name[i],
+                                   (long long)value[j], (long long)value[i]);
+    *out = (sparta_bindings){n, name, value};
+    return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ sweeps */
+
+enum { SWEPT = 8 };
+typedef struct swept {
+    const char **slot; /* where the single value goes */
+    const char *list, *name;
+    int n, at;
+} swept;
+
+static int find_swept(cli *c, swept *s)
+{
+    int n = 0;
+    for (int id = 0; id < CLI_OPTIONS; id++)
+        for (int i = 0; can_sweep(c, &cli_options[id]) && i < c->option[id].n && n < SWEPT; i++)
+            if (strchr(c->option[id].value[i], ',')) {
+                s[n] = (swept){&c->option[id].value[i], c->option[id].value[i], cli_options[id].name, 0, 0};
+                while (piece(c, s[n].list, s[n].n)) s[n].n++;
+                n++;
+            }
+    return n;
+}
+
+/* Set the values of this point; the text that says them. */
+static sparta_status place(cli *c, swept *s, int n, const char **point)
+{
+    *point = "";
+    for (int i = 0; i < n; i++) {
+        *s[i].slot = piece(c, s[i].list, s[i].at);
+        SPARTA_NEED(c->cx, *s[i].slot);
+        bool dim = strchr(*s[i].slot, '=') != NULL;
+        *point = sparta_arena_printf(c->arena, "%s%s%s%s%s", *point, i ? " " : "", dim ? "" : s[i].name, dim ? "" : "=", *s[i].slot);
+        SPARTA_NEED(c->cx, *point);
+    }
+    return SPARTA_OK;
+}
+
+sparta_status cli_sweep(cli *c, sparta_status (*fn)(cli *c, const char *point, void *arg), void *arg, int *points)
+{
+    swept s[SWEPT];
+    int n = find_swept(c, s), total = 1;
+    for (int i = 0; i < n; i++)
+        if (__builtin_mul_overflow(total, s[i].n, &total) || total > 10000)
+            return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: the lists make more than 10000 combinations; give fewer values", who(c));
+    *points = total;
+    for (int p = 0; p < total; p++) {
+        const char *point;
+        for (int i = n - 1, rest = p; i >= 0; rest /= s[i].n, i--) s[i].at = rest % s[i].n;
+        SPARTA_TRY(place(c, s, n, &point));
+        SPARTA_TRY(fn(c, point, arg));
+    }
+    return SPARTA_OK;
+}

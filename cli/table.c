@@ -1,0 +1,184 @@
+/* Tables: gathered cell by cell, printed aligned for people or as --table says. */
+#include "cli.h"
+#include <stdio.h>
+#include <string.h>
+
+cli_table cli_table_begin(cli *c, int columns, const char *const *names)
+{
+    return (cli_table){.c = c, .columns = columns, .name = names};
+}
+
+static void add(cli_table *t, cli_cell cell)
+{
+    if (t->status) return;
+    if (t->cells == t->capacity) {
+        int capacity = t->capacity ? t->capacity * 2 : 64;
+        cli_cell *grown = sparta_arena_array(t->c->arena, (size_t)capacity, sizeof *grown);
+        if (!grown) {
+            t->status = sparta_ctx_status(t->c->cx);
+            return;
+        }
+        if (t->cells) memcpy(grown, t->cell, (size_t)t->cells * sizeof *grown);
+        t->cell = grown;
+        t->capacity = capacity;
+    }
+    t->cell[t->cells++] = cell;
+}
+
+/* Names come out of files: what would move the cursor or end the line becomes '?'. */
+void cli_table_text(cli_table *t, const char *s)
+{
+    char *copy = sparta_arena_string(t->c->arena, s ? s : "");
+    if (!copy && !t->status) t->status = sparta_ctx_status(t->c->cx);
+    for (char *p = copy; p && *p; p++)
+        if ((unsigned char)*p < 0x20 || *p == 0x7f) *p = '?';
+    add(t, (cli_cell){.text = copy});
+}
+
+void cli_table_real(cli_table *t, int digits, double v)
+{
+    const char *text = sparta_arena_printf(t->c->arena, "%.*f", digits, v);
+    if (!text && !t->status) t->status = sparta_ctx_status(t->c->cx);
+    add(t, (cli_cell){.text = text, .number = true, .value = v});
+}
+
+void cli_table_int(cli_table *t, int64_t v)
+{
+    const char *text = sparta_arena_printf(t->c->arena, "%lld", (long long)v);
+    if (!text && !t->status) t->status = sparta_ctx_status(t->c->cx);
+    add(t, (cli_cell){.text = text, .number = true, .value = (double)v});
+}
+
+/* ------------------------------------------------------------------ forms */
+
+static const cli_cell *cell(const cli_table *t, int row, int column)
+{
+    return &t->cell[row * t->columns + column];
+}
+
+/* Bytes that are not the first of a UTF-8 character take no room. */
+static int width(const char *s)
+{
+    int n = 0;
+    for (; *s; s++) n += ((unsigned char)*s & 0xc0) != 0x80;
+    return n;
+}
+
+static void pad(sparta_text *out, int n)
+{
+    for (; n > 0; n--) sparta_text_put(out, " ", 1);
+}
+
+static void aligned(cli_table *t, int rows)
+{
+    sparta_text *out = &t->c->out;
+    for (int row = -1; row < rows; row++) {
+        for (int col = 0; col < t->columns; col++) {
+            int most = width(t->name[col]);
+            for (int r = 0; r < rows; r++) most = SPARTA_MAX(most, width(cell(t, r, col)->text));
+            const char *s = row < 0 ? t->name[col] : cell(t, row, col)->text;
+            bool right = rows > 0 && cell(t, 0, col)->number, last = col == t->columns - 1;
+            if (col) sparta_text_put(out, "  ", 2);
+            if (right) pad(out, most - width(s));
+            sparta_text_put(out, s, strlen(s));
+            if (!right && !last) pad(out, most - width(s));
+        }
+        sparta_text_put(out, "\n", 1);
+    }
+}
+
+static void markdown_cell(sparta_text *out, const char *s)
+{
+    sparta_text_put(out, " ", 1);
+    for (; *s; s++) {
+        if (*s == '|') sparta_text_put(out, "\\", 1);
+        sparta_text_put(out, s, 1);
+    }
+    sparta_text_put(out, " |", 2);
+}
+
+static void markdown(cli_table *t, int rows)
+{
+    sparta_text *out = &t->c->out;
+    sparta_text_put(out, "|", 1);
+    for (int col = 0; col < t->columns; col++) markdown_cell(out, t->name[col]);
+    sparta_text_put(out, "\n|", 2);
+    for (int col = 0; col < t->columns; col++) sparta_text_printf(out, rows > 0 && cell(t, 0, col)->number ? "---:|" : "---|");
+    sparta_text_put(out, "\n", 1);
+    for (int row = 0; row < rows; row++) {
+        sparta_text_put(out, "|", 1);
+        for (int col = 0; col < t->columns; col++) markdown_cell(out, cell(t, row, col)->text);
+        sparta_text_put(out, "\n", 1);
+    }
+}
+
+static void csv_cell(sparta_text *out, const char *s)
+{
+    if (!strpbrk(s, ",\"\n\r")) {
+        sparta_text_put(out, s, strlen(s));
+        return;
+    }
+    sparta_text_put(out, "\"", 1);
+    for (; *s; s++) {
+        if (*s == '"') sparta_text_put(out, s, 1);
+        sparta_text_put(out, s, 1);
+    }
+    sparta_text_put(out, "\"", 1);
+}
+
+static void csv(cli_table *t, int rows)
+{
+    for (int row = -1; row < rows; row++)
+        for (int col = 0; col < t->columns; col++) {
+            csv_cell(&t->c->out, row < 0 ? t->name[col] : cell(t, row, col)->text);
+            sparta_text_put(&t->c->out, col == t->columns - 1 ? "\n" : ",", 1);
+        }
+}
+
+static void json(cli_table *t, int rows, bool lines)
+{
+    cli_json j = {.t = &t->c->out};
+    if (!lines) cli_json_open(&j, NULL, '[');
+    for (int row = 0; row < rows; row++) {
+        if (lines) j = (cli_json){.t = &t->c->out};
+        cli_json_open(&j, NULL, '{');
+        for (int col = 0; col < t->columns; col++) {
+            const cli_cell *x = cell(t, row, col);
+            if (x->number)
+                cli_json_real(&j, t->name[col], x->value);
+            else
+                cli_json_text(&j, t->name[col], x->text);
+        }
+        cli_json_close(&j, '}');
+        if (lines) sparta_text_put(&t->c->out, "\n", 1);
+    }
+    if (!lines) {
+        cli_json_close(&j, ']');
+        sparta_text_put(&t->c->out, "\n", 1);
+    }
+}
+
+sparta_status cli_table_end(cli_table *t)
+{
+    if (t->status) return t->status;
+    int rows = t->cells / t->columns;
+    const char *form = cli_text(t->c, CLI_TABLE, "");
+    if (!strcmp(form, "md"))
+        markdown(t, rows);
+    else if (!strcmp(form, "csv"))
+        csv(t, rows);
+    else if (*form)
+        json(t, rows, !strcmp(form, "jsonl"));
+    else
+        aligned(t, rows);
+    return t->c->out.status;
+}
+
+void cli_say(cli *c, const char *format, ...)
+{
+    if (cli_wants_json(c) || cli_has(c, CLI_TABLE) || cli_has(c, CLI_QUIET)) return;
+    va_list args;
+    va_start(args, format);
+    sparta_text_vprintf(&c->out, format, args);
+    va_end(args);
+}

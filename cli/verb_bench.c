@@ -1,0 +1,231 @@
+/* sparta bench: how much faster, how sure, and where the time goes. */
+#include "verbs.h"
+#include "file/file.h"
+#include <string.h>
+
+typedef struct points { /* of a sweep */
+    int n;
+    bool many;
+    cli_json json;
+    cli_table table;
+    sparta_text times; /* for --export-times */
+    cli_json times_json;
+} points;
+
+/* ------------------------------------------------------------------ JSON */
+
+static void subject_json(cli_json *j, const char *key, const sparta_bench_subject *s)
+{
+    cli_json_open(j, key, '{');
+    cli_json_text(j, "name", s->name);
+    cli_json_real(j, "median_ms", s->median * 1e3);
+    cli_json_real(j, "best_ms", s->best * 1e3);
+    cli_json_real(j, "p90_ms", s->p90 * 1e3);
+    cli_json_real(j, "p99_ms", s->p99 * 1e3);
+    cli_json_real(j, "items_per_s", s->items_per_s);
+    cli_json_int(j, "runs", s->runs);
+    cli_json_int(j, "bytes", (int64_t)s->memory);
+    cli_json_close(j, '}');
+}
+
+static void layer_json(cli_json *j, const sparta_bench_layer *l)
+{
+    cli_json_open(j, NULL, '{');
+    cli_json_text(j, "name", l->name);
+    cli_json_text(j, "op", l->op);
+    cli_json_real(j, "ms", l->ms);
+    cli_json_real(j, "dense_ms", l->dense_ms);
+    cli_json_text(j, "implement", l->implement);
+    cli_json_text(j, "pattern", l->pattern);
+    cli_json_real(j, "density", l->density);
+    cli_json_real(j, "gops_real", l->gops_real);
+    cli_json_real(j, "share_of_peak", l->share_of_peak);
+    cli_json_text(j, "reason", l->reason);
+    cli_json_text(j, "source", l->source);
+    cli_json_close(j, '}');
+}
+
+static void result_json(cli_json *j, const char *point, const sparta_bench_result *r)
+{
+    if (*point) cli_json_text(j, "point", point);
+    subject_json(j, "subject", &r->subject);
+    if (r->baseline.runs) {
+        subject_json(j, "baseline", &r->baseline);
+        cli_json_real(j, "ratio", r->ratio);
+        cli_json_open(j, "ratio_ci95", '[');
+        cli_json_real(j, NULL, r->ratio_lo);
+        cli_json_real(j, NULL, r->ratio_hi);
+        cli_json_close(j, ']');
+    } else {
+        cli_json_text(j, "baseline", NULL);
+        cli_json_text(j, "ratio", NULL);
+        cli_json_text(j, "ratio_ci95", NULL);
+    }
+    cli_json_int(j, "threads", r->threads);
+    cli_json_text(j, "isa", r->isa);
+    cli_json_real(j, "peak_gops", r->peak_gops);
+    cli_json_real(j, "sparse_flop_share", r->sparse_flop_share);
+    cli_json_open(j, "layers", '[');
+    for (int i = 0; i < r->n_layers; i++) layer_json(j, &r->layer[i]);
+    cli_json_close(j, ']');
+}
+
+/* ------------------------------------------------------------------ people */
+
+static void summary(cli *c, const sparta_bench_result *r)
+{
+    const sparta_bench_subject *a = &r->subject, *b = &r->baseline;
+    cli_say(c, "%s: %.3f ms", a->name, a->median * 1e3);
+    if (b->runs)
+        cli_say(c, " against %.3f ms (%s): %.2fx [%.2f, %.2f] %s", b->median * 1e3, b->name, r->ratio, r->ratio_lo, r->ratio_hi,
+                r->ratio_lo > 1 ? "faster" : r->ratio_hi < 1 ? "(slower)" : "(no difference)");
+    cli_say(c, ", %d thread%s, %s, %.0f %% of the operations sparse\n", r->threads, r->threads == 1 ? "" : "s", r->isa,
+            r->sparse_flop_share * 100);
+    cli_say(c, "  p90 %.3f ms, p99 %.3f ms, %.1f items/s, %lld runs", a->p90 * 1e3, a->p99 * 1e3, a->items_per_s, (long long)a->runs);
+    if (b->runs) cli_say(c, "; baseline p90 %.3f ms, p99 %.3f ms", b->p90 * 1e3, b->p99 * 1e3);
+    cli_say(c, "; peak %.1f Gop/s\n", r->peak_gops);
+}
+
+static sparta_status layer_table(cli *c, const sparta_bench_result *r)
+{
+    static const char *const names[] = {"layer", "op", "pattern", "density", "implement", "ms", "dense_ms", "gops_real", "%_of_peak", "reason"};
+    cli_table t = cli_table_begin(c, (int)SPARTA_COUNT(names), names);
+    for (int i = 0; i < r->n_layers; i++) {
+        const sparta_bench_layer *l = &r->layer[i];
+        cli_table_text(&t, l->name);
+        cli_table_text(&t, l->op);
+        cli_table_text(&t, l->pattern);
+        cli_table_real(&t, 3, l->density);
+        cli_table_text(&t, l->implement);
+        cli_table_real(&t, 4, l->ms);
+        cli_table_real(&t, 4, l->dense_ms);
+        cli_table_real(&t, 1, l->gops_real);
+        cli_table_real(&t, 1, l->share_of_peak * 100);
+        cli_table_text(&t, l->reason);
+    }
+    return cli_table_end(&t);
+}
+
+static const char *const sweep_names[] = {"point",   "median_ms", "p90_ms", "p99_ms",  "baseline_ms", "ratio",
+                                          "ratio_lo", "ratio_hi",  "items_per_s", "threads", "isa",         "sparse_flop_share"};
+
+static void sweep_row(cli_table *t, const char *point, const sparta_bench_result *r)
+{
+    cli_table_text(t, *point ? point : r->subject.name);
+    cli_table_real(t, 3, r->subject.median * 1e3);
+    cli_table_real(t, 3, r->subject.p90 * 1e3);
+    cli_table_real(t, 3, r->subject.p99 * 1e3);
+    cli_table_real(t, 3, r->baseline.median * 1e3);
+    cli_table_real(t, 3, r->ratio);
+    cli_table_real(t, 3, r->ratio_lo);
+    cli_table_real(t, 3, r->ratio_hi);
+    cli_table_real(t, 1, r->subject.items_per_s);
+    cli_table_int(t, r->threads);
+    cli_table_text(t, r->isa);
+    cli_table_real(t, 3, r->sparse_flop_share);
+}
+
+/* ------------------------------------------------------------------ all times */
+
+static void times_json(cli_json *j, const char *key, const sparta_bench_subject *s)
+{
+    cli_json_open(j, key, '[');
+    for (int64_t i = 0; i < s->runs; i++) cli_json_real(j, NULL, s->times[i] * 1e3);
+    cli_json_close(j, ']');
+}
+
+static void keep_times(points *p, const char *point, const sparta_bench_result *r)
+{
+    cli_json *j = &p->times_json;
+    cli_json_open(j, NULL, '{');
+    cli_json_text(j, "point", point);
+    cli_json_int(j, "threads", r->threads);
+    times_json(j, "subject_ms", &r->subject);
+    times_json(j, "baseline_ms", &r->baseline);
+    cli_json_close(j, '}');
+}
+
+static sparta_status write_times(cli *c, points *p)
+{
+    const char *path = cli_text(c, CLI_EXPORT_TIMES, NULL);
+    cli_json_close(&p->times_json, ']');
+    cli_json_close(&p->times_json, '}');
+    sparta_text_printf(&p->times, "\n");
+    SPARTA_TRY(p->times.status);
+    return path ? sparta_file_write(c->cx, path, sparta_text_str(&p->times), p->times.size) : SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ one point */
+
+static sparta_status fill_request(cli *c, sparta_bench_request *r)
+{
+    *r = (sparta_bench_request){.subject = c->operand[0], .against = cli_text(c, CLI_AGAINST, NULL)};
+    r->no_baseline = cli_has(c, CLI_NO_BASELINE);
+    r->threads = (int)cli_int(c, CLI_THREADS, 0);
+    r->iterations = cli_int(c, CLI_ITERATIONS, 0);
+    r->seconds = r->iterations ? 0 : cli_real(c, CLI_TIME, 3);
+    r->warmup = cli_int(c, CLI_WARMUP, 3);
+    r->seed = (uint64_t)cli_int(c, CLI_SEED, 0);
+    r->profile = cli_has(c, CLI_PROFILE);
+    SPARTA_TRY(cli_dims(c, &r->sizes));
+    return cli_compile_request(c, &r->compile);
+}
+
+static sparta_status one_point(cli *c, const char *point, void *arg)
+{
+    points *p = arg;
+    sparta_bench_request r;
+    sparta_bench_result result;
+    SPARTA_TRY(fill_request(c, &r));
+    SPARTA_TRY(sparta_bench(c->cx, c->arena, &r, &result));
+    cli_progress_end(c);
+    p->many = *point != 0;
+    keep_times(p, point, &result);
+    if (cli_wants_json(c)) {
+        if (p->many && p->n++ == 0) cli_json_open(&p->json, "runs", '[');
+        if (p->many) cli_json_open(&p->json, NULL, '{');
+        result_json(&p->json, point, &result);
+        if (p->many) cli_json_close(&p->json, '}');
+        return SPARTA_OK;
+    }
+    if (p->many) cli_say(c, "%s\n", point);
+    summary(c, &result);
+    if (r.profile) SPARTA_TRY(layer_table(c, &result));
+    sweep_row(&p->table, point, &result);
+    return SPARTA_OK;
+}
+
+static sparta_status all_points(cli *c, points *p)
+{
+    int n;
+    p->times_json = (cli_json){.t = &p->times};
+    cli_json_open(&p->times_json, NULL, '{');
+    cli_json_text(&p->times_json, "schema", "sparta.times/1");
+    cli_json_open(&p->times_json, "points", '[');
+    if (cli_wants_json(c)) p->json = cli_json_begin(c, "bench");
+    p->table = cli_table_begin(c, (int)SPARTA_COUNT(sweep_names), sweep_names);
+    SPARTA_TRY(cli_sweep(c, one_point, p, &n));
+    SPARTA_TRY(write_times(c, p));
+    if (cli_wants_json(c)) {
+        if (p->many) cli_json_close(&p->json, ']');
+        cli_json_end(c, &p->json);
+        return SPARTA_OK;
+    }
+    /* A sweep ends with one line a point; --table without --profile prints that table alone. */
+    if (n > 1 || (cli_has(c, CLI_TABLE) && !cli_has(c, CLI_PROFILE))) return cli_table_end(&p->table);
+    return SPARTA_OK;
+}
+
+sparta_status cli_verb_bench(cli *c)
+{
+    points p = {0};
+    if (cli_has(c, CLI_AGAINST) && cli_has(c, CLI_NO_BASELINE))
+        return sparta_fail(c->cx, SPARTA_E_USAGE, "bench: --against and --no-baseline exclude each other; leave one out");
+    if (cli_has(c, CLI_TIME) && cli_has(c, CLI_ITERATIONS))
+        return sparta_fail(c->cx, SPARTA_E_USAGE, "bench: --time and --iterations exclude each other; leave one out");
+    if (cli_has(c, CLI_EXPORT_TIMES)) SPARTA_TRY(cli_writable(c, cli_text(c, CLI_EXPORT_TIMES, NULL)));
+    sparta_text_init(&p.times, c->cx);
+    sparta_status status = all_points(c, &p);
+    sparta_text_free(&p.times);
+    return status;
+}

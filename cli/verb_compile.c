@@ -1,0 +1,94 @@
+/* sparta compile: the whole walk, from ONNX to a package that was checked. */
+#include "cli.h"
+#include "compile/compile.h"
+#include "verbs.h"
+#include "implement/implement.h"
+#include <string.h>
+
+/* The flags that say how to compile; bench has them too. */
+sparta_status cli_compile_request(cli *c, sparta_compile_request *out)
+{
+    sparta_target target;
+    sparta_compile_request r = {.options = SPARTA_OPTIONS(sparta_compile_options)};
+    r.options.masks = cli_text(c, CLI_MASKS, NULL);
+    r.options.target = cli_text(c, CLI_TARGET, NULL);
+    r.options.dense_only = cli_has(c, CLI_DENSE);
+    r.options.no_measure = cli_has(c, CLI_NO_MEASURE);
+    r.options.threads = (int)cli_int(c, CLI_THREADS, 0);
+    r.options.external_data_root = cli_text(c, CLI_EXTERNAL, NULL);
+    if (r.options.target && !sparta_target_parse(r.options.target, &target))
+        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: there is no target \"%s\"; `sparta doctor` lists them", c->verb->name, r.options.target);
+    r.db = cli_text(c, CLI_DB, NULL);
+    r.progress = cli_progress_show;
+    r.progress_arg = c;
+    *out = r;
+    return SPARTA_OK;
+}
+
+/* --dim as a list that ends with NULL. */
+static sparta_status dims(cli *c, const char *const **out)
+{
+    const cli_values *v = &c->option[CLI_DIM];
+    const char **list = sparta_arena_array(c->arena, (size_t)v->n + 1, sizeof *list);
+    SPARTA_NEED(c->cx, list);
+    for (int i = 0; i < v->n; i++) {
+        const char *name, *rest;
+        SPARTA_TRY(cli_cut(c, CLI_DIM, v->value[i], &name, &rest));
+        list[i] = v->value[i];
+    }
+    *out = list;
+    return SPARTA_OK;
+}
+
+static int count_sparse(const sparta_layer *layer, int n)
+{
+    int sparse = 0;
+    for (int i = 0; i < n; i++) {
+        const sparta_implement *im = sparta_implement_find(layer[i].implement);
+        sparse += im && im->sparse;
+    }
+    return sparse;
+}
+
+static sparta_status report(cli *c, const sparta_package *p, const char *path, size_t bytes, double seconds)
+{
+    sparta_layer *layer;
+    int n;
+    SPARTA_TRY(sparta_compile_layers(c->cx, c->arena, p->plan, cli_text(c, CLI_DB, NULL), &layer, &n));
+    if (cli_wants_json(c)) {
+        cli_json j = cli_json_begin(c, "compile");
+        cli_json_text(&j, "output", path);
+        cli_json_int(&j, "bytes", (int64_t)bytes);
+        cli_json_real(&j, "seconds", seconds);
+        cli_json_int(&j, "kernels", p->n_kernels);
+        cli_json_int(&j, "sparse_layers", count_sparse(layer, n));
+        cli_layers_json(&j, layer, n);
+        cli_json_end(c, &j);
+        return SPARTA_OK;
+    }
+    cli_say(c, "%s: %d of %d layers sparse, %d kernels, %.1f MB, compiled and verified in %.1f s\n", path, count_sparse(layer, n), n,
+            p->n_kernels, (double)bytes * 1e-6, seconds);
+    return SPARTA_OK;
+}
+
+sparta_status cli_verb_compile(cli *c)
+{
+    const char *path = cli_text(c, CLI_OUTPUT, NULL);
+    sparta_compile_request r;
+    sparta_package *p = NULL;
+    size_t bytes = 0;
+    if (!path) return sparta_fail(c->cx, SPARTA_E_USAGE, "compile: nowhere to write the package; say where with -o P.sparta");
+    if (cli_has(c, CLI_SCHEDULE))
+        return sparta_fail(c->cx, SPARTA_E_UNSUPPORTED, "compile: this version has no schedules yet; leave out --schedule");
+    SPARTA_TRY(cli_compile_request(c, &r));
+    SPARTA_TRY(dims(c, &r.options.dims));
+    SPARTA_TRY(cli_writable(c, path));
+    double start = sparta_now();
+    SPARTA_TRY(sparta_compile_file(c->cx, c->operand[0], &r, &p));
+    sparta_status status = sparta_check_cancel(c->cx);
+    if (!status) status = sparta_package_write(c->cx, p, path);
+    if (!status) status = cli_file_size(c, path, &bytes);
+    if (!status) status = report(c, p, path, bytes, sparta_now() - start);
+    sparta_package_close(p);
+    return status;
+}

@@ -1,0 +1,360 @@
+/* sparta inspect: what is in a file. Runs no code of it and times nothing, unless --what-if asks for that. */
+#include "verbs.h"
+#include "file/file.h"
+#include "ops/ops.h"
+#include "prune/prune.h"
+#include "tesa/tesa.h"
+#include <string.h>
+
+typedef struct guess { /* of --what-if */
+    int64_t n, k;
+    const char *text; /* the pattern as given */
+    sparta_kernel_result result;
+} guess;
+
+typedef struct facts { /* of a model or package */
+    const char *kind;
+    const sparta_graph *graph;
+    int64_t parameters;
+    size_t bytes;
+    int nodes; /* of the file; fused ones of a package */
+    int opset; /* 0: no ONNX file */
+    int n_operators;
+    int operators[SPARTA_OPS]; /* how many of each, as the file has them */
+    const char *const *symbol;
+    int n_symbols;
+    sparta_layer *layer;
+    int n_layers;
+    guess *guess;
+    int n_guesses;
+} facts;
+
+/* ------------------------------------------------------------------ gathering */
+
+static void count_operators(facts *f, const sparta_graph *g)
+{
+    f->nodes = g->n_nodes;
+    for (int i = 0; i < g->n_nodes; i++) f->operators[g->node[i]->op]++;
+}
+
+static int64_t parameters_of(const sparta_graph *g)
+{
+    int64_t n = 0;
+    for (int i = 0; i < g->n_values; i++) {
+        const sparta_value *v = g->value[i];
+        int64_t dim[SPARTA_RANK], all = 1;
+        if (v->producer || v->is_input || !v->typed || !sparta_dtype_is_float(v->dtype) || !sparta_dims_const(&v->dims, dim)) continue;
+        for (int d = 0; d < v->dims.rank; d++) all *= dim[d];
+        n += v->dims.rank ? all : 0;
+    }
+    return n;
+}
+
+static sparta_status gather(cli *c, facts *f)
+{
+    SPARTA_TRY(cli_file_size(c, c->operand[0], &f->bytes));
+    SPARTA_TRY(sparta_graph_symbols(c->cx, c->arena, f->graph, &f->symbol, &f->n_symbols));
+    return sparta_compile_layers(c->cx, c->arena, f->graph, cli_text(c, CLI_DB, NULL), &f->layer, &f->n_layers);
+}
+
+/* ------------------------------------------------------------------ --what-if: the linear layers with other patterns, timed */
+
+static sparta_status guess_one(cli *c, const sparta_layer *l, const char *text, guess *out)
+{
+    char *pattern = sparta_arena_string(c->arena, text);
+    SPARTA_NEED(c->cx, pattern);
+    sparta_prune_spec spec;
+    SPARTA_TRY(sparta_prune_parse(c->cx, text, &spec));
+    sparta_kernel_request q = {.m = 128, .n = l->n, .k = l->k, .pattern = pattern, .threads = 1, .seconds = 0.05};
+    if (spec.of == 0) { /* NxM:S, rows:S: cut the sparsity off */
+        q.sparsity = spec.sparsity;
+        *strrchr(pattern, ':') = 0;
+    }
+    *out = (guess){.n = l->n, .k = l->k, .text = text};
+    return sparta_kernel_bench(c->cx, &q, &out->result);
+}
+
+/* Every pattern for every shape that occurs, once. */
+static sparta_status what_if(cli *c, facts *f)
+{
+    const char *list = cli_text(c, CLI_WHAT_IF, "");
+    size_t patterns = 1;
+    for (const char *p = list; *p; p++) patterns += *p == ',';
+    f->guess = sparta_arena_array(c->arena, patterns * (size_t)f->n_layers + 1, sizeof *f->guess);
+    SPARTA_NEED(c->cx, f->guess);
+    for (int i = 0; i < f->n_layers; i++) {
+        bool seen = f->layer[i].n == 0;
+        for (int k = 0; k < i; k++) seen |= f->layer[k].n == f->layer[i].n && f->layer[k].k == f->layer[i].k;
+        for (const char *p = list; *p && !seen; p += strcspn(p, ","), p += *p == ',') {
+            const char *one = sparta_arena_bytes(c->arena, p, strcspn(p, ","));
+            SPARTA_NEED(c->cx, one);
+            cli_progress_show(c, i, f->n_layers, one);
+            SPARTA_TRY(guess_one(c, &f->layer[i], one, &f->guess[f->n_guesses++]));
+        }
+    }
+    cli_progress_end(c);
+    return SPARTA_OK;
+}
+
+static void what_if_json(cli_json *j, const facts *f)
+{
+    cli_json_open(j, "what_if", '[');
+    for (int i = 0; i < f->n_guesses; i++) {
+        const guess *g = &f->guess[i];
+        cli_json_open(j, NULL, '{');
+        cli_json_open(j, "shape", '[');
+        cli_json_int(j, NULL, g->n);
+        cli_json_int(j, NULL, g->k);
+        cli_json_close(j, ']');
+        cli_json_text(j, "pattern", g->text);
+        cli_json_text(j, "implement", g->result.implement);
+        cli_json_real(j, "us", g->result.best_us);
+        cli_json_real(j, "dense_us", g->result.dense_best_us);
+        cli_json_real(j, "ratio_to_dense", g->result.ratio_to_dense);
+        cli_json_text(j, "source", "measured");
+        cli_json_close(j, '}');
+    }
+    cli_json_close(j, ']');
+}
+
+static sparta_status what_if_table(cli *c, const facts *f)
+{
+    static const char *const names[] = {"n", "k", "pattern", "implement", "us", "dense_us", "ratio_to_dense"};
+    cli_table t = cli_table_begin(c, 7, names);
+    for (int i = 0; i < f->n_guesses; i++) {
+        const guess *g = &f->guess[i];
+        cli_table_int(&t, g->n);
+        cli_table_int(&t, g->k);
+        cli_table_text(&t, g->text);
+        cli_table_text(&t, g->result.implement);
+        cli_table_real(&t, 2, g->result.best_us);
+        cli_table_real(&t, 2, g->result.dense_best_us);
+        cli_table_real(&t, 2, g->result.ratio_to_dense);
+    }
+    cli_say(c, "\nat 128 tokens, one thread, measured now on random weights:\n");
+    return cli_table_end(&t);
+}
+
+/* ------------------------------------------------------------------ what is said */
+
+static void facts_json(cli *c, const facts *f)
+{
+    cli_json j = cli_json_begin(c, "inspect");
+    cli_json_text(&j, "name", c->operand[0]);
+    cli_json_text(&j, "kind", f->kind);
+    cli_json_int(&j, "nodes", f->nodes);
+    cli_json_int(&j, "parameters", f->parameters);
+    cli_json_int(&j, "bytes", (int64_t)f->bytes);
+    if (f->opset) cli_json_int(&j, "opset", f->opset);
+    if (cli_has(c, CLI_CHECK)) cli_json_bool(&j, "weights_checked", !strcmp(f->kind, "package"));
+    cli_json_open(&j, "symbols", '[');
+    for (int i = 0; i < f->n_symbols; i++) cli_json_text(&j, NULL, f->symbol[i]);
+    cli_json_close(&j, ']');
+    cli_json_open(&j, "bounds", '{');
+    for (int i = 0; i < f->n_symbols; i++) {
+        int64_t bound = sparta_symbol_bound(f->graph, f->symbol[i]);
+        if (bound < INT64_MAX) cli_json_int(&j, f->symbol[i], bound);
+    }
+    cli_json_close(&j, '}');
+    cli_json_open(&j, "operators", '{');
+    for (int op = 0; op < SPARTA_OPS; op++)
+        if (f->operators[op]) cli_json_int(&j, sparta_builtin_row((sparta_op_id)op)->name, f->operators[op]);
+    cli_json_close(&j, '}');
+    cli_layers_json(&j, f->layer, f->n_layers);
+    if (cli_has(c, CLI_WHAT_IF)) what_if_json(&j, f);
+    cli_json_end(c, &j);
+}
+
+static void head(cli *c, const facts *f)
+{
+    cli_say(c, "%s: %s, %d nodes, %.2f M parameters, %.1f MB", c->operand[0], f->kind, f->nodes, (double)f->parameters * 1e-6,
+            (double)f->bytes * 1e-6);
+    if (f->opset) cli_say(c, ", opset %d", f->opset);
+    cli_say(c, "\nsymbols:");
+    for (int i = 0; i < f->n_symbols; i++) {
+        int64_t bound = sparta_symbol_bound(f->graph, f->symbol[i]);
+        cli_say(c, " %s", f->symbol[i]);
+        if (bound < INT64_MAX) cli_say(c, " (at most %lld)", (long long)bound);
+    }
+    cli_say(c, "%s\noperators:", f->n_symbols ? "" : " none");
+    for (int op = 0; op < SPARTA_OPS; op++)
+        if (f->operators[op]) cli_say(c, " %s %d", sparta_builtin_row((sparta_op_id)op)->name, f->operators[op]);
+    cli_say(c, "\n");
+    if (cli_has(c, CLI_CHECK) && !strcmp(f->kind, "package")) cli_say(c, "digests of all weights are right\n");
+    cli_say(c, "\n");
+}
+
+static sparta_status layers_table(cli *c, const facts *f)
+{
+    static const char *const names[] = {"layer", "op", "shape", "pattern", "density", "implement", "us", "dense_us", "source", "reason"};
+    cli_table t = cli_table_begin(c, (int)SPARTA_COUNT(names), names);
+    for (int i = 0; i < f->n_layers; i++) {
+        const sparta_layer *l = &f->layer[i];
+        const char *shape = l->n ? sparta_arena_printf(c->arena, "%lldx%lld", (long long)l->n, (long long)l->k) : "";
+        cli_table_text(&t, l->name);
+        cli_table_text(&t, l->op);
+        cli_table_text(&t, shape);
+        cli_table_text(&t, l->pattern);
+        cli_table_real(&t, 3, l->density);
+        cli_table_text(&t, l->implement);
+        cli_table_real(&t, 1, l->us);
+        cli_table_real(&t, 1, l->dense_us);
+        cli_table_text(&t, l->source);
+        cli_table_text(&t, l->reason);
+    }
+    return cli_table_end(&t);
+}
+
+static sparta_status report(cli *c, facts *f)
+{
+    if (cli_has(c, CLI_WHAT_IF)) SPARTA_TRY(what_if(c, f));
+    if (cli_wants_json(c)) {
+        facts_json(c, f);
+        return SPARTA_OK;
+    }
+    head(c, f);
+    SPARTA_TRY(layers_table(c, f));
+    return cli_has(c, CLI_WHAT_IF) ? what_if_table(c, f) : SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ the kinds of files */
+
+static sparta_status inspect_package(cli *c)
+{
+    facts f = {.kind = "package"};
+    sparta_package *p = NULL;
+    SPARTA_TRY(sparta_package_open(c->cx, c->operand[0], &p));
+    f.graph = p->plan;
+    count_operators(&f, p->plan);
+    f.parameters = parameters_of(p->plan);
+    sparta_status status = cli_has(c, CLI_CHECK) ? sparta_package_check_weights(c->cx, p) : SPARTA_OK;
+    if (!status) status = gather(c, &f);
+    if (!status) status = report(c, &f);
+    sparta_package_close(p);
+    return status;
+}
+
+static sparta_status inspect_model(cli *c)
+{
+    facts f = {.kind = "onnx"};
+    sparta_model *m = NULL;
+    sparta_import_options options = {cli_text(c, CLI_EXTERNAL, NULL)};
+    SPARTA_TRY(sparta_model_open(c->cx, c->operand[0], &options, &m));
+    f.graph = m->graph;
+    f.opset = m->opset;
+    f.parameters = m->parameters;
+    count_operators(&f, m->graph);
+    sparta_status status = sparta_compile_passes(m->graph);
+    if (!status) status = gather(c, &f);
+    for (int i = 0; i < m->n_external; i++) f.bytes += m->external[i].size;
+    if (!status) status = report(c, &f);
+    sparta_model_close(m);
+    return status;
+}
+
+/* Pattern and density of a matrix; of other arrays only the share of non-zeros. */
+static sparta_status look(cli *c, const sparta_tensor *t, sparta_pattern *out)
+{
+    *out = (sparta_pattern){.density = 0};
+    int64_t n = sparta_tensor_elements(t), kept = 0;
+    if (t->rank == 2 && n > 0) {
+        sparta_mask mask;
+        SPARTA_TRY(sparta_mask_of(c->cx, t, &mask));
+        sparta_status status = sparta_mask_detect(c->cx, &mask, 1.02, out);
+        sparta_mask_free(c->cx, &mask);
+        return status;
+    }
+    for (int64_t i = 0; i < n; i++) kept += sparta_element_get(t->dtype, t->data, i) != 0;
+    out->density = n > 0 ? (double)kept / (double)n : 0;
+    return SPARTA_OK;
+}
+
+static sparta_status array_row(cli *c, cli_table *t, cli_json *j, const char *name, const sparta_tensor *x)
+{
+    sparta_pattern p;
+    sparta_text shape;
+    SPARTA_TRY(look(c, x, &p));
+    if (cli_wants_json(c)) {
+        cli_json_open(j, NULL, '{');
+        cli_json_text(j, "name", name);
+        cli_json_text(j, "op", NULL);
+        cli_tensor_json(j, x);
+        cli_json_text(j, "pattern", p.name);
+        cli_json_text(j, "block", p.block_n ? sparta_arena_printf(c->arena, "%dx%d", p.block_n, p.block_m) : "");
+        cli_json_real(j, "density", p.density);
+        cli_json_text(j, "implement", NULL);
+        cli_json_text(j, "reason", "an array by itself: nothing runs it");
+        cli_json_close(j, '}');
+        return SPARTA_OK;
+    }
+    sparta_text_init(&shape, c->cx);
+    sparta_tensor_print_shape(x, &shape);
+    cli_table_text(t, name);
+    cli_table_text(t, sparta_dtype_name(x->dtype));
+    cli_table_text(t, sparta_text_str(&shape));
+    cli_table_text(t, p.name);
+    cli_table_real(t, 4, p.density);
+    sparta_text_free(&shape);
+    return SPARTA_OK;
+}
+
+static sparta_status inspect_arrays(cli *c, const sparta_npz *z)
+{
+    static const char *const names[] = {"array", "dtype", "shape", "pattern", "density"};
+    cli_table t = cli_table_begin(c, 5, names);
+    cli_json j = {0};
+    int64_t parameters = 0;
+    size_t bytes = 0;
+    SPARTA_TRY(cli_file_size(c, c->operand[0], &bytes));
+    if (cli_wants_json(c)) {
+        j = cli_json_begin(c, "inspect");
+        cli_json_text(&j, "name", c->operand[0]);
+        cli_json_text(&j, "kind", "arrays");
+        cli_json_open(&j, "layers", '[');
+    }
+    for (int i = 0; i < z->n; i++) {
+        SPARTA_TRY(array_row(c, &t, &j, z->entry[i].name, &z->entry[i].tensor));
+        parameters += sparta_tensor_elements(&z->entry[i].tensor);
+    }
+    if (!cli_wants_json(c)) return cli_table_end(&t);
+    cli_json_close(&j, ']');
+    cli_json_int(&j, "nodes", 0);
+    cli_json_int(&j, "parameters", parameters);
+    cli_json_int(&j, "bytes", (int64_t)bytes);
+    cli_json_open(&j, "symbols", '[');
+    cli_json_close(&j, ']');
+    cli_json_end(c, &j);
+    return SPARTA_OK;
+}
+
+static sparta_status inspect_npy(cli *c)
+{
+    sparta_npz_entry entry = {.name = (char *)c->operand[0]};
+    sparta_npz z = {c->cx, 1, &entry};
+    SPARTA_TRY(sparta_npy_read(c->cx, c->operand[0], &entry.tensor));
+    sparta_status status = inspect_arrays(c, &z);
+    sparta_free(c->cx, entry.tensor.data);
+    return status;
+}
+
+static sparta_status inspect_npz(cli *c)
+{
+    sparta_npz z;
+    SPARTA_TRY(sparta_npz_read(c->cx, c->operand[0], &z));
+    sparta_status status = inspect_arrays(c, &z);
+    sparta_npz_free(&z);
+    return status;
+}
+
+sparta_status cli_verb_inspect(cli *c)
+{
+    sparta_file_kind kind;
+    SPARTA_TRY(sparta_file_kind_of(c->cx, c->operand[0], &kind));
+    switch (kind) {
+    case SPARTA_FILE_PACKAGE: return inspect_package(c);
+    case SPARTA_FILE_NPY: return inspect_npy(c);
+    case SPARTA_FILE_NPZ: return inspect_npz(c);
+    case SPARTA_FILE_ONNX: break;
+    }
+    return inspect_model(c);
+}

@@ -1,0 +1,113 @@
+/* sparta kernel bench: one product by itself, against dense and against the peak. */
+#include "verbs.h"
+#include <string.h>
+
+typedef struct points {
+    int n;
+    bool many;
+    cli_json json;
+    cli_table table;
+} points;
+
+static void result_json(cli_json *j, const char *point, const sparta_kernel_request *q, const sparta_kernel_result *r)
+{
+    if (*point) cli_json_text(j, "point", point);
+    cli_json_text(j, "op", "matmul");
+    cli_json_int(j, "m", q->m);
+    cli_json_int(j, "n", q->n);
+    cli_json_int(j, "k", q->k);
+    cli_json_text(j, "dtype", "f32");
+    cli_json_text(j, "pattern", q->pattern);
+    cli_json_real(j, "sparsity", q->sparsity);
+    cli_json_real(j, "median_us", r->median_us);
+    cli_json_real(j, "best_us", r->best_us);
+    cli_json_int(j, "nnz", r->nnz);
+    cli_json_real(j, "gops_real", r->gops_real);
+    cli_json_real(j, "gops_dense_equivalent", r->gops_dense_equivalent);
+    cli_json_real(j, "peak_gops", r->peak_gops);
+    cli_json_real(j, "share_of_peak", r->share_of_peak);
+    cli_json_open(j, "dense", '{');
+    cli_json_text(j, "name", r->dense_name);
+    cli_json_real(j, "best_us", r->dense_best_us);
+    cli_json_close(j, '}');
+    cli_json_real(j, "ratio_to_dense", r->ratio_to_dense);
+    cli_json_int(j, "threads", r->threads);
+    cli_json_text(j, "isa", r->isa);
+    cli_json_text(j, "implement", r->implement);
+    cli_json_text(j, "parameters", r->parameters);
+}
+
+static const char *const names[] = {"m",         "n",         "k",         "pattern",        "sparsity", "implement", "best_us",
+                                    "median_us", "gops_real", "%_of_peak", "dense_best_us", "ratio_to_dense", "threads",  "isa"};
+
+static void row(cli_table *t, const sparta_kernel_request *q, const sparta_kernel_result *r)
+{
+    cli_table_int(t, q->m);
+    cli_table_int(t, q->n);
+    cli_table_int(t, q->k);
+    cli_table_text(t, q->pattern);
+    cli_table_real(t, 3, q->sparsity);
+    cli_table_text(t, r->implement);
+    cli_table_real(t, 2, r->best_us);
+    cli_table_real(t, 2, r->median_us);
+    cli_table_real(t, 1, r->gops_real);
+    cli_table_real(t, 1, r->share_of_peak * 100);
+    cli_table_real(t, 2, r->dense_best_us);
+    cli_table_real(t, 3, r->ratio_to_dense);
+    cli_table_int(t, r->threads);
+    cli_table_text(t, r->isa);
+}
+
+static sparta_status one_point(cli *c, const char *point, void *arg)
+{
+    points *p = arg;
+    sparta_kernel_result r;
+    sparta_kernel_request q = {.m = cli_int(c, CLI_M, 128), .n = cli_int(c, CLI_N, 1024), .k = cli_int(c, CLI_K, 1024)};
+    q.pattern = cli_text(c, CLI_PATTERN, "4x1");
+    q.sparsity = !strcmp(q.pattern, "dense") ? 0 : cli_real(c, CLI_SPARSITY, 0.9);
+    q.threads = (int)cli_int(c, CLI_THREADS, 0);
+    q.seconds = cli_real(c, CLI_TIME, 0.5);
+    q.seed = (uint64_t)cli_int(c, CLI_SEED, 0);
+    q.target = cli_text(c, CLI_TARGET, NULL);
+    SPARTA_TRY(sparta_kernel_bench(c->cx, &q, &r));
+    p->many = *point != 0;
+    if (cli_wants_json(c)) {
+        if (p->many && p->n++ == 0) cli_json_open(&p->json, "runs", '[');
+        if (p->many) cli_json_open(&p->json, NULL, '{');
+        result_json(&p->json, point, &q, &r);
+        if (p->many) cli_json_close(&p->json, '}');
+        return SPARTA_OK;
+    }
+    row(&p->table, &q, &r);
+    cli_say(c, "%s: %.2f us, %.1f Gop/s real, %.1f %% of the peak of %.1f; %.2fx the best dense (%s, %.2f us), %d thread%s, %s\n",
+            r.implement, r.best_us, r.gops_real, r.share_of_peak * 100, r.peak_gops, r.ratio_to_dense, r.dense_name, r.dense_best_us,
+            r.threads, r.threads == 1 ? "" : "s", r.isa);
+    return SPARTA_OK;
+}
+
+static sparta_status bench(cli *c)
+{
+    const char *dtype = cli_text(c, CLI_DTYPE, "f32");
+    points p = {0};
+    int n;
+    if (strcmp(dtype, "f32"))
+        return sparta_fail(c->cx, SPARTA_E_UNSUPPORTED, "kernel: --dtype %s is not there yet; use f32", dtype);
+    if (cli_wants_json(c)) p.json = cli_json_begin(c, "kernel");
+    p.table = cli_table_begin(c, (int)SPARTA_COUNT(names), names);
+    SPARTA_TRY(cli_sweep(c, one_point, &p, &n));
+    if (cli_wants_json(c)) {
+        if (p.many) cli_json_close(&p.json, ']');
+        cli_json_end(c, &p.json);
+        return SPARTA_OK;
+    }
+    return n > 1 || cli_has(c, CLI_TABLE) ? cli_table_end(&p.table) : SPARTA_OK;
+}
+
+sparta_status cli_verb_kernel(cli *c)
+{
+    const char *what = c->operand[0];
+    if (!strcmp(what, "bench")) return bench(c);
+    if (!strcmp(what, "show") || !strcmp(what, "run"))
+        return sparta_fail(c->cx, SPARTA_E_UNSUPPORTED, "kernel: %s is not in this version yet; `sparta kernel bench` is", what);
+    return sparta_fail(c->cx, SPARTA_E_USAGE, "kernel: there is no \"%s\"; sparta kernel bench", what);
+}

@@ -1,0 +1,83 @@
+/* sparta verify: do two models give the same answer? Exit 3 when they do not. */
+#include "verbs.h"
+#include <math.h>
+
+static sparta_status report(cli *c, const sparta_verify_result *r)
+{
+    if (cli_wants_json(c)) {
+        cli_json j = cli_json_begin(c, "verify");
+        cli_json_bool(&j, "ok", r->ok);
+        cli_json_open(&j, "outputs", '[');
+        for (int i = 0; i < r->n_outputs; i++) {
+            cli_json_open(&j, NULL, '{');
+            cli_json_text(&j, "name", r->output[i].name);
+            cli_json_bool(&j, "ok", r->output[i].ok);
+            cli_json_real(&j, "max_abs", r->output[i].max_abs);
+            cli_json_real(&j, "max_rel", r->output[i].max_rel);
+            cli_json_real(&j, "cosine", r->output[i].cosine);
+            cli_json_close(&j, '}');
+        }
+        cli_json_close(&j, ']');
+        cli_json_text(&j, "first_difference", r->first_difference);
+        cli_json_end(c, &j);
+        return SPARTA_OK;
+    }
+    static const char *const names[] = {"output", "same", "max_abs", "max_rel", "cosine"};
+    cli_table t = cli_table_begin(c, 5, names);
+    for (int i = 0; i < r->n_outputs; i++) {
+        cli_table_text(&t, r->output[i].name);
+        cli_table_text(&t, r->output[i].ok ? "yes" : "no");
+        cli_table_real(&t, 9, r->output[i].max_abs);
+        cli_table_real(&t, 9, r->output[i].max_rel);
+        cli_table_real(&t, 9, r->output[i].cosine);
+    }
+    if (!cli_has(c, CLI_QUIET)) SPARTA_TRY(cli_table_end(&t));
+    cli_say(c, r->ok ? "the answers are the same\n" : "the answers differ, first at %s\n", r->first_difference);
+    return SPARTA_OK;
+}
+
+/* Names and shapes of inputs are those of B, the reference. */
+static sparta_status take_inputs(cli *c, const char *path, cli_inputs *in)
+{
+    sparta_file_kind kind;
+    SPARTA_TRY(sparta_file_kind_of(c->cx, path, &kind));
+    if (kind == SPARTA_FILE_PACKAGE) {
+        sparta_package *p = NULL;
+        SPARTA_TRY(sparta_package_open(c->cx, path, &p));
+        sparta_status status = cli_inputs_make(c, p->plan, in);
+        for (int i = 0; !status && i < in->n; i++) in->tensor[i].name = sparta_arena_string(c->arena, in->tensor[i].name);
+        sparta_package_close(p);
+        return status;
+    }
+    sparta_model *m = NULL;
+    sparta_import_options options = {cli_text(c, CLI_EXTERNAL, NULL)};
+    SPARTA_TRY(sparta_model_open(c->cx, path, &options, &m));
+    sparta_status status = cli_inputs_make(c, m->graph, in);
+    for (int i = 0; !status && i < in->n; i++) in->tensor[i].name = sparta_arena_string(c->arena, in->tensor[i].name);
+    sparta_model_close(m);
+    return status;
+}
+
+sparta_status cli_verb_verify(cli *c)
+{
+    sparta_verify_request r = {.a = c->operand[0], .against = cli_text(c, CLI_AGAINST, NULL), .masks = cli_text(c, CLI_MASKS, NULL)};
+    sparta_verify_result result;
+    cli_inputs in = {0};
+    if (!r.against) return sparta_fail(c->cx, SPARTA_E_USAGE, "verify: nothing to compare %s with; say --against B", r.a);
+    r.rtol = cli_real(c, CLI_RTOL, -1);
+    r.atol = cli_real(c, CLI_ATOL, -1);
+    r.seed = (uint64_t)cli_int(c, CLI_SEED, 0);
+    r.threads = (int)cli_int(c, CLI_THREADS, 0);
+    SPARTA_TRY(cli_compile_request(c, &r.compile));
+    SPARTA_TRY(cli_dims(c, &r.sizes));
+    if (cli_has(c, CLI_INPUT)) SPARTA_TRY(take_inputs(c, r.against, &in));
+    r.inputs = in.tensor;
+    r.n_inputs = in.n;
+    sparta_status status = sparta_verify(c->cx, c->arena, &r, &result);
+    cli_inputs_free(c, &in);
+    SPARTA_TRY(status);
+    SPARTA_TRY(report(c, &result));
+    if (result.ok) return SPARTA_OK;
+    return sparta_fail(c->cx, SPARTA_E_DIFFER, "%s: its answer differs from that of %s, first at %s; look at that value", r.a, r.against,
+                       result.first_difference ? result.first_difference : "an output");
+}

@@ -1,0 +1,84 @@
+/* sparta zoo: models made here, written as ONNX. */
+#include "cli.h"
+#include "import/import.h"
+#include "zoo/zoo.h"
+#include <string.h>
+
+static sparta_status list(cli *c)
+{
+    if (cli_wants_json(c)) {
+        cli_json j = cli_json_begin(c, "zoo");
+        cli_json_open(&j, "models", '[');
+        for (int i = 0; i < sparta_zoo_count(); i++) {
+            const sparta_zoo_model *m = sparta_zoo_row(i);
+            cli_json_open(&j, NULL, '{');
+            cli_json_text(&j, "name", m->name);
+            cli_json_int(&j, "parameters", m->parameters);
+            cli_json_int(&j, "bytes", m->parameters * 4);
+            cli_json_text(&j, "what", m->what);
+            cli_json_close(&j, '}');
+        }
+        cli_json_close(&j, ']');
+        cli_json_end(c, &j);
+        return SPARTA_OK;
+    }
+    static const char *const names[] = {"name", "parameters", "MB", "what"};
+    cli_table t = cli_table_begin(c, 4, names);
+    for (int i = 0; i < sparta_zoo_count(); i++) {
+        const sparta_zoo_model *m = sparta_zoo_row(i);
+        cli_table_text(&t, m->name);
+        cli_table_int(&t, m->parameters);
+        cli_table_real(&t, 1, (double)m->parameters * 4e-6);
+        cli_table_text(&t, m->what);
+    }
+    return cli_table_end(&t);
+}
+
+static int64_t parameters(const sparta_graph *g)
+{
+    int64_t n = 0;
+    for (int i = 0; i < g->n_values; i++) {
+        const sparta_value *v = g->value[i];
+        if (v->constant && v->dims.rank > 0 && sparta_dtype_is_float(v->dtype)) n += sparta_tensor_elements(v->constant);
+    }
+    return n;
+}
+
+static void report(cli *c, const sparta_graph *g, const char *path)
+{
+    if (cli_wants_json(c)) {
+        cli_json j = cli_json_begin(c, "zoo");
+        cli_json_text(&j, "name", g->name);
+        cli_json_text(&j, "output", path);
+        cli_json_int(&j, "nodes", g->n_nodes);
+        cli_json_int(&j, "parameters", parameters(g));
+        cli_json_text(&j, "prune", cli_text(c, CLI_PRUNE, NULL));
+        cli_json_int(&j, "seed", cli_int(c, CLI_SEED, 0));
+        cli_json_end(c, &j);
+        return;
+    }
+    cli_say(c, "%s: %s, %.1f M parameters, %d nodes%s%s\n", path, g->name, (double)parameters(g) * 1e-6, g->n_nodes,
+            cli_has(c, CLI_PRUNE) ? ", pruned " : "", cli_text(c, CLI_PRUNE, ""));
+}
+
+sparta_status cli_verb_zoo(cli *c)
+{
+    if (c->n_operands == 0) return list(c);
+    sparta_prune_spec prune;
+    sparta_zoo_request r = {.name = c->operand[0], .seed = (uint64_t)cli_int(c, CLI_SEED, 0)};
+    const char *path = cli_text(c, CLI_OUTPUT, NULL);
+    if (cli_has(c, CLI_PRUNE)) {
+        SPARTA_TRY(sparta_prune_parse(c->cx, cli_text(c, CLI_PRUNE, NULL), &prune));
+        r.prune = &prune;
+    }
+    SPARTA_TRY(cli_dims(c, &r.dims));
+    bool known = false;
+    for (int i = 0; i < sparta_zoo_count(); i++) known |= !strcmp(sparta_zoo_row(i)->name, r.name);
+    if (known && !path) return sparta_fail(c->cx, SPARTA_E_USAGE, "zoo: nowhere to write %s; say where with -o M.onnx", r.name);
+    sparta_graph *g = NULL;
+    SPARTA_TRY(sparta_zoo_build(c->cx, &r, &g));
+    sparta_status status = sparta_onnx_write(c->cx, g, path);
+    if (!status) report(c, g, path);
+    sparta_graph_free(g);
+    return status;
+}

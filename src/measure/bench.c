@@ -1,0 +1,270 @@
+/* bench: two subjects alternately in one run.
+ *
+ *   open both -> warm up -> A B A B ... (timed, nothing else runs) -> profiled sessions A B A B ... -> numbers
+ *
+ * The peak of the machine is measured before and after the timed part; the better one counts, so that a share of peak is never
+ * flattered by a slow moment. Profiling has sessions of its own, since taking the time of every step costs time itself. */
+#include "measure/runner.h"
+#include "implement/implement.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct samples {
+    int64_t n, capacity;
+    double *x;
+    double sum;
+} samples;
+
+typedef struct bench {
+    sparta_ctx *cx;
+    sparta_arena *arena;
+    const sparta_bench_request *r;
+    sparta_bindings sizes, sizes_b;
+    sparta_runner a, b; /* b.cx NULL: no baseline */
+    sparta_runner profiled_a, profiled_b;
+    samples times_a, times_b;
+    double peak; /* operations a second */
+} bench;
+
+/* ------------------------------------------------------------------ times */
+
+static sparta_status keep(bench *s, samples *t, double seconds)
+{
+    if (t->n == t->capacity) {
+        int64_t capacity = t->capacity ? t->capacity * 2 : 1024;
+        double *grown = sparta_arena_array(s->arena, (size_t)capacity, sizeof *grown);
+        SPARTA_NEED(s->cx, grown);
+        if (t->n) memcpy(grown, t->x, (size_t)t->n * sizeof *grown);
+        t->x = grown;
+        t->capacity = capacity;
+    }
+    t->x[t->n++] = seconds;
+    t->sum += seconds;
+    return SPARTA_OK;
+}
+
+static void say(const bench *s, int done, int all, const char *what)
+{
+    if (s->r->compile.progress) s->r->compile.progress(s->r->compile.progress_arg, done, all, what);
+}
+
+static sparta_status once(bench *s, sparta_runner *r, samples *t)
+{
+    double seconds;
+    SPARTA_TRY(sparta_runner_run(r, &seconds));
+    return t ? keep(s, t, seconds) : SPARTA_OK;
+}
+
+/* Enough? Time is per subject, the two share what they have together: the slow one does not starve the other of pairs. */
+static bool enough(const bench *s)
+{
+    const sparta_bench_request *r = s->r;
+    if (r->iterations > 0) return s->times_a.n >= r->iterations;
+    double all = r->seconds * (s->b.cx ? 2 : 1);
+    return s->times_a.n >= 5 && s->times_a.sum + s->times_b.sum >= all;
+}
+
+static void show_rounds(const bench *s)
+{
+    double all = s->r->seconds * (s->b.cx ? 2 : 1), part = 0;
+    if (s->r->iterations > 0)
+        part = (double)s->times_a.n / (double)s->r->iterations;
+    else if (all > 0)
+        part = (s->times_a.sum + s->times_b.sum) / all;
+    say(s, (int)(100 * SPARTA_MIN(part, 1.0)), 100, "measuring");
+}
+
+static sparta_status measure(bench *s)
+{
+    for (int64_t i = 0; i < s->r->warmup; i++) {
+        SPARTA_TRY(once(s, &s->a, NULL));
+        if (s->b.cx) SPARTA_TRY(once(s, &s->b, NULL));
+    }
+    while (!enough(s)) {
+        SPARTA_TRY(once(s, &s->a, &s->times_a));
+        if (s->b.cx) SPARTA_TRY(once(s, &s->b, &s->times_b));
+        show_rounds(s);
+    }
+    return SPARTA_OK;
+}
+
+static void measure_peak(bench *s)
+{
+    sparta_target target;
+    if (!sparta_target_parse(sparta_session_isa(s->a.session), &target)) target = sparta_target_best();
+    double peak = sparta_peak_flops(target, sparta_session_threads(s->a.session), 0.1);
+    s->peak = SPARTA_MAX(s->peak, peak);
+}
+
+/* One profiled run tells the operations; --profile takes a fifth of the time, at least five rounds. */
+static sparta_status profile(bench *s, bool with_b)
+{
+    double spent = 0, share = s->r->iterations > 0 ? 0 : s->r->seconds * 0.4;
+    for (int round = 0; round < 1 || (s->r->profile && (round <= 5 || spent < share)); round++) {
+        double a = 0, b = 0;
+        SPARTA_TRY(sparta_runner_run(&s->profiled_a, &a));
+        if (with_b) SPARTA_TRY(sparta_runner_run(&s->profiled_b, &b));
+        if (round == 0) { /* the first run lays out buffers and wakes threads: not counted */
+            const sparta_step_profile *p;
+            if (s->r->profile) sparta_session_profile(s->profiled_a.session, &p, true);
+            if (s->r->profile && with_b) sparta_session_profile(s->profiled_b.session, &p, true);
+            continue;
+        }
+        spent += a + b;
+    }
+    return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ numbers */
+
+static int ascending(const void *x, const void *y)
+{
+    double a = *(const double *)x, b = *(const double *)y;
+    return (a > b) - (a < b);
+}
+
+static int64_t items(const sparta_bindings *sizes)
+{
+    for (int i = 0; i < sizes->n; i++)
+        if (!strncmp(sizes->name[i], "batch", 5)) return sizes->value[i];
+    return 1;
+}
+
+static sparta_status fill_subject(bench *s, const char *name, const sparta_runner *r, const samples *t, const sparta_bindings *sizes,
+                                  sparta_bench_subject *out)
+{
+    double *sorted = sparta_alloc_array(s->cx, (size_t)t->n, sizeof *sorted);
+    SPARTA_NEED(s->cx, sorted);
+    memcpy(sorted, t->x, (size_t)t->n * sizeof *sorted);
+    qsort(sorted, (size_t)t->n, sizeof *sorted, ascending);
+    snprintf(out->name, sizeof out->name, "%s", name);
+    out->median = sparta_quantile(sorted, t->n, 0.5);
+    out->p90 = sparta_quantile(sorted, t->n, 0.9);
+    out->p99 = sparta_quantile(sorted, t->n, 0.99);
+    out->best = sorted[0];
+    out->runs = t->n;
+    out->times = t->x;
+    out->items_per_s = out->median > 0 ? (double)items(sizes) / out->median : 0;
+    out->memory = sparta_session_memory(r->session) + r->package->bytes;
+    sparta_free(s->cx, sorted);
+    return SPARTA_OK;
+}
+
+static const char *copy(bench *s, const char *text)
+{
+    const char *c = sparta_arena_string(s->arena, text ? text : "");
+    return c ? c : "";
+}
+
+static const sparta_layer *layer_named(const sparta_layer *layer, int n, const char *name)
+{
+    for (int i = 0; i < n; i++)
+        if (!strcmp(layer[i].name, name)) return &layer[i];
+    return NULL;
+}
+
+static double step_ms(const sparta_step_profile *p, int n, const char *name)
+{
+    for (int i = 0; i < n; i++)
+        if (!strcmp(p[i].name, name)) return p[i].seconds * 1e3;
+    return 0;
+}
+
+static void fill_layer(bench *s, const sparta_step_profile *p, const sparta_layer *said, sparta_bench_layer *out)
+{
+    *out = (sparta_bench_layer){.name = copy(s, p->name), .op = copy(s, p->op), .implement = copy(s, p->implement)};
+    out->pattern = said ? copy(s, said->pattern) : "";
+    out->reason = said ? copy(s, said->reason) : "";
+    out->source = said && said->source[0] ? (!strcmp(said->source, "model") ? "model" : "measured") : "measured";
+    out->density = said ? said->density : 1;
+    out->ms = p->seconds * 1e3;
+    out->gops_real = p->seconds > 0 ? p->ops / p->seconds * 1e-9 : 0;
+    out->share_of_peak = s->peak > 0 ? out->gops_real * 1e9 / s->peak : 0;
+}
+
+static sparta_status fill_layers(bench *s, bool with_b, sparta_bench_result *out)
+{
+    const sparta_step_profile *p = NULL, *q = NULL;
+    sparta_layer *said = NULL;
+    int n_said = 0, m = 0, n = sparta_session_profile(s->profiled_a.session, &p, false);
+    if (with_b) m = sparta_session_profile(s->profiled_b.session, &q, false);
+    SPARTA_TRY(sparta_compile_layers(s->cx, s->arena, s->a.package->plan, s->r->compile.db, &said, &n_said));
+    out->layer = sparta_arena_array(s->arena, (size_t)n + 1, sizeof *out->layer);
+    SPARTA_NEED(s->cx, out->layer);
+    double sparse = 0, all = 0;
+    for (int i = 0; i < n; i++) {
+        const sparta_implement *im = sparta_implement_find(p[i].implement);
+        fill_layer(s, &p[i], layer_named(said, n_said, p[i].name), &out->layer[i]);
+        if (with_b) out->layer[i].dense_ms = step_ms(q, m, p[i].name);
+        if (im && im->sparse) sparse += p[i].dense_ops;
+        all += p[i].dense_ops;
+    }
+    out->sparse_flop_share = all > 0 ? sparse / all : 0;
+    out->n_layers = s->r->profile ? n : 0;
+    return SPARTA_OK;
+}
+
+static sparta_status fill(bench *s, sparta_bench_result *out)
+{
+    sparta_bench_result result = {.threads = sparta_session_threads(s->a.session), .peak_gops = s->peak * 1e-9};
+    snprintf(result.isa, sizeof result.isa, "%s", sparta_session_isa(s->a.session));
+    SPARTA_TRY(fill_subject(s, s->r->subject, &s->a, &s->times_a, &s->sizes, &result.subject));
+    if (s->b.cx) {
+        const char *name = s->r->against ? s->r->against : "the same model, dense";
+        SPARTA_TRY(fill_subject(s, name, &s->b, &s->times_b, &s->sizes_b, &result.baseline));
+        result.ratio = result.subject.median > 0 ? result.baseline.median / result.subject.median : 0;
+        SPARTA_TRY(sparta_ratio_interval(s->cx, s->times_a.x, s->times_b.x, s->times_a.n, s->r->seed + 1, &result.ratio_lo,
+                                         &result.ratio_hi));
+    }
+    SPARTA_TRY(fill_layers(s, s->b.cx && s->r->profile, &result));
+    *out = result;
+    return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ the run */
+
+static sparta_status open_both(bench *s)
+{
+    const sparta_bench_request *r = s->r;
+    SPARTA_TRY(sparta_runner_open(s->cx, r->subject, &r->compile, &s->a));
+    SPARTA_TRY(sparta_sizes_fill(s->cx, s->arena, s->a.package->plan, &r->sizes, &s->sizes));
+    if (r->no_baseline) return SPARTA_OK;
+    if (!r->against) {
+        say(s, 0, 100, "the dense baseline");
+        s->sizes_b = s->sizes;
+        return sparta_runner_dense(s->cx, &s->a, &r->compile, &s->b);
+    }
+    SPARTA_TRY(sparta_runner_open(s->cx, r->against, &r->compile, &s->b));
+    return sparta_sizes_fill(s->cx, s->arena, s->b.package->plan, &r->sizes, &s->sizes_b);
+}
+
+static sparta_status start(bench *s, bool with_b)
+{
+    sparta_runner_start a = {s->r->threads, false, s->r->seed, &s->sizes}, b = {s->r->threads, false, s->r->seed, &s->sizes_b};
+    SPARTA_TRY(sparta_runner_start_session(&s->a, &a));
+    if (s->b.cx) SPARTA_TRY(sparta_runner_start_session(&s->b, &b));
+    measure_peak(s);
+    SPARTA_TRY(measure(s));
+    measure_peak(s);
+    a.profile = b.profile = true;
+    s->profiled_a = sparta_runner_share(&s->a);
+    SPARTA_TRY(sparta_runner_start_session(&s->profiled_a, &a));
+    if (!with_b) return profile(s, false);
+    s->profiled_b = sparta_runner_share(&s->b);
+    SPARTA_TRY(sparta_runner_start_session(&s->profiled_b, &b));
+    return profile(s, true);
+}
+
+sparta_status sparta_bench(sparta_ctx *cx, sparta_arena *arena, const sparta_bench_request *r, sparta_bench_result *out)
+{
+    bench s = {.cx = cx, .arena = arena, .r = r};
+    sparta_status status = open_both(&s);
+    if (!status) status = start(&s, s.b.cx && r->profile);
+    if (!status) status = fill(&s, out);
+    sparta_runner_close(&s.profiled_b);
+    sparta_runner_close(&s.profiled_a);
+    sparta_runner_close(&s.b); /* before a, whose weights it borrows */
+    sparta_runner_close(&s.a);
+    return status;
+}

@@ -1,0 +1,387 @@
+/* measure: statistics, closeness, sizes; and, on small models of the zoo, bench, verify and kernel bench from end to end. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include "measure/measure.h"
+#include "ops/ops.h"
+#include "zoo/zoo.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static sparta_ctx *cx;
+static sparta_arena *arena;
+static char folder[64];
+
+static int setup(void **state)
+{
+    (void)state;
+    sparta_ctx_options o = SPARTA_OPTIONS(sparta_ctx_options);
+    snprintf(folder, sizeof folder, "/tmp/sparta-measure-XXXXXX");
+    if (!mkdtemp(folder)) return 1;
+    static char cache[96];
+    snprintf(cache, sizeof cache, "%s/cache", folder);
+    o.cache_dir = cache;
+    cx = sparta_ctx_create(&o);
+    arena = cx ? sparta_arena_create(cx) : NULL;
+    return arena ? 0 : 1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    char command[128];
+    sparta_arena_free(arena);
+    size_t held = sparta_ctx_memory(cx);
+    sparta_ctx_free(cx);
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command) || held;
+}
+
+/* ------------------------------------------------------------------ statistics */
+
+static void quantiles(void **state)
+{
+    (void)state;
+    const double x[] = {1, 2, 3, 4, 10};
+    assert_true(sparta_quantile(x, 5, 0) == 1);
+    assert_true(sparta_quantile(x, 5, 0.5) == 3);
+    assert_true(sparta_quantile(x, 4, 0.5) == 2.5);
+    assert_true(sparta_quantile(x, 5, 1) == 10);
+    assert_true(fabs(sparta_quantile(x, 5, 0.9) - 7.6) < 1e-12);
+    assert_true(sparta_quantile(x, 1, 0.99) == 1);
+    assert_true(sparta_quantile(x, 0, 0.5) == 0);
+}
+
+static void interval_of_a_constant_ratio(void **state)
+{
+    (void)state;
+    double a[40], b[40], lo, hi;
+    for (int i = 0; i < 40; i++) {
+        a[i] = 2;
+        b[i] = 3;
+    }
+    assert_int_equal(sparta_ratio_interval(cx, a, b, 40, 1, &lo, &hi), SPARTA_OK);
+    assert_true(lo == 1.5 && hi == 1.5);
+    assert_int_equal(sparta_ratio_interval(cx, a, b, 1, 1, &lo, &hi), SPARTA_OK);
+    assert_true(lo == 1.5 && hi == 1.5);
+    assert_int_equal(sparta_ratio_interval(cx, a, b, 0, 1, &lo, &hi), SPARTA_E_RANGE);
+}
+
+/* The interval holds the truth about 95 times of 100, and is repeatable. */
+static void interval_covers(void **state)
+{
+    (void)state;
+    sparta_rng rng = sparta_rng_seed(5);
+    int held = 0;
+    for (int trial = 0; trial < 200; trial++) {
+        double a[60], b[60], lo, hi;
+        for (int i = 0; i < 60; i++) {
+            a[i] = 1 + 0.1 * sparta_rng_normal(&rng);
+            b[i] = 2 + 0.2 * sparta_rng_normal(&rng);
+        }
+        assert_int_equal(sparta_ratio_interval(cx, a, b, 60, (uint64_t)trial, &lo, &hi), SPARTA_OK);
+        assert_true(lo <= hi && hi - lo < 0.5 && hi - lo > 0.01);
+        held += lo <= 2 && 2 <= hi;
+    }
+    assert_in_range(held, 180, 200);
+}
+
+static void interval_memory_may_fail(void **state)
+{
+    (void)state;
+    double a[8] = {1, 2, 3, 4, 5, 6, 7, 8}, lo = -1, hi = -1;
+    size_t before = sparta_ctx_memory(cx);
+    for (uint64_t n = 1; n <= 4; n++) {
+        sparta_ctx_fail_alloc(cx, n, false);
+        assert_int_equal(sparta_ratio_interval(cx, a, a, 8, 1, &lo, &hi), SPARTA_E_MEMORY);
+        assert_true(lo == -1 && hi == -1);
+    }
+    sparta_ctx_fail_alloc(cx, 0, false);
+    assert_int_equal(sparta_ctx_memory(cx), before);
+}
+
+/* ------------------------------------------------------------------ closeness */
+
+static bool close4(float a0, float b0, double rtol, double atol, sparta_verify_output *out)
+{
+    float a[4] = {a0, 1, -10, 3}, b[4] = {b0, 1, -10, 3};
+    int64_t dim[2] = {2, 2};
+    sparta_tensor ta = sparta_tensor_view(SPARTA_F32, 2, dim, a), tb = sparta_tensor_view(SPARTA_F32, 2, dim, b);
+    return sparta_close(&ta, &tb, rtol, atol, out);
+}
+
+static void closeness(void **state)
+{
+    (void)state;
+    sparta_verify_output o = {.name = "y"};
+    assert_true(close4(2, 2, 0, 0, &o));
+    assert_true(o.max_abs == 0 && o.max_rel == 0 && fabs(o.cosine - 1) < 1e-12 && o.ok);
+    assert_string_equal(o.name, "y");
+    /* relative to the largest value of all, which is 10 */
+    assert_true(close4(2.0005f, 2, 1e-4, 0, &o));
+    assert_false(close4(2.0015f, 2, 1e-4, 0, &o));
+    assert_true(fabs(o.max_abs - 0.0015) < 1e-6 && fabs(o.max_rel - 0.00015) < 1e-7);
+    assert_true(close4(2.0015f, 2, 0, 0.01, &o));
+    assert_true(close4(NAN, NAN, 0, 0, &o));
+    assert_true(close4(INFINITY, INFINITY, 0, 0, &o));
+    assert_false(close4(INFINITY, -INFINITY, 1, 1, &o));
+    assert_false(close4(NAN, 2, 1e9, 1e9, &o));
+    assert_false(close4(2, NAN, 1e9, 1e9, &o));
+    assert_true(isinf(o.max_abs));
+    assert_false(close4(INFINITY, 2, 1e9, 1e9, &o));
+}
+
+static void closeness_of_other_shapes(void **state)
+{
+    (void)state;
+    float x[6] = {0};
+    int32_t n[6] = {0};
+    sparta_verify_output o = {0};
+    sparta_tensor a = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){2, 3}, x), b = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){3, 2}, x);
+    sparta_tensor c = sparta_tensor_view(SPARTA_I32, 2, (int64_t[]){2, 3}, n);
+    assert_false(sparta_close(&a, &b, 1, 1, &o));
+    assert_false(sparta_close(&a, &c, 1, 1, &o));
+    assert_true(sparta_close(&a, &a, 0, 0, &o));
+    assert_true(o.cosine == 1); /* of zeros */
+}
+
+/* ------------------------------------------------------------------ files and sizes */
+
+static const char *in_folder(const char *name)
+{
+    static char path[4][128];
+    static int at;
+    at = (at + 1) % 4;
+    snprintf(path[at], sizeof path[at], "%s/%s", folder, name);
+    return path[at];
+}
+
+static void put(const char *path, const char *bytes, size_t n)
+{
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, n, f), n);
+    fclose(f);
+}
+
+static void kinds_of_files(void **state)
+{
+    (void)state;
+    sparta_file_kind kind;
+    const char *path = in_folder("f");
+    static const struct {
+        const char *bytes;
+        size_t n;
+        sparta_file_kind kind;
+    } cases[] = {{"SPARTA\r\n....", 12, SPARTA_FILE_PACKAGE}, {"\x93NUMPY\1\0", 8, SPARTA_FILE_NPY}, {"PK\3\4....", 8, SPARTA_FILE_NPZ},
+                 {"\x08\x0a", 2, SPARTA_FILE_ONNX},           {"SPART", 5, SPARTA_FILE_ONNX},        {"P", 1, SPARTA_FILE_ONNX}};
+    for (size_t i = 0; i < SPARTA_COUNT(cases); i++) {
+        put(path, cases[i].bytes, cases[i].n);
+        assert_int_equal(sparta_file_kind_of(cx, path, &kind), SPARTA_OK);
+        assert_int_equal(kind, cases[i].kind);
+    }
+    put(path, "", 0);
+    assert_int_equal(sparta_file_kind_of(cx, path, &kind), SPARTA_E_FORMAT);
+    assert_int_equal(sparta_file_kind_of(cx, folder, &kind), SPARTA_E_IO);
+    assert_int_equal(sparta_file_kind_of(cx, in_folder("missing"), &kind), SPARTA_E_IO);
+    assert_int_equal(mkfifo(in_folder("pipe"), 0600), 0);
+    assert_int_equal(sparta_file_kind_of(cx, in_folder("pipe"), &kind), SPARTA_E_IO); /* and does not wait for a writer */
+}
+
+static sparta_graph *small(const char *name, uint64_t seed, const char *prune)
+{
+    static const char *const dim[] = {"layers", "hidden", "heads", "ffn", "vocab", "positions"};
+    static const int64_t value[] = {1, 32, 2, 64, 50, 24};
+    sparta_prune_spec spec;
+    sparta_zoo_request r = {.name = name, .seed = seed};
+    sparta_graph *g = NULL;
+    if (!strcmp(name, "bert-mini")) r.dims = (sparta_bindings){6, dim, value};
+    if (prune) {
+        assert_int_equal(sparta_prune_parse(cx, prune, &spec), SPARTA_OK);
+        r.prune = &spec;
+    }
+    assert_int_equal(sparta_zoo_build(cx, &r, &g), SPARTA_OK);
+    return g;
+}
+
+static void sizes_of_symbols(void **state)
+{
+    (void)state;
+    sparta_graph *g = small("bert-mini", 1, NULL);
+    sparta_bindings none = {0}, out;
+    assert_int_equal(sparta_ops_infer(g), SPARTA_OK);
+    assert_int_equal(sparta_sizes_fill(cx, arena, g, &none, &out), SPARTA_OK);
+    assert_int_equal(out.n, 2);
+    assert_string_equal(out.name[0], "batch");
+    assert_string_equal(out.name[1], "sequence");
+    assert_int_equal(out.value[0], 1);
+    assert_int_equal(out.value[1], 24); /* 128, but the position table ends at 24 */
+    const char *names[] = {"sequence", "batch"};
+    int64_t values[] = {7, 3};
+    sparta_bindings given = {2, names, values};
+    assert_int_equal(sparta_sizes_fill(cx, arena, g, &given, &out), SPARTA_OK);
+    assert_int_equal(out.value[0], 3);
+    assert_int_equal(out.value[1], 7);
+    values[0] = 25;
+    assert_int_equal(sparta_sizes_fill(cx, arena, g, &given, &out), SPARTA_E_USAGE);
+    values[0] = 0;
+    assert_int_equal(sparta_sizes_fill(cx, arena, g, &given, &out), SPARTA_E_USAGE);
+    names[0] = "sequense";
+    values[0] = 7;
+    assert_int_equal(sparta_sizes_fill(cx, arena, g, &given, &out), SPARTA_E_USAGE);
+    assert_non_null(strstr(sparta_message(cx), "did you mean sequence"));
+    sparta_graph_free(g);
+}
+
+/* ------------------------------------------------------------------ from end to end */
+
+static const char *write_model(const char *name, const char *file, uint64_t seed, const char *prune)
+{
+    const char *path = in_folder(file);
+    sparta_graph *g = small(name, seed, prune);
+    assert_int_equal(sparta_onnx_write(cx, g, path), SPARTA_OK);
+    sparta_graph_free(g);
+    return path;
+}
+
+static sparta_compile_request quick(void)
+{
+    sparta_compile_request r = {.options = SPARTA_OPTIONS(sparta_compile_options)};
+    r.options.no_measure = 1;
+    return r;
+}
+
+static sparta_status verify(const char *a, const char *b, sparta_verify_result *out)
+{
+    sparta_verify_request r = {.a = a, .against = b, .rtol = -1, .atol = -1, .threads = 1, .compile = quick()};
+    return sparta_verify(cx, arena, &r, out);
+}
+
+static void verify_package_against_model(void **state)
+{
+    (void)state;
+    char onnx[128], package[128];
+    snprintf(onnx, sizeof onnx, "%s", write_model("bert-mini", "m.onnx", 1, "4x1:0.8"));
+    snprintf(package, sizeof package, "%s", in_folder("m.sparta"));
+    sparta_compile_options o = SPARTA_OPTIONS(sparta_compile_options);
+    o.no_measure = 1;
+    assert_int_equal(sparta_compile(cx, onnx, package, &o), SPARTA_OK);
+    sparta_verify_result r = {0};
+    assert_int_equal(verify(package, onnx, &r), SPARTA_OK);
+    assert_true(r.ok);
+    assert_int_equal(r.n_outputs, 1);
+    assert_string_equal(r.output[0].name, "last_hidden_state");
+    assert_true(r.output[0].max_rel < 1e-4 && r.output[0].cosine > 0.9999);
+    assert_null(r.first_difference);
+    assert_int_equal(verify(package, package, &r), SPARTA_OK);
+    assert_true(r.ok && r.output[0].max_abs == 0);
+}
+
+/* Another weight in the second layer: the first value that differs is what it computes, and nothing before it. */
+static void verify_finds_the_first_difference(void **state)
+{
+    (void)state;
+    char first[128], second[128];
+    snprintf(first, sizeof first, "%s", write_model("mlp", "a.onnx", 1, NULL));
+    sparta_graph *g = small("mlp", 1, NULL);
+    const sparta_value *w = sparta_graph_find(g, "fc2.weight");
+    ((float *)w->constant->data)[5] += 1;
+    snprintf(second, sizeof second, "%s", in_folder("b.onnx"));
+    assert_int_equal(sparta_onnx_write(cx, g, second), SPARTA_OK);
+    sparta_graph_free(g);
+    sparta_verify_result r = {0};
+    assert_int_equal(verify(second, first, &r), SPARTA_OK);
+    assert_false(r.ok);
+    assert_non_null(r.first_difference);
+    assert_string_equal(r.first_difference, "/fc2/Gemm_output_0");
+    assert_false(r.output[0].ok);
+}
+
+static void verify_refuses_other_models(void **state)
+{
+    (void)state;
+    char first[128], second[128];
+    sparta_verify_result r = {0};
+    snprintf(first, sizeof first, "%s", write_model("mlp", "a.onnx", 1, NULL));
+    snprintf(second, sizeof second, "%s", write_model("bert-mini", "b.onnx", 1, NULL));
+    assert_int_equal(verify(first, second, &r), SPARTA_E_USAGE);
+    assert_int_equal(verify(first, in_folder("missing.onnx"), &r), SPARTA_E_IO);
+}
+
+static void bench_two_subjects(void **state)
+{
+    (void)state;
+    char onnx[128];
+    snprintf(onnx, sizeof onnx, "%s", write_model("bert-mini", "m.onnx", 1, "4x1:0.8"));
+    sparta_bench_request r = {.subject = onnx, .threads = 1, .iterations = 7, .warmup = 1, .profile = true, .compile = quick()};
+    sparta_bench_result out;
+    assert_int_equal(sparta_bench(cx, arena, &r, &out), SPARTA_OK);
+    assert_int_equal(out.subject.runs, 7);
+    assert_int_equal(out.baseline.runs, 7);
+    assert_true(out.subject.median > 0 && out.subject.best <= out.subject.median && out.subject.median <= out.subject.p90);
+    assert_true(out.ratio > 0 && out.ratio_lo <= out.ratio_hi);
+    assert_true(out.n_layers > 0 && out.peak_gops > 0);
+    assert_true(out.sparse_flop_share > 0 && out.sparse_flop_share <= 1);
+    assert_int_equal(out.threads, 1);
+    r.no_baseline = true;
+    r.profile = false;
+    assert_int_equal(sparta_bench(cx, arena, &r, &out), SPARTA_OK);
+    assert_int_equal(out.baseline.runs, 0);
+    assert_int_equal(out.n_layers, 0);
+    sparta_ctx_cancel(cx);
+    assert_int_equal(sparta_bench(cx, arena, &r, &out), SPARTA_E_CANCELLED);
+}
+
+static void kernel_by_itself(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t m, n, k;
+        const char *pattern;
+        double sparsity;
+    } cases[] = {{1, 1, 1, "dense", 0}, {3, 7, 5, "1x1", 0.5}, {65, 33, 70, "4x1", 0.8}, {130, 64, 64, "2:4", 0}, {64, 16, 16, "4x1", 1}};
+    for (size_t i = 0; i < SPARTA_COUNT(cases); i++) {
+        sparta_kernel_request q = {.m = cases[i].m, .n = cases[i].n, .k = cases[i].k, .pattern = cases[i].pattern,
+                                   .sparsity = cases[i].sparsity, .threads = 2, .seconds = 0.005, .seed = 3};
+        sparta_kernel_result r;
+        assert_int_equal(sparta_kernel_bench(cx, &q, &r), SPARTA_OK);
+        assert_true(r.best_us > 0 && r.median_us >= r.best_us && r.dense_best_us > 0);
+        assert_true(r.nnz >= 0 && r.nnz <= q.n * q.k);
+        assert_true(r.share_of_peak >= 0 && r.share_of_peak < 1.2);
+        assert_int_equal(r.threads, 2);
+    }
+    sparta_kernel_request q = {.m = 4, .n = 4, .k = 4, .pattern = "nonsense", .sparsity = 0.5, .threads = 1, .seconds = 0.005};
+    sparta_kernel_result r;
+    assert_int_equal(sparta_kernel_bench(cx, &q, &r), SPARTA_E_USAGE);
+    q.pattern = "4x1";
+    q.m = 0;
+    assert_int_equal(sparta_kernel_bench(cx, &q, &r), SPARTA_E_USAGE);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(quantiles),
+        TEST(interval_of_a_constant_ratio),
+        TEST(interval_covers),
+        TEST(interval_memory_may_fail),
+        TEST(closeness),
+        TEST(closeness_of_other_shapes),
+        TEST(kinds_of_files),
+        TEST(sizes_of_symbols),
+        TEST(verify_package_against_model),
+        TEST(verify_finds_the_first_difference),
+        TEST(verify_refuses_other_models),
+        TEST(bench_two_subjects),
+        TEST(kernel_by_itself),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,264 @@
+/* The zoo: the table says the truth, the same seed gives the same bytes, pruning touches the right layers, wrong sizes are refused. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include "zoo/zoo.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static sparta_ctx *cx;
+
+static int setup(void **state)
+{
+    (void)state;
+    cx = sparta_ctx_create(NULL);
+    return cx ? 0 : 1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    size_t held = sparta_ctx_memory(cx);
+    sparta_ctx_free(cx);
+    return held != 0;
+}
+
+static int64_t parameters(const sparta_graph *g)
+{
+    int64_t n = 0;
+    for (int i = 0; i < g->n_values; i++)
+        if (g->value[i]->constant && g->value[i]->dtype == SPARTA_F32 && g->value[i]->dims.rank > 0)
+            n += sparta_tensor_elements(g->value[i]->constant);
+    return n;
+}
+
+static sparta_graph *build(const char *name, uint64_t seed, const sparta_prune_spec *prune, int n, const char *const *dim,
+                           const int64_t *value)
+{
+    sparta_zoo_request r = {.name = name, .seed = seed, .prune = prune, .dims = {n, dim, value}};
+    sparta_graph *g = NULL;
+    assert_int_equal(sparta_zoo_build(cx, &r, &g), SPARTA_OK);
+    return g;
+}
+
+/* bert-large takes a gigabyte: its number is checked from those of one layer and two. */
+static void table_counts_parameters(void **state)
+{
+    (void)state;
+    for (int i = 0; i < sparta_zoo_count(); i++) {
+        const sparta_zoo_model *m = sparta_zoo_row(i);
+        int64_t counted;
+        if (strncmp(m->name, "bert", 4)) {
+            sparta_graph *g = build(m->name, 0, NULL, 0, NULL, NULL);
+            counted = parameters(g);
+            sparta_graph_free(g);
+        } else {
+            int64_t layers = strstr(m->name, "mini") ? 4 : strstr(m->name, "base") ? 12 : 24, at[2];
+            for (int64_t n = 1; n <= 2; n++) {
+                sparta_graph *g = build(m->name, 0, NULL, 1, (const char *const[]){"layers"}, &n);
+                at[n - 1] = parameters(g);
+                sparta_graph_free(g);
+            }
+            counted = at[0] + (layers - 1) * (at[1] - at[0]);
+        }
+        assert_int_equal(counted, m->parameters);
+    }
+    assert_null(sparta_zoo_row(-1));
+    assert_null(sparta_zoo_row(sparta_zoo_count()));
+}
+
+static const char *const small_name[] = {"layers", "hidden", "heads", "ffn", "vocab", "positions"};
+static const int64_t small_size[] = {2, 32, 2, 64, 50, 24};
+
+static sparta_graph *small(uint64_t seed, const sparta_prune_spec *prune)
+{
+    return build("bert-mini", seed, prune, 6, small_name, small_size);
+}
+
+static const sparta_tensor *weight(const sparta_graph *g, const char *name)
+{
+    const sparta_value *v = sparta_graph_find(g, name);
+    assert_non_null(v);
+    assert_non_null(v->constant);
+    return v->constant;
+}
+
+static double density(const sparta_tensor *t)
+{
+    int64_t n = sparta_tensor_elements(t), kept = 0;
+    for (int64_t i = 0; i < n; i++) kept += ((const float *)t->data)[i] != 0;
+    return (double)kept / (double)n;
+}
+
+static uint64_t digest(const sparta_graph *g)
+{
+    uint64_t h = 0;
+    for (int i = 0; i < g->n_values; i++) {
+        const sparta_tensor *t = g->value[i]->constant;
+        if (t) h = sparta_hash(t->data, (size_t)sparta_tensor_elements(t) * sparta_dtype_size(t->dtype), h);
+    }
+    return h;
+}
+
+static void same_seed_same_bytes(void **state)
+{
+    (void)state;
+    sparta_graph *a = small(7, NULL), *b = small(7, NULL), *c = small(8, NULL);
+    assert_true(digest(a) == digest(b));
+    assert_true(digest(a) != digest(c));
+    sparta_graph_free(a);
+    sparta_graph_free(b);
+    sparta_graph_free(c);
+}
+
+/* The numbers themselves, so that another machine or compiler that makes others is found. */
+static void first_weights_are_known(void **state)
+{
+    (void)state;
+    sparta_graph *g = build("mlp", 1, NULL, 0, NULL, NULL);
+    const sparta_tensor *w = weight(g, "fc1.weight");
+    uint64_t h = sparta_hash(w->data, 512 * 784 * 4, 0);
+    assert_int_equal(h, UINT64_C(0xf5b033440bfd0494));
+    sparta_graph_free(g);
+}
+
+static void weights_look_normal(void **state)
+{
+    (void)state;
+    sparta_graph *g = build("bert-mini", 3, NULL, 2, (const char *const[]){"layers", "vocab"}, (int64_t[]){1, 10});
+    const sparta_tensor *t = weight(g, "encoder.layer.0.intermediate.dense.weight");
+    int64_t n = sparta_tensor_elements(t), beyond = 0;
+    double sum = 0, square = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double x = ((const float *)t->data)[i];
+        sum += x;
+        square += x * x;
+        beyond += fabs(x) > 0.04;
+    }
+    assert_int_equal(n, 256 * 1024);
+    assert_true(fabs(sum / (double)n) < 0.0002);
+    assert_true(fabs(sqrt(square / (double)n) - 0.02) < 0.0002);
+    assert_true(beyond > n * 3 / 100 && beyond < n * 6 / 100);
+    assert_true(density(t) == 1.0);
+    double gain = ((const float *)weight(g, "encoder.layer.0.output.LayerNorm.weight")->data)[0];
+    assert_true(gain > 0.7 && gain < 1.3);
+    sparta_graph_free(g);
+}
+
+static void prunes_only_the_encoder(void **state)
+{
+    (void)state;
+    static const char *const pruned[] = {"attention.self.query", "attention.self.key",  "attention.self.value",
+                                         "attention.output.dense", "intermediate.dense", "output.dense"};
+    sparta_prune_spec spec;
+    assert_int_equal(sparta_prune_parse(cx, "4x1:0.75", &spec), SPARTA_OK);
+    sparta_graph *g = small(1, &spec);
+    for (int layer = 0; layer < 2; layer++)
+        for (size_t i = 0; i < SPARTA_COUNT(pruned); i++) {
+            char name[128];
+            snprintf(name, sizeof name, "encoder.layer.%d.%s.weight", layer, pruned[i]);
+            const sparta_tensor *t = weight(g, name); /* (in, out): blocks of 4 along the second dimension */
+            assert_true(fabs(density(t) - 0.25) < 0.01);
+            const float *w = t->data;
+            for (int64_t j = 0; j < sparta_tensor_elements(t); j += 4) {
+                int kept = (w[j] != 0) + (w[j + 1] != 0) + (w[j + 2] != 0) + (w[j + 3] != 0);
+                assert_true(kept == 0 || kept == 4);
+            }
+        }
+    assert_true(density(weight(g, "embeddings.word_embeddings.weight")) == 1.0);
+    assert_true(density(weight(g, "encoder.layer.0.output.dense.bias")) == 1.0);
+    sparta_graph_free(g);
+    g = build("mlp", 1, &spec, 0, NULL, NULL);
+    assert_true(fabs(density(weight(g, "fc1.weight")) - 0.25) < 0.01);
+    assert_true(fabs(density(weight(g, "fc2.weight")) - 0.25) < 0.01);
+    assert_true(density(weight(g, "fc3.weight")) == 1.0);
+    sparta_graph_free(g);
+}
+
+static void interface_is_as_documented(void **state)
+{
+    (void)state;
+    static const char *const inputs[] = {"input_ids", "attention_mask", "token_type_ids"};
+    sparta_graph *g = small(1, NULL);
+    assert_int_equal(g->n_inputs, 3);
+    for (int i = 0; i < 3; i++) {
+        const char *symbol;
+        assert_string_equal(g->input[i]->name, inputs[i]);
+        assert_int_equal(g->input[i]->dtype, SPARTA_I64);
+        assert_true(sparta_expr_is_symbol(g->input[i]->dims.dim[0], &symbol));
+        assert_string_equal(symbol, "batch");
+    }
+    assert_int_equal(g->n_outputs, 1);
+    assert_string_equal(g->output[0]->name, "last_hidden_state");
+    assert_int_equal(g->output[0]->dims.rank, 3);
+    sparta_graph_free(g);
+    g = build("mlp", 1, NULL, 1, (const char *const[]){"batch"}, (int64_t[]){5});
+    assert_true(sparta_expr_is(g->input[0]->dims.dim[0], 5));
+    assert_true(sparta_expr_is(g->output[0]->dims.dim[1], 10));
+    sparta_graph_free(g);
+}
+
+static void refuse(const char *name, const char *dim, int64_t value, const char *says)
+{
+    sparta_zoo_request r = {.name = name, .dims = {dim ? 1 : 0, &dim, &value}};
+    sparta_graph *g = NULL;
+    assert_int_equal(sparta_zoo_build(cx, &r, &g), SPARTA_E_USAGE);
+    assert_null(g);
+    assert_non_null(strstr(sparta_message(cx), says));
+}
+
+static void wrong_requests_are_refused(void **state)
+{
+    (void)state;
+    refuse("bert-bsae", NULL, 0, "did you mean bert-base");
+    refuse("", NULL, 0, "there is no model");
+    refuse("bert-mini", "hiden", 8, "layers hidden heads");
+    refuse("bert-mini", "heads", 7, "no multiple");
+    refuse("bert-mini", "heads", 0, "from 1");
+    refuse("bert-mini", "layers", -4, "from 1");
+    refuse("bert-mini", "layers", 100000, "at most 1000");
+    refuse("mlp", "sequence", 3, "no size");
+}
+
+/* A model that does not fit the budget is an error, and every allocation may fail. */
+static void memory_may_fail(void **state)
+{
+    (void)state;
+    const char *name = "hidden";
+    int64_t huge = INT32_MAX - INT32_MAX % 4;
+    sparta_zoo_request r = {.name = "bert-mini", .dims = {1, &name, &huge}};
+    sparta_graph *g = NULL;
+    assert_int_equal(sparta_zoo_build(cx, &r, &g), SPARTA_E_MEMORY);
+    r.dims = (sparta_bindings){6, small_name, small_size};
+    sparta_prune_spec spec;
+    assert_int_equal(sparta_prune_parse(cx, "4x1:0.5", &spec), SPARTA_OK);
+    r.prune = &spec;
+    bool done = false;
+    for (uint64_t n = 1; !done && n < 5000; n++) {
+        sparta_ctx_fail_alloc(cx, n, true);
+        sparta_status status = sparta_zoo_build(cx, &r, &g);
+        sparta_ctx_fail_alloc(cx, 0, false);
+        assert_true(status == SPARTA_OK || status == SPARTA_E_MEMORY);
+        done = status == SPARTA_OK;
+    }
+    assert_true(done);
+    sparta_graph_free(g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(table_counts_parameters, setup, teardown),
+        cmocka_unit_test_setup_teardown(same_seed_same_bytes, setup, teardown),
+        cmocka_unit_test_setup_teardown(first_weights_are_known, setup, teardown),
+        cmocka_unit_test_setup_teardown(weights_look_normal, setup, teardown),
+        cmocka_unit_test_setup_teardown(prunes_only_the_encoder, setup, teardown),
+        cmocka_unit_test_setup_teardown(interface_is_as_documented, setup, teardown),
+        cmocka_unit_test_setup_teardown(wrong_requests_are_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(memory_may_fail, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
