@@ -1,11 +1,12 @@
-/* cli: the door that people and scripts use. Verbs, flags, exit codes and JSON are those of docs: words that others rely on.
+/* cli: the door that people and scripts use: verbs, flags, exit codes and JSON are words that others rely on.
  *
- *   argv --options.c--> cli (verb, operands, values of flags) --verb_<name>.c--> text --main.c--> stdout, exit code
+ *   argv --options.c--> cli (verb, operands, flags) --verb_<name>.c--> text --main.c--> stdout, exit code
  *
- * One table of options (options.def) and one of verbs (verbs.def) make the parser, --help, the man page (--man) and the shell's
- * completion (--completion bash). A verb writes what it has to say into c->out; main prints it when the verb is done, so that an error
- * leaves no half of an answer, and turns the status into the exit code. Errors and notes go to stderr as "sparta: where: what; what
- * to do"; with --json an error is also an object on stdout.
+ * One table of options (options.def) and one of verbs (verbs.def) make the parser, --help, the man page
+ * (--man) and the shell's completion (--completion bash). A verb writes what it has to say into c->out; main
+ * prints it when the verb is done, so that an error leaves no half of an answer, and turns the status into
+ * the exit code. Errors and notes go to stderr as "sparta: where: what; what to do"; with --json an error is
+ * also an object on stdout.
  */
 #ifndef SPARTA_CLI_H
 #define SPARTA_CLI_H
@@ -23,7 +24,7 @@ typedef struct cli_option {
     const char *metavar; /* of CLI_CHOICE: the choices, "md|csv" */
     double least, most;  /* of numbers */
     bool sweeps;         /* a comma list runs the verb once for each value */
-    const char *verbs;   /* "run bench"; "*": all */
+    const char *verbs;   /* "run bench"; "* run": all, shown by run */
     const char *help;
 } cli_option;
 
@@ -44,7 +45,9 @@ typedef struct cli_verb {
 int cli_verb_count(void);
 const cli_verb *cli_verb_row(int i);
 const cli_verb *cli_verb_find(const char *name); /* or NULL */
-bool cli_option_of(const cli_option *o, const cli_verb *verb); /* does the verb (NULL: the program itself) take it? */
+/* Does the verb (NULL: the program itself) take the option? Does the option name it, so that its help shows it? */
+bool cli_option_of(const cli_option *o, const cli_verb *verb);
+bool cli_option_named(const cli_option *o, const cli_verb *verb);
 
 /* ------------------------------------------------------------------ one call of the program */
 typedef struct cli_values {
@@ -69,7 +72,8 @@ struct cli {
     cli_progress progress;
 };
 
-/* Fill verb, operands and values; E_USAGE says what is wrong and what was perhaps meant. --help and the like are flags like others. */
+/* Fill verb, operands and values; E_USAGE says what is wrong and what was perhaps meant. --help and the like
+ * are flags like others. */
 sparta_status cli_parse(cli *c, int argc, char **argv) SPARTA_MUST;
 bool cli_has(const cli *c, cli_option_id id);
 const char *cli_text(const cli *c, cli_option_id id, const char *otherwise); /* the last one given */
@@ -79,11 +83,14 @@ size_t cli_parse_size(const char *text); /* 512M, 8GiB; 0: it is no size */
 /* --dim NAME=N and --batch N as bindings. */
 sparta_status cli_dims(cli *c, sparta_bindings *out) SPARTA_MUST;
 /* "NAME=REST" of --dim or --input, cut in the arena. */
-sparta_status cli_cut(cli *c, cli_option_id id, const char *text, const char **name, const char **rest) SPARTA_MUST;
+sparta_status cli_cut(cli *c, cli_option_id id, const char *text, const char **name,
+                      const char **rest) SPARTA_MUST;
 
-/* Call fn once for every combination of the values that swept options list ("--batch 1,8 --threads 1,2"); c has the single values
- * meanwhile. `point` says which ("batch=8 threads=2"), "" without a sweep. *n gets the number of points. */
-sparta_status cli_sweep(cli *c, sparta_status (*fn)(cli *c, const char *point, void *arg), void *arg, int *n) SPARTA_MUST;
+/* Call fn once for every combination of the values that swept options list ("--batch 1,8 --threads 1,2"); c
+ * has the single values meanwhile. `point` says which ("batch=8 threads=2"), "" without a sweep. *n gets the
+ * number of points. */
+sparta_status cli_sweep(cli *c, sparta_status (*fn)(cli *c, const char *point, void *arg), void *arg,
+                        int *n) SPARTA_MUST;
 
 /* ------------------------------------------------------------------ what is printed */
 void cli_help(cli *c);       /* of c->verb, or of the program */
@@ -96,8 +103,8 @@ typedef struct cli_json {
     int depth;
     bool filled[16]; /* something stands at this depth already */
 } cli_json;
-cli_json cli_json_begin(cli *c, const char *verb); /* { "schema": "sparta.<verb>/1" */
-void cli_json_end(cli *c, cli_json *j);            /* notes, } and a newline */
+cli_json cli_json_begin(cli *c, const char *verb);              /* { "schema": "sparta.<verb>/1" */
+void cli_json_end(cli *c, cli_json *j);                         /* notes, } and a newline */
 void cli_json_open(cli_json *j, const char *key, char bracket); /* '{' or '['; key NULL inside arrays */
 void cli_json_close(cli_json *j, char bracket);
 void cli_json_text(cli_json *j, const char *key, const char *value); /* NULL is null */

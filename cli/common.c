@@ -9,18 +9,23 @@ sparta_status cli_writable(cli *c, const char *path)
 {
     const char *slash = strrchr(path, '/');
     struct stat s;
-    const char *folder = !slash ? "." : slash == path ? "/" : sparta_arena_bytes(c->arena, path, (size_t)(slash - path));
+    const char *folder = !slash          ? "."
+                         : slash == path ? "/"
+                                         : sparta_arena_bytes(c->arena, path, (size_t)(slash - path));
     SPARTA_NEED(c->cx, folder);
-    if (!stat(path, &s) && S_ISDIR(s.st_mode)) return sparta_fail(c->cx, SPARTA_E_IO, "%s: is a folder; give a file", path);
+    if (!stat(path, &s) && S_ISDIR(s.st_mode))
+        return sparta_fail(c->cx, SPARTA_E_IO, "%s: is a folder; give a file", path);
     if (stat(folder, &s) || access(folder, W_OK | X_OK))
-        return sparta_fail(c->cx, SPARTA_E_IO, "%s: cannot be written: %s; make the folder or choose another", path, strerror(errno));
+        return sparta_fail(c->cx, SPARTA_E_IO, "%s: cannot be written: %s; make the folder or choose another",
+                           path, strerror(errno));
     return SPARTA_OK;
 }
 
 sparta_status cli_file_size(cli *c, const char *path, size_t *out)
 {
     struct stat s;
-    if (stat(path, &s)) return sparta_fail(c->cx, SPARTA_E_IO, "%s: %s; look at the path", path, strerror(errno));
+    if (stat(path, &s))
+        return sparta_fail(c->cx, SPARTA_E_IO, "%s: %s; look at the path", path, strerror(errno));
     *out = (size_t)s.st_size;
     return SPARTA_OK;
 }

@@ -8,45 +8,52 @@ static void flag_text(const cli_option *o, char *out, size_t size)
 {
     char letter[8] = "";
     if (o->letter) snprintf(letter, sizeof letter, "-%c, ", o->letter);
-    snprintf(out, size, "%s--%s%s%s", letter, o->name, o->kind == CLI_FLAG ? "" : " ", o->kind == CLI_FLAG ? "" : o->metavar);
+    snprintf(out, size, "%s--%s%s%s", letter, o->name, o->kind == CLI_FLAG ? "" : " ",
+             o->kind == CLI_FLAG ? "" : o->metavar);
 }
 
 static void flag_line(cli *c, const cli_option *o)
 {
     char flag[64];
     flag_text(o, flag, sizeof flag);
-    sparta_text_printf(&c->out, "  %-28s  %s\n", flag, o->help);
+    sparta_text_printf(&c->out, "  %-30s  %s\n", flag, o->help);
 }
 
 static bool is_common(const cli_option *o)
 {
-    return !strcmp(o->verbs, "*");
+    return o->verbs[0] == '*';
 }
 
 static void program_help(cli *c)
 {
-    sparta_text_printf(&c->out, "sparta %s: a pruned model in; the same answer, faster, out\n\n", sparta_version());
+    sparta_text_printf(&c->out, "sparta %s: a pruned model in; the same answer, faster, out\n\n",
+                       sparta_version());
     sparta_text_printf(&c->out, "usage: sparta VERB [flags]        `sparta VERB --help` says more\n\n");
     for (int i = 0; i < cli_verb_count(); i++)
-        if (cli_verb_row(i)->run) sparta_text_printf(&c->out, "  %-8s  %s\n", cli_verb_row(i)->name, cli_verb_row(i)->what);
+        if (cli_verb_row(i)->run)
+            sparta_text_printf(&c->out, "  %-8s  %s\n", cli_verb_row(i)->name, cli_verb_row(i)->what);
     sparta_text_printf(&c->out, "\nlater: ");
     for (int i = 0; i < cli_verb_count(); i++)
         if (!cli_verb_row(i)->run) sparta_text_printf(&c->out, " %s", cli_verb_row(i)->name);
     sparta_text_printf(&c->out, "\n\nflags of every verb:\n");
     for (int i = 0; i < CLI_OPTIONS; i++)
         if (is_common(&cli_options[i])) flag_line(c, &cli_options[i]);
-    sparta_text_printf(&c->out, "\nexit codes: 0 ok, 1 failed, 2 usage, 3 answers differ, 4 not supported, 5 out of a resource, "
-                                "130 interrupted\n");
+    sparta_text_printf(
+        &c->out,
+        "\nexit codes: 0 ok, 1 failed, 2 usage, 3 answers differ, 4 not supported, 5 out of a resource, "
+        "130 interrupted\n");
 }
 
 static void verb_help(cli *c)
 {
-    sparta_text_printf(&c->out, "usage: sparta %s %s [flags]\n\n%s\n\n", c->verb->name, c->verb->operands, c->verb->what);
+    sparta_text_printf(&c->out, "usage: sparta %s %s [flags]\n\n%s\n\n", c->verb->name, c->verb->operands,
+                       c->verb->what);
     for (int i = 0; i < CLI_OPTIONS; i++)
-        if (!is_common(&cli_options[i]) && cli_option_of(&cli_options[i], c->verb)) flag_line(c, &cli_options[i]);
+        if (cli_option_named(&cli_options[i], c->verb)) flag_line(c, &cli_options[i]);
     sparta_text_printf(&c->out, "\nalso:");
     for (int i = 0; i < CLI_OPTIONS; i++)
-        if (is_common(&cli_options[i]) && i < CLI_HELP) sparta_text_printf(&c->out, " --%s", cli_options[i].name);
+        if (is_common(&cli_options[i]) && !cli_option_named(&cli_options[i], c->verb) && i < CLI_HELP)
+            sparta_text_printf(&c->out, " --%s", cli_options[i].name);
     sparta_text_printf(&c->out, "\n      (`sparta --help` describes these)\n\nexamples:\n");
     for (const char *p = c->verb->examples; *p; p += strcspn(p, "\n"), p += *p == '\n')
         sparta_text_printf(&c->out, "  %.*s\n", (int)strcspn(p, "\n"), p);
@@ -59,7 +66,8 @@ void cli_help(cli *c)
     else if (c->verb->run)
         verb_help(c);
     else
-        sparta_text_printf(&c->out, "sparta %s: %s. This version does not have it yet.\n", c->verb->name, c->verb->what);
+        sparta_text_printf(&c->out, "sparta %s: %s. This version does not have it yet.\n", c->verb->name,
+                           c->verb->what);
 }
 
 /* ------------------------------------------------------------------ manual page */
@@ -82,7 +90,7 @@ static void roff_options(cli *c, const cli_verb *verb)
 {
     for (int i = 0; i < CLI_OPTIONS; i++) {
         const cli_option *o = &cli_options[i];
-        if (verb ? is_common(o) || !cli_option_of(o, verb) : !is_common(o)) continue;
+        if (verb ? !cli_option_named(o, verb) : !is_common(o)) continue;
         char flag[64];
         flag_text(o, flag, sizeof flag);
         sparta_text_printf(&c->out, ".TP\n.B ");
@@ -115,14 +123,18 @@ void cli_man(cli *c)
     sparta_text_printf(&c->out, ".TH SPARTA 1 \"\" \"sparta %s\" \"User Commands\"\n", sparta_version());
     sparta_text_printf(&c->out, ".SH NAME\nsparta \\- compile and run pruned models\n"
                                 ".SH SYNOPSIS\n.B sparta\n.I verb\n[\\fIflags\\fR]\n"
-                                ".SH DESCRIPTION\nTakes a pruned model as ONNX, finds what is sparse about it and writes a package that\n"
-                                "computes the same answer faster, with a reason for every layer that did not get faster.\n.SH VERBS\n");
+                                ".SH DESCRIPTION\nTakes a pruned model as ONNX, finds what is sparse about "
+                                "it and writes a package that\n"
+                                "computes the same answer faster, with a reason for every layer that did not "
+                                "get faster.\n.SH VERBS\n");
     for (int i = 0; i < cli_verb_count(); i++) roff_verb(c, cli_verb_row(i));
     sparta_text_printf(&c->out, ".SH COMMON FLAGS\n");
     roff_options(c, NULL);
-    sparta_text_printf(&c->out, ".SH EXIT STATUS\n0 ok; 1 failed (bad file, I/O); 2 usage; 3 answers differ; 4 not supported;\n"
-                                "5 out of a resource or budget; 130 interrupted.\n"
-                                ".SH FILES\n.TP\n.B $XDG_CACHE_HOME/sparta\ncompiled kernels and the tuning database, mode 0700\n");
+    sparta_text_printf(
+        &c->out,
+        ".SH EXIT STATUS\n0 ok; 1 failed (bad file, I/O); 2 usage; 3 answers differ; 4 not supported;\n"
+        "5 out of a resource or budget; 130 interrupted.\n"
+        ".SH FILES\n.TP\n.B $XDG_CACHE_HOME/sparta\ncompiled kernels and the tuning database, mode 0700\n");
 }
 
 /* ------------------------------------------------------------------ completion */
@@ -131,7 +143,8 @@ static void complete_verb(cli *c, const cli_verb *v)
 {
     sparta_text_printf(&c->out, "    %s) flags=\"", v->name);
     for (int i = 0; i < CLI_OPTIONS; i++)
-        if (cli_option_of(&cli_options[i], v)) sparta_text_printf(&c->out, "%s--%s", i ? " " : "", cli_options[i].name);
+        if (cli_option_of(&cli_options[i], v))
+            sparta_text_printf(&c->out, "%s--%s", i ? " " : "", cli_options[i].name);
     sparta_text_printf(&c->out, "\" ;;\n");
 }
 
@@ -148,16 +161,22 @@ static void complete_choices(cli *c)
 
 void cli_completion(cli *c)
 {
-    sparta_text_printf(&c->out, "# bash completion of sparta; source <(sparta --completion bash)\n_sparta()\n{\n"
-                                "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} verb=${COMP_WORDS[1]} flags=\n"
-                                "    case $before in\n");
+    sparta_text_printf(&c->out,
+                       "# bash completion of sparta; source <(sparta --completion bash)\n_sparta()\n{\n"
+                       "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} "
+                       "verb=${COMP_WORDS[1]} flags=\n"
+                       "    case $before in\n");
     complete_choices(c);
-    sparta_text_printf(&c->out, "    esac\n    if [ \"$COMP_CWORD\" = 1 ]; then\n        COMPREPLY=($(compgen -W \"");
+    sparta_text_printf(&c->out,
+                       "    esac\n    if [ \"$COMP_CWORD\" = 1 ]; then\n        COMPREPLY=($(compgen -W \"");
     for (int i = 0; i < cli_verb_count(); i++)
         if (cli_verb_row(i)->run) sparta_text_printf(&c->out, "%s ", cli_verb_row(i)->name);
-    sparta_text_printf(&c->out, "help --help --version\" -- \"$word\"))\n        return\n    fi\n    case $verb in\n");
+    sparta_text_printf(&c->out,
+                       "help --help --version\" -- \"$word\"))\n        return\n    fi\n    case $verb in\n");
     for (int i = 0; i < cli_verb_count(); i++)
         if (cli_verb_row(i)->run) complete_verb(c, cli_verb_row(i));
-    sparta_text_printf(&c->out, "    esac\n    case $word in\n    -*) COMPREPLY=($(compgen -W \"$flags\" -- \"$word\")) ;;\n"
-                                "    *) COMPREPLY=($(compgen -f -- \"$word\")) ;;\n    esac\n}\ncomplete -o filenames -F _sparta sparta\n");
+    sparta_text_printf(
+        &c->out, "    esac\n    case $word in\n    -*) COMPREPLY=($(compgen -W \"$flags\" -- \"$word\")) ;;\n"
+                 "    *) COMPREPLY=($(compgen -f -- \"$word\")) ;;\n    esac\n}\ncomplete -o filenames -F "
+                 "_sparta sparta\n");
 }

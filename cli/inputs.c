@@ -1,6 +1,7 @@
 /* Inputs of run and verify: files, random numbers, or everything from the seed.
  *
- * Sizes: a symbol takes its value from an input that is given as a file, else from --dim, else the default of room measure. */
+ * Sizes: a symbol takes its value from an input that is given as a file, else from --dim, else the default of
+ * room measure. */
 #include "verbs.h"
 #include "file/file.h"
 #include <math.h>
@@ -32,9 +33,11 @@ static sparta_status unknown_input(cli *c, const sparta_graph *g, const char *na
         sparta_text_printf(&all, "%s%s", i ? ", " : "", names[i]);
     }
     const char *near = sparta_nearest(name, names, g->n_inputs);
-    sparta_status status = near ? sparta_fail(c->cx, SPARTA_E_USAGE, "--input %s: the model has no such input; did you mean %s?", name, near)
-                                : sparta_fail(c->cx, SPARTA_E_USAGE, "--input %s: the model has no such input; it has %s", name,
-                                              sparta_text_str(&all));
+    sparta_status status =
+        near ? sparta_fail(c->cx, SPARTA_E_USAGE, "--input %s: the model has no such input; did you mean %s?",
+                           name, near)
+             : sparta_fail(c->cx, SPARTA_E_USAGE, "--input %s: the model has no such input; it has %s", name,
+                           sparta_text_str(&all));
     sparta_text_free(&all);
     return status;
 }
@@ -47,10 +50,12 @@ static sparta_status parse_random(cli *c, const char *name, given *x)
     if (!*p) return SPARTA_OK;
     const char *colon = strchr(p + 1, ':');
     const char *lo = colon ? sparta_arena_bytes(c->arena, p + 1, (size_t)(colon - p - 1)) : NULL;
-    x->ranged = lo && sparta_parse_double(lo, &x->lo) && sparta_parse_double(colon + 1, &x->hi) && isfinite(x->lo) && isfinite(x->hi) &&
-                x->lo < x->hi;
+    x->ranged = lo && sparta_parse_double(lo, &x->lo) && sparta_parse_double(colon + 1, &x->hi) &&
+                isfinite(x->lo) && isfinite(x->hi) && x->lo < x->hi;
     if (!x->ranged)
-        return sparta_fail(c->cx, SPARTA_E_USAGE, "--input %s=%s: no range; give random or random:LO:HI with LO below HI", name, x->rest);
+        return sparta_fail(c->cx, SPARTA_E_USAGE,
+                           "--input %s=%s: no range; give random or random:LO:HI with LO below HI", name,
+                           x->rest);
     return SPARTA_OK;
 }
 
@@ -60,7 +65,8 @@ static sparta_status take_one(cli *c, const sparta_graph *g, const char *text, g
     SPARTA_TRY(cli_cut(c, CLI_INPUT, text, &name, &rest));
     int at = input_named(g, name);
     if (at < 0) return unknown_input(c, g, name);
-    if (list[at].rest) return sparta_fail(c->cx, SPARTA_E_USAGE, "--input %s: is given twice; give it once", name);
+    if (list[at].rest)
+        return sparta_fail(c->cx, SPARTA_E_USAGE, "--input %s: is given twice; give it once", name);
     list[at].rest = rest;
     if (!strcmp(rest, "random") || !strncmp(rest, "random:", 7)) return parse_random(c, name, &list[at]);
     SPARTA_TRY(sparta_npy_read(c->cx, rest, &list[at].file));
@@ -74,9 +80,12 @@ static sparta_status missing(cli *c, const sparta_graph *g, const given *list)
     sparta_text_init(&names, c->cx);
     for (int i = 0; i < g->n_inputs; i++)
         if (!list[i].rest) sparta_text_printf(&names, "%s%s", names.size ? ", " : "", g->input[i]->name);
-    sparta_status status = !names.size ? SPARTA_OK
-                                       : sparta_fail(c->cx, SPARTA_E_USAGE, "%s: not given: %s; give every input with --input NAME=F.npy or "
-                                                     "NAME=random, or none", c->verb->name, sparta_text_str(&names));
+    sparta_status status = !names.size
+                               ? SPARTA_OK
+                               : sparta_fail(c->cx, SPARTA_E_USAGE,
+                                             "%s: not given: %s; give every input with --input NAME=F.npy or "
+                                             "NAME=random, or none",
+                                             c->verb->name, sparta_text_str(&names));
     sparta_text_free(&names);
     return status;
 }
@@ -87,23 +96,28 @@ static sparta_status missing(cli *c, const sparta_graph *g, const given *list)
 static sparta_status bind_file(cli *c, const sparta_value *v, const sparta_tensor *t, sparta_bindings *sizes)
 {
     if (t->rank != v->dims.rank)
-        return sparta_fail(c->cx, SPARTA_E_SHAPE, "--input %s: has %d dimensions and the model wants %d; give an array of that shape", v->name,
-                           t->rank, v->dims.rank);
+        return sparta_fail(
+            c->cx, SPARTA_E_SHAPE,
+            "--input %s: has %d dimensions and the model wants %d; give an array of that shape", v->name,
+            t->rank, v->dims.rank);
     if (t->dtype != v->dtype)
-        return sparta_fail(c->cx, SPARTA_E_DTYPE, "--input %s: is %s and the model wants %s; convert it", v->name, sparta_dtype_name(t->dtype),
-                           sparta_dtype_name(v->dtype));
+        return sparta_fail(c->cx, SPARTA_E_DTYPE, "--input %s: is %s and the model wants %s; convert it",
+                           v->name, sparta_dtype_name(t->dtype), sparta_dtype_name(v->dtype));
     for (int d = 0; d < t->rank; d++) {
         const char *symbol;
         int64_t fixed;
         if (sparta_expr_is_const(v->dims.dim[d], &fixed) && fixed != t->dim[d])
-            return sparta_fail(c->cx, SPARTA_E_SHAPE, "--input %s: dimension %d is %lld and the model wants %lld; give an array of that shape",
-                               v->name, d, (long long)t->dim[d], (long long)fixed);
+            return sparta_fail(
+                c->cx, SPARTA_E_SHAPE,
+                "--input %s: dimension %d is %lld and the model wants %lld; give an array of that shape",
+                v->name, d, (long long)t->dim[d], (long long)fixed);
         if (!sparta_expr_is_symbol(v->dims.dim[d], &symbol)) continue;
         int at = 0;
         while (at < sizes->n && strcmp(sizes->name[at], symbol)) at++;
         if (at < sizes->n && sizes->value[at] != t->dim[d])
-            return sparta_fail(c->cx, SPARTA_E_USAGE, "--input %s: makes %s %lld, which is %lld elsewhere; give inputs of one size", v->name,
-                               symbol, (long long)t->dim[d], (long long)sizes->value[at]);
+            return sparta_fail(c->cx, SPARTA_E_USAGE,
+                               "--input %s: makes %s %lld, which is %lld elsewhere; give inputs of one size",
+                               v->name, symbol, (long long)t->dim[d], (long long)sizes->value[at]);
         ((const char **)sizes->name)[at] = symbol;
         ((int64_t *)sizes->value)[at] = t->dim[d];
         if (at == sizes->n) sizes->n++;
@@ -170,7 +184,8 @@ sparta_status cli_inputs_make(cli *c, const sparta_graph *g, cli_inputs *out)
     const cli_values *v = &c->option[CLI_INPUT];
     given *list = sparta_arena_array(c->arena, (size_t)g->n_inputs + 1, sizeof *list);
     SPARTA_NEED(c->cx, list);
-    cli_inputs in = {.generated = sparta_arena_array(c->arena, (size_t)g->n_inputs + 1, sizeof *in.generated)};
+    cli_inputs in = {.generated =
+                         sparta_arena_array(c->arena, (size_t)g->n_inputs + 1, sizeof *in.generated)};
     SPARTA_NEED(c->cx, in.generated);
     in.tensor = sparta_arena_array(c->arena, (size_t)g->n_inputs + 1, sizeof *in.tensor);
     SPARTA_NEED(c->cx, in.tensor);

@@ -14,11 +14,12 @@ static void on_signal(int signal)
     sparta_ctx_cancel(interrupted);
 }
 
-/* The first signal asks the work to stop, which leaves no half-written file; the second kills (SA_RESETHAND). A closed pipe is an
- * error of writing, not a death. */
+/* The first signal asks the work to stop, which leaves no half-written file; the second kills (SA_RESETHAND).
+ * A closed pipe is an error of writing, not a death. */
 static void set_signals(sparta_ctx *cx)
 {
-    struct sigaction stop = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND}, ignore = {.sa_handler = SIG_IGN};
+    struct sigaction stop = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND},
+                     ignore = {.sa_handler = SIG_IGN};
     interrupted = cx;
     sigemptyset(&stop.sa_mask);
     sigaction(SIGINT, &stop, NULL);
@@ -160,10 +161,12 @@ static sparta_status act(cli *c)
         cli_help(c);
         return SPARTA_OK;
     }
-    if (!c->verb) return sparta_fail(c->cx, SPARTA_E_USAGE, "command line: no verb; `sparta --help` lists them");
+    if (!c->verb)
+        return sparta_fail(c->cx, SPARTA_E_USAGE, "command line: no verb; `sparta --help` lists them");
     if (!c->verb->run)
-        return sparta_fail(c->cx, SPARTA_E_UNSUPPORTED, "%s: this version cannot %s yet; `sparta --help` lists what it can",
-                           c->verb->name, c->verb->what);
+        return sparta_fail(c->cx, SPARTA_E_UNSUPPORTED,
+                           "%s: this version cannot %s yet; `sparta --help` lists what it can", c->verb->name,
+                           c->verb->what);
     set_progress(c);
     return c->verb->run(c);
 }

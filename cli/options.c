@@ -39,18 +39,23 @@ const cli_verb *cli_verb_find(const char *name)
 
 /* ------------------------------------------------------------------ which option */
 
-/* Is `word` one of the space-separated words, or are they "*"? */
+/* Is `word` one of the space-separated words? */
 static bool among(const char *words, const char *word)
 {
     size_t n = strlen(word);
     for (const char *p = words; *p; p += strcspn(p, " "), p += *p == ' ')
-        if (!strcmp(words, "*") || (!strncmp(p, word, n) && (p[n] == ' ' || !p[n]))) return true;
+        if (!strncmp(p, word, n) && (p[n] == ' ' || !p[n])) return true;
     return false;
+}
+
+bool cli_option_named(const cli_option *o, const cli_verb *verb)
+{
+    return among(o->verbs, verb->name);
 }
 
 bool cli_option_of(const cli_option *o, const cli_verb *verb)
 {
-    return verb ? among(o->verbs, verb->name) : !strcmp(o->verbs, "*");
+    return o->verbs[0] == '*' || (verb && cli_option_named(o, verb));
 }
 
 static const char *who(const cli *c)
@@ -66,15 +71,19 @@ static sparta_status unknown_option(cli *c, const char *given)
         if (cli_option_of(&cli_options[i], c->verb)) names[n++] = cli_options[i].name;
     const char *near = sparta_nearest(given, names, n);
     const char *of = c->verb ? c->verb->name : "sparta";
-    if (near) return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: --%s is no flag of %s; did you mean --%s?", who(c), given, of, near);
-    return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: --%s is no flag of %s; `sparta%s%s --help` lists them", who(c), given, of,
-                       c->verb ? " " : "", c->verb ? c->verb->name : "");
+    if (near)
+        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: --%s is no flag of %s; did you mean --%s?", who(c),
+                           given, of, near);
+    return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: --%s is no flag of %s; `sparta%s%s --help` lists them",
+                       who(c), given, of, c->verb ? " " : "", c->verb ? c->verb->name : "");
 }
 
 static int find_long(const cli *c, const char *name, size_t n)
 {
     for (int i = 0; i < CLI_OPTIONS; i++)
-        if (strlen(cli_options[i].name) == n && !strncmp(cli_options[i].name, name, n) && cli_option_of(&cli_options[i], c->verb)) return i;
+        if (strlen(cli_options[i].name) == n && !strncmp(cli_options[i].name, name, n) &&
+            cli_option_of(&cli_options[i], c->verb))
+            return i;
     return -1;
 }
 
@@ -89,8 +98,11 @@ static int find_letter(const cli *c, char letter)
 
 size_t cli_parse_size(const char *s)
 {
-    static const struct { const char *unit; int shift; } units[] = {
-        {"", 0}, {"B", 0}, {"K", 10}, {"KiB", 10}, {"M", 20}, {"MiB", 20}, {"G", 30}, {"GiB", 30}, {"T", 40}, {"TiB", 40}};
+    static const struct {
+        const char *unit;
+        int shift;
+    } units[] = {{"", 0},     {"B", 0},  {"K", 10},   {"KiB", 10}, {"M", 20},
+                 {"MiB", 20}, {"G", 30}, {"GiB", 30}, {"T", 40},   {"TiB", 40}};
     char digits[24];
     size_t n = strspn(s, "0123456789"), bytes;
     int64_t v;
@@ -99,7 +111,8 @@ size_t cli_parse_size(const char *s)
     digits[n] = 0;
     if (!sparta_parse_int(digits, &v) || v <= 0) return 0;
     for (size_t i = 0; i < SPARTA_COUNT(units); i++)
-        if (!strcmp(s + n, units[i].unit)) return sparta_size_mul((size_t)v, (size_t)1 << units[i].shift, &bytes) ? bytes : 0;
+        if (!strcmp(s + n, units[i].unit))
+            return sparta_size_mul((size_t)v, (size_t)1 << units[i].shift, &bytes) ? bytes : 0;
     return 0;
 }
 
@@ -116,16 +129,20 @@ static sparta_status check_one(cli *c, const cli_option *o, const char *value)
     int64_t i;
     double d;
     if (o->kind == CLI_INT && (!sparta_parse_int(value, &i) || (double)i < o->least || (double)i > o->most))
-        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: --%s %s; give a whole number from %.0f to %.0f", who(c), o->name, value, o->least,
-                           o->most);
+        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: --%s %s; give a whole number from %.0f to %.0f",
+                           who(c), o->name, value, o->least, o->most);
     if (o->kind == CLI_REAL && (!sparta_parse_double(value, &d) || !(d >= o->least) || !(d <= o->most)))
-        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: --%s %s; give a number from %g to %g", who(c), o->name, value, o->least, o->most);
+        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: --%s %s; give a number from %g to %g", who(c), o->name,
+                           value, o->least, o->most);
     if (o->kind == CLI_CHOICE && !chosen(o->metavar, value))
-        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: --%s %s; choose from %s", who(c), o->name, value, o->metavar);
+        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: --%s %s; choose from %s", who(c), o->name, value,
+                           o->metavar);
     if (o->kind == CLI_SIZE && !cli_parse_size(value))
-        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: --%s %s; give bytes, or a number with K, M, G or T", who(c), o->name, value);
+        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: --%s %s; give bytes, or a number with K, M, G or T",
+                           who(c), o->name, value);
     if (!*value && o->kind != CLI_LIST)
-        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: --%s has an empty value; leave the flag out or give one", who(c), o->name);
+        return sparta_fail(c->cx, SPARTA_E_USAGE,
+                           "%s: --%s has an empty value; leave the flag out or give one", who(c), o->name);
     return SPARTA_OK;
 }
 
@@ -138,7 +155,8 @@ static const char *piece(cli *c, const char *list, int i)
         if (!*p) return NULL;
         p++;
     }
-    return sparta_arena_printf(c->arena, "%.*s%.*s", equal ? (int)(equal + 1 - list) : 0, list, (int)strcspn(p, ","), p);
+    return sparta_arena_printf(c->arena, "%.*s%.*s", equal ? (int)(equal + 1 - list) : 0, list,
+                               (int)strcspn(p, ","), p);
 }
 
 static bool can_sweep(const cli *c, const cli_option *o)
@@ -181,7 +199,8 @@ typedef struct line {
 
 static sparta_status needs_value(cli *c, const cli_option *o)
 {
-    return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: --%s needs a value; --%s %s", who(c), o->name, o->name, o->metavar);
+    return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: --%s needs a value; --%s %s", who(c), o->name, o->name,
+                       o->metavar);
 }
 
 static sparta_status long_option(cli *c, line *l)
@@ -195,7 +214,9 @@ static sparta_status long_option(cli *c, line *l)
         return unknown_option(c, given);
     }
     const cli_option *o = &cli_options[id];
-    if (o->kind == CLI_FLAG && equal) return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: --%s takes no value; leave out %s", who(c), o->name, equal);
+    if (o->kind == CLI_FLAG && equal)
+        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: --%s takes no value; leave out %s", who(c), o->name,
+                           equal);
     if (o->kind == CLI_FLAG) return take(c, id, "");
     if (equal) return take(c, id, equal + 1);
     if (l->at + 1 >= l->argc) return needs_value(c, o);
@@ -207,10 +228,13 @@ static sparta_status short_option(cli *c, line *l)
     const char *arg = l->argv[l->at];
     int id = find_letter(c, arg[1]);
     if (id < 0)
-        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: %s is no flag of %s; `sparta%s%s --help` lists them", who(c), arg,
-                           c->verb ? c->verb->name : "sparta", c->verb ? " " : "", c->verb ? c->verb->name : "");
+        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: %s is no flag of %s; `sparta%s%s --help` lists them",
+                           who(c), arg, c->verb ? c->verb->name : "sparta", c->verb ? " " : "",
+                           c->verb ? c->verb->name : "");
     const cli_option *o = &cli_options[id];
-    if (o->kind == CLI_FLAG && arg[2]) return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: -%c takes no value; leave out %s", who(c), arg[1], arg + 2);
+    if (o->kind == CLI_FLAG && arg[2])
+        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: -%c takes no value; leave out %s", who(c), arg[1],
+                           arg + 2);
     if (o->kind == CLI_FLAG) return take(c, id, "");
     if (arg[2]) return take(c, id, arg + 2);
     if (l->at + 1 >= l->argc) return needs_value(c, o);
@@ -224,8 +248,11 @@ static sparta_status take_verb(cli *c, const char *name)
     const char *names[VERBS];
     for (int i = 0; i < VERBS; i++) names[i] = verbs[i].name;
     const char *near = sparta_nearest(name, names, VERBS);
-    if (near) return sparta_fail(c->cx, SPARTA_E_USAGE, "command line: there is no verb \"%s\"; did you mean %s?", name, near);
-    return sparta_fail(c->cx, SPARTA_E_USAGE, "command line: there is no verb \"%s\"; `sparta --help` lists them", name);
+    if (near)
+        return sparta_fail(c->cx, SPARTA_E_USAGE, "command line: there is no verb \"%s\"; did you mean %s?",
+                           name, near);
+    return sparta_fail(c->cx, SPARTA_E_USAGE,
+                       "command line: there is no verb \"%s\"; `sparta --help` lists them", name);
 }
 
 static sparta_status take_operand(cli *c, const char *arg)
@@ -241,13 +268,15 @@ static sparta_status take_operand(cli *c, const char *arg)
 
 static sparta_status count_operands(cli *c)
 {
-    if (!c->verb || !c->verb->run || cli_has(c, CLI_HELP) || cli_has(c, CLI_VERSION) || cli_has(c, CLI_MAN) || cli_has(c, CLI_COMPLETION))
+    if (!c->verb || !c->verb->run || cli_has(c, CLI_HELP) || cli_has(c, CLI_VERSION) || cli_has(c, CLI_MAN) ||
+        cli_has(c, CLI_COMPLETION))
         return SPARTA_OK;
     if (c->n_operands < c->verb->least)
-        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: something is missing; sparta %s %s", c->verb->name, c->verb->name, c->verb->operands);
-    if (c->n_operands > c->verb->most)
-        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: \"%s\" is one too many; sparta %s %s", c->verb->name, c->operand[c->verb->most],
+        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: something is missing; sparta %s %s", c->verb->name,
                            c->verb->name, c->verb->operands);
+    if (c->n_operands > c->verb->most)
+        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: \"%s\" is one too many; sparta %s %s", c->verb->name,
+                           c->operand[c->verb->most], c->verb->name, c->verb->operands);
     return SPARTA_OK;
 }
 
@@ -302,8 +331,8 @@ sparta_status cli_cut(cli *c, cli_option_id id, const char *text, const char **n
 {
     const char *equal = strchr(text, '=');
     if (!equal || equal == text || !equal[1])
-        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: --%s %s; give --%s %s", who(c), cli_options[id].name, text, cli_options[id].name,
-                           cli_options[id].metavar);
+        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: --%s %s; give --%s %s", who(c), cli_options[id].name,
+                           text, cli_options[id].name, cli_options[id].metavar);
     *name = sparta_arena_bytes(c->arena, text, (size_t)(equal - text));
     SPARTA_NEED(c->cx, *name);
     *rest = equal + 1;
@@ -315,7 +344,8 @@ static sparta_status one_dim(cli *c, const char *text, const char **name, int64_
     const char *number;
     SPARTA_TRY(cli_cut(c, CLI_DIM, text, name, &number));
     if (!sparta_parse_int(number, value) || *value < 0)
-        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: --dim %s; give a whole number after the =", who(c), text);
+        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: --dim %s; give a whole number after the =", who(c),
+                           text);
     return SPARTA_OK;
 }
 
@@ -335,8 +365,8 @@ sparta_status cli_dims(cli *c, sparta_bindings *out)
     for (int i = 0; i < n; i++)
         for (int j = 0; j < i; j++)
             if (!strcmp(name[i], name[j]) && value[i] != value[j])
-                return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: %s is both %lld and %lld; give it once", who(c), name[i],
-                                   (long long)value[j], (long long)value[i]);
+                return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: %s is both %lld and %lld; give it once",
+                                   who(c), name[i], (long long)value[j], (long long)value[i]);
     *out = (sparta_bindings){n, name, value};
     return SPARTA_OK;
 }
@@ -371,19 +401,22 @@ static sparta_status place(cli *c, swept *s, int n, const char **point)
         *s[i].slot = piece(c, s[i].list, s[i].at);
         SPARTA_NEED(c->cx, *s[i].slot);
         bool dim = strchr(*s[i].slot, '=') != NULL;
-        *point = sparta_arena_printf(c->arena, "%s%s%s%s%s", *point, i ? " " : "", dim ? "" : s[i].name, dim ? "" : "=", *s[i].slot);
+        *point = sparta_arena_printf(c->arena, "%s%s%s%s%s", *point, i ? " " : "", dim ? "" : s[i].name,
+                                     dim ? "" : "=", *s[i].slot);
         SPARTA_NEED(c->cx, *point);
     }
     return SPARTA_OK;
 }
 
-sparta_status cli_sweep(cli *c, sparta_status (*fn)(cli *c, const char *point, void *arg), void *arg, int *points)
+sparta_status cli_sweep(cli *c, sparta_status (*fn)(cli *c, const char *point, void *arg), void *arg,
+                        int *points)
 {
     swept s[SWEPT];
     int n = find_swept(c, s), total = 1;
     for (int i = 0; i < n; i++)
         if (__builtin_mul_overflow(total, s[i].n, &total) || total > 10000)
-            return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: the lists make more than 10000 combinations; give fewer values", who(c));
+            return sparta_fail(c->cx, SPARTA_E_USAGE,
+                               "%s: the lists make more than 10000 combinations; give fewer values", who(c));
     *points = total;
     for (int p = 0; p < total; p++) {
         const char *point;

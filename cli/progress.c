@@ -21,7 +21,8 @@ static void as_json(cli *c, int done, int all, const char *what)
 static void clean(const char *from, char *to, size_t size)
 {
     size_t n = 0;
-    for (; *from && n + 1 < size; from++) to[n++] = (unsigned char)*from < 0x20 || *from == 0x7f ? '?' : *from;
+    for (; *from && n + 1 < size; from++)
+        to[n++] = (unsigned char)*from < 0x20 || *from == 0x7f ? '?' : *from;
     to[n] = 0;
 }
 

@@ -103,7 +103,8 @@ static void markdown(cli_table *t, int rows)
     sparta_text_put(out, "|", 1);
     for (int col = 0; col < t->columns; col++) markdown_cell(out, t->name[col]);
     sparta_text_put(out, "\n|", 2);
-    for (int col = 0; col < t->columns; col++) sparta_text_printf(out, rows > 0 && cell(t, 0, col)->number ? "---:|" : "---|");
+    for (int col = 0; col < t->columns; col++)
+        sparta_text_printf(out, rows > 0 && cell(t, 0, col)->number ? "---:|" : "---|");
     sparta_text_put(out, "\n", 1);
     for (int row = 0; row < rows; row++) {
         sparta_text_put(out, "|", 1);

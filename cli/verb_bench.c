@@ -77,18 +77,23 @@ static void summary(cli *c, const sparta_bench_result *r)
     const sparta_bench_subject *a = &r->subject, *b = &r->baseline;
     cli_say(c, "%s: %.3f ms", a->name, a->median * 1e3);
     if (b->runs)
-        cli_say(c, " against %.3f ms (%s): %.2fx [%.2f, %.2f] %s", b->median * 1e3, b->name, r->ratio, r->ratio_lo, r->ratio_hi,
-                r->ratio_lo > 1 ? "faster" : r->ratio_hi < 1 ? "(slower)" : "(no difference)");
-    cli_say(c, ", %d thread%s, %s, %.0f %% of the operations sparse\n", r->threads, r->threads == 1 ? "" : "s", r->isa,
-            r->sparse_flop_share * 100);
-    cli_say(c, "  p90 %.3f ms, p99 %.3f ms, %.1f items/s, %lld runs", a->p90 * 1e3, a->p99 * 1e3, a->items_per_s, (long long)a->runs);
+        cli_say(c, " against %.3f ms (%s): %.2fx [%.2f, %.2f] %s", b->median * 1e3, b->name, r->ratio,
+                r->ratio_lo, r->ratio_hi,
+                r->ratio_lo > 1   ? "faster"
+                : r->ratio_hi < 1 ? "(slower)"
+                                  : "(no difference)");
+    cli_say(c, ", %d thread%s, %s, %.0f %% of the operations sparse\n", r->threads,
+            r->threads == 1 ? "" : "s", r->isa, r->sparse_flop_share * 100);
+    cli_say(c, "  p90 %.3f ms, p99 %.3f ms, %.1f items/s, %lld runs", a->p90 * 1e3, a->p99 * 1e3,
+            a->items_per_s, (long long)a->runs);
     if (b->runs) cli_say(c, "; baseline p90 %.3f ms, p99 %.3f ms", b->p90 * 1e3, b->p99 * 1e3);
     cli_say(c, "; peak %.1f Gop/s\n", r->peak_gops);
 }
 
 static sparta_status layer_table(cli *c, const sparta_bench_result *r)
 {
-    static const char *const names[] = {"layer", "op", "pattern", "density", "implement", "ms", "dense_ms", "gops_real", "%_of_peak", "reason"};
+    static const char *const names[] = {"layer", "op",       "pattern",   "density",   "implement",
+                                        "ms",    "dense_ms", "gops_real", "%_of_peak", "reason"};
     cli_table t = cli_table_begin(c, (int)SPARTA_COUNT(names), names);
     for (int i = 0; i < r->n_layers; i++) {
         const sparta_bench_layer *l = &r->layer[i];
@@ -106,8 +111,9 @@ static sparta_status layer_table(cli *c, const sparta_bench_result *r)
     return cli_table_end(&t);
 }
 
-static const char *const sweep_names[] = {"point",   "median_ms", "p90_ms", "p99_ms",  "baseline_ms", "ratio",
-                                          "ratio_lo", "ratio_hi",  "items_per_s", "threads", "isa",         "sparse_flop_share"};
+static const char *const sweep_names[] = {"point",       "median_ms", "p90_ms",   "p99_ms",
+                                          "baseline_ms", "ratio",     "ratio_lo", "ratio_hi",
+                                          "items_per_s", "threads",   "isa",      "sparse_flop_share"};
 
 static void sweep_row(cli_table *t, const char *point, const sparta_bench_result *r)
 {
@@ -220,9 +226,11 @@ sparta_status cli_verb_bench(cli *c)
 {
     points p = {0};
     if (cli_has(c, CLI_AGAINST) && cli_has(c, CLI_NO_BASELINE))
-        return sparta_fail(c->cx, SPARTA_E_USAGE, "bench: --against and --no-baseline exclude each other; leave one out");
+        return sparta_fail(c->cx, SPARTA_E_USAGE,
+                           "bench: --against and --no-baseline exclude each other; leave one out");
     if (cli_has(c, CLI_TIME) && cli_has(c, CLI_ITERATIONS))
-        return sparta_fail(c->cx, SPARTA_E_USAGE, "bench: --time and --iterations exclude each other; leave one out");
+        return sparta_fail(c->cx, SPARTA_E_USAGE,
+                           "bench: --time and --iterations exclude each other; leave one out");
     if (cli_has(c, CLI_EXPORT_TIMES)) SPARTA_TRY(cli_writable(c, cli_text(c, CLI_EXPORT_TIMES, NULL)));
     sparta_text_init(&p.times, c->cx);
     sparta_status status = all_points(c, &p);

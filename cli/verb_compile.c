@@ -17,7 +17,8 @@ sparta_status cli_compile_request(cli *c, sparta_compile_request *out)
     r.options.threads = (int)cli_int(c, CLI_THREADS, 0);
     r.options.external_data_root = cli_text(c, CLI_EXTERNAL, NULL);
     if (r.options.target && !sparta_target_parse(r.options.target, &target))
-        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: there is no target \"%s\"; `sparta doctor` lists them", c->verb->name, r.options.target);
+        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: there is no target \"%s\"; `sparta doctor` lists them",
+                           c->verb->name, r.options.target);
     r.db = cli_text(c, CLI_DB, NULL);
     r.progress = cli_progress_show;
     r.progress_arg = c;
@@ -66,8 +67,8 @@ static sparta_status report(cli *c, const sparta_package *p, const char *path, s
         cli_json_end(c, &j);
         return SPARTA_OK;
     }
-    cli_say(c, "%s: %d of %d layers sparse, %d kernels, %.1f MB, compiled and verified in %.1f s\n", path, count_sparse(layer, n), n,
-            p->n_kernels, (double)bytes * 1e-6, seconds);
+    cli_say(c, "%s: %d of %d layers sparse, %d kernels, %.1f MB, compiled and verified in %.1f s\n", path,
+            count_sparse(layer, n), n, p->n_kernels, (double)bytes * 1e-6, seconds);
     return SPARTA_OK;
 }
 
@@ -77,9 +78,12 @@ sparta_status cli_verb_compile(cli *c)
     sparta_compile_request r;
     sparta_package *p = NULL;
     size_t bytes = 0;
-    if (!path) return sparta_fail(c->cx, SPARTA_E_USAGE, "compile: nowhere to write the package; say where with -o P.sparta");
+    if (!path)
+        return sparta_fail(c->cx, SPARTA_E_USAGE,
+                           "compile: nowhere to write the package; say where with -o P.sparta");
     if (cli_has(c, CLI_SCHEDULE))
-        return sparta_fail(c->cx, SPARTA_E_UNSUPPORTED, "compile: this version has no schedules yet; leave out --schedule");
+        return sparta_fail(c->cx, SPARTA_E_UNSUPPORTED,
+                           "compile: this version has no schedules yet; leave out --schedule");
     SPARTA_TRY(cli_compile_request(c, &r));
     SPARTA_TRY(dims(c, &r.options.dims));
     SPARTA_TRY(cli_writable(c, path));

@@ -119,16 +119,17 @@ static void machine(sheet *s, const health *h)
     line(s, "cpu", "%s, family %d, model %d", h->cpu->brand, h->cpu->family, h->cpu->model);
     line(s, "isa", "%s", h->cpu->isa);
     line(s, "cores", "%d", h->cpu->cores);
-    line(s, "caches", "L1d %zu KiB, L2 %zu KiB, L3 %zu KiB", h->cpu->l1d >> 10, h->cpu->l2 >> 10, h->cpu->l3 >> 10);
+    line(s, "caches", "L1d %zu KiB, L2 %zu KiB, L3 %zu KiB", h->cpu->l1d >> 10, h->cpu->l2 >> 10,
+         h->cpu->l3 >> 10);
     line(s, "memory", "%.1f GiB, of which sparta uses at most %.1f", (double)h->cpu->memory / (1 << 30),
          (double)sparta_ctx_budget(s->c->cx) / (1 << 30));
     for (int t = 0; t < SPARTA_TARGETS; t++)
         line(s, "target", "%s: %s", sparta_target_name((sparta_target)t),
-             !sparta_target_fits((sparta_target)t)  ? "does not run here"
-             : (sparta_target)t == h->best ? "runs here, used"
-                                                    : "runs here");
-    line(s, "peak", "%.1f Gop/s on one thread, %.1f on %d (f32, %s, measured)", h->peak1 * 1e-9, h->peak * 1e-9, h->threads,
-         sparta_target_name(h->best));
+             !sparta_target_fits((sparta_target)t) ? "does not run here"
+             : (sparta_target)t == h->best         ? "runs here, used"
+                                                   : "runs here");
+    line(s, "peak", "%.1f Gop/s on one thread, %.1f on %d (f32, %s, measured)", h->peak1 * 1e-9,
+         h->peak * 1e-9, h->threads, sparta_target_name(h->best));
     line(s, "bandwidth", "%.1f GB/s (measured)", h->bandwidth * 1e-9);
 }
 

@@ -1,6 +1,8 @@
 /* sparta format: formats by themselves. Packed tensors are .npz files that NumPy opens:
  *
- *   format (u8: the canonical text)   shape (i64)   sparta (u8: version)   p0_l{k}_pos   p0_l{k}_crd   p0_values            */
+ *   format        u8, the canonical text          p0_l{k}_pos   positions of level k, as the level has them
+ *   shape         i64                             p0_l{k}_crd   its coordinates
+ *   sparta        u8, version: the mark           p0_values                                               */
 #include "verbs.h"
 #include "file/file.h"
 #include "format/format.h"
@@ -13,7 +15,8 @@ enum { VERSION = 1, ARRAYS = 4 + 2 * SPARTA_LEVELS };
 
 static sparta_status usage(cli *c, const char *what, const char *how)
 {
-    return sparta_fail(c->cx, SPARTA_E_USAGE, "format %s: something is missing; sparta format %s %s", what, what, how);
+    return sparta_fail(c->cx, SPARTA_E_USAGE, "format %s: something is missing; sparta format %s %s", what,
+                       what, how);
 }
 
 /* 4x4, 3x5x7 */
@@ -24,7 +27,8 @@ static sparta_status parse_shape(cli *c, const char *text, int *rank, int64_t di
         const char *one = sparta_arena_bytes(c->arena, p, strcspn(p, "x"));
         SPARTA_NEED(c->cx, one);
         if (!sparta_parse_int(one, &dim[n]) || dim[n] < 0)
-            return sparta_fail(c->cx, SPARTA_E_USAGE, "format: --shape %s; give sizes with an x between them, as 4x4", text);
+            return sparta_fail(c->cx, SPARTA_E_USAGE,
+                               "format: --shape %s; give sizes with an x between them, as 4x4", text);
         n++;
     }
     *rank = n;
@@ -46,12 +50,14 @@ static sparta_status read_array(cli *c, const char *path, sparta_tensor *out)
     sparta_npz z;
     size_t n = strlen(path);
     if (n > 4 && !strcmp(path + n - 4, ".mtx"))
-        return sparta_fail(c->cx, SPARTA_E_UNSUPPORTED, "%s: this version does not read Matrix Market files yet; give a .npy", path);
+        return sparta_fail(c->cx, SPARTA_E_UNSUPPORTED,
+                           "%s: this version does not read Matrix Market files yet; give a .npy", path);
     SPARTA_TRY(sparta_file_kind_of(c->cx, path, &kind));
     if (kind != SPARTA_FILE_NPZ) return sparta_npy_read(c->cx, path, out);
     SPARTA_TRY(sparta_npz_read(c->cx, path, &z));
     if (z.n != 1) {
-        sparta_status status = sparta_fail(c->cx, SPARTA_E_USAGE, "%s: holds %d arrays; give a file with one", path, z.n);
+        sparta_status status =
+            sparta_fail(c->cx, SPARTA_E_USAGE, "%s: holds %d arrays; give a file with one", path, z.n);
         sparta_npz_free(&z);
         return status;
     }
@@ -96,7 +102,8 @@ static sparta_status write_packed(cli *c, const char *path, const sparta_packed 
 
 static sparta_status not_ours(cli *c, const char *path, const char *what)
 {
-    return sparta_fail(c->cx, SPARTA_E_FORMAT, "%s: is no packed tensor of ours (%s); make one with sparta format pack", path, what);
+    return sparta_fail(c->cx, SPARTA_E_FORMAT,
+                       "%s: is no packed tensor of ours (%s); make one with sparta format pack", path, what);
 }
 
 /* Views into z, which outlives *out. Their contents are checked by unpack. */
@@ -105,10 +112,12 @@ static sparta_status packed_of(cli *c, const char *path, const sparta_npz *z, sp
     const sparta_tensor *mark = sparta_npz_find(z, "sparta"), *format = sparta_npz_find(z, "format");
     const sparta_tensor *shape = sparta_npz_find(z, "shape"), *values = sparta_npz_find(z, "p0_values");
     sparta_packed p = {0};
-    if (!mark || mark->dtype != SPARTA_U8 || sparta_tensor_elements(mark) < 1) return not_ours(c, path, "no mark");
+    if (!mark || mark->dtype != SPARTA_U8 || sparta_tensor_elements(mark) < 1)
+        return not_ours(c, path, "no mark");
     if (((const uint8_t *)mark->data)[0] != VERSION) return not_ours(c, path, "another version");
     if (!format || format->dtype != SPARTA_U8 || format->rank != 1) return not_ours(c, path, "no format");
-    if (!shape || shape->dtype != SPARTA_I64 || shape->rank != 1 || shape->dim[0] > SPARTA_RANK) return not_ours(c, path, "no shape");
+    if (!shape || shape->dtype != SPARTA_I64 || shape->rank != 1 || shape->dim[0] > SPARTA_RANK)
+        return not_ours(c, path, "no shape");
     if (!values || values->rank != 1) return not_ours(c, path, "no values");
     const char *text = sparta_arena_bytes(c->arena, format->data, (size_t)format->dim[0]);
     SPARTA_NEED(c->cx, text);
@@ -159,18 +168,22 @@ static bool all_dense(const sparta_format *f)
     return true;
 }
 
-static sparta_status measured(cli *c, const sparta_format *f, const sparta_tensor *t, sparta_format_stats *out)
+static sparta_status measured(cli *c, const sparta_format *f, const sparta_tensor *t,
+                              sparta_format_stats *out)
 {
     SPARTA_TRY(sparta_format_check(c->cx, f, t->rank, t->dim));
     SPARTA_TRY(sparta_format_measure(c->cx, f, t, NULL, out));
     double limit = cli_real(c, CLI_LIMIT, 0);
     if (limit > 0 && out->fill > limit && !all_dense(f))
-        return sparta_fail(c->cx, SPARTA_E_LIMIT, "format: stores %.2f slots a non-zero, above the limit of %g; choose another format", out->fill,
-                           limit);
+        return sparta_fail(
+            c->cx, SPARTA_E_LIMIT,
+            "format: stores %.2f slots a non-zero, above the limit of %g; choose another format", out->fill,
+            limit);
     return SPARTA_OK;
 }
 
-static sparta_status report(cli *c, const sparta_format *f, const sparta_tensor *t, const sparta_format_stats *s, const char *path)
+static sparta_status report(cli *c, const sparta_format *f, const sparta_tensor *t,
+                            const sparta_format_stats *s, const char *path)
 {
     sparta_text text;
     sparta_text_init(&text, c->cx);
@@ -196,8 +209,8 @@ static sparta_status report(cli *c, const sparta_format *f, const sparta_tensor 
         cli_table_real(&table, 4, s->fill);
         if (!status) status = cli_table_end(&table);
     } else {
-        cli_say(c, "%s: %lld elements in %lld slots, %zu bytes, fill %.3f\n", sparta_text_str(&text), (long long)s->elements,
-                (long long)s->slots, s->bytes, s->fill);
+        cli_say(c, "%s: %lld elements in %lld slots, %zu bytes, fill %.3f\n", sparta_text_str(&text),
+                (long long)s->elements, (long long)s->slots, s->bytes, s->fill);
     }
     sparta_text_free(&text);
     return status;
@@ -230,7 +243,9 @@ static sparta_status check(cli *c, const char *text)
     SPARTA_TRY(parse_format(c, text, &f));
     if (cli_has(c, CLI_SHAPE)) {
         SPARTA_TRY(parse_shape(c, cli_text(c, CLI_SHAPE, ""), &rank, dim));
-        SPARTA_TRY(sparta_format_check(c->cx, &f, rank, dim));
+        sparta_status fits = sparta_format_check(c->cx, &f, rank, dim);
+        if (fits == SPARTA_E_SHAPE) return sparta_fail(c->cx, SPARTA_E_USAGE, "%s", sparta_message(c->cx));
+        SPARTA_TRY(fits);
     }
     sparta_text_init(&canonical, c->cx);
     sparta_format_print(&f, &canonical);
@@ -250,7 +265,9 @@ static sparta_status pack(cli *c, const char *in, bool only_stats)
 {
     const char *text = cli_text(c, CLI_FORMAT, NULL), *path = cli_text(c, CLI_OUTPUT, NULL);
     sparta_tensor t;
-    if (!text || (!path && !only_stats)) return only_stats ? usage(c, "stats", "IN --format TEXT") : usage(c, "pack", "IN --format TEXT -o OUT.npz");
+    if (!text || (!path && !only_stats))
+        return only_stats ? usage(c, "stats", "IN --format TEXT")
+                          : usage(c, "pack", "IN --format TEXT -o OUT.npz");
     SPARTA_TRY(read_array(c, in, &t));
     sparta_status status = pack_tensor(c, &t, text, only_stats ? NULL : path);
     sparta_free(c->cx, t.data);
@@ -264,7 +281,8 @@ static sparta_status unpack(cli *c, const char *in)
     if (!path) return usage(c, "unpack", "OUT.npz -o F.npy");
     size_t n = strlen(path);
     if (n > 4 && !strcmp(path + n - 4, ".mtx"))
-        return sparta_fail(c->cx, SPARTA_E_UNSUPPORTED, "%s: this version does not write Matrix Market files yet; give a .npy", path);
+        return sparta_fail(c->cx, SPARTA_E_UNSUPPORTED,
+                           "%s: this version does not write Matrix Market files yet; give a .npy", path);
     SPARTA_TRY(unpacked(c, in, &t));
     sparta_status status = sparta_npy_write(c->cx, path, &t);
     if (!status && cli_wants_json(c)) {
@@ -296,11 +314,13 @@ sparta_status cli_verb_format(cli *c)
     for (size_t i = 0; i < SPARTA_COUNT(words); i++) known |= !strcmp(what, words[i]);
     if (!known) {
         const char *near = sparta_nearest(what, words, (int)SPARTA_COUNT(words));
-        return sparta_fail(c->cx, SPARTA_E_USAGE, "format: there is no \"%s\"; %s%s", what, near ? "did you mean " : "sparta format --help lists them",
-                           near ? near : "");
+        return sparta_fail(c->cx, SPARTA_E_USAGE, "format: there is no \"%s\"; %s%s", what,
+                           near ? "did you mean " : "sparta format --help lists them", near ? near : "");
     }
     if (!strcmp(what, "advise"))
-        return sparta_fail(c->cx, SPARTA_E_UNSUPPORTED, "format: advise is not in this version yet; `sparta inspect` shows the patterns of arrays");
+        return sparta_fail(
+            c->cx, SPARTA_E_UNSUPPORTED,
+            "format: advise is not in this version yet; `sparta inspect` shows the patterns of arrays");
     if (!in) return usage(c, what, !strcmp(what, "check") ? "TEXT [--shape 4x4]" : "IN ...");
     if (!strcmp(what, "check")) return check(c, in);
     if (!strcmp(what, "unpack")) return unpack(c, in);

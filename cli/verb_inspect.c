@@ -43,7 +43,9 @@ static int64_t parameters_of(const sparta_graph *g)
     for (int i = 0; i < g->n_values; i++) {
         const sparta_value *v = g->value[i];
         int64_t dim[SPARTA_RANK], all = 1;
-        if (v->producer || v->is_input || !v->typed || !sparta_dtype_is_float(v->dtype) || !sparta_dims_const(&v->dims, dim)) continue;
+        if (v->producer || v->is_input || !v->typed || !sparta_dtype_is_float(v->dtype) ||
+            !sparta_dims_const(&v->dims, dim))
+            continue;
         for (int d = 0; d < v->dims.rank; d++) all *= dim[d];
         n += v->dims.rank ? all : 0;
     }
@@ -54,10 +56,12 @@ static sparta_status gather(cli *c, facts *f)
 {
     SPARTA_TRY(cli_file_size(c, c->operand[0], &f->bytes));
     SPARTA_TRY(sparta_graph_symbols(c->cx, c->arena, f->graph, &f->symbol, &f->n_symbols));
-    return sparta_compile_layers(c->cx, c->arena, f->graph, cli_text(c, CLI_DB, NULL), &f->layer, &f->n_layers);
+    return sparta_compile_layers(c->cx, c->arena, f->graph, cli_text(c, CLI_DB, NULL), &f->layer,
+                                 &f->n_layers);
 }
 
-/* ------------------------------------------------------------------ --what-if: the linear layers with other patterns, timed */
+/* ------------------------------------------------------------------ --what-if: the linear layers with other
+ * patterns, timed */
 
 static sparta_status guess_one(cli *c, const sparta_layer *l, const char *text, guess *out)
 {
@@ -65,7 +69,8 @@ static sparta_status guess_one(cli *c, const sparta_layer *l, const char *text, 
     SPARTA_NEED(c->cx, pattern);
     sparta_prune_spec spec;
     SPARTA_TRY(sparta_prune_parse(c->cx, text, &spec));
-    sparta_kernel_request q = {.m = 128, .n = l->n, .k = l->k, .pattern = pattern, .threads = 1, .seconds = 0.05};
+    sparta_kernel_request q = {
+        .m = 128, .n = l->n, .k = l->k, .pattern = pattern, .threads = 1, .seconds = 0.05};
     if (spec.of == 0) { /* NxM:S, rows:S: cut the sparsity off */
         q.sparsity = spec.sparsity;
         *strrchr(pattern, ':') = 0;
@@ -167,8 +172,8 @@ static void facts_json(cli *c, const facts *f)
 
 static void head(cli *c, const facts *f)
 {
-    cli_say(c, "%s: %s, %d nodes, %.2f M parameters, %.1f MB", c->operand[0], f->kind, f->nodes, (double)f->parameters * 1e-6,
-            (double)f->bytes * 1e-6);
+    cli_say(c, "%s: %s, %d nodes, %.2f M parameters, %.1f MB", c->operand[0], f->kind, f->nodes,
+            (double)f->parameters * 1e-6, (double)f->bytes * 1e-6);
     if (f->opset) cli_say(c, ", opset %d", f->opset);
     cli_say(c, "\nsymbols:");
     for (int i = 0; i < f->n_symbols; i++) {
@@ -178,19 +183,23 @@ static void head(cli *c, const facts *f)
     }
     cli_say(c, "%s\noperators:", f->n_symbols ? "" : " none");
     for (int op = 0; op < SPARTA_OPS; op++)
-        if (f->operators[op]) cli_say(c, " %s %d", sparta_builtin_row((sparta_op_id)op)->name, f->operators[op]);
+        if (f->operators[op])
+            cli_say(c, " %s %d", sparta_builtin_row((sparta_op_id)op)->name, f->operators[op]);
     cli_say(c, "\n");
-    if (cli_has(c, CLI_CHECK) && !strcmp(f->kind, "package")) cli_say(c, "digests of all weights are right\n");
+    if (cli_has(c, CLI_CHECK) && !strcmp(f->kind, "package"))
+        cli_say(c, "digests of all weights are right\n");
     cli_say(c, "\n");
 }
 
 static sparta_status layers_table(cli *c, const facts *f)
 {
-    static const char *const names[] = {"layer", "op", "shape", "pattern", "density", "implement", "us", "dense_us", "source", "reason"};
+    static const char *const names[] = {"layer",     "op", "shape",    "pattern", "density",
+                                        "implement", "us", "dense_us", "source",  "reason"};
     cli_table t = cli_table_begin(c, (int)SPARTA_COUNT(names), names);
     for (int i = 0; i < f->n_layers; i++) {
         const sparta_layer *l = &f->layer[i];
-        const char *shape = l->n ? sparta_arena_printf(c->arena, "%lldx%lld", (long long)l->n, (long long)l->k) : "";
+        const char *shape =
+            l->n ? sparta_arena_printf(c->arena, "%lldx%lld", (long long)l->n, (long long)l->k) : "";
         cli_table_text(&t, l->name);
         cli_table_text(&t, l->op);
         cli_table_text(&t, shape);
@@ -280,7 +289,8 @@ static sparta_status array_row(cli *c, cli_table *t, cli_json *j, const char *na
         cli_json_text(j, "op", NULL);
         cli_tensor_json(j, x);
         cli_json_text(j, "pattern", p.name);
-        cli_json_text(j, "block", p.block_n ? sparta_arena_printf(c->arena, "%dx%d", p.block_n, p.block_m) : "");
+        cli_json_text(j, "block",
+                      p.block_n ? sparta_arena_printf(c->arena, "%dx%d", p.block_n, p.block_m) : "");
         cli_json_real(j, "density", p.density);
         cli_json_text(j, "implement", NULL);
         cli_json_text(j, "reason", "an array by itself: nothing runs it");

@@ -9,7 +9,8 @@ typedef struct points {
     cli_table table;
 } points;
 
-static void result_json(cli_json *j, const char *point, const sparta_kernel_request *q, const sparta_kernel_result *r)
+static void result_json(cli_json *j, const char *point, const sparta_kernel_request *q,
+                        const sparta_kernel_result *r)
 {
     if (*point) cli_json_text(j, "point", point);
     cli_json_text(j, "op", "matmul");
@@ -37,8 +38,9 @@ static void result_json(cli_json *j, const char *point, const sparta_kernel_requ
     cli_json_text(j, "parameters", r->parameters);
 }
 
-static const char *const names[] = {"m",         "n",         "k",         "pattern",        "sparsity", "implement", "best_us",
-                                    "median_us", "gops_real", "%_of_peak", "dense_best_us", "ratio_to_dense", "threads",  "isa"};
+static const char *const names[] = {
+    "m",         "n",         "k",         "pattern",       "sparsity",       "implement", "best_us",
+    "median_us", "gops_real", "%_of_peak", "dense_best_us", "ratio_to_dense", "threads",   "isa"};
 
 static void row(cli_table *t, const sparta_kernel_request *q, const sparta_kernel_result *r)
 {
@@ -62,7 +64,8 @@ static sparta_status one_point(cli *c, const char *point, void *arg)
 {
     points *p = arg;
     sparta_kernel_result r;
-    sparta_kernel_request q = {.m = cli_int(c, CLI_M, 128), .n = cli_int(c, CLI_N, 1024), .k = cli_int(c, CLI_K, 1024)};
+    sparta_kernel_request q = {
+        .m = cli_int(c, CLI_M, 128), .n = cli_int(c, CLI_N, 1024), .k = cli_int(c, CLI_K, 1024)};
     q.pattern = cli_text(c, CLI_PATTERN, "4x1");
     q.sparsity = !strcmp(q.pattern, "dense") ? 0 : cli_real(c, CLI_SPARSITY, 0.9);
     q.threads = (int)cli_int(c, CLI_THREADS, 0);
@@ -79,9 +82,11 @@ static sparta_status one_point(cli *c, const char *point, void *arg)
         return SPARTA_OK;
     }
     row(&p->table, &q, &r);
-    cli_say(c, "%s: %.2f us, %.1f Gop/s real, %.1f %% of the peak of %.1f; %.2fx the best dense (%s, %.2f us), %d thread%s, %s\n",
-            r.implement, r.best_us, r.gops_real, r.share_of_peak * 100, r.peak_gops, r.ratio_to_dense, r.dense_name, r.dense_best_us,
-            r.threads, r.threads == 1 ? "" : "s", r.isa);
+    cli_say(c,
+            "%s: %.2f us, %.1f Gop/s real, %.1f %% of the peak of %.1f; %.2fx the best dense (%s, %.2f us), "
+            "%d thread%s, %s\n",
+            r.implement, r.best_us, r.gops_real, r.share_of_peak * 100, r.peak_gops, r.ratio_to_dense,
+            r.dense_name, r.dense_best_us, r.threads, r.threads == 1 ? "" : "s", r.isa);
     return SPARTA_OK;
 }
 
@@ -91,7 +96,8 @@ static sparta_status bench(cli *c)
     points p = {0};
     int n;
     if (strcmp(dtype, "f32"))
-        return sparta_fail(c->cx, SPARTA_E_UNSUPPORTED, "kernel: --dtype %s is not there yet; use f32", dtype);
+        return sparta_fail(c->cx, SPARTA_E_UNSUPPORTED, "kernel: --dtype %s is not there yet; use f32",
+                           dtype);
     if (cli_wants_json(c)) p.json = cli_json_begin(c, "kernel");
     p.table = cli_table_begin(c, (int)SPARTA_COUNT(names), names);
     SPARTA_TRY(cli_sweep(c, one_point, &p, &n));
@@ -108,6 +114,7 @@ sparta_status cli_verb_kernel(cli *c)
     const char *what = c->operand[0];
     if (!strcmp(what, "bench")) return bench(c);
     if (!strcmp(what, "show") || !strcmp(what, "run"))
-        return sparta_fail(c->cx, SPARTA_E_UNSUPPORTED, "kernel: %s is not in this version yet; `sparta kernel bench` is", what);
+        return sparta_fail(c->cx, SPARTA_E_UNSUPPORTED,
+                           "kernel: %s is not in this version yet; `sparta kernel bench` is", what);
     return sparta_fail(c->cx, SPARTA_E_USAGE, "kernel: there is no \"%s\"; sparta kernel bench", what);
 }

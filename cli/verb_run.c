@@ -36,7 +36,9 @@ static sparta_status check_paths(job *j, const char **path, int n)
     for (int i = 0; i < n; i++)
         for (int k = 0; k < i; k++)
             if (!strcmp(path[i], path[k]))
-                return sparta_fail(j->c->cx, SPARTA_E_UNSUPPORTED, "run: two arrays would be written to %s; rename one in the model", path[i]);
+                return sparta_fail(j->c->cx, SPARTA_E_UNSUPPORTED,
+                                   "run: two arrays would be written to %s; rename one in the model",
+                                   path[i]);
     return SPARTA_OK;
 }
 
@@ -53,7 +55,8 @@ static sparta_status write_all(job *j, const char **path)
     SPARTA_TRY(check_paths(j, path, j->n_out));
     SPARTA_TRY(sparta_make_folder(j->c->cx, j->folder));
     for (int i = 0; i < j->in.n; i++)
-        if (j->in.generated[i]) SPARTA_TRY(sparta_npy_write(j->c->cx, path[j->n_out + i], &j->in.tensor[i].tensor));
+        if (j->in.generated[i])
+            SPARTA_TRY(sparta_npy_write(j->c->cx, path[j->n_out + i], &j->in.tensor[i].tensor));
     for (int i = 0; i < j->n_out; i++) SPARTA_TRY(sparta_npy_write(j->c->cx, path[i], &j->out[i].tensor));
     return SPARTA_OK;
 }
@@ -91,11 +94,13 @@ static sparta_status report(job *j, const char **path)
         sparta_text shape;
         sparta_text_init(&shape, c->cx);
         sparta_tensor_print_shape(&j->out[i].tensor, &shape);
-        cli_say(c, "%s: %s %s\n", path[i], sparta_dtype_name(j->out[i].tensor.dtype), sparta_text_str(&shape));
+        cli_say(c, "%s: %s %s\n", path[i], sparta_dtype_name(j->out[i].tensor.dtype),
+                sparta_text_str(&shape));
         sparta_text_free(&shape);
     }
     if (j->threads)
-        cli_say(c, "%.2f ms (first run, %d thread%s, %s)\n", j->seconds * 1e3, j->threads, j->threads == 1 ? "" : "s", j->isa);
+        cli_say(c, "%.2f ms (first run, %d thread%s, %s)\n", j->seconds * 1e3, j->threads,
+                j->threads == 1 ? "" : "s", j->isa);
     else
         cli_say(c, "%.2f ms on the reference\n", j->seconds * 1e3);
     return SPARTA_OK;
@@ -181,8 +186,10 @@ sparta_status cli_verb_run(cli *c)
 {
     job j = {.c = c, .folder = cli_text(c, CLI_OUTPUT_DIR, NULL)};
     sparta_file_kind kind;
+    if (!j.folder)
+        return sparta_fail(c->cx, SPARTA_E_USAGE,
+                           "run: nowhere to write the outputs; say where with --output-dir D");
     SPARTA_TRY(sparta_file_kind_of(c->cx, c->operand[0], &kind));
-    if (!j.folder) return sparta_fail(c->cx, SPARTA_E_USAGE, "run: nowhere to write the outputs; say where with --output-dir D");
     if (kind == SPARTA_FILE_PACKAGE) return run_package(&j);
     return run_model(&j);
 }

@@ -32,7 +32,8 @@ static sparta_status report(cli *c, const sparta_verify_result *r)
         cli_table_real(&t, 9, r->output[i].cosine);
     }
     if (!cli_has(c, CLI_QUIET)) SPARTA_TRY(cli_table_end(&t));
-    cli_say(c, r->ok ? "the answers are the same\n" : "the answers differ, first at %s\n", r->first_difference);
+    cli_say(c, r->ok ? "the answers are the same\n" : "the answers differ, first at %s\n",
+            r->first_difference);
     return SPARTA_OK;
 }
 
@@ -45,7 +46,8 @@ static sparta_status take_inputs(cli *c, const char *path, cli_inputs *in)
         sparta_package *p = NULL;
         SPARTA_TRY(sparta_package_open(c->cx, path, &p));
         sparta_status status = cli_inputs_make(c, p->plan, in);
-        for (int i = 0; !status && i < in->n; i++) in->tensor[i].name = sparta_arena_string(c->arena, in->tensor[i].name);
+        for (int i = 0; !status && i < in->n; i++)
+            in->tensor[i].name = sparta_arena_string(c->arena, in->tensor[i].name);
         sparta_package_close(p);
         return status;
     }
@@ -53,17 +55,20 @@ static sparta_status take_inputs(cli *c, const char *path, cli_inputs *in)
     sparta_import_options options = {cli_text(c, CLI_EXTERNAL, NULL)};
     SPARTA_TRY(sparta_model_open(c->cx, path, &options, &m));
     sparta_status status = cli_inputs_make(c, m->graph, in);
-    for (int i = 0; !status && i < in->n; i++) in->tensor[i].name = sparta_arena_string(c->arena, in->tensor[i].name);
+    for (int i = 0; !status && i < in->n; i++)
+        in->tensor[i].name = sparta_arena_string(c->arena, in->tensor[i].name);
     sparta_model_close(m);
     return status;
 }
 
 sparta_status cli_verb_verify(cli *c)
 {
-    sparta_verify_request r = {.a = c->operand[0], .against = cli_text(c, CLI_AGAINST, NULL), .masks = cli_text(c, CLI_MASKS, NULL)};
+    sparta_verify_request r = {
+        .a = c->operand[0], .against = cli_text(c, CLI_AGAINST, NULL), .masks = cli_text(c, CLI_MASKS, NULL)};
     sparta_verify_result result;
     cli_inputs in = {0};
-    if (!r.against) return sparta_fail(c->cx, SPARTA_E_USAGE, "verify: nothing to compare %s with; say --against B", r.a);
+    if (!r.against)
+        return sparta_fail(c->cx, SPARTA_E_USAGE, "verify: nothing to compare %s with; say --against B", r.a);
     r.rtol = cli_real(c, CLI_RTOL, -1);
     r.atol = cli_real(c, CLI_ATOL, -1);
     r.seed = (uint64_t)cli_int(c, CLI_SEED, 0);
@@ -78,6 +83,7 @@ sparta_status cli_verb_verify(cli *c)
     SPARTA_TRY(status);
     SPARTA_TRY(report(c, &result));
     if (result.ok) return SPARTA_OK;
-    return sparta_fail(c->cx, SPARTA_E_DIFFER, "%s: its answer differs from that of %s, first at %s; look at that value", r.a, r.against,
-                       result.first_difference ? result.first_difference : "an output");
+    return sparta_fail(c->cx, SPARTA_E_DIFFER,
+                       "%s: its answer differs from that of %s, first at %s; look at that value", r.a,
+                       r.against, result.first_difference ? result.first_difference : "an output");
 }

@@ -39,7 +39,8 @@ static int64_t parameters(const sparta_graph *g)
     int64_t n = 0;
     for (int i = 0; i < g->n_values; i++) {
         const sparta_value *v = g->value[i];
-        if (v->constant && v->dims.rank > 0 && sparta_dtype_is_float(v->dtype)) n += sparta_tensor_elements(v->constant);
+        if (v->constant && v->dims.rank > 0 && sparta_dtype_is_float(v->dtype))
+            n += sparta_tensor_elements(v->constant);
     }
     return n;
 }
@@ -57,8 +58,8 @@ static void report(cli *c, const sparta_graph *g, const char *path)
         cli_json_end(c, &j);
         return;
     }
-    cli_say(c, "%s: %s, %.1f M parameters, %d nodes%s%s\n", path, g->name, (double)parameters(g) * 1e-6, g->n_nodes,
-            cli_has(c, CLI_PRUNE) ? ", pruned " : "", cli_text(c, CLI_PRUNE, ""));
+    cli_say(c, "%s: %s, %.1f M parameters, %d nodes%s%s\n", path, g->name, (double)parameters(g) * 1e-6,
+            g->n_nodes, cli_has(c, CLI_PRUNE) ? ", pruned " : "", cli_text(c, CLI_PRUNE, ""));
 }
 
 sparta_status cli_verb_zoo(cli *c)
@@ -74,7 +75,9 @@ sparta_status cli_verb_zoo(cli *c)
     SPARTA_TRY(cli_dims(c, &r.dims));
     bool known = false;
     for (int i = 0; i < sparta_zoo_count(); i++) known |= !strcmp(sparta_zoo_row(i)->name, r.name);
-    if (known && !path) return sparta_fail(c->cx, SPARTA_E_USAGE, "zoo: nowhere to write %s; say where with -o M.onnx", r.name);
+    if (known && !path)
+        return sparta_fail(c->cx, SPARTA_E_USAGE, "zoo: nowhere to write %s; say where with -o M.onnx",
+                           r.name);
     sparta_graph *g = NULL;
     SPARTA_TRY(sparta_zoo_build(c->cx, &r, &g));
     sparta_status status = sparta_onnx_write(c->cx, g, path);

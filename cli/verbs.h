@@ -13,8 +13,8 @@ sparta_status cli_writable(cli *c, const char *path) SPARTA_MUST;
 sparta_status cli_file_size(cli *c, const char *path, size_t *out) SPARTA_MUST;
 void cli_layers_json(cli_json *j, const sparta_layer *layer, int n); /* "layers": [...] */
 
-/* Inputs of a graph from --input, or generated from the seed; given in part: E_USAGE naming the missing ones. `sizes` is complete
- * afterwards. Free with sparta_inputs_free. */
+/* Inputs of a graph from --input, or generated from the seed; given in part: E_USAGE naming the missing ones.
+ * `sizes` is complete afterwards. Free with sparta_inputs_free. */
 typedef struct cli_inputs {
     int n;
     sparta_named_tensor *tensor;

@@ -1,38 +1,52 @@
-"""Times sparta against onnxruntime and torch and writes the table under docs/benchmarks/ (make bench-peers).
+"""Times sparta against onnxruntime (and torch) and writes docs/benchmarks/first-walk.md (make bench-peers).
+
+    .venv-peers/bin/python tools/bench_peers.py --sparta build/release/sparta          everything, about ten minutes; leave the machine alone
+    make bench-peers PEERS_ARGS="--quick"                                              bert-mini, few rounds: does it work?
+    make bench-peers PEERS_ARGS="--only 'bert-base b8'"                                one part, printed and not put into docs/
 
 Every subject is a process of its own on the same cores: ours calls libsparta_rt.so through ctypes, the peers run the dense model.
-They take turns; whoever is not at turn is stopped (SIGSTOP), so that spinning threads of one do not slow another. A turn is
-one run that is not counted and then runs for --turn seconds; its figure is their median. A ratio is taken within each round and
-summed up as the median of all rounds with a 95 % bootstrap interval. onnxruntime runs twice, with spinning threads and without:
-the faster of the two is the peer.
+They take turns; whoever is not at turn is stopped (SIGSTOP, and waited for), so that spinning threads of one do not slow
+another. A turn is a run that is not counted (left out when a run takes longer than a quarter of a second) and then runs for --turn
+seconds; its figure is their median. A ratio is taken within each round and summed up as the median of all rounds with a 95 %
+bootstrap interval. onnxruntime runs twice, with spinning threads and without: the faster of the two is the peer.
+
+Worker processes import no numpy for sparta, so that its memory is its own (and an interpreter's). Models and packages are kept in
+build/bench-peers.
 """
 
 import argparse
 import ctypes
+import hashlib
 import json
 import os
 import platform
+import shlex
+import shutil
 import signal
+import statistics
 import subprocess
 import sys
-import tempfile
 import time
 
-import numpy as np
-
-CASES = [("bert-base", 1), ("bert-base", 8), ("bert-mini", 1)]
-PRUNE = [("dense", None), ("4x1 80 %", "4x1:0.8"), ("4x1 90 %", "4x1:0.9")]
-BERT = {"bert-mini": (4, 256, 4), "bert-base": (12, 768, 12), "bert-large": (24, 1024, 16)}  # layers, hidden, heads
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+WORK = os.path.join(ROOT, "build/bench-peers")
 VOCABULARY = 30522
+BERT = {"bert-mini": (4, 256, 4), "bert-base": (12, 768, 12)}  # layers, hidden, heads
+PATTERN = {"dense": None, "4x1 80 %": "4x1:0.8", "4x1 90 %": "4x1:0.9"}
+CASES = [  # model, batch, pattern, at least, reach for: the table of the first walk
+    ("bert-base", 1, "dense", 1.05, 1.2), ("bert-base", 1, "4x1 80 %", 4, 5.3), ("bert-base", 1, "4x1 90 %", 6, 9.3),
+    ("bert-base", 8, "dense", 1.05, 1.2), ("bert-base", 8, "4x1 80 %", 4, 5.3), ("bert-base", 8, "4x1 90 %", 6, 9.3),
+    ("bert-mini", 1, "4x1 90 %", 5.5, 8.7),
+]
+TOLERANCE = 1e-4  # of the largest value, between our answer and onnxruntime's on the same pruned model
+LONG_RUN = 0.25  # seconds; such a run is not preceded by one that is not counted
 
 
-def inputs_for(names, batch, sequence):
-    """Full-length sequences; the same ids for every subject."""
-    ids = np.random.default_rng(7).integers(0, 1000, (batch, sequence), dtype=np.int64)
-    return {n: np.ones_like(ids) if "mask" in n else np.zeros_like(ids) if "type" in n else ids for n in names}
+def note(text):
+    print(text, file=sys.stderr, flush=True)
 
 
-# ---------------------------------------------------------------- subjects: start(args) returns (function to time, its output)
+# ---------------------------------------------------------------- workers: start(spec) gives run(), answer(path) and what it cost to open
 class Tensor(ctypes.Structure):
     _fields_ = [("dtype", ctypes.c_int), ("rank", ctypes.c_int), ("dim", ctypes.c_int64 * 8), ("stride", ctypes.c_int64 * 8),
                 ("data", ctypes.c_void_p)]
@@ -46,13 +60,14 @@ class SessionOptions(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t), ("threads", ctypes.c_int), ("profile", ctypes.c_int)]
 
 
-I64 = 10  # of sparta_dtype in sparta.h
+F32, I64 = 0, 10  # of sparta_dtype in sparta.h
 
 
-def start_sparta(a):
-    lib = ctypes.CDLL(a.library)
-    for f in ("sparta_ctx_create", "sparta_message", "sparta_package_input_name", "sparta_package_output_name"):
-        getattr(lib, f).restype = ctypes.c_void_p if f == "sparta_ctx_create" else ctypes.c_char_p
+def start_sparta(spec):
+    lib = ctypes.CDLL(spec["library"])
+    for function, kind in (("sparta_ctx_create", ctypes.c_void_p), ("sparta_message", ctypes.c_char_p),
+                           ("sparta_package_input_name", ctypes.c_char_p), ("sparta_package_output_name", ctypes.c_char_p)):
+        getattr(lib, function).restype = kind
     cx, package, session = ctypes.c_void_p(lib.sparta_ctx_create(None)), ctypes.c_void_p(), ctypes.c_void_p()
 
     def must(status):
@@ -60,60 +75,83 @@ def start_sparta(a):
             raise RuntimeError(lib.sparta_message(cx).decode())
 
     begin = time.perf_counter()
-    must(lib.sparta_package_open(cx, a.model.encode(), ctypes.byref(package)))
-    options = SessionOptions(ctypes.sizeof(SessionOptions), a.threads, 0)
-    must(lib.sparta_session_create(cx, package, ctypes.byref(options), ctypes.byref(session)))
+    must(lib.sparta_package_open(cx, spec["model"].encode(), ctypes.byref(package)))
     opened = time.perf_counter() - begin
-    names = [lib.sparta_package_input_name(package, i).decode() for i in range(lib.sparta_package_inputs(package))]
-    arrays = inputs_for(names, a.batch, a.sequence)
-    given, wanted = (Named * len(names))(), (Named * 1)()
+    options = SessionOptions(ctypes.sizeof(SessionOptions), spec["threads"], 0)
+    must(lib.sparta_session_create(cx, package, ctypes.byref(options), ctypes.byref(session)))
+    cost = {"open_ms": opened * 1e3, "session_ms": (time.perf_counter() - begin - opened) * 1e3}
+    names = [lib.sparta_package_input_name(package, i) for i in range(lib.sparta_package_inputs(package))]
+    given, wanted, kept = (Named * len(names))(), (Named * 1)(), []
     for slot, name in zip(given, names):
-        slot.name = name.encode()
-        slot.tensor.dtype, slot.tensor.rank, slot.tensor.data = I64, 2, arrays[name].ctypes.data
-        slot.tensor.dim[0:2] = [a.batch, a.sequence]
-        slot.tensor.stride[0:2] = [a.sequence, 1]
+        with open(f"{spec['inputs']}-{name.decode()}.bin", "rb") as f:
+            kept.append(ctypes.create_string_buffer(f.read()))
+        slot.name = name
+        slot.tensor.dtype, slot.tensor.rank, slot.tensor.data = I64, 2, ctypes.addressof(kept[-1])
+        slot.tensor.dim[0:2] = [spec["batch"], spec["sequence"]]
+        slot.tensor.stride[0:2] = [spec["sequence"], 1]
     wanted[0].name = lib.sparta_package_output_name(package, 0)
 
     def run():
         must(lib.sparta_session_run(cx, session, given, len(names), wanted, 1))
 
-    def output():
+    def answer(path):
         t = wanted[0].tensor
         shape = list(t.dim[: t.rank])
-        return np.ctypeslib.as_array(ctypes.cast(t.data, ctypes.POINTER(ctypes.c_float)), shape).copy()
+        dense = all(t.stride[i] == t.stride[i + 1] * shape[i + 1] for i in range(t.rank - 1)) and t.stride[t.rank - 1] == 1
+        if t.dtype != F32 or not dense:
+            raise RuntimeError("the output is not a row-major float array")
+        size = 4
+        for d in shape:
+            size *= d
+        with open(path, "wb") as f:
+            f.write(ctypes.string_at(t.data, size))
+        return shape
 
-    run.keep = arrays
-    return run, output, opened
+    run.keep = kept
+    return run, answer, cost
 
 
-def start_onnxruntime(a):
+def numpy_inputs(spec, names):
+    import numpy as np
+
+    shape = (spec["batch"], spec["sequence"])
+    return {n: np.fromfile(f"{spec['inputs']}-{n}.bin", np.int64).reshape(shape) for n in names}
+
+
+def save(array, path):
+    array.tofile(path)
+    return list(array.shape)
+
+
+def start_onnxruntime(spec):
     import onnxruntime as ort
 
     options = ort.SessionOptions()
-    options.intra_op_num_threads = a.threads
+    options.intra_op_num_threads = spec["threads"]
     options.inter_op_num_threads = 1
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
-    options.add_session_config_entry("session.intra_op.allow_spinning", "1" if a.spin else "0")
+    options.add_session_config_entry("session.intra_op.allow_spinning", "1" if spec["spin"] else "0")
     begin = time.perf_counter()
-    session = ort.InferenceSession(a.model, options, providers=["CPUExecutionProvider"])
-    opened = time.perf_counter() - begin
-    feed = inputs_for([i.name for i in session.get_inputs()], a.batch, a.sequence)
+    session = ort.InferenceSession(spec["model"], options, providers=["CPUExecutionProvider"])
+    cost = {"open_ms": (time.perf_counter() - begin) * 1e3}
+    feed = numpy_inputs(spec, [i.name for i in session.get_inputs()])
     first = session.get_outputs()[0].name
-    answer = {}
+    last = {}
 
     def run():
-        answer[0] = session.run([first], feed)[0]
+        last["answer"] = session.run([first], feed)[0]
 
-    return run, lambda: answer[0], opened
+    return run, lambda path: save(last["answer"], path), cost
 
 
-def start_torch(a):
-    """The same encoder, dense, written as PyTorch people do; weights are random, only time is looked at."""
+def start_torch(spec):
+    """The same encoder, dense, written as PyTorch people do; weights are random, only its time is looked at. It gets no mask,
+    which is to its advantage."""
     import torch
     from torch import nn
-    from torch.nn.functional import scaled_dot_product_attention
+    from torch.nn.functional import gelu, scaled_dot_product_attention
 
-    layers, hidden, heads = BERT[a.name]
+    layers, hidden, heads = BERT[spec["name"]]
 
     class Layer(nn.Module):
         def __init__(self):
@@ -127,54 +165,73 @@ def start_torch(a):
             q, k, v = self.qkv(x).view(b, s, 3, heads, hidden // heads).permute(2, 0, 3, 1, 4)
             y = scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(b, s, hidden)
             x = self.norm1(x + self.out(y))
-            return self.norm2(x + self.down(nn.functional.gelu(self.up(x))))
+            return self.norm2(x + self.down(gelu(self.up(x))))
 
-    torch.set_num_threads(a.threads)
+    torch.set_num_threads(spec["threads"])
     begin = time.perf_counter()
-    words, places = nn.Embedding(VOCABULARY, hidden), nn.Embedding(512, hidden)
+    words, places, norm = nn.Embedding(VOCABULARY, hidden), nn.Embedding(512, hidden), nn.LayerNorm(hidden)
     encoder = nn.Sequential(*[Layer() for _ in range(layers)]).eval()
-    opened = time.perf_counter() - begin
-    ids = torch.from_numpy(inputs_for(["input_ids"], a.batch, a.sequence)["input_ids"])
-    answer = {}
+    cost = {"open_ms": (time.perf_counter() - begin) * 1e3}
+    ids = torch.from_numpy(numpy_inputs(spec, ["input_ids"])["input_ids"])
+    last = {}
 
     def run():
         with torch.inference_mode():
-            answer[0] = encoder(words(ids) + places(torch.arange(a.sequence)))
+            last["answer"] = encoder(norm(words(ids) + places(torch.arange(spec["sequence"]))))
 
-    return run, lambda: answer[0].numpy(), opened
+    return run, lambda path: save(last["answer"].numpy(), path), cost
 
 
-def worker(a):
-    """Answers lines on stdin: `turn SECONDS` with the times of its runs, `answer` by saving the output."""
-    run, output, opened = {"sparta": start_sparta, "onnxruntime": start_onnxruntime, "torch": start_torch}[a.kind](a)
+def memory(what):
+    with open("/proc/self/status") as f:
+        return next(int(line.split()[1]) for line in f if line.startswith(what + ":")) / 1024
+
+
+def take_turn(run, seconds, last):
+    if last < LONG_RUN:
+        run()
+    times, end = [], time.perf_counter() + seconds
+    while not times or time.perf_counter() < end:
+        begin = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - begin)
+    return times
+
+
+def worker(spec):
+    """Answers lines: `turn SECONDS` with the times of its runs, `answer FILE` by saving its output, both on stdout as JSON."""
+    sys.stdout, real = sys.stderr, sys.stdout  # a library that prints must not answer for us
+    if spec["kind"] == "onnxruntime":
+        import onnxruntime  # noqa: F401 (what the imports take is told apart from what the model takes)
+    if spec["kind"] == "torch":
+        import torch  # noqa: F401
+    imported = memory("VmRSS")
+    run, answer, cost = {"sparta": start_sparta, "onnxruntime": start_onnxruntime, "torch": start_torch}[spec["kind"]](spec)
+    begin = time.perf_counter()
     run()
-    print(json.dumps({"open_ms": opened * 1e3}), flush=True)
+    last = time.perf_counter() - begin
+    print(json.dumps({**cost, "imported_mib": imported}), file=real, flush=True)
     for line in sys.stdin:
-        word, argument = line.split(maxsplit=1)
+        word, _, rest = line.strip().partition(" ")
         if word == "turn":
-            run()
-            times, end = [], time.perf_counter() + float(argument)
-            while not times or time.perf_counter() < end:
-                begin = time.perf_counter()
-                run()
-                times.append(time.perf_counter() - begin)
-            print(json.dumps(times), flush=True)
-        elif word == "answer":
-            np.save(argument.strip(), output())
-            peak = next(l for l in open("/proc/self/status") if l.startswith("VmHWM"))
-            print(json.dumps({"peak_mib": int(peak.split()[1]) / 1024}), flush=True)
+            times = take_turn(run, float(rest), last)
+            last = statistics.median(times)
+            said = {"times": times, "peak_mib": memory("VmHWM")}
+        else:
+            said = {"shape": answer(rest)}
+        print(json.dumps(said), file=real, flush=True)
 
 
 # ---------------------------------------------------------------- the referee
 class Subject:
-    def __init__(self, label, kind, args, model, **more):
-        self.label, self.kind, self.medians = label, kind, []
-        command = [sys.executable, __file__, "--worker", kind, "--model", model, "--threads", str(args.threads)]
-        for key, value in more.items():
-            command += ["--" + key, str(value)]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.open_ms = self.read()["open_ms"]
-        self.pause()
+    """A worker process that runs only while it is asked something."""
+
+    def __init__(self, label, spec):
+        self.label, self.medians, self.peak_mib = label, [], 0.0
+        self.process = subprocess.Popen([sys.executable, os.path.abspath(__file__), "--worker", json.dumps(spec)], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True)
+        self.started = self.read()
+        self.stop()
 
     def read(self):
         line = self.process.stdout.readline()
@@ -182,16 +239,31 @@ class Subject:
             raise SystemExit(f"bench_peers: {self.label} ended, status {self.process.wait()}")
         return json.loads(line)
 
+    def stop(self):
+        self.process.send_signal(signal.SIGSTOP)
+        _, status = os.waitpid(self.process.pid, os.WUNTRACED)
+        if not os.WIFSTOPPED(status):
+            raise SystemExit(f"bench_peers: {self.label} ended, status {status}")
+
     def ask(self, line):
         self.process.send_signal(signal.SIGCONT)
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
         answer = self.read()
-        self.pause()
+        self.stop()
         return answer
 
-    def pause(self):
-        self.process.send_signal(signal.SIGSTOP)
+    def turn(self, seconds):
+        said = self.ask(f"turn {seconds}")
+        self.peak_mib = said["peak_mib"]
+        self.medians.append(statistics.median(said["times"]) * 1e3)
+
+    def answer(self):
+        import numpy as np
+
+        path = os.path.join(WORK, "answer.bin")
+        shape = self.ask("answer " + path)["shape"]
+        return np.fromfile(path, np.float32).reshape(shape)
 
     def close(self):
         self.process.send_signal(signal.SIGCONT)
@@ -199,145 +271,323 @@ class Subject:
         self.process.wait()
 
 
-def interval(values, seed=1):
+def summary(values):
     """Median and its 95 % bootstrap interval."""
+    import numpy as np
+
     v = np.asarray(values)
-    again = np.median(v[np.random.default_rng(seed).integers(0, len(v), (2000, len(v)))], axis=1)
+    again = np.median(v[np.random.default_rng(1).integers(0, len(v), (2000, len(v)))], axis=1)
     return [float(np.median(v)), float(np.quantile(again, 0.025)), float(np.quantile(again, 0.975))]
 
 
-def sparta(args, *words):
+def call(args, *words, cache=None):
+    """Runs the program and gives (seconds, stdout)."""
+    environment = {**os.environ, **({"XDG_CACHE_HOME": cache} if cache else {})}
     begin = time.perf_counter()
-    subprocess.run([args.sparta, *words], check=True, stdout=subprocess.DEVNULL)
-    return time.perf_counter() - begin
+    done = subprocess.run([args.sparta, *map(str, words)], stdout=subprocess.PIPE, text=True, env=environment)
+    if done.returncode:
+        raise SystemExit(f"bench_peers: sparta {' '.join(map(str, words))}: exit {done.returncode}")
+    return time.perf_counter() - begin, done.stdout
 
 
-def prepare(args, work, name):
-    """The models of a case: pruned ONNX files and their packages; how long compiling took with an empty and a filled cache."""
-    made = {}
-    for label, prune in PRUNE:
-        onnx, package = f"{work}/{name}-{prune}.onnx", f"{work}/{name}-{prune}.sparta"
-        if not os.path.exists(onnx):
-            sparta(args, "zoo", name, *(["--prune", prune] if prune else []), "-o", onnx)
-            cold = sparta(args, "compile", onnx, "-o", package, "--quiet")
-            warm = sparta(args, "compile", onnx, "-o", package, "--quiet")
-            json.dump([cold, warm], open(package + ".json", "w"))
-        made[label] = (onnx, package, *json.load(open(package + ".json")))
-    return made
+class Models:
+    """ONNX files, kept while the program is the same, and packages, compiled anew each time because that is timed."""
+
+    def __init__(self, args):
+        self.args, self.compiled = args, {}
+        with open(args.sparta, "rb") as f:
+            self.key = hashlib.sha256(f.read()).hexdigest()
+        os.makedirs(WORK, exist_ok=True)
+
+    def onnx(self, name, pattern):
+        path = os.path.join(WORK, f"{name}-{PATTERN[pattern] or 'dense'}.onnx".replace(":", "-"))
+        stamp = path + ".made-by"
+        if not (os.path.exists(path) and os.path.exists(stamp) and open(stamp).read() == self.key):
+            note(f"making {os.path.relpath(path, ROOT)}")
+            call(self.args, "zoo", name, *(["--prune", PATTERN[pattern]] if PATTERN[pattern] else []), "-o", path, "--quiet")
+            with open(stamp, "w") as f:
+                f.write(self.key)
+        return path
+
+    def package(self, name, pattern):
+        """(path, seconds with an empty cache, seconds with a filled one)"""
+        if (name, pattern) not in self.compiled:
+            source = self.onnx(name, pattern)
+            path, cache = source[: -len("onnx")] + "sparta", os.path.join(WORK, "cache")
+            shutil.rmtree(cache, ignore_errors=True)
+            words = ["compile", source, "-o", path, "--threads", self.args.threads, "--quiet"]
+            note(f"compiling {os.path.relpath(path, ROOT)} twice")
+            self.compiled[name, pattern] = (path, call(self.args, *words, cache=cache)[0], call(self.args, *words, cache=cache)[0])
+        return self.compiled[name, pattern]
 
 
-def difference(args, work, subject, onnx, size):
-    """Largest difference between our answer and onnxruntime's on the same (pruned) model, as a share of the largest value."""
-    peer = Subject("check", "onnxruntime", args, onnx, **size)
-    ours = subject.ask(f"answer {work}/a.npy")
-    peer.ask("turn 0")
-    peer.ask(f"answer {work}/b.npy")
+def make_inputs(args, batch):
+    """Full-length sequences, the same for every subject, as raw files."""
+    import numpy as np
+
+    prefix = os.path.join(WORK, f"inputs-b{batch}-s{args.sequence}")
+    ids = np.random.default_rng(7).integers(0, VOCABULARY, (batch, args.sequence), dtype=np.int64)
+    for name, array in (("input_ids", ids), ("attention_mask", np.ones_like(ids)), ("token_type_ids", np.zeros_like(ids))):
+        array.tofile(f"{prefix}-{name}.bin")
+    return prefix
+
+
+def spec_of(args, kind, model, batch, **more):
+    return {"kind": kind, "model": model, "batch": batch, "sequence": args.sequence, "threads": args.threads,
+            "inputs": make_inputs(args, batch), "library": args.library, **more}
+
+
+def difference(args, models, subject, name, pattern, batch):
+    """Largest difference between our answer and onnxruntime's on the same pruned model, as a share of the largest value."""
+    import numpy as np
+
+    peer = Subject("onnxruntime on the pruned model", spec_of(args, "onnxruntime", models.onnx(name, pattern), batch, spin=0))
+    ours, theirs = subject.answer(), peer.answer()
     peer.close()
-    a, b = np.load(f"{work}/a.npy"), np.load(f"{work}/b.npy")
-    if a.shape != b.shape:
-        raise SystemExit(f"bench_peers: {subject.label}: our answer is {a.shape}, onnxruntime's is {b.shape}")
-    return float(np.max(np.abs(a - b)) / np.max(np.abs(b))), ours["peak_mib"]
+    if ours.shape != theirs.shape:
+        raise SystemExit(f"bench_peers: {subject.label}: our answer is {ours.shape}, onnxruntime's is {theirs.shape}")
+    worst = float(np.max(np.abs(ours - theirs)) / np.max(np.abs(theirs)))
+    if not worst <= TOLERANCE:
+        raise SystemExit(f"bench_peers: {subject.label}: our answer differs from onnxruntime's by {worst:.1e} of the largest value")
+    return worst
 
 
-def measure(args, work, name, batch):
-    made = prepare(args, work, name)
-    size = {"batch": batch, "sequence": args.sequence}
-    library = os.path.join(os.path.dirname(os.path.abspath(args.sparta)), "libsparta_rt.so")
-    ours = [Subject(label, "sparta", args, made[label][1], library=library, **size) for label, _ in PRUNE]
-    peers = [Subject(f"onnxruntime, {word}", "onnxruntime", args, made["dense"][0], spin=spin, **size)
-             for spin, word in ((1, "spinning"), (0, "not spinning"))]
-    if args.torch:
-        peers.append(Subject("torch", "torch", args, "", name=name, **size))
+def rounds(args, subjects, label):
     for i in range(args.rounds):
-        for s in ours + peers:
-            s.medians.append(float(np.median(s.ask(f"turn {args.turn}"))) * 1e3)
-        print(f"\r{name} batch {batch}: round {i + 1} of {args.rounds}", end="", file=sys.stderr, flush=True)
-    print(file=sys.stderr)
-    best = min(peers[:2], key=lambda s: np.median(s.medians))
+        for s in subjects:
+            s.turn(args.turn)
+        print(f"\r{label}: round {i + 1} of {args.rounds}", end="", file=sys.stderr, flush=True)
+    note("")
+
+
+def measure(args, models, name, batch, cases):
+    """All patterns of a model and batch against the peers on the dense model."""
+    import numpy as np
+
+    ours = [Subject(f"sparta {name} {c[2]}", spec_of(args, "sparta", models.package(name, c[2])[0], batch)) for c in cases]
+    dense = models.onnx(name, "dense")
+    errors = [difference(args, models, s, name, c[2], batch) for s, c in zip(ours, cases)]
+    peers = [Subject(word, spec_of(args, "onnxruntime", dense, batch, spin=spin)) for spin, word in ((1, "spinning"), (0, "not spinning"))]
+    torch = Subject("torch", spec_of(args, "torch", "", batch, name=name)) if args.torch else None
+    rounds(args, ours + peers + ([torch] if torch else []), f"{name} b{batch}")
+    best = min(peers, key=lambda s: statistics.median(s.medians))
     rows = []
-    for s in ours:
-        onnx, package, cold, warm = made[s.label]
-        error, memory = difference(args, work, s, onnx, size)
-        row = {"model": name, "batch": batch, "pattern": s.label, "ms": interval(s.medians), "onnxruntime": best.label,
-               "onnxruntime_ms": interval(best.medians), "ratio": interval(np.array(best.medians) / s.medians),
-               "difference": error, "open_ms": s.open_ms, "peak_mib": memory, "compile_cold_s": cold, "compile_warm_s": warm,
-               "rounds": s.medians}
-        if args.torch:
-            row["torch_ratio"] = interval(np.array(peers[2].medians) / s.medians)
+    for s, case, worst in zip(ours, cases, errors):
+        row = {"model": name, "batch": batch, "pattern": case[2], "at_least": case[3], "reach_for": case[4], "ms": summary(s.medians),
+               "onnxruntime": best.label, "onnxruntime_ms": summary(best.medians),
+               "ratio": summary(np.array(best.medians) / np.array(s.medians)), "difference": worst, "peak_mib": s.peak_mib,
+               "imported_mib": s.started["imported_mib"], "onnxruntime_peak_mib": min(p.peak_mib for p in peers),
+               "onnxruntime_imported_mib": best.started["imported_mib"],
+               "rounds_ms": {x.label: x.medians for x in [s, *peers] + ([torch] if torch else [])}}
+        if torch:
+            row["torch_ms"], row["torch_ratio"] = summary(torch.medians), summary(np.array(torch.medians) / np.array(s.medians))
         rows.append(row)
-    peak = best.ask(f"answer {work}/b.npy")["peak_mib"]
-    for row in rows:
-        row["onnxruntime_peak_mib"] = peak
-    for s in ours + peers:
+    for s in ours + peers + ([torch] if torch else []):
         s.close()
     return rows
 
 
-# ---------------------------------------------------------------- the table
+# ---------------------------------------------------------------- single figures
+def kernel_line(args):
+    """Share of peak of one product, best over best, as the program measures it; the median of five calls."""
+    words = shlex.split("kernel bench --op matmul --m 384 --n 1024 --k 1024 --pattern 4x1 --sparsity 0.9 --dtype f32 --threads 1 --json")
+    shares = []
+    for _ in range(2 if args.quick else 5):
+        shares.append(json.loads(call(args, *words)[1]))
+    shares.sort(key=lambda k: k["share_of_peak"])
+    return {"command": "sparta " + " ".join(words), "least": shares[0]["share_of_peak"], "most": shares[-1]["share_of_peak"],
+            **shares[len(shares) // 2]}
+
+
+def open_time(args, package):
+    """Ten fresh processes; the file is in the page cache."""
+    found = []
+    for _ in range(10):
+        s = Subject("opening", spec_of(args, "sparta", package, 1))
+        found.append(s.started)
+        s.close()
+    return statistics.median(f["open_ms"] for f in found), statistics.median(f["session_ms"] for f in found)
+
+
+def profile(args, package, batch):
+    """Where the time goes, summed over layers of one operator and implement."""
+    words = ["bench", package, "--profile", "--no-baseline", "--threads", args.threads, "--batch", batch, "--dim", f"sequence={args.sequence}",
+             "--time", 2, "--json"]
+    found = json.loads(call(args, *words)[1])
+    sums = {}
+    for layer in found["layers"]:
+        entry = sums.setdefault((layer["op"], layer["implement"]), [0.0, 0.0, 0])
+        entry[0] += layer["ms"]
+        entry[1] += layer["ms"] * layer["gops_real"]
+        entry[2] += 1
+    total = sum(e[0] for e in sums.values())
+    rows = ["| operator | implement | layers | ms | share of time | share of peak |", "|---|---|---|---|---|---|"]
+    for (op, implement), (ms, work, n) in sorted(sums.items(), key=lambda item: -item[1][0]):
+        if ms > total / 200:
+            share = f"{work / ms / found['peak_gops']:.0%}" if work else ""
+            rows.append(f"| {op} | {implement} | {n} | {ms:.3f} | {ms / total:.0%} | {share} |")
+    return rows
+
+
+# ---------------------------------------------------------------- the page
 def cpu_name():
-    for line in open("/proc/cpuinfo"):
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
+    with open("/proc/cpuinfo") as f:
+        for line in f:
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
     return platform.machine()
 
 
-def report(args, rows, versions):
-    commit = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True).stdout.strip()
-    text = [f"# Against onnxruntime{' and torch' if args.torch else ''}: {cpu_name()}", "",
-            f"`make bench-peers`, commit {commit or 'unknown'}, {time.strftime('%Y-%m-%d')}, " + ", ".join(versions) +
-            f", fp32, {args.threads} threads, sequence {args.sequence}, {args.rounds} rounds.",
-            "The peers run the dense model; ours is compiled from the pruned one. A ratio above 1 means that ours is faster; 95 % intervals.", "",
-            "| model | batch | pattern | ms | onnxruntime ms | ratio |" + (" ratio to torch |" if args.torch else ""),
-            "|---|---|---|---|---|---|" + ("---|" if args.torch else "")]
-    spread = lambda v, f: f"{v[0]:{f}} ({v[1]:{f}} to {v[2]:{f}})"
+def versions(args):
+    import importlib.metadata as metadata
+
+    names = ["onnxruntime", "numpy"] + (["torch"] if args.torch else [])
+    return [f"Python {platform.python_version()}"] + [f"{n} {metadata.version(n)}" for n in names]
+
+
+def header(args, isa, load):
+    commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+    return ["# The first walk against onnxruntime", "",
+            f"Made by `make bench-peers`{' with ' + args.asked if args.asked else ''}; [README](README.md) says how it is measured.", "",
+            f"- machine: {cpu_name()}, {args.threads} of {os.cpu_count()} cores, {isa}, {platform.system()} {platform.release()}; "
+            f"load before the start {load:.2f}",
+            f"- versions: sparta {call(args, '--version')[1].split()[-1]}, " + ", ".join(versions(args)),
+            f"- {time.strftime('%Y-%m-%d')}, commit {commit or 'unknown'}",
+            f"- fp32, {args.threads} threads, full sequences of {args.sequence}, random weights, encoder linears pruned; {args.rounds} rounds of "
+            f"{args.turn} s turns", ""]
+
+
+def spread(v, form):
+    return f"{v[0]:{form}} ({v[1]:{form}} to {v[2]:{form}})"
+
+
+def verdict(row):
+    r = row["ratio"][0]
+    return "reached for" if r >= row["reach_for"] else "at least" if r >= row["at_least"] else "**below**"
+
+
+def speed_table(args, rows):
+    text = ["## Speed", "",
+            "Ratio: time of onnxruntime on the dense model over ours on the pruned one; medians with 95 % intervals.", "",
+            "| model | pattern | ratio | at least | reach for | it is | sparta ms | onnxruntime ms |" + (" ratio to torch |" if args.torch else ""),
+            "|---|---|---|---|---|---|---|---|" + ("---|" if args.torch else "")]
     for r in rows:
-        line = (f"| {r['model']} | {r['batch']} | {r['pattern']} | {spread(r['ms'], '.3g')} | {spread(r['onnxruntime_ms'], '.3g')} "
-                f"| **{r['ratio'][0]:.2f}** ({r['ratio'][1]:.2f} to {r['ratio'][2]:.2f}) |")
-        text.append(line + (f" {r['torch_ratio'][0]:.2f} |" if args.torch else ""))
-    text += ["", "| model | batch | pattern | difference to onnxruntime | open ms | compile s, cold / warm | peak MiB, ours / onnxruntime |",
-             "|---|---|---|---|---|---|---|"]
+        line = (f"| {r['model']} b{r['batch']} | {r['pattern']} | **{r['ratio'][0]:.2f}x** ({r['ratio'][1]:.2f} to {r['ratio'][2]:.2f}) "
+                f"| {r['at_least']}x | {r['reach_for']}x | {verdict(r)} | {spread(r['ms'], '.4g')} | {spread(r['onnxruntime_ms'], '.4g')} |")
+        text.append(line + (f" {r['torch_ratio'][0]:.2f}x |" if args.torch else ""))
+    spins = sorted({(r["model"], r["batch"], r["onnxruntime"]) for r in rows})
+    text += ["", "onnxruntime's threads, the faster of both: " + "; ".join(f"{m} b{b} {o}" for m, b, o in spins) + "."]
+    if args.torch:
+        dense = {(r["model"], r["batch"]): r["torch_ms"] for r in rows}
+        text.append("torch (eager, dense, no mask): " + "; ".join(f"{m} b{b} {spread(v, '.4g')} ms" for (m, b), v in dense.items()) + ".")
+    return text + [""]
+
+
+def memory_table(rows):
+    text = ["## Answers and memory", "",
+            "Difference: the largest to onnxruntime on the same pruned model, over the largest value. Peak memory: VmHWM of the whole process "
+            "after all rounds, in MiB; in brackets what interpreter and imports take before a model is opened.", "",
+            "| model | pattern | difference | sparta MiB | onnxruntime (dense) MiB | below it |", "|---|---|---|---|---|---|"]
     for r in rows:
-        text.append(f"| {r['model']} | {r['batch']} | {r['pattern']} | {r['difference']:.1e} | {r['open_ms']:.1f} | {r['compile_cold_s']:.1f} / "
-                    f"{r['compile_warm_s']:.1f} | {r['peak_mib']:.0f} / {r['onnxruntime_peak_mib']:.0f} |")
-    text += ["", "Difference: largest absolute difference to onnxruntime on the same pruned model, over the largest value. Peak memory is of the whole",
-             "process, the Python interpreter included. onnxruntime: the faster of spinning and not spinning ("
-             + "; ".join(f"{m} batch {b}: {o}" for m, b, o in sorted({(r['model'], r['batch'], r['onnxruntime'].split(', ')[1]) for r in rows})) + ")."]
-    return "\n".join(text) + "\n"
+        text.append(f"| {r['model']} b{r['batch']} | {r['pattern']} | {r['difference']:.1e} | {r['peak_mib']:.0f} ({r['imported_mib']:.0f}) | "
+                    f"{r['onnxruntime_peak_mib']:.0f} ({r['onnxruntime_imported_mib']:.0f}) | {'yes' if r['peak_mib'] < r['onnxruntime_peak_mib'] else '**no**'} |")
+    return text + [""]
+
+
+def figures_table(kernel, opened, compiled):
+    mark = lambda good: "yes" if good else "**no**"
+    text = ["## Single figures", "", "| what | figure | wanted | reached |", "|---|---|---|---|"]
+    if kernel:
+        text.append(f"| kernel 4x1 90 %, 1024 x 1024, 384 tokens, one thread, {kernel['implement']} on {kernel['isa']}: share of peak | "
+                    f"{kernel['share_of_peak']:.1%} (calls: {kernel['least']:.1%} to {kernel['most']:.1%}; peak {kernel['peak_gops']:.0f} GOP/s) | 80 % | "
+                    f"{mark(kernel['share_of_peak'] >= 0.8)} |")
+    for name, pattern, open_ms, session_ms in opened:
+        text.append(f"| open {name} {pattern} (a session after it: {session_ms:.1f} ms) | {open_ms:.1f} ms | below 50 ms | {mark(open_ms < 50)} |")
+    for (name, pattern), (_, cold, warm) in compiled:
+        text.append(f"| compile {name} {pattern}, empty cache | {cold:.1f} s | below 60 s | {mark(cold < 60)} |")
+        text.append(f"| compile {name} {pattern}, filled cache | {warm:.1f} s | below 10 s | {mark(warm < 10)} |")
+    return text + [""]
+
+
+def physical_cores(count):
+    """One logical CPU of each core, as many as there are threads: two threads on one core would measure the core."""
+    chosen, seen, allowed = [], set(), sorted(os.sched_getaffinity(0))
+    for cpu in allowed:
+        try:
+            with open(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list") as f:
+                siblings = f.read().strip()
+        except OSError:
+            siblings = str(cpu)
+        if siblings not in seen:
+            seen.add(siblings)
+            chosen.append(cpu)
+    return (chosen + [c for c in allowed if c not in chosen])[:count]
+
+
+def parse():
+    p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    p.add_argument("--sparta", default=os.path.join(ROOT, "build/release/sparta"))
+    p.add_argument("--threads", type=int, default=2)
+    p.add_argument("--sequence", type=int, default=128)
+    p.add_argument("--rounds", type=int, help="alternations (30; quick 5)")
+    p.add_argument("--turn", type=float, help="seconds of a turn (0.3; quick 0.1)")
+    p.add_argument("--quick", action="store_true", help="bert-mini only, few rounds")
+    p.add_argument("--only", default="", help="cases whose 'model bN pattern' has this text: bert-base, 'bert-base b8', '4x1 90'")
+    p.add_argument("--torch", action=argparse.BooleanOptionalAction, help="torch as one more peer (when it is installed)")
+    p.add_argument("-o", "--output", help="file to write (docs/benchmarks/first-walk.md; a part of the table: build/bench-peers/part.md)")
+    args = p.parse_args()
+    args.asked = " ".join(shlex.quote(w) for w in sys.argv[1:] if w != "--sparta" and w != args.sparta)
+    args.sparta = os.path.abspath(args.sparta)
+    args.library = os.path.join(os.path.dirname(args.sparta), "libsparta_rt.so")
+    args.rounds = args.rounds or (5 if args.quick else 30)
+    args.turn = args.turn or (0.1 if args.quick else 0.3)
+    if args.torch is None:
+        import importlib.util
+
+        args.torch = importlib.util.find_spec("torch") is not None
+    return args
+
+
+def chosen_cases(args):
+    cases = [c for c in CASES if args.only in f"{c[0]} b{c[1]} {c[2]}" and (not args.quick or c[0] == "bert-mini")]
+    if not cases:
+        raise SystemExit(f"bench_peers: no case has {args.only!r}; they are " + ", ".join(f"{c[0]} b{c[1]} {c[2]}" for c in CASES))
+    return cases
+
+
+def write(args, text, rows, whole):
+    output = args.output or os.path.join(ROOT, "docs/benchmarks/first-walk.md" if whole else "build/bench-peers/part.md")
+    os.makedirs(os.path.dirname(os.path.abspath(output)), exist_ok=True)
+    with open(output, "w") as f:
+        f.write(text)
+    with open(os.path.splitext(output)[0] + ".json", "w") as f:
+        f.write("[\n" + ",\n".join(json.dumps(r) for r in rows) + "\n]\n")
+    print(text)
+    note(f"written to {os.path.relpath(output)}; the times of every round are beside it")
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    p.add_argument("--sparta", default="build/release/sparta")
-    p.add_argument("--threads", type=int, default=2)
-    p.add_argument("--sequence", type=int, default=128)
-    p.add_argument("--rounds", type=int, default=30)
-    p.add_argument("--turn", type=float, default=0.3, help="seconds of a turn (0.3)")
-    p.add_argument("--models", default="", help="only these, comma-separated")
-    p.add_argument("--no-torch", dest="torch", action="store_false")
-    p.add_argument("-o", "--output", help="file to write (docs/benchmarks/peers-<cpu>.md)")
-    p.add_argument("--worker", dest="kind", help=argparse.SUPPRESS)
-    for name, kind in (("model", str), ("batch", int), ("spin", int), ("library", str), ("name", str)):
-        p.add_argument("--" + name, type=kind, help=argparse.SUPPRESS)
-    args = p.parse_args()
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: args.threads])
-    if args.kind:
-        return worker(args)
-    import importlib.metadata as metadata
-
-    versions = [f"{n} {metadata.version(n)}" for n in ["onnxruntime"] + (["torch"] if args.torch else [])]
+    args = parse()
+    os.sched_setaffinity(0, physical_cores(args.threads))
+    load, cases = os.getloadavg()[0], chosen_cases(args)
+    if load > 0.5:
+        note(f"bench_peers: the load is {load:.1f}: something else runs here, the figures will be wrong")
+    models = Models(args)
+    groups = list(dict.fromkeys((c[0], c[1]) for c in cases))
+    packages = {(c[0], c[2]): models.package(c[0], c[2]) for c in cases}
+    kernel = kernel_line(args) if not args.only else None
+    opened = [(name, pattern, *open_time(args, path)) for (name, pattern), (path, _, _) in packages.items() if pattern != "4x1 80 %"]
     rows = []
-    with tempfile.TemporaryDirectory() as work:
-        os.environ["XDG_CACHE_HOME"] = work + "/cache"
-        for name, batch in CASES:
-            if not args.models or name in args.models.split(","):
-                rows += measure(args, work, name, batch)
-    text = report(args, rows, versions)
-    output = args.output or "docs/benchmarks/peers-" + "-".join(cpu_name().lower().replace("(r)", "").replace("@", "").split()[:4]) + ".md"
-    os.makedirs(os.path.dirname(output) or ".", exist_ok=True)
-    open(output, "w").write(text)
-    json.dump(rows, open(os.path.splitext(output)[0] + ".json", "w"), indent=1)
-    print(text + f"\nwritten to {output}")
+    for name, batch in groups:
+        rows += measure(args, models, name, batch, [c for c in cases if c[:2] == (name, batch)])
+    isa = json.loads(call(args, "doctor", "--json")[1])["isa"]
+    text = header(args, isa, load) + speed_table(args, rows) + figures_table(kernel, opened, packages.items()) + memory_table(rows)
+    for r in rows:
+        if r["ratio"][0] < r["at_least"]:
+            text += [f"## Where the time goes: {r['model']} b{r['batch']}, {r['pattern']}", ""]
+            text += profile(args, packages[r["model"], r["pattern"]][0], r["batch"]) + [""]
+    write(args, "\n".join(text), rows, whole=len(cases) == len(CASES) and args.rounds >= 30)
 
 
 if __name__ == "__main__":
-    main()
+    worker(json.loads(sys.argv[2])) if sys.argv[1:2] == ["--worker"] else main()

@@ -1,12 +1,11 @@
 /* One persistent team of threads.
  *
- *     run:     fn, arg <- job;  left <- threads - 1;  job number + 1;  wake who sleeps;  do share 0;  wait
- * for left == 0 worker:  wait for a new job number (spin, then sleep on it);  do share i;  left - 1;  the
- * last one wakes the caller
+ *     run:     fn, arg <- job;  left <- threads - 1;  job number + 1;  wake who sleeps;  do share 0;  wait for left == 0
+ *     worker:  wait for a new job number (spin, then sleep on it);  do share i;  left - 1;  the last one wakes the caller
  *
- * A waiter spins for some tens of microseconds, because the next job of a model comes that soon, and then
- * sleeps on a futex (which never loses a wake: the kernel compares the word before it sleeps). Where there
- * are more threads than cores a spinning waiter would keep a worker from its core: it sleeps at once. */
+ * A waiter spins for a while, because the next job of a model comes soon, and then sleeps on a futex (which never
+ * loses a wake: the kernel compares the word before it sleeps). Where there are more threads than cores a spinning
+ * waiter would keep a worker from its core: it sleeps at once. */
 #include "base/base.h"
 #include <errno.h>
 #include <limits.h>
@@ -21,7 +20,7 @@
 #include <unistd.h>
 
 enum { MOST_THREADS = 1024 };
-#define SPIN_SECONDS 40e-6
+#define SPIN_SECONDS 300e-6 /* longer than one thread waits for another between two layers */
 
 typedef struct worker {
     sparta_pool *pool;

@@ -181,6 +181,7 @@ static sparta_status try_candidate(lowering *l, const lower_node *ln, bed *b, co
     sparta_status s = text.status == SPARTA_OK ? sparta_lower_kernel(l, im->kernel, sparta_text_str(&text), &kernel) : text.status;
     sparta_text_free(&text);
     im->format(&ln->task, &text);
+    if (s == SPARTA_OK) s = text.status;
     if (s == SPARTA_OK) s = sparta_format_parse(l->cx, sparta_text_str(&text), &format);
     sparta_text_free(&text);
     SPARTA_TRY(s);
@@ -193,7 +194,7 @@ static sparta_status try_candidate(lowering *l, const lower_node *ln, bed *b, co
         sparta_call_all(&call, NULL);
         if (agrees(ln, b)) {
             sparta_timing t = {0};
-            s = sparta_time(l->cx, run_call, &(timed){&call}, .012, &t);
+            s = sparta_time(l->cx, run_call, &(timed){&call}, im->sparse ? .015 : .06, &t); /* dense is slower, and timed once a shape */
             *us = t.best * 1e6;
         } else {
             sparta_note(l->cx, "%s: implement %s disagrees with the reference and is not used", ln->node->name, im->name);
@@ -276,10 +277,10 @@ static bool wants_stat(const sparta_graph *g, const sparta_node *n)
 sparta_status sparta_lower_choose(lowering *l)
 {
     const sparta_graph *g = l->g;
-    l->n_nodes = g->n_nodes;
     l->node = sparta_arena_array(l->arena, (size_t)g->n_nodes + 1, sizeof *l->node);
     l->kernel = sparta_arena_array(l->arena, LOWER_KERNELS, sizeof *l->kernel);
     if (!l->node || !l->kernel) return sparta_ctx_status(l->cx);
+    l->n_nodes = g->n_nodes;
     if (!l->request->options.no_measure) l->peak = sparta_peak_flops(l->target, 1, .02);
     for (int i = 0; i < g->n_nodes; i++) {
         lower_node *ln = &l->node[i];

@@ -3,34 +3,40 @@
 #include "ops/ops.h"
 #include "run/run.h"
 #include <math.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ------------------------------------------------------------------ dims: "name=4" fixes a symbol, "name=1:8:32" bounds it */
 
 static sparta_status parse_dim(sparta_ctx *cx, const char *text, char name[64], int64_t *value, bool *fixed)
 {
-    const char *eq = strchr(text, '=');
+    const char *eq = strchr(text, '='), *p;
     int64_t v[3] = {0};
     int n = 0;
     if (!eq || eq == text || eq - text >= 64) return sparta_fail(cx, SPARTA_E_USAGE, "--dim %s: expected NAME=N or NAME=MIN:OPT:MAX", text);
     memcpy(name, text, (size_t)(eq - text));
     name[eq - text] = 0;
-    for (const char *p = eq + 1; n < 3; n++) {
-        char *end;
-        v[n] = strtoll(p, &end, 10);
-        if (end == p || v[n] < 1 || (*end && *end != ':'))
-            return sparta_fail(cx, SPARTA_E_USAGE, "--dim %s: '%s' is not a size of at least 1", text, p);
-        p = end + (*end == ':');
-        if (!*end) {
-            n++;
-            break;
-        }
+    for (p = eq; *p && n < 3; n++) {
+        char word[24];
+        const size_t length = strcspn(++p, ":");
+        snprintf(word, sizeof word, "%.*s", (int)SPARTA_MIN(length, sizeof word - 1), p);
+        if (!sparta_parse_int(word, &v[n]) || v[n] < 1)
+            return sparta_fail(cx, SPARTA_E_USAGE, "--dim %s: '%s' is not a size of at least 1", text, word);
+        p += length;
     }
-    if (n != 1 && (n != 3 || v[0] > v[1] || v[1] > v[2])) return sparta_fail(cx, SPARTA_E_USAGE, "--dim %s: expected NAME=N or NAME=MIN:OPT:MAX", text);
+    if (*p || (n != 1 && n != 3) || (n == 3 && (v[0] > v[1] || v[1] > v[2]))) return sparta_fail(cx, SPARTA_E_USAGE, "--dim %s: expected NAME=N or NAME=MIN:OPT:MAX", text);
     *fixed = n == 1;
     *value = n == 1 ? v[0] : v[2];
     return SPARTA_OK;
+}
+
+static bool has_symbol(const sparta_graph *g, const char *name)
+{
+    const char *symbol;
+    for (int i = 0; i < g->n_inputs; i++)
+        for (int d = 0; d < g->input[i]->dims.rank; d++)
+            if (sparta_expr_is_symbol(g->input[i]->dims.dim[d], &symbol) && !strcmp(symbol, name)) return true;
+    return false;
 }
 
 static sparta_status bind_dims(sparta_ctx *cx, sparta_graph *g, const char *const *dims)
@@ -43,6 +49,7 @@ static sparta_status bind_dims(sparta_ctx *cx, sparta_graph *g, const char *cons
         SPARTA_TRY(parse_dim(cx, dims[i], name, &value, &fixed));
         const sparta_bindings b = {1, names, &value};
         if (fixed) SPARTA_TRY(sparta_ops_bind(g, &b));
+        else if (!has_symbol(g, name)) return sparta_fail(cx, SPARTA_E_USAGE, "--dim %s: no input has a dimension '%s'", dims[i], name);
     }
     return SPARTA_OK;
 }

@@ -64,7 +64,7 @@ typedef struct list {
 static sparta_status convert(lowering *l, list *out, sparta_value *from, sparta_value **to, bool to_panel)
 {
     sparta_node *node;
-    const char *name = sparta_arena_printf(l->g->arena, "%s/%s", from->name, to_panel ? "pack" : "unpack");
+    const char *name = sparta_arena_printf(l->g->arena, "%s/%s", *to ? (*to)->name : from->name, to_panel ? "pack" : "unpack");
     SPARTA_NEED(l->cx, name);
     SPARTA_TRY(sparta_graph_add_node(l->g, SPARTA_OP_Identity, name, 1, &from, 1, to, &(sparta_attrs){0}, &node));
     (*to)->dtype = from->dtype;
@@ -163,10 +163,15 @@ static sparta_status order(lowering *l, list *all)
 /* Statistics flow from a Linear to the normalisation of its output, when both live in panels. */
 static void settle_stat(lowering *l)
 {
-    for (int i = 0; i < l->n_nodes; i++)
-        if (l->node[i].node->op == SPARTA_OP_LayerNormalization && l->node[i].panel)
-            for (int j = 0; j < i; j++)
-                if (l->node[j].node->out[0] == l->node[i].node->in[0]) l->node[i].task.stat = l->node[j].panel && l->node[j].task.stat;
+    for (int i = 0; i < l->n_nodes; i++) {
+        lower_node *norm = &l->node[i];
+        if (norm->node->op != SPARTA_OP_LayerNormalization || !norm->panel) continue;
+        norm->task.stat = false;
+        for (int j = 0; j < i; j++) {
+            const lower_node *from = &l->node[j];
+            if (from->node->op == SPARTA_OP_Linear && from->node->out[0] == norm->node->in[0]) norm->task.stat = from->panel && from->task.stat;
+        }
+    }
 }
 
 static sparta_status settle_kernel(lowering *l, lower_node *ln)
@@ -185,7 +190,7 @@ static sparta_status settle_kernel(lowering *l, lower_node *ln)
 sparta_status sparta_lower_layout(lowering *l)
 {
     sparta_graph *g = l->g;
-    const size_t values = (size_t)g->n_values * 4 + 16, nodes = (size_t)g->n_nodes * 6 + 16; /* conversions add some of both */
+    const size_t values = (size_t)g->n_values * 4 + 16, nodes = (size_t)g->n_nodes + 2 * (size_t)g->n_values + 16; /* every value may be converted, outputs once more */
     bool *panel = sparta_arena_array(l->arena, values, sizeof *panel);
     sparta_value **twin = sparta_arena_array(l->arena, values, sizeof *twin);
     list all = {sparta_arena_array(l->arena, nodes, sizeof(lower_node)), 0};

@@ -70,6 +70,7 @@ static sparta_status own_weight(lowering *l, lower_node *ln)
     sparta_value *w = ln->node->in[1], *copy;
     if (sparta_graph_uses(l->g, w) == 1) return SPARTA_OK;
     const char *name = sparta_arena_printf(l->g->arena, "%s#%s", w->name, ln->node->name);
+    for (int i = 2; name && sparta_graph_find(l->g, name); i++) name = sparta_arena_printf(l->g->arena, "%s#%s#%d", w->name, ln->node->name, i);
     SPARTA_NEED(l->cx, name);
     SPARTA_TRY(sparta_graph_add_constant(l->g, name, w->constant, false, &copy));
     ln->node->in[1] = copy;

@@ -1,9 +1,10 @@
 /* bench: two subjects alternately in one run.
  *
- *   open both -> warm up -> A B A B ... (timed, nothing else runs) -> profiled sessions A B A B ... -> numbers
+ *   open both -> warm up -> A B A B ... timed, nothing else runs -> A B A B ... profiled -> numbers
  *
- * The peak of the machine is measured before and after the timed part; the better one counts, so that a share of peak is never
- * flattered by a slow moment. Profiling has sessions of its own, since taking the time of every step costs time itself. */
+ * The peak of the machine is measured before and after the timed part; the better one counts, so that a share
+ * of peak is never flattered by a slow moment. Profiling has sessions of its own, since taking the time of
+ * every step costs time itself. */
 #include "measure/runner.h"
 #include "implement/implement.h"
 #include <stdio.h>
@@ -56,7 +57,8 @@ static sparta_status once(bench *s, sparta_runner *r, samples *t)
     return t ? keep(s, t, seconds) : SPARTA_OK;
 }
 
-/* Enough? Time is per subject, the two share what they have together: the slow one does not starve the other of pairs. */
+/* Enough? Time is per subject, the two share what they have together: the slow one does not starve the other
+ * of pairs. */
 static bool enough(const bench *s)
 {
     const sparta_bench_request *r = s->r;
@@ -131,8 +133,8 @@ static int64_t items(const sparta_bindings *sizes)
     return 1;
 }
 
-static sparta_status fill_subject(bench *s, const char *name, const sparta_runner *r, const samples *t, const sparta_bindings *sizes,
-                                  sparta_bench_subject *out)
+static sparta_status fill_subject(bench *s, const char *name, const sparta_runner *r, const samples *t,
+                                  const sparta_bindings *sizes, sparta_bench_subject *out)
 {
     double *sorted = sparta_alloc_array(s->cx, (size_t)t->n, sizeof *sorted);
     SPARTA_NEED(s->cx, sorted);
@@ -171,12 +173,17 @@ static double step_ms(const sparta_step_profile *p, int n, const char *name)
     return 0;
 }
 
-static void fill_layer(bench *s, const sparta_step_profile *p, const sparta_layer *said, sparta_bench_layer *out)
+static void fill_layer(bench *s, const sparta_step_profile *p, const sparta_layer *said,
+                       sparta_bench_layer *out)
 {
-    *out = (sparta_bench_layer){.name = copy(s, p->name), .op = copy(s, p->op), .implement = copy(s, p->implement)};
+    const char *name =
+        *p->name ? p->name : p->node->out[0]->name; /* exporters leave some nodes without one */
+    *out =
+        (sparta_bench_layer){.name = copy(s, name), .op = copy(s, p->op), .implement = copy(s, p->implement)};
     out->pattern = said ? copy(s, said->pattern) : "";
     out->reason = said ? copy(s, said->reason) : "";
-    out->source = said && said->source[0] ? (!strcmp(said->source, "model") ? "model" : "measured") : "measured";
+    out->source =
+        said && said->source[0] ? (!strcmp(said->source, "model") ? "model" : "measured") : "measured";
     out->density = said ? said->density : 1;
     out->ms = p->seconds * 1e3;
     out->gops_real = p->seconds > 0 ? p->ops / p->seconds * 1e-9 : 0;
@@ -207,15 +214,16 @@ static sparta_status fill_layers(bench *s, bool with_b, sparta_bench_result *out
 
 static sparta_status fill(bench *s, sparta_bench_result *out)
 {
-    sparta_bench_result result = {.threads = sparta_session_threads(s->a.session), .peak_gops = s->peak * 1e-9};
+    sparta_bench_result result = {.threads = sparta_session_threads(s->a.session),
+                                  .peak_gops = s->peak * 1e-9};
     snprintf(result.isa, sizeof result.isa, "%s", sparta_session_isa(s->a.session));
     SPARTA_TRY(fill_subject(s, s->r->subject, &s->a, &s->times_a, &s->sizes, &result.subject));
     if (s->b.cx) {
         const char *name = s->r->against ? s->r->against : "the same model, dense";
         SPARTA_TRY(fill_subject(s, name, &s->b, &s->times_b, &s->sizes_b, &result.baseline));
         result.ratio = result.subject.median > 0 ? result.baseline.median / result.subject.median : 0;
-        SPARTA_TRY(sparta_ratio_interval(s->cx, s->times_a.x, s->times_b.x, s->times_a.n, s->r->seed + 1, &result.ratio_lo,
-                                         &result.ratio_hi));
+        SPARTA_TRY(sparta_ratio_interval(s->cx, s->times_a.x, s->times_b.x, s->times_a.n, s->r->seed + 1,
+                                         &result.ratio_lo, &result.ratio_hi));
     }
     SPARTA_TRY(fill_layers(s, s->b.cx && s->r->profile, &result));
     *out = result;
@@ -241,7 +249,8 @@ static sparta_status open_both(bench *s)
 
 static sparta_status start(bench *s, bool with_b)
 {
-    sparta_runner_start a = {s->r->threads, false, s->r->seed, &s->sizes}, b = {s->r->threads, false, s->r->seed, &s->sizes_b};
+    sparta_runner_start a = {s->r->threads, false, s->r->seed, &s->sizes},
+                        b = {s->r->threads, false, s->r->seed, &s->sizes_b};
     SPARTA_TRY(sparta_runner_start_session(&s->a, &a));
     if (s->b.cx) SPARTA_TRY(sparta_runner_start_session(&s->b, &b));
     measure_peak(s);
@@ -256,7 +265,8 @@ static sparta_status start(bench *s, bool with_b)
     return profile(s, true);
 }
 
-sparta_status sparta_bench(sparta_ctx *cx, sparta_arena *arena, const sparta_bench_request *r, sparta_bench_result *out)
+sparta_status sparta_bench(sparta_ctx *cx, sparta_arena *arena, const sparta_bench_request *r,
+                           sparta_bench_result *out)
 {
     bench s = {.cx = cx, .arena = arena, .r = r};
     sparta_status status = open_both(&s);

@@ -27,11 +27,13 @@ static sums compare(const sparta_tensor *a, const sparta_tensor *b)
     sums s = {0};
     const sparta_tensor *both[] = {a, b};
     for (sparta_walk w = sparta_walk_begin(a->rank, a->dim, 2, both); w.more; sparta_walk_next(&w))
-        add(&s, sparta_element_get(a->dtype, a->data, w.at[0]), sparta_element_get(b->dtype, b->data, w.at[1]));
+        add(&s, sparta_element_get(a->dtype, a->data, w.at[0]),
+            sparta_element_get(b->dtype, b->data, w.at[1]));
     return s;
 }
 
-bool sparta_close(const sparta_tensor *a, const sparta_tensor *b, double rtol, double atol, sparta_verify_output *out)
+bool sparta_close(const sparta_tensor *a, const sparta_tensor *b, double rtol, double atol,
+                  sparta_verify_output *out)
 {
     const char *name = out->name;
     *out = (sparta_verify_output){.name = name, .max_abs = INFINITY, .max_rel = INFINITY};

@@ -1,9 +1,10 @@
 /* kernel bench: one product by itself, on activations that already lie in panels.
  *
- * The weight is random and pruned as asked; every Linear row of implements.def that takes it is built as compile builds it, checked
- * against the reference on a few tokens, and timed: one window of each in turn, so that all see the same machine. The answer is the
- * fastest sparse row (the fastest of all when none takes the weight) beside the fastest dense one. Shares are best over best: the
- * fastest window of the kernel over the fastest window of the peak, which is measured before and after. */
+ * The weight is random and pruned as asked; every Linear row of implements.def that takes it is built as
+ * compile builds it, checked against the reference on a few tokens, and timed: one window of each in turn, so
+ * that all see the same machine. The answer is the fastest sparse row (the fastest of all when none takes the
+ * weight) beside the fastest dense one. Shares are best over best: the fastest window of the kernel over the
+ * fastest window of the peak, which is measured before and after. */
 #include "measure/measure.h"
 #include "call/call.h"
 #include "implement/implement.h"
@@ -60,7 +61,9 @@ static sparta_status make_weight(bench *b)
     }
     if (strcmp(r->pattern, "dense") && (strchr(r->pattern, ':') || r->sparsity > 0)) {
         sparta_prune_spec spec;
-        const char *text = strchr(r->pattern, ':') ? r->pattern : sparta_arena_printf(b->arena, "%s:%.9g", r->pattern, r->sparsity);
+        const char *text = strchr(r->pattern, ':')
+                               ? r->pattern
+                               : sparta_arena_printf(b->arena, "%s:%.9g", r->pattern, r->sparsity);
         SPARTA_NEED(b->cx, text);
         SPARTA_TRY(sparta_prune_parse(b->cx, text, &spec));
         SPARTA_TRY(sparta_prune(b->cx, &spec, &b->w, NULL));
@@ -81,7 +84,8 @@ static sparta_status make_node(bench *b)
     SPARTA_TRY(sparta_graph_add_constant(b->g, "w", &b->w, false, &in[1]));
     sparta_attr attr[] = {{.name = "transposed", .kind = SPARTA_ATTR_INT, .i = 1},
                           {.name = "activation", .kind = SPARTA_ATTR_STRING, .s = ""}};
-    SPARTA_TRY(sparta_graph_add_node(b->g, SPARTA_OP_Linear, "product", 2, in, 1, &out, &(sparta_attrs){2, attr}, &b->node));
+    SPARTA_TRY(sparta_graph_add_node(b->g, SPARTA_OP_Linear, "product", 2, in, 1, &out,
+                                     &(sparta_attrs){2, attr}, &b->node));
     SPARTA_TRY(sparta_ops_infer_node(b->g, b->node));
     b->task = (sparta_task){.node = b->node, .n = b->r->n, .k = b->r->k, .strict = sparta_ctx_strict(b->cx)};
     SPARTA_TRY(sparta_mask_of(b->cx, &b->w, &b->mask));
@@ -93,7 +97,9 @@ static sparta_status make_node(bench *b)
 static float *panels(bench *b, int64_t features)
 {
     size_t n;
-    if (!sparta_size_mul((size_t)sparta_panels(b->r->m), (size_t)(sparta_panel_rows(features) * SPARTA_PANEL), &n)) n = SIZE_MAX;
+    if (!sparta_size_mul((size_t)sparta_panels(b->r->m), (size_t)(sparta_panel_rows(features) * SPARTA_PANEL),
+                         &n))
+        n = SIZE_MAX;
     return sparta_arena_array(b->arena, n, sizeof(float));
 }
 
@@ -165,7 +171,8 @@ static sparta_status build(bench *b, candidate *c)
     return bind(b, c);
 }
 
-/* ------------------------------------------------------------------ running, as a session runs a group of one step */
+/* ------------------------------------------------------------------ running, as a session runs a group of
+ * one step */
 
 typedef struct team {
     const sparta_call *call;
@@ -179,7 +186,8 @@ static void work(void *arg, int thread)
     for (int64_t p = t->whole * thread / t->threads; p < t->whole * (thread + 1) / t->threads; p++)
         sparta_call_panel(t->call, &(sparta_place){.panel = p, .slot = thread, .part = 0, .parts = 1});
     for (int64_t p = t->whole; p < t->call->job.panels; p++)
-        sparta_call_panel(t->call, &(sparta_place){.panel = p, .slot = thread, .part = thread, .parts = t->threads});
+        sparta_call_panel(t->call,
+                          &(sparta_place){.panel = p, .slot = thread, .part = thread, .parts = t->threads});
 }
 
 static void run(const bench *b, const candidate *c)
@@ -193,7 +201,8 @@ static void run(const bench *b, const candidate *c)
 
 static double lane(const float *panel, int64_t features, int64_t token, int64_t f)
 {
-    return panel[token / SPARTA_PANEL * sparta_panel_rows(features) * SPARTA_PANEL + f * SPARTA_PANEL + token % SPARTA_PANEL];
+    return panel[token / SPARTA_PANEL * sparta_panel_rows(features) * SPARTA_PANEL + f * SPARTA_PANEL +
+                 token % SPARTA_PANEL];
 }
 
 /* First, middle and last token against sums in double. */
@@ -201,7 +210,8 @@ static sparta_status check(const bench *b, const candidate *c)
 {
     const int64_t token[CHECKED] = {0, b->r->m / 2, b->r->m - 1};
     double worst = 0, most = 0;
-    memset(b->y, 0, (size_t)(sparta_panels(b->r->m) * sparta_panel_rows(b->r->n) * SPARTA_PANEL) * sizeof *b->y);
+    memset(b->y, 0,
+           (size_t)(sparta_panels(b->r->m) * sparta_panel_rows(b->r->n) * SPARTA_PANEL) * sizeof *b->y);
     run(b, c);
     for (int i = 0; i < CHECKED; i++)
         for (int64_t n = 0; n < b->r->n; n++) {
@@ -213,8 +223,9 @@ static sparta_status check(const bench *b, const candidate *c)
             most = fmax(most, fabs(sum));
         }
     if (worst <= 1e-6 + 1e-4 * most) return SPARTA_OK;
-    return sparta_fail(b->cx, SPARTA_E_DIFFER, "kernel bench: implement %s is off by %g at a size of %g; report it as a bug", c->im->name,
-                       worst, most);
+    return sparta_fail(b->cx, SPARTA_E_DIFFER,
+                       "kernel bench: implement %s is off by %g at a size of %g; report it as a bug",
+                       c->im->name, worst, most);
 }
 
 /* ------------------------------------------------------------------ timing */
@@ -312,7 +323,8 @@ static sparta_status candidates(bench *b)
         SPARTA_TRY(check(b, c));
     }
     if (b->n) return SPARTA_OK;
-    return sparta_fail(b->cx, SPARTA_E_UNSUPPORTED, "kernel bench: no implement takes %lldx%lldx%lld; try other sizes", (long long)b->r->m,
+    return sparta_fail(b->cx, SPARTA_E_UNSUPPORTED,
+                       "kernel bench: no implement takes %lldx%lldx%lld; try other sizes", (long long)b->r->m,
                        (long long)b->r->n, (long long)b->r->k);
 }
 
@@ -346,9 +358,12 @@ static void clean(bench *b)
 sparta_status sparta_kernel_bench(sparta_ctx *cx, const sparta_kernel_request *r, sparta_kernel_result *out)
 {
     bench b = {.cx = cx, .r = r, .target = sparta_target_best()};
-    if (r->m < 1 || r->n < 1 || r->k < 1) return sparta_fail(cx, SPARTA_E_USAGE, "kernel bench: m, n and k must be at least 1");
+    if (r->m < 1 || r->n < 1 || r->k < 1)
+        return sparta_fail(cx, SPARTA_E_USAGE, "kernel bench: m, n and k must be at least 1");
     if (r->target && (!sparta_target_parse(r->target, &b.target) || !sparta_target_fits(b.target)))
-        return sparta_fail(cx, SPARTA_E_USAGE, "kernel bench: this machine has no target \"%s\"; `sparta doctor` lists them", r->target);
+        return sparta_fail(cx, SPARTA_E_USAGE,
+                           "kernel bench: this machine has no target \"%s\"; `sparta doctor` lists them",
+                           r->target);
     b.arena = sparta_arena_create(cx);
     SPARTA_NEED(cx, b.arena);
     sparta_status status = measure(&b, out);

@@ -1,11 +1,13 @@
 /* measure: honest comparisons.
  *
- *   bench    two subjects alternately in one run: A B A B ..., so that noise hits both; ratio of medians with a 95 % interval from
- *            the paired ratios (bootstrap); p50 p90 p99; per-layer table with share of the peak measured in the same run
+ *   bench    two subjects alternately in one run, A B A B ..., so that noise hits both; ratio of medians
+ *            with a 95 % interval (bootstrap of the pairs); p50 p90 p99; per-layer table with share of the
+ *            peak measured in the same run
  *   verify   two models on the same inputs; the first value that differs is found by an unfused run
+ *   kernel   one product by itself, against the best dense row and the peak
  *
- * A subject is a package, or an ONNX file (compiled in memory). The baseline, when none is named, is the same model compiled with dense
- * implements only. The reference is never a speed baseline.
+ * A subject is a package, or an ONNX file (compiled in memory). The baseline, when none is named, is the same
+ * model compiled with dense implements only. The reference is never a speed baseline.
  */
 #ifndef SPARTA_MEASURE_H
 #define SPARTA_MEASURE_H
@@ -15,24 +17,28 @@
 
 /* ------------------------------------------------------------------ subjects */
 
-/* What a file is, by its first bytes. What is nothing else is taken for ONNX: its reader says what is wrong with it. */
+/* What a file is, by its first bytes. What is nothing else is taken for ONNX: its reader says what is wrong
+ * with it. */
 typedef enum { SPARTA_FILE_ONNX, SPARTA_FILE_PACKAGE, SPARTA_FILE_NPY, SPARTA_FILE_NPZ } sparta_file_kind;
 sparta_status sparta_file_kind_of(sparta_ctx *cx, const char *path, sparta_file_kind *out) SPARTA_MUST;
 
-/* A value for every symbol of a graph's inputs: the given one; else batch 1, a sequence 128, others 1, never above the bound that the
- * model itself sets. A given name that is no symbol of the graph is E_USAGE. Lives in the arena. */
-sparta_status sparta_sizes_fill(sparta_ctx *cx, sparta_arena *arena, const sparta_graph *g, const sparta_bindings *given,
-                                sparta_bindings *out) SPARTA_MUST;
+/* A value for every symbol of a graph's inputs: the given one; else batch 1, a sequence 128, others 1, never
+ * above the bound that the model itself sets. A given name that is no symbol of the graph is E_USAGE. Lives
+ * in the arena. */
+sparta_status sparta_sizes_fill(sparta_ctx *cx, sparta_arena *arena, const sparta_graph *g,
+                                const sparta_bindings *given, sparta_bindings *out) SPARTA_MUST;
 /* The symbols of a graph's inputs, each once, in the order they appear. */
-sparta_status sparta_graph_symbols(sparta_ctx *cx, sparta_arena *arena, const sparta_graph *g, const char *const **out, int *n) SPARTA_MUST;
+sparta_status sparta_graph_symbols(sparta_ctx *cx, sparta_arena *arena, const sparta_graph *g,
+                                   const char *const **out, int *n) SPARTA_MUST;
 
 /* ------------------------------------------------------------------ statistics */
 
 /* Quantile q (0 to 1) of n sorted numbers, between neighbours in proportion; 0 when n is 0. */
 double sparta_quantile(const double *sorted, int64_t n, double q);
-/* 95 % interval of median(b) / median(a) for n pairs, by resampling pairs. The same seed gives the same interval. */
-sparta_status sparta_ratio_interval(sparta_ctx *cx, const double *a, const double *b, int64_t n, uint64_t seed, double *lo,
-                                    double *hi) SPARTA_MUST;
+/* 95 % interval of median(b) / median(a) for n pairs, by resampling pairs. The same seed gives the same
+ * interval. */
+sparta_status sparta_ratio_interval(sparta_ctx *cx, const double *a, const double *b, int64_t n,
+                                    uint64_t seed, double *lo, double *hi) SPARTA_MUST;
 
 /* ------------------------------------------------------------------ bench */
 
@@ -53,15 +59,16 @@ typedef struct sparta_bench_subject {
     char name[256];
     double median, p90, p99, best; /* seconds */
     int64_t runs;
-    double *times;   /* every run, in order */
+    double *times;      /* every run, in order */
     double items_per_s; /* items: the size of the symbol `batch`, else 1 */
     size_t memory;
 } sparta_bench_subject;
 
 typedef struct sparta_bench_layer {
     const char *name, *op, *implement, *pattern, *reason, *source;
-    double density, ms, gops_real, share_of_peak; /* share 0 to 1 of the peak of the threads used; 0 for layers that are no products */
-    double dense_ms; /* the same layer of the dense baseline in this run; 0: none */
+    double density, ms, gops_real,
+        share_of_peak; /* share 0 to 1 of the peak of the threads used; 0 for layers that are no products */
+    double dense_ms;   /* the same layer of the dense baseline in this run; 0: none */
 } sparta_bench_layer;
 
 typedef struct sparta_bench_result {
@@ -76,7 +83,8 @@ typedef struct sparta_bench_result {
 } sparta_bench_result;
 
 /* The request's compile.progress is called while measuring too. */
-sparta_status sparta_bench(sparta_ctx *cx, sparta_arena *arena, const sparta_bench_request *r, sparta_bench_result *out) SPARTA_MUST;
+sparta_status sparta_bench(sparta_ctx *cx, sparta_arena *arena, const sparta_bench_request *r,
+                           sparta_bench_result *out) SPARTA_MUST;
 
 /* ------------------------------------------------------------------ verify */
 
@@ -91,7 +99,11 @@ typedef struct sparta_verify_request {
     sparta_bindings sizes;
     sparta_compile_request compile;
 } sparta_verify_request;
-typedef struct sparta_verify_output { const char *name; double max_abs, max_rel, cosine; bool ok; } sparta_verify_output;
+typedef struct sparta_verify_output {
+    const char *name;
+    double max_abs, max_rel, cosine;
+    bool ok;
+} sparta_verify_output;
 typedef struct sparta_verify_result {
     bool ok;
     int n_outputs;
@@ -99,14 +111,16 @@ typedef struct sparta_verify_result {
     const char *first_difference; /* name of the first value that differs, or NULL */
 } sparta_verify_result;
 /* SPARTA_OK also when they differ: look at out->ok. A package's weights' digests are checked first. */
-sparta_status sparta_verify(sparta_ctx *cx, sparta_arena *arena, const sparta_verify_request *r, sparta_verify_result *out) SPARTA_MUST;
+sparta_status sparta_verify(sparta_ctx *cx, sparta_arena *arena, const sparta_verify_request *r,
+                            sparta_verify_result *out) SPARTA_MUST;
 /* Compare two results: |a-b| <= atol + rtol * max|b|; NaN equals NaN, Inf equals Inf of the same sign. */
-bool sparta_close(const sparta_tensor *a, const sparta_tensor *b, double rtol, double atol, sparta_verify_output *out);
+bool sparta_close(const sparta_tensor *a, const sparta_tensor *b, double rtol, double atol,
+                  sparta_verify_output *out);
 
 /* ------------------------------------------------------------------ one product by itself */
 
 typedef struct sparta_kernel_request {
-    int64_t m, n, k; /* tokens, output rows, inputs */
+    int64_t m, n, k;     /* tokens, output rows, inputs */
     const char *pattern; /* "4x1" */
     double sparsity;
     int threads;
@@ -115,11 +129,13 @@ typedef struct sparta_kernel_request {
     const char *target; /* NULL: best */
 } sparta_kernel_request;
 typedef struct sparta_kernel_result {
-    double median_us, best_us, gops_real, gops_dense_equivalent, peak_gops, share_of_peak, dense_best_us, ratio_to_dense;
+    double median_us, best_us, gops_real, gops_dense_equivalent, peak_gops, share_of_peak, dense_best_us,
+        ratio_to_dense;
     int64_t nnz;
     int threads;
     char implement[48], parameters[96], dense_name[48], isa[24];
 } sparta_kernel_result;
-sparta_status sparta_kernel_bench(sparta_ctx *cx, const sparta_kernel_request *r, sparta_kernel_result *out) SPARTA_MUST;
+sparta_status sparta_kernel_bench(sparta_ctx *cx, const sparta_kernel_request *r,
+                                  sparta_kernel_result *out) SPARTA_MUST;
 
 #endif

@@ -1,7 +1,8 @@
 /* Subjects: from a file to a session that can be run and timed. */
 #include "measure/runner.h"
 
-sparta_status sparta_runner_open(sparta_ctx *cx, const char *path, const sparta_compile_request *compile, sparta_runner *out)
+sparta_status sparta_runner_open(sparta_ctx *cx, const char *path, const sparta_compile_request *compile,
+                                 sparta_runner *out)
 {
     sparta_file_kind kind;
     sparta_package *p = NULL;
@@ -14,7 +15,8 @@ sparta_status sparta_runner_open(sparta_ctx *cx, const char *path, const sparta_
     return SPARTA_OK;
 }
 
-sparta_status sparta_runner_dense(sparta_ctx *cx, const sparta_runner *of, const sparta_compile_request *compile, sparta_runner *out)
+sparta_status sparta_runner_dense(sparta_ctx *cx, const sparta_runner *of,
+                                  const sparta_compile_request *compile, sparta_runner *out)
 {
     sparta_graph *g = NULL;
     sparta_package *p = NULL;
@@ -24,7 +26,8 @@ sparta_status sparta_runner_dense(sparta_ctx *cx, const sparta_runner *of, const
     dense.options.dims = NULL;
     dense.no_verify = true;
     SPARTA_TRY(sparta_compile_unplan(cx, of->package, &g));
-    sparta_status status = sparta_compile_graph(cx, g, &dense, &p); /* the package owns the graph when it succeeds */
+    sparta_status status =
+        sparta_compile_graph(cx, g, &dense, &p); /* the package owns the graph when it succeeds */
     if (status) {
         sparta_graph_free(g);
         return status;

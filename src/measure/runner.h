@@ -1,4 +1,5 @@
-/* One package made ready to run again and again: session, inputs from the seed, outputs. For bench, verify and kernel bench. */
+/* One package made ready to run again and again: session, inputs from the seed, outputs. For bench, verify
+ * and kernel bench. */
 #ifndef SPARTA_MEASURE_RUNNER_H
 #define SPARTA_MEASURE_RUNNER_H
 
@@ -14,9 +15,11 @@ typedef struct sparta_runner {
 } sparta_runner;
 
 /* Open a package, or compile an ONNX file in memory; into runner->package. */
-sparta_status sparta_runner_open(sparta_ctx *cx, const char *path, const sparta_compile_request *compile, sparta_runner *out) SPARTA_MUST;
+sparta_status sparta_runner_open(sparta_ctx *cx, const char *path, const sparta_compile_request *compile,
+                                 sparta_runner *out) SPARTA_MUST;
 /* The same model with dense implements only. */
-sparta_status sparta_runner_dense(sparta_ctx *cx, const sparta_runner *of, const sparta_compile_request *compile, sparta_runner *out) SPARTA_MUST;
+sparta_status sparta_runner_dense(sparta_ctx *cx, const sparta_runner *of,
+                                  const sparta_compile_request *compile, sparta_runner *out) SPARTA_MUST;
 /* Another session of the same package, which `of` keeps. */
 sparta_runner sparta_runner_share(const sparta_runner *of);
 typedef struct sparta_runner_start {

@@ -6,19 +6,25 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The first bytes of a regular file. Anything else (a pipe, a device) could keep us waiting for ever: O_NONBLOCK and refuse. */
+/* The first bytes of a regular file. Anything else (a pipe, a device) could keep us waiting for ever:
+ * O_NONBLOCK and refuse. */
 static sparta_status first_bytes(sparta_ctx *cx, const char *path, uint8_t *head, size_t size)
 {
     struct stat s;
     ssize_t n = 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) return sparta_fail(cx, SPARTA_E_IO, "%s: cannot be opened: %s; look at the path", path, strerror(errno));
+    if (fd < 0)
+        return sparta_fail(cx, SPARTA_E_IO, "%s: cannot be opened: %s; look at the path", path,
+                           strerror(errno));
     bool regular = !fstat(fd, &s) && S_ISREG(s.st_mode);
     if (regular) n = read(fd, head, size);
     close(fd);
-    if (!regular) return sparta_fail(cx, SPARTA_E_IO, "%s: is no regular file; give a model, a package or an array", path);
+    if (!regular)
+        return sparta_fail(cx, SPARTA_E_IO, "%s: is no regular file; give a model, a package or an array",
+                           path);
     if (n < 0) return sparta_fail(cx, SPARTA_E_IO, "%s: cannot be read; look at its disk", path);
-    if (n == 0) return sparta_fail(cx, SPARTA_E_FORMAT, "%s: is empty; give a model, a package or an array", path);
+    if (n == 0)
+        return sparta_fail(cx, SPARTA_E_FORMAT, "%s: is empty; give a model, a package or an array", path);
     return SPARTA_OK;
 }
 
@@ -61,10 +67,12 @@ static void keep(void *arg, const char *name)
 static void each_symbol(const sparta_graph *g, void (*fn)(void *, const char *), void *arg)
 {
     for (int i = 0; i < g->n_inputs; i++)
-        for (int d = 0; d < g->input[i]->dims.rank; d++) sparta_expr_symbols(g->input[i]->dims.dim[d], fn, arg);
+        for (int d = 0; d < g->input[i]->dims.rank; d++)
+            sparta_expr_symbols(g->input[i]->dims.dim[d], fn, arg);
 }
 
-sparta_status sparta_graph_symbols(sparta_ctx *cx, sparta_arena *arena, const sparta_graph *g, const char *const **out, int *n)
+sparta_status sparta_graph_symbols(sparta_ctx *cx, sparta_arena *arena, const sparta_graph *g,
+                                   const char *const **out, int *n)
 {
     found f = {0};
     each_symbol(g, count, &f.most);
@@ -87,20 +95,28 @@ static sparta_status check_names(sparta_ctx *cx, const sparta_bindings *given, c
         for (int j = 0; j < n; j++) known |= !strcmp(given->name[i], name[j]);
         if (known) continue;
         const char *near = sparta_nearest(given->name[i], name, n);
-        if (near) return sparta_fail(cx, SPARTA_E_USAGE, "dim %s: the model has no such symbol; did you mean %s?", given->name[i], near);
-        if (!n) return sparta_fail(cx, SPARTA_E_USAGE, "dim %s: all sizes of the model are fixed; leave it out", given->name[i]);
-        return sparta_fail(cx, SPARTA_E_USAGE, "dim %s: the model has no such symbol; `sparta inspect` lists them", given->name[i]);
+        if (near)
+            return sparta_fail(cx, SPARTA_E_USAGE, "dim %s: the model has no such symbol; did you mean %s?",
+                               given->name[i], near);
+        if (!n)
+            return sparta_fail(cx, SPARTA_E_USAGE, "dim %s: all sizes of the model are fixed; leave it out",
+                               given->name[i]);
+        return sparta_fail(cx, SPARTA_E_USAGE,
+                           "dim %s: the model has no such symbol; `sparta inspect` lists them",
+                           given->name[i]);
     }
     return SPARTA_OK;
 }
 
-static sparta_status size_of(sparta_ctx *cx, const sparta_graph *g, const sparta_bindings *given, const char *name, int64_t *out)
+static sparta_status size_of(sparta_ctx *cx, const sparta_graph *g, const sparta_bindings *given,
+                             const char *name, int64_t *out)
 {
     int64_t bound = sparta_symbol_bound(g, name);
     for (int i = 0; i < given->n; i++) {
         if (strcmp(given->name[i], name)) continue;
         if (given->value[i] < 1 || given->value[i] > bound)
-            return sparta_fail(cx, SPARTA_E_USAGE, "dim %s: %lld is outside of what the model takes; give 1 to %lld", name,
+            return sparta_fail(cx, SPARTA_E_USAGE,
+                               "dim %s: %lld is outside of what the model takes; give 1 to %lld", name,
                                (long long)given->value[i], (long long)bound);
         *out = given->value[i];
         return SPARTA_OK;
@@ -109,8 +125,8 @@ static sparta_status size_of(sparta_ctx *cx, const sparta_graph *g, const sparta
     return SPARTA_OK;
 }
 
-sparta_status sparta_sizes_fill(sparta_ctx *cx, sparta_arena *arena, const sparta_graph *g, const sparta_bindings *given,
-                                sparta_bindings *out)
+sparta_status sparta_sizes_fill(sparta_ctx *cx, sparta_arena *arena, const sparta_graph *g,
+                                const sparta_bindings *given, sparta_bindings *out)
 {
     const char *const *name;
     int n;

@@ -57,7 +57,8 @@ static void resample(const ranked *a, const ranked *b, int *times, int64_t n, sp
     *ratio = median > 0 ? drawn_median(b, times, n) / median : 0;
 }
 
-sparta_status sparta_ratio_interval(sparta_ctx *cx, const double *a, const double *b, int64_t n, uint64_t seed, double *lo, double *hi)
+sparta_status sparta_ratio_interval(sparta_ctx *cx, const double *a, const double *b, int64_t n,
+                                    uint64_t seed, double *lo, double *hi)
 {
     enum { RESAMPLES = 1000 };
     if (n < 1) return sparta_fail(cx, SPARTA_E_RANGE, "interval: no pairs; measure longer");

@@ -1,21 +1,12 @@
 /* verify: two models on the same inputs.
  *
- * A package runs as it is used, in a session, after the digests of its weights were compared; an ONNX file runs on the references. Without
- * given inputs the two are compared at several sizes: a panel and one token more, a ragged batch, single tokens. When an output
- * differs, both models are run unfused on the references, value by value, and the first value of that name that differs is the answer. */
-#include "measure/measure.h"
+ * A package runs as it is used, in a session, after the digests of its weights were compared; an ONNX file
+ * runs on the references. Without given inputs the two are compared at several sizes: a panel and one token
+ * more, a ragged batch, single tokens. When an output differs, difference.c looks for the first value that does. */
+#include "measure/side.h"
 #include "ops/ops.h"
 #include <math.h>
 #include <string.h>
-
-typedef struct side {
-    sparta_ctx *cx;
-    const char *path;
-    sparta_package *package; /* one of package and model */
-    sparta_session *session;
-    sparta_model *model;
-    const sparta_graph *graph; /* plan or model's */
-} side;
 
 /* Results of one run, by position in graph->output; allocated from the context. */
 typedef struct results {
@@ -25,7 +16,7 @@ typedef struct results {
 
 /* ------------------------------------------------------------------ sides */
 
-static sparta_status open_package(side *s, int threads)
+static sparta_status open_package(sparta_side *s, int threads)
 {
     sparta_session_options options = {sizeof options, threads, 0};
     SPARTA_TRY(sparta_package_open(s->cx, s->path, &s->package));
@@ -34,23 +25,21 @@ static sparta_status open_package(side *s, int threads)
     return sparta_session_create(s->cx, s->package, &options, &s->session);
 }
 
-static sparta_status open_model(side *s, const sparta_verify_request *r)
+static sparta_status open_model(sparta_side *s, const sparta_verify_request *r)
 {
-    sparta_import_options options = {r->compile.options.external_data_root};
-    SPARTA_TRY(sparta_model_open(s->cx, s->path, &options, &s->model));
+    SPARTA_TRY(sparta_side_model(s, r, &s->model));
     s->graph = s->model->graph;
-    if (r->masks) SPARTA_TRY(sparta_compile_masks(s->cx, s->model->graph, r->masks));
     return sparta_ops_infer(s->model->graph);
 }
 
-static sparta_status open_side(side *s, const sparta_verify_request *r)
+static sparta_status open_side(sparta_side *s, const sparta_verify_request *r)
 {
     sparta_file_kind kind;
     SPARTA_TRY(sparta_file_kind_of(s->cx, s->path, &kind));
     return kind == SPARTA_FILE_PACKAGE ? open_package(s, r->threads) : open_model(s, r);
 }
 
-static void close_side(side *s)
+static void close_side(sparta_side *s)
 {
     sparta_session_free(s->session);
     sparta_package_close(s->package);
@@ -65,7 +54,7 @@ static void free_results(sparta_ctx *cx, results *r)
 }
 
 /* A session's outputs live until its next run: keep a copy. */
-static sparta_status copy_outputs(side *s, const sparta_named_tensor *out, results *to)
+static sparta_status copy_outputs(sparta_side *s, const sparta_named_tensor *out, results *to)
 {
     for (int i = 0; i < s->graph->n_outputs; i++, to->n++) {
         const sparta_tensor *t = &out[i].tensor;
@@ -79,7 +68,7 @@ static sparta_status copy_outputs(side *s, const sparta_named_tensor *out, resul
     return SPARTA_OK;
 }
 
-static sparta_status run_session(side *s, const sparta_named_tensor *in, int n_in, results *to)
+static sparta_status run_session(sparta_side *s, const sparta_named_tensor *in, int n_in, results *to)
 {
     int n = s->graph->n_outputs;
     sparta_named_tensor *out = sparta_alloc_array(s->cx, (size_t)n + 1, sizeof *out);
@@ -91,7 +80,7 @@ static sparta_status run_session(side *s, const sparta_named_tensor *in, int n_i
     return status;
 }
 
-static sparta_status run_side(side *s, const sparta_named_tensor *in, int n_in, results *to)
+static sparta_status run_side(sparta_side *s, const sparta_named_tensor *in, int n_in, results *to)
 {
     to->tensor = sparta_alloc_array(s->cx, (size_t)s->graph->n_outputs + 1, sizeof *to->tensor);
     SPARTA_NEED(s->cx, to->tensor);
@@ -106,13 +95,6 @@ static sparta_status run_side(side *s, const sparta_named_tensor *in, int n_in, 
 }
 
 /* ------------------------------------------------------------------ comparing */
-
-static void tolerances(const sparta_verify_request *r, sparta_dtype dtype, double *rtol, double *atol)
-{
-    bool narrow = dtype == SPARTA_F16 || dtype == SPARTA_BF16, is_float = sparta_dtype_is_float(dtype);
-    *rtol = r->rtol >= 0 ? r->rtol : !is_float ? 0 : narrow ? 2e-2 : 1e-4;
-    *atol = r->atol >= 0 ? r->atol : is_float ? 1e-6 : 0;
-}
 
 static int output_named(const sparta_graph *g, const char *name)
 {
@@ -130,17 +112,18 @@ static void keep_worst(sparta_verify_output *worst, const sparta_verify_output *
     worst->ok &= one->ok;
 }
 
-static sparta_status compare(const side *a, const side *b, const results *ra, const results *rb, const sparta_verify_request *r,
-                             sparta_verify_result *out)
+static sparta_status compare(const sparta_side *a, const sparta_side *b, const results *ra, const results *rb,
+                             const sparta_verify_request *r, sparta_verify_result *out)
 {
     for (int i = 0; i < b->graph->n_outputs; i++) {
         int at = output_named(a->graph, b->graph->output[i]->name);
         double rtol, atol;
         sparta_verify_output one = {.name = out->output[i].name};
         if (at < 0)
-            return sparta_fail(a->cx, SPARTA_E_USAGE, "%s: has no output \"%s\", which %s has; compare models with the same outputs", a->path,
-                               one.name, b->path);
-        tolerances(r, rb->tensor[i].dtype, &rtol, &atol);
+            return sparta_fail(a->cx, SPARTA_E_USAGE,
+                               "%s: has no output \"%s\", which %s has; compare models with the same outputs",
+                               a->path, one.name, b->path);
+        sparta_tolerances(r, rb->tensor[i].dtype, &rtol, &atol);
         sparta_close(&ra->tensor[at], &rb->tensor[i], rtol, atol, &one);
         keep_worst(&out->output[i], &one);
         out->ok &= one.ok;
@@ -148,105 +131,11 @@ static sparta_status compare(const side *a, const side *b, const results *ra, co
     return SPARTA_OK;
 }
 
-/* ------------------------------------------------------------------ the first difference */
-
-typedef struct unfused {
-    sparta_ctx *cx;
-    sparta_map *at; /* name -> index of a kept value */
-    int n, capacity;
-    sparta_tensor *kept;
-    const sparta_verify_request *r;
-    const char *first; /* found */
-} unfused;
-
-static sparta_status keep_value(void *arg, const sparta_value *v, const sparta_tensor *t)
-{
-    unfused *u = arg;
-    if (u->n == u->capacity) {
-        int capacity = u->capacity ? u->capacity * 2 : 256;
-        sparta_tensor *grown = sparta_realloc(u->cx, u->kept, (size_t)capacity * sizeof *grown);
-        SPARTA_NEED(u->cx, grown);
-        u->kept = grown;
-        u->capacity = capacity;
-    }
-    SPARTA_TRY(sparta_tensor_alloc(u->cx, t->dtype, t->rank, t->dim, &u->kept[u->n]));
-    u->n++; /* counted now, so that it is freed whatever happens */
-    SPARTA_TRY(sparta_tensor_copy(u->cx, t, &u->kept[u->n - 1]));
-    return sparta_map_put(u->at, v->name, u->n - 1);
-}
-
-static sparta_status compare_value(void *arg, const sparta_value *v, const sparta_tensor *t)
-{
-    unfused *u = arg;
-    int64_t at;
-    double rtol, atol;
-    sparta_verify_output one = {.name = v->name};
-    if (u->first || !sparta_map_get(u->at, v->name, &at)) return SPARTA_OK;
-    tolerances(u->r, t->dtype, &rtol, &atol);
-    if (!sparta_close(&u->kept[at], t, rtol, atol, &one)) u->first = v->name;
-    return SPARTA_OK;
-}
-
-static sparta_status run_unfused(sparta_ctx *cx, const sparta_graph *g, const sparta_named_tensor *in, int n_in, sparta_ops_watch watch,
-                                 unfused *u)
-{
-    results r = {.tensor = sparta_alloc_array(cx, (size_t)g->n_outputs + 1, sizeof *r.tensor)};
-    SPARTA_NEED(cx, r.tensor);
-    sparta_status status = sparta_ops_run(cx, g, in, n_in, r.tensor, watch, u);
-    if (!status) r.n = g->n_outputs;
-    free_results(cx, &r);
-    return status;
-}
-
-/* The graph of a side in which values have the names of the model: a package's plan computes the same on its references. */
-static sparta_status plain_graph(side *s, const sparta_graph **out, sparta_graph **made)
-{
-    *out = s->graph;
-    if (!s->package) return SPARTA_OK;
-    SPARTA_TRY(sparta_compile_unplan(s->cx, s->package, made));
-    SPARTA_TRY(sparta_ops_infer(*made));
-    *out = *made;
-    return SPARTA_OK;
-}
-
-static sparta_status find_in(unfused *u, side *a, side *b, const sparta_named_tensor *in, int n_in, sparta_graph *made[2])
-{
-    const sparta_graph *ga, *gb;
-    SPARTA_TRY(plain_graph(a, &ga, &made[0]));
-    SPARTA_TRY(plain_graph(b, &gb, &made[1]));
-    SPARTA_TRY(run_unfused(u->cx, ga, in, n_in, keep_value, u));
-    return run_unfused(u->cx, gb, in, n_in, compare_value, u);
-}
-
-/* The name of the first value that differs in an unfused run; when none does it is the fused run that differs, and the first output
- * that did is the answer. */
-static sparta_status first_difference(side *a, side *b, const sparta_named_tensor *in, int n_in, const sparta_verify_request *r,
-                                      sparta_arena *arena, sparta_verify_result *out)
-{
-    unfused u = {.cx = a->cx, .r = r, .at = sparta_map_create(a->cx)};
-    sparta_graph *made[2] = {NULL, NULL};
-    SPARTA_NEED(a->cx, u.at);
-    sparta_status status = find_in(&u, a, b, in, n_in, made);
-    const char *name = u.first;
-    for (int i = 0; i < out->n_outputs && !name; i++)
-        if (!out->output[i].ok) name = out->output[i].name;
-    if (!status) {
-        if (!u.first) sparta_note(a->cx, "verify: the unfused runs agree; a kernel of a package computes \"%s\" differently", name);
-        out->first_difference = sparta_arena_string(arena, name);
-        if (!out->first_difference) status = sparta_ctx_status(a->cx);
-    }
-    for (int i = 0; i < u.n; i++) sparta_free(u.cx, u.kept[i].data);
-    sparta_free(u.cx, u.kept);
-    sparta_map_free(u.at);
-    sparta_graph_free(made[0]);
-    sparta_graph_free(made[1]);
-    return status;
-}
-
 /* ------------------------------------------------------------------ one size, many sizes */
 
-static sparta_status compare_on(side *a, side *b, const sparta_named_tensor *in, int n_in, const sparta_verify_request *r,
-                                sparta_arena *arena, sparta_verify_result *out)
+static sparta_status compare_on(sparta_side *a, sparta_side *b, const sparta_named_tensor *in, int n_in,
+                                const sparta_verify_request *r, sparta_arena *arena,
+                                sparta_verify_result *out)
 {
     results ra = {0}, rb = {0};
     bool was_ok = out->ok;
@@ -255,25 +144,29 @@ static sparta_status compare_on(side *a, side *b, const sparta_named_tensor *in,
     if (!status) status = compare(a, b, &ra, &rb, r, out);
     free_results(a->cx, &ra);
     free_results(a->cx, &rb);
-    if (!status && was_ok && !out->ok) status = first_difference(a, b, in, n_in, r, arena, out);
+    if (!status && was_ok && !out->ok) status = sparta_first_difference(a, b, in, n_in, r, arena, out);
     return status;
 }
 
-static sparta_status same_inputs(const side *a, const side *b)
+static sparta_status same_inputs(const sparta_side *a, const sparta_side *b)
 {
     for (int i = 0; i < a->graph->n_inputs; i++) {
         const char *name = a->graph->input[i]->name;
         bool known = false;
         for (int j = 0; j < b->graph->n_inputs; j++) known |= !strcmp(b->graph->input[j]->name, name);
         if (!known || a->graph->n_inputs != b->graph->n_inputs)
-            return sparta_fail(a->cx, SPARTA_E_USAGE, "%s: its inputs (%d, \"%s\" among them) are not those of %s; compare models with the same inputs",
+            return sparta_fail(a->cx, SPARTA_E_USAGE,
+                               "%s: its inputs (%d, \"%s\" among them) are not those of %s; compare models "
+                               "with the same inputs",
                                a->path, a->graph->n_inputs, name, b->path);
     }
     return SPARTA_OK;
 }
 
-/* One size of every symbol: what the request says, else the round's: (1, 65), (5, 7), (67, 1) for batch and sequence. */
-static sparta_status round_sizes(const side *s, sparta_arena *arena, const sparta_verify_request *r, int round, sparta_bindings *out)
+/* One size of every symbol: what the request says, else the round's: (1, 65), (5, 7), (67, 1) for batch and
+ * sequence. */
+static sparta_status round_sizes(const sparta_side *s, sparta_arena *arena, const sparta_verify_request *r,
+                                 int round, sparta_bindings *out)
 {
     static const int64_t batch[] = {1, 5, 67}, sequence[] = {65, 7, 1}, other[] = {3, 2, 1};
     sparta_bindings filled;
@@ -284,7 +177,9 @@ static sparta_status round_sizes(const side *s, sparta_arena *arena, const spart
         const char *name = filled.name[i];
         bool given = false;
         for (int j = 0; j < r->sizes.n; j++) given |= !strcmp(r->sizes.name[j], name);
-        int64_t want = strstr(name, "batch") ? batch[round] : strstr(name, "seq") ? sequence[round] : other[round];
+        int64_t want = strstr(name, "batch") ? batch[round]
+                       : strstr(name, "seq") ? sequence[round]
+                                             : other[round];
         value[i] = given ? filled.value[i] : SPARTA_MIN(want, sparta_symbol_bound(s->graph, name));
     }
     *out = (sparta_bindings){filled.n, filled.name, value};
@@ -292,14 +187,17 @@ static sparta_status round_sizes(const side *s, sparta_arena *arena, const spart
 }
 
 /* A model compiled with some symbols fixed takes only those sizes. */
-static void fix_by(const sparta_graph *other, const sparta_graph *g, const sparta_bindings *sizes, int64_t *value)
+static void fix_by(const sparta_graph *other, const sparta_graph *g, const sparta_bindings *sizes,
+                   int64_t *value)
 {
     for (int i = 0; i < g->n_inputs; i++) {
         const sparta_value *in = g->input[i], *same = sparta_graph_find(other, in->name);
         for (int d = 0; same && d < in->dims.rank && d < same->dims.rank; d++) {
             const char *name;
             int64_t fixed;
-            if (!sparta_expr_is_symbol(in->dims.dim[d], &name) || !sparta_expr_is_const(same->dims.dim[d], &fixed)) continue;
+            if (!sparta_expr_is_symbol(in->dims.dim[d], &name) ||
+                !sparta_expr_is_const(same->dims.dim[d], &fixed))
+                continue;
             for (int s = 0; s < sizes->n; s++)
                 if (!strcmp(sizes->name[s], name)) value[s] = fixed;
         }
@@ -311,7 +209,8 @@ static bool same_sizes(const sparta_bindings *a, const sparta_bindings *b)
     return a->n == b->n && (!a->n || !memcmp(a->value, b->value, (size_t)a->n * sizeof *a->value));
 }
 
-static sparta_status generated(side *a, side *b, const sparta_verify_request *r, sparta_arena *arena, sparta_verify_result *out)
+static sparta_status generated(sparta_side *a, sparta_side *b, const sparta_verify_request *r,
+                               sparta_arena *arena, sparta_verify_result *out)
 {
     sparta_bindings before = {-1, NULL, NULL};
     for (int round = 0; round < 3; round++) {
@@ -333,7 +232,8 @@ static sparta_status generated(side *a, side *b, const sparta_verify_request *r,
     return SPARTA_OK;
 }
 
-static sparta_status compare_sides(side *a, side *b, const sparta_verify_request *r, sparta_arena *arena, sparta_verify_result *out)
+static sparta_status compare_sides(sparta_side *a, sparta_side *b, const sparta_verify_request *r,
+                                   sparta_arena *arena, sparta_verify_result *out)
 {
     sparta_verify_result result = {.ok = true, .n_outputs = b->graph->n_outputs};
     SPARTA_TRY(same_inputs(a, b));
@@ -352,9 +252,10 @@ static sparta_status compare_sides(side *a, side *b, const sparta_verify_request
     return SPARTA_OK;
 }
 
-sparta_status sparta_verify(sparta_ctx *cx, sparta_arena *arena, const sparta_verify_request *r, sparta_verify_result *out)
+sparta_status sparta_verify(sparta_ctx *cx, sparta_arena *arena, const sparta_verify_request *r,
+                            sparta_verify_result *out)
 {
-    side a = {.cx = cx, .path = r->a}, b = {.cx = cx, .path = r->against};
+    sparta_side a = {.cx = cx, .path = r->a}, b = {.cx = cx, .path = r->against};
     sparta_status status = open_side(&a, r);
     if (!status) status = open_side(&b, r);
     if (!status) status = compare_sides(&a, &b, r, arena, out);

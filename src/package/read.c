@@ -1,7 +1,6 @@
 /* Reading a package. The file is hostile: header, plan, tables and code are copied and checked before use; arrays are checked against
  * the section they lie in; positions and coordinates of packed weights, which kernels follow, are copied and verified. */
 #include "package/disk.h"
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +17,15 @@ typedef struct reader {
 static sparta_status bad(reader *r, const char *what)
 {
     return sparta_fail(r->cx, SPARTA_E_FORMAT, "%s: %s; the file is damaged, compile it again", r->path, what);
+}
+
+/* What other rooms find wrong with its contents is a fault of the file, whatever they call it. */
+static sparta_status blame(reader *r, sparta_status s, const char *weight)
+{
+    if (s == SPARTA_OK || s == SPARTA_E_MEMORY || s == SPARTA_E_CANCELLED) return s;
+    if (s != SPARTA_E_UNSUPPORTED) s = SPARTA_E_FORMAT;
+    if (!weight) return sparta_fail(r->cx, s, "%s: %s", r->path, sparta_message(r->cx));
+    return sparta_fail(r->cx, s, "%s: weight '%s': %s", r->path, weight, sparta_message(r->cx));
 }
 
 /* ------------------------------------------------------------------ header and sections */
@@ -38,6 +46,7 @@ static sparta_status read_header(reader *r)
     for (int i = 0; i < DISK_SECTIONS; i++) {
         const disk_section *s = &r->header.section[i];
         if (s->offset > f->size || s->size > f->size - s->offset) return bad(r, "it is shorter than its header says");
+        if (s->offset % 64) return bad(r, "a section is not aligned");
     }
     return SPARTA_OK;
 }
@@ -150,7 +159,7 @@ static sparta_status read_array(reader *r, const char *weight, sparta_tensor *ou
     SPARTA_TRY(read_number(r, &count));
     SPARTA_TRY(read_number(r, &offset));
     SPARTA_TRY(read_number(r, &size));
-    SPARTA_TRY(sparta_tensor_bytes(r->cx, dtype, 1, &count, &bytes));
+    SPARTA_TRY(blame(r, sparta_tensor_bytes(r->cx, dtype, 1, &count, &bytes), weight));
     if (bytes != (size_t)size || offset % 64 || (uint64_t)offset > weights->size || (uint64_t)size > weights->size - (uint64_t)offset)
         return bad(r, "an array lies outside of it");
     const uint8_t *at = r->p->file.data + weights->offset + offset;
@@ -210,8 +219,8 @@ static sparta_status read_packed(reader *r)
     SPARTA_TRY(read_dtype(r, &w.pack.dtype));
     SPARTA_TRY(read_dims(r, &w.pack.rank, w.pack.dim));
     SPARTA_TRY(read_quoted(r, &format));
-    if (sparta_format_parse(r->cx, format, &w.pack.format) != SPARTA_OK) return sparta_fail_in(r->cx, "%s: weight '%s'", r->path, w.name);
-    SPARTA_TRY(sparta_format_check(r->cx, &w.pack.format, w.pack.rank, w.pack.dim));
+    SPARTA_TRY(blame(r, sparta_format_parse(r->cx, format, &w.pack.format), w.name));
+    SPARTA_TRY(blame(r, sparta_format_check(r->cx, &w.pack.format, w.pack.rank, w.pack.dim), w.name));
     if (w.pack.rank != 2) return bad(r, "a packed weight is not a matrix");
     for (int i = 0; i < w.pack.format.n; i++) {
         SPARTA_TRY(read_array(r, w.name, &w.pack.pos[i]));
@@ -221,7 +230,7 @@ static sparta_status read_packed(reader *r)
     }
     SPARTA_TRY(read_array(r, w.name, &w.pack.values));
     w.swapped = swapped != 0;
-    if (sparta_packed_verify(r->cx, &w.pack) != SPARTA_OK) return sparta_fail_in(r->cx, "%s: weight '%s'", r->path, w.name);
+    SPARTA_TRY(blame(r, sparta_packed_verify(r->cx, &w.pack), w.name));
     const int64_t dim[2] = {w.pack.dim[w.swapped], w.pack.dim[!w.swapped]};
     w.tensor = sparta_tensor_view(w.pack.dtype, 2, dim, NULL);
     return keep(r, w.name, &w);
@@ -286,6 +295,7 @@ static sparta_status read_tables(reader *r)
     if (!r->p->weight || !r->p->kernel || !r->p->digest) return sparta_ctx_status(r->cx);
     for (r->at = r->section[DISK_TABLES]; *r->at;) {
         char word[16];
+        if (*r->at == ' ') return bad(r, "a line of its tables begins with a blank"); /* it was not counted */
         SPARTA_TRY(read_word(r, word, sizeof word));
         if (!strcmp(word, "weight")) SPARTA_TRY(read_weight(r));
         else if (!strcmp(word, "packed")) SPARTA_TRY(read_packed(r));
@@ -317,8 +327,7 @@ static sparta_status read_all(reader *r)
     SPARTA_TRY(read_section(r, DISK_CODE, "machine code"));
     SPARTA_TRY(read_section(r, DISK_SOURCE, "kernel text"));
     SPARTA_TRY(read_tables(r));
-    if (sparta_graph_parse(r->cx, r->section[DISK_PLAN], fetch, r, &r->p->plan) != SPARTA_OK) return sparta_fail_in(r->cx, "%s", r->path);
-    return SPARTA_OK;
+    return blame(r, sparta_graph_parse(r->cx, r->section[DISK_PLAN], fetch, r, &r->p->plan), NULL);
 }
 
 sparta_status sparta_package_open(sparta_ctx *cx, const char *path, sparta_package **out)

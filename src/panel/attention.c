@@ -8,7 +8,6 @@ static sparta_status prepare(sparta_ctx *cx, sparta_arena *arena, sparta_job *jo
 {
     (void)arena;
     if (job->n_in < 3) return sparta_fail(cx, SPARTA_E_FORMAT, "%s: attention needs q, k and v", job->node->name);
-    job->scale = sparta_attr_float(&job->node->attrs, "scale", 0.f);
     return SPARTA_OK;
 }
 
@@ -82,7 +81,7 @@ static bool fill(const sparta_job *job, const sparta_place *at, sparta_panel_arg
     a->queries = (long)job->in[0].tensor.dim[1];
     a->keys = (long)job->in[1].tensor.dim[1];
     a->dim = (long)(sparta_panel_features(&job->in[0].tensor) / heads);
-    a->scale = job->scale != 0 ? job->scale : 1 / sqrtf((float)a->dim); /* absent: the usual one */
+    a->scale = sparta_attr_float(&job->node->attrs, "scale", 1 / sqrtf((float)a->dim)); /* 0 is a scale too */
     a->nan_to_zero = sparta_attr_int(&job->node->attrs, "nan_to_zero", 0) != 0;
     a->work = at->work;
     return a->head1 > a->head0;

@@ -8,7 +8,6 @@ KERNEL void sparta_kernel_unpack(const void *args)
             const long wide = a->f1 - f < 16 ? a->f1 - f : 16;
             for (long i = 0; i < 16; i++) r[i] = i < wide ? load(a->from + (f + i) * SPARTA_PANEL + l0) : splat(0.f);
             transpose(r);
-            for (int l = 0; l < 16 && l0 + l < a->count; l++)
-                __builtin_memcpy(a->to + (l0 + l) * a->stride + f, &r[l], wide == 16 ? 64 : (unsigned long)wide * 4);
+            for (int l = 0; l < 16 && l0 + l < a->count; l++) store_some(a->to + (l0 + l) * a->stride + f, r[l], wide);
         }
 }

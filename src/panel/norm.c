@@ -29,8 +29,8 @@ static bool fill(const sparta_job *job, const sparta_place *at, sparta_panel_arg
     a->row0 = (long)from, a->row1 = (long)to;
     a->x = sparta_panel_at(&job->in[0], at);
     a->y = sparta_panel_at(&job->out[0], at);
-    a->has_stat = job->stat;
-    a->stat = job->stat ? sparta_stat_at(&job->in[0], at) : 0;
+    a->has_stat = job->stat && a->n % 4 == 0; /* else the product counted rows that only pad */
+    a->stat = a->has_stat ? sparta_stat_at(&job->in[0], at) : 0;
     a->parts = at->parts;
     a->gain = job->bias;
     a->shift = job->bias2;

@@ -11,6 +11,7 @@
 
 typedef float v16 __attribute__((vector_size(64), may_alias));
 typedef int i16 __attribute__((vector_size(64), may_alias));
+typedef float v16_anywhere __attribute__((vector_size(64), may_alias, aligned(4)));
 
 #define INLINE static inline __attribute__((always_inline, unused))
 #define UNROLL _Pragma("GCC unroll 16")
@@ -19,6 +20,20 @@ INLINE v16 splat(float f) { return (v16){f, f, f, f, f, f, f, f, f, f, f, f, f, 
 INLINE i16 splat_int(int f) { return (i16){f, f, f, f, f, f, f, f, f, f, f, f, f, f, f, f}; }
 INLINE v16 load(const float *p) { return *(const v16 *)p; }
 INLINE void store(float *p, v16 v) { *(v16 *)p = v; }
+/* From and to any address; the first n of 16. */
+INLINE v16 load_some(const float *p, long n)
+{
+    if (n >= 16) return *(const v16_anywhere *)p;
+    v16 v = {0};
+    for (long i = 0; i < n; i++) v[i] = p[i];
+    return v;
+}
+INLINE void store_some(float *p, v16 v, long n)
+{
+    if (n >= 16) *(v16_anywhere *)p = v;
+    else
+        for (long i = 0; i < n; i++) p[i] = v[i];
+}
 /* a where the mask is all ones, else b */
 INLINE v16 pick(i16 mask, v16 a, v16 b) { return (v16)(((i16)a & mask) | ((i16)b & ~mask)); }
 /* The larger and the smaller of two; when one is NaN the answer is b. */
@@ -104,20 +119,30 @@ INLINE v16 exp2v(v16 x)
     v16 a = (v16)((half + splat_int(127)) << 23), b = (v16)((n - half + splat_int(127)) << 23);
     return pick(y <= splat(-127.f), splat(0.f), p * a * b);
 }
-/* 2^x for x <= 0, as softmax needs it: one factor */
+/* 2^x for x <= 0, as softmax needs it; exactly 0 below -127, NaN stays NaN */
 INLINE v16 exp2_down(v16 x)
 {
-    v16 y = at_least(x, -127.f);
-    v16 t = y + splat(12582912.f);
-    v16 r = y - (t - splat(12582912.f));
-    i16 n = (i16)t - splat_int(0x4b400000);
+    v16 y = at_least(x, -160.f), n, r;
+#ifdef __AVX512F__
+    __asm__("vrndscaleps $8,%1,%0" : "=v"(n) : "v"(y)); /* to the nearest integer */
+    r = y - n;
+#else
+    y = at_least(y, -127.f);
+    n = y + splat(12582912.f);
+    r = y - (n - splat(12582912.f));
+#endif
     v16 p = splat(1.33952552e-3f);
     p = p * r + splat(9.61812911e-3f);
     p = p * r + splat(5.55033193e-2f);
     p = p * r + splat(2.40226507e-1f);
     p = p * r + splat(6.93147182e-1f);
     p = p * r + splat(1.f);
-    return p * (v16)((n + splat_int(127)) << 23); /* n = -127: the factor is 0 */
+#ifdef __AVX512F__
+    __asm__("vscalefps %1,%0,%0" : "+v"(p) : "v"(n));
+    return p;
+#else
+    return p * (v16)(((i16)n - splat_int(0x4b400000) + splat_int(127)) << 23); /* n = -127: the factor is 0 */
+#endif
 }
 
 /* erf(a / sqrt 2) on 16 segments of [0, 6): interpolation of degree 5 at Chebyshev points of each; error below 6e-8 */
@@ -135,11 +160,29 @@ static const float gelu_table[6][16] __attribute__((aligned(64), unused)) = {
     {1.343716647e-04f, 5.046378027e-05f, -4.714894950e-05f, -9.042329109e-05f, -7.074357297e-05f, -2.615572920e-05f, 6.490332787e-06f, 1.698453872e-05f,
      1.385973973e-05f, 7.625137613e-06f, 3.208351657e-06f, 1.082647618e-06f, 3.000741160e-07f, 6.927717208e-08f, 1.344342501e-08f, 2.206545035e-09f},
 };
+/* min(|x|, high), and the fraction of x >= 0: one instruction each where there is one */
+#ifdef __AVX512DQ__
+INLINE v16 size_at_most(v16 x, float high)
+{
+    v16 r;
+    __asm__("vrangeps $10,%1,%2,%0" : "=v"(r) : "v"(splat(high)), "v"(x));
+    return r;
+}
+INLINE v16 fraction(v16 x)
+{
+    v16 r;
+    __asm__("vreduceps $9,%1,%0" : "=v"(r) : "v"(x));
+    return r;
+}
+#else
+INLINE v16 size_at_most(v16 x, float high) { return smaller(absolute(x), splat(high)); }
+INLINE v16 fraction(v16 x) { return x - __builtin_convertvector(__builtin_convertvector(x, i16), v16); }
+#endif
 INLINE v16 gelu(v16 x) /* x/2 (1 + erf(x / sqrt 2)) */
 {
-    v16 s = at_most(absolute(x) * splat(1 / .375f), 15.9999990f);
+    v16 s = size_at_most(x * splat(1 / .375f), 15.9999990f);
     i16 i = __builtin_convertvector(s, i16);
-    v16 u = s - __builtin_convertvector(i, v16);
+    v16 u = fraction(s);
     v16 p = look_up(load(gelu_table[5]), i);
     UNROLL for (int j = 4; j >= 0; j--) p = p * u + look_up(load(gelu_table[j]), i);
     v16 e = (v16)((i16)p | ((i16)x & splat_int((int)0x80000000u)));

@@ -24,6 +24,7 @@ static sparta_status check_names(sparta_ctx *cx, const sparta_graph *g, const sp
         const sparta_value *v = sparta_graph_find(g, inputs[i].name);
         if (!v || !v->is_input)
             status = sparta_fail(cx, SPARTA_E_USAGE, "input '%s': the model has no such input; it takes %s", inputs[i].name, sparta_text_str(&known));
+        else if (given(inputs, i, inputs[i].name)) status = sparta_fail(cx, SPARTA_E_USAGE, "input '%s': it is given twice", inputs[i].name);
     }
     sparta_text_free(&known);
     return status;
@@ -44,7 +45,7 @@ static sparta_status bind_size(sparta_ctx *cx, sparta_session *s, const sparta_v
             return sparta_fail(cx, SPARTA_E_USAGE, "input '%s': dimension %d ('%s') is %ld here and %ld in another input", v->name, d, name,
                                (long)size, (long)s->wanted[i]);
         if (size < 1) return sparta_fail(cx, SPARTA_E_USAGE, "input '%s': dimension %d ('%s') is %ld; it must be at least 1", v->name, d, name, (long)size);
-        const int64_t bound = sparta_symbol_bound(s->plan, name);
+        const int64_t bound = s->bound[i];
         if (size > bound)
             return sparta_fail(cx, SPARTA_E_USAGE, "input '%s': %s is %ld, but the model's own tables end at %ld", v->name, name, (long)size, (long)bound);
         s->wanted[i] = size;
@@ -66,6 +67,7 @@ static sparta_status bind_inputs(sparta_ctx *cx, sparta_session *s, const sparta
             return sparta_fail(cx, SPARTA_E_USAGE, "input '%s': it has %d dimensions, the model wants %d", v->name, t->rank, v->dims.rank);
         if (!sparta_tensor_contiguous(t)) return sparta_fail(cx, SPARTA_E_USAGE, "input '%s': it must be row-major without gaps", v->name);
         for (int d = 0; d < t->rank; d++) SPARTA_TRY(bind_size(cx, s, v, d, t->dim[d]));
+        if (!t->data && sparta_tensor_elements(t)) return sparta_fail(cx, SPARTA_E_USAGE, "input '%s': it has no data", v->name);
     }
     if (!s->laid_out || memcmp(s->wanted, s->size, (size_t)s->n_symbols * sizeof *s->size)) SPARTA_TRY(sparta_session_layout(cx, s));
     for (int i = 0; i < g->n_inputs; i++) s->value[g->input[i]->id].tensor = given(inputs, n, g->input[i]->name)->tensor;
@@ -128,7 +130,10 @@ static sparta_status run_panels(sparta_ctx *cx, sparta_session *s, const run_gro
             if (s->step[i].node->in[k] && s->step[i].node->in[k]->is_input) j->in[k].tensor.data = s->value[s->step[i].node->in[k]->id].tensor.data;
         if (s->step[i].call.kernel->ready) SPARTA_TRY(s->step[i].call.kernel->ready(cx, j));
     }
-    const int64_t panels = s->step[g->first].call.job.panels, whole = panels / s->threads * s->threads;
+    /* Full panels in equal numbers; what is left, a part-filled one included, is shared (at most as many as there are slots). */
+    const sparta_job *first = &s->step[g->first].call.job;
+    const int64_t panels = first->panels, full = first->tokens / SPARTA_PANEL;
+    const int64_t whole = s->threads == 1 ? panels : full / s->threads * s->threads;
     if (whole) sparta_pool_run(s->pool, depth_first, &(wave){.s = s, .group = g, .from = 0, .to = whole});
     if (whole < panels)
         for (int i = g->first; i <= g->last; i++)

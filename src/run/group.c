@@ -19,7 +19,7 @@ static const sparta_value *panel_side(const sparta_session *s, const run_step *s
     return s->value[out->id].panels ? out : step->node->in[0];
 }
 
-static bool same_tokens(const sparta_value *a, const sparta_value *b)
+bool sparta_session_same_tokens(const sparta_value *a, const sparta_value *b)
 {
     if (a->dims.rank != b->dims.rank) return false;
     for (int i = 0; i + 1 < a->dims.rank; i++)
@@ -43,7 +43,7 @@ static void form_groups(sparta_session *s)
     for (int i = 0; i < s->n_steps; i++) {
         run_step *step = &s->step[i];
         run_group *g = s->n_groups ? &s->group[s->n_groups - 1] : NULL;
-        const bool joins = g && g->panels && step->call.kernel && same_tokens(panel_side(s, &s->step[g->first]), panel_side(s, step)) &&
+        const bool joins = g && g->panels && step->call.kernel && sparta_session_same_tokens(panel_side(s, &s->step[g->first]), panel_side(s, step)) &&
                            !must_wait(s, step, g->first);
         if (!joins) {
             g = &s->group[s->n_groups++];
@@ -76,11 +76,10 @@ sparta_status sparta_session_groups(sparta_ctx *cx, sparta_session *s)
             if (s->step[i].node->in[j]) live_until(s, s->step[i].node->in[j]->id, i);
     for (int i = 0; i < s->n_values; i++) {
         run_value *r = &s->value[i];
+        if (r->value->is_output && r->panels)
+            return sparta_fail(cx, SPARTA_E_FORMAT, "package: output '%s' is left in panels", r->value->name);
         if (r->producer < 0 || r->parent >= 0) continue;
-        if (r->value->is_output) {
-            if (r->panels) return sparta_fail(cx, SPARTA_E_FORMAT, "package: output '%s' is left in panels", r->value->name);
-            r->last = s->n_steps - 1;
-        }
+        if (r->value->is_output) r->last = s->n_steps - 1;
         if (r->local) continue;
         r->first = s->group[s->step[r->producer].group].first;
         r->last = s->group[s->step[r->last].group].last;

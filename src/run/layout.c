@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MOST_BYTES ((size_t)1 << 48)
+
 /* Greedy placement: largest first, at the lowest offset free of everything that lives at the same time. */
 typedef struct placed {
     size_t offset, bytes;
@@ -37,9 +39,10 @@ static sparta_status place(sparta_ctx *cx, run_value **list, int n, size_t *tota
         busy[i] = (placed){at, list[i]->bytes, list[i]->first, list[i]->last};
         qsort(busy, (size_t)i + 1, sizeof *busy, by_offset);
         *total = SPARTA_MAX(*total, at + list[i]->bytes);
+        if (*total > MOST_BYTES) break; /* before a sum can overflow */
     }
     sparta_free(cx, busy);
-    return SPARTA_OK;
+    return *total <= MOST_BYTES ? SPARTA_OK : sparta_fail(cx, SPARTA_E_LIMIT, "run: the buffers are too large");
 }
 
 static sparta_status measure(sparta_ctx *cx, const sparta_session *s, run_value *r)
@@ -55,7 +58,7 @@ static sparta_status measure(sparta_ctx *cx, const sparta_session *s, run_value 
             !sparta_size_mul((size_t)floats, sizeof(float), &bytes))
             return sparta_fail(cx, SPARTA_E_LIMIT, "%s: too large", r->value->name);
     }
-    if (!sparta_size_align(bytes, 64, &r->bytes)) return sparta_fail(cx, SPARTA_E_LIMIT, "%s: too large", r->value->name);
+    if (!sparta_size_align(bytes, 64, &r->bytes) || r->bytes > MOST_BYTES) return sparta_fail(cx, SPARTA_E_LIMIT, "%s: too large", r->value->name);
     return SPARTA_OK;
 }
 
@@ -144,8 +147,8 @@ sparta_status sparta_session_layout(sparta_ctx *cx, sparta_session *s)
     if (total > s->buffer_bytes || total < s->buffer_bytes / 2) {
         sparta_free(s->cx, s->buffer);
         s->buffer_bytes = 0;
-        s->buffer = sparta_zalloc(cx, total);
-        if (!s->buffer) return sparta_fail_in(cx, "run: buffers for these sizes");
+        s->buffer = sparta_zalloc(s->cx, total); /* the session's own, whoever runs it */
+        if (!s->buffer) return sparta_fail(cx, SPARTA_E_MEMORY, "run: buffers for these sizes: %s", sparta_message(s->cx));
         s->buffer_bytes = total;
     }
     SPARTA_TRY(bind(cx, s, &work));

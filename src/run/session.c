@@ -12,6 +12,7 @@ static sparta_status add_symbol(sparta_session *s, const char *name)
         if (!strcmp(s->symbol[i], name)) return SPARTA_OK;
     if (s->n_symbols == 64) return sparta_fail(s->cx, SPARTA_E_LIMIT, "package: more than 64 symbols");
     s->symbol[s->n_symbols] = name;
+    s->bound[s->n_symbols] = sparta_symbol_bound(s->plan, name);
     s->size[s->n_symbols++] = -1;
     return SPARTA_OK;
 }
@@ -21,7 +22,8 @@ static sparta_status find_symbols(sparta_session *s)
     s->symbol = sparta_arena_array(s->arena, 64, sizeof(char *));
     s->size = sparta_arena_array(s->arena, 64, sizeof(int64_t));
     s->wanted = sparta_arena_array(s->arena, 64, sizeof(int64_t));
-    if (!s->symbol || !s->size || !s->wanted) return sparta_ctx_status(s->cx);
+    s->bound = sparta_arena_array(s->arena, 64, sizeof(int64_t));
+    if (!s->symbol || !s->size || !s->wanted || !s->bound) return sparta_ctx_status(s->cx);
     for (int i = 0; i < s->plan->n_inputs; i++)
         for (int d = 0; d < s->plan->input[i]->dims.rank; d++) {
             const char *name;
@@ -37,9 +39,9 @@ static sparta_status load_code(sparta_session *s)
 {
     const sparta_package *p = s->package;
     int native = 0;
-    s->n_objects = p->n_kernels;
     s->object = sparta_arena_array(s->arena, (size_t)p->n_kernels + 1, sizeof(void *));
     SPARTA_NEED(s->cx, s->object);
+    s->n_objects = p->n_kernels;
     s->isa = sparta_target_name(SPARTA_TARGET_PORTABLE);
     for (int k = 0; k < p->n_kernels; k++) {
         const sparta_kernel_code *best = NULL;
@@ -64,6 +66,7 @@ static sparta_status bind_value(sparta_session *s, const sparta_value *v)
     r->parent = r->producer = -1;
     r->tensor.dtype = v->dtype;
     r->tensor.rank = v->dims.rank;
+    if (v->producer && !v->typed) return sparta_fail(s->cx, SPARTA_E_FORMAT, "package: value '%s' has no type", v->name);
     if (v->constant) r->tensor = *v->constant;
     if (!v->producer) return SPARTA_OK;
     r->panels = is_panel(v->producer);
@@ -73,17 +76,21 @@ static sparta_status bind_value(sparta_session *s, const sparta_value *v)
     return SPARTA_OK;
 }
 
+/* The last dimension, when it is a number. */
+static bool last_is_const(const sparta_dims *d, int64_t *out) { return d->rank > 0 && sparta_expr_is_const(d->dim[d->rank - 1], out) && *out >= 0; }
+
 static sparta_status bind_view(sparta_session *s, const sparta_node *n)
 {
     const run_value *parent = &s->value[n->in[0]->id];
-    int64_t row = 0;
-    if (!parent->panels) return sparta_fail(s->cx, SPARTA_E_FORMAT, "package: '%s' splits what is not in panels", n->name);
+    int64_t row = 0, rows;
+    if (!parent->panels || !last_is_const(&n->in[0]->dims, &rows)) return sparta_fail(s->cx, SPARTA_E_FORMAT, "package: '%s' splits what is not in panels", n->name);
     for (int i = 0; i < n->n_out; i++) {
         run_value *r = &s->value[n->out[i]->id];
         int64_t features;
-        if (n->out[i]->dims.rank < 1 || !sparta_expr_is_const(n->out[i]->dims.dim[n->out[i]->dims.rank - 1], &features) || features % 4 ||
-            features < 0)
+        if (!last_is_const(&n->out[i]->dims, &features) || features % 4)
             return sparta_fail(s->cx, SPARTA_E_FORMAT, "package: '%s' splits rows that are no multiple of 4", n->name);
+        if (features > rows - row || !sparta_session_same_tokens(n->in[0], n->out[i]))
+            return sparta_fail(s->cx, SPARTA_E_FORMAT, "package: '%s' splits more than there is", n->name);
         r->parent = parent->parent >= 0 ? parent->parent : n->in[0]->id;
         r->row0 = parent->row0 + row;
         row += features;
@@ -114,12 +121,15 @@ static sparta_status bind_step(sparta_session *s, const sparta_node *n)
     const int64_t code = sparta_attr_int(&n->attrs, "code", -1);
     if (code >= s->n_objects) return sparta_fail(s->cx, SPARTA_E_FORMAT, "package: '%s' names kernel %ld of %d", n->name, (long)code, s->n_objects);
     step->node = n;
+    if (kernel && (n->n_in < 1 || !n->in[0])) return sparta_fail(s->cx, SPARTA_E_FORMAT, "package: '%s' has no input for kernel '%s'", n->name, kernel);
     step->implement = kernel ? sparta_attr_string(&n->attrs, "implement", kernel) : "builtin";
     SPARTA_TRY(sparta_call_bind(s->cx, n, kernel, code >= 0 ? s->object[code] : NULL, &step->call));
     step->in = sparta_arena_array(s->arena, (size_t)n->n_in + 1, sizeof(sparta_tensor));
     step->out = sparta_arena_array(s->arena, (size_t)n->n_out + 1, sizeof(sparta_tensor));
     if (!step->in || !step->out) return sparta_ctx_status(s->cx);
     bind_operands(s, n, &step->call.job);
+    if (kernel && step->call.job.stat && n->op == SPARTA_OP_LayerNormalization && !s->value[n->in[0]->id].stat)
+        return sparta_fail(s->cx, SPARTA_E_FORMAT, "package: '%s' wants statistics that nobody leaves", n->name);
     if (kernel) SPARTA_TRY(step->call.kernel->prepare(s->cx, s->arena, &step->call.job));
     for (int i = 0; i < n->n_out; i++) s->value[n->out[i]->id].producer = s->n_steps;
     s->n_steps++;

@@ -49,6 +49,7 @@ struct sparta_session {
     const char **symbol;
     int64_t *size;   /* of the symbols at present; -1: never bound */
     int64_t *wanted; /* of the symbols in this run */
+    int64_t *bound;  /* the most that the model's own tables allow */
     bool laid_out;
     char *buffer; /* arena, slots, scratch */
     size_t buffer_bytes, slot_bytes, slots_at, work_at, work_bytes;
@@ -61,6 +62,7 @@ struct sparta_session {
 /* layout.c: evaluate all dims, place every buffer, bind every operand. */
 sparta_status sparta_session_layout(sparta_ctx *cx, sparta_session *s) SPARTA_MUST;
 /* group.c: steps into groups, lifetimes of values. */
+bool sparta_session_same_tokens(const sparta_value *a, const sparta_value *b); /* all dims but the last are the same */
 sparta_status sparta_session_groups(sparta_ctx *cx, sparta_session *s) SPARTA_MUST;
 
 #endif

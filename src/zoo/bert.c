@@ -1,10 +1,13 @@
 /* The BERT family: an encoder as PyTorch's exporter writes it, without a pooler.
  *
- *   input_ids, token_type_ids, positions --Gather--> + + --> LayerNormalization --> layer 0 .. L-1 --> last_hidden_state (B,S,H)
+ *   input_ids, token_type_ids, positions --Gather--> sum --> LayerNormalization --> x
  *
- *   a layer:   x --query, key, value--> (B,S,H) --> (B,A,S,H/A) --MatMul--> / sqrt(H/A) + mask --> Softmax --MatMul--> (B,S,H)
- *                --attention.output.dense--> + x --> LayerNormalization --> y
- *              y --intermediate.dense--> Erf pieces of Gelu --> output.dense --> + y --> LayerNormalization
+ *   a layer, L times:
+ *     x --query, key, value--> (B,S,H) --> (B,A,S,H/A) --MatMul--> / sqrt(H/A) + mask --> Softmax --MatMul--> c
+ *     c --attention.output.dense--> + x --> LayerNormalization --> y
+ *     y --intermediate.dense--> Erf pieces of Gelu --output.dense--> + y --> LayerNormalization --> x
+ *
+ *   x = last_hidden_state (B,S,H)
  *
  * The linear layers of the encoder are pruned. Sizes: layers hidden heads ffn vocab positions. */
 #include "zoo/build.h"
@@ -32,8 +35,10 @@ static const char *join(bert *m, const char *prefix, const char *rest)
 
 /* ------------------------------------------------------------------ pieces */
 
-/* MatMul with a weight (in, out), then the bias: what the exporter makes of torch.nn.Linear on three dimensions. */
-static sparta_value *linear(bert *m, const char *path, const char *node, sparta_value *x, int64_t in, int64_t out)
+/* MatMul with a weight (in, out), then the bias: what the exporter makes of torch.nn.Linear on three
+ * dimensions. */
+static sparta_value *linear(bert *m, const char *path, const char *node, sparta_value *x, int64_t in,
+                            int64_t out)
 {
     sparta_value *w = sparta_zoo_weight(&m->b, join(m, path, ".weight"), out, in, true, deviation);
     sparta_value *bias = sparta_zoo_vector(&m->b, join(m, path, ".bias"), out, 0, deviation);
@@ -49,7 +54,8 @@ static sparta_value *layer_norm(bert *m, const char *path, const char *node, spa
     sparta_value *in[3] = {x};
     in[1] = sparta_zoo_vector(&m->b, join(m, path, ".weight"), m->s.hidden, 1, 0.05f);
     in[2] = sparta_zoo_vector(&m->b, join(m, path, ".bias"), m->s.hidden, 0, deviation);
-    return sparta_zoo_node(&m->b, SPARTA_OP_LayerNormalization, join(m, node, "/LayerNormalization"), 3, in, &attrs);
+    return sparta_zoo_node(&m->b, SPARTA_OP_LayerNormalization, join(m, node, "/LayerNormalization"), 3, in,
+                           &attrs);
 }
 
 /* 0.5 x (1 + erf(x / sqrt 2)) */
@@ -82,7 +88,8 @@ static sparta_value *position_ids(bert *m, sparta_value *input_ids)
     for (int64_t i = 0; i < m->s.positions; i++) ((int64_t *)t.data)[i] = i;
     b->status = sparta_graph_add_constant(b->g, "embeddings.position_ids", &t, false, &all);
     sparta_value *size = sparta_zoo_unary(b, SPARTA_OP_Shape, "/embeddings/Shape", input_ids);
-    size = sparta_zoo_binary(b, SPARTA_OP_Gather, "/embeddings/Gather", size, sparta_zoo_int(b, "/embeddings/Constant_1", 1));
+    size = sparta_zoo_binary(b, SPARTA_OP_Gather, "/embeddings/Gather", size,
+                             sparta_zoo_int(b, "/embeddings/Constant_1", 1));
     sparta_value *zero = sparta_zoo_ints(b, "/embeddings/Constant_0", 1, (int64_t[]){0});
     sparta_value *axis = sparta_zoo_ints(b, "/embeddings/Constant_2", 1, (int64_t[]){1});
     size = sparta_zoo_binary(b, SPARTA_OP_Unsqueeze, "/embeddings/Unsqueeze", size, zero);
@@ -92,8 +99,10 @@ static sparta_value *position_ids(bert *m, sparta_value *input_ids)
 
 static sparta_value *embeddings(bert *m, sparta_value *input_ids, sparta_value *type_ids)
 {
-    sparta_value *word = lookup(m, "embeddings.word_embeddings.weight", m->s.vocab, "/embeddings/word_embeddings/Gather", input_ids);
-    sparta_value *type = lookup(m, "embeddings.token_type_embeddings.weight", 2, "/embeddings/token_type_embeddings/Gather", type_ids);
+    sparta_value *word = lookup(m, "embeddings.word_embeddings.weight", m->s.vocab,
+                                "/embeddings/word_embeddings/Gather", input_ids);
+    sparta_value *type = lookup(m, "embeddings.token_type_embeddings.weight", 2,
+                                "/embeddings/token_type_embeddings/Gather", type_ids);
     sparta_value *place = lookup(m, "embeddings.position_embeddings.weight", m->s.positions,
                                  "/embeddings/position_embeddings/Gather", position_ids(m, input_ids));
     sparta_value *x = sparta_zoo_binary(&m->b, SPARTA_OP_Add, "/embeddings/Add", word, type);
@@ -107,8 +116,10 @@ static sparta_value *additive_mask(bert *m, sparta_value *mask)
     sparta_zoo_builder *b = &m->b;
     sparta_attr attr = {.name = "to", .kind = SPARTA_ATTR_INT, .i = sparta_dtype_to_onnx(SPARTA_F32)};
     sparta_attrs attrs = {1, &attr};
-    sparta_value *x = sparta_zoo_binary(b, SPARTA_OP_Unsqueeze, "/Unsqueeze", mask, sparta_zoo_ints(b, "/Constant_1", 1, (int64_t[]){1}));
-    x = sparta_zoo_binary(b, SPARTA_OP_Unsqueeze, "/Unsqueeze_1", x, sparta_zoo_ints(b, "/Constant_2", 1, (int64_t[]){2}));
+    sparta_value *x = sparta_zoo_binary(b, SPARTA_OP_Unsqueeze, "/Unsqueeze", mask,
+                                        sparta_zoo_ints(b, "/Constant_1", 1, (int64_t[]){1}));
+    x = sparta_zoo_binary(b, SPARTA_OP_Unsqueeze, "/Unsqueeze_1", x,
+                          sparta_zoo_ints(b, "/Constant_2", 1, (int64_t[]){2}));
     x = sparta_zoo_node(b, SPARTA_OP_Cast, "/Cast", 1, &x, &attrs);
     x = sparta_zoo_binary(b, SPARTA_OP_Sub, "/Sub", m->one, x);
     return sparta_zoo_binary(b, SPARTA_OP_Mul, "/Mul", x, sparta_zoo_float(b, "/Constant_lowest", -FLT_MAX));
@@ -154,7 +165,8 @@ static sparta_value *encoder_layer(bert *m, int i, sparta_value *x)
     y = linear(m, join(m, path, ".attention.output.dense"), join(m, output, "/dense"), y, h, h);
     y = sparta_zoo_binary(b, SPARTA_OP_Add, join(m, output, "/Add"), y, x);
     y = layer_norm(m, join(m, path, ".attention.output.LayerNorm"), join(m, output, "/LayerNorm"), y);
-    sparta_value *z = linear(m, join(m, path, ".intermediate.dense"), join(m, node, "/intermediate/dense"), y, h, f);
+    sparta_value *z =
+        linear(m, join(m, path, ".intermediate.dense"), join(m, node, "/intermediate/dense"), y, h, f);
     z = gelu(m, join(m, node, "/intermediate/intermediate_act_fn"), z);
     z = linear(m, join(m, path, ".output.dense"), join(m, node, "/output/dense"), z, f, h);
     z = sparta_zoo_binary(b, SPARTA_OP_Add, join(m, node, "/output/Add"), z, y);
@@ -165,14 +177,17 @@ static sparta_value *encoder_layer(bert *m, int i, sparta_value *x)
 
 static sparta_status take_sizes(sparta_graph *g, const sparta_zoo_request *r, shape *s)
 {
-    const sparta_zoo_size size[] = {{"layers", &s->layers}, {"hidden", &s->hidden}, {"heads", &s->heads},
-                                    {"ffn", &s->ffn},       {"vocab", &s->vocab},   {"positions", &s->positions}, {"batch", NULL}, {"sequence", NULL}};
+    const sparta_zoo_size size[] = {
+        {"layers", &s->layers}, {"hidden", &s->hidden},       {"heads", &s->heads}, {"ffn", &s->ffn},
+        {"vocab", &s->vocab},   {"positions", &s->positions}, {"batch", NULL},      {"sequence", NULL}};
     SPARTA_TRY(sparta_zoo_sizes(g, r, size, (int)SPARTA_COUNT(size)));
     if (s->hidden % s->heads)
-        return sparta_fail(g->cx, SPARTA_E_USAGE, "zoo %s: hidden=%lld is no multiple of heads=%lld; change one with --dim", g->name,
+        return sparta_fail(g->cx, SPARTA_E_USAGE,
+                           "zoo %s: hidden=%lld is no multiple of heads=%lld; change one with --dim", g->name,
                            (long long)s->hidden, (long long)s->heads);
     if (s->layers > 1000)
-        return sparta_fail(g->cx, SPARTA_E_USAGE, "zoo %s: layers=%lld; at most 1000", g->name, (long long)s->layers);
+        return sparta_fail(g->cx, SPARTA_E_USAGE, "zoo %s: layers=%lld; at most 1000", g->name,
+                           (long long)s->layers);
     return SPARTA_OK;
 }
 

@@ -4,10 +4,12 @@
 
 /* ------------------------------------------------------------------ sizes */
 
-static sparta_status override(sparta_graph *g, const char *name, int64_t value, const sparta_zoo_size *size, int n)
+static sparta_status override(sparta_graph *g, const char *name, int64_t value, const sparta_zoo_size *size,
+                              int n)
 {
     if (value < 1 || value > INT32_MAX)
-        return sparta_fail(g->cx, SPARTA_E_USAGE, "zoo %s: %s=%lld; a size is from 1 to %d", g->name, name, (long long)value, INT32_MAX);
+        return sparta_fail(g->cx, SPARTA_E_USAGE, "zoo %s: %s=%lld; a size is from 1 to %d", g->name, name,
+                           (long long)value, INT32_MAX);
     for (int i = 0; i < n; i++)
         if (!strcmp(size[i].name, name)) {
             if (size[i].value) *size[i].value = value;
@@ -16,13 +18,14 @@ static sparta_status override(sparta_graph *g, const char *name, int64_t value, 
     sparta_text known;
     sparta_text_init(&known, g->cx);
     for (int i = 0; i < n; i++) sparta_text_printf(&known, " %s", size[i].name);
-    sparta_status status = sparta_fail(g->cx, SPARTA_E_USAGE, "zoo %s: there is no size \"%s\"; it has%s", g->name, name,
-                                       sparta_text_str(&known));
+    sparta_status status = sparta_fail(g->cx, SPARTA_E_USAGE, "zoo %s: there is no size \"%s\"; it has%s",
+                                       g->name, name, sparta_text_str(&known));
     sparta_text_free(&known);
     return status;
 }
 
-sparta_status sparta_zoo_sizes(sparta_graph *g, const sparta_zoo_request *r, const sparta_zoo_size *size, int n)
+sparta_status sparta_zoo_sizes(sparta_graph *g, const sparta_zoo_request *r, const sparta_zoo_size *size,
+                               int n)
 {
     for (int i = 0; i < r->dims.n; i++) SPARTA_TRY(override(g, r->dims.name[i], r->dims.value[i], size, n));
     return SPARTA_OK;
@@ -54,7 +57,8 @@ const sparta_expr *sparta_zoo_symbol(sparta_zoo_builder *b, const char *name)
     int fixed = -1;
     for (int i = 0; i < dims->n; i++)
         if (!strcmp(dims->name[i], name)) fixed = i;
-    e = fixed < 0 ? sparta_expr_symbol(b->g->arena, name) : sparta_expr_const(b->g->arena, dims->value[fixed]);
+    e = fixed < 0 ? sparta_expr_symbol(b->g->arena, name)
+                  : sparta_expr_const(b->g->arena, dims->value[fixed]);
     return have(b, e) ? e : NULL;
 }
 
@@ -65,7 +69,8 @@ static sparta_dims shape(int rank, const sparta_expr *const *dim)
     return d;
 }
 
-sparta_value *sparta_zoo_input(sparta_zoo_builder *b, const char *name, sparta_dtype dtype, int rank, const sparta_expr *const *dim)
+sparta_value *sparta_zoo_input(sparta_zoo_builder *b, const char *name, sparta_dtype dtype, int rank,
+                               const sparta_expr *const *dim)
 {
     sparta_value *v = NULL;
     if (b->status) return NULL;
@@ -75,7 +80,8 @@ sparta_value *sparta_zoo_input(sparta_zoo_builder *b, const char *name, sparta_d
 }
 
 /* The output is an Identity's, so that it can have the name that users of the model expect. */
-void sparta_zoo_output(sparta_zoo_builder *b, sparta_value *v, const char *name, int rank, const sparta_expr *const *dim)
+void sparta_zoo_output(sparta_zoo_builder *b, sparta_value *v, const char *name, int rank,
+                       const sparta_expr *const *dim)
 {
     sparta_value *out = NULL;
     if (b->status) return;
@@ -84,7 +90,8 @@ void sparta_zoo_output(sparta_zoo_builder *b, sparta_value *v, const char *name,
     out->typed = true;
     out->dtype = SPARTA_F32;
     out->dims = shape(rank, dim);
-    b->status = sparta_graph_add_node(b->g, SPARTA_OP_Identity, "/output/Identity", 1, &v, 1, &out, NULL, NULL);
+    b->status =
+        sparta_graph_add_node(b->g, SPARTA_OP_Identity, "/output/Identity", 1, &v, 1, &out, NULL, NULL);
     if (!b->status) b->status = sparta_graph_add_output(b->g, out);
 }
 
@@ -116,8 +123,9 @@ sparta_value *sparta_zoo_float(sparta_zoo_builder *b, const char *name, float va
     return constant(b, name, &t, true);
 }
 
-/* The sum of four 16-bit pieces of one random word is nearly normal; twice it, less its mean, is odd, hence never 0. It has 19 bits
- * and the scale 24, so their product is exact in a double and the number is the same on every machine, fused multiply or not. */
+/* The sum of four 16-bit pieces of one random word is nearly normal; twice it, less its mean, is odd, hence
+ * never 0. It has 19 bits and the scale 24, so their product is exact in a double and the number is the same
+ * on every machine, fused multiply or not. */
 static void fill(sparta_zoo_builder *b, const char *name, float *x, int64_t n, float mean, float deviation)
 {
     const float scale = deviation / 75674.45f; /* the sum's own deviation: 2 * sqrt(4 * (2^32 - 1) / 12) */
@@ -129,8 +137,8 @@ static void fill(sparta_zoo_builder *b, const char *name, float *x, int64_t n, f
     }
 }
 
-static bool random_tensor(sparta_zoo_builder *b, const char *name, int rank, const int64_t *dim, float mean, float deviation,
-                          sparta_tensor *out)
+static bool random_tensor(sparta_zoo_builder *b, const char *name, int rank, const int64_t *dim, float mean,
+                          float deviation, sparta_tensor *out)
 {
     if (!b->status) b->status = sparta_check_cancel(b->g->cx);
     if (!b->status) b->status = sparta_tensor_alloc_in(b->g->arena, SPARTA_F32, rank, dim, out);
@@ -139,20 +147,23 @@ static bool random_tensor(sparta_zoo_builder *b, const char *name, int rank, con
     return true;
 }
 
-sparta_value *sparta_zoo_vector(sparta_zoo_builder *b, const char *name, int64_t n, float mean, float deviation)
+sparta_value *sparta_zoo_vector(sparta_zoo_builder *b, const char *name, int64_t n, float mean,
+                                float deviation)
 {
     sparta_tensor t;
     return random_tensor(b, name, 1, &n, mean, deviation, &t) ? constant(b, name, &t, false) : NULL;
 }
 
-sparta_value *sparta_zoo_matrix(sparta_zoo_builder *b, const char *name, int64_t rows, int64_t cols, float deviation)
+sparta_value *sparta_zoo_matrix(sparta_zoo_builder *b, const char *name, int64_t rows, int64_t cols,
+                                float deviation)
 {
     int64_t dim[2] = {rows, cols};
     sparta_tensor t;
     return random_tensor(b, name, 2, dim, 0, deviation, &t) ? constant(b, name, &t, false) : NULL;
 }
 
-sparta_value *sparta_zoo_weight(sparta_zoo_builder *b, const char *name, int64_t out, int64_t in, bool in_out, float deviation)
+sparta_value *sparta_zoo_weight(sparta_zoo_builder *b, const char *name, int64_t out, int64_t in, bool in_out,
+                                float deviation)
 {
     int64_t dim[2] = {in_out ? in : out, in_out ? out : in};
     sparta_tensor t;
@@ -171,8 +182,8 @@ sparta_value *sparta_zoo_weight(sparta_zoo_builder *b, const char *name, int64_t
 
 /* ------------------------------------------------------------------ nodes */
 
-sparta_value *sparta_zoo_node(sparta_zoo_builder *b, sparta_op_id op, const char *name, int n_in, sparta_value *const *in,
-                              const sparta_attrs *attrs)
+sparta_value *sparta_zoo_node(sparta_zoo_builder *b, sparta_op_id op, const char *name, int n_in,
+                              sparta_value *const *in, const sparta_attrs *attrs)
 {
     sparta_value *out = NULL;
     const char *value = sparta_zoo_join(b, name, "_output_0");
@@ -186,13 +197,15 @@ sparta_value *sparta_zoo_unary(sparta_zoo_builder *b, sparta_op_id op, const cha
     return sparta_zoo_node(b, op, name, 1, &x, NULL);
 }
 
-sparta_value *sparta_zoo_binary(sparta_zoo_builder *b, sparta_op_id op, const char *name, sparta_value *x, sparta_value *y)
+sparta_value *sparta_zoo_binary(sparta_zoo_builder *b, sparta_op_id op, const char *name, sparta_value *x,
+                                sparta_value *y)
 {
     sparta_value *in[] = {x, y};
     return sparta_zoo_node(b, op, name, 2, in, NULL);
 }
 
-sparta_value *sparta_zoo_transpose(sparta_zoo_builder *b, const char *name, sparta_value *x, int n, const int64_t *perm)
+sparta_value *sparta_zoo_transpose(sparta_zoo_builder *b, const char *name, sparta_value *x, int n,
+                                   const int64_t *perm)
 {
     sparta_attr attr = {.name = "perm", .kind = SPARTA_ATTR_INTS, .n = n, .ints = perm};
     sparta_attrs attrs = {1, &attr};

@@ -1,7 +1,9 @@
-/* What the families of the zoo build with: each call appends a node or a constant and gives its value; after a failure every
- * later call does nothing and gives NULL, so that a model reads as a list of steps and looks at the status once.
+/* What the families of the zoo build with: each call appends a node or a constant and gives its value; after
+ * a failure every later call does nothing and gives NULL, so that a model reads as a list of steps and looks
+ * at the status once.
  *
- * Weights come from a generator of their own, seeded by (seed, name): a layer has the same bytes whatever stands before it. */
+ * Weights come from a generator of their own, seeded by (seed, name): a layer has the same bytes whatever
+ * stands before it. */
 #ifndef SPARTA_ZOO_BUILD_H
 #define SPARTA_ZOO_BUILD_H
 
@@ -20,32 +22,42 @@ typedef struct sparta_zoo_size {
 } sparta_zoo_size;
 
 /* Put the request's overrides into the sizes; a name that is not among them is E_USAGE. */
-sparta_status sparta_zoo_sizes(sparta_graph *g, const sparta_zoo_request *r, const sparta_zoo_size *size, int n) SPARTA_MUST;
+sparta_status sparta_zoo_sizes(sparta_graph *g, const sparta_zoo_request *r, const sparta_zoo_size *size,
+                               int n) SPARTA_MUST;
 /* The dimension of a symbol: its name, or the number that the request fixes it to. */
 const sparta_expr *sparta_zoo_symbol(sparta_zoo_builder *b, const char *name);
-sparta_value *sparta_zoo_input(sparta_zoo_builder *b, const char *name, sparta_dtype dtype, int rank, const sparta_expr *const *dim);
-void sparta_zoo_output(sparta_zoo_builder *b, sparta_value *v, const char *name, int rank, const sparta_expr *const *dim);
+sparta_value *sparta_zoo_input(sparta_zoo_builder *b, const char *name, sparta_dtype dtype, int rank,
+                               const sparta_expr *const *dim);
+void sparta_zoo_output(sparta_zoo_builder *b, sparta_value *v, const char *name, int rank,
+                       const sparta_expr *const *dim);
 
-sparta_value *sparta_zoo_ints(sparta_zoo_builder *b, const char *name, int n, const int64_t *value); /* i64[n] */
-sparta_value *sparta_zoo_int(sparta_zoo_builder *b, const char *name, int64_t value);                /* i64 scalar */
-sparta_value *sparta_zoo_float(sparta_zoo_builder *b, const char *name, float value);                /* f32 scalar */
+sparta_value *sparta_zoo_ints(sparta_zoo_builder *b, const char *name, int n,
+                              const int64_t *value);                                  /* i64[n] */
+sparta_value *sparta_zoo_int(sparta_zoo_builder *b, const char *name, int64_t value); /* i64 scalar */
+sparta_value *sparta_zoo_float(sparta_zoo_builder *b, const char *name, float value); /* f32 scalar */
 /* Nearly normal numbers around `mean`; never exactly `mean`, so that a dense weight has no zeros. */
-sparta_value *sparta_zoo_vector(sparta_zoo_builder *b, const char *name, int64_t n, float mean, float deviation);
-sparta_value *sparta_zoo_matrix(sparta_zoo_builder *b, const char *name, int64_t rows, int64_t cols, float deviation);
+sparta_value *sparta_zoo_vector(sparta_zoo_builder *b, const char *name, int64_t n, float mean,
+                                float deviation);
+sparta_value *sparta_zoo_matrix(sparta_zoo_builder *b, const char *name, int64_t rows, int64_t cols,
+                                float deviation);
 /* A weight that the request prunes, seen as (out, in); stored (in, out) when `in_out`, as MatMul wants it. */
-sparta_value *sparta_zoo_weight(sparta_zoo_builder *b, const char *name, int64_t out, int64_t in, bool in_out, float deviation);
+sparta_value *sparta_zoo_weight(sparta_zoo_builder *b, const char *name, int64_t out, int64_t in, bool in_out,
+                                float deviation);
 
 /* A node with one output; the output's name is the node's with "_output_0", as PyTorch names them. */
-sparta_value *sparta_zoo_node(sparta_zoo_builder *b, sparta_op_id op, const char *name, int n_in, sparta_value *const *in,
-                              const sparta_attrs *attrs);
+sparta_value *sparta_zoo_node(sparta_zoo_builder *b, sparta_op_id op, const char *name, int n_in,
+                              sparta_value *const *in, const sparta_attrs *attrs);
 sparta_value *sparta_zoo_unary(sparta_zoo_builder *b, sparta_op_id op, const char *name, sparta_value *x);
-sparta_value *sparta_zoo_binary(sparta_zoo_builder *b, sparta_op_id op, const char *name, sparta_value *x, sparta_value *y);
-sparta_value *sparta_zoo_transpose(sparta_zoo_builder *b, const char *name, sparta_value *x, int n, const int64_t *perm);
+sparta_value *sparta_zoo_binary(sparta_zoo_builder *b, sparta_op_id op, const char *name, sparta_value *x,
+                                sparta_value *y);
+sparta_value *sparta_zoo_transpose(sparta_zoo_builder *b, const char *name, sparta_value *x, int n,
+                                   const int64_t *perm);
 
 /* "prefix" and "rest" as one text that lives as long as the graph ("" after a failure). */
 const char *sparta_zoo_join(sparta_zoo_builder *b, const char *prefix, const char *rest);
 
-#define SPARTA_ZOO(id, name, parameters, what) sparta_status sparta_zoo_##id(sparta_graph *g, const sparta_zoo_request *r);
+#define SPARTA_ZOO(id, name, parameters, what)                                                               \
+    sparta_status sparta_zoo_##id(sparta_graph *g, const sparta_zoo_request *r);
 #include "zoo/zoo.def"
 #undef SPARTA_ZOO
 

@@ -31,7 +31,8 @@ static sparta_status unknown(sparta_ctx *cx, const char *name)
     const char *names[MODELS];
     for (int i = 0; i < MODELS; i++) names[i] = models[i].name;
     const char *near = sparta_nearest(name, names, MODELS);
-    if (near) return sparta_fail(cx, SPARTA_E_USAGE, "zoo: there is no model \"%s\"; did you mean %s?", name, near);
+    if (near)
+        return sparta_fail(cx, SPARTA_E_USAGE, "zoo: there is no model \"%s\"; did you mean %s?", name, near);
     return sparta_fail(cx, SPARTA_E_USAGE, "zoo: there is no model \"%s\"; `sparta zoo` lists them", name);
 }
 

@@ -1,9 +1,9 @@
 /* zoo: models made in C with seeded weights, for demos, tests and benchmarks.
  *
- * Each row of zoo.def is a model: its graph is built as PyTorch's exporter would write it (decomposed attention, LayerNormalization and Gelu
- * as operators), symbolic batch and sequence, weights from a seed. Names follow the usual ones
- * ("encoder.layer.0.attention.self.query.weight"). Pruning, when asked for, is applied to the linear layers of the encoder
- * (of the MLP), not to embeddings or heads.
+ * Each row of zoo.def is a model: its graph is built as PyTorch's exporter would write it (decomposed
+ * attention, Gelu as its Erf pieces, LayerNormalization as an operator), symbolic batch and sequence, weights
+ * from a seed. Names follow the usual ones ("encoder.layer.0.attention.self.query.weight"). Pruning, when asked for, is applied to the linear layers
+ * of the encoder (of the MLP), not to embeddings or heads.
  */
 #ifndef SPARTA_ZOO_H
 #define SPARTA_ZOO_H
@@ -12,7 +12,7 @@
 #include "prune/prune.h"
 
 typedef struct sparta_zoo_request {
-    const char *name;               /* row of zoo.def */
+    const char *name; /* row of zoo.def */
     uint64_t seed;
     const sparta_prune_spec *prune; /* NULL: dense */
     sparta_bindings dims;           /* overrides: layers, hidden, vocab, ... as the model documents */

@@ -37,8 +37,8 @@ static void check_small(const small *c)
 #define NORM_TO_ROOT                                                                                         \
     NODE("mean", "ReduceMean(x, last) {keepdims=1}")                                                         \
     NODE("d", "Sub(x, mean)")                                                                                \
-    NODE("sq", "Pow(d, two)") NODE("var", "ReduceMean(sq, last)") NODE("ve", "Add(var, eps)")                \
-        NODE("root", "Sqrt(ve)")
+    NODE("sq", "Pow(d, two)")                                                                                \
+    NODE("var", "ReduceMean(sq, last)") NODE("ve", "Add(var, eps)") NODE("root", "Sqrt(ve)")
 
 static const small norms[] = {
     {"pieces",
@@ -101,8 +101,9 @@ static const small norms[] = {
 #define GELU_CONSTANTS                                                                                       \
     SCALAR("half", "0.5")                                                                                    \
     SCALAR("one", "1")                                                                                       \
-    SCALAR("root2", "1.41421354") SCALAR("iroot2", "0.707106769") SCALAR("c0", "0.797884583")                \
-        SCALAR("c1", "0.0447149985") SCALAR("three", "3")
+    SCALAR("root2", "1.41421354")                                                                            \
+    SCALAR("iroot2", "0.707106769")                                                                          \
+    SCALAR("c0", "0.797884583") SCALAR("c1", "0.0447149985") SCALAR("three", "3")
 
 static const small gelus[] = {
     {"half last",
@@ -339,6 +340,12 @@ static const small attentions[] = {
             NODE("iu", "Unsqueeze(i, oo)") NODE("ie", "Expand(iu, s)") NODE("a", "Unsqueeze(ie, last)")      \
                 NODE("je", "Expand(i, s)") NODE("b", "Unsqueeze(je, last)")
 
+/* x (batch, 4, 24) as (batch, 4, 3, 8): three projections side by side */
+#define PACKED(rows, parts)                                                                                  \
+    "input x: f32[batch," rows ",24]\nconst s: i64[4] = [0,0," parts "]\nconst i0: i64[] = [0]\n"            \
+    "const i1: i64[] = [1]\nconst i2: i64[] = [2]\nconst back: i64[] = [-3]\n" NODE("t", "Reshape(x, s)")
+#define PACKED_SUM NODE("pq", "Sub(p, q)") NODE("y", "Mul(pq, r)") OUT("y")
+
 static const small others[] = {
     {"three tables", GRAPH TABLES LOOKUPS NODE("s", "Add(a, b)") NODE("y", "Add(c, s)") OUT("y"),
      "Embed=1 Gather=0 Add=0"},
@@ -373,6 +380,10 @@ static const small others[] = {
      GRAPH X "const c: f32[8,4] @\"c\"\nconst d: f32[8,6] @\"dd\"\n" NODE("q", "MatMul(x, c)")
          NODE("r", "MatMul(x, d)") OUT("r") OUT("q"),
      "Linear=2 Split=0"},
+    {"transposed",
+     GRAPH "input x: f32[batch,8]\nconst c: f32[4,8] @\"c\"\nconst d: f32[12,8] @\"dd\"\n" NODE(
+         "q", "Gemm(x, c) {transB=1}") NODE("r", "Gemm(x, d) {transB=1}") OUT("r") OUT("q"),
+     "Linear=1 Split=1"},
     {"both layouts",
      GRAPH "input x: f32[batch,8]\nconst c: f32[8,8] @\"c\"\n" NODE("q", "MatMul(x, c)")
          NODE("r", "Gemm(x, c) {transB=1}") OUT("r") OUT("q"),
@@ -398,6 +409,27 @@ static const small others[] = {
          NODE("p", "MatMul(a, v)") NODE("y", "Transpose(p) {perm=[0,2,1]}") OUT("y"),
      "Linear=1 Transpose=2"},
 
+    {"packed",
+     GRAPH PACKED("4", "3,8") NODE("p", "Gather(t, i0) {axis=2}") NODE("q", "Gather(t, i1) {axis=2}")
+         NODE("r", "Gather(t, i2) {axis=2}") PACKED_SUM,
+     "Split=1 Gather=0 Reshape=0"},
+    {"packed, a place twice",
+     GRAPH PACKED("4", "3,8") NODE("p", "Gather(t, i0) {axis=2}") NODE("q", "Gather(t, back) {axis=2}")
+         NODE("r", "Gather(t, i2) {axis=2}") PACKED_SUM,
+     "Split=0 Gather=3"},
+    {"packed the other way",
+     GRAPH PACKED("4", "8,3") NODE("p", "Gather(t, i0) {axis=3}") NODE("q", "Gather(t, i1) {axis=3}")
+         NODE("r", "Gather(t, i2) {axis=3}") PACKED_SUM,
+     "Split=0 Gather=3"},
+    {"packed, another axis",
+     GRAPH PACKED("4", "3,8") NODE("p", "Gather(t, i0) {axis=2}") NODE("q", "Gather(t, i1) {axis=2}")
+         NODE("r", "Gather(t, i2) {axis=1}") OUT("p") OUT("q") OUT("r"),
+     "Split=0 Gather=3"},
+    {"packed and wanted",
+     GRAPH PACKED("4", "3,8") NODE("p", "Gather(t, i0) {axis=2}") NODE("q", "Gather(t, i1) {axis=2}")
+         NODE("r", "Gather(t, i2) {axis=2}") PACKED_SUM OUT("t"),
+     "Split=0 Gather=3"},
+
     {"chain of nothing",
      GRAPH X NODE("a", "Transpose(x) {perm=[1,0,2]}") NODE("b", "Transpose(a) {perm=[1,0,2]}")
          NODE("c", "Identity(b)") NODE("y", "Relu(c)") OUT("y"),
@@ -422,6 +454,9 @@ static const small others[] = {
      GRAPH X NODE("a", "Relu(x)") NODE("y", "Identity(a)") NODE("z", "Identity(a)") OUT("y") OUT("z"),
      "Relu=1"},
     {"twins, both outputs", GRAPH X NODE("y", "Relu(x)") NODE("z", "Relu(x)") OUT("y") OUT("z"),
+     "Relu=1 Identity=1"},
+    {"a twin is an output",
+     GRAPH X NODE("a", "Relu(x)") NODE("y", "Neg(a)") NODE("z", "Relu(x)") OUT("y") OUT("z"),
      "Relu=1 Identity=1"},
     {"twins", GRAPH X NODE("a", "Relu(x)") NODE("b", "Relu(x)") NODE("y", "Mul(a, b)") OUT("y"), "Relu=1"},
     {"not twins",
@@ -510,7 +545,32 @@ static void rest(void **state)
     run_table(others, SPARTA_COUNT(others));
 }
 
-/* A chain of a million of anything must not take the stack or the day. */
+/* Dropout does nothing at inference; a model that asks for training, or may ask, keeps it. */
+static void dropout(void **state)
+{
+    (void)state;
+    static const small table[] = {
+        {"idle", GRAPH X SCALAR("r", "0.5") NODE("a", "Dropout(x, r)") NODE("y", "Relu(a)") OUT("y"),
+         "Dropout=0"},
+        {"training",
+         GRAPH X SCALAR("r", "0.5") "const t: bool[] = [1]\n" NODE("a", "Dropout(x, r, t)")
+             NODE("y", "Relu(a)") OUT("y"),
+         "Dropout=1"},
+        {"asked at run time",
+         GRAPH X "input t: bool[]\n" SCALAR("r", "0.5") NODE("a", "Dropout(x, r, t)") NODE("y", "Relu(a)")
+             OUT("y"),
+         "Dropout=1"},
+    };
+    for (size_t i = 0; i < SPARTA_COUNT(table); i++) {
+        sparta_graph *g;
+        ok(sparta_graph_parse(cx, table[i].text, fetch, NULL, &g));
+        ok(sparta_compile_passes(g));
+        has(table[i].name, g, table[i].wanted);
+        sparta_graph_free(g);
+    }
+}
+
+/* Long chains of anything must not take the stack, and take time in proportion. */
 static void long_chains(void **state)
 {
     (void)state;
@@ -606,8 +666,8 @@ static void random_chains(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(layernorm), TEST(gelu),        TEST(linear),        TEST(attention),
-        TEST(rest),      TEST(long_chains), TEST(random_chains),
+        TEST(layernorm), TEST(gelu),    TEST(linear),      TEST(attention),
+        TEST(rest),      TEST(dropout), TEST(long_chains), TEST(random_chains),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

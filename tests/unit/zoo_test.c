@@ -1,4 +1,5 @@
-/* The zoo: the table says the truth, the same seed gives the same bytes, pruning touches the right layers, wrong sizes are refused. */
+/* The zoo: the table says the truth, the same seed gives the same bytes, pruning touches the right layers,
+ * wrong sizes are refused. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -35,8 +36,8 @@ static int64_t parameters(const sparta_graph *g)
     return n;
 }
 
-static sparta_graph *build(const char *name, uint64_t seed, const sparta_prune_spec *prune, int n, const char *const *dim,
-                           const int64_t *value)
+static sparta_graph *build(const char *name, uint64_t seed, const sparta_prune_spec *prune, int n,
+                           const char *const *dim, const int64_t *value)
 {
     sparta_zoo_request r = {.name = name, .seed = seed, .prune = prune, .dims = {n, dim, value}};
     sparta_graph *g = NULL;
@@ -128,7 +129,8 @@ static void first_weights_are_known(void **state)
 static void weights_look_normal(void **state)
 {
     (void)state;
-    sparta_graph *g = build("bert-mini", 3, NULL, 2, (const char *const[]){"layers", "vocab"}, (int64_t[]){1, 10});
+    sparta_graph *g =
+        build("bert-mini", 3, NULL, 2, (const char *const[]){"layers", "vocab"}, (int64_t[]){1, 10});
     const sparta_tensor *t = weight(g, "encoder.layer.0.intermediate.dense.weight");
     int64_t n = sparta_tensor_elements(t), beyond = 0;
     double sum = 0, square = 0;
@@ -151,8 +153,9 @@ static void weights_look_normal(void **state)
 static void prunes_only_the_encoder(void **state)
 {
     (void)state;
-    static const char *const pruned[] = {"attention.self.query", "attention.self.key",  "attention.self.value",
-                                         "attention.output.dense", "intermediate.dense", "output.dense"};
+    static const char *const pruned[] = {"attention.self.query", "attention.self.key",
+                                         "attention.self.value", "attention.output.dense",
+                                         "intermediate.dense",   "output.dense"};
     sparta_prune_spec spec;
     assert_int_equal(sparta_prune_parse(cx, "4x1:0.75", &spec), SPARTA_OK);
     sparta_graph *g = small(1, &spec);

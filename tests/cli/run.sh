@@ -1,0 +1,295 @@
+#!/bin/sh
+# The surface as users meet it: verbs, exit codes, messages, JSON. Usage: tests/cli/run.sh PATH-OF-SPARTA
+# Prints "ok"/"not ok" lines and at the end "N passed, N failed"; exits 1 when one failed.
+S=$1
+[ -x "$S" ] || { echo "usage: $0 PATH-OF-SPARTA" >&2; exit 2; }
+case $S in /*) ;; *) S=$PWD/$S ;; esac
+T=$(mktemp -d) || exit 2
+trap 'chmod -R u+w "$T"; rm -rf "$T"' EXIT
+trap 'exit 130' INT TERM
+cd "$T" || exit 2
+export XDG_CACHE_HOME="$T/cache"
+passed=0 failed=0
+
+good() { passed=$((passed + 1)); echo "ok - $1"; }
+bad() {
+    failed=$((failed + 1)); echo "not ok - $1"
+    sed 's/^/#   /' err 2>/dev/null | head -5
+}
+# run CODE NAME ARGS...: the exit code is CODE; stdout in `out`, stderr in `err`
+run() {
+    want=$1 name=$2; shift 2
+    timeout 120 "$S" "$@" > out 2> err < /dev/null
+    got=$?
+    if [ $got = "$want" ]; then good "$name"; else bad "$name (exit $got, not $want)"; fi
+}
+# has FILE TEXT NAME: FILE contains TEXT
+has() { if grep -qF -- "$2" "$1"; then good "$3"; else bad "$3 (no \"$2\" in $1)"; fi; }
+hasnt() { if grep -qF -- "$2" "$1"; then bad "$3 (\"$2\" in $1)"; else good "$3"; fi; }
+exists() { if [ -s "$1" ]; then good "$2"; else bad "$2 ($1 is missing or empty)"; fi; }
+gone() { if [ -e "$1" ]; then bad "$2 ($1 is there)"; else good "$2"; fi; }
+# Every error is one line "sparta: where: what; what to do" and nothing on stdout.
+complains() {
+    if [ "$(wc -l < err)" = 1 ] && grep -q '^sparta: [^:]*.*: .*' err; then good "$1: says what and where"; else bad "$1: says what and where"; fi
+    if [ -s out ]; then bad "$1: nothing on stdout"; else good "$1: nothing on stdout"; fi
+}
+if command -v python3 > /dev/null; then
+    # json EXPRESSION NAME: `out` is one JSON object d for which EXPRESSION is true
+    json() {
+        if python3 -c "
+import json, sys
+d = json.load(open('out'))
+sys.exit(0 if ($1) else 1)" 2> pyerr; then good "$2"; else bad "$2 ($1)"; head -c 400 out | sed 's/^/#   /'; fi
+    }
+else
+    # Without python3: braces that balance, a schema or an error in front.
+    json() {
+        if [ "$(tr -cd '{' < out | wc -c)" = "$(tr -cd '}' < out | wc -c)" ] && grep -q '^{"\(schema\|error\)"' out; then good "$2"; else bad "$2"; fi
+    }
+fi
+
+# ------------------------------------------------------------------ help, version, man, completion
+run 0 "--version" --version
+has out "sparta 0." "--version names it"
+run 0 "--help" --help
+for verb in zoo inspect compile run verify bench kernel format doctor; do
+    has out "  $verb " "--help lists $verb"
+done
+for verb in zoo inspect compile run verify bench kernel format doctor; do
+    run 0 "$verb --help" $verb --help
+    has out "usage: sparta $verb" "$verb --help says how"
+    has out "examples:" "$verb --help has examples"
+    if [ "$(wc -l < out)" -le 40 ] && [ "$(wc -L < out)" -le 120 ]; then good "$verb --help fits a screen"; else bad "$verb --help fits a screen"; fi
+done
+run 0 "help VERB" help bench
+has out "usage: sparta bench" "help VERB is VERB --help"
+run 0 "VERB -h" zoo -h
+run 0 "--man" --man
+has out ".TH SPARTA 1" "--man is a manual page"
+has out "\\-\\-export\\-times" "--man has every flag"
+if command -v man > /dev/null && command -v groff > /dev/null; then
+    if man --warnings -l ./out 2>&1 > /dev/null | grep -q .; then bad "man reads it without warnings"; else good "man reads it without warnings"; fi
+fi
+run 0 "--completion bash" --completion bash
+if command -v bash > /dev/null; then
+    if bash -n out; then good "the completion is bash"; else bad "the completion is bash"; fi
+    if bash -c '. ./out; COMP_WORDS=(sparta bench --pro); COMP_CWORD=2; _sparta; echo "${COMPREPLY[*]}"' | grep -q -- --profile; then
+        good "the completion completes"; else bad "the completion completes"; fi
+fi
+
+# ------------------------------------------------------------------ wrong use
+run 2 "no verb"; complains "no verb"
+run 2 "unknown verb" bnech; complains "unknown verb"
+has err "did you mean bench" "an unknown verb is guessed"
+run 2 "unknown verb far from all" qqqqqqqqq; has err "--help" "an unknown verb far from all says where they are"
+run 2 "unknown flag" bench x --treads 2; complains "unknown flag"
+has err "did you mean --threads" "an unknown flag is guessed"
+run 2 "flag of another verb" zoo --profile; complains "flag of another verb"
+run 2 "flag without its value" zoo mlp -o; complains "flag without its value"
+run 2 "value for a flag without" zoo --json=1
+run 2 "unknown letter" zoo -x
+run 2 "number that is none" bench x --threads two; has err "whole number" "a number that is none says what to give"
+run 2 "number out of range" bench x --threads 0
+run 2 "number with a tail" bench x --threads 2x
+run 2 "choice that is none" zoo --table html; has err "md|csv|json|jsonl" "a choice that is none lists them"
+run 2 "size that is none" zoo --max-memory lots
+run 2 "operand missing" inspect; complains "operand missing"
+run 2 "operand too many" inspect a b; complains "operand too many"
+run 2 "wrong sparsity" zoo mlp --prune 4x1:1.5 -o x.onnx
+run 2 "wrong pattern" zoo mlp --prune 4y1 -o x.onnx; complains "wrong pattern"
+run 2 "zoo without -o" zoo mlp; has err "-o" "zoo without -o says so"
+run 2 "unknown model" zoo bert-bsae -o x.onnx; has err "bert-base" "an unknown model is guessed"
+run 2 "unknown size" zoo mlp --dim depth=3 -o x.onnx
+run 2 "--dim without =" zoo mlp --dim batch -o x.onnx
+run 2 "run without --output-dir" run "$0"
+run 2 "verify without --against" verify "$0"
+run 2 "bench with --against and --no-baseline" bench x --against y --no-baseline
+run 2 "kernel without bench" kernel dance
+for verb in propagate tune prune quantize report serve; do
+    run 4 "$verb is later" $verb x --any-flag; complains "$verb is later"
+done
+run 4 "kernel show is later" kernel show
+run 4 "kernel bench --dtype i8 is later" kernel bench --dtype i8
+gone x.onnx "nothing was written by wrong calls"
+
+# ------------------------------------------------------------------ errors as JSON
+run 2 "an error with --json" zoo nothing -o x.onnx --json
+json "d['error']['code'] == 'E_USAGE' and d['error']['where'] and d['error']['message'] and 'hint' in d['error']" "is an object on stdout"
+has err "sparta: " "and still on stderr"
+run 2 "a wrong flag with --json" bench --json --treads 2
+json "d['error']['code'] == 'E_USAGE'" "is an object as well"
+run 1 "a missing file with --json" inspect --json missing.onnx
+json "d['error']['code'] == 'E_IO' and 'missing.onnx' in d['error']['where']" "says where"
+
+# ------------------------------------------------------------------ zoo
+run 0 "zoo lists" zoo; has out "bert-large" "zoo lists bert-large"
+run 0 "zoo --json" zoo --json
+json "[m['name'] for m in d['models']][:4] == ['mlp', 'bert-mini', 'bert-base', 'bert-large'] and d['schema'] == 'sparta.zoo/1'" "zoo --json lists them"
+for form in md csv json jsonl; do run 0 "zoo --table $form" zoo --table $form; done
+SMALL="--dim layers=1 --dim hidden=32 --dim heads=2 --dim ffn=64 --dim vocab=50 --dim positions=24"
+run 0 "zoo mlp" zoo mlp --prune 4x1:0.9 -o mlp.onnx; exists mlp.onnx "mlp.onnx is there"
+run 0 "zoo bert" zoo bert-mini --prune 4x1:0.8 --seed 3 $SMALL -o bert.onnx
+run 0 "zoo bert again" zoo bert-mini --prune 4x1:0.8 --seed 3 $SMALL -o bert2.onnx
+if cmp -s bert.onnx bert2.onnx; then good "the same seed gives the same file"; else bad "the same seed gives the same file"; fi
+run 0 "zoo with another seed" zoo bert-mini --prune 4x1:0.8 --seed 4 $SMALL -o bert4.onnx
+if cmp -s bert.onnx bert4.onnx; then bad "another seed gives another file"; else good "another seed gives another file"; fi
+run 0 "zoo --quiet" zoo mlp -q -o quiet.onnx
+if [ -s out ] || [ -s err ]; then bad "--quiet is quiet"; else good "--quiet is quiet"; fi
+run 1 "unwritable output" zoo mlp -o /nonexistent/folder/m.onnx; complains "unwritable output"
+mkdir -p ro; chmod a-w ro
+if [ "$(id -u)" != 0 ]; then run 1 "read-only folder" zoo mlp -o ro/m.onnx; complains "read-only folder"; fi
+run 5 "a budget that is too small" zoo bert-base --max-memory 8M -o big.onnx; gone big.onnx "nothing was written past the budget"
+
+# ------------------------------------------------------------------ inspect
+run 0 "inspect" inspect bert.onnx; has out "4x1" "inspect finds the pattern"; has out "nothing to prune" "inspect gives reasons"
+run 0 "inspect --json" inspect bert.onnx --json
+json "d['schema'] == 'sparta.inspect/1' and d['nodes'] > 0 and d['parameters'] > 0 and d['bytes'] > 0 and sorted(d['symbols']) == ['batch', 'sequence']" "inspect --json has its fields"
+json "all(set(l) >= {'name', 'op', 'shape', 'dtype', 'pattern', 'block', 'density', 'implement', 'reason'} for l in d['layers']) and d['layers']" "inspect --json has its layers"
+json "d['bounds']['sequence'] == 24" "inspect knows the bound of the sequence"
+run 1 "inspect a missing file" inspect missing.onnx; complains "missing file"
+run 1 "inspect a folder" inspect ro; complains "folder"
+: > empty; run 1 "inspect an empty file" inspect empty; complains "empty file"
+echo "this is no model" > text; run 1 "inspect a text" inspect text; complains "text"
+head -c 20000 bert.onnx > cut.onnx; run 1 "inspect half a model" inspect cut.onnx; complains "half a model"
+if mkfifo pipe 2> /dev/null; then run 1 "inspect a pipe" inspect pipe; complains "pipe"; fi
+
+# ------------------------------------------------------------------ compile
+run 0 "compile" compile bert.onnx -o bert.sparta; exists bert.sparta "bert.sparta is there"
+run 0 "compile --json" compile mlp.onnx --json -o mlp.sparta
+json "d['schema'] == 'sparta.compile/1' and d['layers'] and d['bytes'] > 0" "compile --json has its fields"
+run 0 "compile --target portable --no-measure" compile mlp.onnx --target portable --no-measure -o portable.sparta
+run 0 "compile without a compiler" compile bert.onnx --compiler none --cache none -o slow.sparta
+run 0 "compile --dense" compile bert.onnx --dense -o dense.sparta
+run 0 "compile with a fixed batch" compile bert.onnx --dim batch=2 -o two.sparta
+run 0 "compile --progress plain" compile mlp.onnx --no-measure --progress plain -o p.sparta; has err " of " "progress is on stderr"
+run 0 "compile --progress json" compile mlp.onnx --no-measure --progress json -o p.sparta; has err '{"done":' "progress as JSON"
+run 2 "compile without -o" compile bert.onnx
+run 2 "compile for an unknown target" compile bert.onnx --target z80 -o x.sparta
+run 4 "compile --schedule is later" compile bert.onnx --schedule s -o x.sparta
+run 1 "compile a text" compile text -o x.sparta; complains "compile a text"
+run 1 "compile half a model" compile cut.onnx -o x.sparta
+run 1 "compile into nowhere" compile bert.onnx -o /nonexistent/x.sparta; complains "compile into nowhere"
+gone x.sparta "nothing half-written"
+run 0 "inspect a package" inspect bert.sparta; has out "strip4" "inspect says what runs a layer"
+run 0 "inspect --check" inspect bert.sparta --check; has out "digests" "inspect --check checks"
+
+# ------------------------------------------------------------------ verify
+run 0 "verify" verify bert.sparta --against bert.onnx; has out "last_hidden_state" "verify names outputs"
+run 0 "verify --json" verify bert.sparta --against bert.onnx --json
+json "d['ok'] is True and d['first_difference'] is None and d['outputs'][0]['cosine'] > 0.999 and {'name', 'max_abs', 'max_rel', 'cosine'} <= set(d['outputs'][0])" "verify --json has its fields"
+for p in slow dense two; do run 0 "verify $p" verify $p.sparta --against bert.onnx; done
+for p in mlp portable; do run 0 "verify $p" verify $p.sparta --against mlp.onnx; done
+run 0 "verify with sizes" verify bert.sparta --against bert.onnx --dim sequence=24 --batch 3
+run 0 "verify the other way round" verify bert.onnx --against bert.sparta
+run 3 "verify models that differ" verify bert4.onnx --against bert.onnx; has err "first at" "verify says where they differ"
+run 3 "verify a package that differs" verify bert.sparta --against bert4.onnx --json
+json "d['ok'] is False and d['first_difference']" "verify --json says where they differ"
+run 2 "verify models with other inputs" verify mlp.onnx --against bert.onnx
+run 2 "verify with an unknown symbol" verify bert.sparta --against bert.onnx --dim seqence=3; has err "did you mean sequence" "an unknown symbol is guessed"
+run 2 "verify past the bound" verify bert.sparta --against bert.onnx --dim sequence=25
+
+# ------------------------------------------------------------------ run
+run 0 "run a package" run bert.sparta --output-dir o1 --seed 5; exists o1/last_hidden_state.npy "the output is written"
+exists o1/input_ids.npy "generated inputs are written too"
+run 0 "run the model on the reference" run bert.onnx --output-dir o2 --seed 5
+if cmp -s o1/input_ids.npy o2/input_ids.npy; then good "the same seed gives the same inputs"; else bad "the same seed gives the same inputs"; fi
+run 0 "run with given inputs" run bert.sparta --output-dir o3 --input input_ids=o1/input_ids.npy --input attention_mask=o1/attention_mask.npy --input token_type_ids=o1/token_type_ids.npy
+if cmp -s o1/last_hidden_state.npy o3/last_hidden_state.npy; then good "the same inputs give the same bytes"; else bad "the same inputs give the same bytes"; fi
+gone o3/input_ids.npy "given inputs are not written"
+run 0 "verify with given inputs" verify bert.sparta --against bert.onnx --input input_ids=o1/input_ids.npy --input attention_mask=o1/attention_mask.npy --input token_type_ids=o1/token_type_ids.npy
+run 0 "run --json" run mlp.sparta --output-dir o4 --dim batch=3 --input x=random:0:1 --json
+json "d['outputs'][0]['name'] == 'logits' and d['outputs'][0]['shape'] == [3, 10] and d['schema'] == 'sparta.run/1'" "run --json has its fields"
+run 2 "run with an input missing" run bert.sparta --output-dir o5 --input input_ids=o1/input_ids.npy
+has err "attention_mask" "names the missing ones"; has err "token_type_ids" "names all the missing ones"
+run 2 "run with an unknown input" run bert.sparta --output-dir o5 --input input_idz=o1/input_ids.npy; has err "did you mean input_ids" "an unknown input is guessed"
+run 2 "run with a wrong range" run mlp.sparta --output-dir o5 --input x=random:1:0
+run 1 "run with a missing file" run mlp.sparta --output-dir o5 --input x=missing.npy
+run 1 "run with a file that is no array" run mlp.sparta --output-dir o5 --input x=text
+run 1 "run with an input of another type" run mlp.sparta --output-dir o5 --input x=o1/input_ids.npy; complains "input of another type"
+run 1 "run with ids out of the table" run bert.sparta --output-dir o5 --input input_ids=random:50:60 --input attention_mask=random --input token_type_ids=random
+complains "ids out of the table"
+gone o5 "no output of runs that failed"
+run 1 "run into a file" run mlp.sparta --output-dir text; complains "run into a file"
+
+# ------------------------------------------------------------------ damaged packages
+size=$(wc -c < bert.sparta)
+head -c $((size / 2)) bert.sparta > half.sparta; run 1 "half a package" inspect half.sparta; complains "half a package"
+head -c 100 bert.sparta > tiny.sparta; run 1 "the start of a package" run tiny.sparta --output-dir o6
+flip() { # FILE OFFSET: another byte there
+    cp bert.sparta "$1"
+    byte=$(dd if=bert.sparta bs=1 skip="$2" count=1 2> /dev/null | od -An -tu1 | tr -d ' ')
+    printf "\\$(printf %o $(((byte + 1) % 256)))" | dd of="$1" bs=1 seek="$2" conv=notrunc 2> /dev/null
+}
+flip header.sparta 9; run 1 "a flipped byte in the header" run header.sparta --output-dir o6
+flip plan.sparta 4200; run 1 "a flipped byte in the plan" run plan.sparta --output-dir o6
+flip weights.sparta $((size - 200)); run 1 "a flipped byte in a weight" inspect weights.sparta --check; complains "flipped weight"
+run 1 "verify finds it too" verify weights.sparta --against bert.onnx
+gone o6 "nothing ran"
+
+# ------------------------------------------------------------------ bench
+run 0 "bench" bench bert.sparta --iterations 5 --threads 1; has out "against" "bench says against what"
+run 0 "bench --profile" bench bert.sparta --iterations 5 --profile; has out "reason" "bench --profile has reasons"
+run 0 "bench --json" bench bert.sparta --iterations 5 --profile --threads 1 --json --export-times times.json
+json "d['schema'] == 'sparta.bench/1' and d['ratio'] > 0 and len(d['ratio_ci95']) == 2 and d['threads'] == 1 and d['isa'] and 0 < d['sparse_flop_share'] <= 1" "bench --json has its fields"
+json "all(set(d[k]) >= {'name', 'median_ms', 'p90_ms', 'p99_ms', 'items_per_s'} for k in ('subject', 'baseline'))" "bench --json has its subjects"
+json "all(set(l) >= {'name', 'op', 'ms', 'implement', 'gops_real', 'share_of_peak', 'reason', 'source'} for l in d['layers']) and d['layers']" "bench --json has its layers"
+cp times.json out; json "len(d['points'][0]['subject_ms']) == 5 and len(d['points'][0]['baseline_ms']) == 5" "--export-times has every time"
+run 0 "bench sweeps" bench bert.sparta --iterations 3 --batch 1,2 --threads 1,2 --json
+json "[r['point'] for r in d['runs']] == ['batch=1 threads=1', 'batch=1 threads=2', 'batch=2 threads=1', 'batch=2 threads=2']" "a sweep has every combination"
+run 0 "bench sweeps a size" bench bert.sparta --iterations 3 --dim sequence=5,24 --no-baseline --table csv; has out "sequence=24" "a sweep of sizes"
+run 0 "bench of a model" bench mlp.onnx --iterations 3 --no-measure --no-baseline
+run 0 "bench against a package" bench bert.sparta --against dense.sparta --iterations 3
+run 2 "bench with a wrong list" bench bert.sparta --threads 1,two
+run 2 "bench with an unknown symbol" bench bert.sparta --dim width=3
+run 1 "bench of a missing file" bench missing.sparta
+run 1 "bench of a text" bench text
+
+# ------------------------------------------------------------------ kernel, format, doctor
+run 0 "kernel bench" kernel bench --op matmul --m 70 --n 64 --k 64 --pattern 4x1 --sparsity 0.9 --dtype f32 --time 0.01 --json
+json "set(d) >= {'median_us', 'best_us', 'nnz', 'gops_real', 'gops_dense_equivalent', 'peak_gops', 'share_of_peak', 'dense', 'ratio_to_dense', 'threads', 'implement', 'parameters'} and d['dense']['best_us'] > 0" "kernel bench --json has its fields"
+run 0 "kernel bench sweeps" kernel bench --m 8 --n 16 --k 16 --sparsity 0.5,0.9 --time 0.01 --table md; has out "| 0.900 |" "kernel bench sweeps"
+run 2 "kernel bench of nothing" kernel bench --m 0
+run 2 "kernel bench of a wrong pattern" kernel bench --pattern 4by1 --time 0.01
+run 0 "format check" format check "csr"; has out "(i,j)->(i:dense, j:compressed)" "format check prints the canonical text"
+run 0 "format check with a shape" format check "(i,j)->(i:dense, j:compressed)" --shape 4x4
+run 2 "format check of a wrong text" format check "(i,j)->(i:dens, j:compressed)"; complains "format check of a wrong text"
+run 2 "format check of a wrong shape" format check csr --shape 4y4
+run 0 "format pack" format pack o4/logits.npy --format csr -o l.npz
+run 0 "format unpack" format unpack l.npz -o l.npy
+if cmp -s o4/logits.npy l.npy; then good "unpack gives back what was packed"; else bad "unpack gives back what was packed"; fi
+run 0 "format convert" format convert l.npz --to "bsr(2,2)" -o l2.npz
+run 0 "format unpack again" format unpack l2.npz -o l2.npy
+if cmp -s o4/logits.npy l2.npy; then good "convert keeps the values"; else bad "convert keeps the values"; fi
+run 0 "format stats" format stats o4/logits.npy --format csr --json; json "d['slots'] == 30 and d['fill'] == 1" "format stats counts"
+run 0 "inspect arrays" inspect l.npz; has out "p0_values" "inspect lists arrays"
+run 0 "inspect an array" inspect o4/logits.npy --json; json "d['layers'][0]['shape'] == [3, 10]" "inspect knows its shape"
+run 1 "format unpack of a text" format unpack text -o x.npy
+run 1 "format unpack of another npz" format unpack o4/logits.npy -o x.npy
+run 2 "format pack without --format" format pack o4/logits.npy -o x.npz
+run 4 "format advise is later" format advise o4/logits.npy
+run 4 "Matrix Market is later" format unpack l.npz -o x.mtx
+run 2 "format of an unknown word" format pakc o4/logits.npy; has err "did you mean pack" "an unknown word is guessed"
+run 0 "doctor" doctor; has out "compiler" "doctor names the compiler"
+run 0 "doctor --json" doctor --json --threads 1; json "d['peak_gops'] > 0 and d['cpu']['cores'] >= 1 and d['libraries']" "doctor --json has its fields"
+run 0 "doctor without a cache" doctor --cache none --compiler none; has out "none" "doctor says so"
+
+# ------------------------------------------------------------------ where output cannot go, and signals
+if [ -w /dev/full ]; then
+    "$S" zoo > /dev/full 2> err; [ $? = 1 ] && good "a full disk behind stdout is exit 1" || bad "a full disk behind stdout is exit 1"
+    has err "stdout" "and says so"
+fi
+"$S" --help 2> err | :
+{ "$S" --man 2> err; echo $? > code; } | true
+if [ "$(cat code)" = 0 ] || [ "$(cat code)" = 1 ]; then good "a closed pipe is no crash"; else bad "a closed pipe is no crash"; fi
+"$S" zoo >&- 2> err; [ $? = 1 ] && good "a closed stdout is exit 1" || bad "a closed stdout is exit 1"
+for signal in INT TERM; do
+    "$S" bench bert.sparta --time 60 --threads 1 > out 2> err &
+    pid=$!
+    sleep 2; kill -$signal $pid; wait $pid
+    [ $? = 130 ] && good "SIG$signal stops it with 130" || bad "SIG$signal stops it with 130"
+done
+gone core "no core was left"
+if ls -d .*.tmp* ./*.tmp* > /dev/null 2>&1; then bad "no temporary file was left"; else good "no temporary file was left"; fi
+
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]

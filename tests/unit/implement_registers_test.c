@@ -1,0 +1,204 @@
+/* The compiled linear kernels keep their accumulators in registers: looks at the compiler's assembly of the innermost loop.
+ *
+ * 16 multiply-adds need 4 rows of tokens, 4 weights and (sparse) one coordinate from memory: 9 operands. A compiler that folds a row's
+ * load into each of its uses, or stores accumulators to the stack in every round, does several times as much and halves the
+ * speed; the answers stay right, so only this test sees it.
+ */
+#include "implement_bed.h"
+#include "jit/inside.h"
+
+enum { MOST_LINES = 60000, MOST_ARGV = 64 };
+
+typedef struct loop { /* lines (first, last): from a label to the jump back to it */
+    int first, last;
+    int fma, memory, stack; /* multiply-adds; instructions with a memory operand; those of vectors on the stack */
+} loop;
+
+static char *line[MOST_LINES];
+static int n_lines;
+
+static void read_lines(char *text)
+{
+    n_lines = 0;
+    for (char *p = strtok(text, "\n"); p; p = strtok(NULL, "\n")) {
+        p += strspn(p, " \t");
+        if (*p == '#' || !*p || (*p == '.' && !strchr(p, ':'))) continue; /* comments and directives */
+        assert_true(n_lines < MOST_LINES);
+        line[n_lines++] = p;
+    }
+}
+
+static bool is_label(const char *s) { return strcspn(s, ":") < strcspn(s, " \t\""); }
+static bool has_vector(const char *s) { return strstr(s, "%zmm") != NULL; }
+static bool on_stack(const char *s) { return strstr(s, "%rsp") || strstr(s, "%rbp") || strstr(s, "%esp"); }
+
+/* The line of the label that a jump goes to, or -1. */
+static int jumps_to(const char *s)
+{
+    char label[64];
+    if (*s != 'j' || sscanf(s, "%*s %62[^ \t,]", label) != 1) return -1;
+    const size_t n = strlen(label);
+    for (int i = 0; i < n_lines; i++)
+        if (is_label(line[i]) && !strncmp(line[i], label, n) && line[i][n] == ':') return i;
+    return -1;
+}
+
+static bool reads_memory(const char *s)
+{
+    if (!strncmp(s, "lea", 3) || !strncmp(s, "nop", 3) || !strncmp(s, "prefetch", 8) || *s == 'j') return false;
+    return strchr(s, '(') != NULL;
+}
+
+static loop look_at(int first, int last)
+{
+    loop l = {first, last, 0, 0, 0};
+    for (int i = first + 1; i < last; i++) {
+        if (!strncmp(line[i], "vfmadd", 6) || !strncmp(line[i], "vfnmadd", 7)) l.fma++;
+        if (reads_memory(line[i])) l.memory++;
+        if (reads_memory(line[i]) && has_vector(line[i]) && on_stack(line[i])) l.stack++;
+    }
+    return l;
+}
+
+static bool innermost(int first, int last)
+{
+    for (int i = first + 1; i < last; i++) {
+        const int to = jumps_to(line[i]);
+        if (to > first && to <= i) return false;
+    }
+    return true;
+}
+
+/* The innermost loop with the most multiply-adds a round; of equal ones the worst. */
+static loop hottest(void)
+{
+    loop best = {0};
+    for (int i = 0; i < n_lines; i++) {
+        const int to = jumps_to(line[i]);
+        if (to < 0 || to > i || !innermost(to, i)) continue;
+        const loop l = look_at(to, i);
+        if (l.fma > best.fma || (l.fma == best.fma && l.memory + 100 * l.stack > best.memory + 100 * best.stack)) best = l;
+    }
+    return best;
+}
+
+static void write_file(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    assert_int_equal(fclose(f), 0);
+}
+
+static char *read_file(const char *path)
+{
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    assert_int_equal(fseek(f, 0, SEEK_END), 0);
+    const long n = ftell(f);
+    rewind(f);
+    char *text = calloc(1, (size_t)n + 1);
+    assert_int_equal(fread(text, 1, (size_t)n, f), n);
+    fclose(f);
+    return text;
+}
+
+/* Words of `flags` behind argv[n]; words that would make a shared object of it are left out. */
+static int add_words(const char **argv, int n, char *flags)
+{
+    for (char *word = strtok(flags, " "); word; word = strtok(NULL, " "))
+        if (strcmp(word, "-shared") && strcmp(word, "-nostdlib")) argv[n++] = word;
+    assert_true(n < MOST_ARGV - 8);
+    return n;
+}
+
+/* Assembly of a kernel's text with the flags that jit uses; free it. NULL: no compiler for the target here. */
+static char *assembly(const char *kernel, const char *parameters)
+{
+    char folder[] = "/tmp/sparta-registers-XXXXXX", c[64], s[64], common[512], own[256];
+    const char *argv[MOST_ARGV];
+    sparta_jit_state state;
+    sparta_text text, said;
+    int n = 0, code = -1;
+    sparta_jit_describe(cx, &state);
+    if (!state.compiler[0] || !sparta_target_fits(SPARTA_TARGET_AVX512)) {
+        print_message("skipped: %s\n", state.compiler[0] ? "this machine has no AVX-512" : "there is no compiler");
+        return NULL;
+    }
+    assert_non_null(mkdtemp(folder));
+    snprintf(c, sizeof c, "%s/k.c", folder);
+    snprintf(s, sizeof s, "%s/k.s", folder);
+    sparta_text_init(&text, cx);
+    sparta_text_init(&said, cx);
+    ok(sparta_implement_text(kernel, parameters, SPARTA_TARGET_AVX512, &text));
+    write_file(c, sparta_text_str(&text));
+    snprintf(common, sizeof common, "%s", sparta_compiler_flags());
+    snprintf(own, sizeof own, "%s", sparta_target_flags(SPARTA_TARGET_AVX512));
+    argv[n++] = state.compiler;
+    n = add_words(argv, n, common);
+    n = add_words(argv, n, own);
+    argv[n++] = c, argv[n++] = "-S", argv[n++] = "-o", argv[n++] = s, argv[n] = NULL;
+    ok(sparta_spawn(cx, argv, &(sparta_spawn_options){.timeout = 60}, &said, &code));
+    if (code) fail_msg("%s: %s", state.compiler, sparta_text_str(&said));
+    char *out = read_file(s);
+    unlink(c), unlink(s), rmdir(folder);
+    sparta_text_free(&text);
+    sparta_text_free(&said);
+    return out;
+}
+
+static void keeps_registers(const char *parameters)
+{
+    char *text = assembly("linear", parameters);
+    if (!text) skip();
+    read_lines(text);
+    const loop l = hottest();
+    if (l.fma < 16) fail_msg("linear %s: no loop has 16 multiply-adds, the best has %d", parameters, l.fma);
+    for (int i = l.first; i <= l.last && (l.stack || l.memory * 16 > 9 * l.fma); i++) print_error("%s\n", line[i]);
+    if (l.stack) fail_msg("linear %s: %d vectors go over the stack in the innermost loop", parameters, l.stack);
+    if (l.memory * 16 > 9 * l.fma) fail_msg("linear %s: %d memory operands for %d multiply-adds", parameters, l.memory, l.fma);
+    free(text);
+}
+
+static void sparse_products_stay_in_registers(void **state)
+{
+    (void)state;
+    keeps_registers("SPARSE=1 CRD=2 ACT=0 RESIDUAL=0 STAT=0");
+}
+
+static void dense_products_stay_in_registers(void **state)
+{
+    (void)state;
+    keeps_registers("SPARSE=0 CRD=2 ACT=0 RESIDUAL=0 STAT=0");
+}
+
+static void epilogues_change_nothing(void **state)
+{
+    (void)state;
+    keeps_registers("SPARSE=1 CRD=4 ACT=2 RESIDUAL=1 STAT=1");
+    keeps_registers("SPARSE=0 CRD=2 ACT=4 RESIDUAL=1 STAT=1");
+}
+
+/* The test itself: it must see what it looks for. */
+static void sees_a_spill(void **state)
+{
+    (void)state;
+    char text[] = "f:\n\t.cfi_startproc\n.L2:\n\tvmovups (%rdi), %zmm1\n.L3:\n\tvfmadd231ps %zmm1, %zmm2, %zmm3\n\tvfmadd231ps (%rax){1to16}, %zmm2, %zmm4\n"
+                  "\tvmovaps %zmm3, 64(%rsp)\n\tleaq 64(%rsp), %rdx\n\tincq %rax\n\tjne .L3\n\tvmovups %zmm4, (%rsp)\n\tjmp .L2\n";
+    read_lines(text);
+    const loop l = hottest();
+    assert_int_equal(l.fma, 2);
+    assert_int_equal(l.memory, 2);
+    assert_int_equal(l.stack, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sparse_products_stay_in_registers),
+        cmocka_unit_test(dense_products_stay_in_registers),
+        cmocka_unit_test(epilogues_change_nothing),
+        cmocka_unit_test(sees_a_spill),
+    };
+    return cmocka_run_group_tests(tests, kernels_begin, kernels_end);
+}

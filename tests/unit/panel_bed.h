@@ -1,0 +1,324 @@
+/* A bed for kernels: one node with its inputs in rows and the reference's answer, and the same node through a panel kernel.
+ *
+ * Wherever no element lies (lanes past the last token, rows past the last feature, gaps between panels, the scratch) the bed puts a
+ * NaN of its own. A kernel that reads one into an answer is found by the comparison, one that writes where it must not is found
+ * because the NaN is gone. Needs room panel and what is left of it.
+ */
+#ifndef SPARTA_PANEL_BED_H
+#define SPARTA_PANEL_BED_H
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "panel/panel.h"
+
+#ifdef __SANITIZE_ADDRESS__
+#define FEWER 10 /* a sanitizer makes everything slow: do a tenth of the random cases */
+#else
+#define FEWER 1
+#endif
+#define GUARD    0x7fc0dea1u /* a quiet NaN that nobody computes */
+#define DIMS(...) (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__}
+#define ok(call)                                                                                             \
+    do {                                                                                                     \
+        if ((call) != SPARTA_OK) fail_msg("%s: %s", #call, sparta_message(cx));                              \
+    } while (0)
+#define fails(status, words, call)                                                                           \
+    do {                                                                                                     \
+        assert_int_equal(call, status);                                                                      \
+        if (!strstr(sparta_message(cx), words)) fail_msg("no '%s' in: %s", words, sparta_message(cx));       \
+    } while (0)
+
+static sparta_ctx *cx;
+static sparta_rng rng;
+
+static inline int64_t below(int64_t n) { return (int64_t)(sparta_rng_next(&rng) % (uint64_t)n); }
+#define ONE_OF(array) (array)[below((int64_t)SPARTA_COUNT(array))]
+
+typedef struct bed {
+    sparta_arena *arena; /* everything of this case */
+    sparta_graph *graph;
+    const sparta_node *node;
+    int n_in;
+    sparta_tensor in[SPARTA_OPERANDS]; /* in rows; rank -1: absent */
+    bool constant[SPARTA_OPERANDS];
+    sparta_tensor out; /* the reference's answer */
+    char what[256];    /* for messages */
+} bed;
+
+/* ------------------------------------------------------------------ a node and its inputs */
+
+static inline bed *bed_make(void)
+{
+    sparta_arena *arena = sparta_arena_create(cx);
+    assert_non_null(arena);
+    bed *b = sparta_arena_alloc(arena, sizeof *b);
+    assert_non_null(b);
+    b->arena = arena;
+    return b;
+}
+
+static inline void bed_free(bed *b)
+{
+    sparta_graph_free(b->graph);
+    sparta_arena_free(b->arena);
+}
+
+/* The next input, in rows: normal numbers when it is f32, else zeros. */
+static inline sparta_tensor *bed_input(bed *b, bool constant, sparta_dtype dtype, int rank, const int64_t *dim)
+{
+    sparta_tensor *t = &b->in[b->n_in];
+    b->constant[b->n_in++] = constant;
+    ok(sparta_tensor_alloc_in(b->arena, dtype, rank, dim, t));
+    for (int64_t i = 0; dtype == SPARTA_F32 && i < sparta_tensor_elements(t); i++)
+        ((float *)t->data)[i] = (float)sparta_rng_normal(&rng);
+    return t;
+}
+
+static inline void bed_absent(bed *b) { b->in[b->n_in++] = (sparta_tensor){.rank = -1}; }
+
+static inline sparta_status bed_fetch(void *arg, const char *name, sparta_tensor *out)
+{
+    out->data = ((bed *)arg)->in[atoi(name + 1)].data;
+    return SPARTA_OK;
+}
+
+static inline void put_dims(sparta_text *t, const sparta_tensor *x)
+{
+    sparta_text_printf(t, "%s[", sparta_dtype_name(x->dtype));
+    for (int d = 0; d < x->rank; d++) sparta_text_printf(t, "%s%ld", d ? "," : "", (long)x->dim[d]);
+    sparta_text_printf(t, "]");
+}
+
+/* The node itself: `op` as texts of graphs write it, `attrs` without its braces. Its output has these dims and is f32. */
+static inline void bed_node(bed *b, const char *op, const char *attrs, int rank, const int64_t *dim)
+{
+    sparta_text t;
+    ok(sparta_tensor_alloc_in(b->arena, SPARTA_F32, rank, dim, &b->out));
+    sparta_text_init(&t, cx);
+    sparta_text_printf(&t, "graph \"bed\"\n");
+    for (int i = 0; i < b->n_in; i++) {
+        if (b->in[i].rank < 0) continue;
+        sparta_text_printf(&t, "%s i%d: ", b->constant[i] ? "const" : "input", i);
+        put_dims(&t, &b->in[i]);
+        sparta_text_printf(&t, b->constant[i] ? " @\"i%d\"\n" : "\n", i);
+    }
+    sparta_text_printf(&t, "node y: ");
+    put_dims(&t, &b->out);
+    sparta_text_printf(&t, " = %s(", op);
+    for (int i = 0; i < b->n_in; i++) {
+        sparta_text_printf(&t, b->in[i].rank < 0 ? "%s_" : "%si%d", i ? ", " : "", i);
+    }
+    sparta_text_printf(&t, ")%s%s%s \"bed\"\noutput y\n", *attrs ? " {" : "", attrs, *attrs ? "}" : "");
+    ok(t.status);
+    snprintf(b->what, sizeof b->what, "%.255s", strstr(sparta_text_str(&t), "node y"));
+    if (sparta_graph_parse(cx, sparta_text_str(&t), bed_fetch, b, &b->graph))
+        fail_msg("%s in\n%s", sparta_message(cx), sparta_text_str(&t));
+    sparta_text_free(&t);
+    b->node = b->graph->node[0];
+}
+
+static inline void reference(const bed *b)
+{
+    const sparta_op_args args = {&b->node->attrs, b->n_in, 1, b->in, &b->out};
+    ok(sparta_builtin_row(b->node->op)->fn(cx, &args));
+}
+
+/* ------------------------------------------------------------------ panels full of guards */
+
+typedef struct lain { /* a value in panels, as a view of rows in the middle of larger ones */
+    float *base;
+    int64_t row0, rows, panels, gap; /* rows: rounded up to 4 */
+    int parts;                       /* rooms for statistics at the end of each panel */
+} lain;
+
+static inline lain lay(bed *b, const sparta_tensor *t, int parts)
+{
+    lain l = {.row0 = 4 * below(3), .rows = sparta_panel_rows(sparta_panel_features(t)), .parts = parts};
+    l.panels = sparta_panels(sparta_panel_tokens(t));
+    l.gap = (l.row0 + l.rows + below(3) + 2 * parts) * SPARTA_PANEL;
+    l.base = sparta_arena_array(b->arena, (size_t)(l.gap * l.panels) + 16, sizeof(float));
+    assert_non_null(l.base);
+    for (int64_t i = 0; i < l.gap * l.panels; i++) ((uint32_t *)(void *)l.base)[i] = GUARD;
+    return l;
+}
+
+static inline float *lain_at(const lain *l, int64_t token, int64_t feature)
+{
+    return l->base + token / SPARTA_PANEL * l->gap + (l->row0 + feature) * SPARTA_PANEL + token % SPARTA_PANEL;
+}
+
+static inline void move_rows(const lain *l, const sparta_tensor *t, float *rows, bool in)
+{
+    const int64_t features = sparta_panel_features(t), tokens = sparta_panel_tokens(t);
+    for (int64_t i = 0; i < tokens; i++)
+        for (int64_t f = 0; f < features; f++) {
+            if (in) *lain_at(l, i, f) = rows[i * features + f];
+            else rows[i * features + f] = *lain_at(l, i, f);
+        }
+}
+
+static inline sparta_operand lain_operand(const lain *l, const sparta_tensor *t)
+{
+    sparta_operand o = {SPARTA_OPERAND_PANELS, .tensor = *t, .panel = l->base + l->row0 * SPARTA_PANEL, .gap = l->gap};
+    o.tensor.data = NULL;
+    o.stat = l->base + l->gap - l->parts * 2 * SPARTA_PANEL;
+    return o;
+}
+
+/* A kernel may write the rows of its output for the vectors it does, and its statistics. */
+static inline void check_guards(const bed *b, const lain *l, int64_t tokens, bool stat)
+{
+    for (int64_t i = 0; i < l->gap * l->panels; i++) {
+        const int64_t lane = i % SPARTA_PANEL, row = i % l->gap / SPARTA_PANEL - l->row0, panel = i / l->gap;
+        const int64_t lanes = SPARTA_MIN(SPARTA_PANEL, (tokens - panel * SPARTA_PANEL + 15) / 16 * 16);
+        if (row >= 0 && row < l->rows && lane < lanes) continue;
+        if (stat && i % l->gap >= l->gap - l->parts * 2 * SPARTA_PANEL) continue;
+        if (((uint32_t *)(void *)l->base)[i] != GUARD)
+            fail_msg("%s: panel %ld row %ld lane %ld was written", b->what, (long)panel, (long)row, (long)lane);
+    }
+}
+
+/* ------------------------------------------------------------------ one kernel on the bed */
+
+typedef struct how { /* the way to run it */
+    const char *kernel;
+    sparta_entry entry; /* NULL: the portable one */
+    const sparta_packed *packed;
+    int parts;
+    bool stat;
+    const lain *x, *y; /* panels to use instead of fresh ones for input 0 and the output; may be NULL */
+} how;
+
+static inline bool in_panels(const char *kernel, int i)
+{
+    if (!strcmp(kernel, "linear")) return i == 0 || i == 3;
+    if (!strcmp(kernel, "attention")) return i < 3;
+    if (!strcmp(kernel, "norm")) return i == 0;
+    return !strcmp(kernel, "map") || !strcmp(kernel, "unpack");
+}
+
+static inline void bind_inputs(bed *b, const how *h, sparta_job *job)
+{
+    for (int i = 0; i < b->n_in; i++) {
+        sparta_operand *o = &job->in[i];
+        if (b->in[i].rank < 0) continue;
+        if (in_panels(h->kernel, i)) {
+            const lain l = i == 0 && h->x ? *h->x : lay(b, &b->in[i], 0);
+            if (!(i == 0 && h->x)) move_rows(&l, &b->in[i], b->in[i].data, true);
+            *o = lain_operand(&l, &b->in[i]);
+        } else {
+            *o = (sparta_operand){.kind = SPARTA_OPERAND_ROWS, .tensor = b->in[i]};
+            if (i == 1 && h->packed) o->kind = SPARTA_OPERAND_PACKED, o->packed = h->packed;
+        }
+    }
+}
+
+/* Operands, tokens, prepare and check: as room run does it. */
+static inline void bind(bed *b, const how *h, const lain *y, sparta_job *job)
+{
+    const sparta_panel_kernel *kernel = sparta_panel_find(h->kernel);
+    *job = (sparta_job){.node = b->node, .n_in = b->n_in, .n_out = 1, .stat = h->stat};
+    bind_inputs(b, h, job);
+    job->out[0] = y ? lain_operand(y, &b->out) : (sparta_operand){.kind = SPARTA_OPERAND_ROWS, .tensor = b->out};
+    job->tokens = sparta_panel_tokens(&b->out);
+    job->panels = sparta_panels(job->tokens);
+    ok(kernel->prepare(cx, b->arena, job));
+    ok(kernel->check(cx, job));
+    if (kernel->ready) ok(kernel->ready(cx, job));
+}
+
+static inline void run_places(bed *b, const how *h, const sparta_job *job)
+{
+    const sparta_panel_kernel *kernel = sparta_panel_find(h->kernel);
+    const size_t floats = (kernel->work ? kernel->work(job) : 0) / sizeof(float);
+    uint32_t *work = sparta_alloc(cx, (floats + 16) * sizeof(float));
+    assert_non_null(work);
+    for (int64_t p = 0; p < job->panels; p++)
+        for (int part = 0; part < h->parts; part++) {
+            const sparta_place at = {.panel = p, .part = part, .parts = h->parts, .work = (float *)(void *)work};
+            sparta_panel_args args;
+            memset(&args, 0xa5, sizeof args); /* what fill leaves out shows */
+            for (size_t i = 0; i < floats + 16; i++) work[i] = GUARD;
+            if (kernel->fill(job, &at, &args)) (h->entry ? h->entry : kernel->portable)(&args);
+            for (size_t i = floats; i < floats + 16; i++)
+                if (work[i] != GUARD) fail_msg("%s: wrote past its scratch", b->what);
+        }
+    sparta_free(cx, work);
+}
+
+/* Run it; the answer in rows, in the bed's arena. */
+static inline float *run_kernel(bed *b, const how *h)
+{
+    sparta_job job;
+    float *rows = sparta_arena_array(b->arena, (size_t)sparta_tensor_elements(&b->out) + 1, sizeof(float));
+    assert_non_null(rows);
+    const bool unpack = !strcmp(h->kernel, "unpack");
+    lain y = {0};
+    if (!unpack) y = h->y ? *h->y : lay(b, &b->out, h->parts);
+    bind(b, h, unpack ? NULL : &y, &job);
+    if (unpack) job.out[0].tensor.data = rows;
+    run_places(b, h, &job);
+    if (unpack) return rows;
+    check_guards(b, &y, job.tokens, h->stat);
+    move_rows(&y, &b->out, rows, false);
+    return rows;
+}
+
+/* ------------------------------------------------------------------ comparing */
+
+static inline void same_bits(const bed *b, const float *one, const float *two, const char *who)
+{
+    const int64_t n = sparta_tensor_elements(&b->out);
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t x, y;
+        memcpy(&x, &one[i], 4);
+        memcpy(&y, &two[i], 4);
+        if (x != y && !(isnan(one[i]) && isnan(two[i])))
+            fail_msg("%s: %s: element %ld is %.9g and %.9g", b->what, who, (long)i, (double)one[i], (double)two[i]);
+    }
+}
+
+/* |y - reference| <= relative * size[i] + absolute, and NaN exactly where the reference has it. size NULL: the largest of the reference */
+static inline void close_enough(const bed *b, const float *y, const float *size, double relative, double absolute, const char *who)
+{
+    const float *r = b->out.data;
+    const int64_t n = sparta_tensor_elements(&b->out);
+    double most = 0;
+    for (int64_t i = 0; i < n; i++)
+        if (isfinite(r[i])) most = fmax(most, fabs(r[i]));
+    for (int64_t i = 0; i < n; i++) {
+        if (r[i] == y[i] || (isnan(r[i]) && isnan(y[i]))) continue;
+        if (!(fabs((double)y[i] - r[i]) <= relative * (size ? size[i] : most) + absolute))
+            fail_msg("%s: %s: element %ld is %.9g, the reference %.9g", b->what, who, (long)i, (double)y[i], (double)r[i]);
+    }
+}
+
+/* ------------------------------------------------------------------ the program */
+
+static inline int context_begin(void **state)
+{
+    (void)state;
+    sparta_ctx_options o = SPARTA_OPTIONS(sparta_ctx_options);
+    o.cache_dir = ""; /* the user's own is none of a test's business */
+    cx = sparta_ctx_create(&o);
+    rng = sparta_rng_seed(20240607);
+    return cx ? 0 : -1;
+}
+
+static inline int context_end(void **state)
+{
+    (void)state;
+    const size_t left = sparta_ctx_memory(cx);
+    sparta_ctx_free(cx);
+    if (left) print_error("%zu bytes are left\n", left);
+    return left ? -1 : 0;
+}
+
+#endif

@@ -1,0 +1,420 @@
+/* The room panel without a compiler: the tables, what kernels refuse, shares of a panel, slots, and moving tokens in and out. */
+#include "panel_bed.h"
+#include "panel/common.h"
+
+/* ------------------------------------------------------------------ tables and texts */
+
+static void finds_kernels_and_their_texts(void **state)
+{
+    (void)state;
+    static const char *const names[] = {
+#define SPARTA_PANEL_KERNEL(name) #name,
+#include "panel/panel.def"
+#undef SPARTA_PANEL_KERNEL
+    };
+    for (size_t i = 0; i < SPARTA_COUNT(names); i++) {
+        const sparta_panel_kernel *k = sparta_panel_find(names[i]);
+        char words[64];
+        sparta_text t;
+        assert_non_null(k);
+        assert_string_equal(k->name, names[i]);
+        assert_true(k->portable && k->prepare && k->check && k->fill);
+        sparta_text_init(&t, cx);
+        ok(sparta_panel_text(names[i], &t));
+        snprintf(words, sizeof words, "KERNEL void sparta_kernel_%s(const void *args)", names[i]);
+        assert_non_null(strstr(sparta_text_str(&t), words));
+        assert_non_null(strstr(sparta_text_str(&t), "#ifndef SPARTA_PANEL_ABI"));
+        assert_non_null(strstr(sparta_text_str(&t), "typedef float v16"));
+        assert_int_equal(strlen(sparta_text_str(&t)), t.size); /* no 0 in it: nothing was cut */
+        sparta_text_free(&t);
+    }
+    assert_null(sparta_panel_find("lin"));
+    assert_null(sparta_panel_find(""));
+    sparta_text t;
+    sparta_text_init(&t, cx);
+    fails(SPARTA_E_INTERNAL, "no kernel 'lin'", sparta_panel_text("lin", &t));
+    sparta_text_free(&t);
+}
+
+static void knows_activations(void **state)
+{
+    (void)state;
+    assert_int_equal(sparta_act_parse(""), SPARTA_ACT_NONE);
+    assert_int_equal(sparta_act_parse("relu"), SPARTA_ACT_RELU);
+    assert_int_equal(sparta_act_parse("gelu"), SPARTA_ACT_GELU);
+    assert_int_equal(sparta_act_parse("gelu_tanh"), SPARTA_ACT_GELU_TANH);
+    assert_int_equal(sparta_act_parse("tanh"), SPARTA_ACT_TANH);
+    assert_int_equal(sparta_act_parse("sigmoid"), SPARTA_ACT_SIGMOID);
+    assert_int_equal(sparta_act_parse("Relu"), -1);
+    assert_int_equal(sparta_act_parse("gelu_"), -1);
+}
+
+static void shares_meet_without_gaps(void **state)
+{
+    (void)state;
+    for (int64_t n = 0; n <= 100; n++)
+        for (int unit = 4; unit <= 16; unit *= 4)
+            for (int parts = 1; parts <= 9; parts++) {
+                int64_t at = 0, from, to;
+                for (int part = 0; part < parts; part++, at = to) {
+                    sparta_panel_share(n, unit, &(sparta_place){.part = part, .parts = parts}, &from, &to);
+                    assert_true(from == at && to >= from && (to % unit == 0 || to == n));
+                }
+                assert_int_equal(at, n);
+            }
+}
+
+/* ------------------------------------------------------------------ beds */
+
+static sparta_packed pack_weight(const bed *b, const char *text)
+{
+    sparta_format f;
+    sparta_packed p;
+    ok(sparta_format_parse(cx, text, &f));
+    ok(sparta_format_pack(cx, &f, &b->in[1], NULL, &p));
+    return p;
+}
+
+static bed *linear_bed(int64_t tokens, int64_t n, int64_t k, const char *act)
+{
+    char attrs[64];
+    bed *b = bed_make();
+    bed_input(b, false, SPARTA_F32, DIMS(tokens, k));
+    float *w = bed_input(b, true, SPARTA_F32, DIMS(n, k))->data;
+    for (int64_t i = 0; i < n * k; i++)
+        if (i / k / 4 % 3 == 1 || (i + i / k / 4) % 5 < 3) w[i] = 0; /* one strip in three is empty */
+    bed_input(b, true, SPARTA_F32, DIMS(n));
+    bed_input(b, false, SPARTA_F32, DIMS(tokens, n));
+    snprintf(attrs, sizeof attrs, "transposed=1, activation=\"%s\"", act);
+    bed_node(b, "sparta::Linear", attrs, DIMS(tokens, n));
+    reference(b);
+    return b;
+}
+
+static bed *plain_bed(const char *op, int n_in, int64_t tokens, int64_t n)
+{
+    bed *b = bed_make();
+    for (int i = 0; i < n_in; i++) bed_input(b, false, SPARTA_F32, DIMS(tokens, n));
+    bed_node(b, op, "", DIMS(tokens, n));
+    reference(b);
+    return b;
+}
+
+static bed *norm_bed(int64_t tokens, int64_t n)
+{
+    bed *b = bed_make();
+    bed_input(b, false, SPARTA_F32, DIMS(tokens, n));
+    bed_input(b, true, SPARTA_F32, DIMS(n));
+    bed_input(b, true, SPARTA_F32, DIMS(n));
+    bed_node(b, "LayerNormalization", "", DIMS(tokens, n));
+    reference(b);
+    return b;
+}
+
+static bed *embed_bed(int64_t batch, int64_t sequence, int64_t n)
+{
+    bed *b = bed_make();
+    bed_input(b, true, SPARTA_F32, DIMS(10, n));
+    sparta_tensor *ids = bed_input(b, false, SPARTA_I64, DIMS(batch, sequence));
+    for (int64_t i = 0; i < batch * sequence; i++) ((int64_t *)ids->data)[i] = below(20) - 10;
+    bed_input(b, true, SPARTA_F32, DIMS(5, n));
+    ids = bed_input(b, false, SPARTA_I32, DIMS(1, sequence));
+    for (int64_t i = 0; i < sequence; i++) ((int32_t *)ids->data)[i] = (int32_t)(i % 5);
+    bed_node(b, "sparta::Embed", "", DIMS(batch, sequence, n));
+    reference(b);
+    return b;
+}
+
+/* ------------------------------------------------------------------ slots */
+
+/* Operands in per-thread slots: panel p goes through slot p % 3, tokens moved in before and out after it. */
+static float *run_in_slots(bed *b, const how *h)
+{
+    const sparta_panel_kernel *kernel = sparta_panel_find(h->kernel);
+    sparta_tensor slots_in = b->in[0], slots_out = b->out;
+    const int64_t tokens = sparta_panel_tokens(&b->out), n = sparta_panel_features(&b->out), k = sparta_panel_features(&b->in[0]);
+    const bool from_rows = !in_panels(h->kernel, 0), to_rows = !strcmp(h->kernel, "unpack");
+    float *rows = sparta_arena_array(b->arena, (size_t)(tokens * n), sizeof(float));
+    assert_non_null(rows);
+    slots_in.rank = slots_out.rank = 2; /* three panels: as many slots */
+    slots_in.dim[0] = slots_out.dim[0] = 3 * SPARTA_PANEL;
+    slots_in.dim[1] = k, slots_out.dim[1] = n;
+    const lain x = lay(b, &slots_in, 0), y = lay(b, &slots_out, 1), whole = lay(b, &b->out, 1);
+    sparta_job job;
+    bind(b, h, to_rows ? NULL : &whole, &job);
+    if (to_rows) job.out[0].tensor.data = rows;
+    if (!from_rows) {
+        job.in[0] = lain_operand(&x, &b->in[0]);
+        job.in[0].slotted = true;
+    }
+    if (!to_rows) {
+        job.out[0] = lain_operand(&y, &b->out);
+        job.out[0].slotted = true;
+    }
+    ok(kernel->check(cx, &job));
+    float *work = sparta_alloc(cx, (kernel->work ? kernel->work(&job) : 0) + 64);
+    for (int64_t p = 0; p < job.panels; p++) {
+        const int64_t slot = p % 3 * SPARTA_PANEL, count = SPARTA_MIN(tokens - p * SPARTA_PANEL, SPARTA_PANEL);
+        sparta_panel_args args;
+        memset(&args, 0xa5, sizeof args);
+        for (int64_t t = 0; !from_rows && t < count; t++)
+            for (int64_t f = 0; f < k; f++) *lain_at(&x, slot + t, f) = ((float *)b->in[0].data)[(p * SPARTA_PANEL + t) * k + f];
+        if (kernel->fill(&job, &(sparta_place){.panel = p, .slot = (int)(p % 3), .parts = 1, .work = work}, &args)) kernel->portable(&args);
+        for (int64_t t = 0; !to_rows && t < count; t++)
+            for (int64_t f = 0; f < n; f++) rows[(p * SPARTA_PANEL + t) * n + f] = *lain_at(&y, slot + t, f);
+    }
+    sparta_free(cx, work);
+    return rows;
+}
+
+static void try_slots(bed *b, const char *kernel)
+{
+    how h = {.kernel = kernel, .parts = 1};
+    sparta_packed packed = {0};
+    if (!strcmp(kernel, "linear")) {
+        packed = pack_weight(b, "strip(4), crd=u16");
+        h.packed = &packed;
+    }
+    same_bits(b, run_kernel(b, &h), run_in_slots(b, &h), kernel);
+    if (h.packed) sparta_packed_free(cx, &packed);
+    bed_free(b);
+}
+
+static void slots_give_the_same_answers(void **state)
+{
+    (void)state;
+    try_slots(linear_bed(300, 13, 9, "gelu"), "linear");
+    try_slots(norm_bed(300, 13), "norm");
+    try_slots(plain_bed("Add", 2, 300, 13), "map");
+    try_slots(plain_bed("Relu", 1, 129, 5), "map");
+    try_slots(plain_bed("Identity", 1, 300, 13), "pack");
+    try_slots(plain_bed("Identity", 1, 300, 13), "unpack");
+    try_slots(embed_bed(3, 100, 13), "embed");
+}
+
+/* ------------------------------------------------------------------ in and out */
+
+static void tokens_come_back_from_panels(void **state)
+{
+    (void)state;
+    for (int64_t n = 1; n <= 70; n += n < 20 ? 1 : 7)
+        for (int64_t tokens = 1; tokens <= 130; tokens += tokens < 20 || FEWER == 1 ? 3 : 31) {
+            bed *b = plain_bed("Identity", 1, tokens, n);
+            const lain middle = lay(b, &b->out, 0);
+            const int parts = 1 + (int)below(4);
+            run_kernel(b, &(how){.kernel = "pack", .parts = parts, .y = &middle});
+            const float *y = run_kernel(b, &(how){.kernel = "unpack", .parts = parts, .x = &middle});
+            assert_memory_equal(y, b->in[0].data, (size_t)(n * tokens) * sizeof(float));
+            bed_free(b);
+        }
+}
+
+/* Values are moved, not computed: every bit of a NaN, denormals, both zeros. */
+static void odd_numbers_are_moved_as_they_are(void **state)
+{
+    (void)state;
+    bed *b = plain_bed("Identity", 1, 70, 19);
+    uint32_t *x = b->in[0].data;
+    for (int i = 0; i < 70 * 19; i++) x[i] = (uint32_t)sparta_rng_next(&rng); /* any bits at all */
+    const lain middle = lay(b, &b->out, 0);
+    run_kernel(b, &(how){.kernel = "pack", .parts = 2, .y = &middle});
+    assert_memory_equal(run_kernel(b, &(how){.kernel = "unpack", .parts = 3, .x = &middle}), x, 70 * 19 * 4);
+    bed_free(b);
+}
+
+static void linear_works_without_a_compiler(void **state)
+{
+    (void)state;
+    static const char *const formats[] = {"strip(4), crd=u16", "strip(4), crd=u32", "(n,k)->(n/4:dense, k:dense, n%4:dense)"};
+    for (size_t i = 0; i < SPARTA_COUNT(formats); i++) {
+        bed *b = linear_bed(77, 26, 31, "tanh");
+        sparta_packed packed = pack_weight(b, formats[i]);
+        how h = {.kernel = "linear", .packed = &packed, .parts = 1};
+        const float *y = run_kernel(b, &h);
+        close_enough(b, y, NULL, 1e-5, 1e-6, formats[i]);
+        for (h.parts = 2; h.parts <= 12; h.parts++) same_bits(b, y, run_kernel(b, &h), formats[i]); /* more parts than strips too */
+        sparta_packed_free(cx, &packed);
+        bed_free(b);
+    }
+}
+
+/* ------------------------------------------------------------------ embed and its ids */
+
+static sparta_status embed_ready(int64_t id, int table)
+{
+    bed *b = embed_bed(2, 40, 8);
+    sparta_job job;
+    const lain y = lay(b, &b->out, 0);
+    bind(b, &(how){.kernel = "embed", .parts = 1}, &y, &job);
+    sparta_element_set_int(b->in[2 * table + 1].dtype, b->in[2 * table + 1].data, 33, id);
+    sparta_status s = sparta_panel_embed.ready(cx, &job);
+    bed_free(b);
+    return s;
+}
+
+static void ids_are_checked_before_a_run(void **state)
+{
+    (void)state;
+    ok(embed_ready(9, 0));
+    ok(embed_ready(-10, 0));
+    ok(embed_ready(4, 1));
+    fails(SPARTA_E_RANGE, "id 10 is outside of the table's 10 rows", embed_ready(10, 0));
+    fails(SPARTA_E_RANGE, "id -11 is outside", embed_ready(-11, 0));
+    fails(SPARTA_E_RANGE, "id 5 is outside of the table's 5 rows", embed_ready(5, 1));
+    fails(SPARTA_E_RANGE, "id -6", embed_ready(-6, 1));
+    fails(SPARTA_E_RANGE, "id 9223372036854775807", embed_ready(INT64_MAX, 0));
+    fails(SPARTA_E_RANGE, "id -9223372036854775808", embed_ready(INT64_MIN, 0));
+}
+
+static void ids_may_repeat(void **state)
+{
+    (void)state;
+    bed *b = embed_bed(3, 50, 21); /* (3,50) and (1,50), negative ones among them */
+    how h = {.kernel = "embed", .parts = 1};
+    const float *y = run_kernel(b, &h);
+    close_enough(b, y, NULL, 1e-6, 0, "embed");
+    for (h.parts = 2; h.parts <= 4; h.parts++) same_bits(b, y, run_kernel(b, &h), "embed");
+    bed_free(b);
+}
+
+/* ------------------------------------------------------------------ what kernels refuse */
+
+typedef void (*spoil)(sparta_job *job);
+static sparta_status refuse(bed *b, const char *kernel, const sparta_packed *packed, spoil how_to)
+{
+    const sparta_panel_kernel *k = sparta_panel_find(kernel);
+    const how h = {.kernel = kernel, .packed = packed, .parts = 1};
+    sparta_job job = {.node = b->node, .n_in = b->n_in, .n_out = 1, .tokens = sparta_panel_tokens(&b->out)};
+    const lain y = lay(b, &b->out, 0);
+    bind_inputs(b, &h, &job);
+    job.out[0] = !strcmp(kernel, "unpack") ? (sparta_operand){.kind = SPARTA_OPERAND_ROWS, .tensor = b->out} : lain_operand(&y, &b->out);
+    if (how_to) how_to(&job);
+    sparta_status s = k->prepare(cx, b->arena, &job);
+    return s == SPARTA_OK ? k->check(cx, &job) : s;
+}
+
+static void wider_input(sparta_job *j) { j->in[0].tensor.dim[1]++; }
+static void more_tokens(sparta_job *j) { j->in[0].tensor.dim[0]++; }
+static void input_in_rows(sparta_job *j) { j->in[0].kind = SPARTA_OPERAND_ROWS; }
+static void input_in_panels(sparta_job *j) { j->in[0].kind = SPARTA_OPERAND_PANELS; }
+static void input_of_ints(sparta_job *j) { j->in[0].tensor.dtype = SPARTA_I32; }
+static void input_with_gaps(sparta_job *j) { j->in[0].tensor.stride[0]++; }
+static void wider_output(sparta_job *j) { j->out[0].tensor.dim[j->out[0].tensor.rank - 1]++; }
+static void output_with_gaps(sparta_job *j) { j->out[0].tensor.stride[0]++; }
+static void weight_in_rows(sparta_job *j) { j->in[1].kind = SPARTA_OPERAND_ROWS; }
+static void short_vector(sparta_job *j) { j->in[2].tensor.dim[0]--; }
+static void vector_without_data(sparta_job *j) { j->in[2].tensor.data = NULL; }
+static void vector_of_doubles(sparta_job *j) { j->in[2].tensor.dtype = SPARTA_F64; }
+static void wider_residual(sparta_job *j) { j->in[3].tensor.dim[1]++; }
+static void fewer_seconds(sparta_job *j) { j->in[1].tensor.dim[0]--; }
+static void gain_in_panels(sparta_job *j) { j->in[1].kind = SPARTA_OPERAND_PANELS; }
+static void odd_inputs(sparta_job *j) { j->n_in--; }
+static void ids_of_floats(sparta_job *j) { j->in[1].tensor.dtype = SPARTA_F32; }
+static void longer_ids(sparta_job *j) { j->in[1].tensor.dim[1]++; }
+static void narrow_table(sparta_job *j) { j->in[0].tensor.dim[1]--; }
+
+static void linear_refuses_what_does_not_fit(void **state)
+{
+    (void)state;
+    bed *b = linear_bed(10, 6, 5, "relu");
+    sparta_packed strips = pack_weight(b, "strip(4), crd=u16"), csr = pack_weight(b, "csr"), eight = pack_weight(b, "strip(8), crd=u16");
+    sparta_packed wide = pack_weight(b, "strip(4), crd=u16, pos=i64"), bytes = pack_weight(b, "strip(4), crd=u8");
+    ok(refuse(b, "linear", &strips, NULL));
+    fails(SPARTA_E_FORMAT, "strips of 4", refuse(b, "linear", &csr, NULL));
+    fails(SPARTA_E_FORMAT, "strips of 4", refuse(b, "linear", &eight, NULL));
+    fails(SPARTA_E_FORMAT, "strips of 4", refuse(b, "linear", &wide, NULL));
+    fails(SPARTA_E_FORMAT, "strips of 4", refuse(b, "linear", &bytes, NULL));
+    fails(SPARTA_E_FORMAT, "strips of 4", refuse(b, "linear", &strips, weight_in_rows));
+    fails(SPARTA_E_SHAPE, "the input has", refuse(b, "linear", &strips, wider_input));
+    fails(SPARTA_E_SHAPE, "the input has 11 tokens", refuse(b, "linear", &strips, more_tokens));
+    fails(SPARTA_E_INTERNAL, "must be f32 panels", refuse(b, "linear", &strips, input_in_rows));
+    fails(SPARTA_E_INTERNAL, "must be f32 panels", refuse(b, "linear", &strips, input_of_ints));
+    fails(SPARTA_E_SHAPE, "the output has", refuse(b, "linear", &strips, wider_output));
+    fails(SPARTA_E_SHAPE, "the residual has", refuse(b, "linear", &strips, wider_residual));
+    fails(SPARTA_E_FORMAT, "a vector of 6", refuse(b, "linear", &strips, short_vector));
+    fails(SPARTA_E_FORMAT, "a vector of 6", refuse(b, "linear", &strips, vector_without_data));
+    fails(SPARTA_E_FORMAT, "a vector of 6", refuse(b, "linear", &strips, vector_of_doubles));
+    sparta_packed *all[] = {&strips, &csr, &eight, &wide, &bytes};
+    for (size_t i = 0; i < SPARTA_COUNT(all); i++) sparta_packed_free(cx, all[i]);
+    bed_free(b);
+}
+
+static void others_refuse_what_does_not_fit(void **state)
+{
+    (void)state;
+    bed *b = norm_bed(10, 6);
+    ok(refuse(b, "norm", NULL, NULL));
+    fails(SPARTA_E_SHAPE, "the input has", refuse(b, "norm", NULL, wider_input));
+    fails(SPARTA_E_SHAPE, "the output has", refuse(b, "norm", NULL, wider_output));
+    fails(SPARTA_E_FORMAT, "a vector of 6", refuse(b, "norm", NULL, short_vector));
+    fails(SPARTA_E_FORMAT, "the gain", refuse(b, "norm", NULL, gain_in_panels));
+    fails(SPARTA_E_FORMAT, "not an operator of kernel map", refuse(b, "map", NULL, NULL));
+    bed_free(b);
+    b = plain_bed("Add", 2, 10, 6);
+    ok(refuse(b, "map", NULL, NULL));
+    fails(SPARTA_E_SHAPE, "the input has", refuse(b, "map", NULL, wider_input));
+    fails(SPARTA_E_SHAPE, "the second input has", refuse(b, "map", NULL, fewer_seconds));
+    bed_free(b);
+    b = plain_bed("Identity", 1, 10, 6);
+    ok(refuse(b, "pack", NULL, NULL));
+    fails(SPARTA_E_INTERNAL, "f32 rows", refuse(b, "pack", NULL, input_in_panels));
+    fails(SPARTA_E_INTERNAL, "f32 rows", refuse(b, "pack", NULL, input_with_gaps));
+    fails(SPARTA_E_INTERNAL, "f32 rows", refuse(b, "pack", NULL, input_of_ints));
+    fails(SPARTA_E_SHAPE, "the output has", refuse(b, "pack", NULL, wider_output));
+    ok(refuse(b, "unpack", NULL, NULL));
+    fails(SPARTA_E_INTERNAL, "f32 rows", refuse(b, "unpack", NULL, output_with_gaps));
+    fails(SPARTA_E_SHAPE, "the input has", refuse(b, "unpack", NULL, wider_input));
+    bed_free(b);
+    b = embed_bed(2, 5, 6);
+    ok(refuse(b, "embed", NULL, NULL));
+    fails(SPARTA_E_FORMAT, "pairs", refuse(b, "embed", NULL, odd_inputs));
+    fails(SPARTA_E_DTYPE, "ids 0", refuse(b, "embed", NULL, ids_of_floats));
+    fails(SPARTA_E_SHAPE, "", refuse(b, "embed", NULL, longer_ids));
+    fails(SPARTA_E_SHAPE, "table 0", refuse(b, "embed", NULL, narrow_table));
+    fails(SPARTA_E_SHAPE, "table 0", refuse(b, "embed", NULL, wider_output));
+    bed_free(b);
+}
+
+static void a_lack_of_memory_is_said(void **state)
+{
+    (void)state;
+    bed *b = linear_bed(10, 4000, 3, ""); /* a bias that no chunk of the arena has room for */
+    sparta_packed strips = pack_weight(b, "strip(4), crd=u16");
+    sparta_arena *arena = sparta_arena_create(cx);
+    sparta_job job = {.node = b->node, .n_in = 3, .n_out = 1, .tokens = 10};
+    bind_inputs(b, &(how){.kernel = "linear", .packed = &strips}, &job);
+    int tries = 0;
+    sparta_status s;
+    do {
+        job.bias = NULL;
+        sparta_ctx_fail_alloc(cx, (uint64_t)++tries, true);
+        s = sparta_panel_linear.prepare(cx, arena, &job);
+        sparta_ctx_fail_alloc(cx, 0, false);
+        if (s) assert_int_equal(s, SPARTA_E_MEMORY);
+        if (s) assert_null(job.bias);
+    } while (s && tries < 10);
+    assert_true(tries > 1);
+    ok(s);
+    sparta_arena_free(arena);
+    sparta_packed_free(cx, &strips);
+    bed_free(b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(finds_kernels_and_their_texts),
+        cmocka_unit_test(knows_activations),
+        cmocka_unit_test(shares_meet_without_gaps),
+        cmocka_unit_test(slots_give_the_same_answers),
+        cmocka_unit_test(tokens_come_back_from_panels),
+        cmocka_unit_test(odd_numbers_are_moved_as_they_are),
+        cmocka_unit_test(linear_works_without_a_compiler),
+        cmocka_unit_test(ids_are_checked_before_a_run),
+        cmocka_unit_test(ids_may_repeat),
+        cmocka_unit_test(linear_refuses_what_does_not_fit),
+        cmocka_unit_test(others_refuse_what_does_not_fit),
+        cmocka_unit_test(a_lack_of_memory_is_said),
+    };
+    return cmocka_run_group_tests(tests, context_begin, context_end);
+}

@@ -1,0 +1,229 @@
+/* Sessions: small models of the zoo at many sizes one after the other, with one to four threads, against the references. */
+#include "models.h"
+
+typedef struct size {
+    int64_t batch, sequence;
+} size;
+static const size sizes[] = {{1, 1}, {1, 7}, {5, 7}, {3, 64}, {1, 65}, {2, 128}, {7, 33}, {1, 1}};
+
+typedef struct model {
+    const char *name, *prune, *sizes;
+    int dense_only;
+} model;
+static const model models[] = {
+    {"bert-mini", NULL, SMALL_BERT, 0},
+    {"bert-mini", "4x1:0.8", SMALL_BERT, 0},
+    {"bert-mini", "1x1:0.8", SMALL_BERT, 0},
+    {"bert-mini", "4x1:0.8", SMALL_BERT, 1},
+    {"bert-mini", "rows:0.5", "layers=1 hidden=24 heads=3 ffn=20 vocab=50 positions=130", 0},
+    {"bert-mini", "4x1:1.0", "layers=1 hidden=16 heads=1 ffn=36 vocab=3 positions=130", 0},
+    {"mlp", NULL, SMALL_MLP, 0},
+    {"mlp", "4x1:0.8", SMALL_MLP, 0},
+    {"mlp", "1x1:0.97", SMALL_MLP, 0},
+};
+
+/* Half of every sequence is padding, the last item has one token only. */
+static void mask_some(const inputs *in)
+{
+    for (int i = 0; i < in->n; i++) {
+        const sparta_tensor *t = &in->in[i].tensor;
+        if (strcmp(in->in[i].name, "attention_mask")) continue;
+        for (int64_t b = 0; b < t->dim[0]; b++)
+            for (int64_t s = 0; s < t->dim[1]; s++)
+                sparta_element_set_int(t->dtype, t->data, b * t->dim[1] + s, b + 1 == t->dim[0] ? s == 0 : s <= t->dim[1] / 2);
+    }
+}
+
+static void every_size(const model *m, bool masked)
+{
+    sparta_graph *want = typed(zoo(m->name, m->prune, m->sizes));
+    sparta_compile_request request = quick();
+    request.options.dense_only = m->dense_only;
+    sparta_package *p = compile_in(cx, zoo(m->name, m->prune, m->sizes), request);
+    sparta_session *s[4];
+    for (int t = 0; t < 4; t++) s[t] = session(p, t + 1);
+    for (size_t i = 0; i < SPARTA_COUNT(sizes); i++) {
+        char what[128];
+        inputs in = make_inputs(want, sizes[i].batch, sizes[i].sequence, i + 1);
+        if (masked) mask_some(&in);
+        results expected = reference(want, &in), one = {0};
+        for (int t = 0; t < 4; t++) {
+            snprintf(what, sizeof what, "%s %s %ld x %ld, %d threads", m->name, m->prune ? m->prune : "dense", (long)sizes[i].batch,
+                     (long)sizes[i].sequence, t + 1);
+            results got = run(s[t], p, &in);
+            close_enough(&got, &expected, 1e-4, what);
+            if (t == 0) one = got;
+            else {
+                close_enough(&got, &one, 1e-6, what);
+                free_results(&got);
+            }
+        }
+        free_results(&one);
+        free_results(&expected);
+        free_inputs(&in);
+    }
+    for (int t = 0; t < 4; t++) sparta_session_free(s[t]);
+    sparta_package_close(p);
+    sparta_graph_free(want);
+}
+
+static void all_models(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < SPARTA_COUNT(models); i++) every_size(&models[i], false);
+}
+
+static void padding(void **state)
+{
+    (void)state;
+    every_size(&models[0], true);
+    every_size(&models[1], true);
+}
+
+/* Tokens behind the mask do not matter. */
+static void masked_tokens_change_nothing(void **state)
+{
+    (void)state;
+    sparta_package *p = compile(zoo("bert-mini", "4x1:0.8", SMALL_BERT));
+    sparta_session *s = session(p, 2);
+    inputs in = make_inputs(p->plan, 3, 70, 1);
+    mask_some(&in);
+    results before = run(s, p, &in);
+    for (int i = 0; i < in.n; i++)
+        if (!strcmp(in.in[i].name, "input_ids"))
+            for (int64_t b = 0; b < 3; b++)
+                for (int64_t t = b == 2 ? 1 : 36; t < 70; t++) ((int64_t *)in.in[i].tensor.data)[b * 70 + t] = (b + t) % 50;
+    results after = run(s, p, &in);
+    for (int64_t b = 0; b < 3; b++)
+        assert_memory_equal((float *)before.t[0].data + b * 70 * 64, (float *)after.t[0].data + b * 70 * 64, (b == 2 ? 1 : 36) * 64 * sizeof(float));
+    assert_true(apart(&before.t[0], &after.t[0]) > 1e-3);
+    free_results(&before);
+    free_results(&after);
+    free_inputs(&in);
+    sparta_session_free(s);
+    sparta_package_close(p);
+}
+
+/* Items of a batch are independent: in another order, the same results in that order. */
+static void permuted_batch(void **state)
+{
+    (void)state;
+    enum { BATCH = 5, LENGTH = 33, WIDTH = LENGTH * 64 };
+    static const int order[BATCH] = {3, 0, 4, 1, 2};
+    sparta_package *p = compile(zoo("bert-mini", "1x1:0.8", SMALL_BERT));
+    sparta_session *s = session(p, 3);
+    inputs in = make_inputs(p->plan, BATCH, LENGTH, 9), other = make_inputs(p->plan, BATCH, LENGTH, 10);
+    mask_some(&in);
+    for (int i = 0; i < in.n; i++)
+        for (int b = 0; b < BATCH; b++)
+            memcpy((int64_t *)other.in[i].tensor.data + b * LENGTH, (int64_t *)in.in[i].tensor.data + order[b] * LENGTH, LENGTH * sizeof(int64_t));
+    results a = run(s, p, &in), c = run(s, p, &other);
+    for (int b = 0; b < BATCH; b++) {
+        int64_t dim[1] = {WIDTH};
+        const sparta_tensor x = sparta_tensor_view(SPARTA_F32, 1, dim, (float *)a.t[0].data + order[b] * WIDTH);
+        const sparta_tensor y = sparta_tensor_view(SPARTA_F32, 1, dim, (float *)c.t[0].data + b * WIDTH);
+        assert_true(apart(&y, &x) < 1e-6);
+    }
+    free_results(&a), free_results(&c);
+    free_inputs(&in), free_inputs(&other);
+    sparta_session_free(s);
+    sparta_package_close(p);
+}
+
+/* The same input gives the same bits, whatever was run in between. */
+static void repeatable(void **state)
+{
+    (void)state;
+    sparta_package *p = compile(zoo("bert-mini", "4x1:0.8", SMALL_BERT));
+    for (int threads = 1; threads <= 3; threads++) {
+        sparta_session *s = session(p, threads);
+        inputs a = make_inputs(p->plan, 2, 40, 1), b = make_inputs(p->plan, 1, 129, 2);
+        results first = run(s, p, &a), between = run(s, p, &b), again = run(s, p, &a);
+        same_bits(&first, &again, "again");
+        free_results(&first), free_results(&between), free_results(&again);
+        free_inputs(&a), free_inputs(&b);
+        sparta_session_free(s);
+    }
+    sparta_package_close(p);
+}
+
+/* Two sessions of one package in one thread keep out of each other's way. */
+static void two_sessions(void **state)
+{
+    (void)state;
+    sparta_package *p = compile(zoo("bert-mini", NULL, SMALL_BERT));
+    sparta_session *s[2] = {session(p, 1), session(p, 2)};
+    inputs a = make_inputs(p->plan, 2, 40, 1), b = make_inputs(p->plan, 4, 9, 2);
+    sparta_named_tensor x = {.name = "last_hidden_state"}, y = x;
+    ok(sparta_session_run(cx, s[0], a.in, a.n, &x, 1));
+    ok(sparta_session_run(cx, s[1], b.in, b.n, &y, 1)); /* must not touch x */
+    results fresh = run(s[1], p, &a);
+    assert_true(apart(&x.tensor, &fresh.t[0]) < 1e-6);
+    free_results(&fresh);
+    free_inputs(&a), free_inputs(&b);
+    sparta_session_free(s[0]), sparta_session_free(s[1]);
+    sparta_package_close(p);
+}
+
+/* Memory follows the sizes: larger for more tokens, given back for few, and freeing everything leaves nothing. */
+static void memory_follows(void **state)
+{
+    (void)state;
+    sparta_package *p = compile(zoo("mlp", "4x1:0.8", SMALL_MLP));
+    sparta_session *s = session(p, 1);
+    size_t small, large;
+    for (int round = 0; round < 2; round++) {
+        inputs in = make_inputs(p->plan, 4, 1, 1);
+        results r = run(s, p, &in);
+        small = sparta_session_memory(s);
+        free_results(&r), free_inputs(&in);
+        in = make_inputs(p->plan, 2000, 1, 1);
+        r = run(s, p, &in);
+        large = sparta_session_memory(s);
+        assert_true(large > 2 * small && small > 0);
+        free_results(&r), free_inputs(&in);
+    }
+    sparta_session_free(s);
+    sparta_package_close(p);
+}
+
+static void profile(void **state)
+{
+    (void)state;
+    sparta_package *p = compile(zoo("bert-mini", "4x1:0.8", SMALL_BERT));
+    sparta_session_options o = {.size = sizeof o, .threads = 2, .profile = 1};
+    sparta_session *s = NULL;
+    const sparta_step_profile *step;
+    ok(sparta_session_create(cx, p, &o, &s));
+    inputs in = make_inputs(p->plan, 2, 32, 1);
+    for (int i = 0; i < 3; i++) {
+        results r = run(s, p, &in);
+        free_results(&r);
+    }
+    const int n = sparta_session_profile(s, &step, true);
+    int strips = 0, attentions = 0;
+    for (int i = 0; i < n; i++) {
+        assert_true(step[i].seconds > 0 && step[i].ops <= step[i].dense_ops);
+        if (!strcmp(step[i].implement, "strip4")) {
+            strips++;
+            assert_true(step[i].ops > 0 && step[i].ops < .3 * step[i].dense_ops);
+        }
+        attentions += !strcmp(step[i].op, "Attention") && !strcmp(step[i].implement, "attention") && step[i].ops > 0;
+    }
+    assert_int_equal(strips, 8); /* qkv, projection, up, down in each of two layers */
+    assert_int_equal(attentions, 2);
+    for (int i = sparta_session_profile(s, &step, false) - 1; i >= 0; i--) assert_true(step[i].seconds == 0);
+    free_inputs(&in);
+    sparta_session_free(s);
+    sparta_package_close(p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_models),   cmocka_unit_test(padding),      cmocka_unit_test(masked_tokens_change_nothing),
+        cmocka_unit_test(permuted_batch), cmocka_unit_test(repeatable), cmocka_unit_test(two_sessions),
+        cmocka_unit_test(memory_follows), cmocka_unit_test(profile),
+    };
+    return cmocka_run_group_tests(tests, enter, leave);
+}
