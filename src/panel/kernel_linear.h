@@ -5,6 +5,8 @@
  *    k1 |................| --loads-->    acc[r][0..NV) += w_r * x[k1][tokens]
  *    k2 |................|
  *
+ * A long sum is taken in runs of RUN blocks, whose sums are added up: rounding errors grow with the length of a run, not of the row.
+ *
  * Sparse strips read the input row of each block from crd; dense strips are the same blocks at every k. Parameters, constants in a
  * compiled kernel and fields of the arguments in the portable one: SPARSE, CRD (bytes of a coordinate), ACT, RESIDUAL, STAT.
  */
@@ -15,6 +17,8 @@
 #define RESIDUAL (a->has_residual)
 #define STAT (a->has_stat)
 #endif
+
+#define RUN 256
 
 INLINE void linear_epilogue(const struct sparta_linear_args *a, long s, v16 (*acc)[4], const int NV, long base)
 {
@@ -41,23 +45,45 @@ INLINE void linear_epilogue(const struct sparta_linear_args *a, long s, v16 (*ac
     }
 }
 
+/* Blocks [0, count) of strip s, from block `first` of the weight on. */
+INLINE void linear_blocks(const struct sparta_linear_args *a, v16 (*acc)[4], long first, long count, const float *x, const int NV)
+{
+    const float *w = a->w + first * 4;
+    if (SPARSE) {
+        const unsigned short *narrow = (const unsigned short *)a->crd + first;
+        const unsigned *wide = (const unsigned *)a->crd + first;
+        for (long i = 0; i < count; i++, w += 4) mac(acc, w, 1, x + (long)(CRD == 2 ? narrow[i] : wide[i]) * SPARTA_PANEL, NV);
+    } else {
+        for (long i = 0; i < count; i++, w += 4, x += SPARTA_PANEL) mac(acc, w, 1, x, NV);
+    }
+}
+
+/* The same in runs. */
+INLINE void linear_runs(const struct sparta_linear_args *a, v16 (*acc)[4], long first, long count, const float *x, const int NV)
+{
+    v16 sum[4][4];
+    UNROLL for (int r = 0; r < 4; r++) UNROLL for (int j = 0; j < NV; j++) sum[r][j] = splat(0.f);
+    for (; count > RUN; count -= RUN, first += RUN) {
+        linear_blocks(a, acc, first, RUN, x, NV);
+        if (!SPARSE) x += RUN * SPARTA_PANEL;
+        UNROLL for (int r = 0; r < 4; r++) UNROLL for (int j = 0; j < NV; j++)
+        {
+            sum[r][j] += acc[r][j];
+            acc[r][j] = splat(0.f);
+        }
+    }
+    linear_blocks(a, acc, first, count, x, NV);
+    UNROLL for (int r = 0; r < 4; r++) UNROLL for (int j = 0; j < NV; j++) acc[r][j] += sum[r][j];
+}
+
 INLINE void linear_strips(const struct sparta_linear_args *a, const int NV, long base)
 {
-    const float *rows = a->x + base;
     for (long s = a->strip0; s < a->strip1; s++) {
         v16 acc[4][4];
+        const long first = SPARSE ? a->pos[s] : s * a->k, count = SPARSE ? a->pos[s + 1] - a->pos[s] : a->k;
         UNROLL for (int r = 0; r < 4; r++) UNROLL for (int j = 0; j < NV; j++) acc[r][j] = splat(a->bias[s * 4 + r]);
-        if (SPARSE) {
-            const long end = a->pos[s + 1];
-            const float *w = a->w + (long)a->pos[s] * 4;
-            const unsigned short *narrow = (const unsigned short *)a->crd;
-            const unsigned *wide = (const unsigned *)a->crd;
-            for (long i = a->pos[s]; i < end; i++, w += 4)
-                mac(acc, w, 1, rows + (long)(CRD == 2 ? narrow[i] : wide[i]) * SPARTA_PANEL, NV);
-        } else {
-            const float *w = a->w + s * a->k * 4, *x = rows;
-            for (long i = 0; i < a->k; i++, w += 4, x += SPARTA_PANEL) mac(acc, w, 1, x, NV);
-        }
+        if (count > RUN) linear_runs(a, acc, first, count, a->x + base, NV);
+        else linear_blocks(a, acc, first, count, a->x + base, NV);
         linear_epilogue(a, s, acc, NV, base);
     }
 }

@@ -79,7 +79,8 @@ static sparta_status evaluate(sparta_ctx *cx, sparta_session *s)
     return SPARTA_OK;
 }
 
-static sparta_operand operand_of(const sparta_session *s, const sparta_value *v, const sparta_operand *was)
+/* `base` is where the buffers lie, NULL while their size is not known. */
+static sparta_operand operand_of(const sparta_session *s, char *base, const sparta_value *v, const sparta_operand *was)
 {
     sparta_operand o = *was;
     if (!v) return o;
@@ -87,24 +88,25 @@ static sparta_operand operand_of(const sparta_session *s, const sparta_value *v,
     o.tensor = r->tensor;
     if (o.kind == SPARTA_OPERAND_PANELS) {
         o.slotted = root->local;
-        o.panel = (float *)(void *)(s->buffer + (root->local ? s->slots_at : 0) + root->offset) + r->row0 * SPARTA_PANEL;
         o.gap = root->local ? (int64_t)(s->slot_bytes / sizeof(float)) : root->gap;
-        o.stat = o.panel + root->gap - (int64_t)s->threads * 2 * SPARTA_PANEL;
+        float *first = base ? (float *)(void *)(base + (root->local ? s->slots_at : 0) + root->offset) : NULL;
+        o.panel = first ? first + r->row0 * SPARTA_PANEL : NULL;
+        o.stat = first && root->stat ? first + root->gap - (int64_t)s->threads * 2 * SPARTA_PANEL : NULL;
     }
     return o;
 }
 
-static sparta_status bind(sparta_ctx *cx, sparta_session *s, size_t *work)
+static sparta_status bind(sparta_ctx *cx, sparta_session *s, char *base, size_t *work)
 {
     for (int i = 0; i < s->n_values; i++) {
         run_value *r = &s->value[i];
-        if (r->producer >= 0 && !r->panels) r->tensor.data = s->buffer + r->offset;
+        if (r->producer >= 0 && !r->panels) r->tensor.data = base ? base + r->offset : NULL;
     }
     for (int i = 0; i < s->n_steps; i++) {
         run_step *step = &s->step[i];
         sparta_job *j = &step->call.job;
-        for (int k = 0; k < j->n_in; k++) j->in[k] = operand_of(s, step->node->in[k], &j->in[k]);
-        for (int k = 0; k < j->n_out; k++) j->out[k] = operand_of(s, step->node->out[k], &j->out[k]);
+        for (int k = 0; k < j->n_in; k++) j->in[k] = operand_of(s, base, step->node->in[k], &j->in[k]);
+        for (int k = 0; k < j->n_out; k++) j->out[k] = operand_of(s, base, step->node->out[k], &j->out[k]);
         sparta_call_ops(&step->call, &step->ops, &step->dense_ops);
         if (!step->call.kernel) continue;
         j->tokens = sparta_panel_tokens(j->out[0].kind == SPARTA_OPERAND_PANELS ? &j->out[0].tensor : &j->in[0].tensor);
@@ -137,7 +139,7 @@ sparta_status sparta_session_layout(sparta_ctx *cx, sparta_session *s)
     memcpy(s->size, s->wanted, (size_t)s->n_symbols * sizeof *s->size);
     SPARTA_TRY(evaluate(cx, s));
     SPARTA_TRY(place_all(cx, s, &arena_bytes));
-    SPARTA_TRY(bind(cx, s, &work)); /* once without memory: checks sizes, finds the scratch */
+    SPARTA_TRY(bind(cx, s, NULL, &work)); /* once without memory: checks sizes, finds the scratch */
     s->work_bytes = (work + 127) & ~(size_t)63;
     s->slots_at = (arena_bytes + 4095) & ~(size_t)4095;
     s->slot_bytes = (s->slot_bytes + 4095) & ~(size_t)4095;
@@ -151,7 +153,7 @@ sparta_status sparta_session_layout(sparta_ctx *cx, sparta_session *s)
         if (!s->buffer) return sparta_fail(cx, SPARTA_E_MEMORY, "run: buffers for these sizes: %s", sparta_message(s->cx));
         s->buffer_bytes = total;
     }
-    SPARTA_TRY(bind(cx, s, &work));
+    SPARTA_TRY(bind(cx, s, s->buffer, &work));
     s->laid_out = true;
     return SPARTA_OK;
 }

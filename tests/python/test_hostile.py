@@ -447,7 +447,7 @@ def interrupted(h, folder, mini, output, sign):
     before = tree(folder)
     environment = {**os.environ, "XDG_CACHE_HOME": h.folder()}
     process = subprocess.Popen([SPARTA, "compile", mini, "-o", output], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    time.sleep(0.4)
+    time.sleep(0.3)
     need(process.poll() is None, "it was faster than the signal")
     process.send_signal(sign)
     begin = time.monotonic()

@@ -48,7 +48,8 @@ static void an_unknown_kernel_is_an_error(void **state)
     sparta_call c;
     memset(&c, 0x5a, sizeof c);
     const sparta_call before = c;
-    fails(SPARTA_E_FORMAT, "bed: there is no kernel 'lineal'", sparta_call_bind(cx, b->node, "lineal", NULL, &c));
+    fails(SPARTA_E_FORMAT, "bed: there is no kernel 'lineal'",
+          sparta_call_bind(cx, b->node, "lineal", NULL, &c));
     fails(SPARTA_E_FORMAT, "there is no kernel ''", sparta_call_bind(cx, b->node, "", NULL, &c));
     char longest[5000];
     memset(longest, 'x', sizeof longest - 1);
@@ -64,9 +65,13 @@ static void machine_code_must_have_the_kernel(void **state)
     const sparta_object *o = NULL;
     bed *b = linear_bed(3, 4, 4);
     sparta_call c;
-    sparta_status s = sparta_jit_get(cx, SPARTA_TARGET_PORTABLE, "__attribute__((visibility(\"default\"))) void sparta_kernel_map(const void *a) { (void)a; }\n", &o, NULL);
+    sparta_status s = sparta_jit_get(
+        cx, SPARTA_TARGET_PORTABLE,
+        "__attribute__((visibility(\"default\"))) void sparta_kernel_map(const void *a) { (void)a; }\n", &o,
+        NULL);
     if (s == SPARTA_OK) {
-        fails(SPARTA_E_FORMAT, "bed: its machine code has no 'sparta_kernel_linear'", sparta_call_bind(cx, b->node, "linear", o, &c));
+        fails(SPARTA_E_FORMAT, "bed: its machine code has no 'sparta_kernel_linear'",
+              sparta_call_bind(cx, b->node, "linear", o, &c));
         ok(sparta_call_bind(cx, b->node, "map", o, &c));
         assert_ptr_equal(c.object, o);
         assert_ptr_equal((void *)(uintptr_t)c.entry, sparta_jit_symbol(o, "sparta_kernel_map"));
@@ -82,9 +87,11 @@ static void too_many_inputs_are_for_the_builtin_only(void **state)
     bed *b = linear_bed(3, 4, 4);
     sparta_value *in[12] = {0};
     for (int i = 0; i < 12; i++) in[i] = b->node->in[i % 2];
-    const sparta_node many = {.op = SPARTA_OP_Concat, .name = "many", .n_in = 12, .n_out = 1, .in = in, .out = b->node->out};
+    const sparta_node many = {
+        .op = SPARTA_OP_Concat, .name = "many", .n_in = 12, .n_out = 1, .in = in, .out = b->node->out};
     sparta_call c;
-    fails(SPARTA_E_FORMAT, "many: 12 inputs are too many for kernel 'map'", sparta_call_bind(cx, &many, "map", NULL, &c));
+    fails(SPARTA_E_FORMAT, "many: 12 inputs are too many for kernel 'map'",
+          sparta_call_bind(cx, &many, "map", NULL, &c));
     ok(sparta_call_bind(cx, &many, NULL, NULL, &c));
     assert_int_equal(c.job.n_in, SPARTA_OPERANDS);
     bed_free(b);
@@ -170,7 +177,8 @@ static void counts_operations(void **state)
     place_call(b, &w, &y, &c);
     assert_ops(&c, 2. * 10 * 8 * 4, 2. * 10 * 8 * 12);
     ok(sparta_call_bind(cx, b->node, NULL, NULL, &c)); /* the builtin does everything */
-    for (int i = 0; i < 2; i++) c.job.in[i] = (sparta_operand){.kind = SPARTA_OPERAND_ROWS, .tensor = b->in[i]};
+    for (int i = 0; i < 2; i++)
+        c.job.in[i] = (sparta_operand){.kind = SPARTA_OPERAND_ROWS, .tensor = b->in[i]};
     c.job.out[0] = (sparta_operand){.kind = SPARTA_OPERAND_ROWS, .tensor = b->out};
     assert_ops(&c, 2. * 10 * 8 * 12, 2. * 10 * 8 * 12);
     sparta_packed_free(cx, &w);

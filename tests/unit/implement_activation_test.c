@@ -2,10 +2,22 @@
  * infinities and NaN. */
 #include "implement_bed.h"
 
-static double exact_gelu(double x) { return 0.5 * x * erfc(-x * 0.70710678118654752440); }
-static double exact_gelu_tanh(double x) { return x / (1 + exp(-2 * 0.79788456080286535588 * (x + 0.044715 * x * x * x))); }
-static double exact_sigmoid(double x) { return 1 / (1 + exp(-x)); }
-static double exact_relu(double x) { return x < 0 ? 0 : x; }
+static double exact_gelu(double x)
+{
+    return 0.5 * x * erfc(-x * 0.70710678118654752440);
+}
+static double exact_gelu_tanh(double x)
+{
+    return x / (1 + exp(-2 * 0.79788456080286535588 * (x + 0.044715 * x * x * x)));
+}
+static double exact_sigmoid(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+static double exact_relu(double x)
+{
+    return x < 0 ? 0 : x;
+}
 
 /* Probes: y[i] = f(x[i]) for n vectors of 16, made from the words of vector.h. */
 struct probe_args {
@@ -13,12 +25,15 @@ struct probe_args {
     float *y;
     long n;
 };
-static const char probe_text[] = "struct probe_args { const float *x; float *y; long n; };\n"
-                                 "#define PROBE(name, f) KERNEL void name(const void *args) { const struct probe_args *a = args;"
-                                 " for (long i = 0; i < a->n; i++) store(a->y + 16 * i, f(load(a->x + 16 * i))); }\n"
-                                 "PROBE(probe_exp2, exp2v) PROBE(probe_exp2_down, exp2_down) PROBE(probe_gelu, gelu) PROBE(probe_tanh, tanhv)\n"
-                                 "PROBE(probe_gelu_tanh, gelu_tanh) PROBE(probe_sigmoid, sigmoid)\n"
-                                 "INLINE v16 probe_relu_of(v16 x) { return activate(x, SPARTA_ACT_RELU); } PROBE(probe_relu, probe_relu_of)\n";
+static const char probe_text[] =
+    "struct probe_args { const float *x; float *y; long n; };\n"
+    "#define PROBE(name, f) KERNEL void name(const void *args) { const struct probe_args *a = args;"
+    " for (long i = 0; i < a->n; i++) store(a->y + 16 * i, f(load(a->x + 16 * i))); }\n"
+    "PROBE(probe_exp2, exp2v) PROBE(probe_exp2_down, exp2_down) PROBE(probe_gelu, gelu) PROBE(probe_tanh, "
+    "tanhv)\n"
+    "PROBE(probe_gelu_tanh, gelu_tanh) PROBE(probe_sigmoid, sigmoid)\n"
+    "INLINE v16 probe_relu_of(v16 x) { return activate(x, SPARTA_ACT_RELU); } PROBE(probe_relu, "
+    "probe_relu_of)\n";
 
 /* The probes of a target; portable means the same text compiled without its flags. NULL: no compiler. */
 static const sparta_object *probes(sparta_target target)
@@ -37,7 +52,9 @@ static const sparta_object *probes(sparta_target target)
 static float *grid(double range, int64_t *n)
 {
     const int64_t steps = 400000 / FEWER, decades = 20000;
-    static const float odd[] = {0.f, -0.f, 1e-45f, -1e-45f, 1e-39f, -1e-39f, 1.17549435e-38f, -1.17549435e-38f, 88.f, -88.f, 89.f, -89.f, 1e4f, -1e4f, 3.4e38f, -3.4e38f};
+    static const float odd[] = {
+        0.f,  -0.f,  1e-45f, -1e-45f, 1e-39f, -1e-39f, 1.17549435e-38f, -1.17549435e-38f,
+        88.f, -88.f, 89.f,   -89.f,   1e4f,   -1e4f,   3.4e38f,         -3.4e38f};
     *n = (steps + 2 * decades + 16 + 15) / 16 * 16;
     float *x = sparta_alloc_array(cx, (size_t)*n, sizeof *x);
     assert_non_null(x);
@@ -56,7 +73,7 @@ static float *grid(double range, int64_t *n)
 typedef struct measure {
     const char *symbol;
     double (*exact)(double);
-    double range; /* negative: below 0 only */
+    double range;                     /* negative: below 0 only */
     double relative, absolute, slope; /* error <= relative |f(x)| + absolute max(1, |x|) + slope |x f(x)| */
 } measure;
 
@@ -70,14 +87,16 @@ static void measure_one(const sparta_object *o, const measure *m, const char *ta
     f(&(struct probe_args){x, y, (long)(n / 16)});
     for (int64_t i = 0; i < n; i++) {
         const double e = m->exact(x[i]);
-        const double bound = m->relative * fabs(e) + m->absolute * fmax(1, fabs(x[i])) + m->slope * fabs(x[i] * e) + 1.2e-38; /* denormals may go */
+        const double bound = m->relative * fabs(e) + m->absolute * fmax(1, fabs(x[i])) +
+                             m->slope * fabs(x[i] * e) + 1.2e-38; /* denormals may go */
         const double off = y[i] == (float)e ? 0 : fabs(y[i] - e) / bound;
         if (!(off <= worst)) worst = off, where = x[i];
     }
     if (!(worst <= 1)) {
         float one[16] __attribute__((aligned(64))) = {(float)where}, got[16] __attribute__((aligned(64)));
         f(&(struct probe_args){one, got, 1});
-        fail_msg("%s on %s: %.9g at %.9g, should be %.9g (%.2f times the bound)", m->symbol, target, (double)got[0], where, m->exact(where), worst);
+        fail_msg("%s on %s: %.9g at %.9g, should be %.9g (%.2f times the bound)", m->symbol, target,
+                 (double)got[0], where, m->exact(where), worst);
     }
     sparta_free(cx, x);
     sparta_free(cx, y);
@@ -88,9 +107,11 @@ static const measure measures[] = {
     {"probe_gelu", exact_gelu, 20, 0, 2e-7, 0},
     {"probe_gelu_tanh", exact_gelu_tanh, 20, 4e-7, 2e-7, 0},
     {"probe_tanh", tanh, 20, 4e-7, 0, 0},
-    {"probe_sigmoid", exact_sigmoid, 20, 3e-7, 0, 7e-8}, /* the rounding of -x log2(e) shows where the answer is tiny */
+    {"probe_sigmoid", exact_sigmoid, 20, 3e-7, 0,
+     7e-8}, /* the rounding of -x log2(e) shows where the answer is tiny */
     {"probe_exp2", exp2, 126, 4e-7, 0, 0},
-    {"probe_exp2_down", exp2, -126, 4e-6, 0, 0}, /* a degree less: for probabilities, whose scores were rounded before */
+    {"probe_exp2_down", exp2, -126, 4e-6, 0,
+     0}, /* a degree less: for probabilities, whose scores were rounded before */
 };
 
 static void functions_are_as_exact_as_they_say(void **state)
@@ -100,7 +121,8 @@ static void functions_are_as_exact_as_they_say(void **state)
         if (!sparta_target_fits((sparta_target)t)) continue;
         const sparta_object *o = probes((sparta_target)t);
         if (!o) skip();
-        for (size_t i = 0; i < SPARTA_COUNT(measures); i++) measure_one(o, &measures[i], sparta_target_name((sparta_target)t));
+        for (size_t i = 0; i < SPARTA_COUNT(measures); i++)
+            measure_one(o, &measures[i], sparta_target_name((sparta_target)t));
         sparta_jit_close(o);
     }
 }
@@ -123,24 +145,48 @@ static void ends(const sparta_object *o)
         const char *symbol;
         float x, y;
     } table[] = {
-        {"probe_relu", INFINITY, INFINITY},  {"probe_relu", -INFINITY, 0},       {"probe_relu", -0.f, 0},
-        {"probe_gelu", INFINITY, INFINITY},  {"probe_gelu", 3e38f, 3e38f},       {"probe_gelu", -3e38f, 0},
-        {"probe_gelu", 1e4f, 1e4f},          {"probe_gelu", -1e4f, 0},           {"probe_gelu", -7, 0},
-        {"probe_gelu_tanh", INFINITY, INFINITY}, {"probe_gelu_tanh", 3e38f, 3e38f}, {"probe_gelu_tanh", -3e38f, 0},
-        {"probe_tanh", INFINITY, 1},         {"probe_tanh", -INFINITY, -1},      {"probe_tanh", 3e38f, 1},
-        {"probe_tanh", -0.f, 0},             {"probe_sigmoid", INFINITY, 1},     {"probe_sigmoid", -INFINITY, 0},
-        {"probe_sigmoid", 0, .5f},           {"probe_sigmoid", -3e38f, 0},       {"probe_exp2", INFINITY, INFINITY},
-        {"probe_exp2", -INFINITY, 0},        {"probe_exp2", 128, INFINITY},      {"probe_exp2", -127, 0},
-        {"probe_exp2", 0, 1},                {"probe_exp2", -126, 0x1p-126f},    {"probe_exp2", 127, 0x1p127f},
-        {"probe_exp2_down", 0, 1},           {"probe_exp2_down", -INFINITY, 0},  {"probe_exp2_down", -3e38f, 0},
-        {"probe_exp2_down", -126, 0x1p-126f}, {"probe_exp2_down", -200, 0},
+        {"probe_relu", INFINITY, INFINITY},
+        {"probe_relu", -INFINITY, 0},
+        {"probe_relu", -0.f, 0},
+        {"probe_gelu", INFINITY, INFINITY},
+        {"probe_gelu", 3e38f, 3e38f},
+        {"probe_gelu", -3e38f, 0},
+        {"probe_gelu", 1e4f, 1e4f},
+        {"probe_gelu", -1e4f, 0},
+        {"probe_gelu", -7, 0},
+        {"probe_gelu_tanh", INFINITY, INFINITY},
+        {"probe_gelu_tanh", 3e38f, 3e38f},
+        {"probe_gelu_tanh", -3e38f, 0},
+        {"probe_tanh", INFINITY, 1},
+        {"probe_tanh", -INFINITY, -1},
+        {"probe_tanh", 3e38f, 1},
+        {"probe_tanh", -0.f, 0},
+        {"probe_sigmoid", INFINITY, 1},
+        {"probe_sigmoid", -INFINITY, 0},
+        {"probe_sigmoid", 0, .5f},
+        {"probe_sigmoid", -3e38f, 0},
+        {"probe_exp2", INFINITY, INFINITY},
+        {"probe_exp2", -INFINITY, 0},
+        {"probe_exp2", 128, INFINITY},
+        {"probe_exp2", -127, 0},
+        {"probe_exp2", 0, 1},
+        {"probe_exp2", -126, 0x1p-126f},
+        {"probe_exp2", 127, 0x1p127f},
+        {"probe_exp2_down", 0, 1},
+        {"probe_exp2_down", -INFINITY, 0},
+        {"probe_exp2_down", -3e38f, 0},
+        {"probe_exp2_down", -126, 0x1p-126f},
+        {"probe_exp2_down", -200, 0},
     };
     for (size_t i = 0; i < SPARTA_COUNT(table); i++) {
         const float y = probe(o, table[i].symbol, table[i].x);
-        if (y != table[i].y) fail_msg("%s of %g is %.9g, should be %.9g", table[i].symbol, (double)table[i].x, (double)y, (double)table[i].y);
+        if (y != table[i].y)
+            fail_msg("%s of %g is %.9g, should be %.9g", table[i].symbol, (double)table[i].x, (double)y,
+                     (double)table[i].y);
     }
     for (size_t i = 0; i < SPARTA_COUNT(measures); i++)
-        if (!isnan(probe(o, measures[i].symbol, NAN)) || !isnan(probe(o, measures[i].symbol, -NAN))) fail_msg("%s loses a NaN", measures[i].symbol);
+        if (!isnan(probe(o, measures[i].symbol, NAN)) || !isnan(probe(o, measures[i].symbol, -NAN)))
+            fail_msg("%s loses a NaN", measures[i].symbol);
 }
 
 static void infinities_and_nan_follow_ieee(void **state)
@@ -162,7 +208,11 @@ static void the_library_agrees(void **state)
     static const struct {
         const char *op, *attrs;
         double (*exact)(double);
-    } ops[] = {{"Relu", "", exact_relu}, {"Tanh", "", tanh}, {"Sigmoid", "", exact_sigmoid}, {"Gelu", "", exact_gelu}, {"Gelu", "approximate=\"tanh\"", exact_gelu_tanh}};
+    } ops[] = {{"Relu", "", exact_relu},
+               {"Tanh", "", tanh},
+               {"Sigmoid", "", exact_sigmoid},
+               {"Gelu", "", exact_gelu},
+               {"Gelu", "approximate=\"tanh\"", exact_gelu_tanh}};
     for (size_t op = 0; op < SPARTA_COUNT(ops); op++) {
         int64_t n;
         float *x = grid(20, &n);
@@ -174,8 +224,10 @@ static void the_library_agrees(void **state)
         const float *y = run_kernel(b, &(how){.kernel = "map", .parts = 1});
         for (int64_t i = 0; i < n; i++) {
             const double e = ops[op].exact(in[i]);
-            if (!(fabs(y[i] - e) <= 2e-7 * fmin(fmax(1, fabs(in[i])), 20) + 4e-7 * fabs(e)) && !(isnan(e) && isnan(y[i])) && y[i] != (float)e)
-                fail_msg("%s %s of %.9g is %.9g, should be %.9g", ops[op].op, ops[op].attrs, (double)in[i], (double)y[i], e);
+            if (!(fabs(y[i] - e) <= 2e-7 * fmin(fmax(1, fabs(in[i])), 20) + 4e-7 * fabs(e)) &&
+                !(isnan(e) && isnan(y[i])) && y[i] != (float)e)
+                fail_msg("%s %s of %.9g is %.9g, should be %.9g", ops[op].op, ops[op].attrs, (double)in[i],
+                         (double)y[i], e);
         }
         assert_true(isnan(y[5]));
         bed_free(b);

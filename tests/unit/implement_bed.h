@@ -35,7 +35,8 @@ static inline const sparta_object *load_text(sparta_target target, const char *t
 }
 
 /* The entry of a kernel for a target. False: there is no compiler for it. */
-static inline bool entry_of(sparta_target target, const char *kernel, const char *parameters, sparta_entry *out)
+static inline bool entry_of(sparta_target target, const char *kernel, const char *parameters,
+                            sparta_entry *out)
 {
     char key[sizeof loaded->key], symbol[64];
     *out = NULL;
@@ -107,6 +108,8 @@ static inline int kernels_end(void **state)
 }
 
 /* Every target that fits, worst first; stops where a kernel cannot be had. */
-#define EACH_TARGET(t) for (int t = SPARTA_TARGETS - 1; t >= 0; t--) if (sparta_target_fits((sparta_target)t))
+#define EACH_TARGET(t)                                                                                       \
+    for (int t = SPARTA_TARGETS - 1; t >= 0; t--)                                                            \
+        if (sparta_target_fits((sparta_target)t))
 
 #endif

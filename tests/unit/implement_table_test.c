@@ -18,13 +18,16 @@ static const char *const activations[] = {"", "relu", "gelu", "gelu_tanh", "tanh
 
 /* ------------------------------------------------------------------ Linear */
 
-static const int64_t outputs[] = {1, 2, 3, 4, 5, 7, 8, 13, 32, 64, 65, 100}, inputs[] = {1, 3, 4, 13, 32, 64, 129, 300};
+static const int64_t outputs[] = {1, 2, 3, 4, 5, 7, 8, 13, 32, 64, 65, 100},
+                     inputs[] = {1, 3, 4, 13, 32, 64, 129, 256, 257, 300, 800};
 enum { DENSE, EMPTY, ONE, B4X1, B16X4, B32X32, B1X1, N2M4, ZERO_ROWS, ZERO_STRIPS, PATTERNS };
 
 static bool present(int pattern, uint64_t seed, int64_t n, int64_t k, int64_t n0, int64_t k0)
 {
-    static const int block[PATTERNS][2] = {[B4X1] = {4, 1}, [B16X4] = {16, 4}, [B32X32] = {32, 32}, [B1X1] = {1, 1}};
-    const int64_t at[2] = {block[pattern][0] ? n / block[pattern][0] : n, block[pattern][1] ? k / block[pattern][1] : k};
+    static const int block[PATTERNS][2] = {
+        [B4X1] = {4, 1}, [B16X4] = {16, 4}, [B32X32] = {32, 32}, [B1X1] = {1, 1}};
+    const int64_t at[2] = {block[pattern][0] ? n / block[pattern][0] : n,
+                           block[pattern][1] ? k / block[pattern][1] : k};
     switch (pattern) {
     case DENSE: return true;
     case EMPTY: return false;
@@ -59,21 +62,27 @@ static void draw_weight(const bed *b, const layer *l)
     const int64_t n0 = below(l->n), k0 = below(l->k);
     for (int64_t n = 0; n < l->n; n++)
         for (int64_t k = 0; k < l->k; k++)
-            if (!present(l->pattern, seed, n, k, n0, k0)) ((float *)w.data)[n * w.stride[0] + k * w.stride[1]] = 0;
+            if (!present(l->pattern, seed, n, k, n0, k0))
+                ((float *)w.data)[n * w.stride[0] + k * w.stride[1]] = 0;
 }
 
 static bed *linear_bed(const layer *l)
 {
     char attrs[64];
     bed *b = bed_make();
-    const int64_t one = SPARTA_MAX(l->tokens / 7, 1), items = l->tokens % 7 ? 1 : 7; /* tokens in one or two leading dims */
+    const int64_t one = SPARTA_MAX(l->tokens / 7, 1),
+                  items = l->tokens % 7 ? 1 : 7; /* tokens in one or two leading dims */
     const int64_t middle = items == 7 ? one : l->tokens;
     bed_input(b, false, SPARTA_F32, DIMS(items, middle, l->k));
-    if (l->transposed) bed_input(b, true, SPARTA_F32, DIMS(l->n, l->k));
-    else bed_input(b, true, SPARTA_F32, DIMS(l->k, l->n));
+    if (l->transposed)
+        bed_input(b, true, SPARTA_F32, DIMS(l->n, l->k));
+    else
+        bed_input(b, true, SPARTA_F32, DIMS(l->k, l->n));
     draw_weight(b, l);
-    if (l->bias) bed_input(b, true, SPARTA_F32, DIMS(l->n));
-    else if (l->residual) bed_absent(b);
+    if (l->bias)
+        bed_input(b, true, SPARTA_F32, DIMS(l->n));
+    else if (l->residual)
+        bed_absent(b);
     if (l->residual) bed_input(b, false, SPARTA_F32, DIMS(items, middle, l->n));
     snprintf(attrs, sizeof attrs, "transposed=%d, activation=\"%s\"", l->transposed, activations[l->act]);
     bed_node(b, "sparta::Linear", attrs, DIMS(items, middle, l->n));
@@ -113,9 +122,13 @@ static sparta_packed packed_for(const sparta_implement *im, const sparta_task *t
 }
 
 /* One kernel for each set of parameters takes the compiler a second: not every activation with every other epilogue. */
-static bool worth_compiling(const layer *l) { return (!l->residual && !l->stat) || l->act == 0 || l->act == 2; }
+static bool worth_compiling(const layer *l)
+{
+    return (!l->residual && !l->stat) || l->act == 0 || l->act == 2;
+}
 
-static void try_row(bed *b, const layer *l, const sparta_implement *im, const sparta_task *t, const float *size)
+static void try_row(bed *b, const layer *l, const sparta_implement *im, const sparta_task *t,
+                    const float *size)
 {
     char parameters[96], who[160];
     const sparta_tensor w = weight_of(b, l);
@@ -126,7 +139,8 @@ static void try_row(bed *b, const layer *l, const sparta_implement *im, const sp
         how h = {.kernel = im->kernel, .packed = &packed, .parts = 1, .stat = l->stat};
         if (target != SPARTA_TARGET_PORTABLE && !worth_compiling(l)) continue;
         if (!entry_of((sparta_target)target, im->kernel, parameters, &h.entry)) continue;
-        snprintf(who, sizeof who, "%s, %s, %s, pattern %d", im->name, sparta_target_name((sparta_target)target), parameters, l->pattern);
+        snprintf(who, sizeof who, "%s, %s, %s, pattern %d", im->name,
+                 sparta_target_name((sparta_target)target), parameters, l->pattern);
         const float *y = run_kernel(b, &h);
         close_enough(b, y, size, 4e-6, 5e-7, who);
         h.parts = 2 + (int)below(3);
@@ -183,7 +197,8 @@ static void linear_takes_every_size(void **state)
     (void)state;
     for (int64_t n = 1; n <= 17; n++)
         for (int64_t tokens = 1; tokens <= 129; tokens += FEWER > 1 ? 32 : 4) {
-            const layer l = {n, 1 + below(9), tokens, .pattern = (int)below(PATTERNS), .act = 2, .transposed = true, .bias = true, .residual = true};
+            const layer l = {n,        1 + below(9),       tokens,       .pattern = (int)below(PATTERNS),
+                             .act = 2, .transposed = true, .bias = true, .residual = true};
             try_layer(&l);
         }
 }
@@ -242,7 +257,8 @@ static float *norm_sizes(bed *b, const float *x, double eps)
         for (int64_t i = 0; i < n; i++) variance += pow(x[t * n + i] - mean, 2) / (double)n;
         const double root = sqrt(variance + eps);
         for (int64_t i = 0; i < n; i++)
-            size[t * n + i] = (float)(fabs(((float *)b->in[1].data)[i]) * (1 + (fabs(x[t * n + i] - mean) + .5 * fabs(mean)) / root) +
+            size[t * n + i] = (float)(fabs(((float *)b->in[1].data)[i]) *
+                                          (1 + (fabs(x[t * n + i] - mean) + .5 * fabs(mean)) / root) +
                                       (b->n_in > 2 ? fabs(((float *)b->in[2].data)[i]) : 0));
     }
     return size;
@@ -306,10 +322,13 @@ static void try_statistics(const layer *l, double mean)
         const lain y = lay(b, &b->out, parts);
         how h = {.kernel = "linear", .packed = &packed, .parts = parts, .stat = true, .y = &y};
         how g = {.kernel = "norm", .parts = parts, .stat = true, .x = &y};
-        if (!entry_of((sparta_target)target, "linear", parameters, &h.entry) || !entry_of((sparta_target)target, "norm", "", &g.entry)) break;
+        if (!entry_of((sparta_target)target, "linear", parameters, &h.entry) ||
+            !entry_of((sparta_target)target, "norm", "", &g.entry))
+            break;
         run_kernel(b, &h);
         /* The product's own error, seen through the normalisation, comes on top. */
-        close_enough(after, run_kernel(after, &g), size, 2e-5, 1e-6, sparta_target_name((sparta_target)target));
+        close_enough(after, run_kernel(after, &g), size, 2e-5, 1e-6,
+                     sparta_target_name((sparta_target)target));
         cases++;
     }
     sparta_packed_free(cx, &packed);
@@ -324,12 +343,26 @@ static void norm_uses_the_statistics_of_a_product(void **state)
     static const int64_t sizes[] = {4, 5, 7, 13, 32, 64, 65, 100};
     static const double means[] = {0, 0, 2, 50};
     for (int i = 0; i < 120 / FEWER; i++) {
-        const layer l = {.n = ONE_OF(sizes), .k = 64, .tokens = ONE_OF(token_counts) % 200 + 1, .pattern = below(2) ? B4X1 : B1X1,
-                         .act = below(2) ? 2 : 0, .transposed = true, .bias = true, .residual = below(2), .stat = true};
+        const layer l = {.n = ONE_OF(sizes),
+                         .k = 64,
+                         .tokens = ONE_OF(token_counts) % 200 + 1,
+                         .pattern = below(2) ? B4X1 : B1X1,
+                         .act = below(2) ? 2 : 0,
+                         .transposed = true,
+                         .bias = true,
+                         .residual = below(2),
+                         .stat = true};
         try_statistics(&l, ONE_OF(means));
     }
     /* An activation that is not 0 at 0: rows that only pad must not count. */
-    const layer l = {.n = 5, .k = 13, .tokens = 20, .pattern = DENSE, .act = 5, .transposed = true, .bias = true, .stat = true};
+    const layer l = {.n = 5,
+                     .k = 13,
+                     .tokens = 20,
+                     .pattern = DENSE,
+                     .act = 5,
+                     .transposed = true,
+                     .bias = true,
+                     .stat = true};
     try_statistics(&l, 0);
 }
 
@@ -337,7 +370,8 @@ static void norm_uses_the_statistics_of_a_product(void **state)
 static void norm_keeps_tokens_apart(void **state)
 {
     (void)state;
-    const layer l = {.n = 64, .k = 32, .tokens = 40, .pattern = B4X1, .transposed = true, .bias = true, .stat = true};
+    const layer l = {
+        .n = 64, .k = 32, .tokens = 40, .pattern = B4X1, .transposed = true, .bias = true, .stat = true};
     bed *b = linear_bed(&l), *after = bed_make();
     bed_input(after, false, SPARTA_F32, b->out.rank, b->out.dim);
     bed_input(after, true, SPARTA_F32, DIMS(64));
@@ -351,8 +385,11 @@ static void norm_keeps_tokens_apart(void **state)
     EACH_TARGET(target)
     {
         const lain y = lay(b, &b->out, 1), z = lay(b, &b->out, 1);
-        how h = {.kernel = "linear", .packed = &packed, .parts = 1, .stat = true, .y = &y}, g = {.kernel = "norm", .parts = 1, .stat = true, .x = &y};
-        if (!entry_of((sparta_target)target, "linear", parameters, &h.entry) || !entry_of((sparta_target)target, "norm", "", &g.entry)) continue;
+        how h = {.kernel = "linear", .packed = &packed, .parts = 1, .stat = true, .y = &y},
+            g = {.kernel = "norm", .parts = 1, .stat = true, .x = &y};
+        if (!entry_of((sparta_target)target, "linear", parameters, &h.entry) ||
+            !entry_of((sparta_target)target, "norm", "", &g.entry))
+            continue;
         float *x = b->in[0].data;
         for (int i = 0; i < 32; i++) x[21 * 32 + i] = 1;
         run_kernel(b, &h);
@@ -362,8 +399,11 @@ static void norm_keeps_tokens_apart(void **state)
         run_kernel(b, &h);
         const float *now = run_kernel(after, &g);
         for (int i = 0; i < 40 * 64; i++) {
-            if (i / 64 == 21) assert_true(isnan(now[i]));
-            else if (now[i] != before[i]) fail_msg("token %d is %.9g beside NaN and was %.9g", i / 64, (double)now[i], (double)before[i]);
+            if (i / 64 == 21)
+                assert_true(isnan(now[i]));
+            else if (now[i] != before[i])
+                fail_msg("token %d is %.9g beside NaN and was %.9g", i / 64, (double)now[i],
+                         (double)before[i]);
         }
     }
     sparta_packed_free(cx, &packed);
@@ -400,7 +440,12 @@ static void map_agrees_with_the_reference(void **state)
     static const struct {
         const char *op, *attrs;
         int n;
-    } ops[] = {{"Add", "", 2}, {"Relu", "", 1}, {"Tanh", "", 1}, {"Sigmoid", "", 1}, {"Gelu", "approximate=\"none\"", 1}, {"Gelu", "approximate=\"tanh\"", 1}};
+    } ops[] = {{"Add", "", 2},
+               {"Relu", "", 1},
+               {"Tanh", "", 1},
+               {"Sigmoid", "", 1},
+               {"Gelu", "approximate=\"none\"", 1},
+               {"Gelu", "approximate=\"tanh\"", 1}};
     for (int i = 0; i < 200 / FEWER; i++) {
         const int64_t n = ONE_OF(outputs), tokens = ONE_OF(token_counts);
         const size_t op = (size_t)i % SPARTA_COUNT(ops);
@@ -438,7 +483,8 @@ static void embed_agrees_with_the_reference(void **state)
     (void)state;
     static const int64_t sequences[] = {1, 7, 16, 17, 63, 64, 65, 128};
     for (int i = 0; i < 200 / FEWER; i++)
-        try_kernel(embed_bed(1 + (int)below(4), 1 + below(4), ONE_OF(sequences), ONE_OF(outputs)), "embed", &sparta_implement_embed, 4e-7);
+        try_kernel(embed_bed(1 + (int)below(4), 1 + below(4), ONE_OF(sequences), ONE_OF(outputs)), "embed",
+                   &sparta_implement_embed, 4e-7);
 }
 
 static void pack_and_unpack_move_every_element(void **state)
@@ -526,7 +572,8 @@ static void texts_say_where_they_came_from(void **state)
     sparta_text t;
     sparta_text_init(&t, cx);
     ok(sparta_implement_text("linear", "SPARSE=1  ACT=2 ", SPARTA_TARGET_AVX512, &t));
-    assert_non_null(strstr(sparta_text_str(&t), "/* sparta " SPARTA_VERSION ": kernel linear, target avx512, SPARSE=1  ACT=2  */\n"));
+    assert_non_null(strstr(sparta_text_str(&t), "/* sparta " SPARTA_VERSION
+                                                ": kernel linear, target avx512, SPARSE=1  ACT=2  */\n"));
     assert_non_null(strstr(sparta_text_str(&t), "\n#define SPARSE 1\n#define ACT 2\n/* The contract"));
     assert_null(strstr(sparta_text_str(&t), "#include"));
     sparta_text_free(&t);
@@ -548,8 +595,11 @@ static void every_row_ran_on_every_target(void **state)
     EACH_TARGET(target) for (int i = 0; i < sparta_implement_count(); i++)
     {
         const sparta_implement *im = sparta_implement_row(i);
-        if (!im->kernel || im == &sparta_implement_attention || (target != SPARTA_TARGET_PORTABLE && no_compiler)) continue;
-        if (!ran[i][target]) fail_msg("%s never ran on %s", im->name, sparta_target_name((sparta_target)target));
+        if (!im->kernel || im == &sparta_implement_attention ||
+            (target != SPARTA_TARGET_PORTABLE && no_compiler))
+            continue;
+        if (!ran[i][target])
+            fail_msg("%s never ran on %s", im->name, sparta_target_name((sparta_target)target));
     }
     print_message("implement_table_test: %ld cases\n", cases);
 }

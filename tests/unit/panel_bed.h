@@ -23,8 +23,12 @@
 #else
 #define FEWER 1
 #endif
-#define GUARD    0x7fc0dea1u /* a quiet NaN that nobody computes */
-#define DIMS(...) (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__}
+#define GUARD 0x7fc0dea1u /* a quiet NaN that nobody computes */
+#define DIMS(...)                                                                                            \
+    (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[])                                   \
+    {                                                                                                        \
+        __VA_ARGS__                                                                                          \
+    }
 #define ok(call)                                                                                             \
     do {                                                                                                     \
         if ((call) != SPARTA_OK) fail_msg("%s: %s", #call, sparta_message(cx));                              \
@@ -38,7 +42,10 @@
 static sparta_ctx *cx;
 static sparta_rng rng;
 
-static inline int64_t below(int64_t n) { return (int64_t)(sparta_rng_next(&rng) % (uint64_t)n); }
+static inline int64_t below(int64_t n)
+{
+    return (int64_t)(sparta_rng_next(&rng) % (uint64_t)n);
+}
 #define ONE_OF(array) (array)[below((int64_t)SPARTA_COUNT(array))]
 
 typedef struct bed {
@@ -66,22 +73,27 @@ static inline bed *bed_make(void)
 
 static inline void bed_free(bed *b)
 {
+    for (int i = 0; i < b->n_in; i++) sparta_free(cx, b->in[i].data);
     sparta_graph_free(b->graph);
     sparta_arena_free(b->arena);
 }
 
 /* The next input, in rows: normal numbers when it is f32, else zeros. */
-static inline sparta_tensor *bed_input(bed *b, bool constant, sparta_dtype dtype, int rank, const int64_t *dim)
+static inline sparta_tensor *bed_input(bed *b, bool constant, sparta_dtype dtype, int rank,
+                                       const int64_t *dim)
 {
     sparta_tensor *t = &b->in[b->n_in];
     b->constant[b->n_in++] = constant;
-    ok(sparta_tensor_alloc_in(b->arena, dtype, rank, dim, t));
+    ok(sparta_tensor_alloc(cx, dtype, rank, dim, t)); /* a block of its own: a sanitizer sees its end */
     for (int64_t i = 0; dtype == SPARTA_F32 && i < sparta_tensor_elements(t); i++)
         ((float *)t->data)[i] = (float)sparta_rng_normal(&rng);
     return t;
 }
 
-static inline void bed_absent(bed *b) { b->in[b->n_in++] = (sparta_tensor){.rank = -1}; }
+static inline void bed_absent(bed *b)
+{
+    b->in[b->n_in++] = (sparta_tensor){.rank = -1};
+}
 
 static inline sparta_status bed_fetch(void *arg, const char *name, sparta_tensor *out)
 {
@@ -151,7 +163,8 @@ static inline lain lay(bed *b, const sparta_tensor *t, int parts)
 
 static inline float *lain_at(const lain *l, int64_t token, int64_t feature)
 {
-    return l->base + token / SPARTA_PANEL * l->gap + (l->row0 + feature) * SPARTA_PANEL + token % SPARTA_PANEL;
+    return l->base + token / SPARTA_PANEL * l->gap + (l->row0 + feature) * SPARTA_PANEL +
+           token % SPARTA_PANEL;
 }
 
 static inline void move_rows(const lain *l, const sparta_tensor *t, float *rows, bool in)
@@ -159,14 +172,17 @@ static inline void move_rows(const lain *l, const sparta_tensor *t, float *rows,
     const int64_t features = sparta_panel_features(t), tokens = sparta_panel_tokens(t);
     for (int64_t i = 0; i < tokens; i++)
         for (int64_t f = 0; f < features; f++) {
-            if (in) *lain_at(l, i, f) = rows[i * features + f];
-            else rows[i * features + f] = *lain_at(l, i, f);
+            if (in)
+                *lain_at(l, i, f) = rows[i * features + f];
+            else
+                rows[i * features + f] = *lain_at(l, i, f);
         }
 }
 
 static inline sparta_operand lain_operand(const lain *l, const sparta_tensor *t)
 {
-    sparta_operand o = {SPARTA_OPERAND_PANELS, .tensor = *t, .panel = l->base + l->row0 * SPARTA_PANEL, .gap = l->gap};
+    sparta_operand o = {SPARTA_OPERAND_PANELS, .tensor = *t, .panel = l->base + l->row0 * SPARTA_PANEL,
+                        .gap = l->gap};
     o.tensor.data = NULL;
     o.stat = l->base + l->gap - l->parts * 2 * SPARTA_PANEL;
     return o;
@@ -181,7 +197,8 @@ static inline void check_guards(const bed *b, const lain *l, int64_t tokens, boo
         if (row >= 0 && row < l->rows && lane < lanes) continue;
         if (stat && i % l->gap >= l->gap - l->parts * 2 * SPARTA_PANEL) continue;
         if (((uint32_t *)(void *)l->base)[i] != GUARD)
-            fail_msg("%s: panel %ld row %ld lane %ld was written", b->what, (long)panel, (long)row, (long)lane);
+            fail_msg("%s: panel %ld row %ld lane %ld was written", b->what, (long)panel, (long)row,
+                     (long)lane);
     }
 }
 
@@ -226,7 +243,8 @@ static inline void bind(bed *b, const how *h, const lain *y, sparta_job *job)
     const sparta_panel_kernel *kernel = sparta_panel_find(h->kernel);
     *job = (sparta_job){.node = b->node, .n_in = b->n_in, .n_out = 1, .stat = h->stat};
     bind_inputs(b, h, job);
-    job->out[0] = y ? lain_operand(y, &b->out) : (sparta_operand){.kind = SPARTA_OPERAND_ROWS, .tensor = b->out};
+    job->out[0] =
+        y ? lain_operand(y, &b->out) : (sparta_operand){.kind = SPARTA_OPERAND_ROWS, .tensor = b->out};
     job->tokens = sparta_panel_tokens(&b->out);
     job->panels = sparta_panels(job->tokens);
     ok(kernel->prepare(cx, b->arena, job));
@@ -242,7 +260,8 @@ static inline void run_places(bed *b, const how *h, const sparta_job *job)
     assert_non_null(work);
     for (int64_t p = 0; p < job->panels; p++)
         for (int part = 0; part < h->parts; part++) {
-            const sparta_place at = {.panel = p, .part = part, .parts = h->parts, .work = (float *)(void *)work};
+            const sparta_place at = {
+                .panel = p, .part = part, .parts = h->parts, .work = (float *)(void *)work};
             sparta_panel_args args;
             memset(&args, 0xa5, sizeof args); /* what fill leaves out shows */
             for (size_t i = 0; i < floats + 16; i++) work[i] = GUARD;
@@ -257,7 +276,9 @@ static inline void run_places(bed *b, const how *h, const sparta_job *job)
 static inline float *run_kernel(bed *b, const how *h)
 {
     sparta_job job;
-    float *rows = sparta_arena_array(b->arena, (size_t)sparta_tensor_elements(&b->out) + 1, sizeof(float));
+    const size_t elements = (size_t)sparta_tensor_elements(&b->out),
+                 past = 16 * (size_t)sparta_panel_features(&b->out);
+    float *rows = sparta_arena_array(b->arena, elements + past, sizeof(float));
     assert_non_null(rows);
     const bool unpack = !strcmp(h->kernel, "unpack");
     lain y = {0};
@@ -265,6 +286,8 @@ static inline float *run_kernel(bed *b, const how *h)
     bind(b, h, unpack ? NULL : &y, &job);
     if (unpack) job.out[0].tensor.data = rows;
     run_places(b, h, &job);
+    for (size_t i = elements; i < elements + past; i++)
+        if (rows[i] != 0) fail_msg("%s: rows past the last token were written", b->what);
     if (unpack) return rows;
     check_guards(b, &y, job.tokens, h->stat);
     move_rows(&y, &b->out, rows, false);
@@ -281,12 +304,14 @@ static inline void same_bits(const bed *b, const float *one, const float *two, c
         memcpy(&x, &one[i], 4);
         memcpy(&y, &two[i], 4);
         if (x != y && !(isnan(one[i]) && isnan(two[i])))
-            fail_msg("%s: %s: element %ld is %.9g and %.9g", b->what, who, (long)i, (double)one[i], (double)two[i]);
+            fail_msg("%s: %s: element %ld is %.9g and %.9g", b->what, who, (long)i, (double)one[i],
+                     (double)two[i]);
     }
 }
 
 /* |y - reference| <= relative * size[i] + absolute, and NaN exactly where the reference has it. size NULL: the largest of the reference */
-static inline void close_enough(const bed *b, const float *y, const float *size, double relative, double absolute, const char *who)
+static inline void close_enough(const bed *b, const float *y, const float *size, double relative,
+                                double absolute, const char *who)
 {
     const float *r = b->out.data;
     const int64_t n = sparta_tensor_elements(&b->out);
@@ -296,7 +321,8 @@ static inline void close_enough(const bed *b, const float *y, const float *size,
     for (int64_t i = 0; i < n; i++) {
         if (r[i] == y[i] || (isnan(r[i]) && isnan(y[i]))) continue;
         if (!(fabs((double)y[i] - r[i]) <= relative * (size ? size[i] : most) + absolute))
-            fail_msg("%s: %s: element %ld is %.9g, the reference %.9g", b->what, who, (long)i, (double)y[i], (double)r[i]);
+            fail_msg("%s: %s: element %ld is %.9g, the reference %.9g", b->what, who, (long)i, (double)y[i],
+                     (double)r[i]);
     }
 }
 

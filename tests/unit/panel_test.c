@@ -132,7 +132,8 @@ static float *run_in_slots(bed *b, const how *h)
 {
     const sparta_panel_kernel *kernel = sparta_panel_find(h->kernel);
     sparta_tensor slots_in = b->in[0], slots_out = b->out;
-    const int64_t tokens = sparta_panel_tokens(&b->out), n = sparta_panel_features(&b->out), k = sparta_panel_features(&b->in[0]);
+    const int64_t tokens = sparta_panel_tokens(&b->out), n = sparta_panel_features(&b->out),
+                  k = sparta_panel_features(&b->in[0]);
     const bool from_rows = !in_panels(h->kernel, 0), to_rows = !strcmp(h->kernel, "unpack");
     float *rows = sparta_arena_array(b->arena, (size_t)(tokens * n), sizeof(float));
     assert_non_null(rows);
@@ -154,12 +155,16 @@ static float *run_in_slots(bed *b, const how *h)
     ok(kernel->check(cx, &job));
     float *work = sparta_alloc(cx, (kernel->work ? kernel->work(&job) : 0) + 64);
     for (int64_t p = 0; p < job.panels; p++) {
-        const int64_t slot = p % 3 * SPARTA_PANEL, count = SPARTA_MIN(tokens - p * SPARTA_PANEL, SPARTA_PANEL);
+        const int64_t slot = p % 3 * SPARTA_PANEL,
+                      count = SPARTA_MIN(tokens - p * SPARTA_PANEL, SPARTA_PANEL);
         sparta_panel_args args;
         memset(&args, 0xa5, sizeof args);
         for (int64_t t = 0; !from_rows && t < count; t++)
-            for (int64_t f = 0; f < k; f++) *lain_at(&x, slot + t, f) = ((float *)b->in[0].data)[(p * SPARTA_PANEL + t) * k + f];
-        if (kernel->fill(&job, &(sparta_place){.panel = p, .slot = (int)(p % 3), .parts = 1, .work = work}, &args)) kernel->portable(&args);
+            for (int64_t f = 0; f < k; f++)
+                *lain_at(&x, slot + t, f) = ((float *)b->in[0].data)[(p * SPARTA_PANEL + t) * k + f];
+        if (kernel->fill(&job, &(sparta_place){.panel = p, .slot = (int)(p % 3), .parts = 1, .work = work},
+                         &args))
+            kernel->portable(&args);
         for (int64_t t = 0; !to_rows && t < count; t++)
             for (int64_t f = 0; f < n; f++) rows[(p * SPARTA_PANEL + t) * n + f] = *lain_at(&y, slot + t, f);
     }
@@ -225,14 +230,16 @@ static void odd_numbers_are_moved_as_they_are(void **state)
 static void linear_works_without_a_compiler(void **state)
 {
     (void)state;
-    static const char *const formats[] = {"strip(4), crd=u16", "strip(4), crd=u32", "(n,k)->(n/4:dense, k:dense, n%4:dense)"};
+    static const char *const formats[] = {"strip(4), crd=u16", "strip(4), crd=u32",
+                                          "(n,k)->(n/4:dense, k:dense, n%4:dense)"};
     for (size_t i = 0; i < SPARTA_COUNT(formats); i++) {
         bed *b = linear_bed(77, 26, 31, "tanh");
         sparta_packed packed = pack_weight(b, formats[i]);
         how h = {.kernel = "linear", .packed = &packed, .parts = 1};
         const float *y = run_kernel(b, &h);
         close_enough(b, y, NULL, 1e-5, 1e-6, formats[i]);
-        for (h.parts = 2; h.parts <= 12; h.parts++) same_bits(b, y, run_kernel(b, &h), formats[i]); /* more parts than strips too */
+        for (h.parts = 2; h.parts <= 12; h.parts++)
+            same_bits(b, y, run_kernel(b, &h), formats[i]); /* more parts than strips too */
         sparta_packed_free(cx, &packed);
         bed_free(b);
     }
@@ -287,38 +294,98 @@ static sparta_status refuse(bed *b, const char *kernel, const sparta_packed *pac
     sparta_job job = {.node = b->node, .n_in = b->n_in, .n_out = 1, .tokens = sparta_panel_tokens(&b->out)};
     const lain y = lay(b, &b->out, 0);
     bind_inputs(b, &h, &job);
-    job.out[0] = !strcmp(kernel, "unpack") ? (sparta_operand){.kind = SPARTA_OPERAND_ROWS, .tensor = b->out} : lain_operand(&y, &b->out);
+    job.out[0] = !strcmp(kernel, "unpack") ? (sparta_operand){.kind = SPARTA_OPERAND_ROWS, .tensor = b->out}
+                                           : lain_operand(&y, &b->out);
     if (how_to) how_to(&job);
     sparta_status s = k->prepare(cx, b->arena, &job);
     return s == SPARTA_OK ? k->check(cx, &job) : s;
 }
 
-static void wider_input(sparta_job *j) { j->in[0].tensor.dim[1]++; }
-static void more_tokens(sparta_job *j) { j->in[0].tensor.dim[0]++; }
-static void input_in_rows(sparta_job *j) { j->in[0].kind = SPARTA_OPERAND_ROWS; }
-static void input_in_panels(sparta_job *j) { j->in[0].kind = SPARTA_OPERAND_PANELS; }
-static void input_of_ints(sparta_job *j) { j->in[0].tensor.dtype = SPARTA_I32; }
-static void input_with_gaps(sparta_job *j) { j->in[0].tensor.stride[0]++; }
-static void wider_output(sparta_job *j) { j->out[0].tensor.dim[j->out[0].tensor.rank - 1]++; }
-static void output_with_gaps(sparta_job *j) { j->out[0].tensor.stride[0]++; }
-static void weight_in_rows(sparta_job *j) { j->in[1].kind = SPARTA_OPERAND_ROWS; }
-static void short_vector(sparta_job *j) { j->in[2].tensor.dim[0]--; }
-static void vector_without_data(sparta_job *j) { j->in[2].tensor.data = NULL; }
-static void vector_of_doubles(sparta_job *j) { j->in[2].tensor.dtype = SPARTA_F64; }
-static void wider_residual(sparta_job *j) { j->in[3].tensor.dim[1]++; }
-static void fewer_seconds(sparta_job *j) { j->in[1].tensor.dim[0]--; }
-static void gain_in_panels(sparta_job *j) { j->in[1].kind = SPARTA_OPERAND_PANELS; }
-static void odd_inputs(sparta_job *j) { j->n_in--; }
-static void ids_of_floats(sparta_job *j) { j->in[1].tensor.dtype = SPARTA_F32; }
-static void longer_ids(sparta_job *j) { j->in[1].tensor.dim[1]++; }
-static void narrow_table(sparta_job *j) { j->in[0].tensor.dim[1]--; }
+static void wider_input(sparta_job *j)
+{
+    j->in[0].tensor.dim[1]++;
+}
+static void more_tokens(sparta_job *j)
+{
+    j->in[0].tensor.dim[0]++;
+}
+static void input_in_rows(sparta_job *j)
+{
+    j->in[0].kind = SPARTA_OPERAND_ROWS;
+}
+static void input_in_panels(sparta_job *j)
+{
+    j->in[0].kind = SPARTA_OPERAND_PANELS;
+}
+static void input_of_ints(sparta_job *j)
+{
+    j->in[0].tensor.dtype = SPARTA_I32;
+}
+static void input_with_gaps(sparta_job *j)
+{
+    j->in[0].tensor.stride[0]++;
+}
+static void wider_output(sparta_job *j)
+{
+    j->out[0].tensor.dim[j->out[0].tensor.rank - 1]++;
+}
+static void output_with_gaps(sparta_job *j)
+{
+    j->out[0].tensor.stride[0]++;
+}
+static void weight_in_rows(sparta_job *j)
+{
+    j->in[1].kind = SPARTA_OPERAND_ROWS;
+}
+static void short_vector(sparta_job *j)
+{
+    j->in[2].tensor.dim[0]--;
+}
+static void vector_without_data(sparta_job *j)
+{
+    j->in[2].tensor.data = NULL;
+}
+static void vector_of_doubles(sparta_job *j)
+{
+    j->in[2].tensor.dtype = SPARTA_F64;
+}
+static void wider_residual(sparta_job *j)
+{
+    j->in[3].tensor.dim[1]++;
+}
+static void fewer_seconds(sparta_job *j)
+{
+    j->in[1].tensor.dim[0]--;
+}
+static void gain_in_panels(sparta_job *j)
+{
+    j->in[1].kind = SPARTA_OPERAND_PANELS;
+}
+static void odd_inputs(sparta_job *j)
+{
+    j->n_in--;
+}
+static void ids_of_floats(sparta_job *j)
+{
+    j->in[1].tensor.dtype = SPARTA_F32;
+}
+static void longer_ids(sparta_job *j)
+{
+    j->in[1].tensor.dim[1]++;
+}
+static void narrow_table(sparta_job *j)
+{
+    j->in[0].tensor.dim[1]--;
+}
 
 static void linear_refuses_what_does_not_fit(void **state)
 {
     (void)state;
     bed *b = linear_bed(10, 6, 5, "relu");
-    sparta_packed strips = pack_weight(b, "strip(4), crd=u16"), csr = pack_weight(b, "csr"), eight = pack_weight(b, "strip(8), crd=u16");
-    sparta_packed wide = pack_weight(b, "strip(4), crd=u16, pos=i64"), bytes = pack_weight(b, "strip(4), crd=u8");
+    sparta_packed strips = pack_weight(b, "strip(4), crd=u16"), csr = pack_weight(b, "csr"),
+                  eight = pack_weight(b, "strip(8), crd=u16");
+    sparta_packed wide = pack_weight(b, "strip(4), crd=u16, pos=i64"),
+                  bytes = pack_weight(b, "strip(4), crd=u8");
     ok(refuse(b, "linear", &strips, NULL));
     fails(SPARTA_E_FORMAT, "strips of 4", refuse(b, "linear", &csr, NULL));
     fails(SPARTA_E_FORMAT, "strips of 4", refuse(b, "linear", &eight, NULL));

@@ -1,0 +1,282 @@
+/* Which implement wins and why: measured, remembered, modelled; and the way back from a package to a graph. */
+#include "models.h"
+#include "compile/lower.h"
+
+#define LAYER(weight) "graph \"g\"\ninput x: f32[batch,96]\nconst w: f32[96,128] @\"" weight "\"\nnode y: ? = MatMul(x, w) \"y\"\noutput y\n"
+
+static const char *fresh_db(void)
+{
+    static char path[128];
+    static int n;
+    snprintf(path, sizeof path, "%s/fresh%d.db", root, n++);
+    return path;
+}
+
+static sparta_compile_request measured(const char *db) { return (sparta_compile_request){.options = {.size = sizeof(sparta_compile_options)}, .db = db}; }
+
+/* Pretend that this implement took `us` for the layer of `text`. */
+static void remember(const char *db_path, const char *text, const char *implement, double us)
+{
+    sparta_graph *g = graph(text);
+    sparta_tune_db *db;
+    sparta_text key;
+    ok(sparta_compile_passes(g));
+    ok(sparta_tune_open(cx, db_path, &db));
+    for (int i = 0; i < g->n_nodes; i++) {
+        lower_node ln = {.node = g->node[i]};
+        sparta_trial t = {.us = us, .threads = 1};
+        if (g->node[i]->op != SPARTA_OP_Linear) continue;
+        ok(sparta_lower_task(cx, g->node[i], &ln));
+        sparta_text_init(&key, cx);
+        sparta_lower_key(&ln, sparta_implement_find(implement), sparta_target_best(), &key);
+        snprintf(t.implement, sizeof t.implement, "%s", implement);
+        sparta_tune_add(db, sparta_text_str(&key), &t);
+        sparta_text_free(&key);
+        sparta_mask_free(cx, &ln.mask);
+    }
+    sparta_tune_close(db);
+    sparta_graph_free(g);
+}
+
+typedef struct decision {
+    char implement[32], source[16], reason[256];
+    double us, dense_us;
+} decision;
+
+static decision decide(const char *text, sparta_compile_request request)
+{
+    decision d = {0};
+    sparta_package *p = compile_in(cx, graph(text), request);
+    const sparta_node *y = node_named(p, "y");
+    snprintf(d.implement, sizeof d.implement, "%s", said_of(y, "implement"));
+    snprintf(d.source, sizeof d.source, "%s", said_of(y, "source"));
+    snprintf(d.reason, sizeof d.reason, "%s", said_of(y, "reason"));
+    d.us = sparta_attr_float(&y->attrs, "us", 0);
+    d.dense_us = sparta_attr_float(&y->attrs, "dense_us", 0);
+    sparta_package_close(p);
+    return d;
+}
+
+/* What inspect would say, without compiling. */
+static sparta_layer inspect(const char *text, const char *db)
+{
+    sparta_graph *g = graph(text);
+    sparta_arena *arena = sparta_arena_create(cx);
+    sparta_layer *layer;
+    int n;
+    ok(sparta_compile_passes(g));
+    ok(sparta_compile_layers(cx, arena, g, db, &layer, &n));
+    assert_int_equal(n, 1);
+    sparta_layer l = layer[0];
+    l.name = l.op = NULL; /* they go with the graph */
+    sparta_arena_free(arena);
+    sparta_graph_free(g);
+    return l;
+}
+
+/* ------------------------------------------------------------------ */
+
+/* Very sparse: strips win by far on any machine; the second time nothing is measured. */
+static void sparse_wins(void **state)
+{
+    (void)state;
+    const char *db = fresh_db(), *text = LAYER("w|4x1:0.95");
+    decision first = decide(text, measured(db)), second = decide(text, measured(db));
+    assert_string_equal(first.implement, "strip4");
+    assert_string_equal(first.source, "measured");
+    assert_string_equal(first.reason, "");
+    assert_true(first.us > 0 && first.us < first.dense_us);
+    assert_string_equal(second.source, "database");
+    assert_true(second.us == first.us && second.dense_us == first.dense_us);
+    const sparta_layer l = inspect(text, db);
+    assert_string_equal(l.implement, "strip4");
+    assert_string_equal(l.source, "database");
+    assert_true(fabs(l.us - first.us) < 1e-3 && l.n == 128 && l.k == 96);
+    assert_string_equal(l.block, "4x1");
+    assert_true(fabs(l.density - .05) < .01);
+}
+
+/* Nearly dense: whoever wins, the numbers say so. */
+static void nearly_dense(void **state)
+{
+    (void)state;
+    const char *db = fresh_db();
+    const decision d = decide(LAYER("w|4x1:0.05"), measured(db));
+    if (!strcmp(d.implement, "strip4")) assert_true(d.us < d.dense_us);
+    else {
+        assert_string_equal(d.implement, "dense4");
+        mentions(d.reason, "(measured", __FILE__, __LINE__);
+    }
+    const decision one = decide(LAYER("w|1x1:0.05"), measured(db)); /* strips would hold everything */
+    assert_string_equal(one.implement, "dense4");
+    mentions(one.reason, "density 0.95 with pattern 1x1", __FILE__, __LINE__);
+    const decision full = decide(LAYER("w"), measured(db));
+    assert_string_equal(full.implement, "dense4");
+    mentions(full.reason, "no zeros", __FILE__, __LINE__);
+}
+
+/* Reasons are measured: another memory, another decision, another text. */
+static void the_database_decides(void **state)
+{
+    (void)state;
+    static const char text[] = LAYER("w|4x1:0.5");
+    static const struct {
+        double sparse, dense;
+    } cases[] = {{20, 10}, {25, 10}, {10, 20}, {9, 30}};
+    char reasons[4][256];
+    for (int i = 0; i < 4; i++) {
+        const char *db = fresh_db();
+        remember(db, text, "strip4", cases[i].sparse);
+        remember(db, text, "dense4", cases[i].dense);
+        const decision d = decide(text, measured(db));
+        const sparta_layer l = inspect(text, db);
+        const bool sparse = cases[i].sparse < cases[i].dense;
+        assert_string_equal(d.implement, sparse ? "strip4" : "dense4");
+        assert_string_equal(d.source, "database");
+        assert_true(d.us == SPARTA_MIN(cases[i].sparse, cases[i].dense) && d.dense_us == cases[i].dense);
+        assert_string_equal(l.implement, d.implement);
+        assert_true(l.us == d.us && l.dense_us == d.dense_us);
+        snprintf(reasons[i], sizeof reasons[i], "%s", l.reason);
+        if (sparse) assert_string_equal(l.reason, "");
+        else mentions(l.reason, "(measured: ", __FILE__, __LINE__);
+    }
+    assert_string_not_equal(reasons[0], reasons[1]);
+    mentions(reasons[0], "dense is faster above 0.25 (measured: 20.0 us sparse, 10.0 us dense)", __FILE__, __LINE__);
+    mentions(reasons[1], "dense is faster above 0.20 (measured: 25.0 us sparse, 10.0 us dense)", __FILE__, __LINE__);
+    /* half a memory: the other half is measured, and what the memory says of the first is believed */
+    const char *db = fresh_db();
+    remember(db, text, "strip4", 0.001);
+    const decision d = decide(text, measured(db));
+    assert_string_equal(d.implement, "strip4");
+    assert_string_equal(d.source, "measured");
+    assert_true(d.dense_us > d.us);
+}
+
+static void modelled(void **state)
+{
+    (void)state;
+    const char *db = fresh_db(), *text = LAYER("w|4x1:0.05");
+    const decision d = decide(text, quick());
+    const sparta_layer l = inspect(text, db);
+    assert_string_equal(d.source, "model");
+    assert_string_equal(l.source, "model");
+    assert_string_equal(d.implement, l.implement);
+    if (!strcmp(d.implement, "dense4")) mentions(d.reason, "modelled", __FILE__, __LINE__);
+    assert_true(d.us > 0 && d.dense_us > 0);
+    remember(db, text, "strip4", 5); /* not all rows are known: still the model */
+    assert_string_equal(inspect(text, db).source, "model");
+}
+
+static void dense_only(void **state)
+{
+    (void)state;
+    for (int measure = 0; measure < 2; measure++) {
+        sparta_compile_request request = measure ? measured(fresh_db()) : quick();
+        request.options.dense_only = 1;
+        sparta_package *p = compile_in(cx, zoo("bert-mini", "4x1:0.9", SMALL_BERT), request);
+        for (int i = 0; i < p->plan->n_nodes; i++) assert_string_not_equal(said_of(p->plan->node[i], "implement"), "strip4");
+        for (int i = 0; i < p->n_weights; i++)
+            if (p->weight[i].packed) assert_int_equal(p->weight[i].pack.format.level[1].kind, SPARTA_LEVEL_DENSE);
+        sparta_package_close(p);
+    }
+}
+
+/* What is said of a whole model: every product once, with its pattern; the same from the package that was written. */
+static void layers_of_a_model(void **state)
+{
+    (void)state;
+    sparta_package *p = compile(zoo("bert-mini", "4x1:0.8", SMALL_BERT)), *q;
+    sparta_arena *arena = sparta_arena_create(cx);
+    sparta_layer *a, *b;
+    int n, m;
+    ok(sparta_package_write(cx, p, in_root("layers.sparta")));
+    ok(sparta_package_open(cx, in_root("layers.sparta"), &q));
+    ok(sparta_compile_layers(cx, arena, p->plan, database, &a, &n));
+    ok(sparta_compile_layers(cx, arena, q->plan, database, &b, &m));
+    assert_int_equal(n, 10); /* two layers of qkv, attention, projection, up, down */
+    assert_int_equal(m, n);
+    for (int i = 0; i < n; i++) {
+        const bool product = !strcmp(a[i].op, "Attention");
+        assert_string_equal(a[i].pattern, product ? "none" : "4x1");
+        assert_true(product ? a[i].density == 1 : fabs(a[i].density - .2) < .01);
+        if (product) assert_string_equal(a[i].reason, "product of two activations: nothing to prune");
+        else assert_true(a[i].n % 64 == 0 && a[i].k % 64 == 0 && a[i].n > 0 && a[i].us > 0);
+        assert_string_equal(a[i].name, b[i].name);
+        assert_string_equal(a[i].implement, b[i].implement);
+        assert_string_equal(a[i].reason, b[i].reason);
+        assert_true(a[i].n == b[i].n && a[i].k == b[i].k && a[i].density == b[i].density && a[i].us == b[i].us);
+    }
+    sparta_arena_free(arena);
+    sparta_package_close(p), sparta_package_close(q);
+}
+
+/* ------------------------------------------------------------------ there and back again */
+
+static void unplanned(const char *model, const char *prune, const char *sizes)
+{
+    sparta_compile_request dense = quick();
+    dense.options.dense_only = 1;
+    sparta_graph *want = typed(zoo(model, prune, sizes)), *g;
+    sparta_package *p = compile(zoo(model, prune, sizes)), *q;
+    ok(sparta_package_write(cx, p, in_root("un.sparta")));
+    sparta_package_close(p);
+    ok(sparta_package_open(cx, in_root("un.sparta"), &p));
+    ok(sparta_compile_unplan(cx, p, &g));
+    for (int i = 0; i < g->n_nodes; i++)
+        for (int k = 0; k < g->node[i]->attrs.n; k++) assert_false(sparta_graph_is_annotation(g->node[i]->attrs.attr[k].name));
+    inputs in = make_inputs(want, 3, 11, 4);
+    results a = reference(want, &in), b = reference(g, &in);
+    close_enough(&b, &a, 1e-5, "the plan on the references");
+    q = compile_in(cx, g, dense);
+    sparta_session *s = session(q, 2), *t = session(p, 2);
+    agree(s, q, want, &in, "dense again");
+    agree(t, p, want, &in, "the package is as before");
+    free_results(&a), free_results(&b), free_inputs(&in);
+    sparta_session_free(s), sparta_session_free(t);
+    sparta_package_close(q), sparta_package_close(p);
+    sparta_graph_free(want);
+}
+
+static void unplan(void **state)
+{
+    (void)state;
+    unplanned("bert-mini", "4x1:0.8", SMALL_BERT);
+    unplanned("bert-mini", NULL, TINY_BERT);
+    unplanned("mlp", "1x1:0.9", SMALL_MLP);
+}
+
+/* Compiling a package's graph the same way gives the same plan. */
+static void settled(void **state)
+{
+    (void)state;
+    sparta_package *p = compile(zoo("bert-mini", "4x1:0.8", SMALL_BERT)), *q;
+    sparta_graph *g;
+    ok(sparta_compile_unplan(cx, p, &g));
+    q = compile_in(cx, g, quick());
+    assert_int_equal(p->n_weights, q->n_weights);
+    assert_int_equal(p->plan->n_nodes, q->plan->n_nodes);
+    for (int i = 0; i < p->plan->n_nodes; i++) {
+        assert_string_equal(said_of(p->plan->node[i], "kernel"), said_of(q->plan->node[i], "kernel"));
+        assert_string_equal(said_of(p->plan->node[i], "implement"), said_of(q->plan->node[i], "implement"));
+    }
+    sparta_package_close(q), sparta_package_close(p);
+}
+
+/* Annotations that a file brings along are not believed. */
+static void foreign_annotations(void **state)
+{
+    (void)state;
+    sparta_package_close(check_text("graph \"g\"\ninput x: f32[batch,24]\nconst w: f32[24,24] @\"w\"\n"
+                                    "node y: ? = MatMul(x, w) {kernel=\"linear\", layout=\"panel\", code=5, reason=\"trust me\"} \"y\"\n"
+                                    "node z: ? = Softmax(y) {kernel=\"pack\", layout=\"panel\"} \"z\"\noutput z\n"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sparse_wins), cmocka_unit_test(nearly_dense),      cmocka_unit_test(the_database_decides),
+        cmocka_unit_test(modelled),    cmocka_unit_test(dense_only),        cmocka_unit_test(layers_of_a_model),
+        cmocka_unit_test(unplan),      cmocka_unit_test(settled),           cmocka_unit_test(foreign_annotations),
+    };
+    return cmocka_run_group_tests(tests, enter, leave);
+}
