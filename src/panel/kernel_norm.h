@@ -16,7 +16,7 @@ INLINE void norm_lanes(const struct sparta_norm_args *a, const int j)
     else
         for (long i = 0; i < a->n; i++) sum += load(x + i * SPARTA_PANEL);
     v16 mean = sum / n, variance = square / n - mean * mean;
-    i16 sure = variance > mean * mean * splat(.01f);
+    i16 sure = variance > mean * mean;
     int all = a->has_stat;
     for (int l = 0; l < 16; l++) all &= sure[l] != 0;
     if (!all) {

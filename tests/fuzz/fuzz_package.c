@@ -5,8 +5,8 @@
  *
  * Whatever is done with a package without running it must give an error or work. */
 #include "compile/compile.h"
-#include "package/disk.h"
 #include "run/run.h"
+#include "unit/package_damage.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,10 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static char path[64];
-static void forget(void) { unlink(path); }
+static void forget(void)
+{
+    unlink(path);
+}
 
 static FILE *file(void)
 {
@@ -29,18 +32,6 @@ static FILE *file(void)
 }
 
 /* ------------------------------------------------------------------ images */
-
-static void sign(uint8_t *image, size_t size)
-{
-    disk_header h;
-    memcpy(&h, image, sizeof h);
-    for (int i = 0; i < DISK_WEIGHTS; i++) {
-        disk_section *s = &h.section[i];
-        if (s->offset <= size && s->size <= size - s->offset) sparta_sha256_of(image + s->offset, s->size, s->digest);
-    }
-    memcpy(image, &h, sizeof h);
-    sparta_sha256_of(image, HEADER_BYTES - 32, image + HEADER_BYTES - 32);
-}
 
 static size_t part(const uint8_t **from, const uint8_t *end)
 {
@@ -92,7 +83,8 @@ static void use(sparta_ctx *cx, const sparta_package *p)
     }
     if (sparta_compile_unplan(cx, p, &g) == SPARTA_OK) sparta_graph_free(g);
     for (int i = 0; i < p->n_kernels; i++) code += p->kernel[i].n_code;
-    if (!code && sparta_session_create(cx, p, &one, &session) == SPARTA_OK) sparta_session_free(session); /* foreign code is not loaded */
+    if (!code && sparta_session_create(cx, p, &one, &session) == SPARTA_OK)
+        sparta_session_free(session); /* foreign code is not loaded */
     sparta_arena_free(arena);
 }
 
@@ -104,7 +96,9 @@ static void open_image(const uint8_t *image, size_t size)
     sparta_ctx *cx = sparta_ctx_create(&options);
     sparta_package *p = NULL;
     FILE *f = file();
-    if (!cx || fseek(f, 0, SEEK_SET) || ftruncate(fileno(f), 0) || fwrite(image, 1, size, f) != size || fflush(f)) abort();
+    if (!cx || fseek(f, 0, SEEK_SET) || ftruncate(fileno(f), 0) || fwrite(image, 1, size, f) != size ||
+        fflush(f))
+        abort();
     const sparta_status s = sparta_package_open(cx, path, &p);
     if (s == SPARTA_E_INTERNAL || s == SPARTA_E_USAGE || s == SPARTA_E_IO) abort();
     if (s == SPARTA_OK) use(cx, p);

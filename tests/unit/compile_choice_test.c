@@ -2,7 +2,9 @@
 #include "models.h"
 #include "compile/lower.h"
 
-#define LAYER(weight) "graph \"g\"\ninput x: f32[batch,96]\nconst w: f32[96,128] @\"" weight "\"\nnode y: ? = MatMul(x, w) \"y\"\noutput y\n"
+#define LAYER(weight)                                                                                        \
+    "graph \"g\"\ninput x: f32[batch,96]\nconst w: f32[96,128] @\"" weight                                   \
+    "\"\nnode y: ? = MatMul(x, w) \"y\"\noutput y\n"
 
 static const char *fresh_db(void)
 {
@@ -12,7 +14,10 @@ static const char *fresh_db(void)
     return path;
 }
 
-static sparta_compile_request measured(const char *db) { return (sparta_compile_request){.options = {.size = sizeof(sparta_compile_options)}, .db = db}; }
+static sparta_compile_request measured(const char *db)
+{
+    return (sparta_compile_request){.options = {.size = sizeof(sparta_compile_options)}, .db = db};
+}
 
 /* Pretend that this implement took `us` for the layer of `text`. */
 static void remember(const char *db_path, const char *text, const char *implement, double us)
@@ -102,7 +107,8 @@ static void nearly_dense(void **state)
     (void)state;
     const char *db = fresh_db();
     const decision d = decide(LAYER("w|4x1:0.05"), measured(db));
-    if (!strcmp(d.implement, "strip4")) assert_true(d.us < d.dense_us);
+    if (!strcmp(d.implement, "strip4"))
+        assert_true(d.us < d.dense_us);
     else {
         assert_string_equal(d.implement, "dense4");
         mentions(d.reason, "(measured", __FILE__, __LINE__);
@@ -137,12 +143,16 @@ static void the_database_decides(void **state)
         assert_string_equal(l.implement, d.implement);
         assert_true(l.us == d.us && l.dense_us == d.dense_us);
         snprintf(reasons[i], sizeof reasons[i], "%s", l.reason);
-        if (sparse) assert_string_equal(l.reason, "");
-        else mentions(l.reason, "(measured: ", __FILE__, __LINE__);
+        if (sparse)
+            assert_string_equal(l.reason, "");
+        else
+            mentions(l.reason, "(measured: ", __FILE__, __LINE__);
     }
     assert_string_not_equal(reasons[0], reasons[1]);
-    mentions(reasons[0], "dense is faster above 0.25 (measured: 20.0 us sparse, 10.0 us dense)", __FILE__, __LINE__);
-    mentions(reasons[1], "dense is faster above 0.20 (measured: 25.0 us sparse, 10.0 us dense)", __FILE__, __LINE__);
+    mentions(reasons[0], "dense is faster above 0.25 (measured: 20.0 us sparse, 10.0 us dense)", __FILE__,
+             __LINE__);
+    mentions(reasons[1], "dense is faster above 0.20 (measured: 25.0 us sparse, 10.0 us dense)", __FILE__,
+             __LINE__);
     /* half a memory: the other half is measured, and what the memory says of the first is believed */
     const char *db = fresh_db();
     remember(db, text, "strip4", 0.001);
@@ -174,9 +184,11 @@ static void dense_only(void **state)
         sparta_compile_request request = measure ? measured(fresh_db()) : quick();
         request.options.dense_only = 1;
         sparta_package *p = compile_in(cx, zoo("bert-mini", "4x1:0.9", SMALL_BERT), request);
-        for (int i = 0; i < p->plan->n_nodes; i++) assert_string_not_equal(said_of(p->plan->node[i], "implement"), "strip4");
+        for (int i = 0; i < p->plan->n_nodes; i++)
+            assert_string_not_equal(said_of(p->plan->node[i], "implement"), "strip4");
         for (int i = 0; i < p->n_weights; i++)
-            if (p->weight[i].packed) assert_int_equal(p->weight[i].pack.format.level[1].kind, SPARTA_LEVEL_DENSE);
+            if (p->weight[i].packed)
+                assert_int_equal(p->weight[i].pack.format.level[1].kind, SPARTA_LEVEL_DENSE);
         sparta_package_close(p);
     }
 }
@@ -199,12 +211,15 @@ static void layers_of_a_model(void **state)
         const bool product = !strcmp(a[i].op, "Attention");
         assert_string_equal(a[i].pattern, product ? "none" : "4x1");
         assert_true(product ? a[i].density == 1 : fabs(a[i].density - .2) < .01);
-        if (product) assert_string_equal(a[i].reason, "product of two activations: nothing to prune");
-        else assert_true(a[i].n % 64 == 0 && a[i].k % 64 == 0 && a[i].n > 0 && a[i].us > 0);
+        if (product)
+            assert_string_equal(a[i].reason, "product of two activations: nothing to prune");
+        else
+            assert_true(a[i].n % 64 == 0 && a[i].k % 64 == 0 && a[i].n > 0 && a[i].us > 0);
         assert_string_equal(a[i].name, b[i].name);
         assert_string_equal(a[i].implement, b[i].implement);
         assert_string_equal(a[i].reason, b[i].reason);
-        assert_true(a[i].n == b[i].n && a[i].k == b[i].k && a[i].density == b[i].density && a[i].us == b[i].us);
+        assert_true(a[i].n == b[i].n && a[i].k == b[i].k && a[i].density == b[i].density &&
+                    a[i].us == b[i].us);
     }
     sparta_arena_free(arena);
     sparta_package_close(p), sparta_package_close(q);
@@ -223,7 +238,8 @@ static void unplanned(const char *model, const char *prune, const char *sizes)
     ok(sparta_package_open(cx, in_root("un.sparta"), &p));
     ok(sparta_compile_unplan(cx, p, &g));
     for (int i = 0; i < g->n_nodes; i++)
-        for (int k = 0; k < g->node[i]->attrs.n; k++) assert_false(sparta_graph_is_annotation(g->node[i]->attrs.attr[k].name));
+        for (int k = 0; k < g->node[i]->attrs.n; k++)
+            assert_false(sparta_graph_is_annotation(g->node[i]->attrs.attr[k].name));
     inputs in = make_inputs(want, 3, 11, 4);
     results a = reference(want, &in), b = reference(g, &in);
     close_enough(&b, &a, 1e-5, "the plan on the references");
@@ -266,17 +282,18 @@ static void settled(void **state)
 static void foreign_annotations(void **state)
 {
     (void)state;
-    sparta_package_close(check_text("graph \"g\"\ninput x: f32[batch,24]\nconst w: f32[24,24] @\"w\"\n"
-                                    "node y: ? = MatMul(x, w) {kernel=\"linear\", layout=\"panel\", code=5, reason=\"trust me\"} \"y\"\n"
-                                    "node z: ? = Softmax(y) {kernel=\"pack\", layout=\"panel\"} \"z\"\noutput z\n"));
+    sparta_package_close(check_text(
+        "graph \"g\"\ninput x: f32[batch,24]\nconst w: f32[24,24] @\"w\"\n"
+        "node y: ? = MatMul(x, w) {kernel=\"linear\", layout=\"panel\", code=5, reason=\"trust me\"} \"y\"\n"
+        "node z: ? = Softmax(y) {kernel=\"pack\", layout=\"panel\"} \"z\"\noutput z\n"));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sparse_wins), cmocka_unit_test(nearly_dense),      cmocka_unit_test(the_database_decides),
-        cmocka_unit_test(modelled),    cmocka_unit_test(dense_only),        cmocka_unit_test(layers_of_a_model),
-        cmocka_unit_test(unplan),      cmocka_unit_test(settled),           cmocka_unit_test(foreign_annotations),
+        cmocka_unit_test(sparse_wins), cmocka_unit_test(nearly_dense), cmocka_unit_test(the_database_decides),
+        cmocka_unit_test(modelled),    cmocka_unit_test(dense_only),   cmocka_unit_test(layers_of_a_model),
+        cmocka_unit_test(unplan),      cmocka_unit_test(settled),      cmocka_unit_test(foreign_annotations),
     };
     return cmocka_run_group_tests(tests, enter, leave);
 }

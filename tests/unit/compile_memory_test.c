@@ -3,8 +3,10 @@
 #include "models.h"
 
 #define SMALL                                                                                                \
-    "graph \"g\"\ninput x: f32[batch,8]\nconst w: f32[8,12] @\"w|4x1:0.5\"\nconst b: f32[12] @\"b\"\nconst g: f32[12] @\"g\"\nconst v: f32[12,5] @\"v\"\n" \
-    "node m: ? = MatMul(x, w) \"m\"\nnode a: ? = Add(m, b) \"a\"\nnode r: ? = Relu(a) \"r\"\nnode n: ? = LayerNormalization(r, g) \"n\"\n"                  \
+    "graph \"g\"\ninput x: f32[batch,8]\nconst w: f32[8,12] @\"w|4x1:0.5\"\nconst b: f32[12] @\"b\"\nconst " \
+    "g: f32[12] @\"g\"\nconst v: f32[12,5] @\"v\"\n"                                                         \
+    "node m: ? = MatMul(x, w) \"m\"\nnode a: ? = Add(m, b) \"a\"\nnode r: ? = Relu(a) \"r\"\nnode n: ? = "   \
+    "LayerNormalization(r, g) \"n\"\n"                                                                       \
     "node u: ? = MatMul(n, v) \"u\"\nnode s: ? = Softmax(u) \"s\"\noutput s\n"
 
 typedef sparta_status (*job)(sparta_ctx *c);
@@ -18,9 +20,14 @@ static void sweep(job work, const char *what)
             sparta_ctx_fail_alloc(c, n, forever);
             const sparta_status s = work(c);
             const bool reached = sparta_ctx_alloc_count(c) >= n;
-            if (s != SPARTA_OK && s != SPARTA_E_MEMORY) fail_msg("%s, allocation %lu: %s: %s", what, (unsigned long)n, sparta_status_name(s), sparta_message(c));
-            if (sparta_ctx_memory(c)) fail_msg("%s, allocation %lu: %zu bytes are lost", what, (unsigned long)n, sparta_ctx_memory(c));
-            if (reached && forever && s == SPARTA_OK) fail_msg("%s, allocation %lu: nobody noticed", what, (unsigned long)n);
+            if (s != SPARTA_OK && s != SPARTA_E_MEMORY)
+                fail_msg("%s, allocation %lu: %s: %s", what, (unsigned long)n, sparta_status_name(s),
+                         sparta_message(c));
+            if (sparta_ctx_memory(c))
+                fail_msg("%s, allocation %lu: %zu bytes are lost", what, (unsigned long)n,
+                         sparta_ctx_memory(c));
+            if (reached && forever && s == SPARTA_OK)
+                fail_msg("%s, allocation %lu: nobody noticed", what, (unsigned long)n);
             sparta_ctx_free(c);
             if (!reached) {
                 assert_int_equal(s, SPARTA_OK);
@@ -32,7 +39,8 @@ static void sweep(job work, const char *what)
 
 static sparta_status compile_small_with(sparta_ctx *c, int no_measure)
 {
-    sparta_compile_request request = {.options = {.size = sizeof request.options, .no_measure = no_measure}, .db = database};
+    sparta_compile_request request = {.options = {.size = sizeof request.options, .no_measure = no_measure},
+                                      .db = database};
     sparta_graph *g = NULL;
     sparta_package *p = NULL;
     maker m = {sparta_arena_create(c)};
@@ -45,8 +53,14 @@ static sparta_status compile_small_with(sparta_ctx *c, int no_measure)
     return s;
 }
 
-static sparta_status compile_small(sparta_ctx *c) { return compile_small_with(c, 1); }
-static sparta_status compile_remembered(sparta_ctx *c) { return compile_small_with(c, 0); }
+static sparta_status compile_small(sparta_ctx *c)
+{
+    return compile_small_with(c, 1);
+}
+static sparta_status compile_remembered(sparta_ctx *c)
+{
+    return compile_small_with(c, 0);
+}
 
 static void compiling(void **state)
 {
@@ -89,7 +103,8 @@ static void measuring(void **state)
         c = context(cache, NULL);
         sparta_ctx_fail_alloc(c, n, true);
         const sparta_status s = compile_measured(c);
-        if (s != SPARTA_E_MEMORY) fail_msg("allocation %lu: %s: %s", (unsigned long)n, sparta_status_name(s), sparta_message(c));
+        if (s != SPARTA_E_MEMORY)
+            fail_msg("allocation %lu: %s: %s", (unsigned long)n, sparta_status_name(s), sparta_message(c));
         assert_int_equal(sparta_ctx_memory(c), 0);
         sparta_ctx_free(c);
     }
@@ -119,7 +134,8 @@ static sparta_status open_it(sparta_ctx *c)
     int n;
     SPARTA_TRY(sparta_package_open(c, in_root("o.sparta"), &p));
     sparta_arena *arena = sparta_arena_create(c);
-    sparta_status s = arena ? sparta_compile_layers(c, arena, p->plan, database, &layer, &n) : sparta_ctx_status(c);
+    sparta_status s =
+        arena ? sparta_compile_layers(c, arena, p->plan, database, &layer, &n) : sparta_ctx_status(c);
     if (s == SPARTA_OK) s = sparta_package_check_weights(c, p);
     if (s == SPARTA_OK) s = sparta_compile_unplan(c, p, &g);
     sparta_arena_free(arena);
@@ -140,7 +156,8 @@ static void opening(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(compiling), cmocka_unit_test(choosing), cmocka_unit_test(measuring), cmocka_unit_test(files), cmocka_unit_test(opening),
+        cmocka_unit_test(compiling), cmocka_unit_test(choosing), cmocka_unit_test(measuring),
+        cmocka_unit_test(files),     cmocka_unit_test(opening),
     };
     return cmocka_run_group_tests(tests, enter, leave);
 }

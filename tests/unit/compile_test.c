@@ -3,15 +3,16 @@
 #include "models.h"
 #include <pthread.h>
 
-#define G "graph \"g\"\n"
-#define X "input x: f32[batch,24]\n"
+#define G  "graph \"g\"\n"
+#define X  "input x: f32[batch,24]\n"
 #define X3 "input x: f32[batch,sequence,24]\n"
 
 /* Nodes of a plan that an implement runs ("" counts what the builtins run). */
 static int run_by(const sparta_package *p, const char *implement)
 {
     int n = 0;
-    for (int i = 0; i < p->plan->n_nodes; i++) n += !strcmp(said_of(p->plan->node[i], "implement"), implement);
+    for (int i = 0; i < p->plan->n_nodes; i++)
+        n += !strcmp(said_of(p->plan->node[i], "implement"), implement);
     return n;
 }
 
@@ -35,7 +36,8 @@ static void expect_runs(const char *text, const char *implement, int count)
 static void shapes_of_linear(void **state)
 {
     (void)state;
-    static const int nk[][2] = {{1, 1}, {4, 1}, {5, 1}, {1, 7}, {3, 3}, {4, 4}, {7, 9}, {64, 3}, {66, 130}, {130, 66}};
+    static const int nk[][2] = {{1, 1}, {4, 1}, {5, 1},  {1, 7},    {3, 3},
+                                {4, 4}, {7, 9}, {64, 3}, {66, 130}, {130, 66}};
     static const char *const weights[] = {"w", "w|4x1:0.6", "w|1x1:0.8", "w|1x1:1.0", "w|cols:0.5"};
     for (size_t i = 0; i < SPARTA_COUNT(nk); i++)
         for (size_t k = 0; k < SPARTA_COUNT(weights); k++) {
@@ -54,7 +56,8 @@ static void shapes_of_linear(void **state)
 static void very_wide(void **state)
 {
     (void)state;
-    static const char text[] = G "input x: f32[batch,70001]\nconst w: f32[70001,5] @\"w|4x1:0.9\"\nnode y: ? = MatMul(x, w) \"y\"\noutput y\n";
+    static const char text[] = G "input x: f32[batch,70001]\nconst w: f32[70001,5] @\"w|4x1:0.9\"\nnode y: ? "
+                                 "= MatMul(x, w) \"y\"\noutput y\n";
     sparta_graph *want = typed(graph(text));
     sparta_package *p = compile(graph(text));
     assert_string_equal(said_of(node_named(p, "y"), "implement"), "strip4");
@@ -75,13 +78,16 @@ static void very_wide(void **state)
 static void activations_and_residuals(void **state)
 {
     (void)state;
-    static const char *const acts[] = {"Relu(b1)", "Tanh(b1)", "Sigmoid(b1)", "Gelu(b1)", "Gelu(b1) {approximate=\"tanh\"}", "Identity(b1)"};
+    static const char *const acts[] = {
+        "Relu(b1)", "Tanh(b1)", "Sigmoid(b1)", "Gelu(b1)", "Gelu(b1) {approximate=\"tanh\"}", "Identity(b1)"};
     for (size_t i = 0; i < SPARTA_COUNT(acts); i++) {
         char text[1024];
         snprintf(text, sizeof text,
-                 G X "const w: f32[24,24] @\"w|4x1:0.5\"\nconst b: f32[24] @\"b\"\nconst v: f32[24,24] @\"v\"\n"
-                     "node m: ? = MatMul(x, w) \"m\"\nnode b1: ? = Add(m, b) \"b1\"\nnode a: ? = %s \"a\"\n"
-                     "node n: ? = MatMul(a, v) \"n\"\nnode r: ? = Add(n, x) \"r\"\nnode t: ? = Add(r, a) \"t\"\noutput t\n",
+                 G X
+                 "const w: f32[24,24] @\"w|4x1:0.5\"\nconst b: f32[24] @\"b\"\nconst v: f32[24,24] @\"v\"\n"
+                 "node m: ? = MatMul(x, w) \"m\"\nnode b1: ? = Add(m, b) \"b1\"\nnode a: ? = %s \"a\"\n"
+                 "node n: ? = MatMul(a, v) \"n\"\nnode r: ? = Add(n, x) \"r\"\nnode t: ? = Add(r, a) "
+                 "\"t\"\noutput t\n",
                  acts[i]);
         sparta_package_close(check_text(text));
     }
@@ -92,29 +98,46 @@ static void shared_weights(void **state)
 {
     (void)state;
     /* two layers, the same way */
-    expect_runs(G X "const w: f32[24,24] @\"w|4x1:0.7\"\nnode a: ? = MatMul(x, w) \"a\"\nnode r: ? = Relu(a) \"r\"\nnode y: ? = MatMul(r, w) \"y\"\noutput y\n",
+    expect_runs(G X "const w: f32[24,24] @\"w|4x1:0.7\"\nnode a: ? = MatMul(x, w) \"a\"\nnode r: ? = Relu(a) "
+                    "\"r\"\nnode y: ? = MatMul(r, w) \"y\"\noutput y\n",
                 "strip4", 2);
     /* the other way round */
-    expect_runs(G X "const w: f32[24,24] @\"w|4x1:0.7\"\nnode a: ? = MatMul(x, w) \"a\"\nnode y: ? = Gemm(a, w) {transB=1} \"y\"\noutput y\n", "dense4", 0);
+    expect_runs(G X "const w: f32[24,24] @\"w|4x1:0.7\"\nnode a: ? = MatMul(x, w) \"a\"\nnode y: ? = Gemm(a, "
+                    "w) {transB=1} \"y\"\noutput y\n",
+                "dense4", 0);
     /* as rows too: an embedding tied to the last layer, and the weight itself as an output */
-    sparta_package_close(check_text(G "input i: i64[batch,sequence]\nconst w: f32[50,24] @\"w^4x1:0.7\"\nnode e: ? = Gather(w, i) \"e\"\n"
-                                      "node t: ? = Transpose(w) {perm=[1,0]} \"t\"\nnode y: ? = MatMul(e, t) \"y\"\noutput y\noutput w\n"));
+    sparta_package_close(check_text(
+        G
+        "input i: i64[batch,sequence]\nconst w: f32[50,24] @\"w^4x1:0.7\"\nnode e: ? = Gather(w, i) \"e\"\n"
+        "node t: ? = Transpose(w) {perm=[1,0]} \"t\"\nnode y: ? = MatMul(e, t) \"y\"\noutput y\noutput w\n"));
     /* with names that are the same */
-    sparta_package_close(check_text(G X "const w: f32[24,24] @\"w\"\nnode a: ? = MatMul(x, w) \"\"\nnode r: ? = Tanh(a) \"\"\nnode b: ? = MatMul(r, w) \"\"\n"
-                                        "node s: ? = Tanh(b) \"\"\nnode y: ? = MatMul(s, w) \"\"\noutput y\n"));
+    sparta_package_close(check_text(G X
+                                    "const w: f32[24,24] @\"w\"\nnode a: ? = MatMul(x, w) \"\"\nnode r: ? = "
+                                    "Tanh(a) \"\"\nnode b: ? = MatMul(r, w) \"\"\n"
+                                    "node s: ? = Tanh(b) \"\"\nnode y: ? = MatMul(s, w) \"\"\noutput y\n"));
 }
 
 static void products_that_stay(void **state)
 {
     (void)state;
-    sparta_package *p = check_text(G X3 "input z: f32[batch,24,sequence]\nnode y: ? = MatMul(x, z) \"y\"\noutput y\n"); /* two activations */
+    sparta_package *p = check_text(
+        G X3
+        "input z: f32[batch,24,sequence]\nnode y: ? = MatMul(x, z) \"y\"\noutput y\n"); /* two activations */
     assert_string_equal(said_of(node_named(p, "y"), "kernel"), "");
-    assert_string_equal(said_of(node_named(p, "y"), "reason"), "product of two activations: nothing to prune");
+    assert_string_equal(said_of(node_named(p, "y"), "reason"),
+                        "product of two activations: nothing to prune");
     sparta_package_close(p);
-    expect_runs(G X3 "const w: f32[24] @\"w\"\nnode y: ? = MatMul(x, w) \"y\"\noutput y\n", "", 1);                       /* a vector */
-    expect_runs(G "input x: f32[batch,3,5,24]\nconst w: f32[3,24,8] @\"w\"\nnode y: ? = MatMul(x, w) \"y\"\noutput y\n", "", 1); /* a stack */
-    expect_runs(G "input x: f64[batch,24]\nconst w: f64[24,8] @\"w\"\nnode y: ? = MatMul(x, w) \"y\"\noutput y\n", "", 1);
-    expect_runs(G "input x: f32[24]\nconst w: f32[24,8] @\"w\"\nnode y: ? = MatMul(x, w) \"y\"\noutput y\n", "", 1);
+    expect_runs(G X3 "const w: f32[24] @\"w\"\nnode y: ? = MatMul(x, w) \"y\"\noutput y\n", "",
+                1); /* a vector */
+    expect_runs(
+        G
+        "input x: f32[batch,3,5,24]\nconst w: f32[3,24,8] @\"w\"\nnode y: ? = MatMul(x, w) \"y\"\noutput y\n",
+        "", 1); /* a stack */
+    expect_runs(
+        G "input x: f64[batch,24]\nconst w: f64[24,8] @\"w\"\nnode y: ? = MatMul(x, w) \"y\"\noutput y\n", "",
+        1);
+    expect_runs(G "input x: f32[24]\nconst w: f32[24,8] @\"w\"\nnode y: ? = MatMul(x, w) \"y\"\noutput y\n",
+                "", 1);
 }
 
 /* ------------------------------------------------------------------ outputs */
@@ -122,19 +145,28 @@ static void products_that_stay(void **state)
 static void awkward_outputs(void **state)
 {
     (void)state;
-    static const char *const texts[] = {
-        G X "output x\n",                                                                                              /* an input */
-        G X "const c: f32[3] = [1,2,3]\nconst d: f32[40,2] @\"d\"\noutput c\noutput d\n",                             /* constants */
-        G X "const w: f32[24,8] @\"w\"\nnode y: ? = MatMul(x, w) \"y\"\noutput y\noutput x\noutput w\n",              /* all kinds */
-        G X "const w: f32[24,24] @\"w|4x1:0.7\"\nnode a: ? = MatMul(x, w) \"a\"\nnode b: ? = Relu(a) \"b\"\noutput a\noutput b\n",
-        G X "const w: f32[24,24] @\"w\"\nconst v: f32[24,8] @\"v\"\nnode a: ? = MatMul(x, w) \"a\"\nnode b: ? = MatMul(a, v) \"b\"\noutput a\noutput b\n",
-        G X "const w: f32[24,24] @\"w\"\nconst g: f32[24] @\"g\"\nnode a: ? = MatMul(x, w) \"a\"\nnode b: ? = LayerNormalization(a, g) \"b\"\n"
-            "node c: ? = Softmax(a) \"c\"\noutput a\noutput b\noutput c\n",                                            /* panels and rows read it */
-        G X "const w: f32[24,24] @\"w\"\nnode a: ? = MatMul(x, w) \"a\"\nnode b: ? = Add(a, x) \"b\"\nnode c: ? = Add(b, a) \"c\"\noutput b\noutput c\noutput a\n",
-        G X "node y: ? = Relu(x) \"y\"\noutput y\n",                                                                   /* nothing but a map */
-        G X "const g: f32[24] @\"g\"\nnode y: ? = LayerNormalization(x, g) \"y\"\noutput y\n",
-        G "input x: f32[batch,24]\ninput z: f32[batch,24]\nnode y: ? = Add(x, z) \"y\"\noutput y\n",
-    };
+    static const char
+        *const texts[] =
+            {
+                G X "output x\n", /* an input */
+                G X
+                "const c: f32[3] = [1,2,3]\nconst d: f32[40,2] @\"d\"\noutput c\noutput d\n", /* constants */
+                G X "const w: f32[24,8] @\"w\"\nnode y: ? = MatMul(x, w) \"y\"\noutput y\noutput x\noutput "
+                    "w\n", /* all kinds */
+                G X "const w: f32[24,24] @\"w|4x1:0.7\"\nnode a: ? = MatMul(x, w) \"a\"\nnode b: ? = Relu(a) "
+                    "\"b\"\noutput a\noutput b\n",
+                G X "const w: f32[24,24] @\"w\"\nconst v: f32[24,8] @\"v\"\nnode a: ? = MatMul(x, w) "
+                    "\"a\"\nnode b: ? = MatMul(a, v) \"b\"\noutput a\noutput b\n",
+                G X
+                "const w: f32[24,24] @\"w\"\nconst g: f32[24] @\"g\"\nnode a: ? = MatMul(x, w) \"a\"\nnode "
+                "b: ? = LayerNormalization(a, g) \"b\"\n"
+                "node c: ? = Softmax(a) \"c\"\noutput a\noutput b\noutput c\n", /* panels and rows read it */
+                G X "const w: f32[24,24] @\"w\"\nnode a: ? = MatMul(x, w) \"a\"\nnode b: ? = Add(a, x) "
+                    "\"b\"\nnode c: ? = Add(b, a) \"c\"\noutput b\noutput c\noutput a\n",
+                G X "node y: ? = Relu(x) \"y\"\noutput y\n", /* nothing but a map */
+                G X "const g: f32[24] @\"g\"\nnode y: ? = LayerNormalization(x, g) \"y\"\noutput y\n",
+                G "input x: f32[batch,24]\ninput z: f32[batch,24]\nnode y: ? = Add(x, z) \"y\"\noutput y\n",
+            };
     for (size_t i = 0; i < SPARTA_COUNT(texts); i++) {
         sparta_package *p = check_text(texts[i]), *q;
         ok(sparta_package_write(cx, p, in_root("outputs.sparta")));
@@ -158,7 +190,8 @@ static void many_conversions(void **state)
     enum { PARTS = 60 };
     sparta_text t;
     sparta_text_init(&t, cx);
-    sparta_text_printf(&t, G X "const w: f32[24,%d] @\"w\"\nnode a: ? = MatMul(x, w) \"a\"\nnode ", 4 * PARTS);
+    sparta_text_printf(&t, G X "const w: f32[24,%d] @\"w\"\nnode a: ? = MatMul(x, w) \"a\"\nnode ",
+                       4 * PARTS);
     for (int i = 0; i < PARTS; i++) sparta_text_printf(&t, "%ss%d: ?", i ? ", " : "", i);
     sparta_text_printf(&t, " = Split(a) {axis=1, num_outputs=%d} \"s\"\nnode y: ? = Concat(", PARTS);
     for (int i = 0; i < PARTS; i++) sparta_text_printf(&t, "%ss%d", i ? ", " : "", PARTS - 1 - i);
@@ -173,50 +206,74 @@ static void splits(void **state)
 {
     (void)state;
     /* uneven, not of fours: the reference splits rows */
-    sparta_package_close(check_text(G X3 "const w: f32[24,12] @\"w\"\nconst sizes: i64[2] = [5,7]\nnode a: ? = MatMul(x, w) \"a\"\n"
-                                         "node p: ?, q: ? = Split(a, sizes) {axis=2} \"s\"\nnode r: ? = Relu(p) \"r\"\noutput r\noutput q\n"));
+    sparta_package_close(check_text(
+        G X3
+        "const w: f32[24,12] @\"w\"\nconst sizes: i64[2] = [5,7]\nnode a: ? = MatMul(x, w) \"a\"\n"
+        "node p: ?, q: ? = Split(a, sizes) {axis=2} \"s\"\nnode r: ? = Relu(p) \"r\"\noutput r\noutput q\n"));
     /* of fours, both read by layers */
-    sparta_package_close(check_text(G X3 "const w: f32[24,32] @\"w\"\nconst u: f32[20,8] @\"u|4x1:0.5\"\nconst v: f32[12,8] @\"v\"\nconst sizes: i64[2] = [20,12]\n"
-                                         "node a: ? = MatMul(x, w) \"a\"\nnode p: ?, q: ? = Split(a, sizes) {axis=-1} \"s\"\nnode b: ? = MatMul(p, u) \"b\"\n"
-                                         "node c: ? = MatMul(q, v) \"c\"\nnode y: ? = Add(b, c) \"y\"\noutput y\n"));
+    sparta_package_close(
+        check_text(G X3 "const w: f32[24,32] @\"w\"\nconst u: f32[20,8] @\"u|4x1:0.5\"\nconst v: f32[12,8] "
+                        "@\"v\"\nconst sizes: i64[2] = [20,12]\n"
+                        "node a: ? = MatMul(x, w) \"a\"\nnode p: ?, q: ? = Split(a, sizes) {axis=-1} "
+                        "\"s\"\nnode b: ? = MatMul(p, u) \"b\"\n"
+                        "node c: ? = MatMul(q, v) \"c\"\nnode y: ? = Add(b, c) \"y\"\noutput y\n"));
     /* a split of a split, one part an output */
-    sparta_package_close(check_text(G X3 "const w: f32[24,32] @\"w\"\nconst s2: i64[2] = [16,16]\nconst s3: i64[2] = [4,12]\nnode a: ? = MatMul(x, w) \"a\"\n"
-                                         "node p: ?, q: ? = Split(a, s2) {axis=2} \"s\"\nnode e: ?, f: ? = Split(q, s3) {axis=2} \"t\"\n"
-                                         "node g: ? = Tanh(f) \"g\"\nnode h: ? = Relu(e) \"h\"\noutput p\noutput g\noutput h\n"));
+    sparta_package_close(check_text(
+        G X3 "const w: f32[24,32] @\"w\"\nconst s2: i64[2] = [16,16]\nconst s3: i64[2] = [4,12]\nnode a: ? = "
+             "MatMul(x, w) \"a\"\n"
+             "node p: ?, q: ? = Split(a, s2) {axis=2} \"s\"\nnode e: ?, f: ? = Split(q, s3) {axis=2} \"t\"\n"
+             "node g: ? = Tanh(f) \"g\"\nnode h: ? = Relu(e) \"h\"\noutput p\noutput g\noutput h\n"));
     /* along the tokens: no view of panels */
-    sparta_package_close(check_text(G "input x: f32[batch,6,24]\nconst w: f32[24,32] @\"w\"\nconst s2: i64[2] = [2,4]\nnode a: ? = MatMul(x, w) \"a\"\n"
+    sparta_package_close(check_text(G "input x: f32[batch,6,24]\nconst w: f32[24,32] @\"w\"\nconst s2: "
+                                      "i64[2] = [2,4]\nnode a: ? = MatMul(x, w) \"a\"\n"
                                       "node p: ?, q: ? = Split(a, s2) {axis=1} \"s\"\noutput p\noutput q\n"));
 }
 
 static void rows_and_panels_mixed(void **state)
 {
     (void)state;
-    sparta_package_close(check_text(G X3 "const w: f32[24,24] @\"w|4x1:0.7\"\nconst v: f32[24,24] @\"v\"\nconst g: f32[24] @\"g\"\nconst half: f32[] = [0.5]\n"
-                                         "node a: ? = MatMul(x, w) \"a\"\nnode n: ? = LayerNormalization(a, g, g) \"n\"\nnode s: ? = Softmax(n) \"s\"\n"
-                                         "node m: ? = Mul(s, half) \"m\"\nnode b: ? = MatMul(m, v) \"b\"\nnode r: ? = Add(b, n) \"r\"\n"
-                                         "node t: ? = Transpose(r) {perm=[1,0,2]} \"t\"\nnode c: ? = MatMul(t, w) \"c\"\nnode y: ? = Sub(c, t) \"y\"\noutput y\n"));
+    sparta_package_close(check_text(
+        G X3 "const w: f32[24,24] @\"w|4x1:0.7\"\nconst v: f32[24,24] @\"v\"\nconst g: f32[24] @\"g\"\nconst "
+             "half: f32[] = [0.5]\n"
+             "node a: ? = MatMul(x, w) \"a\"\nnode n: ? = LayerNormalization(a, g, g) \"n\"\nnode s: ? = "
+             "Softmax(n) \"s\"\n"
+             "node m: ? = Mul(s, half) \"m\"\nnode b: ? = MatMul(m, v) \"b\"\nnode r: ? = Add(b, n) \"r\"\n"
+             "node t: ? = Transpose(r) {perm=[1,0,2]} \"t\"\nnode c: ? = MatMul(t, w) \"c\"\nnode y: ? = "
+             "Sub(c, t) \"y\"\noutput y\n"));
     /* the tokens change their shape in between: rank 4, rank 2 */
-    sparta_package_close(check_text(G "input x: f32[batch,2,sequence,8]\nconst w: f32[8,12] @\"w\"\nconst shape: i64[2] = [-1,24]\nconst v: f32[24,16] @\"v|1x1:0.9\"\n"
-                                      "node a: ? = MatMul(x, w) \"a\"\nnode f: ? = Reshape(a, shape) \"f\"\nnode y: ? = MatMul(f, v) \"y\"\noutput y\n"));
+    sparta_package_close(check_text(G "input x: f32[batch,2,sequence,8]\nconst w: f32[8,12] @\"w\"\nconst "
+                                      "shape: i64[2] = [-1,24]\nconst v: f32[24,16] @\"v|1x1:0.9\"\n"
+                                      "node a: ? = MatMul(x, w) \"a\"\nnode f: ? = Reshape(a, shape) "
+                                      "\"f\"\nnode y: ? = MatMul(f, v) \"y\"\noutput y\n"));
     /* layers on differently many tokens side by side */
-    sparta_package_close(check_text(G X3 "input z: f32[batch,24]\nconst w: f32[24,24] @\"w\"\nconst one: i64[1] = [1]\nnode a: ? = MatMul(x, w) \"a\"\nnode b: ? = MatMul(z, w) \"b\"\n"
-                                         "node c: ? = Relu(b) \"c\"\nnode d: ? = Unsqueeze(c, one) \"d\"\nnode y: ? = Add(a, d) \"y\"\noutput y\n"));
+    sparta_package_close(check_text(G X3
+                                    "input z: f32[batch,24]\nconst w: f32[24,24] @\"w\"\nconst one: i64[1] = "
+                                    "[1]\nnode a: ? = MatMul(x, w) \"a\"\nnode b: ? = MatMul(z, w) \"b\"\n"
+                                    "node c: ? = Relu(b) \"c\"\nnode d: ? = Unsqueeze(c, one) \"d\"\nnode y: "
+                                    "? = Add(a, d) \"y\"\noutput y\n"));
 }
 
 static void attentions(void **state)
 {
     (void)state;
-    static const int heads[][2] = {{2, 12}, {3, 8}, {6, 4}, {4, 6}, {8, 3}, {1, 24}}; /* heads, their dims: not all of fours */
+    static const int heads[][2] = {{2, 12}, {3, 8}, {6, 4},
+                                   {4, 6},  {8, 3}, {1, 24}}; /* heads, their dims: not all of fours */
     for (size_t i = 0; i < SPARTA_COUNT(heads); i++) {
         char text[1536];
         snprintf(text, sizeof text,
-                 G X3 "const wq: f32[24,24] @\"wq\"\nconst wk: f32[24,24] @\"wk|4x1:0.5\"\nconst wv: f32[24,24] @\"wv\"\nconst to: i64[4] = [0,0,%d,%d]\n"
+                 G X3 "const wq: f32[24,24] @\"wq\"\nconst wk: f32[24,24] @\"wk|4x1:0.5\"\nconst wv: "
+                      "f32[24,24] @\"wv\"\nconst to: i64[4] = [0,0,%d,%d]\n"
                       "const from: i64[3] = [0,0,24]\nconst scale: f32[] = [0.3]\n"
-                      "node q: ? = MatMul(x, wq) \"q\"\nnode k: ? = MatMul(x, wk) \"k\"\nnode v: ? = MatMul(x, wv) \"v\"\n"
-                      "node q1: ? = Reshape(q, to) \"q1\"\nnode k1: ? = Reshape(k, to) \"k1\"\nnode v1: ? = Reshape(v, to) \"v1\"\n"
-                      "node q2: ? = Transpose(q1) {perm=[0,2,1,3]} \"q2\"\nnode k2: ? = Transpose(k1) {perm=[0,2,3,1]} \"k2\"\nnode v2: ? = Transpose(v1) {perm=[0,2,1,3]} \"v2\"\n"
-                      "node s: ? = MatMul(q2, k2) \"s\"\nnode s1: ? = Mul(s, scale) \"s1\"\nnode p: ? = Softmax(s1) \"p\"\nnode o: ? = MatMul(p, v2) \"o\"\n"
-                      "node o1: ? = Transpose(o) {perm=[0,2,1,3]} \"o1\"\nnode o2: ? = Reshape(o1, from) \"o2\"\nnode y: ? = MatMul(o2, wq) \"y\"\noutput y\n",
+                      "node q: ? = MatMul(x, wq) \"q\"\nnode k: ? = MatMul(x, wk) \"k\"\nnode v: ? = "
+                      "MatMul(x, wv) \"v\"\n"
+                      "node q1: ? = Reshape(q, to) \"q1\"\nnode k1: ? = Reshape(k, to) \"k1\"\nnode v1: ? = "
+                      "Reshape(v, to) \"v1\"\n"
+                      "node q2: ? = Transpose(q1) {perm=[0,2,1,3]} \"q2\"\nnode k2: ? = Transpose(k1) "
+                      "{perm=[0,2,3,1]} \"k2\"\nnode v2: ? = Transpose(v1) {perm=[0,2,1,3]} \"v2\"\n"
+                      "node s: ? = MatMul(q2, k2) \"s\"\nnode s1: ? = Mul(s, scale) \"s1\"\nnode p: ? = "
+                      "Softmax(s1) \"p\"\nnode o: ? = MatMul(p, v2) \"o\"\n"
+                      "node o1: ? = Transpose(o) {perm=[0,2,1,3]} \"o1\"\nnode o2: ? = Reshape(o1, from) "
+                      "\"o2\"\nnode y: ? = MatMul(o2, wq) \"y\"\noutput y\n",
                  heads[i][0], heads[i][1]);
         expect_runs(text, "attention", heads[i][1] % 4 == 0);
     }
@@ -227,7 +284,8 @@ static void attentions(void **state)
 static void non_finite(void **state)
 {
     (void)state;
-    static const char text[] = G X "const w: f32[24,24] @\"w|4x1:0.7\"\nnode y: ? = MatMul(x, w) \"y\"\noutput y\n";
+    static const char text[] =
+        G X "const w: f32[24,24] @\"w|4x1:0.7\"\nnode y: ? = MatMul(x, w) \"y\"\noutput y\n";
     sparta_ctx_options o = SPARTA_OPTIONS(sparta_ctx_options);
     o.strict = 1, o.cache_dir = cache;
     sparta_ctx *strict = sparta_ctx_create(&o);
@@ -242,7 +300,9 @@ static void non_finite(void **state)
     x[3] = INFINITY, x[24 + 5] = -INFINITY, x[48 + 7] = NAN;
     agree(s, p, want, &in, "strict"); /* 0 x Inf is NaN */
     results a = run(t, sparse, &in), b = reference(want, &in);
-    for (int i = 3 * 24; i < 4 * 24; i++) assert_true(fabsf(((float *)a.t[0].data)[i] - ((float *)b.t[0].data)[i]) < 1e-4f); /* finite tokens are not touched */
+    for (int i = 3 * 24; i < 4 * 24; i++)
+        assert_true(fabsf(((float *)a.t[0].data)[i] - ((float *)b.t[0].data)[i]) <
+                    1e-4f); /* finite tokens are not touched */
     free_results(&a), free_results(&b), free_inputs(&in);
     sparta_session_free(s), sparta_session_free(t);
     sparta_package_close(p), sparta_package_close(sparse);
@@ -264,13 +324,16 @@ static void works_with(const char *cache_dir, const char *compiler, bool code, c
     sparta_graph *want = typed(zoo("mlp", "4x1:0.8", "inputs=37 hidden1=64 hidden2=31 classes=10"));
     sparta_compile_request request = quick();
     request.db = NULL;
-    sparta_package *p = compile_in(c, zoo_in(c, "mlp", "4x1:0.8", "inputs=37 hidden1=64 hidden2=31 classes=10"), request);
+    sparta_package *p =
+        compile_in(c, zoo_in(c, "mlp", "4x1:0.8", "inputs=37 hidden1=64 hidden2=31 classes=10"), request);
     sparta_session *s = session_in(c, p, 2);
     inputs in = make_inputs(want, 9, 1, 1);
     results got = run_in(c, s, p, &in), expected = reference(want, &in);
     close_enough(&got, &expected, 1e-4, note);
-    for (int i = 0; i < p->n_kernels; i++) assert_int_equal(p->kernel[i].n_code > 0, code && sparta_target_best() != SPARTA_TARGET_PORTABLE);
-    if (sparta_target_best() != SPARTA_TARGET_PORTABLE) mentions(sparta_ctx_notes(c), note, __FILE__, __LINE__);
+    for (int i = 0; i < p->n_kernels; i++)
+        assert_int_equal(p->kernel[i].n_code > 0, code && sparta_target_best() != SPARTA_TARGET_PORTABLE);
+    if (sparta_target_best() != SPARTA_TARGET_PORTABLE)
+        mentions(sparta_ctx_notes(c), note, __FILE__, __LINE__);
     free_results_in(c, &got), free_results(&expected), free_inputs(&in);
     sparta_session_free(s);
     sparta_package_close(p);
@@ -286,14 +349,14 @@ static void without_help(void **state)
     script(file, "");
     script(in_root("fails"), "#!/bin/sh\necho sorry >&2\nexit 3\n");
     script(in_root("nothing"), "#!/bin/sh\nexit 0\n");
-    works_with("", "", false, "compiler");                    /* none of either */
+    works_with("", "", false, "compiler"); /* none of either */
     works_with(in_root("cache-a"), "", false, "compiler");
     works_with(in_root("cache-b"), in_root("fails"), false, "compiler");
     works_with(in_root("cache-c"), in_root("nothing"), false, "");
     works_with(in_root("cache-d"), in_root("does-not-exist"), false, "compiler");
-    works_with(file, NULL, true, "cache");                    /* not a folder */
+    works_with(file, NULL, true, "cache"); /* not a folder */
     assert_int_equal(mkdir(empty, 0777), 0);
-    chmod(empty, 0777);                                       /* anybody's */
+    chmod(empty, 0777); /* anybody's */
     works_with(empty, NULL, true, "cache");
 }
 
@@ -319,12 +382,15 @@ static void cancelled(void **state)
     sparta_graph_free(g);
     for (int how = 0; how < 3; how++) {
         sparta_ctx *c = context(in_root("cold"), NULL); /* an empty cache: the compiler would have to run */
-        sparta_compile_request request = {.options = {.size = sizeof request.options}, .progress = how == 1 ? cancel_at : NULL, .progress_arg = c};
+        sparta_compile_request request = {.options = {.size = sizeof request.options},
+                                          .progress = how == 1 ? cancel_at : NULL,
+                                          .progress_arg = c};
         sparta_package *p = NULL;
         pthread_t thread;
         if (how == 0) sparta_ctx_cancel(c);
         if (how == 2) assert_int_equal(pthread_create(&thread, NULL, cancel_soon, c), 0);
-        sparta_status s = how == 0 ? sparta_compile(c, onnx, out, NULL) : sparta_compile_file(c, onnx, &request, &p);
+        sparta_status s =
+            how == 0 ? sparta_compile(c, onnx, out, NULL) : sparta_compile_file(c, onnx, &request, &p);
         if (how == 2) pthread_join(thread, NULL);
         assert_int_equal(s, SPARTA_E_CANCELLED);
         assert_null(p);
@@ -354,7 +420,8 @@ static void budget(void **state)
 
 /* ------------------------------------------------------------------ files: masks, dims */
 
-static sparta_status compile_with(const char *onnx, const char *masks, const char *const *dims, const char *out)
+static sparta_status compile_with(const char *onnx, const char *masks, const char *const *dims,
+                                  const char *out)
 {
     sparta_compile_options o = {.size = sizeof o, .masks = masks, .no_measure = 1, .dims = dims};
     unlink(out);
@@ -426,9 +493,15 @@ static void dims(void **state)
     free_inputs(&in), free_inputs(&other);
     sparta_session_free(s);
     sparta_package_close(p);
-    static const char *const wrong[] = {"batch",   "=3",          "batch=",          "batch=0",    "batch=-1",     "batch=3x",      "batch=1:2",
-                                        "batch=:", "batch=3:2:1", "batch=1:2:3:4",   "batch=1:2:", "batsch=3",     "batsch=1:2:3",  "batch= 3",
-                                        "batch=1:2:3junk", "batch=99999999999999999999", "batch=3:"};
+    static const char *const wrong[] = {"batch",           "=3",
+                                        "batch=",          "batch=0",
+                                        "batch=-1",        "batch=3x",
+                                        "batch=1:2",       "batch=:",
+                                        "batch=3:2:1",     "batch=1:2:3:4",
+                                        "batch=1:2:",      "batsch=3",
+                                        "batsch=1:2:3",    "batch= 3",
+                                        "batch=1:2:3junk", "batch=99999999999999999999",
+                                        "batch=3:"};
     for (size_t i = 0; i < SPARTA_COUNT(wrong); i++) {
         const sparta_status status = compile_with(onnx, NULL, (const char *[]){wrong[i], NULL}, out);
         if (status != SPARTA_E_USAGE) fail_msg("--dim '%s': %s", wrong[i], sparta_status_name(status));
@@ -458,12 +531,23 @@ static void files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shapes_of_linear), cmocka_unit_test(very_wide),        cmocka_unit_test(activations_and_residuals),
-        cmocka_unit_test(shared_weights),   cmocka_unit_test(products_that_stay), cmocka_unit_test(awkward_outputs),
-        cmocka_unit_test(many_conversions), cmocka_unit_test(splits),           cmocka_unit_test(rows_and_panels_mixed),
-        cmocka_unit_test(attentions),       cmocka_unit_test(non_finite),       cmocka_unit_test(without_help),
-        cmocka_unit_test(cancelled),        cmocka_unit_test(budget),           cmocka_unit_test(masks),
-        cmocka_unit_test(dims),             cmocka_unit_test(files),
+        cmocka_unit_test(shapes_of_linear),
+        cmocka_unit_test(very_wide),
+        cmocka_unit_test(activations_and_residuals),
+        cmocka_unit_test(shared_weights),
+        cmocka_unit_test(products_that_stay),
+        cmocka_unit_test(awkward_outputs),
+        cmocka_unit_test(many_conversions),
+        cmocka_unit_test(splits),
+        cmocka_unit_test(rows_and_panels_mixed),
+        cmocka_unit_test(attentions),
+        cmocka_unit_test(non_finite),
+        cmocka_unit_test(without_help),
+        cmocka_unit_test(cancelled),
+        cmocka_unit_test(budget),
+        cmocka_unit_test(masks),
+        cmocka_unit_test(dims),
+        cmocka_unit_test(files),
     };
     return cmocka_run_group_tests(tests, enter, leave);
 }

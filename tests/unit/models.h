@@ -70,13 +70,15 @@ HELPER int leave(void **state)
 }
 
 /* The status is as expected, else the message is shown. */
-#define ok(call) expect(cx, SPARTA_OK, (call), #call, __FILE__, __LINE__)
-#define ok_in(ctx, call) expect((ctx), SPARTA_OK, (call), #call, __FILE__, __LINE__)
+#define ok(call)            expect(cx, SPARTA_OK, (call), #call, __FILE__, __LINE__)
+#define ok_in(ctx, call)    expect((ctx), SPARTA_OK, (call), #call, __FILE__, __LINE__)
 #define fails(status, call) expect(cx, (status), (call), #call, __FILE__, __LINE__)
-HELPER void expect(const sparta_ctx *c, sparta_status want, sparta_status got, const char *what, const char *file, int line)
+HELPER void expect(const sparta_ctx *c, sparta_status want, sparta_status got, const char *what,
+                   const char *file, int line)
 {
     if (want == got) return;
-    fprintf(stderr, "%s: %s, expected %s: %s\n", what, sparta_status_name(got), sparta_status_name(want), got ? sparta_message(c) : "");
+    fprintf(stderr, "%s: %s, expected %s: %s\n", what, sparta_status_name(got), sparta_status_name(want),
+            got ? sparta_message(c) : "");
     _assert_int_equal((uintmax_t)got, (uintmax_t)want, file, line);
 }
 
@@ -115,10 +117,13 @@ HELPER sparta_graph *zoo_in(sparta_ctx *c, const char *name, const char *prune, 
 }
 
 #define SMALL_BERT "layers=2 hidden=64 heads=4 ffn=128 vocab=50 positions=130"
-#define TINY_BERT "layers=1 hidden=16 heads=2 ffn=32 vocab=20 positions=20"
-#define SMALL_MLP "inputs=37 hidden1=64 hidden2=30 classes=10"
+#define TINY_BERT  "layers=1 hidden=16 heads=2 ffn=32 vocab=20 positions=20"
+#define SMALL_MLP  "inputs=37 hidden1=64 hidden2=30 classes=10"
 
-HELPER sparta_graph *zoo(const char *name, const char *prune, const char *sizes) { return zoo_in(cx, name, prune, sizes); }
+HELPER sparta_graph *zoo(const char *name, const char *prune, const char *sizes)
+{
+    return zoo_in(cx, name, prune, sizes);
+}
 
 typedef struct maker {
     sparta_arena *arena;
@@ -133,8 +138,10 @@ HELPER sparta_status make_weight(void *arg, const char *name, sparta_tensor *out
     const char *how = strpbrk(name, "|^");
     SPARTA_TRY(sparta_tensor_alloc_in(m->arena, out->dtype, out->rank, out->dim, out));
     for (int64_t i = 0, n = sparta_tensor_elements(out); i < n; i++)
-        if (sparta_dtype_is_float(out->dtype)) sparta_element_set(out->dtype, out->data, i, sparta_rng_uniform(&rng) - .5);
-        else sparta_element_set_int(out->dtype, out->data, i, i);
+        if (sparta_dtype_is_float(out->dtype))
+            sparta_element_set(out->dtype, out->data, i, sparta_rng_uniform(&rng) - .5);
+        else
+            sparta_element_set_int(out->dtype, out->data, i, i);
     if (!how) return SPARTA_OK;
     sparta_prune_spec spec;
     sparta_tensor view = *out;
@@ -155,7 +162,10 @@ HELPER sparta_graph *graph_in(sparta_ctx *c, const char *text)
     g->adopted = m.arena;
     return g;
 }
-HELPER sparta_graph *graph(const char *text) { return graph_in(cx, text); }
+HELPER sparta_graph *graph(const char *text)
+{
+    return graph_in(cx, text);
+}
 
 /* The same graph again, typed: what results are compared with. */
 HELPER sparta_graph *typed(sparta_graph *g)
@@ -166,7 +176,8 @@ HELPER sparta_graph *typed(sparta_graph *g)
 
 HELPER sparta_compile_request quick(void)
 {
-    return (sparta_compile_request){.options = {.size = sizeof(sparta_compile_options), .no_measure = 1}, .db = database};
+    return (sparta_compile_request){.options = {.size = sizeof(sparta_compile_options), .no_measure = 1},
+                                    .db = database};
 }
 
 /* The graph becomes part of the package. */
@@ -176,7 +187,10 @@ HELPER sparta_package *compile_in(sparta_ctx *c, sparta_graph *g, sparta_compile
     ok_in(c, sparta_compile_graph(c, g, &request, &p));
     return p;
 }
-HELPER sparta_package *compile(sparta_graph *g) { return compile_in(cx, g, quick()); }
+HELPER sparta_package *compile(sparta_graph *g)
+{
+    return compile_in(cx, g, quick());
+}
 
 HELPER sparta_session *session_in(sparta_ctx *c, const sparta_package *p, int threads)
 {
@@ -185,7 +199,10 @@ HELPER sparta_session *session_in(sparta_ctx *c, const sparta_package *p, int th
     ok_in(c, sparta_session_create(c, p, &o, &s));
     return s;
 }
-HELPER sparta_session *session(const sparta_package *p, int threads) { return session_in(cx, p, threads); }
+HELPER sparta_session *session(const sparta_package *p, int threads)
+{
+    return session_in(cx, p, threads);
+}
 
 HELPER const sparta_node *node_named(const sparta_package *p, const char *part)
 {
@@ -194,7 +211,10 @@ HELPER const sparta_node *node_named(const sparta_package *p, const char *part)
     fail_msg("no node like '%s'", part);
     return NULL;
 }
-HELPER const char *said_of(const sparta_node *n, const char *attribute) { return sparta_attr_string(&n->attrs, attribute, ""); }
+HELPER const char *said_of(const sparta_node *n, const char *attribute)
+{
+    return sparta_attr_string(&n->attrs, attribute, "");
+}
 
 /* ------------------------------------------------------------------ running */
 
@@ -205,16 +225,24 @@ typedef struct inputs {
     sparta_named_tensor in[MOST];
 } inputs;
 
-HELPER inputs make_inputs_in(sparta_ctx *c, const sparta_graph *g, int64_t batch, int64_t sequence, uint64_t seed)
+HELPER inputs make_inputs_in(sparta_ctx *c, const sparta_graph *g, int64_t batch, int64_t sequence,
+                             uint64_t seed)
 {
     inputs i = {.n = g->n_inputs};
     assert_true(g->n_inputs <= MOST);
-    const sparta_make_inputs how = {seed, {2, (const char *[]){"batch", "sequence"}, (int64_t[]){batch, sequence}}};
+    const sparta_make_inputs how = {seed,
+                                    {2, (const char *[]){"batch", "sequence"}, (int64_t[]){batch, sequence}}};
     ok_in(c, sparta_inputs_make(c, g, &how, i.in));
     return i;
 }
-HELPER inputs make_inputs(const sparta_graph *g, int64_t batch, int64_t sequence, uint64_t seed) { return make_inputs_in(cx, g, batch, sequence, seed); }
-HELPER void free_inputs(inputs *i) { sparta_inputs_free(cx, i->in, i->n); }
+HELPER inputs make_inputs(const sparta_graph *g, int64_t batch, int64_t sequence, uint64_t seed)
+{
+    return make_inputs_in(cx, g, batch, sequence, seed);
+}
+HELPER void free_inputs(inputs *i)
+{
+    sparta_inputs_free(cx, i->in, i->n);
+}
 
 typedef struct results {
     int n;
@@ -226,7 +254,10 @@ HELPER void free_results_in(sparta_ctx *c, results *r)
     for (int i = 0; i < r->n; i++) sparta_free(c, r->t[i].data);
     r->n = 0;
 }
-HELPER void free_results(results *r) { free_results_in(cx, r); }
+HELPER void free_results(results *r)
+{
+    free_results_in(cx, r);
+}
 
 HELPER results run_in(sparta_ctx *c, sparta_session *s, const sparta_package *p, const inputs *in)
 {
@@ -240,7 +271,10 @@ HELPER results run_in(sparta_ctx *c, sparta_session *s, const sparta_package *p,
     }
     return r;
 }
-HELPER results run(sparta_session *s, const sparta_package *p, const inputs *in) { return run_in(cx, s, p, in); }
+HELPER results run(sparta_session *s, const sparta_package *p, const inputs *in)
+{
+    return run_in(cx, s, p, in);
+}
 
 HELPER results reference_in(sparta_ctx *c, const sparta_graph *g, const inputs *in)
 {
@@ -248,7 +282,10 @@ HELPER results reference_in(sparta_ctx *c, const sparta_graph *g, const inputs *
     ok_in(c, sparta_ops_run(c, g, in->in, in->n, r.t, NULL, NULL));
     return r;
 }
-HELPER results reference(const sparta_graph *g, const inputs *in) { return reference_in(cx, g, in); }
+HELPER results reference(const sparta_graph *g, const inputs *in)
+{
+    return reference_in(cx, g, in);
+}
 
 /* The largest difference over the largest value; 1e9 when shapes or non-finite values differ. */
 HELPER double apart(const sparta_tensor *a, const sparta_tensor *b)
@@ -256,7 +293,8 @@ HELPER double apart(const sparta_tensor *a, const sparta_tensor *b)
     double most = 1e-6, worst = 0;
     if (a->dtype != b->dtype || !sparta_tensor_same_shape(a, b)) return 1e9;
     for (int64_t i = 0, n = sparta_tensor_elements(a); i < n; i++) {
-        const double x = sparta_element_get(a->dtype, a->data, i), y = sparta_element_get(b->dtype, b->data, i);
+        const double x = sparta_element_get(a->dtype, a->data, i),
+                     y = sparta_element_get(b->dtype, b->data, i);
         if (x == y || (isnan(x) && isnan(y))) {
             if (isfinite(y)) most = fmax(most, fabs(y));
             continue;
@@ -289,7 +327,8 @@ HELPER void same_bits(const results *a, const results *b, const char *what)
 }
 
 /* One run of a session against the references of a graph. */
-HELPER void agree(sparta_session *s, const sparta_package *p, const sparta_graph *g, const inputs *in, const char *what)
+HELPER void agree(sparta_session *s, const sparta_package *p, const sparta_graph *g, const inputs *in,
+                  const char *what)
 {
     results got = run(s, p, in), want = reference(g, in);
     close_enough(&got, &want, 1e-4, what);
@@ -308,7 +347,8 @@ HELPER sparta_package *check_text_with(const char *text, sparta_compile_request 
         for (size_t i = 0; i < SPARTA_COUNT(sizes); i++) {
             char what[64];
             inputs in = make_inputs(want, sizes[i][0], sizes[i][1], i + 1);
-            snprintf(what, sizeof what, "%ld x %ld, %d threads", (long)sizes[i][0], (long)sizes[i][1], threads);
+            snprintf(what, sizeof what, "%ld x %ld, %d threads", (long)sizes[i][0], (long)sizes[i][1],
+                     threads);
             agree(s, p, want, &in, what);
             free_inputs(&in);
         }
@@ -317,6 +357,9 @@ HELPER sparta_package *check_text_with(const char *text, sparta_compile_request 
     sparta_graph_free(want);
     return p;
 }
-HELPER sparta_package *check_text(const char *text) { return check_text_with(text, quick()); }
+HELPER sparta_package *check_text(const char *text)
+{
+    return check_text_with(text, quick());
+}
 
 #endif

@@ -13,7 +13,8 @@ static inline void sign(uint8_t *image, size_t size)
     memcpy(&h, image, sizeof h);
     for (int i = 0; i < DISK_WEIGHTS; i++) {
         disk_section *s = &h.section[i];
-        if (s->offset <= size && s->size <= size - s->offset) sparta_sha256_of(image + s->offset, s->size, s->digest);
+        if (s->offset <= size && s->size <= size - s->offset)
+            sparta_sha256_of(image + s->offset, s->size, s->digest);
     }
     memcpy(image, &h, sizeof h);
     sparta_sha256_of(image, HEADER_BYTES - 32, image + HEADER_BYTES - 32);

@@ -6,12 +6,13 @@
 static uint8_t *image; /* a small valid package without machine code, for changing and signing again */
 static size_t image_size;
 static disk_header header;
-static const char *const model = "graph \"small\"\ninput x: f32[batch,12]\n"
-                                 "const a: f32[12,20] @\"a|4x1:0.7\"\nconst bias: f32[20] @\"bias\"\nconst b: f32[20,9] @\"b\"\n"
-                                 "const g: f32[20] @\"g\"\n"
-                                 "node h: ? = MatMul(x, a) \"h\"\nnode i: ? = Add(h, bias) \"i\"\nnode j: ? = Relu(i) \"j\"\n"
-                                 "node n: ? = LayerNormalization(j, g) \"n\"\n"
-                                 "node y: ? = MatMul(n, b) \"y\"\nnode z: ? = Softmax(y) \"z\"\noutput z\n";
+static const char *const model =
+    "graph \"small\"\ninput x: f32[batch,12]\n"
+    "const a: f32[12,20] @\"a|4x1:0.7\"\nconst bias: f32[20] @\"bias\"\nconst b: f32[20,9] @\"b\"\n"
+    "const g: f32[20] @\"g\"\n"
+    "node h: ? = MatMul(x, a) \"h\"\nnode i: ? = Add(h, bias) \"i\"\nnode j: ? = Relu(i) \"j\"\n"
+    "node n: ? = LayerNormalization(j, g) \"n\"\n"
+    "node y: ? = MatMul(n, b) \"y\"\nnode z: ? = Softmax(y) \"z\"\noutput z\n";
 
 static int make_image(void **state)
 {
@@ -77,7 +78,8 @@ static void truncated(void **state)
     for (size_t n = 0; n < image_size; n += 97) refused(image, n, "cut", (long)n);
     for (int i = 0; i < DISK_SECTIONS; i++)
         for (int d = -1; d <= 1; d++) {
-            const uint64_t from = header.section[i].offset + (uint64_t)d, to = header.section[i].offset + header.section[i].size + (uint64_t)d;
+            const uint64_t from = header.section[i].offset + (uint64_t)d,
+                           to = header.section[i].offset + header.section[i].size + (uint64_t)d;
             if (from < image_size) refused(image, from, "cut before section", i);
             if (to < image_size) refused(image, to, "cut after section", i);
         }
@@ -132,11 +134,13 @@ static void flipped_weights(void **state)
         char name[64];
         bad[at] ^= 4;
         snprintf(name, sizeof name, "weight '%s'", d->weight);
-        const sparta_status s = open_bytes(bad, image_size, &p); /* positions and coordinates are verified on opening */
+        const sparta_status s =
+            open_bytes(bad, image_size, &p); /* positions and coordinates are verified on opening */
         if (s == SPARTA_OK) {
             fails(SPARTA_E_FORMAT, sparta_package_check_weights(cx, p));
             sparta_package_close(p);
-        } else assert_int_equal(s, SPARTA_E_FORMAT);
+        } else
+            assert_int_equal(s, SPARTA_E_FORMAT);
         says(name);
         bad[at] = image[at];
     }
@@ -182,7 +186,8 @@ static void use(sparta_package *p, bool run_it)
     sparta_session_options o = {.size = sizeof o, .threads = 2};
     if (run_it && sparta_session_create(cx, p, &o, &session_) == SPARTA_OK) {
         float x[3 * 12] = {1, 2, 3};
-        sparta_named_tensor in = {"x", sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){3, 12}, x)}, out = {.name = "z"};
+        sparta_named_tensor in = {"x", sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){3, 12}, x)},
+                            out = {.name = "z"};
         s = sparta_session_run(cx, session_, &in, 1, &out, 1);
     }
     sparta_session_free(session_);
@@ -207,8 +212,10 @@ static void mutate(uint8_t *bad, const disk_section *s, sparta_rng *rng)
     static const char marks[] = "0123456789 \n\"\\:=@(){}[],_%-x";
     for (int n = 1 + (int)(sparta_rng_next(rng) % 4); n > 0; n--) {
         uint8_t *at = bad + s->offset + sparta_rng_next(rng) % s->size;
-        if (sparta_rng_next(rng) % 3) *at = (uint8_t)marks[sparta_rng_next(rng) % (sizeof marks - 1)];
-        else *at ^= (uint8_t)(1u << sparta_rng_next(rng) % 8);
+        if (sparta_rng_next(rng) % 3)
+            *at = (uint8_t)marks[sparta_rng_next(rng) % (sizeof marks - 1)];
+        else
+            *at ^= (uint8_t)(1u << sparta_rng_next(rng) % 8);
     }
 }
 
@@ -266,14 +273,30 @@ static void signed_coordinates(void **state)
 static void signed_header(void **state)
 {
     (void)state;
-    const uint64_t values[] = {0, 1, 7, 63, 64, 4095, 4096, image_size - 1, image_size, image_size + 1, 1ull << 31, 1ull << 32, 1ull << 63, UINT64_MAX, UINT64_MAX - 63};
+    const uint64_t values[] = {0,
+                               1,
+                               7,
+                               63,
+                               64,
+                               4095,
+                               4096,
+                               image_size - 1,
+                               image_size,
+                               image_size + 1,
+                               1ull << 31,
+                               1ull << 32,
+                               1ull << 63,
+                               UINT64_MAX,
+                               UINT64_MAX - 63};
     uint8_t *bad = copied();
     for (int i = 0; i < DISK_SECTIONS; i++)
         for (size_t v = 0; v < SPARTA_COUNT(values); v++)
             for (int field = 0; field < 2; field++) {
                 disk_header h = header;
-                if (field) h.section[i].size = values[v];
-                else h.section[i].offset = values[v];
+                if (field)
+                    h.section[i].size = values[v];
+                else
+                    h.section[i].offset = values[v];
                 memcpy(bad, &h, sizeof h);
                 try_signed(bad, image_size, true);
                 memcpy(bad, image, image_size);
@@ -305,7 +328,7 @@ static sparta_status open_with(int which, const char *text, sparta_package **out
 }
 
 #define NO_DIGEST "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-#define EMPTY " i32 0 0 0 " NO_DIGEST
+#define EMPTY     " i32 0 0 0 " NO_DIGEST
 
 static void wrong_tables(void **state)
 {
@@ -316,28 +339,33 @@ static void wrong_tables(void **state)
         "weight \"a\n",
         "weight \"a\" f31 1 1 f32 1 0 4 " NO_DIGEST "\n",
         "weight \"a\" f32 9 1 1 1 1 1 1 1 1 1 f32 1 0 4 " NO_DIGEST "\n",
-        "weight \"a\" f32 1 2 f32 1 0 4 " NO_DIGEST "\n",                                  /* too few elements */
-        "weight \"a\" f32 1 1 i32 1 0 4 " NO_DIGEST "\n",                                  /* other type */
-        "weight \"a\" f32 1 1 f32 1 4 4 " NO_DIGEST "\n",                                  /* not aligned */
-        "weight \"a\" f32 1 1 f32 1 0 8 " NO_DIGEST "\n",                                  /* wrong size */
-        "weight \"a\" f32 1 1 f32 1 -64 4 " NO_DIGEST "\n",                                /* negative */
-        "weight \"a\" f32 1 1 f32 1 1048576 4 " NO_DIGEST "\n",                            /* outside */
-        "weight \"a\" f32 2 4294967296 4294967296 f32 0 0 0 " NO_DIGEST "\n",              /* overflow */
+        "weight \"a\" f32 1 2 f32 1 0 4 " NO_DIGEST "\n",                     /* too few elements */
+        "weight \"a\" f32 1 1 i32 1 0 4 " NO_DIGEST "\n",                     /* other type */
+        "weight \"a\" f32 1 1 f32 1 4 4 " NO_DIGEST "\n",                     /* not aligned */
+        "weight \"a\" f32 1 1 f32 1 0 8 " NO_DIGEST "\n",                     /* wrong size */
+        "weight \"a\" f32 1 1 f32 1 -64 4 " NO_DIGEST "\n",                   /* negative */
+        "weight \"a\" f32 1 1 f32 1 1048576 4 " NO_DIGEST "\n",               /* outside */
+        "weight \"a\" f32 2 4294967296 4294967296 f32 0 0 0 " NO_DIGEST "\n", /* overflow */
         "weight \"a\" f32 1 4611686018427387904 f32 4611686018427387904 0 0 " NO_DIGEST "\n",
-        "weight \"a\" f32 1 1 f32 1 0 4 e3b0\n",                                           /* short digest */
+        "weight \"a\" f32 1 1 f32 1 0 4 e3b0\n", /* short digest */
         "weight \"a\" f32 1 1 f32 1 0 4 zzb0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\n",
-        "weight \"a\\\" f32 1 1 f32 1 0 4 " NO_DIGEST "\n",                                /* bad escape */
+        "weight \"a\\\" f32 1 1 f32 1 0 4 " NO_DIGEST "\n", /* bad escape */
         "weight \"a\\x0\" f32 1 1 f32 1 0 4 " NO_DIGEST "\n",
         "weight \"a\\x00\" f32 1 1 f32 1 0 4 " NO_DIGEST "\n",
         "weight \"a\" f32 1 1 f32 1 0 4 " NO_DIGEST " more\n",
-        "weight \"a\" f32 1 1 f32 1 0 4 " NO_DIGEST "\nweight \"a\" f32 1 1 f32 1 0 4 " NO_DIGEST "\n", /* twice */
-        " weight \"a\" f32 1 1 f32 1 0 4 " NO_DIGEST "\n weight \"c\" f32 1 1 f32 1 0 4 " NO_DIGEST "\n", /* not counted */
+        "weight \"a\" f32 1 1 f32 1 0 4 " NO_DIGEST "\nweight \"a\" f32 1 1 f32 1 0 4 " NO_DIGEST
+        "\n", /* twice */
+        " weight \"a\" f32 1 1 f32 1 0 4 " NO_DIGEST "\n weight \"c\" f32 1 1 f32 1 0 4 " NO_DIGEST
+        "\n", /* not counted */
         "packed \"a\" 0 f32 2 4 4 \"nonsense\"" EMPTY EMPTY EMPTY "\n",
         "packed \"a\" 0 f32 3 4 4 4 \"(n,k)->(n:dense, k:dense)\"" EMPTY EMPTY EMPTY EMPTY EMPTY "\n",
         "packed \"a\" 0 f32 1 4 \"(n)->(n:dense)\"" EMPTY EMPTY EMPTY "\n",
-        "packed \"a\" 0 f32 2 4 4 \"(n,k)->(n:dense, k:dense)\"" EMPTY EMPTY EMPTY EMPTY EMPTY "\n", /* no values */
-        "packed \"a\" 0 f32 2 4294967296 4294967296 \"(n,k)->(n:dense, k:dense)\"" EMPTY EMPTY EMPTY EMPTY EMPTY "\n",
-        "packed \"a\" 0 f32 2 4 4 \"(n,k)->(n:dense, k:compressed)\"" EMPTY EMPTY EMPTY EMPTY EMPTY "\n", /* no positions */
+        "packed \"a\" 0 f32 2 4 4 \"(n,k)->(n:dense, k:dense)\"" EMPTY EMPTY EMPTY EMPTY EMPTY
+        "\n", /* no values */
+        "packed \"a\" 0 f32 2 4294967296 4294967296 \"(n,k)->(n:dense, k:dense)\"" EMPTY EMPTY EMPTY EMPTY
+            EMPTY "\n",
+        "packed \"a\" 0 f32 2 4 4 \"(n,k)->(n:dense, k:compressed)\"" EMPTY EMPTY EMPTY EMPTY EMPTY
+        "\n", /* no positions */
         "kernel \"linear\" \"\" 0 99999999 0\n",
         "kernel \"linear\" \"\" 18446744073709551615 1 0\n",
         "kernel \"linear\" \"\" 0 0 5 avx512 0 0 avx512 0 0 avx512 0 0 avx512 0 0 avx512 0 0\n",
@@ -349,7 +377,8 @@ static void wrong_tables(void **state)
     for (size_t i = 0; i < SPARTA_COUNT(lines); i++) {
         sparta_package *p = NULL;
         const sparta_status s = open_with(DISK_TABLES, lines[i], &p);
-        if (s != SPARTA_E_FORMAT) fail_msg("'%s': %s: %s", lines[i], sparta_status_name(s), sparta_message(cx));
+        if (s != SPARTA_E_FORMAT)
+            fail_msg("'%s': %s: %s", lines[i], sparta_status_name(s), sparta_message(cx));
         assert_null(p);
     }
 }
@@ -361,22 +390,33 @@ static void wrong_plans(void **state)
     static const struct {
         const char *plan, *why;
     } plans[] = {
-        {"node y: f32[batch,20] = sparta::Linear(x, a) {kernel=\"linear\", layout=\"panel\"} \"y\"\noutput y\n", ""},
+        {"node y: f32[batch,20] = sparta::Linear(x, a) {kernel=\"linear\", layout=\"panel\"} \"y\"\noutput "
+         "y\n",
+         ""},
         {"node p: f32[batch,12] = Identity(x) {kernel=\"pack\", layout=\"panel\"} \"p\"\n"
          "node q: f32[batch,20], r: f32[batch,400] = Split(p) {axis=-1, layout=\"panel\"} \"s\"\n"
-         "node y: f32[batch,400] = Identity(r) {kernel=\"unpack\"} \"y\"\noutput y\n", ""},
+         "node y: f32[batch,400] = Identity(r) {kernel=\"unpack\"} \"y\"\noutput y\n",
+         ""},
         {"node p: f32[batch,12] = Identity(x) {kernel=\"pack\", layout=\"panel\"} \"p\"\n"
          "node q: f32[batch,4], r: f32[100,8] = Split(p) {axis=-1, layout=\"panel\"} \"s\"\n"
-         "node y: f32[100,8] = Identity(r) {kernel=\"unpack\"} \"y\"\noutput y\n", ""},
-        {"node p: f32[batch,12] = Identity(x) {kernel=\"pack\", layout=\"panel\"} \"p\"\noutput p\n", "panels"},
+         "node y: f32[100,8] = Identity(r) {kernel=\"unpack\"} \"y\"\noutput y\n",
+         ""},
+        {"node p: f32[batch,12] = Identity(x) {kernel=\"pack\", layout=\"panel\"} \"p\"\noutput p\n",
+         "panels"},
         {"node p: f32[batch,12] = Identity(x) {kernel=\"pack\", layout=\"panel\"} \"p\"\n"
-         "node q: f32[batch,4], r: f32[batch,8] = Split(p) {axis=-1, layout=\"panel\"} \"s\"\noutput r\n", "panels"},
+         "node q: f32[batch,4], r: f32[batch,8] = Split(p) {axis=-1, layout=\"panel\"} \"s\"\noutput r\n",
+         "panels"},
         {"node p: f32[batch,12] = Identity(x) {kernel=\"pack\", layout=\"panel\"} \"p\"\n"
-         "node n: f32[batch,12] = LayerNormalization(p, gain) {kernel=\"norm\", layout=\"panel\", stat=1} \"n\"\n"
-         "node y: f32[batch,12] = Identity(n) {kernel=\"unpack\"} \"y\"\noutput y\n", ""},
-        {"node y: f32[4] = Constant() {value_floats=floats[1.0,2.0,3.0,4.0], kernel=\"unpack\"} \"y\"\noutput y\n", ""},
+         "node n: f32[batch,12] = LayerNormalization(p, gain) {kernel=\"norm\", layout=\"panel\", stat=1} "
+         "\"n\"\n"
+         "node y: f32[batch,12] = Identity(n) {kernel=\"unpack\"} \"y\"\noutput y\n",
+         ""},
+        {"node y: f32[4] = Constant() {value_floats=floats[1.0,2.0,3.0,4.0], kernel=\"unpack\"} "
+         "\"y\"\noutput y\n",
+         ""},
         {"node y: f32[batch,12] = Identity(x) {kernel=\"nothing\"} \"y\"\noutput y\n", "nothing"},
-        {"node y: f32[batch,12] = Identity(x) {kernel=\"pack\", layout=\"panel\", code=77} \"y\"\noutput y\n", "kernel 77"},
+        {"node y: f32[batch,12] = Identity(x) {kernel=\"pack\", layout=\"panel\", code=77} \"y\"\noutput y\n",
+         "kernel 77"},
         {"node y: f32[batch,12] = Identity(x) {kernel=\"pack\", code=0} \"y\"\noutput y\n", ""},
         {"node y: i64[batch,12] = Identity(x) {kernel=\"pack\", layout=\"panel\"} \"y\"\noutput y\n", "f32"},
         {"node y: f32[batch,20] = MatMul(x, a) \"y\"\noutput y\n", "rows"},
@@ -388,7 +428,9 @@ static void wrong_plans(void **state)
         sparta_session *s = NULL;
         float x[36] = {0};
         sparta_named_tensor in = {"x", sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){3, 12}, x)}, out;
-        snprintf(text, sizeof text, "graph \"g\"\ninput x: f32[batch,12]\nconst a: f32[12,20] @\"a\"\nconst gain: f32[12] = [1,1,1,1,1,1,1,1,1,1,1,1]\n%s",
+        snprintf(text, sizeof text,
+                 "graph \"g\"\ninput x: f32[batch,12]\nconst a: f32[12,20] @\"a\"\nconst gain: f32[12] = "
+                 "[1,1,1,1,1,1,1,1,1,1,1,1]\n%s",
                  plans[i].plan);
         ok(open_with(DISK_PLAN, text, &p));
         sparta_session_options o = {.size = sizeof o, .threads = 2};
@@ -406,8 +448,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(truncated),       cmocka_unit_test(flipped),
-        cmocka_unit_test(flipped_weights), cmocka_unit_test(other_version),  cmocka_unit_test(signed_tables),
-        cmocka_unit_test(signed_plan),     cmocka_unit_test(signed_header),  cmocka_unit_test(signed_coordinates),
+        cmocka_unit_test(flipped_weights), cmocka_unit_test(other_version),
+        cmocka_unit_test(signed_tables),   cmocka_unit_test(signed_plan),
+        cmocka_unit_test(signed_header),   cmocka_unit_test(signed_coordinates),
         cmocka_unit_test(wrong_tables),    cmocka_unit_test(wrong_plans),
     };
     return cmocka_run_group_tests(tests, make_image, drop_image);

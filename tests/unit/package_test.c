@@ -69,10 +69,12 @@ static void there_and_back(void **state)
 static void weights_come_back(void **state)
 {
     (void)state;
-    const char *text = "graph \"g\"\ninput x: f32[batch,12]\n"
-                       "const a: f32[12,10] @\"a|4x1:0.7\"\nconst b: f32[6,10] @\"b^1x1:0.5\"\nconst bias: f32[10] @\"bias\"\n"
-                       "node h: f32[batch,10] = MatMul(x, a) \"h\"\nnode i: f32[batch,10] = Add(h, bias) \"i\"\n"
-                       "node y: f32[batch,6] = Gemm(i, b) {transB=1} \"y\"\noutput y\n";
+    const char *text =
+        "graph \"g\"\ninput x: f32[batch,12]\n"
+        "const a: f32[12,10] @\"a|4x1:0.7\"\nconst b: f32[6,10] @\"b^1x1:0.5\"\nconst bias: f32[10] "
+        "@\"bias\"\n"
+        "node h: f32[batch,10] = MatMul(x, a) \"h\"\nnode i: f32[batch,10] = Add(h, bias) \"i\"\n"
+        "node y: f32[batch,6] = Gemm(i, b) {transB=1} \"y\"\noutput y\n";
     sparta_graph *g = graph(text);
     sparta_package *made = compile(graph(text));
     ok(sparta_package_write(cx, made, in_root("w.sparta")));
@@ -100,7 +102,8 @@ static void odd_names(void **state)
 {
     (void)state;
     sparta_package *p = check_text("graph \"a \\\"b\\\" \\\\ c\"\ninput \"x y\": f32[batch,8]\n"
-                                   "const \"w\\\"1\\\\ \": f32[8,24] @\"w\"\nnode \"out put\": ? = MatMul(\"x y\", \"w\\\"1\\\\ \") \"no de\"\n"
+                                   "const \"w\\\"1\\\\ \": f32[8,24] @\"w\"\nnode \"out put\": ? = "
+                                   "MatMul(\"x y\", \"w\\\"1\\\\ \") \"no de\"\n"
                                    "output \"out put\"\n");
     ok(sparta_package_write(cx, p, in_root("odd.sparta")));
     sparta_package *q = opened(cx, in_root("odd.sparta"));
@@ -119,7 +122,8 @@ static void odd_names(void **state)
 /* ------------------------------------------------------------------ other machines */
 
 /* Results of a session made with `c`, against those of the compiler's own session. */
-static void close_to(sparta_ctx *c, const sparta_package *p, const results *want, const inputs *in, const char *isa)
+static void close_to(sparta_ctx *c, const sparta_package *p, const results *want, const inputs *in,
+                     const char *isa)
 {
     sparta_session *s = session_in(c, p, 2);
     assert_string_equal(sparta_session_isa(s), isa);
@@ -152,7 +156,8 @@ static void other_targets(void **state)
     setenv("SPARTA_TARGET", "portable", 1); /* a lesser CPU: portable code, and a remark */
     close_to(bare, p, &want, &in, "portable");
     unsetenv("SPARTA_TARGET");
-    if (strcmp(best, "portable")) mentions(sparta_ctx_notes(bare), "portable versions run", __FILE__, __LINE__);
+    if (strcmp(best, "portable"))
+        mentions(sparta_ctx_notes(bare), "portable versions run", __FILE__, __LINE__);
     sparta_package_close(p);
     p = opened(bare, portable); /* made for any CPU */
     for (int i = 0; i < p->n_kernels; i++) assert_int_equal(p->kernel[i].n_code, 0);
@@ -180,7 +185,8 @@ typedef struct worker {
 static void *work(void *arg)
 {
     worker *w = arg;
-    sparta_ctx *c = sparta_ctx_create(&(sparta_ctx_options){.size = sizeof(sparta_ctx_options), .cache_dir = "", .compiler = ""});
+    sparta_ctx *c = sparta_ctx_create(
+        &(sparta_ctx_options){.size = sizeof(sparta_ctx_options), .cache_dir = "", .compiler = ""});
     sparta_session_options o = {.size = sizeof o, .threads = 1 + w->index % 2};
     sparta_named_tensor out = {.name = "last_hidden_state"};
     sparta_session *s = NULL;
@@ -234,7 +240,10 @@ static void concurrent_sessions(void **state)
 
 /* ------------------------------------------------------------------ writing is all or nothing */
 
-static void write_old(const char *path) { ok(sparta_file_write(cx, path, "old", 3)); }
+static void write_old(const char *path)
+{
+    ok(sparta_file_write(cx, path, "old", 3));
+}
 static void still_old(const char *folder, const char *path)
 {
     char *bytes;
@@ -312,9 +321,10 @@ static void wrong_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(there_and_back), cmocka_unit_test(weights_come_back),   cmocka_unit_test(odd_names),
-        cmocka_unit_test(other_targets),  cmocka_unit_test(concurrent_sessions), cmocka_unit_test(failing_writes),
-        cmocka_unit_test(cancelled_write), cmocka_unit_test(wrong_files),
+        cmocka_unit_test(there_and_back),      cmocka_unit_test(weights_come_back),
+        cmocka_unit_test(odd_names),           cmocka_unit_test(other_targets),
+        cmocka_unit_test(concurrent_sessions), cmocka_unit_test(failing_writes),
+        cmocka_unit_test(cancelled_write),     cmocka_unit_test(wrong_files),
     };
     return cmocka_run_group_tests(tests, enter, leave);
 }

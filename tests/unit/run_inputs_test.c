@@ -56,7 +56,8 @@ static void names(void **state)
     bad.in[bad.n++] = (sparta_named_tensor){"pixels", good.in[0].tensor};
     refused(SPARTA_E_USAGE, &bad, "'pixels': the model has no such input");
     bad = good;
-    bad.in[bad.n++] = (sparta_named_tensor){"last_hidden_state", good.in[0].tensor}; /* a value, but no input */
+    bad.in[bad.n++] =
+        (sparta_named_tensor){"last_hidden_state", good.in[0].tensor}; /* a value, but no input */
     refused(SPARTA_E_USAGE, &bad, "no such input");
     bad = good;
     bad.in[bad.n++] = bad.in[0];
@@ -96,13 +97,16 @@ static void types_and_shapes(void **state)
     for (int rank = 0; rank <= 3; rank++) {
         if (rank == 2) continue;
         bad = good;
-        named(&bad, "token_type_ids")->tensor = sparta_tensor_view(SPARTA_I64, rank, (int64_t[]){BATCH, LENGTH, 1}, ids);
+        named(&bad, "token_type_ids")->tensor =
+            sparta_tensor_view(SPARTA_I64, rank, (int64_t[]){BATCH, LENGTH, 1}, ids);
         refused(SPARTA_E_USAGE, &bad, "dimensions, the model wants 2");
     }
     bad = good;
-    named(&bad, "attention_mask")->tensor = sparta_tensor_view(SPARTA_I64, 2, (int64_t[]){BATCH, LENGTH + 1}, ids);
+    named(&bad, "attention_mask")->tensor =
+        sparta_tensor_view(SPARTA_I64, 2, (int64_t[]){BATCH, LENGTH + 1}, ids);
     refused(SPARTA_E_USAGE, &bad, "'sequence'");
-    named(&bad, "attention_mask")->tensor = sparta_tensor_view(SPARTA_I64, 2, (int64_t[]){BATCH + 1, LENGTH}, ids);
+    named(&bad, "attention_mask")->tensor =
+        sparta_tensor_view(SPARTA_I64, 2, (int64_t[]){BATCH + 1, LENGTH}, ids);
     refused(SPARTA_E_USAGE, &bad, "'batch'");
     bad = good;
     named(&bad, "input_ids")->tensor.stride[0] = LENGTH + 1;
@@ -119,11 +123,14 @@ static void wrong_sizes(void **state)
     static const struct {
         int64_t batch, sequence;
         const char *words;
-    } cases[] = {{0, LENGTH, "at least 1"}, {BATCH, 0, "at least 1"},  {-1, LENGTH, "at least 1"}, {BATCH, -5, "at least 1"},
-                 {1, 21, "end at 20"},      {1, INT64_MAX, "end at 20"}, {1, 64, "end at 20"}};
+    } cases[] = {{0, LENGTH, "at least 1"}, {BATCH, 0, "at least 1"}, {-1, LENGTH, "at least 1"},
+                 {BATCH, -5, "at least 1"}, {1, 21, "end at 20"},     {1, INT64_MAX, "end at 20"},
+                 {1, 64, "end at 20"}};
     for (size_t i = 0; i < SPARTA_COUNT(cases); i++) {
         inputs bad = good;
-        for (int k = 0; k < bad.n; k++) bad.in[k].tensor = sparta_tensor_view(SPARTA_I64, 2, (int64_t[]){cases[i].batch, cases[i].sequence}, ids);
+        for (int k = 0; k < bad.n; k++)
+            bad.in[k].tensor =
+                sparta_tensor_view(SPARTA_I64, 2, (int64_t[]){cases[i].batch, cases[i].sequence}, ids);
         refused(SPARTA_E_USAGE, &bad, cases[i].words);
     }
     inputs most = make_inputs(package->plan, 1, 20, 1); /* all positions there are */
@@ -137,7 +144,8 @@ static void fixed_dims(void **state)
     sparta_package *p = compile(zoo("mlp", NULL, SMALL_MLP));
     sparta_session *s = session(p, 1);
     float x[64] = {0};
-    sparta_named_tensor in = {"x", sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){1, 38}, x)}, out = {.name = "logits"};
+    sparta_named_tensor in = {"x", sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){1, 38}, x)},
+                        out = {.name = "logits"};
     fails(SPARTA_E_USAGE, sparta_session_run(cx, s, &in, 1, &out, 1));
     says("dimension 1 is 38, the model wants 37");
     sparta_session_free(s);
@@ -171,7 +179,8 @@ static void budget(void **state)
     sparta_session *s = session_in(small, package, 1);
     sparta_named_tensor out = {.name = "last_hidden_state"};
     inputs large = make_inputs(package->plan, 2000, 20, 1);
-    expect(small, SPARTA_E_MEMORY, sparta_session_run(small, s, large.in, large.n, &out, 1), "run", __FILE__, __LINE__);
+    expect(small, SPARTA_E_MEMORY, sparta_session_run(small, s, large.in, large.n, &out, 1), "run", __FILE__,
+           __LINE__);
     mentions(sparta_message(small), "--max-memory", __FILE__, __LINE__);
     ok_in(small, sparta_session_run(small, s, good.in, good.n, &out, 1)); /* small sizes still fit */
     free_inputs(&large);
@@ -202,7 +211,8 @@ static void cancelled(void **state)
     sparta_named_tensor out = {.name = "last_hidden_state"};
     ok_in(c, sparta_session_run(c, s, good.in, good.n, &out, 1));
     sparta_ctx_cancel(c);
-    expect(c, SPARTA_E_CANCELLED, sparta_session_run(c, s, good.in, good.n, &out, 1), "run", __FILE__, __LINE__);
+    expect(c, SPARTA_E_CANCELLED, sparta_session_run(c, s, good.in, good.n, &out, 1), "run", __FILE__,
+           __LINE__);
     sparta_session_free(s);
     assert_int_equal(sparta_ctx_memory(c), 0);
     sparta_ctx_free(c);
@@ -242,9 +252,16 @@ static void failing_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names),      cmocka_unit_test(order),     cmocka_unit_test(types_and_shapes), cmocka_unit_test(wrong_sizes),
-        cmocka_unit_test(fixed_dims), cmocka_unit_test(ids_out_of_range), cmocka_unit_test(budget),    cmocka_unit_test(another_context_runs),
-        cmocka_unit_test(cancelled),  cmocka_unit_test(failing_memory),
+        cmocka_unit_test(names),
+        cmocka_unit_test(order),
+        cmocka_unit_test(types_and_shapes),
+        cmocka_unit_test(wrong_sizes),
+        cmocka_unit_test(fixed_dims),
+        cmocka_unit_test(ids_out_of_range),
+        cmocka_unit_test(budget),
+        cmocka_unit_test(another_context_runs),
+        cmocka_unit_test(cancelled),
+        cmocka_unit_test(failing_memory),
     };
     return cmocka_run_group_tests(tests, make, drop);
 }

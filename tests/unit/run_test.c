@@ -30,7 +30,8 @@ static void mask_some(const inputs *in)
         if (strcmp(in->in[i].name, "attention_mask")) continue;
         for (int64_t b = 0; b < t->dim[0]; b++)
             for (int64_t s = 0; s < t->dim[1]; s++)
-                sparta_element_set_int(t->dtype, t->data, b * t->dim[1] + s, b + 1 == t->dim[0] ? s == 0 : s <= t->dim[1] / 2);
+                sparta_element_set_int(t->dtype, t->data, b * t->dim[1] + s,
+                                       b + 1 == t->dim[0] ? s == 0 : s <= t->dim[1] / 2);
     }
 }
 
@@ -48,11 +49,12 @@ static void every_size(const model *m, bool masked)
         if (masked) mask_some(&in);
         results expected = reference(want, &in), one = {0};
         for (int t = 0; t < 4; t++) {
-            snprintf(what, sizeof what, "%s %s %ld x %ld, %d threads", m->name, m->prune ? m->prune : "dense", (long)sizes[i].batch,
-                     (long)sizes[i].sequence, t + 1);
+            snprintf(what, sizeof what, "%s %s %ld x %ld, %d threads", m->name, m->prune ? m->prune : "dense",
+                     (long)sizes[i].batch, (long)sizes[i].sequence, t + 1);
             results got = run(s[t], p, &in);
             close_enough(&got, &expected, 1e-4, what);
-            if (t == 0) one = got;
+            if (t == 0)
+                one = got;
             else {
                 close_enough(&got, &one, 1e-6, what);
                 free_results(&got);
@@ -103,10 +105,12 @@ static void masked_tokens_change_nothing(void **state)
     for (int i = 0; i < in.n; i++)
         if (!strcmp(in.in[i].name, "input_ids"))
             for (int64_t b = 0; b < 3; b++)
-                for (int64_t t = b == 2 ? 1 : 36; t < 70; t++) ((int64_t *)in.in[i].tensor.data)[b * 70 + t] = (b + t) % 50;
+                for (int64_t t = b == 2 ? 1 : 36; t < 70; t++)
+                    ((int64_t *)in.in[i].tensor.data)[b * 70 + t] = (b + t) % 50;
     results after = run(s, p, &in);
     for (int64_t b = 0; b < 3; b++)
-        assert_memory_equal((float *)before.t[0].data + b * 70 * 64, (float *)after.t[0].data + b * 70 * 64, (b == 2 ? 1 : 36) * 64 * sizeof(float));
+        assert_memory_equal((float *)before.t[0].data + b * 70 * 64, (float *)after.t[0].data + b * 70 * 64,
+                            (b == 2 ? 1 : 36) * 64 * sizeof(float));
     assert_true(apart(&before.t[0], &after.t[0]) > 1e-3);
     free_results(&before);
     free_results(&after);
@@ -127,11 +131,13 @@ static void permuted_batch(void **state)
     mask_some(&in);
     for (int i = 0; i < in.n; i++)
         for (int b = 0; b < BATCH; b++)
-            memcpy((int64_t *)other.in[i].tensor.data + b * LENGTH, (int64_t *)in.in[i].tensor.data + order[b] * LENGTH, LENGTH * sizeof(int64_t));
+            memcpy((int64_t *)other.in[i].tensor.data + b * LENGTH,
+                   (int64_t *)in.in[i].tensor.data + order[b] * LENGTH, LENGTH * sizeof(int64_t));
     results a = run(s, p, &in), c = run(s, p, &other);
     for (int b = 0; b < BATCH; b++) {
         int64_t dim[1] = {WIDTH};
-        const sparta_tensor x = sparta_tensor_view(SPARTA_F32, 1, dim, (float *)a.t[0].data + order[b] * WIDTH);
+        const sparta_tensor x =
+            sparta_tensor_view(SPARTA_F32, 1, dim, (float *)a.t[0].data + order[b] * WIDTH);
         const sparta_tensor y = sparta_tensor_view(SPARTA_F32, 1, dim, (float *)c.t[0].data + b * WIDTH);
         assert_true(apart(&y, &x) < 1e-6);
     }
@@ -174,6 +180,34 @@ static void two_sessions(void **state)
     free_inputs(&a), free_inputs(&b);
     sparta_session_free(s[0]), sparta_session_free(s[1]);
     sparta_package_close(p);
+}
+
+/* The host's own threads; this host has none and goes backwards. */
+static void backwards(void *host, int n, void (*fn)(void *arg, int i), void *arg)
+{
+    ++*(int *)host;
+    for (int i = n - 1; i >= 0; i--) fn(arg, i);
+}
+
+static void host_threads(void **state)
+{
+    (void)state;
+    int calls = 0;
+    sparta_ctx_options o = {.size = sizeof o, .cache_dir = cache, .parallel_for = backwards, .host = &calls};
+    sparta_ctx *host = sparta_ctx_create(&o);
+    sparta_graph *want = typed(zoo("bert-mini", "4x1:0.8", SMALL_BERT));
+    sparta_package *p = compile(zoo("bert-mini", "4x1:0.8", SMALL_BERT));
+    sparta_session *s = session_in(host, p, 3);
+    for (size_t i = 0; i < SPARTA_COUNT(sizes); i++) {
+        inputs in = make_inputs(want, sizes[i].batch, sizes[i].sequence, i);
+        agree(s, p, want, &in, "host");
+        free_inputs(&in);
+    }
+    assert_true(calls > 20);
+    sparta_session_free(s);
+    sparta_package_close(p);
+    sparta_graph_free(want);
+    sparta_ctx_free(host);
 }
 
 /* Memory follows the sizes: larger for more tokens, given back for few, and freeing everything leaves nothing. */
@@ -219,7 +253,8 @@ static void profile(void **state)
             strips++;
             assert_true(step[i].ops > 0 && step[i].ops < .3 * step[i].dense_ops);
         }
-        attentions += !strcmp(step[i].op, "Attention") && !strcmp(step[i].implement, "attention") && step[i].ops > 0;
+        attentions +=
+            !strcmp(step[i].op, "Attention") && !strcmp(step[i].implement, "attention") && step[i].ops > 0;
     }
     assert_int_equal(strips, 8); /* qkv, projection, up, down in each of two layers */
     assert_int_equal(attentions, 2);
@@ -232,8 +267,10 @@ static void profile(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_models), cmocka_unit_test(portable_kernels),   cmocka_unit_test(padding),      cmocka_unit_test(masked_tokens_change_nothing),
-        cmocka_unit_test(permuted_batch), cmocka_unit_test(repeatable), cmocka_unit_test(two_sessions),
+        cmocka_unit_test(all_models),     cmocka_unit_test(portable_kernels),
+        cmocka_unit_test(padding),        cmocka_unit_test(masked_tokens_change_nothing),
+        cmocka_unit_test(permuted_batch), cmocka_unit_test(repeatable),
+        cmocka_unit_test(two_sessions),   cmocka_unit_test(host_threads),
         cmocka_unit_test(memory_follows), cmocka_unit_test(profile),
     };
     return cmocka_run_group_tests(tests, enter, leave);
