@@ -28,7 +28,7 @@ MAJOR      := $(firstword $(subst ., ,$(VERSION)))
 PREFIX     ?= /usr/local
 JOBS       ?= $(shell nproc)
 FUZZ_SECONDS ?= 30
-WARN       := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
+WARN       := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wno-psabi
 # Instrumented code confuses gcc's flow analysis: there, warnings only warn.
 CALM       := $(if $(findstring -fsanitize,$(CFLAGS) $(VARIANT_$(BUILD))),-Wno-error)
 ALL_CFLAGS := -std=gnu11 -D_GNU_SOURCE -Iinclude -Isrc -fPIC -fvisibility=hidden -MMD -MP $(WARN) $(CFLAGS) $(VARIANT_$(BUILD)) $(CALM)

@@ -58,21 +58,35 @@ typedef struct sparta_ctx_options {
     /* Threads of the host: called instead of our own pool. It must call fn(arg, i) for each i in [0, n). */
     void (*parallel_for)(void *host, int n, void (*fn)(void *arg, int i), void *arg);
     void *host;
-    const char *cache_dir; /* compiled kernels and tuning records; NULL: $XDG_CACHE_HOME/sparta or ~/.cache/sparta; "": none */
-    const char *compiler;  /* absolute path of the C compiler; NULL: cc as found in /usr/bin or /usr/local/bin; "": none */
+    const char *
+        cache_dir; /* compiled kernels and tuning records; NULL: $XDG_CACHE_HOME/sparta or ~/.cache/sparta; "": none */
+    const char *
+        compiler; /* absolute path of the C compiler; NULL: cc as found in /usr/bin or /usr/local/bin; "": none */
 } sparta_ctx_options;
 
 SPARTA_API sparta_ctx *sparta_ctx_create(const sparta_ctx_options *options); /* NULL: no memory */
 SPARTA_API void sparta_ctx_free(sparta_ctx *cx);
 SPARTA_API const char *sparta_message(const sparta_ctx *cx); /* of the last failure; "" when there was none */
 SPARTA_API const char *sparta_status_name(sparta_status status);
-SPARTA_API void sparta_ctx_cancel(sparta_ctx *cx); /* from any thread or a signal handler: long work stops with E_CANCELLED */
+SPARTA_API void sparta_ctx_cancel(
+    sparta_ctx *cx); /* from any thread or a signal handler: long work stops with E_CANCELLED */
 SPARTA_API const char *sparta_version(void);
 
 /* ------------------------------------------------------------------ tensors */
 typedef enum sparta_dtype {
-    SPARTA_F32, SPARTA_F16, SPARTA_BF16, SPARTA_F64,
-    SPARTA_I8, SPARTA_U8, SPARTA_I16, SPARTA_U16, SPARTA_I32, SPARTA_U32, SPARTA_I64, SPARTA_U64, SPARTA_BOOL,
+    SPARTA_F32,
+    SPARTA_F16,
+    SPARTA_BF16,
+    SPARTA_F64,
+    SPARTA_I8,
+    SPARTA_U8,
+    SPARTA_I16,
+    SPARTA_U16,
+    SPARTA_I32,
+    SPARTA_U32,
+    SPARTA_I64,
+    SPARTA_U64,
+    SPARTA_BOOL,
 } sparta_dtype;
 
 #define SPARTA_RANK 8 /* the most dimensions a tensor may have */
@@ -101,11 +115,12 @@ typedef struct sparta_compile_options {
     int no_measure;     /* choose by the cost model instead of timing candidates */
     int threads;        /* for measuring; 0: the cores available */
     const char *external_data_root; /* NULL: the folder of the model */
-    const char *const *dims; /* "name=value" or "name=min:opt:max", ended by NULL */
+    const char *const *dims;        /* "name=value" or "name=min:opt:max", ended by NULL */
 } sparta_compile_options;
 
 /* Compile an ONNX model into a package. Verifies its own result before it writes. */
-SPARTA_API sparta_status sparta_compile(sparta_ctx *cx, const char *onnx, const char *package, const sparta_compile_options *options);
+SPARTA_API sparta_status sparta_compile(sparta_ctx *cx, const char *onnx, const char *package,
+                                        const sparta_compile_options *options);
 
 /* ------------------------------------------------------------------ run */
 typedef struct sparta_package sparta_package;
@@ -129,11 +144,12 @@ SPARTA_API int sparta_package_outputs(const sparta_package *package);
 SPARTA_API const char *sparta_package_input_name(const sparta_package *package, int i);
 SPARTA_API const char *sparta_package_output_name(const sparta_package *package, int i);
 
-SPARTA_API sparta_status sparta_session_create(sparta_ctx *cx, const sparta_package *package, const sparta_session_options *options,
-                                               sparta_session **out);
+SPARTA_API sparta_status sparta_session_create(sparta_ctx *cx, const sparta_package *package,
+                                               const sparta_session_options *options, sparta_session **out);
 SPARTA_API void sparta_session_free(sparta_session *session);
 /* Inputs in any order, by name. outputs[i].name chooses; its tensor is filled with a view that lives until the next run. */
-SPARTA_API sparta_status sparta_session_run(sparta_ctx *cx, sparta_session *session, const sparta_named_tensor *inputs, int n_inputs,
+SPARTA_API sparta_status sparta_session_run(sparta_ctx *cx, sparta_session *session,
+                                            const sparta_named_tensor *inputs, int n_inputs,
                                             sparta_named_tensor *outputs, int n_outputs);
 
 #ifdef __cplusplus

@@ -36,7 +36,14 @@ typedef enum sparta_op_id {
 } sparta_op_id;
 
 /* ------------------------------------------------------------------ attributes */
-typedef enum { SPARTA_ATTR_INT, SPARTA_ATTR_FLOAT, SPARTA_ATTR_STRING, SPARTA_ATTR_INTS, SPARTA_ATTR_FLOATS, SPARTA_ATTR_TENSOR } sparta_attr_kind;
+typedef enum {
+    SPARTA_ATTR_INT,
+    SPARTA_ATTR_FLOAT,
+    SPARTA_ATTR_STRING,
+    SPARTA_ATTR_INTS,
+    SPARTA_ATTR_FLOATS,
+    SPARTA_ATTR_TENSOR
+} sparta_attr_kind;
 
 typedef struct sparta_attr {
     const char *name;
@@ -78,10 +85,15 @@ typedef struct sparta_builtin {
 } sparta_builtin;
 
 const sparta_builtin *sparta_builtin_row(sparta_op_id id);
-const sparta_builtin *sparta_builtin_find(const char *domain, const char *name); /* or NULL; "ai.onnx" is "" */
-static inline bool sparta_op_has(const sparta_op_args *a, int i) { return i < a->n_in && a->in[i].rank >= 0; }
+const sparta_builtin *sparta_builtin_find(const char *domain,
+                                          const char *name); /* or NULL; "ai.onnx" is "" */
+static inline bool sparta_op_has(const sparta_op_args *a, int i)
+{
+    return i < a->n_in && a->in[i].rank >= 0;
+}
 
-#define SPARTA_OP(id, domain, name, min_in, max_in, max_out) sparta_status sparta_builtin_##id(sparta_ctx *cx, const sparta_op_args *args);
+#define SPARTA_OP(id, domain, name, min_in, max_in, max_out)                                                 \
+    sparta_status sparta_builtin_##id(sparta_ctx *cx, const sparta_op_args *args);
 #include "builtin/ops.def"
 #undef SPARTA_OP
 

@@ -2,24 +2,30 @@
 #include "call/call.h"
 #include <stdio.h>
 
-sparta_status sparta_call_bind(sparta_ctx *cx, const sparta_node *node, const char *name, const sparta_object *object, sparta_call *out)
+sparta_status sparta_call_bind(sparta_ctx *cx, const sparta_node *node, const char *name,
+                               const sparta_object *object, sparta_call *out)
 {
     sparta_call c = {.kernel = NULL, .object = object};
     if (name) {
         char symbol[64];
         c.kernel = sparta_panel_find(name);
         if (!c.kernel)
-            return sparta_fail(cx, SPARTA_E_FORMAT, "%s: there is no kernel '%s'; the package is newer than this library", node->name, name);
+            return sparta_fail(cx, SPARTA_E_FORMAT,
+                               "%s: there is no kernel '%s'; the package is newer than this library",
+                               node->name, name);
         c.entry = c.kernel->portable;
         snprintf(symbol, sizeof symbol, "sparta_kernel_%s", name);
         if (object) {
             void *found = sparta_jit_symbol(object, symbol);
-            if (!found) return sparta_fail(cx, SPARTA_E_FORMAT, "%s: its machine code has no '%s'", node->name, symbol);
+            if (!found)
+                return sparta_fail(cx, SPARTA_E_FORMAT, "%s: its machine code has no '%s'", node->name,
+                                   symbol);
             c.entry = (sparta_entry)(uintptr_t)found;
         }
     }
     if (node->n_in > SPARTA_OPERANDS && name)
-        return sparta_fail(cx, SPARTA_E_FORMAT, "%s: %d inputs are too many for kernel '%s'", node->name, node->n_in, name);
+        return sparta_fail(cx, SPARTA_E_FORMAT, "%s: %d inputs are too many for kernel '%s'", node->name,
+                           node->n_in, name);
     c.job.node = node;
     c.job.n_in = SPARTA_MIN(node->n_in, SPARTA_OPERANDS);
     c.job.n_out = SPARTA_MIN(node->n_out, 2);
@@ -35,10 +41,12 @@ void sparta_call_panel(const sparta_call *c, const sparta_place *at)
 
 void sparta_call_all(const sparta_call *c, float *work)
 {
-    for (int64_t p = 0; p < c->job.panels; p++) sparta_call_panel(c, &(sparta_place){.panel = p, .part = 0, .parts = 1, .work = work});
+    for (int64_t p = 0; p < c->job.panels; p++)
+        sparta_call_panel(c, &(sparta_place){.panel = p, .part = 0, .parts = 1, .work = work});
 }
 
-sparta_status sparta_call_builtin(sparta_ctx *cx, const sparta_node *node, const sparta_tensor *in, const sparta_tensor *out)
+sparta_status sparta_call_builtin(sparta_ctx *cx, const sparta_node *node, const sparta_tensor *in,
+                                  const sparta_tensor *out)
 {
     const sparta_op_args args = {&node->attrs, node->n_in, node->n_out, in, out};
     sparta_status s = sparta_builtin_row(node->op)->fn(cx, &args);
@@ -59,6 +67,7 @@ void sparta_call_ops(const sparta_call *c, double *real, double *dense)
         *real = *dense = 4. * (double)(q->dim[0] * q->dim[1] * q->dim[2]) * (double)k->dim[1];
     } else if (j->node->op == SPARTA_OP_MatMul) {
         const sparta_tensor *a = &j->in[0].tensor;
-        *real = *dense = 2. * (double)sparta_tensor_elements(&j->out[0].tensor) * (double)(a->rank ? a->dim[a->rank - 1] : 1);
+        *real = *dense = 2. * (double)sparta_tensor_elements(&j->out[0].tensor) *
+                         (double)(a->rank ? a->dim[a->rank - 1] : 1);
     }
 }

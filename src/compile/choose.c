@@ -32,12 +32,14 @@ sparta_status sparta_lower_task(sparta_ctx *cx, const sparta_node *n, lower_node
     return sparta_mask_fill(cx, &out->mask, 4, 1, &out->task.strip_fill);
 }
 
-void sparta_lower_key(const lower_node *ln, const sparta_implement *im, sparta_target target, sparta_text *out)
+void sparta_lower_key(const lower_node *ln, const sparta_implement *im, sparta_target target,
+                      sparta_text *out)
 {
     const sparta_task *t = &ln->task;
     sparta_text_printf(out, "linear n=%ld k=%ld tokens=%d ", (long)t->n, (long)t->k, LOWER_TOKENS);
     if (im->parameters) im->parameters(t, out);
-    sparta_text_printf(out, " mask=%016lx target=%s cpu=%016lx sparta=%s", im->sparse ? (unsigned long)sparta_mask_digest(t->mask) : 0,
+    sparta_text_printf(out, " mask=%016lx target=%s cpu=%016lx sparta=%s",
+                       im->sparse ? (unsigned long)sparta_mask_digest(t->mask) : 0,
                        sparta_target_name(target), (unsigned long)sparta_cpu_digest(), SPARTA_VERSION);
 }
 
@@ -48,11 +50,13 @@ sparta_status sparta_lower_kernel(lowering *l, const char *kernel, const char *p
             *out = i;
             return SPARTA_OK;
         }
-    if (l->n_kernels == LOWER_KERNELS) return sparta_fail(l->cx, SPARTA_E_LIMIT, "compile: more than %d different kernels", LOWER_KERNELS);
+    if (l->n_kernels == LOWER_KERNELS)
+        return sparta_fail(l->cx, SPARTA_E_LIMIT, "compile: more than %d different kernels", LOWER_KERNELS);
     sparta_text text;
     sparta_text_init(&text, l->cx);
     sparta_status s = sparta_implement_text(kernel, parameters, l->target, &text);
-    lower_kernel k = {kernel, sparta_arena_string(l->arena, parameters), s == SPARTA_OK ? sparta_arena_string(l->arena, sparta_text_str(&text)) : NULL, NULL};
+    lower_kernel k = {kernel, sparta_arena_string(l->arena, parameters),
+                      s == SPARTA_OK ? sparta_arena_string(l->arena, sparta_text_str(&text)) : NULL, NULL};
     if (s == SPARTA_OK && (!k.parameters || !k.source)) s = sparta_ctx_status(l->cx);
     if (s == SPARTA_OK && l->target != SPARTA_TARGET_PORTABLE) {
         sparta_jit_rung rung;
@@ -74,8 +78,8 @@ sparta_status sparta_lower_kernel(lowering *l, const char *kernel, const char *p
 enum { SAMPLES = 4 };
 static const int sample_lane[SAMPLES] = {0, 21, 42, 127}; /* tokens that are compared with the reference */
 
-typedef struct bed { /* activations that all candidates of one layer share */
-    float *x, *residual, *y; /* panels of LOWER_TOKENS tokens */
+typedef struct bed {                           /* activations that all candidates of one layer share */
+    float *x, *residual, *y;                   /* panels of LOWER_TOKENS tokens */
     float *x_rows, *residual_rows, *reference; /* the sampled tokens in rows */
     bool checked;
 } bed;
@@ -95,10 +99,12 @@ static float *panels_of(sparta_ctx *cx, int64_t features, bool stat)
 static void random_panels(float *p, int64_t features, sparta_rng *rng, float *rows)
 {
     const int64_t gap = sparta_panel_rows(features) * SPARTA_PANEL;
-    for (int64_t i = 0; i < gap * LOWER_TOKENS / SPARTA_PANEL; i++) p[i] = (float)(sparta_rng_uniform(rng) * 2 - 1);
+    for (int64_t i = 0; i < gap * LOWER_TOKENS / SPARTA_PANEL; i++)
+        p[i] = (float)(sparta_rng_uniform(rng) * 2 - 1);
     for (int s = 0; s < SAMPLES; s++)
         for (int64_t f = 0; f < features; f++)
-            rows[s * features + f] = p[sample_lane[s] / SPARTA_PANEL * gap + f * SPARTA_PANEL + sample_lane[s] % SPARTA_PANEL];
+            rows[s * features + f] =
+                p[sample_lane[s] / SPARTA_PANEL * gap + f * SPARTA_PANEL + sample_lane[s] % SPARTA_PANEL];
 }
 
 static sparta_status bed_make(lowering *l, const lower_node *ln, bed *b)
@@ -112,12 +118,17 @@ static sparta_status bed_make(lowering *l, const lower_node *ln, bed *b)
     b->x_rows = sparta_alloc_array(l->cx, (size_t)(SAMPLES * k), sizeof(float));
     b->residual_rows = sparta_alloc_array(l->cx, (size_t)(SAMPLES * n), sizeof(float));
     b->reference = sparta_alloc_array(l->cx, (size_t)(SAMPLES * n), sizeof(float));
-    if (!b->x || !b->residual || !b->y || !b->x_rows || !b->residual_rows || !b->reference) return sparta_ctx_status(l->cx);
+    if (!b->x || !b->residual || !b->y || !b->x_rows || !b->residual_rows || !b->reference)
+        return sparta_ctx_status(l->cx);
     random_panels(b->x, k, &rng, b->x_rows);
     random_panels(b->residual, n, &rng, b->residual_rows);
-    sparta_tensor in[4] = {sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){SAMPLES, k}, b->x_rows), *node->in[1]->constant, {.rank = -1}, {.rank = -1}};
+    sparta_tensor in[4] = {sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){SAMPLES, k}, b->x_rows),
+                           *node->in[1]->constant,
+                           {.rank = -1},
+                           {.rank = -1}};
     if (node->n_in > 2 && node->in[2]) in[2] = *node->in[2]->constant;
-    if (node->n_in > 3 && node->in[3]) in[3] = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){SAMPLES, n}, b->residual_rows);
+    if (node->n_in > 3 && node->in[3])
+        in[3] = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){SAMPLES, n}, b->residual_rows);
     const sparta_tensor out = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){SAMPLES, n}, b->reference);
     return sparta_call_builtin(l->cx, node, in, &out);
 }
@@ -126,20 +137,23 @@ static sparta_operand panel_operand(float *p, int64_t features, bool stat)
 {
     const int64_t rows = sparta_panel_rows(features) * SPARTA_PANEL;
     return (sparta_operand){.kind = SPARTA_OPERAND_PANELS,
-                            .tensor = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){LOWER_TOKENS, features}, NULL),
+                            .tensor =
+                                sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){LOWER_TOKENS, features}, NULL),
                             .panel = p,
                             .gap = rows + (stat ? 2 * SPARTA_PANEL : 0),
                             .stat = p + rows};
 }
 
-static sparta_status candidate_call(lowering *l, const lower_node *ln, const bed *b, const sparta_packed *w, const sparta_object *object, sparta_call *out)
+static sparta_status candidate_call(lowering *l, const lower_node *ln, const bed *b, const sparta_packed *w,
+                                    const sparta_object *object, sparta_call *out)
 {
     const sparta_node *node = ln->node;
     sparta_job *j = &out->job;
     SPARTA_TRY(sparta_call_bind(l->cx, node, "linear", object, out));
     j->in[0] = panel_operand(b->x, ln->task.k, false);
     j->in[1] = (sparta_operand){.kind = SPARTA_OPERAND_PACKED, .tensor = *node->in[1]->constant, .packed = w};
-    if (node->n_in > 2 && node->in[2]) j->in[2] = (sparta_operand){.kind = SPARTA_OPERAND_ROWS, .tensor = *node->in[2]->constant};
+    if (node->n_in > 2 && node->in[2])
+        j->in[2] = (sparta_operand){.kind = SPARTA_OPERAND_ROWS, .tensor = *node->in[2]->constant};
     if (node->n_in > 3 && node->in[3]) j->in[3] = panel_operand(b->residual, ln->task.n, false);
     j->out[0] = panel_operand(b->y, ln->task.n, true);
     j->tokens = LOWER_TOKENS;
@@ -156,7 +170,8 @@ static bool agrees(const lower_node *ln, const bed *b)
     for (int s = 0; s < SAMPLES; s++)
         for (int64_t i = 0; i < n; i++) {
             const double r = b->reference[s * n + i];
-            const double y = b->y[sample_lane[s] / SPARTA_PANEL * gap + i * SPARTA_PANEL + sample_lane[s] % SPARTA_PANEL];
+            const double y =
+                b->y[sample_lane[s] / SPARTA_PANEL * gap + i * SPARTA_PANEL + sample_lane[s] % SPARTA_PANEL];
             if (isnan(r) && isnan(y)) continue;
             if (isinf(r) && r == y) continue;
             if (fabs(r) > most) most = fabs(r);
@@ -165,11 +180,17 @@ static bool agrees(const lower_node *ln, const bed *b)
     return worst <= 1e-6 + 1e-4 * most;
 }
 
-typedef struct timed { const sparta_call *call; } timed;
-static void run_call(void *arg) { sparta_call_all(((timed *)arg)->call, NULL); }
+typedef struct timed {
+    const sparta_call *call;
+} timed;
+static void run_call(void *arg)
+{
+    sparta_call_all(((timed *)arg)->call, NULL);
+}
 
 /* Build, check and time one row. *us stays 0 when it gives a wrong answer: then it cannot win. */
-static sparta_status try_candidate(lowering *l, const lower_node *ln, bed *b, const sparta_implement *im, double *us)
+static sparta_status try_candidate(lowering *l, const lower_node *ln, bed *b, const sparta_implement *im,
+                                   double *us)
 {
     sparta_text text;
     sparta_format format;
@@ -178,7 +199,9 @@ static sparta_status try_candidate(lowering *l, const lower_node *ln, bed *b, co
     int kernel = -1;
     sparta_text_init(&text, l->cx);
     im->parameters(&ln->task, &text);
-    sparta_status s = text.status == SPARTA_OK ? sparta_lower_kernel(l, im->kernel, sparta_text_str(&text), &kernel) : text.status;
+    sparta_status s = text.status == SPARTA_OK
+                          ? sparta_lower_kernel(l, im->kernel, sparta_text_str(&text), &kernel)
+                          : text.status;
     sparta_text_free(&text);
     im->format(&ln->task, &text);
     if (s == SPARTA_OK) s = text.status;
@@ -194,10 +217,12 @@ static sparta_status try_candidate(lowering *l, const lower_node *ln, bed *b, co
         sparta_call_all(&call, NULL);
         if (agrees(ln, b)) {
             sparta_timing t = {0};
-            s = sparta_time(l->cx, run_call, &(timed){&call}, im->sparse ? .015 : .06, &t); /* dense is slower, and timed once a shape */
+            s = sparta_time(l->cx, run_call, &(timed){&call}, im->sparse ? .015 : .06,
+                            &t); /* dense is slower, and timed once a shape */
             *us = t.best * 1e6;
         } else {
-            sparta_note(l->cx, "%s: implement %s disagrees with the reference and is not used", ln->node->name, im->name);
+            sparta_note(l->cx, "%s: implement %s disagrees with the reference and is not used",
+                        ln->node->name, im->name);
         }
     }
     sparta_packed_free(l->cx, &packed);
@@ -206,16 +231,20 @@ static sparta_status try_candidate(lowering *l, const lower_node *ln, bed *b, co
 
 /* ------------------------------------------------------------------ decisions */
 
-static sparta_status measure(lowering *l, const lower_node *ln, bed *b, const sparta_implement *im, double *us, bool *remembered)
+static sparta_status measure(lowering *l, const lower_node *ln, bed *b, const sparta_implement *im,
+                             double *us, bool *remembered)
 {
     sparta_text key;
     sparta_trial trial;
     sparta_text_init(&key, l->cx);
     sparta_lower_key(ln, im, l->target, &key);
     sparta_status s = key.status;
-    *remembered = s == SPARTA_OK && sparta_tune_find(l->db, sparta_text_str(&key), &trial, 1) > 0 && trial.us > 0;
-    if (*remembered) *us = trial.us;
-    else if (s == SPARTA_OK) s = try_candidate(l, ln, b, im, us);
+    *remembered =
+        s == SPARTA_OK && sparta_tune_find(l->db, sparta_text_str(&key), &trial, 1) > 0 && trial.us > 0;
+    if (*remembered)
+        *us = trial.us;
+    else if (s == SPARTA_OK)
+        s = try_candidate(l, ln, b, im, us);
     if (s == SPARTA_OK && !*remembered && *us > 0) {
         trial = (sparta_trial){.us = *us, .threads = 1};
         snprintf(trial.implement, sizeof trial.implement, "%s", im->name);
@@ -236,8 +265,10 @@ static sparta_status choose_linear(lowering *l, lower_node *ln)
         double us = 0;
         bool remembered = false;
         if (!im->kernel || !im->match(&ln->task) || (im->sparse && l->request->options.dense_only)) continue;
-        if (l->request->options.no_measure) us = im->cost(&ln->task) * LOWER_TOKENS * 2 / 1e5; /* at 100 Gop/s */
-        else s = measure(l, ln, &b, im, &us, &remembered);
+        if (l->request->options.no_measure)
+            us = im->cost(&ln->task) * LOWER_TOKENS * 2 / 1e5; /* at 100 Gop/s */
+        else
+            s = measure(l, ln, &b, im, &us, &remembered);
         all_remembered &= remembered;
         if (us > 0 && !im->sparse) ln->dense_us = us;
         if (us > 0 && im->sparse) ln->sparse_us = us;
@@ -247,7 +278,10 @@ static sparta_status choose_linear(lowering *l, lower_node *ln)
         }
     }
     bed_free(l->cx, &b);
-    snprintf(ln->source, sizeof ln->source, "%s", l->request->options.no_measure ? "model" : all_remembered ? "database" : "measured");
+    snprintf(ln->source, sizeof ln->source, "%s",
+             l->request->options.no_measure ? "model"
+             : all_remembered               ? "database"
+                                            : "measured");
     return s;
 }
 
@@ -269,7 +303,8 @@ static bool wants_stat(const sparta_graph *g, const sparta_node *n)
     if (n->op != SPARTA_OP_Linear) return false;
     for (int i = 0; i < g->n_nodes; i++) {
         const sparta_task t = {.node = g->node[i]};
-        if (g->node[i]->n_in && g->node[i]->in[0] == n->out[0] && sparta_implement_norm.match(&t)) return true;
+        if (g->node[i]->n_in && g->node[i]->in[0] == n->out[0] && sparta_implement_norm.match(&t))
+            return true;
     }
     return false;
 }
@@ -289,7 +324,8 @@ sparta_status sparta_lower_choose(lowering *l)
         SPARTA_TRY(sparta_lower_task(l->cx, g->node[i], ln));
         ln->task.stat = wants_stat(g, g->node[i]);
         SPARTA_TRY(choose(l, ln));
-        if (l->request->progress) l->request->progress(l->request->progress_arg, i + 1, g->n_nodes, g->node[i]->name);
+        if (l->request->progress)
+            l->request->progress(l->request->progress_arg, i + 1, g->n_nodes, g->node[i]->name);
     }
     return SPARTA_OK;
 }

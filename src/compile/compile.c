@@ -13,7 +13,8 @@ static sparta_status parse_dim(sparta_ctx *cx, const char *text, char name[64], 
     const char *eq = strchr(text, '='), *p;
     int64_t v[3] = {0};
     int n = 0;
-    if (!eq || eq == text || eq - text >= 64) return sparta_fail(cx, SPARTA_E_USAGE, "--dim %s: expected NAME=N or NAME=MIN:OPT:MAX", text);
+    if (!eq || eq == text || eq - text >= 64)
+        return sparta_fail(cx, SPARTA_E_USAGE, "--dim %s: expected NAME=N or NAME=MIN:OPT:MAX", text);
     memcpy(name, text, (size_t)(eq - text));
     name[eq - text] = 0;
     for (p = eq; *p && n < 3; n++) {
@@ -24,7 +25,8 @@ static sparta_status parse_dim(sparta_ctx *cx, const char *text, char name[64], 
             return sparta_fail(cx, SPARTA_E_USAGE, "--dim %s: '%s' is not a size of at least 1", text, word);
         p += length;
     }
-    if (*p || (n != 1 && n != 3) || (n == 3 && (v[0] > v[1] || v[1] > v[2]))) return sparta_fail(cx, SPARTA_E_USAGE, "--dim %s: expected NAME=N or NAME=MIN:OPT:MAX", text);
+    if (*p || (n != 1 && n != 3) || (n == 3 && (v[0] > v[1] || v[1] > v[2])))
+        return sparta_fail(cx, SPARTA_E_USAGE, "--dim %s: expected NAME=N or NAME=MIN:OPT:MAX", text);
     *fixed = n == 1;
     *value = n == 1 ? v[0] : v[2];
     return SPARTA_OK;
@@ -35,7 +37,8 @@ static bool has_symbol(const sparta_graph *g, const char *name)
     const char *symbol;
     for (int i = 0; i < g->n_inputs; i++)
         for (int d = 0; d < g->input[i]->dims.rank; d++)
-            if (sparta_expr_is_symbol(g->input[i]->dims.dim[d], &symbol) && !strcmp(symbol, name)) return true;
+            if (sparta_expr_is_symbol(g->input[i]->dims.dim[d], &symbol) && !strcmp(symbol, name))
+                return true;
     return false;
 }
 
@@ -48,8 +51,10 @@ static sparta_status bind_dims(sparta_ctx *cx, sparta_graph *g, const char *cons
         const char *names[1] = {name};
         SPARTA_TRY(parse_dim(cx, dims[i], name, &value, &fixed));
         const sparta_bindings b = {1, names, &value};
-        if (fixed) SPARTA_TRY(sparta_ops_bind(g, &b));
-        else if (!has_symbol(g, name)) return sparta_fail(cx, SPARTA_E_USAGE, "--dim %s: no input has a dimension '%s'", dims[i], name);
+        if (fixed)
+            SPARTA_TRY(sparta_ops_bind(g, &b));
+        else if (!has_symbol(g, name))
+            return sparta_fail(cx, SPARTA_E_USAGE, "--dim %s: no input has a dimension '%s'", dims[i], name);
     }
     return SPARTA_OK;
 }
@@ -62,7 +67,8 @@ static sparta_status apply_mask(sparta_ctx *cx, sparta_graph *g, sparta_value *v
         sparta_text a, b;
         sparta_text_init(&a, cx), sparta_text_init(&b, cx);
         sparta_tensor_print_shape(mask, &a), sparta_tensor_print_shape(v->constant, &b);
-        sparta_fail(cx, SPARTA_E_USAGE, "mask '%s': it is %s, the weight is %s", v->name, sparta_text_str(&a), sparta_text_str(&b));
+        sparta_fail(cx, SPARTA_E_USAGE, "mask '%s': it is %s, the weight is %s", v->name, sparta_text_str(&a),
+                    sparta_text_str(&b));
         sparta_text_free(&a), sparta_text_free(&b);
         return sparta_ctx_status(cx);
     }
@@ -71,7 +77,8 @@ static sparta_status apply_mask(sparta_ctx *cx, sparta_graph *g, sparta_value *v
     SPARTA_TRY(sparta_tensor_alloc_in(g->arena, v->dtype, v->constant->rank, v->constant->dim, copy));
     SPARTA_TRY(sparta_tensor_copy(cx, v->constant, copy));
     for (int64_t i = 0, n = sparta_tensor_elements(mask); i < n; i++)
-        if (sparta_element_get(mask->dtype, mask->data, i) == 0) sparta_element_set(v->dtype, copy->data, i, 0);
+        if (sparta_element_get(mask->dtype, mask->data, i) == 0)
+            sparta_element_set(v->dtype, copy->data, i, 0);
     v->constant = copy;
     return SPARTA_OK;
 }
@@ -93,7 +100,9 @@ sparta_status sparta_compile_masks(sparta_ctx *cx, sparta_graph *g, const char *
     for (int i = 0; i < z.n && s == SPARTA_OK; i++) {
         sparta_value *v = weight_named(g, z.entry[i].name);
         s = v ? apply_mask(cx, g, v, &z.entry[i].tensor)
-              : sparta_fail(cx, SPARTA_E_USAGE, "%s: the model has no weight '%s'; `sparta inspect` lists them", path, z.entry[i].name);
+              : sparta_fail(cx, SPARTA_E_USAGE,
+                            "%s: the model has no weight '%s'; `sparta inspect` lists them", path,
+                            z.entry[i].name);
     }
     sparta_npz_free(&z);
     return s;
@@ -103,9 +112,14 @@ sparta_status sparta_compile_masks(sparta_ctx *cx, sparta_graph *g, const char *
 
 static sparta_status find_target(sparta_ctx *cx, const char *name, sparta_target *out)
 {
-    if (!name) *out = sparta_target_best();
-    else if (!sparta_target_parse(name, out)) return sparta_fail(cx, SPARTA_E_USAGE, "--target %s: unknown; this build knows avx512 and portable", name);
-    else if (!sparta_target_fits(*out)) return sparta_fail(cx, SPARTA_E_UNSUPPORTED, "--target %s: this CPU cannot run it, so nothing could be checked or timed", name);
+    if (!name)
+        *out = sparta_target_best();
+    else if (!sparta_target_parse(name, out))
+        return sparta_fail(cx, SPARTA_E_USAGE, "--target %s: unknown; this build knows avx512 and portable",
+                           name);
+    else if (!sparta_target_fits(*out))
+        return sparta_fail(cx, SPARTA_E_UNSUPPORTED,
+                           "--target %s: this CPU cannot run it, so nothing could be checked or timed", name);
     return SPARTA_OK;
 }
 
@@ -119,7 +133,8 @@ static sparta_status lower(lowering *l)
     return sparta_graph_verify(l->g);
 }
 
-sparta_status sparta_compile_graph(sparta_ctx *cx, sparta_graph *g, const sparta_compile_request *request, sparta_package **out)
+sparta_status sparta_compile_graph(sparta_ctx *cx, sparta_graph *g, const sparta_compile_request *request,
+                                   sparta_package **out)
 {
     lowering l = {.cx = cx, .g = g, .request = request};
     SPARTA_TRY(sparta_lower_strip(g));
@@ -165,7 +180,8 @@ static double difference(const sparta_tensor *a, const sparta_tensor *b, double 
     double worst = 0;
     *most = 0;
     for (int64_t i = 0, n = sparta_tensor_elements(b); i < n; i++) {
-        const double x = sparta_element_get(a->dtype, a->data, i), y = sparta_element_get(b->dtype, b->data, i);
+        const double x = sparta_element_get(a->dtype, a->data, i),
+                     y = sparta_element_get(b->dtype, b->data, i);
         if ((isnan(x) && isnan(y)) || x == y) continue;
         if (isfinite(y) && fabs(y) > *most) *most = fabs(y);
         if (!(fabs(x - y) <= worst)) worst = isnan(x - y) ? INFINITY : fabs(x - y);
@@ -177,7 +193,8 @@ static double difference(const sparta_tensor *a, const sparta_tensor *b, double 
     return worst;
 }
 
-static sparta_status compare(sparta_ctx *cx, const sparta_package *p, const sparta_graph *reference, const sparta_named_tensor *inputs)
+static sparta_status compare(sparta_ctx *cx, const sparta_package *p, const sparta_graph *reference,
+                             const sparta_named_tensor *inputs)
 {
     const int n = reference->n_outputs;
     sparta_session *session = NULL;
@@ -191,7 +208,9 @@ static sparta_status compare(sparta_ctx *cx, const sparta_package *p, const spar
     for (int i = 0; i < n && s == SPARTA_OK; i++) {
         double most, worst = difference(&got[i].tensor, &want[i], &most);
         if (worst > 1e-6 + 1e-4 * most)
-            s = sparta_fail(cx, SPARTA_E_DIFFER, "compile: output '%s' differs from the reference by %g (largest value %g); nothing was written",
+            s = sparta_fail(cx, SPARTA_E_DIFFER,
+                            "compile: output '%s' differs from the reference by %g (largest value %g); "
+                            "nothing was written",
                             got[i].name, worst, most);
     }
     for (int i = 0; want && i < n; i++) sparta_free(cx, want[i].data);
@@ -221,15 +240,20 @@ static sparta_status verify(sparta_ctx *cx, const sparta_package *p, const spart
 
 /* ------------------------------------------------------------------ files */
 
-static void close_model(void *model) { sparta_model_close(model); }
+static void close_model(void *model)
+{
+    sparta_model_close(model);
+}
 
-static sparta_status load(sparta_ctx *cx, const char *onnx, const sparta_compile_request *request, sparta_model **out)
+static sparta_status load(sparta_ctx *cx, const char *onnx, const sparta_compile_request *request,
+                          sparta_model **out)
 {
     const sparta_import_options options = {.external_data_root = request->options.external_data_root};
     sparta_model *m;
     SPARTA_TRY(sparta_model_open(cx, onnx, &options, &m));
     sparta_status s = bind_dims(cx, m->graph, request->options.dims);
-    if (s == SPARTA_OK && request->options.masks) s = sparta_compile_masks(cx, m->graph, request->options.masks);
+    if (s == SPARTA_OK && request->options.masks)
+        s = sparta_compile_masks(cx, m->graph, request->options.masks);
     if (s != SPARTA_OK) {
         sparta_model_close(m);
         return s;
@@ -239,7 +263,8 @@ static sparta_status load(sparta_ctx *cx, const char *onnx, const sparta_compile
 }
 
 /* The check imports the model anew: what is compared with is the file, not what the passes made of it. */
-static sparta_status verify_file(sparta_ctx *cx, const char *onnx, const sparta_compile_request *request, const sparta_package *p)
+static sparta_status verify_file(sparta_ctx *cx, const char *onnx, const sparta_compile_request *request,
+                                 const sparta_package *p)
 {
     sparta_model *m;
     SPARTA_TRY(load(cx, onnx, request, &m));
@@ -249,7 +274,8 @@ static sparta_status verify_file(sparta_ctx *cx, const char *onnx, const sparta_
     return s;
 }
 
-sparta_status sparta_compile_file(sparta_ctx *cx, const char *onnx, const sparta_compile_request *request, sparta_package **out)
+sparta_status sparta_compile_file(sparta_ctx *cx, const char *onnx, const sparta_compile_request *request,
+                                  sparta_package **out)
 {
     sparta_model *m;
     sparta_package *p;
@@ -269,7 +295,8 @@ sparta_status sparta_compile_file(sparta_ctx *cx, const char *onnx, const sparta
     return SPARTA_OK;
 }
 
-sparta_status sparta_compile(sparta_ctx *cx, const char *onnx, const char *package, const sparta_compile_options *options)
+sparta_status sparta_compile(sparta_ctx *cx, const char *onnx, const char *package,
+                             const sparta_compile_options *options)
 {
     sparta_compile_request request = {0};
     sparta_package *p;

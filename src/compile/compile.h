@@ -35,28 +35,32 @@ typedef struct sparta_compile_request {
 } sparta_compile_request;
 
 /* Compile a graph (which is changed) into a package image in memory. */
-sparta_status sparta_compile_graph(sparta_ctx *cx, sparta_graph *g, const sparta_compile_request *request, sparta_package **out) SPARTA_MUST;
+sparta_status sparta_compile_graph(sparta_ctx *cx, sparta_graph *g, const sparta_compile_request *request,
+                                   sparta_package **out) SPARTA_MUST;
 /* ONNX file -> package in memory; the model stays open inside it. */
-sparta_status sparta_compile_file(sparta_ctx *cx, const char *onnx, const sparta_compile_request *request, sparta_package **out) SPARTA_MUST;
+sparta_status sparta_compile_file(sparta_ctx *cx, const char *onnx, const sparta_compile_request *request,
+                                  sparta_package **out) SPARTA_MUST;
 /* The graph of a package, weights unpacked, annotations removed: to compile again with other options. */
-sparta_status sparta_compile_unplan(sparta_ctx *cx, const sparta_package *package, sparta_graph **out) SPARTA_MUST;
+sparta_status sparta_compile_unplan(sparta_ctx *cx, const sparta_package *package,
+                                    sparta_graph **out) SPARTA_MUST;
 /* Apply a mask file (.npz: one array per weight, zero where it is gone) to the constants of a graph. Unknown names are E_USAGE. */
 sparta_status sparta_compile_masks(sparta_ctx *cx, sparta_graph *g, const char *path) SPARTA_MUST;
 
 /* What is said of one layer (a node that does arithmetic on a weight, or a product of activations). inspect prints it without compiling. */
 typedef struct sparta_layer {
     const char *name, *op;
-    int64_t n, k;            /* of a Linear's weight; 0 otherwise */
+    int64_t n, k; /* of a Linear's weight; 0 otherwise */
     sparta_dtype dtype;
     char pattern[24], block[16];
-    double density;          /* 1 for a product of activations */
+    double density; /* 1 for a product of activations */
     char implement[48];
-    char reason[256];        /* why it is not faster than dense; "" when it is sparse and faster */
-    char source[16];         /* "measured", "database" or "model": where the numbers of the reason come from */
-    double us, dense_us;     /* of the choice and of the best dense, at 128 tokens, one thread; 0: not known */
+    char reason[256];    /* why it is not faster than dense; "" when it is sparse and faster */
+    char source[16];     /* "measured", "database" or "model": where the numbers of the reason come from */
+    double us, dense_us; /* of the choice and of the best dense, at 128 tokens, one thread; 0: not known */
 } sparta_layer;
 /* Layers of a plan (package) or of an ONNX graph after sparta_compile_passes: no code of the file is run, nothing is timed: times
  * come from the tuning database or the cost model. The array lives in `arena`. */
-sparta_status sparta_compile_layers(sparta_ctx *cx, sparta_arena *arena, const sparta_graph *g, const char *db, sparta_layer **out, int *n) SPARTA_MUST;
+sparta_status sparta_compile_layers(sparta_ctx *cx, sparta_arena *arena, const sparta_graph *g,
+                                    const char *db, sparta_layer **out, int *n) SPARTA_MUST;
 
 #endif

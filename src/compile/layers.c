@@ -5,7 +5,8 @@
 
 static bool is_layer(const sparta_node *n)
 {
-    return n->op == SPARTA_OP_Linear || n->op == SPARTA_OP_Attention || n->op == SPARTA_OP_MatMul || n->op == SPARTA_OP_Gemm;
+    return n->op == SPARTA_OP_Linear || n->op == SPARTA_OP_Attention || n->op == SPARTA_OP_MatMul ||
+           n->op == SPARTA_OP_Gemm;
 }
 
 static void set_block(sparta_layer *out)
@@ -16,8 +17,10 @@ static void set_block(sparta_layer *out)
 /* From the annotations of a plan. */
 static void from_plan(const sparta_node *n, sparta_layer *out)
 {
-    snprintf(out->implement, sizeof out->implement, "%s", sparta_attr_string(&n->attrs, "implement", "builtin"));
-    snprintf(out->pattern, sizeof out->pattern, "%s", sparta_attr_string(&n->attrs, "pattern", n->op == SPARTA_OP_Linear ? "dense" : "none"));
+    snprintf(out->implement, sizeof out->implement, "%s",
+             sparta_attr_string(&n->attrs, "implement", "builtin"));
+    snprintf(out->pattern, sizeof out->pattern, "%s",
+             sparta_attr_string(&n->attrs, "pattern", n->op == SPARTA_OP_Linear ? "dense" : "none"));
     snprintf(out->reason, sizeof out->reason, "%s", sparta_attr_string(&n->attrs, "reason", ""));
     snprintf(out->source, sizeof out->source, "%s", sparta_attr_string(&n->attrs, "source", "model"));
     out->density = sparta_attr_float(&n->attrs, "density", 1);
@@ -31,7 +34,8 @@ static double known_us(sparta_ctx *cx, sparta_tune_db *db, const lower_node *ln,
     sparta_trial trial;
     sparta_text_init(&key, cx);
     sparta_lower_key(ln, im, sparta_target_best(), &key);
-    const double us = key.status == SPARTA_OK && sparta_tune_find(db, sparta_text_str(&key), &trial, 1) > 0 ? trial.us : 0;
+    const double us =
+        key.status == SPARTA_OK && sparta_tune_find(db, sparta_text_str(&key), &trial, 1) > 0 ? trial.us : 0;
     sparta_text_free(&key);
     return us;
 }
@@ -45,10 +49,13 @@ static void predict(sparta_ctx *cx, sparta_tune_db *db, lower_node *ln)
         for (int i = 0; i < sparta_implement_count(); i++) {
             const sparta_implement *im = sparta_implement_row(i);
             if (!im->kernel || !im->format || !ln->task.mask || !im->match(&ln->task)) continue;
-            const double us = pass == 0 ? known_us(cx, db, ln, im) : im->cost(&ln->task) * LOWER_TOKENS * 2 / 1e5;
+            const double us =
+                pass == 0 ? known_us(cx, db, ln, im) : im->cost(&ln->task) * LOWER_TOKENS * 2 / 1e5;
             known &= us > 0;
-            if (im->sparse) ln->sparse_us = us;
-            else ln->dense_us = us;
+            if (im->sparse)
+                ln->sparse_us = us;
+            else
+                ln->dense_us = us;
             if (us > 0 && (best == 0 || us < best)) best = ln->us = us, ln->im = im;
         }
         snprintf(ln->source, sizeof ln->source, "%s", pass == 0 ? "database" : "model");
@@ -68,7 +75,8 @@ static bool norm_reads(const sparta_graph *g, const sparta_value *v)
     return false;
 }
 
-static sparta_status from_graph(sparta_ctx *cx, const sparta_graph *g, sparta_tune_db *db, sparta_node *n, sparta_layer *out)
+static sparta_status from_graph(sparta_ctx *cx, const sparta_graph *g, sparta_tune_db *db, sparta_node *n,
+                                sparta_layer *out)
 {
     lower_node ln = {.node = n};
     sparta_status s = sparta_lower_task(cx, n, &ln);
@@ -87,7 +95,8 @@ static sparta_status from_graph(sparta_ctx *cx, const sparta_graph *g, sparta_tu
     return s;
 }
 
-sparta_status sparta_compile_layers(sparta_ctx *cx, sparta_arena *arena, const sparta_graph *g, const char *db_path, sparta_layer **out, int *n)
+sparta_status sparta_compile_layers(sparta_ctx *cx, sparta_arena *arena, const sparta_graph *g,
+                                    const char *db_path, sparta_layer **out, int *n)
 {
     sparta_layer *layer = sparta_arena_array(arena, (size_t)g->n_nodes + 1, sizeof *layer);
     sparta_tune_db *db = NULL;
@@ -107,8 +116,10 @@ sparta_status sparta_compile_layers(sparta_ctx *cx, sparta_arena *arena, const s
             sparta_expr_is_const(node->in[1]->dims.dim[turned], &l->n);
             sparta_expr_is_const(node->in[1]->dims.dim[!turned], &l->k);
         }
-        if (sparta_attr_find(&node->attrs, "kernel")) from_plan(node, l);
-        else s = from_graph(cx, g, db, node, l);
+        if (sparta_attr_find(&node->attrs, "kernel"))
+            from_plan(node, l);
+        else
+            s = from_graph(cx, g, db, node, l);
         set_block(l);
     }
     sparta_tune_close(db);

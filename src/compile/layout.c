@@ -23,7 +23,9 @@ static bool is_view(const sparta_node *n, const bool *panel)
     if (axis != -1 && axis != n->in[0]->dims.rank - 1) return false;
     for (int i = 0; i < n->n_out; i++) {
         int64_t features;
-        if (!sparta_expr_is_const(n->out[i]->dims.dim[n->out[i]->dims.rank - 1], &features) || features % 4 || n->out[i]->is_output) return false;
+        if (!sparta_expr_is_const(n->out[i]->dims.dim[n->out[i]->dims.rank - 1], &features) || features % 4 ||
+            n->out[i]->is_output)
+            return false;
     }
     return true;
 }
@@ -64,13 +66,16 @@ typedef struct list {
 static sparta_status convert(lowering *l, list *out, sparta_value *from, sparta_value **to, bool to_panel)
 {
     sparta_node *node;
-    const char *name = sparta_arena_printf(l->g->arena, "%s/%s", *to ? (*to)->name : from->name, to_panel ? "pack" : "unpack");
+    const char *name = sparta_arena_printf(l->g->arena, "%s/%s", *to ? (*to)->name : from->name,
+                                           to_panel ? "pack" : "unpack");
     SPARTA_NEED(l->cx, name);
-    SPARTA_TRY(sparta_graph_add_node(l->g, SPARTA_OP_Identity, name, 1, &from, 1, to, &(sparta_attrs){0}, &node));
+    SPARTA_TRY(
+        sparta_graph_add_node(l->g, SPARTA_OP_Identity, name, 1, &from, 1, to, &(sparta_attrs){0}, &node));
     (*to)->dtype = from->dtype;
     (*to)->dims = from->dims;
     (*to)->typed = true;
-    out->node[out->n++] = (lower_node){.node = node, .task = {.node = node}, .panel = to_panel, .kernel = -1, .im = NULL};
+    out->node[out->n++] =
+        (lower_node){.node = node, .task = {.node = node}, .panel = to_panel, .kernel = -1, .im = NULL};
     return SPARTA_OK;
 }
 
@@ -169,7 +174,8 @@ static void settle_stat(lowering *l)
         norm->task.stat = false;
         for (int j = 0; j < i; j++) {
             const lower_node *from = &l->node[j];
-            if (from->node->op == SPARTA_OP_Linear && from->node->out[0] == norm->node->in[0]) norm->task.stat = from->panel && from->task.stat;
+            if (from->node->op == SPARTA_OP_Linear && from->node->out[0] == norm->node->in[0])
+                norm->task.stat = from->panel && from->task.stat;
         }
     }
 }
@@ -182,7 +188,9 @@ static sparta_status settle_kernel(lowering *l, lower_node *ln)
     if (!kernel || view) return SPARTA_OK;
     sparta_text_init(&text, l->cx);
     if (ln->im && ln->im->parameters) ln->im->parameters(&ln->task, &text);
-    sparta_status s = text.status == SPARTA_OK ? sparta_lower_kernel(l, kernel, sparta_text_str(&text), &ln->kernel) : text.status;
+    sparta_status s = text.status == SPARTA_OK
+                          ? sparta_lower_kernel(l, kernel, sparta_text_str(&text), &ln->kernel)
+                          : text.status;
     sparta_text_free(&text);
     return s;
 }
@@ -190,7 +198,9 @@ static sparta_status settle_kernel(lowering *l, lower_node *ln)
 sparta_status sparta_lower_layout(lowering *l)
 {
     sparta_graph *g = l->g;
-    const size_t values = (size_t)g->n_values * 4 + 16, nodes = (size_t)g->n_nodes + 2 * (size_t)g->n_values + 16; /* every value may be converted, outputs once more */
+    const size_t values = (size_t)g->n_values * 4 + 16,
+                 nodes = (size_t)g->n_nodes + 2 * (size_t)g->n_values +
+                         16; /* every value may be converted, outputs once more */
     bool *panel = sparta_arena_array(l->arena, values, sizeof *panel);
     sparta_value **twin = sparta_arena_array(l->arena, values, sizeof *twin);
     list all = {sparta_arena_array(l->arena, nodes, sizeof(lower_node)), 0};

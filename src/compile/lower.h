@@ -21,9 +21,10 @@ typedef struct lower_node { /* what was decided for one node */
     sparta_task task;
     sparta_mask mask;
     const sparta_implement *im;
-    bool panel;      /* its output lives in panels */
-    int kernel;      /* index in lowering.kernel, or -1 */
-    double us, dense_us, sparse_us; /* of the choice, of the best dense and of the best sparse row; 0: not tried */
+    bool panel; /* its output lives in panels */
+    int kernel; /* index in lowering.kernel, or -1 */
+    double us, dense_us,
+        sparse_us; /* of the choice, of the best dense and of the best sparse row; 0: not tried */
     char reason[256], source[16];
 } lower_node;
 
@@ -42,17 +43,19 @@ typedef struct lowering {
     sparta_package *package;
 } lowering;
 
-#define LOWER_KERNELS 64   /* the most different kernels of one package */
-#define LOWER_TOKENS 128   /* tokens that candidates are timed with */
+#define LOWER_KERNELS 64  /* the most different kernels of one package */
+#define LOWER_TOKENS  128 /* tokens that candidates are timed with */
 
 /* A task for a node; makes the mask of a Linear's constant weight (free it with lower_task_free). */
 sparta_status sparta_lower_task(sparta_ctx *cx, const sparta_node *n, lower_node *out) SPARTA_MUST;
 /* A Linear's weight as (n, k), whichever way it lies; false when it is not a 2-D f32 constant. */
 bool sparta_lower_weight(const sparta_node *n, sparta_tensor *view);
 /* The key under which times of an implement for a task are remembered; threads 1, LOWER_TOKENS tokens. */
-void sparta_lower_key(const lower_node *ln, const sparta_implement *im, sparta_target target, sparta_text *out);
+void sparta_lower_key(const lower_node *ln, const sparta_implement *im, sparta_target target,
+                      sparta_text *out);
 /* Compile the text of a kernel, once per parameters; *out is its index. */
-sparta_status sparta_lower_kernel(lowering *l, const char *kernel, const char *parameters, int *out) SPARTA_MUST;
+sparta_status sparta_lower_kernel(lowering *l, const char *kernel, const char *parameters,
+                                  int *out) SPARTA_MUST;
 /* Decide for every node. */
 sparta_status sparta_lower_choose(lowering *l) SPARTA_MUST;
 /* Say why, from times that are known (dense_us, us) or modelled. */
@@ -64,6 +67,7 @@ sparta_status sparta_lower_pack(lowering *l) SPARTA_MUST;
 /* Remove every annotation: a file may carry some, only compile writes them. */
 sparta_status sparta_lower_strip(sparta_graph *g) SPARTA_MUST;
 /* Add or replace attributes of a node. */
-sparta_status sparta_lower_annotate(sparta_graph *g, sparta_node *n, const sparta_attr *attr, int count) SPARTA_MUST;
+sparta_status sparta_lower_annotate(sparta_graph *g, sparta_node *n, const sparta_attr *attr,
+                                    int count) SPARTA_MUST;
 
 #endif

@@ -14,16 +14,26 @@ sparta_status sparta_lower_annotate(sparta_graph *g, sparta_node *n, const spart
     }
     for (int j = 0; j < count; j++) {
         all[kept] = attr[j];
-        if (attr[j].kind == SPARTA_ATTR_STRING && !(all[kept].s = sparta_arena_string(g->arena, attr[j].s))) return sparta_ctx_status(g->cx);
+        if (attr[j].kind == SPARTA_ATTR_STRING && !(all[kept].s = sparta_arena_string(g->arena, attr[j].s)))
+            return sparta_ctx_status(g->cx);
         kept++;
     }
     n->attrs = (sparta_attrs){kept, all};
     return SPARTA_OK;
 }
 
-static sparta_attr text_attr(const char *name, const char *s) { return (sparta_attr){.name = name, .kind = SPARTA_ATTR_STRING, .s = s}; }
-static sparta_attr int_attr(const char *name, int64_t i) { return (sparta_attr){.name = name, .kind = SPARTA_ATTR_INT, .i = i}; }
-static sparta_attr float_attr(const char *name, double f) { return (sparta_attr){.name = name, .kind = SPARTA_ATTR_FLOAT, .f = (float)f}; }
+static sparta_attr text_attr(const char *name, const char *s)
+{
+    return (sparta_attr){.name = name, .kind = SPARTA_ATTR_STRING, .s = s};
+}
+static sparta_attr int_attr(const char *name, int64_t i)
+{
+    return (sparta_attr){.name = name, .kind = SPARTA_ATTR_INT, .i = i};
+}
+static sparta_attr float_attr(const char *name, double f)
+{
+    return (sparta_attr){.name = name, .kind = SPARTA_ATTR_FLOAT, .f = (float)f};
+}
 
 static sparta_status annotate(lowering *l, lower_node *ln)
 {
@@ -70,7 +80,8 @@ static sparta_status own_weight(lowering *l, lower_node *ln)
     sparta_value *w = ln->node->in[1], *copy;
     if (sparta_graph_uses(l->g, w) == 1) return SPARTA_OK;
     const char *name = sparta_arena_printf(l->g->arena, "%s#%s", w->name, ln->node->name);
-    for (int i = 2; name && sparta_graph_find(l->g, name); i++) name = sparta_arena_printf(l->g->arena, "%s#%s#%d", w->name, ln->node->name, i);
+    for (int i = 2; name && sparta_graph_find(l->g, name); i++)
+        name = sparta_arena_printf(l->g->arena, "%s#%s#%d", w->name, ln->node->name, i);
     SPARTA_NEED(l->cx, name);
     SPARTA_TRY(sparta_graph_add_constant(l->g, name, w->constant, false, &copy));
     ln->node->in[1] = copy;
@@ -87,7 +98,8 @@ static sparta_status pack_weight(lowering *l, lower_node *ln)
     SPARTA_TRY(add_weight(l, ln->node->in[1], &w));
     sparta_text_init(&text, l->cx);
     ln->im->format(&ln->task, &text);
-    sparta_status s = text.status == SPARTA_OK ? sparta_format_parse(l->cx, sparta_text_str(&text), &format) : text.status;
+    sparta_status s =
+        text.status == SPARTA_OK ? sparta_format_parse(l->cx, sparta_text_str(&text), &format) : text.status;
     sparta_text_free(&text);
     SPARTA_TRY(s);
     sparta_lower_weight(ln->node, &view);
@@ -112,7 +124,8 @@ static sparta_status collect(lowering *l)
     }
     for (int i = 0; i < l->g->n_outputs; i++) {
         sparta_weight *w;
-        if (l->g->output[i]->constant && !l->g->output[i]->producer) SPARTA_TRY(add_weight(l, l->g->output[i], &w));
+        if (l->g->output[i]->constant && !l->g->output[i]->producer)
+            SPARTA_TRY(add_weight(l, l->g->output[i], &w));
     }
     return SPARTA_OK;
 }
@@ -142,7 +155,8 @@ sparta_status sparta_lower_pack(lowering *l)
 {
     size_t constants = 1;
     for (int i = 0; i < l->n_nodes; i++) constants += (size_t)l->node[i].node->n_in;
-    l->package->weight = sparta_arena_array(l->package->arena, constants + (size_t)l->g->n_outputs, sizeof(sparta_weight));
+    l->package->weight =
+        sparta_arena_array(l->package->arena, constants + (size_t)l->g->n_outputs, sizeof(sparta_weight));
     SPARTA_NEED(l->cx, l->package->weight);
     SPARTA_TRY(collect(l));
     return kernels(l);

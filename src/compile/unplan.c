@@ -10,7 +10,9 @@ static sparta_status fetch(void *arg, const char *name, sparta_tensor *out)
 {
     const holder *h = arg;
     const sparta_weight *w = sparta_package_weight(h->package, name);
-    if (!w) return sparta_fail(sparta_arena_ctx(h->arena), SPARTA_E_FORMAT, "package: the plan names weight '%s', which is not there", name);
+    if (!w)
+        return sparta_fail(sparta_arena_ctx(h->arena), SPARTA_E_FORMAT,
+                           "package: the plan names weight '%s', which is not there", name);
     return sparta_package_fetch(h->arena, w, out);
 }
 
@@ -36,7 +38,8 @@ sparta_status sparta_compile_unplan(sparta_ctx *cx, const sparta_package *packag
     SPARTA_NEED(cx, h.arena);
     sparta_text_init(&text, cx);
     sparta_graph_print(package->plan, &text);
-    sparta_status s = text.status == SPARTA_OK ? sparta_graph_parse(cx, sparta_text_str(&text), fetch, &h, &g) : text.status;
+    sparta_status s = text.status == SPARTA_OK ? sparta_graph_parse(cx, sparta_text_str(&text), fetch, &h, &g)
+                                               : text.status;
     sparta_text_free(&text);
     if (s != SPARTA_OK) {
         sparta_arena_free(h.arena);

@@ -96,7 +96,8 @@ sparta_status sparta_graph_add_node(sparta_graph *g, sparta_op_id op, const char
                                     sparta_value *const *in, int n_out, sparta_value **out,
                                     const sparta_attrs *attrs, sparta_node **node) SPARTA_MUST;
 sparta_value *sparta_graph_find(const sparta_graph *g, const char *name); /* or NULL */
-bool sparta_graph_is_annotation(const char *name); /* an attribute of a plan that changes nothing about what is computed? */
+bool sparta_graph_is_annotation(
+    const char *name); /* an attribute of a plan that changes nothing about what is computed? */
 /* Every attribute is a row of attributes.def (else E_UNSUPPORTED), of its kind and given once (else
  * E_FORMAT). */
 sparta_status sparta_graph_check_attrs(sparta_ctx *cx, sparta_op_id op,

@@ -53,9 +53,8 @@ static sparta_status fetch_constant(sparta_graph_reader *r, const fetching *f, c
                            "graph text, line %d: the weights '%.200s' have another type or shape", r->line,
                            origin);
     if ((uintptr_t)t->data % sparta_dtype_size(t->dtype))
-        return sparta_fail(r->cx, SPARTA_E_FORMAT,
-                           "graph text, line %d: the weights '%.200s' are misaligned", r->line,
-                           origin);
+        return sparta_fail(r->cx, SPARTA_E_FORMAT, "graph text, line %d: the weights '%.200s' are misaligned",
+                           r->line, origin);
     return SPARTA_OK;
 }
 

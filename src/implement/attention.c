@@ -27,7 +27,9 @@ static double cost(const sparta_task *t)
 
 static void parameters(const sparta_task *t, sparta_text *out)
 {
-    sparta_text_printf(out, "DIM=%ld NAN0=%d", (long)head_rows(t->node), sparta_attr_int(&t->node->attrs, "nan_to_zero", 0) != 0);
+    sparta_text_printf(out, "DIM=%ld NAN0=%d", (long)head_rows(t->node),
+                       sparta_attr_int(&t->node->attrs, "nan_to_zero", 0) != 0);
 }
 
-const sparta_implement sparta_implement_attention = {"attention", false, "attention", match, cost, parameters, NULL};
+const sparta_implement sparta_implement_attention = {"attention", false,      "attention", match,
+                                                     cost,        parameters, NULL};

@@ -8,6 +8,9 @@ static bool match(const sparta_task *t)
 }
 
 /* Plain loops in double precision: some twenty times slower than a kernel. */
-static double cost(const sparta_task *t) { return (double)(t->n * t->k) * 20 + 1; }
+static double cost(const sparta_task *t)
+{
+    return (double)(t->n * t->k) * 20 + 1;
+}
 
 const sparta_implement sparta_implement_builtin = {"builtin", false, NULL, match, cost, NULL, NULL};

@@ -1,9 +1,18 @@
 /* dense4: a Linear whose weight is kept in strips of 4 output rows, every block present: the dense competitor of strip4. */
 #include "implement/linear.h"
 
-static bool match(const sparta_task *t) { return sparta_linear_match(t); }
-static double cost(const sparta_task *t) { return (double)(t->n * t->k) * 1.02 + (double)t->n * 12; }
-static void parameters(const sparta_task *t, sparta_text *out) { sparta_linear_parameters(t, 0, out); }
+static bool match(const sparta_task *t)
+{
+    return sparta_linear_match(t);
+}
+static double cost(const sparta_task *t)
+{
+    return (double)(t->n * t->k) * 1.02 + (double)t->n * 12;
+}
+static void parameters(const sparta_task *t, sparta_text *out)
+{
+    sparta_linear_parameters(t, 0, out);
+}
 static void format(const sparta_task *t, sparta_text *out)
 {
     (void)t;

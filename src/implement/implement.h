@@ -34,7 +34,8 @@ typedef struct sparta_implement {
     bool sparse;
     const char *kernel; /* row of panel.def; NULL: the builtin */
     bool (*match)(const sparta_task *t);
-    double (*cost)(const sparta_task *t);                       /* modelled multiply-adds per token, overheads included: only for comparing */
+    double (*cost)(
+        const sparta_task *t); /* modelled multiply-adds per token, overheads included: only for comparing */
     void (*parameters)(const sparta_task *t, sparta_text *out); /* "SPARSE=1 ACT=2"; NULL: none */
     void (*format)(const sparta_task *t, sparta_text *out);     /* of the weight; NULL: stored as it is */
 } sparta_implement;
@@ -47,7 +48,8 @@ int sparta_implement_count(void);
 const sparta_implement *sparta_implement_row(int i);
 const sparta_implement *sparta_implement_find(const char *name); /* or NULL */
 /* Text of a panel kernel with its parameters as #defines ("SPARSE=1 ACT=2"): where it came from, the ABI, the template. */
-sparta_status sparta_implement_text(const char *kernel, const char *parameters, sparta_target target, sparta_text *out) SPARTA_MUST;
+sparta_status sparta_implement_text(const char *kernel, const char *parameters, sparta_target target,
+                                    sparta_text *out) SPARTA_MUST;
 
 /* For rows: does the node's value live on f32 tokens: rank >= 2 (3 for attention), constant features? */
 bool sparta_implement_tokens(const sparta_value *v);

@@ -7,8 +7,9 @@ static bool match(const sparta_task *t)
     if (!sparta_implement_tokens(n->out[0]) || n->n_out != 1) return false;
     switch (n->op) {
     case SPARTA_OP_Add:
-        return n->in[0] && n->in[1] && sparta_dims_equal(&n->in[0]->dims, &n->out[0]->dims) && sparta_dims_equal(&n->in[1]->dims, &n->out[0]->dims) &&
-               n->in[0]->dtype == SPARTA_F32 && n->in[1]->dtype == SPARTA_F32 && !n->in[0]->constant && !n->in[1]->constant;
+        return n->in[0] && n->in[1] && sparta_dims_equal(&n->in[0]->dims, &n->out[0]->dims) &&
+               sparta_dims_equal(&n->in[1]->dims, &n->out[0]->dims) && n->in[0]->dtype == SPARTA_F32 &&
+               n->in[1]->dtype == SPARTA_F32 && !n->in[0]->constant && !n->in[1]->constant;
     case SPARTA_OP_Relu:
     case SPARTA_OP_Gelu:
     case SPARTA_OP_Tanh:

@@ -4,7 +4,8 @@
 
 static bool match(const sparta_task *t)
 {
-    return sparta_linear_match(t) && !t->strict && !t->pattern.dense && t->strip_fill * t->pattern.density < 1;
+    return sparta_linear_match(t) && !t->strict && !t->pattern.dense &&
+           t->strip_fill * t->pattern.density < 1;
 }
 
 /* Blocks cost a load of their coordinate; strips a prologue and an epilogue worth about 12 blocks. */
@@ -13,10 +14,14 @@ static double cost(const sparta_task *t)
     return (double)(t->n * t->k) * t->pattern.density * t->strip_fill * 1.04 + (double)t->n * 12;
 }
 
-static void parameters(const sparta_task *t, sparta_text *out) { sparta_linear_parameters(t, 1, out); }
+static void parameters(const sparta_task *t, sparta_text *out)
+{
+    sparta_linear_parameters(t, 1, out);
+}
 static void format(const sparta_task *t, sparta_text *out)
 {
-    sparta_text_printf(out, "(n,k)->(n/4:dense, k:compressed, n%%4:dense), crd=%s", t->k < 65536 ? "u16" : "u32");
+    sparta_text_printf(out, "(n,k)->(n/4:dense, k:compressed, n%%4:dense), crd=%s",
+                       t->k < 65536 ? "u16" : "u32");
 }
 
 const sparta_implement sparta_implement_strip4 = {"strip4", true, "linear", match, cost, parameters, format};

@@ -20,7 +20,8 @@
 
 typedef sparta_status (*sparta_shape_fn)(sparta_graph *g, sparta_node *n);
 
-#define SPARTA_OP(id, domain, name, min_in, max_in, max_out) sparta_status sparta_shape_##id(sparta_graph *g, sparta_node *n);
+#define SPARTA_OP(id, domain, name, min_in, max_in, max_out)                                                 \
+    sparta_status sparta_shape_##id(sparta_graph *g, sparta_node *n);
 #include "builtin/ops.def"
 #undef SPARTA_OP
 
@@ -33,7 +34,8 @@ sparta_status sparta_ops_bind(sparta_graph *g, const sparta_bindings *b) SPARTA_
 /* Run the whole graph on its references with the given inputs (by name); results are allocated from cx.
  * `every`, when not NULL, is called with each value computed: verify's unfused run. */
 typedef sparta_status (*sparta_ops_watch)(void *arg, const sparta_value *v, const sparta_tensor *t);
-sparta_status sparta_ops_run(sparta_ctx *cx, const sparta_graph *g, const sparta_named_tensor *inputs, int n_inputs, sparta_tensor *outputs,
-                             sparta_ops_watch every, void *arg) SPARTA_MUST; /* outputs[g->n_outputs]; sparta_free each data */
+sparta_status sparta_ops_run(sparta_ctx *cx, const sparta_graph *g, const sparta_named_tensor *inputs,
+                             int n_inputs, sparta_tensor *outputs, sparta_ops_watch every,
+                             void *arg) SPARTA_MUST; /* outputs[g->n_outputs]; sparta_free each data */
 
 #endif

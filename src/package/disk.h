@@ -18,7 +18,7 @@
 
 #include "package/package.h"
 
-#define DISK_MAGIC "SPARTA\r\n"
+#define DISK_MAGIC   "SPARTA\r\n"
 #define DISK_VERSION 1u
 #define HEADER_BYTES 4096u
 enum { DISK_PLAN, DISK_TABLES, DISK_CODE, DISK_SOURCE, DISK_WEIGHTS, DISK_SECTIONS };

@@ -22,8 +22,10 @@ void sparta_package_close(sparta_package *p)
     if (!p) return;
     for (int i = 0; i < p->n_weights; i++)
         if (p->weight[i].owned) sparta_packed_free(p->cx, &p->weight[i].pack);
-    if (p->owner.object) p->owner.release(p->owner.object); /* the plan is part of it */
-    else sparta_graph_free(p->plan);
+    if (p->owner.object)
+        p->owner.release(p->owner.object); /* the plan is part of it */
+    else
+        sparta_graph_free(p->plan);
     sparta_map_free(p->by_name);
     sparta_map_close(&p->file);
     sparta_arena_free(p->arena);
@@ -56,7 +58,19 @@ sparta_status sparta_package_fetch(sparta_arena *arena, const sparta_weight *w, 
     return SPARTA_OK;
 }
 
-int sparta_package_inputs(const sparta_package *p) { return p->plan->n_inputs; }
-int sparta_package_outputs(const sparta_package *p) { return p->plan->n_outputs; }
-const char *sparta_package_input_name(const sparta_package *p, int i) { return p->plan->input[i]->name; }
-const char *sparta_package_output_name(const sparta_package *p, int i) { return p->plan->output[i]->name; }
+int sparta_package_inputs(const sparta_package *p)
+{
+    return p->plan->n_inputs;
+}
+int sparta_package_outputs(const sparta_package *p)
+{
+    return p->plan->n_outputs;
+}
+const char *sparta_package_input_name(const sparta_package *p, int i)
+{
+    return p->plan->input[i]->name;
+}
+const char *sparta_package_output_name(const sparta_package *p, int i)
+{
+    return p->plan->output[i]->name;
+}

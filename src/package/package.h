@@ -34,10 +34,17 @@ typedef struct sparta_weight {
 } sparta_weight;
 
 /* Something that must live as long as the package: freed with it. */
-typedef struct sparta_model_owner { void *object; void (*release)(void *object); } sparta_model_owner;
+typedef struct sparta_model_owner {
+    void *object;
+    void (*release)(void *object);
+} sparta_model_owner;
 
 /* One kernel: how it was made, and machine code for some targets. */
-typedef struct sparta_kernel_code { sparta_target target; const uint8_t *bytes; size_t size; } sparta_kernel_code;
+typedef struct sparta_kernel_code {
+    sparta_target target;
+    const uint8_t *bytes;
+    size_t size;
+} sparta_kernel_code;
 typedef struct sparta_kernel {
     const char *kernel;     /* row of panel.def: "linear" */
     const char *parameters; /* "SPARSE=1 ACT=2" */
@@ -66,15 +73,18 @@ struct sparta_package {
     size_t bytes;       /* of the file */
     int n_digests;
     sparta_array_digest *digest; /* of the arrays in the file */
-    sparta_model_owner owner; /* keeps borrowed weights alive when just compiled; object NULL otherwise */
+    sparta_model_owner owner;    /* keeps borrowed weights alive when just compiled; object NULL otherwise */
 };
 
-sparta_status sparta_package_create(sparta_ctx *cx, sparta_package **out) SPARTA_MUST; /* empty, to be filled by compile */
-sparta_status sparta_package_write(sparta_ctx *cx, const sparta_package *p, const char *path) SPARTA_MUST; /* atomic */
+sparta_status sparta_package_create(sparta_ctx *cx,
+                                    sparta_package **out) SPARTA_MUST; /* empty, to be filled by compile */
+sparta_status sparta_package_write(sparta_ctx *cx, const sparta_package *p,
+                                   const char *path) SPARTA_MUST; /* atomic */
 /* Digests of all weights against the file: E_FORMAT names the first that differs. */
 sparta_status sparta_package_check_weights(sparta_ctx *cx, const sparta_package *p) SPARTA_MUST;
 /* A weight as its constant in the plan has it: unpacked into fresh memory of `arena` when it is packed. */
-sparta_status sparta_package_fetch(sparta_arena *arena, const sparta_weight *w, sparta_tensor *out) SPARTA_MUST;
+sparta_status sparta_package_fetch(sparta_arena *arena, const sparta_weight *w,
+                                   sparta_tensor *out) SPARTA_MUST;
 const sparta_weight *sparta_package_weight(const sparta_package *p, const char *name); /* or NULL */
 
 #endif

@@ -16,7 +16,8 @@ typedef struct reader {
 
 static sparta_status bad(reader *r, const char *what)
 {
-    return sparta_fail(r->cx, SPARTA_E_FORMAT, "%s: %s; the file is damaged, compile it again", r->path, what);
+    return sparta_fail(r->cx, SPARTA_E_FORMAT, "%s: %s; the file is damaged, compile it again", r->path,
+                       what);
 }
 
 /* What other rooms find wrong with its contents is a fault of the file, whatever they call it. */
@@ -35,17 +36,21 @@ static sparta_status read_header(reader *r)
     const sparta_mapped *f = &r->p->file;
     uint8_t page[HEADER_BYTES], digest[32];
     if (f->size < HEADER_BYTES || memcmp(f->data, DISK_MAGIC, 8))
-        return sparta_fail(r->cx, SPARTA_E_FORMAT, "%s: this is not a package; `sparta compile` makes one", r->path);
+        return sparta_fail(r->cx, SPARTA_E_FORMAT, "%s: this is not a package; `sparta compile` makes one",
+                           r->path);
     memcpy(page, f->data, sizeof page);
     memcpy(&r->header, page, sizeof r->header);
     if (r->header.version != DISK_VERSION)
-        return sparta_fail(r->cx, SPARTA_E_FORMAT, "%s: package version %u, this sparta reads version %u; compile the model again", r->path,
-                           r->header.version, DISK_VERSION);
+        return sparta_fail(r->cx, SPARTA_E_FORMAT,
+                           "%s: package version %u, this sparta reads version %u; compile the model again",
+                           r->path, r->header.version, DISK_VERSION);
     sparta_sha256_of(page, HEADER_BYTES - 32, digest);
-    if (memcmp(digest, page + HEADER_BYTES - 32, 32) || r->header.sections != DISK_SECTIONS) return bad(r, "the header's digest does not fit");
+    if (memcmp(digest, page + HEADER_BYTES - 32, 32) || r->header.sections != DISK_SECTIONS)
+        return bad(r, "the header's digest does not fit");
     for (int i = 0; i < DISK_SECTIONS; i++) {
         const disk_section *s = &r->header.section[i];
-        if (s->offset > f->size || s->size > f->size - s->offset) return bad(r, "it is shorter than its header says");
+        if (s->offset > f->size || s->size > f->size - s->offset)
+            return bad(r, "it is shorter than its header says");
         if (s->offset % 64) return bad(r, "a section is not aligned");
     }
     return SPARTA_OK;
@@ -59,7 +64,9 @@ static sparta_status read_section(reader *r, int which, const char *name)
     SPARTA_NEED(r->cx, r->section[which]);
     sparta_sha256_of(r->section[which], s->size, digest);
     if (memcmp(digest, s->digest, 32))
-        return sparta_fail(r->cx, SPARTA_E_FORMAT, "%s: the digest of its %s does not fit; the file is damaged, compile it again", r->path, name);
+        return sparta_fail(r->cx, SPARTA_E_FORMAT,
+                           "%s: the digest of its %s does not fit; the file is damaged, compile it again",
+                           r->path, name);
     return SPARTA_OK;
 }
 
@@ -160,7 +167,8 @@ static sparta_status read_array(reader *r, const char *weight, sparta_tensor *ou
     SPARTA_TRY(read_number(r, &offset));
     SPARTA_TRY(read_number(r, &size));
     SPARTA_TRY(blame(r, sparta_tensor_bytes(r->cx, dtype, 1, &count, &bytes), weight));
-    if (bytes != (size_t)size || offset % 64 || (uint64_t)offset > weights->size || (uint64_t)size > weights->size - (uint64_t)offset)
+    if (bytes != (size_t)size || offset % 64 || (uint64_t)offset > weights->size ||
+        (uint64_t)size > weights->size - (uint64_t)offset)
         return bad(r, "an array lies outside of it");
     const uint8_t *at = r->p->file.data + weights->offset + offset;
     SPARTA_TRY(read_digest(r, weight, at, bytes));
@@ -192,7 +200,8 @@ static sparta_status read_weight(reader *r)
     SPARTA_TRY(read_dims(r, &rank, dim));
     SPARTA_TRY(read_array(r, w.name, &flat));
     w.tensor = sparta_tensor_view(dtype, rank, dim, flat.data);
-    if (flat.dtype != dtype || sparta_tensor_elements(&w.tensor) != (flat.rank ? flat.dim[0] : 0)) return bad(r, "a weight's size does not fit its shape");
+    if (flat.dtype != dtype || sparta_tensor_elements(&w.tensor) != (flat.rank ? flat.dim[0] : 0))
+        return bad(r, "a weight's size does not fit its shape");
     if (!flat.data) w.tensor.data = r->section[DISK_TABLES]; /* no elements: any address will do */
     return keep(r, w.name, &w);
 }
@@ -246,8 +255,10 @@ static sparta_status read_code(reader *r, sparta_kernel_code *out)
     SPARTA_TRY(read_number(r, &offset));
     SPARTA_TRY(read_number(r, &size));
     const uint64_t all = r->header.section[DISK_CODE].size;
-    if ((uint64_t)offset > all || (uint64_t)size > all - (uint64_t)offset) return bad(r, "machine code lies outside of it");
-    if (!sparta_target_parse(target, &out->target)) out->target = SPARTA_TARGETS; /* of a newer sparta: fits nowhere */
+    if ((uint64_t)offset > all || (uint64_t)size > all - (uint64_t)offset)
+        return bad(r, "machine code lies outside of it");
+    if (!sparta_target_parse(target, &out->target))
+        out->target = SPARTA_TARGETS; /* of a newer sparta: fits nowhere */
     out->bytes = (const uint8_t *)r->section[DISK_CODE] + offset;
     out->size = (size_t)size;
     return SPARTA_OK;
@@ -263,7 +274,8 @@ static sparta_status read_kernel(reader *r)
     SPARTA_TRY(read_number(r, &size));
     SPARTA_TRY(read_number(r, &codes));
     const uint64_t all = r->header.section[DISK_SOURCE].size;
-    if ((uint64_t)offset > all || (uint64_t)size > all - (uint64_t)offset) return bad(r, "kernel text lies outside of it");
+    if ((uint64_t)offset > all || (uint64_t)size > all - (uint64_t)offset)
+        return bad(r, "kernel text lies outside of it");
     k->source = sparta_arena_bytes(r->p->arena, r->section[DISK_SOURCE] + offset, (size_t)size);
     SPARTA_NEED(r->cx, k->source);
     if (codes > (int64_t)SPARTA_COUNT(k->code)) return bad(r, "a kernel has too many targets");
@@ -297,10 +309,14 @@ static sparta_status read_tables(reader *r)
         char word[16];
         if (*r->at == ' ') return bad(r, "a line of its tables begins with a blank"); /* it was not counted */
         SPARTA_TRY(read_word(r, word, sizeof word));
-        if (!strcmp(word, "weight")) SPARTA_TRY(read_weight(r));
-        else if (!strcmp(word, "packed")) SPARTA_TRY(read_packed(r));
-        else if (!strcmp(word, "kernel")) SPARTA_TRY(read_kernel(r));
-        else return bad(r, "a line of its tables is unknown");
+        if (!strcmp(word, "weight"))
+            SPARTA_TRY(read_weight(r));
+        else if (!strcmp(word, "packed"))
+            SPARTA_TRY(read_packed(r));
+        else if (!strcmp(word, "kernel"))
+            SPARTA_TRY(read_kernel(r));
+        else
+            return bad(r, "a line of its tables is unknown");
         if (*r->at++ != '\n') return bad(r, "a line of its tables is too long");
     }
     return SPARTA_OK;
@@ -312,7 +328,9 @@ static sparta_status fetch(void *arg, const char *name, sparta_tensor *out)
 {
     reader *r = arg;
     const sparta_weight *w = sparta_package_weight(r->p, name);
-    if (!w) return sparta_fail(r->cx, SPARTA_E_FORMAT, "%s: the plan names weight '%.200s', which is not there", r->path, name);
+    if (!w)
+        return sparta_fail(r->cx, SPARTA_E_FORMAT, "%s: the plan names weight '%.200s', which is not there",
+                           r->path, name);
     *out = w->tensor; /* a packed one has a shape and no rows */
     return SPARTA_OK;
 }
@@ -351,7 +369,9 @@ sparta_status sparta_package_check_weights(sparta_ctx *cx, const sparta_package 
         SPARTA_TRY(sparta_check_cancel(cx));
         sparta_sha256_of(d->bytes, d->size, digest);
         if (memcmp(digest, d->digest, 32))
-            return sparta_fail(cx, SPARTA_E_FORMAT, "weight '%s': its digest does not fit; the file is damaged, compile it again", d->weight);
+            return sparta_fail(cx, SPARTA_E_FORMAT,
+                               "weight '%s': its digest does not fit; the file is damaged, compile it again",
+                               d->weight);
     }
     return SPARTA_OK;
 }

@@ -15,8 +15,10 @@ static void quote(sparta_text *t, const char *s)
 {
     sparta_text_put(t, "\"", 1);
     for (; *s; s++) {
-        if (*s == '"' || *s == '\\' || (unsigned char)*s < 32) sparta_text_printf(t, "\\x%02x", (unsigned char)*s);
-        else sparta_text_put(t, s, 1);
+        if (*s == '"' || *s == '\\' || (unsigned char)*s < 32)
+            sparta_text_printf(t, "\\x%02x", (unsigned char)*s);
+        else
+            sparta_text_put(t, s, 1);
     }
     sparta_text_put(t, "\"", 1);
 }
@@ -31,7 +33,8 @@ static sparta_status put_array(writer *w, const sparta_tensor *t)
     SPARTA_TRY(sparta_atomic_align(w->file, 64));
     sparta_sha256_of(t->data ? t->data : "", bytes, digest);
     sparta_hex(digest, 32, hex);
-    sparta_text_printf(&w->tables, " %s %ld %llu %zu %s", sparta_dtype_name(t->dtype), t->data ? (long)sparta_tensor_elements(t) : 0L,
+    sparta_text_printf(&w->tables, " %s %ld %llu %zu %s", sparta_dtype_name(t->dtype),
+                       t->data ? (long)sparta_tensor_elements(t) : 0L,
                        (unsigned long long)(sparta_atomic_offset(w->file) - w->weights_at), bytes, hex);
     return sparta_atomic_write(w->file, t->data ? t->data : "", bytes);
 }
@@ -89,7 +92,8 @@ static sparta_status put_kernels(writer *w)
         sparta_text_printf(&w->tables, " %zu %zu %d", source.size, strlen(k->source), k->n_code);
         sparta_text_put(&source, k->source, strlen(k->source));
         for (int c = 0; c < k->n_code; c++) {
-            sparta_text_printf(&w->tables, " %s %zu %zu", sparta_target_name(k->code[c].target), code.size, k->code[c].size);
+            sparta_text_printf(&w->tables, " %s %zu %zu", sparta_target_name(k->code[c].target), code.size,
+                               k->code[c].size);
             sparta_text_put(&code, k->code[c].bytes, k->code[c].size);
         }
         sparta_text_printf(&w->tables, "\n");
@@ -106,7 +110,8 @@ static sparta_status put_plan(writer *w)
     sparta_text plan;
     sparta_text_init(&plan, w->cx);
     sparta_graph_print(w->p->plan, &plan);
-    sparta_status s = plan.status == SPARTA_OK ? put_section(w, DISK_PLAN, sparta_text_str(&plan), plan.size) : plan.status;
+    sparta_status s =
+        plan.status == SPARTA_OK ? put_section(w, DISK_PLAN, sparta_text_str(&plan), plan.size) : plan.status;
     sparta_text_free(&plan);
     return s;
 }

@@ -9,7 +9,14 @@
 #define SPARTA_PANEL_ABI
 
 #define SPARTA_PANEL 64
-enum { SPARTA_ACT_NONE, SPARTA_ACT_RELU, SPARTA_ACT_GELU, SPARTA_ACT_GELU_TANH, SPARTA_ACT_TANH, SPARTA_ACT_SIGMOID };
+enum {
+    SPARTA_ACT_NONE,
+    SPARTA_ACT_RELU,
+    SPARTA_ACT_GELU,
+    SPARTA_ACT_GELU_TANH,
+    SPARTA_ACT_TANH,
+    SPARTA_ACT_SIGMOID
+};
 
 /* y = act(w x + bias) + residual, for strips [strip0, strip1) of 4 output rows */
 struct sparta_linear_args {
@@ -27,10 +34,10 @@ struct sparta_linear_args {
 
 /* o = softmax(scale q k^T + mask) v for heads [head0, head1), the queries of one panel */
 struct sparta_attention_args {
-    const float *q;    /* (heads*dim)[64]: this panel's queries */
+    const float *q;     /* (heads*dim)[64]: this panel's queries */
     const float *k, *v; /* the same rows of panel 0; panel p lies p * gap floats further on */
-    float *o;          /* (heads*dim)[64] */
-    const float *mask; /* NULL: none; element (item, head, query, key) at the strides below */
+    float *o;           /* (heads*dim)[64] */
+    const float *mask;  /* NULL: none; element (item, head, query, key) at the strides below */
     long mask_item, mask_head, mask_query, mask_key;
     long gap_k, gap_v;
     long token0, tokens;    /* first query token of this panel; of all panels */
@@ -43,8 +50,8 @@ struct sparta_attention_args {
 
 /* y = (x - mean) / sqrt(variance + eps) * gain + shift down the rows, rows [row0, row1) */
 struct sparta_norm_args {
-    const float *x; /* (n)[64] */
-    float *y;       /* (n)[64], not x */
+    const float *x;    /* (n)[64] */
+    float *y;          /* (n)[64], not x */
     const float *stat; /* parts times [2][64] from the product before, or NULL */
     const float *gain, *shift;
     long n, row0, row1, vectors, parts;

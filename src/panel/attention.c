@@ -7,12 +7,19 @@
 static sparta_status prepare(sparta_ctx *cx, sparta_arena *arena, sparta_job *job)
 {
     (void)arena;
-    if (job->n_in < 3) return sparta_fail(cx, SPARTA_E_FORMAT, "%s: attention needs q, k and v", job->node->name);
+    if (job->n_in < 3)
+        return sparta_fail(cx, SPARTA_E_FORMAT, "%s: attention needs q, k and v", job->node->name);
     return SPARTA_OK;
 }
 
-static int64_t heads_of(const sparta_job *job) { return sparta_attr_int(&job->node->attrs, "heads", 0); }
-static bool has_mask(const sparta_job *job) { return job->n_in > 3 && job->in[3].kind != SPARTA_OPERAND_ABSENT; }
+static int64_t heads_of(const sparta_job *job)
+{
+    return sparta_attr_int(&job->node->attrs, "heads", 0);
+}
+static bool has_mask(const sparta_job *job)
+{
+    return job->n_in > 3 && job->in[3].kind != SPARTA_OPERAND_ABSENT;
+}
 
 static sparta_status check_mask(sparta_ctx *cx, const sparta_job *job)
 {
@@ -29,15 +36,17 @@ static sparta_status check(sparta_ctx *cx, const sparta_job *job)
     const sparta_tensor *q = &job->in[0].tensor, *k = &job->in[1].tensor, *v = &job->in[2].tensor;
     const int64_t heads = heads_of(job), features = sparta_panel_features(q);
     if (heads < 1 || features % heads || features / heads % 4 || q->rank != 3 || k->rank != 3 || v->rank != 3)
-        return sparta_fail(cx, SPARTA_E_SHAPE, "%s: %ld features do not make %ld heads of a multiple of 4", job->node->name,
-                           (long)features, (long)heads);
+        return sparta_fail(cx, SPARTA_E_SHAPE, "%s: %ld features do not make %ld heads of a multiple of 4",
+                           job->node->name, (long)features, (long)heads);
     SPARTA_TRY(sparta_panel_want(cx, job, &job->in[0], features, "q"));
     SPARTA_TRY(sparta_panel_want(cx, job, &job->out[0], features, "the output"));
     for (int i = 1; i < 3; i++) {
         const sparta_operand *o = &job->in[i];
-        if (o->kind != SPARTA_OPERAND_PANELS || o->tensor.dtype != SPARTA_F32 || o->slotted || o->tensor.dim[2] != features ||
-            o->tensor.dim[0] != q->dim[0] || o->tensor.dim[1] != k->dim[1] || o->tensor.dim[1] < 1)
-            return sparta_fail(cx, SPARTA_E_SHAPE, "%s: %s does not fit q", job->node->name, i == 1 ? "k" : "v");
+        if (o->kind != SPARTA_OPERAND_PANELS || o->tensor.dtype != SPARTA_F32 || o->slotted ||
+            o->tensor.dim[2] != features || o->tensor.dim[0] != q->dim[0] || o->tensor.dim[1] != k->dim[1] ||
+            o->tensor.dim[1] < 1)
+            return sparta_fail(cx, SPARTA_E_SHAPE, "%s: %s does not fit q", job->node->name,
+                               i == 1 ? "k" : "v");
     }
     return has_mask(job) ? check_mask(cx, job) : SPARTA_OK;
 }
@@ -87,4 +96,5 @@ static bool fill(const sparta_job *job, const sparta_place *at, sparta_panel_arg
     return a->head1 > a->head0;
 }
 
-const sparta_panel_kernel sparta_panel_attention = {"attention", sparta_kernel_attention, prepare, check, NULL, work, fill};
+const sparta_panel_kernel sparta_panel_attention = {
+    "attention", sparta_kernel_attention, prepare, check, NULL, work, fill};

@@ -5,10 +5,11 @@
 #include "panel/panel.h"
 
 /* Operand `o` must be f32 panels of `features` features and the job's tokens. */
-sparta_status sparta_panel_want(sparta_ctx *cx, const sparta_job *job, const sparta_operand *o, int64_t features, const char *what) SPARTA_MUST;
+sparta_status sparta_panel_want(sparta_ctx *cx, const sparta_job *job, const sparta_operand *o,
+                                int64_t features, const char *what) SPARTA_MUST;
 /* `n` floats of a constant in rows, copied and padded with zeros to a multiple of 4; all zeros when it is absent. */
-sparta_status sparta_panel_vector(sparta_ctx *cx, sparta_arena *arena, const sparta_job *job, const sparta_operand *o, int64_t n,
-                                  const float **out) SPARTA_MUST;
+sparta_status sparta_panel_vector(sparta_ctx *cx, sparta_arena *arena, const sparta_job *job,
+                                  const sparta_operand *o, int64_t n, const float **out) SPARTA_MUST;
 /* This part's share [from, to) of n things, in units of `unit`. */
 void sparta_panel_share(int64_t n, int64_t unit, const sparta_place *at, int64_t *from, int64_t *to);
 

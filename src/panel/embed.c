@@ -3,12 +3,16 @@
 #include "panel/vector.h"
 #include "panel/kernel_embed.h"
 
-static int tables_of(const sparta_job *job) { return job->n_in / 2; }
+static int tables_of(const sparta_job *job)
+{
+    return job->n_in / 2;
+}
 
 static sparta_status prepare(sparta_ctx *cx, sparta_arena *arena, sparta_job *job)
 {
     (void)arena;
-    if (job->n_in < 2 || job->n_in % 2) return sparta_fail(cx, SPARTA_E_FORMAT, "%s: tables and ids must come in pairs", job->node->name);
+    if (job->n_in < 2 || job->n_in % 2)
+        return sparta_fail(cx, SPARTA_E_FORMAT, "%s: tables and ids must come in pairs", job->node->name);
     return SPARTA_OK;
 }
 
@@ -20,10 +24,11 @@ static sparta_status check(sparta_ctx *cx, const sparta_job *job)
     for (int i = 0; i < tables_of(job); i++) {
         const sparta_operand *t = &job->in[2 * i], *ids = &job->in[2 * i + 1];
         sparta_tensor view;
-        if (t->kind != SPARTA_OPERAND_ROWS || t->tensor.rank != 2 || t->tensor.dim[1] != features || t->tensor.dtype != SPARTA_F32 ||
-            !sparta_tensor_contiguous(&t->tensor) || !t->tensor.data)
+        if (t->kind != SPARTA_OPERAND_ROWS || t->tensor.rank != 2 || t->tensor.dim[1] != features ||
+            t->tensor.dtype != SPARTA_F32 || !sparta_tensor_contiguous(&t->tensor) || !t->tensor.data)
             return sparta_fail(cx, SPARTA_E_SHAPE, "%s: table %d does not fit", job->node->name, i);
-        if (ids->kind != SPARTA_OPERAND_ROWS || (ids->tensor.dtype != SPARTA_I64 && ids->tensor.dtype != SPARTA_I32))
+        if (ids->kind != SPARTA_OPERAND_ROWS ||
+            (ids->tensor.dtype != SPARTA_I64 && ids->tensor.dtype != SPARTA_I32))
             return sparta_fail(cx, SPARTA_E_DTYPE, "%s: ids %d must be i32 or i64", job->node->name, i);
         SPARTA_TRY(sparta_tensor_broadcast(cx, &ids->tensor, y->rank - 1, y->dim, &view));
     }
@@ -39,14 +44,19 @@ static sparta_status ready(sparta_ctx *cx, const sparta_job *job)
         for (sparta_walk w = sparta_walk_begin(ids->rank, ids->dim, 1, one); w.more; sparta_walk_next(&w)) {
             int64_t id = sparta_element_get_int(ids->dtype, ids->data, w.at[0]);
             if (id < -rows || id >= rows)
-                return sparta_fail(cx, SPARTA_E_RANGE, "%s: id %ld is outside of the table's %ld rows; check the input that holds it",
-                                   job->node->name, (long)id, (long)rows);
+                return sparta_fail(
+                    cx, SPARTA_E_RANGE,
+                    "%s: id %ld is outside of the table's %ld rows; check the input that holds it",
+                    job->node->name, (long)id, (long)rows);
         }
     }
     return SPARTA_OK;
 }
 
-static size_t work(const sparta_job *job) { return (size_t)tables_of(job) * SPARTA_PANEL * sizeof(float *); }
+static size_t work(const sparta_job *job)
+{
+    return (size_t)tables_of(job) * SPARTA_PANEL * sizeof(float *);
+}
 
 /* Element offset of token t in ids broadcast to the output's leading dims. */
 static int64_t id_at(const sparta_tensor *ids, const sparta_tensor *y, int64_t t)
@@ -71,7 +81,8 @@ static bool fill(const sparta_job *job, const sparta_place *at, sparta_panel_arg
     for (int i = 0; i < a->tables; i++) {
         const sparta_tensor *t = &job->in[2 * i].tensor, *ids = &job->in[2 * i + 1].tensor;
         for (long l = 0; l < a->count; l++) {
-            int64_t id = sparta_element_get_int(ids->dtype, ids->data, id_at(ids, &job->out[0].tensor, token0 + l));
+            int64_t id =
+                sparta_element_get_int(ids->dtype, ids->data, id_at(ids, &job->out[0].tensor, token0 + l));
             if (id < 0) id += t->dim[0];
             row[i * SPARTA_PANEL + l] = (const float *)t->data + id * features;
         }
@@ -82,4 +93,5 @@ static bool fill(const sparta_job *job, const sparta_place *at, sparta_panel_arg
     return to > from;
 }
 
-const sparta_panel_kernel sparta_panel_embed = {"embed", sparta_kernel_embed, prepare, check, ready, work, fill};
+const sparta_panel_kernel sparta_panel_embed = {"embed", sparta_kernel_embed, prepare, check, ready, work,
+                                                fill};

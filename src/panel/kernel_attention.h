@@ -9,7 +9,7 @@
  * lanes; lanes of a group that belong to another item are computed and never used. Parameters: DIM (rows of a head), NAN0.
  */
 #ifndef DIM
-#define DIM (a->dim)
+#define DIM  (a->dim)
 #define NAN0 (a->nan_to_zero)
 #endif
 
@@ -20,11 +20,12 @@ struct segment { /* the queries of one item in this panel, of one head */
     float *o, *scaled, *scores; /* scaled: (dim)[64], scores: (keys, from 4-aligned first key)[64] */
     long first, last;           /* key tokens [first, last) */
     long from, to, end;         /* query lanes [from, to); the panel's lanes end at end */
-    long base;                  /* first lane of the first vector; queries of lane l: from item's query0 + l */
-    long query0;                /* query index in its item of lane 0 (may be negative) */
+    long base;   /* first lane of the first vector; queries of lane l: from item's query0 + l */
+    long query0; /* query index in its item of lane 0 (may be negative) */
 };
 
-INLINE v16 mask_of(const struct sparta_attention_args *a, const struct segment *s, long key, int j, const int mask)
+INLINE v16 mask_of(const struct sparta_attention_args *a, const struct segment *s, long key, int j,
+                   const int mask)
 {
     const float *m = s->mask + key * a->mask_key;
     if (mask == MASK_KEY) return splat(*m);
@@ -36,7 +37,8 @@ INLINE v16 mask_of(const struct sparta_attention_args *a, const struct segment *
     return r;
 }
 
-INLINE void scores(const struct sparta_attention_args *a, const struct segment *s, v16 *top, const int NV, const int mask)
+INLINE void scores(const struct sparta_attention_args *a, const struct segment *s, v16 *top, const int NV,
+                   const int mask)
 {
     const long start = s->first & ~3L;
     UNROLL for (int j = 0; j < NV; j++) top[j] = splat(-__builtin_inff());
@@ -61,7 +63,8 @@ INLINE void scores(const struct sparta_attention_args *a, const struct segment *
     }
 }
 
-INLINE void context(const struct sparta_attention_args *a, const struct segment *s, const v16 *scale, const int NV)
+INLINE void context(const struct sparta_attention_args *a, const struct segment *s, const v16 *scale,
+                    const int NV)
 {
     const float *p = s->scores + (s->first & 3) * SPARTA_PANEL;
     const i16 lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
@@ -69,7 +72,8 @@ INLINE void context(const struct sparta_attention_args *a, const struct segment 
         v16 acc[4][4];
         UNROLL for (int r = 0; r < 4; r++) UNROLL for (int j = 0; j < NV; j++) acc[r][j] = splat(0.f);
         for (long t = s->first; t < s->last;) {
-            const long panel = t / SPARTA_PANEL, end = (panel + 1) * SPARTA_PANEL < s->last ? (panel + 1) * SPARTA_PANEL : s->last;
+            const long panel = t / SPARTA_PANEL,
+                       end = (panel + 1) * SPARTA_PANEL < s->last ? (panel + 1) * SPARTA_PANEL : s->last;
             const float *v = s->v + panel * a->gap_v + d * SPARTA_PANEL - panel * SPARTA_PANEL;
             for (; t < end; t++) mac(acc, v + t, SPARTA_PANEL, p + (t - s->first) * SPARTA_PANEL, NV);
         }
@@ -90,17 +94,18 @@ INLINE void context(const struct sparta_attention_args *a, const struct segment 
     }
 }
 
-INLINE void attend(const struct sparta_attention_args *a, const struct segment *s, const int NV, const int mask)
+INLINE void attend(const struct sparta_attention_args *a, const struct segment *s, const int NV,
+                   const int mask)
 {
     v16 top[4], sum[4];
     for (long d = 0; d < DIM; d++)
         UNROLL for (int j = 0; j < NV; j++)
-            store(s->scaled + d * SPARTA_PANEL + 16 * j, load(s->q + d * SPARTA_PANEL + s->base + 16 * j) * splat(a->scale));
+            store(s->scaled + d * SPARTA_PANEL + 16 * j,
+                  load(s->q + d * SPARTA_PANEL + s->base + 16 * j) * splat(a->scale));
     scores(a, s, top, NV, mask);
     UNROLL for (int j = 0; j < NV; j++) sum[j] = splat(0.f);
     float *row = s->scores + (s->first & 3) * SPARTA_PANEL;
-    for (long t = s->first; t < s->last; t++, row += SPARTA_PANEL)
-        UNROLL for (int j = 0; j < NV; j++)
+    for (long t = s->first; t < s->last; t++, row += SPARTA_PANEL) UNROLL for (int j = 0; j < NV; j++)
         {
             v16 e = exp2_down((load(row + 16 * j) - top[j]) * splat(1.44269504f));
             sum[j] += e;
@@ -129,8 +134,8 @@ KERNEL void sparta_kernel_attention(const void *args)
             s.first = item * a->keys, s.last = s.first + a->keys;
             s.scaled = a->work, s.scores = a->work + DIM * SPARTA_PANEL;
             const long from = s.base;
-#define ATTEND(NV, vector) (s.base = from + (vector) * 16, attend(a, &s, NV, MASK_KEY))
-#define ATTEND_BARE(NV, vector) (s.base = from + (vector) * 16, attend(a, &s, NV, MASK_NONE))
+#define ATTEND(NV, vector)      (s.base = from + (vector)*16, attend(a, &s, NV, MASK_KEY))
+#define ATTEND_BARE(NV, vector) (s.base = from + (vector)*16, attend(a, &s, NV, MASK_NONE))
             if (!a->mask)
                 TILES((s.to - from + 15) / 16, ATTEND_BARE)
             else if (a->mask_query == 0)

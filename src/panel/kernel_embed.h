@@ -6,7 +6,8 @@ INLINE void embed_tile(const struct sparta_embed_args *a, long f, long lane0)
     for (int l = 0; l < 16; l++) {
         v16 s = splat(0.f);
         if (lane0 + l < a->count)
-            for (long t = 0; t < a->tables; t++) s += load_some(a->row[t * SPARTA_PANEL + lane0 + l] + f, wide);
+            for (long t = 0; t < a->tables; t++)
+                s += load_some(a->row[t * SPARTA_PANEL + lane0 + l] + f, wide);
         r[l] = s;
     }
     transpose(r);

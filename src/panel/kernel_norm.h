@@ -25,7 +25,8 @@ INLINE void norm_lanes(const struct sparta_norm_args *a, const int j)
             v16 d = load(x + i * SPARTA_PANEL) - mean;
             centred += d * d;
         }
-        variance = pick(sure, variance, centred / n); /* lane by lane: a token's bits do not depend on its neighbours */
+        variance = pick(sure, variance,
+                        centred / n); /* lane by lane: a token's bits do not depend on its neighbours */
     }
     v16 root = variance + splat(a->eps), scale;
     for (int l = 0; l < 16; l++) root[l] = __builtin_sqrtf(root[l]);

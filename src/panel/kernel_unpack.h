@@ -6,8 +6,10 @@ KERNEL void sparta_kernel_unpack(const void *args)
         for (long l0 = 0; l0 < a->count; l0 += 16) {
             v16 r[16];
             const long wide = a->f1 - f < 16 ? a->f1 - f : 16;
-            for (long i = 0; i < 16; i++) r[i] = i < wide ? load(a->from + (f + i) * SPARTA_PANEL + l0) : splat(0.f);
+            for (long i = 0; i < 16; i++)
+                r[i] = i < wide ? load(a->from + (f + i) * SPARTA_PANEL + l0) : splat(0.f);
             transpose(r);
-            for (int l = 0; l < 16 && l0 + l < a->count; l++) store_some(a->to + (l0 + l) * a->stride + f, r[l], wide);
+            for (int l = 0; l < 16 && l0 + l < a->count; l++)
+                store_some(a->to + (l0 + l) * a->stride + f, r[l], wide);
         }
 }

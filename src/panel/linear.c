@@ -3,15 +3,20 @@
 #include "panel/vector.h"
 #include "panel/kernel_linear.h"
 
-static bool is_sparse(const sparta_packed *w) { return w->format.level[1].kind == SPARTA_LEVEL_COMPRESSED; }
+static bool is_sparse(const sparta_packed *w)
+{
+    return w->format.level[1].kind == SPARTA_LEVEL_COMPRESSED;
+}
 
 /* The two formats this kernel reads: (n/4:dense, k:compressed or dense, n%4:dense). */
 static bool is_strips(const sparta_packed *w)
 {
     const sparta_format *f = &w->format;
-    return w->dtype == SPARTA_F32 && f->rank == 2 && f->n == 3 && f->level[0].kind == SPARTA_LEVEL_DENSE && f->level[0].dim == 0 &&
-           f->level[0].map == SPARTA_MAP_DIV && f->level[0].c == 4 && f->level[1].dim == 1 && f->level[1].map == SPARTA_MAP_ALL &&
-           f->level[2].kind == SPARTA_LEVEL_DENSE && f->level[2].dim == 0 && f->level[2].map == SPARTA_MAP_MOD &&
+    return w->dtype == SPARTA_F32 && f->rank == 2 && f->n == 3 && f->level[0].kind == SPARTA_LEVEL_DENSE &&
+           f->level[0].dim == 0 && f->level[0].map == SPARTA_MAP_DIV && f->level[0].c == 4 &&
+           f->level[1].dim == 1 && f->level[1].map == SPARTA_MAP_ALL &&
+           f->level[2].kind == SPARTA_LEVEL_DENSE && f->level[2].dim == 0 &&
+           f->level[2].map == SPARTA_MAP_MOD &&
            (!is_sparse(w) || ((f->level[1].crd == SPARTA_U16 || f->level[1].crd == SPARTA_U32) &&
                               f->level[1].pos == SPARTA_I32));
 }
@@ -20,13 +25,18 @@ static sparta_status prepare(sparta_ctx *cx, sparta_arena *arena, sparta_job *jo
 {
     const sparta_operand *w = &job->in[1];
     if (w->kind != SPARTA_OPERAND_PACKED || !is_strips(w->packed))
-        return sparta_fail(cx, SPARTA_E_FORMAT, "%s: the weight is not stored in strips of 4 rows", job->node->name);
+        return sparta_fail(cx, SPARTA_E_FORMAT, "%s: the weight is not stored in strips of 4 rows",
+                           job->node->name);
     job->act = sparta_act_parse(sparta_attr_string(&job->node->attrs, "activation", ""));
     if (job->act < 0) return sparta_fail(cx, SPARTA_E_FORMAT, "%s: unknown activation", job->node->name);
-    return sparta_panel_vector(cx, arena, job, job->n_in > 2 ? &job->in[2] : NULL, w->packed->dim[0], &job->bias);
+    return sparta_panel_vector(cx, arena, job, job->n_in > 2 ? &job->in[2] : NULL, w->packed->dim[0],
+                               &job->bias);
 }
 
-static bool has_residual(const sparta_job *job) { return job->n_in > 3 && job->in[3].kind != SPARTA_OPERAND_ABSENT; }
+static bool has_residual(const sparta_job *job)
+{
+    return job->n_in > 3 && job->in[3].kind != SPARTA_OPERAND_ABSENT;
+}
 
 static sparta_status check(sparta_ctx *cx, const sparta_job *job)
 {
@@ -48,8 +58,10 @@ static long first_strip(const sparta_packed *w, long strips, int part, int parts
     long low = 0, high = strips;
     while (low < high) {
         long mid = (low + high) / 2;
-        if (pos[mid] < want) low = mid + 1;
-        else high = mid;
+        if (pos[mid] < want)
+            low = mid + 1;
+        else
+            high = mid;
     }
     return low;
 }
@@ -79,4 +91,5 @@ static bool fill(const sparta_job *job, const sparta_place *at, sparta_panel_arg
     return a->strip1 > a->strip0 || job->stat;
 }
 
-const sparta_panel_kernel sparta_panel_linear = {"linear", sparta_kernel_linear, prepare, check, NULL, NULL, fill};
+const sparta_panel_kernel sparta_panel_linear = {"linear", sparta_kernel_linear, prepare, check, NULL, NULL,
+                                                 fill};

@@ -10,7 +10,9 @@ static int act_of(sparta_op_id op, const sparta_attrs *attrs)
     case SPARTA_OP_Relu: return SPARTA_ACT_RELU;
     case SPARTA_OP_Tanh: return SPARTA_ACT_TANH;
     case SPARTA_OP_Sigmoid: return SPARTA_ACT_SIGMOID;
-    case SPARTA_OP_Gelu: return sparta_attr_string(attrs, "approximate", "none")[0] == 't' ? SPARTA_ACT_GELU_TANH : SPARTA_ACT_GELU;
+    case SPARTA_OP_Gelu:
+        return sparta_attr_string(attrs, "approximate", "none")[0] == 't' ? SPARTA_ACT_GELU_TANH
+                                                                          : SPARTA_ACT_GELU;
     default: return -1;
     }
 }
@@ -19,7 +21,8 @@ static sparta_status prepare(sparta_ctx *cx, sparta_arena *arena, sparta_job *jo
 {
     (void)arena;
     job->act = act_of(job->node->op, &job->node->attrs);
-    if (job->act < 0) return sparta_fail(cx, SPARTA_E_FORMAT, "%s: not an operator of kernel map", job->node->name);
+    if (job->act < 0)
+        return sparta_fail(cx, SPARTA_E_FORMAT, "%s: not an operator of kernel map", job->node->name);
     return SPARTA_OK;
 }
 

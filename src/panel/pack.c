@@ -12,8 +12,8 @@ static sparta_status prepare(sparta_ctx *cx, sparta_arena *arena, sparta_job *jo
 static sparta_status check(sparta_ctx *cx, const sparta_job *job)
 {
     const sparta_operand *x = &job->in[0];
-    if (x->kind != SPARTA_OPERAND_ROWS || x->tensor.dtype != SPARTA_F32 || !sparta_tensor_contiguous(&x->tensor) ||
-        sparta_panel_tokens(&x->tensor) != job->tokens)
+    if (x->kind != SPARTA_OPERAND_ROWS || x->tensor.dtype != SPARTA_F32 ||
+        !sparta_tensor_contiguous(&x->tensor) || sparta_panel_tokens(&x->tensor) != job->tokens)
         return sparta_fail(cx, SPARTA_E_INTERNAL, "%s: f32 rows are expected", job->node->name);
     return sparta_panel_want(cx, job, &job->out[0], sparta_panel_features(&x->tensor), "the output");
 }

@@ -25,7 +25,12 @@
 
 #define SPARTA_OPERANDS 8
 
-typedef enum { SPARTA_OPERAND_ABSENT, SPARTA_OPERAND_ROWS, SPARTA_OPERAND_PANELS, SPARTA_OPERAND_PACKED } sparta_operand_kind;
+typedef enum {
+    SPARTA_OPERAND_ABSENT,
+    SPARTA_OPERAND_ROWS,
+    SPARTA_OPERAND_PANELS,
+    SPARTA_OPERAND_PACKED
+} sparta_operand_kind;
 
 typedef struct sparta_operand {
     sparta_operand_kind kind;
@@ -41,18 +46,18 @@ typedef struct sparta_job {
     const sparta_node *node;
     int n_in, n_out;
     sparta_operand in[SPARTA_OPERANDS], out[2];
-    int64_t tokens, panels; /* of the panel side */
-    bool stat;              /* linear: leave statistics; norm: use them */
-    int act;                /* SPARTA_ACT_ */
+    int64_t tokens, panels;    /* of the panel side */
+    bool stat;                 /* linear: leave statistics; norm: use them */
+    int act;                   /* SPARTA_ACT_ */
     const float *bias, *bias2; /* prepared copies: bias of linear, gain and shift of norm */
     float scale;
 } sparta_job;
 
 typedef struct sparta_place {
     int64_t panel;
-    int slot;         /* of slotted operands */
-    int part, parts;  /* this thread's share of the panel */
-    float *work;      /* scratch of this thread */
+    int slot;        /* of slotted operands */
+    int part, parts; /* this thread's share of the panel */
+    float *work;     /* scratch of this thread */
 } sparta_place;
 
 typedef union sparta_panel_args {
@@ -88,8 +93,14 @@ const sparta_panel_kernel *sparta_panel_find(const char *name); /* or NULL */
 /* The template of a kernel as text: abi, words, body. */
 sparta_status sparta_panel_text(const char *name, sparta_text *out) SPARTA_MUST;
 
-static inline int64_t sparta_panel_rows(int64_t features) { return (features + 3) & ~INT64_C(3); }
-static inline int64_t sparta_panels(int64_t tokens) { return (tokens + SPARTA_PANEL - 1) / SPARTA_PANEL; }
+static inline int64_t sparta_panel_rows(int64_t features)
+{
+    return (features + 3) & ~INT64_C(3);
+}
+static inline int64_t sparta_panels(int64_t tokens)
+{
+    return (tokens + SPARTA_PANEL - 1) / SPARTA_PANEL;
+}
 /* Tokens and features of a value's dims: all but the last are tokens. */
 static inline int64_t sparta_panel_tokens(const sparta_tensor *t)
 {
@@ -97,7 +108,10 @@ static inline int64_t sparta_panel_tokens(const sparta_tensor *t)
     for (int i = 0; i + 1 < t->rank; i++) n *= t->dim[i];
     return n;
 }
-static inline int64_t sparta_panel_features(const sparta_tensor *t) { return t->rank ? t->dim[t->rank - 1] : 1; }
+static inline int64_t sparta_panel_features(const sparta_tensor *t)
+{
+    return t->rank ? t->dim[t->rank - 1] : 1;
+}
 /* Rows of a PANELS operand at a place. */
 static inline float *sparta_panel_at(const sparta_operand *o, const sparta_place *at)
 {

@@ -12,8 +12,8 @@ static sparta_status prepare(sparta_ctx *cx, sparta_arena *arena, sparta_job *jo
 static sparta_status check(sparta_ctx *cx, const sparta_job *job)
 {
     const sparta_operand *y = &job->out[0];
-    if (y->kind != SPARTA_OPERAND_ROWS || y->tensor.dtype != SPARTA_F32 || !sparta_tensor_contiguous(&y->tensor) ||
-        sparta_panel_tokens(&y->tensor) != job->tokens)
+    if (y->kind != SPARTA_OPERAND_ROWS || y->tensor.dtype != SPARTA_F32 ||
+        !sparta_tensor_contiguous(&y->tensor) || sparta_panel_tokens(&y->tensor) != job->tokens)
         return sparta_fail(cx, SPARTA_E_INTERNAL, "%s: f32 rows are expected", job->node->name);
     return sparta_panel_want(cx, job, &job->in[0], sparta_panel_features(&y->tensor), "the input");
 }
@@ -32,4 +32,5 @@ static bool fill(const sparta_job *job, const sparta_place *at, sparta_panel_arg
     return to > from;
 }
 
-const sparta_panel_kernel sparta_panel_unpack = {"unpack", sparta_kernel_unpack, prepare, check, NULL, NULL, fill};
+const sparta_panel_kernel sparta_panel_unpack = {"unpack", sparta_kernel_unpack, prepare, check, NULL, NULL,
+                                                 fill};

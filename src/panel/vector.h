@@ -16,10 +16,22 @@ typedef float v16_anywhere __attribute__((vector_size(64), may_alias, aligned(4)
 #define INLINE static inline __attribute__((always_inline, unused))
 #define UNROLL _Pragma("GCC unroll 16")
 
-INLINE v16 splat(float f) { return (v16){f, f, f, f, f, f, f, f, f, f, f, f, f, f, f, f}; }
-INLINE i16 splat_int(int f) { return (i16){f, f, f, f, f, f, f, f, f, f, f, f, f, f, f, f}; }
-INLINE v16 load(const float *p) { return *(const v16 *)p; }
-INLINE void store(float *p, v16 v) { *(v16 *)p = v; }
+INLINE v16 splat(float f)
+{
+    return (v16){f, f, f, f, f, f, f, f, f, f, f, f, f, f, f, f};
+}
+INLINE i16 splat_int(int f)
+{
+    return (i16){f, f, f, f, f, f, f, f, f, f, f, f, f, f, f, f};
+}
+INLINE v16 load(const float *p)
+{
+    return *(const v16 *)p;
+}
+INLINE void store(float *p, v16 v)
+{
+    *(v16 *)p = v;
+}
 /* From and to any address; the first n of 16. */
 INLINE v16 load_some(const float *p, long n)
 {
@@ -30,12 +42,16 @@ INLINE v16 load_some(const float *p, long n)
 }
 INLINE void store_some(float *p, v16 v, long n)
 {
-    if (n >= 16) *(v16_anywhere *)p = v;
+    if (n >= 16)
+        *(v16_anywhere *)p = v;
     else
         for (long i = 0; i < n; i++) p[i] = v[i];
 }
 /* a where the mask is all ones, else b */
-INLINE v16 pick(i16 mask, v16 a, v16 b) { return (v16)(((i16)a & mask) | ((i16)b & ~mask)); }
+INLINE v16 pick(i16 mask, v16 a, v16 b)
+{
+    return (v16)(((i16)a & mask) | ((i16)b & ~mask));
+}
 /* The larger and the smaller of two; when one is NaN the answer is b. */
 #ifdef __AVX512F__
 INLINE v16 larger(v16 a, v16 b)
@@ -51,12 +67,27 @@ INLINE v16 smaller(v16 a, v16 b)
     return r;
 }
 #else
-INLINE v16 larger(v16 a, v16 b) { return pick(a > b, a, b); }
-INLINE v16 smaller(v16 a, v16 b) { return pick(a < b, a, b); }
+INLINE v16 larger(v16 a, v16 b)
+{
+    return pick(a > b, a, b);
+}
+INLINE v16 smaller(v16 a, v16 b)
+{
+    return pick(a < b, a, b);
+}
 #endif
-INLINE v16 at_least(v16 x, float low) { return larger(splat(low), x); } /* NaN stays NaN */
-INLINE v16 at_most(v16 x, float high) { return smaller(splat(high), x); }
-INLINE v16 absolute(v16 x) { return (v16)((i16)x & splat_int(0x7fffffff)); }
+INLINE v16 at_least(v16 x, float low)
+{
+    return larger(splat(low), x);
+} /* NaN stays NaN */
+INLINE v16 at_most(v16 x, float high)
+{
+    return smaller(splat(high), x);
+}
+INLINE v16 absolute(v16 x)
+{
+    return (v16)((i16)x & splat_int(0x7fffffff));
+}
 
 /* Vectors that one tile spans: four where there are 32 registers of this width, one where a vector is split over several. */
 #ifdef __AVX512F__
@@ -89,7 +120,10 @@ INLINE v16 absolute(v16 x) { return (v16)((i16)x & splat_int(0x7fffffff)); }
 
 /* table[index], 16 entries in one register */
 #if defined(__clang__) && defined(__AVX512F__)
-INLINE v16 look_up(v16 table, i16 index) { return (v16)__builtin_ia32_permvarsf512(table, index); }
+INLINE v16 look_up(v16 table, i16 index)
+{
+    return (v16)__builtin_ia32_permvarsf512(table, index);
+}
 #elif defined(__clang__)
 INLINE v16 look_up(v16 table, i16 index)
 {
@@ -98,7 +132,10 @@ INLINE v16 look_up(v16 table, i16 index)
     return r;
 }
 #else
-INLINE v16 look_up(v16 table, i16 index) { return __builtin_shuffle(table, index); }
+INLINE v16 look_up(v16 table, i16 index)
+{
+    return __builtin_shuffle(table, index);
+}
 #endif
 
 /* 2^x; relative error 2e-7; exactly 0 below -127, infinity above 128; NaN stays NaN */
@@ -115,11 +152,13 @@ INLINE v16 exp2v(v16 x)
     p = p * r + splat(2.40226485e-1f);
     p = p * r + splat(6.93147182e-1f);
     p = p * r + splat(1.f);
-    i16 half = n >> 1; /* two factors, so that 2^128 overflows to infinity and 2^-127 underflows to 0 in steps that exist */
+    i16 half =
+        n >>
+        1; /* two factors, so that 2^128 overflows to infinity and 2^-127 underflows to 0 in steps that exist */
     v16 a = (v16)((half + splat_int(127)) << 23), b = (v16)((n - half + splat_int(127)) << 23);
     return pick(y <= splat(-127.f), splat(0.f), p * a * b);
 }
-/* 2^x for x <= 0, as softmax needs it; exactly 0 below -127, NaN stays NaN */
+/* 2^x for x <= 0, as softmax needs it; relative error 2e-7; 0 far below, NaN stays NaN */
 INLINE v16 exp2_down(v16 x)
 {
     v16 y = at_least(x, -160.f), n, r;
@@ -131,11 +170,11 @@ INLINE v16 exp2_down(v16 x)
     n = y + splat(12582912.f);
     r = y - (n - splat(12582912.f));
 #endif
-    v16 p = splat(1.33952552e-3f);
-    p = p * r + splat(9.61812911e-3f);
-    p = p * r + splat(5.55033193e-2f);
-    p = p * r + splat(2.40226507e-1f);
-    p = p * r + splat(6.93147182e-1f);
+    v16 p = splat(1.32647366e-3f);
+    p = p * r + splat(9.67151672e-3f);
+    p = p * r + splat(5.55073358e-2f);
+    p = p * r + splat(2.40222424e-1f);
+    p = p * r + splat(6.93147004e-1f);
     p = p * r + splat(1.f);
 #ifdef __AVX512F__
     __asm__("vscalefps %1,%0,%0" : "+v"(p) : "v"(n));
@@ -147,18 +186,30 @@ INLINE v16 exp2_down(v16 x)
 
 /* erf(a / sqrt 2) on 16 segments of [0, 6): interpolation of degree 5 at Chebyshev points of each; error below 6e-8 */
 static const float gelu_table[6][16] __attribute__((aligned(64), unused)) = {
-    {3.489643519e-09f, 2.923395418e-01f, 5.467453019e-01f, 7.394109668e-01f, 8.663855944e-01f, 9.392072729e-01f, 9.755510528e-01f, 9.913351031e-01f,
-     9.973002044e-01f, 9.992618436e-01f, 9.998231657e-01f, 9.999629266e-01f, 9.999932047e-01f, 9.999989119e-01f, 9.999998479e-01f, 9.999999814e-01f},
-    {2.992064602e-01f, 2.788907113e-01f, 2.258525941e-01f, 1.589074091e-01f, 9.713841924e-02f, 5.158996303e-02f, 2.380487277e-02f, 9.543151873e-03f,
-     3.323852230e-03f, 1.005805046e-03f, 2.644272762e-04f, 6.039722165e-05f, 1.198515687e-05f, 2.066256405e-06f, 3.094824545e-07f, 4.027140276e-08f},
-    {2.850733907e-06f, -1.960245683e-02f, -3.175495003e-02f, -3.351862032e-02f, -2.732269200e-02f, -1.814000279e-02f, -1.004420321e-02f, -4.697205944e-03f,
-     -1.869291005e-03f, -6.361082908e-04f, -1.857100516e-04f, -4.662406338e-05f, -1.008339472e-05f, -1.881026618e-06f, -3.029818443e-07f, -4.217175591e-08f},
-    {-7.024221330e-03f, -5.647402798e-03f, -2.340264494e-03f, 9.848997900e-04f, 2.856634241e-03f, 3.054579033e-03f, 2.273451123e-03f, 1.318461727e-03f,
-     6.215663771e-04f, 2.432368542e-04f, 7.996812535e-05f, 2.225677662e-05f, 5.271251868e-06f, 1.066293049e-06f, 1.847319791e-07f, 2.746769891e-08f},
-    {2.007316717e-05f, 7.144466395e-04f, 9.554391823e-04f, 6.913656918e-04f, 2.200608131e-04f, -1.346051567e-04f, -2.565621520e-04f, -2.162913726e-04f,
-     -1.283481579e-04f, -5.923643418e-05f, -2.213263466e-05f, -6.834468356e-06f, -1.765832407e-06f, -3.848164714e-07f, -7.112803982e-08f, -1.119635595e-08f},
-    {1.343716647e-04f, 5.046378027e-05f, -4.714894950e-05f, -9.042329109e-05f, -7.074357297e-05f, -2.615572920e-05f, 6.490332787e-06f, 1.698453872e-05f,
-     1.385973973e-05f, 7.625137613e-06f, 3.208351657e-06f, 1.082647618e-06f, 3.000741160e-07f, 6.927717208e-08f, 1.344342501e-08f, 2.206545035e-09f},
+    {3.489643519e-09f, 2.923395418e-01f, 5.467453019e-01f, 7.394109668e-01f, 8.663855944e-01f,
+     9.392072729e-01f, 9.755510528e-01f, 9.913351031e-01f, 9.973002044e-01f, 9.992618436e-01f,
+     9.998231657e-01f, 9.999629266e-01f, 9.999932047e-01f, 9.999989119e-01f, 9.999998479e-01f,
+     9.999999814e-01f},
+    {2.992064602e-01f, 2.788907113e-01f, 2.258525941e-01f, 1.589074091e-01f, 9.713841924e-02f,
+     5.158996303e-02f, 2.380487277e-02f, 9.543151873e-03f, 3.323852230e-03f, 1.005805046e-03f,
+     2.644272762e-04f, 6.039722165e-05f, 1.198515687e-05f, 2.066256405e-06f, 3.094824545e-07f,
+     4.027140276e-08f},
+    {2.850733907e-06f, -1.960245683e-02f, -3.175495003e-02f, -3.351862032e-02f, -2.732269200e-02f,
+     -1.814000279e-02f, -1.004420321e-02f, -4.697205944e-03f, -1.869291005e-03f, -6.361082908e-04f,
+     -1.857100516e-04f, -4.662406338e-05f, -1.008339472e-05f, -1.881026618e-06f, -3.029818443e-07f,
+     -4.217175591e-08f},
+    {-7.024221330e-03f, -5.647402798e-03f, -2.340264494e-03f, 9.848997900e-04f, 2.856634241e-03f,
+     3.054579033e-03f, 2.273451123e-03f, 1.318461727e-03f, 6.215663771e-04f, 2.432368542e-04f,
+     7.996812535e-05f, 2.225677662e-05f, 5.271251868e-06f, 1.066293049e-06f, 1.847319791e-07f,
+     2.746769891e-08f},
+    {2.007316717e-05f, 7.144466395e-04f, 9.554391823e-04f, 6.913656918e-04f, 2.200608131e-04f,
+     -1.346051567e-04f, -2.565621520e-04f, -2.162913726e-04f, -1.283481579e-04f, -5.923643418e-05f,
+     -2.213263466e-05f, -6.834468356e-06f, -1.765832407e-06f, -3.848164714e-07f, -7.112803982e-08f,
+     -1.119635595e-08f},
+    {1.343716647e-04f, 5.046378027e-05f, -4.714894950e-05f, -9.042329109e-05f, -7.074357297e-05f,
+     -2.615572920e-05f, 6.490332787e-06f, 1.698453872e-05f, 1.385973973e-05f, 7.625137613e-06f,
+     3.208351657e-06f, 1.082647618e-06f, 3.000741160e-07f, 6.927717208e-08f, 1.344342501e-08f,
+     2.206545035e-09f},
 };
 /* min(|x|, high), and the fraction of x >= 0: one instruction each where there is one */
 #ifdef __AVX512DQ__
@@ -175,8 +226,14 @@ INLINE v16 fraction(v16 x)
     return r;
 }
 #else
-INLINE v16 size_at_most(v16 x, float high) { return smaller(absolute(x), splat(high)); }
-INLINE v16 fraction(v16 x) { return x - __builtin_convertvector(__builtin_convertvector(x, i16), v16); }
+INLINE v16 size_at_most(v16 x, float high)
+{
+    return smaller(absolute(x), splat(high));
+}
+INLINE v16 fraction(v16 x)
+{
+    return x - __builtin_convertvector(__builtin_convertvector(x, i16), v16);
+}
 #endif
 INLINE v16 gelu(v16 x) /* x/2 (1 + erf(x / sqrt 2)) */
 {
@@ -189,7 +246,10 @@ INLINE v16 gelu(v16 x) /* x/2 (1 + erf(x / sqrt 2)) */
     v16 h = x * splat(.5f);
     return h * e + h;
 }
-INLINE v16 sigmoid(v16 x) { return splat(1.f) / (splat(1.f) + exp2v(x * splat(-1.44269504f))); }
+INLINE v16 sigmoid(v16 x)
+{
+    return splat(1.f) / (splat(1.f) + exp2v(x * splat(-1.44269504f)));
+}
 INLINE v16 gelu_tanh(v16 x)
 {
     v16 u = x * (splat(1.59576912f) + splat(.0713548163f) * x * x); /* 2 sqrt(2/pi) (x + 0.044715 x^3) */
@@ -249,8 +309,10 @@ INLINE void mac(v16 (*acc)[4], const float *w, long step, const float *x, const 
 }
 
 /* 16 x 16 in registers: four rounds of interleaving row i with row i + 8 */
-#define INTERLEAVE_LOW(a, b) __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
-#define INTERLEAVE_HIGH(a, b) __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+#define INTERLEAVE_LOW(a, b)                                                                                 \
+    __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define INTERLEAVE_HIGH(a, b)                                                                                \
+    __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
 INLINE void transpose(v16 r[16])
 {
     UNROLL for (int round = 0; round < 4; round++)

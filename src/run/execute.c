@@ -11,20 +11,25 @@ static const sparta_named_tensor *given(const sparta_named_tensor *inputs, int n
     return NULL;
 }
 
-static sparta_status check_names(sparta_ctx *cx, const sparta_graph *g, const sparta_named_tensor *inputs, int n)
+static sparta_status check_names(sparta_ctx *cx, const sparta_graph *g, const sparta_named_tensor *inputs,
+                                 int n)
 {
     sparta_text known;
     sparta_status status = SPARTA_OK;
     sparta_text_init(&known, cx);
-    for (int i = 0; i < g->n_inputs; i++) sparta_text_printf(&known, "%s%s", i ? ", " : "", g->input[i]->name);
+    for (int i = 0; i < g->n_inputs; i++)
+        sparta_text_printf(&known, "%s%s", i ? ", " : "", g->input[i]->name);
     for (int i = 0; i < g->n_inputs && status == SPARTA_OK; i++)
         if (!given(inputs, n, g->input[i]->name))
-            status = sparta_fail(cx, SPARTA_E_USAGE, "input '%s': missing; the model takes %s", g->input[i]->name, sparta_text_str(&known));
+            status = sparta_fail(cx, SPARTA_E_USAGE, "input '%s': missing; the model takes %s",
+                                 g->input[i]->name, sparta_text_str(&known));
     for (int i = 0; i < n && status == SPARTA_OK; i++) {
         const sparta_value *v = sparta_graph_find(g, inputs[i].name);
         if (!v || !v->is_input)
-            status = sparta_fail(cx, SPARTA_E_USAGE, "input '%s': the model has no such input; it takes %s", inputs[i].name, sparta_text_str(&known));
-        else if (given(inputs, i, inputs[i].name)) status = sparta_fail(cx, SPARTA_E_USAGE, "input '%s': it is given twice", inputs[i].name);
+            status = sparta_fail(cx, SPARTA_E_USAGE, "input '%s': the model has no such input; it takes %s",
+                                 inputs[i].name, sparta_text_str(&known));
+        else if (given(inputs, i, inputs[i].name))
+            status = sparta_fail(cx, SPARTA_E_USAGE, "input '%s': it is given twice", inputs[i].name);
     }
     sparta_text_free(&known);
     return status;
@@ -36,18 +41,25 @@ static sparta_status bind_size(sparta_ctx *cx, sparta_session *s, const sparta_v
     int64_t fixed;
     if (sparta_expr_is_const(v->dims.dim[d], &fixed)) {
         if (fixed == size) return SPARTA_OK;
-        return sparta_fail(cx, SPARTA_E_USAGE, "input '%s': dimension %d is %ld, the model wants %ld", v->name, d, (long)size, (long)fixed);
+        return sparta_fail(cx, SPARTA_E_USAGE, "input '%s': dimension %d is %ld, the model wants %ld",
+                           v->name, d, (long)size, (long)fixed);
     }
     if (!sparta_expr_is_symbol(v->dims.dim[d], &name)) return SPARTA_OK;
     for (int i = 0; i < s->n_symbols; i++) {
         if (strcmp(s->symbol[i], name)) continue;
         if (s->wanted[i] >= 0 && s->wanted[i] != size)
-            return sparta_fail(cx, SPARTA_E_USAGE, "input '%s': dimension %d ('%s') is %ld here and %ld in another input", v->name, d, name,
-                               (long)size, (long)s->wanted[i]);
-        if (size < 1) return sparta_fail(cx, SPARTA_E_USAGE, "input '%s': dimension %d ('%s') is %ld; it must be at least 1", v->name, d, name, (long)size);
+            return sparta_fail(cx, SPARTA_E_USAGE,
+                               "input '%s': dimension %d ('%s') is %ld here and %ld in another input",
+                               v->name, d, name, (long)size, (long)s->wanted[i]);
+        if (size < 1)
+            return sparta_fail(cx, SPARTA_E_USAGE,
+                               "input '%s': dimension %d ('%s') is %ld; it must be at least 1", v->name, d,
+                               name, (long)size);
         const int64_t bound = s->bound[i];
         if (size > bound)
-            return sparta_fail(cx, SPARTA_E_USAGE, "input '%s': %s is %ld, but the model's own tables end at %ld", v->name, name, (long)size, (long)bound);
+            return sparta_fail(cx, SPARTA_E_USAGE,
+                               "input '%s': %s is %ld, but the model's own tables end at %ld", v->name, name,
+                               (long)size, (long)bound);
         s->wanted[i] = size;
     }
     return SPARTA_OK;
@@ -62,15 +74,21 @@ static sparta_status bind_inputs(sparta_ctx *cx, sparta_session *s, const sparta
         const sparta_value *v = g->input[i];
         const sparta_tensor *t = &given(inputs, n, v->name)->tensor;
         if (t->dtype != v->dtype)
-            return sparta_fail(cx, SPARTA_E_USAGE, "input '%s': it is %s, the model wants %s", v->name, sparta_dtype_name(t->dtype), sparta_dtype_name(v->dtype));
+            return sparta_fail(cx, SPARTA_E_USAGE, "input '%s': it is %s, the model wants %s", v->name,
+                               sparta_dtype_name(t->dtype), sparta_dtype_name(v->dtype));
         if (t->rank != v->dims.rank)
-            return sparta_fail(cx, SPARTA_E_USAGE, "input '%s': it has %d dimensions, the model wants %d", v->name, t->rank, v->dims.rank);
-        if (!sparta_tensor_contiguous(t)) return sparta_fail(cx, SPARTA_E_USAGE, "input '%s': it must be row-major without gaps", v->name);
+            return sparta_fail(cx, SPARTA_E_USAGE, "input '%s': it has %d dimensions, the model wants %d",
+                               v->name, t->rank, v->dims.rank);
+        if (!sparta_tensor_contiguous(t))
+            return sparta_fail(cx, SPARTA_E_USAGE, "input '%s': it must be row-major without gaps", v->name);
         for (int d = 0; d < t->rank; d++) SPARTA_TRY(bind_size(cx, s, v, d, t->dim[d]));
-        if (!t->data && sparta_tensor_elements(t)) return sparta_fail(cx, SPARTA_E_USAGE, "input '%s': it has no data", v->name);
+        if (!t->data && sparta_tensor_elements(t))
+            return sparta_fail(cx, SPARTA_E_USAGE, "input '%s': it has no data", v->name);
     }
-    if (!s->laid_out || memcmp(s->wanted, s->size, (size_t)s->n_symbols * sizeof *s->size)) SPARTA_TRY(sparta_session_layout(cx, s));
-    for (int i = 0; i < g->n_inputs; i++) s->value[g->input[i]->id].tensor = given(inputs, n, g->input[i]->name)->tensor;
+    if (!s->laid_out || memcmp(s->wanted, s->size, (size_t)s->n_symbols * sizeof *s->size))
+        SPARTA_TRY(sparta_session_layout(cx, s));
+    for (int i = 0; i < g->n_inputs; i++)
+        s->value[g->input[i]->id].tensor = given(inputs, n, g->input[i]->name)->tensor;
     return SPARTA_OK;
 }
 
@@ -106,7 +124,8 @@ static void depth_first(void *arg, int thread)
     sparta_session *s = w->s;
     const int64_t n = w->to - w->from;
     for (int64_t p = w->from + n * thread / s->threads; p < w->from + n * (thread + 1) / s->threads; p++) {
-        const sparta_place at = {.panel = p, .slot = thread, .part = 0, .parts = 1, .work = work_of(s, thread)};
+        const sparta_place at = {
+            .panel = p, .slot = thread, .part = 0, .parts = 1, .work = work_of(s, thread)};
         for (int i = w->group->first; i <= w->group->last; i++) timed_call(s, i, &at, thread);
     }
 }
@@ -117,7 +136,11 @@ static void shared(void *arg, int thread)
     const wave *w = arg;
     sparta_session *s = w->s;
     for (int64_t p = w->from; p < w->to; p++) {
-        const sparta_place at = {.panel = p, .slot = (int)(p - w->from), .part = thread, .parts = s->threads, .work = work_of(s, thread)};
+        const sparta_place at = {.panel = p,
+                                 .slot = (int)(p - w->from),
+                                 .part = thread,
+                                 .parts = s->threads,
+                                 .work = work_of(s, thread)};
         timed_call(s, w->step, &at, thread);
     }
 }
@@ -127,7 +150,8 @@ static sparta_status run_panels(sparta_ctx *cx, sparta_session *s, const run_gro
     for (int i = g->first; i <= g->last; i++) {
         sparta_job *j = &s->step[i].call.job;
         for (int k = 0; k < j->n_in; k++)
-            if (s->step[i].node->in[k] && s->step[i].node->in[k]->is_input) j->in[k].tensor.data = s->value[s->step[i].node->in[k]->id].tensor.data;
+            if (s->step[i].node->in[k] && s->step[i].node->in[k]->is_input)
+                j->in[k].tensor.data = s->value[s->step[i].node->in[k]->id].tensor.data;
         if (s->step[i].call.kernel->ready) SPARTA_TRY(s->step[i].call.kernel->ready(cx, j));
     }
     /* Full panels in equal numbers; what is left, a part-filled one included, is shared (at most as many as there are slots). */
@@ -137,7 +161,8 @@ static sparta_status run_panels(sparta_ctx *cx, sparta_session *s, const run_gro
     if (whole) sparta_pool_run(s->pool, depth_first, &(wave){.s = s, .group = g, .from = 0, .to = whole});
     if (whole < panels)
         for (int i = g->first; i <= g->last; i++)
-            sparta_pool_run(s->pool, shared, &(wave){.s = s, .group = g, .from = whole, .to = panels, .step = i});
+            sparta_pool_run(s->pool, shared,
+                            &(wave){.s = s, .group = g, .from = whole, .to = panels, .step = i});
     return SPARTA_OK;
 }
 
@@ -147,30 +172,40 @@ static sparta_status run_builtin(sparta_ctx *cx, sparta_session *s, int i)
     const double t = sparta_now();
     for (int k = 0; k < step->node->n_in; k++) {
         const sparta_value *v = step->node->in[k];
-        if (v) step->in[k] = s->value[v->id].tensor;
-        else step->in[k] = (sparta_tensor){.rank = -1};
-        if (v && !step->in[k].data) return sparta_fail(cx, SPARTA_E_FORMAT, "%s: '%s' is not stored in rows", step->node->name, v->name);
+        if (v)
+            step->in[k] = s->value[v->id].tensor;
+        else
+            step->in[k] = (sparta_tensor){.rank = -1};
+        if (v && !step->in[k].data)
+            return sparta_fail(cx, SPARTA_E_FORMAT, "%s: '%s' is not stored in rows", step->node->name,
+                               v->name);
     }
     for (int k = 0; k < step->node->n_out; k++) step->out[k] = s->value[step->node->out[k]->id].tensor;
     SPARTA_TRY(sparta_call_builtin(cx, step->node, step->in, step->out));
-    if (s->profile) s->spent[i] += (sparta_now() - t) * s->threads; /* the others wait: it costs the whole team */
+    if (s->profile)
+        s->spent[i] += (sparta_now() - t) * s->threads; /* the others wait: it costs the whole team */
     return SPARTA_OK;
 }
 
-sparta_status sparta_session_run(sparta_ctx *cx, sparta_session *s, const sparta_named_tensor *inputs, int n_inputs, sparta_named_tensor *outputs,
-                                 int n_outputs)
+sparta_status sparta_session_run(sparta_ctx *cx, sparta_session *s, const sparta_named_tensor *inputs,
+                                 int n_inputs, sparta_named_tensor *outputs, int n_outputs)
 {
     for (int i = 0; i < n_outputs; i++) {
         const sparta_value *v = sparta_graph_find(s->plan, outputs[i].name);
-        if (!v || !v->is_output) return sparta_fail(cx, SPARTA_E_USAGE, "output '%s': the model has no such output", outputs[i].name);
+        if (!v || !v->is_output)
+            return sparta_fail(cx, SPARTA_E_USAGE, "output '%s': the model has no such output",
+                               outputs[i].name);
     }
     SPARTA_TRY(bind_inputs(cx, s, inputs, n_inputs));
     for (int g = 0; g < s->n_groups; g++) {
         SPARTA_TRY(sparta_check_cancel(cx));
-        if (s->group[g].panels) SPARTA_TRY(run_panels(cx, s, &s->group[g]));
-        else SPARTA_TRY(run_builtin(cx, s, s->group[g].first));
+        if (s->group[g].panels)
+            SPARTA_TRY(run_panels(cx, s, &s->group[g]));
+        else
+            SPARTA_TRY(run_builtin(cx, s, s->group[g].first));
     }
-    for (int i = 0; i < n_outputs; i++) outputs[i].tensor = s->value[sparta_graph_find(s->plan, outputs[i].name)->id].tensor;
+    for (int i = 0; i < n_outputs; i++)
+        outputs[i].tensor = s->value[sparta_graph_find(s->plan, outputs[i].name)->id].tensor;
     s->runs++;
     return SPARTA_OK;
 }
@@ -180,9 +215,10 @@ int sparta_session_profile(sparta_session *s, const sparta_step_profile **out, b
     for (int i = 0; i < s->n_steps; i++) {
         double sum = 0;
         for (int t = 0; t < s->threads; t++) sum += s->spent[(size_t)t * (size_t)s->n_steps + (size_t)i];
-        s->profiled[i] = (sparta_step_profile){s->step[i].node->name, sparta_builtin_row(s->step[i].node->op)->name, s->step[i].implement,
-                                               s->step[i].node, s->runs ? sum / s->threads / (double)s->runs : 0, s->step[i].ops,
-                                               s->step[i].dense_ops};
+        s->profiled[i] = (sparta_step_profile){
+            s->step[i].node->name, sparta_builtin_row(s->step[i].node->op)->name,    s->step[i].implement,
+            s->step[i].node,       s->runs ? sum / s->threads / (double)s->runs : 0, s->step[i].ops,
+            s->step[i].dense_ops};
     }
     if (reset) {
         memset(s->spent, 0, (size_t)s->threads * (size_t)s->n_steps * sizeof *s->spent);

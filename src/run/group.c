@@ -7,10 +7,16 @@
  */
 #include "run/session.h"
 
-static int root_of(const sparta_session *s, int id) { return s->value[id].parent >= 0 ? s->value[id].parent : id; }
+static int root_of(const sparta_session *s, int id)
+{
+    return s->value[id].parent >= 0 ? s->value[id].parent : id;
+}
 
 /* Input i of a node is read beyond the panel at hand. */
-static bool reads_all(const sparta_node *n, int i) { return n->op == SPARTA_OP_Attention && (i == 1 || i == 2); }
+static bool reads_all(const sparta_node *n, int i)
+{
+    return n->op == SPARTA_OP_Attention && (i == 1 || i == 2);
+}
 
 /* The tokens a panel step works on, as expressions: the leading dims of its panel side. */
 static const sparta_value *panel_side(const sparta_session *s, const run_step *step)
@@ -43,8 +49,10 @@ static void form_groups(sparta_session *s)
     for (int i = 0; i < s->n_steps; i++) {
         run_step *step = &s->step[i];
         run_group *g = s->n_groups ? &s->group[s->n_groups - 1] : NULL;
-        const bool joins = g && g->panels && step->call.kernel && sparta_session_same_tokens(panel_side(s, &s->step[g->first]), panel_side(s, step)) &&
-                           !must_wait(s, step, g->first);
+        const bool joins =
+            g && g->panels && step->call.kernel &&
+            sparta_session_same_tokens(panel_side(s, &s->step[g->first]), panel_side(s, step)) &&
+            !must_wait(s, step, g->first);
         if (!joins) {
             g = &s->group[s->n_groups++];
             g->first = i;

@@ -11,7 +11,8 @@ static int64_t table_rows(const sparta_graph *g, const sparta_value *v, int dept
         for (int k = 0; k < n->n_in; k++) {
             int64_t found = 0;
             if (n->in[k] != v) continue;
-            const bool ids = (n->op == SPARTA_OP_Embed && k % 2 == 1) || (n->op == SPARTA_OP_Gather && k == 1);
+            const bool ids =
+                (n->op == SPARTA_OP_Embed && k % 2 == 1) || (n->op == SPARTA_OP_Gather && k == 1);
             if (ids) {
                 const int64_t axis = n->op == SPARTA_OP_Embed ? 0 : sparta_attr_int(&n->attrs, "axis", 0);
                 const sparta_dims *table = &n->in[k - 1]->dims;
@@ -31,20 +32,26 @@ static void fill(const sparta_graph *g, const sparta_value *v, sparta_rng *rng, 
     const int64_t n = sparta_tensor_elements(t), rows = table_rows(g, v, 0);
     const bool ones = !rows && strstr(v->name, "mask");
     for (int64_t i = 0; i < n; i++) {
-        if (ones) sparta_element_set(t->dtype, t->data, i, 1);
-        else if (sparta_dtype_is_float(t->dtype)) sparta_element_set(t->dtype, t->data, i, 2 * sparta_rng_uniform(rng) - 1);
-        else sparta_element_set_int(t->dtype, t->data, i, (int64_t)(sparta_rng_uniform(rng) * (double)(rows ? rows : 2)));
+        if (ones)
+            sparta_element_set(t->dtype, t->data, i, 1);
+        else if (sparta_dtype_is_float(t->dtype))
+            sparta_element_set(t->dtype, t->data, i, 2 * sparta_rng_uniform(rng) - 1);
+        else
+            sparta_element_set_int(t->dtype, t->data, i,
+                                   (int64_t)(sparta_rng_uniform(rng) * (double)(rows ? rows : 2)));
     }
 }
 
-sparta_status sparta_inputs_make(sparta_ctx *cx, const sparta_graph *g, const sparta_make_inputs *how, sparta_named_tensor *out)
+sparta_status sparta_inputs_make(sparta_ctx *cx, const sparta_graph *g, const sparta_make_inputs *how,
+                                 sparta_named_tensor *out)
 {
     sparta_rng rng = sparta_rng_seed(how->seed);
     for (int i = 0; i < g->n_inputs; i++) {
         int64_t dim[SPARTA_RANK];
         sparta_status s = sparta_dims_eval(cx, &g->input[i]->dims, &how->sizes, dim);
         out[i] = (sparta_named_tensor){.name = g->input[i]->name};
-        if (s == SPARTA_OK) s = sparta_tensor_alloc(cx, g->input[i]->dtype, g->input[i]->dims.rank, dim, &out[i].tensor);
+        if (s == SPARTA_OK)
+            s = sparta_tensor_alloc(cx, g->input[i]->dtype, g->input[i]->dims.rank, dim, &out[i].tensor);
         if (s != SPARTA_OK) {
             sparta_inputs_free(cx, out, i);
             return s;
@@ -69,7 +76,8 @@ int64_t sparta_symbol_bound(const sparta_graph *g, const char *symbol)
         for (int d = 0; d < n->out[0]->dims.rank && d < n->in[0]->dims.rank; d++) {
             const char *name;
             int64_t size;
-            if (sparta_expr_is_symbol(n->out[0]->dims.dim[d], &name) && !strcmp(name, symbol) && sparta_expr_is_const(n->in[0]->dims.dim[d], &size))
+            if (sparta_expr_is_symbol(n->out[0]->dims.dim[d], &name) && !strcmp(name, symbol) &&
+                sparta_expr_is_const(n->in[0]->dims.dim[d], &size))
                 bound = SPARTA_MIN(bound, size);
         }
     }

@@ -33,7 +33,8 @@ static sparta_status place(sparta_ctx *cx, run_value **list, int n, size_t *tota
         size_t at = 0;
         for (int j = 0; j < i; j++) { /* busy is sorted by offset */
             const bool meets = busy[j].first <= list[i]->last && list[i]->first <= busy[j].last;
-            if (meets && busy[j].offset < at + list[i]->bytes) at = SPARTA_MAX(at, busy[j].offset + busy[j].bytes);
+            if (meets && busy[j].offset < at + list[i]->bytes)
+                at = SPARTA_MAX(at, busy[j].offset + busy[j].bytes);
         }
         list[i]->offset = at;
         busy[i] = (placed){at, list[i]->bytes, list[i]->first, list[i]->last};
@@ -42,7 +43,8 @@ static sparta_status place(sparta_ctx *cx, run_value **list, int n, size_t *tota
         if (*total > MOST_BYTES) break; /* before a sum can overflow */
     }
     sparta_free(cx, busy);
-    return *total <= MOST_BYTES ? SPARTA_OK : sparta_fail(cx, SPARTA_E_LIMIT, "run: the buffers are too large");
+    return *total <= MOST_BYTES ? SPARTA_OK
+                                : sparta_fail(cx, SPARTA_E_LIMIT, "run: the buffers are too large");
 }
 
 static sparta_status measure(sparta_ctx *cx, const sparta_session *s, run_value *r)
@@ -54,11 +56,14 @@ static sparta_status measure(sparta_ctx *cx, const sparta_session *s, run_value 
     } else {
         int64_t n = sparta_panel_rows(sparta_panel_features(&r->tensor));
         r->gap = n * SPARTA_PANEL + (r->stat ? (int64_t)s->threads * 2 * SPARTA_PANEL : 0);
-        if (!sparta_int_mul(r->gap, r->local ? 1 : SPARTA_MAX(sparta_panels(sparta_panel_tokens(&r->tensor)), 1), &floats) ||
+        if (!sparta_int_mul(r->gap,
+                            r->local ? 1 : SPARTA_MAX(sparta_panels(sparta_panel_tokens(&r->tensor)), 1),
+                            &floats) ||
             !sparta_size_mul((size_t)floats, sizeof(float), &bytes))
             return sparta_fail(cx, SPARTA_E_LIMIT, "%s: too large", r->value->name);
     }
-    if (!sparta_size_align(bytes, 64, &r->bytes) || r->bytes > MOST_BYTES) return sparta_fail(cx, SPARTA_E_LIMIT, "%s: too large", r->value->name);
+    if (!sparta_size_align(bytes, 64, &r->bytes) || r->bytes > MOST_BYTES)
+        return sparta_fail(cx, SPARTA_E_LIMIT, "%s: too large", r->value->name);
     return SPARTA_OK;
 }
 
@@ -70,17 +75,20 @@ static sparta_status evaluate(sparta_ctx *cx, sparta_session *s)
         if (r->producer < 0 && r->parent < 0 && !r->value->is_input) continue;
         int64_t dim[SPARTA_RANK];
         void *data = r->tensor.data;
-        if (sparta_dims_eval(cx, &r->value->dims, &b, dim) != SPARTA_OK) return sparta_fail_in(cx, "%s", r->value->name);
+        if (sparta_dims_eval(cx, &r->value->dims, &b, dim) != SPARTA_OK)
+            return sparta_fail_in(cx, "%s", r->value->name);
         size_t bytes;
         SPARTA_TRY(sparta_tensor_bytes(cx, r->value->dtype, r->value->dims.rank, dim, &bytes));
-        r->tensor = sparta_tensor_view(r->value->dtype, r->value->dims.rank, dim, r->value->is_input ? data : NULL);
+        r->tensor =
+            sparta_tensor_view(r->value->dtype, r->value->dims.rank, dim, r->value->is_input ? data : NULL);
         if (r->producer >= 0 && r->parent < 0) SPARTA_TRY(measure(cx, s, r));
     }
     return SPARTA_OK;
 }
 
 /* `base` is where the buffers lie, NULL while their size is not known. */
-static sparta_operand operand_of(const sparta_session *s, char *base, const sparta_value *v, const sparta_operand *was)
+static sparta_operand operand_of(const sparta_session *s, char *base, const sparta_value *v,
+                                 const sparta_operand *was)
 {
     sparta_operand o = *was;
     if (!v) return o;
@@ -109,7 +117,8 @@ static sparta_status bind(sparta_ctx *cx, sparta_session *s, char *base, size_t 
         for (int k = 0; k < j->n_out; k++) j->out[k] = operand_of(s, base, step->node->out[k], &j->out[k]);
         sparta_call_ops(&step->call, &step->ops, &step->dense_ops);
         if (!step->call.kernel) continue;
-        j->tokens = sparta_panel_tokens(j->out[0].kind == SPARTA_OPERAND_PANELS ? &j->out[0].tensor : &j->in[0].tensor);
+        j->tokens = sparta_panel_tokens(j->out[0].kind == SPARTA_OPERAND_PANELS ? &j->out[0].tensor
+                                                                                : &j->in[0].tensor);
         j->panels = sparta_panels(j->tokens);
         SPARTA_TRY(step->call.kernel->check(cx, j));
         if (step->call.kernel->work) *work = SPARTA_MAX(*work, step->call.kernel->work(j));
@@ -125,7 +134,8 @@ static sparta_status place_all(sparta_ctx *cx, sparta_session *s, size_t *arena_
     for (int local = 0; local < 2 && status == SPARTA_OK; local++) {
         int n = 0;
         for (int i = 0; i < s->n_values; i++)
-            if (s->value[i].producer >= 0 && s->value[i].parent < 0 && s->value[i].local == local) list[n++] = &s->value[i];
+            if (s->value[i].producer >= 0 && s->value[i].parent < 0 && s->value[i].local == local)
+                list[n++] = &s->value[i];
         status = place(cx, list, n, local ? &s->slot_bytes : arena_bytes);
     }
     sparta_free(cx, list);
@@ -143,14 +153,17 @@ sparta_status sparta_session_layout(sparta_ctx *cx, sparta_session *s)
     s->work_bytes = (work + 127) & ~(size_t)63;
     s->slots_at = (arena_bytes + 4095) & ~(size_t)4095;
     s->slot_bytes = (s->slot_bytes + 4095) & ~(size_t)4095;
-    if (!sparta_size_mul(s->slot_bytes + s->work_bytes, (size_t)s->threads, &slots) || !sparta_size_add(s->slots_at, slots, &total))
+    if (!sparta_size_mul(s->slot_bytes + s->work_bytes, (size_t)s->threads, &slots) ||
+        !sparta_size_add(s->slots_at, slots, &total))
         return sparta_fail(cx, SPARTA_E_LIMIT, "run: the buffers are too large");
     s->work_at = s->slots_at + s->slot_bytes * (size_t)s->threads;
     if (total > s->buffer_bytes || total < s->buffer_bytes / 2) {
         sparta_free(s->cx, s->buffer);
         s->buffer_bytes = 0;
         s->buffer = sparta_zalloc(s->cx, total); /* the session's own, whoever runs it */
-        if (!s->buffer) return sparta_fail(cx, SPARTA_E_MEMORY, "run: buffers for these sizes: %s", sparta_message(s->cx));
+        if (!s->buffer)
+            return sparta_fail(cx, SPARTA_E_MEMORY, "run: buffers for these sizes: %s",
+                               sparta_message(s->cx));
         s->buffer_bytes = total;
     }
     SPARTA_TRY(bind(cx, s, s->buffer, &work));

@@ -30,7 +30,7 @@ typedef struct sparta_step_profile {
 /* After sparta_session_run with options.profile; resets the means when `reset`. */
 int sparta_session_profile(sparta_session *s, const sparta_step_profile **out, bool reset);
 int sparta_session_threads(const sparta_session *s);
-size_t sparta_session_memory(const sparta_session *s); /* bytes of buffers at the present sizes */
+size_t sparta_session_memory(const sparta_session *s);   /* bytes of buffers at the present sizes */
 const char *sparta_session_isa(const sparta_session *s); /* target of most kernels: "avx512", "portable" */
 
 /* Inputs made from a seed at the sizes given (every symbol needs a value): floats in [lo, hi) (default -1 to 1), integers inside the
@@ -39,7 +39,8 @@ typedef struct sparta_make_inputs {
     uint64_t seed;
     sparta_bindings sizes;
 } sparta_make_inputs;
-sparta_status sparta_inputs_make(sparta_ctx *cx, const sparta_graph *g, const sparta_make_inputs *how, sparta_named_tensor *out) SPARTA_MUST; /* out[g->n_inputs] */
+sparta_status sparta_inputs_make(sparta_ctx *cx, const sparta_graph *g, const sparta_make_inputs *how,
+                                 sparta_named_tensor *out) SPARTA_MUST; /* out[g->n_inputs] */
 void sparta_inputs_free(sparta_ctx *cx, sparta_named_tensor *t, int n);
 /* The bound the model itself sets on a symbol (a position table's rows, say); INT64_MAX when there is none. */
 int64_t sparta_symbol_bound(const sparta_graph *g, const char *symbol);

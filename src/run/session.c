@@ -2,9 +2,15 @@
 #include "run/session.h"
 #include <string.h>
 
-static bool is_panel(const sparta_node *n) { return !strcmp(sparta_attr_string(&n->attrs, "layout", ""), "panel"); }
+static bool is_panel(const sparta_node *n)
+{
+    return !strcmp(sparta_attr_string(&n->attrs, "layout", ""), "panel");
+}
 /* A Split of panels costs nothing: its outputs are rows of its input. */
-static bool is_view(const sparta_node *n) { return n->op == SPARTA_OP_Split && is_panel(n) && !sparta_attr_find(&n->attrs, "kernel"); }
+static bool is_view(const sparta_node *n)
+{
+    return n->op == SPARTA_OP_Split && is_panel(n) && !sparta_attr_find(&n->attrs, "kernel");
+}
 
 static sparta_status add_symbol(sparta_session *s, const char *name)
 {
@@ -27,9 +33,11 @@ static sparta_status find_symbols(sparta_session *s)
     for (int i = 0; i < s->plan->n_inputs; i++)
         for (int d = 0; d < s->plan->input[i]->dims.rank; d++) {
             const char *name;
-            if (sparta_expr_is_symbol(s->plan->input[i]->dims.dim[d], &name)) SPARTA_TRY(add_symbol(s, name));
+            if (sparta_expr_is_symbol(s->plan->input[i]->dims.dim[d], &name))
+                SPARTA_TRY(add_symbol(s, name));
             else if (!sparta_expr_is_const(s->plan->input[i]->dims.dim[d], NULL))
-                return sparta_fail(s->cx, SPARTA_E_FORMAT, "package: a dimension of input '%s' is neither a number nor a symbol",
+                return sparta_fail(s->cx, SPARTA_E_FORMAT,
+                                   "package: a dimension of input '%s' is neither a number nor a symbol",
                                    s->plan->input[i]->name);
         }
     return SPARTA_OK;
@@ -46,7 +54,8 @@ static sparta_status load_code(sparta_session *s)
     for (int k = 0; k < p->n_kernels; k++) {
         const sparta_kernel_code *best = NULL;
         for (int c = 0; c < p->kernel[k].n_code; c++)
-            if (sparta_target_fits(p->kernel[k].code[c].target) && (!best || p->kernel[k].code[c].target < best->target))
+            if (sparta_target_fits(p->kernel[k].code[c].target) &&
+                (!best || p->kernel[k].code[c].target < best->target))
                 best = &p->kernel[k].code[c];
         if (!best) continue;
         SPARTA_TRY(sparta_jit_load(s->cx, best->bytes, best->size, &s->object[k]));
@@ -54,7 +63,9 @@ static sparta_status load_code(sparta_session *s)
         native++;
     }
     if (p->n_kernels > native)
-        sparta_note(s->cx, "package: %d of %d kernels have no code for this CPU; their portable versions run, which are slower; compile it here",
+        sparta_note(s->cx,
+                    "package: %d of %d kernels have no code for this CPU; their portable versions run, which "
+                    "are slower; compile it here",
                     p->n_kernels - native, p->n_kernels);
     return SPARTA_OK;
 }
@@ -66,29 +77,37 @@ static sparta_status bind_value(sparta_session *s, const sparta_value *v)
     r->parent = r->producer = -1;
     r->tensor.dtype = v->dtype;
     r->tensor.rank = v->dims.rank;
-    if (v->producer && !v->typed) return sparta_fail(s->cx, SPARTA_E_FORMAT, "package: value '%s' has no type", v->name);
+    if (v->producer && !v->typed)
+        return sparta_fail(s->cx, SPARTA_E_FORMAT, "package: value '%s' has no type", v->name);
     if (v->constant) r->tensor = *v->constant;
     if (!v->producer) return SPARTA_OK;
     r->panels = is_panel(v->producer);
-    r->stat = r->panels && sparta_attr_int(&v->producer->attrs, "stat", 0) && v->producer->op != SPARTA_OP_LayerNormalization;
+    r->stat = r->panels && sparta_attr_int(&v->producer->attrs, "stat", 0) &&
+              v->producer->op != SPARTA_OP_LayerNormalization;
     if (r->panels && v->dtype != SPARTA_F32)
-        return sparta_fail(s->cx, SPARTA_E_FORMAT, "package: value '%s' cannot live in panels: it is not f32", v->name);
+        return sparta_fail(s->cx, SPARTA_E_FORMAT, "package: value '%s' cannot live in panels: it is not f32",
+                           v->name);
     return SPARTA_OK;
 }
 
 /* The last dimension, when it is a number. */
-static bool last_is_const(const sparta_dims *d, int64_t *out) { return d->rank > 0 && sparta_expr_is_const(d->dim[d->rank - 1], out) && *out >= 0; }
+static bool last_is_const(const sparta_dims *d, int64_t *out)
+{
+    return d->rank > 0 && sparta_expr_is_const(d->dim[d->rank - 1], out) && *out >= 0;
+}
 
 static sparta_status bind_view(sparta_session *s, const sparta_node *n)
 {
     const run_value *parent = &s->value[n->in[0]->id];
     int64_t row = 0, rows;
-    if (!parent->panels || !last_is_const(&n->in[0]->dims, &rows)) return sparta_fail(s->cx, SPARTA_E_FORMAT, "package: '%s' splits what is not in panels", n->name);
+    if (!parent->panels || !last_is_const(&n->in[0]->dims, &rows))
+        return sparta_fail(s->cx, SPARTA_E_FORMAT, "package: '%s' splits what is not in panels", n->name);
     for (int i = 0; i < n->n_out; i++) {
         run_value *r = &s->value[n->out[i]->id];
         int64_t features;
         if (!last_is_const(&n->out[i]->dims, &features) || features % 4)
-            return sparta_fail(s->cx, SPARTA_E_FORMAT, "package: '%s' splits rows that are no multiple of 4", n->name);
+            return sparta_fail(s->cx, SPARTA_E_FORMAT, "package: '%s' splits rows that are no multiple of 4",
+                               n->name);
         if (features > rows - row || !sparta_session_same_tokens(n->in[0], n->out[i]))
             return sparta_fail(s->cx, SPARTA_E_FORMAT, "package: '%s' splits more than there is", n->name);
         r->parent = parent->parent >= 0 ? parent->parent : n->in[0]->id;
@@ -106,12 +125,16 @@ static void bind_operands(sparta_session *s, const sparta_node *n, sparta_job *j
         const sparta_value *v = n->in[i];
         sparta_operand *o = &j->in[i];
         if (!v) continue;
-        const sparta_weight *w = v->producer || v->is_input ? NULL : sparta_package_weight(s->package, v->name);
+        const sparta_weight *w =
+            v->producer || v->is_input ? NULL : sparta_package_weight(s->package, v->name);
         o->packed = w && w->packed ? &w->pack : NULL;
         o->tensor = s->value[v->id].tensor;
-        o->kind = s->value[v->id].panels ? SPARTA_OPERAND_PANELS : o->packed ? SPARTA_OPERAND_PACKED : SPARTA_OPERAND_ROWS;
+        o->kind = s->value[v->id].panels ? SPARTA_OPERAND_PANELS
+                  : o->packed            ? SPARTA_OPERAND_PACKED
+                                         : SPARTA_OPERAND_ROWS;
     }
-    for (int i = 0; i < j->n_out; i++) j->out[i].kind = s->value[n->out[i]->id].panels ? SPARTA_OPERAND_PANELS : SPARTA_OPERAND_ROWS;
+    for (int i = 0; i < j->n_out; i++)
+        j->out[i].kind = s->value[n->out[i]->id].panels ? SPARTA_OPERAND_PANELS : SPARTA_OPERAND_ROWS;
 }
 
 static sparta_status bind_step(sparta_session *s, const sparta_node *n)
@@ -119,17 +142,23 @@ static sparta_status bind_step(sparta_session *s, const sparta_node *n)
     run_step *step = &s->step[s->n_steps];
     const char *kernel = sparta_attr_string(&n->attrs, "kernel", NULL);
     const int64_t code = sparta_attr_int(&n->attrs, "code", -1);
-    if (code >= s->n_objects) return sparta_fail(s->cx, SPARTA_E_FORMAT, "package: '%s' names kernel %ld of %d", n->name, (long)code, s->n_objects);
+    if (code >= s->n_objects)
+        return sparta_fail(s->cx, SPARTA_E_FORMAT, "package: '%s' names kernel %ld of %d", n->name,
+                           (long)code, s->n_objects);
     step->node = n;
-    if (kernel && (n->n_in < 1 || !n->in[0])) return sparta_fail(s->cx, SPARTA_E_FORMAT, "package: '%s' has no input for kernel '%s'", n->name, kernel);
+    if (kernel && (n->n_in < 1 || !n->in[0]))
+        return sparta_fail(s->cx, SPARTA_E_FORMAT, "package: '%s' has no input for kernel '%s'", n->name,
+                           kernel);
     step->implement = kernel ? sparta_attr_string(&n->attrs, "implement", kernel) : "builtin";
     SPARTA_TRY(sparta_call_bind(s->cx, n, kernel, code >= 0 ? s->object[code] : NULL, &step->call));
     step->in = sparta_arena_array(s->arena, (size_t)n->n_in + 1, sizeof(sparta_tensor));
     step->out = sparta_arena_array(s->arena, (size_t)n->n_out + 1, sizeof(sparta_tensor));
     if (!step->in || !step->out) return sparta_ctx_status(s->cx);
     bind_operands(s, n, &step->call.job);
-    if (kernel && step->call.job.stat && n->op == SPARTA_OP_LayerNormalization && !s->value[n->in[0]->id].stat)
-        return sparta_fail(s->cx, SPARTA_E_FORMAT, "package: '%s' wants statistics that nobody leaves", n->name);
+    if (kernel && step->call.job.stat && n->op == SPARTA_OP_LayerNormalization &&
+        !s->value[n->in[0]->id].stat)
+        return sparta_fail(s->cx, SPARTA_E_FORMAT, "package: '%s' wants statistics that nobody leaves",
+                           n->name);
     if (kernel) SPARTA_TRY(step->call.kernel->prepare(s->cx, s->arena, &step->call.job));
     for (int i = 0; i < n->n_out; i++) s->value[n->out[i]->id].producer = s->n_steps;
     s->n_steps++;
@@ -149,11 +178,13 @@ static sparta_status build(sparta_session *s)
     SPARTA_TRY(find_symbols(s));
     SPARTA_TRY(load_code(s));
     for (int i = 0; i < g->n_values; i++) SPARTA_TRY(bind_value(s, g->value[i]));
-    for (int i = 0; i < g->n_nodes; i++) SPARTA_TRY(is_view(g->node[i]) ? bind_view(s, g->node[i]) : bind_step(s, g->node[i]));
+    for (int i = 0; i < g->n_nodes; i++)
+        SPARTA_TRY(is_view(g->node[i]) ? bind_view(s, g->node[i]) : bind_step(s, g->node[i]));
     return sparta_session_groups(s->cx, s);
 }
 
-sparta_status sparta_session_create(sparta_ctx *cx, const sparta_package *package, const sparta_session_options *options, sparta_session **out)
+sparta_status sparta_session_create(sparta_ctx *cx, const sparta_package *package,
+                                    const sparta_session_options *options, sparta_session **out)
 {
     sparta_session *s = sparta_zalloc(cx, sizeof *s);
     SPARTA_NEED(cx, s);
@@ -188,6 +219,15 @@ void sparta_session_free(sparta_session *s)
     sparta_free(s->cx, s);
 }
 
-int sparta_session_threads(const sparta_session *s) { return s->threads; }
-size_t sparta_session_memory(const sparta_session *s) { return s->buffer_bytes; }
-const char *sparta_session_isa(const sparta_session *s) { return s->isa; }
+int sparta_session_threads(const sparta_session *s)
+{
+    return s->threads;
+}
+size_t sparta_session_memory(const sparta_session *s)
+{
+    return s->buffer_bytes;
+}
+const char *sparta_session_isa(const sparta_session *s)
+{
+    return s->isa;
+}

@@ -54,7 +54,7 @@ struct sparta_session {
     char *buffer; /* arena, slots, scratch */
     size_t buffer_bytes, slot_bytes, slots_at, work_at, work_bytes;
     const char *isa;
-    int64_t runs; /* profiled */
+    int64_t runs;  /* profiled */
     double *spent; /* [threads][steps] seconds */
     sparta_step_profile *profiled;
 };
@@ -62,7 +62,8 @@ struct sparta_session {
 /* layout.c: evaluate all dims, place every buffer, bind every operand. */
 sparta_status sparta_session_layout(sparta_ctx *cx, sparta_session *s) SPARTA_MUST;
 /* group.c: steps into groups, lifetimes of values. */
-bool sparta_session_same_tokens(const sparta_value *a, const sparta_value *b); /* all dims but the last are the same */
+bool sparta_session_same_tokens(const sparta_value *a,
+                                const sparta_value *b); /* all dims but the last are the same */
 sparta_status sparta_session_groups(sparta_ctx *cx, sparta_session *s) SPARTA_MUST;
 
 #endif

@@ -145,28 +145,24 @@ static void products_that_stay(void **state)
 static void awkward_outputs(void **state)
 {
     (void)state;
-    static const char
-        *const texts[] =
-            {
-                G X "output x\n", /* an input */
-                G X
-                "const c: f32[3] = [1,2,3]\nconst d: f32[40,2] @\"d\"\noutput c\noutput d\n", /* constants */
-                G X "const w: f32[24,8] @\"w\"\nnode y: ? = MatMul(x, w) \"y\"\noutput y\noutput x\noutput "
-                    "w\n", /* all kinds */
-                G X "const w: f32[24,24] @\"w|4x1:0.7\"\nnode a: ? = MatMul(x, w) \"a\"\nnode b: ? = Relu(a) "
-                    "\"b\"\noutput a\noutput b\n",
-                G X "const w: f32[24,24] @\"w\"\nconst v: f32[24,8] @\"v\"\nnode a: ? = MatMul(x, w) "
-                    "\"a\"\nnode b: ? = MatMul(a, v) \"b\"\noutput a\noutput b\n",
-                G X
-                "const w: f32[24,24] @\"w\"\nconst g: f32[24] @\"g\"\nnode a: ? = MatMul(x, w) \"a\"\nnode "
-                "b: ? = LayerNormalization(a, g) \"b\"\n"
-                "node c: ? = Softmax(a) \"c\"\noutput a\noutput b\noutput c\n", /* panels and rows read it */
-                G X "const w: f32[24,24] @\"w\"\nnode a: ? = MatMul(x, w) \"a\"\nnode b: ? = Add(a, x) "
-                    "\"b\"\nnode c: ? = Add(b, a) \"c\"\noutput b\noutput c\noutput a\n",
-                G X "node y: ? = Relu(x) \"y\"\noutput y\n", /* nothing but a map */
-                G X "const g: f32[24] @\"g\"\nnode y: ? = LayerNormalization(x, g) \"y\"\noutput y\n",
-                G "input x: f32[batch,24]\ninput z: f32[batch,24]\nnode y: ? = Add(x, z) \"y\"\noutput y\n",
-            };
+    static const char *const texts[] = {
+        G X "output x\n",                                                                 /* an input */
+        G X "const c: f32[3] = [1,2,3]\nconst d: f32[40,2] @\"d\"\noutput c\noutput d\n", /* constants */
+        G X "const w: f32[24,8] @\"w\"\nnode y: ? = MatMul(x, w) \"y\"\noutput y\noutput x\noutput "
+            "w\n", /* all kinds */
+        G X "const w: f32[24,24] @\"w|4x1:0.7\"\nnode a: ? = MatMul(x, w) \"a\"\nnode b: ? = Relu(a) "
+            "\"b\"\noutput a\noutput b\n",
+        G X "const w: f32[24,24] @\"w\"\nconst v: f32[24,8] @\"v\"\nnode a: ? = MatMul(x, w) "
+            "\"a\"\nnode b: ? = MatMul(a, v) \"b\"\noutput a\noutput b\n",
+        G X "const w: f32[24,24] @\"w\"\nconst g: f32[24] @\"g\"\nnode a: ? = MatMul(x, w) \"a\"\nnode "
+            "b: ? = LayerNormalization(a, g) \"b\"\n"
+            "node c: ? = Softmax(a) \"c\"\noutput a\noutput b\noutput c\n", /* panels and rows read it */
+        G X "const w: f32[24,24] @\"w\"\nnode a: ? = MatMul(x, w) \"a\"\nnode b: ? = Add(a, x) "
+            "\"b\"\nnode c: ? = Add(b, a) \"c\"\noutput b\noutput c\noutput a\n",
+        G X "node y: ? = Relu(x) \"y\"\noutput y\n", /* nothing but a map */
+        G X "const g: f32[24] @\"g\"\nnode y: ? = LayerNormalization(x, g) \"y\"\noutput y\n",
+        G "input x: f32[batch,24]\ninput z: f32[batch,24]\nnode y: ? = Add(x, z) \"y\"\noutput y\n",
+    };
     for (size_t i = 0; i < SPARTA_COUNT(texts); i++) {
         sparta_package *p = check_text(texts[i]), *q;
         ok(sparta_package_write(cx, p, in_root("outputs.sparta")));
