@@ -414,7 +414,7 @@ static sparta_status lying_fetch(void *arg, const char *name, sparta_tensor *out
 static void lying_weights(void **state)
 {
     (void)state;
-    const char *text = "graph \"\"\nconst x: f32[17] @\"w\"\noutput x\n";
+    const char *text = "graph \"\"\nconst  x: f32[17] @\"w\"\noutput x\n";
     for (int how = 0; how < 4; how++) {
         sparta_graph *g = NULL;
         fails(SPARTA_E_FORMAT, "'w'", sparta_graph_parse(cx, text, lying_fetch, &how, &g));
