@@ -1,4 +1,4 @@
-/* Opens a compiled BERT and runs it: what a program that serves a model does. It needs only libsparta_rt.so.
+/* Opens a compiled model and runs it: what a program that serves a model does. It needs only libsparta_rt.so.
  *
  *     sparta zoo bert-mini --prune 4x1:0.9 -o mini.onnx && sparta compile mini.onnx -o mini.sparta
  *     cc run_package.c $(pkg-config --cflags --libs sparta_rt) -o run_package
@@ -17,11 +17,33 @@ static int complain(const sparta_ctx *cx, const char *doing)
     return 1;
 }
 
-/* Token ids, (batch, sequence): any ids for the text, ones for the mask, zeros for the segment. */
-static void fill(const char *name, int64_t *ids, int64_t n)
+/* Small ids for text, ones for a mask, zeros for segments; floats between -1 and 1. */
+static void fill(const char *name, sparta_tensor *t)
 {
-    for (int64_t i = 0; i < n; i++)
-        ids[i] = strstr(name, "mask") ? 1 : strstr(name, "type") ? 0 : (i * 37 + 11) % 1000;
+    for (int64_t i = 0, n = sparta_tensor_elements(t); i < n; i++) {
+        const int64_t id = strstr(name, "mask") ? 1 : strstr(name, "type") ? 0 : (i * 37 + 11) % 1000;
+        if (t->dtype == SPARTA_F32)
+            ((float *)t->data)[i] = (float)(id % 200) / 100 - 1;
+        else
+            ((int64_t *)t->data)[i] = id;
+    }
+}
+
+/* Memory for input i: what the model leaves open is `batch` in front and `sequence` further on. */
+static int make_input(const sparta_package *package, int i, int64_t batch, int64_t sequence,
+                      sparta_named_tensor *out)
+{
+    sparta_tensor t;
+    sparta_package_input_type(package, i, &t);
+    for (int d = 0; d < t.rank; d++)
+        if (t.dim[d] < 0) t.dim[d] = d ? sequence : batch;
+    if (t.dtype != SPARTA_F32 && t.dtype != SPARTA_I64) return 1; /* this example knows ids and floats */
+    out->name = sparta_package_input_name(package, i);
+    out->tensor = sparta_tensor_view(t.dtype, t.rank, t.dim, NULL);
+    out->tensor.data = calloc((size_t)sparta_tensor_elements(&out->tensor) + 1, sparta_dtype_size(t.dtype));
+    if (!out->tensor.data) return 1;
+    fill(out->name, &out->tensor);
+    return 0;
 }
 
 /* One line for an output: its name, its shape, its mean. */
@@ -39,22 +61,16 @@ static void print_output(const char *name, const sparta_tensor *t)
 static int run(sparta_ctx *cx, sparta_session *session, const sparta_package *package, int64_t batch,
                int64_t sequence)
 {
-    sparta_named_tensor input[MOST_INPUTS], output = {.name = sparta_package_output_name(package, 0)};
-    int64_t dim[2] = {batch, sequence};
-    int n = sparta_package_inputs(package);
-    if (n > MOST_INPUTS) return 1;
-    int64_t *ids = calloc((size_t)n * (size_t)(batch * sequence), sizeof *ids);
-    if (!ids) return 1;
-    for (int i = 0; i < n; i++) {
-        int64_t *mine = ids + i * batch * sequence;
-        input[i].name = sparta_package_input_name(package, i);
-        input[i].tensor = sparta_tensor_view(SPARTA_I64, 2, dim, mine);
-        fill(input[i].name, mine, batch * sequence);
-    }
-    sparta_status status = sparta_session_run(cx, session, input, n, &output, 1);
-    if (status == SPARTA_OK) print_output(output.name, &output.tensor);
-    free(ids);
-    return status == SPARTA_OK ? 0 : complain(cx, "run");
+    sparta_named_tensor input[MOST_INPUTS] = {{0}}, output = {.name = sparta_package_output_name(package, 0)};
+    const int n = sparta_package_inputs(package);
+    int failed = n > MOST_INPUTS;
+    for (int i = 0; i < n && !failed; i++) failed = make_input(package, i, batch, sequence, &input[i]);
+    if (!failed && sparta_session_run(cx, session, input, n, &output, 1))
+        failed = complain(cx, "run");
+    else if (!failed)
+        print_output(output.name, &output.tensor);
+    for (int i = 0; i < n && i < MOST_INPUTS; i++) free(input[i].tensor.data);
+    return failed;
 }
 
 int main(int argc, char **argv)

@@ -74,3 +74,11 @@ const char *sparta_package_output_name(const sparta_package *p, int i)
 {
     return p->plan->output[i]->name;
 }
+
+void sparta_package_input_type(const sparta_package *p, int i, sparta_tensor *out)
+{
+    const sparta_value *v = p->plan->input[i];
+    *out = (sparta_tensor){.dtype = v->dtype, .rank = v->dims.rank};
+    for (int d = 0; d < v->dims.rank; d++)
+        if (!sparta_expr_is_const(v->dims.dim[d], &out->dim[d])) out->dim[d] = -1;
+}

@@ -40,6 +40,7 @@ typedef struct sparta_operand {
     int64_t gap;                 /* floats from one panel to the next */
     float *stat;                 /* statistics area of panel (or slot) 0 */
     bool slotted;                /* lives in per-thread slots: index by slot, not by panel */
+    int64_t row0;                /* PANELS: rows of the product it is a part of that lie before it */
 } sparta_operand;
 
 typedef struct sparta_job {
@@ -127,6 +128,18 @@ static inline long sparta_panel_vectors(const sparta_job *job, int64_t panel)
     int64_t left = job->tokens - panel * SPARTA_PANEL;
     return left >= SPARTA_PANEL ? 4 : (long)(left + 15) / 16;
 }
+/* Attention of one (item, head), with the product that makes q, k and v: 3 * dim rows of it at a time stay in cache instead of all
+ * rows of all tokens. Items must be whole panels. */
+typedef struct sparta_head {
+    const sparta_job *product, *attention;
+    sparta_entry product_entry, attention_entry;
+    int64_t item, head;
+    float *work; /* sparta_head_work bytes */
+} sparta_head;
+size_t sparta_head_work(const sparta_job *attention);
+void sparta_head_product(const sparta_head *h);
+void sparta_head_attend(const sparta_head *h);
+
 int sparta_act_parse(const char *name); /* "", "relu", "gelu", "gelu_tanh", "tanh", "sigmoid"; -1: unknown */
 
 #endif

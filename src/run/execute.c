@@ -126,7 +126,8 @@ static void depth_first(void *arg, int thread)
     for (int64_t p = w->from + n * thread / s->threads; p < w->from + n * (thread + 1) / s->threads; p++) {
         const sparta_place at = {
             .panel = p, .slot = thread, .part = 0, .parts = 1, .work = work_of(s, thread)};
-        for (int i = w->group->first; i <= w->group->last; i++) timed_call(s, i, &at, thread);
+        for (int i = w->group->first; i <= w->group->last; i++)
+            if (!s->step[i].folded) timed_call(s, i, &at, thread);
     }
 }
 
@@ -145,15 +146,52 @@ static void shared(void *arg, int thread)
     }
 }
 
+/* Heads: this thread's share of all (item, head) pairs, each with its rows of the product. */
+static void by_heads(void *arg, int thread)
+{
+    const wave *w = arg;
+    sparta_session *s = w->s;
+    const int a = w->group->first, p = s->step[a].product;
+    const sparta_call *attention = &s->step[a].call, *product = &s->step[p].call;
+    const int64_t heads = sparta_attr_int(&s->step[a].node->attrs, "heads", 1),
+                  n = attention->job.in[0].tensor.dim[0] * heads;
+    double *spent = s->spent + (size_t)thread * (size_t)s->n_steps;
+    for (int64_t u = n * thread / s->threads; u < n * (thread + 1) / s->threads; u++) {
+        const sparta_head h = {&product->job, &attention->job, product->entry,    attention->entry,
+                               u / heads,     u % heads,       work_of(s, thread)};
+        const double start = s->profile ? sparta_now() : 0;
+        sparta_head_product(&h);
+        const double middle = s->profile ? sparta_now() : 0;
+        sparta_head_attend(&h);
+        if (!s->profile) continue;
+        spent[p] += middle - start;
+        spent[a] += sparta_now() - middle;
+    }
+}
+
+/* Inputs may lie elsewhere in every run, and their contents are checked anew. */
+static sparta_status refresh(sparta_ctx *cx, sparta_session *s, run_step *step)
+{
+    sparta_job *j = &step->call.job;
+    for (int k = 0; k < j->n_in; k++) {
+        const sparta_value *v = step->node->in[k];
+        if (v && v->is_input) j->in[k].tensor.data = s->value[v->id].tensor.data;
+    }
+    return step->call.kernel->ready ? step->call.kernel->ready(cx, j) : SPARTA_OK;
+}
+
+static sparta_status run_heads(sparta_ctx *cx, sparta_session *s, const run_group *g)
+{
+    SPARTA_TRY(refresh(cx, s, &s->step[g->first]));
+    SPARTA_TRY(refresh(cx, s, &s->step[s->step[g->first].product]));
+    sparta_pool_run(s->pool, by_heads, &(wave){.s = s, .group = g});
+    return SPARTA_OK;
+}
+
 static sparta_status run_panels(sparta_ctx *cx, sparta_session *s, const run_group *g)
 {
-    for (int i = g->first; i <= g->last; i++) {
-        sparta_job *j = &s->step[i].call.job;
-        for (int k = 0; k < j->n_in; k++)
-            if (s->step[i].node->in[k] && s->step[i].node->in[k]->is_input)
-                j->in[k].tensor.data = s->value[s->step[i].node->in[k]->id].tensor.data;
-        if (s->step[i].call.kernel->ready) SPARTA_TRY(s->step[i].call.kernel->ready(cx, j));
-    }
+    for (int i = g->first; i <= g->last; i++)
+        if (!s->step[i].folded) SPARTA_TRY(refresh(cx, s, &s->step[i]));
     /* Full panels in equal numbers; what is left, a part-filled one included, is shared (at most as many as there are slots). */
     const sparta_job *first = &s->step[g->first].call.job;
     const int64_t panels = first->panels, full = first->tokens / SPARTA_PANEL;
@@ -161,8 +199,9 @@ static sparta_status run_panels(sparta_ctx *cx, sparta_session *s, const run_gro
     if (whole) sparta_pool_run(s->pool, depth_first, &(wave){.s = s, .group = g, .from = 0, .to = whole});
     if (whole < panels)
         for (int i = g->first; i <= g->last; i++)
-            sparta_pool_run(s->pool, shared,
-                            &(wave){.s = s, .group = g, .from = whole, .to = panels, .step = i});
+            if (!s->step[i].folded)
+                sparta_pool_run(s->pool, shared,
+                                &(wave){.s = s, .group = g, .from = whole, .to = panels, .step = i});
     return SPARTA_OK;
 }
 
@@ -199,10 +238,11 @@ sparta_status sparta_session_run(sparta_ctx *cx, sparta_session *s, const sparta
     SPARTA_TRY(bind_inputs(cx, s, inputs, n_inputs));
     for (int g = 0; g < s->n_groups; g++) {
         SPARTA_TRY(sparta_check_cancel(cx));
-        if (s->group[g].panels)
-            SPARTA_TRY(run_panels(cx, s, &s->group[g]));
-        else
-            SPARTA_TRY(run_builtin(cx, s, s->group[g].first));
+        switch (s->group[g].kind) {
+        case RUN_ROWS: SPARTA_TRY(run_builtin(cx, s, s->group[g].first)); break;
+        case RUN_PANELS: SPARTA_TRY(run_panels(cx, s, &s->group[g])); break;
+        case RUN_HEADS: SPARTA_TRY(run_heads(cx, s, &s->group[g])); break;
+        }
     }
     for (int i = 0; i < n_outputs; i++)
         outputs[i].tensor = s->value[sparta_graph_find(s->plan, outputs[i].name)->id].tensor;

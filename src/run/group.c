@@ -4,6 +4,10 @@
  * the keys and values of all panels, so it starts a new group when they were made in the present one. A value whose every reader is
  * in the group that made it is local: one slot a thread is enough. Others live from the first step of their maker's group
  * to the last step of their last reader's, since threads are at different panels in between.
+ *
+ * An attention whose q, k and v come from one product that nobody else reads can take the product in: a thread then does one
+ * head of one item at a time, and the rows of all heads are never stored. That pays when items are whole panels and there
+ * are enough heads for the threads; it makes a group of its own.
  */
 #include "run/session.h"
 
@@ -44,19 +48,70 @@ static bool must_wait(const sparta_session *s, const run_step *step, int group_f
     return false;
 }
 
+/* ------------------------------------------------------------------ attention with its product */
+
+static bool reads(const sparta_session *s, const run_step *step, int root)
+{
+    for (int i = 0; i < step->node->n_in; i++)
+        if (step->node->in[i] && root_of(s, step->node->in[i]->id) == root) return true;
+    return false;
+}
+
+static bool is_plain_product(const run_step *step)
+{
+    return step->call.kernel == &sparta_panel_linear && !step->call.job.stat &&
+           (step->node->n_in < 4 || !step->node->in[3]);
+}
+
+static int product_of(const sparta_session *s, int i)
+{
+    const sparta_node *n = s->step[i].node;
+    if (s->step[i].call.kernel != &sparta_panel_attention) return -1;
+    const int root = root_of(s, n->in[0]->id), maker = s->value[root].producer;
+    if (maker < 0 || root_of(s, n->in[1]->id) != root || root_of(s, n->in[2]->id) != root) return -1;
+    if (!is_plain_product(&s->step[maker])) return -1;
+    for (int k = 0; k < s->n_steps; k++)
+        if (k != i && reads(s, &s->step[k], root)) return -1;
+    return maker;
+}
+
+void sparta_session_pairs(sparta_session *s)
+{
+    for (int i = 0; i < s->n_steps; i++) s->step[i].product = product_of(s, i);
+}
+
+/* At the present sizes: items are whole panels, and no thread goes without a head. */
+static bool folds(const sparta_session *s, const run_step *step)
+{
+    const sparta_tensor *q = &s->value[step->node->in[0]->id].tensor,
+                        *k = &s->value[step->node->in[1]->id].tensor;
+    const int64_t heads = sparta_attr_int(&step->node->attrs, "heads", 1), units = q->dim[0] * heads;
+    return q->rank == 3 && k->rank == 3 && q->dim[1] == k->dim[1] && q->dim[1] > 0 &&
+           q->dim[1] % SPARTA_PANEL == 0 && (units % s->threads == 0 || units >= 8 * s->threads);
+}
+
+/* ------------------------------------------------------------------ groups */
+
+static bool joins(const sparta_session *s, const run_group *g, const run_step *step)
+{
+    return g->kind == RUN_PANELS && step->call.kernel &&
+           sparta_session_same_tokens(panel_side(s, &s->step[g->first]), panel_side(s, step)) &&
+           !must_wait(s, step, g->first);
+}
+
 static void form_groups(sparta_session *s)
 {
+    run_group *g = NULL;
+    s->n_groups = 0;
     for (int i = 0; i < s->n_steps; i++) {
         run_step *step = &s->step[i];
-        run_group *g = s->n_groups ? &s->group[s->n_groups - 1] : NULL;
-        const bool joins =
-            g && g->panels && step->call.kernel &&
-            sparta_session_same_tokens(panel_side(s, &s->step[g->first]), panel_side(s, step)) &&
-            !must_wait(s, step, g->first);
-        if (!joins) {
+        const bool heads = step->product >= 0 && s->step[step->product].folded;
+        step->group = -1;
+        if (step->folded) continue;
+        if (!g || heads || !joins(s, g, step)) {
             g = &s->group[s->n_groups++];
             g->first = i;
-            g->panels = step->call.kernel != NULL;
+            g->kind = heads ? RUN_HEADS : step->call.kernel ? RUN_PANELS : RUN_ROWS;
         }
         g->last = i;
         step->group = s->n_groups - 1;
@@ -66,28 +121,42 @@ static void form_groups(sparta_session *s)
 static void live_until(sparta_session *s, int id, int step)
 {
     run_value *r = &s->value[root_of(s, id)];
-    if (r->producer < 0) return;
+    if (r->producer < 0 || s->step[r->producer].folded) return;
     r->last = SPARTA_MAX(r->last, step);
     if (s->step[step].group != s->step[r->producer].group) r->local = false;
 }
 
+/* Everything that step i reads lives until then; an attention that does its product reads the product's inputs. */
+static void live_inputs(sparta_session *s, int i, const sparta_node *n)
+{
+    for (int j = 0; j < n->n_in; j++)
+        if (n->in[j]) live_until(s, n->in[j]->id, i);
+}
+
 sparta_status sparta_session_groups(sparta_ctx *cx, sparta_session *s)
 {
+    for (int i = 0; i < s->n_steps; i++)
+        if (s->step[i].product >= 0) s->step[s->step[i].product].folded = folds(s, &s->step[i]);
     form_groups(s);
     for (int i = 0; i < s->n_values; i++) {
         run_value *r = &s->value[i];
         r->first = r->last = r->producer;
-        r->local = r->panels;
+        r->local = r->panels && r->producer >= 0 && !s->step[r->producer].folded;
     }
-    for (int i = 0; i < s->n_steps; i++)
-        for (int j = 0; j < s->step[i].node->n_in; j++)
-            if (s->step[i].node->in[j]) live_until(s, s->step[i].node->in[j]->id, i);
+    for (int i = 0; i < s->n_steps; i++) {
+        const run_step *step = &s->step[i];
+        if (step->folded) continue;
+        const bool heads = step->product >= 0 && s->step[step->product].folded;
+        live_inputs(s, i, step->node);
+        if (heads) live_inputs(s, i, s->step[step->product].node);
+    }
     for (int i = 0; i < s->n_values; i++) {
         run_value *r = &s->value[i];
         if (r->value->is_output && r->panels)
             return sparta_fail(cx, SPARTA_E_FORMAT, "package: output '%s' is left in panels", r->value->name);
-        if (r->producer < 0 || r->parent >= 0) continue;
+        if (r->producer < 0 || r->parent >= 0 || s->step[r->producer].folded) continue;
         if (r->value->is_output) r->last = s->n_steps - 1;
+        if (r->local && s->group[s->step[r->producer].group].kind == RUN_HEADS) r->local = false;
         if (r->local) continue;
         r->first = s->group[s->step[r->producer].group].first;
         r->last = s->group[s->step[r->last].group].last;

@@ -81,9 +81,14 @@ static sparta_status evaluate(sparta_ctx *cx, sparta_session *s)
         SPARTA_TRY(sparta_tensor_bytes(cx, r->value->dtype, r->value->dims.rank, dim, &bytes));
         r->tensor =
             sparta_tensor_view(r->value->dtype, r->value->dims.rank, dim, r->value->is_input ? data : NULL);
-        if (r->producer >= 0 && r->parent < 0) SPARTA_TRY(measure(cx, s, r));
     }
     return SPARTA_OK;
+}
+
+/* Has memory of its own: made by a step, not a view, not a product that is never stored. */
+static bool is_stored(const sparta_session *s, const run_value *r)
+{
+    return r->producer >= 0 && r->parent < 0 && !s->step[r->producer].folded;
 }
 
 /* `base` is where the buffers lie, NULL while their size is not known. */
@@ -95,6 +100,7 @@ static sparta_operand operand_of(const sparta_session *s, char *base, const spar
     const run_value *r = &s->value[v->id], *root = r->parent >= 0 ? &s->value[r->parent] : r;
     o.tensor = r->tensor;
     if (o.kind == SPARTA_OPERAND_PANELS) {
+        o.row0 = r->row0;
         o.slotted = root->local;
         o.gap = root->local ? (int64_t)(s->slot_bytes / sizeof(float)) : root->gap;
         float *first = base ? (float *)(void *)(base + (root->local ? s->slots_at : 0) + root->offset) : NULL;
@@ -122,6 +128,8 @@ static sparta_status bind(sparta_ctx *cx, sparta_session *s, char *base, size_t 
         j->panels = sparta_panels(j->tokens);
         SPARTA_TRY(step->call.kernel->check(cx, j));
         if (step->call.kernel->work) *work = SPARTA_MAX(*work, step->call.kernel->work(j));
+        if (step->product >= 0 && s->step[step->product].folded)
+            *work = SPARTA_MAX(*work, sparta_head_work(j));
     }
     return SPARTA_OK;
 }
@@ -131,11 +139,12 @@ static sparta_status place_all(sparta_ctx *cx, sparta_session *s, size_t *arena_
     run_value **list = sparta_alloc_array(cx, (size_t)s->n_values + 1, sizeof *list);
     SPARTA_NEED(cx, list);
     sparta_status status = SPARTA_OK;
+    for (int i = 0; i < s->n_values && status == SPARTA_OK; i++)
+        if (is_stored(s, &s->value[i])) status = measure(cx, s, &s->value[i]);
     for (int local = 0; local < 2 && status == SPARTA_OK; local++) {
         int n = 0;
         for (int i = 0; i < s->n_values; i++)
-            if (s->value[i].producer >= 0 && s->value[i].parent < 0 && s->value[i].local == local)
-                list[n++] = &s->value[i];
+            if (is_stored(s, &s->value[i]) && s->value[i].local == local) list[n++] = &s->value[i];
         status = place(cx, list, n, local ? &s->slot_bytes : arena_bytes);
     }
     sparta_free(cx, list);
@@ -148,6 +157,7 @@ sparta_status sparta_session_layout(sparta_ctx *cx, sparta_session *s)
     s->laid_out = false;
     memcpy(s->size, s->wanted, (size_t)s->n_symbols * sizeof *s->size);
     SPARTA_TRY(evaluate(cx, s));
+    SPARTA_TRY(sparta_session_groups(cx, s));
     SPARTA_TRY(place_all(cx, s, &arena_bytes));
     SPARTA_TRY(bind(cx, s, NULL, &work)); /* once without memory: checks sizes, finds the scratch */
     s->work_bytes = (work + 127) & ~(size_t)63;

@@ -180,6 +180,7 @@ static sparta_status build(sparta_session *s)
     for (int i = 0; i < g->n_values; i++) SPARTA_TRY(bind_value(s, g->value[i]));
     for (int i = 0; i < g->n_nodes; i++)
         SPARTA_TRY(is_view(g->node[i]) ? bind_view(s, g->node[i]) : bind_step(s, g->node[i]));
+    sparta_session_pairs(s);
     return sparta_session_groups(s->cx, s);
 }
 

@@ -24,13 +24,19 @@ typedef struct run_step {
     const sparta_node *node;
     const char *implement;
     sparta_tensor *in, *out; /* a builtin's operands */
-    int group;
+    int product;             /* attention: the step whose product it can do itself, head by head, or -1 */
+    bool folded;             /* at the present sizes this product is done inside its attention */
+    int group;               /* -1: folded */
     double ops, dense_ops;
 } run_step;
 
 typedef struct run_group {
     int first, last; /* steps [first, last] */
-    bool panels;     /* panel kernels; otherwise one builtin */
+    enum {
+        RUN_ROWS,
+        RUN_PANELS,
+        RUN_HEADS
+    } kind; /* one builtin; panel kernels; one attention with its product */
 } run_group;
 
 struct sparta_session {
@@ -61,9 +67,10 @@ struct sparta_session {
 
 /* layout.c: evaluate all dims, place every buffer, bind every operand. */
 sparta_status sparta_session_layout(sparta_ctx *cx, sparta_session *s) SPARTA_MUST;
-/* group.c: steps into groups, lifetimes of values. */
+/* group.c: steps into groups, lifetimes of values; again at new sizes, since they decide whether products are folded. */
 bool sparta_session_same_tokens(const sparta_value *a,
                                 const sparta_value *b); /* all dims but the last are the same */
 sparta_status sparta_session_groups(sparta_ctx *cx, sparta_session *s) SPARTA_MUST;
+void sparta_session_pairs(sparta_session *s); /* find run_step.product, once */
 
 #endif
