@@ -55,6 +55,8 @@ static sparta_status bind_dims(sparta_ctx *cx, sparta_graph *g, const char *cons
             SPARTA_TRY(sparta_ops_bind(g, &b));
         else if (!has_symbol(g, name))
             return sparta_fail(cx, SPARTA_E_USAGE, "--dim %s: no input has a dimension '%s'", dims[i], name);
+        else
+            SPARTA_TRY(sparta_graph_add_bound(g, name, value));
     }
     return SPARTA_OK;
 }

@@ -175,6 +175,22 @@ sparta_status sparta_graph_add_constant(sparta_graph *g, const char *name, const
     return SPARTA_OK;
 }
 
+sparta_status sparta_graph_add_bound(sparta_graph *g, const char *symbol, int64_t most)
+{
+    for (int i = 0; i < g->n_bounds; i++)
+        if (strcmp(g->bound[i].symbol, symbol) == 0) {
+            g->bound[i].most = SPARTA_MIN(g->bound[i].most, most);
+            return SPARTA_OK;
+        }
+    if (g->n_bounds == SPARTA_GRAPH_BOUNDS)
+        return sparta_fail(g->cx, SPARTA_E_LIMIT, "graph: more than %d bounds of symbols",
+                           SPARTA_GRAPH_BOUNDS);
+    const char *name = sparta_arena_string(g->arena, symbol);
+    SPARTA_NEED(g->cx, name);
+    g->bound[g->n_bounds++] = (sparta_bound){name, most};
+    return SPARTA_OK;
+}
+
 /* ------------------------------------------------------------------ nodes */
 
 typedef struct attribute_row {

@@ -17,6 +17,7 @@
  *     const  axes: i64[1] = [-1]                                 at most 16 elements: written out
  *     node   y: f32[batch,sequence,256] = MatMul(x, w) "/encoder/layer.0/MatMul"
  *     node   s: f32[batch,sequence,256] = Softmax(y) {axis=-1} "/softmax"
+ *     bound  sequence[512]                                                      the user promises: at most 512
  *     output s
  *
  * Names that are no plain words are quoted, an absent input is `_`, a value without a type has `?` for one,
@@ -63,6 +64,12 @@ struct sparta_node {
     sparta_attrs attrs;
 };
 
+typedef struct sparta_bound { /* the most a symbol may be */
+    const char *symbol;
+    int64_t most;
+} sparta_bound;
+#define SPARTA_GRAPH_BOUNDS 16
+
 struct sparta_graph {
     sparta_ctx *cx;
     sparta_arena *arena;
@@ -72,6 +79,8 @@ struct sparta_graph {
     sparta_node **node;   /* topological order */
     sparta_value **input, **output;
     int value_capacity, node_capacity, input_capacity, output_capacity;
+    int n_bounds;
+    sparta_bound bound[SPARTA_GRAPH_BOUNDS];
     sparta_map *by_name; /* value name -> id */
     sparta_arena
         *adopted; /* holds constants' data made for this graph by somebody else; freed with it; may be NULL */
@@ -96,6 +105,8 @@ sparta_status sparta_graph_add_node(sparta_graph *g, sparta_op_id op, const char
                                     sparta_value *const *in, int n_out, sparta_value **out,
                                     const sparta_attrs *attrs, sparta_node **node) SPARTA_MUST;
 sparta_value *sparta_graph_find(const sparta_graph *g, const char *name); /* or NULL */
+/* The symbol is at most `most`; a second bound on it must be smaller to count. */
+sparta_status sparta_graph_add_bound(sparta_graph *g, const char *symbol, int64_t most) SPARTA_MUST;
 bool sparta_graph_is_annotation(
     const char *name); /* an attribute of a plan that changes nothing about what is computed? */
 /* Every attribute is a row of attributes.def (else E_UNSUPPORTED), of its kind and given once (else

@@ -211,6 +211,18 @@ static sparta_status read_node(sparta_graph_reader *r)
 
 /* ------------------------------------------------------------------ lines */
 
+static sparta_status read_bound(sparta_graph_reader *r)
+{
+    const char *symbol;
+    sparta_dims most;
+    int64_t number;
+    SPARTA_TRY(sparta_graph_read_name(r, &symbol));
+    SPARTA_TRY(sparta_graph_read_dims(r, r->scratch, &most));
+    if (most.rank != 1 || !sparta_expr_is_const(most.dim[0], &number) || number < 1)
+        return sparta_graph_bad(r, "a bound is one number of at least 1");
+    return sparta_graph_add_bound(r->g, symbol, number);
+}
+
 static sparta_status read_line(sparta_graph_reader *r, const fetching *f)
 {
     const char *kind;
@@ -218,7 +230,9 @@ static sparta_status read_line(sparta_graph_reader *r, const fetching *f)
     if (strcmp(kind, "input") == 0) return read_input(r);
     if (strcmp(kind, "const") == 0) return read_constant(r, f);
     if (strcmp(kind, "node") == 0) return read_node(r);
-    if (strcmp(kind, "output") != 0) return sparta_graph_bad(r, "expected input, const, node or output");
+    if (strcmp(kind, "bound") == 0) return read_bound(r);
+    if (strcmp(kind, "output") != 0)
+        return sparta_graph_bad(r, "expected input, bound, const, node or output");
     sparta_value *v;
     SPARTA_TRY(read_use(r, &v));
     return sparta_graph_add_output(r->g, v);

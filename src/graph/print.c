@@ -187,6 +187,11 @@ void sparta_graph_print(const sparta_graph *g, sparta_text *out)
         put_typed(out, g->input[i]);
         sparta_text_printf(out, "\n");
     }
+    for (int i = 0; i < g->n_bounds; i++) {
+        sparta_text_printf(out, "bound  ");
+        put_name(out, g->bound[i].symbol);
+        sparta_text_printf(out, "[%lld]\n", (long long)g->bound[i].most);
+    }
     for (int i = 0; i < g->n_values; i++)
         if (used[i] && g->value[i]->constant && !g->value[i]->producer) put_constant(out, g->value[i]);
     for (int i = 0; i < g->n_nodes; i++) put_node(out, g->node[i]);

@@ -57,9 +57,10 @@ static sparta_status bind_size(sparta_ctx *cx, sparta_session *s, const sparta_v
                                name, (long)size);
         const int64_t bound = s->bound[i];
         if (size > bound)
-            return sparta_fail(cx, SPARTA_E_USAGE,
-                               "input '%s': %s is %ld, but the model's own tables end at %ld", v->name, name,
-                               (long)size, (long)bound);
+            return sparta_fail(
+                cx, SPARTA_E_USAGE,
+                "input '%s': %s is %ld, but at most %ld is allowed by the model's tables or its --dim",
+                v->name, name, (long)size, (long)bound);
         s->wanted[i] = size;
     }
     return SPARTA_OK;

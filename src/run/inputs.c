@@ -66,10 +66,12 @@ void sparta_inputs_free(sparta_ctx *cx, sparta_named_tensor *t, int n)
     for (int i = 0; i < n; i++) sparta_free(cx, t[i].tensor.data);
 }
 
-/* A slice of a constant that is as long as the symbol: the constant's own length bounds it. */
+/* What was promised when it was compiled, and a slice of a constant that is as long as the symbol: the constant's own length bounds it. */
 int64_t sparta_symbol_bound(const sparta_graph *g, const char *symbol)
 {
     int64_t bound = INT64_MAX;
+    for (int i = 0; i < g->n_bounds; i++)
+        if (!strcmp(g->bound[i].symbol, symbol)) bound = g->bound[i].most;
     for (int i = 0; i < g->n_nodes; i++) {
         const sparta_node *n = g->node[i];
         if (n->op != SPARTA_OP_Slice || !n->in[0] || n->in[0]->producer || n->in[0]->is_input) continue;

@@ -487,6 +487,10 @@ static void dims(void **state)
     fails(SPARTA_E_USAGE, sparta_session_run(cx, s, other.in, other.n, &y, 1));
     says("dimension 0 is 2, the model wants 3");
     free_inputs(&in), free_inputs(&other);
+    other = make_inputs(g, 3, 21, 1); /* past the promised 20 */
+    fails(SPARTA_E_USAGE, sparta_session_run(cx, s, other.in, other.n, &y, 1));
+    says("sequence is 21, but at most 20");
+    free_inputs(&other);
     sparta_session_free(s);
     sparta_package_close(p);
     static const char *const wrong[] = {"batch",           "=3",

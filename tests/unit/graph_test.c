@@ -339,7 +339,7 @@ static void bad_texts(void **state)
         {"graph \"x", "string does not end"},
         {"graph \"x\\", "string does not end"},
         {"graph \"\\x00\"\n", "wrong escape"},
-        {"graph \"\"\nfoo x\n", "expected input, const"},
+        {"graph \"\"\nfoo x\n", "expected input, bound, const"},
         {"graph \"\"\ninput x: f33[1]\n", "no such type"},
         {"graph \"\"\ninput x: ?\n", "needs a type"},
         {"graph \"\"\ninput x: f32[1\n", "do not end"},
@@ -431,6 +431,26 @@ static void lying_weights(void **state)
     sparta_graph_free(g);
 }
 
+static void bounds(void **state)
+{
+    (void)state;
+    const char *text = "graph \"\"\ninput  x: f32[n,3]\nbound  n[512]\noutput x\n";
+    sparta_graph *g = NULL;
+    sparta_text printed;
+    ok(sparta_graph_parse(cx, text, NULL, NULL, &g));
+    sparta_text_init(&printed, cx);
+    sparta_graph_print(g, &printed);
+    assert_string_equal(sparta_text_str(&printed), text);
+    sparta_text_free(&printed);
+    ok(sparta_graph_add_bound(g, "n", 100)); /* the smaller counts */
+    ok(sparta_graph_add_bound(g, "n", 200));
+    assert_int_equal(g->n_bounds, 1);
+    assert_int_equal(g->bound[0].most, 100);
+    sparta_graph_free(g);
+    fails(SPARTA_E_FORMAT, "at least 1", sparta_graph_parse(cx, "graph \"\"\nbound n[0]\n", NULL, NULL, &g));
+    fails(SPARTA_E_FORMAT, "at least 1", sparta_graph_parse(cx, "graph \"\"\nbound n[m]\n", NULL, NULL, &g));
+}
+
 /* Whatever the bytes: an error, or a graph that verifies and whose text is stable. */
 static int try(const char *text)
 {
@@ -507,9 +527,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-        TEST(text_round_trip), TEST(building),          TEST(bad_nodes),     TEST(changing),
-        TEST(sorting),         TEST(sorting_is_stable), TEST(verify_finds),  TEST(bad_texts),
-        TEST(lying_weights),   TEST(mutated_texts),     TEST(out_of_memory),
+        TEST(text_round_trip),   TEST(building),      TEST(bad_nodes), TEST(changing),      TEST(sorting),
+        TEST(sorting_is_stable), TEST(verify_finds),  TEST(bad_texts), TEST(lying_weights), TEST(bounds),
+        TEST(mutated_texts),     TEST(out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
