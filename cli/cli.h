@@ -112,7 +112,8 @@ void cli_json_int(cli_json *j, const char *key, int64_t value);
 void cli_json_real(cli_json *j, const char *key, double value); /* what is no finite number is null */
 void cli_json_bool(cli_json *j, const char *key, bool value);
 
-/* Tables: aligned for people, or as --table says. A cell is text, or a number with the digits to show. */
+/* Tables: aligned for people, or as --table says. A cell is text, or a number with the digits to show; NAN is an empty cell, null in
+ * JSON: there is nothing to say. */
 typedef struct cli_cell {
     const char *text;
     bool number;

@@ -1,6 +1,7 @@
 /* Pieces that several verbs use. */
 #include "verbs.h"
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -53,9 +54,9 @@ static void layer_json(cli_json *j, const sparta_layer *l)
     cli_json_real(j, "density", l->density);
     cli_json_text(j, "implement", l->implement);
     cli_json_text(j, "reason", l->reason);
-    cli_json_text(j, "source", l->source);
-    cli_json_real(j, "us", l->us);
-    cli_json_real(j, "dense_us", l->dense_us);
+    cli_json_text(j, "source", l->us > 0 ? l->source : NULL); /* no time, no source */
+    cli_json_real(j, "us", l->us > 0 ? l->us : NAN);
+    cli_json_real(j, "dense_us", l->dense_us > 0 ? l->dense_us : NAN);
     cli_json_close(j, '}');
 }
 

@@ -46,8 +46,8 @@ static void program_help(cli *c)
 
 static void verb_help(cli *c)
 {
-    sparta_text_printf(&c->out, "usage: sparta %s %s [flags]\n\n%s\n\n", c->verb->name, c->verb->operands,
-                       c->verb->what);
+    sparta_text_printf(&c->out, "usage: sparta %s%s%s [flags]\n\n%s\n\n", c->verb->name,
+                       *c->verb->operands ? " " : "", c->verb->operands, c->verb->what);
     for (int i = 0; i < CLI_OPTIONS; i++)
         if (cli_option_named(&cli_options[i], c->verb)) flag_line(c, &cli_options[i]);
     sparta_text_printf(&c->out, "\nalso:");

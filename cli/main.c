@@ -41,11 +41,11 @@ static void split(char *message, const char **where, const char **what, const ch
     if (**hint) *semicolon = 0;
 }
 
-static void error_object(cli *c, sparta_status status)
+static void error_object(cli *c, sparta_status status, const char *text)
 {
     char message[1200];
     const char *where, *what, *hint;
-    snprintf(message, sizeof message, "%s", sparta_message(c->cx));
+    snprintf(message, sizeof message, "%s", text);
     split(message, &where, &what, &hint);
     cli_json j = {.t = &c->out};
     cli_json_open(&j, NULL, '{');
@@ -93,9 +93,13 @@ static int finish(cli *c, sparta_status status)
     if (status && status != SPARTA_E_DIFFER) sparta_text_free(&c->out);
     char message[1200];
     snprintf(message, sizeof message, "%s", sparta_message(c->cx));
-    if (status && cli_wants_json(c) && !c->out.size) error_object(c, status);
+    if (status == SPARTA_E_CANCELLED)
+        snprintf(message, sizeof message, "%s: interrupted; no file was left half-written, start it again",
+                 c->verb ? c->verb->name : "command line");
+    if (!*message) snprintf(message, sizeof message, "%s", sparta_status_name(status));
+    if (status && cli_wants_json(c) && !c->out.size) error_object(c, status, message);
     code = print_out(c, code);
-    if (status) fprintf(stderr, "sparta: %s\n", *message ? message : sparta_status_name(status));
+    if (status) fprintf(stderr, "sparta: %s\n", message);
     return code;
 }
 

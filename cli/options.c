@@ -290,8 +290,8 @@ sparta_status cli_parse(cli *c, int argc, char **argv)
             SPARTA_TRY(take_operand(c, arg));
         else if (!strcmp(arg, "--"))
             only_operands = true;
-        else if (c->verb && !c->verb->run) /* a verb to come: its flags are not known */
-            continue;
+        else if (c->verb && !c->verb->run && strcmp(arg, "--help") && strcmp(arg, "-h"))
+            continue; /* a verb to come: its flags are not known */
         else if (arg[1] == '-')
             SPARTA_TRY(long_option(c, &l));
         else
@@ -422,6 +422,7 @@ sparta_status cli_sweep(cli *c, sparta_status (*fn)(cli *c, const char *point, v
         const char *point;
         for (int i = n - 1, rest = p; i >= 0; rest /= s[i].n, i--) s[i].at = rest % s[i].n;
         SPARTA_TRY(place(c, s, n, &point));
+        if (total > 1) cli_progress_show(c, p, total, point);
         SPARTA_TRY(fn(c, point, arg));
     }
     return SPARTA_OK;

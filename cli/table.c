@@ -1,7 +1,10 @@
 /* Tables: gathered cell by cell, printed aligned for people or as --table says. */
 #include "cli.h"
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 cli_table cli_table_begin(cli *c, int columns, const char *const *names)
 {
@@ -37,7 +40,7 @@ void cli_table_text(cli_table *t, const char *s)
 
 void cli_table_real(cli_table *t, int digits, double v)
 {
-    const char *text = sparta_arena_printf(t->c->arena, "%.*f", digits, v);
+    const char *text = isnan(v) ? "" : sparta_arena_printf(t->c->arena, "%.*f", digits, v);
     if (!text && !t->status) t->status = sparta_ctx_status(t->c->cx);
     add(t, (cli_cell){.text = text, .number = true, .value = v});
 }
@@ -69,13 +72,45 @@ static void pad(sparta_text *out, int n)
     for (; n > 0; n--) sparta_text_put(out, " ", 1);
 }
 
+static int column_width(const cli_table *t, int rows, int col)
+{
+    int most = width(t->name[col]);
+    for (int r = 0; r < rows; r++) most = SPARTA_MAX(most, width(cell(t, r, col)->text));
+    return most;
+}
+
+/* "/encoder/layer.0/..tput/dense/MatMul" */
+static void shorten(char *s, int room)
+{
+    int n = (int)strlen(s), front = room / 2, back = room - front - 2;
+    if (n <= room) return;
+    while (front > 0 && ((unsigned char)s[front] & 0xc0) == 0x80) front--; /* whole UTF-8 characters */
+    while (back > 0 && ((unsigned char)s[n - back] & 0xc0) == 0x80) back--;
+    memcpy(s + front, "..", 2);
+    memmove(s + front + 2, s + n - back, (size_t)back + 1);
+}
+
+/* On a terminal that is too narrow the names of the first column give way, so that the numbers stay in their columns; what is
+ * redirected has every name in full. The last column may run over. */
+static void fit(cli_table *t, int rows)
+{
+    struct winsize window;
+    int others = 0;
+    if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) || !window.ws_col) return;
+    for (int col = 1; col < t->columns; col++)
+        others += 2 + (col < t->columns - 1 ? column_width(t, rows, col) : width(t->name[col]));
+    int room = SPARTA_MAX(36, window.ws_col - others);
+    for (int row = 0; row < rows; row++)
+        if (!cell(t, row, 0)->number) shorten((char *)cell(t, row, 0)->text, room);
+}
+
 static void aligned(cli_table *t, int rows)
 {
     sparta_text *out = &t->c->out;
+    fit(t, rows);
     for (int row = -1; row < rows; row++) {
         for (int col = 0; col < t->columns; col++) {
-            int most = width(t->name[col]);
-            for (int r = 0; r < rows; r++) most = SPARTA_MAX(most, width(cell(t, r, col)->text));
+            int most = column_width(t, rows, col);
             const char *s = row < 0 ? t->name[col] : cell(t, row, col)->text;
             bool right = rows > 0 && cell(t, 0, col)->number, last = col == t->columns - 1;
             if (col) sparta_text_put(out, "  ", 2);
@@ -83,6 +118,7 @@ static void aligned(cli_table *t, int rows)
             sparta_text_put(out, s, strlen(s));
             if (!right && !last) pad(out, most - width(s));
         }
+        while (out->size && out->data[out->size - 1] == ' ') out->size--; /* empty cells at the end */
         sparta_text_put(out, "\n", 1);
     }
 }

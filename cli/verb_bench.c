@@ -1,13 +1,15 @@
 /* sparta bench: how much faster, how sure, and where the time goes. */
 #include "verbs.h"
 #include "file/file.h"
+#include <math.h>
 #include <string.h>
 
 typedef struct points { /* of a sweep */
     int n;
     bool many;
     cli_json json;
-    cli_table table;
+    cli_table table;   /* one line a point */
+    cli_table layers;  /* of all points; for --table */
     sparta_text times; /* for --export-times */
     cli_json times_json;
 } points;
@@ -34,7 +36,7 @@ static void layer_json(cli_json *j, const sparta_bench_layer *l)
     cli_json_text(j, "name", l->name);
     cli_json_text(j, "op", l->op);
     cli_json_real(j, "ms", l->ms);
-    cli_json_real(j, "dense_ms", l->dense_ms);
+    cli_json_real(j, "baseline_ms", l->baseline_ms > 0 ? l->baseline_ms : NAN);
     cli_json_text(j, "implement", l->implement);
     cli_json_text(j, "pattern", l->pattern);
     cli_json_real(j, "density", l->density);
@@ -63,8 +65,13 @@ static void result_json(cli_json *j, const char *point, const sparta_bench_resul
     }
     cli_json_int(j, "threads", r->threads);
     cli_json_text(j, "isa", r->isa);
+    cli_json_open(j, "sizes", '{');
+    for (int i = 0; i < r->sizes.n; i++) cli_json_int(j, r->sizes.name[i], r->sizes.value[i]);
+    cli_json_close(j, '}');
     cli_json_real(j, "peak_gops", r->peak_gops);
     cli_json_real(j, "sparse_flop_share", r->sparse_flop_share);
+    cli_json_real(j, "layers_ms", r->n_layers ? r->layers_ms : NAN);
+    cli_json_real(j, "profiled_ms", r->n_layers ? r->profiled_ms : NAN);
     cli_json_open(j, "layers", '[');
     for (int i = 0; i < r->n_layers; i++) layer_json(j, &r->layer[i]);
     cli_json_close(j, ']');
@@ -72,43 +79,92 @@ static void result_json(cli_json *j, const char *point, const sparta_bench_resul
 
 /* ------------------------------------------------------------------ people */
 
-static void summary(cli *c, const sparta_bench_result *r)
+static void verdict(cli *c, const sparta_bench_result *r)
 {
-    const sparta_bench_subject *a = &r->subject, *b = &r->baseline;
-    cli_say(c, "%s: %.3f ms", a->name, a->median * 1e3);
-    if (b->runs)
-        cli_say(c, " against %.3f ms (%s): %.2fx [%.2f, %.2f] %s", b->median * 1e3, b->name, r->ratio,
-                r->ratio_lo, r->ratio_hi,
-                r->ratio_lo > 1   ? "faster"
-                : r->ratio_hi < 1 ? "(slower)"
-                                  : "(no difference)");
-    cli_say(c, ", %d thread%s, %s, %.0f %% of the operations sparse\n", r->threads,
-            r->threads == 1 ? "" : "s", r->isa, r->sparse_flop_share * 100);
-    cli_say(c, "  p90 %.3f ms, p99 %.3f ms, %.1f items/s, %lld runs", a->p90 * 1e3, a->p99 * 1e3,
-            a->items_per_s, (long long)a->runs);
-    if (b->runs) cli_say(c, "; baseline p90 %.3f ms, p99 %.3f ms", b->p90 * 1e3, b->p99 * 1e3);
-    cli_say(c, "; peak %.1f Gop/s\n", r->peak_gops);
+    const char *than = r->baseline.name;
+    if (!r->baseline.runs)
+        cli_say(c, "%s: %.3f ms", r->subject.name, r->subject.median * 1e3);
+    else if (r->ratio_lo > 1)
+        cli_say(c, "%s: %.2fx faster than %s (95 %% interval %.2f to %.2f)", r->subject.name, r->ratio, than,
+                r->ratio_lo, r->ratio_hi);
+    else if (r->ratio_hi < 1)
+        cli_say(c, "%s: slower than %s, %.2fx its speed (95 %% interval %.2f to %.2f)", r->subject.name, than,
+                r->ratio, r->ratio_lo, r->ratio_hi);
+    else
+        cli_say(c, "%s: no difference to %s, %.2fx (95 %% interval %.2f to %.2f)", r->subject.name, than,
+                r->ratio, r->ratio_lo, r->ratio_hi);
 }
 
-static sparta_status layer_table(cli *c, const sparta_bench_result *r)
+static void summary_row(cli_table *t, const sparta_bench_subject *s)
 {
-    static const char *const names[] = {"layer", "op",       "pattern",   "density",   "implement",
-                                        "ms",    "dense_ms", "gops_real", "%_of_peak", "reason"};
+    cli_table_text(t, s->name);
+    cli_table_real(t, 3, s->median * 1e3);
+    cli_table_real(t, 3, s->best * 1e3);
+    cli_table_real(t, 3, s->p90 * 1e3);
+    cli_table_real(t, 3, s->p99 * 1e3);
+    cli_table_real(t, 1, s->items_per_s);
+    cli_table_int(t, s->runs);
+}
+
+static sparta_status summary(cli *c, const sparta_bench_result *r)
+{
+    static const char *const names[] = {"subject", "median_ms",   "best_ms", "p90_ms",
+                                        "p99_ms",  "items_per_s", "runs"};
+    sparta_text sizes;
+    sparta_text_init(&sizes, c->cx);
+    sparta_sizes_print(&r->sizes, &sizes);
+    verdict(c, r);
+    cli_say(c, "\nat %s%s%d thread%s, %s; %.0f %% of the products' operations sparse, peak %.1f Gop/s\n",
+            sparta_text_str(&sizes), r->sizes.n ? ", " : "", r->threads, r->threads == 1 ? "" : "s", r->isa,
+            r->sparse_flop_share * 100, r->peak_gops);
+    sparta_text_free(&sizes);
     cli_table t = cli_table_begin(c, (int)SPARTA_COUNT(names), names);
-    for (int i = 0; i < r->n_layers; i++) {
-        const sparta_bench_layer *l = &r->layer[i];
-        cli_table_text(&t, l->name);
-        cli_table_text(&t, l->op);
-        cli_table_text(&t, l->pattern);
-        cli_table_real(&t, 3, l->density);
-        cli_table_text(&t, l->implement);
-        cli_table_real(&t, 4, l->ms);
-        cli_table_real(&t, 4, l->dense_ms);
-        cli_table_real(&t, 1, l->gops_real);
-        cli_table_real(&t, 1, l->share_of_peak * 100);
-        cli_table_text(&t, l->reason);
-    }
+    summary_row(&t, &r->subject);
+    if (r->baseline.runs) summary_row(&t, &r->baseline);
     return cli_table_end(&t);
+}
+
+static const char *const layer_names[] = {"point",     "layer",     "op",    "pattern",
+                                          "density",   "implement", "ms",    "baseline_ms",
+                                          "gops_real", "%_of_peak", "reason"};
+
+/* What is no product has no density, no operations and no share of the peak. */
+static void layer_row(cli_table *t, const sparta_bench_layer *l)
+{
+    bool product = l->gops_real > 0;
+    cli_table_text(t, l->name);
+    cli_table_text(t, l->op);
+    cli_table_text(t, isnan(l->density) ? "" : l->pattern);
+    cli_table_real(t, 3, l->density);
+    cli_table_text(t, l->implement);
+    cli_table_real(t, 4, l->ms);
+    cli_table_real(t, 4, l->baseline_ms > 0 ? l->baseline_ms : NAN);
+    cli_table_real(t, 1, product ? l->gops_real : NAN);
+    cli_table_real(t, 1, product ? l->share_of_peak * 100 : NAN);
+    cli_table_text(t, l->reason);
+}
+
+/* With --table the layers of all points are one table, so that programs read one header. */
+static void keep_layers(points *p, const char *point, const sparta_bench_result *r)
+{
+    for (int i = 0; i < r->n_layers; i++) {
+        if (p->many) cli_table_text(&p->layers, point);
+        layer_row(&p->layers, &r->layer[i]);
+    }
+}
+
+static sparta_status show_layers(cli *c, const sparta_bench_result *r)
+{
+    cli_table t = cli_table_begin(c, (int)SPARTA_COUNT(layer_names) - 1, layer_names + 1);
+    for (int i = 0; i < r->n_layers; i++) layer_row(&t, &r->layer[i]);
+    SPARTA_TRY(cli_table_end(&t));
+    double rest = SPARTA_MAX(0, r->profiled_ms - r->layers_ms);
+    cli_say(c, "all layers: %.3f ms of the %.3f ms of a profiled run", r->layers_ms, r->profiled_ms);
+    if (rest > r->layers_ms)
+        cli_say(c,
+                "; the rest is threads that wait: something else uses the cores, or --threads 1 is enough");
+    cli_say(c, "\n\n");
+    return SPARTA_OK;
 }
 
 static const char *const sweep_names[] = {"point",       "median_ms", "p90_ms",   "p99_ms",
@@ -121,10 +177,11 @@ static void sweep_row(cli_table *t, const char *point, const sparta_bench_result
     cli_table_real(t, 3, r->subject.median * 1e3);
     cli_table_real(t, 3, r->subject.p90 * 1e3);
     cli_table_real(t, 3, r->subject.p99 * 1e3);
-    cli_table_real(t, 3, r->baseline.median * 1e3);
-    cli_table_real(t, 3, r->ratio);
-    cli_table_real(t, 3, r->ratio_lo);
-    cli_table_real(t, 3, r->ratio_hi);
+    bool two = r->baseline.runs > 0;
+    cli_table_real(t, 3, two ? r->baseline.median * 1e3 : NAN);
+    cli_table_real(t, 3, two ? r->ratio : NAN);
+    cli_table_real(t, 3, two ? r->ratio_lo : NAN);
+    cli_table_real(t, 3, two ? r->ratio_hi : NAN);
     cli_table_real(t, 1, r->subject.items_per_s);
     cli_table_int(t, r->threads);
     cli_table_text(t, r->isa);
@@ -177,6 +234,25 @@ static sparta_status fill_request(cli *c, sparta_bench_request *r)
     return cli_compile_request(c, &r->compile);
 }
 
+static bool for_people(const cli *c)
+{
+    return !cli_has(c, CLI_TABLE) && !cli_has(c, CLI_QUIET);
+}
+
+/* A sweep without --profile is one table, at the end. */
+static sparta_status show_point(cli *c, points *p, const char *point, const sparta_bench_result *r)
+{
+    bool profile = cli_has(c, CLI_PROFILE);
+    if (!p->layers.columns)
+        p->layers = cli_table_begin(c, (int)SPARTA_COUNT(layer_names) - !p->many, layer_names + !p->many);
+    keep_layers(p, point, r);
+    if (!for_people(c) || (p->many && !profile)) return SPARTA_OK;
+    if (profile) SPARTA_TRY(show_layers(c, r));
+    SPARTA_TRY(summary(c, r)); /* last, where a terminal still shows it */
+    if (p->many) cli_say(c, "\n");
+    return SPARTA_OK;
+}
+
 static sparta_status one_point(cli *c, const char *point, void *arg)
 {
     points *p = arg;
@@ -194,11 +270,8 @@ static sparta_status one_point(cli *c, const char *point, void *arg)
         if (p->many) cli_json_close(&p->json, '}');
         return SPARTA_OK;
     }
-    if (p->many) cli_say(c, "%s\n", point);
-    summary(c, &result);
-    if (r.profile) SPARTA_TRY(layer_table(c, &result));
     sweep_row(&p->table, point, &result);
-    return SPARTA_OK;
+    return show_point(c, p, point, &result);
 }
 
 static sparta_status all_points(cli *c, points *p)
@@ -217,9 +290,9 @@ static sparta_status all_points(cli *c, points *p)
         cli_json_end(c, &p->json);
         return SPARTA_OK;
     }
-    /* A sweep ends with one line a point; --table without --profile prints that table alone. */
-    if (n > 1 || (cli_has(c, CLI_TABLE) && !cli_has(c, CLI_PROFILE))) return cli_table_end(&p->table);
-    return SPARTA_OK;
+    /* --table and --quiet print one table: the layers with --profile, else one line a point. */
+    if (!for_people(c)) return cli_table_end(cli_has(c, CLI_PROFILE) ? &p->layers : &p->table);
+    return n > 1 ? cli_table_end(&p->table) : SPARTA_OK;
 }
 
 sparta_status cli_verb_bench(cli *c)

@@ -144,8 +144,11 @@ static sparta_status as_table(cli *c, const health *h)
         line(&s, "compiler", "none: the portable kernels run; install gcc for fast ones");
     if (*h->jit.cache_problem)
         line(&s, "cache", "not used: %s", h->jit.cache_problem);
+    else if (*h->jit.cache)
+        line(&s, "cache", "%s (nobody else can write there); compiled kernels and measured times",
+             h->jit.cache);
     else
-        line(&s, "cache", "%s", *h->jit.cache ? h->jit.cache : "none");
+        line(&s, "cache", "none: kernels are compiled and times measured anew by every call");
     for (size_t i = 0; i < SPARTA_COUNT(libraries); i++)
         line(&s, libraries[i].name, "%s; %s %s", found(&libraries[i]) ? "found" : "not found",
              found(&libraries[i]) ? "enables" : "would enable", libraries[i].enables);

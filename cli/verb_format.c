@@ -53,7 +53,10 @@ static sparta_status read_array(cli *c, const char *path, sparta_tensor *out)
         return sparta_fail(c->cx, SPARTA_E_UNSUPPORTED,
                            "%s: this version does not read Matrix Market files yet; give a .npy", path);
     SPARTA_TRY(sparta_file_kind_of(c->cx, path, &kind));
-    if (kind != SPARTA_FILE_NPZ) return sparta_npy_read(c->cx, path, out);
+    if (kind == SPARTA_FILE_NPY) return sparta_npy_read(c->cx, path, out);
+    if (kind != SPARTA_FILE_NPZ)
+        return sparta_fail(c->cx, SPARTA_E_FORMAT, "%s: is no array; give a .npy, or an .npz that holds one",
+                           path);
     SPARTA_TRY(sparta_npz_read(c->cx, path, &z));
     if (z.n != 1) {
         sparta_status status =
@@ -144,6 +147,9 @@ static sparta_status unpacked(cli *c, const char *path, sparta_tensor *out)
     sparta_npz z;
     sparta_packed p;
     sparta_tensor t = {0};
+    sparta_file_kind kind;
+    SPARTA_TRY(sparta_file_kind_of(c->cx, path, &kind));
+    if (kind != SPARTA_FILE_NPZ) return not_ours(c, path, "not an .npz");
     SPARTA_TRY(sparta_npz_read(c->cx, path, &z));
     sparta_status status = packed_of(c, path, &z, &p);
     if (!status) status = sparta_format_check(c->cx, &p.format, p.rank, p.dim);
@@ -209,8 +215,9 @@ static sparta_status report(cli *c, const sparta_format *f, const sparta_tensor 
         cli_table_real(&table, 4, s->fill);
         if (!status) status = cli_table_end(&table);
     } else {
-        cli_say(c, "%s: %lld elements in %lld slots, %zu bytes, fill %.3f\n", sparta_text_str(&text),
-                (long long)s->elements, (long long)s->slots, s->bytes, s->fill);
+        cli_say(c, "%s%s%s: %lld elements in %lld slots, %zu bytes, fill %.3f\n", path ? path : "",
+                path ? ": " : "", sparta_text_str(&text), (long long)s->elements, (long long)s->slots,
+                s->bytes, s->fill);
     }
     sparta_text_free(&text);
     return status;
@@ -274,6 +281,23 @@ static sparta_status pack(cli *c, const char *in, bool only_stats)
     return status;
 }
 
+static sparta_status say_array(cli *c, const sparta_tensor *t, const char *path)
+{
+    if (cli_wants_json(c)) {
+        cli_json j = cli_json_begin(c, "format");
+        cli_tensor_json(&j, t);
+        cli_json_text(&j, "output", path);
+        cli_json_end(c, &j);
+        return SPARTA_OK;
+    }
+    sparta_text shape;
+    sparta_text_init(&shape, c->cx);
+    sparta_tensor_print_shape(t, &shape);
+    cli_say(c, "%s: %s %s\n", path, sparta_dtype_name(t->dtype), sparta_text_str(&shape));
+    sparta_text_free(&shape);
+    return SPARTA_OK;
+}
+
 static sparta_status unpack(cli *c, const char *in)
 {
     const char *path = cli_text(c, CLI_OUTPUT, NULL);
@@ -285,12 +309,7 @@ static sparta_status unpack(cli *c, const char *in)
                            "%s: this version does not write Matrix Market files yet; give a .npy", path);
     SPARTA_TRY(unpacked(c, in, &t));
     sparta_status status = sparta_npy_write(c->cx, path, &t);
-    if (!status && cli_wants_json(c)) {
-        cli_json j = cli_json_begin(c, "format");
-        cli_tensor_json(&j, &t);
-        cli_json_text(&j, "output", path);
-        cli_json_end(c, &j);
-    }
+    if (!status) status = say_array(c, &t, path);
     sparta_free(c->cx, t.data);
     return status;
 }
@@ -306,22 +325,38 @@ static sparta_status convert(cli *c, const char *in)
     return status;
 }
 
+static const struct word {
+    const char *name, *how;
+} words[] = {
+    {"check", "TEXT [--shape 4x4]"}, {"pack", "IN --format TEXT -o OUT.npz"},
+    {"unpack", "OUT.npz -o F.npy"},  {"convert", "OUT.npz --to TEXT -o OUT2.npz"},
+    {"stats", "IN --format TEXT"},   {"advise", "IN"},
+};
+
+static sparta_status find_word(cli *c, const char *what, const struct word **out)
+{
+    const char *names[SPARTA_COUNT(words)];
+    for (size_t i = 0; i < SPARTA_COUNT(words); i++) {
+        names[i] = words[i].name;
+        if (strcmp(what, names[i])) continue;
+        *out = &words[i];
+        return SPARTA_OK;
+    }
+    const char *near = sparta_nearest(what, names, (int)SPARTA_COUNT(words));
+    return sparta_fail(c->cx, SPARTA_E_USAGE, "format: there is no \"%s\"; %s%s", what,
+                       near ? "did you mean " : "sparta format --help lists them", near ? near : "");
+}
+
 sparta_status cli_verb_format(cli *c)
 {
     const char *what = c->operand[0], *in = c->n_operands > 1 ? c->operand[1] : NULL;
-    static const char *const words[] = {"check", "pack", "unpack", "convert", "stats", "advise"};
-    bool known = false;
-    for (size_t i = 0; i < SPARTA_COUNT(words); i++) known |= !strcmp(what, words[i]);
-    if (!known) {
-        const char *near = sparta_nearest(what, words, (int)SPARTA_COUNT(words));
-        return sparta_fail(c->cx, SPARTA_E_USAGE, "format: there is no \"%s\"; %s%s", what,
-                           near ? "did you mean " : "sparta format --help lists them", near ? near : "");
-    }
+    const struct word *word = NULL;
+    SPARTA_TRY(find_word(c, what, &word));
     if (!strcmp(what, "advise"))
         return sparta_fail(
             c->cx, SPARTA_E_UNSUPPORTED,
             "format: advise is not in this version yet; `sparta inspect` shows the patterns of arrays");
-    if (!in) return usage(c, what, !strcmp(what, "check") ? "TEXT [--shape 4x4]" : "IN ...");
+    if (!in) return usage(c, what, word->how);
     if (!strcmp(what, "check")) return check(c, in);
     if (!strcmp(what, "unpack")) return unpack(c, in);
     if (!strcmp(what, "convert")) return convert(c, in);

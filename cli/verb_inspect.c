@@ -4,6 +4,7 @@
 #include "ops/ops.h"
 #include "prune/prune.h"
 #include "tesa/tesa.h"
+#include <math.h>
 #include <string.h>
 
 typedef struct guess { /* of --what-if */
@@ -170,6 +171,24 @@ static void facts_json(cli *c, const facts *f)
     cli_json_end(c, &j);
 }
 
+/* Where the times of the table come from: its layers may have several sources. */
+static void say_sources(cli *c, const facts *f)
+{
+    static const struct {
+        const char *source, *means;
+    } known[] = {{"measured", "timed by compile"},
+                 {"database", "timed on this machine before"},
+                 {"model", "estimated; compile times them"}};
+    if (f->n_layers) cli_say(c, "times: us at 128 tokens on one thread");
+    for (size_t k = 0; k < SPARTA_COUNT(known); k++) {
+        bool used = false;
+        for (int i = 0; i < f->n_layers; i++)
+            used |= f->layer[i].us > 0 && !strcmp(f->layer[i].source, known[k].source);
+        if (used) cli_say(c, "; %s: %s", known[k].source, known[k].means);
+    }
+    if (f->n_layers) cli_say(c, "\n");
+}
+
 static void head(cli *c, const facts *f)
 {
     cli_say(c, "%s: %s, %d nodes, %.2f M parameters, %.1f MB", c->operand[0], f->kind, f->nodes,
@@ -188,6 +207,7 @@ static void head(cli *c, const facts *f)
     cli_say(c, "\n");
     if (cli_has(c, CLI_CHECK) && !strcmp(f->kind, "package"))
         cli_say(c, "digests of all weights are right\n");
+    say_sources(c, f);
     cli_say(c, "\n");
 }
 
@@ -203,12 +223,12 @@ static sparta_status layers_table(cli *c, const facts *f)
         cli_table_text(&t, l->name);
         cli_table_text(&t, l->op);
         cli_table_text(&t, shape);
-        cli_table_text(&t, l->pattern);
-        cli_table_real(&t, 3, l->density);
+        cli_table_text(&t, l->n ? l->pattern : "");
+        cli_table_real(&t, 3, l->n ? l->density : NAN); /* a product of activations has no weight */
         cli_table_text(&t, l->implement);
-        cli_table_real(&t, 1, l->us);
-        cli_table_real(&t, 1, l->dense_us);
-        cli_table_text(&t, l->source);
+        cli_table_real(&t, 1, l->us > 0 ? l->us : NAN);
+        cli_table_real(&t, 1, l->dense_us > 0 ? l->dense_us : NAN);
+        cli_table_text(&t, l->us > 0 ? l->source : "");
         cli_table_text(&t, l->reason);
     }
     return cli_table_end(&t);
@@ -251,8 +271,11 @@ static sparta_status inspect_model(cli *c)
     SPARTA_TRY(sparta_model_open(c->cx, c->operand[0], &options, &m));
     f.graph = m->graph;
     f.opset = m->opset;
-    f.parameters = m->parameters;
+    f.parameters = parameters_of(m->graph);
     count_operators(&f, m->graph);
+    if (cli_has(c, CLI_CHECK))
+        sparta_note(c->cx, "%s: --check compares the digests of a package; an ONNX file has none",
+                    c->operand[0]);
     sparta_status status = sparta_compile_passes(m->graph);
     if (!status) status = gather(c, &f);
     for (int i = 0; i < m->n_external; i++) f.bytes += m->external[i].size;
@@ -290,7 +313,8 @@ static sparta_status array_row(cli *c, cli_table *t, cli_json *j, const char *na
         cli_tensor_json(j, x);
         cli_json_text(j, "pattern", p.name);
         cli_json_text(j, "block",
-                      p.block_n ? sparta_arena_printf(c->arena, "%dx%d", p.block_n, p.block_m) : "");
+                      strchr(p.name, 'x') ? sparta_arena_printf(c->arena, "%dx%d", p.block_n, p.block_m)
+                                          : "");
         cli_json_real(j, "density", p.density);
         cli_json_text(j, "implement", NULL);
         cli_json_text(j, "reason", "an array by itself: nothing runs it");
@@ -326,7 +350,11 @@ static sparta_status inspect_arrays(cli *c, const sparta_npz *z)
         SPARTA_TRY(array_row(c, &t, &j, z->entry[i].name, &z->entry[i].tensor));
         parameters += sparta_tensor_elements(&z->entry[i].tensor);
     }
-    if (!cli_wants_json(c)) return cli_table_end(&t);
+    if (!cli_wants_json(c)) {
+        cli_say(c, "%s: %d array%s, %lld elements, %zu bytes\n\n", c->operand[0], z->n, z->n == 1 ? "" : "s",
+                (long long)parameters, bytes);
+        return cli_table_end(&t);
+    }
     cli_json_close(&j, ']');
     cli_json_int(&j, "nodes", 0);
     cli_json_int(&j, "parameters", parameters);

@@ -9,6 +9,12 @@ typedef struct points {
     cli_table table;
 } points;
 
+/* As asked for; a pattern that says it itself (2:4) gets what came of it. */
+static double sparsity(const sparta_kernel_request *q, const sparta_kernel_result *r)
+{
+    return strchr(q->pattern, ':') ? 1 - (double)r->nnz / ((double)q->n * (double)q->k) : q->sparsity;
+}
+
 static void result_json(cli_json *j, const char *point, const sparta_kernel_request *q,
                         const sparta_kernel_result *r)
 {
@@ -19,7 +25,7 @@ static void result_json(cli_json *j, const char *point, const sparta_kernel_requ
     cli_json_int(j, "k", q->k);
     cli_json_text(j, "dtype", "f32");
     cli_json_text(j, "pattern", q->pattern);
-    cli_json_real(j, "sparsity", q->sparsity);
+    cli_json_real(j, "sparsity", sparsity(q, r));
     cli_json_real(j, "median_us", r->median_us);
     cli_json_real(j, "best_us", r->best_us);
     cli_json_int(j, "nnz", r->nnz);
@@ -48,7 +54,7 @@ static void row(cli_table *t, const sparta_kernel_request *q, const sparta_kerne
     cli_table_int(t, q->n);
     cli_table_int(t, q->k);
     cli_table_text(t, q->pattern);
-    cli_table_real(t, 3, q->sparsity);
+    cli_table_real(t, 3, sparsity(q, r));
     cli_table_text(t, r->implement);
     cli_table_real(t, 2, r->best_us);
     cli_table_real(t, 2, r->median_us);
@@ -58,6 +64,23 @@ static void row(cli_table *t, const sparta_kernel_request *q, const sparta_kerne
     cli_table_real(t, 3, r->ratio_to_dense);
     cli_table_int(t, r->threads);
     cli_table_text(t, r->isa);
+}
+
+static void say_result(cli *c, const sparta_kernel_request *q, const sparta_kernel_result *r)
+{
+    cli_say(
+        c, "matmul of %lld tokens, %lldx%lld, %s at sparsity %.3g: %lld weights stay; f32, %s, %d thread%s\n",
+        (long long)q->m, (long long)q->n, (long long)q->k, q->pattern, sparsity(q, r), (long long)r->nnz,
+        r->isa, r->threads, r->threads == 1 ? "" : "s");
+    cli_say(c, "  %-8s %10.2f us best, %.2f us median; %.1f Gop/s real, %.1f %% of the peak of %.1f\n",
+            r->implement, r->best_us, r->median_us, r->gops_real, r->share_of_peak * 100, r->peak_gops);
+    if (strcmp(r->implement, r->dense_name))
+        cli_say(c, "  %-8s %10.2f us best, the fastest dense one: %s is %.2fx %s\n", r->dense_name,
+                r->dense_best_us, r->implement,
+                r->ratio_to_dense >= 1 ? r->ratio_to_dense : 1 / r->ratio_to_dense,
+                r->ratio_to_dense >= 1 ? "faster" : "slower");
+    else if (strcmp(q->pattern, "dense"))
+        cli_say(c, "  no sparse implement takes this weight\n");
 }
 
 static sparta_status one_point(cli *c, const char *point, void *arg)
@@ -82,11 +105,7 @@ static sparta_status one_point(cli *c, const char *point, void *arg)
         return SPARTA_OK;
     }
     row(&p->table, &q, &r);
-    cli_say(c,
-            "%s: %.2f us, %.1f Gop/s real, %.1f %% of the peak of %.1f; %.2fx the best dense (%s, %.2f us), "
-            "%d thread%s, %s\n",
-            r.implement, r.best_us, r.gops_real, r.share_of_peak * 100, r.peak_gops, r.ratio_to_dense,
-            r.dense_name, r.dense_best_us, r.threads, r.threads == 1 ? "" : "s", r.isa);
+    if (!p->many) say_result(c, &q, &r); /* a sweep is a table */
     return SPARTA_OK;
 }
 
@@ -106,7 +125,7 @@ static sparta_status bench(cli *c)
         cli_json_end(c, &p.json);
         return SPARTA_OK;
     }
-    return n > 1 || cli_has(c, CLI_TABLE) ? cli_table_end(&p.table) : SPARTA_OK;
+    return n > 1 || cli_has(c, CLI_TABLE) || cli_has(c, CLI_QUIET) ? cli_table_end(&p.table) : SPARTA_OK;
 }
 
 sparta_status cli_verb_kernel(cli *c)

@@ -98,6 +98,11 @@ static sparta_status report(job *j, const char **path)
                 sparta_text_str(&shape));
         sparta_text_free(&shape);
     }
+    bool generated = false;
+    for (int i = 0; i < j->in.n; i++) generated |= *path[j->n_out + i] != 0;
+    if (generated)
+        cli_say(c, "inputs made from seed %lld are in %s too\n", (long long)cli_int(c, CLI_SEED, 0),
+                j->folder);
     if (j->threads)
         cli_say(c, "%.2f ms (first run, %d thread%s, %s)\n", j->seconds * 1e3, j->threads,
                 j->threads == 1 ? "" : "s", j->isa);

@@ -2,24 +2,34 @@
 #include "verbs.h"
 #include <math.h>
 
+static void as_json(cli *c, const sparta_verify_result *r)
+{
+    cli_json j = cli_json_begin(c, "verify");
+    cli_json_bool(&j, "ok", r->ok);
+    cli_json_open(&j, "outputs", '[');
+    for (int i = 0; i < r->n_outputs; i++) {
+        cli_json_open(&j, NULL, '{');
+        cli_json_text(&j, "name", r->output[i].name);
+        cli_json_bool(&j, "ok", r->output[i].ok);
+        cli_json_real(&j, "max_abs", r->output[i].max_abs);
+        cli_json_real(&j, "max_rel", r->output[i].max_rel);
+        cli_json_real(&j, "cosine", r->output[i].cosine);
+        cli_json_real(&j, "allowed", r->output[i].allowed);
+        cli_json_close(&j, '}');
+    }
+    cli_json_close(&j, ']');
+    cli_json_text(&j, "first_difference", r->first_difference);
+    cli_json_open(&j, "sizes", '[');
+    for (int i = 0; i < r->n_sizes; i++) cli_json_text(&j, NULL, r->sizes[i]);
+    cli_json_close(&j, ']');
+    cli_json_end(c, &j);
+}
+
+/* That answers differ is said by the error. */
 static sparta_status report(cli *c, const sparta_verify_result *r)
 {
     if (cli_wants_json(c)) {
-        cli_json j = cli_json_begin(c, "verify");
-        cli_json_bool(&j, "ok", r->ok);
-        cli_json_open(&j, "outputs", '[');
-        for (int i = 0; i < r->n_outputs; i++) {
-            cli_json_open(&j, NULL, '{');
-            cli_json_text(&j, "name", r->output[i].name);
-            cli_json_bool(&j, "ok", r->output[i].ok);
-            cli_json_real(&j, "max_abs", r->output[i].max_abs);
-            cli_json_real(&j, "max_rel", r->output[i].max_rel);
-            cli_json_real(&j, "cosine", r->output[i].cosine);
-            cli_json_close(&j, '}');
-        }
-        cli_json_close(&j, ']');
-        cli_json_text(&j, "first_difference", r->first_difference);
-        cli_json_end(c, &j);
+        as_json(c, r);
         return SPARTA_OK;
     }
     static const char *const names[] = {"output", "same", "max_abs", "max_rel", "cosine"};
@@ -32,8 +42,10 @@ static sparta_status report(cli *c, const sparta_verify_result *r)
         cli_table_real(&t, 9, r->output[i].cosine);
     }
     if (!cli_has(c, CLI_QUIET)) SPARTA_TRY(cli_table_end(&t));
-    cli_say(c, r->ok ? "the answers are the same\n" : "the answers differ, first at %s\n",
-            r->first_difference);
+    if (!r->ok) return SPARTA_OK;
+    cli_say(c, "the answers are the same");
+    for (int i = 0; i < r->n_sizes; i++) cli_say(c, "%s%s", i ? "; " : " at ", r->sizes[i]);
+    cli_say(c, "\n");
     return SPARTA_OK;
 }
 
@@ -61,6 +73,18 @@ static sparta_status take_inputs(cli *c, const char *path, cli_inputs *in)
     return status;
 }
 
+static sparta_status differs(cli *c, const sparta_verify_request *r, const sparta_verify_result *result)
+{
+    const sparta_verify_output *o = result->output;
+    while (o->ok) o++;
+    return sparta_fail(
+        c->cx, SPARTA_E_DIFFER,
+        "%s: its answer differs from that of %s: %s by up to %.3g where %.3g is allowed, first at %s; look "
+        "at what computes that value, or give --rtol",
+        r->a, r->against, o->name, o->max_abs, o->allowed,
+        result->first_difference ? result->first_difference : o->name);
+}
+
 sparta_status cli_verb_verify(cli *c)
 {
     sparta_verify_request r = {
@@ -82,8 +106,5 @@ sparta_status cli_verb_verify(cli *c)
     cli_inputs_free(c, &in);
     SPARTA_TRY(status);
     SPARTA_TRY(report(c, &result));
-    if (result.ok) return SPARTA_OK;
-    return sparta_fail(c->cx, SPARTA_E_DIFFER,
-                       "%s: its answer differs from that of %s, first at %s; look at that value", r.a,
-                       r.against, result.first_difference ? result.first_difference : "an output");
+    return result.ok ? SPARTA_OK : differs(c, &r, &result);
 }

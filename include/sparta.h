@@ -143,7 +143,7 @@ SPARTA_API int sparta_package_inputs(const sparta_package *package);
 SPARTA_API int sparta_package_outputs(const sparta_package *package);
 SPARTA_API const char *sparta_package_input_name(const sparta_package *package, int i);
 SPARTA_API const char *sparta_package_output_name(const sparta_package *package, int i);
-/* Type and dims of input i, without data; a dimension that every run may choose is -1. */
+/* Type and dims of input i, without data; a dimension that every run may choose is -1. Past the last: rank -1, names NULL. */
 SPARTA_API void sparta_package_input_type(const sparta_package *package, int i, sparta_tensor *out);
 
 SPARTA_API sparta_status sparta_session_create(sparta_ctx *cx, const sparta_package *package,

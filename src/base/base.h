@@ -1,7 +1,7 @@
 /* base: what every other room stands on.
  *
- *   context   who asks: its memory (counted, budgeted, can be told to fail), its last message, its cancel
- * flag memory    sparta_alloc / sparta_free through the context; sparta_arena for things that die together
+ *   context   who asks: its memory (counted, budgeted, can be told to fail), its last message, its cancel flag
+ *   memory    sparta_alloc / sparta_free through the context; sparta_arena for things that die together
  *   sizes     sparta_size_mul / add / align: no size arithmetic on data from outside without them
  *   text      a growing string whose error is sticky: write many times, look once
  *   map       names to integers
@@ -12,8 +12,8 @@
  * The rule for errors: a fallible function takes the context first and returns sparta_status. The message has
  * one shape,
  *
- *     return sparta_fail(cx, SPARTA_E_SHAPE, "MatMul %s: K is %ld on the left and %ld on the right; ...",
- * ...); where        what                                      what to do
+ *     return sparta_fail(cx, SPARTA_E_SHAPE, "MatMul %s: K is %ld on the left and %ld on the right; export it again", ...);
+ *                                             where      what                                       what to do
  *
  * "where: what; what to do". Functions that make one object return a pointer, NULL after sparta_fail was
  * called; the caller then writes  if (!p) return sparta_ctx_status(cx);  Outputs are written last.

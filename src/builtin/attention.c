@@ -1,8 +1,12 @@
 /* Attention: for each batch b, head h and query s,
- *     score[t] = scale q[b, s, h] . k[b, t, h] + mask[b, h, s, t]         p = softmax(score)         y[b, s,
- * h] = sum over t of p[t] v[b, t, h] where q[b, s, h] is the h-th piece of D elements of the row. Attributes
- * heads and scale (1 / sqrt D without it). The mask is added and may be absent. A row whose every score is
- * -inf is NaN, as IEEE says; with nan_to_zero=1 a p[t] that is NaN counts as 0. */
+ *
+ *     score[t] = scale q[b, s, h] . k[b, t, h] + mask[b, h, s, t]
+ *     p = softmax(score)
+ *     y[b, s, h] = sum over t of p[t] v[b, t, h]
+ *
+ * where q[b, s, h] is the h-th piece of D elements of the row. Attributes heads and scale (1 / sqrt D without it). The mask is
+ * added and may be absent. A row whose every score is -inf is NaN, as IEEE says; with nan_to_zero=1 a p[t] that is NaN counts
+ * as 0. */
 #include "builtin/line.h"
 #include "builtin/product.h"
 #include <math.h>

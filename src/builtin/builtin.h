@@ -6,7 +6,7 @@
  *
  *     in[0..n_in)  --> sparta_builtin_<id> --> out[0..n_out)        all row-major or strided views, memory already there
  *
- * Invariants: the shape rule of the operator (room ops) ran first, so ranks, dims and dtypes of `out` are right for `in`; a
+ * Invariants: the shape rule of the operator (room ops) ran when the graph was compiled, so ranks, dims and dtypes of `out` are right for `in`; a
  * reference still checks what depends on data (an index out of range is E_RANGE, never a read). An absent optional input has
  * data NULL and rank -1. Inputs and outputs do not overlap. Types: a reference handles every type of tensor.h that ONNX
  * allows for the operator, through sparta_element_get/_set where speed does not matter.

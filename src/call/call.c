@@ -13,6 +13,9 @@ sparta_status sparta_call_bind(sparta_ctx *cx, const sparta_node *node, const ch
             return sparta_fail(cx, SPARTA_E_FORMAT,
                                "%s: there is no kernel '%s'; the package is newer than this library",
                                node->name, name);
+        if (!c.kernel->takes(node->op))
+            return sparta_fail(cx, SPARTA_E_FORMAT, "%s: kernel '%s' does not compute %s", node->name, name,
+                               sparta_builtin_row(node->op)->name);
         c.entry = c.kernel->portable;
         snprintf(symbol, sizeof symbol, "sparta_kernel_%s", name);
         if (object) {

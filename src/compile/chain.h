@@ -3,8 +3,8 @@
  * The elements of the base are cut into atoms, the finest pieces that the chain tells apart, listed in the
  * base's row-major order. The viewed value has the same atoms in another order, put together into other dims:
  *
- *     base   (B, S, 32)       atoms  B S 2 16          Reshape (B,S,2,16), Transpose (0,2,1,3), Reshape (2*B,
- * S, 16) view   (2*B, S, 16)     order  B 2 | S | 16      the dims of the view are groups of atoms
+ *     base   (B, S, 32)       atoms  B S 2 16          Reshape (B,S,2,16), Transpose (0,2,1,3), Reshape (2*B,S,16)
+ *     view   (2*B, S, 16)     order  B 2 | S | 16      the dims of the view are groups of atoms
  *
  * Dims of size 1 have no atoms. The chain can then be written in its shortest form, at most Reshape,
  * Transpose, Reshape.

@@ -231,13 +231,31 @@ static sparta_status try_candidate(lowering *l, const lower_node *ln, bed *b, co
 
 /* ------------------------------------------------------------------ decisions */
 
+/* The code that a row would run with: compiled for the target, or portable when there is no compiler. */
+static sparta_status code_of(lowering *l, const lower_node *ln, const sparta_implement *im,
+                             sparta_target *out)
+{
+    sparta_text text;
+    int kernel = -1;
+    sparta_text_init(&text, l->cx);
+    im->parameters(&ln->task, &text);
+    sparta_status s = text.status == SPARTA_OK
+                          ? sparta_lower_kernel(l, im->kernel, sparta_text_str(&text), &kernel)
+                          : text.status;
+    sparta_text_free(&text);
+    if (s == SPARTA_OK) *out = l->kernel[kernel].object ? l->target : SPARTA_TARGET_PORTABLE;
+    return s;
+}
+
 static sparta_status measure(lowering *l, const lower_node *ln, bed *b, const sparta_implement *im,
                              double *us, bool *remembered)
 {
     sparta_text key;
     sparta_trial trial;
+    sparta_target code = SPARTA_TARGET_PORTABLE;
+    SPARTA_TRY(code_of(l, ln, im, &code));
     sparta_text_init(&key, l->cx);
-    sparta_lower_key(ln, im, l->target, &key);
+    sparta_lower_key(ln, im, code, &key);
     sparta_status s = key.status;
     *remembered =
         s == SPARTA_OK && sparta_tune_find(l->db, sparta_text_str(&key), &trial, 1) > 0 && trial.us > 0;
@@ -264,14 +282,19 @@ static sparta_status choose_linear(lowering *l, lower_node *ln)
         const sparta_implement *im = sparta_implement_row(i);
         double us = 0;
         bool remembered = false;
-        if (!im->kernel || !im->match(&ln->task) || (im->sparse && l->request->options.dense_only)) continue;
+        if (!im->kernel || !im->match(&ln->task)) continue;
+        if (im->sparse) ln->sparse = l->request->options.dense_only ? LOWER_FORBIDDEN : LOWER_WRONG;
+        if (ln->sparse == LOWER_FORBIDDEN && im->sparse) continue;
         if (l->request->options.no_measure)
             us = im->cost(&ln->task) * LOWER_TOKENS * 2 / 1e5; /* at 100 Gop/s */
         else
             s = measure(l, ln, &b, im, &us, &remembered);
         all_remembered &= remembered;
         if (us > 0 && !im->sparse) ln->dense_us = us;
-        if (us > 0 && im->sparse) ln->sparse_us = us;
+        if (us > 0 && im->sparse) {
+            ln->sparse_us = us;
+            ln->sparse = LOWER_TIMED;
+        }
         if (us > 0 && us < best) {
             best = ln->us = us;
             ln->im = im;
@@ -297,8 +320,7 @@ static sparta_status choose(lowering *l, lower_node *ln)
     return SPARTA_OK;
 }
 
-/* A Linear whose output a normalisation reads should leave statistics for it. */
-static bool wants_stat(const sparta_graph *g, const sparta_node *n)
+bool sparta_lower_wants_stat(const sparta_graph *g, const sparta_node *n)
 {
     if (n->op != SPARTA_OP_Linear) return false;
     for (int i = 0; i < g->n_nodes; i++) {
@@ -322,7 +344,7 @@ sparta_status sparta_lower_choose(lowering *l)
         SPARTA_TRY(sparta_check_cancel(l->cx));
         ln->node = g->node[i];
         SPARTA_TRY(sparta_lower_task(l->cx, g->node[i], ln));
-        ln->task.stat = wants_stat(g, g->node[i]);
+        ln->task.stat = sparta_lower_wants_stat(g, g->node[i]);
         SPARTA_TRY(choose(l, ln));
         if (l->request->progress)
             l->request->progress(l->request->progress_arg, i + 1, g->n_nodes, g->node[i]->name);

@@ -1,8 +1,6 @@
 /* The driver: import, infer, passes, choose, layout, pack, verify. */
 #include "compile/lower.h"
 #include "ops/ops.h"
-#include "run/run.h"
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,7 +20,8 @@ static sparta_status parse_dim(sparta_ctx *cx, const char *text, char name[64], 
         const size_t length = strcspn(++p, ":");
         snprintf(word, sizeof word, "%.*s", (int)SPARTA_MIN(length, sizeof word - 1), p);
         if (!sparta_parse_int(word, &v[n]) || v[n] < 1)
-            return sparta_fail(cx, SPARTA_E_USAGE, "--dim %s: '%s' is not a size of at least 1", text, word);
+            return sparta_fail(cx, SPARTA_E_USAGE,
+                               "--dim %s: '%s' is not a size; give a number of at least 1", text, word);
         p += length;
     }
     if (*p || (n != 1 && n != 3) || (n == 3 && (v[0] > v[1] || v[1] > v[2])))
@@ -112,13 +111,24 @@ sparta_status sparta_compile_masks(sparta_ctx *cx, sparta_graph *g, const char *
 
 /* ------------------------------------------------------------------ lowering */
 
+static sparta_status unknown_target(sparta_ctx *cx, const char *name)
+{
+    sparta_text known;
+    sparta_text_init(&known, cx);
+    for (int t = 0; t < SPARTA_TARGETS; t++)
+        sparta_text_printf(&known, "%s%s", t ? ", " : "", sparta_target_name((sparta_target)t));
+    sparta_fail(cx, SPARTA_E_USAGE, "--target %s: unknown; this build knows %s", name,
+                sparta_text_str(&known));
+    sparta_text_free(&known);
+    return SPARTA_E_USAGE;
+}
+
 static sparta_status find_target(sparta_ctx *cx, const char *name, sparta_target *out)
 {
     if (!name)
         *out = sparta_target_best();
     else if (!sparta_target_parse(name, out))
-        return sparta_fail(cx, SPARTA_E_USAGE, "--target %s: unknown; this build knows avx512 and portable",
-                           name);
+        return unknown_target(cx, name);
     else if (!sparta_target_fits(*out))
         return sparta_fail(cx, SPARTA_E_UNSUPPORTED,
                            "--target %s: this CPU cannot run it, so nothing could be checked or timed", name);
@@ -158,88 +168,6 @@ sparta_status sparta_compile_graph(sparta_ctx *cx, sparta_graph *g, const sparta
     return SPARTA_OK;
 }
 
-/* ------------------------------------------------------------------ verification of the result */
-
-/* Sizes for a check: symbols small, so that the references are quick: batch-like 1, everything else 6 (within its bound). */
-static void small_sizes(const sparta_graph *g, const char **name, int64_t *size, int *n)
-{
-    *n = 0;
-    for (int i = 0; i < g->n_inputs; i++)
-        for (int d = 0; d < g->input[i]->dims.rank; d++) {
-            const char *symbol;
-            bool known = false;
-            if (!sparta_expr_is_symbol(g->input[i]->dims.dim[d], &symbol)) continue;
-            for (int k = 0; k < *n; k++) known |= !strcmp(name[k], symbol);
-            if (known || *n == 32) continue;
-            name[*n] = symbol;
-            size[*n] = SPARTA_MIN(d == 0 ? 1 : 6, sparta_symbol_bound(g, symbol));
-            (*n)++;
-        }
-}
-
-static double difference(const sparta_tensor *a, const sparta_tensor *b, double *most)
-{
-    double worst = 0;
-    *most = 0;
-    for (int64_t i = 0, n = sparta_tensor_elements(b); i < n; i++) {
-        const double x = sparta_element_get(a->dtype, a->data, i),
-                     y = sparta_element_get(b->dtype, b->data, i);
-        if ((isnan(x) && isnan(y)) || x == y) continue;
-        if (isfinite(y) && fabs(y) > *most) *most = fabs(y);
-        if (!(fabs(x - y) <= worst)) worst = isnan(x - y) ? INFINITY : fabs(x - y);
-    }
-    for (int64_t i = 0, n = sparta_tensor_elements(b); i < n; i++) {
-        const double y = sparta_element_get(b->dtype, b->data, i);
-        if (isfinite(y) && fabs(y) > *most) *most = fabs(y);
-    }
-    return worst;
-}
-
-static sparta_status compare(sparta_ctx *cx, const sparta_package *p, const sparta_graph *reference,
-                             const sparta_named_tensor *inputs)
-{
-    const int n = reference->n_outputs;
-    sparta_session *session = NULL;
-    sparta_named_tensor *got = sparta_alloc_array(cx, (size_t)n + 1, sizeof *got);
-    sparta_tensor *want = sparta_alloc_array(cx, (size_t)n + 1, sizeof *want);
-    sparta_session_options options = {.size = sizeof options, .threads = 1};
-    sparta_status s = got && want ? sparta_session_create(cx, p, &options, &session) : sparta_ctx_status(cx);
-    for (int i = 0; i < n && s == SPARTA_OK; i++) got[i].name = reference->output[i]->name;
-    if (s == SPARTA_OK) s = sparta_session_run(cx, session, inputs, reference->n_inputs, got, n);
-    if (s == SPARTA_OK) s = sparta_ops_run(cx, reference, inputs, reference->n_inputs, want, NULL, NULL);
-    for (int i = 0; i < n && s == SPARTA_OK; i++) {
-        double most, worst = difference(&got[i].tensor, &want[i], &most);
-        if (worst > 1e-6 + 1e-4 * most)
-            s = sparta_fail(cx, SPARTA_E_DIFFER,
-                            "compile: output '%s' differs from the reference by %g (largest value %g); "
-                            "nothing was written",
-                            got[i].name, worst, most);
-    }
-    for (int i = 0; want && i < n; i++) sparta_free(cx, want[i].data);
-    sparta_free(cx, want);
-    sparta_free(cx, got);
-    sparta_session_free(session);
-    return s;
-}
-
-/* Run the package and the reference of the graph on made-up inputs of a few tokens. */
-static sparta_status verify(sparta_ctx *cx, const sparta_package *p, const sparta_graph *reference)
-{
-    const char *name[32];
-    int64_t size[32];
-    int n;
-    sparta_named_tensor *inputs = sparta_alloc_array(cx, (size_t)reference->n_inputs + 1, sizeof *inputs);
-    SPARTA_NEED(cx, inputs);
-    small_sizes(reference, name, size, &n);
-    sparta_status s = sparta_inputs_make(cx, reference, &(sparta_make_inputs){11, {n, name, size}}, inputs);
-    if (s == SPARTA_OK) {
-        s = compare(cx, p, reference, inputs);
-        sparta_inputs_free(cx, inputs, reference->n_inputs);
-    }
-    sparta_free(cx, inputs);
-    return s;
-}
-
 /* ------------------------------------------------------------------ files */
 
 static void close_model(void *model)
@@ -271,7 +199,7 @@ static sparta_status verify_file(sparta_ctx *cx, const char *onnx, const sparta_
     sparta_model *m;
     SPARTA_TRY(load(cx, onnx, request, &m));
     sparta_status s = sparta_ops_infer(m->graph);
-    if (s == SPARTA_OK) s = verify(cx, p, m->graph);
+    if (s == SPARTA_OK) s = sparta_lower_verify(cx, p, m->graph);
     sparta_model_close(m);
     return s;
 }

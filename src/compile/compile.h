@@ -3,10 +3,10 @@
  *   import          room import        ONNX file -> graph
  *   infer           room ops           types, shape arithmetic folded away
  *   passes          passes.def         the graph fused: Linear, Attention, LayerNormalization, Embed; QKV merged
- *   choose          choose.c           for each node the implements that match are built, checked, timed, remembered
+ *   choose          choose.c           for each Linear the implements that match are built, checked, timed, remembered
  *   layout          layout.c           which values live in panels; Identity nodes convert at the edges
  *   pack            pack.c             weights into their formats, once
- *   emit            here               the plan: the fused graph with one annotation per node, written as a package
+ *   verify          verify.c           the package against the references of the file, before it is written
  *
  * The plan is an ordinary graph (text form included) in which nodes carry extra attributes that the runtime reads and that change
  * nothing about what is computed:

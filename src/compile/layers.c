@@ -22,7 +22,7 @@ static void from_plan(const sparta_node *n, sparta_layer *out)
     snprintf(out->pattern, sizeof out->pattern, "%s",
              sparta_attr_string(&n->attrs, "pattern", n->op == SPARTA_OP_Linear ? "dense" : "none"));
     snprintf(out->reason, sizeof out->reason, "%s", sparta_attr_string(&n->attrs, "reason", ""));
-    snprintf(out->source, sizeof out->source, "%s", sparta_attr_string(&n->attrs, "source", "model"));
+    snprintf(out->source, sizeof out->source, "%s", sparta_attr_string(&n->attrs, "source", ""));
     out->density = sparta_attr_float(&n->attrs, "density", 1);
     out->us = sparta_attr_float(&n->attrs, "us", 0);
     out->dense_us = sparta_attr_float(&n->attrs, "dense_us", 0);
@@ -53,26 +53,17 @@ static void predict(sparta_ctx *cx, sparta_tune_db *db, lower_node *ln)
                 pass == 0 ? known_us(cx, db, ln, im) : im->cost(&ln->task) * LOWER_TOKENS * 2 / 1e5;
             known &= us > 0;
             if (im->sparse)
-                ln->sparse_us = us;
+                ln->sparse_us = us, ln->sparse = LOWER_TIMED;
             else
                 ln->dense_us = us;
             if (us > 0 && (best == 0 || us < best)) best = ln->us = us, ln->im = im;
         }
-        snprintf(ln->source, sizeof ln->source, "%s", pass == 0 ? "database" : "model");
+        snprintf(ln->source, sizeof ln->source, "%s", best == 0 ? "" : pass == 0 ? "database" : "model");
         if (known) break;
     }
     for (int i = 0; i < sparta_implement_count() && !ln->im; i++)
         if (sparta_implement_row(i)->match(&ln->task)) ln->im = sparta_implement_row(i);
     sparta_lower_reason(ln, 0);
-}
-
-static bool norm_reads(const sparta_graph *g, const sparta_value *v)
-{
-    for (int i = 0; i < g->n_nodes; i++) {
-        const sparta_task t = {.node = g->node[i]};
-        if (g->node[i]->n_in && g->node[i]->in[0] == v && sparta_implement_norm.match(&t)) return true;
-    }
-    return false;
 }
 
 static sparta_status from_graph(sparta_ctx *cx, const sparta_graph *g, sparta_tune_db *db, sparta_node *n,
@@ -81,7 +72,7 @@ static sparta_status from_graph(sparta_ctx *cx, const sparta_graph *g, sparta_tu
     lower_node ln = {.node = n};
     sparta_status s = sparta_lower_task(cx, n, &ln);
     if (s == SPARTA_OK) {
-        ln.task.stat = n->op == SPARTA_OP_Linear && norm_reads(g, n->out[0]);
+        ln.task.stat = sparta_lower_wants_stat(g, n);
         predict(cx, db, &ln);
         snprintf(out->implement, sizeof out->implement, "%s", ln.im->name);
         snprintf(out->pattern, sizeof out->pattern, "%s", ln.task.mask ? ln.task.pattern.name : "none");
@@ -108,7 +99,7 @@ sparta_status sparta_compile_layers(sparta_ctx *cx, sparta_arena *arena, const s
         sparta_node *node = g->node[i];
         if (!is_layer(node)) continue;
         sparta_layer *l = &layer[count++];
-        l->name = node->name;
+        l->name = *node->name ? node->name : node->out[0]->name;
         l->op = sparta_builtin_row(node->op)->name;
         l->dtype = node->out[0]->dtype;
         if (node->op == SPARTA_OP_Linear) {

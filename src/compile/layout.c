@@ -129,34 +129,37 @@ static sparta_status insert(lowering *l, bool *panel, sparta_value **twin, list 
 
 /* ------------------------------------------------------------------ order */
 
-static bool is_ready(const sparta_node *n, const bool *made)
+/* Nodes on rows as early as they can be, so that runs of panel nodes stay together. The level of a node is the number of changes
+ * between rows (even) and panels (odd) on the longest way to it; a stable sort by level keeps the topological order. */
+static int level_of(const lower_node *ln, const int *level)
 {
-    for (int i = 0; i < n->n_in; i++)
-        if (n->in[i] && n->in[i]->producer && !made[n->in[i]->id]) return false;
-    return true;
+    const bool odd = ln->panel || !ln->im; /* conversions travel with the panels */
+    int most = 0;
+    for (int i = 0; i < ln->node->n_in; i++) {
+        const sparta_value *v = ln->node->in[i];
+        if (v && v->producer && level[v->id] > most) most = level[v->id];
+    }
+    return most % 2 == odd ? most : most + 1;
 }
 
-/* Rows first: whenever a node on rows can run, it does. */
 static sparta_status order(lowering *l, list *all)
 {
-    bool *made = sparta_arena_array(l->arena, (size_t)l->g->n_values + 1, sizeof *made);
-    bool *done = sparta_arena_array(l->arena, (size_t)all->n + 1, sizeof *done);
+    int *level = sparta_arena_array(l->arena, (size_t)l->g->n_values + 1, sizeof *level);
+    int *mine = sparta_arena_array(l->arena, (size_t)all->n + 1, sizeof *mine);
+    int *start = sparta_arena_array(l->arena, (size_t)all->n + 3,
+                                    sizeof *start); /* of each level in the sorted list */
     lower_node *sorted = sparta_arena_array(l->arena, (size_t)all->n + 1, sizeof *sorted);
-    if (!made || !done || !sorted) return sparta_ctx_status(l->cx);
-    for (int n = 0, low = 0; n < all->n; n++) {
-        int pick = -1;
-        while (done[low]) low++;
-        for (int i = low; i < all->n; i++) {
-            if (done[i] || !is_ready(all->node[i].node, made)) continue;
-            const bool rows = !all->node[i].panel && all->node[i].im;
-            if (pick < 0 || rows) pick = i;
-            if (rows) break;
-        }
-        if (pick < 0) return sparta_fail(l->cx, SPARTA_E_INTERNAL, "compile: the plan has a cycle");
-        done[pick] = true;
-        sorted[n] = all->node[pick];
-        for (int k = 0; k < sorted[n].node->n_out; k++) made[sorted[n].node->out[k]->id] = true;
-        l->g->node[n] = sorted[n].node;
+    if (!level || !mine || !start || !sorted) return sparta_ctx_status(l->cx);
+    for (int i = 0; i < all->n; i++) {
+        mine[i] = level_of(&all->node[i], level);
+        for (int k = 0; k < all->node[i].node->n_out; k++) level[all->node[i].node->out[k]->id] = mine[i];
+        start[mine[i] + 1]++;
+    }
+    for (int i = 0; i <= all->n + 1; i++) start[i + 1] += start[i];
+    for (int i = 0; i < all->n; i++) {
+        const int at = start[mine[i]]++;
+        sorted[at] = all->node[i];
+        l->g->node[at] = all->node[i].node;
     }
     l->node = sorted;
     l->n_nodes = all->n;

@@ -1,8 +1,9 @@
 /* attention: Attention from its products.
  *
- *     q (B,h,S,d) --*a--\                                            the scale is the product of all the
- * scalars on the way MatMul --*c--> + mask --> Softmax --> MatMul --> (B,h,S,d) k (B,h,d,T) --*b--/ / v
- * (B,h,T,d) -------------------------------------------------
+ *     q (B,h,S,d) --*a--\
+ *                        MatMul --*c--> + mask --> Softmax --> MatMul --> (B,h,S,d)
+ *     k (B,h,d,T) --*b--/                                    /
+ *     v (B,h,T,d) ------------------------------------------'        the scale is the product of all scalars on the way
  *
  * becomes  Attention(q', k', v', mask) on (B,S,h*d) values, with a Transpose and a Reshape before and after
  * it, which simplify then cancels against those that the exporter wrote. The mask is added; Where(keep,

@@ -2,8 +2,7 @@
  *
  *   Reshape(Linear(Reshape(x)))                     Linear(x)              when the rows end where they began
  *   Transpose of every part of a Split              Split of the Transpose
- *   Gather(.., 0), Gather(.., 1), Gather(.., 2)     Split                  of packed projections: (S,B,3*E)
- * as (3,S,B,E)
+ *   Gather(.., 0), Gather(.., 1), Gather(.., 2)     Split                  of packed projections: (S,B,3*E) as (3,S,B,E)
  *
  * This is how torch.nn.MultiheadAttention, which wants the sequence first, is exported.
  */

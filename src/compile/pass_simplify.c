@@ -1,10 +1,11 @@
 /* simplify: a graph with less in it that computes the same.
  *
  *   Identity, Dropout at inference, a Cast or Reshape to what it is, Concat of one, x * 1, true And x    gone
- *   equal nodes, equal small constants                                                                   one
- * of them Reshape, Transpose, Squeeze, ... one after the other the shortest chain Reshape(x,
- * Concat(Gather(Shape ...)))                                                                Reshape(x, [0, 0,
- * 4, 64]) sizes however computed Shape of an input Expand before an elementwise operator after it, or gone
+ *   equal nodes, equal small constants                                                                   one of them
+ *   Reshape, Transpose, Squeeze, ... one after the other                                                 the shortest chain
+ *   Reshape(x, Concat(Gather(Shape ...)))                                                                Reshape(x, [0, 0, 4, 64])
+ *   sizes, however computed                                                                              Shape of an input
+ *   Expand before an elementwise operator                                                                after it, or gone
  *
  * The last three free computed values of users that only wanted their shape, and keep attention masks small.
  */

@@ -8,19 +8,34 @@ static const char *how(const lower_node *ln)
     return strcmp(ln->source, "model") ? "measured" : "modelled";
 }
 
-/* A dense implement won although something is absent: at which density would it not have? Times of the sparse row grow with its slots. */
-static void dense_won(lower_node *ln, double sparse_us)
+/* A dense row won although something is absent: why, and at which density would it not have? */
+static void dense_won(lower_node *ln, double peak)
 {
-    const sparta_pattern *p = &ln->task.pattern;
-    if (sparse_us <= 0)
-        snprintf(ln->reason, sizeof ln->reason,
-                 "density %.2f with pattern %s: 4x1 strips would store as much as dense", p->density,
+    const sparta_task *t = &ln->task;
+    const sparta_pattern *p = &t->pattern;
+    const double stored = p->density * t->strip_fill; /* of the weight, in 4x1 strips */
+    const double work = peak > 0 ? 2. * (double)(t->n * t->k) * stored * LOWER_TOKENS / peak * 1e6 : 0;
+    char *out = ln->reason;
+    const size_t size = sizeof ln->reason;
+    if (ln->sparse == LOWER_FORBIDDEN)
+        snprintf(out, size, "density %.2f with pattern %s: dense implements only were asked for", p->density,
                  p->name);
+    else if (ln->sparse == LOWER_WRONG)
+        snprintf(out, size, "density %.2f with pattern %s: the sparse kernel disagreed with the reference",
+                 p->density, p->name);
+    else if (ln->sparse == LOWER_NO_MATCH)
+        snprintf(out, size,
+                 "density %.2f with pattern %s: strips of 4 rows would store %.2f of the dense weight",
+                 p->density, p->name, stored);
+    else if (work > 0 && work < ln->sparse_us / 2) /* most of the sparse row's time is not work */
+        snprintf(out, size, "n=%ld, k=%ld is too small: %.2f us of %.2f us is work (%s); dense takes %.2f us",
+                 (long)t->n, (long)t->k, work, ln->sparse_us, how(ln), ln->dense_us);
     else
         snprintf(
-            ln->reason, sizeof ln->reason,
+            out, size,
             "density %.2f with pattern %s: dense is faster above %.2f (%s: %.1f us sparse, %.1f us dense)",
-            p->density, p->name, p->density * ln->dense_us / sparse_us, how(ln), sparse_us, ln->dense_us);
+            p->density, p->name, p->density * ln->dense_us / ln->sparse_us, how(ln), ln->sparse_us,
+            ln->dense_us);
 }
 
 void sparta_lower_reason(lower_node *ln, double peak)
@@ -32,19 +47,13 @@ void sparta_lower_reason(lower_node *ln, double peak)
         snprintf(ln->reason, sizeof ln->reason, "product of two activations: nothing to prune");
         return;
     }
-    if (!t->mask || !ln->im) return;
-    if (ln->im->sparse && ln->us < ln->dense_us) return;
-    const double work =
-        peak > 0 ? 2. * (double)(t->n * t->k) * t->pattern.density * LOWER_TOKENS / peak * 1e6 : 0;
+    if (!t->mask || !ln->im || ln->im->sparse) return;
     if (!ln->im->kernel)
         snprintf(ln->reason, sizeof ln->reason, "no fast implement takes this layer: the reference runs it");
-    else if (t->strict && !t->pattern.dense)
-        snprintf(ln->reason, sizeof ln->reason, "--strict: a sparse product would skip 0 x Inf");
     else if (t->pattern.dense)
         snprintf(ln->reason, sizeof ln->reason, "density 1.00: there are no zeros to skip");
-    else if (work > 0 && ln->us > 3 * work)
-        snprintf(ln->reason, sizeof ln->reason, "n=%ld, k=%ld is too small: %.2f us of %.2f us is work (%s)",
-                 (long)t->n, (long)t->k, work, ln->us, how(ln));
+    else if (t->strict)
+        snprintf(ln->reason, sizeof ln->reason, "--strict: a sparse product would skip 0 x Inf");
     else
-        dense_won(ln, ln->sparse_us);
+        dense_won(ln, peak);
 }

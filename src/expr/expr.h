@@ -7,8 +7,7 @@
  * canonical forms are equal, for polynomials; with / % min max in them equality is only sufficient ("not
  * equal" means "not known to be equal").
  *
- *     sparta_expr_parse(arena, "2*batch*sequence + 1", &e);   print gives the canonical text, which parses
- * back
+ *     sparta_expr_parse(arena, "2*batch*sequence + 1", &e);   print gives the canonical text
  *
  * Division and remainder floor (Python's // and %); symbols are sizes, hence >= 0. Overflow of int64 is an
  * error. What is divided by is taken to be other than 0, so n*k/k is n. The canonical text of an expression

@@ -1,7 +1,7 @@
 /* The parts of the zip format that npz needs (PKWARE's APPNOTE). All numbers are little-endian.
  *
- *     local header + name + extra | data | local header ... | central directory: an entry per file | [zip64
- * end, locator] | end
+ *     local header + name + extra | data | local header ... | central directory: an entry per file |
+ *     [zip64 end, locator] | end
  *
  * The central directory is believed; a local header only tells where its data begins. */
 #ifndef SPARTA_FILE_ZIP_H

@@ -17,7 +17,7 @@
  *     const  axes: i64[1] = [-1]                                 at most 16 elements: written out
  *     node   y: f32[batch,sequence,256] = MatMul(x, w) "/encoder/layer.0/MatMul"
  *     node   s: f32[batch,sequence,256] = Softmax(y) {axis=-1} "/softmax"
- *     bound  sequence[512]                                                      the user promises: at most 512
+ *     bound  sequence[512]                                       the user promises: at most 512
  *     output s
  *
  * Names that are no plain words are quoted, an absent input is `_`, a value without a type has `?` for one,

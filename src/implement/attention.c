@@ -19,12 +19,6 @@ static bool match(const sparta_task *t)
     return head_rows(n) > 0 && head_rows(n) % 4 == 0;
 }
 
-static double cost(const sparta_task *t)
-{
-    (void)t;
-    return 1;
-}
-
 static void parameters(const sparta_task *t, sparta_text *out)
 {
     sparta_text_printf(out, "DIM=%ld NAN0=%d", (long)head_rows(t->node),
@@ -32,4 +26,4 @@ static void parameters(const sparta_task *t, sparta_text *out)
 }
 
 const sparta_implement sparta_implement_attention = {"attention", false,      "attention", match,
-                                                     cost,        parameters, NULL};
+                                                     NULL,        parameters, NULL};

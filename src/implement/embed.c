@@ -16,10 +16,4 @@ static bool match(const sparta_task *t)
     return true;
 }
 
-static double cost(const sparta_task *t)
-{
-    (void)t;
-    return 1;
-}
-
-const sparta_implement sparta_implement_embed = {"embed", false, "embed", match, cost, NULL, NULL};
+const sparta_implement sparta_implement_embed = {"embed", false, "embed", match, NULL, NULL, NULL};

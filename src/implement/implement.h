@@ -1,9 +1,10 @@
 /* implement: the ways to run an operator.
  *
  * One ordered table (implements.def), best first; the last row is the builtin reference and always matches. A row says for which nodes
- * it is meant (match), what it would cost (cost), which panel kernel runs it with which parameters, and how its weight is
- * stored (format). compile builds every matching row, checks it against the reference, times it and keeps the fastest; dense
- * rows compete with sparse ones on equal terms.
+ * it is meant (match), which panel kernel runs it with which parameters, and how its weight is stored (format). The rows of a
+ * Linear compete: compile builds each that matches, checks it against the reference, times it and keeps the fastest, dense
+ * and sparse on equal terms; without measuring, their cost decides. Of the others the first that matches runs, and the
+ * finished package is compared with the references before it is written.
  *
  *     strip4    Linear   weight in strips of 4 rows, blocks present only      4x1 and every block whose rows divide by 4
  *     dense4    Linear   the same strips with all blocks                      the dense competitor
@@ -34,8 +35,8 @@ typedef struct sparta_implement {
     bool sparse;
     const char *kernel; /* row of panel.def; NULL: the builtin */
     bool (*match)(const sparta_task *t);
-    double (*cost)(
-        const sparta_task *t); /* modelled multiply-adds per token, overheads included: only for comparing */
+    /* modelled multiply-adds a token, overheads included, to compare the rows of a Linear; NULL elsewhere */
+    double (*cost)(const sparta_task *t);
     void (*parameters)(const sparta_task *t, sparta_text *out); /* "SPARSE=1 ACT=2"; NULL: none */
     void (*format)(const sparta_task *t, sparta_text *out);     /* of the weight; NULL: stored as it is */
 } sparta_implement;

@@ -18,10 +18,4 @@ static bool match(const sparta_task *t)
     }
 }
 
-static double cost(const sparta_task *t)
-{
-    (void)t;
-    return 1;
-}
-
-const sparta_implement sparta_implement_map = {"map", false, "map", match, cost, NULL, NULL};
+const sparta_implement sparta_implement_map = {"map", false, "map", match, NULL, NULL, NULL};

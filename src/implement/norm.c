@@ -19,10 +19,4 @@ static bool match(const sparta_task *t)
            is_vector(n->n_in > 2 ? n->in[2] : NULL, features);
 }
 
-static double cost(const sparta_task *t)
-{
-    (void)t;
-    return 1;
-}
-
-const sparta_implement sparta_implement_norm = {"norm", false, "norm", match, cost, NULL, NULL};
+const sparta_implement sparta_implement_norm = {"norm", false, "norm", match, NULL, NULL, NULL};

@@ -1,9 +1,8 @@
 /* Kernels on disk, each with its proof.
  *
  *     <cache>/key                  32 random bytes, 0600: who cannot read it cannot make an entry
- *     <cache>/kernels/<key>.so     | shared object ... | HMAC-SHA256(key, name of the entry, SHA-256 of the
- * object) | <cache>/tmp-*                being written, or left behind by a killed process (swept after a
- * day)
+ *     <cache>/kernels/<key>.so     | shared object ... | HMAC-SHA256(key, name of the entry, SHA-256 of the object) |
+ *     <cache>/tmp-*                being written, or left behind by a killed process (swept after a day)
  *
  * The name is part of the proof: an entry copied to another name is not that other kernel. An entry is read
  * into memory, checked there and loaded from there. Writers rename a finished file, so readers see the old

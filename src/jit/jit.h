@@ -1,10 +1,12 @@
 /* jit: source text in, function out.
  *
  *      text + target + compiler --> key (SHA-256)
- *        memory   has this process loaded it already?                                 rungs of a ladder: the
- * first that cache    <cache>/kernels/<key>.so, its HMAC right?                            answers wins; when
- * none does the compile  cc -O3 <flags> -shared, by argv, limits on time, memory, output      caller uses its
- * portable built-in none     SPARTA_E_COMPILER: no compiler, or it failed, or it hung
+ *        memory   has this process loaded it already?
+ *        cache    <cache>/kernels/<key>.so, its HMAC right?
+ *        compile  cc -O3 <flags> -shared, by argv, limits on time, memory, output
+ *        none     SPARTA_E_COMPILER: no compiler, or it failed, or it hung
+ *
+ * Rungs of a ladder: the first that answers wins; when none does the caller uses its portable built-in.
  *
  * Only a cancellation and a lack of memory end a climb with anything but E_COMPILER. A compiler that hung (60
  * s, or SPARTA_CC_TIMEOUT seconds) is not tried again in this process. SPARTA_CACHE=off in the environment

@@ -7,6 +7,7 @@
  * every step costs time itself. */
 #include "measure/runner.h"
 #include "implement/implement.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +26,8 @@ typedef struct bench {
     sparta_runner a, b; /* b.cx NULL: no baseline */
     sparta_runner profiled_a, profiled_b;
     samples times_a, times_b;
-    double peak; /* operations a second */
+    double profiled; /* mean of the profiled runs of a, seconds */
+    double peak;     /* operations a second */
 } bench;
 
 /* ------------------------------------------------------------------ times */
@@ -102,7 +104,7 @@ static void measure_peak(bench *s)
 /* One profiled run tells the operations; --profile takes a fifth of the time, at least five rounds. */
 static sparta_status profile(bench *s, bool with_b)
 {
-    double spent = 0, share = s->r->iterations > 0 ? 0 : s->r->seconds * 0.4;
+    double spent = 0, spent_a = 0, share = s->r->iterations > 0 ? 0 : s->r->seconds * 0.4;
     for (int round = 0; round < 1 || (s->r->profile && (round <= 5 || spent < share)); round++) {
         double a = 0, b = 0;
         SPARTA_TRY(sparta_runner_run(&s->profiled_a, &a));
@@ -114,6 +116,8 @@ static sparta_status profile(bench *s, bool with_b)
             continue;
         }
         spent += a + b;
+        spent_a += a;
+        s->profiled = spent_a / round;
     }
     return SPARTA_OK;
 }
@@ -133,6 +137,24 @@ static int64_t items(const sparta_bindings *sizes)
     return 1;
 }
 
+static size_t tensor_bytes(const sparta_tensor *t)
+{
+    return t->data ? (size_t)sparta_tensor_elements(t) * sparta_dtype_size(t->dtype) : 0;
+}
+
+/* Its file's, or what its weights take when it was compiled in memory. */
+static size_t package_bytes(const sparta_package *p)
+{
+    size_t bytes = p->bytes;
+    for (int i = 0; i < p->n_weights && !p->bytes; i++) {
+        const sparta_packed *w = &p->weight[i].pack;
+        bytes += tensor_bytes(p->weight[i].packed ? &w->values : &p->weight[i].tensor);
+        for (int k = 0; k < SPARTA_LEVELS && p->weight[i].packed; k++)
+            bytes += tensor_bytes(&w->pos[k]) + tensor_bytes(&w->crd[k]);
+    }
+    return bytes;
+}
+
 static sparta_status fill_subject(bench *s, const char *name, const sparta_runner *r, const samples *t,
                                   const sparta_bindings *sizes, sparta_bench_subject *out)
 {
@@ -148,7 +170,7 @@ static sparta_status fill_subject(bench *s, const char *name, const sparta_runne
     out->runs = t->n;
     out->times = t->x;
     out->items_per_s = out->median > 0 ? (double)items(sizes) / out->median : 0;
-    out->memory = sparta_session_memory(r->session) + r->package->bytes;
+    out->memory = sparta_session_memory(r->session) + package_bytes(r->package);
     sparta_free(s->cx, sorted);
     return SPARTA_OK;
 }
@@ -159,32 +181,55 @@ static const char *copy(bench *s, const char *text)
     return c ? c : "";
 }
 
-static const sparta_layer *layer_named(const sparta_layer *layer, int n, const char *name)
+/* Names alone do not tell nodes apart: exporters leave some without one. */
+static bool same_node(const sparta_step_profile *a, const char *name, const char *op)
 {
-    for (int i = 0; i < n; i++)
-        if (!strcmp(layer[i].name, name)) return &layer[i];
+    return !strcmp(a->name, name) && !strcmp(a->op, op);
+}
+
+/* What is said of a step. Steps and layers follow the order of the plan, so each search goes on after the last find. */
+static const sparta_layer *layer_of(const sparta_step_profile *p, const sparta_layer *layer, int n, int *at)
+{
+    for (int i = *at; i < n; i++) {
+        bool unnamed =
+            !*p->name && !strcmp(layer[i].name, p->node->out[0]->name) && !strcmp(layer[i].op, p->op);
+        if (!unnamed && !same_node(p, layer[i].name, layer[i].op)) continue;
+        *at = i + 1;
+        return &layer[i];
+    }
     return NULL;
 }
 
-static double step_ms(const sparta_step_profile *p, int n, const char *name)
+/* The time of step `at` of a in the other profile: of several that look alike, the one that is as far down. */
+static double baseline_ms(const sparta_step_profile *a, int at, const sparta_step_profile *b, int n)
 {
+    int before = 0;
+    for (int i = 0; i < at; i++) before += same_node(&a[i], a[at].name, a[at].op);
     for (int i = 0; i < n; i++)
-        if (!strcmp(p[i].name, name)) return p[i].seconds * 1e3;
+        if (same_node(&b[i], a[at].name, a[at].op) && before-- == 0) return b[i].seconds * 1e3;
     return 0;
+}
+
+/* A node without a name is called by its output; when the passes made that up as well ("%4"), by what it reads. */
+static const char *name_of(bench *s, const sparta_step_profile *p)
+{
+    const sparta_node *n = p->node;
+    if (*p->name) return copy(s, p->name);
+    if (n->n_out && n->out[0] && n->out[0]->name[0] != '%') return copy(s, n->out[0]->name);
+    const char *of = n->n_in && n->in[0] ? n->in[0]->name : "nothing";
+    const char *name = sparta_arena_printf(s->arena, "%s of %s", p->op, of);
+    return name ? name : "";
 }
 
 static void fill_layer(bench *s, const sparta_step_profile *p, const sparta_layer *said,
                        sparta_bench_layer *out)
 {
-    const char *name =
-        *p->name ? p->name : p->node->out[0]->name; /* exporters leave some nodes without one */
-    *out =
-        (sparta_bench_layer){.name = copy(s, name), .op = copy(s, p->op), .implement = copy(s, p->implement)};
+    *out = (sparta_bench_layer){
+        .name = name_of(s, p), .op = copy(s, p->op), .implement = copy(s, p->implement), .density = NAN};
     out->pattern = said ? copy(s, said->pattern) : "";
     out->reason = said ? copy(s, said->reason) : "";
-    out->source =
-        said && said->source[0] ? (!strcmp(said->source, "model") ? "model" : "measured") : "measured";
-    out->density = said ? said->density : 1;
+    out->source = said && !strcmp(said->source, "model") && said->us > 0 ? "model" : "measured";
+    if (said && said->n) out->density = said->density;
     out->ms = p->seconds * 1e3;
     out->gops_real = p->seconds > 0 ? p->ops / p->seconds * 1e-9 : 0;
     out->share_of_peak = s->peak > 0 ? out->gops_real * 1e9 / s->peak : 0;
@@ -194,7 +239,7 @@ static sparta_status fill_layers(bench *s, bool with_b, sparta_bench_result *out
 {
     const sparta_step_profile *p = NULL, *q = NULL;
     sparta_layer *said = NULL;
-    int n_said = 0, m = 0, n = sparta_session_profile(s->profiled_a.session, &p, false);
+    int n_said = 0, at = 0, m = 0, n = sparta_session_profile(s->profiled_a.session, &p, false);
     if (with_b) m = sparta_session_profile(s->profiled_b.session, &q, false);
     SPARTA_TRY(sparta_compile_layers(s->cx, s->arena, s->a.package->plan, s->r->compile.db, &said, &n_said));
     out->layer = sparta_arena_array(s->arena, (size_t)n + 1, sizeof *out->layer);
@@ -202,8 +247,9 @@ static sparta_status fill_layers(bench *s, bool with_b, sparta_bench_result *out
     double sparse = 0, all = 0;
     for (int i = 0; i < n; i++) {
         const sparta_implement *im = sparta_implement_find(p[i].implement);
-        fill_layer(s, &p[i], layer_named(said, n_said, p[i].name), &out->layer[i]);
-        if (with_b) out->layer[i].dense_ms = step_ms(q, m, p[i].name);
+        fill_layer(s, &p[i], layer_of(&p[i], said, n_said, &at), &out->layer[i]);
+        if (with_b) out->layer[i].baseline_ms = baseline_ms(p, i, q, m);
+        out->layers_ms += out->layer[i].ms;
         if (im && im->sparse) sparse += p[i].dense_ops;
         all += p[i].dense_ops;
     }
@@ -215,6 +261,8 @@ static sparta_status fill_layers(bench *s, bool with_b, sparta_bench_result *out
 static sparta_status fill(bench *s, sparta_bench_result *out)
 {
     sparta_bench_result result = {.threads = sparta_session_threads(s->a.session),
+                                  .sizes = s->sizes,
+                                  .profiled_ms = s->profiled * 1e3,
                                   .peak_gops = s->peak * 1e-9};
     snprintf(result.isa, sizeof result.isa, "%s", sparta_session_isa(s->a.session));
     SPARTA_TRY(fill_subject(s, s->r->subject, &s->a, &s->times_a, &s->sizes, &result.subject));

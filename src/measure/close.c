@@ -42,6 +42,7 @@ bool sparta_close(const sparta_tensor *a, const sparta_tensor *b, double rtol, d
     out->max_abs = s.broken ? INFINITY : s.max_abs;
     out->max_rel = out->max_abs == 0 ? 0 : out->max_abs / s.max_b;
     out->cosine = s.aa > 0 && s.bb > 0 ? s.ab / sqrt(s.aa * s.bb) : s.aa == s.bb;
-    out->ok = !s.broken && s.max_abs <= atol + rtol * s.max_b;
+    out->allowed = atol + rtol * s.max_b;
+    out->ok = !s.broken && s.max_abs <= out->allowed;
     return out->ok;
 }

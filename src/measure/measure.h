@@ -27,6 +27,8 @@ sparta_status sparta_file_kind_of(sparta_ctx *cx, const char *path, sparta_file_
  * in the arena. */
 sparta_status sparta_sizes_fill(sparta_ctx *cx, sparta_arena *arena, const sparta_graph *g,
                                 const sparta_bindings *given, sparta_bindings *out) SPARTA_MUST;
+/* "batch=1 sequence=128" */
+void sparta_sizes_print(const sparta_bindings *sizes, sparta_text *out);
 /* The symbols of a graph's inputs, each once, in the order they appear. */
 sparta_status sparta_graph_symbols(sparta_ctx *cx, sparta_arena *arena, const sparta_graph *g,
                                    const char *const **out, int *n) SPARTA_MUST;
@@ -66,9 +68,9 @@ typedef struct sparta_bench_subject {
 
 typedef struct sparta_bench_layer {
     const char *name, *op, *implement, *pattern, *reason, *source;
-    double density, ms, gops_real,
-        share_of_peak; /* share 0 to 1 of the peak of the threads used; 0 for layers that are no products */
-    double dense_ms;   /* the same layer of the dense baseline in this run; 0: none */
+    double density;                      /* of the weight; NAN: it has none */
+    double ms, gops_real, share_of_peak; /* share 0 to 1 of the peak of the threads used; 0: no product */
+    double baseline_ms;                  /* the same layer of the baseline in this run; 0: none */
 } sparta_bench_layer;
 
 typedef struct sparta_bench_result {
@@ -76,8 +78,11 @@ typedef struct sparta_bench_result {
     double ratio, ratio_lo, ratio_hi;       /* baseline / subject: above 1 the subject is faster */
     int threads;
     char isa[24];
+    sparta_bindings sizes; /* of every symbol */
     double peak_gops;
     double sparse_flop_share; /* share of the dense operations of all products that sparse implements did */
+    double layers_ms;         /* all layers together, thread time over threads */
+    double profiled_ms;       /* a profiled run by the clock; the difference is waiting */
     int n_layers;
     sparta_bench_layer *layer;
 } sparta_bench_result;
@@ -102,6 +107,8 @@ typedef struct sparta_verify_request {
 typedef struct sparta_verify_output {
     const char *name;
     double max_abs, max_rel, cosine;
+    double
+        allowed; /* what max_abs may be: atol + rtol * max|b|; of several comparisons, in the first that failed */
     bool ok;
 } sparta_verify_output;
 typedef struct sparta_verify_result {
@@ -109,6 +116,8 @@ typedef struct sparta_verify_result {
     int n_outputs;
     sparta_verify_output *output;
     const char *first_difference; /* name of the first value that differs, or NULL */
+    int n_sizes;
+    const char *sizes[3]; /* what was compared: "batch=1 sequence=65"; none when the inputs were given */
 } sparta_verify_result;
 /* SPARTA_OK also when they differ: look at out->ok. A package's weights' digests are checked first. */
 sparta_status sparta_verify(sparta_ctx *cx, sparta_arena *arena, const sparta_verify_request *r,

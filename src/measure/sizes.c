@@ -88,22 +88,37 @@ sparta_status sparta_graph_symbols(sparta_ctx *cx, sparta_arena *arena, const sp
     return SPARTA_OK;
 }
 
+void sparta_sizes_print(const sparta_bindings *sizes, sparta_text *out)
+{
+    for (int i = 0; i < sizes->n; i++)
+        sparta_text_printf(out, "%s%s=%lld", i ? " " : "", sizes->name[i], (long long)sizes->value[i]);
+}
+
+/* The model has few symbols: name them all. */
+static sparta_status unknown_symbol(sparta_ctx *cx, const char *given, const char *const *name, int n)
+{
+    const char *near = sparta_nearest(given, name, n);
+    if (near)
+        return sparta_fail(cx, SPARTA_E_USAGE, "dim %s: the model has no such symbol; did you mean %s?",
+                           given, near);
+    if (!n)
+        return sparta_fail(cx, SPARTA_E_USAGE, "dim %s: all sizes of the model are fixed; leave it out",
+                           given);
+    sparta_text all;
+    sparta_text_init(&all, cx);
+    for (int i = 0; i < n; i++) sparta_text_printf(&all, "%s%s", i ? ", " : "", name[i]);
+    sparta_status status = sparta_fail(cx, SPARTA_E_USAGE, "dim %s: the model has no such symbol; it has %s",
+                                       given, sparta_text_str(&all));
+    sparta_text_free(&all);
+    return status;
+}
+
 static sparta_status check_names(sparta_ctx *cx, const sparta_bindings *given, const char *const *name, int n)
 {
     for (int i = 0; i < given->n; i++) {
         bool known = false;
         for (int j = 0; j < n; j++) known |= !strcmp(given->name[i], name[j]);
-        if (known) continue;
-        const char *near = sparta_nearest(given->name[i], name, n);
-        if (near)
-            return sparta_fail(cx, SPARTA_E_USAGE, "dim %s: the model has no such symbol; did you mean %s?",
-                               given->name[i], near);
-        if (!n)
-            return sparta_fail(cx, SPARTA_E_USAGE, "dim %s: all sizes of the model are fixed; leave it out",
-                               given->name[i]);
-        return sparta_fail(cx, SPARTA_E_USAGE,
-                           "dim %s: the model has no such symbol; `sparta inspect` lists them",
-                           given->name[i]);
+        if (!known) return unknown_symbol(cx, given->name[i], name, n);
     }
     return SPARTA_OK;
 }
@@ -114,6 +129,9 @@ static sparta_status size_of(sparta_ctx *cx, const sparta_graph *g, const sparta
     int64_t bound = sparta_symbol_bound(g, name);
     for (int i = 0; i < given->n; i++) {
         if (strcmp(given->name[i], name)) continue;
+        if (given->value[i] < 1 && bound == INT64_MAX)
+            return sparta_fail(cx, SPARTA_E_USAGE, "dim %s: %lld is no size; give 1 or more", name,
+                               (long long)given->value[i]);
         if (given->value[i] < 1 || given->value[i] > bound)
             return sparta_fail(cx, SPARTA_E_USAGE,
                                "dim %s: %lld is outside of what the model takes; give 1 to %lld", name,

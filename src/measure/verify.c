@@ -106,6 +106,7 @@ static int output_named(const sparta_graph *g, const char *name)
 /* Keep the worst of all sizes; what differs once differs. */
 static void keep_worst(sparta_verify_output *worst, const sparta_verify_output *one)
 {
+    if (worst->ok) worst->allowed = one->allowed;
     worst->max_abs = fmax(worst->max_abs, one->max_abs);
     worst->max_rel = fmax(worst->max_rel, one->max_rel);
     worst->cosine = fmin(worst->cosine, one->cosine);
@@ -209,6 +210,20 @@ static bool same_sizes(const sparta_bindings *a, const sparta_bindings *b)
     return a->n == b->n && (!a->n || !memcmp(a->value, b->value, (size_t)a->n * sizeof *a->value));
 }
 
+static sparta_status keep_sizes(sparta_ctx *cx, sparta_arena *arena, const sparta_bindings *sizes,
+                                sparta_verify_result *out)
+{
+    sparta_text t;
+    if (!sizes->n) return SPARTA_OK;
+    sparta_text_init(&t, cx);
+    sparta_sizes_print(sizes, &t);
+    const char *kept = t.status ? NULL : sparta_arena_string(arena, sparta_text_str(&t));
+    sparta_text_free(&t);
+    SPARTA_NEED(cx, kept);
+    out->sizes[out->n_sizes++] = kept;
+    return SPARTA_OK;
+}
+
 static sparta_status generated(sparta_side *a, sparta_side *b, const sparta_verify_request *r,
                                sparta_arena *arena, sparta_verify_result *out)
 {
@@ -220,6 +235,7 @@ static sparta_status generated(sparta_side *a, sparta_side *b, const sparta_veri
         if (same_sizes(&sizes, &before)) continue;
         before = sizes;
         if (r->compile.progress) r->compile.progress(r->compile.progress_arg, round, 3, "comparing");
+        SPARTA_TRY(keep_sizes(b->cx, arena, &sizes, out));
         int n = b->graph->n_inputs;
         sparta_named_tensor *in = sparta_arena_array(arena, (size_t)n + 1, sizeof *in);
         SPARTA_NEED(b->cx, in);

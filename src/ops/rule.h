@@ -1,9 +1,8 @@
 /* What shape rules are made of.
  *
  *   fail        an error that names operator and node              types     which types an input may have
- *   axis, axes  counted from the back when negative                broadcast NumPy's rule on dims that are
- * expressions unary, binary, ...  whole rules that many operators share      list      a small integer input
- * as expressions: a shape, axes, repeats
+ *   axis, axes  counted from the back when negative                broadcast NumPy's rule on dims that are expressions
+ *   unary, binary, ...  whole rules that many operators share      list      a small integer input as expressions
  *
  * Before a rule runs, sparta_ops_infer_node has checked that the node has the inputs and outputs its row asks
  * for, that all inputs are typed, and has forgotten what was known of the outputs.

@@ -68,15 +68,17 @@ int sparta_package_outputs(const sparta_package *p)
 }
 const char *sparta_package_input_name(const sparta_package *p, int i)
 {
-    return p->plan->input[i]->name;
+    return i >= 0 && i < p->plan->n_inputs ? p->plan->input[i]->name : NULL;
 }
 const char *sparta_package_output_name(const sparta_package *p, int i)
 {
-    return p->plan->output[i]->name;
+    return i >= 0 && i < p->plan->n_outputs ? p->plan->output[i]->name : NULL;
 }
 
 void sparta_package_input_type(const sparta_package *p, int i, sparta_tensor *out)
 {
+    *out = (sparta_tensor){.rank = -1};
+    if (i < 0 || i >= p->plan->n_inputs) return;
     const sparta_value *v = p->plan->input[i];
     *out = (sparta_tensor){.dtype = v->dtype, .rank = v->dims.rank};
     for (int d = 0; d < v->dims.rank; d++)

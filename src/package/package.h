@@ -1,20 +1,20 @@
 /* package: the compiled model, in memory and on disk.
  *
  *   +--------------------------------------------------------------+
- *   | header   magic, version, target list, sizes, digests         |  4 KiB
+ *   | header   magic, version, where the sections are, digests     |  4 KiB; digest checked on opening
  *   | plan     the graph in its text form with annotations         |  digest checked on opening
- *   | tables   weights (name, dtype, dims, format, where), kernels |  digest checked on opening
  *   | code     one shared object per kernel and target             |  digest checked on opening
- *   | source   kernel text, for reading only, never compiled       |
+ *   | source   kernel text, for reading only, never compiled       |  digest checked on opening
  *   | weights  64-byte aligned arrays, mapped not copied           |  digest each, checked by verify
+ *   | tables   weights (name, dtype, dims, format, where), kernels |  digest checked on opening
  *   +--------------------------------------------------------------+
  *
  * A package is trusted like an executable: sessions run its code; opening and inspecting do not. Digests find damage, they
  * are no signature. What is checked is what is used: header, plan, tables and code are copied out of the file before they are
  * checked; weights are read through bounds that come from the checked tables.
  *
- * A weight is stored as it is, or packed by a format (format.h) into several arrays "<name>.pos1", "<name>.crd1", "<name>.values";
- * its constant in the plan has the same name and the logical shape.
+ * A weight is stored as it is, or packed by a format (format.h) into several arrays: positions and coordinates of its levels, values. Its
+ * constant in the plan has the same name and the logical shape.
  */
 #ifndef SPARTA_PACKAGE_H
 #define SPARTA_PACKAGE_H

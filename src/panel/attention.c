@@ -7,15 +7,14 @@
 static sparta_status prepare(sparta_ctx *cx, sparta_arena *arena, sparta_job *job)
 {
     (void)arena;
-    if (job->n_in < 3)
-        return sparta_fail(cx, SPARTA_E_FORMAT, "%s: attention needs q, k and v", job->node->name);
+    for (int i = 0; i < 3; i++)
+        if (job->n_in < 3 || job->in[i].kind != SPARTA_OPERAND_PANELS)
+            return sparta_fail(cx, SPARTA_E_FORMAT, "%s: attention needs q, k and v in panels",
+                               job->node->name);
+    job->heads = sparta_attr_int(&job->node->attrs, "heads", 0);
     return SPARTA_OK;
 }
 
-static int64_t heads_of(const sparta_job *job)
-{
-    return sparta_attr_int(&job->node->attrs, "heads", 0);
-}
 static bool has_mask(const sparta_job *job)
 {
     return job->n_in > 3 && job->in[3].kind != SPARTA_OPERAND_ABSENT;
@@ -24,7 +23,7 @@ static bool has_mask(const sparta_job *job)
 static sparta_status check_mask(sparta_ctx *cx, const sparta_job *job)
 {
     const sparta_tensor *q = &job->in[0].tensor, *k = &job->in[1].tensor, *m = &job->in[3].tensor;
-    const int64_t want[4] = {q->dim[0], heads_of(job), q->dim[1], k->dim[1]};
+    const int64_t want[4] = {q->dim[0], job->heads, q->dim[1], k->dim[1]};
     sparta_tensor view;
     if (job->in[3].kind != SPARTA_OPERAND_ROWS || m->dtype != SPARTA_F32)
         return sparta_fail(cx, SPARTA_E_DTYPE, "%s: the mask must be f32 in rows", job->node->name);
@@ -34,7 +33,7 @@ static sparta_status check_mask(sparta_ctx *cx, const sparta_job *job)
 static sparta_status check(sparta_ctx *cx, const sparta_job *job)
 {
     const sparta_tensor *q = &job->in[0].tensor, *k = &job->in[1].tensor, *v = &job->in[2].tensor;
-    const int64_t heads = heads_of(job), features = sparta_panel_features(q);
+    const int64_t heads = job->heads, features = sparta_panel_features(q);
     if (heads < 1 || features % heads || features / heads % 4 || q->rank != 3 || k->rank != 3 || v->rank != 3)
         return sparta_fail(cx, SPARTA_E_SHAPE, "%s: %ld features do not make %ld heads of a multiple of 4",
                            job->node->name, (long)features, (long)heads);
@@ -53,7 +52,7 @@ static sparta_status check(sparta_ctx *cx, const sparta_job *job)
 
 static size_t work(const sparta_job *job)
 {
-    const int64_t dim = sparta_panel_features(&job->in[0].tensor) / heads_of(job);
+    const int64_t dim = sparta_panel_features(&job->in[0].tensor) / job->heads;
     return (size_t)(job->in[1].tensor.dim[1] + 8 + dim) * SPARTA_PANEL * sizeof(float);
 }
 
@@ -70,7 +69,7 @@ static void mask_strides(const sparta_tensor *m, struct sparta_attention_args *a
 static bool fill(const sparta_job *job, const sparta_place *at, sparta_panel_args *out)
 {
     struct sparta_attention_args *a = &out->attention;
-    const int64_t heads = heads_of(job);
+    const int64_t heads = job->heads;
     a->head0 = (long)(heads * at->part / at->parts);
     a->head1 = (long)(heads * (at->part + 1) / at->parts);
     a->q = sparta_panel_at(&job->in[0], at);
@@ -96,5 +95,10 @@ static bool fill(const sparta_job *job, const sparta_place *at, sparta_panel_arg
     return a->head1 > a->head0;
 }
 
+static bool takes(sparta_op_id op)
+{
+    return op == SPARTA_OP_Attention;
+}
+
 const sparta_panel_kernel sparta_panel_attention = {
-    "attention", sparta_kernel_attention, prepare, check, NULL, work, fill};
+    "attention", sparta_kernel_attention, takes, prepare, check, NULL, work, fill};

@@ -37,3 +37,31 @@ void sparta_panel_share(int64_t n, int64_t unit, const sparta_place *at, int64_t
     *from = SPARTA_MIN(units * at->part / at->parts * unit, n);
     *to = SPARTA_MIN(units * (at->part + 1) / at->parts * unit, n);
 }
+
+sparta_status sparta_panel_unprepared(sparta_ctx *cx, sparta_arena *arena, sparta_job *job)
+{
+    (void)cx, (void)arena, (void)job;
+    return SPARTA_OK;
+}
+
+sparta_status sparta_panel_want_rows(sparta_ctx *cx, const sparta_job *job, const sparta_operand *rows,
+                                     const sparta_operand *panels)
+{
+    if (rows->kind != SPARTA_OPERAND_ROWS || rows->tensor.dtype != SPARTA_F32 ||
+        !sparta_tensor_contiguous(&rows->tensor) || sparta_panel_tokens(&rows->tensor) != job->tokens)
+        return sparta_fail(cx, SPARTA_E_INTERNAL, "%s: f32 rows are expected", job->node->name);
+    return sparta_panel_want(cx, job, panels, sparta_panel_features(&rows->tensor),
+                             panels == &job->out[0] ? "the output" : "the input");
+}
+
+float *sparta_panel_tokens_at(const sparta_job *job, const sparta_place *at, const sparta_operand *rows,
+                              struct sparta_pack_args *out)
+{
+    const int64_t features = sparta_panel_features(&rows->tensor), token0 = at->panel * SPARTA_PANEL;
+    int64_t from, to;
+    sparta_panel_share(features, 16, at, &from, &to);
+    out->stride = (long)features;
+    out->count = (long)SPARTA_MIN(job->tokens - token0, SPARTA_PANEL);
+    out->f0 = (long)from, out->f1 = (long)to;
+    return (float *)rows->tensor.data + token0 * features;
+}

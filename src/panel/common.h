@@ -13,4 +13,13 @@ sparta_status sparta_panel_vector(sparta_ctx *cx, sparta_arena *arena, const spa
 /* This part's share [from, to) of n things, in units of `unit`. */
 void sparta_panel_share(int64_t n, int64_t unit, const sparta_place *at, int64_t *from, int64_t *to);
 
+/* For kernels that need nothing prepared. */
+sparta_status sparta_panel_unprepared(sparta_ctx *cx, sparta_arena *arena, sparta_job *job) SPARTA_MUST;
+/* For pack and unpack: f32 rows on one side, panels of the same tokens and features on the other; the share of a place, and where
+ * its tokens lie in the rows. */
+sparta_status sparta_panel_want_rows(sparta_ctx *cx, const sparta_job *job, const sparta_operand *rows,
+                                     const sparta_operand *panels) SPARTA_MUST;
+float *sparta_panel_tokens_at(const sparta_job *job, const sparta_place *at, const sparta_operand *rows,
+                              struct sparta_pack_args *out);
+
 #endif

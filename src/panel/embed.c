@@ -93,5 +93,10 @@ static bool fill(const sparta_job *job, const sparta_place *at, sparta_panel_arg
     return to > from;
 }
 
-const sparta_panel_kernel sparta_panel_embed = {"embed", sparta_kernel_embed, prepare, check, ready, work,
-                                                fill};
+static bool takes(sparta_op_id op)
+{
+    return op == SPARTA_OP_Embed;
+}
+
+const sparta_panel_kernel sparta_panel_embed = {
+    "embed", sparta_kernel_embed, takes, prepare, check, ready, work, fill};

@@ -1,6 +1,6 @@
 /* head: one head of one item: its rows of the QKV product into scratch, then its attention from there.
  *
- *     scratch  [panel of the item][q k v][dim][64]      96 KiB for two panels of 64-row heads: L1 and L2, never further
+ *     scratch  [panel of the item][q k v][dim][64]      96 KiB for two panels of 64-row heads (run folds only what fits L2)
  *
  * The kernels are the ordinary ones. They index rows and panels from the start of the whole value, so they are given the address
  * at which the whole value would have to start for this head's rows to be where they are.

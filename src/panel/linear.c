@@ -91,5 +91,10 @@ static bool fill(const sparta_job *job, const sparta_place *at, sparta_panel_arg
     return a->strip1 > a->strip0 || job->stat;
 }
 
-const sparta_panel_kernel sparta_panel_linear = {"linear", sparta_kernel_linear, prepare, check, NULL, NULL,
-                                                 fill};
+static bool takes(sparta_op_id op)
+{
+    return op == SPARTA_OP_Linear;
+}
+
+const sparta_panel_kernel sparta_panel_linear = {
+    "linear", sparta_kernel_linear, takes, prepare, check, NULL, NULL, fill};

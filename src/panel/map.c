@@ -48,4 +48,10 @@ static bool fill(const sparta_job *job, const sparta_place *at, sparta_panel_arg
     return to > from;
 }
 
-const sparta_panel_kernel sparta_panel_map = {"map", sparta_kernel_map, prepare, check, NULL, NULL, fill};
+static bool takes(sparta_op_id op)
+{
+    return act_of(op, &(sparta_attrs){0}) >= 0;
+}
+
+const sparta_panel_kernel sparta_panel_map = {"map", sparta_kernel_map, takes, prepare, check, NULL, NULL,
+                                              fill};

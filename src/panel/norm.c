@@ -39,4 +39,10 @@ static bool fill(const sparta_job *job, const sparta_place *at, sparta_panel_arg
     return to > from;
 }
 
-const sparta_panel_kernel sparta_panel_norm = {"norm", sparta_kernel_norm, prepare, check, NULL, NULL, fill};
+static bool takes(sparta_op_id op)
+{
+    return op == SPARTA_OP_LayerNormalization;
+}
+
+const sparta_panel_kernel sparta_panel_norm = {"norm", sparta_kernel_norm, takes, prepare, check, NULL, NULL,
+                                               fill};

@@ -11,13 +11,9 @@
             "sparta_text_end_" symbol ":\n.byte 0\n.popsection\n");
 EMBED("abi", "abi.h")
 EMBED("vector", "vector.h")
-EMBED("linear", "kernel_linear.h")
-EMBED("attention", "kernel_attention.h")
-EMBED("norm", "kernel_norm.h")
-EMBED("map", "kernel_map.h")
-EMBED("embed", "kernel_embed.h")
-EMBED("pack", "kernel_pack.h")
-EMBED("unpack", "kernel_unpack.h")
+#define SPARTA_PANEL_KERNEL(name) EMBED(#name, "kernel_" #name ".h")
+#include "panel/panel.def"
+#undef SPARTA_PANEL_KERNEL
 
 extern const char sparta_text_abi[], sparta_text_end_abi[], sparta_text_vector[], sparta_text_end_vector[];
 #define SPARTA_PANEL_KERNEL(name) extern const char sparta_text_##name[], sparta_text_end_##name[];

@@ -52,6 +52,7 @@ typedef struct sparta_job {
     int act;                   /* SPARTA_ACT_ */
     const float *bias, *bias2; /* prepared copies: bias of linear, gain and shift of norm */
     float scale;
+    int64_t heads; /* attention */
 } sparta_job;
 
 typedef struct sparta_place {
@@ -75,6 +76,7 @@ typedef void (*sparta_entry)(const void *args);
 typedef struct sparta_panel_kernel {
     const char *name;
     sparta_entry portable;
+    bool (*takes)(sparta_op_id op); /* the operators it computes */
     /* Once, when a session is made: read attributes, copy what needs padding into the arena. */
     sparta_status (*prepare)(sparta_ctx *cx, sparta_arena *arena, sparta_job *job);
     /* When sizes are known: everything the kernel trusts must hold. */

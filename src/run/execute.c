@@ -154,8 +154,7 @@ static void by_heads(void *arg, int thread)
     sparta_session *s = w->s;
     const int a = w->group->first, p = s->step[a].product;
     const sparta_call *attention = &s->step[a].call, *product = &s->step[p].call;
-    const int64_t heads = sparta_attr_int(&s->step[a].node->attrs, "heads", 1),
-                  n = attention->job.in[0].tensor.dim[0] * heads;
+    const int64_t heads = attention->job.heads, n = attention->job.in[0].tensor.dim[0] * heads;
     double *spent = s->spent + (size_t)thread * (size_t)s->n_steps;
     for (int64_t u = n * thread / s->threads; u < n * (thread + 1) / s->threads; u++) {
         const sparta_head h = {&product->job, &attention->job, product->entry,    attention->entry,

@@ -80,14 +80,21 @@ void sparta_session_pairs(sparta_session *s)
     for (int i = 0; i < s->n_steps; i++) s->step[i].product = product_of(s, i);
 }
 
-/* At the present sizes: items are whole panels, and no thread goes without a head. */
+/* At the present sizes: items are whole panels, heads share out evenly (or there are many), and what a thread keeps fits its L2. */
 static bool folds(const sparta_session *s, const run_step *step)
 {
     const sparta_tensor *q = &s->value[step->node->in[0]->id].tensor,
                         *k = &s->value[step->node->in[1]->id].tensor;
-    const int64_t heads = sparta_attr_int(&step->node->attrs, "heads", 1), units = q->dim[0] * heads;
-    return q->rank == 3 && k->rank == 3 && q->dim[1] == k->dim[1] && q->dim[1] > 0 &&
-           q->dim[1] % SPARTA_PANEL == 0 && (units % s->threads == 0 || units >= 8 * s->threads);
+    const int64_t heads = step->call.job.heads;
+    int64_t units, kept;
+    if (q->rank != 3 || k->rank != 3 || q->dim[1] != k->dim[1] || q->dim[1] < 1 || q->dim[1] % SPARTA_PANEL ||
+        heads < 1 || q->dim[2] % heads || !sparta_int_mul(q->dim[0], heads, &units) ||
+        !sparta_int_mul(q->dim[1], 4 * q->dim[2] / heads + SPARTA_PANEL,
+                        &kept)) /* q k v o of the item, scores of a panel */
+        return false;
+    const size_t l2 = sparta_cpu_info()->l2;
+    return kept <= (int64_t)((l2 ? l2 : 1 << 20) / sizeof(float)) &&
+           (units % s->threads == 0 || units >= 8 * s->threads);
 }
 
 /* ------------------------------------------------------------------ groups */
@@ -133,7 +140,7 @@ static void live_inputs(sparta_session *s, int i, const sparta_node *n)
         if (n->in[j]) live_until(s, n->in[j]->id, i);
 }
 
-sparta_status sparta_session_groups(sparta_ctx *cx, sparta_session *s)
+void sparta_session_groups(sparta_session *s)
 {
     for (int i = 0; i < s->n_steps; i++)
         if (s->step[i].product >= 0) s->step[s->step[i].product].folded = folds(s, &s->step[i]);
@@ -152,8 +159,6 @@ sparta_status sparta_session_groups(sparta_ctx *cx, sparta_session *s)
     }
     for (int i = 0; i < s->n_values; i++) {
         run_value *r = &s->value[i];
-        if (r->value->is_output && r->panels)
-            return sparta_fail(cx, SPARTA_E_FORMAT, "package: output '%s' is left in panels", r->value->name);
         if (r->producer < 0 || r->parent >= 0 || s->step[r->producer].folded) continue;
         if (r->value->is_output) r->last = s->n_steps - 1;
         if (r->local && s->group[s->step[r->producer].group].kind == RUN_HEADS) r->local = false;
@@ -161,5 +166,4 @@ sparta_status sparta_session_groups(sparta_ctx *cx, sparta_session *s)
         r->first = s->group[s->step[r->producer].group].first;
         r->last = s->group[s->step[r->last].group].last;
     }
-    return SPARTA_OK;
 }

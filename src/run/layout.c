@@ -17,34 +17,44 @@ static int by_size(const void *a, const void *b)
     if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
     return x->value->id - y->value->id;
 }
-static int by_offset(const void *a, const void *b)
+/* Keep `busy` sorted by offset. */
+static void insert(placed *busy, int n, placed p)
 {
-    const placed *x = a, *y = b;
-    return (x->offset > y->offset) - (x->offset < y->offset);
+    int low = 0, high = n;
+    while (low < high) {
+        const int mid = (low + high) / 2;
+        if (busy[mid].offset < p.offset)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    memmove(busy + low + 1, busy + low, (size_t)(n - low) * sizeof *busy);
+    busy[low] = p;
 }
 
 static sparta_status place(sparta_ctx *cx, run_value **list, int n, size_t *total)
 {
     placed *busy = sparta_alloc_array(cx, (size_t)n + 1, sizeof *busy);
+    sparta_status status = SPARTA_OK;
     SPARTA_NEED(cx, busy);
     qsort(list, (size_t)n, sizeof *list, by_size);
     *total = 0;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n && status == SPARTA_OK; i++) {
         size_t at = 0;
-        for (int j = 0; j < i; j++) { /* busy is sorted by offset */
+        for (int j = 0; j < i && busy[j].offset < at + list[i]->bytes; j++) {
             const bool meets = busy[j].first <= list[i]->last && list[i]->first <= busy[j].last;
-            if (meets && busy[j].offset < at + list[i]->bytes)
-                at = SPARTA_MAX(at, busy[j].offset + busy[j].bytes);
+            if (meets) at = SPARTA_MAX(at, busy[j].offset + busy[j].bytes);
         }
         list[i]->offset = at;
-        busy[i] = (placed){at, list[i]->bytes, list[i]->first, list[i]->last};
-        qsort(busy, (size_t)i + 1, sizeof *busy, by_offset);
+        insert(busy, i, (placed){at, list[i]->bytes, list[i]->first, list[i]->last});
         *total = SPARTA_MAX(*total, at + list[i]->bytes);
-        if (*total > MOST_BYTES) break; /* before a sum can overflow */
+        if (*total > MOST_BYTES) /* before a sum can overflow */
+            status = sparta_fail(cx, SPARTA_E_LIMIT, "run: the buffers are too large");
+        else if (i % 256 == 0)
+            status = sparta_check_cancel(cx);
     }
     sparta_free(cx, busy);
-    return *total <= MOST_BYTES ? SPARTA_OK
-                                : sparta_fail(cx, SPARTA_E_LIMIT, "run: the buffers are too large");
+    return status;
 }
 
 static sparta_status measure(sparta_ctx *cx, const sparta_session *s, run_value *r)
@@ -54,11 +64,13 @@ static sparta_status measure(sparta_ctx *cx, const sparta_session *s, run_value 
     if (!r->panels) {
         SPARTA_TRY(sparta_tensor_bytes(cx, r->tensor.dtype, r->tensor.rank, r->tensor.dim, &bytes));
     } else {
-        int64_t n = sparta_panel_rows(sparta_panel_features(&r->tensor));
-        r->gap = n * SPARTA_PANEL + (r->stat ? (int64_t)s->threads * 2 * SPARTA_PANEL : 0);
-        if (!sparta_int_mul(r->gap,
-                            r->local ? 1 : SPARTA_MAX(sparta_panels(sparta_panel_tokens(&r->tensor)), 1),
-                            &floats) ||
+        const int64_t features = sparta_panel_features(&r->tensor);
+        const int64_t panels = r->local ? 1 : SPARTA_MAX(sparta_panels(sparta_panel_tokens(&r->tensor)), 1);
+        if (features > (int64_t)MOST_BYTES / SPARTA_PANEL)
+            return sparta_fail(cx, SPARTA_E_LIMIT, "%s: too large", r->value->name);
+        r->gap = sparta_panel_rows(features) * SPARTA_PANEL +
+                 (r->stat ? (int64_t)s->threads * 2 * SPARTA_PANEL : 0);
+        if (!sparta_int_mul(r->gap, panels, &floats) ||
             !sparta_size_mul((size_t)floats, sizeof(float), &bytes))
             return sparta_fail(cx, SPARTA_E_LIMIT, "%s: too large", r->value->name);
     }
@@ -157,7 +169,7 @@ sparta_status sparta_session_layout(sparta_ctx *cx, sparta_session *s)
     s->laid_out = false;
     memcpy(s->size, s->wanted, (size_t)s->n_symbols * sizeof *s->size);
     SPARTA_TRY(evaluate(cx, s));
-    SPARTA_TRY(sparta_session_groups(cx, s));
+    sparta_session_groups(s);
     SPARTA_TRY(place_all(cx, s, &arena_bytes));
     SPARTA_TRY(bind(cx, s, NULL, &work)); /* once without memory: checks sizes, finds the scratch */
     s->work_bytes = (work + 127) & ~(size_t)63;

@@ -7,12 +7,17 @@
  *   steps         -->  groups: neighbours that work token by token and need no other panel's results
  *   a group       -->  each thread takes whole panels depth first through all steps of the group (what one panel needs stays in
  *                      its L2), the panels left over are shared by all threads step by step
+ *   attention     -->  with the product that makes its q, k and v: each thread takes whole (item, head) pairs, when items are
+ *                      whole panels; otherwise the product is a step like others and attention starts the next group
  *
- *        thread 0: panel 0 [attention, projection, norm, up, down, norm, qkv]  panel 1 [...] ...   | barrier | next group
- *        thread 1: panel 8 [...]                                                                     |
+ *        thread 0: heads 0..5 [qkv, attention]  | panel 0 [projection, norm, up, down, norm] panel 1 [...] | next layer
+ *        thread 1: heads 6..11                  | panel 8 [...]                                             |
  *
  * Sizes are symbols until a run binds them; buffers are laid out again when they change. Values that die inside their group
  * live in a per-thread slot of one panel, the others in one arena with reuse.
+ *
+ * The plan is trusted like the code beside it: what kernels follow without looking (panels, weights, ids) is checked, but a builtin
+ * believes the dims that the plan declares.
  */
 #ifndef SPARTA_RUN_H
 #define SPARTA_RUN_H
@@ -30,8 +35,9 @@ typedef struct sparta_step_profile {
 /* After sparta_session_run with options.profile; resets the means when `reset`. */
 int sparta_session_profile(sparta_session *s, const sparta_step_profile **out, bool reset);
 int sparta_session_threads(const sparta_session *s);
-size_t sparta_session_memory(const sparta_session *s);   /* bytes of buffers at the present sizes */
-const char *sparta_session_isa(const sparta_session *s); /* target of most kernels: "avx512", "portable" */
+size_t sparta_session_memory(const sparta_session *s); /* bytes of buffers at the present sizes */
+const char *sparta_session_isa(
+    const sparta_session *s); /* target of its compiled kernels: "avx512"; "portable": there are none */
 
 /* Inputs made from a seed at the sizes given (every symbol needs a value): floats in [lo, hi) (default -1 to 1), integers inside the
  * bounds of the Gather or Embed that uses them (else 0 or 1), masks named *mask* all ones. Row-major, allocated from cx. */

@@ -58,14 +58,16 @@ static sparta_status load_code(sparta_session *s)
                 (!best || p->kernel[k].code[c].target < best->target))
                 best = &p->kernel[k].code[c];
         if (!best) continue;
-        SPARTA_TRY(sparta_jit_load(s->cx, best->bytes, best->size, &s->object[k]));
+        const sparta_status status = sparta_jit_load(s->cx, best->bytes, best->size, &s->object[k]);
+        if (status == SPARTA_E_MEMORY || status == SPARTA_E_CANCELLED) return status;
+        if (status != SPARTA_OK) continue; /* the ladder ends in the portable kernel */
         s->isa = sparta_target_name(best->target);
         native++;
     }
     if (p->n_kernels > native)
         sparta_note(s->cx,
-                    "package: %d of %d kernels have no code for this CPU; their portable versions run, which "
-                    "are slower; compile it here",
+                    "package: %d of %d kernels have no code that runs here; their portable versions do, "
+                    "which are slower",
                     p->n_kernels - native, p->n_kernels);
     return SPARTA_OK;
 }
@@ -117,24 +119,35 @@ static sparta_status bind_view(sparta_session *s, const sparta_node *n)
     return SPARTA_OK;
 }
 
+/* The weight behind a constant of the plan, by the name it was fetched under. */
+static const sparta_weight *weight_of(const sparta_session *s, const sparta_value *v)
+{
+    return v->producer || v->is_input ? NULL
+                                      : sparta_package_weight(s->package, v->origin ? v->origin : v->name);
+}
+
 /* What kind each operand is; where it lies is settled when sizes are known. */
-static void bind_operands(sparta_session *s, const sparta_node *n, sparta_job *j)
+static sparta_status bind_operands(sparta_session *s, const sparta_node *n, sparta_job *j)
 {
     j->stat = sparta_attr_int(&n->attrs, "stat", 0) != 0;
     for (int i = 0; i < j->n_in; i++) {
         const sparta_value *v = n->in[i];
         sparta_operand *o = &j->in[i];
         if (!v) continue;
-        const sparta_weight *w =
-            v->producer || v->is_input ? NULL : sparta_package_weight(s->package, v->name);
+        const sparta_weight *w = weight_of(s, v);
         o->packed = w && w->packed ? &w->pack : NULL;
         o->tensor = s->value[v->id].tensor;
         o->kind = s->value[v->id].panels ? SPARTA_OPERAND_PANELS
                   : o->packed            ? SPARTA_OPERAND_PACKED
                                          : SPARTA_OPERAND_ROWS;
+        if (o->kind == SPARTA_OPERAND_ROWS && v->constant && !v->constant->data)
+            return sparta_fail(s->cx, SPARTA_E_FORMAT,
+                               "package: '%s' reads '%s' in rows, which it is not stored in", n->name,
+                               v->name);
     }
     for (int i = 0; i < j->n_out; i++)
         j->out[i].kind = s->value[n->out[i]->id].panels ? SPARTA_OPERAND_PANELS : SPARTA_OPERAND_ROWS;
+    return SPARTA_OK;
 }
 
 static sparta_status bind_step(sparta_session *s, const sparta_node *n)
@@ -154,7 +167,7 @@ static sparta_status bind_step(sparta_session *s, const sparta_node *n)
     step->in = sparta_arena_array(s->arena, (size_t)n->n_in + 1, sizeof(sparta_tensor));
     step->out = sparta_arena_array(s->arena, (size_t)n->n_out + 1, sizeof(sparta_tensor));
     if (!step->in || !step->out) return sparta_ctx_status(s->cx);
-    bind_operands(s, n, &step->call.job);
+    SPARTA_TRY(bind_operands(s, n, &step->call.job));
     if (kernel && step->call.job.stat && n->op == SPARTA_OP_LayerNormalization &&
         !s->value[n->in[0]->id].stat)
         return sparta_fail(s->cx, SPARTA_E_FORMAT, "package: '%s' wants statistics that nobody leaves",
@@ -180,8 +193,12 @@ static sparta_status build(sparta_session *s)
     for (int i = 0; i < g->n_values; i++) SPARTA_TRY(bind_value(s, g->value[i]));
     for (int i = 0; i < g->n_nodes; i++)
         SPARTA_TRY(is_view(g->node[i]) ? bind_view(s, g->node[i]) : bind_step(s, g->node[i]));
+    for (int i = 0; i < g->n_outputs; i++)
+        if (s->value[g->output[i]->id].panels)
+            return sparta_fail(s->cx, SPARTA_E_FORMAT, "package: output '%s' is left in panels",
+                               g->output[i]->name);
     sparta_session_pairs(s);
-    return sparta_session_groups(s->cx, s);
+    return SPARTA_OK;
 }
 
 sparta_status sparta_session_create(sparta_ctx *cx, const sparta_package *package,
@@ -192,9 +209,11 @@ sparta_status sparta_session_create(sparta_ctx *cx, const sparta_package *packag
     s->cx = cx;
     s->package = package;
     s->plan = package->plan;
-    s->profile = options && options->profile;
+    sparta_session_options o = {0};
+    if (options) memcpy(&o, options, SPARTA_MIN(options->size, sizeof o));
+    s->profile = o.profile;
     s->arena = sparta_arena_create(cx);
-    s->pool = s->arena ? sparta_pool_create(cx, options ? options->threads : 0) : NULL;
+    s->pool = s->arena ? sparta_pool_create(cx, o.threads) : NULL;
     if (!s->pool) {
         sparta_session_free(s);
         return sparta_ctx_status(cx);

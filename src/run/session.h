@@ -70,7 +70,7 @@ sparta_status sparta_session_layout(sparta_ctx *cx, sparta_session *s) SPARTA_MU
 /* group.c: steps into groups, lifetimes of values; again at new sizes, since they decide whether products are folded. */
 bool sparta_session_same_tokens(const sparta_value *a,
                                 const sparta_value *b); /* all dims but the last are the same */
-sparta_status sparta_session_groups(sparta_ctx *cx, sparta_session *s) SPARTA_MUST;
+void sparta_session_groups(sparta_session *s);
 void sparta_session_pairs(sparta_session *s); /* find run_step.product, once */
 
 #endif

@@ -108,6 +108,7 @@ run 2 "kernel without bench" kernel dance
 for verb in propagate tune prune quantize report serve; do
     run 4 "$verb is later" $verb x --any-flag; complains "$verb is later"
 done
+run 0 "a verb to come has help" tune --help; has out "does not have it yet" "which says that it is to come"
 run 4 "kernel show is later" kernel show
 run 4 "kernel bench --dtype i8 is later" kernel bench --dtype i8
 gone x.onnx "nothing was written by wrong calls"
@@ -125,7 +126,7 @@ json "d['error']['code'] == 'E_IO' and 'missing.onnx' in d['error']['where']" "s
 run 0 "zoo lists" zoo; has out "bert-large" "zoo lists bert-large"
 run 0 "zoo --json" zoo --json
 json "[m['name'] for m in d['models']][:4] == ['mlp', 'bert-mini', 'bert-base', 'bert-large'] and d['schema'] == 'sparta.zoo/1'" "zoo --json lists them"
-for form in md csv json jsonl; do run 0 "zoo --table $form" zoo --table $form; done
+for form in md csv json jsonl; do run 0 "zoo --table $form" zoo --table $form; exists out "zoo --table $form is there"; done
 SMALL="--dim layers=1 --dim hidden=32 --dim heads=2 --dim ffn=64 --dim vocab=50 --dim positions=24"
 run 0 "zoo mlp" zoo mlp --prune 4x1:0.9 -o mlp.onnx; exists mlp.onnx "mlp.onnx is there"
 run 0 "zoo bert" zoo bert-mini --prune 4x1:0.8 --seed 3 $SMALL -o bert.onnx
@@ -142,10 +143,18 @@ run 5 "a budget that is too small" zoo bert-base --max-memory 8M -o big.onnx; go
 
 # ------------------------------------------------------------------ inspect
 run 0 "inspect" inspect bert.onnx; has out "4x1" "inspect finds the pattern"; has out "nothing to prune" "inspect gives reasons"
+has out "128 tokens on one thread; model: estimated" "inspect says what its times are"
+if grep -q ' $' out; then bad "no line ends with spaces"; else good "no line ends with spaces"; fi
+run 0 "inspect --table jsonl" inspect bert.onnx --table jsonl; grep Attention out | head -1 > one; mv one out
+json "d['density'] is None and d['us'] is None and d['dense_us'] is None and d['source'] == ''" "a product of activations has no density and no time"
+run 0 "inspect --check of a model" inspect bert.onnx --check; has err "note: bert.onnx: --check" "--check says that a model has no digests"
 run 0 "inspect --json" inspect bert.onnx --json
 json "d['schema'] == 'sparta.inspect/1' and d['nodes'] > 0 and d['parameters'] > 0 and d['bytes'] > 0 and sorted(d['symbols']) == ['batch', 'sequence']" "inspect --json has its fields"
 json "all(set(l) >= {'name', 'op', 'shape', 'dtype', 'pattern', 'block', 'density', 'implement', 'reason'} for l in d['layers']) and d['layers']" "inspect --json has its layers"
 json "d['bounds']['sequence'] == 24" "inspect knows the bound of the sequence"
+json "all(l['source'] == ('model' if l['op'] == 'Linear' else None) for l in d['layers'])" "nothing was measured yet"
+p=$(sed 's/.*"parameters":\([0-9]*\).*/\1/' out); run 0 "zoo counts parameters" zoo bert-mini $SMALL --json -o same.onnx
+json "d['parameters'] == $p" "zoo and inspect count the same parameters"
 run 1 "inspect a missing file" inspect missing.onnx; complains "missing file"
 run 1 "inspect a folder" inspect ro; complains "folder"
 : > empty; run 1 "inspect an empty file" inspect empty; complains "empty file"
@@ -155,6 +164,10 @@ if mkfifo pipe 2> /dev/null; then run 1 "inspect a pipe" inspect pipe; complains
 
 # ------------------------------------------------------------------ compile
 run 0 "compile" compile bert.onnx -o bert.sparta; exists bert.sparta "bert.sparta is there"
+run 0 "inspect what was measured" inspect bert.onnx --json
+json "all((l['source'], l['us'] and l['us'] > 0) == (('database', True) if l['op'] == 'Linear' else (None, None)) for l in d['layers'])" "inspect has the times from the database"
+run 0 "inspect the package" inspect bert.sparta --json
+json "all(l['source'] == ('measured' if l['op'] == 'Linear' else None) for l in d['layers'])" "a package knows what compile measured"
 run 0 "compile --json" compile mlp.onnx --json -o mlp.sparta
 json "d['schema'] == 'sparta.compile/1' and d['layers'] and d['bytes'] > 0" "compile --json has its fields"
 run 0 "compile --target portable --no-measure" compile mlp.onnx --target portable --no-measure -o portable.sparta
@@ -184,6 +197,10 @@ run 0 "verify the other way round" verify bert.onnx --against bert.sparta
 run 3 "verify models that differ" verify bert4.onnx --against bert.onnx; has err "first at" "verify says where they differ"
 run 3 "verify a package that differs" verify bert.sparta --against bert4.onnx --json
 json "d['ok'] is False and d['first_difference']" "verify --json says where they differ"
+run 3 "verify says by how much" verify bert.onnx --against bert4.onnx; has err "is allowed, first at" "with what is allowed"
+run 0 "verify says at which sizes" verify bert.sparta --against bert.onnx; has out "the same at batch=1 sequence=24; batch=5 sequence=7" "verify lists the sizes"
+run 2 "verify with a symbol far from all" verify bert.sparta --against bert.onnx --dim qqq=3; has err "it has batch, sequence" "an unknown symbol lists those there are"
+run 2 "verify with no size" verify bert.sparta --against bert.onnx --dim batch=0; has err "give 1 or more" "no size says what to give"
 run 2 "verify models with other inputs" verify mlp.onnx --against bert.onnx
 run 2 "verify with an unknown symbol" verify bert.sparta --against bert.onnx --dim seqence=3; has err "did you mean sequence" "an unknown symbol is guessed"
 run 2 "verify past the bound" verify bert.sparta --against bert.onnx --dim sequence=25
@@ -227,16 +244,28 @@ run 1 "verify finds it too" verify weights.sparta --against bert.onnx
 gone o6 "nothing ran"
 
 # ------------------------------------------------------------------ bench
-run 0 "bench" bench bert.sparta --iterations 5 --threads 1; has out "against" "bench says against what"
+run 0 "bench" bench bert.sparta --iterations 5 --threads 1; has out "the same model, dense" "bench says against what"
+has out "at batch=1 sequence=24, 1 thread" "bench says at which sizes"
+run 0 "bench --quiet" bench bert.sparta --iterations 3 --threads 1 -q; has out "median_ms" "bench --quiet is the table alone"
 run 0 "bench --profile" bench bert.sparta --iterations 5 --profile; has out "reason" "bench --profile has reasons"
+has out "all layers: " "bench --profile sums the layers"; has out "Shape of input_ids" "a node without a name is called by what it reads"
+if grep -q '^%[0-9]' out; then bad "no made-up name is shown"; else good "no made-up name is shown"; fi
 run 0 "bench --json" bench bert.sparta --iterations 5 --profile --threads 1 --json --export-times times.json
 json "d['schema'] == 'sparta.bench/1' and d['ratio'] > 0 and len(d['ratio_ci95']) == 2 and d['threads'] == 1 and d['isa'] and 0 < d['sparse_flop_share'] <= 1" "bench --json has its fields"
 json "all(set(d[k]) >= {'name', 'median_ms', 'p90_ms', 'p99_ms', 'items_per_s'} for k in ('subject', 'baseline'))" "bench --json has its subjects"
 json "all(set(l) >= {'name', 'op', 'ms', 'implement', 'gops_real', 'share_of_peak', 'reason', 'source'} for l in d['layers']) and d['layers']" "bench --json has its layers"
+json "d['sizes'] == {'batch': 1, 'sequence': 24} and 0 < d['layers_ms'] <= d['profiled_ms'] * 1.05 and abs(d['layers_ms'] - sum(l['ms'] for l in d['layers'])) < 1e-6" "the times of the layers are those of the run"
+json "all((l['density'] is not None) == (l['op'] == 'Linear') for l in d['layers'])" "only weights have a density"
+json "all(l['baseline_ms'] is not None for l in d['layers'])" "every layer has its baseline"
 cp times.json out; json "len(d['points'][0]['subject_ms']) == 5 and len(d['points'][0]['baseline_ms']) == 5" "--export-times has every time"
 run 0 "bench sweeps" bench bert.sparta --iterations 3 --batch 1,2 --threads 1,2 --json
 json "[r['point'] for r in d['runs']] == ['batch=1 threads=1', 'batch=1 threads=2', 'batch=2 threads=1', 'batch=2 threads=2']" "a sweep has every combination"
 run 0 "bench sweeps a size" bench bert.sparta --iterations 3 --dim sequence=5,24 --no-baseline --table csv; has out "sequence=24" "a sweep of sizes"
+has out ",,,," "what was not measured is empty, not 0"
+run 0 "bench sweeps layers" bench bert.sparta --iterations 2 --batch 1,2 --no-baseline --profile --table csv
+if [ "$(grep -c '^point,layer,op' out)" = 1 ] && grep -q '^batch=2,.*Linear' out; then good "as one table"; else bad "as one table"; fi
+run 0 "bench compiled in memory" bench mlp.onnx --iterations 2 --no-measure --no-baseline --json
+json "d['subject']['bytes'] > 400000" "counts the weights"
 run 0 "bench of a model" bench mlp.onnx --iterations 3 --no-measure --no-baseline
 run 0 "bench against a package" bench bert.sparta --against dense.sparta --iterations 3
 run 2 "bench with a wrong list" bench bert.sparta --threads 1,two
@@ -248,6 +277,10 @@ run 1 "bench of a text" bench text
 run 0 "kernel bench" kernel bench --op matmul --m 70 --n 64 --k 64 --pattern 4x1 --sparsity 0.9 --dtype f32 --time 0.01 --json
 json "set(d) >= {'median_us', 'best_us', 'nnz', 'gops_real', 'gops_dense_equivalent', 'peak_gops', 'share_of_peak', 'dense', 'ratio_to_dense', 'threads', 'implement', 'parameters'} and d['dense']['best_us'] > 0" "kernel bench --json has its fields"
 run 0 "kernel bench sweeps" kernel bench --m 8 --n 16 --k 16 --sparsity 0.5,0.9 --time 0.01 --table md; has out "| 0.900 |" "kernel bench sweeps"
+run 0 "kernel bench for people" kernel bench --m 8 --n 16 --k 16 --time 0.01 --threads 1; has out "matmul of 8 tokens, 16x16, 4x1 at sparsity 0.9" "kernel bench says what it timed"
+run 0 "kernel bench of n:m" kernel bench --m 8 --n 16 --k 16 --pattern 2:4 --time 0.01 --json; json "d['sparsity'] == 0.5 and d['nnz'] == 128" "n:m has its own sparsity"
+run 0 "kernel bench sweeps for people" kernel bench --m 8,9 --n 16 --k 16 --time 0.01
+if [ "$(wc -l < out)" = 3 ]; then good "a sweep is a table and nothing else"; else bad "a sweep is a table and nothing else"; fi
 run 2 "kernel bench of nothing" kernel bench --m 0
 run 2 "kernel bench of a wrong pattern" kernel bench --pattern 4by1 --time 0.01
 run 0 "format check" format check "csr"; has out "(i,j)->(i:dense, j:compressed)" "format check prints the canonical text"
@@ -255,7 +288,8 @@ run 0 "format check with a shape" format check "(i,j)->(i:dense, j:compressed)" 
 run 2 "format check of a wrong text" format check "(i,j)->(i:dens, j:compressed)"; complains "format check of a wrong text"
 run 2 "format check of a wrong shape" format check csr --shape 4y4
 run 0 "format pack" format pack o4/logits.npy --format csr -o l.npz
-run 0 "format unpack" format unpack l.npz -o l.npy
+has out "l.npz: (i,j)->" "format pack says what it wrote"
+run 0 "format unpack" format unpack l.npz -o l.npy; has out "l.npy: f32 3x10" "format unpack says what it wrote"
 if cmp -s o4/logits.npy l.npy; then good "unpack gives back what was packed"; else bad "unpack gives back what was packed"; fi
 run 0 "format convert" format convert l.npz --to "bsr(2,2)" -o l2.npz
 run 0 "format unpack again" format unpack l2.npz -o l2.npy
@@ -263,13 +297,16 @@ if cmp -s o4/logits.npy l2.npy; then good "convert keeps the values"; else bad "
 run 0 "format stats" format stats o4/logits.npy --format csr --json; json "d['slots'] == 30 and d['fill'] == 1" "format stats counts"
 run 0 "inspect arrays" inspect l.npz; has out "p0_values" "inspect lists arrays"
 run 0 "inspect an array" inspect o4/logits.npy --json; json "d['layers'][0]['shape'] == [3, 10]" "inspect knows its shape"
-run 1 "format unpack of a text" format unpack text -o x.npy
+json "d['layers'][0]['block'] == ''" "a dense array has no block"
+run 1 "format unpack of a text" format unpack text -o x.npy; has err "sparta format pack" "which says how to make one"
 run 1 "format unpack of another npz" format unpack o4/logits.npy -o x.npy
+run 1 "format pack of a model" format pack bert.onnx --format csr -o x.npz; has err "give a .npy" "which says what to give"
 run 2 "format pack without --format" format pack o4/logits.npy -o x.npz
+run 2 "format pack of nothing" format pack; has err "IN --format TEXT -o OUT.npz" "which says how"
 run 4 "format advise is later" format advise o4/logits.npy
 run 4 "Matrix Market is later" format unpack l.npz -o x.mtx
 run 2 "format of an unknown word" format pakc o4/logits.npy; has err "did you mean pack" "an unknown word is guessed"
-run 0 "doctor" doctor; has out "compiler" "doctor names the compiler"
+run 0 "doctor" doctor; has out "compiler" "doctor names the compiler"; has out "nobody else can write there" "doctor says that the cache is safe"
 run 0 "doctor --json" doctor --json --threads 1; json "d['peak_gops'] > 0 and d['cpu']['cores'] >= 1 and d['libraries']" "doctor --json has its fields"
 run 0 "doctor without a cache" doctor --cache none --compiler none; has out "none" "doctor says so"
 
@@ -287,6 +324,19 @@ for signal in INT TERM; do
     pid=$!
     sleep 2; kill -$signal $pid; wait $pid
     [ $? = 130 ] && good "SIG$signal stops it with 130" || bad "SIG$signal stops it with 130"
+    has err "sparta: bench: interrupted; " "SIG$signal is said"
+done
+# Wherever a signal meets compile, with its compiler under way or its kernels being timed: no package and no piece of one.
+rm -rf halted; mkdir halted; rm -rf "$XDG_CACHE_HOME"
+for pause in 0.05 0.3 0.6; do
+    "$S" compile bert.onnx -o halted/p.sparta --cache "$T/cold$pause" > out 2> err &
+    pid=$!
+    sleep $pause; kill -INT $pid 2> /dev/null; wait $pid
+    code=$?
+    if [ $code = 130 ] && [ -z "$(ls -A halted)" ]; then good "SIGINT after $pause s of compile leaves nothing"
+    elif [ $code = 0 ] && [ "$(ls -A halted)" = p.sparta ]; then good "SIGINT after $pause s came too late"; rm halted/p.sparta
+    else bad "SIGINT after $pause s of compile (exit $code, $(ls -A halted | tr '\n' ' '))"; fi
+    if find "$T/cold$pause" -name '*tmp*' 2> /dev/null | grep -q .; then bad "nor in the cache"; else good "nor in the cache"; fi
 done
 gone core "no core was left"
 if ls -d .*.tmp* ./*.tmp* > /dev/null 2>&1; then bad "no temporary file was left"; else good "no temporary file was left"; fi

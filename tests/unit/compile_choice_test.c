@@ -115,7 +115,8 @@ static void nearly_dense(void **state)
     }
     const decision one = decide(LAYER("w|1x1:0.05"), measured(db)); /* strips would hold everything */
     assert_string_equal(one.implement, "dense4");
-    mentions(one.reason, "density 0.95 with pattern 1x1", __FILE__, __LINE__);
+    mentions(one.reason, "density 0.95 with pattern 1x1: strips of 4 rows would store 1.00", __FILE__,
+             __LINE__);
     const decision full = decide(LAYER("w"), measured(db));
     assert_string_equal(full.implement, "dense4");
     mentions(full.reason, "no zeros", __FILE__, __LINE__);
@@ -190,7 +191,23 @@ static void dense_only(void **state)
             if (p->weight[i].packed)
                 assert_int_equal(p->weight[i].pack.format.level[1].kind, SPARTA_LEVEL_DENSE);
         sparta_package_close(p);
+        mentions(decide(LAYER("w|4x1:0.9"), request).reason, "dense implements only were asked for", __FILE__,
+                 __LINE__);
     }
+}
+
+/* What the portable kernels took says nothing of compiled ones: another key. */
+static void portable_times_are_their_own(void **state)
+{
+    (void)state;
+    const char *db = fresh_db(), *text = LAYER("w|4x1:0.9");
+    sparta_compile_request request = measured(db);
+    request.options.target = "portable";
+    assert_string_equal(decide(text, request).source, "measured");
+    assert_string_equal(decide(text, request).source, "database");
+    request.options.target = NULL;
+    assert_string_equal(decide(text, request).source,
+                        sparta_target_best() == SPARTA_TARGET_PORTABLE ? "database" : "measured");
 }
 
 /* What is said of a whole model: every product once, with its pattern; the same from the package that was written. */
@@ -291,9 +308,16 @@ static void foreign_annotations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sparse_wins), cmocka_unit_test(nearly_dense), cmocka_unit_test(the_database_decides),
-        cmocka_unit_test(modelled),    cmocka_unit_test(dense_only),   cmocka_unit_test(layers_of_a_model),
-        cmocka_unit_test(unplan),      cmocka_unit_test(settled),      cmocka_unit_test(foreign_annotations),
+        cmocka_unit_test(sparse_wins),
+        cmocka_unit_test(nearly_dense),
+        cmocka_unit_test(the_database_decides),
+        cmocka_unit_test(modelled),
+        cmocka_unit_test(dense_only),
+        cmocka_unit_test(layers_of_a_model),
+        cmocka_unit_test(unplan),
+        cmocka_unit_test(settled),
+        cmocka_unit_test(foreign_annotations),
+        cmocka_unit_test(portable_times_are_their_own),
     };
     return cmocka_run_group_tests(tests, enter, leave);
 }

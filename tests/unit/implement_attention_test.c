@@ -48,7 +48,7 @@ static bool attention_entry(const bed *b, int target, how *h)
 {
     char parameters[64];
     const sparta_task t = task_of(b, NULL, NULL);
-    assert_true(sparta_implement_attention.match(&t) && sparta_implement_attention.cost(&t) > 0);
+    assert_true(sparta_implement_attention.match(&t));
     parameters_of(&sparta_implement_attention, &t, parameters, sizeof parameters);
     *h = (how){.kernel = "attention", .parts = 1};
     return entry_of((sparta_target)target, "attention", parameters, &h->entry);

@@ -421,6 +421,24 @@ static void wrong_plans(void **state)
         {"node y: i64[batch,12] = Identity(x) {kernel=\"pack\", layout=\"panel\"} \"y\"\noutput y\n", "f32"},
         {"node y: f32[batch,20] = MatMul(x, a) \"y\"\noutput y\n", "rows"},
         {"node y: f32[length,12] = Identity(x) \"y\"\noutput y\n", "length"},
+        /* a kernel runs its own operators only */
+        {"node p: f32[batch,12] = Identity(x) {kernel=\"pack\", layout=\"panel\"} \"p\"\n"
+         "node d: f32[batch,12] = Dropout(p, _, p) {kernel=\"attention\", layout=\"panel\"} \"d\"\n"
+         "node y: f32[batch,12] = Identity(d) {kernel=\"unpack\"} \"y\"\noutput y\n",
+         "does not compute Dropout"},
+        {"node p: f32[batch,12] = Identity(x) {kernel=\"pack\", layout=\"panel\"} \"p\"\n"
+         "node d: f32[batch,12] = sparta::Attention(p, x, p) {heads=3, kernel=\"attention\", "
+         "layout=\"panel\"} \"d\"\n"
+         "node y: f32[batch,12] = Identity(d) {kernel=\"unpack\"} \"y\"\noutput y\n",
+         "q, k and v"},
+        /* a packed weight under another name is still not in rows */
+        {"const zz: f32[12,20] @\"a\"\nnode p: f32[12,20] = Identity(zz) {kernel=\"pack\", layout=\"panel\"} "
+         "\"p\"\n"
+         "node y: f32[12,20] = Identity(p) {kernel=\"unpack\"} \"y\"\noutput y\n",
+         ""},
+        {"node p: f32[batch,2305843009213693952] = Identity(x) {kernel=\"pack\", layout=\"panel\"} \"p\"\n"
+         "node y: f32[batch,2305843009213693952] = Identity(p) {kernel=\"unpack\"} \"y\"\noutput y\n",
+         ""},
     };
     for (size_t i = 0; i < SPARTA_COUNT(plans); i++) {
         char text[1024];
