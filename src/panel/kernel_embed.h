@@ -17,6 +17,6 @@ INLINE void embed_tile(const struct sparta_embed_args *a, long f, long lane0)
 KERNEL void sparta_kernel_embed(const void *args)
 {
     const struct sparta_embed_args *a = (const struct sparta_embed_args *)args;
-    for (long f = a->f0; f < a->f1; f += 16)
-        for (long l = 0; l < a->count; l += 16) embed_tile(a, f, l);
+    for (long l = 0; l < a->count; l += 16) /* rows of 16 tokens at a time, each read from front to back */
+        for (long f = a->f0; f < a->f1; f += 16) embed_tile(a, f, l);
 }
