@@ -3,7 +3,7 @@
 # The house is one list of rooms; a room includes only rooms to its left (checked by `make layers`). The first line is the
 # runtime (libsparta_rt.so), both lines are the library (libsparta.so), and cli/ is the program.
 RT_ROOMS   := base expr tensor file tesa format device jit builtin graph panel call package run
-LIB_ROOMS  := ops import prune implement tune compile zoo measure
+LIB_ROOMS  := schedule ops import prune implement tune compile zoo measure
 ROOMS      ?= $(RT_ROOMS) $(LIB_ROOMS)
 
 # ---------------------------------------------------------------- variants: make BUILD=asan, each in its own folder
@@ -120,6 +120,8 @@ bench: all ## time the zoo's models against their own dense baseline
 	@tools/bench models $(B)/sparta
 bench-kernels: all ## time single products over patterns and sparsities
 	@tools/bench kernels $(B)/sparta
+bench-formats: $(patsubst %.c,$(B)/%,$(wildcard tests/bench/*.c)) ## time detection and covers of large masks
+	@for t in $^; do $$t || exit 1; done
 bench-peers: all ## time against onnxruntime and torch; writes docs/benchmarks/ (PEERS_ARGS="...")
 	@tools/venv .venv-peers tools/requirements-peers.txt
 	.venv-peers/bin/python tools/bench_peers.py --sparta $(B)/sparta $(PEERS_ARGS)
@@ -163,4 +165,4 @@ clean: ## remove build/
 
 FORCE:
 .SECONDARY:
-.PHONY: all unit units programs fuzzers help setup demo check test bench bench-kernels bench-peers layers exports format format-check coverage examples install clean FORCE
+.PHONY: all unit units programs fuzzers help setup demo check test bench bench-kernels bench-formats bench-peers layers exports format format-check coverage examples install clean FORCE

@@ -12,6 +12,7 @@ sparta_status cli_compile_request(cli *c, sparta_compile_request *out)
     sparta_compile_request r = {.options = SPARTA_OPTIONS(sparta_compile_options)};
     r.options.masks = cli_text(c, CLI_MASKS, NULL);
     r.options.target = cli_text(c, CLI_TARGET, NULL);
+    r.options.schedule = cli_text(c, CLI_SCHEDULE, NULL);
     r.options.dense_only = cli_has(c, CLI_DENSE);
     r.options.no_measure = cli_has(c, CLI_NO_MEASURE);
     r.options.threads = (int)cli_int(c, CLI_THREADS, 0);
@@ -81,9 +82,6 @@ sparta_status cli_verb_compile(cli *c)
     if (!path)
         return sparta_fail(c->cx, SPARTA_E_USAGE,
                            "compile: nowhere to write the package; say where with -o P.sparta");
-    if (cli_has(c, CLI_SCHEDULE))
-        return sparta_fail(c->cx, SPARTA_E_UNSUPPORTED,
-                           "compile: this version has no schedules yet; leave out --schedule");
     SPARTA_TRY(cli_compile_request(c, &r));
     SPARTA_TRY(dims(c, &r.options.dims));
     SPARTA_TRY(cli_writable(c, path));

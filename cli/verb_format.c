@@ -1,7 +1,7 @@
 /* sparta format: formats by themselves. Packed tensors are .npz files that NumPy opens:
  *
  *   format        u8, the canonical text          p0_l{k}_pos   positions of level k, as the level has them
- *   shape         i64                             p0_l{k}_crd   its coordinates
+ *   shape         i64                             p0_l{k}_crd   its coordinates, or p0_l{k}_bits of a bitmap
  *   sparta        u8, version: the mark           p0_values                                               */
 #include "verbs.h"
 #include "file/file.h"
@@ -72,6 +72,12 @@ static sparta_status read_array(cli *c, const char *path, sparta_tensor *out)
 
 /* ------------------------------------------------------------------ the file of a packed tensor */
 
+/* The array that holds the coordinates of level k. */
+static const char *crd_name(const sparta_format *f, int k)
+{
+    return f->level[k].kind == SPARTA_LEVEL_BITMAP ? "bits" : "crd";
+}
+
 static sparta_status write_packed(cli *c, const char *path, const sparta_packed *p)
 {
     const char *name[ARRAYS];
@@ -92,7 +98,7 @@ static sparta_status write_packed(cli *c, const char *path, const sparta_packed 
         for (int crd = 0; crd < 2; crd++) {
             const sparta_tensor *t = crd ? &p->crd[k] : &p->pos[k];
             if (t->rank == 0) continue;
-            name[n] = sparta_arena_printf(c->arena, "p0_l%d_%s", k, crd ? "crd" : "pos");
+            name[n] = sparta_arena_printf(c->arena, "p0_l%d_%s", k, crd ? crd_name(&p->format, k) : "pos");
             if (!name[n] && !status) status = sparta_ctx_status(c->cx);
             tensor[n++] = *t;
         }
@@ -134,7 +140,7 @@ static sparta_status packed_of(cli *c, const char *path, const sparta_npz *z, sp
         snprintf(name, sizeof name, "p0_l%d_pos", k);
         const sparta_tensor *t = sparta_npz_find(z, name);
         if (t) p.pos[k] = *t;
-        snprintf(name, sizeof name, "p0_l%d_crd", k);
+        snprintf(name, sizeof name, "p0_l%d_%s", k, crd_name(&p.format, k));
         t = sparta_npz_find(z, name);
         if (t) p.crd[k] = *t;
     }
@@ -167,25 +173,33 @@ static sparta_status unpacked(cli *c, const char *path, sparta_tensor *out)
 
 /* ------------------------------------------------------------------ packing */
 
-static bool all_dense(const sparta_format *f)
-{
-    for (int i = 0; i < f->n; i++)
-        if (f->level[i].kind != SPARTA_LEVEL_DENSE) return false;
-    return true;
-}
-
 static sparta_status measured(cli *c, const sparta_format *f, const sparta_tensor *t,
                               sparta_format_stats *out)
 {
     SPARTA_TRY(sparta_format_check(c->cx, f, t->rank, t->dim));
-    SPARTA_TRY(sparta_format_measure(c->cx, f, t, NULL, out));
-    double limit = cli_real(c, CLI_LIMIT, 0);
-    if (limit > 0 && out->fill > limit && !all_dense(f))
-        return sparta_fail(
-            c->cx, SPARTA_E_LIMIT,
-            "format: stores %.2f slots a non-zero, above the limit of %g; choose another format", out->fill,
-            limit);
-    return SPARTA_OK;
+    return sparta_format_measure(c->cx, f, t, NULL, out);
+}
+
+static sparta_status within(cli *c, const sparta_format *f, const sparta_format_stats *stats)
+{
+    sparta_status status = sparta_format_within(c->cx, f, stats, cli_real(c, CLI_LIMIT, SPARTA_FORMAT_LIMIT));
+    if (status != SPARTA_E_LIMIT) return status;
+    return sparta_fail(c->cx, status, "%s with --limit %.0f", sparta_message(c->cx), stats->fill + 1);
+}
+
+static void report_parts(cli_json *j, const sparta_format *f, const sparta_format_stats *s)
+{
+    cli_json_int(j, "pos_bytes", (int64_t)s->pos_bytes);
+    cli_json_int(j, "crd_bytes", (int64_t)s->crd_bytes);
+    cli_json_int(j, "value_bytes", (int64_t)s->value_bytes);
+    cli_json_open(j, "levels", '[');
+    for (int l = 0; l < f->n; l++) {
+        cli_json_open(j, NULL, '{');
+        cli_json_int(j, "segments", s->segments[l]);
+        cli_json_int(j, "longest", s->longest[l]);
+        cli_json_close(j, '}');
+    }
+    cli_json_close(j, ']');
 }
 
 static sparta_status report(cli *c, const sparta_format *f, const sparta_tensor *t,
@@ -203,6 +217,7 @@ static sparta_status report(cli *c, const sparta_format *f, const sparta_tensor 
         cli_json_int(&j, "slots", s->slots);
         cli_json_int(&j, "bytes", (int64_t)s->bytes);
         cli_json_real(&j, "fill", s->fill);
+        report_parts(&j, f, s);
         cli_json_text(&j, "output", path);
         cli_json_end(c, &j);
     } else if (cli_has(c, CLI_TABLE)) {
@@ -215,9 +230,12 @@ static sparta_status report(cli *c, const sparta_format *f, const sparta_tensor 
         cli_table_real(&table, 4, s->fill);
         if (!status) status = cli_table_end(&table);
     } else {
-        cli_say(c, "%s%s%s: %lld elements in %lld slots, %zu bytes, fill %.3f\n", path ? path : "",
-                path ? ": " : "", sparta_text_str(&text), (long long)s->elements, (long long)s->slots,
-                s->bytes, s->fill);
+        cli_say(
+            c,
+            "%s%s%s: %lld elements in %lld slots, %zu bytes (positions %zu, coordinates %zu, values %zu), "
+            "fill %.3f\n",
+            path ? path : "", path ? ": " : "", sparta_text_str(&text), (long long)s->elements,
+            (long long)s->slots, s->bytes, s->pos_bytes, s->crd_bytes, s->value_bytes, s->fill);
     }
     sparta_text_free(&text);
     return status;
@@ -230,6 +248,7 @@ static sparta_status pack_tensor(cli *c, const sparta_tensor *t, const char *tex
     sparta_packed p;
     SPARTA_TRY(parse_format(c, text, &f));
     SPARTA_TRY(measured(c, &f, t, &stats));
+    if (path || cli_has(c, CLI_LIMIT)) SPARTA_TRY(within(c, &f, &stats)); /* stats only tells, unless asked */
     if (path) {
         SPARTA_TRY(sparta_format_pack(c->cx, &f, t, NULL, &p));
         sparta_status status = write_packed(c, path, &p);

@@ -1,9 +1,9 @@
 /* sparta inspect: what is in a file. Runs no code of it and times nothing, unless --what-if asks for that. */
 #include "verbs.h"
 #include "file/file.h"
+#include "implement/implement.h"
 #include "ops/ops.h"
 #include "prune/prune.h"
-#include "tesa/tesa.h"
 #include <math.h>
 #include <string.h>
 
@@ -28,6 +28,7 @@ typedef struct facts { /* of a model or package */
     int n_layers;
     guess *guess;
     int n_guesses;
+    sparta_obeyed obeyed; /* what the schedule did */
 } facts;
 
 /* ------------------------------------------------------------------ gathering */
@@ -141,6 +142,56 @@ static sparta_status what_if_table(cli *c, const facts *f)
     return cli_table_end(&t);
 }
 
+/* ------------------------------------------------------------------ --schedule: what each clause did */
+
+static const char *place(cli *c, const sparta_effect *e)
+{
+    return sparta_arena_printf(c->arena, "%s:%d:%d", e->at.file, e->at.line, e->at.column);
+}
+
+static void schedule_json(cli *c, cli_json *j, const sparta_obeyed *o)
+{
+    cli_json_open(j, "schedule", '[');
+    for (int i = 0; i < o->n; i++) {
+        const sparta_effect *e = &o->effect[i];
+        cli_json_open(j, NULL, '{');
+        cli_json_text(j, "at", place(c, e));
+        cli_json_text(j, "clause", e->clause);
+        cli_json_text(j, "text", e->text);
+        cli_json_text(j, "glob", e->glob);
+        cli_json_text(j, "tensor", e->tensor);
+        cli_json_text(j, "layer", e->layer);
+        cli_json_int(j, "n", e->n);
+        cli_json_int(j, "k", e->k);
+        cli_json_real(j, "density_before", e->before);
+        cli_json_real(j, "density", e->after);
+        cli_json_text(j, "pattern", e->pattern);
+        cli_json_text(j, "implement", e->implement ? e->implement->name : NULL);
+        cli_json_close(j, '}');
+    }
+    cli_json_close(j, ']');
+}
+
+static sparta_status schedule_table(cli *c, const sparta_obeyed *o)
+{
+    static const char *const names[] = {"at",     "clause",  "tensor",  "shape",
+                                        "before", "density", "pattern", "implement"};
+    cli_table t = cli_table_begin(c, (int)SPARTA_COUNT(names), names);
+    for (int i = 0; i < o->n; i++) {
+        const sparta_effect *e = &o->effect[i];
+        cli_table_text(&t, place(c, e));
+        cli_table_text(&t, sparta_arena_printf(c->arena, "%s %s", e->clause, e->text));
+        cli_table_text(&t, e->tensor);
+        cli_table_text(&t, sparta_arena_printf(c->arena, "%lldx%lld", (long long)e->n, (long long)e->k));
+        cli_table_real(&t, 3, e->before);
+        cli_table_real(&t, 3, e->after);
+        cli_table_text(&t, e->pattern);
+        cli_table_text(&t, e->implement ? e->implement->name : "");
+    }
+    cli_say(c, "\nwhat the schedule did:\n");
+    return cli_table_end(&t);
+}
+
 /* ------------------------------------------------------------------ what is said */
 
 static void facts_json(cli *c, const facts *f)
@@ -168,6 +219,7 @@ static void facts_json(cli *c, const facts *f)
     cli_json_close(&j, '}');
     cli_layers_json(&j, f->layer, f->n_layers);
     if (cli_has(c, CLI_WHAT_IF)) what_if_json(&j, f);
+    if (cli_has(c, CLI_SCHEDULE)) schedule_json(c, &j, &f->obeyed);
     cli_json_end(c, &j);
 }
 
@@ -243,6 +295,7 @@ static sparta_status report(cli *c, facts *f)
     }
     head(c, f);
     SPARTA_TRY(layers_table(c, f));
+    if (cli_has(c, CLI_SCHEDULE)) SPARTA_TRY(schedule_table(c, &f->obeyed));
     return cli_has(c, CLI_WHAT_IF) ? what_if_table(c, f) : SPARTA_OK;
 }
 
@@ -276,123 +329,35 @@ static sparta_status inspect_model(cli *c)
     if (cli_has(c, CLI_CHECK))
         sparta_note(c->cx, "%s: --check compares the digests of a package; an ONNX file has none",
                     c->operand[0]);
-    sparta_status status = sparta_compile_passes(m->graph);
+    sparta_schedule *schedule = NULL;
+    sparta_status status = cli_has(c, CLI_SCHEDULE)
+                               ? sparta_schedule_open(c->cx, cli_text(c, CLI_SCHEDULE, ""), &schedule)
+                               : SPARTA_OK;
+    if (!status && schedule) status = sparta_compile_schedule(c->cx, m->graph, schedule, &f.obeyed);
+    if (!status) status = sparta_compile_passes(m->graph);
     if (!status) status = gather(c, &f);
     for (int i = 0; i < m->n_external; i++) f.bytes += m->external[i].size;
     if (!status) status = report(c, &f);
+    sparta_schedule_free(schedule);
     sparta_model_close(m);
-    return status;
-}
-
-/* Pattern and density of a matrix; of other arrays only the share of non-zeros. */
-static sparta_status look(cli *c, const sparta_tensor *t, sparta_pattern *out)
-{
-    *out = (sparta_pattern){.density = 0};
-    int64_t n = sparta_tensor_elements(t), kept = 0;
-    if (t->rank == 2 && n > 0) {
-        sparta_mask mask;
-        SPARTA_TRY(sparta_mask_of(c->cx, t, &mask));
-        sparta_status status = sparta_mask_detect(c->cx, &mask, 1.02, out);
-        sparta_mask_free(c->cx, &mask);
-        return status;
-    }
-    for (int64_t i = 0; i < n; i++) kept += sparta_element_get(t->dtype, t->data, i) != 0;
-    out->density = n > 0 ? (double)kept / (double)n : 0;
-    return SPARTA_OK;
-}
-
-static sparta_status array_row(cli *c, cli_table *t, cli_json *j, const char *name, const sparta_tensor *x)
-{
-    sparta_pattern p;
-    sparta_text shape;
-    SPARTA_TRY(look(c, x, &p));
-    if (cli_wants_json(c)) {
-        cli_json_open(j, NULL, '{');
-        cli_json_text(j, "name", name);
-        cli_json_text(j, "op", NULL);
-        cli_tensor_json(j, x);
-        cli_json_text(j, "pattern", p.name);
-        cli_json_text(j, "block",
-                      strchr(p.name, 'x') ? sparta_arena_printf(c->arena, "%dx%d", p.block_n, p.block_m)
-                                          : "");
-        cli_json_real(j, "density", p.density);
-        cli_json_text(j, "implement", NULL);
-        cli_json_text(j, "reason", "an array by itself: nothing runs it");
-        cli_json_close(j, '}');
-        return SPARTA_OK;
-    }
-    sparta_text_init(&shape, c->cx);
-    sparta_tensor_print_shape(x, &shape);
-    cli_table_text(t, name);
-    cli_table_text(t, sparta_dtype_name(x->dtype));
-    cli_table_text(t, sparta_text_str(&shape));
-    cli_table_text(t, p.name);
-    cli_table_real(t, 4, p.density);
-    sparta_text_free(&shape);
-    return SPARTA_OK;
-}
-
-static sparta_status inspect_arrays(cli *c, const sparta_npz *z)
-{
-    static const char *const names[] = {"array", "dtype", "shape", "pattern", "density"};
-    cli_table t = cli_table_begin(c, 5, names);
-    cli_json j = {0};
-    int64_t parameters = 0;
-    size_t bytes = 0;
-    SPARTA_TRY(cli_file_size(c, c->operand[0], &bytes));
-    if (cli_wants_json(c)) {
-        j = cli_json_begin(c, "inspect");
-        cli_json_text(&j, "name", c->operand[0]);
-        cli_json_text(&j, "kind", "arrays");
-        cli_json_open(&j, "layers", '[');
-    }
-    for (int i = 0; i < z->n; i++) {
-        SPARTA_TRY(array_row(c, &t, &j, z->entry[i].name, &z->entry[i].tensor));
-        parameters += sparta_tensor_elements(&z->entry[i].tensor);
-    }
-    if (!cli_wants_json(c)) {
-        cli_say(c, "%s: %d array%s, %lld elements, %zu bytes\n\n", c->operand[0], z->n, z->n == 1 ? "" : "s",
-                (long long)parameters, bytes);
-        return cli_table_end(&t);
-    }
-    cli_json_close(&j, ']');
-    cli_json_int(&j, "nodes", 0);
-    cli_json_int(&j, "parameters", parameters);
-    cli_json_int(&j, "bytes", (int64_t)bytes);
-    cli_json_open(&j, "symbols", '[');
-    cli_json_close(&j, ']');
-    cli_json_end(c, &j);
-    return SPARTA_OK;
-}
-
-static sparta_status inspect_npy(cli *c)
-{
-    sparta_npz_entry entry = {.name = (char *)c->operand[0]};
-    sparta_npz z = {c->cx, 1, &entry};
-    SPARTA_TRY(sparta_npy_read(c->cx, c->operand[0], &entry.tensor));
-    sparta_status status = inspect_arrays(c, &z);
-    sparta_free(c->cx, entry.tensor.data);
-    return status;
-}
-
-static sparta_status inspect_npz(cli *c)
-{
-    sparta_npz z;
-    SPARTA_TRY(sparta_npz_read(c->cx, c->operand[0], &z));
-    sparta_status status = inspect_arrays(c, &z);
-    sparta_npz_free(&z);
     return status;
 }
 
 sparta_status cli_verb_inspect(cli *c)
 {
     sparta_file_kind kind;
+    bool arrays = false;
     SPARTA_TRY(sparta_file_kind_of(c->cx, c->operand[0], &kind));
+    if (kind == SPARTA_FILE_ONNX) SPARTA_TRY(cli_holds_arrays(c, &arrays));
+    if (cli_has(c, CLI_SCHEDULE) && (kind != SPARTA_FILE_ONNX || arrays))
+        return sparta_fail(c->cx, SPARTA_E_USAGE,
+                           "inspect: --schedule shows what a schedule does to an ONNX model; '%s' is none",
+                           c->operand[0]);
     switch (kind) {
     case SPARTA_FILE_PACKAGE: return inspect_package(c);
-    case SPARTA_FILE_NPY: return inspect_npy(c);
-    case SPARTA_FILE_NPZ: return inspect_npz(c);
+    case SPARTA_FILE_NPY: return cli_inspect_npy(c);
+    case SPARTA_FILE_NPZ: return cli_inspect_arrays(c);
     case SPARTA_FILE_ONNX: break;
     }
-    return inspect_model(c);
+    return arrays ? cli_inspect_arrays(c) : inspect_model(c);
 }

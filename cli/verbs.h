@@ -24,4 +24,9 @@ sparta_status cli_inputs_make(cli *c, const sparta_graph *g, cli_inputs *out) SP
 void cli_inputs_free(cli *c, cli_inputs *in);
 void cli_tensor_json(cli_json *j, const sparta_tensor *t); /* "dtype", "shape" */
 
+/* inspect, of files that are no model: a .npy; named arrays (.npz, .safetensors) or a matrix (.mtx, .smtx, SciPy's .npz). */
+sparta_status cli_holds_arrays(cli *c, bool *out) SPARTA_MUST; /* one of the latter? */
+sparta_status cli_inspect_npy(cli *c) SPARTA_MUST;
+sparta_status cli_inspect_arrays(cli *c) SPARTA_MUST;
+
 #endif

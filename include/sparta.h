@@ -109,13 +109,15 @@ SPARTA_API const char *sparta_dtype_name(sparta_dtype dtype);
 /* ------------------------------------------------------------------ compile */
 typedef struct sparta_compile_options {
     size_t size;
-    const char *masks;  /* .npz with an array per weight, zero where the weight is gone; NULL: exact zeros */
-    const char *target; /* "avx512", "portable"; NULL: the best this machine has */
-    int dense_only;     /* use no sparse implement (the honest baseline) */
-    int no_measure;     /* choose by the cost model instead of timing candidates */
-    int threads;        /* for measuring; 0: the cores available */
+    const char *
+        masks; /* .npz or .safetensors with an array per weight, zero where the weight is gone; NULL: exact zeros */
+    const char *target;             /* "avx512", "portable"; NULL: the best this machine has */
+    int dense_only;                 /* use no sparse implement (the honest baseline) */
+    int no_measure;                 /* choose by the cost model instead of timing candidates */
+    int threads;                    /* for measuring; 0: the cores available */
     const char *external_data_root; /* NULL: the folder of the model */
     const char *const *dims;        /* "name=value" or "name=min:opt:max", ended by NULL */
+    const char *schedule; /* file that says what to do with which weights (docs/schedules.md); NULL: none */
 } sparta_compile_options;
 
 /* Compile an ONNX model into a package. Verifies its own result before it writes. */

@@ -295,7 +295,7 @@ static sparta_status choose_linear(lowering *l, lower_node *ln)
             ln->sparse_us = us;
             ln->sparse = LOWER_TIMED;
         }
-        if (us > 0 && us < best) {
+        if (us > 0 && us < best && (!ln->pin || im == ln->pin)) {
             best = ln->us = us;
             ln->im = im;
         }
@@ -310,7 +310,9 @@ static sparta_status choose_linear(lowering *l, lower_node *ln)
 
 static sparta_status choose(lowering *l, lower_node *ln)
 {
+    SPARTA_TRY(sparta_lower_pin(l->cx, l->request->obeyed, ln->node, &ln->pin));
     if (ln->task.mask) SPARTA_TRY(choose_linear(l, ln));
+    if (ln->pin && ln->im != ln->pin) return sparta_lower_pin_failed(l->cx, l->request->obeyed, ln);
     for (int i = 0; i < sparta_implement_count() && !ln->im; i++) {
         const sparta_implement *im = sparta_implement_row(i);
         if (im->format && ln->task.mask) continue; /* lost or failed above */
@@ -349,5 +351,5 @@ sparta_status sparta_lower_choose(lowering *l)
         if (l->request->progress)
             l->request->progress(l->request->progress_arg, i + 1, g->n_nodes, g->node[i]->name);
     }
-    return SPARTA_OK;
+    return sparta_lower_pins_used(l->cx, l->request->obeyed);
 }

@@ -1,4 +1,4 @@
-/* The driver: import, infer, passes, choose, layout, pack, verify. */
+/* The driver: import, obey, infer, passes, choose, layout, pack, verify. */
 #include "compile/lower.h"
 #include "ops/ops.h"
 #include <stdio.h>
@@ -62,7 +62,7 @@ static sparta_status bind_dims(sparta_ctx *cx, sparta_graph *g, const char *cons
 
 /* ------------------------------------------------------------------ masks */
 
-static sparta_status apply_mask(sparta_ctx *cx, sparta_graph *g, sparta_value *v, const sparta_tensor *mask)
+sparta_status sparta_compile_mask(sparta_ctx *cx, sparta_graph *g, sparta_value *v, const sparta_tensor *mask)
 {
     if (!sparta_tensor_same_shape(v->constant, mask)) {
         sparta_text a, b;
@@ -95,17 +95,17 @@ static sparta_value *weight_named(const sparta_graph *g, const char *name)
 
 sparta_status sparta_compile_masks(sparta_ctx *cx, sparta_graph *g, const char *path)
 {
-    sparta_npz z;
-    SPARTA_TRY(sparta_npz_read(cx, path, &z));
+    sparta_arrays a;
+    SPARTA_TRY(sparta_arrays_open(cx, path, &a));
     sparta_status s = SPARTA_OK;
-    for (int i = 0; i < z.n && s == SPARTA_OK; i++) {
-        sparta_value *v = weight_named(g, z.entry[i].name);
-        s = v ? apply_mask(cx, g, v, &z.entry[i].tensor)
+    for (int i = 0; i < a.n && s == SPARTA_OK; i++) {
+        sparta_value *v = weight_named(g, a.entry[i].name);
+        s = v ? sparta_compile_mask(cx, g, v, &a.entry[i].tensor)
               : sparta_fail(cx, SPARTA_E_USAGE,
                             "%s: the model has no weight '%s'; `sparta inspect` lists them", path,
-                            z.entry[i].name);
+                            a.entry[i].name);
     }
-    sparta_npz_free(&z);
+    sparta_arrays_close(&a);
     return s;
 }
 
@@ -175,15 +175,41 @@ static void close_model(void *model)
     sparta_model_close(model);
 }
 
+/* Is the symbol given on the command line (or by the caller)? Then the schedule's word for it does not count. */
+static bool is_given(const char *const *dims, const char *name)
+{
+    const size_t length = strlen(name);
+    for (int i = 0; dims && dims[i]; i++)
+        if (!strncmp(dims[i], name, length) && dims[i][length] == '=') return true;
+    return false;
+}
+
+static sparta_status bind_scheduled(sparta_ctx *cx, sparta_graph *g, const char *const *given,
+                                    const sparta_schedule *s)
+{
+    for (int i = 0; i < s->n_dims; i++) {
+        const sparta_schedule_name *d = &s->dim[i];
+        if (is_given(given, d->name)) continue;
+        const char *text = sparta_arena_printf(g->arena, "%s=%s", d->name, d->text);
+        SPARTA_NEED(cx, text);
+        const char *const one[] = {text, NULL};
+        if (bind_dims(cx, g, one) != SPARTA_OK)
+            return sparta_fail_in(cx, "%.200s:%d:%d", d->at.file, d->at.line, d->at.column);
+    }
+    return SPARTA_OK;
+}
+
 static sparta_status load(sparta_ctx *cx, const char *onnx, const sparta_compile_request *request,
-                          sparta_model **out)
+                          const sparta_schedule *schedule, sparta_obeyed *obeyed, sparta_model **out)
 {
     const sparta_import_options options = {.external_data_root = request->options.external_data_root};
     sparta_model *m;
     SPARTA_TRY(sparta_model_open(cx, onnx, &options, &m));
     sparta_status s = bind_dims(cx, m->graph, request->options.dims);
+    if (s == SPARTA_OK && schedule) s = bind_scheduled(cx, m->graph, request->options.dims, schedule);
     if (s == SPARTA_OK && request->options.masks)
         s = sparta_compile_masks(cx, m->graph, request->options.masks);
+    if (s == SPARTA_OK && schedule) s = sparta_compile_schedule(cx, m->graph, schedule, obeyed);
     if (s != SPARTA_OK) {
         sparta_model_close(m);
         return s;
@@ -192,37 +218,53 @@ static sparta_status load(sparta_ctx *cx, const char *onnx, const sparta_compile
     return SPARTA_OK;
 }
 
-/* The check imports the model anew: what is compared with is the file, not what the passes made of it. */
+/* The check imports the model anew: what is compared with is the file (and what the schedule says of it), not what the passes
+ * made of it. */
 static sparta_status verify_file(sparta_ctx *cx, const char *onnx, const sparta_compile_request *request,
-                                 const sparta_package *p)
+                                 const sparta_schedule *schedule, const sparta_package *p)
 {
     sparta_model *m;
-    SPARTA_TRY(load(cx, onnx, request, &m));
+    sparta_obeyed again;
+    SPARTA_TRY(load(cx, onnx, request, schedule, &again, &m));
     sparta_status s = sparta_ops_infer(m->graph);
     if (s == SPARTA_OK) s = sparta_lower_verify(cx, p, m->graph);
     sparta_model_close(m);
     return s;
 }
 
-sparta_status sparta_compile_file(sparta_ctx *cx, const char *onnx, const sparta_compile_request *request,
-                                  sparta_package **out)
+static sparta_status compile_model(sparta_ctx *cx, const char *onnx, const sparta_compile_request *asked,
+                                   const sparta_schedule *schedule, sparta_package **out)
 {
+    sparta_compile_request request = *asked;
+    sparta_obeyed obeyed = {0};
     sparta_model *m;
     sparta_package *p;
-    SPARTA_TRY(load(cx, onnx, request, &m));
-    sparta_status s = sparta_compile_graph(cx, m->graph, request, &p);
+    SPARTA_TRY(load(cx, onnx, &request, schedule, &obeyed, &m));
+    if (schedule) request.obeyed = &obeyed;
+    if (schedule && !request.options.target) request.options.target = schedule->target;
+    sparta_status s = sparta_compile_graph(cx, m->graph, &request, &p);
     if (s != SPARTA_OK) {
         sparta_model_close(m);
         return s;
     }
     p->owner = (sparta_model_owner){m, close_model};
-    if (!request->no_verify) s = verify_file(cx, onnx, request, p);
+    if (!request.no_verify) s = verify_file(cx, onnx, &request, schedule, p);
     if (s != SPARTA_OK) {
         sparta_package_close(p);
         return s;
     }
     *out = p;
     return SPARTA_OK;
+}
+
+sparta_status sparta_compile_file(sparta_ctx *cx, const char *onnx, const sparta_compile_request *request,
+                                  sparta_package **out)
+{
+    sparta_schedule *schedule = NULL;
+    if (request->options.schedule) SPARTA_TRY(sparta_schedule_open(cx, request->options.schedule, &schedule));
+    sparta_status s = compile_model(cx, onnx, request, schedule, out);
+    sparta_schedule_free(schedule);
+    return s;
 }
 
 sparta_status sparta_compile(sparta_ctx *cx, const char *onnx, const char *package,

@@ -1,6 +1,7 @@
 /* compile: the table of contents of the house.
  *
  *   import          room import        ONNX file -> graph
+ *   obey            obey.c             what a schedule says to the weights: sparsified, formats pinned
  *   infer           room ops           types, shape arithmetic folded away
  *   passes          passes.def         the graph fused: Linear, Attention, LayerNormalization, Embed; QKV merged
  *   choose          choose.c           for each Linear the implements that match are built, checked, timed, remembered
@@ -23,6 +24,23 @@
 #include "compile/passes.h"
 #include "import/import.h"
 #include "package/package.h"
+#include "schedule/schedule.h"
+
+/* What one clause of a schedule did to one weight. */
+typedef struct sparta_effect {
+    sparta_schedule_at at;
+    const char *clause, *text;         /* "sparsify", "magnitude(...)" */
+    const char *glob, *tensor, *layer; /* the rule's glob; the weight; the first product that uses it */
+    int64_t n, k;
+    double before, after;                     /* density */
+    char pattern[24];                         /* found afterwards */
+    const struct sparta_implement *implement; /* that a format pins; NULL: none */
+    bool used;                                /* a layer was found for the pin */
+} sparta_effect;
+typedef struct sparta_obeyed {
+    int n;
+    sparta_effect *effect; /* of the graph's arena; texts are the schedule's */
+} sparta_obeyed;
 
 /* What to do; the public options and what doors add. */
 typedef struct sparta_compile_request {
@@ -31,7 +49,8 @@ typedef struct sparta_compile_request {
     /* Called now and then, for progress: `done` of `all` layers, and what is being done. May be NULL. */
     void (*progress)(void *arg, int done, int all, const char *what);
     void *progress_arg;
-    bool no_verify; /* skip the final check against the references (bench's own baselines) */
+    const sparta_obeyed *obeyed; /* formats that a schedule pins; NULL: none */
+    bool no_verify;              /* skip the final check against the references (bench's own baselines) */
 } sparta_compile_request;
 
 /* Compile a graph (which is changed) into a package image in memory. */
@@ -43,8 +62,16 @@ sparta_status sparta_compile_file(sparta_ctx *cx, const char *onnx, const sparta
 /* The graph of a package, weights unpacked, annotations removed: to compile again with other options. */
 sparta_status sparta_compile_unplan(sparta_ctx *cx, const sparta_package *package,
                                     sparta_graph **out) SPARTA_MUST;
-/* Apply a mask file (.npz: one array per weight, zero where it is gone) to the constants of a graph. Unknown names are E_USAGE. */
+/* Set the elements of a constant to 0 where the mask (of its shape) is 0. */
+sparta_status sparta_compile_mask(sparta_ctx *cx, sparta_graph *g, sparta_value *v,
+                                  const sparta_tensor *mask) SPARTA_MUST;
+/* Apply a mask file (.npz or .safetensors: one array per weight, zero where it is gone) to the constants of a graph. Unknown names are E_USAGE. */
 sparta_status sparta_compile_masks(sparta_ctx *cx, sparta_graph *g, const char *path) SPARTA_MUST;
+
+/* Do what a schedule says to a graph that was just imported. Clauses whose room is not there, and formats that no implement
+ * stores, are E_UNSUPPORTED with their place. The schedule must outlive the compilation. */
+sparta_status sparta_compile_schedule(sparta_ctx *cx, sparta_graph *g, const sparta_schedule *s,
+                                      sparta_obeyed *out) SPARTA_MUST;
 
 /* What is said of one layer (a node that does arithmetic on a weight, or a product of activations). inspect prints it without compiling. */
 typedef struct sparta_layer {

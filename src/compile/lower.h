@@ -29,8 +29,9 @@ typedef struct lower_node { /* what was decided for one node */
     sparta_task task;
     sparta_mask mask;
     const sparta_implement *im;
-    bool panel; /* its output lives in panels */
-    int kernel; /* index in lowering.kernel, or -1 */
+    const sparta_implement *pin; /* the one that a schedule asks for; NULL: the fastest */
+    bool panel;                  /* its output lives in panels */
+    int kernel;                  /* index in lowering.kernel, or -1 */
     double us, dense_us,
         sparse_us; /* of the choice, of the best dense and of the best sparse row; 0: not tried */
     lower_sparse sparse;
@@ -69,6 +70,14 @@ sparta_status sparta_lower_kernel(lowering *l, const char *kernel, const char *p
                                   int *out) SPARTA_MUST;
 /* Decide for every node. */
 sparta_status sparta_lower_choose(lowering *l) SPARTA_MUST;
+/* The implement that a schedule pins for a Linear, by its weight; NULL: none. Merged layers must agree. */
+sparta_status sparta_lower_pin(sparta_ctx *cx, const sparta_obeyed *o, const sparta_node *n,
+                               const sparta_implement **out) SPARTA_MUST;
+/* The pinned implement cannot run the layer: E_UNSUPPORTED with the place and why. */
+sparta_status sparta_lower_pin_failed(sparta_ctx *cx, const sparta_obeyed *o,
+                                      const lower_node *ln) SPARTA_MUST;
+sparta_status sparta_lower_pins_used(sparta_ctx *cx,
+                                     const sparta_obeyed *o) SPARTA_MUST; /* every pin found its layer? */
 /* Say why, from times that are known (dense_us, us) or modelled. */
 void sparta_lower_reason(lower_node *ln, double peak);
 /* Put conversions between rows and panels, statistics, order. */

@@ -47,6 +47,13 @@ void sparta_lower_reason(lower_node *ln, double peak)
         snprintf(ln->reason, sizeof ln->reason, "product of two activations: nothing to prune");
         return;
     }
+    if (ln->pin && ln->im == ln->pin && ln->sparse_us > 0 && ln->dense_us > 0) {
+        if (!ln->pin->sparse || ln->us > ln->dense_us)
+            snprintf(ln->reason, sizeof ln->reason,
+                     "the schedule pins %s (%s: %.1f us sparse, %.1f us dense)", ln->pin->name, how(ln),
+                     ln->sparse_us, ln->dense_us);
+        return;
+    }
     if (!t->mask || !ln->im || ln->im->sparse) return;
     if (!ln->im->kernel)
         snprintf(ln->reason, sizeof ln->reason, "no fast implement takes this layer: the reference runs it");

@@ -1,9 +1,17 @@
 /* file: bytes on disk.
  *
- *   mapped    a whole file as read-only memory; regular files only; beneath a folder when told so (no "..",
- * no links) atomic    written beside the target under a temporary name, synced, renamed at the end: the old
- * file or the new one, never a half npy npz   NumPy's arrays. npz entries are stored or deflated; zlib is
- * loaded when it is there (dlopen), and a deflated entry without it is E_UNSUPPORTED.
+ *   mapped       a whole file as read-only memory; regular files only; beneath a folder when told so (no "..", no links)
+ *   atomic       written beside the target under a temporary name, synced, renamed at the end: the old file or the
+ *                new one, never a half
+ *   npy npz      NumPy's arrays. npz entries are stored or deflated; zlib is loaded when it is there (dlopen), and a
+ *                deflated entry without it is E_UNSUPPORTED
+ *   safetensors  named arrays in one mapped file, read in place
+ *   mtx smtx     Matrix Market and DLMC's text form; SciPy's save_npz: matrices, as the entries of a sparta_coo
+ *
+ *     named arrays                     matrices
+ *     .npz  .safetensors               .mtx  .smtx  SciPy's .npz
+ *            \   /                              |
+ *        sparta_arrays                     sparta_coo      entries in row-major order, no coordinate twice
  *
  * Everything read here is hostile: lengths are checked against the file before they are used, and memory
  * comes from the context's budget. A mapped file may be truncated by somebody else while we read it: nothing
@@ -67,5 +75,104 @@ void sparta_npz_free(sparta_npz *z);
 const sparta_tensor *sparta_npz_find(const sparta_npz *z, const char *name);
 sparta_status sparta_npz_write(sparta_ctx *cx, const char *path, int n, const char *const *names,
                                const sparta_tensor *tensors) SPARTA_MUST; /* stored */
+
+/* ------------------------------------------------------------------ safetensors
+ *
+ *     header size (8 bytes, little-endian) | {"name":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},...} | data
+ *
+ * The header has at most 100 MB, begins with '{' and repeats no key; data_offsets of all tensors tile the data
+ * without gap or overlap, up to the end of the file. Types we lack are E_UNSUPPORTED and the message names the
+ * tensor. Tensors are views of the mapping, except those that are not aligned for their type and bools that are
+ * neither 0 nor 1: these are copies. Read-only, valid until close. */
+typedef struct sparta_pair {
+    const char *key, *value;
+} sparta_pair;
+typedef struct sparta_safetensors {
+    sparta_mapped file;  /* empty when the bytes were borrowed */
+    sparta_arena *arena; /* names, entries, copies */
+    int n;
+    sparta_npz_entry *entry; /* in the order of the data */
+    int n_metadata;
+    sparta_pair *metadata; /* of "__metadata__" */
+} sparta_safetensors;
+sparta_status sparta_safetensors_open(sparta_ctx *cx, const char *path, sparta_safetensors *out) SPARTA_MUST;
+/* Borrows the bytes until close. */
+sparta_status sparta_safetensors_parse(sparta_ctx *cx, const void *bytes, size_t n,
+                                       sparta_safetensors *out) SPARTA_MUST;
+void sparta_safetensors_close(sparta_safetensors *s); /* one that is all zeros is fine */
+const sparta_tensor *sparta_safetensors_find(const sparta_safetensors *s, const char *name);
+/* Any strides; in the order and layout of the reference writer: widest type first, then by name. */
+sparta_status sparta_safetensors_write(sparta_ctx *cx, const char *path, int n, const char *const *names,
+                                       const sparta_tensor *tensors, int n_metadata,
+                                       const sparta_pair *metadata) SPARTA_MUST;
+
+/* Named arrays of an .npz or a .safetensors, whichever the first bytes (and, if they say nothing, the name) say. */
+typedef struct sparta_arrays {
+    int n;
+    const sparta_npz_entry *entry;
+    sparta_npz npz; /* one of the two owns the entries */
+    sparta_safetensors safetensors;
+} sparta_arrays;
+sparta_status sparta_arrays_open(sparta_ctx *cx, const char *path, sparta_arrays *out) SPARTA_MUST;
+void sparta_arrays_close(sparta_arrays *a);
+
+/* ------------------------------------------------------------------ matrices as their entries
+ *
+ *     [ 5 . ]      rank 2, dim {2, 2}, n 2
+ *     [ . 7 ]      index[0] = 0 1   index[1] = 0 1   values = 5 7
+ *
+ * What a reader gives is in row-major order and has no coordinate twice: duplicates of a file are summed, in the
+ * order of the file (an integer sum that does not fit is E_RANGE; bools are or-ed). Explicit zeros are entries. A
+ * pattern has no values (data NULL). A dense source has no indices: `dense`, and values has the shape of the whole. */
+typedef struct sparta_coo {
+    sparta_ctx *cx;
+    bool dense; /* values is row-major (dim[0], dim[1], ...), n its elements, index all NULL */
+    int rank;
+    int64_t dim[SPARTA_RANK];
+    int64_t n;
+    int64_t *index[SPARTA_RANK]; /* (n) each */
+    sparta_tensor values;        /* (n); data NULL: a pattern */
+} sparta_coo;
+/* Room for n entries: indices and, when `values`, cleared values of that type. */
+sparta_status sparta_coo_alloc(sparta_ctx *cx, int rank, const int64_t *dim, int64_t n,
+                               const sparta_dtype *values, sparta_coo *out) SPARTA_MUST;
+void sparta_coo_free(sparta_coo *c); /* one that is all zeros is fine */
+/* Check the indices (E_RANGE), sort, sum duplicates. */
+sparta_status sparta_coo_canonical(sparta_coo *c) SPARTA_MUST;
+/* A row-major tensor of all elements of a canonical one, a pattern as bools; free data with sparta_free. Budget permitting. */
+sparta_status sparta_coo_to_dense(sparta_ctx *cx, const sparta_coo *c, sparta_tensor *out) SPARTA_MUST;
+
+/* Matrix Market: coordinate and array; real (or double), integer, pattern; general, symmetric, skew-symmetric.
+ * real gives f64, integer i64. Symmetric files are expanded; they hold one triangle, either one. Comments and blank
+ * lines may stand anywhere after the first line. complex (and with it hermitian) is E_UNSUPPORTED. Messages name the
+ * line: "line 7: the row 9 is not between 1 and 3". */
+sparta_status sparta_mtx_read(sparta_ctx *cx, const char *path, sparta_coo *out) SPARTA_MUST;
+sparta_status sparta_mtx_parse(sparta_ctx *cx, const void *bytes, size_t n, sparta_coo *out) SPARTA_MUST;
+/* general; values print so that they read back the same. */
+sparta_status sparta_mtx_write(sparta_ctx *cx, const char *path, const sparta_coo *c) SPARTA_MUST;
+
+/* SMTX, the text of the Deep Learning Matrix Collection: "rows, cols, nnz", a line of row offsets, a line of column
+ * indices. A pattern: it has no values. */
+sparta_status sparta_smtx_read(sparta_ctx *cx, const char *path, sparta_coo *out) SPARTA_MUST;
+sparta_status sparta_smtx_parse(sparta_ctx *cx, const void *bytes, size_t n, sparta_coo *out) SPARTA_MUST;
+sparta_status sparta_smtx_write(sparta_ctx *cx, const char *path, const sparta_coo *c) SPARTA_MUST;
+
+/* SciPy's save_npz: csr csc coo bsr dia. As in SciPy, zeros in the blocks of a bsr are entries and zeros in a dia
+ * are not. */
+bool sparta_npz_is_scipy(const sparta_npz *z);
+sparta_status sparta_scipy_matrix(sparta_ctx *cx, const sparta_npz *z, sparta_coo *out) SPARTA_MUST;
+sparta_status sparta_scipy_read(sparta_ctx *cx, const char *path, sparta_coo *out) SPARTA_MUST;
+
+/* Which of these a file is. */
+typedef enum {
+    SPARTA_HOLDS_OTHER,
+    SPARTA_HOLDS_NPZ,
+    SPARTA_HOLDS_SAFETENSORS,
+    SPARTA_HOLDS_MTX,
+    SPARTA_HOLDS_SMTX
+} sparta_holds;
+sparta_status sparta_file_holds(sparta_ctx *cx, const char *path, sparta_holds *out) SPARTA_MUST;
+/* A matrix of any of these kinds; E_FORMAT for others. */
+sparta_status sparta_matrix_read(sparta_ctx *cx, const char *path, sparta_coo *out) SPARTA_MUST;
 
 #endif

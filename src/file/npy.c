@@ -3,7 +3,7 @@
  *     "\x93NUMPY" major minor | length (2 bytes little-endian, 4 from version 2) | {'descr': '<f4',
  * 'fortran_order': False, 'shape': (3, 4), } spaces \n | data
  */
-#include "file/file.h"
+#include "file/zip.h"
 #include <string.h>
 
 enum { HEADER_MOST = 1 << 16 };
@@ -185,13 +185,27 @@ static void clean_bools(sparta_tensor *t, size_t bytes)
     for (size_t i = 0; t->dtype == SPARTA_BOOL && i < bytes; i++) b[i] = b[i] != 0;
 }
 
-sparta_status sparta_npy_parse(sparta_ctx *cx, const void *bytes, size_t n, sparta_tensor *out)
+/* The string |S3 as three bytes. */
+static void spell(description *d)
+{
+    char *end = d->descr + 2;
+    int64_t n = 0;
+    if (d->rank != 0 || d->descr[0] != '|' || d->descr[1] != 'S') return;
+    for (; *end >= '0' && *end <= '9' && n < 1000000; end++) n = n * 10 + (*end - '0');
+    if (end == d->descr + 2 || *end) return;
+    d->rank = 1;
+    d->dim[0] = n;
+    memcpy(d->descr, "|u1", 4);
+}
+
+static sparta_status parse(sparta_ctx *cx, const void *bytes, size_t n, bool text, sparta_tensor *out)
 {
     description d = {0};
     size_t at = 0, size = 0;
     sparta_dtype dtype = SPARTA_F32;
     sparta_tensor t;
     SPARTA_TRY(read_header(cx, bytes, n, &d, &at));
+    if (text) spell(&d);
     SPARTA_TRY(find_dtype(cx, d.descr, &dtype));
     SPARTA_TRY(sparta_tensor_bytes(cx, dtype, d.rank, d.dim, &size));
     if (n - at != size) /* checked before any memory is asked for */
@@ -208,6 +222,16 @@ sparta_status sparta_npy_parse(sparta_ctx *cx, const void *bytes, size_t n, spar
     clean_bools(&t, size);
     *out = t;
     return SPARTA_OK;
+}
+
+sparta_status sparta_npy_parse(sparta_ctx *cx, const void *bytes, size_t n, sparta_tensor *out)
+{
+    return parse(cx, bytes, n, false, out);
+}
+
+sparta_status sparta_npy_parse_text(sparta_ctx *cx, const void *bytes, size_t n, sparta_tensor *out)
+{
+    return parse(cx, bytes, n, true, out);
 }
 
 sparta_status sparta_npy_read(sparta_ctx *cx, const char *path, sparta_tensor *out)

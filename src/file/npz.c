@@ -16,13 +16,22 @@ static sparta_status check_crc(sparta_ctx *cx, const zip_entry *e, const uint8_t
                        crc, e->crc);
 }
 
+/* One string is read, the name of the layout in SciPy's matrices: as its bytes. */
+static sparta_status parse_array(sparta_ctx *cx, const zip_entry *e, const uint8_t *bytes, sparta_tensor *out)
+{
+    static const char name[] = "format.npy";
+    if (e->name_size == sizeof name - 1 && !memcmp(e->name, name, sizeof name - 1))
+        return sparta_npy_parse_text(cx, bytes, (size_t)e->size, out);
+    return sparta_npy_parse(cx, bytes, (size_t)e->size, out);
+}
+
 static sparta_status read_deflated(sparta_ctx *cx, const zip_entry *e, sparta_tensor *out)
 {
     uint8_t *bytes = sparta_alloc(cx, (size_t)e->size);
     SPARTA_NEED(cx, bytes);
     sparta_status status = sparta_zip_inflate(cx, e, bytes);
     if (!status) status = check_crc(cx, e, bytes);
-    if (!status) status = sparta_npy_parse(cx, bytes, (size_t)e->size, out);
+    if (!status) status = parse_array(cx, e, bytes, out);
     sparta_free(cx, bytes);
     return status;
 }
@@ -31,7 +40,7 @@ static sparta_status read_array(sparta_ctx *cx, const zip_entry *e, sparta_tenso
 {
     if (e->method == ZIP_DEFLATED) return read_deflated(cx, e, out);
     SPARTA_TRY(check_crc(cx, e, e->data));
-    return sparta_npy_parse(cx, e->data, (size_t)e->size, out);
+    return parse_array(cx, e, e->data, out);
 }
 
 static sparta_status read_name(sparta_ctx *cx, const zip_entry *e, char **out)

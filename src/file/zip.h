@@ -48,4 +48,8 @@ sparta_status sparta_zip_entry(sparta_ctx *cx, const sparta_mapped *m, const zip
 /* Exactly e->size bytes into out. */
 sparta_status sparta_zip_inflate(sparta_ctx *cx, const zip_entry *e, uint8_t *out) SPARTA_MUST;
 
+/* Like sparta_npy_parse, and a single string (descr |S3, no dimensions) comes as a u8 array of its bytes. */
+sparta_status sparta_npy_parse_text(sparta_ctx *cx, const void *bytes, size_t n,
+                                    sparta_tensor *out) SPARTA_MUST;
+
 #endif

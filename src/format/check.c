@@ -5,7 +5,8 @@
 #include <string.h>
 
 const sparta_level_info sparta_level_table[SPARTA_LEVEL_KINDS] = {
-#define SPARTA_LEVEL(id, name, has_pos, has_crd) {name, has_pos, has_crd, &sparta_level_ops_##id},
+#define SPARTA_LEVEL(id, name, pos, crd, arguments, properties)                                              \
+    {name, pos, SPARTA_CRD_##crd, arguments, properties, &sparta_level_ops_##id},
 #include "format/levels.def"
 #undef SPARTA_LEVEL
 };
@@ -28,6 +29,16 @@ int64_t sparta_width_max(sparta_dtype width)
 bool sparta_width_valid(sparta_dtype width)
 {
     return sparta_width_max(width) >= 0;
+}
+
+int64_t sparta_crd_max(const sparta_level *l)
+{
+    return l->crd_bits ? (1 << l->crd_bits) - 1 : sparta_width_max(l->crd);
+}
+
+const char *sparta_crd_name(const sparta_level *l)
+{
+    return l->crd_bits == 2 ? "u2" : l->crd_bits == 4 ? "u4" : sparta_dtype_name(l->crd);
 }
 
 /* The narrowest unsigned width that holds `max`. */
@@ -68,34 +79,138 @@ static const sparta_place *place(const sparta_place *of, int i)
 void sparta_level_print_map(const sparta_format *f, const sparta_level *l, char out[48])
 {
     const char *name = f->dim_name[l->dim];
-    if (l->map == SPARTA_MAP_ALL)
-        snprintf(out, 48, "%.15s", name);
-    else
+    switch (l->map) {
+    case SPARTA_MAP_DIV:
+    case SPARTA_MAP_MOD:
         snprintf(out, 48, "%.15s%c%lld", name, l->map == SPARTA_MAP_DIV ? '/' : '%', (long long)l->c);
+        break;
+    case SPARTA_MAP_NEST:
+        snprintf(out, 48, "%.15s%%%lld/%lld", name, (long long)l->c, (long long)l->inner);
+        break;
+    case SPARTA_MAP_SUB:
+    case SPARTA_MAP_ADD:
+        snprintf(out, 48, "%.15s%c%.15s", name, l->map == SPARTA_MAP_SUB ? '-' : '+', f->dim_name[l->other]);
+        break;
+    default: snprintf(out, 48, "%.15s", name);
+    }
 }
 
+static bool is_blocked(const sparta_level *l)
+{
+    return l->map == SPARTA_MAP_DIV || l->map == SPARTA_MAP_MOD || l->map == SPARTA_MAP_NEST;
+}
+
+static bool is_diagonal(const sparta_level *l)
+{
+    return l->map == SPARTA_MAP_SUB || l->map == SPARTA_MAP_ADD;
+}
+
+/* ------------------------------------------------------------------ one level */
+
+/* Somebody may have filled the struct wrongly: nothing of it is used before this. */
 static sparta_status level_sane(sparta_ctx *cx, const sparta_format *f, int i)
 {
     const sparta_level *l = &f->level[i];
-    bool blocked = l->map == SPARTA_MAP_DIV || l->map == SPARTA_MAP_MOD;
     if ((unsigned)l->kind >= SPARTA_LEVEL_KINDS || l->dim < 0 || l->dim >= f->rank ||
-        (!blocked && l->map != SPARTA_MAP_ALL))
+        (!is_blocked(l) && !is_diagonal(l) && l->map != SPARTA_MAP_ALL) ||
+        (is_diagonal(l) && (l->other < 0 || l->other >= f->rank)) ||
+        l->properties & ~sparta_level_table[l->kind].properties)
         return wrong(cx, NULL, "level %d is no level", i);
-    if (blocked && (l->c < 1 || l->c > INT32_MAX))
+    if (is_blocked(l) && (l->c < 1 || l->c > INT32_MAX))
         return wrong(cx, NULL, "level %d: block size %lld must be between 1 and %d", i, (long long)l->c,
                      INT32_MAX);
+    if (l->map == SPARTA_MAP_NEST && (l->inner < 1 || l->inner > INT32_MAX))
+        return wrong(cx, NULL, "level %d: block size %lld must be between 1 and %d", i, (long long)l->inner,
+                     INT32_MAX);
+    if (l->w < 0 || l->w > INT32_MAX || l->m < 0 || l->m > INT32_MAX)
+        return wrong(cx, NULL, "level %d: [%lld,%lld] must be below 2147483648", i, (long long)l->w,
+                     (long long)l->m);
     if (!sparta_width_valid(l->pos) || !sparta_width_valid(l->crd))
         return wrong(cx, NULL, "level %d: widths are u8 u16 u32 u64 i32 i64", i);
+    if (l->crd_bits &&
+        (l->kind != SPARTA_LEVEL_STRUCTURED || l->crd != SPARTA_U8 || (l->crd_bits != 2 && l->crd_bits != 4)))
+        return wrong(cx, NULL, "level %d: widths u2 and u4 are for structured levels", i);
     return SPARTA_OK;
 }
 
-/* A half of a block alone: name the other half. */
+static sparta_status structured_fits(sparta_ctx *cx, const sparta_format *f, int i, const sparta_place *at)
+{
+    const sparta_level *l = &f->level[i];
+    char map[48];
+    sparta_level_print_map(f, l, map);
+    if (l->w < 1 || l->w > l->m)
+        return wrong(cx, at, "structured[%lld,%lld]: n must be <= m", (long long)l->w, (long long)l->m);
+    if (l->map != SPARTA_MAP_MOD || l->c != l->m)
+        return wrong(cx, at, "structured[%lld,%lld] needs level expression %s%%%lld, got %s", (long long)l->w,
+                     (long long)l->m, f->dim_name[l->dim], (long long)l->m, map);
+    return SPARTA_OK;
+}
+
+static sparta_status diagonal_fits(sparta_ctx *cx, const sparta_format *f, int i, const sparta_place *at)
+{
+    const sparta_level *l = &f->level[i], *next = &f->level[i + 1];
+    const char *a = f->dim_name[l->dim], *b = f->dim_name[l->other];
+    char map[48];
+    sparta_level_print_map(f, l, map);
+    if (l->dim == l->other) return wrong(cx, at, "%s: a diagonal needs two dimensions", map);
+    if (l->kind != SPARTA_LEVEL_COMPRESSED && l->kind != SPARTA_LEVEL_DENSE)
+        return wrong(cx, at, "%s must be 'compressed' (or 'dense'), not '%s'", map,
+                     sparta_level_table[l->kind].name);
+    if (i + 2 != f->n || next->kind != SPARTA_LEVEL_RANGE || next->map != SPARTA_MAP_ALL ||
+        (next->dim != l->dim && next->dim != l->other))
+        return wrong(cx, at, "'%s : %s' must be followed by '%s : range' or '%s : range' as the last level",
+                     map, sparta_level_table[l->kind].name, b, a);
+    if (l->map == SPARTA_MAP_SUB && sparta_level_has_crd(l) && l->crd != SPARTA_I32 && l->crd != SPARTA_I64)
+        return wrong(cx, at, "%s: offsets have a sign, crd=%s has none; use crd=i32 or crd=i64", map,
+                     sparta_crd_name(l));
+    return SPARTA_OK;
+}
+
+static sparta_status shared_fits(sparta_ctx *cx, const sparta_format *f, int i, const sparta_place *at)
+{
+    const sparta_level *l = &f->level[i], *above = &f->level[i - 1];
+    bool head = above->kind == SPARTA_LEVEL_COMPRESSED || above->kind == SPARTA_LEVEL_LOOSE;
+    if (l->properties & SPARTA_PROP_SOA) return wrong(cx, at, "level %d is soa and aos; choose one", i);
+    if (is_diagonal(above) || !(head || above->properties & SPARTA_PROP_AOS))
+        return wrong(
+            cx, at, "level %d is aos: the level above must be compressed, loose or another aos singleton", i);
+    if (above->crd != l->crd)
+        return wrong(cx, at,
+                     "level %d is aos: its crd=%s and the crd=%s above share one array; make them equal", i,
+                     sparta_crd_name(l), sparta_crd_name(above));
+    return SPARTA_OK;
+}
+
+/* What a kind asks of its place among the others. */
+static sparta_status kind_fits(sparta_ctx *cx, const sparta_format *f, int i, const sparta_place *at)
+{
+    const sparta_level *l = &f->level[i];
+    if (is_diagonal(l)) return diagonal_fits(cx, f, i, at);
+    if (l->kind == SPARTA_LEVEL_SINGLETON && i == 0)
+        return wrong(cx, at,
+                     "level 0 is 'singleton': it has no parent to take its position from; use "
+                     "'compressed(nonunique)' first");
+    if (l->properties & SPARTA_PROP_AOS) SPARTA_TRY(shared_fits(cx, f, i, at));
+    if (l->kind == SPARTA_LEVEL_STRUCTURED) return structured_fits(cx, f, i, at);
+    if (l->kind == SPARTA_LEVEL_RANGE && (i == 0 || i + 1 != f->n || !is_diagonal(&f->level[i - 1])))
+        return wrong(
+            cx, at,
+            "'%s : range' must be the last level and follow a diagonal such as 'j-i : compressed'; did "
+            "you mean '%s : dense'?",
+            f->dim_name[l->dim], f->dim_name[l->dim]);
+    return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ the map */
+
+/* A part of a block alone: name what it needs. */
 static sparta_status half(sparta_ctx *cx, const sparta_format *f, const sparta_level *l,
                           const sparta_place *at)
 {
     char has[48], missing[48];
     sparta_level other = *l;
-    other.map = l->map == SPARTA_MAP_DIV ? SPARTA_MAP_MOD : SPARTA_MAP_DIV;
+    other.map = l->map == SPARTA_MAP_MOD ? SPARTA_MAP_DIV : SPARTA_MAP_MOD;
+    if (l->map == SPARTA_MAP_NEST) other.c = l->inner;
     sparta_level_print_map(f, l, has);
     sparta_level_print_map(f, &other, missing);
     return wrong(
@@ -104,39 +219,89 @@ static sparta_status half(sparta_ctx *cx, const sparta_format *f, const sparta_l
         f->dim_name[l->dim], has, missing, missing);
 }
 
-/* A dimension is stored by i, or by i/c and i%c. */
+static sparta_status again(sparta_ctx *cx, const sparta_format *f, int dim, int first, int second,
+                           const sparta_place *at)
+{
+    char a[48], b[48];
+    const char *name = f->dim_name[dim];
+    sparta_level_print_map(f, &f->level[first], a);
+    sparta_level_print_map(f, &f->level[second], b);
+    return wrong(cx, at, "dimension %s appears as %s and again as %s; write it as %s, or as %s/c and %s%%c",
+                 name, a, b, name, name, name);
+}
+
+static bool uses(const sparta_level *l, int dim)
+{
+    return l->dim == dim || (is_diagonal(l) && l->other == dim);
+}
+
+/* i/32, i%32/4, i%4: each begins where the last one stopped. */
+static sparta_status chain_fits(sparta_ctx *cx, const sparta_format *f, const int *found, int n,
+                                const sparta_place *level)
+{
+    int last = -1, used = 0;
+    const char *name = f->dim_name[f->level[found[0]].dim];
+    for (int k = 0; k < n; k++) {
+        const sparta_level *l = &f->level[found[k]];
+        if (l->map == SPARTA_MAP_NEST && (l->c % l->inner || l->c == l->inner))
+            return wrong(cx, place(level, found[k]),
+                         "%s%%%lld/%lld: the inner block must be smaller than the outer one and divide it",
+                         name, (long long)l->c, (long long)l->inner);
+        for (int j = 0; j < k; j++) {
+            const sparta_level *o = &f->level[found[j]];
+            if (o->map == l->map && (l->map != SPARTA_MAP_NEST || o->c == l->c))
+                return again(cx, f, l->dim, found[j], found[k], place(level, found[k]));
+        }
+        if (l->map == SPARTA_MAP_DIV) last = found[k], used = 1;
+    }
+    if (last < 0) return half(cx, f, &f->level[found[0]], place(level, found[0]));
+    while (f->level[last].map != SPARTA_MAP_MOD) {
+        const sparta_level *l = &f->level[last];
+        int64_t rest = l->map == SPARTA_MAP_DIV ? l->c : l->inner;
+        int next = -1, other = -1;
+        for (int k = 0; k < n; k++) {
+            if (f->level[found[k]].map == SPARTA_MAP_DIV || found[k] == last) continue;
+            if (f->level[found[k]].c == rest && used < n) next = found[k];
+            if (f->level[found[k]].map == SPARTA_MAP_MOD) other = found[k];
+        }
+        if (next < 0 && other >= 0 && n == 2)
+            return wrong(
+                cx, place(level, found[1]),
+                "%s/%lld and %s%%%lld disagree: block sizes of dimension %s must match (%lld != %lld)", name,
+                (long long)l->c, name, (long long)f->level[other].c, name, (long long)l->c,
+                (long long)f->level[other].c);
+        if (next < 0) return half(cx, f, l, place(level, last));
+        last = next;
+        used++;
+    }
+    return used == n ? SPARTA_OK
+                     : again(cx, f, f->level[last].dim, found[0], found[n - 1], place(level, found[n - 1]));
+}
+
+/* A dimension is stored by i, by i/c and i%c (with i%c/d between), or by a diagonal and a range. */
 static sparta_status dim_sane(sparta_ctx *cx, const sparta_format *f, int dim, const sparta_place *level,
                               const sparta_place *dims)
 {
-    int found[2], n = 0;
+    int found[SPARTA_LEVELS], n = 0, diagonals = 0, blocks = 0;
     const char *name = f->dim_name[dim];
     for (int i = 0; i < f->n; i++) {
-        if (f->level[i].dim != dim) continue;
-        if (n == 2)
-            return wrong(cx, place(level, i),
-                         "dimension %s has more than two levels; write it as %s, or as %s/c and %s%%c", name,
-                         name, name, name);
+        const sparta_level *l = &f->level[i];
+        if (!uses(l, dim) || l->kind == SPARTA_LEVEL_RANGE) continue; /* the diagonal above stands for both */
+        diagonals += is_diagonal(l);
+        blocks += is_blocked(l);
         found[n++] = i;
     }
     if (!n)
         return wrong(cx, place(dims, dim),
                      "map is not invertible: no level stores dimension %s; add '%s : dense'", name, name);
-    const sparta_level *a = &f->level[found[0]], *b = &f->level[found[n - 1]];
-    if (n == 1) return a->map == SPARTA_MAP_ALL ? SPARTA_OK : half(cx, f, a, place(level, found[0]));
-    if (a->map == SPARTA_MAP_ALL || b->map == SPARTA_MAP_ALL || a->map == b->map) {
-        char first[48], second[48];
-        sparta_level_print_map(f, a, first);
-        sparta_level_print_map(f, b, second);
-        return wrong(cx, place(level, found[1]),
-                     "dimension %s appears as %s and again as %s; write it as %s, or as %s/c and %s%%c", name,
-                     first, second, name, name, name);
+    if (n == 1) return blocks ? half(cx, f, &f->level[found[0]], place(level, found[0])) : SPARTA_OK;
+    if (blocks < n) {
+        int second = 1;
+        if (is_blocked(&f->level[found[0]]))
+            while (is_blocked(&f->level[found[second]])) second++;
+        return again(cx, f, dim, found[0], found[second], place(level, found[second]));
     }
-    if (a->map == SPARTA_MAP_MOD) a = b, b = &f->level[found[0]];
-    if (a->c != b->c)
-        return wrong(cx, place(level, found[1]),
-                     "%s/%lld and %s%%%lld disagree: block sizes of dimension %s must match (%lld != %lld)",
-                     name, (long long)a->c, name, (long long)b->c, name, (long long)a->c, (long long)b->c);
-    return SPARTA_OK;
+    return chain_fits(cx, f, found, n, level);
 }
 
 sparta_status sparta_format_structure(sparta_ctx *cx, const sparta_format *f, const sparta_place *level,
@@ -146,32 +311,54 @@ sparta_status sparta_format_structure(sparta_ctx *cx, const sparta_format *f, co
         return wrong(cx, NULL, "%d dimensions and %d levels; there may be 1 to %d and 1 to %d", f->rank, f->n,
                      SPARTA_RANK, SPARTA_LEVELS);
     for (int i = 0; i < f->n; i++) SPARTA_TRY(level_sane(cx, f, i));
+    for (int i = 0; i < f->n; i++) SPARTA_TRY(kind_fits(cx, f, i, place(level, i)));
     for (int d = 0; d < f->rank; d++) SPARTA_TRY(dim_sane(cx, f, d, level, dim));
     return SPARTA_OK;
+}
+
+int sparta_level_shares(const sparta_format *f, int i)
+{
+    int n = 1;
+    while (i + n < f->n && f->level[i + n].properties & SPARTA_PROP_AOS) n++;
+    return n;
 }
 
 /* ------------------------------------------------------------------ shapes */
 
 int64_t sparta_level_extent(const sparta_level *l, const int64_t *dim)
 {
-    int64_t n = dim[l->dim];
+    int64_t n = dim[l->dim], all;
     switch (l->map) {
     case SPARTA_MAP_DIV: return n / l->c + (n % l->c != 0);
     case SPARTA_MAP_MOD: return l->c;
+    case SPARTA_MAP_NEST: return l->c / l->inner;
+    case SPARTA_MAP_SUB:
+    case SPARTA_MAP_ADD:
+        if (!n || !dim[l->other]) return 0;
+        return sparta_int_add(n - 1, dim[l->other], &all) ? all
+                                                          : INT64_MAX; /* too large for the range below */
     default: return n;
     }
 }
 
-static sparta_status crd_fits(sparta_ctx *cx, const sparta_format *f, int i, int64_t extent)
+int64_t sparta_level_origin(const sparta_level *l, const int64_t *dim)
+{
+    return l->map == SPARTA_MAP_SUB && dim[l->dim] && dim[l->other] ? 1 - dim[l->other] : 0;
+}
+
+static sparta_status crd_fits(sparta_ctx *cx, const sparta_format *f, int i, int64_t extent,
+                              const int64_t *dim)
 {
     const sparta_level *l = &f->level[i];
-    if (!sparta_level_table[l->kind].has_crd || extent - 1 <= sparta_width_max(l->crd)) return SPARTA_OK;
+    if (l->map == SPARTA_MAP_SUB && extent) extent = SPARTA_MAX(dim[l->dim], dim[l->other]); /* either sign */
+    if (!sparta_level_has_crd(l) || extent - 1 <= sparta_crd_max(l)) return SPARTA_OK;
     char map[48];
     sparta_level_print_map(f, l, map);
-    return sparta_fail(
-        cx, SPARTA_E_USAGE, "format: crd=%s holds coordinates below %lld, %s %s has %lld; use crd=%s",
-        sparta_dtype_name(l->crd), (long long)sparta_width_max(l->crd) + 1,
-        l->map == SPARTA_MAP_ALL ? "dimension" : "level", map, (long long)extent, width_for(extent - 1));
+    return sparta_fail(cx, SPARTA_E_USAGE,
+                       "format: crd=%s holds coordinates below %lld, %s %s has %lld; use crd=%s",
+                       sparta_crd_name(l), (long long)sparta_crd_max(l) + 1,
+                       l->map == SPARTA_MAP_ALL ? "dimension" : "level", map, (long long)extent,
+                       l->map == SPARTA_MAP_SUB ? "i64" : width_for(extent - 1));
 }
 
 sparta_status sparta_format_check(sparta_ctx *cx, const sparta_format *f, int rank, const int64_t *dim)
@@ -190,7 +377,7 @@ sparta_status sparta_format_check(sparta_ctx *cx, const sparta_format *f, int ra
                                (long long)dim[d]);
     for (int i = 0; i < f->n; i++) {
         int64_t extent = sparta_level_extent(&f->level[i], dim);
-        SPARTA_TRY(crd_fits(cx, f, i, extent));
+        SPARTA_TRY(crd_fits(cx, f, i, extent, dim));
         fits = fits && sparta_int_mul(all, extent, &all);
     }
     if (!fits)
@@ -202,27 +389,58 @@ sparta_status sparta_format_check(sparta_ctx *cx, const sparta_format *f, int ra
 
 /* ------------------------------------------------------------------ text */
 
+static const char *width_name(const sparta_level *l, bool crd)
+{
+    return crd ? sparta_crd_name(l) : sparta_dtype_name(l->pos);
+}
+
 /* ", crd=u16" when all levels that have one agree, else ", crd[2]=u16" for each that is not i32. */
 static void print_widths(const sparta_format *f, bool crd, sparta_text *out)
 {
-    const char *key = crd ? "crd" : "pos";
-    sparta_dtype width[SPARTA_LEVELS];
+    const char *key = crd ? "crd" : "pos", *width[SPARTA_LEVELS];
     int at[SPARTA_LEVELS], n = 0;
     bool same = true;
     for (int i = 0; i < f->n; i++) {
         const sparta_level *l = &f->level[i];
-        if (crd ? !sparta_level_table[l->kind].has_crd : !sparta_level_table[l->kind].has_pos) continue;
-        width[n] = crd ? l->crd : l->pos;
-        same = same && width[n] == width[0];
+        if (crd ? !sparta_level_has_crd(l) : !sparta_level_table[l->kind].has_pos) continue;
+        width[n] = width_name(l, crd);
+        same = same && !strcmp(width[n], width[0]);
         at[n++] = i;
     }
     for (int i = 0; i < n; i++) {
-        if (width[i] == SPARTA_I32) continue;
+        if (!strcmp(width[i], "i32")) continue;
         if (!same)
-            sparta_text_printf(out, ", %s[%d]=%s", key, at[i], sparta_dtype_name(width[i]));
+            sparta_text_printf(out, ", %s[%d]=%s", key, at[i], width[i]);
         else if (i == 0)
-            sparta_text_printf(out, ", %s=%s", key, sparta_dtype_name(width[i]));
+            sparta_text_printf(out, ", %s=%s", key, width[i]);
     }
+}
+
+static void print_kind(const sparta_level *l, sparta_text *out)
+{
+    static const struct {
+        unsigned property;
+        const char *name;
+    } properties[] = {{SPARTA_PROP_NONUNIQUE, "nonunique"},
+                      {SPARTA_PROP_NONORDERED, "nonordered"},
+                      {SPARTA_PROP_SOA, "soa"},
+                      {SPARTA_PROP_AOS, "aos"},
+                      {SPARTA_PROP_PAD_ZERO, "pad=zero"},
+                      {SPARTA_PROP_ZEROLESS, "zeroless"}};
+    sparta_text_printf(out, "%s", sparta_level_table[l->kind].name);
+    if (l->kind == SPARTA_LEVEL_PACKED && !l->w)
+        sparta_text_printf(out, "[auto]");
+    else if (l->kind == SPARTA_LEVEL_PACKED)
+        sparta_text_printf(out, "[%lld]", (long long)l->w);
+    else if (l->kind == SPARTA_LEVEL_STRUCTURED)
+        sparta_text_printf(out, "[%lld,%lld]", (long long)l->w, (long long)l->m);
+    bool any = false;
+    for (size_t i = 0; i < SPARTA_COUNT(properties); i++) {
+        if (!(l->properties & properties[i].property)) continue;
+        sparta_text_printf(out, "%s%s", any ? "," : "(", properties[i].name);
+        any = true;
+    }
+    if (any) sparta_text_printf(out, ")");
 }
 
 void sparta_format_print(const sparta_format *f, sparta_text *out)
@@ -231,11 +449,20 @@ void sparta_format_print(const sparta_format *f, sparta_text *out)
     for (int i = 0; i < f->n; i++) {
         char map[48];
         sparta_level_print_map(f, &f->level[i], map);
-        sparta_text_printf(out, "%s%s:%s", i ? ", " : ")->(", map, sparta_level_table[f->level[i].kind].name);
+        sparta_text_printf(out, "%s%s:", i ? ", " : ")->(", map);
+        print_kind(&f->level[i], out);
     }
     sparta_text_printf(out, ")");
     print_widths(f, false, out);
     print_widths(f, true, out);
+}
+
+static bool same_map(const sparta_level *x, const sparta_level *y)
+{
+    if (x->dim != y->dim || x->map != y->map) return false;
+    if (is_blocked(x) && x->c != y->c) return false;
+    if (x->map == SPARTA_MAP_NEST && x->inner != y->inner) return false;
+    return !is_diagonal(x) || x->other == y->other;
 }
 
 bool sparta_format_equal(const sparta_format *a, const sparta_format *b)
@@ -244,10 +471,11 @@ bool sparta_format_equal(const sparta_format *a, const sparta_format *b)
     for (int i = 0; i < a->n; i++) {
         const sparta_level *x = &a->level[i], *y = &b->level[i];
         const sparta_level_info *info = &sparta_level_table[x->kind];
-        if (x->kind != y->kind || x->dim != y->dim || x->map != y->map) return false;
-        if (x->map != SPARTA_MAP_ALL && x->c != y->c) return false;
+        if (x->kind != y->kind || x->properties != y->properties || !same_map(x, y)) return false;
+        if (info->arguments > 0 && x->w != y->w) return false;
+        if (info->arguments > 1 && x->m != y->m) return false;
         if (info->has_pos && x->pos != y->pos) return false;
-        if (info->has_crd && x->crd != y->crd) return false;
+        if (sparta_level_has_crd(x) && (x->crd != y->crd || x->crd_bits != y->crd_bits)) return false;
     }
     return true;
 }

@@ -18,49 +18,89 @@
  */
 typedef struct sparta_assembly {
     const sparta_level *level;
-    int number;             /* of the level */
-    int64_t extent;         /* coordinates are below */
-    int64_t n;              /* entries */
-    const int64_t *coord;   /* [n] */
-    int64_t *at;            /* [n] in and out */
-    int64_t parents;        /* positions of the level above */
-    int64_t size;           /* out: positions of this level */
-    size_t bytes;           /* out: of the arrays of this level */
-    bool store;             /* false: count only, no arrays */
-    sparta_tensor pos, crd; /* out when store; freed by the caller, also after a failure */
+    int number;           /* of the level */
+    int64_t extent;       /* coordinates are below */
+    int64_t origin;       /* crd holds coordinate + origin: negative for j-i, else 0 */
+    int64_t n;            /* entries */
+    const int64_t *coord; /* [n] */
+    const bool *opens; /* [n] does the entry begin a position, where the level has one for each coordinate? */
+    int64_t *at;       /* [n] in and out */
+    int64_t parents;   /* positions of the level above */
+    int64_t size;      /* out: positions of this level */
+    int64_t longest;   /* out: most positions below one parent */
+    size_t pos_bytes, crd_bytes; /* out: of the arrays of this level */
+    bool store;                  /* false: count only, no arrays */
+    sparta_tensor pos, crd;      /* out when store; freed by the caller, also after a failure */
+    int64_t crowded;             /* out, -1: none; an entry of the segment that does not fit, on failure */
 } sparta_assembly;
 
 /* One level while it is read. */
 typedef struct sparta_level_view {
     const sparta_level *level;
     int number;
-    int64_t extent, parents;
-    int64_t size; /* positions of this level; known after verify */
+    int64_t extent, origin, parents;
+    int64_t size;  /* positions of this level; known after verify */
+    int64_t width; /* positions in each segment, where they are as many; known after verify */
     const sparta_tensor *pos, *crd;
+    int64_t crd_n;               /* entries of crd, for one level */
+    int64_t crd_step, crd_first; /* crd[position * step + first]: 1 and 0, unless the array is shared (aos) */
+    int64_t seen_parent, seen_position, seen_coordinate; /* where a bitmap was read last */
 } sparta_level_view;
 
 typedef struct sparta_level_ops {
     sparta_status (*assemble)(sparta_ctx *cx, sparta_assembly *a);
-    /* Check the arrays (their types, lengths and contiguity were checked by the caller as far as the table
-     * says) and tell the size. */
-    sparta_status (*verify)(sparta_ctx *cx, const sparta_level_view *v, int64_t *size);
+    /* Check the arrays (their types and contiguity were checked by the caller as far as the table says) and
+     * set size and width. */
+    sparta_status (*verify)(sparta_ctx *cx, sparta_level_view *v);
     /* The positions below one of the parent's: [lo, hi), within [0, size). Never outside, even when the
      * arrays change while we read. */
     void (*segment)(const sparta_level_view *v, int64_t parent, int64_t *lo, int64_t *hi);
     /* The coordinate of a position; -1 when it is not below the extent. */
-    int64_t (*coordinate)(const sparta_level_view *v, int64_t parent, int64_t position);
+    int64_t (*coordinate)(sparta_level_view *v, int64_t parent, int64_t position);
+    /* Is it a slot without an entry? NULL: there are none. */
+    bool (*padding)(sparta_level_view *v, int64_t parent, int64_t position);
 } sparta_level_ops;
 
-#define SPARTA_LEVEL(id, name, has_pos, has_crd) extern const sparta_level_ops sparta_level_ops_##id;
+#define SPARTA_LEVEL(id, name, pos, crd, arguments, properties)                                              \
+    extern const sparta_level_ops sparta_level_ops_##id;
 #include "format/levels.def"
 #undef SPARTA_LEVEL
 
+typedef enum { SPARTA_CRD_NONE, SPARTA_CRD_INDEX, SPARTA_CRD_BITS } sparta_crd_kind;
 typedef struct sparta_level_info {
     const char *name;
-    bool has_pos, has_crd;
+    bool has_pos;
+    sparta_crd_kind crd_kind;
+    int arguments;       /* in [ ] */
+    unsigned properties; /* that it takes */
     const sparta_level_ops *ops;
 } sparta_level_info;
 extern const sparta_level_info sparta_level_table[SPARTA_LEVEL_KINDS];
+static inline bool sparta_level_has_crd(const sparta_level *l)
+{
+    return sparta_level_table[l->kind].crd_kind == SPARTA_CRD_INDEX;
+}
+
+/* ------------------------------------------------------------------ what kinds share */
+
+/* Arrays of this many elements: count their bytes, and allocate when storing. -1: the level has none. */
+sparta_status sparta_assembly_arrays(sparta_ctx *cx, sparta_assembly *a, int64_t n_pos,
+                                     int64_t n_crd) SPARTA_MUST;
+sparta_status sparta_assembly_product(sparta_ctx *cx, int number, int64_t parents, int64_t each,
+                                      int64_t *size) SPARTA_MUST;
+/* pos[0] = 0, pos[p+1] - pos[p] positions below parent p: compressed, ragged, bitmap. */
+sparta_status sparta_edges_verify(sparta_ctx *cx, const sparta_level_view *v, int64_t n) SPARTA_MUST;
+void sparta_edges_segment(const sparta_level_view *v, int64_t parent, int64_t *lo, int64_t *hi);
+/* A segment of stored coordinates: compressed, loose. */
+sparta_status sparta_coordinates_verify(sparta_ctx *cx, const sparta_level_view *v, int64_t parent,
+                                        int64_t lo, int64_t hi) SPARTA_MUST;
+int64_t sparta_coordinates_get(sparta_level_view *v, int64_t parent, int64_t position);
+/* As many positions below every parent: packed, structured, singleton (shared.c, with the rest of this part). */
+sparta_status sparta_fixed_assemble(sparta_ctx *cx, sparta_assembly *a, int64_t width) SPARTA_MUST;
+sparta_status sparta_fixed_verify(sparta_ctx *cx, sparta_level_view *v, int64_t width) SPARTA_MUST;
+void sparta_fixed_segment(const sparta_level_view *v, int64_t parent, int64_t *lo, int64_t *hi);
+int64_t sparta_fixed_coordinate(sparta_level_view *v, int64_t parent, int64_t position);
+bool sparta_fixed_padding(sparta_level_view *v, int64_t parent, int64_t position);
 
 /* ------------------------------------------------------------------ check.c */
 
@@ -73,12 +113,18 @@ sparta_status sparta_format_structure(sparta_ctx *cx, const sparta_format *f, co
                                       const sparta_place *dim) SPARTA_MUST;
 /* How many coordinates level `l` has for these dims. */
 int64_t sparta_level_extent(const sparta_level *l, const int64_t *dim);
+/* The least coordinate as crd holds it: 1 - n of the other dimension for j-i, else 0. */
+int64_t sparta_level_origin(const sparta_level *l, const int64_t *dim);
+/* How many levels from `i` on share the coordinate array of level i (aos); 1: none. */
+int sparta_level_shares(const sparta_format *f, int i);
 int64_t sparta_width_max(sparta_dtype width); /* the largest value an index of this type holds */
+int64_t sparta_crd_max(const sparta_level *l);
+const char *sparta_crd_name(const sparta_level *l); /* "u2", "i32" */
 bool sparta_width_valid(sparta_dtype width);
 sparta_status sparta_level_pos_fits(sparta_ctx *cx, const sparta_level *l, int number,
                                     int64_t size) SPARTA_MUST;
 void sparta_level_print_map(const sparta_format *f, const sparta_level *l,
-                            char out[48]); /* "k", "n/4", "n%4" */
+                            char out[48]); /* "k", "n/4", "n%4", "n%32/4", "j-i" */
 
 /* ------------------------------------------------------------------ index arrays */
 
@@ -119,8 +165,7 @@ typedef struct sparta_pack_job {
  * caller frees what is in it. */
 sparta_status sparta_pack_generic(sparta_ctx *cx, const sparta_pack_job *job, sparta_packed *out,
                                   sparta_format_stats *stats) SPARTA_MUST;
-/* Two dimensions, x/a dense, y/b dense or compressed, then dense remainders: csr, csc, bsr, strips, panels.
- */
+/* Two dimensions, x/a dense, y/b dense or compressed, then dense remainders: csr, csc, bsr, strips, panels. */
 bool sparta_pack_blocks_can(const sparta_format *f, const sparta_tensor *t);
 sparta_status sparta_pack_blocks(sparta_ctx *cx, const sparta_pack_job *job, sparta_packed *out,
                                  sparta_format_stats *stats) SPARTA_MUST;

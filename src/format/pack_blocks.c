@@ -38,6 +38,8 @@ bool sparta_pack_blocks_can(const sparta_format *f, const sparta_tensor *t)
     if (l[0].kind != SPARTA_LEVEL_DENSE ||
         (l[1].kind != SPARTA_LEVEL_DENSE && l[1].kind != SPARTA_LEVEL_COMPRESSED))
         return false;
+    if (l[1].properties & SPARTA_PROP_ZEROLESS)
+        return false; /* nonunique and nonordered change nothing here */
     for (int i = 2; i < f->n; i++)
         if (l[i].kind != SPARTA_LEVEL_DENSE || l[i].map != SPARTA_MAP_MOD) return false;
     return true;
@@ -79,14 +81,17 @@ static int64_t next_block(const blocks *k, int64_t from)
     return y < k->ny ? y / k->b : k->cols;
 }
 
-static int64_t count(const blocks *k)
+static int64_t count(const blocks *k, int64_t *longest)
 {
+    *longest = k->compressed || !k->rows ? 0 : k->cols;
     if (!k->compressed) return k->rows * k->cols;
     if (!k->ny) return 0; /* however many rows */
     int64_t n = 0;
     for (int64_t row = 0; row < k->rows; row++) {
+        int64_t before = n;
         look(k, row);
         for (int64_t q = next_block(k, 0); q < k->cols; q = next_block(k, q + 1)) n++;
+        *longest = SPARTA_MAX(*longest, n - before);
     }
     return n;
 }
@@ -138,29 +143,33 @@ static sparta_status fill(sparta_ctx *cx, const blocks *k, const sparta_tensor *
 
 /* ------------------------------------------------------------------ sizes, then arrays */
 
-static sparta_status add_bytes(sparta_ctx *cx, sparta_dtype dtype, int64_t n, size_t *bytes)
+/* The levels as the generic assembler counts them: `n` blocks lie below level 1. */
+static void count_levels(const sparta_format *f, const blocks *k, int64_t n, int64_t longest,
+                         sparta_format_stats *stats)
 {
-    size_t more;
-    SPARTA_TRY(sparta_tensor_bytes(cx, dtype, 1, &n, &more));
-    if (!sparta_size_add(*bytes, more, bytes))
-        return sparta_fail(cx, SPARTA_E_LIMIT, "format: the arrays are too large");
-    return SPARTA_OK;
+    stats->segments[0] = 1, stats->longest[0] = k->rows;
+    stats->segments[1] = k->rows, stats->longest[1] = longest;
+    for (int i = 2; i < f->n; i++) {
+        stats->segments[i] = n, stats->longest[i] = n ? f->level[i].c : 0;
+        n *= f->level[i].c; /* the product was checked */
+    }
 }
 
 static sparta_status build(sparta_ctx *cx, const sparta_pack_job *job, const blocks *k, sparta_packed *out,
                            sparta_format_stats *stats)
 {
     const sparta_level *l = &job->format->level[1];
-    int64_t n = count(k), edges = k->rows + 1;
+    int64_t longest, n = count(k, &longest), edges = k->rows + 1;
     stats->elements = sparta_mask_count(k->mask);
     if (!sparta_int_mul(n, k->a * k->b, &stats->slots))
         return sparta_fail(cx, SPARTA_E_LIMIT, "format: too many values");
     if (k->compressed) {
         SPARTA_TRY(sparta_level_pos_fits(cx, l, 1, n));
-        SPARTA_TRY(add_bytes(cx, l->pos, edges, &stats->bytes));
-        SPARTA_TRY(add_bytes(cx, l->crd, n, &stats->bytes));
+        SPARTA_TRY(sparta_tensor_bytes(cx, l->pos, 1, &edges, &stats->pos_bytes));
+        SPARTA_TRY(sparta_tensor_bytes(cx, l->crd, 1, &n, &stats->crd_bytes));
     }
-    SPARTA_TRY(add_bytes(cx, job->t->dtype, stats->slots, &stats->bytes));
+    count_levels(job->format, k, n, longest, stats);
+    SPARTA_TRY(sparta_tensor_bytes(cx, job->t->dtype, 1, &stats->slots, &stats->value_bytes));
     if (!job->store) return SPARTA_OK;
     if (k->compressed) {
         SPARTA_TRY(sparta_tensor_alloc(cx, l->pos, 1, &edges, &out->pos[1]));

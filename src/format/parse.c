@@ -2,12 +2,12 @@
  *
  *     format  := map {',' width} | name ['(' integer {',' integer} ')'] {',' width}
  *     map     := '(' d {',' d} ')' '->' '(' level {',' level} ')'
- *     level   := expr ':' kind
- *     expr    := d | d '/' c | d '%' c
- *     width   := ('pos' | 'crd') ['[' level ['..' level] ']'] '=' (u8 | u16 | u32 | u64 | i32 | i64)
+ *     level   := expr ':' kind ['[' integer {',' integer} | 'auto' ']'] ['(' property {',' property} ')']
+ *     expr    := d | d '/' c | d '%' c | d '%' c '/' c | d '-' d | d '+' d
+ *     width   := ('pos' | 'crd') ['[' level ['..' level] ']'] '=' (u2 | u4 | u8 | u16 | u32 | u64 | i32 | i64)
  *
- * The rest of the language (sums, other kinds, their arguments and properties, j-i, nested blocks, u2 and u4)
- * is recognised and refused as not there yet. Nothing is allocated; texts are short and may be hostile.
+ * Sums of formats are recognised and refused as not there yet. Nothing is allocated; texts are short and may be
+ * hostile.
  */
 #include "format/level.h"
 #include <ctype.h>
@@ -16,19 +16,18 @@
 
 #define TEXT_LIMIT 4096
 
-/* Words of the full language. Kinds that levels.def has not are "not there yet". */
-static const char *const kinds[] = {"dense",      "ragged",    "compressed", "loose", "packed",
-                                    "structured", "singleton", "bitmap",     "range"};
 #define KINDS "(dense ragged compressed loose packed structured singleton bitmap range)"
 static const char *const props[] = {"nonunique", "nonordered", "soa", "aos", "pad", "zeroless"};
+static const unsigned prop_bits[] = {SPARTA_PROP_NONUNIQUE, SPARTA_PROP_NONORDERED, SPARTA_PROP_SOA,
+                                     SPARTA_PROP_AOS,       SPARTA_PROP_PAD_ZERO,   SPARTA_PROP_ZEROLESS};
 static const char *const widths[] = {"u8", "u16", "u32", "u64", "i32", "i64"};
-static const char *const later_names[] = {"coo", "ell", "bell", "nm", "dia", "hyb", "csf", "bitmap", "sum"};
+static const char *const later_names[] = {"hyb", "sum"};
 static const struct {
     const char *name;
     int arguments;
     const char *text;
 } named[] = {
-#define SPARTA_FORMAT(name, arguments, text) {#name, arguments, text},
+#define SPARTA_FORMAT(name, arguments, text) {name, arguments, text},
 #include "format/formats.def"
 #undef SPARTA_FORMAT
 };
@@ -122,9 +121,8 @@ static sparta_status expected(parser *p, const char *what)
 
 static sparta_status unsupported(parser *p, sparta_place at, const char *what)
 {
-    return fail(
-        p, SPARTA_E_UNSUPPORTED, at,
-        "%s: part of the language, but not there yet; dense and compressed levels of i, i/c, i%%c are", what);
+    return fail(p, SPARTA_E_UNSUPPORTED, at,
+                "%s: sums of formats are part of the language, but not there yet; use one format", what);
 }
 
 /* ------------------------------------------------------------------ small rules */
@@ -232,47 +230,98 @@ static sparta_status parse_dim(parser *p, const sparta_format *f, int *dim)
 static sparta_status parse_expr(parser *p, const sparta_format *f, sparta_level *l)
 {
     SPARTA_TRY(parse_dim(p, f, &l->dim));
-    if (is_symbol(p, '-') || is_symbol(p, '+'))
-        return unsupported(p, p->now.at, "sums and differences of dimensions");
+    if (is_symbol(p, '-') || is_symbol(p, '+')) {
+        l->map = is_symbol(p, '-') ? SPARTA_MAP_SUB : SPARTA_MAP_ADD;
+        advance(p);
+        return parse_dim(p, f, &l->other);
+    }
     if (!is_symbol(p, '/') && !is_symbol(p, '%')) return SPARTA_OK;
     l->map = is_symbol(p, '/') ? SPARTA_MAP_DIV : SPARTA_MAP_MOD;
     advance(p);
     SPARTA_TRY(need_number(p, "block size", 1, INT32_MAX, &l->c));
-    if (is_symbol(p, '/') || is_symbol(p, '%')) return unsupported(p, p->now.at, "nested blocks");
+    if (l->map != SPARTA_MAP_MOD || !is_symbol(p, '/')) return SPARTA_OK;
+    l->map = SPARTA_MAP_NEST;
+    advance(p);
+    return need_number(p, "inner block size", 1, INT32_MAX, &l->inner);
+}
+
+static sparta_status unknown_property(parser *p)
+{
+    char buffer[40], near[64];
+    return fail(p, SPARTA_E_USAGE, p->now.at,
+                "unknown property %s%s (nonunique nonordered soa aos pad zeroless)", show(&p->now, buffer),
+                hint(&p->now, props, (int)SPARTA_COUNT(props), near));
+}
+
+static sparta_status parse_property(parser *p, sparta_level *l)
+{
+    if (p->now.kind != NAME) return expected(p, "a property");
+    int i = find(&p->now, props, (int)SPARTA_COUNT(props));
+    if (i < 0) return unknown_property(p);
+    if (!(sparta_level_table[l->kind].properties & prop_bits[i]))
+        return fail(p, SPARTA_E_USAGE, p->now.at, "'%s' does not take '%s'; remove it",
+                    sparta_level_table[l->kind].name, props[i]);
+    advance(p);
+    unsigned bits = prop_bits[i];
+    if (bits == SPARTA_PROP_PAD_ZERO) {
+        SPARTA_TRY(need_symbol(p, '='));
+        if (!is_name(&p->now, "last") && !is_name(&p->now, "zero")) return expected(p, "last or zero");
+        if (is_name(&p->now, "last")) bits = 0; /* as it is without */
+        advance(p);
+    }
+    l->properties |= bits;
     return SPARTA_OK;
 }
 
-static sparta_status parse_property(parser *p)
+static sparta_status parse_properties(parser *p, sparta_level *l)
 {
+    if (!is_symbol(p, '(')) return SPARTA_OK;
+    do {
+        advance(p);
+        SPARTA_TRY(parse_property(p, l));
+    } while (is_symbol(p, ','));
+    return need_symbol(p, ')');
+}
+
+/* packed[w], packed[auto], structured[n,m] */
+static sparta_status parse_size(parser *p, sparta_level *l)
+{
+    const sparta_level_info *info = &sparta_level_table[l->kind];
+    if (!info->arguments) {
+        if (!is_symbol(p, '[')) return SPARTA_OK;
+        return fail(p, SPARTA_E_USAGE, p->now.at, "'%s' takes no [ ]", info->name);
+    }
+    if (!is_symbol(p, '['))
+        return expected(p,
+                        info->arguments == 1 ? "[w] or [auto] after 'packed'" : "[n,m] after 'structured'");
     advance(p);
-    if (p->now.kind != NAME) return expected(p, "a property");
-    int n = (int)SPARTA_COUNT(props);
-    char buffer[40], near[64];
-    if (find(&p->now, props, n) >= 0) return unsupported(p, p->now.at, "properties of levels");
-    return fail(p, SPARTA_E_USAGE, p->now.at,
-                "unknown property %s%s (nonunique nonordered soa aos pad zeroless)", show(&p->now, buffer),
-                hint(&p->now, props, n, near));
+    if (info->arguments == 1 && is_name(&p->now, "auto"))
+        advance(p);
+    else
+        SPARTA_TRY(need_number(p, "width", 1, INT32_MAX, &l->w));
+    if (info->arguments > 1) {
+        SPARTA_TRY(need_symbol(p, ','));
+        SPARTA_TRY(need_number(p, "group", 1, INT32_MAX, &l->m));
+    }
+    return need_symbol(p, ']');
 }
 
 static sparta_status parse_kind(parser *p, sparta_level *l)
 {
     if (p->now.kind != NAME) return expected(p, "a level kind " KINDS);
-    token word = p->now;
-    char buffer[40], near[64], what[80];
-    int kind = 0;
-    while (kind < SPARTA_LEVEL_KINDS && !is_name(&word, sparta_level_table[kind].name)) kind++;
-    if (kind == SPARTA_LEVEL_KINDS) {
-        show(&word, buffer);
-        if (find(&word, kinds, (int)SPARTA_COUNT(kinds)) < 0)
-            return fail(p, SPARTA_E_USAGE, word.at, "unknown level kind %s%s " KINDS, buffer,
-                        hint(&word, kinds, (int)SPARTA_COUNT(kinds), near));
-        snprintf(what, sizeof what, "level kind %s", buffer);
-        return unsupported(p, word.at, what);
-    }
+    const char *names[SPARTA_LEVEL_KINDS];
+    char buffer[40], near[64];
+    for (int k = 0; k < SPARTA_LEVEL_KINDS; k++) names[k] = sparta_level_table[k].name;
+    int kind = find(&p->now, names, SPARTA_LEVEL_KINDS);
+    if (kind < 0)
+        return fail(p, SPARTA_E_USAGE, p->now.at, "unknown level kind %s%s " KINDS, show(&p->now, buffer),
+                    hint(&p->now, names, SPARTA_LEVEL_KINDS, near));
     advance(p);
-    if (is_symbol(p, '[')) return fail(p, SPARTA_E_USAGE, p->now.at, "%s takes no [ ]", show(&word, buffer));
-    if (is_symbol(p, '(')) return parse_property(p);
     l->kind = (sparta_level_kind)kind;
+    SPARTA_TRY(parse_size(p, l));
+    SPARTA_TRY(parse_properties(p, l));
+    if (l->kind == SPARTA_LEVEL_SINGLETON && !(l->properties & SPARTA_PROP_AOS))
+        l->properties |= SPARTA_PROP_SOA;
     return SPARTA_OK;
 }
 
@@ -320,16 +369,15 @@ static sparta_status parse_range(parser *p, const sparta_format *f, int64_t *fro
     return need_symbol(p, ']');
 }
 
-static sparta_status parse_width(parser *p, sparta_dtype *out)
+static sparta_status parse_width(parser *p, sparta_dtype *out, int *bits)
 {
     int n = (int)SPARTA_COUNT(widths);
     char buffer[40], name[8];
-    if (is_name(&p->now, "u2") || is_name(&p->now, "u4"))
-        return unsupported(p, p->now.at, "widths u2 and u4 (of structured levels)");
-    int i = find(&p->now, widths, n);
+    *bits = is_name(&p->now, "u2") ? 2 : is_name(&p->now, "u4") ? 4 : 0;
+    int i = *bits ? 0 : find(&p->now, widths, n); /* they lie in bytes: u8 */
     if (i < 0)
-        return fail(p, SPARTA_E_USAGE, p->now.at, "unknown width %s (u8 u16 u32 u64 i32 i64)",
-                    show(&p->now, buffer));
+        return fail(p, SPARTA_E_USAGE, p->now.at,
+                    "unknown width %s (u8 u16 u32 u64 i32 i64; u2 u4 for structured)", show(&p->now, buffer));
     snprintf(name, sizeof name, "%s", widths[i]);
     if (!sparta_dtype_parse(name, out))
         return sparta_fail(p->cx, SPARTA_E_INTERNAL, "format: no type %s", name);
@@ -340,20 +388,26 @@ static sparta_status parse_width(parser *p, sparta_dtype *out)
 static sparta_status parse_key(parser *p, sparta_format *f)
 {
     token key = p->now;
-    bool crd = is_name(&key, "crd");
+    bool crd = is_name(&key, "crd"), any = false;
     if (!crd && !is_name(&key, "pos")) return expected(p, "a key, pos or crd");
     advance(p);
     int64_t from, to;
+    int bits;
     sparta_dtype width;
     SPARTA_TRY(parse_range(p, f, &from, &to));
     SPARTA_TRY(need_symbol(p, '='));
-    SPARTA_TRY(parse_width(p, &width));
-    bool any = false;
+    sparta_place at = p->now.at;
+    SPARTA_TRY(parse_width(p, &width, &bits));
     for (int64_t i = from; i <= to; i++) {
         sparta_level *l = &f->level[i];
-        if (crd ? !sparta_level_table[l->kind].has_crd : !sparta_level_table[l->kind].has_pos) continue;
+        if (crd ? !sparta_level_has_crd(l) : !sparta_level_table[l->kind].has_pos) continue;
+        if (bits && (!crd || l->kind != SPARTA_LEVEL_STRUCTURED))
+            return fail(p, SPARTA_E_USAGE, at,
+                        "widths u2 and u4 are for crd of structured levels, level %d is '%s'", (int)i,
+                        sparta_level_table[l->kind].name);
         any = true;
         *(crd ? &l->crd : &l->pos) = width;
+        if (crd) l->crd_bits = bits;
     }
     if (any) return SPARTA_OK;
     return fail(p, SPARTA_E_USAGE, key.at, "%s: no such level stores %s; remove it", crd ? "crd" : "pos",
@@ -366,7 +420,8 @@ static sparta_status parse_keys(parser *p, sparta_format *f)
         advance(p);
         SPARTA_TRY(parse_key(p, f));
     }
-    return p->now.kind == END ? SPARTA_OK : expected(p, "',' and a key, or the end");
+    if (p->now.kind != END) return expected(p, "',' and a key, or the end");
+    return sparta_format_structure(p->cx, f, NULL, NULL); /* the widths may have spoilt it */
 }
 
 /* ------------------------------------------------------------------ names */
@@ -431,6 +486,11 @@ static void expand(const char *text, const int64_t value[ARGUMENTS], char *out, 
 static sparta_status parse_named(parser *p, sparta_format *f)
 {
     size_t i = 0;
+    while (p->next[0] == '-' && isalpha((unsigned char)p->next[1])) { /* sr-bcrs is one word */
+        int more = 1 + length_while(p->next + 1, true);
+        step(p, more);
+        p->now.length += more;
+    }
     token name = p->now;
     while (i < SPARTA_COUNT(named) && !is_name(&name, named[i].name)) i++;
     if (i == SPARTA_COUNT(named)) return unknown_name(p);

@@ -43,22 +43,54 @@ static sparta_status head_check(sparta_ctx *cx, const sparta_packed *p)
     return sparta_fail(cx, SPARTA_E_FORMAT, "packed: %s", message);
 }
 
+/* The coordinates that `k` levels share: [positions][k], or the same as one row (as packages keep them). */
+static sparta_status shared_check(sparta_ctx *cx, const sparta_tensor *t, sparta_dtype width, int level,
+                                  int k)
+{
+    int64_t n = t->dim[0];
+    bool flat = t->rank == 1 && n >= 0 && n % k == 0 && (n < 2 || t->stride[0] == 1);
+    bool table = t->rank == 2 && n >= 0 && t->dim[1] == k && (n < 2 || t->stride[0] == k) &&
+                 (!n || t->stride[1] == 1) && sparta_int_mul(n, k, &n);
+    if (!flat && !table)
+        return sparta_fail(cx, SPARTA_E_FORMAT, "packed: crd of level %d are no contiguous array of n by %d",
+                           level, k);
+    sparta_tensor all = {t->dtype, 1, {n}, {1}, t->data};
+    return array_check(cx, &all, width, level, "crd");
+}
+
+static sparta_status arrays_check(sparta_ctx *cx, const sparta_packed *p, int l, int head, int shares)
+{
+    const sparta_level *level = &p->format.level[l];
+    const sparta_level_info *info = &sparta_level_table[level->kind];
+    SPARTA_TRY(info->has_pos ? array_check(cx, &p->pos[l], level->pos, l, "pos")
+                             : no_array(cx, &p->pos[l], l, "pos"));
+    if (info->crd_kind == SPARTA_CRD_NONE || head != l) return no_array(cx, &p->crd[l], l, "crd");
+    if (info->crd_kind == SPARTA_CRD_BITS) return array_check(cx, &p->crd[l], SPARTA_U8, l, "bits");
+    return shares > 1 ? shared_check(cx, &p->crd[l], level->crd, l, shares)
+                      : array_check(cx, &p->crd[l], level->crd, l, "crd");
+}
+
 static sparta_status verify_level(sparta_ctx *cx, const sparta_packed *p, int l, int64_t parents,
                                   sparta_level_view *v)
 {
     const sparta_level *level = &p->format.level[l];
-    const sparta_level_info *info = &sparta_level_table[level->kind];
-    if (info->has_pos)
-        SPARTA_TRY(array_check(cx, &p->pos[l], level->pos, l, "pos"));
-    else
-        SPARTA_TRY(no_array(cx, &p->pos[l], l, "pos"));
-    if (info->has_crd)
-        SPARTA_TRY(array_check(cx, &p->crd[l], level->crd, l, "crd"));
-    else
-        SPARTA_TRY(no_array(cx, &p->crd[l], l, "crd"));
-    *v =
-        (sparta_level_view){level, l, sparta_level_extent(level, p->dim), parents, 0, &p->pos[l], &p->crd[l]};
-    SPARTA_TRY(info->ops->verify(cx, v, &v->size));
+    int head = l;
+    while (p->format.level[head].properties & SPARTA_PROP_AOS) head--; /* level 0 is none: it was checked */
+    int shares = sparta_level_shares(&p->format, head);
+    SPARTA_TRY(arrays_check(cx, p, l, head, shares));
+    *v = (sparta_level_view){.level = level,
+                             .number = l,
+                             .extent = sparta_level_extent(level, p->dim),
+                             .origin = sparta_level_origin(level, p->dim),
+                             .parents = parents,
+                             .pos = &p->pos[l],
+                             .crd = &p->crd[head],
+                             .crd_n =
+                                 p->crd[head].rank == 1 ? p->crd[head].dim[0] / shares : p->crd[head].dim[0],
+                             .crd_step = shares,
+                             .crd_first = l - head,
+                             .seen_parent = -1};
+    SPARTA_TRY(sparta_level_table[level->kind].ops->verify(cx, v));
     return sparta_check_cancel(cx);
 }
 
@@ -93,15 +125,41 @@ struct walker {
     sparta_status (*visit)(walker *w, int64_t position); /* at w->index, which may lie in the padding */
     sparta_level_view view[SPARTA_LEVELS];
     int64_t index[SPARTA_RANK];
+    int64_t diagonal; /* j-i or i+j, for the range below */
+    int padding;      /* levels above us that are in a slot without an entry */
 };
+
+/* Both coordinates of a slot of a range. */
+static void locate(walker *w, const sparta_level *range, const sparta_level *diagonal, int64_t c)
+{
+    bool first = range->dim == diagonal->dim; /* of `dim - other` */
+    int64_t d = w->diagonal;
+    w->index[range->dim] = c;
+    w->index[first ? diagonal->other : diagonal->dim] = diagonal->map == SPARTA_MAP_ADD ? d - c
+                                                        : first                         ? c - d
+                                                                                        : c + d;
+}
+
+static void place(walker *w, int l, int64_t base, int64_t c)
+{
+    const sparta_level *level = w->view[l].level;
+    int64_t scale = level->map == SPARTA_MAP_DIV    ? level->c
+                    : level->map == SPARTA_MAP_NEST ? level->inner
+                                                    : 1;
+    if (level->kind == SPARTA_LEVEL_RANGE)
+        locate(w, level, w->view[l - 1].level, c);
+    else if (level->map == SPARTA_MAP_SUB || level->map == SPARTA_MAP_ADD)
+        w->diagonal = c + w->view[l].origin;
+    else
+        w->index[level->dim] = base + c * scale;
+}
 
 /* Every position of level `l` below one of its parent's. Depth is the number of levels. */
 static sparta_status walk(walker *w, int l, int64_t parent)
 {
-    const sparta_level_view *v = &w->view[l];
+    sparta_level_view *v = &w->view[l];
     const sparta_level_ops *ops = sparta_level_table[v->level->kind].ops;
-    int64_t scale = v->level->map == SPARTA_MAP_DIV ? v->level->c : 1, *index = &w->index[v->level->dim],
-            base = *index, lo, hi;
+    int64_t base = w->index[v->level->dim], lo, hi;
     bool last = l + 1 == w->p->format.n;
     if (l == 1) SPARTA_TRY(sparta_check_cancel(w->cx));
     ops->segment(v, parent, &lo, &hi);
@@ -110,17 +168,21 @@ static sparta_status walk(walker *w, int l, int64_t parent)
         if (c < 0)
             return sparta_fail(w->cx, SPARTA_E_FORMAT,
                                "packed: level %d: the coordinate at %lld is out of range", l, (long long)q);
-        *index = base + c * scale;
+        bool padding = ops->padding && ops->padding(v, parent, q);
+        place(w, l, base, c);
+        w->padding += padding;
         SPARTA_TRY(last ? w->visit(w, q) : walk(w, l + 1, q));
+        w->padding -= padding;
     }
-    *index = base;
+    w->index[v->level->dim] = base;
     return SPARTA_OK;
 }
 
 static bool inside(const walker *w)
 {
+    if (w->padding) return false;
     for (int d = 0; d < w->p->rank; d++)
-        if (w->index[d] >= w->p->dim[d]) return false;
+        if (w->index[d] < 0 || w->index[d] >= w->p->dim[d]) return false;
     return true;
 }
 
@@ -132,12 +194,37 @@ static sparta_status visit_padding(walker *w, int64_t position)
                        (long long)position);
 }
 
+static int64_t target(const walker *w)
+{
+    int64_t at = 0;
+    for (int d = 0; d < w->p->rank; d++) at += w->index[d] * w->out->stride[d];
+    return at;
+}
+
 static sparta_status visit_copy(walker *w, int64_t position)
 {
     if (!inside(w)) return SPARTA_OK;
-    int64_t at = 0, size = (int64_t)sparta_dtype_size(w->p->dtype);
-    for (int d = 0; d < w->p->rank; d++) at += w->index[d] * w->out->stride[d];
+    int64_t at = target(w), size = (int64_t)sparta_dtype_size(w->p->dtype);
     memcpy((char *)w->out->data + at * size, (const char *)w->p->values.data + position * size, (size_t)size);
+    return SPARTA_OK;
+}
+
+/* Where an element may be stored more than once. */
+static sparta_status visit_add(walker *w, int64_t position)
+{
+    if (!inside(w)) return SPARTA_OK;
+    sparta_dtype dtype = w->p->dtype;
+    int64_t at = target(w);
+    const void *values = w->p->values.data;
+    void *out = w->out->data;
+    if (!sparta_element_present(dtype, out, at)) return visit_copy(w, position);
+    if (sparta_dtype_is_float(dtype))
+        sparta_element_set(dtype, out, at,
+                           sparta_element_get(dtype, out, at) + sparta_element_get(dtype, values, position));
+    else
+        sparta_element_set_int(dtype, out, at,
+                               (int64_t)((uint64_t)sparta_element_get_int(dtype, out, at) +
+                                         (uint64_t)sparta_element_get_int(dtype, values, position)));
     return SPARTA_OK;
 }
 
@@ -147,8 +234,16 @@ static bool padded(const sparta_packed *p)
 {
     for (int l = 0; l < p->format.n; l++) {
         const sparta_level *level = &p->format.level[l];
-        if (level->map != SPARTA_MAP_ALL && p->dim[level->dim] % level->c) return true;
+        if (level->map == SPARTA_MAP_DIV && p->dim[level->dim] % level->c) return true;
+        if (level->kind == SPARTA_LEVEL_RANGE || sparta_level_table[level->kind].ops->padding) return true;
     }
+    return false;
+}
+
+static bool repeats(const sparta_format *f)
+{
+    for (int l = 0; l < f->n; l++)
+        if (f->level[l].properties & (SPARTA_PROP_NONUNIQUE | SPARTA_PROP_NONORDERED)) return true;
     return false;
 }
 
@@ -185,6 +280,6 @@ sparta_status sparta_format_unpack(sparta_ctx *cx, const sparta_packed *p, const
     bool any = p->values.dim[0] > 0;
     if (any && padded(p)) SPARTA_TRY(walk(&w, 0, 0));
     if (elements > 0) clear(out);
-    w.visit = visit_copy;
+    w.visit = repeats(&p->format) ? visit_add : visit_copy;
     return any && elements > 0 ? walk(&w, 0, 0) : SPARTA_OK;
 }

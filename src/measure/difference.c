@@ -39,12 +39,25 @@ void sparta_tolerances(const sparta_verify_request *r, sparta_dtype dtype, doubl
     *atol = r->atol >= 0 ? r->atol : is_float ? 1e-6 : 0;
 }
 
+/* What the schedule says of the weights; its dims and target are for compiling. */
+static sparta_status obey(sparta_ctx *cx, sparta_graph *g, const char *path)
+{
+    sparta_schedule *schedule;
+    sparta_obeyed obeyed;
+    if (!path) return SPARTA_OK;
+    SPARTA_TRY(sparta_schedule_open(cx, path, &schedule));
+    sparta_status status = sparta_compile_schedule(cx, g, schedule, &obeyed);
+    sparta_schedule_free(schedule);
+    return status;
+}
+
 sparta_status sparta_side_model(const sparta_side *s, const sparta_verify_request *r, sparta_model **out)
 {
     sparta_import_options options = {r->compile.options.external_data_root};
     sparta_model *m = NULL;
     SPARTA_TRY(sparta_model_open(s->cx, s->path, &options, &m));
     sparta_status status = r->masks ? sparta_compile_masks(s->cx, m->graph, r->masks) : SPARTA_OK;
+    if (!status) status = obey(s->cx, m->graph, r->compile.options.schedule);
     if (status) {
         sparta_model_close(m);
         return status;

@@ -15,6 +15,17 @@ sparta_status sparta_runner_open(sparta_ctx *cx, const char *path, const sparta_
     return SPARTA_OK;
 }
 
+/* The target that a schedule asks for; NULL: none. Both sides run on it. */
+static sparta_status scheduled_target(sparta_ctx *cx, const char *path, const char **out)
+{
+    sparta_schedule *schedule;
+    sparta_target target;
+    SPARTA_TRY(sparta_schedule_open(cx, path, &schedule));
+    if (schedule->target && sparta_target_parse(schedule->target, &target)) *out = sparta_target_name(target);
+    sparta_schedule_free(schedule);
+    return SPARTA_OK;
+}
+
 sparta_status sparta_runner_dense(sparta_ctx *cx, const sparta_runner *of,
                                   const sparta_compile_request *compile, sparta_runner *out)
 {
@@ -25,6 +36,8 @@ sparta_status sparta_runner_dense(sparta_ctx *cx, const sparta_runner *of,
     dense.options.masks = NULL; /* the graph has them already */
     dense.options.dims = NULL;
     dense.no_verify = true;
+    if (dense.options.schedule && !dense.options.target)
+        SPARTA_TRY(scheduled_target(cx, dense.options.schedule, &dense.options.target));
     SPARTA_TRY(sparta_compile_unplan(cx, of->package, &g));
     sparta_status status =
         sparta_compile_graph(cx, g, &dense, &p); /* the package owns the graph when it succeeds */

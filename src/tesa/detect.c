@@ -1,69 +1,10 @@
-/* Detection: which block a mask consists of.
- *
- * For every size NxM of {1,2,4,8,16,32,64} squared we count the blocks with anything in them, all 49 in one
- * pass. A tile of 64 rows by one word is a pyramid: the words of height N are the OR of N rows, and a word of
- * width M has one bit for every M:
- *
- *      height 1   64 words ---> width 1, 2, 4 .. 64    (x | x >> 1) & 0101..., then (x | x >> 2) & ...
- *      height 2   32 words ---> width 1, 2, 4 .. 64
- *      ...
- *      height 64   1 word  ---> width 1, 2, 4 .. 64
- */
-#include "tesa/tesa.h"
+/* Detection: which block a mask consists of. Blocks are counted by tiles.c, all 49 sizes in one pass. */
+#include "tesa/words.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#define SIZES 7 /* 1 2 4 8 16 32 64 */
-#define TILE  64
-
-typedef int64_t pyramid[SIZES][SIZES]; /* [log2 height][log2 width]: blocks with anything in them */
-
-/* After step s a word has a bit for every 2^s, at multiples of 2^s. */
-static const uint64_t every[SIZES] = {UINT64_MAX,
-                                      UINT64_C(0x5555555555555555),
-                                      UINT64_C(0x1111111111111111),
-                                      UINT64_C(0x0101010101010101),
-                                      UINT64_C(0x0001000100010001),
-                                      UINT64_C(0x0000000100000001),
-                                      UINT64_C(0x0000000000000001)};
-
-static void count_widths(uint64_t x, int64_t blocks[SIZES])
-{
-    for (int s = 0; s < SIZES; s++) {
-        if (s) x = (x | x >> (1 << (s - 1))) & every[s];
-        blocks[s] += __builtin_popcountll(x);
-    }
-}
-
-static void count_tile(uint64_t a[TILE], pyramid blocks)
-{
-    for (int s = 0; s < SIZES; s++) {
-        int words = TILE >> s;
-        if (s)
-            for (int i = 0; i < words; i++) a[i] = a[2 * i] | a[2 * i + 1];
-        for (int i = 0; i < words; i++)
-            if (a[i]) count_widths(a[i], blocks[s]);
-    }
-}
-
-/* `in_col` gets the OR of all rows. */
-static sparta_status count_all(sparta_ctx *cx, const sparta_mask *m, pyramid blocks, uint64_t *in_col)
-{
-    uint64_t a[TILE];
-    for (int64_t n0 = 0; n0 < m->rows; n0 += TILE) {
-        SPARTA_TRY(sparta_check_cancel(cx));
-        int64_t rows = SPARTA_MIN(TILE, m->rows - n0);
-        for (int64_t j = 0; j < m->words; j++) {
-            uint64_t any = 0;
-            memset(a, 0, sizeof a);
-            for (int64_t i = 0; i < rows; i++) any |= a[i] = m->bits[(n0 + i) * m->words + j];
-            in_col[j] |= any;
-            if (any) count_tile(a, blocks);
-        }
-    }
-    return SPARTA_OK;
-}
+#define SIZES SPARTA_BLOCK_SIZES
 
 static int64_t empty_rows(const sparta_mask *m)
 {
@@ -77,7 +18,7 @@ static int64_t empty_rows(const sparta_mask *m)
 }
 
 /* The largest area that holds; among equals the taller. 1x1 always holds. */
-static void choose(pyramid blocks, double slack, sparta_pattern *p)
+static void choose(int64_t (*blocks)[SIZES], double slack, sparta_pattern *p)
 {
     double present = (double)blocks[0][0];
     int best_n = 0, best_m = 0;
@@ -121,8 +62,8 @@ sparta_status sparta_mask_detect(sparta_ctx *cx, const sparta_mask *m, double sl
     }
     uint64_t *in_col = sparta_zalloc(cx, (size_t)m->words * sizeof *in_col);
     SPARTA_NEED(cx, in_col);
-    pyramid blocks = {{0}};
-    sparta_status status = count_all(cx, m, blocks, in_col);
+    int64_t blocks[SIZES][SIZES] = {{0}};
+    sparta_status status = sparta_count_blocks(cx, m, blocks, in_col);
     sparta_pattern p = {.block_n = 1, .block_m = 1, .empty_rows = empty_rows(m), .empty_cols = m->cols};
     for (int64_t j = 0; j < m->words; j++) p.empty_cols -= __builtin_popcountll(in_col[j]);
     sparta_free(cx, in_col);

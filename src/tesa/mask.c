@@ -5,7 +5,7 @@
  * 64x64 tile is read along memory, which gives it transposed, and turned in registers: both ways touch every
  * cache line once.
  */
-#include "tesa/tesa.h"
+#include "tesa/words.h"
 #include <string.h>
 
 #define TILE 64
@@ -80,7 +80,7 @@ bool sparta_element_present(sparta_dtype dtype, const void *data, int64_t at)
 
 /* Bit c of a[r] becomes bit r of a[c]: swap halves, then quarters of the halves, ... (Hacker's Delight 7-3).
  */
-static void transpose_tile(uint64_t a[TILE])
+void sparta_tile_transpose(uint64_t a[TILE])
 {
     uint64_t low = UINT64_C(0x00000000ffffffff);
     for (int j = TILE / 2; j; j >>= 1, low ^= low << j)
@@ -94,7 +94,7 @@ static void transpose_tile(uint64_t a[TILE])
 /* Write a tile whose a[k] holds outputs n0.. of input k0+k as words of the mask. */
 static void put_transposed(sparta_mask *m, int64_t n0, int64_t k0, uint64_t a[TILE])
 {
-    transpose_tile(a);
+    sparta_tile_transpose(a);
     int64_t rows = SPARTA_MIN(TILE, m->rows - n0);
     for (int64_t n = 0; n < rows; n++) m->bits[(n0 + n) * m->words + k0 / TILE] = a[n];
 }
@@ -175,16 +175,6 @@ sparta_status sparta_mask_transpose(sparta_ctx *cx, const sparta_mask *m, sparta
     return SPARTA_OK;
 }
 
-sparta_status sparta_mask_and(sparta_ctx *cx, sparta_mask *a, const sparta_mask *b)
-{
-    if (a->rows != b->rows || a->cols != b->cols)
-        return sparta_fail(cx, SPARTA_E_SHAPE,
-                           "mask: %lldx%lld and %lldx%lld differ; masks must have one shape",
-                           (long long)a->rows, (long long)a->cols, (long long)b->rows, (long long)b->cols);
-    for (int64_t i = 0; i < a->rows * a->words; i++) a->bits[i] &= b->bits[i];
-    return SPARTA_OK;
-}
-
 void sparta_mask_free(sparta_ctx *cx, sparta_mask *m)
 {
     if (!m) return;
@@ -192,19 +182,10 @@ void sparta_mask_free(sparta_ctx *cx, sparta_mask *m)
     *m = (sparta_mask){0};
 }
 
-/* Written out: without -mpopcnt the builtin is a call, this becomes vectors. */
-static uint64_t ones(uint64_t x)
-{
-    x -= x >> 1 & UINT64_C(0x5555555555555555);
-    x = (x & UINT64_C(0x3333333333333333)) + (x >> 2 & UINT64_C(0x3333333333333333));
-    x = (x + (x >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);
-    return x * UINT64_C(0x0101010101010101) >> 56;
-}
-
 int64_t sparta_mask_count(const sparta_mask *m)
 {
     uint64_t count = 0;
-    for (int64_t i = 0; i < m->rows * m->words; i++) count += ones(m->bits[i]);
+    for (int64_t i = 0; i < m->rows * m->words; i++) count += sparta_ones(m->bits[i]);
     return (int64_t)count;
 }
 

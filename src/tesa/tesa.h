@@ -9,11 +9,17 @@
  *      v  1 . . 1 .
  *         1 . . 1 .
  *
- * From it: density, a digest (equal for equal masks), and detection: which patterns hold. A pattern NxM
- * *holds* when its blocks are nearly all either absent or full; what storing it by blocks would cost is its
- * fill: stored slots over elements present (1.0: exact). Detection looks at the sizes {1,2,4,8,16,32,64}
- * squared in one pass over a pyramid of counts. The room is narrow for now (2-D masks, blocks, rows,
- * columns); constants, precision and symbolic masks join it later.
+ * From it: density, a digest (equal for equal masks), and
+ *
+ *   algebra     and or andnot not, transpose slice concat broadcast, reduce product, coarsen refine   algebra.c blocks.c
+ *   detection   which patterns hold and what storing by them costs                                    detect.c report.c
+ *   grouping    a permutation of rows that brings blocks together                                     group.c
+ *   covers      the mask as a sum of disjoint parts: blocks of several sizes and an unstructured rest  cover.c
+ *   text        print and parse                                                                       text.c
+ *
+ * A pattern *holds* when what it stores is nearly what is present; its fill is stored slots over elements
+ * present (1.0: exact). A tensor of more dimensions is a mask by flattening: a convolution's (O,I,kh,kw) is
+ * (O, I*kh*kw), as its product sees it. docs/tesa.md has the drawings, the laws and the measured times.
  */
 #ifndef SPARTA_TESA_H
 #define SPARTA_TESA_H
@@ -75,5 +81,151 @@ sparta_status sparta_mask_detect(sparta_ctx *cx, const sparta_mask *m, double sl
 /* Fill of one block size: slots that n x m blocks would store over elements present (0 when nothing is
  * present). Ragged edges count whole. */
 sparta_status sparta_mask_fill(sparta_ctx *cx, const sparta_mask *m, int n, int k, double *out) SPARTA_MUST;
+
+/* ------------------------------------------------------------------ algebra
+ * In place, for masks of one shape (E_SHAPE otherwise). */
+sparta_status sparta_mask_or(sparta_ctx *cx, sparta_mask *a, const sparta_mask *b) SPARTA_MUST; /* a |= b */
+sparta_status sparta_mask_andnot(sparta_ctx *cx, sparta_mask *a,
+                                 const sparta_mask *b) SPARTA_MUST; /* a &= ~b */
+void sparta_mask_not(sparta_mask *m);                               /* padding stays 0 */
+bool sparta_mask_equal(const sparta_mask *a, const sparta_mask *b);
+bool sparta_mask_within(const sparta_mask *a, const sparta_mask *b); /* one shape, and b has all that a has */
+
+/* New masks, to be freed; `out` may not be an argument. */
+typedef enum { SPARTA_ALONG_ROWS, SPARTA_ALONG_COLS } sparta_axis; /* 0: over n, 1: over k */
+sparta_status sparta_mask_copy(sparta_ctx *cx, const sparta_mask *m, sparta_mask *out) SPARTA_MUST;
+/* Rows [n0, n1) and columns [k0, k1). */
+sparta_status sparta_mask_slice(sparta_ctx *cx, const sparta_mask *m, const int64_t n[2], const int64_t k[2],
+                                sparta_mask *out) SPARTA_MUST;
+/* Below each other (over n) or beside each other (over k); the other size must be one. */
+sparta_status sparta_mask_concat(sparta_ctx *cx, sparta_axis axis, const sparta_mask *const *part, int parts,
+                                 sparta_mask *out) SPARTA_MUST;
+/* Repeat a dimension of size 1. */
+sparta_status sparta_mask_broadcast(sparta_ctx *cx, const sparta_mask *m, int64_t rows, int64_t cols,
+                                    sparta_mask *out) SPARTA_MUST;
+/* Union over a reduction: over n gives 1 x cols, over k gives rows x 1. */
+sparta_status sparta_mask_reduce(sparta_ctx *cx, const sparta_mask *m, sparta_axis axis,
+                                 sparta_mask *out) SPARTA_MUST;
+/* Where a product (n,k)(k,m) may be non-zero: the union over k of a(n,k) and b(k,m). */
+sparta_status sparta_mask_product(sparta_ctx *cx, const sparta_mask *a, const sparta_mask *b,
+                                  sparta_mask *out) SPARTA_MUST;
+/* Row i of the result is row order[i]; order must be a permutation. */
+sparta_status sparta_mask_permute(sparta_ctx *cx, const sparta_mask *m, const int64_t *order,
+                                  sparta_mask *out) SPARTA_MUST;
+/* One bit a block of n x k: anything in it, or all of it. The last blocks may be smaller. With refine they
+ * are adjoint: any(x) within b  <=>  x within refine(b);  refine(b) within x  <=>  b within all(x). */
+typedef enum { SPARTA_COARSEN_ANY, SPARTA_COARSEN_ALL } sparta_coarsen;
+sparta_status sparta_mask_coarsen(sparta_ctx *cx, const sparta_mask *m, int64_t n, int64_t k,
+                                  sparta_coarsen how, sparta_mask *out) SPARTA_MUST;
+/* Elements in each block of n x k, row by row; free with sparta_free. */
+sparta_status sparta_mask_block_counts(sparta_ctx *cx, const sparta_mask *m, int64_t n, int64_t k,
+                                       int64_t **out) SPARTA_MUST;
+/* Every bit a block of n x k, cut to rows x cols (which must have as many blocks). */
+sparta_status sparta_mask_refine(sparta_ctx *cx, const sparta_mask *blocks, int64_t n, int64_t k,
+                                 const int64_t shape[2], sparta_mask *out) SPARTA_MUST;
+
+/* ------------------------------------------------------------------ the full report */
+#define SPARTA_BLOCK_SIZES 7   /* 1 2 4 8 16 32 64 */
+#define SPARTA_NM_SIZES    4   /* groups of 2 4 8 16 */
+#define SPARTA_FINDINGS    112 /* more than there can be */
+
+typedef enum {
+    SPARTA_FIND_BLOCK,     /* n x m blocks; 1x1 is "unstructured" and always found */
+    SPARTA_FIND_NM_COLS,   /* at most n of m neighbours of a row */
+    SPARTA_FIND_NM_ROWS,   /* at most n of m neighbours of a column */
+    SPARTA_FIND_ROWS,      /* whole rows */
+    SPARTA_FIND_COLS,      /* whole columns */
+    SPARTA_FIND_HEAD_ROWS, /* n consecutive whole rows */
+    SPARTA_FIND_HEAD_COLS, /* m consecutive whole columns */
+    SPARTA_FIND_DIAGONALS, /* whole diagonals: n of them */
+    SPARTA_FIND_BAND       /* every diagonal k-n from `n` to `m` */
+} sparta_find;
+
+typedef struct sparta_finding {
+    sparta_find kind;
+    int64_t n, m;
+    int64_t slots;   /* elements the pattern has room for */
+    int64_t missed;  /* elements it has no slot for: only n:m */
+    double fill;     /* slots / elements present */
+    bool exact;      /* fill is 1, nothing missed */
+    size_t bytes;    /* of all arrays of `format`, its padding too */
+    char name[32];   /* "4x1", "2:4 along k", "rows", "heads of 64 rows", "5 diagonals", "band -2..2" */
+    char format[96]; /* the text that stores it */
+} sparta_finding;
+
+typedef struct sparta_report_options {
+    double slack;                 /* hold: fill and 1 + missed/present at most this; at least 1 */
+    int64_t head_rows, head_cols; /* 0: do not look for heads */
+    size_t element;               /* bytes of a value, 0: 4 */
+} sparta_report_options;
+
+typedef struct sparta_mask_facts {
+    int64_t rows, cols, present;
+    /* [log2 n][log2 m]: blocks with anything in them */
+    int64_t blocks[SPARTA_BLOCK_SIZES][SPARTA_BLOCK_SIZES];
+    /* [axis][log2 m - 1][c]: groups of m neighbours with more than c elements present */
+    int64_t more[2][SPARTA_NM_SIZES][16];
+    int64_t used_rows, used_cols; /* with anything in them */
+    int64_t full_rows, full_cols;
+    int64_t head_rows, head_cols;                   /* heads with anything in them */
+    int64_t diagonals, diagonal_slots, first, last; /* used ones, their length, the range of k - n */
+    int64_t finding_count;
+    sparta_finding finding[SPARTA_FINDINGS]; /* those that hold, by bytes */
+} sparta_mask_facts;
+
+/* Everything detection can say about a mask, in one pass over tiles of 64x64 and one over rows. E_USAGE when
+ * the slack is below 1 or a head size negative. */
+sparta_status sparta_mask_report(sparta_ctx *cx, const sparta_mask *m, const sparta_report_options *options,
+                                 sparta_mask_facts *out) SPARTA_MUST;
+
+/* A search of its own: an order of the rows in which blocks of n x m show. Equal rows come together, then,
+ * greedily, the row that adds least to the group. The present order is kept when it is as good. */
+typedef struct sparta_grouping {
+    int64_t *order; /* rows; row i of the new mask is row order[i]. Free with sparta_free */
+    double fill_before, fill_after;
+} sparta_grouping;
+sparta_status sparta_mask_group_rows(sparta_ctx *cx, const sparta_mask *m, int n, int k,
+                                     sparta_grouping *out) SPARTA_MUST;
+/* Rows by count, for graphs: bucket[row] is 0 for an empty row, else 1 + ceil(log2(count)). */
+sparta_status sparta_mask_row_buckets(sparta_ctx *cx, const sparta_mask *m, uint8_t **bucket) SPARTA_MUST;
+
+/* ------------------------------------------------------------------ covers */
+#define SPARTA_COVER_SIZES 6
+/* A size of block and what it costs: each block, each slot of it, and each strip of n rows that has one. */
+typedef struct sparta_cover_size {
+    int64_t n, m;
+    double block, slot, segment;
+} sparta_cover_size;
+
+typedef struct sparta_cover_part {
+    int64_t n, m;
+    sparta_mask mask; /* the elements this part stores */
+    int64_t blocks, slots, segments;
+    double cost;
+} sparta_cover_part;
+
+typedef struct sparta_cover {
+    int parts; /* one for every size, in its order, empty ones too */
+    sparta_cover_part part[SPARTA_COVER_SIZES];
+    double cost;
+} sparta_cover;
+
+/* A mask as a sum of disjoint parts whose union is the mask. Sizes go from large to small and each divides the
+ * one before (E_USAGE otherwise); the last takes what is left, usually 1x1. Costs are numbers from 0 to 1e30.
+ *   greedy  decides for every strip of the largest height which sizes may appear in it, and then, exactly,
+ *           which blocks; the optimum when no segment costs anything
+ *   exact   decides for every strip of every size whether it may appear: the optimum. E_USAGE when the largest
+ *           height holds more than 16 strips. */
+typedef enum { SPARTA_COVER_GREEDY, SPARTA_COVER_EXACT } sparta_cover_how;
+sparta_status sparta_mask_cover(sparta_ctx *cx, const sparta_mask *m, const sparta_cover_size *size,
+                                int sizes, sparta_cover_how how, sparta_cover *out) SPARTA_MUST;
+void sparta_cover_free(sparta_ctx *cx, sparta_cover *cover);
+
+/* ------------------------------------------------------------------ text
+ *     mask 2x8 hex 0f 80          a row a word, a digit four columns, column 0 the lowest bit of the first digit
+ *     mask 2x8 rle 4 4 3 1 4      absent, present, absent .. in row order; only the first may be 0
+ * Print writes the shorter (rle on a draw); parse takes either and refuses whatever is not whole (E_FORMAT). */
+void sparta_mask_print(const sparta_mask *m, sparta_text *out);
+sparta_status sparta_mask_parse(sparta_ctx *cx, const char *text, sparta_mask *out) SPARTA_MUST;
 
 #endif

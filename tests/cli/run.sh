@@ -4,6 +4,7 @@
 S=$1
 [ -x "$S" ] || { echo "usage: $0 PATH-OF-SPARTA" >&2; exit 2; }
 case $S in /*) ;; *) S=$PWD/$S ;; esac
+root=$(cd "$(dirname "$0")/../.." && pwd) || exit 2
 T=$(mktemp -d) || exit 2
 trap 'chmod -R u+w "$T"; rm -rf "$T"' EXIT
 trap 'exit 130' INT TERM
@@ -160,6 +161,19 @@ run 1 "inspect a folder" inspect ro; complains "folder"
 : > empty; run 1 "inspect an empty file" inspect empty; complains "empty file"
 echo "this is no model" > text; run 1 "inspect a text" inspect text; complains "text"
 head -c 20000 bert.onnx > cut.onnx; run 1 "inspect half a model" inspect cut.onnx; complains "half a model"
+seeds=$root/tests/fuzz/corpus
+run 0 "inspect a safetensors" inspect "$seeds/fuzz_safetensors/reference.safetensors"; has out "7 arrays" "inspect counts the tensors"; has out "f16" "inspect shows their types"
+run 0 "inspect a safetensors, json" inspect "$seeds/fuzz_safetensors/reference.safetensors" --json
+json "{l['name']: l['shape'] for l in d['layers']}['w'] == [2, 3] and d['parameters'] == 16" "inspect --json has its tensors"
+run 0 "inspect an mtx" inspect "$seeds/fuzz_mtx/real.mtx"; has out "a sparse matrix, 5 elements" "inspect counts the entries"; has out "4x6" "inspect shows the shape"
+run 0 "inspect an smtx" inspect "$seeds/fuzz_mtx/dlmc.smtx" --json
+json "d['kind'] == 'matrix' and d['layers'][0]['entries'] == 5 and abs(d['layers'][0]['density'] - 5 / 24) < 1e-6" "inspect --json has the matrix"
+run 0 "inspect a matrix of SciPy" inspect "$seeds/fuzz_npz/stored.npz"; has out "i8" "inspect reads SciPy's matrices"
+printf '%%%%MatrixMarket matrix coordinate real general\n2 2 1\n1 3 1\n' > bad.mtx
+run 1 "inspect a bad mtx" inspect bad.mtx; has err "bad.mtx: line 3: the column 3 is not between 1 and 2" "the line is named"
+printf '%%%%MatrixMarket matrix coordinate complex general\n1 1 0\n' > complex.mtx
+run 4 "inspect a complex mtx" inspect complex.mtx; complains "complex mtx"
+printf '\3\0\0\0\0\0\0\0{} xx' > bad.safetensors; run 1 "inspect a bad safetensors" inspect bad.safetensors; complains "bad safetensors"
 if mkfifo pipe 2> /dev/null; then run 1 "inspect a pipe" inspect pipe; complains "pipe"; fi
 
 # ------------------------------------------------------------------ compile
@@ -178,7 +192,7 @@ run 0 "compile --progress plain" compile mlp.onnx --no-measure --progress plain 
 run 0 "compile --progress json" compile mlp.onnx --no-measure --progress json -o p.sparta; has err '{"done":' "progress as JSON"
 run 2 "compile without -o" compile bert.onnx
 run 2 "compile for an unknown target" compile bert.onnx --target z80 -o x.sparta
-run 4 "compile --schedule is later" compile bert.onnx --schedule s -o x.sparta
+run 1 "compile with a schedule that is not there" compile bert.onnx --schedule nowhere.sched -o x.sparta; gone x.sparta "which writes nothing"
 run 1 "compile a text" compile text -o x.sparta; complains "compile a text"
 run 1 "compile half a model" compile cut.onnx -o x.sparta
 run 1 "compile into nowhere" compile bert.onnx -o /nonexistent/x.sparta; complains "compile into nowhere"
@@ -294,6 +308,32 @@ if cmp -s o4/logits.npy l.npy; then good "unpack gives back what was packed"; el
 run 0 "format convert" format convert l.npz --to "bsr(2,2)" -o l2.npz
 run 0 "format unpack again" format unpack l2.npz -o l2.npy
 if cmp -s o4/logits.npy l2.npy; then good "convert keeps the values"; else bad "convert keeps the values"; fi
+for kind in coo ell bitmap dia csc "bell(2,3)" "sr-bcrs(2,4)" "(i,j)->(i:dense, j:ragged)" "(i,j)->(i:dense, j:loose)" \
+    "(i,j)->(i:compressed(nonunique), j:singleton(aos))" "(i,j)->(i:dense, j/4:dense, j%4:structured[4,4]), crd=u2" \
+    "(i,j)->(j/8:dense, i:compressed, j%8/2:packed[auto](pad=zero), j%2:dense)"; do
+    run 0 "format pack $kind" format pack o4/logits.npy --format "$kind" -o k.npz
+    run 0 "format unpack $kind" format unpack k.npz -o k.npy
+    if cmp -s o4/logits.npy k.npy; then good "$kind gives back what was packed"; else bad "$kind gives back what was packed"; fi
+done
+run 0 "format pack bitmap for its arrays" format pack o4/logits.npy --format bitmap -o k.npz
+run 0 "inspect the arrays of a bitmap" inspect k.npz; has out "p0_l1_bits" "a bitmap has bits"; hasnt out "p0_l1_crd" "and no crd"
+run 2 "format pack n:m of a dense array" format pack o4/logits.npy --format nm24 -o x.npz; has err "run a 2:4 sparsifier first" "which says what to do"; gone x.npz "which writes nothing"
+run 2 "format pack into too narrow rows" format pack o4/logits.npy --format "(i,j)->(i:dense, j:packed[4])" -o x.npz; has err "row 0 has 10 entries, packed[4] holds 4; use packed[10]" "which says what would fit"
+run 4 "sums of formats are later" format check "sum{rownnz<=4 -> ell; rest -> csr}"; complains "sums of formats are later"
+run 2 "format check of an impossible n:m" format check "(i,j)->(i:dense, j/8:dense, j%8:structured[2,4])"; has err "format:1:29: structured[2,4] needs level expression j%4, got j%8" "which names the column"
+if command -v python3 > /dev/null; then
+    python3 -c "
+import struct
+head = b\"{'descr': '<f4', 'fortran_order': False, 'shape': (16, 16), }\"
+head += b' ' * (-(len(head) + 11) % 64) + b'\\n'
+row = struct.pack('<16f', *range(1, 17)) + bytes(15 * 16 * 4)
+open('arrow.npy', 'wb').write(b'\\x93NUMPY\\x01\\x00' + struct.pack('<H', len(head)) + head + row)"
+    run 5 "format pack past the limit" format pack arrow.npy --format ell -o x.npz; has err "would store 16.0x the nonzeros (limit 4.0x; longest segment 16, mean 1.0)" "which says how much"; gone x.npz "past the limit nothing is written"
+    run 0 "format pack with a higher limit" format pack arrow.npy --format ell --limit 16 -o x.npz
+    run 0 "format stats past the limit" format stats arrow.npy --format ell --json; json "d['fill'] == 16 and d['crd_bytes'] == 1024 and d['levels'][1]['longest'] == 16" "stats has bytes by part and the longest segment"
+    run 5 "format stats with a limit" format stats arrow.npy --format ell --limit 2
+    run 0 "format pack dense formats whatever the fill" format pack arrow.npy --format vnni --limit 1 -o x.npz
+fi
 run 0 "format stats" format stats o4/logits.npy --format csr --json; json "d['slots'] == 30 and d['fill'] == 1" "format stats counts"
 run 0 "inspect arrays" inspect l.npz; has out "p0_values" "inspect lists arrays"
 run 0 "inspect an array" inspect o4/logits.npy --json; json "d['layers'][0]['shape'] == [3, 10]" "inspect knows its shape"
@@ -340,6 +380,39 @@ for pause in 0.05 0.3 0.6; do
 done
 gone core "no core was left"
 if ls -d .*.tmp* ./*.tmp* > /dev/null 2>&1; then bad "no temporary file was left"; else good "no temporary file was left"; fi
+
+# ------------------------------------------------------------------ schedules
+mkdir -p sched
+printf 'sparsifier heavy = magnitude(pattern=4x1, sparsity=0.9)\n' > sched/common.sched
+cat > sched/s.sched <<'END'
+# the encoder, stored in strips
+include "common.sched"
+tensor "encoder.layer.*.weight" { sparsify heavy; format strip(4) }
+END
+run 0 "a dense model for schedules" zoo bert-mini --dim layers=1 --dim hidden=64 --dim heads=4 --dim ffn=128 --dim vocab=50 --dim positions=130 -o sd.onnx
+run 0 "inspect --schedule" inspect sd.onnx --schedule sched/s.sched
+has out "what the schedule did" "it says what was done"; has out "s.sched:3:35" "with the place of each clause"; has out "encoder.layer.0.output.dense.weight" "and the weight"
+run 0 "inspect --schedule --json" inspect sd.onnx --schedule sched/s.sched --json
+json "len(d['schedule']) == 12 and all(abs(e['density'] - 0.1) < 0.02 and e['pattern'] == '4x1' for e in d['schedule'])" "every weight is pruned"
+json "{e['implement'] for e in d['schedule'] if e['clause'] == 'format'} == {'strip4'}" "and pinned"
+run 0 "compile --schedule" compile sd.onnx --schedule sched/s.sched --no-measure -o s.sparta --json
+json "d['sparse_layers'] == 4" "compile --schedule makes the layers sparse"
+run 0 "verify with the schedule" verify s.sparta --against sd.onnx --schedule sched/s.sched
+run 3 "verify without it" verify s.sparta --against sd.onnx
+run 2 "inspect --schedule of a package" inspect s.sparta --schedule sched/s.sched; complains "inspect --schedule of a package"
+# refuse CODE TEXT MESSAGE: compile with this schedule is refused with CODE and MESSAGE, and writes nothing
+refuse() {
+    printf '%s\n' "$2" > sched/bad.sched
+    run "$1" "schedule: $2" compile sd.onnx --schedule sched/bad.sched --no-measure -o bad.sparta
+    has err "$3" "which says: $3"; gone bad.sparta "and writes nothing"
+}
+refuse 2 'tensr "a" {}' "bad.sched:1:1: expected include, format, sparsifier, model or tensor, found 'tensr'; did you mean 'tensor'?"
+refuse 2 'tensor "encoder.layer.*.wieght" { sparsify threshold(1) }' "matches no weight; the nearest names are 'encoder.layer.0"
+refuse 2 'tensor "enc*" { format strip(4) } tensor "*output*" { format rows(4) }' "conflicts with format strip(4) at bad.sched:1:17"
+refuse 4 'tensor "enc*" { quantize i8 }' "bad.sched:1:17: quantize i8: this version does not quantise yet"
+refuse 4 'tensor "enc*" { kernel { unroll(n) } }' "does not generate kernels yet"
+refuse 4 'tensor "enc*" { format csr }' "no implement stores a layer so"
+refuse 2 'include "bad.sched"' "'bad.sched' includes itself"
 
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

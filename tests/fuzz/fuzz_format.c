@@ -34,8 +34,9 @@ static void print_and_parse(sparta_ctx *cx, const sparta_format *f)
 static int same(const sparta_tensor *a, const sparta_tensor *b)
 {
     if (a->rank != b->rank) return 0;
-    return !a->rank || (a->dim[0] == b->dim[0] &&
-                        !memcmp(a->data, b->data, (size_t)a->dim[0] * sparta_dtype_size(a->dtype)));
+    int64_t n = a->rank ? sparta_tensor_elements(a) : 0;
+    return !a->rank || (n == sparta_tensor_elements(b) &&
+                        !memcmp(a->data, b->data, (size_t)n * sparta_dtype_size(a->dtype)));
 }
 
 static void compare_with_generic(sparta_ctx *cx, const sparta_format *f, const sparta_tensor *t,
@@ -58,7 +59,7 @@ static void damage(sparta_ctx *cx, sparta_packed *p, const sparta_tensor *out, c
     for (size_t i = 0; i + 2 < size; i += 3) {
         int l = data[i] % p->format.n;
         sparta_tensor *a = data[i] & 64 ? &p->values : data[i] & 128 ? &p->pos[l] : &p->crd[l];
-        size_t bytes = a->rank ? (size_t)a->dim[0] * sparta_dtype_size(a->dtype) : 0;
+        size_t bytes = a->rank ? (size_t)sparta_tensor_elements(a) * sparta_dtype_size(a->dtype) : 0;
         if (bytes) ((uint8_t *)a->data)[data[i + 1] % bytes] = data[i + 2];
     }
     sparta_status verified = sparta_packed_verify(cx, p), unpacked = sparta_format_unpack(cx, p, out);
@@ -82,7 +83,7 @@ static void pack_and_unpack(sparta_ctx *cx, const sparta_format *f, const uint8_
     out.data = back;
     sparta_packed p;
     if (sparta_format_pack(cx, f, &t, NULL, &p))
-        return; /* does not fit: the padding may be huge, the widths narrow */
+        return; /* does not fit: the padding may be huge, widths and segments narrow */
     compare_with_generic(cx, f, &t, &p);
     memset(back, 0xa5, sizeof back);
     must(sparta_format_unpack(cx, &p, &out) == SPARTA_OK);

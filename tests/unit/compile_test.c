@@ -455,6 +455,27 @@ static void masks(void **state)
     sparta_session_free(s);
     sparta_package_close(p);
 
+    /* the same masks as safetensors make the same package */
+    const char *tensors = in_root("m.safetensors"), *other = in_root("m2.sparta");
+    char *one = NULL, *two = NULL;
+    size_t n_one = 0, n_two = 0;
+    ok(sparta_safetensors_write(cx, tensors, 1, names, &t, 0, NULL));
+    ok(compile_with(onnx, tensors, NULL, other));
+    ok(sparta_file_read(cx, out, 1 << 24, &one, &n_one));
+    ok(sparta_file_read(cx, other, 1 << 24, &two, &n_two));
+    assert_int_equal(n_one, n_two);
+    assert_memory_equal(one, two, n_one);
+    sparta_free(cx, one), sparta_free(cx, two);
+    names[0] = "nobody's";
+    ok(sparta_safetensors_write(cx, tensors, 1, names, &t, 0, NULL));
+    fails(SPARTA_E_USAGE, compile_with(onnx, tensors, NULL, other));
+    says("the model has no weight 'nobody's'");
+    ok(sparta_file_write(cx, tensors, "\2\0\0\0\0\0\0\0[]", 10));
+    fails(SPARTA_E_FORMAT, compile_with(onnx, tensors, NULL, other));
+    says("does not begin with '{'");
+    fails(SPARTA_E_FORMAT, compile_with(onnx, onnx, NULL, other)); /* a model is no masks */
+    says("give an .npz or a .safetensors");
+
     names[0] = "no such weight";
     ok(sparta_npz_write(cx, npz, 1, names, &t));
     fails(SPARTA_E_USAGE, compile_with(onnx, npz, NULL, out));

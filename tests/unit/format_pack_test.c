@@ -193,6 +193,8 @@ static void check(const sparta_format *f, const sparta_tensor *t, const sparta_m
     expect_same(&p, &oracle);
     expect_stats(&p, &measured, elements);
     stats.fill = measured.fill;
+    stats.bytes = stats.pos_bytes + stats.crd_bytes + stats.value_bytes;
+    assert_memory_equal(&stats, &measured, sizeof stats);
     expect_stats(&p, &stats, elements);
     expect_unpack(&p, t, stored);
     if (against_naive) {

@@ -62,6 +62,32 @@ static void canonical(void **state)
         {"( i , j )  ->\t( i : dense ,\n j : compressed )  ,  crd = u16",
          "(i,j)->(i:dense, j:compressed), crd=u16"},
         {"(i)->(i:compressed)", "(i)->(i:compressed)"},
+        {"coo", "(i,j)->(i:compressed(nonunique), j:singleton(soa))"},
+        {"(i,j)->(i:compressed(nonunique), j:singleton)",
+         "(i,j)->(i:compressed(nonunique), j:singleton(soa))"},
+        {"(i,j)->(i:loose( nonordered ,nonunique), j:singleton( aos ))",
+         "(i,j)->(i:loose(nonunique,nonordered), j:singleton(aos))"},
+        {"dcsc", "(i,j)->(j:compressed, i:compressed)"},
+        {"csf, crd=u8", "(i,j,k)->(i:compressed, j:compressed, k:compressed), crd=u8"},
+        {"bsc(2,3)", "(i,j)->(j/3:dense, i/2:compressed, i%2:dense, j%3:dense)"},
+        {"dbsr(4)", "(i,j)->(i/4:compressed, j/4:compressed, i%4:dense, j%4:dense)"},
+        {"ell", "(i,j)->(i:dense, j:packed[auto])"},
+        {"bell(16)", "(i,j)->(i/16:dense, j/16:packed[auto], i%16:dense, j%16:dense)"},
+        {"dia", "(i,j)->(j-i:compressed, i:range)"},
+        {"(i,j)->(i+j:dense, j:range)", "(i,j)->(i+j:dense, j:range)"},
+        {"nm24", "(i,j)->(i:dense, j/4:dense, j%4:structured[2,4]), crd=u2"},
+        {"nm24, crd=u4", "(i,j)->(i:dense, j/4:dense, j%4:structured[2,4]), crd=u4"},
+        {"nm24, crd=i32", "(i,j)->(i:dense, j/4:dense, j%4:structured[2,4])"},
+        {"bitmap", "(i,j)->(i:dense, j:bitmap)"},
+        {"cv(8)", "(i,j)->(i/8:dense, j:compressed, i%8:dense)"},
+        {"sr-bcrs(8,4)", "(i,j)->(i/8:compressed(nonunique), j:packed[4], i%8:dense)"},
+        {"vnni", "(n,k)->(n/16:dense, k/4:dense, n%16:dense, k%4:dense)"},
+        {"(i,j)->(i:ragged, j:packed[ 7 ](zeroless, pad=zero, pad=last))",
+         "(i,j)->(i:ragged, j:packed[7](pad=zero,zeroless))"},
+        {"(i)->(i/32:dense, i%32/4:compressed, i%4:dense)",
+         "(i)->(i/32:dense, i%32/4:compressed, i%4:dense)"},
+        {"(i)->(i%2:dense, i%32/8:dense, i%8/2:bitmap, i/32:compressed)",
+         "(i)->(i%2:dense, i%32/8:dense, i%8/2:bitmap, i/32:compressed)"},
         {"(row_1,Col)->(Col/7:compressed, row_1:dense, Col%7:compressed)",
          "(row_1,Col)->(Col/7:compressed, row_1:dense, Col%7:compressed)"},
         {"(i)->(i%3:dense, i/3:dense)", "(i)->(i%3:dense, i/3:dense)"},
@@ -92,7 +118,7 @@ static void every_name(void **state)
         const char *name;
         int arguments;
     } rows[] = {
-#define SPARTA_FORMAT(name, arguments, text) {#name, arguments},
+#define SPARTA_FORMAT(name, arguments, text) {name, arguments},
 #include "format/formats.def"
 #undef SPARTA_FORMAT
     };
@@ -144,7 +170,7 @@ static void refused(void **state)
         {"(i)->(i/4:dense, i/4:dense)", SPARTA_E_USAGE,
          "format:1:18: dimension i appears as i/4 and again as i/4"},
         {"(i)->(i/4:dense, i%4:dense, i:dense)", SPARTA_E_USAGE,
-         "format:1:29: dimension i has more than two levels"},
+         "format:1:29: dimension i appears as i/4 and again as i"},
         {"(i,j)->(k:dense)", SPARTA_E_USAGE, "format:1:9: unknown dimension 'k'; there are i, j"},
         {"(i,i)->(i:dense)", SPARTA_E_USAGE, "format:1:4: dimension 'i' twice"},
         {"(i)->(i/0:dense, i%0:dense)", SPARTA_E_USAGE,
@@ -173,7 +199,8 @@ static void refused(void **state)
          "dense,a:dense)",
          SPARTA_E_USAGE, "format:1:103: more than 12 levels"},
         {"(i)->(\xff:dense)", SPARTA_E_USAGE, "format:1:7: expected a dimension, got byte 0xff"},
-        {"csr, crd=u12", SPARTA_E_USAGE, "format:1:10: unknown width 'u12' (u8 u16 u32 u64 i32 i64)"},
+        {"csr, crd=u12", SPARTA_E_USAGE,
+         "format:1:10: unknown width 'u12' (u8 u16 u32 u64 i32 i64; u2 u4 for structured)"},
         {"csr, crd=i8", SPARTA_E_USAGE, "format:1:10: unknown width 'i8'"},
         {"csr, crd=f32", SPARTA_E_USAGE, "format:1:10: unknown width 'f32'"},
         {"csr, crd[2]=u8", SPARTA_E_USAGE, "format:1:10: level '2' must be between 0 and 1"},
@@ -190,20 +217,66 @@ static void refused(void **state)
         {"bsr(0,4)", SPARTA_E_USAGE, "format:1:5: argument '0' must be between"},
         {"csr(4)", SPARTA_E_USAGE, "format:1:5: 'csr' takes 0 arguments"},
         {"strip(4", SPARTA_E_USAGE, "format:1:8: expected ')', got the end"},
-        {"(i,j)->(i:dense, j:packed[auto])", SPARTA_E_UNSUPPORTED,
-         "format:1:20: level kind 'packed': part of the language, but not there yet"},
-        {"(i,j)->(i:dense, j:singleton)", SPARTA_E_UNSUPPORTED, "format:1:20: level kind 'singleton'"},
-        {"(i,j)->(i:dense, j:bitmap)", SPARTA_E_UNSUPPORTED, "format:1:20: level kind 'bitmap'"},
-        {"(i,j)->(i:ragged, j:dense)", SPARTA_E_UNSUPPORTED, "format:1:11: level kind 'ragged'"},
-        {"(i,j)->(j-i:compressed, i:range)", SPARTA_E_UNSUPPORTED,
-         "format:1:10: sums and differences of dimensions"},
-        {"(i,j)->(j+i:compressed, i:range)", SPARTA_E_UNSUPPORTED, "format:1:10: sums"},
-        {"(i)->(i/32:dense, i%32/4:dense, i%4:dense)", SPARTA_E_UNSUPPORTED, "format:1:23: nested blocks"},
-        {"(i,j)->(i:compressed(nonunique), j:singleton)", SPARTA_E_UNSUPPORTED,
-         "format:1:22: properties of levels"},
-        {"csr, crd=u2", SPARTA_E_UNSUPPORTED, "format:1:10: widths u2 and u4"},
+        {"(i,j)->(i:dense, j:packed)", SPARTA_E_USAGE,
+         "format:1:26: expected [w] or [auto] after 'packed', got ')'"},
+        {"(i,j)->(i:dense, j:packed[0])", SPARTA_E_USAGE, "format:1:27: width '0' must be between 1 and"},
+        {"(i,j)->(i:dense, j:packed[4,4])", SPARTA_E_USAGE, "format:1:28: expected ']', got ','"},
+        {"(i,j)->(i:dense, j:packed[aut])", SPARTA_E_USAGE, "format:1:27: expected width, got 'aut'"},
+        {"(i,j)->(i:dense, j:structured[2])", SPARTA_E_USAGE, "format:1:32: expected ',', got ']'"},
+        {"(i,j)->(i:singleton, j:dense)", SPARTA_E_USAGE,
+         "format:1:9: level 0 is 'singleton': it has no parent to take its position from; use "
+         "'compressed(nonunique)' first"},
+        {"(i,j)->(i:dense, j/4:dense, j%4:structured[5,4])", SPARTA_E_USAGE,
+         "format:1:29: structured[5,4]: n must be <= m"},
+        {"(i,j)->(i:dense, j/8:dense, j%8:structured[2,4])", SPARTA_E_USAGE,
+         "format:1:29: structured[2,4] needs level expression j%4, got j%8"},
+        {"(i,j)->(i:dense, j:structured[2,4])", SPARTA_E_USAGE,
+         "format:1:18: structured[2,4] needs level expression j%4, got j"},
+        {"(i,j)->(j-i:compressed, i:dense)", SPARTA_E_USAGE,
+         "format:1:9: 'j-i : compressed' must be followed by 'i : range' or 'j : range' as the last level"},
+        {"(i,j)->(j-i:compressed)", SPARTA_E_USAGE, "format:1:9: 'j-i : compressed' must be followed by"},
+        {"(i,j,k)->(j-i:compressed, i:range, k:dense)", SPARTA_E_USAGE,
+         "format:1:11: 'j-i : compressed' must be followed by"},
+        {"(i,j,k)->(j-i:compressed, k:range)", SPARTA_E_USAGE, "format:1:11: 'j-i : compressed' must be"},
+        {"(i,j)->(i-i:compressed, j:range)", SPARTA_E_USAGE, "format:1:9: i-i: a diagonal needs two"},
+        {"(i,j)->(j-i:bitmap, i:range)", SPARTA_E_USAGE,
+         "format:1:9: j-i must be 'compressed' (or 'dense'), not 'bitmap'"},
+        {"(i,j)->(i:dense, j-i:compressed, i:range)", SPARTA_E_USAGE,
+         "format:1:18: dimension i appears as i and again as j-i"},
+        {"(i,j)->(i:dense, j:range)", SPARTA_E_USAGE,
+         "format:1:18: 'j : range' must be the last level and follow a diagonal"},
+        {"(i)->(i/32:dense, i%32/5:dense, i%5:dense)", SPARTA_E_USAGE,
+         "format:1:19: i%32/5: the inner block must be smaller than the outer one and divide it"},
+        {"(i)->(i/4:dense, i%4/4:dense, i%4:dense)", SPARTA_E_USAGE, "format:1:18: i%4/4: the inner block"},
+        {"(i)->(i/32:dense, i%32/4:dense)", SPARTA_E_USAGE,
+         "format:1:19: map is not invertible: i appears as i%32/4 but i%4 is missing; add 'i%4 : dense'"},
+        {"(i)->(i/32:dense, i%4:dense, i%16/4:dense)", SPARTA_E_USAGE,
+         "format:1:7: map is not invertible: i appears as i/32 but i%32 is missing"},
+        {"(i)->(i/32:dense, i%32:dense, i%16/4:dense)", SPARTA_E_USAGE,
+         "format:1:31: dimension i appears as"},
+        {"(i)->(i/32:dense, i%32/4:dense, i%32/4:dense, i%4:dense)", SPARTA_E_USAGE,
+         "format:1:33: dimension i appears as i%32/4 and again as i%32/4"},
+        {"(i)->(i%32/4:dense, i%4:dense)", SPARTA_E_USAGE, "format:1:7: map is not invertible"},
+        {"(i)->(i/32/4:dense)", SPARTA_E_USAGE, "format:1:11: expected ':', got '/'"},
+        {"(i)->(i:dense(nonunique))", SPARTA_E_USAGE, "format:1:15: 'dense' does not take 'nonunique'"},
+        {"(i)->(i:compressed(pad=last))", SPARTA_E_USAGE, "format:1:20: 'compressed' does not take 'pad'"},
+        {"(i)->(i:packed[2](pad=first))", SPARTA_E_USAGE, "format:1:23: expected last or zero, got 'first'"},
+        {"(i)->(i:compressed(nonunique)", SPARTA_E_USAGE, "format:1:30: expected ')', got the end"},
+        {"(i,j)->(i:dense, j:singleton(aos))", SPARTA_E_USAGE,
+         "format:1:18: level 1 is aos: the level above"},
+        {"(i,j)->(i:compressed(nonunique), j:singleton(soa,aos))", SPARTA_E_USAGE,
+         "format:1:34: level 1 is soa and aos; choose one"},
+        {"(i,j)->(i:compressed(nonunique), j:singleton(aos)), crd[1]=u8", SPARTA_E_USAGE,
+         "format: level 1 is aos: its crd=u8 and the crd=i32 above share one array"},
+        {"dia, crd=u8", SPARTA_E_USAGE,
+         "format: j-i: offsets have a sign, crd=u8 has none; use crd=i32 or crd=i64"},
+        {"csr, crd=u2", SPARTA_E_USAGE,
+         "format:1:10: widths u2 and u4 are for crd of structured levels, level 1 is 'compressed'"},
+        {"csr, pos=u4", SPARTA_E_USAGE, "format:1:10: widths u2 and u4 are for crd"},
+        {"bitmap, crd=u8", SPARTA_E_USAGE, "format:1:9: crd: no such level stores coordinates"},
         {"sum{rownnz<=4 -> csr; rest -> csr}", SPARTA_E_UNSUPPORTED, "format:1:1: format 'sum'"},
-        {"ell", SPARTA_E_UNSUPPORTED, "format:1:1: format 'ell'"},
+        {"hyb(1,4)", SPARTA_E_UNSUPPORTED, "format:1:1: format 'hyb'"},
+        {"sr-bcr(4,4)", SPARTA_E_USAGE, "format:1:1: unknown format 'sr-bcr'; did you mean 'sr-bcrs'?"},
     };
     for (size_t i = 0; i < SPARTA_COUNT(cases); i++) {
         sparta_format f = {.rank = 77};
@@ -248,6 +321,23 @@ static void equality(void **state)
                                          "rows(64)",
                                          "(i)->(i:compressed)",
                                          "bsr(1,1)",
+                                         "coo",
+                                         "(i,j)->(i:compressed(nonunique), j:singleton(aos))",
+                                         "(i,j)->(i:compressed, j:singleton)",
+                                         "ell",
+                                         "(i,j)->(i:dense, j:packed[3])",
+                                         "(i,j)->(i:dense, j:packed[3](pad=zero))",
+                                         "(i,j)->(i:dense, j:packed[3](zeroless))",
+                                         "nm24",
+                                         "nm24, crd=u4",
+                                         "nm24, crd=u8",
+                                         "(i,j)->(i:dense, j/4:dense, j%4:structured[1,4]), crd=u2",
+                                         "dia",
+                                         "(i,j)->(i-j:compressed, i:range)",
+                                         "(i,j)->(j+i:compressed, i:range)",
+                                         "(i,j)->(j-i:compressed, j:range)",
+                                         "(i)->(i/32:dense, i%32/4:dense, i%4:dense)",
+                                         "(i)->(i/32:dense, i%32/8:dense, i%8:dense)",
                                          "(i,j,k)->(i:dense, j:compressed, k:dense)"};
     sparta_format a, b;
     for (size_t i = 0; i < SPARTA_COUNT(same); i++) {
@@ -332,6 +422,17 @@ static void broken_values(void **state)
     BREAK(f.level[0].map = SPARTA_MAP_ALL);
     BREAK(f.level[1].crd = SPARTA_F32);
     BREAK(f.level[1].pos = (sparta_dtype)99);
+    BREAK(f.level[1].properties = SPARTA_PROP_AOS);
+    BREAK(f.level[1].properties = 1u << 31);
+    BREAK(f.level[1].crd_bits = 2);
+    BREAK(f.level[1].kind = SPARTA_LEVEL_STRUCTURED);
+    BREAK(f.level[1].kind = SPARTA_LEVEL_RANGE);
+    BREAK(f.level[0].kind = SPARTA_LEVEL_SINGLETON);
+    BREAK(f.level[1].w = -1);
+    BREAK(f.level[1].map = SPARTA_MAP_SUB; f.level[1].other = 2);
+    BREAK(f.level[1].map = SPARTA_MAP_SUB; f.level[1].other = -1);
+    BREAK(f.level[1].map = SPARTA_MAP_NEST);
+    BREAK(f.level[1].map = SPARTA_MAP_NEST; f.level[1].inner = INT64_MAX);
 #undef BREAK
     assert_int_equal(sparta_format_check(cx, &good, 2, dim), SPARTA_OK);
 }
@@ -370,6 +471,12 @@ static void random_texts(void **state)
                                         " ",
                                         "-",
                                         "packed",
+                                        "(i,j)->(i:dense, j:packed",
+                                        "[auto]",
+                                        "structured[2,4]",
+                                        "(nonunique)",
+                                        "bitmap",
+                                        "dia",
                                         "(i,j)->(i:dense, j:compressed)",
                                         "(i,j)->(i/4:dense, j:compressed, i%4:dense)"};
     sparta_rng r = sparta_rng_seed(99);

@@ -1,0 +1,203 @@
+/* sparta inspect, of arrays and matrices: type, shape, the pattern found, density. */
+#include "verbs.h"
+#include "file/file.h"
+#include "tesa/tesa.h"
+#include <math.h>
+#include <string.h>
+
+enum { DETECT_MOST = 1 << 28 }; /* bytes of the bitset in which patterns of a sparse matrix are looked for */
+
+typedef struct report { /* rows of a table, or of "layers" */
+    cli *c;
+    cli_table table;
+    cli_json json;
+    int64_t elements;
+} report;
+
+/* ------------------------------------------------------------------ one array */
+
+/* Pattern and density of a matrix; of other arrays only the share of non-zeros. */
+static sparta_status look(cli *c, const sparta_tensor *t, sparta_pattern *out)
+{
+    *out = (sparta_pattern){.density = 0};
+    int64_t n = sparta_tensor_elements(t), kept = 0;
+    if (t->rank == 2 && n > 0) {
+        sparta_mask mask;
+        SPARTA_TRY(sparta_mask_of(c->cx, t, &mask));
+        sparta_status status = sparta_mask_detect(c->cx, &mask, 1.02, out);
+        sparta_mask_free(c->cx, &mask);
+        return status;
+    }
+    for (int64_t i = 0; i < n; i++) kept += sparta_element_get(t->dtype, t->data, i) != 0;
+    out->density = n > 0 ? (double)kept / (double)n : 0;
+    return SPARTA_OK;
+}
+
+/* Of entries: those that are stored count, zeros too. A matrix too large for a bitset has a density only. */
+static sparta_status look_at_entries(cli *c, const sparta_coo *m, sparta_pattern *out)
+{
+    int64_t elements = 0;
+    double all = (double)m->dim[0] * (double)m->dim[1];
+    *out = (sparta_pattern){.density = all > 0 ? (double)m->n / all : 0};
+    if (!sparta_int_mul(m->dim[0], (m->dim[1] + 63) / 64 * 8, &elements) || elements > DETECT_MOST ||
+        elements == 0)
+        return SPARTA_OK;
+    sparta_mask mask;
+    SPARTA_TRY(sparta_mask_create(c->cx, m->dim[0], m->dim[1], &mask));
+    for (int64_t i = 0; i < m->n; i++) sparta_mask_set(&mask, m->index[0][i], m->index[1][i]);
+    sparta_status status = sparta_mask_detect(c->cx, &mask, 1.02, out);
+    sparta_mask_free(c->cx, &mask);
+    return status;
+}
+
+static void row_json(report *r, const char *name, const sparta_tensor *x, const sparta_pattern *p,
+                     int64_t entries)
+{
+    cli_json *j = &r->json;
+    cli_json_open(j, NULL, '{');
+    cli_json_text(j, "name", name);
+    cli_json_text(j, "op", NULL);
+    cli_tensor_json(j, x);
+    cli_json_text(j, "pattern", p->name);
+    cli_json_text(j, "block",
+                  strchr(p->name, 'x') ? sparta_arena_printf(r->c->arena, "%dx%d", p->block_n, p->block_m)
+                                       : "");
+    cli_json_real(j, "density", p->density);
+    if (entries >= 0) cli_json_int(j, "entries", entries);
+    cli_json_text(j, "implement", NULL);
+    cli_json_text(j, "reason", "an array by itself: nothing runs it");
+    cli_json_close(j, '}');
+}
+
+/* entries: how many a sparse matrix stores; -1: it is dense. */
+static void row(report *r, const char *name, const sparta_tensor *x, const sparta_pattern *p, int64_t entries)
+{
+    sparta_text shape;
+    r->elements += entries >= 0 ? entries : sparta_tensor_elements(x);
+    if (cli_wants_json(r->c)) {
+        row_json(r, name, x, p, entries);
+        return;
+    }
+    sparta_text_init(&shape, r->c->cx);
+    sparta_tensor_print_shape(x, &shape);
+    cli_table_text(&r->table, name);
+    cli_table_text(&r->table, sparta_dtype_name(x->dtype));
+    cli_table_text(&r->table, sparta_text_str(&shape));
+    cli_table_text(&r->table, p->name);
+    cli_table_real(&r->table, 4, p->density);
+    sparta_text_free(&shape);
+}
+
+/* ------------------------------------------------------------------ a file of them */
+
+static report begin(cli *c, const char *kind)
+{
+    static const char *const names[] = {"array", "dtype", "shape", "pattern", "density"};
+    report r = {.c = c, .table = cli_table_begin(c, 5, names)};
+    if (!cli_wants_json(c)) return r;
+    r.json = cli_json_begin(c, "inspect");
+    cli_json_text(&r.json, "name", c->operand[0]);
+    cli_json_text(&r.json, "kind", kind);
+    cli_json_open(&r.json, "layers", '[');
+    return r;
+}
+
+/* `head` is what the first line says after the file's name. */
+static sparta_status end(report *r, const char *head)
+{
+    size_t bytes = 0;
+    cli_json *j = &r->json;
+    SPARTA_TRY(cli_file_size(r->c, r->c->operand[0], &bytes));
+    if (!cli_wants_json(r->c)) {
+        cli_say(r->c, "%s: %s, %lld elements, %zu bytes\n\n", r->c->operand[0], head, (long long)r->elements,
+                bytes);
+        return cli_table_end(&r->table);
+    }
+    cli_json_close(j, ']');
+    cli_json_int(j, "nodes", 0);
+    cli_json_int(j, "parameters", r->elements);
+    cli_json_int(j, "bytes", (int64_t)bytes);
+    cli_json_open(j, "symbols", '[');
+    cli_json_close(j, ']');
+    cli_json_end(r->c, j);
+    return SPARTA_OK;
+}
+
+static sparta_status show_arrays(cli *c, int n, const sparta_npz_entry *entry)
+{
+    report r = begin(c, "arrays");
+    for (int i = 0; i < n; i++) {
+        sparta_pattern p;
+        SPARTA_TRY(look(c, &entry[i].tensor, &p));
+        row(&r, entry[i].name, &entry[i].tensor, &p, -1);
+    }
+    const char *head = sparta_arena_printf(c->arena, "%d array%s", n, n == 1 ? "" : "s");
+    SPARTA_NEED(c->cx, head);
+    return end(&r, head);
+}
+
+static sparta_status show_matrix(cli *c, const sparta_coo *m)
+{
+    sparta_pattern p;
+    sparta_dtype dtype = m->values.data ? m->values.dtype : SPARTA_BOOL;
+    sparta_tensor shape = sparta_tensor_view(dtype, 2, m->dim, NULL);
+    if (m->dense)
+        SPARTA_TRY(look(c, &m->values, &p));
+    else
+        SPARTA_TRY(look_at_entries(c, m, &p));
+    report r = begin(c, "matrix");
+    row(&r, c->operand[0], &shape, &p, m->dense ? -1 : m->n);
+    return end(&r, m->dense         ? "a dense matrix"
+                   : m->values.data ? "a sparse matrix"
+                                    : "the pattern of a sparse matrix");
+}
+
+static sparta_status inspect_matrix(cli *c)
+{
+    sparta_coo m;
+    SPARTA_TRY(sparta_matrix_read(c->cx, c->operand[0], &m));
+    sparta_status status = show_matrix(c, &m);
+    sparta_coo_free(&m);
+    return status;
+}
+
+static sparta_status inspect_scipy(cli *c, const sparta_npz *z)
+{
+    sparta_coo m;
+    if (sparta_scipy_matrix(c->cx, z, &m)) return sparta_fail_in(c->cx, "%s", c->operand[0]);
+    sparta_status status = show_matrix(c, &m);
+    sparta_coo_free(&m);
+    return status;
+}
+
+/* ------------------------------------------------------------------ the kinds of files */
+
+sparta_status cli_holds_arrays(cli *c, bool *out)
+{
+    sparta_holds holds = SPARTA_HOLDS_OTHER;
+    SPARTA_TRY(sparta_file_holds(c->cx, c->operand[0], &holds));
+    *out = holds != SPARTA_HOLDS_OTHER;
+    return SPARTA_OK;
+}
+
+sparta_status cli_inspect_npy(cli *c)
+{
+    sparta_npz_entry entry = {.name = (char *)c->operand[0]};
+    SPARTA_TRY(sparta_npy_read(c->cx, c->operand[0], &entry.tensor));
+    sparta_status status = show_arrays(c, 1, &entry);
+    sparta_free(c->cx, entry.tensor.data);
+    return status;
+}
+
+sparta_status cli_inspect_arrays(cli *c)
+{
+    sparta_holds holds = SPARTA_HOLDS_OTHER;
+    sparta_arrays a;
+    SPARTA_TRY(sparta_file_holds(c->cx, c->operand[0], &holds));
+    if (holds == SPARTA_HOLDS_MTX || holds == SPARTA_HOLDS_SMTX) return inspect_matrix(c);
+    SPARTA_TRY(sparta_arrays_open(c->cx, c->operand[0], &a));
+    sparta_status status =
+        sparta_npz_is_scipy(&a.npz) ? inspect_scipy(c, &a.npz) : show_arrays(c, a.n, a.entry);
+    sparta_arrays_close(&a);
+    return status;
+}

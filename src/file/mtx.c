@@ -1,0 +1,310 @@
+/* Matrix Market (NIST): a line that says what follows, comments, a line of sizes, the entries.
+ *
+ *     %%MatrixMarket matrix coordinate real general        %%MatrixMarket matrix array real general
+ *     % a comment                                          2 2
+ *     2 2 1                                                1.5      column by column
+ *     1 2 3.5      row, column (from 1), value             ...
+ */
+#include "file/lines.h"
+#include "file/file.h"
+#include <stdio.h>
+#include <string.h>
+
+typedef enum { REAL, INTEGER, PATTERN } field;
+typedef enum { GENERAL, SYMMETRIC, SKEW } symmetry;
+
+typedef struct market {
+    line_reader r;
+    bool array;
+    field field;
+    symmetry symmetry;
+    int64_t rows, cols, entries; /* entries as the file stores them */
+    int side; /* of the diagonal on which a symmetric file has its entries: -1 below, 1 above, 0 not known yet */
+    sparta_coo coo;
+    int64_t n; /* entries of coo made so far: twice as many off the diagonal of symmetric ones */
+} market;
+
+/* ------------------------------------------------------------------ the first line */
+
+static sparta_status wrong_word(market *m, const char *what, line_token t, const char *known)
+{
+    if (!t.n) return sparta_line_fail(&m->r, SPARTA_E_FORMAT, "the %s is missing; it is %s", what, known);
+    return sparta_line_fail(&m->r, SPARTA_E_FORMAT, "unknown %s '%s'; it is %s", what,
+                            sparta_line_quote(&m->r, t), known);
+}
+
+static sparta_status read_field(market *m)
+{
+    line_token t = sparta_line_token(&m->r);
+    if (sparta_line_is(t, "complex"))
+        return sparta_line_fail(&m->r, SPARTA_E_UNSUPPORTED,
+                                "complex values are not supported; save the real part");
+    bool real = sparta_line_is(t, "real") || sparta_line_is(t, "double");
+    bool integer =
+        sparta_line_is(t, "integer") || sparta_line_is(t, "unsigned-integer"); /* SciPy's, of u64 */
+    if (!real && !integer && !sparta_line_is(t, "pattern"))
+        return wrong_word(m, "field", t, "real, double, integer, complex or pattern");
+    m->field = real ? REAL : integer ? INTEGER : PATTERN;
+    return SPARTA_OK;
+}
+
+static sparta_status read_symmetry(market *m)
+{
+    line_token t = sparta_line_token(&m->r);
+    if (sparta_line_is(t, "hermitian"))
+        return sparta_line_fail(&m->r, SPARTA_E_FORMAT, "hermitian goes with complex values only");
+    if (sparta_line_is(t, "general"))
+        m->symmetry = GENERAL;
+    else if (sparta_line_is(t, "symmetric"))
+        m->symmetry = SYMMETRIC;
+    else if (sparta_line_is(t, "skew-symmetric"))
+        m->symmetry = SKEW;
+    else
+        return wrong_word(m, "symmetry", t, "general, symmetric, skew-symmetric or hermitian");
+    if (m->symmetry == SKEW && m->field == PATTERN)
+        return sparta_line_fail(&m->r, SPARTA_E_FORMAT, "a pattern has no sign and cannot be skew-symmetric");
+    return SPARTA_OK;
+}
+
+static sparta_status read_banner(market *m)
+{
+    line_reader *r = &m->r;
+    bool line = sparta_line_next(r);
+    r->line = 1; /* also of an empty file */
+    if (!line || !sparta_line_is(sparta_line_token(r), "%%MatrixMarket"))
+        return sparta_line_fail(r, SPARTA_E_FORMAT, "a Matrix Market file begins with %%%%MatrixMarket");
+    line_token t = sparta_line_token(r);
+    if (sparta_line_is(t, "vector"))
+        return sparta_line_fail(r, SPARTA_E_UNSUPPORTED,
+                                "vectors are not supported; save a matrix of one column");
+    if (!sparta_line_is(t, "matrix")) return wrong_word(m, "object", t, "matrix");
+    t = sparta_line_token(r);
+    m->array = sparta_line_is(t, "array");
+    if (!m->array && !sparta_line_is(t, "coordinate"))
+        return wrong_word(m, "format", t, "coordinate or array");
+    SPARTA_TRY(read_field(m));
+    SPARTA_TRY(read_symmetry(m));
+    SPARTA_TRY(sparta_line_end(r));
+    if (m->array && m->field == PATTERN)
+        return sparta_line_fail(r, SPARTA_E_FORMAT, "an array of pattern has no values to read");
+    return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ sizes */
+
+/* The next line that is neither blank nor a comment; false at the end of the file. */
+static bool next_line(market *m)
+{
+    while (sparta_line_next(&m->r)) {
+        const char *p = m->r.next;
+        while (p < m->r.eol && (*p == ' ' || *p == '\t' || *p == '\r')) p++;
+        if (p < m->r.eol && *p != '%') return true;
+    }
+    return false;
+}
+
+/* Entries that an array file stores: all, or one triangle with or without its diagonal. */
+static bool array_entries(const market *m, int64_t *out)
+{
+    int64_t n = m->rows, twice = 0;
+    if (m->symmetry == GENERAL) return sparta_int_mul(n, m->cols, out);
+    if (n == 0) {
+        *out = 0;
+        return true;
+    }
+    if (!sparta_int_mul(n, m->symmetry == SKEW ? n - 1 : n, &twice)) return false;
+    if (m->symmetry == SYMMETRIC && !sparta_int_add(twice, n, &twice)) return false;
+    *out = twice / 2;
+    return true;
+}
+
+static sparta_status read_sizes(market *m)
+{
+    if (!next_line(m))
+        return sparta_line_fail(&m->r, SPARTA_E_FORMAT, "the file ends before the line of sizes");
+    SPARTA_TRY(sparta_line_natural(&m->r, "the number of rows", &m->rows));
+    SPARTA_TRY(sparta_line_natural(&m->r, "the number of columns", &m->cols));
+    if (!m->array) SPARTA_TRY(sparta_line_natural(&m->r, "the number of entries", &m->entries));
+    SPARTA_TRY(sparta_line_end(&m->r));
+    if (m->symmetry != GENERAL && m->rows != m->cols)
+        return sparta_line_fail(&m->r, SPARTA_E_FORMAT, "a symmetric matrix of %lld rows and %lld columns",
+                                (long long)m->rows, (long long)m->cols);
+    if (m->array && !array_entries(m, &m->entries))
+        return sparta_line_fail(&m->r, SPARTA_E_RANGE, "%lld x %lld elements do not fit in 64 bits",
+                                (long long)m->rows, (long long)m->cols);
+    /* An entry takes at least "1 1" or "1" and a newline: nobody makes us ask for memory that the file cannot fill. */
+    int64_t least = m->array ? 2 : m->field == PATTERN ? 4 : 6, left = (int64_t)(m->r.end - m->r.at);
+    if (m->entries > left / least + 1)
+        return sparta_line_fail(&m->r, SPARTA_E_FORMAT,
+                                "%lld entries are promised and the file has only %lld bytes left",
+                                (long long)m->entries, (long long)left);
+    return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ entries */
+
+static sparta_status read_value(market *m, double *real, int64_t *integer)
+{
+    if (m->field == REAL) return sparta_line_real(&m->r, "the value", real);
+    return m->field == INTEGER ? sparta_line_int(&m->r, "the value", integer) : SPARTA_OK;
+}
+
+static sparta_status negate(market *m, double *real, int64_t *integer)
+{
+    *real = -*real;
+    if (__builtin_sub_overflow((int64_t)0, *integer, integer))
+        return sparta_line_fail(&m->r, SPARTA_E_RANGE, "the negative of the value does not fit in 64 bits");
+    return SPARTA_OK;
+}
+
+static void set_value(market *m, int64_t at, double real, int64_t integer)
+{
+    if (m->field == REAL)
+        ((double *)m->coo.values.data)[at] = real;
+    else if (m->field == INTEGER)
+        ((int64_t *)m->coo.values.data)[at] = integer;
+}
+
+static void put_entry(market *m, int64_t row, int64_t col, double real, int64_t integer)
+{
+    m->coo.index[0][m->n] = row;
+    m->coo.index[1][m->n] = col;
+    set_value(m, m->n, real, integer);
+    m->n++;
+}
+
+static sparta_status check_index(market *m, const char *what, int64_t i, int64_t size)
+{
+    if (i >= 1 && i <= size) return SPARTA_OK;
+    return sparta_line_fail(&m->r, SPARTA_E_RANGE, "the %s %lld is not between 1 and %lld", what,
+                            (long long)i, (long long)size);
+}
+
+/* Both triangles in one file: would (1,2) and (2,1) be one entry or two? */
+static sparta_status check_side(market *m, int64_t row, int64_t col)
+{
+    int side = row > col ? -1 : 1;
+    if (m->side == -side)
+        return sparta_line_fail(
+            &m->r, SPARTA_E_FORMAT,
+            "the entry (%lld, %lld) is %s the diagonal and others are %s it; a symmetric file has one side",
+            (long long)row, (long long)col, side < 0 ? "below" : "above", side < 0 ? "above" : "below");
+    m->side = side;
+    return SPARTA_OK;
+}
+
+static sparta_status read_entry(market *m)
+{
+    int64_t row = 0, col = 0, integer = 0;
+    double real = 0;
+    SPARTA_TRY(sparta_line_int(&m->r, "the row", &row));
+    SPARTA_TRY(sparta_line_int(&m->r, "the column", &col));
+    SPARTA_TRY(read_value(m, &real, &integer));
+    SPARTA_TRY(sparta_line_end(&m->r));
+    SPARTA_TRY(check_index(m, "row", row, m->rows));
+    SPARTA_TRY(check_index(m, "column", col, m->cols));
+    put_entry(m, row - 1, col - 1, real, integer);
+    if (m->symmetry == GENERAL) return SPARTA_OK;
+    if (row == col) {
+        if (m->symmetry == SYMMETRIC || (real == 0 && integer == 0)) return SPARTA_OK;
+        return sparta_line_fail(&m->r, SPARTA_E_FORMAT, "the diagonal of a skew-symmetric matrix is zero");
+    }
+    SPARTA_TRY(check_side(m, row, col));
+    if (m->symmetry == SKEW) SPARTA_TRY(negate(m, &real, &integer));
+    put_entry(m, col - 1, row - 1, real, integer);
+    return SPARTA_OK;
+}
+
+static sparta_status missing(market *m, int64_t have)
+{
+    return sparta_line_fail(&m->r, SPARTA_E_FORMAT, "the file ends after %lld of %lld entries",
+                            (long long)have, (long long)m->entries);
+}
+
+static sparta_status no_more(market *m)
+{
+    if (!next_line(m)) return SPARTA_OK;
+    return sparta_line_fail(&m->r, SPARTA_E_FORMAT, "more than the %lld entries that were promised",
+                            (long long)m->entries);
+}
+
+static sparta_status read_coordinates(market *m)
+{
+    static const sparta_dtype types[] = {[REAL] = SPARTA_F64, [INTEGER] = SPARTA_I64};
+    int64_t most = 0;
+    if (!sparta_int_mul(m->entries, m->symmetry == GENERAL ? 1 : 2, &most))
+        return sparta_line_fail(&m->r, SPARTA_E_RANGE, "too many entries");
+    SPARTA_TRY(sparta_coo_alloc(m->r.cx, 2, (int64_t[]){m->rows, m->cols}, most,
+                                m->field == PATTERN ? NULL : &types[m->field], &m->coo));
+    for (int64_t i = 0; i < m->entries; i++) {
+        if (i % 65536 == 0) SPARTA_TRY(sparta_check_cancel(m->r.cx));
+        if (!next_line(m)) return missing(m, i);
+        SPARTA_TRY(read_entry(m));
+    }
+    m->coo.n = m->n;
+    if (m->coo.values.data) m->coo.values.dim[0] = m->n;
+    SPARTA_TRY(no_more(m));
+    return sparta_coo_canonical(&m->coo);
+}
+
+/* ------------------------------------------------------------------ arrays */
+
+static sparta_status read_element(market *m, int64_t row, int64_t col)
+{
+    double real = 0;
+    int64_t integer = 0;
+    SPARTA_TRY(read_value(m, &real, &integer));
+    SPARTA_TRY(sparta_line_end(&m->r));
+    set_value(m, row * m->cols + col, real, integer);
+    if (m->symmetry == GENERAL || row == col) return SPARTA_OK;
+    if (m->symmetry == SKEW) SPARTA_TRY(negate(m, &real, &integer));
+    set_value(m, col * m->cols + row, real, integer);
+    return SPARTA_OK;
+}
+
+static sparta_status read_array(market *m)
+{
+    int64_t dim[2] = {m->rows, m->cols}, seen = 0;
+    m->coo = (sparta_coo){.cx = m->r.cx, .dense = true, .rank = 2, .dim = {m->rows, m->cols}};
+    SPARTA_TRY(
+        sparta_tensor_alloc(m->r.cx, m->field == REAL ? SPARTA_F64 : SPARTA_I64, 2, dim, &m->coo.values));
+    m->coo.n = m->rows * m->cols; /* a tensor of that many exists */
+    for (int64_t col = 0; m->coo.n && col < m->cols; col++) {
+        SPARTA_TRY(sparta_check_cancel(m->r.cx));
+        for (int64_t row = m->symmetry == GENERAL ? 0 : col + (m->symmetry == SKEW); row < m->rows;
+             row++, seen++) {
+            if (!next_line(m)) return missing(m, seen);
+            SPARTA_TRY(read_element(m, row, col));
+        }
+    }
+    return no_more(m);
+}
+
+/* ------------------------------------------------------------------ reading */
+
+static sparta_status parse(market *m)
+{
+    SPARTA_TRY(read_banner(m));
+    SPARTA_TRY(read_sizes(m));
+    return m->array ? read_array(m) : read_coordinates(m);
+}
+
+sparta_status sparta_mtx_parse(sparta_ctx *cx, const void *bytes, size_t n, sparta_coo *out)
+{
+    market m = {.r = {.cx = cx, .at = bytes, .end = (const char *)bytes + n}};
+    if (parse(&m)) {
+        sparta_coo_free(&m.coo);
+        return sparta_ctx_status(cx);
+    }
+    *out = m.coo;
+    return SPARTA_OK;
+}
+
+sparta_status sparta_mtx_read(sparta_ctx *cx, const char *path, sparta_coo *out)
+{
+    sparta_mapped m;
+    SPARTA_TRY(sparta_map_open(cx, path, &m));
+    sparta_status status = sparta_mtx_parse(cx, m.data, m.size, out);
+    sparta_map_close(&m);
+    return status ? sparta_fail_in(cx, "%s", path) : SPARTA_OK;
+}

@@ -1,0 +1,68 @@
+/* ragged: every coordinate up to a length of each parent's own.
+ *
+ *      row 0   a b . .        pos         0        2  2           5
+ *      row 1   . . . .        position    0  1        2  3  4
+ *      row 2   . c d .        coordinate  0  1        0  1  2      (position 2 is a 0)
+ */
+#include "format/level.h"
+
+static void fill(sparta_assembly *a)
+{
+    int64_t parent = 0, begin = 0, end = 0;
+    for (int64_t e = 0; e <= a->n; e++) {
+        int64_t until = e < a->n ? a->at[e] : a->parents;
+        if (e == 0 || e == a->n || until != parent) {
+            if (a->store)
+                for (int64_t p = parent; p < until; p++)
+                    sparta_index_set(a->level->pos, a->pos.data, p + 1, end);
+            parent = until, begin = end;
+        }
+        if (e == a->n) break;
+        end = begin + a->coord[e] + 1; /* coordinates of a segment ascend */
+        a->at[e] = begin + a->coord[e];
+    }
+}
+
+static sparta_status assemble(sparta_ctx *cx, sparta_assembly *a)
+{
+    int64_t edges;
+    for (int64_t e = 0; e < a->n; e++) {
+        if (e + 1 < a->n && a->at[e + 1] == a->at[e]) continue;
+        a->longest = SPARTA_MAX(a->longest, a->coord[e] + 1);
+        if (!sparta_int_add(a->size, a->coord[e] + 1, &a->size))
+            return sparta_fail(cx, SPARTA_E_LIMIT, "format: level %d is too large", a->number);
+    }
+    if (!sparta_int_add(a->parents, 1, &edges))
+        return sparta_fail(cx, SPARTA_E_LIMIT, "format: level %d has too many parents", a->number);
+    SPARTA_TRY(sparta_level_pos_fits(cx, a->level, a->number, a->size));
+    SPARTA_TRY(sparta_assembly_arrays(cx, a, edges, -1));
+    fill(a);
+    return SPARTA_OK;
+}
+
+static sparta_status verify(sparta_ctx *cx, sparta_level_view *v)
+{
+    int64_t edges = v->pos->dim[0];
+    if (edges > 0) v->size = sparta_index_get(v->level->pos, v->pos->data, edges - 1);
+    if (v->size < 0) v->size = 0; /* refused below: it falls */
+    SPARTA_TRY(sparta_edges_verify(cx, v, v->size));
+    for (int64_t p = 0; p < v->parents; p++) {
+        int64_t lo, hi;
+        sparta_edges_segment(v, p, &lo, &hi);
+        if (hi - lo > v->extent)
+            return sparta_fail(
+                cx, SPARTA_E_FORMAT,
+                "packed: level %d: segment %lld has %lld positions, coordinates are below %lld", v->number,
+                (long long)p, (long long)(hi - lo), (long long)v->extent);
+    }
+    return SPARTA_OK;
+}
+
+static int64_t coordinate(sparta_level_view *v, int64_t parent, int64_t position)
+{
+    int64_t lo, hi;
+    sparta_edges_segment(v, parent, &lo, &hi);
+    return position >= lo && position - lo < v->extent ? position - lo : -1;
+}
+
+const sparta_level_ops sparta_level_ops_RAGGED = {assemble, verify, sparta_edges_segment, coordinate, NULL};

@@ -1,0 +1,21 @@
+/* singleton: exactly one coordinate for every parent: packed[1].
+ *
+ *      (i:compressed(nonunique), j:singleton)      crd of i   0 0 2
+ *                                                  crd of j   1 3 2      position = parent
+ *
+ * soa: an array of its own; aos: beside the coordinates of the level above, (0,1) (0,3) (2,2).
+ */
+#include "format/level.h"
+
+static sparta_status assemble(sparta_ctx *cx, sparta_assembly *a)
+{
+    return sparta_fixed_assemble(cx, a, 1);
+}
+
+static sparta_status verify(sparta_ctx *cx, sparta_level_view *v)
+{
+    return sparta_fixed_verify(cx, v, 1);
+}
+
+const sparta_level_ops sparta_level_ops_SINGLETON = {assemble, verify, sparta_fixed_segment,
+                                                     sparta_fixed_coordinate, sparta_fixed_padding};

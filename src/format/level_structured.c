@@ -1,0 +1,21 @@
+/* structured[n,m]: n of each m: packed[n] over the coordinates j%m, which may be as narrow as 2 bits.
+ *
+ *      j/4:dense, j%4:structured[2,4]     . a . b  c . . .     crd  1 3  0 0
+ *                                                              u2   byte 0: 3<<2 | 1, byte 1: 0
+ *
+ * Widths u2 and u4 lie in bytes, the first in the low bits, and each segment begins on a byte.
+ */
+#include "format/level.h"
+
+static sparta_status assemble(sparta_ctx *cx, sparta_assembly *a)
+{
+    return sparta_fixed_assemble(cx, a, a->level->w);
+}
+
+static sparta_status verify(sparta_ctx *cx, sparta_level_view *v)
+{
+    return sparta_fixed_verify(cx, v, v->level->w);
+}
+
+const sparta_level_ops sparta_level_ops_STRUCTURED = {assemble, verify, sparta_fixed_segment,
+                                                      sparta_fixed_coordinate, sparta_fixed_padding};

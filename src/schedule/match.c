@@ -1,0 +1,197 @@
+/* Which weights the rules name. A weight is a 2-D float constant that a product multiplies by, maybe seen through a Transpose:
+ *
+ *     MatMul(x, w)                  w is (k, n): turned          Gemm(x, w) transB=1           w is (n, k)
+ *     MatMul(x, Transpose(w))       w is (n, k)                  Linear(x, w) transposed=1     w is (n, k)
+ *
+ * A rule names it by its initialiser or by the path of a product that uses it. */
+#include "schedule/inside.h"
+#include <stdio.h>
+#include <string.h>
+
+typedef struct use { /* one product and its weight */
+    const sparta_node *node;
+    int weight; /* index in the list of weights */
+} use;
+
+typedef struct finder {
+    const sparta_schedule *s;
+    const sparta_graph *g;
+    int n_uses, n_weights;
+    use *use;
+    sparta_schedule_match *weight;
+} finder;
+
+static const char *name_of(const sparta_value *v)
+{
+    return v->origin ? v->origin : v->name;
+}
+
+/* The weight of a product, and whether it lies as (k, n); NULL: the node has none. */
+static sparta_value *weight_of(const sparta_node *n, bool *turned)
+{
+    if (n->n_in < 2 || !n->in[1]) return NULL;
+    switch (n->op) {
+    case SPARTA_OP_MatMul: *turned = true; break;
+    case SPARTA_OP_Gemm: *turned = sparta_attr_int(&n->attrs, "transB", 0) == 0; break;
+    case SPARTA_OP_Linear: *turned = sparta_attr_int(&n->attrs, "transposed", 0) == 0; break;
+    default: return NULL;
+    }
+    sparta_value *w = n->in[1];
+    while (!w->constant && w->producer && w->producer->n_in && w->producer->in[0] &&
+           (w->producer->op == SPARTA_OP_Transpose || w->producer->op == SPARTA_OP_Identity)) {
+        const sparta_attr *perm = sparta_attr_find(&w->producer->attrs, "perm");
+        if (w->producer->op == SPARTA_OP_Transpose) {
+            if (perm && (perm->n != 2 || perm->ints[0] != 1 || perm->ints[1] != 0)) return NULL;
+            *turned = !*turned;
+        }
+        w = w->producer->in[0];
+    }
+    const sparta_tensor *t = w->constant;
+    return t && t->data && t->rank == 2 && sparta_dtype_is_float(t->dtype) && t->dim[0] > 0 && t->dim[1] > 0
+               ? w
+               : NULL;
+}
+
+static sparta_status find_weights(finder *f, sparta_arena *arena)
+{
+    int *known = sparta_alloc_array(f->s->cx, (size_t)f->g->n_values + 1, sizeof *known); /* index + 1 */
+    SPARTA_NEED(f->s->cx, known);
+    f->use = sparta_arena_array(arena, (size_t)f->g->n_nodes + 1, sizeof *f->use);
+    f->weight = sparta_arena_array(arena, (size_t)f->g->n_nodes + 1, sizeof *f->weight);
+    for (int i = 0; i < f->g->n_nodes && f->use && f->weight; i++) {
+        const sparta_node *n = f->g->node[i];
+        bool turned = false;
+        sparta_value *w = weight_of(n, &turned);
+        if (!w) continue;
+        if (!known[w->id]) {
+            f->weight[f->n_weights++] = (sparta_schedule_match){.value = w, .node = n, .turned = turned};
+            known[w->id] = f->n_weights;
+        }
+        f->use[f->n_uses++] = (use){n, known[w->id] - 1};
+    }
+    sparta_free(f->s->cx, known);
+    return f->use && f->weight ? SPARTA_OK : sparta_ctx_status(f->s->cx);
+}
+
+/* ------------------------------------------------------------------ a glob that matches nothing */
+
+/* Letters that a name shares with a glob at both ends. */
+static size_t likeness(const char *glob, const char *name)
+{
+    const size_t g = strlen(glob), n = strlen(name);
+    size_t head = 0, tail = 0;
+    while (head < g && head < n && glob[head] == name[head]) head++;
+    while (tail < g - head && tail < n - head && glob[g - 1 - tail] == name[n - 1 - tail]) tail++;
+    return head + tail;
+}
+
+/* Up to three names that are most like it. */
+static void most_alike(const finder *f, const char *glob, char *out, size_t size)
+{
+    int taken[3];
+    size_t used = 0;
+    for (int k = 0; k < SPARTA_MIN(3, f->n_weights); k++) {
+        int best = -1;
+        for (int i = 0; i < f->n_weights; i++) {
+            bool seen = false;
+            for (int j = 0; j < k; j++) seen |= taken[j] == i;
+            if (!seen && (best < 0 || likeness(glob, name_of(f->weight[i].value)) >
+                                          likeness(glob, name_of(f->weight[best].value))))
+                best = i;
+        }
+        taken[k] = best;
+        used += (size_t)snprintf(out + used, size - used, "%s'%.80s'", k ? ", " : "",
+                                 name_of(f->weight[best].value));
+    }
+}
+
+static sparta_status nothing(const finder *f, const sparta_schedule_rule *rule)
+{
+    char names[400] = "";
+    for (int i = 0; i < f->g->n_values; i++) {
+        const sparta_value *v = f->g->value[i];
+        if (v->constant && (sparta_glob(rule->glob, name_of(v)) || sparta_glob(rule->glob, v->name)))
+            return sparta_schedule_fail(f->s->cx, rule->at,
+                                        "tensor \"%.100s\" matches '%.100s', which is no weight of a "
+                                        "product; only those can be scheduled",
+                                        rule->glob, name_of(v));
+    }
+    most_alike(f, rule->glob, names, sizeof names);
+    return sparta_schedule_fail(f->s->cx, rule->at, "tensor \"%.100s\" matches no weight; %s%s", rule->glob,
+                                f->n_weights ? "the nearest names are " : "the model has none", names);
+}
+
+/* ------------------------------------------------------------------ rules */
+
+static sparta_status conflict(const finder *f, const sparta_schedule_match *w, sparta_clause_kind kind,
+                              const sparta_schedule_rule *rule)
+{
+    const sparta_schedule_clause *a = &w->rule[kind]->clause[kind], *b = &rule->clause[kind];
+    return sparta_schedule_fail(
+        f->s->cx, b->at,
+        "%s %.100s conflicts with %s %.100s at %.100s:%d:%d: both are said of '%.100s'; "
+        "narrow one of the globs",
+        sparta_clause_word(kind), b->text, sparta_clause_word(kind), a->text, a->at.file, a->at.line,
+        a->at.column, name_of(w->value));
+}
+
+static sparta_status say(const finder *f, sparta_schedule_match *w, const sparta_schedule_rule *rule)
+{
+    for (int k = 0; k < SPARTA_CLAUSES; k++) {
+        if (!rule->clause[k].given) continue;
+        if (w->rule[k] && strcmp(w->rule[k]->clause[k].means, rule->clause[k].means) != 0)
+            return conflict(f, w, (sparta_clause_kind)k, rule);
+        if (!w->rule[k]) w->rule[k] = rule;
+    }
+    return SPARTA_OK;
+}
+
+static sparta_status apply(const finder *f, const sparta_schedule_rule *rule)
+{
+    bool any = false;
+    SPARTA_TRY(sparta_check_cancel(f->s->cx));
+    for (int i = 0; i < f->n_uses; i++) {
+        sparta_schedule_match *w = &f->weight[f->use[i].weight];
+        if (!sparta_glob(rule->glob, w->value->name) && !sparta_glob(rule->glob, name_of(w->value)) &&
+            !sparta_glob(rule->glob, f->use[i].node->name))
+            continue;
+        any = true;
+        SPARTA_TRY(say(f, w, rule));
+    }
+    return any ? SPARTA_OK : nothing(f, rule);
+}
+
+/* Two products that see one weight from different sides: patterns and formats would mean two things. */
+static sparta_status check_sides(const finder *f)
+{
+    for (int i = 0; i < f->n_uses; i++) {
+        const sparta_schedule_match *w = &f->weight[f->use[i].weight];
+        bool turned = false;
+        for (int k = 0; k < SPARTA_CLAUSES; k++)
+            if (w->rule[k] && weight_of(f->use[i].node, &turned) && turned != w->turned)
+                return sparta_fail(f->s->cx, SPARTA_E_UNSUPPORTED,
+                                   "%.100s:%d:%d: '%.100s' is used as it is by '%.100s' and transposed by "
+                                   "'%.100s'; leave it out",
+                                   w->rule[k]->at.file, w->rule[k]->at.line, w->rule[k]->at.column,
+                                   name_of(w->value), w->node->name, f->use[i].node->name);
+    }
+    return SPARTA_OK;
+}
+
+sparta_status sparta_schedule_matches(const sparta_schedule *s, const sparta_graph *g, sparta_arena *arena,
+                                      sparta_schedule_match **out, int *n)
+{
+    finder f = {.s = s, .g = g};
+    int kept = 0;
+    SPARTA_TRY(find_weights(&f, arena));
+    for (int i = 0; i < s->n_rules; i++) SPARTA_TRY(apply(&f, s->rule[i]));
+    SPARTA_TRY(check_sides(&f));
+    for (int i = 0; i < f.n_weights; i++) {
+        bool named = false;
+        for (int k = 0; k < SPARTA_CLAUSES; k++) named |= f.weight[i].rule[k] != NULL;
+        if (named) f.weight[kept++] = f.weight[i];
+    }
+    *out = f.weight;
+    *n = kept;
+    return SPARTA_OK;
+}

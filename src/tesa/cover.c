@@ -1,0 +1,366 @@
+/* Covers: a mask as a sum of disjoint parts.
+ *
+ *      1 1 . .     2x2:  1 1        1x1:  . . . .
+ *      1 1 . .           1 1              . . . .
+ *      . . . 1                            . . . 1
+ *      . . . .
+ *
+ * Sizes nest, so blocks are a tree: a block is stored whole, or what is in it is stored by its children. With a
+ * price for each size (block + slot*n*m) the cheapest choice comes from below: min(own price, sum of children).
+ * Only segments (a strip of n rows with any block of that size, which costs a position) tie blocks together;
+ * strips of the largest height are independent of each other. So for each of them we try sets of allowed sizes
+ * (greedy) or of allowed strips (exact), solve the tree for each, and keep the cheapest.
+ *
+ * All of it counts in the smallest block: `fine` has a bit for each, and with 1x1 it is the mask itself.
+ */
+#include "tesa/words.h"
+#include <math.h>
+#include <string.h>
+
+#define SIZES        SPARTA_COVER_SIZES
+#define MOST_STRIPS  16 /* exact: 2^16 sets are tried for each strip of the largest height */
+#define LARGEST_SIDE (INT64_C(1) << 20)
+#define LARGEST_COST 1e30 /* sums of prices stay finite */
+
+typedef enum { EMPTY, PASS, TAKE } choice;
+
+typedef struct {
+    sparta_ctx *cx;
+    const sparta_cover_size *size;
+    int sizes;
+    bool exact, segments; /* segments: some cost something */
+    const sparta_mask *fine;
+    int64_t h[SIZES], w[SIZES]; /* in smallest blocks */
+    int64_t strips[SIZES];      /* of this size in a strip of the largest height */
+    int64_t across[SIZES];
+    double price[SIZES];
+    double *best[SIZES];     /* strips * across, all but the last size */
+    uint8_t *choice[SIZES];  /* the same */
+    int64_t *count, *closed; /* of the last size but one: smallest blocks, and those in strips not allowed */
+    uint64_t *cols, *rest;   /* a row of columns taken; the strip's rows less what is taken */
+    sparta_mask part[SIZES]; /* in smallest blocks */
+} solver;
+
+/* Set `open` of allowed sizes or strips; is strip s of size l in it? */
+static bool is_open(const solver *v, uint32_t open, int l, int64_t s)
+{
+    int64_t bit = l;
+    if (v->exact && v->segments) {
+        bit = s;
+        for (int i = 0; i < l; i++) bit += v->strips[i];
+    }
+    return open >> bit & 1;
+}
+
+/* ------------------------------------------------------------------ the tree, from below */
+
+static void count_strip(const solver *v, int64_t row, int64_t rows)
+{
+    int l = v->sizes - 2;
+    memset(v->count, 0, (size_t)(v->strips[l] * v->across[l]) * sizeof *v->count);
+    for (int64_t s = 0; s * v->h[l] < rows; s++)
+        sparta_strip_counts(v->fine, row + s * v->h[l], row + SPARTA_MIN(rows, (s + 1) * v->h[l]), v->w[l],
+                            v->count + s * v->across[l]);
+}
+
+/* Smallest blocks that the last size may not store. False when there are none. */
+static bool count_closed(const solver *v, uint32_t open, int64_t row, int64_t rows)
+{
+    int l = v->sizes - 2;
+    bool any = false;
+    for (int64_t i = 0; v->segments && i < rows; i++) any |= !is_open(v, open, l + 1, i);
+    if (!any) return false;
+    memset(v->closed, 0, (size_t)(v->strips[l] * v->across[l]) * sizeof *v->closed);
+    for (int64_t i = 0; i < rows; i++)
+        if (!is_open(v, open, l + 1, i))
+            sparta_strip_counts(v->fine, row + i, row + i + 1, v->w[l],
+                                v->closed + i / v->h[l] * v->across[l]);
+    return true;
+}
+
+static void decide(const solver *v, int l, int64_t block, double own, double below)
+{
+    v->choice[l][block] = own <= below ? TAKE : PASS;
+    v->best[l][block] = own <= below ? own : below;
+}
+
+static void solve_lowest(const solver *v, uint32_t open, bool closed)
+{
+    int l = v->sizes - 2;
+    for (int64_t s = 0; s < v->strips[l]; s++) {
+        double own = is_open(v, open, l, s) ? v->price[l] : INFINITY;
+        for (int64_t b = s * v->across[l]; b < (s + 1) * v->across[l]; b++) {
+            v->choice[l][b] = EMPTY, v->best[l][b] = 0;
+            if (v->count[b])
+                decide(v, l, b, own,
+                       closed && v->closed[b] ? INFINITY : (double)v->count[b] * v->price[l + 1]);
+        }
+    }
+}
+
+static void solve_above(const solver *v, uint32_t open, int l)
+{
+    int64_t down = v->h[l] / v->h[l + 1], wide = v->w[l] / v->w[l + 1];
+    for (int64_t s = 0; s < v->strips[l]; s++) {
+        double own = is_open(v, open, l, s) ? v->price[l] : INFINITY;
+        for (int64_t j = 0; j < v->across[l]; j++) {
+            double below = 0;
+            bool any = false;
+            for (int64_t i = s * down; i < SPARTA_MIN(v->strips[l + 1], (s + 1) * down); i++)
+                for (int64_t k = j * wide; k < SPARTA_MIN(v->across[l + 1], (j + 1) * wide); k++) {
+                    any |= v->choice[l + 1][i * v->across[l + 1] + k] != EMPTY;
+                    below += v->best[l + 1][i * v->across[l + 1] + k];
+                }
+            v->choice[l][s * v->across[l] + j] = EMPTY, v->best[l][s * v->across[l] + j] = 0;
+            if (any) decide(v, l, s * v->across[l] + j, own, below);
+        }
+    }
+}
+
+/* ------------------------------------------------------------------ the parts, from above */
+
+typedef struct {
+    int64_t blocks[SIZES], segments[SIZES];
+} tally;
+
+static bool under_taken(const solver *v, int l, int64_t s, int64_t j)
+{
+    for (int a = 0; a < l; a++)
+        if (v->choice[a][s * v->h[l] / v->h[a] * v->across[a] + j * v->w[l] / v->w[a]] == TAKE) return true;
+    return false;
+}
+
+/* Blocks of size l in strip s: their columns into v->cols. */
+static int64_t taken_columns(const solver *v, int l, int64_t s)
+{
+    int64_t blocks = 0;
+    memset(v->cols, 0, (size_t)v->fine->words * sizeof *v->cols);
+    for (int64_t j = 0; j < v->across[l]; j++)
+        if (v->choice[l][s * v->across[l] + j] == TAKE && !under_taken(v, l, s, j)) {
+            sparta_bits_fill(v->cols, j * v->w[l], SPARTA_MIN(v->fine->cols, (j + 1) * v->w[l]));
+            blocks++;
+        }
+    return blocks;
+}
+
+static void take_rows(solver *v, int l, int64_t row, int64_t from, int64_t end)
+{
+    int64_t words = v->fine->words;
+    for (int64_t i = from; i < end; i++) {
+        uint64_t *rest = v->rest + i * words, *to = sparta_mask_row(&v->part[l], row + i);
+        for (int64_t j = 0; j < words; j++) {
+            to[j] = rest[j] & v->cols[j];
+            rest[j] &= ~v->cols[j];
+        }
+    }
+}
+
+/* Write the strip's rows of every part as the choices say. */
+static void apply(solver *v, int64_t row, int64_t rows, tally *t)
+{
+    int last = v->sizes - 1;
+    int64_t words = v->fine->words;
+    *t = (tally){0};
+    memcpy(v->rest, sparta_mask_row(v->fine, row), (size_t)(rows * words) * sizeof *v->rest);
+    for (int l = 0; l < last; l++)
+        for (int64_t s = 0; s * v->h[l] < rows; s++) {
+            int64_t blocks = taken_columns(v, l, s);
+            take_rows(v, l, row, s * v->h[l], SPARTA_MIN(rows, (s + 1) * v->h[l]));
+            t->blocks[l] += blocks;
+            t->segments[l] += blocks > 0;
+        }
+    for (int64_t i = 0; i < rows; i++) {
+        int64_t blocks = 0;
+        for (int64_t j = 0; j < words; j++) blocks += (int64_t)sparta_ones(v->rest[i * words + j]);
+        t->blocks[last] += blocks;
+        t->segments[last] += blocks > 0;
+        memcpy(sparta_mask_row(&v->part[last], row + i), v->rest + i * words,
+               (size_t)words * sizeof *v->rest);
+    }
+}
+
+/* The cost of the strip with this set, INFINITY when something cannot be stored or when its blocks alone cost
+ * `least` or more: then nothing is written. */
+static double try_set(solver *v, uint32_t open, int64_t row, int64_t rows, double least, tally *t)
+{
+    if (v->sizes > 1) {
+        solve_lowest(v, open, count_closed(v, open, row, rows));
+        for (int l = v->sizes - 3; l >= 0; l--) solve_above(v, open, l);
+        double blocks = 0;
+        for (int64_t j = 0; j < v->across[0]; j++) blocks += v->best[0][j];
+        if (blocks >= least) return INFINITY;
+    } else if (!(open & 1) || (v->exact && v->segments && open != 1)) {
+        return INFINITY; /* one size: everything is its */
+    }
+    apply(v, row, rows, t);
+    double cost = 0;
+    for (int l = 0; l < v->sizes; l++)
+        cost += (double)t->blocks[l] * v->price[l] + (double)t->segments[l] * v->size[l].segment;
+    return cost;
+}
+
+static sparta_status solve_strip(solver *v, int64_t row, int64_t rows, uint32_t sets, tally *total)
+{
+    tally t = {0};
+    double least = INFINITY, cost = 0;
+    uint32_t best = sets - 1;
+    if (v->sizes > 1) count_strip(v, row, rows);
+    for (uint32_t open = sets - 1; v->segments && open; open--) {
+        if (open % 256 == 0) SPARTA_TRY(sparta_check_cancel(v->cx));
+        cost = try_set(v, open, row, rows, least, &t);
+        if (cost < least) least = cost, best = open;
+    }
+    if (!v->segments || best != 1)
+        try_set(v, best, row, rows, INFINITY, &t); /* set 1 was tried last: it stands */
+    for (int l = 0; l < v->sizes; l++) {
+        total->blocks[l] += t.blocks[l];
+        total->segments[l] += t.segments[l];
+    }
+    return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ set up */
+
+static sparta_status check_sizes(sparta_ctx *cx, const sparta_cover_size *size, int sizes)
+{
+    if (sizes < 1 || sizes > SIZES)
+        return sparta_fail(cx, SPARTA_E_USAGE, "cover: %d sizes; give 1 to %d", sizes, SIZES);
+    for (int l = 0; l < sizes; l++) {
+        const sparta_cover_size *a = &size[l], *above = l ? &size[l - 1] : NULL;
+        if (a->n < 1 || a->m < 1 || a->n > LARGEST_SIDE || a->m > LARGEST_SIDE)
+            return sparta_fail(cx, SPARTA_E_USAGE, "cover: %lldx%lld is no block; sides are 1 to %lld",
+                               (long long)a->n, (long long)a->m, (long long)LARGEST_SIDE);
+        if (above && (above->n % a->n || above->m % a->m || (above->n == a->n && above->m == a->m)))
+            return sparta_fail(
+                cx, SPARTA_E_USAGE,
+                "cover: %lldx%lld does not consist of several %lldx%lld; give sizes that nest, the "
+                "largest first",
+                (long long)above->n, (long long)above->m, (long long)a->n, (long long)a->m);
+        double least = fmin(a->block, fmin(a->slot, a->segment)), most = a->block + a->slot + a->segment;
+        if (!(least >= 0 && most <= LARGEST_COST))
+            return sparta_fail(
+                cx, SPARTA_E_USAGE,
+                "cover: %lldx%lld costs %g a block, %g a slot, %g a segment; costs are numbers from 0 "
+                "to 1e30",
+                (long long)a->n, (long long)a->m, a->block, a->slot, a->segment);
+    }
+    return SPARTA_OK;
+}
+
+/* Shapes, prices and memory; `fine` is there. */
+static sparta_status set_up(solver *v, sparta_arena *arena)
+{
+    const sparta_cover_size *smallest = &v->size[v->sizes - 1];
+    int64_t rows = SPARTA_MIN(v->fine->rows, v->size[0].n / smallest->n), strips = 0;
+    for (int l = 0; l < v->sizes; l++) {
+        const sparta_cover_size *a = &v->size[l];
+        v->h[l] = a->n / smallest->n, v->w[l] = a->m / smallest->m;
+        v->strips[l] = sparta_ceil_div(rows, v->h[l]), v->across[l] = sparta_ceil_div(v->fine->cols, v->w[l]);
+        v->price[l] = a->block + a->slot * (double)(a->n * a->m);
+        v->segments |= a->segment > 0;
+        strips += v->strips[l];
+        size_t blocks = (size_t)(v->strips[l] * v->across[l]);
+        if (l == v->sizes - 1) break; /* the last size has what is left */
+        v->best[l] = sparta_arena_array(arena, blocks, sizeof(double));
+        v->choice[l] = sparta_arena_array(arena, blocks, 1);
+        SPARTA_NEED(v->cx, v->best[l] && v->choice[l] ? v : NULL);
+        v->count = sparta_arena_array(arena, l == v->sizes - 2 ? blocks : 0, sizeof *v->count);
+        v->closed = sparta_arena_array(arena, l == v->sizes - 2 ? blocks : 0, sizeof *v->closed);
+        SPARTA_NEED(v->cx, v->count && v->closed ? v : NULL);
+    }
+    v->cols = sparta_arena_array(arena, (size_t)v->fine->words, sizeof *v->cols);
+    v->rest = sparta_arena_array(arena, (size_t)(rows * v->fine->words), sizeof *v->rest);
+    SPARTA_NEED(v->cx, v->cols && v->rest ? v : NULL);
+    if (v->exact && v->segments && strips > MOST_STRIPS)
+        return sparta_fail(
+            v->cx, SPARTA_E_USAGE,
+            "cover: exact, but %lld strips in a strip of %lld rows; it takes at most %d, ask for "
+            "greedy",
+            (long long)strips, (long long)v->size[0].n, MOST_STRIPS);
+    return SPARTA_OK;
+}
+
+static sparta_status solve(solver *v, tally *total)
+{
+    int64_t strips = 0, tall = v->h[0];
+    for (int l = 0; l < v->sizes; l++) strips += v->strips[l];
+    uint32_t sets = UINT32_C(1) << (v->exact && v->segments ? strips : v->sizes);
+    for (int64_t row = 0; row < v->fine->rows; row += tall) {
+        SPARTA_TRY(sparta_check_cancel(v->cx));
+        SPARTA_TRY(solve_strip(v, row, SPARTA_MIN(tall, v->fine->rows - row), sets, total));
+    }
+    return SPARTA_OK;
+}
+
+/* From smallest blocks to elements. */
+static sparta_status to_elements(solver *v, const sparta_mask *m)
+{
+    const sparta_cover_size *smallest = &v->size[v->sizes - 1];
+    if (smallest->n == 1 && smallest->m == 1) return SPARTA_OK;
+    for (int l = 0; l < v->sizes; l++) {
+        sparta_mask wide;
+        SPARTA_TRY(sparta_mask_refine(v->cx, &v->part[l], smallest->n, smallest->m,
+                                      (int64_t[2]){m->rows, m->cols}, &wide));
+        sparta_mask_free(v->cx, &v->part[l]);
+        v->part[l] = wide;
+        SPARTA_TRY(sparta_mask_and(v->cx, &v->part[l], m));
+    }
+    return SPARTA_OK;
+}
+
+static sparta_status run(solver *v, const sparta_mask *m, sparta_arena *arena, tally *total)
+{
+    for (int l = 0; l < v->sizes; l++)
+        SPARTA_TRY(sparta_mask_create(v->cx, v->fine->rows, v->fine->cols, &v->part[l]));
+    if (v->fine->rows && v->fine->words) {
+        SPARTA_TRY(set_up(v, arena));
+        SPARTA_TRY(solve(v, total));
+    }
+    return to_elements(v, m);
+}
+
+static void hand_over(solver *v, const tally *total, sparta_cover *out)
+{
+    *out = (sparta_cover){.parts = v->sizes};
+    for (int l = 0; l < v->sizes; l++) {
+        const sparta_cover_size *a = &v->size[l];
+        sparta_cover_part *p = &out->part[l];
+        *p = (sparta_cover_part){.n = a->n,
+                                 .m = a->m,
+                                 .mask = v->part[l],
+                                 .blocks = total->blocks[l],
+                                 .slots = total->blocks[l] * a->n * a->m,
+                                 .segments = total->segments[l]};
+        p->cost =
+            (double)p->blocks * a->block + (double)p->slots * a->slot + (double)p->segments * a->segment;
+        out->cost += p->cost;
+    }
+}
+
+sparta_status sparta_mask_cover(sparta_ctx *cx, const sparta_mask *m, const sparta_cover_size *size,
+                                int sizes, sparta_cover_how how, sparta_cover *out)
+{
+    SPARTA_TRY(check_sizes(cx, size, sizes));
+    const sparta_cover_size *smallest = &size[sizes - 1];
+    bool whole = smallest->n > 1 || smallest->m > 1;
+    sparta_mask fine = *m;
+    if (whole) SPARTA_TRY(sparta_mask_coarsen(cx, m, smallest->n, smallest->m, SPARTA_COARSEN_ANY, &fine));
+    sparta_arena *arena = sparta_arena_create(cx);
+    solver v = {.cx = cx, .size = size, .sizes = sizes, .exact = how == SPARTA_COVER_EXACT, .fine = &fine};
+    tally total = {0};
+    sparta_status status = arena ? run(&v, m, arena, &total) : sparta_ctx_status(cx);
+    sparta_arena_free(arena);
+    if (whole) sparta_mask_free(cx, &fine);
+    if (!status)
+        hand_over(&v, &total, out);
+    else
+        for (int l = 0; l < sizes; l++) sparta_mask_free(cx, &v.part[l]);
+    return status;
+}
+
+void sparta_cover_free(sparta_ctx *cx, sparta_cover *cover)
+{
+    if (!cover) return;
+    for (int l = 0; l < cover->parts; l++) sparta_mask_free(cx, &cover->part[l].mask);
+    *cover = (sparta_cover){0};
+}

@@ -1,0 +1,295 @@
+/* Schedules obeyed: the model that a schedule prunes is the model that the zoo prunes; masks, thresholds, pins, dims; what is refused. */
+#include "models.h"
+#include "compile/lower.h"
+#include "file/file.h"
+
+static const char *model_file(const char *name, const char *prune, const char *sizes)
+{
+    const char *path = in_root("model.onnx");
+    sparta_graph *g = zoo(name, prune, sizes);
+    ok(sparta_onnx_write(cx, g, path));
+    sparta_graph_free(g);
+    return path;
+}
+
+static const char *schedule_file(const char *text)
+{
+    const char *path = in_root("s.sched");
+    ok(sparta_file_write(cx, path, text, strlen(text)));
+    return path;
+}
+
+static sparta_compile_request scheduled(const char *text)
+{
+    sparta_compile_request r = quick();
+    r.options.schedule = schedule_file(text);
+    return r;
+}
+
+static sparta_package *compiled(const char *onnx, sparta_compile_request r)
+{
+    sparta_package *p = NULL;
+    ok(sparta_compile_file(cx, onnx, &r, &p));
+    return p;
+}
+
+/* Constants of two plans, in the order of the values, are equal byte for byte. */
+static void same_weights(const sparta_package *a, const sparta_package *b)
+{
+    sparta_graph *g, *h;
+    ok(sparta_compile_unplan(cx, a, &g));
+    ok(sparta_compile_unplan(cx, b, &h));
+    assert_int_equal(g->n_values, h->n_values);
+    for (int i = 0; i < g->n_values; i++) {
+        const sparta_tensor *x = g->value[i]->constant, *y = h->value[i]->constant;
+        assert_int_equal(!x, !y);
+        if (!x || !x->data) continue;
+        assert_true(sparta_tensor_same_shape(x, y));
+        assert_memory_equal(x->data, y->data,
+                            (size_t)sparta_tensor_elements(x) * sparta_dtype_size(x->dtype));
+    }
+    sparta_graph_free(g), sparta_graph_free(h);
+}
+
+static void same_as_the_zoo(const char *model, const char *sizes, const char *prune, const char *schedule)
+{
+    sparta_package *p = compiled(model_file(model, prune, sizes), quick());
+    sparta_package *q = compiled(model_file(model, NULL, sizes), scheduled(schedule));
+    assert_int_equal(p->plan->n_nodes, q->plan->n_nodes);
+    int sparse = 0;
+    for (int i = 0; i < p->plan->n_nodes; i++) {
+        const sparta_node *a = p->plan->node[i], *b = q->plan->node[i];
+        assert_string_equal(said_of(a, "implement"), said_of(b, "implement"));
+        assert_string_equal(said_of(a, "pattern"), said_of(b, "pattern"));
+        assert_float_equal(sparta_attr_float(&a->attrs, "density", -1),
+                           sparta_attr_float(&b->attrs, "density", -1), 0);
+        sparse += !strcmp(said_of(b, "implement"), "strip4");
+    }
+    assert_true(sparse > 0);
+    same_weights(p, q);
+    sparta_package_close(p), sparta_package_close(q);
+}
+
+/* ------------------------------------------------------------------ */
+
+static void magnitude(void **state)
+{
+    (void)state;
+    same_as_the_zoo("bert-mini", SMALL_BERT, "4x1:0.8",
+                    "tensor \"encoder.layer.*.weight\" { sparsify magnitude(pattern=4x1, sparsity=0.8) }");
+    same_as_the_zoo("bert-mini", SMALL_BERT, "rows:0.5",
+                    "sparsifier half = magnitude(rows, 0.5)\ntensor \"/encoder/*/MatMul\" { sparsify half }");
+    same_as_the_zoo("mlp", SMALL_MLP, "4x1:0.9",
+                    "tensor \"*1*.weight\" { sparsify magnitude(4x1, 0.9) }\ntensor \"*2*.weight\" { "
+                    "sparsify magnitude(4x1, 0.9) }");
+}
+
+/* An effect of a schedule on a graph of one product. */
+#define ONE                                                                                                  \
+    "graph \"g\"\ninput x: f32[batch,8]\nconst w: f32[8,16] @\"w\"\nnode y: ? = MatMul(x, w) "               \
+    "\"/y\"\noutput y\n"
+static sparta_graph *obey(const char *text, sparta_obeyed *o, sparta_schedule **s)
+{
+    sparta_graph *g = graph(ONE);
+    ok(sparta_schedule_parse(cx, text, "s", root, s));
+    ok(sparta_compile_schedule(cx, g, *s, o));
+    return g;
+}
+
+static void threshold(void **state)
+{
+    (void)state;
+    sparta_obeyed o;
+    sparta_schedule *s;
+    sparta_graph *before = graph(ONE), *g = obey("tensor \"w\" { sparsify threshold(0.25) }", &o, &s);
+    const float *a = sparta_graph_find(before, "w")->constant->data,
+                *b = sparta_graph_find(g, "w")->constant->data;
+    int gone = 0;
+    for (int i = 0; i < 128; i++) {
+        assert_true(b[i] == (fabsf(a[i]) < .25f ? 0 : a[i]));
+        gone += b[i] == 0;
+    }
+    assert_true(gone > 30 && gone < 100);
+    assert_int_equal(o.n, 1);
+    assert_string_equal(o.effect[0].tensor, "w");
+    assert_string_equal(o.effect[0].layer, "/y");
+    assert_string_equal(o.effect[0].clause, "sparsify");
+    assert_int_equal(o.effect[0].n, 16);
+    assert_int_equal(o.effect[0].k, 8);
+    assert_float_equal(o.effect[0].before, 1, 0);
+    assert_float_equal(o.effect[0].after, 1 - gone / 128., 1e-9);
+    sparta_schedule_free(s);
+    sparta_graph_free(g), sparta_graph_free(before);
+}
+
+static void mask_file(void **state)
+{
+    (void)state;
+    float keep[128] = {0};
+    const char *name = "w";
+    const sparta_tensor t = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){8, 16}, keep),
+                        wrong = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){16, 8}, keep);
+    sparta_obeyed o;
+    sparta_schedule *s;
+    for (int i = 0; i < 128; i += 3) keep[i] = 1;
+    ok(sparta_npz_write(cx, in_root("m.npz"), 1, &name, &t));
+    ok(sparta_npz_write(cx, in_root("wrong.npz"), 1, &name, &wrong));
+    name = "v";
+    ok(sparta_npz_write(cx, in_root("other.npz"), 1, &name, &t));
+    sparta_graph *before = graph(ONE), *g = obey("tensor \"w\" { sparsify mask(\"m.npz\") }", &o, &s);
+    const float *a = sparta_graph_find(before, "w")->constant->data,
+                *b = sparta_graph_find(g, "w")->constant->data;
+    for (int i = 0; i < 128; i++) assert_true(b[i] == (keep[i] != 0 ? a[i] : 0));
+    sparta_schedule_free(s);
+    sparta_graph_free(g);
+    /* several weights of one file, then another file */
+    static const char three[] =
+        "graph \"g\"\ninput x: f32[batch,8]\nconst w: f32[8,16] @\"w\"\nconst v: f32[8,16] @\"v\"\n"
+        "const u: f32[8,16] @\"u\"\nnode a: ? = MatMul(x, w) \"/a\"\nnode b: ? = MatMul(x, v) \"/b\"\n"
+        "node c: ? = MatMul(x, u) \"/c\"\noutput a\noutput b\noutput c\n";
+    const char *both[] = {"w", "u"};
+    ok(sparta_npz_write(cx, in_root("both.npz"), 2, both, (const sparta_tensor[]){t, t}));
+    g = graph(three);
+    ok(sparta_schedule_parse(
+        cx,
+        "tensor \"w\" { sparsify mask(\"both.npz\") }\ntensor \"v\" { sparsify mask(\"other.npz\") }\n"
+        "tensor \"u\" { sparsify mask(\"both.npz\") }",
+        "s", root, &s));
+    ok(sparta_compile_schedule(cx, g, s, &o));
+    assert_int_equal(o.n, 3);
+    for (int i = 0; i < 3; i++) assert_float_equal(o.effect[i].after, 43 / 128., 1e-9);
+    sparta_schedule_free(s);
+    static const char *const bad[][2] = {
+        {"tensor \"w\" { sparsify mask(\"wrong.npz\") }",
+         "s:1:14: 'w': mask 'w': it is 16x8, the weight is 8x16"},
+        {"tensor \"w\" { sparsify mask(\"other.npz\") }", "s:1:14: 'w': mask \"other.npz\" has no array 'w'"},
+        {"tensor \"w\" { sparsify mask(\"nowhere.npz\") }", "s:1:14: 'w': "},
+        {"tensor \"w\" { sparsify mask(\"/m.npz\") }", "leaves the folder of the schedule"},
+        {"tensor \"w\" { sparsify mask(\"a/../../m.npz\") }", "leaves the folder of the schedule"}};
+    for (size_t i = 0; i < SPARTA_COUNT(bad); i++) {
+        ok(sparta_schedule_parse(cx, bad[i][0], "s", root, &s));
+        assert_int_not_equal(sparta_compile_schedule(cx, g, s, &o), SPARTA_OK);
+        says(bad[i][1]);
+        sparta_schedule_free(s);
+    }
+    sparta_graph_free(g), sparta_graph_free(before);
+}
+
+/* A format that an implement stores decides, whatever the times say. */
+static void pins(void **state)
+{
+    (void)state;
+    static const char *const formats[][2] = {{"rows(4)", "dense4"},
+                                             {"strip(4)", "strip4"},
+                                             {"(n,k)->(n/4:dense, k:compressed, n%4:dense)", "strip4"},
+                                             {"(o,i)->(o/4:dense, i:dense, o%4:dense)", "dense4"}};
+    const char *onnx = model_file("bert-mini", "4x1:0.5", SMALL_BERT);
+    for (size_t f = 0; f < SPARTA_COUNT(formats); f++) {
+        char text[256];
+        snprintf(text, sizeof text, "tensor \"encoder.layer.0.*.weight\" { format %s }", formats[f][0]);
+        sparta_package *p = compiled(onnx, scheduled(text));
+        int pinned = 0;
+        for (int i = 0; i < p->plan->n_nodes; i++) {
+            const sparta_node *n = p->plan->node[i];
+            if (n->op != SPARTA_OP_Linear || !strstr(n->name, "layer.0")) continue;
+            assert_string_equal(said_of(n, "implement"), formats[f][1]);
+            if (f == 0) mentions(said_of(n, "reason"), "the schedule pins dense4", __FILE__, __LINE__);
+            pinned++;
+        }
+        assert_int_equal(pinned, 4); /* QKV merged, projection, up, down */
+        sparta_package_close(p);
+    }
+}
+
+static void refused(const char *onnx, const char *text, sparta_status status, const char *message)
+{
+    sparta_package *p = NULL;
+    sparta_compile_request r = scheduled(text);
+    fails(status, sparta_compile_file(cx, onnx, &r, &p));
+    says(message);
+    assert_null(p);
+}
+
+static void refusals(void **state)
+{
+    (void)state;
+    const char *onnx = model_file("bert-mini", NULL, SMALL_BERT);
+#define W "tensor \"encoder.layer.0.output.dense.weight\" "
+    refused(onnx, W "{\n quantize i8 }", SPARTA_E_UNSUPPORTED,
+            "s.sched:2:2: quantize i8: this version does not quantise yet");
+    refused(onnx, W "{ kernel { unroll(n) } }", SPARTA_E_UNSUPPORTED,
+            ": kernel { unroll(n) }: this version does not generate");
+    refused(onnx, W "{ format csr }", SPARTA_E_UNSUPPORTED,
+            "no implement stores a layer so, and kernels generated for a format come later");
+    refused(onnx, W "{ format strip(4), crd=u8 }", SPARTA_E_UNSUPPORTED, "no implement stores a layer so");
+    refused(onnx, W "{ format strip(4) }", SPARTA_E_UNSUPPORTED,
+            "implement strip4 cannot run it: nothing is absent");
+    refused(
+        onnx, "tensor \"encoder.layer.0.attention.self.query.weight\" { format rows(4) }",
+        SPARTA_E_UNSUPPORTED,
+        "is merged into 'encoder.layer.0.attention.self.{query,key,value}.weight', which is stored as one");
+    refused(onnx, W "{ sparsify magnitude(4y1, 0.5) }", SPARTA_E_USAGE,
+            ": 'encoder.layer.0.output.dense.weight': prune: '4y1:0.5' is no pattern");
+    refused(onnx, W "{ sparsify magnitude(4x1) }", SPARTA_E_USAGE, "has no sparsity");
+    refused(onnx, W "{ sparsify magnitude(2:4, 0.5) }", SPARTA_E_USAGE, "says its sparsity itself");
+    refused(onnx, "tensor \"nothing\" { sparsify threshold(1) }", SPARTA_E_USAGE,
+            "s.sched:1:1: tensor \"nothing\" matches no weight");
+    refused(onnx, "model { dim lenght=4 }", SPARTA_E_USAGE, "s.sched:1:9: ");
+    refused(onnx, "model { target z80 }", SPARTA_E_USAGE, "z80");
+    refused(onnx, "model {", SPARTA_E_USAGE, "s.sched:1:8: expected target, dim or '}', found the end");
+}
+
+static void model_clauses(void **state)
+{
+    (void)state;
+    const char *onnx = model_file("mlp", NULL, SMALL_MLP);
+    sparta_compile_request r = scheduled("model { target portable; dim batch=3 }");
+    sparta_package *p = compiled(onnx, r);
+    int64_t batch = 0;
+    assert_true(sparta_expr_is_const(p->plan->input[0]->dims.dim[0], &batch));
+    assert_int_equal(batch, 3);
+    sparta_package_close(p);
+    r.options.dims = (const char *const[]){"batch=5", NULL}; /* the caller's word counts more */
+    p = compiled(onnx, r);
+    assert_true(sparta_expr_is_const(p->plan->input[0]->dims.dim[0], &batch));
+    assert_int_equal(batch, 5);
+    sparta_package_close(p);
+    p = compiled(onnx, scheduled("model { dim batch=1:2:7 }"));
+    assert_int_equal(p->plan->n_bounds, 1);
+    assert_int_equal(p->plan->bound[0].most, 7);
+    sparta_package_close(p);
+}
+
+/* Whichever allocation fails: E_MEMORY, and nothing is lost. */
+static void memory(void **state)
+{
+    (void)state;
+    sparta_schedule *s;
+    ok(sparta_schedule_parse(cx, "tensor \"w\" { sparsify magnitude(4x1, 0.5); format strip(4) }", "s", root,
+                             &s));
+    for (uint64_t n = 1;; n++) {
+        sparta_graph *g = graph(ONE);
+        sparta_obeyed o = {0};
+        sparta_ctx_fail_alloc(cx, n, false);
+        const sparta_status status = sparta_compile_schedule(cx, g, s, &o);
+        sparta_ctx_fail_alloc(cx, 0, false);
+        sparta_graph_free(g);
+        if (status == SPARTA_OK) {
+            assert_true(n > 5);
+            assert_int_equal(o.n, 2);
+            break;
+        }
+        assert_int_equal(status, SPARTA_E_MEMORY);
+        assert_int_equal(o.n, 0);
+    }
+    sparta_schedule_free(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(magnitude), cmocka_unit_test(threshold),
+                                       cmocka_unit_test(mask_file), cmocka_unit_test(pins),
+                                       cmocka_unit_test(refusals),  cmocka_unit_test(model_clauses),
+                                       cmocka_unit_test(memory)};
+    return cmocka_run_group_tests(tests, enter, leave);
+}

@@ -1,0 +1,635 @@
+/* file: Matrix Market and SMTX, against a reader of a few lines that believes everything, and everything that is refused. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include "file/file.h"
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CORPUS "tests/fuzz/corpus/fuzz_mtx/"
+#define MM     "%%MatrixMarket matrix "
+
+static char path[] = "/tmp/sparta-mtx-XXXXXX";
+
+static sparta_coo parse(sparta_ctx *cx, const char *text)
+{
+    sparta_coo c = {0};
+    if (sparta_mtx_parse(cx, text, strlen(text), &c)) fail_msg("%s: %s", text, sparta_message(cx));
+    return c;
+}
+
+/* ------------------------------------------------------------------ what is read */
+
+static void entries(const sparta_coo *c, int64_t n, const int64_t *rows, const int64_t *cols)
+{
+    assert_int_equal(c->n, n);
+    for (int64_t i = 0; i < n; i++) {
+        assert_int_equal(c->index[0][i], rows[i]);
+        assert_int_equal(c->index[1][i], cols[i]);
+    }
+}
+
+static void test_coordinate(void **state)
+{
+    sparta_coo c = parse(
+        *state,
+        MM "coordinate real general\n% c\n\n3 4 3\n3 1 -.5\n%x\n \t\r\n1 4 1e2\r\n  1  2\t+2.E-1  \n\n% end");
+    assert_true(!c.dense && c.rank == 2 && c.dim[0] == 3 && c.dim[1] == 4 && c.values.dtype == SPARTA_F64);
+    entries(&c, 3, (int64_t[]){0, 0, 2}, (int64_t[]){1, 3, 0});
+    assert_memory_equal(c.values.data, ((double[]){.2, 100, -.5}), 24);
+    sparta_coo_free(&c);
+    c = parse(*state, "%%matrixmarket MATRIX Coordinate Double General\n1 1 1\n1 1 nan");
+    assert_true(isnan(*(double *)c.values.data));
+    sparta_coo_free(&c);
+    c = parse(*state,
+              MM "coordinate integer general\n2 2 2\n1 1 9223372036854775807\n2 2 -9223372036854775808\n");
+    assert_int_equal(c.values.dtype, SPARTA_I64);
+    assert_memory_equal(c.values.data, ((int64_t[]){INT64_MAX, INT64_MIN}), 16);
+    sparta_coo_free(&c);
+    c = parse(*state, MM "coordinate unsigned-integer general\n1 1 1\n1 1 4\n");
+    assert_int_equal(*(int64_t *)c.values.data, 4);
+    sparta_coo_free(&c);
+    c = parse(*state, MM "coordinate pattern general\n2 2 2\n2 1\n1 2");
+    assert_null(c.values.data);
+    entries(&c, 2, (int64_t[]){0, 1}, (int64_t[]){1, 0});
+    sparta_coo_free(&c);
+    c = parse(*state, MM "coordinate real general\n0 0 0\n");
+    assert_int_equal(c.n, 0);
+    sparta_coo_free(&c);
+    sparta_coo_free(&c);
+    c = parse(*state, MM "coordinate pattern general\n9223372036854775807 9223372036854775807 "
+                         "2\n9223372036854775807 1\n1 9223372036854775807\n");
+    entries(&c, 2, (int64_t[]){0, INT64_MAX - 1}, (int64_t[]){INT64_MAX - 1, 0});
+    sparta_coo_free(&c);
+}
+
+static void test_symmetric(void **state)
+{
+    sparta_coo c = parse(*state, MM "coordinate real symmetric\n3 3 3\n1 1 5\n3 1 7\n3 2 0\n");
+    entries(&c, 5, (int64_t[]){0, 0, 1, 2, 2}, (int64_t[]){0, 2, 2, 0, 1});
+    assert_memory_equal(c.values.data, ((double[]){5, 7, 0, 7, 0}), 40); /* the explicit zero is an entry */
+    assert_int_equal(c.values.dim[0], 5);
+    sparta_coo_free(&c);
+    c = parse(*state, MM
+              "coordinate integer skew-symmetric\n3 3 2\n1 2 4\n1 3 -9\n"); /* above the diagonal: fine too */
+    entries(&c, 4, (int64_t[]){0, 0, 1, 2}, (int64_t[]){1, 2, 0, 0});
+    assert_memory_equal(c.values.data, ((int64_t[]){4, -9, -4, 9}), 32);
+    sparta_coo_free(&c);
+    c = parse(*state, MM "coordinate pattern symmetric\n2 2 2\n2 1\n2 2\n");
+    entries(&c, 3, (int64_t[]){0, 1, 1}, (int64_t[]){1, 0, 1});
+    sparta_coo_free(&c);
+}
+
+static void test_array(void **state)
+{
+    sparta_coo c = parse(*state, MM "array real general\n2 3\n1\n2\n%c\n3\n4\n\n5\n6");
+    assert_true(c.dense && c.n == 6 && !c.index[0]);
+    assert_memory_equal(c.values.data, ((double[]){1, 3, 5, 2, 4, 6}), 48);
+    sparta_coo_free(&c);
+    c = parse(*state, MM "array integer symmetric\n3 3\n1\n2\n3\n4\n5\n6\n");
+    assert_memory_equal(c.values.data, ((int64_t[]){1, 2, 3, 2, 4, 5, 3, 5, 6}), 72);
+    sparta_coo_free(&c);
+    c = parse(*state, MM "array real skew-symmetric\n3 3\n1\n2\n3\n");
+    assert_memory_equal(((double *)c.values.data) + 1, ((double[]){-1, -2}), 16);
+    assert_memory_equal(((double *)c.values.data) + 6, ((double[]){2, 3}), 16);
+    sparta_coo_free(&c);
+    c = parse(*state, MM "array real general\n0 5\n");
+    assert_true(c.dense && c.n == 0);
+    sparta_coo_free(&c);
+}
+
+static void test_duplicates(void **state)
+{
+    sparta_ctx *cx = *state;
+    sparta_coo c = parse(cx, MM "coordinate real general\n2 2 5\n2 2 1\n1 1 .5\n2 2 2\n1 1 .25\n2 2 4\n");
+    entries(&c, 2, (int64_t[]){0, 1}, (int64_t[]){0, 1});
+    assert_memory_equal(c.values.data, ((double[]){.75, 7}), 16);
+    assert_int_equal(c.values.dim[0], 2);
+    sparta_coo_free(&c);
+    c = parse(cx, MM "coordinate pattern general\n2 2 3\n2 2\n1 1\n2 2\n");
+    assert_int_equal(c.n, 2);
+    sparta_coo_free(&c);
+    const char *big = MM "coordinate integer general\n2 2 2\n2 2 9223372036854775807\n2 2 1\n";
+    assert_int_equal(sparta_mtx_parse(cx, big, strlen(big), &c), SPARTA_E_RANGE);
+    assert_non_null(strstr(sparta_message(cx), "element (1, 1): the sum of duplicate entries"));
+}
+
+/* Every integer type sums exactly or refuses. */
+static void test_sums(void **state)
+{
+    sparta_ctx *cx = *state;
+    for (int d = 0; d < SPARTA_DTYPES; d++) {
+        sparta_dtype t = (sparta_dtype)d;
+        for (int big = 0; big < 2; big++) {
+            sparta_coo c;
+            assert_int_equal(sparta_coo_alloc(cx, 1, (int64_t[]){4}, 2, &t, &c), SPARTA_OK);
+            c.index[0][0] = c.index[0][1] = 3;
+            bool real = sparta_dtype_is_float(t), boolean = t == SPARTA_BOOL;
+            int64_t one = 1;
+            size_t size = sparta_dtype_size(t);
+            if (real || !big || boolean) {
+                sparta_element_set_int(t, c.values.data, 0, boolean ? 1 : 2),
+                    sparta_element_set_int(t, c.values.data, 1, one);
+                assert_int_equal(sparta_coo_canonical(&c), SPARTA_OK);
+                assert_true(c.n == 1 && sparta_element_get_int(t, c.values.data, 0) == (boolean ? 1 : 3));
+            } else {
+                memset(c.values.data, 255, size); /* the largest: all bits but the sign */
+                if (sparta_dtype_is_signed(t)) ((uint8_t *)c.values.data)[size - 1] = 127;
+                sparta_element_set_int(t, c.values.data, 1, one);
+                assert_int_equal(sparta_coo_canonical(&c), SPARTA_E_RANGE);
+                assert_int_equal(c.n, 2);
+            }
+            sparta_coo_free(&c);
+        }
+    }
+}
+
+/* Many entries in any order, with far indices, against qsort. */
+static int by_index(const void *a, const void *b)
+{
+    const int64_t *x = a, *y = b;
+    for (int d = 0; d < 3; d++)
+        if (x[d] != y[d]) return x[d] < y[d] ? -1 : 1;
+    return 0;
+}
+
+static void test_order(void **state)
+{
+    sparta_ctx *cx = *state;
+    enum { N = 5000 };
+    static const int64_t dims[][3] = {
+        {7, 9, 3}, {1, 100000, 1}, {INT64_MAX, 5, INT64_C(1) << 40}, {3000, 3000, 3000}};
+    static int64_t plain[N][4];
+    sparta_rng rng = sparta_rng_seed(3);
+    for (size_t k = 0; k < SPARTA_COUNT(dims); k++) {
+        sparta_coo c;
+        int64_t n = 0;
+        sparta_dtype t = SPARTA_I64;
+        assert_int_equal(sparta_coo_alloc(cx, 3, dims[k], N, &t, &c), SPARTA_OK);
+        for (int64_t i = 0; i < N; i++) {
+            for (int d = 0; d < 3; d++)
+                plain[i][d] = c.index[d][i] = (int64_t)(sparta_rng_next(&rng) >> 1) % dims[k][d];
+            plain[i][3] = ((int64_t *)c.values.data)[i] = (int64_t)(sparta_rng_next(&rng) >> 40);
+        }
+        qsort(plain, N, sizeof plain[0], by_index);
+        assert_int_equal(sparta_coo_canonical(&c), SPARTA_OK);
+        for (int64_t i = 0; i < N; n++) {
+            int64_t sum = 0, first = i;
+            for (; i < N && !by_index(plain[first], plain[i]); i++) sum += plain[i][3];
+            assert_true(n < c.n);
+            for (int d = 0; d < 3; d++) assert_int_equal(c.index[d][n], plain[first][d]);
+            assert_int_equal(((int64_t *)c.values.data)[n], sum);
+        }
+        assert_int_equal(c.n, n);
+        c.index[1][n / 2] = dims[k][1];
+        assert_int_equal(sparta_coo_canonical(&c), SPARTA_E_RANGE);
+        sparta_coo_free(&c);
+    }
+}
+
+/* ------------------------------------------------------------------ what is refused */
+
+static const struct {
+    sparta_status status;
+    const char *text, *says;
+} refused[] = {
+    {SPARTA_E_FORMAT, "", "line 1: a Matrix Market file begins with %%MatrixMarket"},
+    {SPARTA_E_FORMAT, "\n" MM "coordinate real general\n", "line 1: "},
+    {SPARTA_E_FORMAT, "%%MatrixMarket\n", "line 1: the object is missing"},
+    {SPARTA_E_FORMAT, "%%MatrixMarket graph coordinate real general\n1 1 0\n",
+     "line 1: unknown object 'graph'"},
+    {SPARTA_E_UNSUPPORTED, "%%MatrixMarket vector array real general\n1\n", "line 1: vectors"},
+    {SPARTA_E_FORMAT, MM "sparse real general\n1 1 0\n", "line 1: unknown format 'sparse'"},
+    {SPARTA_E_FORMAT, MM "coordinate float general\n1 1 0\n", "line 1: unknown field 'float'"},
+    {SPARTA_E_FORMAT, MM "coordinate real diagonal\n1 1 0\n", "line 1: unknown symmetry 'diagonal'"},
+    {SPARTA_E_FORMAT, MM "coordinate real\n1 1 0\n", "line 1: the symmetry is missing"},
+    {SPARTA_E_FORMAT, MM "coordinate real general x\n1 1 0\n", "line 1: 'x' follows"},
+    {SPARTA_E_UNSUPPORTED, MM "coordinate complex general\n1 1 1\n1 1 1 1\n", "line 1: complex"},
+    {SPARTA_E_UNSUPPORTED, MM "array complex hermitian\n1 1\n1 1\n", "line 1: complex"},
+    {SPARTA_E_FORMAT, MM "coordinate real hermitian\n1 1 1\n1 1 1\n", "line 1: hermitian"},
+    {SPARTA_E_FORMAT, MM "coordinate pattern skew-symmetric\n1 1 0\n", "line 1: a pattern has no sign"},
+    {SPARTA_E_FORMAT, MM "array pattern general\n1 1\n", "line 1: an array of pattern"},
+    {SPARTA_E_FORMAT, MM "coordinate real general\n% only\n",
+     "line 2: the file ends before the line of sizes"},
+    {SPARTA_E_FORMAT, MM "coordinate real general\n%\n3\n1 1\n", "line 3: the number of columns is missing"},
+    {SPARTA_E_FORMAT, MM "coordinate real general\n1 1\n", "line 2: the number of entries is missing"},
+    {SPARTA_E_FORMAT, MM "coordinate real general\n1 1 0 0\n", "line 2: '0' follows"},
+    {SPARTA_E_FORMAT, MM "array real general\n1 1 1\n1\n", "line 2: '1' follows"},
+    {SPARTA_E_FORMAT, MM "coordinate real general\n-1 1 0\n", "line 2: the number of rows -1 is negative"},
+    {SPARTA_E_FORMAT, MM "coordinate real general\n1.0 1 0\n",
+     "line 2: the number of rows '1.0' is no integer"},
+    {SPARTA_E_RANGE, MM "coordinate real general\n1 9223372036854775808 0\n",
+     "line 2: the number of columns '9223372036854775808' does not fit"},
+    {SPARTA_E_FORMAT, MM "coordinate real symmetric\n2 3 0\n",
+     "line 2: a symmetric matrix of 2 rows and 3 columns"},
+    {SPARTA_E_FORMAT, MM "coordinate real general\n9 9 9000000000000000000\n1 1 1\n",
+     "line 2: 9000000000000000000 entries are promised"},
+    {SPARTA_E_RANGE, MM "array real general\n4294967296 4294967296\n", "line 2: 4294967296 x 4294967296"},
+    {SPARTA_E_RANGE, MM "array real symmetric\n4294967296 4294967296\n", "line 2: "},
+    {SPARTA_E_FORMAT, MM "array real general\n100000 100000\n1\n",
+     "line 2: 10000000000 entries are promised"},
+    {SPARTA_E_FORMAT, MM "coordinate real general\n2 2 2\n1 1 1\n",
+     "line 3: the file ends after 1 of 2 entries"},
+    {SPARTA_E_FORMAT, MM "coordinate real general\n2 2 1\n1 1 1\n\n2 2 2\n",
+     "line 5: more than the 1 entries"},
+    {SPARTA_E_FORMAT, MM "array real general\n2 1\n1\n2\n3\n", "line 5: more than the 2 entries"},
+    {SPARTA_E_FORMAT, MM "array real general\n2 1\n1\n%\n", "line 4: the file ends after 1 of 2 entries"},
+    {SPARTA_E_FORMAT, MM "coordinate real general\n2 2 1\n1 1\n   ", "line 3: the value is missing"},
+    {SPARTA_E_FORMAT, MM "coordinate pattern general\n2 2 1\n1 1 1\n", "line 3: '1' follows"},
+    {SPARTA_E_RANGE, MM "coordinate real general\n2 2 1\n0 1 1\n",
+     "line 3: the row 0 is not between 1 and 2"},
+    {SPARTA_E_RANGE, MM "coordinate real general\n2 2 1\n3 1 1\n", "line 3: the row 3"},
+    {SPARTA_E_RANGE, MM "coordinate real general\n2 2 1\n1 -1 1\n", "line 3: the column -1"},
+    {SPARTA_E_RANGE, MM "coordinate real general\n0 2 1\n1 1 1\n",
+     "line 3: the row 1 is not between 1 and 0"},
+    {SPARTA_E_RANGE, MM "coordinate real general\n2 2 1\n1 1 1e400\n",
+     "line 3: the value '1e400' does not fit in a double"},
+    {SPARTA_E_FORMAT, MM "coordinate real general\n2 2 1\n1 1 0x1p3\n",
+     "line 3: the value '0x1p3' is no number"},
+    {SPARTA_E_FORMAT, MM "coordinate real general\n2 2 1\n1 1 1,5\n", "line 3: the value '1,5' is no number"},
+    {SPARTA_E_FORMAT, MM "coordinate real general\n2 2 1\n1 1 1e\n", "line 3: the value '1e' is no number"},
+    {SPARTA_E_FORMAT, MM "coordinate real general\n2 2 1\n1 1 .\n", "line 3: the value '.' is no number"},
+    {SPARTA_E_FORMAT, MM "coordinate integer general\n2 2 1\n1 1 1.0\n",
+     "line 3: the value '1.0' is no integer"},
+    {SPARTA_E_FORMAT, MM "coordinate integer general\n2 2 1\n1 1 -\n\n",
+     "line 3: the value '-' is no integer"},
+    {SPARTA_E_RANGE, MM "coordinate integer general\n2 2 1\n1 1 99999999999999999999\n",
+     "line 3: the value '99999999999999999999' does not"},
+    {SPARTA_E_FORMAT, MM "coordinate real symmetric\n3 3 2\n2 1 1\n1 3 1\n",
+     "line 4: the entry (1, 3) is above"},
+    {SPARTA_E_FORMAT, MM "coordinate real skew-symmetric\n3 3 1\n2 2 1\n", "line 3: the diagonal"},
+    {SPARTA_E_RANGE, MM "coordinate integer skew-symmetric\n2 2 1\n2 1 -9223372036854775808\n",
+     "line 3: the negative"},
+};
+
+static void test_refused(void **state)
+{
+    sparta_ctx *cx = *state;
+    for (size_t i = 0; i < SPARTA_COUNT(refused); i++) {
+        sparta_coo c = {.n = 77};
+        size_t n = strlen(refused[i].text);
+        char *exact = malloc(n ? n : 1); /* not terminated */
+        memcpy(exact, refused[i].text, n);
+        sparta_status status = sparta_mtx_parse(cx, exact, n, &c);
+        if (status != refused[i].status || !strstr(sparta_message(cx), refused[i].says))
+            fail_msg("%s: status %d, \"%s\" does not say \"%s\"", refused[i].text, status, sparta_message(cx),
+                     refused[i].says);
+        assert_int_equal(c.n, 77);
+        assert_int_equal(sparta_ctx_memory(cx), 0);
+        free(exact);
+    }
+    const char nul[] = MM "coordinate real general\n1 1 1\n1 1 1\0\n";
+    sparta_coo c;
+    assert_int_equal(sparta_mtx_parse(cx, nul, sizeof nul - 1, &c), SPARTA_E_FORMAT);
+}
+
+/* A text cut anywhere gives an error, or (at a line's end of the value) what a shorter number says: never more entries. */
+static void test_truncated(void **state)
+{
+    sparta_ctx *cx = *state;
+    const char *text = MM "coordinate integer symmetric\n% c\n12 12 3\n10 1 7\n11 2 8\n12 12 9\n";
+    size_t n = strlen(text), read = 0;
+    for (size_t k = 0; k < n; k++) {
+        sparta_coo c;
+        char *cut = malloc(k ? k : 1);
+        memcpy(cut, text, k);
+        if (sparta_mtx_parse(cx, cut, k, &c) == SPARTA_OK) {
+            read++;
+            sparta_coo_free(&c);
+        } else
+            assert_non_null(strstr(sparta_message(cx), "line "));
+        free(cut);
+    }
+    assert_int_equal(read, 1); /* without the last newline */
+}
+
+/* ------------------------------------------------------------------ round trips */
+
+static bool same(const sparta_coo *a, const sparta_coo *b)
+{
+    if (a->dense != b->dense || a->n != b->n || a->dim[0] != b->dim[0] || a->dim[1] != b->dim[1])
+        return false;
+    if (!a->values.data != !b->values.data) return false;
+    for (int d = 0; d < 2 && !a->dense; d++)
+        if (a->n && memcmp(a->index[d], b->index[d], (size_t)a->n * 8)) return false;
+    for (int64_t i = 0; a->values.data && i < a->n; i++) {
+        double x = sparta_element_get(a->values.dtype, a->values.data, i),
+               y = sparta_element_get(b->values.dtype, b->values.data, i);
+        if (isnan(x) ? !isnan(y) : memcmp(&x, &y, 8) != 0) return false;
+    }
+    return true;
+}
+
+static sparta_coo random_matrix(sparta_ctx *cx, sparta_rng *rng, sparta_dtype t, bool pattern)
+{
+    sparta_coo c;
+    int64_t dim[2] = {(int64_t)(sparta_rng_next(rng) % 20), (int64_t)(sparta_rng_next(rng) % 20)};
+    int64_t n = dim[0] && dim[1] ? (int64_t)(sparta_rng_next(rng) % 40) : 0;
+    assert_int_equal(sparta_coo_alloc(cx, 2, dim, n, pattern ? NULL : &t, &c), SPARTA_OK);
+    for (int64_t i = 0; i < n; i++) {
+        for (int d = 0; d < 2; d++) c.index[d][i] = (int64_t)(sparta_rng_next(rng) % (uint64_t)dim[d]);
+        if (!pattern)
+            sparta_element_set(t, c.values.data, i,
+                               sparta_dtype_is_float(t) ? sparta_rng_normal(rng) * 1e-3
+                                                        : (double)(sparta_rng_next(rng) % 3));
+    }
+    assert_int_equal(sparta_coo_canonical(&c), SPARTA_OK);
+    return c;
+}
+
+static void test_round_trip(void **state)
+{
+    sparta_ctx *cx = *state;
+    sparta_rng rng = sparta_rng_seed(9);
+    for (int round = 0; round < 300; round++) {
+        sparta_dtype t = (sparta_dtype)(round % SPARTA_DTYPES);
+        sparta_coo c = random_matrix(cx, &rng, t, round % 7 == 0), back,
+                   whole = {.cx = cx, .dense = true, .rank = 2};
+        if (c.n && c.values.data && t == SPARTA_F64)
+            ((double *)c.values.data)[0] = round % 2 ? -INFINITY : -0.0;
+        assert_int_equal(sparta_mtx_write(cx, path, &c), SPARTA_OK);
+        assert_int_equal(sparta_mtx_read(cx, path, &back), SPARTA_OK);
+        assert_true(same(&c, &back));
+        sparta_coo_free(&back);
+        assert_int_equal(sparta_coo_to_dense(cx, &c, &whole.values), SPARTA_OK);
+        whole.dim[0] = c.dim[0], whole.dim[1] = c.dim[1], whole.n = c.dim[0] * c.dim[1];
+        assert_int_equal(sparta_mtx_write(cx, path, &whole), SPARTA_OK);
+        assert_int_equal(sparta_mtx_read(cx, path, &back), SPARTA_OK);
+        assert_true(same(&whole, &back));
+        sparta_coo_free(&back);
+        sparta_free(cx, c.values.data);
+        c.values = (sparta_tensor){0};
+        assert_int_equal(sparta_smtx_write(cx, path, &c), SPARTA_OK);
+        assert_int_equal(sparta_smtx_read(cx, path, &back), SPARTA_OK);
+        assert_true(same(&c, &back));
+        sparta_coo_free(&back), sparta_coo_free(&c), sparta_coo_free(&whole);
+    }
+    sparta_coo c;
+    sparta_dtype u64 = SPARTA_U64;
+    assert_int_equal(sparta_coo_alloc(cx, 2, (int64_t[]){1, 1}, 1, &u64, &c), SPARTA_OK);
+    *(uint64_t *)c.values.data = UINT64_MAX;
+    assert_int_equal(sparta_mtx_write(cx, path, &c), SPARTA_E_RANGE);
+    c.rank = 1;
+    assert_int_equal(sparta_mtx_write(cx, path, &c), SPARTA_E_SHAPE);
+    c.rank = 2;
+    sparta_coo_free(&c);
+}
+
+/* ------------------------------------------------------------------ files: SciPy's, and real matrices */
+
+/* sscanf, no checks. Dense, so that nothing of the reader under test is used. */
+static double *naive(const char *file, int *rows, int *cols)
+{
+    char line[2048], format[32], field[32], symmetry[32];
+    int n = 0, seen = 0;
+    double *a = NULL;
+    FILE *f = fopen(file, "r");
+    assert_non_null(f);
+    assert_non_null(fgets(line, sizeof line, f));
+    assert_int_equal(sscanf(line, "%%%%MatrixMarket matrix %31s %31s %31s", format, field, symmetry), 3);
+    bool array = !strcmp(format, "array");
+    while (fgets(line, sizeof line, f)) {
+        int i, j;
+        double v = 1;
+        if (line[0] == '%' || strspn(line, " \t\r\n") == strlen(line)) continue;
+        if (!a) {
+            sscanf(line, "%d %d %d", rows, cols, &n);
+            a = calloc((size_t)*rows * (size_t)*cols + 1, sizeof *a);
+            i = j = 0;
+            continue;
+        }
+        if (array) { /* column by column, down from the diagonal when symmetric */
+            int at = seen++, from = 0;
+            sscanf(line, "%lf", &v);
+            for (j = 0;; j++) {
+                from = !strcmp(symmetry, "general") ? 0 : j + !strcmp(symmetry, "skew-symmetric");
+                if (at < *rows - from) break;
+                at -= *rows - from;
+            }
+            i = from + at;
+        } else {
+            sscanf(line, "%d %d %lf", &i, &j, &v);
+            i--, j--;
+        }
+        a[i * *cols + j] += v;
+        if (i != j && strcmp(symmetry, "general"))
+            a[j * *cols + i] += !strcmp(symmetry, "symmetric") ? v : -v;
+    }
+    fclose(f);
+    return a;
+}
+
+static bool equal(double a, double b)
+{
+    return a == b || (isnan(a) && isnan(b));
+}
+
+static void compare_file(sparta_ctx *cx, const char *file)
+{
+    sparta_coo c;
+    sparta_tensor t;
+    int rows = 0, cols = 0;
+    if (sparta_matrix_read(cx, file, &c)) fail_msg("%s", sparta_message(cx));
+    double *a = naive(file, &rows, &cols);
+    assert_true(c.dim[0] == rows && c.dim[1] == cols);
+    assert_int_equal(sparta_coo_to_dense(cx, &c, &t), SPARTA_OK);
+    for (int64_t i = 0; i < (int64_t)rows * cols; i++)
+        if (!equal(sparta_element_get(t.dtype, t.data, i), a[i]))
+            fail_msg("%s: element %lld differs", file, (long long)i);
+    sparta_coo_free(&c);
+    sparta_free(cx, t.data);
+    free(a);
+}
+
+static int compare_folder(sparta_ctx *cx, const char *folder)
+{
+    DIR *d = opendir(folder);
+    int n = 0;
+    for (struct dirent *e; d && (e = readdir(d));) {
+        char file[400];
+        snprintf(file, sizeof file, "%s/%.250s", folder, e->d_name);
+        if (!strstr(e->d_name, ".mtx")) continue;
+        compare_file(cx, file);
+        n++;
+    }
+    if (d) closedir(d);
+    return n;
+}
+
+static void test_scipy_files(void **state)
+{
+    assert_int_equal(compare_folder(*state, CORPUS), 6);
+}
+
+/* Where the data folder is not beside the repository, the test says so. */
+static const char *shared(const char *what)
+{
+    static char folder[200];
+    snprintf(folder, sizeof folder, "../shared/data/%s", what);
+    if (!access(folder, R_OK)) return folder;
+    print_message("skipped: %s is not here; test_scipy_files and test_refused cover the same\n", folder);
+    return NULL;
+}
+
+static void test_shared_matrices(void **state)
+{
+    const char *folder = shared("matrices");
+    if (!folder) skip();
+    assert_true(compare_folder(*state, folder) >= 14);
+}
+
+static void test_shared_mangled(void **state)
+{
+    sparta_ctx *cx = *state;
+    static const char *const says[] = {"line 1: unknown object 'mangled'",
+                                       "line 1: unknown format 'mangled'",
+                                       "line 1: unknown field 'mangled'",
+                                       "line 1: unknown symmetry 'mangled'",
+                                       "line 1: hermitian",
+                                       "line 1: hermitian",
+                                       "line 5: the value is missing",
+                                       "line 4: the number of columns is missing"};
+    const char *folder = shared("mangled");
+    if (!folder) skip();
+    for (int i = 0; i < 8; i++) {
+        char file[300];
+        sparta_coo c;
+        snprintf(file, sizeof file, "%s/mangled%d.mtx", folder, i + 1);
+        assert_int_equal(sparta_mtx_read(cx, file, &c), SPARTA_E_FORMAT);
+        if (!strstr(sparta_message(cx), says[i]) || !strstr(sparta_message(cx), file))
+            fail_msg("%s", sparta_message(cx));
+    }
+}
+
+/* ------------------------------------------------------------------ SMTX */
+
+static void test_smtx(void **state)
+{
+    sparta_ctx *cx = *state;
+    sparta_coo c;
+    assert_int_equal(sparta_matrix_read(cx, CORPUS "dlmc.smtx", &c), SPARTA_OK);
+    assert_true(c.dim[0] == 4 && c.dim[1] == 6 && !c.values.data);
+    entries(&c, 5, (int64_t[]){0, 0, 2, 2, 3}, (int64_t[]){1, 5, 0, 1, 5});
+    sparta_coo_free(&c);
+    static const char *const fine[] = {"2, 2, 0\n0 0 0\n\n", "2, 2, 0\n0 0 0", "0, 5, 0\n0\n",
+                                       "1,2,2\n0 2\n1 0\n\n", "1 2 1\r\n0 1\r\n1\r\n"};
+    for (size_t i = 0; i < SPARTA_COUNT(fine); i++) {
+        if (sparta_smtx_parse(cx, fine[i], strlen(fine[i]), &c))
+            fail_msg("%s: %s", fine[i], sparta_message(cx));
+        sparta_coo_free(&c);
+    }
+    static const char *const bad[][2] = {
+        {"", "line 1: the file ends"},
+        {"2, 2\n0 0 0\n", "line 1: the number of non-zeros is missing"},
+        {"2, 2, 0, 1\n0 0 0\n", "line 1: '1' follows"},
+        {"2, 2, 0\n", "line 1: 2 rows"},
+        {"1, 2, 0\n", "line 2: the file ends"},
+        {"9000000000000000000, 2, 0\n0 0\n", "line 1: 9000000000000000000 rows"},
+        {"2, 2, 1\n0 1\n0\n", "line 2: a row offset is missing"},
+        {"2, 2, 1\n1 1 1\n0\n", "line 2: the first row offset is 1"},
+        {"2, 2, 2\n0 2 1\n0 1\n", "line 2: the row offset 1"},
+        {"2, 2, 1\n0 1 3\n0\n", "line 2: the row offset 3"},
+        {"2, 2, 2\n0 1 1\n0 1\n", "line 2: the last row offset is 1"},
+        {"2, 2, 1\n0 1 1 1\n0\n", "line 2: '1' follows"},
+        {"2, 2, 2\n0 1 2\n0\n", "line 3: a column is missing"},
+        {"2, 2, 2\n0 1 2", "line 3: the file ends"},
+        {"2, 2, 1\n0 1 1\n2\n", "line 3: the column 2 is not below 2"},
+        {"2, 2, 1\n0 1 1\n0 0\n", "line 3: '0' follows"},
+        {"2, 2, 1\n0 1 1\n0\n1\n", "line 4: '1' follows"},
+        {"2, 2, 1\n0 1 1\n-1\n", "line 3: a column -1 is negative"}};
+    for (size_t i = 0; i < SPARTA_COUNT(bad); i++)
+        if (!sparta_smtx_parse(cx, bad[i][0], strlen(bad[i][0]), &c) ||
+            !strstr(sparta_message(cx), bad[i][1]))
+            fail_msg("%s: %s", bad[i][0], sparta_message(cx));
+}
+
+/* ------------------------------------------------------------------ memory */
+
+static void test_memory(void **state)
+{
+    sparta_ctx *cx = *state;
+    const char *text = MM "coordinate real symmetric\n9 9 3\n9 1 1\n2 1 1\n2 1 3\n";
+    sparta_status status = SPARTA_E_MEMORY;
+    sparta_coo c;
+    for (uint64_t nth = 1; status; nth++) {
+        assert_true(nth < 100);
+        sparta_ctx_fail_alloc(cx, nth, true);
+        status = sparta_mtx_parse(cx, text, strlen(text), &c);
+        sparta_ctx_fail_alloc(cx, 0, false);
+        if (status) assert_int_equal(status, SPARTA_E_MEMORY);
+        if (status) assert_int_equal(sparta_ctx_memory(cx), 0);
+    }
+    for (int which = 0; which < 2; which++) {
+        size_t held = sparta_ctx_memory(cx);
+        status = SPARTA_E_MEMORY;
+        for (uint64_t nth = 1; status; nth++) {
+            assert_true(nth < 100);
+            sparta_ctx_fail_alloc(cx, nth, true);
+            status = which ? sparta_smtx_write(cx, path, &c) : sparta_mtx_write(cx, path, &c);
+            sparta_ctx_fail_alloc(cx, 0, false);
+            if (status) assert_int_equal(status, SPARTA_E_MEMORY);
+            assert_int_equal(sparta_ctx_memory(cx), held);
+        }
+    }
+    sparta_coo_free(&c);
+    sparta_ctx_options options = SPARTA_OPTIONS(sparta_ctx_options);
+    options.max_memory = 4096;
+    sparta_ctx *poor = sparta_ctx_create(&options);
+    assert_non_null(poor);
+    if (shared("matrices")) {
+        char file[300];
+        snprintf(file, sizeof file, "%s/cora.mtx", shared("matrices"));
+        assert_int_equal(sparta_mtx_read(poor, file, &c), SPARTA_E_MEMORY);
+    }
+    assert_int_equal(sparta_ctx_memory(poor), 0);
+    c = parse(cx, MM "coordinate pattern general\n4611686018427387904 4611686018427387904 0\n");
+    sparta_tensor t;
+    assert_int_not_equal(sparta_coo_to_dense(cx, &c, &t), SPARTA_OK);
+    sparta_coo_free(&c);
+    sparta_ctx_free(poor);
+    sparta_ctx_cancel(cx); /* last test: a cancellation stays */
+    assert_int_equal(sparta_mtx_read(cx, CORPUS "real.mtx", &c), SPARTA_E_CANCELLED);
+}
+
+static int setup(void **state)
+{
+    *state = sparta_ctx_create(NULL);
+    int fd = mkstemp(path);
+    if (fd >= 0) close(fd);
+    return *state && fd >= 0 ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    size_t left = sparta_ctx_memory(*state);
+    unlink(path);
+    sparta_ctx_free(*state);
+    return left ? -1 : 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_coordinate),
+        cmocka_unit_test(test_symmetric),
+        cmocka_unit_test(test_array),
+        cmocka_unit_test(test_duplicates),
+        cmocka_unit_test(test_sums),
+        cmocka_unit_test(test_order),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_truncated),
+        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_scipy_files),
+        cmocka_unit_test(test_shared_matrices),
+        cmocka_unit_test(test_shared_mangled),
+        cmocka_unit_test(test_smtx),
+        cmocka_unit_test(test_memory),
+    };
+    return cmocka_run_group_tests_name("file_mtx", tests, setup, teardown);
+}

@@ -1,0 +1,338 @@
+/* The full report against plain loops, the patterns it must find, and the orders of rows. */
+#include "tesa_bed.h"
+#include "tesa/words.h"
+
+#define get sparta_mask_get
+
+static sparta_mask_facts facts; /* large */
+
+static int64_t naive_blocks(const sparta_mask *m, int64_t n, int64_t k)
+{
+    int64_t blocks = 0;
+    for (int64_t i = 0; i < m->rows; i += n)
+        for (int64_t j = 0; j < m->cols; j += k) {
+            bool any = false;
+            for (int64_t e = 0; e < n * k; e++)
+                any |= i + e / k < m->rows && j + e % k < m->cols && get(m, i + e / k, j + e % k);
+            blocks += any;
+        }
+    return blocks;
+}
+
+/* Groups of g neighbours along an axis with more than c. */
+static void check_groups(const sparta_mask *m, int axis, int size)
+{
+    int64_t more[16] = {0}, g = 2 << size;
+    int64_t lines = axis ? m->rows : m->cols, length = axis ? m->cols : m->rows;
+    for (int64_t l = 0; l < lines; l++)
+        for (int64_t at = 0; at < length; at += g) {
+            int64_t in = 0;
+            for (int64_t e = at; e < SPARTA_MIN(length, at + g); e++)
+                in += axis ? get(m, l, e) : get(m, e, l);
+            for (int64_t c = 0; c < in; c++) more[c]++;
+        }
+    for (int c = 0; c < g; c++) assert_int_equal(facts.more[axis][size][c], more[c]);
+}
+
+static void check_lines(const sparta_mask *m, int64_t heads)
+{
+    int64_t used_rows = 0, full_rows = 0, used_cols = 0, full_cols = 0, head_rows = 0, last = -1;
+    for (int64_t i = 0; i < m->rows; i++) {
+        int64_t in = 0;
+        for (int64_t j = 0; j < m->cols; j++) in += get(m, i, j);
+        used_rows += in > 0, full_rows += in && in == m->cols;
+        if (in && i / heads != last) head_rows++, last = i / heads;
+    }
+    int64_t head_cols = 0;
+    last = -1;
+    for (int64_t j = 0; j < m->cols; j++) {
+        int64_t in = 0;
+        for (int64_t i = 0; i < m->rows; i++) in += get(m, i, j);
+        used_cols += in > 0, full_cols += in && in == m->rows;
+        if (in && j / heads != last) head_cols++, last = j / heads;
+    }
+    assert_int_equal(facts.used_rows, used_rows);
+    assert_int_equal(facts.full_rows, full_rows);
+    assert_int_equal(facts.used_cols, used_cols);
+    assert_int_equal(facts.full_cols, full_cols);
+    assert_int_equal(facts.head_rows, head_rows);
+    assert_int_equal(facts.head_cols, head_cols);
+}
+
+static void check_diagonals(const sparta_mask *m)
+{
+    int64_t used = 0, slots = 0, first = 0, last = 0;
+    for (int64_t d = 1 - m->rows; d < m->cols; d++) {
+        int64_t in = 0, length = 0;
+        for (int64_t i = 0; i < m->rows; i++)
+            if (i + d >= 0 && i + d < m->cols) length++, in += get(m, i, i + d);
+        if (!in) continue;
+        if (!used++) first = d;
+        last = d, slots += length;
+    }
+    assert_int_equal(facts.diagonals, used);
+    assert_int_equal(facts.diagonal_slots, slots);
+    assert_int_equal(facts.first, first);
+    assert_int_equal(facts.last, last);
+}
+
+static void check_report(const sparta_mask *m, double slack, int64_t heads)
+{
+    OK(sparta_mask_report(
+        cx, m, &(sparta_report_options){.slack = slack, .head_rows = heads, .head_cols = heads}, &facts));
+    assert_int_equal(facts.present, sparta_mask_count(m));
+    for (int h = 0; h < SPARTA_BLOCK_SIZES; h++)
+        for (int w = 0; w < SPARTA_BLOCK_SIZES; w++)
+            assert_int_equal(facts.blocks[h][w], naive_blocks(m, 1 << h, 1 << w));
+    for (int axis = 0; axis < 2; axis++)
+        for (int s = 0; s < SPARTA_NM_SIZES; s++) check_groups(m, axis, s);
+    check_lines(m, heads);
+    check_diagonals(m);
+    for (int64_t i = 0; i < facts.finding_count; i++) {
+        const sparta_finding *x = &facts.finding[i];
+        bool csr = !strcmp(x->format, "csr");
+        assert_true(csr || x->fill <= slack);
+        assert_true(csr || (double)x->missed <= (slack - 1) * (double)facts.present);
+        assert_true(x->missed ? x->kind == SPARTA_FIND_NM_COLS || x->kind == SPARTA_FIND_NM_ROWS
+                              : x->slots >= facts.present);
+        assert_true(fabs(x->fill - (double)x->slots / (double)facts.present) < 1e-12);
+        assert_int_equal(x->exact, x->slots == facts.present && !x->missed);
+        assert_true(!i || x[-1].bytes <= x->bytes);
+        assert_true(*x->name && *x->format && strlen(x->format) < sizeof x->format - 1);
+    }
+    assert_int_equal(facts.finding_count > 0, facts.present > 0);
+}
+
+/* Whatever of the processor is used, the counts are the same. */
+static void every_way(void **state)
+{
+    (void)state;
+    sparta_rng r = sparta_rng_seed(9);
+    for (size_t s = 3; s < SPARTA_COUNT(shapes); s++) {
+        sparta_mask m = random_mask(&r, shapes[s][0], shapes[s][1], 0.3);
+        OK(sparta_mask_report(cx, &m, &(sparta_report_options){.slack = 1}, &facts));
+        for (int way = SPARTA_TILE_ANYWHERE; way <= SPARTA_TILE_VPOPCNT; way++) {
+            static sparta_mask_facts other;
+            uint64_t in_col[4] = {0};
+            memset(&other, 0xa5, sizeof other);
+            OK(sparta_count_tiles(cx, &m, (sparta_tile_way)way, &other, in_col));
+            assert_memory_equal(facts.blocks, other.blocks, sizeof other.blocks);
+            assert_memory_equal(facts.more, other.more, sizeof other.more);
+        }
+        FREE(&m);
+    }
+}
+
+static void against_loops(void **state)
+{
+    (void)state;
+    sparta_rng r = sparta_rng_seed(1);
+    static const double density[] = {0, 0.02, 0.5, 0.98, 2};
+    for (size_t s = 0; s < SPARTA_COUNT(shapes); s++)
+        for (size_t d = 0; d < SPARTA_COUNT(density); d++) {
+            sparta_mask m = random_mask(&r, shapes[s][0], shapes[s][1], density[d]);
+            check_report(&m, d % 2 ? 1 : 1.3, 1 + below(&r, 40));
+            FREE(&m);
+        }
+}
+
+static const sparta_finding *find(const char *name)
+{
+    for (int64_t i = 0; i < facts.finding_count; i++)
+        if (!strcmp(facts.finding[i].name, name)) return &facts.finding[i];
+    return NULL;
+}
+
+static void expect(sparta_mask *m, double slack, const char *name, const char *format, bool exact)
+{
+    OK(sparta_mask_report(cx, m, &(sparta_report_options){.slack = slack, .head_rows = 12, .head_cols = 16},
+                          &facts));
+    const sparta_finding *x = find(name);
+    assert_non_null(x);
+    assert_string_equal(x->format, format);
+    assert_int_equal(x->exact, exact);
+}
+
+/* n of every m neighbours, at random places. */
+static sparta_mask nm_mask(sparta_rng *r, int64_t rows, int64_t cols, int n, int m)
+{
+    sparta_mask out = mask_of_shape(rows, cols);
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < cols; j += m)
+            for (int left = n; left;) {
+                int64_t k = j + below(r, m);
+                if (get(&out, i, k)) continue;
+                sparta_mask_set(&out, i, k);
+                left--;
+            }
+    return out;
+}
+
+static void n_of_m(void **state)
+{
+    (void)state;
+    sparta_rng r = sparta_rng_seed(2);
+    sparta_mask m = nm_mask(&r, 48, 96, 2, 4), t;
+    expect(&m, 1, "2:4 along k", "nm24", true);
+    assert_int_equal(facts.finding[0].kind, SPARTA_FIND_NM_COLS); /* the fewest bytes */
+    assert_null(find("2:4 along n"));
+    OK(sparta_mask_transpose(cx, &m, &t));
+    expect(&t, 1, "2:4 along n", "(i,j)->(j:dense, i/4:dense, i%4:structured[2,4]), crd=u2", true);
+    FREE(&m, &t);
+    m = nm_mask(&r, 48, 96, 1, 4);
+    expect(&m, 1, "1:4 along k", "(i,j)->(i:dense, j/4:dense, j%4:structured[1,4]), crd=u2", true);
+    clear(&m, 0, sparta_bits_next(m.bits, 0, 96));
+    expect(&m, 1.05, "1:4 along k", "(i,j)->(i:dense, j/4:dense, j%4:structured[1,4]), crd=u2", false);
+    FREE(&m);
+    m = nm_mask(&r, 48, 96, 4, 8);
+    expect(&m, 1, "4:8 along k", "(i,j)->(i:dense, j/8:dense, j%8:structured[4,8]), crd=u4", true);
+    sparta_mask_not(&m);
+    int64_t k = sparta_bits_next(m.bits, 0, 96); /* one more in a group: nearly */
+    sparta_mask_not(&m);
+    sparta_mask_set(&m, 0, k);
+    expect(&m, 1.05, "4:8 along k", "(i,j)->(i:dense, j/8:dense, j%8:structured[4,8]), crd=u4", false);
+    assert_int_equal(find("4:8 along k")->missed, 1);
+    FREE(&m);
+    m = nm_mask(&r, 32, 64, 5, 16);
+    expect(&m, 1, "5:16 along k", "(i,j)->(i:dense, j/16:dense, j%16:structured[5,16]), crd=u4", true);
+    FREE(&m);
+}
+
+/* Present where the coarse bit of (n, k) is. */
+static sparta_mask blocks(sparta_rng *r, int64_t rows, int64_t cols, int64_t n, int64_t k)
+{
+    sparta_mask few = random_mask(r, (rows + n - 1) / n, (cols + k - 1) / k, 0.3), m;
+    sparta_mask_set(&few, 0, few.cols - 1);
+    clear(&few, few.rows - 1, 0);
+    OK(sparta_mask_refine(cx, &few, n, k, (int64_t[]){rows, cols}, &m));
+    FREE(&few);
+    return m;
+}
+
+static void other_patterns(void **state)
+{
+    (void)state;
+    sparta_rng r = sparta_rng_seed(3);
+    sparta_mask m = blocks(&r, 96, 128, 4, 4);
+    expect(&m, 1, "4x4", "bsr(4,4)", true);
+    expect(&m, 1, "4x1", "(n,k)->(n/4:dense, k:compressed, n%4:dense), crd=u16", true);
+    expect(&m, 1, "1x1", "csr", true);
+    assert_null(find("8x4"));
+    FREE(&m);
+    m = blocks(&r, 96, 128, 1, 128);
+    expect(&m, 1, "rows", "(i,j)->(i:compressed, j:dense)", true);
+    assert_string_equal(facts.finding[0].name, "rows");
+    FREE(&m);
+    m = blocks(&r, 96, 128, 96, 1);
+    expect(&m, 1, "cols", "(i,j)->(j:compressed, i:dense)", true);
+    FREE(&m);
+    m = blocks(&r, 96, 128, 12, 128);
+    expect(&m, 1, "heads of 12 rows", "(i,j)->(i/12:compressed, i%12:dense, j:dense)", true);
+    FREE(&m);
+    m = blocks(&r, 96, 128, 96, 16);
+    expect(&m, 1, "heads of 16 cols", "(i,j)->(j/16:compressed, j%16:dense, i:dense)", true);
+    FREE(&m);
+    m = mask_of_shape(50, 90);
+    for (int64_t i = 0; i < 50; i++)
+        for (int64_t j = SPARTA_MAX(0, i - 2); j <= i + 3; j++) sparta_mask_set(&m, i, j);
+    expect(&m, 1, "band -2..3", "(i,j)->(j-i:compressed, i:range)", true);
+    expect(&m, 1, "6 diagonals", "(i,j)->(j-i:compressed, i:range)", true);
+    for (int64_t i = 0; i < 50; i++) clear(&m, i, i + 1);
+    expect(&m, 1, "5 diagonals", "(i,j)->(j-i:compressed, i:range)", true);
+    assert_null(find("band -2..3"));
+    expect(&m, 1.3, "band -2..3", "(i,j)->(j-i:compressed, i:range)", false);
+    clear(&m, 7, 7);
+    expect(&m, 1.05, "5 diagonals", "(i,j)->(j-i:compressed, i:range)", false);
+    FREE(&m);
+}
+
+static void refused(void **state)
+{
+    (void)state;
+    sparta_mask m = mask_of_shape(3, 3);
+    facts.rows = 42;
+    static const sparta_report_options bad[] = {
+        {.slack = 0.9}, {.slack = NAN}, {.slack = 1, .head_rows = -1}, {.slack = 1, .head_cols = -1}};
+    for (size_t i = 0; i < SPARTA_COUNT(bad); i++)
+        assert_int_equal(sparta_mask_report(cx, &m, &bad[i], &facts), SPARTA_E_USAGE);
+    assert_int_equal(facts.rows, 42);
+    FREE(&m);
+    m = mask_of_shape(INT64_C(1) << 60, 0);
+    OK(sparta_mask_report(cx, &m, &(sparta_report_options){.slack = 1}, &facts));
+    assert_int_equal(facts.finding_count, 0);
+    FREE(&m);
+}
+
+/* ------------------------------------------------------------------ orders of rows */
+
+static void check_order(const sparta_mask *m, int n, int k, const sparta_grouping *g)
+{
+    sparta_mask moved;
+    double before, after;
+    OK(sparta_mask_permute(cx, m, g->order, &moved)); /* a permutation */
+    OK(sparta_mask_fill(cx, m, n, k, &before));
+    OK(sparta_mask_fill(cx, &moved, n, k, &after));
+    assert_true(before == g->fill_before && after == g->fill_after && after <= before);
+    FREE(&moved);
+}
+
+static void grouping(void **state)
+{
+    (void)state;
+    sparta_rng r = sparta_rng_seed(4);
+    sparta_grouping g;
+    for (int round = 0; round < 50; round++) { /* blocks, shuffled: found again without a hole */
+        int n = 2 << below(&r, 4), k = 1 << below(&r, 5);
+        sparta_mask m = blocks(&r, 32 * n, 256, n, k), mixed;
+        int64_t order[512];
+        for (int64_t i = 0; i < m.rows; i++) order[i] = i;
+        for (int64_t i = m.rows - 1; i > 0; i--) {
+            int64_t j = below(&r, i + 1), swap = order[i];
+            order[i] = order[j], order[j] = swap;
+        }
+        OK(sparta_mask_permute(cx, &m, order, &mixed));
+        OK(sparta_mask_group_rows(cx, &mixed, n, k, &g));
+        check_order(&mixed, n, k, &g);
+        assert_true(g.fill_after == 1 && g.fill_before > 1.2);
+        sparta_free(cx, g.order);
+        for (int holes = 0; holes < 5; holes++) clear(&mixed, below(&r, m.rows), below(&r, 256));
+        OK(sparta_mask_group_rows(cx, &mixed, n, k, &g));
+        check_order(&mixed, n, k, &g);
+        assert_true(g.fill_after < 1.3);
+        sparta_free(cx, g.order);
+        FREE(&m, &mixed);
+    }
+    for (size_t s = 0; s < SPARTA_COUNT(shapes); s++) {
+        sparta_mask m = random_mask(&r, shapes[s][0], shapes[s][1], 0.1);
+        OK(sparta_mask_group_rows(cx, &m, 3, 5, &g));
+        check_order(&m, 3, 5, &g);
+        sparta_free(cx, g.order);
+        assert_int_equal(sparta_mask_group_rows(cx, &m, 0, 5, &g), SPARTA_E_USAGE);
+        assert_int_equal(sparta_mask_group_rows(cx, &m, 3, 0, &g), SPARTA_E_USAGE);
+        FREE(&m);
+    }
+}
+
+static void buckets(void **state)
+{
+    (void)state;
+    static const int64_t count[] = {0, 1, 2, 3, 4, 5, 8, 9, 64, 65, 128, 129};
+    static const int want[] = {0, 1, 2, 3, 3, 4, 4, 5, 7, 8, 8, 9};
+    sparta_mask m = mask_of_shape(SPARTA_COUNT(count), 200);
+    for (size_t i = 0; i < SPARTA_COUNT(count); i++)
+        for (int64_t j = 0; j < count[i]; j++) sparta_mask_set(&m, (int64_t)i, 199 - j);
+    uint8_t *bucket;
+    OK(sparta_mask_row_buckets(cx, &m, &bucket));
+    for (size_t i = 0; i < SPARTA_COUNT(count); i++) assert_int_equal(bucket[i], want[i]);
+    sparta_free(cx, bucket);
+    FREE(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(against_loops), cmocka_unit_test(every_way),
+                                       cmocka_unit_test(n_of_m),        cmocka_unit_test(other_patterns),
+                                       cmocka_unit_test(refused),       cmocka_unit_test(grouping),
+                                       cmocka_unit_test(buckets)};
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
