@@ -6,9 +6,27 @@
 #include <string.h>
 
 /* The flags that say how to compile; bench has them too. */
+/* Masks and schedules change the weights of a model; where only packages are given they would do nothing. */
+static sparta_status needs_model(cli *c)
+{
+    const char *file[2] = {c->n_operands ? c->operand[0] : NULL, cli_text(c, CLI_AGAINST, NULL)};
+    if (!cli_has(c, CLI_MASKS) && !cli_has(c, CLI_SCHEDULE)) return SPARTA_OK;
+    for (int i = 0; i < 2; i++) {
+        sparta_file_kind kind;
+        if (!file[i]) continue;
+        if (sparta_file_kind_of(c->cx, file[i], &kind) != SPARTA_OK || kind == SPARTA_FILE_ONNX)
+            return SPARTA_OK;
+    }
+    return sparta_fail(
+        c->cx, SPARTA_E_USAGE,
+        "%s: --masks and --schedule change an ONNX model, and none is given; compile it with them",
+        c->verb->name);
+}
+
 sparta_status cli_compile_request(cli *c, sparta_compile_request *out)
 {
     sparta_target target;
+    SPARTA_TRY(needs_model(c));
     sparta_compile_request r = {.options = SPARTA_OPTIONS(sparta_compile_options)};
     r.options.masks = cli_text(c, CLI_MASKS, NULL);
     r.options.target = cli_text(c, CLI_TARGET, NULL);

@@ -43,15 +43,23 @@ static sparta_status parse_format(cli *c, const char *text, sparta_format *out)
     return status;
 }
 
+/* Matrix Market: what is not there is 0. */
+static sparta_status read_matrix(cli *c, const char *path, sparta_tensor *out)
+{
+    sparta_coo m = {0};
+    SPARTA_TRY(sparta_matrix_read(c->cx, path, &m));
+    const sparta_status status = sparta_coo_to_dense(c->cx, &m, out);
+    sparta_coo_free(&m);
+    return status;
+}
+
 /* The array in a .npy, or the only one in an .npz that is not ours. */
 static sparta_status read_array(cli *c, const char *path, sparta_tensor *out)
 {
     sparta_file_kind kind;
     sparta_npz z;
     size_t n = strlen(path);
-    if (n > 4 && !strcmp(path + n - 4, ".mtx"))
-        return sparta_fail(c->cx, SPARTA_E_UNSUPPORTED,
-                           "%s: this version does not read Matrix Market files yet; give a .npy", path);
+    if (n > 4 && !strcmp(path + n - 4, ".mtx")) return read_matrix(c, path, out);
     SPARTA_TRY(sparta_file_kind_of(c->cx, path, &kind));
     if (kind == SPARTA_FILE_NPY) return sparta_npy_read(c->cx, path, out);
     if (kind != SPARTA_FILE_NPZ)
@@ -325,7 +333,7 @@ static sparta_status unpack(cli *c, const char *in)
     size_t n = strlen(path);
     if (n > 4 && !strcmp(path + n - 4, ".mtx"))
         return sparta_fail(c->cx, SPARTA_E_UNSUPPORTED,
-                           "%s: this version does not write Matrix Market files yet; give a .npy", path);
+                           "%s: format unpack writes .npy only; give such a name", path);
     SPARTA_TRY(unpacked(c, in, &t));
     sparta_status status = sparta_npy_write(c->cx, path, &t);
     if (!status) status = say_array(c, &t, path);

@@ -131,7 +131,11 @@ static sparta_status open_masks(const job *j, const char *file)
     if (m->file && !strcmp(m->file, file)) return SPARTA_OK;
     if (m->file) sparta_arrays_close(&m->arrays);
     m->file = NULL;
+    sparta_mapped probe;
     SPARTA_TRY(sparta_schedule_path(j->s, j->g->arena, file, &path));
+    SPARTA_TRY(
+        sparta_map_open_beneath(j->cx, j->s->folder, file, &probe)); /* no link leads out of the folder */
+    sparta_map_close(&probe);
     SPARTA_TRY(sparta_arrays_open(j->cx, path, &m->arrays));
     m->file = file;
     return SPARTA_OK;

@@ -241,15 +241,15 @@ bool sparta_npz_is_scipy(const sparta_npz *z)
 {
     const sparta_tensor *f = sparta_npz_find(z, "format");
     return f && f->dtype == SPARTA_U8 && f->rank == 1 && sparta_npz_find(z, "shape") &&
-           !sparta_npz_find(z, "sparta");
+           sparta_npz_find(z, "data") && !sparta_npz_find(z, "sparta");
 }
 
 static sparta_status read_layout(source *s, sparta_coo *out)
 {
     if (!sparta_npz_is_scipy(s->z))
-        return sparta_fail(
-            s->cx, SPARTA_E_FORMAT,
-            "not a matrix of scipy.sparse.save_npz: it has no `format` and `shape`, or is packed by sparta");
+        return sparta_fail(s->cx, SPARTA_E_FORMAT,
+                           "not a matrix of scipy.sparse.save_npz: it lacks `format`, `shape`, `data` or "
+                           "indices, or is packed by sparta");
     const sparta_tensor *f = sparta_npz_find(s->z, "format");
     size_t n = (size_t)f->dim[0];
     for (; n && ((const char *)f->data)[n - 1] == 0; n--) continue; /* NumPy pads strings with NUL */

@@ -164,6 +164,13 @@ static sparta_status same_inputs(const sparta_side *a, const sparta_side *b)
     return SPARTA_OK;
 }
 
+static bool is_given(const sparta_verify_request *r, const char *symbol)
+{
+    for (int i = 0; i < r->sizes.n; i++)
+        if (!strcmp(r->sizes.name[i], symbol)) return true;
+    return false;
+}
+
 /* One size of every symbol: what the request says, else the round's: (1, 65), (5, 7), (67, 1) for batch and
  * sequence. */
 static sparta_status round_sizes(const sparta_side *s, sparta_arena *arena, const sparta_verify_request *r,
@@ -176,8 +183,7 @@ static sparta_status round_sizes(const sparta_side *s, sparta_arena *arena, cons
     SPARTA_NEED(s->cx, value);
     for (int i = 0; i < filled.n; i++) {
         const char *name = filled.name[i];
-        bool given = false;
-        for (int j = 0; j < r->sizes.n; j++) given |= !strcmp(r->sizes.name[j], name);
+        const bool given = is_given(r, name);
         int64_t want = strstr(name, "batch") ? batch[round]
                        : strstr(name, "seq") ? sequence[round]
                                              : other[round];
@@ -232,6 +238,10 @@ static sparta_status generated(sparta_side *a, sparta_side *b, const sparta_veri
         sparta_bindings sizes;
         SPARTA_TRY(round_sizes(b, arena, r, round, &sizes));
         fix_by(a->graph, b->graph, &sizes, (int64_t *)sizes.value);
+        for (int i = 0; i < sizes.n; i++) /* what one side bounds, the other keeps to */
+            if (!is_given(r, sizes.name[i]))
+                ((int64_t *)sizes.value)[i] =
+                    SPARTA_MIN(sizes.value[i], sparta_symbol_bound(a->graph, sizes.name[i]));
         if (same_sizes(&sizes, &before)) continue;
         before = sizes;
         if (r->compile.progress) r->compile.progress(r->compile.progress_arg, round, 3, "comparing");

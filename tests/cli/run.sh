@@ -344,7 +344,9 @@ run 1 "format pack of a model" format pack bert.onnx --format csr -o x.npz; has 
 run 2 "format pack without --format" format pack o4/logits.npy -o x.npz
 run 2 "format pack of nothing" format pack; has err "IN --format TEXT -o OUT.npz" "which says how"
 run 4 "format advise is later" format advise o4/logits.npy
-run 4 "Matrix Market is later" format unpack l.npz -o x.mtx
+run 4 "unpack writes npy" format unpack l.npz -o x.mtx; has err ".npy only" "which says what it writes"
+run 2 "a schedule for packages alone" verify bert.sparta --against bert.sparta --schedule nowhere.sched; has err "none is given" "which says why"
+run 0 "format pack of an mtx" format pack "$seeds/fuzz_mtx/real.mtx" --format csr --limit 100 -o m.npz; has out "5 elements" "its entries are packed"
 run 2 "format of an unknown word" format pakc o4/logits.npy; has err "did you mean pack" "an unknown word is guessed"
 run 0 "doctor" doctor; has out "compiler" "doctor names the compiler"; has out "nobody else can write there" "doctor says that the cache is safe"
 run 0 "doctor --json" doctor --json --threads 1; json "d['peak_gops'] > 0 and d['cpu']['cores'] >= 1 and d['libraries']" "doctor --json has its fields"
