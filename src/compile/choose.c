@@ -190,21 +190,15 @@ static void run_call(void *arg)
 
 /* Build, check and time one row. *us stays 0 when it gives a wrong answer: then it cannot win. */
 static sparta_status try_candidate(lowering *l, const lower_node *ln, bed *b, const sparta_implement *im,
-                                   double *us)
+                                   const lower_kernel *kernel, double *us)
 {
     sparta_text text;
     sparta_format format;
     sparta_packed packed;
     sparta_tensor w;
-    int kernel = -1;
     sparta_text_init(&text, l->cx);
-    im->parameters(&ln->task, &text);
-    sparta_status s = text.status == SPARTA_OK
-                          ? sparta_lower_kernel(l, im->kernel, sparta_text_str(&text), &kernel)
-                          : text.status;
-    sparta_text_free(&text);
     im->format(&ln->task, &text);
-    if (s == SPARTA_OK) s = text.status;
+    sparta_status s = text.status;
     if (s == SPARTA_OK) s = sparta_format_parse(l->cx, sparta_text_str(&text), &format);
     sparta_text_free(&text);
     SPARTA_TRY(s);
@@ -212,7 +206,7 @@ static sparta_status try_candidate(lowering *l, const lower_node *ln, bed *b, co
     SPARTA_TRY(sparta_format_pack(l->cx, &format, &w, im->sparse ? ln->task.mask : NULL, &packed));
     sparta_call call;
     s = b->x ? SPARTA_OK : bed_make(l, ln, b);
-    if (s == SPARTA_OK) s = candidate_call(l, ln, b, &packed, l->kernel[kernel].object, &call);
+    if (s == SPARTA_OK) s = candidate_call(l, ln, b, &packed, kernel->object, &call);
     if (s == SPARTA_OK) {
         sparta_call_all(&call, NULL);
         if (agrees(ln, b)) {
@@ -231,9 +225,9 @@ static sparta_status try_candidate(lowering *l, const lower_node *ln, bed *b, co
 
 /* ------------------------------------------------------------------ decisions */
 
-/* The code that a row would run with: compiled for the target, or portable when there is no compiler. */
-static sparta_status code_of(lowering *l, const lower_node *ln, const sparta_implement *im,
-                             sparta_target *out)
+/* The kernel that a row would run with; without an object it is the portable one. */
+static sparta_status kernel_of(lowering *l, const lower_node *ln, const sparta_implement *im,
+                               const lower_kernel **out)
 {
     sparta_text text;
     int kernel = -1;
@@ -243,7 +237,7 @@ static sparta_status code_of(lowering *l, const lower_node *ln, const sparta_imp
                           ? sparta_lower_kernel(l, im->kernel, sparta_text_str(&text), &kernel)
                           : text.status;
     sparta_text_free(&text);
-    if (s == SPARTA_OK) *out = l->kernel[kernel].object ? l->target : SPARTA_TARGET_PORTABLE;
+    if (s == SPARTA_OK) *out = &l->kernel[kernel];
     return s;
 }
 
@@ -252,17 +246,17 @@ static sparta_status measure(lowering *l, const lower_node *ln, bed *b, const sp
 {
     sparta_text key;
     sparta_trial trial;
-    sparta_target code = SPARTA_TARGET_PORTABLE;
-    SPARTA_TRY(code_of(l, ln, im, &code));
+    const lower_kernel *kernel = NULL;
+    SPARTA_TRY(kernel_of(l, ln, im, &kernel));
     sparta_text_init(&key, l->cx);
-    sparta_lower_key(ln, im, code, &key);
+    sparta_lower_key(ln, im, kernel->object ? l->target : SPARTA_TARGET_PORTABLE, &key);
     sparta_status s = key.status;
     *remembered =
         s == SPARTA_OK && sparta_tune_find(l->db, sparta_text_str(&key), &trial, 1) > 0 && trial.us > 0;
     if (*remembered)
         *us = trial.us;
     else if (s == SPARTA_OK)
-        s = try_candidate(l, ln, b, im, us);
+        s = try_candidate(l, ln, b, im, kernel, us);
     if (s == SPARTA_OK && !*remembered && *us > 0) {
         trial = (sparta_trial){.us = *us, .threads = 1};
         snprintf(trial.implement, sizeof trial.implement, "%s", im->name);
