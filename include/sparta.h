@@ -106,6 +106,84 @@ SPARTA_API int64_t sparta_tensor_elements(const sparta_tensor *t); /* -1: too ma
 SPARTA_API size_t sparta_dtype_size(sparta_dtype dtype);
 SPARTA_API const char *sparta_dtype_name(sparta_dtype dtype);
 
+/* ------------------------------------------------------------------ schedules: what to do with which weights
+ *
+ *     sparta_schedule_create(cx, NULL, &s);                                  the same as the text
+ *     sparta_schedule_tensor(s, "encoder.*.weight", &rule);                  tensor "encoder.*.weight" {
+ *     sparta_schedule_sparsify(rule, "magnitude(pattern=4x1, sparsity=0.9)");    sparsify magnitude(pattern=4x1, sparsity=0.9)
+ *     sparta_schedule_set_format(rule, "strip(4)");                              format strip(4)
+ *                                                                            }
+ * The language is in docs/schedules.md; each call reads its text by the rules of the language. On failure (E_USAGE; the
+ * message has the column) a schedule is as before. It belongs to its context. */
+typedef struct sparta_schedule sparta_schedule;
+typedef struct sparta_schedule_rule
+    sparta_schedule_rule; /* what is said of the weights that a glob names; lives as long as its schedule */
+
+/* An empty one. Masks lie beneath `folder`; NULL: the current one. */
+SPARTA_API sparta_status sparta_schedule_create(sparta_ctx *cx, const char *folder, sparta_schedule **out);
+SPARTA_API sparta_status sparta_schedule_open(sparta_ctx *cx, const char *path, sparta_schedule **out);
+/* Messages say `name` where a file's would say the file; includes and masks lie beneath `folder`. */
+SPARTA_API sparta_status sparta_schedule_parse(sparta_ctx *cx, const char *text, const char *name,
+                                               const char *folder, sparta_schedule **out);
+SPARTA_API void sparta_schedule_free(sparta_schedule *schedule);
+/* A new rule; several may name one weight as long as they agree. */
+SPARTA_API sparta_status sparta_schedule_tensor(sparta_schedule *schedule, const char *glob,
+                                                sparta_schedule_rule **out);
+SPARTA_API sparta_status sparta_schedule_sparsify(sparta_schedule_rule *rule, const char *sparsifier);
+SPARTA_API sparta_status sparta_schedule_set_format(sparta_schedule_rule *rule, const char *format);
+SPARTA_API sparta_status sparta_schedule_quantize(sparta_schedule_rule *rule, const char *precision);
+SPARTA_API sparta_status sparta_schedule_kernel(sparta_schedule_rule *rule, const char *primitives);
+SPARTA_API sparta_status sparta_schedule_set_target(sparta_schedule *schedule, const char *target);
+SPARTA_API sparta_status sparta_schedule_set_dim(sparta_schedule *schedule, const char *name,
+                                                 const char *sizes); /* "4" or "1:8:32" */
+SPARTA_API sparta_status sparta_schedule_define_format(sparta_schedule *schedule, const char *name,
+                                                       const char *format);
+SPARTA_API sparta_status sparta_schedule_define_sparsifier(sparta_schedule *schedule, const char *name,
+                                                           const char *sparsifier);
+/* The whole as text, which parses to the same; it belongs to the schedule, until the next print. */
+SPARTA_API sparta_status sparta_schedule_print(sparta_schedule *schedule, const char **out);
+
+/* ------------------------------------------------------------------ sparsifiers of your own
+ *
+ *     static int lower(void *user, sparta_sparsifier_call *call)          keeps the lower triangle
+ *     {
+ *         for (int64_t n = 0; n < call->weight.dim[0]; n++)
+ *             for (int64_t k = n + 1; k < call->weight.dim[1]; k++) call->keep[n * call->weight.dim[1] + k] = 0;
+ *         return 0;
+ *     }
+ *     sparta_sparsifier s = {.size = sizeof s, .name = "lower", .mask = lower};
+ *     sparta_sparsifier_register(cx, &s);                                 a schedule may now say: sparsify lower
+ */
+typedef struct sparta_sparsifier_argument { /* as the schedule has it */
+    const char *name, *text;
+} sparta_sparsifier_argument;
+
+typedef struct sparta_sparsifier_call { /* one weight */
+    const char *tensor;                 /* its name */
+    sparta_tensor weight; /* (n, k) = (outputs, inputs), floats, any strides; not to be changed */
+    int n_arguments;
+    const sparta_sparsifier_argument *argument;
+    uint8_t *keep;     /* (n, k) row by row, all 1 at first: 1 stays, 0 goes */
+    char message[200]; /* for a function that fails: why */
+} sparta_sparsifier_call;
+
+typedef struct sparta_sparsifier {
+    size_t size;
+    const char *name;
+    /* Called once or more for each weight; the same weight must give the same answer. 0: done. */
+    int (*mask)(void *user, sparta_sparsifier_call *call);
+    void *user;
+    /* Names of its arguments, in the order of unnamed ones, ended by NULL; "topk?" may be left out. NULL: it takes none. */
+    const char *const *arguments;
+    /* What stays or goes as one: "4x1", "rows", "cols", or "2:4", "2:4@out" for at most 2 of 4 neighbours. NULL: elements. It is
+     * checked. */
+    const char *granularity;
+    int64_t bound; /* at most so many elements or blocks stay in a row of them; 0: no bound. It is checked. */
+    const char *bound_argument; /* the argument that sets the bound, "topk"; NULL: none does */
+} sparta_sparsifier;
+/* For the context's life. E_USAGE: the name is taken, or something is wrong with it. */
+SPARTA_API sparta_status sparta_sparsifier_register(sparta_ctx *cx, const sparta_sparsifier *sparsifier);
+
 /* ------------------------------------------------------------------ compile */
 typedef struct sparta_compile_options {
     size_t size;
@@ -118,6 +196,8 @@ typedef struct sparta_compile_options {
     const char *external_data_root; /* NULL: the folder of the model */
     const char *const *dims;        /* "name=value" or "name=min:opt:max", ended by NULL */
     const char *schedule; /* file that says what to do with which weights (docs/schedules.md); NULL: none */
+    const sparta_schedule *rules; /* the same as an object of this context; NULL: none. Not both */
+    double limit; /* a format of the schedule may store so many slots for each non-zero; 0: 4 */
 } sparta_compile_options;
 
 /* Compile an ONNX model into a package. Verifies its own result before it writes. */

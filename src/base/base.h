@@ -83,6 +83,12 @@ bool sparta_ctx_strict(const sparta_ctx *cx);
  * absent ones are NULL. */
 const sparta_ctx_options *sparta_ctx_options_of(const sparta_ctx *cx);
 int sparta_exit_code(sparta_status status);
+/* What users add to the tables of other rooms lives as long as the context: one thing a slot, made by its room
+ * when it is first needed, freed with the context. NULL: not made yet. */
+typedef enum { SPARTA_SLOT_FORMATS, SPARTA_SLOT_SPARSIFIERS, SPARTA_SLOTS } sparta_slot;
+void *sparta_ctx_slot(const sparta_ctx *cx, sparta_slot slot);
+void sparta_ctx_set_slot(sparta_ctx *cx, sparta_slot slot, void *thing,
+                         void (*free_thing)(sparta_ctx *cx, void *thing));
 
 /* ------------------------------------------------------------------ memory */
 

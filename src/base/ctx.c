@@ -92,6 +92,8 @@ sparta_ctx *sparta_ctx_create(const sparta_ctx_options *options)
 void sparta_ctx_free(sparta_ctx *cx)
 {
     if (!cx) return;
+    for (int i = 0; i < SPARTA_SLOTS; i++)
+        if (cx->slot[i].thing) cx->slot[i].free(cx, cx->slot[i].thing);
     free((char *)cx->options.cache_dir);
     free((char *)cx->options.compiler);
     free(cx);
@@ -100,6 +102,18 @@ void sparta_ctx_free(sparta_ctx *cx)
 const sparta_ctx_options *sparta_ctx_options_of(const sparta_ctx *cx)
 {
     return &cx->options;
+}
+
+void *sparta_ctx_slot(const sparta_ctx *cx, sparta_slot slot)
+{
+    return cx->slot[slot].thing;
+}
+
+void sparta_ctx_set_slot(sparta_ctx *cx, sparta_slot slot, void *thing,
+                         void (*free_thing)(sparta_ctx *cx, void *thing))
+{
+    cx->slot[slot].thing = thing;
+    cx->slot[slot].free = free_thing;
 }
 
 bool sparta_ctx_strict(const sparta_ctx *cx)

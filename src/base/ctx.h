@@ -18,6 +18,10 @@ struct sparta_ctx {
     atomic_uint_fast64_t asked;   /* allocations asked for */
     atomic_uint_fast64_t fail_at; /* the value of `asked` that fails; 0: none */
     atomic_bool fail_forever;
+    struct {
+        void *thing;
+        void (*free)(sparta_ctx *cx, void *thing);
+    } slot[SPARTA_SLOTS];
 };
 
 /* vsnprintf that writes 1.5 as 1.5 whatever locale the host has set. */

@@ -1,5 +1,5 @@
 /* A matrix as its entries: made, sorted, duplicates summed, spread out. */
-#include "file/file.h"
+#include "tensor/coo.h"
 #include <string.h>
 
 enum { DIGIT = 11, BINS = 1 << DIGIT };
