@@ -118,6 +118,7 @@ sparta_status sparta_mask_group_rows(sparta_ctx *cx, const sparta_mask *m, int n
     key *keys = order ? sparta_alloc_array(cx, (size_t)m->rows, sizeof *keys) : NULL;
     uint64_t *has = keys ? sparta_alloc_array(cx, (size_t)c.words + 1, sizeof *has) : NULL;
     sparta_grouping g = {.order = order};
+    sparta_block_format(n, k, m->cols, g.format, sizeof g.format);
     sparta_status status = has ? order_rows(cx, &c, n, keys, has, order) : sparta_ctx_status(cx);
     if (!status) status = judge(cx, m, n, k, order, &g);
     sparta_free(cx, has);
@@ -141,4 +142,41 @@ sparta_status sparta_mask_row_buckets(sparta_ctx *cx, const sparta_mask *m, uint
     }
     *bucket = of;
     return SPARTA_OK;
+}
+
+sparta_status sparta_mask_bucket(sparta_ctx *cx, const sparta_mask *m, const uint8_t *bucket, uint8_t which,
+                                 sparta_mask *out)
+{
+    sparta_mask part;
+    SPARTA_TRY(sparta_mask_create(cx, m->rows, m->cols, &part));
+    for (int64_t n = 0; m->words && n < m->rows; n++)
+        if (bucket[n] == which)
+            memcpy(sparta_mask_row(&part, n), sparta_mask_row(m, n), (size_t)m->words * sizeof *m->bits);
+    *out = part;
+    return SPARTA_OK;
+}
+
+sparta_status sparta_mask_bucket_format(sparta_ctx *cx, const sparta_mask *m, int64_t widest,
+                                        sparta_text *out)
+{
+    bool used[66] = {0}, wide = false;
+    uint8_t *bucket;
+    int parts = 0;
+    if (widest < 1 || widest > INT64_C(1) << 40 || widest & (widest - 1))
+        return sparta_fail(cx, SPARTA_E_USAGE, "buckets: the widest is %lld; give a power of two",
+                           (long long)widest);
+    SPARTA_TRY(sparta_mask_row_buckets(cx, m, &bucket));
+    for (int64_t n = 0; m->words && n < m->rows; n++) used[bucket[n]] = true;
+    sparta_free(cx, bucket);
+    sparta_text_printf(out, "sum{");
+    for (int b = 1; b < 66; b++) {
+        int64_t most = INT64_C(1) << SPARTA_MIN(b - 1, 62), least = b == 1 ? 0 : most / 2;
+        wide |= used[b] && most > widest;
+        if (!used[b] || most > widest) continue;
+        sparta_text_printf(out, "%srownnz in (%lld,%lld] -> (i,j)->(i:compressed, j:packed[%lld])",
+                           parts++ ? "; " : "", (long long)least, (long long)most, (long long)most);
+    }
+    if (wide || !parts) sparta_text_printf(out, "%srest -> csr", parts ? "; " : "");
+    sparta_text_printf(out, "}");
+    return out->status;
 }

@@ -142,7 +142,7 @@ sparta_status sparta_mask_create(sparta_ctx *cx, int64_t rows, int64_t cols, spa
     return SPARTA_OK;
 }
 
-sparta_status sparta_mask_of(sparta_ctx *cx, const sparta_tensor *w, sparta_mask *out)
+static sparta_status mask_through(sparta_ctx *cx, const sparta_tensor *w, lens l, sparta_mask *out)
 {
     if (w->rank != 2)
         return sparta_fail(cx, SPARTA_E_SHAPE,
@@ -154,11 +154,21 @@ sparta_status sparta_mask_of(sparta_ctx *cx, const sparta_tensor *w, sparta_mask
     int64_t along_k = w->stride[1] < 0 ? -w->stride[1] : w->stride[1];
     bool any = m.rows && m.words; /* a hostile shape may have very many rows of nothing */
     if (any && along_n < along_k && m.rows > 1)
-        fill_by_cols(&m, w, lens_of(w->dtype));
+        fill_by_cols(&m, w, l);
     else if (any)
-        fill_by_rows(&m, w, lens_of(w->dtype));
+        fill_by_rows(&m, w, l);
     *out = m;
     return SPARTA_OK;
+}
+
+sparta_status sparta_mask_of(sparta_ctx *cx, const sparta_tensor *w, sparta_mask *out)
+{
+    return mask_through(cx, w, lens_of(w->dtype), out);
+}
+
+sparta_status sparta_mask_of_bits(sparta_ctx *cx, const sparta_tensor *w, sparta_mask *out)
+{
+    return mask_through(cx, w, (lens){sparta_dtype_size(w->dtype), UINT64_MAX}, out);
 }
 
 sparta_status sparta_mask_transpose(sparta_ctx *cx, const sparta_mask *m, sparta_mask *out)

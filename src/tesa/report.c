@@ -13,6 +13,7 @@
  * whole, as they are stored.
  */
 #include "tesa/words.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,6 +153,20 @@ static sparta_finding *add(const finder *at, sparta_finding x, index_size index)
     return to;
 }
 
+#define NARROW 65536 /* columns of a strip with short coordinates */
+
+void sparta_block_format(int64_t n, int64_t m, int64_t cols, char *text, size_t size)
+{
+    long long b = n, c = m;
+    if (n * m == 1)
+        snprintf(text, size, "csr");
+    else if (m == 1)
+        snprintf(text, size, "(n,k)->(n/%lld:dense, k:compressed, n%%%lld:dense)%s", b, b,
+                 cols <= NARROW ? ", crd=u16" : "");
+    else
+        snprintf(text, size, "bsr(%lld,%lld)", b, c);
+}
+
 static void find_blocks(const finder *at)
 {
     const sparta_mask_facts *f = at->f;
@@ -159,19 +174,13 @@ static void find_blocks(const finder *at)
         for (int w = 0; w < SPARTA_BLOCK_SIZES; w++) {
             int64_t n = INT64_C(1) << h, m = INT64_C(1) << w, slots;
             if (!sparta_int_mul(f->blocks[h][w], n * m, &slots)) continue;
-            bool narrow = m == 1 && n > 1 && f->cols <= 65536; /* a strip, with short coordinates */
+            bool narrow = m == 1 && n > 1 && f->cols <= NARROW;
             sparta_finding *x =
                 add(at, (sparta_finding){.kind = SPARTA_FIND_BLOCK, .n = n, .m = m, .slots = slots},
                     (index_size){f->blocks[h][w], narrow ? 16 : 32, sparta_ceil_div(f->rows, n) + 1, 0});
             if (!x) continue;
             snprintf(x->name, sizeof x->name, "%dx%d", (int)n, (int)m);
-            if (n * m == 1)
-                snprintf(x->format, sizeof x->format, "csr");
-            else if (m == 1)
-                snprintf(x->format, sizeof x->format, "(n,k)->(n/%d:dense, k:compressed, n%%%d:dense)%s",
-                         (int)n, (int)n, narrow ? ", crd=u16" : "");
-            else
-                snprintf(x->format, sizeof x->format, "bsr(%d,%d)", (int)n, (int)m);
+            sparta_block_format(n, m, f->cols, x->format, sizeof x->format);
         }
 }
 
@@ -269,6 +278,46 @@ static void find_diagonals(const finder *at)
     if (x) snprintf(x->format, sizeof x->format, "(i,j)->(j-i:compressed, i:range)");
 }
 
+/* A block of n x n is stored whole when that takes no more than its elements, and is full enough to hold. */
+static int64_t least_in_block(int64_t n, double slack, size_t element)
+{
+    int64_t area = n * n, price = (int64_t)element * area + 4, each = (int64_t)element + 4;
+    int64_t holds = (int64_t)ceil((double)area / SPARTA_MIN(slack, (double)area));
+    while (holds < area && (double)holds * slack < (double)area) holds++;
+    return SPARTA_MAX(sparta_ceil_div(price, each), holds);
+}
+
+static sparta_status count_mixtures(sparta_ctx *cx, const sparta_mask *m, const finder *at)
+{
+    int64_t least[SPARTA_MIXTURE_SIZES];
+    for (int s = 0; s < SPARTA_MIXTURE_SIZES; s++) least[s] = least_in_block(8 << s, at->slack, at->element);
+    return sparta_count_dense(cx, m, least, at->f->dense_blocks, at->f->in_dense);
+}
+
+/* The best size, when blocks and rest are both there and less than csr alone. */
+static void find_mixture(const finder *at)
+{
+    const sparta_mask_facts *f = at->f;
+    int64_t csr = f->present * (int64_t)(at->element + 4) + 4 * (f->rows + 1), fewest = csr, best = -1;
+    for (int s = 0; s < SPARTA_MIXTURE_SIZES; s++) {
+        int64_t n = 8 << s, rest = f->present - f->in_dense[s], blocks = f->dense_blocks[s];
+        int64_t bytes = blocks * (n * n * (int64_t)at->element + 4) + 4 * (sparta_ceil_div(f->rows, n) + 1) +
+                        rest * (int64_t)(at->element + 4) + 4 * (f->rows + 1);
+        if (blocks && rest && bytes < fewest) fewest = bytes, best = s;
+    }
+    if (best < 0) return;
+    int64_t n = 8 << best, rest = f->present - f->in_dense[best], blocks = f->dense_blocks[best];
+    sparta_finding *x =
+        add(at, (sparta_finding){.kind = SPARTA_FIND_MIXTURE, .n = n, .m = n, .slots = blocks * n * n + rest},
+            (index_size){blocks + rest, 32, sparta_ceil_div(f->rows, n) + 1 + f->rows + 1, 0});
+    if (!x) return;
+    double density =
+        (double)least_in_block(n, at->slack, at->element) / (double)(n * n); /* exact in decimals */
+    snprintf(x->name, sizeof x->name, "%dx%d and rest", (int)n, (int)n);
+    snprintf(x->format, sizeof x->format, "sum{blockdensity>=%.12g -> bsr(%d,%d); rest -> csr}", density,
+             (int)n, (int)n);
+}
+
 /* Fewest bytes first; then the coarser block, then the order they were found in. */
 static int by_bytes(const void *left, const void *right)
 {
@@ -299,6 +348,8 @@ sparta_status sparta_mask_report(sparta_ctx *cx, const sparta_mask *m, const spa
         find_nm(&at, SPARTA_ALONG_ROWS);
         find_lines(&at, options);
         find_diagonals(&at);
+        status = count_mixtures(cx, m, &at);
+        if (!status) find_mixture(&at);
         qsort(f->finding, (size_t)f->finding_count, sizeof f->finding[0], by_bytes);
     }
     if (!status) *out = *f;

@@ -12,10 +12,13 @@
  * From it: density, a digest (equal for equal masks), and
  *
  *   algebra     and or andnot not, transpose slice concat broadcast, reduce product, coarsen refine   algebra.c blocks.c
- *   detection   which patterns hold and what storing by them costs                                    detect.c report.c
+ *   detection   which patterns hold and what storing by them costs                                    detect.c report.c mixture.c
  *   grouping    a permutation of rows that brings blocks together                                     group.c
  *   covers      the mask as a sum of disjoint parts: blocks of several sizes and an unstructured rest  cover.c
  *   text        print and parse                                                                       text.c
+ *
+ * and, made of such bits, the attribute of a value of any rank: which elements exist, which have a known value, at
+ * which precision, under which dimensions (attribute.h; set.h has its sets of elements).
  *
  * A pattern *holds* when what it stores is nearly what is present; its fill is stored slots over elements
  * present (1.0: exact). A tensor of more dimensions is a mask by flattening: a convolution's (O,I,kh,kw) is
@@ -35,6 +38,8 @@ typedef struct sparta_mask {
 /* A mask of the non-zero elements of a 2-D view (any strides, any type; NaN and Inf are present, -0.0 and 0.0
  * are not). Free with sparta_mask_free. */
 sparta_status sparta_mask_of(sparta_ctx *cx, const sparta_tensor *w, sparta_mask *out) SPARTA_MUST;
+/* The same of elements with any bit set: -0.0 is present. */
+sparta_status sparta_mask_of_bits(sparta_ctx *cx, const sparta_tensor *w, sparta_mask *out) SPARTA_MUST;
 sparta_status sparta_mask_create(sparta_ctx *cx, int64_t rows, int64_t cols,
                                  sparta_mask *out) SPARTA_MUST; /* all absent */
 sparta_status sparta_mask_and(sparta_ctx *cx, sparta_mask *a, const sparta_mask *b) SPARTA_MUST; /* a &= b */
@@ -125,9 +130,10 @@ sparta_status sparta_mask_refine(sparta_ctx *cx, const sparta_mask *blocks, int6
                                  const int64_t shape[2], sparta_mask *out) SPARTA_MUST;
 
 /* ------------------------------------------------------------------ the full report */
-#define SPARTA_BLOCK_SIZES 7   /* 1 2 4 8 16 32 64 */
-#define SPARTA_NM_SIZES    4   /* groups of 2 4 8 16 */
-#define SPARTA_FINDINGS    112 /* more than there can be */
+#define SPARTA_BLOCK_SIZES   7   /* 1 2 4 8 16 32 64 */
+#define SPARTA_NM_SIZES      4   /* groups of 2 4 8 16 */
+#define SPARTA_FINDINGS      112 /* more than there can be */
+#define SPARTA_MIXTURE_SIZES 4   /* 8 16 32 64 */
 
 typedef enum {
     SPARTA_FIND_BLOCK,     /* n x m blocks; 1x1 is "unstructured" and always found */
@@ -138,18 +144,20 @@ typedef enum {
     SPARTA_FIND_HEAD_ROWS, /* n consecutive whole rows */
     SPARTA_FIND_HEAD_COLS, /* m consecutive whole columns */
     SPARTA_FIND_DIAGONALS, /* whole diagonals: n of them */
-    SPARTA_FIND_BAND       /* every diagonal k-n from `n` to `m` */
+    SPARTA_FIND_BAND,      /* every diagonal k-n from `n` to `m` */
+    SPARTA_FIND_MIXTURE    /* n x m blocks, those that are full enough, and an unstructured rest */
 } sparta_find;
 
 typedef struct sparta_finding {
     sparta_find kind;
     int64_t n, m;
-    int64_t slots;   /* elements the pattern has room for */
-    int64_t missed;  /* elements it has no slot for: only n:m */
-    double fill;     /* slots / elements present */
-    bool exact;      /* fill is 1, nothing missed */
-    size_t bytes;    /* of all arrays of `format`, its padding too */
-    char name[32];   /* "4x1", "2:4 along k", "rows", "heads of 64 rows", "5 diagonals", "band -2..2" */
+    int64_t slots;  /* elements the pattern has room for */
+    int64_t missed; /* elements it has no slot for: only n:m */
+    double fill;    /* slots / elements present */
+    bool exact;     /* fill is 1, nothing missed */
+    size_t bytes;   /* of all arrays of `format`, its padding too */
+    /* "4x1", "2:4 along k", "rows", "heads of 64 rows", "5 diagonals", "band -2..2", "32x32 and rest" */
+    char name[32];
     char format[96]; /* the text that stores it */
 } sparta_finding;
 
@@ -169,6 +177,9 @@ typedef struct sparta_mask_facts {
     int64_t full_rows, full_cols;
     int64_t head_rows, head_cols;                   /* heads with anything in them */
     int64_t diagonals, diagonal_slots, first, last; /* used ones, their length, the range of k - n */
+    /* [log2 n - 3], n = 8 16 32 64: n x n blocks at least 1/slack full and no larger than as single elements, and
+     * what is in them */
+    int64_t dense_blocks[SPARTA_MIXTURE_SIZES], in_dense[SPARTA_MIXTURE_SIZES];
     int64_t finding_count;
     sparta_finding finding[SPARTA_FINDINGS]; /* those that hold, by bytes */
 } sparta_mask_facts;
@@ -183,11 +194,20 @@ sparta_status sparta_mask_report(sparta_ctx *cx, const sparta_mask *m, const spa
 typedef struct sparta_grouping {
     int64_t *order; /* rows; row i of the new mask is row order[i]. Free with sparta_free */
     double fill_before, fill_after;
+    char format[96]; /* the text that stores the rows in that order */
 } sparta_grouping;
 sparta_status sparta_mask_group_rows(sparta_ctx *cx, const sparta_mask *m, int n, int k,
                                      sparta_grouping *out) SPARTA_MUST;
 /* Rows by count, for graphs: bucket[row] is 0 for an empty row, else 1 + ceil(log2(count)). */
 sparta_status sparta_mask_row_buckets(sparta_ctx *cx, const sparta_mask *m, uint8_t **bucket) SPARTA_MUST;
+/* The elements of the rows in one bucket: the masks of all buckets are disjoint, their union is the mask. */
+sparta_status sparta_mask_bucket(sparta_ctx *cx, const sparta_mask *m, const uint8_t *bucket, uint8_t which,
+                                 sparta_mask *out) SPARTA_MUST;
+/* The text of the sum format of the buckets that are used: rows of 5 to 8 elements become
+ *     sum{rownnz in (4,8] -> (i,j)->(i:compressed, j:packed[8]); ...}
+ * and those of more than `widest` (a power of two) become csr. */
+sparta_status sparta_mask_bucket_format(sparta_ctx *cx, const sparta_mask *m, int64_t widest,
+                                        sparta_text *out) SPARTA_MUST;
 
 /* ------------------------------------------------------------------ covers */
 #define SPARTA_COVER_SIZES 6

@@ -79,6 +79,15 @@ static inline int64_t sparta_ceil_div(int64_t a, int64_t b)
     return a / b + (a % b != 0);
 }
 
+static inline int64_t sparta_gcd(int64_t a, int64_t b) /* with 0 it is the other */
+{
+    while (b) {
+        int64_t r = a % b;
+        a = b, b = r;
+    }
+    return a;
+}
+
 static inline uint64_t *sparta_mask_row(const sparta_mask *m, int64_t n)
 {
     return m->bits + n * m->words;
@@ -99,5 +108,10 @@ sparta_status sparta_count_blocks(sparta_ctx *cx, const sparta_mask *m, int64_t 
 typedef enum { SPARTA_TILE_ANYWHERE, SPARTA_TILE_POPCNT, SPARTA_TILE_VPOPCNT } sparta_tile_way;
 sparta_status sparta_count_tiles(sparta_ctx *cx, const sparta_mask *m, sparta_tile_way way,
                                  sparta_mask_facts *facts, uint64_t *in_col) SPARTA_MUST;
+/* The format text that stores blocks of n x m (report.c). */
+void sparta_block_format(int64_t n, int64_t m, int64_t cols, char *text, size_t size);
+/* Square blocks with at least least[i] elements: how many, and what is in them (mixture.c). */
+sparta_status sparta_count_dense(sparta_ctx *cx, const sparta_mask *m, const int64_t *least, int64_t *blocks,
+                                 int64_t *inside) SPARTA_MUST;
 
 #endif
