@@ -1,6 +1,5 @@
-/* What a format must be: a map that can be inverted, and widths that hold the coordinates of a shape. Also
- * its canonical text. */
-#include "format/level.h"
+/* What a format must be: a map that can be inverted, and widths that hold the coordinates of a shape. */
+#include "format/text.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -58,11 +57,9 @@ sparta_status sparta_level_pos_fits(sparta_ctx *cx, const sparta_level *l, int n
 
 /* ------------------------------------------------------------------ structure */
 
-/* "format:1:8: message" when the place is known, else "format: message". */
-static sparta_status SPARTA_PRINTF(3, 4)
-    wrong(sparta_ctx *cx, const sparta_place *at, const char *format, ...)
+sparta_status sparta_format_wrong(sparta_ctx *cx, const sparta_place *at, const char *format, ...)
 {
-    char message[256];
+    char message[400];
     va_list args;
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
@@ -95,16 +92,6 @@ void sparta_level_print_map(const sparta_format *f, const sparta_level *l, char 
     }
 }
 
-static bool is_blocked(const sparta_level *l)
-{
-    return l->map == SPARTA_MAP_DIV || l->map == SPARTA_MAP_MOD || l->map == SPARTA_MAP_NEST;
-}
-
-static bool is_diagonal(const sparta_level *l)
-{
-    return l->map == SPARTA_MAP_SUB || l->map == SPARTA_MAP_ADD;
-}
-
 /* ------------------------------------------------------------------ one level */
 
 /* Somebody may have filled the struct wrongly: nothing of it is used before this. */
@@ -112,24 +99,24 @@ static sparta_status level_sane(sparta_ctx *cx, const sparta_format *f, int i)
 {
     const sparta_level *l = &f->level[i];
     if ((unsigned)l->kind >= SPARTA_LEVEL_KINDS || l->dim < 0 || l->dim >= f->rank ||
-        (!is_blocked(l) && !is_diagonal(l) && l->map != SPARTA_MAP_ALL) ||
-        (is_diagonal(l) && (l->other < 0 || l->other >= f->rank)) ||
+        (!sparta_level_is_blocked(l) && !sparta_level_is_diagonal(l) && l->map != SPARTA_MAP_ALL) ||
+        (sparta_level_is_diagonal(l) && (l->other < 0 || l->other >= f->rank)) ||
         l->properties & ~sparta_level_table[l->kind].properties)
-        return wrong(cx, NULL, "level %d is no level", i);
-    if (is_blocked(l) && (l->c < 1 || l->c > INT32_MAX))
-        return wrong(cx, NULL, "level %d: block size %lld must be between 1 and %d", i, (long long)l->c,
-                     INT32_MAX);
+        return sparta_format_wrong(cx, NULL, "level %d is no level", i);
+    if (sparta_level_is_blocked(l) && (l->c < 1 || l->c > INT32_MAX))
+        return sparta_format_wrong(cx, NULL, "level %d: block size %lld must be between 1 and %d", i,
+                                   (long long)l->c, INT32_MAX);
     if (l->map == SPARTA_MAP_NEST && (l->inner < 1 || l->inner > INT32_MAX))
-        return wrong(cx, NULL, "level %d: block size %lld must be between 1 and %d", i, (long long)l->inner,
-                     INT32_MAX);
+        return sparta_format_wrong(cx, NULL, "level %d: block size %lld must be between 1 and %d", i,
+                                   (long long)l->inner, INT32_MAX);
     if (l->w < 0 || l->w > INT32_MAX || l->m < 0 || l->m > INT32_MAX)
-        return wrong(cx, NULL, "level %d: [%lld,%lld] must be below 2147483648", i, (long long)l->w,
-                     (long long)l->m);
+        return sparta_format_wrong(cx, NULL, "level %d: [%lld,%lld] must be below 2147483648", i,
+                                   (long long)l->w, (long long)l->m);
     if (!sparta_width_valid(l->pos) || !sparta_width_valid(l->crd))
-        return wrong(cx, NULL, "level %d: widths are u8 u16 u32 u64 i32 i64", i);
+        return sparta_format_wrong(cx, NULL, "level %d: widths are u8 u16 u32 u64 i32 i64", i);
     if (l->crd_bits &&
         (l->kind != SPARTA_LEVEL_STRUCTURED || l->crd != SPARTA_U8 || (l->crd_bits != 2 && l->crd_bits != 4)))
-        return wrong(cx, NULL, "level %d: widths u2 and u4 are for structured levels", i);
+        return sparta_format_wrong(cx, NULL, "level %d: widths u2 and u4 are for structured levels", i);
     return SPARTA_OK;
 }
 
@@ -139,10 +126,12 @@ static sparta_status structured_fits(sparta_ctx *cx, const sparta_format *f, int
     char map[48];
     sparta_level_print_map(f, l, map);
     if (l->w < 1 || l->w > l->m)
-        return wrong(cx, at, "structured[%lld,%lld]: n must be <= m", (long long)l->w, (long long)l->m);
+        return sparta_format_wrong(cx, at, "structured[%lld,%lld]: n must be <= m", (long long)l->w,
+                                   (long long)l->m);
     if (l->map != SPARTA_MAP_MOD || l->c != l->m)
-        return wrong(cx, at, "structured[%lld,%lld] needs level expression %s%%%lld, got %s", (long long)l->w,
-                     (long long)l->m, f->dim_name[l->dim], (long long)l->m, map);
+        return sparta_format_wrong(cx, at, "structured[%lld,%lld] needs level expression %s%%%lld, got %s",
+                                   (long long)l->w, (long long)l->m, f->dim_name[l->dim], (long long)l->m,
+                                   map);
     return SPARTA_OK;
 }
 
@@ -152,17 +141,18 @@ static sparta_status diagonal_fits(sparta_ctx *cx, const sparta_format *f, int i
     const char *a = f->dim_name[l->dim], *b = f->dim_name[l->other];
     char map[48];
     sparta_level_print_map(f, l, map);
-    if (l->dim == l->other) return wrong(cx, at, "%s: a diagonal needs two dimensions", map);
+    if (l->dim == l->other) return sparta_format_wrong(cx, at, "%s: a diagonal needs two dimensions", map);
     if (l->kind != SPARTA_LEVEL_COMPRESSED && l->kind != SPARTA_LEVEL_DENSE)
-        return wrong(cx, at, "%s must be 'compressed' (or 'dense'), not '%s'", map,
-                     sparta_level_table[l->kind].name);
+        return sparta_format_wrong(cx, at, "%s must be 'compressed' (or 'dense'), not '%s'", map,
+                                   sparta_level_table[l->kind].name);
     if (i + 2 != f->n || next->kind != SPARTA_LEVEL_RANGE || next->map != SPARTA_MAP_ALL ||
         (next->dim != l->dim && next->dim != l->other))
-        return wrong(cx, at, "'%s : %s' must be followed by '%s : range' or '%s : range' as the last level",
-                     map, sparta_level_table[l->kind].name, b, a);
+        return sparta_format_wrong(
+            cx, at, "'%s : %s' must be followed by '%s : range' or '%s : range' as the last level", map,
+            sparta_level_table[l->kind].name, b, a);
     if (l->map == SPARTA_MAP_SUB && sparta_level_has_crd(l) && l->crd != SPARTA_I32 && l->crd != SPARTA_I64)
-        return wrong(cx, at, "%s: offsets have a sign, crd=%s has none; use crd=i32 or crd=i64", map,
-                     sparta_crd_name(l));
+        return sparta_format_wrong(cx, at, "%s: offsets have a sign, crd=%s has none; use crd=i32 or crd=i64",
+                                   map, sparta_crd_name(l));
     return SPARTA_OK;
 }
 
@@ -170,14 +160,15 @@ static sparta_status shared_fits(sparta_ctx *cx, const sparta_format *f, int i, 
 {
     const sparta_level *l = &f->level[i], *above = &f->level[i - 1];
     bool head = above->kind == SPARTA_LEVEL_COMPRESSED || above->kind == SPARTA_LEVEL_LOOSE;
-    if (l->properties & SPARTA_PROP_SOA) return wrong(cx, at, "level %d is soa and aos; choose one", i);
-    if (is_diagonal(above) || !(head || above->properties & SPARTA_PROP_AOS))
-        return wrong(
+    if (l->properties & SPARTA_PROP_SOA)
+        return sparta_format_wrong(cx, at, "level %d is soa and aos; choose one", i);
+    if (sparta_level_is_diagonal(above) || !(head || above->properties & SPARTA_PROP_AOS))
+        return sparta_format_wrong(
             cx, at, "level %d is aos: the level above must be compressed, loose or another aos singleton", i);
     if (above->crd != l->crd)
-        return wrong(cx, at,
-                     "level %d is aos: its crd=%s and the crd=%s above share one array; make them equal", i,
-                     sparta_crd_name(l), sparta_crd_name(above));
+        return sparta_format_wrong(
+            cx, at, "level %d is aos: its crd=%s and the crd=%s above share one array; make them equal", i,
+            sparta_crd_name(l), sparta_crd_name(above));
     return SPARTA_OK;
 }
 
@@ -185,15 +176,16 @@ static sparta_status shared_fits(sparta_ctx *cx, const sparta_format *f, int i, 
 static sparta_status kind_fits(sparta_ctx *cx, const sparta_format *f, int i, const sparta_place *at)
 {
     const sparta_level *l = &f->level[i];
-    if (is_diagonal(l)) return diagonal_fits(cx, f, i, at);
+    if (sparta_level_is_diagonal(l)) return diagonal_fits(cx, f, i, at);
     if (l->kind == SPARTA_LEVEL_SINGLETON && i == 0)
-        return wrong(cx, at,
-                     "level 0 is 'singleton': it has no parent to take its position from; use "
-                     "'compressed(nonunique)' first");
+        return sparta_format_wrong(cx, at,
+                                   "level 0 is 'singleton': it has no parent to take its position from; use "
+                                   "'compressed(nonunique)' first");
     if (l->properties & SPARTA_PROP_AOS) SPARTA_TRY(shared_fits(cx, f, i, at));
     if (l->kind == SPARTA_LEVEL_STRUCTURED) return structured_fits(cx, f, i, at);
-    if (l->kind == SPARTA_LEVEL_RANGE && (i == 0 || i + 1 != f->n || !is_diagonal(&f->level[i - 1])))
-        return wrong(
+    if (l->kind == SPARTA_LEVEL_RANGE &&
+        (i == 0 || i + 1 != f->n || !sparta_level_is_diagonal(&f->level[i - 1])))
+        return sparta_format_wrong(
             cx, at,
             "'%s : range' must be the last level and follow a diagonal such as 'j-i : compressed'; did "
             "you mean '%s : dense'?",
@@ -213,7 +205,7 @@ static sparta_status half(sparta_ctx *cx, const sparta_format *f, const sparta_l
     if (l->map == SPARTA_MAP_NEST) other.c = l->inner;
     sparta_level_print_map(f, l, has);
     sparta_level_print_map(f, &other, missing);
-    return wrong(
+    return sparta_format_wrong(
         cx, at,
         "map is not invertible: %s appears as %s but %s is missing; add '%s : dense' or remove the block",
         f->dim_name[l->dim], has, missing, missing);
@@ -226,13 +218,14 @@ static sparta_status again(sparta_ctx *cx, const sparta_format *f, int dim, int 
     const char *name = f->dim_name[dim];
     sparta_level_print_map(f, &f->level[first], a);
     sparta_level_print_map(f, &f->level[second], b);
-    return wrong(cx, at, "dimension %s appears as %s and again as %s; write it as %s, or as %s/c and %s%%c",
-                 name, a, b, name, name, name);
+    return sparta_format_wrong(
+        cx, at, "dimension %s appears as %s and again as %s; write it as %s, or as %s/c and %s%%c", name, a,
+        b, name, name, name);
 }
 
 static bool uses(const sparta_level *l, int dim)
 {
-    return l->dim == dim || (is_diagonal(l) && l->other == dim);
+    return l->dim == dim || (sparta_level_is_diagonal(l) && l->other == dim);
 }
 
 /* i/32, i%32/4, i%4: each begins where the last one stopped. */
@@ -244,9 +237,10 @@ static sparta_status chain_fits(sparta_ctx *cx, const sparta_format *f, const in
     for (int k = 0; k < n; k++) {
         const sparta_level *l = &f->level[found[k]];
         if (l->map == SPARTA_MAP_NEST && (l->c % l->inner || l->c == l->inner))
-            return wrong(cx, place(level, found[k]),
-                         "%s%%%lld/%lld: the inner block must be smaller than the outer one and divide it",
-                         name, (long long)l->c, (long long)l->inner);
+            return sparta_format_wrong(
+                cx, place(level, found[k]),
+                "%s%%%lld/%lld: the inner block must be smaller than the outer one and divide it", name,
+                (long long)l->c, (long long)l->inner);
         for (int j = 0; j < k; j++) {
             const sparta_level *o = &f->level[found[j]];
             if (o->map == l->map && (l->map != SPARTA_MAP_NEST || o->c == l->c))
@@ -265,7 +259,7 @@ static sparta_status chain_fits(sparta_ctx *cx, const sparta_format *f, const in
             if (f->level[found[k]].map == SPARTA_MAP_MOD) other = found[k];
         }
         if (next < 0 && other >= 0 && n == 2)
-            return wrong(
+            return sparta_format_wrong(
                 cx, place(level, found[1]),
                 "%s/%lld and %s%%%lld disagree: block sizes of dimension %s must match (%lld != %lld)", name,
                 (long long)l->c, name, (long long)f->level[other].c, name, (long long)l->c,
@@ -282,34 +276,52 @@ static sparta_status chain_fits(sparta_ctx *cx, const sparta_format *f, const in
 static sparta_status dim_sane(sparta_ctx *cx, const sparta_format *f, int dim, const sparta_place *level,
                               const sparta_place *dims)
 {
-    int found[SPARTA_LEVELS], n = 0, diagonals = 0, blocks = 0;
+    int found[SPARTA_LEVELS], n = 0, blocks = 0;
     const char *name = f->dim_name[dim];
     for (int i = 0; i < f->n; i++) {
         const sparta_level *l = &f->level[i];
         if (!uses(l, dim) || l->kind == SPARTA_LEVEL_RANGE) continue; /* the diagonal above stands for both */
-        diagonals += is_diagonal(l);
-        blocks += is_blocked(l);
+        blocks += sparta_level_is_blocked(l);
         found[n++] = i;
     }
     if (!n)
-        return wrong(cx, place(dims, dim),
-                     "map is not invertible: no level stores dimension %s; add '%s : dense'", name, name);
+        return sparta_format_wrong(cx, place(dims, dim),
+                                   "map is not invertible: no level stores dimension %s; add '%s : dense'",
+                                   name, name);
     if (n == 1) return blocks ? half(cx, f, &f->level[found[0]], place(level, found[0])) : SPARTA_OK;
     if (blocks < n) {
         int second = 1;
-        if (is_blocked(&f->level[found[0]]))
-            while (is_blocked(&f->level[found[second]])) second++;
+        if (sparta_level_is_blocked(&f->level[found[0]]))
+            while (sparta_level_is_blocked(&f->level[found[second]])) second++;
         return again(cx, f, dim, found[0], found[second], place(level, found[second]));
     }
     return chain_fits(cx, f, found, n, level);
 }
 
+/* Sums and opaque formats have no levels of their own. */
+static sparta_status without_levels(sparta_ctx *cx, const sparta_format *f)
+{
+    int row = 0;
+    if (f->n || (f->sum && f->opaque))
+        return sparta_format_wrong(cx, NULL, "it is more than one of levels, a sum and opaque");
+    if (f->sum) return sparta_sum_structure(cx, f, NULL);
+    while (row < sparta_opaque_count() && sparta_opaque_row(row) != f->opaque) row++;
+    if (row == sparta_opaque_count() || f->rank != 2)
+        return sparta_format_wrong(cx, NULL, "no such opaque format of %d dimensions", f->rank);
+    for (int i = 0; i < f->opaque->arguments; i++)
+        if (f->argument[i] < 0 || f->argument[i] > INT32_MAX || (i && f->argument[i] && !f->argument[i - 1]))
+            return sparta_format_wrong(cx, NULL, "%s: argument %d is %lld; it must be between 1 and %d",
+                                       f->opaque->name, i + 1, (long long)f->argument[i], INT32_MAX);
+    return SPARTA_OK;
+}
+
 sparta_status sparta_format_structure(sparta_ctx *cx, const sparta_format *f, const sparta_place *level,
                                       const sparta_place *dim)
 {
+    if (f->sum || f->opaque) return without_levels(cx, f);
     if (f->rank < 1 || f->rank > SPARTA_RANK || f->n < 1 || f->n > SPARTA_LEVELS)
-        return wrong(cx, NULL, "%d dimensions and %d levels; there may be 1 to %d and 1 to %d", f->rank, f->n,
-                     SPARTA_RANK, SPARTA_LEVELS);
+        return sparta_format_wrong(cx, NULL, "%d dimensions and %d levels; there may be 1 to %d and 1 to %d",
+                                   f->rank, f->n, SPARTA_RANK, SPARTA_LEVELS);
     for (int i = 0; i < f->n; i++) SPARTA_TRY(level_sane(cx, f, i));
     for (int i = 0; i < f->n; i++) SPARTA_TRY(kind_fits(cx, f, i, place(level, i)));
     for (int d = 0; d < f->rank; d++) SPARTA_TRY(dim_sane(cx, f, d, level, dim));
@@ -361,20 +373,18 @@ static sparta_status crd_fits(sparta_ctx *cx, const sparta_format *f, int i, int
                        l->map == SPARTA_MAP_SUB ? "i64" : width_for(extent - 1));
 }
 
-sparta_status sparta_format_check(sparta_ctx *cx, const sparta_format *f, int rank, const int64_t *dim)
+static sparta_status rank_fits(sparta_ctx *cx, const sparta_format *f, int rank)
 {
-    SPARTA_TRY(sparta_format_structure(cx, f, NULL, NULL));
-    if (rank != f->rank)
-        return sparta_fail(cx, SPARTA_E_USAGE, "format: %d dimension%s but the tensor has %d; %s", f->rank,
-                           f->rank == 1 ? "" : "s", rank,
-                           rank > f->rank ? "add a view, e.g. .reshape(O, C*H*W)"
-                                          : "use a format with as many");
+    if (rank == f->rank) return SPARTA_OK;
+    return sparta_fail(cx, SPARTA_E_USAGE, "format: %d dimension%s but the tensor has %d; %s", f->rank,
+                       f->rank == 1 ? "" : "s", rank,
+                       rank > f->rank ? "add a view, e.g. .reshape(O, C*H*W)" : "use a format with as many");
+}
+
+static sparta_status levels_fit(sparta_ctx *cx, const sparta_format *f, const int64_t *dim)
+{
     int64_t all = 1;
     bool fits = true;
-    for (int d = 0; d < rank; d++)
-        if (dim[d] < 0)
-            return sparta_fail(cx, SPARTA_E_SHAPE, "format: dimension %s is %lld", f->dim_name[d],
-                               (long long)dim[d]);
     for (int i = 0; i < f->n; i++) {
         int64_t extent = sparta_level_extent(&f->level[i], dim);
         SPARTA_TRY(crd_fits(cx, f, i, extent, dim));
@@ -387,95 +397,25 @@ sparta_status sparta_format_check(sparta_ctx *cx, const sparta_format *f, int ra
     return SPARTA_OK;
 }
 
-/* ------------------------------------------------------------------ text */
-
-static const char *width_name(const sparta_level *l, bool crd)
+/* The parts of a sum are stored with the whole shape: each must fit it. */
+static sparta_status parts_fit(sparta_ctx *cx, const sparta_sum *sum, int rank, const int64_t *dim)
 {
-    return crd ? sparta_crd_name(l) : sparta_dtype_name(l->pos);
+    for (int i = 0; i < sum->n; i++) {
+        sparta_status status = sparta_format_check(cx, &sum->part[i].format, rank, dim);
+        char select[SPARTA_SELECT_TEXT];
+        if (status) return sparta_fail_in(cx, "part '%s'", sparta_select_show(&sum->part[i].select, select));
+    }
+    return SPARTA_OK;
 }
 
-/* ", crd=u16" when all levels that have one agree, else ", crd[2]=u16" for each that is not i32. */
-static void print_widths(const sparta_format *f, bool crd, sparta_text *out)
+sparta_status sparta_format_check(sparta_ctx *cx, const sparta_format *f, int rank, const int64_t *dim)
 {
-    const char *key = crd ? "crd" : "pos", *width[SPARTA_LEVELS];
-    int at[SPARTA_LEVELS], n = 0;
-    bool same = true;
-    for (int i = 0; i < f->n; i++) {
-        const sparta_level *l = &f->level[i];
-        if (crd ? !sparta_level_has_crd(l) : !sparta_level_table[l->kind].has_pos) continue;
-        width[n] = width_name(l, crd);
-        same = same && !strcmp(width[n], width[0]);
-        at[n++] = i;
-    }
-    for (int i = 0; i < n; i++) {
-        if (!strcmp(width[i], "i32")) continue;
-        if (!same)
-            sparta_text_printf(out, ", %s[%d]=%s", key, at[i], width[i]);
-        else if (i == 0)
-            sparta_text_printf(out, ", %s=%s", key, width[i]);
-    }
-}
-
-static void print_kind(const sparta_level *l, sparta_text *out)
-{
-    static const struct {
-        unsigned property;
-        const char *name;
-    } properties[] = {{SPARTA_PROP_NONUNIQUE, "nonunique"},
-                      {SPARTA_PROP_NONORDERED, "nonordered"},
-                      {SPARTA_PROP_SOA, "soa"},
-                      {SPARTA_PROP_AOS, "aos"},
-                      {SPARTA_PROP_PAD_ZERO, "pad=zero"},
-                      {SPARTA_PROP_ZEROLESS, "zeroless"}};
-    sparta_text_printf(out, "%s", sparta_level_table[l->kind].name);
-    if (l->kind == SPARTA_LEVEL_PACKED && !l->w)
-        sparta_text_printf(out, "[auto]");
-    else if (l->kind == SPARTA_LEVEL_PACKED)
-        sparta_text_printf(out, "[%lld]", (long long)l->w);
-    else if (l->kind == SPARTA_LEVEL_STRUCTURED)
-        sparta_text_printf(out, "[%lld,%lld]", (long long)l->w, (long long)l->m);
-    bool any = false;
-    for (size_t i = 0; i < SPARTA_COUNT(properties); i++) {
-        if (!(l->properties & properties[i].property)) continue;
-        sparta_text_printf(out, "%s%s", any ? "," : "(", properties[i].name);
-        any = true;
-    }
-    if (any) sparta_text_printf(out, ")");
-}
-
-void sparta_format_print(const sparta_format *f, sparta_text *out)
-{
-    for (int d = 0; d < f->rank; d++) sparta_text_printf(out, "%s%s", d ? "," : "(", f->dim_name[d]);
-    for (int i = 0; i < f->n; i++) {
-        char map[48];
-        sparta_level_print_map(f, &f->level[i], map);
-        sparta_text_printf(out, "%s%s:", i ? ", " : ")->(", map);
-        print_kind(&f->level[i], out);
-    }
-    sparta_text_printf(out, ")");
-    print_widths(f, false, out);
-    print_widths(f, true, out);
-}
-
-static bool same_map(const sparta_level *x, const sparta_level *y)
-{
-    if (x->dim != y->dim || x->map != y->map) return false;
-    if (is_blocked(x) && x->c != y->c) return false;
-    if (x->map == SPARTA_MAP_NEST && x->inner != y->inner) return false;
-    return !is_diagonal(x) || x->other == y->other;
-}
-
-bool sparta_format_equal(const sparta_format *a, const sparta_format *b)
-{
-    if (a->rank != b->rank || a->n != b->n) return false;
-    for (int i = 0; i < a->n; i++) {
-        const sparta_level *x = &a->level[i], *y = &b->level[i];
-        const sparta_level_info *info = &sparta_level_table[x->kind];
-        if (x->kind != y->kind || x->properties != y->properties || !same_map(x, y)) return false;
-        if (info->arguments > 0 && x->w != y->w) return false;
-        if (info->arguments > 1 && x->m != y->m) return false;
-        if (info->has_pos && x->pos != y->pos) return false;
-        if (sparta_level_has_crd(x) && (x->crd != y->crd || x->crd_bits != y->crd_bits)) return false;
-    }
-    return true;
+    SPARTA_TRY(sparta_format_structure(cx, f, NULL, NULL));
+    SPARTA_TRY(rank_fits(cx, f, rank));
+    for (int d = 0; d < rank; d++)
+        if (dim[d] < 0)
+            return sparta_fail(cx, SPARTA_E_SHAPE, "format: dimension %s is %lld", f->dim_name[d],
+                               (long long)dim[d]);
+    if (f->opaque) return f->opaque->check(cx, f, rank, dim);
+    return f->sum ? parts_fit(cx, f->sum, rank, dim) : levels_fit(cx, f, dim);
 }

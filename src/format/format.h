@@ -14,15 +14,33 @@
  * name the column of the mistake), pack and unpack move elements. One generic assembler and one generic walker,
  * driven by the level table, serve every format: they are the oracle that faster paths are tested against.
  *
- * Rules: an element is stored when the mask has it (no mask: when it is not zero); blocks store their other
- * elements as 0; the last block is padded with 0 when the shape does not divide. Explicit zeros under a mask
- * are kept (zeroless drops them). -0.0 counts as zero without a mask. Slots that packed, structured and
- * singleton levels have too many hold the value 0 and the last coordinate of their segment, 0 in an empty one
- * (pad=zero: always 0). Where storage may hold an element twice (nonunique, nonordered) reading it adds.
+ * A format is a list of levels, or one of
+ *
+ *     a sum      sum{rownnz<=4 -> (i,j)->(i:compressed, j:packed[4]); rest -> coo}   each element in one part
+ *     opaque     quads(128)       storage that coordinate maps cannot say: a row of opaque.def and a file
+ *
+ * Everything below takes all three. Movement between them never goes through a dense copy:
+ *
+ *     dense tensor, mask --pack-->  sparta_packed  --convert-->  sparta_packed  --unpack-->  dense tensor
+ *     sparta_coo       --of_coo-->       |    \--walk--> every element and its place
+ *                                       file (npz)
+ *
+ * Rules. From a dense source an element is stored when the mask has it (no mask: when its bits are not all 0, so
+ * -0.0, NaN and infinities are stored). Stored zeros are kept (zeroless drops them), except where a format has
+ * slots for elements that nobody asked for: below a last level that is dense, ragged or range a zero is an absent
+ * element, and so is a zero at coordinate 0 that is alone in a packed, structured or singleton segment that may be
+ * empty. Blocks store their other elements as 0; the last block is padded with 0 when the shape does not divide.
+ * Slots that packed, structured and singleton levels have too many hold the value 0 and the last coordinate of
+ * their segment, 0 in an empty one (pad=zero: always 0). Where storage may hold an element twice (nonunique,
+ * nonordered, two parts of a sum) reading it adds: integers wrap, bools are or-ed. A pattern has no values where the
+ * format itself says which elements exist; where it does not (where a zero may be an absent element) its values are
+ * bools.
  */
 #ifndef SPARTA_FORMAT_H
 #define SPARTA_FORMAT_H
 
+#include "file/file.h"
+#include "tensor/coo.h"
 #include "tensor/tensor.h"
 #include "tesa/tesa.h"
 
@@ -66,15 +84,48 @@ typedef struct sparta_level {
     int crd_bits;          /* 2 or 4: crd is u2 or u4, packed into bytes of type u8; 0: by its type */
 } sparta_level;
 
+typedef struct sparta_sum sparta_sum;
+typedef struct sparta_opaque sparta_opaque;
+#define SPARTA_FORMAT_ARGUMENTS 4
+
+/* A plain value. The parts of a sum belong to the context that parsed it and live as long. */
 typedef struct sparta_format {
-    int rank, n;
+    int rank, n; /* n: levels; 0: a sum, or opaque */
     char dim_name[SPARTA_RANK][16];
     sparta_level level[SPARTA_LEVELS];
-} sparta_format; /* a plain value: no memory of its own */
+    const sparta_sum *sum;                     /* NULL: none */
+    const sparta_opaque *opaque;               /* NULL: none */
+    int64_t argument[SPARTA_FORMAT_ARGUMENTS]; /* of the opaque one */
+} sparta_format;
 
-/* The text of a format or a name of formats.def with its arguments (csr, bsr(4,4), strip(4); the last
- * argument repeats: bsr(4)), either followed by widths: "csr, crd=u16, pos[1]=i64". Mistakes are E_USAGE with
- * line and column; sums of formats are not there yet: E_UNSUPPORTED. */
+/* Which elements a part of a sum takes. Rows are the first dimension, columns the last; counts are of all
+ * elements that the sum sees. The parts of one sum use one kind of selector, with `rest` at the end for what the
+ * others leave: so each element has one place. rownnz may come with several ranges that do not meet, the others once, colpart
+ * alone; a second blockdensity goes into a sum under `rest`. An element that no part takes is an error when packing. */
+typedef enum {
+    SPARTA_SELECT_ROWNNZ,  /* rownnz<=n, rownnz in (a,b]: rows with more than a and at most b elements */
+    SPARTA_SELECT_COLPART, /* colpart(c): all, in c parts of equally many columns, each stored so */
+    SPARTA_SELECT_BLOCKDENSITY, /* blockdensity>=x: blocks (those of the part's levels i/c) at least so full, 0 < x <= 1 */
+    SPARTA_SELECT_FIRST, /* first(k): the first k elements of each row */
+    SPARTA_SELECT_REST
+} sparta_select_kind;
+typedef struct sparta_select {
+    sparta_select_kind kind;
+    int64_t a, b; /* rownnz in (a,b]; colpart and first: b */
+    double x;     /* blockdensity */
+} sparta_select;
+#define SPARTA_PARTS 128 /* the most parts a packed sum has, colpart's counted: hyb(16,5) has 112 */
+struct sparta_sum {
+    int n;
+    struct sparta_sum_part {
+        sparta_select select;
+        sparta_format format; /* may be a sum again */
+    } part[];
+};
+
+/* The text of a format or a name of formats.def with its arguments (csr, bsr(4,4), strip(4), hyb(2,4); the last
+ * argument repeats: bsr(4)), either followed by widths: "csr, crd=u16, pos[1]=i64"; those of a sum are for all its
+ * parts. Mistakes are E_USAGE with line and column. */
 sparta_status sparta_format_parse(sparta_ctx *cx, const char *text, sparta_format *out) SPARTA_MUST;
 void sparta_format_print(
     const sparta_format *f,
@@ -85,16 +136,65 @@ bool sparta_format_equal(const sparta_format *a, const sparta_format *b);
 sparta_status sparta_format_check(sparta_ctx *cx, const sparta_format *f, int rank,
                                   const int64_t *dim) SPARTA_MUST;
 
+/* Names. A user's stand for the context's life and may be used in later texts; to define one again is fine when it means
+ * the same. A file has lines "format NAME = TEXT", with comments from '#' to the end of the line; lines that begin with a
+ * blank go on with the one above. All names of a file are defined, or, on failure, none. */
+bool sparta_format_is_name(sparta_ctx *cx, const char *name); /* of formats.def, opaque.def or the user's */
+/* May a user take this name? E_USAGE when it is no word, one of the tables', or a word of the language. */
+sparta_status sparta_format_name_check(sparta_ctx *cx, const char *name) SPARTA_MUST;
+sparta_status sparta_format_define(sparta_ctx *cx, const char *name, const char *text) SPARTA_MUST;
+sparta_status sparta_format_define_file(sparta_ctx *cx, const char *path) SPARTA_MUST;
+
+/* ------------------------------------------------------------------ builders: the same objects, call by call (build.c)
+ *
+ *     sparta_format f = sparta_format_iter(2);                 (i,j)->(i:dense, j:dense)
+ *     sparta_format_block(cx, &f, (int64_t[]){16, 16});        (i,j)->(i/16:dense, j/16:dense, i%16:dense, j%16:dense)
+ *     sparta_format_set(cx, &f, &ell, (int[]){0, 1}, 2, 0);    (i,j)->(i/16:dense, j/16:packed[auto], ...
+ *
+ * A level is named by its number; on failure (E_USAGE) the format is as before. A level that is named alone may change its
+ * kind again. Dimensions are i j k l m n. */
+sparta_format sparta_format_iter(int rank); /* 1 to 6 dimensions, all dense; else one that nothing accepts */
+/* Levels in another order: level k of the new format is level order[k]. */
+sparta_status sparta_format_order(sparta_ctx *cx, sparta_format *f, const int *order) SPARTA_MUST;
+/* A block size for each dimension (1: none): outer levels i/b keep the kinds, new inner levels i%b are dense. Again: blocks in
+ * blocks. */
+sparta_status sparta_format_block(sparta_ctx *cx, sparta_format *f, const int64_t *size) SPARTA_MUST;
+/* Levels 0 and 1 become j-i:compressed and i:range. */
+sparta_status sparta_format_skew(sparta_ctx *cx, sparta_format *f) SPARTA_MUST;
+/* compressed with its coordinates, ragged without; properties are SPARTA_PROP_... */
+sparta_status sparta_format_compress(sparta_ctx *cx, sparta_format *f, int level, bool coordinate,
+                                     unsigned properties) SPARTA_MUST;
+sparta_status sparta_format_pack_level(sparta_ctx *cx, sparta_format *f, int level,
+                                       int64_t width) SPARTA_MUST; /* 0: auto */
+/* Groups of m neighbours, n of each stored: j becomes j/m (with the kind it had) and j%m:structured[n,m]. */
+sparta_status sparta_format_structure_level(sparta_ctx *cx, sparta_format *f, int level, int64_t n,
+                                            int64_t m) SPARTA_MUST;
+sparta_status sparta_format_bitmap(sparta_ctx *cx, sparta_format *f, int level) SPARTA_MUST;
+sparta_status sparta_format_sum(sparta_ctx *cx, const struct sparta_sum_part *part, int n,
+                                sparta_format *out) SPARTA_MUST;
+/* The kinds, properties and widths of `sub`, level by level, onto n levels of f, which keep their place in the map. They
+ * must be dense so far, unless `replace`. */
+sparta_status sparta_format_set(sparta_ctx *cx, sparta_format *f, const sparta_format *sub, const int *level,
+                                int n, bool replace) SPARTA_MUST;
+
+/* ------------------------------------------------------------------ storage */
+
 /* Stored form. Arrays of a level that has none are empty (n = 0). The crd of a bitmap are its bits (u8, each
- * segment a whole number of bytes); where levels share one array (aos) it is 2-D, under the first of them. */
-typedef struct sparta_packed {
+ * segment a whole number of bytes); where levels share one array (aos) it is 2-D, under the first of them. An
+ * opaque format keeps its arrays in crd[0..], as its row names them. A sum has parts and no arrays of its own:
+ * leaves of the sum in the order of its text, colpart's one after the other; each of the whole shape. */
+typedef struct sparta_packed sparta_packed;
+struct sparta_packed {
     sparta_format format;
-    sparta_dtype dtype;
+    sparta_dtype dtype; /* a pattern's: BOOL */
+    bool pattern;       /* no values: every element is 1 */
     int rank;
     int64_t dim[SPARTA_RANK];
     sparta_tensor pos[SPARTA_LEVELS], crd[SPARTA_LEVELS]; /* rank 0 and data NULL where absent */
     sparta_tensor values;                                 /* 1-D */
-} sparta_packed;
+    int parts;
+    sparta_packed *part; /* (parts), of a sum */
+};
 
 typedef struct sparta_format_stats {
     int64_t elements;                         /* that the mask has (no mask: non-zero) */
@@ -104,6 +204,7 @@ typedef struct sparta_format_stats {
     size_t pos_bytes, crd_bytes, value_bytes; /* what bytes is made of; bits count as crd */
     int64_t longest[SPARTA_LEVELS];           /* positions in the longest segment of each level */
     int64_t segments[SPARTA_LEVELS];          /* of each level: positions of the one above */
+    int parts; /* of a sum; longest and segments are then those of the largest part */
 } sparta_format_stats;
 
 /* Known before anything is allocated. */
@@ -128,5 +229,43 @@ sparta_status sparta_format_unpack(sparta_ctx *cx, const sparta_packed *p,
  * Afterwards a kernel may follow them. */
 sparta_status sparta_packed_verify(sparta_ctx *cx, const sparta_packed *p) SPARTA_MUST;
 void sparta_packed_free(sparta_ctx *cx, sparta_packed *p);
+/* Of what is there: the same numbers that measure told before. */
+sparta_status sparta_packed_measure(sparta_ctx *cx, const sparta_packed *p,
+                                    sparta_format_stats *out) SPARTA_MUST;
+
+/* Views, without a copy: entries as coo with i64 coordinates (canonical ones), a contiguous tensor as dense levels. Valid as long
+ * as what they look at; not to be freed. */
+sparta_packed sparta_packed_of_coo(const sparta_coo *c, int64_t pos[2]);
+sparta_packed sparta_packed_of_dense(const sparta_tensor *t);
+
+/* The same elements in another format; both storages of what was asked live in the budget, a dense copy never does. `from` is
+ * verified as it is read. pool NULL: one thread. Fast paths (convert_*.c) give what the generic one gives, array for
+ * array. */
+sparta_status sparta_format_convert(sparta_ctx *cx, const sparta_packed *from, const sparta_format *to,
+                                    sparta_pool *pool, sparta_packed *out) SPARTA_MUST;
+/* What convert would store. */
+sparta_status sparta_format_measure_packed(sparta_ctx *cx, const sparta_packed *from, const sparta_format *to,
+                                           sparta_format_stats *out) SPARTA_MUST;
+/* Entries in row-major order, no coordinate twice. Free with sparta_coo_free. */
+sparta_status sparta_packed_to_coo(sparta_ctx *cx, const sparta_packed *p, sparta_coo *out) SPARTA_MUST;
+
+/* Every stored element: its index, and where its value lies in `part` (p itself, or the part of a sum that has
+ * it). Padding is left out. An element that is stored twice comes twice. */
+typedef sparta_status (*sparta_visit)(void *arg, const int64_t *index, const sparta_packed *part,
+                                      int64_t position);
+sparta_status sparta_packed_walk(sparta_ctx *cx, const sparta_packed *p, sparta_visit visit,
+                                 void *arg) SPARTA_MUST;
+
+/* ------------------------------------------------------------------ files: npz that NumPy opens (file.c; docs/files.md)
+ * format, shape, sparta (the mark), then p{part}_l{level}_pos, _crd or _bits, and p{part}_values. */
+typedef struct sparta_packed_file {
+    sparta_packed packed;
+    sparta_npz npz; /* owns the arrays */
+} sparta_packed_file;
+sparta_status sparta_packed_write(sparta_ctx *cx, const char *path, const sparta_packed *p) SPARTA_MUST;
+bool sparta_npz_is_packed(const sparta_npz *z);
+/* Verified. */
+sparta_status sparta_packed_read(sparta_ctx *cx, const char *path, sparta_packed_file *out) SPARTA_MUST;
+void sparta_packed_file_free(sparta_ctx *cx, sparta_packed_file *f);
 
 #endif

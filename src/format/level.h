@@ -59,6 +59,9 @@ typedef struct sparta_level_ops {
     int64_t (*coordinate)(sparta_level_view *v, int64_t parent, int64_t position);
     /* Is it a slot without an entry? NULL: there are none. */
     bool (*padding)(sparta_level_view *v, int64_t parent, int64_t position);
+    /* Might its whole segment be without one: coordinate 0 in the first slot, and nothing but padding after it? Only the
+     * value tells, where the level may be empty at all. NULL where padding is. */
+    bool (*doubtful)(sparta_level_view *v, int64_t parent, int64_t position);
 } sparta_level_ops;
 
 #define SPARTA_LEVEL(id, name, pos, crd, arguments, properties)                                              \
@@ -101,6 +104,7 @@ sparta_status sparta_fixed_verify(sparta_ctx *cx, sparta_level_view *v, int64_t 
 void sparta_fixed_segment(const sparta_level_view *v, int64_t parent, int64_t *lo, int64_t *hi);
 int64_t sparta_fixed_coordinate(sparta_level_view *v, int64_t parent, int64_t position);
 bool sparta_fixed_padding(sparta_level_view *v, int64_t parent, int64_t position);
+bool sparta_fixed_doubtful(sparta_level_view *v, int64_t parent, int64_t position);
 
 /* ------------------------------------------------------------------ check.c */
 
@@ -152,7 +156,24 @@ static inline void sparta_index_set(sparta_dtype width, void *data, int64_t i, i
     }
 }
 
-/* ------------------------------------------------------------------ pack: the oracle, and the fast path */
+/* ------------------------------------------------------------------ values and patterns */
+
+/* Is any bit of the element set? The one test of "zero" in this room: -0.0 and NaN are values. */
+bool sparta_element_stored(sparta_dtype dtype, const void *data, int64_t at);
+/* to[at] += from[source]; integers wrap, bools are or-ed. For storage that has an element twice. */
+void sparta_element_add(sparta_dtype dtype, void *to, int64_t at, const void *from, int64_t source);
+/* Does storing a zero of this format (levels) mean that the element is absent? A last level dense, ragged or range. */
+bool sparta_levels_zero_absent(const sparta_format *f);
+/* Does a pattern in this format need values (bools) to say which elements exist? So it is where zeros mean absent, and
+ * where a packed, structured or singleton segment may be empty: its slots then hold coordinate 0 and value 0, and
+ * nothing but the value tells it from an element at coordinate 0. */
+bool sparta_levels_pattern_has_values(const sparta_format *f);
+/* May a segment of this level (one that pads) be without an entry? Not below a level that has positions only where there
+ * are entries. */
+bool sparta_level_may_be_empty(const sparta_format *f, int l);
+bool sparta_levels_zeroless(const sparta_format *f);
+
+/* ------------------------------------------------------------------ pack: the oracle, and the fast paths */
 
 typedef struct sparta_pack_job {
     const sparta_format *format;
@@ -169,5 +190,37 @@ sparta_status sparta_pack_generic(sparta_ctx *cx, const sparta_pack_job *job, sp
 bool sparta_pack_blocks_can(const sparta_format *f, const sparta_tensor *t);
 sparta_status sparta_pack_blocks(sparta_ctx *cx, const sparta_pack_job *job, sparta_packed *out,
                                  sparta_format_stats *stats) SPARTA_MUST;
+/* quads, with blocks of a multiple of 64 columns. */
+bool sparta_pack_quads_can(const sparta_format *f, const sparta_tensor *t);
+sparta_status sparta_pack_quads(sparta_ctx *cx, const sparta_pack_job *job, sparta_packed *out,
+                                sparta_format_stats *stats) SPARTA_MUST;
+
+/* Any format from any other without fast paths: their oracle. */
+sparta_status sparta_convert_generic(sparta_ctx *cx, const sparta_packed *from, const sparta_format *to,
+                                     sparta_packed *out) SPARTA_MUST;
+sparta_status sparta_measure_generic(sparta_ctx *cx, const sparta_packed *from, const sparta_format *to,
+                                     sparta_format_stats *out) SPARTA_MUST;
+
+/* Fast paths (convert_fast.c and convert_*.c). Each gives what the generic path gives, array for array, or leaves *done
+ * false and everything else alone: then the generic path runs.
+ *
+ *   what they may rely on   formats, dims and types were checked, and which arrays the levels have: each contiguous,
+ *                           aligned, of the type the format says; nothing of their lengths or of what is in them
+ *   what they must do       a path that fits calls sparta_packed_verify, or checks as it reads and refuses what verify
+ *                           refuses (and values in the padding): storage is hostile. Nothing partial in `out` on failure
+ *   *out                    whole: format, dtype, pattern, rank, dim, arrays from sparta_tensor_alloc (absent: all 0)
+ *
+ * pool NULL: one thread. */
+sparta_status sparta_convert_fast(sparta_ctx *cx, const sparta_packed *from, const sparta_format *to,
+                                  sparta_pool *pool, bool *done, sparta_packed *out) SPARTA_MUST;
+/* What it would store, counted: the numbers of the generic path. */
+sparta_status sparta_measure_fast(sparta_ctx *cx, const sparta_packed *from, const sparta_format *to,
+                                  bool *done, sparta_format_stats *stats) SPARTA_MUST;
+/* The same from a dense tensor of any strides and its mask; job->store is true. */
+sparta_status sparta_pack_fast(sparta_ctx *cx, const sparta_pack_job *job, sparta_pool *pool, bool *done,
+                               sparta_packed *out) SPARTA_MUST;
+/* Into a tensor of any strides, whose type and dims were checked; untouched on failure. */
+sparta_status sparta_unpack_fast(sparta_ctx *cx, const sparta_packed *p, const sparta_tensor *out,
+                                 sparta_pool *pool, bool *done) SPARTA_MUST;
 
 #endif

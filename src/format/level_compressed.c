@@ -51,5 +51,5 @@ static sparta_status verify(sparta_ctx *cx, sparta_level_view *v)
     return sparta_edges_verify(cx, v, v->size);
 }
 
-const sparta_level_ops sparta_level_ops_COMPRESSED = {assemble, verify, sparta_edges_segment,
-                                                      sparta_coordinates_get, NULL};
+const sparta_level_ops sparta_level_ops_COMPRESSED = {
+    assemble, verify, sparta_edges_segment, sparta_coordinates_get, NULL, NULL};

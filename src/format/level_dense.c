@@ -25,4 +25,5 @@ static int64_t coordinate(sparta_level_view *v, int64_t parent, int64_t position
     return position - parent * v->extent;
 }
 
-const sparta_level_ops sparta_level_ops_DENSE = {assemble, verify, sparta_fixed_segment, coordinate, NULL};
+const sparta_level_ops sparta_level_ops_DENSE = {assemble,   verify, sparta_fixed_segment,
+                                                 coordinate, NULL,   NULL};

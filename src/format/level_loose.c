@@ -73,4 +73,5 @@ static void segment(const sparta_level_view *v, int64_t parent, int64_t *lo, int
     *hi = inside ? b : 0;
 }
 
-const sparta_level_ops sparta_level_ops_LOOSE = {assemble, verify, segment, sparta_coordinates_get, NULL};
+const sparta_level_ops sparta_level_ops_LOOSE = {assemble, verify, segment, sparta_coordinates_get,
+                                                 NULL,     NULL};

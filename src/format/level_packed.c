@@ -17,5 +17,9 @@ static sparta_status verify(sparta_ctx *cx, sparta_level_view *v)
     return sparta_fixed_verify(cx, v, v->level->w);
 }
 
-const sparta_level_ops sparta_level_ops_PACKED = {assemble, verify, sparta_fixed_segment,
-                                                  sparta_fixed_coordinate, sparta_fixed_padding};
+const sparta_level_ops sparta_level_ops_PACKED = {assemble,
+                                                  verify,
+                                                  sparta_fixed_segment,
+                                                  sparta_fixed_coordinate,
+                                                  sparta_fixed_padding,
+                                                  sparta_fixed_doubtful};

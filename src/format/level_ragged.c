@@ -65,4 +65,5 @@ static int64_t coordinate(sparta_level_view *v, int64_t parent, int64_t position
     return position >= lo && position - lo < v->extent ? position - lo : -1;
 }
 
-const sparta_level_ops sparta_level_ops_RAGGED = {assemble, verify, sparta_edges_segment, coordinate, NULL};
+const sparta_level_ops sparta_level_ops_RAGGED = {assemble,   verify, sparta_edges_segment,
+                                                  coordinate, NULL,   NULL};

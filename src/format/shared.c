@@ -238,3 +238,9 @@ bool sparta_fixed_padding(sparta_level_view *v, int64_t parent, int64_t position
 {
     return position > parent * v->width && fixed_get(v, position) <= fixed_get(v, position - 1);
 }
+
+bool sparta_fixed_doubtful(sparta_level_view *v, int64_t parent, int64_t position)
+{
+    if (position != parent * v->width || fixed_get(v, position) != 0) return false;
+    return v->width == 1 || fixed_get(v, position + 1) == 0;
+}

@@ -1,0 +1,132 @@
+/* Which parts of a sum may stand together: each element must have one place, whatever the tensor. */
+#include "format/text.h"
+#include <stdio.h>
+
+static sparta_status SPARTA_PRINTF(3, 4)
+    wrong(sparta_ctx *cx, const sparta_place *at, const char *format, ...)
+{
+    char message[400];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    if (!at) return sparta_fail(cx, SPARTA_E_USAGE, "sum: %s", message);
+    return sparta_fail(cx, SPARTA_E_USAGE, "format:%d:%d: sum: %s", at->line, at->column, message);
+}
+
+/* ------------------------------------------------------------------ one part */
+
+/* Parts as they are stored, colpart's counted; too many, or -1: too deep. Ends also when somebody made a cycle. */
+static int64_t leaves(const sparta_format *f, int depth)
+{
+    int64_t all = 0;
+    if (!f->sum) return 1;
+    if (depth == SPARTA_FORMAT_DEPTH) return -1;
+    if (f->sum->n < 1 || f->sum->n > SPARTA_PARTS) return SPARTA_PARTS + 1;
+    for (int i = 0; i < f->sum->n && all <= SPARTA_PARTS; i++) {
+        const sparta_select *s = &f->sum->part[i].select;
+        int64_t n = leaves(&f->sum->part[i].format, depth + 1);
+        int64_t times = s->kind == SPARTA_SELECT_COLPART && s->b > 0 ? SPARTA_MIN(s->b, SPARTA_PARTS + 1) : 1;
+        if (n < 0) return n;
+        all += n * times;
+    }
+    return all;
+}
+
+static bool select_sane(const sparta_select *s)
+{
+    switch (s->kind) {
+    case SPARTA_SELECT_ROWNNZ: return s->a >= 0 && s->b > s->a && s->b <= INT32_MAX;
+    case SPARTA_SELECT_COLPART: return s->b >= 1 && s->b <= SPARTA_PARTS;
+    case SPARTA_SELECT_BLOCKDENSITY: return s->x > 0 && s->x <= 1;
+    case SPARTA_SELECT_FIRST: return s->b >= 1 && s->b <= INT32_MAX;
+    case SPARTA_SELECT_REST: return true;
+    }
+    return false;
+}
+
+static bool has_blocks(const sparta_format *f)
+{
+    for (int i = 0; i < f->n; i++)
+        if (f->level[i].map == SPARTA_MAP_DIV) return true;
+    return false;
+}
+
+static sparta_status part_fits(sparta_ctx *cx, const sparta_sum *sum, int i, const sparta_place *at)
+{
+    const struct sparta_sum_part *part = &sum->part[i];
+    char name[SPARTA_SELECT_TEXT];
+    if (!select_sane(&part->select)) return wrong(cx, at, "part %d has no selector that can be", i);
+    SPARTA_TRY(sparta_format_structure(cx, &part->format, NULL, NULL));
+    sparta_select_show(&part->select, name);
+    if (part->format.rank != sum->part[0].format.rank)
+        return wrong(cx, at, "part '%s' has %d dimension%s, the first part %d; all parts store one tensor",
+                     name, part->format.rank, part->format.rank == 1 ? "" : "s", sum->part[0].format.rank);
+    if (part->select.kind == SPARTA_SELECT_BLOCKDENSITY && !has_blocks(&part->format))
+        return wrong(cx, at, "'%s' needs a format with blocks (a level i/c), e.g. bsr(4)", name);
+    return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ two parts */
+
+static sparta_status overlap(sparta_ctx *cx, const sparta_select *a, const sparta_select *b,
+                             const sparta_place *at)
+{
+    char x[SPARTA_SELECT_TEXT], y[SPARTA_SELECT_TEXT];
+    bool rows = a->kind == SPARTA_SELECT_ROWNNZ, other = b->kind == SPARTA_SELECT_ROWNNZ;
+    int64_t count = !rows ? b->b : !other ? a->b : SPARTA_MIN(a->b, b->b); /* a row that both take */
+    sparta_select_show(a, x), sparta_select_show(b, y);
+    if (a->kind == SPARTA_SELECT_COLPART || b->kind == SPARTA_SELECT_COLPART)
+        return wrong(cx, at,
+                     "parts overlap: colpart takes every entry, '%s' and '%s' cannot stand together; write "
+                     "colpart(c) -> sum{...} with the others inside",
+                     x, y);
+    if (rows || other)
+        return wrong(
+            cx, at,
+            "parts overlap: an entry of a row with %lld nonzero%s matches '%s' and '%s'; put 'rest' last",
+            (long long)count, count == 1 ? "" : "s", x, y);
+    return wrong(
+        cx, at,
+        "parts overlap: an entry may match '%s' and '%s'; put the second into a sum of its own, under "
+        "'rest'",
+        x, y);
+}
+
+/* Two selectors that are not rest: may they take the same entry? */
+static bool meet(const sparta_select *a, const sparta_select *b)
+{
+    if (a->kind != SPARTA_SELECT_ROWNNZ || b->kind != SPARTA_SELECT_ROWNNZ) return true;
+    return SPARTA_MAX(a->a, b->a) < SPARTA_MIN(a->b, b->b);
+}
+
+static sparta_status together(sparta_ctx *cx, const sparta_sum *sum, int i, const sparta_place *place)
+{
+    const sparta_select *s = &sum->part[i].select;
+    if (s->kind == SPARTA_SELECT_REST) {
+        if (i + 1 == sum->n)
+            return i && sum->part[0].select.kind == SPARTA_SELECT_COLPART
+                       ? wrong(cx, place ? &place[i] : NULL, "colpart takes every entry; remove 'rest'")
+                       : SPARTA_OK;
+        return wrong(cx, place ? &place[i] : NULL,
+                     "parts overlap: 'rest' takes what the others leave; put 'rest' last, once");
+    }
+    for (int j = 0; j < i; j++)
+        if (meet(&sum->part[j].select, s))
+            return overlap(cx, &sum->part[j].select, s, place ? &place[i] : NULL);
+    return SPARTA_OK;
+}
+
+sparta_status sparta_sum_structure(sparta_ctx *cx, const sparta_format *f, const sparta_place *place)
+{
+    const sparta_sum *sum = f->sum;
+    int64_t n = leaves(f, 0);
+    if (n < 0) return wrong(cx, place, "sums lie more than %d deep inside each other", SPARTA_FORMAT_DEPTH);
+    if (n > SPARTA_PARTS)
+        return wrong(cx, place, "more than %d parts, those of colpart(c) counted c times", SPARTA_PARTS);
+    for (int i = 0; i < sum->n; i++) SPARTA_TRY(part_fits(cx, sum, i, place ? &place[i] : NULL));
+    for (int i = 0; i < sum->n; i++) SPARTA_TRY(together(cx, sum, i, place));
+    if (f->rank != sum->part[0].format.rank)
+        return wrong(cx, NULL, "it says %d dimensions, its parts have %d", f->rank, sum->part[0].format.rank);
+    return SPARTA_OK;
+}
