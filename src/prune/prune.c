@@ -220,3 +220,52 @@ sparta_status sparta_prune(sparta_ctx *cx, const sparta_prune_spec *spec, const 
         *mask = kept;
     return status;
 }
+
+bool sparta_prune_too_large(const sparta_prune_spec *p, int64_t n, int64_t k)
+{
+    return p->of ? p->of > (p->along_out ? n : k) : p->block_n > n || p->block_m > k;
+}
+
+bool sparta_prune_ragged(const sparta_prune_spec *p, int64_t n, int64_t k)
+{
+    if (p->of) return (p->along_out ? n : k) % p->of != 0;
+    return (p->block_n && n % p->block_n) || (p->block_m && k % p->block_m);
+}
+
+static int64_t not_finite(const sparta_tensor *w)
+{
+    int64_t count = 0;
+    for (int64_t n = 0; n < w->dim[0]; n++)
+        for (int64_t k = 0; k < w->dim[1]; k++)
+            count += isinf(magnitude(w, n * w->stride[0] + k * w->stride[1])) != 0; /* NaN has Inf, too */
+    return count;
+}
+
+void sparta_prune_note(sparta_ctx *cx, const sparta_prune_spec *spec, const sparta_tensor *w)
+{
+    if (w->rank != 2 || !sparta_dtype_is_float(w->dtype)) return;
+    const long long n = w->dim[0], k = w->dim[1], odd = not_finite(w);
+    if (sparta_prune_ragged(spec, n, k))
+        sparta_note(
+            cx,
+            "prune: %d%s%d does not divide a weight of %lldx%lld: %s at its edge are smaller, and kernels "
+            "pad them",
+            spec->of ? spec->keep : spec->block_n, spec->of ? ":" : "x", spec->of ? spec->of : spec->block_m,
+            n, k, spec->of ? "groups" : "blocks");
+    if (odd)
+        sparta_note(
+            cx,
+            "prune: %lld elements of a weight of %lldx%lld are NaN or Inf: no magnitude is larger, so they "
+            "stay as long as any",
+            odd, n, k);
+}
+
+void sparta_prune_threshold(const sparta_tensor *w, double value)
+{
+    for (int64_t n = 0; n < w->dim[0]; n++)
+        for (int64_t k = 0; k < w->dim[1]; k++) {
+            const int64_t at = n * w->stride[0] + k * w->stride[1];
+            if (fabs(sparta_element_get(w->dtype, w->data, at)) < value)
+                sparta_element_set(w->dtype, w->data, at, 0);
+        }
+}

@@ -1,5 +1,4 @@
-/* prune: sparsifiers. Narrow for now: magnitude, by pattern, one shot; the zoo uses it, `sparta prune` comes
- * later.
+/* prune: sparsifiers: magnitude, by pattern, in one shot; a threshold; and functions of users, whose answers are checked.
  *
  *     sparta_prune_spec s;
  *     SPARTA_TRY(sparta_prune_parse(cx, "4x1:0.9", &s));
@@ -14,6 +13,8 @@
 #ifndef SPARTA_PRUNE_H
 #define SPARTA_PRUNE_H
 
+#include "format/format.h"
+#include "schedule/schedule.h"
 #include "tensor/tensor.h"
 #include "tesa/tesa.h"
 
@@ -26,9 +27,36 @@ typedef struct sparta_prune_spec {
 /* "NxM:SPARSITY", "n:m", "n:m@out", "rows:S", "cols:S". 0 <= S <= 1. Wrong text is E_USAGE with the forms it
  * could have; heads and bands are E_UNSUPPORTED. */
 sparta_status sparta_prune_parse(sparta_ctx *cx, const char *text, sparta_prune_spec *out) SPARTA_MUST;
+/* The pattern alone, without a sparsity: "NxM", "n:m", "n:m@out", "rows", "cols". */
+sparta_status sparta_prune_parse_pattern(sparta_ctx *cx, const char *text,
+                                         sparta_prune_spec *out) SPARTA_MUST;
 /* Set pruned elements of a 2-D float view (n, k; any strides) to 0 in place; mask, when given, gets what
  * stays (free it with sparta_mask_free). E_SHAPE, E_DTYPE when w is no such view. */
 sparta_status sparta_prune(sparta_ctx *cx, const sparta_prune_spec *spec, const sparta_tensor *w,
                            sparta_mask *mask) SPARTA_MUST;
+/* Does no block (or group) of the pattern fit into a weight of (n, k)? Is the weight no multiple of them, so that those at its edge
+ * are smaller, and kernels pad them? */
+bool sparta_prune_too_large(const sparta_prune_spec *spec, int64_t n, int64_t k);
+bool sparta_prune_ragged(const sparta_prune_spec *spec, int64_t n, int64_t k);
+/* Tell the user what is odd about pruning w so: edges, elements that are not finite. Before it is pruned. */
+void sparta_prune_note(sparta_ctx *cx, const sparta_prune_spec *spec, const sparta_tensor *w);
+/* Set the elements of a 2-D float view whose magnitude is below the value to 0; NaN stays. */
+void sparta_prune_threshold(const sparta_tensor *w, double value);
+
+/* ------------------------------------------------------------------ sparsifiers of users (sparta.h; sparsifier.c)
+ * What sparta_sparsifier_register keeps: `own` of the row of a call. */
+typedef struct sparta_own_sparsifier {
+    sparta_sparsifier is;
+    sparta_prune_spec granularity;
+} sparta_own_sparsifier;
+/* Ask it which elements of w (n, k) stay, check the answer against what it promised, and set the others to 0. */
+sparta_status sparta_prune_by_user(sparta_ctx *cx, const sparta_schedule_call *call, const char *tensor,
+                                   const sparta_tensor *w) SPARTA_MUST;
+/* The most elements or blocks that a call keeps in a row of them, by its declaration; 0: no bound. */
+sparta_status sparta_prune_bound(sparta_ctx *cx, const sparta_schedule_call *call, int64_t *out) SPARTA_MUST;
+/* Does what a user's sparsifier promises of a weight (n, k) suffice for a format of fixed widths, packed[w] and structured[n,m]?
+ * E_USAGE says what it lacks. Other sparsifiers, and formats that it cannot judge, are measured when there are elements. */
+sparta_status sparta_prune_suits(sparta_ctx *cx, const sparta_schedule_call *call, const sparta_format *f,
+                                 int64_t n, int64_t k) SPARTA_MUST;
 
 #endif

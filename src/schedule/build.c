@@ -1,10 +1,9 @@
 /* The object: made call by call, and by the parser with the same functions. */
 #include "schedule/inside.h"
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-sparta_status sparta_schedule_make(sparta_ctx *cx, const char *folder, sparta_schedule **out)
+sparta_status sparta_schedule_create(sparta_ctx *cx, const char *folder, sparta_schedule **out)
 {
     sparta_arena *arena = sparta_arena_create(cx);
     SPARTA_NEED(cx, arena);
@@ -17,18 +16,16 @@ sparta_status sparta_schedule_make(sparta_ctx *cx, const char *folder, sparta_sc
     s->cx = cx;
     s->arena = arena;
     s->folder = kept;
+    sparta_text_init(&s->printed, cx);
     *out = s;
     return SPARTA_OK;
 }
 
-sparta_status sparta_schedule_create(sparta_ctx *cx, sparta_schedule **out)
-{
-    return sparta_schedule_make(cx, NULL, out);
-}
-
 void sparta_schedule_free(sparta_schedule *s)
 {
-    if (s) sparta_arena_free(s->arena);
+    if (!s) return;
+    sparta_text_free(&s->printed);
+    sparta_arena_free(s->arena);
 }
 
 sparta_status sparta_schedule_grow(sparta_schedule *s, void **list, int n, int *capacity, size_t size)
@@ -115,131 +112,7 @@ sparta_status sparta_schedule_add_rule(sparta_schedule *s, const char *glob, spa
     return SPARTA_OK;
 }
 
-/* ------------------------------------------------------------------ sparsifiers and their arguments */
-
-typedef enum { NONE, WORD, SHARE, AMOUNT, STRING } parameter_kind;
-typedef struct parameter {
-    const char *name;
-    parameter_kind kind;
-    bool optional;
-} parameter;
-#define PARAMETERS 3
-static const struct sparsifier {
-    const char *name, *usage;
-    parameter parameter[PARAMETERS];
-} sparsifiers[] = {
-#define SPARTA_SPARSIFIER(name, usage, ...) {name, usage, __VA_ARGS__},
-#include "schedule/sparsifiers.def"
-#undef SPARTA_SPARSIFIER
-};
-
-bool sparta_schedule_is_sparsifier(const char *name)
-{
-    for (size_t i = 0; i < SPARTA_COUNT(sparsifiers); i++)
-        if (!strcmp(sparsifiers[i].name, name)) return true;
-    return false;
-}
-
-/* A number in its shortest text, so that 0.90 and 0.9 are the same. */
-static sparta_status number(sparta_schedule *s, sparta_schedule_arg *a, double most, const char *what)
-{
-    double v, back;
-    char text[32];
-    if (a->quoted || !sparta_parse_double(a->text, &v) || !(v >= 0 && v <= most))
-        return sparta_schedule_fail(s->cx, a->at, "%s=%.60s: expected %s", a->name, a->text, what);
-    for (int digits = 6; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, v == 0 ? 0 : v);
-        if (sparta_parse_double(text, &back) && back == v) break;
-    }
-    a->text = sparta_arena_string(s->arena, text);
-    SPARTA_NEED(s->cx, a->text);
-    return SPARTA_OK;
-}
-
-static sparta_status check_kind(sparta_schedule *s, const struct sparsifier *f, const parameter *p,
-                                sparta_schedule_arg *a)
-{
-    switch (p->kind) {
-    case SHARE: return number(s, a, 1, "a number between 0 and 1");
-    case AMOUNT: return number(s, a, HUGE_VAL, "a number of at least 0");
-    case STRING:
-        if (a->quoted && *a->text) return SPARTA_OK;
-        return sparta_schedule_fail(s->cx, a->at, "%s: expected a string in quotes, e.g. %s", p->name,
-                                    f->usage);
-    default:
-        if (!a->quoted) return SPARTA_OK;
-        return sparta_schedule_fail(s->cx, a->at, "%s: expected a word without quotes, e.g. %s", p->name,
-                                    f->usage);
-    }
-}
-
-static sparta_status unknown_sparsifier(sparta_schedule *s, const sparta_schedule_call *call)
-{
-    const char *names[SPARTA_COUNT(sparsifiers) + SPARTA_SCHEDULE_NAMES];
-    int n = 0;
-    for (size_t i = 0; i < SPARTA_COUNT(sparsifiers); i++) names[n++] = sparsifiers[i].name;
-    for (int i = 0; i < s->n_sparsifiers; i++) names[n++] = s->sparsifier[i].name;
-    const char *near = sparta_nearest(call->name, names, n);
-    return sparta_schedule_fail(
-        s->cx, call->at,
-        "expected a sparsifier (magnitude, threshold, mask or one defined above), found '%.60s'%s%s%s",
-        call->name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
-}
-
-/* Which parameter an argument is: by its name, or the next one. */
-static sparta_status place(sparta_schedule *s, const struct sparsifier *f, const sparta_schedule_arg *a,
-                           int i, int *out)
-{
-    const char *names[PARAMETERS];
-    int n = 0;
-    while (n < PARAMETERS && f->parameter[n].name) names[n] = f->parameter[n].name, n++;
-    if (!a->name && i >= n)
-        return sparta_schedule_fail(s->cx, a->at, "%s takes no argument '%.60s'; write %s", f->name, a->text,
-                                    f->usage);
-    for (int k = 0; k < n && a->name; k++)
-        if (!strcmp(a->name, names[k])) i = k, n = 0;
-    if (a->name && n) {
-        const char *near = sparta_nearest(a->name, names, n);
-        return sparta_schedule_fail(s->cx, a->at, "%s has no argument '%.60s'%s%s%s; write %s", f->name,
-                                    a->name, near ? "; did you mean '" : "", near ? near : "",
-                                    near ? "'?" : "", f->usage);
-    }
-    *out = i;
-    return SPARTA_OK;
-}
-
-sparta_status sparta_schedule_check_sparsifier(sparta_schedule *s, sparta_schedule_call *call)
-{
-    const struct sparsifier *f = NULL;
-    sparta_schedule_arg sorted[PARAMETERS] = {{0}};
-    int n = 0, at = 0;
-    for (size_t i = 0; i < SPARTA_COUNT(sparsifiers); i++)
-        if (!strcmp(sparsifiers[i].name, call->name)) f = &sparsifiers[i];
-    if (!f) return unknown_sparsifier(s, call);
-    for (int i = 0; i < call->n; i++) {
-        SPARTA_TRY(place(s, f, &call->arg[i], i, &at));
-        if (sorted[at].text)
-            return sparta_schedule_fail(s->cx, call->arg[i].at, "argument '%s' twice; remove one",
-                                        f->parameter[at].name);
-        sorted[at] = call->arg[i];
-        sorted[at].name = f->parameter[at].name;
-        SPARTA_TRY(check_kind(s, f, &f->parameter[at], &sorted[at]));
-    }
-    for (int i = 0; i < PARAMETERS && f->parameter[i].name; i++)
-        if (!sorted[i].text && !f->parameter[i].optional)
-            return sparta_schedule_fail(s->cx, call->at, "%s needs '%s'; write %s", f->name,
-                                        f->parameter[i].name, f->usage);
-    for (int i = 0; i < PARAMETERS; i++)
-        if (sorted[i].text) call->arg[n++] = sorted[i];
-    return SPARTA_OK;
-}
-
-const char *sparta_schedule_arg_of(const sparta_schedule_call *call, const char *name)
-{
-    for (int i = 0; i < call->n; i++)
-        if (call->arg[i].name && !strcmp(call->arg[i].name, name)) return call->arg[i].text;
-    return NULL;
-}
+/* ------------------------------------------------------------------ use */
 
 sparta_status sparta_schedule_path(const sparta_schedule *s, sparta_arena *arena, const char *file,
                                    const char **out)
@@ -254,22 +127,38 @@ sparta_status sparta_schedule_path(const sparta_schedule *s, sparta_arena *arena
     return SPARTA_OK;
 }
 
-/* ------------------------------------------------------------------ call by call */
+/* ------------------------------------------------------------------ call by call: sparta.h
+ * A place is the call itself: `format of "a.*":1:5` is column 5 of the text that set_format got. */
+
+bool sparta_schedule_is_name(const char *name)
+{
+    const char *letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789.-";
+    return *name && strspn(name, letters) == strlen(name) && !strchr("0123456789.-", *name) &&
+           strlen(name) <= SPARTA_SCHEDULE_WORD;
+}
+
+static sparta_status absent(sparta_ctx *cx, const char *what)
+{
+    return sparta_fail(cx, SPARTA_E_USAGE, "%s: the text is NULL; give one", what);
+}
 
 static sparta_status check_name(sparta_schedule *s, const char *what, const char *name)
 {
-    const char *letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789.-";
-    if (!*name || strspn(name, letters) != strlen(name) || strchr("0123456789.-", *name) ||
-        strlen(name) > SPARTA_SCHEDULE_WORD)
+    if (!name) return absent(s->cx, what);
+    if (!sparta_schedule_is_name(name))
         return sparta_fail(s->cx, SPARTA_E_USAGE,
                            "%s '%.60s': a name begins with a letter and has letters, digits, '_', '.', '-'",
                            what, name);
     return SPARTA_OK;
 }
 
-static sparta_schedule_at call_at(const char *what)
+/* The place of a call about a name: "format mine:1:1". */
+static sparta_status call_at(sparta_schedule *s, const char *what, const char *name, sparta_schedule_at *out)
 {
-    return (sparta_schedule_at){what, 1, 1};
+    const char *file = sparta_arena_printf(s->arena, "%s %.60s", what, name);
+    SPARTA_NEED(s->cx, file);
+    *out = (sparta_schedule_at){file, 1, 1};
+    return SPARTA_OK;
 }
 
 /* Nothing but blanks may follow what was read. */
@@ -280,66 +169,102 @@ static sparta_status at_end(reader *r)
 
 sparta_status sparta_schedule_set_target(sparta_schedule *s, const char *target)
 {
+    sparta_schedule_at at;
     SPARTA_TRY(check_name(s, "target", target));
+    SPARTA_TRY(call_at(s, "target", target, &at));
     const char *kept = sparta_arena_string(s->arena, target);
     SPARTA_NEED(s->cx, kept);
-    return sparta_schedule_add_target(s, kept, call_at("target"));
+    return sparta_schedule_add_target(s, kept, at);
 }
 
 sparta_status sparta_schedule_set_dim(sparta_schedule *s, const char *name, const char *sizes)
 {
+    sparta_schedule_at at;
     SPARTA_TRY(check_name(s, "dim", name));
+    if (!sizes) return absent(s->cx, "dim");
+    SPARTA_TRY(call_at(s, "dim", name, &at));
     const char *kept = sparta_arena_string(s->arena, name), *text = sparta_arena_string(s->arena, sizes);
     SPARTA_NEED(s->cx, kept);
     SPARTA_NEED(s->cx, text);
-    return sparta_schedule_add_dim(s, kept, text, call_at("dim"));
+    return sparta_schedule_add_dim(s, kept, text, at);
+}
+
+/* format NAME = TEXT, sparsifier NAME = TEXT */
+static sparta_status define(sparta_schedule *s, const char *what, const char *name, const char *text, int *n,
+                            sparta_status (*read)(reader *r, const char *name, sparta_schedule_at at))
+{
+    const int before = *n;
+    sparta_schedule_at at;
+    SPARTA_TRY(check_name(s, what, name));
+    if (!text) return absent(s->cx, what);
+    SPARTA_TRY(call_at(s, what, name, &at));
+    const char *kept = sparta_arena_string(s->arena, name);
+    SPARTA_NEED(s->cx, kept);
+    reader r = sparta_schedule_reader(s, text, at.file);
+    sparta_status status = read(&r, kept, at);
+    if (status == SPARTA_OK) status = at_end(&r);
+    if (status != SPARTA_OK) *n = before;
+    return status;
 }
 
 sparta_status sparta_schedule_define_format(sparta_schedule *s, const char *name, const char *text)
 {
-    SPARTA_TRY(check_name(s, "format", name));
-    const char *kept = sparta_arena_string(s->arena, name);
-    SPARTA_NEED(s->cx, kept);
-    reader r = sparta_schedule_reader(s, text, "format");
-    const int before = s->n_formats;
-    sparta_status status = sparta_schedule_read_format(&r, kept, call_at("format"));
-    if (status == SPARTA_OK) status = at_end(&r);
-    if (status != SPARTA_OK) s->n_formats = before;
-    return status;
+    return define(s, "format", name, text, &s->n_formats, sparta_schedule_read_format);
 }
 
 sparta_status sparta_schedule_define_sparsifier(sparta_schedule *s, const char *name, const char *text)
 {
-    SPARTA_TRY(check_name(s, "sparsifier", name));
-    const char *kept = sparta_arena_string(s->arena, name);
-    SPARTA_NEED(s->cx, kept);
-    reader r = sparta_schedule_reader(s, text, "sparsifier");
-    const int before = s->n_sparsifiers;
-    sparta_status status = sparta_schedule_read_sparsifier(&r, kept, call_at("sparsifier"));
-    if (status == SPARTA_OK) status = at_end(&r);
-    if (status != SPARTA_OK) s->n_sparsifiers = before;
-    return status;
+    return define(s, "sparsifier", name, text, &s->n_sparsifiers, sparta_schedule_read_sparsifier);
 }
 
 sparta_status sparta_schedule_tensor(sparta_schedule *s, const char *glob, sparta_schedule_rule **out)
 {
+    sparta_schedule_at at;
+    if (!glob) return absent(s->cx, "tensor");
     for (const char *p = glob; *p; p++)
         if ((unsigned char)*p < ' ' || *p == 127)
             return sparta_fail(s->cx, SPARTA_E_USAGE, "tensor: a control byte in the name; remove it");
     if (!*glob || strlen(glob) > SPARTA_SCHEDULE_WORD / 2)
         return sparta_fail(s->cx, SPARTA_E_USAGE, "tensor: a name has 1 to %d bytes",
                            SPARTA_SCHEDULE_WORD / 2);
+    SPARTA_TRY(call_at(s, "tensor", glob, &at));
     const char *kept = sparta_arena_string(s->arena, glob);
     SPARTA_NEED(s->cx, kept);
-    return sparta_schedule_add_rule(s, kept, call_at("tensor"), out);
+    return sparta_schedule_add_rule(s, kept, at, out);
 }
 
-sparta_status sparta_schedule_set(sparta_schedule_rule *rule, sparta_clause_kind kind, const char *text)
+/* A clause of a rule. */
+static sparta_status set(sparta_schedule_rule *rule, sparta_clause_kind kind, const char *text)
 {
-    reader r = sparta_schedule_reader(rule->schedule, text, sparta_clause_word(kind));
+    sparta_schedule *s = rule->schedule;
     const sparta_schedule_clause before = rule->clause[kind];
-    sparta_status status = sparta_schedule_read_clause(&r, rule, kind, r.at);
+    if (!text) return absent(s->cx, sparta_clause_word(kind));
+    const char *file = sparta_arena_printf(s->arena, "%s of \"%.60s\"", sparta_clause_word(kind), rule->glob);
+    SPARTA_NEED(s->cx, file);
+    const sparta_schedule_at at = {file, 1, 1};
+    reader r = sparta_schedule_reader(s, text, at.file);
+    sparta_status status = sparta_schedule_read_clause(&r, rule, kind, at);
     if (status == SPARTA_OK) status = at_end(&r);
     if (status != SPARTA_OK) rule->clause[kind] = before;
     return status;
+}
+
+sparta_status sparta_schedule_sparsify(sparta_schedule_rule *rule, const char *text)
+{
+    return set(rule, SPARTA_CLAUSE_SPARSIFY, text);
+}
+
+sparta_status sparta_schedule_set_format(sparta_schedule_rule *rule, const char *text)
+{
+    return set(rule, SPARTA_CLAUSE_FORMAT, text);
+}
+
+sparta_status sparta_schedule_quantize(sparta_schedule_rule *rule, const char *text)
+{
+    return set(rule, SPARTA_CLAUSE_QUANTIZE, text);
+}
+
+sparta_status sparta_schedule_kernel(sparta_schedule_rule *rule, const char *text)
+{
+    return set(rule, SPARTA_CLAUSE_KERNEL, text);
 }

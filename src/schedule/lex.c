@@ -75,10 +75,9 @@ static bool is_word(char c)
     return isalnum((unsigned char)c) || (c && strchr("_.:@+-/*%", c));
 }
 
-static sparta_status too_long(const reader *r, const char *what)
+static sparta_status too_long(const reader *r, const char *what, int most)
 {
-    return sparta_schedule_fail(r->cx, r->now.at, "%s is longer than %d bytes; shorten it", what,
-                                SPARTA_SCHEDULE_WORD);
+    return sparta_schedule_fail(r->cx, r->now.at, "%s is longer than %d bytes; shorten it", what, most);
 }
 
 static sparta_status string(reader *r)
@@ -98,7 +97,8 @@ static sparta_status string(reader *r)
             step(r);
         }
         step(r);
-        if (r->next - r->now.text > SPARTA_SCHEDULE_WORD) return too_long(r, "the string");
+        if (r->next - r->now.text > SPARTA_SCHEDULE_WORD)
+            return too_long(r, "the string", SPARTA_SCHEDULE_WORD);
     }
     r->now.length = (int)(r->next - r->now.text);
     step(r);
@@ -110,7 +110,7 @@ static sparta_status word(reader *r)
     r->now.kind = WORD_TOKEN;
     r->now.text = r->next;
     while (is_word(*r->next)) step(r);
-    if (r->next - r->now.text > SPARTA_SCHEDULE_WORD) return too_long(r, "the word");
+    if (r->next - r->now.text > SPARTA_SCHEDULE_WORD) return too_long(r, "the word", SPARTA_SCHEDULE_WORD);
     r->now.length = (int)(r->next - r->now.text);
     return SPARTA_OK;
 }
@@ -135,37 +135,75 @@ sparta_status sparta_schedule_next(reader *r)
     return SPARTA_OK;
 }
 
-sparta_status sparta_schedule_raw(reader *r, const char **out, sparta_schedule_at *at)
+/* Brackets of a format that are open. */
+typedef struct brackets {
+    int n;
+    char open[64];
+} brackets;
+
+/* Does the text of a format end before this byte? Lines, ';' and '}' end it, but ( ) and [ ] go over lines, and the { } of a sum hold
+ * whatever is between them. Brackets that do not close end where the clause does, so that the mistake is found there. */
+static bool format_ends(brackets *b, const sparta_text *t, char c)
 {
-    int depth = 0;
+    const char top = b->n ? b->open[b->n - 1] : 0;
+    const size_t blank = t->size && t->data[t->size - 1] == ' ';
+    const bool sum = t->size >= 3 + blank && !memcmp(t->data + t->size - blank - 3, "sum", 3);
+    if (c == '"') return true;
+    if (c == '\n') return !top;
+    if (c == ';') return top != '{';
+    if (c == '{' && !sum) return true;
+    if (c == '}' && top != '{') return true;
+    if (c == '}' || ((c == ')' || c == ']') && (top == '(' || top == '['))) b->n--; /* (4,8] is a pair */
+    if (c == '{' || c == '(' || c == '[') {
+        if (b->n == (int)sizeof b->open) return true;
+        b->open[b->n++] = c;
+    }
+    return false;
+}
+
+/* The bytes themselves, comments as blanks: lines and columns in it are those of the file. */
+static char *exact(const reader *r, const char *from)
+{
+    char *copy = sparta_arena_bytes(r->s->arena, from, (size_t)(r->next - from));
+    bool comment = false;
+    for (char *p = copy; p && *p; p++) {
+        comment = *p != '\n' && (comment || *p == '#');
+        if (comment) *p = ' ';
+    }
+    return copy;
+}
+
+sparta_status sparta_schedule_raw(reader *r, sparta_schedule_raw_text *out)
+{
+    brackets b = {0};
     sparta_text t;
     sparta_text_init(&t, r->cx);
     while (*r->next == ' ' || *r->next == '\t') step(r);
-    r->now.at = *at = r->at;
-    for (; *r->next; step(r)) {
+    r->now.at = r->at;
+    const sparta_schedule_at at = r->at;
+    const char *from = r->next;
+    for (; *r->next && t.size <= SPARTA_SCHEDULE_FORMAT; step(r)) {
         const char c = *r->next;
-        if (depth <= 0 && (c == '\n' || c == ';' || c == '}')) break;
-        if (c == '{' || c == '}' || c == ';' || c == '"')
-            break; /* no format has them: the brackets do not close */
+        if (format_ends(&b, &t, c)) break;
         if (c == '#') {
             while (r->next[1] && r->next[1] != '\n') step(r);
             continue;
         }
-        depth += (c == '(') - (c == ')');
         if (!is_blank(c))
             sparta_text_put(&t, &c, 1);
         else if (t.size && t.data[t.size - 1] != ' ')
             sparta_text_put(&t, " ", 1);
-        if (t.size > SPARTA_SCHEDULE_WORD) break;
     }
     while (t.size && t.data[t.size - 1] == ' ') t.data[--t.size] = 0;
-    const bool is_long = t.size > SPARTA_SCHEDULE_WORD;
+    const bool is_long = t.size > SPARTA_SCHEDULE_FORMAT;
     char *text = t.status == SPARTA_OK ? sparta_arena_string(r->s->arena, sparta_text_str(&t)) : NULL;
     sparta_text_free(&t);
     SPARTA_NEED(r->cx, text);
-    if (is_long) return too_long(r, "the format");
+    const char *bytes = exact(r, from);
+    SPARTA_NEED(r->cx, bytes);
+    if (is_long) return too_long(r, "the format", SPARTA_SCHEDULE_FORMAT);
     SPARTA_TRY(sparta_schedule_next(r));
-    *out = text;
+    *out = (sparta_schedule_raw_text){text, bytes, at};
     return SPARTA_OK;
 }
 

@@ -4,6 +4,7 @@
  *     MatMul(x, Transpose(w))       w is (n, k)                  Linear(x, w) transposed=1     w is (n, k)
  *
  * A rule names it by its initialiser or by the path of a product that uses it. */
+#include "format/format.h"
 #include "schedule/inside.h"
 #include <stdio.h>
 #include <string.h>
@@ -85,6 +86,12 @@ static size_t likeness(const char *glob, const char *name)
     return head + tail;
 }
 
+/* The name of a weight that a glob like this one could have meant: its initialiser's, or the path of its product. */
+static const char *name_like(const finder *f, const char *glob, int i)
+{
+    return *glob == '/' && *f->weight[i].node->name ? f->weight[i].node->name : name_of(f->weight[i].value);
+}
+
 /* Up to three names that are most like it. */
 static void most_alike(const finder *f, const char *glob, char *out, size_t size)
 {
@@ -95,13 +102,13 @@ static void most_alike(const finder *f, const char *glob, char *out, size_t size
         for (int i = 0; i < f->n_weights; i++) {
             bool seen = false;
             for (int j = 0; j < k; j++) seen |= taken[j] == i;
-            if (!seen && (best < 0 || likeness(glob, name_of(f->weight[i].value)) >
-                                          likeness(glob, name_of(f->weight[best].value))))
+            if (!seen && (best < 0 ||
+                          likeness(glob, name_like(f, glob, i)) > likeness(glob, name_like(f, glob, best))))
                 best = i;
         }
         taken[k] = best;
-        used += (size_t)snprintf(out + used, size - used, "%s'%.80s'", k ? ", " : "",
-                                 name_of(f->weight[best].value));
+        used +=
+            (size_t)snprintf(out + used, size - used, "%s'%.80s'", k ? ", " : "", name_like(f, glob, best));
     }
 }
 
@@ -135,12 +142,43 @@ static sparta_status conflict(const finder *f, const sparta_schedule_match *w, s
         a->at.column, name_of(w->value));
 }
 
+/* Every '=' of a format that is no comparison (rownnz<=4) and no pad=zero. */
+bool sparta_schedule_says_widths(const char *format)
+{
+    for (const char *p = format; (p = strchr(p, '=')); p++)
+        if (p > format && !strchr("<>", p[-1]) && (p - format < 3 || memcmp(p - 3, "pad", 3) != 0))
+            return true;
+    return false;
+}
+
+/* Do two clauses ask for the same? Formats may be spelt differently, and leave widths (which a name has) to the implement. */
+static sparta_status agree(const finder *f, sparta_clause_kind kind, const sparta_schedule_clause *a,
+                           const sparta_schedule_clause *b, bool *out)
+{
+    sparta_format x, y;
+    const bool widths = sparta_schedule_says_widths(a->means);
+    *out = !strcmp(a->means, b->means);
+    if (*out || kind != SPARTA_CLAUSE_FORMAT || widths != sparta_schedule_says_widths(b->means))
+        return SPARTA_OK;
+    SPARTA_TRY(sparta_format_parse(f->s->cx, a->means, &x));
+    SPARTA_TRY(sparta_format_parse(f->s->cx, b->means, &y));
+    for (int i = 0; i < SPARTA_MIN(x.n, y.n) && !widths; i++) {
+        y.level[i].pos = x.level[i].pos;
+        y.level[i].crd = x.level[i].crd;
+        y.level[i].crd_bits = x.level[i].crd_bits;
+    }
+    *out = sparta_format_equal(&x, &y);
+    return SPARTA_OK;
+}
+
 static sparta_status say(const finder *f, sparta_schedule_match *w, const sparta_schedule_rule *rule)
 {
     for (int k = 0; k < SPARTA_CLAUSES; k++) {
         if (!rule->clause[k].given) continue;
-        if (w->rule[k] && strcmp(w->rule[k]->clause[k].means, rule->clause[k].means) != 0)
-            return conflict(f, w, (sparta_clause_kind)k, rule);
+        const sparta_clause_kind kind = (sparta_clause_kind)k;
+        bool same = true;
+        if (w->rule[k]) SPARTA_TRY(agree(f, kind, &w->rule[k]->clause[k], &rule->clause[k], &same));
+        if (!same) return conflict(f, w, kind, rule);
         if (!w->rule[k]) w->rule[k] = rule;
     }
     return SPARTA_OK;

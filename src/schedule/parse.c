@@ -174,21 +174,6 @@ static sparta_status sparsify(reader *r, sparta_schedule_clause *c)
     return SPARTA_OK;
 }
 
-/* The text of a format, or the name of one that was defined. */
-static sparta_status format_text(reader *r, const char **text, const char **means)
-{
-    sparta_schedule_at at;
-    sparta_format f;
-    SPARTA_TRY(sparta_schedule_raw(r, text, &at));
-    if (!**text)
-        return sparta_schedule_fail(r->cx, at, "expected the text of a format, e.g. strip(4), found nothing");
-    const sparta_schedule_name *known = sparta_schedule_find(r->s->format, r->s->n_formats, *text);
-    *means = known ? known->text : *text;
-    if (!known && sparta_format_parse(r->cx, *text, &f) != SPARTA_OK)
-        return sparta_fail_in(r->cx, "%.200s:%d:%d", at.file, at.line, at.column);
-    return SPARTA_OK;
-}
-
 static sparta_status kernel(reader *r, sparta_schedule_clause *c)
 {
     sparta_schedule_call list[SPARTA_SCHEDULE_STEPS];
@@ -223,7 +208,7 @@ sparta_status sparta_schedule_read_clause(reader *r, sparta_schedule_rule *rule,
                                     rule->glob, clauses[kind], old->at.file, old->at.line, old->at.column);
     switch (kind) {
     case SPARTA_CLAUSE_SPARSIFY: SPARTA_TRY(sparsify(r, &c)); break;
-    case SPARTA_CLAUSE_FORMAT: SPARTA_TRY(format_text(r, &c.text, &c.means)); break;
+    case SPARTA_CLAUSE_FORMAT: SPARTA_TRY(sparta_schedule_format_text(r, &c.text, &c.means)); break;
     case SPARTA_CLAUSE_KERNEL: SPARTA_TRY(kernel(r, &c)); break;
     default:
         SPARTA_TRY(sparta_schedule_next(r));
@@ -254,13 +239,11 @@ sparta_status sparta_schedule_read_format(reader *r, const char *word, sparta_sc
 {
     sparta_schedule *s = r->s;
     const char *text, *means;
-    sparta_format f;
     SPARTA_TRY(taken(s, s->format, s->n_formats, "format", word, at));
-    if (sparta_format_parse(r->cx, word, &f) == SPARTA_OK)
+    if (sparta_format_is_name(r->cx, word) || !strcmp(word, "sum"))
         return sparta_schedule_fail(r->cx, at, "format '%.60s' is one of sparta's own; choose another name",
                                     word);
-    sparta_ctx_clear(r->cx);
-    SPARTA_TRY(format_text(r, &text, &means));
+    SPARTA_TRY(sparta_schedule_format_text(r, &text, &means));
     SPARTA_TRY(
         sparta_schedule_grow(s, (void **)&s->format, s->n_formats, &s->format_capacity, sizeof *s->format));
     s->format[s->n_formats++] = (sparta_schedule_name){.name = word, .text = means, .at = at};
@@ -272,9 +255,9 @@ sparta_status sparta_schedule_read_sparsifier(reader *r, const char *word, spart
     sparta_schedule *s = r->s;
     sparta_schedule_clause c = {0};
     SPARTA_TRY(taken(s, s->sparsifier, s->n_sparsifiers, "sparsifier", word, at));
-    if (sparta_schedule_is_sparsifier(word))
-        return sparta_schedule_fail(r->cx, at,
-                                    "sparsifier '%.60s' is one of sparta's own; choose another name", word);
+    if (sparta_schedule_find_sparsifier(r->cx, word))
+        return sparta_schedule_fail(r->cx, at, "sparsifier '%.60s' is there already; choose another name",
+                                    word);
     SPARTA_TRY(sparsify(r, &c));
     SPARTA_TRY(sparta_schedule_grow(s, (void **)&s->sparsifier, s->n_sparsifiers, &s->sparsifier_capacity,
                                     sizeof *s->sparsifier));
@@ -378,7 +361,9 @@ static sparta_status may_include(const reader *r, const char *file, sparta_sched
 static sparta_status text_beneath(reader *r, const char *file, sparta_schedule_at at, const char **out)
 {
     sparta_mapped m;
-    if (sparta_map_open_beneath(r->cx, r->s->folder, file, &m) != SPARTA_OK)
+    const char *path; /* asked for the message: the file is opened by the folder, which no link may leave */
+    if (sparta_schedule_path(r->s, r->s->arena, file, &path) != SPARTA_OK ||
+        sparta_map_open_beneath(r->cx, r->s->folder, file, &m) != SPARTA_OK)
         return sparta_fail_in(r->cx, "%.200s:%d:%d: include", at.file, at.line, at.column);
     const bool fits = m.size <= SPARTA_SCHEDULE_BYTES, is_text = !m.size || !memchr(m.data, 0, m.size);
     const char *text = fits && is_text ? sparta_arena_bytes(r->s->arena, (const char *)m.data, m.size) : NULL;
@@ -433,10 +418,12 @@ sparta_status sparta_schedule_parse(sparta_ctx *cx, const char *text, const char
                                     sparta_schedule **out)
 {
     sparta_schedule *s;
+    if (!text) return sparta_fail(cx, SPARTA_E_USAGE, "schedule: the text is NULL; give one");
+    if (!file) file = "schedule";
     if (strnlen(text, SPARTA_SCHEDULE_BYTES + 1) > SPARTA_SCHEDULE_BYTES)
         return sparta_fail(cx, SPARTA_E_LIMIT, "%.200s: a schedule has at most %d bytes", file,
                            SPARTA_SCHEDULE_BYTES);
-    SPARTA_TRY(sparta_schedule_make(cx, folder, &s));
+    SPARTA_TRY(sparta_schedule_create(cx, folder, &s));
     const char *kept = sparta_arena_string(s->arena, file);
     reader r = sparta_schedule_reader(s, text, kept);
     sparta_status status = kept ? items_of(&r) : sparta_ctx_status(cx);

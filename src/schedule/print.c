@@ -36,7 +36,7 @@ static void print_model(const sparta_schedule *s, sparta_text *out)
     sparta_text_printf(out, "}\n");
 }
 
-void sparta_schedule_print(const sparta_schedule *s, sparta_text *out)
+void sparta_schedule_write(const sparta_schedule *s, sparta_text *out)
 {
     for (int i = 0; i < s->n_formats; i++)
         sparta_text_printf(out, "format %s = %s\n", s->format[i].name, s->format[i].text);
@@ -54,4 +54,14 @@ void sparta_schedule_print(const sparta_schedule *s, sparta_text *out)
                                    rule->clause[k].text);
         sparta_text_printf(out, "}\n");
     }
+}
+
+sparta_status sparta_schedule_print(sparta_schedule *s, const char **out)
+{
+    sparta_text_free(&s->printed);
+    sparta_text_init(&s->printed, s->cx);
+    sparta_schedule_write(s, &s->printed);
+    SPARTA_TRY(s->printed.status);
+    *out = sparta_text_str(&s->printed);
+    return SPARTA_OK;
 }

@@ -32,6 +32,7 @@
 #define SPARTA_SCHEDULE_RULES    4096
 #define SPARTA_SCHEDULE_NAMES    256  /* definitions of each kind, and dims */
 #define SPARTA_SCHEDULE_WORD     1024 /* bytes of a word, name or string */
+#define SPARTA_SCHEDULE_FORMAT   4096 /* bytes of the text of a format */
 #define SPARTA_SCHEDULE_ARGS     16
 #define SPARTA_SCHEDULE_STEPS    64 /* of a kernel clause */
 
@@ -48,6 +49,8 @@ typedef struct sparta_schedule_at { /* where something was said */
     int line, column;
 } sparta_schedule_at;
 
+typedef struct sparta_sparsifier_row sparta_sparsifier_row;
+
 typedef struct sparta_schedule_arg { /* name=text, or text alone */
     const char *name;                /* NULL: none */
     const char *text;
@@ -59,6 +62,7 @@ typedef struct sparta_schedule_call { /* magnitude(pattern=4x1, sparsity=0.9) */
     const char *name;
     int n;
     sparta_schedule_arg *arg;
+    const sparta_sparsifier_row *row; /* of a sparsifier; NULL: it is none */
     sparta_schedule_at at;
 } sparta_schedule_call;
 
@@ -72,14 +76,12 @@ typedef struct sparta_schedule_clause {
     sparta_schedule_call *step;
 } sparta_schedule_clause;
 
-typedef struct sparta_schedule sparta_schedule;
-
-typedef struct sparta_schedule_rule { /* tensor "glob" { ... } */
+struct sparta_schedule_rule { /* tensor "glob" { ... } */
     sparta_schedule *schedule;
     const char *glob;
     sparta_schedule_at at;
     sparta_schedule_clause clause[SPARTA_CLAUSES];
-} sparta_schedule_rule;
+};
 
 typedef struct sparta_schedule_name { /* format NAME = text, sparsifier NAME = call, dim NAME = text */
     const char *name, *text;
@@ -97,49 +99,48 @@ struct sparta_schedule {
     int format_capacity, sparsifier_capacity, dim_capacity, rule_capacity;
     sparta_schedule_name *format, *sparsifier, *dim; /* dim: name and "4" or "1:8:32" */
     sparta_schedule_rule **rule;                     /* rules stay where they are while the list grows */
+    sparta_text printed;                             /* what sparta_schedule_print gave last */
 };
 
-/* ------------------------------------------------------------------ text */
-/* `name` is said in messages; `folder` NULL: the current one. */
-sparta_status sparta_schedule_parse(sparta_ctx *cx, const char *text, const char *name, const char *folder,
-                                    sparta_schedule **out) SPARTA_MUST;
-sparta_status sparta_schedule_open(sparta_ctx *cx, const char *path, sparta_schedule **out) SPARTA_MUST;
-void sparta_schedule_print(const sparta_schedule *s, sparta_text *out);
-void sparta_schedule_free(sparta_schedule *s);
+/* Made by sparta_schedule_create, _open, _parse, changed by _tensor, _sparsify, _set_format ...: sparta.h. This is print into any text. */
+void sparta_schedule_write(const sparta_schedule *s, sparta_text *out);
 
-/* ------------------------------------------------------------------ the same, call by call
- * Texts are read by the parser's rules; mistakes are E_USAGE with the column in that text. On failure the schedule is as before. */
-sparta_status sparta_schedule_create(sparta_ctx *cx, sparta_schedule **out) SPARTA_MUST;
-sparta_status sparta_schedule_set_target(sparta_schedule *s, const char *target) SPARTA_MUST;
-sparta_status sparta_schedule_set_dim(sparta_schedule *s, const char *name, const char *sizes) SPARTA_MUST;
-sparta_status sparta_schedule_define_format(sparta_schedule *s, const char *name,
-                                            const char *text) SPARTA_MUST;
-sparta_status sparta_schedule_define_sparsifier(sparta_schedule *s, const char *name,
-                                                const char *text) SPARTA_MUST;
-sparta_status sparta_schedule_tensor(sparta_schedule *s, const char *glob,
-                                     sparta_schedule_rule **out) SPARTA_MUST;
-sparta_status sparta_schedule_set(sparta_schedule_rule *rule, sparta_clause_kind kind,
-                                  const char *text) SPARTA_MUST;
-static inline SPARTA_MUST sparta_status sparta_schedule_sparsify(sparta_schedule_rule *r, const char *text)
-{
-    return sparta_schedule_set(r, SPARTA_CLAUSE_SPARSIFY, text);
-}
-static inline SPARTA_MUST sparta_status sparta_schedule_set_format(sparta_schedule_rule *r, const char *text)
-{
-    return sparta_schedule_set(r, SPARTA_CLAUSE_FORMAT, text);
-}
-static inline SPARTA_MUST sparta_status sparta_schedule_quantize(sparta_schedule_rule *r, const char *text)
-{
-    return sparta_schedule_set(r, SPARTA_CLAUSE_QUANTIZE, text);
-}
-static inline SPARTA_MUST sparta_status sparta_schedule_kernel(sparta_schedule_rule *r, const char *text)
-{
-    return sparta_schedule_set(r, SPARTA_CLAUSE_KERNEL, text);
-}
+/* ------------------------------------------------------------------ sparsifiers: those of sparsifiers.def and of users */
+typedef enum {
+    SPARTA_PARAMETER_WORD = 1,
+    SPARTA_PARAMETER_SHARE,  /* a number between 0 and 1 */
+    SPARTA_PARAMETER_AMOUNT, /* a number of at least 0 */
+    SPARTA_PARAMETER_STRING,
+    SPARTA_PARAMETER_ANY /* a word or a string: what a user's function makes of it */
+} sparta_parameter_kind;
+typedef struct sparta_parameter {
+    const char *name; /* NULL ends the list */
+    sparta_parameter_kind kind;
+    bool optional;
+} sparta_parameter;
+typedef enum {
+#define SPARTA_SPARSIFIER(id, usage, ...) SPARTA_SPARSIFIER_##id,
+#include "schedule/sparsifiers.def"
+#undef SPARTA_SPARSIFIER
+    SPARTA_SPARSIFIERS
+} sparta_sparsifier_id;
+struct sparta_sparsifier_row {
+    const char *name, *usage;
+    sparta_parameter parameter[SPARTA_SCHEDULE_ARGS + 1]; /* in the order of unnamed arguments */
+    sparta_sparsifier_id id;                              /* SPARTA_SPARSIFIERS: a user's */
+    const void *own;                                      /* a user's: what room prune keeps of it */
+};
+bool sparta_schedule_is_name(const char *name); /* a letter, then letters, digits, '_', '.', '-' */
+/* Add a user's: E_USAGE when the name is no name, or is taken. What the row points to lives as long as the context. */
+sparta_status sparta_schedule_add_sparsifier(sparta_ctx *cx, const sparta_sparsifier_row *row) SPARTA_MUST;
+/* Memory that lives as long as the context's sparsifiers; NULL: the context has the message. */
+sparta_arena *sparta_schedule_sparsifier_arena(sparta_ctx *cx) SPARTA_MUST;
 
 /* ------------------------------------------------------------------ use */
-/* The text of an argument, or NULL. Arguments of sparsifiers have their names, given or not. */
-const char *sparta_schedule_arg_of(const sparta_schedule_call *call, const char *name);
+/* An argument, or NULL. Those of sparsifiers have their names, given or not. */
+const sparta_schedule_arg *sparta_schedule_arg_of(const sparta_schedule_call *call, const char *name);
+/* Does the text of a format write widths (crd=u16)? Those that it does not write are the implement's choice. */
+bool sparta_schedule_says_widths(const char *format);
 /* A path beneath the schedule's folder, in the arena; E_USAGE when it is absolute or climbs. */
 sparta_status sparta_schedule_path(const sparta_schedule *s, sparta_arena *arena, const char *file,
                                    const char **out) SPARTA_MUST;
