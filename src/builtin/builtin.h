@@ -22,6 +22,9 @@
  *       is 1: then probabilities that are NaN count as 0, and such a row is 0 (what sdpa's exporters write as Where(IsNaN(p), 0, p)).
  *   Embed(table0, ids0, table1, ids1, ...)   y = sum of table_i[ids_i], the ids broadcast against each other
  *       table_i (V_i, H) f32, ids_i integers; y (broadcast of all ids' dims..., H); a negative id counts from the end, as Gather's
+ *       attribute column: int; when it is there, one element of the last dim of each ids counts, the others are another table's
+ *   Interact(v0, v1, ..., pairs)        y[b, p] = v_i[b] . v_j[b] for (i, j) = pairs[p], as recommenders cross their features
+ *       v_i (B, D), pairs (P, 2) integers; y (B, P); attribute keep: int, a vector that stands before the dots: y (B, D + P)
  */
 #ifndef SPARTA_BUILTIN_H
 #define SPARTA_BUILTIN_H

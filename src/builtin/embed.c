@@ -1,5 +1,6 @@
 /* Embed: y = table0[ids0] + table1[ids1] + ...: a row of each table for each place, summed in double. The ids
- * broadcast against each other; a negative id counts from the end, one outside of its table is an error. */
+ * broadcast against each other; a negative id counts from the end, one outside of its table is an error. With attribute
+ * column only that element of the last dim of the ids counts. */
 #include "builtin/view.h"
 
 /* acc (H) += the row of `table` that `id` names */
@@ -33,8 +34,15 @@ sparta_status sparta_builtin_Embed(sparta_ctx *cx, const sparta_op_args *args)
     sparta_tensor ids[4];
     if (args->n_in % 2 || n > (int)SPARTA_COUNT(ids))
         return sparta_fail(cx, SPARTA_E_USAGE, "Embed: %d inputs; it takes pairs, up to 4", args->n_in);
-    for (int i = 0; i < n; i++)
-        SPARTA_TRY(sparta_tensor_broadcast(cx, &args->in[2 * i + 1], places, out->dim, &ids[i]));
+    const sparta_attr *column = sparta_attr_find(args->attrs, "column");
+    for (int i = 0; i < n; i++) {
+        sparta_tensor used = args->in[2 * i + 1];
+        if (column && (used.rank < 1 || column->i < 0 || column->i >= used.dim[used.rank - 1]))
+            return sparta_fail(cx, SPARTA_E_RANGE, "Embed: the ids have no column %lld",
+                               (long long)column->i);
+        if (column) used = sparta_view_drop(&used, used.rank - 1, column->i);
+        SPARTA_TRY(sparta_tensor_broadcast(cx, &used, places, out->dim, &ids[i]));
+    }
     double *acc = sparta_alloc_array(cx, (size_t)out->dim[places], sizeof *acc);
     SPARTA_NEED(cx, acc);
     sparta_status status = SPARTA_OK;

@@ -56,6 +56,16 @@ sparta_status sparta_call_builtin(sparta_ctx *cx, const sparta_node *node, const
     return s == SPARTA_OK ? s : sparta_fail_in(cx, "%s", node->name);
 }
 
+/* Weights that are multiplied: all that are stored, or those that a walk found. */
+static double weights_of(const sparta_job *j)
+{
+    const sparta_packed *w = j->in[1].packed;
+    if (!j->walked) return w->format.sum ? 0 : (double)w->values.dim[0];
+    double n = 0;
+    for (int i = 0; i < j->walked_parts; i++) n += (double)j->walked[i].pos[w->dim[0]];
+    return n;
+}
+
 void sparta_call_ops(const sparta_call *c, double *real, double *dense)
 {
     const sparta_job *j = &c->job;
@@ -64,10 +74,15 @@ void sparta_call_ops(const sparta_call *c, double *real, double *dense)
         const sparta_operand *w = &j->in[1];
         const double tokens = (double)sparta_panel_tokens(&j->out[0].tensor);
         *dense = 2. * tokens * (double)sparta_tensor_elements(&w->tensor);
-        *real = w->kind == SPARTA_OPERAND_PACKED ? 2. * tokens * (double)w->packed->values.dim[0] : *dense;
+        *real = w->kind == SPARTA_OPERAND_PACKED ? 2. * tokens * weights_of(j) : *dense;
     } else if (j->node->op == SPARTA_OP_Attention) {
         const sparta_tensor *q = &j->in[0].tensor, *k = &j->in[1].tensor;
         *real = *dense = 4. * (double)(q->dim[0] * q->dim[1] * q->dim[2]) * (double)k->dim[1];
+    } else if (j->node->op == SPARTA_OP_Interact) {
+        const int64_t dim = sparta_panel_features(&j->in[0].tensor),
+                      row = sparta_panel_features(&j->out[0].tensor);
+        const int64_t pairs = row - (sparta_attr_int(&j->node->attrs, "keep", -1) >= 0 ? dim : 0);
+        *real = *dense = 2. * (double)sparta_panel_tokens(&j->out[0].tensor) * (double)pairs * (double)dim;
     } else if (j->node->op == SPARTA_OP_MatMul) {
         const sparta_tensor *a = &j->in[0].tensor;
         *real = *dense = 2. * (double)sparta_tensor_elements(&j->out[0].tensor) *

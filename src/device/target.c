@@ -3,15 +3,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* All of x86-64-v4: the flags allow the compiler any of it. */
+/* All of x86-64-v3, all of v4: the flags allow the compiler any of it. */
+static bool cpu_has_avx2(void)
+{
+    static const char *const v3[] = {"sse4_2", "popcnt", "movbe", "lzcnt", "bmi1",
+                                     "bmi2",   "avx",    "f16c",  "fma",   "avx2"};
+    for (size_t i = 0; i < SPARTA_COUNT(v3); i++)
+        if (!sparta_cpu_has(v3[i])) return false;
+    return true;
+}
 static bool cpu_has_avx512(void)
 {
-    static const char *const v4[] = {"sse4_2",  "popcnt",   "movbe",    "lzcnt",    "bmi1",
-                                     "bmi2",    "avx",      "f16c",     "fma",      "avx2",
-                                     "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"};
-    for (size_t i = 0; i < SPARTA_COUNT(v4); i++)
-        if (!sparta_cpu_has(v4[i])) return false;
-    return true;
+    static const char *const more[] = {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"};
+    for (size_t i = 0; i < SPARTA_COUNT(more); i++)
+        if (!sparta_cpu_has(more[i])) return false;
+    return cpu_has_avx2();
 }
 
 static bool cpu_any(void)

@@ -25,5 +25,5 @@ static void parameters(const sparta_task *t, sparta_text *out)
                        sparta_attr_int(&t->node->attrs, "nan_to_zero", 0) != 0);
 }
 
-const sparta_implement sparta_implement_attention = {"attention", false,      "attention", match,
-                                                     NULL,        parameters, NULL};
+const sparta_implement sparta_implement_attention = {
+    .name = "attention", .kernel = "attention", .match = match, .parameters = parameters};

@@ -7,4 +7,4 @@ static bool match(const sparta_task *t)
     return true;
 }
 
-const sparta_implement sparta_implement_builtin = {"builtin", false, NULL, match, NULL, NULL, NULL};
+const sparta_implement sparta_implement_builtin = {.name = "builtin", .match = match};

@@ -11,7 +11,7 @@ static double cost(const sparta_task *t)
 }
 static void parameters(const sparta_task *t, sparta_text *out)
 {
-    sparta_linear_parameters(t, 0, out);
+    sparta_linear_parameters(t, SPARTA_FORM_DENSE, out);
 }
 static void format(const sparta_task *t, sparta_text *out)
 {
@@ -19,4 +19,9 @@ static void format(const sparta_task *t, sparta_text *out)
     sparta_text_printf(out, "(n,k)->(n/4:dense, k:dense, n%%4:dense)");
 }
 
-const sparta_implement sparta_implement_dense4 = {"dense4", false, "linear", match, cost, parameters, format};
+const sparta_implement sparta_implement_dense4 = {.name = "dense4",
+                                                  .kernel = "linear",
+                                                  .match = match,
+                                                  .cost = cost,
+                                                  .parameters = parameters,
+                                                  .format = format};

@@ -16,4 +16,4 @@ static bool match(const sparta_task *t)
     return true;
 }
 
-const sparta_implement sparta_implement_embed = {"embed", false, "embed", match, NULL, NULL, NULL};
+const sparta_implement sparta_implement_embed = {.name = "embed", .kernel = "embed", .match = match};

@@ -7,14 +7,20 @@
  * finished package is compared with the references before it is written.
  *
  *     strip4    Linear   weight in strips of 4 rows, blocks present only      4x1 and every block whose rows divide by 4
+ *     quads     Linear   strips of 4 rows, inputs sorted by the rows that have them     1x1, 2x1, n:m, mixtures: no zero is stored
  *     dense4    Linear   the same strips with all blocks                      the dense competitor
+ *     onednn    Linear   dense rows, by oneDNN where it is found              the other dense competitor
+ *     walk      Linear   weight in any format, by the generic walker          only where a schedule asks for a format that no other has
+ *     few_*     Linear   1 to 16 tokens in rows, the weight read once: bitmap, csr, strips of 16 rows, dense       memory-bound
  *     attention, norm, map, embed                                             the rest of a transformer, on panels
+ *     interact                                                                the dots of a recommender's features, on panels
  *     builtin   anything                                                      the reference
  */
 #ifndef SPARTA_IMPLEMENT_H
 #define SPARTA_IMPLEMENT_H
 
 #include "device/device.h"
+#include "format/format.h"
 #include "graph/graph.h"
 #include "panel/panel.h"
 #include "tesa/tesa.h"
@@ -25,32 +31,63 @@ typedef struct sparta_task {
     int64_t n, k;
     const sparta_mask *mask; /* NULL: not a Linear with a constant weight */
     sparta_pattern pattern;
-    double strip_fill; /* slots that 4x1 strips would store over elements present */
-    bool strict;       /* no product that skips 0 x Inf */
-    bool stat;         /* statistics for the normalisation that follows */
+    double strip_fill;  /* slots that 4x1 strips would store over elements present */
+    bool strict;        /* no product that skips 0 x Inf */
+    bool stat;          /* statistics for the normalisation that follows */
+    const char *format; /* asked for, and stored by no row of its own: the walker's; NULL: none */
+    bool asked;         /* a schedule asks for a format: whether its row is worth it is no question */
+    int setting;        /* which of the row's settings */
+    int64_t tokens;     /* the most there can be; 0: not known */
+    double
+        strip16_fill; /* slots that 16x1 strips would store over elements present; 0: not looked at, tokens are many */
+    bool library; /* other people's libraries may compete (sparta_implement_library) */
 } sparta_task;
 
 typedef struct sparta_implement {
     const char *name;
     bool sparse;
+    bool rows;          /* its activations stay in rows, in and out */
     const char *kernel; /* row of panel.def; NULL: the builtin */
     bool (*match)(const sparta_task *t);
     /* modelled multiply-adds a token, overheads included, to compare the rows of a Linear; NULL elsewhere */
     double (*cost)(const sparta_task *t);
-    void (*parameters)(const sparta_task *t, sparta_text *out); /* "SPARSE=1 ACT=2"; NULL: none */
+    void (*parameters)(const sparta_task *t, sparta_text *out); /* "FORM=1 ACT=2"; NULL: none */
     void (*format)(const sparta_task *t, sparta_text *out);     /* of the weight; NULL: stored as it is */
+    int settings; /* ways to run it that compete like rows of their own, by task.setting; 0: one */
+    /* Of the library that runs it, found at run time; NULL: ours. Part of the key of its times. */
+    const char *(*version)(void);
+    /* Does task.setting make a difference for a weight of this size? Others are not tried. NULL: all do. */
+    bool (*differs)(const sparta_task *t);
 } sparta_implement;
+static inline int sparta_implement_settings(const sparta_implement *im)
+{
+    return im->settings ? im->settings : 1;
+}
 
 #define SPARTA_IMPLEMENT(name) extern const sparta_implement sparta_implement_##name;
 #include "implement/implements.def"
 #undef SPARTA_IMPLEMENT
 
+/* Few enough tokens, and known to be: products are then timed with that many, and the rows few_* take part. */
+static inline bool sparta_implement_few(const sparta_task *t)
+{
+    return t->tokens > 0 && t->tokens <= SPARTA_FEW_TOKENS;
+}
+
 int sparta_implement_count(void);
 const sparta_implement *sparta_implement_row(int i);
 const sparta_implement *sparta_implement_find(const char *name); /* or NULL */
-/* Text of a panel kernel with its parameters as #defines ("SPARSE=1 ACT=2"): where it came from, the ABI, the template. */
+/* Text of a panel kernel with its parameters as #defines ("FORM=1 ACT=2"): where it came from, the ABI, the template. */
 sparta_status sparta_implement_text(const char *kernel, const char *parameters, sparta_target target,
                                     sparta_text *out) SPARTA_MUST;
+
+/* The implement that stores a weight of (n, k) in this format: a hand-made one, or the generic walker, which runs any; NULL:
+ * none. Without `widths` those of positions and coordinates are the implement's choice. */
+sparta_status sparta_implement_for_format(sparta_ctx *cx, const sparta_format *f, bool widths, int64_t n,
+                                          int64_t k, const sparta_implement **out) SPARTA_MUST;
+
+/* Is there a library that may compete with kernels for this target? It chooses its instructions itself, so only with the widest. */
+bool sparta_implement_library(sparta_target target);
 
 /* For rows: does the node's value live on f32 tokens: rank >= 2 (3 for attention), constant features? */
 bool sparta_implement_tokens(const sparta_value *v);

@@ -18,4 +18,4 @@ static bool match(const sparta_task *t)
     }
 }
 
-const sparta_implement sparta_implement_map = {"map", false, "map", match, NULL, NULL, NULL};
+const sparta_implement sparta_implement_map = {.name = "map", .kernel = "map", .match = match};

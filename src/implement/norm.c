@@ -19,4 +19,4 @@ static bool match(const sparta_task *t)
            is_vector(n->n_in > 2 ? n->in[2] : NULL, features);
 }
 
-const sparta_implement sparta_implement_norm = {"norm", false, "norm", match, NULL, NULL, NULL};
+const sparta_implement sparta_implement_norm = {.name = "norm", .kernel = "norm", .match = match};

@@ -1,11 +1,11 @@
 /* strip4: a Linear whose weight is kept in strips of 4 output rows, blocks of 4x1 that are present only. It takes every mask: blocks whose
- * rows divide by 4 exactly, any other one with zeros filled in, as long as that stores less than the dense weight. */
+ * rows divide by 4 exactly, any other one with zeros filled in, as long as that stores less than the dense weight or a schedule asks for it. */
 #include "implement/linear.h"
 
 static bool match(const sparta_task *t)
 {
-    return sparta_linear_match(t) && !t->strict && !t->pattern.dense &&
-           t->strip_fill * t->pattern.density < 1;
+    return sparta_linear_match(t) && !t->strict &&
+           (t->asked || (!t->pattern.dense && t->strip_fill * t->pattern.density < 1));
 }
 
 /* Blocks cost a load of their coordinate; strips a prologue and an epilogue worth about 12 blocks. */
@@ -16,7 +16,7 @@ static double cost(const sparta_task *t)
 
 static void parameters(const sparta_task *t, sparta_text *out)
 {
-    sparta_linear_parameters(t, 1, out);
+    sparta_linear_parameters(t, SPARTA_FORM_STRIPS, out);
 }
 static void format(const sparta_task *t, sparta_text *out)
 {
@@ -24,4 +24,10 @@ static void format(const sparta_task *t, sparta_text *out)
                        t->k < 65536 ? "u16" : "u32");
 }
 
-const sparta_implement sparta_implement_strip4 = {"strip4", true, "linear", match, cost, parameters, format};
+const sparta_implement sparta_implement_strip4 = {.name = "strip4",
+                                                  .sparse = true,
+                                                  .kernel = "linear",
+                                                  .match = match,
+                                                  .cost = cost,
+                                                  .parameters = parameters,
+                                                  .format = format};

@@ -18,18 +18,80 @@ enum {
     SPARTA_ACT_SIGMOID
 };
 
+/* How a weight is stored: strips of 4 output rows with every input, with the inputs present, or with the inputs sorted by which of
+ * the 4 rows have them (quads). */
+enum { SPARTA_FORM_DENSE, SPARTA_FORM_STRIPS, SPARTA_FORM_QUADS };
+
 /* y = act(w x + bias) + residual, for strips [strip0, strip1) of 4 output rows */
 struct sparta_linear_args {
     const float *x;        /* (k)[64] */
     float *y;              /* (n)[64] */
     const float *residual; /* (n)[64] */
     float *stat;           /* [2][64]: sum and sum of squares of what was written, this part's own */
-    const int *pos;        /* strips + 1, sparse only */
-    const void *crd;       /* input row of each block, sparse only */
-    const float *w;        /* blocks of 4 weights, one for each row of the strip */
-    const float *bias;     /* n rounded up to 4; never NULL */
-    long strip0, strip1, k, vectors;
-    int sparse, crd_bytes, act, has_residual, has_stat;
+    const int *pos;        /* strips: strips + 1 */
+    const void *crd;       /* strips: input row of each block; quads: input row within its range, 2 bytes */
+    const unsigned short
+        *count; /* quads: for each range and strip 16 numbers, of inputs by the set of rows that have them */
+    const long *start; /* quads: for each range and strip where its crd and its weights begin */
+    const float *w;    /* blocks of 4 weights, one for each row of the strip; quads: those present */
+    const float *bias; /* n rounded up to 4; never NULL */
+    long strip0, strip1, strips, k, vectors;
+    long range; /* quads: inputs of a range */
+    int form, crd_bytes, act, has_residual, has_stat;
+};
+
+/* The same for few tokens in rows. How the weight is stored: a bit an element, strips of 16 output rows with the inputs present or with
+ * every input, rows with the inputs present. */
+#define SPARTA_FEW_TOKENS 16 /* the most that a weight is read once for */
+enum { SPARTA_FEW_BITMAP, SPARTA_FEW_STRIPS, SPARTA_FEW_DENSE, SPARTA_FEW_CSR };
+struct sparta_few_args {
+    const float *x;        /* (tokens, k) */
+    float *y;              /* (tokens, n), columns [row0, row1) */
+    const float *residual; /* (tokens, n) */
+    const float *bias;     /* n; never NULL */
+    const int *pos;        /* weights before each row, blocks before each strip; one more */
+    const void *crd;       /* bits, whole bytes a row; or input of each weight or block, 2 bytes */
+    const float *w;
+    float *work; /* of this thread: the activations as the loops read them */
+    long tokens, k, n, row0, row1,
+        weights; /* rows in whole strips but for the last; weights: how many are stored */
+    int form, act, has_residual;
+};
+
+/* The same for a weight in any format. The storage is walked once, when a session is made; the notes of that walk say for each output row
+ * which inputs its weights multiply and where in the storage they lie. */
+struct sparta_walk_note {
+    unsigned k, at; /* input row; place among the values */
+};
+struct sparta_walk_part {
+    const long *pos;                     /* rows + 1: notes of each output row */
+    const struct sparta_walk_note *note; /* in the order of the walk */
+    const float *w;                      /* values as the format stores them */
+};
+struct sparta_walk_args {
+    const float *x;        /* (k)[64] */
+    float *y;              /* (n)[64], rows [row0, row1) */
+    const float *residual; /* (n)[64] */
+    float *stat;           /* [2][64]: sum and sum of squares of what was written, this part's own */
+    const float *bias;     /* n; never NULL */
+    const struct sparta_walk_part *part; /* of the storage: several for a sum of formats */
+    long parts, row0, row1, vectors;
+    int act, has_residual, has_stat;
+};
+
+/* The same for a dense weight that lies row by row, its product by a library found at run time:
+ * y[rows][64] = w[rows][k] x[k][64] for the first `tokens` lanes on the calling thread; 0: done, else y holds anything. */
+typedef int (*sparta_product)(const float *w, const float *x, float *y, long rows, long k, long tokens);
+struct sparta_library_args {
+    const float *x;         /* (k)[64] */
+    float *y;               /* (n)[64], rows [row0, row1) */
+    const float *residual;  /* (n)[64] */
+    float *stat;            /* [2][64]: sum and sum of squares of what was written, this part's own */
+    const float *w;         /* (n, k) */
+    const float *bias;      /* n; never NULL */
+    sparta_product product; /* NULL: the kernel multiplies itself */
+    long row0, row1, k, vectors;
+    int act, has_residual, has_stat;
 };
 
 /* o = softmax(scale q k^T + mask) v for heads [head0, head1), the queries of one panel */
@@ -72,6 +134,17 @@ struct sparta_embed_args {
     const float *const *row; /* [tables][64] pointers to table rows, readable for lanes < count */
     float *y;
     long tables, count, f0, f1;
+};
+
+/* y[where[i][j]][lane] = sum over d of v[i][d][lane] v[j][d][lane] for pairs i >= j, lanes [lane0, lane1) in sixteens */
+struct sparta_interact_args {
+    const float *const *v;   /* [n] vectors in panels, each (dim)[64]; NULL: rows of a table */
+    const float *const *row; /* [n][64] table rows of those, readable for lanes < count */
+    float *work;             /* (n + 3)[dim + 1][16] */
+    float *y;
+    const int *where; /* [n][n] row of y; -1: the pair is not wanted */
+    long n, dim, lane0, lane1, count;
+    long keep; /* a vector that is copied to the first rows of y; -1: none */
 };
 
 /* Between row-major [tokens][features] and a panel, features [f0, f1) */

@@ -13,6 +13,9 @@ sparta_status sparta_panel_vector(sparta_ctx *cx, sparta_arena *arena, const spa
 /* This part's share [from, to) of n things, in units of `unit`. */
 void sparta_panel_share(int64_t n, int64_t unit, const sparta_place *at, int64_t *from, int64_t *to);
 
+/* Of an embed's job: where the rows of table i for tokens [token0, token0 + count) lie. */
+void sparta_panel_table_rows(const sparta_job *embed, int i, int64_t token0, long count, const float **row);
+
 /* For kernels that need nothing prepared. */
 sparta_status sparta_panel_unprepared(sparta_ctx *cx, sparta_arena *arena, sparta_job *job) SPARTA_MUST;
 /* For pack and unpack: f32 rows on one side, panels of the same tokens and features on the other; the share of a place, and where

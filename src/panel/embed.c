@@ -1,4 +1,5 @@
-/* embed: sums of table rows. in: table0, ids0, table1, ids1, ...: tables (V, H) in rows, ids broadcastable to the output's leading dims. */
+/* embed: sums of table rows. in: table0, ids0, table1, ids1, ...: tables (V, H) in rows, ids broadcastable to the output's leading dims; with
+ * attribute column, what broadcasts is that column of the ids' last dim. */
 #include "panel/common.h"
 #include "panel/vector.h"
 #include "panel/kernel_embed.h"
@@ -16,6 +17,18 @@ static sparta_status prepare(sparta_ctx *cx, sparta_arena *arena, sparta_job *jo
     return SPARTA_OK;
 }
 
+/* The ids of table i that are used: all of them, or one column of the last dim. False: there is no such column. */
+static bool ids_of(const sparta_job *job, int i, sparta_tensor *out)
+{
+    const sparta_attr *column = sparta_attr_find(&job->node->attrs, "column");
+    *out = job->in[2 * i + 1].tensor;
+    if (!column) return true;
+    if (out->rank < 1 || column->i < 0 || column->i >= out->dim[out->rank - 1]) return false;
+    out->rank--;
+    if (out->data) out->data = (char *)out->data + (size_t)column->i * sparta_dtype_size(out->dtype);
+    return true;
+}
+
 static sparta_status check(sparta_ctx *cx, const sparta_job *job)
 {
     const sparta_tensor *y = &job->out[0].tensor;
@@ -23,26 +36,42 @@ static sparta_status check(sparta_ctx *cx, const sparta_job *job)
     SPARTA_TRY(sparta_panel_want(cx, job, &job->out[0], features, "the output"));
     for (int i = 0; i < tables_of(job); i++) {
         const sparta_operand *t = &job->in[2 * i], *ids = &job->in[2 * i + 1];
-        sparta_tensor view;
+        sparta_tensor used, view;
         if (t->kind != SPARTA_OPERAND_ROWS || t->tensor.rank != 2 || t->tensor.dim[1] != features ||
             t->tensor.dtype != SPARTA_F32 || !sparta_tensor_contiguous(&t->tensor) || !t->tensor.data)
             return sparta_fail(cx, SPARTA_E_SHAPE, "%s: table %d does not fit", job->node->name, i);
         if (ids->kind != SPARTA_OPERAND_ROWS ||
             (ids->tensor.dtype != SPARTA_I64 && ids->tensor.dtype != SPARTA_I32))
             return sparta_fail(cx, SPARTA_E_DTYPE, "%s: ids %d must be i32 or i64", job->node->name, i);
-        SPARTA_TRY(sparta_tensor_broadcast(cx, &ids->tensor, y->rank - 1, y->dim, &view));
+        if (!sparta_tensor_contiguous(&ids->tensor) || !ids_of(job, i, &used))
+            return sparta_fail(cx, SPARTA_E_SHAPE,
+                               "%s: ids %d have gaps, or not the column that is asked for", job->node->name,
+                               i);
+        SPARTA_TRY(sparta_tensor_broadcast(cx, &used, y->rank - 1, y->dim, &view));
     }
     return SPARTA_OK;
+}
+
+static int64_t id_at(const sparta_tensor *ids, int64_t at)
+{
+    return ids->dtype == SPARTA_I64 ? ((const int64_t *)ids->data)[at] : ((const int32_t *)ids->data)[at];
+}
+
+/* Elements between one id and the next: ids lie without gaps, or are one column of such. */
+static int64_t step_of(const sparta_tensor *ids)
+{
+    return ids->rank ? ids->stride[ids->rank - 1] : 1;
 }
 
 static sparta_status ready(sparta_ctx *cx, const sparta_job *job)
 {
     for (int i = 0; i < tables_of(job); i++) {
-        const sparta_tensor *ids = &job->in[2 * i + 1].tensor;
         const int64_t rows = job->in[2 * i].tensor.dim[0];
-        const sparta_tensor *one[1] = {ids};
-        for (sparta_walk w = sparta_walk_begin(ids->rank, ids->dim, 1, one); w.more; sparta_walk_next(&w)) {
-            int64_t id = sparta_element_get_int(ids->dtype, ids->data, w.at[0]);
+        sparta_tensor ids;
+        if (!ids_of(job, i, &ids)) return sparta_fail(cx, SPARTA_E_INTERNAL, "%s: ids", job->node->name);
+        const int64_t n = sparta_tensor_elements(&ids), step = step_of(&ids);
+        for (int64_t k = 0; k < n; k++) {
+            const int64_t id = id_at(&ids, k * step);
             if (id < -rows || id >= rows)
                 return sparta_fail(
                     cx, SPARTA_E_RANGE,
@@ -59,7 +88,7 @@ static size_t work(const sparta_job *job)
 }
 
 /* Element offset of token t in ids broadcast to the output's leading dims. */
-static int64_t id_at(const sparta_tensor *ids, const sparta_tensor *y, int64_t t)
+static int64_t offset_of(const sparta_tensor *ids, const sparta_tensor *y, int64_t t)
 {
     int64_t at = 0;
     for (int d = y->rank - 2, i = ids->rank - 1; d >= 0; d--, i--) {
@@ -67,6 +96,19 @@ static int64_t id_at(const sparta_tensor *ids, const sparta_tensor *y, int64_t t
         t /= y->dim[d];
     }
     return at;
+}
+
+void sparta_panel_table_rows(const sparta_job *job, int i, int64_t token0, long count, const float **row)
+{
+    const sparta_tensor *t = &job->in[2 * i].tensor, *y = &job->out[0].tensor;
+    const int64_t features = t->dim[1];
+    sparta_tensor ids;
+    ids_of(job, i, &ids);
+    for (long l = 0; l < count; l++) {
+        int64_t id = id_at(&ids, offset_of(&ids, y, token0 + l));
+        if (id < 0) id += t->dim[0];
+        row[l] = (const float *)t->data + id * features;
+    }
 }
 
 static bool fill(const sparta_job *job, const sparta_place *at, sparta_panel_args *out)
@@ -78,15 +120,11 @@ static bool fill(const sparta_job *job, const sparta_place *at, sparta_panel_arg
     sparta_panel_share(features, 16, at, &from, &to);
     a->tables = tables_of(job);
     a->count = (long)SPARTA_MIN(job->tokens - token0, SPARTA_PANEL);
-    for (int i = 0; i < a->tables; i++) {
-        const sparta_tensor *t = &job->in[2 * i].tensor, *ids = &job->in[2 * i + 1].tensor;
-        for (long l = 0; l < a->count; l++) {
-            int64_t id =
-                sparta_element_get_int(ids->dtype, ids->data, id_at(ids, &job->out[0].tensor, token0 + l));
-            if (id < 0) id += t->dim[0];
-            row[i * SPARTA_PANEL + l] = (const float *)t->data + id * features;
-        }
-    }
+    for (int i = 0; i < a->tables; i++)
+        sparta_panel_table_rows(job, i, token0, a->count, row + i * SPARTA_PANEL);
+    for (long l = 0; l < a->tables * SPARTA_PANEL;
+         l++) /* rows lie anywhere: asked for now, they arrive together */
+        for (int64_t f = from; f < to && l % SPARTA_PANEL < a->count; f += 16) __builtin_prefetch(row[l] + f);
     a->row = row;
     a->y = sparta_panel_at(&job->out[0], at);
     a->f0 = (long)from, a->f1 = (long)to;

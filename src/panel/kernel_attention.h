@@ -24,26 +24,26 @@ struct segment { /* the queries of one item in this panel, of one head */
     long query0; /* query index in its item of lane 0 (may be negative) */
 };
 
-INLINE v16 mask_of(const struct sparta_attention_args *a, const struct segment *s, long key, int j,
+INLINE vec mask_of(const struct sparta_attention_args *a, const struct segment *s, long key, int j,
                    const int mask)
 {
     const float *m = s->mask + key * a->mask_key;
     if (mask == MASK_KEY) return splat(*m);
-    v16 r = splat(0.f);
-    for (int l = 0; l < 16; l++) {
-        long lane = s->base + 16 * j + l;
+    vec r = splat(0.f);
+    for (int l = 0; l < LANES; l++) {
+        long lane = s->base + LANES * j + l;
         if (lane >= s->from && lane < s->to) r[l] = m[(s->query0 + lane) * a->mask_query];
     }
     return r;
 }
 
-INLINE void scores(const struct sparta_attention_args *a, const struct segment *s, v16 *top, const int NV,
+INLINE void scores(const struct sparta_attention_args *a, const struct segment *s, vec *top, const int NV,
                    const int mask)
 {
     const long start = s->first & ~3L;
     UNROLL for (int j = 0; j < NV; j++) top[j] = splat(-__builtin_inff());
     for (long t = start; t < s->last; t += 4) {
-        v16 acc[4][4];
+        vec acc[4][4];
         const float *kt = s->k + t / SPARTA_PANEL * a->gap_k + t % SPARTA_PANEL;
         UNROLL for (int r = 0; r < 4; r++) UNROLL for (int j = 0; j < NV; j++) acc[r][j] = splat(0.f);
         for (long d = 0; d < DIM; d++) mac(acc, kt + d * SPARTA_PANEL, 1, s->scaled + d * SPARTA_PANEL, NV);
@@ -54,22 +54,23 @@ INLINE void scores(const struct sparta_attention_args *a, const struct segment *
             if (!whole && (t + r < s->first || t + r >= s->last)) continue;
             UNROLL for (int j = 0; j < NV; j++)
             {
-                v16 x = acc[r][j];
+                vec x = acc[r][j];
                 if (mask) x += mask_of(a, s, t + r - s->first, j, mask);
                 top[j] = larger(x, top[j]);
-                store(out + r * SPARTA_PANEL + 16 * j, x);
+                store(out + r * SPARTA_PANEL + LANES * j, x);
             }
         }
     }
 }
 
-INLINE void context(const struct sparta_attention_args *a, const struct segment *s, const v16 *scale,
+INLINE void context(const struct sparta_attention_args *a, const struct segment *s, const vec *scale,
                     const int NV)
 {
     const float *p = s->scores + (s->first & 3) * SPARTA_PANEL;
-    const i16 lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    ints lane;
+    for (int l = 0; l < LANES; l++) lane[l] = l;
     for (long d = 0; d < DIM; d += 4) {
-        v16 acc[4][4];
+        vec acc[4][4];
         UNROLL for (int r = 0; r < 4; r++) UNROLL for (int j = 0; j < NV; j++) acc[r][j] = splat(0.f);
         for (long t = s->first; t < s->last;) {
             const long panel = t / SPARTA_PANEL,
@@ -79,14 +80,14 @@ INLINE void context(const struct sparta_attention_args *a, const struct segment 
         }
         UNROLL for (int j = 0; j < NV; j++)
         {
-            const long first = s->base + 16 * j;
-            const int whole = first >= s->from && (first + 16 <= s->to || s->to == s->end);
-            i16 at = lane + splat_int((int)first);
-            i16 mine = (at >= splat_int((int)s->from)) & (at < splat_int((int)s->to));
+            const long first = s->base + LANES * j;
+            const int whole = first >= s->from && (first + LANES <= s->to || s->to == s->end);
+            ints at = lane + splat_int((int)first);
+            ints mine = (at >= splat_int((int)s->from)) & (at < splat_int((int)s->to));
             UNROLL for (int r = 0; r < 4; r++)
             {
                 float *o = s->o + (d + r) * SPARTA_PANEL + first;
-                v16 x = acc[r][j] * scale[j];
+                vec x = acc[r][j] * scale[j];
                 if (NAN0) x = pick(scale[j] != scale[j], splat(0.f), x);
                 store(o, whole ? x : pick(mine, x, load(o)));
             }
@@ -97,19 +98,19 @@ INLINE void context(const struct sparta_attention_args *a, const struct segment 
 INLINE void attend(const struct sparta_attention_args *a, const struct segment *s, const int NV,
                    const int mask)
 {
-    v16 top[4], sum[4];
+    vec top[4], sum[4];
     for (long d = 0; d < DIM; d++)
         UNROLL for (int j = 0; j < NV; j++)
-            store(s->scaled + d * SPARTA_PANEL + 16 * j,
-                  load(s->q + d * SPARTA_PANEL + s->base + 16 * j) * splat(a->scale));
+            store(s->scaled + d * SPARTA_PANEL + LANES * j,
+                  load(s->q + d * SPARTA_PANEL + s->base + LANES * j) * splat(a->scale));
     scores(a, s, top, NV, mask);
     UNROLL for (int j = 0; j < NV; j++) sum[j] = splat(0.f);
     float *row = s->scores + (s->first & 3) * SPARTA_PANEL;
     for (long t = s->first; t < s->last; t++, row += SPARTA_PANEL) UNROLL for (int j = 0; j < NV; j++)
         {
-            v16 e = exp2_down((load(row + 16 * j) - top[j]) * splat(1.44269504f));
+            vec e = exp2_down((load(row + LANES * j) - top[j]) * splat(1.44269504f));
             sum[j] += e;
-            store(row + 16 * j, e);
+            store(row + LANES * j, e);
         }
     UNROLL for (int j = 0; j < NV; j++) sum[j] = splat(1.f) / sum[j];
     context(a, s, sum, NV);
@@ -134,13 +135,13 @@ KERNEL void sparta_kernel_attention(const void *args)
             s.first = item * a->keys, s.last = s.first + a->keys;
             s.scaled = a->work, s.scores = a->work + DIM * SPARTA_PANEL;
             const long from = s.base;
-#define ATTEND(NV, vector)      (s.base = from + (vector)*16, attend(a, &s, NV, MASK_KEY))
-#define ATTEND_BARE(NV, vector) (s.base = from + (vector)*16, attend(a, &s, NV, MASK_NONE))
+#define ATTEND(NV, vector)      (s.base = from + (vector)*LANES, attend(a, &s, NV, MASK_KEY))
+#define ATTEND_BARE(NV, vector) (s.base = from + (vector)*LANES, attend(a, &s, NV, MASK_NONE))
             if (!a->mask)
                 TILES((s.to - from + 15) / 16, ATTEND_BARE)
             else if (a->mask_query == 0)
                 TILES((s.to - from + 15) / 16, ATTEND)
             else
-                for (s.base = from; s.base < s.to; s.base += 16) attend(a, &s, 1, MASK_FULL);
+                for (s.base = from; s.base < s.to; s.base += LANES) attend(a, &s, 1, MASK_FULL);
         }
 }

@@ -5,13 +5,23 @@
  *    k1 |................| --loads-->    acc[r][0..NV) += w_r * x[k1][tokens]
  *    k2 |................|
  *
- * A long sum is taken in runs of RUN blocks, whose sums are added up: rounding errors grow with the length of a run, not of the row.
+ * A long sum of strips is taken in runs of RUN blocks (of quads, in ranges), whose sums are added up: rounding errors grow with the length of a run, not of the row.
  *
- * Sparse strips read the input row of each block from crd; dense strips are the same blocks at every k. Parameters, constants in a
- * compiled kernel and fields of the arguments in the portable one: SPARSE, CRD (bytes of a coordinate), ACT, RESIDUAL, STAT.
+ * Sparse strips read the input row of each block from crd; dense strips are the same blocks at every k. Quads have no zeros in their
+ * blocks: the inputs of a strip are sorted by the set of rows that have them, and each of the 15 sets has its own loop, which loads
+ * the activations once for all rows of the set. Their inputs come in ranges short enough that the activations of one stay in the L1
+ * cache while all strips pass over it; y keeps the sums meanwhile.
+ *
+ *      rows of the strip   inputs (crd)      weights
+ *      {0}    0001         3 17 90           a b c
+ *      {0,1}  0011         5 64              d e  f g
+ *      ...    1111         8                 h i j k
+ *
+ * Parameters, constants in a compiled kernel and fields of the arguments in the portable one: FORM, CRD (bytes of a coordinate), ACT,
+ * RESIDUAL, STAT.
  */
-#ifndef SPARSE
-#define SPARSE   (a->sparse)
+#ifndef FORM
+#define FORM     (a->form)
 #define CRD      (a->crd_bytes)
 #define ACT      (a->act)
 #define RESIDUAL (a->has_residual)
@@ -20,7 +30,7 @@
 
 #define RUN 256
 
-INLINE void linear_epilogue(const struct sparta_linear_args *a, long s, v16 (*acc)[4], const int NV,
+INLINE void linear_epilogue(const struct sparta_linear_args *a, long s, vec (*acc)[4], const int NV,
                             long base)
 {
     const long at = s * 4 * SPARTA_PANEL + base;
@@ -28,30 +38,30 @@ INLINE void linear_epilogue(const struct sparta_linear_args *a, long s, v16 (*ac
     float *y = a->y + at, *stat = a->stat + base;
     UNROLL for (int j = 0; j < NV; j++)
     {
-        v16 sum = splat(0.f), square = splat(0.f);
+        vec sum = splat(0.f), square = splat(0.f);
         UNROLL for (int r = 0; r < 4; r++)
         {
-            v16 v = activate(acc[r][j], ACT);
-            if (RESIDUAL) v += load(e + r * SPARTA_PANEL + 16 * j);
+            vec v = activate(acc[r][j], ACT);
+            if (RESIDUAL) v += load(e + r * SPARTA_PANEL + LANES * j);
             if (STAT) {
                 sum += v;
                 square += v * v;
             }
-            store(y + r * SPARTA_PANEL + 16 * j, v);
+            store(y + r * SPARTA_PANEL + LANES * j, v);
         }
         if (STAT) {
-            store(stat + 16 * j, load(stat + 16 * j) + sum);
-            store(stat + SPARTA_PANEL + 16 * j, load(stat + SPARTA_PANEL + 16 * j) + square);
+            store(stat + LANES * j, load(stat + LANES * j) + sum);
+            store(stat + SPARTA_PANEL + LANES * j, load(stat + SPARTA_PANEL + LANES * j) + square);
         }
     }
 }
 
 /* Blocks [0, count) of strip s, from block `first` of the weight on. */
-INLINE void linear_blocks(const struct sparta_linear_args *a, v16 (*acc)[4], long first, long count,
+INLINE void linear_blocks(const struct sparta_linear_args *a, vec (*acc)[4], long first, long count,
                           const float *x, const int NV)
 {
     const float *w = a->w + first * 4;
-    if (SPARSE) {
+    if (FORM == SPARTA_FORM_STRIPS) {
         const unsigned short *narrow = (const unsigned short *)a->crd + first;
         const unsigned *wide = (const unsigned *)a->crd + first;
         for (long i = 0; i < count; i++, w += 4)
@@ -62,14 +72,14 @@ INLINE void linear_blocks(const struct sparta_linear_args *a, v16 (*acc)[4], lon
 }
 
 /* The same in runs. */
-INLINE void linear_runs(const struct sparta_linear_args *a, v16 (*acc)[4], long first, long count,
+INLINE void linear_runs(const struct sparta_linear_args *a, vec (*acc)[4], long first, long count,
                         const float *x, const int NV)
 {
-    v16 sum[4][4];
+    vec sum[4][4];
     UNROLL for (int r = 0; r < 4; r++) UNROLL for (int j = 0; j < NV; j++) sum[r][j] = splat(0.f);
     for (; count > RUN; count -= RUN, first += RUN) {
         linear_blocks(a, acc, first, RUN, x, NV);
-        if (!SPARSE) x += RUN * SPARTA_PANEL;
+        if (FORM == SPARTA_FORM_DENSE) x += RUN * SPARTA_PANEL;
         UNROLL for (int r = 0; r < 4; r++) UNROLL for (int j = 0; j < NV; j++)
         {
             sum[r][j] += acc[r][j];
@@ -80,19 +90,80 @@ INLINE void linear_runs(const struct sparta_linear_args *a, v16 (*acc)[4], long 
     UNROLL for (int r = 0; r < 4; r++) UNROLL for (int j = 0; j < NV; j++) acc[r][j] += sum[r][j];
 }
 
-INLINE void linear_strips(const struct sparta_linear_args *a, const int NV, long base)
+INLINE void linear_strip(const struct sparta_linear_args *a, long s, const int NV, long base)
 {
-    for (long s = a->strip0; s < a->strip1; s++) {
-        v16 acc[4][4];
-        const long first = SPARSE ? a->pos[s] : s * a->k, count = SPARSE ? a->pos[s + 1] - a->pos[s] : a->k;
-        UNROLL for (int r = 0; r < 4; r++) UNROLL for (int j = 0; j < NV; j++) acc[r][j] =
-            splat(a->bias[s * 4 + r]);
-        if (count > RUN)
-            linear_runs(a, acc, first, count, a->x + base, NV);
+    vec acc[4][4];
+    const int sparse = FORM == SPARTA_FORM_STRIPS;
+    const long first = sparse ? a->pos[s] : s * a->k, count = sparse ? a->pos[s + 1] - a->pos[s] : a->k;
+    UNROLL for (int r = 0; r < 4; r++) UNROLL for (int j = 0; j < NV; j++) acc[r][j] =
+        splat(a->bias[s * 4 + r]);
+    if (count > RUN)
+        linear_runs(a, acc, first, count, a->x + base, NV);
+    else
+        linear_blocks(a, acc, first, count, a->x + base, NV);
+    linear_epilogue(a, s, acc, NV, base);
+}
+
+/* The inputs that the rows of `set` have. */
+INLINE void quad_set(vec (*acc)[4], const int set, long n, const unsigned short **crd, const float **w,
+                     const float *x, const int NV)
+{
+    const unsigned short *c = *crd;
+    const float *v = *w;
+    for (long i = 0; i < n; i++, c++, v += __builtin_popcount(set))
+        mac_set(acc, set, v, 1, x + (long)*c * SPARTA_PANEL, NV);
+    *crd = c;
+    *w = v;
+}
+
+/* One range of inputs: every set of rows of every strip, and what the ranges before have summed up. */
+INLINE void linear_range(const struct sparta_linear_args *a, long range, const int NV, long base)
+{
+    const long at = range * a->strips + a->strip0;
+    const unsigned short *count = a->count + at * 16,
+                         *crd = (const unsigned short *)a->crd + a->start[at * 2];
+    const float *w = a->w + a->start[at * 2 + 1], *x = a->x + range * a->range * SPARTA_PANEL + base;
+    __asm__("" : "+r"(x)); /* one address: gcc 12 would add its parts up again for each input */
+    for (long s = a->strip0; s < a->strip1; s++, count += 16) {
+        vec acc[4][4];
+        float *y = a->y + s * 4 * SPARTA_PANEL + base;
+        UNROLL for (int r = 0; r < 4; r++) UNROLL for (int j = 0; j < NV; j++) acc[r][j] = splat(0.f);
+#define SET(set) quad_set(acc, set, count[set], &crd, &w, x, NV)
+        SET(1);
+        SET(2);
+        SET(3);
+        SET(4);
+        SET(5);
+        SET(6);
+        SET(7);
+        SET(8);
+        SET(9);
+        SET(10);
+        SET(11);
+        SET(12);
+        SET(13);
+        SET(14);
+        SET(15);
+#undef SET
+        if (range)
+            UNROLL for (int r = 0; r < 4; r++) UNROLL for (int j = 0; j < NV; j++) acc[r][j] +=
+                load(y + r * SPARTA_PANEL + LANES * j);
         else
-            linear_blocks(a, acc, first, count, a->x + base, NV);
-        linear_epilogue(a, s, acc, NV, base);
+            UNROLL for (int r = 0; r < 4; r++) UNROLL for (int j = 0; j < NV; j++) acc[r][j] +=
+                splat(a->bias[s * 4 + r]);
+        if ((range + 1) * a->range >= a->k)
+            linear_epilogue(a, s, acc, NV, base);
+        else
+            UNROLL for (int r = 0; r < 4; r++) UNROLL for (int j = 0; j < NV; j++)
+                store(y + r * SPARTA_PANEL + LANES * j, acc[r][j]);
     }
+}
+
+INLINE void linear_quads(const struct sparta_linear_args *a, const int NV, long base)
+{
+    long range = 0;
+    do linear_range(a, range++, NV, base);
+    while (range * a->range < a->k);
 }
 
 KERNEL void sparta_kernel_linear(const void *args)
@@ -100,6 +171,10 @@ KERNEL void sparta_kernel_linear(const void *args)
     const struct sparta_linear_args *a = (const struct sparta_linear_args *)args;
     if (STAT)
         for (int i = 0; i < 2 * SPARTA_PANEL; i++) a->stat[i] = 0;
-#define STRIPS(NV, vector) linear_strips(a, NV, (vector)*16)
-    TILES(a->vectors, STRIPS)
+#define STRIP(NV, vector) linear_strip(a, s, NV, (vector)*LANES)
+#define QUADS(NV, vector) linear_quads(a, NV, (vector)*LANES)
+    if (FORM == SPARTA_FORM_QUADS)
+        TILES(a->vectors, QUADS)
+    else /* the tiles of a strip one after the other: its weights stay in the L1 cache */
+        for (long s = a->strip0; s < a->strip1; s++) TILES(a->vectors, STRIP)
 }

@@ -7,9 +7,9 @@ KERNEL void sparta_kernel_map(const void *args)
 {
     const struct sparta_map_args *a = (const struct sparta_map_args *)args;
     for (long i = a->row0; i < a->row1; i++)
-        for (long j = 0; j < a->vectors; j++) {
-            const long at = i * SPARTA_PANEL + 16 * j;
-            v16 x = load(a->a + at);
+        for (long j = 0; j < a->vectors * SPLIT; j++) {
+            const long at = i * SPARTA_PANEL + LANES * j;
+            vec x = load(a->a + at);
             if (a->b) x += load(a->b + at);
             store(a->y + at, activate(x, MAP_ACT));
         }

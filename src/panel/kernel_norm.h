@@ -6,38 +6,38 @@
  */
 INLINE void norm_lanes(const struct sparta_norm_args *a, const int j)
 {
-    const float *x = a->x + 16 * j;
-    v16 sum = splat(0.f), square = splat(0.f), n = splat((float)a->n);
+    const float *x = a->x + LANES * j;
+    vec sum = splat(0.f), square = splat(0.f), n = splat((float)a->n);
     if (a->has_stat)
         for (long p = 0; p < a->parts; p++) {
-            sum += load(a->stat + p * 2 * SPARTA_PANEL + 16 * j);
-            square += load(a->stat + (p * 2 + 1) * SPARTA_PANEL + 16 * j);
+            sum += load(a->stat + p * 2 * SPARTA_PANEL + LANES * j);
+            square += load(a->stat + (p * 2 + 1) * SPARTA_PANEL + LANES * j);
         }
     else
         for (long i = 0; i < a->n; i++) sum += load(x + i * SPARTA_PANEL);
-    v16 mean = sum / n, variance = square / n - mean * mean;
-    i16 sure = variance > mean * mean;
+    vec mean = sum / n, variance = square / n - mean * mean;
+    ints sure = variance > mean * mean;
     int all = a->has_stat;
-    for (int l = 0; l < 16; l++) all &= sure[l] != 0;
+    for (int l = 0; l < LANES; l++) all &= sure[l] != 0;
     if (!all) {
-        v16 centred = splat(0.f);
+        vec centred = splat(0.f);
         for (long i = 0; i < a->n; i++) {
-            v16 d = load(x + i * SPARTA_PANEL) - mean;
+            vec d = load(x + i * SPARTA_PANEL) - mean;
             centred += d * d;
         }
         variance = pick(sure, variance,
                         centred / n); /* lane by lane: a token's bits do not depend on its neighbours */
     }
-    v16 root = variance + splat(a->eps), scale;
-    for (int l = 0; l < 16; l++) root[l] = __builtin_sqrtf(root[l]);
+    vec root = variance + splat(a->eps), scale;
+    for (int l = 0; l < LANES; l++) root[l] = __builtin_sqrtf(root[l]);
     scale = splat(1.f) / root;
     for (long i = a->row0; i < a->row1; i++)
-        store(a->y + i * SPARTA_PANEL + 16 * j,
+        store(a->y + i * SPARTA_PANEL + LANES * j,
               (load(x + i * SPARTA_PANEL) - mean) * scale * splat(a->gain[i]) + splat(a->shift[i]));
 }
 
 KERNEL void sparta_kernel_norm(const void *args)
 {
     const struct sparta_norm_args *a = (const struct sparta_norm_args *)args;
-    for (int j = 0; j < a->vectors; j++) norm_lanes(a, j);
+    for (int j = 0; j < a->vectors * SPLIT; j++) norm_lanes(a, j);
 }

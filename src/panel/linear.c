@@ -1,4 +1,5 @@
-/* linear: y = act(w x + bias) + residual. in: x, w (packed strip(4) or rows(4)), bias?, residual? */
+/* linear: y = act(w x + bias) + residual. in: x, w (packed strip(4), rows(4) or quads), bias?, residual? */
+#include "format/opaque.h"
 #include "panel/common.h"
 #include "panel/vector.h"
 #include "panel/kernel_linear.h"
@@ -21,12 +22,53 @@ static bool is_strips(const sparta_packed *w)
                               f->level[1].pos == SPARTA_I32));
 }
 
+static bool is_quads(const sparta_packed *w)
+{
+    return w->format.opaque == &sparta_opaque_quads && w->dtype == SPARTA_F32 && !w->pattern;
+}
+
+static long strips_of(const sparta_packed *w)
+{
+    return (long)((w->dim[0] + 3) / 4);
+}
+/* Inputs of a range of quads, and how many ranges there are. */
+static long range_of(const sparta_packed *w)
+{
+    return (long)(w->format.argument[0] > 0 ? SPARTA_MIN(w->format.argument[0], w->dim[1]) : w->dim[1]);
+}
+static long ranges_of(const sparta_packed *w)
+{
+    return (long)(w->dim[1] / range_of(w) + (w->dim[1] % range_of(w) != 0));
+}
+
+/* Where the coordinates and the weights of each (range, strip) begin; one more at the end. */
+static sparta_status find_starts(sparta_ctx *cx, sparta_arena *arena, sparta_job *job)
+{
+    const sparta_packed *w = job->in[1].packed;
+    const uint16_t *count = w->crd[0].data;
+    const long n = strips_of(w) * ranges_of(w);
+    long *start = sparta_arena_array(arena, (size_t)(n + 1) * 2, sizeof *start);
+    SPARTA_NEED(cx, start);
+    for (long i = 0; i < n; i++) {
+        start[2 * i + 2] = start[2 * i];
+        start[2 * i + 3] = start[2 * i + 1];
+        for (int set = 1; set < 16; set++) {
+            start[2 * i + 2] += count[i * 16 + set];
+            start[2 * i + 3] += count[i * 16 + set] * __builtin_popcount((unsigned)set);
+        }
+    }
+    job->start = start;
+    return SPARTA_OK;
+}
+
 static sparta_status prepare(sparta_ctx *cx, sparta_arena *arena, sparta_job *job)
 {
     const sparta_operand *w = &job->in[1];
-    if (w->kind != SPARTA_OPERAND_PACKED || !is_strips(w->packed))
+    const bool quads = w->kind == SPARTA_OPERAND_PACKED && is_quads(w->packed) && w->packed->dim[1] > 0;
+    if (w->kind != SPARTA_OPERAND_PACKED || (!quads && !is_strips(w->packed)))
         return sparta_fail(cx, SPARTA_E_FORMAT, "%s: the weight is not stored in strips of 4 rows",
                            job->node->name);
+    if (quads) SPARTA_TRY(find_starts(cx, arena, job));
     job->act = sparta_act_parse(sparta_attr_string(&job->node->attrs, "activation", ""));
     if (job->act < 0) return sparta_fail(cx, SPARTA_E_FORMAT, "%s: unknown activation", job->node->name);
     return sparta_panel_vector(cx, arena, job, job->n_in > 2 ? &job->in[2] : NULL, w->packed->dim[0],
@@ -47,18 +89,29 @@ static sparta_status check(sparta_ctx *cx, const sparta_job *job)
     return SPARTA_OK;
 }
 
-/* First strip of part `part`: strips are shared by equal numbers of blocks. */
-static long first_strip(const sparta_packed *w, long strips, int part, int parts)
+/* Weights before strip s: blocks of strips, and in quads elements of every range. */
+static int64_t weights_before(const sparta_job *job, long s)
 {
+    const sparta_packed *w = job->in[1].packed;
+    int64_t sum = 0;
+    if (!job->start) return ((const int *)w->pos[1].data)[s];
+    for (long r = 0, strips = strips_of(w); r < ranges_of(w); r++)
+        sum += job->start[2 * (r * strips + s) + 1] - job->start[2 * r * strips + 1];
+    return sum;
+}
+
+/* First strip of part `part`: strips are shared by equal numbers of weights. */
+static long first_strip(const sparta_job *job, long strips, int part, int parts)
+{
+    const sparta_packed *w = job->in[1].packed;
     if (part == 0) return 0;
     if (part == parts) return strips;
-    if (!is_sparse(w)) return strips * part / parts;
-    const int *pos = w->pos[1].data;
-    const long want = (long)((int64_t)pos[strips] * part / parts);
+    if (!job->start && !is_sparse(w)) return strips * part / parts;
+    const int64_t want = weights_before(job, strips) * part / parts;
     long low = 0, high = strips;
     while (low < high) {
         long mid = (low + high) / 2;
-        if (pos[mid] < want)
+        if (weights_before(job, mid) < want)
             low = mid + 1;
         else
             high = mid;
@@ -66,23 +119,42 @@ static long first_strip(const sparta_packed *w, long strips, int part, int parts
     return low;
 }
 
+static void fill_quads(const sparta_job *job, struct sparta_linear_args *a)
+{
+    const sparta_packed *w = job->in[1].packed;
+    a->form = SPARTA_FORM_QUADS;
+    a->count = w->crd[0].data;
+    a->crd = w->crd[1].data;
+    a->crd_bytes = 2;
+    a->start = job->start;
+    a->range = range_of(w);
+}
+
+static void fill_strips(const sparta_packed *w, struct sparta_linear_args *a)
+{
+    a->form = is_sparse(w) ? SPARTA_FORM_STRIPS : SPARTA_FORM_DENSE;
+    a->pos = is_sparse(w) ? w->pos[1].data : 0;
+    a->crd = is_sparse(w) ? w->crd[1].data : 0;
+    a->crd_bytes = is_sparse(w) ? (int)sparta_dtype_size(w->format.level[1].crd) : 2;
+}
+
 static bool fill(const sparta_job *job, const sparta_place *at, sparta_panel_args *out)
 {
     const sparta_packed *w = job->in[1].packed;
     struct sparta_linear_args *a = &out->linear;
-    const long strips = (long)((w->dim[0] + 3) / 4);
-    a->strip0 = first_strip(w, strips, at->part, at->parts);
-    a->strip1 = first_strip(w, strips, at->part + 1, at->parts);
+    a->strips = strips_of(w);
+    a->strip0 = first_strip(job, a->strips, at->part, at->parts);
+    a->strip1 = first_strip(job, a->strips, at->part + 1, at->parts);
     a->x = sparta_panel_at(&job->in[0], at);
     a->y = sparta_panel_at(&job->out[0], at);
     a->has_residual = has_residual(job);
     a->residual = a->has_residual ? sparta_panel_at(&job->in[3], at) : a->y;
     a->has_stat = job->stat;
     a->stat = job->stat ? sparta_stat_at(&job->out[0], at) + at->part * 2 * SPARTA_PANEL : a->y;
-    a->sparse = is_sparse(w);
-    a->pos = a->sparse ? w->pos[1].data : 0;
-    a->crd = a->sparse ? w->crd[1].data : 0;
-    a->crd_bytes = a->sparse ? (int)sparta_dtype_size(w->format.level[1].crd) : 2;
+    if (job->start)
+        fill_quads(job, a);
+    else
+        fill_strips(w, a);
     a->w = w->values.data;
     a->bias = job->bias;
     a->k = (long)w->dim[1];

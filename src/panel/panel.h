@@ -8,6 +8,8 @@
  * nothing is ever transposed or reduced across lanes. Behind the rows of a panel there may be room for statistics (sum and sum
  * of squares per lane, one pair for each part that wrote rows), which a product leaves for the normalisation after it.
  *
+ * One kernel leaves tokens in rows: few, for products of so few of them that reading the weight is all that takes time.
+ *
  * Each kernel (panel.def) is one template, kernel_<name>.h, used twice: compiled into this library as portable C, and embedded as
  * text, from which room implement makes the specialised kernel that the machine's compiler builds. Both take the same
  * arguments (abi.h) and the same stored weights, so that a package runs with either.
@@ -23,7 +25,7 @@
 #include "graph/graph.h"
 #include "panel/abi.h"
 
-#define SPARTA_OPERANDS 8
+#define SPARTA_OPERANDS 32 /* the 27 vectors of a recommender and their pairs */
 
 typedef enum {
     SPARTA_OPERAND_ABSENT,
@@ -41,6 +43,8 @@ typedef struct sparta_operand {
     float *stat;                 /* statistics area of panel (or slot) 0 */
     bool slotted;                /* lives in per-thread slots: index by slot, not by panel */
     int64_t row0;                /* PANELS: rows of the product it is a part of that lie before it */
+    const struct sparta_job
+        *rows; /* interact: what this Embed would look up; it is not stored and the kernel does it */
 } sparta_operand;
 
 typedef struct sparta_job {
@@ -50,9 +54,14 @@ typedef struct sparta_job {
     int64_t tokens, panels;    /* of the panel side */
     bool stat;                 /* linear: leave statistics; norm: use them */
     int act;                   /* SPARTA_ACT_ */
+    const long *start;         /* linear: where the inputs and weights of quads begin; NULL: strips */
     const float *bias, *bias2; /* prepared copies: bias of linear, gain and shift of norm */
     float scale;
-    int64_t heads; /* attention */
+    int64_t heads;                         /* attention */
+    const struct sparta_walk_part *walked; /* walk: what the storage's walk found, one a part of the weight */
+    int walked_parts;
+    sparta_product product; /* library: the one that was found, or NULL */
+    const int *where;       /* interact: [vectors][vectors], the row of the output that each dot goes to */
 } sparta_job;
 
 typedef struct sparta_place {
@@ -64,10 +73,14 @@ typedef struct sparta_place {
 
 typedef union sparta_panel_args {
     struct sparta_linear_args linear;
+    struct sparta_walk_args walk;
+    struct sparta_library_args library;
+    struct sparta_few_args few;
     struct sparta_attention_args attention;
     struct sparta_norm_args norm;
     struct sparta_map_args map;
     struct sparta_embed_args embed;
+    struct sparta_interact_args interact;
     struct sparta_pack_args pack;
 } sparta_panel_args;
 
@@ -141,6 +154,10 @@ typedef struct sparta_head {
 size_t sparta_head_work(const sparta_job *attention);
 void sparta_head_product(const sparta_head *h);
 void sparta_head_attend(const sparta_head *h);
+
+/* Pairs (P, 2) of n vectors as a table where[n][n]: the dot of vectors i >= j goes to row where[i * n + j], the first pair's to
+ * `row`; -1: nowhere. False: an index is no vector, or a pair is there twice. */
+bool sparta_panel_pairs(const sparta_tensor *pairs, int64_t n, int64_t row, int *where);
 
 int sparta_act_parse(const char *name); /* "", "relu", "gelu", "gelu_tanh", "tanh", "sigmoid"; -1: unknown */
 

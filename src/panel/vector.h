@@ -1,5 +1,5 @@
-/* Words for kernels: 16 floats in a vector, one token a lane. GCC's vector extensions, so that one text is AVX-512 where the
- * compiler may use it and plain C elsewhere. Stands in every generated text after abi.h; includes nothing.
+/* Words for kernels: a vector of LANES floats, one token a lane. GCC's vector extensions, so that one text is AVX-512, AVX2 or plain C,
+ * whatever the compiler may use. Stands in every generated text after abi.h; includes nothing.
  */
 #ifndef SPARTA_PANEL_VECTOR
 #define SPARTA_PANEL_VECTOR
@@ -9,159 +9,160 @@
 #endif
 #pragma GCC diagnostic ignored "-Wpsabi" /* everything here is inlined: no vector crosses a call */
 
-typedef float v16 __attribute__((vector_size(64), may_alias));
-typedef int i16 __attribute__((vector_size(64), may_alias));
-typedef float v16_anywhere __attribute__((vector_size(64), may_alias, aligned(4)));
+/* As wide as the registers: a wider one would live in memory. */
+#if defined(__AVX512F__)
+#define LANES 16
+#elif defined(__AVX2__)
+#define LANES 8
+#else
+#define LANES 4
+#endif
+#define SPLIT                                                                                                \
+    (16 / LANES) /* vectors that hold 16 tokens, the unit in which kernels are told how many there are */
+typedef float vec __attribute__((vector_size(4 * LANES), may_alias));
+typedef int ints __attribute__((vector_size(4 * LANES), may_alias));
+typedef float vec_anywhere __attribute__((vector_size(4 * LANES), may_alias, aligned(4)));
 
 #define INLINE static inline __attribute__((always_inline, unused))
 #define UNROLL _Pragma("GCC unroll 16")
 
-INLINE v16 splat(float f)
+INLINE vec splat(float f)
 {
-    return (v16){f, f, f, f, f, f, f, f, f, f, f, f, f, f, f, f};
+    return f - (vec){0}; /* f in every lane; -0 and NaN stay */
 }
-INLINE i16 splat_int(int f)
+INLINE ints splat_int(int f)
 {
-    return (i16){f, f, f, f, f, f, f, f, f, f, f, f, f, f, f, f};
+    return f - (ints){0};
 }
-INLINE v16 load(const float *p)
+INLINE vec load(const float *p)
 {
-    return *(const v16 *)p;
+    return *(const vec *)p;
 }
-INLINE void store(float *p, v16 v)
+INLINE void store(float *p, vec v)
 {
-    *(v16 *)p = v;
+    *(vec *)p = v;
 }
-/* From and to any address; the first n of 16. */
-INLINE v16 load_some(const float *p, long n)
+/* From and to any address; the first n lanes. */
+INLINE vec load_some(const float *p, long n)
 {
-    if (n >= 16) return *(const v16_anywhere *)p;
-    v16 v = {0};
+    if (n >= LANES) return *(const vec_anywhere *)p;
+    vec v = {0};
     for (long i = 0; i < n; i++) v[i] = p[i];
     return v;
 }
-INLINE void store_some(float *p, v16 v, long n)
+INLINE void store_some(float *p, vec v, long n)
 {
-    if (n >= 16)
-        *(v16_anywhere *)p = v;
+    if (n >= LANES)
+        *(vec_anywhere *)p = v;
     else
         for (long i = 0; i < n; i++) p[i] = v[i];
 }
 /* a where the mask is all ones, else b */
-INLINE v16 pick(i16 mask, v16 a, v16 b)
+INLINE vec pick(ints mask, vec a, vec b)
 {
-    return (v16)(((i16)a & mask) | ((i16)b & ~mask));
+    return (vec)(((ints)a & mask) | ((ints)b & ~mask));
 }
 /* The larger and the smaller of two; when one is NaN the answer is b. */
-#ifdef __AVX512F__
-INLINE v16 larger(v16 a, v16 b)
+#ifdef __AVX__
+INLINE vec larger(vec a, vec b)
 {
-    v16 r;
+    vec r;
     __asm__("vmaxps %1,%2,%0" : "=v"(r) : "v"(b), "v"(a));
     return r;
 }
-INLINE v16 smaller(v16 a, v16 b)
+INLINE vec smaller(vec a, vec b)
 {
-    v16 r;
+    vec r;
     __asm__("vminps %1,%2,%0" : "=v"(r) : "v"(b), "v"(a));
     return r;
 }
 #else
-INLINE v16 larger(v16 a, v16 b)
+INLINE vec larger(vec a, vec b)
 {
     return pick(a > b, a, b);
 }
-INLINE v16 smaller(v16 a, v16 b)
+INLINE vec smaller(vec a, vec b)
 {
     return pick(a < b, a, b);
 }
 #endif
-INLINE v16 at_least(v16 x, float low)
+INLINE vec at_least(vec x, float low)
 {
     return larger(splat(low), x);
 } /* NaN stays NaN */
-INLINE v16 at_most(v16 x, float high)
+INLINE vec at_most(vec x, float high)
 {
     return smaller(splat(high), x);
 }
-INLINE v16 absolute(v16 x)
+INLINE vec absolute(vec x)
 {
-    return (v16)((i16)x & splat_int(0x7fffffff));
+    return (vec)((ints)x & splat_int(0x7fffffff));
 }
 
-/* Vectors that one tile spans: four where there are 32 registers of this width, one where a vector is split over several. */
-#ifdef __AVX512F__
-#define WIDE 4
-#else
-#define WIDE 1
-#endif
-/* Run tile(NV, first vector) over `vectors` vectors with a constant NV. */
-#if WIDE == 4
-#define TILES(vectors, CALL)                                                                                 \
-    switch (vectors) {                                                                                       \
+/* Run tile(NV, first vector) over the vectors of `groups` times 16 tokens, with a constant NV: as many as the registers have room for
+ * with 4 rows of sums. */
+#if LANES == 16
+#define TILES(groups, CALL)                                                                                  \
+    switch (groups) {                                                                                        \
     case 1: CALL(1, 0); break;                                                                               \
     case 2: CALL(2, 0); break;                                                                               \
     case 3: CALL(3, 0); break;                                                                               \
     default: CALL(4, 0); break;                                                                              \
     }
 #else
-#define TILES(vectors, CALL)                                                                                 \
+#define TILES(groups, CALL)                                                                                  \
     {                                                                                                        \
-        for (long v_ = 0; v_ < (vectors); v_++) CALL(1, v_);                                                 \
+        for (long v_ = 0; v_ < (groups)*SPLIT; v_ += 2) CALL(2, v_);                                         \
     }
 #endif
 
 /* Keep a value in its register: gcc 12 otherwise folds the load into each of its uses, four loads instead of one. */
-#ifdef __AVX512F__
+#ifdef __AVX__
 #define PIN(v) __asm__("" : "+v"(v))
 #else
 #define PIN(v) (void)0
 #endif
 
-/* table[index], 16 entries in one register */
-#if defined(__clang__) && defined(__AVX512F__)
-INLINE v16 look_up(v16 table, i16 index)
+/* table[index] of 16 entries, index from 0 to 15 */
+INLINE vec look_up(const float *table, ints index)
 {
-    return (v16)__builtin_ia32_permvarsf512(table, index);
-}
-#elif defined(__clang__)
-INLINE v16 look_up(v16 table, i16 index)
-{
-    v16 r = table;
-    for (int i = 0; i < 16; i++) r[i] = table[index[i] & 15];
-    return r;
-}
+#if LANES == 16 && defined(__clang__)
+    return (vec)__builtin_ia32_permvarsf512(load(table), index);
+#elif LANES == 16
+    return __builtin_shuffle(load(table), index);
+#elif LANES == 8 && !defined(__clang__)
+    return __builtin_shuffle(load(table), load(table + 8), index);
 #else
-INLINE v16 look_up(v16 table, i16 index)
-{
-    return __builtin_shuffle(table, index);
-}
+    vec r = {0};
+    for (int i = 0; i < LANES; i++) r[i] = table[index[i] & 15];
+    return r;
 #endif
+}
 
 /* 2^x; relative error 2e-7; exactly 0 below -127, infinity above 128; NaN stays NaN */
-INLINE v16 exp2v(v16 x)
+INLINE vec exp2v(vec x)
 {
-    v16 y = at_most(at_least(x, -127.f), 128.f);
-    v16 t = y + splat(12582912.f); /* 1.5 * 2^23: rounds to an integer in the low bits */
-    v16 r = y - (t - splat(12582912.f));
-    i16 n = (i16)t - splat_int(0x4b400000);
-    v16 p = splat(1.53533619e-4f);
+    vec y = at_most(at_least(x, -127.f), 128.f);
+    vec t = y + splat(12582912.f); /* 1.5 * 2^23: rounds to an integer in the low bits */
+    vec r = y - (t - splat(12582912.f));
+    ints n = (ints)t - splat_int(0x4b400000);
+    vec p = splat(1.53533619e-4f);
     p = p * r + splat(1.33987747e-3f);
     p = p * r + splat(9.61844016e-3f);
     p = p * r + splat(5.55033255e-2f);
     p = p * r + splat(2.40226485e-1f);
     p = p * r + splat(6.93147182e-1f);
     p = p * r + splat(1.f);
-    i16 half =
+    ints half =
         n >>
         1; /* two factors, so that 2^128 overflows to infinity and 2^-127 underflows to 0 in steps that exist */
-    v16 a = (v16)((half + splat_int(127)) << 23), b = (v16)((n - half + splat_int(127)) << 23);
+    vec a = (vec)((half + splat_int(127)) << 23), b = (vec)((n - half + splat_int(127)) << 23);
     return pick(y <= splat(-127.f), splat(0.f), p * a * b);
 }
 /* 2^x for x <= 0, as softmax needs it; relative error 2e-7; 0 far below, NaN stays NaN */
-INLINE v16 exp2_down(v16 x)
+INLINE vec exp2_down(vec x)
 {
-    v16 y = at_least(x, -160.f), n, r;
+    vec y = at_least(x, -160.f), n, r;
 #ifdef __AVX512F__
     __asm__("vrndscaleps $8,%1,%0" : "=v"(n) : "v"(y)); /* to the nearest integer */
     r = y - n;
@@ -170,7 +171,7 @@ INLINE v16 exp2_down(v16 x)
     n = y + splat(12582912.f);
     r = y - (n - splat(12582912.f));
 #endif
-    v16 p = splat(1.32647366e-3f);
+    vec p = splat(1.32647366e-3f);
     p = p * r + splat(9.67151672e-3f);
     p = p * r + splat(5.55073358e-2f);
     p = p * r + splat(2.40222424e-1f);
@@ -180,7 +181,8 @@ INLINE v16 exp2_down(v16 x)
     __asm__("vscalefps %1,%0,%0" : "+v"(p) : "v"(n));
     return p;
 #else
-    return p * (v16)(((i16)n - splat_int(0x4b400000) + splat_int(127)) << 23); /* n = -127: the factor is 0 */
+    return p *
+           (vec)(((ints)n - splat_int(0x4b400000) + splat_int(127)) << 23); /* n = -127: the factor is 0 */
 #endif
 }
 
@@ -213,62 +215,62 @@ static const float gelu_table[6][16] __attribute__((aligned(64), unused)) = {
 };
 /* min(|x|, high), and the fraction of x >= 0: one instruction each where there is one */
 #ifdef __AVX512DQ__
-INLINE v16 size_at_most(v16 x, float high)
+INLINE vec size_at_most(vec x, float high)
 {
-    v16 r;
+    vec r;
     __asm__("vrangeps $10,%1,%2,%0" : "=v"(r) : "v"(splat(high)), "v"(x));
     return r;
 }
-INLINE v16 fraction(v16 x)
+INLINE vec fraction(vec x)
 {
-    v16 r;
+    vec r;
     __asm__("vreduceps $9,%1,%0" : "=v"(r) : "v"(x));
     return r;
 }
 #else
-INLINE v16 size_at_most(v16 x, float high)
+INLINE vec size_at_most(vec x, float high)
 {
     return smaller(absolute(x), splat(high));
 }
-INLINE v16 fraction(v16 x)
+INLINE vec fraction(vec x)
 {
-    return x - __builtin_convertvector(__builtin_convertvector(x, i16), v16);
+    return x - __builtin_convertvector(__builtin_convertvector(x, ints), vec);
 }
 #endif
-INLINE v16 gelu(v16 x) /* x/2 (1 + erf(x / sqrt 2)) */
+INLINE vec gelu(vec x) /* x/2 (1 + erf(x / sqrt 2)) */
 {
-    v16 s = size_at_most(x * splat(1 / .375f), 15.9999990f);
-    i16 i = __builtin_convertvector(s, i16);
-    v16 u = fraction(s);
-    v16 p = look_up(load(gelu_table[5]), i);
-    UNROLL for (int j = 4; j >= 0; j--) p = p * u + look_up(load(gelu_table[j]), i);
-    v16 e = (v16)((i16)p | ((i16)x & splat_int((int)0x80000000u)));
-    v16 h = x * splat(.5f);
+    vec s = size_at_most(x * splat(1 / .375f), 15.9999990f);
+    ints i = __builtin_convertvector(s, ints);
+    vec u = fraction(s);
+    vec p = look_up(gelu_table[5], i);
+    UNROLL for (int j = 4; j >= 0; j--) p = p * u + look_up(gelu_table[j], i);
+    vec e = (vec)((ints)p | ((ints)x & splat_int((int)0x80000000u)));
+    vec h = x * splat(.5f);
     return h * e + h;
 }
-INLINE v16 sigmoid(v16 x)
+INLINE vec sigmoid(vec x)
 {
     return splat(1.f) / (splat(1.f) + exp2v(x * splat(-1.44269504f)));
 }
-INLINE v16 gelu_tanh(v16 x)
+INLINE vec gelu_tanh(vec x)
 {
-    v16 u = x * (splat(1.59576912f) + splat(.0713548163f) * x * x); /* 2 sqrt(2/pi) (x + 0.044715 x^3) */
+    vec u = x * (splat(1.59576912f) + splat(.0713548163f) * x * x); /* 2 sqrt(2/pi) (x + 0.044715 x^3) */
     return x * sigmoid(u);
 }
-INLINE v16 tanhv(v16 x)
+INLINE vec tanhv(vec x)
 {
-    v16 a = absolute(x), q = x * x;
-    v16 small = splat(-8.86323553e-3f);
+    vec a = absolute(x), q = x * x;
+    vec small = splat(-8.86323553e-3f);
     small = small * q + splat(2.18694885e-2f);
     small = small * q + splat(-5.39682540e-2f);
     small = small * q + splat(1.33333333e-1f);
     small = small * q + splat(-3.33333333e-1f);
     small = small * q * x + x; /* the series, for |x| < 0.3 */
-    v16 big = splat(1.f) - splat(2.f) / (exp2v(a * splat(2.88539008f)) + splat(1.f));
-    big = (v16)((i16)big | ((i16)x & splat_int((int)0x80000000u)));
+    vec big = splat(1.f) - splat(2.f) / (exp2v(a * splat(2.88539008f)) + splat(1.f));
+    big = (vec)((ints)big | ((ints)x & splat_int((int)0x80000000u)));
     return pick(a < splat(.3f), small, big);
 }
-INLINE v16 activate(v16 x, const int act)
+INLINE vec activate(vec x, const int act)
 {
     switch (act) {
     case SPARTA_ACT_RELU: return at_least(x, 0.f);
@@ -280,50 +282,63 @@ INLINE v16 activate(v16 x, const int act)
     }
 }
 
-/* The one micro-kernel: 4 scalars times one row of 16 * NV tokens. 4 row loads, 4 broadcasts, 4 * NV multiply-adds. */
-INLINE void mac(v16 (*acc)[4], const float *w, long step, const float *x, const int NV)
+/* The one micro-kernel: one row of NV vectors times a scalar for each of the 4 rows that are in the set: NV loads, a broadcast and
+ * NV multiply-adds a row of the set. The scalar of the i-th of them lies at w[i * step]. */
+INLINE void mac_set(vec (*acc)[4], const int set, const float *w, long step, const float *x, const int NV)
 {
     /* Four names, not an array: gcc 12 would store an array to the stack in every round. */
-    v16 q0 = load(x), q1 = q0, q2 = q0, q3 = q0;
+    vec q0 = load(x), q1 = q0, q2 = q0, q3 = q0;
     PIN(q0);
     if (NV > 1) {
-        q1 = load(x + 16);
+        q1 = load(x + LANES);
         PIN(q1);
     }
     if (NV > 2) {
-        q2 = load(x + 32);
+        q2 = load(x + 2 * LANES);
         PIN(q2);
     }
     if (NV > 3) {
-        q3 = load(x + 48);
+        q3 = load(x + 3 * LANES);
         PIN(q3);
     }
     UNROLL for (int r = 0; r < 4; r++)
     {
-        v16 b = splat(w[r * step]);
+        if (!(set >> r & 1)) continue;
+        vec b = splat(*w);
+        w += step;
         acc[r][0] += b * q0;
         if (NV > 1) acc[r][1] += b * q1;
         if (NV > 2) acc[r][2] += b * q2;
         if (NV > 3) acc[r][3] += b * q3;
     }
 }
-
-/* 16 x 16 in registers: four rounds of interleaving row i with row i + 8 */
-#define INTERLEAVE_LOW(a, b)                                                                                 \
-    __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
-#define INTERLEAVE_HIGH(a, b)                                                                                \
-    __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
-INLINE void transpose(v16 r[16])
+INLINE void mac(vec (*acc)[4], const float *w, long step, const float *x, const int NV)
 {
-    UNROLL for (int round = 0; round < 4; round++)
+    mac_set(acc, 15, w, step, x, NV);
+}
+
+/* LANES x LANES in registers: rounds of interleaving row i with the row half of them further on */
+#if LANES == 16
+#define LOW  0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define HIGH 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+#elif LANES == 8
+#define LOW  0, 8, 1, 9, 2, 10, 3, 11
+#define HIGH 4, 12, 5, 13, 6, 14, 7, 15
+#else
+#define LOW  0, 4, 1, 5
+#define HIGH 2, 6, 3, 7
+#endif
+INLINE void transpose(vec r[LANES])
+{
+    UNROLL for (int round = 1; round < LANES; round *= 2)
     {
-        v16 t[16];
-        UNROLL for (int i = 0; i < 8; i++)
+        vec t[LANES];
+        UNROLL for (int i = 0; i < LANES / 2; i++)
         {
-            t[2 * i] = INTERLEAVE_LOW(r[i], r[i + 8]);
-            t[2 * i + 1] = INTERLEAVE_HIGH(r[i], r[i + 8]);
+            t[2 * i] = __builtin_shufflevector(r[i], r[i + LANES / 2], LOW);
+            t[2 * i + 1] = __builtin_shufflevector(r[i], r[i + LANES / 2], HIGH);
         }
-        UNROLL for (int i = 0; i < 16; i++) r[i] = t[i];
+        UNROLL for (int i = 0; i < LANES; i++) r[i] = t[i];
     }
 }
 
