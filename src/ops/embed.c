@@ -1,9 +1,25 @@
-/* Embed: the dims of all ids broadcast against each other, then H, the width of every table. */
+/* Embed: the dims of all ids broadcast against each other, then H, the width of every table. With attribute column the last dim of
+ * the ids is not counted: one element of it is used. */
 #include "ops/rule.h"
+
+/* The dims of the ids that are used. */
+static sparta_status used_dims(sparta_graph *g, sparta_node *n, int i, sparta_dims *out)
+{
+    const sparta_attr *column = sparta_attr_find(&n->attrs, "column");
+    int64_t size;
+    *out = n->in[i]->dims;
+    if (!column) return SPARTA_OK;
+    SPARTA_TRY(sparta_ops_rank(g, n, i, 1, SPARTA_RANK));
+    out->rank--;
+    if (column->i < 0 || !sparta_expr_is_const(out->dim[out->rank], &size) || column->i >= size)
+        return sparta_ops_fail(g, n, SPARTA_E_SHAPE, "column is %lld; input %d is %s", (long long)column->i,
+                               i, sparta_ops_say_dims(g, &n->in[i]->dims));
+    return SPARTA_OK;
+}
 
 sparta_status sparta_shape_Embed(sparta_graph *g, sparta_node *n)
 {
-    sparta_dims dims = {.rank = 0};
+    sparta_dims dims = {.rank = 0}, ids;
     if (n->n_in % 2)
         return sparta_ops_fail(g, n, SPARTA_E_SHAPE, "%d inputs; it takes pairs of a table and ids", n->n_in);
     for (int i = 0; i < n->n_in; i += 2) {
@@ -15,7 +31,8 @@ sparta_status sparta_shape_Embed(sparta_graph *g, sparta_node *n)
         SPARTA_TRY(sparta_ops_rank(g, n, i, 2, 2));
         SPARTA_TRY(
             sparta_ops_agree(g, n, "width of the tables", n->in[0]->dims.dim[1], n->in[i]->dims.dim[1]));
-        SPARTA_TRY(sparta_ops_broadcast(g, n, &dims, &n->in[i + 1]->dims, &dims));
+        SPARTA_TRY(used_dims(g, n, i + 1, &ids));
+        SPARTA_TRY(sparta_ops_broadcast(g, n, &dims, &ids, &dims));
     }
     SPARTA_TRY(sparta_ops_append(g, n, &dims, n->in[0]->dims.dim[1]));
     sparta_ops_set(n, 0, n->in[0]->dtype, &dims);

@@ -88,7 +88,7 @@ static bool too_much_work(const sparta_node *n)
 {
     int64_t work, k, dim[SPARTA_RANK];
     if (n->op != SPARTA_OP_MatMul && n->op != SPARTA_OP_Gemm && n->op != SPARTA_OP_Linear &&
-        n->op != SPARTA_OP_Attention)
+        n->op != SPARTA_OP_Attention && n->op != SPARTA_OP_Interact)
         return false;
     if (!sparta_dims_const(&n->out[0]->dims, dim)) return true;
     sparta_tensor out = sparta_tensor_view(n->out[0]->dtype, n->out[0]->dims.rank, dim, NULL);

@@ -1,5 +1,6 @@
 /* The builder: constants with seeded contents and nodes named as PyTorch names them. */
 #include "zoo/build.h"
+#include <math.h>
 #include <string.h>
 
 /* ------------------------------------------------------------------ sizes */
@@ -171,6 +172,7 @@ sparta_value *sparta_zoo_weight(sparta_zoo_builder *b, const char *name, int64_t
     if (b->request->prune) {
         sparta_tensor seen = t; /* as (out, in) */
         if (in_out) seen = (sparta_tensor){SPARTA_F32, 2, {out, in}, {1, out}, t.data};
+        sparta_prune_note(b->g->cx, b->request->prune, &seen);
         b->status = sparta_prune(b->g->cx, b->request->prune, &seen, NULL);
         if (b->status) {
             sparta_fail_in(b->g->cx, "%s", name);
@@ -210,4 +212,19 @@ sparta_value *sparta_zoo_transpose(sparta_zoo_builder *b, const char *name, spar
     sparta_attr attr = {.name = "perm", .kind = SPARTA_ATTR_INTS, .n = n, .ints = perm};
     sparta_attrs attrs = {1, &attr};
     return sparta_zoo_node(b, SPARTA_OP_Transpose, name, 1, &x, &attrs);
+}
+
+sparta_value *sparta_zoo_gemm(sparta_zoo_builder *b, const char *layer, sparta_value *x, int64_t in,
+                              int64_t out, bool pruned)
+{
+    const char *weight = sparta_zoo_join(b, layer, ".weight"), *bias = sparta_zoo_join(b, layer, ".bias");
+    float deviation = sqrtf(2.0f / (float)in); /* keeps the size of activations through Relu */
+    sparta_value *args[3] = {x};
+    args[1] = pruned ? sparta_zoo_weight(b, weight, out, in, false, deviation)
+                     : sparta_zoo_matrix(b, weight, out, in, deviation);
+    args[2] = sparta_zoo_vector(b, bias, out, 0, 0.02f);
+    sparta_attr attr = {.name = "transB", .kind = SPARTA_ATTR_INT, .i = 1};
+    sparta_attrs attrs = {1, &attr};
+    const char *name = sparta_zoo_join(b, sparta_zoo_join(b, "/", layer), "/Gemm");
+    return sparta_zoo_node(b, SPARTA_OP_Gemm, name, 3, args, &attrs);
 }

@@ -53,6 +53,11 @@ sparta_value *sparta_zoo_binary(sparta_zoo_builder *b, sparta_op_id op, const ch
 sparta_value *sparta_zoo_transpose(sparta_zoo_builder *b, const char *name, sparta_value *x, int n,
                                    const int64_t *perm);
 
+/* torch.nn.Linear on two dimensions: Gemm with "<layer>.weight" (out, in), pruned or not, and "<layer>.bias"; weights of a size
+ * that keeps the size of activations through Relu. */
+sparta_value *sparta_zoo_gemm(sparta_zoo_builder *b, const char *layer, sparta_value *x, int64_t in,
+                              int64_t out, bool pruned);
+
 /* "prefix" and "rest" as one text that lives as long as the graph ("" after a failure). */
 const char *sparta_zoo_join(sparta_zoo_builder *b, const char *prefix, const char *rest);
 
