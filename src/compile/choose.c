@@ -1,5 +1,6 @@
 /* choose: which implement runs each node. Candidates for a Linear are built, checked against the reference, timed and remembered. */
 #include "compile/lower.h"
+#include "run/run.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,28 +20,98 @@ bool sparta_lower_weight(const sparta_node *n, sparta_tensor *view)
     return view->dim[0] > 0 && view->dim[1] > 0;
 }
 
-sparta_status sparta_lower_task(sparta_ctx *cx, const sparta_node *n, lower_node *out)
+/* The most tokens of a value, with every symbol at its bound; 0: not known. More may come where sizes shrink as a symbol grows, which
+ * costs time and nothing else. */
+static int64_t most_tokens(sparta_ctx *cx, const sparta_graph *g, const sparta_value *v)
+{
+    const char *name[32];
+    int64_t most[32], tokens = 1;
+    sparta_bindings b = {0, name, most};
+    for (int i = 0; i < g->n_inputs; i++)
+        for (int d = 0; d < g->input[i]->dims.rank && b.n < 32; d++)
+            if (sparta_expr_is_symbol(g->input[i]->dims.dim[d], &name[b.n])) {
+                most[b.n] = sparta_symbol_bound(g, name[b.n]);
+                b.n += most[b.n] <= SPARTA_FEW_TOKENS; /* one that may be more makes for many tokens */
+            }
+    for (int d = 0; d + 1 < v->dims.rank; d++) {
+        int64_t size;
+        if (sparta_expr_eval(cx, v->dims.dim[d], &b, &size) != SPARTA_OK || size < 1 ||
+            !sparta_int_mul(tokens, size, &tokens))
+            return 0;
+    }
+    return v->dims.rank >= 2 ? tokens : 0;
+}
+
+double sparta_lower_modelled(const sparta_task *t, const sparta_implement *im)
+{
+    const int64_t tokens = sparta_lower_tokens(t);
+    return im->cost(t) * (double)(im->rows ? tokens : (tokens + 15) / 16 * 16) * 2 / 1e5; /* at 100 Gop/s */
+}
+
+sparta_status sparta_lower_task(sparta_ctx *cx, const sparta_graph *g, const sparta_node *n, lower_node *out)
 {
     sparta_tensor w;
     out->task = (sparta_task){.node = n, .strict = sparta_ctx_strict(cx)};
     out->kernel = -1;
     if (!sparta_lower_weight(n, &w)) return SPARTA_OK;
     out->task.n = w.dim[0], out->task.k = w.dim[1];
+    out->task.tokens = most_tokens(cx, g, n->in[0]);
     SPARTA_TRY(sparta_mask_of(cx, &w, &out->mask));
     out->task.mask = &out->mask;
     SPARTA_TRY(sparta_mask_detect(cx, &out->mask, 1.02, &out->task.pattern));
+    if (sparta_implement_few(&out->task))
+        SPARTA_TRY(sparta_mask_fill(cx, &out->mask, 16, 1, &out->task.strip16_fill));
     return sparta_mask_fill(cx, &out->mask, 4, 1, &out->task.strip_fill);
+}
+
+sparta_status sparta_lower_asked(sparta_ctx *cx, lower_node *ln, double limit)
+{
+    const sparta_effect *pin = ln->pin;
+    sparta_tensor w;
+    sparta_format format;
+    sparta_format_stats stats = {0};
+    ln->task.asked = pin != NULL;
+    if (!pin || pin->implement != &sparta_implement_walk || !sparta_lower_weight(ln->node, &w))
+        return SPARTA_OK;
+    sparta_status s = sparta_format_parse(cx, pin->format, &format);
+    if (s == SPARTA_OK) s = sparta_format_check(cx, &format, 2, w.dim); /* merged layers have another shape */
+    if (s == SPARTA_OK) s = sparta_format_measure(cx, &format, &w, ln->task.mask, &stats);
+    if (s == SPARTA_OK && limit >= 0) s = sparta_format_within(cx, &format, &stats, limit);
+    if (s != SPARTA_OK) {
+        sparta_fail_in(cx, "format %.100s of '%.100s'", pin->text, ln->node->name);
+        return sparta_lower_fail_at(cx, pin->at);
+    }
+    ln->task.format = pin->format;
+    return SPARTA_OK;
+}
+
+/* What a time has to do with the mask. Of a large one it is how much is present and how that lies in strips, not which elements: layers
+ * that look alike share their trials, so that a model of 48 layers of 4 shapes has 4 of them to time. A small one is itself. */
+static void print_mask(const sparta_task *t, const sparta_implement *im, sparta_text *out)
+{
+    if (!im->sparse)
+        sparta_text_printf(out, "any");
+    else if (t->n * t->k < LOWER_ALIKE)
+        sparta_text_printf(out, "%016lx", (unsigned long)sparta_mask_digest(t->mask));
+    else
+        sparta_text_printf(out, "%s,density=%.3g,fill=%.2g,%.2g", t->pattern.name, t->pattern.density,
+                           t->strip_fill, t->strip16_fill);
 }
 
 void sparta_lower_key(const lower_node *ln, const sparta_implement *im, sparta_target target,
                       sparta_text *out)
 {
     const sparta_task *t = &ln->task;
-    sparta_text_printf(out, "linear n=%ld k=%ld tokens=%d ", (long)t->n, (long)t->k, LOWER_TOKENS);
+    sparta_text_printf(out, "%s n=%ld k=%ld tokens=%ld ", im->kernel, (long)t->n, (long)t->k,
+                       (long)sparta_lower_tokens(t));
     if (im->parameters) im->parameters(t, out);
-    sparta_text_printf(out, " mask=%016lx target=%s cpu=%016lx sparta=%s",
-                       im->sparse ? (unsigned long)sparta_mask_digest(t->mask) : 0,
-                       sparta_target_name(target), (unsigned long)sparta_cpu_digest(), SPARTA_VERSION);
+    sparta_text_printf(out, " format=");
+    im->format(t, out);
+    if (im->version) sparta_text_printf(out, " library=%s", im->version() ? im->version() : "none");
+    sparta_text_printf(out, " mask=");
+    print_mask(t, im, out);
+    sparta_text_printf(out, " target=%s cpu=%016lx sparta=%s", sparta_target_name(target),
+                       (unsigned long)sparta_cpu_digest(), SPARTA_VERSION);
 }
 
 sparta_status sparta_lower_kernel(lowering *l, const char *kernel, const char *parameters, int *out)
@@ -76,35 +147,51 @@ sparta_status sparta_lower_kernel(lowering *l, const char *kernel, const char *p
 /* ------------------------------------------------------------------ candidates: a Linear on made-up activations */
 
 enum { SAMPLES = 4 };
-static const int sample_lane[SAMPLES] = {0, 21, 42, 127}; /* tokens that are compared with the reference */
 
-typedef struct bed {                           /* activations that all candidates of one layer share */
-    float *x, *residual, *y;                   /* panels of LOWER_TOKENS tokens */
-    float *x_rows, *residual_rows, *reference; /* the sampled tokens in rows */
-    bool checked;
+typedef struct bed {         /* activations that all candidates of one layer share */
+    int64_t tokens;          /* that they run on */
+    int samples;             /* tokens that are compared with the reference: when they are few, all */
+    float *x, *residual, *y; /* panels */
+    float *x_rows, *residual_rows, *y_rows, *reference; /* the sampled tokens in rows */
+    float *work;         /* scratch of the candidate at hand; NULL: it needs none */
+    sparta_arena *arena; /* of what kernels prepare: a walker's notes are large */
 } bed;
+
+static int64_t sample(const bed *b, int s)
+{
+    static const int64_t spread[SAMPLES] = {0, 21, 42, LOWER_TOKENS - 1};
+    return b->samples == b->tokens ? s : spread[s];
+}
 
 static void bed_free(sparta_ctx *cx, bed *b)
 {
-    float *all[] = {b->x, b->residual, b->y, b->x_rows, b->residual_rows, b->reference};
+    float *all[] = {b->x, b->residual, b->y, b->x_rows, b->residual_rows, b->y_rows, b->reference, b->work};
     for (size_t i = 0; i < SPARTA_COUNT(all); i++) sparta_free(cx, all[i]);
+    sparta_arena_free(b->arena);
 }
 
-static float *panels_of(sparta_ctx *cx, int64_t features, bool stat)
+/* Floats from one panel to the next; those of outputs have room for statistics. */
+static int64_t gap_of(int64_t features, bool stat)
 {
-    const size_t gap = (size_t)sparta_panel_rows(features) * SPARTA_PANEL + (stat ? 2 * SPARTA_PANEL : 0);
-    return sparta_alloc_array(cx, gap * LOWER_TOKENS / SPARTA_PANEL, sizeof(float));
+    return (sparta_panel_rows(features) + (stat ? 2 : 0)) * SPARTA_PANEL;
+}
+static float *panels_of(sparta_ctx *cx, const bed *b, int64_t features, bool stat)
+{
+    return sparta_alloc_array(cx, (size_t)(gap_of(features, stat) * sparta_panels(b->tokens)), sizeof(float));
+}
+static float *rows_of(sparta_ctx *cx, const bed *b, int64_t features)
+{
+    return sparta_alloc_array(cx, (size_t)(b->samples * features), sizeof(float));
 }
 
-static void random_panels(float *p, int64_t features, sparta_rng *rng, float *rows)
+static void random_panels(const bed *b, float *p, int64_t features, sparta_rng *rng, float *rows)
 {
-    const int64_t gap = sparta_panel_rows(features) * SPARTA_PANEL;
-    for (int64_t i = 0; i < gap * LOWER_TOKENS / SPARTA_PANEL; i++)
+    const int64_t gap = gap_of(features, false);
+    for (int64_t i = 0; i < gap * sparta_panels(b->tokens); i++)
         p[i] = (float)(sparta_rng_uniform(rng) * 2 - 1);
-    for (int s = 0; s < SAMPLES; s++)
-        for (int64_t f = 0; f < features; f++)
-            rows[s * features + f] =
-                p[sample_lane[s] / SPARTA_PANEL * gap + f * SPARTA_PANEL + sample_lane[s] % SPARTA_PANEL];
+    for (int s = 0; s < b->samples; s++)
+        for (int64_t f = 0, at = sample(b, s); f < features; f++)
+            rows[s * features + f] = p[at / SPARTA_PANEL * gap + f * SPARTA_PANEL + at % SPARTA_PANEL];
 }
 
 static sparta_status bed_make(lowering *l, const lower_node *ln, bed *b)
@@ -112,66 +199,78 @@ static sparta_status bed_make(lowering *l, const lower_node *ln, bed *b)
     const sparta_node *node = ln->node;
     const int64_t n = ln->task.n, k = ln->task.k;
     sparta_rng rng = sparta_rng_seed(7);
-    b->x = panels_of(l->cx, k, false);
-    b->residual = panels_of(l->cx, n, false);
-    b->y = panels_of(l->cx, n, true);
-    b->x_rows = sparta_alloc_array(l->cx, (size_t)(SAMPLES * k), sizeof(float));
-    b->residual_rows = sparta_alloc_array(l->cx, (size_t)(SAMPLES * n), sizeof(float));
-    b->reference = sparta_alloc_array(l->cx, (size_t)(SAMPLES * n), sizeof(float));
-    if (!b->x || !b->residual || !b->y || !b->x_rows || !b->residual_rows || !b->reference)
+    b->tokens = sparta_lower_tokens(&ln->task);
+    b->samples = sparta_implement_few(&ln->task) ? (int)b->tokens : SAMPLES;
+    b->arena = sparta_arena_create(l->cx);
+    b->x = panels_of(l->cx, b, k, false);
+    b->residual = panels_of(l->cx, b, n, false);
+    b->y = panels_of(l->cx, b, n, true);
+    b->x_rows = rows_of(l->cx, b, k);
+    b->residual_rows = rows_of(l->cx, b, n);
+    b->y_rows = rows_of(l->cx, b, n);
+    b->reference = rows_of(l->cx, b, n);
+    if (!b->arena || !b->x || !b->residual || !b->y || !b->x_rows || !b->residual_rows || !b->y_rows ||
+        !b->reference)
         return sparta_ctx_status(l->cx);
-    random_panels(b->x, k, &rng, b->x_rows);
-    random_panels(b->residual, n, &rng, b->residual_rows);
-    sparta_tensor in[4] = {sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){SAMPLES, k}, b->x_rows),
+    random_panels(b, b->x, k, &rng, b->x_rows);
+    random_panels(b, b->residual, n, &rng, b->residual_rows);
+    sparta_tensor in[4] = {sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){b->samples, k}, b->x_rows),
                            *node->in[1]->constant,
                            {.rank = -1},
                            {.rank = -1}};
     if (node->n_in > 2 && node->in[2]) in[2] = *node->in[2]->constant;
     if (node->n_in > 3 && node->in[3])
-        in[3] = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){SAMPLES, n}, b->residual_rows);
-    const sparta_tensor out = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){SAMPLES, n}, b->reference);
+        in[3] = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){b->samples, n}, b->residual_rows);
+    const sparta_tensor out = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){b->samples, n}, b->reference);
     return sparta_call_builtin(l->cx, node, in, &out);
 }
 
-static sparta_operand panel_operand(float *p, int64_t features, bool stat)
+/* An activation as the candidate takes it: rows, or panels p. */
+static sparta_operand operand(const bed *b, float *rows, float *p, int64_t features, bool stat)
 {
-    const int64_t rows = sparta_panel_rows(features) * SPARTA_PANEL;
+    const int64_t dim[2] = {b->tokens, features};
+    if (rows)
+        return (sparta_operand){.kind = SPARTA_OPERAND_ROWS,
+                                .tensor = sparta_tensor_view(SPARTA_F32, 2, dim, rows)};
     return (sparta_operand){.kind = SPARTA_OPERAND_PANELS,
-                            .tensor =
-                                sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){LOWER_TOKENS, features}, NULL),
+                            .tensor = sparta_tensor_view(SPARTA_F32, 2, dim, NULL),
                             .panel = p,
-                            .gap = rows + (stat ? 2 * SPARTA_PANEL : 0),
-                            .stat = p + rows};
+                            .gap = gap_of(features, stat),
+                            .stat = p + gap_of(features, false)};
 }
 
-static sparta_status candidate_call(lowering *l, const lower_node *ln, const bed *b, const sparta_packed *w,
-                                    const sparta_object *object, sparta_call *out)
+static sparta_status candidate_call(lowering *l, const lower_node *ln, bed *b, const sparta_implement *im,
+                                    const sparta_packed *w, const lower_kernel *kernel, sparta_call *out)
 {
     const sparta_node *node = ln->node;
     sparta_job *j = &out->job;
-    SPARTA_TRY(sparta_call_bind(l->cx, node, "linear", object, out));
-    j->in[0] = panel_operand(b->x, ln->task.k, false);
+    SPARTA_TRY(sparta_call_bind(l->cx, node, kernel->kernel, kernel->object, out));
+    j->in[0] = operand(b, im->rows ? b->x_rows : NULL, b->x, ln->task.k, false);
     j->in[1] = (sparta_operand){.kind = SPARTA_OPERAND_PACKED, .tensor = *node->in[1]->constant, .packed = w};
     if (node->n_in > 2 && node->in[2])
         j->in[2] = (sparta_operand){.kind = SPARTA_OPERAND_ROWS, .tensor = *node->in[2]->constant};
-    if (node->n_in > 3 && node->in[3]) j->in[3] = panel_operand(b->residual, ln->task.n, false);
-    j->out[0] = panel_operand(b->y, ln->task.n, true);
-    j->tokens = LOWER_TOKENS;
-    j->panels = LOWER_TOKENS / SPARTA_PANEL;
-    j->stat = ln->task.stat;
-    SPARTA_TRY(out->kernel->prepare(l->cx, l->arena, j));
-    return out->kernel->check(l->cx, j);
+    if (node->n_in > 3 && node->in[3])
+        j->in[3] = operand(b, im->rows ? b->residual_rows : NULL, b->residual, ln->task.n, false);
+    j->out[0] = operand(b, im->rows ? b->y_rows : NULL, b->y, ln->task.n, true);
+    j->tokens = b->tokens;
+    j->panels = sparta_panels(b->tokens);
+    j->stat = ln->task.stat && !im->rows;
+    SPARTA_TRY(out->kernel->prepare(l->cx, b->arena, j));
+    SPARTA_TRY(out->kernel->check(l->cx, j));
+    sparta_free(l->cx, b->work);
+    b->work = out->kernel->work ? sparta_alloc(l->cx, out->kernel->work(j)) : NULL;
+    return b->work || !out->kernel->work ? SPARTA_OK : sparta_ctx_status(l->cx);
 }
 
-static bool agrees(const lower_node *ln, const bed *b)
+static bool agrees(const lower_node *ln, const bed *b, bool rows)
 {
-    const int64_t n = ln->task.n, gap = sparta_panel_rows(n) * SPARTA_PANEL + 2 * SPARTA_PANEL;
+    const int64_t n = ln->task.n, gap = gap_of(n, true);
     double most = 0, worst = 0;
-    for (int s = 0; s < SAMPLES; s++)
-        for (int64_t i = 0; i < n; i++) {
+    for (int s = 0; s < b->samples; s++)
+        for (int64_t i = 0, at = sample(b, s); i < n; i++) {
             const double r = b->reference[s * n + i];
-            const double y =
-                b->y[sample_lane[s] / SPARTA_PANEL * gap + i * SPARTA_PANEL + sample_lane[s] % SPARTA_PANEL];
+            const double y = rows ? b->y_rows[s * n + i]
+                                  : b->y[at / SPARTA_PANEL * gap + i * SPARTA_PANEL + at % SPARTA_PANEL];
             if (isnan(r) && isnan(y)) continue;
             if (isinf(r) && r == y) continue;
             if (fabs(r) > most) most = fabs(r);
@@ -180,12 +279,21 @@ static bool agrees(const lower_node *ln, const bed *b)
     return worst <= 1e-6 + 1e-4 * most;
 }
 
+/* What the row before has written must not pass for this one's. */
+static void spoil(const lower_node *ln, const bed *b)
+{
+    const int64_t n = ln->task.n;
+    memset(b->y, 0xff, (size_t)(gap_of(n, true) * sparta_panels(b->tokens)) * sizeof *b->y); /* NaN */
+    memset(b->y_rows, 0xff, (size_t)(b->samples * n) * sizeof *b->y_rows);
+}
+
 typedef struct timed {
     const sparta_call *call;
+    float *work;
 } timed;
 static void run_call(void *arg)
 {
-    sparta_call_all(((timed *)arg)->call, NULL);
+    sparta_call_all(((timed *)arg)->call, ((timed *)arg)->work);
 }
 
 /* Build, check and time one row. *us stays 0 when it gives a wrong answer: then it cannot win. */
@@ -206,12 +314,14 @@ static sparta_status try_candidate(lowering *l, const lower_node *ln, bed *b, co
     SPARTA_TRY(sparta_format_pack(l->cx, &format, &w, im->sparse ? ln->task.mask : NULL, &packed));
     sparta_call call;
     s = b->x ? SPARTA_OK : bed_make(l, ln, b);
-    if (s == SPARTA_OK) s = candidate_call(l, ln, b, &packed, kernel->object, &call);
+    if (s == SPARTA_OK) s = candidate_call(l, ln, b, im, &packed, kernel, &call);
     if (s == SPARTA_OK) {
-        sparta_call_all(&call, NULL);
-        if (agrees(ln, b)) {
+        timed run = {&call, b->work};
+        spoil(ln, b);
+        run_call(&run);
+        if (agrees(ln, b, im->rows)) {
             sparta_timing t = {0};
-            s = sparta_time(l->cx, run_call, &(timed){&call}, im->sparse ? .015 : .06,
+            s = sparta_time(l->cx, run_call, &run, im->sparse ? .015 : .06,
                             &t); /* dense is slower, and timed once a shape */
             *us = t.best * 1e6;
         } else {
@@ -241,72 +351,144 @@ static sparta_status kernel_of(lowering *l, const lower_node *ln, const sparta_i
     return s;
 }
 
-static sparta_status measure(lowering *l, const lower_node *ln, bed *b, const sparta_implement *im,
-                             double *us, bool *remembered)
+enum { CONTENDERS = 32, HOPELESS = 3 }; /* so many times slower than the best: one turn is enough */
+typedef struct contender {              /* a row with one of its settings */
+    const sparta_implement *im;
+    int setting;
+    double us; /* 0: it gave a wrong answer */
+    bool remembered;
+} contender;
+
+/* What the row takes: remembered, or timed now. `again`: timed once more, the faster time counts. */
+static sparta_status measure(lowering *l, const lower_node *ln, bed *b, contender *c, bool again)
 {
     sparta_text key;
     sparta_trial trial;
     const lower_kernel *kernel = NULL;
-    SPARTA_TRY(kernel_of(l, ln, im, &kernel));
+    double us = 0;
+    SPARTA_TRY(kernel_of(l, ln, c->im, &kernel));
     sparta_text_init(&key, l->cx);
-    sparta_lower_key(ln, im, kernel->object ? l->target : SPARTA_TARGET_PORTABLE, &key);
+    sparta_lower_key(ln, c->im, kernel->object ? l->target : SPARTA_TARGET_PORTABLE, &key);
     sparta_status s = key.status;
-    *remembered =
-        s == SPARTA_OK && sparta_tune_find(l->db, sparta_text_str(&key), &trial, 1) > 0 && trial.us > 0;
-    if (*remembered)
-        *us = trial.us;
+    c->remembered = s == SPARTA_OK && !again &&
+                    sparta_tune_find(l->db, sparta_text_str(&key), &trial, 1) > 0 && trial.us > 0;
+    if (c->remembered)
+        us = trial.us;
     else if (s == SPARTA_OK)
-        s = try_candidate(l, ln, b, im, kernel, us);
-    if (s == SPARTA_OK && !*remembered && *us > 0) {
-        trial = (sparta_trial){.us = *us, .threads = 1};
-        snprintf(trial.implement, sizeof trial.implement, "%s", im->name);
+        s = try_candidate(l, ln, b, c->im, kernel, &us);
+    if (s == SPARTA_OK && us > 0 && (!again || us < c->us)) c->us = us;
+    if (s == SPARTA_OK && !c->remembered && us > 0) {
+        trial = (sparta_trial){.us = us, .threads = 1};
+        snprintf(trial.implement, sizeof trial.implement, "%s", c->im->name);
         sparta_tune_add(l->db, sparta_text_str(&key), &trial);
     }
     sparta_text_free(&key);
     return s;
 }
 
-static sparta_status choose_linear(lowering *l, lower_node *ln)
+/* Is this the pinned row, and its setting the one that stores the format asked for? */
+static bool pinned(sparta_ctx *cx, const lower_node *ln, const sparta_implement *im)
 {
-    bed b = {0};
-    double best = INFINITY;
-    bool all_remembered = true;
-    sparta_status s = SPARTA_OK;
-    for (int i = 0; i < sparta_implement_count() && s == SPARTA_OK; i++) {
+    if (im != ln->pin->implement) return false;
+    if (!im->settings) return true;
+    sparta_text text;
+    sparta_text_init(&text, cx);
+    im->format(&ln->task, &text);
+    const bool same = !strcmp(sparta_text_str(&text), ln->pin->format);
+    sparta_text_free(&text);
+    return same;
+}
+
+/* A library may be missing where the package runs, and ours then takes its place: it must win by more than a little. */
+static double weighed(const sparta_implement *im, double us)
+{
+    return im->version ? us * 1.05 : us;
+}
+
+/* Rows come in the order of the table, simple ones and those that store less first. A later one must win by more than the noise of a
+ * time: what is within it of the fastest is as fast, and so is the choice whenever it is made again. */
+void sparta_lower_try(sparta_ctx *cx, lower_node *ln, const sparta_implement *im, double us)
+{
+    if (us <= 0) return;
+    double *best = im->sparse ? &ln->sparse_us : &ln->dense_us;
+    if (*best == 0 || us < *best) *best = us;
+    if (im->sparse) ln->sparse = LOWER_TIMED;
+    if (ln->pin && !pinned(cx, ln, im)) return;
+    if (ln->im && weighed(ln->im, ln->us) <= weighed(im, us) * (1 + LOWER_NOISE)) return;
+    ln->im = im;
+    ln->us = us;
+    ln->setting = ln->task.setting;
+}
+
+/* One row with the task's setting: what it takes, measured or modelled. */
+static sparta_status try_row(lowering *l, lower_node *ln, bed *b, contender *c)
+{
+    if (c->im->sparse && ln->sparse == LOWER_NO_MATCH) ln->sparse = LOWER_WRONG;
+    if (!l->request->options.no_measure) return measure(l, ln, b, c, false);
+    c->us = sparta_lower_modelled(&ln->task, c->im);
+    return SPARTA_OK;
+}
+
+static sparta_status first_turn(lowering *l, lower_node *ln, bed *b, contender *all, int *n)
+{
+    for (int i = 0; i < sparta_implement_count(); i++) {
         const sparta_implement *im = sparta_implement_row(i);
-        double us = 0;
-        bool remembered = false;
-        if (!im->kernel || !im->match(&ln->task)) continue;
-        if (im->sparse) ln->sparse = l->request->options.dense_only ? LOWER_FORBIDDEN : LOWER_WRONG;
-        if (ln->sparse == LOWER_FORBIDDEN && im->sparse) continue;
-        if (l->request->options.no_measure)
-            us = im->cost(&ln->task) * LOWER_TOKENS * 2 / 1e5; /* at 100 Gop/s */
-        else
-            s = measure(l, ln, &b, im, &us, &remembered);
-        all_remembered &= remembered;
-        if (us > 0 && !im->sparse) ln->dense_us = us;
-        if (us > 0 && im->sparse) {
-            ln->sparse_us = us;
-            ln->sparse = LOWER_TIMED;
-        }
-        if (us > 0 && us < best && (!ln->pin || im == ln->pin)) {
-            best = ln->us = us;
-            ln->im = im;
+        for (int k = 0; k < sparta_implement_settings(im) && *n < CONTENDERS; k++) {
+            ln->task.setting = k;
+            if (!im->kernel || !im->match(&ln->task)) continue;
+            if (im->sparse && l->request->options.dense_only) {
+                ln->sparse = LOWER_FORBIDDEN;
+                continue;
+            }
+            all[*n] = (contender){.im = im, .setting = k};
+            SPARTA_TRY(try_row(l, ln, b, &all[*n]));
+            ++*n;
         }
     }
+    return SPARTA_OK;
+}
+
+/* Those that were timed just now get another turn: a slow moment of the machine hits one turn, hardly two. */
+static sparta_status second_turn(lowering *l, lower_node *ln, bed *b, contender *all, int n)
+{
+    double best = INFINITY;
+    for (int i = 0; i < n; i++)
+        if (all[i].us > 0) best = fmin(best, all[i].us);
+    for (int i = 0; i < n; i++) {
+        contender *c = &all[i];
+        if (c->remembered || c->us <= 0 || c->us > best * HOPELESS) continue;
+        ln->task.setting = c->setting;
+        SPARTA_TRY(measure(l, ln, b, c, true));
+    }
+    return SPARTA_OK;
+}
+
+static sparta_status choose_linear(lowering *l, lower_node *ln)
+{
+    const bool model = l->request->options.no_measure;
+    contender all[CONTENDERS];
+    bed b = {0};
+    int n = 0;
+    bool all_remembered = true;
+    sparta_status s = first_turn(l, ln, &b, all, &n);
+    for (int i = 0; i < n; i++) all_remembered &= all[i].remembered;
+    if (s == SPARTA_OK && !model) s = second_turn(l, ln, &b, all, n);
+    for (int i = 0; i < n; i++) {
+        ln->task.setting = all[i].setting;
+        sparta_lower_try(l->cx, ln, all[i].im, all[i].us);
+    }
+    ln->task.setting = ln->setting;
     bed_free(l->cx, &b);
-    snprintf(ln->source, sizeof ln->source, "%s",
-             l->request->options.no_measure ? "model"
-             : all_remembered               ? "database"
-                                            : "measured");
+    snprintf(ln->source, sizeof ln->source, "%s", model ? "model" : all_remembered ? "database" : "measured");
     return s;
 }
 
 static sparta_status choose(lowering *l, lower_node *ln)
 {
     SPARTA_TRY(sparta_lower_pin(l->cx, l->request->obeyed, ln->node, &ln->pin));
+    SPARTA_TRY(sparta_lower_asked(l->cx, ln, l->request->options.limit));
     if (ln->task.mask) SPARTA_TRY(choose_linear(l, ln));
-    if (ln->pin && ln->im != ln->pin) return sparta_lower_pin_failed(l->cx, l->request->obeyed, ln);
+    if (ln->pin && ln->im != ln->pin->implement) return sparta_lower_pin_failed(l->cx, ln);
     for (int i = 0; i < sparta_implement_count() && !ln->im; i++) {
         const sparta_implement *im = sparta_implement_row(i);
         if (im->format && ln->task.mask) continue; /* lost or failed above */
@@ -339,8 +521,9 @@ sparta_status sparta_lower_choose(lowering *l)
         lower_node *ln = &l->node[i];
         SPARTA_TRY(sparta_check_cancel(l->cx));
         ln->node = g->node[i];
-        SPARTA_TRY(sparta_lower_task(l->cx, g->node[i], ln));
+        SPARTA_TRY(sparta_lower_task(l->cx, g, g->node[i], ln));
         ln->task.stat = sparta_lower_wants_stat(g, g->node[i]);
+        ln->task.library = sparta_implement_library(l->target);
         SPARTA_TRY(choose(l, ln));
         if (l->request->progress)
             l->request->progress(l->request->progress_arg, i + 1, g->n_nodes, g->node[i]->name);

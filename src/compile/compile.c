@@ -60,55 +60,6 @@ static sparta_status bind_dims(sparta_ctx *cx, sparta_graph *g, const char *cons
     return SPARTA_OK;
 }
 
-/* ------------------------------------------------------------------ masks */
-
-sparta_status sparta_compile_mask(sparta_ctx *cx, sparta_graph *g, sparta_value *v, const sparta_tensor *mask)
-{
-    if (!sparta_tensor_same_shape(v->constant, mask)) {
-        sparta_text a, b;
-        sparta_text_init(&a, cx), sparta_text_init(&b, cx);
-        sparta_tensor_print_shape(mask, &a), sparta_tensor_print_shape(v->constant, &b);
-        sparta_fail(cx, SPARTA_E_USAGE, "mask '%s': it is %s, the weight is %s", v->name, sparta_text_str(&a),
-                    sparta_text_str(&b));
-        sparta_text_free(&a), sparta_text_free(&b);
-        return sparta_ctx_status(cx);
-    }
-    sparta_tensor *copy = sparta_arena_alloc(g->arena, sizeof *copy);
-    SPARTA_NEED(cx, copy);
-    SPARTA_TRY(sparta_tensor_alloc_in(g->arena, v->dtype, v->constant->rank, v->constant->dim, copy));
-    SPARTA_TRY(sparta_tensor_copy(cx, v->constant, copy));
-    for (int64_t i = 0, n = sparta_tensor_elements(mask); i < n; i++)
-        if (sparta_element_get(mask->dtype, mask->data, i) == 0)
-            sparta_element_set(v->dtype, copy->data, i, 0);
-    v->constant = copy;
-    return SPARTA_OK;
-}
-
-static sparta_value *weight_named(const sparta_graph *g, const char *name)
-{
-    for (int i = 0; i < g->n_values; i++) {
-        sparta_value *v = g->value[i];
-        if (v->constant && (!strcmp(v->name, name) || (v->origin && !strcmp(v->origin, name)))) return v;
-    }
-    return NULL;
-}
-
-sparta_status sparta_compile_masks(sparta_ctx *cx, sparta_graph *g, const char *path)
-{
-    sparta_arrays a;
-    SPARTA_TRY(sparta_arrays_open(cx, path, &a));
-    sparta_status s = SPARTA_OK;
-    for (int i = 0; i < a.n && s == SPARTA_OK; i++) {
-        sparta_value *v = weight_named(g, a.entry[i].name);
-        s = v ? sparta_compile_mask(cx, g, v, &a.entry[i].tensor)
-              : sparta_fail(cx, SPARTA_E_USAGE,
-                            "%s: the model has no weight '%s'; `sparta inspect` lists them", path,
-                            a.entry[i].name);
-    }
-    sparta_arrays_close(&a);
-    return s;
-}
-
 /* ------------------------------------------------------------------ lowering */
 
 static sparta_status unknown_target(sparta_ctx *cx, const char *name)
@@ -218,15 +169,31 @@ static sparta_status load(sparta_ctx *cx, const char *onnx, const sparta_compile
     return SPARTA_OK;
 }
 
+/* A user's sparsifier that rolls dice would make the check below compare two different models. */
+static sparta_status same_effects(sparta_ctx *cx, const sparta_obeyed *a, const sparta_obeyed *b)
+{
+    for (int i = 0; i < a->n && i < b->n; i++)
+        if (a->effect[i].digest != b->effect[i].digest) {
+            sparta_fail(
+                cx, SPARTA_E_USAGE,
+                "'%.100s': sparsify %.100s keeps other elements when it is asked again; the same weight must "
+                "give the same answer",
+                a->effect[i].tensor, a->effect[i].text);
+            return sparta_lower_fail_at(cx, a->effect[i].at);
+        }
+    return SPARTA_OK;
+}
+
 /* The check imports the model anew: what is compared with is the file (and what the schedule says of it), not what the passes
  * made of it. */
 static sparta_status verify_file(sparta_ctx *cx, const char *onnx, const sparta_compile_request *request,
                                  const sparta_schedule *schedule, const sparta_package *p)
 {
     sparta_model *m;
-    sparta_obeyed again;
+    sparta_obeyed again = {0};
     SPARTA_TRY(load(cx, onnx, request, schedule, &again, &m));
-    sparta_status s = sparta_ops_infer(m->graph);
+    sparta_status s = request->obeyed ? same_effects(cx, request->obeyed, &again) : SPARTA_OK;
+    if (s == SPARTA_OK) s = sparta_ops_infer(m->graph);
     if (s == SPARTA_OK) s = sparta_lower_verify(cx, p, m->graph);
     sparta_model_close(m);
     return s;
@@ -241,8 +208,14 @@ static sparta_status compile_model(sparta_ctx *cx, const char *onnx, const spart
     sparta_package *p;
     SPARTA_TRY(load(cx, onnx, &request, schedule, &obeyed, &m));
     if (schedule) request.obeyed = &obeyed;
-    if (schedule && !request.options.target) request.options.target = schedule->target;
-    sparta_status s = sparta_compile_graph(cx, m->graph, &request, &p);
+    sparta_status s = SPARTA_OK;
+    if (schedule && schedule->target && !request.options.target) {
+        sparta_target target;
+        request.options.target = schedule->target;
+        if (find_target(cx, schedule->target, &target) != SPARTA_OK)
+            s = sparta_lower_fail_at(cx, schedule->target_at);
+    }
+    if (s == SPARTA_OK) s = sparta_compile_graph(cx, m->graph, &request, &p);
     if (s != SPARTA_OK) {
         sparta_model_close(m);
         return s;
@@ -260,9 +233,16 @@ static sparta_status compile_model(sparta_ctx *cx, const char *onnx, const spart
 sparta_status sparta_compile_file(sparta_ctx *cx, const char *onnx, const sparta_compile_request *request,
                                   sparta_package **out)
 {
+    const sparta_schedule *rules = request->options.rules;
     sparta_schedule *schedule = NULL;
+    if (request->options.schedule && rules)
+        return sparta_fail(cx, SPARTA_E_USAGE,
+                           "compile: a schedule file and rules: what counts? give one of them");
+    if (rules && rules->cx != cx)
+        return sparta_fail(cx, SPARTA_E_USAGE,
+                           "compile: the rules belong to another context; make them with this one");
     if (request->options.schedule) SPARTA_TRY(sparta_schedule_open(cx, request->options.schedule, &schedule));
-    sparta_status s = compile_model(cx, onnx, request, schedule, out);
+    sparta_status s = compile_model(cx, onnx, request, rules ? rules : schedule, out);
     sparta_schedule_free(schedule);
     return s;
 }

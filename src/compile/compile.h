@@ -15,6 +15,7 @@
  *   implement="strip4" kernel="linear" code=3   what runs it; without them the builtin reference does
  *   layout="panel"                              its output lives in token panels [tokens/64][features][64]
  *   pattern="4x1" density=0.1 reason="..."      for the report
+ *   format="(n,k)->(...)"
  *
  * so that the package's graph can be compiled again (the dense baseline), run on the references (verify) and read by people.
  */
@@ -34,8 +35,10 @@ typedef struct sparta_effect {
     int64_t n, k;
     double before, after;                     /* density */
     char pattern[24];                         /* found afterwards */
-    const struct sparta_implement *implement; /* that a format pins; NULL: none */
+    const char *format;                       /* that is asked for, canonical; NULL: no format clause */
+    const struct sparta_implement *implement; /* that stores a layer so; "walk" when none does better */
     bool used;                                /* a layer was found for the pin */
+    uint64_t digest;                          /* of what is left of the weight */
 } sparta_effect;
 typedef struct sparta_obeyed {
     int n;
@@ -68,8 +71,8 @@ sparta_status sparta_compile_mask(sparta_ctx *cx, sparta_graph *g, sparta_value 
 /* Apply a mask file (.npz or .safetensors: one array per weight, zero where it is gone) to the constants of a graph. Unknown names are E_USAGE. */
 sparta_status sparta_compile_masks(sparta_ctx *cx, sparta_graph *g, const char *path) SPARTA_MUST;
 
-/* Do what a schedule says to a graph that was just imported. Clauses whose room is not there, and formats that no implement
- * stores, are E_UNSUPPORTED with their place. The schedule must outlive the compilation. */
+/* Do what a schedule says to a graph that was just imported. Clauses whose room is not there are E_UNSUPPORTED with their place, formats that
+ * do not fit their weight E_USAGE. The schedule must outlive the compilation. */
 sparta_status sparta_compile_schedule(sparta_ctx *cx, sparta_graph *g, const sparta_schedule *s,
                                       sparta_obeyed *out) SPARTA_MUST;
 
@@ -81,13 +84,17 @@ typedef struct sparta_layer {
     char pattern[24], block[16];
     double density; /* 1 for a product of activations */
     char implement[48];
-    char reason[256];    /* why it is not faster than dense; "" when it is sparse and faster */
-    char source[16];     /* "measured", "database" or "model": where the numbers of the reason come from */
-    double us, dense_us; /* of the choice and of the best dense, at 128 tokens, one thread; 0: not known */
+    const char *format; /* that its weight is stored in, of the graph or of the arena; NULL: as it is */
+    char reason[256];   /* why it is not faster than dense; "" when it is sparse and faster */
+    char source[16];    /* "measured", "database" or "model": where the numbers of the reason come from */
+    double us,
+        dense_us; /* of the choice and of the best dense, at 128 tokens or as many as there are when they are few, one thread; 0: not known */
 } sparta_layer;
 /* Layers of a plan (package) or of an ONNX graph after sparta_compile_passes: no code of the file is run, nothing is timed: times
- * come from the tuning database or the cost model. The array lives in `arena`. */
+ * come from the tuning database or the cost model. `obeyed`: formats that a schedule pins; NULL: none. The array lives in
+ * `arena`. */
 sparta_status sparta_compile_layers(sparta_ctx *cx, sparta_arena *arena, const sparta_graph *g,
-                                    const char *db, sparta_layer **out, int *n) SPARTA_MUST;
+                                    const char *db, const sparta_obeyed *obeyed, sparta_layer **out,
+                                    int *n) SPARTA_MUST;
 
 #endif

@@ -6,7 +6,7 @@
 static bool is_layer(const sparta_node *n)
 {
     return n->op == SPARTA_OP_Linear || n->op == SPARTA_OP_Attention || n->op == SPARTA_OP_MatMul ||
-           n->op == SPARTA_OP_Gemm;
+           n->op == SPARTA_OP_Gemm || n->op == SPARTA_OP_Interact;
 }
 
 static void set_block(sparta_layer *out)
@@ -23,6 +23,7 @@ static void from_plan(const sparta_node *n, sparta_layer *out)
              sparta_attr_string(&n->attrs, "pattern", n->op == SPARTA_OP_Linear ? "dense" : "none"));
     snprintf(out->reason, sizeof out->reason, "%s", sparta_attr_string(&n->attrs, "reason", ""));
     snprintf(out->source, sizeof out->source, "%s", sparta_attr_string(&n->attrs, "source", ""));
+    out->format = sparta_attr_string(&n->attrs, "format", NULL);
     out->density = sparta_attr_float(&n->attrs, "density", 1);
     out->us = sparta_attr_float(&n->attrs, "us", 0);
     out->dense_us = sparta_attr_float(&n->attrs, "dense_us", 0);
@@ -40,40 +41,73 @@ static double known_us(sparta_ctx *cx, sparta_tune_db *db, const lower_node *ln,
     return us;
 }
 
+/* Every setting of one row; false: the database lacks one. */
+static bool predict_row(sparta_ctx *cx, sparta_tune_db *db, lower_node *ln, const sparta_implement *im,
+                        bool model)
+{
+    bool known = true;
+    for (int k = 0; im->kernel && im->format && k < sparta_implement_settings(im); k++) {
+        ln->task.setting = k;
+        if (!im->match(&ln->task)) continue;
+        const double us = model ? sparta_lower_modelled(&ln->task, im) : known_us(cx, db, ln, im);
+        known &= us > 0;
+        sparta_lower_try(cx, ln, im, us);
+    }
+    return known;
+}
+
 /* By the database where every candidate was measured, else by the cost model. */
 static void predict(sparta_ctx *cx, sparta_tune_db *db, lower_node *ln)
 {
     bool known = true;
     for (int pass = 0; pass < 2; pass++) {
-        double best = 0;
-        for (int i = 0; i < sparta_implement_count(); i++) {
-            const sparta_implement *im = sparta_implement_row(i);
-            if (!im->kernel || !im->format || !ln->task.mask || !im->match(&ln->task)) continue;
-            const double us =
-                pass == 0 ? known_us(cx, db, ln, im) : im->cost(&ln->task) * LOWER_TOKENS * 2 / 1e5;
-            known &= us > 0;
-            if (im->sparse)
-                ln->sparse_us = us, ln->sparse = LOWER_TIMED;
-            else
-                ln->dense_us = us;
-            if (us > 0 && (best == 0 || us < best)) best = ln->us = us, ln->im = im;
-        }
-        snprintf(ln->source, sizeof ln->source, "%s", best == 0 ? "" : pass == 0 ? "database" : "model");
+        ln->us = ln->sparse_us = ln->dense_us = 0;
+        ln->im = NULL;
+        for (int i = 0; i < sparta_implement_count() && ln->task.mask; i++)
+            known &= predict_row(cx, db, ln, sparta_implement_row(i), pass == 1);
+        ln->task.setting = ln->setting;
+        snprintf(ln->source, sizeof ln->source, "%s", !ln->im ? "" : pass == 0 ? "database" : "model");
         if (known) break;
     }
+    if (ln->pin) ln->im = ln->pin->implement;
     for (int i = 0; i < sparta_implement_count() && !ln->im; i++)
         if (sparta_implement_row(i)->match(&ln->task)) ln->im = sparta_implement_row(i);
     sparta_lower_reason(ln, 0);
 }
 
-static sparta_status from_graph(sparta_ctx *cx, const sparta_graph *g, sparta_tune_db *db, sparta_node *n,
-                                sparta_layer *out)
+/* The text of the format in which an implement would store the weight. */
+static sparta_status set_format(sparta_ctx *cx, sparta_arena *arena, const lower_node *ln, sparta_layer *out)
 {
+    sparta_text text;
+    if (!ln->im->format || !ln->task.mask) return SPARTA_OK;
+    sparta_text_init(&text, cx);
+    ln->im->format(&ln->task, &text);
+    sparta_status s = text.status;
+    if (s == SPARTA_OK && !(out->format = sparta_arena_string(arena, sparta_text_str(&text))))
+        s = sparta_ctx_status(cx);
+    sparta_text_free(&text);
+    return s;
+}
+
+typedef struct survey { /* what the layers of a graph are predicted from */
+    sparta_ctx *cx;
+    sparta_arena *arena;
+    const sparta_graph *g;
+    sparta_tune_db *db;
+    const sparta_obeyed *obeyed;
+} survey;
+
+static sparta_status from_graph(const survey *v, sparta_node *n, sparta_layer *out)
+{
+    sparta_ctx *cx = v->cx;
     lower_node ln = {.node = n};
-    sparta_status s = sparta_lower_task(cx, n, &ln);
+    sparta_status s = sparta_lower_task(cx, v->g, n, &ln);
+    if (s == SPARTA_OK) s = sparta_lower_pin(cx, v->obeyed, n, &ln.pin);
+    if (s == SPARTA_OK) s = sparta_lower_asked(cx, &ln, -1);
     if (s == SPARTA_OK) {
-        ln.task.stat = sparta_lower_wants_stat(g, n);
-        predict(cx, db, &ln);
+        ln.task.stat = sparta_lower_wants_stat(v->g, n);
+        ln.task.library = sparta_implement_library(sparta_target_best());
+        predict(cx, v->db, &ln);
         snprintf(out->implement, sizeof out->implement, "%s", ln.im->name);
         snprintf(out->pattern, sizeof out->pattern, "%s", ln.task.mask ? ln.task.pattern.name : "none");
         snprintf(out->reason, sizeof out->reason, "%s", ln.reason);
@@ -81,13 +115,15 @@ static sparta_status from_graph(sparta_ctx *cx, const sparta_graph *g, sparta_tu
         out->density = ln.task.mask ? ln.task.pattern.density : 1;
         out->us = ln.us;
         out->dense_us = ln.dense_us;
+        s = set_format(cx, v->arena, &ln, out);
     }
     sparta_mask_free(cx, &ln.mask);
     return s;
 }
 
 sparta_status sparta_compile_layers(sparta_ctx *cx, sparta_arena *arena, const sparta_graph *g,
-                                    const char *db_path, sparta_layer **out, int *n)
+                                    const char *db_path, const sparta_obeyed *obeyed, sparta_layer **out,
+                                    int *n)
 {
     sparta_layer *layer = sparta_arena_array(arena, (size_t)g->n_nodes + 1, sizeof *layer);
     sparta_tune_db *db = NULL;
@@ -110,7 +146,7 @@ sparta_status sparta_compile_layers(sparta_ctx *cx, sparta_arena *arena, const s
         if (sparta_attr_find(&node->attrs, "kernel"))
             from_plan(node, l);
         else
-            s = from_graph(cx, g, db, node, l);
+            s = from_graph(&(survey){cx, arena, g, db, obeyed}, node, l);
         set_block(l);
     }
     sparta_tune_close(db);

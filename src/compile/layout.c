@@ -1,4 +1,5 @@
-/* layout: which values live in panels. Products, attention and embeddings work on panels; what touches them element by element follows;
+/* layout: which values live in panels. Products, attention and embeddings work on panels, but for products of few tokens, whose implements
+ * keep them in rows; what touches panels element by element follows;
  * Identity nodes convert where a neighbour wants rows. Nodes on rows are moved as early as they can be, so that runs of panel nodes stay
  * together and form large groups.
  */
@@ -34,9 +35,10 @@ static void decide(lowering *l, bool *panel)
 {
     for (int i = 0; i < l->n_nodes; i++) {
         lower_node *ln = &l->node[i];
-        const bool needs_neighbour = ln->im == &sparta_implement_norm || ln->im == &sparta_implement_map;
-        ln->panel = is_view(ln->node, panel) || (ln->im->kernel && (!needs_neighbour || follows(ln, panel)));
-        if (!ln->panel) ln->im = &sparta_implement_builtin;
+        const bool needs_neighbour = ln->im == &sparta_implement_map; /* alone it is not worth conversions */
+        ln->panel = is_view(ln->node, panel) ||
+                    (ln->im->kernel && !ln->im->rows && (!needs_neighbour || follows(ln, panel)));
+        if (!ln->panel && !ln->im->rows) ln->im = &sparta_implement_builtin;
         for (int k = 0; k < ln->node->n_out; k++) panel[ln->node->out[k]->id] = ln->panel;
     }
 }
@@ -50,6 +52,7 @@ static bool takes_panel(const lower_node *ln, int i)
     case SPARTA_OP_Attention: return i < 3;
     case SPARTA_OP_LayerNormalization: return i == 0;
     case SPARTA_OP_Embed: return false;
+    case SPARTA_OP_Interact: return i < ln->node->n_in - 1;
     case SPARTA_OP_Split: return i == 0;
     default: return true;
     }

@@ -2,7 +2,7 @@
  *
  *   choose.c   which implement runs each node     layout.c   which values live in panels, conversions, order
  *   reason.c   why a layer is not faster          pack.c     weights, code and annotations into the package
- *   verify.c   the package against the references
+ *   verify.c   the package against the references pins.c     formats that a schedule asks for, layer by layer
  */
 #ifndef SPARTA_COMPILE_LOWER_H
 #define SPARTA_COMPILE_LOWER_H
@@ -29,9 +29,10 @@ typedef struct lower_node { /* what was decided for one node */
     sparta_task task;
     sparta_mask mask;
     const sparta_implement *im;
-    const sparta_implement *pin; /* the one that a schedule asks for; NULL: the fastest */
-    bool panel;                  /* its output lives in panels */
-    int kernel;                  /* index in lowering.kernel, or -1 */
+    const sparta_effect *pin; /* the format that a schedule asks for and its implement; NULL: the fastest */
+    bool panel;               /* its output lives in panels */
+    int kernel;               /* index in lowering.kernel, or -1 */
+    int setting;              /* of im */
     double us, dense_us,
         sparse_us; /* of the choice, of the best dense and of the best sparse row; 0: not tried */
     lower_sparse sparse;
@@ -53,14 +54,25 @@ typedef struct lowering {
     sparta_package *package;
 } lowering;
 
-#define LOWER_KERNELS 64  /* the most different kernels of one package */
-#define LOWER_TOKENS  128 /* tokens that candidates are timed with */
+#define LOWER_KERNELS 128 /* the most different kernels of one package */
+#define LOWER_ALIKE                                                                                          \
+    (1 << 16)            /* elements of a mask from which on its look, not its elements, tells the time */
+#define LOWER_NOISE  .02 /* what best times differ by when nothing differs */
+#define LOWER_TOKENS 128 /* tokens that candidates are timed with when there may be many */
 
-/* A task for a node; makes the mask of a Linear's constant weight (free it with sparta_mask_free). */
-sparta_status sparta_lower_task(sparta_ctx *cx, const sparta_node *n, lower_node *out) SPARTA_MUST;
+/* A task for a node of the graph; makes the mask of a Linear's constant weight (free it with sparta_mask_free). */
+sparta_status sparta_lower_task(sparta_ctx *cx, const sparta_graph *g, const sparta_node *n,
+                                lower_node *out) SPARTA_MUST;
+/* Tokens that candidates for a task are timed with: as many as it has when they are few, else LOWER_TOKENS. */
+static inline int64_t sparta_lower_tokens(const sparta_task *t)
+{
+    return sparta_implement_few(t) ? t->tokens : LOWER_TOKENS;
+}
+/* Microseconds that the cost model of a row says for that many. Panels do 16 tokens in the time of one. */
+double sparta_lower_modelled(const sparta_task *t, const sparta_implement *im);
 /* A Linear's weight as (n, k), whichever way it lies; false when it is not a 2-D f32 constant. */
 bool sparta_lower_weight(const sparta_node *n, sparta_tensor *view);
-/* The key under which times of an implement for a task are remembered; threads 1, LOWER_TOKENS tokens. */
+/* The key under which times of an implement for a task are remembered; threads 1, sparta_lower_tokens. */
 void sparta_lower_key(const lower_node *ln, const sparta_implement *im, sparta_target target,
                       sparta_text *out);
 /* A Linear whose output a normalisation reads should leave statistics for it. */
@@ -68,14 +80,20 @@ bool sparta_lower_wants_stat(const sparta_graph *g, const sparta_node *n);
 /* Compile the text of a kernel, once per parameters; *out is its index. */
 sparta_status sparta_lower_kernel(lowering *l, const char *kernel, const char *parameters,
                                   int *out) SPARTA_MUST;
+/* A row took so long with the setting of the task (0: it cannot run it): the choice, if it is the fastest so far. */
+void sparta_lower_try(sparta_ctx *cx, lower_node *ln, const sparta_implement *im, double us);
 /* Decide for every node. */
 sparta_status sparta_lower_choose(lowering *l) SPARTA_MUST;
-/* The implement that a schedule pins for a Linear, by its weight; NULL: none. Merged layers must agree. */
+/* Put the place of a clause before the present message; returns its status. */
+sparta_status sparta_lower_fail_at(sparta_ctx *cx, sparta_schedule_at at);
+/* The format clause that speaks of a Linear, by its weight; NULL: none. Merged layers must agree. */
 sparta_status sparta_lower_pin(sparta_ctx *cx, const sparta_obeyed *o, const sparta_node *n,
-                               const sparta_implement **out) SPARTA_MUST;
-/* The pinned implement cannot run the layer: E_UNSUPPORTED with the place and why. */
-sparta_status sparta_lower_pin_failed(sparta_ctx *cx, const sparta_obeyed *o,
-                                      const lower_node *ln) SPARTA_MUST;
+                               const sparta_effect **out) SPARTA_MUST;
+/* The format that a pin to the walker asks for, into the task: it must hold the weight, and store at most `limit` slots an element
+ * (0: the default; negative: any number). Failures name the clause. */
+sparta_status sparta_lower_asked(sparta_ctx *cx, lower_node *ln, double limit) SPARTA_MUST;
+/* The pinned implement cannot run the layer: E_UNSUPPORTED with the place of the clause and why. */
+sparta_status sparta_lower_pin_failed(sparta_ctx *cx, const lower_node *ln) SPARTA_MUST;
 sparta_status sparta_lower_pins_used(sparta_ctx *cx,
                                      const sparta_obeyed *o) SPARTA_MUST; /* every pin found its layer? */
 /* Say why, from times that are known (dense_us, us) or modelled. */

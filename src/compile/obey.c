@@ -1,7 +1,7 @@
 /* obey: do what a schedule says to the weights of a graph, before the passes.
  *
- *   sparsify   a copy of the weight loses elements: room prune, a threshold, or a mask file
- *   format     pins the implement that stores the layer so; any other format waits for generated kernels
+ *   sparsify   a copy of the weight loses elements: room prune, a mask file, or a function of the user
+ *   format     pins the implement that stores the layer so (pins.c): a hand-made one, or the walker, which runs any format
  *   quantize, kernel   their rooms are not there yet
  *
  * What cannot be obeyed is E_UNSUPPORTED with the place of the clause, never ignored. What was done is told as a list of effects.
@@ -10,7 +10,6 @@
 #include "file/file.h"
 #include "format/format.h"
 #include "prune/prune.h"
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -28,8 +27,7 @@ typedef struct job { /* one weight */
     mask_file *masks;
 } job;
 
-/* Put the place of a clause before the present message. */
-static sparta_status fail_at(sparta_ctx *cx, sparta_schedule_at at)
+sparta_status sparta_lower_fail_at(sparta_ctx *cx, sparta_schedule_at at)
 {
     return sparta_fail_in(cx, "%.200s:%d:%d", at.file, at.line, at.column);
 }
@@ -50,11 +48,12 @@ static sparta_tensor seen(const job *j)
     return w;
 }
 
-static sparta_status look(const job *j, sparta_pattern *out)
+static sparta_status look(const job *j, sparta_pattern *out, uint64_t *digest)
 {
     const sparta_tensor w = seen(j);
     sparta_mask mask;
     SPARTA_TRY(sparta_mask_of(j->cx, &w, &mask));
+    *digest = sparta_mask_digest(&mask);
     sparta_status s = sparta_mask_detect(j->cx, &mask, 1.02, out);
     sparta_mask_free(j->cx, &mask);
     return s;
@@ -75,40 +74,43 @@ static sparta_status own(const job *j)
     return SPARTA_OK;
 }
 
-/* Patterns that say their sparsity themselves: n:m. */
-static bool says_sparsity(const char *pattern)
-{
-    return strchr(pattern, ':') != NULL;
-}
+/* A function for each row of sparsifiers.def. A mistake in an argument sets *at to its place. */
 
-static sparta_status magnitude(const job *j, const sparta_schedule_call *call)
+static sparta_status sparsify_magnitude(const job *j, const sparta_schedule_call *call,
+                                        sparta_schedule_at *at)
 {
-    const char *pattern = sparta_schedule_arg_of(call, "pattern"),
-               *sparsity = sparta_schedule_arg_of(call, "sparsity");
-    char text[160];
+    const sparta_schedule_arg *pattern = sparta_schedule_arg_of(call, "pattern"),
+                              *sparsity = sparta_schedule_arg_of(call, "sparsity");
     sparta_prune_spec spec;
-    if (says_sparsity(pattern) && sparsity)
+    *at = pattern->at;
+    SPARTA_TRY(sparta_prune_parse_pattern(j->cx, pattern->text, &spec));
+    if (!spec.of && !sparsity)
         return sparta_fail(
             j->cx, SPARTA_E_USAGE,
-            "sparsify magnitude: pattern %.60s says its sparsity itself; leave out sparsity=%s", pattern,
-            sparsity);
-    snprintf(text, sizeof text, "%.100s%s%.40s", pattern, sparsity ? ":" : "", sparsity ? sparsity : "");
-    SPARTA_TRY(sparta_prune_parse(j->cx, text, &spec));
+            "magnitude: pattern %.60s needs a sparsity; write magnitude(pattern=%.60s, sparsity=0.9)",
+            pattern->text, pattern->text);
+    if (sparsity) *at = sparsity->at;
+    if (spec.of && sparsity)
+        return sparta_fail(j->cx, SPARTA_E_USAGE,
+                           "magnitude: pattern %.60s says its sparsity itself; leave out sparsity=%s",
+                           pattern->text, sparsity->text);
+    if (sparsity && !sparta_parse_double(sparsity->text, &spec.sparsity)) return SPARTA_E_INTERNAL;
     SPARTA_TRY(own(j));
     const sparta_tensor w = seen(j);
+    sparta_prune_note(j->cx, &spec, &w);
     return sparta_prune(j->cx, &spec, &w, NULL);
 }
 
-/* Elements of a magnitude below the value go; NaN stays. */
-static sparta_status threshold(const job *j, const sparta_schedule_call *call)
+static sparta_status sparsify_threshold(const job *j, const sparta_schedule_call *call,
+                                        sparta_schedule_at *at)
 {
+    const sparta_schedule_arg *a = sparta_schedule_arg_of(call, "value");
     double value = 0;
-    if (!sparta_parse_double(sparta_schedule_arg_of(call, "value"), &value)) return SPARTA_E_INTERNAL;
+    *at = a->at;
+    if (!sparta_parse_double(a->text, &value)) return SPARTA_E_INTERNAL;
     SPARTA_TRY(own(j));
-    const sparta_tensor *w = j->m->value->constant;
-    for (int64_t i = 0, n = sparta_tensor_elements(w); i < n; i++)
-        if (fabs(sparta_element_get(w->dtype, w->data, i)) < value)
-            sparta_element_set(w->dtype, w->data, i, 0);
+    const sparta_tensor w = seen(j);
+    sparta_prune_threshold(&w, value);
     return SPARTA_OK;
 }
 
@@ -141,64 +143,80 @@ static sparta_status open_masks(const job *j, const char *file)
     return SPARTA_OK;
 }
 
-static sparta_status mask(const job *j, const sparta_schedule_call *call)
+static sparta_status sparsify_mask(const job *j, const sparta_schedule_call *call, sparta_schedule_at *at)
 {
-    const char *file = sparta_schedule_arg_of(call, "file");
-    SPARTA_TRY(open_masks(j, file));
+    const sparta_schedule_arg *file = sparta_schedule_arg_of(call, "file");
+    *at = file->at;
+    SPARTA_TRY(open_masks(j, file->text));
     const sparta_arrays *a = &j->masks->arrays;
     for (int i = 0; i < a->n; i++)
         if (!strcmp(a->entry[i].name, j->name) || !strcmp(a->entry[i].name, j->m->value->name))
             return sparta_compile_mask(j->cx, j->g, j->m->value, &a->entry[i].tensor);
-    return no_mask(j, a, file);
+    return no_mask(j, a, file->text);
 }
 
-static sparta_status sparsify(const job *j, const sparta_schedule_call *call)
+static sparta_status by_user(const job *j, const sparta_schedule_call *call, sparta_schedule_at *at)
 {
-    if (!strcmp(call->name, "magnitude")) return magnitude(j, call);
-    if (!strcmp(call->name, "threshold")) return threshold(j, call);
-    if (!strcmp(call->name, "mask")) return mask(j, call);
-    return sparta_fail(j->cx, SPARTA_E_UNSUPPORTED, "sparsify: nothing does '%.60s' yet", call->name);
+    (void)at;
+    SPARTA_TRY(own(j));
+    const sparta_tensor w = seen(j);
+    return sparta_prune_by_user(j->cx, call, j->name, &w);
+}
+
+static sparta_status sparsify(const job *j, const sparta_schedule_clause *c)
+{
+    static sparta_status (*const run[])(const job *, const sparta_schedule_call *, sparta_schedule_at *) = {
+#define SPARTA_SPARSIFIER(id, usage, ...) [SPARTA_SPARSIFIER_##id] = sparsify_##id,
+#include "schedule/sparsifiers.def"
+#undef SPARTA_SPARSIFIER
+        [SPARTA_SPARSIFIERS] = by_user};
+    sparta_schedule_at at = c->at;
+    if (run[c->call.row->id](j, &c->call, &at) == SPARTA_OK) return SPARTA_OK;
+    sparta_fail_in(j->cx, "'%.100s'", j->name);
+    return sparta_lower_fail_at(j->cx, at);
 }
 
 /* ------------------------------------------------------------------ format */
 
-/* The same storage? Widths that the schedule does not write are the implement's choice. */
-static bool stores(sparta_format asked, const sparta_format *has, bool widths)
+static sparta_status check_fit(const job *j, const sparta_format *f, const sparta_tensor *w)
 {
-    for (int i = 0; !widths && i < SPARTA_MIN(asked.n, has->n); i++) {
-        asked.level[i].pos = has->level[i].pos;
-        asked.level[i].crd = has->level[i].crd;
-    }
-    return sparta_format_equal(&asked, has);
+    const sparta_schedule_clause *s = clause(j, SPARTA_CLAUSE_SPARSIFY);
+    if (f->rank != 2)
+        return sparta_fail(
+            j->cx, SPARTA_E_USAGE,
+            "format: %d dimensions but tensor '%.100s' has 2, (n, k) = (outputs, inputs); use one of 2",
+            f->rank, j->name);
+    if (sparta_format_check(j->cx, f, 2, w->dim) == SPARTA_OK &&
+        (!s || sparta_prune_suits(j->cx, &s->call, f, w->dim[0], w->dim[1]) == SPARTA_OK))
+        return SPARTA_OK;
+    return sparta_fail_in(j->cx, "'%.100s'", j->name);
 }
 
-/* The implement that stores a weight of this shape in this format. */
-static sparta_status find_implement(const job *j, const char *text, const sparta_implement **out)
+/* What a format clause asks for: checked against the weight and its elements, in its canonical text, with the implement that obeys.
+ * How much it may store is asked where layers are lowered, merged ones too. */
+static sparta_status pin(const job *j, const sparta_schedule_clause *c, sparta_effect *e)
 {
     const sparta_tensor w = seen(j);
-    const sparta_task task = {.n = w.dim[0], .k = w.dim[1]};
-    sparta_format asked, has;
-    SPARTA_TRY(sparta_format_parse(j->cx, text, &asked));
-    SPARTA_TRY(sparta_format_check(j->cx, &asked, 2, w.dim));
-    for (int i = 0; i < sparta_implement_count(); i++) {
-        const sparta_implement *im = sparta_implement_row(i);
-        sparta_text stored;
-        if (!im->format || !im->kernel) continue;
-        sparta_text_init(&stored, j->cx);
-        im->format(&task, &stored);
-        sparta_status s = stored.status;
-        if (s == SPARTA_OK) s = sparta_format_parse(j->cx, sparta_text_str(&stored), &has);
-        sparta_text_free(&stored);
-        SPARTA_TRY(s);
-        if (!stores(asked, &has, strchr(text, '=') != NULL)) continue;
-        *out = im;
-        return SPARTA_OK;
-    }
-    return sparta_fail(
-        j->cx, SPARTA_E_UNSUPPORTED,
-        "format %.200s of '%.100s': no implement stores a layer so, and kernels generated for a "
-        "format come later; strip(4) and rows(4) are there",
-        text, j->name);
+    sparta_format asked;
+    sparta_format_stats stats;
+    sparta_text canonical;
+    SPARTA_TRY(sparta_format_parse(j->cx, c->means, &asked));
+    SPARTA_TRY(check_fit(j, &asked, &w));
+    SPARTA_TRY(sparta_implement_for_format(j->cx, &asked, sparta_schedule_says_widths(c->means), w.dim[0],
+                                           w.dim[1], &e->implement));
+    if (!e->implement)
+        return sparta_fail(j->cx, SPARTA_E_UNSUPPORTED,
+                           "format %.200s of '%.100s': no implement stores it so", c->text, j->name);
+    if (e->implement == sparta_implement_find("walk") &&
+        sparta_format_measure(j->cx, &asked, &w, NULL, &stats) != SPARTA_OK)
+        return sparta_fail_in(j->cx, "'%.100s'", j->name);
+    sparta_text_init(&canonical, j->cx);
+    sparta_format_print(&asked, &canonical);
+    e->format =
+        canonical.status == SPARTA_OK ? sparta_arena_string(j->g->arena, sparta_text_str(&canonical)) : NULL;
+    sparta_text_free(&canonical);
+    SPARTA_NEED(j->cx, e->format);
+    return SPARTA_OK;
 }
 
 /* ------------------------------------------------------------------ one weight */
@@ -222,23 +240,40 @@ static sparta_status obey_one(const job *j, sparta_obeyed *out)
 {
     const sparta_schedule_clause *s = clause(j, SPARTA_CLAUSE_SPARSIFY), *f = clause(j, SPARTA_CLAUSE_FORMAT);
     sparta_pattern before, after;
-    SPARTA_TRY(look(j, &before));
-    if (s && sparsify(j, &s->call) != SPARTA_OK) {
-        sparta_fail_in(j->cx, "'%.100s'", j->name);
-        return fail_at(j->cx, s->at);
-    }
-    SPARTA_TRY(look(j, &after));
+    uint64_t digest;
+    SPARTA_TRY(look(j, &before, &digest));
+    if (s) SPARTA_TRY(sparsify(j, s));
+    SPARTA_TRY(look(j, &after, &digest));
     for (int kind = 0; kind < SPARTA_CLAUSES; kind++) {
         if (!j->m->rule[kind]) continue;
         sparta_effect *e = &out->effect[out->n];
         describe(j, (sparta_clause_kind)kind, kind == SPARTA_CLAUSE_SPARSIFY ? &before : &after, e);
         e->after = after.density;
+        e->digest = digest;
         snprintf(e->pattern, sizeof e->pattern, "%s", after.name);
-        if (kind == SPARTA_CLAUSE_FORMAT && find_implement(j, f->means, &e->implement) != SPARTA_OK)
-            return fail_at(j->cx, f->at);
+        if (kind == SPARTA_CLAUSE_FORMAT && pin(j, f, e) != SPARTA_OK)
+            return sparta_lower_fail_at(j->cx, f->at);
         out->n++;
     }
     return SPARTA_OK;
+}
+
+static sparta_status check_target(sparta_ctx *cx, const sparta_schedule *s)
+{
+    const char *names[SPARTA_TARGETS];
+    sparta_text known;
+    sparta_target target;
+    if (!s->target || sparta_target_parse(s->target, &target)) return SPARTA_OK;
+    sparta_text_init(&known, cx);
+    for (int t = 0; t < SPARTA_TARGETS; t++) {
+        names[t] = sparta_target_name((sparta_target)t);
+        sparta_text_printf(&known, "%s%s", t ? ", " : "", names[t]);
+    }
+    const char *near = sparta_nearest(s->target, names, SPARTA_TARGETS);
+    sparta_fail(cx, SPARTA_E_USAGE, "target %.60s: unknown; this build knows %s%s%s%s", s->target,
+                sparta_text_str(&known), near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    sparta_text_free(&known);
+    return sparta_lower_fail_at(cx, s->target_at);
 }
 
 static sparta_status refuse_later(sparta_ctx *cx, const sparta_schedule *s)
@@ -262,6 +297,7 @@ sparta_status sparta_compile_schedule(sparta_ctx *cx, sparta_graph *g, const spa
     sparta_schedule_match *match;
     sparta_obeyed done = {0};
     int n;
+    SPARTA_TRY(check_target(cx, s));
     SPARTA_TRY(refuse_later(cx, s));
     SPARTA_TRY(sparta_schedule_matches(s, g, g->arena, &match, &n));
     done.effect = sparta_arena_array(g->arena, (size_t)n * SPARTA_CLAUSES + 1, sizeof *done.effect);
@@ -277,102 +313,5 @@ sparta_status sparta_compile_schedule(sparta_ctx *cx, sparta_graph *g, const spa
     if (masks.file) sparta_arrays_close(&masks.arrays);
     SPARTA_TRY(status);
     *out = done;
-    return SPARTA_OK;
-}
-
-/* ------------------------------------------------------------------ pins: formats that were asked for, found again after the passes */
-
-static sparta_effect *pin_named(const sparta_obeyed *o, const char *name, size_t length)
-{
-    for (int i = 0; i < o->n; i++) {
-        sparta_effect *e = &o->effect[i];
-        if (e->implement && strlen(e->tensor) == length && !memcmp(e->tensor, name, length)) return e;
-    }
-    return NULL;
-}
-
-/* Part `i` of a merged name a.{query,key}.b: a.query.b; false: there is no such part. */
-static bool part_of(const char *name, int i, char *out, size_t size)
-{
-    const char *open = strchr(name, '{'), *close = open ? strchr(open, '}') : NULL;
-    if (!close) return false;
-    const char *from = open + 1;
-    for (; i > 0; i--) {
-        from += strcspn(from, ",}");
-        if (*from != ',') return false;
-        from++;
-    }
-    const size_t length = strcspn(from, ",}");
-    return (size_t)snprintf(out, size, "%.*s%.*s%s", (int)(open - name), name, (int)length, from, close + 1) <
-           size;
-}
-
-static sparta_status pin_merged(sparta_ctx *cx, const sparta_obeyed *o, const char *name,
-                                const sparta_implement **out)
-{
-    char part[1024];
-    const sparta_implement *im = NULL;
-    int pinned = 0, parts = 0;
-    sparta_effect *some = NULL;
-    bool same = true;
-    for (; part_of(name, parts, part, sizeof part); parts++) {
-        sparta_effect *e = pin_named(o, part, strlen(part));
-        if (!e) continue;
-        same &= !im || im == e->implement;
-        im = e->implement;
-        some = e;
-        e->used = true;
-        pinned++;
-    }
-    if (pinned && (pinned < parts || !same)) {
-        sparta_fail(
-            cx, SPARTA_E_UNSUPPORTED,
-            "format %.100s of '%.100s': the layer is merged into '%.100s', which is stored as one; say the "
-            "same format for all of them",
-            some->text, some->tensor, name);
-        return fail_at(cx, some->at);
-    }
-    *out = im;
-    return SPARTA_OK;
-}
-
-sparta_status sparta_lower_pin(sparta_ctx *cx, const sparta_obeyed *o, const sparta_node *n,
-                               const sparta_implement **out)
-{
-    *out = NULL;
-    if (!o || n->op != SPARTA_OP_Linear) return SPARTA_OK;
-    const char *name = n->in[1]->origin ? n->in[1]->origin : n->in[1]->name;
-    sparta_effect *e = pin_named(o, name, strlen(name));
-    if (!e) return pin_merged(cx, o, name, out);
-    e->used = true;
-    *out = e->implement;
-    return SPARTA_OK;
-}
-
-sparta_status sparta_lower_pin_failed(sparta_ctx *cx, const sparta_obeyed *o, const lower_node *ln)
-{
-    const char *why = ln->pin->sparse && ln->sparse == LOWER_FORBIDDEN
-                          ? "only dense implements were asked for"
-                      : ln->task.strict && ln->pin->sparse ? "--strict allows no sparse product"
-                      : ln->pin->sparse ? "nothing is absent from its weight, or too little"
-                                        : "the layer does not fit it";
-    sparta_fail(cx, SPARTA_E_UNSUPPORTED, "format of layer '%.100s': implement %s cannot run it: %s",
-                ln->node->name, ln->pin->name, why);
-    for (int i = 0; i < o->n; i++)
-        if (o->effect[i].implement == ln->pin) return fail_at(cx, o->effect[i].at);
-    return sparta_ctx_status(cx);
-}
-
-sparta_status sparta_lower_pins_used(sparta_ctx *cx, const sparta_obeyed *o)
-{
-    for (int i = 0; o && i < o->n; i++) {
-        const sparta_effect *e = &o->effect[i];
-        if (!e->implement || e->used) continue;
-        sparta_fail(
-            cx, SPARTA_E_UNSUPPORTED,
-            "format %.100s of '%.100s': '%.100s' did not become a linear layer, so nothing stores it so",
-            e->text, e->tensor, e->layer);
-        return fail_at(cx, e->at);
-    }
     return SPARTA_OK;
 }

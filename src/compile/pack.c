@@ -38,7 +38,10 @@ static sparta_attr float_attr(const char *name, double f)
 static sparta_status annotate(lowering *l, lower_node *ln)
 {
     sparta_attr a[12];
+    const sparta_weight *w = ln->task.mask ? sparta_package_weight(l->package, ln->node->in[1]->name) : NULL;
+    sparta_text format;
     int n = 0;
+    sparta_text_init(&format, l->cx);
     if (ln->panel) a[n++] = text_attr("layout", "panel");
     if (ln->kernel >= 0) {
         a[n++] = text_attr("kernel", l->kernel[ln->kernel].kernel);
@@ -54,7 +57,14 @@ static sparta_status annotate(lowering *l, lower_node *ln)
         a[n++] = text_attr("source", ln->source);
     }
     if (*ln->reason) a[n++] = text_attr("reason", ln->reason);
-    return n ? sparta_lower_annotate(l->g, ln->node, a, n) : SPARTA_OK;
+    if (w && w->packed) {
+        sparta_format_print(&w->pack.format, &format);
+        a[n++] = text_attr("format", sparta_text_str(&format));
+    }
+    sparta_status s = format.status;
+    if (s == SPARTA_OK && n) s = sparta_lower_annotate(l->g, ln->node, a, n);
+    sparta_text_free(&format);
+    return s;
 }
 
 /* ------------------------------------------------------------------ weights */
@@ -114,7 +124,7 @@ static sparta_status collect(lowering *l)
     for (int i = 0; i < l->n_nodes; i++) {
         lower_node *ln = &l->node[i];
         SPARTA_TRY(sparta_check_cancel(l->cx));
-        if (ln->im && ln->im->format && ln->panel) SPARTA_TRY(pack_weight(l, ln));
+        if (ln->im && ln->im->format) SPARTA_TRY(pack_weight(l, ln));
         for (int k = 0; k < ln->node->n_in; k++) {
             sparta_value *v = ln->node->in[k];
             sparta_weight *w;

@@ -1,6 +1,6 @@
 /* embed: sums of rows of tables, Add(Add(Gather(words, ids), Gather(types, kinds)), Gather(positions,
  * places)), into Embed. Each Gather becomes an Embed of one table, and Adds of Embeds put their tables
- * together. */
+ * together. Ids that are one column of a matrix, Gather(words, Gather(ids, 3, axis=1)), are read where they lie. */
 #include "compile/match.h"
 #include "compile/passes.h"
 #include <string.h>
@@ -15,13 +15,44 @@ static bool is_lookup(const sparta_node *n)
     return sparta_match_axis(n, 0, 2) == 0 && ids->typed && ids->dims.rank >= 1 && !ids->constant;
 }
 
+/* ids = Gather(matrix, c) along the last axis, c a constant without dims? */
+static bool is_column(const sparta_value *ids, sparta_value **matrix, int64_t *column)
+{
+    const sparta_node *n = sparta_match_made_by(ids, SPARTA_OP_Gather);
+    double c;
+    int64_t size;
+    if (!n || !n->in[0]->typed || n->in[0]->constant || n->in[0]->dims.rank < 2) return false;
+    const sparta_dims *dims = &n->in[0]->dims;
+    if (n->in[1]->dims.rank != 0 || !sparta_match_scalar(n->in[1], &c) ||
+        sparta_match_axis(n, 0, dims->rank) != dims->rank - 1 ||
+        !sparta_expr_is_const(dims->dim[dims->rank - 1], &size))
+        return false;
+    *column = (int64_t)c < 0 ? (int64_t)c + size : (int64_t)c;
+    *matrix = n->in[0];
+    return *column >= 0 && *column < size;
+}
+
+static sparta_status look_up(sparta_match *m, sparta_node *n)
+{
+    sparta_value *in[] = {n->in[0], n->in[1]};
+    int64_t column;
+    if (is_column(n->in[1], &in[1], &column))
+        return sparta_match_become(m, n, SPARTA_OP_Embed, 2, in, SPARTA_ATTRS(SPARTA_INT("column", column)));
+    return sparta_match_become(m, n, SPARTA_OP_Embed, 2, in, NULL);
+}
+
+static bool has_column(const sparta_node *n)
+{
+    return sparta_attr_find(&n->attrs, "column") != NULL;
+}
+
 static sparta_status join(sparta_match *m, sparta_node *n)
 {
     const sparta_node *a = sparta_match_made_by(n->in[0], SPARTA_OP_Embed),
                       *b = sparta_match_made_by(n->in[1], SPARTA_OP_Embed);
     sparta_value *in[2 * TABLES];
-    if (!a || !b || a->n_in + b->n_in > 2 * TABLES || !sparta_match_once(m, n->in[0]) ||
-        !sparta_match_once(m, n->in[1]))
+    if (!a || !b || has_column(a) || has_column(b) || a->n_in + b->n_in > 2 * TABLES ||
+        !sparta_match_once(m, n->in[0]) || !sparta_match_once(m, n->in[1]))
         return SPARTA_OK;
     if (!sparta_expr_equal(a->in[0]->dims.dim[1], b->in[0]->dims.dim[1]))
         return SPARTA_OK; /* a table of one column would repeat */
@@ -33,8 +64,7 @@ static sparta_status join(sparta_match *m, sparta_node *n)
 static sparta_status visit(sparta_match *m, sparta_node *n, void *arg)
 {
     (void)arg;
-    if (n->op == SPARTA_OP_Gather && is_lookup(n))
-        return sparta_match_become(m, n, SPARTA_OP_Embed, 2, n->in, NULL);
+    if (n->op == SPARTA_OP_Gather && is_lookup(n)) return look_up(m, n);
     return n->op == SPARTA_OP_Add ? join(m, n) : SPARTA_OK;
 }
 

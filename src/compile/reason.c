@@ -14,7 +14,8 @@ static void dense_won(lower_node *ln, double peak)
     const sparta_task *t = &ln->task;
     const sparta_pattern *p = &t->pattern;
     const double stored = p->density * t->strip_fill; /* of the weight, in 4x1 strips */
-    const double work = peak > 0 ? 2. * (double)(t->n * t->k) * stored * LOWER_TOKENS / peak * 1e6 : 0;
+    const double work =
+        peak > 0 ? 2. * (double)(t->n * t->k) * stored * (double)sparta_lower_tokens(t) / peak * 1e6 : 0;
     char *out = ln->reason;
     const size_t size = sizeof ln->reason;
     if (ln->sparse == LOWER_FORBIDDEN)
@@ -38,19 +39,37 @@ static void dense_won(lower_node *ln, double peak)
             ln->dense_us);
 }
 
+/* A format that only the walker runs: the price of it. */
+static void walked(lower_node *ln)
+{
+    char *out = ln->reason;
+    const size_t size = sizeof ln->reason;
+    const bool slower = ln->us > ln->dense_us;
+    const int n = snprintf(out, size, "format %.100s%s has no kernel of its own: run by the generic walker",
+                           ln->pin->text, strlen(ln->pin->text) > 100 ? "..." : "");
+    if (ln->us > 0 && ln->dense_us > 0)
+        snprintf(out + n, size - (size_t)n, ", %.2f x %s than dense (%s: %.1f us, %.1f us dense)",
+                 slower ? ln->us / ln->dense_us : ln->dense_us / ln->us, slower ? "slower" : "faster",
+                 how(ln), ln->us, ln->dense_us);
+}
+
 void sparta_lower_reason(lower_node *ln, double peak)
 {
     const sparta_task *t = &ln->task;
     ln->reason[0] = 0;
-    if (t->node->op == SPARTA_OP_Attention ||
+    if (t->node->op == SPARTA_OP_Attention || t->node->op == SPARTA_OP_Interact ||
         (t->node->op == SPARTA_OP_MatMul && !t->node->in[1]->constant)) {
         snprintf(ln->reason, sizeof ln->reason, "product of two activations: nothing to prune");
         return;
     }
-    if (ln->pin && ln->im == ln->pin && ln->sparse_us > 0 && ln->dense_us > 0) {
-        if (!ln->pin->sparse || ln->us > ln->dense_us)
+    if (ln->pin && ln->im == &sparta_implement_walk) {
+        walked(ln);
+        return;
+    }
+    if (ln->pin && ln->im == ln->pin->implement && ln->sparse_us > 0 && ln->dense_us > 0) {
+        if (!ln->im->sparse || ln->us > ln->dense_us)
             snprintf(ln->reason, sizeof ln->reason,
-                     "the schedule pins %s (%s: %.1f us sparse, %.1f us dense)", ln->pin->name, how(ln),
+                     "the schedule pins %s (%s: %.1f us sparse, %.1f us dense)", ln->im->name, how(ln),
                      ln->sparse_us, ln->dense_us);
         return;
     }

@@ -102,6 +102,12 @@ static sparta_status check_outputs(sparta_ctx *cx, const sparta_graph *g, const 
 {
     for (int i = 0; i < g->n_outputs; i++) {
         double most, worst = difference(&got[i].tensor, &want[i], &most);
+        if (isinf(worst) && !sparta_ctx_strict(cx))
+            return sparta_fail(cx, SPARTA_E_DIFFER,
+                               "compile: output '%s' is NaN or Inf on one side only, and nothing was "
+                               "written; are there such "
+                               "weights? A sparse product skips 0 x NaN: mend them, or compile with --strict",
+                               got[i].name);
         if (worst > 1e-6 + 1e-4 * most)
             return sparta_fail(cx, SPARTA_E_DIFFER,
                                "compile: output '%s' differs from the reference by %g (largest value %g); "

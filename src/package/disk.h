@@ -6,9 +6,12 @@
  *   PLAN         text of the graph
  *   TABLES       text, a line each:
  *                  weight "name" dtype rank dim... : array                        stored as it is
- *                  packed "name" swapped dtype rank dim... "format" : array...    positions and coordinates of levels 0.., then values
+ *                  packed "name" swapped dtype rank dim... "format" : storage
  *                  kernel "name" "parameters" source-offset source-size ncode { target offset size }
- *                where array = count offset size sha256 (offset into section WEIGHTS)
+ *                where array   = dtype count offset size sha256 (offset into section WEIGHTS)
+ *                      storage = array...                    positions and coordinates of levels 0.., then values
+ *                              | array...                    opaque: the arrays that its row names, then values
+ *                              | parts { "format" storage }  a sum: its leaves, each a list of levels or opaque
  *   CODE         machine code, one object after the other
  *   SOURCE       kernel texts, for reading
  *   WEIGHTS      64-byte aligned arrays; the section has no digest of its own, each array has
@@ -18,8 +21,9 @@
 
 #include "package/package.h"
 
-#define DISK_MAGIC   "SPARTA\r\n"
-#define DISK_VERSION 1u
+#define DISK_MAGIC "SPARTA\r\n"
+#define DISK_VERSION                                                                                         \
+    2u /* also when the contract of kernels changes (panel/abi.h): a package carries their code */
 #define HEADER_BYTES 4096u
 enum { DISK_PLAN, DISK_TABLES, DISK_CODE, DISK_SOURCE, DISK_WEIGHTS, DISK_SECTIONS };
 

@@ -13,8 +13,10 @@
  * are no signature. What is checked is what is used: header, plan, tables and code are copied out of the file before they are
  * checked; weights are read through bounds that come from the checked tables.
  *
- * A weight is stored as it is, or packed by a format (format.h) into several arrays: positions and coordinates of its levels, values. Its
- * constant in the plan has the same name and the logical shape.
+ * A weight is stored as it is, or packed by a format (format.h) into several arrays: positions and coordinates of its levels (or the
+ * arrays of an opaque format), values; once for each part of a sum. Its constant in the plan has the same name and the logical
+ * shape. Formats that are sums belong to the context that opened the package: it must outlive the package, as it must anyhow for
+ * its memory.
  */
 #ifndef SPARTA_PACKAGE_H
 #define SPARTA_PACKAGE_H
@@ -47,7 +49,7 @@ typedef struct sparta_kernel_code {
 } sparta_kernel_code;
 typedef struct sparta_kernel {
     const char *kernel;     /* row of panel.def: "linear" */
-    const char *parameters; /* "SPARSE=1 ACT=2" */
+    const char *parameters; /* "FORM=1 ACT=2" */
     const char *source;     /* text for reading */
     int n_code;
     sparta_kernel_code code[4];

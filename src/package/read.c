@@ -1,5 +1,6 @@
 /* Reading a package. The file is hostile: header, plan, tables and code are copied and checked before use; arrays are checked against
  * the section they lie in; positions and coordinates of packed weights, which kernels follow, are copied and verified. */
+#include "format/opaque.h"
 #include "package/disk.h"
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,8 @@ typedef struct reader {
     disk_header header;
     char *section[DISK_SECTIONS]; /* private copies, terminated; not of WEIGHTS */
     const char *at;               /* in the tables */
-    int weights, arrays, kernels; /* counted beforehand, at most */
+    int weights, kernels;         /* counted beforehand, at most */
+    int digests;                  /* room for so many */
 } reader;
 
 static sparta_status bad(reader *r, const char *what)
@@ -151,6 +153,14 @@ static sparta_status read_digest(reader *r, const char *weight, const uint8_t *b
         d.digest[i] = (uint8_t)strtol(pair, &stop, 16);
         if (*stop) return bad(r, "a digest is no number in its tables");
     }
+    if (r->p->n_digests == r->digests) {
+        const int more = r->digests * 2 + 64;
+        sparta_array_digest *all = sparta_arena_array(r->p->arena, (size_t)more, sizeof *all);
+        SPARTA_NEED(r->cx, all);
+        if (r->digests) memcpy(all, r->p->digest, (size_t)r->digests * sizeof *all);
+        r->p->digest = all;
+        r->digests = more;
+    }
     r->p->digest[r->p->n_digests++] = d;
     return SPARTA_OK;
 }
@@ -172,8 +182,7 @@ static sparta_status read_array(reader *r, const char *weight, sparta_tensor *ou
         return bad(r, "an array lies outside of it");
     const uint8_t *at = r->p->file.data + weights->offset + offset;
     SPARTA_TRY(read_digest(r, weight, at, bytes));
-    *out = sparta_tensor_view(dtype, 1, &count, (void *)(uintptr_t)at);
-    if (!count) *out = (sparta_tensor){.dtype = dtype};
+    *out = sparta_tensor_view(dtype, 1, &count, count ? (void *)(uintptr_t)at : NULL);
     return SPARTA_OK;
 }
 
@@ -200,7 +209,7 @@ static sparta_status read_weight(reader *r)
     SPARTA_TRY(read_dims(r, &rank, dim));
     SPARTA_TRY(read_array(r, w.name, &flat));
     w.tensor = sparta_tensor_view(dtype, rank, dim, flat.data);
-    if (flat.dtype != dtype || sparta_tensor_elements(&w.tensor) != (flat.rank ? flat.dim[0] : 0))
+    if (flat.dtype != dtype || sparta_tensor_elements(&w.tensor) != flat.dim[0])
         return bad(r, "a weight's size does not fit its shape");
     if (!flat.data) w.tensor.data = r->section[DISK_TABLES]; /* no elements: any address will do */
     return keep(r, w.name, &w);
@@ -218,26 +227,64 @@ static sparta_status copy_array(reader *r, sparta_tensor *t)
     return SPARTA_OK;
 }
 
+static sparta_status read_format(reader *r, const char *weight, sparta_packed *p)
+{
+    const char *format;
+    SPARTA_TRY(read_quoted(r, &format));
+    SPARTA_TRY(blame(r, sparta_format_parse(r->cx, format, &p->format), weight));
+    return blame(r, sparta_format_check(r->cx, &p->format, p->rank, p->dim), weight);
+}
+
+static sparta_status read_index(reader *r, const char *weight, sparta_tensor *out)
+{
+    SPARTA_TRY(read_array(r, weight, out));
+    return copy_array(r, out);
+}
+
+/* The arrays of a list of levels, or of an opaque format. */
+static sparta_status read_leaf(reader *r, const char *weight, sparta_packed *p)
+{
+    const sparta_opaque *opaque = p->format.opaque;
+    for (int i = 0; opaque && i < SPARTA_OPAQUE_ARRAYS && opaque->array[i]; i++)
+        SPARTA_TRY(read_index(r, weight, &p->crd[i]));
+    for (int i = 0; i < p->format.n; i++) {
+        SPARTA_TRY(read_index(r, weight, &p->pos[i]));
+        SPARTA_TRY(read_index(r, weight, &p->crd[i]));
+    }
+    return read_array(r, weight, &p->values);
+}
+
+/* The leaves of a sum; whether they are those of its format is for verify to say. */
+static sparta_status read_parts(reader *r, const char *weight, sparta_packed *p)
+{
+    int64_t parts;
+    SPARTA_TRY(read_number(r, &parts));
+    if (parts < 1 || parts > SPARTA_PARTS) return bad(r, "a sum of formats has too many parts in its tables");
+    p->part = sparta_arena_array(r->p->arena, (size_t)parts, sizeof *p->part);
+    SPARTA_NEED(r->cx, p->part);
+    for (p->parts = 0; p->parts < parts; p->parts++) {
+        sparta_packed *leaf = &p->part[p->parts];
+        leaf->dtype = p->dtype;
+        leaf->rank = p->rank;
+        memcpy(leaf->dim, p->dim, sizeof leaf->dim);
+        SPARTA_TRY(read_format(r, weight, leaf));
+        if (leaf->format.sum) return bad(r, "a part of a sum of formats is a sum in its tables");
+        SPARTA_TRY(read_leaf(r, weight, leaf));
+    }
+    return SPARTA_OK;
+}
+
 static sparta_status read_packed(reader *r)
 {
     sparta_weight w = {.packed = true};
-    const char *format;
     int64_t swapped;
     SPARTA_TRY(read_quoted(r, &w.name));
     SPARTA_TRY(read_number(r, &swapped));
     SPARTA_TRY(read_dtype(r, &w.pack.dtype));
     SPARTA_TRY(read_dims(r, &w.pack.rank, w.pack.dim));
-    SPARTA_TRY(read_quoted(r, &format));
-    SPARTA_TRY(blame(r, sparta_format_parse(r->cx, format, &w.pack.format), w.name));
-    SPARTA_TRY(blame(r, sparta_format_check(r->cx, &w.pack.format, w.pack.rank, w.pack.dim), w.name));
+    SPARTA_TRY(read_format(r, w.name, &w.pack));
     if (w.pack.rank != 2) return bad(r, "a packed weight is not a matrix");
-    for (int i = 0; i < w.pack.format.n; i++) {
-        SPARTA_TRY(read_array(r, w.name, &w.pack.pos[i]));
-        SPARTA_TRY(read_array(r, w.name, &w.pack.crd[i]));
-        SPARTA_TRY(copy_array(r, &w.pack.pos[i]));
-        SPARTA_TRY(copy_array(r, &w.pack.crd[i]));
-    }
-    SPARTA_TRY(read_array(r, w.name, &w.pack.values));
+    SPARTA_TRY(w.pack.format.sum ? read_parts(r, w.name, &w.pack) : read_leaf(r, w.name, &w.pack));
     w.swapped = swapped != 0;
     SPARTA_TRY(blame(r, sparta_packed_verify(r->cx, &w.pack), w.name));
     const int64_t dim[2] = {w.pack.dim[w.swapped], w.pack.dim[!w.swapped]};
@@ -291,7 +338,6 @@ static void count_lines(reader *r)
 {
     for (const char *p = r->section[DISK_TABLES]; *p;) {
         r->weights += !strncmp(p, "weight ", 7) || !strncmp(p, "packed ", 7);
-        r->arrays += !strncmp(p, "packed ", 7) ? 2 * SPARTA_LEVELS + 1 : 1;
         r->kernels += !strncmp(p, "kernel ", 7);
         p += strcspn(p, "\n");
         p += *p == '\n';
@@ -303,8 +349,7 @@ static sparta_status read_tables(reader *r)
     count_lines(r);
     r->p->weight = sparta_arena_array(r->p->arena, (size_t)r->weights + 1, sizeof *r->p->weight);
     r->p->kernel = sparta_arena_array(r->p->arena, (size_t)r->kernels + 1, sizeof *r->p->kernel);
-    r->p->digest = sparta_arena_array(r->p->arena, (size_t)r->arrays + 1, sizeof *r->p->digest);
-    if (!r->p->weight || !r->p->kernel || !r->p->digest) return sparta_ctx_status(r->cx);
+    if (!r->p->weight || !r->p->kernel) return sparta_ctx_status(r->cx);
     for (r->at = r->section[DISK_TABLES]; *r->at;) {
         char word[16];
         if (*r->at == ' ') return bad(r, "a line of its tables begins with a blank"); /* it was not counted */

@@ -1,4 +1,5 @@
 /* Writing a package: sections one after the other, the header patched in at the end, the whole by atomic rename. */
+#include "format/opaque.h"
 #include "package/disk.h"
 #include <string.h>
 
@@ -39,6 +40,36 @@ static sparta_status put_array(writer *w, const sparta_tensor *t)
     return sparta_atomic_write(w->file, t->data ? t->data : "", bytes);
 }
 
+static void put_format(writer *w, const sparta_format *f)
+{
+    sparta_text text;
+    sparta_text_init(&text, w->cx);
+    sparta_format_print(f, &text);
+    if (text.status != SPARTA_OK) w->tables.status = text.status;
+    sparta_text_printf(&w->tables, " ");
+    quote(&w->tables, sparta_text_str(&text));
+    sparta_text_free(&text);
+}
+
+static sparta_status put_storage(writer *w, const sparta_packed *p)
+{
+    if (p->format.sum) {
+        sparta_text_printf(&w->tables, " %d", p->parts);
+        for (int i = 0; i < p->parts; i++) {
+            put_format(w, &p->part[i].format);
+            SPARTA_TRY(put_storage(w, &p->part[i])); /* a leaf: not deeper than this */
+        }
+        return SPARTA_OK;
+    }
+    for (int i = 0; p->format.opaque && i < SPARTA_OPAQUE_ARRAYS && p->format.opaque->array[i]; i++)
+        SPARTA_TRY(put_array(w, &p->crd[i]));
+    for (int i = 0; i < p->format.n; i++) {
+        SPARTA_TRY(put_array(w, &p->pos[i]));
+        SPARTA_TRY(put_array(w, &p->crd[i]));
+    }
+    return put_array(w, &p->values);
+}
+
 static sparta_status put_weight(writer *w, const sparta_weight *weight)
 {
     const sparta_tensor *t = &weight->tensor;
@@ -51,19 +82,10 @@ static sparta_status put_weight(writer *w, const sparta_weight *weight)
         SPARTA_TRY(put_array(w, t));
     } else {
         const sparta_packed *p = &weight->pack;
-        sparta_text format;
-        sparta_text_init(&format, w->cx);
-        sparta_format_print(&p->format, &format);
         sparta_text_printf(&w->tables, " %d %s %d", weight->swapped, sparta_dtype_name(p->dtype), p->rank);
         for (int i = 0; i < p->rank; i++) sparta_text_printf(&w->tables, " %ld", (long)p->dim[i]);
-        sparta_text_printf(&w->tables, " ");
-        quote(&w->tables, sparta_text_str(&format));
-        sparta_text_free(&format);
-        for (int i = 0; i < p->format.n; i++) {
-            SPARTA_TRY(put_array(w, &p->pos[i]));
-            SPARTA_TRY(put_array(w, &p->crd[i]));
-        }
-        SPARTA_TRY(put_array(w, &p->values));
+        put_format(w, &p->format);
+        SPARTA_TRY(put_storage(w, p));
     }
     sparta_text_printf(&w->tables, "\n");
     return w->tables.status;

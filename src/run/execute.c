@@ -176,6 +176,7 @@ static sparta_status refresh(sparta_ctx *cx, sparta_session *s, run_step *step)
     for (int k = 0; k < j->n_in; k++) {
         const sparta_value *v = step->node->in[k];
         if (v && v->is_input) j->in[k].tensor.data = s->value[v->id].tensor.data;
+        if (sparta_session_is_lookup(s, v)) SPARTA_TRY(refresh(cx, s, &s->step[s->value[v->id].producer]));
     }
     return step->call.kernel->ready ? step->call.kernel->ready(cx, j) : SPARTA_OK;
 }

@@ -8,6 +8,9 @@
  * An attention whose q, k and v come from one product that nobody else reads can take the product in: a thread then does one
  * head of one item at a time, and the rows of all heads are never stored. That pays when items are whole panels and there
  * are enough heads for the threads; it makes a group of its own.
+ *
+ * An interaction of vectors looks up those that Embeds would make for it alone: rows go from their tables straight into its
+ * scratch, and an Embed so folded has no group either.
  */
 #include "run/session.h"
 
@@ -75,9 +78,38 @@ static int product_of(const sparta_session *s, int i)
     return maker;
 }
 
+bool sparta_session_is_lookup(const sparta_session *s, const sparta_value *v)
+{
+    const int maker = v ? s->value[v->id].producer : -1;
+    return maker >= 0 && s->step[maker].folded && s->step[maker].call.kernel == &sparta_panel_embed;
+}
+
+/* Embeds of one table that only interaction i reads, once. */
+static void fold_lookups(sparta_session *s, int i)
+{
+    const sparta_node *n = s->step[i].node;
+    for (int k = 0; k < n->n_in - 1; k++) {
+        if (!n->in[k]) continue;
+        const run_value *v = &s->value[n->in[k]->id];
+        int readers = 0;
+        if (v->producer < 0 || v->parent >= 0 || v->value->is_output) continue;
+        run_step *maker = &s->step[v->producer];
+        if (maker->call.kernel != &sparta_panel_embed || maker->node->n_in != 2) continue;
+        for (int j = 0; j < s->n_steps; j++)
+            for (int at = 0; at < s->step[j].node->n_in; at++) { /* through views, too */
+                const sparta_value *in = s->step[j].node->in[at];
+                readers += in && root_of(s, in->id) == v->value->id;
+            }
+        maker->folded = readers == 1 && sparta_session_same_tokens(v->value, n->out[0]);
+        if (maker->folded) maker->implement = s->step[i].implement; /* which is where its time is counted */
+    }
+}
+
 void sparta_session_pairs(sparta_session *s)
 {
     for (int i = 0; i < s->n_steps; i++) s->step[i].product = product_of(s, i);
+    for (int i = 0; i < s->n_steps; i++)
+        if (s->step[i].call.kernel == &sparta_panel_interact) fold_lookups(s, i);
 }
 
 /* At the present sizes: items are whole panels, heads share out evenly (or there are many), and what a thread keeps fits its L2. */
@@ -133,11 +165,14 @@ static void live_until(sparta_session *s, int id, int step)
     if (s->step[step].group != s->step[r->producer].group) r->local = false;
 }
 
-/* Everything that step i reads lives until then; an attention that does its product reads the product's inputs. */
+/* Everything that step i reads lives until then; an attention that does its product reads the product's inputs, an interaction
+ * the ids that it looks up. */
 static void live_inputs(sparta_session *s, int i, const sparta_node *n)
 {
-    for (int j = 0; j < n->n_in; j++)
+    for (int j = 0; j < n->n_in; j++) {
         if (n->in[j]) live_until(s, n->in[j]->id, i);
+        if (sparta_session_is_lookup(s, n->in[j])) live_inputs(s, i, n->in[j]->producer);
+    }
 }
 
 void sparta_session_groups(sparta_session *s)

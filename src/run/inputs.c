@@ -2,24 +2,47 @@
 #include "run/run.h"
 #include <string.h>
 
-/* Rows of the table that integer value `v` indexes, looking through casts; 0: none. */
-static int64_t table_rows(const sparta_graph *g, const sparta_value *v, int depth)
+/* Operators whose output holds elements of input 0 and nothing else. */
+static bool passes_elements(const sparta_node *n)
+{
+    switch (n->op) {
+    case SPARTA_OP_Cast:
+    case SPARTA_OP_Identity:
+    case SPARTA_OP_Gather:
+    case SPARTA_OP_Slice:
+    case SPARTA_OP_Split:
+    case SPARTA_OP_Reshape:
+    case SPARTA_OP_Flatten:
+    case SPARTA_OP_Squeeze:
+    case SPARTA_OP_Unsqueeze:
+    case SPARTA_OP_Transpose: return true;
+    default: return false;
+    }
+}
+
+/* Rows of the table that input k of a node indexes; 0: none. */
+static int64_t rows_indexed(const sparta_node *n, int k)
+{
+    int64_t rows;
+    if (!(n->op == SPARTA_OP_Embed && k % 2 == 1) && !(n->op == SPARTA_OP_Gather && k == 1)) return 0;
+    const int64_t axis = n->op == SPARTA_OP_Embed ? 0 : sparta_attr_int(&n->attrs, "axis", 0);
+    const sparta_dims *table = &n->in[k - 1]->dims;
+    const int64_t at = axis < 0 ? axis + table->rank : axis;
+    return at >= 0 && at < table->rank && sparta_expr_is_const(table->dim[at], &rows) ? rows : 0;
+}
+
+/* Fewest rows of the tables that integer value `v` or parts of it index; 0: none. `left` nodes may still be looked at. */
+static int64_t table_rows(const sparta_graph *g, const sparta_value *v, int depth, int64_t *left)
 {
     int64_t rows = 0;
-    for (int i = 0; i < g->n_nodes; i++) {
+    for (int i = 0; i < g->n_nodes && --*left > 0; i++) {
         const sparta_node *n = g->node[i];
         for (int k = 0; k < n->n_in; k++) {
-            int64_t found = 0;
             if (n->in[k] != v) continue;
-            const bool ids =
-                (n->op == SPARTA_OP_Embed && k % 2 == 1) || (n->op == SPARTA_OP_Gather && k == 1);
-            if (ids) {
-                const int64_t axis = n->op == SPARTA_OP_Embed ? 0 : sparta_attr_int(&n->attrs, "axis", 0);
-                const sparta_dims *table = &n->in[k - 1]->dims;
-                const int64_t at = axis < 0 ? axis + table->rank : axis;
-                if (at < 0 || at >= table->rank || !sparta_expr_is_const(table->dim[at], &found)) found = 0;
-            } else if ((n->op == SPARTA_OP_Cast || n->op == SPARTA_OP_Identity) && depth < 8) {
-                found = table_rows(g, n->out[0], depth + 1);
+            int64_t found = rows_indexed(n, k);
+            for (int o = 0; k == 0 && o < n->n_out && depth < 8 && passes_elements(n); o++) {
+                const int64_t further = table_rows(g, n->out[o], depth + 1, left);
+                if (further > 0) found = found ? SPARTA_MIN(found, further) : further;
             }
             if (found > 0) rows = rows ? SPARTA_MIN(rows, found) : found;
         }
@@ -29,7 +52,8 @@ static int64_t table_rows(const sparta_graph *g, const sparta_value *v, int dept
 
 static void fill(const sparta_graph *g, const sparta_value *v, sparta_rng *rng, const sparta_tensor *t)
 {
-    const int64_t n = sparta_tensor_elements(t), rows = table_rows(g, v, 0);
+    int64_t left = 10000000;
+    const int64_t n = sparta_tensor_elements(t), rows = table_rows(g, v, 0, &left);
     const bool ones = !rows && strstr(v->name, "mask");
     for (int64_t i = 0; i < n; i++) {
         if (ones)

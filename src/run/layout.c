@@ -111,6 +111,7 @@ static sparta_operand operand_of(const sparta_session *s, char *base, const spar
     if (!v) return o;
     const run_value *r = &s->value[v->id], *root = r->parent >= 0 ? &s->value[r->parent] : r;
     o.tensor = r->tensor;
+    o.rows = sparta_session_is_lookup(s, v) ? &s->step[r->producer].call.job : NULL;
     if (o.kind == SPARTA_OPERAND_PANELS) {
         o.row0 = r->row0;
         o.slotted = root->local;

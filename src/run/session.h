@@ -25,8 +25,9 @@ typedef struct run_step {
     const char *implement;
     sparta_tensor *in, *out; /* a builtin's operands */
     int product;             /* attention: the step whose product it can do itself, head by head, or -1 */
-    bool folded;             /* at the present sizes this product is done inside its attention */
-    int group;               /* -1: folded */
+    bool
+        folded; /* done inside another step: a product at the present sizes by its attention, an Embed by its interaction */
+    int group; /* -1: folded */
     double ops, dense_ops;
 } run_step;
 
@@ -71,6 +72,8 @@ sparta_status sparta_session_layout(sparta_ctx *cx, sparta_session *s) SPARTA_MU
 bool sparta_session_same_tokens(const sparta_value *a,
                                 const sparta_value *b); /* all dims but the last are the same */
 void sparta_session_groups(sparta_session *s);
-void sparta_session_pairs(sparta_session *s); /* find run_step.product, once */
+void sparta_session_pairs(sparta_session *s); /* find run_step.product and the Embeds that are folded, once */
+/* A value that is not stored: its Embed is folded into the interaction that reads it. */
+bool sparta_session_is_lookup(const sparta_session *s, const sparta_value *v);
 
 #endif

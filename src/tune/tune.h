@@ -1,7 +1,7 @@
 /* tune: what was measured, remembered.
  *
  * One SQLite file, <cache>/tune.db (or --db), two tables: `trial` (every measurement) and `winner` (the best
- * per key). The key says everything that could change the answer: operator, shape, pattern digest, format,
+ * per key). The key says everything that could change the answer: operator, shape, mask (of a large one: pattern, density, fill), format,
  * target, machine, version. Safe with several processes (WAL, busy timeout); a file of ours that is
  * corrupted is set aside, one that is not ours is left alone and memory is used, both with a note and never
  * an error: the memory is a help, not a need. Without a cache folder it lives in memory.
