@@ -69,6 +69,7 @@ struct cli {
     const char **operand;
     cli_values option[CLI_OPTIONS];
     sparta_text out; /* for stdout */
+    bool stands;     /* what the verb said is an answer although it was interrupted */
     cli_progress progress;
 };
 
@@ -82,6 +83,8 @@ double cli_real(const cli *c, cli_option_id id, double otherwise);
 size_t cli_parse_size(const char *text); /* 512M, 8GiB; 0: it is no size */
 /* --dim NAME=N and --batch N as bindings. */
 sparta_status cli_dims(cli *c, sparta_bindings *out) SPARTA_MUST;
+/* The formats that the files of --formats name are known for the rest of the call. */
+sparta_status cli_define_formats(cli *c) SPARTA_MUST;
 /* "NAME=REST" of --dim or --input, cut in the arena. */
 sparta_status cli_cut(cli *c, cli_option_id id, const char *text, const char **name,
                       const char **rest) SPARTA_MUST;

@@ -31,6 +31,13 @@ sparta_status cli_file_size(cli *c, const char *path, size_t *out)
     return SPARTA_OK;
 }
 
+sparta_status cli_define_formats(cli *c)
+{
+    const cli_values *v = &c->option[CLI_FORMATS];
+    for (int i = 0; i < v->n; i++) SPARTA_TRY(sparta_format_define_file(c->cx, v->value[i]));
+    return SPARTA_OK;
+}
+
 void cli_tensor_json(cli_json *j, const sparta_tensor *t)
 {
     cli_json_text(j, "dtype", sparta_dtype_name(t->dtype));
@@ -53,6 +60,7 @@ static void layer_json(cli_json *j, const sparta_layer *l)
     cli_json_text(j, "block", l->block);
     cli_json_real(j, "density", l->density);
     cli_json_text(j, "implement", l->implement);
+    if (l->format) cli_json_text(j, "format", l->format);
     cli_json_text(j, "reason", l->reason);
     cli_json_text(j, "source", l->us > 0 ? l->source : NULL); /* no time, no source */
     cli_json_real(j, "us", l->us > 0 ? l->us : NAN);

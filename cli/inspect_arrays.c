@@ -1,11 +1,20 @@
-/* sparta inspect, of arrays and matrices: type, shape, the pattern found, density. */
+/* sparta inspect, of arrays and matrices: type, shape, the pattern found, density, the formats that store it in the fewest bytes. */
 #include "verbs.h"
-#include "file/file.h"
 #include "tesa/tesa.h"
 #include <math.h>
 #include <string.h>
 
-enum { DETECT_MOST = 1 << 28 }; /* bytes of the bitset in which patterns of a sparse matrix are looked for */
+enum {
+    DETECT_MOST = 1 << 28, /* bytes of the bitset in which patterns of a sparse matrix are looked for */
+    BEST = 3,              /* formats that are told of each */
+};
+#define SLACK 1.02 /* a pattern holds when it stores at most so many slots an element */
+
+typedef struct look { /* at one array */
+    sparta_pattern pattern;
+    int n; /* best formats, fewest bytes first; none where no pattern was looked for */
+    sparta_finding best[BEST];
+} look;
 
 typedef struct report { /* rows of a table, or of "layers" */
     cli *c;
@@ -16,43 +25,76 @@ typedef struct report { /* rows of a table, or of "layers" */
 
 /* ------------------------------------------------------------------ one array */
 
-/* Pattern and density of a matrix; of other arrays only the share of non-zeros. */
-static sparta_status look(cli *c, const sparta_tensor *t, sparta_pattern *out)
+static sparta_status look_at_mask(cli *c, const sparta_mask *mask, size_t element, look *out)
 {
-    *out = (sparta_pattern){.density = 0};
+    SPARTA_TRY(sparta_mask_detect(c->cx, mask, SLACK, &out->pattern));
+    sparta_mask_facts *facts = sparta_zalloc(c->cx, sizeof *facts);
+    SPARTA_NEED(c->cx, facts);
+    const sparta_report_options o = {.slack = SLACK, .element = element};
+    sparta_status status = sparta_mask_report(c->cx, mask, &o, facts);
+    for (int64_t i = 0; !status && i < facts->finding_count && out->n < BEST; i++) {
+        const sparta_finding *f = &facts->finding[i];
+        if (f->missed) continue; /* it has no room for some */
+        if (out->n && !strcmp(f->format, out->best[out->n - 1].format)) continue;
+        out->best[out->n++] = *f;
+    }
+    sparta_free(c->cx, facts);
+    return status;
+}
+
+/* Pattern, density and formats of a matrix; of other arrays only the share of non-zeros. */
+static sparta_status look_at(cli *c, const sparta_tensor *t, look *out)
+{
+    *out = (look){.n = 0};
     int64_t n = sparta_tensor_elements(t), kept = 0;
     if (t->rank == 2 && n > 0) {
         sparta_mask mask;
         SPARTA_TRY(sparta_mask_of(c->cx, t, &mask));
-        sparta_status status = sparta_mask_detect(c->cx, &mask, 1.02, out);
+        sparta_status status = look_at_mask(c, &mask, sparta_dtype_size(t->dtype), out);
         sparta_mask_free(c->cx, &mask);
         return status;
     }
     for (int64_t i = 0; i < n; i++) kept += sparta_element_get(t->dtype, t->data, i) != 0;
-    out->density = n > 0 ? (double)kept / (double)n : 0;
+    out->pattern.density = n > 0 ? (double)kept / (double)n : 0;
     return SPARTA_OK;
 }
 
 /* Of entries: those that are stored count, zeros too. A matrix too large for a bitset has a density only. */
-static sparta_status look_at_entries(cli *c, const sparta_coo *m, sparta_pattern *out)
+static sparta_status look_at_entries(cli *c, const sparta_coo *m, look *out)
 {
-    int64_t elements = 0;
+    int64_t bytes = 0;
     double all = (double)m->dim[0] * (double)m->dim[1];
-    *out = (sparta_pattern){.density = all > 0 ? (double)m->n / all : 0};
-    if (!sparta_int_mul(m->dim[0], (m->dim[1] + 63) / 64 * 8, &elements) || elements > DETECT_MOST ||
-        elements == 0)
+    *out = (look){.pattern.density = all > 0 ? (double)m->n / all : 0};
+    if (!sparta_int_mul(m->dim[0], (m->dim[1] / 64 + (m->dim[1] % 64 > 0)) * 8, &bytes) ||
+        bytes > DETECT_MOST || bytes == 0)
         return SPARTA_OK;
     sparta_mask mask;
     SPARTA_TRY(sparta_mask_create(c->cx, m->dim[0], m->dim[1], &mask));
     for (int64_t i = 0; i < m->n; i++) sparta_mask_set(&mask, m->index[0][i], m->index[1][i]);
-    sparta_status status = sparta_mask_detect(c->cx, &mask, 1.02, out);
+    sparta_status status =
+        look_at_mask(c, &mask, m->values.data ? sparta_dtype_size(m->values.dtype) : 1, out);
     sparta_mask_free(c->cx, &mask);
     return status;
 }
 
-static void row_json(report *r, const char *name, const sparta_tensor *x, const sparta_pattern *p,
-                     int64_t entries)
+static void formats_json(cli_json *j, const look *l)
 {
+    cli_json_open(j, "formats", '[');
+    for (int i = 0; i < l->n; i++) {
+        cli_json_open(j, NULL, '{');
+        cli_json_text(j, "format", l->best[i].format);
+        cli_json_text(j, "pattern", l->best[i].name);
+        cli_json_bool(j, "exact", l->best[i].exact);
+        cli_json_real(j, "fill", l->best[i].fill);
+        cli_json_int(j, "bytes", (int64_t)l->best[i].bytes);
+        cli_json_close(j, '}');
+    }
+    cli_json_close(j, ']');
+}
+
+static void row_json(report *r, const char *name, const sparta_tensor *x, const look *l, int64_t entries)
+{
+    const sparta_pattern *p = &l->pattern;
     cli_json *j = &r->json;
     cli_json_open(j, NULL, '{');
     cli_json_text(j, "name", name);
@@ -64,18 +106,19 @@ static void row_json(report *r, const char *name, const sparta_tensor *x, const 
                                        : "");
     cli_json_real(j, "density", p->density);
     if (entries >= 0) cli_json_int(j, "entries", entries);
+    formats_json(j, l);
     cli_json_text(j, "implement", NULL);
     cli_json_text(j, "reason", "an array by itself: nothing runs it");
     cli_json_close(j, '}');
 }
 
 /* entries: how many a sparse matrix stores; -1: it is dense. */
-static void row(report *r, const char *name, const sparta_tensor *x, const sparta_pattern *p, int64_t entries)
+static void row(report *r, const char *name, const sparta_tensor *x, const look *l, int64_t entries)
 {
     sparta_text shape;
     r->elements += entries >= 0 ? entries : sparta_tensor_elements(x);
     if (cli_wants_json(r->c)) {
-        row_json(r, name, x, p, entries);
+        row_json(r, name, x, l, entries);
         return;
     }
     sparta_text_init(&shape, r->c->cx);
@@ -83,8 +126,10 @@ static void row(report *r, const char *name, const sparta_tensor *x, const spart
     cli_table_text(&r->table, name);
     cli_table_text(&r->table, sparta_dtype_name(x->dtype));
     cli_table_text(&r->table, sparta_text_str(&shape));
-    cli_table_text(&r->table, p->name);
-    cli_table_real(&r->table, 4, p->density);
+    cli_table_text(&r->table, l->pattern.name);
+    cli_table_real(&r->table, 4, l->pattern.density);
+    cli_table_text(&r->table, l->n ? l->best[0].format : "");
+    cli_table_real(&r->table, 0, l->n ? (double)l->best[0].bytes : NAN);
     sparta_text_free(&shape);
 }
 
@@ -92,8 +137,9 @@ static void row(report *r, const char *name, const sparta_tensor *x, const spart
 
 static report begin(cli *c, const char *kind)
 {
-    static const char *const names[] = {"array", "dtype", "shape", "pattern", "density"};
-    report r = {.c = c, .table = cli_table_begin(c, 5, names)};
+    static const char *const names[] = {"array",   "dtype",       "shape", "pattern",
+                                        "density", "best format", "bytes"};
+    report r = {.c = c, .table = cli_table_begin(c, (int)SPARTA_COUNT(names), names)};
     if (!cli_wants_json(c)) return r;
     r.json = cli_json_begin(c, "inspect");
     cli_json_text(&r.json, "name", c->operand[0]);
@@ -123,30 +169,43 @@ static sparta_status end(report *r, const char *head)
     return SPARTA_OK;
 }
 
-static sparta_status show_arrays(cli *c, int n, const sparta_npz_entry *entry)
+/* What the first line says: how many, and of a packed tensor its format, as far as it can be shown. */
+static const char *head_of(cli *c, int n, const sparta_tensor *format)
 {
-    report r = begin(c, "arrays");
+    const char *arrays = sparta_arena_printf(c->arena, "%d array%s", n, n == 1 ? "" : "s");
+    if (!arrays || !format) return arrays;
+    char *text = sparta_arena_bytes(c->arena, format->data, (size_t)SPARTA_MIN(format->dim[0], 400));
+    for (char *p = text; p && *p; p++)
+        if ((unsigned char)*p < 0x20 || (unsigned char)*p > 0x7e) *p = '?';
+    return text ? sparta_arena_printf(c->arena, "a packed tensor, %s, in %s", text, arrays) : NULL;
+}
+
+/* format: the text of a packed tensor; NULL: they are any arrays. */
+static sparta_status show_arrays(cli *c, int n, const sparta_npz_entry *entry, const sparta_tensor *format)
+{
+    report r = begin(c, format ? "packed" : "arrays");
     for (int i = 0; i < n; i++) {
-        sparta_pattern p;
-        SPARTA_TRY(look(c, &entry[i].tensor, &p));
-        row(&r, entry[i].name, &entry[i].tensor, &p, -1);
+        look l;
+        SPARTA_TRY(sparta_check_cancel(c->cx));
+        SPARTA_TRY(look_at(c, &entry[i].tensor, &l));
+        row(&r, entry[i].name, &entry[i].tensor, &l, -1);
     }
-    const char *head = sparta_arena_printf(c->arena, "%d array%s", n, n == 1 ? "" : "s");
+    const char *head = head_of(c, n, format);
     SPARTA_NEED(c->cx, head);
     return end(&r, head);
 }
 
 static sparta_status show_matrix(cli *c, const sparta_coo *m)
 {
-    sparta_pattern p;
+    look l;
     sparta_dtype dtype = m->values.data ? m->values.dtype : SPARTA_BOOL;
     sparta_tensor shape = sparta_tensor_view(dtype, 2, m->dim, NULL);
     if (m->dense)
-        SPARTA_TRY(look(c, &m->values, &p));
+        SPARTA_TRY(look_at(c, &m->values, &l));
     else
-        SPARTA_TRY(look_at_entries(c, m, &p));
+        SPARTA_TRY(look_at_entries(c, m, &l));
     report r = begin(c, "matrix");
-    row(&r, c->operand[0], &shape, &p, m->dense ? -1 : m->n);
+    row(&r, c->operand[0], &shape, &l, m->dense ? -1 : m->n);
     return end(&r, m->dense         ? "a dense matrix"
                    : m->values.data ? "a sparse matrix"
                                     : "the pattern of a sparse matrix");
@@ -184,7 +243,7 @@ sparta_status cli_inspect_npy(cli *c)
 {
     sparta_npz_entry entry = {.name = (char *)c->operand[0]};
     SPARTA_TRY(sparta_npy_read(c->cx, c->operand[0], &entry.tensor));
-    sparta_status status = show_arrays(c, 1, &entry);
+    sparta_status status = show_arrays(c, 1, &entry, NULL);
     sparta_free(c->cx, entry.tensor.data);
     return status;
 }
@@ -196,8 +255,10 @@ sparta_status cli_inspect_arrays(cli *c)
     SPARTA_TRY(sparta_file_holds(c->cx, c->operand[0], &holds));
     if (holds == SPARTA_HOLDS_MTX || holds == SPARTA_HOLDS_SMTX) return inspect_matrix(c);
     SPARTA_TRY(sparta_arrays_open(c->cx, c->operand[0], &a));
+    const sparta_tensor *format = sparta_npz_is_packed(&a.npz) ? sparta_npz_find(&a.npz, "format") : NULL;
+    if (format && (format->rank != 1 || format->dtype != SPARTA_U8)) format = NULL;
     sparta_status status =
-        sparta_npz_is_scipy(&a.npz) ? inspect_scipy(c, &a.npz) : show_arrays(c, a.n, a.entry);
+        sparta_npz_is_scipy(&a.npz) ? inspect_scipy(c, &a.npz) : show_arrays(c, a.n, a.entry, format);
     sparta_arrays_close(&a);
     return status;
 }

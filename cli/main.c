@@ -89,13 +89,15 @@ static int finish(cli *c, sparta_status status)
     int code = sparta_exit_code(status);
     cli_progress_end(c);
     print_notes(c);
-    /* What a verb said before it failed is an answer only when it says that answers differ. */
-    if (status && status != SPARTA_E_DIFFER) sparta_text_free(&c->out);
+    /* What a verb said before it failed is an answer only when it says that answers differ, or that it stands. */
+    bool stands = status == SPARTA_E_DIFFER || (status == SPARTA_E_CANCELLED && c->stands);
+    if (status && !stands) sparta_text_free(&c->out);
     char message[1200];
     snprintf(message, sizeof message, "%s", sparta_message(c->cx));
     if (status == SPARTA_E_CANCELLED)
-        snprintf(message, sizeof message, "%s: interrupted; no file was left half-written, start it again",
-                 c->verb ? c->verb->name : "command line");
+        snprintf(message, sizeof message, "%s: interrupted; %s, start it again",
+                 c->verb ? c->verb->name : "command line",
+                 stands ? "what was measured until then is told" : "no file was left half-written");
     if (!*message) snprintf(message, sizeof message, "%s", sparta_status_name(status));
     if (status && cli_wants_json(c) && !c->out.size) error_object(c, status, message);
     code = print_out(c, code);
@@ -172,6 +174,7 @@ static sparta_status act(cli *c)
                            "%s: this version cannot %s yet; `sparta --help` lists what it can", c->verb->name,
                            c->verb->what);
     set_progress(c);
+    SPARTA_TRY(cli_define_formats(c));
     return c->verb->run(c);
 }
 

@@ -203,6 +203,12 @@ static sparta_status needs_value(cli *c, const cli_option *o)
                        o->metavar);
 }
 
+/* No value where one may be left out: the end of the line, or another flag. */
+static bool left_out(const cli_option *o, const line *l)
+{
+    return o->metavar[0] == '[' && (l->at + 1 >= l->argc || l->argv[l->at + 1][0] == '-');
+}
+
 static sparta_status long_option(cli *c, line *l)
 {
     const char *name = l->argv[l->at] + 2, *equal = strchr(name, '=');
@@ -219,6 +225,7 @@ static sparta_status long_option(cli *c, line *l)
                            equal);
     if (o->kind == CLI_FLAG) return take(c, id, "");
     if (equal) return take(c, id, equal + 1);
+    if (left_out(o, l)) return take(c, id, "default");
     if (l->at + 1 >= l->argc) return needs_value(c, o);
     return take(c, id, l->argv[++l->at]);
 }

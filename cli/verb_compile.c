@@ -33,6 +33,7 @@ sparta_status cli_compile_request(cli *c, sparta_compile_request *out)
     r.options.schedule = cli_text(c, CLI_SCHEDULE, NULL);
     r.options.dense_only = cli_has(c, CLI_DENSE);
     r.options.no_measure = cli_has(c, CLI_NO_MEASURE);
+    r.options.limit = cli_real(c, CLI_LIMIT, 0);
     r.options.threads = (int)cli_int(c, CLI_THREADS, 0);
     r.options.external_data_root = cli_text(c, CLI_EXTERNAL, NULL);
     if (r.options.target && !sparta_target_parse(r.options.target, &target))
@@ -74,7 +75,7 @@ static sparta_status report(cli *c, const sparta_package *p, const char *path, s
 {
     sparta_layer *layer;
     int n;
-    SPARTA_TRY(sparta_compile_layers(c->cx, c->arena, p->plan, cli_text(c, CLI_DB, NULL), &layer, &n));
+    SPARTA_TRY(sparta_compile_layers(c->cx, c->arena, p->plan, cli_text(c, CLI_DB, NULL), NULL, &layer, &n));
     if (cli_wants_json(c)) {
         cli_json j = cli_json_begin(c, "compile");
         cli_json_text(&j, "output", path);

@@ -2,6 +2,7 @@
 #include "verbs.h"
 #include "device/device.h"
 #include "jit/jit.h"
+#include "panel/library.h"
 #include <dlfcn.h>
 #include <string.h>
 
@@ -10,12 +11,13 @@ static const struct library {
 } libraries[] = {
     {"zlib", "libz.so.1", "reading compressed .npz files"},
     {"sqlite", "libsqlite3.so.0", "remembering measured times between calls"},
-    {"oneDNN", "libdnnl.so.3", "a dense competitor (not used by this version yet)"},
+    {"oneDNN", NULL, "a second dense product, used for layers where it is the fastest"},
     {"CUDA driver", "libcuda.so.1", "running on a GPU (not used by this version yet)"},
 };
 
 static bool found(const struct library *l)
 {
+    if (!l->file) return sparta_library_version() != NULL;
     void *handle = dlopen(l->file, RTLD_LAZY | RTLD_LOCAL);
     if (!handle) return false;
     dlclose(handle);
@@ -113,6 +115,15 @@ static void line(sheet *s, const char *what, const char *format, ...)
     sparta_text_free(&t);
 }
 
+static void library(sheet *s, const struct library *l)
+{
+    const bool here = found(l);
+    const char *state = l->file ? (here ? "found" : "not found")
+                        : here  ? sparta_library_version()
+                                : sparta_library_problem();
+    line(s, l->name, "%s; %s %s", state, here ? "enables" : "would enable", l->enables);
+}
+
 static void machine(sheet *s, const health *h)
 {
     line(s, "sparta", "%s", sparta_version());
@@ -149,9 +160,7 @@ static sparta_status as_table(cli *c, const health *h)
              h->jit.cache);
     else
         line(&s, "cache", "none: kernels are compiled and times measured anew by every call");
-    for (size_t i = 0; i < SPARTA_COUNT(libraries); i++)
-        line(&s, libraries[i].name, "%s; %s %s", found(&libraries[i]) ? "found" : "not found",
-             found(&libraries[i]) ? "enables" : "would enable", libraries[i].enables);
+    for (size_t i = 0; i < SPARTA_COUNT(libraries); i++) library(&s, &libraries[i]);
     return cli_table_end(&s.table);
 }
 

@@ -1,17 +1,12 @@
-/* sparta format: formats by themselves. Packed tensors are .npz files that NumPy opens:
+/* sparta format: formats by themselves. Any file that holds a tensor (source.c) is packed into any format, without a
+ * dense copy on the way; packed tensors are .npz files that NumPy opens (format/format.h, docs/files.md).
  *
- *   format        u8, the canonical text          p0_l{k}_pos   positions of level k, as the level has them
- *   shape         i64                             p0_l{k}_crd   its coordinates, or p0_l{k}_bits of a bitmap
- *   sparta        u8, version: the mark           p0_values                                               */
+ *   text --check--> canonical text        IN --stats--> what a format would store
+ *   IN --pack--> OUT.npz --convert--> OUT2.npz --unpack--> .npy, .mtx        IN --advise--> formats that fit (advise.c)
+ */
 #include "verbs.h"
-#include "file/file.h"
-#include "format/format.h"
-#include <stdio.h>
 #include <string.h>
-
-enum { VERSION = 1, ARRAYS = 4 + 2 * SPARTA_LEVELS };
-
-/* ------------------------------------------------------------------ reading what flags say */
+#include <strings.h>
 
 static sparta_status usage(cli *c, const char *what, const char *how)
 {
@@ -19,173 +14,40 @@ static sparta_status usage(cli *c, const char *what, const char *how)
                        what, how);
 }
 
+/* ------------------------------------------------------------------ what flags say */
+
 /* 4x4, 3x5x7 */
 static sparta_status parse_shape(cli *c, const char *text, int *rank, int64_t dim[SPARTA_RANK])
 {
     int n = 0;
-    for (const char *p = text; *p && n < SPARTA_RANK; p += strcspn(p, "x"), p += *p == 'x') {
+    for (const char *p = text;; p++) {
         const char *one = sparta_arena_bytes(c->arena, p, strcspn(p, "x"));
         SPARTA_NEED(c->cx, one);
-        if (!sparta_parse_int(one, &dim[n]) || dim[n] < 0)
+        if (n == SPARTA_RANK || !sparta_parse_int(one, &dim[n]) || dim[n] < 0)
             return sparta_fail(c->cx, SPARTA_E_USAGE,
-                               "format: --shape %s; give sizes with an x between them, as 4x4", text);
+                               "format: --shape %s; give at most %d sizes with an x between them, as 4x4",
+                               text, SPARTA_RANK);
         n++;
+        p += strlen(one);
+        if (!*p) break;
     }
     *rank = n;
     return SPARTA_OK;
 }
 
+/* A wrong text is a wrong flag, whatever the parser calls it. */
 static sparta_status parse_format(cli *c, const char *text, sparta_format *out)
 {
     sparta_status status = sparta_format_parse(c->cx, text, out);
-    /* A wrong text is a wrong flag, whatever the parser calls it. */
     if (status == SPARTA_E_FORMAT) return sparta_fail(c->cx, SPARTA_E_USAGE, "%s", sparta_message(c->cx));
     return status;
 }
 
-/* Matrix Market: what is not there is 0. */
-static sparta_status read_matrix(cli *c, const char *path, sparta_tensor *out)
+static sparta_status fits(cli *c, const sparta_format *f, int rank, const int64_t *dim)
 {
-    sparta_coo m = {0};
-    SPARTA_TRY(sparta_matrix_read(c->cx, path, &m));
-    const sparta_status status = sparta_coo_to_dense(c->cx, &m, out);
-    sparta_coo_free(&m);
+    sparta_status status = sparta_format_check(c->cx, f, rank, dim);
+    if (status == SPARTA_E_SHAPE) return sparta_fail(c->cx, SPARTA_E_USAGE, "%s", sparta_message(c->cx));
     return status;
-}
-
-/* The array in a .npy, or the only one in an .npz that is not ours. */
-static sparta_status read_array(cli *c, const char *path, sparta_tensor *out)
-{
-    sparta_file_kind kind;
-    sparta_npz z;
-    size_t n = strlen(path);
-    if (n > 4 && !strcmp(path + n - 4, ".mtx")) return read_matrix(c, path, out);
-    SPARTA_TRY(sparta_file_kind_of(c->cx, path, &kind));
-    if (kind == SPARTA_FILE_NPY) return sparta_npy_read(c->cx, path, out);
-    if (kind != SPARTA_FILE_NPZ)
-        return sparta_fail(c->cx, SPARTA_E_FORMAT, "%s: is no array; give a .npy, or an .npz that holds one",
-                           path);
-    SPARTA_TRY(sparta_npz_read(c->cx, path, &z));
-    if (z.n != 1) {
-        sparta_status status =
-            sparta_fail(c->cx, SPARTA_E_USAGE, "%s: holds %d arrays; give a file with one", path, z.n);
-        sparta_npz_free(&z);
-        return status;
-    }
-    *out = z.entry[0].tensor;
-    z.entry[0].tensor.data = NULL; /* it has a new owner */
-    sparta_npz_free(&z);
-    return SPARTA_OK;
-}
-
-/* ------------------------------------------------------------------ the file of a packed tensor */
-
-/* The array that holds the coordinates of level k. */
-static const char *crd_name(const sparta_format *f, int k)
-{
-    return f->level[k].kind == SPARTA_LEVEL_BITMAP ? "bits" : "crd";
-}
-
-static sparta_status write_packed(cli *c, const char *path, const sparta_packed *p)
-{
-    const char *name[ARRAYS];
-    sparta_tensor tensor[ARRAYS];
-    uint8_t version = VERSION;
-    sparta_text text;
-    int n = 0;
-    sparta_text_init(&text, c->cx);
-    sparta_format_print(&p->format, &text);
-    sparta_status status = text.status;
-    name[n] = "format";
-    tensor[n++] = sparta_tensor_view(SPARTA_U8, 1, (int64_t[]){(int64_t)text.size}, text.data);
-    name[n] = "shape";
-    tensor[n++] = sparta_tensor_view(SPARTA_I64, 1, (int64_t[]){p->rank}, (void *)p->dim);
-    name[n] = "sparta";
-    tensor[n++] = sparta_tensor_view(SPARTA_U8, 1, (int64_t[]){1}, &version);
-    for (int k = 0; k < p->format.n; k++)
-        for (int crd = 0; crd < 2; crd++) {
-            const sparta_tensor *t = crd ? &p->crd[k] : &p->pos[k];
-            if (t->rank == 0) continue;
-            name[n] = sparta_arena_printf(c->arena, "p0_l%d_%s", k, crd ? crd_name(&p->format, k) : "pos");
-            if (!name[n] && !status) status = sparta_ctx_status(c->cx);
-            tensor[n++] = *t;
-        }
-    name[n] = "p0_values";
-    tensor[n++] = p->values;
-    if (!status) status = sparta_npz_write(c->cx, path, n, name, tensor);
-    sparta_text_free(&text);
-    return status;
-}
-
-static sparta_status not_ours(cli *c, const char *path, const char *what)
-{
-    return sparta_fail(c->cx, SPARTA_E_FORMAT,
-                       "%s: is no packed tensor of ours (%s); make one with sparta format pack", path, what);
-}
-
-/* Views into z, which outlives *out. Their contents are checked by unpack. */
-static sparta_status packed_of(cli *c, const char *path, const sparta_npz *z, sparta_packed *out)
-{
-    const sparta_tensor *mark = sparta_npz_find(z, "sparta"), *format = sparta_npz_find(z, "format");
-    const sparta_tensor *shape = sparta_npz_find(z, "shape"), *values = sparta_npz_find(z, "p0_values");
-    sparta_packed p = {0};
-    if (!mark || mark->dtype != SPARTA_U8 || sparta_tensor_elements(mark) < 1)
-        return not_ours(c, path, "no mark");
-    if (((const uint8_t *)mark->data)[0] != VERSION) return not_ours(c, path, "another version");
-    if (!format || format->dtype != SPARTA_U8 || format->rank != 1) return not_ours(c, path, "no format");
-    if (!shape || shape->dtype != SPARTA_I64 || shape->rank != 1 || shape->dim[0] > SPARTA_RANK)
-        return not_ours(c, path, "no shape");
-    if (!values || values->rank != 1) return not_ours(c, path, "no values");
-    const char *text = sparta_arena_bytes(c->arena, format->data, (size_t)format->dim[0]);
-    SPARTA_NEED(c->cx, text);
-    SPARTA_TRY(sparta_format_parse(c->cx, text, &p.format));
-    p.rank = (int)shape->dim[0];
-    for (int d = 0; d < p.rank; d++) p.dim[d] = ((const int64_t *)shape->data)[d];
-    p.values = *values;
-    p.dtype = values->dtype;
-    for (int k = 0; k < p.format.n; k++) {
-        char name[32];
-        snprintf(name, sizeof name, "p0_l%d_pos", k);
-        const sparta_tensor *t = sparta_npz_find(z, name);
-        if (t) p.pos[k] = *t;
-        snprintf(name, sizeof name, "p0_l%d_%s", k, crd_name(&p.format, k));
-        t = sparta_npz_find(z, name);
-        if (t) p.crd[k] = *t;
-    }
-    *out = p;
-    return SPARTA_OK;
-}
-
-static sparta_status unpacked(cli *c, const char *path, sparta_tensor *out)
-{
-    sparta_npz z;
-    sparta_packed p;
-    sparta_tensor t = {0};
-    sparta_file_kind kind;
-    SPARTA_TRY(sparta_file_kind_of(c->cx, path, &kind));
-    if (kind != SPARTA_FILE_NPZ) return not_ours(c, path, "not an .npz");
-    SPARTA_TRY(sparta_npz_read(c->cx, path, &z));
-    sparta_status status = packed_of(c, path, &z, &p);
-    if (!status) status = sparta_format_check(c->cx, &p.format, p.rank, p.dim);
-    if (!status) status = sparta_packed_verify(c->cx, &p);
-    if (!status) status = sparta_tensor_alloc(c->cx, p.dtype, p.rank, p.dim, &t);
-    if (!status) status = sparta_format_unpack(c->cx, &p, &t);
-    sparta_npz_free(&z);
-    if (status) {
-        sparta_free(c->cx, t.data);
-        return status;
-    }
-    *out = t;
-    return SPARTA_OK;
-}
-
-/* ------------------------------------------------------------------ packing */
-
-static sparta_status measured(cli *c, const sparta_format *f, const sparta_tensor *t,
-                              sparta_format_stats *out)
-{
-    SPARTA_TRY(sparta_format_check(c->cx, f, t->rank, t->dim));
-    return sparta_format_measure(c->cx, f, t, NULL, out);
 }
 
 static sparta_status within(cli *c, const sparta_format *f, const sparta_format_stats *stats)
@@ -195,8 +57,31 @@ static sparta_status within(cli *c, const sparta_format *f, const sparta_format_
     return sparta_fail(c->cx, status, "%s with --limit %.0f", sparta_message(c->cx), stats->fill + 1);
 }
 
-static void report_parts(cli_json *j, const sparta_format *f, const sparta_format_stats *s)
+/* Storage that is followed only now may turn out to be damaged: say which file. */
+static sparta_status blame(cli *c, const char *path, sparta_status status)
 {
+    if (status != SPARTA_E_FORMAT || strstr(sparta_message(c->cx), path)) return status;
+    return sparta_fail_in(c->cx, "%s", path);
+}
+
+/* ------------------------------------------------------------------ what is said about storage */
+
+const char *cli_format_text(cli *c, const sparta_format *f)
+{
+    sparta_text text;
+    sparta_text_init(&text, c->cx);
+    sparta_format_print(f, &text);
+    const char *copy = text.status ? NULL : sparta_arena_string(c->arena, sparta_text_str(&text));
+    sparta_text_free(&text);
+    return copy;
+}
+
+void cli_stats_json(cli_json *j, const sparta_format *f, const sparta_format_stats *s)
+{
+    cli_json_int(j, "elements", s->elements);
+    cli_json_int(j, "slots", s->slots);
+    cli_json_int(j, "bytes", (int64_t)s->bytes);
+    cli_json_real(j, "fill", s->fill);
     cli_json_int(j, "pos_bytes", (int64_t)s->pos_bytes);
     cli_json_int(j, "crd_bytes", (int64_t)s->crd_bytes);
     cli_json_int(j, "value_bytes", (int64_t)s->value_bytes);
@@ -210,154 +95,299 @@ static void report_parts(cli_json *j, const sparta_format *f, const sparta_forma
     cli_json_close(j, ']');
 }
 
-static sparta_status report(cli *c, const sparta_format *f, const sparta_tensor *t,
-                            const sparta_format_stats *s, const char *path)
+/* The parts of a sum, as they are stored. */
+static sparta_status parts_json(cli *c, cli_json *j, const sparta_packed *p)
 {
-    sparta_text text;
-    sparta_text_init(&text, c->cx);
-    sparta_format_print(f, &text);
-    sparta_status status = text.status;
-    if (cli_wants_json(c)) {
-        cli_json j = cli_json_begin(c, "format");
-        cli_json_text(&j, "format", sparta_text_str(&text));
-        cli_tensor_json(&j, t);
-        cli_json_int(&j, "elements", s->elements);
-        cli_json_int(&j, "slots", s->slots);
-        cli_json_int(&j, "bytes", (int64_t)s->bytes);
-        cli_json_real(&j, "fill", s->fill);
-        report_parts(&j, f, s);
-        cli_json_text(&j, "output", path);
-        cli_json_end(c, &j);
-    } else if (cli_has(c, CLI_TABLE)) {
-        static const char *const names[] = {"format", "elements", "slots", "bytes", "fill"};
-        cli_table table = cli_table_begin(c, 5, names);
-        cli_table_text(&table, sparta_text_str(&text));
-        cli_table_int(&table, s->elements);
-        cli_table_int(&table, s->slots);
-        cli_table_int(&table, (int64_t)s->bytes);
-        cli_table_real(&table, 4, s->fill);
-        if (!status) status = cli_table_end(&table);
-    } else {
-        cli_say(
-            c,
-            "%s%s%s: %lld elements in %lld slots, %zu bytes (positions %zu, coordinates %zu, values %zu), "
-            "fill %.3f\n",
-            path ? path : "", path ? ": " : "", sparta_text_str(&text), (long long)s->elements,
-            (long long)s->slots, s->bytes, s->pos_bytes, s->crd_bytes, s->value_bytes, s->fill);
+    cli_json_open(j, "parts", '[');
+    for (int i = 0; i < p->parts; i++) {
+        const sparta_packed *part = &p->part[i];
+        sparta_format_stats s;
+        const char *text = cli_format_text(c, &part->format);
+        SPARTA_NEED(c->cx, text);
+        SPARTA_TRY(sparta_packed_measure(c->cx, part, &s));
+        cli_json_open(j, NULL, '{');
+        cli_json_text(j, "format", text);
+        cli_stats_json(j, &part->format, &s);
+        cli_json_close(j, '}');
     }
-    sparta_text_free(&text);
-    return status;
-}
-
-static sparta_status pack_tensor(cli *c, const sparta_tensor *t, const char *text, const char *path)
-{
-    sparta_format f;
-    sparta_format_stats stats;
-    sparta_packed p;
-    SPARTA_TRY(parse_format(c, text, &f));
-    SPARTA_TRY(measured(c, &f, t, &stats));
-    if (path || cli_has(c, CLI_LIMIT)) SPARTA_TRY(within(c, &f, &stats)); /* stats only tells, unless asked */
-    if (path) {
-        SPARTA_TRY(sparta_format_pack(c->cx, &f, t, NULL, &p));
-        sparta_status status = write_packed(c, path, &p);
-        sparta_packed_free(c->cx, &p);
-        SPARTA_TRY(status);
-    }
-    return report(c, &f, t, &stats, path);
-}
-
-/* ------------------------------------------------------------------ the words after `format` */
-
-static sparta_status check(cli *c, const char *text)
-{
-    sparta_format f;
-    sparta_text canonical;
-    int rank = 0;
-    int64_t dim[SPARTA_RANK] = {0};
-    SPARTA_TRY(parse_format(c, text, &f));
-    if (cli_has(c, CLI_SHAPE)) {
-        SPARTA_TRY(parse_shape(c, cli_text(c, CLI_SHAPE, ""), &rank, dim));
-        sparta_status fits = sparta_format_check(c->cx, &f, rank, dim);
-        if (fits == SPARTA_E_SHAPE) return sparta_fail(c->cx, SPARTA_E_USAGE, "%s", sparta_message(c->cx));
-        SPARTA_TRY(fits);
-    }
-    sparta_text_init(&canonical, c->cx);
-    sparta_format_print(&f, &canonical);
-    sparta_status status = canonical.status;
-    if (cli_wants_json(c)) {
-        cli_json j = cli_json_begin(c, "format");
-        cli_json_text(&j, "format", sparta_text_str(&canonical));
-        cli_json_end(c, &j);
-    } else {
-        sparta_text_printf(&c->out, "%s\n", sparta_text_str(&canonical));
-    }
-    sparta_text_free(&canonical);
-    return status;
-}
-
-static sparta_status pack(cli *c, const char *in, bool only_stats)
-{
-    const char *text = cli_text(c, CLI_FORMAT, NULL), *path = cli_text(c, CLI_OUTPUT, NULL);
-    sparta_tensor t;
-    if (!text || (!path && !only_stats))
-        return only_stats ? usage(c, "stats", "IN --format TEXT")
-                          : usage(c, "pack", "IN --format TEXT -o OUT.npz");
-    SPARTA_TRY(read_array(c, in, &t));
-    sparta_status status = pack_tensor(c, &t, text, only_stats ? NULL : path);
-    sparta_free(c->cx, t.data);
-    return status;
-}
-
-static sparta_status say_array(cli *c, const sparta_tensor *t, const char *path)
-{
-    if (cli_wants_json(c)) {
-        cli_json j = cli_json_begin(c, "format");
-        cli_tensor_json(&j, t);
-        cli_json_text(&j, "output", path);
-        cli_json_end(c, &j);
-        return SPARTA_OK;
-    }
-    sparta_text shape;
-    sparta_text_init(&shape, c->cx);
-    sparta_tensor_print_shape(t, &shape);
-    cli_say(c, "%s: %s %s\n", path, sparta_dtype_name(t->dtype), sparta_text_str(&shape));
-    sparta_text_free(&shape);
+    cli_json_close(j, ']');
     return SPARTA_OK;
 }
 
-static sparta_status unpack(cli *c, const char *in)
+typedef struct told { /* what a report is about */
+    const sparta_format *format;
+    const sparta_packed *tensor; /* for its type and shape */
+    const sparta_packed *stored; /* NULL: nothing is stored yet */
+    const sparta_format_stats *stats;
+    const char *path; /* NULL: nothing was written */
+} told;
+
+static sparta_status report_json(cli *c, const told *t, const char *text)
 {
-    const char *path = cli_text(c, CLI_OUTPUT, NULL);
-    sparta_tensor t;
-    if (!path) return usage(c, "unpack", "OUT.npz -o F.npy");
-    size_t n = strlen(path);
-    if (n > 4 && !strcmp(path + n - 4, ".mtx"))
-        return sparta_fail(c->cx, SPARTA_E_UNSUPPORTED,
-                           "%s: format unpack writes .npy only; give such a name", path);
-    SPARTA_TRY(unpacked(c, in, &t));
-    sparta_status status = sparta_npy_write(c->cx, path, &t);
-    if (!status) status = say_array(c, &t, path);
-    sparta_free(c->cx, t.data);
+    cli_json j = cli_json_begin(c, "format");
+    const sparta_tensor shape = sparta_tensor_view(t->tensor->dtype, t->tensor->rank, t->tensor->dim, NULL);
+    cli_json_text(&j, "format", text);
+    cli_tensor_json(&j, &shape);
+    cli_json_bool(&j, "pattern", t->tensor->pattern);
+    cli_stats_json(&j, t->format, t->stats);
+    if (t->stored) SPARTA_TRY(parts_json(c, &j, t->stored));
+    cli_json_text(&j, "output", t->path);
+    cli_json_end(c, &j);
+    return SPARTA_OK;
+}
+
+static sparta_status report_table(cli *c, const told *t, const char *text)
+{
+    static const char *const names[] = {"format",    "elements",  "slots",       "bytes",
+                                        "pos_bytes", "crd_bytes", "value_bytes", "fill"};
+    const sparta_format_stats *s = t->stats;
+    cli_table table = cli_table_begin(c, (int)SPARTA_COUNT(names), names);
+    cli_table_text(&table, text);
+    cli_table_int(&table, s->elements);
+    cli_table_int(&table, s->slots);
+    cli_table_int(&table, (int64_t)s->bytes);
+    cli_table_int(&table, (int64_t)s->pos_bytes);
+    cli_table_int(&table, (int64_t)s->crd_bytes);
+    cli_table_int(&table, (int64_t)s->value_bytes);
+    cli_table_real(&table, 4, s->fill);
+    return cli_table_end(&table);
+}
+
+static sparta_status report(cli *c, const told *t)
+{
+    const sparta_format_stats *s = t->stats;
+    const char *text = cli_format_text(c, t->format);
+    SPARTA_NEED(c->cx, text);
+    if (cli_wants_json(c)) return report_json(c, t, text);
+    if (cli_has(c, CLI_TABLE)) return report_table(c, t, text);
+    cli_say(c,
+            "%s%s%s: %lld elements in %lld slots, %zu bytes (positions %zu, coordinates %zu, values %zu), "
+            "fill %.3f\n",
+            t->path ? t->path : "", t->path ? ": " : "", text, (long long)s->elements, (long long)s->slots,
+            s->bytes, s->pos_bytes, s->crd_bytes, s->value_bytes, s->fill);
+    return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ check */
+
+static sparta_status check(cli *c, const char *in)
+{
+    sparta_format f;
+    int rank = 0;
+    int64_t dim[SPARTA_RANK] = {0};
+    SPARTA_TRY(parse_format(c, in, &f));
+    if (cli_has(c, CLI_SHAPE)) {
+        SPARTA_TRY(parse_shape(c, cli_text(c, CLI_SHAPE, ""), &rank, dim));
+        SPARTA_TRY(fits(c, &f, rank, dim));
+    }
+    const char *text = cli_format_text(c, &f);
+    SPARTA_NEED(c->cx, text);
+    if (cli_wants_json(c)) {
+        cli_json j = cli_json_begin(c, "format");
+        cli_json_text(&j, "format", text);
+        cli_json_end(c, &j);
+    } else {
+        sparta_text_printf(&c->out, "%s\n", text);
+    }
+    return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ pack, convert, stats */
+
+static sparta_status step(cli *c, int done, const char *what)
+{
+    cli_progress_show(c, done, 4, what);
+    return sparta_check_cancel(c->cx);
+}
+
+/* Is there a slot for each element and none besides, whatever the tensor? Then no limit can be passed. */
+static bool only_elements(const sparta_format *f)
+{
+    if (f->n == 0) return false;
+    const sparta_level *last = &f->level[f->n - 1], *above = last - 1;
+    return last->kind == SPARTA_LEVEL_COMPRESSED || last->kind == SPARTA_LEVEL_LOOSE ||
+           last->kind == SPARTA_LEVEL_BITMAP ||
+           (last->kind == SPARTA_LEVEL_SINGLETON && f->n == 2 && above->properties & SPARTA_PROP_NONUNIQUE);
+}
+
+/* counted: what it stores; NULL: not known before. */
+static sparta_status convert_and_write(cli *c, const sparta_packed *from, const sparta_format *to,
+                                       const char *path, const sparta_format_stats *counted)
+{
+    sparta_packed p;
+    sparta_format_stats stats = {0};
+    SPARTA_TRY(step(c, 2, "packing"));
+    sparta_pool *pool = sparta_pool_create(c->cx, (int)cli_int(c, CLI_THREADS, 0));
+    SPARTA_NEED(c->cx, pool);
+    sparta_status status = sparta_format_convert(c->cx, from, to, pool, &p);
+    sparta_pool_free(pool);
+    SPARTA_TRY(status);
+    status = step(c, 3, "writing");
+    if (!status) status = sparta_packed_write(c->cx, path, &p);
+    if (!status && !counted) status = sparta_packed_measure(c->cx, &p, &stats);
+    if (!status) status = report(c, &(told){to, &p, &p, counted ? counted : &stats, path});
+    sparta_packed_free(c->cx, &p);
+    return status;
+}
+
+/* path NULL: tell the numbers only. */
+static sparta_status store(cli *c, const cli_source *s, const char *text, const char *path)
+{
+    const sparta_packed *from = &s->packed;
+    sparta_format f;
+    sparta_format_stats stats;
+    SPARTA_TRY(step(c, 1, "counting"));
+    SPARTA_TRY(parse_format(c, text, &f));
+    SPARTA_TRY(fits(c, &f, from->rank, from->dim));
+    if (path && only_elements(&f)) return convert_and_write(c, from, &f, path, NULL);
+    SPARTA_TRY(sparta_format_measure_packed(c->cx, from, &f, &stats));
+    if (path || cli_has(c, CLI_LIMIT)) SPARTA_TRY(within(c, &f, &stats)); /* stats only tells, unless asked */
+    return path ? convert_and_write(c, from, &f, path, &stats)
+                : report(c, &(told){&f, from, NULL, &stats, NULL});
+}
+
+/* What a packed file stores. */
+static sparta_status stored_stats(cli *c, const cli_source *s)
+{
+    sparta_format_stats stats;
+    SPARTA_TRY(sparta_packed_measure(c->cx, &s->packed, &stats));
+    if (cli_has(c, CLI_LIMIT)) SPARTA_TRY(within(c, &s->packed.format, &stats));
+    return report(c, &(told){&s->packed.format, &s->packed, &s->packed, &stats, NULL});
+}
+
+static sparta_status stats(cli *c, const char *in)
+{
+    const char *text = cli_text(c, CLI_FORMAT, NULL);
+    cli_source s;
+    SPARTA_TRY(step(c, 0, "reading"));
+    SPARTA_TRY(cli_source_read(c, in, &s));
+    sparta_status status = text ? store(c, &s, text, NULL)
+                           : s.stored
+                               ? stored_stats(c, &s)
+                               : usage(c, "stats", "IN --format TEXT (a packed file needs no --format)");
+    status = blame(c, in, status);
+    cli_source_free(c, &s);
+    return status;
+}
+
+static sparta_status pack(cli *c, const char *in)
+{
+    const char *text = cli_text(c, CLI_FORMAT, NULL), *path = cli_text(c, CLI_OUTPUT, NULL);
+    cli_source s;
+    if (!text || !path) return usage(c, "pack", "IN --format TEXT -o OUT.npz");
+    SPARTA_TRY(cli_writable(c, path));
+    SPARTA_TRY(step(c, 0, "reading"));
+    SPARTA_TRY(cli_source_read(c, in, &s));
+    sparta_status status = blame(c, in, store(c, &s, text, path));
+    cli_source_free(c, &s);
     return status;
 }
 
 static sparta_status convert(cli *c, const char *in)
 {
     const char *text = cli_text(c, CLI_TO, NULL), *path = cli_text(c, CLI_OUTPUT, NULL);
-    sparta_tensor t;
+    cli_source s;
     if (!text || !path) return usage(c, "convert", "OUT.npz --to TEXT -o OUT2.npz");
-    SPARTA_TRY(unpacked(c, in, &t));
-    sparta_status status = pack_tensor(c, &t, text, path);
+    SPARTA_TRY(cli_writable(c, path));
+    SPARTA_TRY(step(c, 0, "reading"));
+    SPARTA_TRY(cli_source_read_packed(c, in, &s));
+    sparta_status status = blame(c, in, store(c, &s, text, path));
+    cli_source_free(c, &s);
+    return status;
+}
+
+/* ------------------------------------------------------------------ unpack */
+
+static sparta_status say_array(cli *c, const sparta_packed *p, const char *path)
+{
+    const sparta_tensor t = sparta_tensor_view(p->dtype, p->rank, p->dim, NULL);
+    if (cli_wants_json(c)) {
+        cli_json j = cli_json_begin(c, "format");
+        cli_tensor_json(&j, &t);
+        cli_json_bool(&j, "pattern", p->pattern);
+        cli_json_text(&j, "output", path);
+        cli_json_end(c, &j);
+        return SPARTA_OK;
+    }
+    sparta_text shape;
+    sparta_text_init(&shape, c->cx);
+    sparta_tensor_print_shape(&t, &shape);
+    cli_say(c, "%s: %s %s\n", path, p->pattern ? "pattern" : sparta_dtype_name(p->dtype),
+            sparta_text_str(&shape));
+    sparta_text_free(&shape);
+    return SPARTA_OK;
+}
+
+static sparta_status unpack_dense(cli *c, const sparta_packed *p, const char *path)
+{
+    sparta_tensor t;
+    sparta_status status = sparta_tensor_alloc(c->cx, p->dtype, p->rank, p->dim, &t);
+    if (status == SPARTA_E_MEMORY)
+        return sparta_fail(c->cx, status,
+                           "%s: the dense array does not fit in the memory budget; unpack to an .mtx, which "
+                           "stays sparse, or raise --max-memory",
+                           path);
+    SPARTA_TRY(status);
+    status = sparta_format_unpack(c->cx, p, &t);
+    if (!status) status = step(c, 3, "writing");
+    if (!status) status = sparta_npy_write(c->cx, path, &t);
     sparta_free(c->cx, t.data);
     return status;
 }
 
+static sparta_status unpack_entries(cli *c, const sparta_packed *p, const char *path)
+{
+    sparta_coo entries;
+    if (p->rank != 2)
+        return sparta_fail(
+            c->cx, SPARTA_E_USAGE,
+            "%s: Matrix Market holds matrices, this tensor has %d dimensions; unpack to a .npy", path,
+            p->rank);
+    SPARTA_TRY(sparta_packed_to_coo(c->cx, p, &entries));
+    sparta_status status = step(c, 3, "writing");
+    if (!status) status = sparta_mtx_write(c->cx, path, &entries);
+    sparta_coo_free(&entries);
+    return status;
+}
+
+static bool ends(const char *path, const char *with)
+{
+    size_t n = strlen(path), k = strlen(with);
+    return n > k && !strcasecmp(path + n - k, with);
+}
+
+static sparta_status unpack(cli *c, const char *in)
+{
+    const char *path = cli_text(c, CLI_OUTPUT, NULL);
+    cli_source s;
+    if (!path) return usage(c, "unpack", "OUT.npz -o F.npy or F.mtx");
+    const bool entries = ends(path, ".mtx");
+    if (!entries && !ends(path, ".npy"))
+        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: unpack writes .npy and .mtx; give such a name", path);
+    SPARTA_TRY(cli_writable(c, path));
+    SPARTA_TRY(step(c, 0, "reading"));
+    SPARTA_TRY(cli_source_read_packed(c, in, &s));
+    sparta_status status = step(c, 2, "unpacking");
+    if (!status)
+        status =
+            blame(c, in, entries ? unpack_entries(c, &s.packed, path) : unpack_dense(c, &s.packed, path));
+    if (!status) status = say_array(c, &s.packed, path);
+    cli_source_free(c, &s);
+    return status;
+}
+
+/* ------------------------------------------------------------------ the words after `format` */
+
 static const struct word {
     const char *name, *how;
+    sparta_status (*run)(cli *c, const char *in);
 } words[] = {
-    {"check", "TEXT [--shape 4x4]"}, {"pack", "IN --format TEXT -o OUT.npz"},
-    {"unpack", "OUT.npz -o F.npy"},  {"convert", "OUT.npz --to TEXT -o OUT2.npz"},
-    {"stats", "IN --format TEXT"},   {"advise", "IN"},
+    {"check", "TEXT [--shape 4x4]", check},
+    {"pack", "IN --format TEXT -o OUT.npz", pack},
+    {"unpack", "OUT.npz -o F.npy or F.mtx", unpack},
+    {"convert", "OUT.npz --to TEXT -o OUT2.npz", convert},
+    {"stats", "IN --format TEXT", stats},
+    {"advise", "IN", cli_format_advise},
 };
 
 static sparta_status find_word(cli *c, const char *what, const struct word **out)
@@ -370,22 +400,15 @@ static sparta_status find_word(cli *c, const char *what, const struct word **out
         return SPARTA_OK;
     }
     const char *near = sparta_nearest(what, names, (int)SPARTA_COUNT(words));
-    return sparta_fail(c->cx, SPARTA_E_USAGE, "format: there is no \"%s\"; %s%s", what,
-                       near ? "did you mean " : "sparta format --help lists them", near ? near : "");
+    return sparta_fail(c->cx, SPARTA_E_USAGE, "format: there is no \"%s\"; %s%s%s", what,
+                       near ? "did you mean " : "sparta format --help lists them", near ? near : "",
+                       near ? "?" : "");
 }
 
 sparta_status cli_verb_format(cli *c)
 {
-    const char *what = c->operand[0], *in = c->n_operands > 1 ? c->operand[1] : NULL;
     const struct word *word = NULL;
-    SPARTA_TRY(find_word(c, what, &word));
-    if (!strcmp(what, "advise"))
-        return sparta_fail(
-            c->cx, SPARTA_E_UNSUPPORTED,
-            "format: advise is not in this version yet; `sparta inspect` shows the patterns of arrays");
-    if (!in) return usage(c, what, word->how);
-    if (!strcmp(what, "check")) return check(c, in);
-    if (!strcmp(what, "unpack")) return unpack(c, in);
-    if (!strcmp(what, "convert")) return convert(c, in);
-    return pack(c, in, !strcmp(what, "stats"));
+    SPARTA_TRY(find_word(c, c->operand[0], &word));
+    if (c->n_operands < 2) return usage(c, word->name, word->how);
+    return word->run(c, c->operand[1]);
 }

@@ -3,15 +3,8 @@
 #include "file/file.h"
 #include "implement/implement.h"
 #include "ops/ops.h"
-#include "prune/prune.h"
 #include <math.h>
 #include <string.h>
-
-typedef struct guess { /* of --what-if */
-    int64_t n, k;
-    const char *text; /* the pattern as given */
-    sparta_kernel_result result;
-} guess;
 
 typedef struct facts { /* of a model or package */
     const char *kind;
@@ -26,8 +19,7 @@ typedef struct facts { /* of a model or package */
     int n_symbols;
     sparta_layer *layer;
     int n_layers;
-    guess *guess;
-    int n_guesses;
+    sparta_what_if what_if;
     sparta_obeyed obeyed; /* what the schedule did */
 } facts;
 
@@ -58,88 +50,8 @@ static sparta_status gather(cli *c, facts *f)
 {
     SPARTA_TRY(cli_file_size(c, c->operand[0], &f->bytes));
     SPARTA_TRY(sparta_graph_symbols(c->cx, c->arena, f->graph, &f->symbol, &f->n_symbols));
-    return sparta_compile_layers(c->cx, c->arena, f->graph, cli_text(c, CLI_DB, NULL), &f->layer,
+    return sparta_compile_layers(c->cx, c->arena, f->graph, cli_text(c, CLI_DB, NULL), &f->obeyed, &f->layer,
                                  &f->n_layers);
-}
-
-/* ------------------------------------------------------------------ --what-if: the linear layers with other
- * patterns, timed */
-
-static sparta_status guess_one(cli *c, const sparta_layer *l, const char *text, guess *out)
-{
-    char *pattern = sparta_arena_string(c->arena, text);
-    SPARTA_NEED(c->cx, pattern);
-    sparta_prune_spec spec;
-    SPARTA_TRY(sparta_prune_parse(c->cx, text, &spec));
-    sparta_kernel_request q = {
-        .m = 128, .n = l->n, .k = l->k, .pattern = pattern, .threads = 1, .seconds = 0.05};
-    if (spec.of == 0) { /* NxM:S, rows:S: cut the sparsity off */
-        q.sparsity = spec.sparsity;
-        *strrchr(pattern, ':') = 0;
-    }
-    *out = (guess){.n = l->n, .k = l->k, .text = text};
-    return sparta_kernel_bench(c->cx, &q, &out->result);
-}
-
-/* Every pattern for every shape that occurs, once. */
-static sparta_status what_if(cli *c, facts *f)
-{
-    const char *list = cli_text(c, CLI_WHAT_IF, "");
-    size_t patterns = 1;
-    for (const char *p = list; *p; p++) patterns += *p == ',';
-    f->guess = sparta_arena_array(c->arena, patterns * (size_t)f->n_layers + 1, sizeof *f->guess);
-    SPARTA_NEED(c->cx, f->guess);
-    for (int i = 0; i < f->n_layers; i++) {
-        bool seen = f->layer[i].n == 0;
-        for (int k = 0; k < i; k++) seen |= f->layer[k].n == f->layer[i].n && f->layer[k].k == f->layer[i].k;
-        for (const char *p = list; *p && !seen; p += strcspn(p, ","), p += *p == ',') {
-            const char *one = sparta_arena_bytes(c->arena, p, strcspn(p, ","));
-            SPARTA_NEED(c->cx, one);
-            cli_progress_show(c, i, f->n_layers, one);
-            SPARTA_TRY(guess_one(c, &f->layer[i], one, &f->guess[f->n_guesses++]));
-        }
-    }
-    cli_progress_end(c);
-    return SPARTA_OK;
-}
-
-static void what_if_json(cli_json *j, const facts *f)
-{
-    cli_json_open(j, "what_if", '[');
-    for (int i = 0; i < f->n_guesses; i++) {
-        const guess *g = &f->guess[i];
-        cli_json_open(j, NULL, '{');
-        cli_json_open(j, "shape", '[');
-        cli_json_int(j, NULL, g->n);
-        cli_json_int(j, NULL, g->k);
-        cli_json_close(j, ']');
-        cli_json_text(j, "pattern", g->text);
-        cli_json_text(j, "implement", g->result.implement);
-        cli_json_real(j, "us", g->result.best_us);
-        cli_json_real(j, "dense_us", g->result.dense_best_us);
-        cli_json_real(j, "ratio_to_dense", g->result.ratio_to_dense);
-        cli_json_text(j, "source", "measured");
-        cli_json_close(j, '}');
-    }
-    cli_json_close(j, ']');
-}
-
-static sparta_status what_if_table(cli *c, const facts *f)
-{
-    static const char *const names[] = {"n", "k", "pattern", "implement", "us", "dense_us", "ratio_to_dense"};
-    cli_table t = cli_table_begin(c, 7, names);
-    for (int i = 0; i < f->n_guesses; i++) {
-        const guess *g = &f->guess[i];
-        cli_table_int(&t, g->n);
-        cli_table_int(&t, g->k);
-        cli_table_text(&t, g->text);
-        cli_table_text(&t, g->result.implement);
-        cli_table_real(&t, 2, g->result.best_us);
-        cli_table_real(&t, 2, g->result.dense_best_us);
-        cli_table_real(&t, 2, g->result.ratio_to_dense);
-    }
-    cli_say(c, "\nat 128 tokens, one thread, measured now on random weights:\n");
-    return cli_table_end(&t);
 }
 
 /* ------------------------------------------------------------------ --schedule: what each clause did */
@@ -218,7 +130,7 @@ static void facts_json(cli *c, const facts *f)
         if (f->operators[op]) cli_json_int(&j, sparta_builtin_row((sparta_op_id)op)->name, f->operators[op]);
     cli_json_close(&j, '}');
     cli_layers_json(&j, f->layer, f->n_layers);
-    if (cli_has(c, CLI_WHAT_IF)) what_if_json(&j, f);
+    if (cli_has(c, CLI_WHAT_IF)) cli_what_if_json(&j, &f->what_if);
     if (cli_has(c, CLI_SCHEDULE)) schedule_json(c, &j, &f->obeyed);
     cli_json_end(c, &j);
 }
@@ -231,7 +143,9 @@ static void say_sources(cli *c, const facts *f)
     } known[] = {{"measured", "timed by compile"},
                  {"database", "timed on this machine before"},
                  {"model", "estimated; compile times them"}};
-    if (f->n_layers) cli_say(c, "times: us at 128 tokens on one thread");
+    if (f->n_layers)
+        cli_say(c,
+                "times: us at 128 tokens, or as many as there are when they are 16 at most, on one thread");
     for (size_t k = 0; k < SPARTA_COUNT(known); k++) {
         bool used = false;
         for (int i = 0; i < f->n_layers; i++)
@@ -286,17 +200,25 @@ static sparta_status layers_table(cli *c, const facts *f)
     return cli_table_end(&t);
 }
 
-static sparta_status report(cli *c, facts *f)
+/* What --what-if found takes the place of the layers' table: those are the layers as they are. */
+static sparta_status show(cli *c, const facts *f)
 {
-    if (cli_has(c, CLI_WHAT_IF)) SPARTA_TRY(what_if(c, f));
     if (cli_wants_json(c)) {
         facts_json(c, f);
         return SPARTA_OK;
     }
     head(c, f);
+    if (cli_has(c, CLI_WHAT_IF)) return cli_what_if_tables(c, &f->what_if);
     SPARTA_TRY(layers_table(c, f));
-    if (cli_has(c, CLI_SCHEDULE)) SPARTA_TRY(schedule_table(c, &f->obeyed));
-    return cli_has(c, CLI_WHAT_IF) ? what_if_table(c, f) : SPARTA_OK;
+    return cli_has(c, CLI_SCHEDULE) ? schedule_table(c, &f->obeyed) : SPARTA_OK;
+}
+
+static sparta_status report(cli *c, facts *f)
+{
+    sparta_status measured = cli_has(c, CLI_WHAT_IF) ? cli_what_if(c, &f->what_if) : SPARTA_OK;
+    if (measured && !c->stands) return measured;
+    SPARTA_TRY(show(c, f));
+    return measured;
 }
 
 /* ------------------------------------------------------------------ the kinds of files */
@@ -343,16 +265,36 @@ static sparta_status inspect_model(cli *c)
     return status;
 }
 
+/* Flags that mean nothing here are not passed over in silence. */
+static sparta_status check_flags(cli *c, bool model, bool onnx)
+{
+    static const cli_option_id how[] = {CLI_DIM, CLI_BATCH, CLI_TIME, CLI_TARGET};
+    if (cli_has(c, CLI_SCHEDULE) && !onnx)
+        return sparta_fail(c->cx, SPARTA_E_USAGE,
+                           "inspect: --schedule shows what a schedule does to an ONNX model; '%s' is none",
+                           c->operand[0]);
+    if (cli_has(c, CLI_WHAT_IF) && !model)
+        return sparta_fail(c->cx, SPARTA_E_USAGE, "inspect: --what-if prunes a model; '%s' is none",
+                           c->operand[0]);
+    if (cli_has(c, CLI_WHAT_IF) && cli_has(c, CLI_SCHEDULE))
+        return sparta_fail(c->cx, SPARTA_E_USAGE,
+                           "inspect: --schedule and --what-if both say how to prune; leave one out");
+    for (size_t i = 0; i < SPARTA_COUNT(how) && !cli_has(c, CLI_WHAT_IF); i++)
+        if (cli_has(c, how[i]))
+            return sparta_fail(c->cx, SPARTA_E_USAGE,
+                               "inspect: --%s says how --what-if measures; leave it out or give --what-if",
+                               cli_options[how[i]].name);
+    return SPARTA_OK;
+}
+
 sparta_status cli_verb_inspect(cli *c)
 {
     sparta_file_kind kind;
     bool arrays = false;
     SPARTA_TRY(sparta_file_kind_of(c->cx, c->operand[0], &kind));
     if (kind == SPARTA_FILE_ONNX) SPARTA_TRY(cli_holds_arrays(c, &arrays));
-    if (cli_has(c, CLI_SCHEDULE) && (kind != SPARTA_FILE_ONNX || arrays))
-        return sparta_fail(c->cx, SPARTA_E_USAGE,
-                           "inspect: --schedule shows what a schedule does to an ONNX model; '%s' is none",
-                           c->operand[0]);
+    const bool onnx = kind == SPARTA_FILE_ONNX && !arrays;
+    SPARTA_TRY(check_flags(c, onnx || kind == SPARTA_FILE_PACKAGE, onnx));
     switch (kind) {
     case SPARTA_FILE_PACKAGE: return inspect_package(c);
     case SPARTA_FILE_NPY: return cli_inspect_npy(c);

@@ -9,10 +9,10 @@ typedef struct points {
     cli_table table;
 } points;
 
-/* As asked for; a pattern that says it itself (2:4) gets what came of it. */
+/* As asked for; a pattern that says it itself (2:4, a mask file) gets what came of it. */
 static double sparsity(const sparta_kernel_request *q, const sparta_kernel_result *r)
 {
-    return strchr(q->pattern, ':') ? 1 - (double)r->nnz / ((double)q->n * (double)q->k) : q->sparsity;
+    return strpbrk(q->pattern, ":.") ? 1 - (double)r->nnz / ((double)q->n * (double)q->k) : q->sparsity;
 }
 
 static void result_json(cli_json *j, const char *point, const sparta_kernel_request *q,
@@ -29,10 +29,16 @@ static void result_json(cli_json *j, const char *point, const sparta_kernel_requ
     cli_json_real(j, "median_us", r->median_us);
     cli_json_real(j, "best_us", r->best_us);
     cli_json_int(j, "nnz", r->nnz);
+    cli_json_int(j, "stored_bytes", r->stored_bytes);
     cli_json_real(j, "gops_real", r->gops_real);
     cli_json_real(j, "gops_dense_equivalent", r->gops_dense_equivalent);
     cli_json_real(j, "peak_gops", r->peak_gops);
     cli_json_real(j, "share_of_peak", r->share_of_peak);
+    if (r->peak_gbytes_per_s > 0) { /* few tokens: what is stored is what is read */
+        cli_json_real(j, "gbytes_per_s", r->gbytes_per_s);
+        cli_json_real(j, "peak_gbytes_per_s", r->peak_gbytes_per_s);
+        cli_json_real(j, "share_of_bandwidth", r->share_of_bandwidth);
+    }
     cli_json_open(j, "dense", '{');
     cli_json_text(j, "name", r->dense_name);
     cli_json_real(j, "best_us", r->dense_best_us);
@@ -74,6 +80,10 @@ static void say_result(cli *c, const sparta_kernel_request *q, const sparta_kern
         r->isa, r->threads, r->threads == 1 ? "" : "s");
     cli_say(c, "  %-8s %10.2f us best, %.2f us median; %.1f Gop/s real, %.1f %% of the peak of %.1f\n",
             r->implement, r->best_us, r->median_us, r->gops_real, r->share_of_peak * 100, r->peak_gops);
+    if (r->peak_gbytes_per_s > 0)
+        cli_say(c, "           %lld bytes stored; %.1f GB/s, %.1f %% of the %.1f that this machine reads\n",
+                (long long)r->stored_bytes, r->gbytes_per_s, r->share_of_bandwidth * 100,
+                r->peak_gbytes_per_s);
     if (strcmp(r->implement, r->dense_name))
         cli_say(c, "  %-8s %10.2f us best, the fastest dense one: %s is %.2fx %s\n", r->dense_name,
                 r->dense_best_us, r->implement,

@@ -4,6 +4,8 @@
 
 #include "cli.h"
 #include "compile/compile.h"
+#include "file/file.h"
+#include "format/format.h"
 #include "measure/measure.h"
 
 /* The flags that say how to compile. */
@@ -23,6 +25,30 @@ typedef struct cli_inputs {
 sparta_status cli_inputs_make(cli *c, const sparta_graph *g, cli_inputs *out) SPARTA_MUST;
 void cli_inputs_free(cli *c, cli_inputs *in);
 void cli_tensor_json(cli_json *j, const sparta_tensor *t); /* "dtype", "shape" */
+
+/* The tensor of a file of any kind (source.c), for format's words. Must stay where it is: the view looks at it. */
+typedef struct cli_source {
+    sparta_packed packed; /* a view of one of those below, which own it */
+    bool stored;          /* the file is a packed tensor of ours: its format is packed.format */
+    int64_t pos[2];
+    sparta_coo coo;
+    sparta_tensor array;
+    sparta_arrays arrays;
+    sparta_packed_file file;
+} cli_source;
+sparta_status cli_source_read(cli *c, const char *path, cli_source *out) SPARTA_MUST;
+sparta_status cli_source_read_packed(cli *c, const char *path, cli_source *out) SPARTA_MUST; /* ours only */
+void cli_source_free(cli *c, cli_source *s);
+
+const char *cli_format_text(cli *c, const sparta_format *f); /* canonical, in the arena; NULL: no memory */
+void cli_stats_json(cli_json *j, const sparta_format *f, const sparta_format_stats *s);
+sparta_status cli_format_advise(cli *c, const char *in) SPARTA_MUST;
+
+/* inspect --what-if (what_if.c): measure, then say. Interrupted with something to say: c->stands, and E_CANCELLED from the first. */
+sparta_status cli_what_if(cli *c, sparta_what_if *out) SPARTA_MUST;
+void cli_what_if_json(cli_json *j,
+                      const sparta_what_if *w); /* "what_if": [...] and what it was measured at */
+sparta_status cli_what_if_tables(cli *c, const sparta_what_if *w) SPARTA_MUST;
 
 /* inspect, of files that are no model: a .npy; named arrays (.npz, .safetensors) or a matrix (.mtx, .smtx, SciPy's .npz). */
 sparta_status cli_holds_arrays(cli *c, bool *out) SPARTA_MUST; /* one of the latter? */

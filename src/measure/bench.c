@@ -12,12 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct samples {
-    int64_t n, capacity;
-    double *x;
-    double sum;
-} samples;
-
 typedef struct bench {
     sparta_ctx *cx;
     sparta_arena *arena;
@@ -25,72 +19,24 @@ typedef struct bench {
     sparta_bindings sizes, sizes_b;
     sparta_runner a, b; /* b.cx NULL: no baseline */
     sparta_runner profiled_a, profiled_b;
-    samples times_a, times_b;
+    sparta_samples times_a, times_b;
     double profiled; /* mean of the profiled runs of a, seconds */
     double peak;     /* operations a second */
 } bench;
 
 /* ------------------------------------------------------------------ times */
 
-static sparta_status keep(bench *s, samples *t, double seconds)
-{
-    if (t->n == t->capacity) {
-        int64_t capacity = t->capacity ? t->capacity * 2 : 1024;
-        double *grown = sparta_arena_array(s->arena, (size_t)capacity, sizeof *grown);
-        SPARTA_NEED(s->cx, grown);
-        if (t->n) memcpy(grown, t->x, (size_t)t->n * sizeof *grown);
-        t->x = grown;
-        t->capacity = capacity;
-    }
-    t->x[t->n++] = seconds;
-    t->sum += seconds;
-    return SPARTA_OK;
-}
-
 static void say(const bench *s, int done, int all, const char *what)
 {
     if (s->r->compile.progress) s->r->compile.progress(s->r->compile.progress_arg, done, all, what);
 }
 
-static sparta_status once(bench *s, sparta_runner *r, samples *t)
-{
-    double seconds;
-    SPARTA_TRY(sparta_runner_run(r, &seconds));
-    return t ? keep(s, t, seconds) : SPARTA_OK;
-}
-
-/* Enough? Time is per subject, the two share what they have together: the slow one does not starve the other
- * of pairs. */
-static bool enough(const bench *s)
-{
-    const sparta_bench_request *r = s->r;
-    if (r->iterations > 0) return s->times_a.n >= r->iterations;
-    double all = r->seconds * (s->b.cx ? 2 : 1);
-    return s->times_a.n >= 5 && s->times_a.sum + s->times_b.sum >= all;
-}
-
-static void show_rounds(const bench *s)
-{
-    double all = s->r->seconds * (s->b.cx ? 2 : 1), part = 0;
-    if (s->r->iterations > 0)
-        part = (double)s->times_a.n / (double)s->r->iterations;
-    else if (all > 0)
-        part = (s->times_a.sum + s->times_b.sum) / all;
-    say(s, (int)(100 * SPARTA_MIN(part, 1.0)), 100, "measuring");
-}
-
 static sparta_status measure(bench *s)
 {
-    for (int64_t i = 0; i < s->r->warmup; i++) {
-        SPARTA_TRY(once(s, &s->a, NULL));
-        if (s->b.cx) SPARTA_TRY(once(s, &s->b, NULL));
-    }
-    while (!enough(s)) {
-        SPARTA_TRY(once(s, &s->a, &s->times_a));
-        if (s->b.cx) SPARTA_TRY(once(s, &s->b, &s->times_b));
-        show_rounds(s);
-    }
-    return SPARTA_OK;
+    const sparta_bench_request *r = s->r;
+    const sparta_alternation how = {r->warmup, r->iterations, r->seconds, r->compile.progress,
+                                    r->compile.progress_arg};
+    return sparta_runner_alternate(s->arena, &s->a, s->b.cx ? &s->b : NULL, &how, &s->times_a, &s->times_b);
 }
 
 static void measure_peak(bench *s)
@@ -137,25 +83,7 @@ static int64_t items(const sparta_bindings *sizes)
     return 1;
 }
 
-static size_t tensor_bytes(const sparta_tensor *t)
-{
-    return t->data ? (size_t)sparta_tensor_elements(t) * sparta_dtype_size(t->dtype) : 0;
-}
-
-/* Its file's, or what its weights take when it was compiled in memory. */
-static size_t package_bytes(const sparta_package *p)
-{
-    size_t bytes = p->bytes;
-    for (int i = 0; i < p->n_weights && !p->bytes; i++) {
-        const sparta_packed *w = &p->weight[i].pack;
-        bytes += tensor_bytes(p->weight[i].packed ? &w->values : &p->weight[i].tensor);
-        for (int k = 0; k < SPARTA_LEVELS && p->weight[i].packed; k++)
-            bytes += tensor_bytes(&w->pos[k]) + tensor_bytes(&w->crd[k]);
-    }
-    return bytes;
-}
-
-static sparta_status fill_subject(bench *s, const char *name, const sparta_runner *r, const samples *t,
+static sparta_status fill_subject(bench *s, const char *name, const sparta_runner *r, const sparta_samples *t,
                                   const sparta_bindings *sizes, sparta_bench_subject *out)
 {
     double *sorted = sparta_alloc_array(s->cx, (size_t)t->n, sizeof *sorted);
@@ -170,7 +98,7 @@ static sparta_status fill_subject(bench *s, const char *name, const sparta_runne
     out->runs = t->n;
     out->times = t->x;
     out->items_per_s = out->median > 0 ? (double)items(sizes) / out->median : 0;
-    out->memory = sparta_session_memory(r->session) + package_bytes(r->package);
+    out->memory = sparta_session_memory(r->session) + sparta_runner_bytes(r);
     sparta_free(s->cx, sorted);
     return SPARTA_OK;
 }
@@ -241,7 +169,8 @@ static sparta_status fill_layers(bench *s, bool with_b, sparta_bench_result *out
     sparta_layer *said = NULL;
     int n_said = 0, at = 0, m = 0, n = sparta_session_profile(s->profiled_a.session, &p, false);
     if (with_b) m = sparta_session_profile(s->profiled_b.session, &q, false);
-    SPARTA_TRY(sparta_compile_layers(s->cx, s->arena, s->a.package->plan, s->r->compile.db, &said, &n_said));
+    SPARTA_TRY(
+        sparta_compile_layers(s->cx, s->arena, s->a.package->plan, s->r->compile.db, NULL, &said, &n_said));
     out->layer = sparta_arena_array(s->arena, (size_t)n + 1, sizeof *out->layer);
     SPARTA_NEED(s->cx, out->layer);
     double sparse = 0, all = 0;

@@ -1,12 +1,16 @@
-/* kernel bench: one product by itself, on activations that already lie in panels.
+/* kernel bench: one product by itself, on activations that already lie as its implements take them: in panels, or in rows.
  *
  * The weight is random and pruned as asked; every Linear row of implements.def that takes it is built as
  * compile builds it, checked against the reference on a few tokens, and timed: one window of each in turn, so
  * that all see the same machine. The answer is the fastest sparse row (the fastest of all when none takes the
  * weight) beside the fastest dense one. Shares are best over best: the fastest window of the kernel over the
- * fastest window of the peak, which is measured before and after. */
+ * fastest window of the peak, which is measured before and after. Few tokens (16 at most) leave nothing to do but to read the weight:
+ * then the share of the bandwidth is told, too, on the bytes that are stored. A weight of many megabytes is then timed in pieces as long as those
+ * that the bandwidth is measured with, one after the other, and the best of each piece is added up: one window of 20 ms never has the machine
+ * for itself. */
 #include "measure/measure.h"
 #include "call/call.h"
+#include "file/file.h"
 #include "implement/implement.h"
 #include "ops/ops.h"
 #include "prune/prune.h"
@@ -15,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 8, WINDOWS = 100000, CHECKED = 3 };
+enum { ROWS = 16, WINDOWS = 100000, CHECKED = 3, PIECES = 128, PIECE = 4 << 20 };
 
 typedef struct candidate {
     const sparta_implement *im;
@@ -24,8 +28,12 @@ typedef struct candidate {
     bool has_packed;
     const sparta_object *object; /* NULL: portable */
     sparta_call call;
+    float *work;     /* scratch of all threads, one after the other; NULL: it needs none */
+    size_t each;     /* floats of a thread */
     int64_t repeats; /* calls in a window */
+    int pieces;      /* a call is timed in so many */
     double best;
+    double piece[PIECES]; /* the best of each */
     double *times;
     int64_t n;
 } candidate;
@@ -41,13 +49,41 @@ typedef struct bench {
     sparta_mask mask;
     sparta_task task;
     sparta_pool *pool;
-    float *x, *y; /* panels */
+    float *x, *y;           /* panels */
+    float *x_rows, *y_rows; /* the same in rows, when the tokens are few */
     int n;
     candidate row[ROWS];
-    double peak;
+    double peak, bandwidth;
 } bench;
 
 /* ------------------------------------------------------------------ the product */
+
+/* A mask file says what stays. */
+static sparta_status check_mask(const bench *b, const sparta_arrays *a)
+{
+    const sparta_tensor *t = a->entry ? &a->entry[0].tensor : NULL;
+    if (a->n == 1 && t->rank == 2 && t->dim[0] == b->r->n && t->dim[1] == b->r->k) return SPARTA_OK;
+    return sparta_fail(
+        b->cx, SPARTA_E_SHAPE,
+        "kernel bench: %s must hold one array of %lldx%lld, the mask of the weight, and no other",
+        b->r->pattern, (long long)b->r->n, (long long)b->r->k);
+}
+
+static sparta_status apply_mask(bench *b)
+{
+    sparta_arrays arrays;
+    sparta_mask mask = {0};
+    float *w = b->w.data;
+    SPARTA_TRY(sparta_arrays_open(b->cx, b->r->pattern, &arrays));
+    sparta_status status = check_mask(b, &arrays);
+    if (!status) status = sparta_mask_of(b->cx, &arrays.entry[0].tensor, &mask);
+    for (int64_t n = 0; !status && n < b->r->n; n++)
+        for (int64_t k = 0; k < b->r->k; k++)
+            if (!sparta_mask_get(&mask, n, k)) w[n * b->r->k + k] = 0;
+    sparta_mask_free(b->cx, &mask);
+    sparta_arrays_close(&arrays);
+    return status;
+}
 
 static sparta_status make_weight(bench *b)
 {
@@ -59,6 +95,7 @@ static sparta_status make_weight(bench *b)
     for (int64_t i = 0; i < r->n * r->k; i++) { /* odd numerators: never 0 */
         w[i] = (float)((int32_t)(sparta_rng_next(&rng) >> 40) * 2 + 1 - (1 << 24)) * 0x1p-26f;
     }
+    if (strchr(r->pattern, '.')) return apply_mask(b);
     if (strcmp(r->pattern, "dense") && (strchr(r->pattern, ':') || r->sparsity > 0)) {
         sparta_prune_spec spec;
         const char *text = strchr(r->pattern, ':')
@@ -88,8 +125,12 @@ static sparta_status make_node(bench *b)
                                      &(sparta_attrs){2, attr}, &b->node));
     SPARTA_TRY(sparta_ops_infer_node(b->g, b->node));
     b->task = (sparta_task){.node = b->node, .n = b->r->n, .k = b->r->k, .strict = sparta_ctx_strict(b->cx)};
+    b->task.library = sparta_implement_library(b->target);
     SPARTA_TRY(sparta_mask_of(b->cx, &b->w, &b->mask));
     b->task.mask = &b->mask;
+    b->task.tokens = b->r->m;
+    if (sparta_implement_few(&b->task))
+        SPARTA_TRY(sparta_mask_fill(b->cx, &b->mask, 16, 1, &b->task.strip16_fill));
     SPARTA_TRY(sparta_mask_detect(b->cx, &b->mask, 1.02, &b->task.pattern));
     return sparta_mask_fill(b->cx, &b->mask, 4, 1, &b->task.strip_fill);
 }
@@ -103,6 +144,24 @@ static float *panels(bench *b, int64_t features)
     return sparta_arena_array(b->arena, n, sizeof(float));
 }
 
+static double lane(const float *panel, int64_t features, int64_t token, int64_t f)
+{
+    return panel[token / SPARTA_PANEL * sparta_panel_rows(features) * SPARTA_PANEL + f * SPARTA_PANEL +
+                 token % SPARTA_PANEL];
+}
+
+static sparta_status make_rows(bench *b)
+{
+    if (!sparta_implement_few(&b->task)) return SPARTA_OK;
+    b->x_rows = sparta_arena_array(b->arena, (size_t)(b->r->m * b->r->k), sizeof(float));
+    SPARTA_NEED(b->cx, b->x_rows);
+    b->y_rows = sparta_arena_array(b->arena, (size_t)(b->r->m * b->r->n), sizeof(float));
+    SPARTA_NEED(b->cx, b->y_rows);
+    for (int64_t t = 0; t < b->r->m; t++)
+        for (int64_t k = 0; k < b->r->k; k++) b->x_rows[t * b->r->k + k] = (float)lane(b->x, b->r->k, t, k);
+    return SPARTA_OK;
+}
+
 static sparta_status make_activations(bench *b)
 {
     b->x = panels(b, b->r->k);
@@ -112,14 +171,17 @@ static sparta_status make_activations(bench *b)
     sparta_rng rng = sparta_rng_seed(b->r->seed + 1);
     int64_t n = sparta_panels(b->r->m) * sparta_panel_rows(b->r->k) * SPARTA_PANEL;
     for (int64_t i = 0; i < n; i++) b->x[i] = (float)(int32_t)(sparta_rng_next(&rng) >> 40) * 0x1p-23f - 1;
-    return SPARTA_OK;
+    return make_rows(b);
 }
 
 /* ------------------------------------------------------------------ candidates */
 
-static sparta_operand operand(const bench *b, float *p, int64_t features)
+static sparta_operand operand(const bench *b, float *rows, float *p, int64_t features)
 {
     int64_t dim[2] = {b->r->m, features};
+    if (rows)
+        return (sparta_operand){.kind = SPARTA_OPERAND_ROWS,
+                                .tensor = sparta_tensor_view(SPARTA_F32, 2, dim, rows)};
     return (sparta_operand){.kind = SPARTA_OPERAND_PANELS,
                             .tensor = sparta_tensor_view(SPARTA_F32, 2, dim, NULL),
                             .panel = p,
@@ -130,13 +192,18 @@ static sparta_status bind(bench *b, candidate *c)
 {
     sparta_job *j = &c->call.job;
     SPARTA_TRY(sparta_call_bind(b->cx, b->node, c->im->kernel, c->object, &c->call));
-    j->in[0] = operand(b, b->x, b->r->k);
+    j->in[0] = operand(b, c->im->rows ? b->x_rows : NULL, b->x, b->r->k);
     j->in[1] = (sparta_operand){.kind = SPARTA_OPERAND_PACKED, .tensor = b->w, .packed = &c->packed};
-    j->out[0] = operand(b, b->y, b->r->n);
+    j->out[0] = operand(b, c->im->rows ? b->y_rows : NULL, b->y, b->r->n);
     j->tokens = b->r->m;
     j->panels = sparta_panels(b->r->m);
     SPARTA_TRY(c->call.kernel->prepare(b->cx, b->arena, j));
-    return c->call.kernel->check(b->cx, j);
+    SPARTA_TRY(c->call.kernel->check(b->cx, j));
+    if (!c->call.kernel->work) return SPARTA_OK;
+    c->each = (c->call.kernel->work(j) / sizeof(float) + 15) / 16 * 16;
+    c->work = sparta_arena_array(b->arena, c->each * (size_t)sparta_pool_threads(b->pool), sizeof(float));
+    SPARTA_NEED(b->cx, c->work);
+    return SPARTA_OK;
 }
 
 static sparta_status compile_text(bench *b, candidate *c, sparta_text *t)
@@ -176,34 +243,41 @@ static sparta_status build(bench *b, candidate *c)
 
 typedef struct team {
     const sparta_call *call;
+    float *work;
+    size_t each;
     int threads;
     int64_t whole;
+    int piece, pieces;
 } team;
 
 static void work(void *arg, int thread)
 {
     const team *t = arg;
+    float *mine = t->work ? t->work + t->each * (size_t)thread : NULL;
     for (int64_t p = t->whole * thread / t->threads; p < t->whole * (thread + 1) / t->threads; p++)
-        sparta_call_panel(t->call, &(sparta_place){.panel = p, .slot = thread, .part = 0, .parts = 1});
-    for (int64_t p = t->whole; p < t->call->job.panels; p++)
         sparta_call_panel(t->call,
-                          &(sparta_place){.panel = p, .slot = thread, .part = thread, .parts = t->threads});
+                          &(sparta_place){.panel = p, .slot = thread, .part = 0, .parts = 1, .work = mine});
+    for (int64_t p = t->whole; p < t->call->job.panels; p++)
+        sparta_call_panel(t->call, &(sparta_place){.panel = p,
+                                                   .slot = thread,
+                                                   .part = t->piece * t->threads + thread,
+                                                   .parts = t->pieces * t->threads,
+                                                   .work = mine});
 }
 
-static void run(const bench *b, const candidate *c)
+static void run_piece(const bench *b, const candidate *c, int piece, int pieces)
 {
     int threads = sparta_pool_threads(b->pool);
-    team t = {&c->call, threads, c->call.job.panels / threads * threads};
+    team t = {&c->call, c->work, c->each, threads, c->call.job.panels / threads * threads, piece, pieces};
+    if (pieces > 1) t.whole = 0;
     sparta_pool_run(b->pool, work, &t);
+}
+static void run(const bench *b, const candidate *c)
+{
+    run_piece(b, c, 0, 1);
 }
 
 /* ------------------------------------------------------------------ checking */
-
-static double lane(const float *panel, int64_t features, int64_t token, int64_t f)
-{
-    return panel[token / SPARTA_PANEL * sparta_panel_rows(features) * SPARTA_PANEL + f * SPARTA_PANEL +
-                 token % SPARTA_PANEL];
-}
 
 /* First, middle and last token against sums in double. */
 static sparta_status check(const bench *b, const candidate *c)
@@ -212,6 +286,7 @@ static sparta_status check(const bench *b, const candidate *c)
     double worst = 0, most = 0;
     memset(b->y, 0,
            (size_t)(sparta_panels(b->r->m) * sparta_panel_rows(b->r->n) * SPARTA_PANEL) * sizeof *b->y);
+    if (c->im->rows) memset(b->y_rows, 0, (size_t)(b->r->m * b->r->n) * sizeof *b->y_rows);
     run(b, c);
     for (int i = 0; i < CHECKED; i++)
         for (int64_t n = 0; n < b->r->n; n++) {
@@ -219,7 +294,9 @@ static sparta_status check(const bench *b, const candidate *c)
             double sum = 0;
             for (int64_t k = 0; k < b->r->k; k++)
                 if (w[k] != 0) sum += (double)w[k] * lane(b->x, b->r->k, token[i], k);
-            worst = fmax(worst, fabs(sum - lane(b->y, b->r->n, token[i], n)));
+            const double y =
+                c->im->rows ? b->y_rows[token[i] * b->r->n + n] : lane(b->y, b->r->n, token[i], n);
+            worst = isnan(y) ? INFINITY : fmax(worst, fabs(sum - y));
             most = fmax(most, fabs(sum));
         }
     if (worst <= 1e-6 + 1e-4 * most) return SPARTA_OK;
@@ -230,38 +307,66 @@ static sparta_status check(const bench *b, const candidate *c)
 
 /* ------------------------------------------------------------------ timing */
 
-static double window(const bench *b, const candidate *c)
+static int64_t array_bytes(const sparta_tensor *t)
 {
-    double start = sparta_now();
-    for (int64_t i = 0; i < c->repeats; i++) run(b, c);
-    return (sparta_now() - start) / (double)c->repeats;
+    return t->data ? sparta_tensor_elements(t) * (int64_t)sparta_dtype_size(t->dtype) : 0;
+}
+
+static int64_t stored_bytes(const sparta_packed *p)
+{
+    int64_t n = array_bytes(&p->values);
+    for (int i = 0; i < SPARTA_LEVELS; i++) n += array_bytes(&p->pos[i]) + array_bytes(&p->crd[i]);
+    return n;
+}
+
+static double window(const bench *b, candidate *c)
+{
+    double sum = 0;
+    for (int p = 0; p < c->pieces; p++) {
+        const double start = sparta_now();
+        for (int64_t i = 0; i < c->repeats; i++) run_piece(b, c, p, c->pieces);
+        const double took = (sparta_now() - start) / (double)c->repeats;
+        c->piece[p] = fmin(c->piece[p], took);
+        sum += took;
+    }
+    return sum;
+}
+
+static double best_of(const candidate *c)
+{
+    double sum = 0;
+    for (int p = 0; p < c->pieces; p++) sum += c->piece[p];
+    return sum;
 }
 
 /* Windows long enough for the clock, short enough to fit between two interruptions. */
 static void calibrate(const bench *b, candidate *c)
 {
     c->repeats = 1;
+    c->pieces = sparta_implement_few(&b->task)
+                    ? (int)SPARTA_MIN(SPARTA_MAX(stored_bytes(&c->packed) / PIECE, 1), PIECES)
+                    : 1;
     window(b, c);
     double once = window(b, c);
     c->repeats = SPARTA_MAX(1, (int64_t)(30e-6 / SPARTA_MAX(once, 1e-9)));
-    c->best = INFINITY;
+    for (int p = 0; p < c->pieces; p++) c->piece[p] = INFINITY;
 }
 
 static sparta_status time_all(bench *b)
 {
+    const int least = b->r->quick ? 4 : 20;
     double start = sparta_now(), all = b->r->seconds * b->n;
     for (int i = 0; i < b->n; i++) {
         b->row[i].times = sparta_arena_array(b->arena, WINDOWS, sizeof(double));
         SPARTA_NEED(b->cx, b->row[i].times);
         calibrate(b, &b->row[i]);
     }
-    for (int64_t n = 0; n < WINDOWS && (n < 20 || sparta_now() - start < all); n++) {
+    for (int64_t n = 0; n < WINDOWS && (n < least || sparta_now() - start < all); n++) {
         SPARTA_TRY(sparta_check_cancel(b->cx));
         for (int i = 0; i < b->n; i++) {
             candidate *c = &b->row[i];
-            double t = window(b, c);
-            c->best = fmin(c->best, t);
-            c->times[c->n++] = t;
+            c->times[c->n++] = window(b, c);
+            c->best = best_of(c);
         }
     }
     return SPARTA_OK;
@@ -269,8 +374,11 @@ static sparta_status time_all(bench *b)
 
 static void measure_peak(bench *b)
 {
+    if (b->r->quick) return;
     double peak = sparta_peak_flops(b->target, sparta_pool_threads(b->pool), 0.1);
     b->peak = fmax(b->peak, peak);
+    if (sparta_implement_few(&b->task))
+        b->bandwidth = fmax(b->bandwidth, sparta_peak_bandwidth(sparta_pool_threads(b->pool), 0.2));
 }
 
 /* ------------------------------------------------------------------ the answer */
@@ -295,12 +403,16 @@ static void fill(bench *b, sparta_kernel_result *out)
     sparta_kernel_result r = {.nnz = sparta_mask_count(&b->mask), .threads = sparta_pool_threads(b->pool)};
     if (!c) c = dense;
     qsort(c->times, (size_t)c->n, sizeof *c->times, ascending);
+    r.stored_bytes = stored_bytes(&c->packed);
     r.median_us = sparta_quantile(c->times, c->n, 0.5) * 1e6;
     r.best_us = c->best * 1e6;
     r.gops_real = 2e-9 * (double)b->r->m * (double)r.nnz / c->best;
     r.gops_dense_equivalent = 2e-9 * (double)b->r->m * (double)b->r->n * (double)b->r->k / c->best;
     r.peak_gops = b->peak * 1e-9;
     r.share_of_peak = r.peak_gops > 0 ? r.gops_real / r.peak_gops : 0;
+    r.gbytes_per_s = 1e-9 * (double)r.stored_bytes / c->best;
+    r.peak_gbytes_per_s = b->bandwidth * 1e-9;
+    r.share_of_bandwidth = b->bandwidth > 0 ? r.gbytes_per_s / r.peak_gbytes_per_s : 0;
     snprintf(r.implement, sizeof r.implement, "%s", c->im->name);
     snprintf(r.parameters, sizeof r.parameters, "%s", c->parameters);
     snprintf(r.isa, sizeof r.isa, "%s", sparta_target_name(c->object ? b->target : SPARTA_TARGET_PORTABLE));
@@ -316,11 +428,14 @@ static sparta_status candidates(bench *b)
 {
     for (int i = 0; i < sparta_implement_count() && b->n < ROWS; i++) {
         const sparta_implement *im = sparta_implement_row(i);
-        if (!im->kernel || !im->format || !im->match(&b->task)) continue;
-        candidate *c = &b->row[b->n++];
-        c->im = im;
-        SPARTA_TRY(build(b, c));
-        SPARTA_TRY(check(b, c));
+        for (int k = 0; k < sparta_implement_settings(im) && b->n < ROWS; k++) {
+            b->task.setting = k;
+            if (!im->kernel || !im->format || !im->match(&b->task)) continue;
+            candidate *c = &b->row[b->n++];
+            c->im = im;
+            SPARTA_TRY(build(b, c));
+            SPARTA_TRY(check(b, c));
+        }
     }
     if (b->n) return SPARTA_OK;
     return sparta_fail(b->cx, SPARTA_E_UNSUPPORTED,

@@ -5,6 +5,8 @@
  *            peak measured in the same run
  *   verify   two models on the same inputs; the first value that differs is found by an unfused run
  *   kernel   one product by itself, against the best dense row and the peak
+ *   advice   the formats that fit a tensor, by what they would store
+ *   what if  a model pruned so, in memory: what it would gain, layer by layer, and from which sparsity on
  *
  * A subject is a package, or an ONNX file (compiled in memory). The baseline, when none is named, is the same
  * model compiled with dense implements only. The reference is never a speed baseline.
@@ -13,6 +15,7 @@
 #define SPARTA_MEASURE_H
 
 #include "compile/compile.h"
+#include "format/format.h"
 #include "run/run.h"
 
 /* ------------------------------------------------------------------ subjects */
@@ -129,22 +132,127 @@ bool sparta_close(const sparta_tensor *a, const sparta_tensor *b, double rtol, d
 /* ------------------------------------------------------------------ one product by itself */
 
 typedef struct sparta_kernel_request {
-    int64_t m, n, k;     /* tokens, output rows, inputs */
-    const char *pattern; /* "4x1" */
+    int64_t m, n, k; /* tokens, output rows, inputs */
+    const char *
+        pattern; /* "4x1", or a mask file with one array: .npz or .safetensors, zero where a weight is gone */
     double sparsity;
     int threads;
     double seconds;
     uint64_t seed;
     const char *target; /* NULL: best */
+    bool quick;         /* a few windows, no peak: for a first look */
 } sparta_kernel_request;
 typedef struct sparta_kernel_result {
     double median_us, best_us, gops_real, gops_dense_equivalent, peak_gops, share_of_peak, dense_best_us,
         ratio_to_dense;
     int64_t nnz;
+    int64_t stored_bytes; /* of the weight as the implement keeps it */
+    double gbytes_per_s;  /* of them, at best_us */
+    double peak_gbytes_per_s,
+        share_of_bandwidth; /* read from memory; 0: the tokens are too many for it to matter */
     int threads;
     char implement[48], parameters[96], dense_name[48], isa[24];
 } sparta_kernel_result;
 sparta_status sparta_kernel_bench(sparta_ctx *cx, const sparta_kernel_request *r,
                                   sparta_kernel_result *out) SPARTA_MUST;
+
+/* ------------------------------------------------------------------ what if the model were pruned so? */
+
+/* From which sparsity on the best sparse row is faster than the best dense one, for a weight of (n, k) with a random mask of a
+ * pattern; at 128 tokens, one thread. */
+typedef struct sparta_break_even {
+    int64_t n, k;
+    double sparsity;       /* between measured ones; NAN: none, `note` says why */
+    const char *note;      /* "" or what there is to say */
+    const char *source;    /* "measured", or "database": measured here before */
+    const char *implement; /* the sparse row that was the fastest nearest to it; "" : none */
+} sparta_break_even;
+/* Of out->n, out->k; `pattern` without a sparsity ("4x1", "rows"); n:m has no break-even. target NULL: the best. Every
+ * measurement is remembered in db (path; NULL: beside the kernel cache). */
+sparta_status sparta_break_even_find(sparta_ctx *cx, sparta_arena *arena, const char *db, const char *pattern,
+                                     const char *target, sparta_break_even *out) SPARTA_MUST;
+
+typedef struct sparta_what_if_request {
+    const char *model;          /* ONNX file or package */
+    const char *const *pattern; /* "4x1:0.9", "2:4" */
+    int n_patterns;
+    int threads;
+    double seconds; /* to measure a pattern and, in turns with it, the dense model: each */
+    uint64_t seed;
+    sparta_bindings sizes; /* symbols, as for bench */
+    bool no_break_even;
+    sparta_compile_request compile; /* target, database, progress; it does not prune, mask or schedule */
+} sparta_what_if_request;
+typedef struct sparta_what_if_layer {
+    const char *name, *pattern, *implement, *source;
+    const char *reason; /* why it is not faster; "" when it is */
+    int64_t n, k;
+    double density, us, dense_us; /* 128 tokens, one thread */
+} sparta_what_if_layer;
+typedef struct sparta_what_if_remark { /* a weight that the pattern does not fit as it is */
+    const char *weight, *remark;
+    int64_t n, k;
+    bool skipped; /* not pruned; otherwise padded */
+} sparta_what_if_remark;
+typedef struct sparta_what_if_pattern {
+    const char *pattern;     /* as it was asked for */
+    int n_weights, n_pruned; /* weights of products, those that were pruned */
+    double sparsity;         /* of the pruned ones, reached */
+    double norm_kept;        /* ||what stays|| / ||all|| of them: a proxy for what accuracy does, no more */
+    double speedup, ci95[2]; /* over the dense model, whole; NAN: nothing was pruned */
+    double median_ms, dense_ms; /* in that run */
+    size_t bytes, dense_bytes;  /* of all weights as they are stored */
+    int n_layers, n_remarks, n_break_even;
+    sparta_what_if_layer *layer; /* those that gain most first */
+    sparta_what_if_remark *remark;
+    sparta_break_even *break_even; /* one a shape, those with the most work first */
+} sparta_what_if_pattern;
+typedef struct sparta_what_if {
+    int threads;
+    char isa[24];
+    sparta_bindings sizes;
+    bool complete; /* everything that was asked for is there */
+    int n;
+    sparta_what_if_pattern *pattern;
+} sparta_what_if;
+/* For each pattern: copies of the weights are pruned by magnitude, compiled and run in turns with the dense model. The answer
+ * lives in the arena. E_CANCELLED: `out` has what was measured until then (n may be 0); every other failure leaves it. */
+sparta_status sparta_what_if_run(sparta_ctx *cx, sparta_arena *arena, const sparta_what_if_request *r,
+                                 sparta_what_if *out) SPARTA_MUST;
+
+/* ------------------------------------------------------------------ advice: the formats that fit a tensor */
+
+#define SPARTA_ADVISE_SLACK 1.05
+typedef struct sparta_advise_request {
+    double
+        slack; /* a pattern holds when it stores at most so many slots an element; 0: SPARTA_ADVISE_SLACK */
+    size_t bitset;    /* the most bytes of a bitset to look for patterns in; 0: 256 MiB */
+    bool group;       /* look for an order of the rows in which blocks show, too */
+    const char *also; /* one more format to compare; NULL: none */
+} sparta_advise_request;
+typedef struct sparta_advice_row {
+    const char *format; /* as one types it: "csr", "bsr(4,4)" */
+    sparta_format parsed;
+    sparta_format_stats stats;
+    double share;        /* of the bytes of a dense array */
+    const char *pattern; /* that it was found for: "4x1", "2:4 along k"; "" when for none */
+    bool exact;          /* the pattern has no slot to spare */
+    const struct sparta_implement *implement; /* that stores a linear layer so; NULL: none */
+} sparta_advice_row;
+typedef struct sparta_advice {
+    int64_t elements;
+    double density, dense_bytes;
+    bool looked; /* for patterns; no: it is no matrix, or too large for a bitset */
+    int n;
+    sparta_advice_row *row; /* fewest bytes first */
+    /* With `group`: the best order of rows that was found, NULL when none is better than the present one. Row i of the
+     * new matrix is row order[i]. */
+    int64_t *order;
+    int group_n, group_m; /* the block */
+    double fill_before, fill_after, group_bytes;
+} sparta_advice;
+/* Everything of the result lives in the arena. */
+sparta_status sparta_advise(sparta_ctx *cx, sparta_arena *arena, const sparta_packed *p,
+                            const sparta_advise_request *r, sparta_advice *out) SPARTA_MUST;
 
 #endif

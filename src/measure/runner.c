@@ -1,5 +1,6 @@
 /* Subjects: from a file to a session that can be run and timed. */
 #include "measure/runner.h"
+#include <string.h>
 
 sparta_status sparta_runner_open(sparta_ctx *cx, const char *path, const sparta_compile_request *compile,
                                  sparta_runner *out)
@@ -76,6 +77,80 @@ sparta_status sparta_runner_run(sparta_runner *r, double *seconds)
     double start = sparta_now();
     SPARTA_TRY(sparta_session_run(r->cx, r->session, r->in, r->n_in, r->out, r->n_out));
     if (seconds) *seconds = sparta_now() - start;
+    return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ size */
+
+static size_t tensor_bytes(const sparta_tensor *t)
+{
+    return t->data ? (size_t)sparta_tensor_elements(t) * sparta_dtype_size(t->dtype) : 0;
+}
+
+static size_t packed_bytes(const sparta_packed *p)
+{
+    size_t bytes = tensor_bytes(&p->values);
+    for (int k = 0; k < SPARTA_LEVELS; k++) bytes += tensor_bytes(&p->pos[k]) + tensor_bytes(&p->crd[k]);
+    for (int i = 0; i < p->parts; i++) bytes += packed_bytes(&p->part[i]);
+    return bytes;
+}
+
+size_t sparta_runner_bytes(const sparta_runner *r)
+{
+    const sparta_package *p = r->package;
+    size_t bytes = p->bytes;
+    for (int i = 0; i < p->n_weights && !p->bytes; i++)
+        bytes += p->weight[i].packed ? packed_bytes(&p->weight[i].pack) : tensor_bytes(&p->weight[i].tensor);
+    return bytes;
+}
+
+/* ------------------------------------------------------------------ taking turns */
+
+static sparta_status keep(sparta_ctx *cx, sparta_arena *arena, sparta_samples *t, double seconds)
+{
+    if (t->n == t->capacity) {
+        int64_t capacity = t->capacity ? t->capacity * 2 : 1024;
+        double *grown = sparta_arena_array(arena, (size_t)capacity, sizeof *grown);
+        SPARTA_NEED(cx, grown);
+        if (t->n) memcpy(grown, t->x, (size_t)t->n * sizeof *grown);
+        t->x = grown;
+        t->capacity = capacity;
+    }
+    t->x[t->n++] = seconds;
+    t->sum += seconds;
+    return SPARTA_OK;
+}
+
+/* How much is done, 1: all. Time is per subject, the two share what they have together: the slow one does not
+ * starve the other of pairs. */
+static double part(const sparta_alternation *how, const sparta_samples *a, const sparta_samples *b, bool two)
+{
+    if (how->iterations > 0) return (double)a->n / (double)how->iterations;
+    const double all = how->seconds * (two ? 2 : 1), done = all > 0 ? (a->sum + b->sum) / all : 1;
+    return a->n >= 5 ? done : SPARTA_MIN(done, .99);
+}
+
+static sparta_status once(sparta_arena *arena, sparta_runner *r, sparta_samples *t)
+{
+    double seconds;
+    SPARTA_TRY(sparta_runner_run(r, &seconds));
+    return keep(r->cx, arena, t, seconds);
+}
+
+sparta_status sparta_runner_alternate(sparta_arena *arena, sparta_runner *a, sparta_runner *b,
+                                      const sparta_alternation *how, sparta_samples *times_a,
+                                      sparta_samples *times_b)
+{
+    for (int64_t i = 0; i < how->warmup; i++) {
+        SPARTA_TRY(sparta_runner_run(a, NULL));
+        if (b) SPARTA_TRY(sparta_runner_run(b, NULL));
+    }
+    for (double done = 0; done < 1; done = part(how, times_a, times_b, b != NULL)) {
+        SPARTA_TRY(once(arena, a, times_a));
+        if (b) SPARTA_TRY(once(arena, b, times_b));
+        if (how->progress)
+            how->progress(how->progress_arg, (int)(100 * SPARTA_MIN(done, 1.0)), 100, "measuring");
+    }
     return SPARTA_OK;
 }
 

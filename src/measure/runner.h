@@ -1,5 +1,5 @@
-/* One package made ready to run again and again: session, inputs from the seed, outputs. For bench, verify
- * and kernel bench. */
+/* One package made ready to run again and again: session, inputs from the seed, outputs. For bench
+ * and what-if. */
 #ifndef SPARTA_MEASURE_RUNNER_H
 #define SPARTA_MEASURE_RUNNER_H
 
@@ -30,6 +30,25 @@ typedef struct sparta_runner_start {
 } sparta_runner_start;
 sparta_status sparta_runner_start_session(sparta_runner *r, const sparta_runner_start *how) SPARTA_MUST;
 sparta_status sparta_runner_run(sparta_runner *r, double *seconds) SPARTA_MUST; /* seconds may be NULL */
+/* What the package takes: its file, or its weights as they are stored when it was compiled in memory. */
+size_t sparta_runner_bytes(const sparta_runner *r);
+
+/* Times of runs, in order; in an arena. */
+typedef struct sparta_samples {
+    int64_t n, capacity;
+    double *x; /* seconds */
+    double sum;
+} sparta_samples;
+typedef struct sparta_alternation { /* how long two runners take turns */
+    int64_t warmup, iterations;     /* runs of each; iterations 0: by the clock */
+    double seconds;                 /* of each */
+    void (*progress)(void *arg, int done, int all, const char *what); /* or NULL */
+    void *progress_arg;
+} sparta_alternation;
+/* a, b, a, b, ... so that noise hits both; b NULL: a alone. */
+sparta_status sparta_runner_alternate(sparta_arena *arena, sparta_runner *a, sparta_runner *b,
+                                      const sparta_alternation *how, sparta_samples *times_a,
+                                      sparta_samples *times_b) SPARTA_MUST;
 void sparta_runner_close(sparta_runner *r); /* what is there; zeros are fine */
 
 #endif

@@ -1,0 +1,159 @@
+/* sparta format advise: the formats that fit a tensor, fewest bytes first, and what would run each. */
+#include "verbs.h"
+#include "implement/implement.h"
+#include <string.h>
+
+static bool walks(const sparta_implement *im)
+{
+    return im && !strcmp(im->name, "walk");
+}
+
+/* Would pack take it? */
+static bool within(cli *c, const sparta_advice_row *row)
+{
+    if (!sparta_format_within(c->cx, &row->parsed, &row->stats, cli_real(c, CLI_LIMIT, SPARTA_FORMAT_LIMIT)))
+        return true;
+    sparta_ctx_clear(c->cx);
+    return false;
+}
+
+static sparta_status row_json(cli *c, cli_json *j, const sparta_advice_row *row)
+{
+    const char *text = cli_format_text(c, &row->parsed);
+    SPARTA_NEED(c->cx, text);
+    cli_json_open(j, NULL, '{');
+    cli_json_text(j, "format", row->format);
+    cli_json_text(j, "canonical", text);
+    cli_json_text(j, "pattern", *row->pattern ? row->pattern : NULL);
+    cli_json_bool(j, "exact", row->exact);
+    cli_json_real(j, "share", row->share);
+    cli_json_text(j, "implement", row->implement ? row->implement->name : NULL);
+    cli_json_bool(j, "within_limit", within(c, row));
+    cli_stats_json(j, &row->parsed, &row->stats);
+    cli_json_close(j, '}');
+    return SPARTA_OK;
+}
+
+static void group_json(cli_json *j, const sparta_advice *a, int64_t rows)
+{
+    cli_json_open(j, "group", '{');
+    cli_json_open(j, "block", '[');
+    cli_json_int(j, NULL, a->group_n);
+    cli_json_int(j, NULL, a->group_m);
+    cli_json_close(j, ']');
+    cli_json_real(j, "fill_before", a->fill_before);
+    cli_json_real(j, "fill_after", a->fill_after);
+    cli_json_real(j, "bytes", a->group_bytes);
+    cli_json_open(j, "order", '[');
+    for (int64_t i = 0; i < rows; i++) cli_json_int(j, NULL, a->order[i]);
+    cli_json_close(j, ']');
+    cli_json_close(j, '}');
+}
+
+static sparta_status as_json(cli *c, const sparta_tensor *shape, const sparta_advice *a, const char *output)
+{
+    cli_json j = cli_json_begin(c, "format");
+    cli_json_text(&j, "name", c->operand[1]);
+    cli_tensor_json(&j, shape);
+    cli_json_int(&j, "elements", a->elements);
+    cli_json_real(&j, "density", a->density);
+    cli_json_real(&j, "dense_bytes", a->dense_bytes);
+    cli_json_bool(&j, "patterns_looked_for", a->looked);
+    cli_json_open(&j, "formats", '[');
+    for (int i = 0; i < a->n; i++) SPARTA_TRY(row_json(c, &j, &a->row[i]));
+    cli_json_close(&j, ']');
+    if (a->order) group_json(&j, a, shape->dim[0]);
+    cli_json_text(&j, "output", output);
+    cli_json_end(c, &j);
+    return SPARTA_OK;
+}
+
+static void head(cli *c, const sparta_tensor *t, const sparta_advice *a)
+{
+    sparta_text shape;
+    sparta_text_init(&shape, c->cx);
+    sparta_tensor_print_shape(t, &shape);
+    cli_say(c, "%s: %s %s, %lld elements, density %.4f; %.0f bytes as a dense array\n\n", c->operand[1],
+            sparta_dtype_name(t->dtype), sparta_text_str(&shape), (long long)a->elements, a->density,
+            a->dense_bytes);
+    sparta_text_free(&shape);
+}
+
+static void tail(cli *c, const sparta_advice *a)
+{
+    if (a->order)
+        cli_say(c,
+                "\nrows in another order: %dx%d blocks have a fill of %.3f instead of %.3f, %.0f bytes%s\n",
+                a->group_n, a->group_m, a->fill_after, a->fill_before, a->group_bytes,
+                cli_has(c, CLI_OUTPUT) ? "" : "; -o ORDER.npy keeps the order");
+    else if (cli_has(c, CLI_GROUP) && a->looked)
+        cli_say(c, "\nno other order of the rows makes blocks fuller\n");
+}
+
+static sparta_status as_table(cli *c, const sparta_advice *a)
+{
+    static const char *const names[] = {"format", "pattern", "fill", "bytes", "share", "implement", "limit"};
+    cli_table t = cli_table_begin(c, (int)SPARTA_COUNT(names), names);
+    for (int i = 0; i < a->n; i++) {
+        const sparta_advice_row *row = &a->row[i];
+        const char *pattern = *row->pattern ? sparta_arena_printf(c->arena, "%s, %s", row->pattern,
+                                                                  row->exact ? "exactly" : "nearly")
+                                            : "";
+        SPARTA_NEED(c->cx, pattern);
+        cli_table_text(&t, row->format);
+        cli_table_text(&t, pattern);
+        cli_table_real(&t, 3, row->stats.fill);
+        cli_table_int(&t, (int64_t)row->stats.bytes);
+        cli_table_real(&t, 4, row->share);
+        cli_table_text(&t, walks(row->implement) ? "walk (no kernel of its own)"
+                           : row->implement      ? row->implement->name
+                                                 : "");
+        cli_table_text(&t, within(c, row) ? "" : "past it");
+    }
+    return cli_table_end(&t);
+}
+
+static sparta_status write_order(cli *c, const sparta_advice *a, int64_t rows, const char *path)
+{
+    if (!a->order)
+        return sparta_fail(c->cx, SPARTA_E_UNSUPPORTED,
+                           "%s: not written: no other order of the rows makes blocks fuller", path);
+    const sparta_tensor order = sparta_tensor_view(SPARTA_I64, 1, (int64_t[]){rows}, a->order);
+    return sparta_npy_write(c->cx, path, &order);
+}
+
+static sparta_status advise(cli *c, const cli_source *s)
+{
+    const char *path = cli_text(c, CLI_OUTPUT, NULL);
+    const sparta_packed *p = &s->packed;
+    const sparta_tensor shape = sparta_tensor_view(p->dtype, p->rank, p->dim, NULL);
+    const sparta_advise_request r = {.group = cli_has(c, CLI_GROUP), .also = cli_text(c, CLI_FORMAT, NULL)};
+    sparta_advice a;
+    SPARTA_TRY(sparta_advise(c->cx, c->arena, p, &r, &a));
+    if (path) SPARTA_TRY(write_order(c, &a, p->dim[0], path));
+    if (!a.looked)
+        sparta_note(c->cx, "%s: %s; formats were only measured", c->operand[1],
+                    p->rank == 2 ? "too large to look for patterns element by element"
+                                 : "patterns are looked for in matrices, and this has other dimensions");
+    if (cli_wants_json(c)) return as_json(c, &shape, &a, path);
+    head(c, &shape, &a);
+    SPARTA_TRY(as_table(c, &a));
+    tail(c, &a);
+    return SPARTA_OK;
+}
+
+sparta_status cli_format_advise(cli *c, const char *in)
+{
+    const char *path = cli_text(c, CLI_OUTPUT, NULL);
+    cli_source s;
+    sparta_format also;
+    if (path && !cli_has(c, CLI_GROUP))
+        return sparta_fail(c->cx, SPARTA_E_USAGE,
+                           "format advise: -o is for the order of rows that --group finds; add --group");
+    if (path) SPARTA_TRY(cli_writable(c, path));
+    if (cli_has(c, CLI_FORMAT)) SPARTA_TRY(sparta_format_parse(c->cx, cli_text(c, CLI_FORMAT, ""), &also));
+    SPARTA_TRY(cli_source_read(c, in, &s));
+    sparta_status status = advise(c, &s);
+    cli_source_free(c, &s);
+    return status;
+}

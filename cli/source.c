@@ -1,0 +1,143 @@
+/* The tensor of a file, whichever kind it is, as a packed one to convert from. Sparse files stay their entries: nothing is
+ * made dense here.
+ *
+ *   .npy                         dense levels
+ *   .npz  .safetensors           the only array, or --tensor NAME: dense levels
+ *   .npz of sparta format pack   as it is stored
+ *   .npz of SciPy  .mtx  .smtx   entries, as coo
+ */
+#include "verbs.h"
+#include <string.h>
+
+static sparta_status not_ours(cli *c, const char *path)
+{
+    return sparta_fail(c->cx, SPARTA_E_FORMAT,
+                       "%s: is no packed tensor of ours; make one with sparta format pack", path);
+}
+
+/* ------------------------------------------------------------------ dense arrays */
+
+static sparta_status view_dense(cli *c, const char *path, const sparta_tensor *t, cli_source *s)
+{
+    if (t->rank < 1)
+        return sparta_fail(c->cx, SPARTA_E_UNSUPPORTED,
+                           "%s: the array has no dimensions; formats store 1 to %d", path, SPARTA_RANK);
+    s->packed = sparta_packed_of_dense(t);
+    return SPARTA_OK;
+}
+
+static sparta_status no_such(cli *c, const char *path, const char *name, const sparta_arrays *a)
+{
+    const char **names = sparta_arena_array(c->arena, (size_t)a->n + 1, sizeof *names);
+    SPARTA_NEED(c->cx, names);
+    for (int i = 0; i < a->n; i++) names[i] = a->entry[i].name;
+    const char *near = sparta_nearest(name, names, a->n);
+    return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: has no array '%.100s'; %s%.100s%s", path, name,
+                       near ? "did you mean '" : "`sparta inspect` lists what it has", near ? near : "",
+                       near ? "'?" : "");
+}
+
+/* The array that --tensor names, or the only one. */
+static sparta_status choose_array(cli *c, const char *path, const sparta_arrays *a, const sparta_tensor **out)
+{
+    const char *name = cli_text(c, CLI_TENSOR, NULL);
+    if (!name && a->n != 1)
+        return sparta_fail(c->cx, SPARTA_E_USAGE,
+                           "%s: holds %d arrays; say which with --tensor NAME, `sparta inspect` lists them",
+                           path, a->n);
+    for (int i = 0; i < a->n; i++)
+        if (!name || !strcmp(a->entry[i].name, name)) {
+            *out = &a->entry[i].tensor;
+            return SPARTA_OK;
+        }
+    return no_such(c, path, name, a);
+}
+
+/* ------------------------------------------------------------------ the kinds of files */
+
+static sparta_status view_coo(cli *c, const char *path, cli_source *s)
+{
+    if (s->coo.dense) return view_dense(c, path, &s->coo.values, s);
+    s->packed = sparta_packed_of_coo(&s->coo, s->pos);
+    return SPARTA_OK;
+}
+
+static sparta_status read_packed(cli *c, const char *path, cli_source *s)
+{
+    SPARTA_TRY(sparta_packed_read(c->cx, path, &s->file));
+    s->packed = s->file.packed;
+    s->stored = true;
+    return SPARTA_OK;
+}
+
+static sparta_status read_arrays(cli *c, const char *path, cli_source *s)
+{
+    const sparta_tensor *t = NULL;
+    SPARTA_TRY(sparta_arrays_open(c->cx, path, &s->arrays));
+    if (!cli_has(c, CLI_TENSOR) && sparta_npz_is_packed(&s->arrays.npz)) {
+        sparta_arrays_close(&s->arrays);
+        return read_packed(c, path, s);
+    }
+    if (!cli_has(c, CLI_TENSOR) && sparta_npz_is_scipy(&s->arrays.npz)) {
+        sparta_status status = sparta_scipy_matrix(c->cx, &s->arrays.npz, &s->coo);
+        sparta_arrays_close(&s->arrays); /* the entries are copies */
+        if (status) return sparta_fail_in(c->cx, "%s", path);
+        return view_coo(c, path, s);
+    }
+    SPARTA_TRY(choose_array(c, path, &s->arrays, &t));
+    return view_dense(c, path, t, s);
+}
+
+/* --tensor that nothing looks at would be a choice that was not made. */
+static sparta_status no_names(cli *c, const char *path)
+{
+    if (!cli_has(c, CLI_TENSOR)) return SPARTA_OK;
+    return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: holds one array, without a name; leave --tensor out",
+                       path);
+}
+
+static sparta_status read_any(cli *c, const char *path, cli_source *s)
+{
+    sparta_file_kind kind;
+    sparta_holds holds = SPARTA_HOLDS_OTHER;
+    SPARTA_TRY(sparta_file_kind_of(c->cx, path, &kind));
+    if (kind == SPARTA_FILE_NPY) {
+        SPARTA_TRY(no_names(c, path));
+        SPARTA_TRY(sparta_npy_read(c->cx, path, &s->array));
+        return view_dense(c, path, &s->array, s);
+    }
+    SPARTA_TRY(sparta_file_holds(c->cx, path, &holds));
+    if (holds == SPARTA_HOLDS_NPZ || holds == SPARTA_HOLDS_SAFETENSORS) return read_arrays(c, path, s);
+    if (holds == SPARTA_HOLDS_OTHER)
+        return sparta_fail(c->cx, SPARTA_E_FORMAT,
+                           "%s: holds no array; give a .npy, .npz, .safetensors, .mtx or .smtx", path);
+    SPARTA_TRY(no_names(c, path));
+    SPARTA_TRY(sparta_matrix_read(c->cx, path, &s->coo));
+    return view_coo(c, path, s);
+}
+
+sparta_status cli_source_read(cli *c, const char *path, cli_source *out)
+{
+    *out = (cli_source){0};
+    sparta_status status = read_any(c, path, out);
+    if (status) cli_source_free(c, out);
+    return status;
+}
+
+sparta_status cli_source_read_packed(cli *c, const char *path, cli_source *out)
+{
+    sparta_holds holds = SPARTA_HOLDS_OTHER;
+    *out = (cli_source){0};
+    SPARTA_TRY(sparta_file_holds(c->cx, path, &holds));
+    if (holds != SPARTA_HOLDS_NPZ) return not_ours(c, path);
+    return read_packed(c, path, out);
+}
+
+void cli_source_free(cli *c, cli_source *s)
+{
+    sparta_coo_free(&s->coo);
+    sparta_free(c->cx, s->array.data);
+    sparta_arrays_close(&s->arrays);
+    if (s->stored) sparta_packed_file_free(c->cx, &s->file);
+    *s = (cli_source){0};
+}

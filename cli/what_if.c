@@ -1,0 +1,265 @@
+/* sparta inspect --what-if: "what should I prune to?" The measuring is room measure's; here are the list, the tables and the JSON. */
+#include "verbs.h"
+#include <math.h>
+#include <string.h>
+
+enum { PATTERNS = 64 }; /* in one list */
+static const char *const usual = "4x1:0.9,16x4:0.9,32x32:0.9,2x1:0.9,1x1:0.9,2:4";
+
+/* ------------------------------------------------------------------ measuring */
+
+static sparta_status cut_list(cli *c, const char *list, const char *const **out, int *n)
+{
+    const char **pattern = sparta_arena_array(c->arena, PATTERNS, sizeof *pattern);
+    int count = 0;
+    SPARTA_NEED(c->cx, pattern);
+    for (const char *p = list;; p++) {
+        const size_t length = strcspn(p, ",");
+        if (!length)
+            return sparta_fail(c->cx, SPARTA_E_USAGE,
+                               "inspect: --what-if %.60s: a pattern is missing; write e.g. 4x1:0.9,2:4",
+                               list);
+        if (count == PATTERNS)
+            return sparta_fail(c->cx, SPARTA_E_USAGE,
+                               "inspect: --what-if: more than %d patterns; ask for fewer", PATTERNS);
+        pattern[count] = sparta_arena_bytes(c->arena, p, length);
+        SPARTA_NEED(c->cx, pattern[count]);
+        count++;
+        p += length;
+        if (!*p) break;
+    }
+    *out = pattern;
+    *n = count;
+    return SPARTA_OK;
+}
+
+sparta_status cli_what_if(cli *c, sparta_what_if *out)
+{
+    const char *list = cli_text(c, CLI_WHAT_IF, "default");
+    sparta_what_if_request r = {.model = c->operand[0],
+                                .threads = (int)cli_int(c, CLI_THREADS, 0),
+                                .seconds = cli_real(c, CLI_TIME, 2),
+                                .seed = (uint64_t)cli_int(c, CLI_SEED, 0)};
+    SPARTA_TRY(cut_list(c, strcmp(list, "default") ? list : usual, &r.pattern, &r.n_patterns));
+    SPARTA_TRY(cli_dims(c, &r.sizes));
+    SPARTA_TRY(cli_compile_request(c, &r.compile));
+    sparta_status status = sparta_what_if_run(c->cx, c->arena, &r, out);
+    cli_progress_end(c);
+    c->stands = status == SPARTA_E_CANCELLED && out->n > 0;
+    return status;
+}
+
+/* ------------------------------------------------------------------ JSON */
+
+static void shape_json(cli_json *j, int64_t n, int64_t k)
+{
+    cli_json_open(j, "shape", '[');
+    cli_json_int(j, NULL, n);
+    cli_json_int(j, NULL, k);
+    cli_json_close(j, ']');
+}
+
+static double ratio_of(const sparta_what_if_layer *l)
+{
+    return l->us > 0 && l->dense_us > 0 ? l->dense_us / l->us : NAN;
+}
+
+static void layer_json(cli_json *j, const sparta_what_if_layer *l)
+{
+    cli_json_open(j, NULL, '{');
+    cli_json_text(j, "name", l->name);
+    shape_json(j, l->n, l->k);
+    cli_json_text(j, "pattern", l->pattern);
+    cli_json_real(j, "density", l->density);
+    cli_json_text(j, "implement", l->implement);
+    cli_json_real(j, "us", l->us > 0 ? l->us : NAN);
+    cli_json_real(j, "dense_us", l->dense_us > 0 ? l->dense_us : NAN);
+    cli_json_real(j, "ratio_to_dense", ratio_of(l));
+    cli_json_text(j, "reason", l->reason);
+    cli_json_text(j, "source", l->us > 0 ? l->source : NULL);
+    cli_json_close(j, '}');
+}
+
+static void remark_json(cli_json *j, const sparta_what_if_remark *r)
+{
+    cli_json_open(j, NULL, '{');
+    cli_json_text(j, "weight", r->weight);
+    shape_json(j, r->n, r->k);
+    cli_json_bool(j, "pruned", !r->skipped);
+    cli_json_text(j, "remark", r->remark);
+    cli_json_close(j, '}');
+}
+
+static void break_even_json(cli_json *j, const sparta_break_even *e)
+{
+    cli_json_open(j, NULL, '{');
+    shape_json(j, e->n, e->k);
+    cli_json_real(j, "sparsity", e->sparsity);
+    cli_json_text(j, "implement", *e->implement ? e->implement : NULL);
+    cli_json_text(j, "note", e->note);
+    cli_json_text(j, "source", e->source);
+    cli_json_close(j, '}');
+}
+
+static void pattern_json(cli_json *j, const sparta_what_if_pattern *p)
+{
+    cli_json_open(j, NULL, '{');
+    cli_json_text(j, "pattern", p->pattern);
+    cli_json_real(j, "sparsity", p->sparsity);
+    cli_json_real(j, "speedup", p->speedup);
+    cli_json_open(j, "ci95", '[');
+    cli_json_real(j, NULL, p->ci95[0]);
+    cli_json_real(j, NULL, p->ci95[1]);
+    cli_json_close(j, ']');
+    cli_json_real(j, "median_ms", p->median_ms);
+    cli_json_real(j, "dense_ms", p->dense_ms);
+    cli_json_int(j, "bytes", (int64_t)p->bytes);
+    cli_json_int(j, "dense_bytes", (int64_t)p->dense_bytes);
+    cli_json_real(j, "norm_kept", p->norm_kept);
+    cli_json_int(j, "weights", p->n_weights);
+    cli_json_int(j, "pruned", p->n_pruned);
+    cli_json_open(j, "remarks", '[');
+    for (int i = 0; i < p->n_remarks; i++) remark_json(j, &p->remark[i]);
+    cli_json_close(j, ']');
+    cli_json_open(j, "layers", '[');
+    for (int i = 0; i < p->n_layers; i++) layer_json(j, &p->layer[i]);
+    cli_json_close(j, ']');
+    cli_json_open(j, "break_even", '[');
+    for (int i = 0; i < p->n_break_even; i++) break_even_json(j, &p->break_even[i]);
+    cli_json_close(j, ']');
+    cli_json_close(j, '}');
+}
+
+void cli_what_if_json(cli_json *j, const sparta_what_if *w)
+{
+    cli_json_open(j, "what_if_at", '{');
+    cli_json_int(j, "threads", w->threads);
+    cli_json_text(j, "isa", w->isa);
+    cli_json_open(j, "sizes", '{');
+    for (int i = 0; i < w->sizes.n; i++) cli_json_int(j, w->sizes.name[i], w->sizes.value[i]);
+    cli_json_close(j, '}');
+    cli_json_bool(j, "complete", w->complete);
+    cli_json_close(j, '}');
+    cli_json_open(j, "what_if", '[');
+    for (int i = 0; i < w->n; i++) pattern_json(j, &w->pattern[i]);
+    cli_json_close(j, ']');
+}
+
+/* ------------------------------------------------------------------ for people */
+
+/* One line a pattern; all there is with --table. */
+static sparta_status summary(cli *c, const sparta_what_if *w)
+{
+    static const char *const names[] = {"pattern",  "sparsity", "speedup",  "from",      "to",     "ms",
+                                        "dense_ms", "MB",       "dense_MB", "norm_kept", "pruned", "weights"};
+    cli_table t = cli_table_begin(c, (int)SPARTA_COUNT(names), names);
+    for (int i = 0; i < w->n; i++) {
+        const sparta_what_if_pattern *p = &w->pattern[i];
+        cli_table_text(&t, p->pattern);
+        cli_table_real(&t, 3, p->sparsity);
+        cli_table_real(&t, 2, p->speedup);
+        cli_table_real(&t, 2, p->ci95[0]);
+        cli_table_real(&t, 2, p->ci95[1]);
+        cli_table_real(&t, 2, p->median_ms);
+        cli_table_real(&t, 2, p->dense_ms);
+        cli_table_real(&t, 1, (double)p->bytes * 1e-6);
+        cli_table_real(&t, 1, (double)p->dense_bytes * 1e-6);
+        cli_table_real(&t, 3, p->norm_kept);
+        cli_table_int(&t, p->n_pruned);
+        cli_table_int(&t, p->n_weights);
+    }
+    return cli_table_end(&t);
+}
+
+static const sparta_break_even *break_even_of(const sparta_what_if_pattern *p, const sparta_what_if_layer *l)
+{
+    for (int i = 0; i < p->n_break_even; i++)
+        if (p->break_even[i].n == l->n && p->break_even[i].k == l->k) return &p->break_even[i];
+    return NULL;
+}
+
+/* Do two layers read the same in the table: as large, run alike, as fast or as not? */
+static bool alike(const sparta_what_if_layer *a, const sparta_what_if_layer *b)
+{
+    return a->n == b->n && a->k == b->k && !strcmp(a->implement, b->implement) && !*a->reason == !*b->reason;
+}
+
+/* Layers that are alike share a line: the first of them, their times the mean. */
+static void layer_rows(cli *c, cli_table *t, const sparta_what_if_pattern *p)
+{
+    for (int i = 0; i < p->n_layers; i++) {
+        const sparta_what_if_layer *l = &p->layer[i];
+        double us = 0, dense_us = 0;
+        int count = 0;
+        bool seen = false;
+        for (int k = 0; k < p->n_layers; k++) {
+            if (!alike(l, &p->layer[k])) continue;
+            seen |= k < i;
+            us += p->layer[k].us, dense_us += p->layer[k].dense_us;
+            count++;
+        }
+        if (seen) continue;
+        const sparta_break_even *e = break_even_of(p, l);
+        cli_table_text(t, p->pattern);
+        cli_table_int(t, count);
+        cli_table_text(t, sparta_arena_printf(c->arena, "%lldx%lld", (long long)l->n, (long long)l->k));
+        cli_table_text(t, l->name);
+        cli_table_text(t, l->implement);
+        cli_table_real(t, 1, us > 0 ? us / count : NAN);
+        cli_table_real(t, 1, dense_us > 0 ? dense_us / count : NAN);
+        cli_table_real(t, 2, us > 0 && dense_us > 0 ? dense_us / us : NAN);
+        cli_table_real(t, 2, e ? e->sparsity : NAN);
+        cli_table_text(t, *l->reason ? l->reason : e ? e->note : "");
+    }
+}
+
+static sparta_status layers(cli *c, const sparta_what_if *w)
+{
+    static const char *const names[] = {"pattern", "layers",   "shape", "such as",    "implement",
+                                        "us",      "dense_us", "ratio", "break_even", "reason"};
+    cli_table t = cli_table_begin(c, (int)SPARTA_COUNT(names), names);
+    for (int i = 0; i < w->n; i++) layer_rows(c, &t, &w->pattern[i]);
+    return cli_table_end(&t);
+}
+
+static void remarks(cli *c, const sparta_what_if_pattern *p)
+{
+    for (int i = 0; i < p->n_remarks; i++) {
+        const sparta_what_if_remark *r = &p->remark[i];
+        int count = 0;
+        bool seen = false;
+        for (int k = 0; k < p->n_remarks; k++) {
+            const sparta_what_if_remark *o = &p->remark[k];
+            if (o->n != r->n || o->k != r->k || o->skipped != r->skipped) continue;
+            seen |= k < i;
+            count++;
+        }
+        if (seen) continue;
+        cli_say(c, "%s, %d of %lldx%lld (%s): %s\n", p->pattern, count, (long long)r->n, (long long)r->k,
+                r->weight, r->remark);
+    }
+}
+
+sparta_status cli_what_if_tables(cli *c, const sparta_what_if *w)
+{
+    const bool people = !cli_has(c, CLI_TABLE) && !cli_has(c, CLI_QUIET);
+    sparta_text sizes;
+    sparta_text_init(&sizes, c->cx);
+    sparta_sizes_print(&w->sizes, &sizes);
+    cli_say(c,
+            "pruned by magnitude in memory, whole model against itself dense in one run, at %s%s%d thread%s, "
+            "%s;\n"
+            "from, to: 95 %% interval; MB: all weights as stored; norm_kept is a proxy: only training tells "
+            "the accuracy\n",
+            sparta_text_str(&sizes), w->sizes.n ? ", " : "", w->threads, w->threads == 1 ? "" : "s", w->isa);
+    sparta_text_free(&sizes);
+    SPARTA_TRY(summary(c, w));
+    if (!people) return SPARTA_OK;
+    cli_say(c, "\nlayers, those that gain most first; us at 128 tokens on one thread; break_even: sparsity "
+               "from which on the\n"
+               "pattern is faster than dense, measured on random weights of that shape\n");
+    SPARTA_TRY(layers(c, w));
+    for (int i = 0; i < w->n; i++) remarks(c, &w->pattern[i]);
+    if (!w->complete) cli_say(c, "interrupted: not everything that was asked for is here\n");
+    return SPARTA_OK;
+}

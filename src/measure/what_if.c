@@ -1,0 +1,448 @@
+/* what if: a model pruned so, in memory, against itself dense.
+ *
+ *   model --passes, dense rows--> dense package ----------------------------+
+ *     |                                                                     |
+ *     +--for each pattern: prune copies of the weights, compile--> package -+--in turns--> speed-up, interval
+ *                                  |                                  |
+ *                           norm kept, remarks                 layers, size, break-even by shape
+ *
+ * The weights are those that a schedule's glob "*" names. Pruning in one shot says nothing sure about accuracy: the norm that is
+ * kept is a proxy. Patterns are measured first and break-even after them all, so that an interrupted call has the most to
+ * say. */
+#include "measure/runner.h"
+#include "prune/prune.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SHAPES = 8 }; /* the most that break-even is measured for */
+
+typedef struct study {
+    sparta_ctx *cx;
+    sparta_arena *arena;
+    const sparta_what_if_request *r;
+    sparta_compile_request compile; /* the request's, with progress through us */
+    sparta_package *source;         /* when the model is a package */
+    sparta_schedule *all;           /* names every weight */
+    sparta_prune_spec *spec;        /* of each pattern */
+    sparta_runner dense;
+    sparta_what_if out;
+    int step, steps; /* of the whole work, for progress */
+    const char *doing;
+    bool no_memory; /* a text could not be copied */
+} study;
+
+/* ------------------------------------------------------------------ progress */
+
+static void relay(void *arg, int done, int all, const char *what)
+{
+    const study *s = arg;
+    char text[200];
+    if (!s->r->compile.progress) return;
+    snprintf(text, sizeof text, "%.60s: %.120s", s->doing, what);
+    s->r->compile.progress(s->r->compile.progress_arg, s->step * 100 + (all > 0 ? done * 100 / all : 0),
+                           s->steps * 100, text);
+}
+
+static void begin(study *s, const char *doing, const char *what)
+{
+    s->doing = doing;
+    relay(s, 0, 1, what);
+}
+
+/* ------------------------------------------------------------------ the model, anew */
+
+static void close_model(void *model)
+{
+    sparta_model_close(model);
+}
+
+typedef struct fresh { /* a graph that may be changed; `model` owns it when there is one */
+    sparta_graph *graph;
+    sparta_model *model;
+} fresh;
+
+static sparta_status open_fresh(study *s, fresh *out)
+{
+    const sparta_import_options options = {.external_data_root = s->compile.options.external_data_root};
+    *out = (fresh){0};
+    if (s->source) return sparta_compile_unplan(s->cx, s->source, &out->graph);
+    SPARTA_TRY(sparta_model_open(s->cx, s->r->model, &options, &out->model));
+    out->graph = out->model->graph;
+    return SPARTA_OK;
+}
+
+static void close_fresh(fresh *f)
+{
+    if (f->model)
+        sparta_model_close(f->model);
+    else if (f->graph)
+        sparta_graph_free(f->graph);
+    *f = (fresh){0};
+}
+
+/* The package owns the graph when it succeeds. */
+static sparta_status compile(study *s, fresh *f, bool dense_only, sparta_runner *out)
+{
+    sparta_compile_request request = s->compile;
+    sparta_package *p;
+    request.options.dense_only = dense_only;
+    SPARTA_TRY(sparta_compile_graph(s->cx, f->graph, &request, &p));
+    if (f->model) p->owner = (sparta_model_owner){f->model, close_model};
+    *f = (fresh){0};
+    *out = (sparta_runner){.cx = s->cx, .package = p, .owns = true};
+    return SPARTA_OK;
+}
+
+static sparta_status start_session(study *s, sparta_runner *r)
+{
+    const sparta_runner_start how = {s->r->threads, false, s->r->seed, &s->out.sizes};
+    return sparta_runner_start_session(r, &how);
+}
+
+/* ------------------------------------------------------------------ pruning */
+
+typedef struct tally {
+    int64_t elements, absent;
+    double all, kept; /* squares */
+} tally;
+
+/* Squares of the finite elements, and how many are 0. */
+static double squares(const sparta_tensor *w, int64_t *zeros)
+{
+    const int64_t n = sparta_tensor_elements(w);
+    double sum = 0;
+    int64_t none = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double x = w->dtype == SPARTA_F32 ? (double)((const float *)w->data)[i]
+                                                : sparta_element_get(w->dtype, w->data, i);
+        if (isfinite(x)) sum += x * x;
+        none += x == 0;
+    }
+    *zeros = none;
+    return sum;
+}
+
+static sparta_status remark(study *s, sparta_what_if_pattern *out, const sparta_schedule_match *m,
+                            const int64_t shape[2], bool skipped)
+{
+    const sparta_value *v = m->value;
+    const char *what =
+        skipped ? "its blocks are larger than the weight: not pruned"
+                : "its blocks do not divide the weight: those at the edge are smaller, kernels pad them";
+    sparta_what_if_remark *r = &out->remark[out->n_remarks];
+    *r = (sparta_what_if_remark){
+        .weight = sparta_arena_string(s->arena, v->origin ? v->origin : v->name),
+        .remark = what,
+        .n = shape[0],
+        .k = shape[1],
+        .skipped = skipped,
+    };
+    SPARTA_NEED(s->cx, r->weight);
+    out->n_remarks++;
+    return SPARTA_OK;
+}
+
+/* A copy of the weight loses elements. */
+static sparta_status prune_weight(study *s, const sparta_prune_spec *spec, sparta_graph *g,
+                                  const sparta_schedule_match *m, tally *t)
+{
+    const sparta_tensor *given = m->value->constant;
+    sparta_tensor *copy = sparta_arena_alloc(g->arena, sizeof *copy);
+    int64_t zeros;
+    SPARTA_NEED(s->cx, copy);
+    SPARTA_TRY(sparta_tensor_alloc_in(g->arena, given->dtype, given->rank, given->dim, copy));
+    SPARTA_TRY(sparta_tensor_copy(s->cx, given, copy));
+    t->all += squares(copy, &zeros);
+    sparta_tensor w = *copy;
+    if (m->turned) {
+        w.dim[0] = copy->dim[1], w.dim[1] = copy->dim[0];
+        w.stride[0] = copy->stride[1], w.stride[1] = copy->stride[0];
+    }
+    SPARTA_TRY(sparta_prune(s->cx, spec, &w, NULL));
+    t->kept += squares(copy, &zeros);
+    t->absent += zeros;
+    t->elements += sparta_tensor_elements(copy);
+    m->value->constant = copy;
+    return SPARTA_OK;
+}
+
+static sparta_status find_weights(study *s, sparta_graph *g, sparta_schedule_match **match, int *n)
+{
+    sparta_status status = sparta_schedule_matches(s->all, g, g->arena, match, n);
+    if (status != SPARTA_E_USAGE) return status;
+    return sparta_fail(
+        s->cx, SPARTA_E_USAGE,
+        "what-if: %.200s has no weight that a product multiplies by; there is nothing to prune", s->r->model);
+}
+
+static sparta_status prune_all(study *s, const sparta_prune_spec *spec, sparta_graph *g,
+                               sparta_what_if_pattern *out)
+{
+    sparta_schedule_match *match;
+    tally t = {0};
+    SPARTA_TRY(find_weights(s, g, &match, &out->n_weights));
+    out->remark = sparta_arena_array(s->arena, (size_t)out->n_weights + 1, sizeof *out->remark);
+    SPARTA_NEED(s->cx, out->remark);
+    for (int i = 0; i < out->n_weights; i++) {
+        const sparta_schedule_match *m = &match[i];
+        const int64_t *dim = m->value->constant->dim, shape[2] = {dim[m->turned], dim[!m->turned]};
+        const bool skipped = sparta_prune_too_large(spec, shape[0], shape[1]);
+        SPARTA_TRY(sparta_check_cancel(s->cx));
+        if (skipped || sparta_prune_ragged(spec, shape[0], shape[1]))
+            SPARTA_TRY(remark(s, out, m, shape, skipped));
+        if (skipped) continue;
+        SPARTA_TRY(prune_weight(s, spec, g, m, &t));
+        out->n_pruned++;
+        relay(s, i + 1, out->n_weights, "pruning");
+    }
+    out->sparsity = t.elements ? (double)t.absent / (double)t.elements : 0;
+    out->norm_kept = t.all > 0 ? sqrt(t.kept / t.all) : 1;
+    return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ measuring */
+
+static int ascending(const void *x, const void *y)
+{
+    const double a = *(const double *)x, b = *(const double *)y;
+    return (a > b) - (a < b);
+}
+
+static sparta_status median_of(study *s, const sparta_samples *t, double *out)
+{
+    double *sorted = sparta_alloc_array(s->cx, (size_t)t->n, sizeof *sorted);
+    SPARTA_NEED(s->cx, sorted);
+    memcpy(sorted, t->x, (size_t)t->n * sizeof *sorted);
+    qsort(sorted, (size_t)t->n, sizeof *sorted, ascending);
+    *out = sparta_quantile(sorted, t->n, .5);
+    sparta_free(s->cx, sorted);
+    return SPARTA_OK;
+}
+
+static sparta_status race(study *s, sparta_runner *pruned, sparta_what_if_pattern *out)
+{
+    const sparta_alternation how = {1, 0, s->r->seconds, relay, s};
+    sparta_samples a = {0}, b = {0};
+    double pruned_s, dense_s;
+    SPARTA_TRY(start_session(s, pruned));
+    SPARTA_TRY(sparta_runner_alternate(s->arena, pruned, &s->dense, &how, &a, &b));
+    SPARTA_TRY(median_of(s, &a, &pruned_s));
+    SPARTA_TRY(median_of(s, &b, &dense_s));
+    SPARTA_TRY(sparta_ratio_interval(s->cx, a.x, b.x, a.n, s->r->seed + 1, &out->ci95[0], &out->ci95[1]));
+    out->speedup = pruned_s > 0 ? dense_s / pruned_s : NAN;
+    out->median_ms = pruned_s * 1e3;
+    out->dense_ms = dense_s * 1e3;
+    return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ layers */
+
+static int by_gain(const void *x, const void *y)
+{
+    const sparta_what_if_layer *a = x, *b = y;
+    const double gain_a = a->dense_us - a->us, gain_b = b->dense_us - b->us;
+    return gain_a != gain_b ? (gain_a < gain_b ? 1 : -1) : strcmp(a->name, b->name);
+}
+
+static const char *copy(study *s, const char *text)
+{
+    const char *kept = sparta_arena_string(s->arena, text);
+    s->no_memory |= !kept;
+    return kept ? kept : "";
+}
+
+static void fill_layer(study *s, const sparta_prune_spec *spec, const sparta_layer *l,
+                       sparta_what_if_layer *out)
+{
+    *out = (sparta_what_if_layer){.name = copy(s, l->name),
+                                  .pattern = copy(s, l->pattern),
+                                  .implement = copy(s, l->implement),
+                                  .source = copy(s, l->source),
+                                  .n = l->n,
+                                  .k = l->k,
+                                  .density = l->density,
+                                  .us = l->us,
+                                  .dense_us = l->dense_us};
+    if (l->density == 1 && sparta_prune_too_large(spec, l->n, l->k))
+        out->reason = "the pattern's blocks are larger than the weight: not pruned";
+    else
+        out->reason = copy(s, l->reason);
+}
+
+static sparta_status fill_layers(study *s, const sparta_prune_spec *spec, const sparta_package *p,
+                                 sparta_what_if_pattern *out)
+{
+    sparta_layer *said;
+    int n;
+    SPARTA_TRY(sparta_compile_layers(s->cx, s->arena, p->plan, s->compile.db, NULL, &said, &n));
+    out->layer = sparta_arena_array(s->arena, (size_t)n + 1, sizeof *out->layer);
+    SPARTA_NEED(s->cx, out->layer);
+    for (int i = 0; i < n; i++)
+        if (said[i].n) fill_layer(s, spec, &said[i], &out->layer[out->n_layers++]);
+    if (s->no_memory) return sparta_ctx_status(s->cx);
+    qsort(out->layer, (size_t)out->n_layers, sizeof *out->layer, by_gain);
+    return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ one pattern */
+
+static sparta_status study_pattern(study *s, const sparta_prune_spec *spec, sparta_runner *pruned,
+                                   sparta_what_if_pattern *out)
+{
+    fresh f;
+    SPARTA_TRY(open_fresh(s, &f));
+    sparta_status status = prune_all(s, spec, f.graph, out);
+    if (!status && out->n_pruned) status = compile(s, &f, false, pruned);
+    close_fresh(&f);
+    if (status || !out->n_pruned) return status;
+    out->bytes = sparta_runner_bytes(pruned);
+    SPARTA_TRY(fill_layers(s, spec, pruned->package, out));
+    return race(s, pruned, out);
+}
+
+static sparta_status one_pattern(study *s, int i)
+{
+    sparta_runner pruned = {0};
+    sparta_what_if_pattern p = {
+        .pattern = s->r->pattern[i], .speedup = NAN, .ci95 = {NAN, NAN}, .median_ms = NAN, .dense_ms = NAN};
+    p.dense_bytes = p.bytes = sparta_runner_bytes(&s->dense);
+    begin(s, p.pattern, "pruning");
+    sparta_status status = study_pattern(s, &s->spec[i], &pruned, &p);
+    sparta_runner_close(&pruned);
+    SPARTA_TRY(status);
+    s->out.pattern[s->out.n++] = p;
+    s->step++;
+    return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ break-even */
+
+static int by_work(const void *x, const void *y)
+{
+    const sparta_break_even *a = x, *b = y;
+    const double work_a = a->sparsity, work_b = b->sparsity; /* see shapes_of */
+    return (work_a < work_b) - (work_a > work_b);
+}
+
+/* The shapes of the pruned layers, most work first; `sparsity` holds the work until it is known. */
+static sparta_status shapes_of(study *s, const sparta_what_if_pattern *p, sparta_break_even **out, int *n)
+{
+    sparta_break_even *all = sparta_arena_array(s->arena, (size_t)p->n_layers + 1, sizeof *all);
+    int count = 0;
+    SPARTA_NEED(s->cx, all);
+    for (int i = 0; i < p->n_layers; i++) {
+        const sparta_what_if_layer *l = &p->layer[i];
+        int at = 0;
+        if (l->density == 1) continue;
+        while (at < count && (all[at].n != l->n || all[at].k != l->k)) at++;
+        if (at == count) all[count++] = (sparta_break_even){.n = l->n, .k = l->k};
+        all[at].sparsity += (double)l->n * (double)l->k;
+    }
+    qsort(all, (size_t)count, sizeof *all, by_work);
+    *out = all;
+    *n = SPARTA_MIN(count, SHAPES);
+    return SPARTA_OK;
+}
+
+/* n:m has none: how its layers compare with dense is the answer. */
+static sparta_status break_even(study *s, int i)
+{
+    sparta_what_if_pattern *p = &s->out.pattern[i];
+    const char *target = s->compile.options.target;
+    sparta_break_even *shape;
+    int n;
+    s->step++;
+    if (s->spec[i].of) return SPARTA_OK;
+    const size_t length = (size_t)(strrchr(p->pattern, ':') - p->pattern);
+    const char *name = sparta_arena_bytes(s->arena, p->pattern, length);
+    SPARTA_NEED(s->cx, name);
+    SPARTA_TRY(shapes_of(s, p, &shape, &n));
+    p->break_even = shape;
+    for (int k = 0; k < n; k++) {
+        sparta_break_even e = {.n = shape[k].n, .k = shape[k].k};
+        begin(s, p->pattern, "break-even");
+        SPARTA_TRY(sparta_break_even_find(s->cx, s->arena, s->compile.db, name, target, &e));
+        shape[k] = e;
+        p->n_break_even = k + 1;
+    }
+    return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ the whole */
+
+static sparta_status parse_patterns(study *s)
+{
+    const int n = s->r->n_patterns;
+    if (n < 1) return sparta_fail(s->cx, SPARTA_E_USAGE, "what-if: no pattern; give e.g. 4x1:0.9,2:4");
+    s->spec = sparta_arena_array(s->arena, (size_t)n, sizeof *s->spec);
+    SPARTA_NEED(s->cx, s->spec);
+    s->out.pattern = sparta_arena_array(s->arena, (size_t)n, sizeof *s->out.pattern);
+    SPARTA_NEED(s->cx, s->out.pattern);
+    for (int i = 0; i < n; i++) {
+        if (sparta_prune_parse(s->cx, s->r->pattern[i], &s->spec[i]) != SPARTA_OK)
+            return sparta_fail_in(s->cx, "what-if");
+        for (int k = 0; k < i; k++)
+            if (!strcmp(s->r->pattern[i], s->r->pattern[k]))
+                return sparta_fail(s->cx, SPARTA_E_USAGE, "what-if: %.60s is asked for twice; leave one out",
+                                   s->r->pattern[i]);
+    }
+    s->steps = 1 + n * (s->r->no_break_even ? 1 : 2);
+    return SPARTA_OK;
+}
+
+/* A rule must say something to name a weight; this one would change nothing. */
+static sparta_status name_all(study *s)
+{
+    sparta_schedule_rule *rule;
+    SPARTA_TRY(sparta_schedule_create(s->cx, NULL, &s->all));
+    SPARTA_TRY(sparta_schedule_tensor(s->all, "*", &rule));
+    return sparta_schedule_sparsify(rule, "magnitude(pattern=1x1, sparsity=0)");
+}
+
+static sparta_status prepare(study *s)
+{
+    sparta_file_kind kind;
+    fresh f;
+    SPARTA_TRY(parse_patterns(s));
+    SPARTA_TRY(name_all(s));
+    SPARTA_TRY(sparta_file_kind_of(s->cx, s->r->model, &kind));
+    if (kind == SPARTA_FILE_PACKAGE) SPARTA_TRY(sparta_package_open(s->cx, s->r->model, &s->source));
+    SPARTA_TRY(open_fresh(s, &f));
+    begin(s, "dense", "compiling");
+    sparta_schedule_match *match;
+    int n;
+    sparta_status status = find_weights(s, f.graph, &match, &n);
+    if (!status) status = sparta_sizes_fill(s->cx, s->arena, f.graph, &s->r->sizes, &s->out.sizes);
+    if (!status) status = compile(s, &f, true, &s->dense);
+    close_fresh(&f);
+    SPARTA_TRY(status);
+    SPARTA_TRY(start_session(s, &s->dense));
+    s->out.threads = sparta_session_threads(s->dense.session);
+    snprintf(s->out.isa, sizeof s->out.isa, "%s", sparta_session_isa(s->dense.session));
+    s->step++;
+    return SPARTA_OK;
+}
+
+sparta_status sparta_what_if_run(sparta_ctx *cx, sparta_arena *arena, const sparta_what_if_request *r,
+                                 sparta_what_if *out)
+{
+    study s = {.cx = cx, .arena = arena, .r = r, .compile = r->compile, .doing = ""};
+    s.compile.options.masks = s.compile.options.schedule = NULL;
+    s.compile.options.rules = NULL;
+    s.compile.options.dims = NULL;
+    s.compile.obeyed = NULL;
+    s.compile.no_verify = true; /* candidates were checked when they were timed, now or for the database */
+    s.compile.progress = relay;
+    s.compile.progress_arg = &s;
+    sparta_status status = prepare(&s);
+    for (int i = 0; i < r->n_patterns && !status; i++) status = one_pattern(&s, i);
+    sparta_runner_close(&s.dense); /* its memory is not needed below */
+    for (int i = 0; i < s.out.n && !status && !r->no_break_even; i++) status = break_even(&s, i);
+    sparta_package_close(s.source);
+    sparta_schedule_free(s.all);
+    s.out.complete = status == SPARTA_OK;
+    if (!status || status == SPARTA_E_CANCELLED) *out = s.out;
+    return status;
+}
