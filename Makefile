@@ -65,8 +65,9 @@ $(B)/%.o: %.c $(B)/flags
 	@echo "CC   $<"
 	$(Q)$(CC) $(ALL_CFLAGS) $(KERNEL_CFLAGS) -c $< -o $@
 
-# The portable kernels get -O3. Their texts are also embedded for the run-time compiler by .incbin, which -MMD does not see.
-$(B)/src/panel/%.o: KERNEL_CFLAGS := $(if $(filter release,$(BUILD)),$(if $(filter -O2,$(CFLAGS)),-O3))
+# The portable kernels and the conversions get -O3. The kernels' texts are also embedded for the run-time compiler by .incbin,
+# which -MMD does not see.
+$(B)/src/panel/%.o $(B)/src/format/convert_%.o: KERNEL_CFLAGS := $(if $(filter release,$(BUILD)),$(if $(filter -O2,$(CFLAGS)),-O3))
 $(filter $(B)/src/panel/%,$(OBJ)): $(wildcard src/panel/*.h src/panel/*.def)
 
 $(B)/libsparta.a: $(OBJ) $(B)/files
@@ -117,11 +118,17 @@ test: ## everything: check, sanitizers, ONNX node tests, program, Python compari
 	+@MAKE='$(MAKE)' JOBS=$(JOBS) FUZZ_SECONDS=$(FUZZ_SECONDS) tools/stages test | tools/run-tests build/logs/test
 
 bench: all ## time the zoo's models against their own dense baseline
-	@tools/bench models $(B)/sparta
-bench-kernels: all ## time single products over patterns and sparsities
-	@tools/bench kernels $(B)/sparta
-bench-formats: $(patsubst %.c,$(B)/%,$(wildcard tests/bench/*.c)) ## time detection and covers of large masks
-	@for t in $^; do $$t || exit 1; done
+	@tools/bench $(B)/sparta
+bench-kernels: all ## time single products of every pattern against the peak and the peers (KERNELS_ARGS="...")
+	@tools/venv .venv-peers tools/requirements-peers.txt
+	.venv-peers/bin/python tools/bench_kernels.py --sparta $(B)/sparta $(KERNELS_ARGS)
+bench-plots: ## draw docs/patterns-speedup.svg and fill the tables of docs/patterns.md from docs/benchmarks/kernels.json
+	@python3 tools/plot.py docs/benchmarks/kernels.json docs/patterns-speedup.svg docs/patterns.md
+BENCHES := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/*.c))
+bench-formats: $(BENCHES) ## time conversions against SciPy and torch, detection, covers; writes docs/benchmarks/ (FORMATS_ARGS="--quick")
+	@tools/venv .venv-peers tools/requirements-peers.txt
+	.venv-peers/bin/python tools/bench_formats.py --convert-bench $(B)/tests/bench/convert_bench --out docs/benchmarks/formats.md \
+	$(addprefix --also ,$(filter-out %/convert_bench,$(BENCHES))) $(FORMATS_ARGS)
 bench-peers: all ## time against onnxruntime and torch; writes docs/benchmarks/ (PEERS_ARGS="...")
 	@tools/venv .venv-peers tools/requirements-peers.txt
 	.venv-peers/bin/python tools/bench_peers.py --sparta $(B)/sparta $(PEERS_ARGS)
@@ -149,7 +156,7 @@ $(B)/examples/%: examples/%.c $(B)/libsparta.so
 	$(call example,-lsparta)
 $(B)/examples/run_package_rt: examples/run_package.c $(B)/libsparta_rt.so
 	$(call example,-lsparta_rt)
-examples: all $(B)/examples/compile_and_run $(B)/examples/run_package $(B)/examples/run_package_rt ## build and run the examples
+examples: all $(B)/examples/compile_and_run $(B)/examples/schedule $(B)/examples/run_package $(B)/examples/run_package_rt ## build and run the examples
 	@tools/try-examples $(B)/sparta $(B)/examples
 
 install: all ## install into $(DESTDIR)$(PREFIX): program, libraries, header, sparta.pc, man page
@@ -165,4 +172,4 @@ clean: ## remove build/
 
 FORCE:
 .SECONDARY:
-.PHONY: all unit units programs fuzzers help setup demo check test bench bench-kernels bench-formats bench-peers layers exports format format-check coverage examples install clean FORCE
+.PHONY: all unit units programs fuzzers help setup demo check test bench bench-kernels bench-plots bench-formats bench-peers layers exports format format-check coverage examples install clean FORCE

@@ -124,7 +124,7 @@ run 1 "a missing file with --json" inspect --json missing.onnx
 json "d['error']['code'] == 'E_IO' and 'missing.onnx' in d['error']['where']" "says where"
 
 # ------------------------------------------------------------------ zoo
-run 0 "zoo lists" zoo; has out "bert-large" "zoo lists bert-large"
+run 0 "zoo lists" zoo; has out "bert-large" "zoo lists bert-large"; has out "dlrm" "zoo lists dlrm"
 run 0 "zoo --json" zoo --json
 json "[m['name'] for m in d['models']][:4] == ['mlp', 'bert-mini', 'bert-base', 'bert-large'] and d['schema'] == 'sparta.zoo/1'" "zoo --json lists them"
 for form in md csv json jsonl; do run 0 "zoo --table $form" zoo --table $form; exists out "zoo --table $form is there"; done
@@ -135,6 +135,11 @@ run 0 "zoo bert again" zoo bert-mini --prune 4x1:0.8 --seed 3 $SMALL -o bert2.on
 if cmp -s bert.onnx bert2.onnx; then good "the same seed gives the same file"; else bad "the same seed gives the same file"; fi
 run 0 "zoo with another seed" zoo bert-mini --prune 4x1:0.8 --seed 4 $SMALL -o bert4.onnx
 if cmp -s bert.onnx bert4.onnx; then bad "another seed gives another file"; else good "another seed gives another file"; fi
+run 0 "zoo dlrm" zoo dlrm --prune 16x4:0.85 --dim rows=20 --dim tables=6 --dim columns=32 -o dlrm.onnx; exists dlrm.onnx "dlrm.onnx is there"
+run 0 "compile dlrm" compile dlrm.onnx -o dlrm.sparta
+run 0 "inspect dlrm" inspect dlrm.sparta; has out "Interact 1" "the interaction is one node"; has out "Embed 6" "every table is looked up"; has out "16x4" "dlrm is pruned"
+for n in 1 16 77; do run 0 "verify dlrm with $n items" verify dlrm.sparta --against dlrm.onnx --batch $n; has out "the same at batch=$n" "its answers are the same"; done
+run 2 "dlrm with a wrong size" zoo dlrm --dim vocab=3 -o x.onnx; has err "rows tables columns" "a wrong size lists dlrm's"
 run 0 "zoo --quiet" zoo mlp -q -o quiet.onnx
 if [ -s out ] || [ -s err ]; then bad "--quiet is quiet"; else good "--quiet is quiet"; fi
 run 1 "unwritable output" zoo mlp -o /nonexistent/folder/m.onnx; complains "unwritable output"
@@ -144,7 +149,7 @@ run 5 "a budget that is too small" zoo bert-base --max-memory 8M -o big.onnx; go
 
 # ------------------------------------------------------------------ inspect
 run 0 "inspect" inspect bert.onnx; has out "4x1" "inspect finds the pattern"; has out "nothing to prune" "inspect gives reasons"
-has out "128 tokens on one thread; model: estimated" "inspect says what its times are"
+has out "on one thread; model: estimated" "inspect says what its times are"
 if grep -q ' $' out; then bad "no line ends with spaces"; else good "no line ends with spaces"; fi
 run 0 "inspect --table jsonl" inspect bert.onnx --table jsonl; grep Attention out | head -1 > one; mv one out
 json "d['density'] is None and d['us'] is None and d['dense_us'] is None and d['source'] == ''" "a product of activations has no density and no time"
@@ -175,6 +180,71 @@ printf '%%%%MatrixMarket matrix coordinate complex general\n1 1 0\n' > complex.m
 run 4 "inspect a complex mtx" inspect complex.mtx; complains "complex mtx"
 printf '\3\0\0\0\0\0\0\0{} xx' > bad.safetensors; run 1 "inspect a bad safetensors" inspect bad.safetensors; complains "bad safetensors"
 if mkfifo pipe 2> /dev/null; then run 1 "inspect a pipe" inspect pipe; complains "pipe"; fi
+
+# ------------------------------------------------------------------ inspect --what-if
+run 0 "zoo of a tiny mlp" zoo mlp --dim inputs=64 --dim hidden1=32 --dim hidden2=24 -o tiny.onnx
+cp tiny.onnx tiny.before
+run 0 "what-if" inspect tiny.onnx --what-if 4x1:0.9,32x32:0.5,2:4 --time 0.02 --threads 1
+has out "norm_kept is a proxy" "the norm is called a proxy"; has out "95 % interval" "the speed-up has its interval"
+has out "break_even" "break-even is there"; has out "larger than the weight: not pruned" "a pattern that does not fit is said"
+has out "do not divide the weight" "padding is said"
+if cmp -s tiny.onnx tiny.before; then good "what-if leaves the model alone"; else bad "what-if leaves the model alone"; fi
+run 0 "what-if, json" inspect tiny.onnx --what-if 4x1:0.9,32x32:0.5,2:4 --time 0.02 --threads 1 --json
+json "d['schema'] == 'sparta.inspect/1' and [p['pattern'] for p in d['what_if']] == ['4x1:0.9', '32x32:0.5', '2:4'] and d['what_if_at']['complete']" "what-if --json has its patterns"
+json "all(p['speedup'] > 0 and p['ci95'][0] <= p['ci95'][1] and 0 < p['norm_kept'] < 1 and p['bytes'] > 0 and p['dense_bytes'] > 0 and len(p['layers']) == 3 for p in d['what_if'])" "what-if --json has its fields"
+json "d['what_if'][0]['sparsity'] >= 0.9 and abs(d['what_if'][2]['sparsity'] - 0.5) < 1e-6 and d['what_if'][1]['pruned'] == 1" "what-if says what was pruned"
+json "len(d['what_if'][0]['break_even']) == 3 and all(b['source'] in ('measured', 'database') for b in d['what_if'][0]['break_even']) and not d['what_if'][2]['break_even']" "break-even by shape, measured"
+run 0 "what-if, table" inspect tiny.onnx --what-if 2:4 --time 0.02 --table csv; has out "pattern,sparsity,speedup,from,to" "what-if is one table"
+if [ "$(wc -l < out)" = 2 ]; then good "of one line a pattern"; else bad "of one line a pattern"; fi
+run 0 "what-if without a value" inspect tiny.onnx --time 0.02 --table jsonl --what-if; has out '"16x4:0.9"' "asks for the usual patterns"
+run 0 "what-if without a value, before a flag" inspect tiny.onnx --what-if --time 0.02 --quiet; has out '1x1:0.9' "the same"
+run 0 "what-if of a package" compile tiny.onnx --no-measure -o tiny.sparta
+run 0 "what-if of a package" inspect tiny.sparta --what-if 1x1:0.9 --batch 3 --time 0.02 --json; json "d['what_if_at']['sizes'] == {'batch': 3}" "at the sizes that were asked for"
+for bad in , 4x1 4x1:0.9, 4x1:0.9,,2:4 x 4x1:1e400 4x1:nan 4x1:-1 4x1:0.9,4x1:0.9 0x1:0.5 2:4:0.5 %s%n 99999999x1:0.5 "4x1:0.9 2:4"; do
+    run 2 "what-if $bad" inspect tiny.onnx --what-if "$bad" --time 0.02; complains "what-if $bad"
+done
+run 2 "what-if ''" inspect tiny.onnx --what-if ""; complains "what-if ''"
+run 4 "what-if heads" inspect tiny.onnx --what-if heads:0.5; complains "what-if heads"
+run 2 "what-if with a schedule" inspect tiny.onnx --what-if 2:4 --schedule x.sched; complains "what-if with a schedule"
+run 2 "what-if of arrays" inspect "$seeds/fuzz_safetensors/reference.safetensors" --what-if 2:4; complains "what-if of arrays"
+run 2 "--dim without what-if" inspect tiny.onnx --dim batch=2; complains "--dim without what-if"
+run 2 "what-if with an unknown size" inspect tiny.onnx --what-if 2:4 --dim nope=2; complains "what-if with an unknown size"
+"$S" inspect tiny.onnx --what-if 4x1:0.9,2x1:0.9 --time 3 --threads 1 --json --progress json > out 2> err < /dev/null &
+pid=$!
+waited=0; while ! grep -q '"2x1:0.9' err && [ $waited -lt 100 ]; do sleep 0.5; waited=$((waited + 1)); done
+kill -INT $pid; wait $pid; got=$?
+if [ $got = 130 ]; then good "what-if interrupted"; else bad "what-if interrupted (exit $got, not 130)"; fi
+has err "what was measured until then is told" "which is said"
+json "[p['pattern'] for p in d['what_if']] == ['4x1:0.9'] and not d['what_if_at']['complete']" "and what was measured is there"
+
+# ------------------------------------------------------------------ masks and weights that are odd
+# mask FILE NAME N K BYTE: a safetensors of one mask, all BYTE
+mask() {
+    h="{\"$2\":{\"dtype\":\"U8\",\"shape\":[$3,$4],\"data_offsets\":[0,$(($3 * $4))]}}"
+    { printf "\\$(printf %03o ${#h})\0\0\0\0\0\0\0%s" "$h"; head -c $(($3 * $4)) /dev/zero | tr '\0' "$5"; } > "$1"
+}
+mask near.safetensors fc1.weigth 32 64 '\001'; run 2 "a mask of a misspelt name" compile tiny.onnx --masks near.safetensors -o x.sparta
+has err "did you mean 'fc1.weight'?" "says which would match"; complains "a mask of a misspelt name"
+mask far.safetensors encoder 24 32 '\001'; run 2 "a mask of another name" compile tiny.onnx --masks far.safetensors -o x.sparta; has err "'fc2.weight' has that shape" "says which has its shape"
+mask turned.safetensors fc1.weight 64 32 '\001'; run 2 "a mask that is turned" compile tiny.onnx --masks turned.safetensors -o x.sparta; has err "it is 64x32, the weight is 32x64; transpose it" "says so"
+mask other.safetensors fc1.weight 24 32 '\001'; run 2 "a mask of another shape" compile tiny.onnx --masks other.safetensors -o x.sparta; has err "'fc2.weight' has that shape" "says which has it"
+gone x.sparta "nothing was written"
+mask zero.safetensors fc1.weight 32 64 '\000'; run 0 "a mask that is all zero" compile tiny.onnx --masks zero.safetensors -o zero.sparta; has err "keeps nothing of the weight" "is obeyed, and said"
+run 0 "and verified" verify zero.sparta --against tiny.onnx --masks zero.safetensors
+mask one.safetensors fc1.weight 32 64 '\001'; run 0 "a mask that is all one" compile tiny.onnx --masks one.safetensors -o one.sparta; has err "keeps all of the weight" "is obeyed, and said"
+h='{"fc1.weight":{"dtype":"U8","shape":[1,1],"data_offsets":[0,1]},"fc1.weight":{"dtype":"U8","shape":[1,1],"data_offsets":[0,1]}}'
+printf "\\$(printf %03o ${#h})\0\0\0\0\0\0\0%sx" "$h" > twice.safetensors
+run 1 "a mask file with a name twice" compile tiny.onnx --masks twice.safetensors -o x.sparta; has err "occurs twice" "says so"; complains "a name twice"
+echo 'tensor "*" { sparsify magnitude(pattern=32x5, sparsity=0.5) }' > ragged.sched
+run 0 "a pattern that does not divide the shape" compile tiny.onnx --schedule ragged.sched -o ragged.sparta; has err "32x5 does not divide a weight of 10x24" "is padded, and said"
+# 16 bytes of 0xff are NaN however they lie
+{ head -c 4000 tiny.onnx; head -c 16 /dev/zero | tr '\0' '\377'; tail -c +4017 tiny.onnx; } > nan.onnx
+echo 'tensor "fc1.weight" { sparsify magnitude(pattern=1x1, sparsity=0.9) }' > one.sched
+run 0 "NaN weights are pruned by magnitude" compile nan.onnx --schedule one.sched -o nan.sparta; has err "are NaN or Inf" "and said"
+run 0 "what-if of NaN weights" inspect nan.onnx --what-if 1x1:0.9 --time 0.02 --json; json "0 < d['what_if'][0]['norm_kept'] < 1" "the norm is a number"
+sed 's/fc1.weight/*/' one.sched > all.sched
+run 3 "NaN that a sparse product skips" compile nan.onnx --schedule all.sched -o x.sparta; has err "--strict" "says what to do"; gone x.sparta "and writes nothing"
+run 0 "which it does not with --strict" compile nan.onnx --schedule all.sched --strict -o nan.sparta
 
 # ------------------------------------------------------------------ compile
 run 0 "compile" compile bert.onnx -o bert.sparta; exists bert.sparta "bert.sparta is there"
@@ -293,6 +363,12 @@ json "set(d) >= {'median_us', 'best_us', 'nnz', 'gops_real', 'gops_dense_equival
 run 0 "kernel bench sweeps" kernel bench --m 8 --n 16 --k 16 --sparsity 0.5,0.9 --time 0.01 --table md; has out "| 0.900 |" "kernel bench sweeps"
 run 0 "kernel bench for people" kernel bench --m 8 --n 16 --k 16 --time 0.01 --threads 1; has out "matmul of 8 tokens, 16x16, 4x1 at sparsity 0.9" "kernel bench says what it timed"
 run 0 "kernel bench of n:m" kernel bench --m 8 --n 16 --k 16 --pattern 2:4 --time 0.01 --json; json "d['sparsity'] == 0.5 and d['nnz'] == 128" "n:m has its own sparsity"
+python3 -c 'import sys, zipfile, struct
+h = b"{\x27descr\x27: \x27|b1\x27, \x27fortran_order\x27: False, \x27shape\x27: (8, 8), }".ljust(117) + b"\n"
+zipfile.ZipFile(sys.argv[1], "w").writestr("w.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(h)) + h + bytes([1, 0] * 32))' mask.npz
+run 0 "kernel bench of a mask file" kernel bench --m 8 --n 8 --k 8 --pattern mask.npz --time 0.01 --json
+json "d['sparsity'] == 0.5 and d['nnz'] == 32 and d['stored_bytes'] >= 128" "a mask file has its own sparsity"
+run 1 "kernel bench of a mask of another shape" kernel bench --m 8 --n 8 --k 16 --pattern mask.npz --time 0.01
 run 0 "kernel bench sweeps for people" kernel bench --m 8,9 --n 16 --k 16 --time 0.01
 if [ "$(wc -l < out)" = 3 ]; then good "a sweep is a table and nothing else"; else bad "a sweep is a table and nothing else"; fi
 run 2 "kernel bench of nothing" kernel bench --m 0
@@ -319,7 +395,13 @@ run 0 "format pack bitmap for its arrays" format pack o4/logits.npy --format bit
 run 0 "inspect the arrays of a bitmap" inspect k.npz; has out "p0_l1_bits" "a bitmap has bits"; hasnt out "p0_l1_crd" "and no crd"
 run 2 "format pack n:m of a dense array" format pack o4/logits.npy --format nm24 -o x.npz; has err "run a 2:4 sparsifier first" "which says what to do"; gone x.npz "which writes nothing"
 run 2 "format pack into too narrow rows" format pack o4/logits.npy --format "(i,j)->(i:dense, j:packed[4])" -o x.npz; has err "row 0 has 10 entries, packed[4] holds 4; use packed[10]" "which says what would fit"
-run 4 "sums of formats are later" format check "sum{rownnz<=4 -> ell; rest -> csr}"; complains "sums of formats are later"
+run 0 "format check of a sum" format check "sum{ rownnz<=4 -> (i,j)->(i:compressed, j:packed[4]); rest -> csr }"; has out "sum{rownnz<=4 -> (i,j)->(i:compressed, j:packed[4]); rest -> " "its canonical text"
+run 2 "format check of a sum that is wrong" format check "sum{rownnz<=4 -> ell; rest -> csr"; complains "format check of a sum that is wrong"
+run 0 "format check of an opaque format" format check "quads(16)"; has out "quads(16)" "its canonical text"
+run 2 "format check with 9 sizes" format check csr --shape 1x1x1x1x1x1x1x1x1
+run 2 "format check with an empty size" format check csr --shape 4x; complains "format check with an empty size"
+run 2 "format check of a shape that does not fit" format check csr --shape 4x4x4; complains "format check of a shape that does not fit"
+run 0 "format check --json" format check csr --json; json "d['schema'] == 'sparta.format/1' and d['format'] == '(i,j)->(i:dense, j:compressed)'" "format check --json has the text"
 run 2 "format check of an impossible n:m" format check "(i,j)->(i:dense, j/8:dense, j%8:structured[2,4])"; has err "format:1:29: structured[2,4] needs level expression j%4, got j%8" "which names the column"
 if command -v python3 > /dev/null; then
     python3 -c "
@@ -335,6 +417,16 @@ open('arrow.npy', 'wb').write(b'\\x93NUMPY\\x01\\x00' + struct.pack('<H', len(he
     run 0 "format pack dense formats whatever the fill" format pack arrow.npy --format vnni --limit 1 -o x.npz
 fi
 run 0 "format stats" format stats o4/logits.npy --format csr --json; json "d['slots'] == 30 and d['fill'] == 1" "format stats counts"
+json "set(d) >= {'schema', 'format', 'dtype', 'shape', 'pattern', 'elements', 'slots', 'bytes', 'fill', 'pos_bytes', 'crd_bytes', 'value_bytes', 'levels', 'output'} and d['schema'] == 'sparta.format/1' and d['output'] is None" "format stats --json has its fields"
+run 0 "format stats of a packed file" format stats l.npz --json; json "d['format'] == '(i,j)->(i:dense, j:compressed)' and d['bytes'] == 16 + 120 + 120" "says what is stored"
+run 0 "format stats of a packed file, in another format" format stats l.npz --format coo --json; json "d['crd_bytes'] == 240" "says what would be"
+run 2 "format stats without --format" format stats o4/logits.npy; has err "IN --format TEXT" "which says how"
+run 0 "format stats --table" format stats o4/logits.npy --format csr --table csv; has out "format,elements,slots,bytes,pos_bytes,crd_bytes,value_bytes,fill" "format stats as a table"
+run 0 "format pack a sum" format pack o4/logits.npy --format "sum{first(4) -> csr; rest -> coo}" -o sum.npz --json
+json "[p['slots'] for p in d['parts']] == [12, 18] and d['slots'] == 30 and d['output'] == 'sum.npz'" "a sum tells its parts"
+run 0 "format unpack a sum" format unpack sum.npz -o sum.npy
+if cmp -s o4/logits.npy sum.npy; then good "a sum gives back what was packed"; else bad "a sum gives back what was packed"; fi
+run 0 "inspect a packed file" inspect sum.npz; has out "a packed tensor, sum{first(4) ->" "inspect knows a packed tensor"
 run 0 "inspect arrays" inspect l.npz; has out "p0_values" "inspect lists arrays"
 run 0 "inspect an array" inspect o4/logits.npy --json; json "d['layers'][0]['shape'] == [3, 10]" "inspect knows its shape"
 json "d['layers'][0]['block'] == ''" "a dense array has no block"
@@ -343,13 +435,57 @@ run 1 "format unpack of another npz" format unpack o4/logits.npy -o x.npy
 run 1 "format pack of a model" format pack bert.onnx --format csr -o x.npz; has err "give a .npy" "which says what to give"
 run 2 "format pack without --format" format pack o4/logits.npy -o x.npz
 run 2 "format pack of nothing" format pack; has err "IN --format TEXT -o OUT.npz" "which says how"
-run 4 "format advise is later" format advise o4/logits.npy
-run 4 "unpack writes npy" format unpack l.npz -o x.mtx; has err ".npy only" "which says what it writes"
+run 2 "unpack writes npy and mtx" format unpack l.npz -o x.txt; has err ".npy and .mtx" "which says what it writes"; gone x.txt "and writes nothing"
+run 0 "unpack to mtx" format unpack l.npz -o l.mtx; has l.mtx "%%MatrixMarket matrix coordinate real general" "a sparse matrix"
+run 0 "pack the mtx again" format pack l.mtx --format coo -o l3.npz
+run 0 "pattern to pattern" format pack "$seeds/fuzz_mtx/pattern.mtx" --format csr --limit 100 -o pat.npz; run 0 "unpack a pattern" format unpack pat.npz -o pat.mtx
+has out "pattern 4x6" "which says so"; has pat.mtx "%%MatrixMarket matrix coordinate pattern general" "stays a pattern"
+for kind in csr csc coo bsr dia stored; do run 0 "format pack SciPy's $kind" format pack "$seeds/fuzz_npz/$kind.npz" --format dcsr -o k.npz; done
+run 0 "format pack of an smtx" format pack "$seeds/fuzz_mtx/dlmc.smtx" --format csr -o k.npz
+run 2 "format pack of a file with several arrays" format pack "$seeds/fuzz_safetensors/reference.safetensors" --format csr -o none.npz; has err "holds 7 arrays; say which with --tensor" "which says what to do"; gone none.npz "and writes nothing"
+run 0 "format pack --tensor" format pack "$seeds/fuzz_safetensors/reference.safetensors" --tensor w --format csr -o k.npz; has out "5 elements" "takes that one"
+run 2 "format pack --tensor of none" format pack "$seeds/fuzz_safetensors/reference.safetensors" --tensor wx --format csr -o x.npz; complains "format pack --tensor of none"
+run 4 "format pack of a scalar" format pack "$seeds/fuzz_safetensors/reference.safetensors" --tensor scalar --format csr -o x.npz; complains "format pack of a scalar"
+run 0 "format pack --threads" format pack o4/logits.npy --format csr --threads 2 -o k.npz
+if cmp -s l.npz k.npz; then good "threads do not change the file"; else bad "threads do not change the file"; fi
+run 0 "format pack --progress" format pack o4/logits.npy --format csr --progress plain -o k.npz; has err "sparta: 2 of 4: packing" "tells where it is"
+run 1 "format pack into nowhere" format pack o4/logits.npy --format csr -o /nonexistent/x.npz; complains "format pack into nowhere"
+run 5 "format pack past the budget" format pack o4/logits.npy --format "(i,j)->(i/65536:dense, i%65536:dense, j/65536:dense, j%65536:dense)" --max-memory 16M -o big.npz; gone big.npz "past the budget nothing is written"
+run 1 "format convert of an array" format convert o4/logits.npy --to csr -o x.npz; has err "sparta format pack" "which says how to make one"
+run 2 "format convert without --to" format convert l.npz -o x.npz; has err "--to TEXT" "which says how"
+run 2 "format convert to a wrong text" format convert l.npz --to "csrr" -o x.npz; has err "csr" "which guesses"
+printf '# two of them\nformat fours = (i,j)->(i/4:dense, j:bitmap, i%%4:dense), pos=u16\nformat mixed = sum{first(2) -> fours; rest -> csr}\n' > my.formats
+run 0 "--formats" format check mixed --formats my.formats; has out "sum{first(2) -> (i,j)->(i/4:dense, j:bitmap, i%4:dense), pos=u16; rest -> " "formats of one's own"
+run 0 "format pack with one's own" format pack o4/logits.npy --format fours --formats my.formats -o own.npz; run 0 "which unpacks without the file" format unpack own.npz -o own.npy
+if cmp -s o4/logits.npy own.npy; then good "and gives back what was packed"; else bad "and gives back what was packed"; fi
+printf 'format a = csr\nformat b = (i,j)->(i:dens, j:dense)\n' > wrong.formats
+run 2 "a wrong file of formats" format check csr --formats wrong.formats; has err "wrong.formats:2:" "names the line"; complains "a wrong file of formats"
+run 1 "no file of formats" format check csr --formats nowhere.formats; complains "no file of formats"
+run 0 "a name is unknown without its file" format check csr; run 2 "a name of nowhere" format check fours; complains "a name of nowhere"
+run 0 "inspect takes --formats" inspect bert.onnx --formats my.formats
+run 2 "and refuses wrong ones" compile bert.onnx --formats wrong.formats -o x.sparta; gone x.sparta "before it compiles"
+printf 'tensor "*output.dense.weight" {\n    format fours\n}\n' > own.sched
+run 0 "a schedule uses --formats" inspect bert.onnx --formats my.formats --schedule own.sched --json; json "any(e['clause'] == 'format' for e in d['schedule'])" "a schedule knows the names"
+run 2 "a schedule without them" inspect bert.onnx --schedule own.sched; has err "fours" "names what it lacks"
+run 0 "format advise" format advise o4/logits.npy; has out "csr" "lists csr"; has out "dense" "lists dense"; has out "implement" "says what would run it"
+run 0 "format advise --json" format advise o4/logits.npy --json
+json "d['schema'] == 'sparta.format/1' and d['elements'] == 30 and d['density'] == 1 and d['formats'][0]['bytes'] == 120" "the dense array is best stored dense"
+json "all(set(f) >= {'format', 'canonical', 'pattern', 'exact', 'share', 'implement', 'within_limit', 'elements', 'slots', 'bytes', 'fill'} for f in d['formats'])" "format advise --json has its fields"
+run 0 "format advise --group" format advise o4/logits.npy --group; has out "no other order of the rows" "a full array has no better order"
+run 2 "format advise -o" format advise o4/logits.npy -o x.npy; has err "--group" "-o is for --group"
+run 0 "format advise of a matrix" format advise "$seeds/fuzz_mtx/real.mtx" --table csv; has out "format,pattern,fill,bytes,share,implement,limit" "advice as a table"
+run 0 "format advise of a tensor of 3 dimensions" format advise o1/last_hidden_state.npy; has err "note: " "which says that patterns need matrices"
+run 1 "format advise of a text" format advise text; complains "format advise of a text"
+run 2 "format advise with a wrong format" format advise o4/logits.npy --format csrr; complains "format advise with a wrong format"
 run 2 "a schedule for packages alone" verify bert.sparta --against bert.sparta --schedule nowhere.sched; has err "none is given" "which says why"
 run 0 "format pack of an mtx" format pack "$seeds/fuzz_mtx/real.mtx" --format csr --limit 100 -o m.npz; has out "5 elements" "its entries are packed"
 run 2 "format of an unknown word" format pakc o4/logits.npy; has err "did you mean pack" "an unknown word is guessed"
 run 0 "doctor" doctor; has out "compiler" "doctor names the compiler"; has out "nobody else can write there" "doctor says that the cache is safe"
 run 0 "doctor --json" doctor --json --threads 1; json "d['peak_gops'] > 0 and d['cpu']['cores'] >= 1 and d['libraries']" "doctor --json has its fields"
+export SPARTA_ONEDNN=0
+run 0 "doctor without oneDNN" doctor --threads 1; has out "switched off by SPARTA_ONEDNN=0" "doctor says why oneDNN is not used"
+run 0 "doctor --json without oneDNN" doctor --json --threads 1; json "not [l for l in d['libraries'] if l['name'] == 'oneDNN'][0]['found']" "and in JSON"
+unset SPARTA_ONEDNN
 run 0 "doctor without a cache" doctor --cache none --compiler none; has out "none" "doctor says so"
 
 # ------------------------------------------------------------------ where output cannot go, and signals
@@ -413,8 +549,14 @@ refuse 2 'tensor "encoder.layer.*.wieght" { sparsify threshold(1) }' "matches no
 refuse 2 'tensor "enc*" { format strip(4) } tensor "*output*" { format rows(4) }' "conflicts with format strip(4) at bad.sched:1:17"
 refuse 4 'tensor "enc*" { quantize i8 }' "bad.sched:1:17: quantize i8: this version does not quantise yet"
 refuse 4 'tensor "enc*" { kernel { unroll(n) } }' "does not generate kernels yet"
-refuse 4 'tensor "enc*" { format csr }' "no implement stores a layer so"
 refuse 2 'include "bad.sched"' "'bad.sched' includes itself"
+refuse 2 'tensor "enc*" { format (i,j,k)->(i:dense, j:dense, k:dense) }' "bad.sched:1:17: "
+refuse 2 'tensor "enc*" { format fours }' "fours"
+printf 'tensor "enc*" { sparsify magnitude(pattern=4x1, sparsity=0.9); format fours }\n' > sched/own.sched
+run 0 "compile with a format that no kernel has" compile sd.onnx --schedule sched/own.sched --formats my.formats --no-measure --json -o own.sparta
+json "{l['implement'] for l in d['layers'] if l['op'] == 'Linear'} == {'walk'} and all('no kernel of its own' in l['reason'] for l in d['layers'] if l['op'] == 'Linear')" "it walks, and says so"
+run 0 "verify what walks" verify own.sparta --against sd.onnx --schedule sched/own.sched --formats my.formats
+run 0 "bench what walks" bench sd.onnx --schedule sched/own.sched --formats my.formats --no-measure --iterations 2 --threads 1,2 --json; json "len(d['runs']) == 2" "a sweep knows the formats as well"
 
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

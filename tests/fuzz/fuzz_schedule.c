@@ -1,5 +1,5 @@
 /* Any bytes as the text of a schedule. What parses must print to a text that parses and prints to the same, and must match the
- * weights of a small graph or say why not. Includes find nothing: their folder does not exist. */
+ * weights of a small graph or say why not. Includes find nothing: their folder does not exist. A sparsifier `mine` is registered. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,10 +28,10 @@ static void print_and_parse(sparta_ctx *cx, const sparta_schedule *s)
     sparta_schedule *again;
     sparta_text_init(&first, cx);
     sparta_text_init(&second, cx);
-    sparta_schedule_print(s, &first);
+    sparta_schedule_write(s, &first);
     must(first.status == SPARTA_OK);
     must(sparta_schedule_parse(cx, sparta_text_str(&first), "again", FOLDER, &again) == SPARTA_OK);
-    sparta_schedule_print(again, &second);
+    sparta_schedule_write(again, &second);
     must(!strcmp(sparta_text_str(&first), sparta_text_str(&second)));
     must(again->n_rules == s->n_rules);
     for (int i = 0; i < s->n_rules; i++)
@@ -62,6 +62,20 @@ static void match(sparta_ctx *cx, const sparta_schedule *s)
     sparta_arena_free(arena);
 }
 
+static int all(void *user, sparta_sparsifier_call *call)
+{
+    (void)user, (void)call;
+    return 0;
+}
+
+static void add_mine(sparta_ctx *cx)
+{
+    static const char *const arguments[] = {"ratio", "topk?", NULL};
+    const sparta_sparsifier s = {
+        .size = sizeof s, .name = "mine", .mask = all, .arguments = arguments, .bound_argument = "topk"};
+    must(sparta_sparsifier_register(cx, &s) == SPARTA_OK);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     sparta_ctx *cx =
@@ -75,6 +89,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (size) memcpy(text, data, size);
     text[size] = 0;
+    add_mine(cx);
+    const size_t held = sparta_ctx_memory(cx);
     if (sparta_schedule_parse(cx, text, "s", FOLDER, &s) == SPARTA_OK) {
         print_and_parse(cx, s);
         match(cx, s);
@@ -82,7 +98,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else {
         must(*sparta_message(cx) != 0);
     }
-    must(sparta_ctx_memory(cx) == 0);
+    must(sparta_ctx_memory(cx) == held ||
+         sparta_ctx_slot(cx, SPARTA_SLOT_FORMATS)); /* sums live as long as the context */
     free(text);
     sparta_ctx_free(cx);
     return 0;

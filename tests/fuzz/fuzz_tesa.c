@@ -1,9 +1,9 @@
-/* Any bytes as the text of a mask. What parses must print to a text that parses to the same mask, canonically; and
- * everything the room does with it must hold its laws. */
+/* Any bytes as the text of a mask, or, when they begin with "tesa", of an attribute. What parses must print to a text that
+ * parses to the same, canonically; and everything the room does with it must hold its laws. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include "tesa/tesa.h"
+#include "tesa/attribute.h"
 
 #define MOST 65536 /* elements of a mask that is worked with */
 
@@ -63,6 +63,40 @@ static void report(sparta_ctx *cx, const sparta_mask *m)
         must(f.finding[i].missed >= 0 && f.finding[i].slots + f.finding[i].missed >= f.present);
 }
 
+static void same(sparta_ctx *cx, sparta_status status, sparta_tesa *made, const sparta_tesa *t)
+{
+    if (status) {
+        must(sparta_ctx_status(cx) == SPARTA_E_MEMORY);
+        return;
+    }
+    must(sparta_tesa_equal(made, t) && sparta_tesa_digest(made) == sparta_tesa_digest(t));
+    sparta_tesa_free(cx, made);
+}
+
+/* Printed and parsed, with itself, and turned round twice it stays the same. */
+static void attribute(sparta_ctx *cx, const char *text)
+{
+    sparta_tesa t, made, turned;
+    sparta_text out;
+    int order[SPARTA_TESA_RANK];
+    if (sparta_tesa_parse(cx, text, &t)) {
+        must(*sparta_message(cx) != 0);
+        return;
+    }
+    sparta_text_init(&out, cx);
+    sparta_tesa_print(&t, &out);
+    if (!out.status) same(cx, sparta_tesa_parse(cx, sparta_text_str(&out), &made), &made, &t);
+    sparta_text_free(&out);
+    same(cx, sparta_tesa_and(cx, &t, &t, &made), &made, &t);
+    if (t.has == SPARTA_HAS_SET) same(cx, sparta_tesa_or(cx, &t, &t, &made), &made, &t);
+    for (int i = 0; i < t.rank; i++) order[i] = t.rank - 1 - i;
+    if (t.has == SPARTA_HAS_SET && !sparta_tesa_transpose(cx, &t, order, &turned)) {
+        same(cx, sparta_tesa_transpose(cx, &turned, order, &made), &made, &t);
+        sparta_tesa_free(cx, &turned);
+    }
+    sparta_tesa_free(cx, &t);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     sparta_ctx *cx =
@@ -72,7 +106,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!cx || !text) abort();
     memcpy(text, data, size);
     text[size] = 0;
-    if (sparta_mask_parse(cx, text, &m) == SPARTA_OK) {
+    if (!strncmp(text, "tesa", 4)) {
+        attribute(cx, text);
+    } else if (sparta_mask_parse(cx, text, &m) == SPARTA_OK) {
         print_and_parse(cx, &m);
         if (m.cols <= MOST && m.rows <= MOST && m.rows * m.cols <= MOST) {
             cover(cx, &m);

@@ -21,10 +21,12 @@ SEQUENCES = [7, 128, 200]
 RTOL = 1e-4
 ROUNDING = 1e-7
 PRUNED = [None, "4x1:0.9", "1x1:0.8", "2:4"]
+BATCHES_ALONE = [1, 5, 130]  # of models without a sequence
 ZOO = [  # name, sizes, ids below
     ("mlp", [], 0),
     ("bert-mini", [], 30522),
     ("bert-base", ["layers=2", "vocab=2000"], 2000),
+    ("dlrm", ["rows=50"], 50),
 ]
 
 
@@ -89,8 +91,9 @@ class Model:
     def sizes(self):
         symbols = {d for _, _, dims in inputs_of(self.path) for d in dims if isinstance(d, str)}
         need(symbols <= {"batch", "sequence"}, f"unknown symbols {symbols}")
-        sequences = SEQUENCES if "sequence" in symbols else [None]
-        return [{"batch": b, **({"sequence": s} if s else {})} for b in BATCHES for s in sequences]
+        if "sequence" not in symbols:
+            return [{"batch": b} for b in BATCHES_ALONE]
+        return [{"batch": b, "sequence": s} for b in BATCHES for s in SEQUENCES]
 
     def check(self, *words):
         """Everything about this model; what is named in `words` goes to compile."""
@@ -152,7 +155,7 @@ def ways(tests):
     model = Model(tests, "one thread", path, 100)
     tests.check("one thread: compile", model.compile)
     tests.check("one thread: batch 5 sequence 200", lambda: model.answer({"batch": 5, "sequence": 200}, "--threads", 1))
-    for name in ("mlp-script-4x1.onnx", "bert-script-eager-4x1.onnx", "encoder-dynamo.onnx"):
+    for name in ("mlp-script-4x1.onnx", "bert-script-eager-4x1.onnx", "encoder-dynamo.onnx", "dlrm-dynamo.onnx"):
         model = Model(tests, f"reference {name}", os.path.join(FIXTURES, name), 100)
         model.package = model.path  # `sparta run` takes ONNX too: the reference of every operator
         tests.check(f"reference {name}: batch 2", model.answer, {"batch": 2, "sequence": 33})

@@ -497,6 +497,34 @@ static void test_embed(void **state)
                      SPARTA_E_RANGE);
 }
 
+static void test_embed_column(void **state)
+{
+    (void)state;
+    float words[] = {1, 2, 3, 4, 5, 6}, y[4];
+    int64_t ids[] = {9, 0, 9, 9, -1, 9}; /* the others are another table's */
+    sparta_tensor w = F32(words, 3, 2);
+    assert_int_equal(CALL(Embed, ATTRS(INT("column", 1)), F32(y, 2, 2), w, I64(ids, 2, 3)), SPARTA_OK);
+    same(y, (float[]){1, 2, 5, 6}, 4);
+    assert_int_equal(CALL(Embed, ATTRS(INT("column", 0)), F32(y, 2, 2), w, I64(ids, 2, 3)), SPARTA_E_RANGE);
+    assert_int_equal(CALL(Embed, ATTRS(INT("column", 3)), F32(y, 2, 2), w, I64(ids, 2, 3)), SPARTA_E_RANGE);
+}
+
+static void test_interact(void **state)
+{
+    (void)state;
+    float a[] = {1, 2, 3, 4}, b[] = {5, 6, 7, 8}, y[10];
+    int64_t pairs[] = {1, 0, 0, 0, -1, 1};
+    sparta_tensor u = F32(a, 2, 2), v = F32(b, 2, 2);
+    assert_int_equal(CALL(Interact, &none, F32(y, 2, 3), u, v, I64(pairs, 3, 2)), SPARTA_OK);
+    same(y, (float[]){17, 5, 61, 53, 25, 113}, 6);
+    assert_int_equal(CALL(Interact, ATTRS(INT("keep", 1)), F32(y, 2, 5), u, v, I64(pairs, 3, 2)), SPARTA_OK);
+    same(y, (float[]){5, 6, 17, 5, 61, 7, 8, 53, 25, 113}, 10);
+    assert_int_equal(CALL(Interact, ATTRS(INT("keep", 2)), F32(y, 2, 5), u, v, I64(pairs, 3, 2)),
+                     SPARTA_E_RANGE);
+    pairs[0] = 2;
+    assert_int_equal(CALL(Interact, &none, F32(y, 2, 3), u, v, I64(pairs, 3, 2)), SPARTA_E_RANGE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -510,7 +538,8 @@ int main(void)
         cmocka_unit_test(test_matmul_shapes),  cmocka_unit_test(test_gemm),
         cmocka_unit_test(test_cancel),         cmocka_unit_test(test_layer_normalization),
         cmocka_unit_test(test_linear),         cmocka_unit_test(test_attention),
-        cmocka_unit_test(test_embed),
+        cmocka_unit_test(test_embed),          cmocka_unit_test(test_embed_column),
+        cmocka_unit_test(test_interact),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -89,14 +89,14 @@ static void too_many_inputs_are_for_the_builtin_only(void **state)
 {
     (void)state;
     bed *b = linear_bed(3, 4, 4);
-    sparta_value *in[12] = {0};
-    for (int i = 0; i < 12; i++) in[i] = b->node->in[i % 2];
+    sparta_value *in[40] = {0};
+    for (int i = 0; i < 40; i++) in[i] = b->node->in[i % 2];
     const sparta_node many = {
-        .op = SPARTA_OP_Concat, .name = "many", .n_in = 12, .n_out = 1, .in = in, .out = b->node->out};
+        .op = SPARTA_OP_Concat, .name = "many", .n_in = 40, .n_out = 1, .in = in, .out = b->node->out};
     sparta_call c;
     sparta_node embed = many;
     embed.op = SPARTA_OP_Embed;
-    fails(SPARTA_E_FORMAT, "many: 12 inputs are too many for kernel 'embed'",
+    fails(SPARTA_E_FORMAT, "many: 40 inputs are too many for kernel 'embed'",
           sparta_call_bind(cx, &embed, "embed", NULL, &c));
     ok(sparta_call_bind(cx, &many, NULL, NULL, &c));
     assert_int_equal(c.job.n_in, SPARTA_OPERANDS);

@@ -31,12 +31,15 @@ static void remember(const char *db_path, const char *text, const char *implemen
         lower_node ln = {.node = g->node[i]};
         sparta_trial t = {.us = us, .threads = 1};
         if (g->node[i]->op != SPARTA_OP_Linear) continue;
-        ok(sparta_lower_task(cx, g->node[i], &ln));
-        sparta_text_init(&key, cx);
-        sparta_lower_key(&ln, sparta_implement_find(implement), sparta_target_best(), &key);
-        snprintf(t.implement, sizeof t.implement, "%s", implement);
-        sparta_tune_add(db, sparta_text_str(&key), &t);
-        sparta_text_free(&key);
+        ok(sparta_lower_task(cx, g, g->node[i], &ln));
+        const sparta_implement *im = sparta_implement_find(implement);
+        for (; ln.task.setting < sparta_implement_settings(im); ln.task.setting++) {
+            sparta_text_init(&key, cx);
+            sparta_lower_key(&ln, im, sparta_target_best(), &key);
+            snprintf(t.implement, sizeof t.implement, "%s", implement);
+            sparta_tune_add(db, sparta_text_str(&key), &t);
+            sparta_text_free(&key);
+        }
         sparta_mask_free(cx, &ln.mask);
     }
     sparta_tune_close(db);
@@ -70,7 +73,7 @@ static sparta_layer inspect(const char *text, const char *db)
     sparta_layer *layer;
     int n;
     ok(sparta_compile_passes(g));
-    ok(sparta_compile_layers(cx, arena, g, db, &layer, &n));
+    ok(sparta_compile_layers(cx, arena, g, db, NULL, &layer, &n));
     assert_int_equal(n, 1);
     sparta_layer l = layer[0];
     l.name = l.op = NULL; /* they go with the graph */
@@ -81,20 +84,25 @@ static sparta_layer inspect(const char *text, const char *db)
 
 /* ------------------------------------------------------------------ */
 
-/* Very sparse: strips win by far on any machine; the second time nothing is measured. */
+static bool is_sparse(const char *implement)
+{
+    return sparta_implement_find(implement)->sparse;
+}
+
+/* Very sparse: sparse rows win by far on any machine; the second time nothing is measured. */
 static void sparse_wins(void **state)
 {
     (void)state;
     const char *db = fresh_db(), *text = LAYER("w|4x1:0.95");
     decision first = decide(text, measured(db)), second = decide(text, measured(db));
-    assert_string_equal(first.implement, "strip4");
+    assert_true(is_sparse(first.implement));
     assert_string_equal(first.source, "measured");
     assert_string_equal(first.reason, "");
     assert_true(first.us > 0 && first.us < first.dense_us);
     assert_string_equal(second.source, "database");
     assert_true(second.us == first.us && second.dense_us == first.dense_us);
     const sparta_layer l = inspect(text, db);
-    assert_string_equal(l.implement, "strip4");
+    assert_string_equal(l.implement, first.implement);
     assert_string_equal(l.source, "database");
     assert_true(fabs(l.us - first.us) < 1e-3 && l.n == 128 && l.k == 96);
     assert_string_equal(l.block, "4x1");
@@ -107,16 +115,13 @@ static void nearly_dense(void **state)
     (void)state;
     const char *db = fresh_db();
     const decision d = decide(LAYER("w|4x1:0.05"), measured(db));
-    if (!strcmp(d.implement, "strip4"))
-        assert_true(d.us < d.dense_us);
-    else {
-        assert_string_equal(d.implement, "dense4");
-        mentions(d.reason, "(measured", __FILE__, __LINE__);
-    }
     const decision one = decide(LAYER("w|1x1:0.05"), measured(db)); /* strips would hold everything */
-    assert_string_equal(one.implement, "dense4");
-    mentions(one.reason, "density 0.95 with pattern 1x1: strips of 4 rows would store 1.00", __FILE__,
-             __LINE__);
+    const decision both[] = {d, one};
+    for (int i = 0; i < 2; i++)
+        if (is_sparse(both[i].implement))
+            assert_true(both[i].us < both[i].dense_us);
+        else
+            mentions(both[i].reason, "(measured", __FILE__, __LINE__);
     const decision full = decide(LAYER("w"), measured(db));
     assert_string_equal(full.implement, "dense4");
     mentions(full.reason, "no zeros", __FILE__, __LINE__);
@@ -134,6 +139,7 @@ static void the_database_decides(void **state)
     for (int i = 0; i < 4; i++) {
         const char *db = fresh_db();
         remember(db, text, "strip4", cases[i].sparse);
+        remember(db, text, "quads", cases[i].sparse + 1);
         remember(db, text, "dense4", cases[i].dense);
         const decision d = decide(text, measured(db));
         const sparta_layer l = inspect(text, db);
@@ -220,8 +226,8 @@ static void layers_of_a_model(void **state)
     int n, m;
     ok(sparta_package_write(cx, p, in_root("layers.sparta")));
     ok(sparta_package_open(cx, in_root("layers.sparta"), &q));
-    ok(sparta_compile_layers(cx, arena, p->plan, database, &a, &n));
-    ok(sparta_compile_layers(cx, arena, q->plan, database, &b, &m));
+    ok(sparta_compile_layers(cx, arena, p->plan, database, NULL, &a, &n));
+    ok(sparta_compile_layers(cx, arena, q->plan, database, NULL, &b, &m));
     assert_int_equal(n, 10); /* two layers of qkv, attention, projection, up, down */
     assert_int_equal(m, n);
     for (int i = 0; i < n; i++) {
@@ -240,6 +246,86 @@ static void layers_of_a_model(void **state)
     }
     sparta_arena_free(arena);
     sparta_package_close(p), sparta_package_close(q);
+}
+
+/* ------------------------------------------------------------------ a library that may be there */
+
+/* These tests speak of our own rows; the two below of the library's too. */
+static int without_library(void **state)
+{
+    setenv("SPARTA_ONEDNN", "0", 1);
+    return enter(state);
+}
+static int library_on(void **state)
+{
+    (void)state;
+    unsetenv("SPARTA_ONEDNN");
+    return 0;
+}
+static int library_off(void **state)
+{
+    (void)state;
+    return setenv("SPARTA_ONEDNN", "0", 1);
+}
+
+/* It must win by more than 5 %; the best dense time is its own either way. */
+static void a_library_must_win_clearly(void **state)
+{
+    (void)state;
+    static const char text[] = LAYER("w");
+    if (!sparta_implement_library(sparta_target_best())) skip();
+    for (int clear = 0; clear < 2; clear++) {
+        const char *db = fresh_db();
+        const double us = clear ? 9 : 9.6;
+        remember(db, text, "dense4", 10);
+        remember(db, text, "onednn", us);
+        const decision d = decide(text, measured(db));
+        const sparta_layer l = inspect(text, db);
+        assert_string_equal(d.implement, clear ? "onednn" : "dense4");
+        assert_string_equal(d.source, "database");
+        assert_true(d.us == (clear ? us : 10) && fabs(d.dense_us - us) < 1e-5);
+        assert_string_equal(l.implement, d.implement);
+    }
+    /* what it took says nothing where it is not, and another target has no use for it */
+    const char *db = fresh_db();
+    remember(db, text, "dense4", 10);
+    remember(db, text, "onednn", 5);
+    sparta_compile_request request = measured(db);
+    request.options.target = "portable";
+    assert_string_equal(decide(text, request).implement, "dense4");
+    setenv("SPARTA_ONEDNN", "0", 1);
+    assert_string_equal(decide(text, measured(db)).implement, "dense4");
+}
+
+/* A package made with the library, where it is and where it is not: the same answer, and a note. */
+static void a_package_runs_without_its_library(void **state)
+{
+    (void)state;
+    static const char text[] = LAYER("w");
+    if (!sparta_implement_library(sparta_target_best())) skip();
+    const char *db = fresh_db();
+    remember(db, text, "dense4", 10);
+    remember(db, text, "onednn", 5);
+    sparta_graph *want = typed(graph(text));
+    sparta_package *p = compile_in(cx, graph(text), measured(db));
+    assert_string_equal(said_of(node_named(p, "y"), "implement"), "onednn");
+    ok(sparta_package_write(cx, p, in_root("library.sparta")));
+    sparta_package_close(p);
+    inputs in = make_inputs(want, 70, 1, 4);
+    for (int here = 1; here >= 0; here--)
+        for (int threads = 1; threads <= 3; threads++) {
+            if (!here) setenv("SPARTA_ONEDNN", "0", 1);
+            sparta_ctx_forget_notes(cx);
+            ok(sparta_package_open(cx, in_root("library.sparta"), &p));
+            sparta_session *s = session(p, threads);
+            agree(s, p, want, &in, here ? "with the library" : "without");
+            assert_int_equal(strstr(sparta_ctx_notes(cx), "sparta's own product takes its place") != NULL,
+                             !here);
+            sparta_session_free(s);
+            sparta_package_close(p);
+        }
+    free_inputs(&in);
+    sparta_graph_free(want);
 }
 
 /* ------------------------------------------------------------------ there and back again */
@@ -318,6 +404,8 @@ int main(void)
         cmocka_unit_test(settled),
         cmocka_unit_test(foreign_annotations),
         cmocka_unit_test(portable_times_are_their_own),
+        cmocka_unit_test_setup_teardown(a_library_must_win_clearly, library_on, library_off),
+        cmocka_unit_test_setup_teardown(a_package_runs_without_its_library, library_on, library_off),
     };
-    return cmocka_run_group_tests(tests, enter, leave);
+    return cmocka_run_group_tests(tests, without_library, leave);
 }

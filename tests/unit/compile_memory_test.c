@@ -1,5 +1,5 @@
 /* Memory that fails: every allocation of compiling, writing, opening and looking at a small model fails once, or from then on. Nothing
- * crashes, nothing is lost, the status says what it was. (Sessions: run_inputs_test.c.) */
+ * crashes, nothing is lost, the status says what it was. (Sessions: run_inputs_test.c.) (Slow: make test only.) */
 #include "models.h"
 
 #define SMALL                                                                                                \
@@ -135,7 +135,7 @@ static sparta_status open_it(sparta_ctx *c)
     SPARTA_TRY(sparta_package_open(c, in_root("o.sparta"), &p));
     sparta_arena *arena = sparta_arena_create(c);
     sparta_status s =
-        arena ? sparta_compile_layers(c, arena, p->plan, database, &layer, &n) : sparta_ctx_status(c);
+        arena ? sparta_compile_layers(c, arena, p->plan, database, NULL, &layer, &n) : sparta_ctx_status(c);
     if (s == SPARTA_OK) s = sparta_package_check_weights(c, p);
     if (s == SPARTA_OK) s = sparta_compile_unplan(c, p, &g);
     sparta_arena_free(arena);

@@ -57,6 +57,17 @@ static void mlps(void **state)
         check_fixture(names[i], "Linear=5", runs, SPARTA_COUNT(runs));
 }
 
+static void dlrms(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"dlrm-script", "dlrm-dynamo", "dlrm-script-lists",
+                                        "dlrm-dynamo-lists"};
+    static const sizes runs[] = {{1, 1}, {5, 1}, {64, 1}};
+    for (size_t i = 0; i < SPARTA_COUNT(names); i++)
+        check_fixture(names[i], "Linear=4 Embed=4 Interact=1 Gather=0 Concat=0 Reshape=0 Flatten=0", runs,
+                      SPARTA_COUNT(runs));
+}
+
 /* What the passes keep for the report: masks small, names readable, weights not copied unless merged. */
 static void details(void **state)
 {
@@ -147,8 +158,8 @@ static void cancelled(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(mlps),    TEST(berts),         TEST(encoders),  TEST(details),
-        TEST(settled), TEST(out_of_memory), TEST(cancelled),
+        TEST(mlps),    TEST(dlrms),   TEST(berts),         TEST(encoders),
+        TEST(details), TEST(settled), TEST(out_of_memory), TEST(cancelled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -514,6 +514,103 @@ static const small others[] = {
      "GreaterOrEqual=1"},
 };
 
+/* ------------------------------------------------------------------ Interact */
+
+#define VECTORS                                                                                              \
+    "input a: f32[batch,4]\ninput b: f32[batch,4]\ninput c: f32[batch,4]\n"                                  \
+    "const stack: i64[3] = [-1,3,4]\nconst flat: i64[2] = [-1,9]\nconst nine: i64[2] = [9,-1]\n"             \
+    "const low: i64[3] = [3,6,7]\nconst nd: i64[3,2] = [1,0, 2,0, 2,1]\nconst one: i64[1] = [1]\n"
+#define DOTS                                                                                                 \
+    NODE("t0", "Concat(a, b, c) {axis=1}")                                                                   \
+    NODE("t", "Reshape(t0, stack)") NODE("tt", "Transpose(t) {perm=[0,2,1]}") NODE("z", "MatMul(t, tt)")
+#define LAST NODE("zl", "Transpose(z) {perm=[1,2,0]}")
+
+static const small crossings[] = {
+    {"flattened",
+     GRAPH VECTORS DOTS NODE("f", "Reshape(z, flat)") NODE("y", "Gather(f, low) {axis=1}") OUT("y"),
+     "Interact=1 MatMul=0 Concat=0 Gather=0"},
+    {"batch last, flattened",
+     GRAPH VECTORS DOTS LAST NODE("f", "Reshape(zl, nine)") NODE("g", "Gather(f, low)")
+         NODE("y", "Transpose(g) {perm=[1,0]}") OUT("y"),
+     "Interact=1 MatMul=0 Transpose=0"},
+    {"batch last, pairs",
+     GRAPH VECTORS DOTS LAST NODE("g", "GatherND(zl, nd)") NODE("y", "Transpose(g) {perm=[1,0]}") OUT("y"),
+     "Interact=1 MatMul=0 GatherND=0"},
+    {"the vectors turned: i and j are alike",
+     GRAPH VECTORS DOTS NODE("zl", "Transpose(z) {perm=[2,1,0]}") NODE("g", "GatherND(zl, nd)")
+         NODE("y", "Transpose(g) {perm=[1,0]}") OUT("y"),
+     "Interact=1 MatMul=0"},
+    {"stacked",
+     GRAPH VECTORS NODE("a1", "Unsqueeze(a, one)") NODE("b1", "Unsqueeze(b, one)")
+         NODE("c1", "Unsqueeze(c, one)") NODE("t", "Concat(a1, b1, c1) {axis=1}")
+             NODE("tt", "Transpose(t) {perm=[0,2,1]}") NODE("z", "MatMul(t, tt)")
+                 NODE("f", "Reshape(z, flat)") NODE("y", "Gather(f, low) {axis=1}") OUT("y"),
+     "Interact=1 MatMul=0 Unsqueeze=0"},
+    {"kept in front",
+     GRAPH VECTORS DOTS NODE("f", "Reshape(z, flat)") NODE("g", "Gather(f, low) {axis=1}")
+         NODE("y", "Concat(b, g) {axis=1}") OUT("y"),
+     "Interact=1 Concat=0"},
+    {"kept behind: stays a Concat",
+     GRAPH VECTORS DOTS NODE("f", "Reshape(z, flat)") NODE("g", "Gather(f, low) {axis=1}")
+         NODE("y", "Concat(g, b) {axis=1}") OUT("y"),
+     "Interact=1 Concat=1"},
+    {"the dots are wanted twice: stays a Concat",
+     GRAPH VECTORS DOTS NODE("f", "Reshape(z, flat)") NODE("g", "Gather(f, low) {axis=1}")
+         NODE("y", "Concat(a, g) {axis=1}") NODE("n", "Neg(g)") OUT("y") OUT("n"),
+     "Interact=1 Concat=1"},
+    {"indices from the end, a pair twice, the diagonal",
+     GRAPH VECTORS "const odd: i64[5] = [-2,7,0,8,4]\n" DOTS NODE("f", "Reshape(z, flat)")
+         NODE("y", "Gather(f, odd) {axis=1}") OUT("y"),
+     "Interact=1"},
+    {"the product is wanted too",
+     GRAPH VECTORS DOTS NODE("f", "Reshape(z, flat)") NODE("y", "Gather(f, low) {axis=1}") OUT("y") OUT("z"),
+     "Interact=1 MatMul=1"},
+    {"with another stack",
+     GRAPH VECTORS NODE("t0", "Concat(a, b, c) {axis=1}") NODE("s0", "Concat(b, a, c) {axis=1}")
+         NODE("t", "Reshape(t0, stack)") NODE("s", "Reshape(s0, stack)")
+             NODE("tt", "Transpose(s) {perm=[0,2,1]}") NODE("z", "MatMul(t, tt)")
+                 NODE("f", "Reshape(z, flat)") NODE("y", "Gather(f, low) {axis=1}") OUT("y"),
+     "Interact=0 MatMul=1"},
+    {"stacked the other way: features are not together",
+     GRAPH VECTORS "const four: i64[3] = [-1,4,3]\n" NODE("t0", "Concat(a, b, c) {axis=1}")
+         NODE("t1", "Reshape(t0, four)") NODE("t", "Transpose(t1) {perm=[0,2,1]}") NODE("z", "MatMul(t, t1)")
+             NODE("f", "Reshape(z, flat)") NODE("y", "Gather(f, low) {axis=1}") OUT("y"),
+     "Interact=0 MatMul=1"},
+    {"the product flattened across items",
+     GRAPH VECTORS "const mixed: i64[2] = [9,-1]\n" DOTS NODE("f", "Reshape(z, mixed)")
+         NODE("y", "Gather(f, low)") OUT("y"),
+     "Interact=0 MatMul=1"},
+    {"one row of the product",
+     GRAPH VECTORS "const row: i64[1] = [1]\n" DOTS NODE("y", "Gather(z, row) {axis=1}") OUT("y"),
+     "Interact=0 MatMul=1"},
+    {"vectors of two lengths",
+     GRAPH VECTORS "input d: f32[batch,8]\n" NODE("t0", "Concat(a, d) {axis=1}")
+         NODE("t", "Reshape(t0, stack)") NODE("tt", "Transpose(t) {perm=[0,2,1]}") NODE("z", "MatMul(t, tt)")
+             NODE("f", "Reshape(z, flat)") NODE("y", "Gather(f, low) {axis=1}") OUT("y") OUT("b") OUT("c"),
+     "Interact=0 MatMul=1"},
+};
+
+/* ------------------------------------------------------------------ columns of ids */
+
+#define IDS                                                                                                  \
+    "input ids: i64[batch,3]\nconst w: f32[5,8] @\"w\"\nconst v: f32[6,8] @\"v\"\n"                          \
+    "const two: i64[] = [2]\nconst last: i64[] = [-1]\nconst row: i64[1] = [1]\n"
+
+static const small columns[] = {
+    {"a column", GRAPH IDS NODE("i", "Gather(ids, two) {axis=1}") NODE("y", "Gather(w, i)") OUT("y"),
+     "Embed=1 Gather=0"},
+    {"from the end", GRAPH IDS NODE("i", "Gather(ids, last) {axis=-1}") NODE("y", "Gather(w, i)") OUT("y"),
+     "Embed=1 Gather=0"},
+    {"a column of one column",
+     GRAPH IDS NODE("i", "Gather(ids, row) {axis=1}") NODE("y", "Gather(w, i)") OUT("y"), "Embed=1 Gather=1"},
+    {"a row of ids", GRAPH IDS NODE("i", "Gather(ids, last) {axis=0}") NODE("y", "Gather(w, i)") OUT("y"),
+     "Embed=1 Gather=1"},
+    {"sums of columns are not put together",
+     GRAPH IDS NODE("i", "Gather(ids, two) {axis=1}") NODE("j", "Gather(ids, last) {axis=1}")
+         NODE("p", "Gather(w, i)") NODE("q", "Gather(v, j)") NODE("y", "Add(p, q)") OUT("y"),
+     "Embed=2 Add=1 Gather=0"},
+};
+
 static void run_table(const small *table, size_t n)
 {
     for (size_t i = 0; i < n; i++) check_small(&table[i]);
@@ -533,6 +630,12 @@ static void linear(void **state)
 {
     (void)state;
     run_table(linears, SPARTA_COUNT(linears));
+}
+static void interact(void **state)
+{
+    (void)state;
+    run_table(crossings, SPARTA_COUNT(crossings));
+    run_table(columns, SPARTA_COUNT(columns));
 }
 static void attention(void **state)
 {
@@ -666,7 +769,7 @@ static void random_chains(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(layernorm), TEST(gelu),    TEST(linear),      TEST(attention),
+        TEST(layernorm), TEST(gelu),    TEST(linear),      TEST(attention),     TEST(interact),
         TEST(rest),      TEST(dropout), TEST(long_chains), TEST(random_chains),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

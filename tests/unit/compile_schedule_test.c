@@ -63,7 +63,7 @@ static void same_as_the_zoo(const char *model, const char *sizes, const char *pr
         assert_string_equal(said_of(a, "pattern"), said_of(b, "pattern"));
         assert_float_equal(sparta_attr_float(&a->attrs, "density", -1),
                            sparta_attr_float(&b->attrs, "density", -1), 0);
-        sparse += !strcmp(said_of(b, "implement"), "strip4");
+        sparse += !strcmp(said_of(b, "implement"), "strip4") || !strcmp(said_of(b, "implement"), "quads");
     }
     assert_true(sparse > 0);
     same_weights(p, q);
@@ -161,9 +161,9 @@ static void mask_file(void **state)
     sparta_schedule_free(s);
     static const char *const bad[][2] = {
         {"tensor \"w\" { sparsify mask(\"wrong.npz\") }",
-         "s:1:14: 'w': mask 'w': it is 16x8, the weight is 8x16"},
-        {"tensor \"w\" { sparsify mask(\"other.npz\") }", "s:1:14: 'w': mask \"other.npz\" has no array 'w'"},
-        {"tensor \"w\" { sparsify mask(\"nowhere.npz\") }", "s:1:14: 'w': "},
+         "s:1:28: 'w': mask 'w': it is 16x8, the weight is 8x16"},
+        {"tensor \"w\" { sparsify mask(\"other.npz\") }", "s:1:28: 'w': mask \"other.npz\" has no array 'w'"},
+        {"tensor \"w\" { sparsify mask(\"nowhere.npz\") }", "s:1:28: 'w': "},
         {"tensor \"w\" { sparsify mask(\"/m.npz\") }", "leaves the folder of the schedule"},
         {"tensor \"w\" { sparsify mask(\"a/../../m.npz\") }", "leaves the folder of the schedule"}};
     for (size_t i = 0; i < SPARTA_COUNT(bad); i++) {
@@ -175,29 +175,94 @@ static void mask_file(void **state)
     sparta_graph_free(g), sparta_graph_free(before);
 }
 
-/* A format that an implement stores decides, whatever the times say. */
+/* A format that an implement stores decides, whatever the times say, and even where nothing is absent. */
 static void pins(void **state)
 {
     (void)state;
     static const char *const formats[][2] = {{"rows(4)", "dense4"},
                                              {"strip(4)", "strip4"},
                                              {"(n,k)->(n/4:dense, k:compressed, n%4:dense)", "strip4"},
-                                             {"(o,i)->(o/4:dense, i:dense, o%4:dense)", "dense4"}};
-    const char *onnx = model_file("bert-mini", "4x1:0.5", SMALL_BERT);
-    for (size_t f = 0; f < SPARTA_COUNT(formats); f++) {
+                                             {"(o,i)->(o/4:dense, i:dense, o%4:dense)", "dense4"},
+                                             {"quads(128)", "quads"}};
+    for (size_t i = 0; i < 2 * SPARTA_COUNT(formats); i++) {
+        const size_t f = i / 2;
+        const char *onnx = model_file("bert-mini", i % 2 ? NULL : "4x1:0.5", SMALL_BERT);
         char text[256];
         snprintf(text, sizeof text, "tensor \"encoder.layer.0.*.weight\" { format %s }", formats[f][0]);
         sparta_package *p = compiled(onnx, scheduled(text));
         int pinned = 0;
-        for (int i = 0; i < p->plan->n_nodes; i++) {
-            const sparta_node *n = p->plan->node[i];
+        for (int k = 0; k < p->plan->n_nodes; k++) {
+            const sparta_node *n = p->plan->node[k];
             if (n->op != SPARTA_OP_Linear || !strstr(n->name, "layer.0")) continue;
             assert_string_equal(said_of(n, "implement"), formats[f][1]);
-            if (f == 0) mentions(said_of(n, "reason"), "the schedule pins dense4", __FILE__, __LINE__);
+            if (i == 0) mentions(said_of(n, "reason"), "the schedule pins dense4", __FILE__, __LINE__);
             pinned++;
         }
         assert_int_equal(pinned, 4); /* QKV merged, projection, up, down */
         sparta_package_close(p);
+    }
+}
+
+/* A format that no implement stores is run by the walker, and the reason says so. */
+static void walked(void **state)
+{
+    (void)state;
+    static const char *const formats[] = {
+        "csr",
+        "coo",
+        "strip(4), crd=u8",
+        "bsr(4)",
+        "(n,k)->(n:dense, k:packed[auto])",
+        "quads(64)",
+        "quads(512)", /* a row has a setting for it, but not for so few inputs */
+        "groups",
+        "hyb(1,2)",
+        "sum{rownnz<=4 -> csr;\n rownnz in (4,8] -> bitmap; rest -> coo}"};
+    const char *onnx = model_file("bert-mini", "4x1:0.8", SMALL_BERT);
+    for (size_t f = 0; f < SPARTA_COUNT(formats); f++) {
+        sparta_ctx *c = context(cache, NULL); /* sums stay with it */
+        char text[400];
+        snprintf(text, sizeof text,
+                 "format mine = %s\ntensor \"encoder.layer.0.output.dense.weight\" { format mine }",
+                 formats[f]);
+        sparta_compile_request r = scheduled(text);
+        sparta_package *p = NULL;
+        ok_in(c, sparta_compile_file(c, onnx, &r, &p));
+        int found = 0;
+        for (int i = 0; i < p->plan->n_nodes; i++) {
+            const sparta_node *n = p->plan->node[i];
+            if (strcmp(said_of(n, "implement"), "walk")) continue;
+            mentions(said_of(n, "reason"), "walker", __FILE__, __LINE__);
+            found++;
+        }
+        assert_int_equal(found, 1);
+        sparta_package_close(p);
+        sparta_ctx_free(c);
+    }
+}
+
+/* What inspect tells of layers obeys the schedule as compile does. */
+static void layers(void **state)
+{
+    (void)state;
+    static const char *const formats[][2] = {{"rows(4)", "dense4"}, {"strip(4)", "strip4"}, {"csr", "walk"}};
+    for (size_t f = 0; f < SPARTA_COUNT(formats); f++) {
+        char text[128];
+        sparta_obeyed o;
+        sparta_schedule *s;
+        sparta_layer *layer;
+        int n;
+        snprintf(text, sizeof text, "tensor \"w\" { sparsify magnitude(4x1, 0.5); format %s }",
+                 formats[f][0]);
+        sparta_graph *g = obey(text, &o, &s);
+        assert_string_equal(o.effect[1].implement->name, formats[f][1]);
+        assert_non_null(o.effect[1].format);
+        ok(sparta_compile_passes(g));
+        ok(sparta_compile_layers(cx, g->arena, g, database, &o, &layer, &n));
+        assert_int_equal(n, 1);
+        assert_string_equal(layer[0].implement, formats[f][1]);
+        sparta_graph_free(g);
+        sparta_schedule_free(s);
     }
 }
 
@@ -219,23 +284,31 @@ static void refusals(void **state)
             "s.sched:2:2: quantize i8: this version does not quantise yet");
     refused(onnx, W "{ kernel { unroll(n) } }", SPARTA_E_UNSUPPORTED,
             ": kernel { unroll(n) }: this version does not generate");
-    refused(onnx, W "{ format csr }", SPARTA_E_UNSUPPORTED,
-            "no implement stores a layer so, and kernels generated for a format come later");
-    refused(onnx, W "{ format strip(4), crd=u8 }", SPARTA_E_UNSUPPORTED, "no implement stores a layer so");
-    refused(onnx, W "{ format strip(4) }", SPARTA_E_UNSUPPORTED,
-            "implement strip4 cannot run it: nothing is absent");
+    refused(onnx, W "{ format nm24 }", SPARTA_E_USAGE, "'encoder.layer.0.output.dense.weight': ");
+    refused(onnx, W "{ format (n,k)->(n:dense, k:packed[3]) }", SPARTA_E_USAGE,
+            "'encoder.layer.0.output.dense.weight': ");
     refused(
         onnx, "tensor \"encoder.layer.0.attention.self.query.weight\" { format rows(4) }",
         SPARTA_E_UNSUPPORTED,
         "is merged into 'encoder.layer.0.attention.self.{query,key,value}.weight', which is stored as one");
-    refused(onnx, W "{ sparsify magnitude(4y1, 0.5) }", SPARTA_E_USAGE,
-            ": 'encoder.layer.0.output.dense.weight': prune: '4y1:0.5' is no pattern");
-    refused(onnx, W "{ sparsify magnitude(4x1) }", SPARTA_E_USAGE, "has no sparsity");
-    refused(onnx, W "{ sparsify magnitude(2:4, 0.5) }", SPARTA_E_USAGE, "says its sparsity itself");
+    refused(
+        onnx, W "{ sparsify magnitude(4y1, 0.5) }", SPARTA_E_USAGE,
+        "s.sched:1:67: 'encoder.layer.0.output.dense.weight': prune: '4y1' is no pattern; write NxM, n:m");
+    refused(onnx, W "{ sparsify magnitude(4x1) }", SPARTA_E_USAGE,
+            "s.sched:1:67: 'encoder.layer.0.output.dense.weight': magnitude: pattern 4x1 needs a sparsity; "
+            "write magnitude(pattern=4x1, sparsity=0.9)");
+    refused(onnx, W "{ sparsify magnitude(4x1:0.9) }", SPARTA_E_USAGE, "what is ':0.9'? write NxM, n:m");
+    refused(onnx, W "{ sparsify magnitude(2:4, 0.5) }", SPARTA_E_USAGE,
+            "s.sched:1:72: 'encoder.layer.0.output.dense.weight': magnitude: pattern 2:4 says its sparsity "
+            "itself");
     refused(onnx, "tensor \"nothing\" { sparsify threshold(1) }", SPARTA_E_USAGE,
             "s.sched:1:1: tensor \"nothing\" matches no weight");
     refused(onnx, "model { dim lenght=4 }", SPARTA_E_USAGE, "s.sched:1:9: ");
-    refused(onnx, "model { target z80 }", SPARTA_E_USAGE, "z80");
+    refused(onnx, "model { target z80 }", SPARTA_E_USAGE,
+            "s.sched:1:9: target z80: unknown; this build knows ");
+    refused(onnx, "model { target portabel }", SPARTA_E_USAGE, "did you mean 'portable'?");
+    refused(onnx, W "{ format csf }", SPARTA_E_USAGE,
+            "s.sched:1:48: format: 3 dimensions but tensor 'encoder.layer.0.output.dense.weight' has 2");
     refused(onnx, "model {", SPARTA_E_USAGE, "s.sched:1:8: expected target, dim or '}', found the end");
 }
 
@@ -260,36 +333,45 @@ static void model_clauses(void **state)
     sparta_package_close(p);
 }
 
-/* Whichever allocation fails: E_MEMORY, and nothing is lost. */
+/* Whichever allocation fails, of parsing and of obeying: E_MEMORY, and nothing is lost. */
 static void memory(void **state)
 {
     (void)state;
-    sparta_schedule *s;
-    ok(sparta_schedule_parse(cx, "tensor \"w\" { sparsify magnitude(4x1, 0.5); format strip(4) }", "s", root,
-                             &s));
-    for (uint64_t n = 1;; n++) {
-        sparta_graph *g = graph(ONE);
-        sparta_obeyed o = {0};
-        sparta_ctx_fail_alloc(cx, n, false);
-        const sparta_status status = sparta_compile_schedule(cx, g, s, &o);
-        sparta_ctx_fail_alloc(cx, 0, false);
-        sparta_graph_free(g);
-        if (status == SPARTA_OK) {
-            assert_true(n > 5);
-            assert_int_equal(o.n, 2);
-            break;
+    static const char *const texts[] = {
+        "tensor \"w\" { sparsify magnitude(4x1, 0.5); format strip(4) }",
+        "format f = csr\ntensor \"w\" { sparsify threshold(0.2); format sum{rownnz<=4 -> f; rest -> coo} }\n"
+        "tensor \"/y\" { format sum{rownnz<=4 -> csr; rest -> (i,j)->(i:compressed(nonunique), "
+        "j:singleton(soa))} }",
+        "tensor \"w\" { format quads(64) }"};
+    for (size_t t = 0; t < SPARTA_COUNT(texts); t++)
+        for (uint64_t n = 1;; n++) {
+            sparta_ctx *c = sparta_ctx_create(NULL);
+            sparta_graph *g = graph_in(c, ONE);
+            sparta_obeyed o = {0};
+            sparta_schedule *s = NULL;
+            sparta_ctx_fail_alloc(c, n, false);
+            sparta_status status = sparta_schedule_parse(c, texts[t], "s", root, &s);
+            if (!status) status = sparta_compile_schedule(c, g, s, &o);
+            sparta_ctx_fail_alloc(c, 0, false);
+            const int effects = o.n;
+            if (status && status != SPARTA_E_MEMORY) fail_msg("%d: %s", (int)n, sparta_message(c));
+            sparta_schedule_free(s);
+            sparta_graph_free(g);
+            sparta_ctx_free(c);
+            if (!status) {
+                if (n <= 5) fail_msg("text %d succeeds with failure %d", (int)t, (int)n);
+                assert_true(effects > 0);
+                break;
+            }
+            assert_int_equal(effects, 0);
         }
-        assert_int_equal(status, SPARTA_E_MEMORY);
-        assert_int_equal(o.n, 0);
-    }
-    sparta_schedule_free(s);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(magnitude), cmocka_unit_test(threshold),
-                                       cmocka_unit_test(mask_file), cmocka_unit_test(pins),
-                                       cmocka_unit_test(refusals),  cmocka_unit_test(model_clauses),
-                                       cmocka_unit_test(memory)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(magnitude), cmocka_unit_test(threshold),     cmocka_unit_test(mask_file),
+        cmocka_unit_test(pins),      cmocka_unit_test(walked),        cmocka_unit_test(layers),
+        cmocka_unit_test(refusals),  cmocka_unit_test(model_clauses), cmocka_unit_test(memory)};
     return cmocka_run_group_tests(tests, enter, leave);
 }

@@ -28,11 +28,11 @@ struct probe_args {
 static const char probe_text[] =
     "struct probe_args { const float *x; float *y; long n; };\n"
     "#define PROBE(name, f) KERNEL void name(const void *args) { const struct probe_args *a = args;"
-    " for (long i = 0; i < a->n; i++) store(a->y + 16 * i, f(load(a->x + 16 * i))); }\n"
+    " for (long i = 0; i < a->n * SPLIT; i++) store(a->y + LANES * i, f(load(a->x + LANES * i))); }\n"
     "PROBE(probe_exp2, exp2v) PROBE(probe_exp2_down, exp2_down) PROBE(probe_gelu, gelu) PROBE(probe_tanh, "
     "tanhv)\n"
     "PROBE(probe_gelu_tanh, gelu_tanh) PROBE(probe_sigmoid, sigmoid)\n"
-    "INLINE v16 probe_relu_of(v16 x) { return activate(x, SPARTA_ACT_RELU); } PROBE(probe_relu, "
+    "INLINE vec probe_relu_of(vec x) { return activate(x, SPARTA_ACT_RELU); } PROBE(probe_relu, "
     "probe_relu_of)\n";
 
 /* The probes of a target; portable means the same text compiled without its flags. NULL: no compiler. */

@@ -1,5 +1,5 @@
 /* Attention on every target that fits, against the reference: items that do not begin at a panel's edge, masks of every shape, and
- * numbers that must not leak from one item into another. */
+ * numbers that must not leak from one item into another. (Slow: make test only.) */
 #include "implement_bed.h"
 
 static long cases;

@@ -11,7 +11,7 @@
 #include "jit/jit.h"
 #include <unistd.h>
 
-enum { KERNELS = 128 };
+enum { KERNELS = 256 };
 static struct loaded {
     char key[128];
     const sparta_object *object;
@@ -72,6 +72,7 @@ static inline sparta_task task_of(const bed *b, const sparta_tensor *weight, spa
     t.mask = mask;
     ok(sparta_mask_detect(cx, mask, 1.02, &t.pattern));
     ok(sparta_mask_fill(cx, mask, 4, 1, &t.strip_fill));
+    ok(sparta_mask_fill(cx, mask, 16, 1, &t.strip16_fill));
     return t;
 }
 

@@ -1,6 +1,7 @@
 /* Every row of implements.def on every target that fits, against the reference: patterns of zeros, ragged sizes, numbers of tokens and
- * epilogues, thousands of them drawn from one seed. Attention has a file of its own. */
+ * epilogues, thousands of them drawn from one seed. Attention has a file of its own. (Slow: make test only.) */
 #include "implement_bed.h"
+#include "panel/library.h"
 
 static int ran[32][SPARTA_TARGETS]; /* by row of implements.def */
 static long cases;
@@ -121,7 +122,8 @@ static sparta_packed packed_for(const sparta_implement *im, const sparta_task *t
     return p;
 }
 
-/* One kernel for each set of parameters takes the compiler a second: not every activation with every other epilogue. */
+/* One kernel for each set of parameters takes the compiler a second: not every activation with every other epilogue. Those for few tokens are
+ * compiled in a file of their own. */
 static bool worth_compiling(const layer *l)
 {
     return (!l->residual && !l->stat) || l->act == 0 || l->act == 2;
@@ -136,8 +138,8 @@ static void try_row(bed *b, const layer *l, const sparta_implement *im, const sp
     parameters_of(im, t, parameters, sizeof parameters);
     EACH_TARGET(target)
     {
-        how h = {.kernel = im->kernel, .packed = &packed, .parts = 1, .stat = l->stat};
-        if (target != SPARTA_TARGET_PORTABLE && !worth_compiling(l)) continue;
+        how h = {.kernel = im->kernel, .packed = &packed, .parts = 1, .stat = l->stat && !im->rows};
+        if (target != SPARTA_TARGET_PORTABLE && (im->rows || !worth_compiling(l))) continue;
         if (!entry_of((sparta_target)target, im->kernel, parameters, &h.entry)) continue;
         snprintf(who, sizeof who, "%s, %s, %s, pattern %d", im->name,
                  sparta_target_name((sparta_target)target), parameters, l->pattern);
@@ -151,6 +153,39 @@ static void try_row(bed *b, const layer *l, const sparta_implement *im, const sp
     sparta_packed_free(cx, &packed);
 }
 
+/* Once more without the library that was just used: the kernel's own product takes its place. */
+static void try_row_alone(bed *b, const layer *l, const sparta_implement *im, const sparta_task *t,
+                          const float *size)
+{
+    if (!sparta_library_version()) return;
+    setenv("SPARTA_ONEDNN", "0", 1);
+    try_row(b, l, im, t, size);
+    unsetenv("SPARTA_ONEDNN");
+}
+
+/* Formats that hold every mask, for the walker. */
+static const char *const formats[] = {
+    "dense",
+    "csr",
+    "csc",
+    "coo",
+    "dcsr",
+    "dcsc",
+    "bsr(4)",
+    "bsr(3,5)",
+    "bsc(2,7)",
+    "dbsr(5,2)",
+    "ell",
+    "bell(4)",
+    "dia",
+    "bitmap",
+    "cv(3)",
+    "sr-bcrs(4,2)",
+    "vnni",
+    "(n,k)->(n:dense, k:ragged)",
+    "(n,k)->(k:bitmap, n:bitmap)",
+    "(n,k)->(n/16:dense, k/8:compressed, n%16/4:dense, k%8/2:compressed, n%4:dense, k%2:bitmap)"};
+
 static void try_layer(const layer *l)
 {
     bed *b = linear_bed(l);
@@ -159,15 +194,23 @@ static void try_layer(const layer *l)
     const float *size = magnitudes(b);
     sparta_task t = task_of(b, &w, &mask);
     t.stat = l->stat;
+    t.tokens = l->tokens;
+    t.format = ONE_OF(formats);
+    t.library = true;
     int matched = 0;
     for (int i = 0; i < sparta_implement_count(); i++) {
         const sparta_implement *im = sparta_implement_row(i);
-        if (!im->match(&t)) continue;
-        matched++;
-        assert_true(!im->format || im->cost(&t) > 0);
-        if (im->kernel) try_row(b, l, im, &t, size);
+        for (t.setting = 0; t.setting < sparta_implement_settings(im); t.setting++) {
+            if (!im->match(&t)) continue;
+            matched++;
+            assert_true(!im->format || im->cost(&t) > 0);
+            if (im->kernel) try_row(b, l, im, &t, size);
+            if (im->version) try_row_alone(b, l, im, &t, size);
+        }
     }
-    assert_true(matched >= 2); /* dense4 takes every one, the builtin everything */
+    assert_true(
+        matched >=
+        4); /* dense4, onednn and, when asked for a format, walk take every one, the builtin everything */
     sparta_mask_free(cx, &mask);
     bed_free(b);
 }
@@ -487,6 +530,22 @@ static void embed_agrees_with_the_reference(void **state)
                    &sparta_implement_embed, 4e-7);
 }
 
+/* More in implement_interact_test.c. */
+static void interact_agrees_with_the_reference(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 100 / FEWER; i++) {
+        const int64_t tokens = ONE_OF(token_counts), dim = 1 + below(40), n = 2 + below(8);
+        bed *b = bed_make();
+        for (int64_t j = 0; j < n; j++) bed_input(b, false, SPARTA_F32, DIMS(tokens, dim));
+        int64_t *pair = bed_input(b, true, SPARTA_I64, DIMS(n - 1, 2))->data;
+        for (int64_t j = 0; j < n - 1; j++) pair[2 * j] = j + 1, pair[2 * j + 1] = j;
+        bed_node(b, "sparta::Interact", "keep=1", DIMS(tokens, dim + n - 1));
+        reference(b);
+        try_kernel(b, "interact", &sparta_implement_interact, 2e-6);
+    }
+}
+
 static void pack_and_unpack_move_every_element(void **state)
 {
     (void)state;
@@ -571,10 +630,10 @@ static void texts_say_where_they_came_from(void **state)
     (void)state;
     sparta_text t;
     sparta_text_init(&t, cx);
-    ok(sparta_implement_text("linear", "SPARSE=1  ACT=2 ", SPARTA_TARGET_AVX512, &t));
+    ok(sparta_implement_text("linear", "FORM=1  ACT=2 ", SPARTA_TARGET_AVX512, &t));
     assert_non_null(strstr(sparta_text_str(&t), "/* sparta " SPARTA_VERSION
-                                                ": kernel linear, target avx512, SPARSE=1  ACT=2  */\n"));
-    assert_non_null(strstr(sparta_text_str(&t), "\n#define SPARSE 1\n#define ACT 2\n/* The contract"));
+                                                ": kernel linear, target avx512, FORM=1  ACT=2  */\n"));
+    assert_non_null(strstr(sparta_text_str(&t), "\n#define FORM 1\n#define ACT 2\n/* The contract"));
     assert_null(strstr(sparta_text_str(&t), "#include"));
     sparta_text_free(&t);
     fails(SPARTA_E_INTERNAL, "'nothing'", sparta_implement_text("nothing", "", SPARTA_TARGET_PORTABLE, &t));
@@ -596,11 +655,15 @@ static void every_row_ran_on_every_target(void **state)
     {
         const sparta_implement *im = sparta_implement_row(i);
         if (!im->kernel || im == &sparta_implement_attention ||
+            (im->rows && target != SPARTA_TARGET_PORTABLE) ||
             (target != SPARTA_TARGET_PORTABLE && no_compiler))
             continue;
         if (!ran[i][target])
             fail_msg("%s never ran on %s", im->name, sparta_target_name((sparta_target)target));
     }
+    if (!sparta_library_version())
+        print_message("oneDNN is %s: only the product that takes its place is tested\n",
+                      sparta_library_problem());
     print_message("implement_table_test: %ld cases\n", cases);
 }
 
@@ -616,6 +679,7 @@ int main(void)
         cmocka_unit_test(norm_keeps_tokens_apart),
         cmocka_unit_test(map_agrees_with_the_reference),
         cmocka_unit_test(embed_agrees_with_the_reference),
+        cmocka_unit_test(interact_agrees_with_the_reference),
         cmocka_unit_test(pack_and_unpack_move_every_element),
         cmocka_unit_test(rows_leave_what_they_cannot_do),
         cmocka_unit_test(a_dense_weight_is_not_for_strip4),

@@ -1,5 +1,5 @@
 /* measure: statistics, closeness, sizes; and, on small models of the zoo, bench, verify and kernel bench from
- * end to end. */
+ * end to end. (Slow: make test only.) */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -365,11 +365,10 @@ static void kernel_by_itself(void **state)
         int64_t m, n, k;
         const char *pattern;
         double sparsity;
-    } cases[] = {{1, 1, 1, "dense", 0},
-                 {3, 7, 5, "1x1", 0.5},
-                 {65, 33, 70, "4x1", 0.8},
-                 {130, 64, 64, "2:4", 0},
-                 {64, 16, 16, "4x1", 1}};
+    } cases[] = {{1, 1, 1, "dense", 0},    {3, 7, 5, "1x1", 0.5},
+                 {65, 33, 70, "4x1", 0.8}, {130, 64, 64, "2:4", 0},
+                 {64, 16, 16, "4x1", 1},   {1, 900, 1800, "1x1", 0.2}, /* in more than one piece */
+                 {16, 33, 70, "16x1", 0.5}};
     for (size_t i = 0; i < SPARTA_COUNT(cases); i++) {
         sparta_kernel_request q = {.m = cases[i].m,
                                    .n = cases[i].n,
@@ -385,6 +384,12 @@ static void kernel_by_itself(void **state)
         assert_true(r.nnz >= 0 && r.nnz <= q.n * q.k);
         assert_true(r.share_of_peak >= 0 && r.share_of_peak < 1.2);
         assert_int_equal(r.threads, 2);
+        /* few tokens: what is read from memory is told, too */
+        assert_int_equal(r.peak_gbytes_per_s > 0, q.m <= 16);
+        assert_int_equal(r.share_of_bandwidth > 0, q.m <= 16 && r.stored_bytes > 0);
+        if (q.m <= 16)
+            assert_float_equal(r.gbytes_per_s, (double)r.stored_bytes / r.best_us * 1e-3,
+                               1e-6 * r.gbytes_per_s);
     }
     sparta_kernel_request q = {
         .m = 4, .n = 4, .k = 4, .pattern = "nonsense", .sparsity = 0.5, .threads = 1, .seconds = 0.005};

@@ -201,6 +201,11 @@ static void test_shapes(void **state)
         {"const s: i64[3] = [0,-1,64]\nnode y: ? = Reshape(x, s)\n", "[batch,4*sequence,64]"},
         {"node y: ? = Gather(w, ids)\n", "[batch,sequence,7]"},
         {"node y: ? = sparta::Embed(w, ids, w, ids)\n", "[batch,sequence,7]"},
+        {"input six: i64[batch,6]\nnode y: ? = sparta::Embed(w, six) {column=5}\n", "[batch,7]"},
+        {"input u: f32[batch,8]\nconst p: i64[3,2] = [0,0,1,0,1,1]\nnode y: ? = sparta::Interact(u, u, p)\n",
+         "[batch,3]"},
+        {"input u: f32[batch,8]\nconst p: i64[1,2] = [1,0]\nnode y: ? = sparta::Interact(u, u, p) {keep=1}\n",
+         "[batch,9]"},
         {"node y: ? = sparta::Linear(x, w)\n", "[batch,sequence,7]"},
         {"node y: ? = sparta::Attention(x, x, x) {heads=4}\n", "[batch,sequence,256]"},
         {"node z: ?, y: ? = LayerNormalization(x, v)\n", "[batch,sequence,1]"},
@@ -256,6 +261,24 @@ static void test_errors(void **state)
           "enc/mm", "3", "4");
     FAILS(SPARTA_E_SHAPE, "input a: f32[n]\ninput b: f32[m]\nnode y: ? = Add(a, b) \"sum\"\noutput y\n",
           "Add", "sum", "n", "m", "--dim");
+    FAILS(SPARTA_E_SHAPE,
+          "input t: f32[5,4]\ninput i: i64[n,3]\nnode y: ? = sparta::Embed(t, i) {column=3}\noutput y\n",
+          "Embed", "column is 3", "[n,3]");
+    FAILS(SPARTA_E_SHAPE,
+          "input t: f32[5,4]\ninput i: i64[]\nnode y: ? = sparta::Embed(t, i) {column=0}\noutput y\n",
+          "Embed");
+    FAILS(
+        SPARTA_E_SHAPE,
+        "input a: f32[n,4]\ninput b: f32[n,5]\nconst p: i64[1,2] = [1,0]\nnode y: ? = sparta::Interact(a, b, "
+        "p)\noutput y\n",
+        "Interact", "length of the vectors");
+    FAILS(SPARTA_E_SHAPE,
+          "input a: f32[n,4]\nconst p: i64[2,1] = [0,0]\nnode y: ? = sparta::Interact(a, p)\noutput y\n",
+          "(P, 2)");
+    FAILS(SPARTA_E_SHAPE,
+          "input a: f32[n,4]\nconst p: i64[1,2] = [0,0]\nnode y: ? = sparta::Interact(a, p) {keep=1}\noutput "
+          "y\n",
+          "keep is 1");
     FAILS(SPARTA_E_DTYPE, "input a: f32[2]\ninput b: i64[2]\nnode y: ? = Add(a, b)\noutput y\n", "'a'", "f32",
           "'b'", "i64");
     FAILS(SPARTA_E_DTYPE, "input a: bool[2]\nnode y: ? = Sqrt(a)\noutput y\n", "bool");

@@ -215,10 +215,11 @@ typedef struct how { /* the way to run it */
 
 static inline bool in_panels(const char *kernel, int i)
 {
-    if (!strcmp(kernel, "linear")) return i == 0 || i == 3;
+    if (!strcmp(kernel, "linear") || !strcmp(kernel, "walk") || !strcmp(kernel, "library"))
+        return i == 0 || i == 3;
     if (!strcmp(kernel, "attention")) return i < 3;
     if (!strcmp(kernel, "norm")) return i == 0;
-    return !strcmp(kernel, "map") || !strcmp(kernel, "unpack");
+    return !strcmp(kernel, "map") || !strcmp(kernel, "unpack") || !strcmp(kernel, "interact");
 }
 
 static inline void bind_inputs(bed *b, const how *h, sparta_job *job)
@@ -226,7 +227,7 @@ static inline void bind_inputs(bed *b, const how *h, sparta_job *job)
     for (int i = 0; i < b->n_in; i++) {
         sparta_operand *o = &job->in[i];
         if (b->in[i].rank < 0) continue;
-        if (in_panels(h->kernel, i)) {
+        if (in_panels(h->kernel, i) && !b->constant[i]) {
             const lain l = i == 0 && h->x ? *h->x : lay(b, &b->in[i], 0);
             if (!(i == 0 && h->x)) move_rows(&l, &b->in[i], b->in[i].data, true);
             *o = lain_operand(&l, &b->in[i]);
@@ -280,15 +281,15 @@ static inline float *run_kernel(bed *b, const how *h)
                  past = 16 * (size_t)sparta_panel_features(&b->out);
     float *rows = sparta_arena_array(b->arena, elements + past, sizeof(float));
     assert_non_null(rows);
-    const bool unpack = !strcmp(h->kernel, "unpack");
+    const bool to_rows = !strcmp(h->kernel, "unpack") || !strcmp(h->kernel, "few");
     lain y = {0};
-    if (!unpack) y = h->y ? *h->y : lay(b, &b->out, h->parts);
-    bind(b, h, unpack ? NULL : &y, &job);
-    if (unpack) job.out[0].tensor.data = rows;
+    if (!to_rows) y = h->y ? *h->y : lay(b, &b->out, h->parts);
+    bind(b, h, to_rows ? NULL : &y, &job);
+    if (to_rows) job.out[0].tensor.data = rows;
     run_places(b, h, &job);
     for (size_t i = elements; i < elements + past; i++)
         if (rows[i] != 0) fail_msg("%s: rows past the last token were written", b->what);
-    if (unpack) return rows;
+    if (to_rows) return rows;
     check_guards(b, &y, job.tokens, h->stat);
     move_rows(&y, &b->out, rows, false);
     return rows;

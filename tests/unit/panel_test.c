@@ -24,7 +24,7 @@ static void finds_kernels_and_their_texts(void **state)
         snprintf(words, sizeof words, "KERNEL void sparta_kernel_%s(const void *args)", names[i]);
         assert_non_null(strstr(sparta_text_str(&t), words));
         assert_non_null(strstr(sparta_text_str(&t), "#ifndef SPARTA_PANEL_ABI"));
-        assert_non_null(strstr(sparta_text_str(&t), "typedef float v16"));
+        assert_non_null(strstr(sparta_text_str(&t), "typedef float vec"));
         assert_int_equal(strlen(sparta_text_str(&t)), t.size); /* no 0 in it: nothing was cut */
         sparta_text_free(&t);
     }
@@ -176,7 +176,7 @@ static void try_slots(bed *b, const char *kernel)
 {
     how h = {.kernel = kernel, .parts = 1};
     sparta_packed packed = {0};
-    if (!strcmp(kernel, "linear")) {
+    if (!strcmp(kernel, "linear") || !strcmp(kernel, "walk")) {
         packed = pack_weight(b, "strip(4), crd=u16");
         h.packed = &packed;
     }
@@ -189,6 +189,7 @@ static void slots_give_the_same_answers(void **state)
 {
     (void)state;
     try_slots(linear_bed(300, 13, 9, "gelu"), "linear");
+    try_slots(linear_bed(300, 13, 9, "gelu"), "walk");
     try_slots(norm_bed(300, 13), "norm");
     try_slots(plain_bed("Add", 2, 300, 13), "map");
     try_slots(plain_bed("Relu", 1, 129, 5), "map");
@@ -243,6 +244,38 @@ static void linear_works_without_a_compiler(void **state)
         sparta_packed_free(cx, &packed);
         bed_free(b);
     }
+}
+
+/* Any storage: levels, sums (reading one leaves it with the context: one of its own), opaque ones; more parts than rows. */
+static void walk_runs_every_storage(void **state)
+{
+    static const char *const formats[] = {
+        "csc",
+        "bsr(3,5)",
+        "ell",
+        "dense",
+        "quads(8)",
+        "groups",
+        "sum{rownnz<=3 -> csr; rest -> coo}",
+        "sum{colpart(3) -> dcsr}",
+        "sum{first(2) -> ell; rest -> sum{blockdensity>=0.5 -> bsr(4,2); rest -> quads(16)}}"};
+    sparta_ctx *mine = cx;
+    context_begin(state);
+    for (size_t i = 0; i < SPARTA_COUNT(formats); i++) {
+        bed *b = linear_bed(77, 26, 31, "tanh");
+        float *w = b->in[1].data;
+        for (int k = 0; k < 26 * 31; k++) w[k] = sparta_hash(&k, sizeof k, i) % 3 && k / 31 != 7 ? 0 : w[k];
+        reference(b);
+        sparta_packed packed = pack_weight(b, formats[i]);
+        how h = {.kernel = "walk", .packed = &packed, .parts = 1};
+        const float *y = run_kernel(b, &h);
+        close_enough(b, y, NULL, 1e-5, 1e-6, formats[i]);
+        for (h.parts = 2; h.parts <= 40; h.parts += 3) same_bits(b, y, run_kernel(b, &h), formats[i]);
+        sparta_packed_free(cx, &packed);
+        bed_free(b);
+    }
+    sparta_ctx_free(cx);
+    cx = mine;
 }
 
 /* ------------------------------------------------------------------ embed and its ids */
@@ -406,6 +439,29 @@ static void linear_refuses_what_does_not_fit(void **state)
     bed_free(b);
 }
 
+static void walk_refuses_what_does_not_fit(void **state)
+{
+    (void)state;
+    bed *b = linear_bed(10, 6, 5, "relu");
+    sparta_packed csr = pack_weight(b, "csr"), bad = csr, other = csr;
+    int32_t crd[64], far[64];
+    ok(refuse(b, "walk", &csr, NULL));
+    fails(SPARTA_E_FORMAT, "not stored in a format", refuse(b, "walk", &csr, weight_in_rows));
+    fails(SPARTA_E_SHAPE, "the input has", refuse(b, "walk", &csr, wider_input));
+    fails(SPARTA_E_SHAPE, "the output has", refuse(b, "walk", &csr, wider_output));
+    fails(SPARTA_E_SHAPE, "the residual has", refuse(b, "walk", &csr, wider_residual));
+    fails(SPARTA_E_FORMAT, "a vector of 6", refuse(b, "walk", &csr, short_vector));
+    memcpy(crd, csr.crd[1].data, sizeof *crd * (size_t)csr.crd[1].dim[0]);
+    memcpy(far, crd, sizeof far);
+    far[3] = 5; /* one past the last input */
+    bad.crd[1].data = far;
+    fails(SPARTA_E_FORMAT, "bed: packed: ", refuse(b, "walk", &bad, NULL));
+    other.dtype = SPARTA_I32;
+    fails(SPARTA_E_FORMAT, "no f32 matrix", refuse(b, "walk", &other, NULL));
+    sparta_packed_free(cx, &csr);
+    bed_free(b);
+}
+
 static void others_refuse_what_does_not_fit(void **state)
 {
     (void)state;
@@ -479,7 +535,9 @@ int main(void)
         cmocka_unit_test(linear_works_without_a_compiler),
         cmocka_unit_test(ids_are_checked_before_a_run),
         cmocka_unit_test(ids_may_repeat),
+        cmocka_unit_test(walk_runs_every_storage),
         cmocka_unit_test(linear_refuses_what_does_not_fit),
+        cmocka_unit_test(walk_refuses_what_does_not_fit),
         cmocka_unit_test(others_refuse_what_does_not_fit),
         cmocka_unit_test(a_lack_of_memory_is_said),
     };

@@ -77,6 +77,44 @@ static void texts(void **state)
     assert_int_equal(sparta_prune_parse(cx, "bands:0.5", &s), SPARTA_E_UNSUPPORTED);
 }
 
+/* Patterns without a sparsity, as granularities and schedules have them. */
+static void patterns(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        sparta_prune_spec want;
+    } good[] = {{"4x1", {4, 1, 0, 0, 0, false}},  {"1x1", {1, 1, 0, 0, 0, false}},
+                {"2:4", {1, 1, 0, 2, 4, false}},  {"2:4@out", {1, 1, 0, 2, 4, true}},
+                {"rows", {1, 0, 0, 0, 0, false}}, {"cols", {0, 1, 0, 0, 0, false}}};
+    sparta_prune_spec s;
+    for (size_t i = 0; i < SPARTA_COUNT(good); i++) {
+        const sparta_prune_spec *w = &good[i].want;
+        assert_int_equal(sparta_prune_parse_pattern(cx, good[i].text, &s), SPARTA_OK);
+        assert_int_equal(s.block_n, w->block_n);
+        assert_int_equal(s.block_m, w->block_m);
+        assert_int_equal(s.keep, w->keep);
+        assert_int_equal(s.of, w->of);
+        assert_int_equal(s.along_out, w->along_out);
+    }
+    static const char *const bad[] = {"",      "4",      "4x",  "x4",      "0x1",  "4x1:0.9",    "rows:0.5",
+                                      "rowss", "2:4@in", "5:4", "2:4:0.5", "4x1 ", "99999999x1", "1:1"};
+    for (size_t i = 0; i < SPARTA_COUNT(bad); i++)
+        if (sparta_prune_parse_pattern(cx, bad[i], &s) != SPARTA_E_USAGE)
+            fail_msg("'%s' was not refused", bad[i]);
+    assert_int_equal(sparta_prune_parse_pattern(cx, "heads", &s), SPARTA_E_UNSUPPORTED);
+}
+
+static void threshold(void **state)
+{
+    (void)state;
+    float data[8] = {1, -1, .5f, NAN, -.25f, INFINITY, 0, -0.f}; /* (2, 4) seen as (4, 2) */
+    const sparta_tensor w = {.dtype = SPARTA_F32, .rank = 2, .dim = {4, 2}, .stride = {1, 4}, .data = data};
+    sparta_prune_threshold(&w, .5);
+    assert_true(data[0] == 1 && data[1] == -1 && data[2] == .5f && isnan(data[3]));
+    assert_true(data[4] == 0 && data[5] == INFINITY && data[6] == 0 && data[7] == 0);
+}
+
 /* ------------------------------------------------------------------ the naive way: sort the blocks */
 
 typedef struct {
@@ -278,8 +316,12 @@ static void out_of_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(texts), cmocka_unit_test(against_sorting),
-                                       cmocka_unit_test(layout_does_not_matter), cmocka_unit_test(refused),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(texts),
+                                       cmocka_unit_test(patterns),
+                                       cmocka_unit_test(threshold),
+                                       cmocka_unit_test(against_sorting),
+                                       cmocka_unit_test(layout_does_not_matter),
+                                       cmocka_unit_test(refused),
                                        cmocka_unit_test(out_of_memory)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -249,7 +249,7 @@ static void profile(void **state)
     int strips = 0, attentions = 0;
     for (int i = 0; i < n; i++) {
         assert_true(step[i].seconds > 0 && step[i].ops <= step[i].dense_ops);
-        if (!strcmp(step[i].implement, "strip4")) {
+        if (!strcmp(step[i].implement, "strip4") || !strcmp(step[i].implement, "quads")) {
             strips++;
             assert_true(step[i].ops > 0 && step[i].ops < .3 * step[i].dense_ops);
         }

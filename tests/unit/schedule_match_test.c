@@ -116,8 +116,8 @@ static void nothing(void **state)
     refused("tensor \"b\" { }", SPARTA_E_USAGE,
             "s:1:1: tensor \"b\" matches 'b', which is no weight of a product; only those can be scheduled");
     refused("tensor \"/add\" { format csr }", SPARTA_E_USAGE,
-            "s:1:1: tensor \"/add\" matches no weight; the nearest names are 'encoder.0.up.weight', "
-            "'encoder.0.down.weight', 'tied.weight'");
+            "s:1:1: tensor \"/add\" matches no weight; the nearest names are '/encoder/0/up/MatMul', "
+            "'/encoder/0/down/Gemm', '/first'");
 }
 
 static void conflicts(void **state)
@@ -137,6 +137,21 @@ static void conflicts(void **state)
     names("sparsifier h = threshold(1.0)\ntensor \"*up*\" { sparsify h }\ntensor \"*up*\" { sparsify "
           "threshold(1) }",
           "encoder.0.up.weight~: h\n");
+    /* formats too, however they are spelt; widths that are written are something else than widths that are not */
+    names("format mine = (o,i) -> (o/4:dense,i:compressed,o%4:dense)\ntensor \"*up*\" { format strip(4) }\n"
+          "tensor \"*up*\" { format mine }\ntensor \"*up*\" { format (n,k)->(n/4:dense, k:compressed, "
+          "n%4:dense) }",
+          "encoder.0.up.weight~: strip(4)\n");
+    names("tensor \"*up*\" { format bsr(4) }\ntensor \"*up*\" { format bsr(4,4) }",
+          "encoder.0.up.weight~: bsr(4)\n");
+    refused("tensor \"*up*\" { format csr }\ntensor \"*up*\" { format csr, crd=i32 }", SPARTA_E_USAGE,
+            "s:2:17: format csr, crd=i32 conflicts with format csr at s:1:17: both are said of "
+            "'encoder.0.up.weight'; narrow one of the globs");
+    assert_true(sparta_schedule_says_widths("csr, crd=i32"));
+    assert_true(sparta_schedule_says_widths("sum{rownnz<=4 -> csr, pos[1]=u16; rest -> coo}"));
+    assert_false(
+        sparta_schedule_says_widths("sum{rownnz<=4 -> csr; blockdensity>=0.5 -> bsr(4); rest -> coo}"));
+    assert_false(sparta_schedule_says_widths("(i,j)->(i:dense, j:packed[4](pad=zero))"));
     refused("tensor \"tied*\" { sparsify threshold(1) }", SPARTA_E_UNSUPPORTED,
             "s:1:1: 'tied.weight' is used as it is by '/first' and transposed by '/second'; leave it out");
 }

@@ -294,6 +294,7 @@ static void grouping(void **state)
         OK(sparta_mask_group_rows(cx, &mixed, n, k, &g));
         check_order(&mixed, n, k, &g);
         assert_true(g.fill_after == 1 && g.fill_before > 1.2);
+        assert_non_null(strstr(g.format, k > 1 ? "bsr(" : n > 1 ? "k:compressed" : "csr"));
         sparta_free(cx, g.order);
         for (int holes = 0; holes < 5; holes++) clear(&mixed, below(&r, m.rows), below(&r, 256));
         OK(sparta_mask_group_rows(cx, &mixed, n, k, &g));
@@ -328,11 +329,105 @@ static void buckets(void **state)
     FREE(&m);
 }
 
+/* Blocks that are full enough and a rest: the counts are those of a plain loop and of the cheapest cover. */
+static void mixtures(void **state)
+{
+    (void)state;
+    sparta_rng r = sparta_rng_seed(21);
+    for (int round = 0; round < 30; round++) {
+        sparta_mask m = random_mask(&r, 1 + below(&r, 150), 1 + below(&r, 150), 0.05);
+        for (int i = 0; i < 12; i++) {
+            int64_t side = 8 << below(&r, 4), row = below(&r, m.rows) / side * side,
+                    col = below(&r, m.cols) / side * side;
+            for (int64_t e = 0; e < side * side; e++)
+                if (row + e / side < m.rows && col + e % side < m.cols &&
+                    sparta_rng_uniform(&r) < 0.4 + 0.1 * i)
+                    sparta_mask_set(&m, row + e / side, col + e % side);
+        }
+        double slack = round % 2 ? 4 : 1.25;
+        OK(sparta_mask_report(cx, &m, &(sparta_report_options){.slack = slack}, &facts));
+        for (int s = 0; s < SPARTA_MIXTURE_SIZES; s++) {
+            int64_t n = 8 << s, blocks = 0, inside = 0;
+            for (int64_t i = 0; i < m.rows; i += n)
+                for (int64_t j = 0; j < m.cols; j += n) {
+                    int64_t in = 0;
+                    for (int64_t e = 0; e < n * n; e++)
+                        in += i + e / n < m.rows && j + e % n < m.cols && get(&m, i + e / n, j + e % n);
+                    bool take = (double)in * slack >= (double)(n * n) && 8 * in >= 4 * n * n + 4;
+                    blocks += take, inside += take ? in : 0;
+                }
+            assert_int_equal(facts.dense_blocks[s], blocks);
+            assert_int_equal(facts.in_dense[s], inside);
+            if (slack < 2) continue; /* then only the price decides */
+            sparta_cover c;
+            OK(sparta_mask_cover(cx, &m, (sparta_cover_size[]){{n, n, 4, 4, 0}, {1, 1, 4, 4, 0}}, 2,
+                                 SPARTA_COVER_GREEDY, &c));
+            assert_int_equal(c.part[0].blocks, blocks);
+            assert_int_equal(sparta_mask_count(&c.part[0].mask), inside);
+            sparta_cover_free(cx, &c);
+        }
+        FREE(&m);
+    }
+    sparta_mask m = random_mask(&r, 128, 192, 0.01);
+    for (int64_t e = 0; e < 4096; e++)
+        sparta_mask_set(&m, 32 + e / 64, 64 + e % 64 / 32 * 64 + e % 32); /* four of 32x32 */
+    expect(&m, 1, "32x32 and rest", "sum{blockdensity>=1 -> bsr(32,32); rest -> csr}", true);
+    assert_int_equal(facts.finding[0].kind, SPARTA_FIND_MIXTURE); /* the fewest bytes */
+    clear(&m, 33, 65);
+    expect(&m, 1.05, "32x32 and rest", "sum{blockdensity>=0.953125 -> bsr(32,32); rest -> csr}", false);
+    assert_int_equal(find("32x32 and rest")->slots, facts.present + 1);
+    FREE(&m);
+    m = random_mask(&r, 128, 192, 0.3); /* nothing to gain */
+    OK(sparta_mask_report(cx, &m, &(sparta_report_options){.slack = 1.05}, &facts));
+    for (int64_t i = 0; i < facts.finding_count; i++)
+        assert_true(facts.finding[i].kind != SPARTA_FIND_MIXTURE);
+    FREE(&m);
+}
+
+/* The masks of all buckets: disjoint, and together the mask. */
+static void bucket_masks(void **state)
+{
+    (void)state;
+    sparta_rng r = sparta_rng_seed(22);
+    sparta_mask m = mask_of_shape(60, 100), all = mask_of_shape(60, 100);
+    for (int64_t i = 0; i < 60; i++)
+        for (int64_t k = below(&r, 10) * below(&r, 10); k > 0; k--) sparta_mask_set(&m, i, below(&r, 100));
+    uint8_t *bucket;
+    int64_t count = 0;
+    OK(sparta_mask_row_buckets(cx, &m, &bucket));
+    for (int b = 0; b < 66; b++) {
+        sparta_mask part;
+        OK(sparta_mask_bucket(cx, &m, bucket, (uint8_t)b, &part));
+        count += sparta_mask_count(&part);
+        OK(sparta_mask_or(cx, &all, &part));
+        for (int64_t i = 0; i < 60; i++) {
+            int64_t in = 0;
+            for (int64_t k = 0; k < 100; k++) in += get(&part, i, k);
+            if (in) assert_true(b == 1 ? in == 1 : in > 1 << (b - 2) && in <= 1 << (b - 1));
+        }
+        FREE(&part);
+    }
+    assert_int_equal(count, sparta_mask_count(&m));
+    assert_true(sparta_mask_equal(&m, &all));
+    sparta_free(cx, bucket);
+    FREE(&m, &all);
+    m = drawn(4, (const char *[]){"1.......", "1.1.....", "11111...", "........"});
+    sparta_text text;
+    sparta_text_init(&text, cx);
+    OK(sparta_mask_bucket_format(cx, &m, 2, &text));
+    assert_string_equal(sparta_text_str(&text),
+                        "sum{rownnz in (0,1] -> (i,j)->(i:compressed, j:packed[1]); "
+                        "rownnz in (1,2] -> (i,j)->(i:compressed, j:packed[2]); rest -> csr}");
+    sparta_text_free(&text);
+    assert_int_equal(sparta_mask_bucket_format(cx, &m, 3, &text), SPARTA_E_USAGE);
+    FREE(&m);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(against_loops), cmocka_unit_test(every_way),
-                                       cmocka_unit_test(n_of_m),        cmocka_unit_test(other_patterns),
-                                       cmocka_unit_test(refused),       cmocka_unit_test(grouping),
-                                       cmocka_unit_test(buckets)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(mixtures),  cmocka_unit_test(bucket_masks), cmocka_unit_test(against_loops),
+        cmocka_unit_test(every_way), cmocka_unit_test(n_of_m),       cmocka_unit_test(other_patterns),
+        cmocka_unit_test(refused),   cmocka_unit_test(grouping),     cmocka_unit_test(buckets)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

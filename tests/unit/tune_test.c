@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -359,18 +360,30 @@ static void files_of_others_are_left_alone(void **state)
     sparta_tune_close(open_db(p->cx, file));
 }
 
+static uint64_t file_digest(const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    uint64_t d = 1469598103934665603u;
+    assert_non_null(f);
+    for (int c; (c = fgetc(f)) != EOF;) d = (d ^ (uint64_t)c) * 1099511628211u;
+    fclose(f);
+    return d;
+}
+
 static void later_versions_are_left_alone(void **state)
 {
     place *p = *state;
     char text[64];
     fill(p, 3);
     execute(p->file, "PRAGMA user_version=99");
+    const uint64_t bytes = file_digest(p->file);
     sparta_tune_db *db = open_db(p->cx, NULL);
     assert_non_null(strstr(sparta_ctx_notes(p->cx), "later version"));
     assert_int_equal(count(db, "key 1"), 0);
     add(db, "k", "dense", "", 1);
     assert_int_equal(count(db, "k"), 1); /* in memory */
     sparta_tune_close(db);
+    assert_true(file_digest(p->file) == bytes); /* untouched */
     query(p->file, "SELECT count(*) FROM trial", text, sizeof text);
     assert_string_equal(text, "3");
     execute(p->file, "PRAGMA user_version=1; DROP TABLE trial"); /* ours by name, but not by content */
@@ -416,25 +429,34 @@ static void processes_write_at_once(void **state)
     sparta_tune_close(db);
 }
 
+/* Writes for ever. */
+static void write_on(const place *p, int i)
+{
+    sparta_ctx *cx = context(p->cache);
+    sparta_tune_db *db;
+    if (sparta_tune_open(cx, NULL, &db)) _exit(1);
+    for (int k = 0;; k++) {
+        char parameters[64];
+        snprintf(parameters, sizeof parameters, "%d.%d", i, k);
+        add(db, "k", "dense", parameters, k + 1);
+    }
+}
+
+/* Two at a time, each killed at a moment of its own: while it opens, makes tables, writes, checkpoints. */
 static void killed_writers_do_no_harm(void **state)
 {
     place *p = *state;
+    sparta_rng rng = sparta_rng_seed((uint64_t)getpid());
     int before = 0;
-    for (int i = 0; i < 8; i++) {
-        pid_t pid = fork();
-        if (pid == 0) {
-            sparta_ctx *cx = context(p->cache);
-            sparta_tune_db *db;
-            if (sparta_tune_open(cx, NULL, &db)) _exit(1);
-            for (int k = 0;; k++) {
-                char parameters[64];
-                snprintf(parameters, sizeof parameters, "%d.%d", i, k);
-                add(db, "k", "dense", parameters, k + 1);
-            }
+    for (int i = 0; i < 50; i += 2) {
+        pid_t pid[2];
+        for (int k = 0; k < 2; k++)
+            if ((pid[k] = fork()) == 0) write_on(p, i + k);
+        for (int k = 0; k < 2; k++) {
+            usleep((unsigned)(sparta_rng_next(&rng) % (i < 20 ? 4000 : 30000)));
+            kill(pid[k], SIGKILL);
+            assert_int_equal(waitpid(pid[k], NULL, 0), pid[k]);
         }
-        usleep(2000 + 9000 * (unsigned)i);
-        kill(pid, SIGKILL);
-        assert_int_equal(waitpid(pid, NULL, 0), pid);
         sparta_tune_db *db = open_db(p->cx, NULL);
         int n = count(db, "k");
         assert_true(n >= before); /* what was there stays */
@@ -448,6 +470,61 @@ static void killed_writers_do_no_harm(void **state)
     assert_string_equal(text, "ok");
     query(p->file, "SELECT min(us)=(SELECT us FROM winner) FROM trial", text, sizeof text);
     assert_string_equal(text, "1");
+}
+
+/* ------------------------------------------------------------------ a disk that fills */
+
+/* No file of this process grows beyond `bytes` from now on; writing fails like on a full disk. */
+static void fill_disk(rlim_t bytes)
+{
+    const struct rlimit limit = {bytes, bytes};
+    signal(SIGXFSZ, SIG_IGN);
+    if (setrlimit(RLIMIT_FSIZE, &limit)) _exit(10);
+}
+
+static int add_until_full(const place *p, rlim_t bytes)
+{
+    sparta_ctx *cx = context(p->cache);
+    sparta_tune_db *db;
+    fill_disk(bytes);
+    if (sparta_tune_open(cx, NULL, &db)) return 1;
+    for (int k = 0; k < 400; k++) {
+        char parameters[96];
+        snprintf(parameters, sizeof parameters, "%080d", k);
+        add(db, "k", "dense", parameters, k + 1);
+    }
+    if (!strstr(sparta_ctx_notes(cx), "tune: ")) return 2; /* it is said */
+    if (bytes > 8192 && count(db, "key 1") != 1) return 3; /* and what was there is still found */
+    if (bytes <= 8192 && count(db, "k") != 400) return 4;  /* no file at all: memory serves */
+    sparta_tune_close(db);
+    return sparta_ctx_memory(cx) ? 5 : 0;
+}
+
+static void full_disks_do_no_harm(void **state)
+{
+    place *p = *state;
+    char text[64];
+    static const rlim_t sizes[] = {0, 100, 4096, 40000, 50000, 70000};
+    for (size_t i = 0; i < SPARTA_COUNT(sizes); i++) {
+        int status;
+        if (i == 3) fill(p, 3); /* from here on there is a database */
+        pid_t pid = fork();
+        if (pid == 0) _exit(add_until_full(p, sizes[i]));
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(status, 0);
+        if (i < 3) {
+            unlink(p->file);
+            continue;
+        }
+        query(p->file, "PRAGMA integrity_check", text, sizeof text);
+        assert_string_equal(text, "ok");
+        sparta_tune_db *db = open_db(p->cx, NULL); /* room again: it goes on */
+        add(db, "later", "dense", "", 1);
+        assert_int_equal(count(db, "later"), 1);
+        assert_int_equal(count(db, "key 1"), 1);
+        sparta_tune_close(db);
+    }
+    assert_string_equal(sparta_ctx_notes(p->cx), "");
 }
 
 /* ------------------------------------------------------------------ timing */
@@ -538,6 +615,7 @@ int main(void)
         TEST(later_versions_are_left_alone),
         TEST(processes_write_at_once),
         TEST(killed_writers_do_no_harm),
+        TEST(full_disks_do_no_harm),
         TEST(times_are_right),
         TEST(odd_times_are_served),
         TEST(timing_can_be_cancelled),

@@ -45,21 +45,27 @@ static sparta_graph *build(const char *name, uint64_t seed, const sparta_prune_s
     return g;
 }
 
-/* bert-large takes a gigabyte: its number is checked from those of one layer and two. */
+/* bert-large and dlrm take a gigabyte: their numbers are checked from those of one layer and two, of one row of each table and two. */
 static void table_counts_parameters(void **state)
 {
     (void)state;
     for (int i = 0; i < sparta_zoo_count(); i++) {
         const sparta_zoo_model *m = sparta_zoo_row(i);
         int64_t counted;
-        if (strncmp(m->name, "bert", 4)) {
+        const bool bert = !strncmp(m->name, "bert", 4), dlrm = !strcmp(m->name, "dlrm");
+        if (!bert && !dlrm) {
             sparta_graph *g = build(m->name, 0, NULL, 0, NULL, NULL);
             counted = parameters(g);
             sparta_graph_free(g);
         } else {
-            int64_t layers = strstr(m->name, "mini") ? 4 : strstr(m->name, "base") ? 12 : 24, at[2];
+            int64_t at[2];
+            const int64_t layers = dlrm                      ? 100000
+                                   : strstr(m->name, "mini") ? 4
+                                   : strstr(m->name, "base") ? 12
+                                                             : 24;
             for (int64_t n = 1; n <= 2; n++) {
-                sparta_graph *g = build(m->name, 0, NULL, 1, (const char *const[]){"layers"}, &n);
+                sparta_graph *g =
+                    build(m->name, 0, NULL, 1, (const char *const[]){dlrm ? "rows" : "layers"}, &n);
                 at[n - 1] = parameters(g);
                 sparta_graph_free(g);
             }
@@ -181,6 +187,32 @@ static void prunes_only_the_encoder(void **state)
     sparta_graph_free(g);
 }
 
+static void prunes_all_of_dlrm_but_both_ends(void **state)
+{
+    (void)state;
+    static const char *const pruned[] = {"bot_l.2", "bot_l.4", "top_l.0", "top_l.2", "top_l.4", "top_l.6"};
+    static const char *const dense[] = {"bot_l.0", "top_l.8", "emb_l.0", "emb_l.25"};
+    sparta_prune_spec spec;
+    char name[64];
+    assert_int_equal(sparta_prune_parse(cx, "16x4:0.85", &spec), SPARTA_OK);
+    sparta_graph *g = build("dlrm", 1, &spec, 1, (const char *const[]){"rows"}, (int64_t[]){7});
+    for (size_t i = 0; i < SPARTA_COUNT(pruned); i++) {
+        snprintf(name, sizeof name, "%s.weight", pruned[i]);
+        assert_true(fabs(density(weight(g, name)) - 0.15) < 0.01);
+    }
+    for (size_t i = 0; i < SPARTA_COUNT(dense); i++) {
+        snprintf(name, sizeof name, "%s.weight", dense[i]);
+        assert_true(density(weight(g, name)) == 1.0);
+    }
+    assert_int_equal(weight(g, "top_l.0.weight")->dim[1], 479);
+    assert_int_equal(g->n_inputs, 2);
+    assert_string_equal(g->input[0]->name, "dense");
+    assert_int_equal(g->input[1]->dtype, SPARTA_I64);
+    assert_true(sparta_expr_is(g->input[1]->dims.dim[1], 26));
+    assert_string_equal(g->output[0]->name, "probability");
+    sparta_graph_free(g);
+}
+
 static void interface_is_as_documented(void **state)
 {
     (void)state;
@@ -224,6 +256,9 @@ static void wrong_requests_are_refused(void **state)
     refuse("bert-mini", "layers", -4, "from 1");
     refuse("bert-mini", "layers", 100000, "at most 1000");
     refuse("mlp", "sequence", 3, "no size");
+    refuse("dlrm", "tables", 1001, "at most 1000");
+    refuse("dlrm", "rows", 0, "from 1");
+    refuse("dlrm", "hidden", 3, "rows tables columns");
 }
 
 /* A model that does not fit the budget is an error, and every allocation may fail. */
@@ -259,6 +294,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(first_weights_are_known, setup, teardown),
         cmocka_unit_test_setup_teardown(weights_look_normal, setup, teardown),
         cmocka_unit_test_setup_teardown(prunes_only_the_encoder, setup, teardown),
+        cmocka_unit_test_setup_teardown(prunes_all_of_dlrm_but_both_ends, setup, teardown),
         cmocka_unit_test_setup_teardown(interface_is_as_documented, setup, teardown),
         cmocka_unit_test_setup_teardown(wrong_requests_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(memory_may_fail, setup, teardown),

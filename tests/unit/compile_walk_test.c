@@ -1,0 +1,486 @@
+/* Formats that no implement has a kernel for, asked for by schedules: stored as they say, run by the generic walker, written, read, verified,
+ * unpacked again; what is refused, and what happens without memory. (Slow: make test only.) */
+#include "models.h"
+#include "compile/lower.h"
+
+/* Two products with every epilogue: bias and GELU; residual and the statistics of a normalisation. Sizes that no block divides. */
+#define MODEL                                                                                                \
+    "graph \"g\"\ninput x: f32[batch,42]\nconst w: f32[42,75] @\"w\"\nconst b: f32[75] @\"b\"\n"             \
+    "const v: f32[75,42] @\"v\"\nconst c: f32[42] @\"c\"\nconst gain: f32[42] @\"gain\"\n"                   \
+    "node h: ? = MatMul(x, w) \"/h\"\nnode i: ? = Add(h, b) \"/i\"\nnode j: ? = Relu(i) \"/j\"\n"            \
+    "node k: ? = MatMul(j, v) \"/k\"\nnode l: ? = Add(k, c) \"/l\"\nnode m: ? = Add(l, x) \"/m\"\n"          \
+    "node n: ? = LayerNormalization(m, gain) \"/n\"\noutput n\n"
+
+typedef struct wish {              /* how the weights are pruned, and in which format they are asked for */
+    const char *format, *sparsify; /* sparsify "band": elements near the diagonal only */
+} wish;
+
+/* Zero where |n - k| > 1. */
+static void keep_band(sparta_graph *g, const char *name)
+{
+    const sparta_tensor *w = sparta_graph_find(g, name)->constant;
+    for (int64_t i = 0; i < w->dim[0]; i++)
+        for (int64_t j = 0; j < w->dim[1]; j++)
+            if (i - j > 1 || j - i > 1) ((float *)w->data)[i * w->dim[1] + j] = 0;
+}
+
+/* The model as the wish prunes it; `o` says what it pins. */
+static sparta_graph *wished(const wish *q, sparta_schedule **s, sparta_obeyed *o)
+{
+    const bool band = !strcmp(q->sparsify, "band");
+    char text[2048];
+    sparta_graph *g = graph(MODEL);
+    if (band) keep_band(g, "w"), keep_band(g, "v");
+    snprintf(text, sizeof text, "tensor \"?\" {\n  %s%s\n  format %s\n}\n", band ? "" : "sparsify ",
+             band ? "" : q->sparsify, q->format);
+    ok(sparta_schedule_parse(cx, text, "wish", root, s));
+    ok(sparta_compile_schedule(cx, g, *s, o));
+    return g;
+}
+
+static sparta_package *compiled(const wish *q, sparta_compile_request r, sparta_status want)
+{
+    sparta_schedule *s;
+    sparta_obeyed o;
+    sparta_package *p = NULL;
+    sparta_graph *g = wished(q, &s, &o);
+    r.obeyed = &o;
+    fails(want, sparta_compile_graph(cx, g, &r, &p));
+    if (want) sparta_graph_free(g);
+    sparta_schedule_free(s);
+    return p;
+}
+
+/* ------------------------------------------------------------------ what is in the package */
+
+static size_t bytes_of(const sparta_packed *p)
+{
+    size_t bytes = 0, one;
+    for (int i = -1; i < 2 * SPARTA_LEVELS; i++) {
+        const sparta_tensor *t = i < 0 ? &p->values : i % 2 ? &p->pos[i / 2] : &p->crd[i / 2];
+        if (!t->data) continue;
+        ok(sparta_tensor_bytes(cx, t->dtype, t->rank, t->dim, &one));
+        bytes += one;
+    }
+    for (int i = 0; i < p->parts; i++) bytes += bytes_of(&p->part[i]);
+    return bytes;
+}
+
+/* The weight lies in exactly the format that was asked for, with as many bytes as the format says. */
+static void stored_so(const sparta_package *p, const char *name, const char *asked)
+{
+    const sparta_weight *w = sparta_package_weight(p, name);
+    sparta_format f;
+    sparta_format_stats stats;
+    sparta_arena *arena = sparta_arena_create(cx);
+    sparta_tensor t;
+    assert_non_null(w);
+    assert_true(w->packed);
+    ok(sparta_format_parse(cx, asked, &f));
+    if (!sparta_format_equal(&w->pack.format, &f)) fail_msg("%s: not stored as %s", name, asked);
+    ok(sparta_package_fetch(arena, w, &t));
+    sparta_tensor as_packed = t;
+    if (w->swapped) {
+        as_packed.dim[0] = t.dim[1], as_packed.dim[1] = t.dim[0];
+        as_packed.stride[0] = t.stride[1], as_packed.stride[1] = t.stride[0];
+    }
+    ok(sparta_format_measure(cx, &f, &as_packed, NULL, &stats));
+    if (stats.bytes != bytes_of(&w->pack))
+        fail_msg("%s as %s: %zu bytes, measure says %zu", name, asked, bytes_of(&w->pack), stats.bytes);
+    sparta_arena_free(arena);
+}
+
+static void says_walk(const sparta_package *p, const char *node, const wish *q)
+{
+    const sparta_node *n = node_named(p, node);
+    sparta_format f, stored;
+    assert_string_equal(said_of(n, "implement"), "walk");
+    assert_string_equal(said_of(n, "kernel"), "walk");
+    mentions(said_of(n, "reason"), "has no kernel of its own: run by the generic walker", __FILE__, __LINE__);
+    mentions(said_of(n, "reason"), " than dense (modelled: ", __FILE__, __LINE__);
+    if (strlen(q->format) <= 100) mentions(said_of(n, "reason"), q->format, __FILE__, __LINE__);
+    ok(sparta_format_parse(cx, said_of(n, "format"), &stored));
+    ok(sparta_format_parse(cx, q->format, &f));
+    assert_true(sparta_format_equal(&f, &stored));
+}
+
+/* ------------------------------------------------------------------ every format */
+
+static const wish wishes[] = {
+    {"dense", "magnitude(1x1, 0.5)"},
+    {"csr", "magnitude(1x1, 0.8)"},
+    {"csr, crd=u8, pos=i64", "magnitude(1x1, 0.8)"},
+    {"csc", "magnitude(1x1, 0.8)"},
+    {"coo", "magnitude(1x1, 0.8)"},
+    {"dcsr", "magnitude(rows, 0.5)"},
+    {"dcsc", "magnitude(cols, 0.5)"},
+    {"bsr(4)", "magnitude(4x4, 0.7)"},
+    {"bsr(3,5)", "magnitude(1x1, 0.5)"},
+    {"bsc(2,4)", "magnitude(2x4, 0.6)"},
+    {"dbsr(4,2)", "magnitude(4x2, 0.8)"},
+    {"ell", "magnitude(1x1, 0.6)"},
+    {"bell(4)", "magnitude(4x4, 0.5)"},
+    {"dia", "band"},
+    {"nm24", "magnitude(2:4)"},
+    {"bitmap", "magnitude(1x1, 0.7)"},
+    {"cv(8)", "magnitude(8x1, 0.7)"},
+    {"sr-bcrs(4,2)", "magnitude(4x1, 0.7)"},
+    {"vnni", "magnitude(1x1, 0.5)"},
+    {"(n,k)->(n:dense, k:ragged)", "magnitude(1x1, 0.5)"},
+    {"(n,k)->(n/16:dense, k/8:compressed, n%16/4:dense, k%8/2:bitmap, n%4:dense, k%2:dense)",
+     "magnitude(4x2, 0.8)"},
+    {"(n,k)->(n:compressed(nonunique), k:singleton(aos)), crd=u16", "magnitude(1x1, 0.9)"},
+    {"hyb(1,2)", "magnitude(1x1, 0.8)"},
+    {"hyb(2,2)", "magnitude(1x1, 0.8)"},
+    {"sum{blockdensity>=0.5 -> bsr(4,4); rest -> csr}", "magnitude(1x1, 0.6)"},
+    {"sum{rownnz<=8 -> ell; rownnz in (8,20] -> bitmap; rest -> coo}", "magnitude(1x1, 0.7)"},
+    {"sum{first(3) -> ell; rest -> sum{blockdensity>=0.5 -> bsr(2,2); rest -> dcsr}}", "magnitude(1x1, 0.7)"},
+    {"quads(100)", "magnitude(4x1, 0.7)"},
+    {"groups", "magnitude(4x1, 0.7)"},
+    {"sum{blockdensity>=0.75 -> bsr(4,1); rest -> quads(64)}", "magnitude(1x1, 0.6)"},
+    {"csr", "threshold(100)"}, /* nothing is left */
+    {"sum{rownnz<=4 -> csr; rest -> quads(16)}", "threshold(100)"},
+    {"csr", "threshold(0)"}, /* nothing is gone */
+};
+
+/* At several sizes: one panel, a full one and a rest, several; alone and with two threads. */
+static void answers(const sparta_package *p, const sparta_graph *want, const char *what)
+{
+    static const int64_t batch[] = {1, 67, 300};
+    results first[SPARTA_COUNT(batch)];
+    for (int threads = 1; threads <= 2; threads++) {
+        sparta_session *s = session(p, threads);
+        for (size_t i = 0; i < SPARTA_COUNT(batch); i++) {
+            inputs in = make_inputs(want, batch[i], 1, i + 1);
+            results got = run(s, p, &in), right = reference(want, &in);
+            close_enough(&got, &right, 2e-5, what);
+            free_results(&right);
+            free_inputs(&in);
+            if (threads == 1) {
+                first[i] = got;
+                continue;
+            }
+            close_enough(&got, &first[i], 1e-6, what); /* statistics are summed by parts */
+            free_results(&got), free_results(&first[i]);
+        }
+        sparta_session_free(s);
+    }
+}
+
+/* The graph again: the weights are those that went in, bit for bit, and it compiles dense. */
+static void unpacks(const sparta_package *p, const sparta_graph *want)
+{
+    sparta_graph *g;
+    ok(sparta_compile_unplan(cx, p, &g));
+    for (int i = 0; i < 2; i++) {
+        const sparta_tensor *a = sparta_graph_find(g, i ? "v" : "w")->constant,
+                            *b = sparta_graph_find(want, i ? "v" : "w")->constant;
+        assert_true(sparta_tensor_same_shape(a, b));
+        assert_memory_equal(a->data, b->data, (size_t)sparta_tensor_elements(b) * sizeof(float));
+    }
+    sparta_compile_request r = quick();
+    r.options.dense_only = 1;
+    sparta_package *dense = compile_in(cx, g, r);
+    assert_string_equal(said_of(node_named(dense, "/h"), "implement"), "dense4");
+    answers(dense, want, "dense");
+    sparta_package_close(dense);
+}
+
+static void try_wish(const wish *q, const char *target)
+{
+    sparta_schedule *s;
+    sparta_obeyed o;
+    sparta_graph *want = typed(wished(q, &s, &o));
+    sparta_compile_request r = quick();
+    sparta_package *p, *again;
+    r.options.target = target;
+    p = compiled(q, r, SPARTA_OK);
+    says_walk(p, "/h", q), says_walk(p, "/k", q);
+    stored_so(p, "w", q->format), stored_so(p, "v", q->format);
+    answers(p, want, q->format);
+    ok(sparta_package_write(cx, p, in_root("walk.sparta")));
+    ok(sparta_package_open(cx, in_root("walk.sparta"), &again));
+    ok(sparta_package_check_weights(cx, again));
+    says_walk(again, "/h", q), says_walk(again, "/k", q);
+    stored_so(again, "w", q->format), stored_so(again, "v", q->format);
+    answers(again, want, q->format);
+    unpacks(again, want);
+    print_message("%-60s %8zu bytes of weights, %8zu of package\n", q->format,
+                  bytes_of(&sparta_package_weight(p, "w")->pack) +
+                      bytes_of(&sparta_package_weight(p, "v")->pack),
+                  again->bytes);
+    sparta_package_close(again), sparta_package_close(p);
+    sparta_schedule_free(s);
+    sparta_graph_free(want);
+}
+
+/* Sums that were read belong to the context: one of this test's own. A second time they take no more. */
+static void every_format(void **state)
+{
+    (void)state;
+    sparta_ctx *mine = cx;
+    cx = context(cache, NULL);
+    for (size_t i = 0; i < SPARTA_COUNT(wishes); i++) try_wish(&wishes[i], i % 2 ? "portable" : NULL);
+    const size_t held = sparta_ctx_memory(cx);
+    for (size_t i = 0; i < SPARTA_COUNT(wishes); i += 3) try_wish(&wishes[i], i % 2 ? NULL : "portable");
+    assert_int_equal(sparta_ctx_memory(cx), held);
+    sparta_ctx_free(cx);
+    cx = mine;
+}
+
+/* ------------------------------------------------------------------ models of the zoo, through files */
+
+static const char *zoo_file(const char *name, const char *sizes)
+{
+    const char *path = in_root("model.onnx");
+    sparta_graph *g = zoo(name, NULL, sizes);
+    ok(sparta_onnx_write(cx, g, path));
+    sparta_graph_free(g);
+    return path;
+}
+
+static int walkers(const sparta_package *p)
+{
+    int n = 0;
+    for (int i = 0; i < p->plan->n_nodes; i++) n += !strcmp(said_of(p->plan->node[i], "implement"), "walk");
+    return n;
+}
+
+/* Query, key and value are one product of three times the rows; sequences of whole panels and others. */
+static void transformers(void **state)
+{
+    (void)state;
+    static const char *const formats[] = {"csr", "bsr(4)", "dcsr", "bitmap"};
+    for (size_t f = 0; f < SPARTA_COUNT(formats); f++) {
+        const char *onnx = zoo_file("bert-mini", SMALL_BERT), *schedule = in_root("s.sched");
+        char text[256];
+        sparta_compile_request r = quick();
+        sparta_package *p, *again;
+        snprintf(text, sizeof text,
+                 "tensor \"encoder.layer.*.weight\" { sparsify magnitude(4x4, 0.7); format %s }\n",
+                 formats[f]);
+        ok(sparta_file_write(cx, schedule, text, strlen(text)));
+        r.options.schedule = schedule;
+        ok(sparta_compile_file(cx, onnx, &r, &p)); /* compares with the references of the file */
+        assert_int_equal(walkers(p), 8);           /* of each layer: QKV, projection, up, down */
+        ok(sparta_package_write(cx, p, in_root("bert.sparta")));
+        ok(sparta_package_open(cx, in_root("bert.sparta"), &again));
+        ok(sparta_package_check_weights(cx, again));
+        for (int threads = 1; threads <= 2; threads++) {
+            sparta_session *s = session(p, threads), *t = session(again, threads);
+            for (int64_t sequence = 7; sequence <= 64; sequence += 57) {
+                inputs in = make_inputs(p->plan, 3, sequence, 5);
+                results a = run(s, p, &in), b = run(t, again, &in);
+                same_bits(&a, &b, formats[f]);
+                free_results(&a), free_results(&b), free_inputs(&in);
+            }
+            sparta_session_free(s), sparta_session_free(t);
+        }
+        sparta_package_close(again), sparta_package_close(p);
+    }
+}
+
+/* ------------------------------------------------------------------ it runs only when asked for */
+
+static void never_by_itself(void **state)
+{
+    (void)state;
+    sparta_compile_request r = quick();
+    sparta_package *p = compile(graph(MODEL));
+    assert_int_equal(walkers(p), 0);
+    sparta_package_close(p);
+    p = compiled(&(wish){"strip(4)", "magnitude(4x1, 0.8)"}, r, SPARTA_OK); /* that has a kernel */
+    assert_int_equal(walkers(p), 0);
+    sparta_package_close(p);
+}
+
+static void times_are_measured(void **state)
+{
+    (void)state;
+    const wish q = {"csr", "magnitude(1x1, 0.9)"};
+    sparta_compile_request r = quick();
+    r.options.no_measure = 0;
+    for (int round = 0; round < 2; round++) { /* the second time from the database */
+        sparta_package *p = compiled(&q, r, SPARTA_OK);
+        const sparta_node *n = node_named(p, "/h");
+        mentions(said_of(n, "reason"), "format csr has no kernel of its own: run by the generic walker, ",
+                 __FILE__, __LINE__);
+        mentions(said_of(n, "reason"), " than dense (measured: ", __FILE__, __LINE__);
+        assert_string_equal(said_of(n, "source"), round ? "database" : "measured");
+        assert_true(sparta_attr_float(&n->attrs, "us", 0) > 0);
+        assert_true(sparta_attr_float(&n->attrs, "dense_us", 0) > 0);
+        sparta_package_close(p);
+    }
+    /* Another format of the same weight has a time of its own. */
+    sparta_package *p = compiled(&(wish){"csc", "magnitude(1x1, 0.9)"}, r, SPARTA_OK);
+    assert_string_equal(said_of(node_named(p, "/h"), "source"), "measured");
+    sparta_package_close(p);
+}
+
+/* inspect says what compile would do. */
+static void layers_show_pins(void **state)
+{
+    (void)state;
+    sparta_schedule *s;
+    sparta_obeyed o;
+    sparta_layer *layer;
+    int n;
+    sparta_arena *arena = sparta_arena_create(cx);
+    sparta_graph *g = wished(&(wish){"ell", "magnitude(1x1, 0.9)"}, &s, &o);
+    ok(sparta_compile_passes(g));
+    ok(sparta_compile_layers(cx, arena, g, in_root("none.db"), &o, &layer, &n));
+    assert_int_equal(n, 2);
+    for (int i = 0; i < n; i++) {
+        assert_string_equal(layer[i].implement, "walk");
+        assert_non_null(layer[i].format);
+        mentions(layer[i].format, "packed[auto]", __FILE__, __LINE__);
+        mentions(layer[i].reason, "format ell has no kernel of its own", __FILE__, __LINE__);
+    }
+    ok(sparta_compile_layers(cx, arena, g, in_root("none.db"), NULL, &layer, &n));
+    for (int i = 0; i < n; i++)
+        assert_true(sparta_implement_find(layer[i].implement)->sparse && strcmp(layer[i].implement, "walk"));
+    sparta_arena_free(arena);
+    sparta_graph_free(g);
+    sparta_schedule_free(s);
+}
+
+/* ------------------------------------------------------------------ refusals */
+
+static void too_much(void **state)
+{
+    (void)state;
+    const wish q = {"bsr(16)", "magnitude(1x1, 0.95)"};
+    sparta_compile_request r = quick();
+    compiled(&q, r, SPARTA_E_LIMIT);
+    says("wish:3:3: "); /* the clause */
+    says("format bsr(16) of '/h'");
+    says("x the nonzeros (limit 4.0x");
+    r.options.limit = 1e9;
+    sparta_package_close(compiled(&q, r, SPARTA_OK));
+    r.options.limit = 1.5;
+    compiled(&(wish){"bsr(4)", "magnitude(1x1, 0.5)"}, r, SPARTA_E_LIMIT);
+    says("(limit 1.5x");
+    sparta_package_close(
+        compiled(&(wish){"dense", "magnitude(1x1, 0.9)"}, r, SPARTA_OK)); /* it says so itself */
+}
+
+/* A weight that the format cannot hold. */
+static void crowded(void **state)
+{
+    (void)state;
+    sparta_schedule *s;
+    sparta_obeyed o;
+    sparta_package *p;
+    sparta_graph *g = graph(MODEL);
+    const char *text = "tensor \"w\" { sparsify magnitude(1x1, 0.5)\n    format nm24 }";
+    ok(sparta_schedule_parse(cx, text, "wish", root, &s));
+    sparta_compile_request r = quick();
+    r.obeyed = &o;
+    sparta_status status = sparta_compile_schedule(cx, g, s, &o);
+    if (status == SPARTA_OK) status = sparta_compile_graph(cx, g, &r, &p);
+    assert_int_not_equal(status, SPARTA_OK);
+    says("wish:2:5: ");
+    sparta_graph_free(g);
+    sparta_schedule_free(s);
+}
+
+static void refusals(void **state)
+{
+    (void)state;
+    const wish q = {"csr", "magnitude(1x1, 0.8)"};
+    sparta_compile_request r = quick();
+    r.options.dense_only = 1;
+    compiled(&q, r, SPARTA_E_UNSUPPORTED);
+    says("wish:3:3: ");
+    says("only dense implements were asked for");
+    sparta_ctx_options co = SPARTA_OPTIONS(sparta_ctx_options);
+    sparta_ctx *mine = cx;
+    co.cache_dir = cache;
+    co.strict = 1;
+    cx = sparta_ctx_create(&co);
+    compiled(&q, quick(), SPARTA_E_UNSUPPORTED);
+    says("--strict allows no sparse product");
+    assert_int_equal(sparta_ctx_memory(cx), 0);
+    sparta_ctx_free(cx);
+    cx = mine;
+}
+
+/* ------------------------------------------------------------------ memory that fails */
+
+#define LEVELS "tensor \"w\" { sparsify magnitude(4x1, 0.5)\nformat bsr(4,3) }\ntensor \"v\" { format dcsr }"
+#define SUMS                                                                                                 \
+    "tensor \"w\" { sparsify magnitude(4x1, 0.5)\nformat sum{rownnz<=20 -> ell; rest -> quads(16)} }\n"      \
+    "tensor \"v\" { format groups }"
+typedef struct held {
+    sparta_arena *arena;
+    sparta_graph *graph;
+    sparta_package *package;
+    sparta_session *session;
+} held;
+
+static sparta_status everything(sparta_ctx *c, const char *text, held *h)
+{
+    sparta_compile_request r = quick();
+    sparta_obeyed o;
+    sparta_schedule *schedule = NULL;
+    maker m = {h->arena};
+    SPARTA_TRY(sparta_schedule_parse(c, text, "s", root, &schedule));
+    r.obeyed = &o;
+    r.options.target = "portable";
+    sparta_status status = sparta_graph_parse(c, MODEL, make_weight, &m, &h->graph);
+    if (status == SPARTA_OK) status = sparta_compile_schedule(c, h->graph, schedule, &o);
+    if (status == SPARTA_OK) status = sparta_compile_graph(c, h->graph, &r, &h->package);
+    sparta_schedule_free(schedule);
+    SPARTA_TRY(status);
+    h->graph = NULL; /* the package's */
+    SPARTA_TRY(sparta_package_write(c, h->package, in_root("sweep.sparta")));
+    sparta_package_close(h->package);
+    h->package = NULL;
+    SPARTA_TRY(sparta_package_open(c, in_root("sweep.sparta"), &h->package));
+    const sparta_session_options so = {.size = sizeof so, .threads = 1};
+    return sparta_session_create(c, h->package, &so, &h->session);
+}
+
+static void sweep(const char *text, bool keeps)
+{
+    for (uint64_t n = 1;; n++) {
+        sparta_ctx *c = context("", NULL);
+        held h = {.arena = sparta_arena_create(c)};
+        sparta_ctx_fail_alloc(c, n, false);
+        const sparta_status status = everything(c, text, &h);
+        const bool reached = sparta_ctx_alloc_count(c) >= n;
+        if (status != SPARTA_OK && status != SPARTA_E_MEMORY)
+            fail_msg("allocation %lu: %s: %s", (unsigned long)n, sparta_status_name(status),
+                     sparta_message(c));
+        sparta_session_free(h.session);
+        sparta_package_close(h.package);
+        sparta_graph_free(h.graph);
+        sparta_arena_free(h.arena);
+        if (!keeps && sparta_ctx_memory(c))
+            fail_msg("allocation %lu: %zu bytes are lost", (unsigned long)n, sparta_ctx_memory(c));
+        sparta_ctx_free(c);
+        if (reached) continue;
+        assert_int_equal(status, SPARTA_OK);
+        assert_true(n > 100);
+        break;
+    }
+}
+
+static void without_memory(void **state)
+{
+    (void)state;
+    sweep(LEVELS, false);
+    sweep(SUMS, true); /* formats that are sums stay with the context; a sanitizer sees what is lost */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_format),     cmocka_unit_test(transformers),
+        cmocka_unit_test(never_by_itself),  cmocka_unit_test(times_are_measured),
+        cmocka_unit_test(layers_show_pins), cmocka_unit_test(too_much),
+        cmocka_unit_test(crowded),          cmocka_unit_test(refusals),
+        cmocka_unit_test(without_memory),
+    };
+    return cmocka_run_group_tests(tests, enter, leave);
+}
