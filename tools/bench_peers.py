@@ -3,6 +3,7 @@
     .venv-peers/bin/python tools/bench_peers.py --sparta build/release/sparta          everything, about ten minutes; leave the machine alone
     make bench-peers PEERS_ARGS="--quick"                                              bert-mini, few rounds: does it work?
     make bench-peers PEERS_ARGS="--only 'bert-base b8'"                                one part, printed and not put into docs/
+    make bench-peers PEERS_ARGS="--only dlrm"                                          the recommender: 1.3 GB of tables, written four times
 
 Every subject is a process of its own on the same cores: ours calls libsparta_rt.so through ctypes, the peers run the dense model.
 They take turns; whoever is not at turn is stopped (SIGSTOP, and waited for), so that spinning threads of one do not slow
@@ -32,12 +33,14 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 WORK = os.path.join(ROOT, "build/bench-peers")
 VOCABULARY = 30522
 BERT = {"bert-mini": (4, 256, 4), "bert-base": (12, 768, 12)}  # layers, hidden, heads
-PATTERN = {"dense": None, "4x1 80 %": "4x1:0.8", "4x1 90 %": "4x1:0.9"}
+TABLES, ROWS, COLUMNS = 26, 100000, 128  # of dlrm
+PATTERN = {"dense": None, "4x1 80 %": "4x1:0.8", "4x1 90 %": "4x1:0.9", "16x4 85 %": "16x4:0.85"}
 CASES = [  # model, batch, pattern, at least, reach for: the table of the first walk
     ("bert-base", 1, "dense", 1.05, 1.2), ("bert-base", 1, "4x1 80 %", 4, 5.3), ("bert-base", 1, "4x1 90 %", 6, 9.3),
     ("bert-base", 8, "dense", 1.05, 1.2), ("bert-base", 8, "4x1 80 %", 4, 5.3), ("bert-base", 8, "4x1 90 %", 6, 9.3),
     ("bert-mini", 1, "4x1 90 %", 5.5, 8.7),
 ]
+MORE_CASES = [("dlrm", 2048, "dense", 1.05, 1.2), ("dlrm", 2048, "16x4 85 %", 3.5, 6)]  # only when --only asks for them
 TOLERANCE = 1e-4  # of the largest value, between our answer and onnxruntime's on the same pruned model
 LONG_RUN = 0.25  # seconds; such a run is not preceded by one that is not counted
 
@@ -86,9 +89,10 @@ def start_sparta(spec):
         with open(f"{spec['inputs']}-{name.decode()}.bin", "rb") as f:
             kept.append(ctypes.create_string_buffer(f.read()))
         slot.name = name
-        slot.tensor.dtype, slot.tensor.rank, slot.tensor.data = I64, 2, ctypes.addressof(kept[-1])
-        slot.tensor.dim[0:2] = [spec["batch"], spec["sequence"]]
-        slot.tensor.stride[0:2] = [spec["sequence"], 1]
+        dtype, shape = spec["tensors"][name.decode()]
+        slot.tensor.dtype, slot.tensor.rank, slot.tensor.data = F32 if dtype == "float32" else I64, 2, ctypes.addressof(kept[-1])
+        slot.tensor.dim[0:2] = shape
+        slot.tensor.stride[0:2] = [shape[1], 1]
     wanted[0].name = lib.sparta_package_output_name(package, 0)
 
     def run():
@@ -114,8 +118,7 @@ def start_sparta(spec):
 def numpy_inputs(spec, names):
     import numpy as np
 
-    shape = (spec["batch"], spec["sequence"])
-    return {n: np.fromfile(f"{spec['inputs']}-{n}.bin", np.int64).reshape(shape) for n in names}
+    return {n: np.fromfile(f"{spec['inputs']}-{n}.bin", spec["tensors"][n][0]).reshape(spec["tensors"][n][1]) for n in names}
 
 
 def save(array, path):
@@ -144,9 +147,39 @@ def start_onnxruntime(spec):
     return run, lambda path: save(last["answer"], path), cost
 
 
+def start_torch_dlrm(spec):
+    """The same recommender, dense, as its authors write it; nn.Embedding, one id a table."""
+    import torch
+    from torch import nn
+
+    def layers(*sizes):
+        return [m for i, o in zip(sizes, sizes[1:]) for m in (nn.Linear(i, o), nn.ReLU())]
+
+    torch.set_num_threads(spec["threads"])
+    begin = time.perf_counter()
+    tables = [nn.Embedding(ROWS, COLUMNS) for _ in range(TABLES)]
+    pairs = torch.tril_indices(TABLES + 1, TABLES + 1, offset=-1)
+    bottom = nn.Sequential(*layers(13, 512, 256, COLUMNS))
+    top = nn.Sequential(*layers(COLUMNS + pairs.shape[1], 1024, 1024, 512, 256), nn.Linear(256, 1), nn.Sigmoid())
+    cost = {"open_ms": (time.perf_counter() - begin) * 1e3}
+    inputs = {n: torch.from_numpy(a) for n, a in numpy_inputs(spec, ["dense", "ids"]).items()}
+    last = {}
+
+    def run():
+        with torch.inference_mode():
+            x = bottom(inputs["dense"])
+            t = torch.stack([x] + [table(inputs["ids"][:, i]) for i, table in enumerate(tables)], dim=1)
+            z = torch.bmm(t, t.transpose(1, 2))
+            last["answer"] = top(torch.cat([x, z[:, pairs[0], pairs[1]]], dim=1))
+
+    return run, lambda path: save(last["answer"].numpy(), path), cost
+
+
 def start_torch(spec):
     """The same encoder, dense, written as PyTorch people do; weights are random, only its time is looked at. It gets no mask,
     which is to its advantage."""
+    if spec["name"] == "dlrm":
+        return start_torch_dlrm(spec)
     import torch
     from torch import nn
     from torch.nn.functional import gelu, scaled_dot_product_attention
@@ -321,27 +354,35 @@ class Models:
         return self.compiled[name, pattern]
 
 
-def make_inputs(args, batch):
-    """Full-length sequences, the same for every subject, as raw files."""
+def make_inputs(args, name, batch):
+    """Full-length sequences, or a recommender's items with uniform ids, the same for every subject, as raw files: (where, {input: [dtype,
+    shape]})."""
     import numpy as np
 
-    prefix = os.path.join(WORK, f"inputs-b{batch}-s{args.sequence}")
-    ids = np.random.default_rng(7).integers(0, VOCABULARY, (batch, args.sequence), dtype=np.int64)
-    for name, array in (("input_ids", ids), ("attention_mask", np.ones_like(ids)), ("token_type_ids", np.zeros_like(ids))):
-        array.tofile(f"{prefix}-{name}.bin")
-    return prefix
+    rng = np.random.default_rng(7)
+    if name == "dlrm":
+        prefix = os.path.join(WORK, f"inputs-dlrm-b{batch}")
+        arrays = {"dense": rng.standard_normal((batch, 13), dtype=np.float32), "ids": rng.integers(0, ROWS, (batch, TABLES), dtype=np.int64)}
+    else:
+        prefix = os.path.join(WORK, f"inputs-b{batch}-s{args.sequence}")
+        ids = rng.integers(0, VOCABULARY, (batch, args.sequence), dtype=np.int64)
+        arrays = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+    for word, array in arrays.items():
+        array.tofile(f"{prefix}-{word}.bin")
+    return prefix, {word: [str(a.dtype), list(a.shape)] for word, a in arrays.items()}
 
 
-def spec_of(args, kind, model, batch, **more):
-    return {"kind": kind, "model": model, "batch": batch, "sequence": args.sequence, "threads": args.threads,
-            "inputs": make_inputs(args, batch), "library": args.library, **more}
+def spec_of(args, kind, name, model, batch, **more):
+    prefix, tensors = make_inputs(args, name, batch)
+    return {"kind": kind, "name": name, "model": model, "batch": batch, "sequence": args.sequence, "threads": args.threads,
+            "inputs": prefix, "tensors": tensors, "library": args.library, **more}
 
 
 def difference(args, models, subject, name, pattern, batch):
     """Largest difference between our answer and onnxruntime's on the same pruned model, as a share of the largest value."""
     import numpy as np
 
-    peer = Subject("onnxruntime on the pruned model", spec_of(args, "onnxruntime", models.onnx(name, pattern), batch, spin=0))
+    peer = Subject("onnxruntime on the pruned model", spec_of(args, "onnxruntime", name, models.onnx(name, pattern), batch, spin=0))
     ours, theirs = subject.answer(), peer.answer()
     peer.close()
     if ours.shape != theirs.shape:
@@ -364,11 +405,11 @@ def measure(args, models, name, batch, cases):
     """All patterns of a model and batch against the peers on the dense model."""
     import numpy as np
 
-    ours = [Subject(f"sparta {name} {c[2]}", spec_of(args, "sparta", models.package(name, c[2])[0], batch)) for c in cases]
+    ours = [Subject(f"sparta {name} {c[2]}", spec_of(args, "sparta", name, models.package(name, c[2])[0], batch)) for c in cases]
     dense = models.onnx(name, "dense")
     errors = [difference(args, models, s, name, c[2], batch) for s, c in zip(ours, cases)]
-    peers = [Subject(word, spec_of(args, "onnxruntime", dense, batch, spin=spin)) for spin, word in ((1, "spinning"), (0, "not spinning"))]
-    torch = Subject("torch", spec_of(args, "torch", "", batch, name=name)) if args.torch else None
+    peers = [Subject(word, spec_of(args, "onnxruntime", name, dense, batch, spin=spin)) for spin, word in ((1, "spinning"), (0, "not spinning"))]
+    torch = Subject("torch", spec_of(args, "torch", name, "", batch)) if args.torch else None
     rounds(args, ours + peers + ([torch] if torch else []), f"{name} b{batch}")
     best = min(peers, key=lambda s: statistics.median(s.medians))
     rows = []
@@ -399,20 +440,20 @@ def kernel_line(args):
             **shares[len(shares) // 2]}
 
 
-def open_time(args, package):
+def open_time(args, name, package):
     """Ten fresh processes; the file is in the page cache."""
     found = []
     for _ in range(10):
-        s = Subject("opening", spec_of(args, "sparta", package, 1))
+        s = Subject("opening", spec_of(args, "sparta", name, package, 1))
         found.append(s.started)
         s.close()
     return statistics.median(f["open_ms"] for f in found), statistics.median(f["session_ms"] for f in found)
 
 
-def profile(args, package, batch):
+def profile(args, name, package, batch):
     """Where the time goes, summed over layers of one operator and implement."""
-    words = ["bench", package, "--profile", "--no-baseline", "--threads", args.threads, "--batch", batch, "--dim", f"sequence={args.sequence}",
-             "--time", 2, "--json"]
+    words = ["bench", package, "--profile", "--no-baseline", "--threads", args.threads, "--batch", batch, "--time", 2, "--json"]
+    words += ["--dim", f"sequence={args.sequence}"] if name in BERT else []
     found = json.loads(call(args, *words)[1])
     sums = {}
     for layer in found["layers"]:
@@ -453,7 +494,7 @@ def header(args, isa, load):
             f"load before the start {load:.2f}",
             f"- versions: sparta {call(args, '--version')[1].split()[-1]}, " + ", ".join(versions(args)),
             f"- {time.strftime('%Y-%m-%d')}, commit {commit or 'unknown'}",
-            f"- fp32, {args.threads} threads, full sequences of {args.sequence}, random weights, encoder linears pruned; {args.rounds} rounds of "
+            f"- fp32, {args.threads} threads, full sequences of {args.sequence} or uniform ids, random weights, encoder linears pruned (dlrm: all but both ends); {args.rounds} rounds of "
             f"{args.turn} s turns", ""]
 
 
@@ -549,9 +590,9 @@ def parse():
 
 
 def chosen_cases(args):
-    cases = [c for c in CASES if args.only in f"{c[0]} b{c[1]} {c[2]}" and (not args.quick or c[0] == "bert-mini")]
+    cases = [c for c in CASES + (MORE_CASES if args.only else []) if args.only in f"{c[0]} b{c[1]} {c[2]}" and (not args.quick or c[0] == "bert-mini")]
     if not cases:
-        raise SystemExit(f"bench_peers: no case has {args.only!r}; they are " + ", ".join(f"{c[0]} b{c[1]} {c[2]}" for c in CASES))
+        raise SystemExit(f"bench_peers: no case has {args.only!r}; they are " + ", ".join(f"{c[0]} b{c[1]} {c[2]}" for c in CASES + MORE_CASES))
     return cases
 
 
@@ -576,7 +617,7 @@ def main():
     groups = list(dict.fromkeys((c[0], c[1]) for c in cases))
     packages = {(c[0], c[2]): models.package(c[0], c[2]) for c in cases}
     kernel = kernel_line(args) if not args.only else None
-    opened = [(name, pattern, *open_time(args, path)) for (name, pattern), (path, _, _) in packages.items() if pattern != "4x1 80 %"]
+    opened = [(name, pattern, *open_time(args, name, path)) for (name, pattern), (path, _, _) in packages.items() if pattern != "4x1 80 %"]
     rows = []
     for name, batch in groups:
         rows += measure(args, models, name, batch, [c for c in cases if c[:2] == (name, batch)])
@@ -585,7 +626,7 @@ def main():
     for r in rows:
         if r["ratio"][0] < r["at_least"]:
             text += [f"## Where the time goes: {r['model']} b{r['batch']}, {r['pattern']}", ""]
-            text += profile(args, packages[r["model"], r["pattern"]][0], r["batch"]) + [""]
+            text += profile(args, r["model"], packages[r["model"], r["pattern"]][0], r["batch"]) + [""]
     write(args, "\n".join(text), rows, whole=len(cases) == len(CASES) and args.rounds >= 30)
 
 
