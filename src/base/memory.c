@@ -114,7 +114,7 @@ size_t sparta_ctx_budget(const sparta_ctx *cx)
 
 /* ------------------------------------------------------------------ blocks */
 
-/* Large cleared blocks are mapped: the kernel gives zero pages instead of our writing them, and pages of 2 MiB where it has them, from
+/* Large blocks are mapped: the kernel gives zero pages instead of our writing them, and pages of 2 MiB where it has them, from
  * the first byte on, so that 64 MiB cost tens of page faults and not tens of thousands. */
 static void *mapped_block(size_t size, void **raw, size_t *mapped)
 {
@@ -138,7 +138,7 @@ static void *mapped_block(size_t size, void **raw, size_t *mapped)
  * many. */
 static void *raw_block(size_t size, bool clear, void **raw, size_t *mapped)
 {
-    if (MAP && clear && size >= LARGE) return mapped_block(size, raw, mapped);
+    if (MAP && size >= LARGE) return mapped_block(size, raw, mapped);
     if (posix_memalign(raw, ALIGN, size + ALIGN)) return NULL;
     char *p = (char *)*raw + ALIGN;
     if (clear) memset(p, 0, size);
