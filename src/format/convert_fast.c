@@ -365,24 +365,13 @@ static bool look(void *arg, int thread, int64_t lo, int64_t hi)
     return true;
 }
 
-static void clear(const sparta_tensor *t)
-{
-    size_t size = sparta_dtype_size(t->dtype);
-    if (sparta_tensor_contiguous(t)) {
-        memset(t->data, 0, (size_t)sparta_tensor_elements(t) * size);
-        return;
-    }
-    for (sparta_walk w = sparta_walk_begin(t->rank, t->dim, 1, &t); w.more; sparta_walk_next(&w))
-        memset((char *)t->data + w.at[0] * (int64_t)size, 0, size);
-}
-
 static sparta_status unpack_job(sparta_job *job, bool *can)
 {
     SPARTA_TRY(space_make(job, false));
     *can = sparta_pieces(job->pool, job->units, look, job);
     if (!*can || !sparta_tensor_elements(job->into)) return SPARTA_OK;
     SPARTA_TRY(sparta_check_cancel(job->cx));
-    clear(job->into);
+    sparta_tensor_clear(job->into);
     *can = sparta_pieces(job->pool, job->units, sparta_writer_dense.fill, job);
     return SPARTA_OK;
 }

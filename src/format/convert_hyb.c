@@ -49,12 +49,6 @@ bool sparta_hyb_is(const sparta_format *f)
 
 /* ------------------------------------------------------------------ read */
 
-static bool array_is(const sparta_tensor *t, sparta_dtype dtype, int64_t n)
-{
-    return t->rank == 1 && t->dim[0] == n && t->dtype == dtype && (n < 2 || t->stride[0] == 1) &&
-           (!n || (t->data && (uintptr_t)t->data % sparta_dtype_size(dtype) == 0));
-}
-
 /* Is the storage of a leaf what its format says? n: its positions. */
 static bool leaf_is(const sparta_packed *all, const sparta_packed *leaf, const sparta_format *f, int64_t *n)
 {
@@ -63,11 +57,12 @@ static bool leaf_is(const sparta_packed *all, const sparta_packed *leaf, const s
     *n = leaf->crd[0].rank == 1 ? leaf->crd[0].dim[0] : -1;
     return *n >= 0 && sparta_format_equal(&leaf->format, f) && leaf->dtype == all->dtype &&
            leaf->pattern == all->pattern && leaf->rank == 2 && leaf->dim[0] == all->dim[0] &&
-           leaf->dim[1] == all->dim[1] && array_is(&leaf->pos[0], l[0].pos, 2) &&
+           leaf->dim[1] == all->dim[1] && sparta_array_is(&leaf->pos[0], l[0].pos, 2) &&
            sparta_index_get(l[0].pos, leaf->pos[0].data, 0) == 0 &&
-           sparta_index_get(l[0].pos, leaf->pos[0].data, 1) == *n && array_is(&leaf->crd[0], l[0].crd, *n) &&
-           sparta_int_mul(*n, l[1].w, &slots) && array_is(&leaf->crd[1], l[1].crd, slots) &&
-           (all->pattern || array_is(&leaf->values, all->dtype, slots));
+           sparta_index_get(l[0].pos, leaf->pos[0].data, 1) == *n &&
+           sparta_array_is(&leaf->crd[0], l[0].crd, *n) && sparta_int_mul(*n, l[1].w, &slots) &&
+           sparta_array_is(&leaf->crd[1], l[1].crd, slots) &&
+           (all->pattern || sparta_array_is(&leaf->values, all->dtype, slots));
 }
 
 /* Put a leaf's rows into the directory; false: one is there already, or they do not ascend. */

@@ -236,12 +236,6 @@ static bool read_dia(const sparta_rows *s, int64_t row, sparta_scratch *own, spa
 
 /* ------------------------------------------------------------------ opening: array lengths, then row starts */
 
-static bool array_is(const sparta_tensor *t, sparta_dtype dtype, int64_t n)
-{
-    return t->rank == 1 && t->dim[0] == n && t->dtype == dtype && (n < 2 || t->stride[0] == 1) &&
-           (!n || (t->data && (uintptr_t)t->data % sparta_dtype_size(dtype) == 0));
-}
-
 static int64_t length(const sparta_tensor *t)
 {
     return t->rank == 1 && t->dim[0] >= 0 ? t->dim[0] : -1;
@@ -249,13 +243,13 @@ static int64_t length(const sparta_tensor *t)
 
 static bool values_are(const sparta_rows *s, int64_t n)
 {
-    return !s->values || array_is(&s->p->values, s->p->dtype, n);
+    return !s->values || sparta_array_is(&s->p->values, s->p->dtype, n);
 }
 
 /* pos -> start: from 0, never falling, up to n. */
 static bool edges(const sparta_rows *s, const sparta_tensor *pos, sparta_dtype width, int64_t parents)
 {
-    if (!array_is(pos, width, parents + 1)) return false;
+    if (!sparta_array_is(pos, width, parents + 1)) return false;
     for (int64_t p = 0; p <= parents; p++) {
         int64_t at = sparta_index_get(width, pos->data, p);
         if (at < (p ? s->start[p - 1] : 0) || at > s->n || (!p && at)) return false;
@@ -309,8 +303,8 @@ static bool sparse_edges(const sparta_rows *s)
     const sparta_level *l = s->p->format.level;
     const sparta_tensor *pos = s->p->pos, *crd = s->p->crd;
     int64_t there = length(&crd[0]), row = 0, at = 0;
-    if (there < 0 || !array_is(&crd[0], l[0].crd, there) || !array_is(&pos[0], l[0].pos, 2) ||
-        !array_is(&pos[1], l[1].pos, there + 1))
+    if (there < 0 || !sparta_array_is(&crd[0], l[0].crd, there) || !sparta_array_is(&pos[0], l[0].pos, 2) ||
+        !sparta_array_is(&pos[1], l[1].pos, there + 1))
         return false;
     if (sparta_index_get(l[0].pos, pos[0].data, 0) != 0 ||
         sparta_index_get(l[0].pos, pos[0].data, 1) != there ||
@@ -332,8 +326,9 @@ static bool open_coo(sparta_rows *s)
     const sparta_level *l = s->p->format.level;
     const sparta_tensor *pos = &s->p->pos[0];
     s->n = length(&s->p->crd[1]);
-    if (s->n < 0 || !array_is(&s->p->crd[0], l[0].crd, s->n) || !array_is(&s->p->crd[1], l[1].crd, s->n) ||
-        !array_is(pos, l[0].pos, 2) || !values_are(s, s->n))
+    if (s->n < 0 || !sparta_array_is(&s->p->crd[0], l[0].crd, s->n) ||
+        !sparta_array_is(&s->p->crd[1], l[1].crd, s->n) || !sparta_array_is(pos, l[0].pos, 2) ||
+        !values_are(s, s->n))
         return false;
     if (sparta_index_get(l[0].pos, pos->data, 0) != 0 || sparta_index_get(l[0].pos, pos->data, 1) != s->n)
         return false;
@@ -347,7 +342,7 @@ static bool open_compressed(sparta_rows *s)
     s->n = length(&s->p->crd[1]);
     s->crd = s->p->crd[1].data, s->crd_width = l->crd;
     int64_t slots, units = (s->rows + s->layout.a - 1) / s->layout.a;
-    if (s->n < 0 || !array_is(&s->p->crd[1], l->crd, s->n) ||
+    if (s->n < 0 || !sparta_array_is(&s->p->crd[1], l->crd, s->n) ||
         !sparta_int_mul(s->n, s->layout.a * s->layout.b, &slots) || !values_are(s, slots))
         return false;
     return s->layout.kind == SPARTA_ROWS_DCSR ? sparse_edges(s) : edges(s, &s->p->pos[1], l->pos, units);
@@ -364,15 +359,15 @@ static bool open_fixed(sparta_rows *s)
     int64_t each = l->crd_bits ? (w * l->crd_bits + 7) / 8 : w;
     s->crd = s->p->crd[last].data, s->crd_width = l->crd;
     return sparta_int_mul(segments, w, &slots) && segments * each == n &&
-           array_is(&s->p->crd[last], l->crd, n) && values_are(s, slots);
+           sparta_array_is(&s->p->crd[last], l->crd, n) && values_are(s, slots);
 }
 
 static bool open_bitmap(sparta_rows *s)
 {
     const sparta_level *l = &s->p->format.level[1];
     int64_t bytes = (s->cols + 7) / 8 * s->rows, parents = length(&s->p->pos[1]) - 1;
-    if (parents != s->rows || !array_is(&s->p->crd[1], SPARTA_U8, bytes)) return false;
-    if (!array_is(&s->p->pos[1], l->pos, s->rows + 1)) return false;
+    if (parents != s->rows || !sparta_array_is(&s->p->crd[1], SPARTA_U8, bytes)) return false;
+    if (!sparta_array_is(&s->p->pos[1], l->pos, s->rows + 1)) return false;
     s->n = sparta_index_get(l->pos, s->p->pos[1].data, s->rows);
     s->crd = s->p->crd[1].data;
     return s->n >= 0 && values_are(s, s->n) && edges(s, &s->p->pos[1], l->pos, s->rows);
@@ -384,8 +379,8 @@ static bool open_dia(sparta_rows *s)
     int64_t slots;
     s->n = length(&s->p->crd[0]);
     s->crd = s->p->crd[0].data, s->crd_width = l->crd;
-    return s->n >= 0 && array_is(&s->p->crd[0], l->crd, s->n) && array_is(&s->p->pos[0], l->pos, 2) &&
-           sparta_index_get(l->pos, s->p->pos[0].data, 0) == 0 &&
+    return s->n >= 0 && sparta_array_is(&s->p->crd[0], l->crd, s->n) &&
+           sparta_array_is(&s->p->pos[0], l->pos, 2) && sparta_index_get(l->pos, s->p->pos[0].data, 0) == 0 &&
            sparta_index_get(l->pos, s->p->pos[0].data, 1) == s->n && sparta_int_mul(s->n, s->rows, &slots) &&
            values_are(s, slots);
 }

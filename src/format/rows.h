@@ -186,4 +186,11 @@ sparta_status sparta_count_stats(const sparta_job *job, sparta_format_stats *sta
  * none of ours. */
 const char *sparta_convert_path(const sparta_format *from, const sparta_format *to);
 
+/* Contiguous, of this type and length? */
+static inline bool sparta_array_is(const sparta_tensor *t, sparta_dtype dtype, int64_t n)
+{
+    return t->rank == 1 && t->dim[0] == n && t->dtype == dtype && (n < 2 || t->stride[0] == 1) &&
+           (!n || (t->data && (uintptr_t)t->data % sparta_dtype_size(dtype) == 0));
+}
+
 #endif

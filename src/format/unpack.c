@@ -45,17 +45,6 @@ static bool repeats(const sparta_packed *p)
     return false;
 }
 
-static void clear(const sparta_tensor *t)
-{
-    size_t size = sparta_dtype_size(t->dtype);
-    if (sparta_tensor_contiguous(t)) {
-        memset(t->data, 0, (size_t)sparta_tensor_elements(t) * size);
-        return;
-    }
-    for (sparta_walk w = sparta_walk_begin(t->rank, t->dim, 1, &t); w.more; sparta_walk_next(&w))
-        memset((char *)t->data + w.at[0] * (int64_t)size, 0, size);
-}
-
 static bool same_shape(const sparta_packed *p, const sparta_tensor *out)
 {
     bool same = out->rank == p->rank;
@@ -85,7 +74,7 @@ static sparta_status unpack_generic(sparta_ctx *cx, const sparta_packed *p, cons
         if (padded(w.p)) SPARTA_TRY(sparta_walker_run(&w, NULL, NULL));
     }
     if (sparta_tensor_elements(out) < 1) return SPARTA_OK;
-    clear(out);
+    sparta_tensor_clear(out);
     for (int i = 0; i < n; i++) {
         if (n > 1) SPARTA_TRY(sparta_walker_open(cx, sparta_packed_leaf(p, i), &w));
         SPARTA_TRY(sparta_walker_run(&w, put, &t));

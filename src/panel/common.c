@@ -65,3 +65,13 @@ float *sparta_panel_tokens_at(const sparta_job *job, const sparta_place *at, con
     out->f0 = (long)from, out->f1 = (long)to;
     return (float *)rows->tensor.data + token0 * features;
 }
+
+sparta_status sparta_panel_product_check(sparta_ctx *cx, const sparta_job *job)
+{
+    const sparta_packed *w = job->in[1].packed;
+    SPARTA_TRY(sparta_panel_want(cx, job, &job->in[0], w->dim[1], "the input"));
+    SPARTA_TRY(sparta_panel_want(cx, job, &job->out[0], w->dim[0], "the output"));
+    if (sparta_panel_has_residual(job))
+        SPARTA_TRY(sparta_panel_want(cx, job, &job->in[3], w->dim[0], "the residual"));
+    return SPARTA_OK;
+}

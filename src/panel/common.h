@@ -10,6 +10,12 @@ sparta_status sparta_panel_want(sparta_ctx *cx, const sparta_job *job, const spa
 /* `n` floats of a constant in rows, copied and padded with zeros to a multiple of 4; all zeros when it is absent. */
 sparta_status sparta_panel_vector(sparta_ctx *cx, sparta_arena *arena, const sparta_job *job,
                                   const sparta_operand *o, int64_t n, const float **out) SPARTA_MUST;
+/* For products on panels; in: x, w (packed), bias?, residual? */
+static inline bool sparta_panel_has_residual(const sparta_job *job)
+{
+    return job->n_in > 3 && job->in[3].kind != SPARTA_OPERAND_ABSENT;
+}
+sparta_status sparta_panel_product_check(sparta_ctx *cx, const sparta_job *job) SPARTA_MUST;
 /* This part's share [from, to) of n things, in units of `unit`. */
 void sparta_panel_share(int64_t n, int64_t unit, const sparta_place *at, int64_t *from, int64_t *to);
 

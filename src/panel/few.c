@@ -57,11 +57,6 @@ static sparta_status want(sparta_ctx *cx, const sparta_job *job, const sparta_op
     return SPARTA_OK;
 }
 
-static bool has_residual(const sparta_job *job)
-{
-    return job->n_in > 3 && job->in[3].kind != SPARTA_OPERAND_ABSENT;
-}
-
 static sparta_status check(sparta_ctx *cx, const sparta_job *job)
 {
     const sparta_packed *w = job->in[1].packed;
@@ -70,7 +65,7 @@ static sparta_status check(sparta_ctx *cx, const sparta_job *job)
                            job->node->name);
     SPARTA_TRY(want(cx, job, &job->in[0], w->dim[1], "the input"));
     SPARTA_TRY(want(cx, job, &job->out[0], w->dim[0], "the output"));
-    if (has_residual(job)) SPARTA_TRY(want(cx, job, &job->in[3], w->dim[0], "the residual"));
+    if (sparta_panel_has_residual(job)) SPARTA_TRY(want(cx, job, &job->in[3], w->dim[0], "the residual"));
     return SPARTA_OK;
 }
 
@@ -113,7 +108,7 @@ static bool fill(const sparta_job *job, const sparta_place *at, sparta_panel_arg
     a->tokens = (long)SPARTA_MIN(job->tokens - token0, SPARTA_PANEL);
     a->x = (const float *)job->in[0].tensor.data + token0 * a->k;
     a->y = (float *)job->out[0].tensor.data + token0 * a->n;
-    a->has_residual = has_residual(job);
+    a->has_residual = sparta_panel_has_residual(job);
     a->residual = a->has_residual ? (const float *)job->in[3].tensor.data + token0 * a->n : a->y;
     a->bias = job->bias;
     a->pos = w->pos[1].data;

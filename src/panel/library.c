@@ -32,20 +32,6 @@ static sparta_status prepare(sparta_ctx *cx, sparta_arena *arena, sparta_job *jo
                                &job->bias);
 }
 
-static bool has_residual(const sparta_job *job)
-{
-    return job->n_in > 3 && job->in[3].kind != SPARTA_OPERAND_ABSENT;
-}
-
-static sparta_status check(sparta_ctx *cx, const sparta_job *job)
-{
-    const sparta_packed *w = job->in[1].packed;
-    SPARTA_TRY(sparta_panel_want(cx, job, &job->in[0], w->dim[1], "the input"));
-    SPARTA_TRY(sparta_panel_want(cx, job, &job->out[0], w->dim[0], "the output"));
-    if (has_residual(job)) SPARTA_TRY(sparta_panel_want(cx, job, &job->in[3], w->dim[0], "the residual"));
-    return SPARTA_OK;
-}
-
 static bool fill(const sparta_job *job, const sparta_place *at, sparta_panel_args *out)
 {
     const sparta_packed *w = job->in[1].packed;
@@ -56,7 +42,7 @@ static bool fill(const sparta_job *job, const sparta_place *at, sparta_panel_arg
     a->row1 = (long)to;
     a->x = sparta_panel_at(&job->in[0], at);
     a->y = sparta_panel_at(&job->out[0], at);
-    a->has_residual = has_residual(job);
+    a->has_residual = sparta_panel_has_residual(job);
     a->residual = a->has_residual ? sparta_panel_at(&job->in[3], at) : a->y;
     a->has_stat = job->stat;
     a->stat = job->stat ? sparta_stat_at(&job->out[0], at) + at->part * 2 * SPARTA_PANEL : a->y;
@@ -75,4 +61,4 @@ static bool takes(sparta_op_id op)
 }
 
 const sparta_panel_kernel sparta_panel_library = {
-    "library", sparta_kernel_library, takes, prepare, check, NULL, NULL, fill};
+    "library", sparta_kernel_library, takes, prepare, sparta_panel_product_check, NULL, NULL, fill};

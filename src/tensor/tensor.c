@@ -201,3 +201,14 @@ sparta_status sparta_tensor_copy(sparta_ctx *cx, const sparta_tensor *from, cons
     memmove(to->data, from->data, (size_t)n * sparta_dtype_size(from->dtype));
     return SPARTA_OK;
 }
+
+void sparta_tensor_clear(const sparta_tensor *t)
+{
+    size_t size = sparta_dtype_size(t->dtype);
+    if (sparta_tensor_contiguous(t)) {
+        memset(t->data, 0, (size_t)sparta_tensor_elements(t) * size);
+        return;
+    }
+    for (sparta_walk w = sparta_walk_begin(t->rank, t->dim, 1, &t); w.more; sparta_walk_next(&w))
+        memset((char *)t->data + w.at[0] * (int64_t)size, 0, size);
+}

@@ -36,6 +36,7 @@ sparta_status sparta_tensor_alloc(sparta_ctx *cx, sparta_dtype dtype, int rank, 
 sparta_status sparta_tensor_alloc_in(sparta_arena *a, sparta_dtype dtype, int rank, const int64_t *dim,
                                      sparta_tensor *out) SPARTA_MUST;
 bool sparta_tensor_contiguous(const sparta_tensor *t); /* row-major without gaps */
+void sparta_tensor_clear(const sparta_tensor *t);      /* every element 0, any strides */
 bool sparta_tensor_same_shape(const sparta_tensor *a, const sparta_tensor *b);
 /* View `t` as if it had the dims of `rank, dim`, repeating dims of size 1 (NumPy's rule). E_SHAPE when it
  * cannot. */

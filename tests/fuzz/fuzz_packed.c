@@ -1,51 +1,15 @@
 /* fuzz_packed.c: libFuzzer's target for packed tensors in .npz files. The CRCs of stored entries are mended first, as somebody
  * who knows the format would. Whatever reads as a packed tensor must verify, walk, convert and unpack, and come back from a file
  * that we write. */
-#include "file/zip.h"
+#include "npz_file.h"
 #include "format/format.h"
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static char path[64];
-static void forget(void)
-{
-    unlink(path);
-}
 
 static void must(bool ok)
 {
     if (!ok) abort();
-}
-
-/* Walk the directory as the reader does and write the right CRC into each entry of it. */
-static void mend(sparta_ctx *cx, uint8_t *bytes, size_t size)
-{
-    sparta_mapped m = {bytes, size};
-    zip_directory d;
-    if (sparta_zip_directory(cx, &m, &d)) return;
-    uint64_t at = d.at;
-    for (uint64_t i = 0; i < d.n; i++) {
-        zip_entry e;
-        uint64_t here = at;
-        if (sparta_zip_entry(cx, &m, &d, &at, &e)) return;
-        if (e.method != ZIP_STORED) continue;
-        uint32_t crc = sparta_crc32(0, e.data, (size_t)e.size);
-        for (int b = 0; b < 4; b++) bytes[here + 16 + (uint64_t)b] = (uint8_t)(crc >> (8 * b));
-    }
-}
-
-static void put_file(const uint8_t *bytes, size_t size)
-{
-    if (!path[0]) {
-        snprintf(path, sizeof path, "/tmp/sparta-fuzz-packed-%ld", (long)getpid());
-        atexit(forget);
-    }
-    FILE *f = fopen(path, "wb");
-    must(f && fwrite(bytes, 1, size, f) == size && !fclose(f));
 }
 
 static bool same(const sparta_coo *a, const sparta_coo *b)
