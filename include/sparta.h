@@ -87,6 +87,10 @@ typedef enum sparta_dtype {
     SPARTA_I64,
     SPARTA_U64,
     SPARTA_BOOL,
+    SPARTA_U4, /* of 4 and 2 bits: one element per byte in memory, in its low bits */
+    SPARTA_I4,
+    SPARTA_U2,
+    SPARTA_I2,
 } sparta_dtype;
 
 #define SPARTA_RANK 8 /* the most dimensions a tensor may have */
@@ -198,11 +202,18 @@ typedef struct sparta_compile_options {
     const char *schedule; /* file that says what to do with which weights (docs/schedules.md); NULL: none */
     const sparta_schedule *rules; /* the same as an object of this context; NULL: none. Not both */
     double limit; /* a format of the schedule may store so many slots for each non-zero; 0: 4 */
+    const char *const
+        *remove; /* "encoder.2.heads=3,5" or "conv1.weight=4-7" (docs/propagation.md), ended by NULL */
 } sparta_compile_options;
 
 /* Compile an ONNX model into a package. Verifies its own result before it writes. */
 SPARTA_API sparta_status sparta_compile(sparta_ctx *cx, const char *onnx, const char *package,
                                         const sparta_compile_options *options);
+
+/* Write a smaller ONNX model that gives the same answer: what is known to be zero or constant, and what no output needs, goes
+ * (docs/propagation.md). Of the options masks, schedule, rules, external_data_root, dims and remove count. */
+SPARTA_API sparta_status sparta_propagate_file(sparta_ctx *cx, const char *onnx, const char *smaller,
+                                               const sparta_compile_options *options);
 
 /* ------------------------------------------------------------------ run */
 typedef struct sparta_package sparta_package;

@@ -115,13 +115,15 @@ size_t sparta_ctx_budget(const sparta_ctx *cx)
 /* ------------------------------------------------------------------ blocks */
 
 /* Large blocks are mapped: the kernel gives zero pages instead of our writing them, and pages of 2 MiB where it has them, from
- * the first byte on, so that 64 MiB cost tens of page faults and not tens of thousands. */
+ * the first byte on, so that 64 MiB cost tens of page faults and not tens of thousands. An end of more than half such a
+ * page is a whole one: up to 1 MiB nobody counts, for hundreds of faults. */
 static void *mapped_block(size_t size, void **raw, size_t *mapped)
 {
     size_t length, all;
     const long page = sysconf(_SC_PAGESIZE);
     if (page <= 0 || !sparta_size_add(size, ALIGN, &length) ||
-        !sparta_size_align(length, (size_t)page, &length) || !sparta_size_add(length, HUGE, &all))
+        !sparta_size_align(length, length % HUGE > HUGE / 2 ? HUGE : (size_t)page, &length) ||
+        !sparta_size_add(length, HUGE, &all))
         return NULL;
     char *p = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) return NULL;

@@ -5,7 +5,8 @@
  *
  * A waiter spins for a while, because the next job of a model comes soon, and then sleeps on a futex (which never
  * loses a wake: the kernel compares the word before it sleeps). Where there are more threads than cores a spinning
- * waiter would keep a worker from its core: it sleeps at once. */
+ * waiter would keep a worker from its core: it sleeps at once. A thread that was just woken often starts on the core of who woke it, and
+ * stays there for milliseconds: whoever spins offers its core now and then. */
 #include "base/base.h"
 #include <errno.h>
 #include <limits.h>
@@ -20,6 +21,7 @@
 #include <unistd.h>
 
 enum { MOST_THREADS = 1024 };
+enum { YIELD = 8 };         /* rounds of spinning between offers of the core: some microseconds */
 #define SPIN_SECONDS 300e-6 /* longer than one thread waits for another between two layers */
 
 typedef struct worker {
@@ -74,6 +76,7 @@ static unsigned spin(const sparta_pool *pool, atomic_uint *word, unsigned value,
 {
     unsigned now = atomic_load_explicit(word, memory_order_acquire);
     double end = 0;
+    unsigned rounds = 0;
     while ((now == value) == same) {
         if (pool->spin <= 0) break;
         if (end == 0)
@@ -84,6 +87,7 @@ static unsigned spin(const sparta_pool *pool, atomic_uint *word, unsigned value,
             pause_core();
             now = atomic_load_explicit(word, memory_order_acquire);
         }
+        if ((now == value) == same && ++rounds % YIELD == 0) sched_yield();
     }
     return now;
 }

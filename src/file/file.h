@@ -33,6 +33,9 @@ sparta_status sparta_map_open(sparta_ctx *cx, const char *path, sparta_mapped *o
 sparta_status sparta_map_open_beneath(sparta_ctx *cx, const char *folder, const char *relative,
                                       sparta_mapped *out) SPARTA_MUST;
 void sparta_map_close(sparta_mapped *m);
+/* What lies in the range has been copied: its memory may go, and comes back from the file if it is read after all. A range outside of the
+ * mapping is left alone. */
+void sparta_map_forget(const sparta_mapped *m, const void *from, size_t size);
 
 typedef struct sparta_atomic sparta_atomic; /* a file being written */
 sparta_atomic *sparta_atomic_open(sparta_ctx *cx,
@@ -121,7 +124,8 @@ void sparta_arrays_close(sparta_arrays *a);
 
 /* Matrix Market: coordinate and array; real (or double), integer, pattern; general, symmetric, skew-symmetric.
  * real gives f64, integer i64. Symmetric files are expanded; they hold one triangle, either one. Comments and blank
- * lines may stand anywhere after the first line. complex (and with it hermitian) is E_UNSUPPORTED. Messages name the
+ * lines may stand anywhere after the first line. complex numbers (hermitian ones too) are read where every
+ * imaginary part is 0, and E_UNSUPPORTED otherwise. Messages name the
  * line: "line 7: the row 9 is not between 1 and 3". */
 sparta_status sparta_mtx_read(sparta_ctx *cx, const char *path, sparta_coo *out) SPARTA_MUST;
 sparta_status sparta_mtx_parse(sparta_ctx *cx, const void *bytes, size_t n, sparta_coo *out) SPARTA_MUST;

@@ -56,6 +56,14 @@ void sparta_map_close(sparta_mapped *m)
     *m = (sparta_mapped){0};
 }
 
+void sparta_map_forget(const sparta_mapped *m, const void *from, size_t size)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)m->data, at = (uintptr_t)from;
+    if (!m->size || at < begin || at - begin > m->size || size > m->size - (at - begin)) return;
+    const uintptr_t first = (at + page - 1) / page * page, end = (at + size) / page * page;
+    if (first < end) (void)madvise((void *)first, end - first, MADV_DONTNEED); /* a wish, no more */
+}
+
 /* ------------------------------------------------------------------ beneath a folder */
 
 /* The rules that can be read off the text. */

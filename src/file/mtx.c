@@ -17,6 +17,7 @@ typedef struct market {
     line_reader r;
     bool array;
     field field;
+    bool complex; /* with imaginary parts, which must be 0 */
     symmetry symmetry;
     int64_t rows, cols, entries; /* entries as the file stores them */
     int side; /* of the diagonal on which a symmetric file has its entries: -1 below, 1 above, 0 not known yet */
@@ -36,10 +37,8 @@ static sparta_status wrong_word(market *m, const char *what, line_token t, const
 static sparta_status read_field(market *m)
 {
     line_token t = sparta_line_token(&m->r);
-    if (sparta_line_is(t, "complex"))
-        return sparta_line_fail(&m->r, SPARTA_E_UNSUPPORTED,
-                                "complex values are not supported; save the real part");
-    bool real = sparta_line_is(t, "real") || sparta_line_is(t, "double");
+    m->complex = sparta_line_is(t, "complex");
+    bool real = m->complex || sparta_line_is(t, "real") || sparta_line_is(t, "double");
     bool integer =
         sparta_line_is(t, "integer") || sparta_line_is(t, "unsigned-integer"); /* SciPy's, of u64 */
     if (!real && !integer && !sparta_line_is(t, "pattern"))
@@ -51,11 +50,11 @@ static sparta_status read_field(market *m)
 static sparta_status read_symmetry(market *m)
 {
     line_token t = sparta_line_token(&m->r);
-    if (sparta_line_is(t, "hermitian"))
+    if (sparta_line_is(t, "hermitian") && !m->complex)
         return sparta_line_fail(&m->r, SPARTA_E_FORMAT, "hermitian goes with complex values only");
     if (sparta_line_is(t, "general"))
         m->symmetry = GENERAL;
-    else if (sparta_line_is(t, "symmetric"))
+    else if (sparta_line_is(t, "symmetric") || sparta_line_is(t, "hermitian")) /* the same of real numbers */
         m->symmetry = SYMMETRIC;
     else if (sparta_line_is(t, "skew-symmetric"))
         m->symmetry = SKEW;
@@ -143,8 +142,22 @@ static sparta_status read_sizes(market *m)
 
 /* ------------------------------------------------------------------ entries */
 
+/* There is no complex type: numbers that happen to be real are read, others refused. */
+static sparta_status read_complex(market *m, double *real)
+{
+    double imaginary;
+    SPARTA_TRY(sparta_line_real(&m->r, "the real part", real));
+    SPARTA_TRY(sparta_line_real(&m->r, "the imaginary part", &imaginary));
+    if (imaginary == 0) return SPARTA_OK;
+    return sparta_line_fail(&m->r, SPARTA_E_UNSUPPORTED,
+                            "the imaginary part is %g, and sparta has no complex numbers; save the real and "
+                            "the imaginary parts as two real files",
+                            imaginary);
+}
+
 static sparta_status read_value(market *m, double *real, int64_t *integer)
 {
+    if (m->complex) return read_complex(m, real);
     if (m->field == REAL) return sparta_line_real(&m->r, "the value", real);
     return m->field == INTEGER ? sparta_line_int(&m->r, "the value", integer) : SPARTA_OK;
 }

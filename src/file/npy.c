@@ -178,11 +178,13 @@ static void reverse_strides(sparta_tensor *t)
     }
 }
 
-/* Other bytes than 0 and 1 mean true to NumPy, and trouble to C. */
-static void clean_bools(sparta_tensor *t, size_t bytes)
+/* Other bytes than 0 and 1 mean true to NumPy, and trouble to C; types narrower than a byte have no more than their bits. */
+static void clean(sparta_tensor *t, size_t bytes)
 {
     uint8_t *b = t->data;
     for (size_t i = 0; t->dtype == SPARTA_BOOL && i < bytes; i++) b[i] = b[i] != 0;
+    const int bits = sparta_dtype_bits(t->dtype);
+    for (size_t i = 0; bits < 8 && i < bytes; i++) b[i] &= (uint8_t)((1 << bits) - 1);
 }
 
 /* The string |S3 as three bytes. */
@@ -219,7 +221,7 @@ static sparta_status parse(sparta_ctx *cx, const void *bytes, size_t n, bool tex
         sparta_free(cx, t.data);
         return status;
     }
-    clean_bools(&t, size);
+    clean(&t, size);
     *out = t;
     return SPARTA_OK;
 }

@@ -411,6 +411,11 @@ static sparta_status print_header(sparta_ctx *cx, sparta_text *t, int n, const i
     if (n_metadata) print_metadata(t, n_metadata, metadata);
     for (int i = 0; i < n; i++) {
         const sparta_tensor *x = items[i].tensor;
+        if (rank_of_type(x->dtype) < 0)
+            return sparta_fail(
+                cx, SPARTA_E_UNSUPPORTED,
+                "safetensors: \"%.200s\" is %s, which has no form there; convert it to i8 or u8",
+                items[i].name, sparta_dtype_name(x->dtype));
         SPARTA_TRY(sparta_tensor_bytes(cx, x->dtype, x->rank, x->dim, &bytes));
         if (i || n_metadata) sparta_text_put(t, ",", 1);
         sparta_text_json(t, items[i].name);

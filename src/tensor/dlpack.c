@@ -11,7 +11,7 @@ _Static_assert(sizeof(sparta_dl_managed) == 64 && sizeof(sparta_dl_versioned) ==
                    offsetof(sparta_dl_versioned, flags) == 24 && offsetof(sparta_dl_versioned, tensor) == 32,
                "the managed structs are an ABI");
 
-/* Code and bits of every type. */
+/* Code and bits of every type; 0 bits: it has none, as those narrower than a byte are packed in DLPack and not here. */
 static const struct {
     uint8_t code, bits;
 } types[SPARTA_DTYPES] = {[SPARTA_F32] = {SPARTA_DL_FLOAT, 32},   [SPARTA_F16] = {SPARTA_DL_FLOAT, 16},
@@ -66,6 +66,9 @@ static sparta_status create(sparta_ctx *cx, const sparta_tensor *t, const sparta
                             sparta_dl_tensor *dl)
 {
     sparta_tensor view = *t;
+    if (!types[t->dtype].bits)
+        return sparta_fail(cx, SPARTA_E_UNSUPPORTED, "dlpack: %s has no form there; convert it to i8 or u8",
+                           sparta_dtype_name(t->dtype));
     if (o->copy) SPARTA_TRY(make_copy(cx, t, &view));
     export *e = sparta_zalloc(cx, sizeof *e);
     if (!e) {
@@ -126,7 +129,7 @@ sparta_status sparta_tensor_to_dlpack_managed(sparta_ctx *cx, const sparta_tenso
 static sparta_status read_type(sparta_ctx *cx, const sparta_dl_tensor *dl, sparta_dtype *out)
 {
     for (int i = 0; dl->dtype.lanes == 1 && i < SPARTA_DTYPES; i++)
-        if (types[i].code == dl->dtype.code && types[i].bits == dl->dtype.bits) {
+        if (types[i].bits && types[i].code == dl->dtype.code && types[i].bits == dl->dtype.bits) {
             *out = (sparta_dtype)i;
             return SPARTA_OK;
         }

@@ -74,7 +74,14 @@ bool sparta_dtype_is_float(sparta_dtype dtype)
 bool sparta_dtype_is_signed(sparta_dtype dtype)
 {
     return sparta_dtype_is_float(dtype) || dtype == SPARTA_I8 || dtype == SPARTA_I16 || dtype == SPARTA_I32 ||
-           dtype == SPARTA_I64;
+           dtype == SPARTA_I64 || dtype == SPARTA_I4 || dtype == SPARTA_I2;
+}
+
+int sparta_dtype_bits(sparta_dtype dtype)
+{
+    if (dtype == SPARTA_U4 || dtype == SPARTA_I4) return 4;
+    if (dtype == SPARTA_U2 || dtype == SPARTA_I2) return 2;
+    return 8 * (int)sparta_dtype_size(dtype);
 }
 
 /* ------------------------------------------------------------------ 16-bit floats

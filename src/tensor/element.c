@@ -27,6 +27,12 @@ static int64_t wrap(double v)
     return (int64_t)(v < 0 ? -(uint64_t)-v : (uint64_t)v);
 }
 
+/* The sign bit is worth -sign. */
+static int64_t extend(int64_t bits, int64_t sign)
+{
+    return (bits ^ sign) - sign;
+}
+
 int64_t sparta_element_get_int(sparta_dtype dtype, const void *data, int64_t at)
 {
     switch (dtype) {
@@ -39,6 +45,10 @@ int64_t sparta_element_get_int(sparta_dtype dtype, const void *data, int64_t at)
     case SPARTA_I64: return READ(int64_t);
     case SPARTA_U64: return (int64_t)READ(uint64_t);
     case SPARTA_BOOL: return READ(uint8_t) != 0;
+    case SPARTA_U4: return READ(uint8_t) & 15;
+    case SPARTA_U2: return READ(uint8_t) & 3;
+    case SPARTA_I4: return extend(READ(uint8_t) & 15, 8);
+    case SPARTA_I2: return extend(READ(uint8_t) & 3, 2);
     case SPARTA_F32:
     case SPARTA_F16:
     case SPARTA_BF16:
@@ -85,6 +95,10 @@ void sparta_element_set_int(sparta_dtype dtype, void *data, int64_t at, int64_t 
     case SPARTA_I64: WRITE(int64_t, value); break;
     case SPARTA_U64: WRITE(uint64_t, value); break;
     case SPARTA_BOOL: WRITE(uint8_t, value != 0); break;
+    case SPARTA_U4:
+    case SPARTA_I4: WRITE(uint8_t, value & 15); break;
+    case SPARTA_U2:
+    case SPARTA_I2: WRITE(uint8_t, value & 3); break;
     case SPARTA_F32: WRITE(float, value); break;
     case SPARTA_F64: WRITE(double, value); break;
     case SPARTA_F16:

@@ -96,6 +96,17 @@ bool sparta_tensor_same_shape(const sparta_tensor *a, const sparta_tensor *b)
     return a->rank == b->rank && (a->rank == 0 || !memcmp(a->dim, b->dim, (size_t)a->rank * sizeof *a->dim));
 }
 
+bool sparta_tensor_narrow(sparta_tensor *t, sparta_dtype dtype)
+{
+    const int bits = sparta_dtype_bits(dtype);
+    const uint8_t *byte = t->data;
+    if (sparta_dtype_bits(t->dtype) >= 8 || bits >= 8 || !sparta_tensor_contiguous(t)) return false;
+    for (int64_t i = 0; i < sparta_tensor_elements(t); i++)
+        if (byte[i] >> bits) return false;
+    t->dtype = dtype;
+    return true;
+}
+
 void sparta_tensor_print_shape(const sparta_tensor *t, sparta_text *out)
 {
     if (t->rank == 0) sparta_text_printf(out, "scalar");

@@ -13,13 +13,14 @@
 
 #include "base/base.h"
 
-#define SPARTA_DTYPES 13
+#define SPARTA_DTYPES 17
 bool sparta_dtype_parse(const char *name, sparta_dtype *out);
 bool sparta_dtype_from_onnx(int64_t code, sparta_dtype *out);
 int sparta_dtype_to_onnx(sparta_dtype dtype);
 const char *sparta_dtype_descr(sparta_dtype dtype); /* NumPy's */
 bool sparta_dtype_is_float(sparta_dtype dtype);
 bool sparta_dtype_is_signed(sparta_dtype dtype);
+int sparta_dtype_bits(sparta_dtype dtype); /* that count: 4 of u4, though it takes a byte in memory */
 
 float sparta_f16_to_f32(uint16_t h);
 uint16_t sparta_f32_to_f16(float f); /* round to nearest even, overflow to infinity, NaN stays NaN */
@@ -45,6 +46,9 @@ sparta_status sparta_tensor_broadcast(sparta_ctx *cx, const sparta_tensor *t, in
 /* Copy with any strides on both sides; same shape and dtype. */
 sparta_status sparta_tensor_copy(sparta_ctx *cx, const sparta_tensor *from,
                                  const sparta_tensor *to) SPARTA_MUST;
+/* Gives a tensor of a type narrower than a byte another such type: NumPy's V1, read as u4, may be any of them. false, and
+ * unchanged, when either type is wider or an element has more bits than `dtype`. */
+bool sparta_tensor_narrow(sparta_tensor *t, sparta_dtype dtype);
 void sparta_tensor_print_shape(const sparta_tensor *t, sparta_text *out); /* 3x4, "scalar" for rank 0 */
 
 /* The element at element offset `at` (already multiplied by strides), as double or as int64 (bool: 0 or 1).
