@@ -309,9 +309,10 @@ static sparta_status without_levels(sparta_ctx *cx, const sparta_format *f)
     if (row == sparta_opaque_count() || f->rank != 2)
         return sparta_format_wrong(cx, NULL, "no such opaque format of %d dimensions", f->rank);
     for (int i = 0; i < f->opaque->arguments; i++)
-        if (f->argument[i] < 0 || f->argument[i] > INT32_MAX || (i && f->argument[i] && !f->argument[i - 1]))
+        if (f->argument[i] < 0 || f->argument[i] > f->opaque->most ||
+            (i && f->argument[i] && !f->argument[i - 1]))
             return sparta_format_wrong(cx, NULL, "%s: argument %d is %lld; it must be between 1 and %d",
-                                       f->opaque->name, i + 1, (long long)f->argument[i], INT32_MAX);
+                                       f->opaque->name, i + 1, (long long)f->argument[i], f->opaque->most);
     return SPARTA_OK;
 }
 

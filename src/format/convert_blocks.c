@@ -4,6 +4,9 @@
  *     . a . . c d . .                 |   | |
  *     . b . . . . e .    slots        0   1 2        places in ascending order: crd
  *                                                    then every entry goes to its slot
+ *
+ * A level that is nonordered has its blocks in the order in which they first come, row after row: no marks, an entry
+ * whose block has no slot yet opens the next.
  */
 #include "format/rows.h"
 #include <string.h>
@@ -42,6 +45,17 @@ static bool lines_of(const sparta_job *job, int thread, int64_t *row, int64_t en
     return true;
 }
 
+/* Entries of one row. */
+static inline bool line_of(const sparta_job *job, int thread, int64_t row, sparta_line *line)
+{
+    const sparta_rows *s = job->from;
+    if (!s->flat) return s->read(s, row, &job->scratch[thread], line);
+    line->n = s->start[row + 1] - s->start[row];
+    line->col = (const int32_t *)s->crd + s->start[row];
+    line->value = s->values ? s->values + (size_t)s->start[row] * s->size : NULL;
+    return true;
+}
+
 /* Many blocks in a row: a byte for each. */
 static bool mark(const sparta_job *job, const sparta_line *line, sparta_scratch *own)
 {
@@ -60,16 +74,45 @@ static bool mark(const sparta_job *job, const sparta_line *line, sparta_scratch 
 static bool mark_few(const sparta_job *job, const sparta_line *line, sparta_scratch *own)
 {
     divider d = divider_of(job->layout.b);
+    const int64_t cols = job->from->cols;
+    uint64_t *restrict bits = own->bits, *restrict words = own->words;
     for (int64_t i = 0; i < line->n; i++) {
-        if (!sparta_line_in(line->col[i], job->from->cols)) return false;
-        uint32_t k = block_of(d, line->col[i]);
-        own->bits[k / 64] |= UINT64_C(1) << k % 64;
-        own->words[k / 4096] |= UINT64_C(1) << k / 64 % 64;
+        const int32_t c = line->col[i];
+        if (!sparta_line_in(c, cols)) return false;
+        uint32_t k = block_of(d, c);
+        bits[k / 64] |= UINT64_C(1) << k % 64;
+        words[k / 4096] |= UINT64_C(1) << k / 64 % 64;
     }
     return true;
 }
 
-/* The marks that are set, as a list, and cleared. The product collects the low bits of eight bytes in the top one. */
+/* Their number only: each remembers the last row of blocks that had it, as a number below 0: a slot of the fill
+ * is none. */
+static int64_t count_few(const sparta_job *job, const sparta_line *line, int64_t unit, int32_t *restrict last)
+{
+    divider d = divider_of(job->layout.b);
+    const int64_t cols = job->from->cols;
+    const int32_t mine = -(int32_t)unit - 1;
+    int64_t n = 0;
+    for (int64_t i = 0; i < line->n; i++) {
+        const int32_t c = line->col[i];
+        if (!sparta_line_in(c, cols)) return -1;
+        uint32_t k = block_of(d, c);
+        n += last[k] != mine;
+        last[k] = mine;
+    }
+    return n;
+}
+
+/* Block k is the next of its row. */
+static inline int64_t list(sparta_scratch *own, int64_t n, int64_t k)
+{
+    own->listed[n] = (int32_t)k;
+    own->slot[k] = (int32_t)n;
+    return n + 1;
+}
+
+/* The marks that are set, as a list with places, and cleared. The product collects the low bits of eight bytes in the top one. */
 static int64_t sweep(sparta_scratch *own, int64_t width)
 {
     int64_t n = 0;
@@ -80,7 +123,7 @@ static int64_t sweep(sparta_scratch *own, int64_t width)
             memcpy(&eight, own->marks + k + 8 * b, 8);
             set |= (eight * UINT64_C(0x0102040810204080) >> 56) << (8 * b);
         }
-        for (; set; set &= set - 1) own->listed[n++] = (int32_t)(k + __builtin_ctzll(set));
+        for (; set; set &= set - 1) n = list(own, n, k + __builtin_ctzll(set));
     }
     memset(own->marks, 0, (size_t)width);
     return n;
@@ -109,7 +152,7 @@ static int64_t sweep_few(sparta_scratch *own, int64_t width)
         for (uint64_t word = own->words[v]; word; word &= word - 1) {
             int64_t w = v * 64 + __builtin_ctzll(word);
             for (uint64_t bit = own->bits[w]; bit; bit &= bit - 1)
-                own->listed[n++] = (int32_t)(w * 64 + __builtin_ctzll(bit));
+                n = list(own, n, w * 64 + __builtin_ctzll(bit));
             own->bits[w] = 0;
         }
         own->words[v] = 0;
@@ -117,21 +160,7 @@ static int64_t sweep_few(sparta_scratch *own, int64_t width)
     return n;
 }
 
-/* How many of the bits were set, and no longer are. */
-static int64_t count_few(const sparta_job *job, const sparta_line *line, sparta_scratch *own)
-{
-    divider d = divider_of(job->layout.b);
-    int64_t n = 0;
-    for (int64_t i = 0; i < line->n; i++) {
-        uint32_t k = sparta_line_in(line->col[i], job->from->cols) ? block_of(d, line->col[i]) : 0;
-        n += own->bits[k / 64] >> k % 64 & 1;
-        own->bits[k / 64] &= ~(UINT64_C(1) << k % 64);
-        own->words[k / 4096] = 0;
-    }
-    return n;
-}
-
-/* The blocks of one row of blocks, ascending, in scratch->listed, or only their number; -1: give up. */
+/* The blocks of one row of blocks, ascending, in scratch->listed with scratch->slot, or only their number; -1: give up. */
 static int64_t blocks_of(const sparta_job *job, int thread, int64_t unit, bool only_count)
 {
     const sparta_rows *s = job->from;
@@ -142,8 +171,8 @@ static int64_t blocks_of(const sparta_job *job, int thread, int64_t unit, bool o
     while (row < end) {
         sparta_line line;
         if (!lines_of(job, thread, &row, end, &line)) return -1;
+        if (few && only_count) return count_few(job, &line, unit, own->slot);
         if (!(few ? mark_few(job, &line, own) : mark(job, &line, own))) return -1;
-        if (few && only_count) return count_few(job, &line, own);
     }
     return only_count ? count_marks(own, width) : few ? sweep_few(own, width) : sweep(own, width);
 }
@@ -169,6 +198,7 @@ static sparta_status plan_bsr(sparta_job *job, bool *can)
     const sparta_level *l = &job->format->level[1];
     int64_t n = sparta_job_scan(job), slots;
     (void)can;
+    if (n >= INT32_MAX) job->layout.unordered = false; /* places of all blocks would not fit into the slots */
     SPARTA_TRY(sparta_level_pos_fits(job->cx, l, 1, n));
     SPARTA_TRY(sparta_assembly_product(job->cx, 2, n, job->layout.a * job->layout.b, &slots));
     SPARTA_TRY(sparta_job_array(job, l->pos, job->units + 1, false, &job->out->pos[1]));
@@ -177,15 +207,25 @@ static sparta_status plan_bsr(sparta_job *job, bool *can)
     return sparta_job_array(job, job->out->dtype, slots, true, &job->out->values);
 }
 
-/* Entries of a line to their places in the blocks, of which `row` is the one row. A block that has no place among the n
- * was not there when they were marked. */
+/* The blocks of one row of blocks that is filled. */
+typedef struct {
+    int32_t first;   /* blocks of all rows before it */
+    int32_t n, most; /* blocks that are open, and that were counted */
+    int32_t *slot, *listed;
+} opening;
+
+/* Entries of a line to their places in the blocks, of which `row` is the one row.
+ * put: a block that has no slot among those counted was not there when they were marked.
+ * come: slot is 1 + the place among the blocks of all rows. One that is not above `first` is of an earlier row, which a
+ * thread takes earlier, or left from the count: the entry is the first of its block and opens it. */
 #define PLACE(T)                                                                                             \
-    static inline __attribute__((always_inline)) bool place_in_##T(                                          \
-        const sparta_line *line, int64_t cols, divider d, int64_t each, int64_t sb, const int32_t *slot,     \
-        uint32_t n, T *restrict row)                                                                         \
+    static inline                                                                                            \
+        __attribute__((always_inline)) bool put_##T(const sparta_line *line, int64_t cols, divider d,        \
+                                                    int64_t each, int64_t sb, opening *o, T *restrict row)   \
     {                                                                                                        \
         const T *value = (const T *)line->value;                                                             \
-        const int32_t *col = line->col;                                                                      \
+        const int32_t *col = line->col, *slot = o->slot;                                                     \
+        const uint32_t n = (uint32_t)o->most;                                                                \
         for (int64_t i = 0; i < line->n; i++) {                                                              \
             if (!sparta_line_in(col[i], cols)) return false;                                                 \
             uint32_t k = block_of(d, col[i]), at = (uint32_t)slot[k];                                        \
@@ -195,64 +235,83 @@ static sparta_status plan_bsr(sparta_job *job, bool *can)
         }                                                                                                    \
         return true;                                                                                         \
     }                                                                                                        \
-    static bool place_##T(const sparta_job *job, const sparta_line *line, const int32_t *slot, uint32_t n,   \
-                          T *row)                                                                            \
+    static inline                                                                                            \
+        __attribute__((always_inline)) bool come_##T(const sparta_line *line, int64_t cols, divider d,       \
+                                                     int64_t each, int64_t sb, opening *o, T *restrict row)  \
+    {                                                                                                        \
+        const T *value = (const T *)line->value;                                                             \
+        const int32_t *col = line->col, first = o->first, most = o->most;                                    \
+        int32_t n = o->n, *restrict slot = o->slot, *restrict listed = o->listed;                            \
+        for (int64_t i = 0; i < line->n; i++) {                                                              \
+            if (!sparta_line_in(col[i], cols)) return false;                                                 \
+            uint32_t k = block_of(d, col[i]);                                                                \
+            int64_t y = col[i] - (int64_t)k * d.b;                                                           \
+            if (slot[k] <= first) {                                                                          \
+                if (n == most) return false;                                                                 \
+                listed[n++] = (int32_t)k;                                                                    \
+                slot[k] = first + n;                                                                         \
+            }                                                                                                \
+            row[(int64_t)(slot[k] - first - 1) * each + y * sb] = value ? value[i] : (T)1;                   \
+        }                                                                                                    \
+        o->n = n;                                                                                            \
+        return true;                                                                                         \
+    }                                                                                                        \
+    static bool place_##T(const sparta_job *job, int thread, int64_t unit, opening *o, T *blocks)            \
     {                                                                                                        \
         const sparta_rows_layout *l = &job->layout;                                                          \
-        divider d = divider_of(l->b);                                                                        \
-        int64_t each = l->a * l->b, cols = job->from->cols;                                                  \
-        if (d.shift < 0 || l->sb != 1 || !line->value)                                                       \
-            return place_in_##T(line, cols, d, each, l->sb, slot, n, row);                                   \
-        d.b = INT64_C(1) << d.shift;                                                                         \
-        return place_in_##T(line, cols, d, each, 1, slot, n, row);                                           \
+        divider d = divider_of(l->b), two = {d.shift >= 0 ? INT64_C(1) << d.shift : 0, d.shift};             \
+        int64_t each = l->a * l->b, cols = job->from->cols, row = unit * l->a;                               \
+        const bool plain = d.shift >= 0 && l->sb == 1 && !job->ones;                                         \
+        for (int64_t end = SPARTA_MIN(job->from->rows, row + l->a); row < end; row++, blocks += l->sa) {     \
+            sparta_line line;                                                                                \
+            if (!line_of(job, thread, row, &line)) return false;                                             \
+            if (job->ones) line.value = NULL;                                                                \
+            bool fine;                                                                                       \
+            if (l->unordered)                                                                                \
+                fine = plain ? come_##T(&line, cols, two, each, 1, o, blocks)                                \
+                             : come_##T(&line, cols, d, each, l->sb, o, blocks);                             \
+            else                                                                                             \
+                fine = plain ? put_##T(&line, cols, two, each, 1, o, blocks)                                 \
+                             : put_##T(&line, cols, d, each, l->sb, o, blocks);                              \
+            if (!fine) return false;                                                                         \
+        }                                                                                                    \
+        return true;                                                                                         \
     }
 PLACE(uint8_t)
 PLACE(uint16_t)
 PLACE(uint32_t)
 PLACE(uint64_t)
 
-static bool place(const sparta_job *job, const sparta_line *line, const int32_t *slot, int64_t n, void *row)
+static bool place(const sparta_job *job, int thread, int64_t unit, opening *o, void *blocks)
 {
     switch (job->from->size) {
-    case 1: return place_uint8_t(job, line, slot, (uint32_t)n, row);
-    case 2: return place_uint16_t(job, line, slot, (uint32_t)n, row);
-    case 4: return place_uint32_t(job, line, slot, (uint32_t)n, row);
-    default: return place_uint64_t(job, line, slot, (uint32_t)n, row);
+    case 1: return place_uint8_t(job, thread, unit, o, blocks);
+    case 2: return place_uint16_t(job, thread, unit, o, blocks);
+    case 4: return place_uint32_t(job, thread, unit, o, blocks);
+    default: return place_uint64_t(job, thread, unit, o, blocks);
     }
 }
 
-/* Blocks get their places, which are crd; false: not as many as were counted. */
-static bool number(sparta_job *job, int thread, int64_t unit)
+/* One row of blocks; false: not as many as were counted. Blocks in order have their slots first. */
+static bool fill_unit(sparta_job *job, int thread, int64_t unit)
 {
     const sparta_level *l = &job->format->level[1];
+    const size_t bytes = (size_t)(job->layout.a * job->layout.b) * job->from->size;
+    const int64_t first = job->count[unit], n = job->count[unit + 1] - first;
     sparta_scratch *own = &job->scratch[thread];
-    int64_t n = blocks_of(job, thread, unit, false), first = job->count[unit];
-    if (n != job->count[unit + 1] - first) return false;
-    sparta_columns_put(l->crd, job->out->crd[1].data, first, own->listed, n);
-    for (int64_t i = 0; i < n; i++) own->slot[own->listed[i]] = (int32_t)i;
-    return true;
+    if (!n) return true;
+    opening o = {(int32_t)first, 0, (int32_t)n, own->slot, own->listed};
+    if (!job->layout.unordered) o.n = (int32_t)blocks_of(job, thread, unit, false);
+    if (!job->layout.unordered && o.n != n) return false;
+    if (!place(job, thread, unit, &o, (char *)job->out->values.data + (size_t)first * bytes)) return false;
+    sparta_columns_put(l->crd, job->out->crd[1].data, first, own->listed, o.n);
+    return o.n == n;
 }
 
 static bool fill_bsr(void *arg, int thread, int64_t lo, int64_t hi)
 {
-    sparta_job *job = arg;
-    const sparta_rows_layout *l = &job->layout;
-    sparta_scratch *own = &job->scratch[thread];
-    for (int64_t unit = lo; unit < hi; unit++) {
-        int64_t end = SPARTA_MIN(job->from->rows, (unit + 1) * l->a),
-                n = job->count[unit + 1] - job->count[unit];
-        char *blocks =
-            (char *)job->out->values.data + (size_t)(job->count[unit] * l->a * l->b) * job->from->size;
-        if (!number(job, thread, unit)) return false;
-        for (int64_t row = unit * l->a; n && row < end; row++) {
-            sparta_line line;
-            if (!job->from->read(job->from, row, own, &line)) return false;
-            if (job->ones) line.value = NULL;
-            if (!place(job, &line, own->slot, n,
-                       blocks + (size_t)((row - unit * l->a) * l->sa) * job->from->size))
-                return false;
-        }
-    }
+    for (int64_t unit = lo; unit < hi; unit++)
+        if (!fill_unit(arg, thread, unit)) return false;
     return true;
 }
 const sparta_writer sparta_writer_bsr = {count_bsr, plan_bsr, fill_bsr};

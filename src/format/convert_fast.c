@@ -57,6 +57,7 @@ static bool blocks(const sparta_format *f, int x, int y, sparta_rows_layout *out
         stride *= l[i].c;
     }
     out->kind = SPARTA_ROWS_BSR;
+    out->unordered = l[1].properties & SPARTA_PROP_NONORDERED;
     return (l[0].map == SPARTA_MAP_ALL || l[0].map == SPARTA_MAP_DIV) &&
            (l[1].map == SPARTA_MAP_ALL || l[1].map == SPARTA_MAP_DIV) && stride == out->a * out->b;
 }

@@ -14,21 +14,29 @@ static bool ascend(const int32_t *col, int64_t n, int64_t cols)
     return !n || (!bad && col[0] >= 0 && col[n - 1] < cols);
 }
 
-/* Over a range of rows at once: as many falls as there are between rows, no more. `col` begins with row r0. */
+/* How often a column is not above the one before it. */
+static uint32_t falls_of(const int32_t *col, int64_t n)
+{
+    uint32_t falls = 0;
+    for (int64_t i = 1; i < n; i++) falls += col[i - 1] >= col[i];
+    return falls;
+}
+
+/* Over a range of rows at once: as many falls as there are between rows, no more. Where columns ascend, the first and the
+ * last of a row are the ones to be in range. No branch depends on the data: an empty row looks at entry 0. `col` begins
+ * with row r0. */
 bool sparta_rows_ascend(const sparta_rows *s, int64_t r0, int64_t r1, const int32_t *col)
 {
-    int64_t lo = s->start[r0], n = s->start[r1] - lo;
-    uint32_t falls = 0, most = n ? (uint32_t)col[0] : 0;
-    for (int64_t i = 1; i < n; i++) {
-        falls += col[i - 1] >= col[i];
-        most = SPARTA_MAX(most, (uint32_t)col[i]);
+    const int64_t *start = s->start, lo = start[r0], n = start[r1] - lo;
+    if (!n) return true;
+    uint32_t falls = falls_of(col, n), out = 0;
+    for (int64_t r = r0; r < r1; r++) {
+        bool any = start[r] < start[r + 1], between = any & (start[r] > lo);
+        int64_t first = any ? start[r] - lo : 0, last = any ? start[r + 1] - lo - 1 : 0;
+        out |= any & ((col[first] < 0) | (col[last] >= s->cols));
+        falls -= between & (col[first - between] >= col[first]);
     }
-    for (int64_t r = r0 + 1; r < r1; r++) {
-        int64_t at = s->start[r] - lo;
-        bool between = at > 0 && at < n && s->start[r] > s->start[r - 1];
-        falls -= between && col[at - 1] >= col[at];
-    }
-    return !n || (!falls && most < (uint64_t)s->cols);
+    return !falls && !out;
 }
 
 bool sparta_rows_check(const sparta_rows *s, int64_t r0, int64_t r1)
@@ -39,8 +47,9 @@ bool sparta_rows_check(const sparta_rows *s, int64_t r0, int64_t r1)
 int64_t sparta_rows_some(const sparta_rows *s, int64_t row, int64_t end)
 {
     if (!s->flat) return end;
-    int64_t next = row + 1;
-    while (next < end && s->start[next] - s->start[row] < 1 << 12) next++;
+    int64_t next = row + 1, full = s->start[row] + SPARTA_ROWS_SOME;
+    while (next + 8 < end && s->start[next + 8] < full) next += 8; /* short rows: in strides */
+    while (next < end && s->start[next] < full) next++;
     return next;
 }
 
@@ -106,8 +115,8 @@ static bool read_bsr(const sparta_rows *s, int64_t row, sparta_scratch *own, spa
 {
     const sparta_rows_layout *l = &s->layout;
     int64_t n = 0, last = -1, blocks = (s->cols + l->b - 1) / l->b;
-    for (int64_t q = s->start[row / l->a]; q < s->start[row / l->a + 1]; q++) {
-        int64_t c = sparta_index_get(s->crd_width, s->crd, q);
+    for (int64_t i = s->start[row / l->a]; i < s->start[row / l->a + 1]; i++) {
+        const int64_t q = s->blocks ? s->blocks[i] : i, c = sparta_index_get(s->crd_width, s->crd, q);
         if (c <= last || c >= blocks) return false;
         const char *from = s->values + (size_t)(q * l->a * l->b + row % l->a * l->sa) * s->size;
         last = c;
@@ -250,12 +259,15 @@ static bool values_are(const sparta_rows *s, int64_t n)
 static bool edges(const sparta_rows *s, const sparta_tensor *pos, sparta_dtype width, int64_t parents)
 {
     if (!sparta_array_is(pos, width, parents + 1)) return false;
+    int64_t last = 0;
+    bool falls = false;
     for (int64_t p = 0; p <= parents; p++) {
-        int64_t at = sparta_index_get(width, pos->data, p);
-        if (at < (p ? s->start[p - 1] : 0) || at > s->n || (!p && at)) return false;
-        s->start[p] = at;
+        int64_t at =
+            width == SPARTA_I32 ? ((const int32_t *)pos->data)[p] : sparta_index_get(width, pos->data, p);
+        falls |= at < last;
+        s->start[p] = last = at;
     }
-    return s->start[parents] == s->n;
+    return !falls && !s->start[0] && last == s->n;
 }
 
 /* coo: the rows of ascending entries -> start. Long runs are skipped over sixteen at a time. */
@@ -456,6 +468,8 @@ sparta_status sparta_rows_open(sparta_ctx *cx, const sparta_packed *p, sparta_po
     }
     *can = readers[s->layout.kind].open(s);
     s->flat = s->read == read_start && s->crd_width == SPARTA_I32;
+    if (*can && s->layout.kind == SPARTA_ROWS_BSR && s->layout.unordered)
+        return sparta_rows_sort_blocks(cx, s, can);
     return *can && s->layout.kind == SPARTA_ROWS_COO ? order(cx, pool, s, can) : SPARTA_OK;
 }
 
@@ -465,4 +479,5 @@ void sparta_rows_close(sparta_ctx *cx, sparta_rows *s)
     sparta_free(cx, s->part);
     sparta_free(cx, s->own_col);
     sparta_free(cx, s->own_value);
+    sparta_free(cx, s->blocks);
 }

@@ -245,3 +245,47 @@ sparta_status sparta_rows_sort(sparta_ctx *cx, sparta_pool *pool, sparta_rows *s
     s->flat = true;
     return status;
 }
+
+/* ------------------------------------------------------------------ blocks in any order */
+
+/* The blocks in the order of their columns: counted, then dealt into column after column. `head` has a place for
+ * each column and one more. False: out of range. */
+static bool by_column(const sparta_rows *s, int64_t cols, int64_t *head, int32_t *to)
+{
+    for (int64_t q = 0; q < s->n; q++) {
+        int64_t c = sparta_index_get(s->crd_width, s->crd, q);
+        if (c < 0 || c >= cols) return false;
+        s->blocks[q] = (int32_t)c; /* it may change under us */
+        head[c + 1]++;
+    }
+    for (int64_t c = 0; c < cols; c++) head[c + 1] += head[c];
+    for (int64_t q = 0; q < s->n; q++) to[head[s->blocks[q]]++] = (int32_t)q;
+    return true;
+}
+
+/* ... and from there back to their rows of blocks, where they now ascend. */
+static void by_unit(const sparta_rows *s, int64_t units, const int32_t *column, int32_t *unit, int64_t *head)
+{
+    for (int64_t u = 0; u < units; u++) {
+        head[u] = s->start[u];
+        for (int64_t q = s->start[u]; q < s->start[u + 1]; q++) unit[q] = (int32_t)u;
+    }
+    for (int64_t i = 0; i < s->n; i++) s->blocks[head[unit[column[i]]]++] = column[i];
+}
+
+sparta_status sparta_rows_sort_blocks(sparta_ctx *cx, sparta_rows *s, bool *can)
+{
+    int64_t cols = (s->cols + s->layout.b - 1) / s->layout.b,
+            units = (s->rows + s->layout.a - 1) / s->layout.a;
+    *can = s->n < INT32_MAX;
+    if (!*can || !s->n) return SPARTA_OK;
+    int64_t *head = sparta_alloc_array(cx, (size_t)SPARTA_MAX(cols, units) + 1, sizeof *head);
+    int32_t *two = head ? sparta_alloc_array(cx, (size_t)s->n, 2 * sizeof *two) : NULL;
+    if (two) s->blocks = sparta_alloc_array(cx, (size_t)s->n, sizeof *s->blocks);
+    sparta_status status = two && s->blocks ? SPARTA_OK : sparta_ctx_status(cx);
+    if (!status) *can = by_column(s, cols, head, two);
+    if (!status && *can) by_unit(s, units, two, two + s->n, head);
+    sparta_free(cx, head);
+    sparta_free(cx, two);
+    return status;
+}

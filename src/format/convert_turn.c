@@ -26,7 +26,7 @@ enum {
     TOGETHER = 16, /* entries of a column that go out together */
     AHEAD = 6,     /* rows: their parts lie too far apart for the processor to guess */
     FAR = 1 << 14, /* columns: the ends of more lie in no near cache, and are fetched */
-    SOON = 12,     /* so many entries before they are written */
+    SOON = 24,     /* so many entries before they are written */
 };
 
 /* Ranges of about as many entries. */
@@ -36,9 +36,9 @@ static void share(const turn *t)
     int64_t all = s->start ? s->start[(s->rows + s->layout.a - 1) / s->layout.a] : s->rows;
     t->begin[0] = 0;
     for (int k = 1; k <= t->threads; k++) {
-        int64_t row = t->begin[k - 1], goal = all / t->threads * k;
+        int64_t row = k == t->threads ? s->rows : t->begin[k - 1], goal = all / t->threads * k;
         while (row < s->rows && (s->start ? s->start[row / s->layout.a] : row) < goal) row++;
-        t->begin[k] = k == t->threads ? s->rows : row;
+        t->begin[k] = row;
     }
 }
 
@@ -46,12 +46,21 @@ static void share(const turn *t)
 static bool count_flat(const sparta_rows *s, int64_t lo, int64_t hi, uint32_t *at)
 {
     const int32_t *col = s->crd;
+    const uint32_t cols = (uint32_t)s->cols;
     for (int64_t row = lo, end; row < hi; row = end) {
         end = sparta_rows_some(s, row, hi);
         if (!sparta_rows_check(s, row, end)) return false;
-        for (int64_t i = s->start[row]; i < s->start[end]; i++) {
-            if (!sparta_line_in(col[i], s->cols)) return false;
-            at[col[i]]++;
+        int64_t i = s->start[row], last = s->start[end];
+        for (; i + 4 <= last; i += 4) { /* read once, checked, used: storage may change */
+            uint32_t a = (uint32_t)col[i], b = (uint32_t)col[i + 1], c = (uint32_t)col[i + 2],
+                     d = (uint32_t)col[i + 3];
+            if ((a >= cols) | (b >= cols) | (c >= cols) | (d >= cols)) return false;
+            at[a]++, at[b]++, at[c]++, at[d]++;
+        }
+        for (; i < last; i++) {
+            uint32_t c = (uint32_t)col[i];
+            if (c >= cols) return false;
+            at[c]++;
         }
     }
     return true;
@@ -67,7 +76,10 @@ static bool count_columns(void *arg, int thread, int64_t lo, int64_t hi)
         for (int64_t row = t->begin[k]; !s->flat && row < t->begin[k + 1]; row++) {
             sparta_line line;
             if (!s->read(s, row, &t->job->scratch[thread], &line)) return false;
-            for (int64_t i = 0; i < line.n; i++) at[line.col[i]]++;
+            for (int64_t i = 0; i < line.n; i++) {
+                if (!sparta_line_in(line.col[i], s->cols)) return false;
+                at[line.col[i]]++;
+            }
         }
     }
     return true;
@@ -76,20 +88,19 @@ static bool count_columns(void *arg, int thread, int64_t lo, int64_t hi)
 /* Counts become places; false: more than 32 bits count. */
 static bool scan(turn *t)
 {
-    sparta_job *job = t->job;
-    int64_t cols = job->from->cols;
-    t->n = 0;
+    const int64_t cols = t->job->from->cols, all = t->threads * cols;
+    int64_t *restrict count = t->job->count, n = 0;
+    uint32_t *restrict at = t->at;
     for (int64_t c = 0; c < cols; c++) {
-        job->count[c] = t->n;
-        for (int k = 0; k < t->threads; k++) {
-            uint32_t n = t->at[k * cols + c];
-            t->at[k * cols + c] = (uint32_t)t->n;
-            t->n += n;
+        count[c] = n;
+        for (int64_t k = c; k < all; k += cols) {
+            uint32_t here = at[k];
+            at[k] = (uint32_t)n;
+            n += here;
         }
-        if (t->n > UINT32_MAX) return false;
     }
-    job->count[cols] = t->n;
-    return true;
+    count[cols] = t->n = n;
+    return n <= UINT32_MAX;
 }
 
 /* Any source, any width of coordinates, and patterns: row by row. */
@@ -114,35 +125,62 @@ static bool deal_any(const turn *t, int64_t k, int thread)
     return true;
 }
 
-/* A flat source. Plain: entry by entry. By bands: some columns at a time, rows taken up where the last band left them,
- * and sixteen entries of a column collected before they go out, for the ends of columns tend to share the sets of a
- * cache. Both stop at a column that is none, or full: somebody changes the source. */
+/* How many rows begin with each entry of a range, after its first row: where rows are short, to guess the end of each
+ * costs the processor more than the entries do. */
+static void steps_of(const int64_t *start, int64_t row, int64_t end, uint32_t step[SPARTA_ROWS_SOME])
+{
+    memset(step, 0, SPARTA_ROWS_SOME * sizeof *step);
+    for (int64_t r = row + 1; r < end; r++) step[start[r] - start[row]]++;
+}
+
+/* A flat source. Near: entry by entry. Far, many columns with few entries each: the same, with the ends of columns fetched ahead.
+ * By bands, few columns with many: some columns at a time, rows taken up where the last band left them, and sixteen
+ * entries of a column collected before they go out, for the ends of columns tend to share the sets of a cache. All
+ * stop at a column that is none, or full: somebody changes the source. */
 #define DEAL(T)                                                                                              \
-    static bool deal_##T(const turn *t, int64_t k)                                                           \
+    static bool near_##T(const turn *t, int64_t k)                                                           \
     {                                                                                                        \
         const sparta_rows *s = t->job->from;                                                                 \
         const T *value = (const T *)s->values;                                                               \
         const int32_t *col = s->crd;                                                                         \
-        const int64_t *start = s->start;                                                                     \
         int32_t *restrict crd = t->job->out->crd[1].data;                                                    \
         T *restrict to = t->job->out->values.data;                                                           \
         uint32_t *restrict at = t->at + k * s->cols, all = (uint32_t)t->n, cols = (uint32_t)s->cols;         \
-        const bool far = s->cols > FAR;                                                                      \
-        const int64_t end = start[t->begin[k + 1]] - SOON;                                                   \
         for (int64_t row = t->begin[k]; row < t->begin[k + 1]; row++)                                        \
-            for (int64_t i = start[row]; i < start[row + 1]; i++) {                                          \
-                uint32_t c = (uint32_t)col[i], next;                                                         \
-                if (far && i < end && (next = (uint32_t)col[i + SOON]) < cols) {                             \
-                    __builtin_prefetch(&crd[at[next]], 1);                                                   \
-                    __builtin_prefetch(&to[at[next]], 1);                                                    \
-                }                                                                                            \
-                if (c >= cols) return false;                                                                 \
-                uint32_t p = at[c];                                                                          \
-                if (p >= all) return false;                                                                  \
+            for (int64_t i = s->start[row], end = s->start[row + 1]; i < end; i++) {                         \
+                uint32_t c = (uint32_t)col[i], p;                                                            \
+                if (c >= cols || (p = at[c]) >= all) return false;                                           \
                 at[c] = p + 1;                                                                               \
                 crd[p] = (int32_t)row;                                                                       \
                 to[p] = value[i];                                                                            \
             }                                                                                                \
+        return true;                                                                                         \
+    }                                                                                                        \
+    static bool far_##T(const turn *t, int64_t k)                                                            \
+    {                                                                                                        \
+        const sparta_rows *s = t->job->from;                                                                 \
+        const T *value = (const T *)s->values;                                                               \
+        const int32_t *col = s->crd;                                                                         \
+        int32_t *restrict crd = t->job->out->crd[1].data;                                                    \
+        T *restrict to = t->job->out->values.data;                                                           \
+        uint32_t *restrict at = t->at + k * s->cols, all = (uint32_t)t->n, cols = (uint32_t)s->cols;         \
+        uint32_t step[SPARTA_ROWS_SOME];                                                                     \
+        const int64_t stop = t->begin[k + 1], soon = s->start[stop] - SOON;                                  \
+        for (int64_t row = t->begin[k], end; row < stop; row = end) {                                        \
+            int64_t here = row, first = s->start[row];                                                       \
+            end = sparta_rows_some(s, row, stop);                                                            \
+            steps_of(s->start, row, end, step);                                                              \
+            for (int64_t i = first, last = s->start[end]; i < last; i++) {                                   \
+                uint32_t c = (uint32_t)col[i], next = i < soon ? (uint32_t)col[i + SOON] : c, p;             \
+                if (c >= cols || next >= cols || (p = at[c]) >= all) return false;                           \
+                __builtin_prefetch(&crd[at[next]], 1);                                                       \
+                __builtin_prefetch(&to[at[next]], 1);                                                        \
+                if (i - first < SPARTA_ROWS_SOME) here += step[i - first];                                   \
+                at[c] = p + 1;                                                                               \
+                crd[p] = (int32_t)here;                                                                      \
+                to[p] = value[i];                                                                            \
+            }                                                                                                \
+        }                                                                                                    \
         return true;                                                                                         \
     }                                                                                                        \
     static bool band_##T(const turn *t, int64_t k, uint32_t first)                                           \
@@ -191,7 +229,7 @@ static bool deal_any(const turn *t, int64_t k, int thread)
     static bool turn_##T(const turn *t, int64_t k)                                                           \
     {                                                                                                        \
         bool fine = true;                                                                                    \
-        if (!t->done) return deal_##T(t, k);                                                                 \
+        if (!t->done) return t->job->from->cols > FAR ? far_##T(t, k) : near_##T(t, k);                      \
         for (int64_t c = 0; fine && c < t->job->from->cols; c += t->band)                                    \
             fine = band_##T(t, k, (uint32_t)c);                                                              \
         return fine;                                                                                         \
@@ -238,7 +276,7 @@ static sparta_status arrays(const turn *t)
 static sparta_status bands(turn *t)
 {
     const sparta_rows *s = t->job->from;
-    if (!s->flat || s->cols <= 2 * BAND) return SPARTA_OK;
+    if (!s->flat || !s->rows || s->cols <= 2 * BAND) return SPARTA_OK;
     for (t->band = BAND / 4; t->band < BAND && t->n / s->rows * t->band / s->cols < 48;) t->band *= 2;
     t->segment = t->n / s->rows * t->band / s->cols;
     if (t->segment < 32) return SPARTA_OK;

@@ -122,6 +122,10 @@ static sparta_status write_listed(sparta_ctx *cx, const char *path, const sparta
 sparta_status sparta_packed_write(sparta_ctx *cx, const char *path, const sparta_packed *p)
 {
     SPARTA_TRY(sparta_packed_verify(cx, p));
+    if (!p->pattern && sparta_dtype_bits(p->dtype) < 8) /* NumPy's descr would not tell i4 from u4 */
+        return sparta_fail(cx, SPARTA_E_UNSUPPORTED,
+                           "%s: values of type %s have no form in this file; convert them to i8 or u8", path,
+                           sparta_dtype_name(p->dtype));
     size_t most = HEAD + (size_t)sparta_packed_leaves(p) * EACH;
     listing l = {.name = sparta_alloc_array(cx, most, sizeof *l.name),
                  .part_name = sparta_alloc_array(cx, most, sizeof *l.part_name),

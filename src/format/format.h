@@ -57,7 +57,7 @@ typedef enum {
 enum {
     SPARTA_PROP_NONUNIQUE = 1,  /* a coordinate may come again: one position an entry, or a new one when the
                                     packed level below is full */
-    SPARTA_PROP_NONORDERED = 2, /* coordinates in any order (pack writes them ascending) */
+    SPARTA_PROP_NONORDERED = 2, /* coordinates in any order (written ascending; blocks may be as they come) */
     SPARTA_PROP_SOA = 4,        /* singleton: an array of its own */
     SPARTA_PROP_AOS = 8,        /* singleton: its coordinates lie beside those of the level above */
     SPARTA_PROP_PAD_ZERO = 16,  /* padding has coordinate 0 instead of the last one */

@@ -113,9 +113,9 @@ static sparta_status unknown_name(sparta_parser *p)
                            sparta_token_show(&p->now, buffer), sparta_token_hint(&p->now, all, n, near));
 }
 
-/* At most `most`; *n is how many there are. */
-static sparta_status parse_arguments(sparta_parser *p, const sparta_token *name, int most, int *n,
-                                     int64_t value[SPARTA_FORMAT_ARGUMENTS])
+/* At most `most`, up to `largest`; *n is how many there are. */
+static sparta_status parse_arguments(sparta_parser *p, const sparta_token *name, int most, int64_t largest,
+                                     int *n, int64_t value[SPARTA_FORMAT_ARGUMENTS])
 {
     char buffer[40];
     *n = 0;
@@ -125,7 +125,7 @@ static sparta_status parse_arguments(sparta_parser *p, const sparta_token *name,
         if (*n == most)
             return sparta_lex_fail(p, p->now.at, "%s takes %d argument%s", sparta_token_show(name, buffer),
                                    most, most == 1 ? "" : "s");
-        SPARTA_TRY(sparta_lex_number(p, "argument", 1, INT32_MAX, &value[(*n)++]));
+        SPARTA_TRY(sparta_lex_number(p, "argument", 1, largest, &value[(*n)++]));
     } while (sparta_lex_is(p, ','));
     return sparta_lex_need(p, ')');
 }
@@ -150,7 +150,7 @@ static sparta_status parse_row(sparta_parser *p, const sparta_token *name, int r
     int64_t value[SPARTA_FORMAT_ARGUMENTS] = {0};
     char text[SPARTA_FORMAT_TEXT], buffer[40];
     int n, want = named[row].arguments;
-    SPARTA_TRY(parse_arguments(p, name, want, &n, value));
+    SPARTA_TRY(parse_arguments(p, name, want, INT32_MAX, &n, value));
     if (want && !n)
         return sparta_lex_fail(p, p->now.at, "%s needs %d argument%s", sparta_token_show(name, buffer), want,
                                want == 1 ? "" : "s");
@@ -170,7 +170,7 @@ static sparta_status parse_opaque(sparta_parser *p, const sparta_token *name, co
 {
     sparta_format f = {.rank = 2, .dim_name = {"n", "k"}, .opaque = row};
     int n;
-    if (parse_arguments(p, name, row->arguments, &n, f.argument))
+    if (parse_arguments(p, name, row->arguments, row->most, &n, f.argument))
         return row->usage ? sparta_fail(p->cx, SPARTA_E_USAGE, "%s; %s", sparta_message(p->cx), row->usage)
                           : SPARTA_E_USAGE;
     *out = f;
@@ -190,7 +190,7 @@ sparta_status sparta_parse_named(sparta_parser *p, sparta_format *out)
     if (opaque) return parse_opaque(p, &name, opaque, out);
     int64_t none[SPARTA_FORMAT_ARGUMENTS];
     int n;
-    SPARTA_TRY(parse_arguments(p, &name, 0, &n, none));
+    SPARTA_TRY(parse_arguments(p, &name, 0, 0, &n, none));
     *out = user->format;
     return SPARTA_OK;
 }

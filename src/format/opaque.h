@@ -24,6 +24,7 @@ typedef struct sparta_entries {
 struct sparta_opaque {
     const char *name;
     int arguments;                           /* in ( ), at most; 0 where left out; checked by `check` */
+    int most;                                /* that an argument may be */
     const char *usage;                       /* "quads(K): ..." for messages */
     const char *array[SPARTA_OPAQUE_ARRAYS]; /* names of its arrays, in crd[0..]; NULL ends */
     sparta_status (*check)(sparta_ctx *cx, const sparta_format *f, int rank, const int64_t *dim);

@@ -229,6 +229,7 @@ static sparta_status walk(sparta_ctx *cx, const sparta_packed *p, sparta_visit v
 
 const sparta_opaque sparta_opaque_quads = {.name = "quads",
                                            .arguments = 1,
+                                           .most = WIDEST,
                                            .usage = "quads or quads(K): K columns to a block, 1 to 65536",
                                            .array = {"counts", "index"},
                                            .check = check,

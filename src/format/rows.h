@@ -47,7 +47,7 @@ typedef struct sparta_rows_layout {
     int64_t a, b;   /* bsr: rows and columns of a block (of the storage) */
     int64_t sa, sb; /* bsr: strides of a row and a column within a block */
     int64_t w, m;   /* ell: width, 0 auto; nm: w of m */
-    bool unordered; /* coo: rows in any order */
+    bool unordered; /* coo: rows in any order; bsr: the blocks of a row */
 } sparta_rows_layout;
 /* Is it one of those above? */
 bool sparta_rows_layout_of(const sparta_format *f, sparta_rows_layout *out);
@@ -64,7 +64,7 @@ typedef struct sparta_line {
 typedef struct sparta_scratch {
     int32_t *col;           /* [cols + slots of a row of ell] */
     char *value;            /* [cols], of the source's size */
-    int32_t *slot, *listed; /* bsr: [blocks of a row] the place of each; those that are there */
+    int32_t *slot, *listed; /* bsr: [blocks of a row] the place of each, or its last row; the list */
     uint8_t *marks;         /* bsr: [blocks of a row], all 0 between rows of blocks, as are the next two */
     uint64_t *bits, *words; /* bsr: a bit for each block; a bit for each word of bits */
 } sparta_scratch;
@@ -83,7 +83,8 @@ struct sparta_rows {
     int32_t *part;    /* hyb: [rows] the part of each row */
     int32_t *own_col; /* entries that had to be sorted (convert_sort.c), or NULL */
     char *own_value;
-    bool flat; /* lines of neighbouring rows lie one after the other, with columns of 32 bits */
+    int32_t *blocks; /* bsr in any order: [n] its blocks, ascending in each row of blocks; else NULL */
+    bool flat;       /* lines of neighbouring rows lie one after the other, with columns of 32 bits */
     bool (*read)(const sparta_rows *s, int64_t row, sparta_scratch *own, sparta_line *out);
     bool (*count)(const sparta_rows *s, int64_t row, int64_t *n); /* NULL: read */
 };
@@ -93,12 +94,15 @@ sparta_status sparta_rows_open(sparta_ctx *cx, const sparta_packed *p, sparta_po
 void sparta_rows_close(sparta_ctx *cx, sparta_rows *s);
 /* Entries of coo in any order: counted into rows, then sorted by column. `can` false: one is there twice. */
 sparta_status sparta_rows_sort(sparta_ctx *cx, sparta_pool *pool, sparta_rows *s, bool *can) SPARTA_MUST;
+/* Blocks of bsr in any order: `blocks` has them. `can` false: one is out of range. */
+sparta_status sparta_rows_sort_blocks(sparta_ctx *cx, sparta_rows *s, bool *can) SPARTA_MUST;
 /* Do the columns of the rows [r0, r1) ascend within each row, and are they in range? Theirs as they are stored (check), or
  * a copy. Lines of a flat source are not checked one by one: who reads them checks, a few thousand entries at a time
  * while they are in the cache anyway. */
 bool sparta_rows_ascend(const sparta_rows *s, int64_t r0, int64_t r1, const int32_t *col);
 bool sparta_rows_check(const sparta_rows *s, int64_t r0, int64_t r1);
-/* Where such a range that begins with `row` ends. */
+/* Where such a range that begins with `row` ends: every row of it begins within so many entries of the first. */
+enum { SPARTA_ROWS_SOME = 1 << 12 };
 int64_t sparta_rows_some(const sparta_rows *s, int64_t row, int64_t end);
 /* Before a column is used as a place: storage may change between check and use. */
 static inline bool sparta_line_in(int32_t col, int64_t cols)

@@ -86,8 +86,8 @@ sparta_status sparta_mask_slice(sparta_ctx *cx, const sparta_mask *m, const int6
 }
 
 /* The shape of the whole; the sizes that must agree do. */
-static sparta_status concat_shape(sparta_ctx *cx, sparta_axis axis, const sparta_mask *const *part, int parts,
-                                  int64_t shape[2])
+static sparta_status concat_shape(sparta_ctx *cx, sparta_along axis, const sparta_mask *const *part,
+                                  int parts, int64_t shape[2])
 {
     if (parts < 1) return sparta_fail(cx, SPARTA_E_USAGE, "concat: no masks; give at least one");
     shape[0] = part[0]->rows, shape[1] = part[0]->cols;
@@ -103,7 +103,7 @@ static sparta_status concat_shape(sparta_ctx *cx, sparta_axis axis, const sparta
     return SPARTA_OK;
 }
 
-sparta_status sparta_mask_concat(sparta_ctx *cx, sparta_axis axis, const sparta_mask *const *part, int parts,
+sparta_status sparta_mask_concat(sparta_ctx *cx, sparta_along axis, const sparta_mask *const *part, int parts,
                                  sparta_mask *out)
 {
     int64_t shape[2], row = 0, col = 0;
@@ -175,7 +175,7 @@ sparta_status sparta_mask_permute(sparta_ctx *cx, const sparta_mask *m, const in
 
 /* ------------------------------------------------------------------ unions */
 
-sparta_status sparta_mask_reduce(sparta_ctx *cx, const sparta_mask *m, sparta_axis axis, sparta_mask *out)
+sparta_status sparta_mask_reduce(sparta_ctx *cx, const sparta_mask *m, sparta_along axis, sparta_mask *out)
 {
     bool over_rows = axis == SPARTA_ALONG_ROWS;
     sparta_mask any;

@@ -206,6 +206,7 @@ static sparta_status read_bits(reader *r, sparta_tensor *value, int64_t at)
 {
     size_t size = sparta_dtype_size(value->dtype);
     uint64_t x = 0;
+    if (sparta_dtype_bits(value->dtype) < 8) return wrong(r, "a value of this type is written as a number");
     r->at++;
     for (size_t i = 0; i < 2 * size; i++, r->at++) {
         static const char digits[] = "0123456789abcdef";
@@ -248,7 +249,9 @@ static sparta_status read_values(reader *r, sparta_dtype dtype, int64_t n)
 {
     const sparta_tensor *a = r->arrays ? r->arrays->values : NULL;
     bool text = take(r, "values");
-    if (!text && (!a || a->rank != 1 || a->dim[0] != n || a->dtype != dtype || !sparta_tensor_contiguous(a)))
+    sparta_tensor narrow = a ? *a : (sparta_tensor){0}; /* V1 may be any of the types narrower than a byte */
+    bool same = a && (a->dtype == dtype || sparta_tensor_narrow(&narrow, dtype));
+    if (!text && (!same || a->rank != 1 || a->dim[0] != n || !sparta_tensor_contiguous(a)))
         return wrong(r, "the values are missing, or there are not as many as constants");
     if (text && n > (int64_t)strlen(r->at)) return wrong(r, "there are fewer values than constants");
     SPARTA_TRY(sparta_tensor_alloc(r->cx, dtype, 1, &n, &r->c.value));

@@ -200,7 +200,7 @@ static void name_nm(sparta_finding *x, bool along_k)
 }
 
 /* For every m the n that hold; n = m would be dense. */
-static void find_nm(const finder *at, sparta_axis axis)
+static void find_nm(const finder *at, sparta_along axis)
 {
     const sparta_mask_facts *f = at->f;
     bool along_k = axis == SPARTA_ALONG_COLS;

@@ -97,19 +97,19 @@ bool sparta_mask_equal(const sparta_mask *a, const sparta_mask *b);
 bool sparta_mask_within(const sparta_mask *a, const sparta_mask *b); /* one shape, and b has all that a has */
 
 /* New masks, to be freed; `out` may not be an argument. */
-typedef enum { SPARTA_ALONG_ROWS, SPARTA_ALONG_COLS } sparta_axis; /* 0: over n, 1: over k */
+typedef enum { SPARTA_ALONG_ROWS, SPARTA_ALONG_COLS } sparta_along; /* 0: over n, 1: over k */
 sparta_status sparta_mask_copy(sparta_ctx *cx, const sparta_mask *m, sparta_mask *out) SPARTA_MUST;
 /* Rows [n0, n1) and columns [k0, k1). */
 sparta_status sparta_mask_slice(sparta_ctx *cx, const sparta_mask *m, const int64_t n[2], const int64_t k[2],
                                 sparta_mask *out) SPARTA_MUST;
 /* Below each other (over n) or beside each other (over k); the other size must be one. */
-sparta_status sparta_mask_concat(sparta_ctx *cx, sparta_axis axis, const sparta_mask *const *part, int parts,
+sparta_status sparta_mask_concat(sparta_ctx *cx, sparta_along axis, const sparta_mask *const *part, int parts,
                                  sparta_mask *out) SPARTA_MUST;
 /* Repeat a dimension of size 1. */
 sparta_status sparta_mask_broadcast(sparta_ctx *cx, const sparta_mask *m, int64_t rows, int64_t cols,
                                     sparta_mask *out) SPARTA_MUST;
 /* Union over a reduction: over n gives 1 x cols, over k gives rows x 1. */
-sparta_status sparta_mask_reduce(sparta_ctx *cx, const sparta_mask *m, sparta_axis axis,
+sparta_status sparta_mask_reduce(sparta_ctx *cx, const sparta_mask *m, sparta_along axis,
                                  sparta_mask *out) SPARTA_MUST;
 /* Where a product (n,k)(k,m) may be non-zero: the union over k of a(n,k) and b(k,m). */
 sparta_status sparta_mask_product(sparta_ctx *cx, const sparta_mask *a, const sparta_mask *b,
