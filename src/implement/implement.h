@@ -8,6 +8,7 @@
  *
  *     strip4    Linear   weight in strips of 4 rows, blocks present only      4x1 and every block whose rows divide by 4
  *     quads     Linear   strips of 4 rows, inputs sorted by the rows that have them     1x1, 2x1, n:m, mixtures: no zero is stored
+ *     pairs     Linear   rows of one length two by two, in ranges of inputs    1x1 from 60 % on: no zero, no surprising loop
  *     dense4    Linear   the same strips with all blocks                      the dense competitor
  *     onednn    Linear   dense rows, by oneDNN where it is found              the other dense competitor
  *     walk      Linear   weight in any format, by the generic walker          only where a schedule asks for a format that no other has

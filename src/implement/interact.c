@@ -11,7 +11,7 @@ static bool match(const sparta_task *t)
         return false;
     for (int i = 0; i < vectors; i++)
         if (!sparta_implement_tokens(n->in[i]) || n->in[i]->constant) return false;
-    return sparta_panel_pairs(n->in[vectors]->constant, vectors, 0, where);
+    return sparta_panel_dots(n->in[vectors]->constant, vectors, 0, where);
 }
 
 const sparta_implement sparta_implement_interact = {.name = "interact", .kernel = "interact", .match = match};

@@ -40,6 +40,25 @@ struct sparta_linear_args {
     int form, crd_bytes, act, has_residual, has_stat;
 };
 
+/* The same for a weight whose rows are stored two by two (format pairs), for vectors [vector0, vector0 + vectors) of all rows: a thread's
+ * share is of tokens, because each range of inputs has other pairs. */
+struct sparta_pairs_job {
+    unsigned row[2], shared, own; /* twice the same row: it is alone; inputs of both, and of each besides */
+};
+struct sparta_pairs_args {
+    const float *x;        /* (k)[64] */
+    float *y;              /* (n)[64] */
+    const float *residual; /* (n)[64] */
+    float *stat;           /* [2][64]: sum and sum of squares of what was written, this part's own */
+    const float *bias;     /* n; never NULL */
+    const struct sparta_pairs_job *job;
+    const long *end;           /* of each range: jobs up to its last */
+    const unsigned short *crd; /* input rows within their range */
+    const float *w;
+    long n, k, range, ranges, vector0, vectors;
+    int act, has_residual, has_stat;
+};
+
 /* The same for few tokens in rows. How the weight is stored: a bit an element, strips of 16 output rows with the inputs present or with
  * every input, rows with the inputs present. */
 #define SPARTA_FEW_TOKENS 16 /* the most that a weight is read once for */

@@ -14,7 +14,7 @@ static int64_t keep_of(const sparta_job *job)
     return sparta_attr_int(&job->node->attrs, "keep", -1);
 }
 
-bool sparta_panel_pairs(const sparta_tensor *pairs, int64_t n, int64_t row, int *where)
+bool sparta_panel_dots(const sparta_tensor *pairs, int64_t n, int64_t row, int *where)
 {
     if ((pairs->dtype != SPARTA_I64 && pairs->dtype != SPARTA_I32) || pairs->rank != 2 ||
         pairs->dim[1] != 2 || !pairs->data || pairs->dim[0] > n * (n + 1) / 2)
@@ -49,7 +49,7 @@ static sparta_status prepare(sparta_ctx *cx, sparta_arena *arena, sparta_job *jo
                            job->node->name);
     int *where = sparta_arena_array(arena, (size_t)n * (size_t)n, sizeof *where);
     SPARTA_NEED(cx, where);
-    if (!job->node->in[n]->constant || !sparta_panel_pairs(&pairs->tensor, n, row, where))
+    if (!job->node->in[n]->constant || !sparta_panel_dots(&pairs->tensor, n, row, where))
         return sparta_fail(cx, SPARTA_E_FORMAT,
                            "%s: the pairs must be constants, each of two of the %d vectors and there once",
                            job->node->name, n);

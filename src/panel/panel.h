@@ -55,6 +55,7 @@ typedef struct sparta_job {
     bool stat;                 /* linear: leave statistics; norm: use them */
     int act;                   /* SPARTA_ACT_ */
     const long *start;         /* linear: where the inputs and weights of quads begin; NULL: strips */
+    const long *end;           /* pairs: jobs up to the last of each range of inputs */
     const float *bias, *bias2; /* prepared copies: bias of linear, gain and shift of norm */
     float scale;
     int64_t heads;                         /* attention */
@@ -73,6 +74,7 @@ typedef struct sparta_place {
 
 typedef union sparta_panel_args {
     struct sparta_linear_args linear;
+    struct sparta_pairs_args pairs;
     struct sparta_walk_args walk;
     struct sparta_library_args library;
     struct sparta_few_args few;
@@ -157,7 +159,7 @@ void sparta_head_attend(const sparta_head *h);
 
 /* Pairs (P, 2) of n vectors as a table where[n][n]: the dot of vectors i >= j goes to row where[i * n + j], the first pair's to
  * `row`; -1: nowhere. False: an index is no vector, or a pair is there twice. */
-bool sparta_panel_pairs(const sparta_tensor *pairs, int64_t n, int64_t row, int *where);
+bool sparta_panel_dots(const sparta_tensor *pairs, int64_t n, int64_t row, int *where);
 
 int sparta_act_parse(const char *name); /* "", "relu", "gelu", "gelu_tanh", "tanh", "sigmoid"; -1: unknown */
 

@@ -102,6 +102,20 @@ typedef struct wave { /* one job of the pool */
     int step;         /* shared panels: the one step to do */
 } wave;
 
+/* Thread time: while one works alone the others wait, and it costs the whole team. */
+static double cost(const sparta_session *s, double seconds)
+{
+    return s->team == 1 ? seconds * s->threads : seconds;
+}
+
+static void together(sparta_session *s, void (*fn)(void *arg, int thread), void *arg)
+{
+    if (s->team == 1)
+        fn(arg, 0);
+    else
+        sparta_pool_run(s->pool, fn, arg);
+}
+
 static void timed_call(sparta_session *s, int step, const sparta_place *at, int thread)
 {
     if (!s->profile) {
@@ -110,7 +124,7 @@ static void timed_call(sparta_session *s, int step, const sparta_place *at, int 
     }
     const double t = sparta_now();
     sparta_call_panel(&s->step[step].call, at);
-    s->spent[(size_t)thread * (size_t)s->n_steps + (size_t)step] += sparta_now() - t;
+    s->spent[(size_t)thread * (size_t)s->n_steps + (size_t)step] += cost(s, sparta_now() - t);
 }
 
 static float *work_of(const sparta_session *s, int thread)
@@ -124,7 +138,7 @@ static void depth_first(void *arg, int thread)
     const wave *w = arg;
     sparta_session *s = w->s;
     const int64_t n = w->to - w->from;
-    for (int64_t p = w->from + n * thread / s->threads; p < w->from + n * (thread + 1) / s->threads; p++) {
+    for (int64_t p = w->from + n * thread / s->team; p < w->from + n * (thread + 1) / s->team; p++) {
         const sparta_place at = {
             .panel = p, .slot = thread, .part = 0, .parts = 1, .work = work_of(s, thread)};
         for (int i = w->group->first; i <= w->group->last; i++)
@@ -141,7 +155,7 @@ static void shared(void *arg, int thread)
         const sparta_place at = {.panel = p,
                                  .slot = (int)(p - w->from),
                                  .part = thread,
-                                 .parts = s->threads,
+                                 .parts = s->team,
                                  .work = work_of(s, thread)};
         timed_call(s, w->step, &at, thread);
     }
@@ -156,7 +170,7 @@ static void by_heads(void *arg, int thread)
     const sparta_call *attention = &s->step[a].call, *product = &s->step[p].call;
     const int64_t heads = attention->job.heads, n = attention->job.in[0].tensor.dim[0] * heads;
     double *spent = s->spent + (size_t)thread * (size_t)s->n_steps;
-    for (int64_t u = n * thread / s->threads; u < n * (thread + 1) / s->threads; u++) {
+    for (int64_t u = n * thread / s->team; u < n * (thread + 1) / s->team; u++) {
         const sparta_head h = {&product->job, &attention->job, product->entry,    attention->entry,
                                u / heads,     u % heads,       work_of(s, thread)};
         const double start = s->profile ? sparta_now() : 0;
@@ -164,8 +178,8 @@ static void by_heads(void *arg, int thread)
         const double middle = s->profile ? sparta_now() : 0;
         sparta_head_attend(&h);
         if (!s->profile) continue;
-        spent[p] += middle - start;
-        spent[a] += sparta_now() - middle;
+        spent[p] += cost(s, middle - start);
+        spent[a] += cost(s, sparta_now() - middle);
     }
 }
 
@@ -185,7 +199,7 @@ static sparta_status run_heads(sparta_ctx *cx, sparta_session *s, const run_grou
 {
     SPARTA_TRY(refresh(cx, s, &s->step[g->first]));
     SPARTA_TRY(refresh(cx, s, &s->step[s->step[g->first].product]));
-    sparta_pool_run(s->pool, by_heads, &(wave){.s = s, .group = g});
+    together(s, by_heads, &(wave){.s = s, .group = g});
     return SPARTA_OK;
 }
 
@@ -196,13 +210,12 @@ static sparta_status run_panels(sparta_ctx *cx, sparta_session *s, const run_gro
     /* Full panels in equal numbers; what is left, a part-filled one included, is shared (at most as many as there are slots). */
     const sparta_job *first = &s->step[g->first].call.job;
     const int64_t panels = first->panels, full = first->tokens / SPARTA_PANEL;
-    const int64_t whole = s->threads == 1 ? panels : full / s->threads * s->threads;
-    if (whole) sparta_pool_run(s->pool, depth_first, &(wave){.s = s, .group = g, .from = 0, .to = whole});
+    const int64_t whole = s->team == 1 ? panels : full / s->team * s->team;
+    if (whole) together(s, depth_first, &(wave){.s = s, .group = g, .from = 0, .to = whole});
     if (whole < panels)
         for (int i = g->first; i <= g->last; i++)
             if (!s->step[i].folded)
-                sparta_pool_run(s->pool, shared,
-                                &(wave){.s = s, .group = g, .from = whole, .to = panels, .step = i});
+                together(s, shared, &(wave){.s = s, .group = g, .from = whole, .to = panels, .step = i});
     return SPARTA_OK;
 }
 

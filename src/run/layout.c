@@ -164,6 +164,21 @@ static sparta_status place_all(sparta_ctx *cx, sparta_session *s, size_t *arena_
     return status;
 }
 
+/* How many threads take part: bits of a few microseconds are not worth handing out. */
+static int team_of(const sparta_session *s)
+{
+    double work = 0;
+    for (int i = 0; i < s->n_steps; i++) {
+        const run_step *step = &s->step[i];
+        const sparta_value *made = step->node->n_out ? step->node->out[0] : NULL;
+        if (step->ops > 0)
+            work += step->ops;
+        else if (made)
+            work += 16. * (double)sparta_tensor_elements(&s->value[made->id].tensor);
+    }
+    return work < s->share_from ? 1 : s->threads;
+}
+
 sparta_status sparta_session_layout(sparta_ctx *cx, sparta_session *s)
 {
     size_t arena_bytes = 0, slots, total, work = 0;
@@ -190,6 +205,7 @@ sparta_status sparta_session_layout(sparta_ctx *cx, sparta_session *s)
         s->buffer_bytes = total;
     }
     SPARTA_TRY(bind(cx, s, s->buffer, &work));
+    s->team = team_of(s);
     s->laid_out = true;
     return SPARTA_OK;
 }

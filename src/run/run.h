@@ -13,6 +13,8 @@
  *        thread 0: heads 0..5 [qkv, attention]  | panel 0 [projection, norm, up, down, norm] panel 1 [...] | next layer
  *        thread 1: heads 6..11                  | panel 8 [...]                                             |
  *
+ * A run of less than a million operations stays on one thread.
+ *
  * Sizes are symbols until a run binds them; buffers are laid out again when they change. Values that die inside their group
  * live in a per-thread slot of one panel, the others in one arena with reuse.
  *
@@ -35,6 +37,10 @@ typedef struct sparta_step_profile {
 /* After sparta_session_run with options.profile; resets the means when `reset`. */
 int sparta_session_profile(sparta_session *s, const sparta_step_profile **out, bool reset);
 int sparta_session_threads(const sparta_session *s);
+/* A run of fewer operations stays on the caller's thread: to wake the others takes longer than they save. What is no product counts 16
+ * for each number it makes. For checks that are about threads; from the next run on. */
+#define SPARTA_SHARE_FROM 1e6
+void sparta_session_share_from(sparta_session *s, double operations);
 size_t sparta_session_memory(const sparta_session *s); /* bytes of buffers at the present sizes */
 const char *sparta_session_isa(
     const sparta_session *s); /* target of its compiled kernels: "avx512"; "portable": there are none */

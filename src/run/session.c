@@ -218,7 +218,8 @@ sparta_status sparta_session_create(sparta_ctx *cx, const sparta_package *packag
         sparta_session_free(s);
         return sparta_ctx_status(cx);
     }
-    s->threads = sparta_pool_threads(s->pool);
+    s->threads = s->team = sparta_pool_threads(s->pool);
+    s->share_from = SPARTA_SHARE_FROM;
     sparta_status status = build(s);
     if (status != SPARTA_OK) {
         sparta_session_free(s);
@@ -237,6 +238,12 @@ void sparta_session_free(sparta_session *s)
     sparta_free(s->cx, s->buffer);
     sparta_arena_free(s->arena);
     sparta_free(s->cx, s);
+}
+
+void sparta_session_share_from(sparta_session *s, double operations)
+{
+    s->share_from = operations;
+    s->laid_out = false;
 }
 
 int sparta_session_threads(const sparta_session *s)

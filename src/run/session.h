@@ -47,6 +47,8 @@ struct sparta_session {
     const sparta_graph *plan;
     sparta_pool *pool;
     int threads;
+    int team; /* threads that take part at the present sizes: all, or 1 where there is little to do */
+    double share_from; /* operations of a run from which on there is more than little */
     bool profile;
     int n_values, n_steps, n_groups, n_symbols, n_objects;
     run_value *value;

@@ -1,0 +1,185 @@
+/* pairs: y = act(w x + bias) + residual on one panel, two output rows at a time, for a sparse weight.
+ *
+ *      job {rows 3 and 9, 4 shared, 5 own}     acc[0..1] += inputs of both            4 loads of x for 8 multiply-adds
+ *                                              acc[0] += 4 inputs, acc[1] += 4        4 loads for 4
+ *                                              acc[0] += 1 input,  acc[1] += 1
+ *
+ * Inputs come in ranges short enough that the activations of one stay near the L1 cache while all rows pass over it; y keeps the sums
+ * meanwhile. In each range other rows go together, those that are equally long: jobs of one shape follow each other, so that the
+ * processor can tell when loops end. The same rows in their own order took a tenth longer.
+ *
+ * What is short here is loads: one of x for each multiply-add that shares none. So weights are loaded four at a time and spread
+ * by a permutation, which other units do.
+ *
+ * Parameters, constants in a compiled kernel and fields of the arguments in the portable one: ACT, RESIDUAL, STAT.
+ */
+#ifndef ACT
+#define ACT      (a->act)
+#define RESIDUAL (a->has_residual)
+#define STAT     (a->has_stat)
+#endif
+
+typedef float pairs_four __attribute__((vector_size(16), may_alias, aligned(4)));
+
+/* Four weights, and the i-th of them in every lane. */
+#if LANES >= 8
+#if LANES == 16
+#define PAIRS_SPREAD "vbroadcastf32x4 %1,%0"
+#else
+#define PAIRS_SPREAD "vbroadcastf128 %1,%0"
+#endif
+INLINE vec pairs_load(const float *p)
+{
+    vec v;
+    __asm__(PAIRS_SPREAD : "=v"(v) : "m"(*(const pairs_four *)p));
+    return v;
+}
+INLINE vec pairs_lane(vec four, const int i)
+{
+    vec v;
+    switch (i) {
+    case 0: __asm__("vpermilps $0x00,%1,%0" : "=v"(v) : "v"(four)); break;
+    case 1: __asm__("vpermilps $0x55,%1,%0" : "=v"(v) : "v"(four)); break;
+    case 2: __asm__("vpermilps $0xaa,%1,%0" : "=v"(v) : "v"(four)); break;
+    default: __asm__("vpermilps $0xff,%1,%0" : "=v"(v) : "v"(four)); break;
+    }
+    return v;
+}
+#else
+INLINE vec pairs_load(const float *p)
+{
+    return *(const pairs_four *)p;
+}
+INLINE vec pairs_lane(vec four, const int i)
+{
+    return splat(four[i]);
+}
+#endif
+
+INLINE void pairs_add(vec *acc, vec w, const float *x, const int NV)
+{
+    UNROLL for (int j = 0; j < NV; j++) acc[j] += w * load(x + LANES * j);
+}
+
+/* Inputs crd[0..4) of one row. */
+INLINE void pairs_own(vec *acc, const unsigned short *crd, const float *w, const float *x, const int NV)
+{
+    const vec four = pairs_load(w);
+    UNROLL for (int i = 0; i < 4; i++)
+        pairs_add(acc, pairs_lane(four, i), x + (long)crd[i] * SPARTA_PANEL, NV);
+}
+
+/* Inputs crd[0..4) of both rows. */
+INLINE void pairs_shared(vec (*acc)[4], const unsigned short *crd, const float *w, const float *x,
+                         const int NV)
+{
+    const vec first = pairs_load(w), second = pairs_load(w + 4);
+    UNROLL for (int i = 0; i < 4; i++)
+    {
+        const float *from = x + (long)crd[i] * SPARTA_PANEL;
+        const vec b = pairs_lane(first, i), c = pairs_lane(second, i);
+        UNROLL for (int j = 0; j < NV; j++)
+        {
+            vec q = load(from + LANES * j);
+            PIN(q);
+            acc[0][j] += b * q;
+            acc[1][j] += c * q;
+        }
+    }
+}
+
+/* The sums of a row in this range: added to those before, and after the last one finished. */
+INLINE void pairs_store(const struct sparta_pairs_args *a, vec *acc, long row, long range, const int NV,
+                        long base)
+{
+    const long at = row * SPARTA_PANEL + base;
+    float *y = a->y + at;
+    if (range)
+        UNROLL for (int j = 0; j < NV; j++) acc[j] += load(y + LANES * j);
+    else
+        UNROLL for (int j = 0; j < NV; j++) acc[j] += splat(a->bias[row]);
+    if (range + 1 == a->ranges) UNROLL for (int j = 0; j < NV; j++)
+        {
+            acc[j] = activate(acc[j], ACT);
+            if (RESIDUAL) acc[j] += load(a->residual + at + LANES * j);
+        }
+    UNROLL for (int j = 0; j < NV; j++) store(y + LANES * j, acc[j]);
+}
+
+/* The jobs of a range: where they lie in crd and w is where those before ended. */
+INLINE void pairs_range(const struct sparta_pairs_args *a, long range, const unsigned short **crd,
+                        const float **weights, const int NV, long base)
+{
+    const float *x = a->x + range * a->range * SPARTA_PANEL + base, *w = *weights;
+    const unsigned short *c = *crd;
+    const struct sparta_pairs_job *job = a->job + (range ? a->end[range - 1] : 0),
+                                  *last = a->job + a->end[range];
+    __asm__("" : "+r"(x)); /* one address: gcc 12 would add its parts up again for each input */
+    for (; job < last; job++) {
+        vec acc[2][4];
+        const int both = job->row[0] != job->row[1];
+        UNROLL for (int r = 0; r < 2; r++) UNROLL for (int j = 0; j < NV; j++) acc[r][j] = splat(0.f);
+        for (unsigned n = job->shared; n; n -= 4, c += 4, w += 8) pairs_shared(acc, c, w, x, NV);
+        if (both) {
+            for (unsigned n = job->own / 4; n; n--, c += 8, w += 8) {
+                pairs_own(acc[0], c, w, x, NV);
+                pairs_own(acc[1], c + 4, w + 4, x, NV);
+            }
+            for (unsigned n = job->own % 4; n; n--, c += 2, w += 2) {
+                pairs_add(acc[0], splat(w[0]), x + (long)c[0] * SPARTA_PANEL, NV);
+                pairs_add(acc[1], splat(w[1]), x + (long)c[1] * SPARTA_PANEL, NV);
+            }
+            pairs_store(a, acc[1], job->row[1], range, NV, base);
+        } else
+            for (unsigned n = job->own; n; n--, c++, w++)
+                pairs_add(acc[0], splat(w[0]), x + (long)c[0] * SPARTA_PANEL, NV);
+        pairs_store(a, acc[0], job->row[0], range, NV, base);
+    }
+    *crd = c;
+    *weights = w;
+}
+
+/* Rows are finished in any order: their statistics are taken when all are there. */
+INLINE void pairs_stat(const struct sparta_pairs_args *a, const int NV, long base)
+{
+    vec sum[4], square[4];
+    UNROLL for (int j = 0; j < NV; j++) sum[j] = square[j] = splat(0.f);
+    for (long row = 0; row < a->n; row++) UNROLL for (int j = 0; j < NV; j++)
+        {
+            const vec v = load(a->y + row * SPARTA_PANEL + base + LANES * j);
+            sum[j] += v;
+            square[j] += v * v;
+        }
+    UNROLL for (int j = 0; j < NV; j++)
+    {
+        store(a->stat + base + LANES * j, sum[j]);
+        store(a->stat + SPARTA_PANEL + base + LANES * j, square[j]);
+    }
+}
+
+INLINE void pairs_tile(const struct sparta_pairs_args *a, const int NV, long vector)
+{
+    const unsigned short *crd = a->crd;
+    const float *w = a->w;
+    for (long range = 0; range < a->ranges; range++) pairs_range(a, range, &crd, &w, NV, vector * LANES);
+    if (STAT) pairs_stat(a, NV, vector * LANES);
+}
+
+KERNEL void sparta_kernel_pairs(const void *args)
+{
+    const struct sparta_pairs_args *a = (const struct sparta_pairs_args *)args;
+    long v = a->vector0 * SPLIT, end = (a->vector0 + a->vectors) * SPLIT;
+    if (STAT)
+        for (int i = 0; i < 2 * SPARTA_PANEL; i++) a->stat[i] = 0;
+    for (; v + 4 <= end; v += 4) pairs_tile(a, 4, v);
+    switch (end - v) {
+#if SPLIT == 1
+    case 1: pairs_tile(a, 1, v); break;
+    case 3: pairs_tile(a, 3, v); break;
+#endif
+#if SPLIT <= 2
+    case 2: pairs_tile(a, 2, v); break;
+#endif
+    default: break;
+    }
+}

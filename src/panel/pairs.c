@@ -1,0 +1,86 @@
+/* pairs: y = act(w x + bias) + residual. in: x, w (packed pairs), bias?, residual? A panel is shared out among threads by its vectors of
+ * tokens, not by rows. */
+#include "format/opaque.h"
+#include "panel/common.h"
+#include "panel/vector.h"
+#include "panel/kernel_pairs.h"
+
+static bool is_pairs(const sparta_operand *w)
+{
+    return w->kind == SPARTA_OPERAND_PACKED && w->packed->format.opaque == &sparta_opaque_pairs &&
+           w->packed->dtype == SPARTA_F32 && !w->packed->pattern && w->packed->dim[0] > 0 &&
+           w->packed->dim[1] > 0;
+}
+
+/* Inputs of a range, and how many ranges there are. */
+static long range_of(const sparta_packed *w)
+{
+    return (long)(w->format.argument[0] > 0 ? SPARTA_MIN(w->format.argument[0], w->dim[1]) : w->dim[1]);
+}
+static long ranges_of(const sparta_packed *w)
+{
+    return (long)(w->dim[1] / range_of(w) + (w->dim[1] % range_of(w) != 0));
+}
+
+/* A range ends where every row has had its turn. */
+static sparta_status find_ends(sparta_ctx *cx, sparta_arena *arena, sparta_job *job)
+{
+    const sparta_packed *w = job->in[1].packed;
+    const struct sparta_pairs_job *j = w->crd[0].data;
+    const long ranges = ranges_of(w), jobs = (long)(w->crd[0].dim[0] / 4);
+    long *end = sparta_arena_array(arena, (size_t)ranges, sizeof *end), at = 0;
+    SPARTA_NEED(cx, end);
+    for (long r = 0; r < ranges; r++) {
+        for (int64_t rows = 0; rows < w->dim[0] && at < jobs; at++)
+            rows += j[at].row[0] == j[at].row[1] ? 1 : 2;
+        end[r] = at;
+    }
+    job->end = end;
+    return SPARTA_OK;
+}
+
+static sparta_status prepare(sparta_ctx *cx, sparta_arena *arena, sparta_job *job)
+{
+    if (!is_pairs(&job->in[1]))
+        return sparta_fail(cx, SPARTA_E_FORMAT, "%s: the weight is not stored in pairs of rows",
+                           job->node->name);
+    SPARTA_TRY(find_ends(cx, arena, job));
+    job->act = sparta_act_parse(sparta_attr_string(&job->node->attrs, "activation", ""));
+    if (job->act < 0) return sparta_fail(cx, SPARTA_E_FORMAT, "%s: unknown activation", job->node->name);
+    return sparta_panel_vector(cx, arena, job, job->n_in > 2 ? &job->in[2] : NULL, job->in[1].packed->dim[0],
+                               &job->bias);
+}
+
+static bool fill(const sparta_job *job, const sparta_place *at, sparta_panel_args *out)
+{
+    const sparta_packed *w = job->in[1].packed;
+    const long vectors = sparta_panel_vectors(job, at->panel);
+    struct sparta_pairs_args *a = &out->pairs;
+    a->x = sparta_panel_at(&job->in[0], at);
+    a->y = sparta_panel_at(&job->out[0], at);
+    a->has_residual = sparta_panel_has_residual(job);
+    a->residual = a->has_residual ? sparta_panel_at(&job->in[3], at) : a->y;
+    a->has_stat = job->stat;
+    a->stat = job->stat ? sparta_stat_at(&job->out[0], at) + at->part * 2 * SPARTA_PANEL : a->y;
+    a->bias = job->bias;
+    a->job = w->crd[0].data;
+    a->end = job->end;
+    a->crd = w->crd[1].data;
+    a->w = w->values.data;
+    a->n = (long)w->dim[0];
+    a->k = (long)w->dim[1];
+    a->range = range_of(w);
+    a->ranges = ranges_of(w);
+    a->vector0 = vectors * at->part / at->parts;
+    a->vectors = vectors * (at->part + 1) / at->parts - a->vector0;
+    a->act = job->act;
+    return a->vectors > 0 || job->stat;
+}
+
+static bool takes(sparta_op_id op)
+{
+    return op == SPARTA_OP_Linear;
+}
+
+const sparta_panel_kernel sparta_panel_pairs = {
+    "pairs", sparta_kernel_pairs, takes, prepare, sparta_panel_product_check, NULL, NULL, fill};
