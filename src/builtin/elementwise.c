@@ -35,6 +35,18 @@ sparta_status sparta_builtin_unary(sparta_ctx *cx, const sparta_op_args *args, c
     return SPARTA_OK;
 }
 
+sparta_status sparta_builtin_unary_with(sparta_ctx *cx, const sparta_op_args *args,
+                                        double (*f)(double x, const double *p), const double *p)
+{
+    const sparta_tensor *in = &args->in[0], *out = &args->out[0], *both[] = {in, out};
+    if (!sparta_dtype_is_float(in->dtype))
+        return sparta_fail(cx, SPARTA_E_DTYPE, "this operator has no meaning for %s",
+                           sparta_dtype_name(in->dtype));
+    for (sparta_walk w = sparta_walk_begin(out->rank, out->dim, 2, both); w.more; sparta_walk_next(&w))
+        set_real(out, w.at[1], f(get_real(in, w.at[0]), p));
+    return SPARTA_OK;
+}
+
 /* ------------------------------------------------------------------ two inputs */
 /* One run of n elements. Offsets and strides: 0 is a, 1 is b, 2 is out. */
 typedef struct run {

@@ -25,6 +25,9 @@ typedef struct sparta_binary {
 
 sparta_status sparta_builtin_unary(sparta_ctx *cx, const sparta_op_args *args,
                                    const sparta_unary *f) SPARTA_MUST;
+/* The same for float types alone, with the numbers that attributes give: y = f(x, p). */
+sparta_status sparta_builtin_unary_with(sparta_ctx *cx, const sparta_op_args *args,
+                                        double (*f)(double x, const double *p), const double *p) SPARTA_MUST;
 sparta_status sparta_builtin_binary(sparta_ctx *cx, const sparta_op_args *args,
                                     const sparta_binary *f) SPARTA_MUST;
 /* Min, Max: out = f(f(in[0], in[1]), in[2]) ... */

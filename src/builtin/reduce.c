@@ -6,14 +6,14 @@
 int64_t sparta_dtype_lowest(sparta_dtype dtype)
 {
     if (!sparta_dtype_is_signed(dtype)) return 0;
-    return INT64_MIN >> (64 - 8 * sparta_dtype_size(dtype));
+    return INT64_MIN >> (64 - sparta_dtype_bits(dtype));
 }
 
 int64_t sparta_dtype_highest(sparta_dtype dtype)
 {
     if (dtype == SPARTA_BOOL) return 1;
-    if (!sparta_dtype_is_signed(dtype)) return (int64_t)(UINT64_MAX >> (64 - 8 * sparta_dtype_size(dtype)));
-    return INT64_MAX >> (64 - 8 * sparta_dtype_size(dtype));
+    if (!sparta_dtype_is_signed(dtype)) return (int64_t)(UINT64_MAX >> (64 - sparta_dtype_bits(dtype)));
+    return INT64_MAX >> (64 - sparta_dtype_bits(dtype));
 }
 
 static sparta_status find_axes(sparta_ctx *cx, const sparta_op_args *args, const char *op,
@@ -38,9 +38,10 @@ typedef union cell {
     int64_t integer;
 } cell;
 
-static void accumulate(const sparta_tensor *x, const sparta_tensor *place, cell *acc, const sparta_binary *f)
+static void accumulate(const sparta_tensor *x, const sparta_tensor *place, cell *acc, const sparta_binary *f,
+                       bool real)
 {
-    bool real = sparta_dtype_is_float(x->dtype), natural = x->dtype == SPARTA_U64 && f->natural;
+    bool natural = x->dtype == SPARTA_U64 && f->natural;
     const sparta_tensor *both[] = {x, place};
     for (sparta_walk w = sparta_walk_begin(x->rank, x->dim, 2, both); w.more; sparta_walk_next(&w)) {
         cell *c = &acc[w.at[1]];
@@ -59,11 +60,12 @@ static int64_t divide(sparta_dtype dtype, int64_t sum, int64_t n)
     return dtype == SPARTA_U64 ? (int64_t)((uint64_t)sum / (uint64_t)n) : sum / n;
 }
 
-static void store(const sparta_tensor *out, const cell *acc, const sparta_reduction *r, int64_t each)
+static void store(const sparta_tensor *out, cell *acc, const sparta_reduction *r, int64_t each)
 {
     int64_t i = 0;
     for (sparta_walk w = sparta_walk_begin(out->rank, out->dim, 1, &out); w.more; sparta_walk_next(&w), i++) {
-        if (sparta_dtype_is_float(out->dtype))
+        if (r->finish) acc[i].real = r->finish(acc[i].real);
+        if (sparta_dtype_is_float(out->dtype) || r->in_double)
             sparta_element_set(out->dtype, out->data, w.at[0],
                                r->mean ? acc[i].real / (double)each : acc[i].real);
         else
@@ -75,7 +77,7 @@ static void store(const sparta_tensor *out, const cell *acc, const sparta_reduct
 sparta_status sparta_builtin_reduce(sparta_ctx *cx, const sparta_op_args *args, const sparta_reduction *r)
 {
     const sparta_tensor *x = &args->in[0], *out = &args->out[0];
-    bool real = sparta_dtype_is_float(x->dtype), reduced[SPARTA_RANK];
+    bool real = sparta_dtype_is_float(x->dtype) || r->in_double, reduced[SPARTA_RANK];
     SPARTA_TRY(find_axes(cx, args, r->op, reduced));
     sparta_tensor place = *x; /* row-major over the dims that stay; stride 0 over those that go */
     int64_t places = 1, each = 1;
@@ -96,7 +98,7 @@ sparta_status sparta_builtin_reduce(sparta_ctx *cx, const sparta_op_args *args, 
     cell start = {.real = r->real_start};
     if (!real) start.integer = r->integer_start(x->dtype);
     for (int64_t i = 0; i < places; i++) acc[i] = start;
-    accumulate(x, &place, acc, &r->f);
+    accumulate(x, &place, acc, &r->f, real);
     store(out, acc, r, each);
     sparta_free(cx, acc);
     return SPARTA_OK;

@@ -1,7 +1,7 @@
 /* Reductions over some of the dims.
  *
  *     acc = start;  for every element x of the reduced dims: acc = f(acc, x);  y = acc, for the mean divided
- * by their number
+ * by their number, or finish(acc)
  *
  * Which dims: the second input of the operator; without it (or when it is empty) all, or none when
  * noop_with_empty_axes=1.
@@ -17,6 +17,8 @@ typedef struct sparta_reduction {
     double real_start;
     int64_t (*integer_start)(sparta_dtype dtype);
     bool mean;
+    bool in_double; /* integers too, and the result is cut off: roots and logarithms; f.real serves all */
+    double (*finish)(double x); /* of the result, which is in double; NULL: as it is */
 } sparta_reduction;
 
 sparta_status sparta_builtin_reduce(sparta_ctx *cx, const sparta_op_args *args,

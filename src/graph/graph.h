@@ -85,6 +85,7 @@ struct sparta_graph {
     sparta_arena
         *adopted; /* holds constants' data made for this graph by somebody else; freed with it; may be NULL */
     int fresh;    /* number of the next fresh name */
+    int64_t folded; /* multiplications that folding constants has taken, in all inferences together */
 };
 
 sparta_status sparta_graph_create(sparta_ctx *cx, const char *name, sparta_graph **out) SPARTA_MUST;

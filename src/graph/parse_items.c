@@ -156,7 +156,7 @@ static bool unsigned_of(const char *s, uint64_t *out)
 static bool fits(sparta_dtype dtype, int64_t x)
 {
     if (dtype == SPARTA_BOOL) return x == 0 || x == 1;
-    int bits = (int)sparta_dtype_size(dtype) * 8;
+    int bits = sparta_dtype_bits(dtype);
     if (bits == 64) return true;
     if (!sparta_dtype_is_signed(dtype)) return x >= 0 && x < (int64_t)1 << bits;
     return x >= -((int64_t)1 << (bits - 1)) && x < (int64_t)1 << (bits - 1);

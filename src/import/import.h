@@ -38,7 +38,8 @@ sparta_status sparta_model_parse(sparta_ctx *cx, const void *bytes, size_t n, co
                                  sparta_model **out) SPARTA_MUST;
 void sparta_model_close(sparta_model *m);
 
-/* Write a graph as ONNX (IR 10, opset 21, fused operators in their decomposed form or E_UNSUPPORTED). Atomic.
+/* Write a graph as ONNX (IR 10 and opset 21, or the lowest later ones that have all its operators and types; fused operators in
+ * their decomposed form or E_UNSUPPORTED). Atomic.
  * Files up to 2 GiB in one; larger ones put weights beside it as external data ("<name>.data"). */
 sparta_status sparta_onnx_write(sparta_ctx *cx, const sparta_graph *g, const char *path) SPARTA_MUST;
 

@@ -17,7 +17,7 @@
 enum {
     SPARTA_OPSET_OLDEST = 11,
     SPARTA_OPSET_NEWEST = 27,
-    SPARTA_OPSET_WRITTEN = 21,
+    SPARTA_OPSET_WRITTEN = 21, /* the lowest */
     SPARTA_IR_WRITTEN = 10
 };
 
@@ -108,6 +108,8 @@ typedef struct sparta_importer {
  * the bytes that are there. */
 sparta_status sparta_onnx_read_tensor(sparta_ctx *cx, sparta_importer *external, sparta_arena *arena,
                                       sparta_view bytes, sparta_tensor *out, const char **name) SPARTA_MUST;
+/* Bytes of n elements in the file: those narrower than a byte are packed there. */
+size_t sparta_onnx_packed(sparta_dtype dtype, int64_t n);
 /* external.c: `size` bytes of external data as the entries (in their TensorProto) say. */
 typedef struct sparta_onnx_external {
     const char *location, *offset, *length;

@@ -1,8 +1,16 @@
 /* tensor.c: a TensorProto as a tensor. Contents come as raw bytes, as a list of numbers of a wider type, or
  * from another file; exactly one of them, with exactly as many elements as the dims say, which is checked
- * before anything is allocated. */
+ * before anything is allocated. Elements narrower than a byte are packed in the file, low bits first, and unpacked here:
+ * the packed bytes are read as if they were u8, in a list too. */
 #include "import/onnx.h"
 #include <string.h>
+
+size_t sparta_onnx_packed(sparta_dtype dtype, int64_t n)
+{
+    const size_t bits = (size_t)sparta_dtype_bits(dtype), each = 8 / bits;
+    if (bits >= 8) return (size_t)n * sparta_dtype_size(dtype);
+    return (size_t)n / each + ((size_t)n % each != 0);
+}
 
 /* A TensorProto as views. */
 typedef struct proto {
@@ -122,7 +130,7 @@ static sparta_status check_type(sparta_ctx *cx, proto *p)
     if (!sparta_dtype_from_onnx(p->type, &p->dtype))
         return sparta_fail(
             cx, p->type <= 0 ? SPARTA_E_FORMAT : SPARTA_E_UNSUPPORTED,
-            "element type %ld is not supported; f32, f16, bf16, f64, bool and integers of 8 to 64 bits are",
+            "element type %ld is not supported; f32, f16, bf16, f64, bool and integers of 2 to 64 bits are",
             (long)p->type);
     return SPARTA_OK;
 }
@@ -130,6 +138,7 @@ static sparta_status check_type(sparta_ctx *cx, proto *p)
 /* Which of the three places the contents are in, and do they fit the dims? */
 static sparta_status check_contents(sparta_ctx *cx, const proto *p, int64_t elements, size_t size)
 {
+    const bool packed = sparta_dtype_bits(p->dtype) < 8;
     if (p->external) {
         if (p->raw.size || p->list)
             return sparta_fail(cx, SPARTA_E_FORMAT,
@@ -142,7 +151,11 @@ static sparta_status check_contents(sparta_ctx *cx, const proto *p, int64_t elem
         return sparta_fail(cx, SPARTA_E_FORMAT,
                            "elements of type %s are listed in field %u and belong into %u",
                            sparta_dtype_name(p->dtype), p->list, list_of(p->dtype));
-    if (p->list ? p->listed != elements : p->raw.size != size)
+    if (packed && (p->list ? (uint64_t)p->listed : p->raw.size) != size)
+        return sparta_fail(
+            cx, SPARTA_E_FORMAT, "the shape says %ld elements of %d bits; the file has %zu bytes, not %zu",
+            (long)elements, sparta_dtype_bits(p->dtype), p->list ? (size_t)p->listed : p->raw.size, size);
+    if (!packed && (p->list ? p->listed != elements : p->raw.size != size))
         return sparta_fail(cx, SPARTA_E_FORMAT,
                            "the shape says %ld elements of %zu bytes; the file has %zu %s", (long)elements,
                            sparta_dtype_size(p->dtype), p->list ? (size_t)p->listed : p->raw.size,
@@ -158,7 +171,11 @@ static bool fits(sparta_dtype dtype, uint64_t value)
     switch (dtype) {
     case SPARTA_BOOL: return value <= 1;
     case SPARTA_I8: return x >= INT8_MIN && x <= INT8_MAX;
-    case SPARTA_U8: return value <= UINT8_MAX;
+    case SPARTA_U8:
+    case SPARTA_U4: /* a byte of packed ones */
+    case SPARTA_I4:
+    case SPARTA_U2:
+    case SPARTA_I2: return value <= UINT8_MAX;
     case SPARTA_I16: return x >= INT16_MIN && x <= INT16_MAX;
     case SPARTA_U16:
     case SPARTA_F16:
@@ -206,6 +223,21 @@ static sparta_status copy_list(sparta_arena *arena, const proto *p, size_t size,
     }
 }
 
+/* ------------------------------------------------------------------ packed elements */
+
+static sparta_status unpack(sparta_arena *arena, sparta_ctx *cx, sparta_dtype dtype, int64_t n,
+                            const void **data)
+{
+    const uint8_t *from = *data;
+    const int bits = sparta_dtype_bits(dtype), each = 8 / bits;
+    uint8_t *to = sparta_arena_alloc(arena, (size_t)n);
+    SPARTA_NEED(cx, to);
+    for (int64_t i = 0; i < n; i++)
+        to[i] = (uint8_t)(from[i / each] >> (i % each * bits) & ((1 << bits) - 1));
+    *data = to;
+    return SPARTA_OK;
+}
+
 /* ------------------------------------------------------------------ all of it */
 
 static sparta_status contents(sparta_ctx *cx, sparta_importer *external, sparta_arena *arena, const proto *p,
@@ -226,6 +258,7 @@ static sparta_status contents(sparta_ctx *cx, sparta_importer *external, sparta_
     void *copy = sparta_arena_alloc(arena, size); /* kernels read whole elements: misaligned ones must move */
     SPARTA_NEED(cx, copy);
     if (size) memcpy(copy, data, size);
+    if (external) sparta_map_forget(&external->model->file, data, size);
     *out = copy;
     return SPARTA_OK;
 }
@@ -237,9 +270,13 @@ static sparta_status make_tensor(sparta_ctx *cx, sparta_importer *external, spar
     SPARTA_TRY(check_type(cx, p));
     SPARTA_TRY(sparta_tensor_bytes(cx, p->dtype, p->rank, p->dim, &size));
     sparta_tensor t = sparta_tensor_view(p->dtype, p->rank, p->dim, NULL);
-    SPARTA_TRY(check_contents(cx, p, sparta_tensor_elements(&t), size));
+    const int64_t n = sparta_tensor_elements(&t);
+    const int bits = sparta_dtype_bits(p->dtype);
+    if (bits < 8) size = sparta_onnx_packed(p->dtype, n);
+    SPARTA_TRY(check_contents(cx, p, n, size));
     const void *data = NULL;
     SPARTA_TRY(contents(cx, external, arena, p, size, &data));
+    if (bits < 8) SPARTA_TRY(unpack(arena, cx, p->dtype, n, &data));
     t.data = (void *)data; /* constants are never written to */
     *out = t;
     return SPARTA_OK;

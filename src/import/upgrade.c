@@ -2,10 +2,12 @@
  *
  *     Squeeze, Unsqueeze, Reduce*   attribute axes                ->  second input
  *     Split                         attribute split, or nothing   ->  second input, or num_outputs
- *     Softmax, LogSoftmax           before 13: over all dims from `axis` on, as one; since then over one.
+ *     Softmax, LogSoftmax, Hardmax  before 13: over all dims from `axis` on, as one; since then over one.
  *                                   x -> Flatten(axis) -> Softmax(-1) -> Reshape(Shape(x))
  *                                   unless axis is known to be the last.
  *     Dropout                       attribute ratio               ->  second input
+ *     Resize                        empty region, scales or sizes ->  absent
+ *     GroupNormalization            before 21: scale and bias of each group  ->  of each channel
  *     com.microsoft                 Gelu, FastGelu, BiasGelu      ->  Add, Gelu
  *
  * A default that changed between versions is written out: Softmax has its axis always. */
@@ -109,6 +111,69 @@ static sparta_status dropout(sparta_importer *im, sparta_onnx_node *n, sparta_op
     return emit(im, n, op);
 }
 
+/* Before 13 what is not given is an empty tensor. */
+static sparta_status resize(sparta_importer *im, sparta_onnx_node *n, sparta_op_id op)
+{
+    for (int i = 1; i < n->n_in; i++)
+        if (n->in[i] && n->in[i]->constant && sparta_tensor_elements(n->in[i]->constant) == 0)
+            n->in[i] = NULL;
+    while (n->n_in > 1 && !n->in[n->n_in - 1]) n->n_in--;
+    return emit(im, n, op);
+}
+
+/* In training it had up to five outputs. */
+static sparta_status batch_normalization(sparta_importer *im, sparta_onnx_node *n, sparta_op_id op)
+{
+    if (n->n_out > 1 && im->model->opset < 14)
+        return sparta_fail(
+            im->cx, SPARTA_E_UNSUPPORTED,
+            "BatchNormalization '%.200s': it has %d outputs, as in training; export the model for "
+            "inference, with model.eval()",
+            n->name, n->n_out);
+    return emit(im, n, op);
+}
+
+/* v (groups) -> (channels): each number as often as its group has channels; each (1). */
+static sparta_status repeat_groups(sparta_importer *im, const sparta_onnx_node *n, sparta_value *groups,
+                                   sparta_value *each, sparta_value **v)
+{
+    static int64_t one = 1, minus = -1;
+    const sparta_attr axis = {.name = "axis", .kind = SPARTA_ATTR_INT, .i = 0};
+    const int64_t dim = 1;
+    sparta_tensor at = sparta_tensor_view(SPARTA_I64, 1, &dim, &one),
+                  rest = sparta_tensor_view(SPARTA_I64, 1, &dim, &minus);
+    sparta_value *column, *shape, *wide, *last, *all;
+    SPARTA_TRY(sparta_graph_add_constant(im->g, NULL, &at, true, &last));
+    SPARTA_TRY(sparta_graph_add_constant(im->g, NULL, &rest, true, &all));
+    SPARTA_TRY(emit_part(im, n, SPARTA_OP_Unsqueeze, 2, (sparta_value *[]){*v, last}, NULL, &column));
+    SPARTA_TRY(emit_part(im, n, SPARTA_OP_Concat, 2, (sparta_value *[]){groups, each}, &axis, &shape));
+    SPARTA_TRY(emit_part(im, n, SPARTA_OP_Expand, 2, (sparta_value *[]){column, shape}, NULL, &wide));
+    return emit_part(im, n, SPARTA_OP_Reshape, 2, (sparta_value *[]){wide, all}, NULL, v);
+}
+
+static sparta_status group_normalization(sparta_importer *im, sparta_onnx_node *n, sparta_op_id op)
+{
+    static int64_t one = 1;
+    const sparta_attr from = {.name = "axis", .kind = SPARTA_ATTR_INT, .i = 0};
+    const int64_t dim = 1;
+    sparta_attr a;
+    sparta_value *shape, *place, *channels, *groups, *each;
+    if (im->model->opset >= 21) return emit(im, n, op);
+    if (n->n_in != 3 || !n->in[0] || !n->in[1] || !n->in[2]) return wrong(im, n, "it has three inputs");
+    if (!take(n, "num_groups", &a) || a.kind != SPARTA_ATTR_INT || a.i < 1)
+        return wrong(im, n, "num_groups is missing or less than 1");
+    sparta_tensor second = sparta_tensor_view(SPARTA_I64, 1, &dim, &one),
+                  count = sparta_tensor_view(SPARTA_I64, 1, &dim, &a.i);
+    SPARTA_TRY(sparta_graph_add_constant(im->g, NULL, &second, true, &place));
+    SPARTA_TRY(sparta_graph_add_constant(im->g, NULL, &count, true, &groups));
+    SPARTA_TRY(emit_part(im, n, SPARTA_OP_Shape, 1, n->in, NULL, &shape));
+    SPARTA_TRY(emit_part(im, n, SPARTA_OP_Gather, 2, (sparta_value *[]){shape, place}, &from, &channels));
+    SPARTA_TRY(emit_part(im, n, SPARTA_OP_Div, 2, (sparta_value *[]){channels, groups}, NULL, &each));
+    for (int i = 1; i < 3; i++) SPARTA_TRY(repeat_groups(im, n, groups, each, &n->in[i]));
+    give_int(n, "num_groups", a.i);
+    return emit(im, n, op);
+}
+
 /* The flattening form. Sizes of 0 in the shape are sizes, hence allowzero. */
 static sparta_status flat_softmax(sparta_importer *im, sparta_onnx_node *n, sparta_op_id op, int64_t axis)
 {
@@ -146,10 +211,26 @@ static const struct {
     sparta_op_id op;
     rewrite rewrite;
 } rewrites[] = {
-    {SPARTA_OP_Squeeze, with_axes},    {SPARTA_OP_Unsqueeze, with_axes}, {SPARTA_OP_ReduceMean, with_axes},
-    {SPARTA_OP_ReduceSum, with_axes},  {SPARTA_OP_ReduceMax, with_axes}, {SPARTA_OP_ReduceMin, with_axes},
-    {SPARTA_OP_ReduceProd, with_axes}, {SPARTA_OP_Split, split},         {SPARTA_OP_Dropout, dropout},
-    {SPARTA_OP_Softmax, softmax},      {SPARTA_OP_LogSoftmax, softmax},
+    {SPARTA_OP_Resize, resize},
+    {SPARTA_OP_BatchNormalization, batch_normalization},
+    {SPARTA_OP_GroupNormalization, group_normalization},
+    {SPARTA_OP_Squeeze, with_axes},
+    {SPARTA_OP_Unsqueeze, with_axes},
+    {SPARTA_OP_ReduceMean, with_axes},
+    {SPARTA_OP_ReduceSum, with_axes},
+    {SPARTA_OP_ReduceMax, with_axes},
+    {SPARTA_OP_ReduceMin, with_axes},
+    {SPARTA_OP_ReduceProd, with_axes},
+    {SPARTA_OP_Split, split},
+    {SPARTA_OP_Dropout, dropout},
+    {SPARTA_OP_Softmax, softmax},
+    {SPARTA_OP_LogSoftmax, softmax},
+    {SPARTA_OP_Hardmax, softmax},
+    {SPARTA_OP_ReduceL1, with_axes},
+    {SPARTA_OP_ReduceL2, with_axes},
+    {SPARTA_OP_ReduceSumSquare, with_axes},
+    {SPARTA_OP_ReduceLogSum, with_axes},
+    {SPARTA_OP_ReduceLogSumExp, with_axes},
 };
 
 /* ------------------------------------------------------------------ com.microsoft */
@@ -185,12 +266,17 @@ static bool is_default(const char *domain)
     return !*domain || strcmp(domain, "ai.onnx") == 0;
 }
 
+/* Both of PyTorch's exporters write a Loop for it, whatever the bags. */
+#define BAGS                                                                                                 \
+    "; if it comes from nn.EmbeddingBag: nn.Embedding with the same weight, and .sum(1) over the ids of a "  \
+    "bag (.mean(1) or .amax(1), as its mode says), computes the same without"
+
 static const char *what_helps(const char *op)
 {
     if (!strcmp(op, "If") || !strcmp(op, "Loop") || !strcmp(op, "Scan"))
-        return "export the model without control flow (a trace with fixed choices)";
+        return "export the model without control flow (a trace with fixed choices)" BAGS;
     if (!strncmp(op, "Sequence", 8) || !strncmp(op, "Optional", 8))
-        return "export the model with plain tensors only";
+        return "export the model with plain tensors only" BAGS;
     return "export it decomposed into simpler operators, or leave this part out of the model";
 }
 

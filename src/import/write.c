@@ -1,4 +1,4 @@
-/* write.c: a graph as ONNX (IR 10, opset 21). Weights are streamed, not gathered: everything else is small
+/* write.c: a graph as ONNX (IR 10, opset 21, or the lowest that has all it needs: write_opset.c). Weights are streamed, not gathered: everything else is small
  * and made in memory first (structure), sizes are added up, and then the file is written front to back:
  *
  *     ModelProto { ir, producer, opset, GraphProto { name, inputs, outputs, nodes, initialiser, ... } }
@@ -49,7 +49,52 @@ static void put_info(sparta_text *graph, uint32_t field, const sparta_value *v)
 
 static size_t tensor_bytes(const sparta_tensor *t)
 {
-    return (size_t)sparta_tensor_elements(t) * sparta_dtype_size(t->dtype);
+    return sparta_onnx_packed(t->dtype, sparta_tensor_elements(t));
+}
+
+/* Bytes [from, from + n) of elements narrower than a byte, packed, low bits first. */
+static void pack(const sparta_tensor *t, size_t from, uint8_t *out, size_t n)
+{
+    const int bits = sparta_dtype_bits(t->dtype), each = 8 / bits;
+    const uint8_t *element = (const uint8_t *)t->data + from * (size_t)each;
+    size_t left = (size_t)sparta_tensor_elements(t) - from * (size_t)each;
+    for (size_t i = 0; i < n; i++) {
+        unsigned byte = 0;
+        for (int k = 0; k < each && left > 0; k++, left--)
+            byte |= (*element++ & ((1u << bits) - 1)) << (k * bits);
+        out[i] = (uint8_t)byte;
+    }
+}
+
+enum { PIECE = 4096 };
+
+static sparta_status write_contents(sparta_atomic *f, const sparta_tensor *t)
+{
+    size_t size = tensor_bytes(t);
+    uint8_t piece[PIECE];
+    if (sparta_dtype_bits(t->dtype) >= 8) return sparta_atomic_write(f, t->data, size);
+    for (size_t at = 0; at < size; at += PIECE) {
+        size_t n = SPARTA_MIN(size - at, (size_t)PIECE);
+        pack(t, at, piece, n);
+        SPARTA_TRY(sparta_atomic_write(f, piece, n));
+    }
+    return SPARTA_OK;
+}
+
+static void put_contents(sparta_text *out, const sparta_tensor *t)
+{
+    size_t size = tensor_bytes(t);
+    uint8_t piece[PIECE];
+    if (sparta_dtype_bits(t->dtype) >= 8) {
+        sparta_wire_put_bytes(out, TENSOR_RAW, t->data, size);
+        return;
+    }
+    sparta_wire_put_head(out, TENSOR_RAW, size);
+    for (size_t at = 0; at < size; at += PIECE) {
+        size_t n = SPARTA_MIN(size - at, (size_t)PIECE);
+        pack(t, at, piece, n);
+        sparta_text_put(out, (const char *)piece, n);
+    }
 }
 
 static void put_tensor_head(sparta_text *out, const sparta_tensor *t, const char *name)
@@ -64,7 +109,7 @@ void sparta_onnx_put_tensor(sparta_text *out, uint32_t field, const sparta_tenso
     sparta_text message;
     sparta_text_init(&message, out->cx);
     put_tensor_head(&message, t, NULL);
-    sparta_wire_put_bytes(&message, TENSOR_RAW, t->data, tensor_bytes(t));
+    put_contents(&message, t);
     sparta_wire_put_message(out, field, &message);
     sparta_text_free(&message);
 }
@@ -161,7 +206,7 @@ static sparta_status write_initializer(const writing *w, const sparta_value *v, 
     put_initializer(w, v, &head);
     sparta_status status = head.status;
     if (status == SPARTA_OK) status = sparta_atomic_write(f, head.data, head.size);
-    if (status == SPARTA_OK && !is_external(w, t)) status = sparta_atomic_write(f, t->data, tensor_bytes(t));
+    if (status == SPARTA_OK && !is_external(w, t)) status = write_contents(f, t);
     sparta_text_free(&head);
     return status;
 }
@@ -176,7 +221,7 @@ static sparta_status write_weights(writing *w, sparta_atomic *f)
         SPARTA_TRY(sparta_check_cancel(w->cx));
         SPARTA_TRY(sparta_atomic_align(f, EXTERNAL_ALIGN));
         w->offset[i] = sparta_atomic_offset(f);
-        SPARTA_TRY(sparta_atomic_write(f, t->data, tensor_bytes(t)));
+        SPARTA_TRY(write_contents(f, t));
     }
     return SPARTA_OK;
 }
@@ -198,12 +243,13 @@ static sparta_status write_external(writing *w)
 
 static sparta_status write_model(const writing *w, sparta_atomic *f)
 {
+    const sparta_onnx_versions versions = sparta_onnx_versions_of(w->g);
     sparta_text head, opset;
     sparta_text_init(&head, w->cx);
     sparta_text_init(&opset, w->cx);
     sparta_wire_put_string(&opset, OPSET_DOMAIN, "");
-    sparta_wire_put_int(&opset, OPSET_VERSION, SPARTA_OPSET_WRITTEN);
-    sparta_wire_put_int(&head, MODEL_IR_VERSION, SPARTA_IR_WRITTEN);
+    sparta_wire_put_int(&opset, OPSET_VERSION, versions.opset);
+    sparta_wire_put_int(&head, MODEL_IR_VERSION, versions.ir);
     sparta_wire_put_string(&head, MODEL_PRODUCER, "sparta");
     sparta_wire_put_string(&head, MODEL_PRODUCER_VERSION, SPARTA_VERSION);
     sparta_wire_put_message(&head, MODEL_OPSET, &opset);

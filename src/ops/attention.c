@@ -1,5 +1,6 @@
 /* Attention: the dims of q, (B, S, heads*D). k and v are (B, T, heads*D); the mask repeats into (B, heads, S,
  * T). */
+#include "ops/flow.h"
 #include "ops/ints.h"
 
 sparta_status sparta_shape_Attention(sparta_graph *g, sparta_node *n)
@@ -24,3 +25,47 @@ sparta_status sparta_shape_Attention(sparta_graph *g, sparta_node *n)
     if (sparta_ops_has(n, 3)) SPARTA_TRY(sparta_ops_broadcasts_to(g, n, &n->in[3]->dims, &scores));
     return sparta_ops_unary(g, n, SPARTA_FLOATS);
 }
+
+/* q: b s (h e), k: b t (h e), v: b t (h d), mask: b h s t; y: b s (h d). Heads may go; e and d have one size, so they stay. */
+static sparta_status axes(sparta_axes *a)
+{
+    static const char why[] = "the columns of a head belong together in Attention";
+    const sparta_dims *q = &a->n->in[0]->dims;
+    const sparta_expr *heads = sparta_expr_const(a->g->arena, sparta_attr_int(&a->n->attrs, "heads", 1)),
+                      *columns;
+    int b, h, s, t, e, d;
+    SPARTA_NEED(a->g->cx, heads);
+    SPARTA_TRY(sparta_ops_divide(a->g, q->dim[2], heads, &columns));
+    if (!columns) return SPARTA_OK;
+    SPARTA_TRY(sparta_axes_label(a, q->dim[0], SPARTA_EACH, NULL, &b));
+    SPARTA_TRY(sparta_axes_label(a, heads, SPARTA_EACH, NULL, &h));
+    SPARTA_TRY(sparta_axes_label(a, q->dim[1], SPARTA_EACH, NULL, &s));
+    SPARTA_TRY(sparta_axes_label(a, a->n->in[1]->dims.dim[1], SPARTA_WHOLE, "a softmax runs over them", &t));
+    SPARTA_TRY(sparta_axes_label(a, columns, SPARTA_WHOLE, why, &e));
+    SPARTA_TRY(sparta_axes_label(a, columns, SPARTA_EACH, why, &d));
+    a->how = SPARTA_FLOW_FUNCTION;
+    a->label[e].run = a->label[d].run = SPARTA_MAX(a->label[d].size, 0);
+    a->no_values = true; /* its reference divides the columns by attribute heads */
+    for (int i = 0; i < 3; i++)
+        a->in[i] = (sparta_operand){
+            .role = SPARTA_ARG,
+            .axis = {sparta_axis_of(b), sparta_axis_of(i ? t : s), sparta_axis_pair(h, i == 2 ? d : e)}};
+    sparta_axes_broadcast(a, 3, SPARTA_ARG, 4, (int[]){b, h, s, t});
+    a->out[0] = a->in[2];
+    a->out[0].axis[1] = sparta_axis_of(s);
+    return SPARTA_OK;
+}
+
+static sparta_status shrink(const sparta_shrink *s)
+{
+    int h = s->axes->in[0].axis[2].label[0];
+    if (!s->kept[h]) return SPARTA_OK;
+    return sparta_shrink_int(s, "heads", sparta_shrink_count(s, h, 0, s->axes->label[h].size));
+}
+
+const sparta_flow sparta_flow_Attention = {SPARTA_CONSERVATIVE,
+                                           "head by head; the columns of a head and all rows of k and v stay",
+                                           "floats",
+                                           "",
+                                           axes,
+                                           shrink};

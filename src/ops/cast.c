@@ -1,4 +1,5 @@
 /* Cast: the dims of the input in the type of attribute `to`. */
+#include "ops/flow.h"
 #include "ops/cast.h"
 
 /* A size as a bool: is it other than 0? */
@@ -39,3 +40,6 @@ sparta_status sparta_shape_Cast(sparta_graph *g, sparta_node *n)
                                (long long)code);
     return sparta_ops_cast(g, n, to);
 }
+
+const sparta_flow sparta_flow_Cast = {
+    SPARTA_EXACT, "element by element", "any", "types that sparta does not have", sparta_flow_each, NULL};

@@ -1,4 +1,5 @@
 /* ConstantOfShape: the dims that the input holds, in the type of attribute value (f32 without it). */
+#include "ops/flow.h"
 #include "ops/ints.h"
 
 sparta_status sparta_shape_ConstantOfShape(sparta_graph *g, sparta_node *n)
@@ -14,3 +15,7 @@ sparta_status sparta_shape_ConstantOfShape(sparta_graph *g, sparta_node *n)
     sparta_ops_set(n, 0, value ? value->tensor->dtype : SPARTA_F32, &dims);
     return SPARTA_OK;
 }
+
+const sparta_flow sparta_flow_ConstantOfShape = {
+    SPARTA_OPAQUE, "folded where its shape is known, else opaque", "any", "a shape computed from data", NULL,
+    NULL};

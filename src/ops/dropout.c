@@ -1,5 +1,6 @@
 /* Dropout: type and dims of the first input; the second output, the mask, is bool. Ratio and training_mode
  * are scalars. */
+#include "ops/flow.h"
 #include "ops/rule.h"
 
 sparta_status sparta_shape_Dropout(sparta_graph *g, sparta_node *n)
@@ -10,3 +11,14 @@ sparta_status sparta_shape_Dropout(sparta_graph *g, sparta_node *n)
     sparta_ops_set(n, 1, SPARTA_BOOL, &n->in[0]->dims);
     return sparta_ops_unary(g, n, SPARTA_FLOATS);
 }
+
+/* The mask is no element of the input: with it the whole is a function. */
+static sparta_status axes(sparta_axes *a)
+{
+    SPARTA_TRY(sparta_flow_same(a));
+    if (a->n->n_out > 1) a->how = SPARTA_FLOW_FUNCTION;
+    return SPARTA_OK;
+}
+
+const sparta_flow sparta_flow_Dropout = {
+    SPARTA_EXACT, "the same elements; the mask is true", "floats", "training mode", axes, NULL};

@@ -1,5 +1,6 @@
 /* Embed: the dims of all ids broadcast against each other, then H, the width of every table. With attribute column the last dim of
  * the ids is not counted: one element of it is used. */
+#include "ops/flow.h"
 #include "ops/rule.h"
 
 /* The dims of the ids that are used. */
@@ -38,3 +39,5 @@ sparta_status sparta_shape_Embed(sparta_graph *g, sparta_node *n)
     sparta_ops_set(n, 0, n->in[0]->dtype, &dims);
     return SPARTA_OK;
 }
+
+const sparta_flow sparta_flow_Embed = {SPARTA_OPAQUE, "opaque", "floats", "", NULL, NULL};

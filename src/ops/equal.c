@@ -1,8 +1,11 @@
 /* Equal: bools; the dims of both inputs broadcast against each other. Comparisons of sizes are decided where
  * they can be. */
+#include "ops/flow.h"
 #include "ops/ints.h"
 
 sparta_status sparta_shape_Equal(sparta_graph *g, sparta_node *n)
 {
     return sparta_ops_compare(g, n, SPARTA_ANY, sparta_ints_equal);
 }
+
+const sparta_flow sparta_flow_Equal = {SPARTA_EXACT, "element by element", "any", "", sparta_flow_each, NULL};

@@ -1,5 +1,6 @@
 /* Flatten: two dims, the products of those before attribute axis (1) and of the others. axis may equal the
  * rank. */
+#include "ops/flow.h"
 #include "ops/ints.h"
 
 sparta_status sparta_shape_Flatten(sparta_graph *g, sparta_node *n)
@@ -17,3 +18,11 @@ sparta_status sparta_shape_Flatten(sparta_graph *g, sparta_node *n)
     sparta_ops_set(n, 0, n->in[0]->dtype, &dims);
     return sparta_ops_move(g, n, 1);
 }
+
+static sparta_status axes(sparta_axes *a)
+{
+    return sparta_flow_reshape(a);
+}
+
+const sparta_flow sparta_flow_Flatten = {
+    SPARTA_EXACT, "the same elements; an axis is the product of those it joins", "any", "", axes, NULL};

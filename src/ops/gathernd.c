@@ -1,5 +1,6 @@
 /* GatherND: the dims of indices but the last, then the dims of x that its tuples (and the batch) leave free.
  */
+#include "ops/flow.h"
 #include "ops/ints.h"
 
 sparta_status sparta_shape_GatherND(sparta_graph *g, sparta_node *n)
@@ -25,3 +26,31 @@ sparta_status sparta_shape_GatherND(sparta_graph *g, sparta_node *n)
     sparta_ops_set(n, 0, n->in[0]->dtype, &dims);
     return sparta_ops_move(g, n, 1);
 }
+
+/* x: b K c (K: the tuples choose), indices: b i t, y: b i c. */
+static sparta_status axes(sparta_axes *a)
+{
+    static const char why[] = "GatherND chooses among them at run time";
+    const sparta_dims *x = &a->n->in[0]->dims, *indices = &a->n->in[1]->dims, *y = &a->n->out[0]->dims;
+    int label[SPARTA_RANK], l, batch = (int)sparta_attr_int(&a->n->attrs, "batch_dims", 0),
+                               lead = indices->rank - 1;
+    int chosen = x->rank - (y->rank - lead); /* axes before this one are of the batch or chosen */
+    SPARTA_TRY(sparta_axes_labels(a, a->n->out[0], label));
+    a->how = SPARTA_FLOW_PRODUCT;
+    a->no_values = true;
+    a->in[0].role = SPARTA_FACTOR;
+    a->in[1].role = a->out[0].role = SPARTA_ARG;
+    for (int i = 0; i < y->rank; i++) a->out[0].axis[i] = sparta_axis_of(label[i]);
+    for (int i = 0; i < x->rank; i++) {
+        l = i < batch ? label[i] : i >= chosen ? label[lead + i - chosen] : -1;
+        if (l < 0) SPARTA_TRY(sparta_axes_label(a, x->dim[i], SPARTA_SUM, why, &l));
+        a->in[0].axis[i] = sparta_axis_of(l);
+    }
+    for (int i = 0; i < lead; i++) a->in[1].axis[i] = sparta_axis_of(label[i]);
+    SPARTA_TRY(sparta_axes_label(a, indices->dim[lead], SPARTA_SUM, why, &l));
+    a->in[1].axis[lead] = sparta_axis_of(l);
+    return SPARTA_OK;
+}
+
+const sparta_flow sparta_flow_GatherND = {
+    SPARTA_CONSERVATIVE, "zero where all it chooses from is, which stays", "any", "", axes, NULL};

@@ -1,4 +1,5 @@
 /* Gelu: type and dims of the input; attribute approximate is "none" or "tanh". */
+#include "ops/flow.h"
 #include "ops/rule.h"
 #include <string.h>
 
@@ -10,3 +11,7 @@ sparta_status sparta_shape_Gelu(sparta_graph *g, sparta_node *n)
                                "approximate is \"%.40s\"; it must be \"none\" or \"tanh\"", kind);
     return sparta_ops_unary(g, n, SPARTA_FLOATS);
 }
+
+const sparta_flow sparta_flow_Gelu = {SPARTA_EXACT,     "element by element",
+                                      "floats",         "an approximation other than none and tanh",
+                                      sparta_flow_each, NULL};

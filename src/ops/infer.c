@@ -1,12 +1,14 @@
 /* Inference over a whole graph: type every value, fold what is constant, settle shapes, sweep what is dead.
  */
 #include "ops/ints.h"
+#include "ops/window.h"
 #include <string.h>
 
 #define FOLD_BYTES ((size_t)16 << 20) /* the largest result worth keeping as a constant */
 #define FOLD_MOVED                                                                                           \
     ((size_t)16 << 30) /* bytes read and written by all folding: an end to it for a hostile model */
-#define FOLD_WORK ((int64_t)1 << 27) /* multiplications: a product beyond it stays in the graph */
+#define FOLD_WORK     ((int64_t)1 << 27) /* multiplications: a product beyond it stays in the graph */
+#define FOLD_WORK_ALL ((int64_t)1 << 31) /* of all products, in all inferences of a graph */
 
 static const sparta_shape_fn rules[] = {
 #define SPARTA_OP(id, domain, name, min_in, max_in, max_out) sparta_shape_##id,
@@ -83,18 +85,40 @@ static sparta_status read_ints(sparta_graph *g, sparta_value *v)
     return SPARTA_OK;
 }
 
+static bool slides(sparta_op_id op)
+{
+    return op == SPARTA_OP_Conv || op == SPARTA_OP_ConvTranspose || op == SPARTA_OP_MaxPool ||
+           op == SPARTA_OP_AveragePool || op == SPARTA_OP_LpPool;
+}
+
+/* A nest of loops over every combination of elements of the operands, at most; scores are rows of q times those of k. */
+static bool too_much_together(const sparta_node *n, int inputs, int64_t *cost)
+{
+    int64_t work = 1;
+    for (int i = 0; i < inputs; i++)
+        if (!sparta_int_mul(work, SPARTA_MAX(sparta_tensor_elements(n->in[i]->constant), 1), &work))
+            return true;
+    *cost = work;
+    return work > FOLD_WORK;
+}
+
 /* Elements of the result times K: the multiplications of a product of constants. */
-static bool too_much_work(const sparta_node *n)
+static bool too_much_work(const sparta_node *n, int64_t *cost)
 {
     int64_t work, k, dim[SPARTA_RANK];
-    if (n->op != SPARTA_OP_MatMul && n->op != SPARTA_OP_Gemm && n->op != SPARTA_OP_Linear &&
+    if (n->op == SPARTA_OP_Einsum) return too_much_together(n, n->n_in, cost);
+    if (n->op == SPARTA_OP_OnnxAttention) return (n->n_in > 4 && n->in[4]) || too_much_together(n, 2, cost);
+    if (!slides(n->op) && n->op != SPARTA_OP_MatMul && n->op != SPARTA_OP_Gemm && n->op != SPARTA_OP_Linear &&
         n->op != SPARTA_OP_Attention && n->op != SPARTA_OP_Interact)
         return false;
     if (!sparta_dims_const(&n->out[0]->dims, dim)) return true;
     sparta_tensor out = sparta_tensor_view(n->out[0]->dtype, n->out[0]->dims.rank, dim, NULL);
     k = SPARTA_MAX(n->in[0]->constant->dim[0],
                    n->in[0]->constant->dim[SPARTA_MAX(n->in[0]->constant->rank - 1, 0)]);
-    return !sparta_int_mul(sparta_tensor_elements(&out), k, &work) || work > FOLD_WORK;
+    if (slides(n->op)) k = sparta_ops_window_work(n);
+    if (!sparta_int_mul(sparta_tensor_elements(&out), k, &work)) return true;
+    *cost = work;
+    return work > FOLD_WORK;
 }
 
 /* What folding has cost so far, in bytes. */
@@ -112,6 +136,7 @@ static size_t constant_bytes(const sparta_tensor *t)
 static bool foldable(sparta_graph *g, const sparta_node *n, folding *f)
 {
     size_t read = 0, made = 0;
+    int64_t work = 0;
     for (int i = 0; i < n->n_in; i++) {
         if (!n->in[i]) continue;
         if (!n->in[i]->constant || !sparta_size_add(read, constant_bytes(n->in[i]->constant), &read))
@@ -127,17 +152,24 @@ static bool foldable(sparta_graph *g, const sparta_node *n, folding *f)
         }
         if (one > FOLD_BYTES || !sparta_size_add(made, one, &made)) return false;
     }
-    if (made > FOLD_BYTES || too_much_work(n)) return false;
+    if (made > FOLD_BYTES || too_much_work(n, &work) || g->folded + work > FOLD_WORK_ALL) return false;
     if (f->made + made > sparta_ctx_budget(g->cx) / 4 || read > FOLD_MOVED ||
         f->moved + read + made > FOLD_MOVED)
         return false;
+    g->folded += work;
     f->made += made;
     f->moved += read + made;
     return true;
 }
 
+/* A weight keeps its narrow type: what dequantises it stays in the graph. */
+bool sparta_ops_keeps(const sparta_node *n)
+{
+    return !strcmp(sparta_builtin_row(n->op)->name, "DequantizeLinear");
+}
+
 /* Run the reference once and keep what it makes. */
-static sparta_status fold_node(sparta_graph *g, sparta_node *n)
+sparta_status sparta_ops_fold(sparta_graph *g, sparta_node *n)
 {
     sparta_tensor *in = sparta_arena_array(g->arena, (size_t)(n->n_in + n->n_out), sizeof *in),
                   *out = in + n->n_in;
@@ -158,9 +190,10 @@ static sparta_status fold_node(sparta_graph *g, sparta_node *n)
 /* A constant that is another one in new clothes is still known by the name it had in the file. */
 static void keep_origin(const sparta_node *n)
 {
-    static const sparta_op_id clothes[] = {SPARTA_OP_Identity, SPARTA_OP_Cast,     SPARTA_OP_CastLike,
-                                           SPARTA_OP_Reshape,  SPARTA_OP_Flatten,  SPARTA_OP_Transpose,
-                                           SPARTA_OP_Squeeze,  SPARTA_OP_Unsqueeze};
+    static const sparta_op_id clothes[] = {
+        SPARTA_OP_Identity, SPARTA_OP_Cast,      SPARTA_OP_CastLike,
+        SPARTA_OP_Reshape,  SPARTA_OP_Flatten,   SPARTA_OP_Transpose,
+        SPARTA_OP_Squeeze,  SPARTA_OP_Unsqueeze, SPARTA_OP_DequantizeLinear};
     for (size_t i = 0; i < SPARTA_COUNT(clothes); i++)
         if (clothes[i] == n->op) n->out[0]->origin = n->in[0]->origin;
 }
@@ -174,8 +207,8 @@ static sparta_status infer_and_fold(sparta_graph *g, sparta_node *n, folding *f,
         SPARTA_TRY(fold_ints(g, n->out[i]));
         all &= n->out[i]->constant != NULL;
     }
-    if (!all && foldable(g, n, f)) {
-        SPARTA_TRY(fold_node(g, n));
+    if (!all && !sparta_ops_keeps(n) && foldable(g, n, f)) {
+        SPARTA_TRY(sparta_ops_fold(g, n));
         keep_origin(n);
         all = true;
     }

@@ -1,4 +1,5 @@
 /* Interact: (B, P), or (B, D + P) when attribute keep names a vector; all vectors are (B, D), the pairs (P, 2). */
+#include "ops/flow.h"
 #include "ops/rule.h"
 
 sparta_status sparta_shape_Interact(sparta_graph *g, sparta_node *n)
@@ -29,3 +30,5 @@ sparta_status sparta_shape_Interact(sparta_graph *g, sparta_node *n)
     sparta_ops_set(n, 0, n->in[0]->dtype, &dims);
     return SPARTA_OK;
 }
+
+const sparta_flow sparta_flow_Interact = {SPARTA_OPAQUE, "opaque", "floats", "", NULL, NULL};

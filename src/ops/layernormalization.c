@@ -1,5 +1,6 @@
 /* LayerNormalization: type and dims of x; scale and bias repeat into them. The mean and the inverse deviation
  * have 1 in the dims from attribute axis on, and the type of attribute stash_type. */
+#include "ops/flow.h"
 #include "ops/rule.h"
 
 sparta_status sparta_shape_LayerNormalization(sparta_graph *g, sparta_node *n)
@@ -24,3 +25,19 @@ sparta_status sparta_shape_LayerNormalization(sparta_graph *g, sparta_node *n)
     for (int i = 1; i < 3; i++) sparta_ops_set(n, i, stash, &rows);
     return sparta_ops_unary(g, n, SPARTA_FLOATS);
 }
+
+/* x, y: b s c, scale and bias: c; mean and inverse deviation: b s 1. */
+static sparta_status axes(sparta_axes *a)
+{
+    int axis, rank = a->n->in[0]->dims.rank;
+    bool whole[SPARTA_RANK] = {false};
+    SPARTA_TRY(sparta_ops_axis(a->g, a->n, sparta_attr_int(&a->n->attrs, "axis", -1), rank, &axis));
+    for (int i = axis; i < rank; i++) whole[i] = true;
+    SPARTA_TRY(sparta_flow_along(a, whole, "LayerNormalization's statistics run over them"));
+    for (int o = 1; o < a->n->n_out; o++)
+        for (int i = axis; i < rank; i++) a->out[o].axis[i] = (sparta_axis){.n = 0};
+    return SPARTA_OK;
+}
+
+const sparta_flow sparta_flow_LayerNormalization = {
+    SPARTA_EXACT, "row by row; the normalised elements all stay", "floats", "", axes, NULL};

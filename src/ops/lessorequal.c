@@ -1,8 +1,12 @@
 /* LessOrEqual: bools; the dims of both inputs broadcast against each other. Comparisons of sizes are decided
  * where they can be. */
+#include "ops/flow.h"
 #include "ops/ints.h"
 
 sparta_status sparta_shape_LessOrEqual(sparta_graph *g, sparta_node *n)
 {
     return sparta_ops_compare(g, n, SPARTA_NUMBERS, sparta_ints_less_or_equal);
 }
+
+const sparta_flow sparta_flow_LessOrEqual = {SPARTA_EXACT, "element by element", "numbers",
+                                             "",           sparta_flow_each,     NULL};

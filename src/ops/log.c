@@ -1,7 +1,11 @@
 /* Log: type and dims of the input. */
+#include "ops/flow.h"
 #include "ops/rule.h"
 
 sparta_status sparta_shape_Log(sparta_graph *g, sparta_node *n)
 {
     return sparta_ops_unary(g, n, SPARTA_FLOATS);
 }
+
+const sparta_flow sparta_flow_Log = {SPARTA_EXACT, "element by element", "floats",
+                                     "",           sparta_flow_each,     NULL};

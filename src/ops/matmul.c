@@ -1,5 +1,6 @@
 /* MatMul: (..., M, K) times (..., K, N) is (..., M, N); the leading dims broadcast. A vector on the left is a
  * row, on the right a column, and its dim does not appear in the result. */
+#include "ops/flow.h"
 #include "ops/rule.h"
 
 sparta_status sparta_shape_MatMul(sparta_graph *g, sparta_node *n)
@@ -22,3 +23,36 @@ sparta_status sparta_shape_MatMul(sparta_graph *g, sparta_node *n)
     sparta_ops_set(n, 0, n->in[0]->dtype, &dims);
     return SPARTA_OK;
 }
+
+/* x: b m k, w: b k n, y: b m n. A vector has no m, or no n. */
+static sparta_status axes(sparta_axes *a)
+{
+    const sparta_dims *x = &a->n->in[0]->dims, *w = &a->n->in[1]->dims;
+    int label[SPARTA_RANK], k, rank = a->n->out[0]->dims.rank, lead = rank - (x->rank > 1) - (w->rank > 1);
+    SPARTA_TRY(sparta_axes_labels(a, a->n->out[0], label));
+    SPARTA_TRY(sparta_axes_label(a, x->dim[x->rank - 1], SPARTA_SUM, NULL, &k));
+    a->how = SPARTA_FLOW_PRODUCT;
+    for (int i = 0; i < 2; i++) { /* the leading dims broadcast; the last two are set below */
+        const sparta_dims *d = i ? w : x;
+        int shown[SPARTA_RANK];
+        for (int j = 0; j < lead; j++) shown[j] = label[j];
+        for (int j = lead; j < lead + 2 && j < SPARTA_RANK; j++) shown[j] = k;
+        sparta_axes_broadcast(a, i, SPARTA_FACTOR, d->rank > 1 ? lead + 2 : 1, d->rank > 1 ? shown : &k);
+    }
+    a->in[0].axis[x->rank - 1] = sparta_axis_of(k);
+    a->in[1].axis[SPARTA_MAX(w->rank - 2, 0)] = sparta_axis_of(k);
+    if (x->rank > 1) a->in[0].axis[x->rank - 2] = sparta_axis_of(label[lead]);
+    if (w->rank > 1) a->in[1].axis[w->rank - 1] = sparta_axis_of(label[rank - 1]);
+    a->out[0].role = SPARTA_ARG;
+    for (int j = 0; j < rank; j++) a->out[0].axis[j] = sparta_axis_of(label[j]);
+    if (w->rank > 1) a->bias_axis = rank - 1;
+    return SPARTA_OK;
+}
+
+const sparta_flow sparta_flow_MatMul = {
+    SPARTA_EXACT,
+    "zero where every product of its sum is; zero and constant summands go",
+    "floats and 32/64-bit integers",
+    "",
+    axes,
+    NULL};

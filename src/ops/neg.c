@@ -1,4 +1,5 @@
 /* Neg: type and dims of the input; contents of sizes are followed. */
+#include "ops/flow.h"
 #include "ops/ints.h"
 
 sparta_status sparta_shape_Neg(sparta_graph *g, sparta_node *n)
@@ -16,3 +17,6 @@ sparta_status sparta_shape_Neg(sparta_graph *g, sparta_node *n)
     sparta_ops_set_ints(n, 0, ints);
     return SPARTA_OK;
 }
+
+const sparta_flow sparta_flow_Neg = {SPARTA_EXACT, "element by element", "floats and signed integers",
+                                     "",           sparta_flow_each,     NULL};

@@ -29,6 +29,11 @@ typedef sparta_status (*sparta_shape_fn)(sparta_graph *g, sparta_node *n);
 sparta_status sparta_ops_infer(sparta_graph *g) SPARTA_MUST;
 /* One node only: for passes that add nodes. */
 sparta_status sparta_ops_infer_node(sparta_graph *g, sparta_node *n) SPARTA_MUST;
+/* Does infer leave a node of constants where it is (DequantizeLinear, so that weights stay narrow)? */
+bool sparta_ops_keeps(const sparta_node *n);
+/* Run the reference of a typed node whose inputs are constants: its outputs have their contents, whatever size they are. The node is still
+ * there. */
+sparta_status sparta_ops_fold(sparta_graph *g, sparta_node *n) SPARTA_MUST;
 /* Replace symbols by constants ("batch" = 4) in inputs, before infer. Unknown names are E_USAGE. */
 sparta_status sparta_ops_bind(sparta_graph *g, const sparta_bindings *b) SPARTA_MUST;
 /* Run the whole graph on its references with the given inputs (by name); results are allocated from cx.

@@ -1,7 +1,10 @@
 /* Or: bools; the dims of both inputs broadcast against each other. */
+#include "ops/flow.h"
 #include "ops/ints.h"
 
 sparta_status sparta_shape_Or(sparta_graph *g, sparta_node *n)
 {
     return sparta_ops_binary(g, n, SPARTA_BOOLS, NULL);
 }
+
+const sparta_flow sparta_flow_Or = {SPARTA_EXACT, "element by element", "bools", "", sparta_flow_each, NULL};

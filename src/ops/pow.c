@@ -1,4 +1,5 @@
 /* Pow: the dims of both inputs broadcast against each other; the type is that of the base. */
+#include "ops/flow.h"
 #include "ops/rule.h"
 
 sparta_status sparta_shape_Pow(sparta_graph *g, sparta_node *n)
@@ -10,3 +11,6 @@ sparta_status sparta_shape_Pow(sparta_graph *g, sparta_node *n)
     sparta_ops_set(n, 0, n->in[0]->dtype, &dims);
     return SPARTA_OK;
 }
+
+const sparta_flow sparta_flow_Pow = {SPARTA_EXACT, "element by element", "floats and 32/64-bit integers",
+                                     "",           sparta_flow_each,     NULL};

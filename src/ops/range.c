@@ -1,5 +1,6 @@
 /* Range: one dim of max(ceil((limit - start) / delta), 0) elements. Of the three scalars, start and limit may
  * be sizes. */
+#include "ops/flow.h"
 #include "ops/ints.h"
 #include "builtin/range.h"
 
@@ -55,3 +56,10 @@ sparta_status sparta_shape_Range(sparta_graph *g, sparta_node *n)
     sparta_ops_set(n, 0, in[0]->dtype, &dims);
     return SPARTA_OK;
 }
+
+const sparta_flow sparta_flow_Range = {SPARTA_OPAQUE,
+                                       "folded where its bounds are known, else opaque",
+                                       "floats and signed integers",
+                                       "bounds computed from data",
+                                       NULL,
+                                       NULL};

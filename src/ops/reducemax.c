@@ -1,7 +1,16 @@
 /* ReduceMax: the dims that the second input names become 1, or go when attribute keepdims=0. */
+#include "ops/flow.h"
 #include "ops/ints.h"
 
 sparta_status sparta_shape_ReduceMax(sparta_graph *g, sparta_node *n)
 {
     return sparta_ops_reduce(g, n, SPARTA_ANY, sparta_ints_max);
 }
+
+static sparta_status axes(sparta_axes *a)
+{
+    return sparta_flow_reduce(a, SPARTA_FLOW_FUNCTION, SPARTA_WHOLE, "a maximum runs over them");
+}
+
+const sparta_flow sparta_flow_ReduceMax = {
+    SPARTA_EXACT, "known where all it compares is, which stays", "any", "axes that are computed", axes, NULL};

@@ -1,7 +1,16 @@
 /* ReduceMin: the dims that the second input names become 1, or go when attribute keepdims=0. */
+#include "ops/flow.h"
 #include "ops/ints.h"
 
 sparta_status sparta_shape_ReduceMin(sparta_graph *g, sparta_node *n)
 {
     return sparta_ops_reduce(g, n, SPARTA_ANY, sparta_ints_min);
 }
+
+static sparta_status axes(sparta_axes *a)
+{
+    return sparta_flow_reduce(a, SPARTA_FLOW_FUNCTION, SPARTA_WHOLE, "a minimum runs over them");
+}
+
+const sparta_flow sparta_flow_ReduceMin = {
+    SPARTA_EXACT, "known where all it compares is, which stays", "any", "axes that are computed", axes, NULL};

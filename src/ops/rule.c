@@ -136,7 +136,7 @@ sparta_status sparta_ops_append(const sparta_graph *g, const sparta_node *n, spa
                                 const sparta_expr *x)
 {
     int64_t size;
-    SPARTA_NEED(g->cx, x);
+    if (!x) return sparta_fail_in(g->cx, "%s '%.200s'", sparta_builtin_row(n->op)->name, n->name);
     if (d->rank == SPARTA_RANK)
         return sparta_ops_fail(g, n, SPARTA_E_UNSUPPORTED, "the result has more than %d dims", SPARTA_RANK);
     if (sparta_expr_is_const(x, &size) && size < 0)

@@ -23,6 +23,8 @@
 #define SPARTA_NUMBERS (SPARTA_FLOATS | SPARTA_SIGNED | SPARTA_UNSIGNED)
 #define SPARTA_BOOLS   SPARTA_TYPE(SPARTA_BOOL)
 #define SPARTA_ANY     (SPARTA_NUMBERS | SPARTA_BOOLS)
+#define SPARTA_NARROW  /* stored, moved, cast and quantised, but not computed with */                        \
+    (SPARTA_TYPE(SPARTA_U4) | SPARTA_TYPE(SPARTA_I4) | SPARTA_TYPE(SPARTA_U2) | SPARTA_TYPE(SPARTA_I2))
 #define SPARTA_INDICES (SPARTA_TYPE(SPARTA_I32) | SPARTA_TYPE(SPARTA_I64))
 
 sparta_status sparta_ops_fail(const sparta_graph *g, const sparta_node *n, sparta_status status,

@@ -1,5 +1,6 @@
 /* ScatterND: type and dims of x. updates has the dims of indices but the last, then those of x that the
  * tuples leave free. */
+#include "ops/flow.h"
 #include "ops/ints.h"
 #include <string.h>
 
@@ -36,3 +37,34 @@ sparta_status sparta_shape_ScatterND(sparta_graph *g, sparta_node *n)
                ? SPARTA_OK
                : sparta_ops_move(g, n, 1 << 0 | 1 << 2);
 }
+
+/* x, y: K c (K: the tuples choose), updates: i c. The indices say where, and stay. */
+static sparta_status axes(sparta_axes *a)
+{
+    static const char why[] = "ScatterND writes among them at run time";
+    const sparta_dims *x = &a->n->in[0]->dims, *updates = &a->n->in[2]->dims;
+    int label[SPARTA_RANK], l, lead = a->n->in[1]->dims.rank - 1, tuple = x->rank - (updates->rank - lead);
+    SPARTA_TRY(sparta_axes_labels(a, a->n->out[0], label));
+    a->how = SPARTA_FLOW_FUNCTION;
+    a->no_values = true;
+    a->in[0].role = a->in[2].role = a->out[0].role = SPARTA_ARG;
+    for (int i = 0; i < x->rank; i++) a->in[0].axis[i] = a->out[0].axis[i] = sparta_axis_of(label[i]);
+    for (int i = 0; i < tuple; i++) {
+        a->label[label[i]].why = why;
+        a->label[label[i]].run = SPARTA_MAX(a->label[label[i]].size, 0);
+    }
+    for (int i = 0; i < updates->rank; i++) {
+        l = i < lead ? -1 : label[tuple + i - lead];
+        if (l < 0) SPARTA_TRY(sparta_axes_label(a, updates->dim[i], SPARTA_WHOLE, why, &l));
+        a->in[2].axis[i] = sparta_axis_of(l);
+    }
+    return SPARTA_OK;
+}
+
+const sparta_flow sparta_flow_ScatterND = {
+    SPARTA_CONSERVATIVE,
+    "nothing is known of what it writes; axes that its tuples leave free are independent",
+    "any",
+    "",
+    axes,
+    NULL};

@@ -4,6 +4,7 @@
  * A bound that is a symbol cannot be clamped to a dim that is a number without leaving a min() in every shape
  * that follows. It is taken to lie within the dim (position tables are longer than sequences), and the
  * reference refuses the run where it does not. */
+#include "ops/flow.h"
 #include "ops/ints.h"
 #include "builtin/view.h"
 
@@ -136,3 +137,99 @@ sparta_status sparta_shape_Slice(sparta_graph *g, sparta_node *n)
     sparta_ops_set(n, 0, n->in[0]->dtype, &dims);
     return sparta_ops_move(g, n, 1);
 }
+
+/* ------------------------------------------------------------------ flow */
+typedef struct cuts {                          /* what is cut of each axis */
+    bool cut[SPARTA_RANK], known[SPARTA_RANK]; /* known: from where */
+    bool numbers, mixed; /* the bounds can be written anew; a number of elements is cut by a symbol */
+    int64_t from[SPARTA_RANK], step[SPARTA_RANK];
+} cuts;
+
+static sparta_status read_cuts(sparta_graph *g, const sparta_node *n, const sparta_dims *x, cuts *out)
+{
+    cuts c = {.numbers = true};
+    sparta_list starts, ends;
+    int64_t axes[SPARTA_RANK], steps[SPARTA_RANK], size, start, end;
+    int n_axes, n_steps, axis;
+    SPARTA_TRY(sparta_ops_list(g, n, 1, "the starts", &starts));
+    SPARTA_TRY(sparta_ops_list(g, n, 2, "the ends", &ends));
+    SPARTA_TRY(sparta_ops_constants(g, n, 3, "axes", SPARTA_RANK, axes, &n_axes));
+    SPARTA_TRY(sparta_ops_constants(g, n, 4, "the steps", SPARTA_RANK, steps, &n_steps));
+    for (int i = 0; i < starts.n; i++) {
+        SPARTA_TRY(sparta_ops_axis(g, n, n_axes >= 0 ? axes[i] : i, x->rank, &axis));
+        bool numbers = sparta_expr_is_const(starts.x[i], &start) && sparta_expr_is_const(ends.x[i], &end);
+        bool sized = sparta_expr_is_const(x->dim[axis], &size);
+        c.cut[axis] = true;
+        c.known[axis] = numbers && sized;
+        c.step[axis] = n_steps >= 0 ? steps[i] : 1;
+        c.numbers &= numbers;
+        c.mixed |= sized && !numbers;
+        if (numbers && sized) (void)sparta_slice_count(size, start, end, c.step[axis], &c.from[axis]);
+    }
+    *out = c;
+    return SPARTA_OK;
+}
+
+/* Axis i of the input; of the output the same, a window of it, or what may be from anywhere. */
+static sparta_status cut_label(sparta_axes *a, const cuts *c, int i)
+{
+    static const char computed[] = "the bounds of a Slice are computed as the model runs";
+    bool vague = c->cut[i] && (!c->known[i] || c->mixed), stays = c->cut[i] && (vague || !c->numbers);
+    const char *why = stays                          ? computed
+                      : c->cut[i] && c->step[i] != 1 ? "a Slice takes every n-th of them"
+                                                     : NULL;
+    int l, part;
+    SPARTA_TRY(sparta_axes_label(a, a->n->in[0]->dims.dim[i], vague && c->mixed ? SPARTA_SUM : SPARTA_EACH,
+                                 why, &l));
+    a->in[0].axis[i] = a->out[0].axis[i] = sparta_axis_of(l);
+    if (c->cut[i] && !vague) a->out[0].axis[i] = sparta_axis_window(l, c->from[i], c->step[i]);
+    if (!vague) return SPARTA_OK;
+    SPARTA_TRY(sparta_axes_label(a, a->n->out[0]->dims.dim[i], SPARTA_EACH, why, &part));
+    a->out[0].axis[i] = sparta_axis_of(part);
+    return SPARTA_OK;
+}
+
+static sparta_status axes(sparta_axes *a)
+{
+    const sparta_dims *x = &a->n->in[0]->dims;
+    cuts c;
+    SPARTA_TRY(read_cuts(a->g, a->n, x, &c));
+    a->how = c.mixed ? SPARTA_FLOW_PRODUCT : SPARTA_FLOW_MOVE;
+    a->no_values = c.mixed;
+    a->in[0].role = c.mixed ? SPARTA_FACTOR : SPARTA_ARG;
+    a->out[0].role = SPARTA_ARG;
+    for (int i = 0; i < x->rank; i++) SPARTA_TRY(cut_label(a, &c, i));
+    return SPARTA_OK;
+}
+
+static sparta_status shrink(const sparta_shrink *s)
+{
+    const sparta_node *n = s->n;
+    int64_t start[SPARTA_RANK], end[SPARTA_RANK], size;
+    int count, axis;
+    int64_t axes[SPARTA_RANK];
+    bool changed = false;
+    for (int i = 0; i < n->in[0]->dims.rank; i++) {
+        const sparta_axis *x = &s->axes->out[0].axis[i];
+        changed |= x->window && s->kept[x->label[0]];
+    }
+    if (!changed) return SPARTA_OK;
+    SPARTA_TRY(sparta_ops_constants(s->g, n, 1, "the starts", SPARTA_RANK, start, &count));
+    SPARTA_TRY(sparta_ops_constants(s->g, n, 2, "the ends", SPARTA_RANK, end, &count));
+    int n_axes;
+    SPARTA_TRY(sparta_ops_constants(s->g, n, 3, "axes", SPARTA_RANK, axes, &n_axes));
+    for (int i = 0; i < count; i++) {
+        SPARTA_TRY(sparta_ops_axis(s->g, n, n_axes >= 0 ? axes[i] : i, n->in[0]->dims.rank, &axis));
+        const sparta_axis *x = &s->axes->out[0].axis[axis];
+        if (!x->window || !s->kept[x->label[0]] || !sparta_expr_is_const(n->out[0]->dims.dim[axis], &size))
+            continue;
+        start[i] = sparta_shrink_count(s, x->label[0], 0, x->from);
+        end[i] = start[i] + size;
+    }
+    SPARTA_TRY(sparta_shrink_list(s, 1, count, start));
+    return sparta_shrink_list(s, 2, count, end);
+}
+
+const sparta_flow sparta_flow_Slice = {SPARTA_EXACT, "the elements of its window; what is outside goes",
+                                       "any",        "bounds computed from data",
+                                       axes,         shrink};

@@ -1,4 +1,5 @@
 /* Where: the dims of condition and both choices broadcast against each other. */
+#include "ops/flow.h"
 #include "ops/ints.h"
 
 sparta_status sparta_shape_Where(sparta_graph *g, sparta_node *n)
@@ -11,3 +12,5 @@ sparta_status sparta_shape_Where(sparta_graph *g, sparta_node *n)
     sparta_ops_set(n, 0, n->in[1]->dtype, &dims);
     return sparta_ops_move(g, n, 1 << 1 | 1 << 2);
 }
+
+const sparta_flow sparta_flow_Where = {SPARTA_EXACT, "element by element", "any", "", sparta_flow_each, NULL};

@@ -76,35 +76,15 @@ static sparta_value *lookup(bert *m, const char *table, int64_t rows, const char
     return sparta_zoo_binary(&m->b, SPARTA_OP_Gather, node, w, ids);
 }
 
-/* Positions 0 .. sequence-1: a slice of a constant, [1, positions] -> [1, sequence]. */
-static sparta_value *position_ids(bert *m, sparta_value *input_ids)
-{
-    sparta_zoo_builder *b = &m->b;
-    int64_t dim[2] = {1, m->s.positions};
-    sparta_tensor t;
-    sparta_value *all = NULL;
-    if (!b->status) b->status = sparta_tensor_alloc_in(b->g->arena, SPARTA_I64, 2, dim, &t);
-    if (b->status) return NULL;
-    for (int64_t i = 0; i < m->s.positions; i++) ((int64_t *)t.data)[i] = i;
-    b->status = sparta_graph_add_constant(b->g, "embeddings.position_ids", &t, false, &all);
-    sparta_value *size = sparta_zoo_unary(b, SPARTA_OP_Shape, "/embeddings/Shape", input_ids);
-    size = sparta_zoo_binary(b, SPARTA_OP_Gather, "/embeddings/Gather", size,
-                             sparta_zoo_int(b, "/embeddings/Constant_1", 1));
-    sparta_value *zero = sparta_zoo_ints(b, "/embeddings/Constant_0", 1, (int64_t[]){0});
-    sparta_value *axis = sparta_zoo_ints(b, "/embeddings/Constant_2", 1, (int64_t[]){1});
-    size = sparta_zoo_binary(b, SPARTA_OP_Unsqueeze, "/embeddings/Unsqueeze", size, zero);
-    sparta_value *in[] = {all, zero, size, axis, axis}; /* data, starts, ends, axes, steps */
-    return sparta_zoo_node(b, SPARTA_OP_Slice, "/embeddings/Slice", 5, in, NULL);
-}
-
 static sparta_value *embeddings(bert *m, sparta_value *input_ids, sparta_value *type_ids)
 {
     sparta_value *word = lookup(m, "embeddings.word_embeddings.weight", m->s.vocab,
                                 "/embeddings/word_embeddings/Gather", input_ids);
     sparta_value *type = lookup(m, "embeddings.token_type_embeddings.weight", 2,
                                 "/embeddings/token_type_embeddings/Gather", type_ids);
-    sparta_value *place = lookup(m, "embeddings.position_embeddings.weight", m->s.positions,
-                                 "/embeddings/position_embeddings/Gather", position_ids(m, input_ids));
+    sparta_value *place = lookup(
+        m, "embeddings.position_embeddings.weight", m->s.positions, "/embeddings/position_embeddings/Gather",
+        sparta_zoo_positions(&m->b, "embeddings.position_ids", "/embeddings", m->s.positions, input_ids));
     sparta_value *x = sparta_zoo_binary(&m->b, SPARTA_OP_Add, "/embeddings/Add", word, type);
     x = sparta_zoo_binary(&m->b, SPARTA_OP_Add, "/embeddings/Add_1", x, place);
     return layer_norm(m, "embeddings.LayerNorm", "/embeddings/LayerNorm", x);

@@ -1,6 +1,7 @@
 /* The builder: constants with seeded contents and nodes named as PyTorch names them. */
 #include "zoo/build.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ------------------------------------------------------------------ sizes */
@@ -163,22 +164,35 @@ sparta_value *sparta_zoo_matrix(sparta_zoo_builder *b, const char *name, int64_t
     return random_tensor(b, name, 2, dim, 0, deviation, &t) ? constant(b, name, &t, false) : NULL;
 }
 
+/* `seen` is the tensor as (out, in). */
+static void prune(sparta_zoo_builder *b, const char *name, const sparta_tensor *seen)
+{
+    if (!b->request->prune) return;
+    sparta_prune_note(b->g->cx, b->request->prune, seen);
+    b->status = sparta_prune(b->g->cx, b->request->prune, seen, NULL);
+    if (b->status) sparta_fail_in(b->g->cx, "%s", name);
+}
+
 sparta_value *sparta_zoo_weight(sparta_zoo_builder *b, const char *name, int64_t out, int64_t in, bool in_out,
                                 float deviation)
 {
     int64_t dim[2] = {in_out ? in : out, in_out ? out : in};
     sparta_tensor t;
     if (!random_tensor(b, name, 2, dim, 0, deviation, &t)) return NULL;
-    if (b->request->prune) {
-        sparta_tensor seen = t; /* as (out, in) */
-        if (in_out) seen = (sparta_tensor){SPARTA_F32, 2, {out, in}, {1, out}, t.data};
-        sparta_prune_note(b->g->cx, b->request->prune, &seen);
-        b->status = sparta_prune(b->g->cx, b->request->prune, &seen, NULL);
-        if (b->status) {
-            sparta_fail_in(b->g->cx, "%s", name);
-            return NULL;
-        }
-    }
+    sparta_tensor seen = t;
+    if (in_out) seen = (sparta_tensor){SPARTA_F32, 2, {out, in}, {1, out}, t.data};
+    prune(b, name, &seen);
+    return constant(b, name, &t, false);
+}
+
+sparta_value *sparta_zoo_filters(sparta_zoo_builder *b, const char *name, const int64_t dim[4],
+                                 float deviation, bool pruned)
+{
+    sparta_tensor t;
+    if (!random_tensor(b, name, 4, dim, 0, deviation, &t)) return NULL;
+    int64_t flat[2] = {dim[0], dim[1] * dim[2] * dim[3]};
+    sparta_tensor seen = sparta_tensor_view(SPARTA_F32, 2, flat, t.data);
+    if (pruned) prune(b, name, &seen);
     return constant(b, name, &t, false);
 }
 
@@ -212,6 +226,42 @@ sparta_value *sparta_zoo_transpose(sparta_zoo_builder *b, const char *name, spar
     sparta_attr attr = {.name = "perm", .kind = SPARTA_ATTR_INTS, .n = n, .ints = perm};
     sparta_attrs attrs = {1, &attr};
     return sparta_zoo_node(b, SPARTA_OP_Transpose, name, 1, &x, &attrs);
+}
+
+void sparta_zoo_split(sparta_zoo_builder *b, const char *name, sparta_value *x, int64_t axis, int n,
+                      sparta_value **out)
+{
+    const sparta_attr attr[] = {{.name = "axis", .kind = SPARTA_ATTR_INT, .i = axis},
+                                {.name = "num_outputs", .kind = SPARTA_ATTR_INT, .i = n}};
+    const sparta_attrs attrs = {2, attr};
+    for (int i = 0; i < n; i++) {
+        char number[24];
+        snprintf(number, sizeof number, "_output_%d", i);
+        const char *value = sparta_zoo_join(b, name, number);
+        out[i] = NULL;
+        if (!b->status) b->status = sparta_graph_add_value(b->g, value, &out[i]);
+    }
+    if (!b->status)
+        b->status = sparta_graph_add_node(b->g, SPARTA_OP_Split, name, 1, &x, n, out, &attrs, NULL);
+}
+
+sparta_value *sparta_zoo_positions(sparta_zoo_builder *b, const char *name, const char *node, int64_t most,
+                                   sparta_value *ids)
+{
+    int64_t dim[2] = {1, most};
+    sparta_tensor t;
+    if (!b->status) b->status = sparta_tensor_alloc_in(b->g->arena, SPARTA_I64, 2, dim, &t);
+    if (b->status) return NULL;
+    for (int64_t i = 0; i < most; i++) ((int64_t *)t.data)[i] = i;
+    sparta_value *all = constant(b, name, &t, false);
+    sparta_value *size = sparta_zoo_unary(b, SPARTA_OP_Shape, sparta_zoo_join(b, node, "/Shape"), ids);
+    size = sparta_zoo_binary(b, SPARTA_OP_Gather, sparta_zoo_join(b, node, "/Gather"), size,
+                             sparta_zoo_int(b, sparta_zoo_join(b, node, "/Constant_1"), 1));
+    sparta_value *zero = sparta_zoo_ints(b, sparta_zoo_join(b, node, "/Constant_0"), 1, (int64_t[]){0});
+    sparta_value *axis = sparta_zoo_ints(b, sparta_zoo_join(b, node, "/Constant_2"), 1, (int64_t[]){1});
+    size = sparta_zoo_binary(b, SPARTA_OP_Unsqueeze, sparta_zoo_join(b, node, "/Unsqueeze"), size, zero);
+    sparta_value *in[] = {all, zero, size, axis, axis}; /* data, starts, ends, axes, steps */
+    return sparta_zoo_node(b, SPARTA_OP_Slice, sparta_zoo_join(b, node, "/Slice"), 5, in, NULL);
 }
 
 sparta_value *sparta_zoo_gemm(sparta_zoo_builder *b, const char *layer, sparta_value *x, int64_t in,

@@ -44,6 +44,10 @@ sparta_value *sparta_zoo_matrix(sparta_zoo_builder *b, const char *name, int64_t
 sparta_value *sparta_zoo_weight(sparta_zoo_builder *b, const char *name, int64_t out, int64_t in, bool in_out,
                                 float deviation);
 
+/* Filters of a convolution, dim (out, in, height, width); seen as (out, in*height*width) where the request prunes them. */
+sparta_value *sparta_zoo_filters(sparta_zoo_builder *b, const char *name, const int64_t dim[4],
+                                 float deviation, bool pruned);
+
 /* A node with one output; the output's name is the node's with "_output_0", as PyTorch names them. */
 sparta_value *sparta_zoo_node(sparta_zoo_builder *b, sparta_op_id op, const char *name, int n_in,
                               sparta_value *const *in, const sparta_attrs *attrs);
@@ -52,6 +56,14 @@ sparta_value *sparta_zoo_binary(sparta_zoo_builder *b, sparta_op_id op, const ch
                                 sparta_value *y);
 sparta_value *sparta_zoo_transpose(sparta_zoo_builder *b, const char *name, sparta_value *x, int n,
                                    const int64_t *perm);
+
+/* Equal parts along `axis`. */
+void sparta_zoo_split(sparta_zoo_builder *b, const char *name, sparta_value *x, int64_t axis, int n,
+                      sparta_value **out);
+/* Positions 0 .. sequence-1 of ids (batch, sequence): a slice of the constant `name`, [1, most] -> [1, sequence]. Nodes are named
+ * "<node>/Shape" and so on. */
+sparta_value *sparta_zoo_positions(sparta_zoo_builder *b, const char *name, const char *node, int64_t most,
+                                   sparta_value *ids);
 
 /* torch.nn.Linear on two dimensions: Gemm with "<layer>.weight" (out, in), pruned or not, and "<layer>.bias"; weights of a size
  * that keeps the size of activations through Relu. */

@@ -3,7 +3,8 @@
  * Each row of zoo.def is a model: its graph is built as PyTorch's exporter would write it (decomposed
  * attention, Gelu as its Erf pieces, LayerNormalization as an operator), symbolic batch and sequence, weights
  * from a seed. Names follow the usual ones ("encoder.layer.0.attention.self.query.weight"). Pruning, when asked for, is applied to the linear layers
- * of the encoder (of the MLP), not to embeddings or heads.
+ * of the encoder (of the MLP), not to embeddings or heads; of convolutional networks (weights named as torchvision's, "layer3.0.conv3.weight")
+ * to the filters, seen as (out, in*height*width), but not to the first nor to depthwise ones.
  */
 #ifndef SPARTA_ZOO_H
 #define SPARTA_ZOO_H

@@ -1,0 +1,132 @@
+/* Einsum: result[kept loops] = sum over the other loops of the product of the operands, each at its own dims of the loops (attribute
+ * equation, einsum.h). Floats in double, integers wrap. One nest of loops, the innermost the last that is summed over. */
+#include "builtin/einsum.h"
+
+typedef struct nest {
+    const sparta_op_args *args;
+    sparta_einsum e;
+    int64_t size[SPARTA_EINSUM_LOOPS], index[SPARTA_EINSUM_LOOPS];
+    int64_t *step; /* of operand i along loop l, in elements: step[i * loops + l] */
+    int64_t *at;   /* element offset of operand i */
+} nest;
+
+static sparta_status disagree(sparta_ctx *cx, const nest *n, int i, int d, int64_t size)
+{
+    return sparta_fail(cx, SPARTA_E_SHAPE,
+                       "Einsum: equation \"%.100s\": dim %d of operand %d is %lld and was %lld before",
+                       sparta_attr_string(n->args->attrs, "equation", ""), d, i + 1,
+                       (long long)n->args->in[i].dim[d], (long long)size);
+}
+
+static sparta_status find_sizes(sparta_ctx *cx, nest *n)
+{
+    bool known[SPARTA_EINSUM_LOOPS] = {false};
+    for (int i = 0; i < n->e.n; i++)
+        for (int d = 0; d < n->args->in[i].rank; d++) {
+            const int l = n->e.loop[i][d];
+            const int64_t dim = n->args->in[i].dim[d];
+            if (!known[l] || (n->e.wide[l] && n->size[l] == 1))
+                n->size[l] = dim;
+            else if (dim != n->size[l] && !(n->e.wide[l] && dim == 1))
+                return disagree(cx, n, i, d, n->size[l]);
+            known[l] = true;
+        }
+    return SPARTA_OK;
+}
+
+/* A letter that occurs twice steps along both dims: the diagonal. A size of 1 in "..." repeats. */
+static void find_steps(nest *n)
+{
+    for (int i = 0; i < n->e.n; i++)
+        for (int d = 0; d < n->args->in[i].rank; d++)
+            if (n->args->in[i].dim[d] > 1)
+                n->step[i * n->e.loops + n->e.loop[i][d]] += n->args->in[i].stride[d];
+}
+
+static void advance(nest *n)
+{
+    for (int l = n->e.loops - 1; l >= 0; l--) {
+        const bool over = ++n->index[l] == n->size[l];
+        for (int i = 0; i < n->e.n; i++)
+            n->at[i] += n->step[i * n->e.loops + l] * (over ? 1 - n->size[l] : 1);
+        if (!over) return;
+        n->index[l] = 0;
+    }
+}
+
+static double real_product(const nest *n)
+{
+    double x = 1;
+    for (int i = 0; i < n->e.n; i++)
+        x *= sparta_element_get(n->args->in[i].dtype, n->args->in[i].data, n->at[i]);
+    return x;
+}
+
+static uint64_t integer_product(const nest *n)
+{
+    uint64_t x = 1;
+    for (int i = 0; i < n->e.n; i++)
+        x *= (uint64_t)sparta_element_get_int(n->args->in[i].dtype, n->args->in[i].data, n->at[i]);
+    return x;
+}
+
+/* inner steps make one element of the result. */
+static sparta_status run(sparta_ctx *cx, nest *n, int64_t inner)
+{
+    const sparta_tensor *out = &n->args->out[0];
+    const bool real = sparta_dtype_is_float(out->dtype);
+    for (sparta_walk w = sparta_walk_begin(out->rank, out->dim, 1, &out); w.more; sparta_walk_next(&w)) {
+        double sum = 0;
+        uint64_t whole = 0;
+        for (int64_t k = 0; k < inner; k++, advance(n)) {
+            if (real)
+                sum += real_product(n);
+            else
+                whole += integer_product(n);
+            if ((k & 0xfffff) == 0xfffff) SPARTA_TRY(sparta_check_cancel(cx));
+        }
+        if (real)
+            sparta_element_set(out->dtype, out->data, w.at[0], sum);
+        else
+            sparta_element_set_int(out->dtype, out->data, w.at[0], (int64_t)whole);
+        SPARTA_TRY(sparta_check_cancel(cx));
+    }
+    return SPARTA_OK;
+}
+
+static sparta_status compute(sparta_ctx *cx, nest *n)
+{
+    int64_t inner = 1;
+    SPARTA_TRY(find_sizes(cx, n));
+    find_steps(n);
+    const sparta_tensor *out = &n->args->out[0];
+    bool fits = out->rank == n->e.kept;
+    for (int l = 0; l < n->e.kept && fits; l++) fits = out->dim[l] == n->size[l];
+    if (!fits)
+        return sparta_fail(cx, SPARTA_E_SHAPE, "Einsum: the result has other dims than the equation says");
+    bool none = false; /* a sum over nothing, whatever the other loops are */
+    for (int l = n->e.kept; l < n->e.loops; l++) none |= n->size[l] == 0;
+    for (int l = n->e.kept; l < n->e.loops && !none; l++)
+        if (!sparta_int_mul(inner, n->size[l], &inner))
+            return sparta_fail(cx, SPARTA_E_LIMIT, "Einsum: sums of more terms than 63 bits count");
+    return run(cx, n, none ? 0 : inner);
+}
+
+sparta_status sparta_builtin_Einsum(sparta_ctx *cx, const sparta_op_args *args)
+{
+    nest n = {.args = args};
+    int *rank = sparta_alloc_array(cx, (size_t)args->n_in, sizeof *rank);
+    SPARTA_NEED(cx, rank);
+    for (int i = 0; i < args->n_in; i++) rank[i] = args->in[i].rank;
+    sparta_status status =
+        sparta_einsum_parse(cx, sparta_attr_string(args->attrs, "equation", ""), args->n_in, rank, &n.e);
+    sparta_free(cx, rank);
+    SPARTA_TRY(status);
+    n.step = sparta_alloc_array(cx, (size_t)args->n_in * (size_t)(n.e.loops + 1), sizeof *n.step);
+    n.at = sparta_alloc_array(cx, (size_t)args->n_in, sizeof *n.at);
+    status = n.step && n.at ? compute(cx, &n) : sparta_ctx_status(cx);
+    sparta_free(cx, n.step);
+    sparta_free(cx, n.at);
+    sparta_free(cx, n.e.loop);
+    return status;
+}

@@ -1,0 +1,7 @@
+/* GlobalAveragePool: the mean of each plane, as a plane of size 1. */
+#include "builtin/pool.h"
+
+sparta_status sparta_builtin_GlobalAveragePool(sparta_ctx *cx, const sparta_op_args *args)
+{
+    return sparta_builtin_planes(cx, args, &sparta_pool_average);
+}

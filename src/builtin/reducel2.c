@@ -1,0 +1,20 @@
+/* ReduceL2: the square root of the sum of x^2 over the reduced dims, in double; of integers it is cut off; 0 over nothing. */
+#include "builtin/reduce.h"
+#include <math.h>
+
+static double real(double a, double x)
+{
+    return a + x * x;
+}
+
+static double root(double sum)
+{
+    return sqrt(sum);
+}
+
+sparta_status sparta_builtin_ReduceL2(sparta_ctx *cx, const sparta_op_args *args)
+{
+    sparta_reduction r = {
+        .op = "ReduceL2", .f = {.real = real}, .real_start = 0, .in_double = true, .finish = root};
+    return sparta_builtin_reduce(cx, args, &r);
+}

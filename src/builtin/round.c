@@ -1,0 +1,13 @@
+/* Round: y = the whole number nearest to x, the even one of two. */
+#include "builtin/elementwise.h"
+#include <math.h>
+
+static double real(double x)
+{
+    return nearbyint(x); /* the rounding mode is to nearest even */
+}
+
+sparta_status sparta_builtin_Round(sparta_ctx *cx, const sparta_op_args *args)
+{
+    return sparta_builtin_unary(cx, args, &(sparta_unary){.real = real});
+}

@@ -1,0 +1,13 @@
+/* Softplus: y = ln(1 + e^x), said so that no exponential overflows. */
+#include "builtin/elementwise.h"
+#include <math.h>
+
+static double real(double x)
+{
+    return log1p(exp(-fabs(x))) + (x < 0 ? 0 : x);
+}
+
+sparta_status sparta_builtin_Softplus(sparta_ctx *cx, const sparta_op_args *args)
+{
+    return sparta_builtin_unary(cx, args, &(sparta_unary){.real = real});
+}

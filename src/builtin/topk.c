@@ -1,0 +1,62 @@
+/* TopK: the k largest (attribute largest=0: smallest) elements of each line along attribute axis (-1), and their indices, in
+ * order, equals by index. A NaN is larger than every number, as NumPy sorts. k is the second input. */
+#include "builtin/arg.h"
+#include <stdlib.h>
+
+typedef struct entry {
+    const sparta_tensor *x;
+    int64_t at, index; /* element offset, place in the line */
+    int sign;          /* 1: smallest first, -1: largest first */
+} entry;
+
+static int by_value(const void *a, const void *b)
+{
+    const entry *p = a, *q = b;
+    int order = p->sign * sparta_element_compare(p->x->dtype, p->x->data, p->at, q->at);
+    return order ? order : (p->index > q->index) - (p->index < q->index);
+}
+
+static void sort_line(entry *line, const sparta_tensor *x, int axis, int64_t start, int sign)
+{
+    for (int64_t i = 0; i < x->dim[axis]; i++) line[i] = (entry){x, start + i * x->stride[axis], i, sign};
+    qsort(line, (size_t)x->dim[axis], sizeof *line, by_value);
+}
+
+static sparta_status find_k(sparta_ctx *cx, const sparta_op_args *args, int axis, int64_t *out)
+{
+    int64_t k = sparta_element_get_int(args->in[1].dtype, args->in[1].data, 0), n = args->in[0].dim[axis];
+    if (k < 0 || k > n || k != args->out[0].dim[axis])
+        return sparta_fail(cx, SPARTA_E_RANGE,
+                           "TopK: k is %lld, axis %d has %lld elements and the result %lld", (long long)k,
+                           axis, (long long)n, (long long)args->out[0].dim[axis]);
+    *out = k;
+    return SPARTA_OK;
+}
+
+sparta_status sparta_builtin_TopK(sparta_ctx *cx, const sparta_op_args *args)
+{
+    const sparta_tensor *x = &args->in[0], *values = &args->out[0];
+    const sparta_tensor *indices = args->n_out > 1 ? &args->out[1] : NULL;
+    int axis, sign = sparta_attr_int(args->attrs, "largest", 1) ? -1 : 1;
+    int64_t k = 0;
+    SPARTA_TRY(sparta_builtin_axis(cx, "TopK", sparta_attr_int(args->attrs, "axis", -1), x->rank, &axis));
+    SPARTA_TRY(find_k(cx, args, axis, &k));
+    entry *line = sparta_alloc_array(cx, (size_t)x->dim[axis], sizeof *line);
+    SPARTA_NEED(cx, line);
+    sparta_tensor from = sparta_view_drop(x, axis, 0), to = sparta_view_drop(values, axis, 0);
+    sparta_tensor at = sparta_view_drop(indices ? indices : values, axis, 0);
+    const sparta_tensor *all[] = {&from, &to, &at};
+    size_t size = sparta_dtype_size(x->dtype);
+    for (sparta_walk w = sparta_walk_begin(from.rank, from.dim, 3, all); k > 0 && w.more;
+         sparta_walk_next(&w)) {
+        sort_line(line, x, axis, w.at[0], sign);
+        for (int64_t i = 0; i < k; i++) {
+            sparta_builtin_move(values->data, w.at[1] + i * values->stride[axis], x->data, line[i].at, size);
+            if (indices)
+                sparta_element_set_int(indices->dtype, indices->data, w.at[2] + i * indices->stride[axis],
+                                       line[i].index);
+        }
+    }
+    sparta_free(cx, line);
+    return SPARTA_OK;
+}

@@ -1,0 +1,83 @@
+/* write_opset.c: the lowest opset, from 21 on, that has every operator and type of a graph, and the IR version that goes with
+ * it. Most runtimes are behind ONNX's newest: a file asks for no more than it needs. */
+#include "import/write.h"
+
+/* Operators, and attributes or inputs of them, that came after opset 21. */
+static const struct {
+    sparta_op_id op;
+    int opset;
+    const char *attribute; /* NULL: the operator itself */
+    int input;             /* counts when it is there and not 0 */
+} later[] = {
+    {SPARTA_OP_RMSNormalization, 23, NULL, 0},
+    {SPARTA_OP_RotaryEmbedding, 23, NULL, 0},
+    {SPARTA_OP_OnnxAttention, 23, NULL, 0},
+    {SPARTA_OP_OnnxAttention, 24, NULL, 6}, /* nonpad_kv_seqlen */
+    {SPARTA_OP_QuantizeLinear, 23, "precision", 0},
+    {SPARTA_OP_DequantizeLinear, 23, "output_dtype", 0},
+    {SPARTA_OP_MaxPool, 22, "ceil_mode", 0}, /* before, a last window that starts in the padding counted */
+    {SPARTA_OP_AveragePool, 22, "ceil_mode", 0},
+};
+
+/* Operators of images that take bf16 since 22. */
+static bool bf16_since_22(sparta_op_id op)
+{
+    static const sparta_op_id ops[] = {SPARTA_OP_Conv,
+                                       SPARTA_OP_ConvTranspose,
+                                       SPARTA_OP_MaxPool,
+                                       SPARTA_OP_AveragePool,
+                                       SPARTA_OP_LpPool,
+                                       SPARTA_OP_GlobalMaxPool,
+                                       SPARTA_OP_GlobalAveragePool,
+                                       SPARTA_OP_GlobalLpPool,
+                                       SPARTA_OP_InstanceNormalization,
+                                       SPARTA_OP_HardSwish,
+                                       SPARTA_OP_HardSigmoid,
+                                       SPARTA_OP_Softplus,
+                                       SPARTA_OP_Softsign,
+                                       SPARTA_OP_Elu,
+                                       SPARTA_OP_Selu,
+                                       SPARTA_OP_Mish};
+    for (size_t i = 0; i < SPARTA_COUNT(ops); i++)
+        if (ops[i] == op) return true;
+    return false;
+}
+
+static int of_node(const sparta_node *n)
+{
+    int opset = SPARTA_OPSET_WRITTEN;
+    for (size_t i = 0; i < SPARTA_COUNT(later); i++) {
+        if (later[i].op != n->op || later[i].opset < opset) continue;
+        if (later[i].attribute && !sparta_attr_find(&n->attrs, later[i].attribute)) continue;
+        if (later[i].input && (later[i].input >= n->n_in || !n->in[later[i].input])) continue;
+        opset = later[i].opset;
+    }
+    /* A scale may have another type than x since 23. */
+    if (n->op == SPARTA_OP_QuantizeLinear && n->in[0]->typed && n->in[1]->typed &&
+        n->in[0]->dtype != n->in[1]->dtype && n->in[0]->dtype != SPARTA_I32)
+        opset = SPARTA_MAX(opset, 23);
+    if (n->op == SPARTA_OP_TopK && n->in[0]->typed && n->in[0]->dtype == SPARTA_BF16)
+        opset = SPARTA_MAX(opset, 24);
+    if (bf16_since_22(n->op) && n->in[0]->typed && n->in[0]->dtype == SPARTA_BF16)
+        opset = SPARTA_MAX(opset, 22);
+    return opset;
+}
+
+static int of_type(const sparta_value *v)
+{
+    return v && v->typed && sparta_dtype_bits(v->dtype) == 2 ? 25 : SPARTA_OPSET_WRITTEN;
+}
+
+sparta_onnx_versions sparta_onnx_versions_of(const sparta_graph *g)
+{
+    int opset = SPARTA_OPSET_WRITTEN;
+    for (int i = 0; i < g->n_nodes; i++) {
+        const sparta_node *n = g->node[i];
+        opset = SPARTA_MAX(opset, of_node(n));
+        for (int k = 0; k < n->n_in; k++) opset = SPARTA_MAX(opset, of_type(n->in[k]));
+        for (int k = 0; k < n->n_out; k++) opset = SPARTA_MAX(opset, of_type(n->out[k]));
+    }
+    for (int i = 0; i < g->n_outputs; i++) opset = SPARTA_MAX(opset, of_type(g->output[i]));
+    /* IR 10 came with opset 21, and each of the opsets 23, 24 and 25 with one more. */
+    return (sparta_onnx_versions){opset, opset < 23 ? SPARTA_IR_WRITTEN : SPARTA_IR_WRITTEN + opset - 22};
+}

@@ -1,0 +1,194 @@
+/* flow: how facts flow through an operator, said once, as the axes its operands share.
+ *
+ * Propagation (room propagate) knows what is known of a value (zero, a constant) and what is needed of it. To carry
+ * facts through a node it asks one thing: which axes of its operands are the same. An operator answers with labels,
+ * as einsum and einops do:
+ *
+ *     Relu              x: b s c                     y: b s c          each
+ *     MatMul            x: b m k    w: b k n         y: b m n          product, k summed
+ *     Conv, grouped     x: b (g i) h w               y: b (g o) p q    product; i, its taps and h w summed
+ *                       w: (g o) i t u   bias: (g o)
+ *     Softmax           x: b s t                     y: b s t          t whole: each t depends on every t
+ *     Reshape           x: b s (h d)                 y: b s h d        move
+ *     Concat            x0: b L[0..)  x1: b L[64..)  y: b L            move, windows of one label
+ *     Gather            x: L c                       y: L[3 1 4] c     move, picks of one label
+ *
+ * A label is an index space that operands have in common. An axis of an operand is one label, several (major first:
+ * a composite), a window or pick of one (index i of the axis is index from + i * step, or at[i], of the label), or
+ * none (size 1, repeated). Windows and picks are for MOVE alone.
+ *
+ * A label that only an input of a MOVE has is at index 0: of a window, the place where `from` puts that (a Gather of index 3 alone
+ * takes L[-3..) of one index); of a label whose size is a symbol, anywhere, since facts are alike along it. One that only the output
+ * has repeats.
+ *
+ * How outputs come from inputs:
+ *
+ *   FUNCTION   out = f(every element of the inputs that it shares labels with). Known where all of those are; the
+ *              value is computed by running the reference on the constants alone.
+ *   PRODUCT    out = sum over the summed labels of the product of the FACTORs, and ARGs, plus TERMs. Zero where a
+ *              factor is, for finite values (with --strict a zero times an unknown is not zero). Of a summed label an ARG
+ *              counts at every index while one of the products does; such an axis has no other label.
+ *   MOVE       every element of an output is one of an input, or `fill`. Constants, zeros and precision pass.
+ *   SIZES      outputs tell sizes of input 0, not contents: output element i reads axis i + first.
+ *   OPAQUE     nothing is known, everything is needed, nothing can go. The default.
+ *
+ * Why an index of a label cannot be removed is a text for the user (`why`); NULL where it can be when all operands
+ * agree. A label of kind WHOLE never can.
+ */
+#ifndef SPARTA_OPS_FLOW_H
+#define SPARTA_OPS_FLOW_H
+
+#include "ops/ops.h"
+
+enum { SPARTA_LABELS = 32, SPARTA_COMPOSITE = 6 };
+
+typedef enum {
+    SPARTA_EACH, /* index by index */
+    SPARTA_SUM,  /* only inputs have it: added up; zero summands may go */
+    SPARTA_WHOLE /* every index of the output depends on every index of the input */
+} sparta_label_kind;
+
+typedef struct sparta_label {
+    sparta_label_kind kind;
+    int64_t size;    /* -1: not a number */
+    const char *why; /* why its indices stay; NULL: they may go */
+    int64_t
+        run; /* its size in a run on constants that are alike along it; 0: 1 for EACH, all of it otherwise; -1: no run */
+    bool alike; /* such a run is possible only where constants are alike along it */
+} sparta_label;
+
+typedef struct sparta_axis {
+    int n; /* labels; 0: size 1 */
+    int label[SPARTA_COMPOSITE];
+    bool window; /* n is 1, and this is where its indices are */
+    int64_t from, step;
+    const int64_t *at; /* in place of from and step; NULL: none */
+} sparta_axis;
+
+typedef enum {
+    SPARTA_SIDE,   /* a parameter such as a shape, or absent: must be there as it is */
+    SPARTA_ARG,    /* data */
+    SPARTA_FACTOR, /* of a PRODUCT: where it is zero, so is the product */
+    SPARTA_TERM    /* of a PRODUCT: added to it */
+} sparta_role;
+
+typedef struct sparta_operand {
+    sparta_role role;
+    sparta_axis axis[SPARTA_RANK]; /* as many as the value's rank */
+} sparta_operand;
+
+typedef enum {
+    SPARTA_FLOW_OPAQUE,
+    SPARTA_FLOW_FUNCTION,
+    SPARTA_FLOW_PRODUCT,
+    SPARTA_FLOW_MOVE,
+    SPARTA_FLOW_SIZES
+} sparta_flow_how;
+
+typedef struct sparta_axes {
+    sparta_graph *g;
+    const sparta_node *n;
+    sparta_arena *arena; /* of pick lists and operands */
+    sparta_flow_how how;
+    int labels;
+    sparta_label label[SPARTA_LABELS];
+    sparta_operand *in, *out;  /* n_in, n_out; all SIDE to begin with */
+    bool no_values;            /* constants other than 0 do not pass: a padded border is not the constant */
+    const sparta_tensor *fill; /* MOVE: one element, what indices that no input covers hold; NULL: 0 */
+    /* PRODUCT: where constants that go are added. The output's axis `bias_axis` gets a vector: to input `bias` (which may
+     * be absent), or with bias < 0 in an Add after the node. bias_axis < 0: they cannot be. */
+    int bias, bias_axis;
+    int first; /* SIZES: the axis that output element 0 reads */
+} sparta_axes;
+
+/* What is left of each label: kept[l][i] is 1 where index i stays; NULL: all of it. */
+typedef struct sparta_shrink {
+    sparta_graph *g;
+    sparta_node *n;
+    const sparta_axes *axes; /* as they were before */
+    const uint8_t *const *kept;
+} sparta_shrink;
+
+/* How much a rule says, for docs/operators.md and the counts that `make test` prints. */
+typedef enum { SPARTA_OPAQUE, SPARTA_CONSERVATIVE, SPARTA_EXACT } sparta_exactness;
+
+/* What an operator's file in this room says about it, sparta_flow_<id>. */
+typedef struct sparta_flow {
+    sparta_exactness exact;
+    const char *says;                      /* the rule in one line */
+    const char *types;                     /* "floats", "any" ... of its data, for the document */
+    const char *refuses;                   /* what the shape rule or the reference refuses; "" */
+    sparta_status (*axes)(sparta_axes *a); /* NULL: opaque */
+    /* After indices went: rewrite attributes and SIDE inputs of the node, whose values have their new dims already. NULL:
+     * nothing to do. */
+    sparta_status (*shrink)(const sparta_shrink *s);
+} sparta_flow;
+
+#define SPARTA_OP(id, domain, name, min_in, max_in, max_out) extern const sparta_flow sparta_flow_##id;
+#include "builtin/ops.def"
+#undef SPARTA_OP
+const sparta_flow *sparta_flow_of(sparta_op_id op);
+/* Tests plant wrong rules here, one at a time, to see them caught. NULL, as all are otherwise: the operator's own. */
+extern const sparta_flow *sparta_flow_override[SPARTA_OPS];
+
+/* The axes of a node, in `arena`; opaque where its operator has no rule. The node is typed. */
+sparta_status sparta_axes_of(sparta_graph *g, const sparta_node *n, sparta_arena *arena,
+                             sparta_axes *out) SPARTA_MUST;
+
+/* ------------------------------------------------------------------ for rules */
+/* A new label for a dim; E_LIMIT beyond SPARTA_LABELS. */
+sparta_status sparta_axes_label(sparta_axes *a, const sparta_expr *dim, sparta_label_kind kind,
+                                const char *why, int *out) SPARTA_MUST;
+/* Labels for every axis of a value, EACH; label[] has its rank. */
+sparta_status sparta_axes_labels(sparta_axes *a, const sparta_value *v, int *label) SPARTA_MUST;
+static inline sparta_axis sparta_axis_of(int label)
+{
+    return (sparta_axis){.n = 1, .label = {label}};
+}
+static inline sparta_axis sparta_axis_pair(int major, int minor)
+{
+    return (sparta_axis){.n = 2, .label = {major, minor}};
+}
+static inline sparta_axis sparta_axis_window(int label, int64_t from, int64_t step)
+{
+    return (sparta_axis){.n = 1, .label = {label}, .window = true, .from = from, .step = step};
+}
+/* Index i of the axis as an index of its label. */
+static inline int64_t sparta_axis_at(const sparta_axis *x, int64_t i)
+{
+    return !x->window ? i : x->at ? x->at[i] : x->from + i * x->step;
+}
+
+/* Say nothing after all. */
+sparta_status sparta_axes_opaque(sparta_axes *a);
+
+/* Whole rules. */
+sparta_status sparta_flow_each(
+    sparta_axes *a); /* FUNCTION: all inputs broadcast to output 0; further outputs like it */
+sparta_status sparta_flow_times(sparta_axes *a); /* PRODUCT: the same, all inputs are factors (Mul, And) */
+sparta_status sparta_flow_same(
+    sparta_axes *a); /* MOVE: output 0 is input 0, the other inputs are SIDE (Identity) */
+/* FUNCTION on input 0, whole along the axes of the set `whole`; output 0 has its dims. Other inputs, if any, are ARGs that
+ * broadcast to it. */
+sparta_status sparta_flow_along(sparta_axes *a, const bool whole[SPARTA_RANK], const char *why) SPARTA_MUST;
+/* Inputs and output are the same elements in row-major order (Reshape, Flatten): axes come apart into the labels they have in
+ * common. What is left is mixed: summed on the side of the input, new on that of the output, all of it with a why, and only zeros
+ * pass. */
+sparta_status sparta_flow_reshape(sparta_axes *a) SPARTA_MUST;
+/* Reductions: input 0 over the axes that input 1 names; their labels have this kind and why. */
+sparta_status sparta_flow_reduce(sparta_axes *a, sparta_flow_how how, sparta_label_kind kind,
+                                 const char *why) SPARTA_MUST;
+/* Input `i` broadcasts against the labels of a value of this rank (NumPy's rule, from the right). */
+void sparta_axes_broadcast(sparta_axes *a, int i, sparta_role role, int rank, const int *label);
+
+/* For shrink: how many of a label's indices [from, end) are left; replace input i, which the node may not have had, by a list of
+ * integers or a tensor of them; set an INT attribute; remove one. */
+int64_t sparta_shrink_count(const sparta_shrink *s, int label, int64_t from, int64_t end);
+sparta_status sparta_shrink_list(const sparta_shrink *s, int i, int count,
+                                 const int64_t *numbers) SPARTA_MUST;
+sparta_status sparta_shrink_tensor(const sparta_shrink *s, int i, int rank, const int64_t *dim,
+                                   const int64_t *numbers) SPARTA_MUST;
+sparta_status sparta_shrink_drop(const sparta_shrink *s, const char *attribute) SPARTA_MUST;
+sparta_status sparta_shrink_int(const sparta_shrink *s, const char *attribute, int64_t value) SPARTA_MUST;
+
+#endif
