@@ -3,7 +3,7 @@
 # The house is one list of rooms; a room includes only rooms to its left (checked by `make layers`). The first line is the
 # runtime (libsparta_rt.so), both lines are the library (libsparta.so), and cli/ is the program.
 RT_ROOMS   := base expr tensor file tesa format device jit builtin graph panel call package run
-LIB_ROOMS  := schedule ops import prune implement tune compile zoo measure
+LIB_ROOMS  := schedule ops import prune propagate implement tune compile zoo measure
 ROOMS      ?= $(RT_ROOMS) $(LIB_ROOMS)
 
 # ---------------------------------------------------------------- variants: make BUILD=asan, each in its own folder
@@ -27,7 +27,7 @@ VERSION    := $(shell sed -n 's/^\#define SPARTA_VERSION "\(.*\)"/\1/p' include/
 MAJOR      := $(firstword $(subst ., ,$(VERSION)))
 PREFIX     ?= /usr/local
 JOBS       ?= $(shell nproc)
-FUZZ_SECONDS ?= 30
+FUZZ_SECONDS ?= 8
 WARN       := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wno-psabi
 # Instrumented code confuses gcc's flow analysis: there, warnings only warn.
 CALM       := $(if $(findstring -fsanitize,$(CFLAGS) $(VARIANT_$(BUILD))),-Wno-error)
@@ -133,7 +133,17 @@ bench-peers: all ## time against onnxruntime and torch; writes docs/benchmarks/ 
 	@tools/venv .venv-peers tools/requirements-peers.txt
 	.venv-peers/bin/python tools/bench_peers.py --sparta $(B)/sparta $(PEERS_ARGS)
 
+# ---------------------------------------------------------------- documents that are made
+$(B)/tools/operators: tools/operators.c $(B)/libsparta.a
+	@mkdir -p $(@D)
+	@echo "LINK $@"
+	$(Q)$(CC) $(ALL_CFLAGS) $< $(B)/libsparta.a -lsqlite3 $(LIBS) -o $@
+docs-operators: $(B)/tools/operators ## write docs/operators.md from the table of operators
+	@$< > docs/operators.md
+
 # ---------------------------------------------------------------- checks
+operators-check: $(B)/tools/operators ## docs/operators.md is what the table of operators says
+	@$< | diff docs/operators.md - || { echo "docs/operators.md is old; make docs-operators"; exit 1; }
 layers: ## every room includes only rooms to its left
 	@tools/layers $(RT_ROOMS) $(LIB_ROOMS)
 exports: $(B)/libsparta.so $(B)/libsparta_rt.so ## the libraries export what include/sparta.h declares and need what they should
@@ -172,4 +182,4 @@ clean: ## remove build/
 
 FORCE:
 .SECONDARY:
-.PHONY: all unit units programs fuzzers help setup demo check test bench bench-kernels bench-plots bench-formats bench-peers layers exports format format-check coverage examples install clean FORCE
+.PHONY: docs-operators operators-check all unit units programs fuzzers help setup demo check test bench bench-kernels bench-plots bench-formats bench-peers layers exports format format-check coverage examples install clean FORCE

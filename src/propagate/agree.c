@@ -1,0 +1,510 @@
+/* What goes: every operand that shares a label agrees on its indices.
+ *
+ * Each axis of each value begins with the indices it could do without; a constant could do without all of them. Nodes are then
+ * visited until nothing changes: an index of a label stays if one operand keeps it, so lists only shrink and the end is the
+ * largest agreement. A summed index also needs its summand to be 0, or a constant that a bias takes up. */
+#include "propagate/facts.h"
+#include <string.h>
+
+typedef struct agreement {
+    sparta_propagation *p;
+    int *first, *user; /* nodes that have value id: user[first[id] .. first[id + 1]) */
+    int *queue, head, tail, queued;
+    bool *waiting;      /* by node */
+    uint8_t ***summand; /* by node, by label; NULL: not looked at */
+} agreement;
+
+/* ------------------------------------------------------------------ the beginning */
+/* Index i of an axis may go when each of its elements is known or not needed. */
+static sparta_status wish(sparta_propagation *p, const sparta_value *v, int axis)
+{
+    sparta_fact *f = sparta_fact_of(p, v);
+    int64_t size = sparta_axis_size(v, axis), extent[SPARTA_RANK], index[SPARTA_RANK] = {0};
+    if (size < 2 || size > SPARTA_CELLS || !sparta_room(p, size, 2)) return SPARTA_OK;
+    uint8_t *gone = sparta_arena_alloc(p->arena, (size_t)size);
+    SPARTA_NEED(p->cx, gone);
+    memset(gone, 1, (size_t)size);
+    for (int i = 0; !v->constant && i < v->dims.rank; i++)
+        extent[i] = SPARTA_MAX(f->state.extent[i], f->need.extent[i]);
+    int64_t count = v->constant ? 0 : sparta_cells_count(v->dims.rank, extent);
+    if (count < 0 || v->is_input || v->is_output) return SPARTA_OK;
+    bool some = v->constant != NULL;
+    for (int64_t c = 0; c < count; c++) {
+        bool stays = sparta_cells_get(&f->need, v->dims.rank, index) &&
+                     sparta_cells_get(&f->state, v->dims.rank, index) & 1;
+        if (stays && extent[axis] == 1) return SPARTA_OK;
+        if (stays) gone[index[axis]] = 0;
+        for (int d = v->dims.rank - 1; d >= 0 && ++index[d] == extent[d]; d--) index[d] = 0;
+    }
+    for (int64_t i = 0; i < size; i++) some |= gone[i] != 0;
+    if (!some) return SPARTA_OK;
+    f->gone[axis] = gone;
+    f->wanted[axis] = sparta_arena_alloc(p->arena, (size_t)size);
+    SPARTA_NEED(p->cx, f->wanted[axis]);
+    if (!v->constant) memcpy(f->wanted[axis], gone, (size_t)size);
+    return SPARTA_OK;
+}
+
+/* Slices of an axis that are all zeros: (outer, size, inner). Looking ends when none is left that could be. */
+static void dead_of_axis(const uint8_t *state, int64_t outer, int64_t size, int64_t inner, uint8_t *dead)
+{
+    memset(dead, 1, (size_t)size);
+    for (int64_t o = 0; o < outer; o++) {
+        const uint8_t *at = state + o * size * inner;
+        uint8_t left = 0;
+        for (int64_t j = 0; j < size && inner == 1; j++) left |= dead[j] &= !at[j];
+        for (int64_t j = 0; j < size && inner > 1; j++) {
+            for (int64_t k = 0; k < inner && dead[j]; k++) dead[j] = !at[j * inner + k];
+            left |= dead[j];
+        }
+        if (!left) return;
+    }
+}
+
+/* What a user would call dead in a constant. */
+static void dead_slices(sparta_propagation *p, const sparta_value *v)
+{
+    sparta_fact *f = sparta_fact_of(p, v);
+    int64_t n = sparta_tensor_elements(v->constant), inner = 1;
+    for (int axis = v->dims.rank - 1; axis >= 0; axis--) {
+        int64_t size = SPARTA_MAX(v->constant->dim[axis], 1);
+        if (f->wanted[axis]) dead_of_axis(f->state.at, n / (size * inner), size, inner, f->wanted[axis]);
+        inner *= size;
+    }
+}
+
+static bool kept_by_user(const sparta_propagation *p, const sparta_value *v)
+{
+    for (int i = 0; p->options && i < p->options->n_keep; i++)
+        if (!strcmp(p->options->keep[i], v->origin ? v->origin : v->name) ||
+            !strcmp(p->options->keep[i], v->name))
+            return true;
+    return false;
+}
+
+static sparta_status begin(agreement *s)
+{
+    sparta_propagation *p = s->p;
+    const sparta_graph *g = p->g;
+    for (int i = 0; i < g->n_values; i++) {
+        const sparta_value *v = g->value[i];
+        if (!v->typed || !p->fact[i].state.at) continue;
+        if (!v->constant && !p->fact[i].need.at) continue; /* nobody has it */
+        if (v->constant && kept_by_user(p, v)) continue;
+        for (int k = 0; k < v->dims.rank; k++) SPARTA_TRY(wish(p, v, k));
+        if (v->constant && p->fact[i].value.data) dead_slices(p, v);
+    }
+    return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ one node */
+static const sparta_value *operand(const sparta_axes *a, int o)
+{
+    return o < a->n->n_in ? a->n->in[o] : a->n->out[o - a->n->n_in];
+}
+
+static sparta_status wake(agreement *s, const sparta_value *v)
+{
+    for (int i = s->first[v->id]; i < s->first[v->id + 1]; i++) {
+        int n = s->user[i];
+        if (s->waiting[n]) continue;
+        s->waiting[n] = true;
+        s->queue[s->tail] = n;
+        s->tail = (s->tail + 1) % s->p->g->n_nodes;
+        s->queued++;
+    }
+    return SPARTA_OK;
+}
+
+/* The axis keeps index i from now on; the first loss that matters is remembered. */
+static bool keep(sparta_fact *f, int axis, int64_t i, sparta_cause cause)
+{
+    if (!f->gone[axis] || !f->gone[axis][i]) return false;
+    f->gone[axis][i] = 0;
+    if (f->wanted[axis][i] && !f->cause[axis].node) {
+        cause.index = i;
+        f->cause[axis] = cause;
+    }
+    return true;
+}
+
+static sparta_status keep_all(agreement *s, const sparta_node *n, const sparta_value *v, int axis,
+                              const char *why)
+{
+    sparta_fact *f = sparta_fact_of(s->p, v);
+    bool changed = false;
+    for (int64_t i = 0; f->gone[axis] && i < sparta_axis_size(v, axis); i++)
+        changed |= keep(f, axis, i, (sparta_cause){.node = n, .why = why});
+    return changed ? wake(s, v) : SPARTA_OK;
+}
+
+/* Which label indices go, and who said no first. */
+typedef struct label_state {
+    uint8_t *gone;       /* NULL: none */
+    sparta_cause *cause; /* by index */
+} label_state;
+
+static bool in_list(const sparta_axes *a, int from, int to, int label)
+{
+    for (int o = from; o < to; o++) {
+        const sparta_value *v = operand(a, o);
+        if (!v || a->in[o].role == SPARTA_SIDE) continue;
+        for (int i = 0; i < v->dims.rank; i++)
+            for (int j = 0; j < a->in[o].axis[i].n; j++)
+                if (a->in[o].axis[i].label[j] == label) return true;
+    }
+    return false;
+}
+
+static const char *fixed_label(const sparta_axes *a, int l)
+{
+    const sparta_label *x = &a->label[l];
+    if (x->why) return x->why;
+    if (x->size < 0) return "its size is a symbol";
+    if (x->size > SPARTA_CELLS) return "there are too many of them";
+    bool in = in_list(a, 0, a->n->n_in, l), out = in_list(a, a->n->n_in, a->n->n_in + a->n->n_out, l);
+    if (x->kind == SPARTA_WHOLE || (x->kind == SPARTA_SUM && a->how != SPARTA_FLOW_PRODUCT))
+        return "the operator mixes them all";
+    if (x->kind == SPARTA_EACH && !out) return "the operator takes some of them away";
+    if (!in) return "the operator makes them";
+    return NULL;
+}
+
+/* Why none of a label's indices go: one of its operands may have them in an axis whose size is a symbol. */
+static const char *held_label(const sparta_axes *a, int l)
+{
+    const char *why = fixed_label(a, l);
+    return why ? why : "an axis that they are part of has a symbol for its size, or is too long";
+}
+
+/* What the operand says of its labels' indices: those of an index that it keeps stay. */
+static void hear(const sparta_propagation *p, const sparta_axes *a, int o, int axis, label_state *state)
+{
+    const sparta_value *v = operand(a, o);
+    const sparta_axis *x = &a->in[o].axis[axis];
+    const uint8_t *gone = sparta_fact_of(p, v)->gone[axis];
+    int64_t size = sparta_axis_size(v, axis), inner = 1;
+    for (int j = x->n - 1; j >= 0; j--) {
+        label_state *l = &state[x->label[j]];
+        int64_t n = a->label[x->label[j]].size;
+        if (size < 0 || size > SPARTA_CELLS) l->gone = NULL; /* it is not looked at index by index */
+        for (int64_t i = 0; l->gone && i < size; i++) {
+            int64_t at = x->window ? sparta_axis_at(x, i) : i / inner % n;
+            if ((gone && gone[i]) || !l->gone[at]) continue;
+            l->gone[at] = 0;
+            l->cause[at] = (sparta_cause){.node = a->n, .value = v, .axis = axis, .other = i};
+        }
+        inner *= SPARTA_MAX(n, 1);
+    }
+}
+
+/* Does the operand itself want every index that has index `at` of the label which repeats every `inner`? */
+static bool wants_all(const uint8_t *wanted, int64_t size, int64_t inner, int64_t n, int64_t at)
+{
+    for (int64_t i = 0; i < size; i++)
+        if (i / inner % n == at && !wanted[i]) return false;
+    return true;
+}
+
+/* "they are 4 x 16 there": neither a whole block nor the same place of every block is wanted. */
+static const char *unlike(const sparta_propagation *p, const sparta_axes *a, const sparta_axis *x)
+{
+    sparta_text t;
+    const char *made = NULL;
+    sparta_text_init(&t, p->cx);
+    for (int j = 0, n = 0; j < x->n; j++)
+        if (a->label[x->label[j]].size != 1)
+            sparta_text_printf(&t, "%s%lld", n++ ? " x " : "they are ",
+                               (long long)a->label[x->label[j]].size);
+    sparta_text_printf(&t,
+                       " there, and a whole block goes (a group, a head), or the same place of every block");
+    if (t.status == SPARTA_OK) made = sparta_arena_string(p->arena, sparta_text_str(&t));
+    sparta_text_free(&t);
+    return made;
+}
+
+/* Who holds index i of an axis. One of several labels could let it go: the one that the operand wants it of has the reason; none,
+ * and the operand has it. `why` is NULL with node NULL when memory ran out. */
+static sparta_cause holder(const sparta_propagation *p, const sparta_axes *a, int o, int axis, int64_t i,
+                           const label_state *state)
+{
+    const sparta_value *v = operand(a, o);
+    const sparta_axis *x = &a->in[o].axis[axis];
+    const uint8_t *wanted = sparta_fact_of(p, v)->wanted[axis];
+    const int64_t size = sparta_axis_size(v, axis);
+    sparta_cause cause = {.node = a->n, .why = held_label(a, x->label[0])};
+    int64_t inner = 1;
+    int free_labels = 0;
+    for (int j = x->n - 1; j >= 0; j--) {
+        const label_state *l = &state[x->label[j]];
+        const int64_t n = a->label[x->label[j]].size, at = x->window ? sparta_axis_at(x, i)
+                                                           : n > 0   ? i / inner % n
+                                                                     : 0;
+        if (n > 1 || x->n == 1) { /* a group of one holds nothing by itself */
+            if (!l->gone && !free_labels)
+                cause = (sparta_cause){.node = a->n, .why = held_label(a, x->label[j])};
+            if (l->gone) cause = l->cause[at];
+            if (l->gone && x->n > 1 && wants_all(wanted, size, inner, n, at)) return cause;
+            free_labels += l->gone != NULL;
+        }
+        inner *= SPARTA_MAX(n, 1);
+    }
+    if (free_labels < 2) return cause;
+    const char *why = unlike(p, a, x);
+    return why ? (sparta_cause){.node = a->n, .why = why} : (sparta_cause){0};
+}
+
+static sparta_status tell(agreement *s, const sparta_axes *a, int o, int axis, const label_state *state)
+{
+    const sparta_value *v = operand(a, o);
+    const sparta_axis *x = &a->in[o].axis[axis];
+    sparta_fact *f = sparta_fact_of(s->p, v);
+    int64_t size = sparta_axis_size(v, axis);
+    bool changed = false;
+    for (int64_t i = 0; f->gone[axis] && i < size; i++) {
+        int64_t inner = 1;
+        bool goes = false;
+        sparta_cause cause = {0};
+        if (!f->gone[axis][i]) continue;
+        for (int j = x->n - 1; j >= 0; j--) {
+            const label_state *l = &state[x->label[j]];
+            int64_t n = a->label[x->label[j]].size, at = x->window ? sparta_axis_at(x, i)
+                                                         : n > 0   ? i / inner % n
+                                                                   : 0;
+            goes |= l->gone && l->gone[at];
+            inner *= SPARTA_MAX(n, 1);
+        }
+        if (goes) continue;
+        if (f->wanted[axis][i] && !f->cause[axis].node) {
+            cause = holder(s->p, a, o, axis, i, state);
+            SPARTA_NEED(s->p->cx, cause.node);
+        }
+        changed |= keep(f, axis, i, cause);
+    }
+    return changed ? wake(s, v) : SPARTA_OK;
+}
+
+/* Axes that keep all they have, whatever the labels say: an opaque operator's, a size that is read, one that is repeated. */
+static sparta_status special(agreement *s, const sparta_axes *a)
+{
+    for (int i = 0; i < a->n->n_in; i++) {
+        const sparta_value *v = a->n->in[i];
+        if (!v) continue;
+        for (int k = 0; k < v->dims.rank; k++) {
+            if (a->how == SPARTA_FLOW_SIZES && i == 0) {
+                const sparta_value *y = a->n->out[0]; /* a list of sizes, or their product */
+                int64_t at[SPARTA_RANK] = {k - a->first},
+                        n = y->dims.rank ? sparta_axis_size(y, 0) : a->first + k + 1;
+                bool read = at[0] >= 0 && at[0] < n &&
+                            sparta_cells_get(&sparta_fact_of(s->p, y)->need, y->dims.rank, at);
+                if (read) SPARTA_TRY(keep_all(s, a->n, v, k, "their number is read"));
+            } else if (a->how == SPARTA_FLOW_OPAQUE || a->how == SPARTA_FLOW_SIZES ||
+                       a->in[i].role == SPARTA_SIDE) {
+                SPARTA_TRY(keep_all(s, a->n, v, k, "the operator says nothing of its axes"));
+            } else if (a->in[i].axis[k].n == 0) {
+                SPARTA_TRY(keep_all(s, a->n, v, k, "they are repeated"));
+            }
+        }
+    }
+    for (int o = 0; o < a->n->n_out; o++)
+        for (int k = 0; k < a->n->out[o]->dims.rank; k++)
+            if (a->how == SPARTA_FLOW_OPAQUE || a->how == SPARTA_FLOW_SIZES ||
+                a->out[o].role == SPARTA_SIDE || !a->out[o].axis[k].n)
+                SPARTA_TRY(keep_all(s, a->n, a->n->out[o], k, "the operator says nothing of its axes"));
+    return SPARTA_OK;
+}
+
+/* No operand may end with an axis of nothing. */
+static void leave_one(const sparta_axes *a, int labels, label_state *state)
+{
+    for (int l = 0; l < labels; l++) {
+        int64_t stays = 0;
+        for (int64_t i = 0; state[l].gone && i < a->label[l].size; i++) stays += !state[l].gone[i];
+        if (!state[l].gone || stays || !a->label[l].size) continue;
+        state[l].gone[0] = 0;
+        state[l].cause[0] = (sparta_cause){.node = a->n, .why = "one is left so that the axis is there"};
+    }
+    for (int o = 0; o < a->n->n_in + a->n->n_out; o++) {
+        const sparta_value *v = operand(a, o);
+        for (int k = 0; v && k < v->dims.rank; k++) {
+            const sparta_axis *x = &a->in[o].axis[k];
+            bool stays = !x->window || x->n == 0 || !state[x->label[0]].gone || sparta_axis_size(v, k) < 1;
+            for (int64_t i = 0; !stays && i < sparta_axis_size(v, k); i++)
+                stays |= !state[x->label[0]].gone[sparta_axis_at(x, i)];
+            if (stays) continue;
+            int64_t at = sparta_axis_at(x, 0);
+            state[x->label[0]].gone[at] = 0;
+            state[x->label[0]].cause[at] =
+                (sparta_cause){.node = a->n, .why = "one is left so that the axis is there"};
+        }
+    }
+}
+
+static sparta_status hear_summands(agreement *s, int at, const sparta_axes *a, int l, label_state *state)
+{
+    uint8_t **mine = &s->summand[at][l];
+    if (!*mine) {
+        *mine = sparta_arena_alloc(s->p->arena, (size_t)SPARTA_MAX(a->label[l].size, 1));
+        SPARTA_NEED(s->p->cx, *mine);
+        if (s->p->effort->steps > 0) SPARTA_TRY(sparta_summands(s->p, a, l, *mine));
+    }
+    for (int64_t i = 0; i < a->label[l].size; i++) {
+        if ((*mine)[i]) continue;
+        state->gone[i] = 0;
+        state->cause[i] = (sparta_cause){
+            .node = a->n,
+            .why = a->no_values ? "their constant is not 0, and at its border it is; make their biases 0 too"
+                                : "what they add is not known beforehand"};
+    }
+    return SPARTA_OK;
+}
+
+/* What all operands leave of the labels, in `arena`; the causes in `scratch`. */
+static sparta_status listen(const sparta_propagation *p, const sparta_axes *a, sparta_arena *arena,
+                            sparta_arena *scratch, label_state *state)
+{
+    for (int l = 0; l < a->labels; l++) {
+        if (fixed_label(a, l) || a->label[l].size < 1) continue;
+        size_t n = (size_t)a->label[l].size;
+        state[l].gone = sparta_arena_alloc(arena, n);
+        state[l].cause = sparta_arena_array(scratch, n, sizeof *state[l].cause);
+        SPARTA_NEED(p->cx, state[l].gone && state[l].cause);
+        memset(state[l].gone, 1, n);
+    }
+    for (int o = 0; o < a->n->n_in + a->n->n_out; o++) {
+        const sparta_value *v = operand(a, o);
+        for (int k = 0; v && a->in[o].role != SPARTA_SIDE && k < v->dims.rank; k++) hear(p, a, o, k, state);
+    }
+    return SPARTA_OK;
+}
+
+static sparta_status settle(agreement *s, int at, sparta_arena *scratch)
+{
+    const sparta_axes *a = &s->p->axes[at];
+    label_state state[SPARTA_LABELS] = {{0}};
+    SPARTA_TRY(listen(s->p, a, scratch, scratch, state));
+    for (int l = 0; l < a->labels; l++)
+        if (state[l].gone && a->label[l].kind == SPARTA_SUM)
+            SPARTA_TRY(hear_summands(s, at, a, l, &state[l]));
+    leave_one(a, a->labels, state);
+    for (int o = 0; o < a->n->n_in + a->n->n_out; o++) {
+        const sparta_value *v = operand(a, o);
+        for (int k = 0; v && a->in[o].role != SPARTA_SIDE && k < v->dims.rank; k++)
+            if (a->in[o].axis[k].n) SPARTA_TRY(tell(s, a, o, k, state));
+    }
+    return SPARTA_OK;
+}
+
+static sparta_status visit(agreement *s, int at)
+{
+    const sparta_axes *a = &s->p->axes[at];
+    SPARTA_TRY(special(s, a));
+    if (a->how == SPARTA_FLOW_OPAQUE || a->how == SPARTA_FLOW_SIZES) return SPARTA_OK;
+    sparta_arena *scratch = sparta_arena_create(s->p->cx);
+    SPARTA_NEED(s->p->cx, scratch);
+    sparta_status status = settle(s, at, scratch);
+    sparta_arena_free(scratch);
+    return status;
+}
+
+sparta_status sparta_labels_left(const sparta_propagation *p, const sparta_axes *a,
+                                 uint8_t *kept[SPARTA_LABELS])
+{
+    label_state state[SPARTA_LABELS] = {{0}};
+    for (int l = 0; l < SPARTA_LABELS; l++) kept[l] = NULL;
+    if (a->how == SPARTA_FLOW_OPAQUE || a->how == SPARTA_FLOW_SIZES) return SPARTA_OK;
+    sparta_arena *scratch = sparta_arena_create(p->cx);
+    SPARTA_NEED(p->cx, scratch);
+    sparta_status status = listen(p, a, p->arena, scratch, state);
+    sparta_arena_free(scratch);
+    for (int l = 0; status == SPARTA_OK && l < a->labels; l++) {
+        kept[l] = state[l].gone;
+        for (int64_t i = 0; kept[l] && i < a->label[l].size; i++) kept[l][i] = !kept[l][i];
+    }
+    return status;
+}
+
+/* ------------------------------------------------------------------ to the end */
+static void count_users(agreement *s, bool fill)
+{
+    const sparta_graph *g = s->p->g;
+    for (int i = 0; i < g->n_nodes; i++) {
+        const sparta_node *n = g->node[i];
+        for (int k = 0; k < n->n_in + n->n_out; k++) {
+            const sparta_value *v = k < n->n_in ? n->in[k] : n->out[k - n->n_in];
+            if (!v) continue;
+            if (fill)
+                s->user[s->first[v->id]++] = i;
+            else
+                s->first[v->id + 1]++;
+        }
+    }
+}
+
+static sparta_status set_up(agreement *s)
+{
+    const sparta_graph *g = s->p->g;
+    size_t nodes = (size_t)SPARTA_MAX(g->n_nodes, 1);
+    s->first = sparta_arena_array(s->p->arena, (size_t)g->n_values + 2, sizeof *s->first);
+    s->queue = sparta_arena_array(s->p->arena, nodes, sizeof *s->queue);
+    s->waiting = sparta_arena_array(s->p->arena, nodes, sizeof *s->waiting);
+    s->summand = sparta_arena_array(s->p->arena, nodes, sizeof *s->summand);
+    SPARTA_NEED(s->p->cx, s->first && s->queue && s->waiting && s->summand);
+    count_users(s, false);
+    for (int i = 0; i < g->n_values; i++) s->first[i + 1] += s->first[i];
+    s->user = sparta_arena_array(s->p->arena, (size_t)SPARTA_MAX(s->first[g->n_values], 1), sizeof *s->user);
+    SPARTA_NEED(s->p->cx, s->user);
+    count_users(s, true);
+    for (int i = g->n_values; i > 0; i--) s->first[i] = s->first[i - 1];
+    s->first[0] = 0;
+    for (int i = 0; i < g->n_nodes; i++) {
+        s->summand[i] = sparta_arena_array(s->p->arena, SPARTA_LABELS, sizeof **s->summand);
+        SPARTA_NEED(s->p->cx, s->summand[i]);
+        s->queue[i] = i;
+        s->waiting[i] = true;
+    }
+    s->queued = g->n_nodes;
+    return SPARTA_OK;
+}
+
+/* Indices that a visit may look at. */
+static double visit_size(const sparta_axes *a)
+{
+    double n = 1;
+    for (int o = 0; o < a->n->n_in + a->n->n_out; o++) {
+        const sparta_value *v = operand(a, o);
+        for (int k = 0; v && k < v->dims.rank; k++)
+            n += (double)SPARTA_MIN(SPARTA_MAX(sparta_axis_size(v, k), 0), SPARTA_CELLS);
+    }
+    return n;
+}
+
+/* An agreement that does not come to its end takes nothing away. */
+static void keep_everything(sparta_propagation *p)
+{
+    for (int i = 0; i < p->n_values; i++)
+        for (int k = 0; k < p->g->value[i]->dims.rank; k++)
+            if (p->fact[i].gone[k])
+                memset(p->fact[i].gone[k], 0, (size_t)sparta_axis_size(p->g->value[i], k));
+}
+
+sparta_status sparta_agree(sparta_propagation *p)
+{
+    agreement s = {.p = p};
+    SPARTA_TRY(set_up(&s));
+    SPARTA_TRY(begin(&s));
+    while (s.queued) {
+        int at = s.queue[s.head];
+        s.head = (s.head + 1) % p->g->n_nodes;
+        s.queued--;
+        s.waiting[at] = false;
+        SPARTA_TRY(sparta_check_cancel(p->cx));
+        p->effort->visits -= visit_size(&p->axes[at]);
+        if (p->effort->visits < 0) {
+            keep_everything(p);
+            break;
+        }
+        SPARTA_TRY(visit(&s, at));
+    }
+    return SPARTA_OK;
+}

@@ -1,0 +1,303 @@
+/* Cells and their contraction: out |= for some index of the labels it lacks, all of the views. */
+#include "propagate/facts.h"
+#include <math.h>
+#include <string.h>
+
+bool sparta_spend(const sparta_propagation *p, double steps)
+{
+    if (p->effort->steps < steps) return false;
+    p->effort->steps -= steps;
+    return true;
+}
+
+bool sparta_room(const sparta_propagation *p, int64_t n, size_t bytes)
+{
+    const double size = (double)n * (double)bytes;
+    if (p->effort->bytes < size) return false;
+    p->effort->bytes -= size;
+    return true;
+}
+
+int64_t sparta_axis_size(const sparta_value *v, int axis)
+{
+    int64_t n;
+    return sparta_expr_is_const(v->dims.dim[axis], &n) ? n : -1;
+}
+
+int64_t sparta_cells_count(int rank, const int64_t *extent)
+{
+    int64_t n = 1;
+    for (int i = 0; i < rank; i++)
+        if (!sparta_int_mul(n, extent[i], &n) || n > SPARTA_CELLS) return -1;
+    return n;
+}
+
+sparta_status sparta_cells_new(const sparta_propagation *p, int rank, const int64_t *extent,
+                               sparta_cells *out)
+{
+    int64_t n = sparta_cells_count(rank, extent);
+    sparta_cells c = {.at = sparta_arena_alloc(p->arena, (size_t)SPARTA_MAX(n, 1))};
+    SPARTA_NEED(p->cx, c.at);
+    for (int i = 0; i < rank; i++) c.extent[i] = extent[i];
+    *out = c;
+    return SPARTA_OK;
+}
+
+sparta_status sparta_cells_one(const sparta_propagation *p, uint8_t x, sparta_cells *out)
+{
+    int64_t extent[SPARTA_RANK];
+    for (int i = 0; i < SPARTA_RANK; i++) extent[i] = 1;
+    SPARTA_TRY(sparta_cells_new(p, SPARTA_RANK, extent, out));
+    out->at[0] = x;
+    return SPARTA_OK;
+}
+
+static int64_t offset(const sparta_cells *c, int rank, const int64_t *index)
+{
+    int64_t at = 0;
+    for (int i = 0; i < rank; i++) at = at * c->extent[i] + (c->extent[i] == 1 ? 0 : index[i]);
+    return at;
+}
+
+uint8_t sparta_cells_get(const sparta_cells *c, int rank, const int64_t *index)
+{
+    return c->at[offset(c, rank, index)];
+}
+
+bool sparta_cells_has(const sparta_cells *c, int rank, uint8_t bit)
+{
+    int64_t n = 1;
+    for (int i = 0; i < rank; i++) n *= c->extent[i];
+    for (int64_t i = 0; i < n; i++)
+        if (c->at[i] & bit) return true;
+    return false;
+}
+
+bool sparta_cells_all(const sparta_cells *c, int rank, uint8_t bit)
+{
+    int64_t n = 1;
+    for (int i = 0; i < rank; i++) n *= c->extent[i];
+    for (int64_t i = 0; i < n; i++)
+        if (!(c->at[i] & bit)) return false;
+    return true;
+}
+
+sparta_status sparta_cells_add(const sparta_propagation *p, int rank, sparta_cells *into,
+                               const sparta_cells *from)
+{
+    if (!into->at) {
+        *into = *from;
+        return SPARTA_OK;
+    }
+    sparta_cells sum;
+    int64_t extent[SPARTA_RANK] = {0}, index[SPARTA_RANK] = {0};
+    for (int i = 0; i < rank; i++) extent[i] = SPARTA_MAX(into->extent[i], from->extent[i]);
+    int64_t n = sparta_cells_count(rank, extent);
+    if (n < 0 || !sparta_room(p, n, 1)) return sparta_cells_one(p, 1, into); /* too fine to keep: all of it */
+    SPARTA_TRY(sparta_cells_new(p, rank, extent, &sum));
+    for (int64_t at = 0; at < n; at++) {
+        sum.at[at] = sparta_cells_get(into, rank, index) | sparta_cells_get(from, rank, index);
+        for (int i = rank - 1; i >= 0 && ++index[i] == extent[i]; i--) index[i] = 0;
+    }
+    *into = sum;
+    return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ views */
+static int space(const sparta_axes *a, int label, bool input)
+{
+    return label + (input && a->label[label].kind == SPARTA_WHOLE ? SPARTA_LABELS : 0);
+}
+
+void sparta_view_strides(const sparta_axes *a, const sparta_operand *o, int rank, const int64_t *extent,
+                         bool input, int64_t stride[SPARTA_SPACES])
+{
+    int64_t step = 1;
+    memset(stride, 0, SPARTA_SPACES * sizeof *stride);
+    for (int i = rank - 1; i >= 0; i--) {
+        int64_t inner = step;
+        for (int j = o->axis[i].n - 1; extent[i] != 1 && j >= 0; j--) {
+            int l = o->axis[i].label[j];
+            stride[space(a, l, input)] += inner; /* += : a diagonal has a label twice */
+            inner *= a->label[l].size;
+        }
+        step *= extent[i];
+    }
+}
+
+sparta_view sparta_view_of(const sparta_axes *a, const sparta_operand *o, const sparta_value *v,
+                           const sparta_cells *c, bool input, uint8_t bit)
+{
+    sparta_view view = {.at = c->at, .bit = bit};
+    sparta_view_strides(a, o, v->dims.rank, c->extent, input, view.stride);
+    return view;
+}
+
+void sparta_view_vary(const sparta_view *v, bool vary[SPARTA_SPACES])
+{
+    for (int l = 0; l < SPARTA_SPACES; l++) vary[l] |= v->stride[l] != 0;
+}
+
+bool sparta_extents(const sparta_axes *a, const sparta_operand *o, const sparta_value *v, bool input,
+                    const bool vary[SPARTA_SPACES], int64_t *extent)
+{
+    bool fine = true;
+    for (int i = 0; i < v->dims.rank; i++) {
+        bool differs = false;
+        int64_t size = sparta_axis_size(v, i);
+        for (int j = 0; j < o->axis[i].n; j++) differs |= vary[space(a, o->axis[i].label[j], input)];
+        extent[i] = differs && size >= 0 ? size : 1;
+        fine &= !differs || size >= 0;
+    }
+    return fine;
+}
+
+/* ------------------------------------------------------------------ loops */
+typedef struct loops {
+    int depth, n;
+    int64_t size[SPARTA_SPACES];
+    int64_t stride[SPARTA_SPACES][8], out[SPARTA_SPACES];
+    uint8_t bit[8], bits;
+    double left; /* steps */
+} loops;
+
+/* out |= bits where a has its bit, eight cells at a time: most of the time goes here. */
+static void or_row(const uint8_t *a, uint8_t bit, int64_t n, uint8_t *out, uint8_t bits)
+{
+    const uint64_t ones = 0x0101010101010101u;
+    for (; n >= 8; n -= 8, a += 8, out += 8) {
+        uint64_t x, y;
+        memcpy(&x, a, 8);
+        memcpy(&y, out, 8);
+        y |= ((x >> (bit == SPARTA_SOME)) & ones) * bits;
+        memcpy(out, &y, 8);
+    }
+    for (int64_t i = 0; i < n; i++) out[i] |= a[i] & bit ? bits : 0;
+}
+
+/* The innermost loop: o |= all views have their bit. Views that do not move have been looked at. Steps taken come back. */
+static int64_t inner(const loops *s, int d, const uint8_t *const *at, uint8_t *out)
+{
+    int moving = 0;
+    int64_t i = 0, n = s->size[d], so = s->out[d], sa = 0, sb = 0;
+    const uint8_t *a = NULL, *b = NULL;
+    uint8_t ma = 0, mb = 0;
+    for (int k = 0; k < s->n; k++) {
+        if (!s->stride[d][k]) continue;
+        if (moving++ == 0)
+            a = at[k], sa = s->stride[d][k], ma = s->bit[k];
+        else
+            b = at[k], sb = s->stride[d][k], mb = s->bit[k];
+    }
+    if (moving == 0) {
+        for (; i < n; i++) out[i * so] |= s->bits;
+    } else if (moving == 1 && so == 0) {
+        for (; i < n && (out[0] & s->bits) != s->bits; i++)
+            if (a[i * sa] & ma) out[0] |= s->bits;
+    } else if (moving == 1 && so == 1 && sa == 1) {
+        or_row(a, ma, n, out, s->bits);
+        i = n / 8;
+    } else if (moving == 1) {
+        for (; i < n; i++)
+            if (a[i * sa] & ma) out[i * so] |= s->bits;
+    } else if (moving == 2 && so == 0 && sa == 1 && sb == 1) {
+        for (; i < n && !(out[0] & s->bits); i++)
+            if (a[i] & ma && b[i] & mb) out[0] |= s->bits;
+    } else if (moving == 2) {
+        for (; i < n; i++)
+            if (a[i * sa] & ma && b[i * sb] & mb) out[i * so] |= s->bits;
+    } else {
+        for (; i < n; i++) {
+            bool all = true;
+            for (int k = 0; k < s->n; k++) all &= (at[k][i * s->stride[d][k]] & s->bit[k]) != 0;
+            if (all) out[i * so] |= s->bits;
+        }
+    }
+    return i;
+}
+
+#define LOOK 16 /* rows after which to see whether there is anything left to find */
+
+/* Is every cell that the innermost loop can set already set? */
+static bool is_full(const loops *s, const uint8_t *out)
+{
+    const int d = s->depth - 1;
+    for (int64_t i = 0; i < (s->out[d] ? s->size[d] : 1); i++)
+        if ((out[i * s->out[d]] & s->bits) != s->bits) return false;
+    return true;
+}
+
+static void walk(loops *s, int d, const uint8_t *const *at, uint8_t *out)
+{
+    s->left -= 4;
+    if (s->left < 0) return;
+    /* A view that has come to its place and lacks the bit settles everything below. */
+    for (int i = 0; i < s->n; i++) {
+        bool moves = false;
+        for (int k = d; k < s->depth; k++) moves |= s->stride[k][i] != 0;
+        if (!moves && !(at[i][0] & s->bit[i])) return;
+    }
+    if (d == s->depth) {
+        out[0] |= s->bits;
+        return;
+    }
+    if (d == s->depth - 1) {
+        s->left -= (double)inner(s, d, at, out);
+        return;
+    }
+    const uint8_t *here[8];
+    for (int64_t i = 0; i < s->size[d] && s->left >= 0; i++) {
+        const bool again =
+            d == s->depth - 2 && !s->out[d] && i % LOOK == LOOK - 1; /* the same cells over and over */
+        if (again && is_full(s, out)) return;
+        for (int k = 0; k < s->n; k++) here[k] = at[k] + i * s->stride[d][k];
+        walk(s, d + 1, here, out + i * s->out[d]);
+    }
+}
+
+double sparta_contract(const sparta_axes *a, const sparta_view *view, int n, uint8_t *out,
+                       const int64_t out_stride[SPARTA_SPACES], uint8_t bits, double most_steps)
+{
+    loops s = {.n = n, .bits = bits, .left = most_steps};
+    const uint8_t *at[8];
+    int64_t weight[SPARTA_SPACES];
+    for (int i = 0; i < n; i++) {
+        at[i] = view[i].at;
+        s.bit[i] = view[i].bit;
+    }
+    for (int l = 0; l < SPARTA_SPACES; l++) {
+        bool moves = out_stride[l] != 0;
+        int64_t most = out_stride[l];
+        for (int i = 0; i < n; i++) {
+            moves |= view[i].stride[l] != 0;
+            most = SPARTA_MAX(most, view[i].stride[l]);
+        }
+        if (!moves) continue;
+        int d = s.depth++; /* larger strides outside */
+        while (d > 0 && weight[d - 1] < most) {
+            weight[d] = weight[d - 1];
+            s.size[d] = s.size[d - 1];
+            s.out[d] = s.out[d - 1];
+            memcpy(s.stride[d], s.stride[d - 1], sizeof s.stride[d]);
+            d--;
+        }
+        weight[d] = most;
+        s.size[d] = a->label[l % SPARTA_LABELS].size;
+        s.out[d] = out_stride[l];
+        for (int i = 0; i < n; i++) s.stride[d][i] = view[i].stride[l];
+    }
+    walk(&s, 0, at, out);
+    if (s.left >= 0) return most_steps - s.left;
+    s.n = 0; /* all of it, and nothing asked */
+    s.left = INFINITY;
+    for (int d = 0; d < s.depth; d++)
+        if (!s.out[d]) s.size[d] = SPARTA_MIN(s.size[d], 1);
+    walk(&s, 0, at, out);
+    return most_steps;
+}
+
+void sparta_contract_some(const sparta_propagation *p, const sparta_axes *a, const sparta_view *view, int n,
+                          uint8_t *out, const int64_t out_stride[SPARTA_SPACES], uint8_t bits)
+{
+    p->effort->steps -= sparta_contract(a, view, n, out, out_stride, bits, SPARTA_MAX(p->effort->steps, 0));
+}

@@ -1,0 +1,191 @@
+/* Constants are computed as the model computes them: the node's own reference runs on its known elements alone.
+ *
+ * Labels along which all that is known is alike have one index in the run (or as many as the rule says, `run`), so the run is
+ * small: a BatchNormalization of (batch, 64, h, w) runs on (1, 64, 1, 1). */
+#include "propagate/facts.h"
+#include <math.h>
+#include <string.h>
+
+/* How many indices a label has in the run; -1: it would need a number that is not there. */
+static int64_t run_size(const sparta_axes *a, const sparta_evaluation *e, int l)
+{
+    const sparta_label *x = &a->label[l];
+    if (e->pick && l == e->label) return e->picks;
+    if (x->kind == SPARTA_SUM && !e->products && !x->why) return 1; /* of zeros */
+    if (e->vary[l] || e->vary[l + SPARTA_LABELS]) return x->size;
+    if (x->run) return x->run;
+    if (x->kind == SPARTA_SUM && !e->products) return 1;
+    return x->kind == SPARTA_EACH ? 1 : x->size;
+}
+
+static bool run_dims(const sparta_axes *a, const sparta_evaluation *e, const sparta_operand *o,
+                     const sparta_value *v, int64_t *dim)
+{
+    for (int i = 0; i < v->dims.rank; i++) {
+        dim[i] = 1;
+        for (int j = 0; j < o->axis[i].n; j++) {
+            int64_t n = run_size(a, e, o->axis[i].label[j]);
+            if (n < 0 || !sparta_int_mul(dim[i], n, &dim[i]) || dim[i] > SPARTA_WORK) return false;
+        }
+    }
+    return true;
+}
+
+/* Label indices of an index of an operand in the run; composite axes come apart by run sizes. */
+static void label_index(const sparta_axes *a, const sparta_evaluation *e, const sparta_operand *o, int rank,
+                        const int64_t *index, int64_t *at)
+{
+    for (int i = 0; i < rank; i++) {
+        int64_t rest = index[i];
+        for (int j = o->axis[i].n - 1; j >= 0; j--) {
+            int l = o->axis[i].label[j];
+            int64_t n = SPARTA_MAX(run_size(a, e, l), 1);
+            at[l] = rest % n;
+            rest /= n;
+        }
+    }
+}
+
+/* The index of the fact's cells that an index of the run stands for. */
+static int64_t cell(const sparta_axes *a, const sparta_operand *o, int rank, const int64_t *extent,
+                    const int64_t *at)
+{
+    int64_t where = 0;
+    for (int i = 0; i < rank; i++) {
+        int64_t index = 0;
+        for (int j = 0; j < o->axis[i].n; j++)
+            index = index * a->label[o->axis[i].label[j]].size + at[o->axis[i].label[j]];
+        where = where * extent[i] + (extent[i] == 1 ? 0 : index);
+    }
+    return where;
+}
+
+/* A constant that the run needs as it is? */
+static bool as_it_is(const sparta_value *v, const sparta_fact *f, const int64_t *dim)
+{
+    if (!v->constant || !f->value.data) return false;
+    for (int i = 0; i < v->dims.rank; i++)
+        if (dim[i] != v->constant->dim[i]) return false;
+    const int64_t n = sparta_tensor_elements(v->constant);
+    return n > 0 && !memchr(f->state.at, SPARTA_UNKNOWN, (size_t)n);
+}
+
+static sparta_status fill(sparta_propagation *p, const sparta_axes *a, const sparta_evaluation *e, int i,
+                          sparta_arena *scratch, sparta_tensor *out)
+{
+    const sparta_operand *o = &a->in[i];
+    const sparta_value *v = a->n->in[i];
+    const sparta_fact *f = sparta_fact_of(p, v);
+    int64_t dim[SPARTA_RANK], index[SPARTA_RANK] = {0}, at[SPARTA_LABELS] = {0};
+    (void)run_dims(a, e, o, v, dim); /* sparta_evaluable said yes */
+    bool blank = (o->role == SPARTA_FACTOR && !e->products) || (o->role == SPARTA_TERM && !e->terms);
+    if (!blank && !e->pick && as_it_is(v, f, dim)) {
+        *out = *v->constant;
+        return SPARTA_OK;
+    }
+    SPARTA_TRY(sparta_tensor_alloc_in(scratch, v->dtype, v->dims.rank, dim, out));
+    if (blank || !f->value.data) return SPARTA_OK;
+    int64_t n = sparta_tensor_elements(out);
+    size_t size = sparta_dtype_size(v->dtype);
+    for (int64_t k = 0; k < n; k++) {
+        label_index(a, e, o, v->dims.rank, index, at);
+        if (e->pick) at[e->label] = e->pick[at[e->label]];
+        int64_t c = cell(a, o, v->dims.rank, f->state.extent, at);
+        if (f->state.at[c] == SPARTA_SOME)
+            memcpy((char *)out->data + (size_t)k * size, (const char *)f->value.data + (size_t)c * size,
+                   size);
+        for (int d = v->dims.rank - 1; d >= 0 && ++index[d] == dim[d]; d--) index[d] = 0;
+    }
+    return SPARTA_OK;
+}
+
+static double work_of(const sparta_axes *a, const sparta_evaluation *e)
+{
+    double work = 1;
+    for (int l = 0; l < a->labels; l++) work *= (double)SPARTA_MAX(run_size(a, e, l), 1);
+    return work;
+}
+
+/* Everything that is summed over costs work for each output element. */
+static bool affordable(const sparta_axes *a, const sparta_evaluation *e)
+{
+    int64_t work = 1;
+    for (int l = 0; l < a->labels; l++) {
+        int64_t n = run_size(a, e, l);
+        bool varies = e->vary[l] || e->vary[l + SPARTA_LABELS];
+        bool alike = a->label[l].alike || (a->label[l].run && a->label[l].run != n);
+        if (varies && alike) return false; /* the rule wants them alike */
+        if (n < 0) continue;               /* no operand of the run has it, or run_dims says so */
+        if (!sparta_int_mul(work, SPARTA_MAX(n, 1), &work) || work > SPARTA_WORK) return false;
+    }
+    return true;
+}
+
+bool sparta_evaluable(const sparta_axes *a, const sparta_evaluation *e)
+{
+    const sparta_node *n = a->n;
+    int64_t work = 0, dim[SPARTA_RANK];
+    if (!affordable(a, e)) return false;
+    for (int i = 0; i < n->n_in + n->n_out; i++) { /* in and out are one array */
+        const sparta_value *v = i < n->n_in ? n->in[i] : n->out[i - n->n_in];
+        if (!v || (i < n->n_in && a->in[i].role == SPARTA_SIDE && v->constant)) continue;
+        if ((i < n->n_in && a->in[i].role == SPARTA_SIDE) || !run_dims(a, e, &a->in[i], v, dim)) return false;
+        sparta_tensor shape = sparta_tensor_view(v->dtype, v->dims.rank, dim, NULL);
+        int64_t count = sparta_tensor_elements(&shape);
+        if (count < 0 || (work += count) > SPARTA_WORK) return false;
+    }
+    return true;
+}
+
+/* The indices of a label that are asked for. */
+static sparta_status list_picks(sparta_arena *arena, const sparta_axes *a, sparta_evaluation *e)
+{
+    if (e->label < 0 || !e->only) return SPARTA_OK;
+    int64_t *pick = sparta_arena_array(arena, (size_t)SPARTA_MAX(a->label[e->label].size, 1), sizeof *pick);
+    SPARTA_NEED(sparta_arena_ctx(arena), pick);
+    for (int64_t i = 0; i < a->label[e->label].size; i++)
+        if (e->only[i]) pick[e->picks++] = i;
+    e->pick = pick;
+    return SPARTA_OK;
+}
+
+static sparta_status run_on(sparta_propagation *p, const sparta_axes *a, const sparta_evaluation *asked,
+                            sparta_arena *scratch, sparta_tensor *out, bool *ran)
+{
+    const sparta_node *n = a->n;
+    sparta_evaluation e = *asked;
+    int64_t dim[SPARTA_RANK];
+    SPARTA_TRY(list_picks(scratch, a, &e));
+    sparta_tensor *in = sparta_arena_array(scratch, (size_t)SPARTA_MAX(n->n_in, 1), sizeof *in);
+    SPARTA_NEED(p->cx, in);
+    for (int i = 0; i < n->n_in; i++) {
+        in[i] = (sparta_tensor){.rank = -1};
+        if (n->in[i] && a->in[i].role == SPARTA_SIDE) in[i] = *n->in[i]->constant;
+        if (n->in[i] && a->in[i].role != SPARTA_SIDE) SPARTA_TRY(fill(p, a, &e, i, scratch, &in[i]));
+    }
+    for (int i = 0; i < n->n_out; i++) {
+        (void)run_dims(a, &e, &a->out[i], n->out[i], dim);
+        SPARTA_TRY(sparta_tensor_alloc_in(p->arena, n->out[i]->dtype, n->out[i]->dims.rank, dim, &out[i]));
+    }
+    sparta_status status =
+        sparta_builtin_row(n->op)->fn(p->cx, &(sparta_op_args){&n->attrs, n->n_in, n->n_out, in, out});
+    if (status == SPARTA_E_MEMORY || status == SPARTA_E_CANCELLED) return status;
+    if (status != SPARTA_OK)
+        sparta_ctx_clear(p->cx); /* it cannot be said beforehand; the model's own run will tell */
+    *ran = status == SPARTA_OK;
+    return SPARTA_OK;
+}
+
+sparta_status sparta_evaluate(sparta_propagation *p, const sparta_axes *a, const sparta_evaluation *e,
+                              sparta_tensor *out, bool *ran)
+{
+    *ran = false;
+    if (!sparta_evaluable(a, e)) return SPARTA_OK;
+    if (!sparta_spend(p, work_of(a, e)) && !e->only)
+        return SPARTA_OK; /* what was agreed on is not given up */
+    sparta_arena *scratch = sparta_arena_create(p->cx);
+    SPARTA_NEED(p->cx, scratch);
+    sparta_status status = run_on(p, a, e, scratch, out, ran);
+    sparta_arena_free(scratch);
+    return status;
+}

@@ -1,0 +1,274 @@
+/* Constants find their place: summands that go move into a bias, values that are known altogether become initialisers, adding
+ * nothing and multiplying by one go. */
+#include "propagate/facts.h"
+#include <string.h>
+
+/* ------------------------------------------------------------------ summands */
+static int cuttable_sums(const sparta_axes *a)
+{
+    int n = 0;
+    for (int l = 0; l < a->labels; l++) n += a->label[l].kind == SPARTA_SUM && !a->label[l].why;
+    return n;
+}
+
+/* Do the factors differ along nothing but summed labels and the bias's axis? */
+static bool alike_elsewhere(sparta_propagation *p, const sparta_axes *a)
+{
+    bool vary[SPARTA_SPACES] = {false}, allowed[SPARTA_SPACES] = {false};
+    const sparta_axis *x = &a->out[0].axis[a->bias_axis];
+    for (int j = 0; j < x->n; j++) allowed[x->label[j]] = true;
+    for (int l = 0; l < a->labels; l++) allowed[l] |= a->label[l].kind == SPARTA_SUM;
+    for (int i = 0; i < a->n->n_in; i++) {
+        if (a->in[i].role != SPARTA_FACTOR && a->in[i].role != SPARTA_ARG) continue;
+        sparta_view v =
+            sparta_view_of(a, &a->in[i], a->n->in[i], &sparta_fact_of(p, a->n->in[i])->state, true, 1);
+        sparta_view_vary(&v, vary);
+    }
+    for (int l = 0; l < SPARTA_SPACES; l++)
+        if (vary[l] && !allowed[l]) return false;
+    return true;
+}
+
+/* The run that adds up constants of a summed label: one result for each index of the bias's axis. */
+static sparta_evaluation adding_up(const sparta_propagation *p, const sparta_axes *a, int label,
+                                   const uint8_t *only)
+{
+    sparta_evaluation e = {.products = true, .label = label, .only = only};
+    for (int i = 0; i < a->n->n_in; i++) {
+        if (a->in[i].role != SPARTA_FACTOR && a->in[i].role != SPARTA_ARG) continue;
+        sparta_view v =
+            sparta_view_of(a, &a->in[i], a->n->in[i], &sparta_fact_of(p, a->n->in[i])->state, true, 1);
+        sparta_view_vary(&v, e.vary);
+    }
+    const sparta_axis *x = &a->out[0].axis[a->bias_axis];
+    for (int j = 0; j < x->n; j++) e.vary[x->label[j]] = true;
+    return e;
+}
+
+/* Can constants of this label go into a bias? */
+static bool foldable(sparta_propagation *p, const sparta_axes *a, int label)
+{
+    if (a->bias_axis < 0 || a->no_values || cuttable_sums(a) != 1 || !alike_elsewhere(p, a)) return false;
+    sparta_evaluation e = adding_up(p, a, label, NULL);
+    return sparta_evaluable(a, &e);
+}
+
+/* Where the output is needed, or known: what is known must stay so. Of two factors that are zero in the same place neither is needed
+ * there, because of the other. */
+static sparta_status held_cells(const sparta_propagation *p, const sparta_value *v, sparta_cells *out)
+{
+    const sparta_fact *f = sparta_fact_of(p, v);
+    const int64_t n = sparta_cells_count(v->dims.rank, f->state.extent);
+    sparta_cells known;
+    *out = f->need;
+    if (n < 0 || !sparta_room(p, n, 1)) return sparta_cells_one(p, 1, out);
+    SPARTA_TRY(sparta_cells_new(p, v->dims.rank, f->state.extent, &known));
+    for (int64_t i = 0; i < n; i++) known.at[i] = !(f->state.at[i] & 1);
+    return sparta_cells_add(p, v->dims.rank, out, &known);
+}
+
+#define SUMMANDS 0x1p31 /* steps: always as many, for it is asked twice and must say the same */
+
+sparta_status sparta_summands(sparta_propagation *p, const sparta_axes *a, int label, uint8_t *out)
+{
+    const sparta_node *n = a->n;
+    int64_t size = a->label[label].size, stride[SPARTA_SPACES] = {0};
+    sparta_view factor[8];
+    int which[8], factors = 0;
+    const bool wins = sparta_zero_wins(p, a);
+    stride[label] = 1;
+    memset(out, 0, (size_t)size);
+    if (n->n_out != 1) return SPARTA_OK;
+    sparta_view need =
+        sparta_view_of(a, &a->out[0], n->out[0], &sparta_fact_of(p, n->out[0])->need, false, 1);
+    for (int i = 0; i < n->n_in; i++) {
+        if (a->in[i].role != SPARTA_FACTOR) continue;
+        if (factors == 6) return SPARTA_OK;
+        which[factors] = i;
+        factor[factors++] =
+            sparta_view_of(a, &a->in[i], n->in[i], &sparta_fact_of(p, n->in[i])->state, true, SPARTA_SOME);
+    }
+    uint8_t *unknown = sparta_arena_alloc(p->arena, (size_t)SPARTA_MAX(size, 1)),
+            *some = sparta_arena_alloc(p->arena, (size_t)SPARTA_MAX(size, 1));
+    SPARTA_NEED(p->cx, unknown && some);
+    for (int i = 0; i < n->n_in; i++) {
+        sparta_view view[8] = {need};
+        int k = 1;
+        if (a->in[i].role != SPARTA_FACTOR && a->in[i].role != SPARTA_ARG) continue;
+        view[k++] = sparta_view_of(a, &a->in[i], n->in[i], &sparta_fact_of(p, n->in[i])->state, true, 1);
+        for (int j = 0; j < factors && wins; j++)
+            if (which[j] != i) view[k++] = factor[j];
+        p->effort->steps -= sparta_contract(a, view, k, unknown, stride, 1, SUMMANDS);
+    }
+    sparta_cells held;
+    SPARTA_TRY(held_cells(p, n->out[0], &held));
+    sparta_view all[8] = {sparta_view_of(a, &a->out[0], n->out[0], &held, false, 1)};
+    memcpy(all + 1, factor, (size_t)factors * sizeof *factor);
+    p->effort->steps -= sparta_contract(a, all, factors + 1, some, stride, 1, SUMMANDS);
+    bool fold = foldable(p, a, label);
+    for (int64_t i = 0; i < size; i++) out[i] = unknown[i] ? 0 : !some[i] ? 1 : fold ? 2 : 0;
+    return SPARTA_OK;
+}
+
+sparta_status sparta_fold_summands(sparta_propagation *p, const sparta_axes *a, sparta_tensor *out)
+{
+    *out = (sparta_tensor){.rank = 0};
+    for (int l = 0; l < a->labels; l++) {
+        uint8_t *kept[SPARTA_LABELS], *only;
+        bool some = false, constants = false, ran;
+        int64_t size = a->label[l].size;
+        if (a->label[l].kind != SPARTA_SUM || a->how != SPARTA_FLOW_PRODUCT || a->label[l].why || size < 1 ||
+            a->bias_axis < 0)
+            continue;
+        SPARTA_TRY(sparta_labels_left(p, a, kept));
+        for (int64_t i = 0; kept[l] && i < size; i++) some |= !kept[l][i];
+        if (!some) continue;
+        only = sparta_arena_alloc(p->arena, (size_t)size);
+        SPARTA_NEED(p->cx, only);
+        SPARTA_TRY(sparta_summands(p, a, l, only));
+        for (int64_t i = 0; i < size; i++) {
+            only[i] = only[i] == 2 && !kept[l][i];
+            constants |= only[i];
+        }
+        if (!constants) continue;
+        sparta_evaluation e = adding_up(p, a, l, only);
+        sparta_tensor run;
+        SPARTA_TRY(sparta_evaluate(p, a, &e, &run, &ran));
+        if (!ran)
+            return sparta_fail(
+                p->cx, SPARTA_E_INTERNAL,
+                "propagate: node '%.200s': constants that were to go into a bias could not be added up",
+                a->n->name);
+        int64_t rows = sparta_axis_size(a->n->out[0], a->bias_axis), step = 1;
+        SPARTA_TRY(sparta_tensor_alloc_in(p->arena, run.dtype, 1, &rows, out));
+        for (int k = run.rank - 1; k > a->bias_axis; k--) step *= run.dim[k];
+        size_t bytes = sparta_dtype_size(run.dtype);
+        for (int64_t i = 0; i < rows; i++)
+            memcpy((char *)out->data + (size_t)i * bytes, (char *)run.data + (size_t)(i * step) * bytes,
+                   bytes);
+        return SPARTA_OK;
+    }
+    return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ whole values */
+#define WHOLE_BYTES ((size_t)16 << 20) /* a larger constant is not worth writing out */
+
+static bool is_all(const sparta_propagation *p, const sparta_value *v, double x)
+{
+    const sparta_fact *f = sparta_fact_of(p, v);
+    int64_t n = 1;
+    if (!f->state.at) return false;
+    for (int i = 0; i < v->dims.rank; i++) n *= f->state.extent[i];
+    for (int64_t i = 0; i < n; i++) {
+        if (f->state.at[i] == SPARTA_UNKNOWN) return false;
+        double y = f->state.at[i] && f->value.data ? sparta_element_get(v->dtype, f->value.data, i) : 0;
+        if (y != x) return false;
+    }
+    return n > 0;
+}
+
+static bool is_known(const sparta_propagation *p, const sparta_value *v)
+{
+    const sparta_fact *f = sparta_fact_of(p, v);
+    int64_t n = 1;
+    if (!f->state.at || v->constant || v->is_input || v->is_output || !v->producer ||
+        sparta_ops_keeps(v->producer))
+        return false;
+    for (int i = 0; i < v->dims.rank; i++) n *= f->state.extent[i];
+    for (int64_t i = 0; i < n; i++)
+        if (f->state.at[i] == SPARTA_UNKNOWN) return false;
+    return n > 0;
+}
+
+/* x + 0, x - 0, x * 1: the result is x where the other operand does not widen it. */
+static bool bypass(sparta_propagation *p, int at)
+{
+    sparta_graph *g = p->g;
+    sparta_node *n = g->node[at];
+    bool sum = n->op == SPARTA_OP_Add || n->op == SPARTA_OP_Sub,
+         product = n->op == SPARTA_OP_Mul || n->op == SPARTA_OP_Div;
+    if ((!sum && !product) || (sum && p->strict))
+        return false; /* -0 + 0 is 0, and what divides by it can tell */
+    for (int i = 0; i < 2; i++) {
+        sparta_value *x = n->in[!i], *y = n->out[0];
+        if (i == 0 && (n->op == SPARTA_OP_Sub || n->op == SPARTA_OP_Div)) continue;
+        if (!is_all(p, n->in[i], sum ? 0 : 1) || !sparta_dims_equal(&x->dims, &y->dims)) continue;
+        if (y->is_output && (x->is_input || x->constant || x->is_output)) continue;
+        sparta_graph_replace(g, y, x);
+        return true;
+    }
+    return false;
+}
+
+/* The constant with the value's dims, or with 1 where they are symbols. */
+static sparta_status materialise(sparta_propagation *p, const sparta_value *v, bool full, sparta_value **out)
+{
+    const sparta_fact *f = sparta_fact_of(p, v);
+    int64_t dim[SPARTA_RANK], index[SPARTA_RANK] = {0};
+    size_t bytes, size = sparta_dtype_size(v->dtype);
+    sparta_tensor t;
+    *out = NULL;
+    for (int i = 0; i < v->dims.rank; i++) dim[i] = full ? sparta_axis_size(v, i) : f->state.extent[i];
+    if (sparta_tensor_bytes(p->cx, v->dtype, v->dims.rank, dim, &bytes) != SPARTA_OK) {
+        sparta_ctx_clear(p->cx);
+        return SPARTA_OK;
+    }
+    if (bytes > WHOLE_BYTES || !sparta_room(p, 1, bytes)) return SPARTA_OK;
+    SPARTA_TRY(sparta_tensor_alloc_in(p->g->arena, v->dtype, v->dims.rank, dim, &t));
+    int64_t n = sparta_tensor_elements(&t);
+    for (int64_t k = 0; k < n; k++) {
+        int64_t c = 0;
+        for (int i = 0; i < v->dims.rank; i++)
+            c = c * f->state.extent[i] + (f->state.extent[i] == 1 ? 0 : index[i]);
+        if (f->state.at[c] && f->value.data)
+            memcpy((char *)t.data + (size_t)k * size, (const char *)f->value.data + (size_t)c * size, size);
+        for (int d = v->dims.rank - 1; d >= 0 && ++index[d] == dim[d]; d--) index[d] = 0;
+    }
+    return sparta_graph_add_constant(p->g, NULL, &t, false, out);
+}
+
+/* May input i of a node be smaller than its dims say? When the operator broadcasts and another input has those dims. PRelu
+ * broadcasts its slope alone. */
+static bool may_broadcast(const sparta_axes *a, int i, const sparta_value *v)
+{
+    if (a->n->op == SPARTA_OP_PRelu && i == 0) return false;
+    if (sparta_flow_of(a->n->op)->axes != sparta_flow_each &&
+        sparta_flow_of(a->n->op)->axes != sparta_flow_times)
+        return false;
+    for (int k = 0; k < a->n->n_in; k++)
+        if (k != i && a->n->in[k] && a->n->in[k] != v &&
+            sparta_dims_equal(&a->n->in[k]->dims, &a->n->out[0]->dims))
+            return true;
+    return false;
+}
+
+static sparta_status replace_known(sparta_propagation *p, int at, bool *changed)
+{
+    sparta_node *n = p->g->node[at];
+    for (int i = 0; i < n->n_in; i++) {
+        sparta_value *v = n->in[i], *by = NULL;
+        int64_t dim[SPARTA_RANK];
+        if (!v || !is_known(p, v)) continue;
+        bool full = sparta_dims_const(&v->dims, dim);
+        if (!full && !may_broadcast(&p->axes[at], i, v)) continue;
+        if (may_broadcast(&p->axes[at], i, v)) full = false;
+        SPARTA_TRY(materialise(p, v, full, &by));
+        if (!by) continue;
+        n->in[i] = by;
+        *changed = true;
+    }
+    return SPARTA_OK;
+}
+
+sparta_status sparta_fold_values(sparta_propagation *p, bool *changed)
+{
+    for (int at = 0; at < p->g->n_nodes; at++) {
+        if (bypass(p, at)) {
+            *changed = true;
+            continue;
+        }
+        SPARTA_TRY(replace_known(p, at, changed));
+    }
+    return SPARTA_OK;
+}

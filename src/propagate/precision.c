@@ -1,0 +1,232 @@
+/* Precision beside the facts: which type the numbers of a value really have.
+ *
+ *     q: i8 --DequantizeLinear--> x: f32 (i8) --Transpose--> y: f32 (i8) --QuantizeLinear--> r: i8
+ *
+ * The precision of a value is its type's, but what DequantizeLinear makes has that of its input, and what only moves keeps it (several
+ * inputs: the first precision that holds them all). Where, as above, the pair at both ends has one scale, zero point and type, it
+ * cancels: r = Transpose(q). Rounding cannot tell: (q - z) * s / s is within 2^-6 of q - z in f32 for 16 bits, and is rounded to it.
+ */
+#include "propagate/facts.h"
+#include <float.h>
+#include <string.h>
+
+static bool is_op(const sparta_node *n, const char *name)
+{
+    return n && !strcmp(sparta_builtin_row(n->op)->name, name);
+}
+
+/* ------------------------------------------------------------------ forward */
+static sparta_precision moved(const sparta_propagation *p, const sparta_axes *a, const sparta_value *out)
+{
+    sparta_precision joined = sparta_precision_of(out->dtype);
+    bool first = true;
+    for (int i = 0; i < a->n->n_in; i++) {
+        if (!a->n->in[i] || a->in[i].role != SPARTA_ARG || a->n->in[i]->dtype != out->dtype) continue;
+        const sparta_precision one = (sparta_precision)p->precision[a->n->in[i]->id];
+        joined = first ? one : sparta_precision_join(joined, one);
+        first = false;
+    }
+    return joined;
+}
+
+sparta_status sparta_precisions(sparta_propagation *p)
+{
+    const sparta_graph *g = p->g;
+    p->precision = sparta_arena_alloc(p->arena, (size_t)SPARTA_MAX(g->n_values, 1));
+    SPARTA_NEED(p->cx, p->precision);
+    for (int i = 0; i < g->n_values; i++)
+        p->precision[i] =
+            (uint8_t)(g->value[i]->typed ? sparta_precision_of(g->value[i]->dtype) : SPARTA_PRECISION_ANY);
+    for (int i = 0; i < g->n_nodes; i++) {
+        const sparta_node *n = g->node[i];
+        if (is_op(n, "DequantizeLinear")) p->precision[n->out[0]->id] = p->precision[n->in[0]->id];
+        for (int k = 0; k < n->n_out && p->axes[i].how == SPARTA_FLOW_MOVE; k++)
+            p->precision[n->out[k]->id] = (uint8_t)moved(p, &p->axes[i], n->out[k]);
+    }
+    return SPARTA_OK;
+}
+
+sparta_precision sparta_propagation_precision(const sparta_propagation *p, const sparta_value *v)
+{
+    return (sparta_precision)p->precision[v->id];
+}
+
+/* ------------------------------------------------------------------ pairs that cancel */
+/* One number for all of the tensor; absent is 0. */
+static bool one_number(const sparta_node *n, int i, double *out)
+{
+    const sparta_value *v = i < n->n_in ? n->in[i] : NULL;
+    *out = 0;
+    if (!v) return true;
+    if (!v->constant || sparta_tensor_elements(v->constant) != 1) return false;
+    *out = sparta_element_get(v->dtype, v->constant->data, 0);
+    return true;
+}
+
+static bool is_pair(const sparta_node *dequantize, const sparta_node *quantize)
+{
+    double scale[2], zero[2];
+    const sparta_node *n[2] = {dequantize, quantize};
+    for (int i = 0; i < 2; i++) {
+        if (!one_number(n[i], 1, &scale[i]) || !one_number(n[i], 2, &zero[i])) return false;
+        if (n[i]->in[1]->dtype != SPARTA_F32 || sparta_attr_int(&n[i]->attrs, "block_size", 0)) return false;
+    }
+    if (dequantize->out[0]->dtype != SPARTA_F32 || dequantize->in[0]->dtype != quantize->out[0]->dtype)
+        return false;
+    return scale[0] == scale[1] && zero[0] == zero[1] && scale[0] >= FLT_MIN && scale[0] < FLT_MAX / 65536;
+}
+
+/* Every element of the one output is one of input 0, whatever its type? Nothing is filled in: an input that is a window of what the
+ * output has would leave room. Dropout has no other types than floats. */
+static bool only_moves(const sparta_axes *a)
+{
+    int args = 0;
+    if (a->how != SPARTA_FLOW_MOVE || a->n->n_out != 1 || a->fill || a->n->op == SPARTA_OP_Dropout)
+        return false;
+    for (int i = 0; i < a->n->n_in; i++) args += a->n->in[i] && a->in[i].role != SPARTA_SIDE;
+    if (args != 1 || a->in[0].role != SPARTA_ARG || a->n->out[0]->dtype != a->n->in[0]->dtype) return false;
+    for (int k = 0; k < a->n->in[0]->dims.rank; k++) {
+        if (!a->in[0].axis[k].window) continue;
+        for (int j = 0; j < a->n->out[0]->dims.rank; j++)
+            if (a->out[0].axis[j].n && a->out[0].axis[j].label[0] == a->in[0].axis[k].label[0]) return false;
+    }
+    return true;
+}
+
+/* Operators that ONNX lets move types of less than 8 bits. */
+static bool takes_narrow(sparta_op_id op)
+{
+    return op == SPARTA_OP_Transpose || op == SPARTA_OP_Reshape || op == SPARTA_OP_Flatten ||
+           op == SPARTA_OP_Squeeze || op == SPARTA_OP_Unsqueeze || op == SPARTA_OP_Identity;
+}
+
+/* From QuantizeLinear back over moves that serve it alone to the DequantizeLinear; `first` is the move next to that. */
+static sparta_status find_pair(sparta_graph *g, sparta_arena *arena, const sparta_node *quantize,
+                               sparta_node **first, sparta_node **out)
+{
+    sparta_node *n = quantize->in[0]->producer;
+    bool narrow = sparta_dtype_bits(quantize->out[0]->dtype) < 8;
+    *first = *out = NULL;
+    while (n && !is_op(n, "DequantizeLinear")) {
+        sparta_axes a;
+        if (n->n_out != 1 || n->out[0]->is_output || sparta_graph_uses(g, n->out[0]) != 1) return SPARTA_OK;
+        SPARTA_TRY(sparta_axes_of(g, n, arena, &a));
+        if (!only_moves(&a) || (narrow && !takes_narrow(n->op))) return SPARTA_OK;
+        *first = n;
+        n = n->in[0]->producer;
+    }
+    if (n && is_pair(n, quantize)) *out = n;
+    return SPARTA_OK;
+}
+
+static sparta_status cancel(sparta_graph *g, sparta_arena *arena, bool *changed)
+{
+    for (int i = 0; i < g->n_nodes; i++) {
+        sparta_node *quantize = g->node[i], *first, *pair;
+        if (!is_op(quantize, "QuantizeLinear")) continue;
+        SPARTA_TRY(find_pair(g, arena, quantize, &first, &pair));
+        if (!pair) continue;
+        sparta_value *by = first ? quantize->in[0] : pair->in[0];
+        if (quantize->out[0]->is_output && (by->is_input || by->constant || by->is_output)) continue;
+        if (first) first->in[0] = pair->in[0];
+        sparta_graph_replace(g, quantize->out[0], by);
+        *changed = true;
+    }
+    return SPARTA_OK;
+}
+
+sparta_status sparta_cancel_pairs(sparta_graph *g, bool *changed)
+{
+    sparta_arena *arena = sparta_arena_create(g->cx);
+    SPARTA_NEED(g->cx, arena);
+    *changed = false;
+    sparta_status status = cancel(g, arena, changed);
+    sparta_arena_free(arena);
+    return status == SPARTA_OK && *changed ? sparta_ops_infer(g) : status;
+}
+
+/* ------------------------------------------------------------------ the attribute of a value */
+static int64_t cells_of(const sparta_fact *f, int rank)
+{
+    int64_t n = 1;
+    for (int i = 0; i < rank; i++) n *= f->state.extent[i];
+    return n;
+}
+
+void sparta_propagation_shares(const sparta_propagation *p, const sparta_value *v, double *zeros,
+                               double *constants)
+{
+    const sparta_fact *f = sparta_fact_of(p, v);
+    const int64_t n = f->state.at ? cells_of(f, v->dims.rank) : 0;
+    int64_t zero = 0, some = 0;
+    for (int64_t i = 0; i < n; i++) {
+        zero += f->state.at[i] == 0;
+        some += f->state.at[i] == SPARTA_SOME;
+    }
+    *zeros = n ? (double)zero / (double)n : 0;
+    *constants = n ? (double)some / (double)n : 0;
+}
+
+/* The cells whose state is, or is not, `state`. */
+static sparta_status set_where(sparta_ctx *cx, const sparta_fact *f, int rank, uint8_t state, bool is,
+                               sparta_set *out)
+{
+    const int64_t n = cells_of(f, rank), rows = rank > 1 ? f->state.extent[0] : 1;
+    sparta_mask m;
+    SPARTA_TRY(sparta_mask_create(cx, rows, rows ? n / rows : 0, &m));
+    for (int64_t i = 0; i < n; i++)
+        if ((f->state.at[i] == state) == is) sparta_mask_set(&m, i / m.cols, i % m.cols);
+    return sparta_set_take(cx, rank, f->state.extent, &m, out);
+}
+
+static sparta_tesa_dim dim_of(const sparta_graph *g, const sparta_expr *e, int axis)
+{
+    sparta_tesa_dim d = {.max = INT32_MAX};
+    const char *symbol = NULL;
+    int64_t size;
+    if (sparta_expr_is_const(e, &size)) return sparta_tesa_size(size);
+    if (sparta_expr_is_symbol(e, &symbol))
+        for (int i = 0; i < g->n_bounds; i++)
+            if (!strcmp(g->bound[i].symbol, symbol)) d.max = SPARTA_MIN(d.max, g->bound[i].most);
+    const size_t plain = symbol ? strspn(symbol, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_") : 0;
+    if (plain && plain < sizeof d.name && !symbol[plain])
+        memcpy(d.name, symbol, plain);
+    else /* an expression, or a name that an attribute cannot have */
+        memcpy(d.name, (char[]){'d', (char)('0' + axis)}, 2);
+    return d;
+}
+
+static sparta_status add_facts(sparta_ctx *cx, const sparta_fact *f, int rank, sparta_tesa *t)
+{
+    sparta_set has, known = {0};
+    SPARTA_TRY(set_where(cx, f, rank, 0, false, &has));
+    sparta_status status = sparta_tesa_set_has(cx, t, &has);
+    sparta_set_free(cx, &has);
+    if (status != SPARTA_OK || !f->value.data) return status;
+    SPARTA_TRY(set_where(cx, f, rank, SPARTA_SOME, true, &known));
+    if (!sparta_set_is_none(&known)) status = sparta_tesa_set_constants(cx, t, &known, &f->value);
+    sparta_set_free(cx, &known);
+    return status;
+}
+
+sparta_status sparta_propagation_tesa(sparta_ctx *cx, const sparta_propagation *p, const sparta_value *v,
+                                      sparta_tesa *out)
+{
+    const sparta_fact *f = sparta_fact_of(p, v);
+    const int rank = v->dims.rank;
+    sparta_tesa_dim dim[SPARTA_RANK];
+    sparta_tesa t;
+    if (v->constant) return sparta_tesa_of_tensor(cx, v->constant, out);
+    if (rank < 1 || rank > SPARTA_TESA_RANK)
+        return sparta_fail(cx, SPARTA_E_UNSUPPORTED, "value '%.200s' has %d dims; an attribute has 1 to %d",
+                           v->name, rank, SPARTA_TESA_RANK);
+    for (int i = 0; i < rank; i++) dim[i] = dim_of(p->g, v->dims.dim[i], i);
+    SPARTA_TRY(sparta_tesa_create(cx, rank, dim, sparta_propagation_precision(p, v), &t));
+    sparta_status status = f->state.at && cells_of(f, rank) ? add_facts(cx, f, rank, &t) : SPARTA_OK;
+    if (status != SPARTA_OK) {
+        sparta_tesa_free(cx, &t);
+        return status;
+    }
+    *out = t;
+    return SPARTA_OK;
+}

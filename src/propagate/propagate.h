@@ -1,0 +1,89 @@
+/* propagate: sparsity that spreads, and the smaller model that gives the same answer.
+ *
+ * One pruned channel makes columns of the next layer dead, a bias makes them constants. Two facts flow:
+ *
+ *     known    forward     this element is 0, or this constant, whatever the inputs are
+ *     needed   backward    some output depends on this element
+ *
+ *        x ----> Conv ----> BatchNorm ----> Relu ----> Conv ----> y
+ *                 w[3]=0      y[3]=b'        y[3]=c      w[:,3] times c goes into its bias; channel 3 is gone everywhere
+ *
+ * How a fact passes an operator is said by the axes its operands share (ops/flow.h), so there is one carrier for all operators
+ * and no operator is special here. What may go is then agreed on, axis by axis: an index of an axis goes when everybody who has
+ * the axis can do without it,
+ *
+ *     its elements are not needed, or known; and every operand that shares the label says the same; and where it is summed over,
+ *     what it adds is 0, or a constant that a bias can take up
+ *
+ * and what cannot go says who holds it. Compaction then slices the constants, rewrites the few attributes that count indices,
+ * and infers every shape again, which must come out as agreed. Rounds follow until nothing changes.
+ *
+ * Sound: what is called known is so for all finite values. A product of a known zero and an unknown is taken for zero; the
+ * sign of a zero is not known, and no rule depends on it. In a strict context (--strict) zero times unknown is unknown.
+ *
+ * Files: facts.h what is kept of a value; cells.c boolean arrays and their contraction; known.c and evaluate.c forward; needed.c
+ * backward; move.c both, for operators that only move elements; agree.c what goes; compact.c the smaller graph; fold.c constants
+ * into biases and initialisers; report.c in words; request.c what a user asks to remove; precision.c types that spread; tidy.c what is
+ * written in a way that hides axes, first; tie.c weights that are used twice.
+ */
+#ifndef SPARTA_PROPAGATE_H
+#define SPARTA_PROPAGATE_H
+
+#include "ops/ops.h"
+#include "tesa/attribute.h"
+
+typedef struct sparta_propagation sparta_propagation;
+
+/* What became of one initialiser. */
+typedef struct sparta_kept {
+    const char *name;
+    int rank;
+    int64_t before[SPARTA_RANK], after[SPARTA_RANK];
+    bool gone;              /* nobody uses it any more */
+    const char *blocked_by; /* why dead slices stay, in words; "" */
+} sparta_kept;
+
+typedef struct sparta_propagate_report {
+    int64_t parameters_before,
+        parameters_after; /* elements of initialisers of floats and quantised numbers */
+    int nodes_before, nodes_after, rounds;
+    int moved; /* products whose constants went into a bias, where they are rounded once more */
+    int n;
+    sparta_kept *tensor; /* in the graph's arena */
+} sparta_propagate_report;
+
+typedef struct sparta_propagate_options {
+    int n_remove;
+    const char *const *remove; /* "encoder.2.heads=3,5": see request.c */
+    const char *const *keep;   /* names of constants whose shape stays (a schedule pins their format) */
+    int n_keep;
+} sparta_propagate_options;
+
+/* Facts about every value of an inferred graph, which is not changed. */
+sparta_status sparta_propagate_facts(sparta_graph *g, const sparta_propagate_options *options,
+                                     sparta_propagation **out) SPARTA_MUST;
+void sparta_propagation_free(sparta_propagation *p);
+/* What is known of one element of a value: true with its value, or false. needed: false when no output depends on it. */
+bool sparta_propagation_known(const sparta_propagation *p, const sparta_value *v, const int64_t *index,
+                              double *value);
+bool sparta_propagation_needed(const sparta_propagation *p, const sparta_value *v, const int64_t *index);
+/* The attribute of a value: dims, what exists, constants, precision. Free with sparta_tesa_free. Rank 1 to SPARTA_TESA_RANK. */
+sparta_status sparta_propagation_tesa(sparta_ctx *cx, const sparta_propagation *p, const sparta_value *v,
+                                      sparta_tesa *out) SPARTA_MUST;
+
+/* The type of a value, or the narrower one it was dequantised from. */
+sparta_precision sparta_propagation_precision(const sparta_propagation *p, const sparta_value *v);
+/* Elements of which 0, or another constant, is known, as shares of all of them. */
+void sparta_propagation_shares(const sparta_propagation *p, const sparta_value *v, double *zeros,
+                               double *constants);
+
+/* Edit an inferred graph as a request says: "encoder.2.heads=3,5" or "conv1.weight=4-7" (request.c). */
+sparta_status sparta_propagate_remove(sparta_graph *g, const char *request) SPARTA_MUST;
+/* Propagate and compact in place, to the fixed point. The graph is inferred, before and after. */
+sparta_status sparta_propagate(sparta_graph *g, const sparta_propagate_options *options,
+                               sparta_propagate_report *out) SPARTA_MUST;
+/* Before a graph is written to a file: transposed copies of weights that are also used as they are become a Transpose of them again,
+ * so that the file has them once. The graph is for writing after that: infer would fold them. */
+sparta_status sparta_propagate_tie(sparta_graph *g) SPARTA_MUST;
+
+#endif

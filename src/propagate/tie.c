@@ -1,0 +1,54 @@
+/* Tied weights: a table of words that is also the last layer, read through a Transpose. Inference folds that into a second constant, which is
+ * right for compiling; in the report it counts once, and a file that is written gets the Transpose back. */
+#include "propagate/facts.h"
+#include <string.h>
+
+enum { TILE = 32 }; /* both are read along their rows */
+
+static bool same_tile(const sparta_tensor *a, const sparta_tensor *b, int64_t row, int64_t column)
+{
+    const size_t size = sparta_dtype_size(a->dtype);
+    const char *x = a->data, *y = b->data;
+    for (int64_t i = row; i < SPARTA_MIN(row + TILE, a->dim[0]); i++)
+        for (int64_t k = column; k < SPARTA_MIN(column + TILE, a->dim[1]); k++)
+            if (memcmp(x + (size_t)(i * a->dim[1] + k) * size, y + (size_t)(k * a->dim[0] + i) * size,
+                       size) != 0)
+                return false;
+    return true;
+}
+
+static bool is_transposed(const sparta_tensor *a, const sparta_tensor *b)
+{
+    if (a->rank != 2 || b->rank != 2 || a->dtype != b->dtype || a->dim[0] != b->dim[1] ||
+        a->dim[1] != b->dim[0])
+        return false;
+    for (int64_t i = 0; i < a->dim[0]; i += TILE)
+        for (int64_t k = 0; k < a->dim[1]; k += TILE)
+            if (!same_tile(a, b, i, k)) return false;
+    return true;
+}
+
+sparta_value *sparta_tied(const sparta_graph *g, const sparta_value *v)
+{
+    if (!v->constant || !v->constant->data || !v->origin || !strcmp(v->origin, v->name)) return NULL;
+    sparta_value *a = sparta_graph_find(g, v->origin);
+    if (!a || a == v || !a->constant || !a->constant->data || !sparta_graph_uses(g, a)) return NULL;
+    return is_transposed(a->constant, v->constant) ? a : NULL;
+}
+
+sparta_status sparta_propagate_tie(sparta_graph *g)
+{
+    static const int64_t swap[] = {1, 0};
+    const sparta_attr perm = {.name = "perm", .kind = SPARTA_ATTR_INTS, .n = 2, .ints = swap};
+    const int n = g->n_values;
+    for (int i = 0; i < n; i++) {
+        sparta_value *v = g->value[i], *a = v->is_output ? NULL : sparta_tied(g, v);
+        sparta_node *node;
+        if (!a || !sparta_graph_uses(g, v)) continue;
+        v->constant = NULL;
+        SPARTA_TRY(sparta_graph_add_node(g, SPARTA_OP_Transpose, v->name, 1, &a, 1, &v,
+                                         &(sparta_attrs){1, &perm}, &node));
+        SPARTA_TRY(sparta_graph_insert_node(g, 0, node));
+    }
+    return sparta_graph_verify(g);
+}

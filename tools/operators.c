@@ -1,0 +1,95 @@
+/* docs/operators.md from the tables: `make docs-operators` writes it, `make operators-check` says whether it is up to date.
+ *
+ * One row for each row of builtin/ops.def; what is said of it is in src/ops/<operator>.c (sparta_flow). */
+#include "ops/flow.h"
+#include <stdio.h>
+#include <string.h>
+
+/* ONNX's operators that are younger than opset 11, the oldest that is read. */
+static const struct {
+    const char *name;
+    int since;
+} younger[] = {{"Attention", 23},
+               {"CastLike", 15},
+               {"Einsum", 12},
+               {"Gelu", 20},
+               {"GreaterOrEqual", 12},
+               {"GroupNormalization", 18},
+               {"HardSwish", 14},
+               {"LayerNormalization", 17},
+               {"LessOrEqual", 12},
+               {"Mish", 18},
+               {"RMSNormalization", 23},
+               {"RotaryEmbedding", 23},
+               {"Swish", 24},
+               {"Trilu", 14}};
+
+static int since(const char *name)
+{
+    for (size_t i = 0; i < SPARTA_COUNT(younger); i++)
+        if (!strcmp(younger[i].name, name)) return younger[i].since;
+    return 11;
+}
+
+static const char *const exactness[] = {
+    [SPARTA_OPAQUE] = "opaque", [SPARTA_CONSERVATIVE] = "conservative", [SPARTA_EXACT] = "exact"};
+
+/* A bar would end the cell. */
+static void cell(const char *s)
+{
+    if (s && *s) putchar(' ');
+    for (; s && *s; s++) {
+        if (*s == '|') putchar('\\');
+        putchar(*s);
+    }
+    printf(" |");
+}
+
+static void row(const sparta_builtin *b, const sparta_flow *f)
+{
+    printf("| %s | ", b->name);
+    if (*b->domain)
+        printf("(fusion) |");
+    else
+        printf("%d to 27 |", since(b->name));
+    cell(f->types);
+    cell(exactness[f->exact]);
+    cell(f->says);
+    cell(f->refuses);
+    printf("\n");
+}
+
+static void table(bool onnx)
+{
+    printf("| operator | opsets | types | rule | what passes | refused |\n|---|---|---|---|---|---|\n");
+    for (int op = 0; op < SPARTA_OPS; op++) {
+        const sparta_builtin *b = sparta_builtin_row((sparta_op_id)op);
+        if (onnx == !*b->domain) row(b, sparta_flow_of((sparta_op_id)op));
+    }
+}
+
+int main(void)
+{
+    int count[3] = {0};
+    for (int op = 0; op < SPARTA_OPS; op++) count[sparta_flow_of((sparta_op_id)op)->exact]++;
+    printf(
+        "# Operators\n\n"
+        "Written by `make docs-operators` from the table of operators; do not edit.\n\n"
+        "Every operator here is read from ONNX files of opset 11 to 27, in the form that its opset has "
+        "(it is rewritten to the newest), has\n"
+        "a shape rule, a reference that runs anywhere, and a rule by which sparsity passes through it "
+        "([propagation.md](propagation.md)).\n"
+        "An operator that is not here is refused by name (exit 4), never skipped.\n\n"
+        "Rules: %d exact, %d conservative, %d opaque.\n\n"
+        "- **exact**: the axes and the way outputs come from inputs are said in full: facts pass as the rule "
+        "beside it says, index by index.\n"
+        "  What a value alone would settle (a Where whose condition is known, a Max with a bound) is not "
+        "followed\n"
+        "- **conservative**: what is said is true, but not all of it is said\n"
+        "- **opaque**: nothing is known of its outputs, all of its inputs are needed\n\n## ONNX\n\n",
+        count[SPARTA_EXACT], count[SPARTA_CONSERVATIVE], count[SPARTA_OPAQUE]);
+    table(true);
+    printf("\n## Made by fusion\n\n");
+    table(false);
+    return 0;
+}
