@@ -90,7 +90,15 @@ static void tail(cli *c, const sparta_advice *a)
         cli_say(c, "\nno other order of the rows makes blocks fuller\n");
 }
 
-static sparta_status as_table(cli *c, const sparta_advice *a)
+/* Kernels multiply f32; a matrix of anything else is run by the reference, whatever its format. */
+static const char *runs(cli *c, const sparta_packed *p, const sparta_advice_row *row)
+{
+    if (walks(row->implement)) return "walk (no kernel of its own)";
+    if (row->implement) return row->implement->name;
+    return p->rank == 2 ? sparta_arena_printf(c->arena, "none for %s yet", sparta_dtype_name(p->dtype)) : "";
+}
+
+static sparta_status as_table(cli *c, const sparta_packed *p, const sparta_advice *a)
 {
     static const char *const names[] = {"format", "pattern", "fill", "bytes", "share", "implement", "limit"};
     cli_table t = cli_table_begin(c, (int)SPARTA_COUNT(names), names);
@@ -105,9 +113,9 @@ static sparta_status as_table(cli *c, const sparta_advice *a)
         cli_table_real(&t, 3, row->stats.fill);
         cli_table_int(&t, (int64_t)row->stats.bytes);
         cli_table_real(&t, 4, row->share);
-        cli_table_text(&t, walks(row->implement) ? "walk (no kernel of its own)"
-                           : row->implement      ? row->implement->name
-                                                 : "");
+        const char *how = runs(c, p, row);
+        SPARTA_NEED(c->cx, how);
+        cli_table_text(&t, how);
         cli_table_text(&t, within(c, row) ? "" : "past it");
     }
     return cli_table_end(&t);
@@ -137,7 +145,7 @@ static sparta_status advise(cli *c, const cli_source *s)
                                  : "patterns are looked for in matrices, and this has other dimensions");
     if (cli_wants_json(c)) return as_json(c, &shape, &a, path);
     head(c, &shape, &a);
-    SPARTA_TRY(as_table(c, &a));
+    SPARTA_TRY(as_table(c, p, &a));
     tail(c, &a);
     return SPARTA_OK;
 }

@@ -93,14 +93,14 @@ static sparta_status missing(cli *c, const sparta_graph *g, const given *list)
 /* ------------------------------------------------------------------ sizes */
 
 /* A file's dims say what its symbols are. */
-static sparta_status bind_file(cli *c, const sparta_value *v, const sparta_tensor *t, sparta_bindings *sizes)
+static sparta_status bind_file(cli *c, const sparta_value *v, sparta_tensor *t, sparta_bindings *sizes)
 {
     if (t->rank != v->dims.rank)
         return sparta_fail(
             c->cx, SPARTA_E_SHAPE,
             "--input %s: has %d dimensions and the model wants %d; give an array of that shape", v->name,
             t->rank, v->dims.rank);
-    if (t->dtype != v->dtype)
+    if (t->dtype != v->dtype && !sparta_tensor_narrow(t, v->dtype))
         return sparta_fail(c->cx, SPARTA_E_DTYPE, "--input %s: is %s and the model wants %s; convert it",
                            v->name, sparta_dtype_name(t->dtype), sparta_dtype_name(v->dtype));
     for (int d = 0; d < t->rank; d++) {
@@ -125,7 +125,7 @@ static sparta_status bind_file(cli *c, const sparta_value *v, const sparta_tenso
     return SPARTA_OK;
 }
 
-static sparta_status find_sizes(cli *c, const sparta_graph *g, const given *list, sparta_bindings *out)
+static sparta_status find_sizes(cli *c, const sparta_graph *g, given *list, sparta_bindings *out)
 {
     sparta_bindings flags, all;
     SPARTA_TRY(cli_dims(c, &flags));

@@ -15,7 +15,7 @@ static void on_signal(int signal)
 }
 
 /* The first signal asks the work to stop, which leaves no half-written file; the second kills (SA_RESETHAND).
- * A closed pipe is an error of writing, not a death. */
+ * A closed pipe and a file past its limit are errors of writing, not a death. */
 static void set_signals(sparta_ctx *cx)
 {
     struct sigaction stop = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND},
@@ -25,6 +25,7 @@ static void set_signals(sparta_ctx *cx)
     sigaction(SIGINT, &stop, NULL);
     sigaction(SIGTERM, &stop, NULL);
     sigaction(SIGPIPE, &ignore, NULL);
+    sigaction(SIGXFSZ, &ignore, NULL);
 }
 
 /* ------------------------------------------------------------------ what goes out */

@@ -5,12 +5,11 @@
 #include "implement/implement.h"
 #include <string.h>
 
-/* The flags that say how to compile; bench has them too. */
 /* Masks and schedules change the weights of a model; where only packages are given they would do nothing. */
 static sparta_status needs_model(cli *c)
 {
     const char *file[2] = {c->n_operands ? c->operand[0] : NULL, cli_text(c, CLI_AGAINST, NULL)};
-    if (!cli_has(c, CLI_MASKS) && !cli_has(c, CLI_SCHEDULE)) return SPARTA_OK;
+    if (!cli_has(c, CLI_MASKS) && !cli_has(c, CLI_SCHEDULE) && !cli_has(c, CLI_REMOVE)) return SPARTA_OK;
     for (int i = 0; i < 2; i++) {
         sparta_file_kind kind;
         if (!file[i]) continue;
@@ -19,8 +18,19 @@ static sparta_status needs_model(cli *c)
     }
     return sparta_fail(
         c->cx, SPARTA_E_USAGE,
-        "%s: --masks and --schedule change an ONNX model, and none is given; compile it with them",
+        "%s: --masks, --schedule and --remove change an ONNX model, and none is given; compile it with them",
         c->verb->name);
+}
+
+/* The values of an option as a list that ends with NULL. */
+static sparta_status list_of(cli *c, cli_option_id id, const char *const **out)
+{
+    const cli_values *v = &c->option[id];
+    const char **list = sparta_arena_array(c->arena, (size_t)v->n + 1, sizeof *list);
+    SPARTA_NEED(c->cx, list);
+    for (int i = 0; i < v->n; i++) list[i] = v->value[i];
+    *out = list;
+    return SPARTA_OK;
 }
 
 sparta_status cli_compile_request(cli *c, sparta_compile_request *out)
@@ -31,6 +41,7 @@ sparta_status cli_compile_request(cli *c, sparta_compile_request *out)
     r.options.masks = cli_text(c, CLI_MASKS, NULL);
     r.options.target = cli_text(c, CLI_TARGET, NULL);
     r.options.schedule = cli_text(c, CLI_SCHEDULE, NULL);
+    if (cli_has(c, CLI_REMOVE)) SPARTA_TRY(list_of(c, CLI_REMOVE, &r.options.remove));
     r.options.dense_only = cli_has(c, CLI_DENSE);
     r.options.no_measure = cli_has(c, CLI_NO_MEASURE);
     r.options.limit = cli_real(c, CLI_LIMIT, 0);
@@ -46,19 +57,14 @@ sparta_status cli_compile_request(cli *c, sparta_compile_request *out)
     return SPARTA_OK;
 }
 
-/* --dim as a list that ends with NULL. */
-static sparta_status dims(cli *c, const char *const **out)
+sparta_status cli_compile_dims(cli *c, const char *const **out)
 {
     const cli_values *v = &c->option[CLI_DIM];
-    const char **list = sparta_arena_array(c->arena, (size_t)v->n + 1, sizeof *list);
-    SPARTA_NEED(c->cx, list);
     for (int i = 0; i < v->n; i++) {
         const char *name, *rest;
         SPARTA_TRY(cli_cut(c, CLI_DIM, v->value[i], &name, &rest));
-        list[i] = v->value[i];
     }
-    *out = list;
-    return SPARTA_OK;
+    return list_of(c, CLI_DIM, out);
 }
 
 static int count_sparse(const sparta_layer *layer, int n)
@@ -71,7 +77,19 @@ static int count_sparse(const sparta_layer *layer, int n)
     return sparse;
 }
 
-static sparta_status report(cli *c, const sparta_package *p, const char *path, size_t bytes, double seconds)
+/* "12.3 M of 45.6 M parameters went, "; nothing when none did. */
+static const char *what_went(cli *c, const sparta_propagate_report *r)
+{
+    const int64_t went = r->parameters_before - r->parameters_after;
+    const char *s = "";
+    if (went > 0)
+        s = sparta_arena_printf(c->arena, "%.2f M of %.2f M parameters went, ", (double)went * 1e-6,
+                                (double)r->parameters_before * 1e-6);
+    return s ? s : "";
+}
+
+static sparta_status report(cli *c, const sparta_package *p, const sparta_propagate_report *went,
+                            const char *path, size_t bytes, double seconds)
 {
     sparta_layer *layer;
     int n;
@@ -83,12 +101,14 @@ static sparta_status report(cli *c, const sparta_package *p, const char *path, s
         cli_json_real(&j, "seconds", seconds);
         cli_json_int(&j, "kernels", p->n_kernels);
         cli_json_int(&j, "sparse_layers", count_sparse(layer, n));
+        cli_json_int(&j, "parameters_before", went->parameters_before);
+        cli_json_int(&j, "parameters_after", went->parameters_after);
         cli_layers_json(&j, layer, n);
         cli_json_end(c, &j);
         return SPARTA_OK;
     }
-    cli_say(c, "%s: %d of %d layers sparse, %d kernels, %.1f MB, compiled and verified in %.1f s\n", path,
-            count_sparse(layer, n), n, p->n_kernels, (double)bytes * 1e-6, seconds);
+    cli_say(c, "%s: %s%d of %d layers sparse, %d kernels, %.1f MB, compiled and verified in %.1f s\n", path,
+            what_went(c, went), count_sparse(layer, n), n, p->n_kernels, (double)bytes * 1e-6, seconds);
     return SPARTA_OK;
 }
 
@@ -96,20 +116,22 @@ sparta_status cli_verb_compile(cli *c)
 {
     const char *path = cli_text(c, CLI_OUTPUT, NULL);
     sparta_compile_request r;
+    sparta_propagate_report went = {0};
     sparta_package *p = NULL;
     size_t bytes = 0;
     if (!path)
         return sparta_fail(c->cx, SPARTA_E_USAGE,
                            "compile: nowhere to write the package; say where with -o P.sparta");
     SPARTA_TRY(cli_compile_request(c, &r));
-    SPARTA_TRY(dims(c, &r.options.dims));
+    SPARTA_TRY(cli_compile_dims(c, &r.options.dims));
     SPARTA_TRY(cli_writable(c, path));
+    r.went = &went;
     double start = sparta_now();
     SPARTA_TRY(sparta_compile_file(c->cx, c->operand[0], &r, &p));
     sparta_status status = sparta_check_cancel(c->cx);
     if (!status) status = sparta_package_write(c->cx, p, path);
     if (!status) status = cli_file_size(c, path, &bytes);
-    if (!status) status = report(c, p, path, bytes, sparta_now() - start);
+    if (!status) status = report(c, p, &went, path, bytes, sparta_now() - start);
     sparta_package_close(p);
     return status;
 }

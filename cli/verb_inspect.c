@@ -1,8 +1,8 @@
 /* sparta inspect: what is in a file. Runs no code of it and times nothing, unless --what-if asks for that. */
+#include "ops/ops.h"
 #include "verbs.h"
 #include "file/file.h"
 #include "implement/implement.h"
-#include "ops/ops.h"
 #include <math.h>
 #include <string.h>
 
@@ -20,7 +20,8 @@ typedef struct facts { /* of a model or package */
     sparta_layer *layer;
     int n_layers;
     sparta_what_if what_if;
-    sparta_obeyed obeyed; /* what the schedule did */
+    sparta_obeyed obeyed;         /* what the schedule did */
+    sparta_propagate_report went; /* what propagation takes away first, of an ONNX file */
 } facts;
 
 /* ------------------------------------------------------------------ gathering */
@@ -50,6 +51,7 @@ static sparta_status gather(cli *c, facts *f)
 {
     SPARTA_TRY(cli_file_size(c, c->operand[0], &f->bytes));
     SPARTA_TRY(sparta_graph_symbols(c->cx, c->arena, f->graph, &f->symbol, &f->n_symbols));
+    f->obeyed.limit = cli_real(c, CLI_LIMIT, 0);
     return sparta_compile_layers(c->cx, c->arena, f->graph, cli_text(c, CLI_DB, NULL), &f->obeyed, &f->layer,
                                  &f->n_layers);
 }
@@ -129,6 +131,8 @@ static void facts_json(cli *c, const facts *f)
     for (int op = 0; op < SPARTA_OPS; op++)
         if (f->operators[op]) cli_json_int(&j, sparta_builtin_row((sparta_op_id)op)->name, f->operators[op]);
     cli_json_close(&j, '}');
+    if (f->went.parameters_before > f->went.parameters_after)
+        cli_json_int(&j, "parameters_after", f->went.parameters_after);
     cli_layers_json(&j, f->layer, f->n_layers);
     if (cli_has(c, CLI_WHAT_IF)) cli_what_if_json(&j, &f->what_if);
     if (cli_has(c, CLI_SCHEDULE)) schedule_json(c, &j, &f->obeyed);
@@ -171,6 +175,12 @@ static void head(cli *c, const facts *f)
         if (f->operators[op])
             cli_say(c, " %s %d", sparta_builtin_row((sparta_op_id)op)->name, f->operators[op]);
     cli_say(c, "\n");
+    const int64_t went = f->went.parameters_before - f->went.parameters_after;
+    if (went > 0)
+        cli_say(c,
+                "%.3f M parameters go before anything is chosen (sparta propagate); layers are as that "
+                "leaves them\n",
+                (double)went * 1e-6);
     if (cli_has(c, CLI_CHECK) && !strcmp(f->kind, "package"))
         cli_say(c, "digests of all weights are right\n");
     say_sources(c, f);
@@ -238,27 +248,51 @@ static sparta_status inspect_package(cli *c)
     return status;
 }
 
+/* The model as compile has it before the passes: what the schedule says done, and smaller, where that is worth it. */
+static sparta_status open_model(cli *c, const sparta_schedule *schedule, bool smaller, facts *f,
+                                sparta_model **out)
+{
+    sparta_import_options options = {cli_text(c, CLI_EXTERNAL, NULL)};
+    const sparta_compile_options none = SPARTA_OPTIONS(sparta_compile_options);
+    sparta_model *m;
+    bool worth = true;
+    SPARTA_TRY(sparta_model_open(c->cx, c->operand[0], &options, &m));
+    f->graph = m->graph;
+    f->opset = m->opset;
+    f->parameters = parameters_of(m->graph);
+    memset(f->operators, 0, sizeof f->operators);
+    count_operators(f, m->graph);
+    sparta_status status =
+        schedule ? sparta_compile_schedule(c->cx, m->graph, schedule, &f->obeyed) : SPARTA_OK;
+    if (!status && smaller) {
+        status = sparta_ops_infer(m->graph);
+        if (!status) status = sparta_compile_propagate(m->graph, &none, &f->obeyed, &f->went);
+        worth = !status && sparta_compile_worth(&f->went, &none);
+    }
+    if (!status && worth) {
+        *out = m;
+        return SPARTA_OK;
+    }
+    sparta_model_close(m);
+    SPARTA_TRY(status);
+    f->went = (sparta_propagate_report){0};
+    return open_model(c, schedule, false, f, out);
+}
+
 static sparta_status inspect_model(cli *c)
 {
     facts f = {.kind = "onnx"};
     sparta_model *m = NULL;
-    sparta_import_options options = {cli_text(c, CLI_EXTERNAL, NULL)};
-    SPARTA_TRY(sparta_model_open(c->cx, c->operand[0], &options, &m));
-    f.graph = m->graph;
-    f.opset = m->opset;
-    f.parameters = parameters_of(m->graph);
-    count_operators(&f, m->graph);
+    sparta_schedule *schedule = NULL;
     if (cli_has(c, CLI_CHECK))
         sparta_note(c->cx, "%s: --check compares the digests of a package; an ONNX file has none",
                     c->operand[0]);
-    sparta_schedule *schedule = NULL;
-    sparta_status status = cli_has(c, CLI_SCHEDULE)
-                               ? sparta_schedule_open(c->cx, cli_text(c, CLI_SCHEDULE, ""), &schedule)
-                               : SPARTA_OK;
-    if (!status && schedule) status = sparta_compile_schedule(c->cx, m->graph, schedule, &f.obeyed);
+    if (cli_has(c, CLI_SCHEDULE))
+        SPARTA_TRY(sparta_schedule_open(c->cx, cli_text(c, CLI_SCHEDULE, ""), &schedule));
+    sparta_status status = open_model(c, schedule, true, &f, &m);
     if (!status) status = sparta_compile_passes(m->graph);
     if (!status) status = gather(c, &f);
-    for (int i = 0; i < m->n_external; i++) f.bytes += m->external[i].size;
+    for (int i = 0; !status && i < m->n_external; i++) f.bytes += m->external[i].size;
     if (!status) status = report(c, &f);
     sparta_schedule_free(schedule);
     sparta_model_close(m);
@@ -273,6 +307,10 @@ static sparta_status check_flags(cli *c, bool model, bool onnx)
         return sparta_fail(c->cx, SPARTA_E_USAGE,
                            "inspect: --schedule shows what a schedule does to an ONNX model; '%s' is none",
                            c->operand[0]);
+    if (cli_has(c, CLI_LIMIT) && !cli_has(c, CLI_SCHEDULE))
+        return sparta_fail(
+            c->cx, SPARTA_E_USAGE,
+            "inspect: --limit is for the formats of a schedule; leave it out or give --schedule");
     if (cli_has(c, CLI_WHAT_IF) && !model)
         return sparta_fail(c->cx, SPARTA_E_USAGE, "inspect: --what-if prunes a model; '%s' is none",
                            c->operand[0]);

@@ -10,6 +10,7 @@
 
 /* The flags that say how to compile. */
 sparta_status cli_compile_request(cli *c, sparta_compile_request *out) SPARTA_MUST;
+sparta_status cli_compile_dims(cli *c, const char *const **out) SPARTA_MUST; /* --dim, ended by NULL */
 /* Fail now, not after minutes of work, when the folder of `path` cannot be written. */
 sparta_status cli_writable(cli *c, const char *path) SPARTA_MUST;
 sparta_status cli_file_size(cli *c, const char *path, size_t *out) SPARTA_MUST;

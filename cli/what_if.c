@@ -69,6 +69,7 @@ static void layer_json(cli_json *j, const sparta_what_if_layer *l)
     cli_json_open(j, NULL, '{');
     cli_json_text(j, "name", l->name);
     shape_json(j, l->n, l->k);
+    cli_json_int(j, "tokens", l->tokens);
     cli_json_text(j, "pattern", l->pattern);
     cli_json_real(j, "density", l->density);
     cli_json_text(j, "implement", l->implement);
@@ -94,6 +95,7 @@ static void break_even_json(cli_json *j, const sparta_break_even *e)
 {
     cli_json_open(j, NULL, '{');
     shape_json(j, e->n, e->k);
+    cli_json_int(j, "tokens", e->tokens);
     cli_json_real(j, "sparsity", e->sparsity);
     cli_json_text(j, "implement", *e->implement ? e->implement : NULL);
     cli_json_text(j, "note", e->note);
@@ -174,14 +176,16 @@ static sparta_status summary(cli *c, const sparta_what_if *w)
 static const sparta_break_even *break_even_of(const sparta_what_if_pattern *p, const sparta_what_if_layer *l)
 {
     for (int i = 0; i < p->n_break_even; i++)
-        if (p->break_even[i].n == l->n && p->break_even[i].k == l->k) return &p->break_even[i];
+        if (p->break_even[i].n == l->n && p->break_even[i].k == l->k && p->break_even[i].tokens == l->tokens)
+            return &p->break_even[i];
     return NULL;
 }
 
 /* Do two layers read the same in the table: as large, run alike, as fast or as not? */
 static bool alike(const sparta_what_if_layer *a, const sparta_what_if_layer *b)
 {
-    return a->n == b->n && a->k == b->k && !strcmp(a->implement, b->implement) && !*a->reason == !*b->reason;
+    return a->n == b->n && a->k == b->k && a->tokens == b->tokens && !strcmp(a->implement, b->implement) &&
+           !*a->reason == !*b->reason;
 }
 
 /* Layers that are alike share a line: the first of them, their times the mean. */
@@ -203,6 +207,7 @@ static void layer_rows(cli *c, cli_table *t, const sparta_what_if_pattern *p)
         cli_table_text(t, p->pattern);
         cli_table_int(t, count);
         cli_table_text(t, sparta_arena_printf(c->arena, "%lldx%lld", (long long)l->n, (long long)l->k));
+        cli_table_int(t, l->tokens);
         cli_table_text(t, l->name);
         cli_table_text(t, l->implement);
         cli_table_real(t, 1, us > 0 ? us / count : NAN);
@@ -215,7 +220,7 @@ static void layer_rows(cli *c, cli_table *t, const sparta_what_if_pattern *p)
 
 static sparta_status layers(cli *c, const sparta_what_if *w)
 {
-    static const char *const names[] = {"pattern", "layers",   "shape", "such as",    "implement",
+    static const char *const names[] = {"pattern", "layers",   "shape", "tokens",     "such as", "implement",
                                         "us",      "dense_us", "ratio", "break_even", "reason"};
     cli_table t = cli_table_begin(c, (int)SPARTA_COUNT(names), names);
     for (int i = 0; i < w->n; i++) layer_rows(c, &t, &w->pattern[i]);
@@ -255,9 +260,11 @@ sparta_status cli_what_if_tables(cli *c, const sparta_what_if *w)
     sparta_text_free(&sizes);
     SPARTA_TRY(summary(c, w));
     if (!people) return SPARTA_OK;
-    cli_say(c, "\nlayers, those that gain most first; us at 128 tokens on one thread; break_even: sparsity "
-               "from which on the\n"
-               "pattern is faster than dense, measured on random weights of that shape\n");
+    cli_say(c, "\nlayers, those that gain most first; us on one thread at so many tokens (128 stand for "
+               "more than 16, or a\n"
+               "number that is not known: --dim says it); break_even: sparsity from which on the pattern is "
+               "faster than dense,\n"
+               "measured on random weights of that shape\n");
     SPARTA_TRY(layers(c, w));
     for (int i = 0; i < w->n; i++) remarks(c, &w->pattern[i]);
     if (!w->complete) cli_say(c, "interrupted: not everything that was asked for is here\n");

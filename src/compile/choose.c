@@ -20,12 +20,13 @@ bool sparta_lower_weight(const sparta_node *n, sparta_tensor *view)
     return view->dim[0] > 0 && view->dim[1] > 0;
 }
 
-/* The most tokens of a value, with every symbol at its bound; 0: not known. More may come where sizes shrink as a symbol grows, which
- * costs time and nothing else. */
-static int64_t most_tokens(sparta_ctx *cx, const sparta_graph *g, const sparta_value *v)
+/* Sizes that shrink as a symbol grows may become more than this says, which costs time and nothing else. What cannot be worked out (a
+ * symbol without a bound, an overflow) is no failure: the tokens are not known to be few, and nothing is left of the attempt but that. */
+sparta_status sparta_lower_most_tokens(sparta_ctx *cx, const sparta_graph *g, const sparta_value *v,
+                                       int64_t *out)
 {
     const char *name[32];
-    int64_t most[32], tokens = 1;
+    int64_t most[32], tokens = v->dims.rank >= 2;
     sparta_bindings b = {0, name, most};
     for (int i = 0; i < g->n_inputs; i++)
         for (int d = 0; d < g->input[i]->dims.rank && b.n < 32; d++)
@@ -33,13 +34,15 @@ static int64_t most_tokens(sparta_ctx *cx, const sparta_graph *g, const sparta_v
                 most[b.n] = sparta_symbol_bound(g, name[b.n]);
                 b.n += most[b.n] <= SPARTA_FEW_TOKENS; /* one that may be more makes for many tokens */
             }
-    for (int d = 0; d + 1 < v->dims.rank; d++) {
-        int64_t size;
-        if (sparta_expr_eval(cx, v->dims.dim[d], &b, &size) != SPARTA_OK || size < 1 ||
-            !sparta_int_mul(tokens, size, &tokens))
-            return 0;
+    for (int d = 0; d + 1 < v->dims.rank && tokens; d++) {
+        int64_t size = 0;
+        const sparta_status s = sparta_expr_eval(cx, v->dims.dim[d], &b, &size);
+        if (s == SPARTA_E_MEMORY || s == SPARTA_E_CANCELLED) return s;
+        if (s != SPARTA_OK) sparta_ctx_clear(cx);
+        if (size < 1 || !sparta_int_mul(tokens, size, &tokens)) tokens = 0;
     }
-    return v->dims.rank >= 2 ? tokens : 0;
+    *out = tokens;
+    return SPARTA_OK;
 }
 
 double sparta_lower_modelled(const sparta_task *t, const sparta_implement *im)
@@ -55,7 +58,7 @@ sparta_status sparta_lower_task(sparta_ctx *cx, const sparta_graph *g, const spa
     out->kernel = -1;
     if (!sparta_lower_weight(n, &w)) return SPARTA_OK;
     out->task.n = w.dim[0], out->task.k = w.dim[1];
-    out->task.tokens = most_tokens(cx, g, n->in[0]);
+    SPARTA_TRY(sparta_lower_most_tokens(cx, g, n->in[0], &out->task.tokens));
     SPARTA_TRY(sparta_mask_of(cx, &w, &out->mask));
     out->task.mask = &out->mask;
     SPARTA_TRY(sparta_mask_detect(cx, &out->mask, 1.02, &out->task.pattern));
@@ -76,7 +79,7 @@ sparta_status sparta_lower_asked(sparta_ctx *cx, lower_node *ln, double limit)
     sparta_status s = sparta_format_parse(cx, pin->format, &format);
     if (s == SPARTA_OK) s = sparta_format_check(cx, &format, 2, w.dim); /* merged layers have another shape */
     if (s == SPARTA_OK) s = sparta_format_measure(cx, &format, &w, ln->task.mask, &stats);
-    if (s == SPARTA_OK && limit >= 0) s = sparta_format_within(cx, &format, &stats, limit);
+    if (s == SPARTA_OK) s = sparta_format_within(cx, &format, &stats, limit);
     if (s != SPARTA_OK) {
         sparta_fail_in(cx, "format %.100s of '%.100s'", pin->text, ln->node->name);
         return sparta_lower_fail_at(cx, pin->at);
@@ -273,7 +276,7 @@ static bool agrees(const lower_node *ln, const bed *b, bool rows)
                                   : b->y[at / SPARTA_PANEL * gap + i * SPARTA_PANEL + at % SPARTA_PANEL];
             if (isnan(r) && isnan(y)) continue;
             if (isinf(r) && r == y) continue;
-            if (fabs(r) > most) most = fabs(r);
+            if (isfinite(r) && fabs(r) > most) most = fabs(r);
             if (!(fabs(r - y) <= worst)) worst = isnan(r - y) ? INFINITY : fabs(r - y);
         }
     return worst <= 1e-6 + 1e-4 * most;
@@ -296,9 +299,9 @@ static void run_call(void *arg)
     sparta_call_all(((timed *)arg)->call, ((timed *)arg)->work);
 }
 
-/* Build, check and time one row. *us stays 0 when it gives a wrong answer: then it cannot win. */
+/* Build and check one row, and time it where `us` is given. */
 static sparta_status try_candidate(lowering *l, const lower_node *ln, bed *b, const sparta_implement *im,
-                                   const lower_kernel *kernel, double *us)
+                                   const lower_kernel *kernel, bool *right, double *us)
 {
     sparta_text text;
     sparta_format format;
@@ -319,15 +322,16 @@ static sparta_status try_candidate(lowering *l, const lower_node *ln, bed *b, co
         timed run = {&call, b->work};
         spoil(ln, b);
         run_call(&run);
-        if (agrees(ln, b, im->rows)) {
+        *right = agrees(ln, b, im->rows);
+        if (*right && us) {
             sparta_timing t = {0};
             s = sparta_time(l->cx, run_call, &run, im->sparse ? .015 : .06,
                             &t); /* dense is slower, and timed once a shape */
             *us = t.best * 1e6;
-        } else {
+        }
+        if (!*right)
             sparta_note(l->cx, "%s: implement %s disagrees with the reference and is not used",
                         ln->node->name, im->name);
-        }
     }
     sparta_packed_free(l->cx, &packed);
     return s;
@@ -355,8 +359,8 @@ enum { CONTENDERS = 32, HOPELESS = 3 }; /* so many times slower than the best: o
 typedef struct contender {              /* a row with one of its settings */
     const sparta_implement *im;
     int setting;
-    double us; /* 0: it gave a wrong answer */
-    bool remembered;
+    double us;       /* 0: it gave a wrong answer */
+    bool remembered; /* its time is, from a weight that looked like this one */
 } contender;
 
 /* What the row takes: remembered, or timed now. `again`: timed once more, the faster time counts. */
@@ -366,6 +370,7 @@ static sparta_status measure(lowering *l, const lower_node *ln, bed *b, contende
     sparta_trial trial;
     const lower_kernel *kernel = NULL;
     double us = 0;
+    bool right;
     SPARTA_TRY(kernel_of(l, ln, c->im, &kernel));
     sparta_text_init(&key, l->cx);
     sparta_lower_key(ln, c->im, kernel->object ? l->target : SPARTA_TARGET_PORTABLE, &key);
@@ -375,7 +380,7 @@ static sparta_status measure(lowering *l, const lower_node *ln, bed *b, contende
     if (c->remembered)
         us = trial.us;
     else if (s == SPARTA_OK)
-        s = try_candidate(l, ln, b, c->im, kernel, &us);
+        s = try_candidate(l, ln, b, c->im, kernel, &right, &us);
     if (s == SPARTA_OK && us > 0 && (!again || us < c->us)) c->us = us;
     if (s == SPARTA_OK && !c->remembered && us > 0) {
         trial = (sparta_trial){.us = us, .threads = 1};
@@ -463,6 +468,38 @@ static sparta_status second_turn(lowering *l, lower_node *ln, bed *b, contender 
     return SPARTA_OK;
 }
 
+/* The fastest of those that are not known to be wrong; NULL: none. */
+static contender *pick(lowering *l, lower_node *ln, contender *all, int n)
+{
+    ln->im = NULL;
+    ln->us = ln->sparse_us = ln->dense_us = 0;
+    if (ln->sparse == LOWER_TIMED) ln->sparse = LOWER_WRONG;
+    for (int i = 0; i < n; i++) {
+        ln->task.setting = all[i].setting;
+        sparta_lower_try(l->cx, ln, all[i].im, all[i].us);
+    }
+    ln->task.setting = ln->setting;
+    for (int i = 0; i < n; i++)
+        if (ln->im == all[i].im && ln->setting == all[i].setting) return &all[i];
+    return NULL;
+}
+
+/* A time may be remembered, the answer may not: it is this weight's own. So the choice is checked once where timing did not do it; a wrong
+ * one is out, and the next takes its place. What was modelled is checked with the whole package, if that is. */
+static sparta_status settle(lowering *l, lower_node *ln, bed *b, contender *all, int n)
+{
+    const bool unchecked = l->request->options.no_measure && l->request->no_verify;
+    for (contender *c = pick(l, ln, all, n); c && (c->remembered || unchecked); c = pick(l, ln, all, n)) {
+        const lower_kernel *kernel = NULL;
+        bool right = false;
+        SPARTA_TRY(kernel_of(l, ln, c->im, &kernel));
+        SPARTA_TRY(try_candidate(l, ln, b, c->im, kernel, &right, NULL));
+        if (right) break;
+        c->us = 0;
+    }
+    return SPARTA_OK;
+}
+
 static sparta_status choose_linear(lowering *l, lower_node *ln)
 {
     const bool model = l->request->options.no_measure;
@@ -473,11 +510,8 @@ static sparta_status choose_linear(lowering *l, lower_node *ln)
     sparta_status s = first_turn(l, ln, &b, all, &n);
     for (int i = 0; i < n; i++) all_remembered &= all[i].remembered;
     if (s == SPARTA_OK && !model) s = second_turn(l, ln, &b, all, n);
-    for (int i = 0; i < n; i++) {
-        ln->task.setting = all[i].setting;
-        sparta_lower_try(l->cx, ln, all[i].im, all[i].us);
-    }
-    ln->task.setting = ln->setting;
+    ln->tried = n > 0;
+    if (s == SPARTA_OK) s = settle(l, ln, &b, all, n);
     bed_free(l->cx, &b);
     snprintf(ln->source, sizeof ln->source, "%s", model ? "model" : all_remembered ? "database" : "measured");
     return s;

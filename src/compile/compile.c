@@ -150,23 +150,45 @@ static sparta_status bind_scheduled(sparta_ctx *cx, sparta_graph *g, const char 
     return SPARTA_OK;
 }
 
-static sparta_status load(sparta_ctx *cx, const char *onnx, const sparta_compile_request *request,
+/* The model with what is said of it done, and inferred. */
+static sparta_status load(sparta_ctx *cx, const char *onnx, const sparta_compile_options *o,
                           const sparta_schedule *schedule, sparta_obeyed *obeyed, sparta_model **out)
 {
-    const sparta_import_options options = {.external_data_root = request->options.external_data_root};
+    const sparta_import_options options = {.external_data_root = o->external_data_root};
     sparta_model *m;
     SPARTA_TRY(sparta_model_open(cx, onnx, &options, &m));
-    sparta_status s = bind_dims(cx, m->graph, request->options.dims);
-    if (s == SPARTA_OK && schedule) s = bind_scheduled(cx, m->graph, request->options.dims, schedule);
-    if (s == SPARTA_OK && request->options.masks)
-        s = sparta_compile_masks(cx, m->graph, request->options.masks);
+    sparta_status s = bind_dims(cx, m->graph, o->dims);
+    if (s == SPARTA_OK && schedule) s = bind_scheduled(cx, m->graph, o->dims, schedule);
+    if (s == SPARTA_OK && o->masks) s = sparta_compile_masks(cx, m->graph, o->masks);
     if (s == SPARTA_OK && schedule) s = sparta_compile_schedule(cx, m->graph, schedule, obeyed);
+    if (s == SPARTA_OK) s = sparta_ops_infer(m->graph);
     if (s != SPARTA_OK) {
         sparta_model_close(m);
         return s;
     }
     *out = m;
     return SPARTA_OK;
+}
+
+/* The same made smaller, where that is worth it. */
+static sparta_status load_smaller(sparta_ctx *cx, const char *onnx, const sparta_compile_options *o,
+                                  const sparta_schedule *schedule, sparta_obeyed *obeyed,
+                                  sparta_propagate_report *went, sparta_model **out)
+{
+    sparta_model *m;
+    SPARTA_TRY(load(cx, onnx, o, schedule, obeyed, &m));
+    sparta_status s = sparta_compile_propagate(m->graph, o, obeyed, went);
+    if (s == SPARTA_OK && sparta_compile_worth(went, o)) {
+        *out = m;
+        return SPARTA_OK;
+    }
+    sparta_model_close(m);
+    SPARTA_TRY(s);
+    went->parameters_after = went->parameters_before;
+    went->nodes_after = went->nodes_before;
+    went->n = 0;
+    went->tensor = NULL; /* was the other graph's */
+    return load(cx, onnx, o, schedule, obeyed, out);
 }
 
 /* A user's sparsifier that rolls dice would make the check below compare two different models. */
@@ -184,16 +206,19 @@ static sparta_status same_effects(sparta_ctx *cx, const sparta_obeyed *a, const 
     return SPARTA_OK;
 }
 
-/* The check imports the model anew: what is compared with is the file (and what the schedule says of it), not what the passes
- * made of it. */
+/* The check imports the model anew: what is compared with is the file (and what the schedule says of it, and without what is to be
+ * removed), not what propagation and the passes made of it. */
 static sparta_status verify_file(sparta_ctx *cx, const char *onnx, const sparta_compile_request *request,
                                  const sparta_schedule *schedule, const sparta_package *p)
 {
     sparta_model *m;
     sparta_obeyed again = {0};
-    SPARTA_TRY(load(cx, onnx, request, schedule, &again, &m));
+    const char *const *remove = request->options.remove;
+    SPARTA_TRY(load(cx, onnx, &request->options, schedule, &again, &m));
     sparta_status s = request->obeyed ? same_effects(cx, request->obeyed, &again) : SPARTA_OK;
-    if (s == SPARTA_OK) s = sparta_ops_infer(m->graph);
+    for (int i = 0; s == SPARTA_OK && remove && remove[i]; i++)
+        s = sparta_propagate_remove(m->graph, remove[i]);
+    if (s == SPARTA_OK && remove) s = sparta_ops_infer(m->graph);
     if (s == SPARTA_OK) s = sparta_lower_verify(cx, p, m->graph);
     sparta_model_close(m);
     return s;
@@ -206,7 +231,8 @@ static sparta_status compile_model(sparta_ctx *cx, const char *onnx, const spart
     sparta_obeyed obeyed = {0};
     sparta_model *m;
     sparta_package *p;
-    SPARTA_TRY(load(cx, onnx, &request, schedule, &obeyed, &m));
+    sparta_propagate_report went;
+    SPARTA_TRY(load_smaller(cx, onnx, &request.options, schedule, &obeyed, &went, &m));
     if (schedule) request.obeyed = &obeyed;
     sparta_status s = SPARTA_OK;
     if (schedule && schedule->target && !request.options.target) {
@@ -226,23 +252,52 @@ static sparta_status compile_model(sparta_ctx *cx, const char *onnx, const spart
         sparta_package_close(p);
         return s;
     }
+    if (request.went) *request.went = went;
     *out = p;
     return SPARTA_OK;
+}
+
+/* The file's schedule, or none when there are rules or neither. */
+static sparta_status open_schedule(sparta_ctx *cx, const sparta_compile_options *o, sparta_schedule **out)
+{
+    *out = NULL;
+    if (o->schedule && o->rules)
+        return sparta_fail(cx, SPARTA_E_USAGE,
+                           "compile: a schedule file and rules: what counts? give one of them");
+    if (o->rules && o->rules->cx != cx)
+        return sparta_fail(cx, SPARTA_E_USAGE,
+                           "compile: the rules belong to another context; make them with this one");
+    return o->schedule ? sparta_schedule_open(cx, o->schedule, out) : SPARTA_OK;
+}
+
+sparta_status sparta_compile_open(sparta_ctx *cx, const char *onnx, const sparta_compile_options *options,
+                                  sparta_opened *out)
+{
+    sparta_opened o = {0};
+    SPARTA_TRY(open_schedule(cx, options, &o.schedule));
+    sparta_status s =
+        load(cx, onnx, options, options->rules ? options->rules : o.schedule, &o.obeyed, &o.model);
+    if (s == SPARTA_OK)
+        *out = o;
+    else
+        sparta_schedule_free(o.schedule);
+    return s;
+}
+
+void sparta_compile_close(sparta_opened *o)
+{
+    sparta_model_close(o->model);
+    sparta_schedule_free(o->schedule);
+    *o = (sparta_opened){0};
 }
 
 sparta_status sparta_compile_file(sparta_ctx *cx, const char *onnx, const sparta_compile_request *request,
                                   sparta_package **out)
 {
-    const sparta_schedule *rules = request->options.rules;
-    sparta_schedule *schedule = NULL;
-    if (request->options.schedule && rules)
-        return sparta_fail(cx, SPARTA_E_USAGE,
-                           "compile: a schedule file and rules: what counts? give one of them");
-    if (rules && rules->cx != cx)
-        return sparta_fail(cx, SPARTA_E_USAGE,
-                           "compile: the rules belong to another context; make them with this one");
-    if (request->options.schedule) SPARTA_TRY(sparta_schedule_open(cx, request->options.schedule, &schedule));
-    sparta_status s = compile_model(cx, onnx, request, rules ? rules : schedule, out);
+    sparta_schedule *schedule;
+    SPARTA_TRY(open_schedule(cx, &request->options, &schedule));
+    sparta_status s =
+        compile_model(cx, onnx, request, request->options.rules ? request->options.rules : schedule, out);
     sparta_schedule_free(schedule);
     return s;
 }

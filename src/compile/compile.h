@@ -3,6 +3,7 @@
  *   import          room import        ONNX file -> graph
  *   obey            obey.c             what a schedule says to the weights: sparsified, formats pinned
  *   infer           room ops           types, shape arithmetic folded away
+ *   propagate       room propagate     what is zero, constant or not needed goes; pinned weights keep their shape
  *   passes          passes.def         the graph fused: Linear, Attention, LayerNormalization, Embed; QKV merged
  *   choose          choose.c           for each Linear the implements that match are built, checked, timed, remembered
  *   layout          layout.c           which values live in panels; Identity nodes convert at the edges
@@ -25,6 +26,7 @@
 #include "compile/passes.h"
 #include "import/import.h"
 #include "package/package.h"
+#include "propagate/propagate.h"
 #include "schedule/schedule.h"
 
 /* What one clause of a schedule did to one weight. */
@@ -43,6 +45,7 @@ typedef struct sparta_effect {
 typedef struct sparta_obeyed {
     int n;
     sparta_effect *effect; /* of the graph's arena; texts are the schedule's */
+    double limit;          /* for sparta_compile_layers: as in sparta_compile_options */
 } sparta_obeyed;
 
 /* What to do; the public options and what doors add. */
@@ -53,7 +56,10 @@ typedef struct sparta_compile_request {
     void (*progress)(void *arg, int done, int all, const char *what);
     void *progress_arg;
     const sparta_obeyed *obeyed; /* formats that a schedule pins; NULL: none */
-    bool no_verify;              /* skip the final check against the references (bench's own baselines) */
+    /* Skip the final check against the references (bench's own baselines): that of each layer stays. */
+    bool no_verify;
+    /* Filled by sparta_compile_file: what propagation removed, in the plan's arena. NULL: not wanted. */
+    sparta_propagate_report *went;
 } sparta_compile_request;
 
 /* Compile a graph (which is changed) into a package image in memory. */
@@ -62,6 +68,22 @@ sparta_status sparta_compile_graph(sparta_ctx *cx, sparta_graph *g, const sparta
 /* ONNX file -> package in memory; the model stays open inside it. */
 sparta_status sparta_compile_file(sparta_ctx *cx, const char *onnx, const sparta_compile_request *request,
                                   sparta_package **out) SPARTA_MUST;
+/* A model with what the options say done to it, inferred: dims, masks, schedule; not yet what they remove. */
+typedef struct sparta_opened {
+    sparta_model *model;
+    sparta_schedule *schedule; /* that obeyed refers to, opened here; NULL: none */
+    sparta_obeyed obeyed;
+} sparta_opened;
+sparta_status sparta_compile_open(sparta_ctx *cx, const char *onnx, const sparta_compile_options *options,
+                                  sparta_opened *out) SPARTA_MUST;
+void sparta_compile_close(sparta_opened *o);
+/* Make an inferred graph smaller; weights whose format a schedule pins keep their shape, what the options remove is removed first. */
+sparta_status sparta_compile_propagate(sparta_graph *g, const sparta_compile_options *options,
+                                       const sparta_obeyed *obeyed, sparta_propagate_report *out) SPARTA_MUST;
+/* Is what went worth compiling the smaller graph? Single channels that go here and there leave blocks that no longer line up and
+ * heads of odd sizes, which cost more than they save: less than SPARTA_WORTH of the parameters, unasked, is not. */
+#define SPARTA_WORTH (1. / 16)
+bool sparta_compile_worth(const sparta_propagate_report *went, const sparta_compile_options *options);
 /* The graph of a package, weights unpacked, annotations removed: to compile again with other options. */
 sparta_status sparta_compile_unplan(sparta_ctx *cx, const sparta_package *package,
                                     sparta_graph **out) SPARTA_MUST;
@@ -79,20 +101,20 @@ sparta_status sparta_compile_schedule(sparta_ctx *cx, sparta_graph *g, const spa
 /* What is said of one layer (a node that does arithmetic on a weight, or a product of activations). inspect prints it without compiling. */
 typedef struct sparta_layer {
     const char *name, *op;
-    int64_t n, k; /* of a Linear's weight; 0 otherwise */
+    int64_t n, k;   /* of a Linear's weight; 0 otherwise */
+    int64_t tokens; /* that its times are for: 128, or as many as there can be when they are 16 at most */
     sparta_dtype dtype;
     char pattern[24], block[16];
     double density; /* 1 for a product of activations */
     char implement[48];
-    const char *format; /* that its weight is stored in, of the graph or of the arena; NULL: as it is */
-    char reason[256];   /* why it is not faster than dense; "" when it is sparse and faster */
-    char source[16];    /* "measured", "database" or "model": where the numbers of the reason come from */
-    double us,
-        dense_us; /* of the choice and of the best dense, at 128 tokens or as many as there are when they are few, one thread; 0: not known */
+    const char *format;  /* that its weight is stored in, of the graph or of the arena; NULL: as it is */
+    char reason[256];    /* why it is not faster than dense; "" when it is sparse and faster */
+    char source[16];     /* "measured", "database" or "model": where the numbers of the reason come from */
+    double us, dense_us; /* of the choice and of the best dense, at `tokens`, one thread; 0: not known */
 } sparta_layer;
 /* Layers of a plan (package) or of an ONNX graph after sparta_compile_passes: no code of the file is run, nothing is timed: times
- * come from the tuning database or the cost model. `obeyed`: formats that a schedule pins; NULL: none. The array lives in
- * `arena`. */
+ * come from the tuning database or the cost model. `obeyed`: formats that a schedule pins; NULL: none; one that stores too much is
+ * refused as by compile. The array lives in `arena`. */
 sparta_status sparta_compile_layers(sparta_ctx *cx, sparta_arena *arena, const sparta_graph *g,
                                     const char *db, const sparta_obeyed *obeyed, sparta_layer **out,
                                     int *n) SPARTA_MUST;

@@ -15,8 +15,11 @@ static void set_block(sparta_layer *out)
 }
 
 /* From the annotations of a plan. */
-static void from_plan(const sparta_node *n, sparta_layer *out)
+static sparta_status from_plan(sparta_ctx *cx, const sparta_graph *g, const sparta_node *n, sparta_layer *out)
 {
+    sparta_task t = {.node = n};
+    SPARTA_TRY(sparta_lower_most_tokens(cx, g, n->in[0], &t.tokens));
+    out->tokens = sparta_lower_tokens(&t);
     snprintf(out->implement, sizeof out->implement, "%s",
              sparta_attr_string(&n->attrs, "implement", "builtin"));
     snprintf(out->pattern, sizeof out->pattern, "%s",
@@ -27,6 +30,7 @@ static void from_plan(const sparta_node *n, sparta_layer *out)
     out->density = sparta_attr_float(&n->attrs, "density", 1);
     out->us = sparta_attr_float(&n->attrs, "us", 0);
     out->dense_us = sparta_attr_float(&n->attrs, "dense_us", 0);
+    return SPARTA_OK;
 }
 
 static double known_us(sparta_ctx *cx, sparta_tune_db *db, const lower_node *ln, const sparta_implement *im)
@@ -103,7 +107,7 @@ static sparta_status from_graph(const survey *v, sparta_node *n, sparta_layer *o
     lower_node ln = {.node = n};
     sparta_status s = sparta_lower_task(cx, v->g, n, &ln);
     if (s == SPARTA_OK) s = sparta_lower_pin(cx, v->obeyed, n, &ln.pin);
-    if (s == SPARTA_OK) s = sparta_lower_asked(cx, &ln, -1);
+    if (s == SPARTA_OK) s = sparta_lower_asked(cx, &ln, v->obeyed ? v->obeyed->limit : 0);
     if (s == SPARTA_OK) {
         ln.task.stat = sparta_lower_wants_stat(v->g, n);
         ln.task.library = sparta_implement_library(sparta_target_best());
@@ -114,6 +118,7 @@ static sparta_status from_graph(const survey *v, sparta_node *n, sparta_layer *o
         snprintf(out->source, sizeof out->source, "%s", ln.source);
         out->density = ln.task.mask ? ln.task.pattern.density : 1;
         out->us = ln.us;
+        out->tokens = sparta_lower_tokens(&ln.task);
         out->dense_us = ln.dense_us;
         s = set_format(cx, v->arena, &ln, out);
     }
@@ -144,7 +149,7 @@ sparta_status sparta_compile_layers(sparta_ctx *cx, sparta_arena *arena, const s
             sparta_expr_is_const(node->in[1]->dims.dim[!turned], &l->k);
         }
         if (sparta_attr_find(&node->attrs, "kernel"))
-            from_plan(node, l);
+            s = from_plan(cx, g, node, l);
         else
             s = from_graph(&(survey){cx, arena, g, db, obeyed}, node, l);
         set_block(l);

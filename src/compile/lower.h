@@ -3,6 +3,7 @@
  *   choose.c   which implement runs each node     layout.c   which values live in panels, conversions, order
  *   reason.c   why a layer is not faster          pack.c     weights, code and annotations into the package
  *   verify.c   the package against the references pins.c     formats that a schedule asks for, layer by layer
+ *   smaller.c  propagation, before all of them
  */
 #ifndef SPARTA_COMPILE_LOWER_H
 #define SPARTA_COMPILE_LOWER_H
@@ -36,6 +37,7 @@ typedef struct lower_node { /* what was decided for one node */
     double us, dense_us,
         sparse_us; /* of the choice, of the best dense and of the best sparse row; 0: not tried */
     lower_sparse sparse;
+    bool tried; /* there were rows to choose from */
     char reason[256], source[16];
 } lower_node;
 
@@ -63,6 +65,9 @@ typedef struct lowering {
 /* A task for a node of the graph; makes the mask of a Linear's constant weight (free it with sparta_mask_free). */
 sparta_status sparta_lower_task(sparta_ctx *cx, const sparta_graph *g, const sparta_node *n,
                                 lower_node *out) SPARTA_MUST;
+/* The most tokens of a value, with every symbol at its bound; 0: not known, or so many that they need no counting. */
+sparta_status sparta_lower_most_tokens(sparta_ctx *cx, const sparta_graph *g, const sparta_value *v,
+                                       int64_t *out) SPARTA_MUST;
 /* Tokens that candidates for a task are timed with: as many as it has when they are few, else LOWER_TOKENS. */
 static inline int64_t sparta_lower_tokens(const sparta_task *t)
 {
@@ -90,7 +95,7 @@ sparta_status sparta_lower_fail_at(sparta_ctx *cx, sparta_schedule_at at);
 sparta_status sparta_lower_pin(sparta_ctx *cx, const sparta_obeyed *o, const sparta_node *n,
                                const sparta_effect **out) SPARTA_MUST;
 /* The format that a pin to the walker asks for, into the task: it must hold the weight, and store at most `limit` slots an element
- * (0: the default; negative: any number). Failures name the clause. */
+ * (0: the default). Failures name the clause. */
 sparta_status sparta_lower_asked(sparta_ctx *cx, lower_node *ln, double limit) SPARTA_MUST;
 /* The pinned implement cannot run the layer: E_UNSUPPORTED with the place of the clause and why. */
 sparta_status sparta_lower_pin_failed(sparta_ctx *cx, const lower_node *ln) SPARTA_MUST;

@@ -124,6 +124,7 @@ sparta_status sparta_compile_masks(sparta_ctx *cx, sparta_graph *g, const char *
     sparta_arrays a;
     SPARTA_TRY(sparta_arrays_open(cx, path, &a));
     sparta_status s = SPARTA_OK;
+    if (!a.n) sparta_note(cx, "%.200s: there is no mask in it: nothing is pruned", path);
     for (int i = 0; i < a.n && s == SPARTA_OK; i++) {
         sparta_value *v = weight_named(g, a.entry[i].name);
         s = v ? sparta_compile_mask(cx, g, v, &a.entry[i].tensor) : no_weight(cx, g, path, &a.entry[i]);

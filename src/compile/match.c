@@ -155,6 +155,13 @@ int sparta_match_axis(const sparta_node *n, int64_t otherwise, int rank)
     return (int)(axis < 0 ? axis + rank : axis);
 }
 
+bool sparta_match_is_turn(const sparta_node *n)
+{
+    const sparta_attr *perm = sparta_attr_find(&n->attrs, "perm");
+    return n->op == SPARTA_OP_Transpose && n->in[0]->dims.rank == 2 &&
+           (!perm || (perm->n == 2 && perm->ints[0] == 1 && perm->ints[1] == 0));
+}
+
 bool sparta_match_broadcast(int n, sparta_value *const *in, sparta_dims *out)
 {
     sparta_dims d = {0};

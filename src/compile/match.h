@@ -49,6 +49,7 @@ bool sparta_match_vector(const sparta_value *v, const sparta_expr *n);
 bool sparta_match_with_scalar(const sparta_node *n, sparta_value **other, double *scalar);
 /* The axis attribute, counted from the front. */
 int sparta_match_axis(const sparta_node *n, int64_t otherwise, int rank);
+bool sparta_match_is_turn(const sparta_node *n); /* a Transpose of a matrix that does turn it */
 /* Dims of all `in` broadcast together; false when they do not or are not known to. */
 bool sparta_match_broadcast(int n, sparta_value *const *in, sparta_dims *out);
 

@@ -149,9 +149,8 @@ static sparta_status pick(sparta_match *m, sparta_node *n)
 {
     crossing x;
     bool last;
-    const sparta_node *from = n->op == SPARTA_OP_Transpose && n->in[0]->producer ? n->in[0]->producer : n;
+    const sparta_node *from = sparta_match_is_turn(n) && n->in[0]->producer ? n->in[0]->producer : n;
     if (!is_pick(m, from, &x, &last) || last != (from != n)) return SPARTA_OK;
-    if (from != n && n->out[0]->dims.rank != 2) return SPARTA_OK;
     return become(m, n, &x, from->in[1]);
 }
 

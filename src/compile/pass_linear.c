@@ -16,11 +16,8 @@ static sparta_value *weight(sparta_value *w, bool *transposed)
 {
     const sparta_node *t = sparta_match_made_by(w, SPARTA_OP_Transpose);
     *transposed = t && !w->constant;
-    if (*transposed) {
-        const sparta_attr *perm = sparta_attr_find(&t->attrs, "perm");
-        if (perm && (perm->n != 2 || perm->ints[0] != 1 || perm->ints[1] != 0)) return NULL;
-        w = t->in[0];
-    }
+    if (*transposed && !sparta_match_is_turn(t)) return NULL;
+    if (*transposed) w = t->in[0];
     return w->constant && sparta_match_f32(w) && w->dims.rank == 2 ? w : NULL;
 }
 

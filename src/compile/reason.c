@@ -75,7 +75,9 @@ void sparta_lower_reason(lower_node *ln, double peak)
     }
     if (!t->mask || !ln->im || ln->im->sparse) return;
     if (!ln->im->kernel)
-        snprintf(ln->reason, sizeof ln->reason, "no fast implement takes this layer: the reference runs it");
+        snprintf(ln->reason, sizeof ln->reason, "%s: the reference runs it",
+                 ln->tried ? "every kernel disagreed with the reference"
+                           : "no fast implement takes this layer");
     else if (t->pattern.dense)
         snprintf(ln->reason, sizeof ln->reason, "density 1.00: there are no zeros to skip");
     else if (t->strict)

@@ -126,7 +126,10 @@ static sparta_status run_package(sparta_ctx *cx, const sparta_package *p, const 
     SPARTA_NEED(cx, got);
     for (int i = 0; i < g->n_outputs; i++) got[i].name = g->output[i]->name;
     sparta_status s = sparta_session_create(cx, p, &options, &session);
-    if (s == SPARTA_OK) s = sparta_session_run(cx, session, inputs, g->n_inputs, got, g->n_outputs);
+    if (s == SPARTA_OK) {
+        sparta_session_share_from(session, 0); /* a few tokens, by all threads */
+        s = sparta_session_run(cx, session, inputs, g->n_inputs, got, g->n_outputs);
+    }
     if (s == SPARTA_OK) s = check_outputs(cx, g, got, want);
     sparta_session_free(session);
     sparta_free(cx, got);

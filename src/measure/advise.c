@@ -77,7 +77,7 @@ static sparta_status keep(adviser *v, sparta_advice_row row, const char *text, c
     if (!row.format || !row.pattern) return sparta_ctx_status(v->cx);
     row.exact = found && found->exact;
     row.share = a->dense_bytes > 0 ? (double)row.stats.bytes / a->dense_bytes : 0;
-    if (v->from->rank == 2)
+    if (v->from->rank == 2 && (v->from->dtype == SPARTA_F32 || v->from->pattern)) /* what kernels multiply */
         SPARTA_TRY(sparta_implement_for_format(v->cx, &row.parsed, sparta_schedule_says_widths(text),
                                                v->from->dim[0], v->from->dim[1], &row.implement));
     int at = a->n++;

@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { TOKENS = 128, POINTS = 4 };
+enum { TOKENS = 128, POINTS = 4 };                       /* when nobody says how many */
 static const double least = .02, most = .98, near = .15; /* sparsities; how close the two ends must be */
 
 typedef struct point {
@@ -31,7 +31,7 @@ typedef struct search {
     sparta_ctx *cx;
     sparta_tune_db *db;
     const char *pattern, *target;
-    int64_t n, k;
+    int64_t n, k, tokens;
     bool measured; /* something was, just now */
     point loses, wins;
 } search;
@@ -41,12 +41,12 @@ typedef struct search {
 static void key_of(const search *s, double sparsity, sparta_text *out)
 {
     const char *library = sparta_implement_onednn.version();
-    sparta_text_printf(
-        out,
-        "break-even n=%ld k=%ld pattern=%s sparsity=%.2f tokens=%d target=%s library=%s cpu=%016lx sparta=%s",
-        (long)s->n, (long)s->k, s->pattern, sparsity, TOKENS,
-        s->target ? s->target : sparta_target_name(sparta_target_best()), library ? library : "none",
-        (unsigned long)sparta_cpu_digest(), SPARTA_VERSION);
+    sparta_text_printf(out,
+                       "break-even n=%ld k=%ld pattern=%s sparsity=%.2f tokens=%ld target=%s library=%s "
+                       "cpu=%016lx sparta=%s",
+                       (long)s->n, (long)s->k, s->pattern, sparsity, (long)s->tokens,
+                       s->target ? s->target : sparta_target_name(sparta_target_best()),
+                       library ? library : "none", (unsigned long)sparta_cpu_digest(), SPARTA_VERSION);
 }
 
 /* A sparse time and a dense one under the same key. */
@@ -77,7 +77,7 @@ static void keep(const search *s, const char *key, const char *implement, double
 static sparta_status measure(search *s, const char *key, point *p)
 {
     sparta_kernel_result r;
-    const sparta_kernel_request q = {.m = TOKENS,
+    const sparta_kernel_request q = {.m = s->tokens,
                                      .n = s->n,
                                      .k = s->k,
                                      .pattern = s->pattern,
@@ -179,9 +179,11 @@ sparta_status sparta_break_even_find(sparta_ctx *cx, sparta_arena *arena, const 
                                      const char *target, sparta_break_even *out)
 {
     search s = {.cx = cx, .pattern = pattern, .target = target, .n = out->n, .k = out->k};
+    s.tokens = out->tokens ? out->tokens : TOKENS;
     sparta_prune_spec spec;
     SPARTA_TRY(sparta_prune_parse_pattern(cx, pattern, &spec));
-    sparta_break_even answer = {.n = s.n, .k = s.k, .sparsity = NAN, .source = "measured", .implement = ""};
+    sparta_break_even answer = {
+        .n = s.n, .k = s.k, .tokens = s.tokens, .sparsity = NAN, .source = "measured", .implement = ""};
     if (spec.of) {
         answer.note = "n:m says its sparsity itself";
         *out = answer;
@@ -190,9 +192,10 @@ sparta_status sparta_break_even_find(sparta_ctx *cx, sparta_arena *arena, const 
     SPARTA_TRY(sparta_tune_open(cx, db, &s.db));
     sparta_status status = find(&s);
     sparta_tune_close(s.db);
-    if (status == SPARTA_E_UNSUPPORTED)
+    if (status == SPARTA_E_UNSUPPORTED) {
+        sparta_ctx_clear(cx); /* it is an answer */
         answer.note = "no sparse implement takes it";
-    else if (status)
+    } else if (status)
         return status;
     else
         tell(&s, arena, &answer);

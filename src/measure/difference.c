@@ -51,13 +51,33 @@ static sparta_status obey(sparta_ctx *cx, sparta_graph *g, const char *path)
     return status;
 }
 
+static sparta_status remove_all(sparta_graph *g, const char *const *remove)
+{
+    if (!remove) return SPARTA_OK;
+    SPARTA_TRY(sparta_ops_infer(g));
+    for (int i = 0; remove[i]; i++) SPARTA_TRY(sparta_propagate_remove(g, remove[i]));
+    return SPARTA_OK;
+}
+
+/* Of two ONNX files A is what became of B: masks, the schedule and what is removed are for B alone. */
+static sparta_status is_result(const sparta_side *s, const sparta_verify_request *r, bool *out)
+{
+    sparta_file_kind kind;
+    SPARTA_TRY(sparta_file_kind_of(s->cx, r->against, &kind));
+    *out = s->path == r->a && kind == SPARTA_FILE_ONNX;
+    return SPARTA_OK;
+}
+
 sparta_status sparta_side_model(const sparta_side *s, const sparta_verify_request *r, sparta_model **out)
 {
     sparta_import_options options = {r->compile.options.external_data_root};
     sparta_model *m = NULL;
+    bool result;
+    SPARTA_TRY(is_result(s, r, &result));
     SPARTA_TRY(sparta_model_open(s->cx, s->path, &options, &m));
-    sparta_status status = r->masks ? sparta_compile_masks(s->cx, m->graph, r->masks) : SPARTA_OK;
-    if (!status) status = obey(s->cx, m->graph, r->compile.options.schedule);
+    sparta_status status = r->masks && !result ? sparta_compile_masks(s->cx, m->graph, r->masks) : SPARTA_OK;
+    if (!status && !result) status = obey(s->cx, m->graph, r->compile.options.schedule);
+    if (!status && !result) status = remove_all(m->graph, r->compile.options.remove);
     if (status) {
         sparta_model_close(m);
         return status;

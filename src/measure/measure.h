@@ -159,15 +159,16 @@ sparta_status sparta_kernel_bench(sparta_ctx *cx, const sparta_kernel_request *r
 /* ------------------------------------------------------------------ what if the model were pruned so? */
 
 /* From which sparsity on the best sparse row is faster than the best dense one, for a weight of (n, k) with a random mask of a
- * pattern; at 128 tokens, one thread. */
+ * pattern; one thread. */
 typedef struct sparta_break_even {
     int64_t n, k;
+    int64_t tokens;        /* 0: 128 */
     double sparsity;       /* between measured ones; NAN: none, `note` says why */
     const char *note;      /* "" or what there is to say */
     const char *source;    /* "measured", or "database": measured here before */
     const char *implement; /* the sparse row that was the fastest nearest to it; "" : none */
 } sparta_break_even;
-/* Of out->n, out->k; `pattern` without a sparsity ("4x1", "rows"); n:m has no break-even. target NULL: the best. Every
+/* Of out->n, out->k, out->tokens; `pattern` without a sparsity ("4x1", "rows"); n:m has no break-even. target NULL: the best. Every
  * measurement is remembered in db (path; NULL: beside the kernel cache). */
 sparta_status sparta_break_even_find(sparta_ctx *cx, sparta_arena *arena, const char *db, const char *pattern,
                                      const char *target, sparta_break_even *out) SPARTA_MUST;
@@ -179,7 +180,7 @@ typedef struct sparta_what_if_request {
     int threads;
     double seconds; /* to measure a pattern and, in turns with it, the dense model: each */
     uint64_t seed;
-    sparta_bindings sizes; /* symbols, as for bench */
+    sparta_bindings sizes; /* symbols, as for bench; the model is compiled for those that are given */
     bool no_break_even;
     sparta_compile_request compile; /* target, database, progress; it does not prune, mask or schedule */
 } sparta_what_if_request;
@@ -187,7 +188,8 @@ typedef struct sparta_what_if_layer {
     const char *name, *pattern, *implement, *source;
     const char *reason; /* why it is not faster; "" when it is */
     int64_t n, k;
-    double density, us, dense_us; /* 128 tokens, one thread */
+    int64_t tokens;               /* that the times are for: 128, or as many as there are when 16 at most */
+    double density, us, dense_us; /* one thread */
 } sparta_what_if_layer;
 typedef struct sparta_what_if_remark { /* a weight that the pattern does not fit as it is */
     const char *weight, *remark;
@@ -237,7 +239,8 @@ typedef struct sparta_advice_row {
     double share;        /* of the bytes of a dense array */
     const char *pattern; /* that it was found for: "4x1", "2:4 along k"; "" when for none */
     bool exact;          /* the pattern has no slot to spare */
-    const struct sparta_implement *implement; /* that stores a linear layer so; NULL: none */
+    /* That stores a linear layer so; NULL: none, or none for its dtype. */
+    const struct sparta_implement *implement;
 } sparta_advice_row;
 typedef struct sparta_advice {
     int64_t elements;

@@ -13,7 +13,7 @@ typedef struct sparta_side {
     const sparta_graph *graph; /* plan or model's */
 } sparta_side;
 
-/* The ONNX file of a side anew, masks applied, not inferred. */
+/* The ONNX file of a side anew, with masks, schedule and removals (of B alone, when both sides are ONNX), not inferred. */
 sparta_status sparta_side_model(const sparta_side *s, const sparta_verify_request *r,
                                 sparta_model **out) SPARTA_MUST;
 void sparta_tolerances(const sparta_verify_request *r, sparta_dtype dtype, double *rtol, double *atol);

@@ -10,6 +10,7 @@
  * kept is a proxy. Patterns are measured first and break-even after them all, so that an interrupted call has the most to
  * say. */
 #include "measure/runner.h"
+#include "ops/ops.h"
 #include "prune/prune.h"
 #include <math.h>
 #include <stdio.h>
@@ -88,6 +89,7 @@ static sparta_status compile(study *s, fresh *f, bool dense_only, sparta_runner 
     sparta_compile_request request = s->compile;
     sparta_package *p;
     request.options.dense_only = dense_only;
+    SPARTA_TRY(sparta_ops_bind(f->graph, &s->r->sizes)); /* few tokens have implements of their own */
     SPARTA_TRY(sparta_compile_graph(s->cx, f->graph, &request, &p));
     if (f->model) p->owner = (sparta_model_owner){f->model, close_model};
     *f = (fresh){0};
@@ -262,6 +264,7 @@ static void fill_layer(study *s, const sparta_prune_spec *spec, const sparta_lay
                                   .source = copy(s, l->source),
                                   .n = l->n,
                                   .k = l->k,
+                                  .tokens = l->tokens,
                                   .density = l->density,
                                   .us = l->us,
                                   .dense_us = l->dense_us};
@@ -336,9 +339,9 @@ static sparta_status shapes_of(study *s, const sparta_what_if_pattern *p, sparta
         const sparta_what_if_layer *l = &p->layer[i];
         int at = 0;
         if (l->density == 1) continue;
-        while (at < count && (all[at].n != l->n || all[at].k != l->k)) at++;
-        if (at == count) all[count++] = (sparta_break_even){.n = l->n, .k = l->k};
-        all[at].sparsity += (double)l->n * (double)l->k;
+        while (at < count && (all[at].n != l->n || all[at].k != l->k || all[at].tokens != l->tokens)) at++;
+        if (at == count) all[count++] = (sparta_break_even){.n = l->n, .k = l->k, .tokens = l->tokens};
+        all[at].sparsity += (double)l->n * (double)l->k * (double)l->tokens;
     }
     qsort(all, (size_t)count, sizeof *all, by_work);
     *out = all;
@@ -361,7 +364,7 @@ static sparta_status break_even(study *s, int i)
     SPARTA_TRY(shapes_of(s, p, &shape, &n));
     p->break_even = shape;
     for (int k = 0; k < n; k++) {
-        sparta_break_even e = {.n = shape[k].n, .k = shape[k].k};
+        sparta_break_even e = {.n = shape[k].n, .k = shape[k].k, .tokens = shape[k].tokens};
         begin(s, p->pattern, "break-even");
         SPARTA_TRY(sparta_break_even_find(s->cx, s->arena, s->compile.db, name, target, &e));
         shape[k] = e;
@@ -431,9 +434,9 @@ sparta_status sparta_what_if_run(sparta_ctx *cx, sparta_arena *arena, const spar
     study s = {.cx = cx, .arena = arena, .r = r, .compile = r->compile, .doing = ""};
     s.compile.options.masks = s.compile.options.schedule = NULL;
     s.compile.options.rules = NULL;
-    s.compile.options.dims = NULL;
+    s.compile.options.dims = NULL; /* sizes are bound here */
     s.compile.obeyed = NULL;
-    s.compile.no_verify = true; /* candidates were checked when they were timed, now or for the database */
+    s.compile.no_verify = true; /* every layer's choice is checked as it is made */
     s.compile.progress = relay;
     s.compile.progress_arg = &s;
     sparta_status status = prepare(&s);

@@ -199,7 +199,9 @@ static bool recover(sparta_tune_db *db, int rc)
                     reason(rc), name);
         if ((rc = start(db)) == SQLITE_OK) return true;
     }
-    if (db->path[0]) sparta_note(db->cx, "tune: %s: %s; records live in memory", db->path, reason(rc));
+    if (db->path[0])
+        sparta_note(db->cx, "tune: %s: %s; records live in memory; --db names another file", db->path,
+                    reason(rc));
     return use_memory(db) == SQLITE_OK;
 }
 

@@ -1,0 +1,208 @@
+/* sparta propagate: what is zero, constant or not needed goes; a smaller ONNX model with the same answer comes out. */
+#include "cli.h"
+#include "ops/ops.h"
+#include "verbs.h"
+#include <string.h>
+
+typedef struct done {
+    sparta_propagate_report report;
+    size_t bytes_before, bytes_after;
+    double seconds, read_s, write_s;
+} done;
+
+/* ------------------------------------------------------------------ what is known of values */
+static void values_json(cli_json *j, const sparta_propagation *p, const sparta_graph *g)
+{
+    cli_json_open(j, "values", '[');
+    for (int i = 0; i < g->n_nodes; i++)
+        for (int k = 0; k < g->node[i]->n_out; k++) {
+            const sparta_value *v = g->node[i]->out[k];
+            double zeros, constants;
+            sparta_propagation_shares(p, v, &zeros, &constants);
+            cli_json_open(j, NULL, '{');
+            cli_json_text(j, "name", v->name);
+            cli_json_text(j, "dtype", sparta_dtype_name(v->dtype));
+            cli_json_text(j, "precision", sparta_precision_name(sparta_propagation_precision(p, v)));
+            cli_json_real(j, "zeros", zeros);
+            cli_json_real(j, "constants", constants);
+            cli_json_close(j, '}');
+        }
+    cli_json_close(j, ']');
+}
+
+static sparta_status values_table(cli *c, const sparta_propagation *p, const sparta_graph *g)
+{
+    static const char *const names[] = {"value", "dtype", "precision", "zeros", "constants"};
+    cli_table t = cli_table_begin(c, (int)SPARTA_COUNT(names), names);
+    for (int i = 0; i < g->n_nodes; i++)
+        for (int k = 0; k < g->node[i]->n_out; k++) {
+            const sparta_value *v = g->node[i]->out[k];
+            double zeros, constants;
+            sparta_propagation_shares(p, v, &zeros, &constants);
+            cli_table_text(&t, v->name);
+            cli_table_text(&t, sparta_dtype_name(v->dtype));
+            cli_table_text(&t, sparta_precision_name(sparta_propagation_precision(p, v)));
+            cli_table_real(&t, 3, zeros);
+            cli_table_real(&t, 3, constants);
+        }
+    return cli_table_end(&t);
+}
+
+/* --values: facts of the model as it is asked for, before anything goes. */
+static sparta_status find_values(cli *c, sparta_graph *g, const sparta_compile_options *o, cli_json *j)
+{
+    sparta_propagation *p;
+    for (int i = 0; o->remove && o->remove[i]; i++) SPARTA_TRY(sparta_propagate_remove(g, o->remove[i]));
+    SPARTA_TRY(sparta_ops_infer(g));
+    SPARTA_TRY(sparta_propagate_facts(g, NULL, &p));
+    sparta_status status = SPARTA_OK;
+    if (cli_wants_json(c))
+        values_json(j, p, g);
+    else
+        status = values_table(c, p, g);
+    sparta_propagation_free(p);
+    if (!status) cli_say(c, "\n");
+    return status;
+}
+
+/* ------------------------------------------------------------------ the report */
+static bool shrank(const sparta_kept *k)
+{
+    return k->gone || memcmp(k->before, k->after, (size_t)k->rank * sizeof *k->before);
+}
+
+static const char *shape_text(cli *c, int rank, const int64_t *dim)
+{
+    const char *s = rank ? "" : "scalar";
+    for (int i = 0; i < rank && s; i++)
+        s = sparta_arena_printf(c->arena, "%s%s%lld", s, i ? "x" : "", (long long)dim[i]);
+    return s ? s : "";
+}
+
+static void shape_json(cli_json *j, const char *key, int rank, const int64_t *dim)
+{
+    cli_json_open(j, key, '[');
+    for (int i = 0; i < rank; i++) cli_json_int(j, NULL, dim[i]);
+    cli_json_close(j, ']');
+}
+
+/* Every weight is told: a script looks for the one it has pruned. */
+static void report_json(cli_json *j, const char *path, const done *d)
+{
+    const sparta_propagate_report *r = &d->report;
+    cli_json_text(j, "output", path);
+    cli_json_int(j, "parameters_before", r->parameters_before);
+    cli_json_int(j, "parameters_after", r->parameters_after);
+    cli_json_int(j, "bytes_before", (int64_t)d->bytes_before);
+    cli_json_int(j, "bytes_after", (int64_t)d->bytes_after);
+    cli_json_int(j, "nodes_before", r->nodes_before);
+    cli_json_int(j, "nodes_after", r->nodes_after);
+    cli_json_int(j, "rounds", r->rounds);
+    cli_json_real(j, "seconds", d->seconds);
+    cli_json_real(j, "read_s", d->read_s);
+    cli_json_real(j, "write_s", d->write_s);
+    cli_json_open(j, "tensors", '[');
+    for (int i = 0; i < r->n; i++) {
+        const sparta_kept *k = &r->tensor[i];
+        cli_json_open(j, NULL, '{');
+        cli_json_text(j, "name", k->name);
+        shape_json(j, "before", k->rank, k->before);
+        shape_json(j, "after", k->gone ? 0 : k->rank, k->after);
+        cli_json_bool(j, "gone", k->gone);
+        cli_json_text(j, "blocked_by", *k->blocked_by ? k->blocked_by : NULL);
+        cli_json_close(j, '}');
+    }
+    cli_json_close(j, ']');
+}
+
+static sparta_status changes_table(cli *c, const sparta_propagate_report *r, int *changed, int *blocked)
+{
+    static const char *const names[] = {"tensor", "before", "after"};
+    cli_table t = cli_table_begin(c, (int)SPARTA_COUNT(names), names);
+    *changed = *blocked = 0;
+    for (int i = 0; i < r->n; i++) {
+        const sparta_kept *k = &r->tensor[i];
+        *blocked += *k->blocked_by != 0;
+        if (!shrank(k)) continue;
+        ++*changed;
+        cli_table_text(&t, k->name);
+        cli_table_text(&t, shape_text(c, k->rank, k->before));
+        cli_table_text(&t, k->gone ? "gone" : shape_text(c, k->rank, k->after));
+    }
+    return *changed || cli_has(c, CLI_TABLE) ? cli_table_end(&t) : SPARTA_OK;
+}
+
+static void tell_nothing(cli *c, int blocked)
+{
+    cli_say(c, "nothing could go: %s\n",
+            blocked ? "what is dead in the weights is held, as said above"
+                    : "no whole channel, row, column or head of a weight is zero or unused; zeros that are "
+                      "scattered stay in place "
+                      "(sparta compile makes them fast)");
+}
+
+static sparta_status report_text(cli *c, const char *path, const done *d)
+{
+    const sparta_propagate_report *r = &d->report;
+    int changed, blocked;
+    SPARTA_TRY(changes_table(c, r, &changed, &blocked));
+    if (changed && blocked) cli_say(c, "\n");
+    for (int i = 0; i < r->n; i++)
+        if (*r->tensor[i].blocked_by) cli_say(c, "%s: %s\n", r->tensor[i].name, r->tensor[i].blocked_by);
+    if (changed || blocked) cli_say(c, "\n");
+    if (!changed && r->nodes_before == r->nodes_after) tell_nothing(c, blocked);
+    cli_say(c, "%s: %.3f M of %.3f M parameters, %.1f of %.1f MB, %d of %d nodes, in %.2f s\n", path,
+            (double)r->parameters_after * 1e-6, (double)r->parameters_before * 1e-6,
+            (double)d->bytes_after * 1e-6, (double)d->bytes_before * 1e-6, r->nodes_after, r->nodes_before,
+            d->seconds);
+    return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ the work */
+static sparta_status shrink(cli *c, sparta_opened *o, sparta_compile_options *options, cli_json *j, done *d)
+{
+    const char *path = cli_text(c, CLI_OUTPUT, NULL);
+    const double start = sparta_now();
+    if (cli_has(c, CLI_VALUES)) {
+        SPARTA_TRY(find_values(c, o->model->graph, options, j));
+        options->remove = NULL; /* done */
+    }
+    cli_progress_show(c, 1, 3, "propagating");
+    SPARTA_TRY(sparta_compile_propagate(o->model->graph, options, &o->obeyed, &d->report));
+    d->bytes_before = o->model->file.size;
+    for (int i = 0; i < o->model->n_external; i++) d->bytes_before += o->model->external[i].size;
+    d->seconds = sparta_now() - start;
+    cli_progress_show(c, 2, 3, "writing");
+    SPARTA_TRY(sparta_check_cancel(c->cx));
+    SPARTA_TRY(sparta_propagate_tie(o->model->graph));
+    SPARTA_TRY(sparta_onnx_write(c->cx, o->model->graph, path));
+    d->write_s = sparta_now() - start - d->seconds;
+    SPARTA_TRY(cli_file_size(c, path, &d->bytes_after));
+    if (!cli_wants_json(c)) return report_text(c, path, d);
+    report_json(j, path, d);
+    return SPARTA_OK;
+}
+
+sparta_status cli_verb_propagate(cli *c)
+{
+    const char *path = cli_text(c, CLI_OUTPUT, NULL);
+    sparta_compile_request r;
+    sparta_opened o;
+    done d = {0};
+    if (!path)
+        return sparta_fail(c->cx, SPARTA_E_USAGE,
+                           "propagate: nowhere to write the smaller model; say where with -o OUT.onnx");
+    SPARTA_TRY(cli_compile_request(c, &r));
+    SPARTA_TRY(cli_compile_dims(c, &r.options.dims));
+    SPARTA_TRY(cli_writable(c, path));
+    cli_progress_show(c, 0, 3, "reading");
+    const double start = sparta_now();
+    SPARTA_TRY(sparta_compile_open(c->cx, c->operand[0], &r.options, &o));
+    d.read_s = sparta_now() - start;
+    cli_json j = {0};
+    if (cli_wants_json(c)) j = cli_json_begin(c, "propagate");
+    sparta_status status = shrink(c, &o, &r.options, &j, &d);
+    if (!status && cli_wants_json(c)) cli_json_end(c, &j);
+    sparta_compile_close(&o);
+    return status;
+}

@@ -1,0 +1,45 @@
+/* Propagation as compile wants it (before the passes), and as a job of its own: ONNX in, smaller ONNX out. */
+#include "compile/lower.h"
+#include "ops/ops.h"
+#include <string.h>
+
+/* Weights whose format a schedule pins: a format may ask for a shape. */
+static sparta_status pinned(sparta_graph *g, const sparta_obeyed *o, sparta_propagate_options *out)
+{
+    const char **keep = sparta_arena_array(g->arena, (size_t)o->n + 1, sizeof *keep);
+    SPARTA_NEED(g->cx, keep);
+    for (int i = 0; i < o->n; i++)
+        if (o->effect[i].format) keep[out->n_keep++] = o->effect[i].tensor;
+    out->keep = keep;
+    return SPARTA_OK;
+}
+
+sparta_status sparta_compile_propagate(sparta_graph *g, const sparta_compile_options *options,
+                                       const sparta_obeyed *obeyed, sparta_propagate_report *out)
+{
+    sparta_propagate_options o = {.remove = options->remove};
+    while (options->remove && options->remove[o.n_remove]) o.n_remove++;
+    SPARTA_TRY(pinned(g, obeyed, &o));
+    return sparta_propagate(g, &o, out);
+}
+
+bool sparta_compile_worth(const sparta_propagate_report *went, const sparta_compile_options *options)
+{
+    const int64_t gone = went->parameters_before - went->parameters_after;
+    return gone == 0 || options->remove || (double)gone >= SPARTA_WORTH * (double)went->parameters_before;
+}
+
+sparta_status sparta_propagate_file(sparta_ctx *cx, const char *onnx, const char *smaller,
+                                    const sparta_compile_options *options)
+{
+    sparta_compile_options all = {0};
+    sparta_propagate_report report;
+    sparta_opened o;
+    if (options) memcpy(&all, options, SPARTA_MIN(options->size, sizeof all));
+    SPARTA_TRY(sparta_compile_open(cx, onnx, &all, &o));
+    sparta_status s = sparta_compile_propagate(o.model->graph, &all, &o.obeyed, &report);
+    if (s == SPARTA_OK) s = sparta_propagate_tie(o.model->graph);
+    if (s == SPARTA_OK) s = sparta_onnx_write(cx, o.model->graph, smaller);
+    sparta_compile_close(&o);
+    return s;
+}
