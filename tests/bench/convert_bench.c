@@ -105,10 +105,10 @@ static void copy(size_t mib, double seconds)
     size_t size = mib << 20;
     char *a = sparta_zalloc(cx, size), *b = sparta_zalloc(cx, size);
     if (!a || !b) need(sparta_ctx_status(cx));
-    double best = 1e9, end = sparta_now() + seconds;
+    double best = 1e9;
     memset(a, 1, size);
     memset(b, 1, size);
-    while (sparta_now() < end) {
+    for (double end = sparta_now() + seconds; best == 1e9 || sparta_now() < end;) {
         double start = sparta_now();
         memcpy(b, a, size);
         __asm__ volatile("" ::"r"(b) : "memory");

@@ -53,10 +53,10 @@ fi
 run 0 "--version" --version
 has out "sparta 0." "--version names it"
 run 0 "--help" --help
-for verb in zoo inspect compile run verify bench kernel format doctor; do
+for verb in zoo inspect propagate compile run verify bench kernel format doctor; do
     has out "  $verb " "--help lists $verb"
 done
-for verb in zoo inspect compile run verify bench kernel format doctor; do
+for verb in zoo inspect propagate compile run verify bench kernel format doctor; do
     run 0 "$verb --help" $verb --help
     has out "usage: sparta $verb" "$verb --help says how"
     has out "examples:" "$verb --help has examples"
@@ -106,7 +106,7 @@ run 2 "run without --output-dir" run "$0"
 run 2 "verify without --against" verify "$0"
 run 2 "bench with --against and --no-baseline" bench x --against y --no-baseline
 run 2 "kernel without bench" kernel dance
-for verb in propagate tune prune quantize report serve; do
+for verb in tune prune quantize report serve; do
     run 4 "$verb is later" $verb x --any-flag; complains "$verb is later"
 done
 run 0 "a verb to come has help" tune --help; has out "does not have it yet" "which says that it is to come"
@@ -176,8 +176,8 @@ json "d['kind'] == 'matrix' and d['layers'][0]['entries'] == 5 and abs(d['layers
 run 0 "inspect a matrix of SciPy" inspect "$seeds/fuzz_npz/stored.npz"; has out "i8" "inspect reads SciPy's matrices"
 printf '%%%%MatrixMarket matrix coordinate real general\n2 2 1\n1 3 1\n' > bad.mtx
 run 1 "inspect a bad mtx" inspect bad.mtx; has err "bad.mtx: line 3: the column 3 is not between 1 and 2" "the line is named"
-printf '%%%%MatrixMarket matrix coordinate complex general\n1 1 0\n' > complex.mtx
-run 4 "inspect a complex mtx" inspect complex.mtx; complains "complex mtx"
+printf '%%%%MatrixMarket matrix coordinate complex general\n1 1 1\n1 1 2 3\n' > complex.mtx
+run 4 "inspect a complex mtx" inspect complex.mtx; complains "complex mtx"; has err "imaginary part is 3" "and says why"
 printf '\3\0\0\0\0\0\0\0{} xx' > bad.safetensors; run 1 "inspect a bad safetensors" inspect bad.safetensors; complains "bad safetensors"
 if mkfifo pipe 2> /dev/null; then run 1 "inspect a pipe" inspect pipe; complains "pipe"; fi
 
@@ -200,6 +200,7 @@ run 0 "what-if without a value" inspect tiny.onnx --time 0.02 --table jsonl --wh
 run 0 "what-if without a value, before a flag" inspect tiny.onnx --what-if --time 0.02 --quiet; has out '1x1:0.9' "the same"
 run 0 "what-if of a package" compile tiny.onnx --no-measure -o tiny.sparta
 run 0 "what-if of a package" inspect tiny.sparta --what-if 1x1:0.9 --batch 3 --time 0.02 --json; json "d['what_if_at']['sizes'] == {'batch': 3}" "at the sizes that were asked for"
+run 0 "what-if for one item" inspect tiny.onnx --what-if 1x1:0.8 --dim batch=1 --time 0.02 --json; json "all(l['tokens'] == 1 for l in d['what_if'][0]['layers']) and any(l['implement'].startswith('few_') for l in d['what_if'][0]['layers']) and all(b['tokens'] == 1 for b in d['what_if'][0]['break_even'])" "is compiled for one: implements for few tokens take part"
 for bad in , 4x1 4x1:0.9, 4x1:0.9,,2:4 x 4x1:1e400 4x1:nan 4x1:-1 4x1:0.9,4x1:0.9 0x1:0.5 2:4:0.5 %s%n 99999999x1:0.5 "4x1:0.9 2:4"; do
     run 2 "what-if $bad" inspect tiny.onnx --what-if "$bad" --time 0.02; complains "what-if $bad"
 done
@@ -232,6 +233,7 @@ gone x.sparta "nothing was written"
 mask zero.safetensors fc1.weight 32 64 '\000'; run 0 "a mask that is all zero" compile tiny.onnx --masks zero.safetensors -o zero.sparta; has err "keeps nothing of the weight" "is obeyed, and said"
 run 0 "and verified" verify zero.sparta --against tiny.onnx --masks zero.safetensors
 mask one.safetensors fc1.weight 32 64 '\001'; run 0 "a mask that is all one" compile tiny.onnx --masks one.safetensors -o one.sparta; has err "keeps all of the weight" "is obeyed, and said"
+printf '\2\0\0\0\0\0\0\0{}' > none.safetensors; run 0 "a mask file without masks" compile tiny.onnx --masks none.safetensors --no-measure -o one.sparta; has err "there is no mask in it" "is said"
 h='{"fc1.weight":{"dtype":"U8","shape":[1,1],"data_offsets":[0,1]},"fc1.weight":{"dtype":"U8","shape":[1,1],"data_offsets":[0,1]}}'
 printf "\\$(printf %03o ${#h})\0\0\0\0\0\0\0%sx" "$h" > twice.safetensors
 run 1 "a mask file with a name twice" compile tiny.onnx --masks twice.safetensors -o x.sparta; has err "occurs twice" "says so"; complains "a name twice"
@@ -246,12 +248,76 @@ sed 's/fc1.weight/*/' one.sched > all.sched
 run 3 "NaN that a sparse product skips" compile nan.onnx --schedule all.sched -o x.sparta; has err "--strict" "says what to do"; gone x.sparta "and writes nothing"
 run 0 "which it does not with --strict" compile nan.onnx --schedule all.sched --strict -o nan.sparta
 
+# ------------------------------------------------------------------ propagate
+run 0 "a model with pruned rows" zoo mlp --dim inputs=64 --dim hidden1=32 --dim hidden2=24 --prune rows:0.5 -o rows.onnx
+run 0 "propagate" propagate rows.onnx -o small.onnx; exists small.onnx "small.onnx is there"
+has out "fc2.weight  24x32   12x16" "the table says before and after"; has out " M parameters, " "and what is left"
+run 0 "the answer is the same" verify small.onnx --against rows.onnx
+run 0 "propagate --json" propagate rows.onnx -o small.onnx --json
+json "d['schema'] == 'sparta.propagate/1' and d['parameters_after'] < d['parameters_before'] and d['bytes_after'] < d['bytes_before']" "has its totals"
+json "[(t['before'], t['after'], t['blocked_by']) for t in d['tensors'] if t['name'] == 'fc1.weight'] == [([32, 64], [16, 64], None)]" "and its tensors"
+json "'values' not in d" "and no values unless asked"
+run 0 "propagate --values" propagate rows.onnx -o small.onnx --json --values
+json "any(v['precision'] == 'f32' and v['zeros'] + v['constants'] == 0.5 for v in d['values'])" "half of a value is known"
+run 0 "propagate what is dense" propagate tiny.onnx -o same.onnx; has out "nothing could go: no whole channel" "says that nothing could go, and why"
+run 0 "propagate --quiet" propagate rows.onnx -o small.onnx --quiet --table csv; hasnt out "parameters" "--quiet says less"
+run 0 "propagate with masks" propagate tiny.onnx --masks zero.safetensors -o masked.onnx; has out "fc1.weight" "obeys them"
+run 0 "and verified with them" verify masked.onnx --against tiny.onnx --masks zero.safetensors
+run 3 "and not without" verify masked.onnx --against tiny.onnx
+echo 'tensor "fc2.weight" { sparsify magnitude(pattern=rows, sparsity=0.5) }' > rows.sched
+run 0 "propagate with a schedule" propagate tiny.onnx --schedule rows.sched -o scheduled.onnx --json
+json "[t['after'] for t in d['tensors'] if t['name'] == 'fc2.weight'] == [[12, 32]]" "obeys it"
+echo 'tensor "fc2.weight" { sparsify magnitude(pattern=rows, sparsity=0.5); format csr }' > pinned.sched
+run 0 "a format that is pinned" propagate tiny.onnx --schedule pinned.sched -o pinned.onnx --json
+json "[t['after'] for t in d['tensors'] if t['name'] == 'fc2.weight'] == [[24, 32]]" "keeps its shape"
+run 0 "propagate over its own input" propagate small.onnx -o small.onnx
+run 0 "propagate --remove of channels" propagate tiny.onnx --remove fc1.weight=0,4-6 -o removed.onnx --json
+json "[t['after'] for t in d['tensors'] if t['name'] == 'fc1.weight'] == [[28, 64]]" "removes them"
+run 0 "verify --remove" verify removed.onnx --against tiny.onnx --remove fc1.weight=0,4-6
+run 3 "verify without it" verify removed.onnx --against tiny.onnx
+run 0 "compile --remove" compile tiny.onnx --remove fc1.weight=0,4-6 --no-measure -o removed.sparta; has out "parameters went" "says what went"
+run 0 "which verifies" verify removed.sparta --against tiny.onnx --remove fc1.weight=0,4-6
+run 0 "a small transformer" zoo bert-mini --dim layers=2 --dim vocab=100 -o heads.onnx
+run 0 "propagate --remove of heads" propagate heads.onnx --remove layer.1.heads=1,3 -o fewer.onnx --json
+json "[t['after'] for t in d['tensors'] if t['name'] == 'encoder.layer.1.attention.self.query.weight'] == [[256, 128]]" "removes them"
+json "[t['after'] for t in d['tensors'] if t['name'] == 'encoder.layer.0.attention.self.query.weight'] == [[256, 256]]" "and no others"
+run 0 "which verifies" verify fewer.onnx --against heads.onnx --remove layer.1.heads=1,3
+# deny CODE REQUEST MESSAGE
+deny() {
+    run "$1" "--remove $2" propagate heads.onnx --remove "$2" -o x.onnx
+    has err "$3" "which says: $3"; complains "--remove $2"
+}
+deny 2 layer.7.heads=1 "the nearest are '/encoder/layer.0/attention/self/Softmax'"
+deny 2 layer.1.heads=4 "an index is past the end; give indices from 0 to 3"
+deny 2 layer.1.heads=1,1 "an index is there twice"
+deny 2 layer.1.heads=2-1 "a range ends before it begins"
+deny 2 layer.1.heads=1- "a range has no end"
+deny 2 layer.1.heads=one "the list of indices is not one"
+deny 2 layer.1.heads=1, "the list of indices is not one"
+deny 2 layer.1.heads=99999999999999999999 "the list of indices is not one"
+deny 2 layer.1.heads= "expected PATH.heads=INDICES or WEIGHT=INDICES"
+deny 2 heads "expected PATH.heads=INDICES or WEIGHT=INDICES"
+deny 2 encoder.layer.1.output.dense.weigth=1 "did you mean 'encoder.layer.1.output.dense.weight'?"
+deny 2 embeddings.LayerNorm.weight=1 "is no weight of a product"
+run 2 "propagate without -o" propagate tiny.onnx; has err "-o OUT.onnx" "says what to give"; complains "propagate without -o"
+run 2 "propagate with a flag of another verb" propagate tiny.onnx -o x.onnx --profile; complains "propagate with a flag of another verb"
+run 2 "propagate with a mask that does not match" propagate tiny.onnx --masks far.safetensors -o x.onnx; complains "propagate with a mask that does not match"
+run 1 "propagate what is not there" propagate nowhere.onnx -o x.onnx; complains "propagate what is not there"
+run 1 "propagate what is no model" propagate "$0" -o x.onnx; complains "propagate what is no model"
+run 1 "propagate into a folder that is not there" propagate tiny.onnx -o nowhere/x.onnx; complains "propagate into a folder that is not there"
+LC_ALL=C sed 's/Relu/Rela/g' tiny.onnx > odd.onnx
+run 4 "propagate an operator that is not known" propagate odd.onnx -o x.onnx; has err "Rela" "says which"; complains "propagate an operator that is not known"
+run 5 "propagate with too little memory" propagate heads.onnx --max-memory 1M -o x.onnx; complains "propagate with too little memory"
+gone x.onnx "nothing was written"
+
 # ------------------------------------------------------------------ compile
 run 0 "compile" compile bert.onnx -o bert.sparta; exists bert.sparta "bert.sparta is there"
 run 0 "inspect what was measured" inspect bert.onnx --json
 json "all((l['source'], l['us'] and l['us'] > 0) == (('database', True) if l['op'] == 'Linear' else (None, None)) for l in d['layers'])" "inspect has the times from the database"
 run 0 "inspect the package" inspect bert.sparta --json
 json "all(l['source'] == ('measured' if l['op'] == 'Linear' else None) for l in d['layers'])" "a package knows what compile measured"
+if (ulimit -f 8; "$S" compile mlp.onnx --no-measure --cache none -o toobig.sparta > out 2> err; [ $? = 1 ]); then good "a file past its limit"; else bad "a file past its limit"; fi
+has err "toobig.sparta: " "is an error with its name"; gone toobig.sparta "and leaves nothing"
 run 0 "compile --json" compile mlp.onnx --json -o mlp.sparta
 json "d['schema'] == 'sparta.compile/1' and d['layers'] and d['bytes'] > 0" "compile --json has its fields"
 run 0 "compile --target portable --no-measure" compile mlp.onnx --target portable --no-measure -o portable.sparta
@@ -473,7 +539,7 @@ json "d['schema'] == 'sparta.format/1' and d['elements'] == 30 and d['density'] 
 json "all(set(f) >= {'format', 'canonical', 'pattern', 'exact', 'share', 'implement', 'within_limit', 'elements', 'slots', 'bytes', 'fill'} for f in d['formats'])" "format advise --json has its fields"
 run 0 "format advise --group" format advise o4/logits.npy --group; has out "no other order of the rows" "a full array has no better order"
 run 2 "format advise -o" format advise o4/logits.npy -o x.npy; has err "--group" "-o is for --group"
-run 0 "format advise of a matrix" format advise "$seeds/fuzz_mtx/real.mtx" --table csv; has out "format,pattern,fill,bytes,share,implement,limit" "advice as a table"
+run 0 "format advise of a matrix" format advise "$seeds/fuzz_mtx/real.mtx" --table csv; has out "format,pattern,fill,bytes,share,implement,limit" "advice as a table"; has out "none for f64 yet" "and no kernel is promised for f64"
 run 0 "format advise of a tensor of 3 dimensions" format advise o1/last_hidden_state.npy; has err "note: " "which says that patterns need matrices"
 run 1 "format advise of a text" format advise text; complains "format advise of a text"
 run 2 "format advise with a wrong format" format advise o4/logits.npy --format csrr; complains "format advise with a wrong format"
@@ -537,6 +603,12 @@ run 0 "compile --schedule" compile sd.onnx --schedule sched/s.sched --no-measure
 json "d['sparse_layers'] == 4" "compile --schedule makes the layers sparse"
 run 0 "verify with the schedule" verify s.sparta --against sd.onnx --schedule sched/s.sched
 run 3 "verify without it" verify s.sparta --against sd.onnx
+printf 'tensor "*" {\n  sparsify magnitude(pattern=1x1, sparsity=0.95)\n  format bsr(16)\n}\n' > sched/much.sched
+for verb in "inspect tiny.onnx" "compile tiny.onnx --no-measure -o x.sparta"; do
+    run 5 "$verb with a format that stores too much" $verb --schedule sched/much.sched; has err "much.sched:3:3: " "the clause is named"; has err "x the nonzeros (limit 4.0x" "with the limit"
+    run 0 "$verb with a higher limit" $verb --schedule sched/much.sched --limit 1000
+done
+run 2 "inspect --limit alone" inspect tiny.onnx --limit 9; complains "inspect --limit alone"
 run 2 "inspect --schedule of a package" inspect s.sparta --schedule sched/s.sched; complains "inspect --schedule of a package"
 # refuse CODE TEXT MESSAGE: compile with this schedule is refused with CODE and MESSAGE, and writes nothing
 refuse() {

@@ -3,7 +3,8 @@
  *     node_runner <folder of node tests> [floor] [-v] [name ...]
  *
  * Each folder holds model.onnx and test_data_set_*\/{input,output}_*.pb. A model is imported, inferred and
- * run by sparta_ops_run, and its outputs compared (integers exactly, floats within rtol 1e-3 and atol 1e-7).
+ * run by sparta_ops_run, and its outputs compared (integers exactly, floats within rtol 1e-3 and atol 1e-7). Then it is written as
+ * ONNX, read again, and must give the same; the files are kept in $NODE_RUNNER_KEEP when that names a folder.
  * A model or tensor that sparta does not support (E_UNSUPPORTED: an operator without a row, a text, a
  * sequence) counts as such; anything else that goes wrong is a failure. Exit 1 on a failure, or when fewer
  * than `floor` tests pass.
@@ -15,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef enum { PASSED, UNSUPPORTED, FAILED } outcome;
 
@@ -128,6 +130,33 @@ static sparta_status freeze_inputs(runner *r, sparta_graph *g, const char *folde
     return SPARTA_OK;
 }
 
+/* Where the model is written: one file for all, or one each to keep. */
+static void again_path(const char *folder, char *out, size_t n)
+{
+    const char *keep = getenv("NODE_RUNNER_KEEP"), *temporary = getenv("TMPDIR"),
+               *name = strrchr(folder, '/');
+    if (keep && *keep)
+        snprintf(out, n, "%s/%s.onnx", keep, name ? name + 1 : folder);
+    else
+        snprintf(out, n, "%s/node_runner.%ld.onnx", temporary && *temporary ? temporary : "/tmp",
+                 (long)getpid());
+}
+
+static sparta_status run_again(runner *r, const sparta_graph *g, const char *folder, const char *data)
+{
+    char path[4096];
+    sparta_model *m;
+    again_path(folder, path, sizeof path);
+    SPARTA_TRY(sparta_onnx_write(r->cx, g, path));
+    sparta_status status = sparta_model_open(r->cx, path, NULL, &m);
+    if (!getenv("NODE_RUNNER_KEEP")) (void)unlink(path);
+    if (status != SPARTA_OK) return sparta_fail_in(r->cx, "written and read again");
+    status = sparta_ops_infer(m->graph);
+    if (status == SPARTA_OK) status = run_set(r, m->graph, data);
+    sparta_model_close(m);
+    return status == SPARTA_OK ? SPARTA_OK : sparta_fail_in(r->cx, "written and read again");
+}
+
 static sparta_status run_model(runner *r, const char *folder, bool frozen, ops_seen *seen)
 {
     char path[4096];
@@ -141,6 +170,10 @@ static sparta_status run_model(runner *r, const char *folder, bool frozen, ops_s
     if (status == SPARTA_OK) status = sparta_ops_infer(m->graph);
     if (status == SPARTA_OK) status = sparta_graph_verify(m->graph);
     if (status == SPARTA_OK) status = run_set(r, m->graph, path);
+    if (status == SPARTA_OK && run_again(r, m->graph, folder, path) != SPARTA_OK) {
+        status = sparta_ctx_status(r->cx); /* what was read must be written: nothing is unsupported here */
+        if (status == SPARTA_E_UNSUPPORTED) status = SPARTA_E_DIFFER;
+    }
     sparta_model_close(m);
     return status;
 }

@@ -20,7 +20,7 @@ from common import ROOT, Tests, must, need, sparta, tree
 DATA = os.path.join(os.path.dirname(ROOT), "shared", "data")
 ARGUMENTS = {"bsr": "(2,3)", "hyb": "(1,3)", "sr-bcrs": "(4,4)", "bell": "(2,2)", "rows": "(4)", "strip": "(4)", "cv": "(4)", "bsc": "(3,2)",
              "dbsr": "(2,2)"}
-OPAQUE = {"quads": ["quads(16)", "quads"], "groups": ["groups"]}
+OPAQUE = {"quads": ["quads(16)", "quads"], "pairs": ["pairs(16)", "pairs"], "groups": ["groups"]}
 FOREVER = 1e12  # a limit that nothing passes
 REFUSALS = {  # what a refusal must say: exit code, message
     "limit": (5, r"would store [0-9.]+x the nonzeros \(limit 4\.0x.*--limit \d+"),

@@ -22,11 +22,13 @@ RTOL = 1e-4
 ROUNDING = 1e-7
 PRUNED = [None, "4x1:0.9", "1x1:0.8", "2:4"]
 BATCHES_ALONE = [1, 5, 130]  # of models without a sequence
-ZOO = [  # name, sizes, ids below
+ZOO = [  # name, sizes, ids below, prunings if not all
     ("mlp", [], 0),
     ("bert-mini", [], 30522),
     ("bert-base", ["layers=2", "vocab=2000"], 2000),
     ("dlrm", ["rows=50"], 50),
+    ("gpt2-small", ["layers=2", "hidden=64", "ffn=128", "heads=4", "vocab=100"], 100, ["4x1:0.9"]),
+    ("llama-mini", ["layers=2", "hidden=64", "ffn=128", "heads=4", "vocab=100"], 100, ["1x1:0.8"]),
 ]
 
 
@@ -125,8 +127,8 @@ def pruned_share(path, least):
 
 
 def zoo(tests):
-    for name, dims, vocabulary in ZOO:
-        for prune in PRUNED:
+    for name, dims, vocabulary, *few in ZOO:
+        for prune in few[0] if few else PRUNED:
             label = f"{name} {prune or 'dense'}"
             if not tests.wanted(label):
                 continue

@@ -66,6 +66,11 @@ static void dlrms(void **state)
     for (size_t i = 0; i < SPARTA_COUNT(names); i++)
         check_fixture(names[i], "Linear=4 Embed=4 Interact=1 Gather=0 Concat=0 Reshape=0 Flatten=0", runs,
                       SPARTA_COUNT(runs));
+    static const char *const bags[] = {"dlrm-script-bags",
+                                       "dlrm-dynamo-bags"}; /* sums between lookups and dots */
+    for (size_t i = 0; i < SPARTA_COUNT(bags); i++)
+        check_fixture(bags[i], "Linear=4 Embed=4 ReduceSum=4 Interact=1 MatMul=0 Concat=0", runs,
+                      SPARTA_COUNT(runs));
 }
 
 /* What the passes keep for the report: masks small, names readable, weights not copied unless merged. */

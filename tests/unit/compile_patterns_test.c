@@ -673,6 +673,27 @@ static void dropout(void **state)
     }
 }
 
+/* A Transpose that moves nothing in place of the one that puts the batch first: no pass before this one has removed it. */
+static void interact_looks_at_the_transpose(void **state)
+{
+    (void)state;
+    static const char *const perm[] = {"{perm=[0,1]}", "", "{perm=[1,0]}"};
+    for (int i = 0; i < 3; i++) {
+        sparta_graph *g[2]; /* as it is, and after the pass */
+        char text[1024];
+        snprintf(
+            text, sizeof text,
+            GRAPH VECTORS DOTS LAST NODE("g", "GatherND(zl, nd)") "node y: ? = Transpose(g) %s\n" OUT("y"),
+            perm[i]);
+        for (int k = 0; k < 2; k++) ok(sparta_graph_parse(cx, text, fetch, NULL, &g[k]));
+        for (int k = 0; k < 2; k++) ok(sparta_ops_infer(g[k]));
+        ok(sparta_pass_interact(g[1]));
+        has(text, g[1], i ? "Interact=1" : "Interact=0");
+        same_answer(text, g[0], g[1], (sizes){3, 1}, false); /* 3 items, 3 pairs: shapes do not tell */
+        for (int k = 0; k < 2; k++) sparta_graph_free(g[k]);
+    }
+}
+
 /* Long chains of anything must not take the stack, and take time in proportion. */
 static void long_chains(void **state)
 {
@@ -769,8 +790,10 @@ static void random_chains(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(layernorm), TEST(gelu),    TEST(linear),      TEST(attention),     TEST(interact),
-        TEST(rest),      TEST(dropout), TEST(long_chains), TEST(random_chains),
+        TEST(layernorm),     TEST(gelu),     TEST(linear),
+        TEST(attention),     TEST(interact), TEST(interact_looks_at_the_transpose),
+        TEST(rest),          TEST(dropout),  TEST(long_chains),
+        TEST(random_chains),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -183,7 +183,8 @@ static void pins(void **state)
                                              {"strip(4)", "strip4"},
                                              {"(n,k)->(n/4:dense, k:compressed, n%4:dense)", "strip4"},
                                              {"(o,i)->(o/4:dense, i:dense, o%4:dense)", "dense4"},
-                                             {"quads(128)", "quads"}};
+                                             {"quads(128)", "quads"},
+                                             {"pairs(128)", "pairs"}};
     for (size_t i = 0; i < 2 * SPARTA_COUNT(formats); i++) {
         const size_t f = i / 2;
         const char *onnx = model_file("bert-mini", i % 2 ? NULL : "4x1:0.5", SMALL_BERT);
@@ -215,6 +216,7 @@ static void walked(void **state)
         "(n,k)->(n:dense, k:packed[auto])",
         "quads(64)",
         "quads(512)", /* a row has a setting for it, but not for so few inputs */
+        "pairs(64)",
         "groups",
         "hyb(1,2)",
         "sum{rownnz<=4 -> csr;\n rownnz in (4,8] -> bitmap; rest -> coo}"};

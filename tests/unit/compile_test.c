@@ -47,7 +47,8 @@ static void shapes_of_linear(void **state)
                        "node m: ? = MatMul(x, w) \"m\"\nnode y: ? = Add(m, b) \"y\"\noutput y\n",
                      nk[i][1], nk[i][1], nk[i][0], weights[k], nk[i][0]);
             sparta_package *p = check_text(text);
-            assert_int_equal(run_by(p, "dense4") + run_by(p, "strip4") + run_by(p, "quads"), 1);
+            assert_int_equal(
+                run_by(p, "dense4") + run_by(p, "strip4") + run_by(p, "quads") + run_by(p, "pairs"), 1);
             sparta_package_close(p);
         }
 }

@@ -346,6 +346,20 @@ static void layers_show_pins(void **state)
 
 /* ------------------------------------------------------------------ refusals */
 
+static void inspected(const wish *q, double limit, sparta_status expected)
+{
+    sparta_schedule *s;
+    sparta_obeyed o;
+    sparta_layer *layer;
+    int n;
+    sparta_graph *g = wished(q, &s, &o);
+    o.limit = limit;
+    ok(sparta_compile_passes(g));
+    fails(expected, sparta_compile_layers(cx, g->arena, g, in_root("none.db"), &o, &layer, &n));
+    sparta_graph_free(g);
+    sparta_schedule_free(s);
+}
+
 static void too_much(void **state)
 {
     (void)state;
@@ -355,6 +369,10 @@ static void too_much(void **state)
     says("wish:3:3: "); /* the clause */
     says("format bsr(16) of '/h'");
     says("x the nonzeros (limit 4.0x");
+    inspected(&q, 0, SPARTA_E_LIMIT);
+    says("wish:3:3: ");
+    says("x the nonzeros (limit 4.0x");
+    inspected(&q, 1e9, SPARTA_OK);
     r.options.limit = 1e9;
     sparta_package_close(compiled(&q, r, SPARTA_OK));
     r.options.limit = 1.5;

@@ -4,7 +4,8 @@
 
 /* ------------------------------------------------------------------ any format to any other */
 
-/* Packed from the tensor and converted from `from`, it is the same, array for array. Refusals must agree, too. */
+/* Packed from the tensor and converted from `from`, it is the same, array for array; levels that need no order have it as their
+ * path found them, and only the tensor is the same. Refusals must agree, too. */
 static bool check_conversion(const sparta_packed *from, const sparta_tensor *t, const char *text,
                              sparta_packed *out)
 {
@@ -19,9 +20,11 @@ static bool check_conversion(const sparta_packed *from, const sparta_tensor *t, 
         return false;
     }
     if (sparta_format_convert(cx, from, &f, NULL, &got)) fail_msg("%s: %s", text, sparta_message(cx));
-    if (!same_packed(&got, &direct)) fail_msg("%s: converted and packed differ", text);
+    bool ordered = !strstr(text, "nonordered");
+    if (ordered && !same_packed(&got, &direct)) fail_msg("%s: converted and packed differ", text);
     OK(sparta_convert_generic(cx, from, &f, &slow));
-    if (!same_packed(&slow, &direct)) fail_msg("%s: the generic path differs", text);
+    if (ordered && !same_packed(&slow, &direct)) fail_msg("%s: the generic path differs", text);
+    expect_tensor(&slow, t, text);
     OK(sparta_format_measure_packed(cx, from, &f, &told));
     OK(sparta_packed_measure(cx, &got, &counted));
     assert_memory_equal(&told, &counted, sizeof told);

@@ -278,6 +278,13 @@ static void test_empty(void **state)
         spec s = {shape[i][0], shape[i][1], 1, 0, false, false, SPARTA_F32};
         all_pairs(&s, i, 2);
     }
+    int32_t none[1] = {0}; /* wide enough for columns in bands, which no row has entries for */
+    sparta_packed p = {.format = format_of("csr"), .dtype = SPARTA_F32, .rank = 2, .dim = {0, 2000}};
+    p.pos[1] = sparta_tensor_view(SPARTA_I32, 1, &(int64_t){1}, none);
+    p.crd[1] = sparta_tensor_view(SPARTA_I32, 1, &(int64_t){0}, none);
+    p.values = sparta_tensor_view(SPARTA_F32, 1, &(int64_t){0}, none);
+    sparta_format csc = format_of("csc");
+    assert_true(compare(&p, &csc, 2, "0x2000 csr -> csc"));
 }
 
 static void test_types(void **state)
@@ -350,6 +357,33 @@ static void test_large(void **state)
             sparta_packed_free(cx, &from);
             sparta_packed_free(cx, &entries);
         }
+}
+
+/* Many columns, whose ends are fetched ahead: rows without entries and with thousands, in ranges that begin and end with either. */
+static void test_far(void **state)
+{
+    (void)state;
+    static const int length[] = {0, 1, 0, 0, 7, 5000, 0, 3, 4096, 0, 0, 4095, 2, 900, 900, 900, 900, 900, 0};
+    static const char *const to[] = {"csc", "csc, crd=i64", "(i,j)->(j:dense, i:bitmap)"};
+    enum { LENGTHS = SPARTA_COUNT(length), ROWS = 3 * LENGTHS, COLS = 100000 };
+    int32_t pos[ROWS + 1] = {0};
+    for (int r = 0; r < ROWS; r++) pos[r + 1] = pos[r] + length[r % LENGTHS];
+    const int64_t n = pos[ROWS];
+    int32_t *col = sparta_alloc(cx, (size_t)n * sizeof *col);
+    float *value = sparta_alloc(cx, (size_t)n * sizeof *value);
+    for (int r = 0; r < ROWS; r++)
+        for (int32_t i = pos[r]; i < pos[r + 1]; i++) col[i] = r * 37 % 19 + 19 * (i - pos[r]);
+    for (int64_t i = 0; i < n; i++) value[i] = (float)(i + 1);
+    sparta_packed p = {.format = format_of("csr"), .dtype = SPARTA_F32, .rank = 2, .dim = {ROWS, COLS}};
+    p.pos[1] = sparta_tensor_view(SPARTA_I32, 1, &(int64_t){ROWS + 1}, pos);
+    p.crd[1] = sparta_tensor_view(SPARTA_I32, 1, &n, col);
+    p.values = sparta_tensor_view(SPARTA_F32, 1, &n, value);
+    for (int threads = 1; threads <= 3; threads++)
+        for (size_t b = 0; b < SPARTA_COUNT(to); b++) {
+            sparta_format f = format_of(to[b]);
+            assert_true(compare(&p, &f, threads, to[b]));
+        }
+    sparta_free(cx, col), sparta_free(cx, value);
 }
 
 /* ------------------------------------------------------------------ entries in any order */
@@ -703,6 +737,7 @@ int main(void)
         cmocka_unit_test(test_patterns),
         cmocka_unit_test(test_zeros),
         cmocka_unit_test(test_large),
+        cmocka_unit_test(test_far),
         cmocka_unit_test(test_shuffled),
         cmocka_unit_test(test_columns_fall),
         cmocka_unit_test(test_damaged),

@@ -22,6 +22,27 @@ static void quads_by_hand(void **state)
                   "crd1 1 0 2 1 1 0; values 5 1 2 3 4 7 6 -0; ");
 }
 
+static void pairs_by_hand(void **state)
+{
+    (void)state;
+    float w[21] = {1, 2, 3, 4,  5, 0,  6, /* the drawing of opaque_pairs.c */
+                   0, 0, 0, 20, 0, 0,  0, /* */
+                   7, 8, 9, 10, 0, 11, 12};
+    sparta_tensor t = {SPARTA_F32, 2, {3, 7}, {7, 1}, w};
+    expect_arrays("pairs", &t,
+                  "crd0 0 2 4 2 1 1 0 1; crd1 0 1 2 3 4 5 6 6 3; "
+                  "values 1 2 3 4 7 8 9 10 5 11 6 12 20; ");
+    /* ranges of 4 columns: rows 0 and 2 share all of the first; in the second, rows of 2 and the empty one */
+    expect_arrays("pairs(4)", &t,
+                  "crd0 0 2 4 0 1 1 0 1 0 2 0 2 1 1 0 0; crd1 0 1 2 3 3 0 1 2 2; "
+                  "values 1 2 3 4 7 8 9 10 20 5 11 6 12; ");
+    /* more than four of each besides: fours of the one and of the other row, then single ones */
+    float v[24] = {1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, /* */
+                   0, 0, 0, 0, 0, 0, 0, 2, 2, 2, 2, 2};
+    sparta_tensor u = {SPARTA_F32, 2, {2, 12}, {12, 1}, v};
+    expect_arrays("pairs", &u, "crd0 0 1 0 5; crd1 0 1 2 3 7 8 9 10 4 11; values 1 1 1 1 2 2 2 2 1 2; ");
+}
+
 static void groups_by_hand(void **state)
 {
     (void)state;
@@ -88,6 +109,12 @@ static void shapes_and_widths(void **state)
     assert_int_equal(sparta_format_check(cx, &g, 3, (int64_t[]){7, 7, 7}), SPARTA_E_USAGE);
     assert_int_equal(sparta_format_check(cx, &q, 1, (int64_t[]){7}), SPARTA_E_USAGE);
     assert_int_equal(sparta_format_check(cx, &q, 2, (int64_t[]){INT64_MAX, 1000}), SPARTA_E_LIMIT);
+    sparta_format pairs = parse("pairs");
+    OK(sparta_format_check(cx, &pairs, 2, (int64_t[]){7, 65536}));
+    expect_message(sparta_format_check(cx, &pairs, 2, (int64_t[]){7, 65537}), SPARTA_E_USAGE,
+                   "format: pairs: indices are u16, a range of 65537 columns is too wide; use pairs(K)");
+    assert_int_equal(sparta_format_check(cx, &pairs, 1, (int64_t[]){7}), SPARTA_E_USAGE);
+    assert_int_equal(sparta_format_check(cx, &pairs, 2, (int64_t[]){INT64_MAX, 1000}), SPARTA_E_LIMIT);
     assert_int_equal(sparta_format_check(cx, &g, 2, (int64_t[]){INT64_MAX, 1000}), SPARTA_E_LIMIT);
     uint8_t *w = calloc(1, 65536);
     sparta_tensor t = {SPARTA_U8, 2, {1, 65536}, {65536, 1}, w};
@@ -104,7 +131,8 @@ static void shapes_and_widths(void **state)
     free(w);
 }
 
-static const char *const texts[] = {"quads", "quads(1)", "quads(3)", "quads(16)", "groups"};
+static const char *const texts[] = {"quads",    "quads(1)", "quads(3)",  "quads(16)", "pairs",
+                                    "pairs(1)", "pairs(3)", "pairs(16)", "groups"};
 
 static void random_tensors(void **state)
 {
@@ -188,6 +216,22 @@ static void broken(void **state)
     BREAK("quads", "packed: index are i16, the format says u16", p.crd[1].dtype = SPARTA_I16);
     BREAK("quads", "packed: counts are no contiguous array", p.crd[0].rank = 2);
     BREAK("quads", "packed: 5 values, the levels have 6 positions", p.values.dim[0]--);
+    /* rows 0 and 2 share none, 1, 3 and 4 are left: (0 2) (1 4) 3 */
+#define JOB(i, word) ((uint32_t *)p.crd[0].data)[(i)*4 + (word)]
+    BREAK("pairs", "packed: pairs: jobs has 11 entries, each job has 4", p.crd[0].dim[0]--);
+    BREAK("pairs", "packed: pairs: 2 jobs, 1 ranges of 5 rows need more", p.crd[0].dim[0] -= 4);
+    BREAK("pairs", "packed: pairs: job 0 has row 5, which is none of 5", JOB(0, 0) = 5);
+    BREAK("pairs", "packed: pairs: job 1 has row 0, which is none of 5 or had its turn", JOB(1, 1) = 0);
+    BREAK("pairs", "packed: pairs: job 0 shares 2 columns; fours are shared", JOB(0, 2) = 2);
+    BREAK("pairs", "packed: pairs: job 2 shares 4 columns; fours are shared, by two rows", JOB(2, 2) = 4);
+    BREAK("pairs", "packed: pairs: job 2 has 4294967295 columns, index has", JOB(2, 3) = UINT32_MAX);
+    BREAK("pairs", "packed: pairs: jobs say 4 columns in 1 ranges, index has 6, the shape 1", JOB(1, 3) = 0);
+    BREAK("pairs", "packed: pairs: index[0] is 4 after -1; the columns of a row ascend and are below 4",
+          index[0] = 4);
+    BREAK("pairs", "packed: pairs: index[2] is 0 after 0", index[2] = 0);
+    BREAK("pairs", "packed: index are i16, the format says u16", p.crd[1].dtype = SPARTA_I16);
+    BREAK("pairs", "packed: 5 values, the levels have 6 positions", p.values.dim[0]--);
+#undef JOB
     BREAK("groups", "packed: groups: pos has 2 entries for 2 strips", p.crd[0].dim[0] = 2);
     BREAK("groups", "packed: groups: pos has 3 entries for 2 strips and index 8; they need one more",
           pos[0] = 1);
@@ -280,15 +324,11 @@ static void out_of_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(quads_by_hand),
-                                       cmocka_unit_test(groups_by_hand),
-                                       cmocka_unit_test(zeros),
-                                       cmocka_unit_test(patterns),
-                                       cmocka_unit_test(shapes_and_widths),
-                                       cmocka_unit_test(random_tensors),
-                                       cmocka_unit_test(damage),
-                                       cmocka_unit_test(broken),
-                                       cmocka_unit_test(fast_quads),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(quads_by_hand),  cmocka_unit_test(pairs_by_hand),
+                                       cmocka_unit_test(groups_by_hand), cmocka_unit_test(zeros),
+                                       cmocka_unit_test(patterns),       cmocka_unit_test(shapes_and_widths),
+                                       cmocka_unit_test(random_tensors), cmocka_unit_test(damage),
+                                       cmocka_unit_test(broken),         cmocka_unit_test(fast_quads),
                                        cmocka_unit_test(out_of_memory)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

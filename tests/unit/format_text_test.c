@@ -195,6 +195,7 @@ static void refused(void **state)
         {"(i)->(i:dense(unique))", SPARTA_E_USAGE,
          "format:1:15: unknown property 'unique'; did you mean 'nonunique'?"},
         {"(i)->(i:dense", SPARTA_E_USAGE, "format:1:14: expected ')', got the end"},
+        {"quads(65537)", SPARTA_E_USAGE, "format:1:7: argument '65537' must be between 1 and 65536"},
         {"(i)->(i dense)", SPARTA_E_USAGE, "format:1:9: expected ':', got 'dense'"},
         {"(i)->(i:)", SPARTA_E_USAGE, "format:1:9: expected a level kind"},
         {"(i)->()", SPARTA_E_USAGE, "format:1:7: expected a dimension, got ')'"},

@@ -356,16 +356,17 @@ static void try_statistics(const layer *l, double mean)
     const sparta_tensor w = weight_of(b, l);
     sparta_mask mask;
     sparta_task t = task_of(b, &w, &mask);
+    const sparta_implement *im = below(2) ? &sparta_implement_strip4 : &sparta_implement_pairs;
     t.stat = true;
-    sparta_packed packed = packed_for(&sparta_implement_strip4, &t, &w);
+    sparta_packed packed = packed_for(im, &t, &w);
     char parameters[96];
-    parameters_of(&sparta_implement_strip4, &t, parameters, sizeof parameters);
+    parameters_of(im, &t, parameters, sizeof parameters);
     EACH_TARGET(target) for (int parts = 1; parts <= 4; parts++)
     {
         const lain y = lay(b, &b->out, parts);
-        how h = {.kernel = "linear", .packed = &packed, .parts = parts, .stat = true, .y = &y};
+        how h = {.kernel = im->kernel, .packed = &packed, .parts = parts, .stat = true, .y = &y};
         how g = {.kernel = "norm", .parts = parts, .stat = true, .x = &y};
-        if (!entry_of((sparta_target)target, "linear", parameters, &h.entry) ||
+        if (!entry_of((sparta_target)target, im->kernel, parameters, &h.entry) ||
             !entry_of((sparta_target)target, "norm", "", &g.entry))
             break;
         run_kernel(b, &h);

@@ -64,8 +64,9 @@ static void old_axes(void **state)
 {
     (void)state;
     static const int64_t axes[] = {1, -1};
-    static const char *const ops[] = {"Squeeze",   "ReduceMean", "ReduceSum",
-                                      "ReduceMax", "ReduceMin",  "ReduceProd"};
+    static const char *const ops[] = {"Squeeze",         "ReduceMean",   "ReduceSum",      "ReduceMax",
+                                      "ReduceMin",       "ReduceProd",   "ReduceL1",       "ReduceL2",
+                                      "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp"};
     for (size_t i = 0; i < SPARTA_COUNT(ops); i++) {
         char text[300];
         snprintf(text, sizeof text,
@@ -106,6 +107,7 @@ static void old_softmax(void **state)
     becomes(one(12, node_of("Softmax", "x", "y")), FLAT("1", "Softmax")); /* the default was 1 */
     becomes(one(11, with_int(node_of("LogSoftmax", "x", "y"), "axis", 0)), FLAT("0", "LogSoftmax"));
     becomes(one(11, with_int(node_of("Softmax", "x", "y"), "axis", -2)), FLAT("-2", "Softmax"));
+    becomes(one(12, node_of("Hardmax", "x", "y")), FLAT("1", "Hardmax"));
     const char *plain = HEAD "node   y: ? = Softmax(x) {axis=-1} \"y\"\noutput y\n";
     becomes(one(12, with_int(node_of("Softmax", "x", "y"), "axis", -1)), plain);
     becomes(one(12, with_int(node_of("Softmax", "x", "y"), "axis", 2)), plain); /* the last of a known rank */
@@ -241,6 +243,9 @@ static void refused_forms(void **state)
     refused(one(17, in_domain(node_of("Linear", "x,x", "y"), "sparta")), SPARTA_E_UNSUPPORTED, "'sparta'");
     refused(one(17, with(node_of("If", "x", "y"), attribute_head("then_branch", TYPE_GRAPH))),
             SPARTA_E_UNSUPPORTED, "control flow");
+    refused(one(17, with(node_of("Loop", "x", "y"), attribute_head("body", TYPE_GRAPH))),
+            SPARTA_E_UNSUPPORTED, "nn.EmbeddingBag: nn.Embedding with the same weight");
+    refused(one(17, node_of("SequenceEmpty", "", "y")), SPARTA_E_UNSUPPORTED, "nn.EmbeddingBag");
     refused(one(17, with(node_of("Relu", "x", "y"), attribute_head("body", TYPE_GRAPH))),
             SPARTA_E_UNSUPPORTED, "sub-graphs");
     refused(one(17, with(node_of("Relu", "x", "y"), attribute_head("names", 8))), SPARTA_E_UNSUPPORTED,

@@ -69,6 +69,24 @@ static void lists(void **state)
     t = tensor_head("t", 11, 1, two);
     put_data(&t, TENSOR_DOUBLES, (double[]){1.5, -2}, 16);
     reads(t, SPARTA_F64, 2, (double[]){1.5, -2});
+    bytes packed = tensor_head("t", 22, 1, (int64_t[]){3}); /* low bits first; the last four are nobody's */
+    put_data(&packed, TENSOR_RAW, (uint8_t[]){0x2f, 0xa3}, 2);
+    reads(packed, SPARTA_I4, 3, (uint8_t[]){15, 2, 3});
+    packed = tensor_head("t", 25, 1, (int64_t[]){5});
+    put_data(&packed, TENSOR_RAW, (uint8_t[]){0xe4, 0xff}, 2);
+    reads(packed, SPARTA_U2, 5, (uint8_t[]){0, 1, 2, 3, 3});
+    packed = tensor_head("t", 21, 1, (int64_t[]){3});
+    put_int(&packed, TENSOR_INT32S, 0x2f); /* a list has bytes of packed elements */
+    put_int(&packed, TENSOR_INT32S, 0x03);
+    reads(packed, SPARTA_U4, 3, (uint8_t[]){15, 2, 3});
+    reads(tensor_head("t", 26, 1, (int64_t[]){0}), SPARTA_I2, 0, "");
+    tensor_refused(listed(22, TENSOR_INT32S, 0, 1), SPARTA_E_FORMAT, "2 bytes, not 1");
+    packed = tensor_head("t", 22, 1, (int64_t[]){3});
+    put_data(&packed, TENSOR_RAW, (uint8_t[]){1, 2, 3}, 3); /* unpacked */
+    tensor_refused(packed, SPARTA_E_FORMAT, "3 bytes, not 2");
+    packed = tensor_head("t", 22, 2, (int64_t[]){INT64_C(1) << 31, INT64_C(1) << 31});
+    put_data(&packed, TENSOR_RAW, (uint8_t[]){1, 2, 3}, 3);
+    tensor_refused(packed, SPARTA_E_FORMAT, "3 bytes, not 2305843009213693952");
     tensor_refused(listed(2, TENSOR_INT32S, 0, 256), SPARTA_E_FORMAT, "fit into u8");
     tensor_refused(listed(3, TENSOR_INT32S, 0, -129), SPARTA_E_FORMAT, "fit into i8");
     tensor_refused(listed(9, TENSOR_INT32S, 0, 2), SPARTA_E_FORMAT, "fit into bool");

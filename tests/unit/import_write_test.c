@@ -137,6 +137,69 @@ static void linear(void **state)
             1);
 }
 
+/* The opset is the lowest that has all that is there, and elements narrower than a byte come back as they were. */
+static void needs(const char *text, int opset, const char *constant)
+{
+    sparta_graph *g = parse(text);
+    ok(sparta_onnx_write(cx, g, path));
+    sparta_graph_free(g);
+    sparta_model *m = NULL;
+    ok(sparta_model_open(cx, path, NULL, &m));
+    assert_int_equal(m->opset, opset);
+    sparta_text t;
+    sparta_text_init(&t, cx);
+    sparta_graph_print(m->graph, &t);
+    if (!strstr(sparta_text_str(&t), constant)) fail_msg("'%s' is not in\n%s", constant, sparta_text_str(&t));
+    sparta_text_free(&t);
+    sparta_model_close(m);
+    assert_int_equal(sweep_folder(), 1);
+}
+
+static void later_opsets(void **state)
+{
+    (void)state;
+#define LATER "graph \"g\"\ninput x: f32[2,3]\nconst s: f32[3] = [1,2,3]\nconst one: f32[] = [1]\n"
+    needs(LATER "const q: i4[3] = [-8,7,1]\nnode y: f32[3] = DequantizeLinear(q, one)\noutput y\n", 21,
+          "i4[3] = [-8,7,1]");
+    needs(LATER "const q: u4[1] = [15]\nnode y: f32[3] = DequantizeLinear(q, one)\noutput y\n", 21,
+          "u4[1] = [15]");
+    needs(LATER "const q: i2[5] = [-2,-1,0,1,-2]\nnode y: f32[5] = DequantizeLinear(q, one)\noutput y\n", 25,
+          "i2[5] = [-2,-1,0,1,-2]");
+    needs(LATER "const n: i64[1] = [4]\nnode c: u2[4] = ConstantOfShape(n) {value=u2[1]=[3]}\nnode y: f32[4] "
+                "= DequantizeLinear(c, one)\noutput y\n",
+          25, "value=u2[1]=[3]");
+    needs(LATER
+          "const q: i8[3] = [1,2,3]\nnode y: f16[3] = DequantizeLinear(q, one) {output_dtype=10}\noutput y\n",
+          23, "f32[]");
+    needs(LATER "node y: u8[2,3] = QuantizeLinear(x, one) {precision=1}\noutput y\n", 23, "precision=1");
+    needs(LATER "node y: u8[2,3] = QuantizeLinear(x, one)\noutput y\n", 21, "QuantizeLinear");
+    needs(LATER "node y: f32[2,3] = RMSNormalization(x, s) {epsilon=0.5}\noutput y\n", 23, "epsilon=0.5");
+    needs("graph \"g\"\ninput q: f32[1,2,3,4]\ninput n: i64[1]\nnode y: f32[1,2,3,4] = Attention(q, q, "
+          "q)\noutput y\n",
+          23, "Attention(q, q, q)");
+    needs("graph \"g\"\ninput q: f32[1,2,3,4]\ninput n: i64[1]\nnode y: f32[1,2,3,4] = Attention(q, q, q, _, "
+          "_, _, n)\noutput y\n",
+          24, "Attention(q, q, q, _, _, _, n)");
+    /* more than one piece of packed bytes, in the model and beside it */
+    static uint8_t many[3 * 8192 + 1];
+    for (size_t i = 0; i < sizeof many; i++) many[i] = (uint8_t)(i * 7 & 15);
+    for (int beside = 0; beside < 2; beside++) {
+        sparta_tensor t = sparta_tensor_view(SPARTA_U4, 1, (int64_t[]){sizeof many}, many);
+        sparta_graph *g = NULL;
+        sparta_value *v = NULL;
+        sparta_model *m = NULL;
+        ok(sparta_graph_create(cx, "g", &g));
+        ok(sparta_graph_add_constant(g, "w", &t, false, &v));
+        ok(sparta_graph_add_output(g, v));
+        ok(sparta_onnx_write_within(cx, g, path, beside ? 0 : (uint64_t)2 << 30));
+        sparta_graph_free(g);
+        ok(sparta_model_open(cx, path, NULL, &m));
+        assert_memory_equal(sparta_graph_find(m->graph, "w")->constant->data, many, sizeof many);
+        sparta_model_close(m);
+        assert_int_equal(sweep_folder(), 1 + beside);
+    }
+}
+
 static void refused_graphs(void **state)
 {
     (void)state;
@@ -187,10 +250,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define IN_FOLDER(f) cmocka_unit_test_setup_teardown(f, make, unmake)
-        IN_FOLDER(round_trip),
-        IN_FOLDER(linear),
-        IN_FOLDER(refused_graphs),
-        IN_FOLDER(out_of_memory),
+        IN_FOLDER(round_trip),     IN_FOLDER(linear),        IN_FOLDER(later_opsets),
+        IN_FOLDER(refused_graphs), IN_FOLDER(out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

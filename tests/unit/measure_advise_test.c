@@ -177,6 +177,20 @@ static void other_ranks(void **state)
     }
 }
 
+/* Kernels multiply f32: a matrix of another type, or of no numbers at all, is another matter. */
+static void other_types(void **state)
+{
+    (void)state;
+    blocks(4, 4, 9);
+    sparta_tensor t = weight(), wide;
+    const sparta_advice f32 = advise(&t, (sparta_advise_request){0});
+    assert_int_equal(sparta_tensor_alloc_in(arena, SPARTA_F64, 2, t.dim, &wide), SPARTA_OK);
+    for (int64_t i = 0; i < N * K; i++) ((double *)wide.data)[i] = (double)w[i];
+    const sparta_advice f64 = advise(&wide, (sparta_advise_request){0});
+    for (int i = 0; i < f32.n; i++) assert_non_null(f32.row[i].implement);
+    for (int i = 0; i < f64.n; i++) assert_null(f64.row[i].implement);
+}
+
 /* Rows of strips in a random order: the order that brings them back has no slot to spare. */
 static void grouping(void **state)
 {
@@ -287,10 +301,10 @@ static void cancelled(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(strips),        cmocka_unit_test(mixture),      cmocka_unit_test(pairs),
-        cmocka_unit_test(too_large),     cmocka_unit_test(small_shapes), cmocka_unit_test(other_ranks),
-        cmocka_unit_test(grouping),      cmocka_unit_test(also),         cmocka_unit_test(huge),
-        cmocka_unit_test(out_of_memory), cmocka_unit_test(cancelled),
+        cmocka_unit_test(strips),      cmocka_unit_test(mixture),       cmocka_unit_test(pairs),
+        cmocka_unit_test(too_large),   cmocka_unit_test(small_shapes),  cmocka_unit_test(other_ranks),
+        cmocka_unit_test(other_types), cmocka_unit_test(grouping),      cmocka_unit_test(also),
+        cmocka_unit_test(huge),        cmocka_unit_test(out_of_memory), cmocka_unit_test(cancelled),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

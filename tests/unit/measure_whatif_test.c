@@ -200,6 +200,36 @@ static void packages_too(void **state)
     assert_true(out.pattern[0].sparsity >= .8);
 }
 
+/* A size that is given is compiled for: with one item the rows for few tokens take part, and win. */
+static void given_sizes_are_compiled_for(void **state)
+{
+    (void)state;
+    static const char *const pattern[] = {"1x1:0.8"}, *const batch[] = {"batch"};
+    static const int64_t size[] = {1, 16, 17};
+    char package[96];
+    sparta_what_if out;
+    write_model(192, 128);
+    snprintf(package, sizeof package, "%s/m.sparta", folder);
+    assert_int_equal(sparta_compile(cx, model, package, NULL), SPARTA_OK);
+    for (int i = 0; i < 4; i++) {
+        sparta_what_if_request r = ask(pattern, 1);
+        r.compile.options.no_measure = 1;
+        r.sizes = (sparta_bindings){i < 3, batch, &size[i % 3]};
+        for (int k = 0; k < 2; k++) {
+            r.model = k ? package : model;
+            assert_int_equal(sparta_what_if_run(cx, arena, &r, &out), SPARTA_OK);
+            assert_int_equal(out.sizes.value[0], i < 3 ? size[i] : 1);
+            const sparta_what_if_layer *l = layer_of(&out.pattern[0], "fc1");
+            assert_int_equal(l->tokens, i < 2 ? size[i] : 128);
+            if (i != 1) assert_int_equal(!strncmp(l->implement, "few_", 4), i == 0);
+        }
+    }
+    sparta_what_if_request r = ask(pattern, 1);
+    r.sizes = (sparta_bindings){1, (const char *const[]){"bach"}, size};
+    assert_int_equal(sparta_what_if_run(cx, arena, &r, &out), SPARTA_E_USAGE);
+    assert_non_null(strstr(sparta_message(cx), "did you mean batch"));
+}
+
 /* ------------------------------------------------------------------ what goes wrong */
 
 static void bad_patterns(void **state)
@@ -377,6 +407,22 @@ static void break_even_is_remembered(void **state)
     assert_int_equal(sparta_break_even_find(cx, arena, NULL, "", NULL, &e), SPARTA_E_USAGE);
 }
 
+/* That no sparse row takes a weight is an answer, not a failure that somebody finds later. */
+static void break_even_of_no_row(void **state)
+{
+    (void)state;
+    sparta_ctx_options o = SPARTA_OPTIONS(sparta_ctx_options);
+    o.cache_dir = o.compiler = "";
+    o.strict = 1;
+    sparta_ctx *strict = sparta_ctx_create(&o);
+    sparta_break_even e = {.n = 64, .k = 64};
+    assert_int_equal(sparta_break_even_find(strict, arena, ":memory:", "4x1", NULL, &e), SPARTA_OK);
+    assert_non_null(strstr(e.note, "no sparse implement"));
+    assert_true(isnan(e.sparsity));
+    assert_string_equal(sparta_message(strict), "");
+    sparta_ctx_free(strict);
+}
+
 /* With break-even: one entry a shape that was pruned. */
 static void what_if_with_break_even(void **state)
 {
@@ -402,12 +448,14 @@ int main(void)
                                        TEST(misfits_are_said),
                                        BARE(all_skipped),
                                        BARE(packages_too),
+                                       BARE(given_sizes_are_compiled_for),
                                        BARE(bad_patterns),
                                        BARE(nothing_to_prune),
                                        BARE(interrupted_keeps_what_is_there),
                                        BARE(memory_may_fail),
                                        TEST(break_even_of_known_times),
                                        TEST(break_even_is_remembered),
+                                       BARE(break_even_of_no_row),
                                        TEST(what_if_with_break_even)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

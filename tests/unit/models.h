@@ -197,6 +197,7 @@ HELPER sparta_session *session_in(sparta_ctx *c, const sparta_package *p, int th
     sparta_session_options o = {.size = sizeof o, .threads = threads};
     sparta_session *s = NULL;
     ok_in(c, sparta_session_create(c, p, &o, &s));
+    sparta_session_share_from(s, 0); /* small models, by all threads */
     return s;
 }
 HELPER sparta_session *session(const sparta_package *p, int threads)

@@ -215,7 +215,8 @@ typedef struct how { /* the way to run it */
 
 static inline bool in_panels(const char *kernel, int i)
 {
-    if (!strcmp(kernel, "linear") || !strcmp(kernel, "walk") || !strcmp(kernel, "library"))
+    if (!strcmp(kernel, "linear") || !strcmp(kernel, "walk") || !strcmp(kernel, "pairs") ||
+        !strcmp(kernel, "library"))
         return i == 0 || i == 3;
     if (!strcmp(kernel, "attention")) return i < 3;
     if (!strcmp(kernel, "norm")) return i == 0;

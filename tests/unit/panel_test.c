@@ -176,8 +176,8 @@ static void try_slots(bed *b, const char *kernel)
 {
     how h = {.kernel = kernel, .parts = 1};
     sparta_packed packed = {0};
-    if (!strcmp(kernel, "linear") || !strcmp(kernel, "walk")) {
-        packed = pack_weight(b, "strip(4), crd=u16");
+    if (!strcmp(kernel, "linear") || !strcmp(kernel, "walk") || !strcmp(kernel, "pairs")) {
+        packed = pack_weight(b, !strcmp(kernel, "pairs") ? "pairs(8)" : "strip(4), crd=u16");
         h.packed = &packed;
     }
     same_bits(b, run_kernel(b, &h), run_in_slots(b, &h), kernel);
@@ -190,6 +190,7 @@ static void slots_give_the_same_answers(void **state)
     (void)state;
     try_slots(linear_bed(300, 13, 9, "gelu"), "linear");
     try_slots(linear_bed(300, 13, 9, "gelu"), "walk");
+    try_slots(linear_bed(300, 13, 9, "gelu"), "pairs");
     try_slots(norm_bed(300, 13), "norm");
     try_slots(plain_bed("Add", 2, 300, 13), "map");
     try_slots(plain_bed("Relu", 1, 129, 5), "map");
@@ -255,6 +256,7 @@ static void walk_runs_every_storage(void **state)
         "ell",
         "dense",
         "quads(8)",
+        "pairs(8)",
         "groups",
         "sum{rownnz<=3 -> csr; rest -> coo}",
         "sum{colpart(3) -> dcsr}",
@@ -425,6 +427,8 @@ static void linear_refuses_what_does_not_fit(void **state)
     fails(SPARTA_E_FORMAT, "strips of 4", refuse(b, "linear", &wide, NULL));
     fails(SPARTA_E_FORMAT, "strips of 4", refuse(b, "linear", &bytes, NULL));
     fails(SPARTA_E_FORMAT, "strips of 4", refuse(b, "linear", &strips, weight_in_rows));
+    fails(SPARTA_E_FORMAT, "not stored in pairs of rows", refuse(b, "pairs", &strips, NULL));
+    fails(SPARTA_E_FORMAT, "not stored in pairs of rows", refuse(b, "pairs", &strips, weight_in_rows));
     fails(SPARTA_E_SHAPE, "the input has", refuse(b, "linear", &strips, wider_input));
     fails(SPARTA_E_SHAPE, "the input has 11 tokens", refuse(b, "linear", &strips, more_tokens));
     fails(SPARTA_E_INTERNAL, "must be f32 panels", refuse(b, "linear", &strips, input_in_rows));

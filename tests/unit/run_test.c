@@ -210,6 +210,76 @@ static void host_threads(void **state)
     sparta_ctx_free(host);
 }
 
+/* Every number is summed by one thread in one order, however many there are: only the statistics of a panel that threads share are
+ * added up in parts. So a model without norms gives the same bits at every size, one with them where all panels are whole. */
+static void threads_give_the_same_bits(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *prune, *sizes;
+        size at[4];
+    } cases[] = {
+        {"mlp", NULL, SMALL_MLP, {{1, 1}, {63, 1}, {65, 1}, {200, 1}}},
+        {"mlp", "4x1:0.8", SMALL_MLP, {{1, 1}, {16, 1}, {129, 1}, {300, 1}}},
+        {"mlp", "1x1:0.7", SMALL_MLP, {{3, 1}, {64, 1}, {127, 1}, {320, 1}}},
+        {"mlp", "2:4", SMALL_MLP, {{5, 1}, {64, 1}, {127, 1}, {320, 1}}},
+        {"bert-mini", "1x1:0.8", SMALL_BERT, {{12, 64}, {12, 64}, {12, 128}, {24, 32}}},
+        {"bert-mini", "16x4:0.7", SMALL_BERT, {{12, 64}, {12, 64}, {12, 128}, {24, 32}}},
+    };
+    for (size_t c = 0; c < SPARTA_COUNT(cases); c++) {
+        sparta_package *p = compile(zoo(cases[c].name, cases[c].prune, cases[c].sizes));
+        sparta_session *s[4];
+        for (int t = 0; t < 4; t++) s[t] = session(p, t + 1);
+        for (size_t i = 0; i < SPARTA_COUNT(cases[c].at); i++) {
+            inputs in = make_inputs(p->plan, cases[c].at[i].batch, cases[c].at[i].sequence, i + 1);
+            results one = run(s[0], p, &in);
+            for (int t = 1; t < 4; t++) {
+                results got = run(s[t], p, &in);
+                same_bits(&got, &one, cases[c].name);
+                free_results(&got);
+            }
+            free_results(&one), free_inputs(&in);
+        }
+        for (int t = 0; t < 4; t++) sparta_session_free(s[t]);
+        sparta_package_close(p);
+    }
+}
+
+/* Below a million operations nobody is woken, from there on all take part, and the bits are the same. */
+static void small_runs_stay_on_one_thread(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t batch;
+        bool shared;
+    } at[] = {{1, false}, {64, false}, {80, false}, {128, true}, {320, true}, {2, false}, {1024, true}};
+    int calls = 0;
+    sparta_ctx_options o = {.size = sizeof o, .cache_dir = cache, .parallel_for = backwards, .host = &calls};
+    sparta_session_options two = {.size = sizeof two, .threads = 2};
+    sparta_ctx *host = sparta_ctx_create(&o);
+    sparta_package *p = compile(zoo("mlp", NULL, SMALL_MLP)); /* 2 * 4588 operations a token */
+    sparta_session *one = session(p, 1), *s = NULL;
+    ok_in(host, sparta_session_create(host, p, &two, &s));
+    for (size_t i = 0; i < SPARTA_COUNT(at); i++) {
+        inputs in = make_inputs(p->plan, at[i].batch, 1, i);
+        calls = 0;
+        results want = run(one, p, &in), got = run(s, p, &in);
+        if ((calls > 0) != at[i].shared) fail_msg("batch %ld: %d jobs", (long)at[i].batch, calls);
+        same_bits(&got, &want, "mlp");
+        sparta_session_share_from(s, 0); /* all of it */
+        calls = 0;
+        free_results(&got);
+        got = run(s, p, &in);
+        assert_true(calls > 0);
+        same_bits(&got, &want, "mlp shared");
+        sparta_session_share_from(s, SPARTA_SHARE_FROM);
+        free_results(&want), free_results(&got), free_inputs(&in);
+    }
+    sparta_session_free(one), sparta_session_free(s);
+    sparta_package_close(p);
+    sparta_ctx_free(host);
+}
+
 /* Memory follows the sizes: larger for more tokens, given back for few, and freeing everything leaves nothing. */
 static void memory_follows(void **state)
 {
@@ -267,11 +337,18 @@ static void profile(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_models),     cmocka_unit_test(portable_kernels),
-        cmocka_unit_test(padding),        cmocka_unit_test(masked_tokens_change_nothing),
-        cmocka_unit_test(permuted_batch), cmocka_unit_test(repeatable),
-        cmocka_unit_test(two_sessions),   cmocka_unit_test(host_threads),
-        cmocka_unit_test(memory_follows), cmocka_unit_test(profile),
+        cmocka_unit_test(all_models),
+        cmocka_unit_test(portable_kernels),
+        cmocka_unit_test(padding),
+        cmocka_unit_test(masked_tokens_change_nothing),
+        cmocka_unit_test(permuted_batch),
+        cmocka_unit_test(repeatable),
+        cmocka_unit_test(two_sessions),
+        cmocka_unit_test(host_threads),
+        cmocka_unit_test(memory_follows),
+        cmocka_unit_test(profile),
+        cmocka_unit_test(threads_give_the_same_bits),
+        cmocka_unit_test(small_runs_stay_on_one_thread),
     };
     return cmocka_run_group_tests(tests, enter, leave);
 }

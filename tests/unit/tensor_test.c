@@ -11,7 +11,7 @@
 static void test_types(void **state)
 {
     (void)state;
-    static const size_t sizes[SPARTA_DTYPES] = {4, 2, 2, 8, 1, 1, 2, 2, 4, 4, 8, 8, 1};
+    static const size_t sizes[SPARTA_DTYPES] = {4, 2, 2, 8, 1, 1, 2, 2, 4, 4, 8, 8, 1, 1, 1, 1, 1};
     for (int i = 0; i < SPARTA_DTYPES; i++) {
         sparta_dtype d = (sparta_dtype)i, again = (sparta_dtype)-1;
         assert_int_equal(sparta_dtype_size(d), sizes[i]);
@@ -24,12 +24,24 @@ static void test_types(void **state)
                  sparta_dtype_from_onnx(0, &d) || sparta_dtype_from_onnx(8, &d) ||
                  sparta_dtype_from_onnx(-1, &d));
     assert_int_equal(d, SPARTA_U64);
-    assert_int_equal(sparta_dtype_size((sparta_dtype)13), 0);
+    assert_int_equal(sparta_dtype_size((sparta_dtype)SPARTA_DTYPES), 0);
     assert_int_equal(sparta_dtype_size((sparta_dtype)-1), 0);
     assert_string_equal(sparta_dtype_name((sparta_dtype)99), "unknown");
     assert_true(sparta_dtype_is_float(SPARTA_BF16) && !sparta_dtype_is_float(SPARTA_I8));
     assert_true(sparta_dtype_is_signed(SPARTA_F16) && sparta_dtype_is_signed(SPARTA_I64) &&
                 !sparta_dtype_is_signed(SPARTA_U8) && !sparta_dtype_is_signed(SPARTA_BOOL));
+    assert_true(sparta_dtype_is_signed(SPARTA_I4) && sparta_dtype_is_signed(SPARTA_I2) &&
+                !sparta_dtype_is_signed(SPARTA_U4) && !sparta_dtype_is_signed(SPARTA_U2));
+    uint8_t byte[] = {0, 3, 2};
+    sparta_tensor t = sparta_tensor_view(SPARTA_U4, 1, (int64_t[]){3}, byte);
+    assert_true(sparta_tensor_narrow(&t, SPARTA_I2) && t.dtype == SPARTA_I2);
+    assert_false(sparta_tensor_narrow(&t, SPARTA_U8));
+    byte[1] = 4; /* three bits */
+    t.dtype = SPARTA_U4;
+    assert_false(sparta_tensor_narrow(&t, SPARTA_U2));
+    assert_true(t.dtype == SPARTA_U4 && sparta_tensor_narrow(&t, SPARTA_I4));
+    t.dtype = SPARTA_I8;
+    assert_false(sparta_tensor_narrow(&t, SPARTA_I4));
 }
 
 /* ------------------------------------------------------------------ 16-bit floats */
@@ -109,8 +121,12 @@ static void test_elements(void **state)
         sparta_element_set(d, memory, 1, 1);
         assert_true(sparta_element_get(d, memory, 1) == 1 && sparta_element_get(d, memory, 0) == 0 &&
                     sparta_element_get(d, memory, 2) == 0);
-        sparta_element_set_int(d, memory, 2, d == SPARTA_BOOL ? 5 : 100);
-        assert_int_equal(sparta_element_get_int(d, memory, 2), d == SPARTA_BOOL ? 1 : 100);
+        const int bits = sparta_dtype_bits(d);
+        const int64_t put = d == SPARTA_BOOL ? 5 : 100, want = d == SPARTA_BOOL ? 1
+                                                               : bits < 8       ? 100 % (1 << bits)
+                                                                                : 100;
+        sparta_element_set_int(d, memory, 2, put);
+        assert_int_equal(sparta_element_get_int(d, memory, 2), want);
         sparta_element_set(d, memory, 1, NAN); /* no trap, no undefined cast */
         if (d == SPARTA_F32 || d == SPARTA_F64) assert_true(isnan(sparta_element_get(d, memory, 1)));
         if (!sparta_dtype_is_float(d) && d != SPARTA_BOOL)
@@ -118,6 +134,21 @@ static void test_elements(void **state)
         sparta_element_set(d, memory, 1, 1e300);
         sparta_element_set(d, memory, 1, -INFINITY);
     }
+    /* narrower than a byte: the low bits count, signs are extended, and writing leaves the others 0 */
+    for (int v = -8; v < 16; v++) {
+        sparta_element_set_int(SPARTA_I4, memory, 0, v);
+        assert_int_equal(sparta_element_get_int(SPARTA_I4, memory, 0), v > 7 ? v - 16 : v);
+        assert_int_equal(((uint8_t *)memory)[0], v & 15);
+        sparta_element_set_int(SPARTA_U4, memory, 0, v);
+        assert_int_equal(sparta_element_get_int(SPARTA_U4, memory, 0), v & 15);
+        sparta_element_set_int(SPARTA_I2, memory, 0, v);
+        assert_int_equal(sparta_element_get_int(SPARTA_I2, memory, 0), (v & 3) > 1 ? (v & 3) - 4 : v & 3);
+        sparta_element_set_int(SPARTA_U2, memory, 0, v);
+        assert_int_equal(sparta_element_get_int(SPARTA_U2, memory, 0), v & 3);
+    }
+    ((uint8_t *)memory)[0] = 0xf8;
+    assert_int_equal(sparta_element_get_int(SPARTA_I4, memory, 0), -8);
+    assert_true(sparta_element_get(SPARTA_U4, memory, 0) == 8);
     sparta_element_set(SPARTA_I8, memory, 0, -1.9);
     assert_int_equal(sparta_element_get_int(SPARTA_I8, memory, 0), -1);
     sparta_element_set(SPARTA_U8, memory, 0, 257);

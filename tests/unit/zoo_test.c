@@ -45,15 +45,16 @@ static sparta_graph *build(const char *name, uint64_t seed, const sparta_prune_s
     return g;
 }
 
-/* bert-large and dlrm take a gigabyte: their numbers are checked from those of one layer and two, of one row of each table and two. */
+/* bert-large, gpt2-small and dlrm take half a gigabyte and more: their numbers are checked from those of one layer and two, of one row of each table and two. */
 static void table_counts_parameters(void **state)
 {
     (void)state;
     for (int i = 0; i < sparta_zoo_count(); i++) {
         const sparta_zoo_model *m = sparta_zoo_row(i);
         int64_t counted;
-        const bool bert = !strncmp(m->name, "bert", 4), dlrm = !strcmp(m->name, "dlrm");
-        if (!bert && !dlrm) {
+        const bool gpt2 = !strcmp(m->name, "gpt2-small"), dlrm = !strcmp(m->name, "dlrm");
+        const bool bert = !strncmp(m->name, "bert", 4);
+        if (!bert && !dlrm && !gpt2) {
             sparta_graph *g = build(m->name, 0, NULL, 0, NULL, NULL);
             counted = parameters(g);
             sparta_graph_free(g);
@@ -62,6 +63,7 @@ static void table_counts_parameters(void **state)
             const int64_t layers = dlrm                      ? 100000
                                    : strstr(m->name, "mini") ? 4
                                    : strstr(m->name, "base") ? 12
+                                   : gpt2                    ? 12
                                                              : 24;
             for (int64_t n = 1; n <= 2; n++) {
                 sparta_graph *g =
@@ -213,6 +215,50 @@ static void prunes_all_of_dlrm_but_both_ends(void **state)
     sparta_graph_free(g);
 }
 
+/* What torchvision's models have, counted there: parameters and running statistics. */
+static void images_are_those_of_torchvision(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model, *weight;
+        int64_t dim[4];
+    } known[] = {{"resnet50", "conv1.weight", {64, 3, 7, 7}},
+                 {"resnet50", "layer3.0.conv3.weight", {1024, 256, 1, 1}},
+                 {"resnet50", "layer4.0.downsample.0.weight", {2048, 1024, 1, 1}},
+                 {"mobilenet-v2", "features.0.0.weight", {32, 3, 3, 3}},
+                 {"mobilenet-v2", "features.1.conv.0.0.weight", {32, 1, 3, 3}},
+                 {"mobilenet-v2", "features.17.conv.2.weight", {320, 960, 1, 1}},
+                 {"unet", "up1.up.weight", {512, 256, 2, 2}},
+                 {"unet", "down4.maxpool_conv.1.double_conv.3.weight", {512, 512, 3, 3}},
+                 {"densenet-small", "features.denseblock3.denselayer8.conv2.weight", {12, 48, 3, 3}},
+                 {"densenet-small", "features.transition1.conv.weight", {60, 120, 1, 1}}};
+    for (size_t i = 0; i < SPARTA_COUNT(known); i++) {
+        sparta_graph *g = build(known[i].model, 1, NULL, 0, NULL, NULL);
+        const sparta_tensor *t = weight(g, known[i].weight);
+        assert_int_equal(t->rank, 4);
+        assert_memory_equal(t->dim, known[i].dim, sizeof known[i].dim);
+        sparta_graph_free(g);
+    }
+}
+
+static void prunes_all_filters_but_the_first(void **state)
+{
+    (void)state;
+    sparta_prune_spec spec;
+    assert_int_equal(sparta_prune_parse(cx, "1x1:0.75", &spec), SPARTA_OK);
+    sparta_graph *g = build("resnet50", 1, &spec, 1, (const char *const[]){"width"}, (int64_t[]){16});
+    assert_true(density(weight(g, "conv1.weight")) == 1.0);
+    assert_true(density(weight(g, "fc.weight")) == 1.0);
+    assert_true(fabs(density(weight(g, "layer1.0.conv1.weight")) - 0.25) < 0.01);
+    assert_true(fabs(density(weight(g, "layer4.2.conv3.weight")) - 0.25) < 0.01);
+    assert_true(fabs(density(weight(g, "layer2.0.downsample.0.weight")) - 0.25) < 0.01);
+    sparta_graph_free(g);
+    g = build("mobilenet-v2", 1, &spec, 0, NULL, NULL);
+    assert_true(density(weight(g, "features.5.conv.1.0.weight")) == 1.0); /* depthwise */
+    assert_true(fabs(density(weight(g, "features.5.conv.0.0.weight")) - 0.25) < 0.01);
+    sparta_graph_free(g);
+}
+
 static void interface_is_as_documented(void **state)
 {
     (void)state;
@@ -259,6 +305,9 @@ static void wrong_requests_are_refused(void **state)
     refuse("dlrm", "tables", 1001, "at most 1000");
     refuse("dlrm", "rows", 0, "from 1");
     refuse("dlrm", "hidden", 3, "rows tables columns");
+    refuse("unet", "image", 40, "no multiple of 16");
+    refuse("resnet50", "image", 0, "from 1");
+    refuse("densenet-small", "layers", 101, "at most 100");
 }
 
 /* A model that does not fit the budget is an error, and every allocation may fail. */
@@ -295,6 +344,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(weights_look_normal, setup, teardown),
         cmocka_unit_test_setup_teardown(prunes_only_the_encoder, setup, teardown),
         cmocka_unit_test_setup_teardown(prunes_all_of_dlrm_but_both_ends, setup, teardown),
+        cmocka_unit_test_setup_teardown(images_are_those_of_torchvision, setup, teardown),
+        cmocka_unit_test_setup_teardown(prunes_all_filters_but_the_first, setup, teardown),
         cmocka_unit_test_setup_teardown(interface_is_as_documented, setup, teardown),
         cmocka_unit_test_setup_teardown(wrong_requests_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(memory_may_fail, setup, teardown),

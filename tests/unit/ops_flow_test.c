@@ -1,0 +1,754 @@
+/* Propagation rules against the references, by experiment. For every operator and some parameters:
+ *
+ *   locality   change one element of an input: only outputs that share its labels may change
+ *   moves      an output of a MOVE holds exactly the element that its labels name
+ *   zeros      a PRODUCT is zero where a factor is zero along all that is summed
+ *   shrink     take indices that may go out of a label: the smaller node computes the same as the slices of the larger one
+ *
+ * Graphs with symbols are described as they are and run with the symbols bound. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+#include "ops/flow.h"
+
+static sparta_ctx *cx;
+static uint64_t seed = 88172645463325252u;
+
+static uint64_t draw(uint64_t below)
+{
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    seed ^= seed << 17;
+    return seed % below;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    cx = sparta_ctx_create(NULL);
+    return cx ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    int left = (int)sparta_ctx_memory(cx);
+    sparta_ctx_free(cx);
+    return left; /* a leak fails the group */
+}
+
+/* ------------------------------------------------------------------ one case */
+typedef struct bench {
+    const char *text;
+    sparta_graph *g, *bound; /* as written; with numbers for symbols */
+    sparta_node *n, *run;    /* the node that makes y, in both */
+    sparta_axes a;
+    int64_t size[SPARTA_LABELS]; /* of labels, with the symbols bound */
+    sparta_tensor in[8], out[8]; /* of run */
+    int limit;                   /* integers that are inputs are in [0, limit) */
+} bench;
+
+static const sparta_bindings bindings = {3, (const char *const[]){"b", "s", "t"}, (const int64_t[]){2, 6, 3}};
+
+static sparta_graph *graph_of(const char *text, bool bind)
+{
+    sparta_graph *g = NULL;
+    sparta_status status = sparta_graph_parse(cx, text, NULL, NULL, &g);
+    for (int i = 0; bind && status == SPARTA_OK && i < bindings.n; i++) {
+        sparta_bindings one = {1, &bindings.name[i], &bindings.value[i]};
+        if (sparta_ops_bind(g, &one) != SPARTA_OK)
+            sparta_ctx_clear(cx); /* not every graph has every symbol */
+    }
+    if (status == SPARTA_OK) status = sparta_ops_infer(g);
+    if (status != SPARTA_OK) fail_msg("%s\n%s", sparta_message(cx), text);
+    return g;
+}
+
+static sparta_value *operand(const bench *b, int o)
+{
+    return o < b->n->n_in ? b->n->in[o] : b->n->out[o - b->n->n_in];
+}
+
+static const sparta_tensor *tensor(const bench *b, int o)
+{
+    return o < b->n->n_in ? &b->in[o] : &b->out[o - b->n->n_in];
+}
+
+static void random_fill(const bench *b, const sparta_tensor *t)
+{
+    for (int64_t i = 0; i < sparta_tensor_elements(t); i++) {
+        if (sparta_dtype_is_float(t->dtype))
+            sparta_element_set(t->dtype, t->data, i, 0.5 + (double)draw(1 << 20) / (1 << 20));
+        else
+            sparta_element_set_int(t->dtype, t->data, i,
+                                   (int64_t)draw(t->dtype == SPARTA_BOOL ? 2 : (uint64_t)b->limit));
+    }
+}
+
+static sparta_tensor room_for(const sparta_value *v)
+{
+    int64_t dim[SPARTA_RANK];
+    sparta_tensor t;
+    assert_true(sparta_dims_const(&v->dims, dim));
+    assert_int_equal(sparta_tensor_alloc(cx, v->dtype, v->dims.rank, dim, &t), SPARTA_OK);
+    return t;
+}
+
+static void run(const bench *b)
+{
+    sparta_op_args args = {&b->run->attrs, b->run->n_in, b->run->n_out, b->in, b->out};
+    if (sparta_builtin_row(b->run->op)->fn(cx, &args) != SPARTA_OK)
+        fail_msg("%s\n%s", sparta_message(cx), b->text);
+}
+
+/* Sizes of labels that are symbols: what the dims leave for them. */
+static void bind_sizes(bench *b)
+{
+    for (int l = 0; l < b->a.labels; l++) b->size[l] = b->a.label[l].size;
+    for (int again = 0; again < SPARTA_LABELS; again++)
+        for (int o = 0; o < b->n->n_in + b->n->n_out; o++)
+            for (int i = 0; operand(b, o) && b->a.in[o].role != SPARTA_SIDE && i < tensor(b, o)->rank; i++) {
+                const sparta_axis *x = &b->a.in[o].axis[i];
+                int64_t known = 1;
+                int open = -1, opens = 0;
+                for (int j = 0; j < x->n; j++) {
+                    if (b->size[x->label[j]] < 0)
+                        open = x->label[j], opens++;
+                    else
+                        known *= b->size[x->label[j]];
+                }
+                if (opens == 1 && !x->window && known) b->size[open] = tensor(b, o)->dim[i] / known;
+            }
+}
+
+static bench open_bench(const char *text, int limit)
+{
+    bench b = {.text = text, .g = graph_of(text, false), .bound = graph_of(text, true), .limit = limit};
+    b.n = b.g->output[0]->producer;
+    b.run = b.bound->output[0]->producer;
+    assert_true(b.n && b.run && b.n->op == b.run->op && b.n->n_in == b.run->n_in);
+    if (sparta_axes_of(b.g, b.n, b.g->arena, &b.a) != SPARTA_OK) fail_msg("%s\n%s", sparta_message(cx), text);
+    for (int i = 0; i < b.n->n_in; i++) {
+        b.in[i] = (sparta_tensor){.rank = -1};
+        if (!b.run->in[i]) continue;
+        b.in[i] = b.run->in[i]->constant ? *b.run->in[i]->constant : room_for(b.run->in[i]);
+        if (!b.run->in[i]->constant) random_fill(&b, &b.in[i]);
+    }
+    for (int i = 0; i < b.n->n_out; i++) b.out[i] = room_for(b.run->out[i]);
+    bind_sizes(&b);
+    run(&b);
+    return b;
+}
+
+static void close_bench(bench *b)
+{
+    for (int i = 0; i < b->n->n_out; i++) sparta_free(cx, b->out[i].data);
+    for (int i = 0; i < b->run->n_in; i++)
+        if (b->run->in[i] && !b->run->in[i]->constant) sparta_free(cx, b->in[i].data);
+    sparta_graph_free(b->g);
+    sparta_graph_free(b->bound);
+}
+
+/* ------------------------------------------------------------------ labels of an element */
+/* at[l] is the index of label l at this element of operand o, -1 where it has none. false: the element is outside of a window's label. */
+static bool place(const bench *b, int o, int64_t element, int64_t *at)
+{
+    const sparta_tensor *t = tensor(b, o);
+    bool inside = true;
+    for (int l = 0; l < SPARTA_LABELS; l++) at[l] = -1;
+    for (int i = t->rank - 1; i >= 0; i--) {
+        const sparta_axis *x = &b->a.in[o].axis[i];
+        int64_t rest = element % t->dim[i];
+        element /= t->dim[i];
+        if (x->n == 0) assert_int_equal(t->dim[i], 1);
+        if (x->window) rest = sparta_axis_at(x, rest);
+        for (int j = x->n - 1; j >= 0; j--) {
+            int l = x->label[j];
+            at[l] = j ? rest % b->size[l] : rest;
+            rest /= j ? b->size[l] : 1;
+            if (at[l] < 0 || (at[l] >= b->size[l] && b->a.label[l].size >= 0)) {
+                assert_true(x->window); /* only a window may be elsewhere */
+                inside = false;
+            }
+        }
+    }
+    return inside;
+}
+
+/* May an output at `out` depend on an input at `in`? */
+static bool related(const bench *b, const int64_t *in, const int64_t *out)
+{
+    for (int l = 0; l < b->a.labels; l++)
+        if (b->a.label[l].kind != SPARTA_WHOLE && in[l] >= 0 && out[l] >= 0 && in[l] != out[l]) return false;
+    return true;
+}
+
+static void change(const bench *b, const sparta_tensor *t, int64_t e)
+{
+    if (sparta_dtype_is_float(t->dtype))
+        sparta_element_set(t->dtype, t->data, e, sparta_element_get(t->dtype, t->data, e) + 0.75);
+    else
+        sparta_element_set_int(t->dtype, t->data, e,
+                               (sparta_element_get_int(t->dtype, t->data, e) + 1) %
+                                   (t->dtype == SPARTA_BOOL ? 2 : b->limit));
+}
+
+static void copy_outputs(const bench *b, sparta_tensor *out)
+{
+    for (int o = 0; o < b->n->n_out; o++) {
+        out[o] = room_for(b->run->out[o]);
+        assert_int_equal(sparta_tensor_copy(cx, &b->out[o], &out[o]), SPARTA_OK);
+    }
+}
+
+static void free_all(sparta_tensor *t, int n)
+{
+    for (int i = 0; i < n; i++) sparta_free(cx, t[i].data);
+}
+
+static bool same_element(const sparta_tensor *a, int64_t i, const sparta_tensor *b, int64_t j)
+{
+    size_t size = sparta_dtype_size(a->dtype);
+    return !memcmp((char *)a->data + (size_t)i * size, (char *)b->data + (size_t)j * size, size);
+}
+
+static void check_element(const bench *b, int i, int64_t e, const sparta_tensor *before)
+{
+    int64_t in[SPARTA_LABELS], out[SPARTA_LABELS];
+    bool inside = place(b, i, e, in);
+    for (int o = 0; o < b->n->n_out; o++)
+        for (int64_t k = 0; k < sparta_tensor_elements(&b->out[o]); k++) {
+            bool changed = !same_element(&before[o], k, &b->out[o], k);
+            if (!changed) continue;
+            place(b, b->n->n_in + o, k, out);
+            if (!inside || !related(b, in, out))
+                fail_msg(
+                    "input %d element %lld changes output %d element %lld, which its labels do not allow\n%s",
+                    i, (long long)e, o, (long long)k, b->text);
+        }
+}
+
+static void check_locality(const bench *b)
+{
+    sparta_tensor before[8];
+    copy_outputs(b, before);
+    for (int i = 0; i < b->n->n_in; i++) {
+        if (!b->n->in[i] || b->a.in[i].role == SPARTA_SIDE || b->run->in[i]->constant) continue;
+        for (int64_t e = 0; e < sparta_tensor_elements(&b->in[i]); e++) {
+            sparta_tensor keep;
+            assert_int_equal(sparta_tensor_alloc(cx, b->in[i].dtype, b->in[i].rank, b->in[i].dim, &keep),
+                             SPARTA_OK);
+            assert_int_equal(sparta_tensor_copy(cx, &b->in[i], &keep), SPARTA_OK);
+            change(b, &b->in[i], e);
+            run(b);
+            check_element(b, i, e, before);
+            assert_int_equal(sparta_tensor_copy(cx, &keep, &b->in[i]), SPARTA_OK);
+            sparta_free(cx, keep.data);
+        }
+    }
+    run(b);
+    free_all(before, b->n->n_out);
+}
+
+/* ------------------------------------------------------------------ form */
+static bool has_label(const bench *b, bool outputs, int l)
+{
+    bool has = false;
+    for (int o = outputs ? b->n->n_in : 0; o < b->n->n_in + (outputs ? b->n->n_out : 0); o++)
+        for (int i = 0; operand(b, o) && b->a.in[o].role != SPARTA_SIDE && i < tensor(b, o)->rank; i++)
+            for (int j = 0; j < b->a.in[o].axis[i].n; j++) has |= b->a.in[o].axis[i].label[j] == l;
+    return has;
+}
+
+/* Labels make up the sizes of their axes; what only one side has is summed, whole or says why it stays. */
+static void check_form(const bench *b)
+{
+    for (int o = 0; o < b->n->n_in + b->n->n_out; o++)
+        for (int i = 0; operand(b, o) && b->a.in[o].role != SPARTA_SIDE && i < tensor(b, o)->rank; i++) {
+            const sparta_axis *x = &b->a.in[o].axis[i];
+            int64_t size = 1;
+            for (int j = 0; j < x->n; j++) size *= b->size[x->label[j]];
+            if (x->window && (x->n != 1 || b->a.how != SPARTA_FLOW_MOVE))
+                fail_msg("a window that is none\n%s", b->text);
+            if (!x->window && size != tensor(b, o)->dim[i])
+                fail_msg("operand %d axis %d has labels of %lld\n%s", o, i, (long long)size, b->text);
+        }
+    for (int l = 0; l < b->a.labels; l++) {
+        const sparta_label *x = &b->a.label[l];
+        bool in = has_label(b, false, l), out = has_label(b, true, l);
+        if (!in && !out) continue;
+        if (x->kind == SPARTA_SUM && (out || b->a.how != SPARTA_FLOW_PRODUCT))
+            fail_msg("label %d is no sum\n%s", l, b->text);
+        if (x->kind == SPARTA_EACH && !out && b->a.how != SPARTA_FLOW_MOVE)
+            fail_msg("label %d is in no output\n%s", l, b->text);
+        if ((!in || (!out && x->kind != SPARTA_SUM)) && x->size != 1 && !x->why)
+            fail_msg("label %d does not say why\n%s", l, b->text);
+        if (x->kind == SPARTA_WHOLE && !x->why)
+            fail_msg("label %d is whole and does not say why\n%s", l, b->text);
+    }
+}
+
+/* ------------------------------------------------------------------ moves and zeros */
+/* Every output element is the one input element whose labels agree, or the fill where there is none. */
+static void check_moves(const bench *b)
+{
+    int64_t in[SPARTA_LABELS], out[SPARTA_LABELS];
+    for (int l = 0; l < b->a.labels; l++)
+        if (b->a.label[l].size < 0) return;
+    for (int o = 0; o < b->n->n_out; o++)
+        for (int64_t k = 0; k < sparta_tensor_elements(&b->out[o]); k++) {
+            int found = 0;
+            place(b, b->n->n_in + o, k, out);
+            for (int i = 0; i < b->n->n_in; i++)
+                for (int64_t e = 0;
+                     b->n->in[i] && b->a.in[i].role != SPARTA_SIDE && e < sparta_tensor_elements(&b->in[i]);
+                     e++) {
+                    if (!place(b, i, e, in) || !related(b, in, out)) continue;
+                    found++;
+                    if (!same_element(&b->in[i], e, &b->out[o], k))
+                        fail_msg("output %d element %lld is not input %d element %lld\n%s", o, (long long)k,
+                                 i, (long long)e, b->text);
+                }
+            double fill = b->a.fill ? sparta_element_get(b->a.fill->dtype, b->a.fill->data, 0) : 0;
+            bool filled = found == 0 && sparta_element_get(b->out[o].dtype, b->out[o].data, k) == fill;
+            if (found != 1 && !filled)
+                fail_msg("output %d element %lld has %d sources\n%s", o, (long long)k, found, b->text);
+        }
+}
+
+/* Zero a random slice of a factor: outputs all of whose related elements of it are zero are zero, less the terms, which are 0. */
+static void check_zeros(const bench *b, int factor)
+{
+    int64_t in[SPARTA_LABELS], out[SPARTA_LABELS];
+    int l = (int)draw((uint64_t)SPARTA_MAX(b->a.labels, 1));
+    if (b->run->in[factor]->constant) return;
+    for (int i = 0; i < b->n->n_in; i++)
+        if (b->n->in[i] && b->a.in[i].role == SPARTA_TERM) {
+            if (b->run->in[i]->constant) return;
+            sparta_tensor_clear(&b->in[i]);
+        }
+    int64_t index = b->a.labels && b->size[l] > 0 ? (int64_t)draw((uint64_t)b->size[l]) : 0;
+    for (int64_t e = 0; e < sparta_tensor_elements(&b->in[factor]); e++) {
+        place(b, factor, e, in);
+        if (draw(4) == 0 || !b->a.labels || in[l] < 0 || in[l] == index)
+            sparta_element_set(b->in[factor].dtype, b->in[factor].data, e, 0);
+    }
+    run(b);
+    for (int o = 0; o < b->n->n_out; o++)
+        for (int64_t k = 0; k < sparta_tensor_elements(&b->out[o]); k++) {
+            bool zero = true;
+            place(b, b->n->n_in + o, k, out);
+            for (int64_t e = 0; zero && e < sparta_tensor_elements(&b->in[factor]); e++) {
+                place(b, factor, e, in);
+                zero = !related(b, in, out) ||
+                       sparta_element_get(b->in[factor].dtype, b->in[factor].data, e) == 0;
+            }
+            if (zero && sparta_element_get(b->out[o].dtype, b->out[o].data, k) != 0)
+                fail_msg("output %d element %lld is not zero where factor %d is\n%s", o, (long long)k, factor,
+                         b->text);
+        }
+}
+
+/* ------------------------------------------------------------------ shrinking */
+/* A label that may go: no why, a number, both sides have it unless it is summed. */
+static bool may_go(const bench *b, int l)
+{
+    const sparta_label *x = &b->a.label[l];
+    if (x->why || x->size < 2 || x->kind == SPARTA_WHOLE) return false;
+    return has_label(b, false, l) && (x->kind == SPARTA_SUM || has_label(b, true, l));
+}
+
+/* Which indices of an axis stay; how many. */
+static int64_t stays(const bench *b, int o, int axis, int l, const uint8_t *kept, uint8_t *out)
+{
+    const sparta_axis *x = &b->a.in[o].axis[axis];
+    int64_t count = 0;
+    for (int64_t i = 0; i < tensor(b, o)->dim[axis]; i++) {
+        int64_t rest = x->window ? sparta_axis_at(x, i) : i;
+        out[i] = 1;
+        for (int j = x->n - 1; j >= 0; j--) {
+            int64_t at = j ? rest % b->size[x->label[j]] : rest;
+            if (x->label[j] == l) out[i] &= kept[at];
+            rest /= j ? b->size[x->label[j]] : 1;
+        }
+        count += out[i];
+    }
+    return count;
+}
+
+/* The part of an operand that stays, row-major. */
+static sparta_tensor part(const bench *b, int o, int l, const uint8_t *kept)
+{
+    const sparta_tensor *t = tensor(b, o);
+    uint8_t stay[SPARTA_RANK][256];
+    int64_t dim[SPARTA_RANK], to = 0;
+    sparta_tensor out;
+    for (int i = 0; i < t->rank; i++) dim[i] = stays(b, o, i, l, kept, stay[i]);
+    assert_int_equal(sparta_tensor_alloc(cx, t->dtype, t->rank, dim, &out), SPARTA_OK);
+    for (int64_t e = 0; e < sparta_tensor_elements(t); e++) {
+        int64_t rest = e;
+        bool keep = true;
+        for (int i = t->rank - 1; i >= 0; i--) {
+            keep &= stay[i][rest % t->dim[i]];
+            rest /= t->dim[i];
+        }
+        size_t size = sparta_dtype_size(t->dtype);
+        if (keep) memcpy((char *)out.data + (size_t)to++ * size, (char *)t->data + (size_t)e * size, size);
+    }
+    return out;
+}
+
+/* Dims of a value without the indices: numbers become the tensor's, 64*b becomes 32*b. */
+static void shrink_dims(const bench *b, int o, const sparta_tensor *t)
+{
+    sparta_value *v = operand(b, o);
+    for (int i = 0; i < v->dims.rank; i++) {
+        int64_t was = tensor(b, o)->dim[i];
+        if (was == t->dim[i]) continue;
+        const sparta_expr *x =
+            sparta_expr_mul(b->g->arena, v->dims.dim[i], sparta_expr_const(b->g->arena, t->dim[i]));
+        v->dims.dim[i] =
+            x ? sparta_expr_divide_exact(b->g->arena, x, sparta_expr_const(b->g->arena, was)) : NULL;
+        assert_non_null(v->dims.dim[i]);
+    }
+}
+
+/* Summed indices go where they add nothing. */
+static void clear_summands(const bench *b, int l, const uint8_t *kept)
+{
+    int64_t at[SPARTA_LABELS];
+    for (int i = 0; i < b->n->n_in; i++)
+        for (int64_t e = 0;
+             b->n->in[i] && b->a.in[i].role == SPARTA_FACTOR && e < sparta_tensor_elements(&b->in[i]); e++) {
+            place(b, i, e, at);
+            if (at[l] >= 0 && !kept[at[l]]) sparta_element_set(b->in[i].dtype, b->in[i].data, e, 0);
+        }
+    run(b);
+}
+
+static void compare_parts(const bench *b, const sparta_tensor *is, const sparta_tensor *want)
+{
+    assert_int_equal(sparta_tensor_elements(is), sparta_tensor_elements(want));
+    for (int64_t e = 0; e < sparta_tensor_elements(is); e++) {
+        double x = sparta_element_get(is->dtype, is->data, e),
+               y = sparta_element_get(want->dtype, want->data, e);
+        if (x - y > 1e-5 || y - x > 1e-5)
+            fail_msg("the smaller node gives %g for %g at %lld\n%s", x, y, (long long)e, b->text);
+    }
+}
+
+/* The smaller node, on the parts of its inputs. */
+static void run_parts(const bench *b, sparta_tensor *part_of, const sparta_tensor *want)
+{
+    sparta_op_args args = {&b->n->attrs, b->n->n_in, b->n->n_out, part_of, part_of + 8};
+    for (int i = 0; i < b->n->n_in; i++) {
+        if (b->n->in[i] && b->n->in[i]->constant && (i >= b->run->n_in || b->a.in[i].role == SPARTA_SIDE))
+            part_of[i] = *b->n->in[i]->constant;
+        if (!b->n->in[i]) part_of[i] = (sparta_tensor){.rank = -1};
+    }
+    for (int o = 0; o < b->n->n_out; o++)
+        assert_int_equal(sparta_tensor_alloc(cx, want[o].dtype, want[o].rank, want[o].dim, &part_of[8 + o]),
+                         SPARTA_OK);
+    if (sparta_builtin_row(b->n->op)->fn(cx, &args) != SPARTA_OK)
+        fail_msg("shrunk: %s\n%s", sparta_message(cx), b->text);
+    for (int o = 0; o < b->n->n_out; o++) compare_parts(b, &part_of[8 + o], &want[o]);
+}
+
+/* Operands that are one value lose the same indices of it? Otherwise nobody would agree to this. */
+static bool twins_agree(const bench *b, int l, const uint8_t *kept)
+{
+    uint8_t one[256] = {0}, two[256] = {0};
+    for (int o = 0; o < b->n->n_in; o++)
+        for (int k = 0; k < o; k++)
+            for (int i = 0; operand(b, o) && operand(b, o) == operand(b, k) && i < tensor(b, o)->rank; i++) {
+                stays(b, o, i, l, kept, one);
+                stays(b, k, i, l, kept, two);
+                if (memcmp(one, two, (size_t)tensor(b, o)->dim[i])) return false;
+            }
+    return true;
+}
+
+/* Take indices out of label l. false: an axis would have none left, or parameters are constants that are data. */
+static bool check_shrink(const bench *b, int l)
+{
+    uint8_t kept[256] = {0}, scratch[256];
+    const uint8_t *all[SPARTA_LABELS] = {NULL};
+    sparta_tensor parts[16], want[8];
+    int ins = b->n->n_in;
+    for (int64_t i = 0; i < b->size[l]; i++) kept[i] = draw(3) != 0;
+    if (!twins_agree(b, l, kept)) return false;
+    for (int o = 0; o < ins + b->n->n_out; o++) {
+        if (!operand(b, o) || b->a.in[o].role == SPARTA_SIDE) continue;
+        if (o < ins && b->run->in[o]->constant) return false;
+        for (int i = 0; i < tensor(b, o)->rank; i++)
+            if (!stays(b, o, i, l, kept, scratch)) return false;
+    }
+    if (b->a.label[l].kind == SPARTA_SUM) clear_summands(b, l, kept);
+    bool mine[8] = {false};
+    sparta_dims expected[8];
+    for (int o = 0; o < ins; o++) {
+        if (!operand(b, o)) continue;
+        mine[o] = b->a.in[o].role != SPARTA_SIDE || !b->n->in[o]->constant;
+        parts[o] = mine[o] ? part(b, o, l, kept) : b->in[o];
+        if (b->a.in[o].role != SPARTA_SIDE) {
+            bool done = false; /* the same value twice */
+            for (int k = 0; k < o; k++) done |= operand(b, k) == operand(b, o);
+            if (!done) shrink_dims(b, o, &parts[o]);
+        }
+    }
+    for (int o = 0; o < b->n->n_out; o++) {
+        want[o] = part(b, ins + o, l, kept);
+        shrink_dims(b, ins + o, &want[o]);
+        expected[o] = b->n->out[o]->dims;
+    }
+    all[l] = kept;
+    const sparta_flow *flow = sparta_flow_of(b->n->op);
+    sparta_shrink s = {b->g, b->n, &b->a, all};
+    if (flow->shrink && flow->shrink(&s) != SPARTA_OK) fail_msg("%s\n%s", sparta_message(cx), b->text);
+    if (sparta_attr_find(&b->n->attrs, "num_outputs") && b->n->n_in > 1)
+        fail_msg("ONNX has lengths or a number of parts\n%s", b->text);
+    if (sparta_ops_infer_node(b->g, b->n) != SPARTA_OK)
+        fail_msg("shrunk: %s\n%s", sparta_message(cx), b->text);
+    for (int o = 0; o < b->n->n_out; o++)
+        if (!sparta_dims_equal(&b->n->out[o]->dims, &expected[o]))
+            fail_msg("other dims than agreed\n%s", b->text);
+    run_parts(b, parts, want);
+    for (int o = 0; o < ins; o++)
+        if (mine[o]) sparta_free(cx, parts[o].data);
+    free_all(parts + 8, b->n->n_out);
+    free_all(want, b->n->n_out);
+    return true;
+}
+
+/* ------------------------------------------------------------------ the cases */
+typedef struct expectation {
+    const char *text;
+    sparta_flow_how how;
+    int limit, go; /* go: how many labels may lose indices; -1: neither is known */
+} expectation;
+
+static int shrunk;
+
+static void check(const expectation *c)
+{
+    bench b = open_bench(c->text, c->limit);
+    int go = 0;
+    if (c->go >= 0 && b.a.how != c->how) fail_msg("how is %d, not %d\n%s", b.a.how, c->how, c->text);
+    bool data =
+        b.a.how == SPARTA_FLOW_FUNCTION || b.a.how == SPARTA_FLOW_PRODUCT || b.a.how == SPARTA_FLOW_MOVE;
+    for (int l = 0; data && l < b.a.labels; l++) go += may_go(&b, l);
+    if (c->go >= 0 && go != c->go) fail_msg("%d labels may go, not %d\n%s", go, c->go, c->text);
+    if (data) check_form(&b);
+    if (data) check_locality(&b);
+    if (b.a.how == SPARTA_FLOW_MOVE) check_moves(&b);
+    for (int i = 0; i < b.n->n_in; i++)
+        if (b.n->in[i] && b.a.in[i].role == SPARTA_FACTOR) check_zeros(&b, i);
+    int labels = b.a.labels;
+    close_bench(&b);
+    for (int round = 0; data && round < 4 * labels; round++) { /* a fresh graph for each */
+        b = open_bench(c->text, c->limit);
+        int l = round % labels;
+        if (may_go(&b, l)) shrunk += check_shrink(&b, l);
+        close_bench(&b);
+    }
+}
+
+#define G   "graph \"g\"\n"
+#define X34 G "input x: f32[3,4]\n"
+#define END "\noutput y\n"
+#define FUN SPARTA_FLOW_FUNCTION
+#define PRO SPARTA_FLOW_PRODUCT
+#define MOV SPARTA_FLOW_MOVE
+
+static const expectation cases[] = {
+#include "ops_flow_cases.h"
+};
+
+static void test_cases(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < SPARTA_COUNT(cases); i++) check(&cases[i]);
+    printf("%d nodes were made smaller\n", shrunk);
+    if (shrunk < 2000) fail_msg("only %d nodes were made smaller", shrunk);
+}
+
+/* ------------------------------------------------------------------ random parameters */
+/* Dims whose product is that of the factors, in text; the number of them. */
+static int group(char *text, const int *factor, int n)
+{
+    int rank = 0, dim = 1, at = 0;
+    for (int i = 0; i < n; i++) {
+        dim *= factor[i];
+        if (i < n - 1 && draw(2)) continue;
+        at += sprintf(text + at, "%s%d", rank++ ? "," : "", dim);
+        dim = 1;
+        if (rank < 5 && draw(8) == 0) at += sprintf(text + at, ",%d", 1), rank++;
+    }
+    return rank;
+}
+
+static void test_random_reshape(void **state)
+{
+    (void)state;
+    static const int prime[] = {2, 2, 2, 3, 5};
+    for (int round = 0; round < 150; round++) {
+        int factor[5], other[5], n = 2 + (int)draw(4), elements = 1;
+        char x[64], y[64], text[300];
+        for (int i = 0; i < n; i++) elements *= factor[i] = elements > 40 ? 1 : prime[draw(5)];
+        for (int i = 0; i < n; i++) { /* the same factors in another order, often */
+            int k = draw(2) ? i : (int)draw((uint64_t)i + 1);
+            other[i] = other[k];
+            other[k] = factor[i];
+        }
+        group(x, factor, n);
+        int rank = group(y, other, n);
+        sprintf(text, G "input x: f32[%s]\nconst n: i64[%d] = [%s]\nnode y: ? = Reshape(x, n)" END, x, rank,
+                y);
+        check(&(expectation){text, MOV, 2, -1});
+    }
+}
+
+static void test_random_slice(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 150; round++) {
+        char text[400];
+        int bound[4], step[2];
+        for (int i = 0; i < 4; i++) bound[i] = (int)draw(16) - 8;
+        for (int i = 0; i < 2; i++) step[i] = draw(3) ? 1 : (int)draw(2) ? 2 : -1;
+        sprintf(text,
+                G "input x: f32[5,2,6]\nconst f: i64[2] = [%d,%d]\nconst e: i64[2] = [%d,%d]\nconst a: "
+                  "i64[2] = [-1,0]\n"
+                  "const p: i64[2] = [%d,%d]\nnode y: ? = Slice(x, f, e, a, p)" END,
+                bound[0], bound[1], bound[2], bound[3], step[0], step[1]);
+        check(&(expectation){text, MOV, 2, -1});
+    }
+}
+
+static void test_random_gather(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 60; round++) {
+        char text[300], list[64];
+        int n = 1 + (int)draw(5), axis = (int)draw(4) - 2, at = 0;
+        for (int i = 0; i < n; i++) at += sprintf(list + at, "%s%d", i ? "," : "", (int)draw(10) - 5);
+        char shape[16];
+        sprintf(shape, draw(2) ? "%d,1" : "1,%d", n);
+        sprintf(text, G "input x: f32[5,5]\nconst i: i64[%s] = [%s]\nnode y: ? = Gather(x, i) {axis=%d}" END,
+                shape, list, axis);
+        check(&(expectation){text, MOV, 2, 2});
+    }
+}
+
+static sparta_axes axes_of(const char *text, sparta_graph **g)
+{
+    sparta_axes a;
+    *g = graph_of(text, false);
+    if (sparta_axes_of(*g, (*g)->output[0]->producer, (*g)->arena, &a) != SPARTA_OK)
+        fail_msg("%s\n%s", sparta_message(cx), text);
+    return a;
+}
+
+/* Sizes are read, contents are not; with numbers for symbols the node is gone. */
+static void test_sizes(void **state)
+{
+    (void)state;
+    sparta_graph *g;
+    sparta_axes a = axes_of(G "input x: f32[2,b,3]\nnode y: ? = Shape(x) {start=-2}" END, &g);
+    assert_int_equal(a.how, SPARTA_FLOW_SIZES);
+    assert_int_equal(a.first, 1);
+    for (int i = 0; i < 3; i++) assert_null(a.label[a.in[0].axis[i].label[0]].why);
+    sparta_graph_free(g);
+    a = axes_of(G "input x: f32[2,b]\nnode y: ? = Size(x)" END, &g);
+    assert_int_equal(a.how, SPARTA_FLOW_SIZES);
+    for (int i = 0; i < 2; i++) assert_non_null(a.label[a.in[0].axis[i].label[0]].why);
+    sparta_graph_free(g);
+}
+
+/* The labels of a Reshape are the largest blocks that stay whole. */
+static void test_reshape(void **state)
+{
+    (void)state;
+    sparta_graph *g;
+    sparta_axes a =
+        axes_of(G "input x: f32[12,64]\nconst n: i64[2] = [24,32]\nnode y: ? = Reshape(x, n)" END, &g);
+    static const int64_t sizes[] = {12, 2, 32};
+    assert_int_equal(a.labels, 3);
+    for (int l = 0; l < 3; l++) assert_int_equal(a.label[l].size, sizes[l]);
+    assert_int_equal(a.in[0].axis[1].n, 2);
+    assert_int_equal(a.in[0].axis[1].label[0], 1);
+    assert_int_equal(a.out[0].axis[0].n, 2);
+    assert_int_equal(a.out[0].axis[0].label[1], 1);
+    sparta_graph_free(g);
+    a = axes_of(G "input x: f32[3,5]\nconst n: i64[2] = [5,3]\nnode y: ? = Reshape(x, n)" END, &g);
+    assert_true(a.no_values);
+    for (int l = 0; l < a.labels; l++) assert_string_equal(a.label[l].why, "a Reshape mixes these axes");
+    sparta_graph_free(g);
+}
+
+/* A description fails cleanly when there is no memory. */
+static void test_memory(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < SPARTA_COUNT(cases); i++) {
+        sparta_graph *g = graph_of(cases[i].text, false);
+        sparta_status status = SPARTA_E_MEMORY;
+        for (uint64_t n = 1; status == SPARTA_E_MEMORY && n < 1000; n++) {
+            sparta_axes a;
+            sparta_ctx_fail_alloc(cx, n, true);
+            sparta_arena *arena = sparta_arena_create(cx);
+            if (arena) status = sparta_axes_of(g, g->output[0]->producer, arena, &a);
+            sparta_ctx_fail_alloc(cx, 0, false);
+            sparta_arena_free(arena);
+        }
+        if (status != SPARTA_OK) fail_msg("%s\n%s", sparta_message(cx), cases[i].text);
+        sparta_graph_free(g);
+    }
+}
+
+/* Every operator with a rule that says something has a case. */
+static void test_all(void **state)
+{
+    (void)state;
+    bool seen[SPARTA_OPS] = {[SPARTA_OP_Shape] = true, [SPARTA_OP_Size] = true};
+    for (size_t i = 0; i < SPARTA_COUNT(cases); i++) {
+        sparta_graph *g = graph_of(cases[i].text, false);
+        seen[g->output[0]->producer->op] = true;
+        sparta_graph_free(g);
+    }
+    for (int op = 0; op < SPARTA_OPS; op++) {
+        const sparta_flow *f = sparta_flow_of((sparta_op_id)op);
+        const char *name = sparta_builtin_row((sparta_op_id)op)->name;
+        if (f->exact != SPARTA_OPAQUE && !seen[op]) fail_msg("%s has no case", name);
+        if ((f->exact == SPARTA_OPAQUE) != !f->axes)
+            fail_msg("%s is opaque and has a rule, or neither", name);
+        if (!f->says || !*f->says || !f->types || !*f->types || !f->refuses) fail_msg("%s lacks words", name);
+    }
+}
+
+static void test_counts(void **state)
+{
+    (void)state;
+    int count[3] = {0};
+    for (int op = 0; op < SPARTA_OPS; op++) count[sparta_flow_of((sparta_op_id)op)->exact]++;
+    printf("propagation rules: %d exact, %d conservative, %d opaque\n", count[SPARTA_EXACT],
+           count[SPARTA_CONSERVATIVE], count[SPARTA_OPAQUE]);
+    assert_true(count[SPARTA_EXACT] >= 90);
+    assert_true(count[SPARTA_OPAQUE] <= 5);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cases),          cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_reshape),        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_random_reshape), cmocka_unit_test(test_random_slice),
+        cmocka_unit_test(test_random_gather),  cmocka_unit_test(test_all),
+        cmocka_unit_test(test_counts),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

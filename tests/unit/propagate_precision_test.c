@@ -1,0 +1,254 @@
+/* Precision beside the facts: what is dequantised stays narrow while it only moves, pairs cancel, and the attribute of a value. */
+#include "compile/passes.h"
+#include "propagate/propagate.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+static sparta_ctx *cx;
+
+static int set_up(void **state)
+{
+    (void)state;
+    cx = sparta_ctx_create(NULL);
+    return cx ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    assert_int_equal(sparta_ctx_memory(cx), 0);
+    sparta_ctx_free(cx);
+    return 0;
+}
+
+static void ok(sparta_status status)
+{
+    if (status != SPARTA_OK) fail_msg("%s", sparta_message(cx));
+}
+
+static sparta_graph *parse(const char *text)
+{
+    sparta_graph *g;
+    ok(sparta_graph_parse(cx, text, NULL, NULL, &g));
+    ok(sparta_ops_infer(g));
+    return g;
+}
+
+static int count(const sparta_graph *g, const char *op)
+{
+    int n = 0;
+    for (int i = 0; i < g->n_nodes; i++) n += !strcmp(sparta_builtin_row(g->node[i]->op)->name, op);
+    return n;
+}
+
+/* q --Dequantize--> Transpose --> Quantize with the given second scale and zero point, and what lies between. */
+static sparta_graph *pair(const char *scale, const char *zero, const char *between)
+{
+    char text[2000];
+    snprintf(text, sizeof text,
+             "graph \"pair\"\n"
+             "input q: i8[b,4]\n"
+             "const s: f32[] = [0.25]\n"
+             "const z: i8[] = [3]\n"
+             "const s2: f32[] = [%s]\n"
+             "const z2: i8[] = [%s]\n"
+             "const pads: i64[4] = [0,1,0,1]\n"
+             "const shape: i64[2] = [4,-1]\n"
+             "node x: f32[b,4] = DequantizeLinear(q, s, z)\n"
+             "%s"
+             "node r: ? = QuantizeLinear(y, s2, z2)\n"
+             "output r\n",
+             scale, zero, between);
+    return parse(text);
+}
+
+#define TURN "node t: ? = Transpose(x) {perm=[1,0]}\nnode y: ? = Identity(t)\n"
+
+static void test_pairs_cancel(void **state)
+{
+    (void)state;
+    sparta_propagate_report report;
+    sparta_graph *g = pair("0.25", "3", TURN);
+    ok(sparta_propagate(g, NULL, &report));
+    assert_int_equal(count(g, "DequantizeLinear") + count(g, "QuantizeLinear"), 0);
+    assert_int_equal(count(g, "Transpose"), 1);
+    assert_string_equal(g->output[0]->name, "r");
+    assert_int_equal(g->output[0]->dtype, SPARTA_I8);
+    const int64_t dim[2] = {2, 4};
+    int8_t in[8] = {-128, -1, 0, 127, 5, 6, 7, 8};
+    sparta_named_tensor input = {"q", sparta_tensor_view(SPARTA_I8, 2, dim, in)};
+    sparta_tensor out;
+    ok(sparta_ops_run(cx, g, &input, 1, &out, NULL, NULL));
+    for (int i = 0; i < 8; i++) assert_int_equal(((int8_t *)out.data)[i % 4 * 2 + i / 4], in[i]);
+    sparta_free(cx, out.data);
+    sparta_graph_free(g);
+}
+
+/* Another scale, zero point, arithmetic or a border between them: the pair computes something. */
+static void test_pairs_stay(void **state)
+{
+    (void)state;
+    static const char *const cases[][3] = {
+        {"0.5", "3", TURN},
+        {"0.25", "4", TURN},
+        {"0.25", "3", "node y: ? = Relu(x)\n"},
+        {"0.25", "3", "node y: ? = Pad(x, pads)\n"},
+        {"0.25", "3", "node y: ? = Add(x, x)\n"},
+    };
+    for (size_t i = 0; i < SPARTA_COUNT(cases); i++) {
+        sparta_propagate_report report;
+        sparta_graph *g = pair(cases[i][0], cases[i][1], cases[i][2]);
+        ok(sparta_propagate(g, NULL, &report));
+        assert_int_equal(count(g, "DequantizeLinear"), 1);
+        assert_int_equal(count(g, "QuantizeLinear"), 1);
+        sparta_graph_free(g);
+    }
+}
+
+static sparta_precision precision_of(const sparta_propagation *p, const sparta_graph *g, const char *name)
+{
+    const sparta_value *v = sparta_graph_find(g, name);
+    assert_non_null(v);
+    return sparta_propagation_precision(p, v);
+}
+
+/* A move keeps the precision, arithmetic does not, and two of them meet at the first that holds both. */
+static void test_flows(void **state)
+{
+    (void)state;
+    sparta_propagation *p;
+    sparta_graph *g = parse("graph \"flow\"\n"
+                            "input q: i8[b,4]\n"
+                            "input u: u8[b,4]\n"
+                            "const s: f32[] = [0.25]\n"
+                            "const pads: i64[4] = [0,1,0,1]\n"
+                            "node x: ? = DequantizeLinear(q, s)\n"
+                            "node y: ? = DequantizeLinear(u, s)\n"
+                            "node t: ? = Transpose(x) {perm=[1,0]}\n"
+                            "node r: ? = Relu(t)\n"
+                            "node c: ? = Concat(x, y) {axis=1}\n"
+                            "node d: ? = Concat(x, x) {axis=1}\n"
+                            "output r\noutput c\noutput d\n");
+    ok(sparta_propagate_facts(g, NULL, &p));
+    assert_int_equal(precision_of(p, g, "q"), SPARTA_PRECISION_I8);
+    assert_int_equal(precision_of(p, g, "x"), SPARTA_PRECISION_I8);
+    assert_int_equal(precision_of(p, g, "t"), SPARTA_PRECISION_I8);
+    assert_int_equal(precision_of(p, g, "r"), SPARTA_PRECISION_F32);
+    assert_int_equal(precision_of(p, g, "c"), SPARTA_PRECISION_I16);
+    assert_int_equal(precision_of(p, g, "d"), SPARTA_PRECISION_I8);
+    sparta_propagation_free(p);
+    sparta_graph_free(g);
+}
+
+#define QUANTISED                                                                                            \
+    "graph \"narrow\"\n"                                                                                     \
+    "input x: f32[b,2]\n"                                                                                    \
+    "const q: i8[2,3] = [1,0,2,3,0,4]\n"                                                                     \
+    "const s: f32[] = [0.5]\n"                                                                               \
+    "const bias: f32[3] = [1,0,3]\n"                                                                         \
+    "const w2: f32[3,2] = [5,6,7,8,1,2]\n"                                                                   \
+    "node w: ? = DequantizeLinear(q, s)\n"                                                                   \
+    "node h: ? = MatMul(x, w)\n"                                                                             \
+    "node hb: ? = Add(h, bias)\n"                                                                            \
+    "node y: ? = MatMul(hb, w2)\n"                                                                           \
+    "output y\n"
+
+/* A weight that DequantizeLinear widens keeps its type and loses its dead column; compile's pass makes it f32. */
+static void test_weights_stay_narrow(void **state)
+{
+    (void)state;
+    sparta_propagate_report report;
+    sparta_graph *g = parse(QUANTISED);
+    assert_int_equal(count(g, "DequantizeLinear"), 1);
+    ok(sparta_propagate(g, NULL, &report));
+    assert_int_equal(count(g, "DequantizeLinear"), 1);
+    assert_int_equal(sparta_graph_find(g, "q")->dtype, SPARTA_I8);
+    assert_true(report.parameters_after < report.parameters_before);
+    ok(sparta_pass_dequantize(g));
+    ok(sparta_ops_infer(g));
+    assert_int_equal(count(g, "DequantizeLinear"), 0);
+    const sparta_value *w = sparta_graph_find(g, "w");
+    assert_non_null(w->constant);
+    assert_int_equal(w->dtype, SPARTA_F32);
+    assert_true(((const float *)w->constant->data)[0] == 0.5f);
+    ok(sparta_graph_verify(g));
+    sparta_graph_free(g);
+}
+
+/* dims, zeros, constants and precision as an attribute. */
+static void test_attribute(void **state)
+{
+    (void)state;
+    sparta_propagation *p;
+    sparta_tesa t;
+    double x, zeros, constants;
+    sparta_graph *g = parse("graph \"attribute\"\n"
+                            "input x: f32[b,2]\n"
+                            "const w: f32[2,4] = [1,0,0,2,3,0,0,4]\n"
+                            "const bias: f32[4] = [1,0,7,3]\n"
+                            "node h: ? = MatMul(x, w)\n"
+                            "node y: ? = Add(h, bias)\n"
+                            "output y\n"
+                            "bound b[8]\n");
+    ok(sparta_propagate_facts(g, NULL, &p));
+    const sparta_value *y = sparta_graph_find(g, "y");
+    ok(sparta_propagation_tesa(cx, p, y, &t));
+    assert_int_equal(t.dim[0].max, 8);
+    assert_string_equal(t.dim[0].name, "b");
+    assert_int_equal(t.dim[1].max, 4);
+    assert_true(sparta_tesa_present(&t, (int64_t[]){0, 0}));
+    assert_false(sparta_tesa_present(&t, (int64_t[]){5, 1}));
+    assert_true(sparta_tesa_known(&t, (int64_t[]){3, 2}, &x, &(int64_t){0}));
+    assert_true(x == 7);
+    assert_false(sparta_tesa_known(&t, (int64_t[]){3, 3}, &x, &(int64_t){0}));
+    assert_int_equal(sparta_tesa_precision_at(&t, (int64_t[]){0, 0}), SPARTA_PRECISION_F32);
+    sparta_propagation_shares(p, y, &zeros, &constants);
+    assert_true(zeros == .25 && constants == .25);
+    sparta_tesa_free(cx, &t);
+    ok(sparta_propagation_tesa(cx, p, sparta_graph_find(g, "w"), &t));
+    assert_false(sparta_tesa_present(&t, (int64_t[]){1, 1}));
+    sparta_tesa_free(cx, &t);
+    sparta_propagation_free(p);
+    sparta_graph_free(g);
+}
+
+/* Every allocation may fail, and nothing is left behind. */
+static void test_memory(void **state)
+{
+    (void)state;
+    for (uint64_t n = 1;; n++) {
+        sparta_propagation *p = NULL;
+        sparta_tesa t = {0};
+        sparta_graph *g = pair("0.25", "3", TURN);
+        sparta_ctx_fail_alloc(cx, n, false);
+        sparta_status status = sparta_propagate_facts(g, NULL, &p);
+        if (status == SPARTA_OK) status = sparta_propagation_tesa(cx, p, g->output[0], &t);
+        sparta_propagate_report report;
+        if (status == SPARTA_OK) status = sparta_propagate(g, NULL, &report);
+        sparta_ctx_fail_alloc(cx, 0, false);
+        sparta_tesa_free(cx, &t);
+        sparta_propagation_free(p);
+        sparta_graph_free(g);
+        if (status == SPARTA_OK) break;
+        assert_int_equal(status, SPARTA_E_MEMORY);
+        assert_in_range(n, 1, 5000);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_pairs_cancel, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_pairs_stay, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_flows, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_weights_stay_narrow, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_attribute, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_memory, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

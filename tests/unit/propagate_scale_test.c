@@ -1,0 +1,212 @@
+/* Propagation of large and of hostile graphs takes time that grows with them, not faster. */
+#include "propagate/propagate.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { SLOWER = 8 }; /* instrumented code is */
+#else
+enum { SLOWER = 1 };
+#endif
+
+static sparta_ctx *cx;
+
+static int set_up(void **state)
+{
+    (void)state;
+    cx = sparta_ctx_create(NULL);
+    return cx ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    assert_int_equal(sparta_ctx_memory(cx), 0);
+    sparta_ctx_free(cx);
+    return 0;
+}
+
+static void ok(sparta_status status)
+{
+    if (status != SPARTA_OK) fail_msg("%s", sparta_message(cx));
+}
+
+/* ------------------------------------------------------------------ building */
+static sparta_graph *g;
+
+static sparta_value *input(int rank, const int64_t *dim)
+{
+    sparta_dims dims = {.rank = rank};
+    sparta_value *v;
+    for (int i = 0; i < rank; i++)
+        dims.dim[i] = dim[i] < 0 ? sparta_expr_symbol(g->arena, "b") : sparta_expr_const(g->arena, dim[i]);
+    ok(sparta_graph_add_input(g, NULL, SPARTA_F32, &dims, &v));
+    return v;
+}
+
+/* Ones, and 0 where a column (or element) i has i % 4 == 1. */
+static sparta_value *weight(int rank, const int64_t *dim)
+{
+    sparta_tensor t;
+    sparta_value *v;
+    ok(sparta_tensor_alloc_in(g->arena, SPARTA_F32, rank, dim, &t));
+    for (int64_t i = 0, n = sparta_tensor_elements(&t); i < n; i++)
+        ((float *)t.data)[i] = i % dim[rank - 1] % 4 != 1;
+    ok(sparta_graph_add_constant(g, NULL, &t, false, &v));
+    return v;
+}
+
+static sparta_value *ints(int n, const int64_t *x)
+{
+    sparta_value *v;
+    sparta_tensor t = sparta_tensor_view(SPARTA_I64, 1, (int64_t[]){n}, (void *)(uintptr_t)x);
+    ok(sparta_graph_add_constant(g, NULL, &t, true, &v));
+    return v;
+}
+
+static sparta_value *node(sparta_op_id op, int n_in, sparta_value *const *in, const sparta_attr *attr)
+{
+    sparta_value *out = NULL;
+    ok(sparta_graph_add_node(g, op, NULL, n_in, in, 1, &out, &(sparta_attrs){attr ? 1 : 0, attr}, NULL));
+    return out;
+}
+
+static sparta_value *both(sparta_op_id op, sparta_value *x, sparta_value *y)
+{
+    return node(op, 2, (sparta_value *[]){x, y}, NULL);
+}
+
+/* Infer and propagate; seconds of the latter. */
+static double timed(sparta_value *output, sparta_propagate_report *r)
+{
+    ok(sparta_graph_add_output(g, output));
+    ok(sparta_ops_infer(g));
+    double from = sparta_now();
+    ok(sparta_propagate(g, NULL, r));
+    double seconds = sparta_now() - from;
+    printf("%d nodes, then %d; %lld parameters, then %lld; %d rounds; %.2f s; %zu MB at most\n",
+           r->nodes_before, r->nodes_after, (long long)r->parameters_before, (long long)r->parameters_after,
+           r->rounds, seconds, sparta_ctx_memory_peak(cx) >> 20);
+    return seconds;
+}
+
+/* ------------------------------------------------------------------ large */
+/* Blocks x + relu(x W1 + b1) W2 + b2: hidden unit i % 4 == 1 is a constant in every one of them. */
+static void test_ten_thousand_nodes(void **state)
+{
+    (void)state;
+    ok(sparta_graph_create(cx, "chain", &g));
+    sparta_value *x = input(2, (int64_t[]){-1, 8});
+    while (g->n_nodes < 10000) {
+        sparta_value *h = both(SPARTA_OP_Add, both(SPARTA_OP_MatMul, x, weight(2, (int64_t[]){8, 16})),
+                               weight(1, (int64_t[]){16}));
+        h = node(SPARTA_OP_Relu, 1, &h, NULL);
+        h = both(SPARTA_OP_Add, both(SPARTA_OP_MatMul, h, weight(2, (int64_t[]){16, 8})),
+                 weight(1, (int64_t[]){8}));
+        x = both(SPARTA_OP_Add, x, h);
+    }
+    sparta_propagate_report r;
+    double seconds = timed(x, &r);
+    assert_int_equal(r.parameters_before, 1667 * (8 * 16 + 16 + 16 * 8 + 8));
+    assert_true(r.parameters_after <= 1667 * (8 * 12 + 12 + 12 * 8 + 8));
+    assert_true(seconds < 5 * SLOWER);
+    sparta_graph_free(g);
+}
+
+/* Blocks whose constants have no bias to go to: an Add is put after each of them. */
+static void test_many_new_biases(void **state)
+{
+    (void)state;
+    ok(sparta_graph_create(cx, "biases", &g));
+    sparta_value *x = input(2, (int64_t[]){-1, 8});
+    while (g->n_nodes < 10000) {
+        sparta_value *h = both(SPARTA_OP_MatMul, x, weight(2, (int64_t[]){8, 8}));
+        h = node(SPARTA_OP_Sigmoid, 1, &h, NULL); /* 0 becomes 0.5 */
+        h = both(SPARTA_OP_MatMul, h, weight(2, (int64_t[]){8, 8}));
+        x = both(SPARTA_OP_Add, x, h);
+    }
+    sparta_propagate_report r;
+    double seconds = timed(x, &r);
+    assert_true(r.parameters_after < r.parameters_before);
+    assert_true(seconds < 5 * SLOWER);
+    sparta_graph_free(g);
+}
+
+/* ------------------------------------------------------------------ hostile */
+static void test_wide_concat(void **state)
+{
+    (void)state;
+    enum { PARTS = 1000 };
+    static sparta_value *part[PARTS];
+    ok(sparta_graph_create(cx, "wide", &g));
+    sparta_value *x = input(2, (int64_t[]){-1, 8});
+    for (int i = 0; i < PARTS; i++) part[i] = both(SPARTA_OP_MatMul, x, weight(2, (int64_t[]){8, 16}));
+    sparta_value *y =
+        node(SPARTA_OP_Concat, PARTS, part, &(sparta_attr){.name = "axis", .kind = SPARTA_ATTR_INT, .i = 1});
+    sparta_propagate_report r;
+    double seconds = timed(both(SPARTA_OP_MatMul, y, weight(2, (int64_t[]){16 * PARTS, 4})), &r);
+    assert_int_equal(r.parameters_after, PARTS * (8 * 12 + 12 * 4));
+    assert_true(seconds < 5 * SLOWER);
+    sparta_graph_free(g);
+}
+
+/* One axis of 2^20 comes apart into four, whose order changes, and back; a gate has a fact for each element. */
+static void test_large_composites(void **state)
+{
+    (void)state;
+    ok(sparta_graph_create(cx, "composite", &g));
+    sparta_value *x = input(2, (int64_t[]){-1, 1 << 20});
+    x = both(SPARTA_OP_Mul, x, weight(1, (int64_t[]){1 << 20}));
+    x = both(SPARTA_OP_Reshape, x, ints(5, (int64_t[]){0, 32, 32, 32, 32}));
+    x = node(
+        SPARTA_OP_Transpose, 1, &x,
+        &(sparta_attr){.name = "perm", .kind = SPARTA_ATTR_INTS, .n = 5, .ints = (int64_t[]){0, 4, 2, 3, 1}});
+    x = both(SPARTA_OP_Reshape, x, ints(2, (int64_t[]){0, 1 << 20}));
+    x = node(SPARTA_OP_Relu, 1, &x, NULL);
+    sparta_propagate_report r;
+    assert_true(timed(both(SPARTA_OP_ReduceSum, x, ints(1, (int64_t[]){1})), &r) < 5 * SLOWER);
+    sparta_graph_free(g);
+}
+
+/* Facts as fine as they are kept, and one step finer, through an outer product and sums of it. */
+static void test_fine_facts(void **state)
+{
+    (void)state;
+    for (int64_t n = 2048; n <= 4096; n *= 2) {
+        ok(sparta_graph_create(cx, "fine", &g));
+        sparta_value *x = input(2, (int64_t[]){n, n});
+        x = both(SPARTA_OP_Mul, x, weight(2, (int64_t[]){n, n}));
+        for (int i = 0; i < 4; i++)
+            x = i % 2 ? both(SPARTA_OP_Mul, x, weight(1, (int64_t[]){n})) : node(SPARTA_OP_Relu, 1, &x, NULL);
+        sparta_propagate_report r;
+        assert_true(timed(both(SPARTA_OP_ReduceSum, x, ints(1, (int64_t[]){1})), &r) < 5 * SLOWER);
+        sparta_graph_free(g);
+    }
+}
+
+/* A product of two values with facts for every element: 2048^3 pairs are more than anybody wants to look at. */
+static void test_product_of_fine_facts(void **state)
+{
+    (void)state;
+    const int64_t n = 2048;
+    ok(sparta_graph_create(cx, "product", &g));
+    sparta_value *x = both(SPARTA_OP_Mul, input(2, (int64_t[]){n, n}), weight(2, (int64_t[]){n, n}));
+    sparta_value *y = both(SPARTA_OP_Mul, input(2, (int64_t[]){n, n}), weight(2, (int64_t[]){n, n}));
+    sparta_propagate_report r;
+    assert_true(timed(both(SPARTA_OP_MatMul, x, y), &r) < 10 * SLOWER);
+    sparta_graph_free(g);
+}
+
+#define ON(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {ON(test_ten_thousand_nodes), ON(test_many_new_biases),
+                                       ON(test_wide_concat),        ON(test_large_composites),
+                                       ON(test_fine_facts),         ON(test_product_of_fine_facts)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

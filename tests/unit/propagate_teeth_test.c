@@ -1,0 +1,191 @@
+/* The soundness test has teeth: with a wrong rule planted in one operator, some random model is found unsound.
+ *
+ * Each planted rule is the operator's own with one mistake in it, of the kind that people make: a label that may be cut and may not, an
+ * order of axes, an offset, a role. Models are drawn until one is caught. */
+#include "ops/flow.h"
+#include "propagate_sound.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+enum { MOST = 1000 }; /* models until a mistake must have been caught */
+
+static const sparta_flow *right; /* the rule of the operator that is being spoiled */
+
+/* ------------------------------------------------------------------ mistakes */
+/* Everything may be cut. */
+static sparta_status may_go(sparta_axes *a)
+{
+    SPARTA_TRY(right->axes(a));
+    for (int l = 0; l < a->labels; l++) {
+        a->label[l].why = NULL;
+        if (a->label[l].kind == SPARTA_WHOLE) a->label[l].kind = SPARTA_EACH;
+    }
+    return SPARTA_OK;
+}
+
+/* Zero where one input is. */
+static sparta_status as_product(sparta_axes *a)
+{
+    return sparta_flow_times(a);
+}
+
+/* The first input passes as it is. */
+static sparta_status as_move(sparta_axes *a)
+{
+    return sparta_flow_same(a);
+}
+
+/* The last two labels of the output have changed places. */
+static sparta_status swapped(sparta_axes *a)
+{
+    SPARTA_TRY(right->axes(a));
+    int rank = a->n->out[0]->dims.rank;
+    if (rank < 2 || !sparta_expr_equal(a->n->out[0]->dims.dim[rank - 1], a->n->out[0]->dims.dim[rank - 2]))
+        return SPARTA_OK;
+    sparta_axis x = a->out[0].axis[rank - 1];
+    a->out[0].axis[rank - 1] = a->out[0].axis[rank - 2];
+    a->out[0].axis[rank - 2] = x;
+    return SPARTA_OK;
+}
+
+/* Composite axes are taken for minor first. */
+static sparta_status minor_first(sparta_axes *a)
+{
+    SPARTA_TRY(right->axes(a));
+    for (int k = 0; k < a->n->out[0]->dims.rank; k++) {
+        sparta_axis *x = &a->out[0].axis[k];
+        if (x->n != 2) continue;
+        int l = x->label[0];
+        x->label[0] = x->label[1];
+        x->label[1] = l;
+    }
+    return SPARTA_OK;
+}
+
+/* Windows of inputs of equal length are in the wrong order. */
+static sparta_status windows_swapped(sparta_axes *a)
+{
+    SPARTA_TRY(right->axes(a));
+    for (int k = 0; a->n->n_in > 1 && k < a->n->out[0]->dims.rank; k++) {
+        sparta_axis *x = &a->in[0].axis[k], *y = &a->in[1].axis[k];
+        if (!x->window || !sparta_expr_equal(a->n->in[0]->dims.dim[k], a->n->in[1]->dims.dim[k])) continue;
+        int64_t from = x->from;
+        x->from = y->from;
+        y->from = from;
+    }
+    return SPARTA_OK;
+}
+
+/* Windows begin where the axis does. */
+static sparta_status windows_at_0(sparta_axes *a)
+{
+    SPARTA_TRY(right->axes(a));
+    for (int o = 0; o < a->n->n_out; o++)
+        for (int k = 0; k < a->n->out[o]->dims.rank; k++)
+            if (a->out[o].axis[k].window && !a->out[o].axis[k].at && a->out[o].axis[k].step == 1)
+                a->out[o].axis[k].from = 0;
+    return SPARTA_OK;
+}
+
+/* Picks are the first ones. */
+static sparta_status picks_in_order(sparta_axes *a)
+{
+    SPARTA_TRY(right->axes(a));
+    for (int k = 0; k < a->n->out[0]->dims.rank; k++) {
+        sparta_axis *x = &a->out[0].axis[k];
+        int64_t n = x->at ? size_of(a->n->out[0], k) : 0, size = x->at ? a->label[x->label[0]].size : 0;
+        int64_t *at = x->at ? sparta_arena_array(a->arena, (size_t)n, sizeof *at) : NULL;
+        for (int64_t i = 0; at && i < n; i++) at[i] = i % size;
+        if (at) x->at = at;
+    }
+    return SPARTA_OK;
+}
+
+/* What is added is taken for a factor. */
+static sparta_status term_for_factor(sparta_axes *a)
+{
+    SPARTA_TRY(right->axes(a));
+    for (int i = 2; i < a->n->n_in; i++)
+        if (a->in[i].role == SPARTA_TERM) a->in[i].role = SPARTA_FACTOR;
+    return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ the table */
+static const struct {
+    const char *op, *mistake;
+    sparta_status (*axes)(sparta_axes *a);
+    bool keeps_shrink;
+} planted[] = {
+    {"Add", "zero where one input is", as_product, true},
+    {"Relu", "constants pass as they are", as_move, true},
+    {"Sigmoid", "constants pass as they are", as_move, true},
+    {"Max", "zero where one input is", as_product, true},
+    {"Where", "zero where one input is", as_product, true},
+    {"Softmax", "what it runs over may go", may_go, true},
+    {"LayerNormalization", "what it runs over may go", may_go, true},
+    {"ReduceMean", "what it averages may go", may_go, true},
+    {"Transpose", "two axes changed places", swapped, true},
+    {"Flatten", "the minor axis first", minor_first, true},
+    {"Reshape", "the minor axis first", minor_first, true},
+    {"Tile", "the minor axis first", minor_first, true},
+    {"Concat", "two inputs changed places", windows_swapped, true},
+    {"Slice", "it begins where the axis does", windows_at_0, true},
+    {"Split", "each part begins where the axis does", windows_at_0, true},
+    {"Split", "the lengths are not written anew", NULL, false},
+    {"Slice", "the bounds are not written anew", NULL, false},
+    {"Gather", "the indices are not written anew", NULL, false},
+    {"Reshape", "the shape is not written anew", NULL, false},
+    {"Gather", "the first rows are picked", picks_in_order, true},
+    {"Gemm", "the bias is a factor", term_for_factor, true},
+    {"MatMul", "two axes changed places", swapped, true},
+    {"Trilu", "what is cut off passes", as_move, true},
+    {"CumSum", "what it adds up may go", may_go, true},
+    {"Conv", "the group is the minor axis", minor_first, true},
+    {"Conv", "the number of groups is not written anew", NULL, false},
+    {"BatchNormalization", "constants pass as they are", as_move, true},
+    {"InstanceNormalization", "what its statistics run over may go", may_go, true},
+    {"AveragePool", "what a window slides over may go", may_go, true},
+};
+
+static uint64_t caught_at(sparta_op_id op, const sparta_flow *wrong, soundness *s)
+{
+    sparta_ctx *cx = sparta_ctx_create(NULL);
+    uint64_t seed = 1;
+    assert_non_null(cx);
+    sparta_flow_override[op] = wrong;
+    while (seed <= MOST && check_seed(cx, seed, s)) seed++;
+    sparta_flow_override[op] = NULL;
+    assert_int_equal(sparta_ctx_memory(cx), 0);
+    sparta_ctx_free(cx);
+    return seed;
+}
+
+static void test_wrong_rules_are_caught(void **state)
+{
+    (void)state;
+    static soundness s;
+    int missed = 0;
+    s.inputs = 3;
+    for (size_t i = 0; i < SPARTA_COUNT(planted); i++) {
+        const sparta_builtin *row = draw_find(planted[i].op);
+        assert_non_null(row);
+        right = sparta_flow_of(row->id);
+        sparta_flow wrong = *right;
+        if (planted[i].axes) wrong.axes = planted[i].axes;
+        if (!planted[i].keeps_shrink) wrong.shrink = NULL;
+        uint64_t seed = caught_at(row->id, &wrong, &s);
+        printf("%-20s %-40s %s %llu: %s\n", planted[i].op, planted[i].mistake,
+               seed > MOST ? "NOT CAUGHT by" : "caught by seed", (unsigned long long)SPARTA_MIN(seed, MOST),
+               s.why);
+        missed += seed > MOST;
+    }
+    assert_int_equal(missed, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_wrong_rules_are_caught)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
