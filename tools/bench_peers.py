@@ -1,9 +1,10 @@
-"""Times sparta against onnxruntime (and torch) and writes docs/benchmarks/first-walk.md (make bench-peers).
+"""Times sparta against onnxruntime (and torch) and writes docs/benchmarks/first-walk.md or models.md (make bench-peers).
 
     .venv-peers/bin/python tools/bench_peers.py --sparta build/release/sparta          everything, about ten minutes; leave the machine alone
     make bench-peers PEERS_ARGS="--quick"                                              bert-mini, few rounds: does it work?
     make bench-peers PEERS_ARGS="--only 'bert-base b8'"                                one part, printed and not put into docs/
-    make bench-peers PEERS_ARGS="--only dlrm"                                          the recommender: 1.3 GB of tables, written four times
+    make bench-peers PEERS_ARGS="--every-pattern"                                      scattered, 2x1, 2:4, bert-large and dlrm: models.md
+    make bench-peers PEERS_ARGS="--every-pattern --only dlrm"                          the recommender: 1.3 GB of tables, written four times
 
 Every subject is a process of its own on the same cores: ours calls libsparta_rt.so through ctypes, the peers run the dense model.
 They take turns; whoever is not at turn is stopped (SIGSTOP, and waited for), so that spinning threads of one do not slow
@@ -32,15 +33,20 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 WORK = os.path.join(ROOT, "build/bench-peers")
 VOCABULARY = 30522
-BERT = {"bert-mini": (4, 256, 4), "bert-base": (12, 768, 12)}  # layers, hidden, heads
+BERT = {"bert-mini": (4, 256, 4), "bert-base": (12, 768, 12), "bert-large": (24, 1024, 16)}  # layers, hidden, heads
 TABLES, ROWS, COLUMNS = 26, 100000, 128  # of dlrm
-PATTERN = {"dense": None, "4x1 80 %": "4x1:0.8", "4x1 90 %": "4x1:0.9", "16x4 85 %": "16x4:0.85"}
+PATTERN = {"dense": None, "4x1 80 %": "4x1:0.8", "4x1 90 %": "4x1:0.9", "16x4 85 %": "16x4:0.85", "1x1 90 %": "1x1:0.9", "2x1 70 %": "2x1:0.7",
+           "2:4": "2:4"}
 CASES = [  # model, batch, pattern, at least, reach for: the table of the first walk
     ("bert-base", 1, "dense", 1.05, 1.2), ("bert-base", 1, "4x1 80 %", 4, 5.3), ("bert-base", 1, "4x1 90 %", 6, 9.3),
     ("bert-base", 8, "dense", 1.05, 1.2), ("bert-base", 8, "4x1 80 %", 4, 5.3), ("bert-base", 8, "4x1 90 %", 6, 9.3),
     ("bert-mini", 1, "4x1 90 %", 5.5, 8.7),
 ]
-MORE_CASES = [("dlrm", 2048, "dense", 1.05, 1.2), ("dlrm", 2048, "16x4 85 %", 3.5, 6)]  # only when --only asks for them
+EVERY_PATTERN = [  # the whole models of "every pattern at speed"
+    ("bert-base", 8, "4x1 90 %", 6, 9.3), ("bert-base", 8, "1x1 90 %", 4, 7.5), ("bert-base", 8, "2x1 70 %", 2.2, 3.3), ("bert-base", 8, "2:4", 1.5, 2.2),
+    ("bert-large", 1, "4x1 90 %", 6, 9.5), ("bert-large", 1, "1x1 90 %", 4, 7.5), ("bert-large", 1, "2x1 70 %", 2.2, 3.3),
+    ("dlrm", 2048, "dense", 1.05, 1.2), ("dlrm", 2048, "16x4 85 %", 3.5, 6),
+]
 TOLERANCE = 1e-4  # of the largest value, between our answer and onnxruntime's on the same pruned model
 LONG_RUN = 0.25  # seconds; such a run is not preceded by one that is not counted
 
@@ -488,7 +494,7 @@ def versions(args):
 
 def header(args, isa, load):
     commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
-    return ["# The first walk against onnxruntime", "",
+    return ["# Whole models of every pattern against onnxruntime" if args.every_pattern else "# The first walk against onnxruntime", "",
             f"Made by `make bench-peers`{' with ' + args.asked if args.asked else ''}; [README](README.md) says how it is measured.", "",
             f"- machine: {cpu_name()}, {args.threads} of {os.cpu_count()} cores, {isa}, {platform.system()} {platform.release()}; "
             f"load before the start {load:.2f}",
@@ -574,8 +580,9 @@ def parse():
     p.add_argument("--turn", type=float, help="seconds of a turn (0.3; quick 0.1)")
     p.add_argument("--quick", action="store_true", help="bert-mini only, few rounds")
     p.add_argument("--only", default="", help="cases whose 'model bN pattern' has this text: bert-base, 'bert-base b8', '4x1 90'")
+    p.add_argument("--every-pattern", action="store_true", help="the cases of docs/benchmarks/models.md in place of first-walk.md's")
     p.add_argument("--torch", action=argparse.BooleanOptionalAction, help="torch as one more peer (when it is installed)")
-    p.add_argument("-o", "--output", help="file to write (docs/benchmarks/first-walk.md; a part of the table: build/bench-peers/part.md)")
+    p.add_argument("-o", "--output", help="file to write (docs/benchmarks/first-walk.md or models.md; a part of the table: build/bench-peers/part.md)")
     args = p.parse_args()
     args.asked = " ".join(shlex.quote(w) for w in sys.argv[1:] if w != "--sparta" and w != args.sparta)
     args.sparta = os.path.abspath(args.sparta)
@@ -590,14 +597,15 @@ def parse():
 
 
 def chosen_cases(args):
-    cases = [c for c in CASES + (MORE_CASES if args.only else []) if args.only in f"{c[0]} b{c[1]} {c[2]}" and (not args.quick or c[0] == "bert-mini")]
+    table = EVERY_PATTERN if args.every_pattern else CASES
+    cases = [c for c in table if args.only in f"{c[0]} b{c[1]} {c[2]}" and (not args.quick or c[0] == "bert-mini")]
     if not cases:
-        raise SystemExit(f"bench_peers: no case has {args.only!r}; they are " + ", ".join(f"{c[0]} b{c[1]} {c[2]}" for c in CASES + MORE_CASES))
+        raise SystemExit(f"bench_peers: no case has {args.only!r}; they are " + ", ".join(f"{c[0]} b{c[1]} {c[2]}" for c in table))
     return cases
 
 
 def write(args, text, rows, whole):
-    output = args.output or os.path.join(ROOT, "docs/benchmarks/first-walk.md" if whole else "build/bench-peers/part.md")
+    output = args.output or os.path.join(ROOT, f"docs/benchmarks/{'models' if args.every_pattern else 'first-walk'}.md" if whole else "build/bench-peers/part.md")
     os.makedirs(os.path.dirname(os.path.abspath(output)), exist_ok=True)
     with open(output, "w") as f:
         f.write(text)
@@ -627,7 +635,7 @@ def main():
         if r["ratio"][0] < r["at_least"]:
             text += [f"## Where the time goes: {r['model']} b{r['batch']}, {r['pattern']}", ""]
             text += profile(args, r["model"], packages[r["model"], r["pattern"]][0], r["batch"]) + [""]
-    write(args, "\n".join(text), rows, whole=len(cases) == len(CASES) and args.rounds >= 30)
+    write(args, "\n".join(text), rows, whole=len(cases) == len(EVERY_PATTERN if args.every_pattern else CASES) and args.rounds >= (12 if args.every_pattern else 30))
 
 
 if __name__ == "__main__":
