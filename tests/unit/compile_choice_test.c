@@ -1,4 +1,4 @@
-/* Which implement wins and why: measured, remembered, modelled; and the way back from a package to a graph. */
+/* Which implement wins and why: measured, remembered, modelled; and the way back from a package to a graph. (Slow: make test only.) */
 #include "models.h"
 #include "compile/lower.h"
 

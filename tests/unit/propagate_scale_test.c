@@ -1,4 +1,4 @@
-/* Propagation of large and of hostile graphs takes time that grows with them, not faster. */
+/* Propagation of large and of hostile graphs takes time that grows with them, not faster. (Slow: make test only.) */
 #include "propagate/propagate.h"
 #include <setjmp.h>
 #include <stdarg.h>

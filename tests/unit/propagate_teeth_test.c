@@ -1,7 +1,7 @@
 /* The soundness test has teeth: with a wrong rule planted in one operator, some random model is found unsound.
  *
  * Each planted rule is the operator's own with one mistake in it, of the kind that people make: a label that may be cut and may not, an
- * order of axes, an offset, a role. Models are drawn until one is caught. */
+ * order of axes, an offset, a role. Models are drawn until one is caught. (Slow: make test only.) */
 #include "ops/flow.h"
 #include "propagate_sound.h"
 #include <setjmp.h>
