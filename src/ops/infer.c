@@ -165,7 +165,7 @@ static bool foldable(sparta_graph *g, const sparta_node *n, folding *f)
 /* A weight keeps its narrow type: what dequantises it stays in the graph. */
 bool sparta_ops_keeps(const sparta_node *n)
 {
-    return !strcmp(sparta_builtin_row(n->op)->name, "DequantizeLinear");
+    return n->op == SPARTA_OP_DequantizeLinear;
 }
 
 /* Run the reference once and keep what it makes. */

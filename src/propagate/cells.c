@@ -152,6 +152,26 @@ bool sparta_extents(const sparta_axes *a, const sparta_operand *o, const sparta_
     return fine;
 }
 
+void sparta_vary_whole(const sparta_axes *a, bool *vary)
+{
+    for (bool again = true; again;) {
+        again = false;
+        for (int o = 0; o < a->n->n_in + a->n->n_out;
+             o++) { /* in and out are one array; axes that are not there have no labels */
+            for (int i = 0; a->in[o].role != SPARTA_SIDE && i < SPARTA_RANK; i++) {
+                const sparta_axis *x = &a->in[o].axis[i];
+                bool some = false, all = true;
+                for (int j = 0; j < x->n; j++) {
+                    some |= vary[x->label[j]];
+                    all &= vary[x->label[j]];
+                }
+                for (int j = 0; some && !all && j < x->n; j++) vary[x->label[j]] = true;
+                again |= some && !all;
+            }
+        }
+    }
+}
+
 /* ------------------------------------------------------------------ loops */
 typedef struct loops {
     int depth, n;

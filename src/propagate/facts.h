@@ -110,6 +110,8 @@ sparta_view sparta_view_of(const sparta_axes *a, const sparta_operand *o, const 
                            const sparta_cells *c, bool input, uint8_t bit);
 /* Mark the labels along which the view differs. */
 void sparta_view_vary(const sparta_view *v, bool vary[SPARTA_SPACES]);
+/* A composite axis that varies varies along all its labels. */
+void sparta_vary_whole(const sparta_axes *a, bool *vary);
 /* Extents for an operand that differs along these labels: an axis has its size when one of its labels varies. false: one cannot be
  * had (a symbol), and has 1. */
 bool sparta_extents(const sparta_axes *a, const sparta_operand *o, const sparta_value *v, bool input,

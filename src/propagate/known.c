@@ -152,27 +152,6 @@ static void prepare(forward *f)
         if (a->label[l].kind == SPARTA_WHOLE) f->e.vary[l] = f->e.vary[l + SPARTA_LABELS];
 }
 
-/* A composite axis that varies varies along all its labels. */
-static void complete(const sparta_axes *a, bool *vary)
-{
-    for (bool again = true; again;) {
-        again = false;
-        for (int o = 0; o < a->n->n_in + a->n->n_out; o++) { /* in and out are one array */
-            const sparta_value *v = o < a->n->n_in ? a->n->in[o] : a->n->out[o - a->n->n_in];
-            for (int i = 0; v && a->in[o].role != SPARTA_SIDE && i < v->dims.rank; i++) {
-                const sparta_axis *x = &a->in[o].axis[i];
-                bool some = false, all = true;
-                for (int j = 0; j < x->n; j++) {
-                    some |= vary[x->label[j]];
-                    all &= vary[x->label[j]];
-                }
-                for (int j = 0; some && !all && j < x->n; j++) vary[x->label[j]] = true;
-                again |= some && !all;
-            }
-        }
-    }
-}
-
 static sparta_status function(sparta_propagation *p, const sparta_axes *a)
 {
     const sparta_node *n = a->n;
@@ -183,7 +162,7 @@ static sparta_status function(sparta_propagation *p, const sparta_axes *a)
     for (int i = 0; i < n->n_in; i++) factors += a->in[i].role == SPARTA_FACTOR;
     if (factors > 6) return unknown(p, n);
     prepare(&f);
-    complete(a, f.e.vary);
+    sparta_vary_whole(a, f.e.vary);
     sparta_cells state[8];
     sparta_tensor run[8];
     for (int o = 0; o < n->n_out; o++) {

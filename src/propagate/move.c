@@ -26,20 +26,7 @@ static void find_vary(moving *m, bool needs)
                 m->vary[a->in[o].axis[i].label[j]] |= differs || a->in[o].axis[i].window;
             }
     }
-    for (bool again = true; again;) { /* a composite axis varies along all its labels */
-        again = false;
-        for (int o = 0; o < a->n->n_in + a->n->n_out; o++)
-            for (int i = 0; a->in[o].role != SPARTA_SIDE && i < SPARTA_RANK; i++) {
-                const sparta_axis *x = &a->in[o].axis[i];
-                bool some = false, all = true;
-                for (int j = 0; j < x->n; j++) {
-                    some |= m->vary[x->label[j]];
-                    all &= m->vary[x->label[j]];
-                }
-                for (int j = 0; some && j < x->n; j++) m->vary[x->label[j]] = true;
-                again |= some && !all;
-            }
-    }
+    sparta_vary_whole(a, m->vary);
 }
 
 /* Extents of an operand's cells; false when they cannot be kept so fine. */

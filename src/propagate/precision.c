@@ -10,11 +10,6 @@
 #include <float.h>
 #include <string.h>
 
-static bool is_op(const sparta_node *n, const char *name)
-{
-    return n && !strcmp(sparta_builtin_row(n->op)->name, name);
-}
-
 /* ------------------------------------------------------------------ forward */
 static sparta_precision moved(const sparta_propagation *p, const sparta_axes *a, const sparta_value *out)
 {
@@ -39,7 +34,7 @@ sparta_status sparta_precisions(sparta_propagation *p)
             (uint8_t)(g->value[i]->typed ? sparta_precision_of(g->value[i]->dtype) : SPARTA_PRECISION_ANY);
     for (int i = 0; i < g->n_nodes; i++) {
         const sparta_node *n = g->node[i];
-        if (is_op(n, "DequantizeLinear")) p->precision[n->out[0]->id] = p->precision[n->in[0]->id];
+        if (n->op == SPARTA_OP_DequantizeLinear) p->precision[n->out[0]->id] = p->precision[n->in[0]->id];
         for (int k = 0; k < n->n_out && p->axes[i].how == SPARTA_FLOW_MOVE; k++)
             p->precision[n->out[k]->id] = (uint8_t)moved(p, &p->axes[i], n->out[k]);
     }
@@ -107,7 +102,7 @@ static sparta_status find_pair(sparta_graph *g, sparta_arena *arena, const spart
     sparta_node *n = quantize->in[0]->producer;
     bool narrow = sparta_dtype_bits(quantize->out[0]->dtype) < 8;
     *first = *out = NULL;
-    while (n && !is_op(n, "DequantizeLinear")) {
+    while (n && n->op != SPARTA_OP_DequantizeLinear) {
         sparta_axes a;
         if (n->n_out != 1 || n->out[0]->is_output || sparta_graph_uses(g, n->out[0]) != 1) return SPARTA_OK;
         SPARTA_TRY(sparta_axes_of(g, n, arena, &a));
@@ -123,7 +118,7 @@ static sparta_status cancel(sparta_graph *g, sparta_arena *arena, bool *changed)
 {
     for (int i = 0; i < g->n_nodes; i++) {
         sparta_node *quantize = g->node[i], *first, *pair;
-        if (!is_op(quantize, "QuantizeLinear")) continue;
+        if (quantize->op != SPARTA_OP_QuantizeLinear) continue;
         SPARTA_TRY(find_pair(g, arena, quantize, &first, &pair));
         if (!pair) continue;
         sparta_value *by = first ? quantize->in[0] : pair->in[0];

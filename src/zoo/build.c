@@ -278,3 +278,16 @@ sparta_value *sparta_zoo_gemm(sparta_zoo_builder *b, const char *layer, sparta_v
     const char *name = sparta_zoo_join(b, sparta_zoo_join(b, "/", layer), "/Gemm");
     return sparta_zoo_node(b, SPARTA_OP_Gemm, name, 3, args, &attrs);
 }
+
+sparta_value *sparta_zoo_layer_norm(sparta_zoo_builder *b, const char *path, const char *node,
+                                    sparta_value *x, int64_t size, float epsilon, float deviation)
+{
+    sparta_attr attr[] = {{.name = "axis", .kind = SPARTA_ATTR_INT, .i = -1},
+                          {.name = "epsilon", .kind = SPARTA_ATTR_FLOAT, .f = epsilon}};
+    sparta_attrs attrs = {2, attr};
+    sparta_value *in[3] = {x};
+    in[1] = sparta_zoo_vector(b, sparta_zoo_join(b, path, ".weight"), size, 1, 0.05f);
+    in[2] = sparta_zoo_vector(b, sparta_zoo_join(b, path, ".bias"), size, 0, deviation);
+    return sparta_zoo_node(b, SPARTA_OP_LayerNormalization, sparta_zoo_join(b, node, "/LayerNormalization"),
+                           3, in, &attrs);
+}

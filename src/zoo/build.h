@@ -70,6 +70,10 @@ sparta_value *sparta_zoo_positions(sparta_zoo_builder *b, const char *name, cons
 sparta_value *sparta_zoo_gemm(sparta_zoo_builder *b, const char *layer, sparta_value *x, int64_t in,
                               int64_t out, bool pruned);
 
+/* LayerNormalization over the last dimension with "<path>.weight" around 1 and "<path>.bias". */
+sparta_value *sparta_zoo_layer_norm(sparta_zoo_builder *b, const char *path, const char *node,
+                                    sparta_value *x, int64_t size, float epsilon, float deviation);
+
 /* "prefix" and "rest" as one text that lives as long as the graph ("" after a failure). */
 const char *sparta_zoo_join(sparta_zoo_builder *b, const char *prefix, const char *rest);
 

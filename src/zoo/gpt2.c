@@ -46,14 +46,7 @@ static sparta_value *linear(gpt2 *m, const char *path, const char *node, sparta_
 
 static sparta_value *layer_norm(gpt2 *m, const char *path, const char *node, sparta_value *x)
 {
-    sparta_attr attr[] = {{.name = "axis", .kind = SPARTA_ATTR_INT, .i = -1},
-                          {.name = "epsilon", .kind = SPARTA_ATTR_FLOAT, .f = 1e-5f}};
-    sparta_attrs attrs = {2, attr};
-    sparta_value *in[3] = {x};
-    in[1] = sparta_zoo_vector(&m->b, join(m, path, ".weight"), m->s.hidden, 1, 0.05f);
-    in[2] = sparta_zoo_vector(&m->b, join(m, path, ".bias"), m->s.hidden, 0, deviation);
-    return sparta_zoo_node(&m->b, SPARTA_OP_LayerNormalization, join(m, node, "/LayerNormalization"), 3, in,
-                           &attrs);
+    return sparta_zoo_layer_norm(&m->b, path, node, x, m->s.hidden, 1e-5f, deviation);
 }
 
 /* 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) */

@@ -1,39 +1,8 @@
 /* Operators of decoders and of quantised models: shape rules, answers by hand, inputs that lie. ONNX's node tests check the
  * ordinary cases. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "ops_bed.h"
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
-#include "ops/ops.h"
-
-static sparta_ctx *cx;
-
-static int set_up(void **state)
-{
-    (void)state;
-    cx = sparta_ctx_create(NULL);
-    return cx ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    int left = (int)sparta_ctx_memory(cx);
-    sparta_ctx_free(cx);
-    return left; /* a leak fails the group */
-}
-
-static sparta_graph *parse(const char *text)
-{
-    sparta_graph *g = NULL;
-    if (sparta_graph_parse(cx, text, NULL, NULL, &g) != SPARTA_OK)
-        fail_msg("%s\n%s", sparta_message(cx), text);
-    return g;
-}
 
 /* After inference value `name` has this type and these dims, written as in a graph. */
 static void types(const char *text, const char *name, const char *want)

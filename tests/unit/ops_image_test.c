@@ -1,37 +1,6 @@
 /* Shape rules of convolutional networks: dims that are expressions, and attributes that make no sense. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "ops_bed.h"
 #include <stdio.h>
-#include <string.h>
-#include "ops/ops.h"
-
-static sparta_ctx *cx;
-
-static int set_up(void **state)
-{
-    (void)state;
-    cx = sparta_ctx_create(NULL);
-    return cx ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    int left = (int)sparta_ctx_memory(cx);
-    sparta_ctx_free(cx);
-    return left; /* a leak fails the group */
-}
-
-static sparta_graph *parse(const char *text)
-{
-    sparta_graph *g = NULL;
-    if (sparta_graph_parse(cx, text, NULL, NULL, &g) != SPARTA_OK)
-        fail_msg("%s\n%s", sparta_message(cx), text);
-    return g;
-}
 
 /* y = node; the dims of y after inference. Inputs: x, w, b, image and others below. */
 #define HEAD                                                                                                 \

@@ -1,38 +1,7 @@
 /* Shape rules, folding of shape arithmetic, the reference executor; graphs are written in their text form. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "ops_bed.h"
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
-#include "ops/ops.h"
-
-static sparta_ctx *cx;
-
-static int set_up(void **state)
-{
-    (void)state;
-    cx = sparta_ctx_create(NULL);
-    return cx ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    int left = (int)sparta_ctx_memory(cx);
-    sparta_ctx_free(cx);
-    return left; /* a leak fails the group */
-}
-
-static sparta_graph *parse(const char *text)
-{
-    sparta_graph *g = NULL;
-    if (sparta_graph_parse(cx, text, NULL, NULL, &g) != SPARTA_OK)
-        fail_msg("%s\n%s", sparta_message(cx), text);
-    return g;
-}
 
 /* After inference the dims of value y are `want`; returns how many nodes are left. */
 static int expect_dims(const char *text, const char *want)
