@@ -31,4 +31,14 @@ sparta_status sparta_panel_want_rows(sparta_ctx *cx, const sparta_job *job, cons
 float *sparta_panel_tokens_at(const sparta_job *job, const sparta_place *at, const sparta_operand *rows,
                               struct sparta_pack_args *out);
 
+/* Inputs of a range of quads or pairs, and how many ranges there are. */
+static inline long sparta_panel_range(const sparta_packed *w)
+{
+    return (long)(w->format.argument[0] > 0 ? SPARTA_MIN(w->format.argument[0], w->dim[1]) : w->dim[1]);
+}
+static inline long sparta_panel_ranges(const sparta_packed *w)
+{
+    return (long)(w->dim[1] / sparta_panel_range(w) + (w->dim[1] % sparta_panel_range(w) != 0));
+}
+
 #endif

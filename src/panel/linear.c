@@ -31,22 +31,12 @@ static long strips_of(const sparta_packed *w)
 {
     return (long)((w->dim[0] + 3) / 4);
 }
-/* Inputs of a range of quads, and how many ranges there are. */
-static long range_of(const sparta_packed *w)
-{
-    return (long)(w->format.argument[0] > 0 ? SPARTA_MIN(w->format.argument[0], w->dim[1]) : w->dim[1]);
-}
-static long ranges_of(const sparta_packed *w)
-{
-    return (long)(w->dim[1] / range_of(w) + (w->dim[1] % range_of(w) != 0));
-}
-
 /* Where the coordinates and the weights of each (range, strip) begin; one more at the end. */
 static sparta_status find_starts(sparta_ctx *cx, sparta_arena *arena, sparta_job *job)
 {
     const sparta_packed *w = job->in[1].packed;
     const uint16_t *count = w->crd[0].data;
-    const long n = strips_of(w) * ranges_of(w);
+    const long n = strips_of(w) * sparta_panel_ranges(w);
     long *start = sparta_arena_array(arena, (size_t)(n + 1) * 2, sizeof *start);
     SPARTA_NEED(cx, start);
     for (long i = 0; i < n; i++) {
@@ -81,7 +71,7 @@ static int64_t weights_before(const sparta_job *job, long s)
     const sparta_packed *w = job->in[1].packed;
     int64_t sum = 0;
     if (!job->start) return ((const int *)w->pos[1].data)[s];
-    for (long r = 0, strips = strips_of(w); r < ranges_of(w); r++)
+    for (long r = 0, strips = strips_of(w); r < sparta_panel_ranges(w); r++)
         sum += job->start[2 * (r * strips + s) + 1] - job->start[2 * r * strips + 1];
     return sum;
 }
@@ -113,7 +103,7 @@ static void fill_quads(const sparta_job *job, struct sparta_linear_args *a)
     a->crd = w->crd[1].data;
     a->crd_bytes = 2;
     a->start = job->start;
-    a->range = range_of(w);
+    a->range = sparta_panel_range(w);
 }
 
 static void fill_strips(const sparta_packed *w, struct sparta_linear_args *a)

@@ -12,22 +12,12 @@ static bool is_pairs(const sparta_operand *w)
            w->packed->dim[1] > 0;
 }
 
-/* Inputs of a range, and how many ranges there are. */
-static long range_of(const sparta_packed *w)
-{
-    return (long)(w->format.argument[0] > 0 ? SPARTA_MIN(w->format.argument[0], w->dim[1]) : w->dim[1]);
-}
-static long ranges_of(const sparta_packed *w)
-{
-    return (long)(w->dim[1] / range_of(w) + (w->dim[1] % range_of(w) != 0));
-}
-
 /* A range ends where every row has had its turn. */
 static sparta_status find_ends(sparta_ctx *cx, sparta_arena *arena, sparta_job *job)
 {
     const sparta_packed *w = job->in[1].packed;
     const struct sparta_pairs_job *j = w->crd[0].data;
-    const long ranges = ranges_of(w), jobs = (long)(w->crd[0].dim[0] / 4);
+    const long ranges = sparta_panel_ranges(w), jobs = (long)(w->crd[0].dim[0] / 4);
     long *end = sparta_arena_array(arena, (size_t)ranges, sizeof *end), at = 0;
     SPARTA_NEED(cx, end);
     for (long r = 0; r < ranges; r++) {
@@ -69,8 +59,8 @@ static bool fill(const sparta_job *job, const sparta_place *at, sparta_panel_arg
     a->w = w->values.data;
     a->n = (long)w->dim[0];
     a->k = (long)w->dim[1];
-    a->range = range_of(w);
-    a->ranges = ranges_of(w);
+    a->range = sparta_panel_range(w);
+    a->ranges = sparta_panel_ranges(w);
     a->vector0 = vectors * at->part / at->parts;
     a->vectors = vectors * (at->part + 1) / at->parts - a->vector0;
     a->act = job->act;

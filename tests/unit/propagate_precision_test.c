@@ -1,43 +1,8 @@
 /* Precision beside the facts: what is dequantised stays narrow while it only moves, pairs cancel, and the attribute of a value. */
+#include "propagate_bed.h"
 #include "compile/passes.h"
-#include "propagate/propagate.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <cmocka.h>
-
-static sparta_ctx *cx;
-
-static int set_up(void **state)
-{
-    (void)state;
-    cx = sparta_ctx_create(NULL);
-    return cx ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    assert_int_equal(sparta_ctx_memory(cx), 0);
-    sparta_ctx_free(cx);
-    return 0;
-}
-
-static void ok(sparta_status status)
-{
-    if (status != SPARTA_OK) fail_msg("%s", sparta_message(cx));
-}
-
-static sparta_graph *parse(const char *text)
-{
-    sparta_graph *g;
-    ok(sparta_graph_parse(cx, text, NULL, NULL, &g));
-    ok(sparta_ops_infer(g));
-    return g;
-}
 
 static int count(const sparta_graph *g, const char *op)
 {

@@ -1,20 +1,7 @@
 /* Propagation and compaction on small graphs in their text form: what goes, what stays and who holds it, worked out by hand. */
-#include "propagate/propagate.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "propagate_bed.h"
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
-
-static sparta_ctx *cx;
-
-static int set_up(void **state)
-{
-    (void)state;
-    cx = sparta_ctx_create(NULL);
-    return cx ? 0 : -1;
-}
 
 static int set_up_strict(void **state)
 {
@@ -22,27 +9,6 @@ static int set_up_strict(void **state)
     sparta_ctx_options options = {.size = sizeof options, .strict = 1};
     cx = sparta_ctx_create(&options);
     return cx ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    assert_int_equal(sparta_ctx_memory(cx), 0);
-    sparta_ctx_free(cx);
-    return 0;
-}
-
-static void ok(sparta_status status)
-{
-    if (status != SPARTA_OK) fail_msg("%s", sparta_message(cx));
-}
-
-static sparta_graph *parse(const char *text)
-{
-    sparta_graph *g;
-    ok(sparta_graph_parse(cx, text, NULL, NULL, &g));
-    ok(sparta_ops_infer(g));
-    return g;
 }
 
 /* What the graph becomes, its constants and dims in full. */
