@@ -47,7 +47,7 @@ static sparta_status axes(sparta_axes *a)
     a->label[e].run = a->label[d].run = SPARTA_MAX(a->label[d].size, 0);
     a->no_values = true; /* its reference divides the columns by attribute heads */
     for (int i = 0; i < 3; i++)
-        a->in[i] = (sparta_operand){
+        a->in[i] = (sparta_flow_operand){
             .role = SPARTA_ARG,
             .axis = {sparta_axis_of(b), sparta_axis_of(i ? t : s), sparta_axis_pair(h, i == 2 ? d : e)}};
     sparta_axes_broadcast(a, 3, SPARTA_ARG, 4, (int[]){b, h, s, t});

@@ -22,7 +22,7 @@ static sparta_status axes(sparta_axes *a)
     SPARTA_TRY(sparta_flow_along(a, whole, "a running sum goes over them"));
     a->how = SPARTA_FLOW_PRODUCT;
     a->in[0].role = SPARTA_FACTOR;
-    a->in[1] = (sparta_operand){.role = SPARTA_SIDE};
+    a->in[1] = (sparta_flow_operand){.role = SPARTA_SIDE};
     a->no_values = true;
     return SPARTA_OK;
 }

@@ -225,7 +225,7 @@ static sparta_status peel(sparta_axes *a, side *x, side *y, bool right, bool *fu
 
 /* The axes of a side, with a label for what is left of each. */
 static sparta_status finish(sparta_axes *a, const side *s, int rank, sparta_label_kind kind,
-                            sparta_operand *out, bool *mixed)
+                            sparta_flow_operand *out, bool *mixed)
 {
     for (int i = 0; i < rank; i++) {
         sparta_axis x = s->front[i];

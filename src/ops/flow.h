@@ -72,10 +72,10 @@ typedef enum {
     SPARTA_TERM    /* of a PRODUCT: added to it */
 } sparta_role;
 
-typedef struct sparta_operand {
+typedef struct sparta_flow_operand {
     sparta_role role;
     sparta_axis axis[SPARTA_RANK]; /* as many as the value's rank */
-} sparta_operand;
+} sparta_flow_operand;
 
 typedef enum {
     SPARTA_FLOW_OPAQUE,
@@ -92,7 +92,7 @@ typedef struct sparta_axes {
     sparta_flow_how how;
     int labels;
     sparta_label label[SPARTA_LABELS];
-    sparta_operand *in, *out;  /* n_in, n_out; all SIDE to begin with */
+    sparta_flow_operand *in, *out; /* n_in, n_out; all SIDE to begin with */
     bool no_values;            /* constants other than 0 do not pass: a padded border is not the constant */
     const sparta_tensor *fill; /* MOVE: one element, what indices that no input covers hold; NULL: 0 */
     /* PRODUCT: where constants that go are added. The output's axis `bias_axis` gets a vector: to input `bias` (which may

@@ -128,7 +128,7 @@ sparta_status sparta_shape_OnnxAttention(sparta_graph *g, sparta_node *n)
 /* ------------------------------------------------------------------ flow */
 enum { B, H, R, S, T, D, E, AXES }; /* R: heads of q for one head of k and v */
 
-static void head_axes(sparta_operand *o, const int *l, bool four, bool q, int length, int columns)
+static void head_axes(sparta_flow_operand *o, const int *l, bool four, bool q, int length, int columns)
 {
     o->axis[0] = sparta_axis_of(l[B]);
     sparta_axis heads = q ? sparta_axis_pair(l[H], l[R]) : sparta_axis_of(l[H]), all = heads;

@@ -109,7 +109,7 @@ static int space(const sparta_axes *a, int label, bool input)
     return label + (input && a->label[label].kind == SPARTA_WHOLE ? SPARTA_LABELS : 0);
 }
 
-void sparta_view_strides(const sparta_axes *a, const sparta_operand *o, int rank, const int64_t *extent,
+void sparta_view_strides(const sparta_axes *a, const sparta_flow_operand *o, int rank, const int64_t *extent,
                          bool input, int64_t stride[SPARTA_SPACES])
 {
     int64_t step = 1;
@@ -125,7 +125,7 @@ void sparta_view_strides(const sparta_axes *a, const sparta_operand *o, int rank
     }
 }
 
-sparta_view sparta_view_of(const sparta_axes *a, const sparta_operand *o, const sparta_value *v,
+sparta_view sparta_view_of(const sparta_axes *a, const sparta_flow_operand *o, const sparta_value *v,
                            const sparta_cells *c, bool input, uint8_t bit)
 {
     sparta_view view = {.at = c->at, .bit = bit};
@@ -138,7 +138,7 @@ void sparta_view_vary(const sparta_view *v, bool vary[SPARTA_SPACES])
     for (int l = 0; l < SPARTA_SPACES; l++) vary[l] |= v->stride[l] != 0;
 }
 
-bool sparta_extents(const sparta_axes *a, const sparta_operand *o, const sparta_value *v, bool input,
+bool sparta_extents(const sparta_axes *a, const sparta_flow_operand *o, const sparta_value *v, bool input,
                     const bool vary[SPARTA_SPACES], int64_t *extent)
 {
     bool fine = true;

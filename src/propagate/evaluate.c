@@ -18,7 +18,7 @@ static int64_t run_size(const sparta_axes *a, const sparta_evaluation *e, int l)
     return x->kind == SPARTA_EACH ? 1 : x->size;
 }
 
-static bool run_dims(const sparta_axes *a, const sparta_evaluation *e, const sparta_operand *o,
+static bool run_dims(const sparta_axes *a, const sparta_evaluation *e, const sparta_flow_operand *o,
                      const sparta_value *v, int64_t *dim)
 {
     for (int i = 0; i < v->dims.rank; i++) {
@@ -32,8 +32,8 @@ static bool run_dims(const sparta_axes *a, const sparta_evaluation *e, const spa
 }
 
 /* Label indices of an index of an operand in the run; composite axes come apart by run sizes. */
-static void label_index(const sparta_axes *a, const sparta_evaluation *e, const sparta_operand *o, int rank,
-                        const int64_t *index, int64_t *at)
+static void label_index(const sparta_axes *a, const sparta_evaluation *e, const sparta_flow_operand *o,
+                        int rank, const int64_t *index, int64_t *at)
 {
     for (int i = 0; i < rank; i++) {
         int64_t rest = index[i];
@@ -47,7 +47,7 @@ static void label_index(const sparta_axes *a, const sparta_evaluation *e, const 
 }
 
 /* The index of the fact's cells that an index of the run stands for. */
-static int64_t cell(const sparta_axes *a, const sparta_operand *o, int rank, const int64_t *extent,
+static int64_t cell(const sparta_axes *a, const sparta_flow_operand *o, int rank, const int64_t *extent,
                     const int64_t *at)
 {
     int64_t where = 0;
@@ -73,7 +73,7 @@ static bool as_it_is(const sparta_value *v, const sparta_fact *f, const int64_t 
 static sparta_status fill(sparta_propagation *p, const sparta_axes *a, const sparta_evaluation *e, int i,
                           sparta_arena *scratch, sparta_tensor *out)
 {
-    const sparta_operand *o = &a->in[i];
+    const sparta_flow_operand *o = &a->in[i];
     const sparta_value *v = a->n->in[i];
     const sparta_fact *f = sparta_fact_of(p, v);
     int64_t dim[SPARTA_RANK], index[SPARTA_RANK] = {0}, at[SPARTA_LABELS] = {0};

@@ -104,9 +104,9 @@ double sparta_contract(const sparta_axes *a, const sparta_view *view, int n, uin
 void sparta_contract_some(const sparta_propagation *p, const sparta_axes *a, const sparta_view *view, int n,
                           uint8_t *out, const int64_t out_stride[SPARTA_SPACES], uint8_t bits);
 /* Strides of an operand's cells by label. */
-void sparta_view_strides(const sparta_axes *a, const sparta_operand *o, int rank, const int64_t *extent,
+void sparta_view_strides(const sparta_axes *a, const sparta_flow_operand *o, int rank, const int64_t *extent,
                          bool input, int64_t stride[SPARTA_SPACES]);
-sparta_view sparta_view_of(const sparta_axes *a, const sparta_operand *o, const sparta_value *v,
+sparta_view sparta_view_of(const sparta_axes *a, const sparta_flow_operand *o, const sparta_value *v,
                            const sparta_cells *c, bool input, uint8_t bit);
 /* Mark the labels along which the view differs. */
 void sparta_view_vary(const sparta_view *v, bool vary[SPARTA_SPACES]);
@@ -114,7 +114,7 @@ void sparta_view_vary(const sparta_view *v, bool vary[SPARTA_SPACES]);
 void sparta_vary_whole(const sparta_axes *a, bool *vary);
 /* Extents for an operand that differs along these labels: an axis has its size when one of its labels varies. false: one cannot be
  * had (a symbol), and has 1. */
-bool sparta_extents(const sparta_axes *a, const sparta_operand *o, const sparta_value *v, bool input,
+bool sparta_extents(const sparta_axes *a, const sparta_flow_operand *o, const sparta_value *v, bool input,
                     const bool vary[SPARTA_SPACES], int64_t *extent);
 
 /* ------------------------------------------------------------------ the passes */

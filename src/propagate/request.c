@@ -172,7 +172,7 @@ static sparta_status remove_heads(const wish *w, const char *path)
 }
 
 /* ------------------------------------------------------------------ weights */
-static bool has_label(const sparta_operand *o, int rank, int label)
+static bool has_label(const sparta_flow_operand *o, int rank, int label)
 {
     for (int k = 0; k < rank; k++)
         for (int j = 0; j < o->axis[k].n; j++)
