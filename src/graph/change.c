@@ -16,18 +16,58 @@ static void swap_names(sparta_graph *g, sparta_value *old, sparta_value *by)
     g->value[by->id] = by;
 }
 
-void sparta_graph_replace(sparta_graph *g, sparta_value *old, sparta_value *by)
+static void replace_in(sparta_node *n, const sparta_value *old, sparta_value *by)
 {
-    if (old == by) return;
-    for (int i = 0; i < g->n_nodes; i++)
-        for (int j = 0; j < g->node[i]->n_in; j++)
-            if (g->node[i]->in[j] == old) g->node[i]->in[j] = by;
+    for (int j = 0; j < n->n_in; j++)
+        if (n->in[j] == old) n->in[j] = by;
+}
+
+static void replace_output(sparta_graph *g, sparta_value *old, sparta_value *by)
+{
     if (!old->is_output || by->is_output || by->is_input || by->constant) return;
     for (int i = 0; i < g->n_outputs; i++)
         if (g->output[i] == old) g->output[i] = by;
     old->is_output = false;
     by->is_output = true;
     swap_names(g, old, by);
+}
+
+void sparta_graph_replace(sparta_graph *g, sparta_value *old, sparta_value *by)
+{
+    if (old == by) return;
+    for (int i = 0; i < g->n_nodes; i++) replace_in(g->node[i], old, by);
+    replace_output(g, old, by);
+}
+
+void sparta_graph_replace_among(sparta_graph *g, const sparta_users *u, sparta_value *old, sparta_value *by)
+{
+    if (old == by) return;
+    for (int i = u->first[old->id], last = -1; i < u->first[old->id + 1]; last = u->user[i++])
+        if (u->user[i] != last) replace_in(g->node[u->user[i]], old, by); /* all slots of a node at once */
+    replace_output(g, old, by);
+}
+
+/* Counted, then laid out one value behind the other: first[id] runs along while they are filled in, and is set back. */
+sparta_status sparta_graph_users(const sparta_graph *g, sparta_arena *arena, sparta_users *out)
+{
+    const size_t values = (size_t)g->n_values;
+    size_t all = 0;
+    sparta_users u;
+    for (int i = 0; i < g->n_nodes; i++) all += (size_t)sparta_node_slots(g->node[i]);
+    u.first = sparta_arena_array(arena, values + 2, sizeof *u.first);
+    u.user = sparta_arena_array(arena, SPARTA_MAX(all, (size_t)1), sizeof *u.user);
+    SPARTA_NEED(g->cx, u.first && u.user);
+    for (int i = 0; i < g->n_nodes; i++)
+        for (int k = 0; k < sparta_node_slots(g->node[i]); k++)
+            if (sparta_node_slot(g->node[i], k)) u.first[sparta_node_slot(g->node[i], k)->id + 1]++;
+    for (size_t i = 0; i < values; i++) u.first[i + 1] += u.first[i];
+    for (int i = 0; i < g->n_nodes; i++)
+        for (int k = 0; k < sparta_node_slots(g->node[i]); k++)
+            if (sparta_node_slot(g->node[i], k)) u.user[u.first[sparta_node_slot(g->node[i], k)->id]++] = i;
+    for (size_t i = values; i > 0; i--) u.first[i] = u.first[i - 1];
+    u.first[0] = 0;
+    *out = u;
+    return SPARTA_OK;
 }
 
 int sparta_graph_uses(const sparta_graph *g, const sparta_value *v)

@@ -63,6 +63,15 @@ struct sparta_node {
     sparta_value **out;
     sparta_attrs attrs;
 };
+/* Inputs and outputs as one list; NULL: an absent input. */
+static inline int sparta_node_slots(const sparta_node *n)
+{
+    return n->n_in + n->n_out;
+}
+static inline sparta_value *sparta_node_slot(const sparta_node *n, int i)
+{
+    return i < n->n_in ? n->in[i] : n->out[i - n->n_in];
+}
 
 typedef struct sparta_bound { /* the most a symbol may be */
     const char *symbol;
@@ -116,11 +125,20 @@ sparta_status sparta_graph_check_attrs(sparta_ctx *cx, sparta_op_id op,
                                        const sparta_attrs *attrs) SPARTA_MUST;
 
 /* Changing. */
-/* All uses. An output keeps its name: `by` takes it over. Where it cannot (it is an input, a constant or an
+/* All uses. An output keeps its name and id: `by` takes them over. Where it cannot (it is an input, a constant or an
  * output itself) the output stays with `old`, and whoever produces it lives on. */
 void sparta_graph_replace(sparta_graph *g, sparta_value *old, sparta_value *by);
 int sparta_graph_uses(const sparta_graph *g,
                       const sparta_value *v); /* nodes (counted per input slot) and outputs */
+/* Who has a value, as an input or an output: nodes by their place in the graph, once for each slot, user[first[id]] to
+ * user[first[id + 1]]. True until the graph changes. */
+typedef struct sparta_users {
+    int *first, *user;
+} sparta_users;
+sparta_status sparta_graph_users(const sparta_graph *g, sparta_arena *arena, sparta_users *out) SPARTA_MUST;
+/* sparta_graph_replace for one of many, with an index that was made before: whoever came to have `old` since is not seen, which in
+ * topological order is nobody. */
+void sparta_graph_replace_among(sparta_graph *g, const sparta_users *u, sparta_value *old, sparta_value *by);
 /* Before node[at]. A node that is in the list already (just added, say) moves there. */
 sparta_status sparta_graph_insert_node(sparta_graph *g, int at, sparta_node *node) SPARTA_MUST;
 void sparta_graph_remove_node(sparta_graph *g, int at);

@@ -248,6 +248,37 @@ static void changing(void **state)
     sparta_graph_free(g);
 }
 
+/* Every slot that has a value is listed once, and replacing among them is replacing. */
+static void users(void **state)
+{
+    (void)state;
+    const char *text =
+        "graph \"\"\ninput x: f32[4]\nnode a: ? = Relu(x)\nnode b: ? = Relu(a)\nnode c: ? = Add(b, b)\n"
+        "node d: ? = Clip(b, _, c)\noutput d\noutput b\n";
+    sparta_graph *g = NULL, *h = NULL;
+    ok(sparta_graph_parse(cx, text, NULL, NULL, &g));
+    ok(sparta_graph_parse(cx, text, NULL, NULL, &h));
+    sparta_arena *arena = sparta_arena_create(cx);
+    sparta_users u;
+    ok(sparta_graph_users(g, arena, &u));
+    const int expected[][5] = {{1, 0}, {2, 0, 1}, {4, 1, 2, 2, 3}, {2, 2, 3}, {1, 3}}; /* how many, which */
+    for (int i = 0; i < 5; i++) {
+        const int id = sparta_graph_find(g, (const char[2]){"xabcd"[i], 0})->id;
+        assert_int_equal(u.first[id + 1] - u.first[id], expected[i][0]);
+        assert_memory_equal(u.user + u.first[id], expected[i] + 1, (size_t)expected[i][0] * sizeof(int));
+    }
+    sparta_graph_replace_among(g, &u, sparta_graph_find(g, "b"), sparta_graph_find(g, "a"));
+    sparta_graph_replace(h, sparta_graph_find(h, "b"), sparta_graph_find(h, "a"));
+    sparta_text t;
+    sparta_text_init(&t, cx);
+    sparta_graph_print(h, &t);
+    prints(g, sparta_text_str(&t));
+    sparta_text_free(&t);
+    sparta_arena_free(arena);
+    sparta_graph_free(g);
+    sparta_graph_free(h);
+}
+
 static void sorting(void **state)
 {
     (void)state;
@@ -529,7 +560,7 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
         TEST(text_round_trip),   TEST(building),      TEST(bad_nodes), TEST(changing),      TEST(sorting),
         TEST(sorting_is_stable), TEST(verify_finds),  TEST(bad_texts), TEST(lying_weights), TEST(bounds),
-        TEST(mutated_texts),     TEST(out_of_memory),
+        TEST(mutated_texts),     TEST(out_of_memory), TEST(users),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
