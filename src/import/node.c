@@ -11,16 +11,20 @@ static sparta_status read_node(sparta_importer *im, sparta_view bytes, sparta_on
 {
     sparta_wire w = sparta_wire_of(im->cx, "NodeProto", bytes);
     sparta_wire_field f;
+    const char *output = "";
     *n = (sparta_onnx_node){.domain = "", .op = "", .name = ""};
     for (;;) {
         SPARTA_TRY(sparta_wire_next(&w, &f));
         switch (f.number) {
         case 0:
+            if (!*n->name) n->name = output; /* layers are known by their names */
             return *n->op
                        ? SPARTA_OK
                        : sparta_fail(im->cx, SPARTA_E_FORMAT, "node '%.200s': it has no operator", n->name);
         case NODE_INPUT: n->n_in++; break;
-        case NODE_OUTPUT: n->n_out++; break;
+        case NODE_OUTPUT:
+            if (!n->n_out++) SPARTA_TRY(sparta_wire_string(&w, &f, im->scratch, &output));
+            break;
         case NODE_ATTRIBUTE: n->n_attr++; break;
         case NODE_NAME: SPARTA_TRY(sparta_wire_string(&w, &f, im->scratch, &n->name)); break;
         case NODE_OP: SPARTA_TRY(sparta_wire_string(&w, &f, im->scratch, &n->op)); break;
@@ -147,7 +151,6 @@ static sparta_status resolve_all(sparta_importer *im, sparta_view bytes, sparta_
     }
     while (n->n_in > 0 && !n->in[n->n_in - 1]) n->n_in--;
     while (n->n_out > 1 && !n->out[n->n_out - 1]) n->n_out--;
-    if (!*n->name && n->n_out && n->out[0]) n->name = n->out[0]->name; /* layers are known by their names */
     return SPARTA_OK;
 }
 

@@ -54,10 +54,11 @@ static sparta_status read_dims(const sparta_wire *w, const sparta_wire_field *f,
         uint64_t dim;
         SPARTA_TRY(sparta_wire_entry(w, SPARTA_WIRE_VARINT, &rest, &dim));
         if ((int64_t)dim < 0)
-            return sparta_fail(w->cx, SPARTA_E_FORMAT, "TensorProto: dim %d is negative", p->rank);
+            return sparta_fail(w->cx, SPARTA_E_FORMAT, "dim %d is %lld; sizes are not negative", p->rank,
+                               (long long)dim);
         if (p->rank == SPARTA_RANK)
-            return sparta_fail(w->cx, SPARTA_E_UNSUPPORTED,
-                               "TensorProto: more than %d dims; reshape the tensor", SPARTA_RANK);
+            return sparta_fail(w->cx, SPARTA_E_UNSUPPORTED, "more than %d dims; reshape the tensor",
+                               SPARTA_RANK);
         p->dim[p->rank++] = (int64_t)dim;
     }
     return SPARTA_OK;
@@ -84,7 +85,6 @@ static sparta_status read_field(sparta_arena *scratch, const sparta_wire *w, con
     switch (f->number) {
     case TENSOR_DIMS: return read_dims(w, f, p);
     case TENSOR_TYPE: return sparta_wire_int(w, f, &p->type);
-    case TENSOR_NAME: return sparta_wire_string(w, f, scratch, &p->name);
     case TENSOR_RAW: return sparta_wire_once(w, f, &p->raw);
     case TENSOR_FLOATS:
     case TENSOR_INT32S:
@@ -106,20 +106,27 @@ static sparta_status read_field(sparta_arena *scratch, const sparta_wire *w, con
     }
 }
 
+/* The name stands behind the dims in most files, and messages about them want it. */
+static sparta_status read_name(sparta_arena *scratch, sparta_wire w, const char **name)
+{
+    sparta_wire_field f;
+    *name = "";
+    SPARTA_TRY(sparta_wire_find(&w, TENSOR_NAME, &f));
+    return f.number ? sparta_wire_string(&w, &f, scratch, name) : SPARTA_OK;
+}
+
 static sparta_status read_proto(sparta_ctx *cx, sparta_arena *scratch, sparta_view bytes, proto *p)
 {
     sparta_wire w = sparta_wire_of(cx, "TensorProto", bytes);
     sparta_wire_field f;
     *p = (proto){.body = w};
+    SPARTA_TRY(read_name(scratch, w, &p->name));
     for (;;) {
         SPARTA_TRY(sparta_wire_next(&w, &f));
-        if (!f.number) break;
-        if (read_field(scratch, &w, &f, p) != SPARTA_OK) {
-            if (p->name) return sparta_fail_in(cx, "'%.200s'", p->name);
-            return sparta_ctx_status(cx);
-        }
+        if (!f.number) return SPARTA_OK;
+        if (read_field(scratch, &w, &f, p) != SPARTA_OK)
+            return sparta_fail_in(cx, "tensor '%.200s'", p->name);
     }
-    return SPARTA_OK;
 }
 
 static sparta_status check_type(sparta_ctx *cx, proto *p)
@@ -288,10 +295,9 @@ sparta_status sparta_onnx_read_tensor(sparta_ctx *cx, sparta_importer *external,
     proto p;
     sparta_arena *scratch = external ? external->scratch : arena;
     SPARTA_TRY(read_proto(cx, scratch, bytes, &p));
-    const char *called = p.name ? p.name : "";
     if (make_tensor(cx, external, arena, &p, out) != SPARTA_OK)
-        return sparta_fail_in(cx, "tensor '%.200s'", called);
-    if (name) *name = called;
+        return sparta_fail_in(cx, "tensor '%.200s'", p.name);
+    if (name) *name = p.name;
     return SPARTA_OK;
 }
 

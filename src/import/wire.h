@@ -72,6 +72,8 @@ sparta_status sparta_wire_count(const sparta_wire *w, sparta_wire_type type, spa
 size_t sparta_wire_varint_size(uint64_t value);
 void sparta_wire_put_varint(sparta_text *t, uint64_t value);
 void sparta_wire_put_int(sparta_text *t, uint32_t number, int64_t value);
+/* The same number in so many bytes more, 0 to 8: leading zeros, which every reader skips. */
+void sparta_wire_put_wide_int(sparta_text *t, uint32_t number, int64_t value, int wider);
 void sparta_wire_put_float(sparta_text *t, uint32_t number, float value);
 void sparta_wire_put_bytes(sparta_text *t, uint32_t number, const void *bytes, size_t n);
 void sparta_wire_put_string(sparta_text *t, uint32_t number, const char *s);

@@ -33,6 +33,16 @@ void sparta_wire_put_int(sparta_text *t, uint32_t number, int64_t value)
     sparta_wire_put_varint(t, (uint64_t)value);
 }
 
+void sparta_wire_put_wide_int(sparta_text *t, uint32_t number, int64_t value, int wider)
+{
+    uint8_t zeros[10] = {0};
+    sparta_wire_put_int(t, number, value);
+    if (!wider || t->status != SPARTA_OK) return;
+    t->data[t->size - 1] |= (char)128; /* more follows: nothing but zeros */
+    memset(zeros, 128, (size_t)wider - 1);
+    sparta_text_put(t, zeros, (size_t)wider);
+}
+
 void sparta_wire_put_float(sparta_text *t, uint32_t number, float value)
 {
     put_tag(t, number, SPARTA_WIRE_32);

@@ -13,6 +13,7 @@
 #define SLACK          ((uint64_t)1 << 20) /* for what is written outside the graph */
 #define EXTERNAL_FROM  1024 /* bytes: smaller constants stay in the model, where tools look for shapes */
 #define EXTERNAL_ALIGN 64
+#define ALIGN          8 /* as large as elements are */
 
 /* ------------------------------------------------------------------ types */
 
@@ -97,10 +98,10 @@ static void put_contents(sparta_text *out, const sparta_tensor *t)
     }
 }
 
-static void put_tensor_head(sparta_text *out, const sparta_tensor *t, const char *name)
+static void put_tensor_head(sparta_text *out, const sparta_tensor *t, const char *name, int wider)
 {
     for (int i = 0; i < t->rank; i++) sparta_wire_put_int(out, TENSOR_DIMS, t->dim[i]);
-    sparta_wire_put_int(out, TENSOR_TYPE, sparta_dtype_to_onnx(t->dtype));
+    sparta_wire_put_wide_int(out, TENSOR_TYPE, sparta_dtype_to_onnx(t->dtype), wider);
     if (name) sparta_wire_put_string(out, TENSOR_NAME, name);
 }
 
@@ -108,7 +109,7 @@ void sparta_onnx_put_tensor(sparta_text *out, uint32_t field, const sparta_tenso
 {
     sparta_text message;
     sparta_text_init(&message, out->cx);
-    put_tensor_head(&message, t, NULL);
+    put_tensor_head(&message, t, NULL, 0);
     put_contents(&message, t);
     sparta_wire_put_message(out, field, &message);
     sparta_text_free(&message);
@@ -144,6 +145,7 @@ typedef struct writing {
     uint64_t *offset;      /* by value id, of external data */
     sparta_text structure; /* the GraphProto without initialisers */
     uint64_t graph_size;
+    uint64_t begin; /* of the GraphProto in the file */
 } writing;
 
 static bool is_initializer(const writing *w, int i)
@@ -159,13 +161,13 @@ static bool is_external(const writing *w, const sparta_tensor *t)
 
 /* The TensorProto up to its raw bytes (or all of it, when they are elsewhere), with the tag and length before
  * it. */
-static void put_initializer(const writing *w, const sparta_value *v, sparta_text *out)
+static void put_widened(const writing *w, const sparta_value *v, int wider, sparta_text *out)
 {
     const sparta_tensor *t = v->constant;
     size_t raw = is_external(w, t) ? 0 : tensor_bytes(t);
     sparta_text head;
     sparta_text_init(&head, w->cx);
-    put_tensor_head(&head, t, v->name);
+    put_tensor_head(&head, t, v->name, wider);
     if (is_external(w, t)) {
         put_entry(&head, "location", w->location);
         put_number(&head, "offset", w->offset[v->id]);
@@ -179,6 +181,17 @@ static void put_initializer(const writing *w, const sparta_value *v, sparta_text
     sparta_text_free(&head);
 }
 
+/* Behind `at` bytes of the GraphProto, the raw bytes at a multiple of 8 in the file, so that who maps it can read them in place: the
+ * number of the type, which may have leading zeros, makes up for what is missing. */
+static void put_initializer(const writing *w, const sparta_value *v, uint64_t at, sparta_text *out)
+{
+    for (int wider = 0; wider < ALIGN; wider++) {
+        out->size = 0;
+        put_widened(w, v, wider, out);
+        if (out->status != SPARTA_OK || (w->begin + at + out->size) % ALIGN == 0) return;
+    }
+}
+
 /* Adds up the GraphProto. */
 static sparta_status measure(writing *w)
 {
@@ -188,7 +201,7 @@ static sparta_status measure(writing *w)
         const sparta_tensor *t = w->g->value[i]->constant;
         sparta_text head;
         sparta_text_init(&head, w->cx);
-        put_initializer(w, w->g->value[i], &head);
+        put_initializer(w, w->g->value[i], size, &head);
         size += head.size + (is_external(w, t) ? 0 : tensor_bytes(t));
         sparta_status status = head.status;
         sparta_text_free(&head);
@@ -198,12 +211,14 @@ static sparta_status measure(writing *w)
     return SPARTA_OK;
 }
 
-static sparta_status write_initializer(const writing *w, const sparta_value *v, sparta_atomic *f)
+static sparta_status write_initializer(const writing *w, const sparta_value *v, uint64_t *at,
+                                       sparta_atomic *f)
 {
     const sparta_tensor *t = v->constant;
     sparta_text head;
     sparta_text_init(&head, w->cx);
-    put_initializer(w, v, &head);
+    put_initializer(w, v, *at, &head);
+    *at += head.size + (is_external(w, t) ? 0 : tensor_bytes(t));
     sparta_status status = head.status;
     if (status == SPARTA_OK) status = sparta_atomic_write(f, head.data, head.size);
     if (status == SPARTA_OK && !is_external(w, t)) status = write_contents(f, t);
@@ -241,35 +256,57 @@ static sparta_status write_external(writing *w)
     return status;
 }
 
-static sparta_status write_model(const writing *w, sparta_atomic *f)
+/* All of the ModelProto before the GraphProto's bytes. */
+static void put_model_head(const writing *w, sparta_text *head)
 {
     const sparta_onnx_versions versions = sparta_onnx_versions_of(w->g);
-    sparta_text head, opset;
-    sparta_text_init(&head, w->cx);
+    sparta_text opset;
     sparta_text_init(&opset, w->cx);
     sparta_wire_put_string(&opset, OPSET_DOMAIN, "");
     sparta_wire_put_int(&opset, OPSET_VERSION, versions.opset);
-    sparta_wire_put_int(&head, MODEL_IR_VERSION, versions.ir);
-    sparta_wire_put_string(&head, MODEL_PRODUCER, "sparta");
-    sparta_wire_put_string(&head, MODEL_PRODUCER_VERSION, SPARTA_VERSION);
-    sparta_wire_put_message(&head, MODEL_OPSET, &opset);
-    sparta_wire_put_head(&head, MODEL_GRAPH, w->graph_size);
+    sparta_wire_put_int(head, MODEL_IR_VERSION, versions.ir);
+    sparta_wire_put_string(head, MODEL_PRODUCER, "sparta");
+    sparta_wire_put_string(head, MODEL_PRODUCER_VERSION, SPARTA_VERSION);
+    sparta_wire_put_message(head, MODEL_OPSET, &opset);
+    sparta_wire_put_head(head, MODEL_GRAPH, w->graph_size);
+    sparta_text_free(&opset);
+}
+
+/* Sizes, and where the graph begins, which the length of its size has a part in; should that change once more, the file is as good,
+ * but not aligned. */
+static sparta_status lay_out(writing *w)
+{
+    sparta_text head;
+    SPARTA_TRY(measure(w));
+    sparta_text_init(&head, w->cx);
+    put_model_head(w, &head);
+    w->begin = head.size;
+    const sparta_status status = head.status;
+    sparta_text_free(&head);
+    return status == SPARTA_OK ? measure(w) : status;
+}
+
+static sparta_status write_model(const writing *w, sparta_atomic *f)
+{
+    sparta_text head;
+    sparta_text_init(&head, w->cx);
+    put_model_head(w, &head);
     sparta_status status = head.status;
     if (status == SPARTA_OK) status = sparta_atomic_write(f, head.data, head.size);
     sparta_text_free(&head);
-    sparta_text_free(&opset);
     SPARTA_TRY(status);
     SPARTA_TRY(sparta_atomic_write(f, sparta_text_str(&w->structure), w->structure.size));
+    uint64_t at = w->structure.size;
     for (int i = 0; i < w->g->n_values; i++) {
         SPARTA_TRY(sparta_check_cancel(w->cx));
-        if (is_initializer(w, i)) SPARTA_TRY(write_initializer(w, w->g->value[i], f));
+        if (is_initializer(w, i)) SPARTA_TRY(write_initializer(w, w->g->value[i], &at, f));
     }
     return SPARTA_OK;
 }
 
 static sparta_status write_files(writing *w, uint64_t limit)
 {
-    SPARTA_TRY(measure(w));
+    SPARTA_TRY(lay_out(w));
     sparta_text location;
     sparta_text_init(&location, w->cx);
     sparta_status status = SPARTA_OK;
@@ -279,7 +316,7 @@ static sparta_status write_files(writing *w, uint64_t limit)
         w->location = sparta_text_str(&location);
         status = location.status;
         if (status == SPARTA_OK) status = write_external(w);
-        if (status == SPARTA_OK) status = measure(w);
+        if (status == SPARTA_OK) status = lay_out(w);
     }
     sparta_atomic *f = NULL;
     if (status == SPARTA_OK) {

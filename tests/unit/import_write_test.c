@@ -137,6 +137,41 @@ static void linear(void **state)
             1);
 }
 
+static bool lies_in(const sparta_mapped *file, const void *data)
+{
+    const uint8_t *at = data;
+    return at >= file->data && at < file->data + file->size;
+}
+
+/* Weights of any type are where a reader can use them as they are, whatever the names before them are. */
+static void in_place(void **state)
+{
+    (void)state;
+    for (int letters = 1; letters < 20; letters++) {
+        char text[1000];
+        snprintf(
+            text, sizeof text,
+            "graph \"g\"\ninput  x: f32[n,32]\nconst  %.*s: i8[3] = [1,2,3]\nconst  b: f64[3] = "
+            "[1,2,3]\nconst  w: "
+            "f32[32,64] @\"w\"\nconst  h: f16[1] = [1]\nconst  l: i64[4] = [1,2,3,4]\nnode   y: f32[n,64] = "
+            "MatMul(x, w)\noutput y\noutput b\noutput h\noutput l\noutput %.*s\n",
+            letters, "aaaaaaaaaaaaaaaaaaaa", letters, "aaaaaaaaaaaaaaaaaaaa");
+        sparta_graph *g = parse(text);
+        sparta_model *m = NULL;
+        ok(sparta_onnx_write(cx, g, path));
+        sparta_graph_free(g);
+        ok(sparta_model_open(cx, path, NULL, &m));
+        int constants = 0;
+        for (int i = 0; i < m->graph->n_values; i++)
+            if (m->graph->value[i]->constant) {
+                assert_true(lies_in(&m->file, m->graph->value[i]->constant->data));
+                constants++;
+            }
+        assert_int_equal(constants, 5);
+        sparta_model_close(m);
+    }
+}
+
 /* The opset is the lowest that has all that is there, and elements narrower than a byte come back as they were. */
 static void needs(const char *text, int opset, const char *constant)
 {
@@ -251,7 +286,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #define IN_FOLDER(f) cmocka_unit_test_setup_teardown(f, make, unmake)
         IN_FOLDER(round_trip),     IN_FOLDER(linear),        IN_FOLDER(later_opsets),
-        IN_FOLDER(refused_graphs), IN_FOLDER(out_of_memory),
+        IN_FOLDER(refused_graphs), IN_FOLDER(out_of_memory), IN_FOLDER(in_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
