@@ -67,7 +67,7 @@ $(B)/%.o: %.c $(B)/flags
 
 # The portable kernels and the conversions get -O3. The kernels' texts are also embedded for the run-time compiler by .incbin,
 # which -MMD does not see.
-$(B)/src/panel/%.o $(B)/src/format/convert_%.o: KERNEL_CFLAGS := $(if $(filter release,$(BUILD)),$(if $(filter -O2,$(CFLAGS)),-O3))
+$(B)/src/panel/%.o $(B)/src/format/convert_%.o $(B)/src/propagate/constant.o: KERNEL_CFLAGS := $(if $(filter release,$(BUILD)),$(if $(filter -O2,$(CFLAGS)),-O3))
 $(filter $(B)/src/panel/%,$(OBJ)): $(wildcard src/panel/*.h src/panel/*.def)
 
 $(B)/libsparta.a: $(OBJ) $(B)/files
@@ -129,6 +129,9 @@ bench-formats: $(BENCHES) ## time conversions against SciPy and torch, detection
 	@tools/venv .venv-peers tools/requirements-peers.txt
 	.venv-peers/bin/python tools/bench_formats.py --convert-bench $(B)/tests/bench/convert_bench --out docs/benchmarks/formats.md \
 	$(addprefix --also ,$(filter-out %/convert_bench,$(BENCHES))) $(FORMATS_ARGS)
+bench-propagate: all ## time propagation on the zoo, and onnxruntime before and after; fills docs/benchmarks/propagation.md (PROPAGATE_ARGS="...")
+	@tools/venv .venv-peers tools/requirements-peers.txt
+	.venv-peers/bin/python tools/bench_propagate.py --sparta $(B)/sparta $(PROPAGATE_ARGS)
 bench-peers: all ## time against onnxruntime and torch; writes docs/benchmarks/ (PEERS_ARGS="...")
 	@tools/venv .venv-peers tools/requirements-peers.txt
 	.venv-peers/bin/python tools/bench_peers.py --sparta $(B)/sparta $(PEERS_ARGS)
@@ -182,4 +185,4 @@ clean: ## remove build/
 
 FORCE:
 .SECONDARY:
-.PHONY: docs-operators operators-check all unit units programs fuzzers help setup demo check test bench bench-kernels bench-plots bench-formats bench-peers layers exports format format-check coverage examples install clean FORCE
+.PHONY: docs-operators operators-check all unit units programs fuzzers help setup demo check test bench bench-kernels bench-plots bench-formats bench-peers bench-propagate layers exports format format-check coverage examples install clean FORCE

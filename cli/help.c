@@ -31,7 +31,7 @@ static void program_help(cli *c)
     sparta_text_printf(&c->out, "usage: sparta VERB [flags]        `sparta VERB --help` says more\n\n");
     for (int i = 0; i < cli_verb_count(); i++)
         if (cli_verb_row(i)->run)
-            sparta_text_printf(&c->out, "  %-8s  %s\n", cli_verb_row(i)->name, cli_verb_row(i)->what);
+            sparta_text_printf(&c->out, "  %-9s  %s\n", cli_verb_row(i)->name, cli_verb_row(i)->what);
     sparta_text_printf(&c->out, "\nlater: ");
     for (int i = 0; i < cli_verb_count(); i++)
         if (!cli_verb_row(i)->run) sparta_text_printf(&c->out, " %s", cli_verb_row(i)->name);

@@ -107,16 +107,21 @@ static void fit(cli_table *t, int rows)
 static void aligned(cli_table *t, int rows)
 {
     sparta_text *out = &t->c->out;
+    int *most = sparta_arena_array(t->c->arena, (size_t)t->columns, sizeof *most);
+    if (!most) {
+        t->status = sparta_ctx_status(t->c->cx);
+        return;
+    }
     fit(t, rows);
+    for (int col = 0; col < t->columns; col++) most[col] = column_width(t, rows, col);
     for (int row = -1; row < rows; row++) {
         for (int col = 0; col < t->columns; col++) {
-            int most = column_width(t, rows, col);
             const char *s = row < 0 ? t->name[col] : cell(t, row, col)->text;
             bool right = rows > 0 && cell(t, 0, col)->number, last = col == t->columns - 1;
             if (col) sparta_text_put(out, "  ", 2);
-            if (right) pad(out, most - width(s));
+            if (right) pad(out, most[col] - width(s));
             sparta_text_put(out, s, strlen(s));
-            if (!right && !last) pad(out, most - width(s));
+            if (!right && !last) pad(out, most[col] - width(s));
         }
         while (out->size && out->data[out->size - 1] == ' ') out->size--; /* empty cells at the end */
         sparta_text_put(out, "\n", 1);
@@ -208,7 +213,7 @@ sparta_status cli_table_end(cli_table *t)
         json(t, rows, !strcmp(form, "jsonl"));
     else
         aligned(t, rows);
-    return t->c->out.status;
+    return t->status ? t->status : t->c->out.status;
 }
 
 void cli_say(cli *c, const char *format, ...)

@@ -42,6 +42,7 @@ sparta_status cli_compile_request(cli *c, sparta_compile_request *out)
     r.options.target = cli_text(c, CLI_TARGET, NULL);
     r.options.schedule = cli_text(c, CLI_SCHEDULE, NULL);
     if (cli_has(c, CLI_REMOVE)) SPARTA_TRY(list_of(c, CLI_REMOVE, &r.options.remove));
+    r.options.multiple = (int)cli_int(c, CLI_MULTIPLE, 1);
     r.options.dense_only = cli_has(c, CLI_DENSE);
     r.options.no_measure = cli_has(c, CLI_NO_MEASURE);
     r.options.limit = cli_real(c, CLI_LIMIT, 0);

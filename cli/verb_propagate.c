@@ -3,6 +3,7 @@
 #include "ops/ops.h"
 #include "verbs.h"
 #include <string.h>
+#include <sys/stat.h>
 
 typedef struct done {
     sparta_propagate_report report;
@@ -98,6 +99,7 @@ static void report_json(cli_json *j, const char *path, const done *d)
     cli_json_int(j, "nodes_before", r->nodes_before);
     cli_json_int(j, "nodes_after", r->nodes_after);
     cli_json_int(j, "rounds", r->rounds);
+    cli_json_text(j, "cut_short", *r->cut_short ? r->cut_short : NULL);
     cli_json_real(j, "seconds", d->seconds);
     cli_json_real(j, "read_s", d->read_s);
     cli_json_real(j, "write_s", d->write_s);
@@ -115,30 +117,71 @@ static void report_json(cli_json *j, const char *path, const done *d)
     cli_json_close(j, ']');
 }
 
+/* What changed; for --table also what is held, by whom. */
 static sparta_status changes_table(cli *c, const sparta_propagate_report *r, int *changed, int *blocked)
 {
-    static const char *const names[] = {"tensor", "before", "after"};
-    cli_table t = cli_table_begin(c, (int)SPARTA_COUNT(names), names);
+    static const char *const names[] = {"tensor", "before", "after", "blocked_by"};
+    const bool all = cli_has(c, CLI_TABLE);
+    cli_table t = cli_table_begin(c, (int)SPARTA_COUNT(names) - !all, names);
     *changed = *blocked = 0;
     for (int i = 0; i < r->n; i++) {
         const sparta_kept *k = &r->tensor[i];
-        *blocked += *k->blocked_by != 0;
-        if (!shrank(k)) continue;
-        ++*changed;
+        const bool held = *k->blocked_by != 0;
+        *blocked += held;
+        *changed += shrank(k);
+        if (!shrank(k) && !(all && held)) continue;
         cli_table_text(&t, k->name);
         cli_table_text(&t, shape_text(c, k->rank, k->before));
         cli_table_text(&t, k->gone ? "gone" : shape_text(c, k->rank, k->after));
+        if (all) cli_table_text(&t, k->blocked_by);
     }
-    return *changed || cli_has(c, CLI_TABLE) ? cli_table_end(&t) : SPARTA_OK;
+    return *changed || all ? cli_table_end(&t) : SPARTA_OK;
 }
 
 static void tell_nothing(cli *c, int blocked)
 {
     cli_say(c, "nothing could go: %s\n",
-            blocked ? "what is dead in the weights is held, as said above"
+            blocked ? "the zeros in the weights are held, as said above"
                     : "no whole channel, row, column or head of a weight is zero or unused; zeros that are "
                       "scattered stay in place "
                       "(sparta compile makes them fast)");
+}
+
+/* The reason in a text of report.c, "keeps 16 zero outputs of 64, because ...". */
+static const char *reason_of(const sparta_kept *k)
+{
+    const char *because = strstr(k->blocked_by, "because");
+    return because ? because : k->blocked_by;
+}
+
+enum { NEAR = 256, ALSO = 6 }; /* tensors that may share a line, and those that it names */
+
+static bool same_reason(const sparta_kept *a, const sparta_kept *b)
+{
+    return *b->blocked_by && !strcmp(reason_of(a), reason_of(b));
+}
+
+static void tell_also(cli *c, const sparta_propagate_report *r, int i)
+{
+    int n = 0;
+    for (int j = i + 1; j < SPARTA_MIN(r->n, i + NEAR); j++)
+        if (same_reason(&r->tensor[i], &r->tensor[j]) && ++n <= ALSO)
+            cli_say(c, "%s%s", n == 1 ? " (also " : ", ", r->tensor[j].name);
+    if (n > ALSO) cli_say(c, " and %d more", n - ALSO);
+    cli_say(c, n ? ")\n" : "\n");
+}
+
+/* One line for each reason: a bias is held by what holds its weight. */
+static void tell_blocked(cli *c, const sparta_propagate_report *r)
+{
+    for (int i = 0; i < r->n; i++) {
+        const sparta_kept *k = &r->tensor[i];
+        bool told = !*k->blocked_by;
+        for (int j = SPARTA_MAX(0, i - NEAR + 1); j < i && !told; j++) told = same_reason(&r->tensor[j], k);
+        if (told) continue;
+        cli_say(c, "%s %s", k->name, k->blocked_by);
+        tell_also(c, r, i);
+    }
 }
 
 static sparta_status report_text(cli *c, const char *path, const done *d)
@@ -147,10 +190,10 @@ static sparta_status report_text(cli *c, const char *path, const done *d)
     int changed, blocked;
     SPARTA_TRY(changes_table(c, r, &changed, &blocked));
     if (changed && blocked) cli_say(c, "\n");
-    for (int i = 0; i < r->n; i++)
-        if (*r->tensor[i].blocked_by) cli_say(c, "%s: %s\n", r->tensor[i].name, r->tensor[i].blocked_by);
+    tell_blocked(c, r);
     if (changed || blocked) cli_say(c, "\n");
-    if (!changed && r->nodes_before == r->nodes_after) tell_nothing(c, blocked);
+    if (*r->cut_short) cli_say(c, "%s\n", r->cut_short);
+    if (!changed && r->nodes_before <= r->nodes_after) tell_nothing(c, blocked);
     cli_say(c, "%s: %.3f M of %.3f M parameters, %.1f of %.1f MB, %d of %d nodes, in %.2f s\n", path,
             (double)r->parameters_after * 1e-6, (double)r->parameters_before * 1e-6,
             (double)d->bytes_after * 1e-6, (double)d->bytes_before * 1e-6, r->nodes_after, r->nodes_before,
@@ -158,7 +201,58 @@ static sparta_status report_text(cli *c, const char *path, const done *d)
     return SPARTA_OK;
 }
 
+/* Runtimes lay channels out in fours, eights or sixteens: a model with 13 of 32 may take longer than the one with 19 zeros. */
+static void note_odd(cli *c, const sparta_propagate_report *r)
+{
+    int odd = 0;
+    for (int i = 0; i < r->n; i++) {
+        const sparta_kept *k = &r->tensor[i];
+        odd += k->rank > 2 && !k->gone && k->before[0] % 4 == 0 && k->after[0] % 4 != 0;
+    }
+    if (odd)
+        sparta_note(c->cx,
+                    "propagate: %d convolutions have no multiple of 4 channels any more, for which runtimes "
+                    "may take longer; "
+                    "--multiple 8 keeps a few that are zero",
+                    odd);
+}
+
 /* ------------------------------------------------------------------ the work */
+/* Of the model, and of the file beside it where its weights do not fit into one. */
+static sparta_status written_bytes(cli *c, const sparta_graph *g, const char *path, size_t *out)
+{
+    size_t model, beside = 0, weight = 0; /* the largest */
+    for (int i = 0; i < g->n_nodes; i++)
+        for (int k = 0; k < g->node[i]->n_in; k++) {
+            const sparta_tensor *t = g->node[i]->in[k] ? g->node[i]->in[k]->constant : NULL;
+            const size_t bits = t ? (size_t)sparta_dtype_bits(t->dtype) : 0;
+            if (t) weight = SPARTA_MAX(weight, (size_t)sparta_tensor_elements(t) * bits / 8);
+        }
+    SPARTA_TRY(cli_file_size(c, path, &model));
+    if (model < weight) {
+        const char *data = sparta_arena_printf(c->arena, "%s.data", path);
+        SPARTA_NEED(c->cx, data);
+        SPARTA_TRY(cli_file_size(c, data, &beside));
+    }
+    *out = model + beside;
+    return SPARTA_OK;
+}
+
+/* A model may be written over itself, which is one change. One whose weights lie beside it may not: it would be lost if that stopped
+ * between the two files. */
+static sparta_status check_output(cli *c, const sparta_model *m, const char *path)
+{
+    struct stat in, out;
+    if (m->n_external && !stat(c->operand[0], &in) && !stat(path, &out) && in.st_dev == out.st_dev &&
+        in.st_ino == out.st_ino)
+        return sparta_fail(
+            c->cx, SPARTA_E_USAGE,
+            "%s: is the model that is read, whose weights lie in other files, and could be lost; give "
+            "-o another name",
+            path);
+    return SPARTA_OK;
+}
+
 static sparta_status shrink(cli *c, sparta_opened *o, sparta_compile_options *options, cli_json *j, done *d)
 {
     const char *path = cli_text(c, CLI_OUTPUT, NULL);
@@ -172,12 +266,13 @@ static sparta_status shrink(cli *c, sparta_opened *o, sparta_compile_options *op
     d->bytes_before = o->model->file.size;
     for (int i = 0; i < o->model->n_external; i++) d->bytes_before += o->model->external[i].size;
     d->seconds = sparta_now() - start;
+    note_odd(c, &d->report);
     cli_progress_show(c, 2, 3, "writing");
     SPARTA_TRY(sparta_check_cancel(c->cx));
     SPARTA_TRY(sparta_propagate_tie(o->model->graph));
     SPARTA_TRY(sparta_onnx_write(c->cx, o->model->graph, path));
     d->write_s = sparta_now() - start - d->seconds;
-    SPARTA_TRY(cli_file_size(c, path, &d->bytes_after));
+    SPARTA_TRY(written_bytes(c, o->model->graph, path, &d->bytes_after));
     if (!cli_wants_json(c)) return report_text(c, path, d);
     report_json(j, path, d);
     return SPARTA_OK;
@@ -201,7 +296,8 @@ sparta_status cli_verb_propagate(cli *c)
     d.read_s = sparta_now() - start;
     cli_json j = {0};
     if (cli_wants_json(c)) j = cli_json_begin(c, "propagate");
-    sparta_status status = shrink(c, &o, &r.options, &j, &d);
+    sparta_status status = check_output(c, o.model, path);
+    if (!status) status = shrink(c, &o, &r.options, &j, &d);
     if (!status && cli_wants_json(c)) cli_json_end(c, &j);
     sparta_compile_close(&o);
     return status;

@@ -203,7 +203,8 @@ typedef struct sparta_compile_options {
     const sparta_schedule *rules; /* the same as an object of this context; NULL: none. Not both */
     double limit; /* a format of the schedule may store so many slots for each non-zero; 0: 4 */
     const char *const
-        *remove; /* "encoder.2.heads=3,5" or "conv1.weight=4-7" (docs/propagation.md), ended by NULL */
+        *remove;  /* "encoder.2.heads=3,5" or "conv1.weight=4-7" (docs/propagation.md), ended by NULL */
+    int multiple; /* axes of weights lose so many that a multiple of this stays; 0: 1 */
 } sparta_compile_options;
 
 /* Compile an ONNX model into a package. Verifies its own result before it writes. */
@@ -211,7 +212,7 @@ SPARTA_API sparta_status sparta_compile(sparta_ctx *cx, const char *onnx, const 
                                         const sparta_compile_options *options);
 
 /* Write a smaller ONNX model that gives the same answer: what is known to be zero or constant, and what no output needs, goes
- * (docs/propagation.md). Of the options masks, schedule, rules, external_data_root, dims and remove count. */
+ * (docs/propagation.md). Of the options masks, schedule, rules, external_data_root, dims, remove, multiple and threads count. */
 SPARTA_API sparta_status sparta_propagate_file(sparta_ctx *cx, const char *onnx, const char *smaller,
                                                const sparta_compile_options *options);
 

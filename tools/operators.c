@@ -21,7 +21,6 @@ static const struct {
                {"Mish", 18},
                {"RMSNormalization", 23},
                {"RotaryEmbedding", 23},
-               {"Swish", 24},
                {"Trilu", 14}};
 
 static int since(const char *name)
@@ -83,8 +82,10 @@ int main(void)
         "Rules: %d exact, %d conservative, %d opaque.\n\n"
         "- **exact**: the axes and the way outputs come from inputs are said in full: facts pass as the rule "
         "beside it says, index by index.\n"
-        "  What a value alone would settle (a Where whose condition is known, a Max with a bound) is not "
-        "followed\n"
+        "  What one operand settles by itself passes where the rule says so (a Where whose condition is "
+        "known, an Or "
+        "with true);\n"
+        "  bounds do not (a Max with something that is never smaller)\n"
         "- **conservative**: what is said is true, but not all of it is said\n"
         "- **opaque**: nothing is known of its outputs, all of its inputs are needed\n\n## ONNX\n\n",
         count[SPARTA_EXACT], count[SPARTA_CONSERVATIVE], count[SPARTA_OPAQUE]);

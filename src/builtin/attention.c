@@ -77,7 +77,8 @@ sparta_status sparta_builtin_Attention(sparta_ctx *cx, const sparta_op_args *arg
     h.row = h.query + d;
     h.score = h.row + d;
     sparta_status status = SPARTA_OK;
-    for (int64_t i = 0; i < full[0] * heads && status == SPARTA_OK; i++) {
+    const int64_t count = sparta_op_empty(args) ? 0 : full[0] * heads; /* heads of 0 columns may be 2^62 */
+    for (int64_t i = 0; i < count && status == SPARTA_OK; i++) {
         bind(&h, args, &mask, (int64_t[]){i / heads, i % heads}, d);
         for (int64_t s = 0; s < full[2]; s++) attend(&h, s);
         status = sparta_check_cancel(cx);

@@ -90,6 +90,10 @@ typedef struct sparta_builtin {
 const sparta_builtin *sparta_builtin_row(sparta_op_id id);
 const sparta_builtin *sparta_builtin_find(const char *domain,
                                           const char *name); /* or NULL; "ai.onnx" is "" */
+/* The reference. Where no output has an element nothing is computed, and no loop runs over the dims beside one of 0, of which a
+ * few bytes of a file can make 2^62. */
+sparta_status sparta_builtin_run(sparta_ctx *cx, sparta_op_id id, const sparta_op_args *args) SPARTA_MUST;
+bool sparta_op_empty(const sparta_op_args *args); /* no output has an element */
 static inline bool sparta_op_has(const sparta_op_args *a, int i)
 {
     return i < a->n_in && a->in[i].rank >= 0;

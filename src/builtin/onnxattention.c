@@ -175,7 +175,8 @@ sparta_status sparta_builtin_OnnxAttention(sparta_ctx *cx, const sparta_op_args 
     a.row[0] = a.score + a.total;
     a.row[1] = a.row[0] + a.total * d;
     sparta_status status = SPARTA_OK;
-    for (int64_t i = 0; i < a.q.dim[0] * a.q.dim[1] && status == SPARTA_OK; i++) {
+    const int64_t count = sparta_op_empty(args) ? 0 : a.q.dim[0] * a.q.dim[1];
+    for (int64_t i = 0; i < count && status == SPARTA_OK; i++) {
         const int64_t b = i / a.q.dim[1], h = i % a.q.dim[1];
         for (int k = 0; k < 2; k++) load(&a, k, b, h / each);
         for (int64_t s = 0; s < a.q.dim[2]; s++) attend(&a, (int64_t[]){b, h, s});

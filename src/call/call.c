@@ -52,7 +52,7 @@ sparta_status sparta_call_builtin(sparta_ctx *cx, const sparta_node *node, const
                                   const sparta_tensor *out)
 {
     const sparta_op_args args = {&node->attrs, node->n_in, node->n_out, in, out};
-    sparta_status s = sparta_builtin_row(node->op)->fn(cx, &args);
+    sparta_status s = sparta_builtin_run(cx, node->op, &args);
     return s == SPARTA_OK ? s : sparta_fail_in(cx, "%s", node->name);
 }
 

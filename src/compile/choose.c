@@ -532,15 +532,18 @@ static sparta_status choose(lowering *l, lower_node *ln)
     return SPARTA_OK;
 }
 
-bool sparta_lower_wants_stat(const sparta_graph *g, const sparta_node *n)
+bool *sparta_lower_stats(sparta_arena *arena, const sparta_graph *g)
 {
-    if (n->op != SPARTA_OP_Linear) return false;
-    for (int i = 0; i < g->n_nodes; i++) {
-        const sparta_task t = {.node = g->node[i]};
-        if (g->node[i]->n_in && g->node[i]->in[0] == n->out[0] && sparta_implement_norm.match(&t))
-            return true;
+    bool *wanted = sparta_arena_array(arena, (size_t)g->n_values + 1, sizeof *wanted);
+    for (int i = 0; wanted && i < g->n_nodes; i++) {
+        const sparta_node *n = g->node[i];
+        const sparta_node *from = n->n_in && n->in[0] ? n->in[0]->producer : NULL;
+        const sparta_task t = {.node = n};
+        if (from && from->op == SPARTA_OP_Linear && from->out[0] == n->in[0] &&
+            sparta_implement_norm.match(&t))
+            wanted[n->in[0]->id] = true;
     }
-    return false;
+    return wanted;
 }
 
 sparta_status sparta_lower_choose(lowering *l)
@@ -548,7 +551,8 @@ sparta_status sparta_lower_choose(lowering *l)
     const sparta_graph *g = l->g;
     l->node = sparta_arena_array(l->arena, (size_t)g->n_nodes + 1, sizeof *l->node);
     l->kernel = sparta_arena_array(l->arena, LOWER_KERNELS, sizeof *l->kernel);
-    if (!l->node || !l->kernel) return sparta_ctx_status(l->cx);
+    const bool *stats = sparta_lower_stats(l->arena, g);
+    if (!l->node || !l->kernel || !stats) return sparta_ctx_status(l->cx);
     l->n_nodes = g->n_nodes;
     if (!l->request->options.no_measure) l->peak = sparta_peak_flops(l->target, 1, .02);
     for (int i = 0; i < g->n_nodes; i++) {
@@ -556,7 +560,7 @@ sparta_status sparta_lower_choose(lowering *l)
         SPARTA_TRY(sparta_check_cancel(l->cx));
         ln->node = g->node[i];
         SPARTA_TRY(sparta_lower_task(l->cx, g, g->node[i], ln));
-        ln->task.stat = sparta_lower_wants_stat(g, g->node[i]);
+        ln->task.stat = stats[g->node[i]->out[0]->id];
         ln->task.library = sparta_implement_library(l->target);
         SPARTA_TRY(choose(l, ln));
         if (l->request->progress)

@@ -99,6 +99,7 @@ typedef struct survey { /* what the layers of a graph are predicted from */
     const sparta_graph *g;
     sparta_tune_db *db;
     const sparta_obeyed *obeyed;
+    const bool *stats;
 } survey;
 
 static sparta_status from_graph(const survey *v, sparta_node *n, sparta_layer *out)
@@ -109,7 +110,7 @@ static sparta_status from_graph(const survey *v, sparta_node *n, sparta_layer *o
     if (s == SPARTA_OK) s = sparta_lower_pin(cx, v->obeyed, n, &ln.pin);
     if (s == SPARTA_OK) s = sparta_lower_asked(cx, &ln, v->obeyed ? v->obeyed->limit : 0);
     if (s == SPARTA_OK) {
-        ln.task.stat = sparta_lower_wants_stat(v->g, n);
+        ln.task.stat = v->stats[n->out[0]->id];
         ln.task.library = sparta_implement_library(sparta_target_best());
         predict(cx, v->db, &ln);
         snprintf(out->implement, sizeof out->implement, "%s", ln.im->name);
@@ -133,7 +134,8 @@ sparta_status sparta_compile_layers(sparta_ctx *cx, sparta_arena *arena, const s
     sparta_layer *layer = sparta_arena_array(arena, (size_t)g->n_nodes + 1, sizeof *layer);
     sparta_tune_db *db = NULL;
     int count = 0;
-    SPARTA_NEED(cx, layer);
+    const bool *stats = sparta_lower_stats(arena, g);
+    SPARTA_NEED(cx, layer && stats);
     SPARTA_TRY(sparta_tune_open(cx, db_path, &db));
     sparta_status s = SPARTA_OK;
     for (int i = 0; i < g->n_nodes && s == SPARTA_OK; i++) {
@@ -151,7 +153,7 @@ sparta_status sparta_compile_layers(sparta_ctx *cx, sparta_arena *arena, const s
         if (sparta_attr_find(&node->attrs, "kernel"))
             s = from_plan(cx, g, node, l);
         else
-            s = from_graph(&(survey){cx, arena, g, db, obeyed}, node, l);
+            s = from_graph(&(survey){cx, arena, g, db, obeyed, stats}, node, l);
         set_block(l);
     }
     sparta_tune_close(db);

@@ -80,8 +80,8 @@ bool sparta_lower_weight(const sparta_node *n, sparta_tensor *view);
 /* The key under which times of an implement for a task are remembered; threads 1, sparta_lower_tokens. */
 void sparta_lower_key(const lower_node *ln, const sparta_implement *im, sparta_target target,
                       sparta_text *out);
-/* A Linear whose output a normalisation reads should leave statistics for it. */
-bool sparta_lower_wants_stat(const sparta_graph *g, const sparta_node *n);
+/* By id of a value: a Linear makes it and a normalisation reads it, so that the Linear should leave statistics; NULL: no memory. */
+bool *sparta_lower_stats(sparta_arena *arena, const sparta_graph *g);
 /* Compile the text of a kernel, once per parameters; *out is its index. */
 sparta_status sparta_lower_kernel(lowering *l, const char *kernel, const char *parameters,
                                   int *out) SPARTA_MUST;

@@ -17,7 +17,8 @@ static sparta_status pinned(sparta_graph *g, const sparta_obeyed *o, sparta_prop
 sparta_status sparta_compile_propagate(sparta_graph *g, const sparta_compile_options *options,
                                        const sparta_obeyed *obeyed, sparta_propagate_report *out)
 {
-    sparta_propagate_options o = {.remove = options->remove};
+    sparta_propagate_options o = {
+        .remove = options->remove, .threads = options->threads, .multiple = options->multiple};
     while (options->remove && options->remove[o.n_remove]) o.n_remove++;
     SPARTA_TRY(pinned(g, obeyed, &o));
     return sparta_propagate(g, &o, out);

@@ -29,7 +29,7 @@ sparta_status sparta_shape_Attention(sparta_graph *g, sparta_node *n)
 /* q: b s (h e), k: b t (h e), v: b t (h d), mask: b h s t; y: b s (h d). Heads may go; e and d have one size, so they stay. */
 static sparta_status axes(sparta_axes *a)
 {
-    static const char why[] = "the columns of a head belong together in Attention";
+    static const char why[] = "the columns of a head belong together; prune whole heads";
     const sparta_dims *q = &a->n->in[0]->dims;
     const sparta_expr *heads = sparta_expr_const(a->g->arena, sparta_attr_int(&a->n->attrs, "heads", 1)),
                       *columns;

@@ -26,7 +26,7 @@ sparta_status sparta_shape_Concat(sparta_graph *g, sparta_node *n)
 /* Lengths that are no numbers have no places: each input may be anywhere in the output. */
 static sparta_status somewhere(sparta_axes *a, int axis)
 {
-    static const char why[] = "a Concat of lengths that are computed joins them";
+    static const char why[] = "it joins lengths that are symbols; give them with --dim";
     for (int i = 0; i < a->n->n_in; i++) {
         int l;
         SPARTA_TRY(sparta_axes_label(a, a->n->in[i]->dims.dim[axis], SPARTA_WHOLE, why, &l));

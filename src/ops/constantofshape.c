@@ -16,6 +16,33 @@ sparta_status sparta_shape_ConstantOfShape(sparta_graph *g, sparta_node *n)
     return SPARTA_OK;
 }
 
+/* y: whatever labels, made here, and filled with one value. */
+static sparta_status axes(sparta_axes *a)
+{
+    const sparta_value *y = a->n->out[0];
+    const sparta_attr *value = sparta_attr_find(&a->n->attrs, "value");
+    int label[SPARTA_RANK];
+    for (int i = 0; i < y->dims.rank; i++)
+        if (sparta_expr_is(y->dims.dim[i], 0)) return SPARTA_OK; /* nothing is in it */
+    SPARTA_TRY(sparta_axes_labels(a, y, label));
+    a->how = SPARTA_FLOW_MOVE;
+    a->fill = value ? value->tensor : NULL;
+    a->out[0].role = SPARTA_ARG;
+    for (int i = 0; i < y->dims.rank; i++) {
+        a->label[label[i]].made = true;
+        a->out[0].axis[i] = sparta_axis_of(label[i]);
+    }
+    return SPARTA_OK;
+}
+
+static sparta_status shrink(const sparta_shrink *s)
+{
+    const sparta_dims *y = &s->n->out[0]->dims;
+    int64_t shape[SPARTA_RANK] = {0};
+    bool set[SPARTA_RANK];
+    for (int i = 0; i < y->rank; i++) set[i] = sparta_expr_is_const(y->dim[i], &shape[i]);
+    return sparta_shrink_some(s, 0, y->rank, set, shape);
+}
+
 const sparta_flow sparta_flow_ConstantOfShape = {
-    SPARTA_OPAQUE, "folded where its shape is known, else opaque", "any", "a shape computed from data", NULL,
-    NULL};
+    SPARTA_EXACT, "all of it is its value", "any", "a shape computed from data", axes, shrink};

@@ -13,38 +13,37 @@ sparta_status sparta_shape_Expand(sparta_graph *g, sparta_node *n)
     return sparta_ops_move(g, n, 1);
 }
 
-/* The input repeats along the labels that it lacks. A shape with symbols there cannot be written anew. */
+/* The input repeats along the labels that it lacks. */
 static sparta_status axes(sparta_axes *a)
 {
     int label[SPARTA_RANK], rank = a->n->out[0]->dims.rank, x = a->n->in[0]->dims.rank;
-    bool computed = false;
     SPARTA_TRY(sparta_axes_labels(a, a->n->out[0], label));
     a->how = SPARTA_FLOW_MOVE;
     sparta_axes_broadcast(a, 0, SPARTA_ARG, rank, label);
     a->out[0].role = SPARTA_ARG;
     for (int i = 0; i < rank; i++) {
         a->out[0].axis[i] = sparta_axis_of(label[i]);
-        if (i >= rank - x && a->in[0].axis[i - (rank - x)].n) continue;
-        a->label[label[i]].why = "Expand repeats them";
-        computed |= a->label[label[i]].size < 0;
+        a->label[label[i]].made = i < rank - x || !a->in[0].axis[i - (rank - x)].n;
     }
-    for (int i = 0; computed && i < rank; i++)
-        if (!a->label[label[i]].why) a->label[label[i]].why = "the shape is computed as the model runs";
     return SPARTA_OK;
 }
 
+/* 1 leaves a dim as it is; one that is made and has a symbol for its size is read from the list, which may be shorter than the rank:
+ * the dims before it are the input's. */
 static sparta_status shrink(const sparta_shrink *s)
 {
     const sparta_dims *y = &s->n->out[0]->dims;
-    int64_t shape[SPARTA_RANK] = {0};
-    int before = y->rank - s->n->in[0]->dims.rank;
-    bool changed = false;
+    int64_t shape[SPARTA_RANK] = {0}, count = y->rank;
+    bool changed = false, set[SPARTA_RANK];
+    if (s->n->in[1]->dims.rank) (void)sparta_expr_is_const(s->n->in[1]->dims.dim[0], &count);
+    const int before = y->rank - (int)count;
     for (int i = 0; i < y->rank; i++) {
-        bool has = i >= before && s->axes->in[0].axis[i - before].n;
-        changed |= s->kept[s->axes->out[0].axis[i].label[0]] != NULL;
-        if (has || !sparta_expr_is_const(y->dim[i], &shape[i])) shape[i] = 1;
+        const int l = s->axes->out[0].axis[i].label[0];
+        changed |= s->kept[l] != NULL;
+        set[i] = sparta_expr_is_const(y->dim[i], &shape[i]) || !s->axes->label[l].made;
+        if (!s->axes->label[l].made) shape[i] = 1;
     }
-    return changed ? sparta_shrink_list(s, 1, y->rank, shape) : SPARTA_OK;
+    return changed ? sparta_shrink_some(s, 1, (int)count, set + before, shape + before) : SPARTA_OK;
 }
 
 const sparta_flow sparta_flow_Expand = {

@@ -37,7 +37,7 @@ sparta_status sparta_axes_label(sparta_axes *a, const sparta_expr *dim, sparta_l
     sparta_label *l = &a->label[a->labels];
     *l = (sparta_label){.kind = kind, .why = why};
     if (!sparta_expr_is_const(dim, &l->size)) l->size = -1;
-    if (kind == SPARTA_WHOLE && !why) l->why = "the operator mixes them all";
+    if (kind == SPARTA_WHOLE && !why) l->why = "each of its outputs depends on all of them";
     *out = a->labels++;
     return SPARTA_OK;
 }
@@ -76,6 +76,7 @@ static sparta_status all_alike(sparta_axes *a, sparta_flow_how how, sparta_role 
     int label[SPARTA_RANK];
     SPARTA_TRY(sparta_axes_labels(a, a->n->out[0], label));
     a->how = how;
+    a->broadcasts = true;
     for (int i = 0; i < a->n->n_in; i++) sparta_axes_broadcast(a, i, role, a->n->out[0]->dims.rank, label);
     outputs(a, label);
     return SPARTA_OK;
@@ -104,12 +105,24 @@ sparta_status sparta_flow_same(sparta_axes *a)
 sparta_status sparta_flow_along(sparta_axes *a, const bool whole[SPARTA_RANK], const char *why)
 {
     SPARTA_TRY(sparta_flow_each(a));
+    a->broadcasts = false;
     for (int k = 0; k < a->n->out[0]->dims.rank; k++) {
         if (!whole[k]) continue;
         a->label[k].kind = SPARTA_WHOLE;
         a->label[k].why = why;
     }
     return SPARTA_OK;
+}
+
+void sparta_flow_scaled(sparta_axes *a)
+{
+    static const sparta_role role[3] = {SPARTA_ARG, SPARTA_FACTOR, SPARTA_TERM};
+    const float epsilon = sparta_attr_float(&a->n->attrs, "epsilon", 1e-5f);
+    for (int i = 1; i < a->n->n_in; i++) a->in[i].after = true;
+    if (a->n->n_out > 1 || !(epsilon > 0) || !sparta_ops_has(a->n, 1)) return;
+    a->how = SPARTA_FLOW_PRODUCT;
+    for (int i = 0; i < a->n->n_in && i < 3; i++)
+        if (a->n->in[i]) a->in[i].role = role[i];
 }
 
 sparta_status sparta_flow_reduce(sparta_axes *a, sparta_flow_how how, sparta_label_kind kind, const char *why)
@@ -232,7 +245,8 @@ static sparta_status finish(sparta_axes *a, const side *s, int rank, sparta_labe
         if (!sparta_expr_is(s->left[i], 1)) {
             int l;
             *mixed = true;
-            SPARTA_TRY(sparta_axes_label(a, s->left[i], kind, "a Reshape mixes these axes", &l));
+            SPARTA_TRY(sparta_axes_label(a, s->left[i], kind,
+                                         "it cuts these axes across, not between whole blocks", &l));
             a->label[l].run = SPARTA_MAX(a->label[l].size, 0);
             x.label[x.n++] = l;
         }
@@ -307,6 +321,41 @@ sparta_status sparta_shrink_tensor(const sparta_shrink *s, int i, int rank, cons
 sparta_status sparta_shrink_list(const sparta_shrink *s, int i, int count, const int64_t *numbers)
 {
     return sparta_shrink_tensor(s, i, 1, (int64_t[]){count}, numbers);
+}
+
+/* The list as it was before an earlier round set numbers in it, all of which are set again. */
+static sparta_value *unset(sparta_value *list, int count, const bool *set)
+{
+    const sparta_node *by = list->producer;
+    if (!by || by->op != SPARTA_OP_Where || !by->in[0]->constant || !by->in[1]->constant) return list;
+    const sparta_tensor *was = by->in[0]->constant;
+    if (sparta_tensor_elements(was) != count) return list;
+    for (int k = 0; k < count; k++)
+        if (((const uint8_t *)was->data)[k] && !set[k]) return list;
+    const sparta_dims *d = &by->in[2]->dims;
+    return d->rank == 1 && sparta_expr_is(d->dim[0], count) ? by->in[2] : list;
+}
+
+sparta_status sparta_shrink_some(const sparta_shrink *s, int i, int count, const bool *set,
+                                 const int64_t *numbers)
+{
+    sparta_graph *g = s->g;
+    bool all = true;
+    for (int k = 0; k < count; k++) all &= set[k];
+    if (all) return sparta_shrink_list(s, i, count, numbers);
+    const sparta_tensor t = sparta_tensor_view(SPARTA_BOOL, 1, (int64_t[]){count}, (void *)(uintptr_t)set);
+    sparta_value *in[3], *out = NULL, *was = s->n->in[i];
+    sparta_node *where;
+    SPARTA_TRY(sparta_graph_add_constant(g, NULL, &t, true, &in[0]));
+    SPARTA_TRY(sparta_shrink_list(s, i, count, numbers));
+    in[1] = s->n->in[i];
+    in[2] = unset(was, count, set);
+    const char *name = sparta_arena_printf(g->arena, "%s/%s", s->n->name, in[0]->name); /* of its own */
+    SPARTA_NEED(g->cx, name);
+    SPARTA_TRY(sparta_graph_add_node(g, SPARTA_OP_Where, name, 3, in, 1, &out, NULL, &where));
+    SPARTA_TRY(sparta_ops_infer_node(g, where)); /* behind all nodes: inference of the whole sorts them */
+    s->n->in[i] = out;
+    return SPARTA_OK;
 }
 
 sparta_status sparta_shrink_drop(const sparta_shrink *s, const char *attribute)

@@ -32,6 +32,19 @@
  *   SIZES      outputs tell sizes of input 0, not contents: output element i reads axis i + first.
  *   OPAQUE     nothing is known, everything is needed, nothing can go. The default.
  *
+ * What an operand holds may settle the result, whatever others hold: it hides them. A factor that is 0 hides the factors and
+ * ARGs beside it, which PRODUCT says. `hides` says the rest: hides[0] lists inputs that do not count at the indices where this one is
+ * known to be 0, hides[1] those that do not where it is known to be something else. What is hidden need not be known, and is not
+ * needed. In a FUNCTION that holds for all values, infinities and NaN too; in a PRODUCT for finite ones, as its zeros do.
+ *
+ *     Where        the condition hides the choice it does not take             hides[0] = {1}, hides[1] = {2}
+ *     Or           true hides the other                                        hides[1] = {the other}
+ *     ReduceProd   a zero hides the rest of its line: an input that hides      hides[0] = {itself}
+ *                  itself does so along its WHOLE labels
+ *
+ * What is done to a result once it is mixed comes `after`: a LayerNormalization's scale has the label that its statistics run over, and
+ * yet scale[c] meets y[c] alone. Such an operand has the indices of WHOLE labels that the output has.
+ *
  * Why an index of a label cannot be removed is a text for the user (`why`); NULL where it can be when all operands
  * agree. A label of kind WHOLE never can.
  */
@@ -55,6 +68,7 @@ typedef struct sparta_label {
     int64_t
         run; /* its size in a run on constants that are alike along it; 0: 1 for EACH, all of it otherwise; -1: no run */
     bool alike; /* such a run is possible only where constants are alike along it */
+    bool made;  /* only the output has it, and is the same at every index: there may be fewer */
 } sparta_label;
 
 typedef struct sparta_axis {
@@ -74,6 +88,9 @@ typedef enum {
 
 typedef struct sparta_flow_operand {
     sparta_role role;
+    bool after;        /* its WHOLE labels are the output's */
+    bool sign;         /* the sign of its zeros counts, which is not known: where it is 0, nothing is */
+    uint64_t hides[2]; /* sets of inputs, bit i is input i: where this is 0; where it is another constant */
     sparta_axis axis[SPARTA_RANK]; /* as many as the value's rank */
 } sparta_flow_operand;
 
@@ -93,6 +110,7 @@ typedef struct sparta_axes {
     int labels;
     sparta_label label[SPARTA_LABELS];
     sparta_flow_operand *in, *out; /* n_in, n_out; all SIDE to begin with */
+    bool broadcasts;               /* inputs repeat along dims of 1: one may be smaller than it is */
     bool no_values;            /* constants other than 0 do not pass: a padded border is not the constant */
     const sparta_tensor *fill; /* MOVE: one element, what indices that no input covers hold; NULL: 0 */
     /* PRODUCT: where constants that go are added. The output's axis `bias_axis` gets a vector: to input `bias` (which may
@@ -171,6 +189,10 @@ sparta_status sparta_flow_same(
 /* FUNCTION on input 0, whole along the axes of the set `whole`; output 0 has its dims. Other inputs, if any, are ARGs that
  * broadcast to it. */
 sparta_status sparta_flow_along(sparta_axes *a, const bool whole[SPARTA_RANK], const char *why) SPARTA_MUST;
+/* A FUNCTION that normalises input 0 and then multiplies by a scale, input 1, and adds a bias, input 2 if it is there: a PRODUCT,
+ * the bias where the scale is 0. It is not with further outputs, which know no scale, nor with an attribute epsilon that is not
+ * positive: from x that are all alike NaN comes then. */
+void sparta_flow_scaled(sparta_axes *a);
 /* Inputs and output are the same elements in row-major order (Reshape, Flatten): axes come apart into the labels they have in
  * common. What is left is mixed: summed on the side of the input, new on that of the output, all of it with a why, and only zeros
  * pass. */
@@ -188,6 +210,9 @@ sparta_status sparta_shrink_list(const sparta_shrink *s, int i, int count,
                                  const int64_t *numbers) SPARTA_MUST;
 sparta_status sparta_shrink_tensor(const sparta_shrink *s, int i, int rank, const int64_t *dim,
                                    const int64_t *numbers) SPARTA_MUST;
+/* Input i, a list of integers that may be computed as the model runs, with the elements that `set` has replaced by numbers. */
+sparta_status sparta_shrink_some(const sparta_shrink *s, int i, int count, const bool *set,
+                                 const int64_t *numbers) SPARTA_MUST;
 sparta_status sparta_shrink_drop(const sparta_shrink *s, const char *attribute) SPARTA_MUST;
 sparta_status sparta_shrink_int(const sparta_shrink *s, const char *attribute, int64_t value) SPARTA_MUST;
 

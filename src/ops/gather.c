@@ -52,7 +52,7 @@ static void pick(sparta_axes *a, int axis, int label, const int64_t *at)
             (sparta_axis){.n = 1, .label = {label}, .window = true, .step = 1, .at = at};
         return;
     }
-    a->label[label].why = "Gather takes one of them";
+    a->label[label].why = "it takes one of them, by its place";
     if (at) a->label[label].size = 1;
     if (at) a->in[0].axis[axis] = sparta_axis_window(label, -at[0], 1);
 }
@@ -81,7 +81,7 @@ static sparta_status axes(sparta_axes *a)
     a->in[0].role = SPARTA_FACTOR;
     a->in[1].role = SPARTA_ARG;
     a->label[l].kind = SPARTA_SUM;
-    a->label[l].why = "Gather chooses among them at run time";
+    a->label[l].why = "which of them it takes is known only as the model runs";
     for (int i = 0; i < more; i++) {
         SPARTA_TRY(sparta_axes_label(a, indices->dims.dim[i], SPARTA_EACH, NULL, &l));
         a->in[1].axis[i] = a->out[0].axis[axis + i] = sparta_axis_of(l);

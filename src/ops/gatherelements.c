@@ -15,7 +15,7 @@ sparta_status sparta_shape_GatherElements(sparta_graph *g, sparta_node *n)
 /* x: L j, indices and y: i j. Along an axis of which y has less than x nothing is said. */
 static sparta_status axes(sparta_axes *a)
 {
-    static const char why[] = "GatherElements chooses among them at run time";
+    static const char why[] = "which of them it takes is known only as the model runs";
     const sparta_dims *x = &a->n->in[0]->dims, *y = &a->n->out[0]->dims;
     int axis, l, from;
     SPARTA_TRY(sparta_ops_axis(a->g, a->n, sparta_attr_int(&a->n->attrs, "axis", 0), x->rank, &axis));

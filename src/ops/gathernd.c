@@ -30,7 +30,7 @@ sparta_status sparta_shape_GatherND(sparta_graph *g, sparta_node *n)
 /* x: b K c (K: the tuples choose), indices: b i t, y: b i c. */
 static sparta_status axes(sparta_axes *a)
 {
-    static const char why[] = "GatherND chooses among them at run time";
+    static const char why[] = "which of them it takes is known only as the model runs";
     const sparta_dims *x = &a->n->in[0]->dims, *indices = &a->n->in[1]->dims, *y = &a->n->out[0]->dims;
     int label[SPARTA_RANK], l, batch = (int)sparta_attr_int(&a->n->attrs, "batch_dims", 0),
                                lead = indices->rank - 1;

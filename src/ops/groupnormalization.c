@@ -17,28 +17,23 @@ sparta_status sparta_shape_GroupNormalization(sparta_graph *g, sparta_node *n)
     return sparta_ops_unary(g, n, SPARTA_FLOATS);
 }
 
-/* x: b (g c) ..., bias: (g c), scale: (g d). Whole groups go. A label of its own for the scale: every c of x meets every
- * scale of the group, since the statistics of one channel are those of all. */
+/* x and y: b (g c) ..., scale and bias: (g c). The statistics of a channel are those of its group, so whole groups go. */
 static sparta_status axes(sparta_axes *a)
 {
-    static const sparta_role role[3] = {SPARTA_ARG, SPARTA_FACTOR, SPARTA_TERM};
-    static const char why[] = "GroupNormalization's statistics run over them";
+    static const char why[] = "its statistics run over them";
     const sparta_value *x = a->n->in[0];
-    int g, c, d, l;
+    int g, c, l;
     const sparta_expr *groups =
                           sparta_expr_const(a->g->arena, sparta_attr_int(&a->n->attrs, "num_groups", 1)),
                       *each = groups ? sparta_expr_div(a->g->arena, x->dims.dim[1], groups) : NULL;
     SPARTA_NEED(a->g->cx, each);
     SPARTA_TRY(sparta_axes_label(a, groups, SPARTA_EACH, NULL, &g));
     SPARTA_TRY(sparta_axes_label(a, each, SPARTA_WHOLE, why, &c));
-    SPARTA_TRY(sparta_axes_label(a, each, SPARTA_SUM, why, &d));
     a->label[g].run = a->label[g].size;
-    a->label[d].run = SPARTA_MAX(a->label[d].size, 0);
-    a->how = SPARTA_FLOW_PRODUCT;
-    a->out[0].role = SPARTA_ARG;
-    for (int i = 0; i < 3; i++) a->in[i].role = role[i];
-    a->in[1].axis[0] = sparta_axis_pair(g, d);
-    a->in[2].axis[0] = sparta_axis_pair(g, c);
+    a->how = SPARTA_FLOW_FUNCTION;
+    for (int i = 0; i < 4; i++) a->in[i].role = SPARTA_ARG; /* the output, too: in and out are one array */
+    for (int i = 1; i < 3; i++) a->in[i].axis[0] = sparta_axis_pair(g, c);
+    sparta_flow_scaled(a);
     for (int k = 0; k < x->dims.rank; k++) {
         if (k != 1)
             SPARTA_TRY(
@@ -53,5 +48,10 @@ static sparta_status shrink(const sparta_shrink *s)
     return sparta_shrink_int(s, "num_groups", sparta_shrink_count(s, 0, 0, s->axes->label[0].size));
 }
 
-const sparta_flow sparta_flow_GroupNormalization = {
-    SPARTA_CONSERVATIVE, "group by group; whole groups go", "floats", "", axes, shrink};
+const sparta_flow sparta_flow_GroupNormalization = {SPARTA_EXACT,
+                                                    "group by group, and whole groups go; the bias where the "
+                                                    "scale is zero, but the channels of a group all stay",
+                                                    "floats",
+                                                    "",
+                                                    axes,
+                                                    shrink};

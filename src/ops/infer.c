@@ -37,6 +37,7 @@ static sparta_status check_slots(const sparta_graph *g, const sparta_node *n)
     return SPARTA_OK;
 }
 
+/* What rooms below refuse (sizes beyond 64 bits, no memory) does not say yet at which node. */
 sparta_status sparta_ops_infer_node(sparta_graph *g, sparta_node *n)
 {
     SPARTA_TRY(check_slots(g, n));
@@ -46,7 +47,11 @@ sparta_status sparta_ops_infer_node(sparta_graph *g, sparta_node *n)
         n->out[i]->constant = NULL;
         n->out[i]->typed = false;
     }
-    return rules[n->op](g, n);
+    const char *op = sparta_builtin_row(n->op)->name;
+    sparta_status status = rules[n->op](g, n);
+    const bool named =
+        !strncmp(sparta_message(g->cx), op, strlen(op)) || !strncmp(sparta_message(g->cx), "node '", 6);
+    return status == SPARTA_OK || named ? status : sparta_fail_in(g->cx, "%s '%.200s'", op, n->name);
 }
 
 /* ------------------------------------------------------------------ folding */
@@ -180,7 +185,7 @@ sparta_status sparta_ops_fold(sparta_graph *g, sparta_node *n)
         (void)sparta_dims_const(&n->out[i]->dims, dim);
         SPARTA_TRY(sparta_tensor_alloc_in(g->arena, n->out[i]->dtype, n->out[i]->dims.rank, dim, &out[i]));
     }
-    if (sparta_builtin_row(n->op)->fn(g->cx, &(sparta_op_args){&n->attrs, n->n_in, n->n_out, in, out}) !=
+    if (sparta_builtin_run(g->cx, n->op, &(sparta_op_args){&n->attrs, n->n_in, n->n_out, in, out}) !=
         SPARTA_OK)
         return sparta_fail_in(g->cx, "node '%.200s'", n->name);
     for (int i = 0; i < n->n_out; i++) n->out[i]->constant = &out[i];

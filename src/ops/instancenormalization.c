@@ -14,19 +14,18 @@ sparta_status sparta_shape_InstanceNormalization(sparta_graph *g, sparta_node *n
 
 static sparta_status axes(sparta_axes *a)
 {
-    static const sparta_role role[3] = {SPARTA_ARG, SPARTA_FACTOR, SPARTA_TERM};
     const sparta_value *x = a->n->in[0];
     int label[SPARTA_RANK];
     SPARTA_TRY(sparta_axes_labels(a, x, label));
-    a->how = SPARTA_FLOW_PRODUCT;
-    a->out[0].role = SPARTA_ARG;
-    for (int i = 0; i < 3; i++) a->in[i].role = role[i];
+    a->how = SPARTA_FLOW_FUNCTION;
+    for (int i = 0; i < 4; i++) a->in[i].role = SPARTA_ARG; /* the output, too: in and out are one array */
+    sparta_flow_scaled(a);
     for (int i = 1; i < 3; i++) a->in[i].axis[0] = sparta_axis_of(label[1]);
     for (int k = 0; k < x->dims.rank; k++) {
         a->in[0].axis[k] = a->out[0].axis[k] = sparta_axis_of(label[k]);
         if (k < 2) continue;
         a->label[label[k]].kind = SPARTA_WHOLE;
-        a->label[label[k]].why = "InstanceNormalization's statistics run over them";
+        a->label[label[k]].why = "its statistics run over them";
     }
     return SPARTA_OK;
 }

@@ -147,7 +147,7 @@ sparta_status sparta_ops_move(sparta_graph *g, sparta_node *n, unsigned data)
     sparta_status status = SPARTA_OK;
     if (prepare(n, data, m)) {
         sparta_op_args args = {&n->attrs, n->n_in, n->n_out, m->in, m->out};
-        status = sparta_builtin_row(n->op)->fn(g->cx, &args);
+        status = sparta_builtin_run(g->cx, n->op, &args);
         if (status != SPARTA_OK)
             status = sparta_fail_in(g->cx, "node '%.200s'", n->name);
         else

@@ -33,11 +33,15 @@ static sparta_status axes(sparta_axes *a)
     bool whole[SPARTA_RANK] = {false};
     SPARTA_TRY(sparta_ops_axis(a->g, a->n, sparta_attr_int(&a->n->attrs, "axis", -1), rank, &axis));
     for (int i = axis; i < rank; i++) whole[i] = true;
-    SPARTA_TRY(sparta_flow_along(a, whole, "LayerNormalization's statistics run over them"));
+    SPARTA_TRY(sparta_flow_along(
+        a, whole, "its statistics run over them; prune inside layers, not what it normalises"));
     for (int o = 1; o < a->n->n_out; o++)
         for (int i = axis; i < rank; i++) a->out[o].axis[i] = (sparta_axis){.n = 0};
+    sparta_flow_scaled(a);
     return SPARTA_OK;
 }
 
 const sparta_flow sparta_flow_LayerNormalization = {
-    SPARTA_EXACT, "row by row; the normalised elements all stay", "floats", "", axes, NULL};
+    SPARTA_EXACT, "row by row; the bias where the scale is zero, but the normalised elements all stay",
+    "floats",     "",
+    axes,         NULL};

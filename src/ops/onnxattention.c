@@ -197,7 +197,7 @@ static sparta_status axes(sparta_axes *a)
                                     s.k.dim[2], s.q.dim[3], s.v.dim[3]};
     static const sparta_label_kind kind[AXES] = {[T] = SPARTA_SUM, [D] = SPARTA_WHOLE};
     static const char *const why[AXES] = {
-        [T] = "a softmax runs over them", [D] = "scores are sums over them"};
+        [T] = "a softmax runs over them", [D] = "scores are sums over them; prune whole heads"};
     if (!plain_mask(n, s.k.dim[2])) return SPARTA_OK;
     for (int i = 0; i < AXES; i++) SPARTA_TRY(sparta_axes_label(a, dim[i], kind[i], why[i], &l[i]));
     if (sparta_attr_int(&n->attrs, "is_causal", 0)) a->label[l[S]].why = "a causal mask counts them";

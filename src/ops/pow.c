@@ -12,5 +12,14 @@ sparta_status sparta_shape_Pow(sparta_graph *g, sparta_node *n)
     return SPARTA_OK;
 }
 
-const sparta_flow sparta_flow_Pow = {SPARTA_EXACT, "element by element", "floats and 32/64-bit integers",
-                                     "",           sparta_flow_each,     NULL};
+/* To the power 0 everything is 1, NaN too. */
+static sparta_status axes(sparta_axes *a)
+{
+    SPARTA_TRY(sparta_flow_each(a));
+    a->in[1].hides[false] = 1 << 0;
+    return SPARTA_OK;
+}
+
+const sparta_flow sparta_flow_Pow = {
+    SPARTA_EXACT, "element by element; 1 where the power is 0", "floats and 32/64-bit integers", "", axes,
+    NULL};

@@ -83,39 +83,71 @@ sparta_status sparta_shape_QuantizeLinear(sparta_graph *g, sparta_node *n)
     return SPARTA_OK;
 }
 
-/* Scale and zero point: one, or one for each index of the axis. Blocks of an axis share theirs: then it stays as it is. */
-sparta_status sparta_flow_quant(sparta_axes *a)
+/* Scale and zero point: one, or one for each index of the axis. */
+static void scale_of_index(sparta_axes *a, int i, int label)
+{
+    const sparta_dims *d = &a->n->in[i]->dims;
+    a->in[i].role = SPARTA_ARG;
+    for (int k = 0; k < d->rank && !is_one(d); k++) a->in[i].axis[k] = sparta_axis_of(label);
+}
+
+/* Of blocks: x: (b t), scale: b. Blocks go, what is in one stays; where they do not come out even, all stay. */
+static sparta_status scales_of_blocks(sparta_axes *a, int axis, int64_t size)
 {
     const sparta_node *n = a->n;
-    int label[SPARTA_RANK], axis = 0, l;
-    bool blocked = sparta_attr_int(&n->attrs, "block_size", 0) > 0;
-    SPARTA_TRY(sparta_axes_labels(a, n->out[0], label));
-    if (blocked || !is_one(&n->in[1]->dims))
-        SPARTA_TRY(
-            sparta_ops_axis(a->g, n, sparta_attr_int(&n->attrs, "axis", 1), n->out[0]->dims.rank, &axis));
-    a->how = SPARTA_FLOW_FUNCTION;
-    a->no_values = blocked;
-    a->in[0].role = a->out[0].role = SPARTA_ARG;
-    for (int k = 0; k < n->out[0]->dims.rank; k++)
-        a->in[0].axis[k] = a->out[0].axis[k] = sparta_axis_of(label[k]);
-    if (blocked) a->label[label[axis]].why = "blocks of them share a scale";
+    const sparta_expr *each = sparta_expr_const(a->g->arena, size), *all;
+    int b = a->in[0].axis[axis].label[0], t;
+    SPARTA_NEED(a->g->cx, each);
+    all = sparta_expr_mul(a->g->arena, n->in[1]->dims.dim[axis], each);
+    SPARTA_NEED(a->g->cx, all);
+    const bool even = sparta_expr_equal(all, n->out[0]->dims.dim[axis]) && a->label[b].size > 0;
+    a->no_values = !even;
+    a->label[b].why = even ? NULL : "blocks of them share a scale";
+    if (even) {
+        a->label[b].size /= size;
+        SPARTA_TRY(sparta_axes_label(a, each, SPARTA_EACH, "blocks of them share a scale", &t));
+        a->label[t].run = size;
+        a->in[0].axis[axis] = a->out[0].axis[axis] = sparta_axis_pair(b, t);
+    }
     for (int i = 1; i < n->n_in; i++) {
         if (!n->in[i]) continue;
         a->in[i].role = SPARTA_ARG;
-        for (int k = 0; k < n->in[i]->dims.rank; k++) {
-            if (blocked && k == axis) {
-                SPARTA_TRY(
-                    sparta_axes_label(a, n->in[i]->dims.dim[k], SPARTA_WHOLE, "blocks share them", &l));
-                a->in[i].axis[k] = sparta_axis_of(l);
-            } else if (blocked || !is_one(&n->in[i]->dims)) {
-                a->in[i].axis[k] = sparta_axis_of(label[blocked ? k : axis]);
-            }
-        }
+        for (int k = 0; k < n->in[i]->dims.rank; k++) a->in[i].axis[k] = sparta_axis_of(k);
+        if (even) continue;
+        SPARTA_TRY(sparta_axes_label(a, n->in[i]->dims.dim[axis], SPARTA_WHOLE, "blocks share them", &t));
+        a->in[i].axis[axis] = sparta_axis_of(t);
     }
     return SPARTA_OK;
 }
 
+sparta_status sparta_flow_quant(sparta_axes *a)
+{
+    const sparta_node *n = a->n;
+    int label[SPARTA_RANK], axis = 0;
+    const int64_t block = sparta_attr_int(&n->attrs, "block_size", 0);
+    SPARTA_TRY(sparta_axes_labels(a, n->out[0], label));
+    if (block > 0 || !is_one(&n->in[1]->dims))
+        SPARTA_TRY(
+            sparta_ops_axis(a->g, n, sparta_attr_int(&n->attrs, "axis", 1), n->out[0]->dims.rank, &axis));
+    a->how = SPARTA_FLOW_FUNCTION;
+    a->in[0].role = a->out[0].role = SPARTA_ARG;
+    for (int k = 0; k < n->out[0]->dims.rank; k++)
+        a->in[0].axis[k] = a->out[0].axis[k] = sparta_axis_of(label[k]);
+    if (block > 0) return scales_of_blocks(a, axis, block);
+    for (int i = 1; i < n->n_in; i++)
+        if (n->in[i]) scale_of_index(a, i, label[axis]);
+    return SPARTA_OK;
+}
+
+/* What is divided by 0 ends at one bound of the type or the other, as the signs are. */
+static sparta_status axes(sparta_axes *a)
+{
+    SPARTA_TRY(sparta_flow_quant(a));
+    a->in[1].sign = true;
+    return SPARTA_OK;
+}
+
 const sparta_flow sparta_flow_QuantizeLinear = {
-    SPARTA_EXACT,      "element by element, with the scale of its tensor, index or block",
-    "floats",          "8-bit floats",
-    sparta_flow_quant, NULL};
+    SPARTA_EXACT, "element by element, with the scale of its tensor, index or block",
+    "floats",     "8-bit floats",
+    axes,         NULL};

@@ -9,7 +9,7 @@ sparta_status sparta_shape_ReduceMean(sparta_graph *g, sparta_node *n)
 
 static sparta_status axes(sparta_axes *a)
 {
-    return sparta_flow_reduce(a, SPARTA_FLOW_PRODUCT, SPARTA_SUM, "a mean divides by how many there are");
+    return sparta_flow_reduce(a, SPARTA_FLOW_PRODUCT, SPARTA_SUM, "it divides by how many there are");
 }
 
 const sparta_flow sparta_flow_ReduceMean = {

@@ -53,39 +53,23 @@ sparta_status sparta_shape_Reshape(sparta_graph *g, sparta_node *n)
 }
 
 /* ------------------------------------------------------------------ flow */
-/* The new shape is written with numbers: 0 copies, and one dim may be open. */
-static int open_dims(const sparta_node *n)
-{
-    const sparta_dims *x = &n->in[0]->dims, *y = &n->out[0]->dims;
-    int open = 0;
-    for (int i = 0; i < y->rank; i++)
-        if (!sparta_expr_is_const(y->dim[i], NULL))
-            open += !(i < x->rank && sparta_expr_equal(x->dim[i], y->dim[i]));
-    return open;
-}
-
-static sparta_status axes(sparta_axes *a)
-{
-    SPARTA_TRY(sparta_flow_reshape(a));
-    if (open_dims(a->n) <= 1) return SPARTA_OK;
-    for (int l = 0; l < a->labels; l++)
-        if (!a->label[l].why) a->label[l].why = "the shape is computed as the model runs";
-    return SPARTA_OK;
-}
-
+/* The new shape, with numbers: 0 copies, and one dim may be open. Where more are, they are read from the list that computes them. */
 static sparta_status shrink(const sparta_shrink *s)
 {
     const sparta_dims *x = &s->n->in[0]->dims, *y = &s->n->out[0]->dims;
     int64_t shape[SPARTA_RANK] = {0};
-    bool changed = false, none = false;
+    bool changed = false, none = false, set[SPARTA_RANK];
+    int open = 0;
     for (int l = 0; l < s->axes->labels; l++) changed |= s->kept[l] != NULL;
     if (!changed) return SPARTA_OK;
     for (int i = 0; i < y->rank; i++) {
-        if (!sparta_expr_is_const(y->dim[i], &shape[i]))
-            shape[i] = i < x->rank && sparta_expr_equal(x->dim[i], y->dim[i]) ? 0 : -1;
-        else
-            none |= shape[i] == 0;
+        const bool copied = i < x->rank && sparta_expr_equal(x->dim[i], y->dim[i]);
+        set[i] = sparta_expr_is_const(y->dim[i], &shape[i]);
+        none |= set[i] && shape[i] == 0;
+        if (!set[i]) shape[i] = copied ? 0 : -1;
+        open += shape[i] == -1;
     }
+    if (open > 1) return sparta_shrink_some(s, 1, y->rank, set, shape);
     SPARTA_TRY(sparta_shrink_list(s, 1, y->rank, shape));
     return none ? sparta_shrink_int(s, "allowzero", 1) : sparta_shrink_drop(s, "allowzero");
 }
@@ -95,5 +79,5 @@ const sparta_flow sparta_flow_Reshape = {
     "the same elements; exact where blocks stay whole, axes that it mixes stay",
     "any",
     "a shape computed from data",
-    axes,
+    sparta_flow_reshape,
     shrink};

@@ -165,11 +165,11 @@ static sparta_status axes(sparta_axes *a)
     for (int k = 0; k < n->out[0]->dims.rank; k++) {
         bool same = untouched(n, &r, k);
         int in, out;
-        SPARTA_TRY(sparta_axes_label(a, n->out[0]->dims.dim[k], SPARTA_EACH, same ? why : "Resize makes them",
-                                     &out));
+        SPARTA_TRY(
+            sparta_axes_label(a, n->out[0]->dims.dim[k], SPARTA_EACH, same ? why : "it makes them", &out));
         a->in[0].axis[k] = a->out[0].axis[k] = sparta_axis_of(out);
         if (same) continue;
-        SPARTA_TRY(sparta_axes_label(a, n->in[0]->dims.dim[k], SPARTA_SUM, "Resize mixes them", &in));
+        SPARTA_TRY(sparta_axes_label(a, n->in[0]->dims.dim[k], SPARTA_SUM, "it mixes them", &in));
         a->in[0].axis[k] = sparta_axis_of(in);
         a->label[in].run = a->label[out].run = 1;
         a->label[in].alike = true;

@@ -24,8 +24,13 @@ static sparta_status axes(sparta_axes *a)
     bool whole[SPARTA_RANK] = {false};
     SPARTA_TRY(sparta_ops_axis(a->g, a->n, sparta_attr_int(&a->n->attrs, "axis", -1), rank, &axis));
     for (int i = axis; i < rank; i++) whole[i] = true;
-    return sparta_flow_along(a, whole, "RMSNormalization's statistics run over them");
+    SPARTA_TRY(sparta_flow_along(
+        a, whole, "its statistics run over them; prune inside layers, not what it normalises"));
+    sparta_flow_scaled(a);
+    return SPARTA_OK;
 }
 
 const sparta_flow sparta_flow_RMSNormalization = {
-    SPARTA_EXACT, "row by row; the normalised elements all stay", "floats", "", axes, NULL};
+    SPARTA_EXACT, "row by row; zero where the scale is, but the normalised elements all stay",
+    "floats",     "",
+    axes,         NULL};

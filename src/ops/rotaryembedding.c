@@ -90,7 +90,7 @@ static sparta_status axes(sparta_axes *a)
     const sparta_node *n = a->n;
     sparta_dims x;
     int label[4];
-    static const char *const why[4] = {NULL, NULL, NULL, "RotaryEmbedding turns pairs of them"};
+    static const char *const why[4] = {NULL, NULL, NULL, "it turns pairs of them; prune whole heads"};
     SPARTA_TRY(sparta_ops_heads(a->g, n, 0, "num_heads", &x));
     for (int i = 0; i < 4; i++)
         SPARTA_TRY(sparta_axes_label(a, x.dim[i], i == 3 ? SPARTA_WHOLE : SPARTA_EACH, why[i], &label[i]));

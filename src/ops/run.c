@@ -179,8 +179,7 @@ static sparta_status run_node(run *r, const sparta_node *n, sparta_tensor *room)
     sparta_tensor *in = room, *out = room + n->n_in;
     for (int i = 0; i < n->n_in; i++) in[i] = n->in[i] ? r->t[n->in[i]->id] : (sparta_tensor){.rank = -1};
     SPARTA_TRY(make_outputs(r, n, out));
-    SPARTA_TRY(
-        sparta_builtin_row(n->op)->fn(r->cx, &(sparta_op_args){&n->attrs, n->n_in, n->n_out, in, out}));
+    SPARTA_TRY(sparta_builtin_run(r->cx, n->op, &(sparta_op_args){&n->attrs, n->n_in, n->n_out, in, out}));
     for (int i = 0; i < n->n_out && r->every; i++) SPARTA_TRY(r->every(r->arg, n->out[i], &out[i]));
     return SPARTA_OK;
 }

@@ -41,7 +41,7 @@ sparta_status sparta_shape_ScatterND(sparta_graph *g, sparta_node *n)
 /* x, y: K c (K: the tuples choose), updates: i c. The indices say where, and stay. */
 static sparta_status axes(sparta_axes *a)
 {
-    static const char why[] = "ScatterND writes among them at run time";
+    static const char why[] = "where it writes among them is known only as the model runs";
     const sparta_dims *x = &a->n->in[0]->dims, *updates = &a->n->in[2]->dims;
     int label[SPARTA_RANK], l, lead = a->n->in[1]->dims.rank - 1, tuple = x->rank - (updates->rank - lead);
     SPARTA_TRY(sparta_axes_labels(a, a->n->out[0], label));

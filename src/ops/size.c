@@ -22,7 +22,7 @@ static sparta_status axes(sparta_axes *a)
     a->how = SPARTA_FLOW_SIZES;
     a->in[0].role = a->out[0].role = SPARTA_ARG;
     for (int i = 0; i < rank; i++) {
-        a->label[label[i]].why = "Size counts them";
+        a->label[label[i]].why = "it counts them";
         a->in[0].axis[i] = sparta_axis_of(label[i]);
     }
     return SPARTA_OK;

@@ -173,11 +173,9 @@ static sparta_status read_cuts(sparta_graph *g, const sparta_node *n, const spar
 /* Axis i of the input; of the output the same, a window of it, or what may be from anywhere. */
 static sparta_status cut_label(sparta_axes *a, const cuts *c, int i)
 {
-    static const char computed[] = "the bounds of a Slice are computed as the model runs";
+    static const char computed[] = "its bounds are computed as the model runs; give sizes with --dim";
     bool vague = c->cut[i] && (!c->known[i] || c->mixed), stays = c->cut[i] && (vague || !c->numbers);
-    const char *why = stays                          ? computed
-                      : c->cut[i] && c->step[i] != 1 ? "a Slice takes every n-th of them"
-                                                     : NULL;
+    const char *why = stays ? computed : c->cut[i] && c->step[i] != 1 ? "it takes every n-th of them" : NULL;
     int l, part;
     SPARTA_TRY(sparta_axes_label(a, a->n->in[0]->dims.dim[i], vague && c->mixed ? SPARTA_SUM : SPARTA_EACH,
                                  why, &l));

@@ -51,7 +51,7 @@ sparta_status sparta_shape_Split(sparta_graph *g, sparta_node *n)
 /* Lengths that are no numbers: each output may be from anywhere. */
 static sparta_status somewhere(sparta_axes *a, int axis)
 {
-    static const char why[] = "a Split into lengths that are computed takes them apart";
+    static const char why[] = "it takes lengths apart that are symbols; give them with --dim";
     sparta_label *whole = &a->label[a->in[0].axis[axis].label[0]];
     for (int o = 0; o < a->n->n_out; o++) {
         int l;

@@ -30,7 +30,8 @@ static sparta_status axes(sparta_axes *a)
     for (int i = 0; i < x->rank; i++) {
         int t = -1, l;
         if (!sparta_expr_is(repeats.x[i], 1))
-            SPARTA_TRY(sparta_axes_label(a, repeats.x[i], SPARTA_EACH, "Tile repeats them", &t));
+            SPARTA_TRY(sparta_axes_label(a, repeats.x[i], SPARTA_EACH, NULL, &t));
+        if (t >= 0) a->label[t].made = true;
         if (sparta_expr_is(x->dim[i], 1)) {
             if (t >= 0) a->out[0].axis[i] = sparta_axis_of(t);
             continue;
@@ -42,5 +43,20 @@ static sparta_status axes(sparta_axes *a)
     return SPARTA_OK;
 }
 
+static sparta_status shrink(const sparta_shrink *s)
+{
+    int64_t times[SPARTA_RANK];
+    bool set[SPARTA_RANK];
+    const int rank = s->n->out[0]->dims.rank;
+    for (int i = 0; i < rank; i++) { /* a label that is made is the first of its axis */
+        const sparta_axis *y = &s->axes->out[0].axis[i];
+        const bool repeats = y->n && s->axes->label[y->label[0]].made;
+        const int64_t size = repeats ? s->axes->label[y->label[0]].size : 1;
+        set[i] = size >= 0;
+        times[i] = repeats && set[i] ? sparta_shrink_count(s, y->label[0], 0, size) : 1;
+    }
+    return sparta_shrink_some(s, 1, rank, set, times);
+}
+
 const sparta_flow sparta_flow_Tile = {
-    SPARTA_EXACT, "the same elements, repeated", "any", "repeats computed from data", axes, NULL};
+    SPARTA_EXACT, "the same elements, repeated", "any", "repeats computed from data", axes, shrink};

@@ -29,12 +29,12 @@ static sparta_status axes(sparta_axes *a)
     int axis, label[SPARTA_RANK], k;
     SPARTA_TRY(sparta_ops_axis(a->g, a->n, sparta_attr_int(&a->n->attrs, "axis", -1), x->dims.rank, &axis));
     SPARTA_TRY(sparta_axes_labels(a, x, label));
-    SPARTA_TRY(sparta_axes_label(a, a->n->out[0]->dims.dim[axis], SPARTA_EACH, "TopK makes them", &k));
+    SPARTA_TRY(sparta_axes_label(a, a->n->out[0]->dims.dim[axis], SPARTA_EACH, "it makes them", &k));
     a->how = SPARTA_FLOW_FUNCTION;
     a->no_values = true;
     a->in[0].role = SPARTA_ARG;
     a->label[label[axis]].kind = SPARTA_WHOLE;
-    a->label[label[axis]].why = "TopK chooses among them at run time";
+    a->label[label[axis]].why = "which of them it takes is known only as the model runs";
     for (int i = 0; i < x->dims.rank; i++) a->in[0].axis[i] = sparta_axis_of(label[i]);
     for (int o = 0; o < a->n->n_out; o++) {
         a->out[o].role = SPARTA_ARG;

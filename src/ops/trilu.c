@@ -19,7 +19,7 @@ static sparta_status axes(sparta_axes *a)
     a->in[0].role = SPARTA_FACTOR;
     a->no_values = true;
     for (int i = rank - 2; i < rank; i++) {
-        a->label[i].why = "Trilu keeps a triangle of them";
+        a->label[i].why = "it keeps a triangle of them";
         a->label[i].run = SPARTA_MAX(a->label[i].size, 0);
     }
     return SPARTA_OK;

@@ -13,4 +13,15 @@ sparta_status sparta_shape_Where(sparta_graph *g, sparta_node *n)
     return sparta_ops_move(g, n, 1 << 1 | 1 << 2);
 }
 
-const sparta_flow sparta_flow_Where = {SPARTA_EXACT, "element by element", "any", "", sparta_flow_each, NULL};
+static sparta_status axes(sparta_axes *a)
+{
+    SPARTA_TRY(sparta_flow_each(a));
+    a->in[0].hides[false] = 1 << 1;
+    a->in[0].hides[true] = 1 << 2;
+    return SPARTA_OK;
+}
+
+const sparta_flow sparta_flow_Where = {
+    SPARTA_EXACT, "element by element; where the condition is known, the choice it takes alone counts",
+    "any",        "",
+    axes,         NULL};

@@ -8,10 +8,10 @@
 
 typedef struct agreement {
     sparta_propagation *p;
-    int *first, *user; /* nodes that have value id: user[first[id] .. first[id + 1]) */
     int *queue, head, tail, queued;
     bool *waiting;      /* by node */
     uint8_t ***summand; /* by node, by label; NULL: not looked at */
+    bool rounding;      /* what is kept now could go: nobody is to be told who holds it */
 } agreement;
 
 /* ------------------------------------------------------------------ the beginning */
@@ -45,7 +45,7 @@ static sparta_status wish(sparta_propagation *p, const sparta_value *v, int axis
     return SPARTA_OK;
 }
 
-/* Slices of an axis that are all zeros: (outer, size, inner). Looking ends when none is left that could be. */
+/* Slices of an axis that are all zeros: (outer, size, inner) of the states. Looking ends when none is left that could be. */
 static void dead_of_axis(const uint8_t *state, int64_t outer, int64_t size, int64_t inner, uint8_t *dead)
 {
     memset(dead, 1, (size_t)size);
@@ -65,10 +65,13 @@ static void dead_of_axis(const uint8_t *state, int64_t outer, int64_t size, int6
 static void dead_slices(sparta_propagation *p, const sparta_value *v)
 {
     sparta_fact *f = sparta_fact_of(p, v);
-    int64_t n = sparta_tensor_elements(v->constant), inner = 1;
+    int64_t n = 1, inner = 1;
+    for (int axis = 0; axis < v->dims.rank; axis++) n *= f->state.extent[axis];
     for (int axis = v->dims.rank - 1; axis >= 0; axis--) {
-        int64_t size = SPARTA_MAX(v->constant->dim[axis], 1);
-        if (f->wanted[axis]) dead_of_axis(f->state.at, n / (size * inner), size, inner, f->wanted[axis]);
+        const int64_t size = f->state.extent[axis];
+        uint8_t *dead = f->wanted[axis];
+        if (dead) dead_of_axis(f->state.at, n / (size * inner), size, inner, dead);
+        if (dead && size == 1) memset(dead, dead[0], (size_t)v->constant->dim[axis]); /* all are alike */
         inner *= size;
     }
 }
@@ -76,8 +79,7 @@ static void dead_slices(sparta_propagation *p, const sparta_value *v)
 static bool kept_by_user(const sparta_propagation *p, const sparta_value *v)
 {
     for (int i = 0; p->options && i < p->options->n_keep; i++)
-        if (!strcmp(p->options->keep[i], v->origin ? v->origin : v->name) ||
-            !strcmp(p->options->keep[i], v->name))
+        if (!strcmp(p->options->keep[i], sparta_initialiser_name(v)) || !strcmp(p->options->keep[i], v->name))
             return true;
     return false;
 }
@@ -92,21 +94,17 @@ static sparta_status begin(agreement *s)
         if (!v->constant && !p->fact[i].need.at) continue; /* nobody has it */
         if (v->constant && kept_by_user(p, v)) continue;
         for (int k = 0; k < v->dims.rank; k++) SPARTA_TRY(wish(p, v, k));
-        if (v->constant && p->fact[i].value.data) dead_slices(p, v);
+        if (v->constant) dead_slices(p, v);
     }
     return SPARTA_OK;
 }
 
 /* ------------------------------------------------------------------ one node */
-static const sparta_value *operand(const sparta_axes *a, int o)
-{
-    return o < a->n->n_in ? a->n->in[o] : a->n->out[o - a->n->n_in];
-}
-
 static sparta_status wake(agreement *s, const sparta_value *v)
 {
-    for (int i = s->first[v->id]; i < s->first[v->id + 1]; i++) {
-        int n = s->user[i];
+    const sparta_users *u = &s->p->users;
+    for (int i = u->first[v->id]; i < u->first[v->id + 1]; i++) {
+        const int n = u->user[i];
         if (s->waiting[n]) continue;
         s->waiting[n] = true;
         s->queue[s->tail] = n;
@@ -147,7 +145,7 @@ typedef struct label_state {
 static bool in_list(const sparta_axes *a, int from, int to, int label)
 {
     for (int o = from; o < to; o++) {
-        const sparta_value *v = operand(a, o);
+        const sparta_value *v = sparta_node_slot(a->n, o);
         if (!v || a->in[o].role == SPARTA_SIDE) continue;
         for (int i = 0; i < v->dims.rank; i++)
             for (int j = 0; j < a->in[o].axis[i].n; j++)
@@ -156,31 +154,33 @@ static bool in_list(const sparta_axes *a, int from, int to, int label)
     return false;
 }
 
-static const char *fixed_label(const sparta_axes *a, int l)
+const char sparta_says_nothing[] = "sparta has no rule for its axes, so all of them stay";
+
+const char *sparta_label_fixed(const sparta_axes *a, int l)
 {
     const sparta_label *x = &a->label[l];
     if (x->why) return x->why;
-    if (x->size < 0) return "its size is a symbol";
-    if (x->size > SPARTA_CELLS) return "there are too many of them";
-    bool in = in_list(a, 0, a->n->n_in, l), out = in_list(a, a->n->n_in, a->n->n_in + a->n->n_out, l);
+    if (x->size < 0) return "their number is a symbol; give it with --dim";
+    if (x->size > SPARTA_CELLS) return "there are more than 4 million of them, which is not looked at";
+    bool in = in_list(a, 0, a->n->n_in, l), out = in_list(a, a->n->n_in, sparta_node_slots(a->n), l);
     if (x->kind == SPARTA_WHOLE || (x->kind == SPARTA_SUM && a->how != SPARTA_FLOW_PRODUCT))
-        return "the operator mixes them all";
-    if (x->kind == SPARTA_EACH && !out) return "the operator takes some of them away";
-    if (!in) return "the operator makes them";
+        return "each of its outputs depends on all of them";
+    if (x->kind == SPARTA_EACH && !out) return "it takes one of them, by its place";
+    if (!in && !x->made) return "it makes them, and their number stays";
     return NULL;
 }
 
 /* Why none of a label's indices go: one of its operands may have them in an axis whose size is a symbol. */
 static const char *held_label(const sparta_axes *a, int l)
 {
-    const char *why = fixed_label(a, l);
-    return why ? why : "an axis that they are part of has a symbol for its size, or is too long";
+    const char *why = sparta_label_fixed(a, l);
+    return why ? why : "they are part of an axis whose size is a symbol; give it with --dim";
 }
 
 /* What the operand says of its labels' indices: those of an index that it keeps stay. */
 static void hear(const sparta_propagation *p, const sparta_axes *a, int o, int axis, label_state *state)
 {
-    const sparta_value *v = operand(a, o);
+    const sparta_value *v = sparta_node_slot(a->n, o);
     const sparta_axis *x = &a->in[o].axis[axis];
     const uint8_t *gone = sparta_fact_of(p, v)->gone[axis];
     int64_t size = sparta_axis_size(v, axis), inner = 1;
@@ -206,7 +206,7 @@ static bool wants_all(const uint8_t *wanted, int64_t size, int64_t inner, int64_
     return true;
 }
 
-/* "they are 4 x 16 there": neither a whole block nor the same place of every block is wanted. */
+/* "it takes them as 4 x 16": neither a whole block nor the same place of every block is wanted. */
 static const char *unlike(const sparta_propagation *p, const sparta_axes *a, const sparta_axis *x)
 {
     sparta_text t;
@@ -214,10 +214,9 @@ static const char *unlike(const sparta_propagation *p, const sparta_axes *a, con
     sparta_text_init(&t, p->cx);
     for (int j = 0, n = 0; j < x->n; j++)
         if (a->label[x->label[j]].size != 1)
-            sparta_text_printf(&t, "%s%lld", n++ ? " x " : "they are ",
+            sparta_text_printf(&t, "%s%lld", n++ ? " x " : "it takes them as ",
                                (long long)a->label[x->label[j]].size);
-    sparta_text_printf(&t,
-                       " there, and a whole block goes (a group, a head), or the same place of every block");
+    sparta_text_printf(&t, "; prune whole blocks of that (heads, groups), or the same places in every block");
     if (t.status == SPARTA_OK) made = sparta_arena_string(p->arena, sparta_text_str(&t));
     sparta_text_free(&t);
     return made;
@@ -228,7 +227,7 @@ static const char *unlike(const sparta_propagation *p, const sparta_axes *a, con
 static sparta_cause holder(const sparta_propagation *p, const sparta_axes *a, int o, int axis, int64_t i,
                            const label_state *state)
 {
-    const sparta_value *v = operand(a, o);
+    const sparta_value *v = sparta_node_slot(a->n, o);
     const sparta_axis *x = &a->in[o].axis[axis];
     const uint8_t *wanted = sparta_fact_of(p, v)->wanted[axis];
     const int64_t size = sparta_axis_size(v, axis);
@@ -256,7 +255,7 @@ static sparta_cause holder(const sparta_propagation *p, const sparta_axes *a, in
 
 static sparta_status tell(agreement *s, const sparta_axes *a, int o, int axis, const label_state *state)
 {
-    const sparta_value *v = operand(a, o);
+    const sparta_value *v = sparta_node_slot(a->n, o);
     const sparta_axis *x = &a->in[o].axis[axis];
     sparta_fact *f = sparta_fact_of(s->p, v);
     int64_t size = sparta_axis_size(v, axis);
@@ -275,7 +274,7 @@ static sparta_status tell(agreement *s, const sparta_axes *a, int o, int axis, c
             inner *= SPARTA_MAX(n, 1);
         }
         if (goes) continue;
-        if (f->wanted[axis][i] && !f->cause[axis].node) {
+        if (f->wanted[axis][i] && !f->cause[axis].node && !s->rounding) {
             cause = holder(s->p, a, o, axis, i, state);
             SPARTA_NEED(s->p->cx, cause.node);
         }
@@ -297,12 +296,12 @@ static sparta_status special(agreement *s, const sparta_axes *a)
                         n = y->dims.rank ? sparta_axis_size(y, 0) : a->first + k + 1;
                 bool read = at[0] >= 0 && at[0] < n &&
                             sparta_cells_get(&sparta_fact_of(s->p, y)->need, y->dims.rank, at);
-                if (read) SPARTA_TRY(keep_all(s, a->n, v, k, "their number is read"));
+                if (read) SPARTA_TRY(keep_all(s, a->n, v, k, "the model computes with their number"));
             } else if (a->how == SPARTA_FLOW_OPAQUE || a->how == SPARTA_FLOW_SIZES ||
                        a->in[i].role == SPARTA_SIDE) {
-                SPARTA_TRY(keep_all(s, a->n, v, k, "the operator says nothing of its axes"));
+                SPARTA_TRY(keep_all(s, a->n, v, k, sparta_says_nothing));
             } else if (a->in[i].axis[k].n == 0) {
-                SPARTA_TRY(keep_all(s, a->n, v, k, "they are repeated"));
+                SPARTA_TRY(keep_all(s, a->n, v, k, "it repeats them"));
             }
         }
     }
@@ -310,7 +309,7 @@ static sparta_status special(agreement *s, const sparta_axes *a)
         for (int k = 0; k < a->n->out[o]->dims.rank; k++)
             if (a->how == SPARTA_FLOW_OPAQUE || a->how == SPARTA_FLOW_SIZES ||
                 a->out[o].role == SPARTA_SIDE || !a->out[o].axis[k].n)
-                SPARTA_TRY(keep_all(s, a->n, a->n->out[o], k, "the operator says nothing of its axes"));
+                SPARTA_TRY(keep_all(s, a->n, a->n->out[o], k, sparta_says_nothing));
     return SPARTA_OK;
 }
 
@@ -324,8 +323,8 @@ static void leave_one(const sparta_axes *a, int labels, label_state *state)
         state[l].gone[0] = 0;
         state[l].cause[0] = (sparta_cause){.node = a->n, .why = "one is left so that the axis is there"};
     }
-    for (int o = 0; o < a->n->n_in + a->n->n_out; o++) {
-        const sparta_value *v = operand(a, o);
+    for (int o = 0; o < sparta_node_slots(a->n); o++) {
+        const sparta_value *v = sparta_node_slot(a->n, o);
         for (int k = 0; v && k < v->dims.rank; k++) {
             const sparta_axis *x = &a->in[o].axis[k];
             bool stays = !x->window || x->n == 0 || !state[x->label[0]].gone || sparta_axis_size(v, k) < 1;
@@ -346,15 +345,16 @@ static sparta_status hear_summands(agreement *s, int at, const sparta_axes *a, i
     if (!*mine) {
         *mine = sparta_arena_alloc(s->p->arena, (size_t)SPARTA_MAX(a->label[l].size, 1));
         SPARTA_NEED(s->p->cx, *mine);
-        if (s->p->effort->steps > 0) SPARTA_TRY(sparta_summands(s->p, a, l, *mine));
+        if (s->p->effort->steps > 0)
+            SPARTA_TRY(sparta_summands(s->p, a, l, *mine));
+        else
+            s->p->effort->spent |= SPARTA_SPENT_STEPS;
     }
     for (int64_t i = 0; i < a->label[l].size; i++) {
         if ((*mine)[i]) continue;
         state->gone[i] = 0;
-        state->cause[i] = (sparta_cause){
-            .node = a->n,
-            .why = a->no_values ? "their constant is not 0, and at its border it is; make their biases 0 too"
-                                : "what they add is not known beforehand"};
+        state->cause[i] =
+            (sparta_cause){.node = a->n, .why = "what they add to its sums depends on the input"};
     }
     return SPARTA_OK;
 }
@@ -364,15 +364,15 @@ static sparta_status listen(const sparta_propagation *p, const sparta_axes *a, s
                             sparta_arena *scratch, label_state *state)
 {
     for (int l = 0; l < a->labels; l++) {
-        if (fixed_label(a, l) || a->label[l].size < 1) continue;
+        if (sparta_label_fixed(a, l) || a->label[l].size < 1) continue;
         size_t n = (size_t)a->label[l].size;
         state[l].gone = sparta_arena_alloc(arena, n);
         state[l].cause = sparta_arena_array(scratch, n, sizeof *state[l].cause);
         SPARTA_NEED(p->cx, state[l].gone && state[l].cause);
         memset(state[l].gone, 1, n);
     }
-    for (int o = 0; o < a->n->n_in + a->n->n_out; o++) {
-        const sparta_value *v = operand(a, o);
+    for (int o = 0; o < sparta_node_slots(a->n); o++) {
+        const sparta_value *v = sparta_node_slot(a->n, o);
         for (int k = 0; v && a->in[o].role != SPARTA_SIDE && k < v->dims.rank; k++) hear(p, a, o, k, state);
     }
     return SPARTA_OK;
@@ -387,8 +387,8 @@ static sparta_status settle(agreement *s, int at, sparta_arena *scratch)
         if (state[l].gone && a->label[l].kind == SPARTA_SUM)
             SPARTA_TRY(hear_summands(s, at, a, l, &state[l]));
     leave_one(a, a->labels, state);
-    for (int o = 0; o < a->n->n_in + a->n->n_out; o++) {
-        const sparta_value *v = operand(a, o);
+    for (int o = 0; o < sparta_node_slots(a->n); o++) {
+        const sparta_value *v = sparta_node_slot(a->n, o);
         for (int k = 0; v && a->in[o].role != SPARTA_SIDE && k < v->dims.rank; k++)
             if (a->in[o].axis[k].n) SPARTA_TRY(tell(s, a, o, k, state));
     }
@@ -425,38 +425,14 @@ sparta_status sparta_labels_left(const sparta_propagation *p, const sparta_axes 
 }
 
 /* ------------------------------------------------------------------ to the end */
-static void count_users(agreement *s, bool fill)
-{
-    const sparta_graph *g = s->p->g;
-    for (int i = 0; i < g->n_nodes; i++) {
-        const sparta_node *n = g->node[i];
-        for (int k = 0; k < n->n_in + n->n_out; k++) {
-            const sparta_value *v = k < n->n_in ? n->in[k] : n->out[k - n->n_in];
-            if (!v) continue;
-            if (fill)
-                s->user[s->first[v->id]++] = i;
-            else
-                s->first[v->id + 1]++;
-        }
-    }
-}
-
 static sparta_status set_up(agreement *s)
 {
     const sparta_graph *g = s->p->g;
     size_t nodes = (size_t)SPARTA_MAX(g->n_nodes, 1);
-    s->first = sparta_arena_array(s->p->arena, (size_t)g->n_values + 2, sizeof *s->first);
     s->queue = sparta_arena_array(s->p->arena, nodes, sizeof *s->queue);
     s->waiting = sparta_arena_array(s->p->arena, nodes, sizeof *s->waiting);
     s->summand = sparta_arena_array(s->p->arena, nodes, sizeof *s->summand);
-    SPARTA_NEED(s->p->cx, s->first && s->queue && s->waiting && s->summand);
-    count_users(s, false);
-    for (int i = 0; i < g->n_values; i++) s->first[i + 1] += s->first[i];
-    s->user = sparta_arena_array(s->p->arena, (size_t)SPARTA_MAX(s->first[g->n_values], 1), sizeof *s->user);
-    SPARTA_NEED(s->p->cx, s->user);
-    count_users(s, true);
-    for (int i = g->n_values; i > 0; i--) s->first[i] = s->first[i - 1];
-    s->first[0] = 0;
+    SPARTA_NEED(s->p->cx, s->queue && s->waiting && s->summand);
     for (int i = 0; i < g->n_nodes; i++) {
         s->summand[i] = sparta_arena_array(s->p->arena, SPARTA_LABELS, sizeof **s->summand);
         SPARTA_NEED(s->p->cx, s->summand[i]);
@@ -471,8 +447,8 @@ static sparta_status set_up(agreement *s)
 static double visit_size(const sparta_axes *a)
 {
     double n = 1;
-    for (int o = 0; o < a->n->n_in + a->n->n_out; o++) {
-        const sparta_value *v = operand(a, o);
+    for (int o = 0; o < sparta_node_slots(a->n); o++) {
+        const sparta_value *v = sparta_node_slot(a->n, o);
         for (int k = 0; v && k < v->dims.rank; k++)
             n += (double)SPARTA_MIN(SPARTA_MAX(sparta_axis_size(v, k), 0), SPARTA_CELLS);
     }
@@ -488,23 +464,60 @@ static void keep_everything(sparta_propagation *p)
                 memset(p->fact[i].gone[k], 0, (size_t)sparta_axis_size(p->g->value[i], k));
 }
 
+static sparta_status settle_all(agreement *s)
+{
+    sparta_propagation *p = s->p;
+    while (s->queued) {
+        int at = s->queue[s->head];
+        s->head = (s->head + 1) % p->g->n_nodes;
+        s->queued--;
+        s->waiting[at] = false;
+        SPARTA_TRY(sparta_check_cancel(p->cx));
+        p->effort->visits -= visit_size(&p->axes[at]);
+        if (p->effort->visits < 0) {
+            p->effort->spent |= SPARTA_SPENT_VISITS;
+            keep_everything(p);
+            break;
+        }
+        SPARTA_TRY(visit(s, at));
+    }
+    return SPARTA_OK;
+}
+
+/* A weight keeps so many of what could go that a multiple stays. */
+static sparta_status round_up(agreement *s, const sparta_value *v, int axis)
+{
+    sparta_fact *f = sparta_fact_of(s->p, v);
+    const int64_t size = sparta_axis_size(v, axis), multiple = s->p->options->multiple;
+    int64_t left = 0;
+    if (!f->gone[axis]) return SPARTA_OK;
+    for (int64_t i = 0; i < size; i++) left += !f->gone[axis][i];
+    if (left == size || left % multiple == 0) return SPARTA_OK;
+    int64_t more = multiple - left % multiple;
+    for (int64_t i = 0; i < size && more > 0; i++) more -= keep(f, axis, i, (sparta_cause){0});
+    return wake(s, v);
+}
+
+/* Who shares an axis keeps the same, which may be more than a multiple of theirs (a whole head): again until all have one. */
+static sparta_status round_all(agreement *s)
+{
+    const sparta_graph *g = s->p->g;
+    s->rounding = true;
+    do {
+        SPARTA_TRY(settle_all(s));
+        for (int i = 0; i < g->n_values; i++)
+            for (int k = 0; g->value[i]->constant && g->value[i]->dims.rank > 1 && k < g->value[i]->dims.rank;
+                 k++)
+                SPARTA_TRY(round_up(s, g->value[i], k));
+    } while (s->queued);
+    return SPARTA_OK;
+}
+
 sparta_status sparta_agree(sparta_propagation *p)
 {
     agreement s = {.p = p};
     SPARTA_TRY(set_up(&s));
     SPARTA_TRY(begin(&s));
-    while (s.queued) {
-        int at = s.queue[s.head];
-        s.head = (s.head + 1) % p->g->n_nodes;
-        s.queued--;
-        s.waiting[at] = false;
-        SPARTA_TRY(sparta_check_cancel(p->cx));
-        p->effort->visits -= visit_size(&p->axes[at]);
-        if (p->effort->visits < 0) {
-            keep_everything(p);
-            break;
-        }
-        SPARTA_TRY(visit(&s, at));
-    }
-    return SPARTA_OK;
+    SPARTA_TRY(settle_all(&s));
+    return p->options && p->options->multiple > 1 ? round_all(&s) : SPARTA_OK;
 }

@@ -5,7 +5,10 @@
 
 bool sparta_spend(const sparta_propagation *p, double steps)
 {
-    if (p->effort->steps < steps) return false;
+    if (p->effort->steps < steps) {
+        p->effort->spent |= SPARTA_SPENT_STEPS;
+        return false;
+    }
     p->effort->steps -= steps;
     return true;
 }
@@ -13,7 +16,10 @@ bool sparta_spend(const sparta_propagation *p, double steps)
 bool sparta_room(const sparta_propagation *p, int64_t n, size_t bytes)
 {
     const double size = (double)n * (double)bytes;
-    if (p->effort->bytes < size) return false;
+    if (p->effort->bytes < size) {
+        p->effort->spent |= SPARTA_SPENT_BYTES;
+        return false;
+    }
     p->effort->bytes -= size;
     return true;
 }
@@ -52,16 +58,16 @@ sparta_status sparta_cells_one(const sparta_propagation *p, uint8_t x, sparta_ce
     return SPARTA_OK;
 }
 
-static int64_t offset(const sparta_cells *c, int rank, const int64_t *index)
+int64_t sparta_cell_at(int rank, const int64_t *extent, const int64_t *index)
 {
     int64_t at = 0;
-    for (int i = 0; i < rank; i++) at = at * c->extent[i] + (c->extent[i] == 1 ? 0 : index[i]);
+    for (int i = 0; i < rank; i++) at = at * extent[i] + (extent[i] == 1 ? 0 : index[i]);
     return at;
 }
 
 uint8_t sparta_cells_get(const sparta_cells *c, int rank, const int64_t *index)
 {
-    return c->at[offset(c, rank, index)];
+    return c->at[sparta_cell_at(rank, c->extent, index)];
 }
 
 bool sparta_cells_has(const sparta_cells *c, int rank, uint8_t bit)
@@ -80,6 +86,37 @@ bool sparta_cells_all(const sparta_cells *c, int rank, uint8_t bit)
     for (int64_t i = 0; i < n; i++)
         if (!(c->at[i] & bit)) return false;
     return true;
+}
+
+bool sparta_slices_alike(const void *data, int64_t outer, int64_t size, size_t inner)
+{
+    for (int64_t o = 0; o < outer; o++) {
+        const char *row = (const char *)data + (size_t)(o * size) * inner;
+        for (int64_t i = 1; i < size; i++)
+            if (memcmp(row, row + (size_t)i * inner, inner)) return false;
+    }
+    return true;
+}
+
+void sparta_slices_first(void *data, int64_t outer, int64_t size, size_t inner)
+{
+    for (int64_t o = 1; o < outer; o++)
+        memmove((char *)data + (size_t)o * inner, (char *)data + (size_t)(o * size) * inner, inner);
+}
+
+void sparta_cells_tighten(sparta_cells *c, int rank)
+{
+    int64_t n = 1, inner = 1;
+    for (int i = 0; i < rank; i++) n *= c->extent[i];
+    for (int i = rank - 1; i >= 0 && n > 0; i--) {
+        const int64_t size = c->extent[i], outer = n / (size * inner);
+        if (size > 1 && sparta_slices_alike(c->at, outer, size, (size_t)inner)) {
+            sparta_slices_first(c->at, outer, size, (size_t)inner);
+            c->extent[i] = 1;
+            n /= size;
+        }
+        inner *= c->extent[i];
+    }
 }
 
 sparta_status sparta_cells_add(const sparta_propagation *p, int rank, sparta_cells *into,
@@ -104,9 +141,9 @@ sparta_status sparta_cells_add(const sparta_propagation *p, int rank, sparta_cel
 }
 
 /* ------------------------------------------------------------------ views */
-static int space(const sparta_axes *a, int label, bool input)
+static int space(const sparta_axes *a, const sparta_flow_operand *o, int label, bool input)
 {
-    return label + (input && a->label[label].kind == SPARTA_WHOLE ? SPARTA_LABELS : 0);
+    return label + (input && !o->after && a->label[label].kind == SPARTA_WHOLE ? SPARTA_LABELS : 0);
 }
 
 void sparta_view_strides(const sparta_axes *a, const sparta_flow_operand *o, int rank, const int64_t *extent,
@@ -118,7 +155,7 @@ void sparta_view_strides(const sparta_axes *a, const sparta_flow_operand *o, int
         int64_t inner = step;
         for (int j = o->axis[i].n - 1; extent[i] != 1 && j >= 0; j--) {
             int l = o->axis[i].label[j];
-            stride[space(a, l, input)] += inner; /* += : a diagonal has a label twice */
+            stride[space(a, o, l, input)] += inner; /* += : a diagonal has a label twice */
             inner *= a->label[l].size;
         }
         step *= extent[i];
@@ -133,6 +170,15 @@ sparta_view sparta_view_of(const sparta_axes *a, const sparta_flow_operand *o, c
     return view;
 }
 
+void sparta_fact_vary(const sparta_axes *a, int i, const sparta_fact *f, bool vary[SPARTA_SPACES])
+{
+    const int rank = a->n->in[i]->dims.rank;
+    int64_t extent[SPARTA_RANK], stride[SPARTA_SPACES];
+    for (int k = 0; k < rank; k++) extent[k] = sparta_fact_extent(f, k);
+    sparta_view_strides(a, &a->in[i], rank, extent, true, stride);
+    for (int l = 0; l < SPARTA_SPACES; l++) vary[l] |= stride[l] != 0;
+}
+
 void sparta_view_vary(const sparta_view *v, bool vary[SPARTA_SPACES])
 {
     for (int l = 0; l < SPARTA_SPACES; l++) vary[l] |= v->stride[l] != 0;
@@ -145,7 +191,7 @@ bool sparta_extents(const sparta_axes *a, const sparta_flow_operand *o, const sp
     for (int i = 0; i < v->dims.rank; i++) {
         bool differs = false;
         int64_t size = sparta_axis_size(v, i);
-        for (int j = 0; j < o->axis[i].n; j++) differs |= vary[space(a, o->axis[i].label[j], input)];
+        for (int j = 0; j < o->axis[i].n; j++) differs |= vary[space(a, o, o->axis[i].label[j], input)];
         extent[i] = differs && size >= 0 ? size : 1;
         fine &= !differs || size >= 0;
     }
@@ -156,7 +202,7 @@ void sparta_vary_whole(const sparta_axes *a, bool *vary)
 {
     for (bool again = true; again;) {
         again = false;
-        for (int o = 0; o < a->n->n_in + a->n->n_out;
+        for (int o = 0; o < sparta_node_slots(a->n);
              o++) { /* in and out are one array; axes that are not there have no labels */
             for (int i = 0; a->in[o].role != SPARTA_SIDE && i < SPARTA_RANK; i++) {
                 const sparta_axis *x = &a->in[o].axis[i];
@@ -319,5 +365,7 @@ double sparta_contract(const sparta_axes *a, const sparta_view *view, int n, uin
 void sparta_contract_some(const sparta_propagation *p, const sparta_axes *a, const sparta_view *view, int n,
                           uint8_t *out, const int64_t out_stride[SPARTA_SPACES], uint8_t bits)
 {
-    p->effort->steps -= sparta_contract(a, view, n, out, out_stride, bits, SPARTA_MAX(p->effort->steps, 0));
+    const double left = SPARTA_MAX(p->effort->steps, 0);
+    p->effort->steps = left - sparta_contract(a, view, n, out, out_stride, bits, left);
+    if (p->effort->steps <= 0) p->effort->spent |= SPARTA_SPENT_STEPS;
 }

@@ -19,37 +19,13 @@ static bool loses(const sparta_propagation *p, const sparta_value *v)
     return false;
 }
 
-/* A row-major tensor without the indices that go. */
-static sparta_status slice(sparta_arena *arena, const sparta_tensor *t, uint8_t *const *gone,
-                           sparta_tensor *out)
-{
-    int64_t dim[SPARTA_RANK], index[SPARTA_RANK] = {0}, run = 1;
-    int outer = t->rank;
-    size_t size = sparta_dtype_size(t->dtype);
-    for (int k = 0; k < t->rank; k++) dim[k] = left(gone[k], t->dim[k]);
-    SPARTA_TRY(sparta_tensor_alloc_in(arena, t->dtype, t->rank, dim, out));
-    while (outer > 0 && dim[outer - 1] == t->dim[outer - 1]) run *= t->dim[--outer]; /* whole rows at once */
-    char *to = out->data;
-    int64_t n = sparta_tensor_elements(t) / SPARTA_MAX(run, 1);
-    for (int64_t i = 0; i < n && run; i++) {
-        bool goes = false;
-        for (int k = 0; k < outer; k++) goes |= gone[k] && gone[k][index[k]];
-        if (!goes) {
-            memcpy(to, (const char *)t->data + (size_t)(i * run) * size, (size_t)run * size);
-            to += (size_t)run * size;
-        }
-        for (int d = outer - 1; d >= 0 && ++index[d] == t->dim[d]; d--) index[d] = 0;
-    }
-    return SPARTA_OK;
-}
-
-static sparta_status shrink_value(sparta_propagation *p, sparta_value *v)
+static sparta_status shrink_value(sparta_propagation *p, sparta_value *v, sparta_cut **cuts)
 {
     sparta_fact *f = sparta_fact_of(p, v);
     if (v->constant) {
         sparta_tensor *t = sparta_arena_alloc(p->g->arena, sizeof *t);
         SPARTA_NEED(p->cx, t);
-        SPARTA_TRY(slice(p->g->arena, v->constant, f->gone, t));
+        SPARTA_TRY(sparta_cut_plan(p->arena, p->g->arena, v->constant, f->gone, t, cuts));
         v->constant = t;
         v->ints = NULL;
         v->n_ints = 0;
@@ -64,22 +40,31 @@ static sparta_status shrink_value(sparta_propagation *p, sparta_value *v)
 }
 
 /* ------------------------------------------------------------------ biases */
+/* Slots that had a value before compaction. A constant that compaction made has one. */
+static int uses(const sparta_propagation *p, const sparta_value *v)
+{
+    return v->id < p->n_values ? p->users.first[v->id + 1] - p->users.first[v->id] : 1;
+}
+
 /* A vector of this size that only this slot uses takes the sum itself. */
-static sparta_value *own_vector(const sparta_graph *g, const sparta_node *n, int slot, int64_t size)
+static sparta_value *own_vector(const sparta_propagation *p, const sparta_node *n, int slot, int64_t size)
 {
     sparta_value *v = slot >= 0 && slot < n->n_in ? n->in[slot] : NULL;
     bool fits = v && v->constant && v->constant->rank == 1 && v->constant->dim[0] == size;
-    return fits && sparta_graph_uses(g, v) == 1 ? v : NULL;
+    return fits && uses(p, v) == 1 && !v->is_output ? v : NULL;
 }
 
 /* The constant that an Add after the node, its only user, adds along the last axis: exporters write a bias so. */
-static sparta_value *next_bias(const sparta_graph *g, const sparta_node *n, int axis, int64_t size)
+static sparta_value *next_bias(const sparta_propagation *p, const sparta_node *n, int axis, int64_t size)
 {
     const sparta_value *y = n->out[0];
-    if (axis != y->dims.rank - 1 || sparta_graph_uses(g, y) != 1 || y->is_output) return NULL;
-    for (int i = 0; i < g->n_nodes; i++)
-        for (int k = 0; g->node[i]->op == SPARTA_OP_Add && k < 2; k++)
-            if (g->node[i]->in[k] == y) return own_vector(g, g->node[i], !k, size);
+    const sparta_users *u = &p->users;
+    if (axis != y->dims.rank - 1 || uses(p, y) != 2 || y->is_output) return NULL; /* its maker is one */
+    for (int i = u->first[y->id]; i < u->first[y->id + 1]; i++) {
+        const sparta_node *next = p->axes[u->user[i]].n;
+        for (int k = 0; next->op == SPARTA_OP_Add && next != n && k < 2; k++)
+            if (next->in[k] == y) return own_vector(p, next, !k, size);
+    }
     return NULL;
 }
 
@@ -89,22 +74,27 @@ static sparta_status sum_into(sparta_propagation *p, const sparta_tensor *add, s
     SPARTA_NEED(p->cx, t);
     SPARTA_TRY(sparta_tensor_alloc_in(p->g->arena, add->dtype, 1, add->dim, t));
     for (int64_t i = 0; i < add->dim[0]; i++)
-        sparta_element_set(t->dtype, t->data, i,
-                           sparta_element_get(add->dtype, add->data, i) +
-                               sparta_element_get(bias->dtype, bias->constant->data, i));
+        if (sparta_dtype_is_float(t->dtype))
+            sparta_element_set(t->dtype, t->data, i,
+                               sparta_element_get(add->dtype, add->data, i) +
+                                   sparta_element_get(bias->dtype, bias->constant->data, i));
+        else /* they wrap, as Add has it, and a double does not hold them all */
+            sparta_element_set_int(
+                t->dtype, t->data, i,
+                (int64_t)((uint64_t)sparta_element_get_int(add->dtype, add->data, i) +
+                          (uint64_t)sparta_element_get_int(bias->dtype, bias->constant->data, i)));
     bias->constant = t;
     bias->ints = NULL;
     bias->n_ints = 0;
     return SPARTA_OK;
 }
 
-/* y = node(...) becomes t = node(...); y = t + vector. */
+/* y = node(...) becomes t = node(...); y = t + vector, behind all nodes: inference sorts them. */
 static sparta_status append_add(sparta_propagation *p, sparta_node *n, int axis, const sparta_tensor *add)
 {
     sparta_graph *g = p->g;
     sparta_value *y = n->out[0], *t, *vector;
     sparta_tensor shaped = *add;
-    sparta_node *sum;
     int64_t dim[SPARTA_RANK];
     shaped.rank = y->dims.rank - axis; /* [n, 1, 1] for channels */
     for (int k = 0; k < shaped.rank; k++) dim[k] = k ? 1 : add->dim[0];
@@ -120,11 +110,7 @@ static sparta_status append_add(sparta_propagation *p, sparta_node *n, int axis,
     const char *name = sparta_arena_printf(g->arena, "%s/%s", n->name,
                                            vector->name); /* names of nodes differ, onnxruntime wants */
     SPARTA_NEED(p->cx, name);
-    SPARTA_TRY(
-        sparta_graph_add_node(g, SPARTA_OP_Add, name, 2, (sparta_value *[]){t, vector}, 1, &y, NULL, &sum));
-    int at = 0;
-    while (g->node[at] != n) at++;
-    return sparta_graph_insert_node(g, at + 1, sum);
+    return sparta_graph_add_node(g, SPARTA_OP_Add, name, 2, (sparta_value *[]){t, vector}, 1, &y, NULL, NULL);
 }
 
 /* A bias for a node that has room for one and none. */
@@ -145,9 +131,11 @@ static sparta_status take_up(sparta_propagation *p, const sparta_axes *a, const 
     sparta_node *n = (sparta_node *)a->n;
     uint8_t *gone[SPARTA_RANK] = {sparta_fact_of(p, n->out[0])->gone[a->bias_axis]};
     sparta_tensor add;
-    SPARTA_TRY(slice(p->arena, all, gone, &add));
-    sparta_value *bias = own_vector(p->g, n, a->bias, add.dim[0]);
-    if (!bias) bias = next_bias(p->g, n, a->bias_axis, add.dim[0]);
+    sparta_cut *cut = NULL;
+    SPARTA_TRY(sparta_cut_plan(p->arena, p->arena, all, gone, &add, &cut));
+    SPARTA_TRY(sparta_cut_all(p->arena, cut, 1));
+    sparta_value *bias = own_vector(p, n, a->bias, add.dim[0]);
+    if (!bias) bias = next_bias(p, n, a->bias_axis, add.dim[0]);
     if (bias) return sum_into(p, &add, bias);
     bool room = a->bias >= 0 && (a->bias >= n->n_in || !n->in[a->bias]);
     return room ? give_bias(p, n, a->bias, &add) : append_add(p, n, a->bias_axis, &add);
@@ -183,6 +171,7 @@ static sparta_status check(sparta_propagation *p, const expected *e, int n)
 static sparta_status rewrite(sparta_propagation *p, int nodes, const sparta_tensor *sums)
 {
     sparta_graph *g = p->g;
+    sparta_cut *cuts = NULL;
     uint8_t ***kept = sparta_arena_array(p->arena, (size_t)SPARTA_MAX(nodes, 1), sizeof *kept);
     SPARTA_NEED(p->cx, kept);
     for (int i = 0; i < nodes; i++) {
@@ -191,7 +180,8 @@ static sparta_status rewrite(sparta_propagation *p, int nodes, const sparta_tens
         SPARTA_TRY(sparta_labels_left(p, &p->axes[i], kept[i]));
     }
     for (int i = 0; i < p->n_values; i++)
-        if (p->fact[i].state.at && loses(p, g->value[i])) SPARTA_TRY(shrink_value(p, g->value[i]));
+        if (p->fact[i].state.at && loses(p, g->value[i])) SPARTA_TRY(shrink_value(p, g->value[i], &cuts));
+    SPARTA_TRY(sparta_cut_all(p->arena, cuts, p->options ? p->options->threads : 0));
     for (int i = 0; i < nodes; i++) {
         const sparta_flow *flow = sparta_flow_of(p->axes[i].n->op);
         sparta_node *n = (sparta_node *)p->axes[i].n;

@@ -31,43 +31,70 @@ static bool run_dims(const sparta_axes *a, const sparta_evaluation *e, const spa
     return true;
 }
 
-/* Label indices of an index of an operand in the run; composite axes come apart by run sizes. */
-static void label_index(const sparta_axes *a, const sparta_evaluation *e, const sparta_flow_operand *o,
-                        int rank, const int64_t *index, int64_t *at)
+/* The index of an axis that index i of the run stands for: composite axes come apart by run sizes. */
+static int64_t index_of(const sparta_axes *a, const sparta_evaluation *e, const sparta_axis *x, int64_t i)
 {
-    for (int i = 0; i < rank; i++) {
-        int64_t rest = index[i];
-        for (int j = o->axis[i].n - 1; j >= 0; j--) {
-            int l = o->axis[i].label[j];
-            int64_t n = SPARTA_MAX(run_size(a, e, l), 1);
-            at[l] = rest % n;
-            rest /= n;
-        }
+    int64_t index = 0, inner = 1;
+    for (int j = x->n - 1; j >= 0; j--) {
+        const int l = x->label[j];
+        const int64_t n = SPARTA_MAX(run_size(a, e, l), 1), at = i % n;
+        index += inner * (e->pick && l == e->label ? e->pick[at] : at);
+        inner *= a->label[l].size;
+        i /= n;
     }
+    return index;
 }
 
-/* The index of the fact's cells that an index of the run stands for. */
-static int64_t cell(const sparta_axes *a, const sparta_flow_operand *o, int rank, const int64_t *extent,
-                    const int64_t *at)
+/* Where the cells of an operand lie for each index of each axis of the run: offsets add up. */
+typedef struct places {
+    int64_t *state[SPARTA_RANK], *value[SPARTA_RANK];
+} places;
+
+static sparta_status find_places(const sparta_axes *a, const sparta_evaluation *e, int i,
+                                 const sparta_fact *f, const int64_t *dim, sparta_arena *scratch, places *out)
 {
-    int64_t where = 0;
-    for (int i = 0; i < rank; i++) {
-        int64_t index = 0;
-        for (int j = 0; j < o->axis[i].n; j++)
-            index = index * a->label[o->axis[i].label[j]].size + at[o->axis[i].label[j]];
-        where = where * extent[i] + (extent[i] == 1 ? 0 : index);
+    int64_t states = 1, values = 1;
+    for (int k = a->n->in[i]->dims.rank - 1; k >= 0; k--) {
+        out->state[k] = sparta_arena_array(scratch, (size_t)SPARTA_MAX(dim[k], 1), sizeof **out->state);
+        out->value[k] = sparta_arena_array(scratch, (size_t)SPARTA_MAX(dim[k], 1), sizeof **out->value);
+        SPARTA_NEED(sparta_arena_ctx(scratch), out->state[k] && out->value[k]);
+        for (int64_t j = 0; j < dim[k]; j++) {
+            const int64_t index = index_of(a, e, &a->in[i].axis[k], j);
+            out->state[k][j] = f->state.extent[k] == 1 ? 0 : index * states;
+            out->value[k][j] = f->value.dim[k] == 1 ? 0 : index * values;
+        }
+        states *= f->state.extent[k];
+        values *= f->value.dim[k];
     }
-    return where;
+    return SPARTA_OK;
+}
+
+/* The constants of axes from `axis` on, and 0 where there are none. */
+static char *copy_known(const sparta_fact *f, const places *at, const sparta_tensor *out, int axis,
+                        int64_t state, int64_t value, char *to)
+{
+    const size_t size = sparta_dtype_size(out->dtype);
+    const char *from = f->value.data;
+    if (axis == out->rank) {
+        if (f->state.at[state] == SPARTA_SOME) memcpy(to, from + (size_t)value * size, size);
+        return to + size;
+    }
+    const int64_t *s = at->state[axis], *v = at->value[axis], n = out->dim[axis];
+    if (axis < out->rank - 1 || size != 4) {
+        for (int64_t i = 0; i < n; i++) to = copy_known(f, at, out, axis + 1, state + s[i], value + v[i], to);
+        return to;
+    }
+    for (int64_t i = 0; i < n; i++, to += 4) /* nearly always */
+        if (f->state.at[state + s[i]] == SPARTA_SOME) memcpy(to, from + (size_t)(value + v[i]) * 4, 4);
+    return to;
 }
 
 /* A constant that the run needs as it is? */
 static bool as_it_is(const sparta_value *v, const sparta_fact *f, const int64_t *dim)
 {
-    if (!v->constant || !f->value.data) return false;
-    for (int i = 0; i < v->dims.rank; i++)
+    for (int i = 0; v->constant && i < v->dims.rank; i++)
         if (dim[i] != v->constant->dim[i]) return false;
-    const int64_t n = sparta_tensor_elements(v->constant);
-    return n > 0 && !memchr(f->state.at, SPARTA_UNKNOWN, (size_t)n);
+    return v->constant && !sparta_cells_has(&f->state, v->dims.rank, 1);
 }
 
 static sparta_status fill(sparta_propagation *p, const sparta_axes *a, const sparta_evaluation *e, int i,
@@ -76,7 +103,7 @@ static sparta_status fill(sparta_propagation *p, const sparta_axes *a, const spa
     const sparta_flow_operand *o = &a->in[i];
     const sparta_value *v = a->n->in[i];
     const sparta_fact *f = sparta_fact_of(p, v);
-    int64_t dim[SPARTA_RANK], index[SPARTA_RANK] = {0}, at[SPARTA_LABELS] = {0};
+    int64_t dim[SPARTA_RANK];
     (void)run_dims(a, e, o, v, dim); /* sparta_evaluable said yes */
     bool blank = (o->role == SPARTA_FACTOR && !e->products) || (o->role == SPARTA_TERM && !e->terms);
     if (!blank && !e->pick && as_it_is(v, f, dim)) {
@@ -85,17 +112,9 @@ static sparta_status fill(sparta_propagation *p, const sparta_axes *a, const spa
     }
     SPARTA_TRY(sparta_tensor_alloc_in(scratch, v->dtype, v->dims.rank, dim, out));
     if (blank || !f->value.data) return SPARTA_OK;
-    int64_t n = sparta_tensor_elements(out);
-    size_t size = sparta_dtype_size(v->dtype);
-    for (int64_t k = 0; k < n; k++) {
-        label_index(a, e, o, v->dims.rank, index, at);
-        if (e->pick) at[e->label] = e->pick[at[e->label]];
-        int64_t c = cell(a, o, v->dims.rank, f->state.extent, at);
-        if (f->state.at[c] == SPARTA_SOME)
-            memcpy((char *)out->data + (size_t)k * size, (const char *)f->value.data + (size_t)c * size,
-                   size);
-        for (int d = v->dims.rank - 1; d >= 0 && ++index[d] == dim[d]; d--) index[d] = 0;
-    }
+    places at;
+    SPARTA_TRY(find_places(a, e, i, f, dim, scratch, &at));
+    (void)copy_known(f, &at, out, 0, 0, 0, out->data);
     return SPARTA_OK;
 }
 
@@ -126,8 +145,8 @@ bool sparta_evaluable(const sparta_axes *a, const sparta_evaluation *e)
     const sparta_node *n = a->n;
     int64_t work = 0, dim[SPARTA_RANK];
     if (!affordable(a, e)) return false;
-    for (int i = 0; i < n->n_in + n->n_out; i++) { /* in and out are one array */
-        const sparta_value *v = i < n->n_in ? n->in[i] : n->out[i - n->n_in];
+    for (int i = 0; i < sparta_node_slots(n); i++) { /* in and out are one array */
+        const sparta_value *v = sparta_node_slot(n, i);
         if (!v || (i < n->n_in && a->in[i].role == SPARTA_SIDE && v->constant)) continue;
         if ((i < n->n_in && a->in[i].role == SPARTA_SIDE) || !run_dims(a, e, &a->in[i], v, dim)) return false;
         sparta_tensor shape = sparta_tensor_view(v->dtype, v->dims.rank, dim, NULL);
@@ -168,7 +187,7 @@ static sparta_status run_on(sparta_propagation *p, const sparta_axes *a, const s
         SPARTA_TRY(sparta_tensor_alloc_in(p->arena, n->out[i]->dtype, n->out[i]->dims.rank, dim, &out[i]));
     }
     sparta_status status =
-        sparta_builtin_row(n->op)->fn(p->cx, &(sparta_op_args){&n->attrs, n->n_in, n->n_out, in, out});
+        sparta_builtin_run(p->cx, n->op, &(sparta_op_args){&n->attrs, n->n_in, n->n_out, in, out});
     if (status == SPARTA_E_MEMORY || status == SPARTA_E_CANCELLED) return status;
     if (status != SPARTA_OK)
         sparta_ctx_clear(p->cx); /* it cannot be said beforehand; the model's own run will tell */

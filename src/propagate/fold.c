@@ -20,9 +20,7 @@ static bool alike_elsewhere(sparta_propagation *p, const sparta_axes *a)
     for (int l = 0; l < a->labels; l++) allowed[l] |= a->label[l].kind == SPARTA_SUM;
     for (int i = 0; i < a->n->n_in; i++) {
         if (a->in[i].role != SPARTA_FACTOR && a->in[i].role != SPARTA_ARG) continue;
-        sparta_view v =
-            sparta_view_of(a, &a->in[i], a->n->in[i], &sparta_fact_of(p, a->n->in[i])->state, true, 1);
-        sparta_view_vary(&v, vary);
+        sparta_fact_vary(a, i, sparta_fact_of(p, a->n->in[i]), vary);
     }
     for (int l = 0; l < SPARTA_SPACES; l++)
         if (vary[l] && !allowed[l]) return false;
@@ -36,9 +34,7 @@ static sparta_evaluation adding_up(const sparta_propagation *p, const sparta_axe
     sparta_evaluation e = {.products = true, .label = label, .only = only};
     for (int i = 0; i < a->n->n_in; i++) {
         if (a->in[i].role != SPARTA_FACTOR && a->in[i].role != SPARTA_ARG) continue;
-        sparta_view v =
-            sparta_view_of(a, &a->in[i], a->n->in[i], &sparta_fact_of(p, a->n->in[i])->state, true, 1);
-        sparta_view_vary(&v, e.vary);
+        sparta_fact_vary(a, i, sparta_fact_of(p, a->n->in[i]), e.vary);
     }
     const sparta_axis *x = &a->out[0].axis[a->bias_axis];
     for (int j = 0; j < x->n; j++) e.vary[x->label[j]] = true;
@@ -69,6 +65,12 @@ static sparta_status held_cells(const sparta_propagation *p, const sparta_value 
 
 #define SUMMANDS 0x1p31 /* steps: always as many, for it is asked twice and must say the same */
 
+static void take_steps(const sparta_propagation *p, double steps)
+{
+    p->effort->steps -= steps;
+    if (steps >= SUMMANDS) p->effort->spent |= SPARTA_SPENT_STEPS;
+}
+
 sparta_status sparta_summands(sparta_propagation *p, const sparta_axes *a, int label, uint8_t *out)
 {
     const sparta_node *n = a->n;
@@ -98,13 +100,13 @@ sparta_status sparta_summands(sparta_propagation *p, const sparta_axes *a, int l
         view[k++] = sparta_view_of(a, &a->in[i], n->in[i], &sparta_fact_of(p, n->in[i])->state, true, 1);
         for (int j = 0; j < factors && wins; j++)
             if (which[j] != i) view[k++] = factor[j];
-        p->effort->steps -= sparta_contract(a, view, k, unknown, stride, 1, SUMMANDS);
+        take_steps(p, sparta_contract(a, view, k, unknown, stride, 1, SUMMANDS));
     }
     sparta_cells held;
     SPARTA_TRY(held_cells(p, n->out[0], &held));
     sparta_view all[8] = {sparta_view_of(a, &a->out[0], n->out[0], &held, false, 1)};
     memcpy(all + 1, factor, (size_t)factors * sizeof *factor);
-    p->effort->steps -= sparta_contract(a, all, factors + 1, some, stride, 1, SUMMANDS);
+    take_steps(p, sparta_contract(a, all, factors + 1, some, stride, 1, SUMMANDS));
     bool fold = foldable(p, a, label);
     for (int64_t i = 0; i < size; i++) out[i] = unknown[i] ? 0 : !some[i] ? 1 : fold ? 2 : 0;
     return SPARTA_OK;
@@ -153,49 +155,59 @@ sparta_status sparta_fold_summands(sparta_propagation *p, const sparta_axes *a, 
 
 /* ------------------------------------------------------------------ whole values */
 #define WHOLE_BYTES ((size_t)16 << 20) /* a larger constant is not worth writing out */
+#define OWN_BYTES   4096 /* up to this each user has its own, of which it may lose what others need */
 
 static bool is_all(const sparta_propagation *p, const sparta_value *v, double x)
 {
     const sparta_fact *f = sparta_fact_of(p, v);
-    int64_t n = 1;
-    if (!f->state.at) return false;
-    for (int i = 0; i < v->dims.rank; i++) n *= f->state.extent[i];
-    for (int64_t i = 0; i < n; i++) {
-        if (f->state.at[i] == SPARTA_UNKNOWN) return false;
-        double y = f->state.at[i] && f->value.data ? sparta_element_get(v->dtype, f->value.data, i) : 0;
-        if (y != x) return false;
-    }
-    return n > 0;
+    const int rank = v->dims.rank;
+    if (!f->state.at || sparta_cells_has(&f->state, rank, 1)) return false;
+    if (x == 0) return !sparta_cells_has(&f->state, rank, SPARTA_SOME);
+    if (!sparta_cells_all(&f->state, rank, SPARTA_SOME)) return false;
+    const int64_t n = sparta_tensor_elements(&f->value);
+    for (int64_t i = 0; i < n; i++)
+        if (sparta_element_get(v->dtype, f->value.data, i) != x) return false;
+    return true;
 }
 
 static bool is_known(const sparta_propagation *p, const sparta_value *v)
 {
     const sparta_fact *f = sparta_fact_of(p, v);
-    int64_t n = 1;
     if (!f->state.at || v->constant || v->is_input || v->is_output || !v->producer ||
         sparta_ops_keeps(v->producer))
         return false;
-    for (int i = 0; i < v->dims.rank; i++) n *= f->state.extent[i];
-    for (int64_t i = 0; i < n; i++)
-        if (f->state.at[i] == SPARTA_UNKNOWN) return false;
-    return n > 0;
+    if (sparta_propagation_precision(p, v) != sparta_precision_of(v->dtype))
+        return false; /* a weight that is dequantised and then moved stays narrow in the file */
+    return sparta_cells_count(v->dims.rank, f->state.extent) && !sparta_cells_has(&f->state, v->dims.rank, 1);
 }
 
-/* x + 0, x - 0, x * 1: the result is x where the other operand does not widen it. */
+/* Does node n give its input `x` when its input `with` is `number` everywhere? */
+typedef struct bypass_rule {
+    sparta_op_id op;
+    int x, with, number;
+} bypass_rule;
+
+static const bypass_rule bypasses[] = {
+    {SPARTA_OP_Add, 0, 1, 0}, {SPARTA_OP_Add, 1, 0, 0},   {SPARTA_OP_Sub, 0, 1, 0},
+    {SPARTA_OP_Mul, 0, 1, 1}, {SPARTA_OP_Mul, 1, 0, 1},   {SPARTA_OP_Div, 0, 1, 1},
+    {SPARTA_OP_And, 0, 1, 1}, {SPARTA_OP_And, 1, 0, 1},   {SPARTA_OP_Or, 0, 1, 0},
+    {SPARTA_OP_Or, 1, 0, 0},  {SPARTA_OP_Where, 1, 0, 1}, {SPARTA_OP_Where, 2, 0, 0},
+};
+
+/* x + 0, x * 1, Where of nothing but true: the result is x where the other operands do not widen it. */
 static bool bypass(sparta_propagation *p, int at)
 {
     sparta_graph *g = p->g;
     sparta_node *n = g->node[at];
-    bool sum = n->op == SPARTA_OP_Add || n->op == SPARTA_OP_Sub,
-         product = n->op == SPARTA_OP_Mul || n->op == SPARTA_OP_Div;
-    if ((!sum && !product) || (sum && p->strict))
+    if (p->strict && (n->op == SPARTA_OP_Add || n->op == SPARTA_OP_Sub))
         return false; /* -0 + 0 is 0, and what divides by it can tell */
-    for (int i = 0; i < 2; i++) {
-        sparta_value *x = n->in[!i], *y = n->out[0];
-        if (i == 0 && (n->op == SPARTA_OP_Sub || n->op == SPARTA_OP_Div)) continue;
-        if (!is_all(p, n->in[i], sum ? 0 : 1) || !sparta_dims_equal(&x->dims, &y->dims)) continue;
+    for (size_t i = 0; i < SPARTA_COUNT(bypasses); i++) {
+        const bypass_rule *rule = &bypasses[i];
+        if (rule->op != n->op) continue;
+        sparta_value *x = n->in[rule->x], *y = n->out[0];
+        if (!is_all(p, n->in[rule->with], rule->number) || !sparta_dims_equal(&x->dims, &y->dims)) continue;
         if (y->is_output && (x->is_input || x->constant || x->is_output)) continue;
-        sparta_graph_replace(g, y, x);
+        sparta_graph_replace_among(g, &p->users, y, x);
         return true;
     }
     return false;
@@ -218,9 +230,7 @@ static sparta_status materialise(sparta_propagation *p, const sparta_value *v, b
     SPARTA_TRY(sparta_tensor_alloc_in(p->g->arena, v->dtype, v->dims.rank, dim, &t));
     int64_t n = sparta_tensor_elements(&t);
     for (int64_t k = 0; k < n; k++) {
-        int64_t c = 0;
-        for (int i = 0; i < v->dims.rank; i++)
-            c = c * f->state.extent[i] + (f->state.extent[i] == 1 ? 0 : index[i]);
+        const int64_t c = sparta_cell_at(v->dims.rank, f->state.extent, index);
         if (f->state.at[c] && f->value.data)
             memcpy((char *)t.data + (size_t)k * size, (const char *)f->value.data + (size_t)c * size, size);
         for (int d = v->dims.rank - 1; d >= 0 && ++index[d] == dim[d]; d--) index[d] = 0;
@@ -228,14 +238,11 @@ static sparta_status materialise(sparta_propagation *p, const sparta_value *v, b
     return sparta_graph_add_constant(p->g, NULL, &t, false, out);
 }
 
-/* May input i of a node be smaller than its dims say? When the operator broadcasts and another input has those dims. PRelu
- * broadcasts its slope alone. */
-static bool may_broadcast(const sparta_axes *a, int i, const sparta_value *v)
+/* PRelu broadcasts its slope alone. Of a hostile node's thousands of inputs each would ask all others. */
+bool sparta_may_broadcast(const sparta_axes *a, int i, const sparta_value *v)
 {
     if (a->n->op == SPARTA_OP_PRelu && i == 0) return false;
-    if (sparta_flow_of(a->n->op)->axes != sparta_flow_each &&
-        sparta_flow_of(a->n->op)->axes != sparta_flow_times)
-        return false;
+    if (!a->broadcasts || a->n->n_in > 64) return false;
     for (int k = 0; k < a->n->n_in; k++)
         if (k != i && a->n->in[k] && a->n->in[k] != v &&
             sparta_dims_equal(&a->n->in[k]->dims, &a->n->out[0]->dims))
@@ -243,7 +250,8 @@ static bool may_broadcast(const sparta_axes *a, int i, const sparta_value *v)
     return false;
 }
 
-static sparta_status replace_known(sparta_propagation *p, int at, bool *changed)
+/* shared[2 * id + full]: a constant that was made for this value and is large. */
+static sparta_status replace_known(sparta_propagation *p, int at, sparta_value **shared, bool *changed)
 {
     sparta_node *n = p->g->node[at];
     for (int i = 0; i < n->n_in; i++) {
@@ -251,10 +259,14 @@ static sparta_status replace_known(sparta_propagation *p, int at, bool *changed)
         int64_t dim[SPARTA_RANK];
         if (!v || !is_known(p, v)) continue;
         bool full = sparta_dims_const(&v->dims, dim);
-        if (!full && !may_broadcast(&p->axes[at], i, v)) continue;
-        if (may_broadcast(&p->axes[at], i, v)) full = false;
-        SPARTA_TRY(materialise(p, v, full, &by));
+        if (!full && !sparta_may_broadcast(&p->axes[at], i, v)) continue;
+        if (sparta_may_broadcast(&p->axes[at], i, v)) full = false;
+        sparta_value **other = &shared[2 * v->id + full];
+        by = *other;
+        if (!by) SPARTA_TRY(materialise(p, v, full, &by));
         if (!by) continue;
+        if (sparta_tensor_elements(by->constant) * (int64_t)sparta_dtype_size(by->dtype) > OWN_BYTES)
+            *other = by;
         n->in[i] = by;
         *changed = true;
     }
@@ -263,12 +275,15 @@ static sparta_status replace_known(sparta_propagation *p, int at, bool *changed)
 
 sparta_status sparta_fold_values(sparta_propagation *p, bool *changed)
 {
+    sparta_value **shared =
+        sparta_arena_array(p->arena, 2 * (size_t)SPARTA_MAX(p->n_values, 1), sizeof(sparta_value *));
+    SPARTA_NEED(p->cx, shared);
     for (int at = 0; at < p->g->n_nodes; at++) {
         if (bypass(p, at)) {
             *changed = true;
             continue;
         }
-        SPARTA_TRY(replace_known(p, at, changed));
+        SPARTA_TRY(replace_known(p, at, shared, changed));
     }
     return SPARTA_OK;
 }

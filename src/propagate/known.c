@@ -3,50 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ constants */
-/* state[i] = 2 where the element is not 0 (-0.0 is); NaN and infinities are unknown: nothing is concluded from them. */
-static void classify(const sparta_tensor *t, int64_t n, uint8_t *state)
-{
-    if (t->dtype == SPARTA_F32) {
-        const float *x = t->data;
-        for (int64_t i = 0; i < n; i++)
-            state[i] = x[i] == 0 ? 0 : x[i] - x[i] == 0 ? SPARTA_SOME : SPARTA_UNKNOWN;
-        return;
-    }
-    for (int64_t i = 0; i < n; i++) {
-        double x = sparta_element_get(t->dtype, t->data, i);
-        state[i] = x == 0 ? 0 : isfinite(x) ? SPARTA_SOME : SPARTA_UNKNOWN;
-    }
-}
-
-sparta_status sparta_known_constant(sparta_propagation *p, const sparta_value *v)
-{
-    sparta_fact *f = sparta_fact_of(p, v);
-    const sparta_tensor *t = v->constant;
-    int64_t n = sparta_tensor_elements(t);
-    if (n <= 0 || !sparta_room(p, n, 1)) {
-        f->wild = sparta_dtype_is_float(t->dtype); /* they are not looked at */
-        return sparta_cells_one(p, SPARTA_UNKNOWN, &f->state);
-    }
-    f->state.at = sparta_arena_alloc(p->arena, (size_t)n);
-    SPARTA_NEED(p->cx, f->state.at);
-    for (int i = 0; i < t->rank; i++) f->state.extent[i] = t->dim[i];
-    f->value = *t;
-    classify(t, n, f->state.at);
-    f->wild = memchr(f->state.at, SPARTA_UNKNOWN, (size_t)n) != NULL;
-    return SPARTA_OK;
-}
-
 /* ------------------------------------------------------------------ outputs */
-bool sparta_zero_wins(const sparta_propagation *p, const sparta_axes *a)
-{
-    bool wins = a->how == SPARTA_FLOW_PRODUCT && !p->strict;
-    for (int i = 0; i < a->n->n_in; i++)
-        wins &= !a->n->in[i] || (a->in[i].role != SPARTA_FACTOR && a->in[i].role != SPARTA_ARG) ||
-                !sparta_fact_of(p, a->n->in[i])->wild;
-    return wins;
-}
-
 typedef struct forward {
     sparta_propagation *p;
     const sparta_axes *a;
@@ -63,17 +20,23 @@ static sparta_status unknown(sparta_propagation *p, const sparta_node *n)
     return SPARTA_OK;
 }
 
-/* Where input i may be anything, so may the output, unless another factor is zero there. */
-static void spread(const forward *f, int i, uint8_t *any, const int64_t *stride)
+/* Where input i may be anything, so may the output, unless something hides it there: another factor that is zero. An ARG counts at
+ * every index of a sum, so all of its products must be: `live` is where one is not. */
+static sparta_status spread(const forward *f, int i, const sparta_view *live, uint8_t *any)
 {
     const sparta_value *v = f->a->n->in[i];
-    const sparta_cells *state = &sparta_fact_of(f->p, v)->state;
+    const sparta_role role = f->a->in[i].role;
+    sparta_cells open = sparta_fact_of(f->p, v)->state;
     sparta_view view[8];
     int n = 0;
-    view[n++] = sparta_view_of(f->a, &f->a->in[i], v, state, true, 1);
-    for (int k = 0; f->product && f->a->in[i].role != SPARTA_TERM && k < f->factors; k++)
+    if (f->a->in[i].sign) SPARTA_TRY(sparta_may_be_zero(f->p, v, &open));
+    view[n++] = sparta_view_of(f->a, &f->a->in[i], v, &open, true, 1);
+    if (f->product && role == SPARTA_ARG) view[n++] = *live;
+    for (int k = 0; f->product && role == SPARTA_FACTOR && k < f->factors; k++)
         if (f->factor[k] != i) view[n++] = f->view[k];
-    sparta_contract_some(f->p, f->a, view, n, any, stride, 1);
+    SPARTA_TRY(sparta_hiders(f->p, f->a, i, false, 8, view, &n));
+    sparta_contract_some(f->p, f->a, view, n, any, live->stride, 1);
+    return SPARTA_OK;
 }
 
 /* state of output o from the run's results, which is 0 where nothing is known of it. */
@@ -90,7 +53,7 @@ static void read_values(const forward *f, int o, const sparta_tensor *run, spart
             from = from * run->dim[i] + (state->extent[i] == 1 ? 0 : index[i]);
         if (state->at[c] != SPARTA_UNKNOWN) {
             double x = sparta_element_get(v->dtype, run->data, from);
-            state->at[c] = x == 0 ? 0 : isfinite(x) ? SPARTA_SOME : SPARTA_UNKNOWN;
+            state->at[c] = sparta_state_of(f->p, x);
             sparta_fact_of(f->p, v)->wild |= state->at[c] == SPARTA_UNKNOWN;
             memcpy((char *)value->data + (size_t)c * size, (const char *)run->data + (size_t)from * size,
                    size);
@@ -99,36 +62,31 @@ static void read_values(const forward *f, int o, const sparta_tensor *run, spart
     }
 }
 
-static bool any_left(const sparta_cells *c, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        if (c->at[i] != SPARTA_UNKNOWN) return true;
-    return false;
-}
-
 /* Output o: bit 1 of `state` where it is unknown; for a product, `some` where a product of constants is not 0. */
 static sparta_status unknowns(forward *f, int o, sparta_cells *state, bool *some)
 {
     const sparta_node *n = f->a->n;
-    int64_t extent[SPARTA_RANK], stride[SPARTA_SPACES], count;
+    int64_t extent[SPARTA_RANK], count;
+    sparta_view live = {.bit = 1}; /* where a product is not 0 */
     bool fine = sparta_extents(f->a, &f->a->out[o], n->out[o], false, f->e.vary, extent);
     count = sparta_cells_count(n->out[o]->dims.rank, extent);
     bool room = fine && count >= 0 && sparta_room(f->p, count, 3 + 2 * sparta_dtype_size(n->out[o]->dtype)) &&
                 sparta_spend(f->p, 8 * (double)count);
     if (!room) return sparta_cells_one(f->p, SPARTA_UNKNOWN, state);
     SPARTA_TRY(sparta_cells_new(f->p, n->out[o]->dims.rank, extent, state));
-    sparta_view_strides(f->a, &f->a->out[o], n->out[o]->dims.rank, extent, false, stride);
-    for (int i = 0; i < n->n_in; i++)
-        if (f->a->in[i].role != SPARTA_SIDE) spread(f, i, state->at, stride);
-    if (f->product && f->factors) {
+    sparta_view_strides(f->a, &f->a->out[o], n->out[o]->dims.rank, extent, false, live.stride);
+    if (f->product) {
         uint8_t *products = sparta_arena_alloc(f->p->arena, (size_t)SPARTA_MAX(count, 1));
         SPARTA_NEED(f->p->cx, products);
-        sparta_contract_some(f->p, f->a, f->view, f->factors, products, stride, 1);
-        for (int64_t i = 0; i < count; i++) {
-            bool constant = products[i] && !(state->at[i] & 1);
-            if (constant && f->a->no_values) state->at[i] = 1;
-            *some |= constant && !f->a->no_values;
-        }
+        sparta_contract_some(f->p, f->a, f->view, f->factors, products, live.stride, 1);
+        live.at = products;
+    }
+    for (int i = 0; i < n->n_in; i++)
+        if (f->a->in[i].role != SPARTA_SIDE) SPARTA_TRY(spread(f, i, &live, state->at));
+    for (int64_t i = 0; f->product && i < count; i++) {
+        bool constant = live.at[i] && !(state->at[i] & 1);
+        if (constant && f->a->no_values) state->at[i] = 1;
+        *some |= constant && !f->a->no_values;
     }
     for (int64_t i = 0; i < count; i++) state->at[i] = state->at[i] & 1 ? SPARTA_UNKNOWN : 0;
     return SPARTA_OK;
@@ -142,14 +100,14 @@ static void prepare(forward *f)
         if (a->in[i].role == SPARTA_SIDE) continue;
         sparta_view v = sparta_view_of(a, &a->in[i], a->n->in[i], &sparta_fact_of(f->p, a->n->in[i])->state,
                                        true, SPARTA_SOME);
-        for (int l = 0; l < SPARTA_SPACES; l++) f->e.vary[l] |= v.stride[l] != 0;
+        sparta_fact_vary(a, i, sparta_fact_of(f->p, a->n->in[i]), f->e.vary);
         if (a->in[i].role != SPARTA_FACTOR) continue;
         f->factor[f->factors] = i;
         f->view[f->factors++] = v;
     }
     for (int l = 0; l < a->labels;
          l++) /* an output differs along a label that is mixed when the input does */
-        if (a->label[l].kind == SPARTA_WHOLE) f->e.vary[l] = f->e.vary[l + SPARTA_LABELS];
+        if (a->label[l].kind == SPARTA_WHOLE) f->e.vary[l] |= f->e.vary[l + SPARTA_LABELS];
 }
 
 static sparta_status function(sparta_propagation *p, const sparta_axes *a)
@@ -167,8 +125,7 @@ static sparta_status function(sparta_propagation *p, const sparta_axes *a)
     sparta_tensor run[8];
     for (int o = 0; o < n->n_out; o++) {
         SPARTA_TRY(unknowns(&f, o, &state[o], &some));
-        left |= state[o].at[0] != SPARTA_UNKNOWN ||
-                any_left(&state[o], SPARTA_MAX(sparta_cells_count(n->out[o]->dims.rank, state[o].extent), 0));
+        left |= state[o].at[0] != SPARTA_UNKNOWN || !sparta_cells_all(&state[o], n->out[o]->dims.rank, 1);
     }
     f.e.products = !f.product || some;
     bool silent = a->no_values && !f.product;

@@ -14,15 +14,14 @@ typedef struct moving {
 static void find_vary(moving *m, bool needs)
 {
     const sparta_axes *a = m->a;
-    for (int o = 0; o < a->n->n_in + a->n->n_out; o++) {
-        bool input = o < a->n->n_in;
-        const sparta_value *v = input ? a->n->in[o] : a->n->out[o - a->n->n_in];
+    for (int o = 0; o < sparta_node_slots(a->n); o++) {
+        const bool input = o < a->n->n_in;
+        const sparta_value *v = sparta_node_slot(a->n, o);
         if (!v || a->in[o].role == SPARTA_SIDE) continue;
         const sparta_fact *f = sparta_fact_of(m->p, v);
-        const sparta_cells *c = input ? &f->state : &f->need;
         for (int i = 0; i < v->dims.rank; i++)
             for (int j = 0; j < a->in[o].axis[i].n; j++) {
-                bool differs = input != needs && c->extent[i] != 1;
+                bool differs = input != needs && (input ? sparta_fact_extent(f, i) : f->need.extent[i]) != 1;
                 m->vary[a->in[o].axis[i].label[j]] |= differs || a->in[o].axis[i].window;
             }
     }
@@ -100,14 +99,12 @@ static int source(const moving *m, int o, const int64_t *out_index, int64_t *ind
 static void take(const sparta_fact *from, const sparta_value *v, const int64_t *index, sparta_fact *to,
                  int64_t cell)
 {
-    int64_t c = 0;
-    size_t size = sparta_dtype_size(v->dtype);
-    for (int i = 0; i < v->dims.rank; i++)
-        c = c * from->state.extent[i] + (from->state.extent[i] == 1 ? 0 : index[i]);
-    to->state.at[cell] = from->state.at[c];
-    if (to->state.at[cell] == SPARTA_SOME)
-        memcpy((char *)to->value.data + (size_t)cell * size,
-               (const char *)from->value.data + (size_t)c * size, size);
+    const size_t size = sparta_dtype_size(v->dtype);
+    to->state.at[cell] = sparta_cells_get(&from->state, v->dims.rank, index);
+    if (to->state.at[cell] != SPARTA_SOME) return;
+    const int64_t at = sparta_cell_at(v->dims.rank, from->value.dim, index);
+    memcpy((char *)to->value.data + (size_t)cell * size, (const char *)from->value.data + (size_t)at * size,
+           size);
 }
 
 static void take_fill(const moving *m, const sparta_value *v, sparta_fact *to, int64_t cell)
@@ -115,7 +112,7 @@ static void take_fill(const moving *m, const sparta_value *v, sparta_fact *to, i
     const sparta_tensor *fill = m->a->fill;
     size_t size = sparta_dtype_size(v->dtype);
     double x = fill ? sparta_element_get(fill->dtype, fill->data, 0) : 0;
-    to->state.at[cell] = x == 0 ? 0 : isfinite(x) ? SPARTA_SOME : SPARTA_UNKNOWN;
+    to->state.at[cell] = sparta_state_of(m->p, x);
     to->wild |= to->state.at[cell] == SPARTA_UNKNOWN;
     if (fill) memcpy((char *)to->value.data + (size_t)cell * size, fill->data, size);
 }
@@ -147,17 +144,15 @@ sparta_status sparta_move_known(sparta_propagation *p, int at)
 {
     moving m = {.p = p, .a = &p->axes[at]};
     const sparta_node *n = m.a->n;
-    bool something = false;
+    bool something = false, inputs = false;
     for (int i = 0; i < n->n_in; i++)
         if (n->in[i] && m.a->in[i].role != SPARTA_SIDE) {
+            inputs = true;
             for (int o = 0; o < n->n_out; o++)
                 sparta_fact_of(p, n->out[o])->wild |= sparta_fact_of(p, n->in[i])->wild;
-            const sparta_cells *c = &sparta_fact_of(p, n->in[i])->state;
-            int64_t count = 1;
-            for (int k = 0; k < n->in[i]->dims.rank; k++) count *= c->extent[k];
-            for (int64_t k = 0; k < count && !something; k++) something = c->at[k] != SPARTA_UNKNOWN;
+            something |= !sparta_cells_all(&sparta_fact_of(p, n->in[i])->state, n->in[i]->dims.rank, 1);
         }
-    if (!something && !m.a->fill) { /* a border of zeros around it is not worth the cells */
+    if (inputs && !something && !m.a->fill) { /* a border of zeros around it is not worth the cells */
         for (int o = 0; o < n->n_out; o++)
             SPARTA_TRY(sparta_cells_one(p, SPARTA_UNKNOWN, &sparta_fact_of(p, n->out[o])->state));
         return SPARTA_OK;
@@ -182,10 +177,8 @@ static sparta_status need_output(const moving *m, int o, sparta_cells *need)
     for (int64_t c = 0; c < count; c++) {
         if (sparta_cells_get(wanted, v->dims.rank, index)) {
             int i = source(m, o, index, from);
-            int64_t at = 0;
-            for (int k = 0; i >= 0 && k < n->in[i]->dims.rank; k++)
-                at = at * need[i].extent[k] + (need[i].extent[k] == 1 ? 0 : from[k]);
-            if (i >= 0 && need[i].at) need[i].at[at] = 1;
+            if (i >= 0 && need[i].at)
+                need[i].at[sparta_cell_at(n->in[i]->dims.rank, need[i].extent, from)] = 1;
         }
         for (int d = v->dims.rank - 1; d >= 0 && ++index[d] == extent[d]; d--) index[d] = 0;
     }

@@ -8,7 +8,7 @@ static sparta_status need_all(sparta_propagation *p, const sparta_value *v)
     return sparta_cells_add(p, v->dims.rank, &sparta_fact_of(p, v)->need, &all);
 }
 
-/* Input i is needed where an output is that shares its indices, unless another factor is zero there. */
+/* Input i is needed where an output is that shares its indices, unless something hides it there: another factor that is zero. */
 static sparta_status need_of(sparta_propagation *p, const sparta_axes *a, int i, int o)
 {
     const sparta_value *v = a->n->in[i], *y = a->n->out[o];
@@ -16,15 +16,16 @@ static sparta_status need_of(sparta_propagation *p, const sparta_axes *a, int i,
     sparta_view view[8];
     int n = 0;
     view[n++] = sparta_view_of(a, &a->out[o], y, &sparta_fact_of(p, y)->need, false, 1);
+    SPARTA_TRY(sparta_hiders(p, a, i, true, 8, view, &n));
     for (int k = 0; product && k < a->n->n_in && n < 8; k++)
         if (k != i && a->in[k].role == SPARTA_FACTOR)
             view[n++] = sparta_view_of(a, &a->in[k], a->n->in[k], &sparta_fact_of(p, a->n->in[k])->state,
                                        true, SPARTA_SOME);
     for (int k = 0; k < n; k++) sparta_view_vary(&view[k], vary);
     /* Mixed: any index of the output needs every index of the input. So is what an ARG has of a sum: a key counts in a softmax even
-     * where its value is 0. */
+     * where its value is 0. What comes after the mixing is met index by index. */
     for (int l = 0; l < a->labels; l++)
-        if (a->label[l].kind == SPARTA_WHOLE ||
+        if ((a->label[l].kind == SPARTA_WHOLE && !a->in[i].after) ||
             (a->label[l].kind == SPARTA_SUM && a->in[i].role == SPARTA_ARG))
             vary[l] = false;
     sparta_cells need;

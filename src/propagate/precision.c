@@ -96,15 +96,16 @@ static bool takes_narrow(sparta_op_id op)
 }
 
 /* From QuantizeLinear back over moves that serve it alone to the DequantizeLinear; `first` is the move next to that. */
-static sparta_status find_pair(sparta_graph *g, sparta_arena *arena, const sparta_node *quantize,
-                               sparta_node **first, sparta_node **out)
+static sparta_status find_pair(sparta_graph *g, sparta_arena *arena, const sparta_users *u,
+                               const sparta_node *quantize, sparta_node **first, sparta_node **out)
 {
     sparta_node *n = quantize->in[0]->producer;
     bool narrow = sparta_dtype_bits(quantize->out[0]->dtype) < 8;
     *first = *out = NULL;
     while (n && n->op != SPARTA_OP_DequantizeLinear) {
         sparta_axes a;
-        if (n->n_out != 1 || n->out[0]->is_output || sparta_graph_uses(g, n->out[0]) != 1) return SPARTA_OK;
+        const int *has = u->first + n->out[0]->id;
+        if (n->n_out != 1 || n->out[0]->is_output || has[1] - has[0] != 2) return SPARTA_OK; /* n is one */
         SPARTA_TRY(sparta_axes_of(g, n, arena, &a));
         if (!only_moves(&a) || (narrow && !takes_narrow(n->op))) return SPARTA_OK;
         *first = n;
@@ -114,17 +115,27 @@ static sparta_status find_pair(sparta_graph *g, sparta_arena *arena, const spart
     return SPARTA_OK;
 }
 
+/* The moves from `first` to quantize move x; their results have its type at once, for a pair behind this one asks. */
+static void move_narrow(sparta_node *first, sparta_value *x, const sparta_node *quantize)
+{
+    first->in[0] = x;
+    for (const sparta_value *v = quantize->in[0]; v != x; v = v->producer->in[0])
+        v->producer->out[0]->dtype = x->dtype;
+}
+
 static sparta_status cancel(sparta_graph *g, sparta_arena *arena, bool *changed)
 {
+    sparta_users u; /* stays true for what is asked: a chain ends where an earlier one was changed */
+    SPARTA_TRY(sparta_graph_users(g, arena, &u));
     for (int i = 0; i < g->n_nodes; i++) {
         sparta_node *quantize = g->node[i], *first, *pair;
         if (quantize->op != SPARTA_OP_QuantizeLinear) continue;
-        SPARTA_TRY(find_pair(g, arena, quantize, &first, &pair));
+        SPARTA_TRY(find_pair(g, arena, &u, quantize, &first, &pair));
         if (!pair) continue;
         sparta_value *by = first ? quantize->in[0] : pair->in[0];
         if (quantize->out[0]->is_output && (by->is_input || by->constant || by->is_output)) continue;
-        if (first) first->in[0] = pair->in[0];
-        sparta_graph_replace(g, quantize->out[0], by);
+        if (first) move_narrow(first, pair->in[0], quantize);
+        sparta_graph_replace_among(g, &u, quantize->out[0], by);
         *changed = true;
     }
     return SPARTA_OK;

@@ -2,8 +2,6 @@
 #include "propagate/facts.h"
 #include <string.h>
 
-#define ROUNDS 16 /* each makes the graph smaller; more than a few have not been seen */
-
 void sparta_propagation_free(sparta_propagation *p)
 {
     if (!p) return;
@@ -19,6 +17,7 @@ static sparta_status describe(sparta_propagation *p)
     SPARTA_NEED(p->cx, p->axes && p->fact);
     p->n_values = g->n_values;
     for (int i = 0; i < g->n_nodes; i++) SPARTA_TRY(sparta_axes_of(g, g->node[i], p->arena, &p->axes[i]));
+    SPARTA_TRY(sparta_graph_users(g, p->arena, &p->users));
     return sparta_precisions(p);
 }
 
@@ -50,10 +49,16 @@ static sparta_status backward(sparta_propagation *p)
     return SPARTA_OK;
 }
 
-static sparta_effort full_effort(const sparta_ctx *cx)
+static sparta_effort full_effort(const sparta_ctx *cx, const sparta_propagate_options *options)
 {
     const size_t held = sparta_ctx_memory(cx), most = sparta_ctx_budget(cx);
-    return (sparta_effort){SPARTA_STEPS, SPARTA_VISITS, most > held ? (double)(most - held) / 2 : 0};
+    const double share = options && options->effort > 0 ? options->effort : 1;
+    const double room = most > held ? (double)(most - held) / 2 : 0;
+    return (sparta_effort){.steps = share * SPARTA_STEPS,
+                           .visits = share * SPARTA_VISITS,
+                           .share = share,
+                           .room = room,
+                           .bytes = room};
 }
 
 static sparta_status find_facts(sparta_graph *g, const sparta_propagate_options *options,
@@ -64,7 +69,7 @@ static sparta_status find_facts(sparta_graph *g, const sparta_propagate_options 
     *p = (sparta_propagation){.g = g,
                               .cx = g->cx,
                               .options = options,
-                              .own = full_effort(g->cx),
+                              .own = full_effort(g->cx, options),
                               .strict = sparta_ctx_strict(g->cx)};
     p->effort = effort ? effort : &p->own;
     p->arena = sparta_arena_create(g->cx);
@@ -92,12 +97,12 @@ bool sparta_propagation_known(const sparta_propagation *p, const sparta_value *v
                               double *value)
 {
     const sparta_fact *f = sparta_fact_of(p, v);
-    int64_t c = 0;
     if (!f->state.at) return false;
-    for (int i = 0; i < v->dims.rank; i++)
-        c = c * f->state.extent[i] + (f->state.extent[i] == 1 ? 0 : index[i]);
-    *value = f->state.at[c] == SPARTA_SOME ? sparta_element_get(v->dtype, f->value.data, c) : 0;
-    return f->state.at[c] != SPARTA_UNKNOWN;
+    const uint8_t state = sparta_cells_get(&f->state, v->dims.rank, index);
+    *value = state == SPARTA_SOME ? sparta_element_get(v->dtype, f->value.data,
+                                                       sparta_cell_at(v->dims.rank, f->value.dim, index))
+                                  : 0;
+    return state != SPARTA_UNKNOWN;
 }
 
 bool sparta_propagation_needed(const sparta_propagation *p, const sparta_value *v, const int64_t *index)
@@ -112,8 +117,13 @@ static sparta_status round_of(sparta_graph *g, const sparta_propagate_options *o
                               sparta_reporting *report, bool *changed)
 {
     sparta_propagation *p;
+    bool cancelled;
     *changed = false;
-    effort->bytes = full_effort(g->cx).bytes; /* those of the last round are free again */
+    SPARTA_TRY(sparta_tidy(g)); /* in every round: what was in its way may be gone */
+    SPARTA_TRY(sparta_cancel_pairs(g, &cancelled));
+    effort->bytes = effort->room =
+        full_effort(g->cx, options).bytes; /* those of the last round are free again */
+    SPARTA_TRY(sparta_keep_once(g));       /* of what was folded before */
     SPARTA_TRY(find_facts(g, options, effort, &p));
     sparta_status status = sparta_fold_values(p, changed);
     if (status == SPARTA_OK && *changed)
@@ -125,6 +135,7 @@ static sparta_status round_of(sparta_graph *g, const sparta_propagate_options *o
         report->report.moved += p->moved;
     }
     sparta_propagation_free(p);
+    *changed |= cancelled;
     return status;
 }
 
@@ -133,18 +144,19 @@ sparta_status sparta_propagate(sparta_graph *g, const sparta_propagate_options *
 {
     sparta_reporting report = {0};
     bool changed = true;
+    const int n_values = g->n_values;
     SPARTA_TRY(sparta_report_begin(g, &report));
     for (int i = 0; options && i < options->n_remove; i++)
         SPARTA_TRY(sparta_propagate_remove(g, options->remove[i]));
     if (options && options->n_remove) SPARTA_TRY(sparta_ops_infer(g));
-    SPARTA_TRY(sparta_tidy(g));
-    SPARTA_TRY(sparta_cancel_pairs(g, &changed));
-    changed = true;
+    SPARTA_TRY(sparta_report_requests(g, n_values, &report));
     int rounds = 0;
-    sparta_effort effort = full_effort(g->cx);
-    for (; changed && rounds < ROUNDS; rounds++) SPARTA_TRY(round_of(g, options, &effort, &report, &changed));
+    sparta_effort effort = full_effort(g->cx, options);
+    for (; changed && rounds < SPARTA_ROUNDS; rounds++)
+        SPARTA_TRY(round_of(g, options, &effort, &report, &changed));
+    if (changed) effort.spent |= SPARTA_SPENT_ROUNDS;
     report.report.rounds = rounds;
-    SPARTA_TRY(sparta_report_end(g, &report));
+    SPARTA_TRY(sparta_report_end(g, &effort, &report));
     *out = report.report;
     return sparta_graph_verify(g);
 }

@@ -19,12 +19,15 @@
  * and infers every shape again, which must come out as agreed. Rounds follow until nothing changes.
  *
  * Sound: what is called known is so for all finite values. A product of a known zero and an unknown is taken for zero; the
- * sign of a zero is not known, and no rule depends on it. In a strict context (--strict) zero times unknown is unknown.
+ * sign of a zero is not known, and no rule depends on it. In a strict context (--strict) zero times unknown is unknown, and -0.0 is a
+ * constant other than 0.
  *
- * Files: facts.h what is kept of a value; cells.c boolean arrays and their contraction; known.c and evaluate.c forward; needed.c
- * backward; move.c both, for operators that only move elements; agree.c what goes; compact.c the smaller graph; fold.c constants
- * into biases and initialisers; report.c in words; request.c what a user asks to remove; precision.c types that spread; tidy.c what is
- * written in a way that hides axes, first; tie.c weights that are used twice.
+ *     facts       facts.h what is kept of a value; cells.c boolean arrays and their contraction; constant.c what constants hold
+ *     passes      known.c, evaluate.c forward; needed.c backward; hide.c what one operand settles for others; move.c both, for
+ *                 operators that only move elements; precision.c types that spread
+ *     changes     tidy.c first of a round, what is written in a way that hides axes; agree.c what goes; compact.c the smaller graph, slice.c its
+ *                 constants; fold.c constants into biases and initialisers; once.c constants that repeat; tie.c weights used twice
+ *     words       report.c what went and what stayed; explain.c who holds it; request.c what a user asks to remove, heads.c of attentions
  */
 #ifndef SPARTA_PROPAGATE_H
 #define SPARTA_PROPAGATE_H
@@ -48,6 +51,8 @@ typedef struct sparta_propagate_report {
         parameters_after; /* elements of initialisers of floats and quantised numbers */
     int nodes_before, nodes_after, rounds;
     int moved; /* products whose constants went into a bias, where they are rounded once more */
+    const char
+        *cut_short; /* it ended before all was looked at: after how much, and what to do; "": all was */
     int n;
     sparta_kept *tensor; /* in the graph's arena */
 } sparta_propagate_report;
@@ -57,6 +62,9 @@ typedef struct sparta_propagate_options {
     const char *const *remove; /* "encoder.2.heads=3,5": see request.c */
     const char *const *keep;   /* names of constants whose shape stays (a schedule pins their format) */
     int n_keep;
+    int threads;   /* 0: the cores available */
+    int multiple;  /* of indices that axes of weights keep; 0: 1 */
+    double effort; /* a share of the steps that end a hostile model (facts.h); 0: all of them */
 } sparta_propagate_options;
 
 /* Facts about every value of an inferred graph, which is not changed. */

@@ -1,21 +1,17 @@
 /* What went, what stayed, and who holds it, in words a user can act on:
  *
- *     layer3.0.conv3.weight: 32 of its 64 dead outputs stay, because layer3.0.downsample.0.weight needs them: prune both alike
- */
+ *     layer3.0.conv3.weight keeps 256 zero outputs of 1024, because 'layer3.0.downsample.0.weight' needs them: prune both alike
+ *
+ * Counts are here; who holds them is found in explain.c. */
 #include "propagate/facts.h"
 #include <string.h>
 
-static const char *name_of(const sparta_value *v)
-{
-    return v->origin ? v->origin : v->name;
-}
-
 /* A transposed copy of a weight counts with that. */
-static int64_t parameters(const sparta_graph *g, const sparta_value *v)
+static int64_t parameters(const sparta_graph *g, const bool *used, const sparta_value *v)
 {
     bool counts = v->constant && (sparta_dtype_is_float(v->dtype) || sparta_dtype_size(v->dtype) == 1) &&
                   v->dtype != SPARTA_BOOL;
-    return counts && !sparta_tied(g, v) ? sparta_tensor_elements(v->constant) : 0;
+    return counts && !sparta_tied(g, used, v) ? sparta_tensor_elements(v->constant) : 0;
 }
 
 /* Constants that a node uses, once each. */
@@ -35,146 +31,184 @@ static sparta_status each_constant(sparta_graph *g, sparta_value ***out, int *n)
     return SPARTA_OK;
 }
 
+static void add_tensor(sparta_reporting *r, sparta_value *v)
+{
+    sparta_kept *k = &r->report.tensor[r->report.n];
+    r->value[r->report.n++] = v;
+    *k = (sparta_kept){.name = sparta_initialiser_name(v), .rank = v->constant->rank, .blocked_by = ""};
+    memcpy(k->before, v->constant->dim, sizeof k->before);
+}
+
 sparta_status sparta_report_begin(sparta_graph *g, sparta_reporting *r)
 {
     sparta_value **all;
+    bool *used;
     int n;
     SPARTA_TRY(each_constant(g, &all, &n));
+    SPARTA_TRY(sparta_used(g, g->arena, &used));
     r->report.tensor = sparta_arena_array(g->arena, (size_t)SPARTA_MAX(n, 1), sizeof *r->report.tensor);
     SPARTA_NEED(g->cx, r->report.tensor);
     r->value = all;
     r->report.nodes_before = g->n_nodes;
     for (int i = 0; i < n; i++) {
-        const int64_t count = parameters(g, all[i]);
+        const int64_t count = parameters(g, used, all[i]);
         r->report.parameters_before += count;
-        if (!count || !all[i]->constant->rank) continue;
-        sparta_kept *k = &r->report.tensor[r->report.n];
-        r->value[r->report.n++] = all[i];
-        *k = (sparta_kept){.name = name_of(all[i]), .rank = all[i]->constant->rank, .blocked_by = ""};
-        memcpy(k->before, all[i]->constant->dim, sizeof k->before);
+        if (count && all[i]->constant->rank) add_tensor(r, all[i]);
+    }
+    r->weights = r->report.n;
+    return SPARTA_OK;
+}
+
+sparta_status sparta_report_requests(sparta_graph *g, int n_values, sparta_reporting *r)
+{
+    const size_t n = (size_t)(r->weights + g->n_values - n_values);
+    sparta_kept *tensor = sparta_arena_array(g->arena, SPARTA_MAX(n, 1), sizeof *tensor);
+    sparta_value **value = sparta_arena_array(g->arena, SPARTA_MAX(n, 1), sizeof(sparta_value *));
+    bool *used;
+    SPARTA_NEED(g->cx, tensor && value);
+    SPARTA_TRY(sparta_used(g, g->arena, &used));
+    for (int i = 0; i < r->weights; i++) {
+        tensor[i] = r->report.tensor[i];
+        value[i] = r->value[i];
+    }
+    r->report.tensor = tensor;
+    r->value = value;
+    for (int i = n_values; i < g->n_values; i++)
+        if (parameters(g, used, g->value[i]) && g->value[i]->constant->rank) add_tensor(r, g->value[i]);
+    return SPARTA_OK;
+}
+
+/* A request that was obeyed has left nothing behind; one that could not be keeps its mask, which is no parameter. */
+static void end_requests(sparta_graph *g, const bool *used, sparta_reporting *r)
+{
+    int n = r->weights;
+    for (int i = r->weights; i < r->report.n; i++)
+        if (!r->report.tensor[i].gone) r->report.parameters_after -= parameters(g, used, r->value[i]);
+    for (int i = r->weights; i < r->report.n; i++) {
+        if (r->report.tensor[i].gone || !*r->report.tensor[i].blocked_by) continue;
+        r->report.tensor[n] = r->report.tensor[i];
+        r->value[n++] = r->value[i];
+    }
+    r->report.n = n;
+}
+
+/* What ran out first, in words, and what helps. The rest was unknown, needed, and stays. */
+static sparta_status tell_effort(sparta_graph *g, const sparta_effort *e, sparta_propagate_report *r)
+{
+    static const char again[] = "run sparta propagate on what it wrote, which begins anew";
+    const struct {
+        unsigned what;
+        double number;
+        const char *unit, *advice;
+    } row[] = {
+        {SPARTA_SPENT_STEPS, e->share * SPARTA_STEPS * 1e-6, "million steps", again},
+        {SPARTA_SPENT_VISITS, e->share * SPARTA_VISITS * 1e-6, "million indices", again},
+        {SPARTA_SPENT_ROUNDS, SPARTA_ROUNDS, "rounds", again},
+        {SPARTA_SPENT_BYTES, e->room * 1e-6, "MB of facts", "give it more with --max-memory"},
+    };
+    r->cut_short = "";
+    for (size_t i = 0; i < SPARTA_COUNT(row) && !*r->cut_short; i++) {
+        if (!(e->spent & row[i].what)) continue;
+        r->cut_short = sparta_arena_printf(
+            g->arena, "looked at no more after %.4g %s: what is left counts as needed, and stays; %s",
+            row[i].number, row[i].unit, row[i].advice);
+        SPARTA_NEED(g->cx, r->cut_short);
     }
     return SPARTA_OK;
 }
 
-sparta_status sparta_report_end(sparta_graph *g, sparta_reporting *r)
+sparta_status sparta_report_end(sparta_graph *g, const sparta_effort *effort, sparta_reporting *r)
 {
     sparta_value **all;
     int n;
+    SPARTA_TRY(tell_effort(g, effort, &r->report));
+    bool *used;
     SPARTA_TRY(each_constant(g, &all, &n));
-    bool *used = sparta_arena_array(g->arena, (size_t)SPARTA_MAX(g->n_values, 1), sizeof *used);
-    SPARTA_NEED(g->cx, used);
-    for (int i = 0; i < n; i++) {
-        r->report.parameters_after += parameters(g, all[i]);
-        used[all[i]->id] = true;
-    }
+    SPARTA_TRY(sparta_used(g, g->arena, &used));
+    for (int i = 0; i < n; i++) r->report.parameters_after += parameters(g, used, all[i]);
     for (int i = 0; i < r->report.n; i++) {
         sparta_kept *k = &r->report.tensor[i];
         k->gone = !used[r->value[i]->id];
         if (!k->gone) memcpy(k->after, r->value[i]->constant->dim, sizeof k->after);
     }
+    end_requests(g, used, r);
     r->report.nodes_after = g->n_nodes;
     return SPARTA_OK;
 }
 
-/* ------------------------------------------------------------------ who holds it */
-/* The weight of the layer that makes a value, past biases, normalisations, activations and residuals; NULL: another operator does. */
-static const sparta_value *maker(const sparta_value *v)
+/* ------------------------------------------------------------------ what stays */
+/* User i of a value, the one before it being another: it has all slots of a node behind each other. */
+static bool is_new(const sparta_users *u, const sparta_value *v, int i)
 {
-    for (int steps = 0; v->producer && steps < 8; steps++) {
-        const sparta_node *n = v->producer;
-        const sparta_value *data = NULL, *weight = NULL;
-        bool alone = true;
-        for (int i = 0; i < n->n_in; i++) {
-            if (n->in[i] && n->in[i]->constant && n->in[i]->constant->rank >= 2) weight = n->in[i];
-            if (!n->in[i] || n->in[i]->constant) continue;
-            alone &= !data || data == n->in[i];
-            data = data ? data : n->in[i];
-        }
-        if (weight) return weight;
-        if (!data || n->n_in > 5 || (!alone && n->op != SPARTA_OP_Add)) return NULL;
-        v = data;
-    }
-    return v->constant ? v : NULL;
+    return i == u->first[v->id] || u->user[i] != u->user[i - 1];
 }
 
-/* The last of a chain of causes: this value keeps them. `about` is the weight that is asked for. */
-static void explain_keeper(const sparta_value *v, const sparta_value *about, sparta_text *t)
+/* Which end of its layer an axis of a weight is, as its users call it. */
+static const char *kind_of(const sparta_explainer *e, const sparta_value *v, int axis)
 {
-    const sparta_value *weight = maker(v);
-    if (v->is_output)
-        sparta_text_printf(t, "'%s' is an output of the model", v->name);
-    else if (v->is_input)
-        sparta_text_printf(t, "'%s' is an input of the model", v->name);
-    else if (weight && weight != about)
-        sparta_text_printf(t, "'%s' needs them: prune both alike", name_of(weight));
-    else
-        sparta_text_printf(t, "'%s' has them too, and is not known beforehand",
-                           v->constant ? name_of(v) : v->name);
-}
-
-/* Follow the causes from one axis to the next until somebody has a reason of their own. */
-static void explain(const sparta_propagation *p, const sparta_value *about, const sparta_cause *c,
-                    sparta_text *t)
-{
-    for (int steps = 0; steps < p->g->n_nodes + 1; steps++) {
-        if (c->why) {
-            sparta_text_printf(t, "%s '%s': %s", sparta_builtin_row(c->node->op)->name, c->node->name,
-                               c->why);
-            return;
-        }
-        const sparta_fact *f = sparta_fact_of(p, c->value);
-        const sparta_cause *next = &f->cause[c->axis];
-        bool wanted = f->wanted[c->axis] && f->wanted[c->axis][c->other];
-        if (!wanted || !next->node || c->value->constant) {
-            explain_keeper(c->value, about, t);
-            return;
-        }
-        c = next;
-    }
-    sparta_text_printf(t, "'%s' needs them", c->value->name);
-}
-
-/* Which end of its layer an axis of a weight is. */
-static const char *kind_of(const sparta_propagation *p, const sparta_value *v, int axis)
-{
-    for (int i = 0; i < p->g->n_nodes; i++) {
-        const sparta_axes *a = &p->axes[i];
+    if (v->dims.rank == 1) return "channels";
+    for (int i = e->p->users.first[v->id]; i < e->p->users.first[v->id + 1]; i++) {
+        const sparta_axes *a = &e->p->axes[e->p->users.user[i]];
+        if (!is_new(&e->p->users, v, i) || !sparta_look(e, a->n->n_in)) continue;
+        if (a->n->op == SPARTA_OP_Gather) return axis ? "columns" : "rows";
         for (int k = 0; k < a->n->n_in; k++) {
-            if (a->n->in[k] != v || a->how != SPARTA_FLOW_PRODUCT || !a->in[k].axis[axis].n) continue;
-            return a->label[a->in[k].axis[axis].label[a->in[k].axis[axis].n - 1]].kind == SPARTA_SUM
-                       ? "inputs"
-                       : "outputs";
+            const sparta_axis *x = &a->in[k].axis[axis];
+            if (a->n->in[k] != v || a->how != SPARTA_FLOW_PRODUCT || !x->n) continue;
+            return a->label[x->label[x->n - 1]].kind == SPARTA_SUM ? "inputs" : "outputs";
         }
     }
     return "slices";
 }
 
-static sparta_status blocked(const sparta_propagation *p, const sparta_value *v, sparta_text *t)
+/* Do zeros of it make anything zero? Those of a bias do not, and tables of angles have some that nobody pruned. */
+static bool counts(const sparta_explainer *e, const sparta_value *v)
 {
-    const sparta_fact *f = sparta_fact_of(p, v);
-    for (int k = 0; k < v->dims.rank; k++) {
-        int64_t dead = 0, stay = 0, size = sparta_axis_size(v, k);
-        for (int64_t i = 0; f->wanted[k] && i < size; i++) {
-            dead += f->wanted[k][i];
-            stay += f->wanted[k][i] && !f->gone[k][i];
+    for (int i = e->p->users.first[v->id]; i < e->p->users.first[v->id + 1]; i++) {
+        const sparta_axes *a = &e->p->axes[e->p->users.user[i]];
+        if (!is_new(&e->p->users, v, i) || !sparta_look(e, a->n->n_in)) continue;
+        for (int k = 0; k < a->n->n_in; k++) {
+            if (a->n->in[k] != v || a->in[k].role == SPARTA_SIDE) continue;
+            const bool wins = a->how == SPARTA_FLOW_PRODUCT && a->in[k].role == SPARTA_FACTOR;
+            if (wins || a->how == SPARTA_FLOW_MOVE || a->in[k].hides[false]) return true;
+            if (a->n->op == SPARTA_OP_DequantizeLinear && k == 0) return true;
         }
+    }
+    return false;
+}
+
+static sparta_status blocked(const sparta_explainer *e, const sparta_value *v, bool mask, sparta_text *t)
+{
+    const sparta_fact *f = sparta_fact_of(e->p, v);
+    if (!counts(e, v)) return SPARTA_OK;
+    for (int k = 0; k < v->dims.rank; k++) {
+        const int64_t size = sparta_axis_size(v, k);
+        int64_t stay = 0;
+        for (int64_t i = 0; f->wanted[k] && i < size; i++) stay += f->wanted[k][i] && !f->gone[k][i];
         if (!stay || !f->cause[k].node || stay == size) continue;
-        sparta_text_printf(t, "%s%lld of its %lld dead %s stay, because ", t->size ? "; " : "",
-                           (long long)stay, (long long)dead, kind_of(p, v, k));
-        explain(p, v, &f->cause[k], t);
+        const char *kind = !mask ? kind_of(e, v, k) : v->dims.rank == 4 && k == 1 ? "heads" : "columns";
+        const int letters = (int)strlen(kind) - (stay == 1); /* one output, two outputs */
+        sparta_text_printf(t, "%skeeps %lld zero %.*s of %lld", t->size ? "; " : "", (long long)stay, letters,
+                           kind, (long long)size);
+        sparta_tell_place(e, v, t);
+        sparta_text_printf(t, ", because ");
+        sparta_explain(e, v, k, !strcmp(kind, "inputs"), t);
     }
     return t->status;
 }
 
+#define LOOKS ((int64_t)1 << 24) /* a hostile model has many who hold, and many to ask */
+
 sparta_status sparta_report_blocked(const sparta_propagation *p, sparta_reporting *r)
 {
+    int64_t looks = LOOKS;
+    const sparta_explainer e = {p, &looks};
     for (int i = 0; i < r->report.n; i++) {
         sparta_text t;
         sparta_text_init(&t, p->cx);
         r->report.tensor[i].blocked_by = "";
         sparta_status status = SPARTA_OK;
         if (r->value[i]->constant && sparta_fact_of(p, r->value[i])->state.at)
-            status = blocked(p, r->value[i], &t);
+            status = blocked(&e, r->value[i], i >= r->weights, &t);
         if (status == SPARTA_OK && t.size) {
             r->report.tensor[i].blocked_by = sparta_arena_string(p->g->arena, sparta_text_str(&t));
             if (!r->report.tensor[i].blocked_by) status = sparta_ctx_status(p->cx);

@@ -28,27 +28,48 @@ static bool is_transposed(const sparta_tensor *a, const sparta_tensor *b)
     return true;
 }
 
-sparta_value *sparta_tied(const sparta_graph *g, const sparta_value *v)
+sparta_status sparta_used(const sparta_graph *g, sparta_arena *arena, bool **out)
+{
+    bool *used = sparta_arena_array(arena, (size_t)SPARTA_MAX(g->n_values, 1), sizeof *used);
+    SPARTA_NEED(g->cx, used);
+    for (int i = 0; i < g->n_nodes; i++)
+        for (int k = 0; k < g->node[i]->n_in; k++)
+            if (g->node[i]->in[k]) used[g->node[i]->in[k]->id] = true;
+    for (int i = 0; i < g->n_outputs; i++) used[g->output[i]->id] = true;
+    *out = used;
+    return SPARTA_OK;
+}
+
+sparta_value *sparta_tied(const sparta_graph *g, const bool *used, const sparta_value *v)
 {
     if (!v->constant || !v->constant->data || !v->origin || !strcmp(v->origin, v->name)) return NULL;
     sparta_value *a = sparta_graph_find(g, v->origin);
-    if (!a || a == v || !a->constant || !a->constant->data || !sparta_graph_uses(g, a)) return NULL;
+    if (!a || a == v || !a->constant || !a->constant->data || !used[a->id]) return NULL;
     return is_transposed(a->constant, v->constant) ? a : NULL;
 }
 
-sparta_status sparta_propagate_tie(sparta_graph *g)
+static sparta_status tie_all(sparta_graph *g, const bool *used)
 {
     static const int64_t swap[] = {1, 0};
     const sparta_attr perm = {.name = "perm", .kind = SPARTA_ATTR_INTS, .n = 2, .ints = swap};
     const int n = g->n_values;
     for (int i = 0; i < n; i++) {
-        sparta_value *v = g->value[i], *a = v->is_output ? NULL : sparta_tied(g, v);
-        sparta_node *node;
-        if (!a || !sparta_graph_uses(g, v)) continue;
+        sparta_value *v = g->value[i], *a = v->is_output || !used[i] ? NULL : sparta_tied(g, used, v);
+        if (!a) continue;
         v->constant = NULL;
         SPARTA_TRY(sparta_graph_add_node(g, SPARTA_OP_Transpose, v->name, 1, &a, 1, &v,
-                                         &(sparta_attrs){1, &perm}, &node));
-        SPARTA_TRY(sparta_graph_insert_node(g, 0, node));
+                                         &(sparta_attrs){1, &perm}, NULL));
     }
-    return sparta_graph_verify(g);
+    return sparta_graph_sort(g); /* they stand behind those who read them */
+}
+
+sparta_status sparta_propagate_tie(sparta_graph *g)
+{
+    sparta_arena *arena = sparta_arena_create(g->cx);
+    SPARTA_NEED(g->cx, arena);
+    bool *used;
+    sparta_status status = sparta_used(g, arena, &used);
+    if (status == SPARTA_OK) status = tie_all(g, used);
+    sparta_arena_free(arena);
+    return status == SPARTA_OK ? sparta_graph_verify(g) : status;
 }

@@ -182,7 +182,7 @@ static void resnet_residual_blocked(void **state)
     prune_unit(g, "layer1.0.conv3", "layer1.0.bn3", 16, 32);
     becomes(g, NULL, NULL, RESNET, RESNET);
     mentions(kept("layer1.0.conv3.weight")->blocked_by,
-             "16 of its 16 dead outputs stay, because 'layer1.0.downsample.0.weight' needs them", __FILE__,
+             "keeps 16 zero outputs of 32, because 'layer1.0.downsample.0.weight' needs them", __FILE__,
              __LINE__);
     sparta_graph_free(g);
 }
@@ -431,8 +431,8 @@ static void grouped_unlike(void **state)
     zero(g, "w", 0, 0, 1);
     zero(g, "w", 0, 3, 4);
     becomes(g, NULL, NULL, GROUPED, GROUPED);
-    mentions(kept("w")->blocked_by, "2 of its 2 dead outputs stay", __FILE__, __LINE__);
-    mentions(kept("w")->blocked_by, "they are 4 x 2 there, and a whole block goes (a group, a head)",
+    mentions(kept("w")->blocked_by, "keeps 2 zero outputs of", __FILE__, __LINE__);
+    mentions(kept("w")->blocked_by, "it takes them as 4 x 2; prune whole blocks of that (heads, groups)",
              __FILE__, __LINE__);
     sparta_graph_free(g);
 }

@@ -54,6 +54,33 @@ static void test_pairs_cancel(void **state)
     sparta_graph_free(g);
 }
 
+/* One pair behind the other: each is found, as long as the model is. */
+static void test_many_pairs_cancel(void **state)
+{
+    (void)state;
+    char name[2][16] = {"q"};
+    sparta_propagate_report report;
+    sparta_text t;
+    sparta_text_init(&t, cx);
+    sparta_text_printf(&t, "graph \"g\"\ninput q: i8[b,4]\nconst s: f32[] = [0.25]\nconst z: i8[] = [3]\n");
+    for (int i = 0; i < 5000; i++) {
+        snprintf(name[(i + 1) % 2], sizeof *name, "q%d", i);
+        sparta_text_printf(
+            &t,
+            "node x%d: ? = DequantizeLinear(%s, s, z)\nnode y%d: ? = Transpose(x%d) {perm=[1,0]}\n"
+            "node %s: ? = QuantizeLinear(y%d, s, z)\n",
+            i, name[i % 2], i, i, name[(i + 1) % 2], i);
+    }
+    sparta_text_printf(&t, "output %s\n", name[0]);
+    ok(t.status);
+    sparta_graph *g = parse(sparta_text_str(&t));
+    sparta_text_free(&t);
+    ok(sparta_propagate(g, NULL, &report));
+    assert_int_equal(g->n_nodes, 5000);
+    assert_int_equal(count(g, "Transpose"), 5000);
+    sparta_graph_free(g);
+}
+
 /* Another scale, zero point, arithmetic or a border between them: the pair computes something. */
 static void test_pairs_stay(void **state)
 {
@@ -209,6 +236,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_pairs_cancel, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_many_pairs_cancel, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_pairs_stay, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_flows, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_weights_stay_narrow, set_up, tear_down),

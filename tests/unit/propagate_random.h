@@ -302,6 +302,37 @@ static inline sparta_value *draw_beside(draw *d, const sparta_value *x)
     return draw_constant(d, x->dtype, rank - from, dim);
 }
 
+/* A constant for each index of one axis of x that settles things: zeros and others, or all of one kind. */
+static inline sparta_value *draw_switch(draw *d, const sparta_value *x, sparta_dtype dtype)
+{
+    int axis = x->dims.rank ? draw_axis(d, x, 1) : -1;
+    int64_t dim[SPARTA_RANK] = {1}, size = axis < 0 ? 1 : size_of(x, axis);
+    int rank = axis < 0 ? 0 : x->dims.rank - axis;
+    double data[64];
+    unsigned kind = roll(d, 4); /* none, all, mixed */
+    if (size > 64) return NULL;
+    for (int i = 0; i < rank; i++) dim[i] = i ? 1 : size;
+    sparta_tensor t = sparta_tensor_view(dtype, rank, dim, data);
+    for (int64_t i = 0; i < size; i++) {
+        bool on = kind == 0 ? false : kind == 1 ? true : roll(d, 2);
+        sparta_element_set(dtype, data, i, !on ? 0 : dtype == SPARTA_BOOL ? 1 : 1 + roll(d, 2));
+    }
+    return put_constant(d, &t, 2);
+}
+
+/* The scale of a normalisation: slimmed now and then. */
+static inline sparta_value *draw_scale(draw *d, sparta_dtype dtype, int rank, const int64_t *dim)
+{
+    uint8_t data[8 * DRAW_ELEMENTS];
+    sparta_tensor t = sparta_tensor_view(dtype, rank, dim, data);
+    int64_t n = sparta_tensor_elements(&t);
+    if (roll(d, 3) || n > DRAW_ELEMENTS) return draw_constant(d, dtype, rank, dim);
+    bool all = roll(d, 2);
+    for (int64_t i = 0; i < n; i++)
+        sparta_element_set(dtype, data, i, all || roll(d, 3) ? roll(d, 2) ? 0.0 : -0.0 : draw_number(d));
+    return put_constant(d, &t, 2);
+}
+
 /* ------------------------------------------------------------------ the whole graph */
 typedef struct draw_row {
     const char *op;

@@ -290,6 +290,11 @@ static inline bool make_reduce(draw *d, const char *op)
         x = half ? put2(d, "Add", x, half, 4) : NULL;
         if (!x) return false;
     }
+    if (product && roll(d, 2)) { /* a zero somewhere */
+        sparta_value *zeros = draw_switch(d, x, x->dtype);
+        x = zeros ? put2(d, "Mul", x, zeros, 2) : NULL;
+        if (!x) return false;
+    }
     if (roll(d, 4)) axes = put_ints(d, 1, (int64_t[]){axis});
     const sparta_attr attr[] = {DRAW_INT("keepdims", roll(d, 2))};
     return put_node(d, op, axes ? 2 : 1, (sparta_value *[]){x, axes},
@@ -314,7 +319,7 @@ static inline bool make_layer_norm(draw *d, const char *op)
     int axis = -1, outs = layer ? 1 + 2 * (roll(d, 6) == 0) : 1;
     if (x->dims.rank >= 2 && size_of(x, x->dims.rank - 2) > 0 && roll(d, 4) == 0) axis = -2;
     dim[0] = axis == -2 ? size_of(x, x->dims.rank - 2) : n, dim[1] = n;
-    in[0] = x, in[1] = draw_constant(d, x->dtype, -axis, dim),
+    in[0] = x, in[1] = draw_scale(d, x->dtype, -axis, dim),
     in[2] = layer && roll(d, 2) ? draw_constant(d, x->dtype, -axis, dim) : NULL;
     const sparta_attr attr[] = {DRAW_INT("axis", axis), DRAW_FLOAT("epsilon", 0.01f)};
     return put_nodes(d, op, in[2] ? 3 : 2, in, outs, out, SPARTA_MAX(40, reach_of(d, x)), 2, attr);

@@ -85,7 +85,9 @@ static inline bool make_mod(draw *d, const char *op)
 static inline bool make_pow(draw *d, const char *op)
 {
     sparta_value *x = tame(d, draw_float(d, 0, 4), 2),
-                 *by = x ? put_scalar(d, x->dtype, (double)roll(d, 4)) : NULL;
+                 *by = !x           ? NULL
+                       : roll(d, 2) ? draw_switch(d, x, x->dtype)
+                                    : put_scalar(d, x->dtype, (double)roll(d, 4));
     return by && put2(d, op, x, by, 8);
 }
 
@@ -135,9 +137,11 @@ static inline bool make_compare(draw *d, const char *op)
 
 static inline bool make_logic(draw *d, const char *op)
 {
-    sparta_value *x = draw_value(d, SPARTA_BOOL, 0, 4),
-                 *y = x ? roll(d, 2) ? draw_beside(d, x) : draw_partner(d, x) : NULL;
-    return y && put2(d, op, x, y, 1);
+    sparta_value *x = draw_value(d, SPARTA_BOOL, 0, 4), *y = NULL;
+    unsigned kind = roll(d, 3);
+    if (x)
+        y = kind == 0 ? draw_beside(d, x) : kind == 1 ? draw_switch(d, x, SPARTA_BOOL) : draw_partner(d, x);
+    return y && (roll(d, 2) ? put2(d, op, x, y, 1) : put2(d, op, y, x, 1));
 }
 
 static inline bool make_not(draw *d, const char *op)
@@ -155,7 +159,8 @@ static inline bool make_where(draw *d, const char *op)
         sparta_value *v = d->value[roll(d, (unsigned)d->n)];
         if (v->dtype == SPARTA_BOOL && v->dims.rank <= x->dims.rank) c = v;
     }
-    if (!c || roll(d, 3) == 0) {
+    if (roll(d, 2)) c = draw_switch(d, x, SPARTA_BOOL);
+    if (!c || roll(d, 6) == 0) {
         int64_t dim[1] = {x->dims.rank ? SPARTA_MAX(size_of(x, x->dims.rank - 1), 1) : 1};
         c = draw_constant(d, SPARTA_BOOL, x->dims.rank ? 1 : 0, dim);
     }
@@ -202,6 +207,7 @@ static inline bool make_round_trip(draw *d, const char *op)
     if (n > 64) return false;
     for (int i = 0; i < 64; i++) scale[i] = (float)(1 + roll(d, 4)) / 16;
     sparta_tensor t = sparta_tensor_view(SPARTA_F32, axis >= 0, &n, scale);
+    if (roll(d, 8) == 0) scale[roll(d, (unsigned)n)] = roll(d, 2) ? 0.0f : -0.0f;
     sparta_value *s = put_constant(d, &t, 1), *zero = draw_constant(d, type, axis >= 0, &n), *q;
     const sparta_attr attr[] = {DRAW_INT("axis", axis)};
     if (!s || !zero) return false;
@@ -413,7 +419,9 @@ static inline bool make_batch_norm(draw *d, const char *op)
     sparta_value *x = draw_float(d, 2, 5), *in[5];
     if (!x || size_of(x, 1) < 1) return false;
     in[0] = x;
-    for (int i = 1; i < 4; i++) in[i] = draw_vector(d, x->dtype, size_of(x, 1));
+    int64_t c = size_of(x, 1);
+    in[1] = draw_scale(d, x->dtype, 1, &c);
+    for (int i = 2; i < 4; i++) in[i] = draw_vector(d, x->dtype, c);
     in[4] = put_positive(d, x->dtype, size_of(x, 1));
     return in[4] && put_node(d, op, 5, in, 8 * reach_of(d, x) + 8, 0, NULL);
 }
@@ -424,7 +432,7 @@ static inline bool make_channel_norm(draw *d, const char *op)
     sparta_value *x = draw_float(d, 3, 5), *in[3];
     if (!x || size_of(x, 1) < 1) return false;
     int64_t c = size_of(x, 1);
-    in[0] = x, in[1] = draw_vector(d, x->dtype, c), in[2] = draw_vector(d, x->dtype, c);
+    in[0] = x, in[1] = draw_scale(d, x->dtype, 1, &c), in[2] = draw_vector(d, x->dtype, c);
     const sparta_attr attr[] = {DRAW_INT("num_groups", c % 2 ? 1 : 2)};
     return put_node(d, op, 3, in, 20, !strcmp(op, "GroupNormalization"), attr);
 }
@@ -561,6 +569,36 @@ static inline bool make_heads(draw *d, const char *op)
     return w && put2(d, "MatMul", h, w, 64 * (double)heads * (double)each);
 }
 
+/* (b, s, c) into (b*h, s, d), attention among these, and back to (b, s, c) */
+static inline bool make_joined(draw *d, const char *op)
+{
+    sparta_value *x = draw_float(d, 3, 3), *w, *h, *t, *shape[4];
+    if (!x || size_of(x, 1) < 1 || size_of(x, 2) < 1) return false;
+    const int64_t s = size_of(x, 1), c = size_of(x, 2), each = 2, heads = 2 + roll(d, 3);
+    const double reach = 2 * (double)c * reach_of(d, x);
+    const sparta_attr swap[] = {DRAW_INTS("perm", 4, ((int64_t[]){0, 2, 1, 3}))},
+                      turn[] = {DRAW_INTS("perm", 3, ((int64_t[]){0, 2, 1}))};
+    shape[0] = put_ints(d, 4, (int64_t[]){0, 0, heads, each});
+    shape[1] = put_ints(d, 3, (int64_t[]){-1, s, each});
+    shape[2] = put_ints(d, 4, (int64_t[]){-1, heads, s, each});
+    shape[3] = put_ints(d, 3, (int64_t[]){0, 0, heads * each});
+    w = draw_constant(d, x->dtype, 2, (int64_t[]){c, heads * each});
+    if (!w || !shape[0] || !shape[1] || !shape[2] || !shape[3]) return false;
+    if (!(h = put2(d, op, x, w, reach)) || !(h = put2(d, "Reshape", h, shape[0], reach)) ||
+        !(h = put_node(d, "Transpose", 1, &h, reach, 1, swap)) ||
+        !(h = put2(d, "Reshape", h, shape[1], reach)) || !(h = tame(d, h, 4)) ||
+        !(t = put_node(d, "Transpose", 1, &h, 4, 1, turn)) || !(t = put2(d, op, h, t, 32)) ||
+        !(t = put1(d, "Softmax", t, 1)))
+        return false;
+    if (roll(d, 4) == 0 && !put1(d, "Shape", h, 64)) return false;
+    if (!(h = put2(d, op, t, h, 4 * (double)s)) || !(h = put2(d, "Reshape", h, shape[2], 4 * (double)s)) ||
+        !(h = put_node(d, "Transpose", 1, &h, 4 * (double)s, 1, swap)) ||
+        !(h = put2(d, "Reshape", h, shape[3], 4 * (double)s)))
+        return false;
+    w = draw_constant(d, x->dtype, 2, (int64_t[]){heads * each, c});
+    return w && put2(d, op, h, w, 8 * (double)s * (double)heads * (double)each);
+}
+
 /* ------------------------------------------------------------------ the table */
 static const draw_row *draw_table(int *n)
 {
@@ -570,7 +608,7 @@ static const draw_row *draw_table(int *n)
         {"Mul", 10, make_binary},
         {"Div", 3, make_divide},
         {"Mod", 1, make_mod},
-        {"Pow", 1, make_pow},
+        {"Pow", 2, make_pow},
         {"Min", 2, make_many},
         {"Max", 2, make_many},
         {"Sum", 2, make_many},
@@ -580,8 +618,8 @@ static const draw_row *draw_table(int *n)
         {"LessOrEqual", 1, make_compare},
         {"Greater", 1, make_compare},
         {"GreaterOrEqual", 1, make_compare},
-        {"And", 2, make_logic},
-        {"Or", 2, make_logic},
+        {"And", 3, make_logic},
+        {"Or", 3, make_logic},
         {"Xor", 1, make_logic},
         {"Not", 1, make_not},
         {"Neg", 2, make_unary},
@@ -617,7 +655,7 @@ static const draw_row *draw_table(int *n)
         {"Dropout", 1, make_unary},
         {"Cast", 3, make_cast},
         {"CastLike", 1, make_castlike},
-        {"Where", 4, make_where},
+        {"Where", 6, make_where},
         {"Shape", 1, make_shape},
         {"Size", 1, make_shape},
         {"Reshape", 8, make_reshape},
@@ -643,7 +681,7 @@ static const draw_row *draw_table(int *n)
         {"ReduceSum", 3, make_reduce},
         {"ReduceMax", 2, make_reduce},
         {"ReduceMin", 1, make_reduce},
-        {"ReduceProd", 1, make_reduce},
+        {"ReduceProd", 2, make_reduce},
         {"ReduceL1", 1, make_reduce},
         {"ReduceL2", 1, make_reduce},
         {"ReduceSumSquare", 1, make_reduce},
@@ -685,6 +723,7 @@ static const draw_row *draw_table(int *n)
         {"sparta::Interact", 2, make_interact},
         {"MatMul", 8, make_mlp},
         {"Reshape", 6, make_heads},
+        {"MatMul", 2, make_joined},
     };
     *n = (int)SPARTA_COUNT(rows);
     return rows;

@@ -1,4 +1,4 @@
-/* Propagation of large and of hostile graphs takes time that grows with them, not faster. (Slow: make test only.) */
+/* Propagation of large and of hostile graphs takes time and memory that grow with them, not faster. (Slow: make test only.) */
 #include "propagate/propagate.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -136,6 +136,25 @@ static void test_many_new_biases(void **state)
     sparta_graph_free(g);
 }
 
+/* 64 MB of weights, of which a quarter of the columns is zero: what stays is copied, in less than twice the memory. */
+static void test_large_weights(void **state)
+{
+    (void)state;
+    enum { LAYERS = 16, N = 1024, LEFT = N / 4 * 3 };
+    ok(sparta_graph_create(cx, "large", &g));
+    sparta_value *x = input(2, (int64_t[]){-1, N});
+    for (int i = 0; i < LAYERS; i++) {
+        x = both(SPARTA_OP_MatMul, x, weight(2, (int64_t[]){N, N}));
+        x = node(SPARTA_OP_Relu, 1, &x, NULL);
+    }
+    sparta_propagate_report r;
+    double seconds = timed(x, &r);
+    assert_int_equal(r.parameters_after, 2 * N * LEFT + (LAYERS - 2) * LEFT * LEFT);
+    assert_true(sparta_ctx_memory_peak(cx) < 2 * sizeof(float) * LAYERS * N * N);
+    assert_true(seconds < 2 * SLOWER);
+    sparta_graph_free(g);
+}
+
 /* ------------------------------------------------------------------ hostile */
 static void test_wide_concat(void **state)
 {
@@ -151,6 +170,66 @@ static void test_wide_concat(void **state)
     double seconds = timed(both(SPARTA_OP_MatMul, y, weight(2, (int64_t[]){16 * PARTS, 4})), &r);
     assert_int_equal(r.parameters_after, PARTS * (8 * 12 + 12 * 4));
     assert_true(seconds < 5 * SLOWER);
+    sparta_graph_free(g);
+}
+
+/* One node that has a value, and one that has constants of its own, in each of thousands of slots. */
+static void test_many_slots(void **state)
+{
+    (void)state;
+    enum { SLOTS = 40000 };
+    static sparta_value *same[SLOTS], *own[SLOTS];
+    ok(sparta_graph_create(cx, "slots", &g));
+    sparta_value *x = input(2, (int64_t[]){2, 2}), *y = input(2, (int64_t[]){2, 2});
+    sparta_tensor zero = sparta_tensor_view(SPARTA_F32, 0, NULL, &(float){0});
+    ok(sparta_graph_add_constant(g, NULL, &zero, true, &own[0]));
+    same[0] = own[0] = both(SPARTA_OP_Add, x, own[0]);
+    for (int i = 1; i < SLOTS; i++) {
+        same[i] = same[0];
+        own[i] = weight(2, (int64_t[]){2, 2});
+    }
+    same[1] = y;
+    sparta_propagate_report r;
+    double seconds = timed(
+        both(SPARTA_OP_Add, node(SPARTA_OP_Max, SLOTS, same, NULL), node(SPARTA_OP_Max, SLOTS, own, NULL)),
+        &r);
+    assert_int_equal(r.nodes_after, 3);
+    assert_true(seconds < 2 * SLOWER);
+    sparta_graph_free(g);
+}
+
+/* Reshapes that join axes, all of which one node has: none can come apart without all others, and the output is in the way. */
+static void test_many_joined(void **state)
+{
+    (void)state;
+    enum { JOINED = 5000 };
+    static sparta_value *part[JOINED];
+    ok(sparta_graph_create(cx, "joined", &g));
+    sparta_value *x = input(3, (int64_t[]){-1, 2, 3}), *shape = ints(2, (int64_t[]){-1, 3});
+    for (int i = 0; i < JOINED; i++) part[i] = both(SPARTA_OP_Reshape, x, shape);
+    sparta_propagate_report r;
+    sparta_value *y = node(SPARTA_OP_Max, JOINED, part, NULL);
+    assert_true(timed(node(SPARTA_OP_Neg, 1, &y, NULL), &r) < 2 * SLOWER);
+    sparta_graph_free(g);
+}
+
+/* A weight and thousands of transposed copies of it: all are tied to it, in the report and in the file. */
+static void test_many_tied(void **state)
+{
+    (void)state;
+    enum { COPIES = 20000 };
+    ok(sparta_graph_create(cx, "tied", &g));
+    sparta_value *x = input(2, (int64_t[]){2, 2}), *w = weight(2, (int64_t[]){2, 2});
+    w->origin = w->name;
+    sparta_value *y = both(SPARTA_OP_MatMul, x, w);
+    for (int i = 0; i < COPIES; i++)
+        y = both(SPARTA_OP_Add, y, both(SPARTA_OP_MatMul, x, node(SPARTA_OP_Transpose, 1, &w, NULL)));
+    sparta_propagate_report r;
+    double seconds = timed(y, &r), from = sparta_now();
+    assert_int_equal(r.parameters_before, 4);
+    ok(sparta_propagate_tie(g));
+    seconds += sparta_now() - from;
+    assert_true(seconds < 3 * SLOWER);
     sparta_graph_free(g);
 }
 
@@ -206,7 +285,9 @@ static void test_product_of_fine_facts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {ON(test_ten_thousand_nodes), ON(test_many_new_biases),
-                                       ON(test_wide_concat),        ON(test_large_composites),
+                                       ON(test_large_weights),      ON(test_wide_concat),
+                                       ON(test_many_slots),         ON(test_many_tied),
+                                       ON(test_many_joined),        ON(test_large_composites),
                                        ON(test_fine_facts),         ON(test_product_of_fine_facts)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,6 +26,30 @@ static void becomes(const char *text, const char *expected, sparta_propagate_rep
     if (report) *report = mine;
 }
 
+/* Kept: a multiple of what could go; who shares an axis keeps the same; nobody is said to hold it. */
+static void test_multiple(void **state)
+{
+    (void)state;
+    const char *text = "graph \"g\"\ninput x: f32[b,3]\n"
+                       "const w1: f32[3,6] = [1,0,0,0,2,0,1,0,0,0,2,0,1,0,0,0,2,0]\n"
+                       "const w2: f32[6,4] = [1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]\n"
+                       "node h: ? = MatMul(x, w1)\nnode y: ? = MatMul(h, w2)\noutput y\n";
+    for (int multiple = 0; multiple < 9; multiple++) {
+        static const int left[] = {2, 2, 2, 3, 4, 5, 6, 6, 6};
+        const sparta_propagate_options options = {.multiple = multiple};
+        sparta_propagate_report r;
+        sparta_graph *g = parse(text);
+        ok(sparta_propagate(g, &options, &r));
+        assert_int_equal(r.n, 2);
+        assert_int_equal(r.tensor[0].after[1], left[multiple]);
+        assert_int_equal(r.tensor[1].after[0], left[multiple]);
+        assert_int_equal(r.tensor[1].after[1], 4);
+        assert_string_equal(r.tensor[0].blocked_by, "");
+        assert_string_equal(r.tensor[1].blocked_by, "");
+        sparta_graph_free(g);
+    }
+}
+
 static const sparta_kept *find(const sparta_propagate_report *r, const char *name)
 {
     for (int i = 0; i < r->n; i++)
@@ -142,7 +166,7 @@ static void test_residual(void **state)
     (void)state;
     sparta_propagate_report r;
     sparta_graph *g = propagated(RESIDUAL("[1,1,1,1,1,1]"), &r);
-    left(&r, "w1", 2, 3, "1 of its 1 dead outputs stay, because 'w2' needs them: prune both alike");
+    left(&r, "w1", 2, 3, "keeps 1 zero output of 3, because 'w2' needs them: prune both alike");
     left(&r, "w2", 2, 3, "");
     assert_int_equal(r.parameters_after, 15);
     sparta_graph_free(g);
@@ -216,6 +240,21 @@ static void test_shared_weight(void **state)
 }
 
 /* ------------------------------------------------------------------ movers */
+/* Of a table of 3 words, column 1 is zero and column 3 is not read: both go, and the rows stay, for any may be asked for. */
+static void test_embedding_columns(void **state)
+{
+    (void)state;
+    sparta_propagate_report r;
+    sparta_graph *g = propagated("graph \"words\"\ninput i: i64[b,s]\n"
+                                 "const t: f32[3,4] = [1,0,2,3,4,0,5,6,8,0,0,7]\n"
+                                 "const w: f32[4,2] = [1,2,3,4,5,6,0,0]\n"
+                                 "node e: ? = Gather(t, i)\nnode y: ? = MatMul(e, w)\noutput y\n",
+                                 &r);
+    left(&r, "t", 3, 2, "");
+    left(&r, "w", 2, 2, "");
+    sparta_graph_free(g);
+}
+
 /* Head 1 of 2 is dead where it is made: it goes from both weights, and the shapes say so. */
 static void test_heads(void **state)
 {
@@ -345,7 +384,7 @@ static void test_known_branch_goes(void **state)
             "output y\n",
             "graph \"g\"\n"
             "input  x: f32[b,2]\n"
-            "const  %0: f32[1,2] = [0.5,0.5]\n"
+            "const  %0: f32[1,1] = [0.5]\n"
             "node   y: f32[b,2] = Mul(x, %0)\n"
             "output y\n",
             NULL);
@@ -497,12 +536,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         ON(test_constants_into_the_next_bias),
+        ON(test_multiple),
         ON(test_constants_without_a_bias),
         cmocka_unit_test_setup_teardown(test_strict_keeps, set_up_strict, tear_down),
         ON(test_residual),
         ON(test_outputs_keep),
         ON(test_layer_norm_keeps),
         ON(test_shared_weight),
+        ON(test_embedding_columns),
         ON(test_heads),
         ON(test_concat),
         ON(test_split),
