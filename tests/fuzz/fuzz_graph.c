@@ -1,6 +1,7 @@
 /* fuzz_graph.c: libFuzzer's target for the text form of graphs, which packages carry. Any text must give an
  * error, or a graph that verifies and whose text parses back to itself. */
 #include "graph/graph.h"
+#include "graph_mutate.h"
 #include <stdlib.h>
 #include <string.h>
 

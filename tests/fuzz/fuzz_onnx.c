@@ -1,6 +1,7 @@
 /* fuzz_onnx.c: libFuzzer's target for the ONNX reader. Any bytes must give an error, or a graph that verifies
  * and whose text parses back to itself, within 64 MiB. */
 #include "import/import.h"
+#include "onnx_mutate.h"
 #include <stdlib.h>
 #include <string.h>
 

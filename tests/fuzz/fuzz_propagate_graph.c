@@ -1,6 +1,7 @@
 /* fuzz_propagate_graph.c: libFuzzer's target for the text form of graphs with propagation behind it. Weights that a text names have
  * zeros in whole rows and columns, so that there is something to propagate. */
 #include "graph/graph.h"
+#include "graph_mutate.h"
 #include "propagated.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -36,7 +37,8 @@ static sparta_status fetch(void *arg, const char *name, sparta_tensor *out)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    sparta_ctx *cx = small_context();
+    uint64_t key = key_of(data, size);
+    sparta_ctx *cx = small_context(key);
     char *text = malloc(size + 1);
     store s = {.cx = cx};
     sparta_graph *g = NULL, *twin = NULL;
@@ -45,7 +47,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     text[size] = 0;
     if (accepted(cx, sparta_graph_parse(cx, text, fetch, &s, &g), "read") &&
         accepted(cx, sparta_graph_parse(cx, text, fetch, &s, &twin), "read again"))
-        check_propagation(cx, g, twin);
+        check_propagation(cx, key, g, twin);
     sparta_graph_free(twin);
     sparta_graph_free(g);
     if (sparta_ctx_memory(cx) != 0) give_up("memory", "some is held at the end");
