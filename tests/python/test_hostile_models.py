@@ -32,10 +32,11 @@ node = helper.make_node
 
 # ---------------------------------------------------------------- pieces
 class Case:
-    def __init__(self, kind, klass, name, words, make, code=1, setup=None, feed=None, only=None):
+    def __init__(self, kind, klass, name, words, make, code=1, setup=None, feed=None, only=None, here=False):
         self.kind, self.klass, self.name, self.words, self.make = kind, klass, name, words, make
         self.codes = {code} if isinstance(code, int) else set(code)
         self.setup, self.feed, self.only = setup, feed, only
+        self.here = here  # the program is started in the model's folder and gets a bare name: there is no folder to be beneath of
 
     def data(self):
         made = self.make() if callable(self.make) else self.make
@@ -51,7 +52,7 @@ def good(klass, name, make, **more):
 
 
 def late(klass, name, words, make, code=1, **more):
-    CASES.append(Case("late", klass, name, [words], make, code, **more))
+    CASES.append(Case("late", klass, name, [words] if isinstance(words, str) else words, make, code, **more))
 
 
 def heavy(klass, name, words, make, codes=(0, 5), **more):
@@ -143,6 +144,14 @@ def external_data():
     bad(k, "device", "dev/zero", external([("location", "/dev/zero")]))
     bad(k, "nul-in-name", "zero byte", external([("location", "w.bin\0/../../x")]), setup=file_of(64))
     bad(k, "itself", "m.onnx", external([("location", "m.onnx"), ("offset", 1 << 20)]))
+    bad(k, "folder", "w.bin", external(where), setup=lambda f: os.mkdir(f + "/w.bin"))
+    bad(k, "the-folder-itself", "'w'", external([("location", ".")]))
+    bad(k, "no-location", ["'w'", "location"], external([("offset", "0")]))
+    bad(k, "location-empty", "'w'", external([("location", "")]))
+    bad(k, "up-from-here", "secret.bin", external([("location", "../secret.bin")]), setup=outside(lambda s, f: None), here=True)
+    bad(k, "symlink-from-here", "w.bin", external(where), setup=outside(lambda s, f: os.symlink(s, f + "/w.bin")), here=True)
+    bad(k, "in-attribute", ["'it'", "'w'", "w.bin"], lambda: model([node("Constant", [], ["c"], name="it", value=external(where).graph.initializer[0]), node("MatMul", ["x", "c"], ["y"])]),
+        {1, 4}, setup=outside(lambda s, f: os.symlink(s, f + "/w.bin")))
     k = "external-data attribute"
     for name, key, text in (("offset-negative", "offset", "-4"), ("offset-huge", "offset", str((1 << 63) - 1)), ("offset-wraps", "offset", str(1 << 64)),
                             ("offset-hex", "offset", "0x10"), ("offset-blank", "offset", " 0"), ("length-negative", "length", "-64"),
@@ -158,27 +167,28 @@ def sizes():
     bad(k, "elements-wrap", "'w'", linear(raw([1 << 32, 1 << 32], bytes(64))), {1, 5})
     bad(k, "bytes-wrap", "'w'", linear(raw([1 << 62, 4], bytes(64))), {1, 5})
     bad(k, "zero-times-huge", "'w'", linear(raw([0, 1 << 62, 1 << 62], b"")), {1, 5})
-    bad(k, "negative", "negative", linear(raw([-4, -4], bytes(64))))
-    bad(k, "smallest", "negative", linear(raw([-(1 << 63), 2], bytes(64))))
+    bad(k, "negative", ["'w'", "dim 0 is -4"], linear(raw([-4, -4], bytes(64))))
+    bad(k, "smallest", ["'w'", "dim 0 is -9223372036854775808"], linear(raw([-(1 << 63), 2], bytes(64))))
     bad(k, "file-too-short", "'w'", linear(raw([1 << 20, 1 << 20], bytes(64))))
-    bad(k, "nine-dims", "8 dims", linear(raw([1] * 9, bytes(4))), 4)
-    bad(k, "accumulate", "'", model([node("Concat", [f"w{i}" for i in range(64)], ["y"], axis=0)], y=(None,), opset=21,
+    bad(k, "nine-dims", ["'w'", "8 dims"], linear(raw([1] * 9, bytes(4))), 4)
+    bad(k, "accumulate", "'w0'", model([node("Concat", [f"w{i}" for i in range(64)], ["y"], axis=0)], y=(None,), opset=21,
         weights=[raw([1 << 58], b"", name=f"w{i}") for i in range(64)]), {1, 5})
     bad(k, "nibbles-wrap", "'w'", linear(raw([(1 << 63) - 1, 4], bytes(64), TensorProto.INT4)), {1, 4, 5})
     k = "huge result"
     many = [1 << 31, 1 << 31, 1 << 31]
-    late(k, "expand", "", one("Expand", ["x", "s"], [ints(many)], x=(1,), y=[None] * 3), {1, 5})
-    late(k, "expand-4tb", "", one("Expand", ["x", "s"], [ints([1 << 30, 1 << 10])], x=(1,), y=[None] * 2), {1, 5})
-    bad(k, "tile", "it", one("Tile", ["x", "s"], [ints([1 << 62, 1 << 62])]), {1, 5})
-    late(k, "tile-2^46", "", lambda: model([node("Tile", ["x", "s"], ["a"]), node("Concat", ["x", "a"], ["y"], axis=0)], y=(None, 4), weights=[ints([1 << 46, 1])]), {1, 5})
-    bad(k, "pad", "it", one("Pad", ["x", "s"], [ints([1 << 62, 0, 1 << 62, 0])]), {1, 5})
-    late(k, "pad-32gb", "", one("Pad", ["x", "s"], [ints([1 << 31, 0, 0, 0])]), {1, 5})
-    bad(k, "reshape", "it", one("Reshape", ["x", "s"], [ints([1 << 62, 1 << 62])]), {1, 5})
-    late(k, "constant-of-shape", "", one("ConstantOfShape", ["s"], [ints(many)], y=[None] * 3), {1, 5})
-    bad(k, "range", "", model([node("Range", ["a", "b", "c"], ["r"], name="it"), node("Add", ["x", "r"], ["y"])], x=(1,), y=(None,),
-        weights=[ints(0, "a"), ints((1 << 63) - 1, "b"), ints(1, "c")]), {1, 5})
-    bad(k, "resize", "", one("Resize", ["x", "", "s"], [array([1e18, 1e18, 1, 1], "s")], x=(1, 1, 4, 4)), {1, 5})
-    bad(k, "topk", "it", model([node("TopK", ["x", "s"], ["y", "i"], name="it")], y=(None, None), weights=[ints([1 << 40])]))
+    late(k, "expand", ["'it'", "63 bits"], one("Expand", ["x", "s"], [ints(many)], x=(1,), y=[None] * 3), {1, 5})
+    late(k, "expand-4tb", ["'it'", "memory", "--max-memory"], one("Expand", ["x", "s"], [ints([1 << 30, 1 << 10])], x=(1,), y=[None] * 2), {1, 5})
+    bad(k, "tile", "'it'", one("Tile", ["x", "s"], [ints([1 << 62, 1 << 62])]), {1, 5})
+    late(k, "tile-2^46", ["Tile 'a'", "memory", "--max-memory"], lambda: model([node("Tile", ["x", "s"], ["a"]), node("Concat", ["x", "a"], ["y"], axis=0)], y=(None, 4), weights=[ints([1 << 46, 1])]), {1, 5})
+    bad(k, "pad", "'it'", one("Pad", ["x", "s"], [ints([1 << 62, 0, 1 << 62, 0])]), {1, 5})
+    late(k, "pad-32gb", ["'it'", "memory", "--max-memory"], one("Pad", ["x", "s"], [ints([1 << 31, 0, 0, 0])]), {1, 5})
+    bad(k, "reshape", "'it'", one("Reshape", ["x", "s"], [ints([1 << 62, 1 << 62])]), {1, 5})
+    late(k, "constant-of-shape", ["'it'", "63 bits"], one("ConstantOfShape", ["s"], [ints(many)], y=[None] * 3), {1, 5})
+    late(k, "range", ["'it'", "63 bits"], model([node("Range", ["a", "b", "c"], ["r"], name="it"), node("Cast", ["r"], ["f"], to=F32), node("Add", ["x", "f"], ["y"])], x=(1,), y=(None,),
+         weights=[ints(0, "a"), ints((1 << 63) - 1, "b"), ints(1, "c")]), {1, 5})
+    bad(k, "concat-wraps", "'it'", model([node("Concat", ["x", "u"], ["y"], name="it", axis=0)], inputs=[value("x", ((1 << 63) - 1,)), value("u", ((1 << 63) - 1,))], y=(None,)), {1, 5})
+    bad(k, "resize", ["'it'", "1e+18"], one("Resize", ["x", "", "s"], [array([1e18, 1e18, 1, 1], "s")], x=(1, 1, 4, 4)), {1, 5})
+    bad(k, "topk", "'it'", model([node("TopK", ["x", "s"], ["y", "i"], name="it")], y=(None, None), weights=[ints([1 << 40])]))
     heavy(k, "input-2^62", "", model([node("Relu", ["x"], ["y"])], x=(1 << 31, 1 << 31), y=(1 << 31, 1 << 31)), {0, 1, 5}, only=["inspect", "propagate", "run"])
     for op in ("Relu", "Softmax", "Transpose"):
         heavy(k, f"axis-2^31-{op.lower()}", "", model([node("Add", ["x", "b"], ["a"]), node(op, ["a"], ["c"]), node("ReduceSum", ["c"], ["y"])],
@@ -192,75 +202,103 @@ def attributes():
     q = [array(np.ones((2, 4)), "w", np.int8)]
     for axis in (2, -3, 1 << 62):
         t = "rank" if axis == 2 else "below" if axis == -3 else "huge"
-        bad(k, f"softmax-{t}", "it", one("Softmax", ["x"], axis=axis))
-        bad(k, f"concat-{t}", "it", one("Concat", ["x", "x"], axis=axis))
-        bad(k, f"gather-{t}", "it", one("Gather", ["x", "s"], [ints([0])], axis=axis))
-        bad(k, f"split-{t}", "it", model([node("Split", ["x"], ["y", "z"], name="it", axis=axis, num_outputs=2)], y=(None, None)))
-        bad(k, f"dequantize-{t}", "it", one("DequantizeLinear", ["w", "c", "z"], q + [s1, z1], axis=axis))
-    bad(k, "layernorm-rank", "it", one("LayerNormalization", ["x", "w"], [array([1.0] * 4)], axis=2))
-    bad(k, "cumsum-rank", "it", one("CumSum", ["x", "s"], [ints(2)]))
-    bad(k, "squeeze-rank", "it", one("Squeeze", ["x", "s"], [ints([2])]))
-    bad(k, "unsqueeze-twice", "it", one("Unsqueeze", ["x", "s"], [ints([0, 0])], y=[None] * 4))
-    bad(k, "reduce-rank", "it", one("ReduceSum", ["x", "s"], [ints([2])]))
-    bad(k, "reduce-twice", "it", one("ReduceSum", ["x", "s"], [ints([1, 1])]))
-    bad(k, "transpose-twice", "it", one("Transpose", ["x"], perm=[1, 1]))
-    bad(k, "transpose-long", "it", one("Transpose", ["x"], perm=[0, 1, 2]))
+        bad(k, f"softmax-{t}", "'it'", one("Softmax", ["x"], axis=axis))
+        bad(k, f"concat-{t}", "'it'", one("Concat", ["x", "x"], axis=axis))
+        bad(k, f"gather-{t}", "'it'", one("Gather", ["x", "s"], [ints([0])], axis=axis))
+        bad(k, f"split-{t}", "'it'", model([node("Split", ["x"], ["y", "z"], name="it", axis=axis, num_outputs=2)], y=(None, None)))
+        bad(k, f"dequantize-{t}", "'it'", one("DequantizeLinear", ["w", "c", "z"], q + [s1, z1], axis=axis))
+    bad(k, "layernorm-rank", "'it'", one("LayerNormalization", ["x", "w"], [array([1.0] * 4)], axis=2))
+    bad(k, "cumsum-rank", "'it'", one("CumSum", ["x", "s"], [ints(2)]))
+    bad(k, "squeeze-rank", "'it'", one("Squeeze", ["x", "s"], [ints([2])]))
+    bad(k, "unsqueeze-twice", "'it'", one("Unsqueeze", ["x", "s"], [ints([0, 0])], y=[None] * 4))
+    bad(k, "reduce-rank", "'it'", one("ReduceSum", ["x", "s"], [ints([2])]))
+    bad(k, "reduce-twice", "'it'", one("ReduceSum", ["x", "s"], [ints([1, 1])]))
+    bad(k, "transpose-twice", "'it'", one("Transpose", ["x"], perm=[1, 1]))
+    bad(k, "transpose-long", "'it'", one("Transpose", ["x"], perm=[0, 1, 2]))
     k = "attribute against data"
     image, kernel = (1, 4, 5, 5), random_array((4, 4, 3, 3))
     for name, more in (("group-3", {"group": 3}), ("group-0", {"group": 0}), ("group-negative", {"group": -4}), ("group-huge", {"group": 1 << 62}),
                        ("group-2", {"group": 2}), ("kernel-other", {"kernel_shape": [5, 5]}), ("stride-0", {"strides": [0, 1]}),
                        ("stride-list", {"strides": [1]}), ("dilation-huge", {"dilations": [1 << 62, 1]}), ("dilation-0", {"dilations": [0, 1]}),
                        ("pads-negative", {"pads": [-9, 0, 0, 0]}), ("pads-huge", {"pads": [1 << 62] * 4}), ("pads-list", {"pads": [1, 1]})):
-        bad(k, f"conv-{name}", "it", one("Conv", ["x", "w"], [kernel], x=image, **more), {1, 5})
-    bad(k, "conv-too-small", "it", one("Conv", ["x", "w"], [random_array((4, 4, 7, 7))], x=image))
-    bad(k, "conv-bias", "it", one("Conv", ["x", "w", "b"], [kernel, array([1.0] * 3, "b")], x=image))
-    bad(k, "pool-kernel-0", "it", one("MaxPool", ["x"], x=image, kernel_shape=[0, 0]))
-    bad(k, "pool-kernel-huge", "it", one("AveragePool", ["x"], x=image, kernel_shape=[1 << 62, 1 << 62]), {1, 5})
-    bad(k, "pool-no-kernel", "it", one("MaxPool", ["x"], x=image))
-    bad(k, "depth-to-space-0", "it", one("DepthToSpace", ["x"], x=image, blocksize=0))
-    bad(k, "depth-to-space-3", "it", one("DepthToSpace", ["x"], x=image, blocksize=3))
-    bad(k, "batchnorm-sizes", "it", one("BatchNormalization", ["x", "w", "w", "w", "w"], [array([1.0] * 3)], x=image))
-    bad(k, "groupnorm-3", "it", one("GroupNormalization", ["x", "w", "w"], [array([1.0] * 4)], x=image, num_groups=3))
-    bad(k, "groupnorm-0", "it", one("GroupNormalization", ["x", "w", "w"], [array([1.0] * 4)], x=image, num_groups=0))
+        bad(k, f"conv-{name}", "'it'", one("Conv", ["x", "w"], [kernel], x=image, **more), {1, 5})
+    bad(k, "conv-too-small", "'it'", one("Conv", ["x", "w"], [random_array((4, 4, 7, 7))], x=image))
+    bad(k, "conv-bias", "'it'", one("Conv", ["x", "w", "b"], [kernel, array([1.0] * 3, "b")], x=image))
+    bad(k, "pool-kernel-0", "'it'", one("MaxPool", ["x"], x=image, kernel_shape=[0, 0]))
+    bad(k, "pool-kernel-huge", "'it'", one("AveragePool", ["x"], x=image, kernel_shape=[1 << 62, 1 << 62]), {1, 5})
+    bad(k, "pool-no-kernel", "'it'", one("MaxPool", ["x"], x=image))
+    bad(k, "depth-to-space-0", "'it'", one("DepthToSpace", ["x"], x=image, blocksize=0))
+    bad(k, "depth-to-space-3", "'it'", one("DepthToSpace", ["x"], x=image, blocksize=3))
+    bad(k, "batchnorm-sizes", "'it'", one("BatchNormalization", ["x", "w", "w", "w", "w"], [array([1.0] * 3)], x=image))
+    bad(k, "groupnorm-3", "'it'", one("GroupNormalization", ["x", "w", "w"], [array([1.0] * 4)], x=image, num_groups=3))
+    bad(k, "groupnorm-0", "'it'", one("GroupNormalization", ["x", "w", "w"], [array([1.0] * 4)], x=image, num_groups=0))
     for name, q_heads, kv_heads in (("3", 3, 3), ("0", 0, 0), ("negative", -4, -4), ("kv", 4, 3)):
-        bad(k, f"attention-heads-{name}", "it", one("Attention", ["x", "x", "x"], x=(1, 4, 8), q_num_heads=q_heads, kv_num_heads=kv_heads, opset=23))
-    bad(k, "rotary-heads-3", "it", one("RotaryEmbedding", ["x", "w", "w"], [random_array((1, 4, 4))], x=(1, 4, 8), num_heads=3, opset=23))
-    bad(k, "split-sum", "it", model([node("Split", ["x", "s"], ["y", "z"], name="it", axis=1)], y=(None, None), weights=[ints([3, 3])]))
-    bad(k, "split-negative", "it", model([node("Split", ["x", "s"], ["y", "z"], name="it", axis=1)], y=(None, None), weights=[ints([5, -1])]))
-    bad(k, "split-wraps", "it", model([node("Split", ["x", "s"], ["y", "z"], name="it", axis=1)], y=(None, None), weights=[ints([(1 << 63) - 1, -(1 << 63) + 5])]))
-    bad(k, "slice-step-0", "it", one("Slice", ["x", "a", "b", "c", "d"], [ints([0], "a"), ints([2], "b"), ints([0], "c"), ints([0], "d")]))
-    bad(k, "slice-lists", "it", one("Slice", ["x", "a", "b"], [ints([0, 0], "a"), ints([2], "b")]))
-    bad(k, "tile-negative", "it", one("Tile", ["x", "s"], [ints([-1, 1])]))
-    bad(k, "tile-list", "it", one("Tile", ["x", "s"], [ints([2])]))
-    bad(k, "pad-list", "it", one("Pad", ["x", "s"], [ints([1, 1, 1])]))
-    bad(k, "pad-negative", "it", one("Pad", ["x", "s"], [ints([-3, 0, 0, 0])]))
-    bad(k, "expand-negative", "it", one("Expand", ["x", "s"], [ints([-2, 4])]))
-    bad(k, "expand-other", "it", one("Expand", ["x", "s"], [ints([3, 4])]))
-    bad(k, "reshape-two-minus-ones", "it", one("Reshape", ["x", "s"], [ints([-1, -1])]))
-    bad(k, "reshape-negative", "it", one("Reshape", ["x", "s"], [ints([-2, -4])]))
-    bad(k, "reshape-zero-past-end", "it", one("Reshape", ["x", "s"], [ints([2, 4, 0])], y=[None] * 3))
-    bad(k, "resize-scales", "it", one("Resize", ["x", "", "s"], [array([1.0, 1.0], "s")], x=image))
-    bad(k, "resize-nan", "it", one("Resize", ["x", "", "s"], [array([1, 1, np.nan, 1], "s")], x=image))
-    bad(k, "resize-negative", "it", one("Resize", ["x", "", "", "s"], [ints([1, 4, -5, 5])], x=image))
-    bad(k, "topk-negative", "it", model([node("TopK", ["x", "s"], ["y", "i"], name="it")], y=(None, None), weights=[ints([-1])]))
-    bad(k, "range-step-0", "", model([node("Range", ["a", "b", "c"], ["r"], name="it"), node("Add", ["x", "r"], ["y"])], x=(1,), y=(None,),
+        bad(k, f"attention-heads-{name}", "'it'", one("Attention", ["x", "x", "x"], x=(1, 4, 8), q_num_heads=q_heads, kv_num_heads=kv_heads, opset=23))
+    bad(k, "rotary-heads-3", "'it'", one("RotaryEmbedding", ["x", "w", "w"], [random_array((1, 4, 4))], x=(1, 4, 8), num_heads=3, opset=23))
+    bad(k, "split-sum", "'it'", model([node("Split", ["x", "s"], ["y", "z"], name="it", axis=1)], y=(None, None), weights=[ints([3, 3])]))
+    bad(k, "split-negative", "'it'", model([node("Split", ["x", "s"], ["y", "z"], name="it", axis=1)], y=(None, None), weights=[ints([5, -1])]))
+    bad(k, "split-wraps", "'it'", model([node("Split", ["x", "s"], ["y", "z"], name="it", axis=1)], y=(None, None), weights=[ints([(1 << 63) - 1, -(1 << 63) + 5])]))
+    bad(k, "slice-step-0", "'it'", one("Slice", ["x", "a", "b", "c", "d"], [ints([0], "a"), ints([2], "b"), ints([0], "c"), ints([0], "d")]))
+    bad(k, "slice-lists", "'it'", one("Slice", ["x", "a", "b"], [ints([0, 0], "a"), ints([2], "b")]))
+    bad(k, "tile-negative", "'it'", one("Tile", ["x", "s"], [ints([-1, 1])]))
+    bad(k, "tile-list", "'it'", one("Tile", ["x", "s"], [ints([2])]))
+    bad(k, "pad-list", "'it'", one("Pad", ["x", "s"], [ints([1, 1, 1])]))
+    bad(k, "pad-negative", "'it'", one("Pad", ["x", "s"], [ints([-3, 0, 0, 0])]))
+    bad(k, "expand-negative", "'it'", one("Expand", ["x", "s"], [ints([-2, 4])]))
+    bad(k, "expand-other", "'it'", one("Expand", ["x", "s"], [ints([3, 4])]))
+    bad(k, "reshape-two-minus-ones", "'it'", one("Reshape", ["x", "s"], [ints([-1, -1])]))
+    bad(k, "reshape-negative", "'it'", one("Reshape", ["x", "s"], [ints([-2, -4])]))
+    bad(k, "reshape-zero-past-end", "'it'", one("Reshape", ["x", "s"], [ints([2, 4, 0])], y=[None] * 3))
+    bad(k, "resize-scales", "'it'", one("Resize", ["x", "", "s"], [array([1.0, 1.0], "s")], x=image))
+    bad(k, "resize-nan", "'it'", one("Resize", ["x", "", "s"], [array([1, 1, np.nan, 1], "s")], x=image))
+    bad(k, "resize-negative", "'it'", one("Resize", ["x", "", "", "s"], [ints([1, 4, -5, 5])], x=image))
+    bad(k, "topk-negative", "'it'", model([node("TopK", ["x", "s"], ["y", "i"], name="it")], y=(None, None), weights=[ints([-1])]))
+    bad(k, "range-step-0", ["'it'", "delta is 0"], model([node("Range", ["a", "b", "c"], ["r"], name="it"), node("Add", ["x", "r"], ["y"])], x=(1,), y=(None,),
         weights=[ints(0, "a"), ints(9, "b"), ints(0, "c")]))
-    bad(k, "gather-past", "it", one("Gather", ["w", "s"], [random_array((4, 4)), ints([4])], y=[None] * 2))
-    bad(k, "gather-below", "it", one("Gather", ["w", "s"], [random_array((4, 4)), ints([-5])], y=[None] * 2))
-    late(k, "gather-of-input-past", "", one("Gather", ["x", "s"], [ints([1 << 40])]))
-    late(k, "gathernd-past", "", one("GatherND", ["x", "s"], [ints([[0, 9]])], y=[None]))
-    late(k, "gatherelements-past", "", one("GatherElements", ["x", "s"], [ints([[0, 0, 9, 0]])], axis=1))
-    late(k, "scatternd-past", "", one("ScatterND", ["x", "s", "w"], [ints([[2]]), array(np.ones((1, 4)))]))
-    bad(k, "scatternd-shape", "it", one("ScatterND", ["x", "s", "w"], [ints([[0]]), array(np.ones((3, 3)))]))
-    bad(k, "dequantize-scales", "it", one("DequantizeLinear", ["w", "c"], q + [array([1.0] * 3, "c")], axis=1))
-    bad(k, "dequantize-blocks", "it", one("DequantizeLinear", ["w", "c"], q + [array(np.ones((2, 3)), "c")], axis=1, block_size=2))
-    bad(k, "quantize-zero-type", "it", one("QuantizeLinear", ["x", "c", "z"], [array([1.0], "c"), array([0], "z", np.int8), ], output_dtype=TensorProto.UINT8))
-    bad(k, "cast-to-nothing", "it", one("Cast", ["x"], to=99), {1, 4})
-    bad(k, "clip-types", "it", one("Clip", ["x", "s"], [ints(1)]))
+    bad(k, "gather-past", "'it'", one("Gather", ["w", "s"], [random_array((4, 4)), ints([4])], y=[None] * 2))
+    bad(k, "gather-below", "'it'", one("Gather", ["w", "s"], [random_array((4, 4)), ints([-5])], y=[None] * 2))
+    late(k, "gather-of-input-past", ["'it'", "1099511627776"], one("Gather", ["x", "s"], [ints([1 << 40])]))
+    late(k, "gathernd-past", ["'it'", "index 9"], one("GatherND", ["x", "s"], [ints([[0, 9]])], y=[None]))
+    late(k, "gatherelements-past", ["'it'", "index 9"], one("GatherElements", ["x", "s"], [ints([[0, 0, 9, 0]])], axis=1))
+    late(k, "scatternd-past", ["'it'", "index 2"], one("ScatterND", ["x", "s", "w"], [ints([[2]]), array(np.ones((1, 4)))]))
+    bad(k, "scatternd-shape", "'it'", one("ScatterND", ["x", "s", "w"], [ints([[0]]), array(np.ones((3, 3)))]))
+    bad(k, "dequantize-scales", "'it'", one("DequantizeLinear", ["w", "c"], q + [array([1.0] * 3, "c")], axis=1))
+    bad(k, "dequantize-blocks", "'it'", one("DequantizeLinear", ["w", "c"], q + [array(np.ones((2, 3)), "c")], axis=1, block_size=2))
+    bad(k, "quantize-zero-type", "'it'", one("QuantizeLinear", ["x", "c", "z"], [array([1.0], "c"), array([0], "z", np.int8), ], output_dtype=TensorProto.UINT8))
+    bad(k, "cast-to-nothing", "'it'", one("Cast", ["x"], to=99), {1, 4})
+    bad(k, "clip-types", "'it'", one("Clip", ["x", "s"], [ints(1)]))
+    for op, more in (("MatMulNBits", {"K": 1 << 40, "N": 1 << 40, "bits": 4, "block_size": 16}), ("Attention", {"num_heads": 1 << 40})):
+        bad(k, f"microsoft-{op.lower()}", ["'it'", op, "com.microsoft"], model([node(op, ["x", "w", "w"], ["y"], name="it", domain="com.microsoft", **more)], y=(None, None),
+            weights=[random_array((4, 4))], domains=["com.microsoft"]), 4)
+    k = "size zero"
+    nothing = (0, 4)
+    good(k, "softmax", one("Softmax", ["x"], x=(2, 0), axis=1))
+    good(k, "matmul-inner", model([node("MatMul", ["x", "w"], ["y"])], x=(2, 0), y=(2, 3), weights=[raw([0, 3], b"")]))
+    good(k, "reduce-sum", one("ReduceSum", ["x", "s"], [ints([0])], x=nothing, y=(1, 4)))
+    good(k, "reshape-copies", one("Reshape", ["x", "s"], [ints([0, 2, 2])], x=nothing, y=[None] * 3))
+    good(k, "slice-to-nothing", model([node("Mul", ["x", "w"], ["a"]), node("Slice", ["a", "s", "s"], ["b"]), node("Concat", ["b", "x"], ["y"], axis=0)],
+         weights=[array([1, 0, 1, 0]), ints([1])]))
+    good(k, "topk-0", model([node("TopK", ["x", "s"], ["a", "i"]), node("Concat", ["a", "x"], ["y"], axis=1)], weights=[ints([0])]))
+    good(k, "gather-nothing", model([node("Gather", ["x", "s"], ["a"], axis=1), node("Concat", ["x", "a"], ["y"], axis=1)], weights=[raw([0], b"", I64, "s")]))
+    bad(k, "reshape-over-0", "'it'", one("Reshape", ["x", "s"], [ints([0, -1])], x=nothing))
+    bad(k, "reshape-zero-by-zero", "'it'", one("Reshape", ["x", "s"], [ints([-1, 0])], x=nothing, allowzero=1))
+    bad(k, "gather-from-nothing", "'it'", one("Gather", ["w", "s"], [raw([0, 4], b""), ints([0])], y=[None] * 2))
+    late(k, "resize-nothing", ["'it'", "axis 2 of 0 elements"], one("Resize", ["x", "", "", "s"], [ints([1, 1, 4, 4])], x=(1, 1, 0, 4)))
+    late(k, "argmax-nothing", ["'it'", "axis 0 is empty"], model([node("ArgMax", ["x"], ["a"], name="it", axis=0), node("Cast", ["a"], ["y"], to=F32)], x=nothing, y=(1, 4)))
+    k = "size zero beside a huge one"
+    for name, dims, op, inputs, more in (("add", (1 << 40, 0), "Add", ["x", "x"], {}), ("matmul", (1 << 40, 1, 0, 0), "MatMul", ["x", "x"], {}),
+                                         ("layernorm", (1 << 40, 0), "LayerNormalization", ["x", "w"], {}), ("rmsnorm", (1 << 40, 0), "RMSNormalization", ["x", "w"], {"opset": 23}),
+                                         ("attention", (1 << 31, 1, 0, 4), "Attention", ["x", "x", "x"], {"opset": 23}), ("softmax", (1 << 40, 0), "Softmax", ["x"], {}),
+                                         ("attention-heads", (1, 4, 0), "Attention", ["x", "x", "x"], {"opset": 23, "q_num_heads": 1 << 40, "kv_num_heads": 1 << 40}),
+                                         ("groupnorm-groups", (1, 0, 4, 4), "GroupNormalization", ["x", "n", "n"], {"num_groups": 1 << 40}),
+                                         ("instancenorm", (1 << 40, 1, 0), "InstanceNormalization", ["x", "w", "w"], {}), ("maxpool", (1 << 31, 1, 0, 1), "GlobalMaxPool", ["x"], {})):
+        heavy(k, name, "", one(op, inputs, [array([1.0]), raw([0], b"", name="n")], x=dims, **more))
+    heavy(k, "folded", "", model([node("Expand", ["w", "s"], ["a"]), node("Add", ["a", "w"], ["b"]), node("ReduceSum", ["b"], ["r"]), node("Add", ["r", "x"], ["y"])], x=(1, 1), y=(1, 1),
+          weights=[array([[0.0]]), ints([1 << 31, 0])]), {0})
     k = "Einsum equation"
     for name, equation in (("dims-differ", "ij,ij->i"), ("letter-new", "ij,jk->iz"), ("letter-twice-out", "ij,jk->ii"), ("too-few", "ij->i"), ("too-many", "ij,jk,kl->il"),
                            ("rank", "ijk,jk->i"), ("empty", ""), ("text", "hello world"), ("dots", "i..j,jk->ik"), ("long", "i" * 100000 + ",jk->i")):
-        bad(k, name, "it", model([node("Einsum", ["x", "w"], ["y"], name="it", equation=equation)], y=[None] * 2, weights=[random_array((4, 5))]), {1, 4, 5})
+        bad(k, name, "'it'", model([node("Einsum", ["x", "w"], ["y"], name="it", equation=equation)], y=[None] * 2, weights=[random_array((4, 5))]), {1, 4, 5})
     letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOP"
     parts = [letters[8 * i : 8 * i + 8] for i in range(5)]
     good(k, "labels-40", lambda: model([node("Einsum", ["x", "w1", "w2", "w3", "w4"], ["y"], name="it", equation=",".join(parts) + "->abc")],
@@ -306,12 +344,23 @@ def wire(field, payload):
     return bytes([field << 3 | 2]) + head + payload
 
 
-def nested_attributes(depth):
+HEAD = onnx.ModelProto(ir_version=10, opset_import=[helper.make_opsetid("", 21)]).SerializeToString()
+
+
+def nested_attributes(depth, op=b"If"):
     """Node, attribute, graph, node, attribute ... by hand: protobuf itself refuses to write it."""
     graph = b""
     for _ in range(depth):
-        graph = wire(1, wire(4, b"If") + wire(5, wire(1, b"then_branch") + wire(6, graph)))
-    return wire(7, graph)
+        graph = wire(1, wire(2, b"it") + wire(4, op) + wire(5, wire(1, b"then_branch") + wire(6, graph)))
+    return HEAD + wire(7, graph)
+
+
+def nested_types(depth):
+    """An input that is a sequence of sequences of ..."""
+    kind = b""
+    for _ in range(depth):
+        kind = wire(4, wire(1, kind))
+    return HEAD + wire(7, wire(11, wire(1, b"x") + wire(2, kind)))
 
 
 def function_chain(depth):
@@ -333,22 +382,24 @@ def function_doubling(depth):
 
 def recursion():
     k = "recursion"
-    bad(k, "if-8-deep", "", lambda: nested_if(8), {1, 4})
-    bad(k, "if-3000-deep", "", lambda: nested_attributes(3000), {1, 4})
-    bad(k, "functions-3000-deep", "", lambda: function_chain(3000), {1, 4, 5})
-    bad(k, "functions-2^40", "", lambda: function_doubling(40), {1, 4, 5})
-    bad(k, "function-calls-itself", "", lambda: function_chain_loop(), {1, 4, 5})
-    bad(k, "groups", "", b"\x0b" * 40000)
-    bad(k, "messages", "", lambda: nested_wire(30000))
+    bad(k, "if-8-deep", ["'o0'", "operator If", "control flow"], lambda: nested_if(8), {1, 4})
+    bad(k, "if-3000-deep", ["'it'", "operator If"], lambda: nested_attributes(3000), {1, 4})
+    bad(k, "graph-in-relu", ["'it'", "Relu", "then_branch"], lambda: nested_attributes(3000, b"Relu"), {1, 4})
+    bad(k, "types-3000-deep", "'x'", lambda: nested_types(3000), {1, 4})
+    bad(k, "functions-3000-deep", ["local functions", "inline"], lambda: function_chain(3000), {1, 4, 5})
+    bad(k, "functions-2^40", ["local functions", "inline"], lambda: function_doubling(40), {1, 4, 5})
+    bad(k, "function-calls-itself", ["local functions", "inline"], lambda: function_chain_loop(), {1, 4, 5})
+    bad(k, "groups", ["byte 0", "wire type"], b"\x0b" * 40000)
+    bad(k, "messages", "no outputs", lambda: nested_wire(30000))
     k = "not a model"
-    bad(k, "empty", "", b"")
-    bad(k, "text", "", b"this is not a model\n" * 20)
-    bad(k, "zeros", "", bytes(4096))
-    bad(k, "field-past-end", "", b"\x3a\xff\xff\xff\xff\x0f" + bytes(32))
-    bad(k, "length-2^64", "", b"\x3a" + b"\xff" * 9 + b"\x01" + bytes(32))
-    bad(k, "varint-without-end", "", b"\x08" + b"\xff" * 64)
-    bad(k, "pickle", "", b"\x80\x04\x95\x1e\x00\x00\x00\x00\x00\x00\x00\x8c\x05posix\x94\x8c\x06system\x94\x93\x94\x8c\x04true\x94\x85\x94R\x94.")
-    bad(k, "zip-of-pickle", "", b"PK\x03\x04" + bytes(26) + b"archive/data.pkl" + b"\x80\x02cposix\nsystem\n")
+    bad(k, "empty", "is empty", b"")
+    bad(k, "text", ["byte 0", "no ONNX model"], b"this is not a model\n" * 20)
+    bad(k, "zeros", ["byte 0", "no ONNX model"], bytes(4096))
+    bad(k, "field-past-end", "longer than what is left", b"\x3a\xff\xff\xff\xff\x0f" + bytes(32))
+    bad(k, "length-2^64", "longer than what is left", b"\x3a" + b"\xff" * 9 + b"\x01" + bytes(32))
+    bad(k, "varint-without-end", "does not end", b"\x08" + b"\xff" * 64)
+    bad(k, "pickle", "no ONNX model", b"\x80\x04\x95\x1e\x00\x00\x00\x00\x00\x00\x00\x8c\x05posix\x94\x8c\x06system\x94\x93\x94\x8c\x04true\x94\x85\x94R\x94.")
+    bad(k, "zip-of-pickle", "m.onnx", b"PK\x03\x04" + bytes(26) + b"archive/data.pkl" + b"\x80\x02cposix\nsystem\n")
 
 
 def nested_wire(depth):
@@ -357,7 +408,7 @@ def nested_wire(depth):
         data = wire(7, data)
         if len(data) > 1 << 18:
             break
-    return data
+    return HEAD + data
 
 
 def function_chain_loop():
@@ -369,18 +420,18 @@ def function_chain_loop():
 # ---------------------------------------------------------------- structure
 def structure():
     k = "structure"
-    bad(k, "cycle", "", model([node("Add", ["x", "b"], ["a"], name="n1"), node("Relu", ["a"], ["b"]), node("Relu", ["b"], ["y"])]))
-    bad(k, "cycle-of-one", "", model([node("Add", ["x", "y"], ["y"], name="n1")]))
-    bad(k, "cycle-apart", "", model([node("Relu", ["x"], ["y"]), node("Relu", ["b"], ["a"]), node("Relu", ["a"], ["b"])]))
+    bad(k, "cycle", "cycle", model([node("Add", ["x", "b"], ["a"], name="n1"), node("Relu", ["a"], ["b"]), node("Relu", ["b"], ["y"])]))
+    bad(k, "cycle-of-one", ["'n1'", "'y'", "cycle"], model([node("Add", ["x", "y"], ["y"], name="n1")]))
+    bad(k, "cycle-apart", "cycle", model([node("Relu", ["x"], ["y"]), node("Relu", ["b"], ["a"]), node("Relu", ["a"], ["b"])]))
     bad(k, "two-makers", "y", model([node("Relu", ["x"], ["y"]), node("Abs", ["x"], ["y"])]))
     bad(k, "maker-of-input", "x", model([node("Relu", ["x"], ["x"]), node("Abs", ["x"], ["y"])]))
     bad(k, "maker-of-weight", "w", model([node("Relu", ["x"], ["w"]), node("Add", ["w", "x"], ["y"])], weights=[random_array((2, 4))]))
     bad(k, "nobody-makes", "ghost", model([node("Add", ["x", "ghost"], ["y"])]))
     bad(k, "output-nobody-makes", "y", model([node("Relu", ["x"], ["z"])]))
     bad(k, "weights-of-one-name", "'w'", model([node("MatMul", ["x", "w"], ["y"])], weights=[random_array((4, 4))] * 2))
-    bad(k, "no-graph", "", onnx.ModelProto(ir_version=10, opset_import=[helper.make_opsetid("", 21)]))
+    bad(k, "no-graph", "no graph", onnx.ModelProto(ir_version=10, opset_import=[helper.make_opsetid("", 21)]))
     bad(k, "operator-unknown", ["Frobnicate", "it"], model([node("Frobnicate", ["x"], ["y"], name="it", domain="my.own")], domains=["my.own"]), 4)
-    bad(k, "type-string", "", linear(TensorProto(name="w", data_type=TensorProto.STRING, dims=[1], string_data=[b"a"])), 4)
+    bad(k, "type-string", ["'w'", "strings"], linear(TensorProto(name="w", data_type=TensorProto.STRING, dims=[1], string_data=[b"a"])), 4)
     bad(k, "type-99", "'w'", linear(raw([4, 4], bytes(64), kind=99)), {1, 4})
     good(k, "weight-is-input-too", model([node("MatMul", ["x", "w"], ["y"])], inputs=[value("x", (2, 4)), value("w", (4, 4))],
                                          weights=[pruned(4, 4, [1])]), feed=["x"])
@@ -559,9 +610,9 @@ def quantised():
     good(k, "zero-points", qdq([0.5, 1, 2, 4], [1, -128, 127, 0]))
     good(k, "scale-zero", qdq([0.0, 1, 2, 4], [0, 0, 0, 0]), only=["inspect", "propagate"])
     good(k, "scale-nan", qdq([np.nan, 1, 2, np.inf], [0, 0, 0, 0]), only=["inspect", "propagate"])
-    bad(k, "axis", "", qdq([0.5] * 4, [0] * 4, axis=2))
-    bad(k, "zero-of-another-type", "", qdq([0.5] * 4, [0] * 4, kind=np.uint8))
-    bad(k, "scale-of-3", "", qdq([0.5] * 3, [0] * 3))
+    bad(k, "axis", ["'d'", "axis 2", "[-2, 1]"], qdq([0.5] * 4, [0] * 4, axis=2))
+    bad(k, "zero-of-another-type", ["'d'", "i8", "u8"], qdq([0.5] * 4, [0] * 4, kind=np.uint8))
+    bad(k, "scale-of-3", ["'d'", "3 and 4"], qdq([0.5] * 3, [0] * 3))
 
 
 for fill in (external_data, sizes, attributes, sparse, recursion, structure, special_numbers, shapes_of_facts, sharing, long_and_wide, quantised):
@@ -574,8 +625,8 @@ def commands(path, folder):
             "compile": ["compile", path, "-o", folder + "/out.sparta", "--no-measure"], "run": ["run", path, "--output-dir", folder + "/out"]}
 
 
-def call(case, words, env, accepted):
-    result = sparta(*words, "--max-memory", MEMORY, timeout=SECONDS, env=env)
+def call(case, words, env, accepted, folder):
+    result = sparta(*words, "--max-memory", MEMORY, timeout=SECONDS, env=env, prepare=(lambda: os.chdir(folder)) if case.here else None)
     need(result.code in accepted, f"{words[0]}: wanted exit {sorted(accepted)}: {result}")
     need(result.peak_mib < PEAK_MIB, f"{words[0]}: took {result.peak_mib:.0f} MiB")
     if result.code:
@@ -623,11 +674,11 @@ def run(case, work):
     if case.setup:
         case.setup(folder)
     before, said = tree(folder), []
-    for verb, words in commands(path, out).items():
+    for verb, words in commands("m.onnx" if case.here else path, out).items():
         if case.only and verb not in case.only:
             continue
         accepted = case.codes | ({0} if case.kind == "late" and verb != "run" else set())
-        result = call(case, words, {"TMPDIR": temporary, "XDG_CACHE_HOME": work + "/cache"}, accepted)
+        result = call(case, words, {"TMPDIR": temporary, "XDG_CACHE_HOME": work + "/cache"}, accepted, folder)
         said.append(f"{verb} {result.code} {result.seconds:.1f}s")
         need(result.code == 0 or not os.listdir(out) or "out.onnx" not in os.listdir(out) or verb != "propagate", f"{verb}: left {os.listdir(out)}")
         if verb == "propagate" and result.code == 0 and case.kind == "good":

@@ -152,6 +152,15 @@ def prune_llama(p):
     return 384 + 16 * 48
 
 
+def prune_bart(p):
+    """As a transformer: a head that nobody reads, one without values; 8 units are constants. Here batch and heads are one axis, and so are
+    batch and sequence."""
+    p.inputs(3, HALF4)
+    p.outputs(6, slice(8, 12))
+    p.outputs(8, slice(0, 8), bias=False)
+    return 2 * 268 + 8 * 33
+
+
 def prune_unet(p):
     """Half of all channels but the input's and the classes'."""
     for k, width in enumerate((4, 4, 8, 8, 16, 16, 8, 8, 8, 4, 4)):
@@ -172,7 +181,7 @@ def prune_encoder(p):
 
 
 EXPORTS = {"resnet": prune_resnet, "mobilenet": prune_mobilenet, "vit": lambda p: prune_transformer(p, 1),
-           "gpt2": lambda p: prune_transformer(p, 0), "llama": prune_llama, "unet": prune_unet, "encoder": prune_encoder}
+           "gpt2": lambda p: prune_transformer(p, 0), "llama": prune_llama, "bart": prune_bart, "unet": prune_unet, "encoder": prune_encoder}
 
 
 def try_export(name, prune, work):
@@ -286,6 +295,16 @@ def remove_heads(work):
     return f"{gone} of {report['parameters_before']} parameters went"
 
 
+def remove_queries(work, exporter):
+    """Grouped queries: the first query of both groups goes, their keys and values stay. 4 heads of 4, hidden 16: 8 x 16 of q and of o."""
+    path, small = os.path.join(FIXTURES, f"llama-{exporter}.onnx"), os.path.join(work, "small.onnx")
+    report = shrink(path, small, "--remove", "heads=0,2")
+    gone = report["parameters_before"] - report["parameters_after"]
+    need(gone == 2 * 8 * 16, f"{gone} parameters went")
+    must("verify", small, "--against", path, "--remove", "heads=0,2")
+    return f"{gone} of {report['parameters_before']} parameters went"
+
+
 def tied_head(work):
     """GPT-2's table of words is its head too: it is in the file once. Hidden 16; half of 32 units of a layer go, 33 parameters each."""
     path = zoo(work, "gpt2-small", "layers=1", "hidden=16", "heads=4", "ffn=32", "vocab=400", "positions=20")
@@ -305,6 +324,8 @@ def main():
     for exporter in ("script", "dynamo"):
         for attention in ("eager", "sdpa"):
             t.check(f"export: bert-{exporter}-{attention}", try_export, f"bert-{exporter}-{attention}", prune_bert, t.work)
+    for exporter in ("script", "dynamo"):
+        t.check(f"export: llama-{exporter}, a query of each group", remove_queries, t.work, exporter)
     t.check("zoo: heads on request", remove_heads, t.work)
     t.check("zoo: tied head", tied_head, t.work)
     t.check("zoo: resnet50 by half", resnet50_count, t.work)

@@ -67,6 +67,7 @@ expect "failures without a status" 1 "0 passed, 3 failed" stages 'a\techo 0 pass
 expect "a count of its own" 0 "12 passed, 0 failed, 5 skipped" stages 'a\techo 1 passed, 0 failed; echo 12 passed, 0 failed, 5 skipped\n'
 expect "a crash after a good count" 1 "3 passed, 1 failed" stages 'a\techo "[  PASSED  ] 3 test(s)."; kill -SEGV $$\n'
 expect "a program that is not there" 1 "0 passed, 1 failed" stages 'a\t/no/such/program\n'
+expect "a note" 0 "note: 3 of 4" sh -c 'printf "a\techo note: 3 of 4\n" | tools/run-tests "$1"' - "$work/logs"
 expect "a program that hangs" 1 "0 passed, 1 failed" env STAGE_TIMEOUT=1 sh -c 'printf "a\tsleep 30\n" | tools/run-tests "$1" | tail -n 1 | grep failed && exit 1' - "$work/logs"
 expect "no stages" 1 "0 passed, 1 failed" stages ''
 
