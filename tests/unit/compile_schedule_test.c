@@ -1,4 +1,5 @@
-/* Schedules obeyed: the model that a schedule prunes is the model that the zoo prunes; masks, thresholds, pins, dims; what is refused. */
+/* Schedules obeyed: the model that a schedule prunes is the model that the zoo prunes; masks, thresholds, pins, dims; what is
+ * refused. (Slow: make test only.) */
 #include "models.h"
 #include "compile/lower.h"
 #include "file/file.h"

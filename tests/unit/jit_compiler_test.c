@@ -1,5 +1,5 @@
 /* jit: compilers that are missing, fail, hang, flood or are cancelled; several processes and threads at once.
- */
+ * (Slow: make test only.) */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
