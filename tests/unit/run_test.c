@@ -1,4 +1,5 @@
-/* Sessions: small models of the zoo at many sizes one after the other, with one to four threads, against the references. */
+/* Sessions: small models of the zoo at many sizes one after the other, with one to four threads, against the references.
+ * (Slow: make test only.) */
 #include "models.h"
 
 typedef struct size {
