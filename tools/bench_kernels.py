@@ -23,6 +23,7 @@ import sys
 import time
 from dataclasses import dataclass
 
+from bench_peers import commit_name, note
 from kernels_page import page
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -60,10 +61,6 @@ SPARSITIES = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98]
 DENSE_PEERS = ["torch", "oneDNN", "libxsmm"]
 SPARSE_PEERS = ["torch CSR", "torch BSR", "SciPy CSR", "libxsmm spmdm"]
 PROGRAM = {"oneDNN": "onednn", "libxsmm": "libxsmm", "libxsmm spmdm": "spmdm"}  # in peers_kernels.c
-
-
-def note(text):
-    print(text, file=sys.stderr, flush=True)
 
 
 # ---------------------------------------------------------------- weights
@@ -485,14 +482,13 @@ def build_peers(absent):
 def header(args, referee):
     import importlib.metadata as metadata
 
-    commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
     cpu = args.doctor["cpu"]
     versions = [f"sparta {args.doctor['version']}", f"Python {platform.python_version()}"]
     if args.peers:
         versions += [f"{p} {metadata.version(p)}" for p in ("torch", "scipy", "numpy")] + sorted(set(referee.versions.values()))
     return {"machine": f"{cpu['brand']} (family {cpu['family']} model {cpu['model']}), {cpu['cores']} cores, {args.doctor['isa']}, "
                        f"L1 {cpu['l1d'] >> 10} KiB, L2 {cpu['l2'] >> 10} KiB, L3 {cpu['l3'] >> 20} MiB, {platform.system()} {platform.release()}",
-            "versions": ", ".join(versions), "date": time.strftime("%Y-%m-%d"), "commit": commit or "unknown", "load": args.load,
+            "versions": ", ".join(versions), "date": time.strftime("%Y-%m-%d"), "commit": commit_name(), "load": args.load,
             "arguments": args.asked, "rounds": args.rounds, "turn": args.turn,
             "peaks": {f"{threads} thread{'s' if threads > 1 else ''}{', ' + target if target else ''}": gops
                       for (threads, target), gops in referee.peak.items()},

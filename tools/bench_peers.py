@@ -485,6 +485,10 @@ def cpu_name():
     return platform.machine()
 
 
+def commit_name():
+    return subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True).stdout.strip() or "unknown"
+
+
 def versions(args):
     import importlib.metadata as metadata
 
@@ -493,13 +497,12 @@ def versions(args):
 
 
 def header(args, isa, load):
-    commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
     return ["# Whole models of every pattern against onnxruntime" if args.every_pattern else "# The first walk against onnxruntime", "",
             f"Made by `make bench-peers`{' with ' + args.asked if args.asked else ''}; [README](README.md) says how it is measured.", "",
             f"- machine: {cpu_name()}, {args.threads} of {os.cpu_count()} cores, {isa}, {platform.system()} {platform.release()}; "
             f"load before the start {load:.2f}",
             f"- versions: sparta {call(args, '--version')[1].split()[-1]}, " + ", ".join(versions(args)),
-            f"- {time.strftime('%Y-%m-%d')}, commit {commit or 'unknown'}",
+            f"- {time.strftime('%Y-%m-%d')}, commit {commit_name()}",
             f"- fp32, {args.threads} threads, full sequences of {args.sequence} or uniform ids, random weights, encoder linears pruned (dlrm: all but both ends); {args.rounds} rounds of "
             f"{args.turn} s turns", ""]
 

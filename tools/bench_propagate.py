@@ -17,7 +17,7 @@ import platform
 import subprocess
 import time
 
-from bench_peers import cpu_name, note
+from bench_peers import commit_name, cpu_name, note
 from plot import fill
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -123,9 +123,8 @@ def row(args, name, models, begin):
 def machine(args):
     import importlib.metadata as metadata
 
-    commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
     return (f"{cpu_name()}, {os.cpu_count()} cores; onnxruntime {metadata.version('onnxruntime')}, Python {platform.python_version()}; "
-            f"{time.strftime('%Y-%m-%d')}, commit {commit or 'unknown'}; load before the start {os.getloadavg()[0]:.2f}; "
+            f"{time.strftime('%Y-%m-%d')}, commit {commit_name()}; load before the start {os.getloadavg()[0]:.2f}; "
             f"{args.rounds} runs, {args.seconds} s in onnxruntime.")
 
 

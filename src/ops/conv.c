@@ -19,11 +19,7 @@ sparta_status sparta_shape_Conv(sparta_graph *g, sparta_node *n)
     if (!sparta_expr_is_const(w->dim[0], &filters) || filters % window.group)
         return sparta_ops_fail(g, n, SPARTA_E_SHAPE, "%s filters do not make %lld groups",
                                sparta_ops_say(g, w->dim[0]), (long long)window.group);
-    if (sparta_ops_has(n, 2)) {
-        SPARTA_TRY(sparta_ops_rank(g, n, 2, 1, 1));
-        SPARTA_TRY(sparta_ops_agree(g, n, "filters of the weights and elements of the bias", w->dim[0],
-                                    n->in[2]->dims.dim[0]));
-    }
+    SPARTA_TRY(sparta_ops_filter_bias(g, n, w->dim[0]));
     sparta_dims dims = {.rank = 2, .dim = {x->dim[0], w->dim[0]}};
     SPARTA_TRY(sparta_ops_slide(g, n, &window, &dims));
     sparta_ops_set(n, 0, n->in[0]->dtype, &dims);
@@ -36,7 +32,7 @@ static sparta_status axes(sparta_axes *a)
     const sparta_node *n = a->n;
     const sparta_dims *w = &n->in[1]->dims;
     sparta_window window;
-    int g, i, o, t;
+    int g, i, o;
     SPARTA_TRY(sparta_ops_window(a->g, n, w, &window));
     const sparta_expr *group = sparta_expr_const(a->g->arena, window.group),
                       *each = group ? sparta_expr_div(a->g->arena, w->dim[0], group) : NULL;
@@ -52,11 +48,7 @@ static sparta_status axes(sparta_axes *a)
     a->in[0].axis[1] = sparta_axis_pair(g, i);
     a->in[1].axis[0] = a->out[0].axis[1] = sparta_axis_pair(g, o);
     a->in[1].axis[1] = sparta_axis_of(i);
-    for (int k = 2; k < w->rank; k++) {
-        SPARTA_TRY(sparta_axes_label(a, w->dim[k], SPARTA_SUM, "they are the kernel's taps", &t));
-        a->label[t].run = a->label[t].size;
-        a->in[1].axis[k] = sparta_axis_of(t);
-    }
+    for (int k = 2; k < w->rank; k++) SPARTA_TRY(sparta_flow_taps(a, k));
     if (sparta_ops_has(n, 2)) {
         a->in[2].role = SPARTA_TERM;
         a->in[2].axis[0] = sparta_axis_pair(g, o);
@@ -66,15 +58,10 @@ static sparta_status axes(sparta_axes *a)
     return SPARTA_OK;
 }
 
-static sparta_status shrink(const sparta_shrink *s)
-{
-    return sparta_shrink_int(s, "group", sparta_shrink_count(s, 0, 0, s->axes->label[0].size));
-}
-
 const sparta_flow sparta_flow_Conv = {SPARTA_EXACT,
                                       "zero where every product of its sum is; channels go, of grouped ones "
                                       "the same in each group or whole groups",
                                       "floats",
                                       "",
                                       axes,
-                                      shrink};
+                                      sparta_shrink_groups};

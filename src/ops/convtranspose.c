@@ -74,11 +74,7 @@ sparta_status sparta_shape_ConvTranspose(sparta_graph *g, sparta_node *n)
     const sparta_expr *group = sparta_expr_const(g->arena, window.group),
                       *filters = group ? sparta_expr_mul(g->arena, w->dim[1], group) : NULL;
     SPARTA_NEED(g->cx, filters);
-    if (sparta_ops_has(n, 2)) {
-        SPARTA_TRY(sparta_ops_rank(g, n, 2, 1, 1));
-        SPARTA_TRY(sparta_ops_agree(g, n, "filters of the weights and elements of the bias", filters,
-                                    n->in[2]->dims.dim[0]));
-    }
+    SPARTA_TRY(sparta_ops_filter_bias(g, n, filters));
     sparta_dims dims = {.rank = 2, .dim = {x->dim[0], filters}};
     SPARTA_TRY(add_spatial(g, n, &window, &dims));
     sparta_ops_set(n, 0, n->in[0]->dtype, &dims);
@@ -91,7 +87,7 @@ static sparta_status axes(sparta_axes *a)
     const sparta_node *n = a->n;
     const sparta_dims *w = &n->in[1]->dims;
     sparta_window window;
-    int g, i, o, t;
+    int g, i, o;
     SPARTA_TRY(sparta_ops_window(a->g, n, w, &window));
     const sparta_expr *group = sparta_expr_const(a->g->arena, window.group),
                       *each = group ? sparta_expr_div(a->g->arena, w->dim[0], group) : NULL;
@@ -110,9 +106,7 @@ static sparta_status axes(sparta_axes *a)
     for (int k = 0; k < window.n; k++) { /* enough input for an output, where only biases are looked at */
         int at = SPARTA_WINDOW_DIMS - window.n + k;
         int64_t pads = window.before[at] + window.after[at], in = pads + 1;
-        SPARTA_TRY(sparta_axes_label(a, w->dim[2 + k], SPARTA_SUM, "they are the kernel's taps", &t));
-        a->label[t].run = a->label[t].size;
-        a->in[1].axis[2 + k] = sparta_axis_of(t);
+        SPARTA_TRY(sparta_flow_taps(a, 2 + k));
         a->label[a->in[0].axis[2 + k].label[0]].run = in;
         int64_t out, rest = window.extra[at] + sparta_window_effective(&window, at) - pads;
         bool fits = sparta_int_mul(window.stride[at], in - 1, &out) && sparta_int_add(out, rest, &out);
@@ -125,15 +119,10 @@ static sparta_status axes(sparta_axes *a)
     return SPARTA_OK;
 }
 
-static sparta_status shrink(const sparta_shrink *s)
-{
-    return sparta_shrink_int(s, "group", sparta_shrink_count(s, 0, 0, s->axes->label[0].size));
-}
-
 const sparta_flow sparta_flow_ConvTranspose = {
     SPARTA_CONSERVATIVE,
     "zero where every product of its sum is; channels go, constants of its input stay",
     "floats",
     "",
     axes,
-    shrink};
+    sparta_shrink_groups};

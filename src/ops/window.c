@@ -124,6 +124,14 @@ sparta_status sparta_ops_pool_all(sparta_graph *g, sparta_node *n)
     return SPARTA_OK;
 }
 
+sparta_status sparta_ops_filter_bias(const sparta_graph *g, const sparta_node *n, const sparta_expr *filters)
+{
+    if (!sparta_ops_has(n, 2)) return SPARTA_OK;
+    SPARTA_TRY(sparta_ops_rank(g, n, 2, 1, 1));
+    return sparta_ops_agree(g, n, "filters of the weights and elements of the bias", filters,
+                            n->in[2]->dims.dim[0]);
+}
+
 /* ------------------------------------------------------------------ work */
 int64_t sparta_ops_window_work(const sparta_node *n)
 {
@@ -134,6 +142,20 @@ int64_t sparta_ops_window_work(const sparta_node *n)
     for (int i = 0; kernel && i < kernel->n; i++)
         if (!sparta_int_mul(work, kernel->ints[i], &work)) return INT64_MAX;
     return work;
+}
+
+sparta_status sparta_flow_taps(sparta_axes *a, int k)
+{
+    int t;
+    SPARTA_TRY(sparta_axes_label(a, a->n->in[1]->dims.dim[k], SPARTA_SUM, "they are the kernel's taps", &t));
+    a->label[t].run = a->label[t].size;
+    a->in[1].axis[k] = sparta_axis_of(t);
+    return SPARTA_OK;
+}
+
+sparta_status sparta_shrink_groups(const sparta_shrink *s)
+{
+    return sparta_shrink_int(s, "group", sparta_shrink_count(s, 0, 0, s->axes->label[0].size));
 }
 
 /* ------------------------------------------------------------------ flow */

@@ -65,8 +65,7 @@ static void dead_of_axis(const uint8_t *state, int64_t outer, int64_t size, int6
 static void dead_slices(sparta_propagation *p, const sparta_value *v)
 {
     sparta_fact *f = sparta_fact_of(p, v);
-    int64_t n = 1, inner = 1;
-    for (int axis = 0; axis < v->dims.rank; axis++) n *= f->state.extent[axis];
+    int64_t n = sparta_cells_held(&f->state, v->dims.rank), inner = 1;
     for (int axis = v->dims.rank - 1; axis >= 0; axis--) {
         const int64_t size = f->state.extent[axis];
         uint8_t *dead = f->wanted[axis];
@@ -177,6 +176,14 @@ static const char *held_label(const sparta_axes *a, int l)
     return why ? why : "they are part of an axis whose size is a symbol; give it with --dim";
 }
 
+/* Which index of its label j index i of an axis has, where `inner` indices of the axis make one of the label. */
+static int64_t label_at(const sparta_axes *a, const sparta_axis *x, int j, int64_t inner, int64_t i)
+{
+    const int64_t n = a->label[x->label[j]].size;
+    if (x->window) return sparta_axis_at(x, i);
+    return n > 0 ? i / inner % n : 0;
+}
+
 /* What the operand says of its labels' indices: those of an index that it keeps stay. */
 static void hear(const sparta_propagation *p, const sparta_axes *a, int o, int axis, label_state *state)
 {
@@ -189,7 +196,7 @@ static void hear(const sparta_propagation *p, const sparta_axes *a, int o, int a
         int64_t n = a->label[x->label[j]].size;
         if (size < 0 || size > SPARTA_CELLS) l->gone = NULL; /* it is not looked at index by index */
         for (int64_t i = 0; l->gone && i < size; i++) {
-            int64_t at = x->window ? sparta_axis_at(x, i) : i / inner % n;
+            const int64_t at = label_at(a, x, j, inner, i);
             if ((gone && gone[i]) || !l->gone[at]) continue;
             l->gone[at] = 0;
             l->cause[at] = (sparta_cause){.node = a->n, .value = v, .axis = axis, .other = i};
@@ -236,9 +243,7 @@ static sparta_cause holder(const sparta_propagation *p, const sparta_axes *a, in
     int free_labels = 0;
     for (int j = x->n - 1; j >= 0; j--) {
         const label_state *l = &state[x->label[j]];
-        const int64_t n = a->label[x->label[j]].size, at = x->window ? sparta_axis_at(x, i)
-                                                           : n > 0   ? i / inner % n
-                                                                     : 0;
+        const int64_t n = a->label[x->label[j]].size, at = label_at(a, x, j, inner, i);
         if (n > 1 || x->n == 1) { /* a group of one holds nothing by itself */
             if (!l->gone && !free_labels)
                 cause = (sparta_cause){.node = a->n, .why = held_label(a, x->label[j])};
@@ -267,11 +272,8 @@ static sparta_status tell(agreement *s, const sparta_axes *a, int o, int axis, c
         if (!f->gone[axis][i]) continue;
         for (int j = x->n - 1; j >= 0; j--) {
             const label_state *l = &state[x->label[j]];
-            int64_t n = a->label[x->label[j]].size, at = x->window ? sparta_axis_at(x, i)
-                                                         : n > 0   ? i / inner % n
-                                                                   : 0;
-            goes |= l->gone && l->gone[at];
-            inner *= SPARTA_MAX(n, 1);
+            goes |= l->gone && l->gone[label_at(a, x, j, inner, i)];
+            inner *= SPARTA_MAX(a->label[x->label[j]].size, 1);
         }
         if (goes) continue;
         if (f->wanted[axis][i] && !f->cause[axis].node && !s->rounding) {

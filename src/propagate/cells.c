@@ -30,6 +30,13 @@ int64_t sparta_axis_size(const sparta_value *v, int axis)
     return sparta_expr_is_const(v->dims.dim[axis], &n) ? n : -1;
 }
 
+int64_t sparta_cells_held(const sparta_cells *c, int rank)
+{
+    int64_t n = 1;
+    for (int i = 0; i < rank; i++) n *= c->extent[i];
+    return n;
+}
+
 int64_t sparta_cells_count(int rank, const int64_t *extent)
 {
     int64_t n = 1;
@@ -72,8 +79,7 @@ uint8_t sparta_cells_get(const sparta_cells *c, int rank, const int64_t *index)
 
 bool sparta_cells_has(const sparta_cells *c, int rank, uint8_t bit)
 {
-    int64_t n = 1;
-    for (int i = 0; i < rank; i++) n *= c->extent[i];
+    const int64_t n = sparta_cells_held(c, rank);
     for (int64_t i = 0; i < n; i++)
         if (c->at[i] & bit) return true;
     return false;
@@ -81,8 +87,7 @@ bool sparta_cells_has(const sparta_cells *c, int rank, uint8_t bit)
 
 bool sparta_cells_all(const sparta_cells *c, int rank, uint8_t bit)
 {
-    int64_t n = 1;
-    for (int i = 0; i < rank; i++) n *= c->extent[i];
+    const int64_t n = sparta_cells_held(c, rank);
     for (int64_t i = 0; i < n; i++)
         if (!(c->at[i] & bit)) return false;
     return true;
@@ -106,8 +111,7 @@ void sparta_slices_first(void *data, int64_t outer, int64_t size, size_t inner)
 
 void sparta_cells_tighten(sparta_cells *c, int rank)
 {
-    int64_t n = 1, inner = 1;
-    for (int i = 0; i < rank; i++) n *= c->extent[i];
+    int64_t n = sparta_cells_held(c, rank), inner = 1;
     for (int i = rank - 1; i >= 0 && n > 0; i--) {
         const int64_t size = c->extent[i], outer = n / (size * inner);
         if (size > 1 && sparta_slices_alike(c->at, outer, size, (size_t)inner)) {

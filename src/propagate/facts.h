@@ -97,6 +97,7 @@ bool sparta_room(const sparta_propagation *p, int64_t n, size_t bytes); /* for n
 bool sparta_zero_wins(const sparta_propagation *p, const sparta_axes *a);
 /* Size of an axis, or -1. */
 int64_t sparta_axis_size(const sparta_value *v, int axis);
+int64_t sparta_cells_held(const sparta_cells *c, int rank);  /* how many there are */
 int64_t sparta_cells_count(int rank, const int64_t *extent); /* -1: too many to keep */
 sparta_status sparta_cells_new(const sparta_propagation *p, int rank, const int64_t *extent,
                                sparta_cells *out) SPARTA_MUST;

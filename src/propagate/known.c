@@ -44,9 +44,9 @@ static void read_values(const forward *f, int o, const sparta_tensor *run, spart
                         sparta_tensor *value)
 {
     const sparta_value *v = f->a->n->out[o];
-    int64_t index[SPARTA_RANK] = {0}, n = 1;
+    int64_t index[SPARTA_RANK] = {0};
+    const int64_t n = sparta_cells_held(state, v->dims.rank);
     size_t size = sparta_dtype_size(v->dtype);
-    for (int i = 0; i < v->dims.rank; i++) n *= state->extent[i];
     for (int64_t c = 0; c < n; c++) {
         int64_t from = 0;
         for (int i = 0; i < v->dims.rank; i++)

@@ -152,18 +152,11 @@ sparta_status sparta_cancel_pairs(sparta_graph *g, bool *changed)
 }
 
 /* ------------------------------------------------------------------ the attribute of a value */
-static int64_t cells_of(const sparta_fact *f, int rank)
-{
-    int64_t n = 1;
-    for (int i = 0; i < rank; i++) n *= f->state.extent[i];
-    return n;
-}
-
 void sparta_propagation_shares(const sparta_propagation *p, const sparta_value *v, double *zeros,
                                double *constants)
 {
     const sparta_fact *f = sparta_fact_of(p, v);
-    const int64_t n = f->state.at ? cells_of(f, v->dims.rank) : 0;
+    const int64_t n = f->state.at ? sparta_cells_held(&f->state, v->dims.rank) : 0;
     int64_t zero = 0, some = 0;
     for (int64_t i = 0; i < n; i++) {
         zero += f->state.at[i] == 0;
@@ -177,7 +170,7 @@ void sparta_propagation_shares(const sparta_propagation *p, const sparta_value *
 static sparta_status set_where(sparta_ctx *cx, const sparta_fact *f, int rank, uint8_t state, bool is,
                                sparta_set *out)
 {
-    const int64_t n = cells_of(f, rank), rows = rank > 1 ? f->state.extent[0] : 1;
+    const int64_t n = sparta_cells_held(&f->state, rank), rows = rank > 1 ? f->state.extent[0] : 1;
     sparta_mask m;
     SPARTA_TRY(sparta_mask_create(cx, rows, rows ? n / rows : 0, &m));
     for (int64_t i = 0; i < n; i++)
@@ -228,7 +221,8 @@ sparta_status sparta_propagation_tesa(sparta_ctx *cx, const sparta_propagation *
                            v->name, rank, SPARTA_TESA_RANK);
     for (int i = 0; i < rank; i++) dim[i] = dim_of(p->g, v->dims.dim[i], i);
     SPARTA_TRY(sparta_tesa_create(cx, rank, dim, sparta_propagation_precision(p, v), &t));
-    sparta_status status = f->state.at && cells_of(f, rank) ? add_facts(cx, f, rank, &t) : SPARTA_OK;
+    sparta_status status =
+        f->state.at && sparta_cells_held(&f->state, rank) ? add_facts(cx, f, rank, &t) : SPARTA_OK;
     if (status != SPARTA_OK) {
         sparta_tesa_free(cx, &t);
         return status;

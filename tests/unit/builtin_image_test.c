@@ -1,47 +1,10 @@
 /* The references of convolutional networks against formulas written down another way: every output by itself, every tap looked
  * at, with awkward windows. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include "builtin/builtin.h"
+#include "builtin_bed.h"
 
-static sparta_ctx *cx;
-
-static int set_up(void **state)
-{
-    (void)state;
-    cx = sparta_ctx_create(NULL);
-    return cx ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    int left = (int)sparta_ctx_memory(cx);
-    sparta_ctx_free(cx);
-    return left; /* a leak fails the group */
-}
-
-/* ------------------------------------------------------------------ shorthands */
-#define DIMS(...)                                                                                            \
-    (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[])                                   \
-    {                                                                                                        \
-        __VA_ARGS__                                                                                          \
-    }
-#define F32(data, ...) sparta_tensor_view(SPARTA_F32, DIMS(__VA_ARGS__), data)
-#define I64(data, ...) sparta_tensor_view(SPARTA_I64, DIMS(__VA_ARGS__), data)
-#define ATTRS(...)                                                                                           \
-    (&(sparta_attrs){sizeof((sparta_attr[]){__VA_ARGS__}) / sizeof(sparta_attr),                             \
-                     (sparta_attr[]){__VA_ARGS__}})
-#define INT(key, value)                                                                                      \
-    {                                                                                                        \
-        .name = key, .kind = SPARTA_ATTR_INT, .i = value                                                     \
-    }
 #define INTS(key, ...)                                                                                       \
     {                                                                                                        \
         .name = key, .kind = SPARTA_ATTR_INTS, .n = sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t),      \
@@ -50,26 +13,6 @@ static int tear_down(void **state)
             __VA_ARGS__                                                                                      \
         }                                                                                                    \
     }
-#define FLOAT(key, value)                                                                                    \
-    {                                                                                                        \
-        .name = key, .kind = SPARTA_ATTR_FLOAT, .f = value                                                   \
-    }
-#define STRING(key, value)                                                                                   \
-    {                                                                                                        \
-        .name = key, .kind = SPARTA_ATTR_STRING, .s = value                                                  \
-    }
-
-static const sparta_attrs none;
-static const sparta_tensor absent = {.rank = -1};
-
-static sparta_status call(sparta_op_id op, const sparta_attrs *attrs, int n_in, const sparta_tensor *in,
-                          sparta_tensor out)
-{
-    return sparta_builtin_row(op)->fn(cx, &(sparta_op_args){attrs, n_in, 1, in, &out});
-}
-#define CALL(op, attrs, out, ...)                                                                            \
-    call(SPARTA_OP_##op, attrs, (int)(sizeof((sparta_tensor[]){__VA_ARGS__}) / sizeof(sparta_tensor)),       \
-         (sparta_tensor[]){__VA_ARGS__}, out)
 
 static void same(const float *got, const float *want, int n)
 {
