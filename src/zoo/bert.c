@@ -40,9 +40,8 @@ static const char *join(bert *m, const char *prefix, const char *rest)
 static sparta_value *linear(bert *m, const char *path, const char *node, sparta_value *x, int64_t in,
                             int64_t out)
 {
-    sparta_value *w = sparta_zoo_weight(&m->b, join(m, path, ".weight"), out, in, true, deviation);
+    sparta_value *y = sparta_zoo_matmul(&m->b, path, node, x, in, out, deviation);
     sparta_value *bias = sparta_zoo_vector(&m->b, join(m, path, ".bias"), out, 0, deviation);
-    sparta_value *y = sparta_zoo_binary(&m->b, SPARTA_OP_MatMul, join(m, node, "/MatMul"), x, w);
     return sparta_zoo_binary(&m->b, SPARTA_OP_Add, join(m, node, "/Add"), bias, y);
 }
 

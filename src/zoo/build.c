@@ -279,6 +279,13 @@ sparta_value *sparta_zoo_gemm(sparta_zoo_builder *b, const char *layer, sparta_v
     return sparta_zoo_node(b, SPARTA_OP_Gemm, name, 3, args, &attrs);
 }
 
+sparta_value *sparta_zoo_matmul(sparta_zoo_builder *b, const char *path, const char *node, sparta_value *x,
+                                int64_t in, int64_t out, float deviation)
+{
+    sparta_value *w = sparta_zoo_weight(b, sparta_zoo_join(b, path, ".weight"), out, in, true, deviation);
+    return sparta_zoo_binary(b, SPARTA_OP_MatMul, sparta_zoo_join(b, node, "/MatMul"), x, w);
+}
+
 sparta_value *sparta_zoo_layer_norm(sparta_zoo_builder *b, const char *path, const char *node,
                                     sparta_value *x, int64_t size, float epsilon, float deviation)
 {

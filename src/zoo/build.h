@@ -70,6 +70,9 @@ sparta_value *sparta_zoo_positions(sparta_zoo_builder *b, const char *name, cons
 sparta_value *sparta_zoo_gemm(sparta_zoo_builder *b, const char *layer, sparta_value *x, int64_t in,
                               int64_t out, bool pruned);
 
+/* MatMul "<node>/MatMul" with "<path>.weight" (in, out), pruned: what exporters make of a linear layer on three dimensions. */
+sparta_value *sparta_zoo_matmul(sparta_zoo_builder *b, const char *path, const char *node, sparta_value *x,
+                                int64_t in, int64_t out, float deviation);
 /* LayerNormalization over the last dimension with "<path>.weight" around 1 and "<path>.bias". */
 sparta_value *sparta_zoo_layer_norm(sparta_zoo_builder *b, const char *path, const char *node,
                                     sparta_value *x, int64_t size, float epsilon, float deviation);

@@ -37,8 +37,7 @@ static const char *join(llama *m, const char *prefix, const char *rest)
 static sparta_value *linear(llama *m, const char *path, const char *node, sparta_value *x, int64_t in,
                             int64_t out)
 {
-    sparta_value *w = sparta_zoo_weight(&m->b, join(m, path, ".weight"), out, in, true, deviation);
-    return sparta_zoo_binary(&m->b, SPARTA_OP_MatMul, join(m, node, "/MatMul"), x, w);
+    return sparta_zoo_matmul(&m->b, path, node, x, in, out, deviation);
 }
 
 static sparta_value *norm(llama *m, const char *path, const char *node, sparta_value *x)
