@@ -74,3 +74,12 @@ void cli_layers_json(cli_json *j, const sparta_layer *layer, int n)
     for (int i = 0; i < n; i++) layer_json(j, &layer[i]);
     cli_json_close(j, ']');
 }
+
+void cli_note_noise(cli *c)
+{
+    sparta_note(c->cx,
+                "%s: the machine is noisy: the times of one thing lie far apart; close what else runs, or "
+                "measure longer "
+                "with --time",
+                c->verb->name);
+}

@@ -133,6 +133,15 @@ sparta_status cli_source_read_packed(cli *c, const char *path, cli_source *out)
     return read_packed(c, path, out);
 }
 
+sparta_status cli_source_dense(cli *c, const char *path, const cli_source *s, sparta_tensor *out)
+{
+    const sparta_packed *p = &s->packed;
+    if (p->rank != 2 || p->dim[0] < 1 || p->dim[1] < 1)
+        return sparta_fail(c->cx, SPARTA_E_SHAPE, "%s: is no matrix with rows and columns; give one", path);
+    SPARTA_TRY(sparta_tensor_alloc_in(c->arena, p->dtype, 2, p->dim, out));
+    return sparta_format_unpack(c->cx, p, out);
+}
+
 void cli_source_free(cli *c, cli_source *s)
 {
     sparta_coo_free(&s->coo);

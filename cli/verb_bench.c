@@ -63,6 +63,7 @@ static void result_json(cli_json *j, const char *point, const sparta_bench_resul
         cli_json_text(j, "ratio", NULL);
         cli_json_text(j, "ratio_ci95", NULL);
     }
+    cli_json_bool(j, "noisy", r->noisy);
     cli_json_int(j, "threads", r->threads);
     cli_json_text(j, "isa", r->isa);
     cli_json_open(j, "sizes", '{');
@@ -261,6 +262,7 @@ static sparta_status one_point(cli *c, const char *point, void *arg)
     SPARTA_TRY(fill_request(c, &r));
     SPARTA_TRY(sparta_bench(c->cx, c->arena, &r, &result));
     cli_progress_end(c);
+    if (result.noisy) cli_note_noise(c);
     p->many = *point != 0;
     keep_times(p, point, &result);
     if (cli_wants_json(c)) {

@@ -1,4 +1,4 @@
-/* sparta kernel bench: one product by itself, against dense and against the peak. */
+/* sparta kernel bench: one product by itself, against dense and against the peak; of a random weight, or of a file's. */
 #include "verbs.h"
 #include <string.h>
 
@@ -7,12 +7,20 @@ typedef struct points {
     bool many;
     cli_json json;
     cli_table table;
+    const sparta_tensor *weight; /* of --weight; NULL: a random one */
 } points;
 
-/* As asked for; a pattern that says it itself (2:4, a mask file) gets what came of it. */
+/* As asked for; a pattern that says it itself (2:4, a mask file) and a given weight get what came of it. */
 static double sparsity(const sparta_kernel_request *q, const sparta_kernel_result *r)
 {
-    return strpbrk(q->pattern, ":.") ? 1 - (double)r->nnz / ((double)q->n * (double)q->k) : q->sparsity;
+    return q->weight || strpbrk(q->pattern, ":.") ? 1 - (double)r->nnz / ((double)q->n * (double)q->k)
+                                                  : q->sparsity;
+}
+
+/* As asked for; of a weight that is not pruned here what was found in it. */
+static const char *pattern(const sparta_kernel_request *q, const sparta_kernel_result *r)
+{
+    return q->pattern ? q->pattern : r->pattern;
 }
 
 static void result_json(cli_json *j, const char *point, const sparta_kernel_request *q,
@@ -24,7 +32,7 @@ static void result_json(cli_json *j, const char *point, const sparta_kernel_requ
     cli_json_int(j, "n", q->n);
     cli_json_int(j, "k", q->k);
     cli_json_text(j, "dtype", "f32");
-    cli_json_text(j, "pattern", q->pattern);
+    cli_json_text(j, "pattern", pattern(q, r));
     cli_json_real(j, "sparsity", sparsity(q, r));
     cli_json_real(j, "median_us", r->median_us);
     cli_json_real(j, "best_us", r->best_us);
@@ -42,12 +50,19 @@ static void result_json(cli_json *j, const char *point, const sparta_kernel_requ
     cli_json_open(j, "dense", '{');
     cli_json_text(j, "name", r->dense_name);
     cli_json_real(j, "best_us", r->dense_best_us);
+    cli_json_real(j, "median_us", r->dense_median_us);
     cli_json_close(j, '}');
     cli_json_real(j, "ratio_to_dense", r->ratio_to_dense);
+    cli_json_open(j, "ratio_ci95", '[');
+    cli_json_real(j, NULL, r->ratio_lo);
+    cli_json_real(j, NULL, r->ratio_hi);
+    cli_json_close(j, ']');
+    cli_json_bool(j, "noisy", r->noisy);
     cli_json_int(j, "threads", r->threads);
     cli_json_text(j, "isa", r->isa);
     cli_json_text(j, "implement", r->implement);
     cli_json_text(j, "parameters", r->parameters);
+    cli_json_text(j, "format", r->format);
 }
 
 static const char *const names[] = {
@@ -59,7 +74,7 @@ static void row(cli_table *t, const sparta_kernel_request *q, const sparta_kerne
     cli_table_int(t, q->m);
     cli_table_int(t, q->n);
     cli_table_int(t, q->k);
-    cli_table_text(t, q->pattern);
+    cli_table_text(t, pattern(q, r));
     cli_table_real(t, 3, sparsity(q, r));
     cli_table_text(t, r->implement);
     cli_table_real(t, 2, r->best_us);
@@ -76,7 +91,7 @@ static void say_result(cli *c, const sparta_kernel_request *q, const sparta_kern
 {
     cli_say(
         c, "matmul of %lld tokens, %lldx%lld, %s at sparsity %.3g: %lld weights stay; f32, %s, %d thread%s\n",
-        (long long)q->m, (long long)q->n, (long long)q->k, q->pattern, sparsity(q, r), (long long)r->nnz,
+        (long long)q->m, (long long)q->n, (long long)q->k, pattern(q, r), sparsity(q, r), (long long)r->nnz,
         r->isa, r->threads, r->threads == 1 ? "" : "s");
     cli_say(c, "  %-8s %10.2f us best, %.2f us median; %.1f Gop/s real, %.1f %% of the peak of %.1f\n",
             r->implement, r->best_us, r->median_us, r->gops_real, r->share_of_peak * 100, r->peak_gops);
@@ -84,28 +99,45 @@ static void say_result(cli *c, const sparta_kernel_request *q, const sparta_kern
         cli_say(c, "           %lld bytes stored; %.1f GB/s, %.1f %% of the %.1f that this machine reads\n",
                 (long long)r->stored_bytes, r->gbytes_per_s, r->share_of_bandwidth * 100,
                 r->peak_gbytes_per_s);
+    if (q->weight || q->format)
+        cli_say(c, "           stored as %s, %lld bytes\n", r->format, (long long)r->stored_bytes);
     if (strcmp(r->implement, r->dense_name))
-        cli_say(c, "  %-8s %10.2f us best, the fastest dense one: %s is %.2fx %s\n", r->dense_name,
-                r->dense_best_us, r->implement,
+        cli_say(c,
+                "  %-8s %10.2f us best, %.2f us median, the fastest dense one: %s is %.2fx %s (95 %% "
+                "interval %.2f to %.2f)\n",
+                r->dense_name, r->dense_best_us, r->dense_median_us, r->implement,
                 r->ratio_to_dense >= 1 ? r->ratio_to_dense : 1 / r->ratio_to_dense,
-                r->ratio_to_dense >= 1 ? "faster" : "slower");
-    else if (strcmp(q->pattern, "dense"))
+                r->ratio_to_dense >= 1 ? "faster" : "slower",
+                r->ratio_to_dense >= 1 ? r->ratio_lo : 1 / r->ratio_hi,
+                r->ratio_to_dense >= 1 ? r->ratio_hi : 1 / r->ratio_lo);
+    else if (!q->format && strcmp(pattern(q, r), "dense"))
         cli_say(c, "  no sparse implement takes this weight\n");
+}
+
+static void fill_request(cli *c, const sparta_tensor *weight, sparta_kernel_request *q)
+{
+    *q = (sparta_kernel_request){.m = cli_int(c, CLI_M, 128),
+                                 .n = weight ? weight->dim[0] : cli_int(c, CLI_N, 1024),
+                                 .k = weight ? weight->dim[1] : cli_int(c, CLI_K, 1024),
+                                 .weight = weight,
+                                 .format = cli_text(c, CLI_FORMAT, NULL),
+                                 .limit = cli_real(c, CLI_LIMIT, 0)};
+    q->pattern = cli_text(c, CLI_PATTERN, weight ? NULL : "4x1");
+    q->sparsity = q->pattern && !strcmp(q->pattern, "dense") ? 0 : cli_real(c, CLI_SPARSITY, 0.9);
+    q->threads = (int)cli_int(c, CLI_THREADS, 0);
+    q->seconds = cli_real(c, CLI_TIME, 0.5);
+    q->seed = (uint64_t)cli_int(c, CLI_SEED, 0);
+    q->target = cli_text(c, CLI_TARGET, NULL);
 }
 
 static sparta_status one_point(cli *c, const char *point, void *arg)
 {
     points *p = arg;
     sparta_kernel_result r;
-    sparta_kernel_request q = {
-        .m = cli_int(c, CLI_M, 128), .n = cli_int(c, CLI_N, 1024), .k = cli_int(c, CLI_K, 1024)};
-    q.pattern = cli_text(c, CLI_PATTERN, "4x1");
-    q.sparsity = !strcmp(q.pattern, "dense") ? 0 : cli_real(c, CLI_SPARSITY, 0.9);
-    q.threads = (int)cli_int(c, CLI_THREADS, 0);
-    q.seconds = cli_real(c, CLI_TIME, 0.5);
-    q.seed = (uint64_t)cli_int(c, CLI_SEED, 0);
-    q.target = cli_text(c, CLI_TARGET, NULL);
+    sparta_kernel_request q;
+    fill_request(c, p->weight, &q);
     SPARTA_TRY(sparta_kernel_bench(c->cx, &q, &r));
+    if (r.noisy) cli_note_noise(c);
     p->many = *point != 0;
     if (cli_wants_json(c)) {
         if (p->many && p->n++ == 0) cli_json_open(&p->json, "runs", '[');
@@ -119,14 +151,10 @@ static sparta_status one_point(cli *c, const char *point, void *arg)
     return SPARTA_OK;
 }
 
-static sparta_status bench(cli *c)
+static sparta_status all_points(cli *c, const sparta_tensor *weight)
 {
-    const char *dtype = cli_text(c, CLI_DTYPE, "f32");
-    points p = {0};
+    points p = {.weight = weight};
     int n;
-    if (strcmp(dtype, "f32"))
-        return sparta_fail(c->cx, SPARTA_E_UNSUPPORTED, "kernel: --dtype %s is not there yet; use f32",
-                           dtype);
     if (cli_wants_json(c)) p.json = cli_json_begin(c, "kernel");
     p.table = cli_table_begin(c, (int)SPARTA_COUNT(names), names);
     SPARTA_TRY(cli_sweep(c, one_point, &p, &n));
@@ -136,6 +164,31 @@ static sparta_status bench(cli *c)
         return SPARTA_OK;
     }
     return n > 1 || cli_has(c, CLI_TABLE) || cli_has(c, CLI_QUIET) ? cli_table_end(&p.table) : SPARTA_OK;
+}
+
+/* The matrix of a file of any kind, made dense: it is the weight of a product. */
+static sparta_status bench_file(cli *c, const char *path)
+{
+    cli_source s;
+    sparta_tensor weight;
+    SPARTA_TRY(cli_source_read(c, path, &s));
+    sparta_status status = cli_source_dense(c, path, &s, &weight);
+    if (!status) status = all_points(c, &weight);
+    cli_source_free(c, &s);
+    return status;
+}
+
+static sparta_status bench(cli *c)
+{
+    const char *dtype = cli_text(c, CLI_DTYPE, "f32"), *weight = cli_text(c, CLI_WEIGHT, NULL);
+    if (strcmp(dtype, "f32"))
+        return sparta_fail(c->cx, SPARTA_E_UNSUPPORTED, "kernel: --dtype %s is not there yet; use f32",
+                           dtype);
+    if (weight && (cli_has(c, CLI_N) || cli_has(c, CLI_K)))
+        return sparta_fail(c->cx, SPARTA_E_USAGE,
+                           "kernel: --weight says n and k itself; leave --n and --k out");
+    SPARTA_TRY(cli_define_formats(c));
+    return weight ? bench_file(c, weight) : all_points(c, NULL);
 }
 
 sparta_status cli_verb_kernel(cli *c)

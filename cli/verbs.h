@@ -14,6 +14,7 @@ sparta_status cli_compile_dims(cli *c, const char *const **out) SPARTA_MUST; /* 
 /* Fail now, not after minutes of work, when the folder of `path` cannot be written. */
 sparta_status cli_writable(cli *c, const char *path) SPARTA_MUST;
 sparta_status cli_file_size(cli *c, const char *path, size_t *out) SPARTA_MUST;
+void cli_note_noise(cli *c); /* a measurement that is not to be relied on */
 void cli_layers_json(cli_json *j, const sparta_layer *layer, int n); /* "layers": [...] */
 
 /* Inputs of a graph from --input, or generated from the seed; given in part: E_USAGE naming the missing ones.
@@ -39,6 +40,8 @@ typedef struct cli_source {
 } cli_source;
 sparta_status cli_source_read(cli *c, const char *path, cli_source *out) SPARTA_MUST;
 sparta_status cli_source_read_packed(cli *c, const char *path, cli_source *out) SPARTA_MUST; /* ours only */
+/* Its matrix as a dense array, in the arena. */
+sparta_status cli_source_dense(cli *c, const char *path, const cli_source *s, sparta_tensor *out) SPARTA_MUST;
 void cli_source_free(cli *c, cli_source *s);
 
 const char *cli_format_text(cli *c, const sparta_format *f); /* canonical, in the arena; NULL: no memory */

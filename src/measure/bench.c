@@ -9,7 +9,6 @@
 #include "implement/implement.h"
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct bench {
@@ -70,12 +69,6 @@ static sparta_status profile(bench *s, bool with_b)
 
 /* ------------------------------------------------------------------ numbers */
 
-static int ascending(const void *x, const void *y)
-{
-    double a = *(const double *)x, b = *(const double *)y;
-    return (a > b) - (a < b);
-}
-
 static int64_t items(const sparta_bindings *sizes)
 {
     for (int i = 0; i < sizes->n; i++)
@@ -83,24 +76,18 @@ static int64_t items(const sparta_bindings *sizes)
     return 1;
 }
 
-static sparta_status fill_subject(bench *s, const char *name, const sparta_runner *r, const sparta_samples *t,
-                                  const sparta_bindings *sizes, sparta_bench_subject *out)
+static void fill_subject(const char *name, const sparta_runner *r, const sparta_samples *t,
+                         const sparta_bindings *sizes, const sparta_summary *times, sparta_bench_subject *out)
 {
-    double *sorted = sparta_alloc_array(s->cx, (size_t)t->n, sizeof *sorted);
-    SPARTA_NEED(s->cx, sorted);
-    memcpy(sorted, t->x, (size_t)t->n * sizeof *sorted);
-    qsort(sorted, (size_t)t->n, sizeof *sorted, ascending);
     snprintf(out->name, sizeof out->name, "%s", name);
-    out->median = sparta_quantile(sorted, t->n, 0.5);
-    out->p90 = sparta_quantile(sorted, t->n, 0.9);
-    out->p99 = sparta_quantile(sorted, t->n, 0.99);
-    out->best = sorted[0];
+    out->median = times->median;
+    out->p90 = times->p90;
+    out->p99 = times->p99;
+    out->best = times->best;
     out->runs = t->n;
     out->times = t->x;
     out->items_per_s = out->median > 0 ? (double)items(sizes) / out->median : 0;
     out->memory = sparta_session_memory(r->session) + sparta_runner_bytes(r);
-    sparta_free(s->cx, sorted);
-    return SPARTA_OK;
 }
 
 static const char *copy(bench *s, const char *text)
@@ -187,6 +174,26 @@ static sparta_status fill_layers(bench *s, bool with_b, sparta_bench_result *out
     return SPARTA_OK;
 }
 
+static sparta_status fill_times(bench *s, sparta_bench_result *out)
+{
+    const sparta_bench_request *r = s->r;
+    const sparta_samples *a = &s->times_a, *b = &s->times_b;
+    sparta_comparison c = {.noisy = false};
+    if (s->b.cx)
+        SPARTA_TRY(sparta_compare(s->cx, a->x, b->x, a->n, r->seed + 1, &c));
+    else
+        SPARTA_TRY(sparta_summarise(s->cx, a->x, a->n, &c.a));
+    fill_subject(r->subject, &s->a, a, &s->sizes, &c.a, &out->subject);
+    out->noisy = c.noisy || c.a.noisy;
+    if (!s->b.cx) return SPARTA_OK;
+    fill_subject(r->against ? r->against : "the same model, dense", &s->b, b, &s->sizes_b, &c.b,
+                 &out->baseline);
+    out->ratio = c.ratio;
+    out->ratio_lo = c.lo;
+    out->ratio_hi = c.hi;
+    return SPARTA_OK;
+}
+
 static sparta_status fill(bench *s, sparta_bench_result *out)
 {
     sparta_bench_result result = {.threads = sparta_session_threads(s->a.session),
@@ -194,14 +201,7 @@ static sparta_status fill(bench *s, sparta_bench_result *out)
                                   .profiled_ms = s->profiled * 1e3,
                                   .peak_gops = s->peak * 1e-9};
     snprintf(result.isa, sizeof result.isa, "%s", sparta_session_isa(s->a.session));
-    SPARTA_TRY(fill_subject(s, s->r->subject, &s->a, &s->times_a, &s->sizes, &result.subject));
-    if (s->b.cx) {
-        const char *name = s->r->against ? s->r->against : "the same model, dense";
-        SPARTA_TRY(fill_subject(s, name, &s->b, &s->times_b, &s->sizes_b, &result.baseline));
-        result.ratio = result.subject.median > 0 ? result.baseline.median / result.subject.median : 0;
-        SPARTA_TRY(sparta_ratio_interval(s->cx, s->times_a.x, s->times_b.x, s->times_a.n, s->r->seed + 1,
-                                         &result.ratio_lo, &result.ratio_hi));
-    }
+    SPARTA_TRY(fill_times(s, &result));
     SPARTA_TRY(fill_layers(s, s->b.cx && s->r->profile, &result));
     *out = result;
     return SPARTA_OK;

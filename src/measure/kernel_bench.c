@@ -1,22 +1,21 @@
 /* kernel bench: one product by itself, on activations that already lie as its implements take them: in panels, or in rows.
  *
- * The weight is random and pruned as asked; every Linear row of implements.def that takes it is built as
- * compile builds it, checked against the reference on a few tokens, and timed: one window of each in turn, so
- * that all see the same machine. The answer is the fastest sparse row (the fastest of all when none takes the
- * weight) beside the fastest dense one. Shares are best over best: the fastest window of the kernel over the
+ * The weight is random and pruned as asked, or given; every Linear row of implements.def that takes it is built as
+ * compile builds it, checked against the reference on a few tokens, and timed: one window of each in turn, all windows about as
+ * long, so that all see the same machine and an interruption hits each as likely. The answer is the fastest sparse row (the fastest of all
+ * when none takes the weight; the one that stores the format when one is asked for) beside the fastest dense one. Their ratio is that of the
+ * medians of windows, with its interval. Shares are best over best: the fastest span of the kernel over the
  * fastest window of the peak, which is measured before and after. Few tokens (16 at most) leave nothing to do but to read the weight:
  * then the share of the bandwidth is told, too, on the bytes that are stored. A weight of many megabytes is then timed in pieces as long as those
  * that the bandwidth is measured with, one after the other, and the best of each piece is added up: one window of 20 ms never has the machine
  * for itself. */
-#include "measure/measure.h"
+#include "measure/kernel_weight.h"
 #include "call/call.h"
-#include "file/file.h"
 #include "implement/implement.h"
 #include "ops/ops.h"
-#include "prune/prune.h"
+#include "schedule/schedule.h"
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { ROWS = 16, WINDOWS = 100000, CHECKED = 3, PIECES = 128, PIECE = 4 << 20 };
@@ -26,12 +25,15 @@ typedef struct candidate {
     char parameters[96];
     sparta_packed packed;
     bool has_packed;
+    int64_t bytes;               /* of it */
     const sparta_object *object; /* NULL: portable */
     sparta_call call;
-    float *work;     /* scratch of all threads, one after the other; NULL: it needs none */
-    size_t each;     /* floats of a thread */
-    int64_t repeats; /* calls in a window */
-    int pieces;      /* a call is timed in so many */
+    float *work;      /* scratch of all threads, one after the other; NULL: it needs none */
+    size_t each;      /* floats of a thread */
+    char format[256]; /* canonical */
+    int64_t repeats;  /* calls in a span */
+    int64_t spans;    /* spans in a window */
+    int pieces;       /* a call is timed in so many */
     double best;
     double piece[PIECES]; /* the best of each */
     double *times;
@@ -49,64 +51,16 @@ typedef struct bench {
     sparta_mask mask;
     sparta_task task;
     sparta_pool *pool;
-    float *x, *y;           /* panels */
-    float *x_rows, *y_rows; /* the same in rows, when the tokens are few */
+    float *x, *y;                  /* panels */
+    float *x_rows, *y_rows;        /* the same in rows, when the tokens are few */
+    const sparta_implement *asked; /* that stores the request's format; NULL: none is asked for */
+    sparta_format format;          /* asked for */
     int n;
     candidate row[ROWS];
     double peak, bandwidth;
 } bench;
 
 /* ------------------------------------------------------------------ the product */
-
-/* A mask file says what stays. */
-static sparta_status check_mask(const bench *b, const sparta_arrays *a)
-{
-    const sparta_tensor *t = a->entry ? &a->entry[0].tensor : NULL;
-    if (a->n == 1 && t->rank == 2 && t->dim[0] == b->r->n && t->dim[1] == b->r->k) return SPARTA_OK;
-    return sparta_fail(
-        b->cx, SPARTA_E_SHAPE,
-        "kernel bench: %s must hold one array of %lldx%lld, the mask of the weight, and no other",
-        b->r->pattern, (long long)b->r->n, (long long)b->r->k);
-}
-
-static sparta_status apply_mask(bench *b)
-{
-    sparta_arrays arrays;
-    sparta_mask mask = {0};
-    float *w = b->w.data;
-    SPARTA_TRY(sparta_arrays_open(b->cx, b->r->pattern, &arrays));
-    sparta_status status = check_mask(b, &arrays);
-    if (!status) status = sparta_mask_of(b->cx, &arrays.entry[0].tensor, &mask);
-    for (int64_t n = 0; !status && n < b->r->n; n++)
-        for (int64_t k = 0; k < b->r->k; k++)
-            if (!sparta_mask_get(&mask, n, k)) w[n * b->r->k + k] = 0;
-    sparta_mask_free(b->cx, &mask);
-    sparta_arrays_close(&arrays);
-    return status;
-}
-
-static sparta_status make_weight(bench *b)
-{
-    const sparta_kernel_request *r = b->r;
-    int64_t dim[2] = {r->n, r->k};
-    sparta_rng rng = sparta_rng_seed(r->seed);
-    SPARTA_TRY(sparta_tensor_alloc_in(b->arena, SPARTA_F32, 2, dim, &b->w));
-    float *w = b->w.data;
-    for (int64_t i = 0; i < r->n * r->k; i++) { /* odd numerators: never 0 */
-        w[i] = (float)((int32_t)(sparta_rng_next(&rng) >> 40) * 2 + 1 - (1 << 24)) * 0x1p-26f;
-    }
-    if (strchr(r->pattern, '.')) return apply_mask(b);
-    if (strcmp(r->pattern, "dense") && (strchr(r->pattern, ':') || r->sparsity > 0)) {
-        sparta_prune_spec spec;
-        const char *text = strchr(r->pattern, ':')
-                               ? r->pattern
-                               : sparta_arena_printf(b->arena, "%s:%.9g", r->pattern, r->sparsity);
-        SPARTA_NEED(b->cx, text);
-        SPARTA_TRY(sparta_prune_parse(b->cx, text, &spec));
-        SPARTA_TRY(sparta_prune(b->cx, &spec, &b->w, NULL));
-    }
-    return SPARTA_OK;
-}
 
 /* y[tokens, n] = Linear(x[tokens, k], w): what the rows of implements.def look at. */
 static sparta_status make_node(bench *b)
@@ -211,6 +165,7 @@ static sparta_status compile_text(bench *b, candidate *c, sparta_text *t)
     sparta_jit_rung rung;
     c->im->parameters(&b->task, t);
     snprintf(c->parameters, sizeof c->parameters, "%s", sparta_text_str(t));
+    SPARTA_TRY(t->status);
     sparta_text_free(t);
     if (b->target == SPARTA_TARGET_PORTABLE) return SPARTA_OK;
     SPARTA_TRY(sparta_implement_text(c->im->kernel, c->parameters, b->target, t));
@@ -223,18 +178,22 @@ static sparta_status compile_text(bench *b, candidate *c, sparta_text *t)
 static sparta_status build(bench *b, candidate *c)
 {
     sparta_format format;
+    sparta_format_stats stats;
     sparta_text t;
     sparta_text_init(&t, b->cx);
     sparta_status status = compile_text(b, c, &t);
     sparta_text_free(&t);
     if (!status) {
         c->im->format(&b->task, &t);
-        status = sparta_format_parse(b->cx, sparta_text_str(&t), &format);
+        status = t.status ? t.status : sparta_format_parse(b->cx, sparta_text_str(&t), &format);
+        snprintf(c->format, sizeof c->format, "%s", sparta_text_str(&t));
     }
     sparta_text_free(&t);
     SPARTA_TRY(status);
     SPARTA_TRY(sparta_format_pack(b->cx, &format, &b->w, c->im->sparse ? &b->mask : NULL, &c->packed));
     c->has_packed = true;
+    SPARTA_TRY(sparta_packed_measure(b->cx, &c->packed, &stats));
+    c->bytes = (int64_t)stats.bytes;
     return bind(b, c);
 }
 
@@ -307,29 +266,19 @@ static sparta_status check(const bench *b, const candidate *c)
 
 /* ------------------------------------------------------------------ timing */
 
-static int64_t array_bytes(const sparta_tensor *t)
-{
-    return t->data ? sparta_tensor_elements(t) * (int64_t)sparta_dtype_size(t->dtype) : 0;
-}
-
-static int64_t stored_bytes(const sparta_packed *p)
-{
-    int64_t n = array_bytes(&p->values);
-    for (int i = 0; i < SPARTA_LEVELS; i++) n += array_bytes(&p->pos[i]) + array_bytes(&p->crd[i]);
-    return n;
-}
-
+/* Seconds a call, the mean of the window's spans. */
 static double window(const bench *b, candidate *c)
 {
     double sum = 0;
-    for (int p = 0; p < c->pieces; p++) {
-        const double start = sparta_now();
-        for (int64_t i = 0; i < c->repeats; i++) run_piece(b, c, p, c->pieces);
-        const double took = (sparta_now() - start) / (double)c->repeats;
-        c->piece[p] = fmin(c->piece[p], took);
-        sum += took;
-    }
-    return sum;
+    for (int64_t s = 0; s < c->spans; s++)
+        for (int p = 0; p < c->pieces; p++) {
+            const double start = sparta_now();
+            for (int64_t i = 0; i < c->repeats; i++) run_piece(b, c, p, c->pieces);
+            const double took = (sparta_now() - start) / (double)c->repeats;
+            c->piece[p] = fmin(c->piece[p], took);
+            sum += took;
+        }
+    return sum / (double)c->spans;
 }
 
 static double best_of(const candidate *c)
@@ -339,28 +288,40 @@ static double best_of(const candidate *c)
     return sum;
 }
 
-/* Windows long enough for the clock, short enough to fit between two interruptions. */
-static void calibrate(const bench *b, candidate *c)
+/* Spans long enough for the clock, short enough to fit between two interruptions. Returns how long one takes. */
+static double calibrate(const bench *b, candidate *c)
 {
-    c->repeats = 1;
-    c->pieces = sparta_implement_few(&b->task)
-                    ? (int)SPARTA_MIN(SPARTA_MAX(stored_bytes(&c->packed) / PIECE, 1), PIECES)
-                    : 1;
+    c->repeats = c->spans = 1;
+    c->pieces = sparta_implement_few(&b->task) ? (int)SPARTA_MIN(SPARTA_MAX(c->bytes / PIECE, 1), PIECES) : 1;
     window(b, c);
     double once = window(b, c);
     c->repeats = SPARTA_MAX(1, (int64_t)(30e-6 / SPARTA_MAX(once, 1e-9)));
-    for (int p = 0; p < c->pieces; p++) c->piece[p] = INFINITY;
+    return once * (double)c->repeats;
+}
+
+/* Windows as long as the longest span: a fast kernel in short windows would find quiet moments that a slow one never has. */
+static sparta_status prepare(bench *b)
+{
+    double span[ROWS], longest = 200e-6;
+    for (int i = 0; i < b->n; i++) {
+        b->row[i].times = sparta_arena_array(b->arena, WINDOWS, sizeof(double));
+        SPARTA_NEED(b->cx, b->row[i].times);
+        span[i] = calibrate(b, &b->row[i]);
+        longest = fmax(longest, span[i]);
+    }
+    for (int i = 0; i < b->n; i++) {
+        candidate *c = &b->row[i];
+        c->spans = SPARTA_MAX(1, (int64_t)(longest / SPARTA_MAX(span[i], 1e-6) + 0.5));
+        for (int p = 0; p < c->pieces; p++) c->piece[p] = INFINITY;
+    }
+    return SPARTA_OK;
 }
 
 static sparta_status time_all(bench *b)
 {
     const int least = b->r->quick ? 4 : 20;
+    SPARTA_TRY(prepare(b));
     double start = sparta_now(), all = b->r->seconds * b->n;
-    for (int i = 0; i < b->n; i++) {
-        b->row[i].times = sparta_arena_array(b->arena, WINDOWS, sizeof(double));
-        SPARTA_NEED(b->cx, b->row[i].times);
-        calibrate(b, &b->row[i]);
-    }
     for (int64_t n = 0; n < WINDOWS && (n < least || sparta_now() - start < all); n++) {
         SPARTA_TRY(sparta_check_cancel(b->cx));
         for (int i = 0; i < b->n; i++) {
@@ -383,12 +344,6 @@ static void measure_peak(bench *b)
 
 /* ------------------------------------------------------------------ the answer */
 
-static int ascending(const void *x, const void *y)
-{
-    double a = *(const double *)x, b = *(const double *)y;
-    return (a > b) - (a < b);
-}
-
 static candidate *fastest(bench *b, bool sparse)
 {
     candidate *best = NULL;
@@ -397,56 +352,134 @@ static candidate *fastest(bench *b, bool sparse)
     return best;
 }
 
-static void fill(bench *b, sparta_kernel_result *out)
+/* The one the answer is about: the row with the format that is asked for, else the fastest sparse one, else the fastest. */
+static candidate *subject(bench *b)
 {
-    candidate *dense = fastest(b, false), *c = fastest(b, true);
-    sparta_kernel_result r = {.nnz = sparta_mask_count(&b->mask), .threads = sparta_pool_threads(b->pool)};
-    if (!c) c = dense;
-    qsort(c->times, (size_t)c->n, sizeof *c->times, ascending);
-    r.stored_bytes = stored_bytes(&c->packed);
-    r.median_us = sparta_quantile(c->times, c->n, 0.5) * 1e6;
-    r.best_us = c->best * 1e6;
-    r.gops_real = 2e-9 * (double)b->r->m * (double)r.nnz / c->best;
-    r.gops_dense_equivalent = 2e-9 * (double)b->r->m * (double)b->r->n * (double)b->r->k / c->best;
-    r.peak_gops = b->peak * 1e-9;
-    r.share_of_peak = r.peak_gops > 0 ? r.gops_real / r.peak_gops : 0;
-    r.gbytes_per_s = 1e-9 * (double)r.stored_bytes / c->best;
-    r.peak_gbytes_per_s = b->bandwidth * 1e-9;
-    r.share_of_bandwidth = b->bandwidth > 0 ? r.gbytes_per_s / r.peak_gbytes_per_s : 0;
+    for (int i = 0; i < b->n; i++)
+        if (b->row[i].im == b->asked) return &b->row[i];
+    candidate *sparse = fastest(b, true);
+    return sparse ? sparse : fastest(b, false);
+}
+
+static void fill_rates(const bench *b, const candidate *c, sparta_kernel_result *r)
+{
+    r->nnz = sparta_mask_count(&b->mask);
+    r->stored_bytes = c->bytes;
+    r->gops_real = 2e-9 * (double)b->r->m * (double)r->nnz / c->best;
+    r->gops_dense_equivalent = 2e-9 * (double)b->r->m * (double)b->r->n * (double)b->r->k / c->best;
+    r->peak_gops = b->peak * 1e-9;
+    r->share_of_peak = r->peak_gops > 0 ? r->gops_real / r->peak_gops : 0;
+    r->gbytes_per_s = 1e-9 * (double)r->stored_bytes / c->best;
+    r->peak_gbytes_per_s = b->bandwidth * 1e-9;
+    r->share_of_bandwidth = b->bandwidth > 0 ? r->gbytes_per_s / r->peak_gbytes_per_s : 0;
+}
+
+static sparta_status fill(bench *b, sparta_kernel_result *out)
+{
+    candidate *c = subject(b), *dense = fastest(b, false);
+    sparta_comparison found = {.noisy = false};
+    sparta_kernel_result r = {.threads = sparta_pool_threads(b->pool), .best_us = c->best * 1e6};
+    SPARTA_TRY(sparta_compare(b->cx, c->times, (dense ? dense : c)->times, c->n, b->r->seed + 2, &found));
+    r.median_us = found.a.median * 1e6;
+    r.noisy = found.noisy;
+    fill_rates(b, c, &r);
     snprintf(r.implement, sizeof r.implement, "%s", c->im->name);
     snprintf(r.parameters, sizeof r.parameters, "%s", c->parameters);
+    snprintf(r.format, sizeof r.format, "%s", c->format);
+    snprintf(r.pattern, sizeof r.pattern, "%s", b->task.pattern.name);
     snprintf(r.isa, sizeof r.isa, "%s", sparta_target_name(c->object ? b->target : SPARTA_TARGET_PORTABLE));
     if (dense) {
         r.dense_best_us = dense->best * 1e6;
-        r.ratio_to_dense = dense->best / c->best;
+        r.dense_median_us = found.b.median * 1e6;
+        r.ratio_to_dense = found.ratio;
+        r.ratio_lo = found.lo;
+        r.ratio_hi = found.hi;
         snprintf(r.dense_name, sizeof r.dense_name, "%s", dense->im->name);
     }
     *out = r;
+    return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ which rows take part */
+
+/* The row of the format that is asked for, and dense ones to compare it with; without one all that match. */
+static sparta_status takes_part(bench *b, const sparta_implement *im, bool *out)
+{
+    sparta_text t;
+    sparta_format has;
+    b->task.asked = im == b->asked;
+    *out = im->kernel && im->format && im->match(&b->task);
+    if (!*out || !b->asked) return SPARTA_OK;
+    if (im != b->asked) *out = !im->sparse;
+    if (im != b->asked || !im->settings) return SPARTA_OK;
+    sparta_text_init(&t, b->cx);
+    im->format(&b->task, &t);
+    sparta_status status = t.status ? t.status : sparta_format_parse(b->cx, sparta_text_str(&t), &has);
+    sparta_text_free(&t);
+    *out = !status && sparta_format_equal(&has, &b->format);
+    return status;
 }
 
 static sparta_status candidates(bench *b)
 {
+    bool taken = false;
     for (int i = 0; i < sparta_implement_count() && b->n < ROWS; i++) {
         const sparta_implement *im = sparta_implement_row(i);
         for (int k = 0; k < sparta_implement_settings(im) && b->n < ROWS; k++) {
+            bool takes;
             b->task.setting = k;
-            if (!im->kernel || !im->format || !im->match(&b->task)) continue;
+            SPARTA_TRY(takes_part(b, im, &takes));
+            if (!takes) continue;
             candidate *c = &b->row[b->n++];
             c->im = im;
+            taken |= im == b->asked;
             SPARTA_TRY(build(b, c));
             SPARTA_TRY(check(b, c));
         }
     }
+    if (b->asked && !taken)
+        return sparta_fail(
+            b->cx, SPARTA_E_UNSUPPORTED,
+            "kernel bench: implement %s does not take this weight in format %.200s; leave --strict or "
+            "--format out",
+            b->asked->name, b->r->format);
     if (b->n) return SPARTA_OK;
     return sparta_fail(b->cx, SPARTA_E_UNSUPPORTED,
                        "kernel bench: no implement takes %lldx%lldx%lld; try other sizes", (long long)b->r->m,
                        (long long)b->r->n, (long long)b->r->k);
 }
 
+/* What --format asks for: that it fits the weight, stores no more than the limit, and what runs it. */
+static sparta_status look_up_format(bench *b)
+{
+    const char *text = b->r->format;
+    sparta_format_stats stats;
+    sparta_text canonical;
+    if (!text) return SPARTA_OK;
+    SPARTA_TRY(sparta_format_parse(b->cx, text, &b->format));
+    SPARTA_TRY(sparta_format_check(b->cx, &b->format, 2, b->w.dim));
+    SPARTA_TRY(sparta_format_measure(b->cx, &b->format, &b->w, &b->mask, &stats));
+    SPARTA_TRY(
+        sparta_format_within(b->cx, &b->format, &stats, b->r->limit > 0 ? b->r->limit : SPARTA_FORMAT_LIMIT));
+    SPARTA_TRY(sparta_implement_for_format(b->cx, &b->format, sparta_schedule_says_widths(text), b->r->n,
+                                           b->r->k, &b->asked));
+    if (!b->asked)
+        return sparta_fail(b->cx, SPARTA_E_UNSUPPORTED,
+                           "kernel bench: no implement stores a weight as %.200s", text);
+    if (b->asked != &sparta_implement_walk) return SPARTA_OK;
+    sparta_text_init(&canonical, b->cx);
+    sparta_format_print(&b->format, &canonical);
+    b->task.format = canonical.status ? NULL : sparta_arena_string(b->arena, sparta_text_str(&canonical));
+    sparta_text_free(&canonical);
+    SPARTA_NEED(b->cx, b->task.format);
+    return SPARTA_OK;
+}
+
 static sparta_status measure(bench *b, sparta_kernel_result *out)
 {
-    SPARTA_TRY(make_weight(b));
+    SPARTA_TRY(sparta_kernel_weight(b->cx, b->arena, b->r, &b->w));
     SPARTA_TRY(make_node(b));
+    SPARTA_TRY(look_up_format(b));
     SPARTA_TRY(make_activations(b));
     b->pool = sparta_pool_create(b->cx, b->r->threads);
     SPARTA_NEED(b->cx, b->pool);
@@ -454,8 +487,7 @@ static sparta_status measure(bench *b, sparta_kernel_result *out)
     measure_peak(b);
     SPARTA_TRY(time_all(b));
     measure_peak(b);
-    fill(b, out);
-    return SPARTA_OK;
+    return fill(b, out);
 }
 
 static void clean(bench *b)
@@ -470,9 +502,17 @@ static void clean(bench *b)
     sparta_arena_free(b->arena);
 }
 
-sparta_status sparta_kernel_bench(sparta_ctx *cx, const sparta_kernel_request *r, sparta_kernel_result *out)
+sparta_status sparta_kernel_bench(sparta_ctx *cx, const sparta_kernel_request *given,
+                                  sparta_kernel_result *out)
 {
+    sparta_kernel_request request = *given;
+    const sparta_kernel_request *r = &request;
     bench b = {.cx = cx, .r = r, .target = sparta_target_best()};
+    if (r->weight && r->weight->rank != 2)
+        return sparta_fail(cx, SPARTA_E_SHAPE,
+                           "kernel bench: the weight has %d dimensions; give a matrix, (outputs, inputs)",
+                           r->weight->rank);
+    if (r->weight) request.n = r->weight->dim[0], request.k = r->weight->dim[1];
     if (r->m < 1 || r->n < 1 || r->k < 1)
         return sparta_fail(cx, SPARTA_E_USAGE, "kernel bench: m, n and k must be at least 1");
     if (r->target && (!sparta_target_parse(r->target, &b.target) || !sparta_target_fits(b.target)))

@@ -4,7 +4,7 @@
  *            with a 95 % interval (bootstrap of the pairs); p50 p90 p99; per-layer table with share of the
  *            peak measured in the same run
  *   verify   two models on the same inputs; the first value that differs is found by an unfused run
- *   kernel   one product by itself, against the best dense row and the peak
+ *   kernel   one product by itself, of a random weight or a given one, against the best dense row (in turns, too) and the peak
  *   advice   the formats that fit a tensor, by what they would store
  *   what if  a model pruned so, in memory: what it would gain, layer by layer, and from which sparsity on
  *
@@ -45,6 +45,21 @@ double sparta_quantile(const double *sorted, int64_t n, double q);
 sparta_status sparta_ratio_interval(sparta_ctx *cx, const double *a, const double *b, int64_t n,
                                     uint64_t seed, double *lo, double *hi) SPARTA_MUST;
 
+typedef struct sparta_summary { /* of times of one thing, seconds */
+    double best, median, p90, p99;
+    bool noisy; /* half of them lie far apart */
+} sparta_summary;
+sparta_status sparta_summarise(sparta_ctx *cx, const double *x, int64_t n, sparta_summary *out) SPARTA_MUST;
+typedef struct sparta_comparison { /* of two things that took turns */
+    sparta_summary a, b;
+    double ratio, lo, hi; /* median(b) / median(a) and its 95 % interval: above 1 a is faster */
+    bool
+        noisy; /* one of them is, or the interval is wide: measure again, longer, with nothing else running */
+} sparta_comparison;
+/* Of n pairs; the same seed gives the same interval. */
+sparta_status sparta_compare(sparta_ctx *cx, const double *a, const double *b, int64_t n, uint64_t seed,
+                             sparta_comparison *out) SPARTA_MUST;
+
 /* ------------------------------------------------------------------ bench */
 
 typedef struct sparta_bench_request {
@@ -79,6 +94,7 @@ typedef struct sparta_bench_layer {
 typedef struct sparta_bench_result {
     sparta_bench_subject subject, baseline; /* baseline.runs 0: none */
     double ratio, ratio_lo, ratio_hi;       /* baseline / subject: above 1 the subject is faster */
+    bool noisy;                             /* sparta_comparison's, or the subject's when it is alone */
     int threads;
     char isa[24];
     sparta_bindings sizes; /* of every symbol */
@@ -133,8 +149,12 @@ bool sparta_close(const sparta_tensor *a, const sparta_tensor *b, double rtol, d
 
 typedef struct sparta_kernel_request {
     int64_t m, n, k; /* tokens, output rows, inputs */
-    const char *
-        pattern; /* "4x1", or a mask file with one array: .npz or .safetensors, zero where a weight is gone */
+    /* A matrix of any dtype to time instead of a random one of (n, k); NULL: none. */
+    const sparta_tensor *weight;
+    const char *format; /* the storage to time; NULL: the fastest */
+    double limit;       /* a format may store so many slots for each non-zero; 0: SPARTA_FORMAT_LIMIT */
+    /* "4x1", or a mask file with one array (.npy, .npz, .safetensors), zero where a weight is gone; NULL: the weight as it is. */
+    const char *pattern;
     double sparsity;
     int threads;
     double seconds;
@@ -144,7 +164,9 @@ typedef struct sparta_kernel_request {
 } sparta_kernel_request;
 typedef struct sparta_kernel_result {
     double median_us, best_us, gops_real, gops_dense_equivalent, peak_gops, share_of_peak, dense_best_us,
-        ratio_to_dense;
+        dense_median_us;
+    double ratio_to_dense, ratio_lo, ratio_hi; /* of medians of windows in turns, as bench has it */
+    bool noisy;
     int64_t nnz;
     int64_t stored_bytes; /* of the weight as the implement keeps it */
     double gbytes_per_s;  /* of them, at best_us */
@@ -152,6 +174,8 @@ typedef struct sparta_kernel_result {
         share_of_bandwidth; /* read from memory; 0: the tokens are too many for it to matter */
     int threads;
     char implement[48], parameters[96], dense_name[48], isa[24];
+    char format[256]; /* in which the implement keeps the weight, canonical; a longer one is cut */
+    char pattern[32]; /* found in the weight */
 } sparta_kernel_result;
 sparta_status sparta_kernel_bench(sparta_ctx *cx, const sparta_kernel_request *r,
                                   sparta_kernel_result *out) SPARTA_MUST;

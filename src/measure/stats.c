@@ -2,6 +2,11 @@
 #include "measure/measure.h"
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* A machine is noisy when half of the times of one thing lie further apart than this share of their median, or when the interval of a
+ * ratio is wider than this share of it. */
+static const double scattered = 0.2, wide = 0.1;
 
 double sparta_quantile(const double *sorted, int64_t n, double q)
 {
@@ -82,4 +87,34 @@ sparta_status sparta_ratio_interval(sparta_ctx *cx, const double *a, const doubl
     sparta_free(cx, times);
     sparta_free(cx, ratio);
     return status;
+}
+
+sparta_status sparta_summarise(sparta_ctx *cx, const double *x, int64_t n, sparta_summary *out)
+{
+    if (n < 1) return sparta_fail(cx, SPARTA_E_RANGE, "summary: no times; measure longer");
+    double *sorted = sparta_alloc_array(cx, (size_t)n, sizeof *sorted);
+    SPARTA_NEED(cx, sorted);
+    memcpy(sorted, x, (size_t)n * sizeof *sorted);
+    qsort(sorted, (size_t)n, sizeof *sorted, ascending_double);
+    *out = (sparta_summary){.best = sorted[0],
+                            .median = sparta_quantile(sorted, n, 0.5),
+                            .p90 = sparta_quantile(sorted, n, 0.9),
+                            .p99 = sparta_quantile(sorted, n, 0.99)};
+    const double spread = sparta_quantile(sorted, n, 0.75) - sparta_quantile(sorted, n, 0.25);
+    out->noisy = spread > scattered * out->median;
+    sparta_free(cx, sorted);
+    return SPARTA_OK;
+}
+
+sparta_status sparta_compare(sparta_ctx *cx, const double *a, const double *b, int64_t n, uint64_t seed,
+                             sparta_comparison *out)
+{
+    sparta_comparison c;
+    SPARTA_TRY(sparta_summarise(cx, a, n, &c.a));
+    SPARTA_TRY(sparta_summarise(cx, b, n, &c.b));
+    SPARTA_TRY(sparta_ratio_interval(cx, a, b, n, seed, &c.lo, &c.hi));
+    c.ratio = c.a.median > 0 ? c.b.median / c.a.median : 0;
+    c.noisy = c.a.noisy || c.b.noisy || c.hi - c.lo > wide * c.ratio;
+    *out = c;
+    return SPARTA_OK;
 }

@@ -206,36 +206,19 @@ static sparta_status prune_all(study *s, const sparta_prune_spec *spec, sparta_g
 
 /* ------------------------------------------------------------------ measuring */
 
-static int ascending(const void *x, const void *y)
-{
-    const double a = *(const double *)x, b = *(const double *)y;
-    return (a > b) - (a < b);
-}
-
-static sparta_status median_of(study *s, const sparta_samples *t, double *out)
-{
-    double *sorted = sparta_alloc_array(s->cx, (size_t)t->n, sizeof *sorted);
-    SPARTA_NEED(s->cx, sorted);
-    memcpy(sorted, t->x, (size_t)t->n * sizeof *sorted);
-    qsort(sorted, (size_t)t->n, sizeof *sorted, ascending);
-    *out = sparta_quantile(sorted, t->n, .5);
-    sparta_free(s->cx, sorted);
-    return SPARTA_OK;
-}
-
 static sparta_status race(study *s, sparta_runner *pruned, sparta_what_if_pattern *out)
 {
     const sparta_alternation how = {1, 0, s->r->seconds, relay, s};
     sparta_samples a = {0}, b = {0};
-    double pruned_s, dense_s;
+    sparta_comparison c;
     SPARTA_TRY(start_session(s, pruned));
     SPARTA_TRY(sparta_runner_alternate(s->arena, pruned, &s->dense, &how, &a, &b));
-    SPARTA_TRY(median_of(s, &a, &pruned_s));
-    SPARTA_TRY(median_of(s, &b, &dense_s));
-    SPARTA_TRY(sparta_ratio_interval(s->cx, a.x, b.x, a.n, s->r->seed + 1, &out->ci95[0], &out->ci95[1]));
-    out->speedup = pruned_s > 0 ? dense_s / pruned_s : NAN;
-    out->median_ms = pruned_s * 1e3;
-    out->dense_ms = dense_s * 1e3;
+    SPARTA_TRY(sparta_compare(s->cx, a.x, b.x, a.n, s->r->seed + 1, &c));
+    out->speedup = c.a.median > 0 ? c.ratio : NAN;
+    out->ci95[0] = c.lo;
+    out->ci95[1] = c.hi;
+    out->median_ms = c.a.median * 1e3;
+    out->dense_ms = c.b.median * 1e3;
     return SPARTA_OK;
 }
 
