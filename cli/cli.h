@@ -83,6 +83,8 @@ double cli_real(const cli *c, cli_option_id id, double otherwise);
 size_t cli_parse_size(const char *text); /* 512M, 8GiB; 0: it is no size */
 /* --dim NAME=N and --batch N as bindings. */
 sparta_status cli_dims(cli *c, sparta_bindings *out) SPARTA_MUST;
+/* Files that are pipes ("--schedule <(...)") are read whole, and the options name the copies instead. */
+sparta_status cli_keep_pipes(cli *c) SPARTA_MUST;
 /* The formats that the files of --formats name are known for the rest of the call. */
 sparta_status cli_define_formats(cli *c) SPARTA_MUST;
 /* "NAME=REST" of --dim or --input, cut in the arena. */
@@ -135,7 +137,8 @@ void cli_table_real(cli_table *t, int digits, double v);
 void cli_table_int(cli_table *t, int64_t v);
 sparta_status cli_table_end(cli_table *t) SPARTA_MUST; /* prints into c->out */
 bool cli_wants_json(const cli *c);
-/* A line for people: only without --json, --table and --quiet. */
+/* A line for people, or a piece of one: only without --json, --table and --quiet. New lines of the format stand at its ends;
+ * between them the text is cleaned, since names come out of files. */
 void cli_say(cli *c, const char *format, ...) SPARTA_PRINTF(2, 3);
 
 void cli_progress_show(void *c, int done, int all, const char *what); /* as room compile calls it */

@@ -32,10 +32,7 @@ static void program_help(cli *c)
     for (int i = 0; i < cli_verb_count(); i++)
         if (cli_verb_row(i)->run)
             sparta_text_printf(&c->out, "  %-9s  %s\n", cli_verb_row(i)->name, cli_verb_row(i)->what);
-    sparta_text_printf(&c->out, "\nlater: ");
-    for (int i = 0; i < cli_verb_count(); i++)
-        if (!cli_verb_row(i)->run) sparta_text_printf(&c->out, " %s", cli_verb_row(i)->name);
-    sparta_text_printf(&c->out, "\n\nflags of every verb:\n");
+    sparta_text_printf(&c->out, "\nflags of every verb:\n");
     for (int i = 0; i < CLI_OPTIONS; i++)
         if (is_common(&cli_options[i])) flag_line(c, &cli_options[i]);
     sparta_text_printf(
@@ -107,9 +104,8 @@ static void roff_verb(cli *c, const cli_verb *v)
     roff(c, v->operands, strlen(v->operands));
     sparta_text_printf(&c->out, "\n");
     roff(c, v->what, strlen(v->what));
-    sparta_text_printf(&c->out, "%s\n", v->run ? "." : ". Not in this version yet.");
+    sparta_text_printf(&c->out, ".\n");
     roff_options(c, v);
-    if (!v->run) return;
     sparta_text_printf(&c->out, ".PP\n.nf\n");
     for (const char *p = v->examples; *p; p += strcspn(p, "\n"), p += *p == '\n') {
         roff(c, p, strcspn(p, "\n"));
@@ -127,7 +123,8 @@ void cli_man(cli *c)
                                 "it and writes a package that\n"
                                 "computes the same answer faster, with a reason for every layer that did not "
                                 "get faster.\n.SH VERBS\n");
-    for (int i = 0; i < cli_verb_count(); i++) roff_verb(c, cli_verb_row(i));
+    for (int i = 0; i < cli_verb_count(); i++)
+        if (cli_verb_row(i)->run) roff_verb(c, cli_verb_row(i));
     sparta_text_printf(&c->out, ".SH COMMON FLAGS\n");
     roff_options(c, NULL);
     sparta_text_printf(

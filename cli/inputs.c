@@ -22,7 +22,8 @@ static int input_named(const sparta_graph *g, const char *name)
     return -1;
 }
 
-static sparta_status unknown_input(cli *c, const sparta_graph *g, const char *name)
+/* `where`: the option and its value. */
+static sparta_status unknown_input(cli *c, const sparta_graph *g, const char *where, const char *name)
 {
     const char **names = sparta_arena_array(c->arena, (size_t)g->n_inputs + 1, sizeof *names);
     SPARTA_NEED(c->cx, names);
@@ -34,9 +35,9 @@ static sparta_status unknown_input(cli *c, const sparta_graph *g, const char *na
     }
     const char *near = sparta_nearest(name, names, g->n_inputs);
     sparta_status status =
-        near ? sparta_fail(c->cx, SPARTA_E_USAGE, "--input %s: the model has no such input; did you mean %s?",
+        near ? sparta_fail(c->cx, SPARTA_E_USAGE, "%s: the model has no input '%s'; did you mean %s?", where,
                            name, near)
-             : sparta_fail(c->cx, SPARTA_E_USAGE, "--input %s: the model has no such input; it has %s", name,
+             : sparta_fail(c->cx, SPARTA_E_USAGE, "%s: the model has no input '%s'; it has %s", where, name,
                            sparta_text_str(&all));
     sparta_text_free(&all);
     return status;
@@ -64,7 +65,7 @@ static sparta_status take_one(cli *c, const sparta_graph *g, const char *text, g
     const char *name, *rest;
     SPARTA_TRY(cli_cut(c, CLI_INPUT, text, &name, &rest));
     int at = input_named(g, name);
-    if (at < 0) return unknown_input(c, g, name);
+    if (at < 0) return unknown_input(c, g, "--input", name);
     if (list[at].rest)
         return sparta_fail(c->cx, SPARTA_E_USAGE, "--input %s: is given twice; give it once", name);
     list[at].rest = rest;
@@ -72,6 +73,32 @@ static sparta_status take_one(cli *c, const sparta_graph *g, const char *text, g
     SPARTA_TRY(sparta_npy_read(c->cx, rest, &list[at].file));
     list[at].loaded = true;
     return SPARTA_OK;
+}
+
+static sparta_status take_entry(cli *c, const sparta_graph *g, const char *path, const sparta_npz_entry *e,
+                                given *list)
+{
+    int at = input_named(g, e->name);
+    if (at < 0) return unknown_input(c, g, path, e->name);
+    if (list[at].rest)
+        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: %s is given by --input too; give it once", path,
+                           e->name);
+    const sparta_tensor *t = &e->tensor;
+    SPARTA_TRY(sparta_tensor_alloc(c->cx, t->dtype, t->rank, t->dim, &list[at].file));
+    list[at].rest = path;
+    list[at].loaded = true;
+    return sparta_tensor_copy(c->cx, t, &list[at].file);
+}
+
+/* --inputs F.npz: an array per input name. */
+static sparta_status take_file(cli *c, const sparta_graph *g, const char *path, given *list)
+{
+    sparta_arrays a;
+    SPARTA_TRY(sparta_arrays_open(c->cx, path, &a));
+    sparta_status status = SPARTA_OK;
+    for (int i = 0; i < a.n && !status; i++) status = take_entry(c, g, path, &a.entry[i], list);
+    sparta_arrays_close(&a);
+    return status;
 }
 
 static sparta_status missing(cli *c, const sparta_graph *g, const given *list)
@@ -84,7 +111,7 @@ static sparta_status missing(cli *c, const sparta_graph *g, const given *list)
                                ? SPARTA_OK
                                : sparta_fail(c->cx, SPARTA_E_USAGE,
                                              "%s: not given: %s; give every input with --input NAME=F.npy or "
-                                             "NAME=random, or none",
+                                             "NAME=random, or in the file of --inputs, or none",
                                              c->verb->name, sparta_text_str(&names));
     sparta_text_free(&names);
     return status;
@@ -182,6 +209,7 @@ static sparta_status fill_all(cli *c, const sparta_graph *g, given *list, cli_in
 sparta_status cli_inputs_make(cli *c, const sparta_graph *g, cli_inputs *out)
 {
     const cli_values *v = &c->option[CLI_INPUT];
+    const char *file = cli_text(c, CLI_INPUTS, NULL);
     given *list = sparta_arena_array(c->arena, (size_t)g->n_inputs + 1, sizeof *list);
     SPARTA_NEED(c->cx, list);
     cli_inputs in = {.generated =
@@ -191,7 +219,8 @@ sparta_status cli_inputs_make(cli *c, const sparta_graph *g, cli_inputs *out)
     SPARTA_NEED(c->cx, in.tensor);
     sparta_status status = SPARTA_OK;
     for (int i = 0; i < v->n && !status; i++) status = take_one(c, g, v->value[i], list);
-    if (!status && v->n) status = missing(c, g, list);
+    if (!status && file) status = take_file(c, g, file, list);
+    if (!status && (v->n || file)) status = missing(c, g, list);
     if (!status) status = fill_all(c, g, list, &in);
     for (int i = 0; i < g->n_inputs; i++)
         if (list[i].loaded) sparta_free(c->cx, list[i].file.data);

@@ -69,7 +69,7 @@ static void print_notes(cli *c)
     sparta_ctx_forget_notes(c->cx);
 }
 
-/* stdout may be closed or its disk full: that is a failure like any other. */
+/* stdout may be closed or its disk full: that is a failure like any other. A reader that has seen enough (`| head`) is none. */
 static int print_out(cli *c, int code)
 {
     if (c->out.status) {
@@ -79,6 +79,7 @@ static int print_out(cli *c, int code)
     errno = 0;
     bool wrong = c->out.size && fwrite(c->out.data, 1, c->out.size, stdout) != c->out.size;
     if (fflush(stdout) || wrong) {
+        if (errno == EPIPE) return code;
         fprintf(stderr, "sparta: stdout: cannot write: %s; look at where it goes\n", strerror(errno));
         return code ? code : 1;
     }
@@ -175,6 +176,7 @@ static sparta_status act(cli *c)
                            "%s: this version cannot %s yet; `sparta --help` lists what it can", c->verb->name,
                            c->verb->what);
     set_progress(c);
+    SPARTA_TRY(cli_keep_pipes(c));
     SPARTA_TRY(cli_define_formats(c));
     return c->verb->run(c);
 }

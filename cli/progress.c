@@ -17,15 +17,6 @@ static void as_json(cli *c, int done, int all, const char *what)
     sparta_text_free(&t);
 }
 
-/* Layer names come from files: nothing that moves the cursor reaches the terminal. */
-static void clean(const char *from, char *to, size_t size)
-{
-    size_t n = 0;
-    for (; *from && n + 1 < size; from++)
-        to[n++] = (unsigned char)*from < 0x20 || *from == 0x7f ? '?' : *from;
-    to[n] = 0;
-}
-
 void cli_progress_show(void *arg, int done, int all, const char *what)
 {
     cli *c = arg;
@@ -38,7 +29,8 @@ void cli_progress_show(void *arg, int done, int all, const char *what)
         return;
     }
     char text[64];
-    clean(what ? what : "", text, sizeof text);
+    snprintf(text, sizeof text, "%s", what ? what : "");
+    sparta_clean(text); /* layer names come from files */
     if (p->mode == CLI_PROGRESS_PLAIN)
         fprintf(stderr, "sparta: %d of %d: %s\n", done, all, text);
     else

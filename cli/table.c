@@ -28,13 +28,12 @@ static void add(cli_table *t, cli_cell cell)
     t->cell[t->cells++] = cell;
 }
 
-/* Names come out of files: what would move the cursor or end the line becomes '?'. */
+/* Names come out of files: what a terminal would act on becomes '?'. */
 void cli_table_text(cli_table *t, const char *s)
 {
     char *copy = sparta_arena_string(t->c->arena, s ? s : "");
     if (!copy && !t->status) t->status = sparta_ctx_status(t->c->cx);
-    for (char *p = copy; p && *p; p++)
-        if ((unsigned char)*p < 0x20 || *p == 0x7f) *p = '?';
+    if (copy) sparta_clean(copy);
     add(t, (cli_cell){.text = copy});
 }
 
@@ -216,11 +215,31 @@ sparta_status cli_table_end(cli_table *t)
     return t->status ? t->status : t->c->out.status;
 }
 
+/* text[front, size - back) cleaned, between its new lines. */
+static void say_line(cli *c, char *text, size_t size, size_t front, size_t back)
+{
+    sparta_text_put(&c->out, text, front);
+    if (size > front + back) {
+        text[size - back] = 0;
+        sparta_clean(text + front);
+        sparta_text_put(&c->out, text + front, strlen(text + front));
+    }
+    for (; back; back--) sparta_text_put(&c->out, "\n", 1);
+}
+
+/* The format's new lines stand at its ends; whatever is between them is one line, also with a hostile name in it. */
 void cli_say(cli *c, const char *format, ...)
 {
     if (cli_wants_json(c) || cli_has(c, CLI_TABLE) || cli_has(c, CLI_QUIET)) return;
+    size_t front = strspn(format, "\n"), all = strlen(format), back = 0;
+    while (front + back < all && format[all - back - 1] == '\n') back++;
+    sparta_text line;
+    sparta_text_init(&line, c->cx);
     va_list args;
     va_start(args, format);
-    sparta_text_vprintf(&c->out, format, args);
+    sparta_text_vprintf(&line, format, args);
     va_end(args);
+    if (line.status) c->out.status = line.status;
+    if (line.size) say_line(c, line.data, line.size, front, back);
+    sparta_text_free(&line);
 }

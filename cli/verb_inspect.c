@@ -170,7 +170,8 @@ static void head(cli *c, const facts *f)
         cli_say(c, " %s", f->symbol[i]);
         if (bound < INT64_MAX) cli_say(c, " (at most %lld)", (long long)bound);
     }
-    cli_say(c, "%s\noperators:", f->n_symbols ? "" : " none");
+    cli_say(c, f->n_symbols ? "\n" : " none\n");
+    cli_say(c, "operators:");
     for (int op = 0; op < SPARTA_OPS; op++)
         if (f->operators[op])
             cli_say(c, " %s %d", sparta_builtin_row((sparta_op_id)op)->name, f->operators[op]);

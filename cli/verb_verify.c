@@ -99,7 +99,7 @@ sparta_status cli_verb_verify(cli *c)
     r.threads = (int)cli_int(c, CLI_THREADS, 0);
     SPARTA_TRY(cli_compile_request(c, &r.compile));
     SPARTA_TRY(cli_dims(c, &r.sizes));
-    if (cli_has(c, CLI_INPUT)) SPARTA_TRY(take_inputs(c, r.against, &in));
+    if (cli_has(c, CLI_INPUT) || cli_has(c, CLI_INPUTS)) SPARTA_TRY(take_inputs(c, r.against, &in));
     r.inputs = in.tensor;
     r.n_inputs = in.n;
     sparta_status status = sparta_verify(c->cx, c->arena, &r, &result);

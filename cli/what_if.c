@@ -253,18 +253,19 @@ sparta_status cli_what_if_tables(cli *c, const sparta_what_if *w)
     sparta_sizes_print(&w->sizes, &sizes);
     cli_say(c,
             "pruned by magnitude in memory, whole model against itself dense in one run, at %s%s%d thread%s, "
-            "%s;\n"
-            "from, to: 95 %% interval; MB: all weights as stored; norm_kept is a proxy: only training tells "
-            "the accuracy\n",
+            "%s;\n",
             sparta_text_str(&sizes), w->sizes.n ? ", " : "", w->threads, w->threads == 1 ? "" : "s", w->isa);
+    cli_say(c,
+            "from, to: 95 %% interval; MB: all weights as stored; norm_kept is a proxy: only training tells "
+            "the accuracy\n");
     sparta_text_free(&sizes);
     SPARTA_TRY(summary(c, w));
     if (!people) return SPARTA_OK;
     cli_say(c, "\nlayers, those that gain most first; us on one thread at so many tokens (128 stand for "
-               "more than 16, or a\n"
-               "number that is not known: --dim says it); break_even: sparsity from which on the pattern is "
-               "faster than dense,\n"
-               "measured on random weights of that shape\n");
+               "more than 16, or a\n");
+    cli_say(c, "number that is not known: --dim says it); break_even: sparsity from which on the pattern is "
+               "faster than dense,\n");
+    cli_say(c, "measured on random weights of that shape\n");
     SPARTA_TRY(layers(c, w));
     for (int i = 0; i < w->n; i++) remarks(c, &w->pattern[i]);
     if (!w->complete) cli_say(c, "interrupted: not everything that was asked for is here\n");

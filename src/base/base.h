@@ -154,9 +154,13 @@ void sparta_text_free(sparta_text *t);
 void sparta_text_printf(sparta_text *t, const char *format, ...) SPARTA_PRINTF(2, 3);
 void sparta_text_vprintf(sparta_text *t, const char *format, va_list args);
 void sparta_text_put(sparta_text *t, const void *bytes, size_t n);
-void sparta_text_json(sparta_text *t,
-                      const char *s); /* a quoted JSON string; bytes that are no UTF-8 become U+FFFD */
+/* A quoted JSON string; bytes that are no UTF-8 become U+FFFD, and what a terminal would act on is escaped. */
+void sparta_text_json(sparta_text *t, const char *s);
 const char *sparta_text_str(const sparta_text *t); /* "" when empty */
+
+/* Make `s`, which may hold names out of hostile files, one harmless line: control characters (also C1, new lines and tabs),
+ * separators of lines, marks of direction and bytes that are no UTF-8 become '?'. */
+void sparta_clean(char *s);
 
 /* Is `s` matched by the glob (only * and ? are special)? */
 bool sparta_glob(const char *glob, const char *s);

@@ -143,13 +143,7 @@ static void end_cut_text(char *s, size_t size)
     memcpy(s + n, "...", 4);
 }
 
-/* Names out of hostile files reach the terminal in messages: no escape sequences. */
-static void disarm(char *s)
-{
-    for (; *s; s++)
-        if (((unsigned char)*s < 0x20 && *s != '\n' && *s != '\t') || *s == 0x7f) *s = '?';
-}
-
+/* Names out of hostile files reach the terminal in messages: no escape sequences, no lines of their own. */
 static void say(char *out, size_t size, const char *format, va_list args)
 {
     int n = sparta_vformat(out, size, format, args);
@@ -157,7 +151,7 @@ static void say(char *out, size_t size, const char *format, va_list args)
         snprintf(out, size, "%s", format);
     else if ((size_t)n >= size)
         end_cut_text(out, size);
-    disarm(out);
+    sparta_clean(out);
 }
 
 sparta_status sparta_fail(sparta_ctx *cx, sparta_status status, const char *format, ...)

@@ -93,11 +93,44 @@ static int utf8_length(const unsigned char *s)
     return n;
 }
 
+/* The code point of the valid UTF-8 character of n bytes at s. */
+static unsigned code_point(const unsigned char *s, int n)
+{
+    unsigned c = n == 1 ? s[0] : s[0] & (0x7fu >> n);
+    for (int i = 1; i < n; i++) c = c << 6 | (s[i] & 0x3fu);
+    return c;
+}
+
+/* Does a terminal or an editor act on the character instead of showing it? Controls (C0, DEL, C1), separators of lines and
+ * paragraphs, and marks that turn the direction of what follows. */
+static bool acts(unsigned c)
+{
+    return c < 0x20 || (c >= 0x7f && c <= 0x9f) || c == 0x61c || c == 0x200e || c == 0x200f ||
+           (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
+}
+
+void sparta_clean(char *s)
+{
+    char *to = s;
+    for (const char *from = s; *from;) {
+        int n = utf8_length((const unsigned char *)from);
+        if (n && !acts(code_point((const unsigned char *)from, n))) {
+            memmove(to, from, (size_t)n);
+            to += n;
+        } else {
+            *to++ = '?';
+        }
+        from += n ? n : 1;
+    }
+    *to = 0;
+}
+
 static void json_character(sparta_text *t, const unsigned char *s, int n)
 {
+    const unsigned c = n ? code_point(s, n) : 0;
     if (n == 0)
         sparta_text_put(t, "\xef\xbf\xbd", 3);
-    else if (n > 1 || (*s >= 0x20 && *s != '"' && *s != '\\'))
+    else if (!acts(c) && c != '"' && c != '\\')
         sparta_text_put(t, s, (size_t)n);
     else if (*s == '"' || *s == '\\')
         sparta_text_printf(t, "\\%c", *s);
@@ -106,7 +139,7 @@ static void json_character(sparta_text *t, const unsigned char *s, int n)
     else if (*s == '\t')
         sparta_text_put(t, "\\t", 2);
     else
-        sparta_text_printf(t, "\\u%04x", *s);
+        sparta_text_printf(t, "\\u%04x", c);
 }
 
 void sparta_text_json(sparta_text *t, const char *s)

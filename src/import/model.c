@@ -164,6 +164,7 @@ static sparta_status import(sparta_importer *im, sparta_view bytes)
     im->renamed = sparta_map_create(im->cx);
     if (!im->keep || !im->files || !im->symbols || !im->renamed) return sparta_ctx_status(im->cx);
     if (!bytes.size) return sparta_fail(im->cx, SPARTA_E_FORMAT, "the file is empty");
+    SPARTA_TRY(sparta_onnx_not_foreign(im->cx, bytes));
     SPARTA_TRY(read_model(im, bytes, &graph));
     return read_graph(im, graph);
 }

@@ -111,6 +111,9 @@ sparta_status sparta_onnx_read_tensor(sparta_ctx *cx, sparta_importer *external,
 /* Bytes of n elements in the file: those narrower than a byte are packed there. */
 size_t sparta_onnx_packed(sparta_dtype dtype, int64_t n);
 /* external.c: `size` bytes of external data as the entries (in their TensorProto) say. */
+/* Is it, by its bytes, a known file of something else? E_UNSUPPORTED, with how to get ONNX out of it (foreign.def). */
+sparta_status sparta_onnx_not_foreign(sparta_ctx *cx, sparta_view file) SPARTA_MUST;
+
 typedef struct sparta_onnx_external {
     const char *location, *offset, *length;
     bool checksum;

@@ -351,7 +351,11 @@ static void test_json(void **state)
     static const char *const rows[][2] = {
         {"", "\"\""},
         {"a\"b\\c", "\"a\\\"b\\\\c\""},
-        {"\n\t\r\x01\x7f", "\"\\n\\t\\u000d\\u0001\x7f\""},
+        {"\n\t\r\x01\x7f", "\"\\n\\t\\u000d\\u0001\\u007f\""},
+        {"a\xc2\x9b"
+         "b\xe2\x80\xae"
+         "c",
+         "\"a\\u009bb\\u202ec\""},
         {"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\""},
         {"\xff", "\"\xef\xbf\xbd\""},
         {"\xc3", "\"\xef\xbf\xbd\""},
@@ -367,6 +371,41 @@ static void test_json(void **state)
         assert_string_equal(sparta_text_str(&t), rows[i][1]);
         sparta_text_free(&t);
     }
+    sparta_ctx_free(cx);
+}
+
+/* What a terminal acts on is gone from texts and messages, and the rest of every line is as it was. */
+static void test_clean(void **state)
+{
+    (void)state;
+    static const char *const rows[][2] = {
+        {"", ""},
+        {"plain /layer.0/MatMul", "plain /layer.0/MatMul"},
+        {"a\033[31mb\x7f", "a?[31mb?"},
+        {"one\nsparta: fake\ttab\r", "one?sparta: fake?tab?"},
+        {"\x9b"
+         "31m",
+         "?31m"}, /* C1 as a byte */
+        {"\xc2\x9b"
+         "31m\xc2\x80",
+         "?31m?"}, /* and as UTF-8 */
+        {"\xe2\x80\xae"
+         "evil\xe2\x81\xa6\xd8\x9c\xe2\x80\xa8",
+         "?evil???"},
+        {"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\xc2\xa0", "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\xc2\xa0"},
+        {"\xc3", "?"},
+    };
+    sparta_ctx *cx = new_ctx(0);
+    for (size_t i = 0; i < SPARTA_COUNT(rows); i++) {
+        char text[64];
+        snprintf(text, sizeof text, "%s", rows[i][0]);
+        sparta_clean(text);
+        assert_string_equal(text, rows[i][1]);
+        assert_int_equal(sparta_fail(cx, SPARTA_E_FORMAT, "%s", rows[i][0]), SPARTA_E_FORMAT);
+        assert_string_equal(sparta_message(cx), rows[i][1]);
+    }
+    sparta_note(cx, "node %s", "a\nsparta: note: fake");
+    assert_string_equal(sparta_ctx_notes(cx), "node a?sparta: note: fake");
     sparta_ctx_free(cx);
 }
 
@@ -550,11 +589,11 @@ int main(void)
         cmocka_unit_test(test_memory),        cmocka_unit_test(test_budget),
         cmocka_unit_test(test_arena),         cmocka_unit_test(test_fail_alloc),
         cmocka_unit_test(test_sweeps),        cmocka_unit_test(test_text),
-        cmocka_unit_test(test_json),          cmocka_unit_test(test_glob),
-        cmocka_unit_test(test_nearest),       cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_map),           cmocka_unit_test(test_sha256),
-        cmocka_unit_test(test_hmac),          cmocka_unit_test(test_hash),
-        cmocka_unit_test(test_rng),
+        cmocka_unit_test(test_json),          cmocka_unit_test(test_clean),
+        cmocka_unit_test(test_glob),          cmocka_unit_test(test_nearest),
+        cmocka_unit_test(test_numbers),       cmocka_unit_test(test_map),
+        cmocka_unit_test(test_sha256),        cmocka_unit_test(test_hmac),
+        cmocka_unit_test(test_hash),          cmocka_unit_test(test_rng),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
