@@ -89,9 +89,10 @@ static const char *what_went(cli *c, const sparta_propagate_report *r)
     return s ? s : "";
 }
 
-static sparta_status report(cli *c, const sparta_package *p, const sparta_propagate_report *went,
+static sparta_status report(cli *c, const sparta_package *p, const sparta_compile_request *r,
                             const char *path, size_t bytes, double seconds)
 {
+    const sparta_propagate_report *went = r->went;
     sparta_layer *layer;
     int n;
     SPARTA_TRY(sparta_compile_layers(c->cx, c->arena, p->plan, cli_text(c, CLI_DB, NULL), NULL, &layer, &n));
@@ -104,6 +105,7 @@ static sparta_status report(cli *c, const sparta_package *p, const sparta_propag
         cli_json_int(&j, "sparse_layers", count_sparse(layer, n));
         cli_json_int(&j, "parameters_before", went->parameters_before);
         cli_json_int(&j, "parameters_after", went->parameters_after);
+        cli_json_int(&j, "masked_nonzero", *r->masked_nonzero);
         cli_layers_json(&j, layer, n);
         cli_json_end(c, &j);
         return SPARTA_OK;
@@ -120,6 +122,7 @@ sparta_status cli_verb_compile(cli *c)
     sparta_propagate_report went = {0};
     sparta_package *p = NULL;
     size_t bytes = 0;
+    int64_t masked = 0;
     if (!path)
         return sparta_fail(c->cx, SPARTA_E_USAGE,
                            "compile: nowhere to write the package; say where with -o P.sparta");
@@ -127,12 +130,13 @@ sparta_status cli_verb_compile(cli *c)
     SPARTA_TRY(cli_compile_dims(c, &r.options.dims));
     SPARTA_TRY(cli_writable(c, path));
     r.went = &went;
+    r.masked_nonzero = &masked;
     double start = sparta_now();
     SPARTA_TRY(sparta_compile_file(c->cx, c->operand[0], &r, &p));
     sparta_status status = sparta_check_cancel(c->cx);
     if (!status) status = sparta_package_write(c->cx, p, path);
     if (!status) status = cli_file_size(c, path, &bytes);
-    if (!status) status = report(c, p, &went, path, bytes, sparta_now() - start);
+    if (!status) status = report(c, p, &r, path, bytes, sparta_now() - start);
     sparta_package_close(p);
     return status;
 }

@@ -156,16 +156,18 @@ static sparta_status load(sparta_ctx *cx, const char *onnx, const sparta_compile
 {
     const sparta_import_options options = {.external_data_root = o->external_data_root};
     sparta_model *m;
+    int64_t lost = 0;
     SPARTA_TRY(sparta_model_open(cx, onnx, &options, &m));
     sparta_status s = bind_dims(cx, m->graph, o->dims);
     if (s == SPARTA_OK && schedule) s = bind_scheduled(cx, m->graph, o->dims, schedule);
-    if (s == SPARTA_OK && o->masks) s = sparta_compile_masks(cx, m->graph, o->masks);
+    if (s == SPARTA_OK && o->masks) s = sparta_compile_masks(cx, m->graph, o->masks, &lost);
     if (s == SPARTA_OK && schedule) s = sparta_compile_schedule(cx, m->graph, schedule, obeyed);
     if (s == SPARTA_OK) s = sparta_ops_infer(m->graph);
     if (s != SPARTA_OK) {
         sparta_model_close(m);
         return s;
     }
+    obeyed->masked_nonzero = lost + (schedule ? obeyed->masked_nonzero : 0);
     *out = m;
     return SPARTA_OK;
 }
@@ -253,6 +255,7 @@ static sparta_status compile_model(sparta_ctx *cx, const char *onnx, const spart
         return s;
     }
     if (request.went) *request.went = went;
+    if (request.masked_nonzero) *request.masked_nonzero = obeyed.masked_nonzero;
     *out = p;
     return SPARTA_OK;
 }

@@ -23,6 +23,7 @@
 #ifndef SPARTA_COMPILE_H
 #define SPARTA_COMPILE_H
 
+#include "compile/modules.h"
 #include "compile/passes.h"
 #include "import/import.h"
 #include "package/package.h"
@@ -44,8 +45,9 @@ typedef struct sparta_effect {
 } sparta_effect;
 typedef struct sparta_obeyed {
     int n;
-    sparta_effect *effect; /* of the graph's arena; texts are the schedule's */
-    double limit;          /* for sparta_compile_layers: as in sparta_compile_options */
+    sparta_effect *effect;  /* of the graph's arena; texts are the schedule's */
+    double limit;           /* for sparta_compile_layers: as in sparta_compile_options */
+    int64_t masked_nonzero; /* weights that were not 0 and that masks removed, those of --masks too */
 } sparta_obeyed;
 
 /* What to do; the public options and what doors add. */
@@ -60,6 +62,8 @@ typedef struct sparta_compile_request {
     bool no_verify;
     /* Filled by sparta_compile_file: what propagation removed, in the plan's arena. NULL: not wanted. */
     sparta_propagate_report *went;
+    /* Filled by sparta_compile_file: weights that masks removed although they were not 0. NULL: not wanted. */
+    int64_t *masked_nonzero;
 } sparta_compile_request;
 
 /* Compile a graph (which is changed) into a package image in memory. */
@@ -87,11 +91,15 @@ bool sparta_compile_worth(const sparta_propagate_report *went, const sparta_comp
 /* The graph of a package, weights unpacked, annotations removed: to compile again with other options. */
 sparta_status sparta_compile_unplan(sparta_ctx *cx, const sparta_package *package,
                                     sparta_graph **out) SPARTA_MUST;
-/* Set the elements of a constant to 0 where the mask (of its shape) is 0. */
-sparta_status sparta_compile_mask(sparta_ctx *cx, sparta_graph *g, sparta_value *v,
-                                  const sparta_tensor *mask) SPARTA_MUST;
-/* Apply a mask file (.npz or .safetensors: one array per weight, zero where it is gone) to the constants of a graph. Unknown names are E_USAGE. */
-sparta_status sparta_compile_masks(sparta_ctx *cx, sparta_graph *g, const char *path) SPARTA_MUST;
+/* Set the elements of a weight to 0 where the mask is 0, which has its shape (the transposed one where it is turned). Adds to *lost those
+ * that were not 0; E_USAGE where the transposed mask would have removed zeros only. */
+sparta_status sparta_compile_mask(sparta_ctx *cx, sparta_graph *g, const sparta_module_weight *w,
+                                  const sparta_tensor *mask, int64_t *lost) SPARTA_MUST;
+/* Apply a mask file (.npz or .safetensors: one array per weight, zero where it is gone) to the constants of a graph that was just imported.
+ * Names are those of initialisers, or of PyTorch's parameters that the exporter renamed (modules.h). Unknown ones are E_USAGE.
+ * *lost (may be NULL): removed weights that were not 0. */
+sparta_status sparta_compile_masks(sparta_ctx *cx, sparta_graph *g, const char *path,
+                                   int64_t *lost) SPARTA_MUST;
 
 /* Do what a schedule says to a graph that was just imported. Clauses whose room is not there are E_UNSUPPORTED with their place, formats that
  * do not fit their weight E_USAGE. The schedule must outlive the compilation. */

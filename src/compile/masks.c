@@ -1,6 +1,9 @@
-/* masks: a file of arrays named after weights, zero where a weight is gone. What does not fit is told with what would: the weight of a
+/* masks: a file of arrays named after weights, zero where a weight is gone. An initialiser's name means the file's own shape; a name that
+ * only PyTorch has (modules.h) means PyTorch's. What does not fit is told with what would: the weight of a
  * similar name, the weights that have the shape of the mask, or that the mask lies the other way round. */
 #include "compile/compile.h"
+#include "compile/modules.h"
+#include <inttypes.h>
 #include <string.h>
 
 enum { TOLD = 3 }; /* the most names in a message */
@@ -30,43 +33,55 @@ static void tell_same_shape(const sparta_graph *g, const sparta_tensor *mask, sp
     if (n) sparta_text_printf(out, n > 1 ? " have that shape" : " has that shape");
 }
 
+/* One mask and its weight. Where it is turned the mask is (n, k) and the weight (k, n). */
+typedef struct masking {
+    sparta_ctx *cx;
+    const char *name; /* of the mask */
+    const sparta_tensor *weight, *mask;
+    bool turned;
+} masking;
+
 static bool is_turned(const sparta_tensor *a, const sparta_tensor *b)
 {
     return a->rank == 2 && b->rank == 2 && a->dim[0] == b->dim[1] && a->dim[1] == b->dim[0];
 }
 
-static sparta_status other_shape(sparta_ctx *cx, const sparta_graph *g, const sparta_value *v,
-                                 const sparta_tensor *mask)
+static sparta_status other_shape(const masking *m, const sparta_graph *g)
 {
+    sparta_tensor w = *m->weight; /* its shape alone */
     sparta_text t;
-    sparta_text_init(&t, cx);
-    sparta_text_printf(&t, "mask '%.100s': it is ", name_of(v));
-    sparta_tensor_print_shape(mask, &t);
+    sparta_text_init(&t, m->cx);
+    if (m->turned) w.dim[0] = m->weight->dim[1], w.dim[1] = m->weight->dim[0];
+    sparta_text_printf(&t, "mask '%.100s': it is ", m->name);
+    sparta_tensor_print_shape(m->mask, &t);
     sparta_text_printf(&t, ", the weight is ");
-    sparta_tensor_print_shape(v->constant, &t);
-    if (is_turned(mask, v->constant))
+    sparta_tensor_print_shape(&w, &t);
+    if (m->turned) sparta_text_printf(&t, " in PyTorch");
+    if (is_turned(m->mask, &w))
         sparta_text_printf(&t, "; transpose it");
     else
-        tell_same_shape(g, mask, &t);
-    sparta_status s = t.status ? t.status : sparta_fail(cx, SPARTA_E_USAGE, "%s", sparta_text_str(&t));
+        tell_same_shape(g, m->mask, &t);
+    sparta_status s = t.status ? t.status : sparta_fail(m->cx, SPARTA_E_USAGE, "%s", sparta_text_str(&t));
     sparta_text_free(&t);
     return s;
 }
 
 /* The name that is most like it, by a few letters; NULL: none is. */
-static const char *similar(const sparta_graph *g, const char *name)
+static const char *similar(const sparta_graph *g, const sparta_modules *m, const char *name)
 {
     for (int i = 0; i < g->n_values; i++) {
         const char *one[1] = {name_of(g->value[i])};
         if (is_weight(g->value[i]) && sparta_nearest(name, one, 1)) return one[0];
     }
+    for (int i = 0; i < m->n; i++)
+        if (sparta_nearest(name, &m->weight[i].name, 1)) return m->weight[i].name;
     return NULL;
 }
 
-static sparta_status no_weight(sparta_ctx *cx, const sparta_graph *g, const char *path,
-                               const sparta_npz_entry *e)
+static sparta_status no_weight(sparta_ctx *cx, const sparta_graph *g, const sparta_modules *m,
+                               const char *path, const sparta_npz_entry *e)
 {
-    const char *near = similar(g, e->name);
+    const char *near = similar(g, m, e->name);
     sparta_text t;
     sparta_text_init(&t, cx);
     sparta_text_printf(&t, "%.200s: the model has no weight '%.100s'", path, e->name);
@@ -82,31 +97,82 @@ static sparta_status no_weight(sparta_ctx *cx, const sparta_graph *g, const char
 }
 
 /* A mask that keeps all or nothing is obeyed, and most often a mistake. */
-static void note_extremes(sparta_ctx *cx, const sparta_value *v, int64_t kept, int64_t all)
+static void note_extremes(const masking *m, int64_t kept, int64_t all)
 {
     if (all && !kept)
-        sparta_note(cx, "mask '%.100s' keeps nothing of the weight: what its layer gives is its bias alone",
-                    name_of(v));
+        sparta_note(m->cx,
+                    "mask '%.100s' keeps nothing of the weight: what its layer gives is its bias alone",
+                    m->name);
     else if (all && kept == all)
-        sparta_note(cx, "mask '%.100s' keeps all of the weight: it changes nothing", name_of(v));
+        sparta_note(m->cx, "mask '%.100s' keeps all of the weight: it changes nothing", m->name);
 }
 
-sparta_status sparta_compile_mask(sparta_ctx *cx, sparta_graph *g, sparta_value *v, const sparta_tensor *mask)
+/* Does element i of the weight stay? NaN in a mask is not 0. */
+static bool stays(const masking *m, bool turned, int64_t i)
 {
-    if (!sparta_tensor_same_shape(v->constant, mask)) return other_shape(cx, g, v, mask);
+    const int64_t k = turned ? m->weight->dim[1] : 1, n = turned ? m->weight->dim[0] : 1;
+    return sparta_element_get(m->mask->dtype, m->mask->data, turned ? i % k * n + i / k : i) != 0;
+}
+
+/* Weights that are not 0 and would go. */
+static int64_t count_lost(const masking *m, bool turned)
+{
+    const int64_t n = sparta_tensor_elements(m->mask);
+    int64_t lost = 0;
+    for (int64_t i = 0; i < n; i++)
+        lost += sparta_element_get(m->weight->dtype, m->weight->data, i) != 0 && !stays(m, turned, i);
+    return lost;
+}
+
+/* A mask is most often what a pruned weight's zeros are, and then nothing is lost. Where only the transposed one does that, it is the
+ * transposed one that was meant. */
+static sparta_status check_lost(const masking *m, int64_t *out)
+{
+    const int64_t lost = count_lost(m, m->turned);
+    if (lost && is_turned(m->mask, m->mask) && !count_lost(m, !m->turned))
+        return sparta_fail(m->cx, SPARTA_E_USAGE,
+                           "mask '%.100s': it removes %" PRId64
+                           " weights that are not 0, and transposed it would remove zeros only; transpose it",
+                           m->name, lost);
+    if (lost) sparta_note(m->cx, "mask '%.100s' removes %" PRId64 " weights that are not 0", m->name, lost);
+    *out += lost;
+    return SPARTA_OK;
+}
+
+/* A copy of the weight without what the mask removes. */
+static sparta_status apply(const masking *m, sparta_graph *g, sparta_tensor **out)
+{
     sparta_tensor *copy = sparta_arena_alloc(g->arena, sizeof *copy);
     int64_t kept = 0;
-    const int64_t n = sparta_tensor_elements(mask);
-    SPARTA_NEED(cx, copy);
-    SPARTA_TRY(sparta_tensor_alloc_in(g->arena, v->dtype, v->constant->rank, v->constant->dim, copy));
-    SPARTA_TRY(sparta_tensor_copy(cx, v->constant, copy));
+    const int64_t n = sparta_tensor_elements(m->mask);
+    SPARTA_NEED(m->cx, copy);
+    SPARTA_TRY(sparta_tensor_alloc_in(g->arena, m->weight->dtype, m->weight->rank, m->weight->dim, copy));
+    SPARTA_TRY(sparta_tensor_copy(m->cx, m->weight, copy));
     for (int64_t i = 0; i < n; i++) {
-        const bool stays = sparta_element_get(mask->dtype, mask->data, i) != 0; /* NaN is not 0 */
-        if (!stays) sparta_element_set(v->dtype, copy->data, i, 0);
-        kept += stays;
+        const bool stay = stays(m, m->turned, i);
+        if (!stay) sparta_element_set(copy->dtype, copy->data, i, 0);
+        kept += stay;
     }
-    note_extremes(cx, v, kept, n);
-    v->constant = copy;
+    note_extremes(m, kept, n);
+    *out = copy;
+    return SPARTA_OK;
+}
+
+sparta_status sparta_compile_mask(sparta_ctx *cx, sparta_graph *g, const sparta_module_weight *w,
+                                  const sparta_tensor *mask, int64_t *lost)
+{
+    const masking m = {cx, w->name, w->value->constant, mask, w->turned};
+    sparta_tensor *masked = NULL;
+    if (w->several)
+        return sparta_fail(cx, SPARTA_E_USAGE,
+                           "mask '%.100s': several weights of the model are of that module; name the "
+                           "initialiser, which `sparta inspect` shows",
+                           w->name);
+    if (m.turned ? !is_turned(m.weight, mask) : !sparta_tensor_same_shape(m.weight, mask))
+        return other_shape(&m, g);
+    SPARTA_TRY(check_lost(&m, lost));
+    SPARTA_TRY(apply(&m, g, &masked));
+    w->value->constant = masked;
     return SPARTA_OK;
 }
 
@@ -119,16 +185,32 @@ static sparta_value *weight_named(const sparta_graph *g, const char *name)
     return NULL;
 }
 
-sparta_status sparta_compile_masks(sparta_ctx *cx, sparta_graph *g, const char *path)
+static sparta_status apply_all(sparta_ctx *cx, sparta_graph *g, const char *path, const sparta_arrays *a,
+                               int64_t *lost)
+{
+    sparta_modules modules = {0}; /* looked for when a name is not the file's */
+    sparta_status s = SPARTA_OK;
+    for (int i = 0; i < a->n && s == SPARTA_OK; i++) {
+        const char *name = a->entry[i].name;
+        const sparta_module_weight own = {.name = name, .value = weight_named(g, name)}, *w = &own;
+        if (!own.value && !modules.g) s = sparta_modules_find_all(g, &modules);
+        if (!own.value) w = sparta_modules_find(&modules, name);
+        if (s == SPARTA_OK)
+            s = w ? sparta_compile_mask(cx, g, w, &a->entry[i].tensor, lost)
+                  : no_weight(cx, g, &modules, path, &a->entry[i]);
+    }
+    sparta_modules_free(&modules);
+    return s;
+}
+
+sparta_status sparta_compile_masks(sparta_ctx *cx, sparta_graph *g, const char *path, int64_t *lost)
 {
     sparta_arrays a;
+    int64_t n = 0;
     SPARTA_TRY(sparta_arrays_open(cx, path, &a));
-    sparta_status s = SPARTA_OK;
     if (!a.n) sparta_note(cx, "%.200s: there is no mask in it: nothing is pruned", path);
-    for (int i = 0; i < a.n && s == SPARTA_OK; i++) {
-        sparta_value *v = weight_named(g, a.entry[i].name);
-        s = v ? sparta_compile_mask(cx, g, v, &a.entry[i].tensor) : no_weight(cx, g, path, &a.entry[i]);
-    }
+    sparta_status s = apply_all(cx, g, path, &a, &n);
     sparta_arrays_close(&a);
+    if (s == SPARTA_OK && lost) *lost = n;
     return s;
 }

@@ -7,6 +7,7 @@
  * What cannot be obeyed is E_UNSUPPORTED with the place of the clause, never ignored. What was done is told as a list of effects.
  */
 #include "compile/lower.h"
+#include "compile/modules.h"
 #include "file/file.h"
 #include "format/format.h"
 #include "prune/prune.h"
@@ -16,6 +17,8 @@
 typedef struct mask_file { /* the one that is open */
     const char *file;      /* NULL: none */
     sparta_arrays arrays;
+    sparta_modules modules; /* of the graph, when first asked */
+    int64_t lost;           /* weights that were not 0 and that masks removed */
 } mask_file;
 
 typedef struct job { /* one weight */
@@ -148,10 +151,18 @@ static sparta_status sparsify_mask(const job *j, const sparta_schedule_call *cal
     const sparta_schedule_arg *file = sparta_schedule_arg_of(call, "file");
     *at = file->at;
     SPARTA_TRY(open_masks(j, file->text));
-    const sparta_arrays *a = &j->masks->arrays;
+    mask_file *m = j->masks;
+    const sparta_arrays *a = &m->arrays;
+    const sparta_module_weight own = {.name = j->name, .value = j->m->value};
     for (int i = 0; i < a->n; i++)
         if (!strcmp(a->entry[i].name, j->name) || !strcmp(a->entry[i].name, j->m->value->name))
-            return sparta_compile_mask(j->cx, j->g, j->m->value, &a->entry[i].tensor);
+            return sparta_compile_mask(j->cx, j->g, &own, &a->entry[i].tensor, &m->lost);
+    if (!m->modules.g) SPARTA_TRY(sparta_modules_find_all(j->g, &m->modules));
+    for (int i = 0; i < a->n; i++) {
+        const sparta_module_weight *w = sparta_modules_find(&m->modules, a->entry[i].name);
+        if (w && w->value == j->m->value)
+            return sparta_compile_mask(j->cx, j->g, w, &a->entry[i].tensor, &m->lost);
+    }
     return no_mask(j, a, file->text);
 }
 
@@ -311,7 +322,9 @@ sparta_status sparta_compile_schedule(sparta_ctx *cx, sparta_graph *g, const spa
         if (status == SPARTA_OK) status = obey_one(&j, &done);
     }
     if (masks.file) sparta_arrays_close(&masks.arrays);
+    sparta_modules_free(&masks.modules);
     SPARTA_TRY(status);
+    done.masked_nonzero = masks.lost;
     *out = done;
     return SPARTA_OK;
 }

@@ -58,6 +58,8 @@ struct sparta_value {
 struct sparta_node {
     sparta_op_id op;
     const char *name;
+    const char *
+        module; /* path of PyTorch's module it is part of, where the exporter says it ("encoder.layer.0.query"); or NULL */
     int n_in, n_out;
     sparta_value **in; /* NULL entries: absent optional inputs */
     sparta_value **out;

@@ -52,6 +52,21 @@ static sparta_status read_attributes(sparta_importer *im, sparta_view bytes, spa
     return SPARTA_OK;
 }
 
+/* What the newer exporter writes beside the node counts more than its name. */
+static sparta_status read_module(sparta_importer *im, sparta_view bytes, sparta_onnx_node *n)
+{
+    sparta_wire w = sparta_wire_of(im->cx, "NodeProto", bytes);
+    sparta_wire_field f;
+    sparta_view entry;
+    for (;;) {
+        SPARTA_TRY(sparta_wire_find(&w, NODE_METADATA, &f));
+        if (!f.number) break;
+        SPARTA_TRY(sparta_wire_bytes(&w, &f, &entry));
+        SPARTA_TRY(sparta_onnx_read_scopes(im, entry, &n->module));
+    }
+    return n->module ? SPARTA_OK : sparta_onnx_module_of_name(im, n->name, &n->module);
+}
+
 static bool is_constant(const sparta_onnx_node *n)
 {
     return strcmp(n->op, "Constant") == 0 && (!*n->domain || strcmp(n->domain, "ai.onnx") == 0);
@@ -161,6 +176,7 @@ sparta_status sparta_onnx_add_node(sparta_importer *im, sparta_view bytes)
     if (is_constant(&n)) return SPARTA_OK; /* declared: all there is to it */
     sparta_status status = resolve_all(im, bytes, &n);
     if (status == SPARTA_OK) status = read_attributes(im, bytes, &n);
+    if (status == SPARTA_OK) status = read_module(im, bytes, &n);
     if (status != SPARTA_OK) return sparta_fail_in(im->cx, "node '%.200s' (%.100s)", n.name, n.op);
     return sparta_onnx_upgrade(im, &n);
 }

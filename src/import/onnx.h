@@ -4,6 +4,7 @@
  *   model.c     the walk over a model      node.c      NodeProto -> upgrade.c -> nodes of the graph
  *   value.c     inputs, dims, symbols      external.c  weights in other files
  *   attribute.c AttributeProto             write.c     graph -> ONNX
+ *   module.c    paths of PyTorch's modules
  *
  * Field numbers are those of onnx.proto. An error says where by sparta_fail_in on its way up: file, then node
  * or initialiser.
@@ -39,7 +40,15 @@ enum {
     GRAPH_OUTPUT = 12,
     GRAPH_SPARSE = 15
 };
-enum { NODE_INPUT = 1, NODE_OUTPUT = 2, NODE_NAME = 3, NODE_OP = 4, NODE_ATTRIBUTE = 5, NODE_DOMAIN = 7 };
+enum {
+    NODE_INPUT = 1,
+    NODE_OUTPUT = 2,
+    NODE_NAME = 3,
+    NODE_OP = 4,
+    NODE_ATTRIBUTE = 5,
+    NODE_DOMAIN = 7,
+    NODE_METADATA = 9
+};
 enum {
     ATTRIBUTE_NAME = 1,
     ATTRIBUTE_F = 2,
@@ -131,6 +140,11 @@ sparta_status sparta_onnx_info_name(sparta_importer *im, sparta_view info, const
 sparta_status sparta_onnx_read_attribute(sparta_importer *im, sparta_view bytes,
                                          sparta_attr *out) SPARTA_MUST;
 
+/* module.c: the path of PyTorch's module that a node is part of, from a metadata entry of the newer exporter or from the node's name as
+ * the older one writes it. *out stays as it is where neither says one. */
+sparta_status sparta_onnx_read_scopes(sparta_importer *im, sparta_view entry, const char **out) SPARTA_MUST;
+sparta_status sparta_onnx_module_of_name(sparta_importer *im, const char *name, const char **out) SPARTA_MUST;
+
 /* node.c: first every output gets its value (nodes may stand in any order), then the nodes are made. */
 sparta_status sparta_onnx_declare_node(sparta_importer *im, sparta_view bytes) SPARTA_MUST;
 sparta_status sparta_onnx_add_node(sparta_importer *im, sparta_view bytes) SPARTA_MUST;
@@ -138,6 +152,7 @@ sparta_status sparta_onnx_add_node(sparta_importer *im, sparta_view bytes) SPART
 /* upgrade.c: a node as the file has it, which becomes one or more nodes in the newest form. */
 typedef struct sparta_onnx_node {
     const char *domain, *op, *name;
+    const char *module; /* as sparta_node has it */
     int n_in, n_out, n_attr;
     sparta_value **in, **out; /* NULL entries: absent */
     sparta_attr *attr;

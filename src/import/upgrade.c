@@ -45,7 +45,13 @@ static void give_int(sparta_onnx_node *n, const char *name, int64_t value)
 static sparta_status emit(sparta_importer *im, sparta_onnx_node *n, sparta_op_id op)
 {
     sparta_attrs attrs = {n->n_attr, n->attr};
-    return sparta_graph_add_node(im->g, op, n->name, n->n_in, n->in, n->n_out, n->out, &attrs, NULL);
+    sparta_node *made;
+    SPARTA_TRY(sparta_graph_add_node(im->g, op, n->name, n->n_in, n->in, n->n_out, n->out, &attrs, &made));
+    if (n->module) {
+        made->module = sparta_arena_string(im->g->arena, n->module);
+        SPARTA_NEED(im->cx, made->module);
+    }
+    return SPARTA_OK;
 }
 
 /* A node with one fresh output, named after the one it comes from. `attr` may be NULL. */

@@ -27,8 +27,7 @@ static const char *name_of(const sparta_value *v)
     return v->origin ? v->origin : v->name;
 }
 
-/* The weight of a product, and whether it lies as (k, n); NULL: the node has none. */
-static sparta_value *weight_of(const sparta_node *n, bool *turned)
+sparta_value *sparta_schedule_weight_of(const sparta_node *n, bool *turned)
 {
     if (n->n_in < 2 || !n->in[1]) return NULL;
     switch (n->op) {
@@ -62,7 +61,7 @@ static sparta_status find_weights(finder *f, sparta_arena *arena)
     for (int i = 0; i < f->g->n_nodes && f->use && f->weight; i++) {
         const sparta_node *n = f->g->node[i];
         bool turned = false;
-        sparta_value *w = weight_of(n, &turned);
+        sparta_value *w = sparta_schedule_weight_of(n, &turned);
         if (!w) continue;
         if (!known[w->id]) {
             f->weight[f->n_weights++] = (sparta_schedule_match){.value = w, .node = n, .turned = turned};
@@ -206,7 +205,7 @@ static sparta_status check_sides(const finder *f)
         const sparta_schedule_match *w = &f->weight[f->use[i].weight];
         bool turned = false;
         for (int k = 0; k < SPARTA_CLAUSES; k++)
-            if (w->rule[k] && weight_of(f->use[i].node, &turned) && turned != w->turned)
+            if (w->rule[k] && sparta_schedule_weight_of(f->use[i].node, &turned) && turned != w->turned)
                 return sparta_fail(f->s->cx, SPARTA_E_UNSUPPORTED,
                                    "%.100s:%d:%d: '%.100s' is used as it is by '%.100s' and transposed by "
                                    "'%.100s'; leave it out",

@@ -145,6 +145,9 @@ bool sparta_schedule_says_widths(const char *format);
 sparta_status sparta_schedule_path(const sparta_schedule *s, sparta_arena *arena, const char *file,
                                    const char **out) SPARTA_MUST;
 
+/* The weight of a product (MatMul, Gemm, Linear), and whether it lies as (k, n); NULL: the node has none. */
+sparta_value *sparta_schedule_weight_of(const sparta_node *n, bool *turned);
+
 typedef struct sparta_schedule_match { /* a weight that some rule names */
     sparta_value *value;
     const sparta_node *node;                          /* the product that uses it first */
