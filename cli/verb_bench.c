@@ -64,6 +64,8 @@ static void result_json(cli_json *j, const char *point, const sparta_bench_resul
         cli_json_text(j, "ratio_ci95", NULL);
     }
     cli_json_bool(j, "noisy", r->noisy);
+    if (r->compared) cli_json_bool(j, "answers_agree", r->agrees);
+    cli_json_int(j, "concurrency", r->concurrency);
     cli_json_int(j, "threads", r->threads);
     cli_json_text(j, "isa", r->isa);
     cli_json_open(j, "sizes", '{');
@@ -115,6 +117,9 @@ static sparta_status summary(cli *c, const sparta_bench_result *r)
     sparta_text_init(&sizes, c->cx);
     sparta_sizes_print(&r->sizes, &sizes);
     verdict(c, r);
+    if (r->concurrency > 1)
+        cli_say(c, "\n%d sessions at a time: the ratio is that of their throughputs, times are latencies",
+                r->concurrency);
     cli_say(c, "\nat %s%s%d thread%s, %s; %.0f %% of the products' operations sparse, peak %.1f Gop/s\n",
             sparta_text_str(&sizes), r->sizes.n ? ", " : "", r->threads, r->threads == 1 ? "" : "s", r->isa,
             r->sparse_flop_share * 100, r->peak_gops);
@@ -224,6 +229,8 @@ static sparta_status write_times(cli *c, points *p)
 static sparta_status fill_request(cli *c, sparta_bench_request *r)
 {
     *r = (sparta_bench_request){.subject = c->operand[0], .against = cli_text(c, CLI_AGAINST, NULL)};
+    r->model = cli_text(c, CLI_MODEL, NULL);
+    r->concurrency = (int)cli_int(c, CLI_CONCURRENCY, 1);
     r->no_baseline = cli_has(c, CLI_NO_BASELINE);
     r->threads = (int)cli_int(c, CLI_THREADS, 0);
     r->iterations = cli_int(c, CLI_ITERATIONS, 0);

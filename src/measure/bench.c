@@ -4,8 +4,8 @@
  *
  * The peak of the machine is measured before and after the timed part; the better one counts, so that a share
  * of peak is never flattered by a slow moment. Profiling has sessions of its own, since taking the time of
- * every step costs time itself. */
-#include "measure/runner.h"
+ * every step costs time itself. With several sessions at a time (load.c) the turns are windows in which all of one side run. */
+#include "measure/load.h"
 #include "implement/implement.h"
 #include <math.h>
 #include <stdio.h>
@@ -19,6 +19,10 @@ typedef struct bench {
     sparta_runner a, b; /* b.cx NULL: no baseline */
     sparta_runner profiled_a, profiled_b;
     sparta_samples times_a, times_b;
+    sparta_load *load_a, *load_b; /* of several sessions */
+    sparta_samples rates_a,
+        rates_b;     /* seconds a run of theirs takes, all sessions together, window by window */
+    bool agrees;     /* with the peer */
     double profiled; /* mean of the profiled runs of a, seconds */
     double peak;     /* operations a second */
 } bench;
@@ -33,6 +37,9 @@ static void say(const bench *s, int done, int all, const char *what)
 static sparta_status measure(bench *s)
 {
     const sparta_bench_request *r = s->r;
+    if (s->load_a)
+        return sparta_load_alternate(s->arena, s->load_a, s->load_b, r, &s->times_a, &s->times_b, &s->rates_a,
+                                     &s->rates_b);
     const sparta_alternation how = {r->warmup, r->iterations, r->seconds, r->compile.progress,
                                     r->compile.progress_arg};
     return sparta_runner_alternate(s->arena, &s->a, s->b.cx ? &s->b : NULL, &how, &s->times_a, &s->times_b);
@@ -69,6 +76,12 @@ static sparta_status profile(bench *s, bool with_b)
 
 /* ------------------------------------------------------------------ numbers */
 
+/* A peer does not say where its time goes. */
+static bool profiles_both(const bench *s)
+{
+    return s->b.cx && !s->b.peer && s->r->profile;
+}
+
 static int64_t items(const sparta_bindings *sizes)
 {
     for (int i = 0; i < sizes->n; i++)
@@ -76,18 +89,21 @@ static int64_t items(const sparta_bindings *sizes)
     return 1;
 }
 
-static void fill_subject(const char *name, const sparta_runner *r, const sparta_samples *t,
-                         const sparta_bindings *sizes, const sparta_summary *times, sparta_bench_subject *out)
+static sparta_status fill_subject(bench *s, const char *name, const sparta_runner *r, const sparta_samples *t,
+                                  double each, sparta_bench_subject *out)
 {
+    sparta_summary times;
+    SPARTA_TRY(sparta_summarise(s->cx, t->x, t->n, &times));
     snprintf(out->name, sizeof out->name, "%s", name);
-    out->median = times->median;
-    out->p90 = times->p90;
-    out->p99 = times->p99;
-    out->best = times->best;
+    out->median = times.median;
+    out->p90 = times.p90;
+    out->p99 = times.p99;
+    out->best = times.best;
     out->runs = t->n;
     out->times = t->x;
-    out->items_per_s = out->median > 0 ? (double)items(sizes) / out->median : 0;
-    out->memory = sparta_session_memory(r->session) + sparta_runner_bytes(r);
+    out->items_per_s = each > 0 ? (double)items(r == &s->a ? &s->sizes : &s->sizes_b) / each : 0;
+    out->memory = r->peer ? 0 : sparta_session_memory(r->session) + sparta_runner_bytes(r);
+    return SPARTA_OK;
 }
 
 static const char *copy(bench *s, const char *text)
@@ -174,66 +190,149 @@ static sparta_status fill_layers(bench *s, bool with_b, sparta_bench_result *out
     return SPARTA_OK;
 }
 
+static const char *baseline_name(const bench *s)
+{
+    if (s->b.peer) return sparta_peer_name(s->b.peer);
+    return s->r->against ? s->r->against : "the same model, dense";
+}
+
+/* One session is compared by its runs, several by how many they do together. */
 static sparta_status fill_times(bench *s, sparta_bench_result *out)
 {
-    const sparta_bench_request *r = s->r;
-    const sparta_samples *a = &s->times_a, *b = &s->times_b;
+    const sparta_samples *a = s->load_a ? &s->rates_a : &s->times_a,
+                         *b = s->load_a ? &s->rates_b : &s->times_b;
     sparta_comparison c = {.noisy = false};
     if (s->b.cx)
-        SPARTA_TRY(sparta_compare(s->cx, a->x, b->x, a->n, r->seed + 1, &c));
+        SPARTA_TRY(sparta_compare(s->cx, a->x, b->x, a->n, s->r->seed + 1, &c));
     else
         SPARTA_TRY(sparta_summarise(s->cx, a->x, a->n, &c.a));
-    fill_subject(r->subject, &s->a, a, &s->sizes, &c.a, &out->subject);
+    SPARTA_TRY(fill_subject(s, s->r->subject, &s->a, &s->times_a, c.a.median, &out->subject));
     out->noisy = c.noisy || c.a.noisy;
+    out->compared = s->b.peer != NULL;
+    out->agrees = s->agrees;
     if (!s->b.cx) return SPARTA_OK;
-    fill_subject(r->against ? r->against : "the same model, dense", &s->b, b, &s->sizes_b, &c.b,
-                 &out->baseline);
     out->ratio = c.ratio;
     out->ratio_lo = c.lo;
     out->ratio_hi = c.hi;
-    return SPARTA_OK;
+    return fill_subject(s, baseline_name(s), &s->b, &s->times_b, c.b.median, &out->baseline);
 }
 
 static sparta_status fill(bench *s, sparta_bench_result *out)
 {
     sparta_bench_result result = {.threads = sparta_session_threads(s->a.session),
+                                  .concurrency = SPARTA_MAX(s->r->concurrency, 1),
                                   .sizes = s->sizes,
                                   .profiled_ms = s->profiled * 1e3,
                                   .peak_gops = s->peak * 1e-9};
     snprintf(result.isa, sizeof result.isa, "%s", sparta_session_isa(s->a.session));
     SPARTA_TRY(fill_times(s, &result));
-    SPARTA_TRY(fill_layers(s, s->b.cx && s->r->profile, &result));
+    SPARTA_TRY(fill_layers(s, profiles_both(s), &result));
     *out = result;
+    return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ onnxruntime on the other side */
+
+/* It runs ONNX files: the subject, or the one that a package was made of. */
+static sparta_status peer_model(const bench *s, const char **out)
+{
+    sparta_file_kind kind;
+    *out = s->r->model;
+    if (*out) return SPARTA_OK;
+    SPARTA_TRY(sparta_file_kind_of(s->cx, s->r->subject, &kind));
+    *out = s->r->subject;
+    if (kind == SPARTA_FILE_ONNX) return SPARTA_OK;
+    return sparta_fail(
+        s->cx, SPARTA_E_USAGE,
+        "bench: %s is no ONNX file, and %s runs those only; give the model that it was made of with "
+        "--model M.onnx",
+        s->r->subject, SPARTA_PEER);
+}
+
+static sparta_status open_peer(bench *s)
+{
+    sparta_peer_model m = {.threads = sparta_session_threads(s->a.session),
+                           .in = s->a.in,
+                           .n_in = s->a.n_in,
+                           .out = s->a.out,
+                           .n_out = s->a.n_out};
+    SPARTA_TRY(peer_model(s, &m.path));
+    say(s, 0, 100, "starting " SPARTA_PEER);
+    return sparta_peer_open(s->cx, &m, &s->b.peer);
+}
+
+/* Another answer is no reason to keep the times back, but has to be said. */
+static sparta_status compare_answers(bench *s)
+{
+    enum { SAID = 200 };
+    s->agrees = true;
+    for (int i = 0; i < s->a.n_out; i++) {
+        sparta_tensor theirs;
+        sparta_verify_output found = {.name = s->a.out[i].name};
+        SPARTA_TRY(sparta_peer_output(s->b.peer, i, &theirs));
+        const bool close = sparta_close(&s->a.out[i].tensor, &theirs, 1e-3, 1e-5, &found);
+        sparta_free(s->cx, theirs.data);
+        if (!close)
+            sparta_note(s->cx,
+                        "bench: output '%.*s' is not that of %s: they differ by %.3g; sparta verify compares "
+                        "A with the model",
+                        SAID, found.name, sparta_peer_name(s->b.peer), found.max_abs);
+        s->agrees = s->agrees && close;
+    }
     return SPARTA_OK;
 }
 
 /* ------------------------------------------------------------------ the run */
 
+static bool wants_peer(const bench *s)
+{
+    return s->r->against && !strcmp(s->r->against, SPARTA_PEER);
+}
+
 static sparta_status open_both(bench *s)
 {
     const sparta_bench_request *r = s->r;
+    const char *model;
+    if (wants_peer(s)) SPARTA_TRY(peer_model(s, &model)); /* before minutes of work */
     SPARTA_TRY(sparta_runner_open(s->cx, r->subject, &r->compile, &s->a));
     SPARTA_TRY(sparta_sizes_fill(s->cx, s->arena, s->a.package->plan, &r->sizes, &s->sizes));
-    sparta_sizes_note(s->cx, &r->sizes, &s->sizes);
     if (r->no_baseline) return SPARTA_OK;
     if (!r->against) {
         say(s, 0, 100, "the dense baseline");
         s->sizes_b = s->sizes;
         return sparta_runner_dense(s->cx, &s->a, &r->compile, &s->b);
     }
+    if (wants_peer(s)) {
+        s->sizes_b = s->sizes;
+        s->b = (sparta_runner){.cx = s->cx};
+        return SPARTA_OK;
+    }
     SPARTA_TRY(sparta_runner_open(s->cx, r->against, &r->compile, &s->b));
     return sparta_sizes_fill(s->cx, s->arena, s->b.package->plan, &r->sizes, &s->sizes_b);
 }
 
-static sparta_status start(bench *s, bool with_b)
+/* Sessions that run at the same time share the cores, unless somebody says how many threads each has. */
+static int threads_of(const bench *s)
 {
-    sparta_runner_start a = {s->r->threads, false, s->r->seed, &s->sizes},
-                        b = {s->r->threads, false, s->r->seed, &s->sizes_b};
-    SPARTA_TRY(sparta_runner_start_session(&s->a, &a));
-    if (s->b.cx) SPARTA_TRY(sparta_runner_start_session(&s->b, &b));
-    measure_peak(s);
-    SPARTA_TRY(measure(s));
-    measure_peak(s);
+    const int n = s->r->concurrency;
+    return s->r->threads || n <= 1 ? s->r->threads : SPARTA_MAX(1, sparta_cores() / n);
+}
+
+static sparta_status start(bench *s, const sparta_runner_start *a, const sparta_runner_start *b)
+{
+    const int n = s->r->concurrency;
+    SPARTA_TRY(sparta_runner_start_session(&s->a, a));
+    if (wants_peer(s))
+        SPARTA_TRY(open_peer(s));
+    else if (s->b.cx)
+        SPARTA_TRY(sparta_runner_start_session(&s->b, b));
+    if (n <= 1) return SPARTA_OK;
+    SPARTA_TRY(sparta_load_open(s->cx, &s->a, n, a, &s->load_a));
+    return s->b.cx ? sparta_load_open(s->cx, &s->b, n, b, &s->load_b) : SPARTA_OK;
+}
+
+static sparta_status time_steps(bench *s, sparta_runner_start a, sparta_runner_start b, bool with_b)
+{
     a.profile = b.profile = true;
     s->profiled_a = sparta_runner_share(&s->a);
     SPARTA_TRY(sparta_runner_start_session(&s->profiled_a, &a));
@@ -243,13 +342,38 @@ static sparta_status start(bench *s, bool with_b)
     return profile(s, true);
 }
 
+static sparta_status run(bench *s)
+{
+    const sparta_runner_start a = {threads_of(s), false, s->r->seed, &s->sizes},
+                              b = {threads_of(s), false, s->r->seed, &s->sizes_b};
+    SPARTA_TRY(start(s, &a, &b));
+    measure_peak(s);
+    SPARTA_TRY(measure(s));
+    measure_peak(s);
+    if (s->b.peer) SPARTA_TRY(compare_answers(s));
+    return time_steps(s, a, b, profiles_both(s));
+}
+
+static sparta_status check_request(sparta_ctx *cx, const sparta_bench_request *r)
+{
+    if (r->concurrency > 1 && (r->iterations || (r->against && !strcmp(r->against, SPARTA_PEER))))
+        return sparta_fail(
+            cx, SPARTA_E_USAGE,
+            "bench: several sessions at a time are measured for a time and against ours only; leave "
+            "--iterations and --against " SPARTA_PEER " out");
+    return SPARTA_OK;
+}
+
 sparta_status sparta_bench(sparta_ctx *cx, sparta_arena *arena, const sparta_bench_request *r,
                            sparta_bench_result *out)
 {
     bench s = {.cx = cx, .arena = arena, .r = r};
+    SPARTA_TRY(check_request(cx, r));
     sparta_status status = open_both(&s);
-    if (!status) status = start(&s, s.b.cx && r->profile);
+    if (!status) status = run(&s);
     if (!status) status = fill(&s, out);
+    sparta_load_close(s.load_b);
+    sparta_load_close(s.load_a);
     sparta_runner_close(&s.profiled_b);
     sparta_runner_close(&s.profiled_a);
     sparta_runner_close(&s.b); /* before a, whose weights it borrows */

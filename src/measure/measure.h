@@ -8,7 +8,8 @@
  *   advice   the formats that fit a tensor, by what they would store
  *   what if  a model pruned so, in memory: what it would gain, layer by layer, and from which sparsity on
  *
- * A subject is a package, or an ONNX file (compiled in memory). The baseline, when none is named, is the same
+ * A subject is a package, or an ONNX file (compiled in memory). Several sessions may run at a time (load.h), and the other side may be
+ * onnxruntime in a Python of its own (peer.h). The baseline, when none is named, is the same
  * model compiled with dense implements only. The reference is never a speed baseline.
  */
 #ifndef SPARTA_MEASURE_H
@@ -25,13 +26,11 @@
 typedef enum { SPARTA_FILE_ONNX, SPARTA_FILE_PACKAGE, SPARTA_FILE_NPY, SPARTA_FILE_NPZ } sparta_file_kind;
 sparta_status sparta_file_kind_of(sparta_ctx *cx, const char *path, sparta_file_kind *out) SPARTA_MUST;
 
-/* A value for every symbol of a graph's inputs: the given one; else a sequence 128, the sides of an image 224, others the smallest
- * that runs, never above the bound that the model itself sets. A given name that is no symbol of the graph is E_USAGE. Lives in the
- * arena. */
+/* A value for every symbol of a graph's inputs: the given one; else batch 1, a sequence 128, others 1, never
+ * above the bound that the model itself sets. A given name that is no symbol of the graph is E_USAGE. Lives
+ * in the arena. */
 sparta_status sparta_sizes_fill(sparta_ctx *cx, sparta_arena *arena, const sparta_graph *g,
                                 const sparta_bindings *given, sparta_bindings *out) SPARTA_MUST;
-/* A note of those that were chosen and that nobody would guess: "height = 224, width = 224; --dim changes it". */
-void sparta_sizes_note(sparta_ctx *cx, const sparta_bindings *given, const sparta_bindings *sizes);
 /* "batch=1 sequence=128" */
 void sparta_sizes_print(const sparta_bindings *sizes, sparta_text *out);
 /* The symbols of a graph's inputs, each once, in the order they appear. */
@@ -65,8 +64,11 @@ sparta_status sparta_compare(sparta_ctx *cx, const double *a, const double *b, i
 /* ------------------------------------------------------------------ bench */
 
 typedef struct sparta_bench_request {
-    const char *subject, *against; /* against NULL: the dense baseline */
+    /* against NULL: the dense baseline; "onnxruntime": the ONNX file in the onnxruntime of a Python (peer.h) */
+    const char *subject, *against;
+    const char *model; /* the ONNX file of a subject that is a package, for onnxruntime; NULL: none */
     bool no_baseline;
+    int concurrency; /* sessions that run at the same time, each in a thread of its own; 0: 1 */
     int threads;
     double seconds;     /* per subject; 0: use iterations */
     int64_t iterations; /* 0: use seconds */
@@ -82,7 +84,7 @@ typedef struct sparta_bench_subject {
     double median, p90, p99, best; /* seconds */
     int64_t runs;
     double *times;      /* every run, in order */
-    double items_per_s; /* items: the size of the symbol `batch`, else 1 */
+    double items_per_s; /* of all sessions together; items: the size of the symbol `batch`, else 1 */
     size_t memory;
 } sparta_bench_subject;
 
@@ -97,6 +99,8 @@ typedef struct sparta_bench_result {
     sparta_bench_subject subject, baseline; /* baseline.runs 0: none */
     double ratio, ratio_lo, ratio_hi;       /* baseline / subject: above 1 the subject is faster */
     bool noisy;                             /* sparta_comparison's, or the subject's when it is alone */
+    bool compared, agrees; /* the answers with onnxruntime's: whether they were, whether they are alike */
+    int concurrency;
     int threads;
     char isa[24];
     sparta_bindings sizes; /* of every symbol */

@@ -74,6 +74,7 @@ sparta_status sparta_runner_start_session(sparta_runner *r, const sparta_runner_
 sparta_status sparta_runner_run(sparta_runner *r, double *seconds)
 {
     SPARTA_TRY(sparta_check_cancel(r->cx));
+    if (r->peer) return sparta_peer_run(r->peer, seconds);
     double start = sparta_now();
     SPARTA_TRY(sparta_session_run(r->cx, r->session, r->in, r->n_in, r->out, r->n_out));
     if (seconds) *seconds = sparta_now() - start;
@@ -98,7 +99,8 @@ static size_t packed_bytes(const sparta_packed *p)
 size_t sparta_runner_bytes(const sparta_runner *r)
 {
     const sparta_package *p = r->package;
-    size_t bytes = p->bytes;
+    size_t bytes = p ? p->bytes : 0;
+    if (!p) return 0; /* a peer's: not known */
     for (int i = 0; i < p->n_weights && !p->bytes; i++)
         bytes += p->weight[i].packed ? packed_bytes(&p->weight[i].pack) : tensor_bytes(&p->weight[i].tensor);
     return bytes;
@@ -106,7 +108,7 @@ size_t sparta_runner_bytes(const sparta_runner *r)
 
 /* ------------------------------------------------------------------ taking turns */
 
-static sparta_status keep(sparta_ctx *cx, sparta_arena *arena, sparta_samples *t, double seconds)
+sparta_status sparta_samples_add(sparta_ctx *cx, sparta_arena *arena, sparta_samples *t, double seconds)
 {
     if (t->n == t->capacity) {
         int64_t capacity = t->capacity ? t->capacity * 2 : 1024;
@@ -134,7 +136,7 @@ static sparta_status once(sparta_arena *arena, sparta_runner *r, sparta_samples 
 {
     double seconds;
     SPARTA_TRY(sparta_runner_run(r, &seconds));
-    return keep(r->cx, arena, t, seconds);
+    return sparta_samples_add(r->cx, arena, t, seconds);
 }
 
 sparta_status sparta_runner_alternate(sparta_arena *arena, sparta_runner *a, sparta_runner *b,
@@ -157,6 +159,7 @@ sparta_status sparta_runner_alternate(sparta_arena *arena, sparta_runner *a, spa
 void sparta_runner_close(sparta_runner *r)
 {
     if (!r->cx) return;
+    sparta_peer_close(r->peer);
     sparta_session_free(r->session);
     if (r->in) sparta_inputs_free(r->cx, r->in, r->n_in);
     sparta_free(r->cx, r->in);

@@ -4,9 +4,11 @@
 #define SPARTA_MEASURE_RUNNER_H
 
 #include "measure/measure.h"
+#include "measure/peer.h"
 
 typedef struct sparta_runner {
     sparta_ctx *cx;
+    sparta_peer *peer;       /* owned: runs are its, and there is nothing else; NULL: ours */
     sparta_package *package; /* owned when `owns` */
     bool owns;
     sparta_session *session;
@@ -39,6 +41,8 @@ typedef struct sparta_samples {
     double *x; /* seconds */
     double sum;
 } sparta_samples;
+sparta_status sparta_samples_add(sparta_ctx *cx, sparta_arena *arena, sparta_samples *t,
+                                 double seconds) SPARTA_MUST;
 typedef struct sparta_alternation { /* how long two runners take turns */
     int64_t warmup, iterations;     /* runs of each; iterations 0: by the clock */
     double seconds;                 /* of each */

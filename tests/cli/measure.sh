@@ -24,4 +24,36 @@ run 0 "kernel bench of a packed matrix" kernel bench --weight w.npz --m 20 --tar
 run 0 "format unpack" format unpack w.npz -o w.npy
 run 0 "kernel bench of an array" kernel bench --weight w.npy --pattern w.npy --m 4,20 --target portable --time 0.001 --table csv; has out "4,8,6,w.npy" "sweeps like others"
 
+# ------------------------------------------------------------------ bench: several sessions at a time
+run 0 "zoo mlp" zoo mlp -o mlp.onnx
+run 0 "bench --concurrency" bench mlp.onnx --no-measure --concurrency 3 --time 0.2 --json
+json "d['concurrency'] == 3 and d['threads'] >= 1 and d['subject']['runs'] >= 15 and 0 < d['subject']['median_ms'] <= d['subject']['p99_ms'] and d['subject']['items_per_s'] > 0 and d['ratio_ci95'][0] <= d['ratio'] <= d['ratio_ci95'][1]" "latency and throughput of three sessions"
+run 0 "bench --concurrency for people" bench mlp.onnx --no-measure --no-baseline --concurrency 1,2 --threads 1 --time 0.05 --table csv; has out "concurrency=2" "--concurrency sweeps"
+run 2 "bench --concurrency by iterations" bench mlp.onnx --concurrency 2 --iterations 5; complains "bench --concurrency by iterations"
+
+# ------------------------------------------------------------------ bench --against onnxruntime, played by a shell script that misbehaves
+mkdir tmp; export TMPDIR="$T/tmp"
+peer() { printf '#!/bin/sh\n%s\n' "$1" > python; chmod +x python; export SPARTA_PYTHON="$T/python"; }
+against="bench mlp.onnx --no-measure --against onnxruntime --iterations 2 --warmup 0"
+peer 'echo missing'; run 4 "bench against no onnxruntime" $against; has err "pip install onnxruntime" "says what to install"; complains "bench against no onnxruntime"
+export SPARTA_PYTHON="$T/nowhere"; run 4 "bench against no Python" $against
+peer 'echo hello'; run 1 "a peer that is no Python" $against; complains "a peer that is no Python"
+peer 'exit 1'; run 1 "a peer that dies" $against; complains "a peer that dies"
+peer 'echo "ImportError: \033[31mno such thing" >&2; exit 1'; run 1 "a peer that dies with a word" $against; has err "no such thing" "its last word is said"; hasnt err "$(printf '\033')" "without its colours"
+peer 'yes | tr -d "\n"'; run 1 "a peer without an end" $against; has err "says too much" "is stopped"
+for answer in nonsense -1 nan inf 1e400 ""; do
+    peer "echo ready 9; while read line; do echo '$answer'; done"; run 1 "a peer that answers '$answer'" $against; complains "a peer that answers '$answer'"
+done
+peer 'echo ready 9; while read line; do echo 0.001; done'; run 1 "a peer that saves nothing" $against
+peer 'echo ready 9; echo 0.001; exit 0'; run 1 "a peer that leaves" $against
+run 0 "compile" compile mlp.onnx --no-measure -o mlp.sparta
+run 2 "a package against onnxruntime" bench mlp.sparta --against onnxruntime; has err "--model" "says how to name its model"
+peer 'echo $$ > pid; sleep 100'
+timeout 60 "$S" $against > out 2> err & job=$!
+for i in $(seq 300); do [ -s pid ] && break; sleep 0.1; done
+kill -INT $job # timeout passes it on
+wait $job; if [ $? = 130 ]; then good "Ctrl-C ends a bench that waits"; else bad "Ctrl-C ends a bench that waits"; fi
+if kill -0 "$(cat pid)" 2> /dev/null; then bad "and its peer"; else good "and its peer"; fi
+if [ -z "$(ls tmp)" ]; then good "nothing is left in TMPDIR"; else bad "nothing is left in TMPDIR"; fi
+
 finish

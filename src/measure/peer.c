@@ -1,0 +1,253 @@
+/* onnxruntime in a Python process.
+ *
+ *   here                          Python (the text below)
+ *     in0.npy in1.npy ...  ---->   load, make the session            folder: temporary, ours alone
+ *                          <----   ready 1.20.1
+ *     run                  ---->   one run by its own clock
+ *                          <----   0.0123
+ *     save                 ---->   out0.npy out1.npy ...
+ *                          <----   saved
+ *
+ * What it says is not believed: a line that is no time is an error, arrays are read as every file is.
+ */
+#include "measure/peer.h"
+#include "measure/talk.h"
+#include "file/file.h"
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Modules of the current folder are not imported; what libraries print does not mix with answers. */
+static const char program[] =
+    "import os, sys, time\n"
+    "sys.path[:] = [p for p in sys.path if p]\n"
+    "answers = os.fdopen(os.dup(1), 'w')\n"
+    "os.dup2(2, 1)\n"
+    "def say(line): print(line, file=answers, flush=True)\n"
+    "try:\n"
+    "    import numpy, onnxruntime as ort\n"
+    "except Exception:\n"
+    "    say('missing')\n"
+    "    sys.exit()\n"
+    "model, folder, threads, n = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])\n"
+    "inputs, outputs = sys.argv[5:5 + n], sys.argv[5 + n:]\n"
+    "options = ort.SessionOptions()\n"
+    "options.intra_op_num_threads = threads\n"
+    "options.inter_op_num_threads = 1\n"
+    "options.log_severity_level = 3\n"
+    "session = ort.InferenceSession(model, options, providers=['CPUExecutionProvider'])\n"
+    "feed = {name: numpy.load(f'{folder}/in{i}.npy') for i, name in enumerate(inputs)}\n"
+    "say('ready ' + ort.__version__)\n"
+    "for line in sys.stdin:\n"
+    "    if line == 'run\\n':\n"
+    "        start = time.perf_counter()\n"
+    "        y = session.run(outputs, feed)\n"
+    "        say(repr(time.perf_counter() - start))\n"
+    "    elif line == 'save\\n':\n"
+    "        for i, a in enumerate(y):\n"
+    "            numpy.save(f'{folder}/out{i}.npy', a)\n"
+    "        say('saved')\n";
+
+/* Seconds: to import and load a model; for one run. */
+static const double patience = 300;
+
+struct sparta_peer {
+    sparta_ctx *cx;
+    char folder[256];
+    int n_in, n_out;
+    sparta_talk talk;
+    char name[64];
+};
+
+/* ------------------------------------------------------------------ the folder */
+
+static void path_of(const sparta_peer *p, const char *what, int i, char *out, size_t size)
+{
+    if (i < 0)
+        snprintf(out, size, "%s/%s", p->folder, what);
+    else
+        snprintf(out, size, "%s/%s%d.npy", p->folder, what, i);
+}
+
+static sparta_status make_folder(sparta_peer *p)
+{
+    const char *root = getenv("TMPDIR");
+    char folder[sizeof p->folder];
+    const int n = snprintf(folder, sizeof folder, "%s/sparta-peer-XXXXXX", root && *root ? root : "/tmp");
+    if (n >= (int)sizeof folder - 32 || !mkdtemp(folder))
+        return sparta_fail(p->cx, SPARTA_E_IO,
+                           "bench: no folder in %.150s for the inputs of %s: %s; set TMPDIR",
+                           root && *root ? root : "/tmp", SPARTA_PEER, strerror(errno));
+    snprintf(p->folder, sizeof p->folder, "%s", folder);
+    return SPARTA_OK;
+}
+
+static void remove_folder(const sparta_peer *p)
+{
+    char path[320];
+    if (!*p->folder) return;
+    for (int i = 0; i < p->n_in; i++) path_of(p, "in", i, path, sizeof path), unlink(path);
+    for (int i = 0; i < p->n_out; i++) path_of(p, "out", i, path, sizeof path), unlink(path);
+    path_of(p, "errors", -1, path, sizeof path);
+    unlink(path);
+    rmdir(p->folder);
+}
+
+static sparta_status write_inputs(const sparta_peer *p, const sparta_peer_model *m)
+{
+    char path[320];
+    for (int i = 0; i < m->n_in; i++) {
+        path_of(p, "in", i, path, sizeof path);
+        SPARTA_TRY(sparta_npy_write(p->cx, path, &m->in[i].tensor));
+    }
+    return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ starting */
+
+/* The last line that Python said on stderr, as far as it can be shown: why it failed. */
+static void last_words(const sparta_peer *p, char *out, size_t size)
+{
+    char path[320], text[2048];
+    path_of(p, "errors", -1, path, sizeof path);
+    FILE *f = fopen(path, "re");
+    size_t n = 0;
+    *out = 0;
+    if (!f) return;
+    if (!fseek(f, 0, SEEK_END) && ftell(f) > (long)sizeof text - 1)
+        fseek(f, -(long)sizeof text + 1, SEEK_END);
+    else
+        rewind(f);
+    n = fread(text, 1, sizeof text - 1, f);
+    fclose(f);
+    while (n && (text[n - 1] == '\n' || text[n - 1] == ' ')) n--;
+    size_t from = n;
+    while (from && text[from - 1] != '\n') from--;
+    n = SPARTA_MIN(n - from, size - 1);
+    for (size_t i = 0; i < n; i++)
+        out[i] = text[from + i] >= 0x20 && text[from + i] < 0x7f ? text[from + i] : '?';
+    out[n] = 0;
+}
+
+/* E_IO becomes what Python said. */
+static sparta_status explain(sparta_peer *p, sparta_status status)
+{
+    char why[300];
+    if (status != SPARTA_E_IO) return status;
+    last_words(p, why, sizeof why);
+    return sparta_fail_in(p->cx, *why ? "bench: " SPARTA_PEER ": %.290s" : "bench: " SPARTA_PEER "%s", why);
+}
+
+/* *found false: this Python does not have it, or is not there. */
+static sparta_status start(sparta_peer *p, const char *python, const char *const *arguments, bool *found)
+{
+    char errors[320], answer[64];
+    const char **argv = (const char **)arguments;
+    argv[0] = python;
+    *found = false;
+    path_of(p, "errors", -1, errors, sizeof errors);
+    if (sparta_talk_start(p->cx, argv, errors, &p->talk)) {
+        sparta_ctx_clear(p->cx);
+        return SPARTA_OK;
+    }
+    SPARTA_TRY(explain(p, sparta_talk_ask(&p->talk, NULL, patience, answer, sizeof answer)));
+    *found = !strncmp(answer, "ready ", 6);
+    if (*found) {
+        snprintf(p->name, sizeof p->name, SPARTA_PEER " %.30s", answer + 6);
+        return SPARTA_OK;
+    }
+    sparta_talk_end(&p->talk);
+    if (!strcmp(answer, "missing")) return SPARTA_OK;
+    return sparta_fail(p->cx, SPARTA_E_IO,
+                       "bench: %s is no Python: it said \"%.40s\"; set SPARTA_PYTHON to one", python, answer);
+}
+
+static sparta_status try_all(sparta_peer *p, const char *const *arguments)
+{
+    const char *given = getenv("SPARTA_PYTHON");
+    const char *const usual[] = {"python3", ".venv/bin/python"};
+    bool found = false;
+    if (given && *given)
+        SPARTA_TRY(start(p, given, arguments, &found));
+    else
+        for (size_t i = 0; i < SPARTA_COUNT(usual) && !found; i++)
+            SPARTA_TRY(start(p, usual[i], arguments, &found));
+    if (found) return SPARTA_OK;
+    return sparta_fail(p->cx, SPARTA_E_UNSUPPORTED,
+                       "bench: " SPARTA_PEER " cannot be imported by %.200s; pip install onnxruntime, or set "
+                       "SPARTA_PYTHON to a Python that has it",
+                       given && *given ? given : "python3 nor by .venv/bin/python");
+}
+
+static sparta_status launch(sparta_peer *p, const sparta_peer_model *m)
+{
+    char threads[16], n_in[16];
+    const size_t count = 8 + (size_t)m->n_in + (size_t)m->n_out;
+    const char **argv = sparta_alloc_array(p->cx, count, sizeof *argv);
+    SPARTA_NEED(p->cx, argv);
+    snprintf(threads, sizeof threads, "%d", m->threads);
+    snprintf(n_in, sizeof n_in, "%d", m->n_in);
+    const char *const head[] = {NULL, "-c", program, m->path, p->folder, threads, n_in};
+    memcpy(argv, head, sizeof head);
+    for (int i = 0; i < m->n_in; i++) argv[7 + i] = m->in[i].name;
+    for (int i = 0; i < m->n_out; i++) argv[7 + m->n_in + i] = m->out[i].name;
+    sparta_status status = try_all(p, argv);
+    sparta_free(p->cx, argv);
+    return status;
+}
+
+sparta_status sparta_peer_open(sparta_ctx *cx, const sparta_peer_model *model, sparta_peer **out)
+{
+    sparta_peer *p = sparta_zalloc(cx, sizeof *p);
+    SPARTA_NEED(cx, p);
+    p->cx = cx;
+    p->n_in = model->n_in;
+    p->n_out = model->n_out;
+    sparta_status status = make_folder(p);
+    if (!status) status = write_inputs(p, model);
+    if (!status) status = launch(p, model);
+    if (status)
+        sparta_peer_close(p);
+    else
+        *out = p;
+    return status;
+}
+
+const char *sparta_peer_name(const sparta_peer *p)
+{
+    return p->name;
+}
+
+/* ------------------------------------------------------------------ running */
+
+sparta_status sparta_peer_run(sparta_peer *p, double *seconds)
+{
+    char answer[64];
+    double took;
+    SPARTA_TRY(explain(p, sparta_talk_ask(&p->talk, "run\n", patience, answer, sizeof answer)));
+    sparta_talk_pause(&p->talk);
+    if (!sparta_parse_double(answer, &took) || !(took > 0) || !(took < 1e6))
+        return sparta_fail(p->cx, SPARTA_E_IO, "bench: " SPARTA_PEER " said \"%.40s\", which is no time",
+                           answer);
+    if (seconds) *seconds = took;
+    return SPARTA_OK;
+}
+
+sparta_status sparta_peer_output(sparta_peer *p, int i, sparta_tensor *out)
+{
+    char answer[64], path[320];
+    if (i == 0) SPARTA_TRY(explain(p, sparta_talk_ask(&p->talk, "save\n", patience, answer, sizeof answer)));
+    path_of(p, "out", i, path, sizeof path);
+    return sparta_npy_read(p->cx, path, out);
+}
+
+void sparta_peer_close(sparta_peer *p)
+{
+    if (!p) return;
+    sparta_talk_end(&p->talk);
+    remove_folder(p);
+    sparta_free(p->cx, p);
+}

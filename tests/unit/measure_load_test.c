@@ -1,0 +1,134 @@
+/* measure: several sessions at the same time, and a peer that is stopped by another thread. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include "import/import.h"
+#include "measure/load.h"
+#include "zoo/zoo.h"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static sparta_ctx *cx;
+static sparta_arena *arena;
+static char folder[64], model[96];
+
+static int setup(void **state)
+{
+    (void)state;
+    sparta_ctx_options o = SPARTA_OPTIONS(sparta_ctx_options);
+    o.cache_dir = "";
+    o.compiler = "";
+    snprintf(folder, sizeof folder, "/tmp/sparta-load-XXXXXX");
+    if (!mkdtemp(folder)) return 1;
+    snprintf(model, sizeof model, "%s/mlp.onnx", folder);
+    cx = sparta_ctx_create(&o);
+    arena = cx ? sparta_arena_create(cx) : NULL;
+    const sparta_zoo_request r = {.name = "mlp", .seed = 1};
+    sparta_graph *g = NULL;
+    if (!arena || sparta_zoo_build(cx, &r, &g)) return 1;
+    sparta_status status = sparta_onnx_write(cx, g, model);
+    sparta_graph_free(g);
+    return status != SPARTA_OK;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    sparta_arena_free(arena);
+    size_t held = sparta_ctx_memory(cx);
+    sparta_ctx_free(cx);
+    unlink(model);
+    return rmdir(folder) || held;
+}
+
+static sparta_bench_request request(int concurrency, double seconds)
+{
+    sparta_bench_request r = {.subject = model,
+                              .concurrency = concurrency,
+                              .threads = 1,
+                              .warmup = 1,
+                              .seconds = seconds,
+                              .seed = 1};
+    r.compile.options = SPARTA_OPTIONS(sparta_compile_options);
+    r.compile.options.no_measure = 1;
+    return r;
+}
+
+static void several_at_a_time(void **state)
+{
+    (void)state;
+    const sparta_bench_request r = request(3, 0.05);
+    sparta_bench_result out;
+    assert_int_equal(sparta_bench(cx, arena, &r, &out), SPARTA_OK);
+    assert_int_equal(out.concurrency, 3);
+    assert_true(out.subject.runs >= 15 &&
+                out.baseline.runs >= 15); /* five windows, a run of each thread in each */
+    assert_true(out.subject.best > 0 && out.subject.best <= out.subject.median &&
+                out.subject.median <= out.subject.p90 && out.subject.p90 <= out.subject.p99);
+    assert_true(out.subject.items_per_s > 0 && out.ratio_lo <= out.ratio && out.ratio <= out.ratio_hi);
+    /* three sessions together do no less than the slowest of them would alone, three times */
+    double slowest = 0;
+    for (int64_t i = 0; i < out.subject.runs; i++) slowest = SPARTA_MAX(slowest, out.subject.times[i]);
+    assert_true(out.subject.items_per_s > 0.9 / slowest);
+    sparta_bench_request wrong = r;
+    wrong.iterations = 3;
+    assert_int_equal(sparta_bench(cx, arena, &wrong, &out), SPARTA_E_USAGE);
+    wrong = r;
+    wrong.against = "onnxruntime";
+    assert_int_equal(sparta_bench(cx, arena, &wrong, &out), SPARTA_E_USAGE);
+}
+
+static void *cancel_soon(void *arg)
+{
+    usleep(100000);
+    sparta_ctx_cancel(arg);
+    return NULL;
+}
+
+static void cancelled(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    const sparta_bench_request r = request(2, 3600);
+    sparta_bench_result out;
+    assert_int_equal(pthread_create(&thread, NULL, cancel_soon, cx), 0);
+    assert_int_equal(sparta_bench(cx, arena, &r, &out), SPARTA_E_CANCELLED);
+    pthread_join(thread, NULL);
+}
+
+static void without_memory(void **state)
+{
+    (void)state;
+    sparta_runner of = {0};
+    sparta_bench_request r = request(2, 0.001);
+    sparta_bindings sizes;
+    assert_int_equal(sparta_runner_open(cx, model, &r.compile, &of), SPARTA_OK);
+    assert_int_equal(sparta_sizes_fill(cx, arena, of.package->plan, &r.sizes, &sizes), SPARTA_OK);
+    const sparta_runner_start how = {1, false, 1, &sizes};
+    sparta_status s = SPARTA_E_MEMORY;
+    for (uint64_t n = 1; s && n < 200; n++) {
+        sparta_load *l = NULL;
+        sparta_samples latency = {0}, rate = {0};
+        sparta_ctx_fail_alloc(cx, n, true);
+        s = sparta_load_open(cx, &of, 2, &how, &l);
+        if (!s) s = sparta_load_alternate(arena, l, NULL, &r, &latency, NULL, &rate, NULL);
+        sparta_ctx_fail_alloc(cx, 0, false);
+        assert_true(s == SPARTA_OK || s == SPARTA_E_MEMORY);
+        sparta_load_close(l);
+    }
+    assert_int_equal(s, SPARTA_OK);
+    sparta_runner_close(&of);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {TEST(several_at_a_time), TEST(cancelled), TEST(without_memory)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
