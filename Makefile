@@ -74,16 +74,16 @@ $(B)/libsparta.a: $(OBJ) $(B)/files
 	@echo "AR   $@"
 	@rm -f $@ && ar rcs $@ $(OBJ)
 
-# $(call link_shared,objects,libraries): NAME.so.VERSION with the soname NAME.so.MAJOR, and the two links to it.
-link_shared = @echo "LINK $@"; $(if $(V),set -x;) $(CC) $(ALL_CFLAGS) -shared -Wl,-z,defs -Wl,-soname,$(@F).$(MAJOR) $(1) $(2) $(LIBS) -o $@.$(VERSION) \
+# $(call link_shared,objects): NAME.so.VERSION with the soname NAME.so.MAJOR, and the two links to it.
+link_shared = @echo "LINK $@"; $(if $(V),set -x;) $(CC) $(ALL_CFLAGS) -shared -Wl,-z,defs -Wl,-soname,$(@F).$(MAJOR) $(1) $(LIBS) -o $@.$(VERSION) \
 	&& ln -sf $(@F).$(VERSION) $@.$(MAJOR) && ln -sf $(@F).$(VERSION) $@
 $(B)/libsparta.so: $(OBJ) $(B)/files
-	$(call link_shared,$(OBJ),-lsqlite3)
+	$(call link_shared,$(OBJ))
 $(B)/libsparta_rt.so: $(RT_OBJ) $(B)/files
 	$(call link_shared,$(RT_OBJ))
 $(B)/sparta: $(CLI_OBJ) $(B)/libsparta.a
 	@echo "LINK $@"
-	$(Q)$(CC) $(ALL_CFLAGS) $(CLI_OBJ) $(B)/libsparta.a -lsqlite3 $(LIBS) -o $@
+	$(Q)$(CC) $(ALL_CFLAGS) $(CLI_OBJ) $(B)/libsparta.a $(LIBS) -o $@
 
 -include $(OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(wildcard $(B)/tests/*/*.d)
 
@@ -91,7 +91,7 @@ $(B)/sparta: $(CLI_OBJ) $(B)/libsparta.a
 $(B)/tests/%: tests/%.c $(B)/libsparta.a
 	@mkdir -p $(@D)
 	@echo "TEST $@"
-	$(Q)$(CC) $(ALL_CFLAGS) -Itests $< $(TEST_OBJ) $(B)/libsparta.a $(TEST_LIBS) -lsqlite3 $(LIBS) -o $@
+	$(Q)$(CC) $(ALL_CFLAGS) -Itests $< $(TEST_OBJ) $(B)/libsparta.a $(TEST_LIBS) $(LIBS) -o $@
 $(B)/tests/unit/%: TEST_LIBS := -lcmocka
 $(CLI_UNIT:%.c=$(B)/%): TEST_OBJ := $(filter-out %/main.o,$(CLI_OBJ))
 $(CLI_UNIT:%.c=$(B)/%): $(CLI_OBJ)
@@ -140,7 +140,7 @@ bench-peers: all ## time against onnxruntime and torch; writes docs/benchmarks/ 
 $(B)/tools/operators: tools/operators.c $(B)/libsparta.a
 	@mkdir -p $(@D)
 	@echo "LINK $@"
-	$(Q)$(CC) $(ALL_CFLAGS) $< $(B)/libsparta.a -lsqlite3 $(LIBS) -o $@
+	$(Q)$(CC) $(ALL_CFLAGS) $< $(B)/libsparta.a $(LIBS) -o $@
 docs-operators: $(B)/tools/operators ## write docs/operators.md from the table of operators
 	@$< > docs/operators.md
 

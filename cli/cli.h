@@ -3,7 +3,7 @@
  *   argv --options.c--> cli (verb, operands, flags) --verb_<name>.c--> text --main.c--> stdout, exit code
  *
  * One table of options (options.def) and one of verbs (verbs.def) make the parser, --help, the man page
- * (--man) and the shell's completion (--completion bash). A verb writes what it has to say into c->out; main
+ * (--man) and the shells' completion (--completion bash, zsh or fish). A verb writes what it has to say into c->out; main
  * prints it when the verb is done, so that an error leaves no half of an answer, and turns the status into
  * the exit code. Errors and notes go to stderr as "sparta: where: what; what to do"; with --json an error is
  * also an object on stdout.
@@ -35,6 +35,10 @@ typedef enum {
     CLI_OPTIONS
 } cli_option_id;
 extern const cli_option cli_options[CLI_OPTIONS];
+
+/* Variables of the environment (environment.def) are rows of the same kind: CLI_CHOICE, CLI_REAL or CLI_TEXT. */
+int cli_variable_count(void);
+const cli_option *cli_variable_row(int i);
 
 typedef struct cli cli;
 typedef struct cli_verb {
@@ -83,6 +87,10 @@ double cli_real(const cli *c, cli_option_id id, double otherwise);
 size_t cli_parse_size(const char *text); /* 512M, 8GiB; 0: it is no size */
 /* --dim NAME=N and --batch N as bindings. */
 sparta_status cli_dims(cli *c, sparta_bindings *out) SPARTA_MUST;
+/* E_USAGE when a variable has a value that is none of its own. */
+sparta_status cli_check_environment(cli *c) SPARTA_MUST;
+/* Is `value` one that a CLI_CHOICE, CLI_REAL or CLI_TEXT row takes? */
+bool cli_value_fits(const cli_option *o, const char *value);
 /* Files that are pipes ("--schedule <(...)") are read whole, and the options name the copies instead. */
 sparta_status cli_keep_pipes(cli *c) SPARTA_MUST;
 /* The formats that the files of --formats name are known for the rest of the call. */
@@ -100,7 +108,7 @@ sparta_status cli_sweep(cli *c, sparta_status (*fn)(cli *c, const char *point, v
 /* ------------------------------------------------------------------ what is printed */
 void cli_help(cli *c);       /* of c->verb, or of the program */
 void cli_man(cli *c);        /* roff */
-void cli_completion(cli *c); /* bash */
+void cli_completion(cli *c); /* of the shell that --completion names */
 
 /* JSON: values after values, objects and arrays opened and closed; commas are put in by themselves. */
 typedef struct cli_json {

@@ -1,4 +1,4 @@
-/* What the tables say to people and to the shell: --help, the manual page, the completion. */
+/* What the tables say to people and to the shell: --help and the manual page. */
 #include "cli.h"
 #include <stdio.h>
 #include <string.h>
@@ -98,6 +98,15 @@ static void roff_options(cli *c, const cli_verb *verb)
     }
 }
 
+static void roff_variable(cli *c, const cli_option *v)
+{
+    sparta_text_printf(&c->out, ".TP\n.BR %s = ", v->name);
+    roff(c, v->metavar, strlen(v->metavar));
+    sparta_text_printf(&c->out, "\n");
+    roff(c, v->help, strlen(v->help));
+    sparta_text_printf(&c->out, "\n");
+}
+
 static void roff_verb(cli *c, const cli_verb *v)
 {
     sparta_text_printf(&c->out, ".SS sparta %s ", v->name);
@@ -131,49 +140,9 @@ void cli_man(cli *c)
         &c->out,
         ".SH EXIT STATUS\n0 ok; 1 failed (bad file, I/O); 2 usage; 3 answers differ; 4 not supported;\n"
         "5 out of a resource or budget; 130 interrupted.\n"
-        ".SH FILES\n.TP\n.B $XDG_CACHE_HOME/sparta\ncompiled kernels and the tuning database, mode 0700\n");
-}
-
-/* ------------------------------------------------------------------ completion */
-
-static void complete_verb(cli *c, const cli_verb *v)
-{
-    sparta_text_printf(&c->out, "    %s) flags=\"", v->name);
-    for (int i = 0; i < CLI_OPTIONS; i++)
-        if (cli_option_of(&cli_options[i], v))
-            sparta_text_printf(&c->out, "%s--%s", i ? " " : "", cli_options[i].name);
-    sparta_text_printf(&c->out, "\" ;;\n");
-}
-
-static void complete_choices(cli *c)
-{
-    for (int i = 0; i < CLI_OPTIONS; i++) {
-        const cli_option *o = &cli_options[i];
-        if (o->kind != CLI_CHOICE) continue;
-        sparta_text_printf(&c->out, "    --%s) COMPREPLY=($(compgen -W \"", o->name);
-        for (const char *p = o->metavar; *p; p++) sparta_text_printf(&c->out, "%c", *p == '|' ? ' ' : *p);
-        sparta_text_printf(&c->out, "\" -- \"$word\")); return ;;\n");
-    }
-}
-
-void cli_completion(cli *c)
-{
-    sparta_text_printf(&c->out,
-                       "# bash completion of sparta; source <(sparta --completion bash)\n_sparta()\n{\n"
-                       "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} "
-                       "verb=${COMP_WORDS[1]} flags=\n"
-                       "    case $before in\n");
-    complete_choices(c);
-    sparta_text_printf(&c->out,
-                       "    esac\n    if [ \"$COMP_CWORD\" = 1 ]; then\n        COMPREPLY=($(compgen -W \"");
-    for (int i = 0; i < cli_verb_count(); i++)
-        if (cli_verb_row(i)->run) sparta_text_printf(&c->out, "%s ", cli_verb_row(i)->name);
-    sparta_text_printf(&c->out,
-                       "help --help --version\" -- \"$word\"))\n        return\n    fi\n    case $verb in\n");
-    for (int i = 0; i < cli_verb_count(); i++)
-        if (cli_verb_row(i)->run) complete_verb(c, cli_verb_row(i));
+        ".SH ENVIRONMENT\nAn empty variable is one that is not set.\n");
+    for (int i = 0; i < cli_variable_count(); i++) roff_variable(c, cli_variable_row(i));
     sparta_text_printf(
-        &c->out, "    esac\n    case $word in\n    -*) COMPREPLY=($(compgen -W \"$flags\" -- \"$word\")) ;;\n"
-                 "    *) COMPREPLY=($(compgen -f -- \"$word\")) ;;\n    esac\n}\ncomplete -o filenames -F "
-                 "_sparta sparta\n");
+        &c->out,
+        ".SH FILES\n.TP\n.B $XDG_CACHE_HOME/sparta\ncompiled kernels and the tuning database, mode 0700\n");
 }

@@ -176,6 +176,7 @@ static sparta_status act(cli *c)
                            "%s: this version cannot %s yet; `sparta --help` lists what it can", c->verb->name,
                            c->verb->what);
     set_progress(c);
+    SPARTA_TRY(cli_check_environment(c));
     SPARTA_TRY(cli_keep_pipes(c));
     SPARTA_TRY(cli_define_formats(c));
     return c->verb->run(c);

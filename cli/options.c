@@ -124,17 +124,24 @@ static bool chosen(const char *choices, const char *value)
     return false;
 }
 
+bool cli_value_fits(const cli_option *o, const char *value)
+{
+    double d;
+    if (o->kind == CLI_CHOICE) return chosen(o->metavar, value);
+    if (o->kind == CLI_REAL) return sparta_parse_double(value, &d) && d >= o->least && d <= o->most;
+    return true;
+}
+
 static sparta_status check_one(cli *c, const cli_option *o, const char *value)
 {
     int64_t i;
-    double d;
     if (o->kind == CLI_INT && (!sparta_parse_int(value, &i) || (double)i < o->least || (double)i > o->most))
         return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: --%s %s; give a whole number from %.0f to %.0f",
                            who(c), o->name, value, o->least, o->most);
-    if (o->kind == CLI_REAL && (!sparta_parse_double(value, &d) || !(d >= o->least) || !(d <= o->most)))
+    if (o->kind == CLI_REAL && !cli_value_fits(o, value))
         return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: --%s %s; give a number from %g to %g", who(c), o->name,
                            value, o->least, o->most);
-    if (o->kind == CLI_CHOICE && !chosen(o->metavar, value))
+    if (o->kind == CLI_CHOICE && !cli_value_fits(o, value))
         return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: --%s %s; choose from %s", who(c), o->name, value,
                            o->metavar);
     if (o->kind == CLI_SIZE && !cli_parse_size(value))
@@ -253,8 +260,10 @@ static sparta_status take_verb(cli *c, const char *name)
     c->verb = cli_verb_find(name);
     if (c->verb) return SPARTA_OK;
     const char *names[VERBS];
-    for (int i = 0; i < VERBS; i++) names[i] = verbs[i].name;
-    const char *near = sparta_nearest(name, names, VERBS);
+    int n = 0;
+    for (int i = 0; i < VERBS; i++)
+        if (verbs[i].run) names[n++] = verbs[i].name;
+    const char *near = sparta_nearest(name, names, n);
     if (near)
         return sparta_fail(c->cx, SPARTA_E_USAGE, "command line: there is no verb \"%s\"; did you mean %s?",
                            name, near);

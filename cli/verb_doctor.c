@@ -3,25 +3,30 @@
 #include "device/device.h"
 #include "jit/jit.h"
 #include "panel/library.h"
+#include "tune/sqlite.h"
 #include <dlfcn.h>
 #include <string.h>
 
+/* A library is examined by its own function, or opened by the name of its file. */
 static const struct library {
     const char *name, *file, *enables;
+    const char *(*problem)(void);
 } libraries[] = {
-    {"zlib", "libz.so.1", "reading compressed .npz files"},
-    {"sqlite", "libsqlite3.so.0", "remembering measured times between calls"},
-    {"oneDNN", NULL, "a second dense product, used for layers where it is the fastest"},
-    {"CUDA driver", "libcuda.so.1", "running on a GPU (not used by this version yet)"},
+    {"zlib", "libz.so.1", "reading compressed .npz files", NULL},
+    {"sqlite", "libsqlite3.so.0", "remembering measured times between calls", sparta_sqlite_problem},
+    {"oneDNN", NULL, "a second dense product, used for layers where it is the fastest",
+     sparta_library_problem},
+    {"CUDA driver", "libcuda.so.1", "running on a GPU (not used by this version yet)", NULL},
 };
 
-static bool found(const struct library *l)
+/* NULL: it is there. */
+static const char *problem_of(const struct library *l)
 {
-    if (!l->file) return sparta_library_version() != NULL;
+    if (l->problem) return l->problem();
     void *handle = dlopen(l->file, RTLD_LAZY | RTLD_LOCAL);
-    if (!handle) return false;
+    if (!handle) return "not found";
     dlclose(handle);
-    return true;
+    return NULL;
 }
 
 typedef struct health {
@@ -87,7 +92,9 @@ static void as_json(cli *c, const health *h)
     for (size_t i = 0; i < SPARTA_COUNT(libraries); i++) {
         cli_json_open(&j, NULL, '{');
         cli_json_text(&j, "name", libraries[i].name);
-        cli_json_bool(&j, "found", found(&libraries[i]));
+        const char *problem = problem_of(&libraries[i]);
+        cli_json_bool(&j, "found", !problem);
+        cli_json_text(&j, "problem", problem);
         cli_json_text(&j, "enables", libraries[i].enables);
         cli_json_close(&j, '}');
     }
@@ -117,11 +124,9 @@ static void line(sheet *s, const char *what, const char *format, ...)
 
 static void library(sheet *s, const struct library *l)
 {
-    const bool here = found(l);
-    const char *state = l->file ? (here ? "found" : "not found")
-                        : here  ? sparta_library_version()
-                                : sparta_library_problem();
-    line(s, l->name, "%s; %s %s", state, here ? "enables" : "would enable", l->enables);
+    const char *problem = problem_of(l), *version = l->file ? "found" : sparta_library_version();
+    line(s, l->name, "%s; %s %s", problem ? problem : version, problem ? "would enable" : "enables",
+         l->enables);
 }
 
 static void machine(sheet *s, const health *h)

@@ -88,6 +88,7 @@ static sparta_status find_target(sparta_ctx *cx, const char *name, sparta_target
 
 static sparta_status lower(lowering *l)
 {
+    SPARTA_TRY(sparta_target_check(l->cx));
     SPARTA_TRY(find_target(l->cx, l->request->options.target, &l->target));
     SPARTA_TRY(sparta_tune_open(l->cx, l->request->db, &l->db));
     SPARTA_TRY(sparta_lower_choose(l));

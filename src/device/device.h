@@ -20,8 +20,10 @@ const char *sparta_target_name(sparta_target t);
 const char *sparta_target_flags(sparta_target t);
 int sparta_target_bytes(sparta_target t); /* of its widest vector */
 /* This CPU can run it, and the kernel keeps its registers. SPARTA_TARGET=name in the environment lowers what
- * fits (for tests). */
+ * fits. */
 bool sparta_target_fits(sparta_target t);
+/* E_USAGE when SPARTA_TARGET names no target: whoever sets it wants something. */
+sparta_status sparta_target_check(sparta_ctx *cx) SPARTA_MUST;
 sparta_target sparta_target_best(void);
 bool sparta_target_parse(const char *name, sparta_target *out);
 

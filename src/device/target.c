@@ -63,11 +63,27 @@ bool sparta_target_parse(const char *name, sparta_target *out)
     return false;
 }
 
+/* SPARTA_TARGET, or NULL when it is not set or empty. */
+static const char *wanted(void)
+{
+    const char *name = getenv("SPARTA_TARGET");
+    return name && *name ? name : NULL;
+}
+
+sparta_status sparta_target_check(sparta_ctx *cx)
+{
+    sparta_target t;
+    if (!wanted() || sparta_target_parse(wanted(), &t)) return SPARTA_OK;
+    return sparta_fail(cx, SPARTA_E_USAGE,
+                       "SPARTA_TARGET: there is no target \"%s\"; it is avx512, avx2 or portable, or not set",
+                       wanted());
+}
+
 bool sparta_target_fits(sparta_target t)
 {
     sparta_target best;
     if (!known(t) || !targets[t].probe()) return false;
-    return !sparta_target_parse(getenv("SPARTA_TARGET"), &best) || t >= best;
+    return !sparta_target_parse(wanted(), &best) || t >= best;
 }
 
 sparta_target sparta_target_best(void)

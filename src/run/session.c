@@ -47,6 +47,7 @@ static sparta_status load_code(sparta_session *s)
 {
     const sparta_package *p = s->package;
     int native = 0;
+    SPARTA_TRY(sparta_target_check(s->cx));
     s->object = sparta_arena_array(s->arena, (size_t)p->n_kernels + 1, sizeof(void *));
     SPARTA_NEED(s->cx, s->object);
     s->n_objects = p->n_kernels;

@@ -7,11 +7,12 @@
  *
  * The file says that it is ours: application_id "spta" and user_version 1. One that is ours (or lies in our
  * cache folder) and cannot be read is renamed to <file>.corrupt-<time>; any other file that was named by
- * mistake is left alone, and memory is used. */
+ * mistake is left alone, and memory is used, as where there is no cache folder or no SQLite (records.c). */
 #include "tune/tune.h"
+#include "tune/records.h"
+#include "tune/sqlite.h"
 #include <fcntl.h>
 #include <math.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -30,9 +31,10 @@ struct sparta_tune_db {
     sparta_ctx *cx;
     sqlite3 *sql;
     sqlite3_stmt *find, *add, *win;
-    bool ours;            /* in the cache folder: may be set aside whatever is in it */
-    char path[PATH_SIZE]; /* "" in memory */
-    ino_t inode;          /* of the file that is open */
+    sparta_records *records; /* instead of the three above: in memory */
+    bool ours;               /* in the cache folder: may be set aside whatever is in it */
+    char path[PATH_SIZE];    /* "" in memory */
+    ino_t inode;             /* of the file that is open */
 };
 
 static const char schema[] =
@@ -57,39 +59,40 @@ static const char win_text[] =
 
 static void shut(sparta_tune_db *db)
 {
-    sqlite3_finalize(db->find);
-    sqlite3_finalize(db->add);
-    sqlite3_finalize(db->win);
-    sqlite3_close(db->sql);
+    if (!db->sql) return;
+    sparta_sqlite.finalize(db->find);
+    sparta_sqlite.finalize(db->add);
+    sparta_sqlite.finalize(db->win);
+    sparta_sqlite.close(db->sql);
     db->find = db->add = db->win = NULL;
     db->sql = NULL;
 }
 
 static int run(sparta_tune_db *db, const char *text)
 {
-    return sqlite3_exec(db->sql, text, NULL, NULL, NULL);
+    return sparta_sqlite.exec(db->sql, text, NULL, NULL, NULL);
 }
 
 static int number(sparta_tune_db *db, const char *text, int64_t *out)
 {
     sqlite3_stmt *s = NULL;
-    int rc = sqlite3_prepare_v2(db->sql, text, -1, &s, NULL);
-    if (rc == SQLITE_OK) rc = sqlite3_step(s);
-    if (rc == SQLITE_ROW) *out = sqlite3_column_int64(s, 0);
-    sqlite3_finalize(s);
+    int rc = sparta_sqlite.prepare_v2(db->sql, text, -1, &s, NULL);
+    if (rc == SQLITE_OK) rc = sparta_sqlite.step(s);
+    if (rc == SQLITE_ROW) *out = sparta_sqlite.column_int64(s, 0);
+    sparta_sqlite.finalize(s);
     return rc == SQLITE_ROW ? SQLITE_OK : rc;
 }
 
 /* The file may come from somewhere else: nothing in its schema gets to run. */
 static void harden(sparta_tune_db *db)
 {
-    sqlite3_busy_timeout(db->sql, BUSY_MS);
-    sqlite3_limit(db->sql, SQLITE_LIMIT_LENGTH, LONGEST);
-    sqlite3_limit(db->sql, SQLITE_LIMIT_ATTACHED, 0);
-    sqlite3_db_config(db->sql, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-    sqlite3_db_config(db->sql, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
-    sqlite3_db_config(db->sql, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
-    sqlite3_db_config(db->sql, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
+    sparta_sqlite.busy_timeout(db->sql, BUSY_MS);
+    sparta_sqlite.limit(db->sql, SQLITE_LIMIT_LENGTH, LONGEST);
+    sparta_sqlite.limit(db->sql, SQLITE_LIMIT_ATTACHED, 0);
+    sparta_sqlite.db_config(db->sql, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    sparta_sqlite.db_config(db->sql, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+    sparta_sqlite.db_config(db->sql, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
+    sparta_sqlite.db_config(db->sql, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
 }
 
 /* Under a write lock, so that of two processes with a new file one makes the tables. SQLITE_AUTH: somebody
@@ -108,19 +111,19 @@ static int agree_on_schema(sparta_tune_db *db)
 
 static int prepare(sparta_tune_db *db)
 {
-    int rc = sqlite3_prepare_v3(db->sql, find_text, -1, SQLITE_PREPARE_PERSISTENT, &db->find, NULL);
-    if (!rc) rc = sqlite3_prepare_v3(db->sql, add_text, -1, SQLITE_PREPARE_PERSISTENT, &db->add, NULL);
-    if (!rc) rc = sqlite3_prepare_v3(db->sql, win_text, -1, SQLITE_PREPARE_PERSISTENT, &db->win, NULL);
+    int rc = sparta_sqlite.prepare_v3(db->sql, find_text, -1, SQLITE_PREPARE_PERSISTENT, &db->find, NULL);
+    if (!rc) rc = sparta_sqlite.prepare_v3(db->sql, add_text, -1, SQLITE_PREPARE_PERSISTENT, &db->add, NULL);
+    if (!rc) rc = sparta_sqlite.prepare_v3(db->sql, win_text, -1, SQLITE_PREPARE_PERSISTENT, &db->win, NULL);
     return rc == SQLITE_ERROR ? SQLITE_CORRUPT : rc; /* it says that it is ours and has not our tables */
 }
 
 static int start(sparta_tune_db *db)
 {
     struct stat st;
-    int rc = sqlite3_open_v2(db->path[0] ? db->path : ":memory:", &db->sql,
-                             SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
+    int rc = sparta_sqlite.open_v2(db->path, &db->sql,
+                                   SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
     if (rc) return rc;
-    db->inode = db->path[0] && !stat(db->path, &st) ? st.st_ino : 0;
+    db->inode = !stat(db->path, &st) ? st.st_ino : 0;
     harden(db);
     rc = run(db, "BEGIN IMMEDIATE");
     if (rc) return rc;
@@ -166,12 +169,13 @@ static bool set_aside(sparta_tune_db *db, char *name, size_t size)
     return !failed;
 }
 
-static int use_memory(sparta_tune_db *db)
+static bool use_memory(sparta_tune_db *db)
 {
     shut(db);
     db->path[0] = 0;
     db->inode = 0;
-    return start(db);
+    db->records = sparta_records_create(db->cx);
+    return db->records != NULL;
 }
 
 static bool unreadable(int rc)
@@ -183,15 +187,15 @@ static const char *reason(int rc)
 {
     if (rc == SQLITE_AUTH) return "it is not a tuning database";
     if (rc == SQLITE_MISMATCH) return "it was written by a later version";
-    return sqlite3_errstr(rc);
+    return sparta_sqlite.errstr(rc);
 }
 
 /* Make a working database out of one that failed with rc: a new file, or memory. False: not even that. */
 static bool recover(sparta_tune_db *db, int rc)
 {
     char name[PATH_SIZE + 48];
-    bool may = db->path[0] && (unreadable(rc) || rc == SQLITE_AUTH) &&
-               (db->ours || (unreadable(rc) && says_it_is_ours(db->path)));
+    bool may =
+        (unreadable(rc) || rc == SQLITE_AUTH) && (db->ours || (unreadable(rc) && says_it_is_ours(db->path)));
     shut(db);
     if (may && set_aside(db, name, sizeof name)) {
         db->inode = 0;
@@ -199,10 +203,9 @@ static bool recover(sparta_tune_db *db, int rc)
                     reason(rc), name);
         if ((rc = start(db)) == SQLITE_OK) return true;
     }
-    if (db->path[0])
-        sparta_note(db->cx, "tune: %s: %s; records live in memory; --db names another file", db->path,
-                    reason(rc));
-    return use_memory(db) == SQLITE_OK;
+    sparta_note(db->cx, "tune: %s: %s; records live in memory; --db names another file", db->path,
+                reason(rc));
+    return use_memory(db);
 }
 
 /* ------------------------------------------------------------------ open and close */
@@ -221,25 +224,37 @@ static void choose_path(sparta_ctx *cx, sparta_tune_db *db, const char *path)
                 PATH_SIZE - 1);
 }
 
+static bool open_either(sparta_tune_db *db)
+{
+    if (!db->path[0]) return use_memory(db);
+    const char *problem = sparta_sqlite_problem();
+    if (problem) {
+        sparta_note(db->cx, "tune: %s: %s; measured times are forgotten at the end", db->path, problem);
+        return use_memory(db);
+    }
+    int rc = start(db);
+    return rc == SQLITE_OK || recover(db, rc);
+}
+
 sparta_status sparta_tune_open(sparta_ctx *cx, const char *path, sparta_tune_db **out)
 {
     sparta_tune_db *db = sparta_zalloc(cx, sizeof *db);
     SPARTA_NEED(cx, db);
     db->cx = cx;
     choose_path(cx, db, path);
-    int rc = start(db);
-    if (rc && !recover(db, rc)) {
-        sparta_tune_close(db);
-        return sparta_fail(cx, SPARTA_E_MEMORY, "tune: no database in memory: %s", sqlite3_errstr(rc));
+    if (open_either(db)) {
+        *out = db;
+        return SPARTA_OK;
     }
-    *out = db;
-    return SPARTA_OK;
+    sparta_tune_close(db);
+    return sparta_ctx_status(cx);
 }
 
 void sparta_tune_close(sparta_tune_db *db)
 {
     if (!db) return;
     shut(db);
+    sparta_records_free(db->records);
     sparta_free(db->cx, db);
 }
 
@@ -248,8 +263,8 @@ void sparta_tune_close(sparta_tune_db *db)
 /* A text that fits whole, or none: what is cut is another name. */
 static bool copy(sqlite3_stmt *s, int column, char *out, size_t size)
 {
-    const char *text = (const char *)sqlite3_column_text(s, column);
-    size_t n = (size_t)sqlite3_column_bytes(s, column);
+    const char *text = (const char *)sparta_sqlite.column_text(s, column);
+    size_t n = (size_t)sparta_sqlite.column_bytes(s, column);
     if (!text || n >= size || strlen(text) != n) return false;
     memcpy(out, text, n + 1);
     return true;
@@ -258,8 +273,8 @@ static bool copy(sqlite3_stmt *s, int column, char *out, size_t size)
 static bool read_trial(sqlite3_stmt *s, sparta_trial *t)
 {
     memset(t, 0, sizeof *t);
-    t->us = sqlite3_column_double(s, 2);
-    t->threads = sqlite3_column_int(s, 3);
+    t->us = sparta_sqlite.column_double(s, 2);
+    t->threads = sparta_sqlite.column_int(s, 3);
     return copy(s, 0, t->implement, sizeof t->implement) && copy(s, 1, t->parameters, sizeof t->parameters) &&
            isfinite(t->us) && t->us > 0 && t->threads > 0;
 }
@@ -268,14 +283,14 @@ static int find(sparta_tune_db *db, const char *key, sparta_trial *out, int most
 {
     int n = 0, rc;
     sparta_trial t;
-    sqlite3_bind_text(db->find, 1, key, -1, SQLITE_STATIC);
-    while ((rc = sqlite3_step(db->find)) == SQLITE_ROW) {
+    sparta_sqlite.bind_text(db->find, 1, key, -1, NULL);
+    while ((rc = sparta_sqlite.step(db->find)) == SQLITE_ROW) {
         if (!read_trial(db->find, &t)) continue;
         if (n < most) out[n] = t;
         n++;
     }
-    sqlite3_reset(db->find);
-    sqlite3_clear_bindings(db->find);
+    sparta_sqlite.reset(db->find);
+    sparta_sqlite.clear_bindings(db->find);
     *count = n;
     return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
@@ -283,6 +298,7 @@ static int find(sparta_tune_db *db, const char *key, sparta_trial *out, int most
 int sparta_tune_find(sparta_tune_db *db, const char *key, sparta_trial *out, int most)
 {
     int n = 0;
+    if (db && db->records) return sparta_records_find(db->records, key, out, most);
     if (!db || !db->sql) return 0;
     int rc = find(db, key, out, most, &n);
     if (rc == SQLITE_OK) return n;
@@ -294,15 +310,15 @@ int sparta_tune_find(sparta_tune_db *db, const char *key, sparta_trial *out, int
 
 static int step(sqlite3_stmt *s, const char *key, const sparta_trial *t, bool dated)
 {
-    sqlite3_bind_text(s, 1, key, -1, SQLITE_STATIC);
-    sqlite3_bind_text(s, 2, t->implement, -1, SQLITE_STATIC);
-    sqlite3_bind_text(s, 3, t->parameters, -1, SQLITE_STATIC);
-    sqlite3_bind_double(s, 4, t->us);
-    sqlite3_bind_int(s, 5, t->threads);
-    if (dated) sqlite3_bind_int64(s, 6, (sqlite3_int64)time(NULL));
-    int rc = sqlite3_step(s);
-    sqlite3_reset(s);
-    sqlite3_clear_bindings(s);
+    sparta_sqlite.bind_text(s, 1, key, -1, NULL);
+    sparta_sqlite.bind_text(s, 2, t->implement, -1, NULL);
+    sparta_sqlite.bind_text(s, 3, t->parameters, -1, NULL);
+    sparta_sqlite.bind_double(s, 4, t->us);
+    sparta_sqlite.bind_int(s, 5, t->threads);
+    if (dated) sparta_sqlite.bind_int64(s, 6, (long long)time(NULL));
+    int rc = sparta_sqlite.step(s);
+    sparta_sqlite.reset(s);
+    sparta_sqlite.clear_bindings(s);
     return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
@@ -312,7 +328,7 @@ static int add(sparta_tune_db *db, const char *key, const sparta_trial *t)
     if (!rc) rc = step(db->add, key, t, true);
     if (!rc) rc = step(db->win, key, t, false);
     if (!rc) rc = run(db, "COMMIT");
-    if (rc && !sqlite3_get_autocommit(db->sql)) run(db, "ROLLBACK");
+    if (rc && !sparta_sqlite.get_autocommit(db->sql)) run(db, "ROLLBACK");
     return rc;
 }
 
@@ -322,12 +338,18 @@ static bool sound(const char *key, const sparta_trial *t)
            memchr(t->parameters, 0, sizeof t->parameters) && isfinite(t->us) && t->us > 0 && t->threads > 0;
 }
 
+/* An error of SQLite, or of no memory: what the record was lost to. */
+static const char *add_to_file(sparta_tune_db *db, const char *key, const sparta_trial *t)
+{
+    int rc = add(db, key, t);
+    if (unreadable(rc) && recover(db, rc)) rc = db->sql ? add(db, key, t) : SQLITE_OK;
+    return rc ? sparta_sqlite.errstr(rc) : NULL;
+}
+
 void sparta_tune_add(sparta_tune_db *db, const char *key, const sparta_trial *t)
 {
-    if (!db || !db->sql || !sound(key, t)) return;
-    int rc = add(db, key, t);
-    if (unreadable(rc) && recover(db, rc)) rc = add(db, key, t);
-    if (rc)
-        sparta_note(db->cx, "tune: %s: %s; a record was lost", db->path[0] ? db->path : "memory",
-                    sqlite3_errstr(rc));
+    if (!db || (!db->sql && !db->records) || !sound(key, t)) return;
+    const char *lost = db->sql ? add_to_file(db, key, t) : NULL;
+    if (db->records && sparta_records_add(db->records, key, t) != SPARTA_OK) lost = "no memory";
+    if (lost) sparta_note(db->cx, "tune: %s: %s; a record was lost", db->path[0] ? db->path : "memory", lost);
 }

@@ -4,7 +4,8 @@
  * per key). The key says everything that could change the answer: operator, shape, mask (of a large one: pattern, density, fill), format,
  * target, machine, version. Safe with several processes (WAL, busy timeout); a file of ours that is
  * corrupted is set aside, one that is not ours is left alone and memory is used, both with a note and never
- * an error: the memory is a help, not a need. Without a cache folder it lives in memory.
+ * an error: the memory is a help, not a need. Without a cache folder, or without SQLite, which is loaded
+ * when it is there (sqlite.h), it lives in memory.
  */
 #ifndef SPARTA_TUNE_H
 #define SPARTA_TUNE_H

@@ -49,7 +49,7 @@ compile() { out=$1; shift; (cd "$work" && gcc -fPIC -shared "$@" -o "$out"); }
 compile all.so rt.c lib.c
 compile rt.so rt.c
 compile more.so rt.c lib.c extra.c
-compile z.so rt.c -Wl,--no-as-needed -lsqlite3
+compile z.so rt.c -Wl,--no-as-needed -lcmocka
 exports() { tools/exports "$work/api.h" "$@"; }
 expect "the right functions" 0 "2 functions exported, 1 of them by the runtime" exports "$work/all.so" "$work/rt.so" "$work/lib.o"
 expect "a function too much" 1 "not declared in the header: extra" exports "$work/more.so" "$work/rt.so" "$work/lib.o"

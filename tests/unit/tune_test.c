@@ -5,11 +5,11 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include "tune/tune.h"
+#include "tune/sqlite.h"
 #include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,20 +88,24 @@ static void query(const char *file, const char *text, char *out, size_t size)
 {
     sqlite3 *sql;
     sqlite3_stmt *s;
-    assert_int_equal(sqlite3_open_v2(file, &sql, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_prepare_v2(sql, text, -1, &s, NULL), SQLITE_OK);
+    assert_null(sparta_sqlite_problem());
+    assert_int_equal(sparta_sqlite.open_v2(file, &sql, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
+    assert_int_equal(sparta_sqlite.prepare_v2(sql, text, -1, &s, NULL), SQLITE_OK);
     out[0] = 0;
-    if (sqlite3_step(s) == SQLITE_ROW) snprintf(out, size, "%s", (const char *)sqlite3_column_text(s, 0));
-    sqlite3_finalize(s);
-    sqlite3_close(sql);
+    if (sparta_sqlite.step(s) == SQLITE_ROW)
+        snprintf(out, size, "%s", (const char *)sparta_sqlite.column_text(s, 0));
+    sparta_sqlite.finalize(s);
+    sparta_sqlite.close(sql);
 }
 
 static void execute(const char *file, const char *text)
 {
     sqlite3 *sql;
-    assert_int_equal(sqlite3_open(file, &sql), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(sql, text, NULL, NULL, NULL), SQLITE_OK);
-    sqlite3_close(sql);
+    assert_null(sparta_sqlite_problem());
+    assert_int_equal(sparta_sqlite.open_v2(file, &sql, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL),
+                     SQLITE_OK);
+    assert_int_equal(sparta_sqlite.exec(sql, text, NULL, NULL, NULL), SQLITE_OK);
+    sparta_sqlite.close(sql);
 }
 
 static int files_like(const char *folder, const char *part)
@@ -234,6 +238,30 @@ static void lives_in_memory_without_a_folder(void **state)
     sparta_tune_close(db);
     sparta_ctx_free(cx);
     assert_int_equal(access(p->cache, F_OK), -1);
+}
+
+/* Without SQLite: a note, no file, and the same rules until the end. */
+static void does_without_sqlite(void **state)
+{
+    place *p = *state;
+    sparta_trial t[4], slow = trial("dense", "x", 12, 1), fast = trial("dense", "x", 7, 4);
+    assert_int_equal(setenv("SPARTA_SQLITE", "0", 1), 0);
+    sparta_tune_db *db = open_db(p->cx, NULL);
+    assert_int_equal(unsetenv("SPARTA_SQLITE"), 0);
+    assert_non_null(strstr(sparta_ctx_notes(p->cx), "SPARTA_SQLITE=0; measured times are forgotten"));
+    sparta_tune_add(db, "k", &slow);
+    sparta_tune_add(db, "k", &fast);
+    sparta_tune_add(db, "k", &slow);
+    add(db, "k", "strip4", "tile=64", 5);
+    add(db, "k", "strip4", "tile=32", 5);
+    add(db, "other", "dense", "", 1);
+    assert_int_equal(sparta_tune_find(db, "k", t, 4), 3);
+    assert_string_equal(t[0].parameters, "tile=32");
+    assert_string_equal(t[1].parameters, "tile=64");
+    assert_true(t[2].us == 7 && t[2].threads == 4);
+    sparta_tune_close(db);
+    assert_int_equal(access(p->file, F_OK), -1);
+    assert_int_equal(sparta_ctx_memory(p->cx), 0);
 }
 
 static void odd_names_are_plain_names(void **state)
@@ -608,6 +636,7 @@ int main(void)
         TEST(nonsense_is_not_recorded),
         TEST(foreign_records_are_checked),
         TEST(lives_in_memory_without_a_folder),
+        TEST(does_without_sqlite),
         TEST(odd_names_are_plain_names),
         TEST(damaged_files_are_set_aside),
         TEST(flipped_bytes_never_crash),

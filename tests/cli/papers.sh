@@ -1,0 +1,64 @@
+#!/bin/sh
+# What the papers promise is there: C calls of the installed header, verbs that exist, variables that are described.
+# Usage: tests/cli/papers.sh PATH-OF-SPARTA
+. "$(dirname "$0")/bed.sh"
+
+# ------------------------------------------------------------------ C calls
+grep -o 'sparta_[a-z_0-9]*' "$root/include/sparta.h" | sort -u > public
+for page in "$root/README.md" "$root"/docs/*.md; do
+    name=${page#"$root/"}
+    grep -o '\bsparta_[a-z_0-9]*' "$page" | sort -u | comm -23 - public > private
+    if [ ! -s private ] || grep -q 'The C calls on this page are internal' "$page"; then good "$name: C calls are public, or marked"
+    else bad "$name: says that these are internal: $(tr '\n' ' ' < private)"; fi
+done
+
+# ------------------------------------------------------------------ verbs
+run 0 "--help" --help; cp out help
+run 0 "--man" --man; cp out man
+for shell in bash zsh fish; do
+    run 0 "--completion $shell" --completion $shell; cp out "completion.$shell"
+done
+# hidden FILE REGEX NAME
+hidden() { if grep -qE -- "$2" "$1"; then bad "$3"; else good "$3"; fi; }
+for verb in tune prune quantize report serve; do
+    hidden help "^  $verb |later" "--help does not offer $verb, which is not there"
+    hidden man "^.SS sparta $verb" "the manual page does not offer $verb"
+    hidden completion.bash "(\"| )$verb " "the completion of bash does not offer $verb"
+    hidden completion.zsh "'$verb:" "the completion of zsh does not offer $verb"
+    hidden completion.fish "-a $verb " "the completion of fish does not offer $verb"
+done
+for verb in zoo inspect compile bench; do
+    has completion.zsh "'$verb:" "zsh completes $verb"
+    has completion.fish "-a $verb -d" "fish completes $verb"
+done
+has completion.zsh "--export-times" "zsh completes flags"; has completion.fish "-l export-times" "fish completes flags"
+if command -v zsh > /dev/null; then if zsh -n completion.zsh; then good "zsh reads its completion"; else bad "zsh reads its completion"; fi; fi
+if command -v fish > /dev/null; then
+    if fish -n completion.fish; then good "fish reads its completion"; else bad "fish reads its completion"; fi
+    if fish -c 'source completion.fish; complete -C "sparta bench --prof"' 2> err | grep -q -- --profile; then good "fish completes"; else bad "fish completes"; fi
+fi
+
+# ------------------------------------------------------------------ environment
+# Every variable that the code reads is in the manual page and in docs/environment.md.
+grep -rhoE 'getenv\("[A-Z_]+"' "$root/src" "$root/cli" | grep -oE '[A-Z_]+' | sort -u > read
+grep -oE '^CLI_VARIABLE\("[A-Z_]+"' "$root/cli/environment.def" | grep -oE '"[A-Z_]+' | tr -d '"' | sort -u > described
+if [ "$(comm -23 read described)" = "" ]; then good "every variable that is read is described"; else bad "described in environment.def:$(comm -23 read described | tr '\n' ' ')"; fi
+while read -r variable; do
+    has man "$variable" "the manual page has $variable"
+    has "$root/docs/environment.md" "\`$variable\`" "docs/environment.md has $variable"
+done < described
+export SPARTA_TARGET=bogus; run 2 "SPARTA_TARGET that is none" zoo; complains "SPARTA_TARGET"; has err "avx2" "says what it may be"
+export SPARTA_TARGET=; run 0 "an empty one is not set" zoo; unset SPARTA_TARGET
+export SPARTA_CC_TIMEOUT=soon; run 2 "SPARTA_CC_TIMEOUT that is no number" zoo; complains "SPARTA_CC_TIMEOUT"; unset SPARTA_CC_TIMEOUT
+run 0 "a model" zoo mlp -o m.onnx
+
+# ------------------------------------------------------------------ SQLite is a help, not a need
+if readelf -d "$S" | grep -q sqlite; then bad "the program starts without SQLite"; else good "the program starts without SQLite"; fi
+export SPARTA_SQLITE=0
+run 0 "compile without SQLite" compile m.onnx -o m.sparta; has err "measured times are forgotten" "says what is missing"
+gone cache/sparta/tune.db "and no database is made"
+run 0 "doctor without SQLite" doctor --threads 1; has out "would enable remembering" "doctor says what it would do"
+unset SPARTA_SQLITE
+run 0 "compile with SQLite" compile m.onnx -o m.sparta
+exists cache/sparta/tune.db "keeps its times"
+finish
