@@ -168,7 +168,9 @@ static sparta_status find_sizes(cli *c, const sparta_graph *g, given *list, spar
     all = (sparta_bindings){flags.n, name, value};
     for (int i = 0; i < g->n_inputs; i++)
         if (list[i].loaded) SPARTA_TRY(bind_file(c, g->input[i], &list[i].file, &all));
-    return sparta_sizes_fill(c->cx, c->arena, g, &all, out);
+    SPARTA_TRY(sparta_sizes_fill(c->cx, c->arena, g, &all, out));
+    sparta_sizes_note(c->cx, &all, out);
+    return SPARTA_OK;
 }
 
 /* ------------------------------------------------------------------ numbers */

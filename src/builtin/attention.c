@@ -4,15 +4,15 @@
  *     p = softmax(score)
  *     y[b, s, h] = sum over t of p[t] v[b, t, h]
  *
- * where q[b, s, h] is the h-th piece of D elements of the row. Attributes heads and scale (1 / sqrt D without it). The mask is
- * added and may be absent. A row whose every score is -inf is NaN, as IEEE says; with nan_to_zero=1 a p[t] that is NaN counts
+ * where q[b, s, h] is the h-th piece of E elements of the row, and v[b, t, h] of D. Attributes heads and scale (1 / sqrt E without
+ * it). The mask is added and may be absent. A row whose every score is -inf is NaN, as IEEE says; with nan_to_zero=1 a p[t] that is NaN counts
  * as 0. */
 #include "builtin/line.h"
 #include "builtin/product.h"
 #include <math.h>
 
 typedef struct head {                 /* one batch and head: matrices and room for one row of each */
-    sparta_matrix q, k_transposed, v; /* (S, D) (D, T) (T, D) */
+    sparta_matrix q, k_transposed, v; /* (S, E) (E, T) (T, D) */
     sparta_tensor mask, y;            /* (S, T), rank -1: none; (S, D) */
     double scale, *query, *score, *row;
     bool nan_to_zero;
@@ -45,10 +45,11 @@ static sparta_tensor piece(const sparta_tensor *t, int64_t b, int64_t i, int64_t
     return sparta_view_part(&v, 1, i * d, d);
 }
 
+/* e, d: columns of a head in q and k, in v and y. */
 static void bind(head *h, const sparta_op_args *args, const sparta_tensor *mask, const int64_t at[2],
-                 int64_t d)
+                 int64_t e, int64_t d)
 {
-    sparta_tensor q = piece(&args->in[0], at[0], at[1], d), k = piece(&args->in[1], at[0], at[1], d);
+    sparta_tensor q = piece(&args->in[0], at[0], at[1], e), k = piece(&args->in[1], at[0], at[1], e);
     sparta_tensor v = piece(&args->in[2], at[0], at[1], d);
     h->q = sparta_matrix_of(&q, false);
     h->k_transposed = sparta_matrix_of(&k, true);
@@ -62,24 +63,24 @@ static void bind(head *h, const sparta_op_args *args, const sparta_tensor *mask,
 
 sparta_status sparta_builtin_Attention(sparta_ctx *cx, const sparta_op_args *args)
 {
-    const sparta_tensor *q = &args->in[0], *k = &args->in[1];
+    const sparta_tensor *q = &args->in[0], *k = &args->in[1], *v = &args->in[2];
     int64_t heads = sparta_attr_int(args->attrs, "heads", 1);
-    if (heads < 1 || q->dim[2] % heads)
-        return sparta_fail(cx, SPARTA_E_SHAPE, "Attention: %lld heads of %lld columns", (long long)heads,
-                           (long long)q->dim[2]);
-    int64_t d = q->dim[2] / heads, full[4] = {q->dim[0], heads, q->dim[1], k->dim[1]};
-    head h = {.scale = sparta_attr_float(args->attrs, "scale", d ? (float)(1 / sqrt((double)d)) : 1)};
+    if (heads < 1 || q->dim[2] % heads || v->dim[2] % heads)
+        return sparta_fail(cx, SPARTA_E_SHAPE, "Attention: %lld heads of %lld and %lld columns",
+                           (long long)heads, (long long)q->dim[2], (long long)v->dim[2]);
+    int64_t e = q->dim[2] / heads, d = v->dim[2] / heads, full[4] = {q->dim[0], heads, q->dim[1], k->dim[1]};
+    head h = {.scale = sparta_attr_float(args->attrs, "scale", e ? (float)(1 / sqrt((double)e)) : 1)};
     h.nan_to_zero = sparta_attr_int(args->attrs, "nan_to_zero", 0) != 0;
     sparta_tensor mask = {.rank = -1};
     if (sparta_op_has(args, 3)) SPARTA_TRY(sparta_tensor_broadcast(cx, &args->in[3], 4, full, &mask));
-    h.query = sparta_alloc_array(cx, 2 * (size_t)d + (size_t)full[3], sizeof *h.query);
+    h.query = sparta_alloc_array(cx, (size_t)e + (size_t)d + (size_t)full[3], sizeof *h.query);
     SPARTA_NEED(cx, h.query);
-    h.row = h.query + d;
+    h.row = h.query + e;
     h.score = h.row + d;
     sparta_status status = SPARTA_OK;
     const int64_t count = sparta_op_empty(args) ? 0 : full[0] * heads; /* heads of 0 columns may be 2^62 */
     for (int64_t i = 0; i < count && status == SPARTA_OK; i++) {
-        bind(&h, args, &mask, (int64_t[]){i / heads, i % heads}, d);
+        bind(&h, args, &mask, (int64_t[]){i / heads, i % heads}, e, d);
         for (int64_t s = 0; s < full[2]; s++) attend(&h, s);
         status = sparta_check_cancel(cx);
     }

@@ -17,7 +17,7 @@
  *       x (..., K), w (N, K), or (K, N) when attribute transposed=0 ... see below; bias (N), residual (..., N)
  *       attributes: transposed: int, 1 when w is (N, K), 0 when (K, N);  activation: string "", "relu", "gelu", "gelu_tanh", "tanh", "sigmoid"
  *   Attention(q, k, v, mask?)           softmax(scale q k^T + mask) v for each head
- *       q (B, S, heads*D), k and v (B, T, heads*D), mask broadcastable to (B, heads, S, T), float, added; y (B, S, heads*D)
+ *       q (B, S, heads*E), k (B, T, heads*E), v (B, T, heads*D), mask broadcastable to (B, heads, S, T), float, added; y (B, S, heads*D)
  *       attributes: heads: int, scale: float. A row whose every score is -inf is NaN, as IEEE says, unless nan_to_zero: int
  *       is 1: then probabilities that are NaN count as 0, and such a row is 0 (what sdpa's exporters write as Where(IsNaN(p), 0, p)).
  *   Embed(table0, ids0, table1, ids1, ...)   y = sum of table_i[ids_i], the ids broadcast against each other

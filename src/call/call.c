@@ -76,8 +76,9 @@ void sparta_call_ops(const sparta_call *c, double *real, double *dense)
         *dense = 2. * tokens * (double)sparta_tensor_elements(&w->tensor);
         *real = w->kind == SPARTA_OPERAND_PACKED ? 2. * tokens * weights_of(j) : *dense;
     } else if (j->node->op == SPARTA_OP_Attention) {
-        const sparta_tensor *q = &j->in[0].tensor, *k = &j->in[1].tensor;
-        *real = *dense = 4. * (double)(q->dim[0] * q->dim[1] * q->dim[2]) * (double)k->dim[1];
+        const sparta_tensor *q = &j->in[0].tensor, *v = &j->in[2].tensor; /* (B,S,h*e) (B,T,h*d) */
+        *real = *dense =
+            2. * (double)(q->dim[0] * q->dim[1]) * (double)(q->dim[2] + v->dim[2]) * (double)v->dim[1];
     } else if (j->node->op == SPARTA_OP_Interact) {
         const int64_t dim = sparta_panel_features(&j->in[0].tensor),
                       row = sparta_panel_features(&j->out[0].tensor);

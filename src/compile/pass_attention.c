@@ -1,11 +1,11 @@
 /* attention: Attention from its products.
  *
- *     q (B,h,S,d) --*a--\
+ *     q (B,h,S,e) --*a--\
  *                        MatMul --*c--> + mask --> Softmax --> MatMul --> (B,h,S,d)
- *     k (B,h,d,T) --*b--/                                    /
+ *     k (B,h,e,T) --*b--/                                    /
  *     v (B,h,T,d) ------------------------------------------'        the scale is the product of all scalars on the way
  *
- * becomes  Attention(q', k', v', mask) on (B,S,h*d) values, with a Transpose and a Reshape before and after
+ * becomes  Attention(q', k', v', mask) on (B,S,h*e) and (B,T,h*d) values, with a Transpose and a Reshape before and after
  * it, which simplify then cancels against those that the exporter wrote. The mask is added; Where(keep,
  * scores, -inf) is turned into an added one. A guard Where(IsNaN(p), 0, p) around the softmax is kept as the
  * attribute nan_to_zero.
@@ -15,13 +15,13 @@
 #include <math.h>
 
 typedef struct heads {
-    sparta_value *q, *k, *v, *mask; /* k is (B,h,d,T) */
+    sparta_value *q, *k, *v, *mask; /* k is (B,h,e,T) */
     sparta_value *choice;           /* of the Where form, its condition */
     int keeps;                      /* which of its branches has the scores: 1 or 2 */
     double hidden;                  /* what the other one puts there */
     double scale;
     bool nan_to_zero;
-    int64_t n, d; /* heads, their width */
+    int64_t n, e, d; /* heads, the width of q and k, that of v */
 } heads;
 
 /* Look through multiplications with scalars that nobody else wants. */
@@ -91,18 +91,19 @@ static bool same(const sparta_value *a, int i, const sparta_value *b, int j)
     return sparta_expr_equal(a->dims.dim[i], b->dims.dim[j]);
 }
 
-/* (B,h,S,d) (B,h,d,T) (B,h,T,d), no broadcasting, h and d numbers. */
+/* (B,h,S,e) (B,h,e,T) (B,h,T,d), no broadcasting, h, e and d numbers. */
 static bool shapes_fit(heads *h)
 {
     if (!sparta_match_f32(h->q) || !sparta_match_f32(h->k) || !sparta_match_f32(h->v)) return false;
     if (h->q->dims.rank != 4 || h->k->dims.rank != 4 || h->v->dims.rank != 4) return false;
     for (int i = 0; i < 2; i++)
         if (!same(h->q, i, h->k, i) || !same(h->q, i, h->v, i)) return false;
-    if (!sparta_expr_is_const(h->q->dims.dim[1], &h->n) || !sparta_expr_is_const(h->q->dims.dim[3], &h->d))
+    if (!sparta_expr_is_const(h->q->dims.dim[1], &h->n) || !sparta_expr_is_const(h->q->dims.dim[3], &h->e) ||
+        !sparta_expr_is_const(h->v->dims.dim[3], &h->d))
         return false;
-    if (h->n < 1 || h->d < 1 || h->n > INT64_MAX / h->d) return false;
+    if (h->n < 1 || h->e < 1 || h->d < 1 || h->n > INT64_MAX / SPARTA_MAX(h->e, h->d)) return false;
     if (h->mask && (!sparta_match_f32(h->mask) || h->mask->dims.rank > 4)) return false;
-    return same(h->q, 3, h->k, 2) && same(h->q, 3, h->v, 3) && same(h->k, 3, h->v, 2);
+    return same(h->q, 3, h->k, 2) && same(h->k, 3, h->v, 2);
 }
 
 static bool find_heads(const sparta_match *m, const sparta_node *n, heads *h)
@@ -136,15 +137,15 @@ static sparta_status added_mask(sparta_match *m, const char *name, heads *h)
     return sparta_match_add(m, SPARTA_OP_Where, name, 3, in, NULL, &h->mask);
 }
 
-/* A value of four dims as (B, rows, h*d): moved by perm to (B, rows, h, d), then the heads put side by side.
+/* A value of four dims as (B, rows, columns): moved by perm to (B, rows, h, d), then the heads put side by side.
  */
-static sparta_status side_by_side(sparta_match *m, const char *name, const heads *h, const int64_t *perm,
+static sparta_status side_by_side(sparta_match *m, const char *name, int64_t columns, const int64_t *perm,
                                   sparta_value **x)
 {
     SPARTA_TRY(
         sparta_match_add(m, SPARTA_OP_Transpose, name, 1, x, SPARTA_ATTRS(SPARTA_INTS("perm", 4, perm)), x));
     sparta_value *in[] = {*x, NULL};
-    SPARTA_TRY(sparta_match_constant_ints(m, 3, (int64_t[]){0, 0, h->n * h->d}, &in[1]));
+    SPARTA_TRY(sparta_match_constant_ints(m, 3, (int64_t[]){0, 0, columns}, &in[1]));
     return sparta_match_add(m, SPARTA_OP_Reshape, name, 2, in, NULL, x);
 }
 
@@ -156,9 +157,9 @@ static sparta_status visit(sparta_match *m, sparta_node *n, void *arg)
     (void)arg;
     if (n->op != SPARTA_OP_MatMul || !find_heads(m, n, &h)) return SPARTA_OK;
     SPARTA_TRY(added_mask(m, n->name, &h));
-    SPARTA_TRY(side_by_side(m, n->name, &h, swap, &h.q));
-    SPARTA_TRY(side_by_side(m, n->name, &h, from_columns, &h.k));
-    SPARTA_TRY(side_by_side(m, n->name, &h, swap, &h.v));
+    SPARTA_TRY(side_by_side(m, n->name, h.n * h.e, swap, &h.q));
+    SPARTA_TRY(side_by_side(m, n->name, h.n * h.e, from_columns, &h.k));
+    SPARTA_TRY(side_by_side(m, n->name, h.n * h.d, swap, &h.v));
     sparta_attr attr[] = {SPARTA_INT("heads", h.n), SPARTA_FLOAT("scale", (float)h.scale),
                           SPARTA_INT("nan_to_zero", 1)};
     sparta_attrs attrs = {h.nan_to_zero ? 3 : 2, attr};

@@ -158,7 +158,9 @@ sparta_status sparta_lower_verify(sparta_ctx *cx, const sparta_package *p, const
     SPARTA_NEED(cx, one);
     sparta_named_tensor *many = one + g->n_inputs + 1;
     small_sizes(g, &z);
-    sparta_status s = sparta_inputs_make(cx, g, &(sparta_make_inputs){11, {z.n, z.name, z.size}}, one);
+    const bool fixed[SYMBOLS] = {false};
+    sparta_status s = sparta_sizes_that_run(cx, g, z.n, z.name, fixed, z.size);
+    if (s == SPARTA_OK) s = sparta_inputs_make(cx, g, &(sparta_make_inputs){11, {z.n, z.name, z.size}}, one);
     if (s == SPARTA_OK) {
         s = repeat(cx, one, g->n_inputs, copies, many);
         if (s == SPARTA_OK) {

@@ -1,11 +1,12 @@
-/* attention: all heads of one panel of queries, scores kept in cache. */
+/* attention: all heads of one panel of queries, scores kept in cache. Heads of q and k and those of v have any number of rows. */
 #include "implement/implement.h"
 
-static int64_t head_rows(const sparta_node *n)
+/* Of one head of input i; 0: none. */
+static int64_t head_rows(const sparta_node *n, int i)
 {
     const int64_t heads = sparta_attr_int(&n->attrs, "heads", 0);
     int64_t features = 0;
-    sparta_expr_is_const(n->in[0]->dims.dim[2], &features);
+    sparta_expr_is_const(n->in[i]->dims.dim[2], &features);
     return heads > 0 && features % heads == 0 ? features / heads : 0;
 }
 
@@ -16,13 +17,13 @@ static bool match(const sparta_task *t)
     for (int i = 0; i < 3; i++)
         if (!sparta_implement_tokens(n->in[i]) || n->in[i]->dims.rank != 3) return false;
     if (n->n_in > 3 && n->in[3] && (n->in[3]->dtype != SPARTA_F32 || n->in[3]->dims.rank > 4)) return false;
-    return head_rows(n) > 0 && head_rows(n) % 4 == 0;
+    return head_rows(n, 0) > 0 && head_rows(n, 2) > 0;
 }
 
 static void parameters(const sparta_task *t, sparta_text *out)
 {
-    sparta_text_printf(out, "DIM=%ld NAN0=%d", (long)head_rows(t->node),
-                       sparta_attr_int(&t->node->attrs, "nan_to_zero", 0) != 0);
+    sparta_text_printf(out, "DIM_K=%ld DIM_V=%ld NAN0=%d", (long)head_rows(t->node, 0),
+                       (long)head_rows(t->node, 2), sparta_attr_int(&t->node->attrs, "nan_to_zero", 0) != 0);
 }
 
 const sparta_implement sparta_implement_attention = {

@@ -1,6 +1,7 @@
 /* value.c: the inputs of a model: their types and dims. A named dim is a symbol; the same name is the same
- * symbol everywhere. Names that are no symbols are mangled by expr; two names that would become one are kept
- * apart here. */
+ * symbol everywhere. A dim without a name, or with one that says nothing (-1, ?), is a symbol of its own, called
+ * after its input and axis, so that a person can type it: input_ids_1. Names that are no symbols are mangled by
+ * expr; two names that would become one are kept apart here. */
 #include "import/onnx.h"
 #include <string.h>
 
@@ -43,15 +44,35 @@ static sparta_status symbol_for(sparta_importer *im, const char *key, const char
             return sparta_fail(im->cx, SPARTA_E_INTERNAL, "symbol '%.100s' is none", text);
         *out = e;
         if (!sparta_map_get(im->symbols, name, &index)) return remember(im, key, name);
-        text = sparta_arena_printf(im->scratch, "%s.%d", wanted,
+        text = sparta_arena_printf(im->scratch, "%s_%d", wanted,
                                    im->suffix++); /* never tried twice, however hostile the names */
         SPARTA_NEED(im->cx, text);
     }
 }
 
+enum { NAME_KEPT = 40 }; /* characters of an input's name */
+
+static bool is_word(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+/* Different dims have it without being one size: "?", "-1", "None". */
+static bool says_nothing(const char *param)
+{
+    bool letter = false;
+    for (const char *p = param; *p; p++) letter |= is_word(*p) && !(*p >= '0' && *p <= '9');
+    return !letter || strcmp(param, "None") == 0;
+}
+
 static sparta_status unnamed_dim(sparta_importer *im, const char *input, int axis, const sparta_expr **out)
 {
-    char *name = sparta_arena_printf(im->scratch, "%s.%d", input, axis);
+    char clean[NAME_KEPT + 1];
+    size_t n = 0;
+    for (const char *p = input; *p && n < NAME_KEPT; p++) clean[n++] = is_word(*p) ? *p : '_';
+    clean[n] = 0;
+    char *name = sparta_arena_printf(im->scratch, "%s%s_%d", clean[0] >= '0' && clean[0] <= '9' ? "_" : "",
+                                     clean, axis);
     SPARTA_NEED(im->cx, name);
     char *key = sparta_arena_printf(im->scratch, "\001%s.%d", input,
                                     axis); /* no dim_param looks like this by accident */
@@ -80,10 +101,8 @@ static sparta_status read_dim(sparta_importer *im, sparta_view bytes, const char
             fixed = false;
         }
     }
-    if (!fixed) return *param ? symbol_for(im, param, param, out) : unnamed_dim(im, input, axis, out);
-    if (value < 0)
-        return sparta_fail(im->cx, SPARTA_E_FORMAT, "dim %d is %ld; give it a name instead (dim_param)", axis,
-                           (long)value);
+    if (fixed ? value < 0 : says_nothing(param)) return unnamed_dim(im, input, axis, out);
+    if (!fixed) return symbol_for(im, param, param, out);
     *out = sparta_expr_const(im->g->arena, value);
     SPARTA_NEED(im->cx, *out);
     return SPARTA_OK;

@@ -26,11 +26,13 @@
 typedef enum { SPARTA_FILE_ONNX, SPARTA_FILE_PACKAGE, SPARTA_FILE_NPY, SPARTA_FILE_NPZ } sparta_file_kind;
 sparta_status sparta_file_kind_of(sparta_ctx *cx, const char *path, sparta_file_kind *out) SPARTA_MUST;
 
-/* A value for every symbol of a graph's inputs: the given one; else batch 1, a sequence 128, others 1, never
- * above the bound that the model itself sets. A given name that is no symbol of the graph is E_USAGE. Lives
- * in the arena. */
+/* A value for every symbol of a graph's inputs: the given one; else a sequence 128, the sides of an image 224, others the smallest
+ * that runs, never above the bound that the model itself sets. A given name that is no symbol of the graph is E_USAGE. Lives in the
+ * arena. */
 sparta_status sparta_sizes_fill(sparta_ctx *cx, sparta_arena *arena, const sparta_graph *g,
                                 const sparta_bindings *given, sparta_bindings *out) SPARTA_MUST;
+/* A note of those that were chosen and that nobody would guess: "height = 224, width = 224; --dim changes it". */
+void sparta_sizes_note(sparta_ctx *cx, const sparta_bindings *given, const sparta_bindings *sizes);
 /* "batch=1 sequence=128" */
 void sparta_sizes_print(const sparta_bindings *sizes, sparta_text *out);
 /* The symbols of a graph's inputs, each once, in the order they appear. */

@@ -94,6 +94,21 @@ void sparta_sizes_print(const sparta_bindings *sizes, sparta_text *out)
         sparta_text_printf(out, "%s%s=%lld", i ? " " : "", sizes->name[i], (long long)sizes->value[i]);
 }
 
+void sparta_sizes_note(sparta_ctx *cx, const sparta_bindings *given, const sparta_bindings *sizes)
+{
+    sparta_text t;
+    sparta_text_init(&t, cx);
+    for (int i = 0; i < sizes->n; i++) {
+        bool chosen = sizes->value[i] > 1 && !strstr(sizes->name[i], "seq");
+        for (int k = 0; k < given->n && chosen; k++) chosen = strcmp(given->name[k], sizes->name[i]) != 0;
+        if (chosen)
+            sparta_text_printf(&t, "%s%s = %lld", t.size ? ", " : "", sizes->name[i],
+                               (long long)sizes->value[i]);
+    }
+    if (t.size) sparta_note(cx, "%s; --dim changes it", sparta_text_str(&t));
+    sparta_text_free(&t);
+}
+
 /* The model has few symbols: name them all. */
 static sparta_status unknown_symbol(sparta_ctx *cx, const char *given, const char *const *name, int n)
 {
@@ -123,8 +138,15 @@ static sparta_status check_names(sparta_ctx *cx, const sparta_bindings *given, c
     return SPARTA_OK;
 }
 
+/* Sequences of 128, images of 224 by 224, 1 of everything else. */
+static int64_t usual(const sparta_graph *g, const char *name)
+{
+    if (strstr(name, "seq")) return 128;
+    return sparta_symbol_is_image_side(g, name) ? 224 : 1;
+}
+
 static sparta_status size_of(sparta_ctx *cx, const sparta_graph *g, const sparta_bindings *given,
-                             const char *name, int64_t *out)
+                             const char *name, int64_t *out, bool *fixed)
 {
     int64_t bound = sparta_symbol_bound(g, name);
     for (int i = 0; i < given->n; i++) {
@@ -137,9 +159,10 @@ static sparta_status size_of(sparta_ctx *cx, const sparta_graph *g, const sparta
                                "dim %s: %lld is outside of what the model takes; give 1 to %lld", name,
                                (long long)given->value[i], (long long)bound);
         *out = given->value[i];
+        *fixed = true;
         return SPARTA_OK;
     }
-    *out = SPARTA_MIN(bound, strstr(name, "seq") ? 128 : 1);
+    *out = SPARTA_MIN(bound, usual(g, name));
     return SPARTA_OK;
 }
 
@@ -152,7 +175,10 @@ sparta_status sparta_sizes_fill(sparta_ctx *cx, sparta_arena *arena, const spart
     SPARTA_TRY(check_names(cx, given, name, n));
     int64_t *value = sparta_arena_array(arena, (size_t)n + 1, sizeof *value);
     SPARTA_NEED(cx, value);
-    for (int i = 0; i < n; i++) SPARTA_TRY(size_of(cx, g, given, name[i], &value[i]));
+    bool *fixed = sparta_arena_array(arena, (size_t)n + 1, sizeof *fixed);
+    SPARTA_NEED(cx, fixed);
+    for (int i = 0; i < n; i++) SPARTA_TRY(size_of(cx, g, given, name[i], &value[i], &fixed[i]));
+    SPARTA_TRY(sparta_sizes_that_run(cx, g, n, name, fixed, value));
     *out = (sparta_bindings){n, name, value};
     return SPARTA_OK;
 }

@@ -181,16 +181,18 @@ static sparta_status round_sizes(const sparta_side *s, sparta_arena *arena, cons
     SPARTA_TRY(sparta_sizes_fill(s->cx, arena, s->graph, &r->sizes, &filled));
     int64_t *value = sparta_arena_array(arena, (size_t)filled.n + 1, sizeof *value);
     SPARTA_NEED(s->cx, value);
+    bool *given = sparta_arena_array(arena, (size_t)filled.n + 1, sizeof *given);
+    SPARTA_NEED(s->cx, given);
     for (int i = 0; i < filled.n; i++) {
         const char *name = filled.name[i];
-        const bool given = is_given(r, name);
+        given[i] = is_given(r, name);
         int64_t want = strstr(name, "batch") ? batch[round]
                        : strstr(name, "seq") ? sequence[round]
                                              : other[round];
-        value[i] = given ? filled.value[i] : SPARTA_MIN(want, sparta_symbol_bound(s->graph, name));
+        value[i] = given[i] ? filled.value[i] : SPARTA_MIN(want, sparta_symbol_bound(s->graph, name));
     }
     *out = (sparta_bindings){filled.n, filled.name, value};
-    return SPARTA_OK;
+    return sparta_sizes_that_run(s->cx, s->graph, filled.n, filled.name, given, value);
 }
 
 /* A model compiled with some symbols fixed takes only those sizes. */

@@ -115,18 +115,20 @@ struct sparta_library_args {
 
 /* o = softmax(scale q k^T + mask) v for heads [head0, head1), the queries of one panel */
 struct sparta_attention_args {
-    const float *q;     /* (heads*dim)[64]: this panel's queries */
-    const float *k, *v; /* the same rows of panel 0; panel p lies p * gap floats further on */
-    float *o;           /* (heads*dim)[64] */
-    const float *mask;  /* NULL: none; element (item, head, query, key) at the strides below */
+    const float *q; /* (heads*dim_k)[64]: this panel's queries */
+    const float *k,
+        *v;   /* (heads*dim_k)[64], (heads*dim_v)[64] of panel 0; panel p lies p * gap floats further on */
+    float *o; /* (heads*dim_v)[64] */
+    const float *mask; /* NULL: none; element (item, head, query, key) at the strides below */
     long mask_item, mask_head, mask_query, mask_key;
     long gap_k, gap_v;
-    long token0, tokens;    /* first query token of this panel; of all panels */
-    long queries, keys;     /* per item */
-    long head0, head1, dim; /* dim: a multiple of 4 */
+    long token0, tokens; /* first query token of this panel; of all panels */
+    long queries, keys;  /* per item */
+    long head0, head1;
+    long dim_k, dim_v; /* rows of a head in q and k, in v and o: any numbers */
     float scale;
     int nan_to_zero;
-    float *work; /* (keys + 8 + dim) * 64 floats of this thread */
+    float *work; /* (keys + 8 + dim_k) * 64 floats of this thread */
 };
 
 /* y = (x - mean) / sqrt(variance + eps) * gain + shift down the rows, rows [row0, row1) */

@@ -1,4 +1,5 @@
-/* attention: in: q, k, v in panels, mask? in rows, broadcastable to (items, heads, queries, keys). */
+/* attention: in: q, k, v in panels, mask? in rows, broadcastable to (items, heads, queries, keys). Heads of q and k have one size,
+ * those of v and of the output another. */
 #include "panel/common.h"
 #include <math.h>
 #include "panel/vector.h"
@@ -33,17 +34,18 @@ static sparta_status check_mask(sparta_ctx *cx, const sparta_job *job)
 static sparta_status check(sparta_ctx *cx, const sparta_job *job)
 {
     const sparta_tensor *q = &job->in[0].tensor, *k = &job->in[1].tensor, *v = &job->in[2].tensor;
-    const int64_t heads = job->heads, features = sparta_panel_features(q);
-    if (heads < 1 || features % heads || features / heads % 4 || q->rank != 3 || k->rank != 3 || v->rank != 3)
-        return sparta_fail(cx, SPARTA_E_SHAPE, "%s: %ld features do not make %ld heads of a multiple of 4",
-                           job->node->name, (long)features, (long)heads);
-    SPARTA_TRY(sparta_panel_want(cx, job, &job->in[0], features, "q"));
-    SPARTA_TRY(sparta_panel_want(cx, job, &job->out[0], features, "the output"));
+    const int64_t heads = job->heads, rows_k = sparta_panel_features(q), rows_v = sparta_panel_features(v);
+    if (heads < 1 || rows_k < heads || rows_k % heads || rows_v < heads || rows_v % heads || q->rank != 3 ||
+        k->rank != 3 || v->rank != 3)
+        return sparta_fail(cx, SPARTA_E_SHAPE, "%s: %ld features of q and %ld of v do not make %ld heads",
+                           job->node->name, (long)rows_k, (long)rows_v, (long)heads);
+    SPARTA_TRY(sparta_panel_want(cx, job, &job->in[0], rows_k, "q"));
+    SPARTA_TRY(sparta_panel_want(cx, job, &job->out[0], rows_v, "the output"));
     for (int i = 1; i < 3; i++) {
         const sparta_operand *o = &job->in[i];
         if (o->kind != SPARTA_OPERAND_PANELS || o->tensor.dtype != SPARTA_F32 || o->slotted ||
-            o->tensor.dim[2] != features || o->tensor.dim[0] != q->dim[0] || o->tensor.dim[1] != k->dim[1] ||
-            o->tensor.dim[1] < 1)
+            o->tensor.dim[2] != (i == 1 ? rows_k : rows_v) || o->tensor.dim[0] != q->dim[0] ||
+            o->tensor.dim[1] != k->dim[1] || o->tensor.dim[1] < 1)
             return sparta_fail(cx, SPARTA_E_SHAPE, "%s: %s does not fit q", job->node->name,
                                i == 1 ? "k" : "v");
     }
@@ -52,8 +54,7 @@ static sparta_status check(sparta_ctx *cx, const sparta_job *job)
 
 static size_t work(const sparta_job *job)
 {
-    const int64_t dim = sparta_panel_features(&job->in[0].tensor) / job->heads;
-    return (size_t)(job->in[1].tensor.dim[1] + 8 + dim) * SPARTA_PANEL * sizeof(float);
+    return (size_t)(job->in[1].tensor.dim[1] + 8 + sparta_head_rows(job, 0)) * SPARTA_PANEL * sizeof(float);
 }
 
 /* Strides of the mask along (item, head, query, key): 0 where it repeats. */
@@ -88,8 +89,10 @@ static bool fill(const sparta_job *job, const sparta_place *at, sparta_panel_arg
     a->tokens = (long)job->tokens;
     a->queries = (long)job->in[0].tensor.dim[1];
     a->keys = (long)job->in[1].tensor.dim[1];
-    a->dim = (long)(sparta_panel_features(&job->in[0].tensor) / heads);
-    a->scale = sparta_attr_float(&job->node->attrs, "scale", 1 / sqrtf((float)a->dim)); /* 0 is a scale too */
+    a->dim_k = (long)sparta_head_rows(job, 0);
+    a->dim_v = (long)sparta_head_rows(job, 2);
+    a->scale =
+        sparta_attr_float(&job->node->attrs, "scale", 1 / sqrtf((float)a->dim_k)); /* 0 is a scale too */
     a->nan_to_zero = sparta_attr_int(&job->node->attrs, "nan_to_zero", 0) != 0;
     a->work = at->work;
     return a->head1 > a->head0;

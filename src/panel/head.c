@@ -1,30 +1,61 @@
 /* head: one head of one item: its rows of the QKV product into scratch, then its attention from there.
  *
- *     scratch  [panel of the item][q k v][dim][64]      96 KiB for two panels of 64-row heads (run folds only what fits L2)
+ *     scratch  [panel of the item][q k v][rows][64]      96 KiB for two panels of 64-row heads (run folds only what fits L2)
  *
  * The kernels are the ordinary ones. They index rows and panels from the start of the whole value, so they are given the address
  * at which the whole value would have to start for this head's rows to be where they are.
+ *
+ * A product makes strips of 4 rows. Where heads do not divide into them, the first and the last strip of a head hold rows of its
+ * neighbours as well, which are made once more and not used:
+ *
+ *     strips   |0 1 2 3|4 5 6 7|8 9 ...          heads of 5 rows: head 1 has rows 5 to 9, and strips 1 and 2
  */
 #include "panel/panel.h"
 
-static int64_t dim_of(const sparta_job *attention)
-{
-    return sparta_panel_features(&attention->in[0].tensor) /
-           sparta_attr_int(&attention->node->attrs, "heads", 1);
-}
+typedef struct span { /* of one of q, k, v */
+    int64_t row;      /* of the product, its first */
+    int64_t strip0, strip1;
+    int64_t at; /* row of the scratch that its strips begin at */
+} span;
+
 static int64_t item_panels(const sparta_job *attention)
 {
     return attention->in[0].tensor.dim[1] / SPARTA_PANEL;
 }
 
+/* Rows of scratch for a head of `rows` rows, wherever in a strip it begins. */
+static int64_t room(int64_t rows)
+{
+    return rows % 4 ? sparta_panel_rows(rows) + 4 : rows;
+}
+
+/* Rows of scratch of one panel. */
+static int64_t scratch_rows(const sparta_job *attention)
+{
+    int64_t rows = 0;
+    for (int i = 0; i < 3; i++) rows += room(sparta_head_rows(attention, i));
+    return rows;
+}
+
 static size_t scratch_floats(const sparta_job *attention)
 {
-    return (size_t)(item_panels(attention) * 3 * dim_of(attention) * SPARTA_PANEL);
+    return (size_t)(item_panels(attention) * scratch_rows(attention) * SPARTA_PANEL);
 }
 
 size_t sparta_head_work(const sparta_job *attention)
 {
     return scratch_floats(attention) * sizeof(float) + sparta_panel_attention.work(attention);
+}
+
+static void find_spans(const sparta_head *h, span out[3])
+{
+    int64_t at = 0;
+    for (int i = 0; i < 3; i++) {
+        const int64_t rows = sparta_head_rows(h->attention, i),
+                      row = h->attention->in[i].row0 + h->head * rows;
+        out[i] = (span){row, row / 4, (row + rows + 3) / 4, at};
+        at += room(rows);
+    }
 }
 
 /* `p` moved back by n floats: the address the whole value would have. */
@@ -35,34 +66,44 @@ static float *whole(float *p, int64_t n)
 
 void sparta_head_product(const sparta_head *h)
 {
-    const int64_t dim = dim_of(h->attention), panels = item_panels(h->attention);
+    const int64_t panels = item_panels(h->attention), rows = scratch_rows(h->attention);
+    span of[3];
+    find_spans(h, of);
     for (int64_t p = 0; p < panels; p++) {
         sparta_panel_args args;
         sparta_panel_linear.fill(h->product, &(sparta_place){.panel = h->item * panels + p, .parts = 1},
                                  &args);
         for (int i = 0; i < 3; i++) {
-            const int64_t row = h->attention->in[i].row0 + h->head * dim;
-            args.linear.strip0 = (long)(row / 4);
-            args.linear.strip1 = (long)((row + dim) / 4);
-            args.linear.y = whole(h->work + (p * 3 + i) * dim * SPARTA_PANEL, row * SPARTA_PANEL);
+            args.linear.strip0 = (long)of[i].strip0;
+            args.linear.strip1 = (long)of[i].strip1;
+            args.linear.y =
+                whole(h->work + (p * rows + of[i].at) * SPARTA_PANEL, of[i].strip0 * 4 * SPARTA_PANEL);
             h->product_entry(&args);
         }
     }
 }
 
+/* Where input i of the attention would have to start: its head's first row, back over the heads before it. */
+static float *start_of(const sparta_head *h, int i, const span *of)
+{
+    const int64_t first = of->at + of->row - of->strip0 * 4;
+    return whole(h->work + first * SPARTA_PANEL, h->head * sparta_head_rows(h->attention, i) * SPARTA_PANEL);
+}
+
 void sparta_head_attend(const sparta_head *h)
 {
-    const int64_t dim = dim_of(h->attention), panels = item_panels(h->attention),
-                  gap = 3 * dim * SPARTA_PANEL;
-    const int64_t rows = h->head * dim * SPARTA_PANEL, before = h->item * panels * gap;
+    const int64_t panels = item_panels(h->attention), gap = scratch_rows(h->attention) * SPARTA_PANEL;
+    const int64_t before = h->item * panels * gap;
+    span of[3];
+    find_spans(h, of);
     for (int64_t p = 0; p < panels; p++) {
         sparta_panel_args args;
         struct sparta_attention_args *a = &args.attention;
         sparta_panel_attention.fill(h->attention, &(sparta_place){.panel = h->item * panels + p, .parts = 1},
                                     &args);
-        a->q = whole(h->work + p * gap, rows);
-        a->k = whole(h->work + dim * SPARTA_PANEL, rows + before);
-        a->v = whole(h->work + 2 * dim * SPARTA_PANEL, rows + before);
+        a->q = start_of(h, 0, &of[0]) + p * gap;
+        a->k = whole(start_of(h, 1, &of[1]), before);
+        a->v = whole(start_of(h, 2, &of[2]), before);
         a->gap_k = a->gap_v = (long)gap;
         a->head0 = (long)h->head;
         a->head1 = (long)h->head + 1;

@@ -6,18 +6,21 @@
  *
  * Items (sequences) need not start at a panel's edge. A panel holds the queries of one or more items; each item is done for the
  * vectors its queries lie in, and lanes of other items are left alone when results are stored. Keys are taken in groups of four
- * lanes; lanes of a group that belong to another item are computed and never used. Parameters: DIM (rows of a head), NAN0.
+ * lanes; lanes of a group that belong to another item are computed and never used. Heads may have fewer rows in q and k than in v, or
+ * more, and any number of them: features of a head's v that make no group of four are done one at a time, so that nothing is read
+ * or written beyond the head. Parameters: DIM_K, DIM_V (rows of a head in q and k, in v), NAN0.
  */
-#ifndef DIM
-#define DIM  (a->dim)
-#define NAN0 (a->nan_to_zero)
+#ifndef DIM_K
+#define DIM_K (a->dim_k)
+#define DIM_V (a->dim_v)
+#define NAN0  (a->nan_to_zero)
 #endif
 
 enum { MASK_NONE, MASK_KEY, MASK_FULL }; /* none; one value a key; one value a query and key */
 
 struct segment { /* the queries of one item in this panel, of one head */
     const float *q, *k, *v, *mask;
-    float *o, *scaled, *scores; /* scaled: (dim)[64], scores: (keys, from 4-aligned first key)[64] */
+    float *o, *scaled, *scores; /* scaled: (dim_k)[64], scores: (keys, from 4-aligned first key)[64] */
     long first, last;           /* key tokens [first, last) */
     long from, to, end;         /* query lanes [from, to); the panel's lanes end at end */
     long base;   /* first lane of the first vector; queries of lane l: from item's query0 + l */
@@ -46,7 +49,7 @@ INLINE void scores(const struct sparta_attention_args *a, const struct segment *
         vec acc[4][4];
         const float *kt = s->k + t / SPARTA_PANEL * a->gap_k + t % SPARTA_PANEL;
         UNROLL for (int r = 0; r < 4; r++) UNROLL for (int j = 0; j < NV; j++) acc[r][j] = splat(0.f);
-        for (long d = 0; d < DIM; d++) mac(acc, kt + d * SPARTA_PANEL, 1, s->scaled + d * SPARTA_PANEL, NV);
+        for (long d = 0; d < DIM_K; d++) mac(acc, kt + d * SPARTA_PANEL, 1, s->scaled + d * SPARTA_PANEL, NV);
         float *out = s->scores + (t - start) * SPARTA_PANEL;
         const int whole = t >= s->first && t + 4 <= s->last;
         UNROLL for (int r = 0; r < 4; r++)
@@ -63,43 +66,51 @@ INLINE void scores(const struct sparta_attention_args *a, const struct segment *
     }
 }
 
-INLINE void context(const struct sparta_attention_args *a, const struct segment *s, const vec *scale,
-                    const int NV)
+/* Features d to d + R of the head: R is 4, or 1 for those that are left over. */
+INLINE void context_rows(const struct sparta_attention_args *a, const struct segment *s, const vec *scale,
+                         long d, const int R, const int NV)
 {
     const float *p = s->scores + (s->first & 3) * SPARTA_PANEL;
     ints lane;
+    vec acc[4][4];
     for (int l = 0; l < LANES; l++) lane[l] = l;
-    for (long d = 0; d < DIM; d += 4) {
-        vec acc[4][4];
-        UNROLL for (int r = 0; r < 4; r++) UNROLL for (int j = 0; j < NV; j++) acc[r][j] = splat(0.f);
-        for (long t = s->first; t < s->last;) {
-            const long panel = t / SPARTA_PANEL,
-                       end = (panel + 1) * SPARTA_PANEL < s->last ? (panel + 1) * SPARTA_PANEL : s->last;
-            const float *v = s->v + panel * a->gap_v + d * SPARTA_PANEL - panel * SPARTA_PANEL;
-            for (; t < end; t++) mac(acc, v + t, SPARTA_PANEL, p + (t - s->first) * SPARTA_PANEL, NV);
-        }
-        UNROLL for (int j = 0; j < NV; j++)
+    UNROLL for (int r = 0; r < R; r++) UNROLL for (int j = 0; j < NV; j++) acc[r][j] = splat(0.f);
+    for (long t = s->first; t < s->last;) {
+        const long panel = t / SPARTA_PANEL,
+                   end = (panel + 1) * SPARTA_PANEL < s->last ? (panel + 1) * SPARTA_PANEL : s->last;
+        const float *v = s->v + panel * a->gap_v + d * SPARTA_PANEL - panel * SPARTA_PANEL;
+        for (; t < end; t++)
+            mac_set(acc, (1 << R) - 1, v + t, SPARTA_PANEL, p + (t - s->first) * SPARTA_PANEL, NV);
+    }
+    UNROLL for (int j = 0; j < NV; j++)
+    {
+        const long first = s->base + LANES * j;
+        const int whole = first >= s->from && (first + LANES <= s->to || s->to == s->end);
+        ints at = lane + splat_int((int)first);
+        ints mine = (at >= splat_int((int)s->from)) & (at < splat_int((int)s->to));
+        UNROLL for (int r = 0; r < R; r++)
         {
-            const long first = s->base + LANES * j;
-            const int whole = first >= s->from && (first + LANES <= s->to || s->to == s->end);
-            ints at = lane + splat_int((int)first);
-            ints mine = (at >= splat_int((int)s->from)) & (at < splat_int((int)s->to));
-            UNROLL for (int r = 0; r < 4; r++)
-            {
-                float *o = s->o + (d + r) * SPARTA_PANEL + first;
-                vec x = acc[r][j] * scale[j];
-                if (NAN0) x = pick(scale[j] != scale[j], splat(0.f), x);
-                store(o, whole ? x : pick(mine, x, load(o)));
-            }
+            float *o = s->o + (d + r) * SPARTA_PANEL + first;
+            vec x = acc[r][j] * scale[j];
+            if (NAN0) x = pick(scale[j] != scale[j], splat(0.f), x);
+            store(o, whole ? x : pick(mine, x, load(o)));
         }
     }
+}
+
+INLINE void context(const struct sparta_attention_args *a, const struct segment *s, const vec *scale,
+                    const int NV)
+{
+    long d = 0;
+    for (; d + 4 <= DIM_V; d += 4) context_rows(a, s, scale, d, 4, NV);
+    for (; d < DIM_V; d++) context_rows(a, s, scale, d, 1, NV);
 }
 
 INLINE void attend(const struct sparta_attention_args *a, const struct segment *s, const int NV,
                    const int mask)
 {
     vec top[4], sum[4];
-    for (long d = 0; d < DIM; d++)
+    for (long d = 0; d < DIM_K; d++)
         UNROLL for (int j = 0; j < NV; j++)
             store(s->scaled + d * SPARTA_PANEL + LANES * j,
                   load(s->q + d * SPARTA_PANEL + s->base + LANES * j) * splat(a->scale));
@@ -124,16 +135,16 @@ KERNEL void sparta_kernel_attention(const void *args)
     for (long h = a->head0; h < a->head1; h++)
         for (long item = first; item <= last; item++) {
             struct segment s;
-            const long rows = h * DIM * SPARTA_PANEL;
+            const long rows_k = h * DIM_K * SPARTA_PANEL, rows_v = h * DIM_V * SPARTA_PANEL;
             s.query0 = a->token0 - item * a->queries;
             s.from = s.query0 < 0 ? -s.query0 : 0;
             s.to = a->queries - s.query0 < count ? a->queries - s.query0 : count;
             s.end = count;
             s.base = s.from & ~15L;
-            s.q = a->q + rows, s.k = a->k + rows, s.v = a->v + rows, s.o = a->o + rows;
+            s.q = a->q + rows_k, s.k = a->k + rows_k, s.v = a->v + rows_v, s.o = a->o + rows_v;
             s.mask = a->mask + item * a->mask_item + h * a->mask_head;
             s.first = item * a->keys, s.last = s.first + a->keys;
-            s.scaled = a->work, s.scores = a->work + DIM * SPARTA_PANEL;
+            s.scaled = a->work, s.scores = a->work + DIM_K * SPARTA_PANEL;
             const long from = s.base;
 #define ATTEND(NV, vector)      (s.base = from + (vector)*LANES, attend(a, &s, NV, MASK_KEY))
 #define ATTEND_BARE(NV, vector) (s.base = from + (vector)*LANES, attend(a, &s, NV, MASK_NONE))

@@ -145,7 +145,12 @@ static inline long sparta_panel_vectors(const sparta_job *job, int64_t panel)
     int64_t left = job->tokens - panel * SPARTA_PANEL;
     return left >= SPARTA_PANEL ? 4 : (long)(left + 15) / 16;
 }
-/* Attention of one (item, head), with the product that makes q, k and v: 3 * dim rows of it at a time stay in cache instead of all
+/* Rows that one head has of input i of an attention: 0 and 1 are q and k, 2 is v. */
+static inline int64_t sparta_head_rows(const sparta_job *attention, int i)
+{
+    return sparta_panel_features(&attention->in[i].tensor) / attention->heads;
+}
+/* Attention of one (item, head), with the product that makes q, k and v: the rows of one head at a time stay in cache instead of all
  * rows of all tokens. Items must be whole panels. */
 typedef struct sparta_head {
     const sparta_job *product, *attention;

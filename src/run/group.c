@@ -116,12 +116,14 @@ void sparta_session_pairs(sparta_session *s)
 static bool folds(const sparta_session *s, const run_step *step)
 {
     const sparta_tensor *q = &s->value[step->node->in[0]->id].tensor,
-                        *k = &s->value[step->node->in[1]->id].tensor;
+                        *k = &s->value[step->node->in[1]->id].tensor,
+                        *v = &s->value[step->node->in[2]->id].tensor;
     const int64_t heads = step->call.job.heads;
     int64_t units, kept;
-    if (q->rank != 3 || k->rank != 3 || q->dim[1] != k->dim[1] || q->dim[1] < 1 || q->dim[1] % SPARTA_PANEL ||
-        heads < 1 || q->dim[2] % heads || !sparta_int_mul(q->dim[0], heads, &units) ||
-        !sparta_int_mul(q->dim[1], 4 * q->dim[2] / heads + SPARTA_PANEL,
+    if (q->rank != 3 || k->rank != 3 || v->rank != 3 || q->dim[1] != k->dim[1] || q->dim[1] < 1 ||
+        q->dim[1] % SPARTA_PANEL || heads < 1 || q->dim[2] % heads || v->dim[2] % heads ||
+        !sparta_int_mul(q->dim[0], heads, &units) ||
+        !sparta_int_mul(q->dim[1], 2 * (q->dim[2] + v->dim[2]) / heads + SPARTA_PANEL,
                         &kept)) /* q k v o of the item, scores of a panel */
         return false;
     const size_t l2 = sparta_cpu_info()->l2;

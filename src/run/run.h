@@ -56,5 +56,11 @@ sparta_status sparta_inputs_make(sparta_ctx *cx, const sparta_graph *g, const sp
 void sparta_inputs_free(sparta_ctx *cx, sparta_named_tensor *t, int n);
 /* The bound the model itself sets on a symbol (a position table's rows, say); INT64_MAX when there is none. */
 int64_t sparta_symbol_bound(const sparta_graph *g, const char *symbol);
+/* Raise sizes that are not fixed, each as little as it takes, until no dim of the (inferred) graph is below 1: a spatial size of 1 dies
+ * in the kernel of a convolution. Where no sizes are found, they stay. name, fixed, value: n of each. */
+sparta_status sparta_sizes_that_run(sparta_ctx *cx, const sparta_graph *g, int n, const char *const *name,
+                                    const bool *fixed, int64_t *value) SPARTA_MUST;
+/* Height or width of an input (batch, 1 or 3 channels, height, width) that a convolution reads. */
+bool sparta_symbol_is_image_side(const sparta_graph *g, const char *symbol);
 
 #endif

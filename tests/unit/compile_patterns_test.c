@@ -293,6 +293,12 @@ static const small attentions[] = {
      GRAPH HEADS NODE("kk", "Transpose(k4) {perm=[0,2,1,3]}") NODE("kt", "Transpose(kk) {perm=[0,1,3,2]}")
          NODE("s", "MatMul(qh, kt)") NODE("p", "Softmax(s) {axis=-1}") TAIL,
      FUSED "0"},
+    {"values of another width",
+     GRAPH HEADS "input w: f32[batch,sequence,6]\nconst narrow: i64[4] = [0,0,2,3]\nconst six: i64[3] = "
+                 "[0,0,6]\n" NODE("w4", "Reshape(w, narrow)") NODE("wh", "Transpose(w4) {perm=[0,2,1,3]}")
+                     NODE("s", "MatMul(qh, kh)") NODE("p", "Softmax(s) {axis=-1}") NODE("o", "MatMul(p, wh)")
+                         NODE("ot", "Transpose(o) {perm=[0,2,1,3]}") NODE("y", "Reshape(ot, six)") OUT("y"),
+     FUSED "0"},
     {"hidden weakly",
      GRAPH HEADS NODE("s", "MatMul(qh, kh)") NODE("u", "Where(mb, s, weak)") NODE("p", "Softmax(u) {axis=-1}")
          TAIL,

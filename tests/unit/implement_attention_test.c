@@ -7,9 +7,15 @@ static long cases;
 enum { NO_MASK, ITEM_KEYS, ITEM_FULL, HEAD_FULL, PLAIN, EVERYTHING, KEYS, ITEM_QUERIES, NUMBER, MASKS };
 
 typedef struct shape {
-    int64_t batch, queries, keys, heads, dim;
+    int64_t batch, queries, keys, heads, dim; /* dim: rows of a head in q and k */
     int mask;
+    int64_t dim_v; /* in v; 0: the same */
 } shape;
+
+static int64_t dim_v(const shape *s)
+{
+    return s->dim_v ? s->dim_v : s->dim;
+}
 
 static void add_mask(bed *b, const shape *s)
 {
@@ -36,10 +42,10 @@ static bed *attention_bed(const shape *s, const char *more)
     bed *b = bed_make();
     bed_input(b, false, SPARTA_F32, DIMS(s->batch, s->queries, s->heads * s->dim));
     bed_input(b, false, SPARTA_F32, DIMS(s->batch, s->keys, s->heads * s->dim));
-    bed_input(b, false, SPARTA_F32, DIMS(s->batch, s->keys, s->heads * s->dim));
+    bed_input(b, false, SPARTA_F32, DIMS(s->batch, s->keys, s->heads * dim_v(s)));
     add_mask(b, s);
     snprintf(attrs, sizeof attrs, "heads=%ld%s", (long)s->heads, more);
-    bed_node(b, "sparta::Attention", attrs, DIMS(s->batch, s->queries, s->heads * s->dim));
+    bed_node(b, "sparta::Attention", attrs, DIMS(s->batch, s->queries, s->heads * dim_v(s)));
     return b;
 }
 
@@ -107,8 +113,13 @@ static void agrees_with_the_reference(void **state)
     for (int i = 0; i < 500 / FEWER; i++) {
         shape s;
         do {
-            s = (shape){1 + below(5), ONE_OF(lengths), ONE_OF(lengths),
-                        1 + below(4), ONE_OF(dims),    (int)below(MASKS)};
+            s = (shape){1 + below(5),
+                        ONE_OF(lengths),
+                        ONE_OF(lengths),
+                        1 + below(4),
+                        ONE_OF(dims),
+                        (int)below(MASKS),
+                        0};
             if (below(2)) s.keys = s.queries;
         } while (s.batch * s.queries * s.keys * s.heads * s.dim > 600000);
         static const char *const more[] = {"", ", scale=0.25", ", nan_to_zero=1"};
@@ -117,13 +128,27 @@ static void agrees_with_the_reference(void **state)
     }
 }
 
+/* What structured pruning leaves: heads of odd sizes, those of v of another one than those of q and k. */
+static void heads_of_unequal_sizes(void **state)
+{
+    (void)state;
+    static const int64_t sizes[][2] = {{53, 64}, {64, 53}, {1, 1}, {3, 2}, {5, 7}, {6, 1}, {2, 12}, {31, 33}};
+    static const int64_t rows[] = {1, 17, 64, 130};
+    for (size_t i = 0; i < SPARTA_COUNT(sizes); i++)
+        for (size_t k = 0; k < SPARTA_COUNT(rows); k++) {
+            const shape s = {2,           rows[k],      rows[k],    1 + (int64_t)(i + k) % 3,
+                             sizes[i][0], (int)(k % 3), sizes[i][1]};
+            try_shape(&s, k % 2 ? ", scale=0.25" : "", 1);
+        }
+}
+
 /* Every alignment of an item against panels and vectors. */
 static void items_of_every_length(void **state)
 {
     (void)state;
     for (int64_t length = 1; length <= 70; length += FEWER > 1 ? 7 : 1) {
-        const shape s = {5, length, length, 2, 4, length % 2 ? NO_MASK : ITEM_FULL},
-                    cross = {4, length, 71 - length, 1, 4, ITEM_KEYS};
+        const shape s = {5, length, length, 2, 4, length % 2 ? NO_MASK : ITEM_FULL, 0},
+                    cross = {4, length, 71 - length, 1, 4, ITEM_KEYS, 0};
         try_shape(&s, "", 1);
         try_shape(&cross, "", 1);
     }
@@ -132,7 +157,7 @@ static void items_of_every_length(void **state)
 static void scale_may_be_zero_or_negative(void **state)
 {
     (void)state;
-    const shape s = {2, 9, 9, 2, 4, NO_MASK};
+    const shape s = {2, 9, 9, 2, 4, NO_MASK, 0};
     try_shape(&s, ", scale=0.0", 1);
     try_shape(&s, ", scale=-1.0", 1);
 }
@@ -143,7 +168,7 @@ static void a_row_without_keys(void **state)
     (void)state;
     for (int zero = 0; zero < 2; zero++)
         for (int mask = ITEM_KEYS; mask <= ITEM_FULL; mask++) {
-            const shape s = {3, 20, 20, 2, 4, mask};
+            const shape s = {3, 20, 20, 2, 4, mask, 0};
             bed *b = attention_bed(&s, zero ? ", nan_to_zero=1" : "");
             float *m = b->in[3].data;
             const int64_t rows = mask == ITEM_KEYS ? 3 : 60, gone = mask == ITEM_KEYS ? 1 : 25;
@@ -179,7 +204,8 @@ static void items_do_not_leak(void **state)
                          4,
                          i % 3 == 0   ? NO_MASK
                          : i % 3 == 1 ? ITEM_KEYS
-                                      : ITEM_FULL};
+                                      : ITEM_FULL,
+                         0};
         bed *b = attention_bed(&s, "");
         const int64_t bad = below(s.batch), item = s.queries * s.heads * s.dim;
         how h;
@@ -211,7 +237,7 @@ static void nan_goes_where_it_belongs(void **state)
 {
     (void)state;
     for (int which = 0; which < 3; which++) {
-        const shape s = {2, 20, 20, 2, 4, NO_MASK};
+        const shape s = {2, 20, 20, 2, 4, NO_MASK, 0};
         bed *b = attention_bed(&s, "");
         ((float *)b->in[which].data)[25 * 8 + 5] = NAN; /* item 1, token 5, head 1, row 1 */
         reference(b);
@@ -274,6 +300,14 @@ static void flat_query(sparta_job *job)
 {
     job->in[0].tensor.rank = 2;
 }
+static void other_keys(sparta_job *job)
+{
+    job->in[1].tensor.dim[2] = 5;
+}
+static void odd_values(sparta_job *job)
+{
+    job->in[2].tensor.dim[2] = 9;
+}
 static void fewer_tokens(sparta_job *job)
 {
     job->tokens--;
@@ -282,7 +316,7 @@ static void fewer_tokens(sparta_job *job)
 static void refuses_what_does_not_fit(void **state)
 {
     (void)state;
-    const shape s = {2, 6, 7, 2, 4, ITEM_KEYS};
+    const shape s = {2, 6, 7, 2, 4, ITEM_KEYS, 0};
     bed *b = attention_bed(&s, "");
     ok(check_of(b, nothing));
     fails(SPARTA_E_SHAPE, "v does not fit", check_of(b, longer_keys));
@@ -294,11 +328,13 @@ static void refuses_what_does_not_fit(void **state)
     fails(SPARTA_E_SHAPE, "", check_of(b, flat_query));
     fails(SPARTA_E_SHAPE, "tokens", check_of(b, fewer_tokens));
     bed_free(b);
-    const shape odd = {1, 4, 4, 1, 6, NO_MASK};
+    const shape odd = {1, 4, 4, 2, 6, NO_MASK, 5};
     b = attention_bed(&odd, "");
-    fails(SPARTA_E_SHAPE, "6 features", check_of(b, nothing));
+    ok(check_of(b, nothing));
+    fails(SPARTA_E_SHAPE, "12 features of q and 9 of v do not make 2 heads", check_of(b, odd_values));
+    fails(SPARTA_E_SHAPE, "k does not fit", check_of(b, other_keys));
     const sparta_task t = task_of(b, NULL, NULL);
-    assert_false(sparta_implement_attention.match(&t));
+    assert_true(sparta_implement_attention.match(&t));
     bed_free(b);
 }
 
@@ -313,6 +349,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agrees_with_the_reference),
+        cmocka_unit_test(heads_of_unequal_sizes),
         cmocka_unit_test(items_of_every_length),
         cmocka_unit_test(scale_may_be_zero_or_negative),
         cmocka_unit_test(a_row_without_keys),

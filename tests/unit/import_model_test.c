@@ -178,7 +178,7 @@ static void dims(void **state)
     (void)state;
     bytes g = graph_of("g");
     put_piece(&g, GRAPH_INPUT, info("ids", 7, "batch size,batch_size,?,0"));
-    put_piece(&g, GRAPH_INPUT, info("b", 1, "batch size,ids.2,?"));
+    put_piece(&g, GRAPH_INPUT, info("b", 1, "batch size,ids_2,?"));
     put_piece(&g, GRAPH_INPUT, info("s", 9, ""));
     put_piece(&g, GRAPH_OUTPUT, info("s", 9, NULL));
     bytes m = model_of(17, g);
@@ -192,8 +192,29 @@ static void dims(void **state)
     assert_false(sparta_expr_equal(ids->dim[2], b->dim[1])); /* and a name is not what we make up */
     const char *name;
     assert_true(sparta_expr_is_symbol(b->dim[2], &name));
-    assert_string_equal(name, "b.2");
+    assert_string_equal(name, "b_2");
     assert_true(sparta_expr_is(ids->dim[3], 0));
+    sparta_model_close(model);
+    free(m.data);
+}
+
+/* Each dim that says nothing is a symbol of its own, with a name that can be typed. */
+static void anonymous_dims(void **state)
+{
+    (void)state;
+    static const char *const want[] = {"x_0", "x_1", "x_2", "x_3", "serving__ids_0_0"};
+    bytes g = graph_of("g");
+    put_piece(&g, GRAPH_INPUT, info("x", 7, "-1,=?,=-1,=None"));
+    put_piece(&g, GRAPH_INPUT, info("serving:/ids.0", 7, "-7"));
+    put_piece(&g, GRAPH_OUTPUT, info("x", 7, NULL));
+    bytes m = model_of(17, g);
+    sparta_model *model = NULL;
+    ok(sparta_model_parse(cx, m.data, m.size, NULL, &model));
+    for (int i = 0; i < 5; i++) {
+        const char *name;
+        assert_true(sparta_expr_is_symbol(model->graph->input[i / 4]->dims.dim[i % 4], &name));
+        assert_string_equal(name, want[i]);
+    }
     sparta_model_close(model);
     free(m.data);
 }
@@ -270,7 +291,6 @@ static void refused_forms(void **state)
     refused(add_to_sample(GRAPH_INPUT, info("v", 1, NULL)), SPARTA_E_UNSUPPORTED, "number of dims");
     refused(add_to_sample(GRAPH_INPUT, info("v", 1, "1,1,1,1,1,1,1,1,1")), SPARTA_E_UNSUPPORTED,
             "more than 8");
-    refused(add_to_sample(GRAPH_INPUT, info("v", 1, "-1")), SPARTA_E_FORMAT, "dim 0 is -1");
     refused(add_to_sample(GRAPH_INITIALIZER, raw_tensor("s", 8, 1, seven, "", 0)), SPARTA_E_UNSUPPORTED,
             "strings");
     bytes bare = {0};
@@ -399,9 +419,9 @@ static void cancelled(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(sample),    TEST(old_axes), TEST(old_split),     TEST(old_softmax),   TEST(others),
-        TEST(constants), TEST(dims),     TEST(refused_names), TEST(refused_forms), TEST(refused_models),
-        TEST(truncated), TEST(mutated),  TEST(out_of_memory), TEST(cancelled),
+        TEST(sample),         TEST(old_axes),  TEST(old_split),      TEST(old_softmax),   TEST(others),
+        TEST(constants),      TEST(dims),      TEST(anonymous_dims), TEST(refused_names), TEST(refused_forms),
+        TEST(refused_models), TEST(truncated), TEST(mutated),        TEST(out_of_memory), TEST(cancelled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,7 +67,7 @@ static inline void put_piece(bytes *b, uint32_t field, bytes m)
 
 /* ------------------------------------------------------------------ values */
 
-/* dims: "2,n,?" numbers, names, unnamed; NULL: no shape; "" a scalar. */
+/* dims: "2,n,?,=?" numbers, names, unnamed, after = whatever stands there as the name; NULL: no shape; "" a scalar. */
 static inline bytes info(const char *name, int type, const char *dims)
 {
     bytes shape = {0}, tensor = {0}, whole = {0}, out = {0};
@@ -81,7 +81,7 @@ static inline bytes info(const char *name, int type, const char *dims)
         if (word[0] == '-' || (word[0] >= '0' && word[0] <= '9'))
             put_int(&dim, DIM_VALUE, strtoll(word, NULL, 10));
         else if (word[0] != '?')
-            put_string(&dim, DIM_PARAM, word);
+            put_string(&dim, DIM_PARAM, word + (word[0] == '='));
         put_piece(&shape, SHAPE_DIM, dim);
         at += n + (at[n] == ',');
     }

@@ -61,6 +61,7 @@ BINARY("LessOrEqual"), BINARY("Greater"), BINARY("GreaterOrEqual"), LOGIC("Or"),
 {G "input x: f32[3,4]\ninput w: f32[4,5]\ninput r: f32[5]\nnode y: ? = sparta::Linear(x, w, _, r) {activation=\"gelu\"}" END, FUN, 2, 2},
 {G "input q: f32[2,3,8]\ninput k: f32[2,5,8]\ninput v: f32[2,5,8]\ninput m: f32[2,1,1,5]\nnode y: ? = sparta::Attention(q, k, v, m) {heads=4, scale=0.5}" END, FUN, 2, 3},
 {G "input q: f32[b,s,4]\ninput k: f32[b,t,4]\ninput v: f32[b,t,4]\nnode y: ? = sparta::Attention(q, k, v) {heads=2, scale=1.0}" END, FUN, 2, 1},
+{G "input q: f32[2,3,8]\ninput k: f32[2,5,8]\ninput v: f32[2,5,12]\nnode y: ? = sparta::Attention(q, k, v) {heads=4, scale=0.5}" END, FUN, 2, 3},
 
 /* along axes */
 {G "input x: f32[2,3,4]\nnode y: ? = Softmax(x) {axis=1}" END, FUN, 2, 2},

@@ -295,9 +295,10 @@ static inline bool make_attention(draw *d, const char *op)
     if (!x || x->dtype != SPARTA_F32 || size_of(x, 2) < 1) return false;
     int64_t c = size_of(x, 2), heads = 1 + roll(d, 4);
     for (int i = 0; i < 3; i++) {
-        sparta_value *w = draw_constant(d, SPARTA_F32, 2, (int64_t[]){c, 8}),
+        const int64_t columns = i == 2 && c % 2 ? 12 : 8; /* heads of v may have another width */
+        sparta_value *w = draw_constant(d, SPARTA_F32, 2, (int64_t[]){c, columns}),
                      *p = w ? put2(d, "MatMul", x, w, 2 * (double)c * reach_of(d, x)) : NULL;
-        sparta_value *b = p ? draw_vector(d, SPARTA_F32, 8) : NULL;
+        sparta_value *b = p ? draw_vector(d, SPARTA_F32, columns) : NULL;
         in[i] = b ? tame(d, put2(d, "Add", p, b, 2 + reach_of(d, p)), 8) : NULL;
         if (!in[i]) return false;
     }

@@ -1,0 +1,154 @@
+/* Sizes of symbols that nobody gave: large enough for the model to run. A convolution or a pool needs as much as its kernel reaches,
+ * a skip connection that both sides have one size; every dim of the graph says what it needs. */
+#include "run/run.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { LARGEST = 1 << 16, IMAGE_STEPS = 8 };
+
+typedef struct needs {
+    sparta_ctx *cx;
+    const sparta_graph *g;
+    int n; /* dims that are arithmetic, each once */
+    const sparta_expr **dim;
+    const sparta_bindings *sizes;
+} needs;
+
+static int by_address(const void *a, const void *b)
+{
+    const sparta_expr *x = *(const sparta_expr *const *)a, *y = *(const sparta_expr *const *)b;
+    return x < y ? -1 : x > y;
+}
+
+static bool is_arithmetic(const sparta_expr *x)
+{
+    return !sparta_expr_is_const(x, NULL) && !sparta_expr_is_symbol(x, NULL);
+}
+
+/* Values share their expressions: few of many dims are left. */
+static sparta_status collect(needs *s)
+{
+    size_t most = 0, n = 0;
+    for (int i = 0; i < s->g->n_values; i++) most += (size_t)s->g->value[i]->dims.rank;
+    s->dim = sparta_alloc_array(s->cx, most + 1, sizeof *s->dim);
+    SPARTA_NEED(s->cx, s->dim);
+    for (int i = 0; i < s->g->n_values; i++) {
+        const sparta_value *v = s->g->value[i];
+        for (int d = 0; v->typed && d < v->dims.rank; d++)
+            if (is_arithmetic(v->dims.dim[d])) s->dim[n++] = v->dims.dim[d];
+    }
+    qsort(s->dim, n, sizeof *s->dim, by_address);
+    for (size_t i = 0; i < n; i++)
+        if (!i || s->dim[i] != s->dim[i - 1]) s->dim[s->n++] = s->dim[i];
+    return SPARTA_OK;
+}
+
+/* The first dim that is not at least 1 at these sizes; NULL: all are. */
+static const sparta_expr *unmet(const needs *s)
+{
+    for (int i = 0; i < s->n; i++) {
+        int64_t size = 0;
+        if (sparta_expr_eval(s->cx, s->dim[i], s->sizes, &size) != SPARTA_OK) sparta_ctx_clear(s->cx);
+        if (size < 1) return s->dim[i];
+    }
+    return NULL;
+}
+
+typedef struct raising {
+    const sparta_graph *g;
+    const sparta_bindings *sizes;
+    const bool *fixed;
+    int64_t *value;
+    const int64_t *was; /* a symbol that occurs twice is doubled once */
+    bool any;
+} raising;
+
+static void raise_one(void *arg, const char *name)
+{
+    raising *r = arg;
+    for (int i = 0; i < r->sizes->n; i++) {
+        if (strcmp(r->sizes->name[i], name) || r->fixed[i] || r->value[i] != r->was[i]) continue;
+        const int64_t most = SPARTA_MIN(sparta_symbol_bound(r->g, name), LARGEST);
+        if (r->value[i] >= most) continue;
+        r->value[i] = SPARTA_MIN(2 * r->value[i], most);
+        r->any = true;
+    }
+}
+
+/* Double what a dim that is too small is made of, until none is. False: that does not help. */
+static bool raise_all(const needs *s, const bool *fixed, int64_t *value, int64_t *was)
+{
+    const sparta_expr *dim;
+    while ((dim = unmet(s))) {
+        memcpy(was, value, (size_t)s->sizes->n * sizeof *was);
+        raising r = {s->g, s->sizes, fixed, value, was, false};
+        sparta_expr_symbols(dim, raise_one, &r);
+        if (!r.any) return false;
+    }
+    return true;
+}
+
+/* Doubling went too far by up to a half: as small as each can be. */
+static void lower_each(const needs *s, const int64_t *wished, int64_t *value)
+{
+    for (int i = 0; i < s->sizes->n; i++)
+        for (int64_t low = wished[i] - 1, high = value[i]; high - low > 1;) {
+            value[i] = low + (high - low) / 2;
+            if (unmet(s))
+                low = value[i];
+            else
+                high = value[i];
+            value[i] = high;
+        }
+}
+
+sparta_status sparta_sizes_that_run(sparta_ctx *cx, const sparta_graph *g, int n, const char *const *name,
+                                    const bool *fixed, int64_t *value)
+{
+    const sparta_bindings sizes = {n, name, value};
+    needs s = {.cx = cx, .g = g, .sizes = &sizes};
+    int64_t *wished = sparta_alloc_array(cx, 2 * (size_t)n + 1, sizeof *wished);
+    SPARTA_NEED(cx, wished);
+    memcpy(wished, value, (size_t)n * sizeof *wished);
+    sparta_status status = collect(&s);
+    if (status == SPARTA_OK && unmet(&s)) {
+        if (raise_all(&s, fixed, value, wished + n))
+            lower_each(&s, wished, value);
+        else
+            memcpy(value, wished, (size_t)n * sizeof *wished);
+    }
+    sparta_free(cx, s.dim);
+    sparta_free(cx, wished);
+    return status;
+}
+
+/* ------------------------------------------------------------------ images */
+
+/* Does a convolution read it, as it is or normalised, cast, padded on the way? `left` nodes may still be looked at. */
+static bool is_convolved(const sparta_graph *g, const sparta_value *v, int steps, int64_t *left)
+{
+    for (int i = 0; i < g->n_nodes && --*left > 0; i++) {
+        const sparta_node *n = g->node[i];
+        if (!n->n_in || n->in[0] != v) continue;
+        if (n->op == SPARTA_OP_Conv) return true;
+        if (steps > 1 && n->out[0]->dims.rank == 4 && is_convolved(g, n->out[0], steps - 1, left))
+            return true;
+    }
+    return false;
+}
+
+bool sparta_symbol_is_image_side(const sparta_graph *g, const char *symbol)
+{
+    for (int i = 0; i < g->n_inputs; i++) {
+        const sparta_value *v = g->input[i];
+        const sparta_expr *const *dim = v->dims.dim;
+        if (v->dims.rank != 4 || !(sparta_expr_is(dim[1], 1) || sparta_expr_is(dim[1], 3))) continue;
+        for (int d = 2; d < 4; d++) {
+            const char *name;
+            int64_t left = 1000000;
+            if (sparta_expr_is_symbol(dim[d], &name) && !strcmp(name, symbol))
+                return is_convolved(g, v, IMAGE_STEPS, &left);
+        }
+    }
+    return false;
+}

@@ -1,0 +1,77 @@
+/* Sizes that nobody gave: the smallest at which every dim of a graph has an element, and which symbols are sides of an image. */
+#include "ops_bed.h"
+#include "run/run.h"
+
+static const char *const NAMES[] = {"h", "w"};
+
+static sparta_graph *inferred(const char *text)
+{
+    sparta_graph *g = parse(text);
+    if (sparta_ops_infer(g) != SPARTA_OK) fail_msg("%s", sparta_message(cx));
+    return g;
+}
+
+static void raised(const char *text, const bool *fixed, int64_t h, int64_t w)
+{
+    sparta_graph *g = inferred(text);
+    int64_t value[] = {1, 1};
+    assert_int_equal(sparta_sizes_that_run(cx, g, 2, NAMES, fixed, value), SPARTA_OK);
+    assert_int_equal(value[0], h);
+    assert_int_equal(value[1], w);
+    sparta_graph_free(g);
+}
+
+/* A kernel of 5x3, then a pool of 2x2: 6 by 4 is the least that leaves an element. */
+static void a_kernel_reaches(void **state)
+{
+    (void)state;
+    static const bool none[2] = {false}, first[2] = {true, false};
+    static const char text[] = "graph \"pools\"\n"
+                               "input x: f32[1,3,h,w]\n"
+                               "node  y: ? = MaxPool(x) {kernel_shape=[5,3]}\n"
+                               "node  z: ? = MaxPool(y) {kernel_shape=[2,2]}\n"
+                               "output z\n";
+    raised(text, none, 6, 4);
+    raised(text, first, 1, 1); /* h is 1 because somebody says so: nothing helps, and nothing is changed */
+}
+
+/* A model's own table bounds what may be tried. */
+static void bounds_stay(void **state)
+{
+    (void)state;
+    static const bool none[2] = {false};
+    static const char text[] = "graph \"bounded\"\n"
+                               "input x: f32[1,3,h,w]\n"
+                               "bound h[4]\n"
+                               "node  y: ? = MaxPool(x) {kernel_shape=[5,1]}\n"
+                               "output y\n";
+    raised(text, none, 1, 1);
+}
+
+static void sides_of_an_image(void **state)
+{
+    (void)state;
+    sparta_graph *g = inferred("graph \"image\"\n"
+                               "input x: f32[n,3,h,w]\n"
+                               "input t: f32[1,3,a,b]\n"
+                               "const k: f32[1,3,1,1] = [1, 1, 1]\n"
+                               "node  y: ? = Relu(x)\n"
+                               "node  z: ? = Conv(y, k)\n"
+                               "node  u: ? = Relu(t)\n"
+                               "output z\noutput u\n");
+    assert_true(sparta_symbol_is_image_side(g, "h"));
+    assert_true(sparta_symbol_is_image_side(g, "w"));
+    assert_false(sparta_symbol_is_image_side(g, "n"));
+    assert_false(sparta_symbol_is_image_side(g, "a")); /* nothing convolves it */
+    sparta_graph_free(g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_kernel_reaches),
+        cmocka_unit_test(bounds_stay),
+        cmocka_unit_test(sides_of_an_image),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
