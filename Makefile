@@ -42,6 +42,7 @@ RT_OBJ   := $(filter $(foreach r,$(RT_ROOMS),$(B)/src/$(r)/%),$(OBJ))
 CLI      := $(wildcard cli/*.c)
 CLI_OBJ  := $(CLI:%.c=$(B)/%.o)
 CLI_UNIT := $(wildcard tests/unit/cli_*test.c)
+CLI_TEST := $(CLI_UNIT) tests/fuzz/fuzz_args.c # linked with the program, but for its main
 ifeq ($(origin ROOMS),file)
 UNIT     := $(filter-out $(CLI_UNIT),$(wildcard tests/unit/*_test.c))
 else
@@ -93,8 +94,8 @@ $(B)/tests/%: tests/%.c $(B)/libsparta.a
 	@echo "TEST $@"
 	$(Q)$(CC) $(ALL_CFLAGS) -Itests $< $(TEST_OBJ) $(B)/libsparta.a $(TEST_LIBS) $(LIBS) -o $@
 $(B)/tests/unit/%: TEST_LIBS := -lcmocka
-$(CLI_UNIT:%.c=$(B)/%): TEST_OBJ := $(filter-out %/main.o,$(CLI_OBJ))
-$(CLI_UNIT:%.c=$(B)/%): $(CLI_OBJ)
+$(CLI_TEST:%.c=$(B)/%): TEST_OBJ := $(filter-out %/main.o,$(CLI_OBJ))
+$(CLI_TEST:%.c=$(B)/%): $(CLI_OBJ)
 $(B)/tests/fuzz/%: TEST_LIBS := -fsanitize=fuzzer
 
 unit: $(UNIT:%.c=$(B)/%) ## unit tests of ROOMS="base expr ..." (default: all), stopping at the first that fails

@@ -182,7 +182,8 @@ static sparta_status read_array(reader *r, const char *weight, sparta_tensor *ou
         return bad(r, "an array lies outside of it");
     const uint8_t *at = r->p->file.data + weights->offset + offset;
     SPARTA_TRY(read_digest(r, weight, at, bytes));
-    *out = sparta_tensor_view(dtype, 1, &count, count ? (void *)(uintptr_t)at : NULL);
+    /* An empty array has an address too: kernels add to it. */
+    *out = sparta_tensor_view(dtype, 1, &count, (void *)(uintptr_t)at);
     return SPARTA_OK;
 }
 

@@ -192,7 +192,7 @@ INLINE void strip_blocks(const struct sparta_few_args *a, const float *x, long f
                          vec (*acc)[16][SPLIT], const int NT, const int TURNS)
 {
     const int dense = FORM == SPARTA_FEW_DENSE;
-    const unsigned short *crd = (const unsigned short *)a->crd + (dense ? 0 : first);
+    const unsigned short *crd = dense ? 0 : (const unsigned short *)a->crd + first;
     const float *w = a->w + first * 16;
     for (; i < end; i += TURNS) UNROLL for (int u = 0; u < TURNS; u++) if (u == 0 || i + u < end)
         {

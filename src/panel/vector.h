@@ -6,6 +6,10 @@
 
 #ifndef KERNEL
 #define KERNEL static /* a generated text exports it instead */
+#ifdef __clang__
+/* clang unrolls before it drops dead branches. In the portable kernels, whose parameters are variables, all branches live: it would take minutes. */
+#define UNROLL
+#endif
 #endif
 #pragma GCC diagnostic ignored "-Wpsabi" /* everything here is inlined: no vector crosses a call */
 
@@ -24,7 +28,9 @@ typedef int ints __attribute__((vector_size(4 * LANES), may_alias));
 typedef float vec_anywhere __attribute__((vector_size(4 * LANES), may_alias, aligned(4)));
 
 #define INLINE static inline __attribute__((always_inline, unused))
+#ifndef UNROLL
 #define UNROLL _Pragma("GCC unroll 16")
+#endif
 
 INLINE vec splat(float f)
 {

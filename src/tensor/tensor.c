@@ -86,7 +86,7 @@ bool sparta_tensor_contiguous(const sparta_tensor *t)
     for (int i = t->rank - 1; i >= 0; i--) {
         if (t->dim[i] == 1) continue; /* its stride is never used */
         if (t->stride[i] != stride) return false;
-        stride *= t->dim[i];
+        if (__builtin_mul_overflow(stride, t->dim[i], &stride)) return false; /* dims may be anybody's */
     }
     return true;
 }

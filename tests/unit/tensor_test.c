@@ -239,6 +239,9 @@ static void test_contiguous(void **state)
     assert_false(sparta_tensor_contiguous(&t));
     t.dim[1] = 0;
     assert_true(sparta_tensor_contiguous(&t)); /* nothing in it */
+    t = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){4, 3}, NULL);
+    t.dim[1] = INT64_MAX, t.stride[0] = INT64_MAX; /* dims that are nobody's, from a caller: no overflow */
+    assert_true(sparta_tensor_contiguous(&t) == false);
     sparta_tensor scalar = sparta_tensor_view(SPARTA_F32, 0, NULL, NULL);
     assert_true(sparta_tensor_contiguous(&scalar));
     assert_false(sparta_tensor_same_shape(&t, &scalar));
