@@ -1,5 +1,5 @@
 /* What the tables say to people and to the shell: --help and the manual page. */
-#include "cli.h"
+#include "fit.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -12,11 +12,31 @@ static void flag_text(const cli_option *o, char *out, size_t size)
              o->kind == CLI_FLAG ? "" : o->metavar);
 }
 
+/* Help is for terminals of 80 columns. */
+enum { WIDTH = 80, FLAGS = 28, VERBS = 13 };
+
+/* A word, and what it means in a column that begins at `at`; below it when the word is too long. */
+static void entry(cli *c, const char *word, int at, const char *means)
+{
+    sparta_text_printf(&c->out, "  %s", word);
+    int used = 2 + cli_width(word);
+    if (used + 2 > at) cli_end_line(&c->out);
+    cli_pad(&c->out, used + 2 > at ? at : at - used);
+    cli_wrapped(&c->out, means, WIDTH - at, at);
+    cli_end_line(&c->out);
+}
+
+static void paragraph(cli *c, const char *text)
+{
+    cli_wrapped(&c->out, text, WIDTH, 0);
+    cli_end_line(&c->out);
+}
+
 static void flag_line(cli *c, const cli_option *o)
 {
     char flag[64];
     flag_text(o, flag, sizeof flag);
-    sparta_text_printf(&c->out, "  %-30s  %s\n", flag, o->help);
+    entry(c, flag, FLAGS, o->help);
 }
 
 static bool is_common(const cli_option *o)
@@ -30,30 +50,59 @@ static void program_help(cli *c)
                        sparta_version());
     sparta_text_printf(&c->out, "usage: sparta VERB [flags]        `sparta VERB --help` says more\n\n");
     for (int i = 0; i < cli_verb_count(); i++)
-        if (cli_verb_row(i)->run)
-            sparta_text_printf(&c->out, "  %-9s  %s\n", cli_verb_row(i)->name, cli_verb_row(i)->what);
+        if (cli_verb_row(i)->run) entry(c, cli_verb_row(i)->name, VERBS, cli_verb_row(i)->what);
     sparta_text_printf(&c->out, "\nflags of every verb:\n");
     for (int i = 0; i < CLI_OPTIONS; i++)
         if (is_common(&cli_options[i])) flag_line(c, &cli_options[i]);
-    sparta_text_printf(
-        &c->out,
-        "\nexit codes: 0 ok, 1 failed, 2 usage, 3 answers differ, 4 not supported, 5 out of a resource, "
-        "130 interrupted\n");
+    sparta_text_printf(&c->out, "\n");
+    paragraph(c,
+              "exit codes: 0 ok, 1 failed, 2 usage, 3 answers differ, 4 not supported, 5 out of a resource, "
+              "130 interrupted");
+    paragraph(c, "variables of the environment: sparta --man, or docs/environment.md");
+}
+
+/* Flags that every verb has, by name alone. */
+static void other_flags(cli *c)
+{
+    sparta_text also;
+    sparta_text_init(&also, c->cx);
+    sparta_text_printf(&also, "also:");
+    for (int i = 0; i < CLI_OPTIONS; i++)
+        if (is_common(&cli_options[i]) && !cli_option_named(&cli_options[i], c->verb) && i < CLI_HELP)
+            sparta_text_printf(&also, " --%s", cli_options[i].name);
+    sparta_text_printf(&also, " (`sparta --help` describes these)");
+    cli_wrapped(&c->out, sparta_text_str(&also), WIDTH - 6, 6);
+    cli_end_line(&c->out);
+    sparta_text_free(&also);
+}
+
+/* A line for the shell, over several that can be pasted as they are. */
+static void example(cli *c, const char *line, size_t n)
+{
+    const char *rest = sparta_arena_bytes(c->arena, line, n);
+    for (int indent = 2; rest && *rest; indent = 6) {
+        const bool whole = indent + cli_width(rest) <= WIDTH;
+        const char *s = rest;
+        size_t used = cli_wrap(s, whole ? WIDTH : WIDTH - indent - 2, &rest);
+        cli_pad(&c->out, indent);
+        sparta_text_put(&c->out, s, used);
+        sparta_text_printf(&c->out, *rest ? " \\\n" : "\n");
+    }
 }
 
 static void verb_help(cli *c)
 {
-    sparta_text_printf(&c->out, "usage: sparta %s%s%s [flags]\n\n%s\n\n", c->verb->name,
-                       *c->verb->operands ? " " : "", c->verb->operands, c->verb->what);
+    sparta_text_printf(&c->out, "usage: sparta %s%s%s [flags]\n\n", c->verb->name,
+                       *c->verb->operands ? " " : "", c->verb->operands);
+    paragraph(c, c->verb->what);
+    sparta_text_printf(&c->out, "\n");
     for (int i = 0; i < CLI_OPTIONS; i++)
         if (cli_option_named(&cli_options[i], c->verb)) flag_line(c, &cli_options[i]);
-    sparta_text_printf(&c->out, "\nalso:");
-    for (int i = 0; i < CLI_OPTIONS; i++)
-        if (is_common(&cli_options[i]) && !cli_option_named(&cli_options[i], c->verb) && i < CLI_HELP)
-            sparta_text_printf(&c->out, " --%s", cli_options[i].name);
-    sparta_text_printf(&c->out, "\n      (`sparta --help` describes these)\n\nexamples:\n");
+    sparta_text_printf(&c->out, "\n");
+    other_flags(c);
+    sparta_text_printf(&c->out, "\nexamples:\n");
     for (const char *p = c->verb->examples; *p; p += strcspn(p, "\n"), p += *p == '\n')
-        sparta_text_printf(&c->out, "  %.*s\n", (int)strcspn(p, "\n"), p);
+        example(c, p, strcspn(p, "\n"));
 }
 
 void cli_help(cli *c)

@@ -1,10 +1,10 @@
 /* Tables: gathered cell by cell, printed aligned for people or as --table says. */
-#include "cli.h"
+#include "fit.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
+
+enum { FOLDED = 4 /* spaces before what is folded under its row */ };
 
 cli_table cli_table_begin(cli *c, int columns, const char *const *names)
 {
@@ -58,73 +58,48 @@ static const cli_cell *cell(const cli_table *t, int row, int column)
     return &t->cell[row * t->columns + column];
 }
 
-/* Bytes that are not the first of a UTF-8 character take no room. */
-static int width(const char *s)
+/* The text of a cell; row -1: of the head. */
+static const char *text_of(const cli_table *t, int row, int col)
 {
-    int n = 0;
-    for (; *s; s++) n += ((unsigned char)*s & 0xc0) != 0x80;
-    return n;
+    return row < 0 ? t->name[col] : cell(t, row, col)->text;
 }
 
-static void pad(sparta_text *out, int n)
+static void aligned_row(const cli_table *t, const cli_layout *l, int rows, int row)
 {
-    for (; n > 0; n--) sparta_text_put(out, " ", 1);
-}
-
-static int column_width(const cli_table *t, int rows, int col)
-{
-    int most = width(t->name[col]);
-    for (int r = 0; r < rows; r++) most = SPARTA_MAX(most, width(cell(t, r, col)->text));
-    return most;
-}
-
-/* "/encoder/layer.0/..tput/dense/MatMul" */
-static void shorten(char *s, int room)
-{
-    int n = (int)strlen(s), front = room / 2, back = room - front - 2;
-    if (n <= room) return;
-    while (front > 0 && ((unsigned char)s[front] & 0xc0) == 0x80) front--; /* whole UTF-8 characters */
-    while (back > 0 && ((unsigned char)s[n - back] & 0xc0) == 0x80) back--;
-    memcpy(s + front, "..", 2);
-    memmove(s + front + 2, s + n - back, (size_t)back + 1);
-}
-
-/* On a terminal that is too narrow the names of the first column give way, so that the numbers stay in their columns; what is
- * redirected has every name in full. The last column may run over. */
-static void fit(cli_table *t, int rows)
-{
-    struct winsize window;
-    int others = 0;
-    if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) || !window.ws_col) return;
-    for (int col = 1; col < t->columns; col++)
-        others += 2 + (col < t->columns - 1 ? column_width(t, rows, col) : width(t->name[col]));
-    int room = SPARTA_MAX(36, window.ws_col - others);
-    for (int row = 0; row < rows; row++)
-        if (!cell(t, row, 0)->number) shorten((char *)cell(t, row, 0)->text, room);
+    sparta_text *out = &t->c->out;
+    int at = 0;
+    for (int i = 0; i < l->n; i++) {
+        const int col = l->column[i], spare = l->width[col] - cli_width(text_of(t, row, col));
+        const bool right = rows > 0 && cell(t, 0, col)->number, last = i == l->n - 1;
+        if (i) cli_pad(out, 2);
+        at += i ? 2 : 0;
+        if (right) cli_pad(out, spare);
+        if (last && l->room && !l->folded)
+            cli_wrapped(out, text_of(t, row, col), l->room, at);
+        else
+            sparta_text_put(out, text_of(t, row, col), strlen(text_of(t, row, col)));
+        if (!right && !last) cli_pad(out, spare);
+        at += l->width[col];
+    }
+    cli_end_line(out);
+    const char *below = l->folded && row >= 0 ? text_of(t, row, t->columns - 1) : "";
+    if (!*below) return;
+    cli_pad(out, FOLDED);
+    cli_wrapped(out, below, l->limit - FOLDED, FOLDED);
+    cli_end_line(out);
 }
 
 static void aligned(cli_table *t, int rows)
 {
-    sparta_text *out = &t->c->out;
-    int *most = sparta_arena_array(t->c->arena, (size_t)t->columns, sizeof *most);
-    if (!most) {
-        t->status = sparta_ctx_status(t->c->cx);
-        return;
-    }
-    fit(t, rows);
-    for (int col = 0; col < t->columns; col++) most[col] = column_width(t, rows, col);
-    for (int row = -1; row < rows; row++) {
-        for (int col = 0; col < t->columns; col++) {
-            const char *s = row < 0 ? t->name[col] : cell(t, row, col)->text;
-            bool right = rows > 0 && cell(t, 0, col)->number, last = col == t->columns - 1;
-            if (col) sparta_text_put(out, "  ", 2);
-            if (right) pad(out, most[col] - width(s));
-            sparta_text_put(out, s, strlen(s));
-            if (!right && !last) pad(out, most[col] - width(s));
-        }
-        while (out->size && out->data[out->size - 1] == ' ') out->size--; /* empty cells at the end */
-        sparta_text_put(out, "\n", 1);
-    }
+    cli_layout l;
+    t->status = cli_fit(t, rows, &l);
+    if (t->status) return;
+    for (int row = -1; row < rows; row++) aligned_row(t, &l, rows, row);
+    if (!*l.gone || cli_has(t->c, CLI_QUIET)) return;
+    const char *remark = sparta_arena_printf(t->c->arena, "(no room for: %s; --table csv has them)", l.gone);
+    if (!remark) return;
+    cli_wrapped(&t->c->out, remark, l.limit, 1);
+    cli_end_line(&t->c->out);
 }
 
 static void markdown_cell(sparta_text *out, const char *s)

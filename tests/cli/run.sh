@@ -13,7 +13,7 @@ for verb in zoo inspect propagate compile run verify bench kernel format doctor;
     run 0 "$verb --help" $verb --help
     has out "usage: sparta $verb" "$verb --help says how"
     has out "examples:" "$verb --help has examples"
-    if [ "$(wc -l < out)" -le 40 ] && [ "$(wc -L < out)" -le 120 ]; then good "$verb --help fits a screen"; else bad "$verb --help fits a screen"; fi
+    if [ "$(wc -l < out)" -le 64 ] && [ "$(wc -L < out)" -le 80 ]; then good "$verb --help fits a screen"; else bad "$verb --help fits a screen"; fi
 done
 run 0 "help VERB" help bench
 has out "usage: sparta bench" "help VERB is VERB --help"
