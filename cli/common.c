@@ -68,6 +68,13 @@ static void layer_json(cli_json *j, const sparta_layer *l)
     cli_json_close(j, '}');
 }
 
+void cli_coverage_json(cli_json *j, const sparta_coverage *c)
+{
+    cli_json_real(j, "unaccelerated_share", c->without_kernel);
+    cli_json_text(j, "unaccelerated_reason", c->worst < 0 ? NULL : c->why);
+    cli_json_text(j, "unaccelerated_hint", c->worst < 0 ? NULL : c->help);
+}
+
 void cli_layers_json(cli_json *j, const sparta_layer *layer, int n)
 {
     cli_json_open(j, "layers", '[');

@@ -94,8 +94,11 @@ static sparta_status report(cli *c, const sparta_package *p, const sparta_compil
 {
     const sparta_propagate_report *went = r->went;
     sparta_layer *layer;
+    sparta_coverage coverage;
     int n;
     SPARTA_TRY(sparta_compile_layers(c->cx, c->arena, p->plan, cli_text(c, CLI_DB, NULL), NULL, &layer, &n));
+    SPARTA_TRY(sparta_compile_coverage(c->cx, p->plan, &coverage));
+    sparta_compile_note_coverage(c->cx, &coverage);
     if (cli_wants_json(c)) {
         cli_json j = cli_json_begin(c, "compile");
         cli_json_text(&j, "output", path);
@@ -106,6 +109,7 @@ static sparta_status report(cli *c, const sparta_package *p, const sparta_compil
         cli_json_int(&j, "parameters_before", went->parameters_before);
         cli_json_int(&j, "parameters_after", went->parameters_after);
         cli_json_int(&j, "masked_nonzero", *r->masked_nonzero);
+        cli_coverage_json(&j, &coverage);
         cli_layers_json(&j, layer, n);
         cli_json_end(c, &j);
         return SPARTA_OK;

@@ -19,6 +19,7 @@ typedef struct facts { /* of a model or package */
     int n_symbols;
     sparta_layer *layer;
     int n_layers;
+    sparta_coverage coverage; /* what has no kernel */
     sparta_what_if what_if;
     sparta_obeyed obeyed;         /* what the schedule did */
     sparta_propagate_report went; /* what propagation takes away first, of an ONNX file */
@@ -52,6 +53,8 @@ static sparta_status gather(cli *c, facts *f)
     SPARTA_TRY(cli_file_size(c, c->operand[0], &f->bytes));
     SPARTA_TRY(sparta_graph_symbols(c->cx, c->arena, f->graph, &f->symbol, &f->n_symbols));
     f->obeyed.limit = cli_real(c, CLI_LIMIT, 0);
+    SPARTA_TRY(sparta_compile_coverage(c->cx, f->graph, &f->coverage));
+    sparta_compile_note_coverage(c->cx, &f->coverage);
     return sparta_compile_layers(c->cx, c->arena, f->graph, cli_text(c, CLI_DB, NULL), &f->obeyed, &f->layer,
                                  &f->n_layers);
 }
@@ -133,6 +136,7 @@ static void facts_json(cli *c, const facts *f)
     cli_json_close(&j, '}');
     if (f->went.parameters_before > f->went.parameters_after)
         cli_json_int(&j, "parameters_after", f->went.parameters_after);
+    cli_coverage_json(&j, &f->coverage);
     cli_layers_json(&j, f->layer, f->n_layers);
     if (cli_has(c, CLI_WHAT_IF)) cli_what_if_json(&j, &f->what_if);
     if (cli_has(c, CLI_SCHEDULE)) schedule_json(c, &j, &f->obeyed);

@@ -15,6 +15,7 @@ sparta_status cli_compile_dims(cli *c, const char *const **out) SPARTA_MUST; /* 
 sparta_status cli_writable(cli *c, const char *path) SPARTA_MUST;
 sparta_status cli_file_size(cli *c, const char *path, size_t *out) SPARTA_MUST;
 void cli_note_noise(cli *c); /* a measurement that is not to be relied on */
+void cli_coverage_json(cli_json *j, const sparta_coverage *c);
 void cli_layers_json(cli_json *j, const sparta_layer *layer, int n); /* "layers": [...] */
 
 /* Inputs of a graph from --input, or generated from the seed; given in part: E_USAGE naming the missing ones.

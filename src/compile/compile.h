@@ -23,6 +23,7 @@
 #ifndef SPARTA_COMPILE_H
 #define SPARTA_COMPILE_H
 
+#include "compile/estimate.h"
 #include "compile/modules.h"
 #include "compile/passes.h"
 #include "import/import.h"

@@ -3,10 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool is_layer(const sparta_node *n)
+bool sparta_lower_is_layer(const sparta_node *n)
 {
     return n->op == SPARTA_OP_Linear || n->op == SPARTA_OP_Attention || n->op == SPARTA_OP_MatMul ||
-           n->op == SPARTA_OP_Gemm || n->op == SPARTA_OP_Interact;
+           n->op == SPARTA_OP_Gemm || n->op == SPARTA_OP_Interact || n->op == SPARTA_OP_Conv ||
+           n->op == SPARTA_OP_ConvTranspose;
 }
 
 static void set_block(sparta_layer *out)
@@ -140,7 +141,7 @@ sparta_status sparta_compile_layers(sparta_ctx *cx, sparta_arena *arena, const s
     sparta_status s = SPARTA_OK;
     for (int i = 0; i < g->n_nodes && s == SPARTA_OK; i++) {
         sparta_node *node = g->node[i];
-        if (!is_layer(node)) continue;
+        if (!sparta_lower_is_layer(node)) continue;
         sparta_layer *l = &layer[count++];
         l->name = *node->name ? node->name : node->out[0]->name;
         l->op = sparta_builtin_row(node->op)->name;

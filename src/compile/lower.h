@@ -101,6 +101,8 @@ sparta_status sparta_lower_asked(sparta_ctx *cx, lower_node *ln, double limit) S
 sparta_status sparta_lower_pin_failed(sparta_ctx *cx, const lower_node *ln) SPARTA_MUST;
 sparta_status sparta_lower_pins_used(sparta_ctx *cx,
                                      const sparta_obeyed *o) SPARTA_MUST; /* every pin found its layer? */
+/* Does the node get a row in reports: does it multiply by a weight, or activations by each other? */
+bool sparta_lower_is_layer(const sparta_node *n);
 /* Say why, from times that are known (dense_us, us) or modelled. */
 void sparta_lower_reason(lower_node *ln, double peak);
 /* Put conversions between rows and panels, statistics, order. */

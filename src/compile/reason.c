@@ -57,6 +57,10 @@ void sparta_lower_reason(lower_node *ln, double peak)
 {
     const sparta_task *t = &ln->task;
     ln->reason[0] = 0;
+    if (!t->mask && (!ln->im || !ln->im->kernel) && sparta_lower_is_layer(t->node)) {
+        sparta_compile_without_kernel(t->node, ln->reason, sizeof ln->reason);
+        return;
+    }
     if (t->node->op == SPARTA_OP_Attention || t->node->op == SPARTA_OP_Interact ||
         (t->node->op == SPARTA_OP_MatMul && !t->node->in[1]->constant)) {
         snprintf(ln->reason, sizeof ln->reason, "product of two activations: nothing to prune");

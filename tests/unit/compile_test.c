@@ -126,7 +126,7 @@ static void products_that_stay(void **state)
         "input z: f32[batch,24,sequence]\nnode y: ? = MatMul(x, z) \"y\"\noutput y\n"); /* two activations */
     assert_string_equal(said_of(node_named(p, "y"), "kernel"), "");
     assert_string_equal(said_of(node_named(p, "y"), "reason"),
-                        "product of two activations: nothing to prune");
+                        "product of two activations that is no attention: the reference runs it");
     sparta_package_close(p);
     expect_runs(G X3 "const w: f32[24] @\"w\"\nnode y: ? = MatMul(x, w) \"y\"\noutput y\n", "",
                 1); /* a vector */

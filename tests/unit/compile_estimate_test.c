@@ -1,0 +1,144 @@
+/* Estimates by counting: what a reference costs, and which share of a model has no kernel, why. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+#include "compile/compile.h"
+
+static sparta_ctx *cx;
+static double pool[1 << 10]; /* contents of every constant */
+
+static int setup(void **state)
+{
+    (void)state;
+    cx = sparta_ctx_create(NULL);
+    for (size_t i = 0; i < SPARTA_COUNT(pool); i++) pool[i] = 1;
+    return cx ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    size_t left = sparta_ctx_memory(cx);
+    sparta_ctx_free(cx);
+    return left ? -1 : 0;
+}
+
+#define ok(call)                                                                                             \
+    do {                                                                                                     \
+        sparta_status ok_ = (call);                                                                          \
+        if (ok_) print_error("%s: %s\n", #call, sparta_message(cx));                                         \
+        assert_int_equal(ok_, SPARTA_OK);                                                                    \
+    } while (0)
+
+static sparta_status fetch(void *arg, const char *name, sparta_tensor *out)
+{
+    (void)arg, (void)name;
+    out->data = pool;
+    return SPARTA_OK;
+}
+
+static sparta_graph *parse(const char *text)
+{
+    sparta_graph *g;
+    ok(sparta_graph_parse(cx, text, fetch, NULL, &g));
+    ok(sparta_compile_passes(g));
+    return g;
+}
+
+static double us_of(const char *text, int64_t batch)
+{
+    sparta_graph *g = parse(text);
+    const char *name = "batch";
+    double us = 0;
+    for (int i = 0; i < g->n_nodes; i++)
+        us += sparta_compile_estimate_node(cx, g->node[i], &(sparta_bindings){1, &name, &batch});
+    sparta_graph_free(g);
+    return us;
+}
+
+#define CONV                                                                                                 \
+    "graph \"c\"\ninput x: f32[batch,3,height,width]\nconst w: f32[8,3,3,3] @\"w\"\n"                        \
+    "node y: ? = Conv(x, w) \"/conv\"\noutput y\n"
+#define LINEAR(type)                                                                                         \
+    "graph \"l\"\ninput x: " type "[batch,32]\nconst w: " type "[32,16] @\"w\"\n"                            \
+    "node y: ? = MatMul(x, w) \"/fc\"\noutput y\n"
+
+static void counts(void **state)
+{
+    (void)state;
+    const double one = us_of(LINEAR("f32"), 64), two = us_of(LINEAR("f32"), 128);
+    assert_true(one > 64 * 32 * 16 * .3e-3 && one < 64 * 32 * 16 * 3e-3); /* a nanosecond or so each */
+    assert_float_equal(two / one, 2, 1e-6);
+    assert_true(us_of(LINEAR("f64"), 64) >= one);
+    assert_true(us_of("graph \"r\"\ninput x: f32[batch,32]\nconst s: i64[2] = [-1,16]\n"
+                      "node y: ? = Reshape(x, s) \"r\"\noutput y\n",
+                      64) < one / 4);
+}
+
+static sparta_coverage coverage_of(const char *text)
+{
+    sparta_graph *g = parse(text);
+    sparta_coverage c;
+    ok(sparta_compile_coverage(cx, g, &c));
+    sparta_graph_free(g);
+    return c;
+}
+
+static void coverage(void **state)
+{
+    (void)state;
+    sparta_coverage c = coverage_of(LINEAR("f32"));
+    assert_true(c.without_kernel == 0 && c.worst < 0);
+    sparta_compile_note_coverage(cx, &c);
+    assert_string_equal(sparta_ctx_notes(cx), "");
+    c = coverage_of(LINEAR("f64"));
+    assert_true(c.without_kernel > .99);
+    assert_non_null(strstr(c.why, "f32"));
+    c = coverage_of(CONV);
+    assert_true(c.without_kernel > .99 && c.worst == SPARTA_OP_Conv && c.worst_share > .99);
+    sparta_compile_note_coverage(cx, &c);
+    assert_non_null(strstr(sparta_ctx_notes(cx), "100 % of the time runs without a kernel"));
+    assert_non_null(strstr(sparta_ctx_notes(cx), "convolutions"));
+    sparta_ctx_forget_notes(cx);
+}
+
+/* Sizes that nobody gave: an item of many tokens, or many items, within bounds, large enough to run. */
+static void usual_sizes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *input, *bound;
+        int64_t batch, other;
+    } cases[] = {{"f32[batch,32]", "", 128, 0},
+                 {"f32[batch,sequence,32]", "", 1, 128},
+                 {"f32[batch,sequence,32]", "bound sequence[9]\n", 1, 9},
+                 {"f32[4,32]", "", 0, 0}};
+    for (size_t i = 0; i < SPARTA_COUNT(cases); i++) {
+        char text[200];
+        sparta_bindings b;
+        sparta_arena *arena = sparta_arena_create(cx);
+        snprintf(text, sizeof text, "graph \"s\"\ninput x: %s\nnode y: ? = Relu(x) \"r\"\n%soutput y\n",
+                 cases[i].input, cases[i].bound);
+        sparta_graph *g = parse(text);
+        ok(sparta_compile_usual_sizes(cx, arena, g, &b));
+        assert_int_equal(b.n, (cases[i].batch > 0) + (cases[i].other > 0));
+        if (b.n) assert_int_equal(b.value[0], cases[i].batch);
+        if (b.n > 1) assert_int_equal(b.value[1], cases[i].other);
+        sparta_graph_free(g);
+        sparta_arena_free(arena);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(counts, setup, teardown),
+        cmocka_unit_test_setup_teardown(coverage, setup, teardown),
+        cmocka_unit_test_setup_teardown(usual_sizes, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
