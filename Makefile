@@ -52,7 +52,7 @@ FUZZ     := $(wildcard tests/fuzz/*.c)
 RUNNERS  := $(wildcard tests/node/*_runner.c)
 TEXT     := $(wildcard include/*.h src/*/*.[ch] cli/*.[ch] tests/*/*.[ch] examples/*.c) # what clang-format looks after
 
-all: $(B)/libsparta.a $(B)/libsparta.so $(B)/libsparta_rt.so $(if $(CLI),$(B)/sparta) ## build the libraries and the program (BUILD=debug|asan|tsan|cov)
+all: $(B)/libsparta.a $(B)/libsparta_rt.a $(B)/libsparta.so $(B)/libsparta_rt.so $(if $(CLI),$(B)/sparta) ## build the libraries and the program (BUILD=debug|asan|tsan|cov)
 
 # ---------------------------------------------------------------- compile and link
 # Stamps change only when their text does: other flags compile everything again, another list of files archives again.
@@ -74,6 +74,9 @@ $(filter $(B)/src/panel/%,$(OBJ)): $(wildcard src/panel/*.h src/panel/*.def)
 $(B)/libsparta.a: $(OBJ) $(B)/files
 	@echo "AR   $@"
 	@rm -f $@ && ar rcs $@ $(OBJ)
+$(B)/libsparta_rt.a: $(RT_OBJ) $(B)/files
+	@echo "AR   $@"
+	@rm -f $@ && ar rcs $@ $(RT_OBJ)
 
 # $(call link_shared,objects): NAME.so.VERSION with the soname NAME.so.MAJOR, and the two links to it.
 link_shared = @echo "LINK $@"; $(if $(V),set -x;) $(CC) $(ALL_CFLAGS) -shared -Wl,-z,defs -Wl,-soname,$(@F).$(MAJOR) $(1) $(LIBS) -o $@.$(VERSION) \
@@ -173,14 +176,23 @@ $(B)/examples/run_package_rt: examples/run_package.c $(B)/libsparta_rt.so
 examples: all $(B)/examples/compile_and_run $(B)/examples/schedule $(B)/examples/run_package $(B)/examples/run_package_rt ## build and run the examples
 	@tools/try-examples $(B)/sparta $(B)/examples
 
-install: all ## install into $(DESTDIR)$(PREFIX): program, libraries, header, sparta.pc, man page
-	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin include lib/pkgconfig share/man/man1)
+# $(call completion,shell,file)
+completion = $(B)/sparta --completion $(1) > $(DESTDIR)$(PREFIX)/share/$(2)
+install: all ## install into $(DESTDIR)$(PREFIX): program, libraries, header, pkg-config files, man page, completion, docs, examples
+	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin include lib/pkgconfig $(addprefix share/,man/man1 bash-completion/completions zsh/site-functions \
+		fish/vendor_completions.d doc/sparta/examples doc/sparta/docs))
 	install -m 755 $(B)/sparta $(DESTDIR)$(PREFIX)/bin/
 	install -m 644 include/sparta.h $(DESTDIR)$(PREFIX)/include/
-	install -m 644 $(B)/libsparta.a $(DESTDIR)$(PREFIX)/lib/
+	install -m 644 $(B)/libsparta.a $(B)/libsparta_rt.a $(DESTDIR)$(PREFIX)/lib/
 	cp -P $(B)/libsparta.so* $(B)/libsparta_rt.so* $(DESTDIR)$(PREFIX)/lib/
 	for n in sparta sparta_rt; do sed -e 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' tools/$$n.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/$$n.pc; done
 	$(B)/sparta --man > $(DESTDIR)$(PREFIX)/share/man/man1/sparta.1
+	$(call completion,bash,bash-completion/completions/sparta)
+	$(call completion,zsh,zsh/site-functions/_sparta)
+	$(call completion,fish,fish/vendor_completions.d/sparta.fish)
+	install -m 644 README.md CHANGELOG.md LICENSE $(DESTDIR)$(PREFIX)/share/doc/sparta/
+	install -m 644 $(wildcard docs/*.md docs/*.svg) $(DESTDIR)$(PREFIX)/share/doc/sparta/docs/
+	install -m 644 $(wildcard examples/*.c) $(DESTDIR)$(PREFIX)/share/doc/sparta/examples/
 clean: ## remove build/
 	rm -rf build compile_commands.json
 
