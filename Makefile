@@ -117,9 +117,9 @@ demo: ## set up, build, and walk through everything with a small BERT
 	@$(MAKE) --no-print-directory -s -j$(JOBS) all
 	@tools/demo $(B)/sparta
 check: ## the quick loop: build, unit tests, layers, exports, format
-	+@MAKE='$(MAKE)' JOBS=$(JOBS) tools/stages check | tools/run-tests build/logs/check
+	+@export MAKE='$(MAKE)' JOBS=$(JOBS); tools/stages check | tools/run-tests build/logs/check
 test: ## everything: check, sanitizers, ONNX node tests, program, Python comparisons, fuzzers, examples, install
-	+@MAKE='$(MAKE)' JOBS=$(JOBS) FUZZ_SECONDS=$(FUZZ_SECONDS) tools/stages test | tools/run-tests build/logs/test
+	+@export MAKE='$(MAKE)' JOBS=$(JOBS) FUZZ_SECONDS=$(FUZZ_SECONDS); tools/stages test | tools/run-tests build/logs/test
 
 bench: all ## time the zoo's models against their own dense baseline
 	@tools/bench $(B)/sparta

@@ -2,7 +2,7 @@
 small as reason says, and as much faster as they have fewer operations.
 
 The models are those of the zoo and torch's exports in tests/fixtures. They are pruned here, in the file, as a tool would: outputs
-of a layer become zero with their bias, or inputs of the next one."""
+of a layer become zero with their bias, or inputs of the next one. (Alone: it compares times.)"""
 
 import json
 import os

@@ -58,7 +58,7 @@ expect "a runtime that lacks a function" 1 "not exported: sparta_two" exports "$
 expect "a runtime that needs a library" 1 "the runtime may need only the C library" exports "$work/all.so" "$work/z.so" "$work/lib.o"
 
 # --- run-tests
-stages() { printf '%b' "$1" | tools/run-tests "$work/logs" > "$work/output" 2>&1; got=$?; tail -n 1 "$work/output"; return $got; }
+stages() { printf '%b' "$1" | JOBS=2 tools/run-tests "$work/logs" > "$work/output" 2>&1; got=$?; tail -n 1 "$work/output"; return $got; }
 expect "one test that passes" 0 "1 passed, 0 failed" stages 'a\ttrue\n'
 expect "one that fails" 1 "1 passed, 1 failed" stages 'a\ttrue\nb\tfalse\n'
 expect "one that is skipped" 0 "1 passed, 0 failed, 1 skipped" stages 'a\ttrue\nb\texit 77\n'
@@ -70,6 +70,12 @@ expect "a program that is not there" 1 "0 passed, 1 failed" stages 'a\t/no/such/
 expect "a note" 0 "note: 3 of 4" sh -c 'printf "a\techo note: 3 of 4\n" | tools/run-tests "$1"' - "$work/logs"
 expect "a program that hangs" 1 "0 passed, 1 failed" env STAGE_TIMEOUT=1 sh -c 'printf "a\tsleep 30\n" | tools/run-tests "$1" | tail -n 1 | grep failed && exit 1' - "$work/logs"
 expect "no stages" 1 "0 passed, 1 failed" stages ''
+# Stages side by side: what waits comes later, "alone" has nothing beside it and comes last.
+mark=$work/mark
+expect "a stage that waits for another" 0 "2 passed, 0 failed" stages "a\\ttest -e $mark && rm $mark\\tb\\nb\\tsleep 0.5; touch $mark\\n"
+expect "two at a time" 0 "2 passed, 0 failed" stages "a\\ttouch $mark.a; timeout 9 sh -c 'until test -e $mark.b; do sleep 0.1; done'\\nb\\ttouch $mark.b; timeout 9 sh -c 'until test -e $mark.a; do sleep 0.1; done'\\n"
+expect "one alone" 0 "3 passed, 0 failed" stages "a\\ttest -e $mark.2 && mkdir $mark && sleep 0.3 && rmdir $mark\\talone\\nb\\tmkdir $mark && sleep 0.3 && rmdir $mark && touch $mark.2\\nc\\tmkdir $mark && sleep 0.3 && rmdir $mark\\talone\\n"
+expect "one that waits for nobody" 0 "1 passed, 0 failed" stages 'a\ttrue\tnobody\n'
 
 # --- venv, stages, setup
 expect "stages of check" 0 "layers" tools/stages check

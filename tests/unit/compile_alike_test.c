@@ -1,5 +1,5 @@
 /* Choosing with noise in mind: large masks that look alike share their trials, small ones do not; a later row must win by more than the
- * noise; and, measured in one run, what is chosen is never slower than dense on 30 shapes. (Slow: make test only.) */
+ * noise; and, measured in one run, what is chosen is never slower than dense on 30 shapes. (Slow: make test only. Alone: times decide.) */
 #include "models.h"
 #include "compile/lower.h"
 

@@ -1,4 +1,4 @@
-/* Which implement wins and why: measured, remembered, modelled; and the way back from a package to a graph. (Slow: make test only.) */
+/* Which implement wins and why: measured, remembered, modelled; and the way back from a package to a graph. (Slow: make test only. Alone: times decide.) */
 #include "models.h"
 #include "compile/lower.h"
 
