@@ -1,8 +1,12 @@
 /* norm: layer normalisation down the rows of a panel, one token a lane.
  *
- * The product before may have left the sum and the sum of squares per lane (stat). The variance from those loses digits when the
- * mean is large against the deviation; where that could show, the centred sum is taken in a second pass, as it is when
- * there are no statistics.
+ * The product before may have left the sum and the sum of squares per lane (stat). Mean and variance from those lose digits when the
+ * mean is large against the deviation. Where that could show, as where there are no statistics, a second pass over x - mean finds the
+ * variance and by how much the mean is off; that is kept beside the mean, since the sum of both would be rounded:
+ *
+ *     x = mean + d      d is exact for x near the mean, however large      off = sum d / n      y = (d - off) / deviation
+ *
+ * so that a row of equal numbers gives 0 exactly.
  */
 INLINE void norm_lanes(const struct sparta_norm_args *a, const int j)
 {
@@ -15,25 +19,27 @@ INLINE void norm_lanes(const struct sparta_norm_args *a, const int j)
         }
     else
         for (long i = 0; i < a->n; i++) sum += load(x + i * SPARTA_PANEL);
-    vec mean = sum / n, variance = square / n - mean * mean;
+    vec mean = sum / n, off = splat(0.f), variance = square / n - mean * mean;
     ints sure = variance > mean * mean;
     int all = a->has_stat;
     for (int l = 0; l < LANES; l++) all &= sure[l] != 0;
-    if (!all) {
-        vec centred = splat(0.f);
+    if (!all) { /* lane by lane: a token's bits do not depend on its neighbours */
+        vec centred = splat(0.f), rest = splat(0.f);
         for (long i = 0; i < a->n; i++) {
             vec d = load(x + i * SPARTA_PANEL) - mean;
+            rest += d;
             centred += d * d;
         }
-        variance = pick(sure, variance,
-                        centred / n); /* lane by lane: a token's bits do not depend on its neighbours */
+        rest /= n;
+        off = pick(sure, off, rest);
+        variance = pick(sure, variance, at_least(centred / n - rest * rest, 0.f));
     }
     vec root = variance + splat(a->eps), scale;
     for (int l = 0; l < LANES; l++) root[l] = __builtin_sqrtf(root[l]);
     scale = splat(1.f) / root;
     for (long i = a->row0; i < a->row1; i++)
         store(a->y + i * SPARTA_PANEL + LANES * j,
-              (load(x + i * SPARTA_PANEL) - mean) * scale * splat(a->gain[i]) + splat(a->shift[i]));
+              (load(x + i * SPARTA_PANEL) - mean - off) * scale * splat(a->gain[i]) + splat(a->shift[i]));
 }
 
 KERNEL void sparta_kernel_norm(const void *args)
