@@ -3,6 +3,7 @@
 #include "compile/compile.h"
 #include "verbs.h"
 #include "implement/implement.h"
+#include <float.h>
 #include <string.h>
 
 /* Masks and schedules change the weights of a model; where only packages are given they would do nothing. */
@@ -33,6 +34,13 @@ static sparta_status list_of(cli *c, cli_option_id id, const char *const **out)
     return SPARTA_OK;
 }
 
+/* In the options of compile 0 is the default; who says 0 wants the least there is. */
+static double tolerance(const cli *c, cli_option_id id)
+{
+    const double given = cli_real(c, id, -1);
+    return given < 0 ? 0 : given > 0 ? given : DBL_MIN;
+}
+
 sparta_status cli_compile_request(cli *c, sparta_compile_request *out)
 {
     sparta_target target;
@@ -46,6 +54,8 @@ sparta_status cli_compile_request(cli *c, sparta_compile_request *out)
     r.options.dense_only = cli_has(c, CLI_DENSE);
     r.options.no_measure = cli_has(c, CLI_NO_MEASURE);
     r.options.limit = cli_real(c, CLI_LIMIT, 0);
+    r.options.rtol = tolerance(c, CLI_RTOL);
+    r.options.atol = tolerance(c, CLI_ATOL);
     r.options.threads = (int)cli_int(c, CLI_THREADS, 0);
     r.options.external_data_root = cli_text(c, CLI_EXTERNAL, NULL);
     if (r.options.target && !sparta_target_parse(r.options.target, &target))

@@ -93,8 +93,7 @@ sparta_status cli_verb_verify(cli *c)
     cli_inputs in = {0};
     if (!r.against)
         return sparta_fail(c->cx, SPARTA_E_USAGE, "verify: nothing to compare %s with; say --against B", r.a);
-    r.rtol = cli_real(c, CLI_RTOL, -1);
-    r.atol = cli_real(c, CLI_ATOL, -1);
+    r.tolerance = (sparta_tolerance){cli_real(c, CLI_RTOL, -1), cli_real(c, CLI_ATOL, -1)};
     r.seed = (uint64_t)cli_int(c, CLI_SEED, 0);
     r.threads = (int)cli_int(c, CLI_THREADS, 0);
     SPARTA_TRY(cli_compile_request(c, &r.compile));

@@ -216,13 +216,15 @@ static sparta_status verify_file(sparta_ctx *cx, const char *onnx, const sparta_
 {
     sparta_model *m;
     sparta_obeyed again = {0};
-    const char *const *remove = request->options.remove;
-    SPARTA_TRY(load(cx, onnx, &request->options, schedule, &again, &m));
+    const sparta_compile_options *o = &request->options;
+    const char *const *remove = o->remove;
+    const sparta_tolerance tolerance = {o->rtol > 0 ? o->rtol : -1, o->atol > 0 ? o->atol : -1};
+    SPARTA_TRY(load(cx, onnx, o, schedule, &again, &m));
     sparta_status s = request->obeyed ? same_effects(cx, request->obeyed, &again) : SPARTA_OK;
     for (int i = 0; s == SPARTA_OK && remove && remove[i]; i++)
         s = sparta_propagate_remove(m->graph, remove[i]);
     if (s == SPARTA_OK && remove) s = sparta_ops_infer(m->graph);
-    if (s == SPARTA_OK) s = sparta_lower_verify(cx, p, m->graph);
+    if (s == SPARTA_OK) s = sparta_lower_verify(cx, p, m->graph, &tolerance);
     sparta_model_close(m);
     return s;
 }

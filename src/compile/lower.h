@@ -11,6 +11,7 @@
 #include "call/call.h"
 #include "compile/compile.h"
 #include "implement/implement.h"
+#include "ops/close.h"
 #include "tune/tune.h"
 
 typedef struct lower_kernel { /* one compiled text */
@@ -112,8 +113,8 @@ sparta_status sparta_lower_pack(lowering *l) SPARTA_MUST;
 /* Remove every annotation: a file may carry some, only compile writes them. */
 sparta_status sparta_lower_strip(sparta_graph *g) SPARTA_MUST;
 /* Compare the package with the references of a graph on made-up inputs: E_DIFFER names the output. */
-sparta_status sparta_lower_verify(sparta_ctx *cx, const sparta_package *p,
-                                  const sparta_graph *reference) SPARTA_MUST;
+sparta_status sparta_lower_verify(sparta_ctx *cx, const sparta_package *p, sparta_graph *reference,
+                                  const sparta_tolerance *tolerance) SPARTA_MUST;
 /* Add or replace attributes of a node. */
 sparta_status sparta_lower_annotate(sparta_graph *g, sparta_node *n, const sparta_attr *attr,
                                     int count) SPARTA_MUST;

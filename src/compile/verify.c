@@ -1,174 +1,248 @@
-/* verify: compile's own check. The references of the file are run on one item of a few tokens; the package on COPIES of that item at once, so
- * that full panels, part-filled ones and panels shared by threads all have to give the one answer. */
+/* verify: compile's own check. The references of the file and the package run on the same made-up items: some 66 tokens, so that full
+ * panels, part-filled ones and panels shared by threads all have to give the one answer.
+ *
+ * The references are slow. Where the items of a batch are computed apart (ops says so), they run on as many different items as
+ * the budget allows, and the package on these again and again until there are enough. Where items are mixed, a Softmax over the batch
+ * say, both run on the same batch. */
 #include "compile/lower.h"
-#include "ops/ops.h"
+#include "ops/close.h"
 #include "run/run.h"
 #include <math.h>
 #include <string.h>
 
-enum { COPIES = 11, TOKENS = 6, SYMBOLS = 32 }; /* 66 tokens: one full panel and two lanes */
+enum { ITEMS = 11, MIXED = 3, TOKENS = 6, SYMBOLS = 32 }; /* 66 tokens: one full panel and two lanes */
 
-/* ------------------------------------------------------------------ sizes and inputs */
+#define BUDGET 3e8 /* multiply-adds of a run of the references, about: a second */
 
-typedef struct sizes {
-    int n;
+typedef struct check {
+    sparta_ctx *cx;
+    const sparta_package *package;
+    sparta_graph *g;
+    const sparta_tolerance *tolerance;
+    const char *item;       /* the symbol that counts items; NULL: there is none, or they are mixed */
+    int64_t different, all; /* items of the references' run; of the package's */
+    int n;                  /* symbols */
     const char *name[SYMBOLS];
     int64_t size[SYMBOLS];
-} sizes;
+} check;
 
-/* Symbols in front (batch-like) are 1, others TOKENS, within their bounds. */
-static void small_sizes(const sparta_graph *g, sizes *out)
+/* ------------------------------------------------------------------ sizes */
+
+/* Symbols in front (batch-like) are `items`, others TOKENS or as many as it takes, within their bounds. */
+static sparta_status set_sizes(check *c, int64_t items)
 {
-    out->n = 0;
-    for (int i = 0; i < g->n_inputs; i++)
-        for (int d = 0; d < g->input[i]->dims.rank; d++) {
+    c->n = 0;
+    for (int i = 0; i < c->g->n_inputs; i++)
+        for (int d = 0; d < c->g->input[i]->dims.rank; d++) {
             const char *symbol;
             bool known = false;
-            if (!sparta_expr_is_symbol(g->input[i]->dims.dim[d], &symbol)) continue;
-            for (int k = 0; k < out->n; k++) known |= !strcmp(out->name[k], symbol);
-            if (known || out->n == SYMBOLS) continue;
-            out->name[out->n] = symbol;
-            out->size[out->n++] = SPARTA_MIN(d == 0 ? 1 : TOKENS, sparta_symbol_bound(g, symbol));
+            if (!sparta_expr_is_symbol(c->g->input[i]->dims.dim[d], &symbol)) continue;
+            for (int k = 0; k < c->n; k++) known |= !strcmp(c->name[k], symbol);
+            if (known || c->n == SYMBOLS) continue;
+            c->name[c->n] = symbol;
+            c->size[c->n++] = SPARTA_MIN(d == 0 ? items : TOKENS, sparta_symbol_bound(c->g, symbol));
         }
+    const bool fixed[SYMBOLS] = {false};
+    return sparta_sizes_that_run(c->cx, c->g, c->n, c->name, fixed, c->size);
 }
 
-/* The symbol that counts items: first in every input and output and nowhere else in the inputs; NULL: there is none. */
+static bool starts_with(const sparta_value *v, const char *symbol)
+{
+    const char *name;
+    return v->dims.rank > 0 && sparta_expr_is_symbol(v->dims.dim[0], &name) && !strcmp(name, symbol);
+}
+
+/* The symbol that counts items: first in an input and in every output; NULL: there is none. */
 static const char *item_symbol(const sparta_graph *g)
 {
-    const char *item = NULL, *name;
-    for (int i = 0; i < g->n_inputs; i++)
-        for (int d = 0; d < g->input[i]->dims.rank; d++) {
-            const bool symbol = sparta_expr_is_symbol(g->input[i]->dims.dim[d], &name);
-            if (d == 0 && !symbol) return NULL;
-            if (d == 0 && item && strcmp(item, name)) return NULL;
-            if (d == 0)
-                item = name;
-            else if (symbol && item && !strcmp(item, name))
-                return NULL;
-        }
-    for (int i = 0; i < g->n_outputs; i++)
-        if (g->output[i]->dims.rank < 1 || !sparta_expr_is_symbol(g->output[i]->dims.dim[0], &name) ||
-            !item || strcmp(item, name))
-            return NULL;
+    const char *item = NULL;
+    for (int i = 0; i < g->n_inputs && !item; i++)
+        if (g->input[i]->dims.rank) (void)sparta_expr_is_symbol(g->input[i]->dims.dim[0], &item);
+    for (int i = 0; i < g->n_outputs && item; i++)
+        if (!starts_with(g->output[i], item)) item = NULL;
     return item;
 }
 
-/* `copies` times the one item of each input. */
-static sparta_status repeat(sparta_ctx *cx, const sparta_named_tensor *one, int n, int64_t copies,
-                            sparta_named_tensor *out)
+/* How many items each side runs on. */
+static sparta_status plan(check *c)
 {
-    for (int i = 0; i < n; i++) {
-        int64_t dim[SPARTA_RANK];
-        size_t bytes;
-        memcpy(dim, one[i].tensor.dim, sizeof dim);
-        sparta_status s = sparta_tensor_bytes(cx, one[i].tensor.dtype, one[i].tensor.rank, dim, &bytes);
-        if (copies > 1) dim[0] = copies;
-        out[i].name = one[i].name;
-        if (s == SPARTA_OK)
-            s = sparta_tensor_alloc(cx, one[i].tensor.dtype, one[i].tensor.rank, dim, &out[i].tensor);
+    const char *item = item_symbol(c->g);
+    bool apart = false;
+    double cost;
+    SPARTA_TRY(set_sizes(c, 1));
+    SPARTA_TRY(sparta_ops_cost(c->cx, c->g, &(sparta_bindings){c->n, c->name, c->size}, &cost));
+    if (item) SPARTA_TRY(sparta_ops_items_apart(c->g, item, &apart));
+    const int64_t most = item ? SPARTA_MIN(ITEMS, sparta_symbol_bound(c->g, item)) : ITEMS;
+    const int64_t least = SPARTA_MIN(apart ? 1 : MIXED, most);
+    c->different = cost * (double)most <= BUDGET ? most : SPARTA_MAX(least, (int64_t)(BUDGET / cost));
+    c->item = apart ? item : NULL;
+    SPARTA_TRY(set_sizes(c, c->different));
+    for (int i = 0; i < c->n; i++)
+        if (item && !strcmp(c->name[i], item)) c->different = c->size[i];
+    c->all = apart ? SPARTA_MAX(most, c->different) : c->different;
+    return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ inputs */
+
+/* One input with its items again and again, or as it is where it has none. */
+static sparta_status repeat(const check *c, const sparta_tensor *t, bool items, sparta_tensor *out)
+{
+    int64_t dim[SPARTA_RANK];
+    size_t bytes, room;
+    memcpy(dim, t->dim, sizeof dim);
+    if (items) dim[0] = c->all;
+    SPARTA_TRY(sparta_tensor_bytes(c->cx, t->dtype, t->rank, t->dim, &bytes));
+    SPARTA_TRY(sparta_tensor_bytes(c->cx, t->dtype, t->rank, dim, &room));
+    SPARTA_TRY(sparta_tensor_alloc(c->cx, t->dtype, t->rank, dim, out));
+    for (size_t at = 0; at < room; at += bytes)
+        memcpy((char *)out->data + at, t->data, SPARTA_MIN(bytes, room - at));
+    return SPARTA_OK;
+}
+
+static sparta_status repeat_all(const check *c, const sparta_named_tensor *some, sparta_named_tensor *out)
+{
+    for (int i = 0; i < c->g->n_inputs; i++) {
+        const bool items = c->item && starts_with(c->g->input[i], c->item);
+        sparta_status s = repeat(c, &some[i].tensor, items, &out[i].tensor);
+        out[i].name = some[i].name;
         if (s != SPARTA_OK) {
-            sparta_inputs_free(cx, out, i);
+            sparta_inputs_free(c->cx, out, i);
             return s;
         }
-        for (int64_t c = 0; c < copies; c++)
-            memcpy((char *)out[i].tensor.data + (size_t)c * bytes, one[i].tensor.data, bytes);
     }
     return SPARTA_OK;
 }
 
 /* ------------------------------------------------------------------ comparing */
 
-/* The largest difference of any copy in `a` to `b`. */
-static double difference(const sparta_tensor *a, const sparta_tensor *b, double *most)
+/* Items [from, end) of a tensor that has them in front. */
+static sparta_tensor items_of(const sparta_tensor *t, int64_t from, int64_t end)
 {
-    const int64_t n = sparta_tensor_elements(b), all = sparta_tensor_elements(a);
-    double worst = 0;
-    *most = 0;
-    for (int64_t i = 0; i < n; i++) {
-        const double y = sparta_element_get(b->dtype, b->data, i);
-        if (isfinite(y) && fabs(y) > *most) *most = fabs(y);
-    }
-    for (int64_t i = 0; i < all; i++) {
-        const double x = sparta_element_get(a->dtype, a->data, i),
-                     y = sparta_element_get(b->dtype, b->data, i % n);
-        if ((isnan(x) && isnan(y)) || x == y) continue;
-        if (!(fabs(x - y) <= worst)) worst = isnan(x - y) ? INFINITY : fabs(x - y);
-    }
-    return worst;
+    sparta_tensor part = *t;
+    part.dim[0] = end - from;
+    part.data = (char *)t->data + (size_t)(from * t->stride[0]) * sparta_dtype_size(t->dtype);
+    return part;
 }
 
-static sparta_status check_outputs(sparta_ctx *cx, const sparta_graph *g, const sparta_named_tensor *got,
-                                   const sparta_tensor *want)
+/* The worst of all repetitions. */
+static void compare(const check *c, const sparta_tensor *got, const sparta_tensor *want, double scale,
+                    sparta_closeness *worst)
 {
-    for (int i = 0; i < g->n_outputs; i++) {
-        double most, worst = difference(&got[i].tensor, &want[i], &most);
-        if (isinf(worst) && !sparta_ctx_strict(cx))
-            return sparta_fail(cx, SPARTA_E_DIFFER,
-                               "compile: output '%s' is NaN or Inf on one side only, and nothing was "
-                               "written; are there such "
-                               "weights? A sparse product skips 0 x NaN: mend them, or compile with --strict",
-                               got[i].name);
-        if (worst > 1e-6 + 1e-4 * most)
-            return sparta_fail(cx, SPARTA_E_DIFFER,
-                               "compile: output '%s' differs from the reference by %g (largest value %g); "
-                               "nothing was written",
-                               got[i].name, worst, most);
+    if (!c->item) {
+        sparta_close(got, want, c->tolerance, scale, worst);
+        return;
+    }
+    *worst = (sparta_closeness){.max_abs = INFINITY};
+    if (got->rank != want->rank || got->dim[0] != c->all) return;
+    worst->max_abs = -1;
+    for (int64_t at = 0; at < c->all; at += c->different) {
+        const int64_t count = SPARTA_MIN(c->different, c->all - at);
+        const sparta_tensor a = items_of(got, at, at + count), b = items_of(want, 0, count);
+        sparta_closeness one;
+        sparta_close(&a, &b, c->tolerance, scale, &one);
+        if (one.max_abs > worst->max_abs) *worst = one;
+        if (!one.ok) break;
+    }
+}
+
+static sparta_status check_output(const check *c, const char *name, const sparta_closeness *is)
+{
+    if (is->ok) return SPARTA_OK;
+    if (isinf(is->max_abs) && !sparta_ctx_strict(c->cx))
+        return sparta_fail(
+            c->cx, SPARTA_E_DIFFER,
+            "compile: output '%s' is NaN or Inf on one side only, and nothing was written; are "
+            "there such weights? A sparse product skips 0 x NaN: mend them, or compile with "
+            "--strict",
+            name);
+    return sparta_fail(
+        c->cx, SPARTA_E_DIFFER,
+        "compile: output '%s' differs from the reference by %.3g where %.3g is allowed (largest value %.3g); "
+        "nothing was written; where the model magnifies rounding, a normalisation of nearly equal values "
+        "say, "
+        "give --rtol %.1g; else a kernel is wrong: see whether --dense mends it, and report it",
+        name, is->max_abs, is->allowed, is->largest, 2 * is->max_rel);
+}
+
+static sparta_status check_outputs(const check *c, const sparta_named_tensor *got, const sparta_tensor *want,
+                                   const double *scale)
+{
+    for (int i = 0; i < c->g->n_outputs; i++) {
+        sparta_closeness is;
+        compare(c, &got[i].tensor, &want[i], scale[i], &is);
+        SPARTA_TRY(check_output(c, got[i].name, &is));
     }
     return SPARTA_OK;
 }
 
-static sparta_status run_package(sparta_ctx *cx, const sparta_package *p, const sparta_graph *g, int threads,
-                                 const sparta_named_tensor *inputs, const sparta_tensor *want)
+/* ------------------------------------------------------------------ running */
+
+static sparta_status run_package(const check *c, int threads, const sparta_named_tensor *inputs,
+                                 const sparta_tensor *want, const double *scale)
 {
+    const sparta_graph *g = c->g;
     const sparta_session_options options = {.size = sizeof options, .threads = threads};
-    sparta_named_tensor *got = sparta_alloc_array(cx, (size_t)g->n_outputs + 1, sizeof *got);
+    sparta_named_tensor *got = sparta_alloc_array(c->cx, (size_t)g->n_outputs + 1, sizeof *got);
     sparta_session *session = NULL;
-    SPARTA_NEED(cx, got);
+    SPARTA_NEED(c->cx, got);
     for (int i = 0; i < g->n_outputs; i++) got[i].name = g->output[i]->name;
-    sparta_status s = sparta_session_create(cx, p, &options, &session);
+    sparta_status s = sparta_session_create(c->cx, c->package, &options, &session);
     if (s == SPARTA_OK) {
         sparta_session_share_from(session, 0); /* a few tokens, by all threads */
-        s = sparta_session_run(cx, session, inputs, g->n_inputs, got, g->n_outputs);
+        s = sparta_session_run(c->cx, session, inputs, g->n_inputs, got, g->n_outputs);
     }
-    if (s == SPARTA_OK) s = check_outputs(cx, g, got, want);
+    if (s == SPARTA_OK) s = check_outputs(c, got, want, scale);
     sparta_session_free(session);
-    sparta_free(cx, got);
+    sparta_free(c->cx, got);
     return s;
 }
 
-static sparta_status compare(sparta_ctx *cx, const sparta_package *p, const sparta_graph *g,
-                             const sparta_named_tensor *one, const sparta_named_tensor *many)
+/* The references' answer, and the scale of each output. */
+static sparta_status run_references(const check *c, const sparta_named_tensor *in, sparta_tensor *want,
+                                    double *scale)
 {
-    sparta_tensor *want = sparta_alloc_array(cx, (size_t)g->n_outputs + 1, sizeof *want);
-    SPARTA_NEED(cx, want);
-    sparta_status s = sparta_ops_run(cx, g, one, g->n_inputs, want, NULL, NULL);
+    sparta_scales scales;
+    SPARTA_TRY(sparta_scales_create(c->cx, c->g, in, c->g->n_inputs, &scales));
+    sparta_status s = sparta_ops_run(c->cx, c->g, in, c->g->n_inputs, want, sparta_scales_watch, &scales);
+    for (int i = 0; i < c->g->n_outputs && s == SPARTA_OK; i++)
+        scale[i] = sparta_scales_of(&scales, c->g->output[i]);
+    sparta_scales_free(&scales);
+    return s;
+}
+
+static sparta_status run_both(const check *c, const sparta_named_tensor *some, const sparta_named_tensor *all)
+{
+    const int n = c->g->n_outputs;
+    sparta_tensor *want = sparta_alloc_array(c->cx, (size_t)n + 1, sizeof *want);
+    double *scale = sparta_alloc_array(c->cx, (size_t)n + 1, sizeof *scale);
+    sparta_status s = want && scale ? SPARTA_OK : sparta_ctx_status(c->cx);
+    if (s == SPARTA_OK) s = run_references(c, some, want, scale);
     for (int threads = 1; threads <= 2 && s == SPARTA_OK; threads++)
-        s = run_package(cx, p, g, threads, many, want);
-    for (int i = 0; i < g->n_outputs; i++) sparta_free(cx, want[i].data);
-    sparta_free(cx, want);
+        s = run_package(c, threads, all, want, scale);
+    for (int i = 0; i < n && want; i++) sparta_free(c->cx, want[i].data);
+    sparta_free(c->cx, want);
+    sparta_free(c->cx, scale);
     return s;
 }
 
-sparta_status sparta_lower_verify(sparta_ctx *cx, const sparta_package *p, const sparta_graph *g)
+sparta_status sparta_lower_verify(sparta_ctx *cx, const sparta_package *p, sparta_graph *g,
+                                  const sparta_tolerance *tolerance)
 {
-    sizes z;
-    const char *item = item_symbol(g);
-    const int64_t copies = item ? SPARTA_MIN(COPIES, sparta_symbol_bound(g, item)) : 1;
-    sparta_named_tensor *one = sparta_alloc_array(cx, (size_t)g->n_inputs * 2 + 2, sizeof *one);
-    SPARTA_NEED(cx, one);
-    sparta_named_tensor *many = one + g->n_inputs + 1;
-    small_sizes(g, &z);
-    const bool fixed[SYMBOLS] = {false};
-    sparta_status s = sparta_sizes_that_run(cx, g, z.n, z.name, fixed, z.size);
-    if (s == SPARTA_OK) s = sparta_inputs_make(cx, g, &(sparta_make_inputs){11, {z.n, z.name, z.size}}, one);
+    check c = {.cx = cx, .package = p, .g = g, .tolerance = tolerance};
+    SPARTA_TRY(plan(&c));
+    sparta_named_tensor *some = sparta_alloc_array(cx, (size_t)g->n_inputs * 2 + 2, sizeof *some);
+    SPARTA_NEED(cx, some);
+    sparta_named_tensor *all = some + g->n_inputs + 1;
+    sparta_status s = sparta_inputs_make(cx, g, &(sparta_make_inputs){11, {c.n, c.name, c.size}}, some);
     if (s == SPARTA_OK) {
-        s = repeat(cx, one, g->n_inputs, copies, many);
+        s = repeat_all(&c, some, all);
         if (s == SPARTA_OK) {
-            s = compare(cx, p, g, one, many);
-            sparta_inputs_free(cx, many, g->n_inputs);
+            s = run_both(&c, some, all);
+            sparta_inputs_free(cx, all, g->n_inputs);
         }
-        sparta_inputs_free(cx, one, g->n_inputs);
+        sparta_inputs_free(cx, some, g->n_inputs);
     }
-    sparta_free(cx, one);
+    sparta_free(cx, some);
     return s;
 }

@@ -268,15 +268,16 @@ static sparta_status compare_answers(bench *s)
     s->agrees = true;
     for (int i = 0; i < s->a.n_out; i++) {
         sparta_tensor theirs;
-        sparta_verify_output found = {.name = s->a.out[i].name};
+        sparta_closeness found;
         SPARTA_TRY(sparta_peer_output(s->b.peer, i, &theirs));
-        const bool close = sparta_close(&s->a.out[i].tensor, &theirs, 1e-3, 1e-5, &found);
+        const bool close =
+            sparta_close(&s->a.out[i].tensor, &theirs, &(sparta_tolerance){1e-3, 1e-5}, 0, &found);
         sparta_free(s->cx, theirs.data);
         if (!close)
             sparta_note(s->cx,
                         "bench: output '%.*s' is not that of %s: they differ by %.3g; sparta verify compares "
                         "A with the model",
-                        SAID, found.name, sparta_peer_name(s->b.peer), found.max_abs);
+                        SAID, s->a.out[i].name, sparta_peer_name(s->b.peer), found.max_abs);
         s->agrees = s->agrees && close;
     }
     return SPARTA_OK;

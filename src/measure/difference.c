@@ -12,6 +12,7 @@
 
 typedef struct kept {
     sparta_tensor tensor;
+    double scale;     /* for close.h */
     const char *name; /* to show */
 } kept;
 
@@ -22,7 +23,8 @@ typedef struct search {
     sparta_map *at; /* key -> index of a kept value */
     int n, capacity;
     kept *kept;
-    const char *first; /* found */
+    sparta_scales scales; /* of the graph that is walked */
+    const char *first;    /* found */
 } search;
 
 /* The graphs that were made for looking, and what they live in. */
@@ -31,13 +33,6 @@ typedef struct plain {
     sparta_graph *unplanned;
     sparta_model *model;
 } plain;
-
-void sparta_tolerances(const sparta_verify_request *r, sparta_dtype dtype, double *rtol, double *atol)
-{
-    bool narrow = dtype == SPARTA_F16 || dtype == SPARTA_BF16, is_float = sparta_dtype_is_float(dtype);
-    *rtol = r->rtol >= 0 ? r->rtol : !is_float ? 0 : narrow ? 2e-2 : 1e-4;
-    *atol = r->atol >= 0 ? r->atol : is_float ? 1e-6 : 0;
-}
 
 /* What the schedule says of the weights; its dims and target are for compiling. */
 static sparta_status obey(sparta_ctx *cx, sparta_graph *g, const char *path)
@@ -125,6 +120,8 @@ static sparta_status keep_value(void *arg, const sparta_value *v, const sparta_t
     kept *k = &s->kept[s->n];
     SPARTA_TRY(sparta_tensor_alloc(s->cx, t->dtype, t->rank, t->dim, &k->tensor));
     k->name = shown(v);
+    SPARTA_TRY(sparta_scales_watch(&s->scales, v, t));
+    k->scale = sparta_scales_of(&s->scales, v);
     s->n++; /* counted now, so that it is freed whatever happens */
     SPARTA_TRY(sparta_tensor_copy(s->cx, t, &k->tensor));
     SPARTA_TRY(sparta_map_put(s->at, v->name, s->n - 1));
@@ -132,19 +129,19 @@ static sparta_status keep_value(void *arg, const sparta_value *v, const sparta_t
     return key ? sparta_map_put(s->at, key, s->n - 1) : SPARTA_OK;
 }
 
-static bool differs(const search *s, const sparta_tensor *a, const sparta_tensor *b)
+static bool differs(const search *s, const sparta_tensor *a, const sparta_tensor *b, double scale)
 {
-    double rtol, atol;
-    sparta_verify_output one = {0};
-    sparta_tolerances(s->r, b->dtype, &rtol, &atol);
-    return !sparta_close(a, b, rtol, atol, &one);
+    sparta_closeness one;
+    return !sparta_close(a, b, &s->r->tolerance, scale, &one);
 }
 
 static sparta_status compare_value(void *arg, const sparta_value *v, const sparta_tensor *t)
 {
     search *s = arg;
     int64_t at;
-    if (!s->first && find(s, v, &at) && differs(s, &s->kept[at].tensor, t)) s->first = shown(v);
+    SPARTA_TRY(sparta_scales_watch(&s->scales, v, t));
+    if (!s->first && find(s, v, &at) && differs(s, &s->kept[at].tensor, t, sparta_scales_of(&s->scales, v)))
+        s->first = shown(v);
     return SPARTA_OK;
 }
 
@@ -176,7 +173,9 @@ static sparta_status walk(search *s, const sparta_graph *g, const sparta_named_t
 {
     sparta_tensor *out = sparta_alloc_array(s->cx, (size_t)g->n_outputs + 1, sizeof *out);
     SPARTA_NEED(s->cx, out);
-    sparta_status status = sparta_ops_run(s->cx, g, in, n_in, out, watch, s);
+    sparta_status status = sparta_scales_create(s->cx, g, in, n_in, &s->scales);
+    if (!status) status = sparta_ops_run(s->cx, g, in, n_in, out, watch, s);
+    sparta_scales_free(&s->scales);
     for (int i = 0; i < g->n_outputs && !status; i++) sparta_free(s->cx, out[i].data);
     sparta_free(s->cx, out);
     return status;
@@ -209,7 +208,7 @@ static sparta_status compare_session(search *s, const sparta_package *p, const s
     int64_t first = INT64_MAX, at; /* kept in the order they were computed */
     for (int i = 0; i < plan->n_outputs && !status; i++)
         if (sparta_map_get(s->at, out[i].name, &at) && at < first &&
-            differs(s, &out[i].tensor, &s->kept[at].tensor))
+            differs(s, &out[i].tensor, &s->kept[at].tensor, s->kept[at].scale))
             first = at;
     if (first < INT64_MAX) s->first = s->kept[first].name;
     sparta_session_free(session);

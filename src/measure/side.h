@@ -16,7 +16,6 @@ typedef struct sparta_side {
 /* The ONNX file of a side anew, with masks, schedule and removals (of B alone, when both sides are ONNX), not inferred. */
 sparta_status sparta_side_model(const sparta_side *s, const sparta_verify_request *r,
                                 sparta_model **out) SPARTA_MUST;
-void sparta_tolerances(const sparta_verify_request *r, sparta_dtype dtype, double *rtol, double *atol);
 /* Set out->first_difference: the name of the first value that differs when both run on these inputs. */
 sparta_status sparta_first_difference(sparta_side *a, sparta_side *b, const sparta_named_tensor *in, int n_in,
                                       const sparta_verify_request *r, sparta_arena *arena,

@@ -2,7 +2,7 @@
  *
  * A package runs as it is used, in a session, after the digests of its weights were compared; an ONNX file
  * runs on the references. Without given inputs the two are compared at several sizes: a panel and one token
- * more, a ragged batch, single tokens. When an output differs, difference.c looks for the first value that does. */
+ * more, a ragged batch, single tokens; with fewer items where the references would take too long, which images do. When an output differs, difference.c looks for the first value that does. */
 #include "measure/side.h"
 #include "ops/ops.h"
 #include <math.h>
@@ -12,6 +12,7 @@
 typedef struct results {
     int n;
     sparta_tensor *tensor;
+    double *scale; /* of each, for close.h; NULL: not known, a session does not tell */
 } results;
 
 /* ------------------------------------------------------------------ sides */
@@ -50,6 +51,7 @@ static void free_results(sparta_ctx *cx, results *r)
 {
     for (int i = 0; i < r->n; i++) sparta_free(cx, r->tensor[i].data);
     sparta_free(cx, r->tensor);
+    sparta_free(cx, r->scale);
     *r = (results){0};
 }
 
@@ -80,18 +82,46 @@ static sparta_status run_session(sparta_side *s, const sparta_named_tensor *in, 
     return status;
 }
 
+/* Outputs and their scales. */
+static sparta_status run_references(sparta_ctx *cx, const sparta_graph *g, const sparta_named_tensor *in,
+                                    int n_in, results *to)
+{
+    sparta_scales scales;
+    to->scale = sparta_alloc_array(cx, (size_t)g->n_outputs + 1, sizeof *to->scale);
+    SPARTA_NEED(cx, to->scale);
+    SPARTA_TRY(sparta_scales_create(cx, g, in, n_in, &scales));
+    sparta_status status = sparta_ops_run(cx, g, in, n_in, to->tensor, sparta_scales_watch, &scales);
+    if (!status) to->n = g->n_outputs;
+    for (int i = 0; i < to->n; i++) to->scale[i] = sparta_scales_of(&scales, g->output[i]);
+    sparta_scales_free(&scales);
+    return status;
+}
+
 static sparta_status run_side(sparta_side *s, const sparta_named_tensor *in, int n_in, results *to)
 {
     to->tensor = sparta_alloc_array(s->cx, (size_t)s->graph->n_outputs + 1, sizeof *to->tensor);
     SPARTA_NEED(s->cx, to->tensor);
-    sparta_status status;
-    if (s->session) {
-        status = run_session(s, in, n_in, to);
-    } else {
-        status = sparta_ops_run(s->cx, s->graph, in, n_in, to->tensor, NULL, NULL);
-        if (!status) to->n = s->graph->n_outputs;
-    }
+    sparta_status status =
+        s->session ? run_session(s, in, n_in, to) : run_references(s->cx, s->graph, in, n_in, to);
     return status ? sparta_fail_in(s->cx, "%s", s->path) : SPARTA_OK;
+}
+
+/* The scales of a package's outputs: its graph on the references. */
+static sparta_status scales_of_package(sparta_side *s, const sparta_named_tensor *in, int n_in, results *to)
+{
+    sparta_graph *g = NULL;
+    results plain = {0};
+    SPARTA_TRY(sparta_compile_unplan(s->cx, s->package, &g));
+    plain.tensor = sparta_alloc_array(s->cx, (size_t)g->n_outputs + 1, sizeof *plain.tensor);
+    sparta_status status = plain.tensor ? sparta_ops_infer(g) : sparta_ctx_status(s->cx);
+    if (!status) status = run_references(s->cx, g, in, n_in, &plain);
+    if (!status) {
+        to->scale = plain.scale;
+        plain.scale = NULL;
+    }
+    free_results(s->cx, &plain);
+    sparta_graph_free(g);
+    return status;
 }
 
 /* ------------------------------------------------------------------ comparing */
@@ -104,7 +134,7 @@ static int output_named(const sparta_graph *g, const char *name)
 }
 
 /* Keep the worst of all sizes; what differs once differs. */
-static void keep_worst(sparta_verify_output *worst, const sparta_verify_output *one)
+static void keep_worst(sparta_verify_output *worst, const sparta_closeness *one)
 {
     if (worst->ok) worst->allowed = one->allowed;
     worst->max_abs = fmax(worst->max_abs, one->max_abs);
@@ -113,19 +143,35 @@ static void keep_worst(sparta_verify_output *worst, const sparta_verify_output *
     worst->ok &= one->ok;
 }
 
-static sparta_status compare(const sparta_side *a, const sparta_side *b, const results *ra, const results *rb,
-                             const sparta_verify_request *r, sparta_verify_result *out)
+/* What is compared at one size. */
+typedef struct pair {
+    sparta_side *a, *b;
+    const sparta_named_tensor *in;
+    int n_in;
+    results ra, rb;
+} pair;
+
+/* One output; the scale is the reference's, b's, or else a's. Between two packages it is only looked for when it matters. */
+static sparta_status compare_output(pair *p, int at, int i, const sparta_tolerance *t, sparta_closeness *out)
 {
-    for (int i = 0; i < b->graph->n_outputs; i++) {
-        int at = output_named(a->graph, b->graph->output[i]->name);
-        double rtol, atol;
-        sparta_verify_output one = {.name = out->output[i].name};
+    const double *scale = p->rb.scale ? &p->rb.scale[i] : p->ra.scale ? &p->ra.scale[at] : NULL;
+    const sparta_tensor *a = &p->ra.tensor[at], *b = &p->rb.tensor[i];
+    if (sparta_close(a, b, t, scale ? *scale : 0, out) || scale || t->atol >= 0) return SPARTA_OK;
+    SPARTA_TRY(scales_of_package(p->b, p->in, p->n_in, &p->rb));
+    sparta_close(a, b, t, p->rb.scale[i], out);
+    return SPARTA_OK;
+}
+
+static sparta_status compare(pair *p, const sparta_tolerance *t, sparta_verify_result *out)
+{
+    for (int i = 0; i < p->b->graph->n_outputs; i++) {
+        int at = output_named(p->a->graph, p->b->graph->output[i]->name);
+        sparta_closeness one;
         if (at < 0)
-            return sparta_fail(a->cx, SPARTA_E_USAGE,
+            return sparta_fail(p->a->cx, SPARTA_E_USAGE,
                                "%s: has no output \"%s\", which %s has; compare models with the same outputs",
-                               a->path, one.name, b->path);
-        sparta_tolerances(r, rb->tensor[i].dtype, &rtol, &atol);
-        sparta_close(&ra->tensor[at], &rb->tensor[i], rtol, atol, &one);
+                               p->a->path, out->output[i].name, p->b->path);
+        SPARTA_TRY(compare_output(p, at, i, t, &one));
         keep_worst(&out->output[i], &one);
         out->ok &= one.ok;
     }
@@ -138,13 +184,13 @@ static sparta_status compare_on(sparta_side *a, sparta_side *b, const sparta_nam
                                 const sparta_verify_request *r, sparta_arena *arena,
                                 sparta_verify_result *out)
 {
-    results ra = {0}, rb = {0};
+    pair p = {.a = a, .b = b, .in = in, .n_in = n_in};
     bool was_ok = out->ok;
-    sparta_status status = run_side(a, in, n_in, &ra);
-    if (!status) status = run_side(b, in, n_in, &rb);
-    if (!status) status = compare(a, b, &ra, &rb, r, out);
-    free_results(a->cx, &ra);
-    free_results(a->cx, &rb);
+    sparta_status status = run_side(a, in, n_in, &p.ra);
+    if (!status) status = run_side(b, in, n_in, &p.rb);
+    if (!status) status = compare(&p, &r->tolerance, out);
+    free_results(a->cx, &p.ra);
+    free_results(a->cx, &p.rb);
     if (!status && was_ok && !out->ok) status = sparta_first_difference(a, b, in, n_in, r, arena, out);
     return status;
 }
@@ -195,6 +241,22 @@ static sparta_status round_sizes(const sparta_side *s, sparta_arena *arena, cons
     return sparta_sizes_that_run(s->cx, s->graph, filled.n, filled.name, given, value);
 }
 
+#define COST 6e9 /* some ten seconds */
+
+/* Fewer items where a run of the references would cost too much, but two at least, so that the batch of one is not all there is. */
+static sparta_status limit_cost(const sparta_side *a, const sparta_side *b, const sparta_verify_request *r,
+                                const sparta_bindings *sizes, int64_t *value)
+{
+    const double most = r->cost > 0 ? r->cost : COST;
+    double cost;
+    if (a->session && b->session) return SPARTA_OK;
+    SPARTA_TRY(sparta_ops_cost(b->cx, b->graph, sizes, &cost)); /* a's is about the same */
+    for (int i = 0; i < sizes->n && cost > most; i++)
+        if (strstr(sizes->name[i], "batch") && value[i] > 2 && !is_given(r, sizes->name[i]))
+            value[i] = SPARTA_MAX(2, (int64_t)((double)value[i] * most / cost));
+    return SPARTA_OK;
+}
+
 /* A model compiled with some symbols fixed takes only those sizes. */
 static void fix_by(const sparta_graph *other, const sparta_graph *g, const sparta_bindings *sizes,
                    int64_t *value)
@@ -239,6 +301,7 @@ static sparta_status generated(sparta_side *a, sparta_side *b, const sparta_veri
     for (int round = 0; round < 3; round++) {
         sparta_bindings sizes;
         SPARTA_TRY(round_sizes(b, arena, r, round, &sizes));
+        SPARTA_TRY(limit_cost(a, b, r, &sizes, (int64_t *)sizes.value));
         fix_by(a->graph, b->graph, &sizes, (int64_t *)sizes.value);
         for (int i = 0; i < sizes.n; i++) /* what one side bounds, the other keeps to */
             if (!is_given(r, sizes.name[i]))

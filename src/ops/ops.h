@@ -42,5 +42,11 @@ typedef sparta_status (*sparta_ops_watch)(void *arg, const sparta_value *v, cons
 sparta_status sparta_ops_run(sparta_ctx *cx, const sparta_graph *g, const sparta_named_tensor *inputs,
                              int n_inputs, sparta_tensor *outputs, sparta_ops_watch every,
                              void *arg) SPARTA_MUST; /* outputs[g->n_outputs]; sparta_free each data */
+/* About how many multiply-adds such a run takes at these sizes of the symbols. */
+sparta_status sparta_ops_cost(sparta_ctx *cx, const sparta_graph *g, const sparta_bindings *sizes,
+                              double *out) SPARTA_MUST;
+/* Is every output's item i, along the symbol, computed from item i of the inputs alone, however many items there are? *out is true
+ * only where that is proven. The graph is typed. */
+sparta_status sparta_ops_items_apart(sparta_graph *g, const char *symbol, bool *out) SPARTA_MUST;
 
 #endif

@@ -109,22 +109,21 @@ static void interval_memory_may_fail(void **state)
 
 /* ------------------------------------------------------------------ closeness */
 
-static bool close4(float a0, float b0, double rtol, double atol, sparta_verify_output *out)
+static bool close4(float a0, float b0, double rtol, double atol, sparta_closeness *out)
 {
     float a[4] = {a0, 1, -10, 3}, b[4] = {b0, 1, -10, 3};
     int64_t dim[2] = {2, 2};
     sparta_tensor ta = sparta_tensor_view(SPARTA_F32, 2, dim, a),
                   tb = sparta_tensor_view(SPARTA_F32, 2, dim, b);
-    return sparta_close(&ta, &tb, rtol, atol, out);
+    return sparta_close(&ta, &tb, &(sparta_tolerance){rtol, atol}, 0, out);
 }
 
 static void closeness(void **state)
 {
     (void)state;
-    sparta_verify_output o = {.name = "y"};
+    sparta_closeness o;
     assert_true(close4(2, 2, 0, 0, &o));
-    assert_true(o.max_abs == 0 && o.max_rel == 0 && fabs(o.cosine - 1) < 1e-12 && o.ok);
-    assert_string_equal(o.name, "y");
+    assert_true(o.max_abs == 0 && o.max_rel == 0 && fabs(o.cosine - 1) < 1e-12 && o.ok && o.largest == 10);
     /* relative to the largest value of all, which is 10 */
     assert_true(close4(2.0005f, 2, 1e-4, 0, &o));
     assert_false(close4(2.0015f, 2, 1e-4, 0, &o));
@@ -139,18 +138,66 @@ static void closeness(void **state)
     assert_false(close4(INFINITY, 2, 1e9, 1e9, &o));
 }
 
+/* 1e-6 of the scale, which the output itself does not tell; not for integers, and not where a tolerance is given. */
+static void closeness_by_scale(void **state)
+{
+    (void)state;
+    float x[2] = {1e-8f, 2e-8f}, y[2] = {1e-8f, 3e-8f};
+    int32_t i[2] = {1, 2}, k[2] = {1, 3};
+    const sparta_tolerance by_default = {-1, -1}, none = {-1, 0};
+    sparta_closeness o;
+    sparta_tensor a = sparta_tensor_view(SPARTA_F32, 1, (int64_t[]){2}, x),
+                  b = sparta_tensor_view(SPARTA_F32, 1, (int64_t[]){2}, y),
+                  c = sparta_tensor_view(SPARTA_I32, 1, (int64_t[]){2}, i),
+                  d = sparta_tensor_view(SPARTA_I32, 1, (int64_t[]){2}, k);
+    assert_false(sparta_close(&a, &b, &by_default, 3e-8, &o));
+    assert_true(sparta_close(&a, &b, &by_default, 1, &o));
+    assert_false(sparta_close(&a, &b, &none, 1, &o));
+    assert_false(sparta_close(&c, &d, &by_default, 1e9, &o));
+}
+
+/* The largest operand of what computes an output: through what only moves it, of inputs and constants too; masks do not count in a
+ * Softmax. */
+static void scales(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "graph \"g\"\ninput x: f32[2]\nconst c: f32[2] = [-1000,2]\nconst m: f32[2] = [0,-1e9]\nconst s: "
+        "i64[2] = [1,2]\n"
+        "node h: ? = Mul(x, x) \"h\"\nnode a: ? = Add(h, c) \"a\"\nnode b: ? = Reshape(a, s) \"b\"\nnode d: "
+        "? = Add(x, m) "
+        "\"d\"\nnode e: ? = Softmax(d) \"e\"\noutput a\noutput b\noutput h\noutput x\noutput d\noutput e\n";
+    static const double want[] = {1600, 1600, 40, 40, 1e9, 32};
+    float x[2] = {-40, 5};
+    sparta_named_tensor in = {"x", sparta_tensor_view(SPARTA_F32, 1, (int64_t[]){2}, x)};
+    sparta_tensor out[6];
+    sparta_graph *g = NULL;
+    sparta_scales s;
+    assert_int_equal(sparta_graph_parse(cx, text, NULL, NULL, &g), SPARTA_OK);
+    assert_int_equal(sparta_ops_infer(g), SPARTA_OK);
+    assert_int_equal(sparta_scales_create(cx, g, &in, 1, &s), SPARTA_OK);
+    assert_int_equal(sparta_ops_run(cx, g, &in, 1, out, sparta_scales_watch, &s), SPARTA_OK);
+    for (int i = 0; i < 6; i++) {
+        assert_true(sparta_scales_of(&s, g->output[i]) == want[i]);
+        sparta_free(cx, out[i].data);
+    }
+    sparta_scales_free(&s);
+    sparta_graph_free(g);
+}
+
 static void closeness_of_other_shapes(void **state)
 {
     (void)state;
     float x[6] = {0};
     int32_t n[6] = {0};
-    sparta_verify_output o = {0};
+    const sparta_tolerance any = {1, 1}, none = {0, 0};
+    sparta_closeness o;
     sparta_tensor a = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){2, 3}, x),
                   b = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){3, 2}, x);
     sparta_tensor c = sparta_tensor_view(SPARTA_I32, 2, (int64_t[]){2, 3}, n);
-    assert_false(sparta_close(&a, &b, 1, 1, &o));
-    assert_false(sparta_close(&a, &c, 1, 1, &o));
-    assert_true(sparta_close(&a, &a, 0, 0, &o));
+    assert_false(sparta_close(&a, &b, &any, 0, &o));
+    assert_false(sparta_close(&a, &c, &any, 0, &o));
+    assert_true(sparta_close(&a, &a, &none, 0, &o));
     assert_true(o.cosine == 1); /* of zeros */
 }
 
@@ -267,8 +314,7 @@ static sparta_compile_request quick(void)
 
 static sparta_status verify(const char *a, const char *b, sparta_verify_result *out)
 {
-    sparta_verify_request r = {
-        .a = a, .against = b, .rtol = -1, .atol = -1, .threads = 1, .compile = quick()};
+    sparta_verify_request r = {.a = a, .against = b, .tolerance = {-1, -1}, .threads = 1, .compile = quick()};
     return sparta_verify(cx, arena, &r, out);
 }
 
@@ -290,6 +336,32 @@ static void verify_package_against_model(void **state)
     assert_null(r.first_difference);
     assert_int_equal(verify(package, package, &r), SPARTA_OK);
     assert_true(r.ok && r.output[0].max_abs == 0);
+}
+
+/* A batch of 67 images would take the references minutes: fewer items, two at least, and the sizes are said. */
+static void verify_by_cost(void **state)
+{
+    (void)state;
+    static const char text[] = "graph \"g\"\ninput x: f32[batch,8,8]\ninput w: f32[batch,8,8]\n"
+                               "node y: ? = MatMul(x, w) \"y\"\noutput y\n"; /* 1024 an item */
+    static const struct {
+        double cost;
+        const char *sizes;
+    } cases[] = {{0, "batch=67"}, {10240, "batch=10"}, {10, "batch=2"}};
+    const char *path = in_folder("cost.onnx");
+    sparta_graph *g = NULL;
+    assert_int_equal(sparta_graph_parse(cx, text, NULL, NULL, &g), SPARTA_OK);
+    assert_int_equal(sparta_ops_infer(g), SPARTA_OK);
+    assert_int_equal(sparta_onnx_write(cx, g, path), SPARTA_OK);
+    sparta_graph_free(g);
+    for (size_t i = 0; i < SPARTA_COUNT(cases); i++) {
+        sparta_verify_request r = {
+            .a = path, .against = path, .tolerance = {-1, -1}, .cost = cases[i].cost, .compile = quick()};
+        sparta_verify_result result = {0};
+        assert_int_equal(sparta_verify(cx, arena, &r, &result), SPARTA_OK);
+        assert_string_equal(result.sizes[0], "batch=1");
+        assert_string_equal(result.sizes[result.n_sizes - 1], cases[i].sizes);
+    }
 }
 
 /* Another weight in the second layer: the first value that differs is what it computes, and nothing before
@@ -410,10 +482,13 @@ int main(void)
         TEST(interval_covers),
         TEST(interval_memory_may_fail),
         TEST(closeness),
+        TEST(closeness_by_scale),
+        TEST(scales),
         TEST(closeness_of_other_shapes),
         TEST(kinds_of_files),
         TEST(sizes_of_symbols),
         TEST(verify_package_against_model),
+        TEST(verify_by_cost),
         TEST(verify_finds_the_first_difference),
         TEST(verify_refuses_other_models),
         TEST(bench_two_subjects),

@@ -1,0 +1,55 @@
+/* close: is an answer that of the reference, but for rounding?
+ *
+ * Of one output, a against the reference's b:
+ *
+ *     max|a-b| <= rtol * max|b| + 1e-6 * s
+ *
+ * s is the largest operand of the node that computes the output, in the reference's run (of a product, the largest term at most). The first term compares outputs of any size,
+ * 1e-8 too; the second forgives sums that cancel, whose rounding is that of what was summed, not of what is left of it.
+ *
+ *     y = x - mean(x)      x about 1000, y about 1e-4:  the digits of y end at 1000 * 2^-24
+ *
+ * compile's own check and verify both ask here. A run of the references tells s when it is watched:
+ *
+ *     sparta_scales s;
+ *     SPARTA_TRY(sparta_scales_create(cx, g, inputs, n, &s));
+ *     sparta_ops_run(cx, g, inputs, n, outputs, sparta_scales_watch, &s);
+ *     sparta_close(&got, &outputs[0], &tolerance, sparta_scales_of(&s, g->output[0]), &closeness);
+ */
+#ifndef SPARTA_OPS_CLOSE_H
+#define SPARTA_OPS_CLOSE_H
+
+#include "ops/ops.h"
+
+typedef struct sparta_tolerance {
+    double rtol; /* < 0: 1e-4; 2e-2 for f16 and bf16, 0 for integers */
+    double atol; /* in place of 1e-6 * s; < 0: that, 0 for integers */
+} sparta_tolerance;
+
+typedef struct sparta_closeness {
+    double max_abs, max_rel, cosine;
+    double largest; /* max|b| */
+    double allowed; /* what max_abs may be */
+    bool ok;
+} sparta_closeness;
+
+/* NaN equals NaN, Inf equals Inf of the same sign; max_abs is Inf where they do not, or where shapes or types differ. */
+bool sparta_close(const sparta_tensor *a, const sparta_tensor *b, const sparta_tolerance *t, double s,
+                  sparta_closeness *out);
+
+/* The largest finite element, by its absolute value, of every value that a run of the references computed. */
+typedef struct sparta_scales {
+    sparta_ctx *cx;
+    const sparta_graph *g;
+    double *largest; /* by value id; -1: not computed, or a constant not looked at yet */
+} sparta_scales;
+
+sparta_status sparta_scales_create(sparta_ctx *cx, const sparta_graph *g, const sparta_named_tensor *inputs,
+                                   int n, sparta_scales *out) SPARTA_MUST;
+void sparta_scales_free(sparta_scales *s);
+sparta_status sparta_scales_watch(void *scales, const sparta_value *v,
+                                  const sparta_tensor *t); /* a sparta_ops_watch */
+/* s of a value. */
+double sparta_scales_of(const sparta_scales *s, const sparta_value *v);
+
+#endif

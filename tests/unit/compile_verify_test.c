@@ -1,0 +1,211 @@
+/* compile's own check: it runs on real batches where items are mixed, repeats only what has items, catches what is planted; and what it
+ * stands on: which graphs keep items apart, what a run costs, layer normalisation of awkward rows. */
+#include "models.h"
+#include "compile/lower.h"
+
+#define G  "graph \"g\"\n"
+#define X  "input x: f32[batch,8]\n"
+#define W  "const w: f32[8,8] @\"w\"\n"
+#define MM "node h: ? = MatMul(x, w) \"h\"\n"
+
+static const sparta_tolerance by_default = {-1, -1};
+
+/* The package of one text against the references of another. */
+static sparta_status check_against(const char *text, const char *reference, const sparta_tolerance *t)
+{
+    sparta_graph *want = typed(graph(reference));
+    sparta_package *p = compile(graph(text));
+    sparta_status status = sparta_lower_verify(cx, p, want, t);
+    sparta_package_close(p);
+    sparta_graph_free(want);
+    return status;
+}
+
+/* ------------------------------------------------------------------ items */
+
+static const struct {
+    const char *text;
+    bool apart;
+} cases[] = {
+    {G X W MM "output h\n", true},
+    {G X W MM "node y: ? = Softmax(h) {axis=0} \"y\"\noutput y\n", false},
+    {G X W MM "node y: ? = Softmax(h) {axis=1} \"y\"\noutput y\n", true},
+    {G X W MM "const a: i64[] = [0]\nnode y: ? = CumSum(h, a) \"y\"\noutput y\n", false},
+    {G X "node t: ? = Transpose(x) {perm=[1,0]} \"t\"\nnode y: ? = MatMul(x, t) \"y\"\noutput y\n", false},
+    {G X "const a: i64[1] = [0]\nnode m: ? = ReduceMean(x, a) \"m\"\nnode y: ? = Sub(x, m) \"y\"\noutput y\n",
+     false},
+    {G X "const i: i64[] = [0]\nnode f: ? = Gather(x, i) \"f\"\nnode y: ? = Add(x, f) \"y\"\noutput y\n",
+     false},
+    {G X
+     "node s: ? = Shape(x) {start=0,end=1} \"s\"\nnode f: ? = Cast(s) {to=1} \"f\"\nnode y: ? = Div(x, f) "
+     "\"y\"\noutput y\n",
+     false},
+    {G X "input temperature: f32[]\n" W MM "node y: ? = Div(h, temperature) \"y\"\noutput y\n", true},
+    {G X "input v: f32[8,sequence]\n" W MM "node y: ? = MatMul(h, v) \"y\"\noutput y\n", true},
+    {G X "input v: f32[batch,8]\ninput c: f32[1]\n" W MM
+         "node a: ? = Add(h, v) \"a\"\nnode y: ? = Mul(a, c) \"y\"\noutput y\n",
+     true},
+    {G "input x: f32[batch,sequence,8]\nconst r: i64[2] = [-1,8]\nnode f: ? = Reshape(x, r) \"f\"\n" W
+       "node h: ? = MatMul(f, w) \"h\"\nnode s: ? = Shape(x) \"s\"\nnode y: ? = Reshape(h, s) \"y\"\noutput "
+       "y\n",
+     true},
+};
+
+static void items_apart(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < SPARTA_COUNT(cases); i++) {
+        sparta_graph *g = typed(graph(cases[i].text));
+        bool apart = !cases[i].apart;
+        ok(sparta_ops_items_apart(g, "batch", &apart));
+        if (apart != cases[i].apart) fail_msg("%d for\n%s", apart, cases[i].text);
+        sparta_graph_free(g);
+    }
+}
+
+/* What people compile: were it not proven, the check would be many times slower. */
+static void items_of_the_zoo(void **state)
+{
+    (void)state;
+    static const char *const models[][2] = {{"bert-mini", TINY_BERT},
+                                            {"mlp", SMALL_MLP},
+                                            {"gpt2-small", TINY_BERT},
+                                            {"dlrm", "rows=10 tables=3 columns=16"},
+                                            {"resnet50", "image=32 width=8 classes=4"},
+                                            {"unet", "image=32 width=4 classes=2"}};
+    for (size_t i = 0; i < SPARTA_COUNT(models); i++) {
+        sparta_graph *g = typed(zoo(models[i][0], NULL, models[i][1]));
+        bool apart = false;
+        ok(sparta_ops_items_apart(g, "batch", &apart));
+        if (!apart) fail_msg("%s", models[i][0]);
+        sparta_graph_free(g);
+    }
+}
+
+static void right_packages_pass(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < SPARTA_COUNT(cases); i++)
+        ok(check_against(cases[i].text, cases[i].text, &by_default));
+}
+
+static void wrong_packages_are_caught(void **state)
+{
+    (void)state;
+    static const char *const wrong[][2] = {
+        /* another weight */
+        {G X "const w: f32[8,8] @\"other\"\n" MM "output h\n", G X W MM "output h\n"},
+        {G X "const w: f32[8,8] @\"other\"\n" MM "node y: ? = Softmax(h) {axis=0} \"y\"\noutput y\n",
+         G X W MM "node y: ? = Softmax(h) {axis=0} \"y\"\noutput y\n"},
+        /* item 0 in place of each item: one item repeated would not tell */
+        {G X "const i: i64[] = [0]\nnode f: ? = Gather(x, i) \"f\"\nnode y: ? = Add(x, f) \"y\"\noutput y\n",
+         G X "node y: ? = Add(x, x) \"y\"\noutput y\n"},
+        /* small outputs */
+        {G X "const c: f32[1] = [1e-8]\nnode y: ? = Mul(x, c) \"y\"\noutput y\n",
+         G X "const c: f32[1] = [2e-8]\nnode y: ? = Mul(x, c) \"y\"\noutput y\n"},
+    };
+    for (size_t i = 0; i < SPARTA_COUNT(wrong); i++) {
+        fails(SPARTA_E_DIFFER, check_against(wrong[i][0], wrong[i][1], &by_default));
+        says("nothing was written");
+        says("give --rtol");
+    }
+    ok(check_against(wrong[0][0], wrong[0][1], &(sparta_tolerance){10, -1}));
+    ok(check_against(wrong[0][0], wrong[0][1], &(sparta_tolerance){-1, 100}));
+    fails(SPARTA_E_DIFFER, check_against(wrong[0][0], wrong[0][1], &(sparta_tolerance){-1, 1e-3}));
+}
+
+static void costs(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        double want;
+    } of[] = {
+        {G X W MM "output h\n", 10 * 8 * 8},
+        {G
+         "input x: f32[batch,3,16,16]\nconst w: f32[4,3,3,3] @\"w\"\nnode y: ? = Conv(x, w) {pads=[1,1,1,1]} "
+         "\"y\"\noutput y\n",
+         10 * 4 * 16 * 16 * 27}};
+    for (size_t i = 0; i < SPARTA_COUNT(of); i++) {
+        sparta_graph *g = typed(graph(of[i].text));
+        double cost;
+        ok(sparta_ops_cost(cx, g, &(sparta_bindings){1, (const char *[]){"batch"}, (int64_t[]){10}}, &cost));
+        assert_true(cost >= of[i].want && cost <= 2.5 * of[i].want);
+        sparta_graph_free(g);
+    }
+}
+
+/* ------------------------------------------------------------------ layer normalisation */
+
+/* Rows of x * gain + mean through the kernel, alone and behind a product that leaves statistics; the largest difference to the
+ * references. */
+static double norm_error(const char *text, float gain, float mean)
+{
+    sparta_graph *want = typed(graph(text));
+    sparta_package *p = compile(graph(text));
+    sparta_session *s = session(p, 1);
+    inputs in = make_inputs(want, 67, 1, 3);
+    float *x = in.in[0].tensor.data;
+    for (int64_t i = 0; i < sparta_tensor_elements(&in.in[0].tensor); i++) x[i] = x[i] * gain + mean;
+    results got = run(s, p, &in), expected = reference(want, &in);
+    double worst = 0;
+    for (int64_t i = 0; i < sparta_tensor_elements(&got.t[0]); i++)
+        worst =
+            fmax(worst, fabs((double)((float *)got.t[0].data)[i] - (double)((float *)expected.t[0].data)[i]));
+    assert_string_equal(said_of(node_named(p, "y"), "kernel"), "norm");
+    free_results(&got);
+    free_results(&expected);
+    free_inputs(&in);
+    sparta_session_free(s);
+    sparta_package_close(p);
+    sparta_graph_free(want);
+    return worst;
+}
+
+static void norm_of_awkward_rows(void **state)
+{
+    (void)state;
+    static const int widths[] = {1, 5, 24, 256, 768, 5000};
+    static const float means[] = {0.1f, 1000, -1e5f, 3e7f};
+    for (size_t i = 0; i < SPARTA_COUNT(widths); i++) {
+        char alone[256];
+        snprintf(alone, sizeof alone,
+                 G "input x: f32[batch,%d]\nconst g: f32[%d] @\"g\"\nnode y: ? = LayerNormalization(x, g) "
+                   "\"y\"\noutput y\n",
+                 widths[i], widths[i]);
+        for (size_t k = 0; k < SPARTA_COUNT(means); k++) assert_true(norm_error(alone, 0, means[k]) == 0);
+        if (widths[i] > 1) assert_true(norm_error(alone, 1, 1000) < 2e-6);
+    }
+}
+
+/* A product that adds 1000 to everything, and one all of whose weights are gone. */
+static void norm_behind_a_product(void **state)
+{
+    (void)state;
+    static const char shifted[] = G "input x: f32[batch,64]\nconst w: f32[64,64] @\"w\"\nconst k: f32[64] "
+                                    "@\"k\"\nconst m: f32[1] = [1000]\n"
+                                    "const g: f32[64] @\"g\"\nnode h: ? = MatMul(x, w) \"h\"\nnode b: ? = "
+                                    "Add(h, k) \"b\"\nnode a: ? = Add(b, m) "
+                                    "\"a\"\nnode y: ? = LayerNormalization(a, g) \"y\"\noutput y\n";
+    static const char pruned[] = G "input x: f32[batch,64]\nconst w: f32[64,64] @\"w|1x1:1.0\"\nconst g: "
+                                   "f32[64] @\"g\"\nconst m: f32[1] = "
+                                   "[1000.1]\nnode h: ? = MatMul(x, w) \"h\"\nnode a: ? = Add(h, m) "
+                                   "\"a\"\nnode y: ? = LayerNormalization(a, g) "
+                                   "\"y\"\noutput y\n";
+    assert_true(norm_error(shifted, 1, 0) < 5e-4); /* the product's own digits end at 6e-5 */
+    assert_true(norm_error(pruned, 1, 0) == 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(items_apart),
+        cmocka_unit_test(items_of_the_zoo),
+        cmocka_unit_test(right_packages_pass),
+        cmocka_unit_test(wrong_packages_are_caught),
+        cmocka_unit_test(costs),
+        cmocka_unit_test(norm_of_awkward_rows),
+        cmocka_unit_test(norm_behind_a_product),
+    };
+    return cmocka_run_group_tests(tests, enter, leave);
+}
