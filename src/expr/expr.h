@@ -44,10 +44,15 @@ const sparta_expr *sparta_expr_max(sparta_arena *a, const sparta_expr *x, const 
 const sparta_expr *sparta_expr_copy(sparta_arena *a,
                                     const sparta_expr *x) SPARTA_MUST; /* into another arena */
 
+/* x with every `symbol` in it replaced by `by`. */
+const sparta_expr *sparta_expr_substitute(sparta_arena *a, const sparta_expr *x, const char *symbol,
+                                          const sparta_expr *by) SPARTA_MUST;
+
 bool sparta_expr_is_const(const sparta_expr *x, int64_t *value); /* value may be NULL */
 bool sparta_expr_is_symbol(const sparta_expr *x, const char **name);
 bool sparta_expr_equal(const sparta_expr *x, const sparta_expr *y);
 bool sparta_expr_is(const sparta_expr *x, int64_t value); /* the constant `value`? */
+bool sparta_expr_is_polynomial(const sparta_expr *x);     /* no / % min max in it? */
 /* The k with x = y * k, for Reshape's -1. */
 const sparta_expr *sparta_expr_divide_exact(sparta_arena *a, const sparta_expr *x,
                                             const sparta_expr *y); /* NULL without message: no */

@@ -18,6 +18,7 @@
  *     node   y: f32[batch,sequence,256] = MatMul(x, w) "/encoder/layer.0/MatMul"
  *     node   s: f32[batch,sequence,256] = Softmax(y) {axis=-1} "/softmax"
  *     bound  sequence[512]                                       the user promises: at most 512
+ *     must   [n,2*(n/2)] "/up/Add"                               this node needs two sizes to be one
  *     output s
  *
  * Names that are no plain words are quoted, an absent input is `_`, a value without a type has `?` for one,
@@ -25,7 +26,7 @@
  * attributes.def: a name or kind that is not there does not enter a graph. Passes change a graph in place and
  * end with sparta_graph_verify.
  *
- * Files: graph.c building, change.c changing, verify.c, print.c and parse.c (parse_items.c: attributes and
+ * Files: graph.c building, must.c, change.c changing, verify.c, print.c and parse.c (parse_items.c: attributes and
  * lists of numbers).
  */
 #ifndef SPARTA_GRAPH_H
@@ -80,6 +81,12 @@ typedef struct sparta_bound { /* the most a symbol may be */
     int64_t most;
 } sparta_bound;
 #define SPARTA_GRAPH_BOUNDS 16
+typedef struct
+    sparta_must { /* two sizes that a node takes for one and nothing proves to be: compared when sizes are known */
+    const sparta_expr *a, *b;
+    const char *node;
+} sparta_must;
+#define SPARTA_GRAPH_MUSTS 256
 
 struct sparta_graph {
     sparta_ctx *cx;
@@ -92,6 +99,8 @@ struct sparta_graph {
     int value_capacity, node_capacity, input_capacity, output_capacity;
     int n_bounds;
     sparta_bound bound[SPARTA_GRAPH_BOUNDS];
+    int n_musts;
+    sparta_must *must;   /* room for SPARTA_GRAPH_MUSTS; NULL: there are none */
     sparta_map *by_name; /* value name -> id */
     sparta_arena
         *adopted; /* holds constants' data made for this graph by somebody else; freed with it; may be NULL */
@@ -119,6 +128,12 @@ sparta_status sparta_graph_add_node(sparta_graph *g, sparta_op_id op, const char
 sparta_value *sparta_graph_find(const sparta_graph *g, const char *name); /* or NULL */
 /* The symbol is at most `most`; a second bound on it must be smaller to count. */
 sparta_status sparta_graph_add_bound(sparta_graph *g, const char *symbol, int64_t most) SPARTA_MUST;
+/* Two sizes that must be equal; one that is there already is not added again. */
+sparta_status sparta_graph_add_must(sparta_graph *g, const sparta_expr *a, const sparta_expr *b,
+                                    const char *node) SPARTA_MUST;
+/* Is every must so at these sizes? Else E_SHAPE: before anything runs, since whatever runs relies on it. */
+sparta_status sparta_graph_check_musts(sparta_ctx *cx, const sparta_graph *g,
+                                       const sparta_bindings *sizes) SPARTA_MUST;
 bool sparta_graph_is_annotation(
     const char *name); /* an attribute of a plan that changes nothing about what is computed? */
 /* Every attribute is a row of attributes.def (else E_UNSUPPORTED), of its kind and given once (else

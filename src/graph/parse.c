@@ -223,6 +223,17 @@ static sparta_status read_bound(sparta_graph_reader *r)
     return sparta_graph_add_bound(r->g, symbol, number);
 }
 
+static sparta_status read_must(sparta_graph_reader *r)
+{
+    sparta_dims pair;
+    const char *node;
+    SPARTA_TRY(sparta_graph_read_dims(r, r->scratch, &pair));
+    if (pair.rank != 2) return sparta_graph_bad(r, "a must is two sizes");
+    sparta_graph_skip(r);
+    SPARTA_TRY(sparta_graph_read_string(r, &node));
+    return sparta_graph_add_must(r->g, pair.dim[0], pair.dim[1], node);
+}
+
 static sparta_status read_line(sparta_graph_reader *r, const fetching *f)
 {
     const char *kind;
@@ -231,8 +242,9 @@ static sparta_status read_line(sparta_graph_reader *r, const fetching *f)
     if (strcmp(kind, "const") == 0) return read_constant(r, f);
     if (strcmp(kind, "node") == 0) return read_node(r);
     if (strcmp(kind, "bound") == 0) return read_bound(r);
+    if (strcmp(kind, "must") == 0) return read_must(r);
     if (strcmp(kind, "output") != 0)
-        return sparta_graph_bad(r, "expected input, bound, const, node or output");
+        return sparta_graph_bad(r, "expected input, bound, must, const, node or output");
     sparta_value *v;
     SPARTA_TRY(read_use(r, &v));
     return sparta_graph_add_output(r->g, v);

@@ -192,6 +192,14 @@ void sparta_graph_print(const sparta_graph *g, sparta_text *out)
         put_name(out, g->bound[i].symbol);
         sparta_text_printf(out, "[%lld]\n", (long long)g->bound[i].most);
     }
+    for (int i = 0; i < g->n_musts; i++) {
+        const sparta_dims pair = {2, {g->must[i].a, g->must[i].b}};
+        sparta_text_printf(out, "must   ");
+        sparta_dims_print(&pair, out);
+        sparta_text_printf(out, " ");
+        put_string(out, g->must[i].node);
+        sparta_text_printf(out, "\n");
+    }
     for (int i = 0; i < g->n_values; i++)
         if (used[i] && g->value[i]->constant && !g->value[i]->producer) put_constant(out, g->value[i]);
     for (int i = 0; i < g->n_nodes; i++) put_node(out, g->node[i]);

@@ -5,7 +5,7 @@
 #include "ops/rule.h"
 
 /* One dim of one operand: it agrees with what its loop was before, or is the first. */
-static sparta_status meet(const sparta_graph *g, const sparta_node *n, const sparta_expr *dim, bool wide,
+static sparta_status meet(sparta_graph *g, const sparta_node *n, const sparta_expr *dim, bool wide,
                           const sparta_expr **loop)
 {
     if (!*loop || (wide && sparta_expr_is(*loop, 1))) {
@@ -16,7 +16,7 @@ static sparta_status meet(const sparta_graph *g, const sparta_node *n, const spa
     return sparta_ops_agree(g, n, "dims of one letter, or of \"...\"", *loop, dim);
 }
 
-static sparta_status find_dims(const sparta_graph *g, const sparta_node *n, const sparta_einsum *e,
+static sparta_status find_dims(sparta_graph *g, const sparta_node *n, const sparta_einsum *e,
                                sparta_dims *out)
 {
     const sparta_expr *loop[SPARTA_EINSUM_LOOPS] = {NULL};

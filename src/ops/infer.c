@@ -4,6 +4,7 @@
 #include "ops/window.h"
 #include <string.h>
 
+enum { ROUNDS = 16 };                 /* of solving for symbols: an export takes one or two */
 #define FOLD_BYTES ((size_t)16 << 20) /* the largest result worth keeping as a constant */
 #define FOLD_MOVED                                                                                           \
     ((size_t)16 << 30) /* bytes read and written by all folding: an end to it for a hostile model */
@@ -305,11 +306,26 @@ static sparta_status settle_shapes(sparta_graph *g)
 }
 
 /* ------------------------------------------------------------------ the graph */
+/* Shapes again whenever they have said what a symbol is. A rule that fails may be mended by that. The last round's word stands,
+ * however many symbols there are: what is not solved is compared by runs. */
+static sparta_status infer_solved(sparta_graph *g)
+{
+    for (int round = 0;; round++) {
+        bool solved = false;
+        g->n_musts = 0;
+        sparta_status status = infer_nodes(g);
+        if (status == SPARTA_E_MEMORY || status == SPARTA_E_CANCELLED) return status;
+        if (round < ROUNDS) SPARTA_TRY(sparta_ops_solve(g, &solved));
+        if (!solved) return status;
+        sparta_ctx_clear(g->cx);
+    }
+}
+
 sparta_status sparta_ops_infer(sparta_graph *g)
 {
     SPARTA_TRY(sparta_graph_sort(g));
     SPARTA_TRY(sparta_graph_sweep(g)); /* what nobody uses need not make sense */
-    SPARTA_TRY(infer_nodes(g));
+    SPARTA_TRY(infer_solved(g));
     SPARTA_TRY(settle_shapes(g));
     return sparta_graph_sweep(g);
 }
@@ -334,24 +350,11 @@ static sparta_status bind_dim(sparta_graph *g, const sparta_value *v, const spar
     return SPARTA_OK;
 }
 
-typedef struct wanted {
-    const char *name;
-    bool found;
-} wanted;
-
-static void look_for(void *arg, const char *name)
-{
-    wanted *w = arg;
-    w->found |= !strcmp(w->name, name);
-}
-
 static sparta_status check_symbol(const sparta_graph *g, const char *name)
 {
-    wanted w = {name, false};
     for (int i = 0; i < g->n_inputs; i++)
         for (int d = 0; d < g->input[i]->dims.rank; d++)
-            sparta_expr_symbols(g->input[i]->dims.dim[d], look_for, &w);
-    if (w.found) return SPARTA_OK;
+            if (sparta_ops_mentions(g->input[i]->dims.dim[d], name)) return SPARTA_OK;
     sparta_text t;
     sparta_text_init(&t, g->cx);
     for (int i = 0; i < g->n_inputs; i++) {

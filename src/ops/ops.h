@@ -8,10 +8,11 @@
  *
  *     [batch, sequence, 256] --Shape--> ints [batch, sequence, 256] --Gather 0--> ints [batch] --Concat--> ints [batch, -1, 4, 64] --Reshape-->
  *
- * Where two dims must agree and are different expressions (two symbols that an exporter named twice), the rule accepts them
- * only if they are provably equal; otherwise broadcasting against a dim of 1 is tried, and else it is an error that names
- * both. Data-dependent output shapes (a Reshape to unknown ints) are E_UNSUPPORTED, naming the node and what would help
- * ("fix the symbol with --dim").
+ * Where two dims must agree and nothing proves it (two symbols that an exporter named twice, n-1 against max(0,n-1)), they are taken
+ * to be equal: solve.c replaces a symbol by what it must be and shapes are inferred again; the rest are `must` rows of the graph, which
+ * every run compares with its sizes before it starts (E_SHAPE). Only what is known to differ is an error here. Broadcasting counts as
+ * agreeing unless one side is known to be 1. Data-dependent output shapes (a Reshape to unknown ints) are E_UNSUPPORTED, naming the
+ * node and what would help ("fix the symbol with --dim").
  */
 #ifndef SPARTA_OPS_H
 #define SPARTA_OPS_H
@@ -34,6 +35,9 @@ bool sparta_ops_keeps(const sparta_node *n);
 /* Run the reference of a typed node whose inputs are constants: its outputs have their contents, whatever size they are. The node is still
  * there. */
 sparta_status sparta_ops_fold(sparta_graph *g, sparta_node *n) SPARTA_MUST;
+/* Replace symbols of the inputs by what the graph's musts say they are; solved: some were, and shapes have to be inferred again. */
+sparta_status sparta_ops_solve(sparta_graph *g, bool *solved) SPARTA_MUST;
+bool sparta_ops_mentions(const sparta_expr *x, const char *symbol);
 /* Replace symbols by constants ("batch" = 4) in inputs, before infer. Unknown names are E_USAGE. */
 sparta_status sparta_ops_bind(sparta_graph *g, const sparta_bindings *b) SPARTA_MUST;
 /* Run the whole graph on its references with the given inputs (by name); results are allocated from cx.

@@ -3,20 +3,42 @@
 #include "ops/flow.h"
 #include "ops/ints.h"
 
+/* [batch1, s] to [batch2, -1]: symbols at one place are taken for one where the -1 has no size otherwise. */
+static sparta_status same_places(sparta_graph *g, const sparta_node *n, const sparta_dims *to)
+{
+    const sparta_dims *from = &n->in[0]->dims;
+    for (int i = 0; i < from->rank && i < to->rank; i++)
+        if (sparta_expr_is_symbol(from->dim[i], NULL) && sparta_expr_is_symbol(to->dim[i], NULL))
+            SPARTA_TRY(
+                sparta_ops_agree(g, n, "a dim of the input and of the shape", from->dim[i], to->dim[i]));
+    return SPARTA_OK;
+}
+
+/* The elements of x over those of the other dims, where that comes out only for some sizes: runs compare. */
+static sparta_status divide_later(sparta_graph *g, const sparta_node *n, const sparta_expr *have,
+                                  const sparta_expr *want, const sparta_expr **out)
+{
+    const sparta_expr *rest = sparta_expr_div(g->arena, have, want);
+    SPARTA_NEED(g->cx, rest);
+    const sparta_expr *whole = sparta_expr_mul(g->arena, rest, want);
+    SPARTA_NEED(g->cx, whole);
+    *out = rest;
+    return sparta_ops_agree(g, n, "elements of the input and of the shape", have, whole);
+}
+
 /* Solve the -1 at `unknown` (1 so far), or check that the elements come out. */
 static sparta_status complete(sparta_graph *g, const sparta_node *n, int unknown, sparta_dims *dims)
 {
     const sparta_expr *have = sparta_dims_elements(g->arena, &n->in[0]->dims),
                       *want = sparta_dims_elements(g->arena, dims);
     SPARTA_NEED(g->cx, have && want);
-    if (unknown < 0) {
-        if (sparta_expr_equal(have, want)) return SPARTA_OK;
-        return sparta_ops_fail(g, n, SPARTA_E_SHAPE, "%s has %s elements and %s has %s",
-                               sparta_ops_say_dims(g, &n->in[0]->dims), sparta_ops_say(g, have),
-                               sparta_ops_say_dims(g, dims), sparta_ops_say(g, want));
-    }
+    if (unknown < 0) return sparta_ops_agree(g, n, "elements of the input and of the shape", have, want);
     const sparta_expr *rest = NULL;
     if (!sparta_expr_is(want, 0)) SPARTA_TRY(sparta_ops_divide(g, have, want, &rest));
+    if (!rest && !sparta_expr_is_const(have, NULL) && sparta_ops_positive(g, want)) {
+        SPARTA_TRY(same_places(g, n, dims));
+        SPARTA_TRY(divide_later(g, n, have, want, &rest));
+    }
     if (!rest)
         return sparta_ops_fail(g, n, SPARTA_E_SHAPE,
                                "the -1 in dim %d has no size: the %s elements of %s over the other dims, %s",

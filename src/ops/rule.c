@@ -1,4 +1,5 @@
 /* The parts of rule.h. */
+#include "ops/ints.h"
 #include "ops/rule.h"
 #include <stdio.h>
 #include <string.h>
@@ -86,48 +87,73 @@ sparta_status sparta_ops_axis(const sparta_graph *g, const sparta_node *n, int64
     return SPARTA_OK;
 }
 
-sparta_status sparta_ops_agree(const sparta_graph *g, const sparta_node *n, const char *what,
-                               const sparta_expr *a, const sparta_expr *b)
+/* Known to differ, for every size that a symbol may have? */
+static sparta_status differ(sparta_graph *g, const sparta_expr *a, const sparta_expr *b, bool *yes)
 {
+    const sparta_expr *equal;
+    SPARTA_TRY(sparta_ints_equal(g, a, b, &equal));
+    *yes = equal && sparta_expr_is(equal, 0);
+    return SPARTA_OK;
+}
+
+sparta_status sparta_ops_agree(sparta_graph *g, const sparta_node *n, const char *what, const sparta_expr *a,
+                               const sparta_expr *b)
+{
+    bool never;
     if (sparta_expr_equal(a, b)) return SPARTA_OK;
-    bool known = sparta_expr_is_const(a, NULL) && sparta_expr_is_const(b, NULL);
-    return sparta_ops_fail(g, n, SPARTA_E_SHAPE, "%s: %s and %s %s", what, sparta_ops_say(g, a),
-                           sparta_ops_say(g, b),
-                           known ? "differ" : "are not known to be equal; fix the symbols with --dim");
+    SPARTA_TRY(differ(g, a, b, &never));
+    if (!never) return sparta_graph_add_must(g, a, b, *n->name ? n->name : sparta_builtin_row(n->op)->name);
+    return sparta_ops_fail(g, n, SPARTA_E_SHAPE, "%s: %s and %s differ", what, sparta_ops_say(g, a),
+                           sparta_ops_say(g, b));
 }
 
 /* ------------------------------------------------------------------ dims */
-sparta_status sparta_ops_broadcast(const sparta_graph *g, const sparta_node *n, const sparta_dims *a,
+/* One dim of two that broadcast; *out NULL: they do not. */
+static sparta_status broadcast_dim(sparta_graph *g, const sparta_node *n, const sparta_expr *x,
+                                   const sparta_expr *y, const sparta_expr **out)
+{
+    bool never = false;
+    *out = sparta_expr_is(x, 1) ? y : x;
+    if (sparta_expr_equal(x, y) || sparta_expr_is(x, 1) || sparta_expr_is(y, 1)) return SPARTA_OK;
+    SPARTA_TRY(differ(g, x, y, &never));
+    if (never) {
+        *out = NULL;
+        return SPARTA_OK;
+    }
+    if (sparta_expr_is_const(y, NULL)) *out = y;
+    return sparta_ops_agree(g, n, "a dim", x, y);
+}
+
+sparta_status sparta_ops_broadcast(sparta_graph *g, const sparta_node *n, const sparta_dims *a,
                                    const sparta_dims *b, sparta_dims *out)
 {
     sparta_dims d = {.rank = SPARTA_MAX(a->rank, b->rank)};
     for (int i = 0; i < d.rank; i++) {
         int ia = i - (d.rank - a->rank), ib = i - (d.rank - b->rank);
         const sparta_expr *x = ia >= 0 ? a->dim[ia] : NULL, *y = ib >= 0 ? b->dim[ib] : NULL;
-        if (!y || (x && sparta_expr_equal(x, y)) || (x && sparta_expr_is(y, 1)))
-            d.dim[i] = x;
-        else if (!x || sparta_expr_is(x, 1))
-            d.dim[i] = y;
-        else
-            return sparta_ops_fail(
-                g, n, SPARTA_E_SHAPE,
-                "%s and %s do not broadcast: dim %d is %s on one side and %s on the other%s",
-                sparta_ops_say_dims(g, a), sparta_ops_say_dims(g, b), i, sparta_ops_say(g, x),
-                sparta_ops_say(g, y),
-                sparta_expr_is_const(x, NULL) && sparta_expr_is_const(y, NULL)
-                    ? ""
-                    : "; fix the symbols with --dim");
+        d.dim[i] = x ? x : y;
+        if (x && y) SPARTA_TRY(broadcast_dim(g, n, x, y, &d.dim[i]));
+        if (!d.dim[i])
+            return sparta_ops_fail(g, n, SPARTA_E_SHAPE,
+                                   "%s and %s do not broadcast: dim %d is %s on one side and %s on the other",
+                                   sparta_ops_say_dims(g, a), sparta_ops_say_dims(g, b), i,
+                                   sparta_ops_say(g, x), sparta_ops_say(g, y));
     }
     *out = d;
     return SPARTA_OK;
 }
 
-sparta_status sparta_ops_broadcasts_to(const sparta_graph *g, const sparta_node *n, const sparta_dims *from,
+sparta_status sparta_ops_broadcasts_to(sparta_graph *g, const sparta_node *n, const sparta_dims *from,
                                        const sparta_dims *to)
 {
     sparta_dims both;
+    bool wider = false;
     SPARTA_TRY(sparta_ops_broadcast(g, n, to, from, &both));
-    if (sparta_dims_equal(&both, to)) return SPARTA_OK;
+    for (int i = 0; i < both.rank; i++) {
+        const int k = i - (both.rank - to->rank);
+        wider |= k < 0 || (sparta_expr_is(to->dim[k], 1) && !sparta_expr_is(both.dim[i], 1));
+    }
+    if (!wider) return SPARTA_OK;
     return sparta_ops_fail(g, n, SPARTA_E_SHAPE, "%s does not repeat into %s", sparta_ops_say_dims(g, from),
                            sparta_ops_say_dims(g, to));
 }

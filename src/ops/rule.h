@@ -46,13 +46,15 @@ sparta_status sparta_ops_scalar(const sparta_graph *g, const sparta_node *n,
                                 int i) SPARTA_MUST; /* one element */
 sparta_status sparta_ops_axis(const sparta_graph *g, const sparta_node *n, int64_t axis, int rank,
                               int *out) SPARTA_MUST;
-/* Two dims that must agree: provably equal, or E_SHAPE with `what` and both. */
-sparta_status sparta_ops_agree(const sparta_graph *g, const sparta_node *n, const char *what,
-                               const sparta_expr *a, const sparta_expr *b) SPARTA_MUST;
-sparta_status sparta_ops_broadcast(const sparta_graph *g, const sparta_node *n, const sparta_dims *a,
+/* Two dims that must agree. What is known to differ is E_SHAPE with `what` and both; what is not known is noted in the graph (solve.c
+ * makes it known where it can, runs compare the rest). */
+sparta_status sparta_ops_agree(sparta_graph *g, const sparta_node *n, const char *what, const sparta_expr *a,
+                               const sparta_expr *b) SPARTA_MUST;
+/* Sizes that are not known to be equal, nor to be 1, are taken to be equal. */
+sparta_status sparta_ops_broadcast(sparta_graph *g, const sparta_node *n, const sparta_dims *a,
                                    const sparta_dims *b, sparta_dims *out) SPARTA_MUST;
 /* `from` repeats into `to` without changing it? */
-sparta_status sparta_ops_broadcasts_to(const sparta_graph *g, const sparta_node *n, const sparta_dims *from,
+sparta_status sparta_ops_broadcasts_to(sparta_graph *g, const sparta_node *n, const sparta_dims *from,
                                        const sparta_dims *to) SPARTA_MUST;
 sparta_status sparta_ops_append(const sparta_graph *g, const sparta_node *n, sparta_dims *d,
                                 const sparta_expr *x) SPARTA_MUST;

@@ -224,6 +224,8 @@ static sparta_status run_all(run *r, const sparta_named_tensor *inputs, int n_in
     SPARTA_TRY(check_names(r, inputs, n_inputs));
     for (int i = 0; i < n_inputs; i++) SPARTA_TRY(check_input(r, &inputs[i]));
     for (int i = 0; i < r->g->n_inputs; i++) SPARTA_TRY(check_dims(r, r->g->input[i]));
+    const sparta_bindings sizes = bindings(r);
+    SPARTA_TRY(sparta_graph_check_musts(r->cx, r->g, &sizes));
     for (int i = 0; i < r->g->n_values; i++)
         if (r->g->value[i]->constant) r->t[i] = *r->g->value[i]->constant;
     find_last_uses(r);

@@ -74,7 +74,7 @@ sparta_status sparta_ops_slide(const sparta_graph *g, const sparta_node *n, cons
     return SPARTA_OK;
 }
 
-sparta_status sparta_ops_per_channel(const sparta_graph *g, const sparta_node *n, int i)
+sparta_status sparta_ops_per_channel(sparta_graph *g, const sparta_node *n, int i)
 {
     if (!sparta_ops_has(n, i)) return SPARTA_OK;
     SPARTA_TRY(sparta_ops_rank(g, n, i, 1, 1));
@@ -124,7 +124,7 @@ sparta_status sparta_ops_pool_all(sparta_graph *g, sparta_node *n)
     return SPARTA_OK;
 }
 
-sparta_status sparta_ops_filter_bias(const sparta_graph *g, const sparta_node *n, const sparta_expr *filters)
+sparta_status sparta_ops_filter_bias(sparta_graph *g, const sparta_node *n, const sparta_expr *filters)
 {
     if (!sparta_ops_has(n, 2)) return SPARTA_OK;
     SPARTA_TRY(sparta_ops_rank(g, n, 2, 1, 1));

@@ -18,10 +18,10 @@ sparta_status sparta_ops_window(const sparta_graph *g, const sparta_node *n, con
 sparta_status sparta_ops_slide(const sparta_graph *g, const sparta_node *n, const sparta_window *w,
                                sparta_dims *dims) SPARTA_MUST;
 /* x (N, C, ...), and input i is (C), of the type of x: a scale or a bias. Absent is fine. */
-sparta_status sparta_ops_per_channel(const sparta_graph *g, const sparta_node *n, int i) SPARTA_MUST;
+sparta_status sparta_ops_per_channel(sparta_graph *g, const sparta_node *n, int i) SPARTA_MUST;
 
 /* Input 2, if it is there, has an element for each filter. */
-sparta_status sparta_ops_filter_bias(const sparta_graph *g, const sparta_node *n,
+sparta_status sparta_ops_filter_bias(sparta_graph *g, const sparta_node *n,
                                      const sparta_expr *filters) SPARTA_MUST;
 
 /* Whole rules: pools over windows, and over all spatial dims. */

@@ -66,6 +66,25 @@ static sparta_status bind_size(sparta_ctx *cx, sparta_session *s, const sparta_v
     return SPARTA_OK;
 }
 
+/* A dim that is arithmetic, now that its symbols have sizes. */
+static sparta_status check_arithmetic(sparta_ctx *cx, const sparta_session *s, const sparta_value *v,
+                                      const sparta_tensor *t)
+{
+    const sparta_bindings sizes = {s->n_symbols, s->symbol, s->size};
+    for (int d = 0; d < t->rank; d++) {
+        int64_t size;
+        if (sparta_expr_is_const(v->dims.dim[d], NULL) || sparta_expr_is_symbol(v->dims.dim[d], NULL))
+            continue;
+        SPARTA_TRY(sparta_expr_eval(cx, v->dims.dim[d], &sizes, &size));
+        if (size != t->dim[d])
+            return sparta_fail(
+                cx, SPARTA_E_SHAPE,
+                "input '%s': dimension %d is %ld, and must be %ld at the sizes of the other inputs", v->name,
+                d, (long)t->dim[d], (long)size);
+    }
+    return SPARTA_OK;
+}
+
 static sparta_status bind_inputs(sparta_ctx *cx, sparta_session *s, const sparta_named_tensor *inputs, int n)
 {
     const sparta_graph *g = s->plan;
@@ -88,6 +107,8 @@ static sparta_status bind_inputs(sparta_ctx *cx, sparta_session *s, const sparta
     }
     if (!s->laid_out || memcmp(s->wanted, s->size, (size_t)s->n_symbols * sizeof *s->size))
         SPARTA_TRY(sparta_session_layout(cx, s));
+    for (int i = 0; i < g->n_inputs; i++)
+        SPARTA_TRY(check_arithmetic(cx, s, g->input[i], &given(inputs, n, g->input[i]->name)->tensor));
     for (int i = 0; i < g->n_inputs; i++)
         s->value[g->input[i]->id].tensor = given(inputs, n, g->input[i]->name)->tensor;
     return SPARTA_OK;

@@ -82,6 +82,7 @@ static sparta_status measure(sparta_ctx *cx, const sparta_session *s, run_value 
 static sparta_status evaluate(sparta_ctx *cx, sparta_session *s)
 {
     const sparta_bindings b = {s->n_symbols, s->symbol, s->size};
+    SPARTA_TRY(sparta_graph_check_musts(cx, s->plan, &b));
     for (int i = 0; i < s->n_values; i++) {
         run_value *r = &s->value[i];
         if (r->producer < 0 && r->parent < 0 && !r->value->is_input) continue;

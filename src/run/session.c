@@ -23,6 +23,7 @@ static sparta_status add_symbol(sparta_session *s, const char *name)
     return SPARTA_OK;
 }
 
+/* Inputs name them; a dim that is arithmetic on them is compared when they have sizes. */
 static sparta_status find_symbols(sparta_session *s)
 {
     s->symbol = sparta_arena_array(s->arena, 64, sizeof(char *));
@@ -33,12 +34,7 @@ static sparta_status find_symbols(sparta_session *s)
     for (int i = 0; i < s->plan->n_inputs; i++)
         for (int d = 0; d < s->plan->input[i]->dims.rank; d++) {
             const char *name;
-            if (sparta_expr_is_symbol(s->plan->input[i]->dims.dim[d], &name))
-                SPARTA_TRY(add_symbol(s, name));
-            else if (!sparta_expr_is_const(s->plan->input[i]->dims.dim[d], NULL))
-                return sparta_fail(s->cx, SPARTA_E_FORMAT,
-                                   "package: a dimension of input '%s' is neither a number nor a symbol",
-                                   s->plan->input[i]->name);
+            if (sparta_expr_is_symbol(s->plan->input[i]->dims.dim[d], &name)) SPARTA_TRY(add_symbol(s, name));
         }
     return SPARTA_OK;
 }

@@ -43,9 +43,22 @@ static sparta_status collect(needs *s)
     return SPARTA_OK;
 }
 
-/* The first dim that is not at least 1 at these sizes; NULL: all are. */
+static bool is_broken(const needs *s, const sparta_must *m)
+{
+    int64_t a = 0, b = 1;
+    const bool known = sparta_expr_eval(s->cx, m->a, s->sizes, &a) == SPARTA_OK &&
+                       sparta_expr_eval(s->cx, m->b, s->sizes, &b) == SPARTA_OK;
+    if (!known) sparta_ctx_clear(s->cx);
+    return a != b;
+}
+
+/* The first dim that is not at least 1 at these sizes, or one that must equal another and does not; NULL: all are well. */
 static const sparta_expr *unmet(const needs *s)
 {
+    for (int i = 0; i < s->g->n_musts; i++) {
+        const sparta_must *m = &s->g->must[i];
+        if (is_broken(s, m)) return sparta_expr_is_const(m->a, NULL) ? m->b : m->a;
+    }
     for (int i = 0; i < s->n; i++) {
         int64_t size = 0;
         if (sparta_expr_eval(s->cx, s->dim[i], s->sizes, &size) != SPARTA_OK) sparta_ctx_clear(s->cx);

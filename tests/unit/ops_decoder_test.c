@@ -99,8 +99,7 @@ static void einsum_lies(void **state)
     fails(EINSUM("b", "abcdefghijklmnopqrstuvwxyzA"), SPARTA_E_SHAPE, "27 letters");
     fails(EINSUM("b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"),
           SPARTA_E_FORMAT, "too many");
-    fails(EINSUM("a, b", "ijkl,kj->i"), SPARTA_E_SHAPE, "3 and j");
-    fails(EINSUM("b", "ii"), SPARTA_E_SHAPE, "j and 4");
+    fails(EINSUM("a, b", "ijkl,kj->i"), SPARTA_E_SHAPE, "3 and 4 differ"); /* what was j is both */
     fails(EINSUM("a, c, b", "abcd,efg,hi->abcdefghi"), SPARTA_E_UNSUPPORTED, "9 dims");
     fails(AB "node y: ? = Einsum(a)\noutput y\n", SPARTA_E_SHAPE, "0 letters");
     /* every short text is an answer or an error */
@@ -226,7 +225,6 @@ static void quant_lies(void **state)
 {
     (void)state;
     fails(W "node y: ? = QuantizeLinear(x, s2) {axis=0}\noutput y\n", SPARTA_E_SHAPE, "2 and 4");
-    fails(W "node y: ? = QuantizeLinear(x, s4) {axis=1}\noutput y\n", SPARTA_E_SHAPE, "4 and batch");
     fails(W "node y: ? = QuantizeLinear(x, s4) {axis=3}\noutput y\n", SPARTA_E_SHAPE, "axis 3");
     fails(W "node y: ? = QuantizeLinear(s2, s2)\noutput y\n", SPARTA_E_SHAPE, "axis 1");
     fails(W "const z: u8[] = [1]\nnode y: ? = QuantizeLinear(x, s4, z) {axis=0}\noutput y\n", SPARTA_E_SHAPE,
@@ -325,8 +323,6 @@ static void attention_lies(void **state)
           SPARTA_E_FORMAT, "exclude");
     fails(QKV "input m: f32[s,1]\nnode y: ? = Attention(q4, k4, v4, m)\noutput y\n", SPARTA_E_UNSUPPORTED,
           "one column");
-    fails(QKV "input m: f32[s,9]\nnode y: ? = Attention(q4, k4, v4, m)\noutput y\n", SPARTA_E_SHAPE,
-          "9 and t");
     fails(QKV "input m: i64[s,t]\nnode y: ? = Attention(q4, k4, v4, m)\noutput y\n", SPARTA_E_DTYPE, "i64");
     fails(QKV "node y: ? = Attention(q4, k4, v4) {qk_matmul_output_mode=4}\noutput y\n", SPARTA_E_UNSUPPORTED,
           "mode 4");

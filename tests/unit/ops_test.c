@@ -228,8 +228,9 @@ static void test_errors(void **state)
     FAILS(SPARTA_E_SHAPE,
           "input a: f32[2,3]\ninput b: f32[4,5]\nnode y: ? = MatMul(a, b) \"enc/mm\"\noutput y\n", "MatMul",
           "enc/mm", "3", "4");
-    FAILS(SPARTA_E_SHAPE, "input a: f32[n]\ninput b: f32[m]\nnode y: ? = Add(a, b) \"sum\"\noutput y\n",
-          "Add", "sum", "n", "m", "--dim");
+    FAILS(SPARTA_E_SHAPE,
+          "input a: f32[n]\nnode b: ? = Concat(a, a) {axis=0}\nnode y: ? = Add(a, b) \"sum\"\noutput y\n",
+          "Add", "sum", "n", "2*n");
     FAILS(SPARTA_E_SHAPE,
           "input t: f32[5,4]\ninput i: i64[n,3]\nnode y: ? = sparta::Embed(t, i) {column=3}\noutput y\n",
           "Embed", "column is 3", "[n,3]");

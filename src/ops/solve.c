@@ -1,0 +1,101 @@
+/* What the nodes of a model say about its symbols. Ids and mask of an export may have symbols of their own, s1 and s2; the first Add of
+ * what they become says that these are one, or no run is right. So s2 is replaced by s1 in the inputs, and the sizes that a run gets are
+ * compared like those of any symbol that occurs twice. A symbol may also turn out to be a number, or arithmetic (total = past + length).
+ * What does not say what a symbol is (n against 2*(n/2)) stays in the graph for runs to compare. */
+#include "ops/ops.h"
+#include <string.h>
+
+typedef struct wanted {
+    const char *name;
+    bool found;
+} wanted;
+
+static void look_for(void *arg, const char *name)
+{
+    wanted *w = arg;
+    w->found |= !strcmp(w->name, name);
+}
+
+bool sparta_ops_mentions(const sparta_expr *x, const char *symbol)
+{
+    wanted w = {symbol, false};
+    sparta_expr_symbols(x, look_for, &w);
+    return w.found;
+}
+
+/* Which of all dims of the inputs is this symbol first; -1: none, it has been replaced. */
+static int place_of(const sparta_graph *g, const char *symbol)
+{
+    int place = 0;
+    for (int i = 0; i < g->n_inputs; i++)
+        for (int d = 0; d < g->input[i]->dims.rank; d++, place++) {
+            const char *name;
+            if (sparta_expr_is_symbol(g->input[i]->dims.dim[d], &name) && !strcmp(name, symbol)) return place;
+        }
+    return -1;
+}
+
+typedef struct standing {
+    const sparta_graph *g;
+    bool all;
+} standing;
+
+static void still_stands(void *arg, const char *name)
+{
+    standing *s = arg;
+    s->all &= place_of(s->g, name) >= 0;
+}
+
+/* The symbol that goes and what takes its place: of two symbols the later one goes. */
+static bool pick(const sparta_graph *g, const sparta_must *m, const char **symbol, const sparta_expr **by)
+{
+    const char *a = NULL, *b = NULL;
+    standing s = {g, true};
+    sparta_expr_symbols(m->a, still_stands, &s);
+    sparta_expr_symbols(m->b, still_stands, &s);
+    if (!s.all) return false;
+    const bool is_a = sparta_expr_is_symbol(m->a, &a), is_b = sparta_expr_is_symbol(m->b, &b);
+    const bool a_goes = is_a && (!is_b || place_of(g, a) > place_of(g, b));
+    *symbol = a_goes ? a : b;
+    *by = a_goes ? m->b : m->a;
+    return (is_a || is_b) && sparta_expr_is_polynomial(*by) && !sparta_ops_mentions(*by, *symbol);
+}
+
+static sparta_status replace(sparta_graph *g, const char *symbol, const sparta_expr *by)
+{
+    const char *other;
+    for (int i = 0; i < g->n_inputs; i++)
+        for (int d = 0; d < g->input[i]->dims.rank; d++) {
+            const sparta_expr **dim = &g->input[i]->dims.dim[d];
+            if (!sparta_ops_mentions(*dim, symbol)) continue;
+            *dim = sparta_expr_substitute(g->arena, *dim, symbol, by);
+            SPARTA_NEED(g->cx, *dim);
+        }
+    for (int i = 0; i < g->n_bounds && sparta_expr_is_symbol(by, &other); i++)
+        if (!strcmp(g->bound[i].symbol, symbol)) return sparta_graph_add_bound(g, other, g->bound[i].most);
+    return SPARTA_OK;
+}
+
+static void say(const sparta_graph *g, const char *symbol, const sparta_must *m, const sparta_expr *by)
+{
+    sparta_text t;
+    sparta_text_init(&t, g->cx);
+    sparta_expr_print(by, &t);
+    sparta_note(g->cx, "%s is taken to be %.200s: node '%.200s' needs them to be equal", symbol,
+                sparta_text_str(&t), m->node);
+    sparta_text_free(&t);
+}
+
+sparta_status sparta_ops_solve(sparta_graph *g, bool *solved)
+{
+    *solved = false;
+    for (int i = 0; i < g->n_musts; i++) {
+        const char *symbol;
+        const sparta_expr *by;
+        if (!pick(g, &g->must[i], &symbol, &by)) continue;
+        SPARTA_TRY(replace(g, symbol, by));
+        say(g, symbol, &g->must[i], by);
+        *solved = true;
+    }
+    return SPARTA_OK;
+}
