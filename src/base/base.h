@@ -221,7 +221,8 @@ sparta_status sparta_spawn(sparta_ctx *cx, const char *const *argv, const sparta
  * threads), the caller being one of them, and returns when all are done. Workers spin for a short while
  * before they sleep, so that a series of small jobs costs about a microsecond each. With a host's
  * parallel_for (sparta_ctx_options) no threads are made and the host's is called: it must call fn for every
- * i, in any order, on any thread. One job at a time per pool. */
+ * i, in any order, on any thread. One job at a time per pool. In a child of fork() the caller's thread does
+ * all of it: the others stayed with the parent. */
 typedef struct sparta_pool sparta_pool;
 sparta_pool *sparta_pool_create(sparta_ctx *cx,
                                 int threads) SPARTA_MUST; /* 0: the cores this process may use */

@@ -6,7 +6,10 @@
  * A waiter spins for a while, because the next job of a model comes soon, and then sleeps on a futex (which never
  * loses a wake: the kernel compares the word before it sleeps). Where there are more threads than cores a spinning
  * waiter would keep a worker from its core: it sleeps at once. A thread that was just woken often starts on the core of who woke it, and
- * stays there for milliseconds: whoever spins offers its core now and then. */
+ * stays there for milliseconds: whoever spins offers its core now and then.
+ *
+ * fork() copies the pool and none of its threads. In the child the caller does all shares by itself, one after the other: the same
+ * shares, so the same answer. */
 #include "base/base.h"
 #include <errno.h>
 #include <limits.h>
@@ -38,7 +41,8 @@ struct sparta_pool {
     void *host;
     worker *workers;
     int started;
-    bool stop; /* published by job, like fn and arg */
+    pid_t home; /* the process that its threads live in */
+    bool stop;  /* published by job, like fn and arg */
     void (*fn)(void *arg, int i);
     void *arg;
     atomic_bool busy;
@@ -146,6 +150,8 @@ void sparta_pool_run(sparta_pool *pool, void (*fn)(void *arg, int i), void *arg)
         fn(arg, 0);
     } else if (pool->parallel_for) {
         pool->parallel_for(pool->host, pool->threads, fn, arg);
+    } else if (pool->home != getpid()) {
+        run_alone(pool->threads, fn, arg);
     } else if (atomic_exchange_explicit(&pool->busy, true, memory_order_acquire)) {
         run_alone(pool->threads, fn, arg); /* a job inside a job: the team is busy with us */
     } else {
@@ -197,7 +203,8 @@ sparta_pool *sparta_pool_create(sparta_ctx *cx, int threads)
     }
     sparta_pool *pool = sparta_zalloc(cx, sizeof *pool);
     if (!pool) return NULL;
-    *pool = (sparta_pool){.cx = cx, .threads = threads, .parallel_for = o->parallel_for, .host = o->host};
+    *pool = (sparta_pool){
+        .cx = cx, .threads = threads, .parallel_for = o->parallel_for, .host = o->host, .home = getpid()};
     pool->spin = threads > cores ? 0 : SPIN_SECONDS;
     if (threads == 1 || pool->parallel_for) return pool;
     pool->workers = sparta_alloc_array(cx, (size_t)threads - 1, sizeof *pool->workers);
@@ -211,10 +218,12 @@ sparta_pool *sparta_pool_create(sparta_ctx *cx, int threads)
 void sparta_pool_free(sparta_pool *pool)
 {
     if (!pool) return;
-    pool->stop = true;
-    atomic_fetch_add(&pool->job, 1);
-    futex_wake(&pool->job);
-    for (int i = 0; i < pool->started; i++) pthread_join(pool->workers[i].thread, NULL);
+    if (pool->home == getpid()) {
+        pool->stop = true;
+        atomic_fetch_add(&pool->job, 1);
+        futex_wake(&pool->job);
+        for (int i = 0; i < pool->started; i++) pthread_join(pool->workers[i].thread, NULL);
+    }
     sparta_free(pool->cx, pool->workers);
     sparta_free(pool->cx, pool);
 }

@@ -1,17 +1,23 @@
 /* Run a program by argv: no shell, own process group, limits, output through a pipe.
  *
- *     parent                               child (after fork: async-signal-safe calls only)
- *       read `failed` until exec closes it   setpgid, dup2, setrlimit, execve; errno into `failed` when that
- * fails read `said`, look every 20 ms for a cancellation, the timeout, the child's end kill the group, then
- * reap: the id cannot be reused before
+ *     parent                         keeper (a fork of us, leads the group)         program
+ *       reads `said` and `report`      waits for the program's end, for the time      setrlimit, execve; errno into
+ *       closes `life` to stop it       that it has, for the end of `life`             `report` when that fails
+ *                                      exit code into `report`, kills the group
+ *
+ * The keeper is there because the parent is somebody else's process. A host may ignore SIGCHLD or reap every child itself, which
+ * loses the exit code of ours; it may be killed, and then `life` ends and the compiler with it. Keeper and program call nothing but
+ * async-signal-safe functions: other threads of the host may have held any lock when we forked.
  */
 #include "base/base.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -20,20 +26,33 @@
 
 enum { SAID_MOST = 16 << 10, TICK_MS = 20, TIMED_OUT = -1000 };
 
+typedef struct report { /* one write to a pipe: whole or not at all */
+    int error;          /* errno of an exec that failed, or 0 */
+    int code;           /* as sparta_spawn gives it */
+} report;
+
+typedef struct pipes { /* [0]: read end, [1]: write end */
+    int said[2], report[2], life[2];
+} pipes;
+
 typedef struct child {
-    pid_t pid;
-    int said;         /* read end */
-    double stop_at;   /* 0: never */
-    sparta_text *out; /* may be NULL */
-    size_t kept;      /* bytes put into out */
+    pid_t pid;              /* of the keeper */
+    int said, report, life; /* our ends */
+    sparta_text *out;       /* may be NULL */
+    size_t kept;            /* bytes put into out */
 } child;
 
-/* ------------------------------------------------------------------ the child's side */
+/* ------------------------------------------------------------------ the program's side */
 
+/* No more than `value`, and no more than the host itself may have. */
 static int limit(int which, size_t value)
 {
-    struct rlimit l = {value, value};
-    return value ? setrlimit(which, &l) : 0;
+    struct rlimit l;
+    if (!value) return 0;
+    if (getrlimit(which, &l)) return -1;
+    if (l.rlim_max == RLIM_INFINITY || l.rlim_max > value) l.rlim_max = value;
+    l.rlim_cur = l.rlim_max;
+    return setrlimit(which, &l);
 }
 
 static void close_others(int from)
@@ -47,6 +66,15 @@ static void close_others(int from)
     }
 }
 
+static void close_range_of(int first, int last)
+{
+    if (first > last) return;
+#ifdef SYS_close_range
+    if (syscall(SYS_close_range, (unsigned)first, (unsigned)last, 0u) == 0) return;
+#endif
+    for (int fd = first; fd <= last && fd < 1024; fd++) close(fd);
+}
+
 static void reset_signals(void)
 {
     struct sigaction plain = {.sa_handler = SIG_DFL};
@@ -56,23 +84,108 @@ static void reset_signals(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static _Noreturn void become(const char *const *argv, const char *const *env, const sparta_spawn_options *o,
-                             const int said[2], const int failed[2])
+static void tell(const pipes *p, int error, int code)
 {
+    report r = {error, code};
+    ssize_t ignored = write(p->report[1], &r, sizeof r);
+    (void)ignored;
+}
+
+static _Noreturn void become(const char *const *argv, const sparta_spawn_options *o, const pipes *p)
+{
+    static const char *const plain_env[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C", NULL};
+    const char *const *env = o->env ? o->env : plain_env;
     struct rlimit no_core = {0, 0};
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* should somebody kill the keeper */
     reset_signals();
-    if (null >= 0 && dup2(null, 0) >= 0 && dup2(said[1], 1) >= 0 && dup2(said[1], 2) >= 0 &&
+    if (null >= 0 && dup2(null, 0) >= 0 && dup2(p->said[1], 1) >= 0 && dup2(p->said[1], 2) >= 0 &&
         !limit(RLIMIT_AS, o->memory) && !limit(RLIMIT_FSIZE, o->output)) {
         setrlimit(RLIMIT_CORE, &no_core);
         close_others(3);
         execve(argv[0], (char *const *)argv, (char *const *)env);
     }
-    int error = errno;
-    ssize_t ignored = write(failed[1], &error, sizeof error);
-    (void)ignored;
+    tell(p, errno, 0);
     _exit(127);
+}
+
+/* ------------------------------------------------------------------ the keeper's side */
+
+static void interrupt_poll(int signal)
+{
+    (void)signal;
+}
+
+/* It lives as long as the program: what the host closes meanwhile must be closed. */
+static void keep_only(const pipes *p)
+{
+    const int keep[] = {p->said[1], p->report[1], p->life[0]};
+    for (int fd = 3; fd < INT_MAX;) {
+        int next = INT_MAX;
+        for (size_t i = 0; i < SPARTA_COUNT(keep); i++)
+            if (keep[i] >= fd && keep[i] < next) next = keep[i];
+        close_range_of(fd, next - 1);
+        fd = next < INT_MAX ? next + 1 : next;
+    }
+}
+
+/* glibc's fork takes locks that another thread of the host may have held. */
+static pid_t fork_alone(void)
+{
+    return (pid_t)syscall(SYS_clone, (long)SIGCHLD, 0L, 0L, 0L, 0L);
+}
+
+static int code_of(int status)
+{
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+/* Until the program ends, its time is over, or nobody waits for it any more. SIGCHLD gets through in ppoll alone, so that none is
+ * missed. */
+static void watch_program(pid_t pid, double stop_at, const pipes *p)
+{
+    sigset_t none;
+    sigemptyset(&none);
+    for (int status;;) {
+        struct pollfd life = {p->life[0], 0, 0};
+        const double left = stop_at > 0 ? stop_at - sparta_now() : 3600;
+        if (waitpid(pid, &status, WNOHANG) == pid) {
+            tell(p, 0, code_of(status));
+            return;
+        }
+        if (left <= 0) {
+            tell(p, 0, TIMED_OUT);
+            return;
+        }
+        const struct timespec t = {(time_t)left, (long)((left - (double)(time_t)left) * 1e9)};
+        if (ppoll(&life, 1, &t, &none) > 0) return;
+    }
+}
+
+static _Noreturn void keep(const char *const *argv, const sparta_spawn_options *o, const pipes *p)
+{
+    const double stop_at = o->timeout > 0 ? sparta_now() + o->timeout : 0;
+    struct sigaction wake = {.sa_handler = interrupt_poll}, ignore = {.sa_handler = SIG_IGN};
+    sigset_t ended;
+    reset_signals();
+    sigemptyset(&ended);
+    sigaddset(&ended, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &ended, NULL);
+    sigaction(SIGCHLD, &wake, NULL);
+    sigaction(SIGPIPE, &ignore, NULL); /* nobody may be left to read the report */
+    if (setpgid(0, 0)) {               /* without a group of its own it must not kill its group */
+        tell(p, errno, 0);
+        _exit(1);
+    }
+    keep_only(p);
+    pid_t pid = fork_alone();
+    if (pid == 0) become(argv, o, p);
+    if (pid < 0)
+        tell(p, errno, 0);
+    else
+        watch_program(pid, stop_at, p);
+    kill(0, SIGKILL); /* the program, what it may have left behind, and us */
+    _exit(1);
 }
 
 /* ------------------------------------------------------------------ starting */
@@ -93,6 +206,7 @@ static bool make_pipe(int fd[2])
         int high = fcntl(fd[i], F_DUPFD_CLOEXEC, 3);
         if (high < 0) {
             close_both(fd);
+            fd[0] = fd[1] = -1;
             return false;
         }
         close(fd[i]);
@@ -101,33 +215,35 @@ static bool make_pipe(int fd[2])
     return true;
 }
 
-/* Signals are blocked around the fork: no handler of the host may run in the child. */
-static pid_t fork_quietly(const char *const *argv, const sparta_spawn_options *o, const int said[2],
-                          const int failed[2])
+static void close_pipes(const pipes *p)
 {
-    static const char *const plain_env[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C", NULL};
+    close_both(p->said);
+    close_both(p->report);
+    close_both(p->life);
+}
+
+static bool make_pipes(pipes *p)
+{
+    *p = (pipes){{-1, -1}, {-1, -1}, {-1, -1}};
+    if (make_pipe(p->said) && make_pipe(p->report) && make_pipe(p->life)) return true;
+    int error = errno;
+    close_pipes(p);
+    errno = error;
+    return false;
+}
+
+/* Signals are blocked around the fork: no handler of the host may run in the keeper. */
+static pid_t fork_quietly(const char *const *argv, const sparta_spawn_options *o, const pipes *p)
+{
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pid_t pid = fork();
-    if (pid == 0) become(argv, o->env ? o->env : plain_env, o, said, failed);
+    if (pid == 0) keep(argv, o, p);
     int error = errno;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     errno = error;
     return pid;
-}
-
-static void reap(pid_t pid, int *status)
-{
-    while (waitpid(pid, status, 0) < 0 && errno == EINTR) {}
-}
-
-static int exec_error(int fd)
-{
-    int error = 0;
-    ssize_t n;
-    while ((n = read(fd, &error, sizeof error)) < 0 && errno == EINTR) {}
-    return n == (ssize_t)sizeof error ? error : 0;
 }
 
 static sparta_status cannot(sparta_ctx *cx, const char *program, int error)
@@ -137,31 +253,28 @@ static sparta_status cannot(sparta_ctx *cx, const char *program, int error)
 
 static sparta_status start(sparta_ctx *cx, const char *const *argv, const sparta_spawn_options *o, child *c)
 {
-    int said[2], failed[2];
-    if (!make_pipe(said)) return cannot(cx, argv[0], errno);
-    if (!make_pipe(failed)) {
-        sparta_status status = cannot(cx, argv[0], errno);
-        close_both(said);
-        return status;
-    }
-    c->pid = fork_quietly(argv, o, said, failed);
-    int error = c->pid < 0 ? errno : 0;
-    close(said[1]);
-    close(failed[1]);
-    if (c->pid > 0 && (error = exec_error(failed[0])) != 0) reap(c->pid, NULL);
-    close(failed[0]);
-    if (error) {
-        close(said[0]);
+    pipes p;
+    if (!make_pipes(&p)) return cannot(cx, argv[0], errno);
+    c->pid = fork_quietly(argv, o, &p);
+    if (c->pid < 0) {
+        int error = errno;
+        close_pipes(&p);
         return cannot(cx, argv[0], error);
     }
-    fcntl(said[0], F_SETFL, O_NONBLOCK);
-    c->said = said[0];
+    close(p.said[1]);
+    close(p.report[1]);
+    close(p.life[0]);
+    c->said = p.said[0];
+    c->report = p.report[0];
+    c->life = p.life[1];
+    fcntl(c->said, F_SETFL, O_NONBLOCK);
+    fcntl(c->report, F_SETFL, O_NONBLOCK);
     return SPARTA_OK;
 }
 
 /* ------------------------------------------------------------------ watching */
 
-/* Take what the child has said so far; false at its end. More than the cap is read and dropped: a full pipe
+/* Take what the program has said so far; false at its end. More than the cap is read and dropped: a full pipe
  * would stop it. */
 static bool hear(child *c)
 {
@@ -177,65 +290,62 @@ static bool hear(child *c)
     }
 }
 
+static bool has_report(const child *c, report *r)
+{
+    ssize_t n;
+    while ((n = read(c->report, r, sizeof *r)) < 0 && errno == EINTR) {}
+    return n == (ssize_t)sizeof *r;
+}
+
+/* Also when the host has reaped it. */
 static bool has_ended(pid_t pid)
 {
     siginfo_t info = {0};
-    return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid;
+    int got = waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT);
+    return got ? errno == ECHILD : info.si_pid == pid;
 }
 
-static void nap(double seconds)
+/* Until the keeper reports (OK), or the work is cancelled. A keeper that was killed reports nothing. */
+static sparta_status watch(sparta_ctx *cx, child *c, report *r)
 {
-    struct timespec t = {0, (long)(seconds * 1e9)};
-    nanosleep(&t, NULL);
-}
-
-/* Until it ends by itself (OK), is cancelled, or *timed_out. */
-static sparta_status watch(sparta_ctx *cx, child *c, bool *timed_out)
-{
-    bool open = true;
-    double pause = 1e-4;
-    while (!has_ended(c->pid)) {
+    struct pollfd p[2] = {{c->said, POLLIN, 0}, {c->report, POLLIN, 0}};
+    for (;;) {
         SPARTA_TRY(sparta_check_cancel(cx));
-        if (c->stop_at > 0 && sparta_now() >= c->stop_at) {
-            *timed_out = true;
+        const bool ended = has_ended(c->pid); /* before the look: what came before the end is seen */
+        if (has_report(c, r)) return SPARTA_OK;
+        if (ended) {
+            *r = (report){0, -SIGKILL};
             return SPARTA_OK;
         }
-        if (open) {
-            struct pollfd p = {c->said, POLLIN, 0};
-            if (poll(&p, 1, TICK_MS) > 0) open = hear(c);
-        } else { /* its streams are closed: it is about to end, or it hides */
-            nap(pause);
-            pause = SPARTA_MIN(2 * pause, TICK_MS * 1e-3);
-        }
+        poll(p, 2, TICK_MS);
+        if (p[0].fd >= 0 && p[0].revents && !hear(c)) p[0].fd = -1;
     }
-    return SPARTA_OK;
 }
 
-static int code_of(int status)
+static void finish(child *c)
 {
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+    close(c->life); /* whatever still runs ends now */
+    while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR) {}
+    hear(c);
+    close(c->said);
+    close(c->report);
 }
 
 sparta_status sparta_spawn(sparta_ctx *cx, const char *const *argv, const sparta_spawn_options *options,
                            sparta_text *said, int *exit_code)
 {
     static const sparta_spawn_options none = {0};
-    const sparta_spawn_options *o = options ? options : &none;
     child c = {.out = said};
-    bool timed_out = false;
-    int ended = 0;
+    report r = {0};
     if (!argv || !argv[0] || argv[0][0] != '/')
         return sparta_fail(cx, SPARTA_E_USAGE, "spawn: %s is no absolute path",
                            argv && argv[0] ? argv[0] : "nothing");
     SPARTA_TRY(sparta_check_cancel(cx));
-    if (o->timeout > 0) c.stop_at = sparta_now() + o->timeout;
-    SPARTA_TRY(start(cx, argv, o, &c));
-    sparta_status status = watch(cx, &c, &timed_out);
-    kill(-c.pid, SIGKILL); /* also what it may have left behind */
-    reap(c.pid, &ended);
-    hear(&c);
-    close(c.said);
+    SPARTA_TRY(start(cx, argv, options ? options : &none, &c));
+    sparta_status status = watch(cx, &c, &r);
+    finish(&c);
+    if (status == SPARTA_OK && r.error) return cannot(cx, argv[0], r.error);
     if (status == SPARTA_OK && said && said->status) status = said->status;
-    if (status == SPARTA_OK) *exit_code = timed_out ? TIMED_OUT : code_of(ended);
+    if (status == SPARTA_OK) *exit_code = r.code;
     return status;
 }

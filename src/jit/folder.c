@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +38,37 @@ static bool put_path(sparta_cache *c, const char *root, const char *rest)
     return false;
 }
 
+/* Who owns the path, or as much of it as is there? -1: nobody knows. */
+static long owner_of(const char *path)
+{
+    char part[sizeof((sparta_cache *)0)->path];
+    struct stat st;
+    snprintf(part, sizeof part, "%s", path);
+    while (stat(part, &st)) {
+        char *slash = strrchr(part, '/');
+        if (!slash) return -1;
+        slash[slash == part] = 0;
+        if (slash == part) return stat(part, &st) ? -1 : (long)st.st_uid;
+    }
+    return (long)st.st_uid;
+}
+
+/* Under sudo HOME may be the user's still. A cache that root makes there would lock the user out, and one that the user owns is none
+ * that root may trust: root uses its own. */
+static bool roots_own(sparta_cache *c)
+{
+    char buffer[1024];
+    struct passwd root, *found = NULL;
+    if (geteuid() != 0 || owner_of(c->path) <= 0) return true;
+    if (getpwuid_r(0, &root, buffer, sizeof buffer, &found) == 0 && found && found->pw_dir &&
+        owner_of(found->pw_dir) == 0) {
+        c->moved = true;
+        return put_path(c, found->pw_dir, "/.cache/sparta");
+    }
+    problem(c, "%.150s belongs to another user, and root has no folder of its own", c->path);
+    return false;
+}
+
 /* False: there is no folder to look at, and c->problem says why ("" never). */
 static bool choose_path(sparta_ctx *cx, sparta_cache *c)
 {
@@ -52,8 +84,8 @@ static bool choose_path(sparta_ctx *cx, sparta_cache *c)
         return false;
     }
     if (given) return put_path(c, given, "");
-    if (xdg && xdg[0] == '/') return put_path(c, xdg, "/sparta");
-    if (home && home[0] == '/') return put_path(c, home, "/.cache/sparta");
+    if (xdg && xdg[0] == '/') return put_path(c, xdg, "/sparta") && roots_own(c);
+    if (home && home[0] == '/') return put_path(c, home, "/.cache/sparta") && roots_own(c);
     problem(c, "neither HOME nor XDG_CACHE_HOME says where it is");
     return false;
 }
@@ -82,7 +114,8 @@ static bool checked(sparta_cache *c, bool made)
     if (fstat(c->dir, &st)) {
         problem(c, "%.150s cannot be looked at: %s", c->path, strerror(errno));
     } else if (st.st_uid != geteuid()) {
-        problem(c, "%.150s is not ours (owner %ld)", c->path, (long)st.st_uid);
+        problem(c, "%.150s is not ours (owner %ld)%s", c->path, (long)st.st_uid,
+                st.st_uid ? "" : "; sudo rm -r it once");
     } else if (st.st_mode & 077) {
         problem(c, "%.150s is open to others (mode %04o, 0700 is needed)", c->path,
                 (unsigned)st.st_mode & 07777);
@@ -181,17 +214,20 @@ void sparta_temp_remove(const char *path)
     remove_at(AT_FDCWD, path);
 }
 
-/* What killed processes left behind: kill -9 leaves a folder of a few kilobytes in the cache. */
-static void sweep(const sparta_cache *c)
+/* What killed processes left behind: kill -9 leaves a folder of a few kilobytes. Ours, closed to others, named as we name them and
+ * not touched for a day: nobody else's. */
+static void sweep(int at, const char *path, const char *prefix)
 {
-    int dir = openat(c->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int dir = openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *d = dir < 0 ? NULL : fdopendir(dir);
     time_t now = time(NULL);
     struct stat st;
     if (!d && dir >= 0) close(dir);
     for (struct dirent *e; d && (e = readdir(d));) {
-        if (strncmp(e->d_name, "tmp-", 4) || fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW)) continue;
-        if (now - st.st_mtime <= STALE_SECONDS) continue;
+        if (strncmp(e->d_name, prefix, strlen(prefix)) ||
+            fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW))
+            continue;
+        if (now - st.st_mtime <= STALE_SECONDS || st.st_uid != geteuid() || (st.st_mode & 077)) continue;
         if (S_ISDIR(st.st_mode))
             remove_at(dirfd(d), e->d_name);
         else
@@ -210,11 +246,12 @@ sparta_status sparta_temp_create(sparta_ctx *cx, const sparta_cache *c, char *pa
 {
     const char *root = secure_getenv("TMPDIR");
     if (!root || root[0] != '/') root = "/tmp";
-    if (c->dir >= 0) {
-        sweep(c);
+    if (c && c->dir >= 0) {
+        sweep(c->dir, ".", "tmp-");
         if (make_temp(c->path, "/tmp-XXXXXX", path, size)) return SPARTA_OK;
     }
-    if (make_temp(root, "/sparta-XXXXXX", path, size)) return SPARTA_OK;
+    sweep(AT_FDCWD, root, ".sparta-kernel-");
+    if (make_temp(root, "/.sparta-kernel-XXXXXX", path, size)) return SPARTA_OK;
     return sparta_fail(cx, SPARTA_E_IO, "%s: no temporary folder can be made: %s; set TMPDIR", root,
                        strerror(errno));
 }

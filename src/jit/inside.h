@@ -13,12 +13,13 @@ typedef struct sparta_cache { /* the cache folder, open: what was checked is wha
     int dir;                  /* -1: not used */
     char path[512];           /* "" when switched off */
     char problem[256];        /* "" or why it is not used */
+    bool moved;               /* root's own, since HOME is another user's */
 } sparta_cache;
 void sparta_cache_open(sparta_ctx *cx, sparta_cache *out);
 void sparta_cache_close(sparta_cache *c);
 
-/* A fresh 0700 folder: in the cache when it is used (its file system runs code for sure), else in $TMPDIR or
- * /tmp. */
+/* A fresh 0700 folder: in the cache when it is given and used (its file system runs code for sure), else in
+ * $TMPDIR or /tmp. */
 sparta_status sparta_temp_create(sparta_ctx *cx, const sparta_cache *c, char *path, size_t size) SPARTA_MUST;
 void sparta_temp_remove(const char *path); /* with the files in it */
 

@@ -54,6 +54,7 @@ static sparta_status compile_in(sparta_ctx *cx, const sparta_compiler *c, sparta
     return error ? cannot(cx, "its output cannot be read", error) : SPARTA_OK;
 }
 
+/* `cache` NULL: in $TMPDIR. */
 static sparta_status compile(sparta_ctx *cx, const sparta_cache *cache, const sparta_compiler *c,
                              sparta_target target, const char *text, uint8_t **bytes, size_t *size)
 {
@@ -92,11 +93,27 @@ static sparta_status from_cache(sparta_ctx *cx, const request *r, const sparta_o
     return status == SPARTA_E_FORMAT ? SPARTA_OK : status;
 }
 
+/* A full disk shows in many ways: the text, the compiler's own files or the object cannot be written. So what fails in the
+ * cache is tried once more where temporary files belong; when that fails too, the first failure says most. */
+static sparta_status compile_somewhere(sparta_ctx *cx, const request *r, uint8_t **bytes, size_t *size)
+{
+    char first[512];
+    sparta_status status = compile(cx, &r->cache, &r->compiler, r->target, r->text, bytes, size);
+    if (status != SPARTA_E_COMPILER || r->cache.dir < 0) return status;
+    snprintf(first, sizeof first, "%s", sparta_message(cx));
+    status = compile(cx, NULL, &r->compiler, r->target, r->text, bytes, size);
+    if (status == SPARTA_E_COMPILER) return sparta_fail(cx, status, "%s", first);
+    SPARTA_TRY(status);
+    sparta_note(cx, "cache: %s cannot be compiled in (its disk may be full); kernels are compiled in TMPDIR",
+                r->cache.path);
+    return SPARTA_OK;
+}
+
 static sparta_status from_compiler(sparta_ctx *cx, const request *r, const sparta_object **out)
 {
     uint8_t *bytes = NULL;
     size_t size = 0;
-    SPARTA_TRY(compile(cx, &r->cache, &r->compiler, r->target, r->text, &bytes, &size));
+    SPARTA_TRY(compile_somewhere(cx, r, &bytes, &size));
     sparta_status status = sparta_object_load(cx, bytes, size, r->key, out);
     if (status == SPARTA_OK) sparta_entry_write(cx, &r->cache, r->key, bytes, size);
     sparta_free(cx, bytes);
@@ -171,5 +188,6 @@ void sparta_jit_describe(sparta_ctx *cx, sparta_jit_state *out)
     sparta_cache_open(cx, &cache);
     memcpy(out->cache, cache.path, sizeof out->cache);
     memcpy(out->cache_problem, cache.problem, sizeof out->cache_problem);
+    out->cache_moved = cache.moved;
     sparta_cache_close(&cache);
 }

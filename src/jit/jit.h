@@ -47,6 +47,7 @@ void *sparta_jit_symbol(const sparta_object *o, const char *name); /* or NULL */
  * its problem ("" or the reason why it is not used). */
 typedef struct sparta_jit_state {
     char compiler[256], version[256], cache[512], cache_problem[256];
+    bool cache_moved; /* it is root's own, since HOME is another user's */
 } sparta_jit_state;
 void sparta_jit_describe(sparta_ctx *cx, sparta_jit_state *out);
 /* The cache folder, made and checked; "" when there is none to use (a note was left once). For the tuning

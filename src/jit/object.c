@@ -122,22 +122,31 @@ static void *open_memory(const uint8_t *bytes, size_t n)
     return handle;
 }
 
-static sparta_status open_file(sparta_ctx *cx, const uint8_t *bytes, size_t n, void **handle)
+static sparta_status open_in(sparta_ctx *cx, const sparta_cache *cache, const uint8_t *bytes, size_t n,
+                             void **handle)
 {
-    sparta_cache cache;
     char folder[600], path[640];
-    sparta_cache_open(cx, &cache);
-    sparta_status status = sparta_temp_create(cx, &cache, folder, sizeof folder);
-    sparta_cache_close(&cache);
-    SPARTA_TRY(status);
+    SPARTA_TRY(sparta_temp_create(cx, cache, folder, sizeof folder));
     snprintf(path, sizeof path, "%s/kernel.so", folder);
     int error = sparta_write_at(AT_FDCWD, path, bytes, n, NULL, 0);
     *handle = error ? NULL : dlopen(path, RTLD_NOW | RTLD_LOCAL);
     const char *why = error ? strerror(error) : *handle ? "" : dlerror();
+    sparta_status status = SPARTA_OK;
     if (!*handle)
         status = sparta_fail(cx, SPARTA_E_FORMAT, "kernel: it cannot be loaded: %s",
                              why ? why : "no reason given");
     sparta_temp_remove(folder);
+    return status;
+}
+
+/* In the cache, or where temporary files belong when its disk is full. */
+static sparta_status open_file(sparta_ctx *cx, const uint8_t *bytes, size_t n, void **handle)
+{
+    sparta_cache cache;
+    sparta_cache_open(cx, &cache);
+    sparta_status status = open_in(cx, &cache, bytes, n, handle);
+    if (status == SPARTA_E_FORMAT && cache.dir >= 0) status = open_in(cx, NULL, bytes, n, handle);
+    sparta_cache_close(&cache);
     return status;
 }
 

@@ -8,7 +8,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { MOST = 8 };
 
@@ -172,6 +174,32 @@ static void test_refusals(void **state)
     sparta_ctx_free(cx);
 }
 
+/* In a child of fork() the pool has no threads: every share is done all the same, and nobody waits. */
+static void test_fork(void **state)
+{
+    (void)state;
+    sparta_ctx *cx = sparta_ctx_create(NULL);
+    sparta_pool *pool = sparta_pool_create(cx, 3);
+    job j = {.round = 1};
+    sparta_pool_run(pool, count, &j);
+    pid_t pid = fork();
+    if (pid == 0) {
+        alarm(30);
+        sparta_pool_run(pool, count, &j);
+        int wrong = 0;
+        for (int i = 0; i < 3; i++) wrong += j.calls[i] != 2;
+        sparta_pool_free(pool);
+        _exit(wrong || sparta_ctx_memory(cx));
+    }
+    int status = -1;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    sparta_pool_run(pool, count, &j); /* the parent's team is whole */
+    for (int i = 0; i < 3; i++) assert_int_equal(j.calls[i], 2);
+    sparta_pool_free(pool);
+    sparta_ctx_free(cx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -181,6 +209,7 @@ int main(void)
         cmocka_unit_test(test_workers_may_free),
         cmocka_unit_test(test_host),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_fork),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,11 +5,14 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include "base/base.h"
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -182,6 +185,89 @@ static void test_no_memory(void **state)
     sparta_ctx_free(cx);
 }
 
+/* ------------------------------------------------------------------ hosts that do things their own way */
+
+static void reap_all(int signal)
+{
+    (void)signal;
+    int before = errno;
+    while (waitpid(-1, NULL, WNOHANG) > 0) {}
+    errno = before;
+}
+
+/* A host that ignores SIGCHLD, or reaps whatever ends, hears the same exit codes at once. */
+static void test_children_of_the_host(void **state)
+{
+    sparta_ctx *cx = *state;
+    struct sigaction before, mine[] = {{.sa_handler = SIG_IGN}, {.sa_handler = reap_all}};
+    for (size_t i = 0; i < SPARTA_COUNT(mine); i++) {
+        sparta_spawn_options o = {.timeout = 30};
+        assert_int_equal(sigaction(SIGCHLD, &mine[i], &before), 0);
+        outcome r = run_shell(cx, "sleep 0.1; echo out; exit 7", &o);
+        sigaction(SIGCHLD, &before, NULL);
+        assert_int_equal(r.status, SPARTA_OK);
+        assert_int_equal(r.code, 7);
+        assert_string_equal(r.said, "out\n");
+        assert_true(r.seconds < 20);
+    }
+}
+
+/* The limits of the host may be smaller than what the program is allowed. */
+static void test_limits_of_the_host(void **state)
+{
+    (void)state;
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct rlimit l = {(rlim_t)2 << 30, (rlim_t)2 << 30};
+        sparta_ctx *cx = sparta_ctx_create(NULL);
+        sparta_spawn_options o = {.output = (size_t)4 << 30, .timeout = 30};
+        if (setrlimit(RLIMIT_FSIZE, &l)) _exit(10);
+        outcome r = run_shell(cx, "ulimit -f", &o);
+        if (r.status) fprintf(stderr, "%s\n", sparta_message(cx));
+        _exit(r.status ? 11 : strcmp(r.said, "4194304\n") ? 12 : 0);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+static bool is_there(pid_t pid)
+{
+    char path[64], what[256] = "";
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *f = fopen(path, "r");
+    bool there = f && fgets(what, sizeof what, f) && !strstr(what, ") Z") && !strstr(what, ") X");
+    if (f) fclose(f);
+    return there;
+}
+
+/* What is compiling when its parent is killed does not go on. */
+static void test_parent_is_killed(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/sparta-killed-XXXXXX", script[100], text[32] = "";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    snprintf(script, sizeof script, "echo $$ > %s; sleep 60", path);
+    pid_t pid = fork();
+    if (pid == 0) {
+        run_shell(sparta_ctx_create(NULL), script, NULL);
+        _exit(0);
+    }
+    for (int i = 0; i < 2000 && !strchr(text, '\n'); i++) {
+        usleep(10000);
+        (void)!pread(fd, text, sizeof text - 1, 0);
+    }
+    close(fd);
+    remove(path);
+    pid_t program = (pid_t)atoi(text);
+    assert_true(program > 1 && is_there(program));
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    for (int i = 0; i < 1000 && is_there(program); i++) usleep(10000);
+    assert_false(is_there(program));
+}
+
 static int set_up(void **state)
 {
     return (*state = sparta_ctx_create(NULL)) ? 0 : -1;
@@ -197,10 +283,17 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ends),        cmocka_unit_test(test_surroundings),
-        cmocka_unit_test(test_refusals),    cmocka_unit_test(test_timeout),
-        cmocka_unit_test(test_left_behind), cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_cancelled),   cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_surroundings),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_timeout),
+        cmocka_unit_test(test_left_behind),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_cancelled),
+        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_children_of_the_host),
+        cmocka_unit_test(test_limits_of_the_host),
+        cmocka_unit_test(test_parent_is_killed),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
