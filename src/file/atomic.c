@@ -1,15 +1,24 @@
 /* Files written: beside the target under a temporary name, synced, renamed. The old file or the new one,
- * never a half. A symbolic link at the target is replaced, not followed. */
+ * never a half. A symbolic link at the target is replaced, not followed.
+ *
+ *     folder/.model.sparta.1f2e3d4c.sparta-tmp      locked (flock) by who writes it
+ *
+ * A process that is killed leaves its temporary file and its lock goes: who writes into that folder next removes what is ours by
+ * name and by owner and is locked by nobody. */
 #include "file/file.h"
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 enum { BUFFER = 1 << 16, NAME_KEPT = 200 };
+static const char suffix[] = ".sparta-tmp";
 
 struct sparta_atomic {
     sparta_ctx *cx;
@@ -44,6 +53,42 @@ static sparta_status check_target(sparta_ctx *cx, const char *path, mode_t *mode
     return SPARTA_OK;
 }
 
+static bool is_temporary(const char *name)
+{
+    const size_t n = strlen(name), tail = sizeof suffix - 1;
+    if (n < tail + 11 || name[0] != '.' || strcmp(name + n - tail, suffix)) return false;
+    const char *hex = name + n - tail - 8;
+    return hex[-1] == '.' && strspn(hex, "0123456789abcdef") >= 8;
+}
+
+static void sweep_one(int dir, const char *name)
+{
+    struct stat st;
+    int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) return;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
+        flock(fd, LOCK_EX | LOCK_NB) == 0)
+        unlinkat(dir, name, 0);
+    close(fd);
+}
+
+/* Once for each folder in a row: thousands of files may be written into one. */
+static void sweep(const char *path, const char *name)
+{
+    static atomic_uint_fast64_t last;
+    char folder[4096];
+    const size_t n = (size_t)(name - path);
+    if (n >= sizeof folder) return;
+    memcpy(folder, path, n);
+    folder[n] = 0;
+    const uint64_t which = sparta_hash(folder, n, 1);
+    if (atomic_exchange(&last, which) == which) return;
+    DIR *d = opendir(n ? folder : ".");
+    for (struct dirent *e; d && (e = readdir(d));)
+        if (is_temporary(e->d_name)) sweep_one(dirfd(d), e->d_name);
+    if (d) closedir(d);
+}
+
 static uint64_t some_bits(const void *p)
 {
     uint64_t bits;
@@ -52,17 +97,35 @@ static uint64_t some_bits(const void *p)
     return sparta_hash(&now, sizeof now, (uint64_t)(uintptr_t)p ^ (uint64_t)getpid());
 }
 
-/* folder/.name.XXXXXXXX, made by us alone (O_EXCL) with the permissions the user's umask leaves. */
+/* Nobody else has it: true also where the file system knows no locks, since there nobody sweeps. */
+static bool lock_ours(int fd)
+{
+    struct stat st;
+    if (flock(fd, LOCK_EX | LOCK_NB)) return errno != EWOULDBLOCK;
+    return fstat(fd, &st) == 0 && st.st_nlink > 0; /* else it was swept before it was locked */
+}
+
+/* Made by us alone (O_EXCL) with the permissions the user's umask leaves. */
+static int create_locked(const char *path)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (fd < 0 || lock_ours(fd)) return fd;
+    close(fd);
+    errno = EEXIST;
+    return -1;
+}
+
 static sparta_status create_temp(sparta_atomic *f)
 {
     const char *slash = strrchr(f->path, '/'), *name = slash ? slash + 1 : f->path;
-    size_t size = strlen(f->path) + 16;
+    size_t size = strlen(f->path) + 16 + sizeof suffix;
     f->temp = sparta_alloc(f->cx, size);
     SPARTA_NEED(f->cx, f->temp);
+    sweep(f->path, name);
     for (int tries = 0; tries < 100; tries++) {
-        snprintf(f->temp, size, "%.*s.%.*s.%08x", (int)(name - f->path), f->path, NAME_KEPT, name,
-                 (unsigned)some_bits(f));
-        f->fd = open(f->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+        snprintf(f->temp, size, "%.*s.%.*s.%08x%s", (int)(name - f->path), f->path, NAME_KEPT, name,
+                 (unsigned)some_bits(f), suffix);
+        f->fd = create_locked(f->temp);
         if (f->fd >= 0 || errno != EEXIST) break;
     }
     return f->fd < 0 ? io_error(f, "cannot be created") : SPARTA_OK;

@@ -1,6 +1,7 @@
 /* file: bytes on disk.
  *
- *   mapped       a whole file as read-only memory; regular files only; beneath a folder when told so (no "..", no links)
+ *   mapped       a whole file as read-only memory; regular files only; beneath a folder when told so (no "..", no links);
+ *                a copy of it when the context says so (copy_files)
  *   atomic       written beside the target under a temporary name, synced, renamed at the end: the old file or the
  *                new one, never a half
  *   npy npz      NumPy's arrays. npz entries are stored or deflated; zlib is loaded when it is there (dlopen), and a
@@ -14,8 +15,8 @@
  *        sparta_arrays                     sparta_coo      entries in row-major order, no coordinate twice
  *
  * Everything read here is hostile: lengths are checked against the file before they are used, and memory
- * comes from the context's budget. A mapped file may be truncated by somebody else while we read it: nothing
- * but weights is read from a mapping after it was checked.
+ * comes from the context's budget. A mapped file may be written or truncated by somebody else while we read it: nothing
+ * but weights is read from a mapping after it was checked, and sparta_map_check tells whether the file is as it was.
  */
 #ifndef SPARTA_FILE_H
 #define SPARTA_FILE_H
@@ -26,6 +27,9 @@
 typedef struct sparta_mapped {
     const uint8_t *data; /* read-only; size bytes */
     size_t size;
+    int kept;         /* descriptor of the file plus 1; 0: none */
+    int64_t mtime_ns; /* when it was opened */
+    sparta_ctx *cx;   /* a copy: whose memory it is; NULL: mapped */
 } sparta_mapped;
 sparta_status sparta_map_open(sparta_ctx *cx, const char *path, sparta_mapped *out) SPARTA_MUST;
 /* `relative` beneath `folder`: refuses absolute paths, "..", symbolic links, hard links (st_nlink > 1),
@@ -33,6 +37,9 @@ sparta_status sparta_map_open(sparta_ctx *cx, const char *path, sparta_mapped *o
 sparta_status sparta_map_open_beneath(sparta_ctx *cx, const char *folder, const char *relative,
                                       sparta_mapped *out) SPARTA_MUST;
 void sparta_map_close(sparta_mapped *m);
+/* E_IO when the file was written since it was opened: what was read of it may be a mixture of two files. A copy is always as it was,
+ * and so is a file that was replaced (renamed over): its old contents stay mapped. `path` is for the message. */
+sparta_status sparta_map_check(sparta_ctx *cx, const sparta_mapped *m, const char *path) SPARTA_MUST;
 /* What lies in the range has been copied: its memory may go, and comes back from the file if it is read after all. A range outside of the
  * mapping is left alone. */
 void sparta_map_forget(const sparta_mapped *m, const void *from, size_t size);

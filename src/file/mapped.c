@@ -1,4 +1,4 @@
-/* Files read: mapped whole, or small ones copied into memory. */
+/* Files read: mapped whole (or copied whole, when the context says so), or small ones copied into memory. */
 #include "file/file.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +11,7 @@
 
 /* NONBLOCK: opening a fifo must not wait for a writer. */
 enum { READ_FLAGS = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY };
+enum { KEPT_BELOW = 512 }; /* of the usual 1024 descriptors */
 
 static sparta_status io_error(sparta_ctx *cx, const char *path, const char *what)
 {
@@ -25,41 +26,126 @@ static sparta_status check_regular(sparta_ctx *cx, int fd, const char *path, str
     return SPARTA_OK;
 }
 
-static sparta_status map_whole(sparta_ctx *cx, int fd, const char *path, const struct stat *st,
-                               sparta_mapped *out)
+static int64_t mtime_of(const struct stat *st)
 {
-    static const uint8_t nothing[1];
-    *out = (sparta_mapped){nothing, 0};
-    if (st->st_size == 0) return SPARTA_OK; /* mmap refuses size 0 */
-    void *p = mmap(NULL, (size_t)st->st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (p == MAP_FAILED) return io_error(cx, path, "cannot be mapped");
-    *out = (sparta_mapped){p, (size_t)st->st_size};
+    return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
+}
+
+static sparta_status changed(sparta_ctx *cx, const char *path, const char *what)
+{
+    return sparta_fail(
+        cx, SPARTA_E_IO,
+        "%s: %s while it was in use; write a new file and rename it over the old one, or read it "
+        "with --copy (copy_files)",
+        path, what);
+}
+
+static sparta_status read_whole(sparta_ctx *cx, int fd, const char *path, uint8_t *bytes, size_t size)
+{
+    for (size_t done = 0; done < size;) {
+        SPARTA_TRY(sparta_check_cancel(cx));
+        ssize_t n = pread(fd, bytes + done, SPARTA_MIN(size - done, (size_t)64 << 20), (off_t)done);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return io_error(cx, path, "cannot be read");
+        if (n == 0) return changed(cx, path, "it was truncated");
+        done += (size_t)n;
+    }
     return SPARTA_OK;
 }
 
-sparta_status sparta_map_open(sparta_ctx *cx, const char *path, sparta_mapped *out)
+/* The copy is whole only if nobody wrote meanwhile. */
+static sparta_status copy_whole(sparta_ctx *cx, int fd, const char *path, const struct stat *st,
+                                sparta_mapped *out)
+{
+    const size_t size = (size_t)st->st_size;
+    const sparta_mapped as_it_was = {.size = size, .kept = fd + 1, .mtime_ns = mtime_of(st)};
+    uint8_t *bytes = sparta_alloc(cx, size);
+    SPARTA_NEED(cx, bytes);
+    sparta_status status = read_whole(cx, fd, path, bytes, size);
+    if (!status) status = sparta_map_check(cx, &as_it_was, path);
+    if (status) {
+        sparta_free(cx, bytes);
+        return status;
+    }
+    *out = (sparta_mapped){.data = bytes, .size = size, .mtime_ns = as_it_was.mtime_ns, .cx = cx};
+    return SPARTA_OK;
+}
+
+/* Takes the descriptor: a mapping keeps it, to look at the file later. A model may have thousands of files, and a host may need its
+ * descriptors: high ones are given back, and that file is not watched. */
+static sparta_status map_whole(sparta_ctx *cx, int fd, const char *path, const struct stat *st,
+                               sparta_mapped *out)
+{
+    void *p = mmap(NULL, (size_t)st->st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (p == MAP_FAILED && errno == ENOMEM)
+        return sparta_fail(cx, SPARTA_E_MEMORY,
+                           "%s: the system has no room to map %lld bytes; raise the limit (ulimit -v)", path,
+                           (long long)st->st_size);
+    if (p == MAP_FAILED) return io_error(cx, path, "cannot be mapped");
+    *out = (sparta_mapped){.data = p, .size = (size_t)st->st_size, .mtime_ns = mtime_of(st)};
+    if (fd < KEPT_BELOW) out->kept = fd + 1;
+    return SPARTA_OK;
+}
+
+static sparta_status take_whole(sparta_ctx *cx, int fd, const char *path, const struct stat *st,
+                                sparta_mapped *out)
+{
+    static const uint8_t nothing[1];
+    sparta_mapped m = {.data = nothing};
+    if (st->st_size > 0) /* mmap refuses size 0 */
+        SPARTA_TRY(sparta_ctx_options_of(cx)->copy_files ? copy_whole(cx, fd, path, st, &m)
+                                                         : map_whole(cx, fd, path, st, &m));
+    *out = m;
+    return SPARTA_OK;
+}
+
+/* The descriptor is the mapping's now, or closed. */
+static sparta_status take(sparta_ctx *cx, int fd, const char *path, bool alone, sparta_mapped *out)
 {
     struct stat st;
-    sparta_mapped m;
-    int fd = open(path, READ_FLAGS);
-    if (fd < 0) return io_error(cx, path, "cannot be opened");
+    sparta_mapped m = {0};
     sparta_status status = check_regular(cx, fd, path, &st);
-    if (!status) status = map_whole(cx, fd, path, &st, &m);
-    close(fd);
+    if (!status && alone && st.st_nlink > 1)
+        status =
+            sparta_fail(cx, SPARTA_E_IO,
+                        "%s: has %lu hard links; a file with another name elsewhere is not read; copy it",
+                        path, (unsigned long)st.st_nlink);
+    if (!status) status = take_whole(cx, fd, path, &st, &m);
+    if (!m.kept) close(fd);
     if (!status) *out = m;
     return status;
 }
 
+sparta_status sparta_map_open(sparta_ctx *cx, const char *path, sparta_mapped *out)
+{
+    int fd = open(path, READ_FLAGS);
+    return fd < 0 ? io_error(cx, path, "cannot be opened") : take(cx, fd, path, false, out);
+}
+
+sparta_status sparta_map_check(sparta_ctx *cx, const sparta_mapped *m, const char *path)
+{
+    struct stat st;
+    if (!m->kept || fstat(m->kept - 1, &st)) return SPARTA_OK;
+    if ((uint64_t)st.st_size < m->size) return changed(cx, path, "it was truncated");
+    if ((uint64_t)st.st_size != m->size || mtime_of(&st) != m->mtime_ns)
+        return changed(cx, path, "it was written");
+    return SPARTA_OK;
+}
+
 void sparta_map_close(sparta_mapped *m)
 {
-    if (m->size) munmap((void *)m->data, m->size);
+    if (m->cx)
+        sparta_free(m->cx, (void *)m->data);
+    else if (m->size)
+        munmap((void *)m->data, m->size);
+    if (m->kept) close(m->kept - 1);
     *m = (sparta_mapped){0};
 }
 
 void sparta_map_forget(const sparta_mapped *m, const void *from, size_t size)
 {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)m->data, at = (uintptr_t)from;
-    if (!m->size || at < begin || at - begin > m->size || size > m->size - (at - begin)) return;
+    if (!m->size || m->cx || at < begin || at - begin > m->size || size > m->size - (at - begin)) return;
     const uintptr_t first = (at + page - 1) / page * page, end = (at + size) / page * page;
     if (first < end) (void)madvise((void *)first, end - first, MADV_DONTNEED); /* a wish, no more */
 }
@@ -132,31 +218,14 @@ static sparta_status beneath_error(sparta_ctx *cx, const char *path)
     return io_error(cx, path, "cannot be opened");
 }
 
-static sparta_status map_beneath(sparta_ctx *cx, int folder, const char *path, sparta_mapped *out)
-{
-    struct stat st;
-    sparta_mapped m;
-    int fd = open_beneath(folder, path);
-    if (fd < 0) return beneath_error(cx, path);
-    sparta_status status = check_regular(cx, fd, path, &st);
-    if (!status && st.st_nlink > 1)
-        status =
-            sparta_fail(cx, SPARTA_E_IO,
-                        "%s: has %lu hard links; a file with another name elsewhere is not read; copy it",
-                        path, (unsigned long)st.st_nlink);
-    if (!status) status = map_whole(cx, fd, path, &st, &m);
-    close(fd);
-    if (!status) *out = m;
-    return status;
-}
-
 sparta_status sparta_map_open_beneath(sparta_ctx *cx, const char *folder, const char *relative,
                                       sparta_mapped *out)
 {
     SPARTA_TRY(check_relative(cx, relative));
     int at = open(folder[0] ? folder : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (at < 0) return io_error(cx, folder, "cannot be opened as a folder");
-    sparta_status status = map_beneath(cx, at, relative, out);
+    int fd = open_beneath(at, relative);
+    sparta_status status = fd < 0 ? beneath_error(cx, relative) : take(cx, fd, relative, true, out);
     close(at);
     return status;
 }
