@@ -72,8 +72,9 @@ struct cli {
     int n_operands;
     const char **operand;
     cli_values option[CLI_OPTIONS];
-    sparta_text out; /* for stdout */
-    bool stands;     /* what the verb said is an answer although it was interrupted */
+    sparta_text out;     /* for stdout */
+    const char *warning; /* said also with --quiet; NULL: nothing */
+    bool stands;         /* what the verb said is an answer although it was interrupted */
     cli_progress progress;
 };
 
@@ -148,6 +149,9 @@ bool cli_wants_json(const cli *c);
 /* A line for people, or a piece of one: only without --json, --table and --quiet. New lines of the format stand at its ends;
  * between them the text is cleaned, since names come out of files. */
 void cli_say(cli *c, const char *format, ...) SPARTA_PRINTF(2, 3);
+
+/* A mapped file that is truncated while it is read ends the program with an error instead of a signal (fault.c). */
+void cli_watch_faults(bool json);
 
 void cli_progress_show(void *c, int done, int all, const char *what); /* as room compile calls it */
 void cli_progress_end(cli *c);

@@ -16,7 +16,7 @@ static void on_signal(int signal)
 
 /* The first signal asks the work to stop, which leaves no half-written file; the second kills (SA_RESETHAND).
  * A closed pipe and a file past its limit are errors of writing, not a death. */
-static void set_signals(sparta_ctx *cx)
+static void set_signals(sparta_ctx *cx, bool json)
 {
     struct sigaction stop = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND},
                      ignore = {.sa_handler = SIG_IGN};
@@ -26,6 +26,7 @@ static void set_signals(sparta_ctx *cx)
     sigaction(SIGTERM, &stop, NULL);
     sigaction(SIGPIPE, &ignore, NULL);
     sigaction(SIGXFSZ, &ignore, NULL);
+    cli_watch_faults(json);
 }
 
 /* ------------------------------------------------------------------ what goes out */
@@ -67,6 +68,7 @@ static void print_notes(cli *c)
     for (const char *p = notes; *p; p += strcspn(p, "\n"), p += *p == '\n')
         if (*p != '\n') fprintf(stderr, "sparta: note: %.*s\n", (int)strcspn(p, "\n"), p);
     sparta_ctx_forget_notes(c->cx);
+    if (c->warning) fprintf(stderr, "sparta: warning: %s\n", c->warning);
 }
 
 /* stdout may be closed or its disk full: that is a failure like any other. A reader that has seen enough (`| head`) is none. */
@@ -121,6 +123,13 @@ static const char *peek(int argc, char **argv, const char *flag)
     return NULL;
 }
 
+static bool asks_json(int argc, char **argv)
+{
+    bool asks = false;
+    for (int i = 1; i < argc; i++) asks |= !strcmp(argv[i], "--json");
+    return asks;
+}
+
 static const char *or_none(const char *path)
 {
     return path && !strcmp(path, "none") ? "" : path;
@@ -132,7 +141,10 @@ static sparta_ctx *make_context(int argc, char **argv)
     sparta_ctx_options o = SPARTA_OPTIONS(sparta_ctx_options);
     o.cache_dir = or_none(peek(argc, argv, "--cache"));
     o.compiler = or_none(peek(argc, argv, "--compiler"));
-    for (int i = 1; i < argc && strcmp(argv[i], "--"); i++) o.strict |= !strcmp(argv[i], "--strict");
+    for (int i = 1; i < argc && strcmp(argv[i], "--"); i++) {
+        o.strict |= !strcmp(argv[i], "--strict");
+        o.copy_files |= !strcmp(argv[i], "--copy");
+    }
     const char *memory = peek(argc, argv, "--max-memory");
     if (memory) o.max_memory = cli_parse_size(memory);
     return sparta_ctx_create(&o);
@@ -189,7 +201,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "sparta: command line: no memory to start; close something\n");
         return sparta_exit_code(SPARTA_E_MEMORY);
     }
-    set_signals(cx);
+    set_signals(cx, asks_json(argc, argv));
     cli c = {.cx = cx};
     sparta_text_init(&c.out, cx);
     sparta_status status = SPARTA_E_MEMORY;
@@ -197,8 +209,7 @@ int main(int argc, char **argv)
     if (c.arena) status = cli_parse(&c, argc, argv);
     if (c.arena && !status) status = act(&c);
     if (status) /* --json counts also when the line is wrong */
-        for (int i = 1; i < argc; i++)
-            if (!strcmp(argv[i], "--json") && !cli_has(&c, CLI_JSON)) c.option[CLI_JSON].n = 1;
+        if (asks_json(argc, argv) && !cli_has(&c, CLI_JSON)) c.option[CLI_JSON].n = 1;
     int code = finish(&c, status);
     sparta_text_free(&c.out);
     if (c.arena) sparta_arena_free(c.arena);

@@ -115,6 +115,7 @@ static sparta_status report(cli *c, const sparta_package *p, const sparta_compil
         cli_json_int(&j, "bytes", (int64_t)bytes);
         cli_json_real(&j, "seconds", seconds);
         cli_json_int(&j, "kernels", p->n_kernels);
+        cli_json_text(&j, "warning", p->note);
         cli_json_int(&j, "sparse_layers", count_sparse(layer, n));
         cli_json_int(&j, "parameters_before", went->parameters_before);
         cli_json_int(&j, "parameters_after", went->parameters_after);
@@ -150,6 +151,7 @@ sparta_status cli_verb_compile(cli *c)
     sparta_status status = sparta_check_cancel(c->cx);
     if (!status) status = sparta_package_write(c->cx, p, path);
     if (!status) status = cli_file_size(c, path, &bytes);
+    if (!status && p->note) c->warning = sparta_arena_printf(c->arena, "%s: %s", path, p->note);
     if (!status) status = report(c, p, &r, path, bytes, sparta_now() - start);
     sparta_package_close(p);
     return status;

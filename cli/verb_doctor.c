@@ -161,8 +161,8 @@ static sparta_status as_table(cli *c, const health *h)
     if (*h->jit.cache_problem)
         line(&s, "cache", "not used: %s", h->jit.cache_problem);
     else if (*h->jit.cache)
-        line(&s, "cache", "%s (nobody else can write there); compiled kernels and measured times",
-             h->jit.cache);
+        line(&s, "cache", "%s (nobody else can write there%s); compiled kernels and measured times",
+             h->jit.cache, h->jit.cache_moved ? "; root's own, since HOME is another user's" : "");
     else
         line(&s, "cache", "none: kernels are compiled and times measured anew by every call");
     for (size_t i = 0; i < SPARTA_COUNT(libraries); i++) library(&s, &libraries[i]);

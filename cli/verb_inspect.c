@@ -11,8 +11,9 @@ typedef struct facts { /* of a model or package */
     const sparta_graph *graph;
     int64_t parameters;
     size_t bytes;
-    int nodes; /* of the file; fused ones of a package */
-    int opset; /* 0: no ONNX file */
+    int nodes;           /* of the file; fused ones of a package */
+    int opset;           /* 0: no ONNX file */
+    const char *warning; /* of a package; NULL: none */
     int n_operators;
     int operators[SPARTA_OPS]; /* how many of each, as the file has them */
     const char *const *symbol;
@@ -120,6 +121,7 @@ static void facts_json(cli *c, const facts *f)
     cli_json_int(&j, "parameters", f->parameters);
     cli_json_int(&j, "bytes", (int64_t)f->bytes);
     if (f->opset) cli_json_int(&j, "opset", f->opset);
+    cli_json_text(&j, "warning", f->warning);
     if (cli_has(c, CLI_CHECK)) cli_json_bool(&j, "weights_checked", !strcmp(f->kind, "package"));
     cli_json_open(&j, "symbols", '[');
     for (int i = 0; i < f->n_symbols; i++) cli_json_text(&j, NULL, f->symbol[i]);
@@ -244,6 +246,7 @@ static sparta_status inspect_package(cli *c)
     sparta_package *p = NULL;
     SPARTA_TRY(sparta_package_open(c->cx, c->operand[0], &p));
     f.graph = p->plan;
+    f.warning = p->note;
     count_operators(&f, p->plan);
     f.parameters = parameters_of(p->plan);
     sparta_status status = cli_has(c, CLI_CHECK) ? sparta_package_check_weights(c->cx, p) : SPARTA_OK;

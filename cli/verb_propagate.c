@@ -270,6 +270,7 @@ static sparta_status shrink(cli *c, sparta_opened *o, sparta_compile_options *op
     cli_progress_show(c, 2, 3, "writing");
     SPARTA_TRY(sparta_check_cancel(c->cx));
     SPARTA_TRY(sparta_propagate_tie(o->model->graph));
+    SPARTA_TRY(sparta_model_check(c->cx, o->model));
     SPARTA_TRY(sparta_onnx_write(c->cx, o->model->graph, path));
     d->write_s = sparta_now() - start - d->seconds;
     SPARTA_TRY(written_bytes(c, o->model->graph, path, &d->bytes_after));

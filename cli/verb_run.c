@@ -15,6 +15,7 @@ typedef struct job {
     double seconds;
     int threads; /* 0: the references */
     const char *isa;
+    const char *warning; /* of the package; NULL: none */
 } job;
 
 /* D/NAME.npy; a '/' in the name becomes '_', so that it stays inside D. */
@@ -87,6 +88,7 @@ static sparta_status report(job *j, const char **path)
         cli_json_real(&o, "ms", j->seconds * 1e3);
         cli_json_int(&o, "threads", j->threads ? j->threads : 1);
         cli_json_text(&o, "isa", j->isa);
+        cli_json_text(&o, "warning", j->warning);
         cli_json_end(c, &o);
         return SPARTA_OK;
     }
@@ -134,6 +136,7 @@ static sparta_status in_session(job *j, sparta_package *p, sparta_session **s)
 {
     sparta_session_options options = {sizeof options, (int)cli_int(j->c, CLI_THREADS, 0), 0};
     j->graph = p->plan;
+    j->warning = p->note;
     SPARTA_TRY(name_outputs(j));
     SPARTA_TRY(cli_inputs_make(j->c, j->graph, &j->in));
     SPARTA_TRY(sparta_session_create(j->c->cx, p, &options, s));
@@ -172,6 +175,7 @@ static sparta_status on_references(job *j, sparta_model *m)
     j->seconds = sparta_now() - start;
     j->owns_out = true;
     for (int i = 0; i < j->n_out; i++) j->out[i].tensor = results[i];
+    SPARTA_TRY(sparta_model_check(c->cx, m));
     return finish(j);
 }
 

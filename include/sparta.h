@@ -62,6 +62,9 @@ typedef struct sparta_ctx_options {
         cache_dir; /* compiled kernels and tuning records; NULL: $XDG_CACHE_HOME/sparta or ~/.cache/sparta; "": none */
     const char *
         compiler; /* absolute path of the C compiler; NULL: cc as found in /usr/bin or /usr/local/bin; "": none */
+    /* Models and packages are mapped, so that weights cost no memory twice; who writes into such a file changes what runs. 1: they are
+     * copied when they are opened, within max_memory, and nothing that happens to the file matters afterwards. */
+    int copy_files;
 } sparta_ctx_options;
 
 SPARTA_API sparta_ctx *sparta_ctx_create(const sparta_ctx_options *options); /* NULL: no memory */
@@ -239,6 +242,9 @@ SPARTA_API int sparta_package_inputs(const sparta_package *package);
 SPARTA_API int sparta_package_outputs(const sparta_package *package);
 SPARTA_API const char *sparta_package_input_name(const sparta_package *package, int i);
 SPARTA_API const char *sparta_package_output_name(const sparta_package *package, int i);
+/* What whoever runs it should know, "" when there is nothing: kernels that are slow portable C, because the compiler did not make
+ * them when the model was compiled, and why. */
+SPARTA_API const char *sparta_package_note(const sparta_package *package);
 /* Type and dims of input i, without data; a dimension that every run may choose is -1. Past the last: rank -1, names NULL. */
 SPARTA_API void sparta_package_input_type(const sparta_package *package, int i, sparta_tensor *out);
 

@@ -127,6 +127,11 @@ static void close_model(void *model)
     sparta_model_close(model);
 }
 
+static sparta_status check_model(sparta_ctx *cx, const void *model)
+{
+    return sparta_model_check(cx, model);
+}
+
 /* Is the symbol given on the command line (or by the caller)? Then the schedule's word for it does not count. */
 static bool is_given(const char *const *dims, const char *name)
 {
@@ -214,6 +219,7 @@ static sparta_status same_effects(sparta_ctx *cx, const sparta_obeyed *a, const 
 static sparta_status verify_file(sparta_ctx *cx, const char *onnx, const sparta_compile_request *request,
                                  const sparta_schedule *schedule, const sparta_package *p)
 {
+    const sparta_model *given = p->owner.object;
     sparta_model *m;
     sparta_obeyed again = {0};
     const sparta_compile_options *o = &request->options;
@@ -221,6 +227,9 @@ static sparta_status verify_file(sparta_ctx *cx, const char *onnx, const sparta_
     const sparta_tolerance tolerance = {o->rtol > 0 ? o->rtol : -1, o->atol > 0 ? o->atol : -1};
     SPARTA_TRY(load(cx, onnx, o, schedule, &again, &m));
     sparta_status s = request->obeyed ? same_effects(cx, request->obeyed, &again) : SPARTA_OK;
+    if (s == SPARTA_OK) s = sparta_model_check(cx, given);
+    if (s == SPARTA_OK && (m->file.size != given->file.size || m->file.mtime_ns != given->file.mtime_ns))
+        s = sparta_fail(cx, SPARTA_E_IO, "%s: it was replaced while it was compiled; compile it again", onnx);
     for (int i = 0; s == SPARTA_OK && remove && remove[i]; i++)
         s = sparta_propagate_remove(m->graph, remove[i]);
     if (s == SPARTA_OK && remove) s = sparta_ops_infer(m->graph);
@@ -251,8 +260,10 @@ static sparta_status compile_model(sparta_ctx *cx, const char *onnx, const spart
         sparta_model_close(m);
         return s;
     }
-    p->owner = (sparta_model_owner){m, close_model};
+    p->owner = (sparta_model_owner){m, close_model, check_model};
     if (!request.no_verify) s = verify_file(cx, onnx, &request, schedule, p);
+    /* A file that changed meanwhile is why answers differ. */
+    if ((s == SPARTA_OK || s == SPARTA_E_DIFFER) && sparta_model_check(cx, m) != SPARTA_OK) s = SPARTA_E_IO;
     if (s != SPARTA_OK) {
         sparta_package_close(p);
         return s;

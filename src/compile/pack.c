@@ -161,6 +161,36 @@ static sparta_status kernels(lowering *l)
     return SPARTA_OK;
 }
 
+/* Why the compiler made no code, as room jit noted it. */
+static const char *compilers_fault(sparta_ctx *cx, int *length)
+{
+    static const char word[] = "compiler: ";
+    const char *notes = sparta_ctx_notes(cx);
+    while (*notes && strncmp(notes, word, sizeof word - 1)) {
+        notes += strcspn(notes, "\n");
+        notes += *notes == '\n';
+    }
+    if (*notes) notes += sizeof word - 1;
+    *length = (int)strcspn(notes, "\n;");
+    return notes;
+}
+
+/* Portable kernels that nobody asked for are told by the package itself: it may run far from where it was compiled. */
+static sparta_status note_portable(lowering *l)
+{
+    const char *compiler = sparta_ctx_options_of(l->cx)->compiler;
+    sparta_package *p = l->package;
+    int portable = 0, length;
+    for (int i = 0; i < p->n_kernels; i++) portable += !p->kernel[i].n_code;
+    if (!portable || l->target == SPARTA_TARGET_PORTABLE || (compiler && !*compiler)) return SPARTA_OK;
+    const char *why = compilers_fault(l->cx, &length);
+    p->note = sparta_arena_printf(
+        p->arena, "%d of %d kernels are portable C, which is slower: %.*s; compile it again with a compiler",
+        portable, p->n_kernels, length ? length : 20, length ? why : "they did not compile");
+    SPARTA_NEED(l->cx, p->note);
+    return SPARTA_OK;
+}
+
 sparta_status sparta_lower_pack(lowering *l)
 {
     size_t constants = 1;
@@ -169,5 +199,6 @@ sparta_status sparta_lower_pack(lowering *l)
         sparta_arena_array(l->package->arena, constants + (size_t)l->g->n_outputs, sizeof(sparta_weight));
     SPARTA_NEED(l->cx, l->package->weight);
     SPARTA_TRY(collect(l));
-    return kernels(l);
+    SPARTA_TRY(kernels(l));
+    return note_portable(l);
 }

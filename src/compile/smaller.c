@@ -40,6 +40,7 @@ sparta_status sparta_propagate_file(sparta_ctx *cx, const char *onnx, const char
     SPARTA_TRY(sparta_compile_open(cx, onnx, &all, &o));
     sparta_status s = sparta_compile_propagate(o.model->graph, &all, &o.obeyed, &report);
     if (s == SPARTA_OK) s = sparta_propagate_tie(o.model->graph);
+    if (s == SPARTA_OK) s = sparta_model_check(cx, o.model);
     if (s == SPARTA_OK) s = sparta_onnx_write(cx, o.model->graph, smaller);
     sparta_compile_close(&o);
     return s;

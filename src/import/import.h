@@ -20,6 +20,7 @@
 
 typedef struct sparta_model {
     sparta_graph *graph;
+    const char *path; /* of the file; NULL: parsed from memory */
     sparta_mapped file;
     int n_external;
     sparta_mapped *external; /* further files that weights live in */
@@ -37,6 +38,8 @@ sparta_status sparta_model_open(sparta_ctx *cx, const char *path, const sparta_i
 sparta_status sparta_model_parse(sparta_ctx *cx, const void *bytes, size_t n, const char *folder,
                                  sparta_model **out) SPARTA_MUST;
 void sparta_model_close(sparta_model *m);
+/* E_IO when one of its files was written since it was opened (file.h): before what was made of it is believed or written. */
+sparta_status sparta_model_check(sparta_ctx *cx, const sparta_model *m) SPARTA_MUST;
 
 /* Write a graph as ONNX (IR 10 and opset 21, or the lowest later ones that have all its operators and types; fused operators in
  * their decomposed form or E_UNSUPPORTED). Atomic.

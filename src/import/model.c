@@ -241,11 +241,23 @@ sparta_status sparta_model_open(sparta_ctx *cx, const char *path, const sparta_i
     sparta_model *m = sparta_zalloc(cx, sizeof *m);
     SPARTA_NEED(cx, m);
     sparta_status status = open_into(cx, m, path, options);
+    if (status == SPARTA_OK && !(m->path = sparta_arena_string(m->graph->arena, path)))
+        status = sparta_ctx_status(cx);
     if (status != SPARTA_OK) {
         free_model(cx, m);
         return status;
     }
     *out = m;
+    return SPARTA_OK;
+}
+
+sparta_status sparta_model_check(sparta_ctx *cx, const sparta_model *m)
+{
+    if (!m->path) return SPARTA_OK;
+    SPARTA_TRY(sparta_map_check(cx, &m->file, m->path));
+    for (int i = 0; i < m->n_external; i++)
+        if (sparta_map_check(cx, &m->external[i], "a file with its weights") != SPARTA_OK)
+            return sparta_fail_in(cx, "%s", m->path);
     return SPARTA_OK;
 }
 

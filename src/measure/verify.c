@@ -103,6 +103,7 @@ static sparta_status run_side(sparta_side *s, const sparta_named_tensor *in, int
     SPARTA_NEED(s->cx, to->tensor);
     sparta_status status =
         s->session ? run_session(s, in, n_in, to) : run_references(s->cx, s->graph, in, n_in, to);
+    if (!status && !s->session) status = sparta_model_check(s->cx, s->model);
     return status ? sparta_fail_in(s->cx, "%s", s->path) : SPARTA_OK;
 }
 

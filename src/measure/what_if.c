@@ -91,7 +91,7 @@ static sparta_status compile(study *s, fresh *f, bool dense_only, sparta_runner 
     request.options.dense_only = dense_only;
     SPARTA_TRY(sparta_ops_bind(f->graph, &s->r->sizes)); /* few tokens have implements of their own */
     SPARTA_TRY(sparta_compile_graph(s->cx, f->graph, &request, &p));
-    if (f->model) p->owner = (sparta_model_owner){f->model, close_model};
+    if (f->model) p->owner = (sparta_model_owner){.object = f->model, .release = close_model};
     *f = (fresh){0};
     *out = (sparta_runner){.cx = s->cx, .package = p, .owns = true};
     return SPARTA_OK;

@@ -8,6 +8,7 @@
  *                  weight "name" dtype rank dim... : array                        stored as it is
  *                  packed "name" swapped dtype rank dim... "format" : storage
  *                  kernel "name" "parameters" source-offset source-size ncode { target offset size }
+ *                  note "what its user should know"                               at most one
  *                where array   = dtype count offset size sha256 (offset into section WEIGHTS)
  *                      storage = array...                    positions and coordinates of levels 0.., then values
  *                              | array...                    opaque: the arrays that its row names, then values

@@ -32,6 +32,12 @@ void sparta_package_close(sparta_package *p)
     sparta_free(p->cx, p);
 }
 
+sparta_status sparta_package_unchanged(sparta_ctx *cx, const sparta_package *p)
+{
+    if (p->path) SPARTA_TRY(sparta_map_check(cx, &p->file, p->path));
+    return p->owner.check ? p->owner.check(cx, p->owner.object) : SPARTA_OK;
+}
+
 const sparta_weight *sparta_package_weight(const sparta_package *p, const char *name)
 {
     int64_t i;
@@ -56,6 +62,11 @@ sparta_status sparta_package_fetch(sparta_arena *arena, const sparta_weight *w, 
     SPARTA_TRY(sparta_format_unpack(sparta_arena_ctx(arena), p, &as_packed));
     *out = t;
     return SPARTA_OK;
+}
+
+const char *sparta_package_note(const sparta_package *p)
+{
+    return p->note ? p->note : "";
 }
 
 int sparta_package_inputs(const sparta_package *p)

@@ -11,7 +11,8 @@
  *
  * A package is trusted like an executable: sessions run its code; opening and inspecting do not. Digests find damage, they
  * are no signature. What is checked is what is used: header, plan, tables and code are copied out of the file before they are
- * checked; weights are read through bounds that come from the checked tables.
+ * checked; weights are read through bounds that come from the checked tables. Weights stay in the mapped file: whoever writes into it
+ * changes what runs, so sessions look before and after each run whether the file is as it was when it was opened.
  *
  * A weight is stored as it is, or packed by a format (format.h) into several arrays: positions and coordinates of its levels (or the
  * arrays of an opaque format), values; once for each part of a sum. Its constant in the plan has the same name and the logical
@@ -39,6 +40,7 @@ typedef struct sparta_weight {
 typedef struct sparta_model_owner {
     void *object;
     void (*release)(void *object);
+    sparta_status (*check)(sparta_ctx *cx, const void *object); /* are its files as they were? */
 } sparta_model_owner;
 
 /* One kernel: how it was made, and machine code for some targets. */
@@ -71,10 +73,12 @@ struct sparta_package {
     sparta_map *by_name; /* weight name -> index */
     int n_kernels;
     sparta_kernel *kernel;
+    const char *path;   /* of the file */
     sparta_mapped file; /* weights live here when it was opened; empty when it was just compiled */
     size_t bytes;       /* of the file */
     int n_digests;
     sparta_array_digest *digest; /* of the arrays in the file */
+    const char *note;            /* what its user should know; NULL: nothing */
     sparta_model_owner owner;    /* keeps borrowed weights alive when just compiled; object NULL otherwise */
 };
 
@@ -82,6 +86,8 @@ sparta_status sparta_package_create(sparta_ctx *cx,
                                     sparta_package **out) SPARTA_MUST; /* empty, to be filled by compile */
 sparta_status sparta_package_write(sparta_ctx *cx, const sparta_package *p,
                                    const char *path) SPARTA_MUST; /* atomic */
+/* E_IO when the file that its weights lie in was written since it was opened: its package, or the model it was just made of. */
+sparta_status sparta_package_unchanged(sparta_ctx *cx, const sparta_package *p) SPARTA_MUST;
 /* Digests of all weights against the file: E_FORMAT names the first that differs. */
 sparta_status sparta_package_check_weights(sparta_ctx *cx, const sparta_package *p) SPARTA_MUST;
 /* A weight as its constant in the plan has it: unpacked into fresh memory of `arena` when it is packed. */

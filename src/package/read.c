@@ -361,6 +361,8 @@ static sparta_status read_tables(reader *r)
             SPARTA_TRY(read_packed(r));
         else if (!strcmp(word, "kernel"))
             SPARTA_TRY(read_kernel(r));
+        else if (!strcmp(word, "note") && !r->p->note)
+            SPARTA_TRY(read_quoted(r, &r->p->note));
         else
             return bad(r, "a line of its tables is unknown");
         if (*r->at++ != '\n') return bad(r, "a line of its tables is too long");
@@ -384,6 +386,8 @@ static sparta_status fetch(void *arg, const char *name, sparta_tensor *out)
 static sparta_status read_all(reader *r)
 {
     SPARTA_TRY(sparta_map_open(r->cx, r->path, &r->p->file));
+    r->p->path = sparta_arena_string(r->p->arena, r->path);
+    SPARTA_NEED(r->cx, r->p->path);
     r->p->bytes = r->p->file.size;
     SPARTA_TRY(read_header(r));
     SPARTA_TRY(read_section(r, DISK_PLAN, "plan"));
@@ -403,6 +407,7 @@ sparta_status sparta_package_open(sparta_ctx *cx, const char *path, sparta_packa
         sparta_package_close(r.p);
         return s;
     }
+    if (r.p->note) sparta_note(cx, "%s: %s", path, r.p->note);
     *out = r.p;
     return SPARTA_OK;
 }

@@ -161,6 +161,11 @@ static sparta_status put_all(writer *w)
     for (int i = 0; i < w->p->n_weights; i++) SPARTA_TRY(put_weight(w, &w->p->weight[i]));
     SPARTA_TRY(sparta_atomic_align(w->file, 64));
     weights->size = sparta_atomic_offset(w->file) - weights->offset;
+    if (w->p->note) {
+        sparta_text_printf(&w->tables, "note ");
+        quote(&w->tables, w->p->note);
+        sparta_text_printf(&w->tables, "\n");
+    }
     SPARTA_TRY(w->tables.status);
     SPARTA_TRY(put_section(w, DISK_TABLES, sparta_text_str(&w->tables), w->tables.size));
     return put_header(w);
@@ -173,6 +178,8 @@ sparta_status sparta_package_write(sparta_ctx *cx, const sparta_package *p, cons
     SPARTA_NEED(cx, w.file);
     sparta_text_init(&w.tables, cx);
     sparta_status s = put_all(&w);
+    if (s == SPARTA_OK)
+        s = sparta_package_unchanged(cx, p); /* weights may be borrowed from the model's file */
     sparta_text_free(&w.tables);
     if (s != SPARTA_OK) {
         sparta_atomic_abort(w.file);

@@ -270,6 +270,7 @@ sparta_status sparta_session_run(sparta_ctx *cx, sparta_session *s, const sparta
             return sparta_fail(cx, SPARTA_E_USAGE, "output '%s': the model has no such output",
                                outputs[i].name);
     }
+    SPARTA_TRY(sparta_package_unchanged(cx, s->package));
     SPARTA_TRY(bind_inputs(cx, s, inputs, n_inputs));
     for (int g = 0; g < s->n_groups; g++) {
         SPARTA_TRY(sparta_check_cancel(cx));
@@ -279,6 +280,7 @@ sparta_status sparta_session_run(sparta_ctx *cx, sparta_session *s, const sparta
         case RUN_HEADS: SPARTA_TRY(run_heads(cx, s, &s->group[g])); break;
         }
     }
+    SPARTA_TRY(sparta_package_unchanged(cx, s->package)); /* while it ran */
     for (int i = 0; i < n_outputs; i++)
         outputs[i].tensor = s->value[sparta_graph_find(s->plan, outputs[i].name)->id].tensor;
     s->runs++;

@@ -185,6 +185,7 @@ static sparta_status build(sparta_session *s)
     s->spent = sparta_arena_array(s->arena, ((size_t)g->n_nodes + 1) * (size_t)s->threads, sizeof(double));
     s->profiled = sparta_arena_array(s->arena, (size_t)g->n_nodes + 1, sizeof *s->profiled);
     if (!s->value || !s->step || !s->group || !s->spent || !s->profiled) return sparta_ctx_status(s->cx);
+    SPARTA_TRY(sparta_package_unchanged(s->cx, s->package));
     SPARTA_TRY(find_symbols(s));
     SPARTA_TRY(load_code(s));
     for (int i = 0; i < g->n_values; i++) SPARTA_TRY(bind_value(s, g->value[i]));
