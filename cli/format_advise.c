@@ -1,7 +1,10 @@
-/* sparta format advise: the formats that fit a tensor, fewest bytes first, and what would run each. */
+/* sparta format advise: the formats that fit a tensor, fewest bytes first, what would run each, and how long that takes. */
 #include "verbs.h"
 #include "implement/implement.h"
+#include <math.h>
 #include <string.h>
+
+enum { TOKENS = 128 }; /* that formats are timed with */
 
 static bool walks(const sparta_implement *im)
 {
@@ -28,6 +31,7 @@ static sparta_status row_json(cli *c, cli_json *j, const sparta_advice_row *row)
     cli_json_bool(j, "exact", row->exact);
     cli_json_real(j, "share", row->share);
     cli_json_text(j, "implement", row->implement ? row->implement->name : NULL);
+    cli_json_real(j, "us", row->us > 0 ? row->us : NAN);
     cli_json_bool(j, "within_limit", within(c, row));
     cli_stats_json(j, &row->parsed, &row->stats);
     cli_json_close(j, '}');
@@ -59,6 +63,8 @@ static sparta_status as_json(cli *c, const sparta_tensor *shape, const sparta_ad
     cli_json_real(&j, "density", a->density);
     cli_json_real(&j, "dense_bytes", a->dense_bytes);
     cli_json_bool(&j, "patterns_looked_for", a->looked);
+    cli_json_int(&j, "tokens", cli_int(c, CLI_M, TOKENS));
+    cli_json_text(&j, "fastest", a->fastest ? a->fastest->format : NULL);
     cli_json_open(&j, "formats", '[');
     for (int i = 0; i < a->n; i++) SPARTA_TRY(row_json(c, &j, &a->row[i]));
     cli_json_close(&j, ']');
@@ -81,6 +87,9 @@ static void head(cli *c, const sparta_tensor *t, const sparta_advice *a)
 
 static void tail(cli *c, const sparta_advice *a)
 {
+    if (a->fastest)
+        cli_say(c, "\nfastest: %s, %.1f us for %lld tokens on one thread (%s)\n", a->fastest->format,
+                a->fastest->us, (long long)cli_int(c, CLI_M, TOKENS), a->fastest->implement->name);
     if (a->order)
         cli_say(c,
                 "\nrows in another order: %dx%d blocks have a fill of %.3f instead of %.3f, %.0f bytes%s\n",
@@ -100,7 +109,8 @@ static const char *runs(cli *c, const sparta_packed *p, const sparta_advice_row 
 
 static sparta_status as_table(cli *c, const sparta_packed *p, const sparta_advice *a)
 {
-    static const char *const names[] = {"format", "pattern", "fill", "bytes", "share", "implement", "limit"};
+    static const char *const names[] = {"format", "pattern", "fill",      "bytes",
+                                        "share",  "us",      "implement", "limit"};
     cli_table t = cli_table_begin(c, (int)SPARTA_COUNT(names), names);
     for (int i = 0; i < a->n; i++) {
         const sparta_advice_row *row = &a->row[i];
@@ -113,6 +123,7 @@ static sparta_status as_table(cli *c, const sparta_packed *p, const sparta_advic
         cli_table_real(&t, 3, row->stats.fill);
         cli_table_int(&t, (int64_t)row->stats.bytes);
         cli_table_real(&t, 4, row->share);
+        cli_table_real(&t, 1, row->us > 0 ? row->us : NAN);
         const char *how = runs(c, p, row);
         SPARTA_NEED(c->cx, how);
         cli_table_text(&t, how);
@@ -137,7 +148,11 @@ static sparta_status advise(cli *c, const cli_source *s)
     const sparta_tensor shape = sparta_tensor_view(p->dtype, p->rank, p->dim, NULL);
     const sparta_advise_request r = {.group = cli_has(c, CLI_GROUP), .also = cli_text(c, CLI_FORMAT, NULL)};
     sparta_advice a;
+    const sparta_advise_timing timing = {.tokens = cli_int(c, CLI_M, TOKENS),
+                                         .seconds = cli_real(c, CLI_TIME, 0.01),
+                                         .limit = cli_real(c, CLI_LIMIT, SPARTA_FORMAT_LIMIT)};
     SPARTA_TRY(sparta_advise(c->cx, c->arena, p, &r, &a));
+    if (!cli_has(c, CLI_NO_MEASURE)) SPARTA_TRY(sparta_advise_time(c->cx, p, &timing, &a));
     if (path) SPARTA_TRY(write_order(c, &a, p->dim[0], path));
     if (!a.looked)
         sparta_note(c->cx, "%s: %s; formats were only measured", c->operand[1],

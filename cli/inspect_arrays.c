@@ -8,12 +8,20 @@ enum {
     DETECT_MOST = 1 << 28, /* bytes of the bitset in which patterns of a sparse matrix are looked for */
     BEST = 3,              /* formats that are told of each */
 };
-#define SLACK 1.02 /* a pattern holds when it stores at most so many slots an element */
+#define FEW   0.0625 /* density below which the whole advice is asked for */
+#define SLACK 1.02   /* a pattern holds when it stores at most so many slots an element */
+
+typedef struct storage { /* a format and what it takes */
+    const char *format, *pattern;
+    bool exact;
+    double fill;
+    size_t bytes;
+} storage;
 
 typedef struct look { /* at one array */
     sparta_pattern pattern;
     int n; /* best formats, fewest bytes first; none where no pattern was looked for */
-    sparta_finding best[BEST];
+    storage best[BEST + 1];
 } look;
 
 typedef struct report { /* rows of a table, or of "layers" */
@@ -25,18 +33,63 @@ typedef struct report { /* rows of a table, or of "layers" */
 
 /* ------------------------------------------------------------------ one array */
 
-static sparta_status look_at_mask(cli *c, const sparta_mask *mask, size_t element, look *out)
+static void keep(look *l, storage s)
 {
+    int at = SPARTA_MIN(l->n, BEST);
+    for (; at > 0 && l->best[at - 1].bytes > s.bytes; at--) l->best[at] = l->best[at - 1];
+    l->best[at] = s;
+    l->n = SPARTA_MIN(l->n + 1, BEST);
+}
+
+/* Formats that need no pattern, by their arithmetic: what format advise would say, without its walk over every element. */
+static void keep_plain(look *l, const sparta_mask_facts *f, size_t element)
+{
+    const double all = (double)f->rows * (double)f->cols, there = SPARTA_MAX((double)f->present, 1);
+    keep(l, (storage){"bitmap", "", false, 1,
+                      (size_t)f->present * element + (size_t)f->rows * (size_t)((f->cols + 7) / 8) +
+                          ((size_t)f->rows + 1) * 4});
+    keep(l, (storage){"dense", "", false, all / there, (size_t)all * element});
+}
+
+static sparta_status keep_findings(cli *c, const sparta_mask_facts *facts, look *out)
+{
+    for (int64_t i = 0; i < facts->finding_count; i++) {
+        const sparta_finding *f = &facts->finding[i];
+        bool known = f->missed > 0; /* it has no room for some */
+        for (int k = 0; k < out->n; k++) known |= !strcmp(f->format, out->best[k].format);
+        if (known) continue;
+        const storage s = {sparta_arena_string(c->arena, f->format), sparta_arena_string(c->arena, f->name),
+                           f->exact, f->fill, f->bytes};
+        if (!s.format || !s.pattern) return sparta_ctx_status(c->cx);
+        keep(out, s);
+    }
+    return SPARTA_OK;
+}
+
+/* Where few elements are there coordinates are most of what is stored, and the whole advice costs little. */
+static sparta_status keep_advice(cli *c, const sparta_packed *p, look *out)
+{
+    sparta_advice a;
+    SPARTA_TRY(sparta_advise(c->cx, c->arena, p, &(sparta_advise_request){0}, &a));
+    out->n = 0;
+    for (int i = 0; i < a.n && i < BEST; i++)
+        keep(out, (storage){a.row[i].format, a.row[i].pattern, a.row[i].exact, a.row[i].stats.fill,
+                            (size_t)a.row[i].stats.bytes});
+    return SPARTA_OK;
+}
+
+static sparta_status look_at_mask(cli *c, const sparta_mask *mask, const sparta_packed *p, look *out)
+{
+    const size_t element = p->pattern ? 1 : sparta_dtype_size(p->dtype);
     SPARTA_TRY(sparta_mask_detect(c->cx, mask, SLACK, &out->pattern));
+    if (out->pattern.density < FEW) return keep_advice(c, p, out);
     sparta_mask_facts *facts = sparta_zalloc(c->cx, sizeof *facts);
     SPARTA_NEED(c->cx, facts);
-    const sparta_report_options o = {.slack = SLACK, .element = element};
+    const sparta_report_options o = {.slack = SPARTA_ADVISE_SLACK, .element = element};
     sparta_status status = sparta_mask_report(c->cx, mask, &o, facts);
-    for (int64_t i = 0; !status && i < facts->finding_count && out->n < BEST; i++) {
-        const sparta_finding *f = &facts->finding[i];
-        if (f->missed) continue; /* it has no room for some */
-        if (out->n && !strcmp(f->format, out->best[out->n - 1].format)) continue;
-        out->best[out->n++] = *f;
+    if (!status) {
+        keep_plain(out, facts, element);
+        status = keep_findings(c, facts, out);
     }
     sparta_free(c->cx, facts);
     return status;
@@ -50,7 +103,8 @@ static sparta_status look_at(cli *c, const sparta_tensor *t, look *out)
     if (t->rank == 2 && n > 0) {
         sparta_mask mask;
         SPARTA_TRY(sparta_mask_of(c->cx, t, &mask));
-        sparta_status status = look_at_mask(c, &mask, sparta_dtype_size(t->dtype), out);
+        const sparta_packed p = sparta_packed_of_dense(t);
+        sparta_status status = look_at_mask(c, &mask, &p, out);
         sparta_mask_free(c->cx, &mask);
         return status;
     }
@@ -71,8 +125,9 @@ static sparta_status look_at_entries(cli *c, const sparta_coo *m, look *out)
     sparta_mask mask;
     SPARTA_TRY(sparta_mask_create(c->cx, m->dim[0], m->dim[1], &mask));
     for (int64_t i = 0; i < m->n; i++) sparta_mask_set(&mask, m->index[0][i], m->index[1][i]);
-    sparta_status status =
-        look_at_mask(c, &mask, m->values.data ? sparta_dtype_size(m->values.dtype) : 1, out);
+    int64_t pos[2];
+    const sparta_packed p = sparta_packed_of_coo(m, pos);
+    sparta_status status = look_at_mask(c, &mask, &p, out);
     sparta_mask_free(c->cx, &mask);
     return status;
 }
@@ -83,7 +138,7 @@ static void formats_json(cli_json *j, const look *l)
     for (int i = 0; i < l->n; i++) {
         cli_json_open(j, NULL, '{');
         cli_json_text(j, "format", l->best[i].format);
-        cli_json_text(j, "pattern", l->best[i].name);
+        cli_json_text(j, "pattern", *l->best[i].pattern ? l->best[i].pattern : NULL);
         cli_json_bool(j, "exact", l->best[i].exact);
         cli_json_real(j, "fill", l->best[i].fill);
         cli_json_int(j, "bytes", (int64_t)l->best[i].bytes);
@@ -137,8 +192,8 @@ static void row(report *r, const char *name, const sparta_tensor *x, const look 
 
 static report begin(cli *c, const char *kind)
 {
-    static const char *const names[] = {"array",   "dtype",       "shape", "pattern",
-                                        "density", "best format", "bytes"};
+    static const char *const names[] = {"array",   "dtype",        "shape", "pattern",
+                                        "density", "fewest bytes", "bytes"};
     report r = {.c = c, .table = cli_table_begin(c, (int)SPARTA_COUNT(names), names)};
     if (!cli_wants_json(c)) return r;
     r.json = cli_json_begin(c, "inspect");

@@ -2,7 +2,7 @@
  *
  *   entries --mask--> report (room tesa): the patterns that hold --+
  *                     cover: blocks of several sizes as a sum    --+--> measured, one by one --> fewest bytes first
- *   csr coo dcsr ell dia bitmap hyb, the best bsr, the caller's --+
+ *   csr coo dcsr ell dia bitmap hyb, quads and pairs as implements keep them, the best bsr, the caller's --+
  *
  * A matrix whose bitset would be too large is not looked at bit by bit: a fixed list of blocks is measured on its entries
  * instead. Nothing is packed and nothing is made dense.
@@ -230,12 +230,29 @@ static sparta_status try_cover(adviser *v)
 
 /* ------------------------------------------------------------------ formats that are always tried */
 
-static sparta_status try_quads(adviser *v)
+/* What implements keep weights in that have several ways to: quads and pairs, in ranges of columns, each with a few numbers a row: not for
+ * matrices of millions of rows and columns. The others' are among those that are always tried. */
+static sparta_status try_implement(adviser *v, const sparta_implement *im)
 {
-    char text[32];
-    const int64_t cols = v->from->dim[1];
-    snprintf(text, sizeof text, "quads(%lld)", (long long)SPARTA_MIN(SPARTA_MAX(cols, 1), 65536));
-    return try_format(v, text, NULL);
+    for (int setting = 0; setting < im->settings; setting++) {
+        const sparta_task task = {.n = v->from->dim[0], .k = v->from->dim[1], .setting = setting};
+        sparta_text text;
+        if (im->differs && !im->differs(&task)) continue;
+        sparta_text_init(&text, v->cx);
+        im->format(&task, &text);
+        sparta_status s = text.status;
+        if (!s) s = try_format(v, sparta_text_str(&text), NULL);
+        sparta_text_free(&text);
+        SPARTA_TRY(s);
+    }
+    return SPARTA_OK;
+}
+
+static sparta_status try_implements(adviser *v)
+{
+    for (int i = 0; i < sparta_implement_count(); i++)
+        if (sparta_implement_row(i)->format) SPARTA_TRY(try_implement(v, sparta_implement_row(i)));
+    return SPARTA_OK;
 }
 
 /* Bytes that buckets of 1 2 4 .. 2^k take for a row with n elements: the next power of two, or whole pieces of 2^k; each
@@ -276,7 +293,7 @@ static sparta_status try_matrix(adviser *v)
     if (v->a->looked) SPARTA_TRY(try_findings(v));
     for (size_t i = 0; i < SPARTA_COUNT(always); i++)
         SPARTA_TRY(try_format(v, always[i], i == 0 && v->a->elements ? &none : NULL));
-    SPARTA_TRY(try_quads(v));
+    if (v->a->looked) SPARTA_TRY(try_implements(v));
     SPARTA_TRY(try_hyb(v));
     for (size_t i = 0; !v->a->looked && i < SPARTA_COUNT(unseen); i++)
         SPARTA_TRY(try_format(v, unseen[i], NULL));

@@ -410,7 +410,7 @@ static sparta_status takes_part(bench *b, const sparta_implement *im, bool *out)
     b->task.asked = im == b->asked;
     *out = im->kernel && im->format && im->match(&b->task);
     if (!*out || !b->asked) return SPARTA_OK;
-    if (im != b->asked) *out = !im->sparse;
+    if (im != b->asked) *out = !im->sparse && !b->r->alone;
     if (im != b->asked || !im->settings) return SPARTA_OK;
     sparta_text_init(&t, b->cx);
     im->format(&b->task, &t);

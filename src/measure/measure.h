@@ -168,6 +168,7 @@ typedef struct sparta_kernel_request {
     uint64_t seed;
     const char *target; /* NULL: best */
     bool quick;         /* a few windows, no peak: for a first look */
+    bool alone;         /* only the row that stores `format`, without a dense one beside it */
 } sparta_kernel_request;
 typedef struct sparta_kernel_result {
     double median_us, best_us, gops_real, gops_dense_equivalent, peak_gops, share_of_peak, dense_best_us,
@@ -272,13 +273,15 @@ typedef struct sparta_advice_row {
     bool exact;          /* the pattern has no slot to spare */
     /* That stores a linear layer so; NULL: none, or none for its dtype. */
     const struct sparta_implement *implement;
+    double us; /* of a linear layer stored so, when it was timed (sparta_advise_time); 0: not */
 } sparta_advice_row;
 typedef struct sparta_advice {
     int64_t elements;
     double density, dense_bytes;
     bool looked; /* for patterns; no: it is no matrix, or too large for a bitset */
     int n;
-    sparta_advice_row *row; /* fewest bytes first */
+    sparta_advice_row *row;           /* fewest bytes first */
+    const sparta_advice_row *fastest; /* of those that were timed; NULL: none */
     /* With `group`: the best order of rows that was found, NULL when none is better than the present one. Row i of the
      * new matrix is row order[i]. */
     int64_t *order;
@@ -288,5 +291,13 @@ typedef struct sparta_advice {
 /* Everything of the result lives in the arena. */
 sparta_status sparta_advise(sparta_ctx *cx, sparta_arena *arena, const sparta_packed *p,
                             const sparta_advise_request *r, sparta_advice *out) SPARTA_MUST;
+typedef struct sparta_advise_timing {
+    int64_t tokens;
+    double seconds; /* for each format */
+    double limit;   /* of slots over non-zeros: formats past it are not timed */
+} sparta_advise_timing;
+/* Fill in how long each row takes on one thread; of a matrix that is small enough to be made dense. */
+sparta_status sparta_advise_time(sparta_ctx *cx, const sparta_packed *p, const sparta_advise_timing *how,
+                                 sparta_advice *a) SPARTA_MUST;
 
 #endif

@@ -512,7 +512,7 @@ json "d['schema'] == 'sparta.format/1' and d['elements'] == 30 and d['density'] 
 json "all(set(f) >= {'format', 'canonical', 'pattern', 'exact', 'share', 'implement', 'within_limit', 'elements', 'slots', 'bytes', 'fill'} for f in d['formats'])" "format advise --json has its fields"
 run 0 "format advise --group" format advise o4/logits.npy --group; has out "no other order of the rows" "a full array has no better order"
 run 2 "format advise -o" format advise o4/logits.npy -o x.npy; has err "--group" "-o is for --group"
-run 0 "format advise of a matrix" format advise "$seeds/fuzz_mtx/real.mtx" --table csv; has out "format,pattern,fill,bytes,share,implement,limit" "advice as a table"; has out "none for f64 yet" "and no kernel is promised for f64"
+run 0 "format advise of a matrix" format advise "$seeds/fuzz_mtx/real.mtx" --table csv; has out "format,pattern,fill,bytes,share,us,implement,limit" "advice as a table"; has out "none for f64 yet" "and no kernel is promised for f64"
 run 0 "format advise of a tensor of 3 dimensions" format advise o1/last_hidden_state.npy; has err "note: " "which says that patterns need matrices"
 run 1 "format advise of a text" format advise text; complains "format advise of a text"
 run 2 "format advise with a wrong format" format advise o4/logits.npy --format csrr; complains "format advise with a wrong format"

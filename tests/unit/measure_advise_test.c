@@ -131,6 +131,39 @@ static void pairs(void **state)
     assert_true(row->exact);
 }
 
+/* Scattered elements: what quads and pairs keep is offered as their implements keep it, and every row is timed. */
+static void scattered(void **state)
+{
+    (void)state;
+    enum { COLUMNS = 200 };
+    static float x[32 * COLUMNS];
+    sparta_rng r = sparta_rng_seed(21);
+    for (int i = 0; i < 32 * COLUMNS; i++) x[i] = sparta_rng_uniform(&r) < 0.2 ? 1 : 0;
+    const sparta_tensor t = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){32, COLUMNS}, x);
+    const sparta_packed p = sparta_packed_of_dense(&t);
+    sparta_advice a = advise(&t, (sparta_advise_request){0});
+    check_rows(&a, &t);
+    static const char *const theirs[][2] = {
+        {"quads(128)", "quads"}, {"quads(256)", "quads"}, {"pairs(128)", "pairs"}, {"pairs(256)", "pairs"}};
+    for (size_t i = 0; i < SPARTA_COUNT(theirs); i++) {
+        assert_non_null(find(&a, theirs[i][0]));
+        assert_string_equal(find(&a, theirs[i][0])->implement->name, theirs[i][1]);
+    }
+    assert_null(find(&a, "quads(512)")); /* the same as 256 */
+    for (int i = 0; i < a.n; i++)
+        if (!strncmp(a.row[i].format, "quads", 5)) assert_string_equal(a.row[i].implement->name, "quads");
+    assert_null(a.fastest);
+    assert_int_equal(
+        sparta_advise_time(cx, &p, &(sparta_advise_timing){.tokens = 8, .seconds = 1e-4, .limit = 6}, &a),
+        SPARTA_OK);
+    assert_non_null(a.fastest);
+    for (int i = 0; i < a.n; i++) {
+        const bool dense = !strcmp(a.row[i].format, "dense") || !strcmp(a.row[i].format, "rows(4)");
+        assert_int_equal(a.row[i].us > 0, dense || a.row[i].stats.fill <= 6);
+        if (a.row[i].us > 0) assert_true(a.row[i].us >= a.fastest->us);
+    }
+}
+
 /* Without a bitset the same formats are measured, and no pattern is named. */
 static void too_large(void **state)
 {
@@ -301,10 +334,11 @@ static void cancelled(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(strips),      cmocka_unit_test(mixture),       cmocka_unit_test(pairs),
-        cmocka_unit_test(too_large),   cmocka_unit_test(small_shapes),  cmocka_unit_test(other_ranks),
-        cmocka_unit_test(other_types), cmocka_unit_test(grouping),      cmocka_unit_test(also),
-        cmocka_unit_test(huge),        cmocka_unit_test(out_of_memory), cmocka_unit_test(cancelled),
+        cmocka_unit_test(strips),      cmocka_unit_test(mixture),     cmocka_unit_test(pairs),
+        cmocka_unit_test(scattered),   cmocka_unit_test(too_large),   cmocka_unit_test(small_shapes),
+        cmocka_unit_test(other_ranks), cmocka_unit_test(other_types), cmocka_unit_test(grouping),
+        cmocka_unit_test(also),        cmocka_unit_test(huge),        cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(cancelled),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
