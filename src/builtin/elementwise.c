@@ -143,11 +143,34 @@ static void convert_element(const sparta_tensor *in, int64_t from, const sparta_
         sparta_element_set_int(out->dtype, out->data, to, out->dtype == SPARTA_BOOL ? v != 0 : v);
 }
 
+/* f32 and the 16-bit floats, which stand at the edges of models that are computed in f32: without a call for each element. */
+static bool convert_floats(const sparta_tensor *in, const sparta_tensor *out)
+{
+    const int64_t n = sparta_tensor_elements(out);
+    if (!sparta_tensor_contiguous(in) || !sparta_tensor_contiguous(out)) return false;
+    if (in->dtype == SPARTA_F32 && out->dtype == SPARTA_F16)
+        for (int64_t i = 0; i < n; i++)
+            ((uint16_t *)out->data)[i] = sparta_f32_to_f16(((const float *)in->data)[i]);
+    else if (in->dtype == SPARTA_F32 && out->dtype == SPARTA_BF16)
+        for (int64_t i = 0; i < n; i++)
+            ((uint16_t *)out->data)[i] = sparta_f32_to_bf16(((const float *)in->data)[i]);
+    else if (in->dtype == SPARTA_F16 && out->dtype == SPARTA_F32)
+        for (int64_t i = 0; i < n; i++)
+            ((float *)out->data)[i] = sparta_f16_to_f32(((const uint16_t *)in->data)[i]);
+    else if (in->dtype == SPARTA_BF16 && out->dtype == SPARTA_F32)
+        for (int64_t i = 0; i < n; i++)
+            ((float *)out->data)[i] = sparta_bf16_to_f32(((const uint16_t *)in->data)[i]);
+    else
+        return false;
+    return true;
+}
+
 sparta_status sparta_builtin_convert(sparta_ctx *cx, const sparta_tensor *in, const sparta_tensor *out)
 {
     sparta_tensor wide;
     SPARTA_TRY(sparta_tensor_broadcast(cx, in, out->rank, out->dim, &wide));
     if (in->dtype == out->dtype) return sparta_tensor_copy(cx, &wide, out);
+    if (convert_floats(&wide, out)) return SPARTA_OK;
     const sparta_tensor *both[] = {&wide, out};
     for (sparta_walk w = sparta_walk_begin(out->rank, out->dim, 2, both); w.more; sparta_walk_next(&w))
         convert_element(&wide, w.at[0], out, w.at[1]);

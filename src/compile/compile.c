@@ -233,6 +233,7 @@ static sparta_status verify_file(sparta_ctx *cx, const char *onnx, const sparta_
     for (int i = 0; s == SPARTA_OK && remove && remove[i]; i++)
         s = sparta_propagate_remove(m->graph, remove[i]);
     if (s == SPARTA_OK && remove) s = sparta_ops_infer(m->graph);
+    if (s == SPARTA_OK) s = sparta_compile_widen(m->graph);
     if (s == SPARTA_OK) s = sparta_lower_verify(cx, p, m->graph, &tolerance);
     sparta_model_close(m);
     return s;

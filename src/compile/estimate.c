@@ -135,6 +135,7 @@ static double element_ns(sparta_op_id op)
     case SPARTA_OP_Greater:
     case SPARTA_OP_Not:
     case SPARTA_OP_And: return 2;
+    case SPARTA_OP_Cast: return 4;
     case SPARTA_OP_Linear:
     case SPARTA_OP_MatMul:
     case SPARTA_OP_Gemm:
@@ -156,8 +157,8 @@ double sparta_compile_estimate_node(sparta_ctx *cx, const sparta_node *n, const 
     if (!n->n_out || !n->out[0]) return 0;
     const sparta_dtype type = n->out[0]->dtype;
     const double each = element_ns(n->op);
-    const bool narrow =
-        (type == SPARTA_F16 || type == SPARTA_BF16) && each >= 1; /* what moves is not converted */
+    const bool narrow = (type == SPARTA_F16 || type == SPARTA_BF16) && n->op != SPARTA_OP_Cast &&
+                        each >= 1; /* what moves is not converted */
     return (products(&c, n) * product_ns(n->op) + touched(&c, n) * each) * (narrow ? NARROW : 1) * 1e-3;
 }
 

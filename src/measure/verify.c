@@ -30,7 +30,7 @@ static sparta_status open_model(sparta_side *s, const sparta_verify_request *r)
 {
     SPARTA_TRY(sparta_side_model(s, r, &s->model));
     s->graph = s->model->graph;
-    return sparta_ops_infer(s->model->graph);
+    return sparta_compile_widen(s->model->graph);
 }
 
 static sparta_status open_side(sparta_side *s, const sparta_verify_request *r)
