@@ -126,11 +126,11 @@ static sparta_tensor items_of(const sparta_tensor *t, int64_t from, int64_t end)
 }
 
 /* The worst of all repetitions. */
-static void compare(const check *c, const sparta_tensor *got, const sparta_tensor *want, double scale,
+static void compare(const check *c, const sparta_tensor *got, const sparta_tensor *want, double slack,
                     sparta_closeness *worst)
 {
     if (!c->item) {
-        sparta_close(got, want, c->tolerance, scale, worst);
+        sparta_close(got, want, c->tolerance, slack, worst);
         return;
     }
     *worst = (sparta_closeness){.max_abs = INFINITY};
@@ -140,7 +140,7 @@ static void compare(const check *c, const sparta_tensor *got, const sparta_tenso
         const int64_t count = SPARTA_MIN(c->different, c->all - at);
         const sparta_tensor a = items_of(got, at, at + count), b = items_of(want, 0, count);
         sparta_closeness one;
-        sparta_close(&a, &b, c->tolerance, scale, &one);
+        sparta_close(&a, &b, c->tolerance, slack, &one);
         if (one.max_abs > worst->max_abs) *worst = one;
         if (!one.ok) break;
     }
@@ -166,11 +166,11 @@ static sparta_status check_output(const check *c, const char *name, const sparta
 }
 
 static sparta_status check_outputs(const check *c, const sparta_named_tensor *got, const sparta_tensor *want,
-                                   const double *scale)
+                                   const double *slack)
 {
     for (int i = 0; i < c->g->n_outputs; i++) {
         sparta_closeness is;
-        compare(c, &got[i].tensor, &want[i], scale[i], &is);
+        compare(c, &got[i].tensor, &want[i], slack[i], &is);
         SPARTA_TRY(check_output(c, got[i].name, &is));
     }
     return SPARTA_OK;
@@ -179,7 +179,7 @@ static sparta_status check_outputs(const check *c, const sparta_named_tensor *go
 /* ------------------------------------------------------------------ running */
 
 static sparta_status run_package(const check *c, int threads, const sparta_named_tensor *inputs,
-                                 const sparta_tensor *want, const double *scale)
+                                 const sparta_tensor *want, const double *slack)
 {
     const sparta_graph *g = c->g;
     const sparta_session_options options = {.size = sizeof options, .threads = threads};
@@ -192,22 +192,9 @@ static sparta_status run_package(const check *c, int threads, const sparta_named
         sparta_session_share_from(session, 0); /* a few tokens, by all threads */
         s = sparta_session_run(c->cx, session, inputs, g->n_inputs, got, g->n_outputs);
     }
-    if (s == SPARTA_OK) s = check_outputs(c, got, want, scale);
+    if (s == SPARTA_OK) s = check_outputs(c, got, want, slack);
     sparta_session_free(session);
     sparta_free(c->cx, got);
-    return s;
-}
-
-/* The references' answer, and the scale of each output. */
-static sparta_status run_references(const check *c, const sparta_named_tensor *in, sparta_tensor *want,
-                                    double *scale)
-{
-    sparta_scales scales;
-    SPARTA_TRY(sparta_scales_create(c->cx, c->g, in, c->g->n_inputs, &scales));
-    sparta_status s = sparta_ops_run(c->cx, c->g, in, c->g->n_inputs, want, sparta_scales_watch, &scales);
-    for (int i = 0; i < c->g->n_outputs && s == SPARTA_OK; i++)
-        scale[i] = sparta_scales_of(&scales, c->g->output[i]);
-    sparta_scales_free(&scales);
     return s;
 }
 
@@ -215,14 +202,15 @@ static sparta_status run_both(const check *c, const sparta_named_tensor *some, c
 {
     const int n = c->g->n_outputs;
     sparta_tensor *want = sparta_alloc_array(c->cx, (size_t)n + 1, sizeof *want);
-    double *scale = sparta_alloc_array(c->cx, (size_t)n + 1, sizeof *scale);
-    sparta_status s = want && scale ? SPARTA_OK : sparta_ctx_status(c->cx);
-    if (s == SPARTA_OK) s = run_references(c, some, want, scale);
+    double *slack = sparta_alloc_array(c->cx, (size_t)n + 1, sizeof *slack);
+    sparta_status s = want && slack ? SPARTA_OK : sparta_ctx_status(c->cx);
+    if (s == SPARTA_OK)
+        s = sparta_ops_answer(c->cx, c->g, &(sparta_answer){some, c->g->n_inputs, want, slack});
     for (int threads = 1; threads <= 2 && s == SPARTA_OK; threads++)
-        s = run_package(c, threads, all, want, scale);
+        s = run_package(c, threads, all, want, slack);
     for (int i = 0; i < n && want; i++) sparta_free(c->cx, want[i].data);
     sparta_free(c->cx, want);
-    sparta_free(c->cx, scale);
+    sparta_free(c->cx, slack);
     return s;
 }
 

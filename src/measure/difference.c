@@ -12,7 +12,7 @@
 
 typedef struct kept {
     sparta_tensor tensor;
-    double scale;     /* for close.h */
+    double slack;     /* for close.h */
     const char *name; /* to show */
 } kept;
 
@@ -121,7 +121,7 @@ static sparta_status keep_value(void *arg, const sparta_value *v, const sparta_t
     SPARTA_TRY(sparta_tensor_alloc(s->cx, t->dtype, t->rank, t->dim, &k->tensor));
     k->name = shown(v);
     SPARTA_TRY(sparta_scales_watch(&s->scales, v, t));
-    k->scale = sparta_scales_of(&s->scales, v);
+    k->slack = sparta_slack(&s->scales, v);
     s->n++; /* counted now, so that it is freed whatever happens */
     SPARTA_TRY(sparta_tensor_copy(s->cx, t, &k->tensor));
     SPARTA_TRY(sparta_map_put(s->at, v->name, s->n - 1));
@@ -129,10 +129,11 @@ static sparta_status keep_value(void *arg, const sparta_value *v, const sparta_t
     return key ? sparta_map_put(s->at, key, s->n - 1) : SPARTA_OK;
 }
 
-static bool differs(const search *s, const sparta_tensor *a, const sparta_tensor *b, double scale)
+static bool differs(const search *s, const sparta_tensor *a, const sparta_tensor *b, double slack)
 {
     sparta_closeness one;
-    return !sparta_close(a, b, &s->r->tolerance, scale, &one);
+    if (a->dtype != b->dtype) return false; /* narrow in a package, where only elements are moved */
+    return !sparta_close(a, b, &s->r->tolerance, slack, &one);
 }
 
 static sparta_status compare_value(void *arg, const sparta_value *v, const sparta_tensor *t)
@@ -140,7 +141,7 @@ static sparta_status compare_value(void *arg, const sparta_value *v, const spart
     search *s = arg;
     int64_t at;
     SPARTA_TRY(sparta_scales_watch(&s->scales, v, t));
-    if (!s->first && find(s, v, &at) && differs(s, &s->kept[at].tensor, t, sparta_scales_of(&s->scales, v)))
+    if (!s->first && find(s, v, &at) && differs(s, &s->kept[at].tensor, t, sparta_slack(&s->scales, v)))
         s->first = shown(v);
     return SPARTA_OK;
 }
@@ -208,7 +209,7 @@ static sparta_status compare_session(search *s, const sparta_package *p, const s
     int64_t first = INT64_MAX, at; /* kept in the order they were computed */
     for (int i = 0; i < plan->n_outputs && !status; i++)
         if (sparta_map_get(s->at, out[i].name, &at) && at < first &&
-            differs(s, &out[i].tensor, &s->kept[at].tensor, s->kept[at].scale))
+            differs(s, &out[i].tensor, &s->kept[at].tensor, s->kept[at].slack))
             first = at;
     if (first < INT64_MAX) s->first = s->kept[first].name;
     sparta_session_free(session);

@@ -12,7 +12,7 @@
 typedef struct results {
     int n;
     sparta_tensor *tensor;
-    double *scale; /* of each, for close.h; NULL: not known, a session does not tell */
+    double *slack; /* of each, for close.h; NULL: not known, a session does not tell */
 } results;
 
 /* ------------------------------------------------------------------ sides */
@@ -51,7 +51,7 @@ static void free_results(sparta_ctx *cx, results *r)
 {
     for (int i = 0; i < r->n; i++) sparta_free(cx, r->tensor[i].data);
     sparta_free(cx, r->tensor);
-    sparta_free(cx, r->scale);
+    sparta_free(cx, r->slack);
     *r = (results){0};
 }
 
@@ -82,19 +82,15 @@ static sparta_status run_session(sparta_side *s, const sparta_named_tensor *in, 
     return status;
 }
 
-/* Outputs and their scales. */
+/* Outputs and their slack. */
 static sparta_status run_references(sparta_ctx *cx, const sparta_graph *g, const sparta_named_tensor *in,
                                     int n_in, results *to)
 {
-    sparta_scales scales;
-    to->scale = sparta_alloc_array(cx, (size_t)g->n_outputs + 1, sizeof *to->scale);
-    SPARTA_NEED(cx, to->scale);
-    SPARTA_TRY(sparta_scales_create(cx, g, in, n_in, &scales));
-    sparta_status status = sparta_ops_run(cx, g, in, n_in, to->tensor, sparta_scales_watch, &scales);
-    if (!status) to->n = g->n_outputs;
-    for (int i = 0; i < to->n; i++) to->scale[i] = sparta_scales_of(&scales, g->output[i]);
-    sparta_scales_free(&scales);
-    return status;
+    to->slack = sparta_alloc_array(cx, (size_t)g->n_outputs + 1, sizeof *to->slack);
+    SPARTA_NEED(cx, to->slack);
+    SPARTA_TRY(sparta_ops_answer(cx, g, &(sparta_answer){in, n_in, to->tensor, to->slack}));
+    to->n = g->n_outputs;
+    return SPARTA_OK;
 }
 
 static sparta_status run_side(sparta_side *s, const sparta_named_tensor *in, int n_in, results *to)
@@ -107,8 +103,8 @@ static sparta_status run_side(sparta_side *s, const sparta_named_tensor *in, int
     return status ? sparta_fail_in(s->cx, "%s", s->path) : SPARTA_OK;
 }
 
-/* The scales of a package's outputs: its graph on the references. */
-static sparta_status scales_of_package(sparta_side *s, const sparta_named_tensor *in, int n_in, results *to)
+/* The slack of a package's outputs: its graph on the references. */
+static sparta_status slack_of_package(sparta_side *s, const sparta_named_tensor *in, int n_in, results *to)
 {
     sparta_graph *g = NULL;
     results plain = {0};
@@ -117,8 +113,8 @@ static sparta_status scales_of_package(sparta_side *s, const sparta_named_tensor
     sparta_status status = plain.tensor ? sparta_ops_infer(g) : sparta_ctx_status(s->cx);
     if (!status) status = run_references(s->cx, g, in, n_in, &plain);
     if (!status) {
-        to->scale = plain.scale;
-        plain.scale = NULL;
+        to->slack = plain.slack;
+        plain.slack = NULL;
     }
     free_results(s->cx, &plain);
     sparta_graph_free(g);
@@ -152,14 +148,14 @@ typedef struct pair {
     results ra, rb;
 } pair;
 
-/* One output; the scale is the reference's, b's, or else a's. Between two packages it is only looked for when it matters. */
+/* One output; the slack is the reference's, b's, or else a's. Between two packages it is only looked for when it matters. */
 static sparta_status compare_output(pair *p, int at, int i, const sparta_tolerance *t, sparta_closeness *out)
 {
-    const double *scale = p->rb.scale ? &p->rb.scale[i] : p->ra.scale ? &p->ra.scale[at] : NULL;
+    const double *slack = p->rb.slack ? &p->rb.slack[i] : p->ra.slack ? &p->ra.slack[at] : NULL;
     const sparta_tensor *a = &p->ra.tensor[at], *b = &p->rb.tensor[i];
-    if (sparta_close(a, b, t, scale ? *scale : 0, out) || scale || t->atol >= 0) return SPARTA_OK;
-    SPARTA_TRY(scales_of_package(p->b, p->in, p->n_in, &p->rb));
-    sparta_close(a, b, t, p->rb.scale[i], out);
+    if (sparta_close(a, b, t, slack ? *slack : 0, out) || slack || t->atol >= 0) return SPARTA_OK;
+    SPARTA_TRY(slack_of_package(p->b, p->in, p->n_in, &p->rb));
+    sparta_close(a, b, t, p->rb.slack[i], out);
     return SPARTA_OK;
 }
 

@@ -35,14 +35,14 @@ static sums compare(const sparta_tensor *a, const sparta_tensor *b)
 }
 
 /* What max|a-b| may be. */
-static double allowed(const sparta_tolerance *t, sparta_dtype dtype, double max_b, double s)
+static double allowed(const sparta_tolerance *t, sparta_dtype dtype, double max_b, double slack)
 {
     const bool narrow = dtype == SPARTA_F16 || dtype == SPARTA_BF16, real = sparta_dtype_is_float(dtype);
     const double rtol = t->rtol >= 0 ? t->rtol : !real ? 0 : narrow ? 2e-2 : 1e-4;
-    return rtol * max_b + (t->atol >= 0 ? t->atol : real ? 1e-6 * s : 0);
+    return rtol * max_b + (t->atol >= 0 ? t->atol : slack);
 }
 
-bool sparta_close(const sparta_tensor *a, const sparta_tensor *b, const sparta_tolerance *t, double s,
+bool sparta_close(const sparta_tensor *a, const sparta_tensor *b, const sparta_tolerance *t, double slack,
                   sparta_closeness *out)
 {
     *out = (sparta_closeness){.max_abs = INFINITY, .max_rel = INFINITY};
@@ -52,7 +52,7 @@ bool sparta_close(const sparta_tensor *a, const sparta_tensor *b, const sparta_t
     out->max_rel = out->max_abs == 0 ? 0 : out->max_abs / c.max_b;
     out->cosine = c.aa > 0 && c.bb > 0 ? c.ab / sqrt(c.aa * c.bb) : c.aa == c.bb;
     out->largest = c.max_b;
-    out->allowed = allowed(t, b->dtype, c.max_b, s);
+    out->allowed = allowed(t, b->dtype, c.max_b, slack);
     out->ok = !c.broken && c.max_abs <= out->allowed;
     return out->ok;
 }
@@ -136,12 +136,22 @@ static double ceiling(const sparta_scales *s, const sparta_node *n)
     }
 }
 
+const sparta_node *sparta_computed_by(const sparta_value *v)
+{
+    while (v->producer && moves(v->producer)) v = v->producer->in[0];
+    return v->producer;
+}
+
 double sparta_scales_of(const sparta_scales *s, const sparta_value *v)
 {
     double most = 0;
-    while (v->producer && moves(v->producer)) v = v->producer->in[0];
-    const sparta_node *n = v->producer;
+    const sparta_node *n = sparta_computed_by(v);
     if (!n) return SPARTA_MAX(s->largest[v->id], 0);
     for (int i = 0; i < n->n_in; i++) most = SPARTA_MAX(most, operand(s, n, i));
     return SPARTA_MIN(most, ceiling(s, n));
+}
+
+double sparta_slack(const sparta_scales *s, const sparta_value *v)
+{
+    return sparta_dtype_is_float(v->dtype) ? 1e-6 * sparta_scales_of(s, v) : 0;
 }

@@ -9,12 +9,12 @@
  *
  *     y = x - mean(x)      x about 1000, y about 1e-4:  the digits of y end at 1000 * 2^-24
  *
- * compile's own check and verify both ask here. A run of the references tells s when it is watched:
+ * The outputs of a quantised graph are forgiven more: answer.c says how much. Whatever is forgiven besides rtol is the output's slack.
+ * compile's own check and verify both ask here:
  *
- *     sparta_scales s;
- *     SPARTA_TRY(sparta_scales_create(cx, g, inputs, n, &s));
- *     sparta_ops_run(cx, g, inputs, n, outputs, sparta_scales_watch, &s);
- *     sparta_close(&got, &outputs[0], &tolerance, sparta_scales_of(&s, g->output[0]), &closeness);
+ *     sparta_answer answer = {inputs, n, outputs, slack};
+ *     SPARTA_TRY(sparta_ops_answer(cx, g, &answer));
+ *     sparta_close(&got, &outputs[0], &tolerance, slack[0], &closeness);
  */
 #ifndef SPARTA_OPS_CLOSE_H
 #define SPARTA_OPS_CLOSE_H
@@ -23,7 +23,7 @@
 
 typedef struct sparta_tolerance {
     double rtol; /* < 0: 1e-4; 2e-2 for f16 and bf16, 0 for integers */
-    double atol; /* in place of 1e-6 * s; < 0: that, 0 for integers */
+    double atol; /* in place of the slack; < 0: that */
 } sparta_tolerance;
 
 typedef struct sparta_closeness {
@@ -34,8 +34,17 @@ typedef struct sparta_closeness {
 } sparta_closeness;
 
 /* NaN equals NaN, Inf equals Inf of the same sign; max_abs is Inf where they do not, or where shapes or types differ. */
-bool sparta_close(const sparta_tensor *a, const sparta_tensor *b, const sparta_tolerance *t, double s,
+bool sparta_close(const sparta_tensor *a, const sparta_tensor *b, const sparta_tolerance *t, double slack,
                   sparta_closeness *out);
+
+/* A run of the references. */
+typedef struct sparta_answer {
+    const sparta_named_tensor *in;
+    int n_in;
+    sparta_tensor *out; /* to be filled: one an output of the graph, sparta_free each data */
+    double *slack;      /* to be filled: of each */
+} sparta_answer;
+sparta_status sparta_ops_answer(sparta_ctx *cx, const sparta_graph *g, const sparta_answer *a) SPARTA_MUST;
 
 /* The largest finite element, by its absolute value, of every value that a run of the references computed. */
 typedef struct sparta_scales {
@@ -48,8 +57,10 @@ sparta_status sparta_scales_create(sparta_ctx *cx, const sparta_graph *g, const 
                                    int n, sparta_scales *out) SPARTA_MUST;
 void sparta_scales_free(sparta_scales *s);
 sparta_status sparta_scales_watch(void *scales, const sparta_value *v,
-                                  const sparta_tensor *t); /* a sparta_ops_watch */
-/* s of a value. */
-double sparta_scales_of(const sparta_scales *s, const sparta_value *v);
+                                  const sparta_tensor *t);              /* a sparta_ops_watch */
+double sparta_scales_of(const sparta_scales *s, const sparta_value *v); /* s of a value */
+double sparta_slack(const sparta_scales *s, const sparta_value *v);     /* 1e-6 * s; 0 of integers */
+/* The node that computes a value: through what only moves it; NULL: none, it is an input or a constant. */
+const sparta_node *sparta_computed_by(const sparta_value *v);
 
 #endif

@@ -114,6 +114,72 @@ static void wrong_packages_are_caught(void **state)
     fails(SPARTA_E_DIFFER, check_against(wrong[0][0], wrong[0][1], &(sparta_tolerance){-1, 1e-3}));
 }
 
+/* ------------------------------------------------------------------ quantised graphs */
+
+#define QDQ(x, q, y)                                                                                         \
+    "node " q ": ? = QuantizeLinear(" x ", s, z) \"" q "\"\nnode " y ": ? = DequantizeLinear(" q             \
+    ", s, z) \"" y "\"\n"
+#define QUANTISED(weight, end)                                                                               \
+    G "input x: f32[batch,64]\nconst w: f32[64,64] @\"" weight                                               \
+      "\"\nconst v: f32[64,64] @\"v\"\nconst s: f32[] = [0.05]\n"                                            \
+      "const z: u8[] = [128]\nnode h: ? = MatMul(x, w) \"h\"\n" QDQ(                                         \
+          "h", "p",                                                                                          \
+          "a") "node k: ? = MatMul(a, v) \"k\"\n" QDQ("k", "q",                                              \
+                                                      "b") "node t: ? = Tanh(b) \"t\"\noutput " end "\n"
+
+/* The middle between two steps: 0.025 is 0.5 steps. Both neighbours are right, as one output and with what comes after it; and the
+ * answer of another weight is not. */
+static void flips_are_forgiven(void **state)
+{
+    (void)state;
+    static const char on_the_edge[] = G
+        "input x: f32[batch,8]\nconst c: f32[1] = [%s]\nconst n: f32[1] = [0]\nconst s: f32[] = "
+        "[0.05]\nconst z: u8[] = "
+        "[128]\nnode o: ? = Mul(x, n) \"o\"\nnode h: ? = Add(o, c) \"h\"\n" QDQ("h", "q", "y") "output %s\n";
+    static const char *const outputs[] = {"q", "y"};
+    for (int i = 0; i < 2; i++) {
+        char below[512], above[512], far[512];
+        snprintf(below, sizeof below, on_the_edge, "0.0249999", outputs[i]);
+        snprintf(above, sizeof above, on_the_edge, "0.0250001", outputs[i]);
+        snprintf(far, sizeof far, on_the_edge, "0.1250001", outputs[i]);
+        ok(check_against(below, above, &by_default));
+        ok(check_against(above, below, &by_default));
+        fails(SPARTA_E_DIFFER, check_against(far, below, &by_default));
+    }
+    static const char *const ends[][2] = {{QUANTISED("w", "t"), QUANTISED("u", "t")},
+                                          {QUANTISED("w", "q"), QUANTISED("u", "q")},
+                                          {QUANTISED("w", "b"), QUANTISED("u", "b")}};
+    for (size_t i = 0; i < SPARTA_COUNT(ends); i++) {
+        ok(check_against(ends[i][0], ends[i][0], &by_default));
+        fails(SPARTA_E_DIFFER, check_against(ends[i][1], ends[i][0], &by_default));
+    }
+}
+
+/* Nothing is forgiven that no flip can do: what is quantised but not computed, and graphs without quantisers. */
+static void slack_of_graphs(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        bool flips;
+    } of[] = {{QUANTISED("w", "t"), true},
+              {G "input x: f32[batch,64]\nconst s: f32[] = [0.05]\nconst z: u8[] = [128]\n" QDQ(
+                   "x", "q", "y") "output y\n",
+               false},
+              {G X W MM "output h\n", false}};
+    for (size_t i = 0; i < SPARTA_COUNT(of); i++) {
+        sparta_graph *g = typed(graph(of[i].text));
+        inputs in = make_inputs(g, 5, 1, 1);
+        sparta_tensor out;
+        double slack;
+        ok(sparta_ops_answer(cx, g, &(sparta_answer){in.in, in.n, &out, &slack}));
+        assert_true(of[i].flips ? slack > 1e-4 && slack < 0.2 : slack < 1e-5);
+        sparta_free(cx, out.data);
+        free_inputs(&in);
+        sparta_graph_free(g);
+    }
+}
+
 static void costs(void **state)
 {
     (void)state;
@@ -203,6 +269,8 @@ int main(void)
         cmocka_unit_test(items_of_the_zoo),
         cmocka_unit_test(right_packages_pass),
         cmocka_unit_test(wrong_packages_are_caught),
+        cmocka_unit_test(flips_are_forgiven),
+        cmocka_unit_test(slack_of_graphs),
         cmocka_unit_test(costs),
         cmocka_unit_test(norm_of_awkward_rows),
         cmocka_unit_test(norm_behind_a_product),

@@ -138,8 +138,8 @@ static void closeness(void **state)
     assert_false(close4(INFINITY, 2, 1e9, 1e9, &o));
 }
 
-/* 1e-6 of the scale, which the output itself does not tell; not for integers, and not where a tolerance is given. */
-static void closeness_by_scale(void **state)
+/* What is forgiven besides rtol, where no tolerance is given. */
+static void closeness_by_slack(void **state)
 {
     (void)state;
     float x[2] = {1e-8f, 2e-8f}, y[2] = {1e-8f, 3e-8f};
@@ -150,10 +150,11 @@ static void closeness_by_scale(void **state)
                   b = sparta_tensor_view(SPARTA_F32, 1, (int64_t[]){2}, y),
                   c = sparta_tensor_view(SPARTA_I32, 1, (int64_t[]){2}, i),
                   d = sparta_tensor_view(SPARTA_I32, 1, (int64_t[]){2}, k);
-    assert_false(sparta_close(&a, &b, &by_default, 3e-8, &o));
-    assert_true(sparta_close(&a, &b, &by_default, 1, &o));
-    assert_false(sparta_close(&a, &b, &none, 1, &o));
-    assert_false(sparta_close(&c, &d, &by_default, 1e9, &o));
+    assert_false(sparta_close(&a, &b, &by_default, 3e-14, &o));
+    assert_true(sparta_close(&a, &b, &by_default, 1e-6, &o));
+    assert_false(sparta_close(&a, &b, &none, 1e-6, &o));
+    assert_false(sparta_close(&c, &d, &by_default, 0, &o));
+    assert_true(sparta_close(&c, &d, &by_default, 1, &o));
 }
 
 /* The largest operand of what computes an output: through what only moves it, of inputs and constants too; masks do not count in a
@@ -482,7 +483,7 @@ int main(void)
         TEST(interval_covers),
         TEST(interval_memory_may_fail),
         TEST(closeness),
-        TEST(closeness_by_scale),
+        TEST(closeness_by_slack),
         TEST(scales),
         TEST(closeness_of_other_shapes),
         TEST(kinds_of_files),
