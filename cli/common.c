@@ -90,3 +90,29 @@ void cli_note_noise(cli *c)
                 "with --time",
                 c->verb->name);
 }
+
+void cli_targets_json(cli_json *j, const sparta_package *p)
+{
+    sparta_package_target t[SPARTA_TARGETS];
+    const int n = sparta_package_targets(p, t);
+    cli_json_open(j, "targets", '[');
+    for (int i = 0; i < n; i++) {
+        cli_json_open(j, NULL, '{');
+        cli_json_text(j, "name", sparta_target_name(t[i].target));
+        cli_json_int(j, "kernels", t[i].kernels);
+        cli_json_bool(j, "checked", !t[i].unchecked);
+        cli_json_close(j, '}');
+    }
+    cli_json_close(j, ']');
+}
+
+const char *cli_targets_text(cli *c, const sparta_package *p, const char *before)
+{
+    sparta_package_target t[SPARTA_TARGETS];
+    const int n = sparta_package_targets(p, t);
+    const char *text = "";
+    for (int i = 0; i < n && text; i++)
+        text = sparta_arena_printf(c->arena, "%s%s%s%s", text, i ? ", " : before,
+                                   sparta_target_name(t[i].target), t[i].unchecked ? " (not checked)" : "");
+    return text ? text : "";
+}

@@ -41,9 +41,24 @@ static double tolerance(const cli *c, cli_option_id id)
     return given < 0 ? 0 : given > 0 ? given : DBL_MIN;
 }
 
+/* "avx512,avx2": each of them is known. */
+static sparta_status check_targets(cli *c, const char *list)
+{
+    for (const char *p = list; p; p = *p ? p + 1 : NULL) {
+        sparta_target target;
+        const char *one = sparta_arena_bytes(c->arena, p, strcspn(p, ","));
+        SPARTA_NEED(c->cx, one);
+        if (!sparta_target_parse(one, &target))
+            return sparta_fail(c->cx, SPARTA_E_USAGE,
+                               "%s: there is no target \"%s\"; `sparta doctor` lists them", c->verb->name,
+                               one);
+        p += strlen(one);
+    }
+    return SPARTA_OK;
+}
+
 sparta_status cli_compile_request(cli *c, sparta_compile_request *out)
 {
-    sparta_target target;
     SPARTA_TRY(needs_model(c));
     sparta_compile_request r = {.options = SPARTA_OPTIONS(sparta_compile_options)};
     r.options.masks = cli_text(c, CLI_MASKS, NULL);
@@ -58,9 +73,8 @@ sparta_status cli_compile_request(cli *c, sparta_compile_request *out)
     r.options.atol = tolerance(c, CLI_ATOL);
     r.options.threads = (int)cli_int(c, CLI_THREADS, 0);
     r.options.external_data_root = cli_text(c, CLI_EXTERNAL, NULL);
-    if (r.options.target && !sparta_target_parse(r.options.target, &target))
-        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: there is no target \"%s\"; `sparta doctor` lists them",
-                           c->verb->name, r.options.target);
+    SPARTA_TRY(check_targets(c, r.options.target));
+    r.runs_here = strcmp(c->verb->name, "compile") != 0;
     r.db = cli_text(c, CLI_DB, NULL);
     r.progress = cli_progress_show;
     r.progress_arg = c;
@@ -116,6 +130,7 @@ static sparta_status report(cli *c, const sparta_package *p, const sparta_compil
         cli_json_real(&j, "seconds", seconds);
         cli_json_int(&j, "kernels", p->n_kernels);
         cli_json_text(&j, "warning", p->note);
+        cli_targets_json(&j, p);
         cli_json_int(&j, "sparse_layers", count_sparse(layer, n));
         cli_json_int(&j, "parameters_before", went->parameters_before);
         cli_json_int(&j, "parameters_after", went->parameters_after);
@@ -125,8 +140,9 @@ static sparta_status report(cli *c, const sparta_package *p, const sparta_compil
         cli_json_end(c, &j);
         return SPARTA_OK;
     }
-    cli_say(c, "%s: %s%d of %d layers sparse, %d kernels, %.1f MB, compiled and verified in %.1f s\n", path,
-            what_went(c, went), count_sparse(layer, n), n, p->n_kernels, (double)bytes * 1e-6, seconds);
+    cli_say(c, "%s: %s%d of %d layers sparse, %d kernels%s, %.1f MB, compiled and verified in %.1f s\n", path,
+            what_went(c, went), count_sparse(layer, n), n, p->n_kernels, cli_targets_text(c, p, " for "),
+            (double)bytes * 1e-6, seconds);
     return SPARTA_OK;
 }
 

@@ -9,6 +9,7 @@
 typedef struct facts { /* of a model or package */
     const char *kind;
     const sparta_graph *graph;
+    const sparta_package *package; /* NULL: an ONNX file */
     int64_t parameters;
     size_t bytes;
     int nodes;           /* of the file; fused ones of a package */
@@ -122,6 +123,7 @@ static void facts_json(cli *c, const facts *f)
     cli_json_int(&j, "bytes", (int64_t)f->bytes);
     if (f->opset) cli_json_int(&j, "opset", f->opset);
     cli_json_text(&j, "warning", f->warning);
+    if (f->package) cli_targets_json(&j, f->package);
     if (cli_has(c, CLI_CHECK)) cli_json_bool(&j, "weights_checked", !strcmp(f->kind, "package"));
     cli_json_open(&j, "symbols", '[');
     for (int i = 0; i < f->n_symbols; i++) cli_json_text(&j, NULL, f->symbol[i]);
@@ -170,6 +172,7 @@ static void head(cli *c, const facts *f)
     cli_say(c, "%s: %s, %d nodes, %.2f M parameters, %.1f MB", c->operand[0], f->kind, f->nodes,
             (double)f->parameters * 1e-6, (double)f->bytes * 1e-6);
     if (f->opset) cli_say(c, ", opset %d", f->opset);
+    if (f->package) cli_say(c, "%s", cli_targets_text(c, f->package, ", code for "));
     cli_say(c, "\nsymbols:");
     for (int i = 0; i < f->n_symbols; i++) {
         int64_t bound = sparta_symbol_bound(f->graph, f->symbol[i]);
@@ -247,6 +250,7 @@ static sparta_status inspect_package(cli *c)
     SPARTA_TRY(sparta_package_open(c->cx, c->operand[0], &p));
     f.graph = p->plan;
     f.warning = p->note;
+    f.package = p;
     count_operators(&f, p->plan);
     f.parameters = parameters_of(p->plan);
     sparta_status status = cli_has(c, CLI_CHECK) ? sparta_package_check_weights(c->cx, p) : SPARTA_OK;

@@ -18,6 +18,11 @@ void cli_note_noise(cli *c); /* a measurement that is not to be relied on */
 void cli_coverage_json(cli_json *j, const sparta_coverage *c);
 void cli_layers_json(cli_json *j, const sparta_layer *layer, int n); /* "layers": [...] */
 
+/* The targets that a package has code for: "targets": [{"name", "kernels", "checked"}], and `before` "avx512, avx2 (not checked)" or
+ * "" when it has none. */
+void cli_targets_json(cli_json *j, const sparta_package *p);
+const char *cli_targets_text(cli *c, const sparta_package *p, const char *before);
+
 /* Inputs of a graph from --input, or generated from the seed; given in part: E_USAGE naming the missing ones.
  * `sizes` is complete afterwards. Free with sparta_inputs_free. */
 typedef struct cli_inputs {

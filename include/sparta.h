@@ -196,7 +196,9 @@ typedef struct sparta_compile_options {
     size_t size;
     const char *
         masks; /* .npz or .safetensors with an array per weight, zero where the weight is gone; NULL: exact zeros */
-    const char *target;             /* "avx512", "portable"; NULL: the best this machine has */
+    const char *
+        target; /* "avx512", "portable", "avx512,avx2" for a package with code for both, also for what this machine cannot
+                           run: such code is not checked, and marked; NULL: the best this machine has */
     int dense_only;                 /* use no sparse implement (the honest baseline) */
     int no_measure;                 /* choose by the cost model instead of timing candidates */
     int threads;                    /* for measuring; 0: the cores available */

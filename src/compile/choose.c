@@ -429,7 +429,7 @@ void sparta_lower_try(sparta_ctx *cx, lower_node *ln, const sparta_implement *im
 static sparta_status try_row(lowering *l, lower_node *ln, bed *b, contender *c)
 {
     if (c->im->sparse && ln->sparse == LOWER_NO_MATCH) ln->sparse = LOWER_WRONG;
-    if (!l->request->options.no_measure) return measure(l, ln, b, c, false);
+    if (!l->no_measure) return measure(l, ln, b, c, false);
     c->us = sparta_lower_modelled(&ln->task, c->im);
     return SPARTA_OK;
 }
@@ -488,7 +488,7 @@ static contender *pick(lowering *l, lower_node *ln, contender *all, int n)
  * one is out, and the next takes its place. What was modelled is checked with the whole package, if that is. */
 static sparta_status settle(lowering *l, lower_node *ln, bed *b, contender *all, int n)
 {
-    const bool unchecked = l->request->options.no_measure && l->request->no_verify;
+    const bool unchecked = l->no_measure && l->request->no_verify;
     for (contender *c = pick(l, ln, all, n); c && (c->remembered || unchecked); c = pick(l, ln, all, n)) {
         const lower_kernel *kernel = NULL;
         bool right = false;
@@ -502,7 +502,7 @@ static sparta_status settle(lowering *l, lower_node *ln, bed *b, contender *all,
 
 static sparta_status choose_linear(lowering *l, lower_node *ln)
 {
-    const bool model = l->request->options.no_measure;
+    const bool model = l->no_measure;
     contender all[CONTENDERS];
     bed b = {0};
     int n = 0;
@@ -554,7 +554,7 @@ sparta_status sparta_lower_choose(lowering *l)
     const bool *stats = sparta_lower_stats(l->arena, g);
     if (!l->node || !l->kernel || !stats) return sparta_ctx_status(l->cx);
     l->n_nodes = g->n_nodes;
-    if (!l->request->options.no_measure) l->peak = sparta_peak_flops(l->target, 1, .02);
+    if (!l->no_measure) l->peak = sparta_peak_flops(l->target, 1, .02);
     for (int i = 0; i < g->n_nodes; i++) {
         lower_node *ln = &l->node[i];
         SPARTA_TRY(sparta_check_cancel(l->cx));

@@ -62,34 +62,17 @@ static sparta_status bind_dims(sparta_ctx *cx, sparta_graph *g, const char *cons
 
 /* ------------------------------------------------------------------ lowering */
 
-static sparta_status unknown_target(sparta_ctx *cx, const char *name)
-{
-    sparta_text known;
-    sparta_text_init(&known, cx);
-    for (int t = 0; t < SPARTA_TARGETS; t++)
-        sparta_text_printf(&known, "%s%s", t ? ", " : "", sparta_target_name((sparta_target)t));
-    sparta_fail(cx, SPARTA_E_USAGE, "--target %s: unknown; this build knows %s", name,
-                sparta_text_str(&known));
-    sparta_text_free(&known);
-    return SPARTA_E_USAGE;
-}
-
-static sparta_status find_target(sparta_ctx *cx, const char *name, sparta_target *out)
-{
-    if (!name)
-        *out = sparta_target_best();
-    else if (!sparta_target_parse(name, out))
-        return unknown_target(cx, name);
-    else if (!sparta_target_fits(*out))
-        return sparta_fail(cx, SPARTA_E_UNSUPPORTED,
-                           "--target %s: this CPU cannot run it, so nothing could be checked or timed", name);
-    return SPARTA_OK;
-}
-
 static sparta_status lower(lowering *l)
 {
-    SPARTA_TRY(sparta_target_check(l->cx));
-    SPARTA_TRY(find_target(l->cx, l->request->options.target, &l->target));
+    SPARTA_TRY(sparta_lower_targets(l->cx, l->request->options.target, &l->targets));
+    if (l->request->runs_here && l->targets.foreign)
+        return sparta_fail(
+            l->cx, SPARTA_E_UNSUPPORTED,
+            "target %s: this CPU cannot run it, so nothing could be timed; `sparta doctor` lists those "
+            "it can, `sparta compile` makes code for others",
+            l->request->options.target);
+    l->target = l->targets.main;
+    l->no_measure = l->request->options.no_measure || l->targets.foreign;
     SPARTA_TRY(sparta_tune_open(l->cx, l->request->db, &l->db));
     SPARTA_TRY(sparta_lower_choose(l));
     SPARTA_TRY(sparta_lower_layout(l));
@@ -234,7 +217,7 @@ static sparta_status verify_file(sparta_ctx *cx, const char *onnx, const sparta_
         s = sparta_propagate_remove(m->graph, remove[i]);
     if (s == SPARTA_OK && remove) s = sparta_ops_infer(m->graph);
     if (s == SPARTA_OK) s = sparta_compile_widen(m->graph);
-    if (s == SPARTA_OK) s = sparta_lower_verify(cx, p, m->graph, &tolerance);
+    if (s == SPARTA_OK) s = sparta_lower_verify_targets(cx, p, m->graph, &tolerance);
     sparta_model_close(m);
     return s;
 }
@@ -251,9 +234,9 @@ static sparta_status compile_model(sparta_ctx *cx, const char *onnx, const spart
     if (schedule) request.obeyed = &obeyed;
     sparta_status s = SPARTA_OK;
     if (schedule && schedule->target && !request.options.target) {
-        sparta_target target;
+        lower_targets targets;
         request.options.target = schedule->target;
-        if (find_target(cx, schedule->target, &target) != SPARTA_OK)
+        if (sparta_lower_targets(cx, schedule->target, &targets) != SPARTA_OK)
             s = sparta_lower_fail_at(cx, schedule->target_at);
     }
     if (s == SPARTA_OK) s = sparta_compile_graph(cx, m->graph, &request, &p);

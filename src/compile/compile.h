@@ -61,6 +61,7 @@ typedef struct sparta_compile_request {
     const sparta_obeyed *obeyed; /* formats that a schedule pins; NULL: none */
     /* Skip the final check against the references (bench's own baselines): that of each layer stays. */
     bool no_verify;
+    bool runs_here; /* what is compiled is run next: a target that this CPU cannot run is E_UNSUPPORTED */
     /* Filled by sparta_compile_file: what propagation removed, in the plan's arena. NULL: not wanted. */
     sparta_propagate_report *went;
     /* Filled by sparta_compile_file: weights that masks removed although they were not 0. NULL: not wanted. */

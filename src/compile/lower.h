@@ -3,7 +3,7 @@
  *   choose.c   which implement runs each node     layout.c   which values live in panels, conversions, order
  *   reason.c   why a layer is not faster          pack.c     weights, code and annotations into the package
  *   verify.c   the package against the references pins.c     formats that a schedule asks for, layer by layer
- *   smaller.c  propagation, before all of them
+ *   smaller.c  propagation, before all of them    targets.c  the targets of one package: code and check of each
  */
 #ifndef SPARTA_COMPILE_LOWER_H
 #define SPARTA_COMPILE_LOWER_H
@@ -42,12 +42,21 @@ typedef struct lower_node { /* what was decided for one node */
     char reason[256], source[16];
 } lower_node;
 
+typedef struct lower_targets { /* what the package is for */
+    int n;
+    sparta_target target[SPARTA_TARGETS]; /* best first */
+    sparta_target main;                   /* the best of them that runs here; none does: portable */
+    bool foreign;                         /* none runs here: nothing can be timed */
+} lower_targets;
+
 typedef struct lowering {
     sparta_ctx *cx;
     sparta_arena *arena;
     sparta_graph *g;
     const sparta_compile_request *request;
-    sparta_target target;
+    lower_targets targets;
+    sparta_target target; /* the main one: kernels are checked and timed on it */
+    bool no_measure;      /* choose by the cost model */
     sparta_tune_db *db;
     double peak; /* operations a second of one thread; 0: not measured */
     int n_nodes;
@@ -115,6 +124,13 @@ sparta_status sparta_lower_strip(sparta_graph *g) SPARTA_MUST;
 /* Compare the package with the references of a graph on made-up inputs: E_DIFFER names the output. */
 sparta_status sparta_lower_verify(sparta_ctx *cx, const sparta_package *p, sparta_graph *reference,
                                   const sparta_tolerance *tolerance) SPARTA_MUST;
+/* The same for every target of the package that runs here; a note names those that do not. */
+sparta_status sparta_lower_verify_targets(sparta_ctx *cx, const sparta_package *p, sparta_graph *reference,
+                                          const sparta_tolerance *tolerance) SPARTA_MUST;
+/* "avx512,avx2"; NULL: the best that runs here. */
+sparta_status sparta_lower_targets(sparta_ctx *cx, const char *list, lower_targets *out) SPARTA_MUST;
+/* Machine code of a kernel for every target. */
+sparta_status sparta_lower_code(lowering *l, const lower_kernel *k, sparta_kernel *out) SPARTA_MUST;
 /* Add or replace attributes of a node. */
 sparta_status sparta_lower_annotate(sparta_graph *g, sparta_node *n, const sparta_attr *attr,
                                     int count) SPARTA_MUST;

@@ -152,10 +152,7 @@ static sparta_status kernels(lowering *l)
         out->parameters = sparta_arena_string(p->arena, k->parameters);
         out->source = sparta_arena_string(p->arena, k->source);
         if (!out->kernel || !out->parameters || !out->source) return sparta_ctx_status(l->cx);
-        if (!k->object) continue;
-        char *bytes = sparta_arena_bytes(p->arena, (const char *)k->object->bytes, k->object->size);
-        SPARTA_NEED(l->cx, bytes);
-        out->code[out->n_code++] = (sparta_kernel_code){l->target, (const uint8_t *)bytes, k->object->size};
+        SPARTA_TRY(sparta_lower_code(l, k, out));
     }
     p->n_kernels = l->n_kernels;
     return SPARTA_OK;
@@ -182,7 +179,8 @@ static sparta_status note_portable(lowering *l)
     sparta_package *p = l->package;
     int portable = 0, length;
     for (int i = 0; i < p->n_kernels; i++) portable += !p->kernel[i].n_code;
-    if (!portable || l->target == SPARTA_TARGET_PORTABLE || (compiler && !*compiler)) return SPARTA_OK;
+    if (!portable || l->targets.target[0] == SPARTA_TARGET_PORTABLE || (compiler && !*compiler))
+        return SPARTA_OK;
     const char *why = compilers_fault(l->cx, &length);
     p->note = sparta_arena_printf(
         p->arena, "%d of %d kernels are portable C, which is slower: %.*s; compile it again with a compiler",

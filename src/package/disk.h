@@ -39,4 +39,7 @@ typedef struct disk_header {
     disk_section section[DISK_SECTIONS];
 } disk_header;
 
+#define DISK_UNCHECKED                                                                                       \
+    "-unchecked" /* behind the name of a target whose code could not be run where it was made */
+
 #endif

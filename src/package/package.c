@@ -95,3 +95,21 @@ void sparta_package_input_type(const sparta_package *p, int i, sparta_tensor *ou
     for (int d = 0; d < v->dims.rank; d++)
         if (!sparta_expr_is_const(v->dims.dim[d], &out->dim[d])) out->dim[d] = -1;
 }
+
+int sparta_package_targets(const sparta_package *p, sparta_package_target out[SPARTA_TARGETS])
+{
+    sparta_package_target all[SPARTA_TARGETS] = {{0}};
+    int n = 0;
+    for (int k = 0; k < p->n_kernels; k++)
+        for (int c = 0; c < p->kernel[k].n_code; c++) {
+            sparta_package_target *t = &all[p->kernel[k].code[c].target];
+            t->kernels++;
+            t->unchecked |= p->kernel[k].code[c].unchecked;
+        }
+    for (int t = 0; t < SPARTA_TARGETS; t++) {
+        if (!all[t].kernels) continue;
+        out[n] = all[t];
+        out[n++].target = (sparta_target)t;
+    }
+    return n;
+}

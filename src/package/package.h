@@ -48,6 +48,7 @@ typedef struct sparta_kernel_code {
     sparta_target target;
     const uint8_t *bytes;
     size_t size;
+    bool unchecked; /* compiled where it could not run: nobody has compared its answers */
 } sparta_kernel_code;
 typedef struct sparta_kernel {
     const char *kernel;     /* row of panel.def: "linear" */
@@ -81,6 +82,14 @@ struct sparta_package {
     const char *note;            /* what its user should know; NULL: nothing */
     sparta_model_owner owner;    /* keeps borrowed weights alive when just compiled; object NULL otherwise */
 };
+
+/* The targets that the package has code for, best first; returns how many. */
+typedef struct sparta_package_target {
+    sparta_target target;
+    int kernels; /* that have code for it */
+    bool unchecked;
+} sparta_package_target;
+int sparta_package_targets(const sparta_package *p, sparta_package_target out[SPARTA_TARGETS]);
 
 sparta_status sparta_package_create(sparta_ctx *cx,
                                     sparta_package **out) SPARTA_MUST; /* empty, to be filled by compile */

@@ -305,6 +305,9 @@ static sparta_status read_code(reader *r, sparta_kernel_code *out)
     const uint64_t all = r->header.section[DISK_CODE].size;
     if ((uint64_t)offset > all || (uint64_t)size > all - (uint64_t)offset)
         return bad(r, "machine code lies outside of it");
+    char *mark = strstr(target, DISK_UNCHECKED);
+    out->unchecked = mark && !strcmp(mark, DISK_UNCHECKED);
+    if (out->unchecked) *mark = 0;
     if (!sparta_target_parse(target, &out->target))
         out->target = SPARTA_TARGETS; /* of a newer sparta: fits nowhere */
     out->bytes = (const uint8_t *)r->section[DISK_CODE] + offset;

@@ -114,8 +114,8 @@ static sparta_status put_kernels(writer *w)
         sparta_text_printf(&w->tables, " %zu %zu %d", source.size, strlen(k->source), k->n_code);
         sparta_text_put(&source, k->source, strlen(k->source));
         for (int c = 0; c < k->n_code; c++) {
-            sparta_text_printf(&w->tables, " %s %zu %zu", sparta_target_name(k->code[c].target), code.size,
-                               k->code[c].size);
+            sparta_text_printf(&w->tables, " %s%s %zu %zu", sparta_target_name(k->code[c].target),
+                               k->code[c].unchecked ? DISK_UNCHECKED : "", code.size, k->code[c].size);
             sparta_text_put(&code, k->code[c].bytes, k->code[c].size);
         }
         sparta_text_printf(&w->tables, "\n");

@@ -42,7 +42,7 @@ static sparta_status find_symbols(sparta_session *s)
 static sparta_status load_code(sparta_session *s)
 {
     const sparta_package *p = s->package;
-    int native = 0;
+    int native = 0, unchecked = 0;
     SPARTA_TRY(sparta_target_check(s->cx));
     s->object = sparta_arena_array(s->arena, (size_t)p->n_kernels + 1, sizeof(void *));
     SPARTA_NEED(s->cx, s->object);
@@ -59,8 +59,15 @@ static sparta_status load_code(sparta_session *s)
         if (status == SPARTA_E_MEMORY || status == SPARTA_E_CANCELLED) return status;
         if (status != SPARTA_OK) continue; /* the ladder ends in the portable kernel */
         s->isa = sparta_target_name(best->target);
+        unchecked += best->unchecked;
         native++;
     }
+    if (unchecked)
+        sparta_note(
+            s->cx,
+            "package: its code for %s was compiled on a machine that cannot run it and was never checked; "
+            "`sparta verify` against the model does that",
+            s->isa);
     if (p->n_kernels > native)
         sparta_note(s->cx,
                     "package: %d of %d kernels have no code that runs here; their portable versions do, "
