@@ -1,0 +1,149 @@
+"""Random models (random_models.py) against onnxruntime: each is compiled, written, opened and run at two sets of sizes.
+
+    SPARTA_SEED=7 SPARTA_MODELS=300 .venv/bin/python tests/python/test_differential.py      what make test does, with today's date as the seed
+    .venv/bin/python tests/python/test_differential.py 7000017                              one model again
+
+The library runs in a process of its own, so that a crash is one failed model. Most models are compiled without a compiler (portable kernels, no
+timing), every tenth with it. Where ours and onnxruntime's answers differ, the same model in double decides: ours may be off by 1e-4 of the largest
+number, or by ten times as much as onnxruntime's. A model that magnifies rounding (onnxruntime is off by more than 1e-5) may be refused by compile's own
+check; few are. A model that fails stays in build/differential with its inputs."""
+
+import datetime
+import multiprocessing
+import os
+import shutil
+import sys
+
+import numpy as np
+import onnx
+
+from common import ROOT, Failed, Tests, need, open_double, open_onnxruntime, run_double, run_onnxruntime
+from library import Library
+from random_models import random_model
+
+KEPT = os.path.join(ROOT, "build/differential")
+TODAY = int(os.environ.get("SPARTA_SEED", datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%d")))
+MODELS = int(os.environ.get("SPARTA_MODELS", 300))
+CLOSE, LATITUDE, MAGNIFIES = 1e-4, 10, 1e-5  # shares of the largest number, but for the second
+WAIT = 60  # seconds
+ASIDE = "set aside: it magnifies rounding"
+REFUSED = "differs from the reference"  # by compile's own check
+
+
+# ---------------------------------------------------------------- one model
+def off(a, b):
+    """The largest difference as a share of b's largest number."""
+    if a.shape != b.shape:
+        raise Failed(f"shape {a.shape}, wanted {b.shape}")
+    if not b.size:
+        return 0.0
+    with np.errstate(all="ignore"):
+        return float(np.max(np.where(a == b, 0, np.abs(a - b)), initial=0) / max(np.max(np.abs(b)), 1e-30))
+
+
+def judge(path, feed, got, want):
+    exact = None
+    for name, theirs in want.items():
+        need(np.all(np.isfinite(theirs)), f"{name}: onnxruntime's answer is not finite")  # the generator's fault
+        if off(got[name], theirs) <= CLOSE:
+            continue
+        exact = exact or run_double(open_double(path), feed)
+        ours, peer = off(got[name], exact[name]), off(theirs, exact[name])
+        need(ours <= max(CLOSE, LATITUDE * peer), f"{name} is off by {ours:.2g} of its largest number, onnxruntime by {peer:.2g}")
+
+
+def magnifies(path, feeds, wants):
+    exact = [run_double(open_double(path), feed) for feed in feeds]
+    return any(off(want[name], answer[name]) > MAGNIFIES for want, answer in zip(wants, exact) for name in want)
+
+
+def attempt(libraries, folder, seed):
+    """What to say of a model that is right."""
+    model, feeds = random_model(seed)
+    path, package = os.path.join(folder, "m.onnx"), os.path.join(folder, "m.sparta")
+    onnx.save(model, path)
+    names = [o.name for o in model.graph.output]
+    session = open_onnxruntime(path)
+    wants = [run_onnxruntime(session, feed) for feed in feeds]
+    compiled = seed % 10 == 0
+    library = libraries[compiled]
+    try:
+        library.compile(path, package, no_measure=not compiled, threads=1 + seed % 2)
+    except Failed as refusal:
+        if REFUSED in str(refusal) and magnifies(path, feeds, wants):
+            return ASIDE
+        raise
+    for feed, got, want in zip(feeds, library.run(package, feeds, names, 1 + seed % 2), wants):
+        judge(path, feed, got, want)
+    return "right"
+
+
+def keep(seed):
+    os.makedirs(KEPT, exist_ok=True)
+    model, feeds = random_model(seed)
+    onnx.save(model, os.path.join(KEPT, f"{seed}.onnx"))
+    for i, feed in enumerate(feeds):
+        np.savez(os.path.join(KEPT, f"{seed}-{i}.npz"), **feed)
+    return f"kept as {os.path.relpath(KEPT, ROOT)}/{seed}.onnx; again: tests/python/test_differential.py {seed}"
+
+
+# ---------------------------------------------------------------- the process that runs them
+def serve(pipe, folder):
+    libraries = {False: Library(compiler=False), True: Library()}
+    while True:
+        seed = pipe.recv()
+        try:
+            pipe.send((True, attempt(libraries, folder, seed)))
+        except Exception as error:
+            pipe.send((False, f"{'' if isinstance(error, Failed) else type(error).__name__ + ': '}{error}"))
+
+
+class Worker:
+    """Starts a process when there is none; one that died or hangs is a failed model."""
+
+    def __init__(self, folder):
+        self.folder, self.process, self.aside = folder, None, 0
+
+    def start(self):
+        self.pipe, theirs = multiprocessing.Pipe()
+        self.process = multiprocessing.Process(target=serve, args=(theirs, self.folder), daemon=True)
+        self.process.start()
+        theirs.close()
+
+    def stop(self, why=""):
+        if self.process:
+            self.process.kill()
+            self.process.join()
+            self.process = None
+        return False, why
+
+    def run(self, seed):
+        if not self.process:
+            self.start()
+        try:
+            self.pipe.send(seed)
+            right, said = self.pipe.recv() if self.pipe.poll(WAIT) else self.stop(f"no answer after {WAIT} s")
+        except (EOFError, OSError):
+            self.process.join()
+            right, said = self.stop(f"the process died with {self.process.exitcode}")
+        need(right, f"{said}; {'' if right else keep(seed)}")
+        self.aside += said == ASIDE
+        return said if said == ASIDE else None
+
+
+def main():
+    shutil.rmtree(KEPT, ignore_errors=True)
+    seeds = [int(word) for word in sys.argv[1:]] or [TODAY * 1000 + i for i in range(MODELS)]
+    sys.argv[1:] = []
+    print(f"seed {TODAY}: models {seeds[0]} to {seeds[-1]}", flush=True)
+    tests = Tests()
+    worker = Worker(tests.work)
+    for seed in seeds:
+        tests.check(f"model {seed}", worker.run, seed)
+    worker.stop()
+    tests.check("few are set aside", lambda: need(worker.aside <= 1 + len(seeds) // 50, f"{worker.aside} of {len(seeds)}"))
+    return tests.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
