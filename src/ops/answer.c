@@ -96,7 +96,10 @@ sparta_status sparta_ops_answer(sparta_ctx *cx, const sparta_graph *g, const spa
     sparta_status status = run(cx, g, a);
     if (!status && quantises(g, read)) {
         status = add_flips(cx, g, a, read);
-        for (int i = 0; i < g->n_outputs && status; i++) sparta_free(cx, a->out[i].data);
+        for (int i = 0; i < g->n_outputs && status; i++) {
+            sparta_free(cx, a->out[i].data);
+            a->out[i].data = NULL;
+        }
     }
     sparta_free(cx, read);
     return status;

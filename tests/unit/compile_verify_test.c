@@ -180,6 +180,29 @@ static void slack_of_graphs(void **state)
     }
 }
 
+/* The n-th allocation fails, for every n: an error, and nothing is lost or freed twice. */
+static void check_without_memory(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {QUANTISED("w", "t"), G X W MM "output h\n"};
+    for (size_t i = 0; i < SPARTA_COUNT(texts); i++) {
+        sparta_graph *want = typed(graph(texts[i]));
+        sparta_package *p = compile(graph(texts[i]));
+        const size_t before = sparta_ctx_memory(cx);
+        sparta_status status = SPARTA_E_MEMORY;
+        for (uint64_t n = 1; status != SPARTA_OK && n < 10000; n++) {
+            sparta_ctx_fail_alloc(cx, n, false);
+            status = sparta_lower_verify(cx, p, want, &by_default);
+            if (status) assert_int_equal(status, SPARTA_E_MEMORY);
+        }
+        sparta_ctx_fail_alloc(cx, 0, false);
+        assert_int_equal(status, SPARTA_OK);
+        assert_true(sparta_ctx_memory(cx) <= before + 4096); /* the graph's arena may have grown */
+        sparta_package_close(p);
+        sparta_graph_free(want);
+    }
+}
+
 static void costs(void **state)
 {
     (void)state;
@@ -265,15 +288,11 @@ static void norm_behind_a_product(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(items_apart),
-        cmocka_unit_test(items_of_the_zoo),
-        cmocka_unit_test(right_packages_pass),
-        cmocka_unit_test(wrong_packages_are_caught),
-        cmocka_unit_test(flips_are_forgiven),
-        cmocka_unit_test(slack_of_graphs),
-        cmocka_unit_test(costs),
-        cmocka_unit_test(norm_of_awkward_rows),
-        cmocka_unit_test(norm_behind_a_product),
+        cmocka_unit_test(items_apart),          cmocka_unit_test(items_of_the_zoo),
+        cmocka_unit_test(right_packages_pass),  cmocka_unit_test(wrong_packages_are_caught),
+        cmocka_unit_test(flips_are_forgiven),   cmocka_unit_test(slack_of_graphs),
+        cmocka_unit_test(check_without_memory), cmocka_unit_test(costs),
+        cmocka_unit_test(norm_of_awkward_rows), cmocka_unit_test(norm_behind_a_product),
     };
     return cmocka_run_group_tests(tests, enter, leave);
 }
