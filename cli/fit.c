@@ -34,9 +34,9 @@ int cli_columns(void)
     struct winsize window;
     const char *given = getenv("COLUMNS");
     int64_t n;
-    if (given && sparta_parse_int(given, &n) && n > 0 && n < 10000) return (int)n;
-    if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &window)) return 0;
-    return window.ws_col;
+    if (given && sparta_parse_int(given, &n) && n > 0 && n < 10000) return SPARTA_MAX((int)n, NARROWEST);
+    if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) || !window.ws_col) return 0;
+    return SPARTA_MAX((int)window.ws_col, NARROWEST);
 }
 
 /* Bytes that are not the first of a UTF-8 character take no room. */

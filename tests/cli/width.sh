@@ -25,6 +25,10 @@ run 0 "what gave way is named" inspect m.onnx; has out "(no room for: source" "w
 run 0 "--table has everything" inspect m.onnx --table csv; has out "dense_us,source,reason" "--table has everything"
 export COLUMNS=60
 run 0 "on 60 columns" inspect m.onnx; narrow 60 "a table fits 60 columns"; has out "dense_us" "times stay"
+export COLUMNS=1
+run 0 "on one column" inspect m.onnx
+export COLUMNS=wide
+run 0 "a width that is no number" inspect m.onnx; has out "/encoder/layer.3/attention/self/{query,key,value}/MatMul" "is none"
 unset COLUMNS
 if command -v script > /dev/null; then
     script -qec "stty cols 80; '$S' inspect m.onnx" typescript < /dev/null > /dev/null 2>&1
