@@ -13,10 +13,11 @@
 enum { MOST_ARGUMENTS = 48, REMEMBERED = 8, TIMED_OUT = -1000 };
 
 /* No headers, no libraries: the text stands alone. Errors of mathematics are values here, never errno or
- * traps. */
+ * traps. Every multiply-add is fused: gcc 13 and later leave those of a chain apart unless told otherwise (the parameter), which is
+ * slower here, and not the same in every copy of a loop, so that bits would depend on how many tokens a panel has. */
 static const char flags[] =
     "-O3 -std=gnu11 -shared -fPIC -fno-math-errno -fno-trapping-math -ffp-contract=fast "
-    "-fvisibility=hidden -nostdlib -x c";
+    "--param=avoid-fma-max-bits=0 -fvisibility=hidden -nostdlib -x c";
 
 const char *sparta_compiler_flags(void)
 {
