@@ -5,12 +5,15 @@
     make bench-peers PEERS_ARGS="--only 'bert-base b8'"                                one part, printed and not put into docs/
     make bench-peers PEERS_ARGS="--every-pattern"                                      scattered, 2x1, 2:4, bert-large and dlrm: models.md
     make bench-peers PEERS_ARGS="--every-pattern --only dlrm"                          the recommender: 1.3 GB of tables, written four times
+    make bench-peers PEERS_ARGS="--target avx512,avx2 --int8 --only bert-base"         our code for both, and onnxruntime's int8 as one more peer
 
 Every subject is a process of its own on the same cores: ours calls libsparta_rt.so through ctypes, the peers run the dense model.
 They take turns; whoever is not at turn is stopped (SIGSTOP, and waited for), so that spinning threads of one do not slow
 another. A turn is a run that is not counted (left out when a run takes longer than a quarter of a second) and then runs for --turn
 seconds; its figure is their median. A ratio is taken within each round and summed up as the median of all rounds with a 95 %
-bootstrap interval. onnxruntime runs twice, with spinning threads and without: the faster of the two is the peer.
+bootstrap interval. onnxruntime runs twice, with spinning threads and without: the faster of the two is the peer. With --int8 it also runs the dense
+model quantised by its own tools, dynamically and statically (QDQ, calibrated on the same inputs), with spinning threads: the faster of the two counts,
+whatever its answer is worth.
 
 Worker processes import no numpy for sparta, so that its memory is its own (and an interpreter's). Models and packages are kept in
 build/bench-peers.
@@ -348,16 +351,45 @@ class Models:
                 f.write(self.key)
         return path
 
-    def package(self, name, pattern):
-        """(path, seconds with an empty cache, seconds with a filled one)"""
-        if (name, pattern) not in self.compiled:
+    def package(self, name, pattern, target):
+        """(path, seconds with an empty cache, seconds with a filled one); target "": the best"""
+        if (name, pattern, target) not in self.compiled:
             source = self.onnx(name, pattern)
-            path, cache = source[: -len("onnx")] + "sparta", os.path.join(WORK, "cache")
+            path, cache = source[: -len("onnx")] + (target + "." if target else "") + "sparta", os.path.join(WORK, "cache")
             shutil.rmtree(cache, ignore_errors=True)
-            words = ["compile", source, "-o", path, "--threads", self.args.threads, "--quiet"]
+            words = ["compile", source, "-o", path, "--threads", self.args.threads, "--quiet", *(["--target", target] if target else [])]
             note(f"compiling {os.path.relpath(path, ROOT)} twice")
-            self.compiled[name, pattern] = (path, call(self.args, *words, cache=cache)[0], call(self.args, *words, cache=cache)[0])
-        return self.compiled[name, pattern]
+            self.compiled[name, pattern, target] = (path, call(self.args, *words, cache=cache)[0], call(self.args, *words, cache=cache)[0])
+        return self.compiled[name, pattern, target]
+
+    def quantised(self, name, how, batch):
+        """The dense model as onnxruntime's own tools quantise it."""
+        dense = self.onnx(name, "dense")
+        path = dense[: -len("onnx")] + f"int8-{how}-b{batch}.onnx"
+        if not os.path.exists(path) or os.path.getmtime(path) < os.path.getmtime(dense):
+            note(f"quantising {os.path.relpath(path, ROOT)}")
+            quantise(self.args, how, name, dense, path, batch)
+        return path
+
+
+def quantise(args, how, name, source, path, batch):
+    """Weights s8, activations u8, products only: what onnxruntime has kernels for."""
+    from onnxruntime import quantization as q
+
+    products = ["MatMul", "Gemm"]
+    if how == "dynamic":
+        q.quantize_dynamic(source, path, weight_type=q.QuantType.QInt8, op_types_to_quantize=products)
+        return
+    feed = numpy_inputs(spec_of(args, "onnxruntime", name, source, batch), make_inputs(args, name, batch)[1])
+
+    class Inputs(q.CalibrationDataReader):
+        left = [feed]
+
+        def get_next(self):
+            return self.left.pop() if self.left else None
+
+    q.quantize_static(source, path, Inputs(), quant_format=q.QuantFormat.QDQ, weight_type=q.QuantType.QInt8, activation_type=q.QuantType.QUInt8,
+                      op_types_to_quantize=products)
 
 
 def make_inputs(args, name, batch):
@@ -407,29 +439,42 @@ def rounds(args, subjects, label):
     note("")
 
 
+def open_peers(args, models, name, batch):
+    """(fp32, int8, torch): subjects on the dense model; of the first two kinds the fastest counts."""
+    dense = models.onnx(name, "dense")
+    fp32 = [Subject(word, spec_of(args, "onnxruntime", name, dense, batch, spin=spin)) for spin, word in ((1, "spinning"), (0, "not spinning"))]
+    int8 = [Subject(f"int8 {how}", spec_of(args, "onnxruntime", name, models.quantised(name, how, batch), batch, spin=1))
+            for how in (("dynamic", "static") if args.int8 else ())]
+    return fp32, int8, [Subject("torch", spec_of(args, "torch", name, "", batch))] if args.torch else []
+
+
 def measure(args, models, name, batch, cases):
-    """All patterns of a model and batch against the peers on the dense model."""
+    """All patterns of a model and batch, for each target, against the peers on the dense model."""
     import numpy as np
 
-    ours = [Subject(f"sparta {name} {c[2]}", spec_of(args, "sparta", name, models.package(name, c[2])[0], batch)) for c in cases]
-    dense = models.onnx(name, "dense")
+    cases = [(*c[:5], target) for target in args.target for c in cases]
+    ours = [Subject(f"sparta {name} {c[2]} {c[5]}", spec_of(args, "sparta", name, models.package(name, c[2], c[5])[0], batch)) for c in cases]
     errors = [difference(args, models, s, name, c[2], batch) for s, c in zip(ours, cases)]
-    peers = [Subject(word, spec_of(args, "onnxruntime", name, dense, batch, spin=spin)) for spin, word in ((1, "spinning"), (0, "not spinning"))]
-    torch = Subject("torch", spec_of(args, "torch", name, "", batch)) if args.torch else None
-    rounds(args, ours + peers + ([torch] if torch else []), f"{name} b{batch}")
-    best = min(peers, key=lambda s: statistics.median(s.medians))
+    peers, int8, torch = open_peers(args, models, name, batch)
+    everyone = ours + peers + int8 + torch
+    rounds(args, everyone, f"{name} b{batch}")
+    fastest = lambda subjects: min(subjects, key=lambda s: statistics.median(s.medians))
+    best = fastest(peers)
     rows = []
     for s, case, worst in zip(ours, cases, errors):
-        row = {"model": name, "batch": batch, "pattern": case[2], "at_least": case[3], "reach_for": case[4], "ms": summary(s.medians),
+        row = {"model": name, "batch": batch, "pattern": case[2], "target": case[5], "at_least": case[3], "reach_for": case[4], "ms": summary(s.medians),
                "onnxruntime": best.label, "onnxruntime_ms": summary(best.medians),
                "ratio": summary(np.array(best.medians) / np.array(s.medians)), "difference": worst, "peak_mib": s.peak_mib,
                "imported_mib": s.started["imported_mib"], "onnxruntime_peak_mib": min(p.peak_mib for p in peers),
                "onnxruntime_imported_mib": best.started["imported_mib"],
-               "rounds_ms": {x.label: x.medians for x in [s, *peers] + ([torch] if torch else [])}}
-        if torch:
-            row["torch_ms"], row["torch_ratio"] = summary(torch.medians), summary(np.array(torch.medians) / np.array(s.medians))
+               "rounds_ms": {x.label: x.medians for x in [s, *peers, *int8, *torch]}}
+        for word, others in (("int8", int8), ("torch", torch)):
+            if others:
+                other = fastest(others)
+                row[word], row[word + "_ms"] = other.label, summary(other.medians)
+                row[word + "_ratio"] = summary(np.array(other.medians) / np.array(s.medians))
         rows.append(row)
-    for s in ours + peers + ([torch] if torch else []):
+    for s in everyone:
         s.close()
     return rows
 
@@ -492,7 +537,7 @@ def commit_name():
 def versions(args):
     import importlib.metadata as metadata
 
-    names = ["onnxruntime", "numpy"] + (["torch"] if args.torch else [])
+    names = ["onnxruntime", "numpy"] + (["onnx"] if args.int8 else []) + (["torch"] if args.torch else [])
     return [f"Python {platform.python_version()}"] + [f"{n} {metadata.version(n)}" for n in names]
 
 
@@ -516,20 +561,26 @@ def verdict(row):
     return "reached for" if r >= row["reach_for"] else "at least" if r >= row["at_least"] else "**below**"
 
 
+def row_name(r):
+    return f"| {r['model']} b{r['batch']} | {r['pattern']}{', ' + r['target'] if r['target'] else ''} |"
+
+
 def speed_table(args, rows):
+    more = [("int8", "onnxruntime int8")] * args.int8 + [("torch", "torch")] * args.torch
     text = ["## Speed", "",
             "Ratio: time of onnxruntime on the dense model over ours on the pruned one; medians with 95 % intervals.", "",
-            "| model | pattern | ratio | at least | reach for | it is | sparta ms | onnxruntime ms |" + (" ratio to torch |" if args.torch else ""),
-            "|---|---|---|---|---|---|---|---|" + ("---|" if args.torch else "")]
+            "| model | pattern | ratio | at least | reach for | it is | sparta ms | onnxruntime ms |" + "".join(f" ratio to {name} |" for _, name in more),
+            "|---|---|---|---|---|---|---|---|" + "---|" * len(more)]
     for r in rows:
-        line = (f"| {r['model']} b{r['batch']} | {r['pattern']} | **{r['ratio'][0]:.2f}x** ({r['ratio'][1]:.2f} to {r['ratio'][2]:.2f}) "
+        line = (f"{row_name(r)} **{r['ratio'][0]:.2f}x** ({r['ratio'][1]:.2f} to {r['ratio'][2]:.2f}) "
                 f"| {r['at_least']}x | {r['reach_for']}x | {verdict(r)} | {spread(r['ms'], '.4g')} | {spread(r['onnxruntime_ms'], '.4g')} |")
-        text.append(line + (f" {r['torch_ratio'][0]:.2f}x |" if args.torch else ""))
+        text.append(line + "".join(f" {r[word + '_ratio'][0]:.2f}x |" for word, _ in more))
     spins = sorted({(r["model"], r["batch"], r["onnxruntime"]) for r in rows})
     text += ["", "onnxruntime's threads, the faster of both: " + "; ".join(f"{m} b{b} {o}" for m, b, o in spins) + "."]
-    if args.torch:
-        dense = {(r["model"], r["batch"]): r["torch_ms"] for r in rows}
-        text.append("torch (eager, dense, no mask): " + "; ".join(f"{m} b{b} {spread(v, '.4g')} ms" for (m, b), v in dense.items()) + ".")
+    for word, what in (("int8", "onnxruntime, dense, the faster of its int8 models"), ("torch", "torch (eager, dense, no mask)")):
+        found = {(r["model"], r["batch"]): (r[word], r[word + "_ms"]) for r in rows if word in r}
+        if found:
+            text.append(f"{what}: " + "; ".join(f"{m} b{b} {label} {spread(v, '.4g')} ms" for (m, b), (label, v) in found.items()) + ".")
     return text + [""]
 
 
@@ -539,7 +590,7 @@ def memory_table(rows):
             "after all rounds, in MiB; in brackets what interpreter and imports take before a model is opened.", "",
             "| model | pattern | difference | sparta MiB | onnxruntime (dense) MiB | below it |", "|---|---|---|---|---|---|"]
     for r in rows:
-        text.append(f"| {r['model']} b{r['batch']} | {r['pattern']} | {r['difference']:.1e} | {r['peak_mib']:.0f} ({r['imported_mib']:.0f}) | "
+        text.append(f"{row_name(r)} {r['difference']:.1e} | {r['peak_mib']:.0f} ({r['imported_mib']:.0f}) | "
                     f"{r['onnxruntime_peak_mib']:.0f} ({r['onnxruntime_imported_mib']:.0f}) | {'yes' if r['peak_mib'] < r['onnxruntime_peak_mib'] else '**no**'} |")
     return text + [""]
 
@@ -553,7 +604,8 @@ def figures_table(kernel, opened, compiled):
                     f"{mark(kernel['share_of_peak'] >= 0.8)} |")
     for name, pattern, open_ms, session_ms in opened:
         text.append(f"| open {name} {pattern} (a session after it: {session_ms:.1f} ms) | {open_ms:.1f} ms | below 50 ms | {mark(open_ms < 50)} |")
-    for (name, pattern), (_, cold, warm) in compiled:
+    for (name, pattern, target), (_, cold, warm) in compiled:
+        pattern += f", {target}" if target else ""
         text.append(f"| compile {name} {pattern}, empty cache | {cold:.1f} s | below 60 s | {mark(cold < 60)} |")
         text.append(f"| compile {name} {pattern}, filled cache | {warm:.1f} s | below 10 s | {mark(warm < 10)} |")
     return text + [""]
@@ -584,10 +636,13 @@ def parse():
     p.add_argument("--quick", action="store_true", help="bert-mini only, few rounds")
     p.add_argument("--only", default="", help="cases whose 'model bN pattern' has this text: bert-base, 'bert-base b8', '4x1 90'")
     p.add_argument("--every-pattern", action="store_true", help="the cases of docs/benchmarks/models.md in place of first-walk.md's")
+    p.add_argument("--target", default="", help="our code: avx2, or avx512,avx2 for a row of each (the best that the machine has)")
+    p.add_argument("--int8", action="store_true", help="onnxruntime's int8 of the dense model as one more peer (needs the package onnx)")
     p.add_argument("--torch", action=argparse.BooleanOptionalAction, help="torch as one more peer (when it is installed)")
     p.add_argument("-o", "--output", help="file to write (docs/benchmarks/first-walk.md or models.md; a part of the table: build/bench-peers/part.md)")
     args = p.parse_args()
     args.asked = " ".join(shlex.quote(w) for w in sys.argv[1:] if w != "--sparta" and w != args.sparta)
+    args.target = args.target.split(",")
     args.sparta = os.path.abspath(args.sparta)
     args.library = os.path.join(os.path.dirname(args.sparta), "libsparta_rt.so")
     args.rounds = args.rounds or (5 if args.quick else 30)
@@ -626,9 +681,10 @@ def main():
         note(f"bench_peers: the load is {load:.1f}: something else runs here, the figures will be wrong")
     models = Models(args)
     groups = list(dict.fromkeys((c[0], c[1]) for c in cases))
-    packages = {(c[0], c[2]): models.package(c[0], c[2]) for c in cases}
+    packages = {(c[0], c[2], t): models.package(c[0], c[2], t) for t in args.target for c in cases}
     kernel = kernel_line(args) if not args.only else None
-    opened = [(name, pattern, *open_time(args, name, path)) for (name, pattern), (path, _, _) in packages.items() if pattern != "4x1 80 %"]
+    opened = [(name, pattern, *open_time(args, name, path)) for (name, pattern, target), (path, _, _) in packages.items()
+              if pattern != "4x1 80 %" and target == args.target[0]]
     rows = []
     for name, batch in groups:
         rows += measure(args, models, name, batch, [c for c in cases if c[:2] == (name, batch)])
@@ -636,9 +692,9 @@ def main():
     text = header(args, isa, load) + speed_table(args, rows) + figures_table(kernel, opened, packages.items()) + memory_table(rows)
     for r in rows:
         if r["ratio"][0] < r["at_least"]:
-            text += [f"## Where the time goes: {r['model']} b{r['batch']}, {r['pattern']}", ""]
-            text += profile(args, r["model"], packages[r["model"], r["pattern"]][0], r["batch"]) + [""]
-    write(args, "\n".join(text), rows, whole=len(cases) == len(EVERY_PATTERN if args.every_pattern else CASES) and args.rounds >= (12 if args.every_pattern else 30))
+            text += [f"## Where the time goes: {r['model']} b{r['batch']}, {r['pattern']}{', ' + r['target'] if r['target'] else ''}", ""]
+            text += profile(args, r["model"], packages[r["model"], r["pattern"], r["target"]][0], r["batch"]) + [""]
+    write(args, "\n".join(text), rows, whole=len(cases) == len(EVERY_PATTERN if args.every_pattern else CASES) and args.rounds >= (12 if args.every_pattern else 30) and not args.quick)
 
 
 if __name__ == "__main__":
