@@ -85,9 +85,10 @@ $(B)/libsparta.so: $(OBJ) $(B)/files
 	$(call link_shared,$(OBJ))
 $(B)/libsparta_rt.so: $(RT_OBJ) $(B)/files
 	$(call link_shared,$(RT_OBJ))
+# The program has every function of sparta.h, whether it calls it or not: plugins do.
 $(B)/sparta: $(CLI_OBJ) $(B)/libsparta.a
 	@echo "LINK $@"
-	$(Q)$(CC) $(ALL_CFLAGS) $(CLI_OBJ) $(B)/libsparta.a $(LIBS) -o $@
+	$(Q)$(CC) $(ALL_CFLAGS) $(CLI_OBJ) -Wl,--export-dynamic -Wl,--whole-archive $(B)/libsparta.a -Wl,--no-whole-archive $(LIBS) -o $@
 
 -include $(OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(wildcard $(B)/tests/*/*.d)
 
@@ -171,9 +172,11 @@ compile_commands.json: FORCE ## for clangd and editors
 example = @echo "LINK $@"; mkdir -p $(@D); $(CC) -std=c11 -Wall -Wextra -Werror $(CFLAGS) $(VARIANT_$(BUILD)) -Iinclude $< -L$(B) $(1) -Wl,-rpath,'$$ORIGIN/..' -o $@
 $(B)/examples/%: examples/%.c $(B)/libsparta.so
 	$(call example,-lsparta)
+$(B)/examples/plugin.so: examples/plugin.c include/sparta.h
+	@echo "LINK $@"; mkdir -p $(@D); $(CC) -std=c11 -Wall -Wextra -Werror $(CFLAGS) -Iinclude -shared -fPIC $< -o $@
 $(B)/examples/run_package_rt: examples/run_package.c $(B)/libsparta_rt.so
 	$(call example,-lsparta_rt)
-examples: all $(B)/examples/compile_and_run $(B)/examples/schedule $(B)/examples/run_package $(B)/examples/run_package_rt ## build and run the examples
+examples: all $(B)/examples/compile_and_run $(B)/examples/schedule $(B)/examples/run_package $(B)/examples/run_package_rt $(B)/examples/plugin.so ## build and run the examples
 	@tools/try-examples $(B)/sparta $(B)/examples
 
 # $(call completion,shell,file)

@@ -96,6 +96,8 @@ bool cli_value_fits(const cli_option *o, const char *value);
 sparta_status cli_keep_pipes(cli *c) SPARTA_MUST;
 /* The formats that the files of --formats name are known for the rest of the call. */
 sparta_status cli_define_formats(cli *c) SPARTA_MUST;
+/* The shared libraries of --plugin are loaded and asked to register what they have (plugin.c). */
+sparta_status cli_load_plugins(cli *c) SPARTA_MUST;
 /* "NAME=REST" of --dim or --input, cut in the arena. */
 sparta_status cli_cut(cli *c, cli_option_id id, const char *text, const char **name,
                       const char **rest) SPARTA_MUST;

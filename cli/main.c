@@ -191,6 +191,7 @@ static sparta_status act(cli *c)
     SPARTA_TRY(cli_check_environment(c));
     SPARTA_TRY(cli_keep_pipes(c));
     SPARTA_TRY(cli_define_formats(c));
+    SPARTA_TRY(cli_load_plugins(c));
     return c->verb->run(c);
 }
 

@@ -187,7 +187,6 @@ static sparta_status bench(cli *c)
     if (weight && (cli_has(c, CLI_N) || cli_has(c, CLI_K)))
         return sparta_fail(c->cx, SPARTA_E_USAGE,
                            "kernel: --weight says n and k itself; leave --n and --k out");
-    SPARTA_TRY(cli_define_formats(c));
     return weight ? bench_file(c, weight) : all_points(c, NULL);
 }
 

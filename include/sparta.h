@@ -190,6 +190,9 @@ typedef struct sparta_sparsifier {
 } sparta_sparsifier;
 /* For the context's life. E_USAGE: the name is taken, or something is wrong with it. */
 SPARTA_API sparta_status sparta_sparsifier_register(sparta_ctx *cx, const sparta_sparsifier *sparsifier);
+/* Plugins: a shared library for `sparta --plugin ./mine.so` defines this function, which the library does not have. The program calls it once; it
+ * registers sparsifiers and may call everything of this header (examples/plugin.c). A plugin is trusted code. */
+sparta_status sparta_plugin(sparta_ctx *cx);
 
 /* ------------------------------------------------------------------ compile */
 typedef struct sparta_compile_options {

@@ -1,0 +1,42 @@
+/* --plugin: shared libraries of users, which register sparsifiers through the public header (include/sparta.h, "plugins"). A plugin is code
+ * that runs with everything the user may do: it is loaded from the path that is given and nowhere else. */
+#include "verbs.h"
+#include <dlfcn.h>
+#include <string.h>
+
+/* dlopen looks a name without a slash up in the system's folders: nobody means that. */
+static sparta_status open_plugin(cli *c, const char *path, void **out)
+{
+    if (!strchr(path, '/'))
+        return sparta_fail(c->cx, SPARTA_E_USAGE, "--plugin %s: is no path; say ./%s", path, path);
+    *out = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (*out) return SPARTA_OK;
+    const char *why = dlerror();
+    return sparta_fail(c->cx, SPARTA_E_IO,
+                       "--plugin %s: cannot be loaded: %.300s; build it with cc -shared -fPIC", path,
+                       why ? why : "no reason is known");
+}
+
+/* It stays loaded: what it registers is called until the end. */
+static sparta_status load(cli *c, const char *path)
+{
+    void *library;
+    sparta_status (*enter)(sparta_ctx * cx);
+    SPARTA_TRY(open_plugin(c, path, &library));
+    *(void **)&enter = dlsym(library, "sparta_plugin");
+    if (!enter)
+        return sparta_fail(
+            c->cx, SPARTA_E_FORMAT,
+            "--plugin %s: has no function sparta_plugin(sparta_ctx *cx); docs/schedules.md shows one", path);
+    const sparta_status status = enter(c->cx);
+    if (!status) return SPARTA_OK;
+    if (!*sparta_message(c->cx)) return sparta_fail(c->cx, status, "--plugin %s: sparta_plugin failed", path);
+    return sparta_fail_in(c->cx, "--plugin %s", path);
+}
+
+sparta_status cli_load_plugins(cli *c)
+{
+    const cli_values *v = &c->option[CLI_PLUGIN];
+    for (int i = 0; i < v->n; i++) SPARTA_TRY(load(c, v->value[i]));
+    return SPARTA_OK;
+}
