@@ -297,6 +297,7 @@ static sparta_status open_both(bench *s)
     if (wants_peer(s)) SPARTA_TRY(peer_model(s, &model)); /* before minutes of work */
     SPARTA_TRY(sparta_runner_open(s->cx, r->subject, &r->compile, &s->a));
     SPARTA_TRY(sparta_sizes_fill(s->cx, s->arena, s->a.package->plan, &r->sizes, &s->sizes));
+    SPARTA_TRY(sparta_sizes_some(s->cx, &s->sizes));
     sparta_sizes_note(s->cx, &r->sizes, &s->sizes);
     if (r->no_baseline) return SPARTA_OK;
     if (!r->against) {

@@ -32,6 +32,8 @@ sparta_status sparta_file_kind_of(sparta_ctx *cx, const char *path, sparta_file_
  * arena. */
 sparta_status sparta_sizes_fill(sparta_ctx *cx, sparta_arena *arena, const sparta_graph *g,
                                 const sparta_bindings *given, sparta_bindings *out) SPARTA_MUST;
+/* E_USAGE when a size is 0: such a run has an answer, an empty one, and nothing to compare or to time. */
+sparta_status sparta_sizes_some(sparta_ctx *cx, const sparta_bindings *sizes) SPARTA_MUST;
 /* A note of those that were chosen and that nobody would guess: "height = 224, width = 224; --dim changes it". */
 void sparta_sizes_note(sparta_ctx *cx, const sparta_bindings *given, const sparta_bindings *sizes);
 /* "batch=1 sequence=128" */

@@ -151,12 +151,12 @@ static sparta_status size_of(sparta_ctx *cx, const sparta_graph *g, const sparta
     int64_t bound = sparta_symbol_bound(g, name);
     for (int i = 0; i < given->n; i++) {
         if (strcmp(given->name[i], name)) continue;
-        if (given->value[i] < 1 && bound == INT64_MAX)
-            return sparta_fail(cx, SPARTA_E_USAGE, "dim %s: %lld is no size; give 1 or more", name,
+        if (given->value[i] < 0 && bound == INT64_MAX)
+            return sparta_fail(cx, SPARTA_E_USAGE, "dim %s: %lld is no size; give 0 or more", name,
                                (long long)given->value[i]);
-        if (given->value[i] < 1 || given->value[i] > bound)
+        if (given->value[i] < 0 || given->value[i] > bound)
             return sparta_fail(cx, SPARTA_E_USAGE,
-                               "dim %s: %lld is outside of what the model takes; give 1 to %lld", name,
+                               "dim %s: %lld is outside of what the model takes; give 0 to %lld", name,
                                (long long)given->value[i], (long long)bound);
         *out = given->value[i];
         *fixed = true;
@@ -180,5 +180,15 @@ sparta_status sparta_sizes_fill(sparta_ctx *cx, sparta_arena *arena, const spart
     for (int i = 0; i < n; i++) SPARTA_TRY(size_of(cx, g, given, name[i], &value[i], &fixed[i]));
     SPARTA_TRY(sparta_sizes_that_run(cx, g, n, name, fixed, value));
     *out = (sparta_bindings){n, name, value};
+    return SPARTA_OK;
+}
+
+sparta_status sparta_sizes_some(sparta_ctx *cx, const sparta_bindings *sizes)
+{
+    for (int i = 0; i < sizes->n; i++)
+        if (sizes->value[i] == 0)
+            return sparta_fail(cx, SPARTA_E_USAGE,
+                               "dim %s: 0 leaves nothing to compare or to time; give 1 or more",
+                               sizes->name[i]);
     return SPARTA_OK;
 }

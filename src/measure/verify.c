@@ -222,6 +222,7 @@ static sparta_status round_sizes(const sparta_side *s, sparta_arena *arena, cons
     static const int64_t batch[] = {1, 5, 67}, sequence[] = {65, 7, 1}, other[] = {3, 2, 1};
     sparta_bindings filled;
     SPARTA_TRY(sparta_sizes_fill(s->cx, arena, s->graph, &r->sizes, &filled));
+    SPARTA_TRY(sparta_sizes_some(s->cx, &filled));
     int64_t *value = sparta_arena_array(arena, (size_t)filled.n + 1, sizeof *value);
     SPARTA_NEED(s->cx, value);
     bool *given = sparta_arena_array(arena, (size_t)filled.n + 1, sizeof *given);

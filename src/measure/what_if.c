@@ -401,6 +401,7 @@ static sparta_status prepare(study *s)
     int n;
     sparta_status status = find_weights(s, f.graph, &match, &n);
     if (!status) status = sparta_sizes_fill(s->cx, s->arena, f.graph, &s->r->sizes, &s->out.sizes);
+    if (!status) status = sparta_sizes_some(s->cx, &s->out.sizes);
     if (!status) status = compile(s, &f, true, &s->dense);
     close_fresh(&f);
     SPARTA_TRY(status);

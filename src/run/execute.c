@@ -51,9 +51,9 @@ static sparta_status bind_size(sparta_ctx *cx, sparta_session *s, const sparta_v
             return sparta_fail(cx, SPARTA_E_USAGE,
                                "input '%s': dimension %d ('%s') is %ld here and %ld in another input",
                                v->name, d, name, (long)size, (long)s->wanted[i]);
-        if (size < 1)
+        if (size < 0)
             return sparta_fail(cx, SPARTA_E_USAGE,
-                               "input '%s': dimension %d ('%s') is %ld; it must be at least 1", v->name, d,
+                               "input '%s': dimension %d ('%s') is %ld; it must be at least 0", v->name, d,
                                name, (long)size);
         const int64_t bound = s->bound[i];
         if (size > bound)
@@ -218,6 +218,7 @@ static sparta_status refresh(sparta_ctx *cx, sparta_session *s, run_step *step)
 
 static sparta_status run_heads(sparta_ctx *cx, sparta_session *s, const run_group *g)
 {
+    if (!s->step[g->first].call.job.tokens) return SPARTA_OK; /* items of no tokens */
     SPARTA_TRY(refresh(cx, s, &s->step[g->first]));
     SPARTA_TRY(refresh(cx, s, &s->step[s->step[g->first].product]));
     together(s, by_heads, &(wave){.s = s, .group = g});
@@ -226,6 +227,7 @@ static sparta_status run_heads(sparta_ctx *cx, sparta_session *s, const run_grou
 
 static sparta_status run_panels(sparta_ctx *cx, sparta_session *s, const run_group *g)
 {
+    if (!s->step[g->first].call.job.tokens) return SPARTA_OK; /* none to run */
     for (int i = g->first; i <= g->last; i++)
         if (!s->step[i].folded) SPARTA_TRY(refresh(cx, s, &s->step[i]));
     /* Full panels in equal numbers; what is left, a part-filled one included, is shared (at most as many as there are slots). */

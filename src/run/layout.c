@@ -140,6 +140,7 @@ static sparta_status bind(sparta_ctx *cx, sparta_session *s, char *base, size_t 
         j->tokens = sparta_panel_tokens(j->out[0].kind == SPARTA_OPERAND_PANELS ? &j->out[0].tensor
                                                                                 : &j->in[0].tensor);
         j->panels = sparta_panels(j->tokens);
+        if (!j->tokens) continue; /* a batch or a sequence of none: it will not run */
         SPARTA_TRY(step->call.kernel->check(cx, j));
         if (step->call.kernel->work) *work = SPARTA_MAX(*work, step->call.kernel->work(j));
         if (step->product >= 0 && s->step[step->product].folded)

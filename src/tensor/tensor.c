@@ -48,7 +48,7 @@ sparta_status sparta_tensor_bytes(sparta_ctx *cx, sparta_dtype dtype, int rank, 
                                (long long)dim[i]);
         if (!sparta_int_mul(bytes, SPARTA_MAX(dim[i], (int64_t)1), &bytes))
             return sparta_fail(
-                cx, SPARTA_E_SHAPE,
+                cx, SPARTA_E_LIMIT,
                 "tensor: the dimensions up to %d (%lld) multiply to more bytes than fit in 63 bits", i,
                 (long long)dim[i]);
     }

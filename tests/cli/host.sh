@@ -101,4 +101,19 @@ else
     echo "# another user's home: not root"
 fi
 
+# ------------------------------------------------------------------ nothing to do, and too much
+run 0 "a batch of none on the reference" run mlp.onnx --dim batch=0 --output-dir o --json
+json "d['outputs'][0]['shape'][0] == 0" "a batch of none: an empty answer"
+run 0 "a batch of none in a session" run asked.sparta --batch 0 --output-dir o --json
+json "d['outputs'][0]['shape'][0] == 0" "a batch of none in a session: an empty answer"
+run 2 "there is nothing to time in it" bench asked.sparta --batch 0
+run 5 "a size beyond 63 bits" run mlp.onnx --dim batch=9223372036854775807 --output-dir o
+run 5 "a size beyond 63 bits in a session" run asked.sparta --dim batch=9223372036854775807 --output-dir o
+if ! nm "$S" 2> /dev/null | grep -q __asan_init; then
+    truncate -s 3G large.npy
+    (ulimit -v 2000000; timeout 120 "$S" inspect large.npy > out 2> err)
+    got=$?
+    if [ $got = 5 ]; then good "no room to map a file"; else bad "no room to map a file (exit $got)"; fi
+fi
+
 finish

@@ -141,8 +141,8 @@ static void large_shapes(void **state)
                          nine[9] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
     static const float x[] = {1, 2};
     tensor_refused(raw_tensor("t", 1, 2, terabyte, x, 8), SPARTA_E_FORMAT, "1099511627776 elements");
-    tensor_refused(raw_tensor("t", 1, 2, overflow, x, 8), SPARTA_E_SHAPE, "tensor 't'");
-    tensor_refused(raw_tensor("t", 1, 2, wraps, x, 8), SPARTA_E_SHAPE, "tensor 't'");
+    tensor_refused(raw_tensor("t", 1, 2, overflow, x, 8), SPARTA_E_LIMIT, "tensor 't'");
+    tensor_refused(raw_tensor("t", 1, 2, wraps, x, 8), SPARTA_E_LIMIT, "tensor 't'");
     tensor_refused(raw_tensor("t", 1, 1, negative, x, 8), SPARTA_E_FORMAT, "negative");
     tensor_refused(raw_tensor("t", 1, 9, nine, x, 4), SPARTA_E_UNSUPPORTED, "more than 8");
     bytes t = tensor_head("t", 1, 2, terabyte);

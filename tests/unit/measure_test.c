@@ -286,8 +286,12 @@ static void sizes_of_symbols(void **state)
     assert_int_equal(out.value[1], 7);
     values[0] = 25;
     assert_int_equal(sparta_sizes_fill(cx, arena, g, &given, &out), SPARTA_E_USAGE);
-    values[0] = 0;
+    values[0] = -1;
     assert_int_equal(sparta_sizes_fill(cx, arena, g, &given, &out), SPARTA_E_USAGE);
+    values[0] = 0;
+    assert_int_equal(sparta_sizes_fill(cx, arena, g, &given, &out), SPARTA_OK);
+    assert_int_equal(sparta_sizes_some(cx, &out),
+                     SPARTA_E_USAGE); /* it runs, and there is nothing to measure */
     names[0] = "sequense";
     values[0] = 7;
     assert_int_equal(sparta_sizes_fill(cx, arena, g, &given, &out), SPARTA_E_USAGE);

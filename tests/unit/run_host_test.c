@@ -153,13 +153,49 @@ static void bits_and_threads(void **state)
     }
 }
 
+/* A batch or a sequence of none has an answer: as many empty numbers as the references have. */
+static void nothing_to_do(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *prune, *sizes;
+        int64_t batch, sequence;
+    } cases[] = {
+        {"mlp", "4x1:0.8", SMALL_MLP, 0, 1},       {"bert-mini", "4x1:0.8", SMALL_BERT, 0, 64},
+        {"bert-mini", NULL, SMALL_BERT, 3, 0},     {"bert-mini", "1x1:0.8", SMALL_BERT, 0, 0},
+        {"dlrm", NULL, "rows=8 columns=16", 0, 1},
+    };
+    for (size_t c = 0; c < SPARTA_COUNT(cases); c++) {
+        sparta_graph *g = typed(zoo(cases[c].name, cases[c].prune, cases[c].sizes));
+        sparta_package *p = compile(zoo(cases[c].name, cases[c].prune, cases[c].sizes));
+        sparta_named_tensor *in = sparta_alloc_array(cx, (size_t)g->n_inputs + 1, sizeof *in);
+        const int64_t size[] = {cases[c].batch, cases[c].sequence};
+        const sparta_make_inputs how = {1, {2, (const char *[]){"batch", "sequence"}, size}};
+        sparta_tensor want;
+        ok(sparta_inputs_make(cx, g, &how, in));
+        ok(sparta_ops_run(cx, g, in, g->n_inputs, &want, NULL, NULL));
+        for (int threads = 1; threads <= 3; threads += 2) {
+            sparta_session *s = session(p, threads);
+            sparta_named_tensor out = {.name = sparta_package_output_name(p, 0)};
+            ok(sparta_session_run(cx, s, in, g->n_inputs, &out, 1));
+            assert_true(sparta_tensor_same_shape(&out.tensor, &want));
+            assert_int_equal(sparta_tensor_elements(&out.tensor), 0);
+            sparta_session_free(s);
+        }
+        sparta_free(cx, want.data);
+        sparta_inputs_free(cx, in, g->n_inputs);
+        sparta_free(cx, in);
+        sparta_package_close(p);
+        sparta_graph_free(g);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_package_that_changes),
-        cmocka_unit_test(a_copy_does_not_mind),
-        cmocka_unit_test(a_child_of_fork),
-        cmocka_unit_test(bits_and_threads),
+        cmocka_unit_test(a_package_that_changes), cmocka_unit_test(a_copy_does_not_mind),
+        cmocka_unit_test(a_child_of_fork),        cmocka_unit_test(bits_and_threads),
+        cmocka_unit_test(nothing_to_do),
     };
     return cmocka_run_group_tests(tests, enter, leave);
 }

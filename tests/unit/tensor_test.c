@@ -189,10 +189,10 @@ static void test_sizes(void **state)
     n = 77;
     assert_int_equal(sparta_tensor_bytes(cx, SPARTA_F32, 1, (int64_t[]){-1}, &n), SPARTA_E_SHAPE);
     assert_int_equal(sparta_tensor_bytes(cx, SPARTA_F32, 2, (int64_t[]){1LL << 32, 1LL << 32}, &n),
-                     SPARTA_E_SHAPE);
-    assert_int_equal(sparta_tensor_bytes(cx, SPARTA_F32, 1, (int64_t[]){INT64_MAX / 2}, &n), SPARTA_E_SHAPE);
+                     SPARTA_E_LIMIT);
+    assert_int_equal(sparta_tensor_bytes(cx, SPARTA_F32, 1, (int64_t[]){INT64_MAX / 2}, &n), SPARTA_E_LIMIT);
     assert_int_equal(sparta_tensor_bytes(cx, SPARTA_F32, 3, (int64_t[]){0, 1LL << 40, 1LL << 40}, &n),
-                     SPARTA_E_SHAPE);
+                     SPARTA_E_LIMIT);
     assert_int_equal(sparta_tensor_bytes(cx, SPARTA_F32, 9, (int64_t[9]){1}, &n), SPARTA_E_SHAPE);
     assert_int_equal(sparta_tensor_bytes(cx, SPARTA_F32, -1, NULL, &n), SPARTA_E_SHAPE);
     assert_int_equal(sparta_tensor_bytes(cx, (sparta_dtype)50, 0, NULL, &n), SPARTA_E_DTYPE);
