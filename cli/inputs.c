@@ -4,6 +4,7 @@
  * room measure. */
 #include "verbs.h"
 #include "file/file.h"
+#include "ops/ops.h"
 #include <math.h>
 #include <string.h>
 
@@ -206,6 +207,27 @@ static sparta_status fill_all(cli *c, const sparta_graph *g, given *list, cli_in
         list[i].loaded = false; /* it has a new owner */
     }
     return SPARTA_OK;
+}
+
+/* With what --dim says in place of the symbols where that is needed: to infer the shapes at all, or to broadcast. */
+sparta_status cli_open_model(cli *c, const char *path, sparta_model **out)
+{
+    sparta_import_options options = {cli_text(c, CLI_EXTERNAL, NULL)};
+    sparta_bindings sizes;
+    SPARTA_TRY(cli_dims(c, &sizes));
+    for (bool bound = false;; bound = true) {
+        sparta_model *m = NULL;
+        bool bind = false;
+        SPARTA_TRY(sparta_model_open(c->cx, path, &options, &m));
+        sparta_status status = bound ? sparta_ops_bind(m->graph, &sizes) : SPARTA_OK;
+        if (!status) status = sparta_ops_infer_given(m->graph, &sizes, &bind);
+        if (!status && (!bind || bound)) {
+            *out = m;
+            return SPARTA_OK;
+        }
+        sparta_model_close(m);
+        if (!bind || bound) return status;
+    }
 }
 
 sparta_status cli_inputs_make(cli *c, const sparta_graph *g, cli_inputs *out)

@@ -269,13 +269,15 @@ static sparta_status open_model(cli *c, const sparta_schedule *schedule, bool sm
     sparta_model *m;
     bool worth = true;
     SPARTA_TRY(sparta_model_open(c->cx, c->operand[0], &options, &m));
+    sparta_bindings given;
+    sparta_status status = cli_dims(c, &given);
+    if (!status && !cli_has(c, CLI_WHAT_IF)) status = sparta_ops_bind(m->graph, &given);
     f->graph = m->graph;
     f->opset = m->opset;
     f->parameters = parameters_of(m->graph);
     memset(f->operators, 0, sizeof f->operators);
     count_operators(f, m->graph);
-    sparta_status status =
-        schedule ? sparta_compile_schedule(c->cx, m->graph, schedule, &f->obeyed) : SPARTA_OK;
+    if (!status && schedule) status = sparta_compile_schedule(c->cx, m->graph, schedule, &f->obeyed);
     if (!status && smaller) {
         status = sparta_ops_infer(m->graph);
         if (!status) status = sparta_compile_propagate(m->graph, &none, &f->obeyed, &f->went);
@@ -314,7 +316,8 @@ static sparta_status inspect_model(cli *c)
 /* Flags that mean nothing here are not passed over in silence. */
 static sparta_status check_flags(cli *c, bool model, bool onnx)
 {
-    static const cli_option_id how[] = {CLI_DIM, CLI_BATCH, CLI_TIME, CLI_TARGET};
+    static const cli_option_id how[] = {CLI_TIME, CLI_TARGET, CLI_DIM, CLI_BATCH};
+    const size_t n = onnx ? 2 : SPARTA_COUNT(how); /* sizes replace the symbols of an ONNX file */
     if (cli_has(c, CLI_SCHEDULE) && !onnx)
         return sparta_fail(c->cx, SPARTA_E_USAGE,
                            "inspect: --schedule shows what a schedule does to an ONNX model; '%s' is none",
@@ -329,7 +332,7 @@ static sparta_status check_flags(cli *c, bool model, bool onnx)
     if (cli_has(c, CLI_WHAT_IF) && cli_has(c, CLI_SCHEDULE))
         return sparta_fail(c->cx, SPARTA_E_USAGE,
                            "inspect: --schedule and --what-if both say how to prune; leave one out");
-    for (size_t i = 0; i < SPARTA_COUNT(how) && !cli_has(c, CLI_WHAT_IF); i++)
+    for (size_t i = 0; i < n && !cli_has(c, CLI_WHAT_IF); i++)
         if (cli_has(c, how[i]))
             return sparta_fail(c->cx, SPARTA_E_USAGE,
                                "inspect: --%s says how --what-if measures; leave it out or give --what-if",

@@ -31,15 +31,16 @@ static sparta_status path_of(job *j, const char *name, const char **out)
     return SPARTA_OK;
 }
 
-/* Two names that differ only in '/' and '_' would overwrite each other. */
-static sparta_status check_paths(job *j, const char **path, int n)
+/* Two names that differ only in '/' and '_' would overwrite each other. An empty path is not written. */
+static sparta_status check_paths(job *j, sparta_map *seen, const char **path, int n)
 {
-    for (int i = 0; i < n; i++)
-        for (int k = 0; k < i; k++)
-            if (!strcmp(path[i], path[k]))
-                return sparta_fail(j->c->cx, SPARTA_E_UNSUPPORTED,
-                                   "run: two arrays would be written to %s; rename one in the model",
-                                   path[i]);
+    for (int i = 0; i < n; i++) {
+        SPARTA_TRY(sparta_check_cancel(j->c->cx));
+        if (*path[i] && sparta_map_get(seen, path[i], NULL))
+            return sparta_fail(j->c->cx, SPARTA_E_UNSUPPORTED,
+                               "run: two arrays would be written to %s; rename one in the model", path[i]);
+        SPARTA_TRY(sparta_map_put(seen, path[i], i));
+    }
     return SPARTA_OK;
 }
 
@@ -50,10 +51,13 @@ static sparta_status write_all(job *j, const char **path)
     for (int i = 0; i < j->in.n; i++) {
         path[n] = "";
         if (j->in.generated[i]) SPARTA_TRY(path_of(j, j->in.tensor[i].name, &path[n]));
-        if (*path[n]) SPARTA_TRY(check_paths(j, path, n + 1));
         n++;
     }
-    SPARTA_TRY(check_paths(j, path, j->n_out));
+    sparta_map *seen = sparta_map_create(j->c->cx);
+    SPARTA_NEED(j->c->cx, seen);
+    sparta_status status = check_paths(j, seen, path, n);
+    sparta_map_free(seen);
+    SPARTA_TRY(status);
     SPARTA_TRY(sparta_make_folder(j->c->cx, j->folder));
     for (int i = 0; i < j->in.n; i++)
         if (j->in.generated[i])
@@ -165,7 +169,6 @@ static sparta_status on_references(job *j, sparta_model *m)
     cli *c = j->c;
     j->graph = m->graph;
     j->isa = "reference";
-    SPARTA_TRY(sparta_ops_infer(m->graph));
     SPARTA_TRY(name_outputs(j));
     SPARTA_TRY(cli_inputs_make(c, j->graph, &j->in));
     sparta_tensor *results = sparta_arena_array(c->arena, (size_t)j->n_out + 1, sizeof *results);
@@ -182,8 +185,7 @@ static sparta_status on_references(job *j, sparta_model *m)
 static sparta_status run_model(job *j)
 {
     sparta_model *m = NULL;
-    sparta_import_options options = {cli_text(j->c, CLI_EXTERNAL, NULL)};
-    SPARTA_TRY(sparta_model_open(j->c->cx, j->c->operand[0], &options, &m));
+    SPARTA_TRY(cli_open_model(j->c, j->c->operand[0], &m));
     sparta_status status = on_references(j, m);
     for (int i = 0; i < j->n_out && j->owns_out; i++) sparta_free(j->c->cx, j->out[i].tensor.data);
     cli_inputs_free(j->c, &j->in);

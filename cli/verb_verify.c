@@ -64,8 +64,7 @@ static sparta_status take_inputs(cli *c, const char *path, cli_inputs *in)
         return status;
     }
     sparta_model *m = NULL;
-    sparta_import_options options = {cli_text(c, CLI_EXTERNAL, NULL)};
-    SPARTA_TRY(sparta_model_open(c->cx, path, &options, &m));
+    SPARTA_TRY(cli_open_model(c, path, &m));
     sparta_status status = cli_inputs_make(c, m->graph, in);
     for (int i = 0; !status && i < in->n; i++)
         in->tensor[i].name = sparta_arena_string(c->arena, in->tensor[i].name);

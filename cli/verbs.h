@@ -30,6 +30,8 @@ typedef struct cli_inputs {
     sparta_named_tensor *tensor;
     bool *generated; /* made here, not read from a file */
 } cli_inputs;
+/* An ONNX file with its shapes inferred, at the sizes of --dim where they are needed for that. */
+sparta_status cli_open_model(cli *c, const char *path, sparta_model **out) SPARTA_MUST;
 sparta_status cli_inputs_make(cli *c, const sparta_graph *g, cli_inputs *out) SPARTA_MUST;
 void cli_inputs_free(cli *c, cli_inputs *in);
 void cli_tensor_json(cli_json *j, const sparta_tensor *t); /* "dtype", "shape" */

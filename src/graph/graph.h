@@ -99,6 +99,8 @@ struct sparta_graph {
     int value_capacity, node_capacity, input_capacity, output_capacity;
     int n_bounds;
     sparta_bound bound[SPARTA_GRAPH_BOUNDS];
+    int n_fixed; /* symbols that were replaced by numbers, so that a second word about them is understood; not in the text */
+    sparta_bound fixed[SPARTA_GRAPH_BOUNDS];
     int n_musts;
     sparta_must *must;   /* room for SPARTA_GRAPH_MUSTS; NULL: there are none */
     sparta_map *by_name; /* value name -> id */

@@ -130,7 +130,7 @@ sparta_status sparta_onnx_declare_node(sparta_importer *im, sparta_view bytes)
 {
     sparta_onnx_node n;
     SPARTA_TRY(read_node(im, bytes, &n));
-    SPARTA_TRY(sparta_onnx_check_operator(im->cx, n.domain, n.op, n.name));
+    SPARTA_TRY(sparta_onnx_check_operator(im, &n, bytes));
     if (declare_outputs(im, bytes, &n) != SPARTA_OK)
         return sparta_fail_in(im->cx, "node '%.200s' (%.100s)", n.name, n.op);
     return SPARTA_OK;

@@ -159,8 +159,10 @@ typedef struct sparta_onnx_node {
 } sparta_onnx_node;
 /* Is the operator one that upgrade can make nodes of? E_UNSUPPORTED says which one, where, and what would
  * help. */
-sparta_status sparta_onnx_check_operator(sparta_ctx *cx, const char *domain, const char *op,
-                                         const char *name) SPARTA_MUST;
+sparta_status sparta_onnx_check_operator(sparta_importer *im, const sparta_onnx_node *n,
+                                         sparta_view bytes) SPARTA_MUST;
+/* A Loop that looks rows up and reduces them, as nn.EmbeddingBag is exported? */
+bool sparta_onnx_is_bag(sparta_importer *im, sparta_view node);
 sparta_status sparta_onnx_upgrade(sparta_importer *im, sparta_onnx_node *n) SPARTA_MUST;
 
 /* write.c, with another limit than 2 GiB, above which the weights go to a file beside it. */

@@ -272,27 +272,28 @@ static bool is_default(const char *domain)
     return !*domain || strcmp(domain, "ai.onnx") == 0;
 }
 
-/* Both of PyTorch's exporters write a Loop for it, whatever the bags. */
-#define BAGS                                                                                                 \
-    "; if it comes from nn.EmbeddingBag: nn.Embedding with the same weight, and .sum(1) over the ids of a "  \
-    "bag (.mean(1) or .amax(1), as its mode says), computes the same without"
-
-static const char *what_helps(const char *op)
+static const char *what_helps(const char *op, bool bag)
 {
+    if (!strcmp(op, "Loop") && bag) /* as both of PyTorch's exporters write it, whatever the bags */
+        return "it looks like nn.EmbeddingBag: nn.Embedding with the same weight, and .sum(1) over the ids "
+               "of a "
+               "bag (.mean(1) or .amax(1), as its mode says), computes the same without a loop";
     if (!strcmp(op, "If") || !strcmp(op, "Loop") || !strcmp(op, "Scan"))
-        return "export the model without control flow (a trace with fixed choices)" BAGS;
+        return "export the model without control flow: a trace with fixed choices, or the part between such "
+               "nodes";
     if (!strncmp(op, "Sequence", 8) || !strncmp(op, "Optional", 8))
-        return "export the model with plain tensors only" BAGS;
+        return "export the model with plain tensors only";
     return "export it decomposed into simpler operators, or leave this part out of the model";
 }
 
-sparta_status sparta_onnx_check_operator(sparta_ctx *cx, const char *domain, const char *op, const char *name)
+sparta_status sparta_onnx_check_operator(sparta_importer *im, const sparta_onnx_node *n, sparta_view bytes)
 {
-    if (is_default(domain) && sparta_builtin_find("", op)) return SPARTA_OK;
-    if (strcmp(domain, "com.microsoft") == 0 && microsoft_approximate(op)) return SPARTA_OK;
-    return sparta_fail(cx, SPARTA_E_UNSUPPORTED,
-                       "node '%.200s': operator %.100s of domain '%.100s' is not supported; %s", name, op,
-                       is_default(domain) ? "ai.onnx" : domain, what_helps(op));
+    if (is_default(n->domain) && sparta_builtin_find("", n->op)) return SPARTA_OK;
+    if (strcmp(n->domain, "com.microsoft") == 0 && microsoft_approximate(n->op)) return SPARTA_OK;
+    return sparta_fail(im->cx, SPARTA_E_UNSUPPORTED,
+                       "node '%.200s': operator %.100s of domain '%.100s' is not supported; %s", n->name,
+                       n->op, is_default(n->domain) ? "ai.onnx" : n->domain,
+                       what_helps(n->op, sparta_onnx_is_bag(im, bytes)));
 }
 
 sparta_status sparta_onnx_upgrade(sparta_importer *im, sparta_onnx_node *n)

@@ -290,12 +290,29 @@ static bool wants_peer(const bench *s)
     return s->r->against && !strcmp(s->r->against, SPARTA_PEER);
 }
 
+/* A model that cannot be compiled for all sizes is for those that are given. */
+static sparta_status open_sized(bench *s, const char *path, sparta_runner *out)
+{
+    const sparta_bindings *sizes = &s->r->sizes;
+    sparta_status status = sparta_runner_open(s->cx, path, &s->r->compile, out);
+    if ((status != SPARTA_E_SHAPE && status != SPARTA_E_UNSUPPORTED) || !sizes->n) return status;
+    sparta_compile_request fixed = s->r->compile;
+    const char **dims = sparta_arena_array(s->arena, (size_t)sizes->n + 1, sizeof *dims);
+    SPARTA_NEED(s->cx, dims);
+    for (int i = 0; i < sizes->n; i++) {
+        dims[i] = sparta_arena_printf(s->arena, "%s=%lld", sizes->name[i], (long long)sizes->value[i]);
+        SPARTA_NEED(s->cx, dims[i]);
+    }
+    fixed.options.dims = dims;
+    return sparta_runner_open(s->cx, path, &fixed, out);
+}
+
 static sparta_status open_both(bench *s)
 {
     const sparta_bench_request *r = s->r;
     const char *model;
     if (wants_peer(s)) SPARTA_TRY(peer_model(s, &model)); /* before minutes of work */
-    SPARTA_TRY(sparta_runner_open(s->cx, r->subject, &r->compile, &s->a));
+    SPARTA_TRY(open_sized(s, r->subject, &s->a));
     SPARTA_TRY(sparta_sizes_fill(s->cx, s->arena, s->a.package->plan, &r->sizes, &s->sizes));
     SPARTA_TRY(sparta_sizes_some(s->cx, &s->sizes));
     sparta_sizes_note(s->cx, &r->sizes, &s->sizes);
@@ -310,7 +327,7 @@ static sparta_status open_both(bench *s)
         s->b = (sparta_runner){.cx = s->cx};
         return SPARTA_OK;
     }
-    SPARTA_TRY(sparta_runner_open(s->cx, r->against, &r->compile, &s->b));
+    SPARTA_TRY(open_sized(s, r->against, &s->b));
     return sparta_sizes_fill(s->cx, s->arena, s->b.package->plan, &r->sizes, &s->sizes_b);
 }
 

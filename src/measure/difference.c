@@ -70,8 +70,9 @@ sparta_status sparta_side_model(const sparta_side *s, const sparta_verify_reques
     bool result;
     SPARTA_TRY(is_result(s, r, &result));
     SPARTA_TRY(sparta_model_open(s->cx, s->path, &options, &m));
-    sparta_status status =
-        r->masks && !result ? sparta_compile_masks(s->cx, m->graph, r->masks, NULL) : SPARTA_OK;
+    sparta_status status = s->bound ? sparta_ops_bind(m->graph, &r->sizes) : SPARTA_OK;
+    if (!status)
+        status = r->masks && !result ? sparta_compile_masks(s->cx, m->graph, r->masks, NULL) : SPARTA_OK;
     if (!status && !result) status = obey(s->cx, m->graph, r->compile.options.schedule);
     if (!status && !result) status = remove_all(m->graph, r->compile.options.remove);
     if (status) {

@@ -11,6 +11,7 @@ typedef struct sparta_side {
     sparta_session *session;
     sparta_model *model;
     const sparta_graph *graph; /* plan or model's */
+    bool bound;                /* the sizes of the request replace the model's symbols */
 } sparta_side;
 
 /* The ONNX file of a side anew, with masks, schedule and removals (of B alone, when both sides are ONNX), not inferred. */

@@ -128,10 +128,12 @@ static sparta_status unknown_symbol(sparta_ctx *cx, const char *given, const cha
     return status;
 }
 
-static sparta_status check_names(sparta_ctx *cx, const sparta_bindings *given, const char *const *name, int n)
+static sparta_status check_names(sparta_ctx *cx, const sparta_graph *g, const sparta_bindings *given,
+                                 const char *const *name, int n)
 {
     for (int i = 0; i < given->n; i++) {
         bool known = false;
+        for (int j = 0; j < g->n_fixed; j++) known |= !strcmp(given->name[i], g->fixed[j].symbol);
         for (int j = 0; j < n; j++) known |= !strcmp(given->name[i], name[j]);
         if (!known) return unknown_symbol(cx, given->name[i], name, n);
     }
@@ -172,7 +174,7 @@ sparta_status sparta_sizes_fill(sparta_ctx *cx, sparta_arena *arena, const spart
     const char *const *name;
     int n;
     SPARTA_TRY(sparta_graph_symbols(cx, arena, g, &name, &n));
-    SPARTA_TRY(check_names(cx, given, name, n));
+    SPARTA_TRY(check_names(cx, g, given, name, n));
     int64_t *value = sparta_arena_array(arena, (size_t)n + 1, sizeof *value);
     SPARTA_NEED(cx, value);
     bool *fixed = sparta_arena_array(arena, (size_t)n + 1, sizeof *fixed);

@@ -28,9 +28,17 @@ static sparta_status open_package(sparta_side *s, int threads)
 
 static sparta_status open_model(sparta_side *s, const sparta_verify_request *r)
 {
-    SPARTA_TRY(sparta_side_model(s, r, &s->model));
-    s->graph = s->model->graph;
-    return sparta_compile_widen(s->model->graph);
+    for (;;) {
+        bool bind;
+        SPARTA_TRY(sparta_side_model(s, r, &s->model));
+        s->graph = s->model->graph;
+        const sparta_status status = sparta_ops_infer_given(s->model->graph, &r->sizes, &bind);
+        if (status == SPARTA_OK && (!bind || s->bound)) return sparta_compile_widen(s->model->graph);
+        if (!bind || s->bound) return status;
+        sparta_model_close(s->model);
+        s->model = NULL;
+        s->bound = true;
+    }
 }
 
 static sparta_status open_side(sparta_side *s, const sparta_verify_request *r)

@@ -350,11 +350,28 @@ static sparta_status bind_dim(sparta_graph *g, const sparta_value *v, const spar
     return SPARTA_OK;
 }
 
-static sparta_status check_symbol(const sparta_graph *g, const char *name)
+static bool has_symbol(const sparta_graph *g, const char *name)
 {
     for (int i = 0; i < g->n_inputs; i++)
         for (int d = 0; d < g->input[i]->dims.rank; d++)
-            if (sparta_ops_mentions(g->input[i]->dims.dim[d], name)) return SPARTA_OK;
+            if (sparta_ops_mentions(g->input[i]->dims.dim[d], name)) return true;
+    return false;
+}
+
+sparta_status sparta_ops_infer_given(sparta_graph *g, const sparta_bindings *given, bool *bind)
+{
+    int before = 0, after = 0;
+    for (int i = 0; i < given->n; i++) before += has_symbol(g, given->name[i]);
+    const sparta_status status = sparta_ops_infer(g);
+    for (int i = 0; i < given->n; i++) after += has_symbol(g, given->name[i]);
+    const bool shape = status == SPARTA_E_SHAPE || status == SPARTA_E_UNSUPPORTED || status == SPARTA_E_LIMIT;
+    *bind = before && (shape || (status == SPARTA_OK && after < before));
+    return status;
+}
+
+static sparta_status check_symbol(const sparta_graph *g, const char *name)
+{
+    if (has_symbol(g, name)) return SPARTA_OK;
     sparta_text t;
     sparta_text_init(&t, g->cx);
     for (int i = 0; i < g->n_inputs; i++) {
@@ -374,5 +391,10 @@ sparta_status sparta_ops_bind(sparta_graph *g, const sparta_bindings *b)
     for (int i = 0; i < g->n_inputs; i++)
         for (int d = 0; d < g->input[i]->dims.rank; d++)
             SPARTA_TRY(bind_dim(g, g->input[i], b, &g->input[i]->dims.dim[d]));
+    for (int i = 0; i < b->n && g->n_fixed < SPARTA_GRAPH_BOUNDS; i++) {
+        const char *name = sparta_arena_string(g->arena, b->name[i]);
+        SPARTA_NEED(g->cx, name);
+        g->fixed[g->n_fixed++] = (sparta_bound){name, b->value[i]};
+    }
     return SPARTA_OK;
 }

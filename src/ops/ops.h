@@ -35,6 +35,9 @@ bool sparta_ops_keeps(const sparta_node *n);
 /* Run the reference of a typed node whose inputs are constants: its outputs have their contents, whatever size they are. The node is still
  * there. */
 sparta_status sparta_ops_fold(sparta_graph *g, sparta_node *n) SPARTA_MUST;
+/* The same, and whether it should be tried again on the model opened anew with `given` bound first: it failed for a shape, or a given
+ * symbol has become another one (a size of 1 broadcasts where a symbol is taken to be equal). */
+sparta_status sparta_ops_infer_given(sparta_graph *g, const sparta_bindings *given, bool *bind) SPARTA_MUST;
 /* Replace symbols of the inputs by what the graph's musts say they are; solved: some were, and shapes have to be inferred again. */
 sparta_status sparta_ops_solve(sparta_graph *g, bool *solved) SPARTA_MUST;
 bool sparta_ops_mentions(const sparta_expr *x, const char *symbol);

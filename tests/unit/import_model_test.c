@@ -254,6 +254,16 @@ static void refused_names(void **state)
     refused(add_to_sample(GRAPH_NODE, zero), SPARTA_E_FORMAT, "zero byte");
 }
 
+/* A Loop whose body is two nodes. */
+static bytes loop_of(const char *first, const char *second)
+{
+    bytes body = graph_of("body"), attribute = attribute_head("body", TYPE_GRAPH);
+    put_piece(&body, GRAPH_NODE, node_of(first, "a", "b"));
+    put_piece(&body, GRAPH_NODE, node_of(second, "b", "c"));
+    put_piece(&attribute, 6, body);
+    return one(17, with(node_of("Loop", "x", "y"), attribute));
+}
+
 static void refused_forms(void **state)
 {
     (void)state;
@@ -264,9 +274,11 @@ static void refused_forms(void **state)
     refused(one(17, in_domain(node_of("Linear", "x,x", "y"), "sparta")), SPARTA_E_UNSUPPORTED, "'sparta'");
     refused(one(17, with(node_of("If", "x", "y"), attribute_head("then_branch", TYPE_GRAPH))),
             SPARTA_E_UNSUPPORTED, "control flow");
-    refused(one(17, with(node_of("Loop", "x", "y"), attribute_head("body", TYPE_GRAPH))),
-            SPARTA_E_UNSUPPORTED, "nn.EmbeddingBag: nn.Embedding with the same weight");
-    refused(one(17, node_of("SequenceEmpty", "", "y")), SPARTA_E_UNSUPPORTED, "nn.EmbeddingBag");
+    refused(loop_of("Gather", "ReduceSum"), SPARTA_E_UNSUPPORTED,
+            "nn.EmbeddingBag: nn.Embedding with the same weight");
+    refused(loop_of("Gather", "Conv"), SPARTA_E_UNSUPPORTED,
+            "operator Loop of domain 'ai.onnx' is not supported; export the model without control flow");
+    refused(one(17, node_of("SequenceEmpty", "", "y")), SPARTA_E_UNSUPPORTED, "plain tensors only");
     refused(one(17, with(node_of("Relu", "x", "y"), attribute_head("body", TYPE_GRAPH))),
             SPARTA_E_UNSUPPORTED, "sub-graphs");
     refused(one(17, with(node_of("Relu", "x", "y"), attribute_head("names", 8))), SPARTA_E_UNSUPPORTED,
