@@ -101,11 +101,14 @@ static sparta_status look_at(cli *c, const sparta_tensor *t, look *out)
     *out = (look){.n = 0};
     int64_t n = sparta_tensor_elements(t), kept = 0;
     if (t->rank == 2 && n > 0) {
-        sparta_mask mask;
-        SPARTA_TRY(sparta_mask_of(c->cx, t, &mask));
+        sparta_mask mask = {0};
+        sparta_tensor own;
+        SPARTA_TRY(sparta_tensor_plain_zeros(c->cx, t, &own, &t));
         const sparta_packed p = sparta_packed_of_dense(t);
-        sparta_status status = look_at_mask(c, &mask, &p, out);
+        sparta_status status = sparta_mask_of(c->cx, t, &mask);
+        if (!status) status = look_at_mask(c, &mask, &p, out);
         sparta_mask_free(c->cx, &mask);
+        sparta_free(c->cx, own.data);
         return status;
     }
     for (int64_t i = 0; i < n; i++) kept += sparta_element_get(t->dtype, t->data, i) != 0;

@@ -22,6 +22,7 @@ static sparta_status view_dense(cli *c, const char *path, const sparta_tensor *t
     if (t->rank < 1)
         return sparta_fail(c->cx, SPARTA_E_UNSUPPORTED,
                            "%s: the array has no dimensions; formats store 1 to %d", path, SPARTA_RANK);
+    SPARTA_TRY(sparta_tensor_plain_zeros(c->cx, t, &s->plain, &t));
     s->packed = sparta_packed_of_dense(t);
     return SPARTA_OK;
 }
@@ -146,6 +147,7 @@ void cli_source_free(cli *c, cli_source *s)
 {
     sparta_coo_free(&s->coo);
     sparta_free(c->cx, s->array.data);
+    sparta_free(c->cx, s->plain.data);
     sparta_arrays_close(&s->arrays);
     if (s->stored) sparta_packed_file_free(c->cx, &s->file);
     *s = (cli_source){0};

@@ -42,7 +42,7 @@ typedef struct cli_source {
     bool stored;          /* the file is a packed tensor of ours: its format is packed.format */
     int64_t pos[2];
     sparta_coo coo;
-    sparta_tensor array;
+    sparta_tensor array, plain; /* plain: without -0.0, where there was some */
     sparta_arrays arrays;
     sparta_packed_file file;
 } cli_source;

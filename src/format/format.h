@@ -25,8 +25,8 @@
  *     sparta_coo       --of_coo-->       |    \--walk--> every element and its place
  *                                       file (npz)
  *
- * Rules. From a dense source an element is stored when the mask has it (no mask: when its bits are not all 0, so
- * -0.0, NaN and infinities are stored). Stored zeros are kept (zeroless drops them), except where a format has
+ * Rules. From a dense source an element is stored when the mask has it (no mask: when it is not 0; NaN and
+ * infinities are stored, -0.0 in a strict context only). Stored zeros are kept (zeroless drops them), except where a format has
  * slots for elements that nobody asked for: below a last level that is dense, ragged or range a zero is an absent
  * element, and so is a zero at coordinate 0 that is alone in a packed, structured or singleton segment that may be
  * empty. Blocks store their other elements as 0; the last block is padded with 0 when the shape does not divide.

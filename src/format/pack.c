@@ -72,18 +72,29 @@ static sparta_status work_on(sparta_ctx *cx, const sparta_pack_job *job, sparta_
     return sparta_stats_finish(cx, stats);
 }
 
+/* Without a mask the values say what is there. */
+static sparta_status source_of(sparta_ctx *cx, const sparta_mask *mask, const sparta_tensor **t,
+                               sparta_tensor *own)
+{
+    own->data = NULL;
+    return mask ? SPARTA_OK : sparta_tensor_plain_zeros(cx, *t, own, t);
+}
+
 sparta_status sparta_format_measure(sparta_ctx *cx, const sparta_format *f, const sparta_tensor *t,
                                     const sparta_mask *mask, sparta_format_stats *out)
 {
     sparta_packed none = {0};
     sparta_format_stats stats = {0};
-    SPARTA_TRY(work_on(cx, &(sparta_pack_job){f, t, mask, false}, &none, &stats));
-    *out = stats;
-    return SPARTA_OK;
+    sparta_tensor own;
+    SPARTA_TRY(source_of(cx, mask, &t, &own));
+    sparta_status status = work_on(cx, &(sparta_pack_job){f, t, mask, false}, &none, &stats);
+    sparta_free(cx, own.data);
+    if (!status) *out = stats;
+    return status;
 }
 
-sparta_status sparta_format_pack(sparta_ctx *cx, const sparta_format *f, const sparta_tensor *t,
-                                 const sparta_mask *mask, sparta_packed *out)
+static sparta_status pack(sparta_ctx *cx, const sparta_format *f, const sparta_tensor *t,
+                          const sparta_mask *mask, sparta_packed *out)
 {
     const sparta_pack_job job = {f, t, mask, true};
     sparta_packed p = {.format = *f, .dtype = t->dtype, .rank = t->rank};
@@ -98,6 +109,16 @@ sparta_status sparta_format_pack(sparta_ctx *cx, const sparta_format *f, const s
         sparta_packed_free(cx, &p);
     else
         *out = p;
+    return status;
+}
+
+sparta_status sparta_format_pack(sparta_ctx *cx, const sparta_format *f, const sparta_tensor *t,
+                                 const sparta_mask *mask, sparta_packed *out)
+{
+    sparta_tensor own;
+    SPARTA_TRY(source_of(cx, mask, &t, &own));
+    sparta_status status = pack(cx, f, t, mask, out);
+    sparta_free(cx, own.data);
     return status;
 }
 

@@ -186,7 +186,7 @@ sparta_status sparta_pack_blocks(sparta_ctx *cx, const sparta_pack_job *job, spa
     sparta_tensor seen = {job->t->dtype, 2, {k.nx, k.ny}, {k.tx, k.ty}, job->t->data}; /* as (x, y) */
     sparta_mask own = {0};
     if (!job->mask)
-        SPARTA_TRY(sparta_mask_of_bits(cx, &seen, &own));
+        SPARTA_TRY(sparta_mask_of(cx, &seen, &own));
     else if (k.x == 1)
         SPARTA_TRY(sparta_mask_transpose(cx, job->mask, &own));
     k.mask = job->mask && k.x == 0 ? job->mask : &own;

@@ -159,7 +159,7 @@ sparta_status sparta_pack_quads(sparta_ctx *cx, const sparta_pack_job *job, spar
     const sparta_tensor *t = job->t;
     sparta_mask own = {0};
     int64_t columns;
-    if (!job->mask) SPARTA_TRY(sparta_mask_of_bits(cx, t, &own));
+    if (!job->mask) SPARTA_TRY(sparta_mask_of(cx, t, &own));
     quads q = {.mask = job->mask ? job->mask : &own};
     q.width = job->format->argument[0] ? job->format->argument[0] : SPARTA_MAX(q.mask->words * 64, 64);
     q.ranges = t->dim[1] / q.width + (t->dim[1] % q.width != 0);

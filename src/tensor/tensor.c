@@ -223,3 +223,67 @@ void sparta_tensor_clear(const sparta_tensor *t)
     for (sparta_walk w = sparta_walk_begin(t->rank, t->dim, 1, &t); w.more; sparta_walk_next(&w))
         memset((char *)t->data + w.at[0] * (int64_t)size, 0, size);
 }
+
+/* ------------------------------------------------------------------ zeros */
+
+/* The bits of -0.0; false: the type has none. */
+static bool negative_zero(sparta_dtype dtype, uint64_t *bits)
+{
+    switch (dtype) {
+    case SPARTA_F64: *bits = 1ull << 63; return true;
+    case SPARTA_F32: *bits = 1ull << 31; return true;
+    case SPARTA_F16:
+    case SPARTA_BF16: *bits = 1ull << 15; return true;
+    default: return false;
+    }
+}
+
+/* Is one of n elements -0.0? With `clear` all that are become 0.0 instead. */
+#define SCAN(type)                                                                                           \
+    for (int64_t i = 0; i < n; i++)                                                                          \
+        if (((type *)data)[i] == (type)bits) {                                                               \
+            if (!clear) return true;                                                                         \
+            ((type *)data)[i] = 0;                                                                           \
+        }
+static bool scan(void *data, size_t size, int64_t n, uint64_t bits, bool clear)
+{
+    if (size == 8) {
+        SCAN(uint64_t)
+    } else if (size == 4) {
+        SCAN(uint32_t)
+    } else {
+        SCAN(uint16_t)
+    }
+    return false;
+}
+
+static bool has_negative_zero(const sparta_tensor *t, uint64_t bits)
+{
+    const size_t size = sparta_dtype_size(t->dtype);
+    if (sparta_tensor_contiguous(t)) return scan(t->data, size, sparta_tensor_elements(t), bits, false);
+    const sparta_tensor *one[] = {t};
+    for (sparta_walk w = sparta_walk_begin(t->rank, t->dim, 1, one); w.more; sparta_walk_next(&w))
+        if (scan((char *)t->data + w.at[0] * (int64_t)size, size, 1, bits, false)) return true;
+    return false;
+}
+
+sparta_status sparta_tensor_plain_zeros(sparta_ctx *cx, const sparta_tensor *t, sparta_tensor *own,
+                                        const sparta_tensor **out)
+{
+    uint64_t bits;
+    own->data = NULL;
+    *out = t;
+    if (sparta_ctx_strict(cx) || !t->data || !negative_zero(t->dtype, &bits) || !has_negative_zero(t, bits))
+        return SPARTA_OK;
+    sparta_tensor copy;
+    SPARTA_TRY(sparta_tensor_alloc(cx, t->dtype, t->rank, t->dim, &copy));
+    sparta_status s = sparta_tensor_copy(cx, t, &copy);
+    if (s != SPARTA_OK) {
+        sparta_free(cx, copy.data);
+        return s;
+    }
+    scan(copy.data, sparta_dtype_size(t->dtype), sparta_tensor_elements(t), bits, true);
+    *own = copy;
+    *out = own;
+    return SPARTA_OK;
+}

@@ -51,6 +51,11 @@ sparta_status sparta_tensor_copy(sparta_ctx *cx, const sparta_tensor *from,
 bool sparta_tensor_narrow(sparta_tensor *t, sparta_dtype dtype);
 void sparta_tensor_print_shape(const sparta_tensor *t, sparta_text *out); /* 3x4, "scalar" for rank 0 */
 
+/* What a dense tensor has, as a source of storage: -0.0 is a zero like 0.0, since masking a negative weight makes it, but in a strict
+ * context. *out is t, or where that has -0.0 a row-major copy without; own->data is the copy's, to be freed, or NULL. */
+sparta_status sparta_tensor_plain_zeros(sparta_ctx *cx, const sparta_tensor *t, sparta_tensor *own,
+                                        const sparta_tensor **out) SPARTA_MUST;
+
 /* The element at element offset `at` (already multiplied by strides), as double or as int64 (bool: 0 or 1).
  */
 double sparta_element_get(sparta_dtype dtype, const void *data, int64_t at);

@@ -104,7 +104,7 @@ sparta_status sparta_tesa_of_tensor(sparta_ctx *cx, const sparta_tensor *w, spar
     int64_t all = sparta_tensor_elements(w), rows = w->rank > 1 ? w->dim[0] : 1;
     if (all < 0) return sparta_fail(cx, SPARTA_E_SHAPE, "tesa: too many elements");
     sparta_tensor flat = sparta_tensor_view(w->dtype, 2, (int64_t[]){rows, rows ? all / rows : 0}, w->data);
-    SPARTA_TRY(sparta_mask_of_bits(cx, w->rank == 2 ? w : &flat, &m));
+    SPARTA_TRY(sparta_mask_of(cx, w->rank == 2 ? w : &flat, &m));
     if (!all) { /* columns of nothing */
         sparta_mask_free(cx, &m);
         return sparta_tesa_create(cx, w->rank, dim, sparta_precision_of(w->dtype), out);

@@ -86,7 +86,7 @@ sparta_status sparta_tesa_create(sparta_ctx *cx, int rank, const sparta_tesa_dim
 /* Of a weight (n, k) whose mask is known. */
 sparta_status sparta_tesa_of_mask(sparta_ctx *cx, const sparta_mask *m, sparta_precision p,
                                   sparta_tesa *out) SPARTA_MUST;
-/* Of values: elements with any bit set exist (-0.0 too), the precision is the type's. Two dimensions with any
+/* Of values: elements that are not 0 exist (in a strict context -0.0 too), the precision is the type's. Two dimensions with any
  * strides, or row-major. */
 sparta_status sparta_tesa_of_tensor(sparta_ctx *cx, const sparta_tensor *t, sparta_tesa *out) SPARTA_MUST;
 sparta_status sparta_tesa_copy(sparta_ctx *cx, const sparta_tesa *t, sparta_tesa *out) SPARTA_MUST;

@@ -163,12 +163,8 @@ static sparta_status mask_through(sparta_ctx *cx, const sparta_tensor *w, lens l
 
 sparta_status sparta_mask_of(sparta_ctx *cx, const sparta_tensor *w, sparta_mask *out)
 {
-    return mask_through(cx, w, lens_of(w->dtype), out);
-}
-
-sparta_status sparta_mask_of_bits(sparta_ctx *cx, const sparta_tensor *w, sparta_mask *out)
-{
-    return mask_through(cx, w, (lens){sparta_dtype_size(w->dtype), UINT64_MAX}, out);
+    const lens any_bit = {sparta_dtype_size(w->dtype), UINT64_MAX};
+    return mask_through(cx, w, sparta_ctx_strict(cx) ? any_bit : lens_of(w->dtype), out);
 }
 
 sparta_status sparta_mask_transpose(sparta_ctx *cx, const sparta_mask *m, sparta_mask *out)

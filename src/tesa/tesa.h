@@ -35,11 +35,9 @@ typedef struct sparta_mask {
     uint64_t *bits;     /* rows * words; bit k%64 of word k/64; padding bits are 0 */
 } sparta_mask;
 
-/* A mask of the non-zero elements of a 2-D view (any strides, any type; NaN and Inf are present, -0.0 and 0.0
- * are not). Free with sparta_mask_free. */
+/* A mask of the non-zero elements of a 2-D view (any strides, any type; NaN and Inf are present, 0.0 is not, and
+ * -0.0 is in a strict context only). Free with sparta_mask_free. */
 sparta_status sparta_mask_of(sparta_ctx *cx, const sparta_tensor *w, sparta_mask *out) SPARTA_MUST;
-/* The same of elements with any bit set: -0.0 is present. */
-sparta_status sparta_mask_of_bits(sparta_ctx *cx, const sparta_tensor *w, sparta_mask *out) SPARTA_MUST;
 sparta_status sparta_mask_create(sparta_ctx *cx, int64_t rows, int64_t cols,
                                  sparta_mask *out) SPARTA_MUST; /* all absent */
 sparta_status sparta_mask_and(sparta_ctx *cx, sparta_mask *a, const sparta_mask *b) SPARTA_MUST; /* a &= b */

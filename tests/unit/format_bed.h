@@ -22,10 +22,11 @@
 
 static sparta_ctx *cx;
 
+/* Storage keeps -0.0, which a dense source has in a strict context only. */
 static int set_up(void **state)
 {
     (void)state;
-    cx = sparta_ctx_create(NULL);
+    cx = sparta_ctx_create(&(sparta_ctx_options){.size = sizeof(sparta_ctx_options), .strict = 1});
     return cx ? 0 : -1;
 }
 

@@ -331,6 +331,37 @@ static void test_copy(void **state)
     assert_int_equal(sparta_tensor_copy(cx, &a, &b), SPARTA_OK);
 }
 
+/* -0.0 is a zero of a dense source, of every float type and with any strides, and stays in a strict context. */
+static void test_plain_zeros(void **state)
+{
+    sparta_ctx *strict =
+        sparta_ctx_create(&(sparta_ctx_options){.size = sizeof(sparta_ctx_options), .strict = 1});
+    static const sparta_dtype types[] = {SPARTA_F64, SPARTA_F32, SPARTA_F16, SPARTA_BF16, SPARTA_I32};
+    const double x[6] = {1, -0.0, 0, -2, -0.0, -1e-7};
+    for (size_t d = 0; d < SPARTA_COUNT(types); d++)
+        for (int turned = 0; turned < 2; turned++) {
+            double room[6];
+            sparta_tensor t = sparta_tensor_view(types[d], 2, (int64_t[]){2, 3}, room), own;
+            const sparta_tensor *out;
+            if (turned) t.dim[0] = 3, t.dim[1] = 2, t.stride[0] = 1, t.stride[1] = 3;
+            for (int i = 0; i < 6; i++) sparta_element_set(types[d], room, i, x[i]);
+            assert_int_equal(sparta_tensor_plain_zeros(strict, &t, &own, &out), SPARTA_OK);
+            assert_true(out == &t && !own.data);
+            assert_int_equal(sparta_tensor_plain_zeros(*state, &t, &own, &out), SPARTA_OK);
+            assert_true((out == &own) == (types[d] != SPARTA_I32));
+            for (int i = 0; i < 6; i++) {
+                const double a = sparta_element_get(types[d], out->data,
+                                                    i / t.dim[1] * out->stride[0] +
+                                                        i % t.dim[1] * out->stride[1]),
+                             b = sparta_element_get(types[d], t.data,
+                                                    i / t.dim[1] * t.stride[0] + i % t.dim[1] * t.stride[1]);
+                assert_true(a == b && (b != 0 || !signbit(a)));
+            }
+            sparta_free(*state, own.data);
+        }
+    sparta_ctx_free(strict);
+}
+
 static int set_up(void **state)
 {
     return (*state = sparta_ctx_create(NULL)) ? 0 : -1;
@@ -346,10 +377,12 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_types),     cmocka_unit_test(test_halves), cmocka_unit_test(test_elements),
-        cmocka_unit_test(test_sizes),     cmocka_unit_test(test_alloc),  cmocka_unit_test(test_print),
-        cmocka_unit_test(test_broadcast), cmocka_unit_test(test_walk),   cmocka_unit_test(test_contiguous),
-        cmocka_unit_test(test_copy),
+        cmocka_unit_test(test_types),       cmocka_unit_test(test_halves),
+        cmocka_unit_test(test_elements),    cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_alloc),       cmocka_unit_test(test_print),
+        cmocka_unit_test(test_broadcast),   cmocka_unit_test(test_walk),
+        cmocka_unit_test(test_contiguous),  cmocka_unit_test(test_copy),
+        cmocka_unit_test(test_plain_zeros),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

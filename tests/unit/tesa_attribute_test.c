@@ -396,7 +396,7 @@ static void from_values(void **state)
     OK(sparta_tesa_of_tensor(cx, &t, &a));
     for (int64_t i = 0; i < 12; i++)
         assert_int_equal(sparta_tesa_present(&a, (int64_t[]){i / 6, i / 2 % 3, i % 2}),
-                         i == 0 || i == 3 || i == 9 || i >= 10);
+                         i == 0 || i == 3 || i == 9 || i == 11); /* -0.0 is not there */
     assert_int_equal(a.precision[0], SPARTA_PRECISION_F32);
     sparta_tesa_free(cx, &a);
     OK(sparta_tesa_of_tensor(cx, &(sparta_tensor){SPARTA_F32, 1, {0}, {1}, w}, &a));
