@@ -176,29 +176,44 @@ sparta_status sparta_compile_mask(sparta_ctx *cx, sparta_graph *g, const sparta_
     return SPARTA_OK;
 }
 
-static sparta_value *weight_named(const sparta_graph *g, const char *name)
+/* Weights by their names and those they have in the file; of several the first. */
+static sparta_status name_weights(const sparta_graph *g, sparta_map *names)
 {
-    for (int i = 0; i < g->n_values; i++) {
-        sparta_value *v = g->value[i];
-        if (v->constant && (!strcmp(v->name, name) || (v->origin && !strcmp(v->origin, name)))) return v;
+    for (int i = g->n_values - 1; i >= 0; i--) {
+        const sparta_value *v = g->value[i];
+        if (!v->constant) continue;
+        if (v->origin) SPARTA_TRY(sparta_map_put(names, v->origin, i));
+        SPARTA_TRY(sparta_map_put(names, v->name, i));
     }
-    return NULL;
+    return SPARTA_OK;
+}
+
+static sparta_status apply_each(sparta_ctx *cx, sparta_graph *g, const char *path, const sparta_arrays *a,
+                                const sparta_map *names, sparta_modules *modules, int64_t *lost)
+{
+    for (int i = 0; i < a->n; i++) {
+        const char *name = a->entry[i].name;
+        int64_t id;
+        const bool known = sparta_map_get(names, name, &id);
+        const sparta_module_weight own = {.name = name, .value = known ? g->value[id] : NULL}, *w = &own;
+        SPARTA_TRY(sparta_check_cancel(cx));
+        if (!known && !modules->g) SPARTA_TRY(sparta_modules_find_all(g, modules));
+        if (!known) w = sparta_modules_find(modules, name);
+        SPARTA_TRY(w ? sparta_compile_mask(cx, g, w, &a->entry[i].tensor, lost)
+                     : no_weight(cx, g, modules, path, &a->entry[i]));
+    }
+    return SPARTA_OK;
 }
 
 static sparta_status apply_all(sparta_ctx *cx, sparta_graph *g, const char *path, const sparta_arrays *a,
                                int64_t *lost)
 {
     sparta_modules modules = {0}; /* looked for when a name is not the file's */
-    sparta_status s = SPARTA_OK;
-    for (int i = 0; i < a->n && s == SPARTA_OK; i++) {
-        const char *name = a->entry[i].name;
-        const sparta_module_weight own = {.name = name, .value = weight_named(g, name)}, *w = &own;
-        if (!own.value && !modules.g) s = sparta_modules_find_all(g, &modules);
-        if (!own.value) w = sparta_modules_find(&modules, name);
-        if (s == SPARTA_OK)
-            s = w ? sparta_compile_mask(cx, g, w, &a->entry[i].tensor, lost)
-                  : no_weight(cx, g, &modules, path, &a->entry[i]);
-    }
+    sparta_map *names = sparta_map_create(cx);
+    SPARTA_NEED(cx, names);
+    sparta_status s = name_weights(g, names);
+    if (s == SPARTA_OK) s = apply_each(cx, g, path, a, names, &modules, lost);
+    sparta_map_free(names);
     sparta_modules_free(&modules);
     return s;
 }

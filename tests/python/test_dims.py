@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import sys
 
 import numpy as np
@@ -128,11 +129,25 @@ def dims_on_every_verb():
     need(wrong.code == 2 and "x[n,4]" in wrong.err, wrong)
 
 
+def many_inputs():
+    """The time to run grows with the number of inputs, not with its cube: processor seconds of two sizes."""
+    def seconds(n):
+        path = model(f"inputs{n}", [node("Sum", " ".join(f"x{i}" for i in range(n)), "y")],
+                     [(f"x{i}", FLOAT, [1]) for i in range(n)], ["y"])
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        must("run", path, "--output-dir", path + ".out", "--quiet")
+        return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+
+    some, more = seconds(1200), seconds(2400)
+    need(more < 5 * some + 0.5, f"{some:.2f} s for 1200 inputs, {more:.2f} s for 2400")
+
+
 T.check("nameless dims are symbols with names, and run", nameless)
 T.check("images are 224 by 224 when nobody says", images_are_224)
 T.check("ids and mask with symbols of their own", lengths_of_their_own)
 T.check("sizes that must be equal are compared by runs", sizes_that_fit)
 T.check("--dim on every verb", dims_on_every_verb)
+T.check("thousands of inputs", many_inputs)
 
 if __name__ == "__main__":
     sys.exit(T.finish())
