@@ -10,7 +10,11 @@
 static sparta_status needs_model(cli *c)
 {
     const char *file[2] = {c->n_operands ? c->operand[0] : NULL, cli_text(c, CLI_AGAINST, NULL)};
-    if (!cli_has(c, CLI_MASKS) && !cli_has(c, CLI_SCHEDULE) && !cli_has(c, CLI_REMOVE)) return SPARTA_OK;
+    static const cli_option_id changes[] = {CLI_MASKS, CLI_SCHEDULE, CLI_REMOVE, CLI_MULTIPLE,
+                                            CLI_NO_PROPAGATE};
+    bool any = false;
+    for (size_t i = 0; i < SPARTA_COUNT(changes); i++) any |= cli_has(c, changes[i]);
+    if (!any) return SPARTA_OK;
     for (int i = 0; i < 2; i++) {
         sparta_file_kind kind;
         if (!file[i]) continue;
@@ -19,7 +23,8 @@ static sparta_status needs_model(cli *c)
     }
     return sparta_fail(
         c->cx, SPARTA_E_USAGE,
-        "%s: --masks, --schedule and --remove change an ONNX model, and none is given; compile it with them",
+        "%s: --masks, --schedule, --remove, --multiple and --no-propagate are for an ONNX model, and none is "
+        "given; compile it with them",
         c->verb->name);
 }
 
@@ -66,6 +71,7 @@ sparta_status cli_compile_request(cli *c, sparta_compile_request *out)
     r.options.schedule = cli_text(c, CLI_SCHEDULE, NULL);
     if (cli_has(c, CLI_REMOVE)) SPARTA_TRY(list_of(c, CLI_REMOVE, &r.options.remove));
     r.options.multiple = (int)cli_int(c, CLI_MULTIPLE, 1);
+    r.options.no_propagate = cli_has(c, CLI_NO_PROPAGATE);
     r.options.dense_only = cli_has(c, CLI_DENSE);
     r.options.no_measure = cli_has(c, CLI_NO_MEASURE);
     r.options.limit = cli_real(c, CLI_LIMIT, 0);

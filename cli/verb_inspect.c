@@ -54,7 +54,6 @@ static sparta_status gather(cli *c, facts *f)
 {
     SPARTA_TRY(cli_file_size(c, c->operand[0], &f->bytes));
     SPARTA_TRY(sparta_graph_symbols(c->cx, c->arena, f->graph, &f->symbol, &f->n_symbols));
-    f->obeyed.limit = cli_real(c, CLI_LIMIT, 0);
     SPARTA_TRY(sparta_compile_coverage(c->cx, f->graph, &f->coverage));
     sparta_compile_note_coverage(c->cx, &f->coverage);
     return sparta_compile_layers(c->cx, c->arena, f->graph, cli_text(c, CLI_DB, NULL), &f->obeyed, &f->layer,
@@ -260,14 +259,13 @@ static sparta_status inspect_package(cli *c)
     return status;
 }
 
-/* The model as compile has it before the passes: what the schedule says done, and smaller, where that is worth it. */
+/* The model as compile has it after the passes: what the schedule says done, and smaller if asked for. */
 static sparta_status open_model(cli *c, const sparta_schedule *schedule, bool smaller, facts *f,
                                 sparta_model **out)
 {
     sparta_import_options options = {cli_text(c, CLI_EXTERNAL, NULL)};
     const sparta_compile_options none = SPARTA_OPTIONS(sparta_compile_options);
     sparta_model *m;
-    bool worth = true;
     SPARTA_TRY(sparta_model_open(c->cx, c->operand[0], &options, &m));
     sparta_bindings given;
     sparta_status status = cli_dims(c, &given);
@@ -275,22 +273,43 @@ static sparta_status open_model(cli *c, const sparta_schedule *schedule, bool sm
     f->graph = m->graph;
     f->opset = m->opset;
     f->parameters = parameters_of(m->graph);
-    memset(f->operators, 0, sizeof f->operators);
     count_operators(f, m->graph);
     if (!status && schedule) status = sparta_compile_schedule(c->cx, m->graph, schedule, &f->obeyed);
-    if (!status && smaller) {
-        status = sparta_ops_infer(m->graph);
-        if (!status) status = sparta_compile_propagate(m->graph, &none, &f->obeyed, &f->went);
-        worth = !status && sparta_compile_worth(&f->went, &none);
-    }
-    if (!status && worth) {
+    f->obeyed.limit = cli_real(c, CLI_LIMIT, 0);
+    if (!status) status = sparta_ops_infer(m->graph);
+    if (!status && smaller) status = sparta_compile_propagate(m->graph, &none, &f->obeyed, &f->went);
+    if (!status) status = sparta_compile_passes(m->graph);
+    if (status)
+        sparta_model_close(m);
+    else
         *out = m;
-        return SPARTA_OK;
+    return status;
+}
+
+static sparta_status estimate(cli *c, sparta_model *m, const facts *f, double *us)
+{
+    return sparta_compile_sum(c->cx, m->graph, cli_text(c, CLI_DB, NULL), &f->obeyed, us);
+}
+
+/* The model as given, or smaller where propagation takes something away and compile would find that faster. */
+static sparta_status open_faster(cli *c, const sparta_schedule *schedule, facts *f, sparta_model **out)
+{
+    facts as_given = *f;
+    sparta_model *smaller, *given = NULL;
+    double us = 0, given_us = 0;
+    SPARTA_TRY(open_model(c, schedule, true, f, &smaller));
+    sparta_status status = SPARTA_OK;
+    if (f->went.parameters_after != f->went.parameters_before) {
+        status = open_model(c, schedule, false, &as_given, &given);
+        if (!status) status = estimate(c, smaller, f, &us);
+        if (!status) status = estimate(c, given, &as_given, &given_us);
     }
-    sparta_model_close(m);
-    SPARTA_TRY(status);
-    f->went = (sparta_propagate_report){0};
-    return open_model(c, schedule, false, f, out);
+    const bool worth = sparta_compile_worth(us, given_us);
+    if (!worth) *f = as_given;
+    sparta_model_close(worth ? given : smaller);
+    *out = worth ? smaller : given;
+    if (status) sparta_model_close(*out);
+    return status;
 }
 
 static sparta_status inspect_model(cli *c)
@@ -303,13 +322,14 @@ static sparta_status inspect_model(cli *c)
                     c->operand[0]);
     if (cli_has(c, CLI_SCHEDULE))
         SPARTA_TRY(sparta_schedule_open(c->cx, cli_text(c, CLI_SCHEDULE, ""), &schedule));
-    sparta_status status = open_model(c, schedule, true, &f, &m);
-    if (!status) status = sparta_compile_passes(m->graph);
-    if (!status) status = gather(c, &f);
-    for (int i = 0; !status && i < m->n_external; i++) f.bytes += m->external[i].size;
-    if (!status) status = report(c, &f);
+    sparta_status status = open_faster(c, schedule, &f, &m);
+    if (!status) {
+        status = gather(c, &f);
+        for (int i = 0; !status && i < m->n_external; i++) f.bytes += m->external[i].size;
+        if (!status) status = report(c, &f);
+        sparta_model_close(m);
+    }
     sparta_schedule_free(schedule);
-    sparta_model_close(m);
     return status;
 }
 

@@ -211,10 +211,11 @@ typedef struct sparta_compile_options {
     const sparta_schedule *rules; /* the same as an object of this context; NULL: none. Not both */
     double limit; /* a format of the schedule may store so many slots for each non-zero; 0: 4 */
     const char *const
-        *remove;  /* "encoder.2.heads=3,5" or "conv1.weight=4-7" (docs/propagation.md), ended by NULL */
-    int multiple; /* axes of weights lose so many that a multiple of this stays; 0: 1 */
-    double rtol;  /* of compile's own check, relative to the largest value of an output; 0: 1e-4 (f32) */
-    double atol;  /* absolute; 0: 1e-6 of the largest operand of the node that computes the output */
+        *remove;      /* "encoder.2.heads=3,5" or "conv1.weight=4-7" (docs/propagation.md), ended by NULL */
+    int multiple;     /* axes of weights lose so many that a multiple of this stays; 0: 1 */
+    double rtol;      /* of compile's own check, relative to the largest value of an output; 0: 1e-4 (f32) */
+    double atol;      /* absolute; 0: 1e-6 of the largest operand of the node that computes the output */
+    int no_propagate; /* compile the graph as it is; otherwise a smaller one, where that is faster */
 } sparta_compile_options;
 
 /* Compile an ONNX model into a package. Verifies its own result before it writes. */

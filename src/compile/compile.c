@@ -62,7 +62,8 @@ static sparta_status bind_dims(sparta_ctx *cx, sparta_graph *g, const char *cons
 
 /* ------------------------------------------------------------------ lowering */
 
-static sparta_status lower(lowering *l)
+/* The graph fused, and what runs each node of it. */
+static sparta_status decide(lowering *l)
 {
     SPARTA_TRY(sparta_lower_targets(l->cx, l->request->options.target, &l->targets));
     if (l->request->runs_here && l->targets.foreign)
@@ -73,34 +74,49 @@ static sparta_status lower(lowering *l)
             l->request->options.target);
     l->target = l->targets.main;
     l->no_measure = l->request->options.no_measure || l->targets.foreign;
+    SPARTA_TRY(sparta_lower_strip(l->g));
+    SPARTA_TRY(sparta_compile_passes(l->g));
+    l->arena = sparta_arena_create(l->cx);
+    SPARTA_NEED(l->cx, l->arena);
     SPARTA_TRY(sparta_tune_open(l->cx, l->request->db, &l->db));
     SPARTA_TRY(sparta_lower_choose(l));
-    SPARTA_TRY(sparta_lower_layout(l));
-    SPARTA_TRY(sparta_lower_pack(l));
-    return sparta_graph_verify(l->g);
+    return sparta_lower_sum(l);
+}
+
+/* The package of what was decided; its plan is the graph. */
+static sparta_status finish(lowering *l, sparta_package **out)
+{
+    SPARTA_TRY(sparta_package_create(l->cx, &l->package));
+    sparta_status s = sparta_lower_layout(l);
+    if (s == SPARTA_OK) s = sparta_lower_pack(l);
+    if (s == SPARTA_OK) s = sparta_graph_verify(l->g);
+    if (s != SPARTA_OK) {
+        sparta_package_close(l->package);
+        return s;
+    }
+    l->package->plan = l->g;
+    if (l->request->us) *l->request->us = l->us;
+    *out = l->package;
+    return SPARTA_OK;
+}
+
+static void forget(lowering *l)
+{
+    for (int i = 0; i < l->n_nodes; i++) sparta_mask_free(l->cx, &l->node[i].mask);
+    for (int i = 0; i < l->n_kernels; i++)
+        if (l->kernel[i].object) sparta_jit_close(l->kernel[i].object);
+    sparta_tune_close(l->db);
+    sparta_arena_free(l->arena);
 }
 
 sparta_status sparta_compile_graph(sparta_ctx *cx, sparta_graph *g, const sparta_compile_request *request,
                                    sparta_package **out)
 {
     lowering l = {.cx = cx, .g = g, .request = request};
-    SPARTA_TRY(sparta_lower_strip(g));
-    SPARTA_TRY(sparta_compile_passes(g));
-    SPARTA_TRY(sparta_package_create(cx, &l.package));
-    l.arena = sparta_arena_create(cx);
-    sparta_status s = l.arena ? lower(&l) : sparta_ctx_status(cx);
-    for (int i = 0; i < l.n_nodes; i++) sparta_mask_free(cx, &l.node[i].mask);
-    for (int i = 0; i < l.n_kernels; i++)
-        if (l.kernel[i].object) sparta_jit_close(l.kernel[i].object);
-    sparta_tune_close(l.db);
-    sparta_arena_free(l.arena);
-    if (s != SPARTA_OK) {
-        sparta_package_close(l.package);
-        return s;
-    }
-    l.package->plan = g;
-    *out = l.package;
-    return SPARTA_OK;
+    sparta_status s = decide(&l);
+    if (s == SPARTA_OK) s = finish(&l, out);
+    forget(&l);
+    return s;
 }
 
 /* ------------------------------------------------------------------ files */
@@ -161,25 +177,78 @@ static sparta_status load(sparta_ctx *cx, const char *onnx, const sparta_compile
     return SPARTA_OK;
 }
 
-/* The same made smaller, where that is worth it. */
-static sparta_status load_smaller(sparta_ctx *cx, const char *onnx, const sparta_compile_options *o,
-                                  const sparta_schedule *schedule, sparta_obeyed *obeyed,
-                                  sparta_propagate_report *went, sparta_model **out)
+/* ------------------------------------------------------------------ as given, or smaller */
+
+typedef struct candidate { /* a model on its way to a package */
+    sparta_model *model;
+    sparta_obeyed obeyed;
+    sparta_compile_request request;
+    lowering l;
+    sparta_propagate_report went; /* what propagation took away */
+    sparta_text given;            /* the graph before that; empty: nothing went */
+} candidate;
+
+static void drop(candidate *c)
 {
-    sparta_model *m;
-    SPARTA_TRY(load(cx, onnx, o, schedule, obeyed, &m));
-    sparta_status s = sparta_compile_propagate(m->graph, o, obeyed, went);
-    if (s == SPARTA_OK && sparta_compile_worth(went, o)) {
-        *out = m;
-        return SPARTA_OK;
-    }
-    sparta_model_close(m);
-    SPARTA_TRY(s);
-    went->parameters_after = went->parameters_before;
-    went->nodes_after = went->nodes_before;
-    went->n = 0;
-    went->tensor = NULL; /* was the other graph's */
-    return load(cx, onnx, o, schedule, obeyed, out);
+    if (!c->l.cx) return; /* it never began */
+    forget(&c->l);
+    sparta_model_close(c->model);
+    sparta_text_free(&c->given);
+    *c = (candidate){0};
+}
+
+/* Propagation, and what was there before it, without its weights. What is an index or a size must stay what it is; large tables of them
+ * are not kept. */
+static sparta_status make_smaller(candidate *c)
+{
+    enum { INTEGERS = 1 << 16 };
+    sparta_graph_print_integers(c->l.g, INTEGERS, &c->given);
+    SPARTA_TRY(c->given.status);
+    SPARTA_TRY(sparta_compile_propagate(c->l.g, &c->request.options, &c->obeyed, &c->went));
+    if (c->went.parameters_after == c->went.parameters_before) sparta_text_free(&c->given);
+    return SPARTA_OK;
+}
+
+static sparta_status scheduled_target(sparta_ctx *cx, const sparta_schedule *schedule,
+                                      sparta_compile_options *options)
+{
+    lower_targets targets;
+    if (!schedule || !schedule->target || options->target) return SPARTA_OK;
+    options->target = schedule->target;
+    if (sparta_lower_targets(cx, schedule->target, &targets) == SPARTA_OK) return SPARTA_OK;
+    return sparta_lower_fail_at(cx, schedule->target_at);
+}
+
+/* Load the model, make it smaller if asked to, and decide what runs it. */
+static sparta_status prepare(sparta_ctx *cx, const char *onnx, const sparta_compile_request *request,
+                             const sparta_schedule *schedule, bool smaller, candidate *out)
+{
+    *out = (candidate){.request = *request, .l = {.cx = cx}};
+    sparta_text_init(&out->given, cx);
+    SPARTA_TRY(load(cx, onnx, &request->options, schedule, &out->obeyed, &out->model));
+    SPARTA_TRY(scheduled_target(cx, schedule, &out->request.options));
+    if (schedule) out->request.obeyed = &out->obeyed;
+    out->l = (lowering){.cx = cx, .g = out->model->graph, .request = &out->request};
+    SPARTA_TRY(smaller ? make_smaller(out) : sparta_propagate_nothing(out->l.g, &out->went));
+    return decide(&out->l);
+}
+
+/* Single channels that go here and there leave blocks that no longer line up and heads of odd sizes, which may cost more than they save:
+ * the model as given and the smaller one compete by the sums of their steps' times. What the user removes is gone in any case. */
+static sparta_status compete(sparta_ctx *cx, const char *onnx, const sparta_compile_request *request,
+                             const sparta_schedule *schedule, candidate two[2], candidate **best)
+{
+    const sparta_compile_options *o = &request->options;
+    candidate *smaller = &two[0], *given = &two[1];
+    if (o->no_propagate && o->remove)
+        return sparta_fail(
+            cx, SPARTA_E_USAGE,
+            "compile: what is to be removed goes by propagation; leave out --remove or --no-propagate");
+    SPARTA_TRY(prepare(cx, onnx, request, schedule, !o->no_propagate, smaller));
+    if (!smaller->given.size || o->remove) return SPARTA_OK;
+    SPARTA_TRY(prepare(cx, onnx, request, schedule, false, given));
+    if (!sparta_compile_worth(smaller->l.us, given->l.us)) *best = given;
+    return SPARTA_OK;
 }
 
 /* A user's sparsifier that rolls dice would make the check below compare two different models. */
@@ -222,38 +291,43 @@ static sparta_status verify_file(sparta_ctx *cx, const char *onnx, const sparta_
     return s;
 }
 
-static sparta_status compile_model(sparta_ctx *cx, const char *onnx, const sparta_compile_request *asked,
+/* The package of a candidate, which then is the package's. */
+static sparta_status pack(sparta_ctx *cx, candidate *c, sparta_package **out)
+{
+    sparta_package *p;
+    SPARTA_TRY(finish(&c->l, &p));
+    p->owner = (sparta_model_owner){c->model, close_model, check_model};
+    c->model = NULL;
+    if (c->given.size && !(p->given = sparta_arena_string(p->arena, sparta_text_str(&c->given)))) {
+        sparta_package_close(p);
+        return sparta_ctx_status(cx);
+    }
+    *out = p;
+    return SPARTA_OK;
+}
+
+static sparta_status compile_model(sparta_ctx *cx, const char *onnx, const sparta_compile_request *request,
                                    const sparta_schedule *schedule, sparta_package **out)
 {
-    sparta_compile_request request = *asked;
-    sparta_obeyed obeyed = {0};
-    sparta_model *m;
-    sparta_package *p;
-    sparta_propagate_report went;
-    SPARTA_TRY(load_smaller(cx, onnx, &request.options, schedule, &obeyed, &went, &m));
-    if (schedule) request.obeyed = &obeyed;
-    sparta_status s = SPARTA_OK;
-    if (schedule && schedule->target && !request.options.target) {
-        lower_targets targets;
-        request.options.target = schedule->target;
-        if (sparta_lower_targets(cx, schedule->target, &targets) != SPARTA_OK)
-            s = sparta_lower_fail_at(cx, schedule->target_at);
+    candidate two[2] = {0}, *best = two;
+    sparta_package *p = NULL;
+    sparta_status s = compete(cx, onnx, request, schedule, two, &best);
+    if (s == SPARTA_OK) {
+        drop(&two[best == two]); /* before the weights of the other are packed */
+        s = pack(cx, best, &p);
     }
-    if (s == SPARTA_OK) s = sparta_compile_graph(cx, m->graph, &request, &p);
-    if (s != SPARTA_OK) {
-        sparta_model_close(m);
-        return s;
-    }
-    p->owner = (sparta_model_owner){m, close_model, check_model};
-    if (!request.no_verify) s = verify_file(cx, onnx, &request, schedule, p);
+    if (s == SPARTA_OK && !request->no_verify) s = verify_file(cx, onnx, &best->request, schedule, p);
     /* A file that changed meanwhile is why answers differ. */
-    if ((s == SPARTA_OK || s == SPARTA_E_DIFFER) && sparta_model_check(cx, m) != SPARTA_OK) s = SPARTA_E_IO;
+    if (p && (s == SPARTA_OK || s == SPARTA_E_DIFFER) && check_model(cx, p->owner.object) != SPARTA_OK)
+        s = SPARTA_E_IO;
+    if (s == SPARTA_OK && request->went) *request->went = best->went;
+    if (s == SPARTA_OK && request->masked_nonzero) *request->masked_nonzero = best->obeyed.masked_nonzero;
+    drop(&two[0]);
+    drop(&two[1]);
     if (s != SPARTA_OK) {
         sparta_package_close(p);
         return s;
     }
-    if (request.went) *request.went = went;
-    if (request.masked_nonzero) *request.masked_nonzero = obeyed.masked_nonzero;
     *out = p;
     return SPARTA_OK;
 }

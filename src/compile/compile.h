@@ -3,7 +3,8 @@
  *   import          room import        ONNX file -> graph
  *   obey            obey.c             what a schedule says to the weights: sparsified, formats pinned
  *   infer           room ops           types, shape arithmetic folded away
- *   propagate       room propagate     what is zero, constant or not needed goes; pinned weights keep their shape
+ *   propagate       room propagate     what is zero, constant or not needed goes; pinned weights keep their shape. The given graph and
+ *                                      the smaller one go on side by side, until the sums of their steps' times (sum.c) decide
  *   passes          passes.def         the graph fused: Linear, Attention, LayerNormalization, Embed; QKV merged
  *   choose          choose.c           for each Linear the implements that match are built, checked, timed, remembered
  *   layout          layout.c           which values live in panels; Identity nodes convert at the edges
@@ -66,6 +67,8 @@ typedef struct sparta_compile_request {
     sparta_propagate_report *went;
     /* Filled by sparta_compile_file: weights that masks removed although they were not 0. NULL: not wanted. */
     int64_t *masked_nonzero;
+    /* Filled: microseconds that the steps of one run take together, estimated (sum.c). NULL: not wanted. */
+    double *us;
 } sparta_compile_request;
 
 /* Compile a graph (which is changed) into a package image in memory. */
@@ -86,13 +89,19 @@ void sparta_compile_close(sparta_opened *o);
 /* Make an inferred graph smaller; weights whose format a schedule pins keep their shape, what the options remove is removed first. */
 sparta_status sparta_compile_propagate(sparta_graph *g, const sparta_compile_options *options,
                                        const sparta_obeyed *obeyed, sparta_propagate_report *out) SPARTA_MUST;
-/* Is what went worth compiling the smaller graph? Single channels that go here and there leave blocks that no longer line up and
- * heads of odd sizes, which cost more than they save: less than SPARTA_WORTH of the parameters, unasked, is not. */
-#define SPARTA_WORTH (1. / 16)
-bool sparta_compile_worth(const sparta_propagate_report *went, const sparta_compile_options *options);
+/* Microseconds that one run of a graph takes after sparta_compile_passes, at usual sizes on one thread: the sum over its nodes, from
+ * the tuning database or the cost model. No code is built, nothing is timed. */
+sparta_status sparta_compile_sum(sparta_ctx *cx, sparta_graph *g, const char *db, const sparta_obeyed *obeyed,
+                                 double *us) SPARTA_MUST;
+/* Of two sums, is the smaller graph's the one to take? What is as fast within the noise of times stores less. */
+bool sparta_compile_worth(double smaller_us, double given_us);
 /* The graph of a package, weights unpacked, annotations removed: to compile again with other options. */
 sparta_status sparta_compile_unplan(sparta_ctx *cx, const sparta_package *package,
                                     sparta_graph **out) SPARTA_MUST;
+/* The graph that a package was made from, before propagation, to be timed: integers are what they were, weights that went are made
+ * from the seed. Where nothing went, the same as unplan. */
+sparta_status sparta_compile_given(sparta_ctx *cx, const sparta_package *package, uint64_t seed,
+                                   sparta_graph **out) SPARTA_MUST;
 /* Set the elements of a weight to 0 where the mask is 0, which has its shape (the transposed one where it is turned). Adds to *lost those
  * that were not 0; E_USAGE where the transposed mask would have removed zeros only. */
 sparta_status sparta_compile_mask(sparta_ctx *cx, sparta_graph *g, const sparta_module_weight *w,

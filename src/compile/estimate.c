@@ -86,7 +86,7 @@ static double products(const count *c, const sparta_node *n)
     case SPARTA_OP_Gemm: return elements(c, y, 0) * dim_of(c, a, !sparta_attr_int(&n->attrs, "transA", 0));
     case SPARTA_OP_Conv: return elements(c, y, 0) * elements(c, b, 1);
     case SPARTA_OP_ConvTranspose: return elements(c, a, 0) * elements(c, b, 1);
-    case SPARTA_OP_Attention: return 2 * elements(c, a, 0) * dim_of(c, b, b->dims.rank - 2);
+    case SPARTA_OP_Attention: return (elements(c, a, 0) + elements(c, y, 0)) * dim_of(c, b, b->dims.rank - 2);
     /* right for a product of matrices, whichever the axes */
     case SPARTA_OP_Einsum: return sqrt(elements(c, a, 0) * elements(c, b, 0) * elements(c, y, 0));
     default: return 0;

@@ -103,17 +103,25 @@ typedef struct survey { /* what the layers of a graph are predicted from */
     const bool *stats;
 } survey;
 
+/* What compile would take for a node, as far as it can be known without building or timing anything. The mask is the caller's to free. */
+static sparta_status foresee(const survey *v, sparta_node *n, lower_node *out)
+{
+    out->node = n;
+    SPARTA_TRY(sparta_lower_task(v->cx, v->g, n, out));
+    SPARTA_TRY(sparta_lower_pin(v->cx, v->obeyed, n, &out->pin));
+    SPARTA_TRY(sparta_lower_asked(v->cx, out, v->obeyed ? v->obeyed->limit : 0));
+    out->task.stat = v->stats[n->out[0]->id];
+    out->task.library = sparta_implement_library(sparta_target_best());
+    predict(v->cx, v->db, out);
+    return SPARTA_OK;
+}
+
 static sparta_status from_graph(const survey *v, sparta_node *n, sparta_layer *out)
 {
     sparta_ctx *cx = v->cx;
-    lower_node ln = {.node = n};
-    sparta_status s = sparta_lower_task(cx, v->g, n, &ln);
-    if (s == SPARTA_OK) s = sparta_lower_pin(cx, v->obeyed, n, &ln.pin);
-    if (s == SPARTA_OK) s = sparta_lower_asked(cx, &ln, v->obeyed ? v->obeyed->limit : 0);
+    lower_node ln = {0};
+    sparta_status s = foresee(v, n, &ln);
     if (s == SPARTA_OK) {
-        ln.task.stat = v->stats[n->out[0]->id];
-        ln.task.library = sparta_implement_library(sparta_target_best());
-        predict(cx, v->db, &ln);
         snprintf(out->implement, sizeof out->implement, "%s", ln.im->name);
         snprintf(out->pattern, sizeof out->pattern, "%s", ln.task.mask ? ln.task.pattern.name : "none");
         snprintf(out->reason, sizeof out->reason, "%s", ln.reason);
@@ -125,6 +133,37 @@ static sparta_status from_graph(const survey *v, sparta_node *n, sparta_layer *o
         s = set_format(cx, v->arena, &ln, out);
     }
     sparta_mask_free(cx, &ln.mask);
+    return s;
+}
+
+static sparta_status estimate(const survey *v, lowering *l)
+{
+    l->node = sparta_arena_array(l->arena, (size_t)v->g->n_nodes + 1, sizeof *l->node);
+    SPARTA_NEED(v->cx, l->node);
+    l->n_nodes = v->g->n_nodes;
+    for (int i = 0; i < l->n_nodes; i++) {
+        lower_node *ln = &l->node[i];
+        SPARTA_TRY(sparta_check_cancel(v->cx));
+        const sparta_status s = foresee(v, v->g->node[i], ln);
+        sparta_mask_free(v->cx, &ln->mask);
+        ln->task.mask = NULL;
+        SPARTA_TRY(s);
+    }
+    return sparta_lower_sum(l);
+}
+
+sparta_status sparta_compile_sum(sparta_ctx *cx, sparta_graph *g, const char *db_path,
+                                 const sparta_obeyed *obeyed, double *us)
+{
+    sparta_tune_db *db = NULL;
+    lowering l = {.cx = cx, .g = g, .arena = sparta_arena_create(cx)};
+    SPARTA_NEED(cx, l.arena);
+    const bool *stats = sparta_lower_stats(l.arena, g);
+    sparta_status s = stats ? sparta_tune_open(cx, db_path, &db) : sparta_ctx_status(cx);
+    if (s == SPARTA_OK) s = estimate(&(survey){cx, l.arena, g, db, obeyed, stats}, &l);
+    if (s == SPARTA_OK) *us = l.us;
+    sparta_tune_close(db);
+    sparta_arena_free(l.arena);
     return s;
 }
 

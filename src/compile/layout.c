@@ -31,7 +31,7 @@ static bool is_view(const sparta_node *n, const bool *panel)
     return true;
 }
 
-static void decide(lowering *l, bool *panel)
+void sparta_lower_decide(lowering *l, bool *panel)
 {
     for (int i = 0; i < l->n_nodes; i++) {
         lower_node *ln = &l->node[i];
@@ -211,7 +211,7 @@ sparta_status sparta_lower_layout(lowering *l)
     sparta_value **twin = sparta_arena_array(l->arena, values, sizeof *twin);
     list all = {sparta_arena_array(l->arena, nodes, sizeof(lower_node)), 0};
     if (!panel || !twin || !all.node) return sparta_ctx_status(l->cx);
-    decide(l, panel);
+    sparta_lower_decide(l, panel);
     SPARTA_TRY(insert(l, panel, twin, &all));
     SPARTA_TRY(order(l, &all));
     settle_stat(l);

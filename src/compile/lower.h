@@ -4,6 +4,7 @@
  *   reason.c   why a layer is not faster          pack.c     weights, code and annotations into the package
  *   verify.c   the package against the references pins.c     formats that a schedule asks for, layer by layer
  *   smaller.c  propagation, before all of them    targets.c  the targets of one package: code and check of each
+ *   sum.c      what all steps take together, by which the given graph and the smaller one compete
  */
 #ifndef SPARTA_COMPILE_LOWER_H
 #define SPARTA_COMPILE_LOWER_H
@@ -59,6 +60,7 @@ typedef struct lowering {
     bool no_measure;      /* choose by the cost model */
     sparta_tune_db *db;
     double peak; /* operations a second of one thread; 0: not measured */
+    double us;   /* what all nodes take together, estimated */
     int n_nodes;
     lower_node *node; /* one a node of the graph, in its order */
     int n_kernels;
@@ -97,6 +99,10 @@ sparta_status sparta_lower_kernel(lowering *l, const char *kernel, const char *p
                                   int *out) SPARTA_MUST;
 /* A row took so long with the setting of the task (0: it cannot run it): the choice, if it is the fastest so far. */
 void sparta_lower_try(sparta_ctx *cx, lower_node *ln, const sparta_implement *im, double us);
+/* Which nodes work on panels, by id of their outputs too; kernels that are not worth a conversion give way to the reference. */
+void sparta_lower_decide(lowering *l, bool *panel);
+/* l->us: what the nodes take together, each by the row and the time that were chosen for it. */
+sparta_status sparta_lower_sum(lowering *l) SPARTA_MUST;
 /* Decide for every node. */
 sparta_status sparta_lower_choose(lowering *l) SPARTA_MUST;
 /* Put the place of a clause before the present message; returns its status. */

@@ -24,10 +24,9 @@ sparta_status sparta_compile_propagate(sparta_graph *g, const sparta_compile_opt
     return sparta_propagate(g, &o, out);
 }
 
-bool sparta_compile_worth(const sparta_propagate_report *went, const sparta_compile_options *options)
+bool sparta_compile_worth(double smaller_us, double given_us)
 {
-    const int64_t gone = went->parameters_before - went->parameters_after;
-    return gone == 0 || options->remove || (double)gone >= SPARTA_WORTH * (double)went->parameters_before;
+    return smaller_us <= given_us * (1 + LOWER_NOISE);
 }
 
 sparta_status sparta_propagate_file(sparta_ctx *cx, const char *onnx, const char *smaller,

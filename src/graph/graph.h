@@ -168,6 +168,8 @@ sparta_status sparta_graph_sort(sparta_graph *g)
 sparta_status sparta_graph_verify(const sparta_graph *g) SPARTA_MUST;
 
 void sparta_graph_print(const sparta_graph *g, sparta_text *out);
+/* The same with constants of integers (indices, sizes) of at most so many elements written out. */
+void sparta_graph_print_integers(const sparta_graph *g, int64_t integers, sparta_text *out);
 /* Gives the contents of a large constant by its @name: `out` comes with the dtype and dims that the text
  * declares and data NULL; the callee sets data, or the whole view, which is then compared with what was
  * declared. The data is borrowed. */

@@ -118,11 +118,17 @@ static void put_typed(sparta_text *out, const sparta_value *v)
     sparta_dims_print(&v->dims, out);
 }
 
-static void put_constant(sparta_text *out, const sparta_value *v)
+static bool is_written(const sparta_tensor *t, int64_t integers)
+{
+    if (!t->data) return false;
+    return sparta_tensor_elements(t) <= (sparta_dtype_is_float(t->dtype) ? SPARTA_GRAPH_WRITTEN : integers);
+}
+
+static void put_constant(sparta_text *out, const sparta_value *v, int64_t integers)
 {
     sparta_text_printf(out, "const  ");
     put_typed(out, v);
-    bool large = !v->constant->data || sparta_tensor_elements(v->constant) > SPARTA_GRAPH_WRITTEN;
+    const bool large = !is_written(v->constant, integers);
     if (!large) {
         sparta_text_printf(out, " = ");
         put_elements(out, v->constant);
@@ -173,6 +179,11 @@ static void mark_used(const sparta_graph *g, bool *used)
 
 void sparta_graph_print(const sparta_graph *g, sparta_text *out)
 {
+    sparta_graph_print_integers(g, SPARTA_GRAPH_WRITTEN, out);
+}
+
+void sparta_graph_print_integers(const sparta_graph *g, int64_t integers, sparta_text *out)
+{
     bool *used = sparta_alloc_array(g->cx, (size_t)g->n_values, sizeof *used);
     if (!used) {
         out->status = sparta_ctx_status(g->cx);
@@ -201,7 +212,8 @@ void sparta_graph_print(const sparta_graph *g, sparta_text *out)
         sparta_text_printf(out, "\n");
     }
     for (int i = 0; i < g->n_values; i++)
-        if (used[i] && g->value[i]->constant && !g->value[i]->producer) put_constant(out, g->value[i]);
+        if (used[i] && g->value[i]->constant && !g->value[i]->producer)
+            put_constant(out, g->value[i], integers);
     for (int i = 0; i < g->n_nodes; i++) put_node(out, g->node[i]);
     for (int i = 0; i < g->n_outputs; i++) {
         sparta_text_printf(out, "output ");

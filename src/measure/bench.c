@@ -193,7 +193,7 @@ static sparta_status fill_layers(bench *s, bool with_b, sparta_bench_result *out
 static const char *baseline_name(const bench *s)
 {
     if (s->b.peer) return sparta_peer_name(s->b.peer);
-    return s->r->against ? s->r->against : "the same model, dense";
+    return s->r->against ? s->r->against : "the model as it was given, dense";
 }
 
 /* One session is compared by its runs, several by how many they do together. */
@@ -320,7 +320,7 @@ static sparta_status open_both(bench *s)
     if (!r->against) {
         say(s, 0, 100, "the dense baseline");
         s->sizes_b = s->sizes;
-        return sparta_runner_dense(s->cx, &s->a, &r->compile, &s->b);
+        return sparta_runner_dense(s->cx, &s->a, &r->compile, r->seed, &s->b);
     }
     if (wants_peer(s)) {
         s->sizes_b = s->sizes;

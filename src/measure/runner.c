@@ -28,7 +28,7 @@ static sparta_status scheduled_target(sparta_ctx *cx, const char *path, const ch
 }
 
 sparta_status sparta_runner_dense(sparta_ctx *cx, const sparta_runner *of,
-                                  const sparta_compile_request *compile, sparta_runner *out)
+                                  const sparta_compile_request *compile, uint64_t seed, sparta_runner *out)
 {
     sparta_graph *g = NULL;
     sparta_package *p = NULL;
@@ -39,7 +39,7 @@ sparta_status sparta_runner_dense(sparta_ctx *cx, const sparta_runner *of,
     dense.no_verify = true;
     if (dense.options.schedule && !dense.options.target)
         SPARTA_TRY(scheduled_target(cx, dense.options.schedule, &dense.options.target));
-    SPARTA_TRY(sparta_compile_unplan(cx, of->package, &g));
+    SPARTA_TRY(sparta_compile_given(cx, of->package, seed, &g));
     sparta_status status =
         sparta_compile_graph(cx, g, &dense, &p); /* the package owns the graph when it succeeds */
     if (status) {

@@ -19,9 +19,10 @@ typedef struct sparta_runner {
 /* Open a package, or compile an ONNX file in memory; into runner->package. */
 sparta_status sparta_runner_open(sparta_ctx *cx, const char *path, const sparta_compile_request *compile,
                                  sparta_runner *out) SPARTA_MUST;
-/* The same model with dense implements only. */
+/* The model as it was given, before propagation, with dense implements only; weights that went are made from the seed. */
 sparta_status sparta_runner_dense(sparta_ctx *cx, const sparta_runner *of,
-                                  const sparta_compile_request *compile, sparta_runner *out) SPARTA_MUST;
+                                  const sparta_compile_request *compile, uint64_t seed,
+                                  sparta_runner *out) SPARTA_MUST;
 /* Another session of the same package, which `of` keeps. */
 sparta_runner sparta_runner_share(const sparta_runner *of);
 typedef struct sparta_runner_start {

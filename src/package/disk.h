@@ -4,6 +4,7 @@
  *                  magic "SPARTA\r\n", u32 version, u32 sections, then per section u64 offset, u64 size, 32 bytes SHA-256;
  *                  at the end of the header the SHA-256 of all of it before that
  *   PLAN         text of the graph
+ *   GIVEN        text of the graph as it was given, when the plan was made from a smaller one; else nothing
  *   TABLES       text, a line each:
  *                  weight "name" dtype rank dim... : array                        stored as it is
  *                  packed "name" swapped dtype rank dim... "format" : storage
@@ -24,9 +25,9 @@
 
 #define DISK_MAGIC "SPARTA\r\n"
 #define DISK_VERSION                                                                                         \
-    3u /* also when the contract of kernels changes (panel/abi.h): a package carries their code */
+    4u /* also when the contract of kernels changes (panel/abi.h): a package carries their code */
 #define HEADER_BYTES 4096u
-enum { DISK_PLAN, DISK_TABLES, DISK_CODE, DISK_SOURCE, DISK_WEIGHTS, DISK_SECTIONS };
+enum { DISK_PLAN, DISK_GIVEN, DISK_TABLES, DISK_CODE, DISK_SOURCE, DISK_WEIGHTS, DISK_SECTIONS };
 
 typedef struct disk_section {
     uint64_t offset, size;

@@ -3,6 +3,7 @@
  *   +--------------------------------------------------------------+
  *   | header   magic, version, where the sections are, digests     |  4 KiB; digest checked on opening
  *   | plan     the graph in its text form with annotations         |  digest checked on opening
+ *   | given    text of the graph that the plan is smaller than     |  digest checked on opening; empty when it is not
  *   | code     one shared object per kernel and target             |  digest checked on opening
  *   | source   kernel text, for reading only, never compiled       |  digest checked on opening
  *   | weights  64-byte aligned arrays, mapped not copied           |  digest each, checked by verify
@@ -69,6 +70,9 @@ struct sparta_package {
     sparta_ctx *cx;
     sparta_arena *arena;
     sparta_graph *plan;
+    /* The model before propagation, as text without its weights: for bench, whose dense baseline is what was given. NULL: the plan
+     * has everything that was given. */
+    const char *given;
     int n_weights;
     sparta_weight *weight;
     sparta_map *by_name; /* weight name -> index */

@@ -394,6 +394,8 @@ static sparta_status read_all(reader *r)
     r->p->bytes = r->p->file.size;
     SPARTA_TRY(read_header(r));
     SPARTA_TRY(read_section(r, DISK_PLAN, "plan"));
+    SPARTA_TRY(read_section(r, DISK_GIVEN, "given graph"));
+    if (*r->section[DISK_GIVEN]) r->p->given = r->section[DISK_GIVEN]; /* parsed when it is asked for */
     SPARTA_TRY(read_section(r, DISK_TABLES, "tables"));
     SPARTA_TRY(read_section(r, DISK_CODE, "machine code"));
     SPARTA_TRY(read_section(r, DISK_SOURCE, "kernel text"));

@@ -138,6 +138,12 @@ static sparta_status put_plan(writer *w)
     return s;
 }
 
+static sparta_status put_given(writer *w)
+{
+    const char *given = w->p->given ? w->p->given : "";
+    return put_section(w, DISK_GIVEN, given, strlen(given));
+}
+
 static sparta_status put_header(writer *w)
 {
     uint8_t page[HEADER_BYTES] = {0};
@@ -155,6 +161,7 @@ static sparta_status put_all(writer *w)
     disk_section *weights = &w->header.section[DISK_WEIGHTS];
     SPARTA_TRY(sparta_atomic_write(w->file, empty, sizeof empty));
     SPARTA_TRY(put_plan(w));
+    SPARTA_TRY(put_given(w));
     SPARTA_TRY(put_kernels(w));
     SPARTA_TRY(sparta_atomic_align(w->file, 4096));
     weights->offset = w->weights_at = sparta_atomic_offset(w->file);

@@ -90,6 +90,8 @@ sparta_status sparta_propagate_remove(sparta_graph *g, const char *request) SPAR
 /* Propagate and compact in place, to the fixed point. The graph is inferred, before and after. */
 sparta_status sparta_propagate(sparta_graph *g, const sparta_propagate_options *options,
                                sparta_propagate_report *out) SPARTA_MUST;
+/* The report of a graph from which nothing is taken. */
+sparta_status sparta_propagate_nothing(sparta_graph *g, sparta_propagate_report *out) SPARTA_MUST;
 /* Before a graph is written to a file: transposed copies of weights that are also used as they are become a Transpose of them again,
  * so that the file has them once. The graph is for writing after that: infer would fold them. */
 sparta_status sparta_propagate_tie(sparta_graph *g) SPARTA_MUST;

@@ -59,6 +59,19 @@ sparta_status sparta_report_begin(sparta_graph *g, sparta_reporting *r)
     return SPARTA_OK;
 }
 
+sparta_status sparta_propagate_nothing(sparta_graph *g, sparta_propagate_report *out)
+{
+    sparta_reporting r = {0};
+    SPARTA_TRY(sparta_report_begin(g, &r));
+    const sparta_propagate_report *b = &r.report;
+    *out = (sparta_propagate_report){.parameters_before = b->parameters_before,
+                                     .parameters_after = b->parameters_before,
+                                     .nodes_before = b->nodes_before,
+                                     .nodes_after = b->nodes_before,
+                                     .cut_short = ""};
+    return SPARTA_OK;
+}
+
 sparta_status sparta_report_requests(sparta_graph *g, int n_values, sparta_reporting *r)
 {
     const size_t n = (size_t)(r->weights + g->n_values - n_values);

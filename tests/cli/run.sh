@@ -367,7 +367,7 @@ run 1 "verify finds it too" verify weights.sparta --against bert.onnx
 gone o6 "nothing ran"
 
 # ------------------------------------------------------------------ bench
-run 0 "bench" bench bert.sparta --iterations 5 --threads 1; has out "the same model, dense" "bench says against what"
+run 0 "bench" bench bert.sparta --iterations 5 --threads 1; has out "the model as it was given, dense" "bench says against what"
 has out "at batch=1 sequence=24, 1 thread" "bench says at which sizes"
 run 0 "bench --quiet" bench bert.sparta --iterations 3 --threads 1 -q; has out "median_ms" "bench --quiet is the table alone"
 run 0 "bench --profile" bench bert.sparta --iterations 5 --profile; has out "reason" "bench --profile has reasons"

@@ -126,6 +126,29 @@ static void files(void **state)
     sweep(from_file, "compile a file");
 }
 
+/* A model of which something goes: two candidates, the text of the given one, its graph again. */
+static sparta_status both_candidates(sparta_ctx *c)
+{
+    sparta_compile_request r = quick();
+    sparta_package *p = NULL;
+    sparta_graph *g = NULL;
+    r.options.target = "portable";
+    SPARTA_TRY(sparta_compile_file(c, in_root("g.onnx"), &r, &p));
+    sparta_status s = sparta_compile_given(c, p, 1, &g);
+    sparta_graph_free(g);
+    sparta_package_close(p);
+    return s;
+}
+
+static void given(void **state)
+{
+    (void)state;
+    sparta_graph *g = zoo("mlp", "rows:0.5", "inputs=9 hidden1=16 hidden2=8 classes=4");
+    ok(sparta_onnx_write(cx, g, in_root("g.onnx")));
+    sparta_graph_free(g);
+    sweep(both_candidates, "compile a model and a smaller one");
+}
+
 static sparta_status open_it(sparta_ctx *c)
 {
     sparta_package *p = NULL;
@@ -157,7 +180,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(compiling), cmocka_unit_test(choosing), cmocka_unit_test(measuring),
-        cmocka_unit_test(files),     cmocka_unit_test(opening),
+        cmocka_unit_test(files),     cmocka_unit_test(given),    cmocka_unit_test(opening),
     };
     return cmocka_run_group_tests(tests, enter, leave);
 }
