@@ -2,10 +2,12 @@
  * and ends with exit code 1, as for any other file that cannot be read.
  *
  * The handler calls async-signal-safe functions only: it looks up the address in /proc/self/maps with a buffer of its own. An address
- * that lies in no file is something else (a bug, broken memory), and the signal does what it always does. */
+ * that lies in no file is something else (a bug, broken memory), and the signal does what it always does. Threads that share the work
+ * fault together: the first speaks, the others wait for the end. */
 #include "cli.h"
 #include <fcntl.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -74,20 +76,25 @@ static void explain(const char *path)
 static void on_fault(int signal, siginfo_t *info, void *context)
 {
     (void)context;
+    static atomic_flag taken = ATOMIC_FLAG_INIT;
     static char line[4096 + 128];
+    const struct sigaction plain = {.sa_handler = SIG_DFL};
     const char *path = NULL;
+    while (atomic_flag_test_and_set(&taken)) pause();
     int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
     while (fd >= 0 && !path && next_line(fd, line, sizeof line))
         path = path_in(line, (uintptr_t)info->si_addr);
-    if (!path) raise(signal); /* SA_RESETHAND: by default it kills */
-    if (!path) return;
-    explain(path);
-    _exit(1);
+    if (path) {
+        explain(path);
+        _exit(1);
+    }
+    sigaction(signal, &plain, NULL);
+    raise(signal); /* it kills when the handler returns */
 }
 
 void cli_watch_faults(bool json)
 {
-    struct sigaction act = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | (int)SA_RESETHAND};
+    struct sigaction act = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
     wants_json = json;
     sigemptyset(&act.sa_mask);
     sigaction(SIGBUS, &act, NULL);

@@ -14,10 +14,10 @@ enum {
 
 /* Columns that are left out where there is no room, the least important first. Others stay. */
 static const char *const gives_way[] = {
-    "source",    "op",        "gops_real",   "dtype",   "best_ms",     "runs",        "at",      "pos_bytes",
-    "crd_bytes", "dense_MB",  "weights",     "pruned",  "tokens",      "before",      "share",   "precision",
-    "p90_ms",    "norm_kept", "items_per_s", "from",    "to",          "best format", "shape",   "dense_ms",
-    "density",   "max_rel",   "%_of_peak",   "pattern", "value_bytes", "break_even",  "dense_us"};
+    "source",    "op",        "gops_real",   "dtype",   "best_ms",     "runs",         "at",      "pos_bytes",
+    "crd_bytes", "dense_MB",  "weights",     "pruned",  "tokens",      "before",       "share",   "precision",
+    "p90_ms",    "norm_kept", "items_per_s", "from",    "to",          "fewest bytes", "shape",   "dense_ms",
+    "density",   "max_rel",   "%_of_peak",   "pattern", "value_bytes", "break_even",   "dense_us"};
 
 /* Columns of names: paths of parts between '/' and '.'. */
 static const char *const of_names[] = {"layer", "array", "tensor", "value", "such as", "output"};

@@ -16,7 +16,7 @@ static sparta_status io_error(cli *c, const char *path, const char *what)
                        what, strerror(errno));
 }
 
-/* read() and write() that go on after a signal, unless it asks to stop. */
+/* open(), read() and write() go on after a signal, unless it asks to stop. */
 static sparta_status again(cli *c, const char *path, const char *what)
 {
     SPARTA_TRY(sparta_check_cancel(c->cx));
@@ -53,15 +53,25 @@ static sparta_status copy(cli *c, const char *path, int from, int to)
     }
 }
 
+/* Waits for a writer. */
+static sparta_status open_pipe(cli *c, const char *path, int *out)
+{
+    while ((*out = open(path, O_RDONLY | O_CLOEXEC)) < 0) SPARTA_TRY(again(c, path, "cannot be opened"));
+    return SPARTA_OK;
+}
+
 /* The copy lives as long as the process. */
 static sparta_status keep(cli *c, const char **path)
 {
-    int from = open(*path, O_RDONLY | O_CLOEXEC), to = memfd_create("pipe", MFD_CLOEXEC);
-    sparta_status status = from < 0 || to < 0 ? io_error(c, *path, "cannot be opened") : SPARTA_OK;
+    int from, to = memfd_create("pipe", MFD_CLOEXEC);
+    if (to < 0) return io_error(c, *path, "cannot be kept in memory");
+    sparta_status status = open_pipe(c, *path, &from);
     if (!status) status = copy(c, *path, from, to);
     if (from >= 0) close(from);
-    if (status && to >= 0) close(to);
-    if (status) return status;
+    if (status) {
+        close(to);
+        return status;
+    }
     const char *kept = sparta_arena_printf(c->arena, "/proc/self/fd/%d", to);
     SPARTA_NEED(c->cx, kept);
     *path = kept;

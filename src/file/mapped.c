@@ -5,13 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 /* NONBLOCK: opening a fifo must not wait for a writer. */
 enum { READ_FLAGS = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY };
-enum { KEPT_BELOW = 512 }; /* of the usual 1024 descriptors */
+enum { KEPT_BELOW = 512 }; /* select() of a host knows 1024 descriptors */
 
 static sparta_status io_error(sparta_ctx *cx, const char *path, const char *what)
 {
@@ -71,8 +72,14 @@ static sparta_status copy_whole(sparta_ctx *cx, int fd, const char *path, const 
     return SPARTA_OK;
 }
 
-/* Takes the descriptor: a mapping keeps it, to look at the file later. A model may have thousands of files, and a host may need its
- * descriptors: high ones are given back, and that file is not watched. */
+/* A model may have thousands of files, and the host needs descriptors too: the lower half of them is for files that are watched. */
+static bool may_keep(int fd)
+{
+    struct rlimit most;
+    return fd < KEPT_BELOW && !getrlimit(RLIMIT_NOFILE, &most) && (rlim_t)fd < most.rlim_cur / 2;
+}
+
+/* A mapping keeps the descriptor, to look at the file later; where there are too many it is not watched. */
 static sparta_status map_whole(sparta_ctx *cx, int fd, const char *path, const struct stat *st,
                                sparta_mapped *out)
 {
@@ -83,7 +90,7 @@ static sparta_status map_whole(sparta_ctx *cx, int fd, const char *path, const s
                            (long long)st->st_size);
     if (p == MAP_FAILED) return io_error(cx, path, "cannot be mapped");
     *out = (sparta_mapped){.data = p, .size = (size_t)st->st_size, .mtime_ns = mtime_of(st)};
-    if (fd < KEPT_BELOW) out->kept = fd + 1;
+    if (may_keep(fd)) out->kept = fd + 1;
     return SPARTA_OK;
 }
 

@@ -44,6 +44,11 @@ if command -v bash > /dev/null; then
     if bash -c '"$0" inspect m.onnx --schedule <(echo tensor)' "$S" > out 2> err; then bad "a wrong schedule in a pipe is refused"; else good "a wrong schedule in a pipe is refused"; fi
 fi
 
+mkfifo never
+timeout 60 "$S" inspect m.onnx --schedule never > out 2> err & job=$!
+while sleep 0.2; kill -INT $job 2> /dev/null; do :; done # the first one may come too early to be noticed
+wait $job; if [ $? = 130 ]; then good "Ctrl-C ends the wait for a pipe"; else bad "Ctrl-C ends the wait for a pipe"; fi
+
 # ------------------------------------------------------------------ inputs in one file
 run 0 "inputs are made" run m.sparta --batch 1 --output-dir a
 { printf '\100\000\000\000\000\000\000\000%-64s' '{"x":{"dtype":"F32","shape":[1,784],"data_offsets":[0,3136]}}'; tail -c 3136 a/x.npy; } > in.safetensors

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -113,6 +114,23 @@ static void a_changed_file_is_found_out(void **state)
     sparta_map_close(&m);
 }
 
+/* More files than descriptors: those that are not watched are mapped all the same. */
+static void few_descriptors_are_enough(void **state)
+{
+    const place *p = *state;
+    struct rlimit before, few;
+    sparta_mapped m[100];
+    assert_int_equal(sparta_file_write(p->cx, in(p, "w"), "weights", 7), SPARTA_OK);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    few = (struct rlimit){64, before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    for (size_t i = 0; i < SPARTA_COUNT(m); i++)
+        assert_int_equal(sparta_map_open(p->cx, in(p, "w"), &m[i]), SPARTA_OK);
+    assert_true(m[0].kept);
+    for (size_t i = 0; i < SPARTA_COUNT(m); i++) sparta_map_close(&m[i]);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
 static void a_copy_stays_as_it_was(void **state)
 {
     const place *p = *state;
@@ -184,7 +202,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(killed_writers_are_swept),    TEST(other_files_stay),
         TEST(a_changed_file_is_found_out), TEST(a_copy_stays_as_it_was),
-        TEST(descriptors_are_not_used_up),
+        TEST(descriptors_are_not_used_up), TEST(few_descriptors_are_enough),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
