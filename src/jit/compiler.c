@@ -15,9 +15,10 @@ enum { MOST_ARGUMENTS = 48, REMEMBERED = 8, TIMED_OUT = -1000 };
 /* No headers, no libraries: the text stands alone. Errors of mathematics are values here, never errno or
  * traps. Every multiply-add is fused: gcc 13 and later leave those of a chain apart unless told otherwise (the parameter), which is
  * slower here, and not the same in every copy of a loop, so that bits would depend on how many tokens a panel has. */
+#define FUSE "avoid-fma-max-bits"
 static const char flags[] =
     "-O3 -std=gnu11 -shared -fPIC -fno-math-errno -fno-trapping-math -ffp-contract=fast "
-    "--param=avoid-fma-max-bits=0 -fvisibility=hidden -nostdlib -x c";
+    "--param=" FUSE "=0 -fvisibility=hidden -nostdlib -x c";
 
 const char *sparta_compiler_flags(void)
 {
@@ -184,38 +185,50 @@ sparta_status sparta_compiler_find(sparta_ctx *cx, sparta_compiler *out)
 
 /* ------------------------------------------------------------------ compiling */
 
-/* Adds the words of `text` (cut in place) to argv. */
-static int add_words(const char **argv, int n, char *text)
+/* Adds the words of `text` (cut in place) to argv, but those with `without` in them. */
+static int add_words(const char **argv, int n, char *text, const char *without)
 {
     for (char *word, *rest = text; n < MOST_ARGUMENTS && (word = strtok_r(NULL, " ", &rest));)
-        argv[n++] = word;
+        if (!without || !strstr(word, without)) argv[n++] = word;
     return n;
 }
 
 /* Compiles <folder>/kernel.c to <folder>/kernel.so. */
-sparta_status sparta_compiler_run(sparta_ctx *cx, const sparta_compiler *c, sparta_target target,
-                                  const char *folder)
+static sparta_status compile(sparta_ctx *cx, const sparta_compiler *c, sparta_target target,
+                             const char *folder, const char *without, sparta_text *said)
 {
     char common[sizeof flags], own[256], in[600], out[600];
     const char *argv[MOST_ARGUMENTS + 4] = {c->path};
+    memcpy(common, flags, sizeof flags);
+    snprintf(own, sizeof own, "%s", sparta_target_flags(target));
+    snprintf(in, sizeof in, "%s/kernel.c", folder);
+    snprintf(out, sizeof out, "%s/kernel.so", folder);
+    int n = add_words(argv, 1, own, NULL);
+    n = add_words(argv, n, common, without);
+    argv[n++] = in;
+    argv[n++] = "-o";
+    argv[n] = out;
+    return run(cx, c, argv, folder, said);
+}
+
+/* gcc before 9 fuses everything and does not know the parameter. */
+sparta_status sparta_compiler_run(sparta_ctx *cx, const sparta_compiler *c, sparta_target target,
+                                  const char *folder)
+{
     sparta_compiler again = *c;
     bool hangs;
     if (look_up(&again, &hangs) && hangs)
         return sparta_fail(
             cx, SPARTA_E_COMPILER,
             "compiler: %s hung before and is not tried again; the portable kernels run instead", c->path);
-    memcpy(common, flags, sizeof flags);
-    snprintf(own, sizeof own, "%s", sparta_target_flags(target));
-    snprintf(in, sizeof in, "%s/kernel.c", folder);
-    snprintf(out, sizeof out, "%s/kernel.so", folder);
-    int n = add_words(argv, 1, own);
-    n = add_words(argv, n, common);
-    argv[n++] = in;
-    argv[n++] = "-o";
-    argv[n] = out;
     sparta_text said;
     sparta_text_init(&said, cx);
-    sparta_status status = run(cx, c, argv, folder, &said);
+    sparta_status status = compile(cx, c, target, folder, NULL, &said);
+    if (status == SPARTA_E_COMPILER && strstr(sparta_text_str(&said), FUSE)) {
+        sparta_text_free(&said);
+        sparta_text_init(&said, cx);
+        status = compile(cx, c, target, folder, FUSE, &said);
+    }
     sparta_text_free(&said);
     return status;
 }

@@ -69,6 +69,18 @@ static void failing_compilers(void **state)
     assert_int_equal(kernels(p, NULL, 0), 0);
 }
 
+static void old_compilers_do_without_the_parameter(void **state)
+{
+    place *p = *state;
+    sparta_ctx *cx = with_script(p, "old",
+                                 "case \"$*\" in *--param*) echo \"cc1: error: invalid --param name "
+                                 "'avoid-fma-max-bits'\" >&2; exit 1 ;; esac\nexec /usr/bin/cc \"$@\"");
+    assert_int_equal(use(cx, adds, 8), SPARTA_JIT_COMPILED);
+    assert_int_equal(sparta_ctx_memory(cx), 0);
+    assert_string_equal(sparta_ctx_notes(cx), "");
+    sparta_ctx_free(cx);
+}
+
 /* The limit on output stops a compiler that fills the disk. */
 static void compiler_that_writes_without_end(void **state)
 {
@@ -294,6 +306,7 @@ int main(void)
         TEST(no_compiler),
         TEST(failing_text),
         TEST(failing_compilers),
+        TEST(old_compilers_do_without_the_parameter),
         TEST(compiler_that_writes_without_end),
         TEST(hanging_compilers),
         TEST(compiler_gets_a_clean_environment),
