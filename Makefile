@@ -193,7 +193,7 @@ install: all ## install into $(DESTDIR)$(PREFIX): program, libraries, header, pk
 	$(call completion,bash,bash-completion/completions/sparta)
 	$(call completion,zsh,zsh/site-functions/_sparta)
 	$(call completion,fish,fish/vendor_completions.d/sparta.fish)
-	install -m 644 README.md CHANGELOG.md LICENSE $(DESTDIR)$(PREFIX)/share/doc/sparta/
+	install -m 644 README.md CHANGELOG.md SECURITY.md LICENSE $(DESTDIR)$(PREFIX)/share/doc/sparta/
 	install -m 644 $(wildcard docs/*.md docs/*.svg) $(DESTDIR)$(PREFIX)/share/doc/sparta/docs/
 	install -m 644 $(wildcard examples/*.c) $(DESTDIR)$(PREFIX)/share/doc/sparta/examples/
 clean: ## remove build/
