@@ -2,6 +2,7 @@
  * those of v and of the output another. */
 #include "panel/common.h"
 #include <math.h>
+#include <string.h>
 #include "panel/vector.h"
 #include "panel/kernel_attention.h"
 
@@ -45,7 +46,7 @@ static sparta_status check(sparta_ctx *cx, const sparta_job *job)
         const sparta_operand *o = &job->in[i];
         if (o->kind != SPARTA_OPERAND_PANELS || o->tensor.dtype != SPARTA_F32 || o->slotted ||
             o->tensor.dim[2] != (i == 1 ? rows_k : rows_v) || o->tensor.dim[0] != q->dim[0] ||
-            o->tensor.dim[1] != k->dim[1] || o->tensor.dim[1] < 1)
+            o->tensor.dim[1] != k->dim[1])
             return sparta_fail(cx, SPARTA_E_SHAPE, "%s: %s does not fit q", job->node->name,
                                i == 1 ? "k" : "v");
     }
@@ -65,6 +66,14 @@ static void mask_strides(const sparta_tensor *m, struct sparta_attention_args *a
         int d = m->rank - 4 + i;
         *stride[i] = d >= 0 && m->dim[d] != 1 ? (long)m->stride[d] : 0;
     }
+}
+
+/* Without keys the answer is a sum of nothing. Like the kernel it writes whole vectors of 16 tokens. */
+static void answer_nothing(const struct sparta_attention_args *a)
+{
+    const long lanes = SPARTA_MIN((a->tokens - a->token0 + 15) / 16 * 16, (long)SPARTA_PANEL);
+    for (long row = a->head0 * a->dim_v; row < a->head1 * a->dim_v; row++)
+        memset(a->o + row * SPARTA_PANEL, 0, (size_t)lanes * sizeof(float));
 }
 
 static bool fill(const sparta_job *job, const sparta_place *at, sparta_panel_args *out)
@@ -95,7 +104,8 @@ static bool fill(const sparta_job *job, const sparta_place *at, sparta_panel_arg
         sparta_attr_float(&job->node->attrs, "scale", 1 / sqrtf((float)a->dim_k)); /* 0 is a scale too */
     a->nan_to_zero = sparta_attr_int(&job->node->attrs, "nan_to_zero", 0) != 0;
     a->work = at->work;
-    return a->head1 > a->head0;
+    if (!a->keys) answer_nothing(a);
+    return a->keys && a->head1 > a->head0;
 }
 
 static bool takes(sparta_op_id op)

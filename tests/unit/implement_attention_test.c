@@ -154,6 +154,15 @@ static void items_of_every_length(void **state)
     }
 }
 
+/* A memory of length 0: every answer is 0. */
+static void no_keys_at_all(void **state)
+{
+    (void)state;
+    const shape few = {2, 3, 0, 2, 4, NO_MASK, 0}, many = {3, 65, 0, 3, 12, ITEM_KEYS, 5};
+    try_shape(&few, "", 1);
+    try_shape(&many, "", 1);
+}
+
 static void scale_may_be_zero_or_negative(void **state)
 {
     (void)state;
@@ -351,6 +360,7 @@ int main(void)
         cmocka_unit_test(agrees_with_the_reference),
         cmocka_unit_test(heads_of_unequal_sizes),
         cmocka_unit_test(items_of_every_length),
+        cmocka_unit_test(no_keys_at_all),
         cmocka_unit_test(scale_may_be_zero_or_negative),
         cmocka_unit_test(a_row_without_keys),
         cmocka_unit_test(items_do_not_leak),
