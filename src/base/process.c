@@ -322,9 +322,11 @@ static sparta_status watch(sparta_ctx *cx, child *c, report *r)
     }
 }
 
-static void finish(child *c)
+/* `stop`: the keeper is not done. A fork of the host may hold `life` open too: the end of that is not enough to stop it. */
+static void finish(child *c, bool stop)
 {
     close(c->life); /* whatever still runs ends now */
+    if (stop && !has_ended(c->pid)) kill(-c->pid, SIGKILL);
     while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR) {}
     hear(c);
     close(c->said);
@@ -343,7 +345,7 @@ sparta_status sparta_spawn(sparta_ctx *cx, const char *const *argv, const sparta
     SPARTA_TRY(sparta_check_cancel(cx));
     SPARTA_TRY(start(cx, argv, options ? options : &none, &c));
     sparta_status status = watch(cx, &c, &r);
-    finish(&c);
+    finish(&c, status != SPARTA_OK);
     if (status == SPARTA_OK && r.error) return cannot(cx, argv[0], r.error);
     if (status == SPARTA_OK && said && said->status) status = said->status;
     if (status == SPARTA_OK) *exit_code = r.code;

@@ -173,6 +173,35 @@ static void test_cancelled(void **state)
     sparta_ctx_free(cx);
 }
 
+static void *fork_and_cancel(void *cx)
+{
+    static pid_t pid;
+    nanosleep(&(struct timespec){0, 100000000}, NULL);
+    pid = fork();
+    if (pid == 0) { /* has every descriptor of the host, as long as it lives */
+        alarm(60);
+        for (;;) pause();
+    }
+    sparta_ctx_cancel(cx);
+    return &pid;
+}
+
+static void test_cancelled_while_the_host_forks(void **state)
+{
+    (void)state;
+    sparta_ctx *cx = sparta_ctx_create(NULL);
+    pthread_t t;
+    void *pid;
+    assert_int_equal(pthread_create(&t, NULL, fork_and_cancel, cx), 0);
+    outcome r = run_shell(cx, "sleep 30", NULL);
+    pthread_join(t, &pid);
+    kill(*(pid_t *)pid, SIGKILL);
+    assert_int_equal(waitpid(*(pid_t *)pid, NULL, 0), *(pid_t *)pid);
+    assert_int_equal(r.status, SPARTA_E_CANCELLED);
+    assert_true(r.seconds < 15);
+    sparta_ctx_free(cx);
+}
+
 static void test_no_memory(void **state)
 {
     (void)state;
@@ -290,6 +319,7 @@ int main(void)
         cmocka_unit_test(test_left_behind),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_cancelled),
+        cmocka_unit_test(test_cancelled_while_the_host_forks),
         cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_children_of_the_host),
         cmocka_unit_test(test_limits_of_the_host),
