@@ -1,61 +1,6 @@
 /* Sizes into addresses: dims are evaluated, buffers placed, operands bound. Runs when a session sees new sizes. */
 #include "run/session.h"
-#include <stdlib.h>
 #include <string.h>
-
-#define MOST_BYTES ((size_t)1 << 48)
-
-/* Greedy placement: largest first, at the lowest offset free of everything that lives at the same time. */
-typedef struct placed {
-    size_t offset, bytes;
-    int first, last;
-} placed;
-
-static int by_size(const void *a, const void *b)
-{
-    const run_value *x = *(run_value *const *)a, *y = *(run_value *const *)b;
-    if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
-    return x->value->id - y->value->id;
-}
-/* Keep `busy` sorted by offset. */
-static void insert(placed *busy, int n, placed p)
-{
-    int low = 0, high = n;
-    while (low < high) {
-        const int mid = (low + high) / 2;
-        if (busy[mid].offset < p.offset)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    memmove(busy + low + 1, busy + low, (size_t)(n - low) * sizeof *busy);
-    busy[low] = p;
-}
-
-static sparta_status place(sparta_ctx *cx, run_value **list, int n, size_t *total)
-{
-    placed *busy = sparta_alloc_array(cx, (size_t)n + 1, sizeof *busy);
-    sparta_status status = SPARTA_OK;
-    SPARTA_NEED(cx, busy);
-    qsort(list, (size_t)n, sizeof *list, by_size);
-    *total = 0;
-    for (int i = 0; i < n && status == SPARTA_OK; i++) {
-        size_t at = 0;
-        for (int j = 0; j < i && busy[j].offset < at + list[i]->bytes; j++) {
-            const bool meets = busy[j].first <= list[i]->last && list[i]->first <= busy[j].last;
-            if (meets) at = SPARTA_MAX(at, busy[j].offset + busy[j].bytes);
-        }
-        list[i]->offset = at;
-        insert(busy, i, (placed){at, list[i]->bytes, list[i]->first, list[i]->last});
-        *total = SPARTA_MAX(*total, at + list[i]->bytes);
-        if (*total > MOST_BYTES) /* before a sum can overflow */
-            status = sparta_fail(cx, SPARTA_E_LIMIT, "run: the buffers are too large");
-        else if (i % 256 == 0)
-            status = sparta_check_cancel(cx);
-    }
-    sparta_free(cx, busy);
-    return status;
-}
 
 static sparta_status measure(sparta_ctx *cx, const sparta_session *s, run_value *r)
 {
@@ -66,7 +11,7 @@ static sparta_status measure(sparta_ctx *cx, const sparta_session *s, run_value 
     } else {
         const int64_t features = sparta_panel_features(&r->tensor);
         const int64_t panels = r->local ? 1 : SPARTA_MAX(sparta_panels(sparta_panel_tokens(&r->tensor)), 1);
-        if (features > (int64_t)MOST_BYTES / SPARTA_PANEL)
+        if (features > (int64_t)RUN_MOST_BYTES / SPARTA_PANEL)
             return sparta_fail(cx, SPARTA_E_LIMIT, "%s: too large", r->value->name);
         r->gap = sparta_panel_rows(features) * SPARTA_PANEL +
                  (r->stat ? (int64_t)s->threads * 2 * SPARTA_PANEL : 0);
@@ -74,7 +19,7 @@ static sparta_status measure(sparta_ctx *cx, const sparta_session *s, run_value 
             !sparta_size_mul((size_t)floats, sizeof(float), &bytes))
             return sparta_fail(cx, SPARTA_E_LIMIT, "%s: too large", r->value->name);
     }
-    if (!sparta_size_align(bytes, 64, &r->bytes) || r->bytes > MOST_BYTES)
+    if (!sparta_size_align(bytes, 64, &r->bytes) || r->bytes > RUN_MOST_BYTES)
         return sparta_fail(cx, SPARTA_E_LIMIT, "%s: too large", r->value->name);
     return SPARTA_OK;
 }
@@ -160,7 +105,7 @@ static sparta_status place_all(sparta_ctx *cx, sparta_session *s, size_t *arena_
         int n = 0;
         for (int i = 0; i < s->n_values; i++)
             if (is_stored(s, &s->value[i]) && s->value[i].local == local) list[n++] = &s->value[i];
-        status = place(cx, list, n, local ? &s->slot_bytes : arena_bytes);
+        status = sparta_session_place(cx, list, n, local ? &s->slot_bytes : arena_bytes);
     }
     sparta_free(cx, list);
     return status;

@@ -70,6 +70,9 @@ struct sparta_session {
 
 /* layout.c: evaluate all dims, place every buffer, bind every operand. */
 sparta_status sparta_session_layout(sparta_ctx *cx, sparta_session *s) SPARTA_MUST;
+/* place.c: an offset for each of n values, so that none shares memory with one that lives at the same time. Sorts the list. */
+#define RUN_MOST_BYTES ((size_t)1 << 48)
+sparta_status sparta_session_place(sparta_ctx *cx, run_value **list, int n, size_t *total) SPARTA_MUST;
 /* group.c: steps into groups, lifetimes of values; again at new sizes, since they decide whether products are folded. */
 bool sparta_session_same_tokens(const sparta_value *a,
                                 const sparta_value *b); /* all dims but the last are the same */
