@@ -154,7 +154,7 @@ static void test_data(void **state)
     refuses(cx, SPARTA_E_FORMAT, "{\"a\":" T("F32", "[3]", 0, 3) "}", 3,
             "tensor \"a\": its shape and type need 12 bytes");
     refuses(cx, SPARTA_E_FORMAT, "{\"a\":" T("U8", "[]", 0, 0) "}", 0, "need 1 bytes");
-    refuses(cx, SPARTA_E_SHAPE, "{\"a\":" T("U8", "[4294967296,4294967296,4294967296]", 0, 0) "}", 0,
+    refuses(cx, SPARTA_E_LIMIT, "{\"a\":" T("U8", "[4294967296,4294967296,4294967296]", 0, 0) "}", 0,
             "tensor \"a\"");
     refuses(cx, SPARTA_E_FORMAT, "{\"a\":" T("U8", "[9223372036854775808]", 0, 0) "}", 0, "63 bits");
     refuses(cx, SPARTA_E_UNSUPPORTED, "{\"a\":" T("U8", "[1,1,1,1,1,1,1,1,1]", 0, 1) "}", 1,

@@ -15,7 +15,8 @@ static sparta_ctx *cx;
 static int set_up(void **state)
 {
     (void)state;
-    cx = sparta_ctx_create(NULL);
+    /* Strict: a dense source keeps its -0.0, as the oracle here does. */
+    cx = sparta_ctx_create(&(sparta_ctx_options){.size = sizeof(sparta_ctx_options), .strict = 1});
     return cx ? 0 : -1;
 }
 
