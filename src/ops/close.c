@@ -113,25 +113,56 @@ static double operand(const sparta_scales *s, const sparta_node *n, int i)
     return SPARTA_MAX(s->largest[v->id], 0);
 }
 
-/* What s is at most, whatever the operands are: a product adds up terms that are no larger than the product of both; Mul and Div add
- * nothing; and beyond 32 a sigmoid does not change (where attention is masked there are operands of -1e9 or -3.4e38). */
+/* The largest of the result. */
+static double result(const sparta_scales *s, const sparta_node *n)
+{
+    return SPARTA_MAX(s->largest[n->out[0]->id], 0);
+}
+
+/* A product adds up terms that are no larger than the product of both. */
+static double largest_term(const sparta_scales *s, const sparta_node *n)
+{
+    double most = operand(s, n, 0) * operand(s, n, 1);
+    for (int i = 2; i < n->n_in; i++) most = SPARTA_MAX(most, operand(s, n, i));
+    return most;
+}
+
+/* What s is at most, whatever the operands are. What picks elements gives some of them as they are, and those left out do not count
+ * (padding of -1e9 or -3.4e38, a Clip without an upper end). What multiplies, or takes a root, is off in the last digits of its result;
+ * so are an exponential, whose operand is added to by at most 32 such digits, and a logarithm, but for the one of 1. */
 static double ceiling(const sparta_scales *s, const sparta_node *n)
 {
-    double most;
     switch (n->op) {
     case SPARTA_OP_MatMul:
     case SPARTA_OP_Gemm:
     case SPARTA_OP_Linear:
     case SPARTA_OP_Conv:
-    case SPARTA_OP_ConvTranspose:
-        most = operand(s, n, 0) * operand(s, n, 1);
-        for (int i = 2; i < n->n_in; i++) most = SPARTA_MAX(most, operand(s, n, i));
-        return most;
+    case SPARTA_OP_ConvTranspose: return largest_term(s, n);
+    case SPARTA_OP_Clip: return operand(s, n, 0);
+    case SPARTA_OP_Where:
+    case SPARTA_OP_Max:
+    case SPARTA_OP_Min:
+    case SPARTA_OP_ReduceMax:
+    case SPARTA_OP_ReduceMin:
+    case SPARTA_OP_MaxPool:
+    case SPARTA_OP_GlobalMaxPool:
+    case SPARTA_OP_TopK:
+    case SPARTA_OP_Slice:
+    case SPARTA_OP_Split:
+    case SPARTA_OP_Gather:
+    case SPARTA_OP_GatherElements:
+    case SPARTA_OP_GatherND:
     case SPARTA_OP_Mul:
-    case SPARTA_OP_Div: return SPARTA_MAX(s->largest[n->out[0]->id], 0);
+    case SPARTA_OP_Div:
+    case SPARTA_OP_Reciprocal:
+    case SPARTA_OP_Sqrt:
+    case SPARTA_OP_Pow: return result(s, n);
     case SPARTA_OP_Softmax:
     case SPARTA_OP_Sigmoid:
-    case SPARTA_OP_Tanh: return 32;
+    case SPARTA_OP_Tanh:
+    case SPARTA_OP_Exp: return 32 * result(s, n);
+    case SPARTA_OP_Log:
+    case SPARTA_OP_ReduceLogSumExp: return SPARTA_MAX(result(s, n), 1);
     default: return INFINITY;
     }
 }

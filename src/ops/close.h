@@ -4,8 +4,9 @@
  *
  *     max|a-b| <= rtol * max|b| + 1e-6 * s
  *
- * s is the largest operand of the node that computes the output, in the reference's run (of a product, the largest term at most). The first term compares outputs of any size,
- * 1e-8 too; the second forgives sums that cancel, whose rounding is that of what was summed, not of what is left of it.
+ * s is the largest operand of the node that computes the output, in the reference's run; of a product the largest term, of what picks,
+ * multiplies or takes roots and exponentials no more than the result says (ceiling in close.c). The first term compares outputs of any
+ * size, 1e-8 too; the second forgives sums that cancel, whose rounding is that of what was summed, not of what is left of it.
  *
  *     y = x - mean(x)      x about 1000, y about 1e-4:  the digits of y end at 1000 * 2^-24
  *

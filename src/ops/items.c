@@ -10,7 +10,6 @@
  * How many items there are may not get into the contents either (x / batch): such values, from Shape, may only say where elements
  * move to (a Reshape's shape). */
 #include "ops/flow.h"
-#include <string.h>
 
 typedef struct search {
     sparta_graph *g;
@@ -19,24 +18,6 @@ typedef struct search {
     bool *counts; /* by value id: the contents tell how many items there are */
 } search;
 
-typedef struct mention {
-    const char *symbol;
-    bool found;
-} mention;
-
-static void look(void *arg, const char *name)
-{
-    mention *m = arg;
-    m->found |= !strcmp(m->symbol, name);
-}
-
-static bool mentions(const sparta_expr *x, const char *symbol)
-{
-    mention m = {.symbol = symbol};
-    sparta_expr_symbols(x, look, &m);
-    return m.found;
-}
-
 enum { NO_ITEMS = -1, MIXED = -2 };
 
 /* The axis that has the items. */
@@ -44,7 +25,7 @@ static int item_axis(const search *s, const sparta_value *v)
 {
     int axis = NO_ITEMS;
     for (int i = 0; i < v->dims.rank; i++)
-        if (mentions(v->dims.dim[i], s->symbol)) axis = axis == NO_ITEMS ? i : MIXED;
+        if (sparta_ops_mentions(v->dims.dim[i], s->symbol)) axis = axis == NO_ITEMS ? i : MIXED;
     return axis;
 }
 
@@ -60,7 +41,7 @@ static void note_counts(search *s, const sparta_node *n, bool inputs)
         const sparta_value *v = n->out[o];
         bool *counts = &s->counts[v->id];
         *counts = inputs && !v->ints;
-        for (int i = 0; v->ints && i < v->n_ints; i++) *counts |= mentions(v->ints[i], s->symbol);
+        for (int i = 0; v->ints && i < v->n_ints; i++) *counts |= sparta_ops_mentions(v->ints[i], s->symbol);
     }
 }
 
