@@ -171,12 +171,15 @@ int sparta_pool_threads(const sparta_pool *pool)
 
 /* ------------------------------------------------------------------ life */
 
-/* Workers take no signals: the host's handlers run on the host's threads. */
+/* Workers take no signals: the host's handlers run on the host's threads. But a fault is the thread's own: one that is blocked kills
+ * the process, whatever handler it has. */
 static sparta_status start_workers(sparta_pool *pool)
 {
+    static const int faults[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
     sigset_t all, before;
     int error = 0;
     sigfillset(&all);
+    for (size_t i = 0; i < SPARTA_COUNT(faults); i++) sigdelset(&all, faults[i]);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     for (int i = 1; i < pool->threads && !error; i++) {
         worker *w = &pool->workers[i - 1];

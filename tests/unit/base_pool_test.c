@@ -6,6 +6,7 @@
 #include <cmocka.h>
 #include "base/base.h"
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -80,6 +81,30 @@ static void test_threads_are_ours(void **state)
 }
 
 static atomic_int inner_calls;
+static void look_at_signals(void *arg, int i)
+{
+    pthread_sigmask(SIG_SETMASK, NULL, &((sigset_t *)arg)[i]);
+}
+
+/* The host's handlers do not run on our threads, but for those of faults, which are the thread's own. */
+static void test_signals(void **state)
+{
+    (void)state;
+    sparta_ctx *cx = sparta_ctx_create(NULL);
+    sparta_pool *pool = sparta_pool_create(cx, MOST);
+    assert_non_null(pool);
+    sigset_t mask[MOST];
+    sparta_pool_run(pool, look_at_signals, mask);
+    for (int i = 1; i < MOST; i++) {
+        assert_int_equal(sigismember(&mask[i], SIGINT), 1);
+        assert_int_equal(sigismember(&mask[i], SIGCHLD), 1);
+        assert_int_equal(sigismember(&mask[i], SIGBUS), 0);
+        assert_int_equal(sigismember(&mask[i], SIGSEGV), 0);
+    }
+    sparta_pool_free(pool);
+    sparta_ctx_free(cx);
+}
+
 static void inner(void *arg, int i)
 {
     (void)arg, (void)i;
@@ -203,13 +228,10 @@ static void test_fork(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_share_once),
-        cmocka_unit_test(test_threads_are_ours),
-        cmocka_unit_test(test_job_in_job),
-        cmocka_unit_test(test_workers_may_free),
-        cmocka_unit_test(test_host),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_every_share_once), cmocka_unit_test(test_threads_are_ours),
+        cmocka_unit_test(test_signals),          cmocka_unit_test(test_job_in_job),
+        cmocka_unit_test(test_workers_may_free), cmocka_unit_test(test_host),
+        cmocka_unit_test(test_refusals),         cmocka_unit_test(test_fork),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
