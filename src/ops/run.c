@@ -15,6 +15,7 @@ typedef struct run {
     sparta_tensor *t; /* by value id; data NULL: not there */
     int *last;        /* by value id: index of the last node that reads it; n_nodes for outputs */
     bool *owned;      /* by value id: ours to free */
+    bool *given;      /* by value id: an input that was given */
     int n_symbols;
     const char *symbol[SYMBOLS];
     const char *from[SYMBOLS]; /* the input that bound it */
@@ -46,18 +47,14 @@ static sparta_status check_names(const run *r, const sparta_named_tensor *inputs
     for (int i = 0; i < n; i++) {
         const sparta_value *v = sparta_graph_find(r->g, inputs[i].name);
         if (!v || !v->is_input) return name_inputs(r, "there is no input ", inputs[i].name);
-        for (int k = 0; k < i; k++)
-            if (!strcmp(inputs[k].name, inputs[i].name))
-                return name_inputs(r, "given twice: ", inputs[i].name);
+        if (r->given[v->id]) return name_inputs(r, "given twice: ", inputs[i].name);
+        r->given[v->id] = true;
     }
     sparta_text missing;
     sparta_text_init(&missing, r->cx);
-    for (int i = 0; i < r->g->n_inputs; i++) {
-        bool given = false;
-        for (int k = 0; k < n; k++) given |= !strcmp(inputs[k].name, r->g->input[i]->name);
-        if (!given)
+    for (int i = 0; i < r->g->n_inputs; i++)
+        if (!r->given[r->g->input[i]->id])
             sparta_text_printf(&missing, "%s'%.200s'", missing.size ? ", " : "", r->g->input[i]->name);
-    }
     sparta_status status = missing.size ? name_inputs(r, "missing: ", sparta_text_str(&missing)) : SPARTA_OK;
     sparta_text_free(&missing);
     return status;
@@ -240,8 +237,9 @@ sparta_status sparta_ops_run(sparta_ctx *cx, const sparta_graph *g, const sparta
     r.t = sparta_alloc_array(cx, (size_t)g->n_values, sizeof *r.t);
     r.last = sparta_alloc_array(cx, (size_t)g->n_values, sizeof *r.last);
     r.owned = sparta_alloc_array(cx, (size_t)g->n_values, sizeof *r.owned);
+    r.given = sparta_alloc_array(cx, (size_t)g->n_values, sizeof *r.given);
     sparta_tensor *taken = sparta_alloc_array(cx, (size_t)g->n_outputs, sizeof *taken);
-    bool ready = r.t && r.last && r.owned && taken;
+    bool ready = r.t && r.last && r.owned && r.given && taken;
     sparta_status status = ready ? run_all(&r, inputs, n_inputs, taken) : sparta_ctx_status(cx);
     for (int i = 0; ready && i < g->n_values; i++) release(&r, i);
     for (int i = 0; ready && i < g->n_outputs; i++) {
@@ -253,6 +251,7 @@ sparta_status sparta_ops_run(sparta_ctx *cx, const sparta_graph *g, const sparta
     sparta_free(cx, r.t);
     sparta_free(cx, r.last);
     sparta_free(cx, r.owned);
+    sparta_free(cx, r.given);
     sparta_free(cx, taken);
     return status;
 }

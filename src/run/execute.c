@@ -4,35 +4,37 @@
 
 /* ------------------------------------------------------------------ inputs */
 
-static const sparta_named_tensor *given(const sparta_named_tensor *inputs, int n, const char *name)
-{
-    for (int i = 0; i < n; i++)
-        if (!strcmp(inputs[i].name, name)) return &inputs[i];
-    return NULL;
-}
-
-static sparta_status check_names(sparta_ctx *cx, const sparta_graph *g, const sparta_named_tensor *inputs,
-                                 int n)
+static sparta_status wrong_name(sparta_ctx *cx, const sparta_graph *g, const char *name, const char *what)
 {
     sparta_text known;
-    sparta_status status = SPARTA_OK;
     sparta_text_init(&known, cx);
     for (int i = 0; i < g->n_inputs; i++)
         sparta_text_printf(&known, "%s%s", i ? ", " : "", g->input[i]->name);
-    for (int i = 0; i < g->n_inputs && status == SPARTA_OK; i++)
-        if (!given(inputs, n, g->input[i]->name))
-            status = sparta_fail(cx, SPARTA_E_USAGE, "input '%s': missing; the model takes %s",
-                                 g->input[i]->name, sparta_text_str(&known));
-    for (int i = 0; i < n && status == SPARTA_OK; i++) {
-        const sparta_value *v = sparta_graph_find(g, inputs[i].name);
-        if (!v || !v->is_input)
-            status = sparta_fail(cx, SPARTA_E_USAGE, "input '%s': the model has no such input; it takes %s",
-                                 inputs[i].name, sparta_text_str(&known));
-        else if (given(inputs, i, inputs[i].name))
-            status = sparta_fail(cx, SPARTA_E_USAGE, "input '%s': it is given twice", inputs[i].name);
-    }
+    const sparta_status status =
+        sparta_fail(cx, SPARTA_E_USAGE, "input '%s': %s takes %s", name, what, sparta_text_str(&known));
     sparta_text_free(&known);
     return status;
+}
+
+/* Every input of the model is given, once, and nothing else; afterwards run_value.given says by what. */
+static sparta_status match_names(sparta_ctx *cx, sparta_session *s, const sparta_named_tensor *inputs, int n)
+{
+    const sparta_graph *g = s->plan;
+    for (int i = 0; i < g->n_inputs; i++) s->value[g->input[i]->id].given = NULL;
+    for (int i = n - 1; i >= 0; i--) {
+        const sparta_value *v = sparta_graph_find(g, inputs[i].name);
+        if (v) s->value[v->id].given = &inputs[i]; /* of several the first */
+    }
+    for (int i = 0; i < g->n_inputs; i++)
+        if (!s->value[g->input[i]->id].given)
+            return wrong_name(cx, g, g->input[i]->name, "missing; the model");
+    for (int i = 0; i < n; i++) {
+        const sparta_value *v = sparta_graph_find(g, inputs[i].name);
+        if (!v || !v->is_input) return wrong_name(cx, g, inputs[i].name, "the model has no such input; it");
+        if (s->value[v->id].given != &inputs[i])
+            return sparta_fail(cx, SPARTA_E_USAGE, "input '%s': it is given twice", inputs[i].name);
+    }
+    return SPARTA_OK;
 }
 
 static sparta_status bind_size(sparta_ctx *cx, sparta_session *s, const sparta_value *v, int d, int64_t size)
@@ -88,11 +90,11 @@ static sparta_status check_arithmetic(sparta_ctx *cx, const sparta_session *s, c
 static sparta_status bind_inputs(sparta_ctx *cx, sparta_session *s, const sparta_named_tensor *inputs, int n)
 {
     const sparta_graph *g = s->plan;
-    SPARTA_TRY(check_names(cx, g, inputs, n));
+    SPARTA_TRY(match_names(cx, s, inputs, n));
     for (int i = 0; i < s->n_symbols; i++) s->wanted[i] = -1;
     for (int i = 0; i < g->n_inputs; i++) {
         const sparta_value *v = g->input[i];
-        const sparta_tensor *t = &given(inputs, n, v->name)->tensor;
+        const sparta_tensor *t = &s->value[v->id].given->tensor;
         if (t->dtype != v->dtype)
             return sparta_fail(cx, SPARTA_E_USAGE, "input '%s': it is %s, the model wants %s", v->name,
                                sparta_dtype_name(t->dtype), sparta_dtype_name(v->dtype));
@@ -108,9 +110,11 @@ static sparta_status bind_inputs(sparta_ctx *cx, sparta_session *s, const sparta
     if (!s->laid_out || memcmp(s->wanted, s->size, (size_t)s->n_symbols * sizeof *s->size))
         SPARTA_TRY(sparta_session_layout(cx, s));
     for (int i = 0; i < g->n_inputs; i++)
-        SPARTA_TRY(check_arithmetic(cx, s, g->input[i], &given(inputs, n, g->input[i]->name)->tensor));
-    for (int i = 0; i < g->n_inputs; i++)
-        s->value[g->input[i]->id].tensor = given(inputs, n, g->input[i]->name)->tensor;
+        SPARTA_TRY(check_arithmetic(cx, s, g->input[i], &s->value[g->input[i]->id].given->tensor));
+    for (int i = 0; i < g->n_inputs; i++) {
+        run_value *r = &s->value[g->input[i]->id];
+        r->tensor = r->given->tensor;
+    }
     return SPARTA_OK;
 }
 

@@ -17,6 +17,7 @@ typedef struct run_value { /* one value of the plan, by id */
     bool local;           /* lives in slots: dies in the group that made it */
     size_t offset, bytes; /* in the arena, or in a slot */
     int64_t gap;
+    const sparta_named_tensor *given; /* an input: what the present run was given */
 } run_value;
 
 typedef struct run_step {
