@@ -132,8 +132,9 @@ void sparta_arrays_close(sparta_arrays *a);
 /* Matrix Market: coordinate and array; real (or double), integer, pattern; general, symmetric, skew-symmetric.
  * real gives f64, integer i64. Symmetric files are expanded; they hold one triangle, either one. Comments and blank
  * lines may stand anywhere after the first line. complex numbers (hermitian ones too) are read where every
- * imaginary part is 0, and E_UNSUPPORTED otherwise. Messages name the
- * line: "line 7: the row 9 is not between 1 and 3". */
+ * imaginary part is 0, and E_UNSUPPORTED otherwise. "%%GraphBLAS type uint8_t" before the sizes gives the values that
+ * type, into which they must fit. Without the first line three sizes are coordinate real general, two array real
+ * general. Messages name the line: "line 7: the row 9 is not between 1 and 3". */
 sparta_status sparta_mtx_read(sparta_ctx *cx, const char *path, sparta_coo *out) SPARTA_MUST;
 sparta_status sparta_mtx_parse(sparta_ctx *cx, const void *bytes, size_t n, sparta_coo *out) SPARTA_MUST;
 /* general; values print so that they read back the same. */

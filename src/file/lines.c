@@ -63,22 +63,37 @@ static sparta_status not_number(line_reader *r, const char *what, line_token t, 
     return sparta_line_fail(r, SPARTA_E_FORMAT, "%s '%s' is no %s", what, sparta_line_quote(r, t), kind);
 }
 
-sparta_status sparta_line_int(line_reader *r, const char *what, int64_t *out)
+static sparta_status too_large(line_reader *r, const char *what, line_token t)
+{
+    return sparta_line_fail(r, SPARTA_E_RANGE, "%s '%s' does not fit in 64 bits", what,
+                            sparta_line_quote(r, t));
+}
+
+sparta_status sparta_line_whole(line_reader *r, const char *what, bool *minus, uint64_t *size)
 {
     line_token t = sparta_line_token(r);
-    bool minus = t.n && t.p[0] == '-';
     size_t i = t.n && (t.p[0] == '-' || t.p[0] == '+');
-    int64_t v = 0;
+    uint64_t v = 0;
     if (i == t.n) return not_number(r, what, t, "integer");
     for (size_t k = i; k < t.n; k++)
         if (t.p[k] < '0' || t.p[k] > '9') return not_number(r, what, t, "integer");
-    for (; i < t.n; i++) {
-        int digit = t.p[i] - '0';
-        if (!sparta_int_mul(v, 10, &v) || !sparta_int_add(v, minus ? -digit : digit, &v))
-            return sparta_line_fail(r, SPARTA_E_RANGE, "%s '%s' does not fit in 64 bits", what,
-                                    sparta_line_quote(r, t));
-    }
-    *out = v;
+    for (; i < t.n; i++)
+        if (__builtin_mul_overflow(v, (uint64_t)10, &v) ||
+            __builtin_add_overflow(v, (uint64_t)(t.p[i] - '0'), &v))
+            return too_large(r, what, t);
+    *minus = t.p[0] == '-' && v;
+    *size = v;
+    return SPARTA_OK;
+}
+
+sparta_status sparta_line_int(line_reader *r, const char *what, int64_t *out)
+{
+    line_reader ahead = *r;
+    bool minus = false;
+    uint64_t size = 0;
+    SPARTA_TRY(sparta_line_whole(r, what, &minus, &size));
+    if (size > (uint64_t)INT64_MAX + minus) return too_large(r, what, sparta_line_token(&ahead));
+    *out = (int64_t)(minus ? 0 - size : size);
     return SPARTA_OK;
 }
 

@@ -29,6 +29,8 @@ const char *sparta_line_quote(line_reader *r,
                               line_token t); /* printable, cut short; valid until the next call */
 /* The next token as a number; `what` names it in messages. */
 sparta_status sparta_line_int(line_reader *r, const char *what, int64_t *out) SPARTA_MUST;
+/* A sign and 64 bits, for types whose range is not that of int64_t; 0 has no sign. */
+sparta_status sparta_line_whole(line_reader *r, const char *what, bool *minus, uint64_t *size) SPARTA_MUST;
 sparta_status sparta_line_natural(line_reader *r, const char *what,
                                   int64_t *out) SPARTA_MUST; /* not negative */
 sparta_status sparta_line_real(line_reader *r, const char *what,

@@ -4,8 +4,11 @@
  *     % a comment                                          2 2
  *     2 2 1                                                1.5      column by column
  *     1 2 3.5      row, column (from 1), value             ...
+ *
+ * As LAGraph has it, the first line may be missing (3 sizes: coordinate real general, 2: array real general), and a
+ * comment before the sizes may name the type of the values (mtx_type.h).
  */
-#include "file/lines.h"
+#include "file/mtx_type.h"
 #include "file/file.h"
 #include <stdio.h>
 #include <string.h>
@@ -15,10 +18,12 @@ typedef enum { GENERAL, SYMMETRIC, SKEW } symmetry;
 
 typedef struct market {
     line_reader r;
+    bool bare; /* without the first line */
     bool array;
     field field;
     bool complex; /* with imaginary parts, which must be 0 */
     symmetry symmetry;
+    const mtx_type *type;        /* of the values */
     int64_t rows, cols, entries; /* entries as the file stores them */
     int side; /* of the diagonal on which a symmetric file has its entries: -1 below, 1 above, 0 not known yet */
     sparta_coo coo;
@@ -65,13 +70,10 @@ static sparta_status read_symmetry(market *m)
     return SPARTA_OK;
 }
 
+/* What follows %%MatrixMarket. */
 static sparta_status read_banner(market *m)
 {
     line_reader *r = &m->r;
-    bool line = sparta_line_next(r);
-    r->line = 1; /* also of an empty file */
-    if (!line || !sparta_line_is(sparta_line_token(r), "%%MatrixMarket"))
-        return sparta_line_fail(r, SPARTA_E_FORMAT, "a Matrix Market file begins with %%%%MatrixMarket");
     line_token t = sparta_line_token(r);
     if (sparta_line_is(t, "vector"))
         return sparta_line_fail(r, SPARTA_E_UNSUPPORTED,
@@ -89,6 +91,72 @@ static sparta_status read_banner(market *m)
     return SPARTA_OK;
 }
 
+/* ------------------------------------------------------------------ comments before the sizes */
+
+static sparta_status no_banner(market *m)
+{
+    return sparta_line_fail(
+        &m->r, SPARTA_E_FORMAT,
+        "a Matrix Market file begins with %%%%MatrixMarket, or has numbers and comments only");
+}
+
+/* A comment that was meant to be the first line, misspelt or not the first: without it a symmetric matrix would lose
+ * half of its entries and nobody would know. `first` is its first word, and the line goes on after it. */
+static bool like_banner(line_reader ahead, line_token first)
+{
+    const bool marked = first.n > 2 && first.p[1] == '%' && first.p[2] != '%';
+    if (marked && (ahead.line == 1 || sparta_line_is(first, "%%MatrixMarket"))) return true;
+    bool matrix = false;
+    for (line_token t; (t = sparta_line_token(&ahead)).n;) {
+        if (matrix && (sparta_line_is(t, "coordinate") || sparta_line_is(t, "array"))) return true;
+        matrix = sparta_line_is(t, "matrix");
+    }
+    return false;
+}
+
+static sparta_status read_comment(market *m, line_token first)
+{
+    if (sparta_line_is(first, "%%GraphBLAS")) return sparta_mtx_type_line(&m->r, &m->type);
+    return m->bare && like_banner(m->r, first) ? no_banner(m) : SPARTA_OK;
+}
+
+/* Everything before the line of sizes, which is the present one afterwards. */
+static sparta_status read_head(market *m)
+{
+    line_reader *r = &m->r;
+    while (sparta_line_next(r)) {
+        const char *begin = r->next;
+        line_token t = sparta_line_token(r);
+        if (r->line == 1 && sparta_line_is(t, "%%MatrixMarket")) {
+            SPARTA_TRY(read_banner(m));
+            continue;
+        }
+        m->bare = m->bare || r->line == 1;
+        if (t.n && t.p[0] != '%') {
+            r->next = begin;
+            return m->bare && (t.p[0] < '0' || t.p[0] > '9') ? no_banner(m) : SPARTA_OK;
+        }
+        SPARTA_TRY(read_comment(m, t));
+    }
+    if (r->line > 0) return sparta_line_fail(r, SPARTA_E_FORMAT, "the file ends before the line of sizes");
+    r->line = 1; /* of an empty file */
+    return no_banner(m);
+}
+
+/* What the type of the values is, and whether it goes with the first line. */
+static sparta_status settle_type(market *m)
+{
+    if (!m->type) m->type = sparta_mtx_type_of(m->field == REAL ? SPARTA_F64 : SPARTA_I64);
+    if (m->type->complex && !m->complex)
+        return sparta_line_fail(&m->r, SPARTA_E_UNSUPPORTED,
+                                "the type above is %s, and sparta has no complex numbers", m->type->name);
+    if (m->symmetry == SKEW && !sparta_dtype_is_signed(m->type->dtype))
+        return sparta_line_fail(&m->r, SPARTA_E_FORMAT,
+                                "the type above is %s, which has no sign and cannot be skew-symmetric",
+                                m->type->name);
+    return SPARTA_OK;
+}
+
 /* ------------------------------------------------------------------ sizes */
 
 /* The next line that is neither blank nor a comment; false at the end of the file. */
@@ -100,6 +168,11 @@ static bool next_line(market *m)
         if (p < m->r.eol && *p != '%') return true;
     }
     return false;
+}
+
+static bool goes_on(line_reader ahead)
+{
+    return sparta_line_token(&ahead).n > 0;
 }
 
 /* Entries that an array file stores: all, or one triangle with or without its diagonal. */
@@ -119,10 +192,9 @@ static bool array_entries(const market *m, int64_t *out)
 
 static sparta_status read_sizes(market *m)
 {
-    if (!next_line(m))
-        return sparta_line_fail(&m->r, SPARTA_E_FORMAT, "the file ends before the line of sizes");
     SPARTA_TRY(sparta_line_natural(&m->r, "the number of rows", &m->rows));
     SPARTA_TRY(sparta_line_natural(&m->r, "the number of columns", &m->cols));
+    if (m->bare) m->array = !goes_on(m->r);
     if (!m->array) SPARTA_TRY(sparta_line_natural(&m->r, "the number of entries", &m->entries));
     SPARTA_TRY(sparta_line_end(&m->r));
     if (m->symmetry != GENERAL && m->rows != m->cols)
@@ -155,34 +227,29 @@ static sparta_status read_complex(market *m, double *real)
                             imaginary);
 }
 
-static sparta_status read_value(market *m, double *real, int64_t *integer)
+static sparta_status read_value(market *m, mtx_number *v)
 {
-    if (m->complex) return read_complex(m, real);
-    if (m->field == REAL) return sparta_line_real(&m->r, "the value", real);
-    return m->field == INTEGER ? sparta_line_int(&m->r, "the value", integer) : SPARTA_OK;
+    if (m->field == PATTERN) return SPARTA_OK;
+    if (m->bare && !goes_on(m->r))
+        return sparta_line_fail(
+            &m->r, SPARTA_E_FORMAT,
+            "the value is missing; a pattern begins with %%%%MatrixMarket matrix coordinate "
+            "pattern general");
+    if (!m->complex) return sparta_mtx_number(&m->r, m->type, m->field == INTEGER, v);
+    SPARTA_TRY(read_complex(m, &v->real));
+    return sparta_mtx_from_real(&m->r, m->type, v);
 }
 
-static sparta_status negate(market *m, double *real, int64_t *integer)
+static void set_value(market *m, int64_t at, const mtx_number *v)
 {
-    *real = -*real;
-    if (__builtin_sub_overflow((int64_t)0, *integer, integer))
-        return sparta_line_fail(&m->r, SPARTA_E_RANGE, "the negative of the value does not fit in 64 bits");
-    return SPARTA_OK;
+    if (m->field != PATTERN) sparta_mtx_store(m->type, m->coo.values.data, at, v);
 }
 
-static void set_value(market *m, int64_t at, double real, int64_t integer)
-{
-    if (m->field == REAL)
-        ((double *)m->coo.values.data)[at] = real;
-    else if (m->field == INTEGER)
-        ((int64_t *)m->coo.values.data)[at] = integer;
-}
-
-static void put_entry(market *m, int64_t row, int64_t col, double real, int64_t integer)
+static void put_entry(market *m, int64_t row, int64_t col, const mtx_number *v)
 {
     m->coo.index[0][m->n] = row;
     m->coo.index[1][m->n] = col;
-    set_value(m, m->n, real, integer);
+    set_value(m, m->n, v);
     m->n++;
 }
 
@@ -208,23 +275,23 @@ static sparta_status check_side(market *m, int64_t row, int64_t col)
 
 static sparta_status read_entry(market *m)
 {
-    int64_t row = 0, col = 0, integer = 0;
-    double real = 0;
+    int64_t row = 0, col = 0;
+    mtx_number v = {0};
     SPARTA_TRY(sparta_line_int(&m->r, "the row", &row));
     SPARTA_TRY(sparta_line_int(&m->r, "the column", &col));
-    SPARTA_TRY(read_value(m, &real, &integer));
+    SPARTA_TRY(read_value(m, &v));
     SPARTA_TRY(sparta_line_end(&m->r));
     SPARTA_TRY(check_index(m, "row", row, m->rows));
     SPARTA_TRY(check_index(m, "column", col, m->cols));
-    put_entry(m, row - 1, col - 1, real, integer);
+    put_entry(m, row - 1, col - 1, &v);
     if (m->symmetry == GENERAL) return SPARTA_OK;
     if (row == col) {
-        if (m->symmetry == SYMMETRIC || (real == 0 && integer == 0)) return SPARTA_OK;
+        if (m->symmetry == SYMMETRIC || (v.real == 0 && v.size == 0)) return SPARTA_OK;
         return sparta_line_fail(&m->r, SPARTA_E_FORMAT, "the diagonal of a skew-symmetric matrix is zero");
     }
     SPARTA_TRY(check_side(m, row, col));
-    if (m->symmetry == SKEW) SPARTA_TRY(negate(m, &real, &integer));
-    put_entry(m, col - 1, row - 1, real, integer);
+    if (m->symmetry == SKEW) SPARTA_TRY(sparta_mtx_negate(&m->r, m->type, &v));
+    put_entry(m, col - 1, row - 1, &v);
     return SPARTA_OK;
 }
 
@@ -243,12 +310,11 @@ static sparta_status no_more(market *m)
 
 static sparta_status read_coordinates(market *m)
 {
-    static const sparta_dtype types[] = {[REAL] = SPARTA_F64, [INTEGER] = SPARTA_I64};
     int64_t most = 0;
     if (!sparta_int_mul(m->entries, m->symmetry == GENERAL ? 1 : 2, &most))
         return sparta_line_fail(&m->r, SPARTA_E_RANGE, "too many entries");
     SPARTA_TRY(sparta_coo_alloc(m->r.cx, 2, (int64_t[]){m->rows, m->cols}, most,
-                                m->field == PATTERN ? NULL : &types[m->field], &m->coo));
+                                m->field == PATTERN ? NULL : &m->type->dtype, &m->coo));
     for (int64_t i = 0; i < m->entries; i++) {
         if (i % 65536 == 0) SPARTA_TRY(sparta_check_cancel(m->r.cx));
         if (!next_line(m)) return missing(m, i);
@@ -264,14 +330,13 @@ static sparta_status read_coordinates(market *m)
 
 static sparta_status read_element(market *m, int64_t row, int64_t col)
 {
-    double real = 0;
-    int64_t integer = 0;
-    SPARTA_TRY(read_value(m, &real, &integer));
+    mtx_number v = {0};
+    SPARTA_TRY(read_value(m, &v));
     SPARTA_TRY(sparta_line_end(&m->r));
-    set_value(m, row * m->cols + col, real, integer);
+    set_value(m, row * m->cols + col, &v);
     if (m->symmetry == GENERAL || row == col) return SPARTA_OK;
-    if (m->symmetry == SKEW) SPARTA_TRY(negate(m, &real, &integer));
-    set_value(m, col * m->cols + row, real, integer);
+    if (m->symmetry == SKEW) SPARTA_TRY(sparta_mtx_negate(&m->r, m->type, &v));
+    set_value(m, col * m->cols + row, &v);
     return SPARTA_OK;
 }
 
@@ -279,8 +344,7 @@ static sparta_status read_array(market *m)
 {
     int64_t dim[2] = {m->rows, m->cols}, seen = 0;
     m->coo = (sparta_coo){.cx = m->r.cx, .dense = true, .rank = 2, .dim = {m->rows, m->cols}};
-    SPARTA_TRY(
-        sparta_tensor_alloc(m->r.cx, m->field == REAL ? SPARTA_F64 : SPARTA_I64, 2, dim, &m->coo.values));
+    SPARTA_TRY(sparta_tensor_alloc(m->r.cx, m->type->dtype, 2, dim, &m->coo.values));
     m->coo.n = m->rows * m->cols; /* a tensor of that many exists */
     for (int64_t col = 0; m->coo.n && col < m->cols; col++) {
         SPARTA_TRY(sparta_check_cancel(m->r.cx));
@@ -297,7 +361,8 @@ static sparta_status read_array(market *m)
 
 static sparta_status parse(market *m)
 {
-    SPARTA_TRY(read_banner(m));
+    SPARTA_TRY(read_head(m));
+    SPARTA_TRY(settle_type(m));
     SPARTA_TRY(read_sizes(m));
     return m->array ? read_array(m) : read_coordinates(m);
 }

@@ -102,6 +102,132 @@ static void test_complex(void **state)
     sparta_coo_free(&c);
 }
 
+/* LAGraph's full_noheader.mtx and west0067_noheader.mtx are such files. */
+static void test_no_first_line(void **state)
+{
+    sparta_coo c = parse(*state, "%%% c\n\n% the array of a matrix\n2 3\n1\n2\n%c\n3\n4\n5\n6.5\n");
+    assert_true(c.dense && c.n == 6 && c.dim[0] == 2 && c.values.dtype == SPARTA_F64);
+    assert_memory_equal(c.values.data, ((double[]){1, 3, 5, 2, 4, 6.5}), 48);
+    sparta_coo_free(&c);
+    c = parse(*state, "  3 4 2 \r\n3 1 -.5\r\n1 4 1e2");
+    assert_true(!c.dense && c.dim[0] == 3 && c.dim[1] == 4 && c.values.dtype == SPARTA_F64);
+    entries(&c, 2, (int64_t[]){0, 2}, (int64_t[]){3, 0});
+    assert_memory_equal(c.values.data, ((double[]){100, -.5}), 16);
+    sparta_coo_free(&c);
+    c = parse(*state, "%%GraphBLAS type int8_t\n1 2\n-128\n127\n");
+    assert_int_equal(c.values.dtype, SPARTA_I8);
+    assert_memory_equal(c.values.data, ((int8_t[]){-128, 127}), 2);
+    sparta_coo_free(&c);
+}
+
+/* The ends of every type, and one beyond them; in files of integers and, with a point or without, of reals. */
+static const struct {
+    const char *name, *grb;
+    sparta_dtype dtype;
+    const char *least, *most, *below, *above;
+} typed[] = {
+    {"bool", "GrB_BOOL", SPARTA_BOOL, "0", "1", "-1", "2"},
+    {"int8_t", "GrB_INT8", SPARTA_I8, "-128", "127", "-129", "128"},
+    {"int16_t", "GrB_INT16", SPARTA_I16, "-32768", "32767", "-32769", "32768"},
+    {"int32_t", "GrB_INT32", SPARTA_I32, "-2147483648", "2147483647", "-2147483649", "2147483648"},
+    {"int64_t", "GrB_INT64", SPARTA_I64, "-9223372036854775808", "9223372036854775807",
+     "-9223372036854775809", "9223372036854775808"},
+    {"uint8_t", "GrB_UINT8", SPARTA_U8, "0", "255", "-1", "256"},
+    {"uint16_t", "GrB_UINT16", SPARTA_U16, "0", "65535", "-1", "65536"},
+    {"uint32_t", "GrB_UINT32", SPARTA_U32, "0", "4294967295", "-1", "4294967296"},
+    {"uint64_t", "GrB_UINT64", SPARTA_U64, "0", "18446744073709551615", "-1", "18446744073709551616"},
+};
+
+static void refuse(sparta_ctx *cx, const char *text, const char *says)
+{
+    sparta_coo c;
+    if (sparta_mtx_parse(cx, text, strlen(text), &c) != SPARTA_E_RANGE || !strstr(sparta_message(cx), says))
+        fail_msg("%s: %s", text, sparta_message(cx));
+}
+
+static void type_ends(sparta_ctx *cx, size_t i, const char *field)
+{
+    char text[400];
+    snprintf(text, sizeof text, "%sarray %s general\n%% c\n%%%%graphblas type %s \n1 2\n%s\n%s\n", MM, field,
+             typed[i].name, typed[i].least, typed[i].most);
+    sparta_coo c = parse(cx, text);
+    assert_int_equal(c.values.dtype, typed[i].dtype);
+    assert_true(sparta_element_get_int(c.values.dtype, c.values.data, 0) ==
+                strtoll(typed[i].least, NULL, 10));
+    assert_true((uint64_t)sparta_element_get_int(c.values.dtype, c.values.data, 1) ==
+                strtoull(typed[i].most, NULL, 10));
+    sparta_coo_free(&c);
+}
+
+static void type_beyond(sparta_ctx *cx, size_t i, const char *field, bool above)
+{
+    char text[400], says[80];
+    snprintf(text, sizeof text, "%scoordinate %s general\n%%%%GraphBLAS %s\n1 1 1\n1 1 %s\n", MM, field,
+             typed[i].grb, above ? typed[i].above : typed[i].below);
+    snprintf(says, sizeof says, "does not fit in %s",
+             above && typed[i].dtype == SPARTA_U64 ? "64 bits" : typed[i].name);
+    refuse(cx, text, says);
+    assert_non_null(strstr(sparta_message(cx), "line 4: the value"));
+}
+
+/* In a file of reals a value may have a point, but no fraction. */
+static void type_points(sparta_ctx *cx, size_t i)
+{
+    static const char *const none[] = {"0.5", "inf", "nan", "1e30", "1e400"};
+    char text[400];
+    for (size_t v = 0; v < SPARTA_COUNT(none); v++) {
+        snprintf(text, sizeof text, "%sarray real general\n%%%%GraphBLAS type %s\n1 1\n%s\n", MM,
+                 typed[i].name, none[v]);
+        refuse(cx, text, "line 4: the value");
+    }
+    snprintf(text, sizeof text, "%sarray real general\n%%%%GraphBLAS type %s\n1 2\n1.0\n-0.0\n", MM,
+             typed[i].name);
+    sparta_coo c = parse(cx, text);
+    assert_int_equal(sparta_element_get_int(c.values.dtype, c.values.data, 0), 1);
+    assert_int_equal(sparta_element_get_int(c.values.dtype, c.values.data, 1), 0);
+    sparta_coo_free(&c);
+}
+
+static void test_types(void **state)
+{
+    for (size_t i = 0; i < SPARTA_COUNT(typed); i++) {
+        for (int real = 0; real < 2; real++) {
+            const char *field = real ? "real" : "integer";
+            type_ends(*state, i, field);
+            type_beyond(*state, i, field, false);
+            type_beyond(*state, i, field, true);
+        }
+        type_points(*state, i);
+    }
+}
+
+static void test_types_real(void **state)
+{
+    sparta_coo c =
+        parse(*state, MM "array real general\n%%GraphBLAS type float\n1 3\n.1\n-inf\n3.4028235e38\n");
+    assert_int_equal(c.values.dtype, SPARTA_F32);
+    assert_memory_equal(c.values.data, ((float[]){.1f, -INFINITY, 3.4028235e38f}), 12);
+    sparta_coo_free(&c);
+    refuse(*state, MM "array real general\n%%GraphBLAS type float\n1 1\n-1e39\n",
+           "line 4: the value -9.9999999999999994e+38 does not fit in float");
+    c = parse(*state, MM "coordinate integer skew-symmetric\n%%GraphBLAS type double\n2 2 1\n2 1 7\n");
+    assert_memory_equal(c.values.data, ((double[]){-7, 7}), 16);
+    sparta_coo_free(&c);
+    c = parse(*state, MM "coordinate complex general\n%%GraphBLAS type float complex\n1 1 1\n1 1 .5 0\n");
+    assert_true(c.values.dtype == SPARTA_F32 && *(float *)c.values.data == .5f);
+    sparta_coo_free(&c);
+    c = parse(*state,
+              MM "coordinate pattern symmetric\n%%GraphBLAS type bool\n2 2 1\n2 1\n"); /* still a pattern */
+    assert_true(c.n == 2 && !c.values.data);
+    sparta_coo_free(&c);
+    /* comments on other things, and after the sizes, are comments */
+    c = parse(*state, MM "array integer general\n%%GraphBLAS comment\n1 1\n%%GraphBLAS type bool\n300\n");
+    assert_true(c.values.dtype == SPARTA_I64 && *(int64_t *)c.values.data == 300);
+    sparta_coo_free(&c);
+    refuse(*state, MM "coordinate integer general\n%%GraphBLAS type uint8_t\n2 2 2\n2 2 255\n2 2 1\n",
+           "element (1, 1): the sum of duplicate entries");
+}
+
 static void test_array(void **state)
 {
     sparta_coo c = parse(*state, MM "array real general\n2 3\n1\n2\n%c\n3\n4\n\n5\n6");
@@ -217,7 +343,46 @@ static const struct {
     const char *text, *says;
 } refused[] = {
     {SPARTA_E_FORMAT, "", "line 1: a Matrix Market file begins with %%MatrixMarket"},
-    {SPARTA_E_FORMAT, "\n" MM "coordinate real general\n", "line 1: "},
+    {SPARTA_E_FORMAT, "\n" MM "coordinate real general\n1 1 0\n", "line 2: a Matrix Market file begins with"},
+    {SPARTA_E_FORMAT, "% c\n%%MatrixMarket\n1 1 0\n", "line 2: a Matrix Market file begins with"},
+    {SPARTA_E_FORMAT, "%%MatrixMarkt matrix coordinate real symmetric\n1 1 0\n",
+     "line 1: a Matrix Market file"},
+    {SPARTA_E_FORMAT, "%%Matrix\n1 1 0\n", "line 1: a Matrix Market file begins with"},
+    {SPARTA_E_FORMAT, "%MatrixMarkt matrix coordinate real symmetric\n1 1 0\n",
+     "line 1: a Matrix Market file"},
+    {SPARTA_E_FORMAT, "%\n% a matrix array real symmetric\n1 1 0\n", "line 2: a Matrix Market file"},
+    {SPARTA_E_FORMAT, "MatrixMarket matrix array real general\n1 1\n1\n", "line 1: a Matrix Market file"},
+    {SPARTA_E_FORMAT, "\xef\xbb\xbf" MM "array real general\n1 1\n1\n", "line 1: a Matrix Market file"},
+    {SPARTA_E_FORMAT, "-1 1\n1\n", "line 1: a Matrix Market file"},
+    {SPARTA_E_FORMAT, "% c\n\n", "line 2: the file ends before the line of sizes"},
+    {SPARTA_E_FORMAT, "% c\n3\n1\n", "line 2: the number of columns is missing"},
+    {SPARTA_E_FORMAT, "1 1 1 1\n1 1 1\n", "line 1: '1' follows"},
+    {SPARTA_E_FORMAT, "2 2 1\n1 1\n", "line 2: the value is missing; a pattern begins with %%MatrixMarket"},
+    {SPARTA_E_FORMAT, "2 2\n1\n2\n3\n", "line 4: the file ends after 3 of 4 entries"},
+    {SPARTA_E_FORMAT, "9 9 9000000000000000000\n1 1 1\n", "line 1: 9000000000000000000 entries are promised"},
+    {SPARTA_E_RANGE, "4294967296 4294967296\n1\n", "line 1: 4294967296 x 4294967296"},
+    {SPARTA_E_FORMAT, MM "array real general\n%%GraphBLAS type gunk\n1 1\n1\n",
+     "line 2: unknown type 'gunk'"},
+    {SPARTA_E_FORMAT, MM "array real general\n%%GraphBLAS type\n1 1\n1\n", "line 2: unknown type ''"},
+    {SPARTA_E_FORMAT, MM "array real general\n%%GraphBLAS type int8_t x\n1 1\n1\n", "line 2: 'x' follows"},
+    {SPARTA_E_FORMAT, MM "array real general\n%\n%%GraphBLAS type int complex\n1 1\n1\n",
+     "line 3: unknown type 'int'"},
+    {SPARTA_E_FORMAT, MM "array real general\n%%GraphBLAS type bool\n%%GraphBLAS type float\n1 1\n1\n",
+     "line 3: the type is float here and bool above"},
+    {SPARTA_E_UNSUPPORTED, MM "array real general\n%%GraphBLAS type float complex\n1 1\n1\n",
+     "line 3: the type above is float complex"},
+    {SPARTA_E_UNSUPPORTED, MM "coordinate pattern general\n%%GraphBLAS GxB_FC64\n1 1 0\n",
+     "line 3: the type above is double complex"},
+    {SPARTA_E_UNSUPPORTED, MM "array complex general\n%%GraphBLAS type float complex\n1 1\n1 1\n",
+     "line 4: the imaginary part is 1"},
+    {SPARTA_E_FORMAT, MM "array integer skew-symmetric\n%%GraphBLAS type uint8_t\n2 2\n0\n",
+     "line 3: the type above is uint8_t, which has no sign"},
+    {SPARTA_E_FORMAT, MM "array integer skew-symmetric\n%%GraphBLAS type bool\n2 2\n0\n",
+     "line 3: the type above is bool, which has no sign"},
+    {SPARTA_E_RANGE, MM "array integer skew-symmetric\n%%GraphBLAS type int8_t\n2 2\n-128\n",
+     "line 4: the negative of the value, 128 does not fit in int8_t"},
+    {SPARTA_E_FORMAT, MM "array integer general\n%%GraphBLAS type float\n1 1\n1.5\n",
+     "line 4: the value '1.5' is no integer"},
     {SPARTA_E_FORMAT, "%%MatrixMarket\n", "line 1: the object is missing"},
     {SPARTA_E_FORMAT, "%%MatrixMarket graph coordinate real general\n1 1 0\n",
      "line 1: unknown object 'graph'"},
@@ -515,7 +680,7 @@ static void test_shared_mangled(void **state)
                                        "line 1: unknown symmetry 'mangled'",
                                        "line 1: hermitian",
                                        "line 1: hermitian",
-                                       "line 5: the value is missing",
+                                       "line 2: unknown type 'gunk'",
                                        "line 4: the number of columns is missing"};
     const char *folder = shared("mangled");
     if (!folder) skip();
@@ -645,7 +810,8 @@ int main(void)
         cmocka_unit_test(test_truncated),      cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_scipy_files),    cmocka_unit_test(test_shared_matrices),
         cmocka_unit_test(test_shared_mangled), cmocka_unit_test(test_smtx),
-        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_no_first_line),  cmocka_unit_test(test_types),
+        cmocka_unit_test(test_types_real),     cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests_name("file_mtx", tests, setup, teardown);
 }
