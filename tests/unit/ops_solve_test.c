@@ -46,7 +46,31 @@ static void symbols_become_one(void **state)
                        "const rest: i64[1] = [-1]\nnode s: ? = Shape(ids)\nnode b: ? = Gather(s, zero)\n"
                        "node to: ? = Concat(b, rest) {axis=0}\nnode y: ? = Reshape(mask, to)\noutput y\n",
                   "[b1,s1][b1,s2]", 0);
+    /* what Squeeze takes away is 1 */
+    inputs_become(HEAD
+                  "input a: f32[n,m]\nconst axes: i64[1] = [0]\nnode y: ? = Squeeze(a, axes)\noutput y\n",
+                  "[1,m]", 0);
     sparta_ctx_forget_notes(cx);
+}
+
+/* Half of n, rounded up, is 1 for one and two alone. */
+static void squeezes_compare(void **state)
+{
+    (void)state;
+    sparta_graph *g =
+        inferred(HEAD "input x: f32[n]\nconst from: i64[1] = [0]\nconst to: i64[1] = [9223372036854775807]\n"
+                      "const by: i64[1] = [2]\nnode h: ? = Slice(x, from, to, from, by)\n"
+                      "node y: ? = Squeeze(h, from) \"one\"\noutput y\n");
+    assert_int_equal(g->n_musts, 1);
+    for (int64_t n = 1; n <= 3; n++) {
+        float x[3] = {7, 8, 9};
+        const sparta_named_tensor in = {"x", sparta_tensor_view(SPARTA_F32, 1, (int64_t[]){n}, x)};
+        sparta_tensor out = {0};
+        assert_int_equal(sparta_ops_run(cx, g, &in, 1, &out, NULL, NULL), n < 3 ? SPARTA_OK : SPARTA_E_SHAPE);
+        if (n < 3) assert_true(out.rank == 0 && *(const float *)out.data == 7);
+        sparta_free(cx, out.data);
+    }
+    sparta_graph_free(g);
 }
 
 /* Half, and twice that again: right for even sizes alone. */
@@ -130,9 +154,9 @@ static void defaults_hold(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(symbols_become_one), cmocka_unit_test(runs_compare),
-        cmocka_unit_test(sessions_compare),   cmocka_unit_test(arithmetic_of_inputs),
-        cmocka_unit_test(defaults_hold),
+        cmocka_unit_test(symbols_become_one),   cmocka_unit_test(squeezes_compare),
+        cmocka_unit_test(runs_compare),         cmocka_unit_test(sessions_compare),
+        cmocka_unit_test(arithmetic_of_inputs), cmocka_unit_test(defaults_hold),
     };
     return cmocka_run_group_tests(tests, enter, leave);
 }
