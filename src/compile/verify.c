@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { ITEMS = 11, MIXED = 3, TOKENS = 6, SYMBOLS = 32 }; /* 66 tokens: one full panel and two lanes */
+enum { ITEMS = 11, MIXED = 3, TOKENS = 6 }; /* 66 tokens: one full panel and two lanes */
 
 #define BUDGET 3e8 /* multiply-adds of a run of the references, about: a second */
 
@@ -21,9 +21,10 @@ typedef struct check {
     const sparta_tolerance *tolerance;
     const char *item;       /* the symbol that counts items; NULL: there is none, or they are mixed */
     int64_t different, all; /* items of the references' run; of the package's */
-    int n;                  /* symbols */
-    const char *name[SYMBOLS];
-    int64_t size[SYMBOLS];
+    int n;                  /* symbols: at most as many as the inputs have dims */
+    const char **name;
+    int64_t *size;
+    bool *fixed; /* none is */
 } check;
 
 /* ------------------------------------------------------------------ sizes */
@@ -38,12 +39,11 @@ static sparta_status set_sizes(check *c, int64_t items)
             bool known = false;
             if (!sparta_expr_is_symbol(c->g->input[i]->dims.dim[d], &symbol)) continue;
             for (int k = 0; k < c->n; k++) known |= !strcmp(c->name[k], symbol);
-            if (known || c->n == SYMBOLS) continue;
+            if (known) continue;
             c->name[c->n] = symbol;
             c->size[c->n++] = SPARTA_MIN(d == 0 ? items : TOKENS, sparta_symbol_bound(c->g, symbol));
         }
-    const bool fixed[SYMBOLS] = {false};
-    return sparta_sizes_that_run(c->cx, c->g, c->n, c->name, fixed, c->size);
+    return sparta_sizes_that_run(c->cx, c->g, c->n, c->name, c->fixed, c->size);
 }
 
 static bool starts_with(const sparta_value *v, const char *symbol)
@@ -224,23 +224,38 @@ static sparta_status run_both(const check *c, const sparta_named_tensor *some, c
     return s;
 }
 
+static sparta_status run_check(check *c)
+{
+    const sparta_graph *g = c->g;
+    SPARTA_TRY(plan(c));
+    sparta_named_tensor *some = sparta_alloc_array(c->cx, (size_t)g->n_inputs * 2 + 2, sizeof *some);
+    SPARTA_NEED(c->cx, some);
+    sparta_named_tensor *all = some + g->n_inputs + 1;
+    sparta_status s = sparta_inputs_make(c->cx, g, &(sparta_make_inputs){11, {c->n, c->name, c->size}}, some);
+    if (s == SPARTA_OK) {
+        s = repeat_all(c, some, all);
+        if (s == SPARTA_OK) {
+            s = run_both(c, some, all);
+            sparta_inputs_free(c->cx, all, g->n_inputs);
+        }
+        sparta_inputs_free(c->cx, some, g->n_inputs);
+    }
+    sparta_free(c->cx, some);
+    return s;
+}
+
 sparta_status sparta_lower_verify(sparta_ctx *cx, const sparta_package *p, sparta_graph *g,
                                   const sparta_tolerance *tolerance)
 {
     check c = {.cx = cx, .package = p, .g = g, .tolerance = tolerance};
-    SPARTA_TRY(plan(&c));
-    sparta_named_tensor *some = sparta_alloc_array(cx, (size_t)g->n_inputs * 2 + 2, sizeof *some);
-    SPARTA_NEED(cx, some);
-    sparta_named_tensor *all = some + g->n_inputs + 1;
-    sparta_status s = sparta_inputs_make(cx, g, &(sparta_make_inputs){11, {c.n, c.name, c.size}}, some);
-    if (s == SPARTA_OK) {
-        s = repeat_all(&c, some, all);
-        if (s == SPARTA_OK) {
-            s = run_both(&c, some, all);
-            sparta_inputs_free(cx, all, g->n_inputs);
-        }
-        sparta_inputs_free(cx, some, g->n_inputs);
-    }
-    sparta_free(cx, some);
+    size_t dims = 1;
+    for (int i = 0; i < g->n_inputs; i++) dims += (size_t)g->input[i]->dims.rank;
+    sparta_arena *arena = sparta_arena_create(cx);
+    SPARTA_NEED(cx, arena);
+    c.name = sparta_arena_array(arena, dims, sizeof *c.name);
+    c.size = sparta_arena_array(arena, dims, sizeof *c.size);
+    c.fixed = sparta_arena_array(arena, dims, sizeof *c.fixed);
+    sparta_status s = c.name && c.size && c.fixed ? run_check(&c) : sparta_ctx_status(cx);
+    sparta_arena_free(arena);
     return s;
 }

@@ -116,6 +116,22 @@ static void items_that_do_not_repeat(void **state)
     }
 }
 
+/* A dim without a name is a symbol of its own: a decoder's past has many. */
+static void many_symbols(void **state)
+{
+    (void)state;
+    enum { INPUTS = 60 };
+    sparta_text t;
+    sparta_text_init(&t, cx);
+    sparta_text_printf(&t, G W);
+    for (int i = 0; i < INPUTS; i++) sparta_text_printf(&t, "input x%d: f32[s%d,8]\n", i, i);
+    for (int i = 0; i < INPUTS; i++)
+        sparta_text_printf(&t, "node h%d: ? = MatMul(x%d, w) \"h%d\"\n", i, i, i);
+    for (int i = 0; i < INPUTS; i++) sparta_text_printf(&t, "output h%d\n", i);
+    ok(check_against(sparta_text_str(&t), sparta_text_str(&t), &by_default));
+    sparta_text_free(&t);
+}
+
 /* Another weight before the same end. */
 #define ENDS(end)                                                                                            \
     {                                                                                                        \
@@ -337,6 +353,7 @@ int main(void)
         cmocka_unit_test(right_packages_pass),
         cmocka_unit_test(wrong_packages_are_caught),
         cmocka_unit_test(items_that_do_not_repeat),
+        cmocka_unit_test(many_symbols),
         cmocka_unit_test(flips_are_forgiven),
         cmocka_unit_test(slack_of_graphs),
         cmocka_unit_test(check_without_memory),
