@@ -133,8 +133,9 @@ def shared_matrices():
     for file in sorted(os.listdir(folder)):
         path = os.path.join(folder, file)
         want, pattern = scipy.io.mmread(path), b" pattern " in open(path, "rb").readline()
-        if pattern:
-            want = want.astype(bool)
+        typed = re.search(r"^%%GraphBLAS type (\w+?)(_t)?$", open(path).read(), re.M)  # a comment to SciPy
+        if pattern or typed:
+            want = want.astype(bool if pattern else {"float": "float32", "double": "float64"}.get(typed[1], typed[1]))
         found.append(Matrix(f"shared {file}", path, canonical(want) if sp.issparse(want) else want, pattern))
     return found
 
