@@ -304,7 +304,7 @@ static sparta_status open_faster(cli *c, const sparta_schedule *schedule, facts 
         if (!status) status = estimate(c, smaller, f, &us);
         if (!status) status = estimate(c, given, &as_given, &given_us);
     }
-    const bool worth = sparta_compile_worth(us, given_us);
+    const bool worth = sparta_compile_worth(&f->went, us, given_us);
     if (!worth) *f = as_given;
     sparta_model_close(worth ? given : smaller);
     *out = worth ? smaller : given;

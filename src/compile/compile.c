@@ -247,7 +247,7 @@ static sparta_status compete(sparta_ctx *cx, const char *onnx, const sparta_comp
     SPARTA_TRY(prepare(cx, onnx, request, schedule, !o->no_propagate, smaller));
     if (!smaller->given.size || o->remove) return SPARTA_OK;
     SPARTA_TRY(prepare(cx, onnx, request, schedule, false, given));
-    if (!sparta_compile_worth(smaller->l.us, given->l.us)) *best = given;
+    if (!sparta_compile_worth(&smaller->went, smaller->l.us, given->l.us)) *best = given;
     return SPARTA_OK;
 }
 

@@ -93,8 +93,9 @@ sparta_status sparta_compile_propagate(sparta_graph *g, const sparta_compile_opt
  * the tuning database or the cost model. No code is built, nothing is timed. */
 sparta_status sparta_compile_sum(sparta_ctx *cx, sparta_graph *g, const char *db, const sparta_obeyed *obeyed,
                                  double *us) SPARTA_MUST;
-/* Of two sums, is the smaller graph's the one to take? What is as fast within the noise of times stores less. */
-bool sparta_compile_worth(double smaller_us, double given_us);
+/* Of two sums, is the smaller graph's the one to take? It has to be faster by more than the noise of times, or to save a sixteenth of the
+ * parameters at no cost: single channels that go here and there leave blocks that no longer line up. */
+bool sparta_compile_worth(const sparta_propagate_report *went, double smaller_us, double given_us);
 /* The graph of a package, weights unpacked, annotations removed: to compile again with other options. */
 sparta_status sparta_compile_unplan(sparta_ctx *cx, const sparta_package *package,
                                     sparta_graph **out) SPARTA_MUST;

@@ -24,9 +24,10 @@ sparta_status sparta_compile_propagate(sparta_graph *g, const sparta_compile_opt
     return sparta_propagate(g, &o, out);
 }
 
-bool sparta_compile_worth(double smaller_us, double given_us)
+bool sparta_compile_worth(const sparta_propagate_report *went, double smaller_us, double given_us)
 {
-    return smaller_us <= given_us * (1 + LOWER_NOISE);
+    const bool saves = went->parameters_before - went->parameters_after >= went->parameters_before / 16;
+    return smaller_us <= given_us * (saves ? 1 : 1 - LOWER_NOISE);
 }
 
 sparta_status sparta_propagate_file(sparta_ctx *cx, const char *onnx, const char *smaller,

@@ -139,7 +139,7 @@ static void a_pruned_bert_is_not_slower(void **state)
         bool smaller; /* propagation must have taken something, and it must have been worth it */
     } cases[] = {{"queries and keys", NULL, queries_and_keys, false},
                  {"odd queries", NULL, odd_queries, true},
-                 {"values", NULL, values, true},
+                 {"values", NULL, values, false},
                  {"odd values", NULL, odd_values, true},
                  {"intermediate", NULL, intermediate, true},
                  {"heads", NULL, whole_heads, true},
@@ -155,7 +155,7 @@ static void a_pruned_bert_is_not_slower(void **state)
         const bool smaller = best.went.parameters_after < best.went.parameters_before;
         print_message("%-16s %8.1f us, as given %8.1f us, %ld of %ld parameters\n", cases[i].name, best.us,
                       given.us, (long)best.went.parameters_after, (long)best.went.parameters_before);
-        assert_true(best.us > 0 && best.us <= given.us * 1.02);
+        assert_true(best.us > 0 && best.us <= given.us);
         assert_true(smaller || !cases[i].smaller);
         assert_int_equal(smaller, best.package->given != NULL);
         assert_null(given.package->given);
