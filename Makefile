@@ -137,6 +137,9 @@ bench-formats: $(BENCHES) ## time conversions against SciPy and torch, detection
 bench-propagate: all ## time propagation on the zoo, and onnxruntime before and after; fills docs/benchmarks/propagation.md (PROPAGATE_ARGS="...")
 	@tools/venv .venv-peers tools/requirements-peers.txt
 	.venv-peers/bin/python tools/bench_propagate.py --sparta $(B)/sparta $(PROPAGATE_ARGS)
+bench-given: all ## time BERTs with whole rows pruned against themselves without propagation; prints a table
+	@tools/venv .venv tests/python/requirements.txt
+	.venv/bin/python tools/bench_given.py --sparta $(B)/sparta
 bench-peers: all ## time against onnxruntime and torch; writes docs/benchmarks/ (PEERS_ARGS="...")
 	@tools/venv .venv-peers tools/requirements-peers.txt
 	.venv-peers/bin/python tools/bench_peers.py --sparta $(B)/sparta $(PEERS_ARGS)
@@ -201,4 +204,4 @@ clean: ## remove build/
 
 FORCE:
 .SECONDARY:
-.PHONY: docs-operators operators-check all unit units programs fuzzers help setup demo check test bench bench-kernels bench-plots bench-formats bench-peers bench-propagate layers exports format format-check coverage examples install clean FORCE
+.PHONY: docs-operators operators-check all unit units programs fuzzers help setup demo check test bench bench-kernels bench-plots bench-formats bench-given bench-peers bench-propagate layers exports format format-check coverage examples install clean FORCE

@@ -396,17 +396,21 @@ typedef struct swept {
     int n, at;
 } swept;
 
-static int find_swept(cli *c, swept *s)
+static sparta_status find_swept(cli *c, swept *s, int *n)
 {
-    int n = 0;
+    *n = 0;
     for (int id = 0; id < CLI_OPTIONS; id++)
-        for (int i = 0; can_sweep(c, &cli_options[id]) && i < c->option[id].n && n < SWEPT; i++)
+        for (int i = 0; can_sweep(c, &cli_options[id]) && i < c->option[id].n; i++)
             if (strchr(c->option[id].value[i], ',')) {
-                s[n] = (swept){&c->option[id].value[i], c->option[id].value[i], cli_options[id].name, 0, 0};
-                while (piece(c, s[n].list, s[n].n)) s[n].n++;
-                n++;
+                if (*n == SWEPT)
+                    return sparta_fail(c->cx, SPARTA_E_USAGE,
+                                       "%s: more than %d flags have a list of values; give fewer lists",
+                                       who(c), SWEPT);
+                swept *one = &s[(*n)++];
+                *one = (swept){&c->option[id].value[i], c->option[id].value[i], cli_options[id].name, 0, 0};
+                while (piece(c, one->list, one->n)) one->n++;
             }
-    return n;
+    return SPARTA_OK;
 }
 
 /* Set the values of this point; the text that says them. */
@@ -428,7 +432,8 @@ sparta_status cli_sweep(cli *c, sparta_status (*fn)(cli *c, const char *point, v
                         int *points)
 {
     swept s[SWEPT];
-    int n = find_swept(c, s), total = 1;
+    int n, total = 1;
+    SPARTA_TRY(find_swept(c, s, &n));
     for (int i = 0; i < n; i++)
         if (__builtin_mul_overflow(total, s[i].n, &total) || total > 10000)
             return sparta_fail(c->cx, SPARTA_E_USAGE,

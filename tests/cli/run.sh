@@ -43,6 +43,7 @@ run 2 "flag without its value" zoo mlp -o; complains "flag without its value"
 run 2 "value for a flag without" zoo --json=1
 run 2 "unknown letter" zoo -x
 run 2 "number that is none" bench x --threads two; has err "whole number" "a number that is none says what to give"
+run 2 "nine lists" bench x --no-baseline --dim a=1,2 --dim b=1,2 --dim c=1,2 --dim d=1,2 --dim e=1,2 --dim f=1,2 --dim g=1,2 --batch 1,2 --threads 1,2; has err "more than 8 flags" "nine lists are too many, and none is passed over"
 run 2 "number out of range" bench x --threads 0
 run 2 "number with a tail" bench x --threads 2x
 run 2 "choice that is none" zoo --table html; has err "md|csv|json|jsonl" "a choice that is none lists them"
