@@ -214,7 +214,7 @@ typedef struct sparta_compile_options {
         *remove;      /* "encoder.2.heads=3,5" or "conv1.weight=4-7" (docs/propagation.md), ended by NULL */
     int multiple;     /* axes of weights lose so many that a multiple of this stays; 0: 1 */
     double rtol;      /* of compile's own check, relative to the largest value of an output; 0: 1e-4 (f32) */
-    double atol;      /* absolute; 0: 1e-6 of the largest operand of the node that computes the output */
+    double atol;      /* absolute; 0: 1e-6 of what the output is added up from (docs/checking.md) */
     int no_propagate; /* compile the graph as it is; otherwise a smaller one, where that is faster */
 } sparta_compile_options;
 
