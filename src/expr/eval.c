@@ -19,7 +19,7 @@ static sparta_status symbol_value(sparta_ctx *cx, const char *name, const sparta
 
 static sparta_status overflow(sparta_ctx *cx)
 {
-    return sparta_fail(cx, SPARTA_E_RANGE, "expr: a number does not fit in 64 bits");
+    return sparta_fail(cx, SPARTA_E_LIMIT, "expr: a number does not fit in 64 bits");
 }
 
 static sparta_status atom_value(sparta_ctx *cx, const atom *at, const sparta_bindings *b, int64_t *out)
