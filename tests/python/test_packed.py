@@ -34,7 +34,7 @@ WRONG = {  # name: (text, what the message says)
     "more entries than there can be": (HEAD + "3 3 99999999999999999999\n", ["line 2"]),
 }
 MANGLED = {"mangled1": "object", "mangled2": "mangled", "mangled3": "mangled", "mangled4": "mangled", "mangled5": "hermitian", "mangled6": "hermitian",
-           "mangled7": "line 5", "mangled8": "line 4"}
+           "mangled7": "gunk", "mangled8": "line 4"}
 
 
 def mangled(t, folder):
