@@ -28,8 +28,9 @@ static bool is_column(const sparta_value *ids, sparta_value **matrix, int64_t *c
         !sparta_expr_is_const(dims->dim[dims->rank - 1], &size))
         return false;
     *column = (int64_t)c < 0 ? (int64_t)c + size : (int64_t)c;
+    if (*column < 0 || *column >= size) return false; /* the Gather will say so when it runs */
     *matrix = n->in[0];
-    return *column >= 0 && *column < size;
+    return true;
 }
 
 static sparta_status look_up(sparta_match *m, sparta_node *n)
