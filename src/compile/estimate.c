@@ -17,23 +17,15 @@ static int64_t usual(const sparta_graph *g, const char *symbol, int axis)
     return SPARTA_MIN(size, sparta_symbol_bound(g, symbol));
 }
 
-static int add_symbols(const sparta_graph *g, const char **name, int64_t *value)
+static void set_usual(const sparta_graph *g, int n, const char **name, const int *axis, int64_t *value)
 {
-    int n = 0;
     bool more = false;
-    for (int i = 0; i < g->n_inputs; i++)
-        for (int d = 0; d < g->input[i]->dims.rank; d++) {
-            bool known = false;
-            if (!sparta_expr_is_symbol(g->input[i]->dims.dim[d], &name[n])) continue;
-            for (int k = 0; k < n && !known; k++) known = !strcmp(name[k], name[n]);
-            if (known) continue;
-            value[n] = usual(g, name[n], d);
-            more |= d > 0;
-            n++;
-        }
+    for (int i = 0; i < n; i++) {
+        value[i] = usual(g, name[i], axis[i]);
+        more |= axis[i] > 0;
+    }
     for (int i = 0; i < n && !more; i++) /* items alone: as many as candidates are timed with */
         value[i] = SPARTA_MIN(LOWER_TOKENS, sparta_symbol_bound(g, name[i]));
-    return n;
 }
 
 sparta_status sparta_compile_usual_sizes(sparta_ctx *cx, sparta_arena *arena, const sparta_graph *g,
@@ -44,8 +36,10 @@ sparta_status sparta_compile_usual_sizes(sparta_ctx *cx, sparta_arena *arena, co
     const char **name = sparta_arena_array(arena, most, sizeof *name);
     int64_t *value = sparta_arena_array(arena, most, sizeof *value);
     bool *fixed = sparta_arena_array(arena, most, sizeof *fixed);
-    SPARTA_NEED(cx, name && value && fixed);
-    const int n = add_symbols(g, name, value);
+    int *axis = sparta_arena_array(arena, most, sizeof *axis);
+    SPARTA_NEED(cx, name && value && fixed && axis);
+    const int n = sparta_input_symbols(g, name, axis);
+    set_usual(g, n, name, axis, value);
     SPARTA_TRY(sparta_sizes_that_run(cx, g, n, name, fixed, value));
     *out = (sparta_bindings){n, name, value};
     return SPARTA_OK;

@@ -23,6 +23,7 @@ typedef struct check {
     int64_t different, all; /* items of the references' run; of the package's */
     int n;                  /* symbols: at most as many as the inputs have dims */
     const char **name;
+    int *axis; /* where each first stands */
     int64_t *size;
     bool *fixed; /* none is */
 } check;
@@ -32,17 +33,9 @@ typedef struct check {
 /* Symbols in front (batch-like) are `items`, others TOKENS or as many as it takes, within their bounds. */
 static sparta_status set_sizes(check *c, int64_t items)
 {
-    c->n = 0;
-    for (int i = 0; i < c->g->n_inputs; i++)
-        for (int d = 0; d < c->g->input[i]->dims.rank; d++) {
-            const char *symbol;
-            bool known = false;
-            if (!sparta_expr_is_symbol(c->g->input[i]->dims.dim[d], &symbol)) continue;
-            for (int k = 0; k < c->n; k++) known |= !strcmp(c->name[k], symbol);
-            if (known) continue;
-            c->name[c->n] = symbol;
-            c->size[c->n++] = SPARTA_MIN(d == 0 ? items : TOKENS, sparta_symbol_bound(c->g, symbol));
-        }
+    c->n = sparta_input_symbols(c->g, c->name, c->axis);
+    for (int i = 0; i < c->n; i++)
+        c->size[i] = SPARTA_MIN(c->axis[i] == 0 ? items : TOKENS, sparta_symbol_bound(c->g, c->name[i]));
     return sparta_sizes_that_run(c->cx, c->g, c->n, c->name, c->fixed, c->size);
 }
 
@@ -253,9 +246,10 @@ sparta_status sparta_lower_verify(sparta_ctx *cx, const sparta_package *p, spart
     sparta_arena *arena = sparta_arena_create(cx);
     SPARTA_NEED(cx, arena);
     c.name = sparta_arena_array(arena, dims, sizeof *c.name);
+    c.axis = sparta_arena_array(arena, dims, sizeof *c.axis);
     c.size = sparta_arena_array(arena, dims, sizeof *c.size);
     c.fixed = sparta_arena_array(arena, dims, sizeof *c.fixed);
-    sparta_status s = c.name && c.size && c.fixed ? run_check(&c) : sparta_ctx_status(cx);
+    sparta_status s = c.name && c.axis && c.size && c.fixed ? run_check(&c) : sparta_ctx_status(cx);
     sparta_arena_free(arena);
     return s;
 }

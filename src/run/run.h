@@ -60,6 +60,8 @@ int64_t sparta_symbol_bound(const sparta_graph *g, const char *symbol);
  * in the kernel of a convolution. Where no sizes are found, they stay. name, fixed, value: n of each. */
 sparta_status sparta_sizes_that_run(sparta_ctx *cx, const sparta_graph *g, int n, const char *const *name,
                                     const bool *fixed, int64_t *value) SPARTA_MUST;
+/* The symbols that are dims of inputs by themselves, each once; axis: where it first stands. name, axis: room for all dims of inputs. */
+int sparta_input_symbols(const sparta_graph *g, const char **name, int *axis);
 /* Height or width of an input (batch, 1 or 3 channels, height, width) that a convolution reads. */
 bool sparta_symbol_is_image_side(const sparta_graph *g, const char *symbol);
 

@@ -135,6 +135,20 @@ sparta_status sparta_sizes_that_run(sparta_ctx *cx, const sparta_graph *g, int n
     return status;
 }
 
+int sparta_input_symbols(const sparta_graph *g, const char **name, int *axis)
+{
+    int n = 0;
+    for (int i = 0; i < g->n_inputs; i++)
+        for (int d = 0; d < g->input[i]->dims.rank; d++) {
+            bool known = false;
+            if (!sparta_expr_is_symbol(g->input[i]->dims.dim[d], &name[n])) continue;
+            for (int k = 0; k < n && !known; k++) known = !strcmp(name[k], name[n]);
+            axis[n] = d;
+            n += !known;
+        }
+    return n;
+}
+
 /* ------------------------------------------------------------------ images */
 
 /* Does a convolution read it, as it is or normalised, cast, padded on the way? `left` nodes may still be looked at. */
