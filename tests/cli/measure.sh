@@ -49,7 +49,7 @@ peer 'echo ready 9; echo 0.001; exit 0'; run 1 "a peer that leaves" $against
 run 0 "compile" compile mlp.onnx --no-measure -o mlp.sparta
 run 2 "a package against onnxruntime" bench mlp.sparta --against onnxruntime; has err "--model" "says how to name its model"
 peer 'echo $$ > pid; sleep 100'
-timeout 60 "$S" $against > out 2> err & job=$!
+timeout --foreground 60 "$S" $against > out 2> err & job=$! # --foreground: one signal, not a second one to the group, which kills at once
 for i in $(seq 300); do [ -s pid ] && break; sleep 0.1; done
 kill -INT $job # timeout passes it on
 wait $job; if [ $? = 130 ]; then good "Ctrl-C ends a bench that waits"; else bad "Ctrl-C ends a bench that waits"; fi
