@@ -8,8 +8,8 @@
  * the exit code. Errors and notes go to stderr as "sparta: where: what; what to do"; with --json an error is
  * also an object on stdout.
  */
-#ifndef SPARTA_CLI_H
-#define SPARTA_CLI_H
+#ifndef SP_CLI_H
+#define SP_CLI_H
 
 #include "base/base.h"
 #include "expr/expr.h"
@@ -67,12 +67,12 @@ typedef struct cli_progress {
 
 struct cli {
     sparta_ctx *cx;
-    sparta_arena *arena;
+    sp_arena *arena;
     const cli_verb *verb;
     int n_operands;
     const char **operand;
     cli_values option[CLI_OPTIONS];
-    sparta_text out;     /* for stdout */
+    sp_text out;         /* for stdout */
     const char *warning; /* said also with --quiet; NULL: nothing */
     bool stands;         /* what the verb said is an answer although it was interrupted */
     cli_progress progress;
@@ -80,33 +80,33 @@ struct cli {
 
 /* Fill verb, operands and values; E_USAGE says what is wrong and what was perhaps meant. --help and the like
  * are flags like others. */
-sparta_status cli_parse(cli *c, int argc, char **argv) SPARTA_MUST;
+sparta_status cli_parse(cli *c, int argc, char **argv) SP_MUST;
 bool cli_has(const cli *c, cli_option_id id);
 const char *cli_text(const cli *c, cli_option_id id, const char *otherwise); /* the last one given */
 int64_t cli_int(const cli *c, cli_option_id id, int64_t otherwise);
 double cli_real(const cli *c, cli_option_id id, double otherwise);
 size_t cli_parse_size(const char *text); /* 512M, 8GiB; 0: it is no size */
 /* --dim NAME=N and --batch N as bindings. */
-sparta_status cli_dims(cli *c, sparta_bindings *out) SPARTA_MUST;
+sparta_status cli_dims(cli *c, sp_bindings *out) SP_MUST;
 /* E_USAGE when a variable has a value that is none of its own. */
-sparta_status cli_check_environment(cli *c) SPARTA_MUST;
+sparta_status cli_check_environment(cli *c) SP_MUST;
 /* Is `value` one that a CLI_CHOICE, CLI_REAL or CLI_TEXT row takes? */
 bool cli_value_fits(const cli_option *o, const char *value);
 /* Files that are pipes ("--schedule <(...)") are read whole, and the options name the copies instead. */
-sparta_status cli_keep_pipes(cli *c) SPARTA_MUST;
+sparta_status cli_keep_pipes(cli *c) SP_MUST;
 /* The formats that the files of --formats name are known for the rest of the call. */
-sparta_status cli_define_formats(cli *c) SPARTA_MUST;
+sparta_status cli_define_formats(cli *c) SP_MUST;
 /* The shared libraries of --plugin are loaded and asked to register what they have (plugin.c). */
-sparta_status cli_load_plugins(cli *c) SPARTA_MUST;
+sparta_status cli_load_plugins(cli *c) SP_MUST;
 /* "NAME=REST" of --dim or --input, cut in the arena. */
 sparta_status cli_cut(cli *c, cli_option_id id, const char *text, const char **name,
-                      const char **rest) SPARTA_MUST;
+                      const char **rest) SP_MUST;
 
 /* Call fn once for every combination of the values that swept options list ("--batch 1,8 --threads 1,2"); c
  * has the single values meanwhile. `point` says which ("batch=8 threads=2"), "" without a sweep. *n gets the
  * number of points. */
 sparta_status cli_sweep(cli *c, sparta_status (*fn)(cli *c, const char *point, void *arg), void *arg,
-                        int *n) SPARTA_MUST;
+                        int *n) SP_MUST;
 
 /* ------------------------------------------------------------------ what is printed */
 void cli_help(cli *c);       /* of c->verb, or of the program */
@@ -115,7 +115,7 @@ void cli_completion(cli *c); /* of the shell that --completion names */
 
 /* JSON: values after values, objects and arrays opened and closed; commas are put in by themselves. */
 typedef struct cli_json {
-    sparta_text *t;
+    sp_text *t;
     int depth;
     bool filled[16]; /* something stands at this depth already */
 } cli_json;
@@ -146,11 +146,11 @@ cli_table cli_table_begin(cli *c, int columns, const char *const *names);
 void cli_table_text(cli_table *t, const char *s); /* copied */
 void cli_table_real(cli_table *t, int digits, double v);
 void cli_table_int(cli_table *t, int64_t v);
-sparta_status cli_table_end(cli_table *t) SPARTA_MUST; /* prints into c->out */
+sparta_status cli_table_end(cli_table *t) SP_MUST; /* prints into c->out */
 bool cli_wants_json(const cli *c);
 /* A line for people, or a piece of one: only without --json, --table and --quiet. New lines of the format stand at its ends;
  * between them the text is cleaned, since names come out of files. */
-void cli_say(cli *c, const char *format, ...) SPARTA_PRINTF(2, 3);
+void cli_say(cli *c, const char *format, ...) SP_PRINTF(2, 3);
 
 /* A mapped file that is truncated while it is read ends the program with an error instead of a signal (fault.c). */
 void cli_watch_faults(bool json);

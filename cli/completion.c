@@ -6,11 +6,11 @@
 
 static void bash_verb(cli *c, const cli_verb *v)
 {
-    sparta_text_printf(&c->out, "    %s) flags=\"", v->name);
+    sp_text_printf(&c->out, "    %s) flags=\"", v->name);
     for (int i = 0; i < CLI_OPTIONS; i++)
         if (cli_option_of(&cli_options[i], v))
-            sparta_text_printf(&c->out, "%s--%s", i ? " " : "", cli_options[i].name);
-    sparta_text_printf(&c->out, "\" ;;\n");
+            sp_text_printf(&c->out, "%s--%s", i ? " " : "", cli_options[i].name);
+    sp_text_printf(&c->out, "\" ;;\n");
 }
 
 static void bash_choices(cli *c)
@@ -18,29 +18,28 @@ static void bash_choices(cli *c)
     for (int i = 0; i < CLI_OPTIONS; i++) {
         const cli_option *o = &cli_options[i];
         if (o->kind != CLI_CHOICE) continue;
-        sparta_text_printf(&c->out, "    --%s) COMPREPLY=($(compgen -W \"", o->name);
-        for (const char *p = o->metavar; *p; p++) sparta_text_printf(&c->out, "%c", *p == '|' ? ' ' : *p);
-        sparta_text_printf(&c->out, "\" -- \"$word\")); return ;;\n");
+        sp_text_printf(&c->out, "    --%s) COMPREPLY=($(compgen -W \"", o->name);
+        for (const char *p = o->metavar; *p; p++) sp_text_printf(&c->out, "%c", *p == '|' ? ' ' : *p);
+        sp_text_printf(&c->out, "\" -- \"$word\")); return ;;\n");
     }
 }
 
 static void bash(cli *c)
 {
-    sparta_text_printf(&c->out,
-                       "# bash completion of sparta; source <(sparta --completion bash)\n_sparta()\n{\n"
-                       "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} "
-                       "verb=${COMP_WORDS[1]} flags=\n"
-                       "    case $before in\n");
+    sp_text_printf(&c->out, "# bash completion of sparta; source <(sparta --completion bash)\n_sparta()\n{\n"
+                            "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} "
+                            "verb=${COMP_WORDS[1]} flags=\n"
+                            "    case $before in\n");
     bash_choices(c);
-    sparta_text_printf(&c->out,
-                       "    esac\n    if [ \"$COMP_CWORD\" = 1 ]; then\n        COMPREPLY=($(compgen -W \"");
+    sp_text_printf(&c->out,
+                   "    esac\n    if [ \"$COMP_CWORD\" = 1 ]; then\n        COMPREPLY=($(compgen -W \"");
     for (int i = 0; i < cli_verb_count(); i++)
-        if (cli_verb_row(i)->run) sparta_text_printf(&c->out, "%s ", cli_verb_row(i)->name);
-    sparta_text_printf(&c->out,
-                       "help --help --version\" -- \"$word\"))\n        return\n    fi\n    case $verb in\n");
+        if (cli_verb_row(i)->run) sp_text_printf(&c->out, "%s ", cli_verb_row(i)->name);
+    sp_text_printf(&c->out,
+                   "help --help --version\" -- \"$word\"))\n        return\n    fi\n    case $verb in\n");
     for (int i = 0; i < cli_verb_count(); i++)
         if (cli_verb_row(i)->run) bash_verb(c, cli_verb_row(i));
-    sparta_text_printf(
+    sp_text_printf(
         &c->out, "    esac\n    case $word in\n    -*) COMPREPLY=($(compgen -W \"$flags\" -- \"$word\")) ;;\n"
                  "    *) COMPREPLY=($(compgen -f -- \"$word\")) ;;\n    esac\n}\ncomplete -o filenames -F "
                  "_sparta sparta\n");
@@ -53,92 +52,92 @@ static void quoted(cli *c, const char *s, const char *special)
 {
     for (; *s; s++) {
         if (*s == '\'')
-            sparta_text_printf(&c->out, "'\\''");
+            sp_text_printf(&c->out, "'\\''");
         else
-            sparta_text_printf(&c->out, strchr(special, *s) ? "\\%c" : "%c", *s);
+            sp_text_printf(&c->out, strchr(special, *s) ? "\\%c" : "%c", *s);
     }
 }
 
 static void choices(cli *c, const char *list)
 {
-    for (; *list; list++) sparta_text_printf(&c->out, "%c", *list == '|' ? ' ' : *list);
+    for (; *list; list++) sp_text_printf(&c->out, "%c", *list == '|' ? ' ' : *list);
 }
 
 /* '--name[help]:METAVAR:what completes it' */
 static void zsh_flag(cli *c, const cli_option *o)
 {
-    sparta_text_printf(&c->out, " \\\n            '%s--%s[", o->kind == CLI_LIST ? "*" : "", o->name);
+    sp_text_printf(&c->out, " \\\n            '%s--%s[", o->kind == CLI_LIST ? "*" : "", o->name);
     quoted(c, o->help, "[]:\\");
-    sparta_text_printf(&c->out, "]");
+    sp_text_printf(&c->out, "]");
     if (o->kind != CLI_FLAG) {
-        sparta_text_printf(&c->out, ":");
+        sp_text_printf(&c->out, ":");
         quoted(c, o->metavar, "[]:\\");
-        sparta_text_printf(&c->out, ":");
+        sp_text_printf(&c->out, ":");
     }
     if (o->kind == CLI_CHOICE) {
-        sparta_text_printf(&c->out, "(");
+        sp_text_printf(&c->out, "(");
         choices(c, o->metavar);
-        sparta_text_printf(&c->out, ")");
+        sp_text_printf(&c->out, ")");
     }
-    if (o->kind == CLI_TEXT || o->kind == CLI_LIST) sparta_text_printf(&c->out, "_files");
-    sparta_text_printf(&c->out, "'");
+    if (o->kind == CLI_TEXT || o->kind == CLI_LIST) sp_text_printf(&c->out, "_files");
+    sp_text_printf(&c->out, "'");
 }
 
 static void zsh(cli *c)
 {
-    sparta_text_printf(&c->out, "#compdef sparta\n_sparta() {\n    local -a verbs flags\n    verbs=(\n");
+    sp_text_printf(&c->out, "#compdef sparta\n_sparta() {\n    local -a verbs flags\n    verbs=(\n");
     for (int i = 0; i < cli_verb_count(); i++) {
         const cli_verb *v = cli_verb_row(i);
         if (!v->run) continue;
-        sparta_text_printf(&c->out, "        '%s:", v->name);
+        sp_text_printf(&c->out, "        '%s:", v->name);
         quoted(c, v->what, ":\\");
-        sparta_text_printf(&c->out, "'\n");
+        sp_text_printf(&c->out, "'\n");
     }
-    sparta_text_printf(&c->out, "    )\n    if (( CURRENT == 2 )); then\n        _describe verb verbs\n"
-                                "        return\n    fi\n    case $words[2] in\n");
+    sp_text_printf(&c->out, "    )\n    if (( CURRENT == 2 )); then\n        _describe verb verbs\n"
+                            "        return\n    fi\n    case $words[2] in\n");
     for (int i = 0; i < cli_verb_count(); i++) {
         const cli_verb *v = cli_verb_row(i);
         if (!v->run) continue;
-        sparta_text_printf(&c->out, "    %s) flags=(", v->name);
+        sp_text_printf(&c->out, "    %s) flags=(", v->name);
         for (int k = 0; k < CLI_OPTIONS; k++)
             if (cli_option_of(&cli_options[k], v)) zsh_flag(c, &cli_options[k]);
-        sparta_text_printf(&c->out, ") ;;\n");
+        sp_text_printf(&c->out, ") ;;\n");
     }
-    sparta_text_printf(&c->out, "    esac\n    _arguments $flags '*:file:_files'\n}\n"
-                                "if [ \"$funcstack[1]\" = _sparta ]; then _sparta \"$@\"; else compdef "
-                                "_sparta sparta; fi\n");
+    sp_text_printf(&c->out, "    esac\n    _arguments $flags '*:file:_files'\n}\n"
+                            "if [ \"$funcstack[1]\" = _sparta ]; then _sparta \"$@\"; else compdef "
+                            "_sparta sparta; fi\n");
 }
 
 /* ------------------------------------------------------------------ fish */
 
 static void fish_flag(cli *c, const cli_option *o)
 {
-    sparta_text_printf(&c->out, "complete -c sparta -l %s", o->name);
-    if (o->letter) sparta_text_printf(&c->out, " -s %c", o->letter);
-    if (o->verbs[0] != '*') sparta_text_printf(&c->out, " -n '__fish_seen_subcommand_from %s'", o->verbs);
+    sp_text_printf(&c->out, "complete -c sparta -l %s", o->name);
+    if (o->letter) sp_text_printf(&c->out, " -s %c", o->letter);
+    if (o->verbs[0] != '*') sp_text_printf(&c->out, " -n '__fish_seen_subcommand_from %s'", o->verbs);
     if (o->kind == CLI_TEXT || o->kind == CLI_LIST)
-        sparta_text_printf(&c->out, " -r -F");
+        sp_text_printf(&c->out, " -r -F");
     else if (o->kind != CLI_FLAG)
-        sparta_text_printf(&c->out, " -x");
+        sp_text_printf(&c->out, " -x");
     if (o->kind == CLI_CHOICE) {
-        sparta_text_printf(&c->out, " -a '");
+        sp_text_printf(&c->out, " -a '");
         choices(c, o->metavar);
-        sparta_text_printf(&c->out, "'");
+        sp_text_printf(&c->out, "'");
     }
-    sparta_text_printf(&c->out, " -d '");
+    sp_text_printf(&c->out, " -d '");
     quoted(c, o->help, "\\");
-    sparta_text_printf(&c->out, "'\n");
+    sp_text_printf(&c->out, "'\n");
 }
 
 static void fish(cli *c)
 {
-    sparta_text_printf(&c->out, "# fish completion of sparta; sparta --completion fish | source\n");
+    sp_text_printf(&c->out, "# fish completion of sparta; sparta --completion fish | source\n");
     for (int i = 0; i < cli_verb_count(); i++) {
         const cli_verb *v = cli_verb_row(i);
         if (!v->run) continue;
-        sparta_text_printf(&c->out, "complete -c sparta -f -n __fish_use_subcommand -a %s -d '", v->name);
+        sp_text_printf(&c->out, "complete -c sparta -f -n __fish_use_subcommand -a %s -d '", v->name);
         quoted(c, v->what, "\\");
-        sparta_text_printf(&c->out, "'\n");
+        sp_text_printf(&c->out, "'\n");
     }
     for (int i = 0; i < CLI_OPTIONS; i++) fish_flag(c, &cli_options[i]);
 }

@@ -12,7 +12,7 @@ static const cli_option variables[] = {
 
 int cli_variable_count(void)
 {
-    return (int)SPARTA_COUNT(variables);
+    return (int)SP_COUNT(variables);
 }
 
 const cli_option *cli_variable_row(int i)
@@ -22,11 +22,11 @@ const cli_option *cli_variable_row(int i)
 
 sparta_status cli_check_environment(cli *c)
 {
-    for (size_t i = 0; i < SPARTA_COUNT(variables); i++) {
+    for (size_t i = 0; i < SP_COUNT(variables); i++) {
         const char *value = getenv(variables[i].name);
         if (value && *value && !cli_value_fits(&variables[i], value))
-            return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: \"%s\" is not a value of it; give %s, or unset it",
-                               variables[i].name, value, variables[i].metavar);
+            return sp_fail(c->cx, SPARTA_E_USAGE, "%s: \"%s\" is not a value of it; give %s, or unset it",
+                           variables[i].name, value, variables[i].metavar);
     }
     return SPARTA_OK;
 }

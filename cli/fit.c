@@ -34,9 +34,9 @@ int cli_columns(void)
     struct winsize window;
     const char *given = getenv("COLUMNS");
     int64_t n;
-    if (given && sparta_parse_int(given, &n) && n > 0 && n < 10000) return SPARTA_MAX((int)n, NARROWEST);
+    if (given && sp_parse_int(given, &n) && n > 0 && n < 10000) return SP_MAX((int)n, NARROWEST);
     if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) || !window.ws_col) return 0;
-    return SPARTA_MAX((int)window.ws_col, NARROWEST);
+    return SP_MAX((int)window.ws_col, NARROWEST);
 }
 
 /* Bytes that are not the first of a UTF-8 character take no room. */
@@ -62,25 +62,25 @@ size_t cli_wrap(const char *s, int room, const char **next)
     return (size_t)(end - s);
 }
 
-void cli_pad(sparta_text *out, int n)
+void cli_pad(sp_text *out, int n)
 {
-    for (; n > 0; n--) sparta_text_put(out, " ", 1);
+    for (; n > 0; n--) sp_text_put(out, " ", 1);
 }
 
-void cli_end_line(sparta_text *out)
+void cli_end_line(sp_text *out)
 {
     while (out->size && out->data[out->size - 1] == ' ') out->size--;
-    sparta_text_put(out, "\n", 1);
+    sp_text_put(out, "\n", 1);
 }
 
-void cli_wrapped(sparta_text *out, const char *s, int room, int indent)
+void cli_wrapped(sp_text *out, const char *s, int room, int indent)
 {
     for (bool first = true; first || *s; first = false) {
         const char *next;
         if (!first) cli_end_line(out);
         if (!first) cli_pad(out, indent);
         const size_t n = cli_wrap(s, room, &next);
-        sparta_text_put(out, s, n);
+        sp_text_put(out, s, n);
         s = next;
     }
 }
@@ -90,7 +90,7 @@ void cli_wrapped(sparta_text *out, const char *s, int room, int indent)
 typedef struct names {
     cli_table *t;
     int rows, column;
-    sparta_map *count;            /* part: how many of the names have it */
+    sp_map *count;                /* part: how many of the names have it */
     const char *word[MOST_WORDS]; /* parts that go */
     int n;
     const char *const *whole; /* [rows] the names */
@@ -148,10 +148,10 @@ static sparta_status count_parts(names *a)
             const size_t n = part_length(s);
             int64_t before = 0;
             if (may_go(s, n)) {
-                const char *part = sparta_arena_bytes(a->t->c->arena, s, n);
-                SPARTA_NEED(a->t->c->cx, part);
-                (void)sparta_map_get(a->count, part, &before);
-                SPARTA_TRY(sparta_map_put(a->count, part, before + 1));
+                const char *part = sp_arena_bytes(a->t->c->arena, s, n);
+                SP_NEED(a->t->c->cx, part);
+                (void)sp_map_get(a->count, part, &before);
+                SP_TRY(sp_map_put(a->count, part, before + 1));
             }
             s += n;
             if (!*s) break;
@@ -172,9 +172,9 @@ static const char *commonest(names *a)
             if (n < sizeof part && may_go(s, n)) {
                 memcpy(part, s, n);
                 part[n] = 0;
-                if (sparta_map_get(a->count, part, &count) && count > most) {
+                if (sp_map_get(a->count, part, &count) && count > most) {
                     most = count;
-                    best = sparta_arena_string(a->t->c->arena, part);
+                    best = sp_arena_string(a->t->c->arena, part);
                 }
             }
             s += n;
@@ -198,7 +198,7 @@ static int distinct(const names *a, const char **list)
 
 static char *copy(const names *a, const char *s)
 {
-    return sparta_arena_string(a->t->c->arena, s);
+    return sp_arena_string(a->t->c->arena, s);
 }
 
 /* Readers do not count dots: names that differ in separators alone are the same to them. */
@@ -217,9 +217,9 @@ static sparta_status try_parts(const names *a, int *widest, int *different)
     *widest = cli_width(a->t->name[a->column]);
     for (int row = 0; row < a->rows; row++) {
         char *s = copy(a, a->whole[row]);
-        SPARTA_NEED(a->t->c->cx, s);
+        SP_NEED(a->t->c->cx, s);
         elide(a, a->whole[row], s);
-        *widest = SPARTA_MAX(*widest, cli_width(s));
+        *widest = SP_MAX(*widest, cli_width(s));
         strip_separators(s);
         a->seen[row] = s;
         if (!s[strcspn(s, "abcdefghijklmnopqrstuvwxyz")]) bare++;
@@ -232,14 +232,14 @@ static sparta_status try_parts(const names *a, int *widest, int *different)
 static sparta_status choose_parts(names *a, int room)
 {
     int widest, different;
-    SPARTA_TRY(try_parts(a, &widest, &different));
+    SP_TRY(try_parts(a, &widest, &different));
     for (int tried = 0; tried < MOST_WORDS && widest > room; tried++) {
         const char *word = commonest(a);
         if (!word) break;
-        SPARTA_TRY(sparta_map_put(a->count, word, 0));
+        SP_TRY(sp_map_put(a->count, word, 0));
         a->word[a->n++] = word;
         int now_widest, now_different;
-        SPARTA_TRY(try_parts(a, &now_widest, &now_different));
+        SP_TRY(try_parts(a, &now_widest, &now_different));
         if (now_different < different)
             a->n--;
         else
@@ -247,7 +247,7 @@ static sparta_status choose_parts(names *a, int room)
     }
     for (int row = 0; row < a->rows; row++) {
         char *s = copy(a, a->whole[row]);
-        SPARTA_NEED(a->t->c->cx, s);
+        SP_NEED(a->t->c->cx, s);
         elide(a, a->whole[row], s);
         a->t->cell[row * a->t->columns + a->column].text = s;
     }
@@ -257,12 +257,12 @@ static sparta_status choose_parts(names *a, int room)
 /* Cells of the column get their names, `whole`, shortened to `room` where that loses nothing. */
 static sparta_status shorten_names(cli_table *t, int rows, int column, const char *const *whole, int room)
 {
-    names a = {.t = t, .rows = rows, .column = column, .whole = whole, .count = sparta_map_create(t->c->cx)};
-    SPARTA_NEED(t->c->cx, a.count);
-    a.seen = sparta_arena_array(t->c->arena, (size_t)rows + 1, sizeof *a.seen);
-    sparta_status status = a.seen ? count_parts(&a) : sparta_ctx_status(t->c->cx);
+    names a = {.t = t, .rows = rows, .column = column, .whole = whole, .count = sp_map_create(t->c->cx)};
+    SP_NEED(t->c->cx, a.count);
+    a.seen = sp_arena_array(t->c->arena, (size_t)rows + 1, sizeof *a.seen);
+    sparta_status status = a.seen ? count_parts(&a) : sp_ctx_status(t->c->cx);
     if (!status) status = choose_parts(&a, room);
-    sparta_map_free(a.count);
+    sp_map_free(a.count);
     return status;
 }
 
@@ -282,7 +282,7 @@ static void cut(char *s, int room)
 static int natural(const cli_table *t, int rows, int col)
 {
     int most = cli_width(t->name[col]);
-    for (int r = 0; r < rows; r++) most = SPARTA_MAX(most, cli_width(t->cell[r * t->columns + col].text));
+    for (int r = 0; r < rows; r++) most = SP_MAX(most, cli_width(t->cell[r * t->columns + col].text));
     return most;
 }
 
@@ -302,7 +302,7 @@ static int taken(const cli_layout *l, bool text)
 static int name_column(const cli_table *t, int rows)
 {
     for (int col = 0; col < t->columns; col++)
-        if (rows > 0 && !t->cell[col].number && listed(of_names, SPARTA_COUNT(of_names), t->name[col]))
+        if (rows > 0 && !t->cell[col].number && listed(of_names, SP_COUNT(of_names), t->name[col]))
             return col;
     return -1;
 }
@@ -313,8 +313,8 @@ static sparta_status leave_out(cli_table *t, cli_layout *l, const char *name)
         if (strcmp(t->name[l->column[i]], name)) continue;
         memmove(&l->column[i], &l->column[i + 1], (size_t)(l->n - i - 1) * sizeof *l->column);
         l->n--;
-        l->gone = sparta_arena_printf(t->c->arena, "%s%s%s", l->gone, *l->gone ? ", " : "", name);
-        SPARTA_NEED(t->c->cx, l->gone);
+        l->gone = sp_arena_printf(t->c->arena, "%s%s%s", l->gone, *l->gone ? ", " : "", name);
+        SP_NEED(t->c->cx, l->gone);
         break;
     }
     return SPARTA_OK;
@@ -322,8 +322,8 @@ static sparta_status leave_out(cli_table *t, cli_layout *l, const char *name)
 
 static sparta_status whole_names(cli_table *t, int rows, int col, const char *const **out)
 {
-    const char **whole = sparta_arena_array(t->c->arena, (size_t)rows + 1, sizeof *whole);
-    SPARTA_NEED(t->c->cx, whole);
+    const char **whole = sp_arena_array(t->c->arena, (size_t)rows + 1, sizeof *whole);
+    SP_NEED(t->c->cx, whole);
     for (int row = 0; row < rows; row++) whole[row] = t->cell[row * t->columns + col].text;
     *out = whole;
     return SPARTA_OK;
@@ -335,16 +335,16 @@ static sparta_status narrow(cli_table *t, int rows, cli_layout *l, bool text)
     const int col = name_column(t, rows);
     const char *const *whole = NULL;
     if (taken(l, text) <= l->limit) return SPARTA_OK;
-    if (col >= 0) SPARTA_TRY(whole_names(t, rows, col, &whole));
+    if (col >= 0) SP_TRY(whole_names(t, rows, col, &whole));
     for (int turn = 0; turn < 2; turn++) {
         const int least = turn ? NARROWEST : READABLE;
         if (whole) {
             const int others = taken(l, text) - l->width[col];
-            SPARTA_TRY(shorten_names(t, rows, col, whole, SPARTA_MAX(least, l->limit - others)));
+            SP_TRY(shorten_names(t, rows, col, whole, SP_MAX(least, l->limit - others)));
             l->width[col] = natural(t, rows, col);
         }
-        for (size_t i = 0; i < SPARTA_COUNT(gives_way) && taken(l, text) > l->limit && !turn; i++)
-            SPARTA_TRY(leave_out(t, l, gives_way[i]));
+        for (size_t i = 0; i < SP_COUNT(gives_way) && taken(l, text) > l->limit && !turn; i++)
+            SP_TRY(leave_out(t, l, gives_way[i]));
     }
     return SPARTA_OK;
 }
@@ -355,7 +355,7 @@ static void cut_names(cli_table *t, int rows, cli_layout *l, bool text)
     const int over = taken(l, text) - l->limit;
     if (over <= 0 || !rows || t->cell[0].number) return;
     for (int row = 0; row < rows; row++)
-        cut((char *)t->cell[row * t->columns].text, SPARTA_MAX(NARROWEST, l->width[0] - over));
+        cut((char *)t->cell[row * t->columns].text, SP_MAX(NARROWEST, l->width[0] - over));
     l->width[0] = natural(t, rows, 0);
 }
 
@@ -363,16 +363,16 @@ sparta_status cli_fit(cli_table *t, int rows, cli_layout *out)
 {
     cli_layout l = {.n = t->columns, .gone = "", .limit = cli_columns()};
     const bool text = last_is_text(t, rows);
-    l.column = sparta_arena_array(t->c->arena, (size_t)t->columns, sizeof *l.column);
-    SPARTA_NEED(t->c->cx, l.column);
-    l.width = sparta_arena_array(t->c->arena, (size_t)t->columns, sizeof *l.width);
-    SPARTA_NEED(t->c->cx, l.width);
+    l.column = sp_arena_array(t->c->arena, (size_t)t->columns, sizeof *l.column);
+    SP_NEED(t->c->cx, l.column);
+    l.width = sp_arena_array(t->c->arena, (size_t)t->columns, sizeof *l.width);
+    SP_NEED(t->c->cx, l.width);
     for (int col = 0; col < t->columns; col++) {
         l.column[col] = col;
         l.width[col] = natural(t, rows, col);
     }
     if (l.limit) {
-        SPARTA_TRY(narrow(t, rows, &l, text));
+        SP_TRY(narrow(t, rows, &l, text));
         cut_names(t, rows, &l, text);
     }
     const int wants = l.width[t->columns - 1];

@@ -6,8 +6,8 @@
  *   last text   the last column, when it is text, is wrapped in its column, or folded under its row when there is no room beside it
  *
  * In a file or a pipe there is no width and everything is printed. */
-#ifndef SPARTA_CLI_FIT_H
-#define SPARTA_CLI_FIT_H
+#ifndef SP_CLI_FIT_H
+#define SP_CLI_FIT_H
 
 #include "cli.h"
 
@@ -22,13 +22,13 @@ typedef struct cli_layout {
 } cli_layout;
 
 int cli_columns(void); /* of the terminal; 0: no limit */
-sparta_status cli_fit(cli_table *t, int rows, cli_layout *out) SPARTA_MUST;
+sparta_status cli_fit(cli_table *t, int rows, cli_layout *out) SP_MUST;
 int cli_width(const char *s); /* of a text, in characters */
 /* The first line of s when it is wrapped at `room` characters: its bytes; *next begins the rest. */
 size_t cli_wrap(const char *s, int room, const char **next);
 /* A text over several lines, each but the first after `indent` spaces; the last line stays open. */
-void cli_wrapped(sparta_text *out, const char *s, int room, int indent);
-void cli_pad(sparta_text *out, int n); /* n spaces */
-void cli_end_line(sparta_text *out);   /* without spaces before its end */
+void cli_wrapped(sp_text *out, const char *s, int room, int indent);
+void cli_pad(sp_text *out, int n); /* n spaces */
+void cli_end_line(sp_text *out);   /* without spaces before its end */
 
 #endif

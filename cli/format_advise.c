@@ -6,24 +6,24 @@
 
 enum { TOKENS = 128 }; /* that formats are timed with */
 
-static bool walks(const sparta_implement *im)
+static bool walks(const sp_implement *im)
 {
     return im && !strcmp(im->name, "walk");
 }
 
 /* Would pack take it? */
-static bool within(cli *c, const sparta_advice_row *row)
+static bool within(cli *c, const sp_advice_row *row)
 {
-    if (!sparta_format_within(c->cx, &row->parsed, &row->stats, cli_real(c, CLI_LIMIT, SPARTA_FORMAT_LIMIT)))
+    if (!sp_format_within(c->cx, &row->parsed, &row->stats, cli_real(c, CLI_LIMIT, SP_FORMAT_LIMIT)))
         return true;
-    sparta_ctx_clear(c->cx);
+    sp_ctx_clear(c->cx);
     return false;
 }
 
-static sparta_status row_json(cli *c, cli_json *j, const sparta_advice_row *row)
+static sparta_status row_json(cli *c, cli_json *j, const sp_advice_row *row)
 {
     const char *text = cli_format_text(c, &row->parsed);
-    SPARTA_NEED(c->cx, text);
+    SP_NEED(c->cx, text);
     cli_json_open(j, NULL, '{');
     cli_json_text(j, "format", row->format);
     cli_json_text(j, "canonical", text);
@@ -38,7 +38,7 @@ static sparta_status row_json(cli *c, cli_json *j, const sparta_advice_row *row)
     return SPARTA_OK;
 }
 
-static void group_json(cli_json *j, const sparta_advice *a, int64_t rows)
+static void group_json(cli_json *j, const sp_advice *a, int64_t rows)
 {
     cli_json_open(j, "group", '{');
     cli_json_open(j, "block", '[');
@@ -54,7 +54,7 @@ static void group_json(cli_json *j, const sparta_advice *a, int64_t rows)
     cli_json_close(j, '}');
 }
 
-static sparta_status as_json(cli *c, const sparta_tensor *shape, const sparta_advice *a, const char *output)
+static sparta_status as_json(cli *c, const sparta_tensor *shape, const sp_advice *a, const char *output)
 {
     cli_json j = cli_json_begin(c, "format");
     cli_json_text(&j, "name", c->operand[1]);
@@ -66,7 +66,7 @@ static sparta_status as_json(cli *c, const sparta_tensor *shape, const sparta_ad
     cli_json_int(&j, "tokens", cli_int(c, CLI_M, TOKENS));
     cli_json_text(&j, "fastest", a->fastest ? a->fastest->format : NULL);
     cli_json_open(&j, "formats", '[');
-    for (int i = 0; i < a->n; i++) SPARTA_TRY(row_json(c, &j, &a->row[i]));
+    for (int i = 0; i < a->n; i++) SP_TRY(row_json(c, &j, &a->row[i]));
     cli_json_close(&j, ']');
     if (a->order) group_json(&j, a, shape->dim[0]);
     cli_json_text(&j, "output", output);
@@ -74,18 +74,18 @@ static sparta_status as_json(cli *c, const sparta_tensor *shape, const sparta_ad
     return SPARTA_OK;
 }
 
-static void head(cli *c, const sparta_tensor *t, const sparta_advice *a)
+static void head(cli *c, const sparta_tensor *t, const sp_advice *a)
 {
-    sparta_text shape;
-    sparta_text_init(&shape, c->cx);
-    sparta_tensor_print_shape(t, &shape);
+    sp_text shape;
+    sp_text_init(&shape, c->cx);
+    sp_tensor_print_shape(t, &shape);
     cli_say(c, "%s: %s %s, %lld elements, density %.4f; %.0f bytes as a dense array\n\n", c->operand[1],
-            sparta_dtype_name(t->dtype), sparta_text_str(&shape), (long long)a->elements, a->density,
+            sparta_dtype_name(t->dtype), sp_text_str(&shape), (long long)a->elements, a->density,
             a->dense_bytes);
-    sparta_text_free(&shape);
+    sp_text_free(&shape);
 }
 
-static void tail(cli *c, const sparta_advice *a)
+static void tail(cli *c, const sp_advice *a)
 {
     if (a->fastest)
         cli_say(c, "\nfastest: %s, %.1f us for %lld tokens on one thread (%s)\n", a->fastest->format,
@@ -100,24 +100,24 @@ static void tail(cli *c, const sparta_advice *a)
 }
 
 /* Kernels multiply f32; a matrix of anything else is run by the reference, whatever its format. */
-static const char *runs(cli *c, const sparta_packed *p, const sparta_advice_row *row)
+static const char *runs(cli *c, const sp_packed *p, const sp_advice_row *row)
 {
     if (walks(row->implement)) return "walk (no kernel of its own)";
     if (row->implement) return row->implement->name;
-    return p->rank == 2 ? sparta_arena_printf(c->arena, "none for %s yet", sparta_dtype_name(p->dtype)) : "";
+    return p->rank == 2 ? sp_arena_printf(c->arena, "none for %s yet", sparta_dtype_name(p->dtype)) : "";
 }
 
-static sparta_status as_table(cli *c, const sparta_packed *p, const sparta_advice *a)
+static sparta_status as_table(cli *c, const sp_packed *p, const sp_advice *a)
 {
     static const char *const names[] = {"format", "pattern", "fill",      "bytes",
                                         "share",  "us",      "implement", "limit"};
-    cli_table t = cli_table_begin(c, (int)SPARTA_COUNT(names), names);
+    cli_table t = cli_table_begin(c, (int)SP_COUNT(names), names);
     for (int i = 0; i < a->n; i++) {
-        const sparta_advice_row *row = &a->row[i];
-        const char *pattern = *row->pattern ? sparta_arena_printf(c->arena, "%s, %s", row->pattern,
-                                                                  row->exact ? "exactly" : "nearly")
+        const sp_advice_row *row = &a->row[i];
+        const char *pattern = *row->pattern ? sp_arena_printf(c->arena, "%s, %s", row->pattern,
+                                                              row->exact ? "exactly" : "nearly")
                                             : "";
-        SPARTA_NEED(c->cx, pattern);
+        SP_NEED(c->cx, pattern);
         cli_table_text(&t, row->format);
         cli_table_text(&t, pattern);
         cli_table_real(&t, 3, row->stats.fill);
@@ -125,42 +125,42 @@ static sparta_status as_table(cli *c, const sparta_packed *p, const sparta_advic
         cli_table_real(&t, 4, row->share);
         cli_table_real(&t, 1, row->us > 0 ? row->us : NAN);
         const char *how = runs(c, p, row);
-        SPARTA_NEED(c->cx, how);
+        SP_NEED(c->cx, how);
         cli_table_text(&t, how);
         cli_table_text(&t, within(c, row) ? "" : "past it");
     }
     return cli_table_end(&t);
 }
 
-static sparta_status write_order(cli *c, const sparta_advice *a, int64_t rows, const char *path)
+static sparta_status write_order(cli *c, const sp_advice *a, int64_t rows, const char *path)
 {
     if (!a->order)
-        return sparta_fail(c->cx, SPARTA_E_UNSUPPORTED,
-                           "%s: not written: no other order of the rows makes blocks fuller", path);
+        return sp_fail(c->cx, SPARTA_E_UNSUPPORTED,
+                       "%s: not written: no other order of the rows makes blocks fuller", path);
     const sparta_tensor order = sparta_tensor_view(SPARTA_I64, 1, (int64_t[]){rows}, a->order);
-    return sparta_npy_write(c->cx, path, &order);
+    return sp_npy_write(c->cx, path, &order);
 }
 
 static sparta_status advise(cli *c, const cli_source *s)
 {
     const char *path = cli_text(c, CLI_OUTPUT, NULL);
-    const sparta_packed *p = &s->packed;
+    const sp_packed *p = &s->packed;
     const sparta_tensor shape = sparta_tensor_view(p->dtype, p->rank, p->dim, NULL);
-    const sparta_advise_request r = {.group = cli_has(c, CLI_GROUP), .also = cli_text(c, CLI_FORMAT, NULL)};
-    sparta_advice a;
-    const sparta_advise_timing timing = {.tokens = cli_int(c, CLI_M, TOKENS),
-                                         .seconds = cli_real(c, CLI_TIME, 0.01),
-                                         .limit = cli_real(c, CLI_LIMIT, SPARTA_FORMAT_LIMIT)};
-    SPARTA_TRY(sparta_advise(c->cx, c->arena, p, &r, &a));
-    if (!cli_has(c, CLI_NO_MEASURE)) SPARTA_TRY(sparta_advise_time(c->cx, p, &timing, &a));
-    if (path) SPARTA_TRY(write_order(c, &a, p->dim[0], path));
+    const sp_advise_request r = {.group = cli_has(c, CLI_GROUP), .also = cli_text(c, CLI_FORMAT, NULL)};
+    sp_advice a;
+    const sp_advise_timing timing = {.tokens = cli_int(c, CLI_M, TOKENS),
+                                     .seconds = cli_real(c, CLI_TIME, 0.01),
+                                     .limit = cli_real(c, CLI_LIMIT, SP_FORMAT_LIMIT)};
+    SP_TRY(sp_advise(c->cx, c->arena, p, &r, &a));
+    if (!cli_has(c, CLI_NO_MEASURE)) SP_TRY(sp_advise_time(c->cx, p, &timing, &a));
+    if (path) SP_TRY(write_order(c, &a, p->dim[0], path));
     if (!a.looked)
-        sparta_note(c->cx, "%s: %s; formats were only measured", c->operand[1],
-                    p->rank == 2 ? "too large to look for patterns element by element"
-                                 : "patterns are looked for in matrices, and this has other dimensions");
+        sp_note(c->cx, "%s: %s; formats were only measured", c->operand[1],
+                p->rank == 2 ? "too large to look for patterns element by element"
+                             : "patterns are looked for in matrices, and this has other dimensions");
     if (cli_wants_json(c)) return as_json(c, &shape, &a, path);
     head(c, &shape, &a);
-    SPARTA_TRY(as_table(c, p, &a));
+    SP_TRY(as_table(c, p, &a));
     tail(c, &a);
     return SPARTA_OK;
 }
@@ -169,13 +169,13 @@ sparta_status cli_format_advise(cli *c, const char *in)
 {
     const char *path = cli_text(c, CLI_OUTPUT, NULL);
     cli_source s;
-    sparta_format also;
+    sp_format also;
     if (path && !cli_has(c, CLI_GROUP))
-        return sparta_fail(c->cx, SPARTA_E_USAGE,
-                           "format advise: -o is for the order of rows that --group finds; add --group");
-    if (path) SPARTA_TRY(cli_writable(c, path));
-    if (cli_has(c, CLI_FORMAT)) SPARTA_TRY(sparta_format_parse(c->cx, cli_text(c, CLI_FORMAT, ""), &also));
-    SPARTA_TRY(cli_source_read(c, in, &s));
+        return sp_fail(c->cx, SPARTA_E_USAGE,
+                       "format advise: -o is for the order of rows that --group finds; add --group");
+    if (path) SP_TRY(cli_writable(c, path));
+    if (cli_has(c, CLI_FORMAT)) SP_TRY(sp_format_parse(c->cx, cli_text(c, CLI_FORMAT, ""), &also));
+    SP_TRY(cli_source_read(c, in, &s));
     sparta_status status = advise(c, &s);
     cli_source_free(c, &s);
     return status;

@@ -18,7 +18,7 @@ enum { WIDTH = 80, FLAGS = 28, VERBS = 13 };
 /* A word, and what it means in a column that begins at `at`; below it when the word is too long. */
 static void entry(cli *c, const char *word, int at, const char *means)
 {
-    sparta_text_printf(&c->out, "  %s", word);
+    sp_text_printf(&c->out, "  %s", word);
     int used = 2 + cli_width(word);
     if (used + 2 > at) cli_end_line(&c->out);
     cli_pad(&c->out, used + 2 > at ? at : at - used);
@@ -46,15 +46,15 @@ static bool is_common(const cli_option *o)
 
 static void program_help(cli *c)
 {
-    sparta_text_printf(&c->out, "sparta %s: a pruned model in; the same answer, faster, out\n\n",
-                       sparta_version());
-    sparta_text_printf(&c->out, "usage: sparta VERB [flags]        `sparta VERB --help` says more\n\n");
+    sp_text_printf(&c->out, "sparta %s: a pruned model in; the same answer, faster, out\n\n",
+                   sparta_version());
+    sp_text_printf(&c->out, "usage: sparta VERB [flags]        `sparta VERB --help` says more\n\n");
     for (int i = 0; i < cli_verb_count(); i++)
         if (cli_verb_row(i)->run) entry(c, cli_verb_row(i)->name, VERBS, cli_verb_row(i)->what);
-    sparta_text_printf(&c->out, "\nflags of every verb:\n");
+    sp_text_printf(&c->out, "\nflags of every verb:\n");
     for (int i = 0; i < CLI_OPTIONS; i++)
         if (is_common(&cli_options[i])) flag_line(c, &cli_options[i]);
-    sparta_text_printf(&c->out, "\n");
+    sp_text_printf(&c->out, "\n");
     paragraph(c,
               "exit codes: 0 ok, 1 failed, 2 usage, 3 answers differ, 4 not supported, 5 out of a resource, "
               "130 interrupted");
@@ -64,43 +64,43 @@ static void program_help(cli *c)
 /* Flags that every verb has, by name alone. */
 static void other_flags(cli *c)
 {
-    sparta_text also;
-    sparta_text_init(&also, c->cx);
-    sparta_text_printf(&also, "also:");
+    sp_text also;
+    sp_text_init(&also, c->cx);
+    sp_text_printf(&also, "also:");
     for (int i = 0; i < CLI_OPTIONS; i++)
         if (is_common(&cli_options[i]) && !cli_option_named(&cli_options[i], c->verb) && i < CLI_HELP)
-            sparta_text_printf(&also, " --%s", cli_options[i].name);
-    sparta_text_printf(&also, " (`sparta --help` describes these)");
-    cli_wrapped(&c->out, sparta_text_str(&also), WIDTH - 6, 6);
+            sp_text_printf(&also, " --%s", cli_options[i].name);
+    sp_text_printf(&also, " (`sparta --help` describes these)");
+    cli_wrapped(&c->out, sp_text_str(&also), WIDTH - 6, 6);
     cli_end_line(&c->out);
-    sparta_text_free(&also);
+    sp_text_free(&also);
 }
 
 /* A line for the shell, over several that can be pasted as they are. */
 static void example(cli *c, const char *line, size_t n)
 {
-    const char *rest = sparta_arena_bytes(c->arena, line, n);
+    const char *rest = sp_arena_bytes(c->arena, line, n);
     for (int indent = 2; rest && *rest; indent = 6) {
         const bool whole = indent + cli_width(rest) <= WIDTH;
         const char *s = rest;
         size_t used = cli_wrap(s, whole ? WIDTH : WIDTH - indent - 2, &rest);
         cli_pad(&c->out, indent);
-        sparta_text_put(&c->out, s, used);
-        sparta_text_printf(&c->out, *rest ? " \\\n" : "\n");
+        sp_text_put(&c->out, s, used);
+        sp_text_printf(&c->out, *rest ? " \\\n" : "\n");
     }
 }
 
 static void verb_help(cli *c)
 {
-    sparta_text_printf(&c->out, "usage: sparta %s%s%s [flags]\n\n", c->verb->name,
-                       *c->verb->operands ? " " : "", c->verb->operands);
+    sp_text_printf(&c->out, "usage: sparta %s%s%s [flags]\n\n", c->verb->name, *c->verb->operands ? " " : "",
+                   c->verb->operands);
     paragraph(c, c->verb->what);
-    sparta_text_printf(&c->out, "\n");
+    sp_text_printf(&c->out, "\n");
     for (int i = 0; i < CLI_OPTIONS; i++)
         if (cli_option_named(&cli_options[i], c->verb)) flag_line(c, &cli_options[i]);
-    sparta_text_printf(&c->out, "\n");
+    sp_text_printf(&c->out, "\n");
     other_flags(c);
-    sparta_text_printf(&c->out, "\nexamples:\n");
+    sp_text_printf(&c->out, "\nexamples:\n");
     for (const char *p = c->verb->examples; *p; p += strcspn(p, "\n"), p += *p == '\n')
         example(c, p, strcspn(p, "\n"));
 }
@@ -112,8 +112,8 @@ void cli_help(cli *c)
     else if (c->verb->run)
         verb_help(c);
     else
-        sparta_text_printf(&c->out, "sparta %s: %s. This version does not have it yet.\n", c->verb->name,
-                           c->verb->what);
+        sp_text_printf(&c->out, "sparta %s: %s. This version does not have it yet.\n", c->verb->name,
+                       c->verb->what);
 }
 
 /* ------------------------------------------------------------------ manual page */
@@ -122,13 +122,13 @@ void cli_help(cli *c)
 static void roff(cli *c, const char *s, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        if (i == 0 && (s[i] == '.' || s[i] == '\'')) sparta_text_printf(&c->out, "\\&");
+        if (i == 0 && (s[i] == '.' || s[i] == '\'')) sp_text_printf(&c->out, "\\&");
         if (s[i] == '-')
-            sparta_text_printf(&c->out, "\\-");
+            sp_text_printf(&c->out, "\\-");
         else if (s[i] == '\\')
-            sparta_text_printf(&c->out, "\\e");
+            sp_text_printf(&c->out, "\\e");
         else
-            sparta_text_put(&c->out, &s[i], 1);
+            sp_text_put(&c->out, &s[i], 1);
     }
 }
 
@@ -139,59 +139,59 @@ static void roff_options(cli *c, const cli_verb *verb)
         if (verb ? !cli_option_named(o, verb) : !is_common(o)) continue;
         char flag[64];
         flag_text(o, flag, sizeof flag);
-        sparta_text_printf(&c->out, ".TP\n.B ");
+        sp_text_printf(&c->out, ".TP\n.B ");
         roff(c, flag, strlen(flag));
-        sparta_text_printf(&c->out, "\n");
+        sp_text_printf(&c->out, "\n");
         roff(c, o->help, strlen(o->help));
-        sparta_text_printf(&c->out, "\n");
+        sp_text_printf(&c->out, "\n");
     }
 }
 
 static void roff_variable(cli *c, const cli_option *v)
 {
-    sparta_text_printf(&c->out, ".TP\n.BR %s = ", v->name);
+    sp_text_printf(&c->out, ".TP\n.BR %s = ", v->name);
     roff(c, v->metavar, strlen(v->metavar));
-    sparta_text_printf(&c->out, "\n");
+    sp_text_printf(&c->out, "\n");
     roff(c, v->help, strlen(v->help));
-    sparta_text_printf(&c->out, "\n");
+    sp_text_printf(&c->out, "\n");
 }
 
 static void roff_verb(cli *c, const cli_verb *v)
 {
-    sparta_text_printf(&c->out, ".SS sparta %s ", v->name);
+    sp_text_printf(&c->out, ".SS sparta %s ", v->name);
     roff(c, v->operands, strlen(v->operands));
-    sparta_text_printf(&c->out, "\n");
+    sp_text_printf(&c->out, "\n");
     roff(c, v->what, strlen(v->what));
-    sparta_text_printf(&c->out, ".\n");
+    sp_text_printf(&c->out, ".\n");
     roff_options(c, v);
-    sparta_text_printf(&c->out, ".PP\n.nf\n");
+    sp_text_printf(&c->out, ".PP\n.nf\n");
     for (const char *p = v->examples; *p; p += strcspn(p, "\n"), p += *p == '\n') {
         roff(c, p, strcspn(p, "\n"));
-        sparta_text_printf(&c->out, "\n");
+        sp_text_printf(&c->out, "\n");
     }
-    sparta_text_printf(&c->out, ".fi\n");
+    sp_text_printf(&c->out, ".fi\n");
 }
 
 void cli_man(cli *c)
 {
-    sparta_text_printf(&c->out, ".TH SPARTA 1 \"\" \"sparta %s\" \"User Commands\"\n", sparta_version());
-    sparta_text_printf(&c->out, ".SH NAME\nsparta \\- compile and run pruned models\n"
-                                ".SH SYNOPSIS\n.B sparta\n.I verb\n[\\fIflags\\fR]\n"
-                                ".SH DESCRIPTION\nTakes a pruned model as ONNX, finds what is sparse about "
-                                "it and writes a package that\n"
-                                "computes the same answer faster, with a reason for every layer that did not "
-                                "get faster.\n.SH VERBS\n");
+    sp_text_printf(&c->out, ".TH SPARTA 1 \"\" \"sparta %s\" \"User Commands\"\n", sparta_version());
+    sp_text_printf(&c->out, ".SH NAME\nsparta \\- compile and run pruned models\n"
+                            ".SH SYNOPSIS\n.B sparta\n.I verb\n[\\fIflags\\fR]\n"
+                            ".SH DESCRIPTION\nTakes a pruned model as ONNX, finds what is sparse about "
+                            "it and writes a package that\n"
+                            "computes the same answer faster, with a reason for every layer that did not "
+                            "get faster.\n.SH VERBS\n");
     for (int i = 0; i < cli_verb_count(); i++)
         if (cli_verb_row(i)->run) roff_verb(c, cli_verb_row(i));
-    sparta_text_printf(&c->out, ".SH COMMON FLAGS\n");
+    sp_text_printf(&c->out, ".SH COMMON FLAGS\n");
     roff_options(c, NULL);
-    sparta_text_printf(
+    sp_text_printf(
         &c->out,
         ".SH EXIT STATUS\n0 ok; 1 failed (bad file, I/O); 2 usage; 3 answers differ; 4 not supported;\n"
         "5 out of a resource or budget; 130 interrupted.\n"
         ".SH ENVIRONMENT\nAn empty variable is one that is not set.\n");
     for (int i = 0; i < cli_variable_count(); i++) roff_variable(c, cli_variable_row(i));
-    sparta_text_printf(
+    sp_text_printf(
         &c->out,
         ".SH FILES\n.TP\n.B $XDG_CACHE_HOME/sparta\ncompiled kernels and the tuning database, mode 0700\n");
 }

@@ -19,7 +19,7 @@ typedef struct storage { /* a format and what it takes */
 } storage;
 
 typedef struct look { /* at one array */
-    sparta_pattern pattern;
+    sp_pattern pattern;
     int n; /* best formats, fewest bytes first; none where no pattern was looked for */
     storage best[BEST + 1];
 } look;
@@ -35,42 +35,42 @@ typedef struct report { /* rows of a table, or of "layers" */
 
 static void keep(look *l, storage s)
 {
-    int at = SPARTA_MIN(l->n, BEST);
+    int at = SP_MIN(l->n, BEST);
     for (; at > 0 && l->best[at - 1].bytes > s.bytes; at--) l->best[at] = l->best[at - 1];
     l->best[at] = s;
-    l->n = SPARTA_MIN(l->n + 1, BEST);
+    l->n = SP_MIN(l->n + 1, BEST);
 }
 
 /* Formats that need no pattern, by their arithmetic: what format advise would say, without its walk over every element. */
-static void keep_plain(look *l, const sparta_mask_facts *f, size_t element)
+static void keep_plain(look *l, const sp_mask_facts *f, size_t element)
 {
-    const double all = (double)f->rows * (double)f->cols, there = SPARTA_MAX((double)f->present, 1);
+    const double all = (double)f->rows * (double)f->cols, there = SP_MAX((double)f->present, 1);
     keep(l, (storage){"bitmap", "", false, 1,
                       (size_t)f->present * element + (size_t)f->rows * (size_t)((f->cols + 7) / 8) +
                           ((size_t)f->rows + 1) * 4});
     keep(l, (storage){"dense", "", false, all / there, (size_t)all * element});
 }
 
-static sparta_status keep_findings(cli *c, const sparta_mask_facts *facts, look *out)
+static sparta_status keep_findings(cli *c, const sp_mask_facts *facts, look *out)
 {
     for (int64_t i = 0; i < facts->finding_count; i++) {
-        const sparta_finding *f = &facts->finding[i];
+        const sp_finding *f = &facts->finding[i];
         bool known = f->missed > 0; /* it has no room for some */
         for (int k = 0; k < out->n; k++) known |= !strcmp(f->format, out->best[k].format);
         if (known) continue;
-        const storage s = {sparta_arena_string(c->arena, f->format), sparta_arena_string(c->arena, f->name),
-                           f->exact, f->fill, f->bytes};
-        if (!s.format || !s.pattern) return sparta_ctx_status(c->cx);
+        const storage s = {sp_arena_string(c->arena, f->format), sp_arena_string(c->arena, f->name), f->exact,
+                           f->fill, f->bytes};
+        if (!s.format || !s.pattern) return sp_ctx_status(c->cx);
         keep(out, s);
     }
     return SPARTA_OK;
 }
 
 /* Where few elements are there coordinates are most of what is stored, and the whole advice costs little. */
-static sparta_status keep_advice(cli *c, const sparta_packed *p, look *out)
+static sparta_status keep_advice(cli *c, const sp_packed *p, look *out)
 {
-    sparta_advice a;
-    SPARTA_TRY(sparta_advise(c->cx, c->arena, p, &(sparta_advise_request){0}, &a));
+    sp_advice a;
+    SP_TRY(sp_advise(c->cx, c->arena, p, &(sp_advise_request){0}, &a));
     out->n = 0;
     for (int i = 0; i < a.n && i < BEST; i++)
         keep(out, (storage){a.row[i].format, a.row[i].pattern, a.row[i].exact, a.row[i].stats.fill,
@@ -78,20 +78,20 @@ static sparta_status keep_advice(cli *c, const sparta_packed *p, look *out)
     return SPARTA_OK;
 }
 
-static sparta_status look_at_mask(cli *c, const sparta_mask *mask, const sparta_packed *p, look *out)
+static sparta_status look_at_mask(cli *c, const sp_mask *mask, const sp_packed *p, look *out)
 {
     const size_t element = p->pattern ? 1 : sparta_dtype_size(p->dtype);
-    SPARTA_TRY(sparta_mask_detect(c->cx, mask, SLACK, &out->pattern));
+    SP_TRY(sp_mask_detect(c->cx, mask, SLACK, &out->pattern));
     if (out->pattern.density < FEW) return keep_advice(c, p, out);
-    sparta_mask_facts *facts = sparta_zalloc(c->cx, sizeof *facts);
-    SPARTA_NEED(c->cx, facts);
-    const sparta_report_options o = {.slack = SPARTA_ADVISE_SLACK, .element = element};
-    sparta_status status = sparta_mask_report(c->cx, mask, &o, facts);
+    sp_mask_facts *facts = sp_zalloc(c->cx, sizeof *facts);
+    SP_NEED(c->cx, facts);
+    const sp_report_options o = {.slack = SP_ADVISE_SLACK, .element = element};
+    sparta_status status = sp_mask_report(c->cx, mask, &o, facts);
     if (!status) {
         keep_plain(out, facts, element);
         status = keep_findings(c, facts, out);
     }
-    sparta_free(c->cx, facts);
+    sp_free(c->cx, facts);
     return status;
 }
 
@@ -101,37 +101,37 @@ static sparta_status look_at(cli *c, const sparta_tensor *t, look *out)
     *out = (look){.n = 0};
     int64_t n = sparta_tensor_elements(t), kept = 0;
     if (t->rank == 2 && n > 0) {
-        sparta_mask mask = {0};
+        sp_mask mask = {0};
         sparta_tensor own;
-        SPARTA_TRY(sparta_tensor_plain_zeros(c->cx, t, &own, &t));
-        const sparta_packed p = sparta_packed_of_dense(t);
-        sparta_status status = sparta_mask_of(c->cx, t, &mask);
+        SP_TRY(sp_tensor_plain_zeros(c->cx, t, &own, &t));
+        const sp_packed p = sp_packed_of_dense(t);
+        sparta_status status = sp_mask_of(c->cx, t, &mask);
         if (!status) status = look_at_mask(c, &mask, &p, out);
-        sparta_mask_free(c->cx, &mask);
-        sparta_free(c->cx, own.data);
+        sp_mask_free(c->cx, &mask);
+        sp_free(c->cx, own.data);
         return status;
     }
-    for (int64_t i = 0; i < n; i++) kept += sparta_element_get(t->dtype, t->data, i) != 0;
+    for (int64_t i = 0; i < n; i++) kept += sp_element_get(t->dtype, t->data, i) != 0;
     out->pattern.density = n > 0 ? (double)kept / (double)n : 0;
     return SPARTA_OK;
 }
 
 /* Of entries: those that are stored count, zeros too. A matrix too large for a bitset has a density only. */
-static sparta_status look_at_entries(cli *c, const sparta_coo *m, look *out)
+static sparta_status look_at_entries(cli *c, const sp_coo *m, look *out)
 {
     int64_t bytes = 0;
     double all = (double)m->dim[0] * (double)m->dim[1];
     *out = (look){.pattern.density = all > 0 ? (double)m->n / all : 0};
-    if (!sparta_int_mul(m->dim[0], (m->dim[1] / 64 + (m->dim[1] % 64 > 0)) * 8, &bytes) ||
-        bytes > DETECT_MOST || bytes == 0)
+    if (!sp_int_mul(m->dim[0], (m->dim[1] / 64 + (m->dim[1] % 64 > 0)) * 8, &bytes) || bytes > DETECT_MOST ||
+        bytes == 0)
         return SPARTA_OK;
-    sparta_mask mask;
-    SPARTA_TRY(sparta_mask_create(c->cx, m->dim[0], m->dim[1], &mask));
-    for (int64_t i = 0; i < m->n; i++) sparta_mask_set(&mask, m->index[0][i], m->index[1][i]);
+    sp_mask mask;
+    SP_TRY(sp_mask_create(c->cx, m->dim[0], m->dim[1], &mask));
+    for (int64_t i = 0; i < m->n; i++) sp_mask_set(&mask, m->index[0][i], m->index[1][i]);
     int64_t pos[2];
-    const sparta_packed p = sparta_packed_of_coo(m, pos);
+    const sp_packed p = sp_packed_of_coo(m, pos);
     sparta_status status = look_at_mask(c, &mask, &p, out);
-    sparta_mask_free(c->cx, &mask);
+    sp_mask_free(c->cx, &mask);
     return status;
 }
 
@@ -152,7 +152,7 @@ static void formats_json(cli_json *j, const look *l)
 
 static void row_json(report *r, const char *name, const sparta_tensor *x, const look *l, int64_t entries)
 {
-    const sparta_pattern *p = &l->pattern;
+    const sp_pattern *p = &l->pattern;
     cli_json *j = &r->json;
     cli_json_open(j, NULL, '{');
     cli_json_text(j, "name", name);
@@ -160,8 +160,7 @@ static void row_json(report *r, const char *name, const sparta_tensor *x, const 
     cli_tensor_json(j, x);
     cli_json_text(j, "pattern", p->name);
     cli_json_text(j, "block",
-                  strchr(p->name, 'x') ? sparta_arena_printf(r->c->arena, "%dx%d", p->block_n, p->block_m)
-                                       : "");
+                  strchr(p->name, 'x') ? sp_arena_printf(r->c->arena, "%dx%d", p->block_n, p->block_m) : "");
     cli_json_real(j, "density", p->density);
     if (entries >= 0) cli_json_int(j, "entries", entries);
     formats_json(j, l);
@@ -173,22 +172,22 @@ static void row_json(report *r, const char *name, const sparta_tensor *x, const 
 /* entries: how many a sparse matrix stores; -1: it is dense. */
 static void row(report *r, const char *name, const sparta_tensor *x, const look *l, int64_t entries)
 {
-    sparta_text shape;
+    sp_text shape;
     r->elements += entries >= 0 ? entries : sparta_tensor_elements(x);
     if (cli_wants_json(r->c)) {
         row_json(r, name, x, l, entries);
         return;
     }
-    sparta_text_init(&shape, r->c->cx);
-    sparta_tensor_print_shape(x, &shape);
+    sp_text_init(&shape, r->c->cx);
+    sp_tensor_print_shape(x, &shape);
     cli_table_text(&r->table, name);
     cli_table_text(&r->table, sparta_dtype_name(x->dtype));
-    cli_table_text(&r->table, sparta_text_str(&shape));
+    cli_table_text(&r->table, sp_text_str(&shape));
     cli_table_text(&r->table, l->pattern.name);
     cli_table_real(&r->table, 4, l->pattern.density);
     cli_table_text(&r->table, l->n ? l->best[0].format : "");
     cli_table_real(&r->table, 0, l->n ? (double)l->best[0].bytes : NAN);
-    sparta_text_free(&shape);
+    sp_text_free(&shape);
 }
 
 /* ------------------------------------------------------------------ a file of them */
@@ -197,7 +196,7 @@ static report begin(cli *c, const char *kind)
 {
     static const char *const names[] = {"array",   "dtype",        "shape", "pattern",
                                         "density", "fewest bytes", "bytes"};
-    report r = {.c = c, .table = cli_table_begin(c, (int)SPARTA_COUNT(names), names)};
+    report r = {.c = c, .table = cli_table_begin(c, (int)SP_COUNT(names), names)};
     if (!cli_wants_json(c)) return r;
     r.json = cli_json_begin(c, "inspect");
     cli_json_text(&r.json, "name", c->operand[0]);
@@ -211,7 +210,7 @@ static sparta_status end(report *r, const char *head)
 {
     size_t bytes = 0;
     cli_json *j = &r->json;
-    SPARTA_TRY(cli_file_size(r->c, r->c->operand[0], &bytes));
+    SP_TRY(cli_file_size(r->c, r->c->operand[0], &bytes));
     if (!cli_wants_json(r->c)) {
         cli_say(r->c, "%s: %s, %lld elements, %zu bytes\n\n", r->c->operand[0], head, (long long)r->elements,
                 bytes);
@@ -230,38 +229,38 @@ static sparta_status end(report *r, const char *head)
 /* What the first line says: how many, and of a packed tensor its format, as far as it can be shown. */
 static const char *head_of(cli *c, int n, const sparta_tensor *format)
 {
-    const char *arrays = sparta_arena_printf(c->arena, "%d array%s", n, n == 1 ? "" : "s");
+    const char *arrays = sp_arena_printf(c->arena, "%d array%s", n, n == 1 ? "" : "s");
     if (!arrays || !format) return arrays;
-    char *text = sparta_arena_bytes(c->arena, format->data, (size_t)SPARTA_MIN(format->dim[0], 400));
+    char *text = sp_arena_bytes(c->arena, format->data, (size_t)SP_MIN(format->dim[0], 400));
     for (char *p = text; p && *p; p++)
         if ((unsigned char)*p < 0x20 || (unsigned char)*p > 0x7e) *p = '?';
-    return text ? sparta_arena_printf(c->arena, "a packed tensor, %s, in %s", text, arrays) : NULL;
+    return text ? sp_arena_printf(c->arena, "a packed tensor, %s, in %s", text, arrays) : NULL;
 }
 
 /* format: the text of a packed tensor; NULL: they are any arrays. */
-static sparta_status show_arrays(cli *c, int n, const sparta_npz_entry *entry, const sparta_tensor *format)
+static sparta_status show_arrays(cli *c, int n, const sp_npz_entry *entry, const sparta_tensor *format)
 {
     report r = begin(c, format ? "packed" : "arrays");
     for (int i = 0; i < n; i++) {
         look l;
-        SPARTA_TRY(sparta_check_cancel(c->cx));
-        SPARTA_TRY(look_at(c, &entry[i].tensor, &l));
+        SP_TRY(sp_check_cancel(c->cx));
+        SP_TRY(look_at(c, &entry[i].tensor, &l));
         row(&r, entry[i].name, &entry[i].tensor, &l, -1);
     }
     const char *head = head_of(c, n, format);
-    SPARTA_NEED(c->cx, head);
+    SP_NEED(c->cx, head);
     return end(&r, head);
 }
 
-static sparta_status show_matrix(cli *c, const sparta_coo *m)
+static sparta_status show_matrix(cli *c, const sp_coo *m)
 {
     look l;
     sparta_dtype dtype = m->values.data ? m->values.dtype : SPARTA_BOOL;
     sparta_tensor shape = sparta_tensor_view(dtype, 2, m->dim, NULL);
     if (m->dense)
-        SPARTA_TRY(look_at(c, &m->values, &l));
+        SP_TRY(look_at(c, &m->values, &l));
     else
-        SPARTA_TRY(look_at_entries(c, m, &l));
+        SP_TRY(look_at_entries(c, m, &l));
     report r = begin(c, "matrix");
     row(&r, c->operand[0], &shape, &l, m->dense ? -1 : m->n);
     return end(&r, m->dense         ? "a dense matrix"
@@ -271,19 +270,19 @@ static sparta_status show_matrix(cli *c, const sparta_coo *m)
 
 static sparta_status inspect_matrix(cli *c)
 {
-    sparta_coo m;
-    SPARTA_TRY(sparta_matrix_read(c->cx, c->operand[0], &m));
+    sp_coo m;
+    SP_TRY(sp_matrix_read(c->cx, c->operand[0], &m));
     sparta_status status = show_matrix(c, &m);
-    sparta_coo_free(&m);
+    sp_coo_free(&m);
     return status;
 }
 
-static sparta_status inspect_scipy(cli *c, const sparta_npz *z)
+static sparta_status inspect_scipy(cli *c, const sp_npz *z)
 {
-    sparta_coo m;
-    if (sparta_scipy_matrix(c->cx, z, &m)) return sparta_fail_in(c->cx, "%s", c->operand[0]);
+    sp_coo m;
+    if (sp_scipy_matrix(c->cx, z, &m)) return sp_fail_in(c->cx, "%s", c->operand[0]);
     sparta_status status = show_matrix(c, &m);
-    sparta_coo_free(&m);
+    sp_coo_free(&m);
     return status;
 }
 
@@ -291,32 +290,32 @@ static sparta_status inspect_scipy(cli *c, const sparta_npz *z)
 
 sparta_status cli_holds_arrays(cli *c, bool *out)
 {
-    sparta_holds holds = SPARTA_HOLDS_OTHER;
-    SPARTA_TRY(sparta_file_holds(c->cx, c->operand[0], &holds));
-    *out = holds != SPARTA_HOLDS_OTHER;
+    sp_holds holds = SP_HOLDS_OTHER;
+    SP_TRY(sp_file_holds(c->cx, c->operand[0], &holds));
+    *out = holds != SP_HOLDS_OTHER;
     return SPARTA_OK;
 }
 
 sparta_status cli_inspect_npy(cli *c)
 {
-    sparta_npz_entry entry = {.name = (char *)c->operand[0]};
-    SPARTA_TRY(sparta_npy_read(c->cx, c->operand[0], &entry.tensor));
+    sp_npz_entry entry = {.name = (char *)c->operand[0]};
+    SP_TRY(sp_npy_read(c->cx, c->operand[0], &entry.tensor));
     sparta_status status = show_arrays(c, 1, &entry, NULL);
-    sparta_free(c->cx, entry.tensor.data);
+    sp_free(c->cx, entry.tensor.data);
     return status;
 }
 
 sparta_status cli_inspect_arrays(cli *c)
 {
-    sparta_holds holds = SPARTA_HOLDS_OTHER;
-    sparta_arrays a;
-    SPARTA_TRY(sparta_file_holds(c->cx, c->operand[0], &holds));
-    if (holds == SPARTA_HOLDS_MTX || holds == SPARTA_HOLDS_SMTX) return inspect_matrix(c);
-    SPARTA_TRY(sparta_arrays_open(c->cx, c->operand[0], &a));
-    const sparta_tensor *format = sparta_npz_is_packed(&a.npz) ? sparta_npz_find(&a.npz, "format") : NULL;
+    sp_holds holds = SP_HOLDS_OTHER;
+    sp_arrays a;
+    SP_TRY(sp_file_holds(c->cx, c->operand[0], &holds));
+    if (holds == SP_HOLDS_MTX || holds == SP_HOLDS_SMTX) return inspect_matrix(c);
+    SP_TRY(sp_arrays_open(c->cx, c->operand[0], &a));
+    const sparta_tensor *format = sp_npz_is_packed(&a.npz) ? sp_npz_find(&a.npz, "format") : NULL;
     if (format && (format->rank != 1 || format->dtype != SPARTA_U8)) format = NULL;
     sparta_status status =
-        sparta_npz_is_scipy(&a.npz) ? inspect_scipy(c, &a.npz) : show_arrays(c, a.n, a.entry, format);
-    sparta_arrays_close(&a);
+        sp_npz_is_scipy(&a.npz) ? inspect_scipy(c, &a.npz) : show_arrays(c, a.n, a.entry, format);
+    sp_arrays_close(&a);
     return status;
 }

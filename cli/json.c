@@ -5,24 +5,24 @@
 
 static void before(cli_json *j, const char *key)
 {
-    if (j->filled[j->depth]) sparta_text_printf(j->t, ",");
+    if (j->filled[j->depth]) sp_text_printf(j->t, ",");
     j->filled[j->depth] = true;
     if (!key) return;
-    sparta_text_json(j->t, key);
-    sparta_text_printf(j->t, ":");
+    sp_text_json(j->t, key);
+    sp_text_printf(j->t, ":");
 }
 
 void cli_json_open(cli_json *j, const char *key, char bracket)
 {
     before(j, key);
-    sparta_text_printf(j->t, "%c", bracket);
-    if (j->depth + 1 < (int)SPARTA_COUNT(j->filled)) j->depth++;
+    sp_text_printf(j->t, "%c", bracket);
+    if (j->depth + 1 < (int)SP_COUNT(j->filled)) j->depth++;
     j->filled[j->depth] = false;
 }
 
 void cli_json_close(cli_json *j, char bracket)
 {
-    sparta_text_printf(j->t, "%c", bracket);
+    sp_text_printf(j->t, "%c", bracket);
     if (j->depth > 0) j->depth--;
 }
 
@@ -30,30 +30,30 @@ void cli_json_text(cli_json *j, const char *key, const char *value)
 {
     before(j, key);
     if (value)
-        sparta_text_json(j->t, value);
+        sp_text_json(j->t, value);
     else
-        sparta_text_printf(j->t, "null");
+        sp_text_printf(j->t, "null");
 }
 
 void cli_json_int(cli_json *j, const char *key, int64_t value)
 {
     before(j, key);
-    sparta_text_printf(j->t, "%lld", (long long)value);
+    sp_text_printf(j->t, "%lld", (long long)value);
 }
 
 void cli_json_real(cli_json *j, const char *key, double value)
 {
     before(j, key);
     if (isfinite(value))
-        sparta_text_printf(j->t, "%.9g", value);
+        sp_text_printf(j->t, "%.9g", value);
     else
-        sparta_text_printf(j->t, "null");
+        sp_text_printf(j->t, "null");
 }
 
 void cli_json_bool(cli_json *j, const char *key, bool value)
 {
     before(j, key);
-    sparta_text_printf(j->t, value ? "true" : "false");
+    sp_text_printf(j->t, value ? "true" : "false");
 }
 
 cli_json cli_json_begin(cli *c, const char *verb)
@@ -61,21 +61,21 @@ cli_json cli_json_begin(cli *c, const char *verb)
     cli_json j = {.t = &c->out};
     cli_json_open(&j, NULL, '{');
     before(&j, "schema");
-    sparta_text_printf(j.t, "\"sparta.%s/1\"", verb);
+    sp_text_printf(j.t, "\"sparta.%s/1\"", verb);
     return j;
 }
 
 void cli_json_end(cli *c, cli_json *j)
 {
-    const char *notes = sparta_ctx_notes(c->cx);
+    const char *notes = sp_ctx_notes(c->cx);
     cli_json_open(j, "notes", '[');
     for (const char *p = notes; *p; p += strcspn(p, "\n"), p += *p == '\n') {
-        const char *one = sparta_arena_bytes(c->arena, p, strcspn(p, "\n"));
+        const char *one = sp_arena_bytes(c->arena, p, strcspn(p, "\n"));
         if (one && *one) cli_json_text(j, NULL, one);
     }
     cli_json_close(j, ']');
     cli_json_close(j, '}');
-    sparta_text_printf(j->t, "\n");
+    sp_text_printf(j->t, "\n");
 }
 
 bool cli_wants_json(const cli *c)

@@ -53,21 +53,21 @@ static void error_object(cli *c, sparta_status status, const char *text)
     cli_json_open(&j, NULL, '{');
     cli_json_open(&j, "error", '{');
     cli_json_text(&j, "code", sparta_status_name(status));
-    cli_json_int(&j, "exit", sparta_exit_code(status));
+    cli_json_int(&j, "exit", sp_exit_code(status));
     cli_json_text(&j, "where", where);
     cli_json_text(&j, "message", what);
     cli_json_text(&j, "hint", hint);
     cli_json_close(&j, '}');
     cli_json_close(&j, '}');
-    sparta_text_printf(&c->out, "\n");
+    sp_text_printf(&c->out, "\n");
 }
 
 static void print_notes(cli *c)
 {
-    const char *notes = cli_has(c, CLI_QUIET) ? "" : sparta_ctx_notes(c->cx);
+    const char *notes = cli_has(c, CLI_QUIET) ? "" : sp_ctx_notes(c->cx);
     for (const char *p = notes; *p; p += strcspn(p, "\n"), p += *p == '\n')
         if (*p != '\n') fprintf(stderr, "sparta: note: %.*s\n", (int)strcspn(p, "\n"), p);
-    sparta_ctx_forget_notes(c->cx);
+    sp_ctx_forget_notes(c->cx);
     if (c->warning) fprintf(stderr, "sparta: warning: %s\n", c->warning);
 }
 
@@ -76,7 +76,7 @@ static int print_out(cli *c, int code)
 {
     if (c->out.status) {
         fprintf(stderr, "sparta: stdout: %s\n", sparta_message(c->cx));
-        return code ? code : sparta_exit_code(c->out.status);
+        return code ? code : sp_exit_code(c->out.status);
     }
     errno = 0;
     bool wrong = c->out.size && fwrite(c->out.data, 1, c->out.size, stdout) != c->out.size;
@@ -90,12 +90,12 @@ static int print_out(cli *c, int code)
 
 static int finish(cli *c, sparta_status status)
 {
-    int code = sparta_exit_code(status);
+    int code = sp_exit_code(status);
     cli_progress_end(c);
     print_notes(c);
     /* What a verb said before it failed is an answer only when it says that answers differ, or that it stands. */
     bool stands = status == SPARTA_E_DIFFER || (status == SPARTA_E_CANCELLED && c->stands);
-    if (status && !stands) sparta_text_free(&c->out);
+    if (status && !stands) sp_text_free(&c->out);
     char message[1200];
     snprintf(message, sizeof message, "%s", sparta_message(c->cx));
     if (status == SPARTA_E_CANCELLED)
@@ -166,7 +166,7 @@ static void set_progress(cli *c)
 static sparta_status act(cli *c)
 {
     if (cli_has(c, CLI_VERSION)) {
-        sparta_text_printf(&c->out, "sparta %s\n", sparta_version());
+        sp_text_printf(&c->out, "sparta %s\n", sparta_version());
         return SPARTA_OK;
     }
     if (cli_has(c, CLI_MAN)) {
@@ -181,17 +181,16 @@ static sparta_status act(cli *c)
         cli_help(c);
         return SPARTA_OK;
     }
-    if (!c->verb)
-        return sparta_fail(c->cx, SPARTA_E_USAGE, "command line: no verb; `sparta --help` lists them");
+    if (!c->verb) return sp_fail(c->cx, SPARTA_E_USAGE, "command line: no verb; `sparta --help` lists them");
     if (!c->verb->run)
-        return sparta_fail(c->cx, SPARTA_E_UNSUPPORTED,
-                           "%s: this version cannot %s yet; `sparta --help` lists what it can", c->verb->name,
-                           c->verb->what);
+        return sp_fail(c->cx, SPARTA_E_UNSUPPORTED,
+                       "%s: this version cannot %s yet; `sparta --help` lists what it can", c->verb->name,
+                       c->verb->what);
     set_progress(c);
-    SPARTA_TRY(cli_check_environment(c));
-    SPARTA_TRY(cli_keep_pipes(c));
-    SPARTA_TRY(cli_define_formats(c));
-    SPARTA_TRY(cli_load_plugins(c));
+    SP_TRY(cli_check_environment(c));
+    SP_TRY(cli_keep_pipes(c));
+    SP_TRY(cli_define_formats(c));
+    SP_TRY(cli_load_plugins(c));
     return c->verb->run(c);
 }
 
@@ -200,20 +199,20 @@ int main(int argc, char **argv)
     sparta_ctx *cx = make_context(argc, argv);
     if (!cx) {
         fprintf(stderr, "sparta: command line: no memory to start; close something\n");
-        return sparta_exit_code(SPARTA_E_MEMORY);
+        return sp_exit_code(SPARTA_E_MEMORY);
     }
     set_signals(cx, asks_json(argc, argv));
     cli c = {.cx = cx};
-    sparta_text_init(&c.out, cx);
+    sp_text_init(&c.out, cx);
     sparta_status status = SPARTA_E_MEMORY;
-    c.arena = sparta_arena_create(cx);
+    c.arena = sp_arena_create(cx);
     if (c.arena) status = cli_parse(&c, argc, argv);
     if (c.arena && !status) status = act(&c);
     if (status) /* --json counts also when the line is wrong */
         if (asks_json(argc, argv) && !cli_has(&c, CLI_JSON)) c.option[CLI_JSON].n = 1;
     int code = finish(&c, status);
-    sparta_text_free(&c.out);
-    if (c.arena) sparta_arena_free(c.arena);
+    sp_text_free(&c.out);
+    if (c.arena) sp_arena_free(c.arena);
     sparta_ctx_free(cx);
     return code;
 }

@@ -18,7 +18,7 @@ static const cli_verb verbs[] = {
 #undef CLI_VERB
 #undef CLI_LATER
 };
-enum { VERBS = (int)SPARTA_COUNT(verbs) };
+enum { VERBS = (int)SP_COUNT(verbs) };
 
 int cli_verb_count(void)
 {
@@ -69,13 +69,13 @@ static sparta_status unknown_option(cli *c, const char *given)
     int n = 0;
     for (int i = 0; i < CLI_OPTIONS; i++)
         if (cli_option_of(&cli_options[i], c->verb)) names[n++] = cli_options[i].name;
-    const char *near = sparta_nearest(given, names, n);
+    const char *near = sp_nearest(given, names, n);
     const char *of = c->verb ? c->verb->name : "sparta";
     if (near)
-        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: --%s is no flag of %s; did you mean --%s?", who(c),
-                           given, of, near);
-    return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: --%s is no flag of %s; `sparta%s%s --help` lists them",
-                       who(c), given, of, c->verb ? " " : "", c->verb ? c->verb->name : "");
+        return sp_fail(c->cx, SPARTA_E_USAGE, "%s: --%s is no flag of %s; did you mean --%s?", who(c), given,
+                       of, near);
+    return sp_fail(c->cx, SPARTA_E_USAGE, "%s: --%s is no flag of %s; `sparta%s%s --help` lists them", who(c),
+                   given, of, c->verb ? " " : "", c->verb ? c->verb->name : "");
 }
 
 static int find_long(const cli *c, const char *name, size_t n)
@@ -109,10 +109,10 @@ size_t cli_parse_size(const char *s)
     if (!n || n >= sizeof digits) return 0;
     memcpy(digits, s, n);
     digits[n] = 0;
-    if (!sparta_parse_int(digits, &v) || v <= 0) return 0;
-    for (size_t i = 0; i < SPARTA_COUNT(units); i++)
+    if (!sp_parse_int(digits, &v) || v <= 0) return 0;
+    for (size_t i = 0; i < SP_COUNT(units); i++)
         if (!strcmp(s + n, units[i].unit))
-            return sparta_size_mul((size_t)v, (size_t)1 << units[i].shift, &bytes) ? bytes : 0;
+            return sp_size_mul((size_t)v, (size_t)1 << units[i].shift, &bytes) ? bytes : 0;
     return 0;
 }
 
@@ -128,28 +128,28 @@ bool cli_value_fits(const cli_option *o, const char *value)
 {
     double d;
     if (o->kind == CLI_CHOICE) return chosen(o->metavar, value);
-    if (o->kind == CLI_REAL) return sparta_parse_double(value, &d) && d >= o->least && d <= o->most;
+    if (o->kind == CLI_REAL) return sp_parse_double(value, &d) && d >= o->least && d <= o->most;
     return true;
 }
 
 static sparta_status check_one(cli *c, const cli_option *o, const char *value)
 {
     int64_t i;
-    if (o->kind == CLI_INT && (!sparta_parse_int(value, &i) || (double)i < o->least || (double)i > o->most))
-        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: --%s %s; give a whole number from %.0f to %.0f",
-                           who(c), o->name, value, o->least, o->most);
+    if (o->kind == CLI_INT && (!sp_parse_int(value, &i) || (double)i < o->least || (double)i > o->most))
+        return sp_fail(c->cx, SPARTA_E_USAGE, "%s: --%s %s; give a whole number from %.0f to %.0f", who(c),
+                       o->name, value, o->least, o->most);
     if (o->kind == CLI_REAL && !cli_value_fits(o, value))
-        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: --%s %s; give a number from %g to %g", who(c), o->name,
-                           value, o->least, o->most);
+        return sp_fail(c->cx, SPARTA_E_USAGE, "%s: --%s %s; give a number from %g to %g", who(c), o->name,
+                       value, o->least, o->most);
     if (o->kind == CLI_CHOICE && !cli_value_fits(o, value))
-        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: --%s %s; choose from %s", who(c), o->name, value,
-                           o->metavar);
+        return sp_fail(c->cx, SPARTA_E_USAGE, "%s: --%s %s; choose from %s", who(c), o->name, value,
+                       o->metavar);
     if (o->kind == CLI_SIZE && !cli_parse_size(value))
-        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: --%s %s; give bytes, or a number with K, M, G or T",
-                           who(c), o->name, value);
+        return sp_fail(c->cx, SPARTA_E_USAGE, "%s: --%s %s; give bytes, or a number with K, M, G or T",
+                       who(c), o->name, value);
     if (!*value && o->kind != CLI_LIST)
-        return sparta_fail(c->cx, SPARTA_E_USAGE,
-                           "%s: --%s has an empty value; leave the flag out or give one", who(c), o->name);
+        return sp_fail(c->cx, SPARTA_E_USAGE, "%s: --%s has an empty value; leave the flag out or give one",
+                       who(c), o->name);
     return SPARTA_OK;
 }
 
@@ -162,8 +162,8 @@ static const char *piece(cli *c, const char *list, int i)
         if (!*p) return NULL;
         p++;
     }
-    return sparta_arena_printf(c->arena, "%.*s%.*s", equal ? (int)(equal + 1 - list) : 0, list,
-                               (int)strcspn(p, ","), p);
+    return sp_arena_printf(c->arena, "%.*s%.*s", equal ? (int)(equal + 1 - list) : 0, list,
+                           (int)strcspn(p, ","), p);
 }
 
 static bool can_sweep(const cli *c, const cli_option *o)
@@ -175,14 +175,14 @@ static sparta_status check_value(cli *c, const cli_option *o, const char *value)
 {
     if (!can_sweep(c, o) || !strchr(value, ',')) return check_one(c, o, value);
     const char *one;
-    for (int i = 0; (one = piece(c, value, i)); i++) SPARTA_TRY(check_one(c, o, one));
+    for (int i = 0; (one = piece(c, value, i)); i++) SP_TRY(check_one(c, o, one));
     return SPARTA_OK;
 }
 
 static sparta_status append(cli *c, cli_values *v, const char *value)
 {
-    const char **grown = sparta_arena_array(c->arena, (size_t)v->n + 1, sizeof *grown);
-    SPARTA_NEED(c->cx, grown);
+    const char **grown = sp_arena_array(c->arena, (size_t)v->n + 1, sizeof *grown);
+    SP_NEED(c->cx, grown);
     if (v->n) memcpy(grown, v->value, (size_t)v->n * sizeof *grown);
     grown[v->n] = value;
     *v = (cli_values){v->n + 1, grown};
@@ -192,7 +192,7 @@ static sparta_status append(cli *c, cli_values *v, const char *value)
 static sparta_status take(cli *c, int id, const char *value)
 {
     const cli_option *o = &cli_options[id];
-    if (o->kind != CLI_FLAG) SPARTA_TRY(check_value(c, o, value));
+    if (o->kind != CLI_FLAG) SP_TRY(check_value(c, o, value));
     if (o->kind != CLI_LIST) c->option[id].n = 0; /* the last one counts */
     return append(c, &c->option[id], value);
 }
@@ -206,8 +206,8 @@ typedef struct line {
 
 static sparta_status needs_value(cli *c, const cli_option *o)
 {
-    return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: --%s needs a value; --%s %s", who(c), o->name, o->name,
-                       o->metavar);
+    return sp_fail(c->cx, SPARTA_E_USAGE, "%s: --%s needs a value; --%s %s", who(c), o->name, o->name,
+                   o->metavar);
 }
 
 /* No value where one may be left out: the end of the line, or another flag. */
@@ -222,14 +222,14 @@ static sparta_status long_option(cli *c, line *l)
     size_t n = equal ? (size_t)(equal - name) : strlen(name);
     int id = find_long(c, name, n);
     if (id < 0) {
-        const char *given = sparta_arena_bytes(c->arena, name, n);
-        SPARTA_NEED(c->cx, given);
+        const char *given = sp_arena_bytes(c->arena, name, n);
+        SP_NEED(c->cx, given);
         return unknown_option(c, given);
     }
     const cli_option *o = &cli_options[id];
     if (o->kind == CLI_FLAG && equal)
-        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: --%s takes no value; leave out %s", who(c), o->name,
-                           equal);
+        return sp_fail(c->cx, SPARTA_E_USAGE, "%s: --%s takes no value; leave out %s", who(c), o->name,
+                       equal);
     if (o->kind == CLI_FLAG) return take(c, id, "");
     if (equal) return take(c, id, equal + 1);
     if (left_out(o, l)) return take(c, id, "default");
@@ -242,13 +242,13 @@ static sparta_status short_option(cli *c, line *l)
     const char *arg = l->argv[l->at];
     int id = find_letter(c, arg[1]);
     if (id < 0)
-        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: %s is no flag of %s; `sparta%s%s --help` lists them",
-                           who(c), arg, c->verb ? c->verb->name : "sparta", c->verb ? " " : "",
-                           c->verb ? c->verb->name : "");
+        return sp_fail(c->cx, SPARTA_E_USAGE, "%s: %s is no flag of %s; `sparta%s%s --help` lists them",
+                       who(c), arg, c->verb ? c->verb->name : "sparta", c->verb ? " " : "",
+                       c->verb ? c->verb->name : "");
     const cli_option *o = &cli_options[id];
     if (o->kind == CLI_FLAG && arg[2])
-        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: -%c takes no value; leave out %s", who(c), arg[1],
-                           arg + 2);
+        return sp_fail(c->cx, SPARTA_E_USAGE, "%s: -%c takes no value; leave out %s", who(c), arg[1],
+                       arg + 2);
     if (o->kind == CLI_FLAG) return take(c, id, "");
     if (arg[2]) return take(c, id, arg + 2);
     if (l->at + 1 >= l->argc) return needs_value(c, o);
@@ -263,12 +263,12 @@ static sparta_status take_verb(cli *c, const char *name)
     int n = 0;
     for (int i = 0; i < VERBS; i++)
         if (verbs[i].run) names[n++] = verbs[i].name;
-    const char *near = sparta_nearest(name, names, n);
+    const char *near = sp_nearest(name, names, n);
     if (near)
-        return sparta_fail(c->cx, SPARTA_E_USAGE, "command line: there is no verb \"%s\"; did you mean %s?",
-                           name, near);
-    return sparta_fail(c->cx, SPARTA_E_USAGE,
-                       "command line: there is no verb \"%s\"; `sparta --help` lists them", name);
+        return sp_fail(c->cx, SPARTA_E_USAGE, "command line: there is no verb \"%s\"; did you mean %s?", name,
+                       near);
+    return sp_fail(c->cx, SPARTA_E_USAGE, "command line: there is no verb \"%s\"; `sparta --help` lists them",
+                   name);
 }
 
 static sparta_status take_operand(cli *c, const char *arg)
@@ -276,7 +276,7 @@ static sparta_status take_operand(cli *c, const char *arg)
     if (!c->verb && strcmp(arg, "help")) return take_verb(c, arg);
     if (!c->verb) return take(c, CLI_HELP, ""); /* sparta help bench */
     cli_values v = {c->n_operands, c->operand};
-    SPARTA_TRY(append(c, &v, arg));
+    SP_TRY(append(c, &v, arg));
     c->n_operands = v.n;
     c->operand = v.value;
     return SPARTA_OK;
@@ -288,11 +288,11 @@ static sparta_status count_operands(cli *c)
         cli_has(c, CLI_COMPLETION))
         return SPARTA_OK;
     if (c->n_operands < c->verb->least)
-        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: something is missing; sparta %s %s", c->verb->name,
-                           c->verb->name, c->verb->operands);
+        return sp_fail(c->cx, SPARTA_E_USAGE, "%s: something is missing; sparta %s %s", c->verb->name,
+                       c->verb->name, c->verb->operands);
     if (c->n_operands > c->verb->most)
-        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: \"%s\" is one too many; sparta %s %s", c->verb->name,
-                           c->operand[c->verb->most], c->verb->name, c->verb->operands);
+        return sp_fail(c->cx, SPARTA_E_USAGE, "%s: \"%s\" is one too many; sparta %s %s", c->verb->name,
+                       c->operand[c->verb->most], c->verb->name, c->verb->operands);
     return SPARTA_OK;
 }
 
@@ -303,15 +303,15 @@ sparta_status cli_parse(cli *c, int argc, char **argv)
     for (; l.at < argc; l.at++) {
         const char *arg = argv[l.at];
         if (only_operands || arg[0] != '-' || !arg[1])
-            SPARTA_TRY(take_operand(c, arg));
+            SP_TRY(take_operand(c, arg));
         else if (!strcmp(arg, "--"))
             only_operands = true;
         else if (c->verb && !c->verb->run && strcmp(arg, "--help") && strcmp(arg, "-h"))
             continue; /* a verb to come: its flags are not known */
         else if (arg[1] == '-')
-            SPARTA_TRY(long_option(c, &l));
+            SP_TRY(long_option(c, &l));
         else
-            SPARTA_TRY(short_option(c, &l));
+            SP_TRY(short_option(c, &l));
     }
     return count_operands(c);
 }
@@ -333,24 +333,24 @@ int64_t cli_int(const cli *c, cli_option_id id, int64_t otherwise)
 {
     const char *s = cli_text(c, id, NULL);
     int64_t v;
-    return s && sparta_parse_int(s, &v) ? v : otherwise;
+    return s && sp_parse_int(s, &v) ? v : otherwise;
 }
 
 double cli_real(const cli *c, cli_option_id id, double otherwise)
 {
     const char *s = cli_text(c, id, NULL);
     double v;
-    return s && sparta_parse_double(s, &v) ? v : otherwise;
+    return s && sp_parse_double(s, &v) ? v : otherwise;
 }
 
 sparta_status cli_cut(cli *c, cli_option_id id, const char *text, const char **name, const char **rest)
 {
     const char *equal = strchr(text, '=');
     if (!equal || equal == text || !equal[1])
-        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: --%s %s; give --%s %s", who(c), cli_options[id].name,
-                           text, cli_options[id].name, cli_options[id].metavar);
-    *name = sparta_arena_bytes(c->arena, text, (size_t)(equal - text));
-    SPARTA_NEED(c->cx, *name);
+        return sp_fail(c->cx, SPARTA_E_USAGE, "%s: --%s %s; give --%s %s", who(c), cli_options[id].name, text,
+                       cli_options[id].name, cli_options[id].metavar);
+    *name = sp_arena_bytes(c->arena, text, (size_t)(equal - text));
+    SP_NEED(c->cx, *name);
     *rest = equal + 1;
     return SPARTA_OK;
 }
@@ -358,22 +358,21 @@ sparta_status cli_cut(cli *c, cli_option_id id, const char *text, const char **n
 static sparta_status one_dim(cli *c, const char *text, const char **name, int64_t *value)
 {
     const char *number;
-    SPARTA_TRY(cli_cut(c, CLI_DIM, text, name, &number));
-    if (!sparta_parse_int(number, value) || *value < 0)
-        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: --dim %s; give a whole number after the =", who(c),
-                           text);
+    SP_TRY(cli_cut(c, CLI_DIM, text, name, &number));
+    if (!sp_parse_int(number, value) || *value < 0)
+        return sp_fail(c->cx, SPARTA_E_USAGE, "%s: --dim %s; give a whole number after the =", who(c), text);
     return SPARTA_OK;
 }
 
-sparta_status cli_dims(cli *c, sparta_bindings *out)
+sparta_status cli_dims(cli *c, sp_bindings *out)
 {
     const cli_values *v = &c->option[CLI_DIM];
     int most = v->n + 1, n = 0;
-    const char **name = sparta_arena_array(c->arena, (size_t)most, sizeof *name);
-    SPARTA_NEED(c->cx, name);
-    int64_t *value = sparta_arena_array(c->arena, (size_t)most, sizeof *value);
-    SPARTA_NEED(c->cx, value);
-    for (int i = 0; i < v->n; i++, n++) SPARTA_TRY(one_dim(c, v->value[i], &name[n], &value[n]));
+    const char **name = sp_arena_array(c->arena, (size_t)most, sizeof *name);
+    SP_NEED(c->cx, name);
+    int64_t *value = sp_arena_array(c->arena, (size_t)most, sizeof *value);
+    SP_NEED(c->cx, value);
+    for (int i = 0; i < v->n; i++, n++) SP_TRY(one_dim(c, v->value[i], &name[n], &value[n]));
     if (cli_has(c, CLI_BATCH)) {
         name[n] = "batch";
         value[n++] = cli_int(c, CLI_BATCH, 1);
@@ -381,9 +380,9 @@ sparta_status cli_dims(cli *c, sparta_bindings *out)
     for (int i = 0; i < n; i++)
         for (int j = 0; j < i; j++)
             if (!strcmp(name[i], name[j]) && value[i] != value[j])
-                return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: %s is both %lld and %lld; give it once",
-                                   who(c), name[i], (long long)value[j], (long long)value[i]);
-    *out = (sparta_bindings){n, name, value};
+                return sp_fail(c->cx, SPARTA_E_USAGE, "%s: %s is both %lld and %lld; give it once", who(c),
+                               name[i], (long long)value[j], (long long)value[i]);
+    *out = (sp_bindings){n, name, value};
     return SPARTA_OK;
 }
 
@@ -403,9 +402,9 @@ static sparta_status find_swept(cli *c, swept *s, int *n)
         for (int i = 0; can_sweep(c, &cli_options[id]) && i < c->option[id].n; i++)
             if (strchr(c->option[id].value[i], ',')) {
                 if (*n == SWEPT)
-                    return sparta_fail(c->cx, SPARTA_E_USAGE,
-                                       "%s: more than %d flags have a list of values; give fewer lists",
-                                       who(c), SWEPT);
+                    return sp_fail(c->cx, SPARTA_E_USAGE,
+                                   "%s: more than %d flags have a list of values; give fewer lists", who(c),
+                                   SWEPT);
                 swept *one = &s[(*n)++];
                 *one = (swept){&c->option[id].value[i], c->option[id].value[i], cli_options[id].name, 0, 0};
                 while (piece(c, one->list, one->n)) one->n++;
@@ -419,11 +418,11 @@ static sparta_status place(cli *c, swept *s, int n, const char **point)
     *point = "";
     for (int i = 0; i < n; i++) {
         *s[i].slot = piece(c, s[i].list, s[i].at);
-        SPARTA_NEED(c->cx, *s[i].slot);
+        SP_NEED(c->cx, *s[i].slot);
         bool dim = strchr(*s[i].slot, '=') != NULL;
-        *point = sparta_arena_printf(c->arena, "%s%s%s%s%s", *point, i ? " " : "", dim ? "" : s[i].name,
-                                     dim ? "" : "=", *s[i].slot);
-        SPARTA_NEED(c->cx, *point);
+        *point = sp_arena_printf(c->arena, "%s%s%s%s%s", *point, i ? " " : "", dim ? "" : s[i].name,
+                                 dim ? "" : "=", *s[i].slot);
+        SP_NEED(c->cx, *point);
     }
     return SPARTA_OK;
 }
@@ -433,18 +432,18 @@ sparta_status cli_sweep(cli *c, sparta_status (*fn)(cli *c, const char *point, v
 {
     swept s[SWEPT];
     int n, total = 1;
-    SPARTA_TRY(find_swept(c, s, &n));
+    SP_TRY(find_swept(c, s, &n));
     for (int i = 0; i < n; i++)
         if (__builtin_mul_overflow(total, s[i].n, &total) || total > 10000)
-            return sparta_fail(c->cx, SPARTA_E_USAGE,
-                               "%s: the lists make more than 10000 combinations; give fewer values", who(c));
+            return sp_fail(c->cx, SPARTA_E_USAGE,
+                           "%s: the lists make more than 10000 combinations; give fewer values", who(c));
     *points = total;
     for (int p = 0; p < total; p++) {
         const char *point;
         for (int i = n - 1, rest = p; i >= 0; rest /= s[i].n, i--) s[i].at = rest % s[i].n;
-        SPARTA_TRY(place(c, s, n, &point));
+        SP_TRY(place(c, s, n, &point));
         if (total > 1) cli_progress_show(c, p, total, point);
-        SPARTA_TRY(fn(c, point, arg));
+        SP_TRY(fn(c, point, arg));
     }
     return SPARTA_OK;
 }

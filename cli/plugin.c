@@ -8,13 +8,13 @@
 static sparta_status open_plugin(cli *c, const char *path, void **out)
 {
     if (!strchr(path, '/'))
-        return sparta_fail(c->cx, SPARTA_E_USAGE, "--plugin %s: is no path; say ./%s", path, path);
+        return sp_fail(c->cx, SPARTA_E_USAGE, "--plugin %s: is no path; say ./%s", path, path);
     *out = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (*out) return SPARTA_OK;
     const char *why = dlerror();
-    return sparta_fail(c->cx, SPARTA_E_IO,
-                       "--plugin %s: cannot be loaded: %.300s; build it with cc -shared -fPIC", path,
-                       why ? why : "no reason is known");
+    return sp_fail(c->cx, SPARTA_E_IO,
+                   "--plugin %s: cannot be loaded: %.300s; build it with cc -shared -fPIC", path,
+                   why ? why : "no reason is known");
 }
 
 /* It stays loaded: what it registers is called until the end. */
@@ -22,21 +22,21 @@ static sparta_status load(cli *c, const char *path)
 {
     void *library;
     sparta_status (*enter)(sparta_ctx * cx);
-    SPARTA_TRY(open_plugin(c, path, &library));
+    SP_TRY(open_plugin(c, path, &library));
     *(void **)&enter = dlsym(library, "sparta_plugin");
     if (!enter)
-        return sparta_fail(
+        return sp_fail(
             c->cx, SPARTA_E_FORMAT,
             "--plugin %s: has no function sparta_plugin(sparta_ctx *cx); docs/schedules.md shows one", path);
     const sparta_status status = enter(c->cx);
     if (!status) return SPARTA_OK;
-    if (!*sparta_message(c->cx)) return sparta_fail(c->cx, status, "--plugin %s: sparta_plugin failed", path);
-    return sparta_fail_in(c->cx, "--plugin %s", path);
+    if (!*sparta_message(c->cx)) return sp_fail(c->cx, status, "--plugin %s: sparta_plugin failed", path);
+    return sp_fail_in(c->cx, "--plugin %s", path);
 }
 
 sparta_status cli_load_plugins(cli *c)
 {
     const cli_values *v = &c->option[CLI_PLUGIN];
-    for (int i = 0; i < v->n; i++) SPARTA_TRY(load(c, v->value[i]));
+    for (int i = 0; i < v->n; i++) SP_TRY(load(c, v->value[i]));
     return SPARTA_OK;
 }

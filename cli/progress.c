@@ -5,23 +5,23 @@
 
 static void as_json(cli *c, int done, int all, const char *what)
 {
-    sparta_text t;
-    sparta_text_init(&t, c->cx);
+    sp_text t;
+    sp_text_init(&t, c->cx);
     cli_json j = {.t = &t};
     cli_json_open(&j, NULL, '{');
     cli_json_int(&j, "done", done);
     cli_json_int(&j, "all", all);
     cli_json_text(&j, "what", what);
     cli_json_close(&j, '}');
-    fprintf(stderr, "%s\n", sparta_text_str(&t));
-    sparta_text_free(&t);
+    fprintf(stderr, "%s\n", sp_text_str(&t));
+    sp_text_free(&t);
 }
 
 void cli_progress_show(void *arg, int done, int all, const char *what)
 {
     cli *c = arg;
     cli_progress *p = &c->progress;
-    double now = sparta_now();
+    double now = sp_now();
     if (p->mode == CLI_PROGRESS_OFF || (p->mode == CLI_PROGRESS_LINE && now - p->last < 0.1)) return;
     p->last = now;
     if (p->mode == CLI_PROGRESS_JSON) {
@@ -30,7 +30,7 @@ void cli_progress_show(void *arg, int done, int all, const char *what)
     }
     char text[64];
     snprintf(text, sizeof text, "%s", what ? what : "");
-    sparta_clean(text); /* layer names come from files */
+    sp_clean(text); /* layer names come from files */
     if (p->mode == CLI_PROGRESS_PLAIN)
         fprintf(stderr, "sparta: %d of %d: %s\n", done, all, text);
     else

@@ -11,8 +11,8 @@
 
 static sparta_status not_ours(cli *c, const char *path)
 {
-    return sparta_fail(c->cx, SPARTA_E_FORMAT,
-                       "%s: is no packed tensor of ours; make one with sparta format pack", path);
+    return sp_fail(c->cx, SPARTA_E_FORMAT,
+                   "%s: is no packed tensor of ours; make one with sparta format pack", path);
 }
 
 /* ------------------------------------------------------------------ dense arrays */
@@ -20,32 +20,32 @@ static sparta_status not_ours(cli *c, const char *path)
 static sparta_status view_dense(cli *c, const char *path, const sparta_tensor *t, cli_source *s)
 {
     if (t->rank < 1)
-        return sparta_fail(c->cx, SPARTA_E_UNSUPPORTED,
-                           "%s: the array has no dimensions; formats store 1 to %d", path, SPARTA_RANK);
-    SPARTA_TRY(sparta_tensor_plain_zeros(c->cx, t, &s->plain, &t));
-    s->packed = sparta_packed_of_dense(t);
+        return sp_fail(c->cx, SPARTA_E_UNSUPPORTED, "%s: the array has no dimensions; formats store 1 to %d",
+                       path, SPARTA_RANK);
+    SP_TRY(sp_tensor_plain_zeros(c->cx, t, &s->plain, &t));
+    s->packed = sp_packed_of_dense(t);
     return SPARTA_OK;
 }
 
-static sparta_status no_such(cli *c, const char *path, const char *name, const sparta_arrays *a)
+static sparta_status no_such(cli *c, const char *path, const char *name, const sp_arrays *a)
 {
-    const char **names = sparta_arena_array(c->arena, (size_t)a->n + 1, sizeof *names);
-    SPARTA_NEED(c->cx, names);
+    const char **names = sp_arena_array(c->arena, (size_t)a->n + 1, sizeof *names);
+    SP_NEED(c->cx, names);
     for (int i = 0; i < a->n; i++) names[i] = a->entry[i].name;
-    const char *near = sparta_nearest(name, names, a->n);
-    return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: has no array '%.100s'; %s%.100s%s", path, name,
-                       near ? "did you mean '" : "`sparta inspect` lists what it has", near ? near : "",
-                       near ? "'?" : "");
+    const char *near = sp_nearest(name, names, a->n);
+    return sp_fail(c->cx, SPARTA_E_USAGE, "%s: has no array '%.100s'; %s%.100s%s", path, name,
+                   near ? "did you mean '" : "`sparta inspect` lists what it has", near ? near : "",
+                   near ? "'?" : "");
 }
 
 /* The array that --tensor names, or the only one. */
-static sparta_status choose_array(cli *c, const char *path, const sparta_arrays *a, const sparta_tensor **out)
+static sparta_status choose_array(cli *c, const char *path, const sp_arrays *a, const sparta_tensor **out)
 {
     const char *name = cli_text(c, CLI_TENSOR, NULL);
     if (!name && a->n != 1)
-        return sparta_fail(c->cx, SPARTA_E_USAGE,
-                           "%s: holds %d arrays; say which with --tensor NAME, `sparta inspect` lists them",
-                           path, a->n);
+        return sp_fail(c->cx, SPARTA_E_USAGE,
+                       "%s: holds %d arrays; say which with --tensor NAME, `sparta inspect` lists them", path,
+                       a->n);
     for (int i = 0; i < a->n; i++)
         if (!name || !strcmp(a->entry[i].name, name)) {
             *out = &a->entry[i].tensor;
@@ -59,13 +59,13 @@ static sparta_status choose_array(cli *c, const char *path, const sparta_arrays 
 static sparta_status view_coo(cli *c, const char *path, cli_source *s)
 {
     if (s->coo.dense) return view_dense(c, path, &s->coo.values, s);
-    s->packed = sparta_packed_of_coo(&s->coo, s->pos);
+    s->packed = sp_packed_of_coo(&s->coo, s->pos);
     return SPARTA_OK;
 }
 
 static sparta_status read_packed(cli *c, const char *path, cli_source *s)
 {
-    SPARTA_TRY(sparta_packed_read(c->cx, path, &s->file));
+    SP_TRY(sp_packed_read(c->cx, path, &s->file));
     s->packed = s->file.packed;
     s->stored = true;
     return SPARTA_OK;
@@ -74,18 +74,18 @@ static sparta_status read_packed(cli *c, const char *path, cli_source *s)
 static sparta_status read_arrays(cli *c, const char *path, cli_source *s)
 {
     const sparta_tensor *t = NULL;
-    SPARTA_TRY(sparta_arrays_open(c->cx, path, &s->arrays));
-    if (!cli_has(c, CLI_TENSOR) && sparta_npz_is_packed(&s->arrays.npz)) {
-        sparta_arrays_close(&s->arrays);
+    SP_TRY(sp_arrays_open(c->cx, path, &s->arrays));
+    if (!cli_has(c, CLI_TENSOR) && sp_npz_is_packed(&s->arrays.npz)) {
+        sp_arrays_close(&s->arrays);
         return read_packed(c, path, s);
     }
-    if (!cli_has(c, CLI_TENSOR) && sparta_npz_is_scipy(&s->arrays.npz)) {
-        sparta_status status = sparta_scipy_matrix(c->cx, &s->arrays.npz, &s->coo);
-        sparta_arrays_close(&s->arrays); /* the entries are copies */
-        if (status) return sparta_fail_in(c->cx, "%s", path);
+    if (!cli_has(c, CLI_TENSOR) && sp_npz_is_scipy(&s->arrays.npz)) {
+        sparta_status status = sp_scipy_matrix(c->cx, &s->arrays.npz, &s->coo);
+        sp_arrays_close(&s->arrays); /* the entries are copies */
+        if (status) return sp_fail_in(c->cx, "%s", path);
         return view_coo(c, path, s);
     }
-    SPARTA_TRY(choose_array(c, path, &s->arrays, &t));
+    SP_TRY(choose_array(c, path, &s->arrays, &t));
     return view_dense(c, path, t, s);
 }
 
@@ -93,27 +93,26 @@ static sparta_status read_arrays(cli *c, const char *path, cli_source *s)
 static sparta_status no_names(cli *c, const char *path)
 {
     if (!cli_has(c, CLI_TENSOR)) return SPARTA_OK;
-    return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: holds one array, without a name; leave --tensor out",
-                       path);
+    return sp_fail(c->cx, SPARTA_E_USAGE, "%s: holds one array, without a name; leave --tensor out", path);
 }
 
 static sparta_status read_any(cli *c, const char *path, cli_source *s)
 {
-    sparta_file_kind kind;
-    sparta_holds holds = SPARTA_HOLDS_OTHER;
-    SPARTA_TRY(sparta_file_kind_of(c->cx, path, &kind));
-    if (kind == SPARTA_FILE_NPY) {
-        SPARTA_TRY(no_names(c, path));
-        SPARTA_TRY(sparta_npy_read(c->cx, path, &s->array));
+    sp_file_kind kind;
+    sp_holds holds = SP_HOLDS_OTHER;
+    SP_TRY(sp_file_kind_of(c->cx, path, &kind));
+    if (kind == SP_FILE_NPY) {
+        SP_TRY(no_names(c, path));
+        SP_TRY(sp_npy_read(c->cx, path, &s->array));
         return view_dense(c, path, &s->array, s);
     }
-    SPARTA_TRY(sparta_file_holds(c->cx, path, &holds));
-    if (holds == SPARTA_HOLDS_NPZ || holds == SPARTA_HOLDS_SAFETENSORS) return read_arrays(c, path, s);
-    if (holds == SPARTA_HOLDS_OTHER)
-        return sparta_fail(c->cx, SPARTA_E_FORMAT,
-                           "%s: holds no array; give a .npy, .npz, .safetensors, .mtx or .smtx", path);
-    SPARTA_TRY(no_names(c, path));
-    SPARTA_TRY(sparta_matrix_read(c->cx, path, &s->coo));
+    SP_TRY(sp_file_holds(c->cx, path, &holds));
+    if (holds == SP_HOLDS_NPZ || holds == SP_HOLDS_SAFETENSORS) return read_arrays(c, path, s);
+    if (holds == SP_HOLDS_OTHER)
+        return sp_fail(c->cx, SPARTA_E_FORMAT,
+                       "%s: holds no array; give a .npy, .npz, .safetensors, .mtx or .smtx", path);
+    SP_TRY(no_names(c, path));
+    SP_TRY(sp_matrix_read(c->cx, path, &s->coo));
     return view_coo(c, path, s);
 }
 
@@ -127,28 +126,28 @@ sparta_status cli_source_read(cli *c, const char *path, cli_source *out)
 
 sparta_status cli_source_read_packed(cli *c, const char *path, cli_source *out)
 {
-    sparta_holds holds = SPARTA_HOLDS_OTHER;
+    sp_holds holds = SP_HOLDS_OTHER;
     *out = (cli_source){0};
-    SPARTA_TRY(sparta_file_holds(c->cx, path, &holds));
-    if (holds != SPARTA_HOLDS_NPZ) return not_ours(c, path);
+    SP_TRY(sp_file_holds(c->cx, path, &holds));
+    if (holds != SP_HOLDS_NPZ) return not_ours(c, path);
     return read_packed(c, path, out);
 }
 
 sparta_status cli_source_dense(cli *c, const char *path, const cli_source *s, sparta_tensor *out)
 {
-    const sparta_packed *p = &s->packed;
+    const sp_packed *p = &s->packed;
     if (p->rank != 2 || p->dim[0] < 1 || p->dim[1] < 1)
-        return sparta_fail(c->cx, SPARTA_E_SHAPE, "%s: is no matrix with rows and columns; give one", path);
-    SPARTA_TRY(sparta_tensor_alloc_in(c->arena, p->dtype, 2, p->dim, out));
-    return sparta_format_unpack(c->cx, p, out);
+        return sp_fail(c->cx, SPARTA_E_SHAPE, "%s: is no matrix with rows and columns; give one", path);
+    SP_TRY(sp_tensor_alloc_in(c->arena, p->dtype, 2, p->dim, out));
+    return sp_format_unpack(c->cx, p, out);
 }
 
 void cli_source_free(cli *c, cli_source *s)
 {
-    sparta_coo_free(&s->coo);
-    sparta_free(c->cx, s->array.data);
-    sparta_free(c->cx, s->plain.data);
-    sparta_arrays_close(&s->arrays);
-    if (s->stored) sparta_packed_file_free(c->cx, &s->file);
+    sp_coo_free(&s->coo);
+    sp_free(c->cx, s->array.data);
+    sp_free(c->cx, s->plain.data);
+    sp_arrays_close(&s->arrays);
+    if (s->stored) sp_packed_file_free(c->cx, &s->file);
     *s = (cli_source){0};
 }

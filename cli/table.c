@@ -16,9 +16,9 @@ static void add(cli_table *t, cli_cell cell)
     if (t->status) return;
     if (t->cells == t->capacity) {
         int capacity = t->capacity ? t->capacity * 2 : 64;
-        cli_cell *grown = sparta_arena_array(t->c->arena, (size_t)capacity, sizeof *grown);
+        cli_cell *grown = sp_arena_array(t->c->arena, (size_t)capacity, sizeof *grown);
         if (!grown) {
-            t->status = sparta_ctx_status(t->c->cx);
+            t->status = sp_ctx_status(t->c->cx);
             return;
         }
         if (t->cells) memcpy(grown, t->cell, (size_t)t->cells * sizeof *grown);
@@ -31,23 +31,23 @@ static void add(cli_table *t, cli_cell cell)
 /* Names come out of files: what a terminal would act on becomes '?'. */
 void cli_table_text(cli_table *t, const char *s)
 {
-    char *copy = sparta_arena_string(t->c->arena, s ? s : "");
-    if (!copy && !t->status) t->status = sparta_ctx_status(t->c->cx);
-    if (copy) sparta_clean(copy);
+    char *copy = sp_arena_string(t->c->arena, s ? s : "");
+    if (!copy && !t->status) t->status = sp_ctx_status(t->c->cx);
+    if (copy) sp_clean(copy);
     add(t, (cli_cell){.text = copy});
 }
 
 void cli_table_real(cli_table *t, int digits, double v)
 {
-    const char *text = isnan(v) ? "" : sparta_arena_printf(t->c->arena, "%.*f", digits, v);
-    if (!text && !t->status) t->status = sparta_ctx_status(t->c->cx);
+    const char *text = isnan(v) ? "" : sp_arena_printf(t->c->arena, "%.*f", digits, v);
+    if (!text && !t->status) t->status = sp_ctx_status(t->c->cx);
     add(t, (cli_cell){.text = text, .number = true, .value = v});
 }
 
 void cli_table_int(cli_table *t, int64_t v)
 {
-    const char *text = sparta_arena_printf(t->c->arena, "%lld", (long long)v);
-    if (!text && !t->status) t->status = sparta_ctx_status(t->c->cx);
+    const char *text = sp_arena_printf(t->c->arena, "%lld", (long long)v);
+    if (!text && !t->status) t->status = sp_ctx_status(t->c->cx);
     add(t, (cli_cell){.text = text, .number = true, .value = (double)v});
 }
 
@@ -66,7 +66,7 @@ static const char *text_of(const cli_table *t, int row, int col)
 
 static void aligned_row(const cli_table *t, const cli_layout *l, int rows, int row)
 {
-    sparta_text *out = &t->c->out;
+    sp_text *out = &t->c->out;
     int at = 0;
     for (int i = 0; i < l->n; i++) {
         const int col = l->column[i], spare = l->width[col] - cli_width(text_of(t, row, col));
@@ -77,7 +77,7 @@ static void aligned_row(const cli_table *t, const cli_layout *l, int rows, int r
         if (last && l->room && !l->folded)
             cli_wrapped(out, text_of(t, row, col), l->room, at);
         else
-            sparta_text_put(out, text_of(t, row, col), strlen(text_of(t, row, col)));
+            sp_text_put(out, text_of(t, row, col), strlen(text_of(t, row, col)));
         if (!right && !last) cli_pad(out, spare);
         at += l->width[col];
     }
@@ -96,50 +96,50 @@ static void aligned(cli_table *t, int rows)
     if (t->status) return;
     for (int row = -1; row < rows; row++) aligned_row(t, &l, rows, row);
     if (!*l.gone || cli_has(t->c, CLI_QUIET)) return;
-    const char *remark = sparta_arena_printf(t->c->arena, "(no room for: %s; --table csv has them)", l.gone);
+    const char *remark = sp_arena_printf(t->c->arena, "(no room for: %s; --table csv has them)", l.gone);
     if (!remark) return;
     cli_wrapped(&t->c->out, remark, l.limit, 1);
     cli_end_line(&t->c->out);
 }
 
-static void markdown_cell(sparta_text *out, const char *s)
+static void markdown_cell(sp_text *out, const char *s)
 {
-    sparta_text_put(out, " ", 1);
+    sp_text_put(out, " ", 1);
     for (; *s; s++) {
-        if (*s == '|') sparta_text_put(out, "\\", 1);
-        sparta_text_put(out, s, 1);
+        if (*s == '|') sp_text_put(out, "\\", 1);
+        sp_text_put(out, s, 1);
     }
-    sparta_text_put(out, " |", 2);
+    sp_text_put(out, " |", 2);
 }
 
 static void markdown(cli_table *t, int rows)
 {
-    sparta_text *out = &t->c->out;
-    sparta_text_put(out, "|", 1);
+    sp_text *out = &t->c->out;
+    sp_text_put(out, "|", 1);
     for (int col = 0; col < t->columns; col++) markdown_cell(out, t->name[col]);
-    sparta_text_put(out, "\n|", 2);
+    sp_text_put(out, "\n|", 2);
     for (int col = 0; col < t->columns; col++)
-        sparta_text_printf(out, rows > 0 && cell(t, 0, col)->number ? "---:|" : "---|");
-    sparta_text_put(out, "\n", 1);
+        sp_text_printf(out, rows > 0 && cell(t, 0, col)->number ? "---:|" : "---|");
+    sp_text_put(out, "\n", 1);
     for (int row = 0; row < rows; row++) {
-        sparta_text_put(out, "|", 1);
+        sp_text_put(out, "|", 1);
         for (int col = 0; col < t->columns; col++) markdown_cell(out, cell(t, row, col)->text);
-        sparta_text_put(out, "\n", 1);
+        sp_text_put(out, "\n", 1);
     }
 }
 
-static void csv_cell(sparta_text *out, const char *s)
+static void csv_cell(sp_text *out, const char *s)
 {
     if (!strpbrk(s, ",\"\n\r")) {
-        sparta_text_put(out, s, strlen(s));
+        sp_text_put(out, s, strlen(s));
         return;
     }
-    sparta_text_put(out, "\"", 1);
+    sp_text_put(out, "\"", 1);
     for (; *s; s++) {
-        if (*s == '"') sparta_text_put(out, s, 1);
-        sparta_text_put(out, s, 1);
+        if (*s == '"') sp_text_put(out, s, 1);
+        sp_text_put(out, s, 1);
     }
-    sparta_text_put(out, "\"", 1);
+    sp_text_put(out, "\"", 1);
 }
 
 static void csv(cli_table *t, int rows)
@@ -147,7 +147,7 @@ static void csv(cli_table *t, int rows)
     for (int row = -1; row < rows; row++)
         for (int col = 0; col < t->columns; col++) {
             csv_cell(&t->c->out, row < 0 ? t->name[col] : cell(t, row, col)->text);
-            sparta_text_put(&t->c->out, col == t->columns - 1 ? "\n" : ",", 1);
+            sp_text_put(&t->c->out, col == t->columns - 1 ? "\n" : ",", 1);
         }
 }
 
@@ -166,11 +166,11 @@ static void json(cli_table *t, int rows, bool lines)
                 cli_json_text(&j, t->name[col], x->text);
         }
         cli_json_close(&j, '}');
-        if (lines) sparta_text_put(&t->c->out, "\n", 1);
+        if (lines) sp_text_put(&t->c->out, "\n", 1);
     }
     if (!lines) {
         cli_json_close(&j, ']');
-        sparta_text_put(&t->c->out, "\n", 1);
+        sp_text_put(&t->c->out, "\n", 1);
     }
 }
 
@@ -193,13 +193,13 @@ sparta_status cli_table_end(cli_table *t)
 /* text[front, size - back) cleaned, between its new lines. */
 static void say_line(cli *c, char *text, size_t size, size_t front, size_t back)
 {
-    sparta_text_put(&c->out, text, front);
+    sp_text_put(&c->out, text, front);
     if (size > front + back) {
         text[size - back] = 0;
-        sparta_clean(text + front);
-        sparta_text_put(&c->out, text + front, strlen(text + front));
+        sp_clean(text + front);
+        sp_text_put(&c->out, text + front, strlen(text + front));
     }
-    for (; back; back--) sparta_text_put(&c->out, "\n", 1);
+    for (; back; back--) sp_text_put(&c->out, "\n", 1);
 }
 
 /* The format's new lines stand at its ends; whatever is between them is one line, also with a hostile name in it. */
@@ -208,13 +208,13 @@ void cli_say(cli *c, const char *format, ...)
     if (cli_wants_json(c) || cli_has(c, CLI_TABLE) || cli_has(c, CLI_QUIET)) return;
     size_t front = strspn(format, "\n"), all = strlen(format), back = 0;
     while (front + back < all && format[all - back - 1] == '\n') back++;
-    sparta_text line;
-    sparta_text_init(&line, c->cx);
+    sp_text line;
+    sp_text_init(&line, c->cx);
     va_list args;
     va_start(args, format);
-    sparta_text_vprintf(&line, format, args);
+    sp_text_vprintf(&line, format, args);
     va_end(args);
     if (line.status) c->out.status = line.status;
     if (line.size) say_line(c, line.data, line.size, front, back);
-    sparta_text_free(&line);
+    sp_text_free(&line);
 }

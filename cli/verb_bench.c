@@ -8,15 +8,15 @@ typedef struct points { /* of a sweep */
     int n;
     bool many;
     cli_json json;
-    cli_table table;   /* one line a point */
-    cli_table layers;  /* of all points; for --table */
-    sparta_text times; /* for --export-times */
+    cli_table table;  /* one line a point */
+    cli_table layers; /* of all points; for --table */
+    sp_text times;    /* for --export-times */
     cli_json times_json;
 } points;
 
 /* ------------------------------------------------------------------ JSON */
 
-static void subject_json(cli_json *j, const char *key, const sparta_bench_subject *s)
+static void subject_json(cli_json *j, const char *key, const sp_bench_subject *s)
 {
     cli_json_open(j, key, '{');
     cli_json_text(j, "name", s->name);
@@ -30,7 +30,7 @@ static void subject_json(cli_json *j, const char *key, const sparta_bench_subjec
     cli_json_close(j, '}');
 }
 
-static void layer_json(cli_json *j, const sparta_bench_layer *l)
+static void layer_json(cli_json *j, const sp_bench_layer *l)
 {
     cli_json_open(j, NULL, '{');
     cli_json_text(j, "name", l->name);
@@ -47,7 +47,7 @@ static void layer_json(cli_json *j, const sparta_bench_layer *l)
     cli_json_close(j, '}');
 }
 
-static void result_json(cli_json *j, const char *point, const sparta_bench_result *r)
+static void result_json(cli_json *j, const char *point, const sp_bench_result *r)
 {
     if (*point) cli_json_text(j, "point", point);
     subject_json(j, "subject", &r->subject);
@@ -82,7 +82,7 @@ static void result_json(cli_json *j, const char *point, const sparta_bench_resul
 
 /* ------------------------------------------------------------------ people */
 
-static void verdict(cli *c, const sparta_bench_result *r)
+static void verdict(cli *c, const sp_bench_result *r)
 {
     const char *than = r->baseline.name;
     if (!r->baseline.runs)
@@ -98,7 +98,7 @@ static void verdict(cli *c, const sparta_bench_result *r)
                 r->ratio, r->ratio_lo, r->ratio_hi);
 }
 
-static void summary_row(cli_table *t, const sparta_bench_subject *s)
+static void summary_row(cli_table *t, const sp_bench_subject *s)
 {
     cli_table_text(t, s->name);
     cli_table_real(t, 3, s->median * 1e3);
@@ -109,22 +109,22 @@ static void summary_row(cli_table *t, const sparta_bench_subject *s)
     cli_table_int(t, s->runs);
 }
 
-static sparta_status summary(cli *c, const sparta_bench_result *r)
+static sparta_status summary(cli *c, const sp_bench_result *r)
 {
     static const char *const names[] = {"subject", "median_ms",   "best_ms", "p90_ms",
                                         "p99_ms",  "items_per_s", "runs"};
-    sparta_text sizes;
-    sparta_text_init(&sizes, c->cx);
-    sparta_sizes_print(&r->sizes, &sizes);
+    sp_text sizes;
+    sp_text_init(&sizes, c->cx);
+    sp_sizes_print(&r->sizes, &sizes);
     verdict(c, r);
     if (r->concurrency > 1)
         cli_say(c, "\n%d sessions at a time: the ratio is that of their throughputs, times are latencies",
                 r->concurrency);
     cli_say(c, "\nat %s%s%d thread%s, %s; %.0f %% of the products' operations sparse, peak %.1f Gop/s\n",
-            sparta_text_str(&sizes), r->sizes.n ? ", " : "", r->threads, r->threads == 1 ? "" : "s", r->isa,
+            sp_text_str(&sizes), r->sizes.n ? ", " : "", r->threads, r->threads == 1 ? "" : "s", r->isa,
             r->sparse_flop_share * 100, r->peak_gops);
-    sparta_text_free(&sizes);
-    cli_table t = cli_table_begin(c, (int)SPARTA_COUNT(names), names);
+    sp_text_free(&sizes);
+    cli_table t = cli_table_begin(c, (int)SP_COUNT(names), names);
     summary_row(&t, &r->subject);
     if (r->baseline.runs) summary_row(&t, &r->baseline);
     return cli_table_end(&t);
@@ -135,7 +135,7 @@ static const char *const layer_names[] = {"point",     "layer",     "op",    "pa
                                           "gops_real", "%_of_peak", "reason"};
 
 /* What is no product has no density, no operations and no share of the peak. */
-static void layer_row(cli_table *t, const sparta_bench_layer *l)
+static void layer_row(cli_table *t, const sp_bench_layer *l)
 {
     bool product = l->gops_real > 0;
     cli_table_text(t, l->name);
@@ -151,7 +151,7 @@ static void layer_row(cli_table *t, const sparta_bench_layer *l)
 }
 
 /* With --table the layers of all points are one table, so that programs read one header. */
-static void keep_layers(points *p, const char *point, const sparta_bench_result *r)
+static void keep_layers(points *p, const char *point, const sp_bench_result *r)
 {
     for (int i = 0; i < r->n_layers; i++) {
         if (p->many) cli_table_text(&p->layers, point);
@@ -159,12 +159,12 @@ static void keep_layers(points *p, const char *point, const sparta_bench_result 
     }
 }
 
-static sparta_status show_layers(cli *c, const sparta_bench_result *r)
+static sparta_status show_layers(cli *c, const sp_bench_result *r)
 {
-    cli_table t = cli_table_begin(c, (int)SPARTA_COUNT(layer_names) - 1, layer_names + 1);
+    cli_table t = cli_table_begin(c, (int)SP_COUNT(layer_names) - 1, layer_names + 1);
     for (int i = 0; i < r->n_layers; i++) layer_row(&t, &r->layer[i]);
-    SPARTA_TRY(cli_table_end(&t));
-    double rest = SPARTA_MAX(0, r->profiled_ms - r->layers_ms);
+    SP_TRY(cli_table_end(&t));
+    double rest = SP_MAX(0, r->profiled_ms - r->layers_ms);
     cli_say(c, "all layers: %.3f ms of the %.3f ms of a profiled run", r->layers_ms, r->profiled_ms);
     if (rest > r->layers_ms)
         cli_say(c,
@@ -177,7 +177,7 @@ static const char *const sweep_names[] = {"point",       "median_ms", "p90_ms", 
                                           "baseline_ms", "ratio",     "ratio_lo", "ratio_hi",
                                           "items_per_s", "threads",   "isa",      "sparse_flop_share"};
 
-static void sweep_row(cli_table *t, const char *point, const sparta_bench_result *r)
+static void sweep_row(cli_table *t, const char *point, const sp_bench_result *r)
 {
     cli_table_text(t, *point ? point : r->subject.name);
     cli_table_real(t, 3, r->subject.median * 1e3);
@@ -196,14 +196,14 @@ static void sweep_row(cli_table *t, const char *point, const sparta_bench_result
 
 /* ------------------------------------------------------------------ all times */
 
-static void times_json(cli_json *j, const char *key, const sparta_bench_subject *s)
+static void times_json(cli_json *j, const char *key, const sp_bench_subject *s)
 {
     cli_json_open(j, key, '[');
     for (int64_t i = 0; i < s->runs; i++) cli_json_real(j, NULL, s->times[i] * 1e3);
     cli_json_close(j, ']');
 }
 
-static void keep_times(points *p, const char *point, const sparta_bench_result *r)
+static void keep_times(points *p, const char *point, const sp_bench_result *r)
 {
     cli_json *j = &p->times_json;
     cli_json_open(j, NULL, '{');
@@ -219,16 +219,16 @@ static sparta_status write_times(cli *c, points *p)
     const char *path = cli_text(c, CLI_EXPORT_TIMES, NULL);
     cli_json_close(&p->times_json, ']');
     cli_json_close(&p->times_json, '}');
-    sparta_text_printf(&p->times, "\n");
-    SPARTA_TRY(p->times.status);
-    return path ? sparta_file_write(c->cx, path, sparta_text_str(&p->times), p->times.size) : SPARTA_OK;
+    sp_text_printf(&p->times, "\n");
+    SP_TRY(p->times.status);
+    return path ? sp_file_write(c->cx, path, sp_text_str(&p->times), p->times.size) : SPARTA_OK;
 }
 
 /* ------------------------------------------------------------------ one point */
 
-static sparta_status fill_request(cli *c, sparta_bench_request *r)
+static sparta_status fill_request(cli *c, sp_bench_request *r)
 {
-    *r = (sparta_bench_request){.subject = c->operand[0], .against = cli_text(c, CLI_AGAINST, NULL)};
+    *r = (sp_bench_request){.subject = c->operand[0], .against = cli_text(c, CLI_AGAINST, NULL)};
     r->model = cli_text(c, CLI_MODEL, NULL);
     r->concurrency = (int)cli_int(c, CLI_CONCURRENCY, 1);
     r->no_baseline = cli_has(c, CLI_NO_BASELINE);
@@ -238,7 +238,7 @@ static sparta_status fill_request(cli *c, sparta_bench_request *r)
     r->warmup = cli_int(c, CLI_WARMUP, 3);
     r->seed = (uint64_t)cli_int(c, CLI_SEED, 0);
     r->profile = cli_has(c, CLI_PROFILE);
-    SPARTA_TRY(cli_dims(c, &r->sizes));
+    SP_TRY(cli_dims(c, &r->sizes));
     return cli_compile_request(c, &r->compile);
 }
 
@@ -248,15 +248,15 @@ static bool for_people(const cli *c)
 }
 
 /* A sweep without --profile is one table, at the end. */
-static sparta_status show_point(cli *c, points *p, const char *point, const sparta_bench_result *r)
+static sparta_status show_point(cli *c, points *p, const char *point, const sp_bench_result *r)
 {
     bool profile = cli_has(c, CLI_PROFILE);
     if (!p->layers.columns)
-        p->layers = cli_table_begin(c, (int)SPARTA_COUNT(layer_names) - !p->many, layer_names + !p->many);
+        p->layers = cli_table_begin(c, (int)SP_COUNT(layer_names) - !p->many, layer_names + !p->many);
     keep_layers(p, point, r);
     if (!for_people(c) || (p->many && !profile)) return SPARTA_OK;
-    if (profile) SPARTA_TRY(show_layers(c, r));
-    SPARTA_TRY(summary(c, r)); /* last, where a terminal still shows it */
+    if (profile) SP_TRY(show_layers(c, r));
+    SP_TRY(summary(c, r)); /* last, where a terminal still shows it */
     if (p->many) cli_say(c, "\n");
     return SPARTA_OK;
 }
@@ -264,10 +264,10 @@ static sparta_status show_point(cli *c, points *p, const char *point, const spar
 static sparta_status one_point(cli *c, const char *point, void *arg)
 {
     points *p = arg;
-    sparta_bench_request r;
-    sparta_bench_result result;
-    SPARTA_TRY(fill_request(c, &r));
-    SPARTA_TRY(sparta_bench(c->cx, c->arena, &r, &result));
+    sp_bench_request r;
+    sp_bench_result result;
+    SP_TRY(fill_request(c, &r));
+    SP_TRY(sp_bench(c->cx, c->arena, &r, &result));
     cli_progress_end(c);
     if (result.noisy) cli_note_noise(c);
     p->many = *point != 0;
@@ -291,9 +291,9 @@ static sparta_status all_points(cli *c, points *p)
     cli_json_text(&p->times_json, "schema", "sparta.times/1");
     cli_json_open(&p->times_json, "points", '[');
     if (cli_wants_json(c)) p->json = cli_json_begin(c, "bench");
-    p->table = cli_table_begin(c, (int)SPARTA_COUNT(sweep_names), sweep_names);
-    SPARTA_TRY(cli_sweep(c, one_point, p, &n));
-    SPARTA_TRY(write_times(c, p));
+    p->table = cli_table_begin(c, (int)SP_COUNT(sweep_names), sweep_names);
+    SP_TRY(cli_sweep(c, one_point, p, &n));
+    SP_TRY(write_times(c, p));
     if (cli_wants_json(c)) {
         if (p->many) cli_json_close(&p->json, ']');
         cli_json_end(c, &p->json);
@@ -308,14 +308,14 @@ sparta_status cli_verb_bench(cli *c)
 {
     points p = {0};
     if (cli_has(c, CLI_AGAINST) && cli_has(c, CLI_NO_BASELINE))
-        return sparta_fail(c->cx, SPARTA_E_USAGE,
-                           "bench: --against and --no-baseline exclude each other; leave one out");
+        return sp_fail(c->cx, SPARTA_E_USAGE,
+                       "bench: --against and --no-baseline exclude each other; leave one out");
     if (cli_has(c, CLI_TIME) && cli_has(c, CLI_ITERATIONS))
-        return sparta_fail(c->cx, SPARTA_E_USAGE,
-                           "bench: --time and --iterations exclude each other; leave one out");
-    if (cli_has(c, CLI_EXPORT_TIMES)) SPARTA_TRY(cli_writable(c, cli_text(c, CLI_EXPORT_TIMES, NULL)));
-    sparta_text_init(&p.times, c->cx);
+        return sp_fail(c->cx, SPARTA_E_USAGE,
+                       "bench: --time and --iterations exclude each other; leave one out");
+    if (cli_has(c, CLI_EXPORT_TIMES)) SP_TRY(cli_writable(c, cli_text(c, CLI_EXPORT_TIMES, NULL)));
+    sp_text_init(&p.times, c->cx);
     sparta_status status = all_points(c, &p);
-    sparta_text_free(&p.times);
+    sp_text_free(&p.times);
     return status;
 }

@@ -13,15 +13,14 @@ static sparta_status needs_model(cli *c)
     static const cli_option_id changes[] = {CLI_MASKS, CLI_SCHEDULE, CLI_REMOVE, CLI_MULTIPLE,
                                             CLI_NO_PROPAGATE};
     bool any = false;
-    for (size_t i = 0; i < SPARTA_COUNT(changes); i++) any |= cli_has(c, changes[i]);
+    for (size_t i = 0; i < SP_COUNT(changes); i++) any |= cli_has(c, changes[i]);
     if (!any) return SPARTA_OK;
     for (int i = 0; i < 2; i++) {
-        sparta_file_kind kind;
+        sp_file_kind kind;
         if (!file[i]) continue;
-        if (sparta_file_kind_of(c->cx, file[i], &kind) != SPARTA_OK || kind == SPARTA_FILE_ONNX)
-            return SPARTA_OK;
+        if (sp_file_kind_of(c->cx, file[i], &kind) != SPARTA_OK || kind == SP_FILE_ONNX) return SPARTA_OK;
     }
-    return sparta_fail(
+    return sp_fail(
         c->cx, SPARTA_E_USAGE,
         "%s: --masks, --schedule, --remove, --multiple and --no-propagate are for an ONNX model, and none is "
         "given; compile it with them",
@@ -32,8 +31,8 @@ static sparta_status needs_model(cli *c)
 static sparta_status list_of(cli *c, cli_option_id id, const char *const **out)
 {
     const cli_values *v = &c->option[id];
-    const char **list = sparta_arena_array(c->arena, (size_t)v->n + 1, sizeof *list);
-    SPARTA_NEED(c->cx, list);
+    const char **list = sp_arena_array(c->arena, (size_t)v->n + 1, sizeof *list);
+    SP_NEED(c->cx, list);
     for (int i = 0; i < v->n; i++) list[i] = v->value[i];
     *out = list;
     return SPARTA_OK;
@@ -50,26 +49,25 @@ static double tolerance(const cli *c, cli_option_id id)
 static sparta_status check_targets(cli *c, const char *list)
 {
     for (const char *p = list; p; p = *p ? p + 1 : NULL) {
-        sparta_target target;
-        const char *one = sparta_arena_bytes(c->arena, p, strcspn(p, ","));
-        SPARTA_NEED(c->cx, one);
-        if (!sparta_target_parse(one, &target))
-            return sparta_fail(c->cx, SPARTA_E_USAGE,
-                               "%s: there is no target \"%s\"; `sparta doctor` lists them", c->verb->name,
-                               one);
+        sp_target target;
+        const char *one = sp_arena_bytes(c->arena, p, strcspn(p, ","));
+        SP_NEED(c->cx, one);
+        if (!sp_target_parse(one, &target))
+            return sp_fail(c->cx, SPARTA_E_USAGE, "%s: there is no target \"%s\"; `sparta doctor` lists them",
+                           c->verb->name, one);
         p += strlen(one);
     }
     return SPARTA_OK;
 }
 
-sparta_status cli_compile_request(cli *c, sparta_compile_request *out)
+sparta_status cli_compile_request(cli *c, sp_compile_request *out)
 {
-    SPARTA_TRY(needs_model(c));
-    sparta_compile_request r = {.options = SPARTA_OPTIONS(sparta_compile_options)};
+    SP_TRY(needs_model(c));
+    sp_compile_request r = {.options = SPARTA_OPTIONS(sparta_compile_options)};
     r.options.masks = cli_text(c, CLI_MASKS, NULL);
     r.options.target = cli_text(c, CLI_TARGET, NULL);
     r.options.schedule = cli_text(c, CLI_SCHEDULE, NULL);
-    if (cli_has(c, CLI_REMOVE)) SPARTA_TRY(list_of(c, CLI_REMOVE, &r.options.remove));
+    if (cli_has(c, CLI_REMOVE)) SP_TRY(list_of(c, CLI_REMOVE, &r.options.remove));
     r.options.multiple = (int)cli_int(c, CLI_MULTIPLE, 1);
     r.options.no_propagate = cli_has(c, CLI_NO_PROPAGATE);
     r.options.dense_only = cli_has(c, CLI_DENSE);
@@ -79,7 +77,7 @@ sparta_status cli_compile_request(cli *c, sparta_compile_request *out)
     r.options.atol = tolerance(c, CLI_ATOL);
     r.options.threads = (int)cli_int(c, CLI_THREADS, 0);
     r.options.external_data_root = cli_text(c, CLI_EXTERNAL, NULL);
-    SPARTA_TRY(check_targets(c, r.options.target));
+    SP_TRY(check_targets(c, r.options.target));
     r.runs_here = strcmp(c->verb->name, "compile") != 0;
     r.db = cli_text(c, CLI_DB, NULL);
     r.progress = cli_progress_show;
@@ -93,42 +91,42 @@ sparta_status cli_compile_dims(cli *c, const char *const **out)
     const cli_values *v = &c->option[CLI_DIM];
     for (int i = 0; i < v->n; i++) {
         const char *name, *rest;
-        SPARTA_TRY(cli_cut(c, CLI_DIM, v->value[i], &name, &rest));
+        SP_TRY(cli_cut(c, CLI_DIM, v->value[i], &name, &rest));
     }
     return list_of(c, CLI_DIM, out);
 }
 
-static int count_sparse(const sparta_layer *layer, int n)
+static int count_sparse(const sp_layer *layer, int n)
 {
     int sparse = 0;
     for (int i = 0; i < n; i++) {
-        const sparta_implement *im = sparta_implement_find(layer[i].implement);
+        const sp_implement *im = sp_implement_find(layer[i].implement);
         sparse += im && im->sparse;
     }
     return sparse;
 }
 
 /* "12.3 M of 45.6 M parameters went, "; nothing when none did. */
-static const char *what_went(cli *c, const sparta_propagate_report *r)
+static const char *what_went(cli *c, const sp_propagate_report *r)
 {
     const int64_t went = r->parameters_before - r->parameters_after;
     const char *s = "";
     if (went > 0)
-        s = sparta_arena_printf(c->arena, "%.2f M of %.2f M parameters went, ", (double)went * 1e-6,
-                                (double)r->parameters_before * 1e-6);
+        s = sp_arena_printf(c->arena, "%.2f M of %.2f M parameters went, ", (double)went * 1e-6,
+                            (double)r->parameters_before * 1e-6);
     return s ? s : "";
 }
 
-static sparta_status report(cli *c, const sparta_package *p, const sparta_compile_request *r,
-                            const char *path, size_t bytes, double seconds)
+static sparta_status report(cli *c, const sparta_package *p, const sp_compile_request *r, const char *path,
+                            size_t bytes, double seconds)
 {
-    const sparta_propagate_report *went = r->went;
-    sparta_layer *layer;
-    sparta_coverage coverage;
+    const sp_propagate_report *went = r->went;
+    sp_layer *layer;
+    sp_coverage coverage;
     int n;
-    SPARTA_TRY(sparta_compile_layers(c->cx, c->arena, p->plan, cli_text(c, CLI_DB, NULL), NULL, &layer, &n));
-    SPARTA_TRY(sparta_compile_coverage(c->cx, p->plan, &coverage));
-    sparta_compile_note_coverage(c->cx, &coverage);
+    SP_TRY(sp_compile_layers(c->cx, c->arena, p->plan, cli_text(c, CLI_DB, NULL), NULL, &layer, &n));
+    SP_TRY(sp_compile_coverage(c->cx, p->plan, &coverage));
+    sp_compile_note_coverage(c->cx, &coverage);
     if (cli_wants_json(c)) {
         cli_json j = cli_json_begin(c, "compile");
         cli_json_text(&j, "output", path);
@@ -155,26 +153,26 @@ static sparta_status report(cli *c, const sparta_package *p, const sparta_compil
 sparta_status cli_verb_compile(cli *c)
 {
     const char *path = cli_text(c, CLI_OUTPUT, NULL);
-    sparta_compile_request r;
-    sparta_propagate_report went = {0};
+    sp_compile_request r;
+    sp_propagate_report went = {0};
     sparta_package *p = NULL;
     size_t bytes = 0;
     int64_t masked = 0;
     if (!path)
-        return sparta_fail(c->cx, SPARTA_E_USAGE,
-                           "compile: nowhere to write the package; say where with -o P.sparta");
-    SPARTA_TRY(cli_compile_request(c, &r));
-    SPARTA_TRY(cli_compile_dims(c, &r.options.dims));
-    SPARTA_TRY(cli_writable(c, path));
+        return sp_fail(c->cx, SPARTA_E_USAGE,
+                       "compile: nowhere to write the package; say where with -o P.sparta");
+    SP_TRY(cli_compile_request(c, &r));
+    SP_TRY(cli_compile_dims(c, &r.options.dims));
+    SP_TRY(cli_writable(c, path));
     r.went = &went;
     r.masked_nonzero = &masked;
-    double start = sparta_now();
-    SPARTA_TRY(sparta_compile_file(c->cx, c->operand[0], &r, &p));
-    sparta_status status = sparta_check_cancel(c->cx);
-    if (!status) status = sparta_package_write(c->cx, p, path);
+    double start = sp_now();
+    SP_TRY(sp_compile_file(c->cx, c->operand[0], &r, &p));
+    sparta_status status = sp_check_cancel(c->cx);
+    if (!status) status = sp_package_write(c->cx, p, path);
     if (!status) status = cli_file_size(c, path, &bytes);
-    if (!status && p->note) c->warning = sparta_arena_printf(c->arena, "%s: %s", path, p->note);
-    if (!status) status = report(c, p, &r, path, bytes, sparta_now() - start);
+    if (!status && p->note) c->warning = sp_arena_printf(c->arena, "%s: %s", path, p->note);
+    if (!status) status = report(c, p, &r, path, bytes, sp_now() - start);
     sparta_package_close(p);
     return status;
 }

@@ -13,9 +13,8 @@ static const struct library {
     const char *(*problem)(void);
 } libraries[] = {
     {"zlib", "libz.so.1", "reading compressed .npz files", NULL},
-    {"sqlite", "libsqlite3.so.0", "remembering measured times between calls", sparta_sqlite_problem},
-    {"oneDNN", NULL, "a second dense product, used for layers where it is the fastest",
-     sparta_library_problem},
+    {"sqlite", "libsqlite3.so.0", "remembering measured times between calls", sp_sqlite_problem},
+    {"oneDNN", NULL, "a second dense product, used for layers where it is the fastest", sp_library_problem},
     {"CUDA driver", "libcuda.so.1", "running on a GPU (not used by this version yet)", NULL},
 };
 
@@ -30,28 +29,28 @@ static const char *problem_of(const struct library *l)
 }
 
 typedef struct health {
-    const sparta_cpu *cpu;
-    sparta_target best;
+    const sp_cpu *cpu;
+    sp_target best;
     int threads;
     double peak1, peak, bandwidth;
-    sparta_jit_state jit;
+    sp_jit_state jit;
 } health;
 
 static sparta_status examine(cli *c, health *h)
 {
-    h->cpu = sparta_cpu_info();
-    h->best = sparta_target_best();
-    h->threads = (int)cli_int(c, CLI_THREADS, sparta_cores());
+    h->cpu = sp_cpu_info();
+    h->best = sp_target_best();
+    h->threads = (int)cli_int(c, CLI_THREADS, sp_cores());
     cli_progress_show(c, 0, 3, "peak of one thread");
-    h->peak1 = sparta_peak_flops(h->best, 1, 0.2);
-    SPARTA_TRY(sparta_check_cancel(c->cx));
+    h->peak1 = sp_peak_flops(h->best, 1, 0.2);
+    SP_TRY(sp_check_cancel(c->cx));
     cli_progress_show(c, 1, 3, "peak of all threads");
-    h->peak = h->threads == 1 ? h->peak1 : sparta_peak_flops(h->best, h->threads, 0.2);
-    SPARTA_TRY(sparta_check_cancel(c->cx));
+    h->peak = h->threads == 1 ? h->peak1 : sp_peak_flops(h->best, h->threads, 0.2);
+    SP_TRY(sp_check_cancel(c->cx));
     cli_progress_show(c, 2, 3, "memory bandwidth");
-    h->bandwidth = sparta_peak_bandwidth(h->threads, 0.2);
-    SPARTA_TRY(sparta_check_cancel(c->cx));
-    sparta_jit_describe(c->cx, &h->jit);
+    h->bandwidth = sp_peak_bandwidth(h->threads, 0.2);
+    SP_TRY(sp_check_cancel(c->cx));
+    sp_jit_describe(c->cx, &h->jit);
     return SPARTA_OK;
 }
 
@@ -72,14 +71,14 @@ static void as_json(cli *c, const health *h)
     cli_json_int(&j, "memory", (int64_t)h->cpu->memory);
     cli_json_close(&j, '}');
     cli_json_open(&j, "targets", '[');
-    for (int t = 0; t < SPARTA_TARGETS; t++) {
+    for (int t = 0; t < SP_TARGETS; t++) {
         cli_json_open(&j, NULL, '{');
-        cli_json_text(&j, "name", sparta_target_name((sparta_target)t));
-        cli_json_bool(&j, "fits", sparta_target_fits((sparta_target)t));
+        cli_json_text(&j, "name", sp_target_name((sp_target)t));
+        cli_json_bool(&j, "fits", sp_target_fits((sp_target)t));
         cli_json_close(&j, '}');
     }
     cli_json_close(&j, ']');
-    cli_json_text(&j, "isa", sparta_target_name(h->best));
+    cli_json_text(&j, "isa", sp_target_name(h->best));
     cli_json_int(&j, "threads", h->threads);
     cli_json_real(&j, "peak_gops_1", h->peak1 * 1e-9);
     cli_json_real(&j, "peak_gops", h->peak * 1e-9);
@@ -89,7 +88,7 @@ static void as_json(cli *c, const health *h)
     cli_json_text(&j, "cache", *h->jit.cache ? h->jit.cache : NULL);
     cli_json_text(&j, "cache_problem", *h->jit.cache_problem ? h->jit.cache_problem : NULL);
     cli_json_open(&j, "libraries", '[');
-    for (size_t i = 0; i < SPARTA_COUNT(libraries); i++) {
+    for (size_t i = 0; i < SP_COUNT(libraries); i++) {
         cli_json_open(&j, NULL, '{');
         cli_json_text(&j, "name", libraries[i].name);
         const char *problem = problem_of(&libraries[i]);
@@ -99,7 +98,7 @@ static void as_json(cli *c, const health *h)
         cli_json_close(&j, '}');
     }
     cli_json_close(&j, ']');
-    cli_json_int(&j, "max_memory", (int64_t)sparta_ctx_budget(c->cx));
+    cli_json_int(&j, "max_memory", (int64_t)sp_ctx_budget(c->cx));
     cli_json_end(c, &j);
 }
 
@@ -108,23 +107,23 @@ typedef struct sheet {
     cli_table table;
 } sheet;
 
-static void line(sheet *s, const char *what, const char *format, ...) SPARTA_PRINTF(3, 4);
+static void line(sheet *s, const char *what, const char *format, ...) SP_PRINTF(3, 4);
 static void line(sheet *s, const char *what, const char *format, ...)
 {
-    sparta_text t;
+    sp_text t;
     va_list args;
-    sparta_text_init(&t, s->c->cx);
+    sp_text_init(&t, s->c->cx);
     va_start(args, format);
-    sparta_text_vprintf(&t, format, args);
+    sp_text_vprintf(&t, format, args);
     va_end(args);
     cli_table_text(&s->table, what);
-    cli_table_text(&s->table, sparta_text_str(&t));
-    sparta_text_free(&t);
+    cli_table_text(&s->table, sp_text_str(&t));
+    sp_text_free(&t);
 }
 
 static void library(sheet *s, const struct library *l)
 {
-    const char *problem = problem_of(l), *version = l->file ? "found" : sparta_library_version();
+    const char *problem = problem_of(l), *version = l->file ? "found" : sp_library_version();
     line(s, l->name, "%s; %s %s", problem ? problem : version, problem ? "would enable" : "enables",
          l->enables);
 }
@@ -138,14 +137,14 @@ static void machine(sheet *s, const health *h)
     line(s, "caches", "L1d %zu KiB, L2 %zu KiB, L3 %zu KiB", h->cpu->l1d >> 10, h->cpu->l2 >> 10,
          h->cpu->l3 >> 10);
     line(s, "memory", "%.1f GiB, of which sparta uses at most %.1f", (double)h->cpu->memory / (1 << 30),
-         (double)sparta_ctx_budget(s->c->cx) / (1 << 30));
-    for (int t = 0; t < SPARTA_TARGETS; t++)
-        line(s, "target", "%s: %s", sparta_target_name((sparta_target)t),
-             !sparta_target_fits((sparta_target)t) ? "does not run here"
-             : (sparta_target)t == h->best         ? "runs here, used"
-                                                   : "runs here");
+         (double)sp_ctx_budget(s->c->cx) / (1 << 30));
+    for (int t = 0; t < SP_TARGETS; t++)
+        line(s, "target", "%s: %s", sp_target_name((sp_target)t),
+             !sp_target_fits((sp_target)t) ? "does not run here"
+             : (sp_target)t == h->best     ? "runs here, used"
+                                           : "runs here");
     line(s, "peak", "%.1f Gop/s on one thread, %.1f on %d (f32, %s, measured)", h->peak1 * 1e-9,
-         h->peak * 1e-9, h->threads, sparta_target_name(h->best));
+         h->peak * 1e-9, h->threads, sp_target_name(h->best));
     line(s, "bandwidth", "%.1f GB/s (measured)", h->bandwidth * 1e-9);
 }
 
@@ -165,14 +164,14 @@ static sparta_status as_table(cli *c, const health *h)
              h->jit.cache, h->jit.cache_moved ? "; root's own, since HOME is another user's" : "");
     else
         line(&s, "cache", "none: kernels are compiled and times measured anew by every call");
-    for (size_t i = 0; i < SPARTA_COUNT(libraries); i++) library(&s, &libraries[i]);
+    for (size_t i = 0; i < SP_COUNT(libraries); i++) library(&s, &libraries[i]);
     return cli_table_end(&s.table);
 }
 
 sparta_status cli_verb_doctor(cli *c)
 {
     health h = {0};
-    SPARTA_TRY(examine(c, &h));
+    SP_TRY(examine(c, &h));
     if (!cli_wants_json(c)) return as_table(c, &h);
     as_json(c, &h);
     return SPARTA_OK;

@@ -10,8 +10,8 @@
 
 static sparta_status usage(cli *c, const char *what, const char *how)
 {
-    return sparta_fail(c->cx, SPARTA_E_USAGE, "format %s: something is missing; sparta format %s %s", what,
-                       what, how);
+    return sp_fail(c->cx, SPARTA_E_USAGE, "format %s: something is missing; sparta format %s %s", what, what,
+                   how);
 }
 
 /* ------------------------------------------------------------------ what flags say */
@@ -21,12 +21,12 @@ static sparta_status parse_shape(cli *c, const char *text, int *rank, int64_t di
 {
     int n = 0;
     for (const char *p = text;; p++) {
-        const char *one = sparta_arena_bytes(c->arena, p, strcspn(p, "x"));
-        SPARTA_NEED(c->cx, one);
-        if (n == SPARTA_RANK || !sparta_parse_int(one, &dim[n]) || dim[n] < 0)
-            return sparta_fail(c->cx, SPARTA_E_USAGE,
-                               "format: --shape %s; give at most %d sizes with an x between them, as 4x4",
-                               text, SPARTA_RANK);
+        const char *one = sp_arena_bytes(c->arena, p, strcspn(p, "x"));
+        SP_NEED(c->cx, one);
+        if (n == SPARTA_RANK || !sp_parse_int(one, &dim[n]) || dim[n] < 0)
+            return sp_fail(c->cx, SPARTA_E_USAGE,
+                           "format: --shape %s; give at most %d sizes with an x between them, as 4x4", text,
+                           SPARTA_RANK);
         n++;
         p += strlen(one);
         if (!*p) break;
@@ -36,47 +36,47 @@ static sparta_status parse_shape(cli *c, const char *text, int *rank, int64_t di
 }
 
 /* A wrong text is a wrong flag, whatever the parser calls it. */
-static sparta_status parse_format(cli *c, const char *text, sparta_format *out)
+static sparta_status parse_format(cli *c, const char *text, sp_format *out)
 {
-    sparta_status status = sparta_format_parse(c->cx, text, out);
-    if (status == SPARTA_E_FORMAT) return sparta_fail(c->cx, SPARTA_E_USAGE, "%s", sparta_message(c->cx));
+    sparta_status status = sp_format_parse(c->cx, text, out);
+    if (status == SPARTA_E_FORMAT) return sp_fail(c->cx, SPARTA_E_USAGE, "%s", sparta_message(c->cx));
     return status;
 }
 
-static sparta_status fits(cli *c, const sparta_format *f, int rank, const int64_t *dim)
+static sparta_status fits(cli *c, const sp_format *f, int rank, const int64_t *dim)
 {
-    sparta_status status = sparta_format_check(c->cx, f, rank, dim);
-    if (status == SPARTA_E_SHAPE) return sparta_fail(c->cx, SPARTA_E_USAGE, "%s", sparta_message(c->cx));
+    sparta_status status = sp_format_check(c->cx, f, rank, dim);
+    if (status == SPARTA_E_SHAPE) return sp_fail(c->cx, SPARTA_E_USAGE, "%s", sparta_message(c->cx));
     return status;
 }
 
-static sparta_status within(cli *c, const sparta_format *f, const sparta_format_stats *stats)
+static sparta_status within(cli *c, const sp_format *f, const sp_format_stats *stats)
 {
-    sparta_status status = sparta_format_within(c->cx, f, stats, cli_real(c, CLI_LIMIT, SPARTA_FORMAT_LIMIT));
+    sparta_status status = sp_format_within(c->cx, f, stats, cli_real(c, CLI_LIMIT, SP_FORMAT_LIMIT));
     if (status != SPARTA_E_LIMIT) return status;
-    return sparta_fail(c->cx, status, "%s with --limit %.0f", sparta_message(c->cx), stats->fill + 1);
+    return sp_fail(c->cx, status, "%s with --limit %.0f", sparta_message(c->cx), stats->fill + 1);
 }
 
 /* Storage that is followed only now may turn out to be damaged: say which file. */
 static sparta_status blame(cli *c, const char *path, sparta_status status)
 {
     if (status != SPARTA_E_FORMAT || strstr(sparta_message(c->cx), path)) return status;
-    return sparta_fail_in(c->cx, "%s", path);
+    return sp_fail_in(c->cx, "%s", path);
 }
 
 /* ------------------------------------------------------------------ what is said about storage */
 
-const char *cli_format_text(cli *c, const sparta_format *f)
+const char *cli_format_text(cli *c, const sp_format *f)
 {
-    sparta_text text;
-    sparta_text_init(&text, c->cx);
-    sparta_format_print(f, &text);
-    const char *copy = text.status ? NULL : sparta_arena_string(c->arena, sparta_text_str(&text));
-    sparta_text_free(&text);
+    sp_text text;
+    sp_text_init(&text, c->cx);
+    sp_format_print(f, &text);
+    const char *copy = text.status ? NULL : sp_arena_string(c->arena, sp_text_str(&text));
+    sp_text_free(&text);
     return copy;
 }
 
-void cli_stats_json(cli_json *j, const sparta_format *f, const sparta_format_stats *s)
+void cli_stats_json(cli_json *j, const sp_format *f, const sp_format_stats *s)
 {
     cli_json_int(j, "elements", s->elements);
     cli_json_int(j, "slots", s->slots);
@@ -96,15 +96,15 @@ void cli_stats_json(cli_json *j, const sparta_format *f, const sparta_format_sta
 }
 
 /* The parts of a sum, as they are stored. */
-static sparta_status parts_json(cli *c, cli_json *j, const sparta_packed *p)
+static sparta_status parts_json(cli *c, cli_json *j, const sp_packed *p)
 {
     cli_json_open(j, "parts", '[');
     for (int i = 0; i < p->parts; i++) {
-        const sparta_packed *part = &p->part[i];
-        sparta_format_stats s;
+        const sp_packed *part = &p->part[i];
+        sp_format_stats s;
         const char *text = cli_format_text(c, &part->format);
-        SPARTA_NEED(c->cx, text);
-        SPARTA_TRY(sparta_packed_measure(c->cx, part, &s));
+        SP_NEED(c->cx, text);
+        SP_TRY(sp_packed_measure(c->cx, part, &s));
         cli_json_open(j, NULL, '{');
         cli_json_text(j, "format", text);
         cli_stats_json(j, &part->format, &s);
@@ -115,10 +115,10 @@ static sparta_status parts_json(cli *c, cli_json *j, const sparta_packed *p)
 }
 
 typedef struct told { /* what a report is about */
-    const sparta_format *format;
-    const sparta_packed *tensor; /* for its type and shape */
-    const sparta_packed *stored; /* NULL: nothing is stored yet */
-    const sparta_format_stats *stats;
+    const sp_format *format;
+    const sp_packed *tensor; /* for its type and shape */
+    const sp_packed *stored; /* NULL: nothing is stored yet */
+    const sp_format_stats *stats;
     const char *path; /* NULL: nothing was written */
 } told;
 
@@ -130,7 +130,7 @@ static sparta_status report_json(cli *c, const told *t, const char *text)
     cli_tensor_json(&j, &shape);
     cli_json_bool(&j, "pattern", t->tensor->pattern);
     cli_stats_json(&j, t->format, t->stats);
-    if (t->stored) SPARTA_TRY(parts_json(c, &j, t->stored));
+    if (t->stored) SP_TRY(parts_json(c, &j, t->stored));
     cli_json_text(&j, "output", t->path);
     cli_json_end(c, &j);
     return SPARTA_OK;
@@ -140,8 +140,8 @@ static sparta_status report_table(cli *c, const told *t, const char *text)
 {
     static const char *const names[] = {"format",    "elements",  "slots",       "bytes",
                                         "pos_bytes", "crd_bytes", "value_bytes", "fill"};
-    const sparta_format_stats *s = t->stats;
-    cli_table table = cli_table_begin(c, (int)SPARTA_COUNT(names), names);
+    const sp_format_stats *s = t->stats;
+    cli_table table = cli_table_begin(c, (int)SP_COUNT(names), names);
     cli_table_text(&table, text);
     cli_table_int(&table, s->elements);
     cli_table_int(&table, s->slots);
@@ -155,9 +155,9 @@ static sparta_status report_table(cli *c, const told *t, const char *text)
 
 static sparta_status report(cli *c, const told *t)
 {
-    const sparta_format_stats *s = t->stats;
+    const sp_format_stats *s = t->stats;
     const char *text = cli_format_text(c, t->format);
-    SPARTA_NEED(c->cx, text);
+    SP_NEED(c->cx, text);
     if (cli_wants_json(c)) return report_json(c, t, text);
     if (cli_has(c, CLI_TABLE)) return report_table(c, t, text);
     cli_say(c,
@@ -172,22 +172,22 @@ static sparta_status report(cli *c, const told *t)
 
 static sparta_status check(cli *c, const char *in)
 {
-    sparta_format f;
+    sp_format f;
     int rank = 0;
     int64_t dim[SPARTA_RANK] = {0};
-    SPARTA_TRY(parse_format(c, in, &f));
+    SP_TRY(parse_format(c, in, &f));
     if (cli_has(c, CLI_SHAPE)) {
-        SPARTA_TRY(parse_shape(c, cli_text(c, CLI_SHAPE, ""), &rank, dim));
-        SPARTA_TRY(fits(c, &f, rank, dim));
+        SP_TRY(parse_shape(c, cli_text(c, CLI_SHAPE, ""), &rank, dim));
+        SP_TRY(fits(c, &f, rank, dim));
     }
     const char *text = cli_format_text(c, &f);
-    SPARTA_NEED(c->cx, text);
+    SP_NEED(c->cx, text);
     if (cli_wants_json(c)) {
         cli_json j = cli_json_begin(c, "format");
         cli_json_text(&j, "format", text);
         cli_json_end(c, &j);
     } else {
-        sparta_text_printf(&c->out, "%s\n", text);
+        sp_text_printf(&c->out, "%s\n", text);
     }
     return SPARTA_OK;
 }
@@ -197,51 +197,51 @@ static sparta_status check(cli *c, const char *in)
 static sparta_status step(cli *c, int done, const char *what)
 {
     cli_progress_show(c, done, 4, what);
-    return sparta_check_cancel(c->cx);
+    return sp_check_cancel(c->cx);
 }
 
 /* Is there a slot for each element and none besides, whatever the tensor? Then no limit can be passed. */
-static bool only_elements(const sparta_format *f)
+static bool only_elements(const sp_format *f)
 {
     if (f->n == 0) return false;
-    const sparta_level *last = &f->level[f->n - 1], *above = last - 1;
-    return last->kind == SPARTA_LEVEL_COMPRESSED || last->kind == SPARTA_LEVEL_LOOSE ||
-           last->kind == SPARTA_LEVEL_BITMAP ||
-           (last->kind == SPARTA_LEVEL_SINGLETON && f->n == 2 && above->properties & SPARTA_PROP_NONUNIQUE);
+    const sp_level *last = &f->level[f->n - 1], *above = last - 1;
+    return last->kind == SP_LEVEL_COMPRESSED || last->kind == SP_LEVEL_LOOSE ||
+           last->kind == SP_LEVEL_BITMAP ||
+           (last->kind == SP_LEVEL_SINGLETON && f->n == 2 && above->properties & SP_PROP_NONUNIQUE);
 }
 
 /* counted: what it stores; NULL: not known before. */
-static sparta_status convert_and_write(cli *c, const sparta_packed *from, const sparta_format *to,
-                                       const char *path, const sparta_format_stats *counted)
+static sparta_status convert_and_write(cli *c, const sp_packed *from, const sp_format *to, const char *path,
+                                       const sp_format_stats *counted)
 {
-    sparta_packed p;
-    sparta_format_stats stats = {0};
-    SPARTA_TRY(step(c, 2, "packing"));
-    sparta_pool *pool = sparta_pool_create(c->cx, (int)cli_int(c, CLI_THREADS, 0));
-    SPARTA_NEED(c->cx, pool);
-    sparta_status status = sparta_format_convert(c->cx, from, to, pool, &p);
-    sparta_pool_free(pool);
-    SPARTA_TRY(status);
+    sp_packed p;
+    sp_format_stats stats = {0};
+    SP_TRY(step(c, 2, "packing"));
+    sp_pool *pool = sp_pool_create(c->cx, (int)cli_int(c, CLI_THREADS, 0));
+    SP_NEED(c->cx, pool);
+    sparta_status status = sp_format_convert(c->cx, from, to, pool, &p);
+    sp_pool_free(pool);
+    SP_TRY(status);
     status = step(c, 3, "writing");
-    if (!status) status = sparta_packed_write(c->cx, path, &p);
-    if (!status && !counted) status = sparta_packed_measure(c->cx, &p, &stats);
+    if (!status) status = sp_packed_write(c->cx, path, &p);
+    if (!status && !counted) status = sp_packed_measure(c->cx, &p, &stats);
     if (!status) status = report(c, &(told){to, &p, &p, counted ? counted : &stats, path});
-    sparta_packed_free(c->cx, &p);
+    sp_packed_free(c->cx, &p);
     return status;
 }
 
 /* path NULL: tell the numbers only. */
 static sparta_status store(cli *c, const cli_source *s, const char *text, const char *path)
 {
-    const sparta_packed *from = &s->packed;
-    sparta_format f;
-    sparta_format_stats stats;
-    SPARTA_TRY(step(c, 1, "counting"));
-    SPARTA_TRY(parse_format(c, text, &f));
-    SPARTA_TRY(fits(c, &f, from->rank, from->dim));
+    const sp_packed *from = &s->packed;
+    sp_format f;
+    sp_format_stats stats;
+    SP_TRY(step(c, 1, "counting"));
+    SP_TRY(parse_format(c, text, &f));
+    SP_TRY(fits(c, &f, from->rank, from->dim));
     if (path && only_elements(&f)) return convert_and_write(c, from, &f, path, NULL);
-    SPARTA_TRY(sparta_format_measure_packed(c->cx, from, &f, &stats));
-    if (path || cli_has(c, CLI_LIMIT)) SPARTA_TRY(within(c, &f, &stats)); /* stats only tells, unless asked */
+    SP_TRY(sp_format_measure_packed(c->cx, from, &f, &stats));
+    if (path || cli_has(c, CLI_LIMIT)) SP_TRY(within(c, &f, &stats)); /* stats only tells, unless asked */
     return path ? convert_and_write(c, from, &f, path, &stats)
                 : report(c, &(told){&f, from, NULL, &stats, NULL});
 }
@@ -249,9 +249,9 @@ static sparta_status store(cli *c, const cli_source *s, const char *text, const 
 /* What a packed file stores. */
 static sparta_status stored_stats(cli *c, const cli_source *s)
 {
-    sparta_format_stats stats;
-    SPARTA_TRY(sparta_packed_measure(c->cx, &s->packed, &stats));
-    if (cli_has(c, CLI_LIMIT)) SPARTA_TRY(within(c, &s->packed.format, &stats));
+    sp_format_stats stats;
+    SP_TRY(sp_packed_measure(c->cx, &s->packed, &stats));
+    if (cli_has(c, CLI_LIMIT)) SP_TRY(within(c, &s->packed.format, &stats));
     return report(c, &(told){&s->packed.format, &s->packed, &s->packed, &stats, NULL});
 }
 
@@ -259,8 +259,8 @@ static sparta_status stats(cli *c, const char *in)
 {
     const char *text = cli_text(c, CLI_FORMAT, NULL);
     cli_source s;
-    SPARTA_TRY(step(c, 0, "reading"));
-    SPARTA_TRY(cli_source_read(c, in, &s));
+    SP_TRY(step(c, 0, "reading"));
+    SP_TRY(cli_source_read(c, in, &s));
     sparta_status status = text ? store(c, &s, text, NULL)
                            : s.stored
                                ? stored_stats(c, &s)
@@ -275,9 +275,9 @@ static sparta_status pack(cli *c, const char *in)
     const char *text = cli_text(c, CLI_FORMAT, NULL), *path = cli_text(c, CLI_OUTPUT, NULL);
     cli_source s;
     if (!text || !path) return usage(c, "pack", "IN --format TEXT -o OUT.npz");
-    SPARTA_TRY(cli_writable(c, path));
-    SPARTA_TRY(step(c, 0, "reading"));
-    SPARTA_TRY(cli_source_read(c, in, &s));
+    SP_TRY(cli_writable(c, path));
+    SP_TRY(step(c, 0, "reading"));
+    SP_TRY(cli_source_read(c, in, &s));
     sparta_status status = blame(c, in, store(c, &s, text, path));
     cli_source_free(c, &s);
     return status;
@@ -288,9 +288,9 @@ static sparta_status convert(cli *c, const char *in)
     const char *text = cli_text(c, CLI_TO, NULL), *path = cli_text(c, CLI_OUTPUT, NULL);
     cli_source s;
     if (!text || !path) return usage(c, "convert", "OUT.npz --to TEXT -o OUT2.npz");
-    SPARTA_TRY(cli_writable(c, path));
-    SPARTA_TRY(step(c, 0, "reading"));
-    SPARTA_TRY(cli_source_read_packed(c, in, &s));
+    SP_TRY(cli_writable(c, path));
+    SP_TRY(step(c, 0, "reading"));
+    SP_TRY(cli_source_read_packed(c, in, &s));
     sparta_status status = blame(c, in, store(c, &s, text, path));
     cli_source_free(c, &s);
     return status;
@@ -298,7 +298,7 @@ static sparta_status convert(cli *c, const char *in)
 
 /* ------------------------------------------------------------------ unpack */
 
-static sparta_status say_array(cli *c, const sparta_packed *p, const char *path)
+static sparta_status say_array(cli *c, const sp_packed *p, const char *path)
 {
     const sparta_tensor t = sparta_tensor_view(p->dtype, p->rank, p->dim, NULL);
     if (cli_wants_json(c)) {
@@ -309,44 +309,43 @@ static sparta_status say_array(cli *c, const sparta_packed *p, const char *path)
         cli_json_end(c, &j);
         return SPARTA_OK;
     }
-    sparta_text shape;
-    sparta_text_init(&shape, c->cx);
-    sparta_tensor_print_shape(&t, &shape);
+    sp_text shape;
+    sp_text_init(&shape, c->cx);
+    sp_tensor_print_shape(&t, &shape);
     cli_say(c, "%s: %s %s\n", path, p->pattern ? "pattern" : sparta_dtype_name(p->dtype),
-            sparta_text_str(&shape));
-    sparta_text_free(&shape);
+            sp_text_str(&shape));
+    sp_text_free(&shape);
     return SPARTA_OK;
 }
 
-static sparta_status unpack_dense(cli *c, const sparta_packed *p, const char *path)
+static sparta_status unpack_dense(cli *c, const sp_packed *p, const char *path)
 {
     sparta_tensor t;
-    sparta_status status = sparta_tensor_alloc(c->cx, p->dtype, p->rank, p->dim, &t);
+    sparta_status status = sp_tensor_alloc(c->cx, p->dtype, p->rank, p->dim, &t);
     if (status == SPARTA_E_MEMORY)
-        return sparta_fail(c->cx, status,
-                           "%s: the dense array does not fit in the memory budget; unpack to an .mtx, which "
-                           "stays sparse, or raise --max-memory",
-                           path);
-    SPARTA_TRY(status);
-    status = sparta_format_unpack(c->cx, p, &t);
+        return sp_fail(c->cx, status,
+                       "%s: the dense array does not fit in the memory budget; unpack to an .mtx, which "
+                       "stays sparse, or raise --max-memory",
+                       path);
+    SP_TRY(status);
+    status = sp_format_unpack(c->cx, p, &t);
     if (!status) status = step(c, 3, "writing");
-    if (!status) status = sparta_npy_write(c->cx, path, &t);
-    sparta_free(c->cx, t.data);
+    if (!status) status = sp_npy_write(c->cx, path, &t);
+    sp_free(c->cx, t.data);
     return status;
 }
 
-static sparta_status unpack_entries(cli *c, const sparta_packed *p, const char *path)
+static sparta_status unpack_entries(cli *c, const sp_packed *p, const char *path)
 {
-    sparta_coo entries;
+    sp_coo entries;
     if (p->rank != 2)
-        return sparta_fail(
-            c->cx, SPARTA_E_USAGE,
-            "%s: Matrix Market holds matrices, this tensor has %d dimensions; unpack to a .npy", path,
-            p->rank);
-    SPARTA_TRY(sparta_packed_to_coo(c->cx, p, &entries));
+        return sp_fail(c->cx, SPARTA_E_USAGE,
+                       "%s: Matrix Market holds matrices, this tensor has %d dimensions; unpack to a .npy",
+                       path, p->rank);
+    SP_TRY(sp_packed_to_coo(c->cx, p, &entries));
     sparta_status status = step(c, 3, "writing");
-    if (!status) status = sparta_mtx_write(c->cx, path, &entries);
-    sparta_coo_free(&entries);
+    if (!status) status = sp_mtx_write(c->cx, path, &entries);
+    sp_coo_free(&entries);
     return status;
 }
 
@@ -363,10 +362,10 @@ static sparta_status unpack(cli *c, const char *in)
     if (!path) return usage(c, "unpack", "OUT.npz -o F.npy or F.mtx");
     const bool entries = ends(path, ".mtx");
     if (!entries && !ends(path, ".npy"))
-        return sparta_fail(c->cx, SPARTA_E_USAGE, "%s: unpack writes .npy and .mtx; give such a name", path);
-    SPARTA_TRY(cli_writable(c, path));
-    SPARTA_TRY(step(c, 0, "reading"));
-    SPARTA_TRY(cli_source_read_packed(c, in, &s));
+        return sp_fail(c->cx, SPARTA_E_USAGE, "%s: unpack writes .npy and .mtx; give such a name", path);
+    SP_TRY(cli_writable(c, path));
+    SP_TRY(step(c, 0, "reading"));
+    SP_TRY(cli_source_read_packed(c, in, &s));
     sparta_status status = step(c, 2, "unpacking");
     if (!status)
         status =
@@ -392,23 +391,23 @@ static const struct word {
 
 static sparta_status find_word(cli *c, const char *what, const struct word **out)
 {
-    const char *names[SPARTA_COUNT(words)];
-    for (size_t i = 0; i < SPARTA_COUNT(words); i++) {
+    const char *names[SP_COUNT(words)];
+    for (size_t i = 0; i < SP_COUNT(words); i++) {
         names[i] = words[i].name;
         if (strcmp(what, names[i])) continue;
         *out = &words[i];
         return SPARTA_OK;
     }
-    const char *near = sparta_nearest(what, names, (int)SPARTA_COUNT(words));
-    return sparta_fail(c->cx, SPARTA_E_USAGE, "format: there is no \"%s\"; %s%s%s", what,
-                       near ? "did you mean " : "sparta format --help lists them", near ? near : "",
-                       near ? "?" : "");
+    const char *near = sp_nearest(what, names, (int)SP_COUNT(words));
+    return sp_fail(c->cx, SPARTA_E_USAGE, "format: there is no \"%s\"; %s%s%s", what,
+                   near ? "did you mean " : "sparta format --help lists them", near ? near : "",
+                   near ? "?" : "");
 }
 
 sparta_status cli_verb_format(cli *c)
 {
     const struct word *word = NULL;
-    SPARTA_TRY(find_word(c, c->operand[0], &word));
+    SP_TRY(find_word(c, c->operand[0], &word));
     if (c->n_operands < 2) return usage(c, word->name, word->how);
     return word->run(c, c->operand[1]);
 }

@@ -8,7 +8,7 @@
 
 typedef struct facts { /* of a model or package */
     const char *kind;
-    const sparta_graph *graph;
+    const sp_graph *graph;
     const sparta_package *package; /* NULL: an ONNX file */
     int64_t parameters;
     size_t bytes;
@@ -16,33 +16,33 @@ typedef struct facts { /* of a model or package */
     int opset;           /* 0: no ONNX file */
     const char *warning; /* of a package; NULL: none */
     int n_operators;
-    int operators[SPARTA_OPS]; /* how many of each, as the file has them */
+    int operators[SP_OPS]; /* how many of each, as the file has them */
     const char *const *symbol;
     int n_symbols;
-    sparta_layer *layer;
+    sp_layer *layer;
     int n_layers;
-    sparta_coverage coverage; /* what has no kernel */
-    sparta_what_if what_if;
-    sparta_obeyed obeyed;         /* what the schedule did */
-    sparta_propagate_report went; /* what propagation takes away first, of an ONNX file */
+    sp_coverage coverage; /* what has no kernel */
+    sp_what_if what_if;
+    sp_obeyed obeyed;         /* what the schedule did */
+    sp_propagate_report went; /* what propagation takes away first, of an ONNX file */
 } facts;
 
 /* ------------------------------------------------------------------ gathering */
 
-static void count_operators(facts *f, const sparta_graph *g)
+static void count_operators(facts *f, const sp_graph *g)
 {
     f->nodes = g->n_nodes;
     for (int i = 0; i < g->n_nodes; i++) f->operators[g->node[i]->op]++;
 }
 
-static int64_t parameters_of(const sparta_graph *g)
+static int64_t parameters_of(const sp_graph *g)
 {
     int64_t n = 0;
     for (int i = 0; i < g->n_values; i++) {
-        const sparta_value *v = g->value[i];
+        const sp_value *v = g->value[i];
         int64_t dim[SPARTA_RANK], all = 1;
-        if (v->producer || v->is_input || !v->typed || !sparta_dtype_is_float(v->dtype) ||
-            !sparta_dims_const(&v->dims, dim))
+        if (v->producer || v->is_input || !v->typed || !sp_dtype_is_float(v->dtype) ||
+            !sp_dims_const(&v->dims, dim))
             continue;
         for (int d = 0; d < v->dims.rank; d++) all *= dim[d];
         n += v->dims.rank ? all : 0;
@@ -52,26 +52,26 @@ static int64_t parameters_of(const sparta_graph *g)
 
 static sparta_status gather(cli *c, facts *f)
 {
-    SPARTA_TRY(cli_file_size(c, c->operand[0], &f->bytes));
-    SPARTA_TRY(sparta_graph_symbols(c->cx, c->arena, f->graph, &f->symbol, &f->n_symbols));
-    SPARTA_TRY(sparta_compile_coverage(c->cx, f->graph, &f->coverage));
-    sparta_compile_note_coverage(c->cx, &f->coverage);
-    return sparta_compile_layers(c->cx, c->arena, f->graph, cli_text(c, CLI_DB, NULL), &f->obeyed, &f->layer,
-                                 &f->n_layers);
+    SP_TRY(cli_file_size(c, c->operand[0], &f->bytes));
+    SP_TRY(sp_graph_symbols(c->cx, c->arena, f->graph, &f->symbol, &f->n_symbols));
+    SP_TRY(sp_compile_coverage(c->cx, f->graph, &f->coverage));
+    sp_compile_note_coverage(c->cx, &f->coverage);
+    return sp_compile_layers(c->cx, c->arena, f->graph, cli_text(c, CLI_DB, NULL), &f->obeyed, &f->layer,
+                             &f->n_layers);
 }
 
 /* ------------------------------------------------------------------ --schedule: what each clause did */
 
-static const char *place(cli *c, const sparta_effect *e)
+static const char *place(cli *c, const sp_effect *e)
 {
-    return sparta_arena_printf(c->arena, "%s:%d:%d", e->at.file, e->at.line, e->at.column);
+    return sp_arena_printf(c->arena, "%s:%d:%d", e->at.file, e->at.line, e->at.column);
 }
 
-static void schedule_json(cli *c, cli_json *j, const sparta_obeyed *o)
+static void schedule_json(cli *c, cli_json *j, const sp_obeyed *o)
 {
     cli_json_open(j, "schedule", '[');
     for (int i = 0; i < o->n; i++) {
-        const sparta_effect *e = &o->effect[i];
+        const sp_effect *e = &o->effect[i];
         cli_json_open(j, NULL, '{');
         cli_json_text(j, "at", place(c, e));
         cli_json_text(j, "clause", e->clause);
@@ -90,17 +90,17 @@ static void schedule_json(cli *c, cli_json *j, const sparta_obeyed *o)
     cli_json_close(j, ']');
 }
 
-static sparta_status schedule_table(cli *c, const sparta_obeyed *o)
+static sparta_status schedule_table(cli *c, const sp_obeyed *o)
 {
     static const char *const names[] = {"at",     "clause",  "tensor",  "shape",
                                         "before", "density", "pattern", "implement"};
-    cli_table t = cli_table_begin(c, (int)SPARTA_COUNT(names), names);
+    cli_table t = cli_table_begin(c, (int)SP_COUNT(names), names);
     for (int i = 0; i < o->n; i++) {
-        const sparta_effect *e = &o->effect[i];
+        const sp_effect *e = &o->effect[i];
         cli_table_text(&t, place(c, e));
-        cli_table_text(&t, sparta_arena_printf(c->arena, "%s %s", e->clause, e->text));
+        cli_table_text(&t, sp_arena_printf(c->arena, "%s %s", e->clause, e->text));
         cli_table_text(&t, e->tensor);
-        cli_table_text(&t, sparta_arena_printf(c->arena, "%lldx%lld", (long long)e->n, (long long)e->k));
+        cli_table_text(&t, sp_arena_printf(c->arena, "%lldx%lld", (long long)e->n, (long long)e->k));
         cli_table_real(&t, 3, e->before);
         cli_table_real(&t, 3, e->after);
         cli_table_text(&t, e->pattern);
@@ -129,13 +129,13 @@ static void facts_json(cli *c, const facts *f)
     cli_json_close(&j, ']');
     cli_json_open(&j, "bounds", '{');
     for (int i = 0; i < f->n_symbols; i++) {
-        int64_t bound = sparta_symbol_bound(f->graph, f->symbol[i]);
+        int64_t bound = sp_symbol_bound(f->graph, f->symbol[i]);
         if (bound < INT64_MAX) cli_json_int(&j, f->symbol[i], bound);
     }
     cli_json_close(&j, '}');
     cli_json_open(&j, "operators", '{');
-    for (int op = 0; op < SPARTA_OPS; op++)
-        if (f->operators[op]) cli_json_int(&j, sparta_builtin_row((sparta_op_id)op)->name, f->operators[op]);
+    for (int op = 0; op < SP_OPS; op++)
+        if (f->operators[op]) cli_json_int(&j, sp_builtin_row((sp_op_id)op)->name, f->operators[op]);
     cli_json_close(&j, '}');
     if (f->went.parameters_before > f->went.parameters_after)
         cli_json_int(&j, "parameters_after", f->went.parameters_after);
@@ -157,7 +157,7 @@ static void say_sources(cli *c, const facts *f)
     if (f->n_layers)
         cli_say(c,
                 "times: us at 128 tokens, or as many as there are when they are 16 at most, on one thread");
-    for (size_t k = 0; k < SPARTA_COUNT(known); k++) {
+    for (size_t k = 0; k < SP_COUNT(known); k++) {
         bool used = false;
         for (int i = 0; i < f->n_layers; i++)
             used |= f->layer[i].us > 0 && !strcmp(f->layer[i].source, known[k].source);
@@ -174,15 +174,14 @@ static void head(cli *c, const facts *f)
     if (f->package) cli_say(c, "%s", cli_targets_text(c, f->package, ", code for "));
     cli_say(c, "\nsymbols:");
     for (int i = 0; i < f->n_symbols; i++) {
-        int64_t bound = sparta_symbol_bound(f->graph, f->symbol[i]);
+        int64_t bound = sp_symbol_bound(f->graph, f->symbol[i]);
         cli_say(c, " %s", f->symbol[i]);
         if (bound < INT64_MAX) cli_say(c, " (at most %lld)", (long long)bound);
     }
     cli_say(c, f->n_symbols ? "\n" : " none\n");
     cli_say(c, "operators:");
-    for (int op = 0; op < SPARTA_OPS; op++)
-        if (f->operators[op])
-            cli_say(c, " %s %d", sparta_builtin_row((sparta_op_id)op)->name, f->operators[op]);
+    for (int op = 0; op < SP_OPS; op++)
+        if (f->operators[op]) cli_say(c, " %s %d", sp_builtin_row((sp_op_id)op)->name, f->operators[op]);
     cli_say(c, "\n");
     const int64_t went = f->went.parameters_before - f->went.parameters_after;
     if (went > 0)
@@ -200,11 +199,11 @@ static sparta_status layers_table(cli *c, const facts *f)
 {
     static const char *const names[] = {"layer",     "op", "shape",    "pattern", "density",
                                         "implement", "us", "dense_us", "source",  "reason"};
-    cli_table t = cli_table_begin(c, (int)SPARTA_COUNT(names), names);
+    cli_table t = cli_table_begin(c, (int)SP_COUNT(names), names);
     for (int i = 0; i < f->n_layers; i++) {
-        const sparta_layer *l = &f->layer[i];
+        const sp_layer *l = &f->layer[i];
         const char *shape =
-            l->n ? sparta_arena_printf(c->arena, "%lldx%lld", (long long)l->n, (long long)l->k) : "";
+            l->n ? sp_arena_printf(c->arena, "%lldx%lld", (long long)l->n, (long long)l->k) : "";
         cli_table_text(&t, l->name);
         cli_table_text(&t, l->op);
         cli_table_text(&t, shape);
@@ -228,7 +227,7 @@ static sparta_status show(cli *c, const facts *f)
     }
     head(c, f);
     if (cli_has(c, CLI_WHAT_IF)) return cli_what_if_tables(c, &f->what_if);
-    SPARTA_TRY(layers_table(c, f));
+    SP_TRY(layers_table(c, f));
     return cli_has(c, CLI_SCHEDULE) ? schedule_table(c, &f->obeyed) : SPARTA_OK;
 }
 
@@ -236,7 +235,7 @@ static sparta_status report(cli *c, facts *f)
 {
     sparta_status measured = cli_has(c, CLI_WHAT_IF) ? cli_what_if(c, &f->what_if) : SPARTA_OK;
     if (measured && !c->stands) return measured;
-    SPARTA_TRY(show(c, f));
+    SP_TRY(show(c, f));
     return measured;
 }
 
@@ -246,13 +245,13 @@ static sparta_status inspect_package(cli *c)
 {
     facts f = {.kind = "package"};
     sparta_package *p = NULL;
-    SPARTA_TRY(sparta_package_open(c->cx, c->operand[0], &p));
+    SP_TRY(sparta_package_open(c->cx, c->operand[0], &p));
     f.graph = p->plan;
     f.warning = p->note;
     f.package = p;
     count_operators(&f, p->plan);
     f.parameters = parameters_of(p->plan);
-    sparta_status status = cli_has(c, CLI_CHECK) ? sparta_package_check_weights(c->cx, p) : SPARTA_OK;
+    sparta_status status = cli_has(c, CLI_CHECK) ? sp_package_check_weights(c->cx, p) : SPARTA_OK;
     if (!status) status = gather(c, &f);
     if (!status) status = report(c, &f);
     sparta_package_close(p);
@@ -261,73 +260,72 @@ static sparta_status inspect_package(cli *c)
 
 /* The model as compile has it after the passes: what the schedule says done, and smaller if asked for. */
 static sparta_status open_model(cli *c, const sparta_schedule *schedule, bool smaller, facts *f,
-                                sparta_model **out)
+                                sp_model **out)
 {
-    sparta_import_options options = {cli_text(c, CLI_EXTERNAL, NULL)};
+    sp_import_options options = {cli_text(c, CLI_EXTERNAL, NULL)};
     const sparta_compile_options none = SPARTA_OPTIONS(sparta_compile_options);
-    sparta_model *m;
-    SPARTA_TRY(sparta_model_open(c->cx, c->operand[0], &options, &m));
-    sparta_bindings given;
+    sp_model *m;
+    SP_TRY(sp_model_open(c->cx, c->operand[0], &options, &m));
+    sp_bindings given;
     sparta_status status = cli_dims(c, &given);
-    if (!status && !cli_has(c, CLI_WHAT_IF)) status = sparta_ops_bind(m->graph, &given);
+    if (!status && !cli_has(c, CLI_WHAT_IF)) status = sp_ops_bind(m->graph, &given);
     f->graph = m->graph;
     f->opset = m->opset;
     f->parameters = parameters_of(m->graph);
     count_operators(f, m->graph);
-    if (!status && schedule) status = sparta_compile_schedule(c->cx, m->graph, schedule, &f->obeyed);
+    if (!status && schedule) status = sp_compile_schedule(c->cx, m->graph, schedule, &f->obeyed);
     f->obeyed.limit = cli_real(c, CLI_LIMIT, 0);
-    if (!status) status = sparta_ops_infer(m->graph);
-    if (!status && smaller) status = sparta_compile_propagate(m->graph, &none, &f->obeyed, &f->went);
-    if (!status) status = sparta_compile_passes(m->graph);
+    if (!status) status = sp_ops_infer(m->graph);
+    if (!status && smaller) status = sp_compile_propagate(m->graph, &none, &f->obeyed, &f->went);
+    if (!status) status = sp_compile_passes(m->graph);
     if (status)
-        sparta_model_close(m);
+        sp_model_close(m);
     else
         *out = m;
     return status;
 }
 
-static sparta_status estimate(cli *c, sparta_model *m, const facts *f, double *us)
+static sparta_status estimate(cli *c, sp_model *m, const facts *f, double *us)
 {
-    return sparta_compile_sum(c->cx, m->graph, cli_text(c, CLI_DB, NULL), &f->obeyed, us);
+    return sp_compile_sum(c->cx, m->graph, cli_text(c, CLI_DB, NULL), &f->obeyed, us);
 }
 
 /* The model as given, or smaller where propagation takes something away and compile would find that faster. */
-static sparta_status open_faster(cli *c, const sparta_schedule *schedule, facts *f, sparta_model **out)
+static sparta_status open_faster(cli *c, const sparta_schedule *schedule, facts *f, sp_model **out)
 {
     facts as_given = *f;
-    sparta_model *smaller, *given = NULL;
+    sp_model *smaller, *given = NULL;
     double us = 0, given_us = 0;
-    SPARTA_TRY(open_model(c, schedule, true, f, &smaller));
+    SP_TRY(open_model(c, schedule, true, f, &smaller));
     sparta_status status = SPARTA_OK;
     if (f->went.parameters_after != f->went.parameters_before) {
         status = open_model(c, schedule, false, &as_given, &given);
         if (!status) status = estimate(c, smaller, f, &us);
         if (!status) status = estimate(c, given, &as_given, &given_us);
     }
-    const bool worth = sparta_compile_worth(&f->went, us, given_us);
+    const bool worth = sp_compile_worth(&f->went, us, given_us);
     if (!worth) *f = as_given;
-    sparta_model_close(worth ? given : smaller);
+    sp_model_close(worth ? given : smaller);
     *out = worth ? smaller : given;
-    if (status) sparta_model_close(*out);
+    if (status) sp_model_close(*out);
     return status;
 }
 
 static sparta_status inspect_model(cli *c)
 {
     facts f = {.kind = "onnx"};
-    sparta_model *m = NULL;
+    sp_model *m = NULL;
     sparta_schedule *schedule = NULL;
     if (cli_has(c, CLI_CHECK))
-        sparta_note(c->cx, "%s: --check compares the digests of a package; an ONNX file has none",
-                    c->operand[0]);
+        sp_note(c->cx, "%s: --check compares the digests of a package; an ONNX file has none", c->operand[0]);
     if (cli_has(c, CLI_SCHEDULE))
-        SPARTA_TRY(sparta_schedule_open(c->cx, cli_text(c, CLI_SCHEDULE, ""), &schedule));
+        SP_TRY(sparta_schedule_open(c->cx, cli_text(c, CLI_SCHEDULE, ""), &schedule));
     sparta_status status = open_faster(c, schedule, &f, &m);
     if (!status) {
         status = gather(c, &f);
         for (int i = 0; !status && i < m->n_external; i++) f.bytes += m->external[i].size;
         if (!status) status = report(c, &f);
-        sparta_model_close(m);
+        sp_model_close(m);
     }
     sparta_schedule_free(schedule);
     return status;
@@ -337,42 +335,41 @@ static sparta_status inspect_model(cli *c)
 static sparta_status check_flags(cli *c, bool model, bool onnx)
 {
     static const cli_option_id how[] = {CLI_TIME, CLI_TARGET, CLI_DIM, CLI_BATCH};
-    const size_t n = onnx ? 2 : SPARTA_COUNT(how); /* sizes replace the symbols of an ONNX file */
+    const size_t n = onnx ? 2 : SP_COUNT(how); /* sizes replace the symbols of an ONNX file */
     if (cli_has(c, CLI_SCHEDULE) && !onnx)
-        return sparta_fail(c->cx, SPARTA_E_USAGE,
-                           "inspect: --schedule shows what a schedule does to an ONNX model; '%s' is none",
-                           c->operand[0]);
+        return sp_fail(c->cx, SPARTA_E_USAGE,
+                       "inspect: --schedule shows what a schedule does to an ONNX model; '%s' is none",
+                       c->operand[0]);
     if (cli_has(c, CLI_LIMIT) && !cli_has(c, CLI_SCHEDULE))
-        return sparta_fail(
-            c->cx, SPARTA_E_USAGE,
-            "inspect: --limit is for the formats of a schedule; leave it out or give --schedule");
+        return sp_fail(c->cx, SPARTA_E_USAGE,
+                       "inspect: --limit is for the formats of a schedule; leave it out or give --schedule");
     if (cli_has(c, CLI_WHAT_IF) && !model)
-        return sparta_fail(c->cx, SPARTA_E_USAGE, "inspect: --what-if prunes a model; '%s' is none",
-                           c->operand[0]);
+        return sp_fail(c->cx, SPARTA_E_USAGE, "inspect: --what-if prunes a model; '%s' is none",
+                       c->operand[0]);
     if (cli_has(c, CLI_WHAT_IF) && cli_has(c, CLI_SCHEDULE))
-        return sparta_fail(c->cx, SPARTA_E_USAGE,
-                           "inspect: --schedule and --what-if both say how to prune; leave one out");
+        return sp_fail(c->cx, SPARTA_E_USAGE,
+                       "inspect: --schedule and --what-if both say how to prune; leave one out");
     for (size_t i = 0; i < n && !cli_has(c, CLI_WHAT_IF); i++)
         if (cli_has(c, how[i]))
-            return sparta_fail(c->cx, SPARTA_E_USAGE,
-                               "inspect: --%s says how --what-if measures; leave it out or give --what-if",
-                               cli_options[how[i]].name);
+            return sp_fail(c->cx, SPARTA_E_USAGE,
+                           "inspect: --%s says how --what-if measures; leave it out or give --what-if",
+                           cli_options[how[i]].name);
     return SPARTA_OK;
 }
 
 sparta_status cli_verb_inspect(cli *c)
 {
-    sparta_file_kind kind;
+    sp_file_kind kind;
     bool arrays = false;
-    SPARTA_TRY(sparta_file_kind_of(c->cx, c->operand[0], &kind));
-    if (kind == SPARTA_FILE_ONNX) SPARTA_TRY(cli_holds_arrays(c, &arrays));
-    const bool onnx = kind == SPARTA_FILE_ONNX && !arrays;
-    SPARTA_TRY(check_flags(c, onnx || kind == SPARTA_FILE_PACKAGE, onnx));
+    SP_TRY(sp_file_kind_of(c->cx, c->operand[0], &kind));
+    if (kind == SP_FILE_ONNX) SP_TRY(cli_holds_arrays(c, &arrays));
+    const bool onnx = kind == SP_FILE_ONNX && !arrays;
+    SP_TRY(check_flags(c, onnx || kind == SP_FILE_PACKAGE, onnx));
     switch (kind) {
-    case SPARTA_FILE_PACKAGE: return inspect_package(c);
-    case SPARTA_FILE_NPY: return cli_inspect_npy(c);
-    case SPARTA_FILE_NPZ: return cli_inspect_arrays(c);
-    case SPARTA_FILE_ONNX: break;
+    case SP_FILE_PACKAGE: return inspect_package(c);
+    case SP_FILE_NPY: return cli_inspect_npy(c);
+    case SP_FILE_NPZ: return cli_inspect_arrays(c);
+    case SP_FILE_ONNX: break;
     }
     return arrays ? cli_inspect_arrays(c) : inspect_model(c);
 }

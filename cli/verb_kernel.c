@@ -11,20 +11,19 @@ typedef struct points {
 } points;
 
 /* As asked for; a pattern that says it itself (2:4, a mask file) and a given weight get what came of it. */
-static double sparsity(const sparta_kernel_request *q, const sparta_kernel_result *r)
+static double sparsity(const sp_kernel_request *q, const sp_kernel_result *r)
 {
     return q->weight || strpbrk(q->pattern, ":.") ? 1 - (double)r->nnz / ((double)q->n * (double)q->k)
                                                   : q->sparsity;
 }
 
 /* As asked for; of a weight that is not pruned here what was found in it. */
-static const char *pattern(const sparta_kernel_request *q, const sparta_kernel_result *r)
+static const char *pattern(const sp_kernel_request *q, const sp_kernel_result *r)
 {
     return q->pattern ? q->pattern : r->pattern;
 }
 
-static void result_json(cli_json *j, const char *point, const sparta_kernel_request *q,
-                        const sparta_kernel_result *r)
+static void result_json(cli_json *j, const char *point, const sp_kernel_request *q, const sp_kernel_result *r)
 {
     if (*point) cli_json_text(j, "point", point);
     cli_json_text(j, "op", "matmul");
@@ -69,7 +68,7 @@ static const char *const names[] = {
     "m",         "n",         "k",         "pattern",       "sparsity",       "implement", "best_us",
     "median_us", "gops_real", "%_of_peak", "dense_best_us", "ratio_to_dense", "threads",   "isa"};
 
-static void row(cli_table *t, const sparta_kernel_request *q, const sparta_kernel_result *r)
+static void row(cli_table *t, const sp_kernel_request *q, const sp_kernel_result *r)
 {
     cli_table_int(t, q->m);
     cli_table_int(t, q->n);
@@ -87,7 +86,7 @@ static void row(cli_table *t, const sparta_kernel_request *q, const sparta_kerne
     cli_table_text(t, r->isa);
 }
 
-static void say_result(cli *c, const sparta_kernel_request *q, const sparta_kernel_result *r)
+static void say_result(cli *c, const sp_kernel_request *q, const sp_kernel_result *r)
 {
     cli_say(
         c, "matmul of %lld tokens, %lldx%lld, %s at sparsity %.3g: %lld weights stay; f32, %s, %d thread%s\n",
@@ -114,14 +113,14 @@ static void say_result(cli *c, const sparta_kernel_request *q, const sparta_kern
         cli_say(c, "  no sparse implement takes this weight\n");
 }
 
-static void fill_request(cli *c, const sparta_tensor *weight, sparta_kernel_request *q)
+static void fill_request(cli *c, const sparta_tensor *weight, sp_kernel_request *q)
 {
-    *q = (sparta_kernel_request){.m = cli_int(c, CLI_M, 128),
-                                 .n = weight ? weight->dim[0] : cli_int(c, CLI_N, 1024),
-                                 .k = weight ? weight->dim[1] : cli_int(c, CLI_K, 1024),
-                                 .weight = weight,
-                                 .format = cli_text(c, CLI_FORMAT, NULL),
-                                 .limit = cli_real(c, CLI_LIMIT, 0)};
+    *q = (sp_kernel_request){.m = cli_int(c, CLI_M, 128),
+                             .n = weight ? weight->dim[0] : cli_int(c, CLI_N, 1024),
+                             .k = weight ? weight->dim[1] : cli_int(c, CLI_K, 1024),
+                             .weight = weight,
+                             .format = cli_text(c, CLI_FORMAT, NULL),
+                             .limit = cli_real(c, CLI_LIMIT, 0)};
     q->pattern = cli_text(c, CLI_PATTERN, weight ? NULL : "4x1");
     q->sparsity = q->pattern && !strcmp(q->pattern, "dense") ? 0 : cli_real(c, CLI_SPARSITY, 0.9);
     q->threads = (int)cli_int(c, CLI_THREADS, 0);
@@ -133,10 +132,10 @@ static void fill_request(cli *c, const sparta_tensor *weight, sparta_kernel_requ
 static sparta_status one_point(cli *c, const char *point, void *arg)
 {
     points *p = arg;
-    sparta_kernel_result r;
-    sparta_kernel_request q;
+    sp_kernel_result r;
+    sp_kernel_request q;
     fill_request(c, p->weight, &q);
-    SPARTA_TRY(sparta_kernel_bench(c->cx, &q, &r));
+    SP_TRY(sp_kernel_bench(c->cx, &q, &r));
     if (r.noisy) cli_note_noise(c);
     p->many = *point != 0;
     if (cli_wants_json(c)) {
@@ -156,8 +155,8 @@ static sparta_status all_points(cli *c, const sparta_tensor *weight)
     points p = {.weight = weight};
     int n;
     if (cli_wants_json(c)) p.json = cli_json_begin(c, "kernel");
-    p.table = cli_table_begin(c, (int)SPARTA_COUNT(names), names);
-    SPARTA_TRY(cli_sweep(c, one_point, &p, &n));
+    p.table = cli_table_begin(c, (int)SP_COUNT(names), names);
+    SP_TRY(cli_sweep(c, one_point, &p, &n));
     if (cli_wants_json(c)) {
         if (p.many) cli_json_close(&p.json, ']');
         cli_json_end(c, &p.json);
@@ -171,7 +170,7 @@ static sparta_status bench_file(cli *c, const char *path)
 {
     cli_source s;
     sparta_tensor weight;
-    SPARTA_TRY(cli_source_read(c, path, &s));
+    SP_TRY(cli_source_read(c, path, &s));
     sparta_status status = cli_source_dense(c, path, &s, &weight);
     if (!status) status = all_points(c, &weight);
     cli_source_free(c, &s);
@@ -182,11 +181,9 @@ static sparta_status bench(cli *c)
 {
     const char *dtype = cli_text(c, CLI_DTYPE, "f32"), *weight = cli_text(c, CLI_WEIGHT, NULL);
     if (strcmp(dtype, "f32"))
-        return sparta_fail(c->cx, SPARTA_E_UNSUPPORTED, "kernel: --dtype %s is not there yet; use f32",
-                           dtype);
+        return sp_fail(c->cx, SPARTA_E_UNSUPPORTED, "kernel: --dtype %s is not there yet; use f32", dtype);
     if (weight && (cli_has(c, CLI_N) || cli_has(c, CLI_K)))
-        return sparta_fail(c->cx, SPARTA_E_USAGE,
-                           "kernel: --weight says n and k itself; leave --n and --k out");
+        return sp_fail(c->cx, SPARTA_E_USAGE, "kernel: --weight says n and k itself; leave --n and --k out");
     return weight ? bench_file(c, weight) : all_points(c, NULL);
 }
 
@@ -195,7 +192,7 @@ sparta_status cli_verb_kernel(cli *c)
     const char *what = c->operand[0];
     if (!strcmp(what, "bench")) return bench(c);
     if (!strcmp(what, "show") || !strcmp(what, "run"))
-        return sparta_fail(c->cx, SPARTA_E_UNSUPPORTED,
-                           "kernel: %s is not in this version yet; `sparta kernel bench` is", what);
-    return sparta_fail(c->cx, SPARTA_E_USAGE, "kernel: there is no \"%s\"; sparta kernel bench", what);
+        return sp_fail(c->cx, SPARTA_E_UNSUPPORTED,
+                       "kernel: %s is not in this version yet; `sparta kernel bench` is", what);
+    return sp_fail(c->cx, SPARTA_E_USAGE, "kernel: there is no \"%s\"; sparta kernel bench", what);
 }

@@ -6,24 +6,24 @@
 #include <sys/stat.h>
 
 typedef struct done {
-    sparta_propagate_report report;
+    sp_propagate_report report;
     size_t bytes_before, bytes_after;
     double seconds, read_s, write_s;
 } done;
 
 /* ------------------------------------------------------------------ what is known of values */
-static void values_json(cli_json *j, const sparta_propagation *p, const sparta_graph *g)
+static void values_json(cli_json *j, const sp_propagation *p, const sp_graph *g)
 {
     cli_json_open(j, "values", '[');
     for (int i = 0; i < g->n_nodes; i++)
         for (int k = 0; k < g->node[i]->n_out; k++) {
-            const sparta_value *v = g->node[i]->out[k];
+            const sp_value *v = g->node[i]->out[k];
             double zeros, constants;
-            sparta_propagation_shares(p, v, &zeros, &constants);
+            sp_propagation_shares(p, v, &zeros, &constants);
             cli_json_open(j, NULL, '{');
             cli_json_text(j, "name", v->name);
             cli_json_text(j, "dtype", sparta_dtype_name(v->dtype));
-            cli_json_text(j, "precision", sparta_precision_name(sparta_propagation_precision(p, v)));
+            cli_json_text(j, "precision", sp_precision_name(sp_propagation_precision(p, v)));
             cli_json_real(j, "zeros", zeros);
             cli_json_real(j, "constants", constants);
             cli_json_close(j, '}');
@@ -31,18 +31,18 @@ static void values_json(cli_json *j, const sparta_propagation *p, const sparta_g
     cli_json_close(j, ']');
 }
 
-static sparta_status values_table(cli *c, const sparta_propagation *p, const sparta_graph *g)
+static sparta_status values_table(cli *c, const sp_propagation *p, const sp_graph *g)
 {
     static const char *const names[] = {"value", "dtype", "precision", "zeros", "constants"};
-    cli_table t = cli_table_begin(c, (int)SPARTA_COUNT(names), names);
+    cli_table t = cli_table_begin(c, (int)SP_COUNT(names), names);
     for (int i = 0; i < g->n_nodes; i++)
         for (int k = 0; k < g->node[i]->n_out; k++) {
-            const sparta_value *v = g->node[i]->out[k];
+            const sp_value *v = g->node[i]->out[k];
             double zeros, constants;
-            sparta_propagation_shares(p, v, &zeros, &constants);
+            sp_propagation_shares(p, v, &zeros, &constants);
             cli_table_text(&t, v->name);
             cli_table_text(&t, sparta_dtype_name(v->dtype));
-            cli_table_text(&t, sparta_precision_name(sparta_propagation_precision(p, v)));
+            cli_table_text(&t, sp_precision_name(sp_propagation_precision(p, v)));
             cli_table_real(&t, 3, zeros);
             cli_table_real(&t, 3, constants);
         }
@@ -50,24 +50,24 @@ static sparta_status values_table(cli *c, const sparta_propagation *p, const spa
 }
 
 /* --values: facts of the model as it is asked for, before anything goes. */
-static sparta_status find_values(cli *c, sparta_graph *g, const sparta_compile_options *o, cli_json *j)
+static sparta_status find_values(cli *c, sp_graph *g, const sparta_compile_options *o, cli_json *j)
 {
-    sparta_propagation *p;
-    for (int i = 0; o->remove && o->remove[i]; i++) SPARTA_TRY(sparta_propagate_remove(g, o->remove[i]));
-    SPARTA_TRY(sparta_ops_infer(g));
-    SPARTA_TRY(sparta_propagate_facts(g, NULL, &p));
+    sp_propagation *p;
+    for (int i = 0; o->remove && o->remove[i]; i++) SP_TRY(sp_propagate_remove(g, o->remove[i]));
+    SP_TRY(sp_ops_infer(g));
+    SP_TRY(sp_propagate_facts(g, NULL, &p));
     sparta_status status = SPARTA_OK;
     if (cli_wants_json(c))
         values_json(j, p, g);
     else
         status = values_table(c, p, g);
-    sparta_propagation_free(p);
+    sp_propagation_free(p);
     if (!status) cli_say(c, "\n");
     return status;
 }
 
 /* ------------------------------------------------------------------ the report */
-static bool shrank(const sparta_kept *k)
+static bool shrank(const sp_kept *k)
 {
     return k->gone || memcmp(k->before, k->after, (size_t)k->rank * sizeof *k->before);
 }
@@ -76,7 +76,7 @@ static const char *shape_text(cli *c, int rank, const int64_t *dim)
 {
     const char *s = rank ? "" : "scalar";
     for (int i = 0; i < rank && s; i++)
-        s = sparta_arena_printf(c->arena, "%s%s%lld", s, i ? "x" : "", (long long)dim[i]);
+        s = sp_arena_printf(c->arena, "%s%s%lld", s, i ? "x" : "", (long long)dim[i]);
     return s ? s : "";
 }
 
@@ -90,7 +90,7 @@ static void shape_json(cli_json *j, const char *key, int rank, const int64_t *di
 /* Every weight is told: a script looks for the one it has pruned. */
 static void report_json(cli_json *j, const char *path, const done *d)
 {
-    const sparta_propagate_report *r = &d->report;
+    const sp_propagate_report *r = &d->report;
     cli_json_text(j, "output", path);
     cli_json_int(j, "parameters_before", r->parameters_before);
     cli_json_int(j, "parameters_after", r->parameters_after);
@@ -105,7 +105,7 @@ static void report_json(cli_json *j, const char *path, const done *d)
     cli_json_real(j, "write_s", d->write_s);
     cli_json_open(j, "tensors", '[');
     for (int i = 0; i < r->n; i++) {
-        const sparta_kept *k = &r->tensor[i];
+        const sp_kept *k = &r->tensor[i];
         cli_json_open(j, NULL, '{');
         cli_json_text(j, "name", k->name);
         shape_json(j, "before", k->rank, k->before);
@@ -118,14 +118,14 @@ static void report_json(cli_json *j, const char *path, const done *d)
 }
 
 /* What changed; for --table also what is held, by whom. */
-static sparta_status changes_table(cli *c, const sparta_propagate_report *r, int *changed, int *blocked)
+static sparta_status changes_table(cli *c, const sp_propagate_report *r, int *changed, int *blocked)
 {
     static const char *const names[] = {"tensor", "before", "after", "blocked_by"};
     const bool all = cli_has(c, CLI_TABLE);
-    cli_table t = cli_table_begin(c, (int)SPARTA_COUNT(names) - !all, names);
+    cli_table t = cli_table_begin(c, (int)SP_COUNT(names) - !all, names);
     *changed = *blocked = 0;
     for (int i = 0; i < r->n; i++) {
-        const sparta_kept *k = &r->tensor[i];
+        const sp_kept *k = &r->tensor[i];
         const bool held = *k->blocked_by != 0;
         *blocked += held;
         *changed += shrank(k);
@@ -148,7 +148,7 @@ static void tell_nothing(cli *c, int blocked)
 }
 
 /* The reason in a text of report.c, "keeps 16 zero outputs of 64, because ...". */
-static const char *reason_of(const sparta_kept *k)
+static const char *reason_of(const sp_kept *k)
 {
     const char *because = strstr(k->blocked_by, "because");
     return because ? because : k->blocked_by;
@@ -156,15 +156,15 @@ static const char *reason_of(const sparta_kept *k)
 
 enum { NEAR = 256, ALSO = 6 }; /* tensors that may share a line, and those that it names */
 
-static bool same_reason(const sparta_kept *a, const sparta_kept *b)
+static bool same_reason(const sp_kept *a, const sp_kept *b)
 {
     return *b->blocked_by && !strcmp(reason_of(a), reason_of(b));
 }
 
-static void tell_also(cli *c, const sparta_propagate_report *r, int i)
+static void tell_also(cli *c, const sp_propagate_report *r, int i)
 {
     int n = 0;
-    for (int j = i + 1; j < SPARTA_MIN(r->n, i + NEAR); j++)
+    for (int j = i + 1; j < SP_MIN(r->n, i + NEAR); j++)
         if (same_reason(&r->tensor[i], &r->tensor[j]) && ++n <= ALSO)
             cli_say(c, "%s%s", n == 1 ? " (also " : ", ", r->tensor[j].name);
     if (n > ALSO) cli_say(c, " and %d more", n - ALSO);
@@ -172,12 +172,12 @@ static void tell_also(cli *c, const sparta_propagate_report *r, int i)
 }
 
 /* One line for each reason: a bias is held by what holds its weight. */
-static void tell_blocked(cli *c, const sparta_propagate_report *r)
+static void tell_blocked(cli *c, const sp_propagate_report *r)
 {
     for (int i = 0; i < r->n; i++) {
-        const sparta_kept *k = &r->tensor[i];
+        const sp_kept *k = &r->tensor[i];
         bool told = !*k->blocked_by;
-        for (int j = SPARTA_MAX(0, i - NEAR + 1); j < i && !told; j++) told = same_reason(&r->tensor[j], k);
+        for (int j = SP_MAX(0, i - NEAR + 1); j < i && !told; j++) told = same_reason(&r->tensor[j], k);
         if (told) continue;
         cli_say(c, "%s %s", k->name, k->blocked_by);
         tell_also(c, r, i);
@@ -186,9 +186,9 @@ static void tell_blocked(cli *c, const sparta_propagate_report *r)
 
 static sparta_status report_text(cli *c, const char *path, const done *d)
 {
-    const sparta_propagate_report *r = &d->report;
+    const sp_propagate_report *r = &d->report;
     int changed, blocked;
-    SPARTA_TRY(changes_table(c, r, &changed, &blocked));
+    SP_TRY(changes_table(c, r, &changed, &blocked));
     if (changed && blocked) cli_say(c, "\n");
     tell_blocked(c, r);
     if (changed || blocked) cli_say(c, "\n");
@@ -202,37 +202,37 @@ static sparta_status report_text(cli *c, const char *path, const done *d)
 }
 
 /* Runtimes lay channels out in fours, eights or sixteens: a model with 13 of 32 may take longer than the one with 19 zeros. */
-static void note_odd(cli *c, const sparta_propagate_report *r)
+static void note_odd(cli *c, const sp_propagate_report *r)
 {
     int odd = 0;
     for (int i = 0; i < r->n; i++) {
-        const sparta_kept *k = &r->tensor[i];
+        const sp_kept *k = &r->tensor[i];
         odd += k->rank > 2 && !k->gone && k->before[0] % 4 == 0 && k->after[0] % 4 != 0;
     }
     if (odd)
-        sparta_note(c->cx,
-                    "propagate: %d convolutions have no multiple of 4 channels any more, for which runtimes "
-                    "may take longer; "
-                    "--multiple 8 keeps a few that are zero",
-                    odd);
+        sp_note(c->cx,
+                "propagate: %d convolutions have no multiple of 4 channels any more, for which runtimes "
+                "may take longer; "
+                "--multiple 8 keeps a few that are zero",
+                odd);
 }
 
 /* ------------------------------------------------------------------ the work */
 /* Of the model, and of the file beside it where its weights do not fit into one. */
-static sparta_status written_bytes(cli *c, const sparta_graph *g, const char *path, size_t *out)
+static sparta_status written_bytes(cli *c, const sp_graph *g, const char *path, size_t *out)
 {
     size_t model, beside = 0, weight = 0; /* the largest */
     for (int i = 0; i < g->n_nodes; i++)
         for (int k = 0; k < g->node[i]->n_in; k++) {
             const sparta_tensor *t = g->node[i]->in[k] ? g->node[i]->in[k]->constant : NULL;
-            const size_t bits = t ? (size_t)sparta_dtype_bits(t->dtype) : 0;
-            if (t) weight = SPARTA_MAX(weight, (size_t)sparta_tensor_elements(t) * bits / 8);
+            const size_t bits = t ? (size_t)sp_dtype_bits(t->dtype) : 0;
+            if (t) weight = SP_MAX(weight, (size_t)sparta_tensor_elements(t) * bits / 8);
         }
-    SPARTA_TRY(cli_file_size(c, path, &model));
+    SP_TRY(cli_file_size(c, path, &model));
     if (model < weight) {
-        const char *data = sparta_arena_printf(c->arena, "%s.data", path);
-        SPARTA_NEED(c->cx, data);
-        SPARTA_TRY(cli_file_size(c, data, &beside));
+        const char *data = sp_arena_printf(c->arena, "%s.data", path);
+        SP_NEED(c->cx, data);
+        SP_TRY(cli_file_size(c, data, &beside));
     }
     *out = model + beside;
     return SPARTA_OK;
@@ -240,12 +240,12 @@ static sparta_status written_bytes(cli *c, const sparta_graph *g, const char *pa
 
 /* A model may be written over itself, which is one change. One whose weights lie beside it may not: it would be lost if that stopped
  * between the two files. */
-static sparta_status check_output(cli *c, const sparta_model *m, const char *path)
+static sparta_status check_output(cli *c, const sp_model *m, const char *path)
 {
     struct stat in, out;
     if (m->n_external && !stat(c->operand[0], &in) && !stat(path, &out) && in.st_dev == out.st_dev &&
         in.st_ino == out.st_ino)
-        return sparta_fail(
+        return sp_fail(
             c->cx, SPARTA_E_USAGE,
             "%s: is the model that is read, whose weights lie in other files, and could be lost; give "
             "-o another name",
@@ -253,27 +253,27 @@ static sparta_status check_output(cli *c, const sparta_model *m, const char *pat
     return SPARTA_OK;
 }
 
-static sparta_status shrink(cli *c, sparta_opened *o, sparta_compile_options *options, cli_json *j, done *d)
+static sparta_status shrink(cli *c, sp_opened *o, sparta_compile_options *options, cli_json *j, done *d)
 {
     const char *path = cli_text(c, CLI_OUTPUT, NULL);
-    const double start = sparta_now();
+    const double start = sp_now();
     if (cli_has(c, CLI_VALUES)) {
-        SPARTA_TRY(find_values(c, o->model->graph, options, j));
+        SP_TRY(find_values(c, o->model->graph, options, j));
         options->remove = NULL; /* done */
     }
     cli_progress_show(c, 1, 3, "propagating");
-    SPARTA_TRY(sparta_compile_propagate(o->model->graph, options, &o->obeyed, &d->report));
+    SP_TRY(sp_compile_propagate(o->model->graph, options, &o->obeyed, &d->report));
     d->bytes_before = o->model->file.size;
     for (int i = 0; i < o->model->n_external; i++) d->bytes_before += o->model->external[i].size;
-    d->seconds = sparta_now() - start;
+    d->seconds = sp_now() - start;
     note_odd(c, &d->report);
     cli_progress_show(c, 2, 3, "writing");
-    SPARTA_TRY(sparta_check_cancel(c->cx));
-    SPARTA_TRY(sparta_propagate_tie(o->model->graph));
-    SPARTA_TRY(sparta_model_check(c->cx, o->model));
-    SPARTA_TRY(sparta_onnx_write(c->cx, o->model->graph, path));
-    d->write_s = sparta_now() - start - d->seconds;
-    SPARTA_TRY(written_bytes(c, o->model->graph, path, &d->bytes_after));
+    SP_TRY(sp_check_cancel(c->cx));
+    SP_TRY(sp_propagate_tie(o->model->graph));
+    SP_TRY(sp_model_check(c->cx, o->model));
+    SP_TRY(sp_onnx_write(c->cx, o->model->graph, path));
+    d->write_s = sp_now() - start - d->seconds;
+    SP_TRY(written_bytes(c, o->model->graph, path, &d->bytes_after));
     if (!cli_wants_json(c)) return report_text(c, path, d);
     report_json(j, path, d);
     return SPARTA_OK;
@@ -282,24 +282,24 @@ static sparta_status shrink(cli *c, sparta_opened *o, sparta_compile_options *op
 sparta_status cli_verb_propagate(cli *c)
 {
     const char *path = cli_text(c, CLI_OUTPUT, NULL);
-    sparta_compile_request r;
-    sparta_opened o;
+    sp_compile_request r;
+    sp_opened o;
     done d = {0};
     if (!path)
-        return sparta_fail(c->cx, SPARTA_E_USAGE,
-                           "propagate: nowhere to write the smaller model; say where with -o OUT.onnx");
-    SPARTA_TRY(cli_compile_request(c, &r));
-    SPARTA_TRY(cli_compile_dims(c, &r.options.dims));
-    SPARTA_TRY(cli_writable(c, path));
+        return sp_fail(c->cx, SPARTA_E_USAGE,
+                       "propagate: nowhere to write the smaller model; say where with -o OUT.onnx");
+    SP_TRY(cli_compile_request(c, &r));
+    SP_TRY(cli_compile_dims(c, &r.options.dims));
+    SP_TRY(cli_writable(c, path));
     cli_progress_show(c, 0, 3, "reading");
-    const double start = sparta_now();
-    SPARTA_TRY(sparta_compile_open(c->cx, c->operand[0], &r.options, &o));
-    d.read_s = sparta_now() - start;
+    const double start = sp_now();
+    SP_TRY(sp_compile_open(c->cx, c->operand[0], &r.options, &o));
+    d.read_s = sp_now() - start;
     cli_json j = {0};
     if (cli_wants_json(c)) j = cli_json_begin(c, "propagate");
     sparta_status status = check_output(c, o.model, path);
     if (!status) status = shrink(c, &o, &r.options, &j, &d);
     if (!status && cli_wants_json(c)) cli_json_end(c, &j);
-    sparta_compile_close(&o);
+    sp_compile_close(&o);
     return status;
 }

@@ -7,7 +7,7 @@
 typedef struct job {
     cli *c;
     const char *folder;
-    const sparta_graph *graph;
+    const sp_graph *graph;
     cli_inputs in;
     sparta_named_tensor *out;
     int n_out;
@@ -21,25 +21,25 @@ typedef struct job {
 /* D/NAME.npy; a '/' in the name becomes '_', so that it stays inside D. */
 static sparta_status path_of(job *j, const char *name, const char **out)
 {
-    char *file = sparta_arena_string(j->c->arena, name);
-    SPARTA_NEED(j->c->cx, file);
+    char *file = sp_arena_string(j->c->arena, name);
+    SP_NEED(j->c->cx, file);
     for (char *p = file; *p; p++)
         if (*p == '/') *p = '_';
-    const char *path = sparta_arena_printf(j->c->arena, "%s/%s.npy", j->folder, file);
-    SPARTA_NEED(j->c->cx, path);
+    const char *path = sp_arena_printf(j->c->arena, "%s/%s.npy", j->folder, file);
+    SP_NEED(j->c->cx, path);
     *out = path;
     return SPARTA_OK;
 }
 
 /* Two names that differ only in '/' and '_' would overwrite each other. An empty path is not written. */
-static sparta_status check_paths(job *j, sparta_map *seen, const char **path, int n)
+static sparta_status check_paths(job *j, sp_map *seen, const char **path, int n)
 {
     for (int i = 0; i < n; i++) {
-        SPARTA_TRY(sparta_check_cancel(j->c->cx));
-        if (*path[i] && sparta_map_get(seen, path[i], NULL))
-            return sparta_fail(j->c->cx, SPARTA_E_UNSUPPORTED,
-                               "run: two arrays would be written to %s; rename one in the model", path[i]);
-        SPARTA_TRY(sparta_map_put(seen, path[i], i));
+        SP_TRY(sp_check_cancel(j->c->cx));
+        if (*path[i] && sp_map_get(seen, path[i], NULL))
+            return sp_fail(j->c->cx, SPARTA_E_UNSUPPORTED,
+                           "run: two arrays would be written to %s; rename one in the model", path[i]);
+        SP_TRY(sp_map_put(seen, path[i], i));
     }
     return SPARTA_OK;
 }
@@ -47,22 +47,21 @@ static sparta_status check_paths(job *j, sparta_map *seen, const char **path, in
 static sparta_status write_all(job *j, const char **path)
 {
     int n = 0;
-    for (int i = 0; i < j->n_out; i++) SPARTA_TRY(path_of(j, j->out[i].name, &path[n++]));
+    for (int i = 0; i < j->n_out; i++) SP_TRY(path_of(j, j->out[i].name, &path[n++]));
     for (int i = 0; i < j->in.n; i++) {
         path[n] = "";
-        if (j->in.generated[i]) SPARTA_TRY(path_of(j, j->in.tensor[i].name, &path[n]));
+        if (j->in.generated[i]) SP_TRY(path_of(j, j->in.tensor[i].name, &path[n]));
         n++;
     }
-    sparta_map *seen = sparta_map_create(j->c->cx);
-    SPARTA_NEED(j->c->cx, seen);
+    sp_map *seen = sp_map_create(j->c->cx);
+    SP_NEED(j->c->cx, seen);
     sparta_status status = check_paths(j, seen, path, n);
-    sparta_map_free(seen);
-    SPARTA_TRY(status);
-    SPARTA_TRY(sparta_make_folder(j->c->cx, j->folder));
+    sp_map_free(seen);
+    SP_TRY(status);
+    SP_TRY(sp_make_folder(j->c->cx, j->folder));
     for (int i = 0; i < j->in.n; i++)
-        if (j->in.generated[i])
-            SPARTA_TRY(sparta_npy_write(j->c->cx, path[j->n_out + i], &j->in.tensor[i].tensor));
-    for (int i = 0; i < j->n_out; i++) SPARTA_TRY(sparta_npy_write(j->c->cx, path[i], &j->out[i].tensor));
+        if (j->in.generated[i]) SP_TRY(sp_npy_write(j->c->cx, path[j->n_out + i], &j->in.tensor[i].tensor));
+    for (int i = 0; i < j->n_out; i++) SP_TRY(sp_npy_write(j->c->cx, path[i], &j->out[i].tensor));
     return SPARTA_OK;
 }
 
@@ -97,12 +96,11 @@ static sparta_status report(job *j, const char **path)
         return SPARTA_OK;
     }
     for (int i = 0; i < j->n_out; i++) {
-        sparta_text shape;
-        sparta_text_init(&shape, c->cx);
-        sparta_tensor_print_shape(&j->out[i].tensor, &shape);
-        cli_say(c, "%s: %s %s\n", path[i], sparta_dtype_name(j->out[i].tensor.dtype),
-                sparta_text_str(&shape));
-        sparta_text_free(&shape);
+        sp_text shape;
+        sp_text_init(&shape, c->cx);
+        sp_tensor_print_shape(&j->out[i].tensor, &shape);
+        cli_say(c, "%s: %s %s\n", path[i], sparta_dtype_name(j->out[i].tensor.dtype), sp_text_str(&shape));
+        sp_text_free(&shape);
     }
     bool generated = false;
     for (int i = 0; i < j->in.n; i++) generated |= *path[j->n_out + i] != 0;
@@ -119,9 +117,9 @@ static sparta_status report(job *j, const char **path)
 
 static sparta_status finish(job *j)
 {
-    const char **path = sparta_arena_array(j->c->arena, (size_t)(j->n_out + j->in.n) + 1, sizeof *path);
-    SPARTA_NEED(j->c->cx, path);
-    SPARTA_TRY(write_all(j, path));
+    const char **path = sp_arena_array(j->c->arena, (size_t)(j->n_out + j->in.n) + 1, sizeof *path);
+    SP_NEED(j->c->cx, path);
+    SP_TRY(write_all(j, path));
     return report(j, path);
 }
 
@@ -129,8 +127,8 @@ static sparta_status finish(job *j)
 
 static sparta_status name_outputs(job *j)
 {
-    j->out = sparta_arena_array(j->c->arena, (size_t)j->graph->n_outputs + 1, sizeof *j->out);
-    SPARTA_NEED(j->c->cx, j->out);
+    j->out = sp_arena_array(j->c->arena, (size_t)j->graph->n_outputs + 1, sizeof *j->out);
+    SP_NEED(j->c->cx, j->out);
     for (int i = 0; i < j->graph->n_outputs; i++) j->out[i].name = j->graph->output[i]->name;
     j->n_out = j->graph->n_outputs;
     return SPARTA_OK;
@@ -141,14 +139,14 @@ static sparta_status in_session(job *j, sparta_package *p, sparta_session **s)
     sparta_session_options options = {sizeof options, (int)cli_int(j->c, CLI_THREADS, 0), 0};
     j->graph = p->plan;
     j->warning = p->note;
-    SPARTA_TRY(name_outputs(j));
-    SPARTA_TRY(cli_inputs_make(j->c, j->graph, &j->in));
-    SPARTA_TRY(sparta_session_create(j->c->cx, p, &options, s));
-    double start = sparta_now();
-    SPARTA_TRY(sparta_session_run(j->c->cx, *s, j->in.tensor, j->in.n, j->out, j->n_out));
-    j->seconds = sparta_now() - start;
-    j->threads = sparta_session_threads(*s);
-    j->isa = sparta_session_isa(*s);
+    SP_TRY(name_outputs(j));
+    SP_TRY(cli_inputs_make(j->c, j->graph, &j->in));
+    SP_TRY(sparta_session_create(j->c->cx, p, &options, s));
+    double start = sp_now();
+    SP_TRY(sparta_session_run(j->c->cx, *s, j->in.tensor, j->in.n, j->out, j->n_out));
+    j->seconds = sp_now() - start;
+    j->threads = sp_session_threads(*s);
+    j->isa = sp_session_isa(*s);
     return finish(j);
 }
 
@@ -156,7 +154,7 @@ static sparta_status run_package(job *j)
 {
     sparta_package *p = NULL;
     sparta_session *s = NULL;
-    SPARTA_TRY(sparta_package_open(j->c->cx, j->c->operand[0], &p));
+    SP_TRY(sparta_package_open(j->c->cx, j->c->operand[0], &p));
     sparta_status status = in_session(j, p, &s);
     sparta_session_free(s);
     cli_inputs_free(j->c, &j->in);
@@ -164,43 +162,43 @@ static sparta_status run_package(job *j)
     return status;
 }
 
-static sparta_status on_references(job *j, sparta_model *m)
+static sparta_status on_references(job *j, sp_model *m)
 {
     cli *c = j->c;
     j->graph = m->graph;
     j->isa = "reference";
-    SPARTA_TRY(name_outputs(j));
-    SPARTA_TRY(cli_inputs_make(c, j->graph, &j->in));
-    sparta_tensor *results = sparta_arena_array(c->arena, (size_t)j->n_out + 1, sizeof *results);
-    SPARTA_NEED(c->cx, results);
-    double start = sparta_now();
-    SPARTA_TRY(sparta_ops_run(c->cx, j->graph, j->in.tensor, j->in.n, results, NULL, NULL));
-    j->seconds = sparta_now() - start;
+    SP_TRY(name_outputs(j));
+    SP_TRY(cli_inputs_make(c, j->graph, &j->in));
+    sparta_tensor *results = sp_arena_array(c->arena, (size_t)j->n_out + 1, sizeof *results);
+    SP_NEED(c->cx, results);
+    double start = sp_now();
+    SP_TRY(sp_ops_run(c->cx, j->graph, j->in.tensor, j->in.n, results, NULL, NULL));
+    j->seconds = sp_now() - start;
     j->owns_out = true;
     for (int i = 0; i < j->n_out; i++) j->out[i].tensor = results[i];
-    SPARTA_TRY(sparta_model_check(c->cx, m));
+    SP_TRY(sp_model_check(c->cx, m));
     return finish(j);
 }
 
 static sparta_status run_model(job *j)
 {
-    sparta_model *m = NULL;
-    SPARTA_TRY(cli_open_model(j->c, j->c->operand[0], &m));
+    sp_model *m = NULL;
+    SP_TRY(cli_open_model(j->c, j->c->operand[0], &m));
     sparta_status status = on_references(j, m);
-    for (int i = 0; i < j->n_out && j->owns_out; i++) sparta_free(j->c->cx, j->out[i].tensor.data);
+    for (int i = 0; i < j->n_out && j->owns_out; i++) sp_free(j->c->cx, j->out[i].tensor.data);
     cli_inputs_free(j->c, &j->in);
-    sparta_model_close(m);
+    sp_model_close(m);
     return status;
 }
 
 sparta_status cli_verb_run(cli *c)
 {
     job j = {.c = c, .folder = cli_text(c, CLI_OUTPUT_DIR, NULL)};
-    sparta_file_kind kind;
+    sp_file_kind kind;
     if (!j.folder)
-        return sparta_fail(c->cx, SPARTA_E_USAGE,
-                           "run: nowhere to write the outputs; say where with --output-dir D");
-    SPARTA_TRY(sparta_file_kind_of(c->cx, c->operand[0], &kind));
-    if (kind == SPARTA_FILE_PACKAGE) return run_package(&j);
+        return sp_fail(c->cx, SPARTA_E_USAGE,
+                       "run: nowhere to write the outputs; say where with --output-dir D");
+    SP_TRY(sp_file_kind_of(c->cx, c->operand[0], &kind));
+    if (kind == SP_FILE_PACKAGE) return run_package(&j);
     return run_model(&j);
 }

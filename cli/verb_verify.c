@@ -2,7 +2,7 @@
 #include "verbs.h"
 #include <math.h>
 
-static void as_json(cli *c, const sparta_verify_result *r)
+static void as_json(cli *c, const sp_verify_result *r)
 {
     cli_json j = cli_json_begin(c, "verify");
     cli_json_bool(&j, "ok", r->ok);
@@ -26,7 +26,7 @@ static void as_json(cli *c, const sparta_verify_result *r)
 }
 
 /* That answers differ is said by the error. */
-static sparta_status report(cli *c, const sparta_verify_result *r)
+static sparta_status report(cli *c, const sp_verify_result *r)
 {
     if (cli_wants_json(c)) {
         as_json(c, r);
@@ -41,7 +41,7 @@ static sparta_status report(cli *c, const sparta_verify_result *r)
         cli_table_real(&t, 9, r->output[i].max_rel);
         cli_table_real(&t, 9, r->output[i].cosine);
     }
-    if (!cli_has(c, CLI_QUIET)) SPARTA_TRY(cli_table_end(&t));
+    if (!cli_has(c, CLI_QUIET)) SP_TRY(cli_table_end(&t));
     if (!r->ok) return SPARTA_OK;
     cli_say(c, "the answers are the same");
     for (int i = 0; i < r->n_sizes; i++) cli_say(c, "%s%s", i ? "; " : " at ", r->sizes[i]);
@@ -52,31 +52,31 @@ static sparta_status report(cli *c, const sparta_verify_result *r)
 /* Names and shapes of inputs are those of B, the reference. */
 static sparta_status take_inputs(cli *c, const char *path, cli_inputs *in)
 {
-    sparta_file_kind kind;
-    SPARTA_TRY(sparta_file_kind_of(c->cx, path, &kind));
-    if (kind == SPARTA_FILE_PACKAGE) {
+    sp_file_kind kind;
+    SP_TRY(sp_file_kind_of(c->cx, path, &kind));
+    if (kind == SP_FILE_PACKAGE) {
         sparta_package *p = NULL;
-        SPARTA_TRY(sparta_package_open(c->cx, path, &p));
+        SP_TRY(sparta_package_open(c->cx, path, &p));
         sparta_status status = cli_inputs_make(c, p->plan, in);
         for (int i = 0; !status && i < in->n; i++)
-            in->tensor[i].name = sparta_arena_string(c->arena, in->tensor[i].name);
+            in->tensor[i].name = sp_arena_string(c->arena, in->tensor[i].name);
         sparta_package_close(p);
         return status;
     }
-    sparta_model *m = NULL;
-    SPARTA_TRY(cli_open_model(c, path, &m));
+    sp_model *m = NULL;
+    SP_TRY(cli_open_model(c, path, &m));
     sparta_status status = cli_inputs_make(c, m->graph, in);
     for (int i = 0; !status && i < in->n; i++)
-        in->tensor[i].name = sparta_arena_string(c->arena, in->tensor[i].name);
-    sparta_model_close(m);
+        in->tensor[i].name = sp_arena_string(c->arena, in->tensor[i].name);
+    sp_model_close(m);
     return status;
 }
 
-static sparta_status differs(cli *c, const sparta_verify_request *r, const sparta_verify_result *result)
+static sparta_status differs(cli *c, const sp_verify_request *r, const sp_verify_result *result)
 {
-    const sparta_verify_output *o = result->output;
+    const sp_verify_output *o = result->output;
     while (o->ok) o++;
-    return sparta_fail(
+    return sp_fail(
         c->cx, SPARTA_E_DIFFER,
         "%s: its answer differs from that of %s: %s by up to %.3g where %.3g is allowed, first at %s; look "
         "at what computes that value, or give --rtol",
@@ -86,23 +86,23 @@ static sparta_status differs(cli *c, const sparta_verify_request *r, const spart
 
 sparta_status cli_verb_verify(cli *c)
 {
-    sparta_verify_request r = {
+    sp_verify_request r = {
         .a = c->operand[0], .against = cli_text(c, CLI_AGAINST, NULL), .masks = cli_text(c, CLI_MASKS, NULL)};
-    sparta_verify_result result;
+    sp_verify_result result;
     cli_inputs in = {0};
     if (!r.against)
-        return sparta_fail(c->cx, SPARTA_E_USAGE, "verify: nothing to compare %s with; say --against B", r.a);
-    r.tolerance = (sparta_tolerance){cli_real(c, CLI_RTOL, -1), cli_real(c, CLI_ATOL, -1)};
+        return sp_fail(c->cx, SPARTA_E_USAGE, "verify: nothing to compare %s with; say --against B", r.a);
+    r.tolerance = (sp_tolerance){cli_real(c, CLI_RTOL, -1), cli_real(c, CLI_ATOL, -1)};
     r.seed = (uint64_t)cli_int(c, CLI_SEED, 0);
     r.threads = (int)cli_int(c, CLI_THREADS, 0);
-    SPARTA_TRY(cli_compile_request(c, &r.compile));
-    SPARTA_TRY(cli_dims(c, &r.sizes));
-    if (cli_has(c, CLI_INPUT) || cli_has(c, CLI_INPUTS)) SPARTA_TRY(take_inputs(c, r.against, &in));
+    SP_TRY(cli_compile_request(c, &r.compile));
+    SP_TRY(cli_dims(c, &r.sizes));
+    if (cli_has(c, CLI_INPUT) || cli_has(c, CLI_INPUTS)) SP_TRY(take_inputs(c, r.against, &in));
     r.inputs = in.tensor;
     r.n_inputs = in.n;
-    sparta_status status = sparta_verify(c->cx, c->arena, &r, &result);
+    sparta_status status = sp_verify(c->cx, c->arena, &r, &result);
     cli_inputs_free(c, &in);
-    SPARTA_TRY(status);
-    SPARTA_TRY(report(c, &result));
+    SP_TRY(status);
+    SP_TRY(report(c, &result));
     return result.ok ? SPARTA_OK : differs(c, &r, &result);
 }

@@ -9,8 +9,8 @@ static sparta_status list(cli *c)
     if (cli_wants_json(c)) {
         cli_json j = cli_json_begin(c, "zoo");
         cli_json_open(&j, "models", '[');
-        for (int i = 0; i < sparta_zoo_count(); i++) {
-            const sparta_zoo_model *m = sparta_zoo_row(i);
+        for (int i = 0; i < sp_zoo_count(); i++) {
+            const sp_zoo_model *m = sp_zoo_row(i);
             cli_json_open(&j, NULL, '{');
             cli_json_text(&j, "name", m->name);
             cli_json_int(&j, "parameters", m->parameters);
@@ -24,8 +24,8 @@ static sparta_status list(cli *c)
     }
     static const char *const names[] = {"name", "parameters", "MB", "what"};
     cli_table t = cli_table_begin(c, 4, names);
-    for (int i = 0; i < sparta_zoo_count(); i++) {
-        const sparta_zoo_model *m = sparta_zoo_row(i);
+    for (int i = 0; i < sp_zoo_count(); i++) {
+        const sp_zoo_model *m = sp_zoo_row(i);
         cli_table_text(&t, m->name);
         cli_table_int(&t, m->parameters);
         cli_table_real(&t, 1, (double)m->parameters * 4e-6);
@@ -34,18 +34,18 @@ static sparta_status list(cli *c)
     return cli_table_end(&t);
 }
 
-static int64_t parameters(const sparta_graph *g)
+static int64_t parameters(const sp_graph *g)
 {
     int64_t n = 0;
     for (int i = 0; i < g->n_values; i++) {
-        const sparta_value *v = g->value[i];
-        if (v->constant && v->dims.rank > 0 && sparta_dtype_is_float(v->dtype))
+        const sp_value *v = g->value[i];
+        if (v->constant && v->dims.rank > 0 && sp_dtype_is_float(v->dtype))
             n += sparta_tensor_elements(v->constant);
     }
     return n;
 }
 
-static void report(cli *c, const sparta_graph *g, const char *path)
+static void report(cli *c, const sp_graph *g, const char *path)
 {
     if (cli_wants_json(c)) {
         cli_json j = cli_json_begin(c, "zoo");
@@ -65,23 +65,22 @@ static void report(cli *c, const sparta_graph *g, const char *path)
 sparta_status cli_verb_zoo(cli *c)
 {
     if (c->n_operands == 0) return list(c);
-    sparta_prune_spec prune;
-    sparta_zoo_request r = {.name = c->operand[0], .seed = (uint64_t)cli_int(c, CLI_SEED, 0)};
+    sp_prune_spec prune;
+    sp_zoo_request r = {.name = c->operand[0], .seed = (uint64_t)cli_int(c, CLI_SEED, 0)};
     const char *path = cli_text(c, CLI_OUTPUT, NULL);
     if (cli_has(c, CLI_PRUNE)) {
-        SPARTA_TRY(sparta_prune_parse(c->cx, cli_text(c, CLI_PRUNE, NULL), &prune));
+        SP_TRY(sp_prune_parse(c->cx, cli_text(c, CLI_PRUNE, NULL), &prune));
         r.prune = &prune;
     }
-    SPARTA_TRY(cli_dims(c, &r.dims));
+    SP_TRY(cli_dims(c, &r.dims));
     bool known = false;
-    for (int i = 0; i < sparta_zoo_count(); i++) known |= !strcmp(sparta_zoo_row(i)->name, r.name);
+    for (int i = 0; i < sp_zoo_count(); i++) known |= !strcmp(sp_zoo_row(i)->name, r.name);
     if (known && !path)
-        return sparta_fail(c->cx, SPARTA_E_USAGE, "zoo: nowhere to write %s; say where with -o M.onnx",
-                           r.name);
-    sparta_graph *g = NULL;
-    SPARTA_TRY(sparta_zoo_build(c->cx, &r, &g));
-    sparta_status status = sparta_onnx_write(c->cx, g, path);
+        return sp_fail(c->cx, SPARTA_E_USAGE, "zoo: nowhere to write %s; say where with -o M.onnx", r.name);
+    sp_graph *g = NULL;
+    SP_TRY(sp_zoo_build(c->cx, &r, &g));
+    sparta_status status = sp_onnx_write(c->cx, g, path);
     if (!status) report(c, g, path);
-    sparta_graph_free(g);
+    sp_graph_free(g);
     return status;
 }

@@ -1,6 +1,6 @@
 /* What several verbs share. */
-#ifndef SPARTA_CLI_VERBS_H
-#define SPARTA_CLI_VERBS_H
+#ifndef SP_CLI_VERBS_H
+#define SP_CLI_VERBS_H
 
 #include "cli.h"
 #include "compile/compile.h"
@@ -9,14 +9,14 @@
 #include "measure/measure.h"
 
 /* The flags that say how to compile. */
-sparta_status cli_compile_request(cli *c, sparta_compile_request *out) SPARTA_MUST;
-sparta_status cli_compile_dims(cli *c, const char *const **out) SPARTA_MUST; /* --dim, ended by NULL */
+sparta_status cli_compile_request(cli *c, sp_compile_request *out) SP_MUST;
+sparta_status cli_compile_dims(cli *c, const char *const **out) SP_MUST; /* --dim, ended by NULL */
 /* Fail now, not after minutes of work, when the folder of `path` cannot be written. */
-sparta_status cli_writable(cli *c, const char *path) SPARTA_MUST;
-sparta_status cli_file_size(cli *c, const char *path, size_t *out) SPARTA_MUST;
+sparta_status cli_writable(cli *c, const char *path) SP_MUST;
+sparta_status cli_file_size(cli *c, const char *path, size_t *out) SP_MUST;
 void cli_note_noise(cli *c); /* a measurement that is not to be relied on */
-void cli_coverage_json(cli_json *j, const sparta_coverage *c);
-void cli_layers_json(cli_json *j, const sparta_layer *layer, int n); /* "layers": [...] */
+void cli_coverage_json(cli_json *j, const sp_coverage *c);
+void cli_layers_json(cli_json *j, const sp_layer *layer, int n); /* "layers": [...] */
 
 /* The targets that a package has code for: "targets": [{"name", "kernels", "checked"}], and `before` "avx512, avx2 (not checked)" or
  * "" when it has none. */
@@ -24,47 +24,46 @@ void cli_targets_json(cli_json *j, const sparta_package *p);
 const char *cli_targets_text(cli *c, const sparta_package *p, const char *before);
 
 /* Inputs of a graph from --input, or generated from the seed; given in part: E_USAGE naming the missing ones.
- * `sizes` is complete afterwards. Free with sparta_inputs_free. */
+ * `sizes` is complete afterwards. Free with sp_inputs_free. */
 typedef struct cli_inputs {
     int n;
     sparta_named_tensor *tensor;
     bool *generated; /* made here, not read from a file */
 } cli_inputs;
 /* An ONNX file with its shapes inferred, at the sizes of --dim where they are needed for that. */
-sparta_status cli_open_model(cli *c, const char *path, sparta_model **out) SPARTA_MUST;
-sparta_status cli_inputs_make(cli *c, const sparta_graph *g, cli_inputs *out) SPARTA_MUST;
+sparta_status cli_open_model(cli *c, const char *path, sp_model **out) SP_MUST;
+sparta_status cli_inputs_make(cli *c, const sp_graph *g, cli_inputs *out) SP_MUST;
 void cli_inputs_free(cli *c, cli_inputs *in);
 void cli_tensor_json(cli_json *j, const sparta_tensor *t); /* "dtype", "shape" */
 
 /* The tensor of a file of any kind (source.c), for format's words. Must stay where it is: the view looks at it. */
 typedef struct cli_source {
-    sparta_packed packed; /* a view of one of those below, which own it */
-    bool stored;          /* the file is a packed tensor of ours: its format is packed.format */
+    sp_packed packed; /* a view of one of those below, which own it */
+    bool stored;      /* the file is a packed tensor of ours: its format is packed.format */
     int64_t pos[2];
-    sparta_coo coo;
+    sp_coo coo;
     sparta_tensor array, plain; /* plain: without -0.0, where there was some */
-    sparta_arrays arrays;
-    sparta_packed_file file;
+    sp_arrays arrays;
+    sp_packed_file file;
 } cli_source;
-sparta_status cli_source_read(cli *c, const char *path, cli_source *out) SPARTA_MUST;
-sparta_status cli_source_read_packed(cli *c, const char *path, cli_source *out) SPARTA_MUST; /* ours only */
+sparta_status cli_source_read(cli *c, const char *path, cli_source *out) SP_MUST;
+sparta_status cli_source_read_packed(cli *c, const char *path, cli_source *out) SP_MUST; /* ours only */
 /* Its matrix as a dense array, in the arena. */
-sparta_status cli_source_dense(cli *c, const char *path, const cli_source *s, sparta_tensor *out) SPARTA_MUST;
+sparta_status cli_source_dense(cli *c, const char *path, const cli_source *s, sparta_tensor *out) SP_MUST;
 void cli_source_free(cli *c, cli_source *s);
 
-const char *cli_format_text(cli *c, const sparta_format *f); /* canonical, in the arena; NULL: no memory */
-void cli_stats_json(cli_json *j, const sparta_format *f, const sparta_format_stats *s);
-sparta_status cli_format_advise(cli *c, const char *in) SPARTA_MUST;
+const char *cli_format_text(cli *c, const sp_format *f); /* canonical, in the arena; NULL: no memory */
+void cli_stats_json(cli_json *j, const sp_format *f, const sp_format_stats *s);
+sparta_status cli_format_advise(cli *c, const char *in) SP_MUST;
 
 /* inspect --what-if (what_if.c): measure, then say. Interrupted with something to say: c->stands, and E_CANCELLED from the first. */
-sparta_status cli_what_if(cli *c, sparta_what_if *out) SPARTA_MUST;
-void cli_what_if_json(cli_json *j,
-                      const sparta_what_if *w); /* "what_if": [...] and what it was measured at */
-sparta_status cli_what_if_tables(cli *c, const sparta_what_if *w) SPARTA_MUST;
+sparta_status cli_what_if(cli *c, sp_what_if *out) SP_MUST;
+void cli_what_if_json(cli_json *j, const sp_what_if *w); /* "what_if": [...] and what it was measured at */
+sparta_status cli_what_if_tables(cli *c, const sp_what_if *w) SP_MUST;
 
 /* inspect, of files that are no model: a .npy; named arrays (.npz, .safetensors) or a matrix (.mtx, .smtx, SciPy's .npz). */
-sparta_status cli_holds_arrays(cli *c, bool *out) SPARTA_MUST; /* one of the latter? */
-sparta_status cli_inspect_npy(cli *c) SPARTA_MUST;
-sparta_status cli_inspect_arrays(cli *c) SPARTA_MUST;
+sparta_status cli_holds_arrays(cli *c, bool *out) SP_MUST; /* one of the latter? */
+sparta_status cli_inspect_npy(cli *c) SP_MUST;
+sparta_status cli_inspect_arrays(cli *c) SP_MUST;
 
 #endif

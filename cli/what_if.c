@@ -10,20 +10,19 @@ static const char *const usual = "4x1:0.9,16x4:0.9,32x32:0.9,2x1:0.9,1x1:0.9,2:4
 
 static sparta_status cut_list(cli *c, const char *list, const char *const **out, int *n)
 {
-    const char **pattern = sparta_arena_array(c->arena, PATTERNS, sizeof *pattern);
+    const char **pattern = sp_arena_array(c->arena, PATTERNS, sizeof *pattern);
     int count = 0;
-    SPARTA_NEED(c->cx, pattern);
+    SP_NEED(c->cx, pattern);
     for (const char *p = list;; p++) {
         const size_t length = strcspn(p, ",");
         if (!length)
-            return sparta_fail(c->cx, SPARTA_E_USAGE,
-                               "inspect: --what-if %.60s: a pattern is missing; write e.g. 4x1:0.9,2:4",
-                               list);
+            return sp_fail(c->cx, SPARTA_E_USAGE,
+                           "inspect: --what-if %.60s: a pattern is missing; write e.g. 4x1:0.9,2:4", list);
         if (count == PATTERNS)
-            return sparta_fail(c->cx, SPARTA_E_USAGE,
-                               "inspect: --what-if: more than %d patterns; ask for fewer", PATTERNS);
-        pattern[count] = sparta_arena_bytes(c->arena, p, length);
-        SPARTA_NEED(c->cx, pattern[count]);
+            return sp_fail(c->cx, SPARTA_E_USAGE, "inspect: --what-if: more than %d patterns; ask for fewer",
+                           PATTERNS);
+        pattern[count] = sp_arena_bytes(c->arena, p, length);
+        SP_NEED(c->cx, pattern[count]);
         count++;
         p += length;
         if (!*p) break;
@@ -33,17 +32,17 @@ static sparta_status cut_list(cli *c, const char *list, const char *const **out,
     return SPARTA_OK;
 }
 
-sparta_status cli_what_if(cli *c, sparta_what_if *out)
+sparta_status cli_what_if(cli *c, sp_what_if *out)
 {
     const char *list = cli_text(c, CLI_WHAT_IF, "default");
-    sparta_what_if_request r = {.model = c->operand[0],
-                                .threads = (int)cli_int(c, CLI_THREADS, 0),
-                                .seconds = cli_real(c, CLI_TIME, 2),
-                                .seed = (uint64_t)cli_int(c, CLI_SEED, 0)};
-    SPARTA_TRY(cut_list(c, strcmp(list, "default") ? list : usual, &r.pattern, &r.n_patterns));
-    SPARTA_TRY(cli_dims(c, &r.sizes));
-    SPARTA_TRY(cli_compile_request(c, &r.compile));
-    sparta_status status = sparta_what_if_run(c->cx, c->arena, &r, out);
+    sp_what_if_request r = {.model = c->operand[0],
+                            .threads = (int)cli_int(c, CLI_THREADS, 0),
+                            .seconds = cli_real(c, CLI_TIME, 2),
+                            .seed = (uint64_t)cli_int(c, CLI_SEED, 0)};
+    SP_TRY(cut_list(c, strcmp(list, "default") ? list : usual, &r.pattern, &r.n_patterns));
+    SP_TRY(cli_dims(c, &r.sizes));
+    SP_TRY(cli_compile_request(c, &r.compile));
+    sparta_status status = sp_what_if_run(c->cx, c->arena, &r, out);
     cli_progress_end(c);
     c->stands = status == SPARTA_E_CANCELLED && out->n > 0;
     return status;
@@ -59,12 +58,12 @@ static void shape_json(cli_json *j, int64_t n, int64_t k)
     cli_json_close(j, ']');
 }
 
-static double ratio_of(const sparta_what_if_layer *l)
+static double ratio_of(const sp_what_if_layer *l)
 {
     return l->us > 0 && l->dense_us > 0 ? l->dense_us / l->us : NAN;
 }
 
-static void layer_json(cli_json *j, const sparta_what_if_layer *l)
+static void layer_json(cli_json *j, const sp_what_if_layer *l)
 {
     cli_json_open(j, NULL, '{');
     cli_json_text(j, "name", l->name);
@@ -81,7 +80,7 @@ static void layer_json(cli_json *j, const sparta_what_if_layer *l)
     cli_json_close(j, '}');
 }
 
-static void remark_json(cli_json *j, const sparta_what_if_remark *r)
+static void remark_json(cli_json *j, const sp_what_if_remark *r)
 {
     cli_json_open(j, NULL, '{');
     cli_json_text(j, "weight", r->weight);
@@ -91,7 +90,7 @@ static void remark_json(cli_json *j, const sparta_what_if_remark *r)
     cli_json_close(j, '}');
 }
 
-static void break_even_json(cli_json *j, const sparta_break_even *e)
+static void break_even_json(cli_json *j, const sp_break_even *e)
 {
     cli_json_open(j, NULL, '{');
     shape_json(j, e->n, e->k);
@@ -103,7 +102,7 @@ static void break_even_json(cli_json *j, const sparta_break_even *e)
     cli_json_close(j, '}');
 }
 
-static void pattern_json(cli_json *j, const sparta_what_if_pattern *p)
+static void pattern_json(cli_json *j, const sp_what_if_pattern *p)
 {
     cli_json_open(j, NULL, '{');
     cli_json_text(j, "pattern", p->pattern);
@@ -132,7 +131,7 @@ static void pattern_json(cli_json *j, const sparta_what_if_pattern *p)
     cli_json_close(j, '}');
 }
 
-void cli_what_if_json(cli_json *j, const sparta_what_if *w)
+void cli_what_if_json(cli_json *j, const sp_what_if *w)
 {
     cli_json_open(j, "what_if_at", '{');
     cli_json_int(j, "threads", w->threads);
@@ -150,13 +149,13 @@ void cli_what_if_json(cli_json *j, const sparta_what_if *w)
 /* ------------------------------------------------------------------ for people */
 
 /* One line a pattern; all there is with --table. */
-static sparta_status summary(cli *c, const sparta_what_if *w)
+static sparta_status summary(cli *c, const sp_what_if *w)
 {
     static const char *const names[] = {"pattern",  "sparsity", "speedup",  "from",      "to",     "ms",
                                         "dense_ms", "MB",       "dense_MB", "norm_kept", "pruned", "weights"};
-    cli_table t = cli_table_begin(c, (int)SPARTA_COUNT(names), names);
+    cli_table t = cli_table_begin(c, (int)SP_COUNT(names), names);
     for (int i = 0; i < w->n; i++) {
-        const sparta_what_if_pattern *p = &w->pattern[i];
+        const sp_what_if_pattern *p = &w->pattern[i];
         cli_table_text(&t, p->pattern);
         cli_table_real(&t, 3, p->sparsity);
         cli_table_real(&t, 2, p->speedup);
@@ -173,7 +172,7 @@ static sparta_status summary(cli *c, const sparta_what_if *w)
     return cli_table_end(&t);
 }
 
-static const sparta_break_even *break_even_of(const sparta_what_if_pattern *p, const sparta_what_if_layer *l)
+static const sp_break_even *break_even_of(const sp_what_if_pattern *p, const sp_what_if_layer *l)
 {
     for (int i = 0; i < p->n_break_even; i++)
         if (p->break_even[i].n == l->n && p->break_even[i].k == l->k && p->break_even[i].tokens == l->tokens)
@@ -182,17 +181,17 @@ static const sparta_break_even *break_even_of(const sparta_what_if_pattern *p, c
 }
 
 /* Do two layers read the same in the table: as large, run alike, as fast or as not? */
-static bool alike(const sparta_what_if_layer *a, const sparta_what_if_layer *b)
+static bool alike(const sp_what_if_layer *a, const sp_what_if_layer *b)
 {
     return a->n == b->n && a->k == b->k && a->tokens == b->tokens && !strcmp(a->implement, b->implement) &&
            !*a->reason == !*b->reason;
 }
 
 /* Layers that are alike share a line: the first of them, their times the mean. */
-static void layer_rows(cli *c, cli_table *t, const sparta_what_if_pattern *p)
+static void layer_rows(cli *c, cli_table *t, const sp_what_if_pattern *p)
 {
     for (int i = 0; i < p->n_layers; i++) {
-        const sparta_what_if_layer *l = &p->layer[i];
+        const sp_what_if_layer *l = &p->layer[i];
         double us = 0, dense_us = 0;
         int count = 0;
         bool seen = false;
@@ -203,10 +202,10 @@ static void layer_rows(cli *c, cli_table *t, const sparta_what_if_pattern *p)
             count++;
         }
         if (seen) continue;
-        const sparta_break_even *e = break_even_of(p, l);
+        const sp_break_even *e = break_even_of(p, l);
         cli_table_text(t, p->pattern);
         cli_table_int(t, count);
-        cli_table_text(t, sparta_arena_printf(c->arena, "%lldx%lld", (long long)l->n, (long long)l->k));
+        cli_table_text(t, sp_arena_printf(c->arena, "%lldx%lld", (long long)l->n, (long long)l->k));
         cli_table_int(t, l->tokens);
         cli_table_text(t, l->name);
         cli_table_text(t, l->implement);
@@ -218,23 +217,23 @@ static void layer_rows(cli *c, cli_table *t, const sparta_what_if_pattern *p)
     }
 }
 
-static sparta_status layers(cli *c, const sparta_what_if *w)
+static sparta_status layers(cli *c, const sp_what_if *w)
 {
     static const char *const names[] = {"pattern", "layers",   "shape", "tokens",     "such as", "implement",
                                         "us",      "dense_us", "ratio", "break_even", "reason"};
-    cli_table t = cli_table_begin(c, (int)SPARTA_COUNT(names), names);
+    cli_table t = cli_table_begin(c, (int)SP_COUNT(names), names);
     for (int i = 0; i < w->n; i++) layer_rows(c, &t, &w->pattern[i]);
     return cli_table_end(&t);
 }
 
-static void remarks(cli *c, const sparta_what_if_pattern *p)
+static void remarks(cli *c, const sp_what_if_pattern *p)
 {
     for (int i = 0; i < p->n_remarks; i++) {
-        const sparta_what_if_remark *r = &p->remark[i];
+        const sp_what_if_remark *r = &p->remark[i];
         int count = 0;
         bool seen = false;
         for (int k = 0; k < p->n_remarks; k++) {
-            const sparta_what_if_remark *o = &p->remark[k];
+            const sp_what_if_remark *o = &p->remark[k];
             if (o->n != r->n || o->k != r->k || o->skipped != r->skipped) continue;
             seen |= k < i;
             count++;
@@ -245,28 +244,28 @@ static void remarks(cli *c, const sparta_what_if_pattern *p)
     }
 }
 
-sparta_status cli_what_if_tables(cli *c, const sparta_what_if *w)
+sparta_status cli_what_if_tables(cli *c, const sp_what_if *w)
 {
     const bool people = !cli_has(c, CLI_TABLE) && !cli_has(c, CLI_QUIET);
-    sparta_text sizes;
-    sparta_text_init(&sizes, c->cx);
-    sparta_sizes_print(&w->sizes, &sizes);
+    sp_text sizes;
+    sp_text_init(&sizes, c->cx);
+    sp_sizes_print(&w->sizes, &sizes);
     cli_say(c,
             "pruned by magnitude in memory, whole model against itself dense in one run, at %s%s%d thread%s, "
             "%s;\n",
-            sparta_text_str(&sizes), w->sizes.n ? ", " : "", w->threads, w->threads == 1 ? "" : "s", w->isa);
+            sp_text_str(&sizes), w->sizes.n ? ", " : "", w->threads, w->threads == 1 ? "" : "s", w->isa);
     cli_say(c,
             "from, to: 95 %% interval; MB: all weights as stored; norm_kept is a proxy: only training tells "
             "the accuracy\n");
-    sparta_text_free(&sizes);
-    SPARTA_TRY(summary(c, w));
+    sp_text_free(&sizes);
+    SP_TRY(summary(c, w));
     if (!people) return SPARTA_OK;
     cli_say(c, "\nlayers, those that gain most first; us on one thread at so many tokens (128 stand for "
                "more than 16, or a\n");
     cli_say(c, "number that is not known: --dim says it); break_even: sparsity from which on the pattern is "
                "faster than dense,\n");
     cli_say(c, "measured on random weights of that shape\n");
-    SPARTA_TRY(layers(c, w));
+    SP_TRY(layers(c, w));
     for (int i = 0; i < w->n; i++) remarks(c, &w->pattern[i]);
     if (!w->complete) cli_say(c, "interrupted: not everything that was asked for is here\n");
     return SPARTA_OK;

@@ -1,6 +1,6 @@
 /* docs/operators.md from the tables: `make docs-operators` writes it, `make operators-check` says whether it is up to date.
  *
- * One row for each row of builtin/ops.def; what is said of it is in src/ops/<operator>.c (sparta_flow). */
+ * One row for each row of builtin/ops.def; what is said of it is in src/ops/<operator>.c (sp_flow). */
 #include "ops/flow.h"
 #include <stdio.h>
 #include <string.h>
@@ -25,13 +25,13 @@ static const struct {
 
 static int since(const char *name)
 {
-    for (size_t i = 0; i < SPARTA_COUNT(younger); i++)
+    for (size_t i = 0; i < SP_COUNT(younger); i++)
         if (!strcmp(younger[i].name, name)) return younger[i].since;
     return 11;
 }
 
 static const char *const exactness[] = {
-    [SPARTA_OPAQUE] = "opaque", [SPARTA_CONSERVATIVE] = "conservative", [SPARTA_EXACT] = "exact"};
+    [SP_OPAQUE] = "opaque", [SP_CONSERVATIVE] = "conservative", [SP_EXACT] = "exact"};
 
 /* A bar would end the cell. */
 static void cell(const char *s)
@@ -44,7 +44,7 @@ static void cell(const char *s)
     printf(" |");
 }
 
-static void row(const sparta_builtin *b, const sparta_flow *f)
+static void row(const sp_builtin *b, const sp_flow *f)
 {
     printf("| %s | ", b->name);
     if (*b->domain)
@@ -61,16 +61,16 @@ static void row(const sparta_builtin *b, const sparta_flow *f)
 static void table(bool onnx)
 {
     printf("| operator | opsets | types | rule | what passes | refused |\n|---|---|---|---|---|---|\n");
-    for (int op = 0; op < SPARTA_OPS; op++) {
-        const sparta_builtin *b = sparta_builtin_row((sparta_op_id)op);
-        if (onnx == !*b->domain) row(b, sparta_flow_of((sparta_op_id)op));
+    for (int op = 0; op < SP_OPS; op++) {
+        const sp_builtin *b = sp_builtin_row((sp_op_id)op);
+        if (onnx == !*b->domain) row(b, sp_flow_of((sp_op_id)op));
     }
 }
 
 int main(void)
 {
     int count[3] = {0};
-    for (int op = 0; op < SPARTA_OPS; op++) count[sparta_flow_of((sparta_op_id)op)->exact]++;
+    for (int op = 0; op < SP_OPS; op++) count[sp_flow_of((sp_op_id)op)->exact]++;
     printf(
         "# Operators\n\n"
         "Written by `make docs-operators` from the table of operators; do not edit.\n\n"
@@ -88,7 +88,7 @@ int main(void)
         "  bounds do not (a Max with something that is never smaller)\n"
         "- **conservative**: what is said is true, but not all of it is said\n"
         "- **opaque**: nothing is known of its outputs, all of its inputs are needed\n\n## ONNX\n\n",
-        count[SPARTA_EXACT], count[SPARTA_CONSERVATIVE], count[SPARTA_OPAQUE]);
+        count[SP_EXACT], count[SP_CONSERVATIVE], count[SP_OPAQUE]);
     table(true);
     printf("\n## Made by fusion\n\n");
     table(false);

@@ -10,23 +10,23 @@
 
 /* The public enum is written out for readers; these rows prove that it says the same as the table. */
 enum {
-#define SPARTA_STATUS(name, exit, meaning) ROW_##name,
+#define SP_STATUS(name, exit, meaning) ROW_##name,
 #include "base/status.def"
-#undef SPARTA_STATUS
+#undef SP_STATUS
     ROWS
 };
-#define SPARTA_STATUS(name, exit, meaning)                                                                   \
+#define SP_STATUS(name, exit, meaning)                                                                       \
     _Static_assert((int)SPARTA_##name == (int)ROW_##name, "sparta.h and status.def differ at " #name);
 #include "base/status.def"
-#undef SPARTA_STATUS
+#undef SP_STATUS
 
 static const struct {
     const char *name;
     int exit_code;
 } statuses[] = {
-#define SPARTA_STATUS(name, exit, meaning) {#name, exit},
+#define SP_STATUS(name, exit, meaning) {#name, exit},
 #include "base/status.def"
-#undef SPARTA_STATUS
+#undef SP_STATUS
 };
 
 const char *sparta_status_name(sparta_status status)
@@ -34,7 +34,7 @@ const char *sparta_status_name(sparta_status status)
     return (unsigned)status < ROWS ? statuses[status].name : "unknown";
 }
 
-int sparta_exit_code(sparta_status status)
+int sp_exit_code(sparta_status status)
 {
     return (unsigned)status < ROWS ? statuses[status].exit_code : 1;
 }
@@ -52,7 +52,7 @@ static size_t default_budget(void)
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     if (pages <= 0 || page <= 0) return (size_t)most;
     uint64_t half = (uint64_t)pages * (uint64_t)page / 2;
-    return (size_t)SPARTA_MIN(half, most);
+    return (size_t)SP_MIN(half, most);
 }
 
 static bool copy_string(const char **s)
@@ -65,7 +65,7 @@ static bool copy_string(const char **s)
 static bool keep_options(sparta_ctx *cx, const sparta_ctx_options *options)
 {
     sparta_ctx_options given = {0};
-    if (options) memcpy(&given, options, SPARTA_MIN(options->size, sizeof given));
+    if (options) memcpy(&given, options, SP_MIN(options->size, sizeof given));
     given.size = sizeof given;
     if (!given.max_memory) given.max_memory = default_budget();
     const char *cache_dir = given.cache_dir, *compiler = given.compiler;
@@ -92,38 +92,38 @@ sparta_ctx *sparta_ctx_create(const sparta_ctx_options *options)
 void sparta_ctx_free(sparta_ctx *cx)
 {
     if (!cx) return;
-    for (int i = 0; i < SPARTA_SLOTS; i++)
+    for (int i = 0; i < SP_SLOTS; i++)
         if (cx->slot[i].thing) cx->slot[i].free(cx, cx->slot[i].thing);
     free((char *)cx->options.cache_dir);
     free((char *)cx->options.compiler);
     free(cx);
 }
 
-const sparta_ctx_options *sparta_ctx_options_of(const sparta_ctx *cx)
+const sparta_ctx_options *sp_ctx_options_of(const sparta_ctx *cx)
 {
     return &cx->options;
 }
 
-void *sparta_ctx_slot(const sparta_ctx *cx, sparta_slot slot)
+void *sp_ctx_slot(const sparta_ctx *cx, sp_slot slot)
 {
     return cx->slot[slot].thing;
 }
 
-void sparta_ctx_set_slot(sparta_ctx *cx, sparta_slot slot, void *thing,
-                         void (*free_thing)(sparta_ctx *cx, void *thing))
+void sp_ctx_set_slot(sparta_ctx *cx, sp_slot slot, void *thing,
+                     void (*free_thing)(sparta_ctx *cx, void *thing))
 {
     cx->slot[slot].thing = thing;
     cx->slot[slot].free = free_thing;
 }
 
-bool sparta_ctx_strict(const sparta_ctx *cx)
+bool sp_ctx_strict(const sparta_ctx *cx)
 {
     return cx->options.strict != 0;
 }
 
 /* ------------------------------------------------------------------ messages */
 
-int sparta_vformat(char *out, size_t size, const char *format, va_list args)
+int sp_vformat(char *out, size_t size, const char *format, va_list args)
 {
     locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     locale_t before = plain ? uselocale(plain) : (locale_t)0;
@@ -146,17 +146,17 @@ static void end_cut_text(char *s, size_t size)
 /* Names out of hostile files reach the terminal in messages: no escape sequences, no lines of their own. */
 static void say(char *out, size_t size, const char *format, va_list args)
 {
-    int n = sparta_vformat(out, size, format, args);
+    int n = sp_vformat(out, size, format, args);
     if (n < 0)
         snprintf(out, size, "%s", format);
     else if ((size_t)n >= size)
         end_cut_text(out, size);
-    sparta_clean(out);
+    sp_clean(out);
 }
 
-sparta_status sparta_fail(sparta_ctx *cx, sparta_status status, const char *format, ...)
+sparta_status sp_fail(sparta_ctx *cx, sparta_status status, const char *format, ...)
 {
-    char text[SPARTA_MESSAGE_SIZE]; /* the arguments may point into the present message */
+    char text[SP_MESSAGE_SIZE]; /* the arguments may point into the present message */
     va_list args;
     va_start(args, format);
     say(text, sizeof text, format, args);
@@ -166,9 +166,9 @@ sparta_status sparta_fail(sparta_ctx *cx, sparta_status status, const char *form
     return status;
 }
 
-sparta_status sparta_fail_in(sparta_ctx *cx, const char *format, ...)
+sparta_status sp_fail_in(sparta_ctx *cx, const char *format, ...)
 {
-    char where[SPARTA_MESSAGE_SIZE / 2], text[SPARTA_MESSAGE_SIZE];
+    char where[SP_MESSAGE_SIZE / 2], text[SP_MESSAGE_SIZE];
     va_list args;
     va_start(args, format);
     say(where, sizeof where, format, args);
@@ -176,7 +176,7 @@ sparta_status sparta_fail_in(sparta_ctx *cx, const char *format, ...)
     if ((size_t)snprintf(text, sizeof text, "%s: %s", where, cx->message) >= sizeof text)
         end_cut_text(text, sizeof text);
     memcpy(cx->message, text, sizeof text);
-    cx->status = sparta_ctx_status(cx);
+    cx->status = sp_ctx_status(cx);
     return cx->status;
 }
 
@@ -185,13 +185,13 @@ const char *sparta_message(const sparta_ctx *cx)
     return cx ? cx->message : "";
 }
 
-sparta_status sparta_ctx_status(const sparta_ctx *cx)
+sparta_status sp_ctx_status(const sparta_ctx *cx)
 {
     return cx->status == SPARTA_OK ? SPARTA_E_INTERNAL : cx->status;
 }
 
 /* Forgets the message, not a cancellation: who asked to stop must not be overheard. */
-void sparta_ctx_clear(sparta_ctx *cx)
+void sp_ctx_clear(sparta_ctx *cx)
 {
     cx->status = SPARTA_OK;
     cx->message[0] = 0;
@@ -204,10 +204,10 @@ void sparta_ctx_cancel(sparta_ctx *cx)
     if (cx) atomic_store_explicit(&cx->cancelled, 1, memory_order_relaxed);
 }
 
-sparta_status sparta_check_cancel(sparta_ctx *cx)
+sparta_status sp_check_cancel(sparta_ctx *cx)
 {
     if (!atomic_load_explicit(&cx->cancelled, memory_order_relaxed)) return SPARTA_OK;
-    return sparta_fail(cx, SPARTA_E_CANCELLED, "cancelled");
+    return sp_fail(cx, SPARTA_E_CANCELLED, "cancelled");
 }
 
 /* ------------------------------------------------------------------ notes */
@@ -220,9 +220,9 @@ static bool has_line(const char *lines, const char *line)
     return false;
 }
 
-void sparta_note(sparta_ctx *cx, const char *format, ...)
+void sp_note(sparta_ctx *cx, const char *format, ...)
 {
-    char text[SPARTA_MESSAGE_SIZE];
+    char text[SP_MESSAGE_SIZE];
     va_list args;
     va_start(args, format);
     say(text, sizeof text, format, args);
@@ -234,12 +234,12 @@ void sparta_note(sparta_ctx *cx, const char *format, ...)
     memcpy(cx->notes + used, text, n + 1);
 }
 
-const char *sparta_ctx_notes(const sparta_ctx *cx)
+const char *sp_ctx_notes(const sparta_ctx *cx)
 {
     return cx->notes;
 }
 
-void sparta_ctx_forget_notes(sparta_ctx *cx)
+void sp_ctx_forget_notes(sparta_ctx *cx)
 {
     cx->notes[0] = 0;
 }

@@ -1,17 +1,17 @@
 /* The inside of a context: only base looks at it. */
-#ifndef SPARTA_BASE_CTX_H
-#define SPARTA_BASE_CTX_H
+#ifndef SP_BASE_CTX_H
+#define SP_BASE_CTX_H
 
 #include "base/base.h"
 #include <stdatomic.h>
 
-enum { SPARTA_MESSAGE_SIZE = 1024, SPARTA_NOTES_SIZE = 4096 };
+enum { SP_MESSAGE_SIZE = 1024, SP_NOTES_SIZE = 4096 };
 
 struct sparta_ctx {
     sparta_ctx_options options;
     sparta_status status; /* of the last failure */
-    char message[SPARTA_MESSAGE_SIZE];
-    char notes[SPARTA_NOTES_SIZE];
+    char message[SP_MESSAGE_SIZE];
+    char notes[SP_NOTES_SIZE];
     atomic_int cancelled;
     /* Memory: atomic, so that a worker of a pool may free what its caller made. */
     atomic_size_t held, peak;
@@ -21,10 +21,10 @@ struct sparta_ctx {
     struct {
         void *thing;
         void (*free)(sparta_ctx *cx, void *thing);
-    } slot[SPARTA_SLOTS];
+    } slot[SP_SLOTS];
 };
 
 /* vsnprintf that writes 1.5 as 1.5 whatever locale the host has set. */
-int sparta_vformat(char *out, size_t size, const char *format, va_list args);
+int sp_vformat(char *out, size_t size, const char *format, va_list args);
 
 #endif

@@ -23,7 +23,7 @@ static uint64_t fold(uint64_t a, uint64_t b)
     return (uint64_t)m ^ (uint64_t)(m >> 64);
 }
 
-uint64_t sparta_hash(const void *bytes, size_t n, uint64_t seed)
+uint64_t sp_hash(const void *bytes, size_t n, uint64_t seed)
 {
     const uint64_t k0 = 0x9e3779b97f4a7c15u, k1 = 0xc2b2ae3d27d4eb4fu, k2 = 0x165667b19e3779f9u;
     const uint8_t *p = bytes;
@@ -146,7 +146,7 @@ static void compress(uint32_t h[8], const uint8_t *block, size_t n)
     for (; n > 0; n--, block += 64) compress_plain(h, block);
 }
 
-void sparta_sha256_init(sparta_sha256 *s)
+void sp_sha256_init(sp_sha256 *s)
 {
     static const uint32_t first[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                                       0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
@@ -154,13 +154,13 @@ void sparta_sha256_init(sparta_sha256 *s)
     s->length = 0;
 }
 
-void sparta_sha256_add(sparta_sha256 *s, const void *bytes, size_t n)
+void sp_sha256_add(sp_sha256 *s, const void *bytes, size_t n)
 {
     const uint8_t *p = bytes;
     size_t have = s->length % 64;
     s->length += n;
     if (have) {
-        size_t take = SPARTA_MIN(n, 64 - have);
+        size_t take = SP_MIN(n, 64 - have);
         if (take) memcpy(s->block + have, p, take);
         if (have + take < 64) return;
         compress(s->h, s->block, 1);
@@ -171,45 +171,45 @@ void sparta_sha256_add(sparta_sha256 *s, const void *bytes, size_t n)
     if (n % 64) memcpy(s->block, p + n / 64 * 64, n % 64);
 }
 
-void sparta_sha256_end(sparta_sha256 *s, uint8_t out[32])
+void sp_sha256_end(sp_sha256 *s, uint8_t out[32])
 {
     uint8_t pad[72] = {0x80};
     uint64_t bits = s->length * 8;
     size_t zeros = (s->length % 64 < 56 ? 56 : 120) - s->length % 64;
     for (int i = 0; i < 8; i++) pad[zeros + (size_t)i] = (uint8_t)(bits >> (56 - 8 * i));
-    sparta_sha256_add(s, pad, zeros + 8);
+    sp_sha256_add(s, pad, zeros + 8);
     for (int i = 0; i < 32; i++) out[i] = (uint8_t)(s->h[i / 4] >> (24 - 8 * (i % 4)));
 }
 
-void sparta_sha256_of(const void *bytes, size_t n, uint8_t out[32])
+void sp_sha256_of(const void *bytes, size_t n, uint8_t out[32])
 {
-    sparta_sha256 s;
-    sparta_sha256_init(&s);
-    sparta_sha256_add(&s, bytes, n);
-    sparta_sha256_end(&s, out);
+    sp_sha256 s;
+    sp_sha256_init(&s);
+    sp_sha256_add(&s, bytes, n);
+    sp_sha256_end(&s, out);
 }
 
-void sparta_hmac_sha256(const void *key, size_t key_size, const void *bytes, size_t n, uint8_t out[32])
+void sp_hmac_sha256(const void *key, size_t key_size, const void *bytes, size_t n, uint8_t out[32])
 {
     uint8_t pad[64] = {0}, inner[32];
-    sparta_sha256 s;
+    sp_sha256 s;
     if (key_size > 64)
-        sparta_sha256_of(key, key_size, pad);
+        sp_sha256_of(key, key_size, pad);
     else if (key_size)
         memcpy(pad, key, key_size);
     for (int i = 0; i < 64; i++) pad[i] ^= 0x36;
-    sparta_sha256_init(&s);
-    sparta_sha256_add(&s, pad, 64);
-    sparta_sha256_add(&s, bytes, n);
-    sparta_sha256_end(&s, inner);
+    sp_sha256_init(&s);
+    sp_sha256_add(&s, pad, 64);
+    sp_sha256_add(&s, bytes, n);
+    sp_sha256_end(&s, inner);
     for (int i = 0; i < 64; i++) pad[i] ^= 0x36 ^ 0x5c;
-    sparta_sha256_init(&s);
-    sparta_sha256_add(&s, pad, 64);
-    sparta_sha256_add(&s, inner, 32);
-    sparta_sha256_end(&s, out);
+    sp_sha256_init(&s);
+    sp_sha256_add(&s, pad, 64);
+    sp_sha256_add(&s, inner, 32);
+    sp_sha256_end(&s, out);
 }
 
-void sparta_hex(const uint8_t *bytes, size_t n, char *out)
+void sp_hex(const uint8_t *bytes, size_t n, char *out)
 {
     for (size_t i = 0; i < n; i++) {
         out[2 * i] = "0123456789abcdef"[bytes[i] >> 4];
@@ -220,17 +220,17 @@ void sparta_hex(const uint8_t *bytes, size_t n, char *out)
 
 /* ------------------------------------------------------------------ generator */
 
-sparta_rng sparta_rng_seed(uint64_t seed)
+sp_rng sp_rng_seed(uint64_t seed)
 {
     /* splitmix64: near seeds give far states; the state 0 would stay 0 */
     uint64_t z = seed + 0x9e3779b97f4a7c15u;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
     z = (z ^ z >> 27) * 0x94d049bb133111ebu;
     z ^= z >> 31;
-    return (sparta_rng){z ? z : 1};
+    return (sp_rng){z ? z : 1};
 }
 
-uint64_t sparta_rng_next(sparta_rng *r)
+uint64_t sp_rng_next(sp_rng *r)
 {
     uint64_t x = r->state;
     x ^= x >> 12;
@@ -240,21 +240,21 @@ uint64_t sparta_rng_next(sparta_rng *r)
     return x * 0x2545f4914f6cdd1du;
 }
 
-double sparta_rng_uniform(sparta_rng *r)
+double sp_rng_uniform(sp_rng *r)
 {
-    return (double)(sparta_rng_next(r) >> 11) * 0x1p-53;
+    return (double)(sp_rng_next(r) >> 11) * 0x1p-53;
 }
 
 /* The sum of twelve uniforms has deviation 1 and is close to normal up to 3 deviations (it never passes 6).
  * Chosen over Box-Muller because it is exact integer arithmetic: log and cos differ in the last bit between
  * machines. The fourth draw fills the low bits, so that exact zeros do not occur in weights by accident. */
-double sparta_rng_normal(sparta_rng *r)
+double sp_rng_normal(sp_rng *r)
 {
     int64_t sum = 0;
     for (int i = 0; i < 3; i++) {
-        uint64_t x = sparta_rng_next(r);
+        uint64_t x = sp_rng_next(r);
         sum += (int64_t)((x & 0xffff) + (x >> 16 & 0xffff) + (x >> 32 & 0xffff) + (x >> 48));
     }
-    int64_t low = (int64_t)(sparta_rng_next(r) >> 32); /* 2^-32 of a step of sum; + 1/2 keeps it off zero */
+    int64_t low = (int64_t)(sp_rng_next(r) >> 32); /* 2^-32 of a step of sum; + 1/2 keeps it off zero */
     return ((double)(sum - 12 * 65535 / 2) + ((double)(2 * low + 1) * 0x1p-33 - 0.5)) * 0x1p-16;
 }

@@ -9,7 +9,7 @@ typedef struct slot {
     int64_t value;
 } slot;
 
-struct sparta_map {
+struct sp_map {
     sparta_ctx *cx;
     slot *slots;
     size_t capacity, size; /* capacity: a power of two */
@@ -18,28 +18,28 @@ struct sparta_map {
 
 enum { FIRST_CAPACITY = 16 };
 
-sparta_map *sparta_map_create(sparta_ctx *cx)
+sp_map *sp_map_create(sparta_ctx *cx)
 {
-    sparta_map *map = sparta_zalloc(cx, sizeof *map);
+    sp_map *map = sp_zalloc(cx, sizeof *map);
     if (!map) return NULL;
     map->cx = cx;
     map->capacity = FIRST_CAPACITY;
-    double now = sparta_now();
+    double now = sp_now();
     memcpy(&map->seed, &now, sizeof now);
     map->seed ^= (uintptr_t)map;
-    map->slots = sparta_alloc_array(cx, map->capacity, sizeof *map->slots);
+    map->slots = sp_alloc_array(cx, map->capacity, sizeof *map->slots);
     if (!map->slots) {
-        sparta_free(cx, map);
+        sp_free(cx, map);
         return NULL;
     }
     return map;
 }
 
-void sparta_map_free(sparta_map *map)
+void sp_map_free(sp_map *map)
 {
     if (!map) return;
-    sparta_free(map->cx, map->slots);
-    sparta_free(map->cx, map);
+    sp_free(map->cx, map->slots);
+    sp_free(map->cx, map);
 }
 
 /* The slot of the key, or the free one where it would go. */
@@ -50,31 +50,31 @@ static slot *find(slot *slots, size_t capacity, const char *key, uint64_t hash)
     return &slots[i];
 }
 
-static sparta_status grow(sparta_map *map)
+static sparta_status grow(sp_map *map)
 {
     size_t capacity = 2 * map->capacity;
-    slot *slots = sparta_alloc_array(map->cx, capacity, sizeof *slots);
-    SPARTA_NEED(map->cx, slots);
+    slot *slots = sp_alloc_array(map->cx, capacity, sizeof *slots);
+    SP_NEED(map->cx, slots);
     for (size_t i = 0; i < map->capacity; i++) {
         const slot *s = &map->slots[i];
         if (s->key) *find(slots, capacity, s->key, s->hash) = *s;
     }
-    sparta_free(map->cx, map->slots);
+    sp_free(map->cx, map->slots);
     map->slots = slots;
     map->capacity = capacity;
     return SPARTA_OK;
 }
 
-sparta_status sparta_map_put(sparta_map *map, const char *key, int64_t value)
+sparta_status sp_map_put(sp_map *map, const char *key, int64_t value)
 {
-    uint64_t hash = sparta_hash(key, strlen(key), map->seed);
+    uint64_t hash = sp_hash(key, strlen(key), map->seed);
     slot *s = find(map->slots, map->capacity, key, hash);
     if (s->key) {
         s->value = value;
         return SPARTA_OK;
     }
     if (3 * (map->size + 1) > 2 * map->capacity) {
-        SPARTA_TRY(grow(map));
+        SP_TRY(grow(map));
         s = find(map->slots, map->capacity, key, hash);
     }
     *s = (slot){key, hash, value};
@@ -82,15 +82,15 @@ sparta_status sparta_map_put(sparta_map *map, const char *key, int64_t value)
     return SPARTA_OK;
 }
 
-bool sparta_map_get(const sparta_map *map, const char *key, int64_t *value)
+bool sp_map_get(const sp_map *map, const char *key, int64_t *value)
 {
-    const slot *s = find(map->slots, map->capacity, key, sparta_hash(key, strlen(key), map->seed));
+    const slot *s = find(map->slots, map->capacity, key, sp_hash(key, strlen(key), map->seed));
     if (!s->key) return false;
     if (value) *value = s->value;
     return true;
 }
 
-size_t sparta_map_size(const sparta_map *map)
+size_t sp_map_size(const sp_map *map)
 {
     return map->size;
 }

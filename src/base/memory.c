@@ -55,10 +55,10 @@ static sparta_status take(sparta_ctx *cx, size_t size)
 {
     size_t held = atomic_load_explicit(&cx->held, memory_order_relaxed), now;
     do {
-        if (!sparta_size_add(held, size, &now) || now > cx->options.max_memory)
-            return sparta_fail(cx, SPARTA_E_MEMORY,
-                               "memory: %lu MiB more would pass the budget of %lu MiB; raise --max-memory",
-                               mebibytes(size), mebibytes(cx->options.max_memory));
+        if (!sp_size_add(held, size, &now) || now > cx->options.max_memory)
+            return sp_fail(cx, SPARTA_E_MEMORY,
+                           "memory: %lu MiB more would pass the budget of %lu MiB; raise --max-memory",
+                           mebibytes(size), mebibytes(cx->options.max_memory));
     } while (!atomic_compare_exchange_weak_explicit(&cx->held, &held, now, memory_order_relaxed,
                                                     memory_order_relaxed));
     size_t peak = atomic_load_explicit(&cx->peak, memory_order_relaxed);
@@ -69,45 +69,45 @@ static sparta_status take(sparta_ctx *cx, size_t size)
 
 static sparta_status no_memory(sparta_ctx *cx, size_t size)
 {
-    return sparta_fail(cx, SPARTA_E_MEMORY,
-                       "memory: the system has no %lu MiB more; close something or use a smaller model",
-                       mebibytes(size));
+    return sp_fail(cx, SPARTA_E_MEMORY,
+                   "memory: the system has no %lu MiB more; close something or use a smaller model",
+                   mebibytes(size));
 }
 
-sparta_status sparta_reserve(sparta_ctx *cx, size_t size)
+sparta_status sp_reserve(sparta_ctx *cx, size_t size)
 {
     if (told_to_fail(cx)) return no_memory(cx, size);
     return take(cx, size);
 }
 
-void sparta_unreserve(sparta_ctx *cx, size_t size)
+void sp_unreserve(sparta_ctx *cx, size_t size)
 {
     atomic_fetch_sub_explicit(&cx->held, size, memory_order_relaxed);
 }
 
-void sparta_ctx_fail_alloc(sparta_ctx *cx, uint64_t nth, bool forever)
+void sp_ctx_fail_alloc(sparta_ctx *cx, uint64_t nth, bool forever)
 {
     uint64_t asked = atomic_load_explicit(&cx->asked, memory_order_relaxed);
     atomic_store_explicit(&cx->fail_forever, forever, memory_order_relaxed);
     atomic_store_explicit(&cx->fail_at, nth ? asked + nth : 0, memory_order_relaxed);
 }
 
-uint64_t sparta_ctx_alloc_count(const sparta_ctx *cx)
+uint64_t sp_ctx_alloc_count(const sparta_ctx *cx)
 {
     return atomic_load_explicit(&cx->asked, memory_order_relaxed);
 }
 
-size_t sparta_ctx_memory(const sparta_ctx *cx)
+size_t sp_ctx_memory(const sparta_ctx *cx)
 {
     return atomic_load_explicit(&cx->held, memory_order_relaxed);
 }
 
-size_t sparta_ctx_memory_peak(const sparta_ctx *cx)
+size_t sp_ctx_memory_peak(const sparta_ctx *cx)
 {
     return atomic_load_explicit(&cx->peak, memory_order_relaxed);
 }
 
-size_t sparta_ctx_budget(const sparta_ctx *cx)
+size_t sp_ctx_budget(const sparta_ctx *cx)
 {
     return cx->options.max_memory;
 }
@@ -121,9 +121,9 @@ static void *mapped_block(size_t size, void **raw, size_t *mapped)
 {
     size_t length, all;
     const long page = sysconf(_SC_PAGESIZE);
-    if (page <= 0 || !sparta_size_add(size, ALIGN, &length) ||
-        !sparta_size_align(length, length % HUGE > HUGE / 2 ? HUGE : (size_t)page, &length) ||
-        !sparta_size_add(length, HUGE, &all))
+    if (page <= 0 || !sp_size_add(size, ALIGN, &length) ||
+        !sp_size_align(length, length % HUGE > HUGE / 2 ? HUGE : (size_t)page, &length) ||
+        !sp_size_add(length, HUGE, &all))
         return NULL;
     char *p = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) return NULL;
@@ -151,14 +151,14 @@ static void *get(sparta_ctx *cx, size_t size, bool clear)
 {
     size_t held, mapped = 0;
     void *raw = NULL;
-    if (told_to_fail(cx) || !sparta_size_add(size, (size_t)2 * ALIGN, &held)) {
+    if (told_to_fail(cx) || !sp_size_add(size, (size_t)2 * ALIGN, &held)) {
         no_memory(cx, size);
         return NULL;
     }
     if (take(cx, held)) return NULL;
     void *p = raw_block(size, clear, &raw, &mapped);
     if (!p) {
-        sparta_unreserve(cx, held);
+        sp_unreserve(cx, held);
         no_memory(cx, size);
         return NULL;
     }
@@ -166,33 +166,33 @@ static void *get(sparta_ctx *cx, size_t size, bool clear)
     return p;
 }
 
-void *sparta_alloc(sparta_ctx *cx, size_t size)
+void *sp_alloc(sparta_ctx *cx, size_t size)
 {
     return get(cx, size, false);
 }
 
-void *sparta_zalloc(sparta_ctx *cx, size_t size)
+void *sp_zalloc(sparta_ctx *cx, size_t size)
 {
     return get(cx, size, true);
 }
 
-void *sparta_alloc_array(sparta_ctx *cx, size_t n, size_t size)
+void *sp_alloc_array(sparta_ctx *cx, size_t n, size_t size)
 {
     size_t bytes;
-    if (!sparta_size_mul(n, size, &bytes)) bytes = SIZE_MAX; /* fails in get, with the message */
+    if (!sp_size_mul(n, size, &bytes)) bytes = SIZE_MAX; /* fails in get, with the message */
     return get(cx, bytes, true);
 }
 
-void *sparta_realloc(sparta_ctx *cx, void *p, size_t size)
+void *sp_realloc(sparta_ctx *cx, void *p, size_t size)
 {
     void *now = get(cx, size, false);
     if (!now || !p) return now;
-    memcpy(now, p, SPARTA_MIN(size, header_of(p)->size));
-    sparta_free(cx, p);
+    memcpy(now, p, SP_MIN(size, header_of(p)->size));
+    sp_free(cx, p);
     return now;
 }
 
-void sparta_free(sparta_ctx *cx, void *p)
+void sp_free(sparta_ctx *cx, void *p)
 {
     if (!p) return;
     header h = *header_of(p);
@@ -200,5 +200,5 @@ void sparta_free(sparta_ctx *cx, void *p)
         munmap(h.raw, h.mapped);
     else
         free(h.raw);
-    sparta_unreserve(cx, h.held);
+    sp_unreserve(cx, h.held);
 }

@@ -28,12 +28,12 @@ enum { YIELD = 8 };         /* rounds of spinning between offers of the core: so
 #define SPIN_SECONDS 300e-6 /* longer than one thread waits for another between two layers */
 
 typedef struct worker {
-    sparta_pool *pool;
+    sp_pool *pool;
     int i;
     pthread_t thread;
 } worker;
 
-struct sparta_pool {
+struct sp_pool {
     sparta_ctx *cx;
     int threads;
     double spin; /* seconds; 0: sleep at once */
@@ -76,7 +76,7 @@ static void futex_wake(atomic_uint *word)
 
 /* Spin while the word is (same) or is not (!same) `value`, at most the pool's spin time; the word as last
  * seen. */
-static unsigned spin(const sparta_pool *pool, atomic_uint *word, unsigned value, bool same)
+static unsigned spin(const sp_pool *pool, atomic_uint *word, unsigned value, bool same)
 {
     unsigned now = atomic_load_explicit(word, memory_order_acquire);
     double end = 0;
@@ -84,8 +84,8 @@ static unsigned spin(const sparta_pool *pool, atomic_uint *word, unsigned value,
     while ((now == value) == same) {
         if (pool->spin <= 0) break;
         if (end == 0)
-            end = sparta_now() + pool->spin;
-        else if (sparta_now() >= end)
+            end = sp_now() + pool->spin;
+        else if (sp_now() >= end)
             break;
         for (int k = 0; k < 16 && (now == value) == same; k++) {
             pause_core();
@@ -96,7 +96,7 @@ static unsigned spin(const sparta_pool *pool, atomic_uint *word, unsigned value,
     return now;
 }
 
-static unsigned wait_job(sparta_pool *pool, unsigned seen)
+static unsigned wait_job(sp_pool *pool, unsigned seen)
 {
     unsigned now = spin(pool, &pool->job, seen, true);
     if (now != seen) return now;
@@ -108,7 +108,7 @@ static unsigned wait_job(sparta_pool *pool, unsigned seen)
     return now;
 }
 
-static void wait_done(sparta_pool *pool)
+static void wait_done(sp_pool *pool)
 {
     unsigned left = spin(pool, &pool->left, 0, false);
     if (left == 0) return;
@@ -122,7 +122,7 @@ static void wait_done(sparta_pool *pool)
 static void *work(void *arg)
 {
     worker *w = arg;
-    sparta_pool *pool = w->pool;
+    sp_pool *pool = w->pool;
     for (unsigned seen = 0;;) {
         seen = wait_job(pool, seen);
         if (pool->stop) return NULL;
@@ -132,7 +132,7 @@ static void *work(void *arg)
     }
 }
 
-static void publish(sparta_pool *pool)
+static void publish(sp_pool *pool)
 {
     atomic_store_explicit(&pool->left, (unsigned)pool->threads - 1, memory_order_relaxed);
     atomic_fetch_add(&pool->job, 1);
@@ -144,7 +144,7 @@ static void run_alone(int n, void (*fn)(void *arg, int i), void *arg)
     for (int i = 0; i < n; i++) fn(arg, i);
 }
 
-void sparta_pool_run(sparta_pool *pool, void (*fn)(void *arg, int i), void *arg)
+void sp_pool_run(sp_pool *pool, void (*fn)(void *arg, int i), void *arg)
 {
     if (pool->threads == 1) {
         fn(arg, 0);
@@ -164,7 +164,7 @@ void sparta_pool_run(sparta_pool *pool, void (*fn)(void *arg, int i), void *arg)
     }
 }
 
-int sparta_pool_threads(const sparta_pool *pool)
+int sp_pool_threads(const sp_pool *pool)
 {
     return pool->threads;
 }
@@ -173,13 +173,13 @@ int sparta_pool_threads(const sparta_pool *pool)
 
 /* Workers take no signals: the host's handlers run on the host's threads. But a fault is the thread's own: one that is blocked kills
  * the process, whatever handler it has. */
-static sparta_status start_workers(sparta_pool *pool)
+static sparta_status start_workers(sp_pool *pool)
 {
     static const int faults[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
     sigset_t all, before;
     int error = 0;
     sigfillset(&all);
-    for (size_t i = 0; i < SPARTA_COUNT(faults); i++) sigdelset(&all, faults[i]);
+    for (size_t i = 0; i < SP_COUNT(faults); i++) sigdelset(&all, faults[i]);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     for (int i = 1; i < pool->threads && !error; i++) {
         worker *w = &pool->workers[i - 1];
@@ -189,36 +189,36 @@ static sparta_status start_workers(sparta_pool *pool)
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!error) return SPARTA_OK;
-    return sparta_fail(pool->cx, SPARTA_E_LIMIT,
-                       "pool: only %d of %d threads could be started: %s; use fewer --threads",
-                       pool->started + 1, pool->threads, strerror(error));
+    return sp_fail(pool->cx, SPARTA_E_LIMIT,
+                   "pool: only %d of %d threads could be started: %s; use fewer --threads", pool->started + 1,
+                   pool->threads, strerror(error));
 }
 
-sparta_pool *sparta_pool_create(sparta_ctx *cx, int threads)
+sp_pool *sp_pool_create(sparta_ctx *cx, int threads)
 {
-    const sparta_ctx_options *o = sparta_ctx_options_of(cx);
-    int cores = sparta_cores();
-    if (threads == 0) threads = SPARTA_MIN(cores, MOST_THREADS);
+    const sparta_ctx_options *o = sp_ctx_options_of(cx);
+    int cores = sp_cores();
+    if (threads == 0) threads = SP_MIN(cores, MOST_THREADS);
     if (threads < 0 || threads > MOST_THREADS) {
-        sparta_fail(cx, SPARTA_E_USAGE, "pool: %d threads; give 1 to %d, or 0 for the cores available",
-                    threads, MOST_THREADS);
+        sp_fail(cx, SPARTA_E_USAGE, "pool: %d threads; give 1 to %d, or 0 for the cores available", threads,
+                MOST_THREADS);
         return NULL;
     }
-    sparta_pool *pool = sparta_zalloc(cx, sizeof *pool);
+    sp_pool *pool = sp_zalloc(cx, sizeof *pool);
     if (!pool) return NULL;
-    *pool = (sparta_pool){
+    *pool = (sp_pool){
         .cx = cx, .threads = threads, .parallel_for = o->parallel_for, .host = o->host, .home = getpid()};
     pool->spin = threads > cores ? 0 : SPIN_SECONDS;
     if (threads == 1 || pool->parallel_for) return pool;
-    pool->workers = sparta_alloc_array(cx, (size_t)threads - 1, sizeof *pool->workers);
+    pool->workers = sp_alloc_array(cx, (size_t)threads - 1, sizeof *pool->workers);
     if (!pool->workers || start_workers(pool)) {
-        sparta_pool_free(pool);
+        sp_pool_free(pool);
         return NULL;
     }
     return pool;
 }
 
-void sparta_pool_free(sparta_pool *pool)
+void sp_pool_free(sp_pool *pool)
 {
     if (!pool) return;
     if (pool->home == getpid()) {
@@ -227,8 +227,8 @@ void sparta_pool_free(sparta_pool *pool)
         futex_wake(&pool->job);
         for (int i = 0; i < pool->started; i++) pthread_join(pool->workers[i].thread, NULL);
     }
-    sparta_free(pool->cx, pool->workers);
-    sparta_free(pool->cx, pool);
+    sp_free(pool->cx, pool->workers);
+    sp_free(pool->cx, pool);
 }
 
 /* ------------------------------------------------------------------ cores */
@@ -242,14 +242,14 @@ static int quota_cores(void)
     int n = fscanf(f, "%ld %ld", &quota, &period);
     fclose(f);
     if (n != 2 || quota <= 0 || period <= 0) return 0;
-    return (int)SPARTA_MIN((quota + period - 1) / period, (long)MOST_THREADS);
+    return (int)SP_MIN((quota + period - 1) / period, (long)MOST_THREADS);
 }
 
-int sparta_cores(void)
+int sp_cores(void)
 {
     cpu_set_t set;
     long n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : sysconf(_SC_NPROCESSORS_ONLN);
     int quota = quota_cores();
-    if (quota) n = SPARTA_MIN(n, quota);
+    if (quota) n = SP_MIN(n, quota);
     return n < 1 ? 1 : (int)n;
 }

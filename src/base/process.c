@@ -28,7 +28,7 @@ enum { SAID_MOST = 16 << 10, TICK_MS = 20, TIMED_OUT = -1000 };
 
 typedef struct report { /* one write to a pipe: whole or not at all */
     int error;          /* errno of an exec that failed, or 0 */
-    int code;           /* as sparta_spawn gives it */
+    int code;           /* as sp_spawn gives it */
 } report;
 
 typedef struct pipes { /* [0]: read end, [1]: write end */
@@ -38,7 +38,7 @@ typedef struct pipes { /* [0]: read end, [1]: write end */
 typedef struct child {
     pid_t pid;              /* of the keeper */
     int said, report, life; /* our ends */
-    sparta_text *out;       /* may be NULL */
+    sp_text *out;           /* may be NULL */
     size_t kept;            /* bytes put into out */
 } child;
 
@@ -91,7 +91,7 @@ static void tell(const pipes *p, int error, int code)
     (void)ignored;
 }
 
-static _Noreturn void become(const char *const *argv, const sparta_spawn_options *o, const pipes *p)
+static _Noreturn void become(const char *const *argv, const sp_spawn_options *o, const pipes *p)
 {
     static const char *const plain_env[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C", NULL};
     const char *const *env = o->env ? o->env : plain_env;
@@ -122,7 +122,7 @@ static void keep_only(const pipes *p)
     const int keep[] = {p->said[1], p->report[1], p->life[0]};
     for (int fd = 3; fd < INT_MAX;) {
         int next = INT_MAX;
-        for (size_t i = 0; i < SPARTA_COUNT(keep); i++)
+        for (size_t i = 0; i < SP_COUNT(keep); i++)
             if (keep[i] >= fd && keep[i] < next) next = keep[i];
         close_range_of(fd, next - 1);
         fd = next < INT_MAX ? next + 1 : next;
@@ -148,7 +148,7 @@ static void watch_program(pid_t pid, double stop_at, const pipes *p)
     sigemptyset(&none);
     for (int status;;) {
         struct pollfd life = {p->life[0], 0, 0};
-        const double left = stop_at > 0 ? stop_at - sparta_now() : 3600;
+        const double left = stop_at > 0 ? stop_at - sp_now() : 3600;
         if (waitpid(pid, &status, WNOHANG) == pid) {
             tell(p, 0, code_of(status));
             return;
@@ -162,9 +162,9 @@ static void watch_program(pid_t pid, double stop_at, const pipes *p)
     }
 }
 
-static _Noreturn void keep(const char *const *argv, const sparta_spawn_options *o, const pipes *p)
+static _Noreturn void keep(const char *const *argv, const sp_spawn_options *o, const pipes *p)
 {
-    const double stop_at = o->timeout > 0 ? sparta_now() + o->timeout : 0;
+    const double stop_at = o->timeout > 0 ? sp_now() + o->timeout : 0;
     struct sigaction wake = {.sa_handler = interrupt_poll}, ignore = {.sa_handler = SIG_IGN};
     sigset_t ended;
     reset_signals();
@@ -233,7 +233,7 @@ static bool make_pipes(pipes *p)
 }
 
 /* Signals are blocked around the fork: no handler of the host may run in the keeper. */
-static pid_t fork_quietly(const char *const *argv, const sparta_spawn_options *o, const pipes *p)
+static pid_t fork_quietly(const char *const *argv, const sp_spawn_options *o, const pipes *p)
 {
     sigset_t all, before;
     sigfillset(&all);
@@ -248,10 +248,10 @@ static pid_t fork_quietly(const char *const *argv, const sparta_spawn_options *o
 
 static sparta_status cannot(sparta_ctx *cx, const char *program, int error)
 {
-    return sparta_fail(cx, SPARTA_E_IO, "spawn: %s cannot be run: %s", program, strerror(error));
+    return sp_fail(cx, SPARTA_E_IO, "spawn: %s cannot be run: %s", program, strerror(error));
 }
 
-static sparta_status start(sparta_ctx *cx, const char *const *argv, const sparta_spawn_options *o, child *c)
+static sparta_status start(sparta_ctx *cx, const char *const *argv, const sp_spawn_options *o, child *c)
 {
     pipes p;
     if (!make_pipes(&p)) return cannot(cx, argv[0], errno);
@@ -284,8 +284,8 @@ static bool hear(child *c)
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return errno == EAGAIN;
         if (n == 0) return false;
-        size_t keep = SPARTA_MIN((size_t)n, SAID_MOST - c->kept);
-        if (c->out && keep) sparta_text_put(c->out, buffer, keep);
+        size_t keep = SP_MIN((size_t)n, SAID_MOST - c->kept);
+        if (c->out && keep) sp_text_put(c->out, buffer, keep);
         c->kept += keep;
     }
 }
@@ -310,7 +310,7 @@ static sparta_status watch(sparta_ctx *cx, child *c, report *r)
 {
     struct pollfd p[2] = {{c->said, POLLIN, 0}, {c->report, POLLIN, 0}};
     for (;;) {
-        SPARTA_TRY(sparta_check_cancel(cx));
+        SP_TRY(sp_check_cancel(cx));
         const bool ended = has_ended(c->pid); /* before the look: what came before the end is seen */
         if (has_report(c, r)) return SPARTA_OK;
         if (ended) {
@@ -333,17 +333,17 @@ static void finish(child *c, bool stop)
     close(c->report);
 }
 
-sparta_status sparta_spawn(sparta_ctx *cx, const char *const *argv, const sparta_spawn_options *options,
-                           sparta_text *said, int *exit_code)
+sparta_status sp_spawn(sparta_ctx *cx, const char *const *argv, const sp_spawn_options *options,
+                       sp_text *said, int *exit_code)
 {
-    static const sparta_spawn_options none = {0};
+    static const sp_spawn_options none = {0};
     child c = {.out = said};
     report r = {0};
     if (!argv || !argv[0] || argv[0][0] != '/')
-        return sparta_fail(cx, SPARTA_E_USAGE, "spawn: %s is no absolute path",
-                           argv && argv[0] ? argv[0] : "nothing");
-    SPARTA_TRY(sparta_check_cancel(cx));
-    SPARTA_TRY(start(cx, argv, options ? options : &none, &c));
+        return sp_fail(cx, SPARTA_E_USAGE, "spawn: %s is no absolute path",
+                       argv && argv[0] ? argv[0] : "nothing");
+    SP_TRY(sp_check_cancel(cx));
+    SP_TRY(start(cx, argv, options ? options : &none, &c));
     sparta_status status = watch(cx, &c, &r);
     finish(&c, status != SPARTA_OK);
     if (status == SPARTA_OK && r.error) return cannot(cx, argv[0], r.error);

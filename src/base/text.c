@@ -9,28 +9,28 @@
 
 /* ------------------------------------------------------------------ text */
 
-void sparta_text_init(sparta_text *t, sparta_ctx *cx)
+void sp_text_init(sp_text *t, sparta_ctx *cx)
 {
-    *t = (sparta_text){.cx = cx, .status = SPARTA_OK};
+    *t = (sp_text){.cx = cx, .status = SPARTA_OK};
 }
 
-void sparta_text_free(sparta_text *t)
+void sp_text_free(sp_text *t)
 {
-    sparta_free(t->cx, t->data);
-    sparta_text_init(t, t->cx);
+    sp_free(t->cx, t->data);
+    sp_text_init(t, t->cx);
 }
 
 /* Room for n more bytes and the final 0. */
-static bool reserve(sparta_text *t, size_t n)
+static bool reserve(sp_text *t, size_t n)
 {
     size_t need;
     if (t->status) return false;
-    if (!sparta_size_add(t->size, n, &need) || !sparta_size_add(need, 1, &need)) need = SIZE_MAX;
+    if (!sp_size_add(t->size, n, &need) || !sp_size_add(need, 1, &need)) need = SIZE_MAX;
     if (need <= t->capacity) return true;
-    size_t capacity = SPARTA_MAX(need, SPARTA_MAX((size_t)128, t->capacity + t->capacity / 2));
-    char *data = sparta_realloc(t->cx, t->data, capacity);
+    size_t capacity = SP_MAX(need, SP_MAX((size_t)128, t->capacity + t->capacity / 2));
+    char *data = sp_realloc(t->cx, t->data, capacity);
     if (!data) {
-        t->status = sparta_ctx_status(t->cx);
+        t->status = sp_ctx_status(t->cx);
         return false;
     }
     t->data = data;
@@ -38,7 +38,7 @@ static bool reserve(sparta_text *t, size_t n)
     return true;
 }
 
-void sparta_text_put(sparta_text *t, const void *bytes, size_t n)
+void sp_text_put(sp_text *t, const void *bytes, size_t n)
 {
     if (!reserve(t, n)) return;
     if (n) memcpy(t->data + t->size, bytes, n);
@@ -46,33 +46,33 @@ void sparta_text_put(sparta_text *t, const void *bytes, size_t n)
     t->data[t->size] = 0;
 }
 
-void sparta_text_vprintf(sparta_text *t, const char *format, va_list args)
+void sp_text_vprintf(sp_text *t, const char *format, va_list args)
 {
     char small[256];
     va_list again;
     va_copy(again, args);
-    int n = sparta_vformat(small, sizeof small, format, args);
+    int n = sp_vformat(small, sizeof small, format, args);
     if (n < 0) {
         if (!t->status)
-            t->status = sparta_fail(t->cx, SPARTA_E_INTERNAL, "text: \"%s\" cannot be formatted", format);
+            t->status = sp_fail(t->cx, SPARTA_E_INTERNAL, "text: \"%s\" cannot be formatted", format);
     } else if ((size_t)n < sizeof small) {
-        sparta_text_put(t, small, (size_t)n);
+        sp_text_put(t, small, (size_t)n);
     } else if (reserve(t, (size_t)n)) {
-        sparta_vformat(t->data + t->size, (size_t)n + 1, format, again);
+        sp_vformat(t->data + t->size, (size_t)n + 1, format, again);
         t->size += (size_t)n;
     }
     va_end(again);
 }
 
-void sparta_text_printf(sparta_text *t, const char *format, ...)
+void sp_text_printf(sp_text *t, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    sparta_text_vprintf(t, format, args);
+    sp_text_vprintf(t, format, args);
     va_end(args);
 }
 
-const char *sparta_text_str(const sparta_text *t)
+const char *sp_text_str(const sp_text *t)
 {
     return t->data ? t->data : "";
 }
@@ -109,7 +109,7 @@ static bool acts(unsigned c)
            (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
 }
 
-void sparta_clean(char *s)
+void sp_clean(char *s)
 {
     char *to = s;
     for (const char *from = s; *from;) {
@@ -125,38 +125,38 @@ void sparta_clean(char *s)
     *to = 0;
 }
 
-static void json_character(sparta_text *t, const unsigned char *s, int n)
+static void json_character(sp_text *t, const unsigned char *s, int n)
 {
     const unsigned c = n ? code_point(s, n) : 0;
     if (n == 0)
-        sparta_text_put(t, "\xef\xbf\xbd", 3);
+        sp_text_put(t, "\xef\xbf\xbd", 3);
     else if (!acts(c) && c != '"' && c != '\\')
-        sparta_text_put(t, s, (size_t)n);
+        sp_text_put(t, s, (size_t)n);
     else if (*s == '"' || *s == '\\')
-        sparta_text_printf(t, "\\%c", *s);
+        sp_text_printf(t, "\\%c", *s);
     else if (*s == '\n')
-        sparta_text_put(t, "\\n", 2);
+        sp_text_put(t, "\\n", 2);
     else if (*s == '\t')
-        sparta_text_put(t, "\\t", 2);
+        sp_text_put(t, "\\t", 2);
     else
-        sparta_text_printf(t, "\\u%04x", c);
+        sp_text_printf(t, "\\u%04x", c);
 }
 
-void sparta_text_json(sparta_text *t, const char *s)
+void sp_text_json(sp_text *t, const char *s)
 {
-    sparta_text_put(t, "\"", 1);
+    sp_text_put(t, "\"", 1);
     for (const unsigned char *at = (const unsigned char *)s; *at;) {
         int n = utf8_length(at);
         json_character(t, at, n);
         at += n ? n : 1;
     }
-    sparta_text_put(t, "\"", 1);
+    sp_text_put(t, "\"", 1);
 }
 
 /* ------------------------------------------------------------------ matching */
 
 /* On a mismatch the last star takes one character more: linear in practice, quadratic at worst. */
-bool sparta_glob(const char *glob, const char *s)
+bool sp_glob(const char *glob, const char *s)
 {
     const char *star = NULL, *star_s = NULL;
     while (*s) {
@@ -189,24 +189,24 @@ static int edit_distance(const char *a, size_t na, const char *b, size_t nb)
         for (size_t j = 1; j <= nb; j++) {
             int change = corner + (a[i - 1] != b[j - 1]);
             corner = row[j];
-            row[j] = SPARTA_MIN(change, SPARTA_MIN(row[j], row[j - 1]) + 1);
+            row[j] = SP_MIN(change, SP_MIN(row[j], row[j - 1]) + 1);
         }
     }
     return row[nb];
 }
 
-const char *sparta_nearest(const char *s, const char *const *names, int n)
+const char *sp_nearest(const char *s, const char *const *names, int n)
 {
     size_t length = strnlen(s, NEAR_LENGTH + 1);
     if (length > NEAR_LENGTH) return NULL;
     /* Three changes turn any three letters into any others: short words must be nearer. */
-    int best = SPARTA_MIN(4, (int)length / 2 + 2);
+    int best = SP_MIN(4, (int)length / 2 + 2);
     const char *found = NULL;
     for (int i = 0; i < n; i++) {
         size_t other = strnlen(names[i], NEAR_LENGTH + 1);
         if (other > NEAR_LENGTH) continue;
         int d = edit_distance(s, length, names[i], other);
-        if (d < best && (size_t)d < SPARTA_MAX(length, other)) {
+        if (d < best && (size_t)d < SP_MAX(length, other)) {
             best = d;
             found = names[i];
         }
@@ -222,7 +222,7 @@ static const char *skip_digits(const char *s)
     return s;
 }
 
-bool sparta_parse_int(const char *s, int64_t *out)
+bool sp_parse_int(const char *s, int64_t *out)
 {
     const char *digits = s + (*s == '-');
     if (skip_digits(digits) == digits || *skip_digits(digits)) return false;
@@ -252,7 +252,7 @@ static bool is_decimal(const char *s)
     return any && *at == 0;
 }
 
-bool sparta_parse_double(const char *s, double *out)
+bool sp_parse_double(const char *s, double *out)
 {
     if (!is_decimal(s)) return false;
     locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);

@@ -2,7 +2,7 @@
 #include "base/base.h"
 #include <time.h>
 
-double sparta_now(void)
+double sp_now(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);

@@ -17,9 +17,8 @@ static int64_t itself(int64_t x)
     return x; /* u64 above 2^63 looks negative as int64 */
 }
 
-sparta_status sparta_builtin_Abs(sparta_ctx *cx, const sparta_op_args *args)
+sparta_status sp_builtin_Abs(sparta_ctx *cx, const sp_op_args *args)
 {
-    bool is_signed = sparta_dtype_is_signed(args->in[0].dtype);
-    return sparta_builtin_unary(cx, args,
-                                &(sparta_unary){.real = real, .integer = is_signed ? integer : itself});
+    bool is_signed = sp_dtype_is_signed(args->in[0].dtype);
+    return sp_builtin_unary(cx, args, &(sp_unary){.real = real, .integer = is_signed ? integer : itself});
 }

@@ -27,14 +27,14 @@ static double sigmoid(double x)
     return 1 / (1 + exp(-x));
 }
 
-sparta_activation sparta_activation_find(const char *name)
+sp_activation sp_activation_find(const char *name)
 {
     static const struct {
         const char *name;
-        sparta_activation f;
+        sp_activation f;
     } table[] = {{"", none},     {"relu", relu},      {"gelu", gelu}, {"gelu_tanh", gelu_tanh},
                  {"tanh", tanh}, {"sigmoid", sigmoid}};
-    for (size_t i = 0; i < SPARTA_COUNT(table); i++)
+    for (size_t i = 0; i < SP_COUNT(table); i++)
         if (!strcmp(table[i].name, name)) return table[i].f;
     return NULL;
 }

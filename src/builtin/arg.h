@@ -1,14 +1,13 @@
 /* Where a line has its extreme: ArgMax and ArgMin. */
-#ifndef SPARTA_BUILTIN_ARG_H
-#define SPARTA_BUILTIN_ARG_H
+#ifndef SP_BUILTIN_ARG_H
+#define SP_BUILTIN_ARG_H
 
 #include "builtin/view.h"
 
 /* y = index of the largest (or smallest) element along attribute axis (0), the first of equals or with attribute
  * select_last_index the last. A NaN is beyond every number, as in NumPy. */
-sparta_status sparta_builtin_arg(sparta_ctx *cx, const sparta_op_args *args, const char *op,
-                                 bool largest) SPARTA_MUST;
+sparta_status sp_builtin_arg(sparta_ctx *cx, const sp_op_args *args, const char *op, bool largest) SP_MUST;
 /* Order of two elements of one tensor: below 0, 0 or above; NaNs equal each other and are above all. */
-int sparta_element_compare(sparta_dtype dtype, const void *data, int64_t a, int64_t b);
+int sp_element_compare(sparta_dtype dtype, const void *data, int64_t a, int64_t b);
 
 #endif

@@ -2,7 +2,7 @@
  * ceil_mode adds beyond the padding never count. */
 #include "builtin/pool.h"
 
-sparta_status sparta_builtin_AveragePool(sparta_ctx *cx, const sparta_op_args *args)
+sparta_status sp_builtin_AveragePool(sparta_ctx *cx, const sp_op_args *args)
 {
-    return sparta_builtin_windows(cx, args, &sparta_pool_average);
+    return sp_builtin_windows(cx, args, &sp_pool_average);
 }

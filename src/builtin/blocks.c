@@ -1,14 +1,14 @@
 /* The views of blocks.h. */
 #include "builtin/blocks.h"
 
-sparta_status sparta_blocks_views(sparta_ctx *cx, const sparta_attrs *attrs, const sparta_tensor *deep,
-                                  const sparta_tensor *wide, bool crd, sparta_tensor view[2])
+sparta_status sp_blocks_views(sparta_ctx *cx, const sp_attrs *attrs, const sparta_tensor *deep,
+                              const sparta_tensor *wide, bool crd, sparta_tensor view[2])
 {
-    const int64_t b = sparta_attr_int(attrs, "blocksize", 0), channels = wide->dim[1];
+    const int64_t b = sp_attr_int(attrs, "blocksize", 0), channels = wide->dim[1];
     if (b < 1 || b > INT32_MAX || deep->dim[1] != channels * b * b || wide->dim[2] != deep->dim[2] * b ||
         wide->dim[3] != deep->dim[3] * b)
-        return sparta_fail(cx, SPARTA_E_SHAPE, "blocksize %lld does not fit %lld channels", (long long)b,
-                           (long long)deep->dim[1]);
+        return sp_fail(cx, SPARTA_E_SHAPE, "blocksize %lld does not fit %lld channels", (long long)b,
+                       (long long)deep->dim[1]);
     const int64_t *d = deep->stride, *w = wide->stride;
     const int64_t c = crd ? b * b : 1, y = crd ? b : b * channels, x = crd ? 1 : channels;
     view[0] = (sparta_tensor){deep->dtype,

@@ -4,12 +4,12 @@
  * implement is checked against, and the runtime's last fallback. Matrix products and other float reductions accumulate in
  * double, so that the reference is the better answer.
  *
- *     in[0..n_in)  --> sparta_builtin_<id> --> out[0..n_out)        all row-major or strided views, memory already there
+ *     in[0..n_in)  --> sp_builtin_<id> --> out[0..n_out)        all row-major or strided views, memory already there
  *
  * Invariants: the shape rule of the operator (room ops) ran when the graph was compiled, so ranks, dims and dtypes of `out` are right for `in`; a
  * reference still checks what depends on data (an index out of range is E_RANGE, never a read). An absent optional input has
  * data NULL and rank -1. Inputs and outputs do not overlap. Types: a reference handles every type of tensor.h that ONNX
- * allows for the operator, through sparta_element_get/_set where speed does not matter.
+ * allows for the operator, through sp_element_get/_set where speed does not matter.
  *
  * The fused operators (domain "sparta"):
  *
@@ -26,31 +26,31 @@
  *   Interact(v0, v1, ..., pairs)        y[b, p] = v_i[b] . v_j[b] for (i, j) = pairs[p], as recommenders cross their features
  *       v_i (B, D), pairs (P, 2) integers; y (B, P); attribute keep: int, a vector that stands before the dots: y (B, D + P)
  */
-#ifndef SPARTA_BUILTIN_H
-#define SPARTA_BUILTIN_H
+#ifndef SP_BUILTIN_H
+#define SP_BUILTIN_H
 
 #include "tensor/tensor.h"
 
-typedef enum sparta_op_id {
-#define SPARTA_OP(id, domain, name, min_in, max_in, max_out) SPARTA_OP_##id,
+typedef enum sp_op_id {
+#define SP_OP(id, domain, name, min_in, max_in, max_out) SP_OP_##id,
 #include "builtin/ops.def"
-#undef SPARTA_OP
-    SPARTA_OPS
-} sparta_op_id;
+#undef SP_OP
+    SP_OPS
+} sp_op_id;
 
 /* ------------------------------------------------------------------ attributes */
 typedef enum {
-    SPARTA_ATTR_INT,
-    SPARTA_ATTR_FLOAT,
-    SPARTA_ATTR_STRING,
-    SPARTA_ATTR_INTS,
-    SPARTA_ATTR_FLOATS,
-    SPARTA_ATTR_TENSOR
-} sparta_attr_kind;
+    SP_ATTR_INT,
+    SP_ATTR_FLOAT,
+    SP_ATTR_STRING,
+    SP_ATTR_INTS,
+    SP_ATTR_FLOATS,
+    SP_ATTR_TENSOR
+} sp_attr_kind;
 
-typedef struct sparta_attr {
+typedef struct sp_attr {
     const char *name;
-    sparta_attr_kind kind;
+    sp_attr_kind kind;
     int64_t i;
     float f;
     const char *s;
@@ -58,50 +58,49 @@ typedef struct sparta_attr {
     const int64_t *ints;
     const float *floats;
     const sparta_tensor *tensor;
-} sparta_attr;
+} sp_attr;
 
-typedef struct sparta_attrs {
+typedef struct sp_attrs {
     int n;
-    const sparta_attr *attr;
-} sparta_attrs;
+    const sp_attr *attr;
+} sp_attrs;
 
-const sparta_attr *sparta_attr_find(const sparta_attrs *attrs, const char *name); /* or NULL */
-int64_t sparta_attr_int(const sparta_attrs *attrs, const char *name, int64_t otherwise);
-float sparta_attr_float(const sparta_attrs *attrs, const char *name, float otherwise);
-const char *sparta_attr_string(const sparta_attrs *attrs, const char *name, const char *otherwise);
+const sp_attr *sp_attr_find(const sp_attrs *attrs, const char *name); /* or NULL */
+int64_t sp_attr_int(const sp_attrs *attrs, const char *name, int64_t otherwise);
+float sp_attr_float(const sp_attrs *attrs, const char *name, float otherwise);
+const char *sp_attr_string(const sp_attrs *attrs, const char *name, const char *otherwise);
 
 /* ------------------------------------------------------------------ the references */
-typedef struct sparta_op_args {
-    const sparta_attrs *attrs;
+typedef struct sp_op_args {
+    const sp_attrs *attrs;
     int n_in, n_out;
     const sparta_tensor *in;
     const sparta_tensor *out; /* views of memory to fill */
-} sparta_op_args;
+} sp_op_args;
 
-typedef sparta_status (*sparta_builtin_fn)(sparta_ctx *cx, const sparta_op_args *args);
+typedef sparta_status (*sp_builtin_fn)(sparta_ctx *cx, const sp_op_args *args);
 
-typedef struct sparta_builtin {
-    sparta_op_id id;
+typedef struct sp_builtin {
+    sp_op_id id;
     const char *domain, *name;
     int min_in, max_in, max_out;
-    sparta_builtin_fn fn;
-} sparta_builtin;
+    sp_builtin_fn fn;
+} sp_builtin;
 
-const sparta_builtin *sparta_builtin_row(sparta_op_id id);
-const sparta_builtin *sparta_builtin_find(const char *domain,
-                                          const char *name); /* or NULL; "ai.onnx" is "" */
+const sp_builtin *sp_builtin_row(sp_op_id id);
+const sp_builtin *sp_builtin_find(const char *domain, const char *name); /* or NULL; "ai.onnx" is "" */
 /* The reference. Where no output has an element nothing is computed, and no loop runs over the dims beside one of 0, of which a
  * few bytes of a file can make 2^62. */
-sparta_status sparta_builtin_run(sparta_ctx *cx, sparta_op_id id, const sparta_op_args *args) SPARTA_MUST;
-bool sparta_op_empty(const sparta_op_args *args); /* no output has an element */
-static inline bool sparta_op_has(const sparta_op_args *a, int i)
+sparta_status sp_builtin_run(sparta_ctx *cx, sp_op_id id, const sp_op_args *args) SP_MUST;
+bool sp_op_empty(const sp_op_args *args); /* no output has an element */
+static inline bool sp_op_has(const sp_op_args *a, int i)
 {
     return i < a->n_in && a->in[i].rank >= 0;
 }
 
-#define SPARTA_OP(id, domain, name, min_in, max_in, max_out)                                                 \
-    sparta_status sparta_builtin_##id(sparta_ctx *cx, const sparta_op_args *args);
+#define SP_OP(id, domain, name, min_in, max_in, max_out)                                                     \
+    sparta_status sp_builtin_##id(sparta_ctx *cx, const sp_op_args *args);
 #include "builtin/ops.def"
-#undef SPARTA_OP
+#undef SP_OP
 
 #endif

@@ -2,7 +2,7 @@
  * wrap, anything but zero is true. */
 #include "builtin/elementwise.h"
 
-sparta_status sparta_builtin_Cast(sparta_ctx *cx, const sparta_op_args *args)
+sparta_status sp_builtin_Cast(sparta_ctx *cx, const sp_op_args *args)
 {
-    return sparta_builtin_convert(cx, &args->in[0], &args->out[0]);
+    return sp_builtin_convert(cx, &args->in[0], &args->out[0]);
 }

@@ -1,7 +1,7 @@
 /* CastLike: y = x in the type of the second input, by the rules of Cast. */
 #include "builtin/elementwise.h"
 
-sparta_status sparta_builtin_CastLike(sparta_ctx *cx, const sparta_op_args *args)
+sparta_status sp_builtin_CastLike(sparta_ctx *cx, const sp_op_args *args)
 {
-    return sparta_builtin_convert(cx, &args->in[0], &args->out[0]);
+    return sp_builtin_convert(cx, &args->in[0], &args->out[0]);
 }

@@ -2,13 +2,13 @@
  */
 #include "builtin/elementwise.h"
 
-sparta_status sparta_builtin_ConstantOfShape(sparta_ctx *cx, const sparta_op_args *args)
+sparta_status sp_builtin_ConstantOfShape(sparta_ctx *cx, const sp_op_args *args)
 {
     const sparta_tensor *out = &args->out[0];
-    const sparta_attr *value = sparta_attr_find(args->attrs, "value");
+    const sp_attr *value = sp_attr_find(args->attrs, "value");
     float zero = 0;
     sparta_tensor one =
         value && value->tensor ? *value->tensor : sparta_tensor_view(SPARTA_F32, 0, NULL, &zero);
     one.rank = 0; /* it comes as a list of one */
-    return sparta_builtin_convert(cx, &one, out);
+    return sp_builtin_convert(cx, &one, out);
 }

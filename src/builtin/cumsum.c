@@ -13,8 +13,8 @@ static void sum_real(const lane *l)
     double sum = 0;
     for (int64_t i = 0; i < l->n; i++) {
         double before = sum;
-        sum += sparta_element_get(l->x->dtype, l->x->data, l->x_at + i * l->x_step);
-        sparta_element_set(l->y->dtype, l->y->data, l->y_at + i * l->y_step, l->exclusive ? before : sum);
+        sum += sp_element_get(l->x->dtype, l->x->data, l->x_at + i * l->x_step);
+        sp_element_set(l->y->dtype, l->y->data, l->y_at + i * l->y_step, l->exclusive ? before : sum);
     }
 }
 
@@ -23,24 +23,24 @@ static void sum_integer(const lane *l)
     uint64_t sum = 0;
     for (int64_t i = 0; i < l->n; i++) {
         uint64_t before = sum;
-        sum += (uint64_t)sparta_element_get_int(l->x->dtype, l->x->data, l->x_at + i * l->x_step);
-        sparta_element_set_int(l->y->dtype, l->y->data, l->y_at + i * l->y_step,
-                               (int64_t)(l->exclusive ? before : sum));
+        sum += (uint64_t)sp_element_get_int(l->x->dtype, l->x->data, l->x_at + i * l->x_step);
+        sp_element_set_int(l->y->dtype, l->y->data, l->y_at + i * l->y_step,
+                           (int64_t)(l->exclusive ? before : sum));
     }
 }
 
-sparta_status sparta_builtin_CumSum(sparta_ctx *cx, const sparta_op_args *args)
+sparta_status sp_builtin_CumSum(sparta_ctx *cx, const sp_op_args *args)
 {
     const sparta_tensor *x = &args->in[0], *out = &args->out[0];
-    int64_t which = sparta_element_get_int(args->in[1].dtype, args->in[1].data, 0);
+    int64_t which = sp_element_get_int(args->in[1].dtype, args->in[1].data, 0);
     int axis;
-    SPARTA_TRY(sparta_builtin_axis(cx, "CumSum", which, x->rank, &axis));
-    bool reverse = sparta_attr_int(args->attrs, "reverse", 0),
-         exclusive = sparta_attr_int(args->attrs, "exclusive", 0);
+    SP_TRY(sp_builtin_axis(cx, "CumSum", which, x->rank, &axis));
+    bool reverse = sp_attr_int(args->attrs, "reverse", 0),
+         exclusive = sp_attr_int(args->attrs, "exclusive", 0);
     int64_t n = x->dim[axis], from = reverse ? n - 1 : 0, by = reverse ? -1 : 1;
-    sparta_tensor x0 = sparta_view_drop(x, axis, 0), y0 = sparta_view_drop(out, axis, 0);
+    sparta_tensor x0 = sp_view_drop(x, axis, 0), y0 = sp_view_drop(out, axis, 0);
     const sparta_tensor *both[] = {&x0, &y0};
-    for (sparta_walk w = sparta_walk_begin(x0.rank, x0.dim, 2, both); n > 0 && w.more; sparta_walk_next(&w)) {
+    for (sp_walk w = sp_walk_begin(x0.rank, x0.dim, 2, both); n > 0 && w.more; sp_walk_next(&w)) {
         lane l = {x,
                   out,
                   w.at[0] + from * x->stride[axis],
@@ -49,7 +49,7 @@ sparta_status sparta_builtin_CumSum(sparta_ctx *cx, const sparta_op_args *args)
                   by * out->stride[axis],
                   n,
                   exclusive};
-        if (sparta_dtype_is_float(x->dtype))
+        if (sp_dtype_is_float(x->dtype))
             sum_real(&l);
         else
             sum_integer(&l);

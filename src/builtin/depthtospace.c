@@ -3,10 +3,10 @@
 #include "builtin/blocks.h"
 #include <string.h>
 
-sparta_status sparta_builtin_DepthToSpace(sparta_ctx *cx, const sparta_op_args *args)
+sparta_status sp_builtin_DepthToSpace(sparta_ctx *cx, const sp_op_args *args)
 {
     sparta_tensor view[2];
-    bool crd = !strcmp(sparta_attr_string(args->attrs, "mode", "DCR"), "CRD");
-    SPARTA_TRY(sparta_blocks_views(cx, args->attrs, &args->in[0], &args->out[0], crd, view));
-    return sparta_tensor_copy(cx, &view[0], &view[1]);
+    bool crd = !strcmp(sp_attr_string(args->attrs, "mode", "DCR"), "CRD");
+    SP_TRY(sp_blocks_views(cx, args->attrs, &args->in[0], &args->out[0], crd, view));
+    return sp_tensor_copy(cx, &view[0], &view[1]);
 }

@@ -17,9 +17,8 @@ static uint64_t natural(uint64_t a, uint64_t b)
     return a / b;
 }
 
-sparta_status sparta_builtin_Div(sparta_ctx *cx, const sparta_op_args *args)
+sparta_status sp_builtin_Div(sparta_ctx *cx, const sp_op_args *args)
 {
-    SPARTA_TRY(sparta_builtin_no_zero(cx, "Div", &args->in[1]));
-    return sparta_builtin_binary(cx, args,
-                                 &(sparta_binary){.real = real, .integer = integer, .natural = natural});
+    SP_TRY(sp_builtin_no_zero(cx, "Div", &args->in[1]));
+    return sp_builtin_binary(cx, args, &(sp_binary){.real = real, .integer = integer, .natural = natural});
 }

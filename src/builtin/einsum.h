@@ -6,22 +6,22 @@
  * are summed over. Without "->" the result has the dims of "..." and then the letters that occur once, in alphabetical order.
  * A letter twice in an operand is its diagonal. "..." that the result does not have is summed over.
  */
-#ifndef SPARTA_BUILTIN_EINSUM_H
-#define SPARTA_BUILTIN_EINSUM_H
+#ifndef SP_BUILTIN_EINSUM_H
+#define SP_BUILTIN_EINSUM_H
 
 #include "builtin/builtin.h"
 
-#define SPARTA_EINSUM_LOOPS (52 + SPARTA_RANK) /* a-z, A-Z, dims of "..." */
+#define SP_EINSUM_LOOPS (52 + SPARTA_RANK) /* a-z, A-Z, dims of "..." */
 
-typedef struct sparta_einsum {
-    int n;                          /* operands */
-    int loops, kept;                /* of which the first `kept` are the dims of the result */
-    bool wide[SPARTA_EINSUM_LOOPS]; /* of "...": sizes of 1 repeat */
-    int (*loop)[SPARTA_RANK];       /* of each operand's dims; from sparta_alloc: free with sparta_free */
-} sparta_einsum;
+typedef struct sp_einsum {
+    int n;                      /* operands */
+    int loops, kept;            /* of which the first `kept` are the dims of the result */
+    bool wide[SP_EINSUM_LOOPS]; /* of "...": sizes of 1 repeat */
+    int (*loop)[SPARTA_RANK];   /* of each operand's dims; from sp_alloc: free with sp_free */
+} sp_einsum;
 
 /* rank[i] of operand i. E_FORMAT says where an equation is wrong, E_SHAPE that an operand has another rank than its letters. */
-sparta_status sparta_einsum_parse(sparta_ctx *cx, const char *equation, int n, const int *rank,
-                                  sparta_einsum *out) SPARTA_MUST;
+sparta_status sp_einsum_parse(sparta_ctx *cx, const char *equation, int n, const int *rank,
+                              sp_einsum *out) SP_MUST;
 
 #endif

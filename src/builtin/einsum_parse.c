@@ -21,8 +21,8 @@ typedef struct reader {
 
 static sparta_status wrong(const reader *r, const char *what)
 {
-    return sparta_fail(r->cx, SPARTA_E_FORMAT, "Einsum: equation \"%.100s\", at character %d: %s", r->text,
-                       (int)(r->at - r->text) + 1, what);
+    return sp_fail(r->cx, SPARTA_E_FORMAT, "Einsum: equation \"%.100s\", at character %d: %s", r->text,
+                   (int)(r->at - r->text) + 1, what);
 }
 
 /* 'A'..'Z' before 'a'..'z', the order that implicit results have. -1: no letter. */
@@ -55,45 +55,45 @@ static sparta_status read_term(reader *r, term *t)
 
 static sparta_status read_operand(reader *r, int i, term *t)
 {
-    SPARTA_TRY(read_term(r, t));
+    SP_TRY(read_term(r, t));
     const int letters = t->n - (t->dots >= 0);
     if (t->dots >= 0 ? letters > r->rank[i] : letters != r->rank[i])
-        return sparta_fail(r->cx, SPARTA_E_SHAPE,
-                           "Einsum: equation \"%.100s\": term %d has %d letters and its operand has rank %d",
-                           r->text, i + 1, letters, r->rank[i]);
+        return sp_fail(r->cx, SPARTA_E_SHAPE,
+                       "Einsum: equation \"%.100s\": term %d has %d letters and its operand has rank %d",
+                       r->text, i + 1, letters, r->rank[i]);
     for (int k = 0; k < t->n; k++)
         if (t->at[k] != DOTS) r->times[t->at[k] - 1]++;
-    if (t->dots >= 0) r->widest = SPARTA_MAX(r->widest, r->rank[i] - letters);
+    if (t->dots >= 0) r->widest = SP_MAX(r->widest, r->rank[i] - letters);
     return SPARTA_OK;
 }
 
 /* ------------------------------------------------------------------ loops */
 
-static void give_letter(reader *r, int c, sparta_einsum *e)
+static void give_letter(reader *r, int c, sp_einsum *e)
 {
     if (r->of_letter[c] < 0) r->of_letter[c] = e->loops++;
 }
 
-static void give_dots(reader *r, sparta_einsum *e)
+static void give_dots(reader *r, sp_einsum *e)
 {
     if (r->of_dots >= 0 || r->widest < 0) return;
     r->of_dots = e->loops;
     for (int i = 0; i < r->widest; i++) e->wide[e->loops++] = true;
 }
 
-static void implicit_result(reader *r, sparta_einsum *e)
+static void implicit_result(reader *r, sp_einsum *e)
 {
     give_dots(r, e);
     for (int c = 0; c < LETTERS; c++)
         if (r->times[c] == 1) give_letter(r, c, e);
 }
 
-static sparta_status explicit_result(reader *r, sparta_einsum *e)
+static sparta_status explicit_result(reader *r, sp_einsum *e)
 {
     term t;
     if (r->at[1] != '>') return wrong(r, "\"->\" was expected");
     r->at += 2;
-    SPARTA_TRY(read_term(r, &t));
+    SP_TRY(read_term(r, &t));
     if (*r->at) return wrong(r, "the result is one term, and the last");
     for (int k = 0; k < t.n; k++) {
         if (t.at[k] == DOTS) {
@@ -121,17 +121,17 @@ static void name_loops(const reader *r, int rank, const term *t, int loop[SPARTA
     }
 }
 
-static sparta_status make_loops(reader *r, sparta_einsum *e, const term *terms)
+static sparta_status make_loops(reader *r, sp_einsum *e, const term *terms)
 {
     if (*r->at == '-')
-        SPARTA_TRY(explicit_result(r, e));
+        SP_TRY(explicit_result(r, e));
     else
         implicit_result(r, e);
     e->kept = e->loops;
     if (e->kept > SPARTA_RANK)
-        return sparta_fail(r->cx, SPARTA_E_UNSUPPORTED,
-                           "Einsum: equation \"%.100s\": the result has %d dims; at most %d are possible",
-                           r->text, e->kept, SPARTA_RANK);
+        return sp_fail(r->cx, SPARTA_E_UNSUPPORTED,
+                       "Einsum: equation \"%.100s\": the result has %d dims; at most %d are possible",
+                       r->text, e->kept, SPARTA_RANK);
     give_dots(r, e);
     for (int c = 0; c < LETTERS; c++)
         if (r->times[c]) give_letter(r, c, e);
@@ -139,34 +139,33 @@ static sparta_status make_loops(reader *r, sparta_einsum *e, const term *terms)
     return SPARTA_OK;
 }
 
-static sparta_status read_equation(reader *r, sparta_einsum *e, term *terms)
+static sparta_status read_equation(reader *r, sp_einsum *e, term *terms)
 {
     for (int i = 0; i < r->n; i++) {
         if (i > 0 && *r->at++ != ',') {
             r->at--;
             return wrong(r, "there are fewer terms than operands");
         }
-        SPARTA_TRY(read_operand(r, i, &terms[i]));
+        SP_TRY(read_operand(r, i, &terms[i]));
     }
     if (*r->at == ',') return wrong(r, "there are more terms than operands");
     return make_loops(r, e, terms);
 }
 
-sparta_status sparta_einsum_parse(sparta_ctx *cx, const char *equation, int n, const int *rank,
-                                  sparta_einsum *out)
+sparta_status sp_einsum_parse(sparta_ctx *cx, const char *equation, int n, const int *rank, sp_einsum *out)
 {
     reader r = {
         .cx = cx, .text = equation, .at = equation, .n = n, .rank = rank, .widest = -1, .of_dots = -1};
-    sparta_einsum e = {.n = n};
+    sp_einsum e = {.n = n};
     for (int c = 0; c < LETTERS; c++) r.of_letter[c] = -1;
-    term *terms = sparta_alloc_array(cx, (size_t)n, sizeof *terms);
-    SPARTA_NEED(cx, terms);
-    e.loop = sparta_alloc_array(cx, (size_t)n, sizeof *e.loop);
-    sparta_status status = e.loop ? read_equation(&r, &e, terms) : sparta_ctx_status(cx);
-    sparta_free(cx, terms);
+    term *terms = sp_alloc_array(cx, (size_t)n, sizeof *terms);
+    SP_NEED(cx, terms);
+    e.loop = sp_alloc_array(cx, (size_t)n, sizeof *e.loop);
+    sparta_status status = e.loop ? read_equation(&r, &e, terms) : sp_ctx_status(cx);
+    sp_free(cx, terms);
     if (status == SPARTA_OK)
         *out = e;
     else
-        sparta_free(cx, e.loop);
+        sp_free(cx, e.loop);
     return status;
 }

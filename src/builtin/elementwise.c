@@ -7,7 +7,7 @@
 static double get_real(const sparta_tensor *t, int64_t at)
 {
     return t->dtype == SPARTA_F32 ? (double)((const float *)t->data)[at]
-                                  : sparta_element_get(t->dtype, t->data, at);
+                                  : sp_element_get(t->dtype, t->data, at);
 }
 
 static void set_real(const sparta_tensor *t, int64_t at, double value)
@@ -15,34 +15,34 @@ static void set_real(const sparta_tensor *t, int64_t at, double value)
     if (t->dtype == SPARTA_F32)
         ((float *)t->data)[at] = (float)value;
     else
-        sparta_element_set(t->dtype, t->data, at, value);
+        sp_element_set(t->dtype, t->data, at, value);
 }
 
-sparta_status sparta_builtin_unary(sparta_ctx *cx, const sparta_op_args *args, const sparta_unary *f)
+sparta_status sp_builtin_unary(sparta_ctx *cx, const sp_op_args *args, const sp_unary *f)
 {
     const sparta_tensor *in = &args->in[0], *out = &args->out[0], *both[] = {in, out};
-    bool real = sparta_dtype_is_float(in->dtype);
+    bool real = sp_dtype_is_float(in->dtype);
     if (real ? !f->real : !f->integer)
-        return sparta_fail(cx, SPARTA_E_DTYPE, "this operator has no meaning for %s",
-                           sparta_dtype_name(in->dtype));
-    for (sparta_walk w = sparta_walk_begin(out->rank, out->dim, 2, both); w.more; sparta_walk_next(&w)) {
+        return sp_fail(cx, SPARTA_E_DTYPE, "this operator has no meaning for %s",
+                       sparta_dtype_name(in->dtype));
+    for (sp_walk w = sp_walk_begin(out->rank, out->dim, 2, both); w.more; sp_walk_next(&w)) {
         if (real)
             set_real(out, w.at[1], f->real(get_real(in, w.at[0])));
         else
-            sparta_element_set_int(out->dtype, out->data, w.at[1],
-                                   f->integer(sparta_element_get_int(in->dtype, in->data, w.at[0])));
+            sp_element_set_int(out->dtype, out->data, w.at[1],
+                               f->integer(sp_element_get_int(in->dtype, in->data, w.at[0])));
     }
     return SPARTA_OK;
 }
 
-sparta_status sparta_builtin_unary_with(sparta_ctx *cx, const sparta_op_args *args,
-                                        double (*f)(double x, const double *p), const double *p)
+sparta_status sp_builtin_unary_with(sparta_ctx *cx, const sp_op_args *args,
+                                    double (*f)(double x, const double *p), const double *p)
 {
     const sparta_tensor *in = &args->in[0], *out = &args->out[0], *both[] = {in, out};
-    if (!sparta_dtype_is_float(in->dtype))
-        return sparta_fail(cx, SPARTA_E_DTYPE, "this operator has no meaning for %s",
-                           sparta_dtype_name(in->dtype));
-    for (sparta_walk w = sparta_walk_begin(out->rank, out->dim, 2, both); w.more; sparta_walk_next(&w))
+    if (!sp_dtype_is_float(in->dtype))
+        return sp_fail(cx, SPARTA_E_DTYPE, "this operator has no meaning for %s",
+                       sparta_dtype_name(in->dtype));
+    for (sp_walk w = sp_walk_begin(out->rank, out->dim, 2, both); w.more; sp_walk_next(&w))
         set_real(out, w.at[1], f(get_real(in, w.at[0]), p));
     return SPARTA_OK;
 }
@@ -50,7 +50,7 @@ sparta_status sparta_builtin_unary_with(sparta_ctx *cx, const sparta_op_args *ar
 /* ------------------------------------------------------------------ two inputs */
 /* One run of n elements. Offsets and strides: 0 is a, 1 is b, 2 is out. */
 typedef struct run {
-    const sparta_binary *f;
+    const sp_binary *f;
     sparta_tensor t[3];
     int64_t n, at[3], step[3];
 } run;
@@ -66,31 +66,31 @@ static void run_integer(const run *r)
 {
     bool natural = r->t[0].dtype == SPARTA_U64 && r->f->natural;
     for (int64_t i = 0; i < r->n; i++) {
-        int64_t a = sparta_element_get_int(r->t[0].dtype, r->t[0].data, r->at[0] + i * r->step[0]);
-        int64_t b = sparta_element_get_int(r->t[1].dtype, r->t[1].data, r->at[1] + i * r->step[1]);
+        int64_t a = sp_element_get_int(r->t[0].dtype, r->t[0].data, r->at[0] + i * r->step[0]);
+        int64_t b = sp_element_get_int(r->t[1].dtype, r->t[1].data, r->at[1] + i * r->step[1]);
         int64_t c = natural ? (int64_t)r->f->natural((uint64_t)a, (uint64_t)b) : r->f->integer(a, b);
-        sparta_element_set_int(r->t[2].dtype, r->t[2].data, r->at[2] + i * r->step[2], c);
+        sp_element_set_int(r->t[2].dtype, r->t[2].data, r->at[2] + i * r->step[2], c);
     }
 }
 
 static sparta_status combine(sparta_ctx *cx, const sparta_tensor *a, const sparta_tensor *b,
-                             const sparta_tensor *out, const sparta_binary *f)
+                             const sparta_tensor *out, const sp_binary *f)
 {
     run r = {.f = f, .n = 1};
-    SPARTA_TRY(sparta_tensor_broadcast(cx, a, out->rank, out->dim, &r.t[0]));
-    SPARTA_TRY(sparta_tensor_broadcast(cx, b, out->rank, out->dim, &r.t[1]));
+    SP_TRY(sp_tensor_broadcast(cx, a, out->rank, out->dim, &r.t[0]));
+    SP_TRY(sp_tensor_broadcast(cx, b, out->rank, out->dim, &r.t[1]));
     r.t[2] = *out;
-    bool real = sparta_dtype_is_float(a->dtype);
+    bool real = sp_dtype_is_float(a->dtype);
     if (a->dtype != b->dtype || (real ? !f->real : !f->integer))
-        return sparta_fail(cx, SPARTA_E_DTYPE, "this operator has no meaning for %s and %s",
-                           sparta_dtype_name(a->dtype), sparta_dtype_name(b->dtype));
+        return sp_fail(cx, SPARTA_E_DTYPE, "this operator has no meaning for %s and %s",
+                       sparta_dtype_name(a->dtype), sparta_dtype_name(b->dtype));
     int outer = out->rank > 0 ? out->rank - 1 : 0;
     if (out->rank > 0) {
         r.n = out->dim[outer];
         for (int i = 0; i < 3; i++) r.step[i] = r.t[i].stride[outer];
     }
     const sparta_tensor *all[] = {&r.t[0], &r.t[1], &r.t[2]};
-    for (sparta_walk w = sparta_walk_begin(outer, out->dim, 3, all); w.more; sparta_walk_next(&w)) {
+    for (sp_walk w = sp_walk_begin(outer, out->dim, 3, all); w.more; sp_walk_next(&w)) {
         for (int i = 0; i < 3; i++) r.at[i] = w.at[i];
         if (real)
             run_real(&r);
@@ -100,28 +100,27 @@ static sparta_status combine(sparta_ctx *cx, const sparta_tensor *a, const spart
     return SPARTA_OK;
 }
 
-sparta_status sparta_builtin_binary(sparta_ctx *cx, const sparta_op_args *args, const sparta_binary *f)
+sparta_status sp_builtin_binary(sparta_ctx *cx, const sp_op_args *args, const sp_binary *f)
 {
     return combine(cx, &args->in[0], &args->in[1], &args->out[0], f);
 }
 
-sparta_status sparta_builtin_variadic(sparta_ctx *cx, const sparta_op_args *args, const sparta_binary *f)
+sparta_status sp_builtin_variadic(sparta_ctx *cx, const sp_op_args *args, const sp_binary *f)
 {
     const sparta_tensor *out = &args->out[0];
-    SPARTA_TRY(sparta_builtin_convert(cx, &args->in[0], out));
-    for (int i = 1; i < args->n_in; i++) SPARTA_TRY(combine(cx, out, &args->in[i], out, f));
+    SP_TRY(sp_builtin_convert(cx, &args->in[0], out));
+    for (int i = 1; i < args->n_in; i++) SP_TRY(combine(cx, out, &args->in[i], out, f));
     return SPARTA_OK;
 }
 
-sparta_status sparta_builtin_no_zero(sparta_ctx *cx, const char *op, const sparta_tensor *divisor)
+sparta_status sp_builtin_no_zero(sparta_ctx *cx, const char *op, const sparta_tensor *divisor)
 {
-    if (sparta_dtype_is_float(divisor->dtype)) return SPARTA_OK;
-    for (sparta_walk w = sparta_walk_begin(divisor->rank, divisor->dim, 1, &divisor); w.more;
-         sparta_walk_next(&w))
-        if (sparta_element_get_int(divisor->dtype, divisor->data, w.at[0]) == 0)
-            return sparta_fail(cx, SPARTA_E_RANGE,
-                               "%s: a divisor of type %s is zero; integers cannot be divided by it", op,
-                               sparta_dtype_name(divisor->dtype));
+    if (sp_dtype_is_float(divisor->dtype)) return SPARTA_OK;
+    for (sp_walk w = sp_walk_begin(divisor->rank, divisor->dim, 1, &divisor); w.more; sp_walk_next(&w))
+        if (sp_element_get_int(divisor->dtype, divisor->data, w.at[0]) == 0)
+            return sp_fail(cx, SPARTA_E_RANGE,
+                           "%s: a divisor of type %s is zero; integers cannot be divided by it", op,
+                           sparta_dtype_name(divisor->dtype));
     return SPARTA_OK;
 }
 
@@ -129,67 +128,65 @@ sparta_status sparta_builtin_no_zero(sparta_ctx *cx, const char *op, const spart
 /* Integers become floats by one rounding from their own type, not by two over double. */
 static void convert_element(const sparta_tensor *in, int64_t from, const sparta_tensor *out, int64_t to)
 {
-    if (sparta_dtype_is_float(in->dtype)) {
-        sparta_element_set(out->dtype, out->data, to, sparta_element_get(in->dtype, in->data, from));
+    if (sp_dtype_is_float(in->dtype)) {
+        sp_element_set(out->dtype, out->data, to, sp_element_get(in->dtype, in->data, from));
         return;
     }
-    int64_t v = sparta_element_get_int(in->dtype, in->data, from);
+    int64_t v = sp_element_get_int(in->dtype, in->data, from);
     if (out->dtype == SPARTA_F32)
         ((float *)out->data)[to] = in->dtype == SPARTA_U64 ? (float)(uint64_t)v : (float)v;
-    else if (sparta_dtype_is_float(out->dtype))
-        sparta_element_set(out->dtype, out->data, to,
-                           in->dtype == SPARTA_U64 ? (double)(uint64_t)v : (double)v);
+    else if (sp_dtype_is_float(out->dtype))
+        sp_element_set(out->dtype, out->data, to, in->dtype == SPARTA_U64 ? (double)(uint64_t)v : (double)v);
     else
-        sparta_element_set_int(out->dtype, out->data, to, out->dtype == SPARTA_BOOL ? v != 0 : v);
+        sp_element_set_int(out->dtype, out->data, to, out->dtype == SPARTA_BOOL ? v != 0 : v);
 }
 
 /* f32 and the 16-bit floats, which stand at the edges of models that are computed in f32: without a call for each element. */
 static bool convert_floats(const sparta_tensor *in, const sparta_tensor *out)
 {
     const int64_t n = sparta_tensor_elements(out);
-    if (!sparta_tensor_contiguous(in) || !sparta_tensor_contiguous(out)) return false;
+    if (!sp_tensor_contiguous(in) || !sp_tensor_contiguous(out)) return false;
     if (in->dtype == SPARTA_F32 && out->dtype == SPARTA_F16)
         for (int64_t i = 0; i < n; i++)
-            ((uint16_t *)out->data)[i] = sparta_f32_to_f16(((const float *)in->data)[i]);
+            ((uint16_t *)out->data)[i] = sp_f32_to_f16(((const float *)in->data)[i]);
     else if (in->dtype == SPARTA_F32 && out->dtype == SPARTA_BF16)
         for (int64_t i = 0; i < n; i++)
-            ((uint16_t *)out->data)[i] = sparta_f32_to_bf16(((const float *)in->data)[i]);
+            ((uint16_t *)out->data)[i] = sp_f32_to_bf16(((const float *)in->data)[i]);
     else if (in->dtype == SPARTA_F16 && out->dtype == SPARTA_F32)
         for (int64_t i = 0; i < n; i++)
-            ((float *)out->data)[i] = sparta_f16_to_f32(((const uint16_t *)in->data)[i]);
+            ((float *)out->data)[i] = sp_f16_to_f32(((const uint16_t *)in->data)[i]);
     else if (in->dtype == SPARTA_BF16 && out->dtype == SPARTA_F32)
         for (int64_t i = 0; i < n; i++)
-            ((float *)out->data)[i] = sparta_bf16_to_f32(((const uint16_t *)in->data)[i]);
+            ((float *)out->data)[i] = sp_bf16_to_f32(((const uint16_t *)in->data)[i]);
     else
         return false;
     return true;
 }
 
-sparta_status sparta_builtin_convert(sparta_ctx *cx, const sparta_tensor *in, const sparta_tensor *out)
+sparta_status sp_builtin_convert(sparta_ctx *cx, const sparta_tensor *in, const sparta_tensor *out)
 {
     sparta_tensor wide;
-    SPARTA_TRY(sparta_tensor_broadcast(cx, in, out->rank, out->dim, &wide));
-    if (in->dtype == out->dtype) return sparta_tensor_copy(cx, &wide, out);
+    SP_TRY(sp_tensor_broadcast(cx, in, out->rank, out->dim, &wide));
+    if (in->dtype == out->dtype) return sp_tensor_copy(cx, &wide, out);
     if (convert_floats(&wide, out)) return SPARTA_OK;
     const sparta_tensor *both[] = {&wide, out};
-    for (sparta_walk w = sparta_walk_begin(out->rank, out->dim, 2, both); w.more; sparta_walk_next(&w))
+    for (sp_walk w = sp_walk_begin(out->rank, out->dim, 2, both); w.more; sp_walk_next(&w))
         convert_element(&wide, w.at[0], out, w.at[1]);
     return SPARTA_OK;
 }
 
-sparta_status sparta_builtin_copy_flat(sparta_ctx *cx, const sparta_tensor *in, const sparta_tensor *out)
+sparta_status sp_builtin_copy_flat(sparta_ctx *cx, const sparta_tensor *in, const sparta_tensor *out)
 {
     if (sparta_tensor_elements(in) != sparta_tensor_elements(out))
-        return sparta_fail(cx, SPARTA_E_SHAPE,
-                           "%lld elements in and %lld out; the shape does not fit its data",
-                           (long long)sparta_tensor_elements(in), (long long)sparta_tensor_elements(out));
-    if (!sparta_tensor_contiguous(out))
-        return sparta_fail(cx, SPARTA_E_INTERNAL, "the output of a reshape must be row-major");
+        return sp_fail(cx, SPARTA_E_SHAPE, "%lld elements in and %lld out; the shape does not fit its data",
+                       (long long)sparta_tensor_elements(in), (long long)sparta_tensor_elements(out));
+    if (!sp_tensor_contiguous(out))
+        return sp_fail(cx, SPARTA_E_INTERNAL, "the output of a reshape must be row-major");
     sparta_tensor same = sparta_tensor_view(out->dtype, in->rank, in->dim, out->data);
-    return sparta_tensor_copy(cx, in, &same);
+    return sp_tensor_copy(cx, in, &same);
 }
 
-void sparta_builtin_move(void *to, int64_t at, const void *from, int64_t from_at, size_t size)
+void sp_builtin_move(void *to, int64_t at, const void *from, int64_t from_at, size_t size)
 {
     memcpy((char *)to + at * (int64_t)size, (const char *)from + from_at * (int64_t)size, size);
 }

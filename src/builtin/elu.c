@@ -7,8 +7,8 @@ static double real(double x, const double *p)
     return x < 0 ? p[0] * expm1(x) : x;
 }
 
-sparta_status sparta_builtin_Elu(sparta_ctx *cx, const sparta_op_args *args)
+sparta_status sp_builtin_Elu(sparta_ctx *cx, const sp_op_args *args)
 {
-    const double p[] = {sparta_attr_float(args->attrs, "alpha", 1)};
-    return sparta_builtin_unary_with(cx, args, real, p);
+    const double p[] = {sp_attr_float(args->attrs, "alpha", 1)};
+    return sp_builtin_unary_with(cx, args, real, p);
 }

@@ -1,7 +1,7 @@
 /* Flatten: the dims before attribute axis (1) become one, the others another. The elements stay in order. */
 #include "builtin/elementwise.h"
 
-sparta_status sparta_builtin_Flatten(sparta_ctx *cx, const sparta_op_args *args)
+sparta_status sp_builtin_Flatten(sparta_ctx *cx, const sp_op_args *args)
 {
-    return sparta_builtin_copy_flat(cx, &args->in[0], &args->out[0]);
+    return sp_builtin_copy_flat(cx, &args->in[0], &args->out[0]);
 }

@@ -2,9 +2,9 @@
  * 0.044715 x^3))). */
 #include "builtin/activation.h"
 
-sparta_status sparta_builtin_Gelu(sparta_ctx *cx, const sparta_op_args *args)
+sparta_status sp_builtin_Gelu(sparta_ctx *cx, const sp_op_args *args)
 {
-    bool approximate = !strcmp(sparta_attr_string(args->attrs, "approximate", "none"), "tanh");
-    return sparta_builtin_unary(
-        cx, args, &(sparta_unary){.real = sparta_activation_find(approximate ? "gelu_tanh" : "gelu")});
+    bool approximate = !strcmp(sp_attr_string(args->attrs, "approximate", "none"), "tanh");
+    return sp_builtin_unary(cx, args,
+                            &(sp_unary){.real = sp_activation_find(approximate ? "gelu_tanh" : "gelu")});
 }

@@ -1,7 +1,7 @@
 /* GlobalAveragePool: the mean of each plane, as a plane of size 1. */
 #include "builtin/pool.h"
 
-sparta_status sparta_builtin_GlobalAveragePool(sparta_ctx *cx, const sparta_op_args *args)
+sparta_status sp_builtin_GlobalAveragePool(sparta_ctx *cx, const sp_op_args *args)
 {
-    return sparta_builtin_planes(cx, args, &sparta_pool_average);
+    return sp_builtin_planes(cx, args, &sp_pool_average);
 }

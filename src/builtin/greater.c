@@ -16,8 +16,7 @@ static uint64_t natural(uint64_t a, uint64_t b)
     return a > b;
 }
 
-sparta_status sparta_builtin_Greater(sparta_ctx *cx, const sparta_op_args *args)
+sparta_status sp_builtin_Greater(sparta_ctx *cx, const sp_op_args *args)
 {
-    return sparta_builtin_binary(cx, args,
-                                 &(sparta_binary){.real = real, .integer = integer, .natural = natural});
+    return sp_builtin_binary(cx, args, &(sp_binary){.real = real, .integer = integer, .natural = natural});
 }

@@ -2,7 +2,7 @@
  * bias[c] (the form of opset 21). */
 #include "builtin/groups.h"
 
-sparta_status sparta_builtin_GroupNormalization(sparta_ctx *cx, const sparta_op_args *args)
+sparta_status sp_builtin_GroupNormalization(sparta_ctx *cx, const sp_op_args *args)
 {
-    return sparta_builtin_groups(cx, args, sparta_attr_int(args->attrs, "num_groups", 1));
+    return sp_builtin_groups(cx, args, sp_attr_int(args->attrs, "num_groups", 1));
 }

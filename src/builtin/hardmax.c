@@ -9,7 +9,7 @@ static void mark(double *line, int64_t n)
     for (int64_t i = 0; i < n; i++) line[i] = i == at;
 }
 
-sparta_status sparta_builtin_Hardmax(sparta_ctx *cx, const sparta_op_args *args)
+sparta_status sp_builtin_Hardmax(sparta_ctx *cx, const sp_op_args *args)
 {
-    return sparta_builtin_lines(cx, args, "Hardmax", mark);
+    return sp_builtin_lines(cx, args, "Hardmax", mark);
 }

@@ -7,9 +7,8 @@ static double real(double x, const double *p)
     return y < 0 ? 0 : y > 1 ? 1 : y;
 }
 
-sparta_status sparta_builtin_HardSigmoid(sparta_ctx *cx, const sparta_op_args *args)
+sparta_status sp_builtin_HardSigmoid(sparta_ctx *cx, const sp_op_args *args)
 {
-    const double p[] = {sparta_attr_float(args->attrs, "alpha", 0.2f),
-                        sparta_attr_float(args->attrs, "beta", 0.5f)};
-    return sparta_builtin_unary_with(cx, args, real, p);
+    const double p[] = {sp_attr_float(args->attrs, "alpha", 0.2f), sp_attr_float(args->attrs, "beta", 0.5f)};
+    return sp_builtin_unary_with(cx, args, real, p);
 }

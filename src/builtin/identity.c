@@ -1,7 +1,7 @@
 /* Identity: y = x. */
 #include "builtin/elementwise.h"
 
-sparta_status sparta_builtin_Identity(sparta_ctx *cx, const sparta_op_args *args)
+sparta_status sp_builtin_Identity(sparta_ctx *cx, const sp_op_args *args)
 {
-    return sparta_builtin_convert(cx, &args->in[0], &args->out[0]);
+    return sp_builtin_convert(cx, &args->in[0], &args->out[0]);
 }

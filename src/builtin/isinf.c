@@ -24,10 +24,10 @@ static double neither(double x)
     return 0;
 }
 
-sparta_status sparta_builtin_IsInf(sparta_ctx *cx, const sparta_op_args *args)
+sparta_status sp_builtin_IsInf(sparta_ctx *cx, const sp_op_args *args)
 {
-    bool below = sparta_attr_int(args->attrs, "detect_negative", 1),
-         above = sparta_attr_int(args->attrs, "detect_positive", 1);
-    sparta_unary f = {.real = below && above ? either : below ? negative : above ? positive : neither};
-    return sparta_builtin_unary(cx, args, &f);
+    bool below = sp_attr_int(args->attrs, "detect_negative", 1),
+         above = sp_attr_int(args->attrs, "detect_positive", 1);
+    sp_unary f = {.real = below && above ? either : below ? negative : above ? positive : neither};
+    return sp_builtin_unary(cx, args, &f);
 }

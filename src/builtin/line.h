@@ -1,13 +1,13 @@
 /* Operators that rewrite every line along one axis by itself. */
-#ifndef SPARTA_BUILTIN_LINE_H
-#define SPARTA_BUILTIN_LINE_H
+#ifndef SP_BUILTIN_LINE_H
+#define SP_BUILTIN_LINE_H
 
 #include "builtin/builtin.h"
 
 /* y = f of each line of x along attribute axis (-1), lines in double. */
-sparta_status sparta_builtin_lines(sparta_ctx *cx, const sparta_op_args *args, const char *op,
-                                   void (*f)(double *line, int64_t n)) SPARTA_MUST;
+sparta_status sp_builtin_lines(sparta_ctx *cx, const sp_op_args *args, const char *op,
+                               void (*f)(double *line, int64_t n)) SP_MUST;
 /* One line of Softmax, in place: also of Attention. */
-void sparta_line_softmax(double *line, int64_t n);
+void sp_line_softmax(double *line, int64_t n);
 
 #endif

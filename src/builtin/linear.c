@@ -5,7 +5,7 @@
 #include "builtin/product.h"
 
 typedef struct row_end { /* what happens to a finished row: (N) */
-    sparta_activation act;
+    sp_activation act;
     bool has_bias, has_residual;
     sparta_tensor bias, residual, y; /* the last dim */
 } row_end;
@@ -14,47 +14,46 @@ static void finish(const row_end *e, const double *acc)
 {
     for (int64_t j = 0; j < e->y.dim[0]; j++) {
         double v = acc[j];
-        if (e->has_bias) v += sparta_element_get(e->bias.dtype, e->bias.data, j * e->bias.stride[0]);
+        if (e->has_bias) v += sp_element_get(e->bias.dtype, e->bias.data, j * e->bias.stride[0]);
         v = e->act(v);
         if (e->has_residual)
-            v += sparta_element_get(e->residual.dtype, e->residual.data, j * e->residual.stride[0]);
-        sparta_element_set(e->y.dtype, e->y.data, j * e->y.stride[0], v);
+            v += sp_element_get(e->residual.dtype, e->residual.data, j * e->residual.stride[0]);
+        sp_element_set(e->y.dtype, e->y.data, j * e->y.stride[0], v);
     }
 }
 
 static sparta_tensor last_dim(const sparta_tensor *t, int64_t at)
 {
-    sparta_tensor v = sparta_view_at(t, at);
-    return sparta_view_tail(&v, v.rank - 1);
+    sparta_tensor v = sp_view_at(t, at);
+    return sp_view_tail(&v, v.rank - 1);
 }
 
-sparta_status sparta_builtin_Linear(sparta_ctx *cx, const sparta_op_args *args)
+sparta_status sp_builtin_Linear(sparta_ctx *cx, const sp_op_args *args)
 {
     sparta_tensor x = args->in[0], y = args->out[0], residual = y;
-    sparta_matrix w =
-        sparta_matrix_of(&args->in[1], sparta_attr_int(args->attrs, "transposed", 0)); /* (K, N) */
-    const char *activation = sparta_attr_string(args->attrs, "activation", "");
-    row_end end = {.act = sparta_activation_find(activation),
-                   .has_bias = sparta_op_has(args, 2),
-                   .has_residual = sparta_op_has(args, 3)};
+    sp_matrix w = sp_matrix_of(&args->in[1], sp_attr_int(args->attrs, "transposed", 0)); /* (K, N) */
+    const char *activation = sp_attr_string(args->attrs, "activation", "");
+    row_end end = {.act = sp_activation_find(activation),
+                   .has_bias = sp_op_has(args, 2),
+                   .has_residual = sp_op_has(args, 3)};
     if (!end.act)
-        return sparta_fail(cx, SPARTA_E_UNSUPPORTED, "Linear: no activation is called \"%s\"", activation);
+        return sp_fail(cx, SPARTA_E_UNSUPPORTED, "Linear: no activation is called \"%s\"", activation);
     if (end.has_bias) end.bias = last_dim(&args->in[2], 0);
-    if (end.has_residual) SPARTA_TRY(sparta_tensor_broadcast(cx, &args->in[3], y.rank, y.dim, &residual));
-    double *row = sparta_alloc_array(cx, (size_t)w.rows + (size_t)w.cols, sizeof *row), *acc = row + w.rows;
-    SPARTA_NEED(cx, row);
+    if (end.has_residual) SP_TRY(sp_tensor_broadcast(cx, &args->in[3], y.rank, y.dim, &residual));
+    double *row = sp_alloc_array(cx, (size_t)w.rows + (size_t)w.cols, sizeof *row), *acc = row + w.rows;
+    SP_NEED(cx, row);
     sparta_status status = SPARTA_OK;
     const sparta_tensor *all[] = {&x, &y, &residual};
-    for (sparta_walk i = sparta_walk_begin(x.rank - 1, x.dim, 3, all); i.more && status == SPARTA_OK;
-         sparta_walk_next(&i)) {
+    for (sp_walk i = sp_walk_begin(x.rank - 1, x.dim, 3, all); i.more && status == SPARTA_OK;
+         sp_walk_next(&i)) {
         sparta_tensor from = last_dim(&x, i.at[0]);
-        sparta_matrix_row(&(sparta_matrix){from.dtype, from.data, 1, w.rows, 0, from.stride[0]}, 0, row);
-        sparta_product_row(row, &w, acc);
+        sp_matrix_row(&(sp_matrix){from.dtype, from.data, 1, w.rows, 0, from.stride[0]}, 0, row);
+        sp_product_row(row, &w, acc);
         end.y = last_dim(&y, i.at[1]);
         end.residual = last_dim(&residual, i.at[2]);
         finish(&end, acc);
-        status = sparta_check_cancel(cx);
+        status = sp_check_cancel(cx);
     }
-    sparta_free(cx, row);
+    sp_free(cx, row);
     return status;
 }

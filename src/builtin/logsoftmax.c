@@ -10,7 +10,7 @@ static void log_softmax(double *x, int64_t n)
     for (int64_t i = 0; i < n; i++) x[i] = x[i] - max - log(sum);
 }
 
-sparta_status sparta_builtin_LogSoftmax(sparta_ctx *cx, const sparta_op_args *args)
+sparta_status sp_builtin_LogSoftmax(sparta_ctx *cx, const sp_op_args *args)
 {
-    return sparta_builtin_lines(cx, args, "LogSoftmax", log_softmax);
+    return sp_builtin_lines(cx, args, "LogSoftmax", log_softmax);
 }

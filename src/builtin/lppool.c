@@ -1,7 +1,7 @@
 /* LpPool: (sum of |x|^p) ^ (1/p) over each window. */
 #include "builtin/pool.h"
 
-sparta_status sparta_builtin_LpPool(sparta_ctx *cx, const sparta_op_args *args)
+sparta_status sp_builtin_LpPool(sparta_ctx *cx, const sp_op_args *args)
 {
-    return sparta_builtin_windows(cx, args, &sparta_pool_lp);
+    return sp_builtin_windows(cx, args, &sp_pool_lp);
 }

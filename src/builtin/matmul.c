@@ -17,7 +17,7 @@ static sparta_tensor widen(const sparta_tensor *t, int at)
     return v;
 }
 
-sparta_status sparta_builtin_MatMul(sparta_ctx *cx, const sparta_op_args *args)
+sparta_status sp_builtin_MatMul(sparta_ctx *cx, const sp_op_args *args)
 {
     sparta_tensor a = args->in[0], b = args->in[1], out = args->out[0];
     if (a.rank == 1) {
@@ -29,16 +29,15 @@ sparta_status sparta_builtin_MatMul(sparta_ctx *cx, const sparta_op_args *args)
         out = widen(&out, out.rank);
     }
     int batch = out.rank - 2;
-    sparta_tensor a_batch = sparta_view_head(&a, a.rank - 2), b_batch = sparta_view_head(&b, b.rank - 2);
-    SPARTA_TRY(sparta_tensor_broadcast(cx, &a_batch, batch, out.dim, &a_batch));
-    SPARTA_TRY(sparta_tensor_broadcast(cx, &b_batch, batch, out.dim, &b_batch));
+    sparta_tensor a_batch = sp_view_head(&a, a.rank - 2), b_batch = sp_view_head(&b, b.rank - 2);
+    SP_TRY(sp_tensor_broadcast(cx, &a_batch, batch, out.dim, &a_batch));
+    SP_TRY(sp_tensor_broadcast(cx, &b_batch, batch, out.dim, &b_batch));
     const sparta_tensor *all[] = {&a_batch, &b_batch, &out};
-    for (sparta_walk w = sparta_walk_begin(batch, out.dim, 3, all); w.more; sparta_walk_next(&w)) {
-        sparta_tensor x = sparta_view_at(&a, w.at[0]), y = sparta_view_at(&b, w.at[1]),
-                      z = sparta_view_at(&out, w.at[2]);
-        sparta_matrix left = sparta_matrix_of(&x, false), right = sparta_matrix_of(&y, false);
-        z = sparta_view_tail(&z, batch);
-        SPARTA_TRY(sparta_product(cx, &left, &right, &z));
+    for (sp_walk w = sp_walk_begin(batch, out.dim, 3, all); w.more; sp_walk_next(&w)) {
+        sparta_tensor x = sp_view_at(&a, w.at[0]), y = sp_view_at(&b, w.at[1]), z = sp_view_at(&out, w.at[2]);
+        sp_matrix left = sp_matrix_of(&x, false), right = sp_matrix_of(&y, false);
+        z = sp_view_tail(&z, batch);
+        SP_TRY(sp_product(cx, &left, &right, &z));
     }
     return SPARTA_OK;
 }

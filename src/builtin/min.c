@@ -17,8 +17,7 @@ static uint64_t natural(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-sparta_status sparta_builtin_Min(sparta_ctx *cx, const sparta_op_args *args)
+sparta_status sp_builtin_Min(sparta_ctx *cx, const sp_op_args *args)
 {
-    return sparta_builtin_variadic(cx, args,
-                                   &(sparta_binary){.real = real, .integer = integer, .natural = natural});
+    return sp_builtin_variadic(cx, args, &(sp_binary){.real = real, .integer = integer, .natural = natural});
 }

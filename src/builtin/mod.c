@@ -20,11 +20,10 @@ static uint64_t natural(uint64_t a, uint64_t b)
     return a % b;
 }
 
-sparta_status sparta_builtin_Mod(sparta_ctx *cx, const sparta_op_args *args)
+sparta_status sp_builtin_Mod(sparta_ctx *cx, const sp_op_args *args)
 {
-    bool c_like = sparta_attr_int(args->attrs, "fmod", 0);
-    SPARTA_TRY(sparta_builtin_no_zero(cx, "Mod", &args->in[1]));
-    sparta_binary f = {
-        .real = c_like ? fmod : NULL, .integer = c_like ? truncated : floored, .natural = natural};
-    return sparta_builtin_binary(cx, args, &f);
+    bool c_like = sp_attr_int(args->attrs, "fmod", 0);
+    SP_TRY(sp_builtin_no_zero(cx, "Mod", &args->in[1]));
+    sp_binary f = {.real = c_like ? fmod : NULL, .integer = c_like ? truncated : floored, .natural = natural};
+    return sp_builtin_binary(cx, args, &f);
 }

@@ -11,7 +11,7 @@ static int64_t integer(int64_t a, int64_t b)
     return (int64_t)((uint64_t)a * (uint64_t)b);
 }
 
-sparta_status sparta_builtin_Mul(sparta_ctx *cx, const sparta_op_args *args)
+sparta_status sp_builtin_Mul(sparta_ctx *cx, const sp_op_args *args)
 {
-    return sparta_builtin_binary(cx, args, &(sparta_binary){.real = real, .integer = integer});
+    return sp_builtin_binary(cx, args, &(sp_binary){.real = real, .integer = integer});
 }

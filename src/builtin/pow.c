@@ -19,30 +19,28 @@ static sparta_status integer_power(sparta_ctx *cx, int64_t a, int64_t b, bool b_
         return SPARTA_OK;
     }
     if (a == 0)
-        return sparta_fail(cx, SPARTA_E_RANGE, "Pow: the integer 0 to the power %lld has no value",
-                           (long long)b);
+        return sp_fail(cx, SPARTA_E_RANGE, "Pow: the integer 0 to the power %lld has no value", (long long)b);
     *out = a == 1 ? 1 : a == -1 ? (b % 2 ? -1 : 1) : 0;
     return SPARTA_OK;
 }
 
-sparta_status sparta_builtin_Pow(sparta_ctx *cx, const sparta_op_args *args)
+sparta_status sp_builtin_Pow(sparta_ctx *cx, const sp_op_args *args)
 {
     sparta_tensor a, b, out = args->out[0];
-    SPARTA_TRY(sparta_tensor_broadcast(cx, &args->in[0], out.rank, out.dim, &a));
-    SPARTA_TRY(sparta_tensor_broadcast(cx, &args->in[1], out.rank, out.dim, &b));
-    bool real = sparta_dtype_is_float(a.dtype) || sparta_dtype_is_float(b.dtype);
+    SP_TRY(sp_tensor_broadcast(cx, &args->in[0], out.rank, out.dim, &a));
+    SP_TRY(sp_tensor_broadcast(cx, &args->in[1], out.rank, out.dim, &b));
+    bool real = sp_dtype_is_float(a.dtype) || sp_dtype_is_float(b.dtype);
     const sparta_tensor *all[] = {&a, &b, &out};
-    for (sparta_walk w = sparta_walk_begin(out.rank, out.dim, 3, all); w.more; sparta_walk_next(&w)) {
+    for (sp_walk w = sp_walk_begin(out.rank, out.dim, 3, all); w.more; sp_walk_next(&w)) {
         if (real) {
-            double x = sparta_element_get(a.dtype, a.data, w.at[0]),
-                   y = sparta_element_get(b.dtype, b.data, w.at[1]);
-            sparta_element_set(out.dtype, out.data, w.at[2], pow(x, y));
+            double x = sp_element_get(a.dtype, a.data, w.at[0]), y = sp_element_get(b.dtype, b.data, w.at[1]);
+            sp_element_set(out.dtype, out.data, w.at[2], pow(x, y));
             continue;
         }
-        int64_t x = sparta_element_get_int(a.dtype, a.data, w.at[0]),
-                y = sparta_element_get_int(b.dtype, b.data, w.at[1]), z = 0;
-        SPARTA_TRY(integer_power(cx, x, y, sparta_dtype_is_signed(b.dtype), &z));
-        sparta_element_set_int(out.dtype, out.data, w.at[2], z);
+        int64_t x = sp_element_get_int(a.dtype, a.data, w.at[0]),
+                y = sp_element_get_int(b.dtype, b.data, w.at[1]), z = 0;
+        SP_TRY(integer_power(cx, x, y, sp_dtype_is_signed(b.dtype), &z));
+        sp_element_set_int(out.dtype, out.data, w.at[2], z);
     }
     return SPARTA_OK;
 }

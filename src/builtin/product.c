@@ -3,22 +3,20 @@
 #include "builtin/product.h"
 #include <string.h>
 
-sparta_matrix sparta_matrix_of(const sparta_tensor *t, bool transposed)
+sp_matrix sp_matrix_of(const sparta_tensor *t, bool transposed)
 {
     int r = t->rank - 2, c = t->rank - 1;
-    if (transposed)
-        return (sparta_matrix){t->dtype, t->data, t->dim[c], t->dim[r], t->stride[c], t->stride[r]};
-    return (sparta_matrix){t->dtype, t->data, t->dim[r], t->dim[c], t->stride[r], t->stride[c]};
+    if (transposed) return (sp_matrix){t->dtype, t->data, t->dim[c], t->dim[r], t->stride[c], t->stride[r]};
+    return (sp_matrix){t->dtype, t->data, t->dim[r], t->dim[c], t->stride[r], t->stride[c]};
 }
 
-void sparta_matrix_row(const sparta_matrix *a, int64_t i, double *x)
+void sp_matrix_row(const sp_matrix *a, int64_t i, double *x)
 {
-    for (int64_t k = 0; k < a->cols; k++)
-        x[k] = sparta_element_get(a->dtype, a->data, i * a->row + k * a->col);
+    for (int64_t k = 0; k < a->cols; k++) x[k] = sp_element_get(a->dtype, a->data, i * a->row + k * a->col);
 }
 
 /* b's rows lie contiguous: add x[k] times row k, four rows at once to touch acc less often. */
-static void add_rows(const double *x, const sparta_matrix *b, double *acc)
+static void add_rows(const double *x, const sp_matrix *b, double *acc)
 {
     int64_t k = 0, n = b->cols;
     for (; k + 4 <= b->rows; k += 4) {
@@ -49,7 +47,7 @@ static double dot(const double *x, const float *w, int64_t n)
     return (s0 + s1) + (s2 + s3);
 }
 
-void sparta_product_row(const double *x, const sparta_matrix *b, double *acc)
+void sp_product_row(const double *x, const sp_matrix *b, double *acc)
 {
     for (int64_t j = 0; j < b->cols; j++) acc[j] = 0;
     if (b->dtype == SPARTA_F32 && b->col == 1) {
@@ -61,40 +59,38 @@ void sparta_product_row(const double *x, const sparta_matrix *b, double *acc)
             acc[j] = dot(x, (const float *)b->data + j * b->col, b->rows);
         else
             for (int64_t k = 0; k < b->rows; k++)
-                acc[j] += x[k] * sparta_element_get(b->dtype, b->data, k * b->row + j * b->col);
+                acc[j] += x[k] * sp_element_get(b->dtype, b->data, k * b->row + j * b->col);
     }
 }
 
-static void product_integer(const sparta_matrix *a, const sparta_matrix *b, const sparta_tensor *out)
+static void product_integer(const sp_matrix *a, const sp_matrix *b, const sparta_tensor *out)
 {
     for (int64_t i = 0; i < a->rows; i++)
         for (int64_t j = 0; j < b->cols; j++) {
             uint64_t sum = 0;
             for (int64_t k = 0; k < b->rows; k++)
-                sum += (uint64_t)sparta_element_get_int(a->dtype, a->data, i * a->row + k * a->col) *
-                       (uint64_t)sparta_element_get_int(b->dtype, b->data, k * b->row + j * b->col);
-            sparta_element_set_int(out->dtype, out->data, i * out->stride[0] + j * out->stride[1],
-                                   (int64_t)sum);
+                sum += (uint64_t)sp_element_get_int(a->dtype, a->data, i * a->row + k * a->col) *
+                       (uint64_t)sp_element_get_int(b->dtype, b->data, k * b->row + j * b->col);
+            sp_element_set_int(out->dtype, out->data, i * out->stride[0] + j * out->stride[1], (int64_t)sum);
         }
 }
 
-sparta_status sparta_product(sparta_ctx *cx, const sparta_matrix *a, const sparta_matrix *b,
-                             const sparta_tensor *out)
+sparta_status sp_product(sparta_ctx *cx, const sp_matrix *a, const sp_matrix *b, const sparta_tensor *out)
 {
-    if (!sparta_dtype_is_float(out->dtype)) {
+    if (!sp_dtype_is_float(out->dtype)) {
         product_integer(a, b, out);
         return SPARTA_OK;
     }
-    double *x = sparta_alloc_array(cx, (size_t)a->cols + (size_t)b->cols, sizeof *x), *acc = x + a->cols;
-    SPARTA_NEED(cx, x);
+    double *x = sp_alloc_array(cx, (size_t)a->cols + (size_t)b->cols, sizeof *x), *acc = x + a->cols;
+    SP_NEED(cx, x);
     sparta_status status = SPARTA_OK;
     for (int64_t i = 0; i < a->rows && status == SPARTA_OK; i++) {
-        sparta_matrix_row(a, i, x);
-        sparta_product_row(x, b, acc);
+        sp_matrix_row(a, i, x);
+        sp_product_row(x, b, acc);
         for (int64_t j = 0; j < b->cols; j++)
-            sparta_element_set(out->dtype, out->data, i * out->stride[0] + j * out->stride[1], acc[j]);
-        status = sparta_check_cancel(cx);
+            sp_element_set(out->dtype, out->data, i * out->stride[0] + j * out->stride[1], acc[j]);
+        status = sp_check_cancel(cx);
     }
-    sparta_free(cx, x);
+    sp_free(cx, x);
     return status;
 }

@@ -3,24 +3,23 @@
  *
  *     per tensor   one element                   per axis   (Di)                 blocked   (D0, ..., ceil(Di / block_size), ..., Dn)
  */
-#ifndef SPARTA_BUILTIN_QUANT_H
-#define SPARTA_BUILTIN_QUANT_H
+#ifndef SP_BUILTIN_QUANT_H
+#define SP_BUILTIN_QUANT_H
 
 #include "builtin/view.h"
 
-typedef enum { SPARTA_QUANT_TENSOR, SPARTA_QUANT_AXIS, SPARTA_QUANT_BLOCKED } sparta_quant_kind;
+typedef enum { SP_QUANT_TENSOR, SP_QUANT_AXIS, SP_QUANT_BLOCKED } sp_quant_kind;
 
-typedef struct sparta_quant {
-    sparta_quant_kind kind;
+typedef struct sp_quant {
+    sp_quant_kind kind;
     int axis;
     int64_t block;
     const sparta_tensor *scale, *zero; /* zero NULL: 0 */
-} sparta_quant;
+} sp_quant;
 
 /* How inputs 1 and 2 belong to the elements of input 0. */
-sparta_status sparta_quant_of(sparta_ctx *cx, const sparta_op_args *args, const char *op,
-                              sparta_quant *out) SPARTA_MUST;
+sparta_status sp_quant_of(sparta_ctx *cx, const sp_op_args *args, const char *op, sp_quant *out) SP_MUST;
 /* Element offset in the scale or zero point, for the element of x at `index`. */
-int64_t sparta_quant_at(const sparta_quant *q, const sparta_tensor *t, const int64_t *index);
+int64_t sp_quant_at(const sp_quant *q, const sparta_tensor *t, const int64_t *index);
 
 #endif

@@ -8,34 +8,32 @@
 static double rounded(sparta_dtype dtype, double x)
 {
     uint64_t room;
-    sparta_element_set(dtype, &room, 0, x);
-    return sparta_element_get(dtype, &room, 0);
+    sp_element_set(dtype, &room, 0, x);
+    return sp_element_get(dtype, &room, 0);
 }
 
 static int64_t quantize(double x, double scale, int64_t zero, sparta_dtype precision, sparta_dtype to)
 {
-    const double lowest = (double)sparta_dtype_lowest(to), highest = (double)sparta_dtype_highest(to);
+    const double lowest = (double)sp_dtype_lowest(to), highest = (double)sp_dtype_highest(to);
     double y = nearbyint(rounded(precision, rounded(precision, x) / scale)) + (double)zero;
     if (!(y > lowest)) y = lowest; /* NaN too */
     return (int64_t)(y < highest ? y : highest);
 }
 
-sparta_status sparta_builtin_QuantizeLinear(sparta_ctx *cx, const sparta_op_args *args)
+sparta_status sp_builtin_QuantizeLinear(sparta_ctx *cx, const sp_op_args *args)
 {
     const sparta_tensor *x = &args->in[0], *y = &args->out[0], *both[] = {x, y};
-    sparta_quant q;
-    SPARTA_TRY(sparta_quant_of(cx, args, "QuantizeLinear", &q));
+    sp_quant q;
+    SP_TRY(sp_quant_of(cx, args, "QuantizeLinear", &q));
     sparta_dtype precision = q.scale->dtype;
-    if (sparta_attr_int(args->attrs, "precision", 0))
-        (void)sparta_dtype_from_onnx(sparta_attr_int(args->attrs, "precision", 0), &precision);
-    for (sparta_walk w = sparta_walk_begin(x->rank, x->dim, 2, both); w.more; sparta_walk_next(&w)) {
-        double scale =
-            sparta_element_get(q.scale->dtype, q.scale->data, sparta_quant_at(&q, q.scale, w.index));
+    if (sp_attr_int(args->attrs, "precision", 0))
+        (void)sp_dtype_from_onnx(sp_attr_int(args->attrs, "precision", 0), &precision);
+    for (sp_walk w = sp_walk_begin(x->rank, x->dim, 2, both); w.more; sp_walk_next(&w)) {
+        double scale = sp_element_get(q.scale->dtype, q.scale->data, sp_quant_at(&q, q.scale, w.index));
         int64_t zero =
-            q.zero ? sparta_element_get_int(q.zero->dtype, q.zero->data, sparta_quant_at(&q, q.zero, w.index))
-                   : 0;
-        double v = sparta_element_get(x->dtype, x->data, w.at[0]);
-        sparta_element_set_int(y->dtype, y->data, w.at[1], quantize(v, scale, zero, precision, y->dtype));
+            q.zero ? sp_element_get_int(q.zero->dtype, q.zero->data, sp_quant_at(&q, q.zero, w.index)) : 0;
+        double v = sp_element_get(x->dtype, x->data, w.at[0]);
+        sp_element_set_int(y->dtype, y->data, w.at[1], quantize(v, scale, zero, precision, y->dtype));
     }
     return SPARTA_OK;
 }

@@ -12,42 +12,42 @@ static int64_t count_integer(int64_t start, int64_t limit, int64_t delta)
     return n > INT64_MAX ? INT64_MAX : (int64_t)n;
 }
 
-sparta_status sparta_range_count(sparta_ctx *cx, const sparta_tensor *in, int64_t *out)
+sparta_status sp_range_count(sparta_ctx *cx, const sparta_tensor *in, int64_t *out)
 {
     sparta_dtype t = in[0].dtype;
-    if (!sparta_dtype_is_float(t)) {
-        int64_t delta = sparta_element_get_int(t, in[2].data, 0);
-        if (delta == 0) return sparta_fail(cx, SPARTA_E_RANGE, "Range: delta is 0");
-        *out = count_integer(sparta_element_get_int(t, in[0].data, 0),
-                             sparta_element_get_int(t, in[1].data, 0), delta);
+    if (!sp_dtype_is_float(t)) {
+        int64_t delta = sp_element_get_int(t, in[2].data, 0);
+        if (delta == 0) return sp_fail(cx, SPARTA_E_RANGE, "Range: delta is 0");
+        *out =
+            count_integer(sp_element_get_int(t, in[0].data, 0), sp_element_get_int(t, in[1].data, 0), delta);
         return SPARTA_OK;
     }
-    double start = sparta_element_get(t, in[0].data, 0), limit = sparta_element_get(t, in[1].data, 0);
-    double n = ceil((limit - start) / sparta_element_get(t, in[2].data, 0));
+    double start = sp_element_get(t, in[0].data, 0), limit = sp_element_get(t, in[1].data, 0);
+    double n = ceil((limit - start) / sp_element_get(t, in[2].data, 0));
     if (n != n || n > 1e15)
-        return sparta_fail(cx, SPARTA_E_RANGE, "Range: from %g to %g by delta never ends", start, limit);
+        return sp_fail(cx, SPARTA_E_RANGE, "Range: from %g to %g by delta never ends", start, limit);
     *out = n > 0 ? (int64_t)n : 0;
     return SPARTA_OK;
 }
 
-sparta_status sparta_builtin_Range(sparta_ctx *cx, const sparta_op_args *args)
+sparta_status sp_builtin_Range(sparta_ctx *cx, const sp_op_args *args)
 {
     const sparta_tensor *out = &args->out[0], *in = args->in;
     sparta_dtype t = out->dtype;
     int64_t n = 0;
-    SPARTA_TRY(sparta_range_count(cx, in, &n));
+    SP_TRY(sp_range_count(cx, in, &n));
     if (n != out->dim[0])
-        return sparta_fail(cx, SPARTA_E_SHAPE, "Range: %lld elements, and room for %lld", (long long)n,
-                           (long long)out->dim[0]);
-    double first = sparta_element_get(t, in[0].data, 0), by = sparta_element_get(t, in[2].data, 0);
+        return sp_fail(cx, SPARTA_E_SHAPE, "Range: %lld elements, and room for %lld", (long long)n,
+                       (long long)out->dim[0]);
+    double first = sp_element_get(t, in[0].data, 0), by = sp_element_get(t, in[2].data, 0);
     for (int64_t i = 0; i < n; i++) {
-        if (sparta_dtype_is_float(t)) {
-            sparta_element_set(t, out->data, i * out->stride[0], first + (double)i * by);
+        if (sp_dtype_is_float(t)) {
+            sp_element_set(t, out->data, i * out->stride[0], first + (double)i * by);
             continue;
         }
-        uint64_t start = (uint64_t)sparta_element_get_int(t, in[0].data, 0),
-                 delta = (uint64_t)sparta_element_get_int(t, in[2].data, 0);
-        sparta_element_set_int(t, out->data, i * out->stride[0], (int64_t)(start + (uint64_t)i * delta));
+        uint64_t start = (uint64_t)sp_element_get_int(t, in[0].data, 0),
+                 delta = (uint64_t)sp_element_get_int(t, in[2].data, 0);
+        sp_element_set_int(t, out->data, i * out->stride[0], (int64_t)(start + (uint64_t)i * delta));
     }
     return SPARTA_OK;
 }

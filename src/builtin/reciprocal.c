@@ -6,7 +6,7 @@ static double real(double x)
     return 1 / x;
 }
 
-sparta_status sparta_builtin_Reciprocal(sparta_ctx *cx, const sparta_op_args *args)
+sparta_status sp_builtin_Reciprocal(sparta_ctx *cx, const sp_op_args *args)
 {
-    return sparta_builtin_unary(cx, args, &(sparta_unary){.real = real});
+    return sp_builtin_unary(cx, args, &(sp_unary){.real = real});
 }

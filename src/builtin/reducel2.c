@@ -12,9 +12,9 @@ static double root(double sum)
     return sqrt(sum);
 }
 
-sparta_status sparta_builtin_ReduceL2(sparta_ctx *cx, const sparta_op_args *args)
+sparta_status sp_builtin_ReduceL2(sparta_ctx *cx, const sp_op_args *args)
 {
-    sparta_reduction r = {
+    sp_reduction r = {
         .op = "ReduceL2", .f = {.real = real}, .real_start = 0, .in_double = true, .finish = root};
-    return sparta_builtin_reduce(cx, args, &r);
+    return sp_builtin_reduce(cx, args, &r);
 }

@@ -10,9 +10,9 @@ static double real(double a, double x)
     return isinf(large) ? large : large + log1p(exp(small - large));
 }
 
-sparta_status sparta_builtin_ReduceLogSumExp(sparta_ctx *cx, const sparta_op_args *args)
+sparta_status sp_builtin_ReduceLogSumExp(sparta_ctx *cx, const sp_op_args *args)
 {
-    sparta_reduction r = {
+    sp_reduction r = {
         .op = "ReduceLogSumExp", .f = {.real = real}, .real_start = -INFINITY, .in_double = true};
-    return sparta_builtin_reduce(cx, args, &r);
+    return sp_builtin_reduce(cx, args, &r);
 }

@@ -18,11 +18,11 @@ static uint64_t natural(uint64_t a, uint64_t x)
     return a > x ? a : x;
 }
 
-sparta_status sparta_builtin_ReduceMax(sparta_ctx *cx, const sparta_op_args *args)
+sparta_status sp_builtin_ReduceMax(sparta_ctx *cx, const sp_op_args *args)
 {
-    sparta_reduction r = {.op = "ReduceMax",
-                          .f = {real, integer, natural},
-                          .real_start = -INFINITY,
-                          .integer_start = sparta_dtype_lowest};
-    return sparta_builtin_reduce(cx, args, &r);
+    sp_reduction r = {.op = "ReduceMax",
+                      .f = {real, integer, natural},
+                      .real_start = -INFINITY,
+                      .integer_start = sp_dtype_lowest};
+    return sp_builtin_reduce(cx, args, &r);
 }

@@ -17,9 +17,9 @@ static int64_t zero(sparta_dtype dtype)
     return 0;
 }
 
-sparta_status sparta_builtin_ReduceMean(sparta_ctx *cx, const sparta_op_args *args)
+sparta_status sp_builtin_ReduceMean(sparta_ctx *cx, const sp_op_args *args)
 {
-    sparta_reduction r = {
+    sp_reduction r = {
         .op = "ReduceMean", .f = {real, integer, NULL}, .real_start = 0, .integer_start = zero, .mean = true};
-    return sparta_builtin_reduce(cx, args, &r);
+    return sp_builtin_reduce(cx, args, &r);
 }

@@ -17,9 +17,8 @@ static int64_t one(sparta_dtype dtype)
     return 1;
 }
 
-sparta_status sparta_builtin_ReduceProd(sparta_ctx *cx, const sparta_op_args *args)
+sparta_status sp_builtin_ReduceProd(sparta_ctx *cx, const sp_op_args *args)
 {
-    sparta_reduction r = {
-        .op = "ReduceProd", .f = {real, integer, NULL}, .real_start = 1, .integer_start = one};
-    return sparta_builtin_reduce(cx, args, &r);
+    sp_reduction r = {.op = "ReduceProd", .f = {real, integer, NULL}, .real_start = 1, .integer_start = one};
+    return sp_builtin_reduce(cx, args, &r);
 }

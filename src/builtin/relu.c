@@ -11,7 +11,7 @@ static int64_t integer(int64_t x)
     return x < 0 ? 0 : x;
 }
 
-sparta_status sparta_builtin_Relu(sparta_ctx *cx, const sparta_op_args *args)
+sparta_status sp_builtin_Relu(sparta_ctx *cx, const sp_op_args *args)
 {
-    return sparta_builtin_unary(cx, args, &(sparta_unary){.real = real, .integer = integer});
+    return sp_builtin_unary(cx, args, &(sp_unary){.real = real, .integer = integer});
 }

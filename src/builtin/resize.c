@@ -5,48 +5,48 @@
 #include <math.h>
 
 /* ------------------------------------------------------------------ axes */
-static double element(const sparta_op_args *args, int input, int64_t i)
+static double element(const sp_op_args *args, int input, int64_t i)
 {
     const sparta_tensor *t = &args->in[input];
-    return sparta_element_get(t->dtype, t->data, t->rank ? i * t->stride[0] : 0);
+    return sp_element_get(t->dtype, t->data, t->rank ? i * t->stride[0] : 0);
 }
 
-static bool given(const sparta_op_args *args, int input)
+static bool given(const sp_op_args *args, int input)
 {
-    return sparta_op_has(args, input) && sparta_tensor_elements(&args->in[input]) > 0;
+    return sp_op_has(args, input) && sparta_tensor_elements(&args->in[input]) > 0;
 }
 
 /* The scale that keeps the aspect: the smallest or the largest that the sizes ask for. */
-static double common_scale(const sparta_resize *r, const sparta_op_args *args)
+static double common_scale(const sp_resize *r, const sp_op_args *args)
 {
     double scale = 0;
     for (int i = 0; i < r->n_axes; i++) {
         double s = element(args, 3, i) / (double)args->in[0].dim[r->axis[i]];
-        if (i == 0 || (r->aspect == SPARTA_NOT_LARGER ? s < scale : s > scale)) scale = s;
+        if (i == 0 || (r->aspect == SP_NOT_LARGER ? s < scale : s > scale)) scale = s;
     }
     return scale;
 }
 
-static sparta_status read_axes(sparta_ctx *cx, const sparta_op_args *args, const sparta_resize *r,
-                               sparta_resize_axis *axis)
+static sparta_status read_axes(sparta_ctx *cx, const sp_op_args *args, const sp_resize *r,
+                               sp_resize_axis *axis)
 {
     const sparta_tensor *x = &args->in[0], *y = &args->out[0];
-    const bool region = r->coordinates == SPARTA_CROP_AND_RESIZE && given(args, 1);
+    const bool region = r->coordinates == SP_CROP_AND_RESIZE && given(args, 1);
     for (int i = 0; i < x->rank; i++) {
         double scale = x->dim[i] ? (double)y->dim[i] / (double)x->dim[i] : 1;
-        axis[i] = (sparta_resize_axis){x->dim[i], y->dim[i], scale, 0, 1};
+        axis[i] = (sp_resize_axis){x->dim[i], y->dim[i], scale, 0, 1};
     }
     for (int i = 0; i < r->n_axes; i++) {
-        sparta_resize_axis *a = &axis[r->axis[i]];
+        sp_resize_axis *a = &axis[r->axis[i]];
         if (given(args, 2))
             a->scale = element(args, 2, i);
-        else if (r->aspect != SPARTA_STRETCH)
+        else if (r->aspect != SP_STRETCH)
             a->scale = common_scale(r, args);
         if (region) a->start = element(args, 1, i);
         if (region) a->end = element(args, 1, r->n_axes + i);
         if (a->out > 0 && (!(a->scale > 0) || a->in == 0))
-            return sparta_fail(cx, SPARTA_E_SHAPE, "Resize: axis %d of %lld elements cannot be scaled by %g",
-                               r->axis[i], (long long)a->in, a->scale);
+            return sp_fail(cx, SPARTA_E_SHAPE, "Resize: axis %d of %lld elements cannot be scaled by %g",
+                           r->axis[i], (long long)a->in, a->scale);
     }
     return SPARTA_OK;
 }
@@ -57,31 +57,31 @@ static int64_t clamp(int64_t i, int64_t n)
 }
 
 /* An axis that stays as it is, whatever the mode. */
-static bool stays(const sparta_resize_axis *a)
+static bool stays(const sp_resize_axis *a)
 {
     return a->in == a->out && a->scale == 1 && a->start == 0 && a->end == 1;
 }
 
 /* ------------------------------------------------------------------ nearest */
-static int64_t nearest(const sparta_resize *r, const sparta_resize_axis *a, int64_t o)
+static int64_t nearest(const sp_resize *r, const sp_resize_axis *a, int64_t o)
 {
     bool outside;
-    double x = sparta_resize_at(r, a, o, &outside);
+    double x = sp_resize_at(r, a, o, &outside);
     if (outside) return -1;
     switch (r->nearest) {
-    case SPARTA_PREFER_FLOOR: x = ceil(x - 0.5); break;
-    case SPARTA_PREFER_CEIL: x = floor(x + 0.5); break;
-    case SPARTA_FLOOR: x = floor(x); break;
-    case SPARTA_CEIL: x = ceil(x); break;
+    case SP_PREFER_FLOOR: x = ceil(x - 0.5); break;
+    case SP_PREFER_CEIL: x = floor(x + 0.5); break;
+    case SP_FLOOR: x = floor(x); break;
+    case SP_CEIL: x = ceil(x); break;
     }
     return x <= 0 ? 0 : x >= (double)(a->in - 1) ? a->in - 1 : (int64_t)x;
 }
 
 /* from[axis][o]: the index in x; -1 is outside. */
-static void pick(const sparta_op_args *args, const sparta_resize *r, int64_t *const from[SPARTA_RANK])
+static void pick(const sp_op_args *args, const sp_resize *r, int64_t *const from[SPARTA_RANK])
 {
     const sparta_tensor *x = &args->in[0], *y = &args->out[0];
-    for (sparta_walk w = sparta_walk_begin(y->rank, y->dim, 1, &y); w.more; sparta_walk_next(&w)) {
+    for (sp_walk w = sp_walk_begin(y->rank, y->dim, 1, &y); w.more; sp_walk_next(&w)) {
         int64_t at = 0;
         bool inside = true;
         for (int i = 0; i < y->rank; i++) {
@@ -90,47 +90,47 @@ static void pick(const sparta_op_args *args, const sparta_resize *r, int64_t *co
             at += k * x->stride[i];
         }
         if (inside)
-            sparta_builtin_move(y->data, w.at[0], x->data, at, sparta_dtype_size(x->dtype));
+            sp_builtin_move(y->data, w.at[0], x->data, at, sparta_dtype_size(x->dtype));
         else
-            sparta_element_set(y->dtype, y->data, w.at[0], r->outside);
+            sp_element_set(y->dtype, y->data, w.at[0], r->outside);
     }
 }
 
-static sparta_status resize_nearest(sparta_ctx *cx, const sparta_op_args *args, const sparta_resize *r,
-                                    const sparta_resize_axis *axis)
+static sparta_status resize_nearest(sparta_ctx *cx, const sp_op_args *args, const sp_resize *r,
+                                    const sp_resize_axis *axis)
 {
     int64_t *from[SPARTA_RANK] = {0};
     const int rank = args->out[0].rank;
     sparta_status status = SPARTA_OK;
     for (int i = 0; i < rank && status == SPARTA_OK; i++) {
-        from[i] = sparta_alloc_array(cx, (size_t)axis[i].out, sizeof *from[i]);
-        if (!from[i]) status = sparta_ctx_status(cx);
+        from[i] = sp_alloc_array(cx, (size_t)axis[i].out, sizeof *from[i]);
+        if (!from[i]) status = sp_ctx_status(cx);
         for (int64_t o = 0; from[i] && o < axis[i].out; o++)
             from[i][o] = stays(&axis[i]) ? o : nearest(r, &axis[i], o);
     }
     if (status == SPARTA_OK) pick(args, r, from);
-    for (int i = 0; i < rank; i++) sparta_free(cx, from[i]);
+    for (int i = 0; i < rank; i++) sp_free(cx, from[i]);
     return status;
 }
 
 /* ------------------------------------------------------------------ linear and cubic */
 /* The weight of a neighbour at distance d. */
-static double weight_at(const sparta_resize *r, double d)
+static double weight_at(const sp_resize *r, double d)
 {
     const double a = r->cubic;
     d = fabs(d);
-    if (r->mode == SPARTA_LINEAR) return d < 1 ? 1 - d : 0;
+    if (r->mode == SP_LINEAR) return d < 1 ? 1 - d : 0;
     if (d <= 1) return ((a + 2) * d - (a + 3)) * d * d + 1;
     return d < 2 ? ((a * d - 5 * a) * d + 8 * a) * d - 4 * a : 0;
 }
 
 /* The neighbours of x, which repeat at the edges or, with exclude_outside, do not count there: *first and n weights that add up to
  * 1. When shrinking, antialias takes as many as one step of the output spans. */
-static int64_t neighbours(const sparta_resize *r, const sparta_resize_axis *a, double x, int64_t *first,
+static int64_t neighbours(const sp_resize *r, const sp_resize_axis *a, double x, int64_t *first,
                           double *weight)
 {
     const double narrow = r->antialias && a->scale < 1 ? a->scale : 1;
-    const double reach = (r->mode == SPARTA_LINEAR ? 1 : 2) / narrow;
+    const double reach = (r->mode == SP_LINEAR ? 1 : 2) / narrow;
     double sum = 0;
     *first = (int64_t)floor(x - reach) + 1;
     int64_t n = (int64_t)ceil(x + reach) - *first;
@@ -144,13 +144,13 @@ static int64_t neighbours(const sparta_resize *r, const sparta_resize_axis *a, d
 }
 
 /* to (outer, out, inner) from (outer, in, inner) */
-static void resize_axis(const sparta_resize *r, const sparta_resize_axis *a, int64_t outer, int64_t inner,
+static void resize_axis(const sp_resize *r, const sp_resize_axis *a, int64_t outer, int64_t inner,
                         const double *from, double *to, double *weight)
 {
     for (int64_t o = 0; o < a->out; o++) {
         bool outside;
         int64_t first = 0;
-        double x = sparta_resize_at(r, a, o, &outside);
+        double x = sp_resize_at(r, a, o, &outside);
         int64_t n = outside ? 0 : neighbours(r, a, x, &first, weight);
         for (int64_t u = 0; u < outer; u++)
             for (int64_t v = 0; v < inner; v++) {
@@ -163,64 +163,63 @@ static void resize_axis(const sparta_resize *r, const sparta_resize_axis *a, int
 }
 
 /* The most neighbours that an output has; 0 when that is absurd. */
-static size_t most_neighbours(const sparta_resize *r, const sparta_resize_axis *a)
+static size_t most_neighbours(const sp_resize *r, const sp_resize_axis *a)
 {
     double n = r->antialias && a->scale < 1 ? 4 / a->scale + 2 : 6;
     return n < 1e9 ? (size_t)n : 0;
 }
 
 /* One axis of *data, whose sizes are `dim`: the result takes its place. */
-static sparta_status replace_axis(sparta_ctx *cx, const sparta_resize *r, const sparta_resize_axis *a,
-                                  int rank, int64_t *dim, int axis, double **data)
+static sparta_status replace_axis(sparta_ctx *cx, const sp_resize *r, const sp_resize_axis *a, int rank,
+                                  int64_t *dim, int axis, double **data)
 {
     int64_t outer = 1, inner = 1;
     size_t size;
     for (int i = 0; i < axis; i++) outer *= dim[i];
     for (int i = axis + 1; i < rank; i++) inner *= dim[i];
     dim[axis] = a->out;
-    SPARTA_TRY(sparta_tensor_bytes(cx, SPARTA_F64, rank, dim, &size));
+    SP_TRY(sp_tensor_bytes(cx, SPARTA_F64, rank, dim, &size));
     size_t n = most_neighbours(r, a);
-    if (!n) return sparta_fail(cx, SPARTA_E_LIMIT, "Resize: axis %d is scaled by %g", axis, a->scale);
-    double *to = sparta_alloc(cx, size), *weight = sparta_alloc_array(cx, n, sizeof *weight);
-    sparta_status status = to && weight ? sparta_check_cancel(cx) : sparta_ctx_status(cx);
+    if (!n) return sp_fail(cx, SPARTA_E_LIMIT, "Resize: axis %d is scaled by %g", axis, a->scale);
+    double *to = sp_alloc(cx, size), *weight = sp_alloc_array(cx, n, sizeof *weight);
+    sparta_status status = to && weight ? sp_check_cancel(cx) : sp_ctx_status(cx);
     if (status == SPARTA_OK) {
         resize_axis(r, a, outer, inner, *data, to, weight);
-        sparta_free(cx, *data);
+        sp_free(cx, *data);
         *data = to;
         to = NULL;
     }
-    sparta_free(cx, to);
-    sparta_free(cx, weight);
+    sp_free(cx, to);
+    sp_free(cx, weight);
     return status;
 }
 
-static sparta_status resize_smooth(sparta_ctx *cx, const sparta_op_args *args, const sparta_resize *r,
-                                   const sparta_resize_axis *axis)
+static sparta_status resize_smooth(sparta_ctx *cx, const sp_op_args *args, const sp_resize *r,
+                                   const sp_resize_axis *axis)
 {
     const sparta_tensor *x = &args->in[0], *y = &args->out[0];
     int64_t dim[SPARTA_RANK], at = 0;
-    double *data = sparta_alloc_array(cx, (size_t)sparta_tensor_elements(x), sizeof *data);
-    SPARTA_NEED(cx, data);
+    double *data = sp_alloc_array(cx, (size_t)sparta_tensor_elements(x), sizeof *data);
+    SP_NEED(cx, data);
     for (int i = 0; i < x->rank; i++) dim[i] = x->dim[i];
-    for (sparta_walk w = sparta_walk_begin(x->rank, x->dim, 1, &x); w.more; sparta_walk_next(&w))
-        data[at++] = sparta_element_get(x->dtype, x->data, w.at[0]);
+    for (sp_walk w = sp_walk_begin(x->rank, x->dim, 1, &x); w.more; sp_walk_next(&w))
+        data[at++] = sp_element_get(x->dtype, x->data, w.at[0]);
     sparta_status status = SPARTA_OK;
     for (int i = x->rank - 1; i >= 0 && status == SPARTA_OK; i--)
         if (!stays(&axis[i])) status = replace_axis(cx, r, &axis[i], x->rank, dim, i, &data);
     at = 0;
-    for (sparta_walk w = sparta_walk_begin(y->rank, y->dim, 1, &y); status == SPARTA_OK && w.more;
-         sparta_walk_next(&w))
-        sparta_element_set(y->dtype, y->data, w.at[0], data[at++]);
-    sparta_free(cx, data);
+    for (sp_walk w = sp_walk_begin(y->rank, y->dim, 1, &y); status == SPARTA_OK && w.more; sp_walk_next(&w))
+        sp_element_set(y->dtype, y->data, w.at[0], data[at++]);
+    sp_free(cx, data);
     return status;
 }
 
-sparta_status sparta_builtin_Resize(sparta_ctx *cx, const sparta_op_args *args)
+sparta_status sp_builtin_Resize(sparta_ctx *cx, const sp_op_args *args)
 {
-    sparta_resize r;
-    sparta_resize_axis axis[SPARTA_RANK];
-    SPARTA_TRY(sparta_resize_read(cx, args->attrs, args->in[0].rank, &r));
-    SPARTA_TRY(read_axes(cx, args, &r, axis));
+    sp_resize r;
+    sp_resize_axis axis[SPARTA_RANK];
+    SP_TRY(sp_resize_read(cx, args->attrs, args->in[0].rank, &r));
+    SP_TRY(read_axes(cx, args, &r, axis));
     if (sparta_tensor_elements(&args->out[0]) == 0) return SPARTA_OK;
-    return r.mode == SPARTA_NEAREST ? resize_nearest(cx, args, &r, axis) : resize_smooth(cx, args, &r, axis);
+    return r.mode == SP_NEAREST ? resize_nearest(cx, args, &r, axis) : resize_smooth(cx, args, &r, axis);
 }

@@ -11,34 +11,32 @@ static sparta_status put(sparta_ctx *cx, const char *reduction, const sparta_ten
 {
     static const struct {
         const char *name;
-        sparta_builtin_fn fn;
-    } table[] = {{"add", sparta_builtin_Add},
-                 {"mul", sparta_builtin_Mul},
-                 {"max", sparta_builtin_Max},
-                 {"min", sparta_builtin_Min}};
+        sp_builtin_fn fn;
+    } table[] = {
+        {"add", sp_builtin_Add}, {"mul", sp_builtin_Mul}, {"max", sp_builtin_Max}, {"min", sp_builtin_Min}};
     sparta_tensor in[] = {*to, *from};
-    for (size_t i = 0; i < SPARTA_COUNT(table); i++)
+    for (size_t i = 0; i < SP_COUNT(table); i++)
         if (!strcmp(table[i].name, reduction))
-            return table[i].fn(cx, &(sparta_op_args){.n_in = 2, .n_out = 1, .in = in, .out = to});
-    return sparta_tensor_copy(cx, from, to);
+            return table[i].fn(cx, &(sp_op_args){.n_in = 2, .n_out = 1, .in = in, .out = to});
+    return sp_tensor_copy(cx, from, to);
 }
 
-sparta_status sparta_builtin_ScatterND(sparta_ctx *cx, const sparta_op_args *args)
+sparta_status sp_builtin_ScatterND(sparta_ctx *cx, const sp_op_args *args)
 {
     const sparta_tensor *indices = &args->in[1], *updates = &args->in[2], *out = &args->out[0];
-    const char *reduction = sparta_attr_string(args->attrs, "reduction", "none");
+    const char *reduction = sp_attr_string(args->attrs, "reduction", "none");
     int last = indices->rank - 1, tuple = (int)indices->dim[last];
-    SPARTA_TRY(sparta_tensor_copy(cx, &args->in[0], out));
-    for (sparta_walk w = sparta_walk_begin(last, indices->dim, 1, &indices); w.more; sparta_walk_next(&w)) {
+    SP_TRY(sp_tensor_copy(cx, &args->in[0], out));
+    for (sp_walk w = sp_walk_begin(last, indices->dim, 1, &indices); w.more; sp_walk_next(&w)) {
         sparta_tensor from = *updates, to = *out;
-        for (int i = 0; i < last; i++) from = sparta_view_drop(&from, 0, w.index[i]);
+        for (int i = 0; i < last; i++) from = sp_view_drop(&from, 0, w.index[i]);
         for (int i = 0; i < tuple; i++) {
             int64_t index =
-                sparta_element_get_int(indices->dtype, indices->data, w.at[0] + i * indices->stride[last]);
-            SPARTA_TRY(sparta_builtin_index(cx, "ScatterND", index, out->dim[i], &index));
-            to = sparta_view_drop(&to, 0, index);
+                sp_element_get_int(indices->dtype, indices->data, w.at[0] + i * indices->stride[last]);
+            SP_TRY(sp_builtin_index(cx, "ScatterND", index, out->dim[i], &index));
+            to = sp_view_drop(&to, 0, index);
         }
-        SPARTA_TRY(put(cx, reduction, &from, &to));
+        SP_TRY(put(cx, reduction, &from, &to));
     }
     return SPARTA_OK;
 }

@@ -7,9 +7,9 @@ static double real(double x, const double *p)
     return p[1] * (x < 0 ? p[0] * expm1(x) : x);
 }
 
-sparta_status sparta_builtin_Selu(sparta_ctx *cx, const sparta_op_args *args)
+sparta_status sp_builtin_Selu(sparta_ctx *cx, const sp_op_args *args)
 {
-    const double p[] = {sparta_attr_float(args->attrs, "alpha", 1.67326319217681884765625f),
-                        sparta_attr_float(args->attrs, "gamma", 1.05070102214813232421875f)};
-    return sparta_builtin_unary_with(cx, args, real, p);
+    const double p[] = {sp_attr_float(args->attrs, "alpha", 1.67326319217681884765625f),
+                        sp_attr_float(args->attrs, "gamma", 1.05070102214813232421875f)};
+    return sp_builtin_unary_with(cx, args, real, p);
 }

@@ -18,9 +18,8 @@ static int64_t natural(int64_t x)
     return x != 0;
 }
 
-sparta_status sparta_builtin_Sign(sparta_ctx *cx, const sparta_op_args *args)
+sparta_status sp_builtin_Sign(sparta_ctx *cx, const sp_op_args *args)
 {
-    bool is_signed = sparta_dtype_is_signed(args->in[0].dtype);
-    return sparta_builtin_unary(cx, args,
-                                &(sparta_unary){.real = real, .integer = is_signed ? integer : natural});
+    bool is_signed = sp_dtype_is_signed(args->in[0].dtype);
+    return sp_builtin_unary(cx, args, &(sp_unary){.real = real, .integer = is_signed ? integer : natural});
 }

@@ -2,14 +2,14 @@
  * to the dims, negative ones counted from the back. */
 #include "builtin/view.h"
 
-static int64_t element(const sparta_op_args *args, int input, int64_t i, int64_t otherwise)
+static int64_t element(const sp_op_args *args, int input, int64_t i, int64_t otherwise)
 {
-    if (!sparta_op_has(args, input)) return otherwise;
+    if (!sp_op_has(args, input)) return otherwise;
     const sparta_tensor *t = &args->in[input];
-    return sparta_element_get_int(t->dtype, t->data, i * t->stride[0]);
+    return sp_element_get_int(t->dtype, t->data, i * t->stride[0]);
 }
 
-sparta_status sparta_builtin_Slice(sparta_ctx *cx, const sparta_op_args *args)
+sparta_status sp_builtin_Slice(sparta_ctx *cx, const sp_op_args *args)
 {
     const sparta_tensor *in = args->in, *out = &args->out[0];
     int64_t n = sparta_tensor_elements(&in[1]);
@@ -17,21 +17,21 @@ sparta_status sparta_builtin_Slice(sparta_ctx *cx, const sparta_op_args *args)
     for (int64_t i = 0; i < n; i++) {
         int axis;
         int64_t first, step = element(args, 4, i, 1);
-        SPARTA_TRY(sparta_builtin_axis(cx, "Slice", element(args, 3, i, i), view.rank, &axis));
-        if (step == 0) return sparta_fail(cx, SPARTA_E_RANGE, "Slice: the step of axis %d is 0", axis);
+        SP_TRY(sp_builtin_axis(cx, "Slice", element(args, 3, i, i), view.rank, &axis));
+        if (step == 0) return sp_fail(cx, SPARTA_E_RANGE, "Slice: the step of axis %d is 0", axis);
         int64_t count =
-            sparta_slice_count(in[0].dim[axis], element(args, 1, i, 0), element(args, 2, i, 0), step, &first);
+            sp_slice_count(in[0].dim[axis], element(args, 1, i, 0), element(args, 2, i, 0), step, &first);
         if (count !=
             out->dim[axis]) /* symbolic bounds are assumed to be within the dim: see the shape rule */
-            return sparta_fail(
+            return sp_fail(
                 cx, SPARTA_E_RANGE,
                 "Slice: axis %d has %lld elements where %lld are needed; the bounds are outside of x", axis,
                 (long long)count, (long long)out->dim[axis]);
         view.dim[axis] = count;
         if (count == 0) continue;
-        view = sparta_view_at(&view, first * in[0].stride[axis]);
+        view = sp_view_at(&view, first * in[0].stride[axis]);
         view.stride[axis] =
             count > 1 ? in[0].stride[axis] * step : 0; /* one element: a huge step is no stride */
     }
-    return sparta_tensor_copy(cx, &view, out);
+    return sp_tensor_copy(cx, &view, out);
 }

@@ -3,7 +3,7 @@
 #include "builtin/line.h"
 #include <math.h>
 
-void sparta_line_softmax(double *x, int64_t n)
+void sp_line_softmax(double *x, int64_t n)
 {
     double max = -INFINITY, sum = 0;
     for (int64_t i = 0; i < n; i++) max = x[i] > max ? x[i] : max;
@@ -11,7 +11,7 @@ void sparta_line_softmax(double *x, int64_t n)
     for (int64_t i = 0; i < n; i++) x[i] /= sum;
 }
 
-sparta_status sparta_builtin_Softmax(sparta_ctx *cx, const sparta_op_args *args)
+sparta_status sp_builtin_Softmax(sparta_ctx *cx, const sp_op_args *args)
 {
-    return sparta_builtin_lines(cx, args, "Softmax", sparta_line_softmax);
+    return sp_builtin_lines(cx, args, "Softmax", sp_line_softmax);
 }

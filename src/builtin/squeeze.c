@@ -1,7 +1,7 @@
 /* Squeeze: dims of size 1 disappear: those of the second input, or all. The elements stay in order. */
 #include "builtin/elementwise.h"
 
-sparta_status sparta_builtin_Squeeze(sparta_ctx *cx, const sparta_op_args *args)
+sparta_status sp_builtin_Squeeze(sparta_ctx *cx, const sp_op_args *args)
 {
-    return sparta_builtin_copy_flat(cx, &args->in[0], &args->out[0]);
+    return sp_builtin_copy_flat(cx, &args->in[0], &args->out[0]);
 }

@@ -5,31 +5,31 @@ static sparta_status add(sparta_ctx *cx, const sparta_tensor *x, const sparta_te
 {
     sparta_tensor wide;
     const sparta_tensor *view = &wide;
-    SPARTA_TRY(sparta_tensor_broadcast(cx, x, out->rank, out->dim, &wide));
+    SP_TRY(sp_tensor_broadcast(cx, x, out->rank, out->dim, &wide));
     int64_t i = 0;
-    for (sparta_walk w = sparta_walk_begin(out->rank, out->dim, 1, &view); w.more; sparta_walk_next(&w))
-        sum[i++] += sparta_element_get(wide.dtype, wide.data, w.at[0]);
+    for (sp_walk w = sp_walk_begin(out->rank, out->dim, 1, &view); w.more; sp_walk_next(&w))
+        sum[i++] += sp_element_get(wide.dtype, wide.data, w.at[0]);
     return SPARTA_OK;
 }
 
-sparta_status sparta_builtin_sum(sparta_ctx *cx, const sparta_op_args *args, double divisor)
+sparta_status sp_builtin_sum(sparta_ctx *cx, const sp_op_args *args, double divisor)
 {
     const sparta_tensor *out = &args->out[0];
-    double *sum = sparta_alloc_array(cx, (size_t)sparta_tensor_elements(out), sizeof *sum);
-    SPARTA_NEED(cx, sum);
+    double *sum = sp_alloc_array(cx, (size_t)sparta_tensor_elements(out), sizeof *sum);
+    SP_NEED(cx, sum);
     sparta_status status = SPARTA_OK;
     for (int64_t i = 0; i < sparta_tensor_elements(out); i++)
         sum[i] = -0.0; /* -0 + x is x, also when x is -0 */
     for (int i = 0; i < args->n_in && status == SPARTA_OK; i++) status = add(cx, &args->in[i], out, sum);
     int64_t i = 0;
-    for (sparta_walk w = sparta_walk_begin(out->rank, out->dim, 1, &out); status == SPARTA_OK && w.more;
-         sparta_walk_next(&w))
-        sparta_element_set(out->dtype, out->data, w.at[0], sum[i++] / divisor);
-    sparta_free(cx, sum);
+    for (sp_walk w = sp_walk_begin(out->rank, out->dim, 1, &out); status == SPARTA_OK && w.more;
+         sp_walk_next(&w))
+        sp_element_set(out->dtype, out->data, w.at[0], sum[i++] / divisor);
+    sp_free(cx, sum);
     return status;
 }
 
-sparta_status sparta_builtin_Sum(sparta_ctx *cx, const sparta_op_args *args)
+sparta_status sp_builtin_Sum(sparta_ctx *cx, const sp_op_args *args)
 {
-    return sparta_builtin_sum(cx, args, 1);
+    return sp_builtin_sum(cx, args, 1);
 }

@@ -12,7 +12,7 @@ typedef struct entry {
 static int by_value(const void *a, const void *b)
 {
     const entry *p = a, *q = b;
-    int order = p->sign * sparta_element_compare(p->x->dtype, p->x->data, p->at, q->at);
+    int order = p->sign * sp_element_compare(p->x->dtype, p->x->data, p->at, q->at);
     return order ? order : (p->index > q->index) - (p->index < q->index);
 }
 
@@ -22,41 +22,39 @@ static void sort_line(entry *line, const sparta_tensor *x, int axis, int64_t sta
     qsort(line, (size_t)x->dim[axis], sizeof *line, by_value);
 }
 
-static sparta_status find_k(sparta_ctx *cx, const sparta_op_args *args, int axis, int64_t *out)
+static sparta_status find_k(sparta_ctx *cx, const sp_op_args *args, int axis, int64_t *out)
 {
-    int64_t k = sparta_element_get_int(args->in[1].dtype, args->in[1].data, 0), n = args->in[0].dim[axis];
+    int64_t k = sp_element_get_int(args->in[1].dtype, args->in[1].data, 0), n = args->in[0].dim[axis];
     if (k < 0 || k > n || k != args->out[0].dim[axis])
-        return sparta_fail(cx, SPARTA_E_RANGE,
-                           "TopK: k is %lld, axis %d has %lld elements and the result %lld", (long long)k,
-                           axis, (long long)n, (long long)args->out[0].dim[axis]);
+        return sp_fail(cx, SPARTA_E_RANGE, "TopK: k is %lld, axis %d has %lld elements and the result %lld",
+                       (long long)k, axis, (long long)n, (long long)args->out[0].dim[axis]);
     *out = k;
     return SPARTA_OK;
 }
 
-sparta_status sparta_builtin_TopK(sparta_ctx *cx, const sparta_op_args *args)
+sparta_status sp_builtin_TopK(sparta_ctx *cx, const sp_op_args *args)
 {
     const sparta_tensor *x = &args->in[0], *values = &args->out[0];
     const sparta_tensor *indices = args->n_out > 1 ? &args->out[1] : NULL;
-    int axis, sign = sparta_attr_int(args->attrs, "largest", 1) ? -1 : 1;
+    int axis, sign = sp_attr_int(args->attrs, "largest", 1) ? -1 : 1;
     int64_t k = 0;
-    SPARTA_TRY(sparta_builtin_axis(cx, "TopK", sparta_attr_int(args->attrs, "axis", -1), x->rank, &axis));
-    SPARTA_TRY(find_k(cx, args, axis, &k));
-    entry *line = sparta_alloc_array(cx, (size_t)x->dim[axis], sizeof *line);
-    SPARTA_NEED(cx, line);
-    sparta_tensor from = sparta_view_drop(x, axis, 0), to = sparta_view_drop(values, axis, 0);
-    sparta_tensor at = sparta_view_drop(indices ? indices : values, axis, 0);
+    SP_TRY(sp_builtin_axis(cx, "TopK", sp_attr_int(args->attrs, "axis", -1), x->rank, &axis));
+    SP_TRY(find_k(cx, args, axis, &k));
+    entry *line = sp_alloc_array(cx, (size_t)x->dim[axis], sizeof *line);
+    SP_NEED(cx, line);
+    sparta_tensor from = sp_view_drop(x, axis, 0), to = sp_view_drop(values, axis, 0);
+    sparta_tensor at = sp_view_drop(indices ? indices : values, axis, 0);
     const sparta_tensor *all[] = {&from, &to, &at};
     size_t size = sparta_dtype_size(x->dtype);
-    for (sparta_walk w = sparta_walk_begin(from.rank, from.dim, 3, all); k > 0 && w.more;
-         sparta_walk_next(&w)) {
+    for (sp_walk w = sp_walk_begin(from.rank, from.dim, 3, all); k > 0 && w.more; sp_walk_next(&w)) {
         sort_line(line, x, axis, w.at[0], sign);
         for (int64_t i = 0; i < k; i++) {
-            sparta_builtin_move(values->data, w.at[1] + i * values->stride[axis], x->data, line[i].at, size);
+            sp_builtin_move(values->data, w.at[1] + i * values->stride[axis], x->data, line[i].at, size);
             if (indices)
-                sparta_element_set_int(indices->dtype, indices->data, w.at[2] + i * indices->stride[axis],
-                                       line[i].index);
+                sp_element_set_int(indices->dtype, indices->data, w.at[2] + i * indices->stride[axis],
+                                   line[i].index);
         }
     }
-    sparta_free(cx, line);
+    sp_free(cx, line);
     return SPARTA_OK;
 }

@@ -2,111 +2,108 @@
 #include "builtin/window.h"
 #include <string.h>
 
-#define D SPARTA_WINDOW_DIMS
+#define D SP_WINDOW_DIMS
 
 /* ------------------------------------------------------------------ attributes */
 /* The last n of `to` from a list of ints; absent leaves them as they are. */
-static sparta_status read_list(sparta_ctx *cx, const sparta_attrs *attrs, const char *name, int n,
-                               int64_t least, int64_t *to)
+static sparta_status read_list(sparta_ctx *cx, const sp_attrs *attrs, const char *name, int n, int64_t least,
+                               int64_t *to)
 {
-    const sparta_attr *a = sparta_attr_find(attrs, name);
-    if (!a || a->kind != SPARTA_ATTR_INTS || a->n == 0) return SPARTA_OK;
-    if (a->n != n) return sparta_fail(cx, SPARTA_E_SHAPE, "%s has %d numbers; %d are needed", name, a->n, n);
+    const sp_attr *a = sp_attr_find(attrs, name);
+    if (!a || a->kind != SP_ATTR_INTS || a->n == 0) return SPARTA_OK;
+    if (a->n != n) return sp_fail(cx, SPARTA_E_SHAPE, "%s has %d numbers; %d are needed", name, a->n, n);
     for (int i = 0; i < n; i++) {
         if (a->ints[i] < least || a->ints[i] > INT32_MAX)
-            return sparta_fail(cx, SPARTA_E_SHAPE, "%s[%d] is %lld; it must be from %lld to %d", name, i,
-                               (long long)a->ints[i], (long long)least, INT32_MAX);
+            return sp_fail(cx, SPARTA_E_SHAPE, "%s[%d] is %lld; it must be from %lld to %d", name, i,
+                           (long long)a->ints[i], (long long)least, INT32_MAX);
         to[i] = a->ints[i];
     }
     return SPARTA_OK;
 }
 
-static sparta_status read_padding(sparta_ctx *cx, const sparta_attrs *attrs, sparta_window *w)
+static sparta_status read_padding(sparta_ctx *cx, const sp_attrs *attrs, sp_window *w)
 {
     static const char *const names[] = {"NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"};
-    const char *said = sparta_attr_string(attrs, "auto_pad", "NOTSET");
+    const char *said = sp_attr_string(attrs, "auto_pad", "NOTSET");
     int64_t pads[2 * D] = {0};
-    w->padding = SPARTA_PAD_GIVEN;
+    w->padding = SP_PAD_GIVEN;
     while (strcmp(said, names[w->padding]) != 0)
-        if (++w->padding > SPARTA_PAD_NONE)
-            return sparta_fail(cx, SPARTA_E_UNSUPPORTED,
-                               "auto_pad is \"%.40s\"; it must be NOTSET, SAME_UPPER, SAME_LOWER or VALID",
-                               said);
-    SPARTA_TRY(read_list(cx, attrs, "pads", 2 * w->n, 0, pads));
-    for (int i = 0; i < w->n && w->padding == SPARTA_PAD_GIVEN; i++) {
+        if (++w->padding > SP_PAD_NONE)
+            return sp_fail(cx, SPARTA_E_UNSUPPORTED,
+                           "auto_pad is \"%.40s\"; it must be NOTSET, SAME_UPPER, SAME_LOWER or VALID", said);
+    SP_TRY(read_list(cx, attrs, "pads", 2 * w->n, 0, pads));
+    for (int i = 0; i < w->n && w->padding == SP_PAD_GIVEN; i++) {
         w->before[D - w->n + i] = pads[i];
         w->after[D - w->n + i] = pads[w->n + i];
     }
     return SPARTA_OK;
 }
 
-static sparta_status read_kernel(sparta_ctx *cx, const sparta_attrs *attrs, const int64_t *kernel, int n,
+static sparta_status read_kernel(sparta_ctx *cx, const sp_attrs *attrs, const int64_t *kernel, int n,
                                  int64_t *to)
 {
-    const sparta_attr *a = sparta_attr_find(attrs, "kernel_shape");
+    const sp_attr *a = sp_attr_find(attrs, "kernel_shape");
     if (!kernel && (!a || a->n == 0))
-        return sparta_fail(cx, SPARTA_E_FORMAT, "attribute kernel_shape is missing");
-    SPARTA_TRY(read_list(cx, attrs, "kernel_shape", n, 1, to));
+        return sp_fail(cx, SPARTA_E_FORMAT, "attribute kernel_shape is missing");
+    SP_TRY(read_list(cx, attrs, "kernel_shape", n, 1, to));
     for (int i = 0; kernel && i < n; i++) {
         if (a && a->n == n && to[i] != kernel[i])
-            return sparta_fail(cx, SPARTA_E_SHAPE,
-                               "kernel_shape[%d] is %lld and the weights have %lld; they must be one size", i,
-                               (long long)to[i], (long long)kernel[i]);
+            return sp_fail(cx, SPARTA_E_SHAPE,
+                           "kernel_shape[%d] is %lld and the weights have %lld; they must be one size", i,
+                           (long long)to[i], (long long)kernel[i]);
         if (kernel[i] < 1 || kernel[i] > INT32_MAX)
-            return sparta_fail(cx, SPARTA_E_SHAPE, "the kernel has size %lld in spatial dim %d; at least 1",
-                               (long long)kernel[i], i);
+            return sp_fail(cx, SPARTA_E_SHAPE, "the kernel has size %lld in spatial dim %d; at least 1",
+                           (long long)kernel[i], i);
         to[i] = kernel[i];
     }
     return SPARTA_OK;
 }
 
-sparta_status sparta_window_read(sparta_ctx *cx, const sparta_attrs *attrs, int n, const int64_t *kernel,
-                                 sparta_window *out)
+sparta_status sp_window_read(sparta_ctx *cx, const sp_attrs *attrs, int n, const int64_t *kernel,
+                             sp_window *out)
 {
-    sparta_window w = {.n = n, .kernel = {1, 1, 1}, .stride = {1, 1, 1}, .dilation = {1, 1, 1}};
+    sp_window w = {.n = n, .kernel = {1, 1, 1}, .stride = {1, 1, 1}, .dilation = {1, 1, 1}};
     if (n < 1 || n > D)
-        return sparta_fail(cx, SPARTA_E_UNSUPPORTED,
-                           "%d spatial dims; 1 to %d are supported, after batch and channels", n, D);
+        return sp_fail(cx, SPARTA_E_UNSUPPORTED,
+                       "%d spatial dims; 1 to %d are supported, after batch and channels", n, D);
     int at = D - n;
-    SPARTA_TRY(read_kernel(cx, attrs, kernel, n, w.kernel + at));
-    SPARTA_TRY(read_list(cx, attrs, "strides", n, 1, w.stride + at));
-    SPARTA_TRY(read_list(cx, attrs, "dilations", n, 1, w.dilation + at));
-    SPARTA_TRY(read_list(cx, attrs, "output_padding", n, 0, w.extra + at));
-    SPARTA_TRY(read_padding(cx, attrs, &w));
-    w.group = sparta_attr_int(attrs, "group", 1);
+    SP_TRY(read_kernel(cx, attrs, kernel, n, w.kernel + at));
+    SP_TRY(read_list(cx, attrs, "strides", n, 1, w.stride + at));
+    SP_TRY(read_list(cx, attrs, "dilations", n, 1, w.dilation + at));
+    SP_TRY(read_list(cx, attrs, "output_padding", n, 0, w.extra + at));
+    SP_TRY(read_padding(cx, attrs, &w));
+    w.group = sp_attr_int(attrs, "group", 1);
     if (w.group < 1 || w.group > INT32_MAX)
-        return sparta_fail(cx, SPARTA_E_SHAPE, "group is %lld; it must be from 1 to %d", (long long)w.group,
-                           INT32_MAX);
+        return sp_fail(cx, SPARTA_E_SHAPE, "group is %lld; it must be from 1 to %d", (long long)w.group,
+                       INT32_MAX);
     *out = w;
     return SPARTA_OK;
 }
 
 /* ------------------------------------------------------------------ places */
-void sparta_window_sizes(const sparta_window *w, const sparta_tensor *t, int64_t size[D])
+void sp_window_sizes(const sp_window *w, const sparta_tensor *t, int64_t size[D])
 {
     for (int i = 0; i < D; i++) size[i] = i < D - w->n ? 1 : t->dim[t->rank - D + i];
 }
 
-sparta_status sparta_window_place(sparta_ctx *cx, sparta_window *w, const int64_t in[D], const int64_t out[D])
+sparta_status sp_window_place(sparta_ctx *cx, sp_window *w, const int64_t in[D], const int64_t out[D])
 {
     for (int i = D - w->n; i < D; i++) {
-        int64_t size = sparta_window_effective(w, i);
-        if (w->padding == SPARTA_PAD_UPPER || w->padding == SPARTA_PAD_LOWER) {
-            int64_t total = SPARTA_MAX((out[i] - 1) * w->stride[i] + size - in[i], 0);
-            w->before[i] = w->padding == SPARTA_PAD_UPPER ? total / 2 : total - total / 2;
+        int64_t size = sp_window_effective(w, i);
+        if (w->padding == SP_PAD_UPPER || w->padding == SP_PAD_LOWER) {
+            int64_t total = SP_MAX((out[i] - 1) * w->stride[i] + size - in[i], 0);
+            w->before[i] = w->padding == SP_PAD_UPPER ? total / 2 : total - total / 2;
             w->after[i] = total - w->before[i];
         }
         if (size > in[i] + w->before[i] + w->after[i])
-            return sparta_fail(
-                cx, SPARTA_E_SHAPE,
-                "the kernel spans %lld in spatial dim %d, where the padded input has only %lld",
-                (long long)size, i - (D - w->n), (long long)(in[i] + w->before[i] + w->after[i]));
+            return sp_fail(cx, SPARTA_E_SHAPE,
+                           "the kernel spans %lld in spatial dim %d, where the padded input has only %lld",
+                           (long long)size, i - (D - w->n), (long long)(in[i] + w->before[i] + w->after[i]));
     }
     return SPARTA_OK;
 }
 
-void sparta_window_range(int64_t first, int64_t step, int64_t limit, int64_t count, int64_t *from,
-                         int64_t *to)
+void sp_window_range(int64_t first, int64_t step, int64_t limit, int64_t count, int64_t *from, int64_t *to)
 {
     *from = first < 0 ? (-first - 1) / step + 1 : 0;
     *to = first < limit ? (limit - 1 - first) / step + 1 : 0;
@@ -114,13 +111,13 @@ void sparta_window_range(int64_t first, int64_t step, int64_t limit, int64_t cou
     if (*from > *to) *from = *to;
 }
 
-void sparta_window_load(const sparta_tensor *t, double *to)
+void sp_window_load(const sparta_tensor *t, double *to)
 {
     int64_t n = sparta_tensor_elements(t);
-    if (t->dtype == SPARTA_F32 && sparta_tensor_contiguous(t)) {
+    if (t->dtype == SPARTA_F32 && sp_tensor_contiguous(t)) {
         for (int64_t i = 0; i < n; i++) to[i] = ((const float *)t->data)[i];
         return;
     }
-    for (sparta_walk w = sparta_walk_begin(t->rank, t->dim, 1, &t); w.more; sparta_walk_next(&w))
-        *to++ = sparta_element_get(t->dtype, t->data, w.at[0]);
+    for (sp_walk w = sp_walk_begin(t->rank, t->dim, 1, &t); w.more; sp_walk_next(&w))
+        *to++ = sp_element_get(t->dtype, t->data, w.at[0]);
 }

@@ -8,44 +8,43 @@
  * One to three spatial dims are always seen as three: the missing ones stand in front, with size, kernel, stride and
  * dilation 1 and no padding, so that one loop over z, y, x serves all.
  */
-#ifndef SPARTA_BUILTIN_WINDOW_H
-#define SPARTA_BUILTIN_WINDOW_H
+#ifndef SP_BUILTIN_WINDOW_H
+#define SP_BUILTIN_WINDOW_H
 
 #include "builtin/view.h"
 
-#define SPARTA_WINDOW_DIMS 3
+#define SP_WINDOW_DIMS 3
 
 /* Attribute auto_pad: as pads say, SAME with the odd one behind or in front, VALID. */
-typedef enum { SPARTA_PAD_GIVEN, SPARTA_PAD_UPPER, SPARTA_PAD_LOWER, SPARTA_PAD_NONE } sparta_padding;
+typedef enum { SP_PAD_GIVEN, SP_PAD_UPPER, SP_PAD_LOWER, SP_PAD_NONE } sp_padding;
 
-typedef struct sparta_window {
+typedef struct sp_window {
     int n; /* spatial dims that there are; they are the last n of each array */
-    sparta_padding padding;
-    int64_t kernel[SPARTA_WINDOW_DIMS], stride[SPARTA_WINDOW_DIMS], dilation[SPARTA_WINDOW_DIMS];
-    int64_t before[SPARTA_WINDOW_DIMS], after[SPARTA_WINDOW_DIMS];
-    int64_t extra[SPARTA_WINDOW_DIMS]; /* output_padding of ConvTranspose */
-    int64_t group;                     /* of a convolution: at least 1 */
-} sparta_window;
+    sp_padding padding;
+    int64_t kernel[SP_WINDOW_DIMS], stride[SP_WINDOW_DIMS], dilation[SP_WINDOW_DIMS];
+    int64_t before[SP_WINDOW_DIMS], after[SP_WINDOW_DIMS];
+    int64_t extra[SP_WINDOW_DIMS]; /* output_padding of ConvTranspose */
+    int64_t group;                 /* of a convolution: at least 1 */
+} sp_window;
 
 /* The attributes for n spatial dims, all checked: sizes of at least 1, pads of at least 0. The kernel is that of the
  * weights, or of attribute kernel_shape when `kernel` is NULL. E_SHAPE or E_UNSUPPORTED says what is wrong. */
-sparta_status sparta_window_read(sparta_ctx *cx, const sparta_attrs *attrs, int n, const int64_t *kernel,
-                                 sparta_window *out) SPARTA_MUST;
-static inline int64_t sparta_window_effective(const sparta_window *w, int i)
+sparta_status sp_window_read(sparta_ctx *cx, const sp_attrs *attrs, int n, const int64_t *kernel,
+                             sp_window *out) SP_MUST;
+static inline int64_t sp_window_effective(const sp_window *w, int i)
 {
     return (w->kernel[i] - 1) * w->dilation[i] + 1;
 }
 /* The spatial dims of t as three. */
-void sparta_window_sizes(const sparta_window *w, const sparta_tensor *t, int64_t size[SPARTA_WINDOW_DIMS]);
+void sp_window_sizes(const sp_window *w, const sparta_tensor *t, int64_t size[SP_WINDOW_DIMS]);
 /* The padding that SAME means for these sizes; E_SHAPE when a kernel is larger than the padded input. */
-sparta_status sparta_window_place(sparta_ctx *cx, sparta_window *w, const int64_t in[SPARTA_WINDOW_DIMS],
-                                  const int64_t out[SPARTA_WINDOW_DIMS]) SPARTA_MUST;
+sparta_status sp_window_place(sparta_ctx *cx, sp_window *w, const int64_t in[SP_WINDOW_DIMS],
+                              const int64_t out[SP_WINDOW_DIMS]) SP_MUST;
 /* The i in [from, to) of [0, count) with 0 <= first + i*step < limit: bounds leave the inner loops. step >= 1. */
-void sparta_window_range(int64_t first, int64_t step, int64_t limit, int64_t count, int64_t *from,
-                         int64_t *to);
+void sp_window_range(int64_t first, int64_t step, int64_t limit, int64_t count, int64_t *from, int64_t *to);
 /* The elements of t in row-major order as doubles. */
-void sparta_window_load(const sparta_tensor *t, double *to);
-static inline int64_t sparta_window_volume(const int64_t size[SPARTA_WINDOW_DIMS])
+void sp_window_load(const sparta_tensor *t, double *to);
+static inline int64_t sp_window_volume(const int64_t size[SP_WINDOW_DIMS])
 {
     return size[0] * size[1] * size[2];
 }

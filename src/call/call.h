@@ -6,30 +6,30 @@
  * Steps of a package, the tuner's candidates and `kernel bench` all execute calls, so what is timed is what runs. A call knows
  * nothing of graphs beyond its own node and nothing of packages.
  */
-#ifndef SPARTA_CALL_H
-#define SPARTA_CALL_H
+#ifndef SP_CALL_H
+#define SP_CALL_H
 
 #include "jit/jit.h"
 #include "panel/panel.h"
 
-typedef struct sparta_call {
-    const sparta_panel_kernel *kernel; /* NULL: the builtin reference */
-    sparta_entry entry;
-    const sparta_object *object; /* that the entry lives in; NULL: portable or builtin */
-    sparta_job job;
-} sparta_call;
+typedef struct sp_call {
+    const sp_panel_kernel *kernel; /* NULL: the builtin reference */
+    sp_entry entry;
+    const sp_object *object; /* that the entry lives in; NULL: portable or builtin */
+    sp_job job;
+} sp_call;
 
 /* Bind a node to kernel `name` (NULL: its builtin). `object` may be NULL: the portable kernel. The call does not own the object. */
-sparta_status sparta_call_bind(sparta_ctx *cx, const sparta_node *node, const char *name,
-                               const sparta_object *object, sparta_call *out) SPARTA_MUST;
+sparta_status sp_call_bind(sparta_ctx *cx, const sp_node *node, const char *name, const sp_object *object,
+                           sp_call *out) SP_MUST;
 /* One part of one panel. */
-void sparta_call_panel(const sparta_call *c, const sparta_place *at);
+void sp_call_panel(const sp_call *c, const sp_place *at);
 /* All panels on one thread: for checking and timing candidates. */
-void sparta_call_all(const sparta_call *c, float *work);
+void sp_call_all(const sp_call *c, float *work);
 /* The builtin of a node, on tensors in rows (rank -1: absent). */
-sparta_status sparta_call_builtin(sparta_ctx *cx, const sparta_node *node, const sparta_tensor *in,
-                                  const sparta_tensor *out) SPARTA_MUST;
+sparta_status sp_call_builtin(sparta_ctx *cx, const sp_node *node, const sparta_tensor *in,
+                              const sparta_tensor *out) SP_MUST;
 /* Operations (a multiply-add is two) at the present sizes: what is really done, and what a dense run would do. 0 for what is no product. */
-void sparta_call_ops(const sparta_call *c, double *real, double *dense);
+void sp_call_ops(const sp_call *c, double *real, double *dense);
 
 #endif

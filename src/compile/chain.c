@@ -4,25 +4,25 @@
 
 enum { LONGEST = 8 }; /* nodes of a chain: a file may hold a chain of a million */
 
-bool sparta_chain_is_step(const sparta_node *n)
+bool sp_chain_is_step(const sp_node *n)
 {
     switch (n->op) {
-    case SPARTA_OP_Reshape:
-    case SPARTA_OP_Transpose:
-    case SPARTA_OP_Squeeze:
-    case SPARTA_OP_Unsqueeze:
-    case SPARTA_OP_Flatten: return n->in[0]->typed && n->out[0]->typed;
+    case SP_OP_Reshape:
+    case SP_OP_Transpose:
+    case SP_OP_Squeeze:
+    case SP_OP_Unsqueeze:
+    case SP_OP_Flatten: return n->in[0]->typed && n->out[0]->typed;
     default: return false;
     }
 }
 
-bool sparta_chain_begin(sparta_value *v, sparta_chain *out)
+bool sp_chain_begin(sp_value *v, sp_chain *out)
 {
     if (!v->typed) return false;
-    *out = (sparta_chain){.base = v, .dims = v->dims};
+    *out = (sp_chain){.base = v, .dims = v->dims};
     for (int i = 0; i < v->dims.rank; i++) {
-        if (sparta_expr_is(v->dims.dim[i], 0)) return false;
-        if (!sparta_expr_is(v->dims.dim[i], 1)) {
+        if (sp_expr_is(v->dims.dim[i], 0)) return false;
+        if (!sp_expr_is(v->dims.dim[i], 1)) {
             out->size[out->n] = v->dims.dim[i];
             out->order[out->n] = out->n;
             out->n++;
@@ -33,9 +33,9 @@ bool sparta_chain_begin(sparta_value *v, sparta_chain *out)
 }
 
 /* The atom at place `at` of the order becomes two: `outer`, then `inner`. */
-static bool cut(sparta_chain *v, int at, const sparta_expr *outer, const sparta_expr *inner)
+static bool cut(sp_chain *v, int at, const sp_expr *outer, const sp_expr *inner)
 {
-    if (v->n == SPARTA_CHAIN_ATOMS) return false;
+    if (v->n == SP_CHAIN_ATOMS) return false;
     int atom = v->order[at];
     for (int i = 0; i < v->n; i++)
         if (v->order[i] > atom) v->order[i]++;
@@ -49,18 +49,18 @@ static bool cut(sparta_chain *v, int at, const sparta_expr *outer, const sparta_
 }
 
 /* Take atoms from place *at on until they make `want`, cutting the last one where needed. */
-static bool gather_dim(sparta_match *m, sparta_chain *v, const sparta_expr *want, int *at)
+static bool gather_dim(sp_match *m, sp_chain *v, const sp_expr *want, int *at)
 {
-    while (!sparta_expr_is(want, 1)) {
+    while (!sp_expr_is(want, 1)) {
         if (*at == v->n) return false;
-        const sparta_expr *size = v->size[v->order[*at]], *rest;
-        if (sparta_expr_equal(size, want)) {
+        const sp_expr *size = v->size[v->order[*at]], *rest;
+        if (sp_expr_equal(size, want)) {
             ++*at;
             return true;
         }
-        if ((rest = sparta_expr_divide_exact(m->g->arena, size, want))) {
+        if ((rest = sp_expr_divide_exact(m->g->arena, size, want))) {
             if (!cut(v, *at, want, rest)) return false;
-        } else if ((rest = sparta_expr_divide_exact(m->g->arena, want, size))) {
+        } else if ((rest = sp_expr_divide_exact(m->g->arena, want, size))) {
             want = rest;
             ++*at;
         } else
@@ -69,26 +69,26 @@ static bool gather_dim(sparta_match *m, sparta_chain *v, const sparta_expr *want
     return true;
 }
 
-bool sparta_chain_reshape(sparta_match *m, sparta_chain *view, const sparta_dims *dims)
+bool sp_chain_reshape(sp_match *m, sp_chain *view, const sp_dims *dims)
 {
     int at = 0;
     for (int i = 0; i < dims->rank; i++) {
-        if (sparta_expr_is(dims->dim[i], 0) || !gather_dim(m, view, dims->dim[i], &at)) return false;
+        if (sp_expr_is(dims->dim[i], 0) || !gather_dim(m, view, dims->dim[i], &at)) return false;
         view->end[i] = at;
     }
     view->dims = *dims;
     return at == view->n;
 }
 
-static int begin_of(const sparta_chain *v, int dim)
+static int begin_of(const sp_chain *v, int dim)
 {
     return dim ? v->end[dim - 1] : 0;
 }
 
-static bool transpose(sparta_chain *v, const sparta_node *n)
+static bool transpose(sp_chain *v, const sp_node *n)
 {
-    const sparta_attr *perm = sparta_attr_find(&n->attrs, "perm");
-    sparta_chain old = *v;
+    const sp_attr *perm = sp_attr_find(&n->attrs, "perm");
+    sp_chain old = *v;
     int rank = v->dims.rank, at = 0;
     if (perm && perm->n != rank) return false;
     for (int i = 0; i < rank; i++) {
@@ -101,67 +101,66 @@ static bool transpose(sparta_chain *v, const sparta_node *n)
     return at == v->n;
 }
 
-bool sparta_chain_step(sparta_match *m, sparta_chain *view, const sparta_node *n)
+bool sp_chain_step(sp_match *m, sp_chain *view, const sp_node *n)
 {
     view->steps++;
-    return n->op == SPARTA_OP_Transpose ? transpose(view, n)
-                                        : sparta_chain_reshape(m, view, &n->out[0]->dims);
+    return n->op == SP_OP_Transpose ? transpose(view, n) : sp_chain_reshape(m, view, &n->out[0]->dims);
 }
 
-bool sparta_chain_of(sparta_match *m, sparta_value *v, sparta_chain *out)
+bool sp_chain_of(sp_match *m, sp_value *v, sp_chain *out)
 {
-    sparta_node *step[LONGEST];
+    sp_node *step[LONGEST];
     int n = 0;
-    while (n < LONGEST && v->producer && sparta_chain_is_step(v->producer)) {
+    while (n < LONGEST && v->producer && sp_chain_is_step(v->producer)) {
         step[n++] = v->producer;
         v = v->producer->in[0];
     }
-    if (!sparta_chain_begin(v, out)) return false;
+    if (!sp_chain_begin(v, out)) return false;
     while (n > 0) {
-        sparta_chain longer = *out;
-        const sparta_node *next = step[--n];
-        bool followed = sparta_chain_step(m, &longer, next);
+        sp_chain longer = *out;
+        const sp_node *next = step[--n];
+        bool followed = sp_chain_step(m, &longer, next);
         if (!followed &&
             out->steps >
                 0) /* (4,6) as (3,8) cuts atoms askew: what comes before is the base of what follows */
-            followed = sparta_chain_begin(next->in[0], &longer) && sparta_chain_step(m, &longer, next);
-        if (!followed && !sparta_chain_begin(next->out[0], &longer)) return false;
+            followed = sp_chain_begin(next->in[0], &longer) && sp_chain_step(m, &longer, next);
+        if (!followed && !sp_chain_begin(next->out[0], &longer)) return false;
         *out = longer;
     }
     return true;
 }
 
-bool sparta_chain_is_base(const sparta_chain *view)
+bool sp_chain_is_base(const sp_chain *view)
 {
     for (int i = 0; i < view->n; i++)
         if (view->order[i] != i) return false;
-    return sparta_dims_equal(&view->dims, &view->base->dims);
+    return sp_dims_equal(&view->dims, &view->base->dims);
 }
 
 /* ------------------------------------------------------------------ the shortest chain */
 
 typedef struct plan {
-    sparta_dims cut, moved; /* dims before and after the Transpose */
+    sp_dims cut, moved; /* dims before and after the Transpose */
     int64_t perm[SPARTA_RANK];
     bool reshape_first, transpose, reshape_last;
 } plan;
 
 /* by atom: the dim of the base it lies in */
-static bool base_dims(sparta_match *m, const sparta_chain *v, int *dim_of)
+static bool base_dims(sp_match *m, const sp_chain *v, int *dim_of)
 {
-    sparta_chain whole = {.n = v->n};
+    sp_chain whole = {.n = v->n};
     for (int i = 0; i < v->n; i++) {
         whole.size[i] = v->size[i];
         whole.order[i] = i;
     }
-    if (!sparta_chain_reshape(m, &whole, &v->base->dims) || whole.n != v->n) return false;
+    if (!sp_chain_reshape(m, &whole, &v->base->dims) || whole.n != v->n) return false;
     for (int d = 0; d < v->base->dims.rank; d++)
         for (int i = begin_of(&whole, d); i < whole.end[d]; i++) dim_of[i] = d;
     return true;
 }
 
 /* Which atoms begin a run: atoms of one run stay together in the base's dims and in the view's. */
-static void mark_runs(const sparta_chain *v, const int *dim_of, bool *begins)
+static void mark_runs(const sp_chain *v, const int *dim_of, bool *begins)
 {
     for (int d = 0; d < v->dims.rank; d++)
         for (int i = begin_of(v, d); i < v->end[d]; i++) {
@@ -171,10 +170,10 @@ static void mark_runs(const sparta_chain *v, const int *dim_of, bool *begins)
         }
 }
 
-static bool make_plan(sparta_match *m, const sparta_chain *v, plan *p)
+static bool make_plan(sp_match *m, const sp_chain *v, plan *p)
 {
-    int dim_of[SPARTA_CHAIN_ATOMS], run_of[SPARTA_CHAIN_ATOMS], runs = 0, at = 0;
-    bool begins[SPARTA_CHAIN_ATOMS], sorted = true;
+    int dim_of[SP_CHAIN_ATOMS], run_of[SP_CHAIN_ATOMS], runs = 0, at = 0;
+    bool begins[SP_CHAIN_ATOMS], sorted = true;
     if (!base_dims(m, v, dim_of)) return false;
     mark_runs(v, dim_of, begins);
     *p = (plan){0};
@@ -183,7 +182,7 @@ static bool make_plan(sparta_match *m, const sparta_chain *v, plan *p)
         if (begins[i])
             p->cut.dim[runs++] = v->size[i];
         else
-            p->cut.dim[runs - 1] = sparta_expr_mul(m->g->arena, p->cut.dim[runs - 1], v->size[i]);
+            p->cut.dim[runs - 1] = sp_expr_mul(m->g->arena, p->cut.dim[runs - 1], v->size[i]);
         if (!p->cut.dim[runs - 1]) return false;
         run_of[i] = runs - 1;
     }
@@ -196,44 +195,42 @@ static bool make_plan(sparta_match *m, const sparta_chain *v, plan *p)
         at++;
     }
     p->transpose = !sorted;
-    p->reshape_first = !sorted && !sparta_dims_equal(&p->cut, &v->base->dims);
-    p->reshape_last = !sparta_dims_equal(sorted ? &v->base->dims : &p->moved, &v->dims);
+    p->reshape_first = !sorted && !sp_dims_equal(&p->cut, &v->base->dims);
+    p->reshape_last = !sp_dims_equal(sorted ? &v->base->dims : &p->moved, &v->dims);
     return true;
 }
 
-static sparta_status add_reshape(sparta_match *m, const char *name, const sparta_dims *dims, sparta_value **x)
+static sparta_status add_reshape(sp_match *m, const char *name, const sp_dims *dims, sp_value **x)
 {
-    sparta_value *target;
-    SPARTA_TRY(sparta_match_reshape_target(m, *x, dims, &target));
-    sparta_value *in[] = {*x, target};
+    sp_value *target;
+    SP_TRY(sp_match_reshape_target(m, *x, dims, &target));
+    sp_value *in[] = {*x, target};
     *x = NULL;
-    return target ? sparta_match_add(m, SPARTA_OP_Reshape, name, 2, in, NULL, x) : SPARTA_OK;
+    return target ? sp_match_add(m, SP_OP_Reshape, name, 2, in, NULL, x) : SPARTA_OK;
 }
 
-static sparta_status finish(sparta_match *m, const plan *p, const sparta_chain *view, sparta_node *n,
-                            sparta_value *x, bool *done)
+static sparta_status finish(sp_match *m, const plan *p, const sp_chain *view, sp_node *n, sp_value *x,
+                            bool *done)
 {
-    sparta_attrs *perm = SPARTA_ATTRS(SPARTA_INTS("perm", p->moved.rank, p->perm));
-    if (p->transpose && p->reshape_last)
-        SPARTA_TRY(sparta_match_add(m, SPARTA_OP_Transpose, n->name, 1, &x, perm, &x));
+    sp_attrs *perm = SP_ATTRS(SP_INTS("perm", p->moved.rank, p->perm));
+    if (p->transpose && p->reshape_last) SP_TRY(sp_match_add(m, SP_OP_Transpose, n->name, 1, &x, perm, &x));
     if (p->reshape_last) {
-        sparta_value *in[] = {x, NULL};
-        SPARTA_TRY(sparta_match_reshape_target(m, x, &view->dims, &in[1]));
+        sp_value *in[] = {x, NULL};
+        SP_TRY(sp_match_reshape_target(m, x, &view->dims, &in[1]));
         *done = in[1] != NULL;
-        return *done ? sparta_match_become(m, n, SPARTA_OP_Reshape, 2, in, NULL) : SPARTA_OK;
+        return *done ? sp_match_become(m, n, SP_OP_Reshape, 2, in, NULL) : SPARTA_OK;
     }
     *done = true;
-    return p->transpose ? sparta_match_become(m, n, SPARTA_OP_Transpose, 1, &x, perm)
-                        : sparta_match_alias(m, n, x);
+    return p->transpose ? sp_match_become(m, n, SP_OP_Transpose, 1, &x, perm) : sp_match_alias(m, n, x);
 }
 
-sparta_status sparta_chain_write(sparta_match *m, const sparta_chain *view, sparta_node *n, bool *shorter)
+sparta_status sp_chain_write(sp_match *m, const sp_chain *view, sp_node *n, bool *shorter)
 {
     plan p;
     *shorter = false;
     if (!make_plan(m, view, &p) || p.reshape_first + p.transpose + p.reshape_last >= view->steps)
         return SPARTA_OK;
-    sparta_value *x = view->base;
-    if (p.reshape_first) SPARTA_TRY(add_reshape(m, n->name, &p.cut, &x));
+    sp_value *x = view->base;
+    if (p.reshape_first) SP_TRY(add_reshape(m, n->name, &p.cut, &x));
     return x ? finish(m, &p, view, n, x, shorter) : SPARTA_OK;
 }

@@ -9,36 +9,35 @@
  * Dims of size 1 have no atoms. The chain can then be written in its shortest form, at most Reshape,
  * Transpose, Reshape.
  */
-#ifndef SPARTA_COMPILE_CHAIN_H
-#define SPARTA_COMPILE_CHAIN_H
+#ifndef SP_COMPILE_CHAIN_H
+#define SP_COMPILE_CHAIN_H
 
 #include "compile/match.h"
 
-#define SPARTA_CHAIN_ATOMS 16
+#define SP_CHAIN_ATOMS 16
 
-typedef struct sparta_chain {
-    sparta_value *base;
+typedef struct sp_chain {
+    sp_value *base;
     int steps; /* nodes between the base and the value */
     int n;
-    const sparta_expr *size[SPARTA_CHAIN_ATOMS]; /* of each atom, in the base's order */
-    int order[SPARTA_CHAIN_ATOMS];               /* atoms in the order of the view */
-    sparta_dims dims;                            /* of the view */
-    int end[SPARTA_RANK];                        /* dim i is order[end[i-1] .. end[i]) */
-} sparta_chain;
+    const sp_expr *size[SP_CHAIN_ATOMS]; /* of each atom, in the base's order */
+    int order[SP_CHAIN_ATOMS];           /* atoms in the order of the view */
+    sp_dims dims;                        /* of the view */
+    int end[SPARTA_RANK];                /* dim i is order[end[i-1] .. end[i]) */
+} sp_chain;
 
-bool sparta_chain_is_step(const sparta_node *n); /* is the node one of the chain's operators? */
+bool sp_chain_is_step(const sp_node *n); /* is the node one of the chain's operators? */
 /* v itself, as a view of itself. False when a dim is not known or is 0. */
-bool sparta_chain_begin(sparta_value *v, sparta_chain *out);
+bool sp_chain_begin(sp_value *v, sp_chain *out);
 /* One more step: the view of the node's output, given the view of its input. False: it cannot be followed
  * (the view is spoilt). */
-bool sparta_chain_step(sparta_match *m, sparta_chain *view, const sparta_node *n);
-bool sparta_chain_reshape(sparta_match *m, sparta_chain *view, const sparta_dims *dims);
+bool sp_chain_step(sp_match *m, sp_chain *view, const sp_node *n);
+bool sp_chain_reshape(sp_match *m, sp_chain *view, const sp_dims *dims);
 /* v as a view of the value where its chain begins, as far up as can be followed (at most 8 nodes). */
-bool sparta_chain_of(sparta_match *m, sparta_value *v, sparta_chain *out);
-bool sparta_chain_is_base(const sparta_chain *view); /* nothing was rearranged */
+bool sp_chain_of(sp_match *m, sp_value *v, sp_chain *out);
+bool sp_chain_is_base(const sp_chain *view); /* nothing was rearranged */
 /* Turn n, whose output has the dims of the view, into the end of the shortest chain, when that is shorter
  * than `steps`. */
-sparta_status sparta_chain_write(sparta_match *m, const sparta_chain *view, sparta_node *n,
-                                 bool *shorter) SPARTA_MUST;
+sparta_status sp_chain_write(sp_match *m, const sp_chain *view, sp_node *n, bool *shorter) SP_MUST;
 
 #endif

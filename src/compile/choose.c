@@ -7,13 +7,13 @@
 
 /* ------------------------------------------------------------------ tasks */
 
-bool sparta_lower_weight(const sparta_node *n, sparta_tensor *view)
+bool sp_lower_weight(const sp_node *n, sparta_tensor *view)
 {
-    if (n->op != SPARTA_OP_Linear) return false;
+    if (n->op != SP_OP_Linear) return false;
     const sparta_tensor *w = n->in[1]->constant;
     if (!w || !w->data || w->rank != 2 || w->dtype != SPARTA_F32) return false;
     *view = *w;
-    if (!sparta_attr_int(&n->attrs, "transposed", 0)) { /* (k, n): turn the view */
+    if (!sp_attr_int(&n->attrs, "transposed", 0)) { /* (k, n): turn the view */
         view->dim[0] = w->dim[1], view->dim[1] = w->dim[0];
         view->stride[0] = w->stride[1], view->stride[1] = w->stride[0];
     }
@@ -22,67 +22,64 @@ bool sparta_lower_weight(const sparta_node *n, sparta_tensor *view)
 
 /* Sizes that shrink as a symbol grows may become more than this says, which costs time and nothing else. What cannot be worked out (a
  * symbol without a bound, an overflow) is no failure: the tokens are not known to be few, and nothing is left of the attempt but that. */
-sparta_status sparta_lower_most_tokens(sparta_ctx *cx, const sparta_graph *g, const sparta_value *v,
-                                       int64_t *out)
+sparta_status sp_lower_most_tokens(sparta_ctx *cx, const sp_graph *g, const sp_value *v, int64_t *out)
 {
     const char *name[32];
     int64_t most[32], tokens = v->dims.rank >= 2;
-    sparta_bindings b = {0, name, most};
+    sp_bindings b = {0, name, most};
     for (int i = 0; i < g->n_inputs; i++)
         for (int d = 0; d < g->input[i]->dims.rank && b.n < 32; d++)
-            if (sparta_expr_is_symbol(g->input[i]->dims.dim[d], &name[b.n])) {
-                most[b.n] = sparta_symbol_bound(g, name[b.n]);
-                b.n += most[b.n] <= SPARTA_FEW_TOKENS; /* one that may be more makes for many tokens */
+            if (sp_expr_is_symbol(g->input[i]->dims.dim[d], &name[b.n])) {
+                most[b.n] = sp_symbol_bound(g, name[b.n]);
+                b.n += most[b.n] <= SP_FEW_TOKENS; /* one that may be more makes for many tokens */
             }
     for (int d = 0; d + 1 < v->dims.rank && tokens; d++) {
         int64_t size = 0;
-        const sparta_status s = sparta_expr_eval(cx, v->dims.dim[d], &b, &size);
+        const sparta_status s = sp_expr_eval(cx, v->dims.dim[d], &b, &size);
         if (s == SPARTA_E_MEMORY || s == SPARTA_E_CANCELLED) return s;
-        if (s != SPARTA_OK) sparta_ctx_clear(cx);
-        if (size < 1 || !sparta_int_mul(tokens, size, &tokens)) tokens = 0;
+        if (s != SPARTA_OK) sp_ctx_clear(cx);
+        if (size < 1 || !sp_int_mul(tokens, size, &tokens)) tokens = 0;
     }
     *out = tokens;
     return SPARTA_OK;
 }
 
-double sparta_lower_modelled(const sparta_task *t, const sparta_implement *im)
+double sp_lower_modelled(const sp_task *t, const sp_implement *im)
 {
-    const int64_t tokens = sparta_lower_tokens(t);
+    const int64_t tokens = sp_lower_tokens(t);
     return im->cost(t) * (double)(im->rows ? tokens : (tokens + 15) / 16 * 16) * 2 / 1e5; /* at 100 Gop/s */
 }
 
-sparta_status sparta_lower_task(sparta_ctx *cx, const sparta_graph *g, const sparta_node *n, lower_node *out)
+sparta_status sp_lower_task(sparta_ctx *cx, const sp_graph *g, const sp_node *n, lower_node *out)
 {
     sparta_tensor w;
-    out->task = (sparta_task){.node = n, .strict = sparta_ctx_strict(cx)};
+    out->task = (sp_task){.node = n, .strict = sp_ctx_strict(cx)};
     out->kernel = -1;
-    if (!sparta_lower_weight(n, &w)) return SPARTA_OK;
+    if (!sp_lower_weight(n, &w)) return SPARTA_OK;
     out->task.n = w.dim[0], out->task.k = w.dim[1];
-    SPARTA_TRY(sparta_lower_most_tokens(cx, g, n->in[0], &out->task.tokens));
-    SPARTA_TRY(sparta_mask_of(cx, &w, &out->mask));
+    SP_TRY(sp_lower_most_tokens(cx, g, n->in[0], &out->task.tokens));
+    SP_TRY(sp_mask_of(cx, &w, &out->mask));
     out->task.mask = &out->mask;
-    SPARTA_TRY(sparta_mask_detect(cx, &out->mask, 1.02, &out->task.pattern));
-    if (sparta_implement_few(&out->task))
-        SPARTA_TRY(sparta_mask_fill(cx, &out->mask, 16, 1, &out->task.strip16_fill));
-    return sparta_mask_fill(cx, &out->mask, 4, 1, &out->task.strip_fill);
+    SP_TRY(sp_mask_detect(cx, &out->mask, 1.02, &out->task.pattern));
+    if (sp_implement_few(&out->task)) SP_TRY(sp_mask_fill(cx, &out->mask, 16, 1, &out->task.strip16_fill));
+    return sp_mask_fill(cx, &out->mask, 4, 1, &out->task.strip_fill);
 }
 
-sparta_status sparta_lower_asked(sparta_ctx *cx, lower_node *ln, double limit)
+sparta_status sp_lower_asked(sparta_ctx *cx, lower_node *ln, double limit)
 {
-    const sparta_effect *pin = ln->pin;
+    const sp_effect *pin = ln->pin;
     sparta_tensor w;
-    sparta_format format;
-    sparta_format_stats stats = {0};
+    sp_format format;
+    sp_format_stats stats = {0};
     ln->task.asked = pin != NULL;
-    if (!pin || pin->implement != &sparta_implement_walk || !sparta_lower_weight(ln->node, &w))
-        return SPARTA_OK;
-    sparta_status s = sparta_format_parse(cx, pin->format, &format);
-    if (s == SPARTA_OK) s = sparta_format_check(cx, &format, 2, w.dim); /* merged layers have another shape */
-    if (s == SPARTA_OK) s = sparta_format_measure(cx, &format, &w, ln->task.mask, &stats);
-    if (s == SPARTA_OK) s = sparta_format_within(cx, &format, &stats, limit);
+    if (!pin || pin->implement != &sp_implement_walk || !sp_lower_weight(ln->node, &w)) return SPARTA_OK;
+    sparta_status s = sp_format_parse(cx, pin->format, &format);
+    if (s == SPARTA_OK) s = sp_format_check(cx, &format, 2, w.dim); /* merged layers have another shape */
+    if (s == SPARTA_OK) s = sp_format_measure(cx, &format, &w, ln->task.mask, &stats);
+    if (s == SPARTA_OK) s = sp_format_within(cx, &format, &stats, limit);
     if (s != SPARTA_OK) {
-        sparta_fail_in(cx, "format %.100s of '%.100s'", pin->text, ln->node->name);
-        return sparta_lower_fail_at(cx, pin->at);
+        sp_fail_in(cx, "format %.100s of '%.100s'", pin->text, ln->node->name);
+        return sp_lower_fail_at(cx, pin->at);
     }
     ln->task.format = pin->format;
     return SPARTA_OK;
@@ -90,34 +87,33 @@ sparta_status sparta_lower_asked(sparta_ctx *cx, lower_node *ln, double limit)
 
 /* What a time has to do with the mask. Of a large one it is how much is present and how that lies in strips, not which elements: layers
  * that look alike share their trials, so that a model of 48 layers of 4 shapes has 4 of them to time. A small one is itself. */
-static void print_mask(const sparta_task *t, const sparta_implement *im, sparta_text *out)
+static void print_mask(const sp_task *t, const sp_implement *im, sp_text *out)
 {
     if (!im->sparse)
-        sparta_text_printf(out, "any");
+        sp_text_printf(out, "any");
     else if (t->n * t->k < LOWER_ALIKE)
-        sparta_text_printf(out, "%016lx", (unsigned long)sparta_mask_digest(t->mask));
+        sp_text_printf(out, "%016lx", (unsigned long)sp_mask_digest(t->mask));
     else
-        sparta_text_printf(out, "%s,density=%.3g,fill=%.2g,%.2g", t->pattern.name, t->pattern.density,
-                           t->strip_fill, t->strip16_fill);
+        sp_text_printf(out, "%s,density=%.3g,fill=%.2g,%.2g", t->pattern.name, t->pattern.density,
+                       t->strip_fill, t->strip16_fill);
 }
 
-void sparta_lower_key(const lower_node *ln, const sparta_implement *im, sparta_target target,
-                      sparta_text *out)
+void sp_lower_key(const lower_node *ln, const sp_implement *im, sp_target target, sp_text *out)
 {
-    const sparta_task *t = &ln->task;
-    sparta_text_printf(out, "%s n=%ld k=%ld tokens=%ld ", im->kernel, (long)t->n, (long)t->k,
-                       (long)sparta_lower_tokens(t));
+    const sp_task *t = &ln->task;
+    sp_text_printf(out, "%s n=%ld k=%ld tokens=%ld ", im->kernel, (long)t->n, (long)t->k,
+                   (long)sp_lower_tokens(t));
     if (im->parameters) im->parameters(t, out);
-    sparta_text_printf(out, " format=");
+    sp_text_printf(out, " format=");
     im->format(t, out);
-    if (im->version) sparta_text_printf(out, " library=%s", im->version() ? im->version() : "none");
-    sparta_text_printf(out, " mask=");
+    if (im->version) sp_text_printf(out, " library=%s", im->version() ? im->version() : "none");
+    sp_text_printf(out, " mask=");
     print_mask(t, im, out);
-    sparta_text_printf(out, " target=%s cpu=%016lx sparta=%s", sparta_target_name(target),
-                       (unsigned long)sparta_cpu_digest(), SPARTA_VERSION);
+    sp_text_printf(out, " target=%s cpu=%016lx sparta=%s", sp_target_name(target),
+                   (unsigned long)sp_cpu_digest(), SPARTA_VERSION);
 }
 
-sparta_status sparta_lower_kernel(lowering *l, const char *kernel, const char *parameters, int *out)
+sparta_status sp_lower_kernel(lowering *l, const char *kernel, const char *parameters, int *out)
 {
     for (int i = 0; i < l->n_kernels; i++)
         if (!strcmp(l->kernel[i].kernel, kernel) && !strcmp(l->kernel[i].parameters, parameters)) {
@@ -125,23 +121,23 @@ sparta_status sparta_lower_kernel(lowering *l, const char *kernel, const char *p
             return SPARTA_OK;
         }
     if (l->n_kernels == LOWER_KERNELS)
-        return sparta_fail(l->cx, SPARTA_E_LIMIT, "compile: more than %d different kernels", LOWER_KERNELS);
-    sparta_text text;
-    sparta_text_init(&text, l->cx);
-    sparta_status s = sparta_implement_text(kernel, parameters, l->target, &text);
-    lower_kernel k = {kernel, sparta_arena_string(l->arena, parameters),
-                      s == SPARTA_OK ? sparta_arena_string(l->arena, sparta_text_str(&text)) : NULL, NULL};
-    if (s == SPARTA_OK && (!k.parameters || !k.source)) s = sparta_ctx_status(l->cx);
-    if (s == SPARTA_OK && l->target != SPARTA_TARGET_PORTABLE) {
-        sparta_jit_rung rung;
-        s = sparta_jit_get(l->cx, l->target, sparta_text_str(&text), &k.object, &rung);
+        return sp_fail(l->cx, SPARTA_E_LIMIT, "compile: more than %d different kernels", LOWER_KERNELS);
+    sp_text text;
+    sp_text_init(&text, l->cx);
+    sparta_status s = sp_implement_text(kernel, parameters, l->target, &text);
+    lower_kernel k = {kernel, sp_arena_string(l->arena, parameters),
+                      s == SPARTA_OK ? sp_arena_string(l->arena, sp_text_str(&text)) : NULL, NULL};
+    if (s == SPARTA_OK && (!k.parameters || !k.source)) s = sp_ctx_status(l->cx);
+    if (s == SPARTA_OK && l->target != SP_TARGET_PORTABLE) {
+        sp_jit_rung rung;
+        s = sp_jit_get(l->cx, l->target, sp_text_str(&text), &k.object, &rung);
         if (s == SPARTA_E_COMPILER) { /* the portable kernels are always there; jit left a note */
-            sparta_note(l->cx, "%s", sparta_message(l->cx));
+            sp_note(l->cx, "%s", sparta_message(l->cx));
             s = SPARTA_OK;
         }
     }
-    sparta_text_free(&text);
-    SPARTA_TRY(s);
+    sp_text_free(&text);
+    SP_TRY(s);
     l->kernel[l->n_kernels] = k;
     *out = l->n_kernels++;
     return SPARTA_OK;
@@ -156,8 +152,8 @@ typedef struct bed {         /* activations that all candidates of one layer sha
     int samples;             /* tokens that are compared with the reference: when they are few, all */
     float *x, *residual, *y; /* panels */
     float *x_rows, *residual_rows, *y_rows, *reference; /* the sampled tokens in rows */
-    float *work;         /* scratch of the candidate at hand; NULL: it needs none */
-    sparta_arena *arena; /* of what kernels prepare: a walker's notes are large */
+    float *work;     /* scratch of the candidate at hand; NULL: it needs none */
+    sp_arena *arena; /* of what kernels prepare: a walker's notes are large */
 } bed;
 
 static int64_t sample(const bed *b, int s)
@@ -169,42 +165,41 @@ static int64_t sample(const bed *b, int s)
 static void bed_free(sparta_ctx *cx, bed *b)
 {
     float *all[] = {b->x, b->residual, b->y, b->x_rows, b->residual_rows, b->y_rows, b->reference, b->work};
-    for (size_t i = 0; i < SPARTA_COUNT(all); i++) sparta_free(cx, all[i]);
-    sparta_arena_free(b->arena);
+    for (size_t i = 0; i < SP_COUNT(all); i++) sp_free(cx, all[i]);
+    sp_arena_free(b->arena);
 }
 
 /* Floats from one panel to the next; those of outputs have room for statistics. */
 static int64_t gap_of(int64_t features, bool stat)
 {
-    return (sparta_panel_rows(features) + (stat ? 2 : 0)) * SPARTA_PANEL;
+    return (sp_panel_rows(features) + (stat ? 2 : 0)) * SP_PANEL;
 }
 static float *panels_of(sparta_ctx *cx, const bed *b, int64_t features, bool stat)
 {
-    return sparta_alloc_array(cx, (size_t)(gap_of(features, stat) * sparta_panels(b->tokens)), sizeof(float));
+    return sp_alloc_array(cx, (size_t)(gap_of(features, stat) * sp_panels(b->tokens)), sizeof(float));
 }
 static float *rows_of(sparta_ctx *cx, const bed *b, int64_t features)
 {
-    return sparta_alloc_array(cx, (size_t)(b->samples * features), sizeof(float));
+    return sp_alloc_array(cx, (size_t)(b->samples * features), sizeof(float));
 }
 
-static void random_panels(const bed *b, float *p, int64_t features, sparta_rng *rng, float *rows)
+static void random_panels(const bed *b, float *p, int64_t features, sp_rng *rng, float *rows)
 {
     const int64_t gap = gap_of(features, false);
-    for (int64_t i = 0; i < gap * sparta_panels(b->tokens); i++)
-        p[i] = (float)(sparta_rng_uniform(rng) * 2 - 1);
+    for (int64_t i = 0; i < gap * sp_panels(b->tokens); i++) p[i] = (float)(sp_rng_uniform(rng) * 2 - 1);
     for (int s = 0; s < b->samples; s++)
         for (int64_t f = 0, at = sample(b, s); f < features; f++)
-            rows[s * features + f] = p[at / SPARTA_PANEL * gap + f * SPARTA_PANEL + at % SPARTA_PANEL];
+            rows[s * features + f] = p[at / SP_PANEL * gap + f * SP_PANEL + at % SP_PANEL];
 }
 
 static sparta_status bed_make(lowering *l, const lower_node *ln, bed *b)
 {
-    const sparta_node *node = ln->node;
+    const sp_node *node = ln->node;
     const int64_t n = ln->task.n, k = ln->task.k;
-    sparta_rng rng = sparta_rng_seed(7);
-    b->tokens = sparta_lower_tokens(&ln->task);
-    b->samples = sparta_implement_few(&ln->task) ? (int)b->tokens : SAMPLES;
-    b->arena = sparta_arena_create(l->cx);
+    sp_rng rng = sp_rng_seed(7);
+    b->tokens = sp_lower_tokens(&ln->task);
+    b->samples = sp_implement_few(&ln->task) ? (int)b->tokens : SAMPLES;
+    b->arena = sp_arena_create(l->cx);
     b->x = panels_of(l->cx, b, k, false);
     b->residual = panels_of(l->cx, b, n, false);
     b->y = panels_of(l->cx, b, n, true);
@@ -214,7 +209,7 @@ static sparta_status bed_make(lowering *l, const lower_node *ln, bed *b)
     b->reference = rows_of(l->cx, b, n);
     if (!b->arena || !b->x || !b->residual || !b->y || !b->x_rows || !b->residual_rows || !b->y_rows ||
         !b->reference)
-        return sparta_ctx_status(l->cx);
+        return sp_ctx_status(l->cx);
     random_panels(b, b->x, k, &rng, b->x_rows);
     random_panels(b, b->residual, n, &rng, b->residual_rows);
     sparta_tensor in[4] = {sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){b->samples, k}, b->x_rows),
@@ -225,44 +220,43 @@ static sparta_status bed_make(lowering *l, const lower_node *ln, bed *b)
     if (node->n_in > 3 && node->in[3])
         in[3] = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){b->samples, n}, b->residual_rows);
     const sparta_tensor out = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){b->samples, n}, b->reference);
-    return sparta_call_builtin(l->cx, node, in, &out);
+    return sp_call_builtin(l->cx, node, in, &out);
 }
 
 /* An activation as the candidate takes it: rows, or panels p. */
-static sparta_operand operand(const bed *b, float *rows, float *p, int64_t features, bool stat)
+static sp_operand operand(const bed *b, float *rows, float *p, int64_t features, bool stat)
 {
     const int64_t dim[2] = {b->tokens, features};
     if (rows)
-        return (sparta_operand){.kind = SPARTA_OPERAND_ROWS,
-                                .tensor = sparta_tensor_view(SPARTA_F32, 2, dim, rows)};
-    return (sparta_operand){.kind = SPARTA_OPERAND_PANELS,
-                            .tensor = sparta_tensor_view(SPARTA_F32, 2, dim, NULL),
-                            .panel = p,
-                            .gap = gap_of(features, stat),
-                            .stat = p + gap_of(features, false)};
+        return (sp_operand){.kind = SP_OPERAND_ROWS, .tensor = sparta_tensor_view(SPARTA_F32, 2, dim, rows)};
+    return (sp_operand){.kind = SP_OPERAND_PANELS,
+                        .tensor = sparta_tensor_view(SPARTA_F32, 2, dim, NULL),
+                        .panel = p,
+                        .gap = gap_of(features, stat),
+                        .stat = p + gap_of(features, false)};
 }
 
-static sparta_status candidate_call(lowering *l, const lower_node *ln, bed *b, const sparta_implement *im,
-                                    const sparta_packed *w, const lower_kernel *kernel, sparta_call *out)
+static sparta_status candidate_call(lowering *l, const lower_node *ln, bed *b, const sp_implement *im,
+                                    const sp_packed *w, const lower_kernel *kernel, sp_call *out)
 {
-    const sparta_node *node = ln->node;
-    sparta_job *j = &out->job;
-    SPARTA_TRY(sparta_call_bind(l->cx, node, kernel->kernel, kernel->object, out));
+    const sp_node *node = ln->node;
+    sp_job *j = &out->job;
+    SP_TRY(sp_call_bind(l->cx, node, kernel->kernel, kernel->object, out));
     j->in[0] = operand(b, im->rows ? b->x_rows : NULL, b->x, ln->task.k, false);
-    j->in[1] = (sparta_operand){.kind = SPARTA_OPERAND_PACKED, .tensor = *node->in[1]->constant, .packed = w};
+    j->in[1] = (sp_operand){.kind = SP_OPERAND_PACKED, .tensor = *node->in[1]->constant, .packed = w};
     if (node->n_in > 2 && node->in[2])
-        j->in[2] = (sparta_operand){.kind = SPARTA_OPERAND_ROWS, .tensor = *node->in[2]->constant};
+        j->in[2] = (sp_operand){.kind = SP_OPERAND_ROWS, .tensor = *node->in[2]->constant};
     if (node->n_in > 3 && node->in[3])
         j->in[3] = operand(b, im->rows ? b->residual_rows : NULL, b->residual, ln->task.n, false);
     j->out[0] = operand(b, im->rows ? b->y_rows : NULL, b->y, ln->task.n, true);
     j->tokens = b->tokens;
-    j->panels = sparta_panels(b->tokens);
+    j->panels = sp_panels(b->tokens);
     j->stat = ln->task.stat && !im->rows;
-    SPARTA_TRY(out->kernel->prepare(l->cx, b->arena, j));
-    SPARTA_TRY(out->kernel->check(l->cx, j));
-    sparta_free(l->cx, b->work);
-    b->work = out->kernel->work ? sparta_alloc(l->cx, out->kernel->work(j)) : NULL;
-    return b->work || !out->kernel->work ? SPARTA_OK : sparta_ctx_status(l->cx);
+    SP_TRY(out->kernel->prepare(l->cx, b->arena, j));
+    SP_TRY(out->kernel->check(l->cx, j));
+    sp_free(l->cx, b->work);
+    b->work = out->kernel->work ? sp_alloc(l->cx, out->kernel->work(j)) : NULL;
+    return b->work || !out->kernel->work ? SPARTA_OK : sp_ctx_status(l->cx);
 }
 
 static bool agrees(const lower_node *ln, const bed *b, bool rows)
@@ -272,8 +266,8 @@ static bool agrees(const lower_node *ln, const bed *b, bool rows)
     for (int s = 0; s < b->samples; s++)
         for (int64_t i = 0, at = sample(b, s); i < n; i++) {
             const double r = b->reference[s * n + i];
-            const double y = rows ? b->y_rows[s * n + i]
-                                  : b->y[at / SPARTA_PANEL * gap + i * SPARTA_PANEL + at % SPARTA_PANEL];
+            const double y =
+                rows ? b->y_rows[s * n + i] : b->y[at / SP_PANEL * gap + i * SP_PANEL + at % SP_PANEL];
             if (isnan(r) && isnan(y)) continue;
             if (isinf(r) && r == y) continue;
             if (isfinite(r) && fabs(r) > most) most = fabs(r);
@@ -286,36 +280,36 @@ static bool agrees(const lower_node *ln, const bed *b, bool rows)
 static void spoil(const lower_node *ln, const bed *b)
 {
     const int64_t n = ln->task.n;
-    memset(b->y, 0xff, (size_t)(gap_of(n, true) * sparta_panels(b->tokens)) * sizeof *b->y); /* NaN */
+    memset(b->y, 0xff, (size_t)(gap_of(n, true) * sp_panels(b->tokens)) * sizeof *b->y); /* NaN */
     memset(b->y_rows, 0xff, (size_t)(b->samples * n) * sizeof *b->y_rows);
 }
 
 typedef struct timed {
-    const sparta_call *call;
+    const sp_call *call;
     float *work;
 } timed;
 static void run_call(void *arg)
 {
-    sparta_call_all(((timed *)arg)->call, ((timed *)arg)->work);
+    sp_call_all(((timed *)arg)->call, ((timed *)arg)->work);
 }
 
 /* Build and check one row, and time it where `us` is given. */
-static sparta_status try_candidate(lowering *l, const lower_node *ln, bed *b, const sparta_implement *im,
+static sparta_status try_candidate(lowering *l, const lower_node *ln, bed *b, const sp_implement *im,
                                    const lower_kernel *kernel, bool *right, double *us)
 {
-    sparta_text text;
-    sparta_format format;
-    sparta_packed packed;
+    sp_text text;
+    sp_format format;
+    sp_packed packed;
     sparta_tensor w;
-    sparta_text_init(&text, l->cx);
+    sp_text_init(&text, l->cx);
     im->format(&ln->task, &text);
     sparta_status s = text.status;
-    if (s == SPARTA_OK) s = sparta_format_parse(l->cx, sparta_text_str(&text), &format);
-    sparta_text_free(&text);
-    SPARTA_TRY(s);
-    sparta_lower_weight(ln->node, &w);
-    SPARTA_TRY(sparta_format_pack(l->cx, &format, &w, im->sparse ? ln->task.mask : NULL, &packed));
-    sparta_call call;
+    if (s == SPARTA_OK) s = sp_format_parse(l->cx, sp_text_str(&text), &format);
+    sp_text_free(&text);
+    SP_TRY(s);
+    sp_lower_weight(ln->node, &w);
+    SP_TRY(sp_format_pack(l->cx, &format, &w, im->sparse ? ln->task.mask : NULL, &packed));
+    sp_call call;
     s = b->x ? SPARTA_OK : bed_make(l, ln, b);
     if (s == SPARTA_OK) s = candidate_call(l, ln, b, im, &packed, kernel, &call);
     if (s == SPARTA_OK) {
@@ -324,40 +318,39 @@ static sparta_status try_candidate(lowering *l, const lower_node *ln, bed *b, co
         run_call(&run);
         *right = agrees(ln, b, im->rows);
         if (*right && us) {
-            sparta_timing t = {0};
-            s = sparta_time(l->cx, run_call, &run, im->sparse ? .015 : .06,
-                            &t); /* dense is slower, and timed once a shape */
+            sp_timing t = {0};
+            s = sp_time(l->cx, run_call, &run, im->sparse ? .015 : .06,
+                        &t); /* dense is slower, and timed once a shape */
             *us = t.best * 1e6;
         }
         if (!*right)
-            sparta_note(l->cx, "%s: implement %s disagrees with the reference and is not used",
-                        ln->node->name, im->name);
+            sp_note(l->cx, "%s: implement %s disagrees with the reference and is not used", ln->node->name,
+                    im->name);
     }
-    sparta_packed_free(l->cx, &packed);
+    sp_packed_free(l->cx, &packed);
     return s;
 }
 
 /* ------------------------------------------------------------------ decisions */
 
 /* The kernel that a row would run with; without an object it is the portable one. */
-static sparta_status kernel_of(lowering *l, const lower_node *ln, const sparta_implement *im,
+static sparta_status kernel_of(lowering *l, const lower_node *ln, const sp_implement *im,
                                const lower_kernel **out)
 {
-    sparta_text text;
+    sp_text text;
     int kernel = -1;
-    sparta_text_init(&text, l->cx);
+    sp_text_init(&text, l->cx);
     im->parameters(&ln->task, &text);
-    sparta_status s = text.status == SPARTA_OK
-                          ? sparta_lower_kernel(l, im->kernel, sparta_text_str(&text), &kernel)
-                          : text.status;
-    sparta_text_free(&text);
+    sparta_status s =
+        text.status == SPARTA_OK ? sp_lower_kernel(l, im->kernel, sp_text_str(&text), &kernel) : text.status;
+    sp_text_free(&text);
     if (s == SPARTA_OK) *out = &l->kernel[kernel];
     return s;
 }
 
 enum { CONTENDERS = 32, HOPELESS = 3 }; /* so many times slower than the best: one turn is enough */
 typedef struct contender {              /* a row with one of its settings */
-    const sparta_implement *im;
+    const sp_implement *im;
     int setting;
     double us;       /* 0: it gave a wrong answer */
     bool remembered; /* its time is, from a weight that looked like this one */
@@ -366,53 +359,53 @@ typedef struct contender {              /* a row with one of its settings */
 /* What the row takes: remembered, or timed now. `again`: timed once more, the faster time counts. */
 static sparta_status measure(lowering *l, const lower_node *ln, bed *b, contender *c, bool again)
 {
-    sparta_text key;
-    sparta_trial trial;
+    sp_text key;
+    sp_trial trial;
     const lower_kernel *kernel = NULL;
     double us = 0;
     bool right;
-    SPARTA_TRY(kernel_of(l, ln, c->im, &kernel));
-    sparta_text_init(&key, l->cx);
-    sparta_lower_key(ln, c->im, kernel->object ? l->target : SPARTA_TARGET_PORTABLE, &key);
+    SP_TRY(kernel_of(l, ln, c->im, &kernel));
+    sp_text_init(&key, l->cx);
+    sp_lower_key(ln, c->im, kernel->object ? l->target : SP_TARGET_PORTABLE, &key);
     sparta_status s = key.status;
-    c->remembered = s == SPARTA_OK && !again &&
-                    sparta_tune_find(l->db, sparta_text_str(&key), &trial, 1) > 0 && trial.us > 0;
+    c->remembered =
+        s == SPARTA_OK && !again && sp_tune_find(l->db, sp_text_str(&key), &trial, 1) > 0 && trial.us > 0;
     if (c->remembered)
         us = trial.us;
     else if (s == SPARTA_OK)
         s = try_candidate(l, ln, b, c->im, kernel, &right, &us);
     if (s == SPARTA_OK && us > 0 && (!again || us < c->us)) c->us = us;
     if (s == SPARTA_OK && !c->remembered && us > 0) {
-        trial = (sparta_trial){.us = us, .threads = 1};
+        trial = (sp_trial){.us = us, .threads = 1};
         snprintf(trial.implement, sizeof trial.implement, "%s", c->im->name);
-        sparta_tune_add(l->db, sparta_text_str(&key), &trial);
+        sp_tune_add(l->db, sp_text_str(&key), &trial);
     }
-    sparta_text_free(&key);
+    sp_text_free(&key);
     return s;
 }
 
 /* Is this the pinned row, and its setting the one that stores the format asked for? */
-static bool pinned(sparta_ctx *cx, const lower_node *ln, const sparta_implement *im)
+static bool pinned(sparta_ctx *cx, const lower_node *ln, const sp_implement *im)
 {
     if (im != ln->pin->implement) return false;
     if (!im->settings) return true;
-    sparta_text text;
-    sparta_text_init(&text, cx);
+    sp_text text;
+    sp_text_init(&text, cx);
     im->format(&ln->task, &text);
-    const bool same = !strcmp(sparta_text_str(&text), ln->pin->format);
-    sparta_text_free(&text);
+    const bool same = !strcmp(sp_text_str(&text), ln->pin->format);
+    sp_text_free(&text);
     return same;
 }
 
 /* A library may be missing where the package runs, and ours then takes its place: it must win by more than a little. */
-static double weighed(const sparta_implement *im, double us)
+static double weighed(const sp_implement *im, double us)
 {
     return im->version ? us * 1.05 : us;
 }
 
 /* Rows come in the order of the table, simple ones and those that store less first. A later one must win by more than the noise of a
  * time: what is within it of the fastest is as fast, and so is the choice whenever it is made again. */
-void sparta_lower_try(sparta_ctx *cx, lower_node *ln, const sparta_implement *im, double us)
+void sp_lower_try(sparta_ctx *cx, lower_node *ln, const sp_implement *im, double us)
 {
     if (us <= 0) return;
     double *best = im->sparse ? &ln->sparse_us : &ln->dense_us;
@@ -430,15 +423,15 @@ static sparta_status try_row(lowering *l, lower_node *ln, bed *b, contender *c)
 {
     if (c->im->sparse && ln->sparse == LOWER_NO_MATCH) ln->sparse = LOWER_WRONG;
     if (!l->no_measure) return measure(l, ln, b, c, false);
-    c->us = sparta_lower_modelled(&ln->task, c->im);
+    c->us = sp_lower_modelled(&ln->task, c->im);
     return SPARTA_OK;
 }
 
 static sparta_status first_turn(lowering *l, lower_node *ln, bed *b, contender *all, int *n)
 {
-    for (int i = 0; i < sparta_implement_count(); i++) {
-        const sparta_implement *im = sparta_implement_row(i);
-        for (int k = 0; k < sparta_implement_settings(im) && *n < CONTENDERS; k++) {
+    for (int i = 0; i < sp_implement_count(); i++) {
+        const sp_implement *im = sp_implement_row(i);
+        for (int k = 0; k < sp_implement_settings(im) && *n < CONTENDERS; k++) {
             ln->task.setting = k;
             if (!im->kernel || !im->match(&ln->task)) continue;
             if (im->sparse && l->request->options.dense_only) {
@@ -446,7 +439,7 @@ static sparta_status first_turn(lowering *l, lower_node *ln, bed *b, contender *
                 continue;
             }
             all[*n] = (contender){.im = im, .setting = k};
-            SPARTA_TRY(try_row(l, ln, b, &all[*n]));
+            SP_TRY(try_row(l, ln, b, &all[*n]));
             ++*n;
         }
     }
@@ -463,7 +456,7 @@ static sparta_status second_turn(lowering *l, lower_node *ln, bed *b, contender 
         contender *c = &all[i];
         if (c->remembered || c->us <= 0 || c->us > best * HOPELESS) continue;
         ln->task.setting = c->setting;
-        SPARTA_TRY(measure(l, ln, b, c, true));
+        SP_TRY(measure(l, ln, b, c, true));
     }
     return SPARTA_OK;
 }
@@ -476,7 +469,7 @@ static contender *pick(lowering *l, lower_node *ln, contender *all, int n)
     if (ln->sparse == LOWER_TIMED) ln->sparse = LOWER_WRONG;
     for (int i = 0; i < n; i++) {
         ln->task.setting = all[i].setting;
-        sparta_lower_try(l->cx, ln, all[i].im, all[i].us);
+        sp_lower_try(l->cx, ln, all[i].im, all[i].us);
     }
     ln->task.setting = ln->setting;
     for (int i = 0; i < n; i++)
@@ -492,8 +485,8 @@ static sparta_status settle(lowering *l, lower_node *ln, bed *b, contender *all,
     for (contender *c = pick(l, ln, all, n); c && (c->remembered || unchecked); c = pick(l, ln, all, n)) {
         const lower_kernel *kernel = NULL;
         bool right = false;
-        SPARTA_TRY(kernel_of(l, ln, c->im, &kernel));
-        SPARTA_TRY(try_candidate(l, ln, b, c->im, kernel, &right, NULL));
+        SP_TRY(kernel_of(l, ln, c->im, &kernel));
+        SP_TRY(try_candidate(l, ln, b, c->im, kernel, &right, NULL));
         if (right) break;
         c->us = 0;
     }
@@ -519,52 +512,51 @@ static sparta_status choose_linear(lowering *l, lower_node *ln)
 
 static sparta_status choose(lowering *l, lower_node *ln)
 {
-    SPARTA_TRY(sparta_lower_pin(l->cx, l->request->obeyed, ln->node, &ln->pin));
-    SPARTA_TRY(sparta_lower_asked(l->cx, ln, l->request->options.limit));
-    if (ln->task.mask) SPARTA_TRY(choose_linear(l, ln));
-    if (ln->pin && ln->im != ln->pin->implement) return sparta_lower_pin_failed(l->cx, ln);
-    for (int i = 0; i < sparta_implement_count() && !ln->im; i++) {
-        const sparta_implement *im = sparta_implement_row(i);
+    SP_TRY(sp_lower_pin(l->cx, l->request->obeyed, ln->node, &ln->pin));
+    SP_TRY(sp_lower_asked(l->cx, ln, l->request->options.limit));
+    if (ln->task.mask) SP_TRY(choose_linear(l, ln));
+    if (ln->pin && ln->im != ln->pin->implement) return sp_lower_pin_failed(l->cx, ln);
+    for (int i = 0; i < sp_implement_count() && !ln->im; i++) {
+        const sp_implement *im = sp_implement_row(i);
         if (im->format && ln->task.mask) continue; /* lost or failed above */
         if (im->match(&ln->task)) ln->im = im;
     }
-    sparta_lower_reason(ln, l->peak);
+    sp_lower_reason(ln, l->peak);
     return SPARTA_OK;
 }
 
-bool *sparta_lower_stats(sparta_arena *arena, const sparta_graph *g)
+bool *sp_lower_stats(sp_arena *arena, const sp_graph *g)
 {
-    bool *wanted = sparta_arena_array(arena, (size_t)g->n_values + 1, sizeof *wanted);
+    bool *wanted = sp_arena_array(arena, (size_t)g->n_values + 1, sizeof *wanted);
     for (int i = 0; wanted && i < g->n_nodes; i++) {
-        const sparta_node *n = g->node[i];
-        const sparta_node *from = n->n_in && n->in[0] ? n->in[0]->producer : NULL;
-        const sparta_task t = {.node = n};
-        if (from && from->op == SPARTA_OP_Linear && from->out[0] == n->in[0] &&
-            sparta_implement_norm.match(&t))
+        const sp_node *n = g->node[i];
+        const sp_node *from = n->n_in && n->in[0] ? n->in[0]->producer : NULL;
+        const sp_task t = {.node = n};
+        if (from && from->op == SP_OP_Linear && from->out[0] == n->in[0] && sp_implement_norm.match(&t))
             wanted[n->in[0]->id] = true;
     }
     return wanted;
 }
 
-sparta_status sparta_lower_choose(lowering *l)
+sparta_status sp_lower_choose(lowering *l)
 {
-    const sparta_graph *g = l->g;
-    l->node = sparta_arena_array(l->arena, (size_t)g->n_nodes + 1, sizeof *l->node);
-    l->kernel = sparta_arena_array(l->arena, LOWER_KERNELS, sizeof *l->kernel);
-    const bool *stats = sparta_lower_stats(l->arena, g);
-    if (!l->node || !l->kernel || !stats) return sparta_ctx_status(l->cx);
+    const sp_graph *g = l->g;
+    l->node = sp_arena_array(l->arena, (size_t)g->n_nodes + 1, sizeof *l->node);
+    l->kernel = sp_arena_array(l->arena, LOWER_KERNELS, sizeof *l->kernel);
+    const bool *stats = sp_lower_stats(l->arena, g);
+    if (!l->node || !l->kernel || !stats) return sp_ctx_status(l->cx);
     l->n_nodes = g->n_nodes;
-    if (!l->no_measure) l->peak = sparta_peak_flops(l->target, 1, .02);
+    if (!l->no_measure) l->peak = sp_peak_flops(l->target, 1, .02);
     for (int i = 0; i < g->n_nodes; i++) {
         lower_node *ln = &l->node[i];
-        SPARTA_TRY(sparta_check_cancel(l->cx));
+        SP_TRY(sp_check_cancel(l->cx));
         ln->node = g->node[i];
-        SPARTA_TRY(sparta_lower_task(l->cx, g, g->node[i], ln));
+        SP_TRY(sp_lower_task(l->cx, g, g->node[i], ln));
         ln->task.stat = stats[g->node[i]->out[0]->id];
-        ln->task.library = sparta_implement_library(l->target);
-        SPARTA_TRY(choose(l, ln));
+        ln->task.library = sp_implement_library(l->target);
+        SP_TRY(choose(l, ln));
         if (l->request->progress)
             l->request->progress(l->request->progress_arg, i + 1, g->n_nodes, g->node[i]->name);
     }
-    return sparta_lower_pins_used(l->cx, l->request->obeyed);
+    return sp_lower_pins_used(l->cx, l->request->obeyed);
 }

@@ -12,50 +12,49 @@ static sparta_status parse_dim(sparta_ctx *cx, const char *text, char name[64], 
     int64_t v[3] = {0};
     int n = 0;
     if (!eq || eq == text || eq - text >= 64)
-        return sparta_fail(cx, SPARTA_E_USAGE, "--dim %s: expected NAME=N or NAME=MIN:OPT:MAX", text);
+        return sp_fail(cx, SPARTA_E_USAGE, "--dim %s: expected NAME=N or NAME=MIN:OPT:MAX", text);
     memcpy(name, text, (size_t)(eq - text));
     name[eq - text] = 0;
     for (p = eq; *p && n < 3; n++) {
         char word[24];
         const size_t length = strcspn(++p, ":");
-        snprintf(word, sizeof word, "%.*s", (int)SPARTA_MIN(length, sizeof word - 1), p);
-        if (!sparta_parse_int(word, &v[n]) || v[n] < 1)
-            return sparta_fail(cx, SPARTA_E_USAGE,
-                               "--dim %s: '%s' is not a size; give a number of at least 1", text, word);
+        snprintf(word, sizeof word, "%.*s", (int)SP_MIN(length, sizeof word - 1), p);
+        if (!sp_parse_int(word, &v[n]) || v[n] < 1)
+            return sp_fail(cx, SPARTA_E_USAGE, "--dim %s: '%s' is not a size; give a number of at least 1",
+                           text, word);
         p += length;
     }
     if (*p || (n != 1 && n != 3) || (n == 3 && (v[0] > v[1] || v[1] > v[2])))
-        return sparta_fail(cx, SPARTA_E_USAGE, "--dim %s: expected NAME=N or NAME=MIN:OPT:MAX", text);
+        return sp_fail(cx, SPARTA_E_USAGE, "--dim %s: expected NAME=N or NAME=MIN:OPT:MAX", text);
     *fixed = n == 1;
     *value = n == 1 ? v[0] : v[2];
     return SPARTA_OK;
 }
 
-static bool has_symbol(const sparta_graph *g, const char *name)
+static bool has_symbol(const sp_graph *g, const char *name)
 {
     const char *symbol;
     for (int i = 0; i < g->n_inputs; i++)
         for (int d = 0; d < g->input[i]->dims.rank; d++)
-            if (sparta_expr_is_symbol(g->input[i]->dims.dim[d], &symbol) && !strcmp(symbol, name))
-                return true;
+            if (sp_expr_is_symbol(g->input[i]->dims.dim[d], &symbol) && !strcmp(symbol, name)) return true;
     return false;
 }
 
-static sparta_status bind_dims(sparta_ctx *cx, sparta_graph *g, const char *const *dims)
+static sparta_status bind_dims(sparta_ctx *cx, sp_graph *g, const char *const *dims)
 {
     for (int i = 0; dims && dims[i]; i++) {
         char name[64];
         int64_t value = 0;
         bool fixed = false;
         const char *names[1] = {name};
-        SPARTA_TRY(parse_dim(cx, dims[i], name, &value, &fixed));
-        const sparta_bindings b = {1, names, &value};
+        SP_TRY(parse_dim(cx, dims[i], name, &value, &fixed));
+        const sp_bindings b = {1, names, &value};
         if (fixed)
-            SPARTA_TRY(sparta_ops_bind(g, &b));
+            SP_TRY(sp_ops_bind(g, &b));
         else if (!has_symbol(g, name))
-            return sparta_fail(cx, SPARTA_E_USAGE, "--dim %s: no input has a dimension '%s'", dims[i], name);
+            return sp_fail(cx, SPARTA_E_USAGE, "--dim %s: no input has a dimension '%s'", dims[i], name);
         else
-            SPARTA_TRY(sparta_graph_add_bound(g, name, value));
+            SP_TRY(sp_graph_add_bound(g, name, value));
     }
     return SPARTA_OK;
 }
@@ -65,31 +64,31 @@ static sparta_status bind_dims(sparta_ctx *cx, sparta_graph *g, const char *cons
 /* The graph fused, and what runs each node of it. */
 static sparta_status decide(lowering *l)
 {
-    SPARTA_TRY(sparta_lower_targets(l->cx, l->request->options.target, &l->targets));
+    SP_TRY(sp_lower_targets(l->cx, l->request->options.target, &l->targets));
     if (l->request->runs_here && l->targets.foreign)
-        return sparta_fail(
+        return sp_fail(
             l->cx, SPARTA_E_UNSUPPORTED,
             "target %s: this CPU cannot run it, so nothing could be timed; `sparta doctor` lists those "
             "it can, `sparta compile` makes code for others",
             l->request->options.target);
     l->target = l->targets.main;
     l->no_measure = l->request->options.no_measure || l->targets.foreign;
-    SPARTA_TRY(sparta_lower_strip(l->g));
-    SPARTA_TRY(sparta_compile_passes(l->g));
-    l->arena = sparta_arena_create(l->cx);
-    SPARTA_NEED(l->cx, l->arena);
-    SPARTA_TRY(sparta_tune_open(l->cx, l->request->db, &l->db));
-    SPARTA_TRY(sparta_lower_choose(l));
-    return sparta_lower_sum(l);
+    SP_TRY(sp_lower_strip(l->g));
+    SP_TRY(sp_compile_passes(l->g));
+    l->arena = sp_arena_create(l->cx);
+    SP_NEED(l->cx, l->arena);
+    SP_TRY(sp_tune_open(l->cx, l->request->db, &l->db));
+    SP_TRY(sp_lower_choose(l));
+    return sp_lower_sum(l);
 }
 
 /* The package of what was decided; its plan is the graph. */
 static sparta_status finish(lowering *l, sparta_package **out)
 {
-    SPARTA_TRY(sparta_package_create(l->cx, &l->package));
-    sparta_status s = sparta_lower_layout(l);
-    if (s == SPARTA_OK) s = sparta_lower_pack(l);
-    if (s == SPARTA_OK) s = sparta_graph_verify(l->g);
+    SP_TRY(sp_package_create(l->cx, &l->package));
+    sparta_status s = sp_lower_layout(l);
+    if (s == SPARTA_OK) s = sp_lower_pack(l);
+    if (s == SPARTA_OK) s = sp_graph_verify(l->g);
     if (s != SPARTA_OK) {
         sparta_package_close(l->package);
         return s;
@@ -102,15 +101,15 @@ static sparta_status finish(lowering *l, sparta_package **out)
 
 static void forget(lowering *l)
 {
-    for (int i = 0; i < l->n_nodes; i++) sparta_mask_free(l->cx, &l->node[i].mask);
+    for (int i = 0; i < l->n_nodes; i++) sp_mask_free(l->cx, &l->node[i].mask);
     for (int i = 0; i < l->n_kernels; i++)
-        if (l->kernel[i].object) sparta_jit_close(l->kernel[i].object);
-    sparta_tune_close(l->db);
-    sparta_arena_free(l->arena);
+        if (l->kernel[i].object) sp_jit_close(l->kernel[i].object);
+    sp_tune_close(l->db);
+    sp_arena_free(l->arena);
 }
 
-sparta_status sparta_compile_graph(sparta_ctx *cx, sparta_graph *g, const sparta_compile_request *request,
-                                   sparta_package **out)
+sparta_status sp_compile_graph(sparta_ctx *cx, sp_graph *g, const sp_compile_request *request,
+                               sparta_package **out)
 {
     lowering l = {.cx = cx, .g = g, .request = request};
     sparta_status s = decide(&l);
@@ -123,12 +122,12 @@ sparta_status sparta_compile_graph(sparta_ctx *cx, sparta_graph *g, const sparta
 
 static void close_model(void *model)
 {
-    sparta_model_close(model);
+    sp_model_close(model);
 }
 
 static sparta_status check_model(sparta_ctx *cx, const void *model)
 {
-    return sparta_model_check(cx, model);
+    return sp_model_check(cx, model);
 }
 
 /* Is the symbol given on the command line (or by the caller)? Then the schedule's word for it does not count. */
@@ -140,36 +139,36 @@ static bool is_given(const char *const *dims, const char *name)
     return false;
 }
 
-static sparta_status bind_scheduled(sparta_ctx *cx, sparta_graph *g, const char *const *given,
+static sparta_status bind_scheduled(sparta_ctx *cx, sp_graph *g, const char *const *given,
                                     const sparta_schedule *s)
 {
     for (int i = 0; i < s->n_dims; i++) {
-        const sparta_schedule_name *d = &s->dim[i];
+        const sp_schedule_name *d = &s->dim[i];
         if (is_given(given, d->name)) continue;
-        const char *text = sparta_arena_printf(g->arena, "%s=%s", d->name, d->text);
-        SPARTA_NEED(cx, text);
+        const char *text = sp_arena_printf(g->arena, "%s=%s", d->name, d->text);
+        SP_NEED(cx, text);
         const char *const one[] = {text, NULL};
         if (bind_dims(cx, g, one) != SPARTA_OK)
-            return sparta_fail_in(cx, "%.200s:%d:%d", d->at.file, d->at.line, d->at.column);
+            return sp_fail_in(cx, "%.200s:%d:%d", d->at.file, d->at.line, d->at.column);
     }
     return SPARTA_OK;
 }
 
 /* The model with what is said of it done, and inferred. */
 static sparta_status load(sparta_ctx *cx, const char *onnx, const sparta_compile_options *o,
-                          const sparta_schedule *schedule, sparta_obeyed *obeyed, sparta_model **out)
+                          const sparta_schedule *schedule, sp_obeyed *obeyed, sp_model **out)
 {
-    const sparta_import_options options = {.external_data_root = o->external_data_root};
-    sparta_model *m;
+    const sp_import_options options = {.external_data_root = o->external_data_root};
+    sp_model *m;
     int64_t lost = 0;
-    SPARTA_TRY(sparta_model_open(cx, onnx, &options, &m));
+    SP_TRY(sp_model_open(cx, onnx, &options, &m));
     sparta_status s = bind_dims(cx, m->graph, o->dims);
     if (s == SPARTA_OK && schedule) s = bind_scheduled(cx, m->graph, o->dims, schedule);
-    if (s == SPARTA_OK && o->masks) s = sparta_compile_masks(cx, m->graph, o->masks, &lost);
-    if (s == SPARTA_OK && schedule) s = sparta_compile_schedule(cx, m->graph, schedule, obeyed);
-    if (s == SPARTA_OK) s = sparta_ops_infer(m->graph);
+    if (s == SPARTA_OK && o->masks) s = sp_compile_masks(cx, m->graph, o->masks, &lost);
+    if (s == SPARTA_OK && schedule) s = sp_compile_schedule(cx, m->graph, schedule, obeyed);
+    if (s == SPARTA_OK) s = sp_ops_infer(m->graph);
     if (s != SPARTA_OK) {
-        sparta_model_close(m);
+        sp_model_close(m);
         return s;
     }
     obeyed->masked_nonzero = lost + (schedule ? obeyed->masked_nonzero : 0);
@@ -180,20 +179,20 @@ static sparta_status load(sparta_ctx *cx, const char *onnx, const sparta_compile
 /* ------------------------------------------------------------------ as given, or smaller */
 
 typedef struct candidate { /* a model on its way to a package */
-    sparta_model *model;
-    sparta_obeyed obeyed;
-    sparta_compile_request request;
+    sp_model *model;
+    sp_obeyed obeyed;
+    sp_compile_request request;
     lowering l;
-    sparta_propagate_report went; /* what propagation took away */
-    sparta_text given;            /* the graph before that; empty: nothing went */
+    sp_propagate_report went; /* what propagation took away */
+    sp_text given;            /* the graph before that; empty: nothing went */
 } candidate;
 
 static void drop(candidate *c)
 {
     if (!c->l.cx) return; /* it never began */
     forget(&c->l);
-    sparta_model_close(c->model);
-    sparta_text_free(&c->given);
+    sp_model_close(c->model);
+    sp_text_free(&c->given);
     *c = (candidate){0};
 }
 
@@ -202,10 +201,10 @@ static void drop(candidate *c)
 static sparta_status make_smaller(candidate *c)
 {
     enum { INTEGERS = 1 << 16 };
-    sparta_graph_print_integers(c->l.g, INTEGERS, &c->given);
-    SPARTA_TRY(c->given.status);
-    SPARTA_TRY(sparta_compile_propagate(c->l.g, &c->request.options, &c->obeyed, &c->went));
-    if (c->went.parameters_after == c->went.parameters_before) sparta_text_free(&c->given);
+    sp_graph_print_integers(c->l.g, INTEGERS, &c->given);
+    SP_TRY(c->given.status);
+    SP_TRY(sp_compile_propagate(c->l.g, &c->request.options, &c->obeyed, &c->went));
+    if (c->went.parameters_after == c->went.parameters_before) sp_text_free(&c->given);
     return SPARTA_OK;
 }
 
@@ -215,79 +214,78 @@ static sparta_status scheduled_target(sparta_ctx *cx, const sparta_schedule *sch
     lower_targets targets;
     if (!schedule || !schedule->target || options->target) return SPARTA_OK;
     options->target = schedule->target;
-    if (sparta_lower_targets(cx, schedule->target, &targets) == SPARTA_OK) return SPARTA_OK;
-    return sparta_lower_fail_at(cx, schedule->target_at);
+    if (sp_lower_targets(cx, schedule->target, &targets) == SPARTA_OK) return SPARTA_OK;
+    return sp_lower_fail_at(cx, schedule->target_at);
 }
 
 /* Load the model, make it smaller if asked to, and decide what runs it. */
-static sparta_status prepare(sparta_ctx *cx, const char *onnx, const sparta_compile_request *request,
+static sparta_status prepare(sparta_ctx *cx, const char *onnx, const sp_compile_request *request,
                              const sparta_schedule *schedule, bool smaller, candidate *out)
 {
     *out = (candidate){.request = *request, .l = {.cx = cx}};
-    sparta_text_init(&out->given, cx);
-    SPARTA_TRY(load(cx, onnx, &request->options, schedule, &out->obeyed, &out->model));
-    SPARTA_TRY(scheduled_target(cx, schedule, &out->request.options));
+    sp_text_init(&out->given, cx);
+    SP_TRY(load(cx, onnx, &request->options, schedule, &out->obeyed, &out->model));
+    SP_TRY(scheduled_target(cx, schedule, &out->request.options));
     if (schedule) out->request.obeyed = &out->obeyed;
     out->l = (lowering){.cx = cx, .g = out->model->graph, .request = &out->request};
-    SPARTA_TRY(smaller ? make_smaller(out) : sparta_propagate_nothing(out->l.g, &out->went));
+    SP_TRY(smaller ? make_smaller(out) : sp_propagate_nothing(out->l.g, &out->went));
     return decide(&out->l);
 }
 
 /* Single channels that go here and there leave blocks that no longer line up and heads of odd sizes, which may cost more than they save:
  * the model as given and the smaller one compete by the sums of their steps' times. What the user removes is gone in any case. */
-static sparta_status compete(sparta_ctx *cx, const char *onnx, const sparta_compile_request *request,
+static sparta_status compete(sparta_ctx *cx, const char *onnx, const sp_compile_request *request,
                              const sparta_schedule *schedule, candidate two[2], candidate **best)
 {
     const sparta_compile_options *o = &request->options;
     candidate *smaller = &two[0], *given = &two[1];
     if (o->no_propagate && o->remove)
-        return sparta_fail(
+        return sp_fail(
             cx, SPARTA_E_USAGE,
             "compile: what is to be removed goes by propagation; leave out --remove or --no-propagate");
-    SPARTA_TRY(prepare(cx, onnx, request, schedule, !o->no_propagate, smaller));
+    SP_TRY(prepare(cx, onnx, request, schedule, !o->no_propagate, smaller));
     if (!smaller->given.size || o->remove) return SPARTA_OK;
-    SPARTA_TRY(prepare(cx, onnx, request, schedule, false, given));
-    if (!sparta_compile_worth(&smaller->went, smaller->l.us, given->l.us)) *best = given;
+    SP_TRY(prepare(cx, onnx, request, schedule, false, given));
+    if (!sp_compile_worth(&smaller->went, smaller->l.us, given->l.us)) *best = given;
     return SPARTA_OK;
 }
 
 /* A user's sparsifier that rolls dice would make the check below compare two different models. */
-static sparta_status same_effects(sparta_ctx *cx, const sparta_obeyed *a, const sparta_obeyed *b)
+static sparta_status same_effects(sparta_ctx *cx, const sp_obeyed *a, const sp_obeyed *b)
 {
     for (int i = 0; i < a->n && i < b->n; i++)
         if (a->effect[i].digest != b->effect[i].digest) {
-            sparta_fail(
+            sp_fail(
                 cx, SPARTA_E_USAGE,
                 "'%.100s': sparsify %.100s keeps other elements when it is asked again; the same weight must "
                 "give the same answer",
                 a->effect[i].tensor, a->effect[i].text);
-            return sparta_lower_fail_at(cx, a->effect[i].at);
+            return sp_lower_fail_at(cx, a->effect[i].at);
         }
     return SPARTA_OK;
 }
 
 /* The check imports the model anew: what is compared with is the file (and what the schedule says of it, and without what is to be
  * removed), not what propagation and the passes made of it. */
-static sparta_status verify_file(sparta_ctx *cx, const char *onnx, const sparta_compile_request *request,
+static sparta_status verify_file(sparta_ctx *cx, const char *onnx, const sp_compile_request *request,
                                  const sparta_schedule *schedule, const sparta_package *p)
 {
-    const sparta_model *given = p->owner.object;
-    sparta_model *m;
-    sparta_obeyed again = {0};
+    const sp_model *given = p->owner.object;
+    sp_model *m;
+    sp_obeyed again = {0};
     const sparta_compile_options *o = &request->options;
     const char *const *remove = o->remove;
-    const sparta_tolerance tolerance = {o->rtol > 0 ? o->rtol : -1, o->atol > 0 ? o->atol : -1};
-    SPARTA_TRY(load(cx, onnx, o, schedule, &again, &m));
+    const sp_tolerance tolerance = {o->rtol > 0 ? o->rtol : -1, o->atol > 0 ? o->atol : -1};
+    SP_TRY(load(cx, onnx, o, schedule, &again, &m));
     sparta_status s = request->obeyed ? same_effects(cx, request->obeyed, &again) : SPARTA_OK;
-    if (s == SPARTA_OK) s = sparta_model_check(cx, given);
+    if (s == SPARTA_OK) s = sp_model_check(cx, given);
     if (s == SPARTA_OK && (m->file.size != given->file.size || m->file.mtime_ns != given->file.mtime_ns))
-        s = sparta_fail(cx, SPARTA_E_IO, "%s: it was replaced while it was compiled; compile it again", onnx);
-    for (int i = 0; s == SPARTA_OK && remove && remove[i]; i++)
-        s = sparta_propagate_remove(m->graph, remove[i]);
-    if (s == SPARTA_OK && remove) s = sparta_ops_infer(m->graph);
-    if (s == SPARTA_OK) s = sparta_compile_widen(m->graph);
-    if (s == SPARTA_OK) s = sparta_lower_verify_targets(cx, p, m->graph, &tolerance);
-    sparta_model_close(m);
+        s = sp_fail(cx, SPARTA_E_IO, "%s: it was replaced while it was compiled; compile it again", onnx);
+    for (int i = 0; s == SPARTA_OK && remove && remove[i]; i++) s = sp_propagate_remove(m->graph, remove[i]);
+    if (s == SPARTA_OK && remove) s = sp_ops_infer(m->graph);
+    if (s == SPARTA_OK) s = sp_compile_widen(m->graph);
+    if (s == SPARTA_OK) s = sp_lower_verify_targets(cx, p, m->graph, &tolerance);
+    sp_model_close(m);
     return s;
 }
 
@@ -295,18 +293,18 @@ static sparta_status verify_file(sparta_ctx *cx, const char *onnx, const sparta_
 static sparta_status pack(sparta_ctx *cx, candidate *c, sparta_package **out)
 {
     sparta_package *p;
-    SPARTA_TRY(finish(&c->l, &p));
-    p->owner = (sparta_model_owner){c->model, close_model, check_model};
+    SP_TRY(finish(&c->l, &p));
+    p->owner = (sp_model_owner){c->model, close_model, check_model};
     c->model = NULL;
-    if (c->given.size && !(p->given = sparta_arena_string(p->arena, sparta_text_str(&c->given)))) {
+    if (c->given.size && !(p->given = sp_arena_string(p->arena, sp_text_str(&c->given)))) {
         sparta_package_close(p);
-        return sparta_ctx_status(cx);
+        return sp_ctx_status(cx);
     }
     *out = p;
     return SPARTA_OK;
 }
 
-static sparta_status compile_model(sparta_ctx *cx, const char *onnx, const sparta_compile_request *request,
+static sparta_status compile_model(sparta_ctx *cx, const char *onnx, const sp_compile_request *request,
                                    const sparta_schedule *schedule, sparta_package **out)
 {
     candidate two[2] = {0}, *best = two;
@@ -337,19 +335,19 @@ static sparta_status open_schedule(sparta_ctx *cx, const sparta_compile_options 
 {
     *out = NULL;
     if (o->schedule && o->rules)
-        return sparta_fail(cx, SPARTA_E_USAGE,
-                           "compile: a schedule file and rules: what counts? give one of them");
+        return sp_fail(cx, SPARTA_E_USAGE,
+                       "compile: a schedule file and rules: what counts? give one of them");
     if (o->rules && o->rules->cx != cx)
-        return sparta_fail(cx, SPARTA_E_USAGE,
-                           "compile: the rules belong to another context; make them with this one");
+        return sp_fail(cx, SPARTA_E_USAGE,
+                       "compile: the rules belong to another context; make them with this one");
     return o->schedule ? sparta_schedule_open(cx, o->schedule, out) : SPARTA_OK;
 }
 
-sparta_status sparta_compile_open(sparta_ctx *cx, const char *onnx, const sparta_compile_options *options,
-                                  sparta_opened *out)
+sparta_status sp_compile_open(sparta_ctx *cx, const char *onnx, const sparta_compile_options *options,
+                              sp_opened *out)
 {
-    sparta_opened o = {0};
-    SPARTA_TRY(open_schedule(cx, options, &o.schedule));
+    sp_opened o = {0};
+    SP_TRY(open_schedule(cx, options, &o.schedule));
     sparta_status s =
         load(cx, onnx, options, options->rules ? options->rules : o.schedule, &o.obeyed, &o.model);
     if (s == SPARTA_OK)
@@ -359,18 +357,18 @@ sparta_status sparta_compile_open(sparta_ctx *cx, const char *onnx, const sparta
     return s;
 }
 
-void sparta_compile_close(sparta_opened *o)
+void sp_compile_close(sp_opened *o)
 {
-    sparta_model_close(o->model);
+    sp_model_close(o->model);
     sparta_schedule_free(o->schedule);
-    *o = (sparta_opened){0};
+    *o = (sp_opened){0};
 }
 
-sparta_status sparta_compile_file(sparta_ctx *cx, const char *onnx, const sparta_compile_request *request,
-                                  sparta_package **out)
+sparta_status sp_compile_file(sparta_ctx *cx, const char *onnx, const sp_compile_request *request,
+                              sparta_package **out)
 {
     sparta_schedule *schedule;
-    SPARTA_TRY(open_schedule(cx, &request->options, &schedule));
+    SP_TRY(open_schedule(cx, &request->options, &schedule));
     sparta_status s =
         compile_model(cx, onnx, request, request->options.rules ? request->options.rules : schedule, out);
     sparta_schedule_free(schedule);
@@ -380,11 +378,11 @@ sparta_status sparta_compile_file(sparta_ctx *cx, const char *onnx, const sparta
 sparta_status sparta_compile(sparta_ctx *cx, const char *onnx, const char *package,
                              const sparta_compile_options *options)
 {
-    sparta_compile_request request = {0};
+    sp_compile_request request = {0};
     sparta_package *p;
-    if (options) memcpy(&request.options, options, SPARTA_MIN(options->size, sizeof request.options));
-    SPARTA_TRY(sparta_compile_file(cx, onnx, &request, &p));
-    sparta_status s = sparta_package_write(cx, p, package);
+    if (options) memcpy(&request.options, options, SP_MIN(options->size, sizeof request.options));
+    SP_TRY(sp_compile_file(cx, onnx, &request, &p));
+    sparta_status s = sp_package_write(cx, p, package);
     sparta_package_close(p);
     return s;
 }

@@ -21,8 +21,8 @@
  *
  * so that the package's graph can be compiled again (the dense baseline), run on the references (verify) and read by people.
  */
-#ifndef SPARTA_COMPILE_H
-#define SPARTA_COMPILE_H
+#ifndef SP_COMPILE_H
+#define SP_COMPILE_H
 
 #include "compile/estimate.h"
 #include "compile/modules.h"
@@ -33,93 +33,91 @@
 #include "schedule/schedule.h"
 
 /* What one clause of a schedule did to one weight. */
-typedef struct sparta_effect {
-    sparta_schedule_at at;
+typedef struct sp_effect {
+    sp_schedule_at at;
     const char *clause, *text;         /* "sparsify", "magnitude(...)" */
     const char *glob, *tensor, *layer; /* the rule's glob; the weight; the first product that uses it */
     int64_t n, k;
-    double before, after;                     /* density */
-    char pattern[24];                         /* found afterwards */
-    const char *format;                       /* that is asked for, canonical; NULL: no format clause */
-    const struct sparta_implement *implement; /* that stores a layer so; "walk" when none does better */
-    bool used;                                /* a layer was found for the pin */
-    uint64_t digest;                          /* of what is left of the weight */
-} sparta_effect;
-typedef struct sparta_obeyed {
+    double before, after;                 /* density */
+    char pattern[24];                     /* found afterwards */
+    const char *format;                   /* that is asked for, canonical; NULL: no format clause */
+    const struct sp_implement *implement; /* that stores a layer so; "walk" when none does better */
+    bool used;                            /* a layer was found for the pin */
+    uint64_t digest;                      /* of what is left of the weight */
+} sp_effect;
+typedef struct sp_obeyed {
     int n;
-    sparta_effect *effect;  /* of the graph's arena; texts are the schedule's */
-    double limit;           /* for sparta_compile_layers: as in sparta_compile_options */
+    sp_effect *effect;      /* of the graph's arena; texts are the schedule's */
+    double limit;           /* for sp_compile_layers: as in sparta_compile_options */
     int64_t masked_nonzero; /* weights that were not 0 and that masks removed, those of --masks too */
-} sparta_obeyed;
+} sp_obeyed;
 
 /* What to do; the public options and what doors add. */
-typedef struct sparta_compile_request {
+typedef struct sp_compile_request {
     sparta_compile_options options;
     const char *db; /* tuning database; NULL: beside the kernel cache */
     /* Called now and then, for progress: `done` of `all` layers, and what is being done. May be NULL. */
     void (*progress)(void *arg, int done, int all, const char *what);
     void *progress_arg;
-    const sparta_obeyed *obeyed; /* formats that a schedule pins; NULL: none */
+    const sp_obeyed *obeyed; /* formats that a schedule pins; NULL: none */
     /* Skip the final check against the references (bench's own baselines): that of each layer stays. */
     bool no_verify;
     bool runs_here; /* what is compiled is run next: a target that this CPU cannot run is E_UNSUPPORTED */
-    /* Filled by sparta_compile_file: what propagation removed, in the plan's arena. NULL: not wanted. */
-    sparta_propagate_report *went;
-    /* Filled by sparta_compile_file: weights that masks removed although they were not 0. NULL: not wanted. */
+    /* Filled by sp_compile_file: what propagation removed, in the plan's arena. NULL: not wanted. */
+    sp_propagate_report *went;
+    /* Filled by sp_compile_file: weights that masks removed although they were not 0. NULL: not wanted. */
     int64_t *masked_nonzero;
     /* Filled: microseconds that the steps of one run take together, estimated (sum.c). NULL: not wanted. */
     double *us;
-} sparta_compile_request;
+} sp_compile_request;
 
 /* Compile a graph (which is changed) into a package image in memory. */
-sparta_status sparta_compile_graph(sparta_ctx *cx, sparta_graph *g, const sparta_compile_request *request,
-                                   sparta_package **out) SPARTA_MUST;
+sparta_status sp_compile_graph(sparta_ctx *cx, sp_graph *g, const sp_compile_request *request,
+                               sparta_package **out) SP_MUST;
 /* ONNX file -> package in memory; the model stays open inside it. */
-sparta_status sparta_compile_file(sparta_ctx *cx, const char *onnx, const sparta_compile_request *request,
-                                  sparta_package **out) SPARTA_MUST;
+sparta_status sp_compile_file(sparta_ctx *cx, const char *onnx, const sp_compile_request *request,
+                              sparta_package **out) SP_MUST;
 /* A model with what the options say done to it, inferred: dims, masks, schedule; not yet what they remove. */
-typedef struct sparta_opened {
-    sparta_model *model;
+typedef struct sp_opened {
+    sp_model *model;
     sparta_schedule *schedule; /* that obeyed refers to, opened here; NULL: none */
-    sparta_obeyed obeyed;
-} sparta_opened;
-sparta_status sparta_compile_open(sparta_ctx *cx, const char *onnx, const sparta_compile_options *options,
-                                  sparta_opened *out) SPARTA_MUST;
-void sparta_compile_close(sparta_opened *o);
+    sp_obeyed obeyed;
+} sp_opened;
+sparta_status sp_compile_open(sparta_ctx *cx, const char *onnx, const sparta_compile_options *options,
+                              sp_opened *out) SP_MUST;
+void sp_compile_close(sp_opened *o);
 /* Make an inferred graph smaller; weights whose format a schedule pins keep their shape, what the options remove is removed first. */
-sparta_status sparta_compile_propagate(sparta_graph *g, const sparta_compile_options *options,
-                                       const sparta_obeyed *obeyed, sparta_propagate_report *out) SPARTA_MUST;
-/* Microseconds that one run of a graph takes after sparta_compile_passes, at usual sizes on one thread: the sum over its nodes, from
+sparta_status sp_compile_propagate(sp_graph *g, const sparta_compile_options *options,
+                                   const sp_obeyed *obeyed, sp_propagate_report *out) SP_MUST;
+/* Microseconds that one run of a graph takes after sp_compile_passes, at usual sizes on one thread: the sum over its nodes, from
  * the tuning database or the cost model. No code is built, nothing is timed. */
-sparta_status sparta_compile_sum(sparta_ctx *cx, sparta_graph *g, const char *db, const sparta_obeyed *obeyed,
-                                 double *us) SPARTA_MUST;
+sparta_status sp_compile_sum(sparta_ctx *cx, sp_graph *g, const char *db, const sp_obeyed *obeyed,
+                             double *us) SP_MUST;
 /* Of two sums, is the smaller graph's the one to take? It has to be faster by more than the noise of times, or to save a sixteenth of the
  * parameters at no cost: single channels that go here and there leave blocks that no longer line up. */
-bool sparta_compile_worth(const sparta_propagate_report *went, double smaller_us, double given_us);
+bool sp_compile_worth(const sp_propagate_report *went, double smaller_us, double given_us);
 /* The graph of a package, weights unpacked, annotations removed: to compile again with other options. */
-sparta_status sparta_compile_unplan(sparta_ctx *cx, const sparta_package *package,
-                                    sparta_graph **out) SPARTA_MUST;
+sparta_status sp_compile_unplan(sparta_ctx *cx, const sparta_package *package, sp_graph **out) SP_MUST;
 /* The graph that a package was made from, before propagation, to be timed: integers are what they were, weights that went are made
  * from the seed. Where nothing went, the same as unplan. */
-sparta_status sparta_compile_given(sparta_ctx *cx, const sparta_package *package, uint64_t seed,
-                                   sparta_graph **out) SPARTA_MUST;
+sparta_status sp_compile_given(sparta_ctx *cx, const sparta_package *package, uint64_t seed,
+                               sp_graph **out) SP_MUST;
 /* Set the elements of a weight to 0 where the mask is 0, which has its shape (the transposed one where it is turned). Adds to *lost those
  * that were not 0; E_USAGE where the transposed mask would have removed zeros only. */
-sparta_status sparta_compile_mask(sparta_ctx *cx, sparta_graph *g, const sparta_module_weight *w,
-                                  const sparta_tensor *mask, int64_t *lost) SPARTA_MUST;
+sparta_status sp_compile_mask(sparta_ctx *cx, sp_graph *g, const sp_module_weight *w,
+                              const sparta_tensor *mask, int64_t *lost) SP_MUST;
 /* Apply a mask file (.npz or .safetensors: one array per weight, zero where it is gone) to the constants of a graph that was just imported.
  * Names are those of initialisers, or of PyTorch's parameters that the exporter renamed (modules.h). Unknown ones are E_USAGE.
  * *lost (may be NULL): removed weights that were not 0. */
-sparta_status sparta_compile_masks(sparta_ctx *cx, sparta_graph *g, const char *path,
-                                   int64_t *lost) SPARTA_MUST;
+sparta_status sp_compile_masks(sparta_ctx *cx, sp_graph *g, const char *path, int64_t *lost) SP_MUST;
 
 /* Do what a schedule says to a graph that was just imported. Clauses whose room is not there are E_UNSUPPORTED with their place, formats that
  * do not fit their weight E_USAGE. The schedule must outlive the compilation. */
-sparta_status sparta_compile_schedule(sparta_ctx *cx, sparta_graph *g, const sparta_schedule *s,
-                                      sparta_obeyed *out) SPARTA_MUST;
+sparta_status sp_compile_schedule(sparta_ctx *cx, sp_graph *g, const sparta_schedule *s,
+                                  sp_obeyed *out) SP_MUST;
 
 /* What is said of one layer (a node that does arithmetic on a weight, or a product of activations). inspect prints it without compiling. */
-typedef struct sparta_layer {
+typedef struct sp_layer {
     const char *name, *op;
     int64_t n, k;   /* of a Linear's weight; 0 otherwise */
     int64_t tokens; /* that its times are for: 128, or as many as there can be when they are 16 at most */
@@ -131,12 +129,11 @@ typedef struct sparta_layer {
     char reason[256];    /* why it is not faster than dense; "" when it is sparse and faster */
     char source[16];     /* "measured", "database" or "model": where the numbers of the reason come from */
     double us, dense_us; /* of the choice and of the best dense, at `tokens`, one thread; 0: not known */
-} sparta_layer;
-/* Layers of a plan (package) or of an ONNX graph after sparta_compile_passes: no code of the file is run, nothing is timed: times
+} sp_layer;
+/* Layers of a plan (package) or of an ONNX graph after sp_compile_passes: no code of the file is run, nothing is timed: times
  * come from the tuning database or the cost model. `obeyed`: formats that a schedule pins; NULL: none; one that stores too much is
  * refused as by compile. The array lives in `arena`. */
-sparta_status sparta_compile_layers(sparta_ctx *cx, sparta_arena *arena, const sparta_graph *g,
-                                    const char *db, const sparta_obeyed *obeyed, sparta_layer **out,
-                                    int *n) SPARTA_MUST;
+sparta_status sp_compile_layers(sparta_ctx *cx, sp_arena *arena, const sp_graph *g, const char *db,
+                                const sp_obeyed *obeyed, sp_layer **out, int *n) SP_MUST;
 
 #endif

@@ -10,35 +10,35 @@
 
 static bool follows(const lower_node *ln, const bool *panel)
 {
-    const sparta_node *n = ln->node;
+    const sp_node *n = ln->node;
     for (int i = 0; i < n->n_in; i++)
         if (n->in[i] && panel[n->in[i]->id]) return true;
     return false;
 }
 
 /* A Split of panel rows into multiples of 4 costs nothing. */
-static bool is_view(const sparta_node *n, const bool *panel)
+static bool is_view(const sp_node *n, const bool *panel)
 {
-    if (n->op != SPARTA_OP_Split || !panel[n->in[0]->id]) return false;
-    const int64_t axis = sparta_attr_int(&n->attrs, "axis", 0);
+    if (n->op != SP_OP_Split || !panel[n->in[0]->id]) return false;
+    const int64_t axis = sp_attr_int(&n->attrs, "axis", 0);
     if (axis != -1 && axis != n->in[0]->dims.rank - 1) return false;
     for (int i = 0; i < n->n_out; i++) {
         int64_t features;
-        if (!sparta_expr_is_const(n->out[i]->dims.dim[n->out[i]->dims.rank - 1], &features) || features % 4 ||
+        if (!sp_expr_is_const(n->out[i]->dims.dim[n->out[i]->dims.rank - 1], &features) || features % 4 ||
             n->out[i]->is_output)
             return false;
     }
     return true;
 }
 
-void sparta_lower_decide(lowering *l, bool *panel)
+void sp_lower_decide(lowering *l, bool *panel)
 {
     for (int i = 0; i < l->n_nodes; i++) {
         lower_node *ln = &l->node[i];
-        const bool needs_neighbour = ln->im == &sparta_implement_map; /* alone it is not worth conversions */
+        const bool needs_neighbour = ln->im == &sp_implement_map; /* alone it is not worth conversions */
         ln->panel = is_view(ln->node, panel) ||
                     (ln->im->kernel && !ln->im->rows && (!needs_neighbour || follows(ln, panel)));
-        if (!ln->panel && !ln->im->rows) ln->im = &sparta_implement_builtin;
+        if (!ln->panel && !ln->im->rows) ln->im = &sp_implement_builtin;
         for (int k = 0; k < ln->node->n_out; k++) panel[ln->node->out[k]->id] = ln->panel;
     }
 }
@@ -48,12 +48,12 @@ static bool takes_panel(const lower_node *ln, int i)
 {
     if (!ln->panel) return false;
     switch (ln->node->op) {
-    case SPARTA_OP_Linear: return i == 0 || i == 3;
-    case SPARTA_OP_Attention: return i < 3;
-    case SPARTA_OP_LayerNormalization: return i == 0;
-    case SPARTA_OP_Embed: return false;
-    case SPARTA_OP_Interact: return i < ln->node->n_in - 1;
-    case SPARTA_OP_Split: return i == 0;
+    case SP_OP_Linear: return i == 0 || i == 3;
+    case SP_OP_Attention: return i < 3;
+    case SP_OP_LayerNormalization: return i == 0;
+    case SP_OP_Embed: return false;
+    case SP_OP_Interact: return i < ln->node->n_in - 1;
+    case SP_OP_Split: return i == 0;
     default: return true;
     }
 }
@@ -66,14 +66,13 @@ typedef struct list {
 } list;
 
 /* from -> Identity -> to (made when NULL); kernel "pack" or "unpack". */
-static sparta_status convert(lowering *l, list *out, sparta_value *from, sparta_value **to, bool to_panel)
+static sparta_status convert(lowering *l, list *out, sp_value *from, sp_value **to, bool to_panel)
 {
-    sparta_node *node;
-    const char *name = sparta_arena_printf(l->g->arena, "%s/%s", *to ? (*to)->name : from->name,
-                                           to_panel ? "pack" : "unpack");
-    SPARTA_NEED(l->cx, name);
-    SPARTA_TRY(
-        sparta_graph_add_node(l->g, SPARTA_OP_Identity, name, 1, &from, 1, to, &(sparta_attrs){0}, &node));
+    sp_node *node;
+    const char *name =
+        sp_arena_printf(l->g->arena, "%s/%s", *to ? (*to)->name : from->name, to_panel ? "pack" : "unpack");
+    SP_NEED(l->cx, name);
+    SP_TRY(sp_graph_add_node(l->g, SP_OP_Identity, name, 1, &from, 1, to, &(sp_attrs){0}, &node));
     (*to)->dtype = from->dtype;
     (*to)->dims = from->dims;
     (*to)->typed = true;
@@ -82,14 +81,14 @@ static sparta_status convert(lowering *l, list *out, sparta_value *from, sparta_
     return SPARTA_OK;
 }
 
-static sparta_status convert_inputs(lowering *l, list *out, lower_node *ln, bool *panel, sparta_value **twin)
+static sparta_status convert_inputs(lowering *l, list *out, lower_node *ln, bool *panel, sp_value **twin)
 {
     for (int k = 0; k < ln->node->n_in; k++) {
-        sparta_value *v = ln->node->in[k];
+        sp_value *v = ln->node->in[k];
         if (!v || (v->constant && !takes_panel(ln, k)) || panel[v->id] == takes_panel(ln, k)) continue;
         if (!twin[v->id]) {
-            sparta_value *made = NULL;
-            SPARTA_TRY(convert(l, out, v, &made, !panel[v->id]));
+            sp_value *made = NULL;
+            SP_TRY(convert(l, out, v, &made, !panel[v->id]));
             twin[v->id] = made;
         }
         ln->node->in[k] = twin[v->id];
@@ -98,10 +97,10 @@ static sparta_status convert_inputs(lowering *l, list *out, lower_node *ln, bool
 }
 
 /* An output of the graph that lives in panels gets a twin: the panels under a new name, the rows under its own. */
-static sparta_status convert_output(lowering *l, list *out, lower_node *ln, int k, sparta_value **twin)
+static sparta_status convert_output(lowering *l, list *out, lower_node *ln, int k, sp_value **twin)
 {
-    sparta_value *rows = ln->node->out[k], *panels;
-    SPARTA_TRY(sparta_graph_add_value(l->g, NULL, &panels));
+    sp_value *rows = ln->node->out[k], *panels;
+    SP_TRY(sp_graph_add_value(l->g, NULL, &panels));
     panels->dtype = rows->dtype;
     panels->dims = rows->dims;
     panels->typed = true;
@@ -109,19 +108,19 @@ static sparta_status convert_output(lowering *l, list *out, lower_node *ln, int 
     ln->node->out[k] = panels;
     rows->producer = NULL;
     out->node[out->n++] = *ln;
-    SPARTA_TRY(convert(l, out, panels, &rows, false));
+    SP_TRY(convert(l, out, panels, &rows, false));
     twin[rows->id] = panels; /* readers in panels take the twin */
     return SPARTA_OK;
 }
 
-static sparta_status insert(lowering *l, bool *panel, sparta_value **twin, list *out)
+static sparta_status insert(lowering *l, bool *panel, sp_value **twin, list *out)
 {
     for (int i = 0; i < l->n_nodes; i++) {
         lower_node *ln = &l->node[i];
-        SPARTA_TRY(convert_inputs(l, out, ln, panel, twin));
+        SP_TRY(convert_inputs(l, out, ln, panel, twin));
         if (ln->panel && ln->node->n_out == 1 && ln->node->out[0]->is_output) {
             const int id = ln->node->out[0]->id;
-            SPARTA_TRY(convert_output(l, out, ln, 0, twin));
+            SP_TRY(convert_output(l, out, ln, 0, twin));
             panel[id] = false;
         } else {
             out->node[out->n++] = *ln;
@@ -139,7 +138,7 @@ static int level_of(const lower_node *ln, const int *level)
     const bool odd = ln->panel || !ln->im; /* conversions travel with the panels */
     int most = 0;
     for (int i = 0; i < ln->node->n_in; i++) {
-        const sparta_value *v = ln->node->in[i];
+        const sp_value *v = ln->node->in[i];
         if (v && v->producer && level[v->id] > most) most = level[v->id];
     }
     return most % 2 == odd ? most : most + 1;
@@ -147,12 +146,12 @@ static int level_of(const lower_node *ln, const int *level)
 
 static sparta_status order(lowering *l, list *all)
 {
-    int *level = sparta_arena_array(l->arena, (size_t)l->g->n_values + 1, sizeof *level);
-    int *mine = sparta_arena_array(l->arena, (size_t)all->n + 1, sizeof *mine);
-    int *start = sparta_arena_array(l->arena, (size_t)all->n + 3,
-                                    sizeof *start); /* of each level in the sorted list */
-    lower_node *sorted = sparta_arena_array(l->arena, (size_t)all->n + 1, sizeof *sorted);
-    if (!level || !mine || !start || !sorted) return sparta_ctx_status(l->cx);
+    int *level = sp_arena_array(l->arena, (size_t)l->g->n_values + 1, sizeof *level);
+    int *mine = sp_arena_array(l->arena, (size_t)all->n + 1, sizeof *mine);
+    int *start =
+        sp_arena_array(l->arena, (size_t)all->n + 3, sizeof *start); /* of each level in the sorted list */
+    lower_node *sorted = sp_arena_array(l->arena, (size_t)all->n + 1, sizeof *sorted);
+    if (!level || !mine || !start || !sorted) return sp_ctx_status(l->cx);
     for (int i = 0; i < all->n; i++) {
         mine[i] = level_of(&all->node[i], level);
         for (int k = 0; k < all->node[i].node->n_out; k++) level[all->node[i].node->out[k]->id] = mine[i];
@@ -176,11 +175,11 @@ static void settle_stat(lowering *l)
 {
     for (int i = 0; i < l->n_nodes; i++) {
         lower_node *norm = &l->node[i];
-        if (norm->node->op != SPARTA_OP_LayerNormalization || !norm->panel) continue;
+        if (norm->node->op != SP_OP_LayerNormalization || !norm->panel) continue;
         norm->task.stat = false;
         for (int j = 0; j < i; j++) {
             const lower_node *from = &l->node[j];
-            if (from->node->op == SPARTA_OP_Linear && from->node->out[0] == norm->node->in[0])
+            if (from->node->op == SP_OP_Linear && from->node->out[0] == norm->node->in[0])
                 norm->task.stat = from->panel && from->task.stat;
         }
     }
@@ -188,36 +187,35 @@ static void settle_stat(lowering *l)
 
 static sparta_status settle_kernel(lowering *l, lower_node *ln)
 {
-    const bool view = ln->node->op == SPARTA_OP_Split;
+    const bool view = ln->node->op == SP_OP_Split;
     const char *kernel = ln->im ? ln->im->kernel : ln->panel ? "pack" : "unpack";
-    sparta_text text;
+    sp_text text;
     if (!kernel || view) return SPARTA_OK;
-    sparta_text_init(&text, l->cx);
+    sp_text_init(&text, l->cx);
     if (ln->im && ln->im->parameters) ln->im->parameters(&ln->task, &text);
-    sparta_status s = text.status == SPARTA_OK
-                          ? sparta_lower_kernel(l, kernel, sparta_text_str(&text), &ln->kernel)
-                          : text.status;
-    sparta_text_free(&text);
+    sparta_status s =
+        text.status == SPARTA_OK ? sp_lower_kernel(l, kernel, sp_text_str(&text), &ln->kernel) : text.status;
+    sp_text_free(&text);
     return s;
 }
 
-sparta_status sparta_lower_layout(lowering *l)
+sparta_status sp_lower_layout(lowering *l)
 {
-    sparta_graph *g = l->g;
+    sp_graph *g = l->g;
     const size_t values = (size_t)g->n_values * 4 + 16,
                  nodes = (size_t)g->n_nodes + 2 * (size_t)g->n_values +
                          16; /* every value may be converted, outputs once more */
-    bool *panel = sparta_arena_array(l->arena, values, sizeof *panel);
-    sparta_value **twin = sparta_arena_array(l->arena, values, sizeof *twin);
-    list all = {sparta_arena_array(l->arena, nodes, sizeof(lower_node)), 0};
-    if (!panel || !twin || !all.node) return sparta_ctx_status(l->cx);
-    sparta_lower_decide(l, panel);
-    SPARTA_TRY(insert(l, panel, twin, &all));
-    SPARTA_TRY(order(l, &all));
+    bool *panel = sp_arena_array(l->arena, values, sizeof *panel);
+    sp_value **twin = sp_arena_array(l->arena, values, sizeof *twin);
+    list all = {sp_arena_array(l->arena, nodes, sizeof(lower_node)), 0};
+    if (!panel || !twin || !all.node) return sp_ctx_status(l->cx);
+    sp_lower_decide(l, panel);
+    SP_TRY(insert(l, panel, twin, &all));
+    SP_TRY(order(l, &all));
     settle_stat(l);
     for (int i = 0; i < l->n_nodes; i++) {
-        SPARTA_TRY(sparta_check_cancel(l->cx));
-        SPARTA_TRY(settle_kernel(l, &l->node[i]));
+        SP_TRY(sp_check_cancel(l->cx));
+        SP_TRY(settle_kernel(l, &l->node[i]));
     }
     return SPARTA_OK;
 }

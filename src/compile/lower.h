@@ -6,8 +6,8 @@
  *   smaller.c  propagation, before all of them    targets.c  the targets of one package: code and check of each
  *   sum.c      what all steps take together, by which the given graph and the smaller one compete
  */
-#ifndef SPARTA_COMPILE_LOWER_H
-#define SPARTA_COMPILE_LOWER_H
+#ifndef SP_COMPILE_LOWER_H
+#define SP_COMPILE_LOWER_H
 
 #include "call/call.h"
 #include "compile/compile.h"
@@ -17,7 +17,7 @@
 
 typedef struct lower_kernel { /* one compiled text */
     const char *kernel, *parameters, *source;
-    const sparta_object *object; /* NULL: no compiler, the portable kernel runs */
+    const sp_object *object; /* NULL: no compiler, the portable kernel runs */
 } lower_kernel;
 
 typedef enum {
@@ -28,14 +28,14 @@ typedef enum {
 } lower_sparse; /* what became of the sparse rows */
 
 typedef struct lower_node { /* what was decided for one node */
-    sparta_node *node;
-    sparta_task task;
-    sparta_mask mask;
-    const sparta_implement *im;
-    const sparta_effect *pin; /* the format that a schedule asks for and its implement; NULL: the fastest */
-    bool panel;               /* its output lives in panels */
-    int kernel;               /* index in lowering.kernel, or -1 */
-    int setting;              /* of im */
+    sp_node *node;
+    sp_task task;
+    sp_mask mask;
+    const sp_implement *im;
+    const sp_effect *pin; /* the format that a schedule asks for and its implement; NULL: the fastest */
+    bool panel;           /* its output lives in panels */
+    int kernel;           /* index in lowering.kernel, or -1 */
+    int setting;          /* of im */
     double us, dense_us,
         sparse_us; /* of the choice, of the best dense and of the best sparse row; 0: not tried */
     lower_sparse sparse;
@@ -45,20 +45,20 @@ typedef struct lower_node { /* what was decided for one node */
 
 typedef struct lower_targets { /* what the package is for */
     int n;
-    sparta_target target[SPARTA_TARGETS]; /* best first */
-    sparta_target main;                   /* the best of them that runs here; none does: portable */
-    bool foreign;                         /* none runs here: nothing can be timed */
+    sp_target target[SP_TARGETS]; /* best first */
+    sp_target main;               /* the best of them that runs here; none does: portable */
+    bool foreign;                 /* none runs here: nothing can be timed */
 } lower_targets;
 
 typedef struct lowering {
     sparta_ctx *cx;
-    sparta_arena *arena;
-    sparta_graph *g;
-    const sparta_compile_request *request;
+    sp_arena *arena;
+    sp_graph *g;
+    const sp_compile_request *request;
     lower_targets targets;
-    sparta_target target; /* the main one: kernels are checked and timed on it */
-    bool no_measure;      /* choose by the cost model */
-    sparta_tune_db *db;
+    sp_target target; /* the main one: kernels are checked and timed on it */
+    bool no_measure;  /* choose by the cost model */
+    sp_tune_db *db;
     double peak; /* operations a second of one thread; 0: not measured */
     double us;   /* what all nodes take together, estimated */
     int n_nodes;
@@ -74,71 +74,66 @@ typedef struct lowering {
 #define LOWER_NOISE  .02 /* what best times differ by when nothing differs */
 #define LOWER_TOKENS 128 /* tokens that candidates are timed with when there may be many */
 
-/* A task for a node of the graph; makes the mask of a Linear's constant weight (free it with sparta_mask_free). */
-sparta_status sparta_lower_task(sparta_ctx *cx, const sparta_graph *g, const sparta_node *n,
-                                lower_node *out) SPARTA_MUST;
+/* A task for a node of the graph; makes the mask of a Linear's constant weight (free it with sp_mask_free). */
+sparta_status sp_lower_task(sparta_ctx *cx, const sp_graph *g, const sp_node *n, lower_node *out) SP_MUST;
 /* The most tokens of a value, with every symbol at its bound; 0: not known, or so many that they need no counting. */
-sparta_status sparta_lower_most_tokens(sparta_ctx *cx, const sparta_graph *g, const sparta_value *v,
-                                       int64_t *out) SPARTA_MUST;
+sparta_status sp_lower_most_tokens(sparta_ctx *cx, const sp_graph *g, const sp_value *v,
+                                   int64_t *out) SP_MUST;
 /* Tokens that candidates for a task are timed with: as many as it has when they are few, else LOWER_TOKENS. */
-static inline int64_t sparta_lower_tokens(const sparta_task *t)
+static inline int64_t sp_lower_tokens(const sp_task *t)
 {
-    return sparta_implement_few(t) ? t->tokens : LOWER_TOKENS;
+    return sp_implement_few(t) ? t->tokens : LOWER_TOKENS;
 }
 /* Microseconds that the cost model of a row says for that many. Panels do 16 tokens in the time of one. */
-double sparta_lower_modelled(const sparta_task *t, const sparta_implement *im);
+double sp_lower_modelled(const sp_task *t, const sp_implement *im);
 /* A Linear's weight as (n, k), whichever way it lies; false when it is not a 2-D f32 constant. */
-bool sparta_lower_weight(const sparta_node *n, sparta_tensor *view);
-/* The key under which times of an implement for a task are remembered; threads 1, sparta_lower_tokens. */
-void sparta_lower_key(const lower_node *ln, const sparta_implement *im, sparta_target target,
-                      sparta_text *out);
+bool sp_lower_weight(const sp_node *n, sparta_tensor *view);
+/* The key under which times of an implement for a task are remembered; threads 1, sp_lower_tokens. */
+void sp_lower_key(const lower_node *ln, const sp_implement *im, sp_target target, sp_text *out);
 /* By id of a value: a Linear makes it and a normalisation reads it, so that the Linear should leave statistics; NULL: no memory. */
-bool *sparta_lower_stats(sparta_arena *arena, const sparta_graph *g);
+bool *sp_lower_stats(sp_arena *arena, const sp_graph *g);
 /* Compile the text of a kernel, once per parameters; *out is its index. */
-sparta_status sparta_lower_kernel(lowering *l, const char *kernel, const char *parameters,
-                                  int *out) SPARTA_MUST;
+sparta_status sp_lower_kernel(lowering *l, const char *kernel, const char *parameters, int *out) SP_MUST;
 /* A row took so long with the setting of the task (0: it cannot run it): the choice, if it is the fastest so far. */
-void sparta_lower_try(sparta_ctx *cx, lower_node *ln, const sparta_implement *im, double us);
+void sp_lower_try(sparta_ctx *cx, lower_node *ln, const sp_implement *im, double us);
 /* Which nodes work on panels, by id of their outputs too; kernels that are not worth a conversion give way to the reference. */
-void sparta_lower_decide(lowering *l, bool *panel);
+void sp_lower_decide(lowering *l, bool *panel);
 /* l->us: what the nodes take together, each by the row and the time that were chosen for it. */
-sparta_status sparta_lower_sum(lowering *l) SPARTA_MUST;
+sparta_status sp_lower_sum(lowering *l) SP_MUST;
 /* Decide for every node. */
-sparta_status sparta_lower_choose(lowering *l) SPARTA_MUST;
+sparta_status sp_lower_choose(lowering *l) SP_MUST;
 /* Put the place of a clause before the present message; returns its status. */
-sparta_status sparta_lower_fail_at(sparta_ctx *cx, sparta_schedule_at at);
+sparta_status sp_lower_fail_at(sparta_ctx *cx, sp_schedule_at at);
 /* The format clause that speaks of a Linear, by its weight; NULL: none. Merged layers must agree. */
-sparta_status sparta_lower_pin(sparta_ctx *cx, const sparta_obeyed *o, const sparta_node *n,
-                               const sparta_effect **out) SPARTA_MUST;
+sparta_status sp_lower_pin(sparta_ctx *cx, const sp_obeyed *o, const sp_node *n,
+                           const sp_effect **out) SP_MUST;
 /* The format that a pin to the walker asks for, into the task: it must hold the weight, and store at most `limit` slots an element
  * (0: the default). Failures name the clause. */
-sparta_status sparta_lower_asked(sparta_ctx *cx, lower_node *ln, double limit) SPARTA_MUST;
+sparta_status sp_lower_asked(sparta_ctx *cx, lower_node *ln, double limit) SP_MUST;
 /* The pinned implement cannot run the layer: E_UNSUPPORTED with the place of the clause and why. */
-sparta_status sparta_lower_pin_failed(sparta_ctx *cx, const lower_node *ln) SPARTA_MUST;
-sparta_status sparta_lower_pins_used(sparta_ctx *cx,
-                                     const sparta_obeyed *o) SPARTA_MUST; /* every pin found its layer? */
+sparta_status sp_lower_pin_failed(sparta_ctx *cx, const lower_node *ln) SP_MUST;
+sparta_status sp_lower_pins_used(sparta_ctx *cx, const sp_obeyed *o) SP_MUST; /* every pin found its layer? */
 /* Does the node get a row in reports: does it multiply by a weight, or activations by each other? */
-bool sparta_lower_is_layer(const sparta_node *n);
+bool sp_lower_is_layer(const sp_node *n);
 /* Say why, from times that are known (dense_us, us) or modelled. */
-void sparta_lower_reason(lower_node *ln, double peak);
+void sp_lower_reason(lower_node *ln, double peak);
 /* Put conversions between rows and panels, statistics, order. */
-sparta_status sparta_lower_layout(lowering *l) SPARTA_MUST;
+sparta_status sp_lower_layout(lowering *l) SP_MUST;
 /* Weights and annotations into the package. */
-sparta_status sparta_lower_pack(lowering *l) SPARTA_MUST;
+sparta_status sp_lower_pack(lowering *l) SP_MUST;
 /* Remove every annotation: a file may carry some, only compile writes them. */
-sparta_status sparta_lower_strip(sparta_graph *g) SPARTA_MUST;
+sparta_status sp_lower_strip(sp_graph *g) SP_MUST;
 /* Compare the package with the references of a graph on made-up inputs: E_DIFFER names the output. */
-sparta_status sparta_lower_verify(sparta_ctx *cx, const sparta_package *p, sparta_graph *reference,
-                                  const sparta_tolerance *tolerance) SPARTA_MUST;
+sparta_status sp_lower_verify(sparta_ctx *cx, const sparta_package *p, sp_graph *reference,
+                              const sp_tolerance *tolerance) SP_MUST;
 /* The same for every target of the package that runs here; a note names those that do not. */
-sparta_status sparta_lower_verify_targets(sparta_ctx *cx, const sparta_package *p, sparta_graph *reference,
-                                          const sparta_tolerance *tolerance) SPARTA_MUST;
+sparta_status sp_lower_verify_targets(sparta_ctx *cx, const sparta_package *p, sp_graph *reference,
+                                      const sp_tolerance *tolerance) SP_MUST;
 /* "avx512,avx2"; NULL: the best that runs here. */
-sparta_status sparta_lower_targets(sparta_ctx *cx, const char *list, lower_targets *out) SPARTA_MUST;
+sparta_status sp_lower_targets(sparta_ctx *cx, const char *list, lower_targets *out) SP_MUST;
 /* Machine code of a kernel for every target. */
-sparta_status sparta_lower_code(lowering *l, const lower_kernel *k, sparta_kernel *out) SPARTA_MUST;
+sparta_status sp_lower_code(lowering *l, const lower_kernel *k, sp_kernel *out) SP_MUST;
 /* Add or replace attributes of a node. */
-sparta_status sparta_lower_annotate(sparta_graph *g, sparta_node *n, const sparta_attr *attr,
-                                    int count) SPARTA_MUST;
+sparta_status sp_lower_annotate(sp_graph *g, sp_node *n, const sp_attr *attr, int count) SP_MUST;
 
 #endif

@@ -16,26 +16,26 @@
 
 typedef struct mask_file { /* the one that is open */
     const char *file;      /* NULL: none */
-    sparta_arrays arrays;
-    sparta_modules modules; /* of the graph, when first asked */
-    int64_t lost;           /* weights that were not 0 and that masks removed */
+    sp_arrays arrays;
+    sp_modules modules; /* of the graph, when first asked */
+    int64_t lost;       /* weights that were not 0 and that masks removed */
 } mask_file;
 
 typedef struct job { /* one weight */
     sparta_ctx *cx;
-    sparta_graph *g;
+    sp_graph *g;
     const sparta_schedule *s;
-    const sparta_schedule_match *m;
+    const sp_schedule_match *m;
     const char *name;
     mask_file *masks;
 } job;
 
-sparta_status sparta_lower_fail_at(sparta_ctx *cx, sparta_schedule_at at)
+sparta_status sp_lower_fail_at(sparta_ctx *cx, sp_schedule_at at)
 {
-    return sparta_fail_in(cx, "%.200s:%d:%d", at.file, at.line, at.column);
+    return sp_fail_in(cx, "%.200s:%d:%d", at.file, at.line, at.column);
 }
 
-static const sparta_schedule_clause *clause(const job *j, sparta_clause_kind kind)
+static const sp_schedule_clause *clause(const job *j, sp_clause_kind kind)
 {
     return j->m->rule[kind] ? &j->m->rule[kind]->clause[kind] : NULL;
 }
@@ -51,14 +51,14 @@ static sparta_tensor seen(const job *j)
     return w;
 }
 
-static sparta_status look(const job *j, sparta_pattern *out, uint64_t *digest)
+static sparta_status look(const job *j, sp_pattern *out, uint64_t *digest)
 {
     const sparta_tensor w = seen(j);
-    sparta_mask mask;
-    SPARTA_TRY(sparta_mask_of(j->cx, &w, &mask));
-    *digest = sparta_mask_digest(&mask);
-    sparta_status s = sparta_mask_detect(j->cx, &mask, 1.02, out);
-    sparta_mask_free(j->cx, &mask);
+    sp_mask mask;
+    SP_TRY(sp_mask_of(j->cx, &w, &mask));
+    *digest = sp_mask_digest(&mask);
+    sparta_status s = sp_mask_detect(j->cx, &mask, 1.02, out);
+    sp_mask_free(j->cx, &mask);
     return s;
 }
 
@@ -67,65 +67,62 @@ static sparta_status look(const job *j, sparta_pattern *out, uint64_t *digest)
 /* A copy of the constant that may be changed. */
 static sparta_status own(const job *j)
 {
-    sparta_value *v = j->m->value;
-    sparta_tensor *copy = sparta_arena_alloc(j->g->arena, sizeof *copy);
-    SPARTA_NEED(j->cx, copy);
-    SPARTA_TRY(
-        sparta_tensor_alloc_in(j->g->arena, v->constant->dtype, v->constant->rank, v->constant->dim, copy));
-    SPARTA_TRY(sparta_tensor_copy(j->cx, v->constant, copy));
+    sp_value *v = j->m->value;
+    sparta_tensor *copy = sp_arena_alloc(j->g->arena, sizeof *copy);
+    SP_NEED(j->cx, copy);
+    SP_TRY(sp_tensor_alloc_in(j->g->arena, v->constant->dtype, v->constant->rank, v->constant->dim, copy));
+    SP_TRY(sp_tensor_copy(j->cx, v->constant, copy));
     v->constant = copy;
     return SPARTA_OK;
 }
 
 /* A function for each row of sparsifiers.def. A mistake in an argument sets *at to its place. */
 
-static sparta_status sparsify_magnitude(const job *j, const sparta_schedule_call *call,
-                                        sparta_schedule_at *at)
+static sparta_status sparsify_magnitude(const job *j, const sp_schedule_call *call, sp_schedule_at *at)
 {
-    const sparta_schedule_arg *pattern = sparta_schedule_arg_of(call, "pattern"),
-                              *sparsity = sparta_schedule_arg_of(call, "sparsity");
-    sparta_prune_spec spec;
+    const sp_schedule_arg *pattern = sp_schedule_arg_of(call, "pattern"),
+                          *sparsity = sp_schedule_arg_of(call, "sparsity");
+    sp_prune_spec spec;
     *at = pattern->at;
-    SPARTA_TRY(sparta_prune_parse_pattern(j->cx, pattern->text, &spec));
+    SP_TRY(sp_prune_parse_pattern(j->cx, pattern->text, &spec));
     if (!spec.of && !sparsity)
-        return sparta_fail(
+        return sp_fail(
             j->cx, SPARTA_E_USAGE,
             "magnitude: pattern %.60s needs a sparsity; write magnitude(pattern=%.60s, sparsity=0.9)",
             pattern->text, pattern->text);
     if (sparsity) *at = sparsity->at;
     if (spec.of && sparsity)
-        return sparta_fail(j->cx, SPARTA_E_USAGE,
-                           "magnitude: pattern %.60s says its sparsity itself; leave out sparsity=%s",
-                           pattern->text, sparsity->text);
-    if (sparsity && !sparta_parse_double(sparsity->text, &spec.sparsity)) return SPARTA_E_INTERNAL;
-    SPARTA_TRY(own(j));
+        return sp_fail(j->cx, SPARTA_E_USAGE,
+                       "magnitude: pattern %.60s says its sparsity itself; leave out sparsity=%s",
+                       pattern->text, sparsity->text);
+    if (sparsity && !sp_parse_double(sparsity->text, &spec.sparsity)) return SPARTA_E_INTERNAL;
+    SP_TRY(own(j));
     const sparta_tensor w = seen(j);
-    sparta_prune_note(j->cx, &spec, &w);
-    return sparta_prune(j->cx, &spec, &w, NULL);
+    sp_prune_note(j->cx, &spec, &w);
+    return sp_prune(j->cx, &spec, &w, NULL);
 }
 
-static sparta_status sparsify_threshold(const job *j, const sparta_schedule_call *call,
-                                        sparta_schedule_at *at)
+static sparta_status sparsify_threshold(const job *j, const sp_schedule_call *call, sp_schedule_at *at)
 {
-    const sparta_schedule_arg *a = sparta_schedule_arg_of(call, "value");
+    const sp_schedule_arg *a = sp_schedule_arg_of(call, "value");
     double value = 0;
     *at = a->at;
-    if (!sparta_parse_double(a->text, &value)) return SPARTA_E_INTERNAL;
-    SPARTA_TRY(own(j));
+    if (!sp_parse_double(a->text, &value)) return SPARTA_E_INTERNAL;
+    SP_TRY(own(j));
     const sparta_tensor w = seen(j);
-    sparta_prune_threshold(&w, value);
+    sp_prune_threshold(&w, value);
     return SPARTA_OK;
 }
 
-static sparta_status no_mask(const job *j, const sparta_arrays *a, const char *file)
+static sparta_status no_mask(const job *j, const sp_arrays *a, const char *file)
 {
     const char *names[64];
     int n = 0;
     for (; n < a->n && n < 64; n++) names[n] = a->entry[n].name;
-    const char *near = sparta_nearest(j->name, names, n);
-    return sparta_fail(j->cx, SPARTA_E_USAGE, "mask \"%.100s\" has no array '%.100s'%s%.100s%s", file,
-                       j->name, near ? "; did you mean '" : "; name its arrays after the weights",
-                       near ? near : "", near ? "'?" : "");
+    const char *near = sp_nearest(j->name, names, n);
+    return sp_fail(j->cx, SPARTA_E_USAGE, "mask \"%.100s\" has no array '%.100s'%s%.100s%s", file, j->name,
+                   near ? "; did you mean '" : "; name its arrays after the weights", near ? near : "",
+                   near ? "'?" : "");
 }
 
 /* The file stays open for the next weight, which most often asks for the same one. */
@@ -134,136 +131,133 @@ static sparta_status open_masks(const job *j, const char *file)
     mask_file *m = j->masks;
     const char *path = NULL;
     if (m->file && !strcmp(m->file, file)) return SPARTA_OK;
-    if (m->file) sparta_arrays_close(&m->arrays);
+    if (m->file) sp_arrays_close(&m->arrays);
     m->file = NULL;
-    sparta_mapped probe;
-    SPARTA_TRY(sparta_schedule_path(j->s, j->g->arena, file, &path));
-    SPARTA_TRY(
-        sparta_map_open_beneath(j->cx, j->s->folder, file, &probe)); /* no link leads out of the folder */
-    sparta_map_close(&probe);
-    SPARTA_TRY(sparta_arrays_open(j->cx, path, &m->arrays));
+    sp_mapped probe;
+    SP_TRY(sp_schedule_path(j->s, j->g->arena, file, &path));
+    SP_TRY(sp_mapped_open_beneath(j->cx, j->s->folder, file, &probe)); /* no link leads out of the folder */
+    sp_mapped_close(&probe);
+    SP_TRY(sp_arrays_open(j->cx, path, &m->arrays));
     m->file = file;
     return SPARTA_OK;
 }
 
-static sparta_status sparsify_mask(const job *j, const sparta_schedule_call *call, sparta_schedule_at *at)
+static sparta_status sparsify_mask(const job *j, const sp_schedule_call *call, sp_schedule_at *at)
 {
-    const sparta_schedule_arg *file = sparta_schedule_arg_of(call, "file");
+    const sp_schedule_arg *file = sp_schedule_arg_of(call, "file");
     *at = file->at;
-    SPARTA_TRY(open_masks(j, file->text));
+    SP_TRY(open_masks(j, file->text));
     mask_file *m = j->masks;
-    const sparta_arrays *a = &m->arrays;
-    const sparta_module_weight own = {.name = j->name, .value = j->m->value};
+    const sp_arrays *a = &m->arrays;
+    const sp_module_weight own = {.name = j->name, .value = j->m->value};
     for (int i = 0; i < a->n; i++)
         if (!strcmp(a->entry[i].name, j->name) || !strcmp(a->entry[i].name, j->m->value->name))
-            return sparta_compile_mask(j->cx, j->g, &own, &a->entry[i].tensor, &m->lost);
-    if (!m->modules.g) SPARTA_TRY(sparta_modules_find_all(j->g, &m->modules));
+            return sp_compile_mask(j->cx, j->g, &own, &a->entry[i].tensor, &m->lost);
+    if (!m->modules.g) SP_TRY(sp_modules_find_all(j->g, &m->modules));
     for (int i = 0; i < a->n; i++) {
-        const sparta_module_weight *w = sparta_modules_find(&m->modules, a->entry[i].name);
+        const sp_module_weight *w = sp_modules_find(&m->modules, a->entry[i].name);
         if (w && w->value == j->m->value)
-            return sparta_compile_mask(j->cx, j->g, w, &a->entry[i].tensor, &m->lost);
+            return sp_compile_mask(j->cx, j->g, w, &a->entry[i].tensor, &m->lost);
     }
     return no_mask(j, a, file->text);
 }
 
-static sparta_status by_user(const job *j, const sparta_schedule_call *call, sparta_schedule_at *at)
+static sparta_status by_user(const job *j, const sp_schedule_call *call, sp_schedule_at *at)
 {
     (void)at;
-    SPARTA_TRY(own(j));
+    SP_TRY(own(j));
     const sparta_tensor w = seen(j);
-    return sparta_prune_by_user(j->cx, call, j->name, &w);
+    return sp_prune_by_user(j->cx, call, j->name, &w);
 }
 
-static sparta_status sparsify(const job *j, const sparta_schedule_clause *c)
+static sparta_status sparsify(const job *j, const sp_schedule_clause *c)
 {
-    static sparta_status (*const run[])(const job *, const sparta_schedule_call *, sparta_schedule_at *) = {
-#define SPARTA_SPARSIFIER(id, usage, ...) [SPARTA_SPARSIFIER_##id] = sparsify_##id,
+    static sparta_status (*const run[])(const job *, const sp_schedule_call *, sp_schedule_at *) = {
+#define SP_SPARSIFIER(id, usage, ...) [SP_SPARSIFIER_##id] = sparsify_##id,
 #include "schedule/sparsifiers.def"
-#undef SPARTA_SPARSIFIER
-        [SPARTA_SPARSIFIERS] = by_user};
-    sparta_schedule_at at = c->at;
+#undef SP_SPARSIFIER
+        [SP_SPARSIFIERS] = by_user};
+    sp_schedule_at at = c->at;
     if (run[c->call.row->id](j, &c->call, &at) == SPARTA_OK) return SPARTA_OK;
-    sparta_fail_in(j->cx, "'%.100s'", j->name);
-    return sparta_lower_fail_at(j->cx, at);
+    sp_fail_in(j->cx, "'%.100s'", j->name);
+    return sp_lower_fail_at(j->cx, at);
 }
 
 /* ------------------------------------------------------------------ format */
 
-static sparta_status check_fit(const job *j, const sparta_format *f, const sparta_tensor *w)
+static sparta_status check_fit(const job *j, const sp_format *f, const sparta_tensor *w)
 {
-    const sparta_schedule_clause *s = clause(j, SPARTA_CLAUSE_SPARSIFY);
+    const sp_schedule_clause *s = clause(j, SP_CLAUSE_SPARSIFY);
     if (f->rank != 2)
-        return sparta_fail(
+        return sp_fail(
             j->cx, SPARTA_E_USAGE,
             "format: %d dimensions but tensor '%.100s' has 2, (n, k) = (outputs, inputs); use one of 2",
             f->rank, j->name);
-    if (sparta_format_check(j->cx, f, 2, w->dim) == SPARTA_OK &&
-        (!s || sparta_prune_suits(j->cx, &s->call, f, w->dim[0], w->dim[1]) == SPARTA_OK))
+    if (sp_format_check(j->cx, f, 2, w->dim) == SPARTA_OK &&
+        (!s || sp_prune_suits(j->cx, &s->call, f, w->dim[0], w->dim[1]) == SPARTA_OK))
         return SPARTA_OK;
-    return sparta_fail_in(j->cx, "'%.100s'", j->name);
+    return sp_fail_in(j->cx, "'%.100s'", j->name);
 }
 
 /* What a format clause asks for: checked against the weight and its elements, in its canonical text, with the implement that obeys.
  * How much it may store is asked where layers are lowered, merged ones too. */
-static sparta_status pin(const job *j, const sparta_schedule_clause *c, sparta_effect *e)
+static sparta_status pin(const job *j, const sp_schedule_clause *c, sp_effect *e)
 {
     const sparta_tensor w = seen(j);
-    sparta_format asked;
-    sparta_format_stats stats;
-    sparta_text canonical;
-    SPARTA_TRY(sparta_format_parse(j->cx, c->means, &asked));
-    SPARTA_TRY(check_fit(j, &asked, &w));
-    SPARTA_TRY(sparta_implement_for_format(j->cx, &asked, sparta_schedule_says_widths(c->means), w.dim[0],
-                                           w.dim[1], &e->implement));
+    sp_format asked;
+    sp_format_stats stats;
+    sp_text canonical;
+    SP_TRY(sp_format_parse(j->cx, c->means, &asked));
+    SP_TRY(check_fit(j, &asked, &w));
+    SP_TRY(sp_implement_for_format(j->cx, &asked, sp_schedule_says_widths(c->means), w.dim[0], w.dim[1],
+                                   &e->implement));
     if (!e->implement)
-        return sparta_fail(j->cx, SPARTA_E_UNSUPPORTED,
-                           "format %.200s of '%.100s': no implement stores it so", c->text, j->name);
-    if (e->implement == sparta_implement_find("walk") &&
-        sparta_format_measure(j->cx, &asked, &w, NULL, &stats) != SPARTA_OK)
-        return sparta_fail_in(j->cx, "'%.100s'", j->name);
-    sparta_text_init(&canonical, j->cx);
-    sparta_format_print(&asked, &canonical);
-    e->format =
-        canonical.status == SPARTA_OK ? sparta_arena_string(j->g->arena, sparta_text_str(&canonical)) : NULL;
-    sparta_text_free(&canonical);
-    SPARTA_NEED(j->cx, e->format);
+        return sp_fail(j->cx, SPARTA_E_UNSUPPORTED, "format %.200s of '%.100s': no implement stores it so",
+                       c->text, j->name);
+    if (e->implement == sp_implement_find("walk") &&
+        sp_format_measure(j->cx, &asked, &w, NULL, &stats) != SPARTA_OK)
+        return sp_fail_in(j->cx, "'%.100s'", j->name);
+    sp_text_init(&canonical, j->cx);
+    sp_format_print(&asked, &canonical);
+    e->format = canonical.status == SPARTA_OK ? sp_arena_string(j->g->arena, sp_text_str(&canonical)) : NULL;
+    sp_text_free(&canonical);
+    SP_NEED(j->cx, e->format);
     return SPARTA_OK;
 }
 
 /* ------------------------------------------------------------------ one weight */
 
-static void describe(const job *j, sparta_clause_kind kind, const sparta_pattern *before, sparta_effect *e)
+static void describe(const job *j, sp_clause_kind kind, const sp_pattern *before, sp_effect *e)
 {
-    const sparta_schedule_clause *c = clause(j, kind);
+    const sp_schedule_clause *c = clause(j, kind);
     const sparta_tensor w = seen(j);
-    *e = (sparta_effect){.at = c->at,
-                         .clause = sparta_clause_word(kind),
-                         .text = c->text,
-                         .glob = j->m->rule[kind]->glob,
-                         .tensor = j->name,
-                         .layer = j->m->node->name,
-                         .n = w.dim[0],
-                         .k = w.dim[1],
-                         .before = before->density};
+    *e = (sp_effect){.at = c->at,
+                     .clause = sp_clause_word(kind),
+                     .text = c->text,
+                     .glob = j->m->rule[kind]->glob,
+                     .tensor = j->name,
+                     .layer = j->m->node->name,
+                     .n = w.dim[0],
+                     .k = w.dim[1],
+                     .before = before->density};
 }
 
-static sparta_status obey_one(const job *j, sparta_obeyed *out)
+static sparta_status obey_one(const job *j, sp_obeyed *out)
 {
-    const sparta_schedule_clause *s = clause(j, SPARTA_CLAUSE_SPARSIFY), *f = clause(j, SPARTA_CLAUSE_FORMAT);
-    sparta_pattern before, after;
+    const sp_schedule_clause *s = clause(j, SP_CLAUSE_SPARSIFY), *f = clause(j, SP_CLAUSE_FORMAT);
+    sp_pattern before, after;
     uint64_t digest;
-    SPARTA_TRY(look(j, &before, &digest));
-    if (s) SPARTA_TRY(sparsify(j, s));
-    SPARTA_TRY(look(j, &after, &digest));
-    for (int kind = 0; kind < SPARTA_CLAUSES; kind++) {
+    SP_TRY(look(j, &before, &digest));
+    if (s) SP_TRY(sparsify(j, s));
+    SP_TRY(look(j, &after, &digest));
+    for (int kind = 0; kind < SP_CLAUSES; kind++) {
         if (!j->m->rule[kind]) continue;
-        sparta_effect *e = &out->effect[out->n];
-        describe(j, (sparta_clause_kind)kind, kind == SPARTA_CLAUSE_SPARSIFY ? &before : &after, e);
+        sp_effect *e = &out->effect[out->n];
+        describe(j, (sp_clause_kind)kind, kind == SP_CLAUSE_SPARSIFY ? &before : &after, e);
         e->after = after.density;
         e->digest = digest;
         snprintf(e->pattern, sizeof e->pattern, "%s", after.name);
-        if (kind == SPARTA_CLAUSE_FORMAT && pin(j, f, e) != SPARTA_OK)
-            return sparta_lower_fail_at(j->cx, f->at);
+        if (kind == SP_CLAUSE_FORMAT && pin(j, f, e) != SPARTA_OK) return sp_lower_fail_at(j->cx, f->at);
         out->n++;
     }
     return SPARTA_OK;
@@ -271,59 +265,57 @@ static sparta_status obey_one(const job *j, sparta_obeyed *out)
 
 static sparta_status check_target(sparta_ctx *cx, const sparta_schedule *s)
 {
-    const char *names[SPARTA_TARGETS];
-    sparta_text known;
-    sparta_target target;
-    if (!s->target || sparta_target_parse(s->target, &target)) return SPARTA_OK;
-    sparta_text_init(&known, cx);
-    for (int t = 0; t < SPARTA_TARGETS; t++) {
-        names[t] = sparta_target_name((sparta_target)t);
-        sparta_text_printf(&known, "%s%s", t ? ", " : "", names[t]);
+    const char *names[SP_TARGETS];
+    sp_text known;
+    sp_target target;
+    if (!s->target || sp_target_parse(s->target, &target)) return SPARTA_OK;
+    sp_text_init(&known, cx);
+    for (int t = 0; t < SP_TARGETS; t++) {
+        names[t] = sp_target_name((sp_target)t);
+        sp_text_printf(&known, "%s%s", t ? ", " : "", names[t]);
     }
-    const char *near = sparta_nearest(s->target, names, SPARTA_TARGETS);
-    sparta_fail(cx, SPARTA_E_USAGE, "target %.60s: unknown; this build knows %s%s%s%s", s->target,
-                sparta_text_str(&known), near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
-    sparta_text_free(&known);
-    return sparta_lower_fail_at(cx, s->target_at);
+    const char *near = sp_nearest(s->target, names, SP_TARGETS);
+    sp_fail(cx, SPARTA_E_USAGE, "target %.60s: unknown; this build knows %s%s%s%s", s->target,
+            sp_text_str(&known), near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    sp_text_free(&known);
+    return sp_lower_fail_at(cx, s->target_at);
 }
 
 static sparta_status refuse_later(sparta_ctx *cx, const sparta_schedule *s)
 {
     for (int i = 0; i < s->n_rules; i++)
-        for (int k = SPARTA_CLAUSE_QUANTIZE; k <= SPARTA_CLAUSE_KERNEL; k++) {
-            const sparta_schedule_clause *c = &s->rule[i]->clause[k];
+        for (int k = SP_CLAUSE_QUANTIZE; k <= SP_CLAUSE_KERNEL; k++) {
+            const sp_schedule_clause *c = &s->rule[i]->clause[k];
             if (c->given)
-                return sparta_fail(
-                    cx, SPARTA_E_UNSUPPORTED,
-                    "%.200s:%d:%d: %s %.100s: this version does not %s yet; leave the clause out", c->at.file,
-                    c->at.line, c->at.column, sparta_clause_word((sparta_clause_kind)k), c->text,
-                    k == SPARTA_CLAUSE_QUANTIZE ? "quantise" : "generate kernels");
+                return sp_fail(cx, SPARTA_E_UNSUPPORTED,
+                               "%.200s:%d:%d: %s %.100s: this version does not %s yet; leave the clause out",
+                               c->at.file, c->at.line, c->at.column, sp_clause_word((sp_clause_kind)k),
+                               c->text, k == SP_CLAUSE_QUANTIZE ? "quantise" : "generate kernels");
         }
     return SPARTA_OK;
 }
 
-sparta_status sparta_compile_schedule(sparta_ctx *cx, sparta_graph *g, const sparta_schedule *s,
-                                      sparta_obeyed *out)
+sparta_status sp_compile_schedule(sparta_ctx *cx, sp_graph *g, const sparta_schedule *s, sp_obeyed *out)
 {
-    sparta_schedule_match *match;
-    sparta_obeyed done = {0};
+    sp_schedule_match *match;
+    sp_obeyed done = {0};
     int n;
-    SPARTA_TRY(check_target(cx, s));
-    SPARTA_TRY(refuse_later(cx, s));
-    SPARTA_TRY(sparta_schedule_matches(s, g, g->arena, &match, &n));
-    done.effect = sparta_arena_array(g->arena, (size_t)n * SPARTA_CLAUSES + 1, sizeof *done.effect);
-    SPARTA_NEED(cx, done.effect);
+    SP_TRY(check_target(cx, s));
+    SP_TRY(refuse_later(cx, s));
+    SP_TRY(sp_schedule_matches(s, g, g->arena, &match, &n));
+    done.effect = sp_arena_array(g->arena, (size_t)n * SP_CLAUSES + 1, sizeof *done.effect);
+    SP_NEED(cx, done.effect);
     mask_file masks = {0};
     sparta_status status = SPARTA_OK;
     for (int i = 0; i < n && status == SPARTA_OK; i++) {
-        const sparta_value *v = match[i].value;
+        const sp_value *v = match[i].value;
         const job j = {cx, g, s, &match[i], v->origin ? v->origin : v->name, &masks};
-        status = sparta_check_cancel(cx);
+        status = sp_check_cancel(cx);
         if (status == SPARTA_OK) status = obey_one(&j, &done);
     }
-    if (masks.file) sparta_arrays_close(&masks.arrays);
-    sparta_modules_free(&masks.modules);
-    SPARTA_TRY(status);
+    if (masks.file) sp_arrays_close(&masks.arrays);
+    sp_modules_free(&masks.modules);
+    SP_TRY(status);
     done.masked_nonzero = masks.lost;
     *out = done;
     return SPARTA_OK;

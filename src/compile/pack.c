@@ -2,11 +2,11 @@
 #include "compile/lower.h"
 #include <string.h>
 
-sparta_status sparta_lower_annotate(sparta_graph *g, sparta_node *n, const sparta_attr *attr, int count)
+sparta_status sp_lower_annotate(sp_graph *g, sp_node *n, const sp_attr *attr, int count)
 {
-    sparta_attr *all = sparta_arena_array(g->arena, (size_t)(n->attrs.n + count), sizeof *all);
+    sp_attr *all = sp_arena_array(g->arena, (size_t)(n->attrs.n + count), sizeof *all);
     int kept = 0;
-    SPARTA_NEED(g->cx, all);
+    SP_NEED(g->cx, all);
     for (int i = 0; i < n->attrs.n; i++) {
         bool replaced = false;
         for (int j = 0; j < count; j++) replaced |= !strcmp(n->attrs.attr[i].name, attr[j].name);
@@ -14,34 +14,34 @@ sparta_status sparta_lower_annotate(sparta_graph *g, sparta_node *n, const spart
     }
     for (int j = 0; j < count; j++) {
         all[kept] = attr[j];
-        if (attr[j].kind == SPARTA_ATTR_STRING && !(all[kept].s = sparta_arena_string(g->arena, attr[j].s)))
-            return sparta_ctx_status(g->cx);
+        if (attr[j].kind == SP_ATTR_STRING && !(all[kept].s = sp_arena_string(g->arena, attr[j].s)))
+            return sp_ctx_status(g->cx);
         kept++;
     }
-    n->attrs = (sparta_attrs){kept, all};
+    n->attrs = (sp_attrs){kept, all};
     return SPARTA_OK;
 }
 
-static sparta_attr text_attr(const char *name, const char *s)
+static sp_attr text_attr(const char *name, const char *s)
 {
-    return (sparta_attr){.name = name, .kind = SPARTA_ATTR_STRING, .s = s};
+    return (sp_attr){.name = name, .kind = SP_ATTR_STRING, .s = s};
 }
-static sparta_attr int_attr(const char *name, int64_t i)
+static sp_attr int_attr(const char *name, int64_t i)
 {
-    return (sparta_attr){.name = name, .kind = SPARTA_ATTR_INT, .i = i};
+    return (sp_attr){.name = name, .kind = SP_ATTR_INT, .i = i};
 }
-static sparta_attr float_attr(const char *name, double f)
+static sp_attr float_attr(const char *name, double f)
 {
-    return (sparta_attr){.name = name, .kind = SPARTA_ATTR_FLOAT, .f = (float)f};
+    return (sp_attr){.name = name, .kind = SP_ATTR_FLOAT, .f = (float)f};
 }
 
 static sparta_status annotate(lowering *l, lower_node *ln)
 {
-    sparta_attr a[12];
-    const sparta_weight *w = ln->task.mask ? sparta_package_weight(l->package, ln->node->in[1]->name) : NULL;
-    sparta_text format;
+    sp_attr a[12];
+    const sp_weight *w = ln->task.mask ? sp_package_weight(l->package, ln->node->in[1]->name) : NULL;
+    sp_text format;
     int n = 0;
-    sparta_text_init(&format, l->cx);
+    sp_text_init(&format, l->cx);
     if (ln->panel) a[n++] = text_attr("layout", "panel");
     if (ln->kernel >= 0) {
         a[n++] = text_attr("kernel", l->kernel[ln->kernel].kernel);
@@ -58,28 +58,28 @@ static sparta_status annotate(lowering *l, lower_node *ln)
     }
     if (*ln->reason) a[n++] = text_attr("reason", ln->reason);
     if (w && w->packed) {
-        sparta_format_print(&w->pack.format, &format);
-        a[n++] = text_attr("format", sparta_text_str(&format));
+        sp_format_print(&w->pack.format, &format);
+        a[n++] = text_attr("format", sp_text_str(&format));
     }
     sparta_status s = format.status;
-    if (s == SPARTA_OK && n) s = sparta_lower_annotate(l->g, ln->node, a, n);
-    sparta_text_free(&format);
+    if (s == SPARTA_OK && n) s = sp_lower_annotate(l->g, ln->node, a, n);
+    sp_text_free(&format);
     return s;
 }
 
 /* ------------------------------------------------------------------ weights */
 
-static sparta_status add_weight(lowering *l, sparta_value *v, sparta_weight **out)
+static sparta_status add_weight(lowering *l, sp_value *v, sp_weight **out)
 {
     sparta_package *p = l->package;
     int64_t known;
-    if (sparta_map_get(p->by_name, v->name, &known)) {
+    if (sp_map_get(p->by_name, v->name, &known)) {
         *out = &p->weight[known];
         return SPARTA_OK;
     }
-    SPARTA_TRY(sparta_map_put(p->by_name, v->name, p->n_weights));
+    SP_TRY(sp_map_put(p->by_name, v->name, p->n_weights));
     v->origin = v->name;
-    p->weight[p->n_weights] = (sparta_weight){.name = v->name, .tensor = *v->constant};
+    p->weight[p->n_weights] = (sp_weight){.name = v->name, .tensor = *v->constant};
     *out = &p->weight[p->n_weights++];
     return SPARTA_OK;
 }
@@ -87,35 +87,35 @@ static sparta_status add_weight(lowering *l, sparta_value *v, sparta_weight **ou
 /* A weight that others use too, or that this plan already stores another way, is stored once more under its own name. */
 static sparta_status own_weight(lowering *l, lower_node *ln)
 {
-    sparta_value *w = ln->node->in[1], *copy;
-    if (sparta_graph_uses(l->g, w) == 1) return SPARTA_OK;
-    const char *name = sparta_arena_printf(l->g->arena, "%s#%s", w->name, ln->node->name);
-    for (int i = 2; name && sparta_graph_find(l->g, name); i++)
-        name = sparta_arena_printf(l->g->arena, "%s#%s#%d", w->name, ln->node->name, i);
-    SPARTA_NEED(l->cx, name);
-    SPARTA_TRY(sparta_graph_add_constant(l->g, name, w->constant, false, &copy));
+    sp_value *w = ln->node->in[1], *copy;
+    if (sp_graph_uses(l->g, w) == 1) return SPARTA_OK;
+    const char *name = sp_arena_printf(l->g->arena, "%s#%s", w->name, ln->node->name);
+    for (int i = 2; name && sp_graph_find(l->g, name); i++)
+        name = sp_arena_printf(l->g->arena, "%s#%s#%d", w->name, ln->node->name, i);
+    SP_NEED(l->cx, name);
+    SP_TRY(sp_graph_add_constant(l->g, name, w->constant, false, &copy));
     ln->node->in[1] = copy;
     return SPARTA_OK;
 }
 
 static sparta_status pack_weight(lowering *l, lower_node *ln)
 {
-    sparta_text text;
-    sparta_format format;
+    sp_text text;
+    sp_format format;
     sparta_tensor view;
-    sparta_weight *w;
-    SPARTA_TRY(own_weight(l, ln));
-    SPARTA_TRY(add_weight(l, ln->node->in[1], &w));
-    sparta_text_init(&text, l->cx);
+    sp_weight *w;
+    SP_TRY(own_weight(l, ln));
+    SP_TRY(add_weight(l, ln->node->in[1], &w));
+    sp_text_init(&text, l->cx);
     ln->im->format(&ln->task, &text);
     sparta_status s =
-        text.status == SPARTA_OK ? sparta_format_parse(l->cx, sparta_text_str(&text), &format) : text.status;
-    sparta_text_free(&text);
-    SPARTA_TRY(s);
-    sparta_lower_weight(ln->node, &view);
-    SPARTA_TRY(sparta_format_pack(l->cx, &format, &view, ln->im->sparse ? ln->task.mask : NULL, &w->pack));
+        text.status == SPARTA_OK ? sp_format_parse(l->cx, sp_text_str(&text), &format) : text.status;
+    sp_text_free(&text);
+    SP_TRY(s);
+    sp_lower_weight(ln->node, &view);
+    SP_TRY(sp_format_pack(l->cx, &format, &view, ln->im->sparse ? ln->task.mask : NULL, &w->pack));
     w->packed = w->owned = true;
-    w->swapped = !sparta_attr_int(&ln->node->attrs, "transposed", 0);
+    w->swapped = !sp_attr_int(&ln->node->attrs, "transposed", 0);
     return SPARTA_OK;
 }
 
@@ -123,19 +123,19 @@ static sparta_status collect(lowering *l)
 {
     for (int i = 0; i < l->n_nodes; i++) {
         lower_node *ln = &l->node[i];
-        SPARTA_TRY(sparta_check_cancel(l->cx));
-        if (ln->im && ln->im->format) SPARTA_TRY(pack_weight(l, ln));
+        SP_TRY(sp_check_cancel(l->cx));
+        if (ln->im && ln->im->format) SP_TRY(pack_weight(l, ln));
         for (int k = 0; k < ln->node->n_in; k++) {
-            sparta_value *v = ln->node->in[k];
-            sparta_weight *w;
-            if (v && v->constant && !v->producer) SPARTA_TRY(add_weight(l, v, &w));
+            sp_value *v = ln->node->in[k];
+            sp_weight *w;
+            if (v && v->constant && !v->producer) SP_TRY(add_weight(l, v, &w));
         }
-        SPARTA_TRY(annotate(l, ln));
+        SP_TRY(annotate(l, ln));
     }
     for (int i = 0; i < l->g->n_outputs; i++) {
-        sparta_weight *w;
+        sp_weight *w;
         if (l->g->output[i]->constant && !l->g->output[i]->producer)
-            SPARTA_TRY(add_weight(l, l->g->output[i], &w));
+            SP_TRY(add_weight(l, l->g->output[i], &w));
     }
     return SPARTA_OK;
 }
@@ -143,16 +143,16 @@ static sparta_status collect(lowering *l)
 static sparta_status kernels(lowering *l)
 {
     sparta_package *p = l->package;
-    p->kernel = sparta_arena_array(p->arena, (size_t)l->n_kernels + 1, sizeof *p->kernel);
-    SPARTA_NEED(l->cx, p->kernel);
+    p->kernel = sp_arena_array(p->arena, (size_t)l->n_kernels + 1, sizeof *p->kernel);
+    SP_NEED(l->cx, p->kernel);
     for (int i = 0; i < l->n_kernels; i++) {
         const lower_kernel *k = &l->kernel[i];
-        sparta_kernel *out = &p->kernel[i];
-        out->kernel = sparta_arena_string(p->arena, k->kernel);
-        out->parameters = sparta_arena_string(p->arena, k->parameters);
-        out->source = sparta_arena_string(p->arena, k->source);
-        if (!out->kernel || !out->parameters || !out->source) return sparta_ctx_status(l->cx);
-        SPARTA_TRY(sparta_lower_code(l, k, out));
+        sp_kernel *out = &p->kernel[i];
+        out->kernel = sp_arena_string(p->arena, k->kernel);
+        out->parameters = sp_arena_string(p->arena, k->parameters);
+        out->source = sp_arena_string(p->arena, k->source);
+        if (!out->kernel || !out->parameters || !out->source) return sp_ctx_status(l->cx);
+        SP_TRY(sp_lower_code(l, k, out));
     }
     p->n_kernels = l->n_kernels;
     return SPARTA_OK;
@@ -162,7 +162,7 @@ static sparta_status kernels(lowering *l)
 static const char *compilers_fault(sparta_ctx *cx, int *length)
 {
     static const char word[] = "compiler: ";
-    const char *notes = sparta_ctx_notes(cx);
+    const char *notes = sp_ctx_notes(cx);
     while (*notes && strncmp(notes, word, sizeof word - 1)) {
         notes += strcspn(notes, "\n");
         notes += *notes == '\n';
@@ -175,28 +175,27 @@ static const char *compilers_fault(sparta_ctx *cx, int *length)
 /* Portable kernels that nobody asked for are told by the package itself: it may run far from where it was compiled. */
 static sparta_status note_portable(lowering *l)
 {
-    const char *compiler = sparta_ctx_options_of(l->cx)->compiler;
+    const char *compiler = sp_ctx_options_of(l->cx)->compiler;
     sparta_package *p = l->package;
     int portable = 0, length;
     for (int i = 0; i < p->n_kernels; i++) portable += !p->kernel[i].n_code;
-    if (!portable || l->targets.target[0] == SPARTA_TARGET_PORTABLE || (compiler && !*compiler))
-        return SPARTA_OK;
+    if (!portable || l->targets.target[0] == SP_TARGET_PORTABLE || (compiler && !*compiler)) return SPARTA_OK;
     const char *why = compilers_fault(l->cx, &length);
-    p->note = sparta_arena_printf(
+    p->note = sp_arena_printf(
         p->arena, "%d of %d kernels are portable C, which is slower: %.*s; compile it again with a compiler",
         portable, p->n_kernels, length ? length : 20, length ? why : "they did not compile");
-    SPARTA_NEED(l->cx, p->note);
+    SP_NEED(l->cx, p->note);
     return SPARTA_OK;
 }
 
-sparta_status sparta_lower_pack(lowering *l)
+sparta_status sp_lower_pack(lowering *l)
 {
     size_t constants = 1;
     for (int i = 0; i < l->n_nodes; i++) constants += (size_t)l->node[i].node->n_in;
     l->package->weight =
-        sparta_arena_array(l->package->arena, constants + (size_t)l->g->n_outputs, sizeof(sparta_weight));
-    SPARTA_NEED(l->cx, l->package->weight);
-    SPARTA_TRY(collect(l));
-    SPARTA_TRY(kernels(l));
+        sp_arena_array(l->package->arena, constants + (size_t)l->g->n_outputs, sizeof(sp_weight));
+    SP_NEED(l->cx, l->package->weight);
+    SP_TRY(collect(l));
+    SP_TRY(kernels(l));
     return note_portable(l);
 }

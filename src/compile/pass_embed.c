@@ -8,24 +8,24 @@
 enum { TABLES = 4 };
 
 /* Rows of a constant f32 table. */
-static bool is_lookup(const sparta_node *n)
+static bool is_lookup(const sp_node *n)
 {
-    const sparta_value *table = n->in[0], *ids = n->in[1];
-    if (!table->constant || !sparta_match_f32(table) || table->dims.rank != 2) return false;
-    return sparta_match_axis(n, 0, 2) == 0 && ids->typed && ids->dims.rank >= 1 && !ids->constant;
+    const sp_value *table = n->in[0], *ids = n->in[1];
+    if (!table->constant || !sp_match_f32(table) || table->dims.rank != 2) return false;
+    return sp_match_axis(n, 0, 2) == 0 && ids->typed && ids->dims.rank >= 1 && !ids->constant;
 }
 
 /* ids = Gather(matrix, c) along the last axis, c a constant without dims? */
-static bool is_column(const sparta_value *ids, sparta_value **matrix, int64_t *column)
+static bool is_column(const sp_value *ids, sp_value **matrix, int64_t *column)
 {
-    const sparta_node *n = sparta_match_made_by(ids, SPARTA_OP_Gather);
+    const sp_node *n = sp_match_made_by(ids, SP_OP_Gather);
     double c;
     int64_t size;
     if (!n || !n->in[0]->typed || n->in[0]->constant || n->in[0]->dims.rank < 2) return false;
-    const sparta_dims *dims = &n->in[0]->dims;
-    if (n->in[1]->dims.rank != 0 || !sparta_match_scalar(n->in[1], &c) ||
-        sparta_match_axis(n, 0, dims->rank) != dims->rank - 1 ||
-        !sparta_expr_is_const(dims->dim[dims->rank - 1], &size))
+    const sp_dims *dims = &n->in[0]->dims;
+    if (n->in[1]->dims.rank != 0 || !sp_match_scalar(n->in[1], &c) ||
+        sp_match_axis(n, 0, dims->rank) != dims->rank - 1 ||
+        !sp_expr_is_const(dims->dim[dims->rank - 1], &size))
         return false;
     *column = (int64_t)c < 0 ? (int64_t)c + size : (int64_t)c;
     if (*column < 0 || *column >= size) return false; /* the Gather will say so when it runs */
@@ -33,43 +33,42 @@ static bool is_column(const sparta_value *ids, sparta_value **matrix, int64_t *c
     return true;
 }
 
-static sparta_status look_up(sparta_match *m, sparta_node *n)
+static sparta_status look_up(sp_match *m, sp_node *n)
 {
-    sparta_value *in[] = {n->in[0], n->in[1]};
+    sp_value *in[] = {n->in[0], n->in[1]};
     int64_t column;
     if (is_column(n->in[1], &in[1], &column))
-        return sparta_match_become(m, n, SPARTA_OP_Embed, 2, in, SPARTA_ATTRS(SPARTA_INT("column", column)));
-    return sparta_match_become(m, n, SPARTA_OP_Embed, 2, in, NULL);
+        return sp_match_become(m, n, SP_OP_Embed, 2, in, SP_ATTRS(SP_INT("column", column)));
+    return sp_match_become(m, n, SP_OP_Embed, 2, in, NULL);
 }
 
-static bool has_column(const sparta_node *n)
+static bool has_column(const sp_node *n)
 {
-    return sparta_attr_find(&n->attrs, "column") != NULL;
+    return sp_attr_find(&n->attrs, "column") != NULL;
 }
 
-static sparta_status join(sparta_match *m, sparta_node *n)
+static sparta_status join(sp_match *m, sp_node *n)
 {
-    const sparta_node *a = sparta_match_made_by(n->in[0], SPARTA_OP_Embed),
-                      *b = sparta_match_made_by(n->in[1], SPARTA_OP_Embed);
-    sparta_value *in[2 * TABLES];
+    const sp_node *a = sp_match_made_by(n->in[0], SP_OP_Embed), *b = sp_match_made_by(n->in[1], SP_OP_Embed);
+    sp_value *in[2 * TABLES];
     if (!a || !b || has_column(a) || has_column(b) || a->n_in + b->n_in > 2 * TABLES ||
-        !sparta_match_once(m, n->in[0]) || !sparta_match_once(m, n->in[1]))
+        !sp_match_once(m, n->in[0]) || !sp_match_once(m, n->in[1]))
         return SPARTA_OK;
-    if (!sparta_expr_equal(a->in[0]->dims.dim[1], b->in[0]->dims.dim[1]))
+    if (!sp_expr_equal(a->in[0]->dims.dim[1], b->in[0]->dims.dim[1]))
         return SPARTA_OK; /* a table of one column would repeat */
     memcpy(in, a->in, (size_t)a->n_in * sizeof *in);
     memcpy(in + a->n_in, b->in, (size_t)b->n_in * sizeof *in);
-    return sparta_match_become(m, n, SPARTA_OP_Embed, a->n_in + b->n_in, in, NULL);
+    return sp_match_become(m, n, SP_OP_Embed, a->n_in + b->n_in, in, NULL);
 }
 
-static sparta_status visit(sparta_match *m, sparta_node *n, void *arg)
+static sparta_status visit(sp_match *m, sp_node *n, void *arg)
 {
     (void)arg;
-    if (n->op == SPARTA_OP_Gather && is_lookup(n)) return look_up(m, n);
-    return n->op == SPARTA_OP_Add ? join(m, n) : SPARTA_OK;
+    if (n->op == SP_OP_Gather && is_lookup(n)) return look_up(m, n);
+    return n->op == SP_OP_Add ? join(m, n) : SPARTA_OK;
 }
 
-sparta_status sparta_pass_embed(sparta_graph *g)
+sparta_status sp_pass_embed(sp_graph *g)
 {
-    return sparta_match_run(g, visit, NULL);
+    return sp_match_run(g, visit, NULL);
 }

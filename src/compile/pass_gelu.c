@@ -40,7 +40,7 @@ static bool raise_to(const polynomial *a, double power, polynomial *out)
 }
 
 /* v as a polynomial in x, through values that nobody else wants. `depth` bounds the search. */
-static bool read_polynomial(const sparta_match *m, const sparta_value *v, const sparta_value *x, int depth,
+static bool read_polynomial(const sp_match *m, const sp_value *v, const sp_value *x, int depth,
                             polynomial *out)
 {
     polynomial a, b;
@@ -50,23 +50,23 @@ static bool read_polynomial(const sparta_match *m, const sparta_value *v, const 
         out->c[1] = 1;
         return true;
     }
-    if (sparta_match_scalar(v, &c)) {
+    if (sp_match_scalar(v, &c)) {
         out->c[0] = c;
         return true;
     }
-    const sparta_node *n = v->producer;
-    if (depth == 0 || !n || n->n_in != 2 || !sparta_match_once(m, v)) return false;
+    const sp_node *n = v->producer;
+    if (depth == 0 || !n || n->n_in != 2 || !sp_match_once(m, v)) return false;
     if (!read_polynomial(m, n->in[0], x, depth - 1, &a)) return false;
-    if (n->op == SPARTA_OP_Pow) return sparta_match_scalar(n->in[1], &c) && raise_to(&a, c, out);
+    if (n->op == SP_OP_Pow) return sp_match_scalar(n->in[1], &c) && raise_to(&a, c, out);
     if (!read_polynomial(m, n->in[1], x, depth - 1, &b)) return false;
-    if (n->op == SPARTA_OP_Mul) return multiply(&a, &b, out);
-    if (n->op == SPARTA_OP_Div) {
-        if (!sparta_match_scalar(n->in[1], &c) || c == 0) return false;
+    if (n->op == SP_OP_Mul) return multiply(&a, &b, out);
+    if (n->op == SP_OP_Div) {
+        if (!sp_match_scalar(n->in[1], &c) || c == 0) return false;
         b = (polynomial){{1 / c}};
         return multiply(&a, &b, out);
     }
-    for (int i = 0; n->op == SPARTA_OP_Add && i <= DEGREE; i++) out->c[i] = a.c[i] + b.c[i];
-    return n->op == SPARTA_OP_Add;
+    for (int i = 0; n->op == SP_OP_Add && i <= DEGREE; i++) out->c[i] = a.c[i] + b.c[i];
+    return n->op == SP_OP_Add;
 }
 
 static bool near(const polynomial *a, const polynomial *b)
@@ -79,21 +79,21 @@ static bool near(const polynomial *a, const polynomial *b)
 typedef struct product { /* constant times factor[0] times factor[1] ... */
     double constant;
     int n;
-    sparta_value *factor[FACTORS];
+    sp_value *factor[FACTORS];
 } product;
 
-static bool collect(const sparta_match *m, sparta_value *v, int depth, product *p)
+static bool collect(const sp_match *m, sp_value *v, int depth, product *p)
 {
     double c;
-    const sparta_node *n = v->producer;
-    if (sparta_match_scalar(v, &c)) {
+    const sp_node *n = v->producer;
+    if (sp_match_scalar(v, &c)) {
         p->constant *= c;
         return true;
     }
-    bool inside = depth == DEEPEST || sparta_match_once(m, v);
-    if (depth > 0 && inside && n && n->op == SPARTA_OP_Mul)
+    bool inside = depth == DEEPEST || sp_match_once(m, v);
+    if (depth > 0 && inside && n && n->op == SP_OP_Mul)
         return collect(m, n->in[0], depth - 1, p) && collect(m, n->in[1], depth - 1, p);
-    if (depth > 0 && inside && n && n->op == SPARTA_OP_Div && sparta_match_scalar(n->in[1], &c) && c != 0) {
+    if (depth > 0 && inside && n && n->op == SP_OP_Div && sp_match_scalar(n->in[1], &c) && c != 0) {
         p->constant /= c;
         return collect(m, n->in[0], depth - 1, p);
     }
@@ -103,41 +103,38 @@ static bool collect(const sparta_match *m, sparta_value *v, int depth, product *
 }
 
 /* Is v = 1 + f(u) with u the right polynomial in x? Which approximation, or NULL. */
-static const char *bell(const sparta_match *m, const sparta_value *v, const sparta_value *x)
+static const char *bell(const sp_match *m, const sp_value *v, const sp_value *x)
 {
     static const polynomial erf_of = {{0, 0.70710678118654752, 0, 0}};
     static const polynomial tanh_of = {{0, 0.79788456080286536, 0, 0.79788456080286536 * 0.044715}};
-    const sparta_node *add = sparta_match_made_by(v, SPARTA_OP_Add);
-    sparta_value *curve;
+    const sp_node *add = sp_match_made_by(v, SP_OP_Add);
+    sp_value *curve;
     double one;
     polynomial u;
-    if (!add || !sparta_match_once(m, v) || !sparta_match_with_scalar(add, &curve, &one) || one != 1)
-        return NULL;
-    const sparta_node *f = curve->producer;
-    if (!f || !sparta_match_once(m, curve) || (f->op != SPARTA_OP_Erf && f->op != SPARTA_OP_Tanh))
-        return NULL;
+    if (!add || !sp_match_once(m, v) || !sp_match_with_scalar(add, &curve, &one) || one != 1) return NULL;
+    const sp_node *f = curve->producer;
+    if (!f || !sp_match_once(m, curve) || (f->op != SP_OP_Erf && f->op != SP_OP_Tanh)) return NULL;
     if (f->in[0] == x || !read_polynomial(m, f->in[0], x, DEEPEST, &u)) return NULL;
-    if (f->op == SPARTA_OP_Erf) return near(&u, &erf_of) ? "none" : NULL;
+    if (f->op == SP_OP_Erf) return near(&u, &erf_of) ? "none" : NULL;
     return near(&u, &tanh_of) ? "tanh" : NULL;
 }
 
-static sparta_status visit(sparta_match *m, sparta_node *n, void *arg)
+static sparta_status visit(sp_match *m, sp_node *n, void *arg)
 {
     (void)arg;
-    if ((n->op != SPARTA_OP_Mul && n->op != SPARTA_OP_Div) || !sparta_match_f32(n->out[0])) return SPARTA_OK;
+    if ((n->op != SP_OP_Mul && n->op != SP_OP_Div) || !sp_match_f32(n->out[0])) return SPARTA_OK;
     product p = {.constant = 1};
     if (!collect(m, n->out[0], DEEPEST, &p) || p.n != 2 || fabs(p.constant - 0.5) > 1e-6) return SPARTA_OK;
     for (int i = 0; i < 2; i++) {
-        sparta_value *x = p.factor[i];
+        sp_value *x = p.factor[i];
         const char *approximate = bell(m, p.factor[1 - i], x);
-        if (!approximate || !sparta_match_same_dims(x, n->out[0])) continue;
-        return sparta_match_become(m, n, SPARTA_OP_Gelu, 1, &x,
-                                   SPARTA_ATTRS(SPARTA_STRING("approximate", approximate)));
+        if (!approximate || !sp_match_same_dims(x, n->out[0])) continue;
+        return sp_match_become(m, n, SP_OP_Gelu, 1, &x, SP_ATTRS(SP_STRING("approximate", approximate)));
     }
     return SPARTA_OK;
 }
 
-sparta_status sparta_pass_gelu(sparta_graph *g)
+sparta_status sp_pass_gelu(sp_graph *g)
 {
-    return sparta_match_run(g, visit, NULL);
+    return sp_match_run(g, visit, NULL);
 }

@@ -13,28 +13,28 @@
 #include "compile/passes.h"
 
 typedef struct affine {
-    sparta_dims dims;
-    const sparta_expr *base, *coefficient[SPARTA_RANK]; /* of dims that are not the constant 1; NULL: 0 */
+    sp_dims dims;
+    const sp_expr *base, *coefficient[SPARTA_RANK]; /* of dims that are not the constant 1; NULL: 0 */
 } affine;
 
 enum { DEEPEST = 8 }; /* of an index expression; files may be deeper, exporters are not */
 
-static bool find_affine(sparta_match *m, const sparta_value *v, int depth, affine *out);
+static bool find_affine(sp_match *m, const sp_value *v, int depth, affine *out);
 
-static const sparta_expr *sum(sparta_match *m, const sparta_expr *a, const sparta_expr *b)
+static const sp_expr *sum(sp_match *m, const sp_expr *a, const sp_expr *b)
 {
-    return !a ? b : !b ? a : sparta_expr_add(m->g->arena, a, b);
+    return !a ? b : !b ? a : sp_expr_add(m->g->arena, a, b);
 }
 
 /* a as if it had these dims, which it broadcasts to. */
-static affine widened(const affine *a, const sparta_dims *dims)
+static affine widened(const affine *a, const sp_dims *dims)
 {
     affine w = {.dims = *dims, .base = a->base};
     for (int i = 0; i < a->dims.rank; i++) w.coefficient[i + dims->rank - a->dims.rank] = a->coefficient[i];
     return w;
 }
 
-static bool add_affine(sparta_match *m, const affine *a, const affine *b, affine *out)
+static bool add_affine(sp_match *m, const affine *a, const affine *b, affine *out)
 {
     out->base = sum(m, a->base, b->base);
     for (int i = 0; i < out->dims.rank; i++) {
@@ -51,29 +51,29 @@ static bool is_single(const affine *a)
     return true;
 }
 
-static bool scale_affine(sparta_match *m, const affine *a, const sparta_expr *by, affine *out)
+static bool scale_affine(sp_match *m, const affine *a, const sp_expr *by, affine *out)
 {
-    out->base = sparta_expr_mul(m->g->arena, a->base, by);
+    out->base = sp_expr_mul(m->g->arena, a->base, by);
     for (int i = 0; i < out->dims.rank; i++) {
-        out->coefficient[i] = a->coefficient[i] ? sparta_expr_mul(m->g->arena, a->coefficient[i], by) : NULL;
+        out->coefficient[i] = a->coefficient[i] ? sp_expr_mul(m->g->arena, a->coefficient[i], by) : NULL;
         if (a->coefficient[i] && !out->coefficient[i]) return false;
     }
     return out->base != NULL;
 }
 
-static bool of_two(sparta_match *m, const sparta_node *n, int depth, affine *out)
+static bool of_two(sp_match *m, const sp_node *n, int depth, affine *out)
 {
     affine a, b;
     if (!find_affine(m, n->in[0], depth, &a) || !find_affine(m, n->in[1], depth, &b)) return false;
     if (a.dims.rank > out->dims.rank || b.dims.rank > out->dims.rank) return false;
     a = widened(&a, &out->dims);
     b = widened(&b, &out->dims);
-    if (n->op == SPARTA_OP_Add) return add_affine(m, &a, &b, out);
+    if (n->op == SP_OP_Add) return add_affine(m, &a, &b, out);
     if (is_single(&b)) return scale_affine(m, &a, b.base, out);
     return is_single(&a) && scale_affine(m, &b, a.base, out);
 }
 
-static bool of_range(const sparta_node *n, affine *out)
+static bool of_range(const sp_node *n, affine *out)
 {
     if (!n->in[0]->ints || !n->in[2]->ints) return false;
     out->base = n->in[0]->ints[0];
@@ -82,23 +82,23 @@ static bool of_range(const sparta_node *n, affine *out)
 }
 
 /* Dims of 1 come and go, the others keep their order. */
-static bool of_reshape(sparta_match *m, const sparta_node *n, int depth, affine *out)
+static bool of_reshape(sp_match *m, const sp_node *n, int depth, affine *out)
 {
     affine a;
     int from = 0;
     if (!find_affine(m, n->in[0], depth, &a)) return false;
     out->base = a.base;
     for (int i = 0; i < out->dims.rank; i++) {
-        if (sparta_expr_is(out->dims.dim[i], 1)) continue;
-        while (from < a.dims.rank && sparta_expr_is(a.dims.dim[from], 1)) from++;
-        if (from == a.dims.rank || !sparta_expr_equal(a.dims.dim[from], out->dims.dim[i])) return false;
+        if (sp_expr_is(out->dims.dim[i], 1)) continue;
+        while (from < a.dims.rank && sp_expr_is(a.dims.dim[from], 1)) from++;
+        if (from == a.dims.rank || !sp_expr_equal(a.dims.dim[from], out->dims.dim[i])) return false;
         out->coefficient[i] = a.coefficient[from++];
     }
-    while (from < a.dims.rank && sparta_expr_is(a.dims.dim[from], 1)) from++;
+    while (from < a.dims.rank && sp_expr_is(a.dims.dim[from], 1)) from++;
     return from == a.dims.rank;
 }
 
-static bool of_expand(sparta_match *m, const sparta_node *n, int depth, affine *out)
+static bool of_expand(sp_match *m, const sp_node *n, int depth, affine *out)
 {
     affine a;
     if (!find_affine(m, n->in[0], depth, &a) || a.dims.rank > out->dims.rank) return false;
@@ -106,7 +106,7 @@ static bool of_expand(sparta_match *m, const sparta_node *n, int depth, affine *
     return true;
 }
 
-static bool find_affine(sparta_match *m, const sparta_value *v, int depth, affine *out)
+static bool find_affine(sp_match *m, const sp_value *v, int depth, affine *out)
 {
     if (depth == 0 || !v->typed || (v->dtype != SPARTA_I64 && v->dtype != SPARTA_I32)) return false;
     *out = (affine){.dims = v->dims};
@@ -114,64 +114,64 @@ static bool find_affine(sparta_match *m, const sparta_value *v, int depth, affin
         out->base = v->ints[0];
         return true;
     }
-    const sparta_node *n = v->producer;
+    const sp_node *n = v->producer;
     if (!n) return false;
     switch (n->op) {
-    case SPARTA_OP_Range: return of_range(n, out);
-    case SPARTA_OP_Add:
-    case SPARTA_OP_Mul: return of_two(m, n, depth - 1, out);
-    case SPARTA_OP_Reshape:
-    case SPARTA_OP_Squeeze:
-    case SPARTA_OP_Unsqueeze: return of_reshape(m, n, depth - 1, out);
-    case SPARTA_OP_Expand: return of_expand(m, n, depth - 1, out);
+    case SP_OP_Range: return of_range(n, out);
+    case SP_OP_Add:
+    case SP_OP_Mul: return of_two(m, n, depth - 1, out);
+    case SP_OP_Reshape:
+    case SP_OP_Squeeze:
+    case SP_OP_Unsqueeze: return of_reshape(m, n, depth - 1, out);
+    case SP_OP_Expand: return of_expand(m, n, depth - 1, out);
     default: return false;
     }
 }
 
 /* ------------------------------------------------------------------ what follows from it */
 
-static bool is_zero(const sparta_expr *x)
+static bool is_zero(const sp_expr *x)
 {
-    return sparta_expr_is(x, 0);
+    return sp_expr_is(x, 0);
 }
 
 /* Does it count 0, 1, 2, ... through its dims in row-major order, up to n? */
-static bool counts_up(sparta_match *m, const affine *a, const sparta_expr *n)
+static bool counts_up(sp_match *m, const affine *a, const sp_expr *n)
 {
-    const sparta_expr *stride = sparta_expr_const(m->g->arena, 1);
+    const sp_expr *stride = sp_expr_const(m->g->arena, 1);
     if (!is_zero(a->base)) return false;
     for (int i = a->dims.rank - 1; i >= 0 && stride; i--) {
-        if (sparta_expr_is(a->dims.dim[i], 1)) continue;
-        if (!a->coefficient[i] || !sparta_expr_equal(a->coefficient[i], stride)) return false;
-        stride = sparta_expr_mul(m->g->arena, stride, a->dims.dim[i]);
+        if (sp_expr_is(a->dims.dim[i], 1)) continue;
+        if (!a->coefficient[i] || !sp_expr_equal(a->coefficient[i], stride)) return false;
+        stride = sp_expr_mul(m->g->arena, stride, a->dims.dim[i]);
     }
-    return stride && sparta_expr_equal(stride, n);
+    return stride && sp_expr_equal(stride, n);
 }
 
-static sparta_status to_reshape(sparta_match *m, sparta_node *n)
+static sparta_status to_reshape(sp_match *m, sp_node *n)
 {
-    sparta_value *in[] = {n->in[0], NULL};
-    SPARTA_TRY(sparta_match_reshape_target(m, in[0], &n->out[0]->dims, &in[1]));
-    return in[1] ? sparta_match_become(m, n, SPARTA_OP_Reshape, 2, in, NULL) : SPARTA_OK;
+    sp_value *in[] = {n->in[0], NULL};
+    SP_TRY(sp_match_reshape_target(m, in[0], &n->out[0]->dims, &in[1]));
+    return in[1] ? sp_match_become(m, n, SP_OP_Reshape, 2, in, NULL) : SPARTA_OK;
 }
 
-static sparta_status gather(sparta_match *m, sparta_node *n)
+static sparta_status gather(sp_match *m, sp_node *n)
 {
     affine a;
-    const sparta_dims *x = &n->in[0]->dims;
-    if (sparta_match_axis(n, 0, x->rank) != 0 || n->in[1]->dims.rank == 0) return SPARTA_OK;
+    const sp_dims *x = &n->in[0]->dims;
+    if (sp_match_axis(n, 0, x->rank) != 0 || n->in[1]->dims.rank == 0) return SPARTA_OK;
     return find_affine(m, n->in[1], DEEPEST, &a) && counts_up(m, &a, x->dim[0]) ? to_reshape(m, n)
                                                                                 : SPARTA_OK;
 }
 
 /* Is the component exactly the index along one axis, of that many places? The axis, or -1. */
-static int only_axis(const affine *a, const sparta_expr *places)
+static int only_axis(const affine *a, const sp_expr *places)
 {
     int found = -1;
     if (!is_zero(a->base)) return -1;
     for (int i = 0; i < a->dims.rank; i++) {
-        if (!a->coefficient[i] || sparta_expr_is(a->dims.dim[i], 1)) continue;
-        if (found >= 0 || !sparta_expr_is(a->coefficient[i], 1) || !sparta_expr_equal(a->dims.dim[i], places))
+        if (!a->coefficient[i] || sp_expr_is(a->dims.dim[i], 1)) continue;
+        if (found >= 0 || !sp_expr_is(a->coefficient[i], 1) || !sp_expr_equal(a->dims.dim[i], places))
             return -1;
         found = i;
     }
@@ -179,27 +179,27 @@ static int only_axis(const affine *a, const sparta_expr *places)
 }
 
 /* The indices are Concat(component 0, component 1, ...) on their last axis. */
-static bool is_own_grid(sparta_match *m, const sparta_node *concat, const sparta_dims *x)
+static bool is_own_grid(sp_match *m, const sp_node *concat, const sp_dims *x)
 {
     int last = concat->out[0]->dims.rank - 1, previous = -1;
     bool used[SPARTA_RANK] = {false};
-    if (sparta_match_axis(concat, 0, last + 1) != last || concat->n_in > x->rank) return false;
+    if (sp_match_axis(concat, 0, last + 1) != last || concat->n_in > x->rank) return false;
     for (int k = 0; k < concat->n_in; k++) {
         affine a;
-        if (!find_affine(m, concat->in[k], DEEPEST, &a) || !sparta_expr_is(a.dims.dim[last], 1)) return false;
+        if (!find_affine(m, concat->in[k], DEEPEST, &a) || !sp_expr_is(a.dims.dim[last], 1)) return false;
         int axis = only_axis(&a, x->dim[k]);
         if (axis <= previous) return false;
         used[previous = axis] = true;
     }
     for (int i = 0; i < last; i++)
-        if (!used[i] && !sparta_expr_is(concat->out[0]->dims.dim[i], 1)) return false;
+        if (!used[i] && !sp_expr_is(concat->out[0]->dims.dim[i], 1)) return false;
     return true;
 }
 
-static sparta_status gather_nd(sparta_match *m, sparta_node *n)
+static sparta_status gather_nd(sp_match *m, sp_node *n)
 {
-    sparta_node *concat = sparta_match_made_by(n->in[1], SPARTA_OP_Concat);
-    if (!concat || sparta_attr_int(&n->attrs, "batch_dims", 0) != 0) return SPARTA_OK;
+    sp_node *concat = sp_match_made_by(n->in[1], SP_OP_Concat);
+    if (!concat || sp_attr_int(&n->attrs, "batch_dims", 0) != 0) return SPARTA_OK;
     return is_own_grid(m, concat, &n->in[0]->dims) ? to_reshape(m, n) : SPARTA_OK;
 }
 
@@ -207,44 +207,44 @@ static bool at_least(const affine *a, int64_t bound)
 {
     int64_t c;
     const char *symbol;
-    if (!sparta_expr_is_const(a->base, &c) || c < bound) return false;
+    if (!sp_expr_is_const(a->base, &c) || c < bound) return false;
     for (int i = 0; i < a->dims.rank; i++) {
-        const sparta_expr *x = a->coefficient[i];
-        bool nonnegative = !x || sparta_expr_is_symbol(x, &symbol) || (sparta_expr_is_const(x, &c) && c >= 0);
+        const sp_expr *x = a->coefficient[i];
+        bool nonnegative = !x || sp_expr_is_symbol(x, &symbol) || (sp_expr_is_const(x, &c) && c >= 0);
         if (!nonnegative) return false;
     }
     return true;
 }
 
-static sparta_status greater_or_equal(sparta_match *m, sparta_node *n)
+static sparta_status greater_or_equal(sp_match *m, sp_node *n)
 {
     affine a;
     int64_t bound[SPARTA_RANK];
-    if (sparta_match_ints(n->in[1], bound) != 1 || !find_affine(m, n->in[0], DEEPEST, &a) ||
+    if (sp_match_ints(n->in[1], bound) != 1 || !find_affine(m, n->in[0], DEEPEST, &a) ||
         !at_least(&a, bound[0]))
         return SPARTA_OK;
     bool yes = true;
     sparta_tensor t = sparta_tensor_view(SPARTA_BOOL, 0, NULL, &yes);
-    sparta_value *in[2];
-    SPARTA_TRY(sparta_match_shape_vector(m, n->out[0]->dims.rank, n->out[0]->dims.dim, &in[1]));
+    sp_value *in[2];
+    SP_TRY(sp_match_shape_vector(m, n->out[0]->dims.rank, n->out[0]->dims.dim, &in[1]));
     if (!in[1]) return SPARTA_OK;
-    SPARTA_TRY(sparta_graph_add_constant(m->g, NULL, &t, true, &in[0]));
-    SPARTA_TRY(sparta_match_room(m));
-    return sparta_match_become(m, n, SPARTA_OP_Expand, 2, in, NULL);
+    SP_TRY(sp_graph_add_constant(m->g, NULL, &t, true, &in[0]));
+    SP_TRY(sp_match_room(m));
+    return sp_match_become(m, n, SP_OP_Expand, 2, in, NULL);
 }
 
-static sparta_status visit(sparta_match *m, sparta_node *n, void *arg)
+static sparta_status visit(sp_match *m, sp_node *n, void *arg)
 {
     (void)arg;
     switch (n->op) {
-    case SPARTA_OP_Gather: return gather(m, n);
-    case SPARTA_OP_GatherND: return gather_nd(m, n);
-    case SPARTA_OP_GreaterOrEqual: return greater_or_equal(m, n);
+    case SP_OP_Gather: return gather(m, n);
+    case SP_OP_GatherND: return gather_nd(m, n);
+    case SP_OP_GreaterOrEqual: return greater_or_equal(m, n);
     default: return SPARTA_OK;
     }
 }
 
-sparta_status sparta_pass_indices(sparta_graph *g)
+sparta_status sp_pass_indices(sp_graph *g)
 {
-    return sparta_match_run(g, visit, NULL);
+    return sp_match_run(g, visit, NULL);
 }

@@ -13,34 +13,32 @@ enum { VECTORS = 64, PAIRS = VECTORS * VECTORS };
 
 typedef struct crossing {
     int n; /* vectors */
-    sparta_value *vector[VECTORS];
-    sparta_value *product; /* (B,N,N) */
+    sp_value *vector[VECTORS];
+    sp_value *product; /* (B,N,N) */
 } crossing;
 
 /* ------------------------------------------------------------------ the vectors */
 
 /* `part` as (B,D): itself, or what was given a dim of 1 in the middle. */
-static sparta_value *plain_vector(sparta_match *m, sparta_value *part, const sparta_expr *items,
-                                  const sparta_expr *length)
+static sp_value *plain_vector(sp_match *m, sp_value *part, const sp_expr *items, const sp_expr *length)
 {
-    sparta_chain c;
-    const sparta_dims want = {.rank = 2, .dim = {items, length}};
-    if (!sparta_match_f32(part) || part->constant) return NULL;
-    if (sparta_dims_equal(&part->dims, &want)) return part;
-    if (part->dims.rank != 3 || !sparta_expr_is(part->dims.dim[1], 1) || !sparta_chain_of(m, part, &c))
-        return NULL;
+    sp_chain c;
+    const sp_dims want = {.rank = 2, .dim = {items, length}};
+    if (!sp_match_f32(part) || part->constant) return NULL;
+    if (sp_dims_equal(&part->dims, &want)) return part;
+    if (part->dims.rank != 3 || !sp_expr_is(part->dims.dim[1], 1) || !sp_chain_of(m, part, &c)) return NULL;
     for (int i = 0; i < c.n; i++)
         if (c.order[i] != i) return NULL;
-    return sparta_dims_equal(&c.base->dims, &want) ? c.base : NULL;
+    return sp_dims_equal(&c.base->dims, &want) ? c.base : NULL;
 }
 
 /* T's elements are those of a Concat of N vectors of D, in its order? */
-static bool is_stack(sparta_match *m, sparta_value *concat, const sparta_dims *t, crossing *out)
+static bool is_stack(sp_match *m, sp_value *concat, const sp_dims *t, crossing *out)
 {
-    const sparta_node *n = sparta_match_made_by(concat, SPARTA_OP_Concat);
+    const sp_node *n = sp_match_made_by(concat, SP_OP_Concat);
     int64_t vectors;
-    if (!n || sparta_match_axis(n, 0, concat->dims.rank) != 1 || n->n_in > VECTORS ||
-        !sparta_expr_is_const(t->dim[1], &vectors) || n->n_in != vectors)
+    if (!n || sp_match_axis(n, 0, concat->dims.rank) != 1 || n->n_in > VECTORS ||
+        !sp_expr_is_const(t->dim[1], &vectors) || n->n_in != vectors)
         return false;
     for (int i = 0; i < n->n_in; i++) {
         out->vector[i] = plain_vector(m, n->in[i], t->dim[0], t->dim[2]);
@@ -51,7 +49,7 @@ static bool is_stack(sparta_match *m, sparta_value *concat, const sparta_dims *t
 }
 
 /* v's elements in the order of the base, but for its last two dims, which are swapped when `turned`. */
-static bool is_view(const sparta_chain *c, const sparta_dims *t, bool turned)
+static bool is_view(const sp_chain *c, const sp_dims *t, bool turned)
 {
     const int at = c->n - 2;
     if (c->dims.rank != 3 || at < 0 || c->end[0] != at || c->end[1] != at + 1 || c->end[2] != at + 2)
@@ -59,20 +57,19 @@ static bool is_view(const sparta_chain *c, const sparta_dims *t, bool turned)
     for (int i = 0; i < at; i++)
         if (c->order[i] != i) return false;
     return c->order[at] == at + turned && c->order[at + 1] == at + 1 - turned &&
-           sparta_expr_equal(c->dims.dim[1], t->dim[turned ? 2 : 1]) &&
-           sparta_expr_equal(c->dims.dim[2], t->dim[turned ? 1 : 2]);
+           sp_expr_equal(c->dims.dim[1], t->dim[turned ? 2 : 1]) &&
+           sp_expr_equal(c->dims.dim[2], t->dim[turned ? 1 : 2]);
 }
 
-static bool is_product(sparta_match *m, sparta_value *z, crossing *out)
+static bool is_product(sp_match *m, sp_value *z, crossing *out)
 {
-    const sparta_node *n = sparta_match_made_by(z, SPARTA_OP_MatMul);
-    sparta_chain a, b;
-    if (!n || !sparta_match_f32(z) || z->dims.rank != 3 || !sparta_match_f32(n->in[0]) ||
-        n->in[0]->dims.rank != 3)
+    const sp_node *n = sp_match_made_by(z, SP_OP_MatMul);
+    sp_chain a, b;
+    if (!n || !sp_match_f32(z) || z->dims.rank != 3 || !sp_match_f32(n->in[0]) || n->in[0]->dims.rank != 3)
         return false;
-    const sparta_dims *t = &n->in[0]->dims;
+    const sp_dims *t = &n->in[0]->dims;
     out->product = z;
-    return sparta_chain_of(m, n->in[0], &a) && sparta_chain_of(m, n->in[1], &b) && a.base == b.base &&
+    return sp_chain_of(m, n->in[0], &a) && sp_chain_of(m, n->in[1], &b) && a.base == b.base &&
            is_view(&a, t, false) && is_view(&b, t, true) && is_stack(m, a.base, t, out);
 }
 
@@ -81,17 +78,17 @@ static bool is_product(sparta_match *m, sparta_value *z, crossing *out)
 /* Which element of the constant counts from the end, as indices may. */
 static bool index_at(const sparta_tensor *t, int64_t at, int64_t size, int64_t *out)
 {
-    *out = sparta_element_get_int(t->dtype, t->data, at);
+    *out = sp_element_get_int(t->dtype, t->data, at);
     if (*out < 0) *out += size;
     return *out >= 0 && *out < size;
 }
 
 /* From indices (P) into N*N elements, or (P,2) into N by N. */
-static bool read_pairs(const sparta_value *indices, int64_t n, int64_t (*pair)[2], int64_t *count)
+static bool read_pairs(const sp_value *indices, int64_t n, int64_t (*pair)[2], int64_t *count)
 {
     const sparta_tensor *t = indices->constant;
-    if (!t || sparta_dtype_is_float(t->dtype) || t->rank < 1 || t->rank > 2 || t->dim[0] > PAIRS ||
-        t->dim[0] < 1 || (t->rank == 2 && t->dim[1] != 2) || !sparta_tensor_contiguous(t))
+    if (!t || sp_dtype_is_float(t->dtype) || t->rank < 1 || t->rank > 2 || t->dim[0] > PAIRS ||
+        t->dim[0] < 1 || (t->rank == 2 && t->dim[1] != 2) || !sp_tensor_contiguous(t))
         return false;
     *count = t->dim[0];
     for (int64_t p = 0; p < *count; p++) {
@@ -107,79 +104,78 @@ static bool read_pairs(const sparta_value *indices, int64_t n, int64_t (*pair)[2
 }
 
 /* The dims of this view of the product that hold its two vectors: one dim of both when `flat`, else two that follow each other. */
-static bool holds_pairs(const sparta_chain *c, int dim, bool flat)
+static bool holds_pairs(const sp_chain *c, int dim, bool flat)
 {
     const int begin = dim ? c->end[dim - 1] : 0, end = c->end[flat ? dim : dim + 1];
     if (c->n < 2 || end - begin != 2) return false;
-    return SPARTA_MIN(c->order[begin], c->order[begin + 1]) == c->n - 2;
+    return SP_MIN(c->order[begin], c->order[begin + 1]) == c->n - 2;
 }
 
 /* n picks elements of the product; *last: the batch comes after them in its output. */
-static bool is_pick(sparta_match *m, const sparta_node *n, crossing *out, bool *last)
+static bool is_pick(sp_match *m, const sp_node *n, crossing *out, bool *last)
 {
-    sparta_chain c;
-    if (n->op != SPARTA_OP_Gather && n->op != SPARTA_OP_GatherND) return false;
-    const bool flat = n->op == SPARTA_OP_Gather;
+    sp_chain c;
+    if (n->op != SP_OP_Gather && n->op != SP_OP_GatherND) return false;
+    const bool flat = n->op == SP_OP_Gather;
     const int rank = flat ? 2 : 3;
-    if (!n->in[1]->constant || n->in[1]->dims.rank != (flat ? 1 : 2) || !sparta_match_f32(n->in[0]) ||
-        n->in[0]->dims.rank != rank || !sparta_chain_of(m, n->in[0], &c) || !is_product(m, c.base, out))
+    if (!n->in[1]->constant || n->in[1]->dims.rank != (flat ? 1 : 2) || !sp_match_f32(n->in[0]) ||
+        n->in[0]->dims.rank != rank || !sp_chain_of(m, n->in[0], &c) || !is_product(m, c.base, out))
         return false;
-    if (!flat && sparta_attr_int(&n->attrs, "batch_dims", 0) != 0) return false;
-    const int axis = flat ? sparta_match_axis(n, 0, 2) : 0;
+    if (!flat && sp_attr_int(&n->attrs, "batch_dims", 0) != 0) return false;
+    const int axis = flat ? sp_match_axis(n, 0, 2) : 0;
     *last = axis == 0;
     return holds_pairs(&c, axis, flat);
 }
 
 /* ------------------------------------------------------------------ the node */
 
-static sparta_status become(sparta_match *m, sparta_node *n, const crossing *x, const sparta_value *indices)
+static sparta_status become(sp_match *m, sp_node *n, const crossing *x, const sp_value *indices)
 {
-    int64_t(*pair)[2] = sparta_arena_array(m->g->arena, PAIRS, sizeof *pair), count = 0;
-    sparta_value *in[VECTORS + 1];
-    SPARTA_NEED(m->g->cx, pair);
+    int64_t(*pair)[2] = sp_arena_array(m->g->arena, PAIRS, sizeof *pair), count = 0;
+    sp_value *in[VECTORS + 1];
+    SP_NEED(m->g->cx, pair);
     if (!read_pairs(indices, x->n, pair, &count)) return SPARTA_OK;
     const sparta_tensor t = sparta_tensor_view(SPARTA_I64, 2, (int64_t[]){count, 2}, pair);
     for (int i = 0; i < x->n; i++) in[i] = x->vector[i];
-    SPARTA_TRY(sparta_graph_add_constant(m->g, NULL, &t, false, &in[x->n]));
-    SPARTA_TRY(sparta_match_room(m));
-    return sparta_match_become(m, n, SPARTA_OP_Interact, x->n + 1, in, SPARTA_ATTRS(SPARTA_INT("keep", -1)));
+    SP_TRY(sp_graph_add_constant(m->g, NULL, &t, false, &in[x->n]));
+    SP_TRY(sp_match_room(m));
+    return sp_match_become(m, n, SP_OP_Interact, x->n + 1, in, SP_ATTRS(SP_INT("keep", -1)));
 }
 
-static sparta_status pick(sparta_match *m, sparta_node *n)
+static sparta_status pick(sp_match *m, sp_node *n)
 {
     crossing x;
     bool last;
-    const sparta_node *from = sparta_match_is_turn(n) && n->in[0]->producer ? n->in[0]->producer : n;
+    const sp_node *from = sp_match_is_turn(n) && n->in[0]->producer ? n->in[0]->producer : n;
     if (!is_pick(m, from, &x, &last) || last != (from != n)) return SPARTA_OK;
     return become(m, n, &x, from->in[1]);
 }
 
 /* Concat(vector k, dots) */
-static sparta_status keep(sparta_match *m, sparta_node *n)
+static sparta_status keep(sp_match *m, sp_node *n)
 {
-    sparta_node *dots = n->n_in == 2 ? sparta_match_made_by(n->in[1], SPARTA_OP_Interact) : NULL;
-    if (!dots || !sparta_match_once(m, n->in[1]) || sparta_match_axis(n, 0, 2) != 1 ||
-        sparta_attr_int(&dots->attrs, "keep", -1) >= 0)
+    sp_node *dots = n->n_in == 2 ? sp_match_made_by(n->in[1], SP_OP_Interact) : NULL;
+    if (!dots || !sp_match_once(m, n->in[1]) || sp_match_axis(n, 0, 2) != 1 ||
+        sp_attr_int(&dots->attrs, "keep", -1) >= 0)
         return SPARTA_OK;
     for (int i = 0; i < dots->n_in - 1; i++)
         if (dots->in[i] == n->in[0])
-            return sparta_match_become(m, n, SPARTA_OP_Interact, dots->n_in, dots->in,
-                                       SPARTA_ATTRS(SPARTA_INT("keep", i)));
+            return sp_match_become(m, n, SP_OP_Interact, dots->n_in, dots->in, SP_ATTRS(SP_INT("keep", i)));
     return SPARTA_OK;
 }
 
-static sparta_status visit(sparta_match *m, sparta_node *n, void *arg)
+static sparta_status visit(sp_match *m, sp_node *n, void *arg)
 {
     (void)arg;
     switch (n->op) {
-    case SPARTA_OP_Gather:
-    case SPARTA_OP_Transpose: return pick(m, n);
-    case SPARTA_OP_Concat: return keep(m, n);
+    case SP_OP_Gather:
+    case SP_OP_Transpose: return pick(m, n);
+    case SP_OP_Concat: return keep(m, n);
     default: return SPARTA_OK;
     }
 }
 
-sparta_status sparta_pass_interact(sparta_graph *g)
+sparta_status sp_pass_interact(sp_graph *g)
 {
-    return sparta_match_run(g, visit, NULL);
+    return sp_match_run(g, visit, NULL);
 }

@@ -16,68 +16,67 @@ enum { PARTS = 8, LONGEST = 8 };
 /* ------------------------------------------------------------------ across a Linear */
 
 /* The rearrangement `step` of rows of N, done to rows of K. */
-static bool step_rows(sparta_match *m, sparta_chain *rows, const sparta_node *step, const sparta_expr *n,
-                      const sparta_expr *k)
+static bool step_rows(sp_match *m, sp_chain *rows, const sp_node *step, const sp_expr *n, const sp_expr *k)
 {
-    const sparta_dims *to = &step->out[0]->dims, *from = &step->in[0]->dims;
-    if (to->rank < 2 || !sparta_expr_equal(to->dim[to->rank - 1], n) ||
-        !sparta_expr_equal(from->dim[from->rank - 1], n))
+    const sp_dims *to = &step->out[0]->dims, *from = &step->in[0]->dims;
+    if (to->rank < 2 || !sp_expr_equal(to->dim[to->rank - 1], n) ||
+        !sp_expr_equal(from->dim[from->rank - 1], n))
         return false;
-    if (step->op == SPARTA_OP_Transpose) {
-        const sparta_attr *perm = sparta_attr_find(&step->attrs, "perm");
-        return perm && perm->ints[perm->n - 1] == perm->n - 1 && sparta_chain_step(m, rows, step);
+    if (step->op == SP_OP_Transpose) {
+        const sp_attr *perm = sp_attr_find(&step->attrs, "perm");
+        return perm && perm->ints[perm->n - 1] == perm->n - 1 && sp_chain_step(m, rows, step);
     }
-    sparta_dims dims = *to;
+    sp_dims dims = *to;
     dims.dim[dims.rank - 1] = k;
-    return sparta_chain_reshape(m, rows, &dims);
+    return sp_chain_reshape(m, rows, &dims);
 }
 
 /* The steps from the Linear's result down to n are single-use; n itself is the last. Returns the Linear, or
  * NULL. */
-static sparta_node *linear_above(const sparta_match *m, sparta_node *n, sparta_node **step, int *steps)
+static sp_node *linear_above(const sp_match *m, sp_node *n, sp_node **step, int *steps)
 {
-    for (*steps = 0; *steps < LONGEST && sparta_chain_is_step(n); n = n->in[0]->producer) {
+    for (*steps = 0; *steps < LONGEST && sp_chain_is_step(n); n = n->in[0]->producer) {
         step[(*steps)++] = n;
-        if (!n->in[0]->producer || !sparta_match_once(m, n->in[0])) return NULL;
+        if (!n->in[0]->producer || !sp_match_once(m, n->in[0])) return NULL;
     }
-    bool fits = n->op == SPARTA_OP_Linear && *steps > 0 && n->n_in <= 3;
+    bool fits = n->op == SP_OP_Linear && *steps > 0 && n->n_in <= 3;
     return fits ? n : NULL;
 }
 
-static sparta_status across_linear(sparta_match *m, sparta_node *n)
+static sparta_status across_linear(sp_match *m, sp_node *n)
 {
-    sparta_node *step[LONGEST];
-    sparta_chain rows;
+    sp_node *step[LONGEST];
+    sp_chain rows;
     int steps;
-    const sparta_node *linear = linear_above(m, n, step, &steps);
-    if (!linear || !sparta_chain_of(m, linear->in[0], &rows) || rows.steps == 0) return SPARTA_OK;
-    const sparta_dims *x = &linear->in[0]->dims, *y = &linear->out[0]->dims;
+    const sp_node *linear = linear_above(m, n, step, &steps);
+    if (!linear || !sp_chain_of(m, linear->in[0], &rows) || rows.steps == 0) return SPARTA_OK;
+    const sp_dims *x = &linear->in[0]->dims, *y = &linear->out[0]->dims;
     while (steps > 0)
         if (!step_rows(m, &rows, step[--steps], y->dim[y->rank - 1], x->dim[x->rank - 1])) return SPARTA_OK;
-    if (!sparta_chain_is_base(&rows)) return SPARTA_OK;
-    sparta_value *in[] = {rows.base, linear->in[1], linear->n_in > 2 ? linear->in[2] : NULL};
-    sparta_attrs attrs = linear->attrs;
-    SPARTA_TRY(sparta_match_rename(m, n, linear->name));
-    return sparta_match_become(m, n, SPARTA_OP_Linear, linear->n_in, in, &attrs);
+    if (!sp_chain_is_base(&rows)) return SPARTA_OK;
+    sp_value *in[] = {rows.base, linear->in[1], linear->n_in > 2 ? linear->in[2] : NULL};
+    sp_attrs attrs = linear->attrs;
+    SP_TRY(sp_match_rename(m, n, linear->name));
+    return sp_match_become(m, n, SP_OP_Linear, linear->n_in, in, &attrs);
 }
 
 /* ------------------------------------------------------------------ Split */
 
 typedef struct users { /* of a value: nodes that read it */
     int n;
-    sparta_node *node[PARTS];
+    sp_node *node[PARTS];
 } users;
 
 /* Few values are asked about, so they are found by looking; a file that makes us look too often is left as it
  * is (`effort` is what may still be looked at). More than PARTS: n = -1. */
-static users find_users(const sparta_match *m, const sparta_value *v, int64_t *effort)
+static users find_users(const sp_match *m, const sp_value *v, int64_t *effort)
 {
     users u = {0};
     *effort -= m->g->n_nodes;
-    if (v->is_output || sparta_match_uses(m, v) > PARTS || *effort < 0) return (users){.n = -1};
+    if (v->is_output || sp_match_uses(m, v) > PARTS || *effort < 0) return (users){.n = -1};
     for (int i = 0; i < m->g->n_nodes; i++)
         for (int j = 0; j < m->g->node[i]->n_in; j++) {
-            if (m->g->node[i]->in[j] != v || sparta_match_uses(m, m->g->node[i]->out[0]) == 0) continue;
+            if (m->g->node[i]->in[j] != v || sp_match_uses(m, m->g->node[i]->out[0]) == 0) continue;
             if (u.n == PARTS) return (users){.n = -1};
             u.node[u.n++] = m->g->node[i];
         }
@@ -85,10 +84,10 @@ static users find_users(const sparta_match *m, const sparta_value *v, int64_t *e
 }
 
 /* `n` makes `out` from now on; the node that made it is left with a value that nobody uses. */
-static void take_over(sparta_match *m, sparta_node *n, int at, sparta_node *from)
+static void take_over(sp_match *m, sp_node *n, int at, sp_node *from)
 {
-    sparta_value *out = from->out[0], *idle = n->out[at];
-    for (int i = 0; i < from->n_in; i++) sparta_match_release(m, from->in[i]);
+    sp_value *out = from->out[0], *idle = n->out[at];
+    for (int i = 0; i < from->n_in; i++) sp_match_release(m, from->in[i]);
     n->out[at] = out;
     out->producer = n;
     from->out[0] = idle;
@@ -97,32 +96,31 @@ static void take_over(sparta_match *m, sparta_node *n, int at, sparta_node *from
     m->added = true;
 }
 
-static const sparta_attr *row_perm(const sparta_node *n)
+static const sp_attr *row_perm(const sp_node *n)
 {
-    const sparta_attr *perm = n->op == SPARTA_OP_Transpose ? sparta_attr_find(&n->attrs, "perm") : NULL;
+    const sp_attr *perm = n->op == SP_OP_Transpose ? sp_attr_find(&n->attrs, "perm") : NULL;
     return perm && perm->n > 0 && perm->ints[perm->n - 1] == perm->n - 1 ? perm : NULL;
 }
 
 /* Split on the last axis whose every part is transposed alike, last axis in place: transpose first. */
-static sparta_status before_split(sparta_match *m, sparta_node *n, int64_t *effort)
+static sparta_status before_split(sp_match *m, sp_node *n, int64_t *effort)
 {
-    sparta_node *after[PARTS];
+    sp_node *after[PARTS];
     int rank = n->in[0]->dims.rank;
-    if (n->n_out > PARTS || sparta_match_axis(n, 0, rank) != rank - 1) return SPARTA_OK;
+    if (n->n_out > PARTS || sp_match_axis(n, 0, rank) != rank - 1) return SPARTA_OK;
     for (int i = 0; i < n->n_out; i++) {
         users u = find_users(m, n->out[i], effort);
-        const sparta_attr *perm = u.n == 1 ? row_perm(u.node[0]) : NULL,
-                          *first = i ? row_perm(after[0]) : perm;
+        const sp_attr *perm = u.n == 1 ? row_perm(u.node[0]) : NULL, *first = i ? row_perm(after[0]) : perm;
         if (!perm || perm->n != first->n ||
             memcmp(perm->ints, first->ints, (size_t)perm->n * sizeof *perm->ints) != 0)
             return SPARTA_OK;
         after[i] = u.node[0];
     }
-    sparta_value *x;
-    sparta_attrs attrs = after[0]->attrs;
-    SPARTA_TRY(sparta_match_add(m, SPARTA_OP_Transpose, after[0]->name, 1, &n->in[0], &attrs, &x));
-    sparta_match_use(m, x);
-    sparta_match_release(m, n->in[0]);
+    sp_value *x;
+    sp_attrs attrs = after[0]->attrs;
+    SP_TRY(sp_match_add(m, SP_OP_Transpose, after[0]->name, 1, &n->in[0], &attrs, &x));
+    sp_match_use(m, x);
+    sp_match_release(m, n->in[0]);
     n->in[0] = x;
     for (int i = 0; i < n->n_out; i++) take_over(m, n, i, after[i]);
     return SPARTA_OK;
@@ -131,20 +129,19 @@ static sparta_status before_split(sparta_match *m, sparta_node *n, int64_t *effo
 /* ------------------------------------------------------------------ Gathers that are a Split */
 
 /* Gathers of places 0 .. n-1 of axis `axis` of v, each once, in u.node[place]. */
-static bool all_places(const sparta_match *m, const sparta_value *v, int64_t *effort, int *axis, users *out)
+static bool all_places(const sp_match *m, const sp_value *v, int64_t *effort, int *axis, users *out)
 {
     users u = find_users(m, v, effort);
     if (u.n < 2) return false;
-    *axis = sparta_match_axis(u.node[0], 0, v->dims.rank);
+    *axis = sp_match_axis(u.node[0], 0, v->dims.rank);
     *out = (users){.n = u.n};
-    if (*axis < 0 || *axis >= v->dims.rank || !sparta_expr_is(v->dims.dim[*axis], u.n)) return false;
+    if (*axis < 0 || *axis >= v->dims.rank || !sp_expr_is(v->dims.dim[*axis], u.n)) return false;
     for (int i = 0; i < u.n; i++) {
         int64_t place[SPARTA_RANK];
-        const sparta_node *n = u.node[i];
-        if (n->op != SPARTA_OP_Gather || sparta_match_axis(n, 0, v->dims.rank) != *axis ||
-            n->in[1]->dims.rank != 0)
+        const sp_node *n = u.node[i];
+        if (n->op != SP_OP_Gather || sp_match_axis(n, 0, v->dims.rank) != *axis || n->in[1]->dims.rank != 0)
             return false;
-        if (sparta_match_ints(n->in[1], place) != 1) return false;
+        if (sp_match_ints(n->in[1], place) != 1) return false;
         if (place[0] < 0) place[0] += u.n;
         if (place[0] < 0 || place[0] >= u.n || out->node[place[0]]) return false;
         out->node[place[0]] = u.node[i];
@@ -153,21 +150,21 @@ static bool all_places(const sparta_match *m, const sparta_value *v, int64_t *ef
 }
 
 /* The last dim of the chain's base begins with an atom that is the whole of the view's dim `axis`? */
-static bool leads_last_dim(const sparta_chain *c, int axis)
+static bool leads_last_dim(const sp_chain *c, int axis)
 {
     int begin = axis ? c->end[axis - 1] : 0;
     int64_t last, places, width, product;
     if (c->end[axis] != begin + 1 || c->order[begin] != c->n - 2 || c->base->dims.rank < 1) return false;
-    if (!sparta_expr_is_const(c->base->dims.dim[c->base->dims.rank - 1], &last)) return false;
-    if (!sparta_expr_is_const(c->size[c->n - 2], &places) || !sparta_expr_is_const(c->size[c->n - 1], &width))
+    if (!sp_expr_is_const(c->base->dims.dim[c->base->dims.rank - 1], &last)) return false;
+    if (!sp_expr_is_const(c->size[c->n - 2], &places) || !sp_expr_is_const(c->size[c->n - 1], &width))
         return false;
-    return sparta_int_mul(places, width, &product) && product == last;
+    return sp_int_mul(places, width, &product) && product == last;
 }
 
 /* The chain without its dim `axis`, which is one atom, on another base. */
-static sparta_chain without(const sparta_chain *c, int axis, sparta_value *base, const sparta_dims *dims)
+static sp_chain without(const sp_chain *c, int axis, sp_value *base, const sp_dims *dims)
 {
-    sparta_chain rest = {.base = base, .steps = 4, .dims = *dims}; /* 4: any chain is shorter */
+    sp_chain rest = {.base = base, .steps = 4, .dims = *dims}; /* 4: any chain is shorter */
     int gone = c->order[axis ? c->end[axis - 1] : 0], dim = 0;
     for (int k = 0; k < c->dims.rank; k++) {
         if (k == axis) continue;
@@ -182,50 +179,50 @@ static sparta_chain without(const sparta_chain *c, int axis, sparta_value *base,
 
 /* (.., 3*E) as (3, .., E): places of 3 are parts of the last dim of the base. What remains is a chain on each
  * part. */
-static sparta_status split_places(sparta_match *m, const sparta_chain *c, int axis, const users *u)
+static sparta_status split_places(sp_match *m, const sp_chain *c, int axis, const users *u)
 {
-    sparta_value *in[] = {c->base, NULL}, *part[PARTS] = {NULL};
+    sp_value *in[] = {c->base, NULL}, *part[PARTS] = {NULL};
     int64_t width, sizes[PARTS];
-    if (!sparta_expr_is_const(c->size[c->n - 1], &width)) return SPARTA_OK;
-    sparta_node *split;
+    if (!sp_expr_is_const(c->size[c->n - 1], &width)) return SPARTA_OK;
+    sp_node *split;
     for (int i = 0; i < u->n; i++) sizes[i] = width;
-    SPARTA_TRY(sparta_match_constant_ints(m, u->n, sizes, &in[1]));
-    SPARTA_TRY(sparta_graph_add_node(m->g, SPARTA_OP_Split, u->node[0]->name, 2, in, u->n, part,
-                                     SPARTA_ATTRS(SPARTA_INT("axis", -1)), &split));
-    SPARTA_TRY(sparta_match_room(m));
-    SPARTA_TRY(sparta_ops_infer_node(m->g, split));
-    sparta_match_use(m, in[0]);
-    sparta_match_use(m, in[1]);
+    SP_TRY(sp_match_constant_ints(m, u->n, sizes, &in[1]));
+    SP_TRY(sp_graph_add_node(m->g, SP_OP_Split, u->node[0]->name, 2, in, u->n, part,
+                             SP_ATTRS(SP_INT("axis", -1)), &split));
+    SP_TRY(sp_match_room(m));
+    SP_TRY(sp_ops_infer_node(m->g, split));
+    sp_match_use(m, in[0]);
+    sp_match_use(m, in[1]);
     m->added = true;
     for (int i = 0; i < u->n; i++) {
-        sparta_chain rest = without(c, axis, part[i], &u->node[i]->out[0]->dims);
+        sp_chain rest = without(c, axis, part[i], &u->node[i]->out[0]->dims);
         bool written;
-        SPARTA_TRY(sparta_chain_write(m, &rest, u->node[i], &written));
+        SP_TRY(sp_chain_write(m, &rest, u->node[i], &written));
     }
     return SPARTA_OK;
 }
 
-static sparta_status gathers(sparta_match *m, sparta_node *n, int64_t *effort)
+static sparta_status gathers(sp_match *m, sp_node *n, int64_t *effort)
 {
     users u;
     int axis;
-    sparta_chain c;
-    if (sparta_match_uses(m, n->out[0]) < 2 || !all_places(m, n->out[0], effort, &axis, &u)) return SPARTA_OK;
-    if (!sparta_chain_of(m, n->out[0], &c) || !leads_last_dim(&c, axis)) return SPARTA_OK;
+    sp_chain c;
+    if (sp_match_uses(m, n->out[0]) < 2 || !all_places(m, n->out[0], effort, &axis, &u)) return SPARTA_OK;
+    if (!sp_chain_of(m, n->out[0], &c) || !leads_last_dim(&c, axis)) return SPARTA_OK;
     return split_places(m, &c, axis, &u);
 }
 
-static sparta_status visit(sparta_match *m, sparta_node *n, void *arg)
+static sparta_status visit(sp_match *m, sp_node *n, void *arg)
 {
     int64_t *effort = arg;
-    if (n->op == SPARTA_OP_Split) return before_split(m, n, effort);
-    if (!sparta_chain_is_step(n)) return SPARTA_OK;
-    SPARTA_TRY(across_linear(m, n));
-    return sparta_chain_is_step(n) ? gathers(m, n, effort) : SPARTA_OK;
+    if (n->op == SP_OP_Split) return before_split(m, n, effort);
+    if (!sp_chain_is_step(n)) return SPARTA_OK;
+    SP_TRY(across_linear(m, n));
+    return sp_chain_is_step(n) ? gathers(m, n, effort) : SPARTA_OK;
 }
 
-sparta_status sparta_pass_rows(sparta_graph *g)
+sparta_status sp_pass_rows(sp_graph *g)
 {
     int64_t effort = (int64_t)1 << 30;
-    return sparta_match_run(g, visit, &effort);
+    return sp_match_run(g, visit, &effort);
 }

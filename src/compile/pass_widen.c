@@ -10,8 +10,8 @@
 #include <string.h>
 
 typedef struct widening {
-    sparta_graph *g;
-    sparta_users users;
+    sp_graph *g;
+    sp_users users;
     bool *rounds; /* by id: a value that is made narrow to be rounded, and stays so */
 } widening;
 
@@ -20,21 +20,21 @@ static bool is_narrow(sparta_dtype t)
     return t == SPARTA_F16 || t == SPARTA_BF16;
 }
 
-static bool is_cast(const sparta_node *n)
+static bool is_cast(const sp_node *n)
 {
-    return n->op == SPARTA_OP_Cast;
+    return n->op == SP_OP_Cast;
 }
 
 /* Made by a Cast from something wider, and read by Casts to something wider alone. */
-static bool is_rounding(const widening *w, const sparta_value *v)
+static bool is_rounding(const widening *w, const sp_value *v)
 {
-    const sparta_node *p = v->producer;
-    if (v->is_output || !p || !is_cast(p) || !sparta_dtype_is_float(p->in[0]->dtype) ||
+    const sp_node *p = v->producer;
+    if (v->is_output || !p || !is_cast(p) || !sp_dtype_is_float(p->in[0]->dtype) ||
         is_narrow(p->in[0]->dtype))
         return false;
     bool back = false;
     for (int i = w->users.first[v->id]; i < w->users.first[v->id + 1]; i++) {
-        const sparta_node *n = w->g->node[w->users.user[i]];
+        const sp_node *n = w->g->node[w->users.user[i]];
         if (n == p) continue;
         if (!is_cast(n) || is_narrow(n->out[0]->dtype)) return false;
         back = true;
@@ -42,37 +42,37 @@ static bool is_rounding(const widening *w, const sparta_value *v)
     return back;
 }
 
-static sparta_status widen_tensor(sparta_graph *g, const sparta_tensor *from, const sparta_tensor **out)
+static sparta_status widen_tensor(sp_graph *g, const sparta_tensor *from, const sparta_tensor **out)
 {
-    sparta_tensor *t = sparta_arena_alloc(g->arena, sizeof *t);
-    SPARTA_NEED(g->cx, t);
-    SPARTA_TRY(sparta_tensor_alloc_in(g->arena, SPARTA_F32, from->rank, from->dim, t));
-    SPARTA_TRY(sparta_check_cancel(g->cx));
-    SPARTA_TRY(sparta_builtin_convert(g->cx, from, t));
+    sparta_tensor *t = sp_arena_alloc(g->arena, sizeof *t);
+    SP_NEED(g->cx, t);
+    SP_TRY(sp_tensor_alloc_in(g->arena, SPARTA_F32, from->rank, from->dim, t));
+    SP_TRY(sp_check_cancel(g->cx));
+    SP_TRY(sp_builtin_convert(g->cx, from, t));
     *out = t;
     return SPARTA_OK;
 }
 
 /* ------------------------------------------------------------------ edges */
 
-static sparta_status add_cast(sparta_graph *g, sparta_value *from, sparta_value *to, sparta_dtype type)
+static sparta_status add_cast(sp_graph *g, sp_value *from, sp_value *to, sparta_dtype type)
 {
-    const sparta_attr attr = {.name = "to", .kind = SPARTA_ATTR_INT, .i = sparta_dtype_to_onnx(type)};
-    const char *name = sparta_arena_printf(g->arena, "%s/Cast", to->is_output ? to->name : from->name);
-    SPARTA_NEED(g->cx, name);
-    return sparta_graph_add_node(g, SPARTA_OP_Cast, name, 1, &from, 1, &to, &(sparta_attrs){1, &attr}, NULL);
+    const sp_attr attr = {.name = "to", .kind = SP_ATTR_INT, .i = sp_dtype_to_onnx(type)};
+    const char *name = sp_arena_printf(g->arena, "%s/Cast", to->is_output ? to->name : from->name);
+    SP_NEED(g->cx, name);
+    return sp_graph_add_node(g, SP_OP_Cast, name, 1, &from, 1, &to, &(sp_attrs){1, &attr}, NULL);
 }
 
 /* A value of the same shape in f32 that all readers of v read instead. */
-static sparta_status stand_in(widening *w, sparta_value *v, sparta_value **out)
+static sparta_status stand_in(widening *w, sp_value *v, sp_value **out)
 {
-    sparta_value *wide;
-    SPARTA_TRY(sparta_graph_add_value(w->g, NULL, &wide));
+    sp_value *wide;
+    SP_TRY(sp_graph_add_value(w->g, NULL, &wide));
     wide->dims = v->dims;
     wide->dtype = SPARTA_F32;
     wide->typed = true;
     for (int i = w->users.first[v->id]; i < w->users.first[v->id + 1]; i++) {
-        sparta_node *n = w->g->node[w->users.user[i]];
+        sp_node *n = w->g->node[w->users.user[i]];
         for (int k = 0; k < n->n_in; k++)
             if (n->in[k] == v) n->in[k] = wide;
     }
@@ -80,21 +80,21 @@ static sparta_status stand_in(widening *w, sparta_value *v, sparta_value **out)
     return SPARTA_OK;
 }
 
-static sparta_status convert_input(widening *w, sparta_value *v)
+static sparta_status convert_input(widening *w, sp_value *v)
 {
-    sparta_value *wide;
-    SPARTA_TRY(stand_in(w, v, &wide));
+    sp_value *wide;
+    SP_TRY(stand_in(w, v, &wide));
     return add_cast(w->g, v, wide, SPARTA_F32);
 }
 
 /* The output keeps its name and type; its producer makes another value. */
-static sparta_status convert_output(widening *w, sparta_value *v)
+static sparta_status convert_output(widening *w, sp_value *v)
 {
-    sparta_node *p = v->producer;
-    sparta_value *wide;
-    SPARTA_TRY(stand_in(w, v, &wide));
+    sp_node *p = v->producer;
+    sp_value *wide;
+    SP_TRY(stand_in(w, v, &wide));
     if (!p) { /* a constant */
-        SPARTA_TRY(widen_tensor(w->g, v->constant, &wide->constant));
+        SP_TRY(widen_tensor(w->g, v->constant, &wide->constant));
         wide->origin = v->origin;
         return SPARTA_OK;
     }
@@ -108,86 +108,86 @@ static sparta_status convert_output(widening *w, sparta_value *v)
 /* ------------------------------------------------------------------ what is inside */
 
 /* Attributes that name a type: `to` of Cast, output_dtype, and the value of ConstantOfShape. */
-static sparta_status widen_attributes(sparta_graph *g, sparta_node *n)
+static sparta_status widen_attributes(sp_graph *g, sp_node *n)
 {
-    sparta_attr *list = NULL;
+    sp_attr *list = NULL;
     for (int i = 0; i < n->attrs.n; i++) {
-        const sparta_attr *a = &n->attrs.attr[i];
+        const sp_attr *a = &n->attrs.attr[i];
         const bool type =
-            a->kind == SPARTA_ATTR_INT && (!strcmp(a->name, "to") || !strcmp(a->name, "output_dtype"));
+            a->kind == SP_ATTR_INT && (!strcmp(a->name, "to") || !strcmp(a->name, "output_dtype"));
         sparta_dtype named;
-        const bool narrow = type ? sparta_dtype_from_onnx(a->i, &named) && is_narrow(named)
-                                 : a->kind == SPARTA_ATTR_TENSOR && is_narrow(a->tensor->dtype);
+        const bool narrow = type ? sp_dtype_from_onnx(a->i, &named) && is_narrow(named)
+                                 : a->kind == SP_ATTR_TENSOR && is_narrow(a->tensor->dtype);
         if (!narrow) continue;
         if (!list) {
-            list = sparta_arena_array(g->arena, (size_t)n->attrs.n, sizeof *list);
-            SPARTA_NEED(g->cx, list);
+            list = sp_arena_array(g->arena, (size_t)n->attrs.n, sizeof *list);
+            SP_NEED(g->cx, list);
             memcpy(list, n->attrs.attr, (size_t)n->attrs.n * sizeof *list);
             n->attrs.attr = list;
         }
         if (type)
-            list[i].i = sparta_dtype_to_onnx(SPARTA_F32);
+            list[i].i = sp_dtype_to_onnx(SPARTA_F32);
         else
-            SPARTA_TRY(widen_tensor(g, a->tensor, &list[i].tensor));
+            SP_TRY(widen_tensor(g, a->tensor, &list[i].tensor));
     }
     return SPARTA_OK;
 }
 
-static sparta_status widen_value(widening *w, sparta_value *v)
+static sparta_status widen_value(widening *w, sp_value *v)
 {
     if (!v->typed || !is_narrow(v->dtype) || w->rounds[v->id]) return SPARTA_OK;
     if (v->is_input) return convert_input(w, v);
     if (v->is_output) return convert_output(w, v);
-    if (v->constant) SPARTA_TRY(widen_tensor(w->g, v->constant, &v->constant));
+    if (v->constant) SP_TRY(widen_tensor(w->g, v->constant, &v->constant));
     v->dtype = SPARTA_F32;
     return SPARTA_OK;
 }
 
 static sparta_status widen(widening *w, const char *type)
 {
-    sparta_graph *g = w->g;
+    sp_graph *g = w->g;
     const int n_nodes = g->n_nodes, n_values = g->n_values;
     for (int i = 0; i < n_values; i++)
         w->rounds[i] = is_narrow(g->value[i]->dtype) && is_rounding(w, g->value[i]);
     for (int i = 0; i < n_nodes; i++) {
-        sparta_node *n = g->node[i];
-        if (!n->n_out || !n->out[0] || !w->rounds[n->out[0]->id]) SPARTA_TRY(widen_attributes(g, n));
+        sp_node *n = g->node[i];
+        if (!n->n_out || !n->out[0] || !w->rounds[n->out[0]->id]) SP_TRY(widen_attributes(g, n));
     }
-    for (int i = 0; i < n_values; i++) SPARTA_TRY(widen_value(w, g->value[i]));
-    sparta_note(g->cx,
-                "the model is in %s and is computed in f32: weights are widened, what goes in and out is "
-                "converted; --strict leaves it as it is, on references",
-                type);
-    return sparta_graph_sort(g);
+    for (int i = 0; i < n_values; i++) SP_TRY(widen_value(w, g->value[i]));
+    sp_note(g->cx,
+            "the model is in %s and is computed in f32: weights are widened, what goes in and out is "
+            "converted; --strict leaves it as it is, on references",
+            type);
+    return sp_graph_sort(g);
 }
 
 /* The narrow type that something is computed in; NULL: none is. */
-static const char *narrow_type(const sparta_graph *g)
+static const char *narrow_type(const sp_graph *g)
 {
     for (int i = 0; i < g->n_nodes; i++)
         for (int k = 0; k < g->node[i]->n_out; k++) {
-            const sparta_value *v = g->node[i]->out[k];
+            const sp_value *v = g->node[i]->out[k];
             if (v && v->typed && is_narrow(v->dtype)) return sparta_dtype_name(v->dtype);
         }
     return NULL;
 }
 
-sparta_status sparta_pass_widen(sparta_graph *g)
+sparta_status sp_pass_widen(sp_graph *g)
 {
     const char *type = narrow_type(g);
-    if (!type || sparta_ctx_strict(g->cx)) return SPARTA_OK;
-    sparta_arena *arena = sparta_arena_create(g->cx);
-    SPARTA_NEED(g->cx, arena);
-    widening w = {.g = g, .rounds = sparta_arena_array(arena, (size_t)g->n_values + 1, sizeof *w.rounds)};
-    sparta_status s = w.rounds ? sparta_graph_users(g, arena, &w.users) : sparta_ctx_status(g->cx);
+    if (!type || sp_ctx_strict(g->cx)) return SPARTA_OK;
+    sp_arena *arena = sp_arena_create(g->cx);
+    SP_NEED(g->cx, arena);
+    widening w = {.g = g, .rounds = sp_arena_array(arena, (size_t)g->n_values + 1, sizeof *w.rounds)};
+    sparta_status s = w.rounds ? sp_graph_users(g, arena, &w.users) : sp_ctx_status(g->cx);
     if (s == SPARTA_OK) s = widen(&w, type);
-    sparta_arena_free(arena);
+    sp_arena_free(arena);
     return s;
 }
 
-sparta_status sparta_compile_widen(sparta_graph *g)
+sparta_status sp_compile_widen(sp_graph *g)
 {
-    SPARTA_TRY(sparta_ops_infer(g));
-    SPARTA_TRY(sparta_pass_widen(g));
-    return sparta_ops_infer(g);
+    SP_TRY(sp_ops_infer(g));
+    SP_TRY(sp_pass_widen(g));
+    return sp_ops_infer(g);
 }

@@ -5,24 +5,24 @@
  *   MatMul, Mul, Add, Softmax, MatMul  --> Attention          Shape, Gather, Concat  --> gone
  *
  * The rows of passes.def run in order. After each of them types are inferred again, simplify tidies up and
- * sparta_graph_verify checks the result. Every pass leaves a graph that computes the same and keeps names,
+ * sp_graph_verify checks the result. Every pass leaves a graph that computes the same and keeps names,
  * types and order of inputs and outputs. A value that somebody else uses, or that is an output of the graph,
  * is never swallowed by a fusion. Only f32 is fused; f16 and bf16 are widened to it first (pass_widen.c).
  */
-#ifndef SPARTA_COMPILE_PASSES_H
-#define SPARTA_COMPILE_PASSES_H
+#ifndef SP_COMPILE_PASSES_H
+#define SP_COMPILE_PASSES_H
 
 #include "graph/graph.h"
 
-#define SPARTA_PASS(name, what) sparta_status sparta_pass_##name(sparta_graph *g) SPARTA_MUST;
+#define SP_PASS(name, what) sparta_status sp_pass_##name(sp_graph *g) SP_MUST;
 #include "compile/passes.def"
-#undef SPARTA_PASS
+#undef SP_PASS
 
 /* Infer, and the first of them alone: what answers are compared with. References that round after each node of a deep model in bf16 are
  * themselves off by 3 %. */
-sparta_status sparta_compile_widen(sparta_graph *g) SPARTA_MUST;
+sparta_status sp_compile_widen(sp_graph *g) SP_MUST;
 
-/* All of them, with sparta_ops_infer before, between and after. */
-sparta_status sparta_compile_passes(sparta_graph *g) SPARTA_MUST;
+/* All of them, with sp_ops_infer before, between and after. */
+sparta_status sp_compile_passes(sp_graph *g) SP_MUST;
 
 #endif

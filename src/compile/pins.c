@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static sparta_effect *pin_named(const sparta_obeyed *o, const char *name, size_t length)
+static sp_effect *pin_named(const sp_obeyed *o, const char *name, size_t length)
 {
     for (int i = 0; i < o->n; i++) {
-        sparta_effect *e = &o->effect[i];
+        sp_effect *e = &o->effect[i];
         if (e->implement && strlen(e->tensor) == length && !memcmp(e->tensor, name, length)) return e;
     }
     return NULL;
@@ -30,15 +30,14 @@ static bool part_of(const char *name, int i, char *out, size_t size)
            size;
 }
 
-static sparta_status pin_merged(sparta_ctx *cx, const sparta_obeyed *o, const char *name,
-                                const sparta_effect **out)
+static sparta_status pin_merged(sparta_ctx *cx, const sp_obeyed *o, const char *name, const sp_effect **out)
 {
     char part[1024];
     int pinned = 0, parts = 0;
-    sparta_effect *some = NULL;
+    sp_effect *some = NULL;
     bool same = true;
     for (; part_of(name, parts, part, sizeof part); parts++) {
-        sparta_effect *e = pin_named(o, part, strlen(part));
+        sp_effect *e = pin_named(o, part, strlen(part));
         if (!e) continue;
         same &= !some || (some->implement == e->implement && !strcmp(some->format, e->format));
         some = e;
@@ -46,51 +45,49 @@ static sparta_status pin_merged(sparta_ctx *cx, const sparta_obeyed *o, const ch
         pinned++;
     }
     if (pinned && (pinned < parts || !same)) {
-        sparta_fail(
+        sp_fail(
             cx, SPARTA_E_UNSUPPORTED,
             "format %.100s of '%.100s': the layer is merged into '%.100s', which is stored as one; say the "
             "same format for all of them",
             some->text, some->tensor, name);
-        return sparta_lower_fail_at(cx, some->at);
+        return sp_lower_fail_at(cx, some->at);
     }
     *out = some;
     return SPARTA_OK;
 }
 
-sparta_status sparta_lower_pin(sparta_ctx *cx, const sparta_obeyed *o, const sparta_node *n,
-                               const sparta_effect **out)
+sparta_status sp_lower_pin(sparta_ctx *cx, const sp_obeyed *o, const sp_node *n, const sp_effect **out)
 {
     *out = NULL;
-    if (!o || n->op != SPARTA_OP_Linear) return SPARTA_OK;
+    if (!o || n->op != SP_OP_Linear) return SPARTA_OK;
     const char *name = n->in[1]->origin ? n->in[1]->origin : n->in[1]->name;
-    sparta_effect *e = pin_named(o, name, strlen(name));
+    sp_effect *e = pin_named(o, name, strlen(name));
     if (!e) return pin_merged(cx, o, name, out);
     e->used = true;
     *out = e;
     return SPARTA_OK;
 }
 
-sparta_status sparta_lower_pin_failed(sparta_ctx *cx, const lower_node *ln)
+sparta_status sp_lower_pin_failed(sparta_ctx *cx, const lower_node *ln)
 {
-    const sparta_implement *im = ln->pin->implement;
+    const sp_implement *im = ln->pin->implement;
     const char *why = im->sparse && ln->sparse == LOWER_FORBIDDEN ? "only dense implements were asked for"
                       : ln->task.strict && im->sparse             ? "--strict allows no sparse product"
                                                                   : "the layer does not fit it";
-    sparta_fail(cx, SPARTA_E_UNSUPPORTED, "format %.100s of layer '%.100s': implement %s cannot run it: %s",
-                ln->pin->text, ln->node->name, im->name, why);
-    return sparta_lower_fail_at(cx, ln->pin->at);
+    sp_fail(cx, SPARTA_E_UNSUPPORTED, "format %.100s of layer '%.100s': implement %s cannot run it: %s",
+            ln->pin->text, ln->node->name, im->name, why);
+    return sp_lower_fail_at(cx, ln->pin->at);
 }
 
-sparta_status sparta_lower_pins_used(sparta_ctx *cx, const sparta_obeyed *o)
+sparta_status sp_lower_pins_used(sparta_ctx *cx, const sp_obeyed *o)
 {
     for (int i = 0; o && i < o->n; i++) {
-        const sparta_effect *e = &o->effect[i];
+        const sp_effect *e = &o->effect[i];
         if (!e->implement || e->used) continue;
-        sparta_fail(
-            cx, SPARTA_E_UNSUPPORTED,
-            "format %.100s of '%.100s': '%.100s' did not become a linear layer, so nothing stores it so",
-            e->text, e->tensor, e->layer);
-        return sparta_lower_fail_at(cx, e->at);
+        sp_fail(cx, SPARTA_E_UNSUPPORTED,
+                "format %.100s of '%.100s': '%.100s' did not become a linear layer, so nothing stores it so",
+                e->text, e->tensor, e->layer);
+        return sp_lower_fail_at(cx, e->at);
     }
     return SPARTA_OK;
 }

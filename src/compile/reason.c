@@ -11,11 +11,11 @@ static const char *how(const lower_node *ln)
 /* A dense row won although something is absent: why, and at which density would it not have? */
 static void dense_won(lower_node *ln, double peak)
 {
-    const sparta_task *t = &ln->task;
-    const sparta_pattern *p = &t->pattern;
+    const sp_task *t = &ln->task;
+    const sp_pattern *p = &t->pattern;
     const double stored = p->density * t->strip_fill; /* of the weight, in 4x1 strips */
     const double work =
-        peak > 0 ? 2. * (double)(t->n * t->k) * stored * (double)sparta_lower_tokens(t) / peak * 1e6 : 0;
+        peak > 0 ? 2. * (double)(t->n * t->k) * stored * (double)sp_lower_tokens(t) / peak * 1e6 : 0;
     char *out = ln->reason;
     const size_t size = sizeof ln->reason;
     if (ln->sparse == LOWER_FORBIDDEN)
@@ -53,20 +53,20 @@ static void walked(lower_node *ln)
                  how(ln), ln->us, ln->dense_us);
 }
 
-void sparta_lower_reason(lower_node *ln, double peak)
+void sp_lower_reason(lower_node *ln, double peak)
 {
-    const sparta_task *t = &ln->task;
+    const sp_task *t = &ln->task;
     ln->reason[0] = 0;
-    if (!t->mask && (!ln->im || !ln->im->kernel) && sparta_lower_is_layer(t->node)) {
-        sparta_compile_without_kernel(t->node, ln->reason, sizeof ln->reason);
+    if (!t->mask && (!ln->im || !ln->im->kernel) && sp_lower_is_layer(t->node)) {
+        sp_compile_without_kernel(t->node, ln->reason, sizeof ln->reason);
         return;
     }
-    if (t->node->op == SPARTA_OP_Attention || t->node->op == SPARTA_OP_Interact ||
-        (t->node->op == SPARTA_OP_MatMul && !t->node->in[1]->constant)) {
+    if (t->node->op == SP_OP_Attention || t->node->op == SP_OP_Interact ||
+        (t->node->op == SP_OP_MatMul && !t->node->in[1]->constant)) {
         snprintf(ln->reason, sizeof ln->reason, "product of two activations: nothing to prune");
         return;
     }
-    if (ln->pin && ln->im == &sparta_implement_walk) {
+    if (ln->pin && ln->im == &sp_implement_walk) {
         walked(ln);
         return;
     }

@@ -4,27 +4,27 @@
 #include <string.h>
 
 /* Weights whose format a schedule pins: a format may ask for a shape. */
-static sparta_status pinned(sparta_graph *g, const sparta_obeyed *o, sparta_propagate_options *out)
+static sparta_status pinned(sp_graph *g, const sp_obeyed *o, sp_propagate_options *out)
 {
-    const char **keep = sparta_arena_array(g->arena, (size_t)o->n + 1, sizeof *keep);
-    SPARTA_NEED(g->cx, keep);
+    const char **keep = sp_arena_array(g->arena, (size_t)o->n + 1, sizeof *keep);
+    SP_NEED(g->cx, keep);
     for (int i = 0; i < o->n; i++)
         if (o->effect[i].format) keep[out->n_keep++] = o->effect[i].tensor;
     out->keep = keep;
     return SPARTA_OK;
 }
 
-sparta_status sparta_compile_propagate(sparta_graph *g, const sparta_compile_options *options,
-                                       const sparta_obeyed *obeyed, sparta_propagate_report *out)
+sparta_status sp_compile_propagate(sp_graph *g, const sparta_compile_options *options,
+                                   const sp_obeyed *obeyed, sp_propagate_report *out)
 {
-    sparta_propagate_options o = {
+    sp_propagate_options o = {
         .remove = options->remove, .threads = options->threads, .multiple = options->multiple};
     while (options->remove && options->remove[o.n_remove]) o.n_remove++;
-    SPARTA_TRY(pinned(g, obeyed, &o));
-    return sparta_propagate(g, &o, out);
+    SP_TRY(pinned(g, obeyed, &o));
+    return sp_propagate(g, &o, out);
 }
 
-bool sparta_compile_worth(const sparta_propagate_report *went, double smaller_us, double given_us)
+bool sp_compile_worth(const sp_propagate_report *went, double smaller_us, double given_us)
 {
     const bool saves = went->parameters_before - went->parameters_after >= went->parameters_before / 16;
     return smaller_us <= given_us * (saves ? 1 : 1 - LOWER_NOISE);
@@ -34,14 +34,14 @@ sparta_status sparta_propagate_file(sparta_ctx *cx, const char *onnx, const char
                                     const sparta_compile_options *options)
 {
     sparta_compile_options all = {0};
-    sparta_propagate_report report;
-    sparta_opened o;
-    if (options) memcpy(&all, options, SPARTA_MIN(options->size, sizeof all));
-    SPARTA_TRY(sparta_compile_open(cx, onnx, &all, &o));
-    sparta_status s = sparta_compile_propagate(o.model->graph, &all, &o.obeyed, &report);
-    if (s == SPARTA_OK) s = sparta_propagate_tie(o.model->graph);
-    if (s == SPARTA_OK) s = sparta_model_check(cx, o.model);
-    if (s == SPARTA_OK) s = sparta_onnx_write(cx, o.model->graph, smaller);
-    sparta_compile_close(&o);
+    sp_propagate_report report;
+    sp_opened o;
+    if (options) memcpy(&all, options, SP_MIN(options->size, sizeof all));
+    SP_TRY(sp_compile_open(cx, onnx, &all, &o));
+    sparta_status s = sp_compile_propagate(o.model->graph, &all, &o.obeyed, &report);
+    if (s == SPARTA_OK) s = sp_propagate_tie(o.model->graph);
+    if (s == SPARTA_OK) s = sp_model_check(cx, o.model);
+    if (s == SPARTA_OK) s = sp_onnx_write(cx, o.model->graph, smaller);
+    sp_compile_close(&o);
     return s;
 }

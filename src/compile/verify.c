@@ -17,8 +17,8 @@ enum { ITEMS = 11, MIXED = 3, TOKENS = 6 }; /* 66 tokens: one full panel and two
 typedef struct check {
     sparta_ctx *cx;
     const sparta_package *package;
-    sparta_graph *g;
-    const sparta_tolerance *tolerance;
+    sp_graph *g;
+    const sp_tolerance *tolerance;
     const char *item;       /* the symbol that counts items; NULL: there is none, or they are mixed */
     int64_t different, all; /* items of the references' run; of the package's */
     int n;                  /* symbols: at most as many as the inputs have dims */
@@ -33,35 +33,35 @@ typedef struct check {
 /* Symbols in front (batch-like) are `items`, others TOKENS or as many as it takes, within their bounds. */
 static sparta_status set_sizes(check *c, int64_t items)
 {
-    c->n = sparta_input_symbols(c->g, c->name, c->axis);
+    c->n = sp_input_symbols(c->g, c->name, c->axis);
     for (int i = 0; i < c->n; i++)
-        c->size[i] = SPARTA_MIN(c->axis[i] == 0 ? items : TOKENS, sparta_symbol_bound(c->g, c->name[i]));
-    return sparta_sizes_that_run(c->cx, c->g, c->n, c->name, c->fixed, c->size);
+        c->size[i] = SP_MIN(c->axis[i] == 0 ? items : TOKENS, sp_symbol_bound(c->g, c->name[i]));
+    return sp_sizes_that_run(c->cx, c->g, c->n, c->name, c->fixed, c->size);
 }
 
-static bool starts_with(const sparta_value *v, const char *symbol)
+static bool starts_with(const sp_value *v, const char *symbol)
 {
     const char *name;
-    return v->dims.rank > 0 && sparta_expr_is_symbol(v->dims.dim[0], &name) && !strcmp(name, symbol);
+    return v->dims.rank > 0 && sp_expr_is_symbol(v->dims.dim[0], &name) && !strcmp(name, symbol);
 }
 
 /* The symbol that counts items: first in an input and in every output; NULL: there is none. */
-static const char *item_symbol(const sparta_graph *g)
+static const char *item_symbol(const sp_graph *g)
 {
     const char *item = NULL;
     for (int i = 0; i < g->n_inputs && !item; i++)
-        if (g->input[i]->dims.rank) (void)sparta_expr_is_symbol(g->input[i]->dims.dim[0], &item);
+        if (g->input[i]->dims.rank) (void)sp_expr_is_symbol(g->input[i]->dims.dim[0], &item);
     for (int i = 0; i < g->n_outputs && item; i++)
         if (!starts_with(g->output[i], item)) item = NULL;
     return item;
 }
 
 /* Can the inputs be given again and again? Items in front alone are whole rows: not those of [4,items] or [2*items]. */
-static bool repeats(const sparta_graph *g, const char *item)
+static bool repeats(const sp_graph *g, const char *item)
 {
     for (int i = 0; i < g->n_inputs; i++)
         for (int d = 0; d < g->input[i]->dims.rank; d++)
-            if (sparta_ops_mentions(g->input[i]->dims.dim[d], item) && (d || !starts_with(g->input[i], item)))
+            if (sp_ops_mentions(g->input[i]->dims.dim[d], item) && (d || !starts_with(g->input[i], item)))
                 return false;
     return true;
 }
@@ -72,17 +72,17 @@ static sparta_status plan(check *c)
     const char *item = item_symbol(c->g);
     bool apart = false;
     double cost;
-    SPARTA_TRY(set_sizes(c, 1));
-    SPARTA_TRY(sparta_ops_cost(c->cx, c->g, &(sparta_bindings){c->n, c->name, c->size}, &cost));
-    if (item && repeats(c->g, item)) SPARTA_TRY(sparta_ops_items_apart(c->g, item, &apart));
-    const int64_t most = item ? SPARTA_MIN(ITEMS, sparta_symbol_bound(c->g, item)) : ITEMS;
-    const int64_t least = SPARTA_MIN(apart ? 1 : MIXED, most);
-    c->different = cost * (double)most <= BUDGET ? most : SPARTA_MAX(least, (int64_t)(BUDGET / cost));
+    SP_TRY(set_sizes(c, 1));
+    SP_TRY(sp_ops_cost(c->cx, c->g, &(sp_bindings){c->n, c->name, c->size}, &cost));
+    if (item && repeats(c->g, item)) SP_TRY(sp_ops_items_apart(c->g, item, &apart));
+    const int64_t most = item ? SP_MIN(ITEMS, sp_symbol_bound(c->g, item)) : ITEMS;
+    const int64_t least = SP_MIN(apart ? 1 : MIXED, most);
+    c->different = cost * (double)most <= BUDGET ? most : SP_MAX(least, (int64_t)(BUDGET / cost));
     c->item = apart ? item : NULL;
-    SPARTA_TRY(set_sizes(c, c->different));
+    SP_TRY(set_sizes(c, c->different));
     for (int i = 0; i < c->n; i++)
         if (item && !strcmp(c->name[i], item)) c->different = c->size[i];
-    c->all = apart ? SPARTA_MAX(most, c->different) : c->different;
+    c->all = apart ? SP_MAX(most, c->different) : c->different;
     return SPARTA_OK;
 }
 
@@ -95,11 +95,11 @@ static sparta_status repeat(const check *c, const sparta_tensor *t, bool items, 
     size_t bytes, room;
     memcpy(dim, t->dim, sizeof dim);
     if (items) dim[0] = c->all;
-    SPARTA_TRY(sparta_tensor_bytes(c->cx, t->dtype, t->rank, t->dim, &bytes));
-    SPARTA_TRY(sparta_tensor_bytes(c->cx, t->dtype, t->rank, dim, &room));
-    SPARTA_TRY(sparta_tensor_alloc(c->cx, t->dtype, t->rank, dim, out));
+    SP_TRY(sp_tensor_bytes(c->cx, t->dtype, t->rank, t->dim, &bytes));
+    SP_TRY(sp_tensor_bytes(c->cx, t->dtype, t->rank, dim, &room));
+    SP_TRY(sp_tensor_alloc(c->cx, t->dtype, t->rank, dim, out));
     for (size_t at = 0; at < room; at += bytes)
-        memcpy((char *)out->data + at, t->data, SPARTA_MIN(bytes, room - at));
+        memcpy((char *)out->data + at, t->data, SP_MIN(bytes, room - at));
     return SPARTA_OK;
 }
 
@@ -110,7 +110,7 @@ static sparta_status repeat_all(const check *c, const sparta_named_tensor *some,
         sparta_status s = repeat(c, &some[i].tensor, items, &out[i].tensor);
         out[i].name = some[i].name;
         if (s != SPARTA_OK) {
-            sparta_inputs_free(c->cx, out, i);
+            sp_inputs_free(c->cx, out, i);
             return s;
         }
     }
@@ -130,36 +130,35 @@ static sparta_tensor items_of(const sparta_tensor *t, int64_t from, int64_t end)
 
 /* The worst of all repetitions. */
 static void compare(const check *c, const sparta_tensor *got, const sparta_tensor *want, double slack,
-                    sparta_closeness *worst)
+                    sp_closeness *worst)
 {
     if (!c->item) {
-        sparta_close(got, want, c->tolerance, slack, worst);
+        sp_close(got, want, c->tolerance, slack, worst);
         return;
     }
-    *worst = (sparta_closeness){.max_abs = INFINITY};
+    *worst = (sp_closeness){.max_abs = INFINITY};
     if (got->rank != want->rank || got->dim[0] != c->all) return;
     worst->max_abs = -1;
     for (int64_t at = 0; at < c->all; at += c->different) {
-        const int64_t count = SPARTA_MIN(c->different, c->all - at);
+        const int64_t count = SP_MIN(c->different, c->all - at);
         const sparta_tensor a = items_of(got, at, at + count), b = items_of(want, 0, count);
-        sparta_closeness one;
-        sparta_close(&a, &b, c->tolerance, slack, &one);
+        sp_closeness one;
+        sp_close(&a, &b, c->tolerance, slack, &one);
         if (!one.ok || one.max_abs > worst->max_abs) *worst = one;
         if (!one.ok) break;
     }
 }
 
-static sparta_status check_output(const check *c, const char *name, const sparta_closeness *is)
+static sparta_status check_output(const check *c, const char *name, const sp_closeness *is)
 {
     if (is->ok) return SPARTA_OK;
-    if (isinf(is->max_abs) && !sparta_ctx_strict(c->cx))
-        return sparta_fail(
-            c->cx, SPARTA_E_DIFFER,
-            "compile: output '%s' is NaN or Inf on one side only, and nothing was written; are "
-            "there such weights? A sparse product skips 0 x NaN: mend them, or compile with "
-            "--strict",
-            name);
-    return sparta_fail(
+    if (isinf(is->max_abs) && !sp_ctx_strict(c->cx))
+        return sp_fail(c->cx, SPARTA_E_DIFFER,
+                       "compile: output '%s' is NaN or Inf on one side only, and nothing was written; are "
+                       "there such weights? A sparse product skips 0 x NaN: mend them, or compile with "
+                       "--strict",
+                       name);
+    return sp_fail(
         c->cx, SPARTA_E_DIFFER,
         "compile: output '%s' differs from the reference by %.3g where %.3g is allowed (largest value %.3g); "
         "nothing was written; where the model magnifies rounding, a normalisation of nearly equal values "
@@ -172,9 +171,9 @@ static sparta_status check_outputs(const check *c, const sparta_named_tensor *go
                                    const double *slack)
 {
     for (int i = 0; i < c->g->n_outputs; i++) {
-        sparta_closeness is;
+        sp_closeness is;
         compare(c, &got[i].tensor, &want[i], slack[i], &is);
-        SPARTA_TRY(check_output(c, got[i].name, &is));
+        SP_TRY(check_output(c, got[i].name, &is));
     }
     return SPARTA_OK;
 }
@@ -184,72 +183,71 @@ static sparta_status check_outputs(const check *c, const sparta_named_tensor *go
 static sparta_status run_package(const check *c, int threads, const sparta_named_tensor *inputs,
                                  const sparta_tensor *want, const double *slack)
 {
-    const sparta_graph *g = c->g;
+    const sp_graph *g = c->g;
     const sparta_session_options options = {.size = sizeof options, .threads = threads};
-    sparta_named_tensor *got = sparta_alloc_array(c->cx, (size_t)g->n_outputs + 1, sizeof *got);
+    sparta_named_tensor *got = sp_alloc_array(c->cx, (size_t)g->n_outputs + 1, sizeof *got);
     sparta_session *session = NULL;
-    SPARTA_NEED(c->cx, got);
+    SP_NEED(c->cx, got);
     for (int i = 0; i < g->n_outputs; i++) got[i].name = g->output[i]->name;
     sparta_status s = sparta_session_create(c->cx, c->package, &options, &session);
     if (s == SPARTA_OK) {
-        sparta_session_share_from(session, 0); /* a few tokens, by all threads */
+        sp_session_share_from(session, 0); /* a few tokens, by all threads */
         s = sparta_session_run(c->cx, session, inputs, g->n_inputs, got, g->n_outputs);
     }
     if (s == SPARTA_OK) s = check_outputs(c, got, want, slack);
     sparta_session_free(session);
-    sparta_free(c->cx, got);
+    sp_free(c->cx, got);
     return s;
 }
 
 static sparta_status run_both(const check *c, const sparta_named_tensor *some, const sparta_named_tensor *all)
 {
     const int n = c->g->n_outputs;
-    sparta_tensor *want = sparta_alloc_array(c->cx, (size_t)n + 1, sizeof *want);
-    double *slack = sparta_alloc_array(c->cx, (size_t)n + 1, sizeof *slack);
-    sparta_status s = want && slack ? SPARTA_OK : sparta_ctx_status(c->cx);
-    if (s == SPARTA_OK)
-        s = sparta_ops_answer(c->cx, c->g, &(sparta_answer){some, c->g->n_inputs, want, slack});
+    sparta_tensor *want = sp_alloc_array(c->cx, (size_t)n + 1, sizeof *want);
+    double *slack = sp_alloc_array(c->cx, (size_t)n + 1, sizeof *slack);
+    sparta_status s = want && slack ? SPARTA_OK : sp_ctx_status(c->cx);
+    if (s == SPARTA_OK) s = sp_ops_answer(c->cx, c->g, &(sp_answer){some, c->g->n_inputs, want, slack});
     for (int threads = 1; threads <= 2 && s == SPARTA_OK; threads++)
         s = run_package(c, threads, all, want, slack);
-    for (int i = 0; i < n && want; i++) sparta_free(c->cx, want[i].data);
-    sparta_free(c->cx, want);
-    sparta_free(c->cx, slack);
+    for (int i = 0; i < n && want; i++) sp_free(c->cx, want[i].data);
+    sp_free(c->cx, want);
+    sp_free(c->cx, slack);
     return s;
 }
 
 static sparta_status run_check(check *c)
 {
-    const sparta_graph *g = c->g;
-    SPARTA_TRY(plan(c));
-    sparta_named_tensor *some = sparta_alloc_array(c->cx, (size_t)g->n_inputs * 2 + 2, sizeof *some);
-    SPARTA_NEED(c->cx, some);
+    const sp_graph *g = c->g;
+    SP_TRY(plan(c));
+    sparta_named_tensor *some = sp_alloc_array(c->cx, (size_t)g->n_inputs * 2 + 2, sizeof *some);
+    SP_NEED(c->cx, some);
     sparta_named_tensor *all = some + g->n_inputs + 1;
-    sparta_status s = sparta_inputs_make(c->cx, g, &(sparta_make_inputs){11, {c->n, c->name, c->size}}, some);
+    sparta_status s = sp_inputs_make(c->cx, g, &(sp_make_inputs){11, {c->n, c->name, c->size}}, some);
     if (s == SPARTA_OK) {
         s = repeat_all(c, some, all);
         if (s == SPARTA_OK) {
             s = run_both(c, some, all);
-            sparta_inputs_free(c->cx, all, g->n_inputs);
+            sp_inputs_free(c->cx, all, g->n_inputs);
         }
-        sparta_inputs_free(c->cx, some, g->n_inputs);
+        sp_inputs_free(c->cx, some, g->n_inputs);
     }
-    sparta_free(c->cx, some);
+    sp_free(c->cx, some);
     return s;
 }
 
-sparta_status sparta_lower_verify(sparta_ctx *cx, const sparta_package *p, sparta_graph *g,
-                                  const sparta_tolerance *tolerance)
+sparta_status sp_lower_verify(sparta_ctx *cx, const sparta_package *p, sp_graph *g,
+                              const sp_tolerance *tolerance)
 {
     check c = {.cx = cx, .package = p, .g = g, .tolerance = tolerance};
     size_t dims = 1;
     for (int i = 0; i < g->n_inputs; i++) dims += (size_t)g->input[i]->dims.rank;
-    sparta_arena *arena = sparta_arena_create(cx);
-    SPARTA_NEED(cx, arena);
-    c.name = sparta_arena_array(arena, dims, sizeof *c.name);
-    c.axis = sparta_arena_array(arena, dims, sizeof *c.axis);
-    c.size = sparta_arena_array(arena, dims, sizeof *c.size);
-    c.fixed = sparta_arena_array(arena, dims, sizeof *c.fixed);
-    sparta_status s = c.name && c.axis && c.size && c.fixed ? run_check(&c) : sparta_ctx_status(cx);
-    sparta_arena_free(arena);
+    sp_arena *arena = sp_arena_create(cx);
+    SP_NEED(cx, arena);
+    c.name = sp_arena_array(arena, dims, sizeof *c.name);
+    c.axis = sp_arena_array(arena, dims, sizeof *c.axis);
+    c.size = sp_arena_array(arena, dims, sizeof *c.size);
+    c.fixed = sp_arena_array(arena, dims, sizeof *c.fixed);
+    sparta_status s = c.name && c.axis && c.size && c.fixed ? run_check(&c) : sp_ctx_status(cx);
+    sp_arena_free(arena);
     return s;
 }

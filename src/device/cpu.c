@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static sparta_cpu cpu;
+static sp_cpu cpu;
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -23,9 +23,9 @@ typedef struct feature {
     uint64_t saves;
 } feature;
 static const feature features[] = {
-#define SPARTA_FEATURE(word, leaf, subleaf, reg, bit, saves) {word, leaf, subleaf, reg, bit, saves},
+#define SP_FEATURE(word, leaf, subleaf, reg, bit, saves) {word, leaf, subleaf, reg, bit, saves},
 #include "device/features.def"
-#undef SPARTA_FEATURE
+#undef SP_FEATURE
 };
 
 static bool ask(unsigned leaf, unsigned subleaf, unsigned r[4])
@@ -54,7 +54,7 @@ static void find_features(void)
 {
     uint64_t saved = saved_state();
     size_t used = 0;
-    for (size_t i = 0; i < SPARTA_COUNT(features); i++) {
+    for (size_t i = 0; i < SP_COUNT(features); i++) {
         size_t n = strlen(features[i].word);
         if (!offers(&features[i], saved) || used + n + 2 > sizeof cpu.isa) continue;
         if (used) cpu.isa[used++] = ' ';
@@ -141,19 +141,19 @@ static void find_cpu(void)
     find_features();
     find_caches();
     fill_caches();
-    cpu.cores = sparta_cores();
+    cpu.cores = sp_cores();
     cpu.memory = positive(sysconf(_SC_PHYS_PAGES)) * positive(sysconf(_SC_PAGESIZE));
 }
 
-const sparta_cpu *sparta_cpu_info(void)
+const sp_cpu *sp_cpu_info(void)
 {
     pthread_once(&once, find_cpu);
     return &cpu;
 }
 
-bool sparta_cpu_has(const char *word)
+bool sp_cpu_has(const char *word)
 {
-    const char *isa = sparta_cpu_info()->isa;
+    const char *isa = sp_cpu_info()->isa;
     size_t n = strlen(word);
     for (const char *at = n ? strstr(isa, word) : NULL; at; at = strstr(at + 1, word))
         if ((at == isa || at[-1] == ' ') && (at[n] == ' ' || at[n] == 0)) return true;
@@ -161,11 +161,11 @@ bool sparta_cpu_has(const char *word)
 }
 
 /* Hashes a text, not the struct: padding and later fields must not change old records. */
-uint64_t sparta_cpu_digest(void)
+uint64_t sp_cpu_digest(void)
 {
-    const sparta_cpu *c = sparta_cpu_info();
+    const sp_cpu *c = sp_cpu_info();
     char text[512];
     int n = snprintf(text, sizeof text, "%s/%d/%d/%s/%zu/%zu/%zu", c->vendor, c->family, c->model, c->isa,
                      c->l1d, c->l2, c->l3);
-    return sparta_hash(text, (size_t)n, 0);
+    return sp_hash(text, (size_t)n, 0);
 }

@@ -4,47 +4,47 @@
  * inside the library. Peaks are measured, never looked up: a share of peak is a share of what this machine
  * did in the same run.
  */
-#ifndef SPARTA_DEVICE_H
-#define SPARTA_DEVICE_H
+#ifndef SP_DEVICE_H
+#define SP_DEVICE_H
 
 #include "base/base.h"
 
 typedef enum {
-#define SPARTA_TARGET(id, name, flags, bytes, probe) SPARTA_TARGET_##id,
+#define SP_TARGET(id, name, flags, bytes, probe) SP_TARGET_##id,
 #include "device/targets.def"
-#undef SPARTA_TARGET
-    SPARTA_TARGETS
-} sparta_target;
+#undef SP_TARGET
+    SP_TARGETS
+} sp_target;
 
-const char *sparta_target_name(sparta_target t);
-const char *sparta_target_flags(sparta_target t);
-int sparta_target_bytes(sparta_target t); /* of its widest vector */
+const char *sp_target_name(sp_target t);
+const char *sp_target_flags(sp_target t);
+int sp_target_bytes(sp_target t); /* of its widest vector */
 /* This CPU can run it, and the kernel keeps its registers. SPARTA_TARGET=name in the environment lowers what
  * fits. */
-bool sparta_target_fits(sparta_target t);
+bool sp_target_fits(sp_target t);
 /* E_USAGE when SPARTA_TARGET names no target: whoever sets it wants something. */
-sparta_status sparta_target_check(sparta_ctx *cx) SPARTA_MUST;
-sparta_target sparta_target_best(void);
-bool sparta_target_parse(const char *name, sparta_target *out);
+sparta_status sp_target_check(sparta_ctx *cx) SP_MUST;
+sp_target sp_target_best(void);
+bool sp_target_parse(const char *name, sp_target *out);
 
-typedef struct sparta_cpu {
+typedef struct sp_cpu {
     char vendor[16], brand[64];
     int family, model, cores;
     size_t l1d, l2, l3; /* bytes; 0: not known */
     char isa[256]; /* "avx2 fma avx512f avx512bw avx512vl avx512_vnni ...": what CPU and kernel both offer
                       (features.def) */
     size_t memory; /* bytes of RAM */
-} sparta_cpu;
-const sparta_cpu *sparta_cpu_info(void);
-bool sparta_cpu_has(const char *feature); /* a word of isa */
+} sp_cpu;
+const sp_cpu *sp_cpu_info(void);
+bool sp_cpu_has(const char *feature); /* a word of isa */
 /* 64 bits that tell machines apart for tuning records: vendor, family, model, isa, caches. */
-uint64_t sparta_cpu_digest(void);
+uint64_t sp_cpu_digest(void);
 
 /* Best of many short windows (about `seconds` in all): fp32 operations (multiply and add are two) a second
  * that `threads` threads reach with register operands on this target; bytes a second read from memory. At
  * most as many threads as cores are used; 0: all. The answer is 0 when the target does not fit or memory is
  * short. */
-double sparta_peak_flops(sparta_target t, int threads, double seconds);
-double sparta_peak_bandwidth(int threads, double seconds);
+double sp_peak_flops(sp_target t, int threads, double seconds);
+double sp_peak_bandwidth(int threads, double seconds);
 
 #endif

@@ -20,7 +20,7 @@ typedef struct member {
 } member;
 struct crew {
     double (*work)(crew *all, int index); /* returns the best rate of one thread */
-    sparta_target target;
+    sp_target target;
     double seconds;
     int threads;
     uint8_t *memory; /* for bandwidth: `slice` bytes for each thread */
@@ -55,9 +55,9 @@ static double gather(crew *all)
  */
 static crew crew_of(int threads, double seconds, double (*work)(crew *, int))
 {
-    crew all = {.work = work, .seconds = seconds > 1e-3 ? SPARTA_MIN(seconds, 60) : 1e-3};
-    int most = SPARTA_MIN(sparta_cores(), MOST_THREADS);
-    all.threads = threads > 0 ? SPARTA_MIN(threads, most) : most;
+    crew all = {.work = work, .seconds = seconds > 1e-3 ? SP_MIN(seconds, 60) : 1e-3};
+    int most = SP_MIN(sp_cores(), MOST_THREADS);
+    all.threads = threads > 0 ? SP_MIN(threads, most) : most;
     return all;
 }
 
@@ -139,15 +139,15 @@ static double window_avx2(uint64_t rounds)
 #define window_avx512 window_avx2 /* never called: neither target fits here */
 #endif
 
-static const fma_window windows[] = {[SPARTA_TARGET_AVX512] = window_avx512,
-                                     [SPARTA_TARGET_AVX2] = window_avx2,
-                                     [SPARTA_TARGET_PORTABLE] = window_portable};
-_Static_assert(SPARTA_COUNT(windows) == SPARTA_TARGETS, "a target without its window");
+static const fma_window windows[] = {[SP_TARGET_AVX512] = window_avx512,
+                                     [SP_TARGET_AVX2] = window_avx2,
+                                     [SP_TARGET_PORTABLE] = window_portable};
+_Static_assert(SP_COUNT(windows) == SP_TARGETS, "a target without its window");
 
 static double rate_of(fma_window window, uint64_t rounds, double *took)
 {
-    double start = sparta_now(), done = window(rounds);
-    *took = sparta_now() - start;
+    double start = sp_now(), done = window(rounds);
+    *took = sp_now() - start;
     return *took > 0 ? done / *took : 0;
 }
 
@@ -157,7 +157,7 @@ static double best_flops(crew *all, int index)
 {
     fma_window window = windows[all->target];
     uint64_t rounds = 256;
-    double end = sparta_now() + all->seconds, took, best = 0;
+    double end = sp_now() + all->seconds, took, best = 0;
     (void)index;
     do {
         double rate = rate_of(window, rounds, &took);
@@ -165,15 +165,15 @@ static double best_flops(crew *all, int index)
             rounds *= 2;
             best = 0; /* shorter windows do not count */
         } else {
-            best = SPARTA_MAX(best, rate);
+            best = SP_MAX(best, rate);
         }
-    } while (sparta_now() < end || best == 0);
+    } while (sp_now() < end || best == 0);
     return best;
 }
 
-double sparta_peak_flops(sparta_target t, int threads, double seconds)
+double sp_peak_flops(sp_target t, int threads, double seconds)
 {
-    if (!sparta_target_fits(t)) return 0;
+    if (!sp_target_fits(t)) return 0;
     crew all = crew_of(threads, seconds, best_flops);
     all.target = t;
     return gather(&all);
@@ -203,28 +203,28 @@ static double best_bandwidth(crew *all, int index)
     double best = 0;
     size_t at = 0;
     memset(mine, 1, all->slice); /* the thread that reads a page touches it first: it lies near */
-    double end = sparta_now() + all->seconds;
+    double end = sp_now() + all->seconds;
     do {
-        double start = sparta_now();
+        double start = sp_now();
         read_piece(mine + at);
-        double took = sparta_now() - start;
-        if (took > 0) best = SPARTA_MAX(best, PIECE / took);
+        double took = sp_now() - start;
+        if (took > 0) best = SP_MAX(best, PIECE / took);
         at = at + 2 * PIECE <= all->slice ? at + PIECE : 0;
-    } while (sparta_now() < end);
+    } while (sp_now() < end);
     return best;
 }
 
 static size_t enough_memory(int threads)
 {
-    const sparta_cpu *c = sparta_cpu_info();
-    size_t size = SPARTA_MAX(8 * c->l3, (size_t)64 << 20);
-    size = SPARTA_MIN(size, most_memory);
-    if (c->memory) size = SPARTA_MIN(size, c->memory / 4);
+    const sp_cpu *c = sp_cpu_info();
+    size_t size = SP_MAX(8 * c->l3, (size_t)64 << 20);
+    size = SP_MIN(size, most_memory);
+    if (c->memory) size = SP_MIN(size, c->memory / 4);
     size_t slice = size / (size_t)threads / PIECE * PIECE;
     return slice;
 }
 
-double sparta_peak_bandwidth(int threads, double seconds)
+double sp_peak_bandwidth(int threads, double seconds)
 {
     crew all = crew_of(threads, seconds, best_bandwidth);
     all.slice = enough_memory(all.threads);

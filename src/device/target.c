@@ -8,15 +8,15 @@ static bool cpu_has_avx2(void)
 {
     static const char *const v3[] = {"sse4_2", "popcnt", "movbe", "lzcnt", "bmi1",
                                      "bmi2",   "avx",    "f16c",  "fma",   "avx2"};
-    for (size_t i = 0; i < SPARTA_COUNT(v3); i++)
-        if (!sparta_cpu_has(v3[i])) return false;
+    for (size_t i = 0; i < SP_COUNT(v3); i++)
+        if (!sp_cpu_has(v3[i])) return false;
     return true;
 }
 static bool cpu_has_avx512(void)
 {
     static const char *const more[] = {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"};
-    for (size_t i = 0; i < SPARTA_COUNT(more); i++)
-        if (!sparta_cpu_has(more[i])) return false;
+    for (size_t i = 0; i < SP_COUNT(more); i++)
+        if (!sp_cpu_has(more[i])) return false;
     return cpu_has_avx2();
 }
 
@@ -30,34 +30,34 @@ static const struct {
     int bytes;
     bool (*probe)(void);
 } targets[] = {
-#define SPARTA_TARGET(id, name, flags, bytes, probe) {name, flags, bytes, probe},
+#define SP_TARGET(id, name, flags, bytes, probe) {name, flags, bytes, probe},
 #include "device/targets.def"
-#undef SPARTA_TARGET
+#undef SP_TARGET
 };
 
-static bool known(sparta_target t)
+static bool known(sp_target t)
 {
-    return (unsigned)t < SPARTA_TARGETS;
+    return (unsigned)t < SP_TARGETS;
 }
 
-const char *sparta_target_name(sparta_target t)
+const char *sp_target_name(sp_target t)
 {
     return known(t) ? targets[t].name : "unknown";
 }
-const char *sparta_target_flags(sparta_target t)
+const char *sp_target_flags(sp_target t)
 {
     return known(t) ? targets[t].flags : "";
 }
-int sparta_target_bytes(sparta_target t)
+int sp_target_bytes(sp_target t)
 {
     return known(t) ? targets[t].bytes : 0;
 }
 
-bool sparta_target_parse(const char *name, sparta_target *out)
+bool sp_target_parse(const char *name, sp_target *out)
 {
-    for (int t = 0; name && t < SPARTA_TARGETS; t++) {
+    for (int t = 0; name && t < SP_TARGETS; t++) {
         if (strcmp(targets[t].name, name)) continue;
-        *out = (sparta_target)t;
+        *out = (sp_target)t;
         return true;
     }
     return false;
@@ -70,25 +70,25 @@ static const char *wanted(void)
     return name && *name ? name : NULL;
 }
 
-sparta_status sparta_target_check(sparta_ctx *cx)
+sparta_status sp_target_check(sparta_ctx *cx)
 {
-    sparta_target t;
-    if (!wanted() || sparta_target_parse(wanted(), &t)) return SPARTA_OK;
-    return sparta_fail(cx, SPARTA_E_USAGE,
-                       "SPARTA_TARGET: there is no target \"%s\"; it is avx512, avx2 or portable, or not set",
-                       wanted());
+    sp_target t;
+    if (!wanted() || sp_target_parse(wanted(), &t)) return SPARTA_OK;
+    return sp_fail(cx, SPARTA_E_USAGE,
+                   "SPARTA_TARGET: there is no target \"%s\"; it is avx512, avx2 or portable, or not set",
+                   wanted());
 }
 
-bool sparta_target_fits(sparta_target t)
+bool sp_target_fits(sp_target t)
 {
-    sparta_target best;
+    sp_target best;
     if (!known(t) || !targets[t].probe()) return false;
-    return !sparta_target_parse(wanted(), &best) || t >= best;
+    return !sp_target_parse(wanted(), &best) || t >= best;
 }
 
-sparta_target sparta_target_best(void)
+sp_target sp_target_best(void)
 {
     int t = 0;
-    while (t < SPARTA_TARGETS - 1 && !sparta_target_fits((sparta_target)t)) t++;
-    return (sparta_target)t;
+    while (t < SP_TARGETS - 1 && !sp_target_fits((sp_target)t)) t++;
+    return (sp_target)t;
 }

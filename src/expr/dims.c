@@ -1,50 +1,49 @@
 /* Shapes of expressions. */
 #include "expr/expr.h"
 
-bool sparta_dims_equal(const sparta_dims *a, const sparta_dims *b)
+bool sp_dims_equal(const sp_dims *a, const sp_dims *b)
 {
     if (a->rank != b->rank) return false;
     for (int i = 0; i < a->rank; i++)
-        if (!sparta_expr_equal(a->dim[i], b->dim[i])) return false;
+        if (!sp_expr_equal(a->dim[i], b->dim[i])) return false;
     return true;
 }
 
-bool sparta_dims_const(const sparta_dims *d, int64_t out[SPARTA_RANK])
+bool sp_dims_const(const sp_dims *d, int64_t out[SPARTA_RANK])
 {
     int64_t value[SPARTA_RANK];
     for (int i = 0; i < d->rank; i++)
-        if (!sparta_expr_is_const(d->dim[i], &value[i])) return false;
+        if (!sp_expr_is_const(d->dim[i], &value[i])) return false;
     for (int i = 0; out && i < d->rank; i++) out[i] = value[i];
     return true;
 }
 
-const sparta_expr *sparta_dims_elements(sparta_arena *a, const sparta_dims *d)
+const sp_expr *sp_dims_elements(sp_arena *a, const sp_dims *d)
 {
-    const sparta_expr *n = sparta_expr_const(a, 1);
-    for (int i = 0; i < d->rank && n; i++) n = sparta_expr_mul(a, n, d->dim[i]);
+    const sp_expr *n = sp_expr_const(a, 1);
+    for (int i = 0; i < d->rank && n; i++) n = sp_expr_mul(a, n, d->dim[i]);
     return n;
 }
 
-sparta_status sparta_dims_eval(sparta_ctx *cx, const sparta_dims *d, const sparta_bindings *b,
-                               int64_t out[SPARTA_RANK])
+sparta_status sp_dims_eval(sparta_ctx *cx, const sp_dims *d, const sp_bindings *b, int64_t out[SPARTA_RANK])
 {
     int64_t value[SPARTA_RANK];
     for (int i = 0; i < d->rank; i++) {
-        SPARTA_TRY(sparta_expr_eval(cx, d->dim[i], b, &value[i]));
+        SP_TRY(sp_expr_eval(cx, d->dim[i], b, &value[i]));
         if (value[i] < 0)
-            return sparta_fail(cx, SPARTA_E_SHAPE, "shape: dimension %d becomes %lld; sizes are not negative",
-                               i, (long long)value[i]);
+            return sp_fail(cx, SPARTA_E_SHAPE, "shape: dimension %d becomes %lld; sizes are not negative", i,
+                           (long long)value[i]);
     }
     for (int i = 0; i < d->rank; i++) out[i] = value[i];
     return SPARTA_OK;
 }
 
-void sparta_dims_print(const sparta_dims *d, sparta_text *out)
+void sp_dims_print(const sp_dims *d, sp_text *out)
 {
-    sparta_text_put(out, "[", 1);
+    sp_text_put(out, "[", 1);
     for (int i = 0; i < d->rank; i++) {
-        if (i) sparta_text_put(out, ",", 1);
-        sparta_expr_print(d->dim[i], out);
+        if (i) sp_text_put(out, ",", 1);
+        sp_expr_print(d->dim[i], out);
     }
-    sparta_text_put(out, "]", 1);
+    sp_text_put(out, "]", 1);
 }

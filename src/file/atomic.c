@@ -20,7 +20,7 @@
 enum { BUFFER = 1 << 16, NAME_KEPT = 200 };
 static const char suffix[] = ".sparta-tmp";
 
-struct sparta_atomic {
+struct sp_atomic {
     sparta_ctx *cx;
     char *path, *temp; /* the target, and what is written until the end */
     int fd;
@@ -31,9 +31,9 @@ struct sparta_atomic {
 };
 
 /* The target is named in messages: the temporary name means nothing to anybody. */
-static sparta_status io_error(sparta_atomic *f, const char *what)
+static sparta_status io_error(sp_atomic *f, const char *what)
 {
-    f->status = sparta_fail(f->cx, SPARTA_E_IO, "%s: %s: %s", f->path, what, strerror(errno));
+    f->status = sp_fail(f->cx, SPARTA_E_IO, "%s: %s: %s", f->path, what, strerror(errno));
     return f->status;
 }
 
@@ -45,10 +45,10 @@ static sparta_status check_target(sparta_ctx *cx, const char *path, mode_t *mode
     struct stat st;
     const char *slash = strrchr(path, '/');
     *mode = 0;
-    if (!path[0] || (slash && !slash[1])) return sparta_fail(cx, SPARTA_E_IO, "\"%s\": names no file", path);
+    if (!path[0] || (slash && !slash[1])) return sp_fail(cx, SPARTA_E_IO, "\"%s\": names no file", path);
     if (stat(path, &st)) return SPARTA_OK; /* not there, or not visible: opening will say more */
-    if (S_ISDIR(st.st_mode)) return sparta_fail(cx, SPARTA_E_IO, "%s: is a folder, not a file", path);
-    if (!S_ISREG(st.st_mode)) return sparta_fail(cx, SPARTA_E_IO, "%s: not a regular file", path);
+    if (S_ISDIR(st.st_mode)) return sp_fail(cx, SPARTA_E_IO, "%s: is a folder, not a file", path);
+    if (!S_ISREG(st.st_mode)) return sp_fail(cx, SPARTA_E_IO, "%s: not a regular file", path);
     *mode = st.st_mode & 0777;
     return SPARTA_OK;
 }
@@ -81,7 +81,7 @@ static void sweep(const char *path, const char *name)
     if (n >= sizeof folder) return;
     memcpy(folder, path, n);
     folder[n] = 0;
-    const uint64_t which = sparta_hash(folder, n, 1);
+    const uint64_t which = sp_hash(folder, n, 1);
     if (atomic_exchange(&last, which) == which) return;
     DIR *d = opendir(n ? folder : ".");
     for (struct dirent *e; d && (e = readdir(d));)
@@ -93,8 +93,8 @@ static uint64_t some_bits(const void *p)
 {
     uint64_t bits;
     if (getrandom(&bits, sizeof bits, GRND_NONBLOCK) == (ssize_t)sizeof bits) return bits;
-    double now = sparta_now();
-    return sparta_hash(&now, sizeof now, (uint64_t)(uintptr_t)p ^ (uint64_t)getpid());
+    double now = sp_now();
+    return sp_hash(&now, sizeof now, (uint64_t)(uintptr_t)p ^ (uint64_t)getpid());
 }
 
 /* Nobody else has it: true also where the file system knows no locks, since there nobody sweeps. */
@@ -115,12 +115,12 @@ static int create_locked(const char *path)
     return -1;
 }
 
-static sparta_status create_temp(sparta_atomic *f)
+static sparta_status create_temp(sp_atomic *f)
 {
     const char *slash = strrchr(f->path, '/'), *name = slash ? slash + 1 : f->path;
     size_t size = strlen(f->path) + 16 + sizeof suffix;
-    f->temp = sparta_alloc(f->cx, size);
-    SPARTA_NEED(f->cx, f->temp);
+    f->temp = sp_alloc(f->cx, size);
+    SP_NEED(f->cx, f->temp);
     sweep(f->path, name);
     for (int tries = 0; tries < 100; tries++) {
         snprintf(f->temp, size, "%.*s.%.*s.%08x%s", (int)(name - f->path), f->path, NAME_KEPT, name,
@@ -131,29 +131,29 @@ static sparta_status create_temp(sparta_atomic *f)
     return f->fd < 0 ? io_error(f, "cannot be created") : SPARTA_OK;
 }
 
-static void discard(sparta_atomic *f)
+static void discard(sp_atomic *f)
 {
     if (f->fd >= 0) {
         close(f->fd);
         unlink(f->temp);
     }
-    sparta_free(f->cx, f->path);
-    sparta_free(f->cx, f->temp);
-    sparta_free(f->cx, f);
+    sp_free(f->cx, f->path);
+    sp_free(f->cx, f->temp);
+    sp_free(f->cx, f);
 }
 
-sparta_atomic *sparta_atomic_open(sparta_ctx *cx, const char *path)
+sp_atomic *sp_atomic_open(sparta_ctx *cx, const char *path)
 {
     mode_t mode;
     if (check_target(cx, path, &mode)) return NULL;
-    sparta_atomic *f = sparta_alloc(cx, sizeof *f);
+    sp_atomic *f = sp_alloc(cx, sizeof *f);
     if (!f) return NULL;
     f->cx = cx;
     f->temp = NULL;
     f->fd = -1;
     f->status = SPARTA_OK;
     f->written = f->used = 0;
-    f->path = sparta_alloc(cx, strlen(path) + 1);
+    f->path = sp_alloc(cx, strlen(path) + 1);
     if (f->path) strcpy(f->path, path);
     if (!f->path || create_temp(f)) {
         discard(f);
@@ -166,12 +166,12 @@ sparta_atomic *sparta_atomic_open(sparta_ctx *cx, const char *path)
 
 /* ------------------------------------------------------------------ write */
 
-static sparta_status write_at(sparta_atomic *f, const uint8_t *bytes, size_t n, uint64_t offset)
+static sparta_status write_at(sp_atomic *f, const uint8_t *bytes, size_t n, uint64_t offset)
 {
     while (n) {
-        sparta_status status = sparta_check_cancel(f->cx);
+        sparta_status status = sp_check_cancel(f->cx);
         if (status) return f->status = status;
-        ssize_t done = pwrite(f->fd, bytes, SPARTA_MIN(n, (size_t)64 << 20), (off_t)offset);
+        ssize_t done = pwrite(f->fd, bytes, SP_MIN(n, (size_t)64 << 20), (off_t)offset);
         if (done < 0 && errno == EINTR) continue;
         if (done <= 0) {
             if (done == 0) errno = ENOSPC;
@@ -184,20 +184,20 @@ static sparta_status write_at(sparta_atomic *f, const uint8_t *bytes, size_t n, 
     return SPARTA_OK;
 }
 
-static sparta_status flush(sparta_atomic *f)
+static sparta_status flush(sp_atomic *f)
 {
-    SPARTA_TRY(write_at(f, f->buffer, f->used, f->written));
+    SP_TRY(write_at(f, f->buffer, f->used, f->written));
     f->written += f->used;
     f->used = 0;
     return SPARTA_OK;
 }
 
-sparta_status sparta_atomic_write(sparta_atomic *f, const void *bytes, size_t n)
+sparta_status sp_atomic_write(sp_atomic *f, const void *bytes, size_t n)
 {
     if (f->status) return f->status;
-    if (n > BUFFER - f->used) SPARTA_TRY(flush(f));
+    if (n > BUFFER - f->used) SP_TRY(flush(f));
     if (n >= BUFFER) {
-        SPARTA_TRY(write_at(f, bytes, n, f->written));
+        SP_TRY(write_at(f, bytes, n, f->written));
         f->written += n;
     } else if (n) {
         memcpy(f->buffer + f->used, bytes, n);
@@ -206,31 +206,31 @@ sparta_status sparta_atomic_write(sparta_atomic *f, const void *bytes, size_t n)
     return SPARTA_OK;
 }
 
-uint64_t sparta_atomic_offset(const sparta_atomic *f)
+uint64_t sp_atomic_offset(const sp_atomic *f)
 {
     return f->written + f->used;
 }
 
-sparta_status sparta_atomic_align(sparta_atomic *f, size_t to)
+sparta_status sp_atomic_align(sp_atomic *f, size_t to)
 {
     static const uint8_t zeros[4096];
-    uint64_t over = to ? sparta_atomic_offset(f) % to : 0;
+    uint64_t over = to ? sp_atomic_offset(f) % to : 0;
     for (uint64_t left = over ? to - over : 0; left;) {
-        size_t n = (size_t)SPARTA_MIN(left, (uint64_t)sizeof zeros);
-        SPARTA_TRY(sparta_atomic_write(f, zeros, n));
+        size_t n = (size_t)SP_MIN(left, (uint64_t)sizeof zeros);
+        SP_TRY(sp_atomic_write(f, zeros, n));
         left -= n;
     }
     return f->status;
 }
 
-sparta_status sparta_atomic_patch(sparta_atomic *f, uint64_t offset, const void *bytes, size_t n)
+sparta_status sp_atomic_patch(sp_atomic *f, uint64_t offset, const void *bytes, size_t n)
 {
-    uint64_t end = sparta_atomic_offset(f);
+    uint64_t end = sp_atomic_offset(f);
     if (f->status) return f->status;
     if (offset > end || n > end - offset)
-        return f->status = sparta_fail(f->cx, SPARTA_E_INTERNAL, "%s: %zu bytes at %llu are not written yet",
-                                       f->path, n, (unsigned long long)offset);
-    SPARTA_TRY(flush(f));
+        return f->status = sp_fail(f->cx, SPARTA_E_INTERNAL, "%s: %zu bytes at %llu are not written yet",
+                                   f->path, n, (unsigned long long)offset);
+    SP_TRY(flush(f));
     return write_at(f, bytes, n, offset);
 }
 
@@ -252,7 +252,7 @@ static void sync_folder(const char *path)
     close(fd);
 }
 
-sparta_status sparta_atomic_commit(sparta_atomic *f)
+sparta_status sp_atomic_commit(sp_atomic *f)
 {
     sparta_status status = f->status ? f->status : flush(f);
     if (!status && fsync(f->fd) && errno != EINVAL) status = io_error(f, "cannot be synced");
@@ -266,21 +266,21 @@ sparta_status sparta_atomic_commit(sparta_atomic *f)
     return status;
 }
 
-void sparta_atomic_abort(sparta_atomic *f)
+void sp_atomic_abort(sp_atomic *f)
 {
     if (f) discard(f);
 }
 
-sparta_status sparta_file_write(sparta_ctx *cx, const char *path, const void *bytes, size_t n)
+sparta_status sp_file_write(sparta_ctx *cx, const char *path, const void *bytes, size_t n)
 {
-    sparta_atomic *f = sparta_atomic_open(cx, path);
-    SPARTA_NEED(cx, f);
-    sparta_status status = sparta_atomic_write(f, bytes, n);
+    sp_atomic *f = sp_atomic_open(cx, path);
+    SP_NEED(cx, f);
+    sparta_status status = sp_atomic_write(f, bytes, n);
     if (status) {
-        sparta_atomic_abort(f);
+        sp_atomic_abort(f);
         return status;
     }
-    return sparta_atomic_commit(f);
+    return sp_atomic_commit(f);
 }
 
 /* ------------------------------------------------------------------ folders */
@@ -291,7 +291,7 @@ static sparta_status make_one(sparta_ctx *cx, const char *path)
     if (mkdir(path, 0777) == 0) return SPARTA_OK;
     int error = errno;
     if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) return SPARTA_OK;
-    return sparta_fail(cx, SPARTA_E_IO, "%s: the folder cannot be made: %s", path, strerror(error));
+    return sp_fail(cx, SPARTA_E_IO, "%s: the folder cannot be made: %s", path, strerror(error));
 }
 
 static sparta_status make_parts(sparta_ctx *cx, char *path)
@@ -299,20 +299,20 @@ static sparta_status make_parts(sparta_ctx *cx, char *path)
     for (char *at = path + 1; *at; at++) {
         if (*at != '/') continue;
         *at = 0;
-        SPARTA_TRY(make_one(cx, path));
+        SP_TRY(make_one(cx, path));
         *at = '/';
     }
     return make_one(cx, path);
 }
 
-sparta_status sparta_make_folder(sparta_ctx *cx, const char *path)
+sparta_status sp_make_folder(sparta_ctx *cx, const char *path)
 {
     size_t n = strlen(path);
-    if (!n) return sparta_fail(cx, SPARTA_E_IO, "\"\": names no folder");
-    char *copy = sparta_alloc(cx, n + 1);
-    SPARTA_NEED(cx, copy);
+    if (!n) return sp_fail(cx, SPARTA_E_IO, "\"\": names no folder");
+    char *copy = sp_alloc(cx, n + 1);
+    SP_NEED(cx, copy);
     memcpy(copy, path, n + 1);
     sparta_status status = make_parts(cx, copy);
-    sparta_free(cx, copy);
+    sp_free(cx, copy);
     return status;
 }

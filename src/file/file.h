@@ -7,85 +7,81 @@
  *   npy npz      NumPy's arrays. npz entries are stored or deflated; zlib is loaded when it is there (dlopen), and a
  *                deflated entry without it is E_UNSUPPORTED
  *   safetensors  named arrays in one mapped file, read in place
- *   mtx smtx     Matrix Market and DLMC's text form; SciPy's save_npz: matrices, as the entries of a sparta_coo
+ *   mtx smtx     Matrix Market and DLMC's text form; SciPy's save_npz: matrices, as the entries of a sp_coo
  *
  *     named arrays                     matrices
  *     .npz  .safetensors               .mtx  .smtx  SciPy's .npz
  *            \   /                              |
- *        sparta_arrays                     sparta_coo      entries in row-major order, no coordinate twice
+ *        sp_arrays                     sp_coo      entries in row-major order, no coordinate twice
  *
  * Everything read here is hostile: lengths are checked against the file before they are used, and memory
  * comes from the context's budget. A mapped file may be written or truncated by somebody else while we read it: nothing
- * but weights is read from a mapping after it was checked, and sparta_map_check tells whether the file is as it was.
+ * but weights is read from a mapping after it was checked, and sp_mapped_check tells whether the file is as it was.
  */
-#ifndef SPARTA_FILE_H
-#define SPARTA_FILE_H
+#ifndef SP_FILE_H
+#define SP_FILE_H
 
 #include "tensor/coo.h"
 #include "tensor/tensor.h"
 
-typedef struct sparta_mapped {
+typedef struct sp_mapped {
     const uint8_t *data; /* read-only; size bytes */
     size_t size;
     int kept;         /* descriptor of the file plus 1; 0: none */
     int64_t mtime_ns; /* when it was opened */
     sparta_ctx *cx;   /* a copy: whose memory it is; NULL: mapped */
-} sparta_mapped;
-sparta_status sparta_map_open(sparta_ctx *cx, const char *path, sparta_mapped *out) SPARTA_MUST;
+} sp_mapped;
+sparta_status sp_mapped_open(sparta_ctx *cx, const char *path, sp_mapped *out) SP_MUST;
 /* `relative` beneath `folder`: refuses absolute paths, "..", symbolic links, hard links (st_nlink > 1),
  * non-regular files. */
-sparta_status sparta_map_open_beneath(sparta_ctx *cx, const char *folder, const char *relative,
-                                      sparta_mapped *out) SPARTA_MUST;
-void sparta_map_close(sparta_mapped *m);
+sparta_status sp_mapped_open_beneath(sparta_ctx *cx, const char *folder, const char *relative,
+                                     sp_mapped *out) SP_MUST;
+void sp_mapped_close(sp_mapped *m);
 /* E_IO when the file was written since it was opened: what was read of it may be a mixture of two files. A copy is always as it was,
  * and so is a file that was replaced (renamed over): its old contents stay mapped. `path` is for the message. */
-sparta_status sparta_map_check(sparta_ctx *cx, const sparta_mapped *m, const char *path) SPARTA_MUST;
+sparta_status sp_mapped_check(sparta_ctx *cx, const sp_mapped *m, const char *path) SP_MUST;
 /* What lies in the range has been copied: its memory may go, and comes back from the file if it is read after all. A range outside of the
  * mapping is left alone. */
-void sparta_map_forget(const sparta_mapped *m, const void *from, size_t size);
+void sp_mapped_forget(const sp_mapped *m, const void *from, size_t size);
 
-typedef struct sparta_atomic sparta_atomic; /* a file being written */
-sparta_atomic *sparta_atomic_open(sparta_ctx *cx,
-                                  const char *path) SPARTA_MUST; /* NULL: message in the context */
-sparta_status sparta_atomic_write(sparta_atomic *f, const void *bytes, size_t n) SPARTA_MUST;
-sparta_status sparta_atomic_align(sparta_atomic *f,
-                                  size_t to) SPARTA_MUST; /* zeros up to a multiple of `to` */
-uint64_t sparta_atomic_offset(const sparta_atomic *f);
+typedef struct sp_atomic sp_atomic;                                  /* a file being written */
+sp_atomic *sp_atomic_open(sparta_ctx *cx, const char *path) SP_MUST; /* NULL: message in the context */
+sparta_status sp_atomic_write(sp_atomic *f, const void *bytes, size_t n) SP_MUST;
+sparta_status sp_atomic_align(sp_atomic *f, size_t to) SP_MUST; /* zeros up to a multiple of `to` */
+uint64_t sp_atomic_offset(const sp_atomic *f);
 /* Overwrite bytes already written, e.g. a header. */
-sparta_status sparta_atomic_patch(sparta_atomic *f, uint64_t offset, const void *bytes, size_t n) SPARTA_MUST;
-sparta_status sparta_atomic_commit(sparta_atomic *f)
-    SPARTA_MUST;                            /* sync and rename; frees f also on failure */
-void sparta_atomic_abort(sparta_atomic *f); /* removes the temporary file; NULL is fine */
+sparta_status sp_atomic_patch(sp_atomic *f, uint64_t offset, const void *bytes, size_t n) SP_MUST;
+sparta_status sp_atomic_commit(sp_atomic *f) SP_MUST; /* sync and rename; frees f also on failure */
+void sp_atomic_abort(sp_atomic *f);                   /* removes the temporary file; NULL is fine */
 /* A whole small file at once. */
-sparta_status sparta_file_write(sparta_ctx *cx, const char *path, const void *bytes, size_t n) SPARTA_MUST;
-sparta_status sparta_file_read(sparta_ctx *cx, const char *path, size_t limit, char **bytes,
-                               size_t *n) SPARTA_MUST; /* sparta_free; terminated */
-sparta_status sparta_make_folder(sparta_ctx *cx,
-                                 const char *path) SPARTA_MUST; /* like mkdir -p; an existing one is fine */
+sparta_status sp_file_write(sparta_ctx *cx, const char *path, const void *bytes, size_t n) SP_MUST;
+sparta_status sp_file_read(sparta_ctx *cx, const char *path, size_t limit, char **bytes,
+                           size_t *n) SP_MUST; /* sp_free; terminated */
+sparta_status sp_make_folder(sparta_ctx *cx,
+                             const char *path) SP_MUST; /* like mkdir -p; an existing one is fine */
 
 /* npy: the tensor is a row-major copy (Fortran order is transposed), big-endian is E_UNSUPPORTED, strings
  * too. */
-sparta_status sparta_npy_read(sparta_ctx *cx, const char *path,
-                              sparta_tensor *out) SPARTA_MUST; /* sparta_free(out->data) */
-sparta_status sparta_npy_parse(sparta_ctx *cx, const void *bytes, size_t n, sparta_tensor *out) SPARTA_MUST;
-sparta_status sparta_npy_write(sparta_ctx *cx, const char *path, const sparta_tensor *t) SPARTA_MUST;
-void sparta_npy_header(const sparta_tensor *t, sparta_text *out); /* magic, version 1.0, padded to 64 */
+sparta_status sp_npy_read(sparta_ctx *cx, const char *path,
+                          sparta_tensor *out) SP_MUST; /* sp_free(out->data) */
+sparta_status sp_npy_parse(sparta_ctx *cx, const void *bytes, size_t n, sparta_tensor *out) SP_MUST;
+sparta_status sp_npy_write(sparta_ctx *cx, const char *path, const sparta_tensor *t) SP_MUST;
+void sp_npy_header(const sparta_tensor *t, sp_text *out); /* magic, version 1.0, padded to 64 */
 
-typedef struct sparta_npz_entry {
+typedef struct sp_npz_entry {
     char *name;
     sparta_tensor tensor;
-} sparta_npz_entry;
-typedef struct sparta_npz {
+} sp_npz_entry;
+typedef struct sp_npz {
     sparta_ctx *cx;
     int n;
-    sparta_npz_entry *entry;
-} sparta_npz;
-sparta_status sparta_npz_read(sparta_ctx *cx, const char *path,
-                              sparta_npz *out) SPARTA_MUST; /* names without ".npy" */
-void sparta_npz_free(sparta_npz *z);
-const sparta_tensor *sparta_npz_find(const sparta_npz *z, const char *name);
-sparta_status sparta_npz_write(sparta_ctx *cx, const char *path, int n, const char *const *names,
-                               const sparta_tensor *tensors) SPARTA_MUST; /* stored */
+    sp_npz_entry *entry;
+} sp_npz;
+sparta_status sp_npz_read(sparta_ctx *cx, const char *path, sp_npz *out) SP_MUST; /* names without ".npy" */
+void sp_npz_free(sp_npz *z);
+const sparta_tensor *sp_npz_find(const sp_npz *z, const char *name);
+sparta_status sp_npz_write(sparta_ctx *cx, const char *path, int n, const char *const *names,
+                           const sparta_tensor *tensors) SP_MUST; /* stored */
 
 /* ------------------------------------------------------------------ safetensors
  *
@@ -95,37 +91,36 @@ sparta_status sparta_npz_write(sparta_ctx *cx, const char *path, int n, const ch
  * without gap or overlap, up to the end of the file. Types we lack are E_UNSUPPORTED and the message names the
  * tensor. Tensors are views of the mapping, except those that are not aligned for their type and bools that are
  * neither 0 nor 1: these are copies. Read-only, valid until close. */
-typedef struct sparta_pair {
+typedef struct sp_pair {
     const char *key, *value;
-} sparta_pair;
-typedef struct sparta_safetensors {
-    sparta_mapped file;  /* empty when the bytes were borrowed */
-    sparta_arena *arena; /* names, entries, copies */
+} sp_pair;
+typedef struct sp_safetensors {
+    sp_mapped file;  /* empty when the bytes were borrowed */
+    sp_arena *arena; /* names, entries, copies */
     int n;
-    sparta_npz_entry *entry; /* in the order of the data */
+    sp_npz_entry *entry; /* in the order of the data */
     int n_metadata;
-    sparta_pair *metadata; /* of "__metadata__" */
-} sparta_safetensors;
-sparta_status sparta_safetensors_open(sparta_ctx *cx, const char *path, sparta_safetensors *out) SPARTA_MUST;
+    sp_pair *metadata; /* of "__metadata__" */
+} sp_safetensors;
+sparta_status sp_safetensors_open(sparta_ctx *cx, const char *path, sp_safetensors *out) SP_MUST;
 /* Borrows the bytes until close. */
-sparta_status sparta_safetensors_parse(sparta_ctx *cx, const void *bytes, size_t n,
-                                       sparta_safetensors *out) SPARTA_MUST;
-void sparta_safetensors_close(sparta_safetensors *s); /* one that is all zeros is fine */
-const sparta_tensor *sparta_safetensors_find(const sparta_safetensors *s, const char *name);
+sparta_status sp_safetensors_parse(sparta_ctx *cx, const void *bytes, size_t n, sp_safetensors *out) SP_MUST;
+void sp_safetensors_close(sp_safetensors *s); /* one that is all zeros is fine */
+const sparta_tensor *sp_safetensors_find(const sp_safetensors *s, const char *name);
 /* Any strides; in the order and layout of the reference writer: widest type first, then by name. */
-sparta_status sparta_safetensors_write(sparta_ctx *cx, const char *path, int n, const char *const *names,
-                                       const sparta_tensor *tensors, int n_metadata,
-                                       const sparta_pair *metadata) SPARTA_MUST;
+sparta_status sp_safetensors_write(sparta_ctx *cx, const char *path, int n, const char *const *names,
+                                   const sparta_tensor *tensors, int n_metadata,
+                                   const sp_pair *metadata) SP_MUST;
 
 /* Named arrays of an .npz or a .safetensors, whichever the first bytes (and, if they say nothing, the name) say. */
-typedef struct sparta_arrays {
+typedef struct sp_arrays {
     int n;
-    const sparta_npz_entry *entry;
-    sparta_npz npz; /* one of the two owns the entries */
-    sparta_safetensors safetensors;
-} sparta_arrays;
-sparta_status sparta_arrays_open(sparta_ctx *cx, const char *path, sparta_arrays *out) SPARTA_MUST;
-void sparta_arrays_close(sparta_arrays *a);
+    const sp_npz_entry *entry;
+    sp_npz npz; /* one of the two owns the entries */
+    sp_safetensors safetensors;
+} sp_arrays;
+sparta_status sp_arrays_open(sparta_ctx *cx, const char *path, sp_arrays *out) SP_MUST;
+void sp_arrays_close(sp_arrays *a);
 
 /* ------------------------------------------------------------------ matrices, as their entries (tensor/coo.h) */
 
@@ -135,33 +130,27 @@ void sparta_arrays_close(sparta_arrays *a);
  * imaginary part is 0, and E_UNSUPPORTED otherwise. "%%GraphBLAS type uint8_t" before the sizes gives the values that
  * type, into which they must fit. Without the first line three sizes are coordinate real general, two array real
  * general. Messages name the line: "line 7: the row 9 is not between 1 and 3". */
-sparta_status sparta_mtx_read(sparta_ctx *cx, const char *path, sparta_coo *out) SPARTA_MUST;
-sparta_status sparta_mtx_parse(sparta_ctx *cx, const void *bytes, size_t n, sparta_coo *out) SPARTA_MUST;
+sparta_status sp_mtx_read(sparta_ctx *cx, const char *path, sp_coo *out) SP_MUST;
+sparta_status sp_mtx_parse(sparta_ctx *cx, const void *bytes, size_t n, sp_coo *out) SP_MUST;
 /* general; values print so that they read back the same. */
-sparta_status sparta_mtx_write(sparta_ctx *cx, const char *path, const sparta_coo *c) SPARTA_MUST;
+sparta_status sp_mtx_write(sparta_ctx *cx, const char *path, const sp_coo *c) SP_MUST;
 
 /* SMTX, the text of the Deep Learning Matrix Collection: "rows, cols, nnz", a line of row offsets, a line of column
  * indices. A pattern: it has no values. */
-sparta_status sparta_smtx_read(sparta_ctx *cx, const char *path, sparta_coo *out) SPARTA_MUST;
-sparta_status sparta_smtx_parse(sparta_ctx *cx, const void *bytes, size_t n, sparta_coo *out) SPARTA_MUST;
-sparta_status sparta_smtx_write(sparta_ctx *cx, const char *path, const sparta_coo *c) SPARTA_MUST;
+sparta_status sp_smtx_read(sparta_ctx *cx, const char *path, sp_coo *out) SP_MUST;
+sparta_status sp_smtx_parse(sparta_ctx *cx, const void *bytes, size_t n, sp_coo *out) SP_MUST;
+sparta_status sp_smtx_write(sparta_ctx *cx, const char *path, const sp_coo *c) SP_MUST;
 
 /* SciPy's save_npz: csr csc coo bsr dia. As in SciPy, zeros in the blocks of a bsr are entries and zeros in a dia
  * are not. */
-bool sparta_npz_is_scipy(const sparta_npz *z);
-sparta_status sparta_scipy_matrix(sparta_ctx *cx, const sparta_npz *z, sparta_coo *out) SPARTA_MUST;
-sparta_status sparta_scipy_read(sparta_ctx *cx, const char *path, sparta_coo *out) SPARTA_MUST;
+bool sp_npz_is_scipy(const sp_npz *z);
+sparta_status sp_scipy_matrix(sparta_ctx *cx, const sp_npz *z, sp_coo *out) SP_MUST;
+sparta_status sp_scipy_read(sparta_ctx *cx, const char *path, sp_coo *out) SP_MUST;
 
 /* Which of these a file is. */
-typedef enum {
-    SPARTA_HOLDS_OTHER,
-    SPARTA_HOLDS_NPZ,
-    SPARTA_HOLDS_SAFETENSORS,
-    SPARTA_HOLDS_MTX,
-    SPARTA_HOLDS_SMTX
-} sparta_holds;
-sparta_status sparta_file_holds(sparta_ctx *cx, const char *path, sparta_holds *out) SPARTA_MUST;
+typedef enum { SP_HOLDS_OTHER, SP_HOLDS_NPZ, SP_HOLDS_SAFETENSORS, SP_HOLDS_MTX, SP_HOLDS_SMTX } sp_holds;
+sparta_status sp_file_holds(sparta_ctx *cx, const char *path, sp_holds *out) SP_MUST;
 /* A matrix of any of these kinds; E_FORMAT for others. */
-sparta_status sparta_matrix_read(sparta_ctx *cx, const char *path, sparta_coo *out) SPARTA_MUST;
+sparta_status sp_matrix_read(sparta_ctx *cx, const char *path, sp_coo *out) SP_MUST;
 
 #endif

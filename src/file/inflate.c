@@ -33,7 +33,7 @@ static sparta_status load(sparta_ctx *cx, zlib *z)
 {
     z->handle = dlopen("libz.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!z->handle)
-        return sparta_fail(
+        return sp_fail(
             cx, SPARTA_E_UNSUPPORTED,
             "npz: the entry is compressed and zlib (libz.so.1) is not here; save with numpy.savez");
     void *found[3] = {dlsym(z->handle, "inflateInit2_"), dlsym(z->handle, "inflate"),
@@ -43,7 +43,7 @@ static sparta_status load(sparta_ctx *cx, zlib *z)
     memcpy(&z->end, &found[2], sizeof found[2]);
     if (z->init && z->inflate && z->end) return SPARTA_OK;
     dlclose(z->handle);
-    return sparta_fail(cx, SPARTA_E_UNSUPPORTED, "npz: libz.so.1 is not zlib");
+    return sp_fail(cx, SPARTA_E_UNSUPPORTED, "npz: libz.so.1 is not zlib");
 }
 
 /* zlib counts in 32 bits: feed it in steps. Ends well only when the stream ends exactly where both sizes say.
@@ -55,9 +55,9 @@ static sparta_status run(sparta_ctx *cx, const zlib *z, stream *s, const zip_ent
     s->next_in = e->data;
     s->next_out = out;
     while (code == Z_OK_) {
-        SPARTA_TRY(sparta_check_cancel(cx));
-        unsigned in = (unsigned)SPARTA_MIN(in_left, (uint64_t)STEP),
-                 room = (unsigned)SPARTA_MIN(out_left, (uint64_t)STEP);
+        SP_TRY(sp_check_cancel(cx));
+        unsigned in = (unsigned)SP_MIN(in_left, (uint64_t)STEP),
+                 room = (unsigned)SP_MIN(out_left, (uint64_t)STEP);
         s->avail_in = in;
         s->avail_out = room;
         code = z->inflate(s, 0);
@@ -65,20 +65,20 @@ static sparta_status run(sparta_ctx *cx, const zlib *z, stream *s, const zip_ent
         in_left -= in - s->avail_in;
         out_left -= room - s->avail_out;
     }
-    if (code == Z_MEM_ERROR_) return sparta_fail(cx, SPARTA_E_MEMORY, "npz: no memory for zlib");
+    if (code == Z_MEM_ERROR_) return sp_fail(cx, SPARTA_E_MEMORY, "npz: no memory for zlib");
     if (code != Z_STREAM_END_ || in_left || out_left)
-        return sparta_fail(cx, SPARTA_E_FORMAT, "npz: the compressed data is damaged");
+        return sp_fail(cx, SPARTA_E_FORMAT, "npz: the compressed data is damaged");
     return SPARTA_OK;
 }
 
-sparta_status sparta_zip_inflate(sparta_ctx *cx, const zip_entry *e, uint8_t *out)
+sparta_status sp_zip_inflate(sparta_ctx *cx, const zip_entry *e, uint8_t *out)
 {
     zlib z = {0};
     stream s = {0};
-    SPARTA_TRY(load(cx, &z));
+    SP_TRY(load(cx, &z));
     sparta_status status = SPARTA_OK;
     if (z.init(&s, RAW, "1", (int)sizeof s) != Z_OK_) {
-        status = sparta_fail(cx, SPARTA_E_MEMORY, "npz: zlib could not start");
+        status = sp_fail(cx, SPARTA_E_MEMORY, "npz: zlib could not start");
     } else {
         status = run(cx, &z, &s, e, out);
         z.end(&s);

@@ -2,11 +2,11 @@
  * no recursion but for values that are skipped, which may nest JSON_DEPTH deep.
  *
  *     json_reader r = {cx, begin, begin, end};
- *     TRY(sparta_json_open(&r, '{'));
- *     while (sparta_json_more(&r, '}', &more), more) { TRY(sparta_json_key(&r, &name)); TRY(sparta_json_skip(&r)); }
+ *     TRY(sp_json_open(&r, '{'));
+ *     while (sp_json_more(&r, '}', &more), more) { TRY(sp_json_key(&r, &name)); TRY(sp_json_skip(&r)); }
  */
-#ifndef SPARTA_FILE_JSON_H
-#define SPARTA_FILE_JSON_H
+#ifndef SP_FILE_JSON_H
+#define SP_FILE_JSON_H
 
 #include "base/base.h"
 
@@ -18,17 +18,17 @@ typedef struct json_reader {
     bool first; /* no element of the innermost container was read yet */
 } json_reader;
 
-sparta_status sparta_json_wrong(const json_reader *r, const char *what) SPARTA_MUST; /* names the byte */
-sparta_status sparta_json_open(json_reader *r, char bracket) SPARTA_MUST;
+sparta_status sp_json_wrong(const json_reader *r, const char *what) SP_MUST; /* names the byte */
+sparta_status sp_json_open(json_reader *r, char bracket) SP_MUST;
 /* Is there another element before `bracket`? Reads the comma, or the bracket. */
-sparta_status sparta_json_more(json_reader *r, char bracket, bool *more) SPARTA_MUST;
+sparta_status sp_json_more(json_reader *r, char bracket, bool *more) SP_MUST;
 /* Decoded into `out` (emptied first): valid UTF-8, no NUL. */
-sparta_status sparta_json_string(json_reader *r, sparta_text *out) SPARTA_MUST;
-sparta_status sparta_json_key(json_reader *r, sparta_text *out) SPARTA_MUST; /* a string and its colon */
-sparta_status sparta_json_size(json_reader *r, uint64_t *out) SPARTA_MUST;   /* a natural number of 64 bits */
-sparta_status sparta_json_skip(json_reader *r) SPARTA_MUST;                  /* any value */
-sparta_status sparta_json_end(json_reader *r) SPARTA_MUST;                   /* nothing but space follows */
+sparta_status sp_json_string(json_reader *r, sp_text *out) SP_MUST;
+sparta_status sp_json_key(json_reader *r, sp_text *out) SP_MUST;   /* a string and its colon */
+sparta_status sp_json_size(json_reader *r, uint64_t *out) SP_MUST; /* a natural number of 64 bits */
+sparta_status sp_json_skip(json_reader *r) SP_MUST;                /* any value */
+sparta_status sp_json_end(json_reader *r) SP_MUST;                 /* nothing but space follows */
 
-bool sparta_json_is_text(const char *s); /* valid UTF-8: what a JSON string can say */
+bool sp_json_is_text(const char *s); /* valid UTF-8: what a JSON string can say */
 
 #endif

@@ -9,7 +9,7 @@
 
 enum { NUMBER_MOST = 512 }; /* characters of a number that is read */
 
-bool sparta_line_next(line_reader *r)
+bool sp_line_next(line_reader *r)
 {
     if (r->at == r->end) return false;
     const char *eol = memchr(r->at, '\n', (size_t)(r->end - r->at));
@@ -25,7 +25,7 @@ static bool is_blank(const line_reader *r, char c)
     return (c == ',' && r->commas) || c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v';
 }
 
-line_token sparta_line_token(line_reader *r)
+line_token sp_line_token(line_reader *r)
 {
     while (r->next < r->eol && is_blank(r, *r->next)) r->next++;
     line_token t = {r->next, 0};
@@ -34,24 +34,24 @@ line_token sparta_line_token(line_reader *r)
     return t;
 }
 
-bool sparta_line_is(line_token t, const char *word)
+bool sp_line_is(line_token t, const char *word)
 {
     return t.n == strlen(word) && !strncasecmp(t.p, word, t.n);
 }
 
-sparta_status sparta_line_fail(const line_reader *r, sparta_status status, const char *format, ...)
+sparta_status sp_line_fail(const line_reader *r, sparta_status status, const char *format, ...)
 {
     char text[512];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    return sparta_fail(r->cx, status, "line %lld: %s", (long long)r->line, text);
+    return sp_fail(r->cx, status, "line %lld: %s", (long long)r->line, text);
 }
 
-const char *sparta_line_quote(line_reader *r, line_token t)
+const char *sp_line_quote(line_reader *r, line_token t)
 {
-    size_t n = SPARTA_MIN(t.n, sizeof r->quoted - 4);
+    size_t n = SP_MIN(t.n, sizeof r->quoted - 4);
     for (size_t i = 0; i < n; i++) r->quoted[i] = t.p[i] >= 32 && t.p[i] < 127 ? t.p[i] : '?';
     memcpy(r->quoted + n, t.n > n ? "..." : "", t.n > n ? 4 : 1);
     return r->quoted;
@@ -59,19 +59,18 @@ const char *sparta_line_quote(line_reader *r, line_token t)
 
 static sparta_status not_number(line_reader *r, const char *what, line_token t, const char *kind)
 {
-    if (!t.n) return sparta_line_fail(r, SPARTA_E_FORMAT, "%s is missing", what);
-    return sparta_line_fail(r, SPARTA_E_FORMAT, "%s '%s' is no %s", what, sparta_line_quote(r, t), kind);
+    if (!t.n) return sp_line_fail(r, SPARTA_E_FORMAT, "%s is missing", what);
+    return sp_line_fail(r, SPARTA_E_FORMAT, "%s '%s' is no %s", what, sp_line_quote(r, t), kind);
 }
 
 static sparta_status too_large(line_reader *r, const char *what, line_token t)
 {
-    return sparta_line_fail(r, SPARTA_E_RANGE, "%s '%s' does not fit in 64 bits", what,
-                            sparta_line_quote(r, t));
+    return sp_line_fail(r, SPARTA_E_RANGE, "%s '%s' does not fit in 64 bits", what, sp_line_quote(r, t));
 }
 
-sparta_status sparta_line_whole(line_reader *r, const char *what, bool *minus, uint64_t *size)
+sparta_status sp_line_whole(line_reader *r, const char *what, bool *minus, uint64_t *size)
 {
-    line_token t = sparta_line_token(r);
+    line_token t = sp_line_token(r);
     size_t i = t.n && (t.p[0] == '-' || t.p[0] == '+');
     uint64_t v = 0;
     if (i == t.n) return not_number(r, what, t, "integer");
@@ -86,22 +85,22 @@ sparta_status sparta_line_whole(line_reader *r, const char *what, bool *minus, u
     return SPARTA_OK;
 }
 
-sparta_status sparta_line_int(line_reader *r, const char *what, int64_t *out)
+sparta_status sp_line_int(line_reader *r, const char *what, int64_t *out)
 {
     line_reader ahead = *r;
     bool minus = false;
     uint64_t size = 0;
-    SPARTA_TRY(sparta_line_whole(r, what, &minus, &size));
-    if (size > (uint64_t)INT64_MAX + minus) return too_large(r, what, sparta_line_token(&ahead));
+    SP_TRY(sp_line_whole(r, what, &minus, &size));
+    if (size > (uint64_t)INT64_MAX + minus) return too_large(r, what, sp_line_token(&ahead));
     *out = (int64_t)(minus ? 0 - size : size);
     return SPARTA_OK;
 }
 
-sparta_status sparta_line_natural(line_reader *r, const char *what, int64_t *out)
+sparta_status sp_line_natural(line_reader *r, const char *what, int64_t *out)
 {
     int64_t v = 0;
-    SPARTA_TRY(sparta_line_int(r, what, &v));
-    if (v < 0) return sparta_line_fail(r, SPARTA_E_FORMAT, "%s %lld is negative", what, (long long)v);
+    SP_TRY(sp_line_int(r, what, &v));
+    if (v < 0) return sp_line_fail(r, SPARTA_E_FORMAT, "%s %lld is negative", what, (long long)v);
     *out = v;
     return SPARTA_OK;
 }
@@ -137,27 +136,25 @@ static double to_double(char *s)
     return strtod(s, NULL);
 }
 
-sparta_status sparta_line_real(line_reader *r, const char *what, double *out)
+sparta_status sp_line_real(line_reader *r, const char *what, double *out)
 {
     char text[NUMBER_MOST];
-    line_token t = sparta_line_token(r);
-    if (t.n >= sizeof text) return sparta_line_fail(r, SPARTA_E_LIMIT, "%s has %zu characters", what, t.n);
+    line_token t = sp_line_token(r);
+    if (t.n >= sizeof text) return sp_line_fail(r, SPARTA_E_LIMIT, "%s has %zu characters", what, t.n);
     memcpy(text, t.p, t.n);
     text[t.n] = 0;
     bool word = is_word(text);
     if (memchr(t.p, 0, t.n) || (!word && !is_decimal(text))) return not_number(r, what, t, "number");
     double v = to_double(text);
     if (!word && !isfinite(v))
-        return sparta_line_fail(r, SPARTA_E_RANGE, "%s '%s' does not fit in a double", what,
-                                sparta_line_quote(r, t));
+        return sp_line_fail(r, SPARTA_E_RANGE, "%s '%s' does not fit in a double", what, sp_line_quote(r, t));
     *out = v;
     return SPARTA_OK;
 }
 
-sparta_status sparta_line_end(line_reader *r)
+sparta_status sp_line_end(line_reader *r)
 {
-    line_token t = sparta_line_token(r);
+    line_token t = sp_line_token(r);
     if (!t.n) return SPARTA_OK;
-    return sparta_line_fail(r, SPARTA_E_FORMAT, "'%s' follows what the line should hold",
-                            sparta_line_quote(r, t));
+    return sp_line_fail(r, SPARTA_E_FORMAT, "'%s' follows what the line should hold", sp_line_quote(r, t));
 }

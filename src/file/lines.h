@@ -1,7 +1,7 @@
 /* Numbers in text, with the line they stand in: what the readers of .mtx and .smtx share. The text is not terminated
  * and not ours; tokens are what stands between blanks. Parsing does not depend on the locale. */
-#ifndef SPARTA_FILE_LINES_H
-#define SPARTA_FILE_LINES_H
+#ifndef SP_FILE_LINES_H
+#define SP_FILE_LINES_H
 
 #include "base/base.h"
 
@@ -19,22 +19,19 @@ typedef struct line_token {
     size_t n; /* 0: the line has no more */
 } line_token;
 
-bool sparta_line_next(line_reader *r); /* the next line, whatever it holds; false at the end */
-line_token sparta_line_token(line_reader *r);
-bool sparta_line_is(line_token t, const char *word); /* in any case */
+bool sp_line_next(line_reader *r); /* the next line, whatever it holds; false at the end */
+line_token sp_line_token(line_reader *r);
+bool sp_line_is(line_token t, const char *word); /* in any case */
 /* "line 4: <what>". */
-sparta_status sparta_line_fail(const line_reader *r, sparta_status status, const char *format, ...)
-    SPARTA_PRINTF(3, 4);
-const char *sparta_line_quote(line_reader *r,
-                              line_token t); /* printable, cut short; valid until the next call */
+sparta_status sp_line_fail(const line_reader *r, sparta_status status, const char *format, ...)
+    SP_PRINTF(3, 4);
+const char *sp_line_quote(line_reader *r, line_token t); /* printable, cut short; valid until the next call */
 /* The next token as a number; `what` names it in messages. */
-sparta_status sparta_line_int(line_reader *r, const char *what, int64_t *out) SPARTA_MUST;
+sparta_status sp_line_int(line_reader *r, const char *what, int64_t *out) SP_MUST;
 /* A sign and 64 bits, for types whose range is not that of int64_t; 0 has no sign. */
-sparta_status sparta_line_whole(line_reader *r, const char *what, bool *minus, uint64_t *size) SPARTA_MUST;
-sparta_status sparta_line_natural(line_reader *r, const char *what,
-                                  int64_t *out) SPARTA_MUST; /* not negative */
-sparta_status sparta_line_real(line_reader *r, const char *what,
-                               double *out) SPARTA_MUST;   /* inf and nan too */
-sparta_status sparta_line_end(line_reader *r) SPARTA_MUST; /* nothing follows */
+sparta_status sp_line_whole(line_reader *r, const char *what, bool *minus, uint64_t *size) SP_MUST;
+sparta_status sp_line_natural(line_reader *r, const char *what, int64_t *out) SP_MUST; /* not negative */
+sparta_status sp_line_real(line_reader *r, const char *what, double *out) SP_MUST;     /* inf and nan too */
+sparta_status sp_line_end(line_reader *r) SP_MUST;                                     /* nothing follows */
 
 #endif

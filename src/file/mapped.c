@@ -16,14 +16,14 @@ enum { KEPT_BELOW = 512 }; /* select() of a host knows 1024 descriptors */
 
 static sparta_status io_error(sparta_ctx *cx, const char *path, const char *what)
 {
-    return sparta_fail(cx, SPARTA_E_IO, "%s: %s: %s", path, what, strerror(errno));
+    return sp_fail(cx, SPARTA_E_IO, "%s: %s: %s", path, what, strerror(errno));
 }
 
 static sparta_status check_regular(sparta_ctx *cx, int fd, const char *path, struct stat *st)
 {
     if (fstat(fd, st)) return io_error(cx, path, "cannot be examined");
-    if (S_ISDIR(st->st_mode)) return sparta_fail(cx, SPARTA_E_IO, "%s: is a folder, not a file", path);
-    if (!S_ISREG(st->st_mode)) return sparta_fail(cx, SPARTA_E_IO, "%s: not a regular file", path);
+    if (S_ISDIR(st->st_mode)) return sp_fail(cx, SPARTA_E_IO, "%s: is a folder, not a file", path);
+    if (!S_ISREG(st->st_mode)) return sp_fail(cx, SPARTA_E_IO, "%s: not a regular file", path);
     return SPARTA_OK;
 }
 
@@ -34,18 +34,17 @@ static int64_t mtime_of(const struct stat *st)
 
 static sparta_status changed(sparta_ctx *cx, const char *path, const char *what)
 {
-    return sparta_fail(
-        cx, SPARTA_E_IO,
-        "%s: %s while it was in use; write a new file and rename it over the old one, or read it "
-        "with --copy (copy_files)",
-        path, what);
+    return sp_fail(cx, SPARTA_E_IO,
+                   "%s: %s while it was in use; write a new file and rename it over the old one, or read it "
+                   "with --copy (copy_files)",
+                   path, what);
 }
 
 static sparta_status read_whole(sparta_ctx *cx, int fd, const char *path, uint8_t *bytes, size_t size)
 {
     for (size_t done = 0; done < size;) {
-        SPARTA_TRY(sparta_check_cancel(cx));
-        ssize_t n = pread(fd, bytes + done, SPARTA_MIN(size - done, (size_t)64 << 20), (off_t)done);
+        SP_TRY(sp_check_cancel(cx));
+        ssize_t n = pread(fd, bytes + done, SP_MIN(size - done, (size_t)64 << 20), (off_t)done);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return io_error(cx, path, "cannot be read");
         if (n == 0) return changed(cx, path, "it was truncated");
@@ -56,19 +55,19 @@ static sparta_status read_whole(sparta_ctx *cx, int fd, const char *path, uint8_
 
 /* The copy is whole only if nobody wrote meanwhile. */
 static sparta_status copy_whole(sparta_ctx *cx, int fd, const char *path, const struct stat *st,
-                                sparta_mapped *out)
+                                sp_mapped *out)
 {
     const size_t size = (size_t)st->st_size;
-    const sparta_mapped as_it_was = {.size = size, .kept = fd + 1, .mtime_ns = mtime_of(st)};
-    uint8_t *bytes = sparta_alloc(cx, size);
-    SPARTA_NEED(cx, bytes);
+    const sp_mapped as_it_was = {.size = size, .kept = fd + 1, .mtime_ns = mtime_of(st)};
+    uint8_t *bytes = sp_alloc(cx, size);
+    SP_NEED(cx, bytes);
     sparta_status status = read_whole(cx, fd, path, bytes, size);
-    if (!status) status = sparta_map_check(cx, &as_it_was, path);
+    if (!status) status = sp_mapped_check(cx, &as_it_was, path);
     if (status) {
-        sparta_free(cx, bytes);
+        sp_free(cx, bytes);
         return status;
     }
-    *out = (sparta_mapped){.data = bytes, .size = size, .mtime_ns = as_it_was.mtime_ns, .cx = cx};
+    *out = (sp_mapped){.data = bytes, .size = size, .mtime_ns = as_it_was.mtime_ns, .cx = cx};
     return SPARTA_OK;
 }
 
@@ -81,55 +80,54 @@ static bool may_keep(int fd)
 
 /* A mapping keeps the descriptor, to look at the file later; where there are too many it is not watched. */
 static sparta_status map_whole(sparta_ctx *cx, int fd, const char *path, const struct stat *st,
-                               sparta_mapped *out)
+                               sp_mapped *out)
 {
     void *p = mmap(NULL, (size_t)st->st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (p == MAP_FAILED && errno == ENOMEM)
-        return sparta_fail(cx, SPARTA_E_MEMORY,
-                           "%s: the system has no room to map %lld bytes; raise the limit (ulimit -v)", path,
-                           (long long)st->st_size);
+        return sp_fail(cx, SPARTA_E_MEMORY,
+                       "%s: the system has no room to map %lld bytes; raise the limit (ulimit -v)", path,
+                       (long long)st->st_size);
     if (p == MAP_FAILED) return io_error(cx, path, "cannot be mapped");
-    *out = (sparta_mapped){.data = p, .size = (size_t)st->st_size, .mtime_ns = mtime_of(st)};
+    *out = (sp_mapped){.data = p, .size = (size_t)st->st_size, .mtime_ns = mtime_of(st)};
     if (may_keep(fd)) out->kept = fd + 1;
     return SPARTA_OK;
 }
 
 static sparta_status take_whole(sparta_ctx *cx, int fd, const char *path, const struct stat *st,
-                                sparta_mapped *out)
+                                sp_mapped *out)
 {
     static const uint8_t nothing[1];
-    sparta_mapped m = {.data = nothing};
+    sp_mapped m = {.data = nothing};
     if (st->st_size > 0) /* mmap refuses size 0 */
-        SPARTA_TRY(sparta_ctx_options_of(cx)->copy_files ? copy_whole(cx, fd, path, st, &m)
-                                                         : map_whole(cx, fd, path, st, &m));
+        SP_TRY(sp_ctx_options_of(cx)->copy_files ? copy_whole(cx, fd, path, st, &m)
+                                                 : map_whole(cx, fd, path, st, &m));
     *out = m;
     return SPARTA_OK;
 }
 
 /* The descriptor is the mapping's now, or closed. */
-static sparta_status take(sparta_ctx *cx, int fd, const char *path, bool alone, sparta_mapped *out)
+static sparta_status take(sparta_ctx *cx, int fd, const char *path, bool alone, sp_mapped *out)
 {
     struct stat st;
-    sparta_mapped m = {0};
+    sp_mapped m = {0};
     sparta_status status = check_regular(cx, fd, path, &st);
     if (!status && alone && st.st_nlink > 1)
-        status =
-            sparta_fail(cx, SPARTA_E_IO,
-                        "%s: has %lu hard links; a file with another name elsewhere is not read; copy it",
-                        path, (unsigned long)st.st_nlink);
+        status = sp_fail(cx, SPARTA_E_IO,
+                         "%s: has %lu hard links; a file with another name elsewhere is not read; copy it",
+                         path, (unsigned long)st.st_nlink);
     if (!status) status = take_whole(cx, fd, path, &st, &m);
     if (!m.kept) close(fd);
     if (!status) *out = m;
     return status;
 }
 
-sparta_status sparta_map_open(sparta_ctx *cx, const char *path, sparta_mapped *out)
+sparta_status sp_mapped_open(sparta_ctx *cx, const char *path, sp_mapped *out)
 {
     int fd = open(path, READ_FLAGS);
     return fd < 0 ? io_error(cx, path, "cannot be opened") : take(cx, fd, path, false, out);
 }
 
-sparta_status sparta_map_check(sparta_ctx *cx, const sparta_mapped *m, const char *path)
+sparta_status sp_mapped_check(sparta_ctx *cx, const sp_mapped *m, const char *path)
 {
     struct stat st;
     if (!m->kept || fstat(m->kept - 1, &st)) return SPARTA_OK;
@@ -139,17 +137,17 @@ sparta_status sparta_map_check(sparta_ctx *cx, const sparta_mapped *m, const cha
     return SPARTA_OK;
 }
 
-void sparta_map_close(sparta_mapped *m)
+void sp_mapped_close(sp_mapped *m)
 {
     if (m->cx)
-        sparta_free(m->cx, (void *)m->data);
+        sp_free(m->cx, (void *)m->data);
     else if (m->size)
         munmap((void *)m->data, m->size);
     if (m->kept) close(m->kept - 1);
-    *m = (sparta_mapped){0};
+    *m = (sp_mapped){0};
 }
 
-void sparta_map_forget(const sparta_mapped *m, const void *from, size_t size)
+void sp_mapped_forget(const sp_mapped *m, const void *from, size_t size)
 {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)m->data, at = (uintptr_t)from;
     if (!m->size || m->cx || at < begin || at - begin > m->size || size > m->size - (at - begin)) return;
@@ -162,15 +160,15 @@ void sparta_map_forget(const sparta_mapped *m, const void *from, size_t size)
 /* The rules that can be read off the text. */
 static sparta_status check_relative(sparta_ctx *cx, const char *path)
 {
-    if (!path[0]) return sparta_fail(cx, SPARTA_E_IO, "a file beneath the model's folder has an empty name");
+    if (!path[0]) return sp_fail(cx, SPARTA_E_IO, "a file beneath the model's folder has an empty name");
     if (path[0] == '/')
-        return sparta_fail(cx, SPARTA_E_IO, "%s: is absolute; only files beneath the model's folder are read",
-                           path);
+        return sp_fail(cx, SPARTA_E_IO, "%s: is absolute; only files beneath the model's folder are read",
+                       path);
     for (const char *part = path; part; part = strchr(part, '/')) {
         part += part[0] == '/';
         if (part[0] == '.' && part[1] == '.' && (part[2] == '/' || part[2] == 0))
-            return sparta_fail(cx, SPARTA_E_IO,
-                               "%s: contains \"..\"; only files beneath the model's folder are read", path);
+            return sp_fail(cx, SPARTA_E_IO,
+                           "%s: contains \"..\"; only files beneath the model's folder are read", path);
     }
     return SPARTA_OK;
 }
@@ -219,16 +217,15 @@ static int open_beneath(int folder, const char *path)
 static sparta_status beneath_error(sparta_ctx *cx, const char *path)
 {
     if (errno == ELOOP || errno == ENOTDIR)
-        return sparta_fail(cx, SPARTA_E_IO,
-                           "%s: a part of it is a symbolic link or no folder; links are not followed", path);
-    if (errno == EXDEV) return sparta_fail(cx, SPARTA_E_IO, "%s: leaves the model's folder", path);
+        return sp_fail(cx, SPARTA_E_IO,
+                       "%s: a part of it is a symbolic link or no folder; links are not followed", path);
+    if (errno == EXDEV) return sp_fail(cx, SPARTA_E_IO, "%s: leaves the model's folder", path);
     return io_error(cx, path, "cannot be opened");
 }
 
-sparta_status sparta_map_open_beneath(sparta_ctx *cx, const char *folder, const char *relative,
-                                      sparta_mapped *out)
+sparta_status sp_mapped_open_beneath(sparta_ctx *cx, const char *folder, const char *relative, sp_mapped *out)
 {
-    SPARTA_TRY(check_relative(cx, relative));
+    SP_TRY(check_relative(cx, relative));
     int at = open(folder[0] ? folder : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (at < 0) return io_error(cx, folder, "cannot be opened as a folder");
     int fd = open_beneath(at, relative);
@@ -239,36 +236,35 @@ sparta_status sparta_map_open_beneath(sparta_ctx *cx, const char *folder, const 
 
 /* ------------------------------------------------------------------ small files */
 
-static sparta_status read_all(sparta_ctx *cx, int fd, const char *path, size_t limit, sparta_text *text)
+static sparta_status read_all(sparta_ctx *cx, int fd, const char *path, size_t limit, sp_text *text)
 {
     char buffer[16384];
     for (;;) {
-        SPARTA_TRY(sparta_check_cancel(cx));
+        SP_TRY(sp_check_cancel(cx));
         ssize_t n = read(fd, buffer, sizeof buffer);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return io_error(cx, path, "cannot be read");
-        sparta_text_put(text, buffer,
-                        (size_t)n); /* also for n = 0: the text ends with 0 even when it is empty */
+        sp_text_put(text, buffer, (size_t)n); /* also for n = 0: the text ends with 0 even when it is empty */
         if (text->status) return text->status;
         if (text->size > limit)
-            return sparta_fail(cx, SPARTA_E_LIMIT, "%s: is larger than %zu bytes", path, limit);
+            return sp_fail(cx, SPARTA_E_LIMIT, "%s: is larger than %zu bytes", path, limit);
         if (n == 0) return SPARTA_OK;
     }
 }
 
 /* Read to the end, not to the size: files of /proc have none. */
-sparta_status sparta_file_read(sparta_ctx *cx, const char *path, size_t limit, char **bytes, size_t *n)
+sparta_status sp_file_read(sparta_ctx *cx, const char *path, size_t limit, char **bytes, size_t *n)
 {
     struct stat st;
-    sparta_text text;
+    sp_text text;
     int fd = open(path, READ_FLAGS);
     if (fd < 0) return io_error(cx, path, "cannot be opened");
-    sparta_text_init(&text, cx);
+    sp_text_init(&text, cx);
     sparta_status status = check_regular(cx, fd, path, &st);
     if (!status) status = read_all(cx, fd, path, limit, &text);
     close(fd);
     if (status) {
-        sparta_text_free(&text);
+        sp_text_free(&text);
         return status;
     }
     *bytes = text.data;

@@ -26,7 +26,7 @@ typedef struct market {
     const mtx_type *type;        /* of the values */
     int64_t rows, cols, entries; /* entries as the file stores them */
     int side; /* of the diagonal on which a symmetric file has its entries: -1 below, 1 above, 0 not known yet */
-    sparta_coo coo;
+    sp_coo coo;
     int64_t n; /* entries of coo made so far: twice as many off the diagonal of symmetric ones */
 } market;
 
@@ -34,19 +34,18 @@ typedef struct market {
 
 static sparta_status wrong_word(market *m, const char *what, line_token t, const char *known)
 {
-    if (!t.n) return sparta_line_fail(&m->r, SPARTA_E_FORMAT, "the %s is missing; it is %s", what, known);
-    return sparta_line_fail(&m->r, SPARTA_E_FORMAT, "unknown %s '%s'; it is %s", what,
-                            sparta_line_quote(&m->r, t), known);
+    if (!t.n) return sp_line_fail(&m->r, SPARTA_E_FORMAT, "the %s is missing; it is %s", what, known);
+    return sp_line_fail(&m->r, SPARTA_E_FORMAT, "unknown %s '%s'; it is %s", what, sp_line_quote(&m->r, t),
+                        known);
 }
 
 static sparta_status read_field(market *m)
 {
-    line_token t = sparta_line_token(&m->r);
-    m->complex = sparta_line_is(t, "complex");
-    bool real = m->complex || sparta_line_is(t, "real") || sparta_line_is(t, "double");
-    bool integer =
-        sparta_line_is(t, "integer") || sparta_line_is(t, "unsigned-integer"); /* SciPy's, of u64 */
-    if (!real && !integer && !sparta_line_is(t, "pattern"))
+    line_token t = sp_line_token(&m->r);
+    m->complex = sp_line_is(t, "complex");
+    bool real = m->complex || sp_line_is(t, "real") || sp_line_is(t, "double");
+    bool integer = sp_line_is(t, "integer") || sp_line_is(t, "unsigned-integer"); /* SciPy's, of u64 */
+    if (!real && !integer && !sp_line_is(t, "pattern"))
         return wrong_word(m, "field", t, "real, double, integer, complex or pattern");
     m->field = real ? REAL : integer ? INTEGER : PATTERN;
     return SPARTA_OK;
@@ -54,19 +53,19 @@ static sparta_status read_field(market *m)
 
 static sparta_status read_symmetry(market *m)
 {
-    line_token t = sparta_line_token(&m->r);
-    if (sparta_line_is(t, "hermitian") && !m->complex)
-        return sparta_line_fail(&m->r, SPARTA_E_FORMAT, "hermitian goes with complex values only");
-    if (sparta_line_is(t, "general"))
+    line_token t = sp_line_token(&m->r);
+    if (sp_line_is(t, "hermitian") && !m->complex)
+        return sp_line_fail(&m->r, SPARTA_E_FORMAT, "hermitian goes with complex values only");
+    if (sp_line_is(t, "general"))
         m->symmetry = GENERAL;
-    else if (sparta_line_is(t, "symmetric") || sparta_line_is(t, "hermitian")) /* the same of real numbers */
+    else if (sp_line_is(t, "symmetric") || sp_line_is(t, "hermitian")) /* the same of real numbers */
         m->symmetry = SYMMETRIC;
-    else if (sparta_line_is(t, "skew-symmetric"))
+    else if (sp_line_is(t, "skew-symmetric"))
         m->symmetry = SKEW;
     else
         return wrong_word(m, "symmetry", t, "general, symmetric, skew-symmetric or hermitian");
     if (m->symmetry == SKEW && m->field == PATTERN)
-        return sparta_line_fail(&m->r, SPARTA_E_FORMAT, "a pattern has no sign and cannot be skew-symmetric");
+        return sp_line_fail(&m->r, SPARTA_E_FORMAT, "a pattern has no sign and cannot be skew-symmetric");
     return SPARTA_OK;
 }
 
@@ -74,20 +73,19 @@ static sparta_status read_symmetry(market *m)
 static sparta_status read_banner(market *m)
 {
     line_reader *r = &m->r;
-    line_token t = sparta_line_token(r);
-    if (sparta_line_is(t, "vector"))
-        return sparta_line_fail(r, SPARTA_E_UNSUPPORTED,
-                                "vectors are not supported; save a matrix of one column");
-    if (!sparta_line_is(t, "matrix")) return wrong_word(m, "object", t, "matrix");
-    t = sparta_line_token(r);
-    m->array = sparta_line_is(t, "array");
-    if (!m->array && !sparta_line_is(t, "coordinate"))
-        return wrong_word(m, "format", t, "coordinate or array");
-    SPARTA_TRY(read_field(m));
-    SPARTA_TRY(read_symmetry(m));
-    SPARTA_TRY(sparta_line_end(r));
+    line_token t = sp_line_token(r);
+    if (sp_line_is(t, "vector"))
+        return sp_line_fail(r, SPARTA_E_UNSUPPORTED,
+                            "vectors are not supported; save a matrix of one column");
+    if (!sp_line_is(t, "matrix")) return wrong_word(m, "object", t, "matrix");
+    t = sp_line_token(r);
+    m->array = sp_line_is(t, "array");
+    if (!m->array && !sp_line_is(t, "coordinate")) return wrong_word(m, "format", t, "coordinate or array");
+    SP_TRY(read_field(m));
+    SP_TRY(read_symmetry(m));
+    SP_TRY(sp_line_end(r));
     if (m->array && m->field == PATTERN)
-        return sparta_line_fail(r, SPARTA_E_FORMAT, "an array of pattern has no values to read");
+        return sp_line_fail(r, SPARTA_E_FORMAT, "an array of pattern has no values to read");
     return SPARTA_OK;
 }
 
@@ -95,7 +93,7 @@ static sparta_status read_banner(market *m)
 
 static sparta_status no_banner(market *m)
 {
-    return sparta_line_fail(
+    return sp_line_fail(
         &m->r, SPARTA_E_FORMAT,
         "a Matrix Market file begins with %%%%MatrixMarket, or has numbers and comments only");
 }
@@ -105,18 +103,18 @@ static sparta_status no_banner(market *m)
 static bool like_banner(line_reader ahead, line_token first)
 {
     const bool marked = first.n > 2 && first.p[1] == '%' && first.p[2] != '%';
-    if (marked && (ahead.line == 1 || sparta_line_is(first, "%%MatrixMarket"))) return true;
+    if (marked && (ahead.line == 1 || sp_line_is(first, "%%MatrixMarket"))) return true;
     bool matrix = false;
-    for (line_token t; (t = sparta_line_token(&ahead)).n;) {
-        if (matrix && (sparta_line_is(t, "coordinate") || sparta_line_is(t, "array"))) return true;
-        matrix = sparta_line_is(t, "matrix");
+    for (line_token t; (t = sp_line_token(&ahead)).n;) {
+        if (matrix && (sp_line_is(t, "coordinate") || sp_line_is(t, "array"))) return true;
+        matrix = sp_line_is(t, "matrix");
     }
     return false;
 }
 
 static sparta_status read_comment(market *m, line_token first)
 {
-    if (sparta_line_is(first, "%%GraphBLAS")) return sparta_mtx_type_line(&m->r, &m->type);
+    if (sp_line_is(first, "%%GraphBLAS")) return sp_mtx_type_line(&m->r, &m->type);
     return m->bare && like_banner(m->r, first) ? no_banner(m) : SPARTA_OK;
 }
 
@@ -124,11 +122,11 @@ static sparta_status read_comment(market *m, line_token first)
 static sparta_status read_head(market *m)
 {
     line_reader *r = &m->r;
-    while (sparta_line_next(r)) {
+    while (sp_line_next(r)) {
         const char *begin = r->next;
-        line_token t = sparta_line_token(r);
-        if (r->line == 1 && sparta_line_is(t, "%%MatrixMarket")) {
-            SPARTA_TRY(read_banner(m));
+        line_token t = sp_line_token(r);
+        if (r->line == 1 && sp_line_is(t, "%%MatrixMarket")) {
+            SP_TRY(read_banner(m));
             continue;
         }
         m->bare = m->bare || r->line == 1;
@@ -136,9 +134,9 @@ static sparta_status read_head(market *m)
             r->next = begin;
             return m->bare && (t.p[0] < '0' || t.p[0] > '9') ? no_banner(m) : SPARTA_OK;
         }
-        SPARTA_TRY(read_comment(m, t));
+        SP_TRY(read_comment(m, t));
     }
-    if (r->line > 0) return sparta_line_fail(r, SPARTA_E_FORMAT, "the file ends before the line of sizes");
+    if (r->line > 0) return sp_line_fail(r, SPARTA_E_FORMAT, "the file ends before the line of sizes");
     r->line = 1; /* of an empty file */
     return no_banner(m);
 }
@@ -146,14 +144,14 @@ static sparta_status read_head(market *m)
 /* What the type of the values is, and whether it goes with the first line. */
 static sparta_status settle_type(market *m)
 {
-    if (!m->type) m->type = sparta_mtx_type_of(m->field == REAL ? SPARTA_F64 : SPARTA_I64);
+    if (!m->type) m->type = sp_mtx_type_of(m->field == REAL ? SPARTA_F64 : SPARTA_I64);
     if (m->type->complex && !m->complex)
-        return sparta_line_fail(&m->r, SPARTA_E_UNSUPPORTED,
-                                "the type above is %s, and sparta has no complex numbers", m->type->name);
-    if (m->symmetry == SKEW && !sparta_dtype_is_signed(m->type->dtype))
-        return sparta_line_fail(&m->r, SPARTA_E_FORMAT,
-                                "the type above is %s, which has no sign and cannot be skew-symmetric",
-                                m->type->name);
+        return sp_line_fail(&m->r, SPARTA_E_UNSUPPORTED,
+                            "the type above is %s, and sparta has no complex numbers", m->type->name);
+    if (m->symmetry == SKEW && !sp_dtype_is_signed(m->type->dtype))
+        return sp_line_fail(&m->r, SPARTA_E_FORMAT,
+                            "the type above is %s, which has no sign and cannot be skew-symmetric",
+                            m->type->name);
     return SPARTA_OK;
 }
 
@@ -162,7 +160,7 @@ static sparta_status settle_type(market *m)
 /* The next line that is neither blank nor a comment; false at the end of the file. */
 static bool next_line(market *m)
 {
-    while (sparta_line_next(&m->r)) {
+    while (sp_line_next(&m->r)) {
         const char *p = m->r.next;
         while (p < m->r.eol && (*p == ' ' || *p == '\t' || *p == '\r')) p++;
         if (p < m->r.eol && *p != '%') return true;
@@ -172,43 +170,43 @@ static bool next_line(market *m)
 
 static bool goes_on(line_reader ahead)
 {
-    return sparta_line_token(&ahead).n > 0;
+    return sp_line_token(&ahead).n > 0;
 }
 
 /* Entries that an array file stores: all, or one triangle with or without its diagonal. */
 static bool array_entries(const market *m, int64_t *out)
 {
     int64_t n = m->rows, twice = 0;
-    if (m->symmetry == GENERAL) return sparta_int_mul(n, m->cols, out);
+    if (m->symmetry == GENERAL) return sp_int_mul(n, m->cols, out);
     if (n == 0) {
         *out = 0;
         return true;
     }
-    if (!sparta_int_mul(n, m->symmetry == SKEW ? n - 1 : n, &twice)) return false;
-    if (m->symmetry == SYMMETRIC && !sparta_int_add(twice, n, &twice)) return false;
+    if (!sp_int_mul(n, m->symmetry == SKEW ? n - 1 : n, &twice)) return false;
+    if (m->symmetry == SYMMETRIC && !sp_int_add(twice, n, &twice)) return false;
     *out = twice / 2;
     return true;
 }
 
 static sparta_status read_sizes(market *m)
 {
-    SPARTA_TRY(sparta_line_natural(&m->r, "the number of rows", &m->rows));
-    SPARTA_TRY(sparta_line_natural(&m->r, "the number of columns", &m->cols));
+    SP_TRY(sp_line_natural(&m->r, "the number of rows", &m->rows));
+    SP_TRY(sp_line_natural(&m->r, "the number of columns", &m->cols));
     if (m->bare) m->array = !goes_on(m->r);
-    if (!m->array) SPARTA_TRY(sparta_line_natural(&m->r, "the number of entries", &m->entries));
-    SPARTA_TRY(sparta_line_end(&m->r));
+    if (!m->array) SP_TRY(sp_line_natural(&m->r, "the number of entries", &m->entries));
+    SP_TRY(sp_line_end(&m->r));
     if (m->symmetry != GENERAL && m->rows != m->cols)
-        return sparta_line_fail(&m->r, SPARTA_E_FORMAT, "a symmetric matrix of %lld rows and %lld columns",
-                                (long long)m->rows, (long long)m->cols);
+        return sp_line_fail(&m->r, SPARTA_E_FORMAT, "a symmetric matrix of %lld rows and %lld columns",
+                            (long long)m->rows, (long long)m->cols);
     if (m->array && !array_entries(m, &m->entries))
-        return sparta_line_fail(&m->r, SPARTA_E_RANGE, "%lld x %lld elements do not fit in 64 bits",
-                                (long long)m->rows, (long long)m->cols);
+        return sp_line_fail(&m->r, SPARTA_E_RANGE, "%lld x %lld elements do not fit in 64 bits",
+                            (long long)m->rows, (long long)m->cols);
     /* An entry takes at least "1 1" or "1" and a newline: nobody makes us ask for memory that the file cannot fill. */
     int64_t least = m->array ? 2 : m->field == PATTERN ? 4 : 6, left = (int64_t)(m->r.end - m->r.at);
     if (m->entries > left / least + 1)
-        return sparta_line_fail(&m->r, SPARTA_E_FORMAT,
-                                "%lld entries are promised and the file has only %lld bytes left",
-                                (long long)m->entries, (long long)left);
+        return sp_line_fail(&m->r, SPARTA_E_FORMAT,
+                            "%lld entries are promised and the file has only %lld bytes left",
+                            (long long)m->entries, (long long)left);
     return SPARTA_OK;
 }
 
@@ -218,31 +216,30 @@ static sparta_status read_sizes(market *m)
 static sparta_status read_complex(market *m, double *real)
 {
     double imaginary;
-    SPARTA_TRY(sparta_line_real(&m->r, "the real part", real));
-    SPARTA_TRY(sparta_line_real(&m->r, "the imaginary part", &imaginary));
+    SP_TRY(sp_line_real(&m->r, "the real part", real));
+    SP_TRY(sp_line_real(&m->r, "the imaginary part", &imaginary));
     if (imaginary == 0) return SPARTA_OK;
-    return sparta_line_fail(&m->r, SPARTA_E_UNSUPPORTED,
-                            "the imaginary part is %g, and sparta has no complex numbers; save the real and "
-                            "the imaginary parts as two real files",
-                            imaginary);
+    return sp_line_fail(&m->r, SPARTA_E_UNSUPPORTED,
+                        "the imaginary part is %g, and sparta has no complex numbers; save the real and "
+                        "the imaginary parts as two real files",
+                        imaginary);
 }
 
 static sparta_status read_value(market *m, mtx_number *v)
 {
     if (m->field == PATTERN) return SPARTA_OK;
     if (m->bare && !goes_on(m->r))
-        return sparta_line_fail(
-            &m->r, SPARTA_E_FORMAT,
-            "the value is missing; a pattern begins with %%%%MatrixMarket matrix coordinate "
-            "pattern general");
-    if (!m->complex) return sparta_mtx_number(&m->r, m->type, m->field == INTEGER, v);
-    SPARTA_TRY(read_complex(m, &v->real));
-    return sparta_mtx_from_real(&m->r, m->type, v);
+        return sp_line_fail(&m->r, SPARTA_E_FORMAT,
+                            "the value is missing; a pattern begins with %%%%MatrixMarket matrix coordinate "
+                            "pattern general");
+    if (!m->complex) return sp_mtx_number(&m->r, m->type, m->field == INTEGER, v);
+    SP_TRY(read_complex(m, &v->real));
+    return sp_mtx_from_real(&m->r, m->type, v);
 }
 
 static void set_value(market *m, int64_t at, const mtx_number *v)
 {
-    if (m->field != PATTERN) sparta_mtx_store(m->type, m->coo.values.data, at, v);
+    if (m->field != PATTERN) sp_mtx_store(m->type, m->coo.values.data, at, v);
 }
 
 static void put_entry(market *m, int64_t row, int64_t col, const mtx_number *v)
@@ -256,8 +253,8 @@ static void put_entry(market *m, int64_t row, int64_t col, const mtx_number *v)
 static sparta_status check_index(market *m, const char *what, int64_t i, int64_t size)
 {
     if (i >= 1 && i <= size) return SPARTA_OK;
-    return sparta_line_fail(&m->r, SPARTA_E_RANGE, "the %s %lld is not between 1 and %lld", what,
-                            (long long)i, (long long)size);
+    return sp_line_fail(&m->r, SPARTA_E_RANGE, "the %s %lld is not between 1 and %lld", what, (long long)i,
+                        (long long)size);
 }
 
 /* Both triangles in one file: would (1,2) and (2,1) be one entry or two? */
@@ -265,7 +262,7 @@ static sparta_status check_side(market *m, int64_t row, int64_t col)
 {
     int side = row > col ? -1 : 1;
     if (m->side == -side)
-        return sparta_line_fail(
+        return sp_line_fail(
             &m->r, SPARTA_E_FORMAT,
             "the entry (%lld, %lld) is %s the diagonal and others are %s it; a symmetric file has one side",
             (long long)row, (long long)col, side < 0 ? "below" : "above", side < 0 ? "above" : "below");
@@ -277,53 +274,53 @@ static sparta_status read_entry(market *m)
 {
     int64_t row = 0, col = 0;
     mtx_number v = {0};
-    SPARTA_TRY(sparta_line_int(&m->r, "the row", &row));
-    SPARTA_TRY(sparta_line_int(&m->r, "the column", &col));
-    SPARTA_TRY(read_value(m, &v));
-    SPARTA_TRY(sparta_line_end(&m->r));
-    SPARTA_TRY(check_index(m, "row", row, m->rows));
-    SPARTA_TRY(check_index(m, "column", col, m->cols));
+    SP_TRY(sp_line_int(&m->r, "the row", &row));
+    SP_TRY(sp_line_int(&m->r, "the column", &col));
+    SP_TRY(read_value(m, &v));
+    SP_TRY(sp_line_end(&m->r));
+    SP_TRY(check_index(m, "row", row, m->rows));
+    SP_TRY(check_index(m, "column", col, m->cols));
     put_entry(m, row - 1, col - 1, &v);
     if (m->symmetry == GENERAL) return SPARTA_OK;
     if (row == col) {
         if (m->symmetry == SYMMETRIC || (v.real == 0 && v.size == 0)) return SPARTA_OK;
-        return sparta_line_fail(&m->r, SPARTA_E_FORMAT, "the diagonal of a skew-symmetric matrix is zero");
+        return sp_line_fail(&m->r, SPARTA_E_FORMAT, "the diagonal of a skew-symmetric matrix is zero");
     }
-    SPARTA_TRY(check_side(m, row, col));
-    if (m->symmetry == SKEW) SPARTA_TRY(sparta_mtx_negate(&m->r, m->type, &v));
+    SP_TRY(check_side(m, row, col));
+    if (m->symmetry == SKEW) SP_TRY(sp_mtx_negate(&m->r, m->type, &v));
     put_entry(m, col - 1, row - 1, &v);
     return SPARTA_OK;
 }
 
 static sparta_status missing(market *m, int64_t have)
 {
-    return sparta_line_fail(&m->r, SPARTA_E_FORMAT, "the file ends after %lld of %lld entries",
-                            (long long)have, (long long)m->entries);
+    return sp_line_fail(&m->r, SPARTA_E_FORMAT, "the file ends after %lld of %lld entries", (long long)have,
+                        (long long)m->entries);
 }
 
 static sparta_status no_more(market *m)
 {
     if (!next_line(m)) return SPARTA_OK;
-    return sparta_line_fail(&m->r, SPARTA_E_FORMAT, "more than the %lld entries that were promised",
-                            (long long)m->entries);
+    return sp_line_fail(&m->r, SPARTA_E_FORMAT, "more than the %lld entries that were promised",
+                        (long long)m->entries);
 }
 
 static sparta_status read_coordinates(market *m)
 {
     int64_t most = 0;
-    if (!sparta_int_mul(m->entries, m->symmetry == GENERAL ? 1 : 2, &most))
-        return sparta_line_fail(&m->r, SPARTA_E_RANGE, "too many entries");
-    SPARTA_TRY(sparta_coo_alloc(m->r.cx, 2, (int64_t[]){m->rows, m->cols}, most,
-                                m->field == PATTERN ? NULL : &m->type->dtype, &m->coo));
+    if (!sp_int_mul(m->entries, m->symmetry == GENERAL ? 1 : 2, &most))
+        return sp_line_fail(&m->r, SPARTA_E_RANGE, "too many entries");
+    SP_TRY(sp_coo_alloc(m->r.cx, 2, (int64_t[]){m->rows, m->cols}, most,
+                        m->field == PATTERN ? NULL : &m->type->dtype, &m->coo));
     for (int64_t i = 0; i < m->entries; i++) {
-        if (i % 65536 == 0) SPARTA_TRY(sparta_check_cancel(m->r.cx));
+        if (i % 65536 == 0) SP_TRY(sp_check_cancel(m->r.cx));
         if (!next_line(m)) return missing(m, i);
-        SPARTA_TRY(read_entry(m));
+        SP_TRY(read_entry(m));
     }
     m->coo.n = m->n;
     if (m->coo.values.data) m->coo.values.dim[0] = m->n;
-    SPARTA_TRY(no_more(m));
-    return sparta_coo_canonical(&m->coo);
+    SP_TRY(no_more(m));
+    return sp_coo_canonical(&m->coo);
 }
 
 /* ------------------------------------------------------------------ arrays */
@@ -331,11 +328,11 @@ static sparta_status read_coordinates(market *m)
 static sparta_status read_element(market *m, int64_t row, int64_t col)
 {
     mtx_number v = {0};
-    SPARTA_TRY(read_value(m, &v));
-    SPARTA_TRY(sparta_line_end(&m->r));
+    SP_TRY(read_value(m, &v));
+    SP_TRY(sp_line_end(&m->r));
     set_value(m, row * m->cols + col, &v);
     if (m->symmetry == GENERAL || row == col) return SPARTA_OK;
-    if (m->symmetry == SKEW) SPARTA_TRY(sparta_mtx_negate(&m->r, m->type, &v));
+    if (m->symmetry == SKEW) SP_TRY(sp_mtx_negate(&m->r, m->type, &v));
     set_value(m, col * m->cols + row, &v);
     return SPARTA_OK;
 }
@@ -343,15 +340,15 @@ static sparta_status read_element(market *m, int64_t row, int64_t col)
 static sparta_status read_array(market *m)
 {
     int64_t dim[2] = {m->rows, m->cols}, seen = 0;
-    m->coo = (sparta_coo){.cx = m->r.cx, .dense = true, .rank = 2, .dim = {m->rows, m->cols}};
-    SPARTA_TRY(sparta_tensor_alloc(m->r.cx, m->type->dtype, 2, dim, &m->coo.values));
+    m->coo = (sp_coo){.cx = m->r.cx, .dense = true, .rank = 2, .dim = {m->rows, m->cols}};
+    SP_TRY(sp_tensor_alloc(m->r.cx, m->type->dtype, 2, dim, &m->coo.values));
     m->coo.n = m->rows * m->cols; /* a tensor of that many exists */
     for (int64_t col = 0; m->coo.n && col < m->cols; col++) {
-        SPARTA_TRY(sparta_check_cancel(m->r.cx));
+        SP_TRY(sp_check_cancel(m->r.cx));
         for (int64_t row = m->symmetry == GENERAL ? 0 : col + (m->symmetry == SKEW); row < m->rows;
              row++, seen++) {
             if (!next_line(m)) return missing(m, seen);
-            SPARTA_TRY(read_element(m, row, col));
+            SP_TRY(read_element(m, row, col));
         }
     }
     return no_more(m);
@@ -361,28 +358,28 @@ static sparta_status read_array(market *m)
 
 static sparta_status parse(market *m)
 {
-    SPARTA_TRY(read_head(m));
-    SPARTA_TRY(settle_type(m));
-    SPARTA_TRY(read_sizes(m));
+    SP_TRY(read_head(m));
+    SP_TRY(settle_type(m));
+    SP_TRY(read_sizes(m));
     return m->array ? read_array(m) : read_coordinates(m);
 }
 
-sparta_status sparta_mtx_parse(sparta_ctx *cx, const void *bytes, size_t n, sparta_coo *out)
+sparta_status sp_mtx_parse(sparta_ctx *cx, const void *bytes, size_t n, sp_coo *out)
 {
     market m = {.r = {.cx = cx, .at = bytes, .end = (const char *)bytes + n}};
     if (parse(&m)) {
-        sparta_coo_free(&m.coo);
-        return sparta_ctx_status(cx);
+        sp_coo_free(&m.coo);
+        return sp_ctx_status(cx);
     }
     *out = m.coo;
     return SPARTA_OK;
 }
 
-sparta_status sparta_mtx_read(sparta_ctx *cx, const char *path, sparta_coo *out)
+sparta_status sp_mtx_read(sparta_ctx *cx, const char *path, sp_coo *out)
 {
-    sparta_mapped m;
-    SPARTA_TRY(sparta_map_open(cx, path, &m));
-    sparta_status status = sparta_mtx_parse(cx, m.data, m.size, out);
-    sparta_map_close(&m);
-    return status ? sparta_fail_in(cx, "%s", path) : SPARTA_OK;
+    sp_mapped m;
+    SP_TRY(sp_mapped_open(cx, path, &m));
+    sparta_status status = sp_mtx_parse(cx, m.data, m.size, out);
+    sp_mapped_close(&m);
+    return status ? sp_fail_in(cx, "%s", path) : SPARTA_OK;
 }

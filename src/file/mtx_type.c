@@ -17,10 +17,10 @@ static const mtx_type types[] = {
     {"double complex", "GxB_FC64", SPARTA_F64, true},
 };
 
-const mtx_type *sparta_mtx_type_of(sparta_dtype t)
+const mtx_type *sp_mtx_type_of(sparta_dtype t)
 {
     size_t i = 0;
-    while (i + 1 < SPARTA_COUNT(types) && types[i].dtype != t) i++;
+    while (i + 1 < SP_COUNT(types) && types[i].dtype != t) i++;
     return &types[i];
 }
 
@@ -29,35 +29,34 @@ const mtx_type *sparta_mtx_type_of(sparta_dtype t)
 /* A name of two words comes as "float" and, next on the line, "complex". */
 static const mtx_type *find_type(line_token t, bool complex)
 {
-    for (size_t i = 0; i < SPARTA_COUNT(types); i++) {
-        if (sparta_line_is(t, types[i].grb)) return &types[i];
+    for (size_t i = 0; i < SP_COUNT(types); i++) {
+        if (sp_line_is(t, types[i].grb)) return &types[i];
         if (types[i].complex != complex) continue;
-        if (sparta_line_is(t, !complex ? types[i].name : types[i].dtype == SPARTA_F32 ? "float" : "double"))
+        if (sp_line_is(t, !complex ? types[i].name : types[i].dtype == SPARTA_F32 ? "float" : "double"))
             return &types[i];
     }
     return NULL;
 }
 
-sparta_status sparta_mtx_type_line(line_reader *r, const mtx_type **out)
+sparta_status sp_mtx_type_line(line_reader *r, const mtx_type **out)
 {
-    line_token t = sparta_line_token(r);
-    const bool says = sparta_line_is(t, "type");
-    if (says) t = sparta_line_token(r);
+    line_token t = sp_line_token(r);
+    const bool says = sp_line_is(t, "type");
+    if (says) t = sp_line_token(r);
     line_reader ahead = *r;
-    const bool complex = sparta_line_is(sparta_line_token(&ahead), "complex");
+    const bool complex = sp_line_is(sp_line_token(&ahead), "complex");
     const mtx_type *type = find_type(t, complex);
     if (!type && !says) return SPARTA_OK; /* a comment on something else */
     if (!type)
-        return sparta_line_fail(r, SPARTA_E_FORMAT,
-                                "unknown type '%s'; it is bool, int8_t to int64_t, uint8_t to uint64_t, "
-                                "float or double",
-                                sparta_line_quote(r, t));
+        return sp_line_fail(r, SPARTA_E_FORMAT,
+                            "unknown type '%s'; it is bool, int8_t to int64_t, uint8_t to uint64_t, "
+                            "float or double",
+                            sp_line_quote(r, t));
     if (type->complex && complex) *r = ahead;
     if (*out && *out != type)
-        return sparta_line_fail(r, SPARTA_E_FORMAT, "the type is %s here and %s above", type->name,
-                                (*out)->name);
+        return sp_line_fail(r, SPARTA_E_FORMAT, "the type is %s here and %s above", type->name, (*out)->name);
     *out = type;
-    return sparta_line_end(r);
+    return sp_line_end(r);
 }
 
 /* ------------------------------------------------------------------ values */
@@ -65,72 +64,71 @@ sparta_status sparta_mtx_type_line(line_reader *r, const mtx_type **out)
 /* The largest size of a value of that sign. */
 static uint64_t largest(sparta_dtype t, bool minus)
 {
-    const bool is_signed = sparta_dtype_is_signed(t);
+    const bool is_signed = sp_dtype_is_signed(t);
     if (t == SPARTA_BOOL) return !minus;
     if (minus && !is_signed) return 0;
-    return (UINT64_MAX >> (64 - sparta_dtype_bits(t) + is_signed)) + minus;
+    return (UINT64_MAX >> (64 - sp_dtype_bits(t) + is_signed)) + minus;
 }
 
 static sparta_status fit_whole(line_reader *r, const mtx_type *type, const char *what, const mtx_number *v)
 {
     if (v->size <= largest(type->dtype, v->minus)) return SPARTA_OK;
-    return sparta_line_fail(r, SPARTA_E_RANGE, "%s %s%llu does not fit in %s", what, v->minus ? "-" : "",
-                            (unsigned long long)v->size, type->name);
+    return sp_line_fail(r, SPARTA_E_RANGE, "%s %s%llu does not fit in %s", what, v->minus ? "-" : "",
+                        (unsigned long long)v->size, type->name);
 }
 
-sparta_status sparta_mtx_from_real(line_reader *r, const mtx_type *type, mtx_number *v)
+sparta_status sp_mtx_from_real(line_reader *r, const mtx_type *type, mtx_number *v)
 {
     const double size = fabs(v->real);
     bool fits = true;
     if (type->dtype == SPARTA_F32) {
         fits = !isfinite(size) || isfinite((float)size);
-    } else if (!sparta_dtype_is_float(type->dtype)) {
+    } else if (!sp_dtype_is_float(type->dtype)) {
         fits = size < 0x1p64 && size == floor(size);
         v->minus = v->real < 0;
         v->size = fits ? (uint64_t)size : 0;
         fits = fits && v->size <= largest(type->dtype, v->minus);
     }
     if (fits) return SPARTA_OK;
-    return sparta_line_fail(r, SPARTA_E_RANGE, "the value %.17g does not fit in %s", v->real, type->name);
+    return sp_line_fail(r, SPARTA_E_RANGE, "the value %.17g does not fit in %s", v->real, type->name);
 }
 
 static bool next_is_whole(line_reader ahead)
 {
-    const line_token t = sparta_line_token(&ahead);
+    const line_token t = sp_line_token(&ahead);
     size_t i = t.n && (t.p[0] == '-' || t.p[0] == '+');
     while (i < t.n && t.p[i] >= '0' && t.p[i] <= '9') i++;
     return i == t.n;
 }
 
 /* Digits of an integer type are read as such also in a file of reals: a double would lose the last of 64 bits. */
-sparta_status sparta_mtx_number(line_reader *r, const mtx_type *type, bool whole, mtx_number *out)
+sparta_status sp_mtx_number(line_reader *r, const mtx_type *type, bool whole, mtx_number *out)
 {
-    const bool real = sparta_dtype_is_float(type->dtype);
+    const bool real = sp_dtype_is_float(type->dtype);
     mtx_number v = {0};
     if (whole || (!real && next_is_whole(*r))) {
-        SPARTA_TRY(sparta_line_whole(r, "the value", &v.minus, &v.size));
+        SP_TRY(sp_line_whole(r, "the value", &v.minus, &v.size));
         v.real = v.minus ? -(double)v.size : (double)v.size;
-        if (!real) SPARTA_TRY(fit_whole(r, type, "the value", &v));
+        if (!real) SP_TRY(fit_whole(r, type, "the value", &v));
     } else {
-        SPARTA_TRY(sparta_line_real(r, "the value", &v.real));
-        SPARTA_TRY(sparta_mtx_from_real(r, type, &v));
+        SP_TRY(sp_line_real(r, "the value", &v.real));
+        SP_TRY(sp_mtx_from_real(r, type, &v));
     }
     *out = v;
     return SPARTA_OK;
 }
 
-sparta_status sparta_mtx_negate(line_reader *r, const mtx_type *type, mtx_number *v)
+sparta_status sp_mtx_negate(line_reader *r, const mtx_type *type, mtx_number *v)
 {
     v->real = -v->real;
     v->minus = v->size && !v->minus;
-    return sparta_dtype_is_float(type->dtype) ? SPARTA_OK
-                                              : fit_whole(r, type, "the negative of the value,", v);
+    return sp_dtype_is_float(type->dtype) ? SPARTA_OK : fit_whole(r, type, "the negative of the value,", v);
 }
 
-void sparta_mtx_store(const mtx_type *type, void *data, int64_t at, const mtx_number *v)
+void sp_mtx_store(const mtx_type *type, void *data, int64_t at, const mtx_number *v)
 {
-    if (sparta_dtype_is_float(type->dtype))
-        sparta_element_set(type->dtype, data, at, v->real);
+    if (sp_dtype_is_float(type->dtype))
+        sp_element_set(type->dtype, data, at, v->real);
     else
-        sparta_element_set_int(type->dtype, data, at, (int64_t)(v->minus ? 0 - v->size : v->size));
+        sp_element_set_int(type->dtype, data, at, (int64_t)(v->minus ? 0 - v->size : v->size));
 }

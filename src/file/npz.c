@@ -10,10 +10,10 @@ enum { NAME_MOST = 4096 };
 
 static sparta_status check_crc(sparta_ctx *cx, const zip_entry *e, const uint8_t *bytes)
 {
-    uint32_t crc = sparta_crc32(0, bytes, (size_t)e->size);
+    uint32_t crc = sp_crc32(0, bytes, (size_t)e->size);
     if (crc == e->crc) return SPARTA_OK;
-    return sparta_fail(cx, SPARTA_E_FORMAT, "npz: the data is damaged: its CRC is %08x and should be %08x",
-                       crc, e->crc);
+    return sp_fail(cx, SPARTA_E_FORMAT, "npz: the data is damaged: its CRC is %08x and should be %08x", crc,
+                   e->crc);
 }
 
 /* One string is read, the name of the layout in SciPy's matrices: as its bytes. */
@@ -21,25 +21,25 @@ static sparta_status parse_array(sparta_ctx *cx, const zip_entry *e, const uint8
 {
     static const char name[] = "format.npy";
     if (e->name_size == sizeof name - 1 && !memcmp(e->name, name, sizeof name - 1))
-        return sparta_npy_parse_text(cx, bytes, (size_t)e->size, out);
-    return sparta_npy_parse(cx, bytes, (size_t)e->size, out);
+        return sp_npy_parse_text(cx, bytes, (size_t)e->size, out);
+    return sp_npy_parse(cx, bytes, (size_t)e->size, out);
 }
 
 static sparta_status read_deflated(sparta_ctx *cx, const zip_entry *e, sparta_tensor *out)
 {
-    uint8_t *bytes = sparta_alloc(cx, (size_t)e->size);
-    SPARTA_NEED(cx, bytes);
-    sparta_status status = sparta_zip_inflate(cx, e, bytes);
+    uint8_t *bytes = sp_alloc(cx, (size_t)e->size);
+    SP_NEED(cx, bytes);
+    sparta_status status = sp_zip_inflate(cx, e, bytes);
     if (!status) status = check_crc(cx, e, bytes);
     if (!status) status = parse_array(cx, e, bytes, out);
-    sparta_free(cx, bytes);
+    sp_free(cx, bytes);
     return status;
 }
 
 static sparta_status read_array(sparta_ctx *cx, const zip_entry *e, sparta_tensor *out)
 {
     if (e->method == ZIP_DEFLATED) return read_deflated(cx, e, out);
-    SPARTA_TRY(check_crc(cx, e, e->data));
+    SP_TRY(check_crc(cx, e, e->data));
     return parse_array(cx, e, e->data, out);
 }
 
@@ -47,78 +47,78 @@ static sparta_status read_name(sparta_ctx *cx, const zip_entry *e, char **out)
 {
     size_t n = e->name_size;
     if (n > NAME_MOST)
-        return sparta_fail(cx, SPARTA_E_LIMIT, "npz: a name of %zu bytes; at most %d are read", n, NAME_MOST);
+        return sp_fail(cx, SPARTA_E_LIMIT, "npz: a name of %zu bytes; at most %d are read", n, NAME_MOST);
     if (n < 4 || memcmp(e->name + n - 4, ".npy", 4))
-        return sparta_fail(cx, SPARTA_E_FORMAT, "npz: the entry \"%.*s\" is no .npy array", (int)n, e->name);
-    *out = sparta_alloc(cx, n - 4 + 1);
-    SPARTA_NEED(cx, *out);
+        return sp_fail(cx, SPARTA_E_FORMAT, "npz: the entry \"%.*s\" is no .npy array", (int)n, e->name);
+    *out = sp_alloc(cx, n - 4 + 1);
+    SP_NEED(cx, *out);
     memcpy(*out, e->name, n - 4);
     (*out)[n - 4] = 0;
     return SPARTA_OK;
 }
 
-static sparta_status read_entries(sparta_ctx *cx, const sparta_mapped *m, const zip_directory *d,
-                                  sparta_npz *z, sparta_map *names)
+static sparta_status read_entries(sparta_ctx *cx, const sp_mapped *m, const zip_directory *d, sp_npz *z,
+                                  sp_map *names)
 {
     uint64_t at = d->at, total = 0;
     for (uint64_t i = 0; i < d->n; i++) {
         zip_entry e;
-        SPARTA_TRY(sparta_check_cancel(cx));
-        SPARTA_TRY(sparta_zip_entry(cx, m, d, &at, &e));
+        SP_TRY(sp_check_cancel(cx));
+        SP_TRY(sp_zip_entry(cx, m, d, &at, &e));
         total += e.packed; /* each is inside the file: no overflow before this catches it */
-        if (total > m->size) return sparta_fail(cx, SPARTA_E_FORMAT, "npz: entries overlap");
-        sparta_npz_entry *entry = &z->entry[i];
-        SPARTA_TRY(read_name(cx, &e, &entry->name));
+        if (total > m->size) return sp_fail(cx, SPARTA_E_FORMAT, "npz: entries overlap");
+        sp_npz_entry *entry = &z->entry[i];
+        SP_TRY(read_name(cx, &e, &entry->name));
         z->n = (int)i + 1;
-        if (sparta_map_get(names, entry->name, NULL))
-            return sparta_fail(cx, SPARTA_E_FORMAT, "npz: two arrays are named \"%s\"", entry->name);
-        SPARTA_TRY(sparta_map_put(names, entry->name, (int64_t)i));
-        if (read_array(cx, &e, &entry->tensor)) return sparta_fail_in(cx, "array %s", entry->name);
+        if (sp_map_get(names, entry->name, NULL))
+            return sp_fail(cx, SPARTA_E_FORMAT, "npz: two arrays are named \"%s\"", entry->name);
+        SP_TRY(sp_map_put(names, entry->name, (int64_t)i));
+        if (read_array(cx, &e, &entry->tensor)) return sp_fail_in(cx, "array %s", entry->name);
     }
     return SPARTA_OK;
 }
 
-static sparta_status read_mapped(sparta_ctx *cx, const sparta_mapped *m, sparta_npz *z)
+static sparta_status read_mapped(sparta_ctx *cx, const sp_mapped *m, sp_npz *z)
 {
     zip_directory d;
-    SPARTA_TRY(sparta_zip_directory(cx, m, &d));
-    if (d.n > INT_MAX) return sparta_fail(cx, SPARTA_E_LIMIT, "npz: too many arrays");
-    z->entry = sparta_alloc_array(cx, (size_t)d.n, sizeof *z->entry);
-    SPARTA_NEED(cx, z->entry);
-    sparta_map *names = sparta_map_create(cx);
-    SPARTA_NEED(cx, names);
+    SP_TRY(sp_zip_directory(cx, m, &d));
+    if (d.n > INT_MAX) return sp_fail(cx, SPARTA_E_LIMIT, "npz: too many arrays");
+    z->entry = sp_alloc_array(cx, (size_t)d.n, sizeof *z->entry);
+    SP_NEED(cx, z->entry);
+    sp_map *names = sp_map_create(cx);
+    SP_NEED(cx, names);
     sparta_status status = read_entries(cx, m, &d, z, names);
-    sparta_map_free(names);
+    sp_map_free(names);
     return status;
 }
 
-sparta_status sparta_npz_read(sparta_ctx *cx, const char *path, sparta_npz *out)
+sparta_status sp_npz_read(sparta_ctx *cx, const char *path, sp_npz *out)
 {
-    sparta_mapped m;
-    sparta_npz z = {.cx = cx};
-    SPARTA_TRY(sparta_map_open(cx, path, &m));
+    sp_mapped m;
+    sp_npz z = {.cx = cx};
+    SP_TRY(sp_mapped_open(cx, path, &m));
     sparta_status status = read_mapped(cx, &m, &z);
-    sparta_map_close(&m);
+    sp_mapped_close(&m);
     if (status) {
-        sparta_npz_free(&z);
-        return sparta_fail_in(cx, "%s", path);
+        sp_npz_free(&z);
+        return sp_fail_in(cx, "%s", path);
     }
     *out = z;
     return SPARTA_OK;
 }
 
-void sparta_npz_free(sparta_npz *z)
+void sp_npz_free(sp_npz *z)
 {
     if (!z || !z->cx) return;
     for (int i = 0; i < z->n; i++) {
-        sparta_free(z->cx, z->entry[i].name);
-        sparta_free(z->cx, z->entry[i].tensor.data);
+        sp_free(z->cx, z->entry[i].name);
+        sp_free(z->cx, z->entry[i].tensor.data);
     }
-    sparta_free(z->cx, z->entry);
-    *z = (sparta_npz){0};
+    sp_free(z->cx, z->entry);
+    *z = (sp_npz){0};
 }
 
-const sparta_tensor *sparta_npz_find(const sparta_npz *z, const char *name)
+const sparta_tensor *sp_npz_find(const sp_npz *z, const char *name)
 {
     for (int i = 0; i < z->n; i++)
         if (!strcmp(z->entry[i].name, name)) return &z->entry[i].tensor;
@@ -134,20 +134,20 @@ typedef struct record { /* what the directory will say of an entry */
 
 typedef struct writer {
     sparta_ctx *cx;
-    sparta_atomic *f;
-    sparta_text bytes; /* headers are put together here */
+    sp_atomic *f;
+    sp_text bytes; /* headers are put together here */
 } writer;
 
-static void put(sparta_text *t, uint64_t value, int n)
+static void put(sp_text *t, uint64_t value, int n)
 {
     uint8_t b[8];
     for (int i = 0; i < n; i++) b[i] = (uint8_t)(value >> (8 * i));
-    sparta_text_put(t, b, (size_t)n);
+    sp_text_put(t, b, (size_t)n);
 }
 
 static uint64_t clip(uint64_t v)
 {
-    return SPARTA_MIN(v, (uint64_t)UINT32_MAX);
+    return SP_MIN(v, (uint64_t)UINT32_MAX);
 }
 
 static bool is_ascii(const char *s)
@@ -158,7 +158,7 @@ static bool is_ascii(const char *s)
 }
 
 /* From "version needed" to the length of the name: the same in a local header and in the directory. */
-static void put_common(sparta_text *t, const char *name, const record *r, bool wide)
+static void put_common(sp_text *t, const char *name, const record *r, bool wide)
 {
     put(t, wide ? 45 : 20, 2);
     put(t, is_ascii(name) ? 0 : 0x800, 2); /* names are UTF-8 */
@@ -174,7 +174,7 @@ static void put_common(sparta_text *t, const char *name, const record *r, bool w
 static sparta_status flush(writer *w)
 {
     if (w->bytes.status) return w->bytes.status;
-    SPARTA_TRY(sparta_atomic_write(w->f, w->bytes.data, w->bytes.size));
+    SP_TRY(sp_atomic_write(w->f, w->bytes.data, w->bytes.size));
     w->bytes.size = 0;
     return SPARTA_OK;
 }
@@ -187,7 +187,7 @@ static sparta_status write_local(writer *w, const char *name, const record *r)
     put(&w->bytes, ZIP_LOCAL, 4);
     put_common(&w->bytes, name, r, wide);
     put(&w->bytes, (wide ? 20 : 0) + 4 + pad, 2);
-    sparta_text_printf(&w->bytes, "%s.npy", name);
+    sp_text_printf(&w->bytes, "%s.npy", name);
     if (wide) {
         put(&w->bytes, 1, 2);
         put(&w->bytes, 16, 2);
@@ -202,31 +202,31 @@ static sparta_status write_local(writer *w, const char *name, const record *r)
 
 static sparta_status write_row_major(writer *w, const char *name, const sparta_tensor *t, record *r)
 {
-    sparta_text header;
+    sp_text header;
     size_t bytes;
-    SPARTA_TRY(sparta_tensor_bytes(w->cx, t->dtype, t->rank, t->dim, &bytes));
-    sparta_text_init(&header, w->cx);
-    sparta_npy_header(t, &header);
+    SP_TRY(sp_tensor_bytes(w->cx, t->dtype, t->rank, t->dim, &bytes));
+    sp_text_init(&header, w->cx);
+    sp_npy_header(t, &header);
     sparta_status status = header.status;
     if (!status) {
-        uint32_t crc = sparta_crc32(0, header.data, header.size);
-        *r = (record){sparta_atomic_offset(w->f), header.size + bytes, sparta_crc32(crc, t->data, bytes)};
+        uint32_t crc = sp_crc32(0, header.data, header.size);
+        *r = (record){sp_atomic_offset(w->f), header.size + bytes, sp_crc32(crc, t->data, bytes)};
         status = write_local(w, name, r);
     }
-    if (!status) status = sparta_atomic_write(w->f, header.data, header.size);
-    if (!status) status = sparta_atomic_write(w->f, t->data, bytes);
-    sparta_text_free(&header);
+    if (!status) status = sp_atomic_write(w->f, header.data, header.size);
+    if (!status) status = sp_atomic_write(w->f, t->data, bytes);
+    sp_text_free(&header);
     return status;
 }
 
 static sparta_status write_entry(writer *w, const char *name, const sparta_tensor *t, record *r)
 {
     sparta_tensor copy;
-    if (sparta_tensor_contiguous(t)) return write_row_major(w, name, t, r);
-    SPARTA_TRY(sparta_tensor_alloc(w->cx, t->dtype, t->rank, t->dim, &copy));
-    sparta_status status = sparta_tensor_copy(w->cx, t, &copy);
+    if (sp_tensor_contiguous(t)) return write_row_major(w, name, t, r);
+    SP_TRY(sp_tensor_alloc(w->cx, t->dtype, t->rank, t->dim, &copy));
+    sparta_status status = sp_tensor_copy(w->cx, t, &copy);
     if (!status) status = write_row_major(w, name, &copy, r);
-    sparta_free(w->cx, copy.data);
+    sp_free(w->cx, copy.data);
     return status;
 }
 
@@ -243,7 +243,7 @@ static sparta_status write_central(writer *w, const char *name, const record *r)
     put(&w->bytes, 0, 2); /* attributes */
     put(&w->bytes, (uint64_t)0100644 << 16, 4);
     put(&w->bytes, clip(r->at), 4);
-    sparta_text_printf(&w->bytes, "%s.npy", name);
+    sp_text_printf(&w->bytes, "%s.npy", name);
     if (extra) {
         put(&w->bytes, 1, 2);
         put(&w->bytes, extra, 2);
@@ -256,8 +256,8 @@ static sparta_status write_central(writer *w, const char *name, const record *r)
 
 static sparta_status write_end(writer *w, uint64_t n, uint64_t at)
 {
-    uint64_t end = sparta_atomic_offset(w->f), size = end - at;
-    sparta_text *t = &w->bytes;
+    uint64_t end = sp_atomic_offset(w->f), size = end - at;
+    sp_text *t = &w->bytes;
     if (n >= UINT16_MAX || end >= UINT32_MAX) {
         put(t, ZIP_END64, 4);
         put(t, ZIP_END64_SIZE - 12, 8);
@@ -275,8 +275,8 @@ static sparta_status write_end(writer *w, uint64_t n, uint64_t at)
     }
     put(t, ZIP_END, 4);
     put(t, 0, 4); /* parts */
-    put(t, SPARTA_MIN(n, (uint64_t)UINT16_MAX), 2);
-    put(t, SPARTA_MIN(n, (uint64_t)UINT16_MAX), 2);
+    put(t, SP_MIN(n, (uint64_t)UINT16_MAX), 2);
+    put(t, SP_MIN(n, (uint64_t)UINT16_MAX), 2);
     put(t, clip(size), 4);
     put(t, clip(at), 4);
     put(t, 0, 2); /* comment */
@@ -288,45 +288,45 @@ static sparta_status write_all(writer *w, int n, const char *const *names, const
 {
     for (int i = 0; i < n; i++)
         if (write_entry(w, names[i], &tensors[i], &records[i]))
-            return sparta_fail_in(w->cx, "array %s", names[i]);
-    uint64_t at = sparta_atomic_offset(w->f);
-    for (int i = 0; i < n; i++) SPARTA_TRY(write_central(w, names[i], &records[i]));
+            return sp_fail_in(w->cx, "array %s", names[i]);
+    uint64_t at = sp_atomic_offset(w->f);
+    for (int i = 0; i < n; i++) SP_TRY(write_central(w, names[i], &records[i]));
     return write_end(w, (uint64_t)n, at);
 }
 
 static sparta_status check_names(sparta_ctx *cx, int n, const char *const *names)
 {
-    sparta_map *seen = sparta_map_create(cx);
+    sp_map *seen = sp_map_create(cx);
     sparta_status status = SPARTA_OK;
-    SPARTA_NEED(cx, seen);
+    SP_NEED(cx, seen);
     for (int i = 0; i < n && !status; i++) {
         if (strlen(names[i]) + 4 > NAME_MOST)
-            status = sparta_fail(cx, SPARTA_E_LIMIT, "npz: the name %.40s... has more than %d bytes",
-                                 names[i], NAME_MOST - 4);
-        else if (sparta_map_get(seen, names[i], NULL))
-            status = sparta_fail(cx, SPARTA_E_USAGE, "npz: two arrays are named \"%s\"", names[i]);
+            status = sp_fail(cx, SPARTA_E_LIMIT, "npz: the name %.40s... has more than %d bytes", names[i],
+                             NAME_MOST - 4);
+        else if (sp_map_get(seen, names[i], NULL))
+            status = sp_fail(cx, SPARTA_E_USAGE, "npz: two arrays are named \"%s\"", names[i]);
         else
-            status = sparta_map_put(seen, names[i], i);
+            status = sp_map_put(seen, names[i], i);
     }
-    sparta_map_free(seen);
+    sp_map_free(seen);
     return status;
 }
 
-sparta_status sparta_npz_write(sparta_ctx *cx, const char *path, int n, const char *const *names,
-                               const sparta_tensor *tensors)
+sparta_status sp_npz_write(sparta_ctx *cx, const char *path, int n, const char *const *names,
+                           const sparta_tensor *tensors)
 {
-    SPARTA_TRY(check_names(cx, n, names));
-    record *records = sparta_alloc_array(cx, (size_t)n, sizeof *records);
-    SPARTA_NEED(cx, records);
-    writer w = {.cx = cx, .f = sparta_atomic_open(cx, path)};
-    sparta_status status = w.f ? SPARTA_OK : sparta_ctx_status(cx);
-    sparta_text_init(&w.bytes, cx);
+    SP_TRY(check_names(cx, n, names));
+    record *records = sp_alloc_array(cx, (size_t)n, sizeof *records);
+    SP_NEED(cx, records);
+    writer w = {.cx = cx, .f = sp_atomic_open(cx, path)};
+    sparta_status status = w.f ? SPARTA_OK : sp_ctx_status(cx);
+    sp_text_init(&w.bytes, cx);
     if (!status) status = write_all(&w, n, names, tensors, records);
     if (status)
-        sparta_atomic_abort(w.f);
+        sp_atomic_abort(w.f);
     else
-        status = sparta_atomic_commit(w.f);
-    sparta_text_free(&w.bytes);
-    sparta_free(cx, records);
+        status = sp_atomic_commit(w.f);
+    sp_text_free(&w.bytes);
+    sp_free(cx, records);
     return status;
 }

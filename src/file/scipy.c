@@ -9,7 +9,7 @@
 
 typedef struct source {
     sparta_ctx *cx;
-    const sparta_npz *z;
+    const sp_npz *z;
     int64_t dim[2];
     const sparta_tensor *data;
 } source;
@@ -18,16 +18,16 @@ typedef struct source {
 
 static bool is_integer(const sparta_tensor *t)
 {
-    return !sparta_dtype_is_float(t->dtype) && t->dtype != SPARTA_BOOL;
+    return !sp_dtype_is_float(t->dtype) && t->dtype != SPARTA_BOOL;
 }
 
 static sparta_status need(const source *s, const char *name, int rank, const sparta_tensor **out)
 {
-    const sparta_tensor *t = sparta_npz_find(s->z, name);
-    if (!t) return sparta_fail(s->cx, SPARTA_E_FORMAT, "the array \"%s\" is missing", name);
+    const sparta_tensor *t = sp_npz_find(s->z, name);
+    if (!t) return sp_fail(s->cx, SPARTA_E_FORMAT, "the array \"%s\" is missing", name);
     if (t->rank != rank)
-        return sparta_fail(s->cx, SPARTA_E_FORMAT, "the array \"%s\" has %d dimensions, not %d", name,
-                           t->rank, rank);
+        return sp_fail(s->cx, SPARTA_E_FORMAT, "the array \"%s\" has %d dimensions, not %d", name, t->rank,
+                       rank);
     *out = t;
     return SPARTA_OK;
 }
@@ -36,13 +36,13 @@ static sparta_status need(const source *s, const char *name, int rank, const spa
 static sparta_status need_ints(const source *s, const char *name, int64_t n, const sparta_tensor **out)
 {
     const sparta_tensor *t = NULL;
-    SPARTA_TRY(need(s, name, 1, &t));
+    SP_TRY(need(s, name, 1, &t));
     if (!is_integer(t))
-        return sparta_fail(s->cx, SPARTA_E_FORMAT, "the array \"%s\" is %s, not integer", name,
-                           sparta_dtype_name(t->dtype));
+        return sp_fail(s->cx, SPARTA_E_FORMAT, "the array \"%s\" is %s, not integer", name,
+                       sparta_dtype_name(t->dtype));
     if (n >= 0 && t->dim[0] != n)
-        return sparta_fail(s->cx, SPARTA_E_FORMAT, "the array \"%s\" has %lld elements, not %lld", name,
-                           (long long)t->dim[0], (long long)n);
+        return sp_fail(s->cx, SPARTA_E_FORMAT, "the array \"%s\" has %lld elements, not %lld", name,
+                       (long long)t->dim[0], (long long)n);
     *out = t;
     return SPARTA_OK;
 }
@@ -50,24 +50,24 @@ static sparta_status need_ints(const source *s, const char *name, int64_t n, con
 /* u64 beyond 63 bits comes out negative and is refused like every negative index. */
 static int64_t at(const sparta_tensor *t, int64_t i)
 {
-    return sparta_element_get_int(t->dtype, t->data, i);
+    return sp_element_get_int(t->dtype, t->data, i);
 }
 
 static sparta_status read_shape(source *s)
 {
     const sparta_tensor *shape = NULL;
-    SPARTA_TRY(need_ints(s, "shape", -1, &shape));
+    SP_TRY(need_ints(s, "shape", -1, &shape));
     if (shape->dim[0] != 2)
-        return sparta_fail(s->cx, SPARTA_E_UNSUPPORTED, "the matrix has %lld dimensions; 2 are supported",
-                           (long long)shape->dim[0]);
+        return sp_fail(s->cx, SPARTA_E_UNSUPPORTED, "the matrix has %lld dimensions; 2 are supported",
+                       (long long)shape->dim[0]);
     for (int d = 0; d < 2; d++) s->dim[d] = at(shape, d);
     if (s->dim[0] < 0 || s->dim[1] < 0)
-        return sparta_fail(s->cx, SPARTA_E_FORMAT, "the shape is %lld x %lld", (long long)s->dim[0],
-                           (long long)s->dim[1]);
+        return sp_fail(s->cx, SPARTA_E_FORMAT, "the shape is %lld x %lld", (long long)s->dim[0],
+                       (long long)s->dim[1]);
     return SPARTA_OK;
 }
 
-static void copy_value(const source *s, int64_t from, sparta_coo *c, int64_t to)
+static void copy_value(const source *s, int64_t from, sp_coo *c, int64_t to)
 {
     size_t size = sparta_dtype_size(s->data->dtype);
     memcpy((uint8_t *)c->values.data + (size_t)to * size, (uint8_t *)s->data->data + (size_t)from * size,
@@ -84,7 +84,7 @@ static sparta_status check_pointers(const source *s, const sparta_tensor *p, int
     for (int64_t i = 0; i <= n; i++) {
         int64_t least = i ? at(p, i - 1) : 0;
         if (at(p, i) < least || at(p, i) > most || (i == 0 && at(p, 0) != 0))
-            return sparta_fail(
+            return sp_fail(
                 s->cx, SPARTA_E_FORMAT,
                 "indptr[%lld] is %lld; it must not be below the one before it (0 at first) nor above %lld",
                 (long long)i, (long long)at(p, i), (long long)most);
@@ -95,15 +95,15 @@ static sparta_status check_pointers(const source *s, const sparta_tensor *p, int
 
 /* Segments along dimension `outer` of blocks b[0] x b[1]; csr and csc are blocks of 1x1. */
 static sparta_status fill_segments(const source *s, const sparta_tensor *p, const sparta_tensor *indices,
-                                   int outer, const int64_t b[2], sparta_coo *c)
+                                   int outer, const int64_t b[2], sp_coo *c)
 {
     int64_t n = s->dim[outer] / b[outer], inner = s->dim[!outer] / b[!outer], out = 0;
     for (int64_t i = 0; i < n; i++)
         for (int64_t k = at(p, i); k < at(p, i + 1); k++) {
             int64_t j = at(indices, k);
             if (j < 0 || j >= inner)
-                return sparta_fail(s->cx, SPARTA_E_RANGE, "indices[%lld] is %lld, not below %lld",
-                                   (long long)k, (long long)j, (long long)inner);
+                return sp_fail(s->cx, SPARTA_E_RANGE, "indices[%lld] is %lld, not below %lld", (long long)k,
+                               (long long)j, (long long)inner);
             for (int64_t e = 0; e < b[0] * b[1]; e++, out++) {
                 c->index[0][out] = (outer ? j : i) * b[0] + e / b[1];
                 c->index[1][out] = (outer ? i : j) * b[1] + e % b[1];
@@ -113,42 +113,40 @@ static sparta_status fill_segments(const source *s, const sparta_tensor *p, cons
     return SPARTA_OK;
 }
 
-static sparta_status read_segments(source *s, int outer, const int64_t b[2], sparta_coo *out)
+static sparta_status read_segments(source *s, int outer, const int64_t b[2], sp_coo *out)
 {
     const sparta_tensor *p = NULL, *indices = NULL;
     int64_t used = 0, n = 0;
-    SPARTA_TRY(need_ints(s, "indices", s->data->dim[0], &indices));
-    SPARTA_TRY(need_ints(s, "indptr", -1, &p));
+    SP_TRY(need_ints(s, "indices", s->data->dim[0], &indices));
+    SP_TRY(need_ints(s, "indptr", -1, &p));
     if (p->dim[0] < 1 || p->dim[0] - 1 != s->dim[outer] / b[outer])
-        return sparta_fail(s->cx, SPARTA_E_FORMAT, "indptr has %lld elements, not %lld", (long long)p->dim[0],
-                           (long long)(s->dim[outer] / b[outer] + 1));
-    SPARTA_TRY(check_pointers(s, p, p->dim[0] - 1, indices->dim[0], &used));
-    if (!sparta_int_mul(used, b[0] * b[1], &n))
-        return sparta_fail(s->cx, SPARTA_E_RANGE, "too many elements");
-    SPARTA_TRY(sparta_coo_alloc(s->cx, 2, s->dim, n, &s->data->dtype, out));
+        return sp_fail(s->cx, SPARTA_E_FORMAT, "indptr has %lld elements, not %lld", (long long)p->dim[0],
+                       (long long)(s->dim[outer] / b[outer] + 1));
+    SP_TRY(check_pointers(s, p, p->dim[0] - 1, indices->dim[0], &used));
+    if (!sp_int_mul(used, b[0] * b[1], &n)) return sp_fail(s->cx, SPARTA_E_RANGE, "too many elements");
+    SP_TRY(sp_coo_alloc(s->cx, 2, s->dim, n, &s->data->dtype, out));
     return fill_segments(s, p, indices, outer, b, out);
 }
 
-static sparta_status read_csr(source *s, sparta_coo *out)
+static sparta_status read_csr(source *s, sp_coo *out)
 {
-    SPARTA_TRY(need(s, "data", 1, &s->data));
+    SP_TRY(need(s, "data", 1, &s->data));
     return read_segments(s, 0, (int64_t[]){1, 1}, out);
 }
 
-static sparta_status read_csc(source *s, sparta_coo *out)
+static sparta_status read_csc(source *s, sp_coo *out)
 {
-    SPARTA_TRY(need(s, "data", 1, &s->data));
+    SP_TRY(need(s, "data", 1, &s->data));
     return read_segments(s, 1, (int64_t[]){1, 1}, out);
 }
 
-static sparta_status read_bsr(source *s, sparta_coo *out)
+static sparta_status read_bsr(source *s, sp_coo *out)
 {
-    SPARTA_TRY(need(s, "data", 3, &s->data));
+    SP_TRY(need(s, "data", 3, &s->data));
     const int64_t *b = s->data->dim + 1;
     if (b[0] < 1 || b[1] < 1 || s->dim[0] % b[0] || s->dim[1] % b[1])
-        return sparta_fail(s->cx, SPARTA_E_FORMAT,
-                           "blocks of %lld x %lld do not divide a matrix of %lld x %lld", (long long)b[0],
-                           (long long)b[1], (long long)s->dim[0], (long long)s->dim[1]);
+        return sp_fail(s->cx, SPARTA_E_FORMAT, "blocks of %lld x %lld do not divide a matrix of %lld x %lld",
+                       (long long)b[0], (long long)b[1], (long long)s->dim[0], (long long)s->dim[1]);
     if (s->data->dim[0] == 0)
         return read_segments(s, 0, (int64_t[]){b[0], 1}, out); /* b[0]*b[1] may be anything */
     return read_segments(s, 0, b, out);
@@ -156,20 +154,20 @@ static sparta_status read_bsr(source *s, sparta_coo *out)
 
 /* ------------------------------------------------------------------ coo, dia */
 
-static sparta_status read_coo(source *s, sparta_coo *out)
+static sparta_status read_coo(source *s, sp_coo *out)
 {
     const sparta_tensor *row = NULL, *col = NULL;
-    SPARTA_TRY(need(s, "data", 1, &s->data));
+    SP_TRY(need(s, "data", 1, &s->data));
     int64_t n = s->data->dim[0];
-    SPARTA_TRY(need_ints(s, "row", n, &row));
-    SPARTA_TRY(need_ints(s, "col", n, &col));
-    SPARTA_TRY(sparta_coo_alloc(s->cx, 2, s->dim, n, &s->data->dtype, out));
+    SP_TRY(need_ints(s, "row", n, &row));
+    SP_TRY(need_ints(s, "col", n, &col));
+    SP_TRY(sp_coo_alloc(s->cx, 2, s->dim, n, &s->data->dtype, out));
     for (int64_t i = 0; i < n; i++) {
         out->index[0][i] = at(row, i);
         out->index[1][i] = at(col, i);
         copy_value(s, i, out, i);
     }
-    return SPARTA_OK; /* sparta_coo_canonical checks the indices */
+    return SPARTA_OK; /* sp_coo_canonical checks the indices */
 }
 
 /* Does the slot j of diagonal `offset` lie in the matrix and hold something? -0.0 is a value. */
@@ -183,7 +181,7 @@ static bool in_diagonal(const source *s, int64_t k, int64_t offset, int64_t j)
     return memcmp((uint8_t *)s->data->data + (size_t)(k * s->data->dim[1] + j) * size, zero, size) != 0;
 }
 
-static int64_t walk_diagonals(const source *s, const sparta_tensor *offsets, sparta_coo *out)
+static int64_t walk_diagonals(const source *s, const sparta_tensor *offsets, sp_coo *out)
 {
     int64_t n = 0;
     for (int64_t k = 0; k < s->data->dim[0]; k++)
@@ -202,30 +200,30 @@ static int64_t walk_diagonals(const source *s, const sparta_tensor *offsets, spa
 
 static sparta_status check_offsets(const source *s, const sparta_tensor *offsets)
 {
-    sparta_coo c;
+    sp_coo c;
     int64_t n = offsets->dim[0];
-    SPARTA_TRY(sparta_coo_alloc(s->cx, 1, (int64_t[]){INT64_MAX}, n, NULL, &c));
+    SP_TRY(sp_coo_alloc(s->cx, 1, (int64_t[]){INT64_MAX}, n, NULL, &c));
     bool twice = false, far = false;
     for (int64_t k = 0; k < n; k++) {
         int64_t o = at(offsets, k);
-        far |= o < -s->dim[0] || o > s->dim[1] || !sparta_int_add(o, s->dim[0], &c.index[0][k]);
+        far |= o < -s->dim[0] || o > s->dim[1] || !sp_int_add(o, s->dim[0], &c.index[0][k]);
     }
-    sparta_status status = far ? SPARTA_OK : sparta_coo_canonical(&c);
+    sparta_status status = far ? SPARTA_OK : sp_coo_canonical(&c);
     twice = !far && !status && c.n != n;
-    sparta_coo_free(&c);
-    if (far) return sparta_fail(s->cx, SPARTA_E_RANGE, "an offset lies outside of the matrix");
-    if (twice) return sparta_fail(s->cx, SPARTA_E_FORMAT, "an offset occurs twice");
+    sp_coo_free(&c);
+    if (far) return sp_fail(s->cx, SPARTA_E_RANGE, "an offset lies outside of the matrix");
+    if (twice) return sp_fail(s->cx, SPARTA_E_FORMAT, "an offset occurs twice");
     return status;
 }
 
-static sparta_status read_dia(source *s, sparta_coo *out)
+static sparta_status read_dia(source *s, sp_coo *out)
 {
     const sparta_tensor *offsets = NULL;
-    SPARTA_TRY(need(s, "data", 2, &s->data));
-    SPARTA_TRY(need_ints(s, "offsets", s->data->dim[0], &offsets));
-    SPARTA_TRY(check_offsets(s, offsets));
-    if (s->data->dim[1] == 0) return sparta_coo_alloc(s->cx, 2, s->dim, 0, &s->data->dtype, out);
-    SPARTA_TRY(sparta_coo_alloc(s->cx, 2, s->dim, walk_diagonals(s, offsets, NULL), &s->data->dtype, out));
+    SP_TRY(need(s, "data", 2, &s->data));
+    SP_TRY(need_ints(s, "offsets", s->data->dim[0], &offsets));
+    SP_TRY(check_offsets(s, offsets));
+    if (s->data->dim[1] == 0) return sp_coo_alloc(s->cx, 2, s->dim, 0, &s->data->dtype, out);
+    SP_TRY(sp_coo_alloc(s->cx, 2, s->dim, walk_diagonals(s, offsets, NULL), &s->data->dtype, out));
     walk_diagonals(s, offsets, out);
     return SPARTA_OK;
 }
@@ -234,52 +232,52 @@ static sparta_status read_dia(source *s, sparta_coo *out)
 
 static const struct {
     const char *name;
-    sparta_status (*read)(source *, sparta_coo *);
+    sparta_status (*read)(source *, sp_coo *);
 } layouts[] = {{"csr", read_csr}, {"csc", read_csc}, {"bsr", read_bsr}, {"coo", read_coo}, {"dia", read_dia}};
 
-bool sparta_npz_is_scipy(const sparta_npz *z)
+bool sp_npz_is_scipy(const sp_npz *z)
 {
-    const sparta_tensor *f = sparta_npz_find(z, "format");
-    return f && f->dtype == SPARTA_U8 && f->rank == 1 && sparta_npz_find(z, "shape") &&
-           sparta_npz_find(z, "data") && !sparta_npz_find(z, "sparta");
+    const sparta_tensor *f = sp_npz_find(z, "format");
+    return f && f->dtype == SPARTA_U8 && f->rank == 1 && sp_npz_find(z, "shape") && sp_npz_find(z, "data") &&
+           !sp_npz_find(z, "sparta");
 }
 
-static sparta_status read_layout(source *s, sparta_coo *out)
+static sparta_status read_layout(source *s, sp_coo *out)
 {
-    if (!sparta_npz_is_scipy(s->z))
-        return sparta_fail(s->cx, SPARTA_E_FORMAT,
-                           "not a matrix of scipy.sparse.save_npz: it lacks `format`, `shape`, `data` or "
-                           "indices, or is packed by sparta");
-    const sparta_tensor *f = sparta_npz_find(s->z, "format");
+    if (!sp_npz_is_scipy(s->z))
+        return sp_fail(s->cx, SPARTA_E_FORMAT,
+                       "not a matrix of scipy.sparse.save_npz: it lacks `format`, `shape`, `data` or "
+                       "indices, or is packed by sparta");
+    const sparta_tensor *f = sp_npz_find(s->z, "format");
     size_t n = (size_t)f->dim[0];
     for (; n && ((const char *)f->data)[n - 1] == 0; n--) continue; /* NumPy pads strings with NUL */
-    SPARTA_TRY(read_shape(s));
-    for (size_t i = 0; i < SPARTA_COUNT(layouts); i++)
+    SP_TRY(read_shape(s));
+    for (size_t i = 0; i < SP_COUNT(layouts); i++)
         if (n == 3 && !memcmp(f->data, layouts[i].name, 3)) return layouts[i].read(s, out);
-    return sparta_fail(s->cx, SPARTA_E_UNSUPPORTED,
-                       "the layout \"%.*s\" is not supported; csr, csc, coo, bsr and dia are",
-                       (int)SPARTA_MIN(n, (size_t)20), (const char *)f->data);
+    return sp_fail(s->cx, SPARTA_E_UNSUPPORTED,
+                   "the layout \"%.*s\" is not supported; csr, csc, coo, bsr and dia are",
+                   (int)SP_MIN(n, (size_t)20), (const char *)f->data);
 }
 
-sparta_status sparta_scipy_matrix(sparta_ctx *cx, const sparta_npz *z, sparta_coo *out)
+sparta_status sp_scipy_matrix(sparta_ctx *cx, const sp_npz *z, sp_coo *out)
 {
     source s = {.cx = cx, .z = z};
-    sparta_coo c = {0};
+    sp_coo c = {0};
     sparta_status status = read_layout(&s, &c);
-    if (!status) status = sparta_coo_canonical(&c);
+    if (!status) status = sp_coo_canonical(&c);
     if (status) {
-        sparta_coo_free(&c);
+        sp_coo_free(&c);
         return status;
     }
     *out = c;
     return SPARTA_OK;
 }
 
-sparta_status sparta_scipy_read(sparta_ctx *cx, const char *path, sparta_coo *out)
+sparta_status sp_scipy_read(sparta_ctx *cx, const char *path, sp_coo *out)
 {
-    sparta_npz z;
-    SPARTA_TRY(sparta_npz_read(cx, path, &z));
-    sparta_status status = sparta_scipy_matrix(cx, &z, out);
-    sparta_npz_free(&z);
-    return status ? sparta_fail_in(cx, "%s", path) : SPARTA_OK;
+    sp_npz z;
+    SP_TRY(sp_npz_read(cx, path, &z));
+    sparta_status status = sp_scipy_matrix(cx, &z, out);
+    sp_npz_free(&z);
+    return status ? sp_fail_in(cx, "%s", path) : SPARTA_OK;
 }

@@ -19,7 +19,7 @@ static void make_crc_table(void)
             crc_table[t][i] = crc_table[t - 1][i] >> 8 ^ crc_table[0][crc_table[t - 1][i] & 255];
 }
 
-uint32_t sparta_crc32(uint32_t crc, const void *bytes, size_t n)
+uint32_t sp_crc32(uint32_t crc, const void *bytes, size_t n)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     const uint8_t *p = bytes;
@@ -52,20 +52,20 @@ static uint64_t get64(const uint8_t *p)
     return get32(p) | (uint64_t)get32(p + 4) << 32;
 }
 
-static bool inside(const sparta_mapped *m, uint64_t at, uint64_t n)
+static bool inside(const sp_mapped *m, uint64_t at, uint64_t n)
 {
     return at <= m->size && n <= m->size - at;
 }
 
 static sparta_status broken(sparta_ctx *cx, const char *what)
 {
-    return sparta_fail(cx, SPARTA_E_FORMAT, "zip: %s", what);
+    return sp_fail(cx, SPARTA_E_FORMAT, "zip: %s", what);
 }
 
 /* ------------------------------------------------------------------ the end of the directory */
 
 /* The end record is the last thing in the file but for a comment, whose length it tells. */
-static bool find_end(const sparta_mapped *m, uint64_t *out)
+static bool find_end(const sp_mapped *m, uint64_t *out)
 {
     if (m->size < ZIP_END_SIZE) return false;
     uint64_t last = m->size - ZIP_END_SIZE, first = last > 65535 ? last - 65535 : 0;
@@ -79,7 +79,7 @@ static bool find_end(const sparta_mapped *m, uint64_t *out)
     return false;
 }
 
-static sparta_status read_end64(sparta_ctx *cx, const sparta_mapped *m, uint64_t end, zip_directory *d)
+static sparta_status read_end64(sparta_ctx *cx, const sp_mapped *m, uint64_t end, zip_directory *d)
 {
     uint64_t at = get64(m->data + end - ZIP_LOCATOR_SIZE + 8);
     if (!inside(m, at, ZIP_END64_SIZE) || get32(m->data + at) != ZIP_END64)
@@ -91,14 +91,14 @@ static sparta_status read_end64(sparta_ctx *cx, const sparta_mapped *m, uint64_t
     return SPARTA_OK;
 }
 
-sparta_status sparta_zip_directory(sparta_ctx *cx, const sparta_mapped *m, zip_directory *out)
+sparta_status sp_zip_directory(sparta_ctx *cx, const sp_mapped *m, zip_directory *out)
 {
     uint64_t end;
     if (!find_end(m, &end)) return broken(cx, "not a zip file, or its end is cut off");
     const uint8_t *p = m->data + end;
     zip_directory d = {get16(p + 10), get32(p + 16), get32(p + 12)};
     if (end >= ZIP_LOCATOR_SIZE && get32(p - ZIP_LOCATOR_SIZE) == ZIP_LOCATOR)
-        SPARTA_TRY(read_end64(cx, m, end, &d));
+        SP_TRY(read_end64(cx, m, end, &d));
     else if (get16(p + 4) || get16(p + 6) || get16(p + 8) != d.n)
         return broken(cx, "archives of several parts are not read");
     if (!inside(m, d.at, d.size) || d.at + d.size > end)
@@ -136,7 +136,7 @@ static bool read_extra64(const uint8_t *p, size_t n, uint64_t *const value[3])
     return *value[0] != UINT32_MAX && *value[1] != UINT32_MAX && *value[2] != UINT32_MAX;
 }
 
-static sparta_status find_data(sparta_ctx *cx, const sparta_mapped *m, const zip_directory *d, uint64_t local,
+static sparta_status find_data(sparta_ctx *cx, const sp_mapped *m, const zip_directory *d, uint64_t local,
                                zip_entry *e)
 {
     if (!inside(m, local, ZIP_LOCAL_SIZE) || get32(m->data + local) != ZIP_LOCAL)
@@ -154,18 +154,18 @@ static sparta_status find_data(sparta_ctx *cx, const sparta_mapped *m, const zip
 
 static sparta_status check_entry(sparta_ctx *cx, const zip_entry *e, unsigned flags)
 {
-    if (flags & 1) return sparta_fail(cx, SPARTA_E_UNSUPPORTED, "zip: encrypted entries are not read");
+    if (flags & 1) return sp_fail(cx, SPARTA_E_UNSUPPORTED, "zip: encrypted entries are not read");
     if (e->method != ZIP_STORED && e->method != ZIP_DEFLATED)
-        return sparta_fail(cx, SPARTA_E_UNSUPPORTED,
-                           "zip: compression method %d is not read; only stored and deflated are", e->method);
+        return sp_fail(cx, SPARTA_E_UNSUPPORTED,
+                       "zip: compression method %d is not read; only stored and deflated are", e->method);
     if (e->method == ZIP_STORED && e->packed != e->size) return broken(cx, "a stored entry has two sizes");
     if (e->size / 1040 > e->packed) return broken(cx, "an entry promises more than deflate can hold");
     if (memchr(e->name, 0, e->name_size)) return broken(cx, "a name contains a zero byte");
     return SPARTA_OK;
 }
 
-sparta_status sparta_zip_entry(sparta_ctx *cx, const sparta_mapped *m, const zip_directory *d, uint64_t *at,
-                               zip_entry *out)
+sparta_status sp_zip_entry(sparta_ctx *cx, const sp_mapped *m, const zip_directory *d, uint64_t *at,
+                           zip_entry *out)
 {
     const uint64_t left = d->at + d->size - *at;
     const uint8_t *p = m->data + *at;
@@ -182,8 +182,8 @@ sparta_status sparta_zip_entry(sparta_ctx *cx, const sparta_mapped *m, const zip
     uint64_t *const wide[3] = {&e.size, &e.packed, &local};
     if (!read_extra64(p + ZIP_CENTRAL_SIZE + name_size, extra_size, wide))
         return broken(cx, "an extra field is damaged");
-    SPARTA_TRY(check_entry(cx, &e, get16(p + 8)));
-    SPARTA_TRY(find_data(cx, m, d, local, &e));
+    SP_TRY(check_entry(cx, &e, get16(p + 8)));
+    SP_TRY(find_data(cx, m, d, local, &e));
     *at += size;
     *out = e;
     return SPARTA_OK;

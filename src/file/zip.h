@@ -4,8 +4,8 @@
  *     [zip64 end, locator] | end
  *
  * The central directory is believed; a local header only tells where its data begins. */
-#ifndef SPARTA_FILE_ZIP_H
-#define SPARTA_FILE_ZIP_H
+#ifndef SP_FILE_ZIP_H
+#define SP_FILE_ZIP_H
 
 #include "file/file.h"
 
@@ -38,18 +38,17 @@ typedef struct zip_entry {
     const uint8_t *data;   /* packed bytes, inside the file */
 } zip_entry;
 
-uint32_t sparta_crc32(uint32_t crc, const void *bytes,
-                      size_t n); /* start with 0, continue with the last answer */
+uint32_t sp_crc32(uint32_t crc, const void *bytes,
+                  size_t n); /* start with 0, continue with the last answer */
 
-sparta_status sparta_zip_directory(sparta_ctx *cx, const sparta_mapped *m, zip_directory *out) SPARTA_MUST;
+sparta_status sp_zip_directory(sparta_ctx *cx, const sp_mapped *m, zip_directory *out) SP_MUST;
 /* The entry at *at (inside the directory), which is moved to the next one. */
-sparta_status sparta_zip_entry(sparta_ctx *cx, const sparta_mapped *m, const zip_directory *d, uint64_t *at,
-                               zip_entry *out) SPARTA_MUST;
+sparta_status sp_zip_entry(sparta_ctx *cx, const sp_mapped *m, const zip_directory *d, uint64_t *at,
+                           zip_entry *out) SP_MUST;
 /* Exactly e->size bytes into out. */
-sparta_status sparta_zip_inflate(sparta_ctx *cx, const zip_entry *e, uint8_t *out) SPARTA_MUST;
+sparta_status sp_zip_inflate(sparta_ctx *cx, const zip_entry *e, uint8_t *out) SP_MUST;
 
-/* Like sparta_npy_parse, and a single string (descr |S3, no dimensions) comes as a u8 array of its bytes. */
-sparta_status sparta_npy_parse_text(sparta_ctx *cx, const void *bytes, size_t n,
-                                    sparta_tensor *out) SPARTA_MUST;
+/* Like sp_npy_parse, and a single string (descr |S3, no dimensions) comes as a u8 array of its bytes. */
+sparta_status sp_npy_parse_text(sparta_ctx *cx, const void *bytes, size_t n, sparta_tensor *out) SP_MUST;
 
 #endif

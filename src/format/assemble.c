@@ -13,57 +13,57 @@
 #include <string.h>
 
 typedef struct {
-    const sparta_format *f;
-    sparta_entry_list *e;
-    int64_t weight[SPARTA_LEVELS]; /* what one step of each level is worth in the key */
-    int64_t *coord, *at;           /* (n) */
-    bool *opens;                   /* (n) */
+    const sp_format *f;
+    sp_entry_list *e;
+    int64_t weight[SP_LEVELS]; /* what one step of each level is worth in the key */
+    int64_t *coord, *at;       /* (n) */
+    bool *opens;               /* (n) */
     bool store;
 } work;
 
 /* ------------------------------------------------------------------ what a format says of zeros */
 
-bool sparta_levels_zeroless(const sparta_format *f)
+bool sp_levels_zeroless(const sp_format *f)
 {
     for (int l = 0; l < f->n; l++)
-        if (f->level[l].properties & SPARTA_PROP_ZEROLESS) return true;
+        if (f->level[l].properties & SP_PROP_ZEROLESS) return true;
     return false;
 }
 
-bool sparta_levels_zero_absent(const sparta_format *f)
+bool sp_levels_zero_absent(const sp_format *f)
 {
-    sparta_level_kind last = f->level[f->n - 1].kind;
-    return last == SPARTA_LEVEL_DENSE || last == SPARTA_LEVEL_RAGGED || last == SPARTA_LEVEL_RANGE;
+    sp_level_kind last = f->level[f->n - 1].kind;
+    return last == SP_LEVEL_DENSE || last == SP_LEVEL_RAGGED || last == SP_LEVEL_RANGE;
 }
 
-bool sparta_level_may_be_empty(const sparta_format *f, int l)
+bool sp_level_may_be_empty(const sp_format *f, int l)
 {
-    if (!sparta_level_table[f->level[l].kind].ops->padding) return false;
+    if (!sp_level_table[f->level[l].kind].ops->padding) return false;
     while (--l >= 0) {
-        if (sparta_level_table[f->level[l].kind].ops->padding) continue; /* as full as what is above it */
-        return sparta_level_table[f->level[l].kind].crd_kind == SPARTA_CRD_NONE;
+        if (sp_level_table[f->level[l].kind].ops->padding) continue; /* as full as what is above it */
+        return sp_level_table[f->level[l].kind].crd_kind == SP_CRD_NONE;
     }
     return true;
 }
 
-bool sparta_levels_pattern_has_values(const sparta_format *f)
+bool sp_levels_pattern_has_values(const sp_format *f)
 {
-    bool any = sparta_levels_zero_absent(f);
-    for (int l = 0; l < f->n; l++) any = any || sparta_level_may_be_empty(f, l);
+    bool any = sp_levels_zero_absent(f);
+    for (int l = 0; l < f->n; l++) any = any || sp_level_may_be_empty(f, l);
     return any;
 }
 
 /* ------------------------------------------------------------------ keys */
 
-static int64_t level_coordinate(const sparta_level *l, const int64_t *dim, const int64_t *index)
+static int64_t level_coordinate(const sp_level *l, const int64_t *dim, const int64_t *index)
 {
     int64_t i = index[l->dim];
     switch (l->map) {
-    case SPARTA_MAP_DIV: return i / l->c;
-    case SPARTA_MAP_MOD: return i % l->c;
-    case SPARTA_MAP_NEST: return i % l->c / l->inner;
-    case SPARTA_MAP_SUB: return i - index[l->other] - sparta_level_origin(l, dim);
-    case SPARTA_MAP_ADD: return i + index[l->other];
+    case SP_MAP_DIV: return i / l->c;
+    case SP_MAP_MOD: return i % l->c;
+    case SP_MAP_NEST: return i % l->c / l->inner;
+    case SP_MAP_SUB: return i - index[l->other] - sp_level_origin(l, dim);
+    case SP_MAP_ADD: return i + index[l->other];
     default: return i;
     }
 }
@@ -74,23 +74,23 @@ static void weigh(work *w)
     uint64_t all = 1;
     for (int l = w->f->n - 1; l >= 0; l--) {
         w->weight[l] = (int64_t)all;
-        all *= (uint64_t)sparta_level_extent(&w->f->level[l], w->e->dim);
+        all *= (uint64_t)sp_level_extent(&w->f->level[l], w->e->dim);
     }
 }
 
 /* Keys in the order of the levels; zeros go where the format does without them. */
 static void key_by_levels(work *w)
 {
-    sparta_entry_list *e = w->e;
-    bool drop = e->values && sparta_levels_zeroless(w->f);
+    sp_entry_list *e = w->e;
+    bool drop = e->values && sp_levels_zeroless(w->f);
     int64_t n = 0, index[SPARTA_RANK];
     for (int64_t i = 0; i < e->n; i++) {
-        if (drop && !sparta_element_stored(e->dtype, e->values, e->entry[i].source)) continue;
+        if (drop && !sp_element_stored(e->dtype, e->values, e->entry[i].source)) continue;
         int64_t key = 0;
-        sparta_entries_index(e, e->entry[i].key, index);
+        sp_entries_index(e, e->entry[i].key, index);
         for (int l = 0; l < w->f->n; l++)
             key += w->weight[l] * level_coordinate(&w->f->level[l], e->dim, index);
-        e->entry[n++] = (sparta_entry){key, e->entry[i].source};
+        e->entry[n++] = (sp_entry){key, e->entry[i].source};
     }
     e->n = n;
 }
@@ -105,13 +105,12 @@ static void key_by_levels(work *w)
  */
 static void find_openings(const work *w, int l)
 {
-    const sparta_format *f = w->f;
-    const sparta_entry *e = w->e->entry;
+    const sp_format *f = w->f;
+    const sp_entry *e = w->e->entry;
     int unit = l, piece;
-    bool cuts = f->level[l].properties & SPARTA_PROP_NONUNIQUE;
-    while (cuts && unit + 1 < f->n && f->level[unit + 1].kind == SPARTA_LEVEL_SINGLETON) unit++;
-    piece =
-        cuts && unit + 1 < f->n && sparta_level_table[f->level[unit + 1].kind].arguments ? unit + 1 : unit;
+    bool cuts = f->level[l].properties & SP_PROP_NONUNIQUE;
+    while (cuts && unit + 1 < f->n && f->level[unit + 1].kind == SP_LEVEL_SINGLETON) unit++;
+    piece = cuts && unit + 1 < f->n && sp_level_table[f->level[unit + 1].kind].arguments ? unit + 1 : unit;
     int64_t room = piece > unit && f->level[piece].w ? f->level[piece].w : INT64_MAX, pieces = 0;
     for (int64_t i = 0; i < w->e->n; i++) {
         int64_t key = e[i].key, last = i ? e[i - 1].key : 0;
@@ -126,83 +125,82 @@ static void find_openings(const work *w, int l)
 /* "row 3", "i/2 = 1, j/2 = 7", "the tensor": the place of a segment of level `number`. */
 static void name_place(const work *w, int number, int64_t key, char *out, size_t size)
 {
-    const sparta_format *f = w->f;
-    const sparta_level *first = &f->level[0];
+    const sp_format *f = w->f;
+    const sp_level *first = &f->level[0];
     char map[48];
     snprintf(out, size, "the tensor");
     for (int l = 0, used = 0; l < number && used < (int)size; l++) {
-        const sparta_level *level = &f->level[l];
-        int64_t c = key / w->weight[l] % sparta_level_extent(level, w->e->dim);
-        sparta_level_print_map(f, level, map);
+        const sp_level *level = &f->level[l];
+        int64_t c = key / w->weight[l] % sp_level_extent(level, w->e->dim);
+        sp_level_print_map(f, level, map);
         used += snprintf(out + used, size - (size_t)used, "%s%s = %lld", l ? ", " : "", map,
-                         (long long)(c + sparta_level_origin(level, w->e->dim)));
+                         (long long)(c + sp_level_origin(level, w->e->dim)));
     }
-    if (f->rank == 2 && number == 1 && first->map == SPARTA_MAP_ALL)
+    if (f->rank == 2 && number == 1 && first->map == SP_MAP_ALL)
         snprintf(out, size, "%s %lld", first->dim ? "column" : "row", (long long)(key / w->weight[0]));
 }
 
 /* A segment has more entries than its level holds: say where, in the tensor's words, and what to do. */
-static sparta_status crowded(sparta_ctx *cx, const work *w, const sparta_assembly *a)
+static sparta_status crowded(sparta_ctx *cx, const work *w, const sp_assembly *a)
 {
-    char where[SPARTA_LEVELS * 32];
+    char where[SP_LEVELS * 32];
     name_place(w, a->number, w->e->entry[a->crowded].key, where, sizeof where);
     long long n = a->longest, room = a->level->w, m = a->level->m;
-    if (a->level->kind == SPARTA_LEVEL_STRUCTURED)
-        return sparta_fail(
+    if (a->level->kind == SP_LEVEL_STRUCTURED)
+        return sp_fail(
             cx, SPARTA_E_USAGE,
             "pack: %s has %lld nonzeros in %lld neighbours, structured[%lld,%lld] holds %lld; run a "
             "%lld:%lld sparsifier first",
             where, n, m, room, m, room, room, m);
-    if (a->level->kind == SPARTA_LEVEL_SINGLETON)
-        return sparta_fail(
+    if (a->level->kind == SP_LEVEL_SINGLETON)
+        return sp_fail(
             cx, SPARTA_E_USAGE,
             "pack: %s has %lld entries, a singleton holds 1; make the level above nonunique, or use "
             "packed[auto]",
             where, n);
-    bool rows = a->number == 1 && w->f->level[0].map == SPARTA_MAP_ALL && w->f->level[0].dim == 0;
+    bool rows = a->number == 1 && w->f->level[0].map == SP_MAP_ALL && w->f->level[0].dim == 0;
     char sum[80] = "";
     if (rows) snprintf(sum, sizeof sum, ", or a sum: sum{rownnz<=%lld -> ...; rest -> coo}", room);
-    return sparta_fail(
-        cx, SPARTA_E_USAGE,
-        "pack: %s has %lld entries, packed[%lld] holds %lld; use packed[%lld] or packed[auto]%s", where, n,
-        room, room, n, sum);
+    return sp_fail(cx, SPARTA_E_USAGE,
+                   "pack: %s has %lld entries, packed[%lld] holds %lld; use packed[%lld] or packed[auto]%s",
+                   where, n, room, room, n, sum);
 }
 
-static sparta_status count_level(sparta_ctx *cx, const sparta_assembly *a, sparta_format_stats *stats)
+static sparta_status count_level(sparta_ctx *cx, const sp_assembly *a, sp_format_stats *stats)
 {
     stats->longest[a->number] = a->longest;
     stats->segments[a->number] = a->parents;
-    if (sparta_size_add(stats->pos_bytes, a->pos_bytes, &stats->pos_bytes) &&
-        sparta_size_add(stats->crd_bytes, a->crd_bytes, &stats->crd_bytes))
+    if (sp_size_add(stats->pos_bytes, a->pos_bytes, &stats->pos_bytes) &&
+        sp_size_add(stats->crd_bytes, a->crd_bytes, &stats->crd_bytes))
         return SPARTA_OK;
-    return sparta_fail(cx, SPARTA_E_LIMIT, "format: the arrays are too large");
+    return sp_fail(cx, SPARTA_E_LIMIT, "format: the arrays are too large");
 }
 
-static sparta_status each_level(sparta_ctx *cx, work *w, sparta_packed *out, sparta_format_stats *stats)
+static sparta_status each_level(sparta_ctx *cx, work *w, sp_packed *out, sp_format_stats *stats)
 {
     int64_t parents = 1;
     for (int l = 0; l < w->f->n; l++) {
-        const sparta_level *level = &w->f->level[l];
-        sparta_assembly a = {.level = level,
-                             .number = l,
-                             .extent = sparta_level_extent(level, w->e->dim),
-                             .origin = sparta_level_origin(level, w->e->dim),
-                             .n = w->e->n,
-                             .coord = w->coord,
-                             .opens = w->opens,
-                             .at = w->at,
-                             .parents = parents,
-                             .store = w->store,
-                             .crowded = -1};
+        const sp_level *level = &w->f->level[l];
+        sp_assembly a = {.level = level,
+                         .number = l,
+                         .extent = sp_level_extent(level, w->e->dim),
+                         .origin = sp_level_origin(level, w->e->dim),
+                         .n = w->e->n,
+                         .coord = w->coord,
+                         .opens = w->opens,
+                         .at = w->at,
+                         .parents = parents,
+                         .store = w->store,
+                         .crowded = -1};
         for (int64_t i = 0; i < w->e->n; i++) w->coord[i] = w->e->entry[i].key / w->weight[l] % a.extent;
         find_openings(w, l);
-        sparta_status status = sparta_level_table[level->kind].ops->assemble(cx, &a);
+        sparta_status status = sp_level_table[level->kind].ops->assemble(cx, &a);
         out->pos[l] = a.pos;
         out->crd[l] = a.crd;
         if (status && a.crowded >= 0) return crowded(cx, w, &a);
-        SPARTA_TRY(status);
-        SPARTA_TRY(sparta_check_cancel(cx));
-        SPARTA_TRY(count_level(cx, &a, stats));
+        SP_TRY(status);
+        SP_TRY(sp_check_cancel(cx));
+        SP_TRY(count_level(cx, &a, stats));
         parents = a.size;
     }
     stats->slots = parents;
@@ -210,21 +208,20 @@ static sparta_status each_level(sparta_ctx *cx, work *w, sparta_packed *out, spa
 }
 
 /* aos: the coordinate arrays of neighbours become one, [positions][levels]. */
-static sparta_status interleave(sparta_ctx *cx, const sparta_format *f, sparta_packed *out)
+static sparta_status interleave(sparta_ctx *cx, const sp_format *f, sp_packed *out)
 {
     for (int l = 0; l < f->n; l++) {
-        int k = sparta_level_shares(f, l);
-        if (k == 1 || f->level[l].properties & SPARTA_PROP_AOS) continue;
+        int k = sp_level_shares(f, l);
+        if (k == 1 || f->level[l].properties & SP_PROP_AOS) continue;
         sparta_tensor all;
         int64_t dim[2] = {out->crd[l].dim[0], k};
         sparta_dtype width = f->level[l].crd;
-        SPARTA_TRY(sparta_tensor_alloc(cx, width, 2, dim, &all));
+        SP_TRY(sp_tensor_alloc(cx, width, 2, dim, &all));
         for (int i = 0; i < k; i++)
             for (int64_t q = 0; q < dim[0]; q++)
-                sparta_index_set(width, all.data, q * k + i,
-                                 sparta_index_get(width, out->crd[l + i].data, q));
+                sp_index_set(width, all.data, q * k + i, sp_index_get(width, out->crd[l + i].data, q));
         for (int i = 0; i < k; i++) {
-            sparta_free(cx, out->crd[l + i].data);
+            sp_free(cx, out->crd[l + i].data);
             out->crd[l + i] = i ? (sparta_tensor){0} : all;
         }
     }
@@ -235,7 +232,7 @@ static sparta_status interleave(sparta_ctx *cx, const sparta_format *f, sparta_p
 
 static void copy_values(const work *w, sparta_tensor *values)
 {
-    const sparta_entry_list *e = w->e;
+    const sp_entry_list *e = w->e;
     size_t size = sparta_dtype_size(e->dtype);
     for (int64_t i = 0; i < e->n; i++) {
         char *slot = (char *)values->data + (size_t)w->at[i] * size;
@@ -246,41 +243,40 @@ static void copy_values(const work *w, sparta_tensor *values)
     }
 }
 
-static sparta_status store_values(sparta_ctx *cx, const work *w, sparta_packed *out,
-                                  sparta_format_stats *stats)
+static sparta_status store_values(sparta_ctx *cx, const work *w, sp_packed *out, sp_format_stats *stats)
 {
-    if (!w->e->values && !sparta_levels_pattern_has_values(w->f)) return SPARTA_OK;
-    SPARTA_TRY(sparta_tensor_bytes(cx, w->e->dtype, 1, &stats->slots, &stats->value_bytes));
+    if (!w->e->values && !sp_levels_pattern_has_values(w->f)) return SPARTA_OK;
+    SP_TRY(sp_tensor_bytes(cx, w->e->dtype, 1, &stats->slots, &stats->value_bytes));
     if (!w->store) return SPARTA_OK;
-    SPARTA_TRY(sparta_tensor_alloc(cx, w->e->dtype, 1, &stats->slots, &out->values));
+    SP_TRY(sp_tensor_alloc(cx, w->e->dtype, 1, &stats->slots, &out->values));
     copy_values(w, &out->values);
     return SPARTA_OK;
 }
 
-static sparta_status assemble_with(sparta_ctx *cx, work *w, sparta_packed *out, sparta_format_stats *stats)
+static sparta_status assemble_with(sparta_ctx *cx, work *w, sp_packed *out, sp_format_stats *stats)
 {
     weigh(w);
     key_by_levels(w);
-    SPARTA_TRY(sparta_entries_sort(cx, w->e->n, &w->e->entry));
-    w->coord = sparta_alloc_array(cx, (size_t)w->e->n, sizeof *w->coord);
-    SPARTA_NEED(cx, w->coord);
-    w->at = sparta_alloc_array(cx, (size_t)w->e->n, sizeof *w->at);
-    SPARTA_NEED(cx, w->at);
-    w->opens = sparta_alloc_array(cx, (size_t)w->e->n, sizeof *w->opens);
-    SPARTA_NEED(cx, w->opens);
+    SP_TRY(sp_entries_sort(cx, w->e->n, &w->e->entry));
+    w->coord = sp_alloc_array(cx, (size_t)w->e->n, sizeof *w->coord);
+    SP_NEED(cx, w->coord);
+    w->at = sp_alloc_array(cx, (size_t)w->e->n, sizeof *w->at);
+    SP_NEED(cx, w->at);
+    w->opens = sp_alloc_array(cx, (size_t)w->e->n, sizeof *w->opens);
+    SP_NEED(cx, w->opens);
     stats->elements = w->e->n;
-    SPARTA_TRY(each_level(cx, w, out, stats));
-    if (w->store) SPARTA_TRY(interleave(cx, w->f, out));
+    SP_TRY(each_level(cx, w, out, stats));
+    if (w->store) SP_TRY(interleave(cx, w->f, out));
     return store_values(cx, w, out, stats);
 }
 
-sparta_status sparta_levels_assemble(sparta_ctx *cx, const sparta_format *f, sparta_entry_list *e, bool store,
-                                     sparta_packed *out, sparta_format_stats *stats)
+sparta_status sp_levels_assemble(sparta_ctx *cx, const sp_format *f, sp_entry_list *e, bool store,
+                                 sp_packed *out, sp_format_stats *stats)
 {
     work w = {.f = f, .e = e, .store = store};
     sparta_status status = assemble_with(cx, &w, out, stats);
-    sparta_free(cx, w.coord);
-    sparta_free(cx, w.at);
-    sparta_free(cx, w.opens);
+    sp_free(cx, w.coord);
+    sp_free(cx, w.at);
+    sp_free(cx, w.opens);
     return status;
 }

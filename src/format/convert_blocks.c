@@ -29,15 +29,15 @@ static inline uint32_t block_of(divider d, int32_t c)
     return d.shift >= 0 ? (uint32_t)c >> d.shift : (uint32_t)c / (uint32_t)d.b;
 }
 
-static int64_t width_of(const sparta_job *job)
+static int64_t width_of(const sp_rows_job *job)
 {
     return (job->from->cols + job->layout.b - 1) / job->layout.b;
 }
 
 /* Entries of `a` rows: those of a flat source lie together. */
-static bool lines_of(const sparta_job *job, int thread, int64_t *row, int64_t end, sparta_line *line)
+static bool lines_of(const sp_rows_job *job, int thread, int64_t *row, int64_t end, sp_line *line)
 {
-    const sparta_rows *s = job->from;
+    const sp_rows *s = job->from;
     if (!s->flat) return s->read(s, (*row)++, &job->scratch[thread], line);
     line->n = s->start[end] - s->start[*row];
     line->col = (const int32_t *)s->crd + s->start[*row];
@@ -46,9 +46,9 @@ static bool lines_of(const sparta_job *job, int thread, int64_t *row, int64_t en
 }
 
 /* Entries of one row. */
-static inline bool line_of(const sparta_job *job, int thread, int64_t row, sparta_line *line)
+static inline bool line_of(const sp_rows_job *job, int thread, int64_t row, sp_line *line)
 {
-    const sparta_rows *s = job->from;
+    const sp_rows *s = job->from;
     if (!s->flat) return s->read(s, row, &job->scratch[thread], line);
     line->n = s->start[row + 1] - s->start[row];
     line->col = (const int32_t *)s->crd + s->start[row];
@@ -57,28 +57,28 @@ static inline bool line_of(const sparta_job *job, int thread, int64_t row, spart
 }
 
 /* Many blocks in a row: a byte for each. */
-static bool mark(const sparta_job *job, const sparta_line *line, sparta_scratch *own)
+static bool mark(const sp_rows_job *job, const sp_line *line, sp_scratch *own)
 {
     divider d = divider_of(job->layout.b);
     const int32_t *col = line->col;
     int64_t i = 0, cols = job->from->cols, n = line->n;
     uint8_t *restrict marks = own->marks;
     if (d.shift >= 0)
-        for (; i < n && sparta_line_in(col[i], cols); i++) marks[(uint32_t)col[i] >> d.shift] = 1;
+        for (; i < n && sp_line_in(col[i], cols); i++) marks[(uint32_t)col[i] >> d.shift] = 1;
     else
-        for (; i < n && sparta_line_in(col[i], cols); i++) marks[(uint32_t)col[i] / (uint32_t)d.b] = 1;
+        for (; i < n && sp_line_in(col[i], cols); i++) marks[(uint32_t)col[i] / (uint32_t)d.b] = 1;
     return i == n;
 }
 
 /* Few blocks in a wide row: a bit for each, and a bit for each word that has one. */
-static bool mark_few(const sparta_job *job, const sparta_line *line, sparta_scratch *own)
+static bool mark_few(const sp_rows_job *job, const sp_line *line, sp_scratch *own)
 {
     divider d = divider_of(job->layout.b);
     const int64_t cols = job->from->cols;
     uint64_t *restrict bits = own->bits, *restrict words = own->words;
     for (int64_t i = 0; i < line->n; i++) {
         const int32_t c = line->col[i];
-        if (!sparta_line_in(c, cols)) return false;
+        if (!sp_line_in(c, cols)) return false;
         uint32_t k = block_of(d, c);
         bits[k / 64] |= UINT64_C(1) << k % 64;
         words[k / 4096] |= UINT64_C(1) << k / 64 % 64;
@@ -88,7 +88,7 @@ static bool mark_few(const sparta_job *job, const sparta_line *line, sparta_scra
 
 /* Their number only: each remembers the last row of blocks that had it, as a number below 0: a slot of the fill
  * is none. */
-static int64_t count_few(const sparta_job *job, const sparta_line *line, int64_t unit, int32_t *restrict last)
+static int64_t count_few(const sp_rows_job *job, const sp_line *line, int64_t unit, int32_t *restrict last)
 {
     divider d = divider_of(job->layout.b);
     const int64_t cols = job->from->cols;
@@ -96,7 +96,7 @@ static int64_t count_few(const sparta_job *job, const sparta_line *line, int64_t
     int64_t n = 0;
     for (int64_t i = 0; i < line->n; i++) {
         const int32_t c = line->col[i];
-        if (!sparta_line_in(c, cols)) return -1;
+        if (!sp_line_in(c, cols)) return -1;
         uint32_t k = block_of(d, c);
         n += last[k] != mine;
         last[k] = mine;
@@ -105,7 +105,7 @@ static int64_t count_few(const sparta_job *job, const sparta_line *line, int64_t
 }
 
 /* Block k is the next of its row. */
-static inline int64_t list(sparta_scratch *own, int64_t n, int64_t k)
+static inline int64_t list(sp_scratch *own, int64_t n, int64_t k)
 {
     own->listed[n] = (int32_t)k;
     own->slot[k] = (int32_t)n;
@@ -113,7 +113,7 @@ static inline int64_t list(sparta_scratch *own, int64_t n, int64_t k)
 }
 
 /* The marks that are set, as a list with places, and cleared. The product collects the low bits of eight bytes in the top one. */
-static int64_t sweep(sparta_scratch *own, int64_t width)
+static int64_t sweep(sp_scratch *own, int64_t width)
 {
     int64_t n = 0;
     for (int64_t k = 0; k < width; k += 64) { /* there is room for whole words */
@@ -130,12 +130,12 @@ static int64_t sweep(sparta_scratch *own, int64_t width)
 }
 
 /* Eight counts of a byte in one word, for as long as they fit. */
-static int64_t count_marks(sparta_scratch *own, int64_t width)
+static int64_t count_marks(sp_scratch *own, int64_t width)
 {
     int64_t n = 0;
     for (int64_t k = 0; k < width;) {
         uint64_t sum = 0, eight, low = UINT64_C(0x00ff00ff00ff00ff);
-        for (int64_t end = SPARTA_MIN(width, k + 8 * 255); k < end; k += 8) {
+        for (int64_t end = SP_MIN(width, k + 8 * 255); k < end; k += 8) {
             memcpy(&eight, own->marks + k, 8);
             sum += eight;
         }
@@ -145,7 +145,7 @@ static int64_t count_marks(sparta_scratch *own, int64_t width)
     return n;
 }
 
-static int64_t sweep_few(sparta_scratch *own, int64_t width)
+static int64_t sweep_few(sp_scratch *own, int64_t width)
 {
     int64_t n = 0;
     for (int64_t v = 0; v <= width / 4096; v++) {
@@ -161,15 +161,15 @@ static int64_t sweep_few(sparta_scratch *own, int64_t width)
 }
 
 /* The blocks of one row of blocks, ascending, in scratch->listed with scratch->slot, or only their number; -1: give up. */
-static int64_t blocks_of(const sparta_job *job, int thread, int64_t unit, bool only_count)
+static int64_t blocks_of(const sp_rows_job *job, int thread, int64_t unit, bool only_count)
 {
-    const sparta_rows *s = job->from;
-    sparta_scratch *own = &job->scratch[thread];
-    int64_t end = SPARTA_MIN(s->rows, (unit + 1) * job->layout.a), row = unit * job->layout.a,
+    const sp_rows *s = job->from;
+    sp_scratch *own = &job->scratch[thread];
+    int64_t end = SP_MIN(s->rows, (unit + 1) * job->layout.a), row = unit * job->layout.a,
             width = width_of(job);
     bool few = s->flat && s->start[end] - s->start[row] < width / 16;
     while (row < end) {
-        sparta_line line;
+        sp_line line;
         if (!lines_of(job, thread, &row, end, &line)) return -1;
         if (few && only_count) return count_few(job, &line, unit, own->slot);
         if (!(few ? mark_few(job, &line, own) : mark(job, &line, own))) return -1;
@@ -179,13 +179,13 @@ static int64_t blocks_of(const sparta_job *job, int thread, int64_t unit, bool o
 
 static bool count_bsr(void *arg, int thread, int64_t lo, int64_t hi)
 {
-    sparta_job *job = arg;
+    sp_rows_job *job = arg;
     int64_t a = job->layout.a, rows = job->from->rows, checked = lo;
     for (int64_t unit = lo; unit < hi; unit++) {
         if (unit == checked) {
-            int64_t end = sparta_rows_some(job->from, unit * a, SPARTA_MIN(rows, hi * a));
-            checked = SPARTA_MIN(hi, (end + a - 1) / a);
-            if (!sparta_rows_check(job->from, unit * a, SPARTA_MIN(rows, checked * a))) return false;
+            int64_t end = sp_rows_some(job->from, unit * a, SP_MIN(rows, hi * a));
+            checked = SP_MIN(hi, (end + a - 1) / a);
+            if (!sp_rows_check(job->from, unit * a, SP_MIN(rows, checked * a))) return false;
         }
         job->count[unit] = blocks_of(job, thread, unit, true);
         if (job->count[unit] < 0) return false;
@@ -193,18 +193,18 @@ static bool count_bsr(void *arg, int thread, int64_t lo, int64_t hi)
     return true;
 }
 
-static sparta_status plan_bsr(sparta_job *job, bool *can)
+static sparta_status plan_bsr(sp_rows_job *job, bool *can)
 {
-    const sparta_level *l = &job->format->level[1];
-    int64_t n = sparta_job_scan(job), slots;
+    const sp_level *l = &job->format->level[1];
+    int64_t n = sp_job_scan(job), slots;
     (void)can;
     if (n >= INT32_MAX) job->layout.unordered = false; /* places of all blocks would not fit into the slots */
-    SPARTA_TRY(sparta_level_pos_fits(job->cx, l, 1, n));
-    SPARTA_TRY(sparta_assembly_product(job->cx, 2, n, job->layout.a * job->layout.b, &slots));
-    SPARTA_TRY(sparta_job_array(job, l->pos, job->units + 1, false, &job->out->pos[1]));
-    for (int64_t u = 0; u <= job->units; u++) sparta_job_set(&job->out->pos[1], u, job->count[u]);
-    SPARTA_TRY(sparta_job_array(job, l->crd, n, false, &job->out->crd[1]));
-    return sparta_job_array(job, job->out->dtype, slots, true, &job->out->values);
+    SP_TRY(sp_level_pos_fits(job->cx, l, 1, n));
+    SP_TRY(sp_assembly_product(job->cx, 2, n, job->layout.a * job->layout.b, &slots));
+    SP_TRY(sp_job_array(job, l->pos, job->units + 1, false, &job->out->pos[1]));
+    for (int64_t u = 0; u <= job->units; u++) sp_job_set(&job->out->pos[1], u, job->count[u]);
+    SP_TRY(sp_job_array(job, l->crd, n, false, &job->out->crd[1]));
+    return sp_job_array(job, job->out->dtype, slots, true, &job->out->values);
 }
 
 /* The blocks of one row of blocks that is filled. */
@@ -219,15 +219,14 @@ typedef struct {
  * come: slot is 1 + the place among the blocks of all rows. One that is not above `first` is of an earlier row, which a
  * thread takes earlier, or left from the count: the entry is the first of its block and opens it. */
 #define PLACE(T)                                                                                             \
-    static inline                                                                                            \
-        __attribute__((always_inline)) bool put_##T(const sparta_line *line, int64_t cols, divider d,        \
-                                                    int64_t each, int64_t sb, opening *o, T *restrict row)   \
+    static inline __attribute__((always_inline)) bool put_##T(                                               \
+        const sp_line *line, int64_t cols, divider d, int64_t each, int64_t sb, opening *o, T *restrict row) \
     {                                                                                                        \
         const T *value = (const T *)line->value;                                                             \
         const int32_t *col = line->col, *slot = o->slot;                                                     \
         const uint32_t n = (uint32_t)o->most;                                                                \
         for (int64_t i = 0; i < line->n; i++) {                                                              \
-            if (!sparta_line_in(col[i], cols)) return false;                                                 \
+            if (!sp_line_in(col[i], cols)) return false;                                                     \
             uint32_t k = block_of(d, col[i]), at = (uint32_t)slot[k];                                        \
             int64_t y = col[i] - (int64_t)k * d.b;                                                           \
             if (at >= n) return false;                                                                       \
@@ -235,15 +234,14 @@ typedef struct {
         }                                                                                                    \
         return true;                                                                                         \
     }                                                                                                        \
-    static inline                                                                                            \
-        __attribute__((always_inline)) bool come_##T(const sparta_line *line, int64_t cols, divider d,       \
-                                                     int64_t each, int64_t sb, opening *o, T *restrict row)  \
+    static inline __attribute__((always_inline)) bool come_##T(                                              \
+        const sp_line *line, int64_t cols, divider d, int64_t each, int64_t sb, opening *o, T *restrict row) \
     {                                                                                                        \
         const T *value = (const T *)line->value;                                                             \
         const int32_t *col = line->col, first = o->first, most = o->most;                                    \
         int32_t n = o->n, *restrict slot = o->slot, *restrict listed = o->listed;                            \
         for (int64_t i = 0; i < line->n; i++) {                                                              \
-            if (!sparta_line_in(col[i], cols)) return false;                                                 \
+            if (!sp_line_in(col[i], cols)) return false;                                                     \
             uint32_t k = block_of(d, col[i]);                                                                \
             int64_t y = col[i] - (int64_t)k * d.b;                                                           \
             if (slot[k] <= first) {                                                                          \
@@ -256,14 +254,14 @@ typedef struct {
         o->n = n;                                                                                            \
         return true;                                                                                         \
     }                                                                                                        \
-    static bool place_##T(const sparta_job *job, int thread, int64_t unit, opening *o, T *blocks)            \
+    static bool place_##T(const sp_rows_job *job, int thread, int64_t unit, opening *o, T *blocks)           \
     {                                                                                                        \
-        const sparta_rows_layout *l = &job->layout;                                                          \
+        const sp_rows_layout *l = &job->layout;                                                              \
         divider d = divider_of(l->b), two = {d.shift >= 0 ? INT64_C(1) << d.shift : 0, d.shift};             \
         int64_t each = l->a * l->b, cols = job->from->cols, row = unit * l->a;                               \
         const bool plain = d.shift >= 0 && l->sb == 1 && !job->ones;                                         \
-        for (int64_t end = SPARTA_MIN(job->from->rows, row + l->a); row < end; row++, blocks += l->sa) {     \
-            sparta_line line;                                                                                \
+        for (int64_t end = SP_MIN(job->from->rows, row + l->a); row < end; row++, blocks += l->sa) {         \
+            sp_line line;                                                                                    \
             if (!line_of(job, thread, row, &line)) return false;                                             \
             if (job->ones) line.value = NULL;                                                                \
             bool fine;                                                                                       \
@@ -282,7 +280,7 @@ PLACE(uint16_t)
 PLACE(uint32_t)
 PLACE(uint64_t)
 
-static bool place(const sparta_job *job, int thread, int64_t unit, opening *o, void *blocks)
+static bool place(const sp_rows_job *job, int thread, int64_t unit, opening *o, void *blocks)
 {
     switch (job->from->size) {
     case 1: return place_uint8_t(job, thread, unit, o, blocks);
@@ -293,18 +291,18 @@ static bool place(const sparta_job *job, int thread, int64_t unit, opening *o, v
 }
 
 /* One row of blocks; false: not as many as were counted. Blocks in order have their slots first. */
-static bool fill_unit(sparta_job *job, int thread, int64_t unit)
+static bool fill_unit(sp_rows_job *job, int thread, int64_t unit)
 {
-    const sparta_level *l = &job->format->level[1];
+    const sp_level *l = &job->format->level[1];
     const size_t bytes = (size_t)(job->layout.a * job->layout.b) * job->from->size;
     const int64_t first = job->count[unit], n = job->count[unit + 1] - first;
-    sparta_scratch *own = &job->scratch[thread];
+    sp_scratch *own = &job->scratch[thread];
     if (!n) return true;
     opening o = {(int32_t)first, 0, (int32_t)n, own->slot, own->listed};
     if (!job->layout.unordered) o.n = (int32_t)blocks_of(job, thread, unit, false);
     if (!job->layout.unordered && o.n != n) return false;
     if (!place(job, thread, unit, &o, (char *)job->out->values.data + (size_t)first * bytes)) return false;
-    sparta_columns_put(l->crd, job->out->crd[1].data, first, own->listed, o.n);
+    sp_columns_put(l->crd, job->out->crd[1].data, first, own->listed, o.n);
     return o.n == n;
 }
 
@@ -314,53 +312,52 @@ static bool fill_bsr(void *arg, int thread, int64_t lo, int64_t hi)
         if (!fill_unit(arg, thread, unit)) return false;
     return true;
 }
-const sparta_writer sparta_writer_bsr = {count_bsr, plan_bsr, fill_bsr};
+const sp_writer sp_writer_bsr = {count_bsr, plan_bsr, fill_bsr};
 
 /* ------------------------------------------------------------------ dia */
 
 /* slot[j - i + rows - 1] is 0 where a diagonal has an entry; every thread writes the same. */
 static bool count_dia(void *arg, int thread, int64_t lo, int64_t hi)
 {
-    sparta_job *job = arg;
-    const sparta_rows *s = job->from;
+    sp_rows_job *job = arg;
+    const sp_rows *s = job->from;
     for (int64_t row = lo; row < hi; row++) {
-        sparta_line line;
-        if (!sparta_rows_check(s, row, row + 1) || !s->read(s, row, &job->scratch[thread], &line))
-            return false;
+        sp_line line;
+        if (!sp_rows_check(s, row, row + 1) || !s->read(s, row, &job->scratch[thread], &line)) return false;
         for (int64_t i = 0; i < line.n; i++) {
-            if (!sparta_line_in(line.col[i], s->cols)) return false;
+            if (!sp_line_in(line.col[i], s->cols)) return false;
             __atomic_store_n(&job->slot[line.col[i] - row + s->rows - 1], 0, __ATOMIC_RELAXED);
         }
     }
     return true;
 }
 
-static sparta_status plan_dia(sparta_job *job, bool *can)
+static sparta_status plan_dia(sp_rows_job *job, bool *can)
 {
-    const sparta_level *l = &job->format->level[0];
+    const sp_level *l = &job->format->level[0];
     int64_t n = 0, slots, last = job->from->rows + job->from->cols - 1;
     (void)can;
     for (int64_t d = 0; d < last; d++)
         if (job->slot[d] >= 0) job->slot[d] = (int32_t)n++;
-    SPARTA_TRY(sparta_level_pos_fits(job->cx, l, 0, n));
-    SPARTA_TRY(sparta_assembly_product(job->cx, 1, n, job->from->rows, &slots));
-    SPARTA_TRY(sparta_job_array(job, l->pos, 2, true, &job->out->pos[0]));
-    sparta_job_set(&job->out->pos[0], 1, n);
-    SPARTA_TRY(sparta_job_array(job, l->crd, n, false, &job->out->crd[0]));
+    SP_TRY(sp_level_pos_fits(job->cx, l, 0, n));
+    SP_TRY(sp_assembly_product(job->cx, 1, n, job->from->rows, &slots));
+    SP_TRY(sp_job_array(job, l->pos, 2, true, &job->out->pos[0]));
+    sp_job_set(&job->out->pos[0], 1, n);
+    SP_TRY(sp_job_array(job, l->crd, n, false, &job->out->crd[0]));
     for (int64_t d = 0; d < last; d++)
-        if (job->slot[d] >= 0) sparta_job_set(&job->out->crd[0], job->slot[d], d - job->from->rows + 1);
-    return sparta_job_array(job, job->out->dtype, slots, true, &job->out->values);
+        if (job->slot[d] >= 0) sp_job_set(&job->out->crd[0], job->slot[d], d - job->from->rows + 1);
+    return sp_job_array(job, job->out->dtype, slots, true, &job->out->values);
 }
 
 static bool fill_dia(void *arg, int thread, int64_t lo, int64_t hi)
 {
-    sparta_job *job = arg;
-    const sparta_rows *s = job->from;
+    sp_rows_job *job = arg;
+    const sp_rows *s = job->from;
     for (int64_t row = lo; row < hi; row++) {
-        sparta_line line;
+        sp_line line;
         if (!s->read(s, row, &job->scratch[thread], &line)) return false;
         for (int64_t i = 0; i < line.n; i++) {
-            if (!sparta_line_in(line.col[i], s->cols)) return false;
+            if (!sp_line_in(line.col[i], s->cols)) return false;
             int64_t k = job->slot[line.col[i] - row + s->rows - 1];
             if (k < 0) return false;
             char *to = (char *)job->out->values.data + (size_t)(k * s->rows + row) * s->size;
@@ -372,4 +369,4 @@ static bool fill_dia(void *arg, int thread, int64_t lo, int64_t hi)
     }
     return true;
 }
-const sparta_writer sparta_writer_dia = {count_dia, plan_dia, fill_dia};
+const sp_writer sp_writer_dia = {count_dia, plan_dia, fill_dia};

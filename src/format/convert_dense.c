@@ -9,7 +9,7 @@
 #include "format/rows.h"
 #include <string.h>
 
-bool sparta_plain_only;
+bool sp_plain_only;
 
 /* ------------------------------------------------------------------ plain C */
 
@@ -56,7 +56,7 @@ DENSE_OF(uint64_t)
 
 static bool has_vectors(void)
 {
-    return !sparta_plain_only && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+    return !sp_plain_only && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
            __builtin_cpu_supports("popcnt");
 }
 
@@ -96,7 +96,7 @@ VECTORS static int64_t fill_vectors(const uint32_t *row, int64_t n, int64_t room
 
 /* ------------------------------------------------------------------ the choice */
 
-int64_t sparta_dense_count(const char *row, int64_t n, size_t size)
+int64_t sp_dense_count(const char *row, int64_t n, size_t size)
 {
 #if defined(__x86_64__)
     if (size == 4 && has_vectors()) return count_vectors((const uint32_t *)row, n);
@@ -109,7 +109,7 @@ int64_t sparta_dense_count(const char *row, int64_t n, size_t size)
     }
 }
 
-int64_t sparta_dense_fill(const char *row, int64_t n, size_t size, int64_t room, int32_t *col, char *value)
+int64_t sp_dense_fill(const char *row, int64_t n, size_t size, int64_t room, int32_t *col, char *value)
 {
 #if defined(__x86_64__)
     if (size == 4 && has_vectors())

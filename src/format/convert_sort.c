@@ -11,7 +11,7 @@
 #include <string.h>
 
 typedef struct {
-    sparta_rows *s;
+    sp_rows *s;
     const void *row; /* coordinates of level 0 */
     sparta_dtype row_width;
     int threads;
@@ -25,10 +25,10 @@ typedef struct {
 
 static inline int64_t index_at(sparta_dtype width, const void *data, int64_t i)
 {
-    return width == SPARTA_I32 ? ((const int32_t *)data)[i] : sparta_index_get(width, data, i);
+    return width == SPARTA_I32 ? ((const int32_t *)data)[i] : sp_index_get(width, data, i);
 }
 
-static uint32_t payload_of(const sparta_rows *s, int64_t i)
+static uint32_t payload_of(const sp_rows *s, int64_t i)
 {
     if (!s->values) return 0;
     switch (s->size) {
@@ -74,7 +74,7 @@ static void scan(sorting *g)
             g->at[k * rows + r] = (uint32_t)sum;
             sum += n;
         }
-        g->longest = SPARTA_MAX(g->longest, sum - before);
+        g->longest = SP_MAX(g->longest, sum - before);
     }
     g->s->start[rows] = sum;
 }
@@ -82,7 +82,7 @@ static void scan(sorting *g)
 static bool deal_part(void *arg, int thread, int64_t from, int64_t to)
 {
     const sorting *g = arg;
-    const sparta_rows *s = g->s;
+    const sp_rows *s = g->s;
     (void)thread;
     for (int64_t k = from, lo, hi; k < to; k++) {
         range_of(g, k, &lo, &hi);
@@ -163,7 +163,7 @@ static bool sort_row(const sorting *g, int thread, uint64_t *key, int64_t n)
 /* Keys to columns and values. */
 static void split(const sorting *g, int64_t lo, int64_t hi)
 {
-    sparta_rows *s = g->s;
+    sp_rows *s = g->s;
     for (int64_t i = lo; i < hi; i++) s->own_col[i] = (int32_t)(g->key[i] >> 32);
     if (!s->own_value) return;
     switch (s->size) {
@@ -194,52 +194,52 @@ static sparta_status row_space(sparta_ctx *cx, sorting *g)
 {
     size_t threads = (size_t)g->threads, cols = (size_t)g->s->cols;
     if (g->longest >= g->s->cols / 64) {
-        g->bits = sparta_alloc_array(cx, threads * (cols / 64 + 1), sizeof *g->bits);
-        SPARTA_NEED(cx, g->bits);
-        g->payload = sparta_alloc(cx, threads * cols * sizeof *g->payload);
-        SPARTA_NEED(cx, g->payload);
+        g->bits = sp_alloc_array(cx, threads * (cols / 64 + 1), sizeof *g->bits);
+        SP_NEED(cx, g->bits);
+        g->payload = sp_alloc(cx, threads * cols * sizeof *g->payload);
+        SP_NEED(cx, g->payload);
     }
-    g->spare = sparta_alloc(cx, threads * (size_t)g->longest * sizeof *g->spare);
-    SPARTA_NEED(cx, g->spare);
-    g->s->own_col = sparta_alloc(cx, (size_t)g->s->n * sizeof *g->s->own_col);
-    SPARTA_NEED(cx, g->s->own_col);
+    g->spare = sp_alloc(cx, threads * (size_t)g->longest * sizeof *g->spare);
+    SP_NEED(cx, g->spare);
+    g->s->own_col = sp_alloc(cx, (size_t)g->s->n * sizeof *g->s->own_col);
+    SP_NEED(cx, g->s->own_col);
     if (!g->s->values) return SPARTA_OK;
-    g->s->own_value = sparta_alloc(cx, (size_t)g->s->n * g->s->size);
-    SPARTA_NEED(cx, g->s->own_value);
+    g->s->own_value = sp_alloc(cx, (size_t)g->s->n * g->s->size);
+    SP_NEED(cx, g->s->own_value);
     return SPARTA_OK;
 }
 
-static sparta_status sort_with(sparta_ctx *cx, sparta_pool *pool, sorting *g, bool *can)
+static sparta_status sort_with(sparta_ctx *cx, sp_pool *pool, sorting *g, bool *can)
 {
-    sparta_rows *s = g->s;
-    g->at = sparta_alloc_array(cx, (size_t)g->threads * (size_t)s->rows, sizeof *g->at);
-    SPARTA_NEED(cx, g->at);
-    *can = sparta_pieces(pool, g->threads, count_part, g);
+    sp_rows *s = g->s;
+    g->at = sp_alloc_array(cx, (size_t)g->threads * (size_t)s->rows, sizeof *g->at);
+    SP_NEED(cx, g->at);
+    *can = sp_pieces(pool, g->threads, count_part, g);
     if (!*can) return SPARTA_OK;
     scan(g);
-    g->key = sparta_alloc(cx, (size_t)s->n * sizeof *g->key);
-    SPARTA_NEED(cx, g->key);
-    *can = sparta_pieces(pool, g->threads, deal_part, g) && s->start[s->rows] == s->n;
+    g->key = sp_alloc(cx, (size_t)s->n * sizeof *g->key);
+    SP_NEED(cx, g->key);
+    *can = sp_pieces(pool, g->threads, deal_part, g) && s->start[s->rows] == s->n;
     if (!*can) return SPARTA_OK;
-    SPARTA_TRY(row_space(cx, g));
-    SPARTA_TRY(sparta_check_cancel(cx));
-    *can = sparta_pieces(pool, s->rows, sort_rows, g);
+    SP_TRY(row_space(cx, g));
+    SP_TRY(sp_check_cancel(cx));
+    *can = sp_pieces(pool, s->rows, sort_rows, g);
     return SPARTA_OK;
 }
 
-sparta_status sparta_rows_sort(sparta_ctx *cx, sparta_pool *pool, sparta_rows *s, bool *can)
+sparta_status sp_rows_sort(sparta_ctx *cx, sp_pool *pool, sp_rows *s, bool *can)
 {
     sorting g = {.s = s,
                  .row = s->p->crd[0].data,
                  .row_width = s->p->format.level[0].crd,
-                 .threads = sparta_pieces_threads(pool)};
+                 .threads = sp_pieces_threads(pool)};
     *can = s->n <= INT32_MAX;
     sparta_status status = *can ? sort_with(cx, pool, &g, can) : SPARTA_OK;
-    sparta_free(cx, g.key);
-    sparta_free(cx, g.spare);
-    sparta_free(cx, g.at);
-    sparta_free(cx, g.bits);
-    sparta_free(cx, g.payload);
+    sp_free(cx, g.key);
+    sp_free(cx, g.spare);
+    sp_free(cx, g.at);
+    sp_free(cx, g.bits);
+    sp_free(cx, g.payload);
     s->crd = s->own_col, s->crd_width = SPARTA_I32;
     if (s->values) s->values = s->own_value;
     s->flat = true;
@@ -250,10 +250,10 @@ sparta_status sparta_rows_sort(sparta_ctx *cx, sparta_pool *pool, sparta_rows *s
 
 /* The blocks in the order of their columns: counted, then dealt into column after column. `head` has a place for
  * each column and one more. False: out of range. */
-static bool by_column(const sparta_rows *s, int64_t cols, int64_t *head, int32_t *to)
+static bool by_column(const sp_rows *s, int64_t cols, int64_t *head, int32_t *to)
 {
     for (int64_t q = 0; q < s->n; q++) {
-        int64_t c = sparta_index_get(s->crd_width, s->crd, q);
+        int64_t c = sp_index_get(s->crd_width, s->crd, q);
         if (c < 0 || c >= cols) return false;
         s->blocks[q] = (int32_t)c; /* it may change under us */
         head[c + 1]++;
@@ -264,7 +264,7 @@ static bool by_column(const sparta_rows *s, int64_t cols, int64_t *head, int32_t
 }
 
 /* ... and from there back to their rows of blocks, where they now ascend. */
-static void by_unit(const sparta_rows *s, int64_t units, const int32_t *column, int32_t *unit, int64_t *head)
+static void by_unit(const sp_rows *s, int64_t units, const int32_t *column, int32_t *unit, int64_t *head)
 {
     for (int64_t u = 0; u < units; u++) {
         head[u] = s->start[u];
@@ -273,19 +273,19 @@ static void by_unit(const sparta_rows *s, int64_t units, const int32_t *column, 
     for (int64_t i = 0; i < s->n; i++) s->blocks[head[unit[column[i]]]++] = column[i];
 }
 
-sparta_status sparta_rows_sort_blocks(sparta_ctx *cx, sparta_rows *s, bool *can)
+sparta_status sp_rows_sort_blocks(sparta_ctx *cx, sp_rows *s, bool *can)
 {
     int64_t cols = (s->cols + s->layout.b - 1) / s->layout.b,
             units = (s->rows + s->layout.a - 1) / s->layout.a;
     *can = s->n < INT32_MAX;
     if (!*can || !s->n) return SPARTA_OK;
-    int64_t *head = sparta_alloc_array(cx, (size_t)SPARTA_MAX(cols, units) + 1, sizeof *head);
-    int32_t *two = head ? sparta_alloc_array(cx, (size_t)s->n, 2 * sizeof *two) : NULL;
-    if (two) s->blocks = sparta_alloc_array(cx, (size_t)s->n, sizeof *s->blocks);
-    sparta_status status = two && s->blocks ? SPARTA_OK : sparta_ctx_status(cx);
+    int64_t *head = sp_alloc_array(cx, (size_t)SP_MAX(cols, units) + 1, sizeof *head);
+    int32_t *two = head ? sp_alloc_array(cx, (size_t)s->n, 2 * sizeof *two) : NULL;
+    if (two) s->blocks = sp_alloc_array(cx, (size_t)s->n, sizeof *s->blocks);
+    sparta_status status = two && s->blocks ? SPARTA_OK : sp_ctx_status(cx);
     if (!status) *can = by_column(s, cols, head, two);
     if (!status && *can) by_unit(s, units, two, two + s->n, head);
-    sparta_free(cx, head);
-    sparta_free(cx, two);
+    sp_free(cx, head);
+    sp_free(cx, two);
     return status;
 }

@@ -11,7 +11,7 @@
 #include <string.h>
 
 typedef struct {
-    sparta_job *job;
+    sp_rows_job *job;
     int threads;
     uint32_t *at;   /* [threads][cols] counts, then places */
     int64_t *begin; /* [threads + 1] rows */
@@ -32,7 +32,7 @@ enum {
 /* Ranges of about as many entries. */
 static void share(const turn *t)
 {
-    const sparta_rows *s = t->job->from;
+    const sp_rows *s = t->job->from;
     int64_t all = s->start ? s->start[(s->rows + s->layout.a - 1) / s->layout.a] : s->rows;
     t->begin[0] = 0;
     for (int k = 1; k <= t->threads; k++) {
@@ -43,13 +43,13 @@ static void share(const turn *t)
 }
 
 /* Entries of a flat source need no rows to be counted. */
-static bool count_flat(const sparta_rows *s, int64_t lo, int64_t hi, uint32_t *at)
+static bool count_flat(const sp_rows *s, int64_t lo, int64_t hi, uint32_t *at)
 {
     const int32_t *col = s->crd;
     const uint32_t cols = (uint32_t)s->cols;
     for (int64_t row = lo, end; row < hi; row = end) {
-        end = sparta_rows_some(s, row, hi);
-        if (!sparta_rows_check(s, row, end)) return false;
+        end = sp_rows_some(s, row, hi);
+        if (!sp_rows_check(s, row, end)) return false;
         int64_t i = s->start[row], last = s->start[end];
         for (; i + 4 <= last; i += 4) { /* read once, checked, used: storage may change */
             uint32_t a = (uint32_t)col[i], b = (uint32_t)col[i + 1], c = (uint32_t)col[i + 2],
@@ -69,15 +69,15 @@ static bool count_flat(const sparta_rows *s, int64_t lo, int64_t hi, uint32_t *a
 static bool count_columns(void *arg, int thread, int64_t lo, int64_t hi)
 {
     const turn *t = arg;
-    const sparta_rows *s = t->job->from;
+    const sp_rows *s = t->job->from;
     for (int64_t k = lo; k < hi; k++) {
         uint32_t *at = t->at + k * s->cols;
         if (s->flat && !count_flat(s, t->begin[k], t->begin[k + 1], at)) return false;
         for (int64_t row = t->begin[k]; !s->flat && row < t->begin[k + 1]; row++) {
-            sparta_line line;
+            sp_line line;
             if (!s->read(s, row, &t->job->scratch[thread], &line)) return false;
             for (int64_t i = 0; i < line.n; i++) {
-                if (!sparta_line_in(line.col[i], s->cols)) return false;
+                if (!sp_line_in(line.col[i], s->cols)) return false;
                 at[line.col[i]]++;
             }
         }
@@ -106,17 +106,17 @@ static bool scan(turn *t)
 /* Any source, any width of coordinates, and patterns: row by row. */
 static bool deal_any(const turn *t, int64_t k, int thread)
 {
-    const sparta_job *job = t->job;
-    const sparta_rows *s = job->from;
+    const sp_rows_job *job = t->job;
+    const sp_rows *s = job->from;
     uint32_t *at = t->at + k * s->cols;
     for (int64_t row = t->begin[k]; row < t->begin[k + 1]; row++) {
-        sparta_line line;
+        sp_line line;
         if (!s->read(s, row, &job->scratch[thread], &line)) return false;
         for (int64_t i = 0; i < line.n; i++) {
-            if (!sparta_line_in(line.col[i], s->cols)) return false;
+            if (!sp_line_in(line.col[i], s->cols)) return false;
             uint32_t p = at[line.col[i]]++;
             if (p >= t->n) return false;
-            sparta_index_set(job->format->level[1].crd, job->out->crd[1].data, p, row);
+            sp_index_set(job->format->level[1].crd, job->out->crd[1].data, p, row);
             if (job->valued)
                 memcpy((char *)job->out->values.data + p * s->size, line.value + (size_t)i * s->size,
                        s->size);
@@ -127,9 +127,9 @@ static bool deal_any(const turn *t, int64_t k, int thread)
 
 /* How many rows begin with each entry of a range, after its first row: where rows are short, to guess the end of each
  * costs the processor more than the entries do. */
-static void steps_of(const int64_t *start, int64_t row, int64_t end, uint32_t step[SPARTA_ROWS_SOME])
+static void steps_of(const int64_t *start, int64_t row, int64_t end, uint32_t step[SP_ROWS_SOME])
 {
-    memset(step, 0, SPARTA_ROWS_SOME * sizeof *step);
+    memset(step, 0, SP_ROWS_SOME * sizeof *step);
     for (int64_t r = row + 1; r < end; r++) step[start[r] - start[row]]++;
 }
 
@@ -140,7 +140,7 @@ static void steps_of(const int64_t *start, int64_t row, int64_t end, uint32_t st
 #define DEAL(T)                                                                                              \
     static bool near_##T(const turn *t, int64_t k)                                                           \
     {                                                                                                        \
-        const sparta_rows *s = t->job->from;                                                                 \
+        const sp_rows *s = t->job->from;                                                                     \
         const T *value = (const T *)s->values;                                                               \
         const int32_t *col = s->crd;                                                                         \
         int32_t *restrict crd = t->job->out->crd[1].data;                                                    \
@@ -158,24 +158,24 @@ static void steps_of(const int64_t *start, int64_t row, int64_t end, uint32_t st
     }                                                                                                        \
     static bool far_##T(const turn *t, int64_t k)                                                            \
     {                                                                                                        \
-        const sparta_rows *s = t->job->from;                                                                 \
+        const sp_rows *s = t->job->from;                                                                     \
         const T *value = (const T *)s->values;                                                               \
         const int32_t *col = s->crd;                                                                         \
         int32_t *restrict crd = t->job->out->crd[1].data;                                                    \
         T *restrict to = t->job->out->values.data;                                                           \
         uint32_t *restrict at = t->at + k * s->cols, all = (uint32_t)t->n, cols = (uint32_t)s->cols;         \
-        uint32_t step[SPARTA_ROWS_SOME];                                                                     \
+        uint32_t step[SP_ROWS_SOME];                                                                         \
         const int64_t stop = t->begin[k + 1], soon = s->start[stop] - SOON;                                  \
         for (int64_t row = t->begin[k], end; row < stop; row = end) {                                        \
             int64_t here = row, first = s->start[row];                                                       \
-            end = sparta_rows_some(s, row, stop);                                                            \
+            end = sp_rows_some(s, row, stop);                                                                \
             steps_of(s->start, row, end, step);                                                              \
             for (int64_t i = first, last = s->start[end]; i < last; i++) {                                   \
                 uint32_t c = (uint32_t)col[i], next = i < soon ? (uint32_t)col[i + SOON] : c, p;             \
                 if (c >= cols || next >= cols || (p = at[c]) >= all) return false;                           \
                 __builtin_prefetch(&crd[at[next]], 1);                                                       \
                 __builtin_prefetch(&to[at[next]], 1);                                                        \
-                if (i - first < SPARTA_ROWS_SOME) here += step[i - first];                                   \
+                if (i - first < SP_ROWS_SOME) here += step[i - first];                                       \
                 at[c] = p + 1;                                                                               \
                 crd[p] = (int32_t)here;                                                                      \
                 to[p] = value[i];                                                                            \
@@ -185,11 +185,11 @@ static void steps_of(const int64_t *start, int64_t row, int64_t end, uint32_t st
     }                                                                                                        \
     static bool band_##T(const turn *t, int64_t k, uint32_t first)                                           \
     {                                                                                                        \
-        const sparta_rows *s = t->job->from;                                                                 \
+        const sp_rows *s = t->job->from;                                                                     \
         int32_t *crd = t->job->out->crd[1].data;                                                             \
         T *to = t->job->out->values.data;                                                                    \
         uint32_t *at = t->at + k * s->cols, all = (uint32_t)t->n;                                            \
-        uint32_t width = (uint32_t)SPARTA_MIN(t->band, s->cols - first), n[BAND] = {0};                      \
+        uint32_t width = (uint32_t)SP_MIN(t->band, s->cols - first), n[BAND] = {0};                          \
         int32_t rows[BAND][TOGETHER];                                                                        \
         T values[BAND][TOGETHER];                                                                            \
         for (int64_t row = t->begin[k]; row < t->begin[k + 1]; row++) {                                      \
@@ -241,7 +241,7 @@ DEAL(uint64_t)
 
 static bool fill_one(const turn *t, int64_t k, int thread)
 {
-    const sparta_job *job = t->job;
+    const sp_rows_job *job = t->job;
     if (!job->from->flat || !job->valued || job->format->level[1].crd != SPARTA_I32)
         return deal_any(t, k, thread);
     switch (job->from->size) {
@@ -262,49 +262,49 @@ static bool fill_columns(void *arg, int thread, int64_t lo, int64_t hi)
 
 static sparta_status arrays(const turn *t)
 {
-    sparta_job *job = t->job;
-    const sparta_level *l = &job->format->level[1];
+    sp_rows_job *job = t->job;
+    const sp_level *l = &job->format->level[1];
     int64_t cols = job->from->cols;
-    SPARTA_TRY(sparta_level_pos_fits(job->cx, l, 1, t->n));
-    SPARTA_TRY(sparta_job_array(job, l->pos, cols + 1, false, &job->out->pos[1]));
-    for (int64_t c = 0; c <= cols; c++) sparta_index_set(l->pos, job->out->pos[1].data, c, job->count[c]);
-    SPARTA_TRY(sparta_job_array(job, l->crd, t->n, false, &job->out->crd[1]));
-    return job->valued ? sparta_job_array(job, job->out->dtype, t->n, false, &job->out->values) : SPARTA_OK;
+    SP_TRY(sp_level_pos_fits(job->cx, l, 1, t->n));
+    SP_TRY(sp_job_array(job, l->pos, cols + 1, false, &job->out->pos[1]));
+    for (int64_t c = 0; c <= cols; c++) sp_index_set(l->pos, job->out->pos[1].data, c, job->count[c]);
+    SP_TRY(sp_job_array(job, l->crd, t->n, false, &job->out->crd[1]));
+    return job->valued ? sp_job_array(job, job->out->dtype, t->n, false, &job->out->values) : SPARTA_OK;
 }
 
 /* Bands pay where a row has many entries in each: as narrow as that allows. */
 static sparta_status bands(turn *t)
 {
-    const sparta_rows *s = t->job->from;
+    const sp_rows *s = t->job->from;
     if (!s->flat || !s->rows || s->cols <= 2 * BAND) return SPARTA_OK;
     for (t->band = BAND / 4; t->band < BAND && t->n / s->rows * t->band / s->cols < 48;) t->band *= 2;
     t->segment = t->n / s->rows * t->band / s->cols;
     if (t->segment < 32) return SPARTA_OK;
-    t->done = sparta_alloc_array(t->job->cx, (size_t)s->rows, sizeof *t->done);
-    SPARTA_NEED(t->job->cx, t->done);
+    t->done = sp_alloc_array(t->job->cx, (size_t)s->rows, sizeof *t->done);
+    SP_NEED(t->job->cx, t->done);
     return SPARTA_OK;
 }
 
 static sparta_status turn_with(turn *t, bool *can)
 {
     share(t);
-    *can = sparta_pieces(t->job->pool, t->threads, count_columns, t) && scan(t);
+    *can = sp_pieces(t->job->pool, t->threads, count_columns, t) && scan(t);
     if (!*can) return SPARTA_OK;
-    SPARTA_TRY(arrays(t));
-    SPARTA_TRY(bands(t));
-    SPARTA_TRY(sparta_check_cancel(t->job->cx));
-    *can = sparta_pieces(t->job->pool, t->threads, fill_columns, t);
+    SP_TRY(arrays(t));
+    SP_TRY(bands(t));
+    SP_TRY(sp_check_cancel(t->job->cx));
+    *can = sp_pieces(t->job->pool, t->threads, fill_columns, t);
     return SPARTA_OK;
 }
 
-sparta_status sparta_rows_turn(sparta_job *job, bool *can)
+sparta_status sp_rows_turn(sp_rows_job *job, bool *can)
 {
-    turn t = {.job = job, .threads = sparta_pieces_threads(job->pool)};
-    t.at = sparta_alloc_array(job->cx, (size_t)t.threads * (size_t)job->from->cols, sizeof *t.at);
-    t.begin = sparta_alloc_array(job->cx, (size_t)t.threads + 1, sizeof *t.begin);
-    sparta_status status = t.at && t.begin ? turn_with(&t, can) : sparta_ctx_status(job->cx);
-    sparta_free(job->cx, t.at);
-    sparta_free(job->cx, t.begin);
-    sparta_free(job->cx, t.done);
+    turn t = {.job = job, .threads = sp_pieces_threads(job->pool)};
+    t.at = sp_alloc_array(job->cx, (size_t)t.threads * (size_t)job->from->cols, sizeof *t.at);
+    t.begin = sp_alloc_array(job->cx, (size_t)t.threads + 1, sizeof *t.begin);
+    sparta_status status = t.at && t.begin ? turn_with(&t, can) : sp_ctx_status(job->cx);
+    sp_free(job->cx, t.at);
+    sp_free(job->cx, t.begin);
+    sp_free(job->cx, t.done);
     return status;
 }

@@ -21,8 +21,8 @@
  *
  * Everything below takes all three. Movement between them never goes through a dense copy:
  *
- *     dense tensor, mask --pack-->  sparta_packed  --convert-->  sparta_packed  --unpack-->  dense tensor
- *     sparta_coo       --of_coo-->       |    \--walk--> every element and its place
+ *     dense tensor, mask --pack-->  sp_packed  --convert-->  sp_packed  --unpack-->  dense tensor
+ *     sp_coo       --of_coo-->       |    \--walk--> every element and its place
  *                                       file (npz)
  *
  * Rules. From a dense source an element is stored when the mask has it (no mask: when it is not 0; NaN and
@@ -36,146 +36,144 @@
  * format itself says which elements exist; where it does not (where a zero may be an absent element) its values are
  * bools.
  */
-#ifndef SPARTA_FORMAT_H
-#define SPARTA_FORMAT_H
+#ifndef SP_FORMAT_H
+#define SP_FORMAT_H
 
 #include "file/file.h"
 #include "tensor/coo.h"
 #include "tensor/tensor.h"
 #include "tesa/tesa.h"
 
-#define SPARTA_LEVELS 12 /* the most levels of a format */
+#define SP_LEVELS 12 /* the most levels of a format */
 
 typedef enum {
-#define SPARTA_LEVEL(id, name, pos, crd, arguments, properties) SPARTA_LEVEL_##id,
+#define SP_LEVEL(id, name, pos, crd, arguments, properties) SP_LEVEL_##id,
 #include "format/levels.def"
-#undef SPARTA_LEVEL
-    SPARTA_LEVEL_KINDS
-} sparta_level_kind;
+#undef SP_LEVEL
+    SP_LEVEL_KINDS
+} sp_level_kind;
 
 /* Properties of a level. */
 enum {
-    SPARTA_PROP_NONUNIQUE = 1,  /* a coordinate may come again: one position an entry, or a new one when the
+    SP_PROP_NONUNIQUE = 1,  /* a coordinate may come again: one position an entry, or a new one when the
                                     packed level below is full */
-    SPARTA_PROP_NONORDERED = 2, /* coordinates in any order (written ascending; blocks may be as they come) */
-    SPARTA_PROP_SOA = 4,        /* singleton: an array of its own */
-    SPARTA_PROP_AOS = 8,        /* singleton: its coordinates lie beside those of the level above */
-    SPARTA_PROP_PAD_ZERO = 16,  /* padding has coordinate 0 instead of the last one */
-    SPARTA_PROP_ZEROLESS = 32,  /* explicit zeros are not stored */
+    SP_PROP_NONORDERED = 2, /* coordinates in any order (written ascending; blocks may be as they come) */
+    SP_PROP_SOA = 4,        /* singleton: an array of its own */
+    SP_PROP_AOS = 8,        /* singleton: its coordinates lie beside those of the level above */
+    SP_PROP_PAD_ZERO = 16,  /* padding has coordinate 0 instead of the last one */
+    SP_PROP_ZEROLESS = 32,  /* explicit zeros are not stored */
 };
 
-typedef struct sparta_level {
-    sparta_level_kind kind;
+typedef struct sp_level {
+    sp_level_kind kind;
     int dim; /* which dimension of the tensor */
     enum {
-        SPARTA_MAP_ALL,
-        SPARTA_MAP_DIV,
-        SPARTA_MAP_MOD,
-        SPARTA_MAP_NEST, /* i%c/inner */
-        SPARTA_MAP_SUB,  /* dim - other */
-        SPARTA_MAP_ADD
+        SP_MAP_ALL,
+        SP_MAP_DIV,
+        SP_MAP_MOD,
+        SP_MAP_NEST, /* i%c/inner */
+        SP_MAP_SUB,  /* dim - other */
+        SP_MAP_ADD
     } map;
     int64_t c;             /* of i/c, i%c and i%c/inner */
     int64_t inner;         /* of i%c/inner */
     int other;             /* dimension of dim-other and dim+other */
     int64_t w, m;          /* packed[w], 0: auto; structured[w,m] */
-    unsigned properties;   /* SPARTA_PROP_... */
+    unsigned properties;   /* SP_PROP_... */
     sparta_dtype pos, crd; /* widths; default i32 */
     int crd_bits;          /* 2 or 4: crd is u2 or u4, packed into bytes of type u8; 0: by its type */
-} sparta_level;
+} sp_level;
 
-typedef struct sparta_sum sparta_sum;
-typedef struct sparta_opaque sparta_opaque;
-#define SPARTA_FORMAT_ARGUMENTS 4
+typedef struct sp_sum sp_sum;
+typedef struct sp_opaque sp_opaque;
+#define SP_FORMAT_ARGUMENTS 4
 
 /* A plain value. The parts of a sum belong to the context that parsed it and live as long. */
-typedef struct sparta_format {
+typedef struct sp_format {
     int rank, n; /* n: levels; 0: a sum, or opaque */
     char dim_name[SPARTA_RANK][16];
-    sparta_level level[SPARTA_LEVELS];
-    const sparta_sum *sum;                     /* NULL: none */
-    const sparta_opaque *opaque;               /* NULL: none */
-    int64_t argument[SPARTA_FORMAT_ARGUMENTS]; /* of the opaque one */
-} sparta_format;
+    sp_level level[SP_LEVELS];
+    const sp_sum *sum;                     /* NULL: none */
+    const sp_opaque *opaque;               /* NULL: none */
+    int64_t argument[SP_FORMAT_ARGUMENTS]; /* of the opaque one */
+} sp_format;
 
 /* Which elements a part of a sum takes. Rows are the first dimension, columns the last; counts are of all
  * elements that the sum sees. The parts of one sum use one kind of selector, with `rest` at the end for what the
  * others leave: so each element has one place. rownnz may come with several ranges that do not meet, the others once, colpart
  * alone; a second blockdensity goes into a sum under `rest`. An element that no part takes is an error when packing. */
 typedef enum {
-    SPARTA_SELECT_ROWNNZ,  /* rownnz<=n, rownnz in (a,b]: rows with more than a and at most b elements */
-    SPARTA_SELECT_COLPART, /* colpart(c): all, in c parts of equally many columns, each stored so */
-    SPARTA_SELECT_BLOCKDENSITY, /* blockdensity>=x: blocks (those of the part's levels i/c) at least so full, 0 < x <= 1 */
-    SPARTA_SELECT_FIRST, /* first(k): the first k elements of each row */
-    SPARTA_SELECT_REST
-} sparta_select_kind;
-typedef struct sparta_select {
-    sparta_select_kind kind;
+    SP_SELECT_ROWNNZ,  /* rownnz<=n, rownnz in (a,b]: rows with more than a and at most b elements */
+    SP_SELECT_COLPART, /* colpart(c): all, in c parts of equally many columns, each stored so */
+    SP_SELECT_BLOCKDENSITY, /* blockdensity>=x: blocks (those of the part's levels i/c) at least so full, 0 < x <= 1 */
+    SP_SELECT_FIRST, /* first(k): the first k elements of each row */
+    SP_SELECT_REST
+} sp_select_kind;
+typedef struct sp_select {
+    sp_select_kind kind;
     int64_t a, b; /* rownnz in (a,b]; colpart and first: b */
     double x;     /* blockdensity */
-} sparta_select;
-#define SPARTA_PARTS 128 /* the most parts a packed sum has, colpart's counted: hyb(16,5) has 112 */
-struct sparta_sum {
+} sp_select;
+#define SP_PARTS 128 /* the most parts a packed sum has, colpart's counted: hyb(16,5) has 112 */
+struct sp_sum {
     int n;
-    struct sparta_sum_part {
-        sparta_select select;
-        sparta_format format; /* may be a sum again */
+    struct sp_sum_part {
+        sp_select select;
+        sp_format format; /* may be a sum again */
     } part[];
 };
 
 /* The text of a format or a name of formats.def with its arguments (csr, bsr(4,4), strip(4), hyb(2,4); the last
  * argument repeats: bsr(4)), either followed by widths: "csr, crd=u16, pos[1]=i64"; those of a sum are for all its
  * parts. Mistakes are E_USAGE with line and column. */
-sparta_status sparta_format_parse(sparta_ctx *cx, const char *text, sparta_format *out) SPARTA_MUST;
-void sparta_format_print(
-    const sparta_format *f,
-    sparta_text *out); /* canonical: equal texts are the same format, names of dimensions included */
+sparta_status sp_format_parse(sparta_ctx *cx, const char *text, sp_format *out) SP_MUST;
+void sp_format_print(
+    const sp_format *f,
+    sp_text *out); /* canonical: equal texts are the same format, names of dimensions included */
 /* Same storage? Names of dimensions do not matter. */
-bool sparta_format_equal(const sparta_format *a, const sparta_format *b);
+bool sp_format_equal(const sp_format *a, const sp_format *b);
 /* Does it fit these dims, with its widths? E_USAGE when not. */
-sparta_status sparta_format_check(sparta_ctx *cx, const sparta_format *f, int rank,
-                                  const int64_t *dim) SPARTA_MUST;
+sparta_status sp_format_check(sparta_ctx *cx, const sp_format *f, int rank, const int64_t *dim) SP_MUST;
 
 /* Names. A user's stand for the context's life and may be used in later texts; to define one again is fine when it means
  * the same. A file has lines "format NAME = TEXT", with comments from '#' to the end of the line; lines that begin with a
  * blank go on with the one above. All names of a file are defined, or, on failure, none. */
-bool sparta_format_is_name(sparta_ctx *cx, const char *name); /* of formats.def, opaque.def or the user's */
+bool sp_format_is_name(sparta_ctx *cx, const char *name); /* of formats.def, opaque.def or the user's */
 /* May a user take this name? E_USAGE when it is no word, one of the tables', or a word of the language. */
-sparta_status sparta_format_name_check(sparta_ctx *cx, const char *name) SPARTA_MUST;
-sparta_status sparta_format_define(sparta_ctx *cx, const char *name, const char *text) SPARTA_MUST;
-sparta_status sparta_format_define_file(sparta_ctx *cx, const char *path) SPARTA_MUST;
+sparta_status sp_format_name_check(sparta_ctx *cx, const char *name) SP_MUST;
+sparta_status sp_format_define(sparta_ctx *cx, const char *name, const char *text) SP_MUST;
+sparta_status sp_format_define_file(sparta_ctx *cx, const char *path) SP_MUST;
 
 /* ------------------------------------------------------------------ builders: the same objects, call by call (build.c)
  *
- *     sparta_format f = sparta_format_iter(2);                 (i,j)->(i:dense, j:dense)
- *     sparta_format_block(cx, &f, (int64_t[]){16, 16});        (i,j)->(i/16:dense, j/16:dense, i%16:dense, j%16:dense)
- *     sparta_format_set(cx, &f, &ell, (int[]){0, 1}, 2, 0);    (i,j)->(i/16:dense, j/16:packed[auto], ...
+ *     sp_format f = sp_format_iter(2);                 (i,j)->(i:dense, j:dense)
+ *     sp_format_block(cx, &f, (int64_t[]){16, 16});        (i,j)->(i/16:dense, j/16:dense, i%16:dense, j%16:dense)
+ *     sp_format_set(cx, &f, &ell, (int[]){0, 1}, 2, 0);    (i,j)->(i/16:dense, j/16:packed[auto], ...
  *
  * A level is named by its number; on failure (E_USAGE) the format is as before. A level that is named alone may change its
  * kind again. Dimensions are i j k l m n. */
-sparta_format sparta_format_iter(int rank); /* 1 to 6 dimensions, all dense; else one that nothing accepts */
+sp_format sp_format_iter(int rank); /* 1 to 6 dimensions, all dense; else one that nothing accepts */
 /* Levels in another order: level k of the new format is level order[k]. */
-sparta_status sparta_format_order(sparta_ctx *cx, sparta_format *f, const int *order) SPARTA_MUST;
+sparta_status sp_format_order(sparta_ctx *cx, sp_format *f, const int *order) SP_MUST;
 /* A block size for each dimension (1: none): outer levels i/b keep the kinds, new inner levels i%b are dense. Again: blocks in
  * blocks. */
-sparta_status sparta_format_block(sparta_ctx *cx, sparta_format *f, const int64_t *size) SPARTA_MUST;
+sparta_status sp_format_block(sparta_ctx *cx, sp_format *f, const int64_t *size) SP_MUST;
 /* Levels 0 and 1 become j-i:compressed and i:range. */
-sparta_status sparta_format_skew(sparta_ctx *cx, sparta_format *f) SPARTA_MUST;
-/* compressed with its coordinates, ragged without; properties are SPARTA_PROP_... */
-sparta_status sparta_format_compress(sparta_ctx *cx, sparta_format *f, int level, bool coordinate,
-                                     unsigned properties) SPARTA_MUST;
-sparta_status sparta_format_pack_level(sparta_ctx *cx, sparta_format *f, int level,
-                                       int64_t width) SPARTA_MUST; /* 0: auto */
+sparta_status sp_format_skew(sparta_ctx *cx, sp_format *f) SP_MUST;
+/* compressed with its coordinates, ragged without; properties are SP_PROP_... */
+sparta_status sp_format_compress(sparta_ctx *cx, sp_format *f, int level, bool coordinate,
+                                 unsigned properties) SP_MUST;
+sparta_status sp_format_pack_level(sparta_ctx *cx, sp_format *f, int level,
+                                   int64_t width) SP_MUST; /* 0: auto */
 /* Groups of m neighbours, n of each stored: j becomes j/m (with the kind it had) and j%m:structured[n,m]. */
-sparta_status sparta_format_structure_level(sparta_ctx *cx, sparta_format *f, int level, int64_t n,
-                                            int64_t m) SPARTA_MUST;
-sparta_status sparta_format_bitmap(sparta_ctx *cx, sparta_format *f, int level) SPARTA_MUST;
-sparta_status sparta_format_sum(sparta_ctx *cx, const struct sparta_sum_part *part, int n,
-                                sparta_format *out) SPARTA_MUST;
+sparta_status sp_format_structure_level(sparta_ctx *cx, sp_format *f, int level, int64_t n,
+                                        int64_t m) SP_MUST;
+sparta_status sp_format_bitmap(sparta_ctx *cx, sp_format *f, int level) SP_MUST;
+sparta_status sp_format_sum(sparta_ctx *cx, const struct sp_sum_part *part, int n, sp_format *out) SP_MUST;
 /* The kinds, properties and widths of `sub`, level by level, onto n levels of f, which keep their place in the map. They
  * must be dense so far, unless `replace`. */
-sparta_status sparta_format_set(sparta_ctx *cx, sparta_format *f, const sparta_format *sub, const int *level,
-                                int n, bool replace) SPARTA_MUST;
+sparta_status sp_format_set(sparta_ctx *cx, sp_format *f, const sp_format *sub, const int *level, int n,
+                            bool replace) SP_MUST;
 
 /* ------------------------------------------------------------------ storage */
 
@@ -183,89 +181,85 @@ sparta_status sparta_format_set(sparta_ctx *cx, sparta_format *f, const sparta_f
  * segment a whole number of bytes); where levels share one array (aos) it is 2-D, under the first of them. An
  * opaque format keeps its arrays in crd[0..], as its row names them. A sum has parts and no arrays of its own:
  * leaves of the sum in the order of its text, colpart's one after the other; each of the whole shape. */
-typedef struct sparta_packed sparta_packed;
-struct sparta_packed {
-    sparta_format format;
+typedef struct sp_packed sp_packed;
+struct sp_packed {
+    sp_format format;
     sparta_dtype dtype; /* a pattern's: BOOL */
     bool pattern;       /* no values: every element is 1 */
     int rank;
     int64_t dim[SPARTA_RANK];
-    sparta_tensor pos[SPARTA_LEVELS], crd[SPARTA_LEVELS]; /* rank 0 and data NULL where absent */
-    sparta_tensor values;                                 /* 1-D */
+    sparta_tensor pos[SP_LEVELS], crd[SP_LEVELS]; /* rank 0 and data NULL where absent */
+    sparta_tensor values;                         /* 1-D */
     int parts;
-    sparta_packed *part; /* (parts), of a sum */
+    sp_packed *part; /* (parts), of a sum */
 };
 
-typedef struct sparta_format_stats {
+typedef struct sp_format_stats {
     int64_t elements;                         /* that the mask has (no mask: non-zero) */
     int64_t slots;                            /* values stored */
     size_t bytes;                             /* of all arrays */
     double fill;                              /* slots / max(elements, 1) */
     size_t pos_bytes, crd_bytes, value_bytes; /* what bytes is made of; bits count as crd */
-    int64_t longest[SPARTA_LEVELS];           /* positions in the longest segment of each level */
-    int64_t segments[SPARTA_LEVELS];          /* of each level: positions of the one above */
+    int64_t longest[SP_LEVELS];               /* positions in the longest segment of each level */
+    int64_t segments[SP_LEVELS];              /* of each level: positions of the one above */
     int parts; /* of a sum; longest and segments are then those of the largest part */
-} sparta_format_stats;
+} sp_format_stats;
 
 /* Known before anything is allocated. */
-sparta_status sparta_format_measure(sparta_ctx *cx, const sparta_format *f, const sparta_tensor *t,
-                                    const sparta_mask *mask, sparta_format_stats *out) SPARTA_MUST;
-#define SPARTA_FORMAT_LIMIT 4.0
+sparta_status sp_format_measure(sparta_ctx *cx, const sp_format *f, const sparta_tensor *t,
+                                const sp_mask *mask, sp_format_stats *out) SP_MUST;
+#define SP_FORMAT_LIMIT 4.0
 /* E_LIMIT, with the numbers and what to use instead, when the fill is above the limit (0: the default). Formats
  * of dense levels only are exempt. Pack does not ask by itself: its caller may have reasons. */
-sparta_status sparta_format_within(sparta_ctx *cx, const sparta_format *f, const sparta_format_stats *stats,
-                                   double limit) SPARTA_MUST;
+sparta_status sp_format_within(sparta_ctx *cx, const sp_format *f, const sp_format_stats *stats,
+                               double limit) SP_MUST;
 /* mask may be NULL; for 2-D tensors only (the mask's rows, cols are the tensor's). Free with
- * sparta_packed_free. */
-sparta_status sparta_format_pack(sparta_ctx *cx, const sparta_format *f, const sparta_tensor *t,
-                                 const sparta_mask *mask, sparta_packed *out) SPARTA_MUST;
+ * sp_packed_free. */
+sparta_status sp_format_pack(sparta_ctx *cx, const sp_format *f, const sparta_tensor *t, const sp_mask *mask,
+                             sp_packed *out) SP_MUST;
 /* Into a tensor of the right dtype and dims (any strides); absent elements become 0. Storage may be hostile:
  * every position and coordinate is checked (E_FORMAT), and padding must be 0. On failure the output is
  * untouched (unless somebody changed the storage meanwhile). */
-sparta_status sparta_format_unpack(sparta_ctx *cx, const sparta_packed *p,
-                                   const sparta_tensor *out) SPARTA_MUST;
+sparta_status sp_format_unpack(sparta_ctx *cx, const sp_packed *p, const sparta_tensor *out) SP_MUST;
 /* Check the storage alone, without looking at values: array types and lengths agree with format and dims,
  * positions are monotone, coordinates in range and ascending (as far as the level's properties ask).
  * Afterwards a kernel may follow them. */
-sparta_status sparta_packed_verify(sparta_ctx *cx, const sparta_packed *p) SPARTA_MUST;
-void sparta_packed_free(sparta_ctx *cx, sparta_packed *p);
+sparta_status sp_packed_verify(sparta_ctx *cx, const sp_packed *p) SP_MUST;
+void sp_packed_free(sparta_ctx *cx, sp_packed *p);
 /* Of what is there: the same numbers that measure told before. */
-sparta_status sparta_packed_measure(sparta_ctx *cx, const sparta_packed *p,
-                                    sparta_format_stats *out) SPARTA_MUST;
+sparta_status sp_packed_measure(sparta_ctx *cx, const sp_packed *p, sp_format_stats *out) SP_MUST;
 
 /* Views, without a copy: entries as coo with i64 coordinates (canonical ones), a contiguous tensor as dense levels. Valid as long
  * as what they look at; not to be freed. */
-sparta_packed sparta_packed_of_coo(const sparta_coo *c, int64_t pos[2]);
-sparta_packed sparta_packed_of_dense(const sparta_tensor *t);
+sp_packed sp_packed_of_coo(const sp_coo *c, int64_t pos[2]);
+sp_packed sp_packed_of_dense(const sparta_tensor *t);
 
 /* The same elements in another format; both storages of what was asked live in the budget, a dense copy never does. `from` is
  * verified as it is read. pool NULL: one thread. Fast paths (convert_*.c) give what the generic one gives, array for
  * array. */
-sparta_status sparta_format_convert(sparta_ctx *cx, const sparta_packed *from, const sparta_format *to,
-                                    sparta_pool *pool, sparta_packed *out) SPARTA_MUST;
+sparta_status sp_format_convert(sparta_ctx *cx, const sp_packed *from, const sp_format *to, sp_pool *pool,
+                                sp_packed *out) SP_MUST;
 /* What convert would store. */
-sparta_status sparta_format_measure_packed(sparta_ctx *cx, const sparta_packed *from, const sparta_format *to,
-                                           sparta_format_stats *out) SPARTA_MUST;
-/* Entries in row-major order, no coordinate twice. Free with sparta_coo_free. */
-sparta_status sparta_packed_to_coo(sparta_ctx *cx, const sparta_packed *p, sparta_coo *out) SPARTA_MUST;
+sparta_status sp_format_measure_packed(sparta_ctx *cx, const sp_packed *from, const sp_format *to,
+                                       sp_format_stats *out) SP_MUST;
+/* Entries in row-major order, no coordinate twice. Free with sp_coo_free. */
+sparta_status sp_packed_to_coo(sparta_ctx *cx, const sp_packed *p, sp_coo *out) SP_MUST;
 
 /* Every stored element: its index, and where its value lies in `part` (p itself, or the part of a sum that has
  * it). Padding is left out. An element that is stored twice comes twice. */
-typedef sparta_status (*sparta_visit)(void *arg, const int64_t *index, const sparta_packed *part,
-                                      int64_t position);
-sparta_status sparta_packed_walk(sparta_ctx *cx, const sparta_packed *p, sparta_visit visit,
-                                 void *arg) SPARTA_MUST;
+typedef sparta_status (*sp_visit)(void *arg, const int64_t *index, const sp_packed *part, int64_t position);
+sparta_status sp_packed_walk(sparta_ctx *cx, const sp_packed *p, sp_visit visit, void *arg) SP_MUST;
 
 /* ------------------------------------------------------------------ files: npz that NumPy opens (file.c; docs/files.md)
  * format, shape, sparta (the mark), then p{part}_l{level}_pos, _crd or _bits, and p{part}_values. */
-typedef struct sparta_packed_file {
-    sparta_packed packed;
-    sparta_npz npz; /* owns the arrays */
-} sparta_packed_file;
-sparta_status sparta_packed_write(sparta_ctx *cx, const char *path, const sparta_packed *p) SPARTA_MUST;
-bool sparta_npz_is_packed(const sparta_npz *z);
+typedef struct sp_packed_file {
+    sp_packed packed;
+    sp_npz npz; /* owns the arrays */
+} sp_packed_file;
+sparta_status sp_packed_write(sparta_ctx *cx, const char *path, const sp_packed *p) SP_MUST;
+bool sp_npz_is_packed(const sp_npz *z);
 /* Verified. */
-sparta_status sparta_packed_read(sparta_ctx *cx, const char *path, sparta_packed_file *out) SPARTA_MUST;
-void sparta_packed_file_free(sparta_ctx *cx, sparta_packed_file *f);
+sparta_status sp_packed_read(sparta_ctx *cx, const char *path, sp_packed_file *out) SP_MUST;
+void sp_packed_file_free(sparta_ctx *cx, sp_packed_file *f);
 
 #endif

@@ -1,11 +1,11 @@
 /* What a level kind is made of, for the files of this room only.
  *
- * A kind is a row of levels.def and a file level_<name>.c that defines sparta_level_ops_<ID>: how its
+ * A kind is a row of levels.def and a file level_<name>.c that defines sp_level_ops_<ID>: how its
  * positions are assembled from sorted entries, checked, and walked. The assembler (pack.c) and the walker
  * (unpack.c) know no kind by name.
  */
-#ifndef SPARTA_FORMAT_LEVEL_H
-#define SPARTA_FORMAT_LEVEL_H
+#ifndef SP_FORMAT_LEVEL_H
+#define SP_FORMAT_LEVEL_H
 
 #include "format/format.h"
 
@@ -16,8 +16,8 @@
  *      coord      coordinate at this level          1 1 3 0
  *      at, after  position at this level            0 0 1 2   compressed: one per distinct (at, coord)
  */
-typedef struct sparta_assembly {
-    const sparta_level *level;
+typedef struct sp_assembly {
+    const sp_level *level;
     int number;           /* of the level */
     int64_t extent;       /* coordinates are below */
     int64_t origin;       /* crd holds coordinate + origin: negative for j-i, else 0 */
@@ -32,11 +32,11 @@ typedef struct sparta_assembly {
     bool store;                  /* false: count only, no arrays */
     sparta_tensor pos, crd;      /* out when store; freed by the caller, also after a failure */
     int64_t crowded;             /* out, -1: none; an entry of the segment that does not fit, on failure */
-} sparta_assembly;
+} sp_assembly;
 
 /* One level while it is read. */
-typedef struct sparta_level_view {
-    const sparta_level *level;
+typedef struct sp_level_view {
+    const sp_level *level;
     int number;
     int64_t extent, origin, parents;
     int64_t size;  /* positions of this level; known after verify */
@@ -45,94 +45,91 @@ typedef struct sparta_level_view {
     int64_t crd_n;               /* entries of crd, for one level */
     int64_t crd_step, crd_first; /* crd[position * step + first]: 1 and 0, unless the array is shared (aos) */
     int64_t seen_parent, seen_position, seen_coordinate; /* where a bitmap was read last */
-} sparta_level_view;
+} sp_level_view;
 
-typedef struct sparta_level_ops {
-    sparta_status (*assemble)(sparta_ctx *cx, sparta_assembly *a);
+typedef struct sp_level_ops {
+    sparta_status (*assemble)(sparta_ctx *cx, sp_assembly *a);
     /* Check the arrays (their types and contiguity were checked by the caller as far as the table says) and
      * set size and width. */
-    sparta_status (*verify)(sparta_ctx *cx, sparta_level_view *v);
+    sparta_status (*verify)(sparta_ctx *cx, sp_level_view *v);
     /* The positions below one of the parent's: [lo, hi), within [0, size). Never outside, even when the
      * arrays change while we read. */
-    void (*segment)(const sparta_level_view *v, int64_t parent, int64_t *lo, int64_t *hi);
+    void (*segment)(const sp_level_view *v, int64_t parent, int64_t *lo, int64_t *hi);
     /* The coordinate of a position; -1 when it is not below the extent. */
-    int64_t (*coordinate)(sparta_level_view *v, int64_t parent, int64_t position);
+    int64_t (*coordinate)(sp_level_view *v, int64_t parent, int64_t position);
     /* Is it a slot without an entry? NULL: there are none. */
-    bool (*padding)(sparta_level_view *v, int64_t parent, int64_t position);
+    bool (*padding)(sp_level_view *v, int64_t parent, int64_t position);
     /* Might its whole segment be without one: coordinate 0 in the first slot, and nothing but padding after it? Only the
      * value tells, where the level may be empty at all. NULL where padding is. */
-    bool (*doubtful)(sparta_level_view *v, int64_t parent, int64_t position);
-} sparta_level_ops;
+    bool (*doubtful)(sp_level_view *v, int64_t parent, int64_t position);
+} sp_level_ops;
 
-#define SPARTA_LEVEL(id, name, pos, crd, arguments, properties)                                              \
-    extern const sparta_level_ops sparta_level_ops_##id;
+#define SP_LEVEL(id, name, pos, crd, arguments, properties) extern const sp_level_ops sp_level_ops_##id;
 #include "format/levels.def"
-#undef SPARTA_LEVEL
+#undef SP_LEVEL
 
-typedef enum { SPARTA_CRD_NONE, SPARTA_CRD_INDEX, SPARTA_CRD_BITS } sparta_crd_kind;
-typedef struct sparta_level_info {
+typedef enum { SP_CRD_NONE, SP_CRD_INDEX, SP_CRD_BITS } sp_crd_kind;
+typedef struct sp_level_info {
     const char *name;
     bool has_pos;
-    sparta_crd_kind crd_kind;
+    sp_crd_kind crd_kind;
     int arguments;       /* in [ ] */
     unsigned properties; /* that it takes */
-    const sparta_level_ops *ops;
-} sparta_level_info;
-extern const sparta_level_info sparta_level_table[SPARTA_LEVEL_KINDS];
-static inline bool sparta_level_has_crd(const sparta_level *l)
+    const sp_level_ops *ops;
+} sp_level_info;
+extern const sp_level_info sp_level_table[SP_LEVEL_KINDS];
+static inline bool sp_level_has_crd(const sp_level *l)
 {
-    return sparta_level_table[l->kind].crd_kind == SPARTA_CRD_INDEX;
+    return sp_level_table[l->kind].crd_kind == SP_CRD_INDEX;
 }
 
 /* ------------------------------------------------------------------ what kinds share */
 
 /* Arrays of this many elements: count their bytes, and allocate when storing. -1: the level has none. */
-sparta_status sparta_assembly_arrays(sparta_ctx *cx, sparta_assembly *a, int64_t n_pos,
-                                     int64_t n_crd) SPARTA_MUST;
-sparta_status sparta_assembly_product(sparta_ctx *cx, int number, int64_t parents, int64_t each,
-                                      int64_t *size) SPARTA_MUST;
+sparta_status sp_assembly_arrays(sparta_ctx *cx, sp_assembly *a, int64_t n_pos, int64_t n_crd) SP_MUST;
+sparta_status sp_assembly_product(sparta_ctx *cx, int number, int64_t parents, int64_t each,
+                                  int64_t *size) SP_MUST;
 /* pos[0] = 0, pos[p+1] - pos[p] positions below parent p: compressed, ragged, bitmap. */
-sparta_status sparta_edges_verify(sparta_ctx *cx, const sparta_level_view *v, int64_t n) SPARTA_MUST;
-void sparta_edges_segment(const sparta_level_view *v, int64_t parent, int64_t *lo, int64_t *hi);
+sparta_status sp_edges_verify(sparta_ctx *cx, const sp_level_view *v, int64_t n) SP_MUST;
+void sp_edges_segment(const sp_level_view *v, int64_t parent, int64_t *lo, int64_t *hi);
 /* A segment of stored coordinates: compressed, loose. */
-sparta_status sparta_coordinates_verify(sparta_ctx *cx, const sparta_level_view *v, int64_t parent,
-                                        int64_t lo, int64_t hi) SPARTA_MUST;
-int64_t sparta_coordinates_get(sparta_level_view *v, int64_t parent, int64_t position);
+sparta_status sp_coordinates_verify(sparta_ctx *cx, const sp_level_view *v, int64_t parent, int64_t lo,
+                                    int64_t hi) SP_MUST;
+int64_t sp_coordinates_get(sp_level_view *v, int64_t parent, int64_t position);
 /* As many positions below every parent: packed, structured, singleton (shared.c, with the rest of this part). */
-sparta_status sparta_fixed_assemble(sparta_ctx *cx, sparta_assembly *a, int64_t width) SPARTA_MUST;
-sparta_status sparta_fixed_verify(sparta_ctx *cx, sparta_level_view *v, int64_t width) SPARTA_MUST;
-void sparta_fixed_segment(const sparta_level_view *v, int64_t parent, int64_t *lo, int64_t *hi);
-int64_t sparta_fixed_coordinate(sparta_level_view *v, int64_t parent, int64_t position);
-bool sparta_fixed_padding(sparta_level_view *v, int64_t parent, int64_t position);
-bool sparta_fixed_doubtful(sparta_level_view *v, int64_t parent, int64_t position);
+sparta_status sp_fixed_assemble(sparta_ctx *cx, sp_assembly *a, int64_t width) SP_MUST;
+sparta_status sp_fixed_verify(sparta_ctx *cx, sp_level_view *v, int64_t width) SP_MUST;
+void sp_fixed_segment(const sp_level_view *v, int64_t parent, int64_t *lo, int64_t *hi);
+int64_t sp_fixed_coordinate(sp_level_view *v, int64_t parent, int64_t position);
+bool sp_fixed_padding(sp_level_view *v, int64_t parent, int64_t position);
+bool sp_fixed_doubtful(sp_level_view *v, int64_t parent, int64_t position);
 
 /* ------------------------------------------------------------------ check.c */
 
-typedef struct sparta_place {
+typedef struct sp_text_place {
     int line, column;
-} sparta_place; /* of a mistake in a text; line 0: not from a text */
+} sp_text_place; /* of a mistake in a text; line 0: not from a text */
 /* Is the list of levels one that can store something, whatever the shape: known kinds, widths, an invertible
  * map? The places, of each level and of each dimension, may be NULL. */
-sparta_status sparta_format_structure(sparta_ctx *cx, const sparta_format *f, const sparta_place *level,
-                                      const sparta_place *dim) SPARTA_MUST;
+sparta_status sp_format_structure(sparta_ctx *cx, const sp_format *f, const sp_text_place *level,
+                                  const sp_text_place *dim) SP_MUST;
 /* How many coordinates level `l` has for these dims. */
-int64_t sparta_level_extent(const sparta_level *l, const int64_t *dim);
+int64_t sp_level_extent(const sp_level *l, const int64_t *dim);
 /* The least coordinate as crd holds it: 1 - n of the other dimension for j-i, else 0. */
-int64_t sparta_level_origin(const sparta_level *l, const int64_t *dim);
+int64_t sp_level_origin(const sp_level *l, const int64_t *dim);
 /* How many levels from `i` on share the coordinate array of level i (aos); 1: none. */
-int sparta_level_shares(const sparta_format *f, int i);
-int64_t sparta_width_max(sparta_dtype width); /* the largest value an index of this type holds */
-int64_t sparta_crd_max(const sparta_level *l);
-const char *sparta_crd_name(const sparta_level *l); /* "u2", "i32" */
-bool sparta_width_valid(sparta_dtype width);
-sparta_status sparta_level_pos_fits(sparta_ctx *cx, const sparta_level *l, int number,
-                                    int64_t size) SPARTA_MUST;
-void sparta_level_print_map(const sparta_format *f, const sparta_level *l,
-                            char out[48]); /* "k", "n/4", "n%4", "n%32/4", "j-i" */
+int sp_level_shares(const sp_format *f, int i);
+int64_t sp_width_max(sparta_dtype width); /* the largest value an index of this type holds */
+int64_t sp_crd_max(const sp_level *l);
+const char *sp_crd_name(const sp_level *l); /* "u2", "i32" */
+bool sp_width_valid(sparta_dtype width);
+sparta_status sp_level_pos_fits(sparta_ctx *cx, const sp_level *l, int number, int64_t size) SP_MUST;
+void sp_level_print_map(const sp_format *f, const sp_level *l,
+                        char out[48]); /* "k", "n/4", "n%4", "n%32/4", "j-i" */
 
 /* ------------------------------------------------------------------ index arrays */
 
-static inline int64_t sparta_index_get(sparta_dtype width, const void *data, int64_t i)
+static inline int64_t sp_index_get(sparta_dtype width, const void *data, int64_t i)
 {
     switch (width) {
     case SPARTA_U8: return ((const uint8_t *)data)[i];
@@ -145,7 +142,7 @@ static inline int64_t sparta_index_get(sparta_dtype width, const void *data, int
     }
 }
 
-static inline void sparta_index_set(sparta_dtype width, void *data, int64_t i, int64_t value)
+static inline void sp_index_set(sparta_dtype width, void *data, int64_t i, int64_t value)
 {
     switch (width) {
     case SPARTA_U8: ((uint8_t *)data)[i] = (uint8_t)value; break;
@@ -159,68 +156,68 @@ static inline void sparta_index_set(sparta_dtype width, void *data, int64_t i, i
 /* ------------------------------------------------------------------ values and patterns */
 
 /* Is any bit of the element set? The one test of "zero" in this room: -0.0 and NaN are values. */
-bool sparta_element_stored(sparta_dtype dtype, const void *data, int64_t at);
+bool sp_element_stored(sparta_dtype dtype, const void *data, int64_t at);
 /* to[at] += from[source]; integers wrap, bools are or-ed. For storage that has an element twice. */
-void sparta_element_add(sparta_dtype dtype, void *to, int64_t at, const void *from, int64_t source);
+void sp_element_add(sparta_dtype dtype, void *to, int64_t at, const void *from, int64_t source);
 /* Does storing a zero of this format (levels) mean that the element is absent? A last level dense, ragged or range. */
-bool sparta_levels_zero_absent(const sparta_format *f);
+bool sp_levels_zero_absent(const sp_format *f);
 /* Does a pattern in this format need values (bools) to say which elements exist? So it is where zeros mean absent, and
  * where a packed, structured or singleton segment may be empty: its slots then hold coordinate 0 and value 0, and
  * nothing but the value tells it from an element at coordinate 0. */
-bool sparta_levels_pattern_has_values(const sparta_format *f);
+bool sp_levels_pattern_has_values(const sp_format *f);
 /* May a segment of this level (one that pads) be without an entry? Not below a level that has positions only where there
  * are entries. */
-bool sparta_level_may_be_empty(const sparta_format *f, int l);
-bool sparta_levels_zeroless(const sparta_format *f);
+bool sp_level_may_be_empty(const sp_format *f, int l);
+bool sp_levels_zeroless(const sp_format *f);
 
 /* ------------------------------------------------------------------ pack: the oracle, and the fast paths */
 
-typedef struct sparta_pack_job {
-    const sparta_format *format;
+typedef struct sp_pack_job {
+    const sp_format *format;
     const sparta_tensor *t;
-    const sparta_mask *mask; /* may be NULL */
-    bool store;              /* false: statistics only */
-} sparta_pack_job;
+    const sp_mask *mask; /* may be NULL */
+    bool store;          /* false: statistics only */
+} sp_pack_job;
 
 /* Any format: sort the stored elements, one pass per level. `out` is filled when storing; on failure the
  * caller frees what is in it. */
-sparta_status sparta_pack_generic(sparta_ctx *cx, const sparta_pack_job *job, sparta_packed *out,
-                                  sparta_format_stats *stats) SPARTA_MUST;
+sparta_status sp_pack_generic(sparta_ctx *cx, const sp_pack_job *job, sp_packed *out,
+                              sp_format_stats *stats) SP_MUST;
 /* Two dimensions, x/a dense, y/b dense or compressed, then dense remainders: csr, csc, bsr, strips, panels. */
-bool sparta_pack_blocks_can(const sparta_format *f, const sparta_tensor *t);
-sparta_status sparta_pack_blocks(sparta_ctx *cx, const sparta_pack_job *job, sparta_packed *out,
-                                 sparta_format_stats *stats) SPARTA_MUST;
+bool sp_pack_blocks_can(const sp_format *f, const sparta_tensor *t);
+sparta_status sp_pack_blocks(sparta_ctx *cx, const sp_pack_job *job, sp_packed *out,
+                             sp_format_stats *stats) SP_MUST;
 /* quads, with blocks of a multiple of 64 columns. */
-bool sparta_pack_quads_can(const sparta_format *f, const sparta_tensor *t);
-sparta_status sparta_pack_quads(sparta_ctx *cx, const sparta_pack_job *job, sparta_packed *out,
-                                sparta_format_stats *stats) SPARTA_MUST;
+bool sp_pack_quads_can(const sp_format *f, const sparta_tensor *t);
+sparta_status sp_pack_quads(sparta_ctx *cx, const sp_pack_job *job, sp_packed *out,
+                            sp_format_stats *stats) SP_MUST;
 
 /* Any format from any other without fast paths: their oracle. */
-sparta_status sparta_convert_generic(sparta_ctx *cx, const sparta_packed *from, const sparta_format *to,
-                                     sparta_packed *out) SPARTA_MUST;
-sparta_status sparta_measure_generic(sparta_ctx *cx, const sparta_packed *from, const sparta_format *to,
-                                     sparta_format_stats *out) SPARTA_MUST;
+sparta_status sp_convert_generic(sparta_ctx *cx, const sp_packed *from, const sp_format *to,
+                                 sp_packed *out) SP_MUST;
+sparta_status sp_measure_generic(sparta_ctx *cx, const sp_packed *from, const sp_format *to,
+                                 sp_format_stats *out) SP_MUST;
 
 /* Fast paths (convert_fast.c and convert_*.c). Each gives what the generic path gives, array for array, or leaves *done
  * false and everything else alone: then the generic path runs.
  *
  *   what they may rely on   formats, dims and types were checked, and which arrays the levels have: each contiguous,
  *                           aligned, of the type the format says; nothing of their lengths or of what is in them
- *   what they must do       a path that fits calls sparta_packed_verify, or checks as it reads and refuses what verify
+ *   what they must do       a path that fits calls sp_packed_verify, or checks as it reads and refuses what verify
  *                           refuses (and values in the padding): storage is hostile. Nothing partial in `out` on failure
- *   *out                    whole: format, dtype, pattern, rank, dim, arrays from sparta_tensor_alloc (absent: all 0)
+ *   *out                    whole: format, dtype, pattern, rank, dim, arrays from sp_tensor_alloc (absent: all 0)
  *
  * pool NULL: one thread. */
-sparta_status sparta_convert_fast(sparta_ctx *cx, const sparta_packed *from, const sparta_format *to,
-                                  sparta_pool *pool, bool *done, sparta_packed *out) SPARTA_MUST;
+sparta_status sp_convert_fast(sparta_ctx *cx, const sp_packed *from, const sp_format *to, sp_pool *pool,
+                              bool *done, sp_packed *out) SP_MUST;
 /* What it would store, counted: the numbers of the generic path. */
-sparta_status sparta_measure_fast(sparta_ctx *cx, const sparta_packed *from, const sparta_format *to,
-                                  bool *done, sparta_format_stats *stats) SPARTA_MUST;
+sparta_status sp_measure_fast(sparta_ctx *cx, const sp_packed *from, const sp_format *to, bool *done,
+                              sp_format_stats *stats) SP_MUST;
 /* The same from a dense tensor of any strides and its mask; job->store is true. */
-sparta_status sparta_pack_fast(sparta_ctx *cx, const sparta_pack_job *job, sparta_pool *pool, bool *done,
-                               sparta_packed *out) SPARTA_MUST;
+sparta_status sp_pack_fast(sparta_ctx *cx, const sp_pack_job *job, sp_pool *pool, bool *done,
+                           sp_packed *out) SP_MUST;
 /* Into a tensor of any strides, whose type and dims were checked; untouched on failure. */
-sparta_status sparta_unpack_fast(sparta_ctx *cx, const sparta_packed *p, const sparta_tensor *out,
-                                 sparta_pool *pool, bool *done) SPARTA_MUST;
+sparta_status sp_unpack_fast(sparta_ctx *cx, const sp_packed *p, const sparta_tensor *out, sp_pool *pool,
+                             bool *done) SP_MUST;
 
 #endif

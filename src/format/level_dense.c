@@ -6,24 +6,23 @@
  */
 #include "format/level.h"
 
-static sparta_status assemble(sparta_ctx *cx, sparta_assembly *a)
+static sparta_status assemble(sparta_ctx *cx, sp_assembly *a)
 {
-    SPARTA_TRY(sparta_assembly_product(cx, a->number, a->parents, a->extent, &a->size));
+    SP_TRY(sp_assembly_product(cx, a->number, a->parents, a->extent, &a->size));
     a->longest = a->parents ? a->extent : 0;
     for (int64_t e = 0; e < a->n; e++) a->at[e] = a->at[e] * a->extent + a->coord[e];
     return SPARTA_OK;
 }
 
-static sparta_status verify(sparta_ctx *cx, sparta_level_view *v)
+static sparta_status verify(sparta_ctx *cx, sp_level_view *v)
 {
     v->width = v->extent;
-    return sparta_assembly_product(cx, v->number, v->parents, v->extent, &v->size);
+    return sp_assembly_product(cx, v->number, v->parents, v->extent, &v->size);
 }
 
-static int64_t coordinate(sparta_level_view *v, int64_t parent, int64_t position)
+static int64_t coordinate(sp_level_view *v, int64_t parent, int64_t position)
 {
     return position - parent * v->extent;
 }
 
-const sparta_level_ops sparta_level_ops_DENSE = {assemble,   verify, sparta_fixed_segment,
-                                                 coordinate, NULL,   NULL};
+const sp_level_ops sp_level_ops_DENSE = {assemble, verify, sp_fixed_segment, coordinate, NULL, NULL};

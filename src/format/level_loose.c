@@ -8,70 +8,69 @@
  */
 #include "format/level.h"
 
-static void fill(sparta_assembly *a)
+static void fill(sp_assembly *a)
 {
     sparta_dtype pw = a->level->pos, cw = a->level->crd;
     int64_t position = -1, parent = 0;
     for (int64_t e = 0; e <= a->n; e++) {
         int64_t until = e < a->n ? a->at[e] : a->parents;
         for (; a->store && parent < until; parent++) { /* this one is complete, later ones begin here */
-            sparta_index_set(pw, a->pos.data, 2 * parent + 1, position + 1);
-            if (parent + 1 < a->parents) sparta_index_set(pw, a->pos.data, 2 * parent + 2, position + 1);
+            sp_index_set(pw, a->pos.data, 2 * parent + 1, position + 1);
+            if (parent + 1 < a->parents) sp_index_set(pw, a->pos.data, 2 * parent + 2, position + 1);
         }
         if (e == a->n) break;
         position += a->opens[e];
-        if (a->opens[e] && a->store) sparta_index_set(cw, a->crd.data, position, a->coord[e] + a->origin);
+        if (a->opens[e] && a->store) sp_index_set(cw, a->crd.data, position, a->coord[e] + a->origin);
         a->at[e] = position;
     }
 }
 
-static sparta_status assemble(sparta_ctx *cx, sparta_assembly *a)
+static sparta_status assemble(sparta_ctx *cx, sp_assembly *a)
 {
     int64_t pairs, run = 0;
     for (int64_t e = 0; e < a->n; e++) {
         run = (e && a->at[e] == a->at[e - 1] ? run : 0) + a->opens[e];
-        a->longest = SPARTA_MAX(a->longest, run);
+        a->longest = SP_MAX(a->longest, run);
         a->size += a->opens[e];
     }
-    SPARTA_TRY(sparta_assembly_product(cx, a->number, a->parents, 2, &pairs));
-    SPARTA_TRY(sparta_level_pos_fits(cx, a->level, a->number, a->size));
-    SPARTA_TRY(sparta_assembly_arrays(cx, a, pairs, a->size));
+    SP_TRY(sp_assembly_product(cx, a->number, a->parents, 2, &pairs));
+    SP_TRY(sp_level_pos_fits(cx, a->level, a->number, a->size));
+    SP_TRY(sp_assembly_arrays(cx, a, pairs, a->size));
     fill(a);
     return SPARTA_OK;
 }
 
-static sparta_status verify(sparta_ctx *cx, sparta_level_view *v)
+static sparta_status verify(sparta_ctx *cx, sp_level_view *v)
 {
     int64_t n = v->crd_n, last = 0;
     sparta_dtype pw = v->level->pos;
     if (v->pos->dim[0] % 2 || v->pos->dim[0] / 2 != v->parents)
-        return sparta_fail(cx, SPARTA_E_FORMAT,
-                           "packed: level %d: pos has %lld entries for %lld segments; it needs two for each",
-                           v->number, (long long)v->pos->dim[0], (long long)v->parents);
+        return sp_fail(cx, SPARTA_E_FORMAT,
+                       "packed: level %d: pos has %lld entries for %lld segments; it needs two for each",
+                       v->number, (long long)v->pos->dim[0], (long long)v->parents);
     for (int64_t p = 0; p < v->parents; p++) {
-        int64_t lo = sparta_index_get(pw, v->pos->data, 2 * p);
-        int64_t hi = sparta_index_get(pw, v->pos->data, 2 * p + 1);
+        int64_t lo = sp_index_get(pw, v->pos->data, 2 * p);
+        int64_t hi = sp_index_get(pw, v->pos->data, 2 * p + 1);
         if (lo < last || hi < lo || hi > n)
-            return sparta_fail(cx, SPARTA_E_FORMAT,
-                               "packed: level %d: segment %lld is %lld to %lld after %lld; segments must not "
-                               "overlap, nor pass %lld",
-                               v->number, (long long)p, (long long)lo, (long long)hi, (long long)last,
-                               (long long)n);
-        SPARTA_TRY(sparta_coordinates_verify(cx, v, p, lo, hi));
+            return sp_fail(cx, SPARTA_E_FORMAT,
+                           "packed: level %d: segment %lld is %lld to %lld after %lld; segments must not "
+                           "overlap, nor pass %lld",
+                           v->number, (long long)p, (long long)lo, (long long)hi, (long long)last,
+                           (long long)n);
+        SP_TRY(sp_coordinates_verify(cx, v, p, lo, hi));
         last = hi;
     }
     v->size = n;
     return SPARTA_OK;
 }
 
-static void segment(const sparta_level_view *v, int64_t parent, int64_t *lo, int64_t *hi)
+static void segment(const sp_level_view *v, int64_t parent, int64_t *lo, int64_t *hi)
 {
-    int64_t a = sparta_index_get(v->level->pos, v->pos->data, 2 * parent);
-    int64_t b = sparta_index_get(v->level->pos, v->pos->data, 2 * parent + 1);
+    int64_t a = sp_index_get(v->level->pos, v->pos->data, 2 * parent);
+    int64_t b = sp_index_get(v->level->pos, v->pos->data, 2 * parent + 1);
     bool inside = a >= 0 && a <= b && b <= v->size;
     *lo = inside ? a : 0;
     *hi = inside ? b : 0;
 }
 
-const sparta_level_ops sparta_level_ops_LOOSE = {assemble, verify, segment, sparta_coordinates_get,
-                                                 NULL,     NULL};
+const sp_level_ops sp_level_ops_LOOSE = {assemble, verify, segment, sp_coordinates_get, NULL, NULL};

@@ -6,15 +6,14 @@
  */
 #include "format/level.h"
 
-static void fill(sparta_assembly *a)
+static void fill(sp_assembly *a)
 {
     int64_t parent = 0, begin = 0, end = 0;
     for (int64_t e = 0; e <= a->n; e++) {
         int64_t until = e < a->n ? a->at[e] : a->parents;
         if (e == 0 || e == a->n || until != parent) {
             if (a->store)
-                for (int64_t p = parent; p < until; p++)
-                    sparta_index_set(a->level->pos, a->pos.data, p + 1, end);
+                for (int64_t p = parent; p < until; p++) sp_index_set(a->level->pos, a->pos.data, p + 1, end);
             parent = until, begin = end;
         }
         if (e == a->n) break;
@@ -23,47 +22,45 @@ static void fill(sparta_assembly *a)
     }
 }
 
-static sparta_status assemble(sparta_ctx *cx, sparta_assembly *a)
+static sparta_status assemble(sparta_ctx *cx, sp_assembly *a)
 {
     int64_t edges;
     for (int64_t e = 0; e < a->n; e++) {
         if (e + 1 < a->n && a->at[e + 1] == a->at[e]) continue;
-        a->longest = SPARTA_MAX(a->longest, a->coord[e] + 1);
-        if (!sparta_int_add(a->size, a->coord[e] + 1, &a->size))
-            return sparta_fail(cx, SPARTA_E_LIMIT, "format: level %d is too large", a->number);
+        a->longest = SP_MAX(a->longest, a->coord[e] + 1);
+        if (!sp_int_add(a->size, a->coord[e] + 1, &a->size))
+            return sp_fail(cx, SPARTA_E_LIMIT, "format: level %d is too large", a->number);
     }
-    if (!sparta_int_add(a->parents, 1, &edges))
-        return sparta_fail(cx, SPARTA_E_LIMIT, "format: level %d has too many parents", a->number);
-    SPARTA_TRY(sparta_level_pos_fits(cx, a->level, a->number, a->size));
-    SPARTA_TRY(sparta_assembly_arrays(cx, a, edges, -1));
+    if (!sp_int_add(a->parents, 1, &edges))
+        return sp_fail(cx, SPARTA_E_LIMIT, "format: level %d has too many parents", a->number);
+    SP_TRY(sp_level_pos_fits(cx, a->level, a->number, a->size));
+    SP_TRY(sp_assembly_arrays(cx, a, edges, -1));
     fill(a);
     return SPARTA_OK;
 }
 
-static sparta_status verify(sparta_ctx *cx, sparta_level_view *v)
+static sparta_status verify(sparta_ctx *cx, sp_level_view *v)
 {
     int64_t edges = v->pos->dim[0];
-    if (edges > 0) v->size = sparta_index_get(v->level->pos, v->pos->data, edges - 1);
+    if (edges > 0) v->size = sp_index_get(v->level->pos, v->pos->data, edges - 1);
     if (v->size < 0) v->size = 0; /* refused below: it falls */
-    SPARTA_TRY(sparta_edges_verify(cx, v, v->size));
+    SP_TRY(sp_edges_verify(cx, v, v->size));
     for (int64_t p = 0; p < v->parents; p++) {
         int64_t lo, hi;
-        sparta_edges_segment(v, p, &lo, &hi);
+        sp_edges_segment(v, p, &lo, &hi);
         if (hi - lo > v->extent)
-            return sparta_fail(
-                cx, SPARTA_E_FORMAT,
-                "packed: level %d: segment %lld has %lld positions, coordinates are below %lld", v->number,
-                (long long)p, (long long)(hi - lo), (long long)v->extent);
+            return sp_fail(cx, SPARTA_E_FORMAT,
+                           "packed: level %d: segment %lld has %lld positions, coordinates are below %lld",
+                           v->number, (long long)p, (long long)(hi - lo), (long long)v->extent);
     }
     return SPARTA_OK;
 }
 
-static int64_t coordinate(sparta_level_view *v, int64_t parent, int64_t position)
+static int64_t coordinate(sp_level_view *v, int64_t parent, int64_t position)
 {
     int64_t lo, hi;
-    sparta_edges_segment(v, parent, &lo, &hi);
+    sp_edges_segment(v, parent, &lo, &hi);
     return position >= lo && position - lo < v->extent ? position - lo : -1;
 }
 
-const sparta_level_ops sparta_level_ops_RAGGED = {assemble,   verify, sparta_edges_segment,
-                                                  coordinate, NULL,   NULL};
+const sp_level_ops sp_level_ops_RAGGED = {assemble, verify, sp_edges_segment, coordinate, NULL, NULL};

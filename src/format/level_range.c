@@ -9,20 +9,19 @@
  */
 #include "format/level.h"
 
-static sparta_status assemble(sparta_ctx *cx, sparta_assembly *a)
+static sparta_status assemble(sparta_ctx *cx, sp_assembly *a)
 {
-    return sparta_level_ops_DENSE.assemble(cx, a);
+    return sp_level_ops_DENSE.assemble(cx, a);
 }
 
-static sparta_status verify(sparta_ctx *cx, sparta_level_view *v)
+static sparta_status verify(sparta_ctx *cx, sp_level_view *v)
 {
-    return sparta_level_ops_DENSE.verify(cx, v);
+    return sp_level_ops_DENSE.verify(cx, v);
 }
 
-static int64_t coordinate(sparta_level_view *v, int64_t parent, int64_t position)
+static int64_t coordinate(sp_level_view *v, int64_t parent, int64_t position)
 {
     return position - parent * v->extent;
 }
 
-const sparta_level_ops sparta_level_ops_RANGE = {assemble,   verify, sparta_fixed_segment,
-                                                 coordinate, NULL,   NULL};
+const sp_level_ops sp_level_ops_RANGE = {assemble, verify, sp_fixed_segment, coordinate, NULL, NULL};

@@ -7,19 +7,15 @@
  */
 #include "format/level.h"
 
-static sparta_status assemble(sparta_ctx *cx, sparta_assembly *a)
+static sparta_status assemble(sparta_ctx *cx, sp_assembly *a)
 {
-    return sparta_fixed_assemble(cx, a, 1);
+    return sp_fixed_assemble(cx, a, 1);
 }
 
-static sparta_status verify(sparta_ctx *cx, sparta_level_view *v)
+static sparta_status verify(sparta_ctx *cx, sp_level_view *v)
 {
-    return sparta_fixed_verify(cx, v, 1);
+    return sp_fixed_verify(cx, v, 1);
 }
 
-const sparta_level_ops sparta_level_ops_SINGLETON = {assemble,
-                                                     verify,
-                                                     sparta_fixed_segment,
-                                                     sparta_fixed_coordinate,
-                                                     sparta_fixed_padding,
-                                                     sparta_fixed_doubtful};
+const sp_level_ops sp_level_ops_SINGLETON = {
+    assemble, verify, sp_fixed_segment, sp_fixed_coordinate, sp_fixed_padding, sp_fixed_doubtful};

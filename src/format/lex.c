@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void step(sparta_parser *p, int n)
+static void step(sp_parser *p, int n)
 {
     for (; n > 0; n--, p->next++) {
         if (*p->next == '\n')
@@ -22,35 +22,35 @@ static int length_while(const char *s, bool name)
     return n;
 }
 
-void sparta_lex_next(sparta_parser *p)
+void sp_lex_next(sp_parser *p)
 {
     while (*p->next == ' ' || *p->next == '\t' || *p->next == '\n' || *p->next == '\r') step(p, 1);
     const char *s = p->next;
-    sparta_token t = {.kind = SPARTA_TOKEN_END, .symbol = *s, .text = s, .length = 1, .at = p->at};
+    sp_token t = {.kind = SP_TOKEN_END, .symbol = *s, .text = s, .length = 1, .at = p->at};
     if (!*s)
         t.length = 0;
     else if (isdigit((unsigned char)*s))
-        t.kind = SPARTA_TOKEN_NUMBER, t.length = length_while(s, false);
+        t.kind = SP_TOKEN_NUMBER, t.length = length_while(s, false);
     else if (isalpha((unsigned char)*s) || *s == '_')
-        t.kind = SPARTA_TOKEN_NAME, t.length = length_while(s, true);
+        t.kind = SP_TOKEN_NAME, t.length = length_while(s, true);
     else if (s[0] == '-' && s[1] == '>')
-        t.kind = SPARTA_TOKEN_ARROW, t.length = 2;
+        t.kind = SP_TOKEN_ARROW, t.length = 2;
     else if (s[0] == '.' && s[1] == '.')
-        t.kind = SPARTA_TOKEN_DOTS, t.length = 2;
+        t.kind = SP_TOKEN_DOTS, t.length = 2;
     else
-        t.kind = SPARTA_TOKEN_SYMBOL;
+        t.kind = SP_TOKEN_SYMBOL;
     step(p, t.length);
     p->now = t;
 }
 
-sparta_parser sparta_lex(sparta_ctx *cx, const char *text, sparta_place at)
+sp_parser sp_lex(sparta_ctx *cx, const char *text, sp_text_place at)
 {
-    sparta_parser p = {.cx = cx, .next = text, .at = at};
-    sparta_lex_next(&p);
+    sp_parser p = {.cx = cx, .next = text, .at = at};
+    sp_lex_next(&p);
     return p;
 }
 
-void sparta_lex_join(sparta_parser *p)
+void sp_lex_join(sp_parser *p)
 {
     while (p->next[0] == '-' && isalpha((unsigned char)p->next[1])) {
         int more = 1 + length_while(p->next + 1, true);
@@ -61,31 +61,31 @@ void sparta_lex_join(sparta_parser *p)
 
 /* ------------------------------------------------------------------ messages */
 
-sparta_status sparta_lex_fail(sparta_parser *p, sparta_place at, const char *format, ...)
+sparta_status sp_lex_fail(sp_parser *p, sp_text_place at, const char *format, ...)
 {
     char message[400];
     va_list args;
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
-    return sparta_fail(p->cx, SPARTA_E_USAGE, "format:%d:%d: %s", at.line, at.column, message);
+    return sp_fail(p->cx, SPARTA_E_USAGE, "format:%d:%d: %s", at.line, at.column, message);
 }
 
-const char *sparta_token_show(const sparta_token *t, char out[40])
+const char *sp_token_show(const sp_token *t, char out[40])
 {
-    if (t->kind == SPARTA_TOKEN_END) return "the end";
-    if (t->kind == SPARTA_TOKEN_SYMBOL && !isprint((unsigned char)t->symbol))
+    if (t->kind == SP_TOKEN_END) return "the end";
+    if (t->kind == SP_TOKEN_SYMBOL && !isprint((unsigned char)t->symbol))
         snprintf(out, 40, "byte 0x%02x", (unsigned char)t->symbol);
     else
-        snprintf(out, 40, "'%.*s%s'", SPARTA_MIN(t->length, 24), t->text, t->length > 24 ? "..." : "");
+        snprintf(out, 40, "'%.*s%s'", SP_MIN(t->length, 24), t->text, t->length > 24 ? "..." : "");
     return out;
 }
 
-const char *sparta_token_hint(const sparta_token *t, const char *const *names, int n, char out[80])
+const char *sp_token_hint(const sp_token *t, const char *const *names, int n, char out[80])
 {
     char word[32];
-    snprintf(word, sizeof word, "%.*s", SPARTA_MIN(t->length, 31), t->text);
-    const char *near = sparta_nearest(word, names, n);
+    snprintf(word, sizeof word, "%.*s", SP_MIN(t->length, 31), t->text);
+    const char *near = sp_nearest(word, names, n);
     if (near)
         snprintf(out, 80, "; did you mean '%.40s'?", near);
     else
@@ -93,60 +93,60 @@ const char *sparta_token_hint(const sparta_token *t, const char *const *names, i
     return out;
 }
 
-sparta_status sparta_lex_expected(sparta_parser *p, const char *what)
+sparta_status sp_lex_expected(sp_parser *p, const char *what)
 {
     char buffer[40];
-    return sparta_lex_fail(p, p->now.at, "expected %s, got %s", what, sparta_token_show(&p->now, buffer));
+    return sp_lex_fail(p, p->now.at, "expected %s, got %s", what, sp_token_show(&p->now, buffer));
 }
 
 /* ------------------------------------------------------------------ small rules */
 
-bool sparta_lex_is(const sparta_parser *p, char symbol)
+bool sp_lex_is(const sp_parser *p, char symbol)
 {
-    return p->now.kind == SPARTA_TOKEN_SYMBOL && p->now.symbol == symbol;
+    return p->now.kind == SP_TOKEN_SYMBOL && p->now.symbol == symbol;
 }
 
-bool sparta_token_is(const sparta_token *t, const char *name)
+bool sp_token_is(const sp_token *t, const char *name)
 {
-    return t->kind == SPARTA_TOKEN_NAME && strlen(name) == (size_t)t->length &&
+    return t->kind == SP_TOKEN_NAME && strlen(name) == (size_t)t->length &&
            !memcmp(name, t->text, (size_t)t->length);
 }
 
-int sparta_token_find(const sparta_token *t, const char *const *names, int n)
+int sp_token_find(const sp_token *t, const char *const *names, int n)
 {
     for (int i = 0; i < n; i++)
-        if (sparta_token_is(t, names[i])) return i;
+        if (sp_token_is(t, names[i])) return i;
     return -1;
 }
 
-sparta_status sparta_lex_need(sparta_parser *p, char symbol)
+sparta_status sp_lex_need(sp_parser *p, char symbol)
 {
     char what[4] = {'\'', symbol, '\'', 0};
-    if (!sparta_lex_is(p, symbol)) return sparta_lex_expected(p, what);
-    sparta_lex_next(p);
+    if (!sp_lex_is(p, symbol)) return sp_lex_expected(p, what);
+    sp_lex_next(p);
     return SPARTA_OK;
 }
 
-sparta_status sparta_lex_number(sparta_parser *p, const char *what, int64_t least, int64_t most, int64_t *out)
+sparta_status sp_lex_number(sp_parser *p, const char *what, int64_t least, int64_t most, int64_t *out)
 {
-    if (p->now.kind != SPARTA_TOKEN_NUMBER) return sparta_lex_expected(p, what);
+    if (p->now.kind != SP_TOKEN_NUMBER) return sp_lex_expected(p, what);
     int64_t value = 0;
     for (int i = 0; i < p->now.length && value <= most; i++) value = value * 10 + (p->now.text[i] - '0');
     if (value < least || value > most) {
         char buffer[40];
-        return sparta_lex_fail(p, p->now.at, "%s %s must be between %lld and %lld", what,
-                               sparta_token_show(&p->now, buffer), (long long)least, (long long)most);
+        return sp_lex_fail(p, p->now.at, "%s %s must be between %lld and %lld", what,
+                           sp_token_show(&p->now, buffer), (long long)least, (long long)most);
     }
-    sparta_lex_next(p);
+    sp_lex_next(p);
     *out = value;
     return SPARTA_OK;
 }
 
-sparta_status sparta_lex_decimal(sparta_parser *p, const char *what, double *out)
+sparta_status sp_lex_decimal(sp_parser *p, const char *what, double *out)
 {
     const char *s = p->now.text;
     char number[40], buffer[40];
-    if (p->now.kind != SPARTA_TOKEN_NUMBER) return sparta_lex_expected(p, what);
+    if (p->now.kind != SP_TOKEN_NUMBER) return sp_lex_expected(p, what);
     int n = p->now.length;
     if (s[n] == '.') n += 1 + length_while(s + n + 1, false);
     if (s[n] == 'e' || s[n] == 'E') {
@@ -154,10 +154,10 @@ sparta_status sparta_lex_decimal(sparta_parser *p, const char *what, double *out
         if (digits) n += 1 + sign + digits;
     }
     snprintf(number, sizeof number, "%.*s", n, s);
-    if (n >= (int)sizeof number || !sparta_parse_double(number, out))
-        return sparta_lex_fail(p, p->now.at, "%s %s is no number such as 0.25", what,
-                               sparta_token_show(&p->now, buffer));
+    if (n >= (int)sizeof number || !sp_parse_double(number, out))
+        return sp_lex_fail(p, p->now.at, "%s %s is no number such as 0.25", what,
+                           sp_token_show(&p->now, buffer));
     step(p, n - p->now.length);
-    sparta_lex_next(p);
+    sp_lex_next(p);
     return SPARTA_OK;
 }

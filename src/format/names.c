@@ -15,20 +15,20 @@
 
 /* ------------------------------------------------------------------ the table */
 
-typedef sparta_status (*writer)(sparta_parser *p, sparta_place at, const int64_t *argument, char *out,
+typedef sparta_status (*writer)(sp_parser *p, sp_text_place at, const int64_t *argument, char *out,
                                 size_t size);
 
 /* hyb(c,k): c parts of the columns (one: all); in each, rows of up to 1, 2, 4, ... 2^k elements in tables of that width,
  * longer ones cut into pieces of 2^k. */
-static sparta_status hyb(sparta_parser *p, sparta_place at, const int64_t *argument, char *out, size_t size)
+static sparta_status hyb(sp_parser *p, sp_text_place at, const int64_t *argument, char *out, size_t size)
 {
     long long c = argument[0], k = argument[1];
     size_t used = 0;
-    if (k > 30 || c * (k + 2) > SPARTA_PARTS)
-        return sparta_lex_fail(p, at,
-                               "hyb(%lld,%lld): %lld column part%s of %lld buckets; at most %d in all, and "
-                               "rows of 2^30: use a smaller c or k",
-                               c, k, c, c == 1 ? "" : "s", k + 2, SPARTA_PARTS);
+    if (k > 30 || c * (k + 2) > SP_PARTS)
+        return sp_lex_fail(p, at,
+                           "hyb(%lld,%lld): %lld column part%s of %lld buckets; at most %d in all, and "
+                           "rows of 2^30: use a smaller c or k",
+                           c, k, c, c == 1 ? "" : "s", k + 2, SP_PARTS);
     if (c > 1) used += (size_t)snprintf(out, size, "sum{colpart(%lld) -> ", c);
     used +=
         (size_t)snprintf(out + used, size - used, "sum{rownnz<=1 -> (i,j)->(i:compressed, j:packed[1]); ");
@@ -47,87 +47,85 @@ static const struct {
     const char *text; /* or */
     writer write;
 } named[] = {
-#define SPARTA_FORMAT(name, arguments, text)           {name, arguments, text, NULL},
-#define SPARTA_FORMAT_WRITTEN(name, arguments, writer) {name, arguments, NULL, writer},
+#define SP_FORMAT(name, arguments, text)           {name, arguments, text, NULL},
+#define SP_FORMAT_WRITTEN(name, arguments, writer) {name, arguments, NULL, writer},
 #include "format/formats.def"
-#undef SPARTA_FORMAT
-#undef SPARTA_FORMAT_WRITTEN
+#undef SP_FORMAT
+#undef SP_FORMAT_WRITTEN
 };
-#define NAMED ((int)SPARTA_COUNT(named))
+#define NAMED ((int)SP_COUNT(named))
 
 /* Words of the language that are no names: a format of that name would read as something else. */
 static const char *const words[] = {"sum", "in", "auto", "pos", "crd", "format"};
 
 /* ------------------------------------------------------------------ finding */
 
-static int find_named(const sparta_token *t)
+static int find_named(const sp_token *t)
 {
     for (int i = 0; i < NAMED; i++)
-        if (sparta_token_is(t, named[i].name)) return i;
+        if (sp_token_is(t, named[i].name)) return i;
     return -1;
 }
 
-static const sparta_opaque *find_opaque(const sparta_token *t)
+static const sp_opaque *find_opaque(const sp_token *t)
 {
-    for (int i = 0; i < sparta_opaque_count(); i++)
-        if (sparta_token_is(t, sparta_opaque_row(i)->name)) return sparta_opaque_row(i);
+    for (int i = 0; i < sp_opaque_count(); i++)
+        if (sp_token_is(t, sp_opaque_row(i)->name)) return sp_opaque_row(i);
     return NULL;
 }
 
-static const sparta_format_name *find_user(const sparta_ctx *cx, const sparta_token *t)
+static const sp_format_name *find_user(const sparta_ctx *cx, const sp_token *t)
 {
-    const sparta_formats *all = sparta_ctx_slot(cx, SPARTA_SLOT_FORMATS);
-    const sparta_format_name *n = all ? all->names : NULL;
-    while (n && !sparta_token_is(t, n->name)) n = n->next;
+    const sp_formats *all = sp_ctx_slot(cx, SP_SLOT_FORMATS);
+    const sp_format_name *n = all ? all->names : NULL;
+    while (n && !sp_token_is(t, n->name)) n = n->next;
     return n;
 }
 
-static sparta_token word_of(const char *name)
+static sp_token word_of(const char *name)
 {
-    return (sparta_token){
-        .kind = SPARTA_TOKEN_NAME, .text = name, .length = (int)strnlen(name, NAME_LENGTH + 1)};
+    return (sp_token){.kind = SP_TOKEN_NAME, .text = name, .length = (int)strnlen(name, NAME_LENGTH + 1)};
 }
 
-bool sparta_format_is_name(sparta_ctx *cx, const char *name)
+bool sp_format_is_name(sparta_ctx *cx, const char *name)
 {
-    sparta_token t = word_of(name);
+    sp_token t = word_of(name);
     return find_named(&t) >= 0 || find_opaque(&t) || find_user(cx, &t);
 }
 
 /* ------------------------------------------------------------------ parse */
 
-static sparta_status unknown_name(sparta_parser *p)
+static sparta_status unknown_name(sp_parser *p)
 {
     const char *all[NAMED + 128];
     int n = 0;
     char buffer[40], near[80];
-    const sparta_formats *users = sparta_ctx_slot(p->cx, SPARTA_SLOT_FORMATS);
-    for (const sparta_format_name *u = users ? users->names : NULL; u && n < 100; u = u->next)
-        all[n++] = u->name;
+    const sp_formats *users = sp_ctx_slot(p->cx, SP_SLOT_FORMATS);
+    for (const sp_format_name *u = users ? users->names : NULL; u && n < 100; u = u->next) all[n++] = u->name;
     for (int i = 0; i < NAMED; i++) all[n++] = named[i].name;
-    for (int i = 0; i < sparta_opaque_count() && i < 20; i++) all[n++] = sparta_opaque_row(i)->name;
+    for (int i = 0; i < sp_opaque_count() && i < 20; i++) all[n++] = sp_opaque_row(i)->name;
     all[n++] = "sum";
-    return sparta_lex_fail(p, p->now.at,
-                           "unknown format %s%s; write a name with its arguments, e.g. csr, bsr(4,4), or "
-                           "(i,j)->(i:dense, j:compressed)",
-                           sparta_token_show(&p->now, buffer), sparta_token_hint(&p->now, all, n, near));
+    return sp_lex_fail(p, p->now.at,
+                       "unknown format %s%s; write a name with its arguments, e.g. csr, bsr(4,4), or "
+                       "(i,j)->(i:dense, j:compressed)",
+                       sp_token_show(&p->now, buffer), sp_token_hint(&p->now, all, n, near));
 }
 
 /* At most `most`, up to `largest`; *n is how many there are. */
-static sparta_status parse_arguments(sparta_parser *p, const sparta_token *name, int most, int64_t largest,
-                                     int *n, int64_t value[SPARTA_FORMAT_ARGUMENTS])
+static sparta_status parse_arguments(sp_parser *p, const sp_token *name, int most, int64_t largest, int *n,
+                                     int64_t value[SP_FORMAT_ARGUMENTS])
 {
     char buffer[40];
     *n = 0;
-    if (!sparta_lex_is(p, '(')) return SPARTA_OK;
+    if (!sp_lex_is(p, '(')) return SPARTA_OK;
     do {
-        sparta_lex_next(p);
+        sp_lex_next(p);
         if (*n == most)
-            return sparta_lex_fail(p, p->now.at, "%s takes %d argument%s", sparta_token_show(name, buffer),
-                                   most, most == 1 ? "" : "s");
-        SPARTA_TRY(sparta_lex_number(p, "argument", 1, largest, &value[(*n)++]));
-    } while (sparta_lex_is(p, ','));
-    return sparta_lex_need(p, ')');
+            return sp_lex_fail(p, p->now.at, "%s takes %d argument%s", sp_token_show(name, buffer), most,
+                               most == 1 ? "" : "s");
+        SP_TRY(sp_lex_number(p, "argument", 1, largest, &value[(*n)++]));
+    } while (sp_lex_is(p, ','));
+    return sp_lex_need(p, ')');
 }
 
 /* Put the arguments into the text of a row. */
@@ -135,9 +133,9 @@ static void expand(const char *text, const int64_t *value, char *out, size_t siz
 {
     size_t used = 0;
     for (; *text && used + 1 < size; text++) {
-        if (text[0] == '$' && text[1] >= '1' && text[1] < '1' + SPARTA_FORMAT_ARGUMENTS) {
+        if (text[0] == '$' && text[1] >= '1' && text[1] < '1' + SP_FORMAT_ARGUMENTS) {
             used += (size_t)snprintf(out + used, size - used, "%lld", (long long)value[*++text - '1']);
-            used = SPARTA_MIN(used, size - 1);
+            used = SP_MIN(used, size - 1);
         } else {
             out[used++] = *text;
         }
@@ -145,66 +143,65 @@ static void expand(const char *text, const int64_t *value, char *out, size_t siz
     out[used] = 0;
 }
 
-static sparta_status parse_row(sparta_parser *p, const sparta_token *name, int row, sparta_format *out)
+static sparta_status parse_row(sp_parser *p, const sp_token *name, int row, sp_format *out)
 {
-    int64_t value[SPARTA_FORMAT_ARGUMENTS] = {0};
-    char text[SPARTA_FORMAT_TEXT], buffer[40];
+    int64_t value[SP_FORMAT_ARGUMENTS] = {0};
+    char text[SP_FORMAT_TEXT], buffer[40];
     int n, want = named[row].arguments;
-    SPARTA_TRY(parse_arguments(p, name, want, INT32_MAX, &n, value));
+    SP_TRY(parse_arguments(p, name, want, INT32_MAX, &n, value));
     if (want && !n)
-        return sparta_lex_fail(p, p->now.at, "%s needs %d argument%s", sparta_token_show(name, buffer), want,
-                               want == 1 ? "" : "s");
+        return sp_lex_fail(p, p->now.at, "%s needs %d argument%s", sp_token_show(name, buffer), want,
+                           want == 1 ? "" : "s");
     for (; n && n < want; n++) value[n] = value[n - 1]; /* bsr(32) is bsr(32,32) */
     if (named[row].write)
-        SPARTA_TRY(named[row].write(p, name->at, value, text, sizeof text));
+        SP_TRY(named[row].write(p, name->at, value, text, sizeof text));
     else
         expand(named[row].text, value, text, sizeof text);
-    sparta_parser inside = sparta_lex(p->cx, text, name->at);
+    sp_parser inside = sp_lex(p->cx, text, name->at);
     inside.depth = p->depth;
-    return sparta_parse_format(&inside, out);
+    return sp_parse_format(&inside, out);
 }
 
 /* Arguments that are left out are 0: the row's check says whether it can do without. */
-static sparta_status parse_opaque(sparta_parser *p, const sparta_token *name, const sparta_opaque *row,
-                                  sparta_format *out)
+static sparta_status parse_opaque(sp_parser *p, const sp_token *name, const sp_opaque *row, sp_format *out)
 {
-    sparta_format f = {.rank = 2, .dim_name = {"n", "k"}, .opaque = row};
+    sp_format f = {.rank = 2, .dim_name = {"n", "k"}, .opaque = row};
     int n;
     if (parse_arguments(p, name, row->arguments, row->most, &n, f.argument))
-        return row->usage ? sparta_fail(p->cx, SPARTA_E_USAGE, "%s; %s", sparta_message(p->cx), row->usage)
+        return row->usage ? sp_fail(p->cx, SPARTA_E_USAGE, "%s; %s", sparta_message(p->cx), row->usage)
                           : SPARTA_E_USAGE;
     *out = f;
     return SPARTA_OK;
 }
 
-sparta_status sparta_parse_named(sparta_parser *p, sparta_format *out)
+sparta_status sp_parse_named(sp_parser *p, sp_format *out)
 {
-    sparta_lex_join(p); /* sr-bcrs is one word */
-    sparta_token name = p->now;
+    sp_lex_join(p); /* sr-bcrs is one word */
+    sp_token name = p->now;
     int row = find_named(&name);
-    const sparta_opaque *opaque = find_opaque(&name);
-    const sparta_format_name *user = find_user(p->cx, &name);
+    const sp_opaque *opaque = find_opaque(&name);
+    const sp_format_name *user = find_user(p->cx, &name);
     if (row < 0 && !opaque && !user) return unknown_name(p);
-    sparta_lex_next(p);
+    sp_lex_next(p);
     if (row >= 0) return parse_row(p, &name, row, out);
     if (opaque) return parse_opaque(p, &name, opaque, out);
-    int64_t none[SPARTA_FORMAT_ARGUMENTS];
+    int64_t none[SP_FORMAT_ARGUMENTS];
     int n;
-    SPARTA_TRY(parse_arguments(p, &name, 0, 0, &n, none));
+    SP_TRY(parse_arguments(p, &name, 0, 0, &n, none));
     *out = user->format;
     return SPARTA_OK;
 }
 
 /* ------------------------------------------------------------------ users' names */
 
-void sparta_formats_forget(sparta_ctx *cx, sparta_formats *all, const sparta_format_name *last)
+void sp_formats_forget(sparta_ctx *cx, sp_formats *all, const sp_format_name *last)
 {
     while (all->names != last) {
-        sparta_format_name *n = all->names;
+        sp_format_name *n = all->names;
         all->names = n->next;
         all->n_names--;
-        sparta_free(cx, n->file);
-        sparta_free(cx, n);
+        sp_free(cx, n->file);
+        sp_free(cx, n);
     }
 }
 
@@ -217,57 +214,56 @@ static bool is_word(const char *s)
     return true;
 }
 
-sparta_status sparta_format_name_check(sparta_ctx *cx, const char *name)
+sparta_status sp_format_name_check(sparta_ctx *cx, const char *name)
 {
-    sparta_token t = word_of(name);
+    sp_token t = word_of(name);
     char shown[40];
-    sparta_token_show(&t, shown);
+    sp_token_show(&t, shown);
     if (t.length > NAME_LENGTH)
-        return sparta_fail(cx, SPARTA_E_USAGE, "format: the name %s is longer than %d letters", shown,
-                           NAME_LENGTH);
+        return sp_fail(cx, SPARTA_E_USAGE, "format: the name %s is longer than %d letters", shown,
+                       NAME_LENGTH);
     if (!is_word(name))
-        return sparta_fail(
+        return sp_fail(
             cx, SPARTA_E_USAGE,
             "format: a name is letters, digits, '_' and '-' before a letter, and begins with a letter");
     if (find_named(&t) >= 0 || find_opaque(&t))
-        return sparta_fail(cx, SPARTA_E_USAGE, "format: %s is one of sparta's own; choose another name",
-                           shown);
-    bool word = sparta_token_find(&t, words, (int)SPARTA_COUNT(words)) >= 0 || sparta_select_is_word(name);
-    for (int k = 0; k < SPARTA_LEVEL_KINDS; k++) word = word || !strcmp(name, sparta_level_table[k].name);
+        return sp_fail(cx, SPARTA_E_USAGE, "format: %s is one of sparta's own; choose another name", shown);
+    bool word = sp_token_find(&t, words, (int)SP_COUNT(words)) >= 0 || sp_select_is_word(name);
+    for (int k = 0; k < SP_LEVEL_KINDS; k++) word = word || !strcmp(name, sp_level_table[k].name);
     if (word)
-        return sparta_fail(cx, SPARTA_E_USAGE, "format: %s is a word of the language; choose another name",
-                           shown);
+        return sp_fail(cx, SPARTA_E_USAGE, "format: %s is a word of the language; choose another name",
+                       shown);
     return SPARTA_OK;
 }
 
 /* Defined before: fine when it means the same. */
-static sparta_status again(sparta_ctx *cx, const sparta_format_name *old, const sparta_format *f)
+static sparta_status again(sparta_ctx *cx, const sp_format_name *old, const sp_format *f)
 {
-    if (sparta_format_equal(&old->format, f)) return SPARTA_OK;
+    if (sp_format_equal(&old->format, f)) return SPARTA_OK;
     if (!old->file)
-        return sparta_fail(cx, SPARTA_E_USAGE,
-                           "format: '%s' is defined already, by a call, as something else; rename one",
-                           old->name);
-    return sparta_fail(cx, SPARTA_E_USAGE,
-                       "format: '%s' is defined already at %.200s:%d as something else; rename one",
-                       old->name, old->file, old->line);
+        return sp_fail(cx, SPARTA_E_USAGE,
+                       "format: '%s' is defined already, by a call, as something else; rename one",
+                       old->name);
+    return sp_fail(cx, SPARTA_E_USAGE,
+                   "format: '%s' is defined already at %.200s:%d as something else; rename one", old->name,
+                   old->file, old->line);
 }
 
-sparta_status sparta_format_define_as(sparta_ctx *cx, const char *name, const sparta_format *f,
-                                      const char *file, int line)
+sparta_status sp_format_define_as(sparta_ctx *cx, const char *name, const sp_format *f, const char *file,
+                                  int line)
 {
-    sparta_token t = word_of(name);
-    const sparta_format_name *old = find_user(cx, &t);
+    sp_token t = word_of(name);
+    const sp_format_name *old = find_user(cx, &t);
     if (old) return again(cx, old, f);
-    sparta_formats *all = sparta_formats_of(cx);
-    SPARTA_NEED(cx, all);
+    sp_formats *all = sp_formats_of(cx);
+    SP_NEED(cx, all);
     if (all->n_names == USER_NAMES)
-        return sparta_fail(cx, SPARTA_E_LIMIT, "format: more than %d names are defined", USER_NAMES);
-    sparta_format_name *n = sparta_zalloc(cx, sizeof *n + strlen(name) + 1);
-    char *where = n && file ? sparta_alloc(cx, strlen(file) + 1) : NULL;
+        return sp_fail(cx, SPARTA_E_LIMIT, "format: more than %d names are defined", USER_NAMES);
+    sp_format_name *n = sp_zalloc(cx, sizeof *n + strlen(name) + 1);
+    char *where = n && file ? sp_alloc(cx, strlen(file) + 1) : NULL;
     if (!n || (file && !where)) {
-        sparta_free(cx, n);
-        return sparta_ctx_status(cx);
+        sp_free(cx, n);
+        return sp_ctx_status(cx);
     }
     if (file) strcpy(where, file);
     strcpy(n->name, name);
@@ -277,10 +273,10 @@ sparta_status sparta_format_define_as(sparta_ctx *cx, const char *name, const sp
     return SPARTA_OK;
 }
 
-sparta_status sparta_format_define(sparta_ctx *cx, const char *name, const char *text)
+sparta_status sp_format_define(sparta_ctx *cx, const char *name, const char *text)
 {
-    sparta_format f;
-    SPARTA_TRY(sparta_format_name_check(cx, name));
-    SPARTA_TRY(sparta_format_parse(cx, text, &f));
-    return sparta_format_define_as(cx, name, &f, NULL, 0);
+    sp_format f;
+    SP_TRY(sp_format_name_check(cx, name));
+    SP_TRY(sp_format_parse(cx, text, &f));
+    return sp_format_define_as(cx, name, &f, NULL, 0);
 }

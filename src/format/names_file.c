@@ -14,16 +14,16 @@
 #define FILE_LIMIT (1 << 20)
 
 /* "FILE:LINE:COLUMN: message": our own messages have "format:LINE:COLUMN: " or "format: " in front. */
-static sparta_status blame(sparta_ctx *cx, const char *path, sparta_place at)
+static sparta_status blame(sparta_ctx *cx, const char *path, sp_text_place at)
 {
     const char *message = sparta_message(cx);
     char rest[700];
-    sparta_status status = sparta_ctx_status(cx);
+    sparta_status status = sp_ctx_status(cx);
     if (status != SPARTA_E_USAGE && status != SPARTA_E_LIMIT) return status;
     bool ours = !strncmp(message, "format:", 7), placed = ours && message[7] != ' ';
     snprintf(rest, sizeof rest, "%s", placed ? message + 7 : ours ? message + 8 : message);
-    if (placed) return sparta_fail(cx, status, "%.200s:%s", path, rest);
-    return sparta_fail(cx, status, "%.200s:%d:%d: %s", path, at.line, at.column, rest);
+    if (placed) return sp_fail(cx, status, "%.200s:%s", path, rest);
+    return sp_fail(cx, status, "%.200s:%d:%d: %s", path, at.line, at.column, rest);
 }
 
 static void blank_comments(char *s)
@@ -45,34 +45,34 @@ static char *definition_end(char *s)
 }
 
 /* 'format' NAME '=' TEXT, up to the 0 that stands behind it. *at: for messages without a place. */
-static sparta_status read_definition(sparta_ctx *cx, const char *path, const char *s, sparta_place *at)
+static sparta_status read_definition(sparta_ctx *cx, const char *path, const char *s, sp_text_place *at)
 {
-    sparta_parser p = sparta_lex(cx, s, *at);
+    sp_parser p = sp_lex(cx, s, *at);
     char name[128];
-    sparta_format f;
+    sp_format f;
     if (p.now.at.column != 1)
-        return sparta_lex_fail(
-            &p, p.now.at, "a line that begins with a blank goes on with the format above; there is none");
-    if (!sparta_token_is(&p.now, "format")) return sparta_lex_expected(&p, "'format NAME = TEXT'");
-    sparta_lex_next(&p);
+        return sp_lex_fail(&p, p.now.at,
+                           "a line that begins with a blank goes on with the format above; there is none");
+    if (!sp_token_is(&p.now, "format")) return sp_lex_expected(&p, "'format NAME = TEXT'");
+    sp_lex_next(&p);
     *at = p.now.at;
-    if (p.now.kind != SPARTA_TOKEN_NAME) return sparta_lex_expected(&p, "the name of the format");
-    sparta_lex_join(&p);
-    snprintf(name, sizeof name, "%.*s", SPARTA_MIN(p.now.length, 127), p.now.text);
+    if (p.now.kind != SP_TOKEN_NAME) return sp_lex_expected(&p, "the name of the format");
+    sp_lex_join(&p);
+    snprintf(name, sizeof name, "%.*s", SP_MIN(p.now.length, 127), p.now.text);
     int line = p.now.at.line;
-    SPARTA_TRY(sparta_format_name_check(cx, name));
-    sparta_lex_next(&p);
-    if (!sparta_lex_is(&p, '=')) return sparta_lex_expected(&p, "'=' and the text of the format");
-    SPARTA_TRY(sparta_format_parse_at(cx, p.next, p.at, &f));
-    return sparta_format_define_as(cx, name, &f, path, line);
+    SP_TRY(sp_format_name_check(cx, name));
+    sp_lex_next(&p);
+    if (!sp_lex_is(&p, '=')) return sp_lex_expected(&p, "'=' and the text of the format");
+    SP_TRY(sp_format_parse_at(cx, p.next, p.at, &f));
+    return sp_format_define_as(cx, name, &f, path, line);
 }
 
 static sparta_status read_definitions(sparta_ctx *cx, const char *path, char *s)
 {
-    sparta_place at = {1, 1};
+    sp_text_place at = {1, 1};
     while (*s) {
         if (is_blank(*s)) { /* before the first definition, and lines that end one */
-            at = *s == '\n' ? (sparta_place){at.line + 1, 1} : (sparta_place){at.line, at.column + 1};
+            at = *s == '\n' ? (sp_text_place){at.line + 1, 1} : (sp_text_place){at.line, at.column + 1};
             s++;
             continue;
         }
@@ -81,35 +81,35 @@ static sparta_status read_definitions(sparta_ctx *cx, const char *path, char *s)
         for (char *c = s; c < end; c++) lines += *c == '\n';
         while (last > s && is_blank(last[-1])) last--;
         kept = *last, *last = 0;
-        sparta_place where = at;
+        sp_text_place where = at;
         if (read_definition(cx, path, s, &where)) return blame(cx, path, where);
         *last = kept;
         s = end;
-        at = (sparta_place){at.line + lines, 1};
+        at = (sp_text_place){at.line + lines, 1};
     }
     return SPARTA_OK;
 }
 
-sparta_status sparta_format_define_text(sparta_ctx *cx, const char *path, char *text)
+sparta_status sp_format_define_text(sparta_ctx *cx, const char *path, char *text)
 {
-    sparta_formats *all = sparta_formats_of(cx);
-    SPARTA_NEED(cx, all);
-    const sparta_format_name *before = all->names;
+    sp_formats *all = sp_formats_of(cx);
+    SP_NEED(cx, all);
+    const sp_format_name *before = all->names;
     blank_comments(text);
     sparta_status status = read_definitions(cx, path, text);
-    if (status) sparta_formats_forget(cx, all, before);
+    if (status) sp_formats_forget(cx, all, before);
     return status;
 }
 
-sparta_status sparta_format_define_file(sparta_ctx *cx, const char *path)
+sparta_status sp_format_define_file(sparta_ctx *cx, const char *path)
 {
     char *bytes;
     size_t n;
-    SPARTA_TRY(sparta_file_read(cx, path, FILE_LIMIT, &bytes, &n));
+    SP_TRY(sp_file_read(cx, path, FILE_LIMIT, &bytes, &n));
     sparta_status status =
         strlen(bytes) == n
-            ? sparta_format_define_text(cx, path, bytes)
-            : sparta_fail(cx, SPARTA_E_USAGE, "%.200s: byte %zu is 0: this is no text", path, strlen(bytes));
-    sparta_free(cx, bytes);
+            ? sp_format_define_text(cx, path, bytes)
+            : sp_fail(cx, SPARTA_E_USAGE, "%.200s: byte %zu is 0: this is no text", path, strlen(bytes));
+    sp_free(cx, bytes);
     return status;
 }

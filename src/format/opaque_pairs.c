@@ -25,34 +25,33 @@ typedef struct {
     int64_t width, ranges; /* columns of a range */
 } shape;
 
-static shape shape_of(const sparta_format *f, const int64_t *dim)
+static shape shape_of(const sp_format *f, const int64_t *dim)
 {
     shape s = {.rows = dim[1] ? dim[0] : 0, .cols = dim[1]}; /* rows without columns take no memory */
-    s.width = f->argument[0] ? SPARTA_MIN(f->argument[0], s.cols) : s.cols;
-    s.width = SPARTA_MAX(s.width, 1);
+    s.width = f->argument[0] ? SP_MIN(f->argument[0], s.cols) : s.cols;
+    s.width = SP_MAX(s.width, 1);
     s.ranges = s.rows ? s.cols / s.width + (s.cols % s.width != 0) : 0;
     return s;
 }
 
-static sparta_status check(sparta_ctx *cx, const sparta_format *f, int rank, const int64_t *dim)
+static sparta_status check(sparta_ctx *cx, const sp_format *f, int rank, const int64_t *dim)
 {
     int64_t k = f->argument[0], all;
     if (rank != 2)
-        return sparta_fail(cx, SPARTA_E_USAGE, "format: pairs is for 2 dimensions, the tensor has %d", rank);
+        return sp_fail(cx, SPARTA_E_USAGE, "format: pairs is for 2 dimensions, the tensor has %d", rank);
     if (k < 0 || k > WIDEST || (!k && dim[1] > WIDEST))
-        return sparta_fail(
-            cx, SPARTA_E_USAGE,
-            "format: pairs: indices are u16, a range of %lld columns is too wide; use pairs(K) "
-            "with K from 1 to %d",
-            (long long)(k ? k : dim[1]), WIDEST);
+        return sp_fail(cx, SPARTA_E_USAGE,
+                       "format: pairs: indices are u16, a range of %lld columns is too wide; use pairs(K) "
+                       "with K from 1 to %d",
+                       (long long)(k ? k : dim[1]), WIDEST);
     if (dim[0] < 0 || dim[1] < 0)
-        return sparta_fail(cx, SPARTA_E_SHAPE, "format: pairs: %lld x %lld is no shape", (long long)dim[0],
-                           (long long)dim[1]);
+        return sp_fail(cx, SPARTA_E_SHAPE, "format: pairs: %lld x %lld is no shape", (long long)dim[0],
+                       (long long)dim[1]);
     shape s = shape_of(f, dim);
-    if (s.rows > UINT32_MAX || !sparta_int_mul(s.ranges, s.rows, &all) ||
-        !sparta_int_mul(all, SPARTA_MAX(s.width, (int64_t)sizeof(job)) * 2, &all))
-        return sparta_fail(cx, SPARTA_E_LIMIT, "format: pairs: %lld x %lld is too large", (long long)dim[0],
-                           (long long)dim[1]);
+    if (s.rows > UINT32_MAX || !sp_int_mul(s.ranges, s.rows, &all) ||
+        !sp_int_mul(all, SP_MAX(s.width, (int64_t)sizeof(job)) * 2, &all))
+        return sp_fail(cx, SPARTA_E_LIMIT, "format: pairs: %lld x %lld is too large", (long long)dim[0],
+                       (long long)dim[1]);
     return SPARTA_OK;
 }
 
@@ -91,7 +90,7 @@ static int own_row(const job *j, int64_t place)
 
 typedef struct {
     shape s;
-    const sparta_entries *e;
+    const sp_entries *e;
     int64_t words;     /* of 64 columns, in a range */
     int64_t *from, *n; /* of each row: its first element in this range, and how many there are */
     int64_t *order;    /* rows, those with most elements first */
@@ -181,25 +180,25 @@ static sparta_status plan_room(sparta_ctx *cx, plan *p)
 {
     const size_t rows = (size_t)p->s.rows;
     p->words = (p->s.width + 63) / 64;
-    SPARTA_NEED(cx, p->from = sparta_alloc_array(cx, rows, sizeof *p->from));
-    SPARTA_NEED(cx, p->n = sparta_alloc_array(cx, rows, sizeof *p->n));
-    SPARTA_NEED(cx, p->order = sparta_alloc_array(cx, rows, sizeof *p->order));
-    SPARTA_NEED(cx, p->next = sparta_alloc_array(cx, rows, sizeof *p->next));
-    SPARTA_NEED(cx, p->most = sparta_alloc_array(cx, (size_t)p->s.width + 2, sizeof *p->most));
-    SPARTA_NEED(cx, p->bits = sparta_alloc_array(cx, rows, (size_t)p->words * sizeof *p->bits));
-    SPARTA_NEED(cx, p->job = sparta_alloc_array(cx, rows, sizeof *p->job));
+    SP_NEED(cx, p->from = sp_alloc_array(cx, rows, sizeof *p->from));
+    SP_NEED(cx, p->n = sp_alloc_array(cx, rows, sizeof *p->n));
+    SP_NEED(cx, p->order = sp_alloc_array(cx, rows, sizeof *p->order));
+    SP_NEED(cx, p->next = sp_alloc_array(cx, rows, sizeof *p->next));
+    SP_NEED(cx, p->most = sp_alloc_array(cx, (size_t)p->s.width + 2, sizeof *p->most));
+    SP_NEED(cx, p->bits = sp_alloc_array(cx, rows, (size_t)p->words * sizeof *p->bits));
+    SP_NEED(cx, p->job = sp_alloc_array(cx, rows, sizeof *p->job));
     return SPARTA_OK;
 }
 
 static void plan_free(sparta_ctx *cx, plan *p)
 {
-    sparta_free(cx, p->from);
-    sparta_free(cx, p->n);
-    sparta_free(cx, p->order);
-    sparta_free(cx, p->next);
-    sparta_free(cx, p->most);
-    sparta_free(cx, p->bits);
-    sparta_free(cx, p->job);
+    sp_free(cx, p->from);
+    sp_free(cx, p->n);
+    sp_free(cx, p->order);
+    sp_free(cx, p->next);
+    sp_free(cx, p->most);
+    sp_free(cx, p->bits);
+    sp_free(cx, p->job);
 }
 
 /* ------------------------------------------------------------------ pack: writing it down */
@@ -229,7 +228,7 @@ static void put_job(const plan *p, const job *j, int64_t base, const sheet *to)
         at[r] = p->from[j->row[r]], end[r] = r < rows ? at[r] + p->n[j->row[r]] : at[r];
     while (at[0] < end[0] || at[1] < end[1]) {
         const int64_t next =
-            SPARTA_MIN(at[0] < end[0] ? k[at[0]] : INT64_MAX, at[1] < end[1] ? k[at[1]] : INT64_MAX);
+            SP_MIN(at[0] < end[0] ? k[at[0]] : INT64_MAX, at[1] < end[1] ? k[at[1]] : INT64_MAX);
         const bool has[2] = {at[0] < end[0] && k[at[0]] == next, at[1] < end[1] && k[at[1]] == next};
         const bool both = has[0] && has[1] && shared < j->shared;
         if (both) to->index[to->columns + shared] = (uint16_t)(next - base);
@@ -259,27 +258,27 @@ static sparta_status put_all(sparta_ctx *cx, plan *p, sheet *to)
             to->jobs++;
             to->columns += columns_of(j);
             to->elements += elements_of(j);
-            to->longest = SPARTA_MAX(to->longest, columns_of(j));
+            to->longest = SP_MAX(to->longest, columns_of(j));
         }
-        SPARTA_TRY(sparta_check_cancel(cx));
+        SP_TRY(sp_check_cancel(cx));
     }
     return SPARTA_OK;
 }
 
-static sparta_status store_all(sparta_ctx *cx, plan *p, const sheet *counted, sparta_packed *out)
+static sparta_status store_all(sparta_ctx *cx, plan *p, const sheet *counted, sp_packed *out)
 {
     const int64_t jobs = counted->jobs * WORDS;
-    SPARTA_TRY(sparta_tensor_alloc(cx, SPARTA_U32, 1, &jobs, &out->crd[JOBS]));
-    SPARTA_TRY(sparta_tensor_alloc(cx, SPARTA_U16, 1, &counted->columns, &out->crd[INDEX]));
-    if (p->e->values) SPARTA_TRY(sparta_tensor_alloc(cx, p->e->dtype, 1, &p->e->n, &out->values));
+    SP_TRY(sp_tensor_alloc(cx, SPARTA_U32, 1, &jobs, &out->crd[JOBS]));
+    SP_TRY(sp_tensor_alloc(cx, SPARTA_U16, 1, &counted->columns, &out->crd[INDEX]));
+    if (p->e->values) SP_TRY(sp_tensor_alloc(cx, p->e->dtype, 1, &p->e->n, &out->values));
     return put_all(cx, p,
                    &(sheet){.job = out->crd[JOBS].data,
                             .index = out->crd[INDEX].data,
                             .value = p->e->values ? out->values.data : NULL});
 }
 
-static sparta_status pack(sparta_ctx *cx, const sparta_format *f, const sparta_entries *e, bool store,
-                          sparta_packed *out, sparta_format_stats *stats)
+static sparta_status pack(sparta_ctx *cx, const sp_format *f, const sp_entries *e, bool store, sp_packed *out,
+                          sp_format_stats *stats)
 {
     plan p = {.s = shape_of(f, e->dim), .e = e};
     sheet counted = {0};
@@ -305,10 +304,10 @@ static sparta_status columns_verify(sparta_ctx *cx, const uint16_t *index, const
     for (int64_t i = 0; i < columns_of(j); i++) {
         const int list = i < j->shared ? 2 : own_row(j, i - j->shared);
         if (index[at + i] >= room || index[at + i] <= last[list])
-            return sparta_fail(cx, SPARTA_E_FORMAT,
-                               "packed: pairs: index[%lld] is %d after %lld; the columns of a row ascend "
-                               "and are below %lld",
-                               (long long)(at + i), index[at + i], (long long)last[list], (long long)room);
+            return sp_fail(cx, SPARTA_E_FORMAT,
+                           "packed: pairs: index[%lld] is %d after %lld; the columns of a row ascend "
+                           "and are below %lld",
+                           (long long)(at + i), index[at + i], (long long)last[list], (long long)room);
         last[list] = index[at + i];
     }
     return SPARTA_OK;
@@ -319,20 +318,20 @@ static sparta_status job_verify(sparta_ctx *cx, const shape *s, const job *j, in
     for (int r = 0; r < (alone(j) ? 1 : 2); r++) {
         const uint32_t row = j->row[r];
         if (row >= s->rows || seen[row / 64] >> row % 64 & 1)
-            return sparta_fail(cx, SPARTA_E_FORMAT,
-                               "packed: pairs: job %lld has row %u, which is none of %lld or had its turn",
-                               (long long)i, row, (long long)s->rows);
+            return sp_fail(cx, SPARTA_E_FORMAT,
+                           "packed: pairs: job %lld has row %u, which is none of %lld or had its turn",
+                           (long long)i, row, (long long)s->rows);
         seen[row / 64] |= UINT64_C(1) << row % 64;
     }
     if (j->shared % FOUR || (j->shared && alone(j)))
-        return sparta_fail(cx, SPARTA_E_FORMAT,
-                           "packed: pairs: job %lld shares %u columns; fours are shared, by two rows",
-                           (long long)i, j->shared);
+        return sp_fail(cx, SPARTA_E_FORMAT,
+                       "packed: pairs: job %lld shares %u columns; fours are shared, by two rows",
+                       (long long)i, j->shared);
     return SPARTA_OK;
 }
 
 /* Every job; what they say adds up to ranges, columns and elements. */
-static sparta_status jobs_verify(sparta_ctx *cx, const shape *s, const sparta_packed *p, uint64_t *seen,
+static sparta_status jobs_verify(sparta_ctx *cx, const shape *s, const sp_packed *p, uint64_t *seen,
                                  int64_t *elements)
 {
     const int64_t jobs = p->crd[JOBS].dim[0] / WORDS, columns = p->crd[INDEX].dim[0];
@@ -341,15 +340,14 @@ static sparta_status jobs_verify(sparta_ctx *cx, const shape *s, const sparta_pa
         job own;
         const job *j = memcpy(&own, (const job *)p->crd[JOBS].data + i, sizeof own); /* read once */
         if (range == s->ranges)
-            return sparta_fail(cx, SPARTA_E_FORMAT, "packed: pairs: %lld jobs, %lld are enough",
-                               (long long)jobs, (long long)i);
-        SPARTA_TRY(job_verify(cx, s, j, i, seen));
+            return sp_fail(cx, SPARTA_E_FORMAT, "packed: pairs: %lld jobs, %lld are enough", (long long)jobs,
+                           (long long)i);
+        SP_TRY(job_verify(cx, s, j, i, seen));
         if (columns_of(j) > columns - at)
-            return sparta_fail(cx, SPARTA_E_FORMAT,
-                               "packed: pairs: job %lld has %lld columns, index has %lld entries left",
-                               (long long)i, (long long)columns_of(j), (long long)(columns - at));
-        SPARTA_TRY(
-            columns_verify(cx, p->crd[INDEX].data, j, at, SPARTA_MIN(s->width, s->cols - range * s->width)));
+            return sp_fail(cx, SPARTA_E_FORMAT,
+                           "packed: pairs: job %lld has %lld columns, index has %lld entries left",
+                           (long long)i, (long long)columns_of(j), (long long)(columns - at));
+        SP_TRY(columns_verify(cx, p->crd[INDEX].data, j, at, SP_MIN(s->width, s->cols - range * s->width)));
         at += columns_of(j);
         *elements += elements_of(j);
         rows += alone(j) ? 1 : 2;
@@ -358,65 +356,64 @@ static sparta_status jobs_verify(sparta_ctx *cx, const shape *s, const sparta_pa
         rows = 0, range++;
     }
     if (range != s->ranges || at != columns)
-        return sparta_fail(cx, SPARTA_E_FORMAT,
-                           "packed: pairs: jobs say %lld columns in %lld ranges, index has %lld, the shape "
-                           "%lld",
-                           (long long)at, (long long)range, (long long)columns, (long long)s->ranges);
+        return sp_fail(cx, SPARTA_E_FORMAT,
+                       "packed: pairs: jobs say %lld columns in %lld ranges, index has %lld, the shape "
+                       "%lld",
+                       (long long)at, (long long)range, (long long)columns, (long long)s->ranges);
     return SPARTA_OK;
 }
 
-static sparta_status verify(sparta_ctx *cx, const sparta_packed *p)
+static sparta_status verify(sparta_ctx *cx, const sp_packed *p)
 {
     shape s = shape_of(&p->format, p->dim);
     int64_t elements = 0;
-    SPARTA_TRY(sparta_array_check(cx, &p->crd[JOBS], SPARTA_U32, "jobs"));
-    SPARTA_TRY(sparta_array_check(cx, &p->crd[INDEX], SPARTA_U16, "index"));
+    SP_TRY(sp_array_check(cx, &p->crd[JOBS], SPARTA_U32, "jobs"));
+    SP_TRY(sp_array_check(cx, &p->crd[INDEX], SPARTA_U16, "index"));
     if (p->crd[JOBS].dim[0] % WORDS)
-        return sparta_fail(cx, SPARTA_E_FORMAT, "packed: pairs: jobs has %lld entries, each job has %d",
-                           (long long)p->crd[JOBS].dim[0], WORDS);
+        return sp_fail(cx, SPARTA_E_FORMAT, "packed: pairs: jobs has %lld entries, each job has %d",
+                       (long long)p->crd[JOBS].dim[0], WORDS);
     if (p->crd[JOBS].dim[0] / WORDS < s.ranges * ((s.rows + 1) / 2)) /* before there is memory for so many */
-        return sparta_fail(cx, SPARTA_E_FORMAT,
-                           "packed: pairs: %lld jobs, %lld ranges of %lld rows need more",
-                           (long long)(p->crd[JOBS].dim[0] / WORDS), (long long)s.ranges, (long long)s.rows);
-    uint64_t *seen = sparta_alloc_array(cx, (size_t)(s.rows + 63) / 64, sizeof *seen);
-    SPARTA_NEED(cx, seen);
+        return sp_fail(cx, SPARTA_E_FORMAT, "packed: pairs: %lld jobs, %lld ranges of %lld rows need more",
+                       (long long)(p->crd[JOBS].dim[0] / WORDS), (long long)s.ranges, (long long)s.rows);
+    uint64_t *seen = sp_alloc_array(cx, (size_t)(s.rows + 63) / 64, sizeof *seen);
+    SP_NEED(cx, seen);
     sparta_status status = jobs_verify(cx, &s, p, seen, &elements);
-    sparta_free(cx, seen);
-    SPARTA_TRY(status);
-    return sparta_values_check(cx, p, false, elements);
+    sp_free(cx, seen);
+    SP_TRY(status);
+    return sp_values_check(cx, p, false, elements);
 }
 
 typedef struct {
     sparta_ctx *cx;
-    const sparta_packed *p;
+    const sp_packed *p;
     shape s;
     int64_t range, column, element; /* of the job that is visited */
 } visitor;
 
-static sparta_status see(const visitor *v, const job *j, int r, uint16_t k, int64_t position,
-                         sparta_visit visit, void *arg)
+static sparta_status see(const visitor *v, const job *j, int r, uint16_t k, int64_t position, sp_visit visit,
+                         void *arg)
 {
     const int64_t place[2] = {j->row[r], v->range * v->s.width + k};
     if (place[0] >= v->s.rows || place[1] >= v->s.cols || (!v->p->pattern && position >= v->p->values.dim[0]))
-        return sparta_fail(v->cx, SPARTA_E_FORMAT, "packed: pairs: the storage changed");
+        return sp_fail(v->cx, SPARTA_E_FORMAT, "packed: pairs: the storage changed");
     return visit(arg, place, v->p, position);
 }
 
-static sparta_status walk_job(const visitor *v, const job *j, sparta_visit visit, void *arg)
+static sparta_status walk_job(const visitor *v, const job *j, sp_visit visit, void *arg)
 {
     const uint16_t *index = (const uint16_t *)v->p->crd[INDEX].data + v->column;
     if (columns_of(j) > v->p->crd[INDEX].dim[0] - v->column)
-        return sparta_fail(v->cx, SPARTA_E_FORMAT, "packed: pairs: the storage changed");
+        return sp_fail(v->cx, SPARTA_E_FORMAT, "packed: pairs: the storage changed");
     for (int64_t i = 0; i < j->shared; i++)
         for (int r = 0; r < 2; r++)
-            SPARTA_TRY(see(v, j, r, index[i], v->element + shared_place(i) + r * FOUR, visit, arg));
+            SP_TRY(see(v, j, r, index[i], v->element + shared_place(i) + r * FOUR, visit, arg));
     for (int64_t i = j->shared; i < columns_of(j); i++)
-        SPARTA_TRY(see(v, j, own_row(j, i - j->shared), index[i], v->element + j->shared + i, visit, arg));
+        SP_TRY(see(v, j, own_row(j, i - j->shared), index[i], v->element + j->shared + i, visit, arg));
     return SPARTA_OK;
 }
 
 /* Bounds are looked at again, and each job is read once: a mapped file may change under us. */
-static sparta_status walk(sparta_ctx *cx, const sparta_packed *p, sparta_visit visit, void *arg)
+static sparta_status walk(sparta_ctx *cx, const sp_packed *p, sp_visit visit, void *arg)
 {
     visitor v = {.cx = cx, .p = p, .s = shape_of(&p->format, p->dim)};
     const int64_t jobs = p->crd[JOBS].dim[0] / WORDS;
@@ -424,22 +421,22 @@ static sparta_status walk(sparta_ctx *cx, const sparta_packed *p, sparta_visit v
     for (int64_t i = 0; i < jobs; i++) {
         job j;
         memcpy(&j, (const job *)p->crd[JOBS].data + i, sizeof j);
-        SPARTA_TRY(walk_job(&v, &j, visit, arg));
+        SP_TRY(walk_job(&v, &j, visit, arg));
         v.column += columns_of(&j);
         v.element += elements_of(&j);
         rows += alone(&j) ? 1 : 2;
         if (rows >= v.s.rows) rows = 0, v.range++;
-        if (i % 1024 == 0) SPARTA_TRY(sparta_check_cancel(cx));
+        if (i % 1024 == 0) SP_TRY(sp_check_cancel(cx));
     }
     return SPARTA_OK;
 }
 
-const sparta_opaque sparta_opaque_pairs = {.name = "pairs",
-                                           .arguments = 1,
-                                           .most = WIDEST,
-                                           .usage = "pairs or pairs(K): K columns to a range, 1 to 65536",
-                                           .array = {"jobs", "index"},
-                                           .check = check,
-                                           .pack = pack,
-                                           .verify = verify,
-                                           .walk = walk};
+const sp_opaque sp_opaque_pairs = {.name = "pairs",
+                                   .arguments = 1,
+                                   .most = WIDEST,
+                                   .usage = "pairs or pairs(K): K columns to a range, 1 to 65536",
+                                   .array = {"jobs", "index"},
+                                   .check = check,
+                                   .pack = pack,
+                                   .verify = verify,
+                                   .walk = walk};

@@ -20,64 +20,63 @@ typedef struct {
     int64_t width, blocks, strips; /* columns of a block */
 } shape;
 
-static shape shape_of(const sparta_format *f, const int64_t *dim)
+static shape shape_of(const sp_format *f, const int64_t *dim)
 {
     shape s = {.rows = dim[0], .cols = dim[1]};
-    s.width = f->argument[0] ? SPARTA_MIN(f->argument[0], s.cols) : s.cols;
-    s.width = SPARTA_MAX(s.width, 1);
+    s.width = f->argument[0] ? SP_MIN(f->argument[0], s.cols) : s.cols;
+    s.width = SP_MAX(s.width, 1);
     s.blocks = s.cols / s.width + (s.cols % s.width != 0);
     s.strips = s.rows / ROWS + (s.rows % ROWS != 0);
     return s;
 }
 
-static sparta_status check(sparta_ctx *cx, const sparta_format *f, int rank, const int64_t *dim)
+static sparta_status check(sparta_ctx *cx, const sp_format *f, int rank, const int64_t *dim)
 {
     int64_t k = f->argument[0], all;
     if (rank != 2)
-        return sparta_fail(cx, SPARTA_E_USAGE, "format: quads is for 2 dimensions, the tensor has %d", rank);
+        return sp_fail(cx, SPARTA_E_USAGE, "format: quads is for 2 dimensions, the tensor has %d", rank);
     if (k < 0 || k > WIDEST || (!k && dim[1] > WIDEST))
-        return sparta_fail(
-            cx, SPARTA_E_USAGE,
-            "format: quads: indices are u16, a block of %lld columns is too wide; use quads(K) "
-            "with K from 1 to %d",
-            (long long)(k ? k : dim[1]), WIDEST);
+        return sp_fail(cx, SPARTA_E_USAGE,
+                       "format: quads: indices are u16, a block of %lld columns is too wide; use quads(K) "
+                       "with K from 1 to %d",
+                       (long long)(k ? k : dim[1]), WIDEST);
     if (dim[0] < 0 || dim[1] < 0)
-        return sparta_fail(cx, SPARTA_E_SHAPE, "format: quads: %lld x %lld is no shape", (long long)dim[0],
-                           (long long)dim[1]);
+        return sp_fail(cx, SPARTA_E_SHAPE, "format: quads: %lld x %lld is no shape", (long long)dim[0],
+                       (long long)dim[1]);
     shape s = shape_of(f, dim);
-    if (!sparta_int_mul(s.blocks, s.strips, &all) || !sparta_int_mul(all, PATTERNS * s.width, &all))
-        return sparta_fail(cx, SPARTA_E_LIMIT, "format: quads: %lld x %lld is too large", (long long)dim[0],
-                           (long long)dim[1]);
+    if (!sp_int_mul(s.blocks, s.strips, &all) || !sp_int_mul(all, PATTERNS * s.width, &all))
+        return sp_fail(cx, SPARTA_E_LIMIT, "format: quads: %lld x %lld is too large", (long long)dim[0],
+                       (long long)dim[1]);
     return SPARTA_OK;
 }
 
 /* ------------------------------------------------------------------ pack */
 
 typedef struct {
-    sparta_entry *element; /* key: ((block, strip), column, row) */
-    sparta_entry *column;  /* key: ((block, strip), pattern, column); source: its first element */
+    sp_entry *element; /* key: ((block, strip), column, row) */
+    sp_entry *column;  /* key: ((block, strip), pattern, column); source: its first element */
     int64_t columns;
 } sorted;
 
-static sparta_status sort(sparta_ctx *cx, const shape *s, const sparta_entries *e, sorted *out)
+static sparta_status sort(sparta_ctx *cx, const shape *s, const sp_entries *e, sorted *out)
 {
-    out->element = sparta_alloc_array(cx, (size_t)e->n, sizeof *out->element);
-    SPARTA_NEED(cx, out->element);
+    out->element = sp_alloc_array(cx, (size_t)e->n, sizeof *out->element);
+    SP_NEED(cx, out->element);
     for (int64_t i = 0; i < e->n; i++) {
         int64_t row = e->index[0][i], k = e->index[1][i], segment = k / s->width * s->strips + row / ROWS;
-        out->element[i] = (sparta_entry){(segment * s->width + k % s->width) * ROWS + row % ROWS, i};
+        out->element[i] = (sp_entry){(segment * s->width + k % s->width) * ROWS + row % ROWS, i};
     }
-    SPARTA_TRY(sparta_entries_sort(cx, e->n, &out->element));
-    out->column = sparta_alloc_array(cx, (size_t)e->n, sizeof *out->column);
-    SPARTA_NEED(cx, out->column);
+    SP_TRY(sp_entries_sort(cx, e->n, &out->element));
+    out->column = sp_alloc_array(cx, (size_t)e->n, sizeof *out->column);
+    SP_NEED(cx, out->column);
     for (int64_t i = 0; i < e->n;) {
         int64_t first = i, column = out->element[i].key / ROWS, pattern = 0;
         for (; i < e->n && out->element[i].key / ROWS == column; i++)
             pattern |= 1 << out->element[i].key % ROWS;
         int64_t key = (column / s->width * PATTERNS + pattern) * s->width + column % s->width;
-        out->column[out->columns++] = (sparta_entry){key, first};
+        out->column[out->columns++] = (sp_entry){key, first};
     }
-    return sparta_entries_sort(cx, out->columns, &out->column);
+    return sp_entries_sort(cx, out->columns, &out->column);
 }
 
 /* Counts are u16: only a block of 65536 columns that all have one pattern is too much. */
@@ -87,15 +86,15 @@ static sparta_status fits(sparta_ctx *cx, const shape *s, const sorted *o)
     for (int64_t i = 0; i < o->columns; i++) {
         run = i && o->column[i].key / s->width == o->column[i - 1].key / s->width ? run + 1 : 1;
         if (run > UINT16_MAX)
-            return sparta_fail(cx, SPARTA_E_USAGE,
-                               "pack: quads: %lld columns of a block have one pattern, counts hold %d; use "
-                               "quads(%d)",
-                               (long long)run, UINT16_MAX, WIDEST / 2);
+            return sp_fail(cx, SPARTA_E_USAGE,
+                           "pack: quads: %lld columns of a block have one pattern, counts hold %d; use "
+                           "quads(%d)",
+                           (long long)run, UINT16_MAX, WIDEST / 2);
     }
     return SPARTA_OK;
 }
 
-static void fill(const shape *s, const sparta_entries *e, const sorted *o, sparta_packed *out)
+static void fill(const shape *s, const sp_entries *e, const sorted *o, sp_packed *out)
 {
     uint16_t *counts = out->crd[COUNTS].data, *index = out->crd[INDEX].data;
     size_t size = sparta_dtype_size(e->dtype);
@@ -112,18 +111,18 @@ static void fill(const shape *s, const sparta_entries *e, const sorted *o, spart
     }
 }
 
-static sparta_status store_all(sparta_ctx *cx, const shape *s, const sparta_entries *e, const sorted *o,
-                               sparta_packed *out)
+static sparta_status store_all(sparta_ctx *cx, const shape *s, const sp_entries *e, const sorted *o,
+                               sp_packed *out)
 {
     int64_t counts = s->blocks * s->strips * PATTERNS;
-    SPARTA_TRY(sparta_tensor_alloc(cx, SPARTA_U16, 1, &counts, &out->crd[COUNTS]));
-    SPARTA_TRY(sparta_tensor_alloc(cx, SPARTA_U16, 1, &o->columns, &out->crd[INDEX]));
-    if (e->values) SPARTA_TRY(sparta_tensor_alloc(cx, e->dtype, 1, &e->n, &out->values));
+    SP_TRY(sp_tensor_alloc(cx, SPARTA_U16, 1, &counts, &out->crd[COUNTS]));
+    SP_TRY(sp_tensor_alloc(cx, SPARTA_U16, 1, &o->columns, &out->crd[INDEX]));
+    if (e->values) SP_TRY(sp_tensor_alloc(cx, e->dtype, 1, &e->n, &out->values));
     fill(s, e, o, out);
     return SPARTA_OK;
 }
 
-static void measure(const shape *s, const sparta_entries *e, const sorted *o, sparta_format_stats *stats)
+static void measure(const shape *s, const sp_entries *e, const sorted *o, sp_format_stats *stats)
 {
     int64_t run = 0;
     stats->elements = stats->slots = e->n;
@@ -134,12 +133,12 @@ static void measure(const shape *s, const sparta_entries *e, const sorted *o, sp
     for (int64_t i = 0; i < o->columns; i++) {
         int64_t segment = o->column[i].key / s->width / PATTERNS;
         run = i && segment == o->column[i - 1].key / s->width / PATTERNS ? run + 1 : 1;
-        stats->longest[0] = SPARTA_MAX(stats->longest[0], run);
+        stats->longest[0] = SP_MAX(stats->longest[0], run);
     }
 }
 
-static sparta_status pack(sparta_ctx *cx, const sparta_format *f, const sparta_entries *e, bool store,
-                          sparta_packed *out, sparta_format_stats *stats)
+static sparta_status pack(sparta_ctx *cx, const sp_format *f, const sp_entries *e, bool store, sp_packed *out,
+                          sp_format_stats *stats)
 {
     shape s = shape_of(f, e->dim);
     sorted o = {0};
@@ -147,92 +146,92 @@ static sparta_status pack(sparta_ctx *cx, const sparta_format *f, const sparta_e
     if (!status) status = fits(cx, &s, &o);
     if (!status) measure(&s, e, &o, stats);
     if (!status && store) status = store_all(cx, &s, e, &o, out);
-    sparta_free(cx, o.element);
-    sparta_free(cx, o.column);
+    sp_free(cx, o.element);
+    sp_free(cx, o.column);
     return status;
 }
 
 /* ------------------------------------------------------------------ read */
 
 /* One bucket: `n` columns from `at` on. */
-static sparta_status bucket_verify(sparta_ctx *cx, const shape *s, const sparta_packed *p, int64_t bucket,
+static sparta_status bucket_verify(sparta_ctx *cx, const shape *s, const sp_packed *p, int64_t bucket,
                                    int64_t at, int64_t n)
 {
     const uint16_t *index = p->crd[INDEX].data;
     int64_t segment = bucket / PATTERNS, block = segment / s->strips, strip = segment % s->strips;
-    int64_t room = SPARTA_MIN(s->width, s->cols - block * s->width), last = -1;
+    int64_t room = SP_MIN(s->width, s->cols - block * s->width), last = -1;
     int pattern = (int)(bucket % PATTERNS);
-    int64_t rows = SPARTA_MIN(ROWS, s->rows - strip * ROWS);
+    int64_t rows = SP_MIN(ROWS, s->rows - strip * ROWS);
     if (n && (!pattern || pattern >> rows))
-        return sparta_fail(cx, SPARTA_E_FORMAT,
-                           "packed: quads: counts[%lld] is %lld, but the strip has %lld rows",
-                           (long long)bucket, (long long)n, (long long)rows);
+        return sp_fail(cx, SPARTA_E_FORMAT,
+                       "packed: quads: counts[%lld] is %lld, but the strip has %lld rows", (long long)bucket,
+                       (long long)n, (long long)rows);
     for (int64_t i = at; i < at + n; last = index[i++])
         if (index[i] >= room || index[i] <= last)
-            return sparta_fail(cx, SPARTA_E_FORMAT,
-                               "packed: quads: index[%lld] is %d after %lld; the columns of a bucket ascend "
-                               "and are below %lld",
-                               (long long)i, index[i], (long long)last, (long long)room);
+            return sp_fail(cx, SPARTA_E_FORMAT,
+                           "packed: quads: index[%lld] is %d after %lld; the columns of a bucket ascend "
+                           "and are below %lld",
+                           (long long)i, index[i], (long long)last, (long long)room);
     return SPARTA_OK;
 }
 
-static sparta_status verify(sparta_ctx *cx, const sparta_packed *p)
+static sparta_status verify(sparta_ctx *cx, const sp_packed *p)
 {
     shape s = shape_of(&p->format, p->dim);
     int64_t buckets = s.blocks * s.strips * PATTERNS, at = 0, elements = 0;
-    SPARTA_TRY(sparta_array_check(cx, &p->crd[COUNTS], SPARTA_U16, "counts"));
-    SPARTA_TRY(sparta_array_check(cx, &p->crd[INDEX], SPARTA_U16, "index"));
+    SP_TRY(sp_array_check(cx, &p->crd[COUNTS], SPARTA_U16, "counts"));
+    SP_TRY(sp_array_check(cx, &p->crd[INDEX], SPARTA_U16, "index"));
     int64_t columns = p->crd[INDEX].dim[0];
     if (p->crd[COUNTS].dim[0] != buckets)
-        return sparta_fail(cx, SPARTA_E_FORMAT,
-                           "packed: quads: counts has %lld entries, %lld blocks of %lld strips need %lld",
-                           (long long)p->crd[COUNTS].dim[0], (long long)s.blocks, (long long)s.strips,
-                           (long long)buckets);
+        return sp_fail(cx, SPARTA_E_FORMAT,
+                       "packed: quads: counts has %lld entries, %lld blocks of %lld strips need %lld",
+                       (long long)p->crd[COUNTS].dim[0], (long long)s.blocks, (long long)s.strips,
+                       (long long)buckets);
     for (int64_t b = 0; b < buckets; b++) {
         int64_t n = ((const uint16_t *)p->crd[COUNTS].data)[b];
         if (n > columns - at)
-            return sparta_fail(cx, SPARTA_E_FORMAT,
-                               "packed: quads: counts[%lld] is %lld, index has %lld entries left",
-                               (long long)b, (long long)n, (long long)(columns - at));
-        SPARTA_TRY(bucket_verify(cx, &s, p, b, at, n));
+            return sp_fail(cx, SPARTA_E_FORMAT,
+                           "packed: quads: counts[%lld] is %lld, index has %lld entries left", (long long)b,
+                           (long long)n, (long long)(columns - at));
+        SP_TRY(bucket_verify(cx, &s, p, b, at, n));
         at += n;
         elements += n * __builtin_popcount((unsigned)(b % PATTERNS));
     }
     if (at != columns)
-        return sparta_fail(cx, SPARTA_E_FORMAT, "packed: quads: counts say %lld columns, index has %lld",
-                           (long long)at, (long long)columns);
-    return sparta_values_check(cx, p, false, elements);
+        return sp_fail(cx, SPARTA_E_FORMAT, "packed: quads: counts say %lld columns, index has %lld",
+                       (long long)at, (long long)columns);
+    return sp_values_check(cx, p, false, elements);
 }
 
 /* Bounds are looked at again: a mapped file may change under us. */
-static sparta_status walk(sparta_ctx *cx, const sparta_packed *p, sparta_visit visit, void *arg)
+static sparta_status walk(sparta_ctx *cx, const sp_packed *p, sp_visit visit, void *arg)
 {
     shape s = shape_of(&p->format, p->dim);
     const uint16_t *counts = p->crd[COUNTS].data, *index = p->crd[INDEX].data;
     int64_t columns = p->crd[INDEX].dim[0], elements = p->pattern ? INT64_MAX : p->values.dim[0];
     int64_t at = 0, position = 0, buckets = columns ? p->crd[COUNTS].dim[0] : 0;
     for (int64_t b = 0; b < buckets; b++) {
-        int64_t segment = b / PATTERNS, n = SPARTA_MIN(counts[b], columns - at);
+        int64_t segment = b / PATTERNS, n = SP_MIN(counts[b], columns - at);
         for (int64_t i = at; i < at + n; i++)
             for (int r = 0; r < ROWS; r++) {
                 if (!((b % PATTERNS) >> r & 1)) continue;
                 int64_t place[2] = {segment % s.strips * ROWS + r, segment / s.strips * s.width + index[i]};
                 if (place[0] >= s.rows || place[1] >= s.cols || position >= elements)
-                    return sparta_fail(cx, SPARTA_E_FORMAT, "packed: quads: the storage changed");
-                SPARTA_TRY(visit(arg, place, p, position++));
+                    return sp_fail(cx, SPARTA_E_FORMAT, "packed: quads: the storage changed");
+                SP_TRY(visit(arg, place, p, position++));
             }
         at += n;
-        if (b % (PATTERNS * 64) == 0) SPARTA_TRY(sparta_check_cancel(cx));
+        if (b % (PATTERNS * 64) == 0) SP_TRY(sp_check_cancel(cx));
     }
     return SPARTA_OK;
 }
 
-const sparta_opaque sparta_opaque_quads = {.name = "quads",
-                                           .arguments = 1,
-                                           .most = WIDEST,
-                                           .usage = "quads or quads(K): K columns to a block, 1 to 65536",
-                                           .array = {"counts", "index"},
-                                           .check = check,
-                                           .pack = pack,
-                                           .verify = verify,
-                                           .walk = walk};
+const sp_opaque sp_opaque_quads = {.name = "quads",
+                                   .arguments = 1,
+                                   .most = WIDEST,
+                                   .usage = "quads or quads(K): K columns to a block, 1 to 65536",
+                                   .array = {"counts", "index"},
+                                   .check = check,
+                                   .pack = pack,
+                                   .verify = verify,
+                                   .walk = walk};

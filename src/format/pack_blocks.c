@@ -21,40 +21,37 @@ typedef struct {
     int64_t sx, sy;     /* of x%a and y%b within a block's values */
     int64_t tx, ty;     /* strides of the tensor */
     bool compressed;
-    const sparta_mask *mask; /* (x, y) */
-    uint64_t *any;           /* one row of words */
+    const sp_mask *mask; /* (x, y) */
+    uint64_t *any;       /* one row of words */
 } blocks;
 
-static bool outer(const sparta_level *l)
+static bool outer(const sp_level *l)
 {
-    return l->map == SPARTA_MAP_ALL || l->map == SPARTA_MAP_DIV;
+    return l->map == SP_MAP_ALL || l->map == SP_MAP_DIV;
 }
 
-bool sparta_pack_blocks_can(const sparta_format *f, const sparta_tensor *t)
+bool sp_pack_blocks_can(const sp_format *f, const sparta_tensor *t)
 {
-    const sparta_level *l = f->level;
+    const sp_level *l = f->level;
     if (f->rank != 2 || t->rank != 2 || f->n < 2 || l[0].dim == l[1].dim || !outer(&l[0]) || !outer(&l[1]))
         return false;
-    if (l[0].kind != SPARTA_LEVEL_DENSE ||
-        (l[1].kind != SPARTA_LEVEL_DENSE && l[1].kind != SPARTA_LEVEL_COMPRESSED))
+    if (l[0].kind != SP_LEVEL_DENSE || (l[1].kind != SP_LEVEL_DENSE && l[1].kind != SP_LEVEL_COMPRESSED))
         return false;
-    if (l[1].properties & SPARTA_PROP_ZEROLESS)
-        return false; /* nonunique and nonordered change nothing here */
+    if (l[1].properties & SP_PROP_ZEROLESS) return false; /* nonunique and nonordered change nothing here */
     for (int i = 2; i < f->n; i++)
-        if (l[i].kind != SPARTA_LEVEL_DENSE || l[i].map != SPARTA_MAP_MOD) return false;
+        if (l[i].kind != SP_LEVEL_DENSE || l[i].map != SP_MAP_MOD) return false;
     return true;
 }
 
-static blocks blocks_of(const sparta_format *f, const sparta_tensor *t)
+static blocks blocks_of(const sp_format *f, const sparta_tensor *t)
 {
-    const sparta_level *l = f->level;
-    blocks k = {
-        .x = l[0].dim, .y = l[1].dim, .a = 1, .b = 1, .compressed = l[1].kind == SPARTA_LEVEL_COMPRESSED};
-    if (l[0].map == SPARTA_MAP_DIV) k.a = l[0].c;
-    if (l[1].map == SPARTA_MAP_DIV) k.b = l[1].c;
+    const sp_level *l = f->level;
+    blocks k = {.x = l[0].dim, .y = l[1].dim, .a = 1, .b = 1, .compressed = l[1].kind == SP_LEVEL_COMPRESSED};
+    if (l[0].map == SP_MAP_DIV) k.a = l[0].c;
+    if (l[1].map == SP_MAP_DIV) k.b = l[1].c;
     k.nx = t->dim[k.x], k.ny = t->dim[k.y];
     k.tx = t->stride[k.x], k.ty = t->stride[k.y];
-    k.rows = sparta_level_extent(&l[0], t->dim), k.cols = sparta_level_extent(&l[1], t->dim);
+    k.rows = sp_level_extent(&l[0], t->dim), k.cols = sp_level_extent(&l[1], t->dim);
     int64_t stride = 1;
     for (int i = f->n - 1; i >= 2; i--) {
         *(l[i].dim == k.x ? &k.sx : &k.sy) = stride;
@@ -66,8 +63,8 @@ static blocks blocks_of(const sparta_format *f, const sparta_tensor *t)
 /* any = the OR of the mask's rows in one row of blocks. */
 static void look(const blocks *k, int64_t row)
 {
-    const sparta_mask *m = k->mask;
-    int64_t end = SPARTA_MIN(k->nx, (row + 1) * k->a);
+    const sp_mask *m = k->mask;
+    int64_t end = SP_MIN(k->nx, (row + 1) * k->a);
     memset(k->any, 0, (size_t)m->words * sizeof *k->any);
     for (int64_t x = row * k->a; x < end; x++)
         for (int64_t j = 0; j < m->words; j++) k->any[j] |= m->bits[x * m->words + j];
@@ -77,7 +74,7 @@ static void look(const blocks *k, int64_t row)
 static int64_t next_block(const blocks *k, int64_t from)
 {
     if (!k->compressed || from >= k->cols) return from;
-    int64_t y = sparta_bits_next(k->any, from * k->b, k->ny);
+    int64_t y = sp_bits_next(k->any, from * k->b, k->ny);
     return y < k->ny ? y / k->b : k->cols;
 }
 
@@ -91,7 +88,7 @@ static int64_t count(const blocks *k, int64_t *longest)
         int64_t before = n;
         look(k, row);
         for (int64_t q = next_block(k, 0); q < k->cols; q = next_block(k, q + 1)) n++;
-        *longest = SPARTA_MAX(*longest, n - before);
+        *longest = SP_MAX(*longest, n - before);
     }
     return n;
 }
@@ -101,8 +98,8 @@ static int64_t count(const blocks *k, int64_t *longest)
 static inline __attribute__((always_inline)) void copy_block(const blocks *k, int64_t x0, int64_t y0,
                                                              const char *from, char *to, int64_t size)
 {
-    const sparta_mask *m = k->mask;
-    int64_t nx = SPARTA_MIN(k->a, k->nx - x0), ny = SPARTA_MIN(k->b, k->ny - y0);
+    const sp_mask *m = k->mask;
+    int64_t nx = SP_MIN(k->a, k->nx - x0), ny = SP_MIN(k->b, k->ny - y0);
     for (int64_t y = 0; y < ny; y++) {
         const uint64_t *word = m->bits + x0 * m->words + (y0 + y) / 64;
         const char *source = from + (x0 * k->tx + (y0 + y) * k->ty) * size;
@@ -123,20 +120,20 @@ static void copy_sized(const blocks *k, int64_t x0, int64_t y0, const char *from
     }
 }
 
-static sparta_status fill(sparta_ctx *cx, const blocks *k, const sparta_tensor *t, sparta_packed *out)
+static sparta_status fill(sparta_ctx *cx, const blocks *k, const sparta_tensor *t, sp_packed *out)
 {
     size_t size = sparta_dtype_size(t->dtype), block = (size_t)(k->a * k->b) * size;
-    const sparta_level *l = &out->format.level[1];
+    const sp_level *l = &out->format.level[1];
     char *slot = out->values.data;
     int64_t n = 0;
     for (int64_t row = 0; row < k->rows; row++) {
-        SPARTA_TRY(sparta_check_cancel(cx));
+        SP_TRY(sp_check_cancel(cx));
         if (k->compressed) look(k, row);
         for (int64_t q = next_block(k, 0); q < k->cols; q = next_block(k, q + 1), n++, slot += block) {
-            if (k->compressed) sparta_index_set(l->crd, out->crd[1].data, n, q);
+            if (k->compressed) sp_index_set(l->crd, out->crd[1].data, n, q);
             copy_sized(k, row * k->a, q * k->b, t->data, slot, size);
         }
-        if (k->compressed) sparta_index_set(l->pos, out->pos[1].data, row + 1, n);
+        if (k->compressed) sp_index_set(l->pos, out->pos[1].data, row + 1, n);
     }
     return SPARTA_OK;
 }
@@ -144,8 +141,8 @@ static sparta_status fill(sparta_ctx *cx, const blocks *k, const sparta_tensor *
 /* ------------------------------------------------------------------ sizes, then arrays */
 
 /* The levels as the generic assembler counts them: `n` blocks lie below level 1. */
-static void count_levels(const sparta_format *f, const blocks *k, int64_t n, int64_t longest,
-                         sparta_format_stats *stats)
+static void count_levels(const sp_format *f, const blocks *k, int64_t n, int64_t longest,
+                         sp_format_stats *stats)
 {
     stats->segments[0] = 1, stats->longest[0] = k->rows;
     stats->segments[1] = k->rows, stats->longest[1] = longest;
@@ -155,44 +152,43 @@ static void count_levels(const sparta_format *f, const blocks *k, int64_t n, int
     }
 }
 
-static sparta_status build(sparta_ctx *cx, const sparta_pack_job *job, const blocks *k, sparta_packed *out,
-                           sparta_format_stats *stats)
+static sparta_status build(sparta_ctx *cx, const sp_pack_job *job, const blocks *k, sp_packed *out,
+                           sp_format_stats *stats)
 {
-    const sparta_level *l = &job->format->level[1];
+    const sp_level *l = &job->format->level[1];
     int64_t longest, n = count(k, &longest), edges = k->rows + 1;
-    stats->elements = sparta_mask_count(k->mask);
-    if (!sparta_int_mul(n, k->a * k->b, &stats->slots))
-        return sparta_fail(cx, SPARTA_E_LIMIT, "format: too many values");
+    stats->elements = sp_mask_count(k->mask);
+    if (!sp_int_mul(n, k->a * k->b, &stats->slots))
+        return sp_fail(cx, SPARTA_E_LIMIT, "format: too many values");
     if (k->compressed) {
-        SPARTA_TRY(sparta_level_pos_fits(cx, l, 1, n));
-        SPARTA_TRY(sparta_tensor_bytes(cx, l->pos, 1, &edges, &stats->pos_bytes));
-        SPARTA_TRY(sparta_tensor_bytes(cx, l->crd, 1, &n, &stats->crd_bytes));
+        SP_TRY(sp_level_pos_fits(cx, l, 1, n));
+        SP_TRY(sp_tensor_bytes(cx, l->pos, 1, &edges, &stats->pos_bytes));
+        SP_TRY(sp_tensor_bytes(cx, l->crd, 1, &n, &stats->crd_bytes));
     }
     count_levels(job->format, k, n, longest, stats);
-    SPARTA_TRY(sparta_tensor_bytes(cx, job->t->dtype, 1, &stats->slots, &stats->value_bytes));
+    SP_TRY(sp_tensor_bytes(cx, job->t->dtype, 1, &stats->slots, &stats->value_bytes));
     if (!job->store) return SPARTA_OK;
     if (k->compressed) {
-        SPARTA_TRY(sparta_tensor_alloc(cx, l->pos, 1, &edges, &out->pos[1]));
-        SPARTA_TRY(sparta_tensor_alloc(cx, l->crd, 1, &n, &out->crd[1]));
+        SP_TRY(sp_tensor_alloc(cx, l->pos, 1, &edges, &out->pos[1]));
+        SP_TRY(sp_tensor_alloc(cx, l->crd, 1, &n, &out->crd[1]));
     }
-    SPARTA_TRY(sparta_tensor_alloc(cx, job->t->dtype, 1, &stats->slots, &out->values));
+    SP_TRY(sp_tensor_alloc(cx, job->t->dtype, 1, &stats->slots, &out->values));
     return stats->slots ? fill(cx, k, job->t, out) : SPARTA_OK;
 }
 
-sparta_status sparta_pack_blocks(sparta_ctx *cx, const sparta_pack_job *job, sparta_packed *out,
-                                 sparta_format_stats *stats)
+sparta_status sp_pack_blocks(sparta_ctx *cx, const sp_pack_job *job, sp_packed *out, sp_format_stats *stats)
 {
     blocks k = blocks_of(job->format, job->t);
     sparta_tensor seen = {job->t->dtype, 2, {k.nx, k.ny}, {k.tx, k.ty}, job->t->data}; /* as (x, y) */
-    sparta_mask own = {0};
+    sp_mask own = {0};
     if (!job->mask)
-        SPARTA_TRY(sparta_mask_of(cx, &seen, &own));
+        SP_TRY(sp_mask_of(cx, &seen, &own));
     else if (k.x == 1)
-        SPARTA_TRY(sparta_mask_transpose(cx, job->mask, &own));
+        SP_TRY(sp_mask_transpose(cx, job->mask, &own));
     k.mask = job->mask && k.x == 0 ? job->mask : &own;
-    k.any = sparta_zalloc(cx, k.nx ? (size_t)k.mask->words * sizeof *k.any : 0);
-    sparta_status status = k.any ? build(cx, job, &k, out, stats) : sparta_ctx_status(cx);
-    sparta_free(cx, k.any);
-    sparta_mask_free(cx, &own);
+    k.any = sp_zalloc(cx, k.nx ? (size_t)k.mask->words * sizeof *k.any : 0);
+    sparta_status status = k.any ? build(cx, job, &k, out, stats) : sp_ctx_status(cx);
+    sp_free(cx, k.any);
+    sp_mask_free(cx, &own);
     return status;
 }

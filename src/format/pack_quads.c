@@ -13,13 +13,13 @@
 enum { ROWS = 4, SETS = 1 << ROWS };
 
 typedef struct {
-    const sparta_mask *mask;
+    const sp_mask *mask;
     int64_t width, ranges, strips; /* columns of a range */
 } quads;
 
-bool sparta_pack_quads_can(const sparta_format *f, const sparta_tensor *t)
+bool sp_pack_quads_can(const sp_format *f, const sparta_tensor *t)
 {
-    return f->opaque == &sparta_opaque_quads && t->rank == 2 && f->argument[0] % 64 == 0;
+    return f->opaque == &sp_opaque_quads && t->rank == 2 && f->argument[0] % 64 == 0;
 }
 
 /* The words of the 4 rows of a strip at word `j`; rows past the last are empty. */
@@ -43,7 +43,7 @@ static inline uint64_t columns_of(const uint64_t word[ROWS], int set)
 static void words_of(const quads *q, int64_t range, int64_t *first, int64_t *last)
 {
     *first = range * q->width / 64;
-    *last = SPARTA_MIN(q->mask->words, (range + 1) * q->width / 64);
+    *last = SP_MIN(q->mask->words, (range + 1) * q->width / 64);
 }
 
 /* How many columns each set has; returns those of all sets. */
@@ -107,12 +107,12 @@ static void fill(const quads *q, cursor *c, int64_t range, int64_t strip, const 
 
 static sparta_status too_many(sparta_ctx *cx, int64_t n)
 {
-    return sparta_fail(cx, SPARTA_E_USAGE,
-                       "pack: quads: %lld columns of a block have one pattern, counts hold %d; use quads(%d)",
-                       (long long)n, UINT16_MAX, UINT16_MAX / 2 + 1);
+    return sp_fail(cx, SPARTA_E_USAGE,
+                   "pack: quads: %lld columns of a block have one pattern, counts hold %d; use quads(%d)",
+                   (long long)n, UINT16_MAX, UINT16_MAX / 2 + 1);
 }
 
-static sparta_status measure(sparta_ctx *cx, const quads *q, size_t size, sparta_format_stats *stats,
+static sparta_status measure(sparta_ctx *cx, const quads *q, size_t size, sp_format_stats *stats,
                              int64_t *columns)
 {
     int64_t n[SETS];
@@ -123,9 +123,9 @@ static sparta_status measure(sparta_ctx *cx, const quads *q, size_t size, sparta
             if (n[set] > UINT16_MAX) return too_many(cx, n[set]);
             stats->elements += n[set] * __builtin_popcount((unsigned)set);
         }
-        stats->longest[0] = SPARTA_MAX(stats->longest[0], all);
+        stats->longest[0] = SP_MAX(stats->longest[0], all);
         *columns += all;
-        if (i % 1024 == 0) SPARTA_TRY(sparta_check_cancel(cx));
+        if (i % 1024 == 0) SP_TRY(sp_check_cancel(cx));
     }
     stats->slots = stats->elements;
     stats->segments[0] = q->ranges * q->strips;
@@ -135,37 +135,36 @@ static sparta_status measure(sparta_ctx *cx, const quads *q, size_t size, sparta
 }
 
 static sparta_status store(sparta_ctx *cx, const quads *q, const sparta_tensor *t,
-                           const sparta_format_stats *stats, int64_t columns, sparta_packed *out)
+                           const sp_format_stats *stats, int64_t columns, sp_packed *out)
 {
     const int64_t counts = q->ranges * q->strips * SETS;
     int64_t n[SETS];
-    SPARTA_TRY(sparta_tensor_alloc(cx, SPARTA_U16, 1, &counts, &out->crd[0]));
-    SPARTA_TRY(sparta_tensor_alloc(cx, SPARTA_U16, 1, &columns, &out->crd[1]));
-    SPARTA_TRY(sparta_tensor_alloc(cx, t->dtype, 1, &stats->slots, &out->values));
+    SP_TRY(sp_tensor_alloc(cx, SPARTA_U16, 1, &counts, &out->crd[0]));
+    SP_TRY(sp_tensor_alloc(cx, SPARTA_U16, 1, &columns, &out->crd[1]));
+    SP_TRY(sp_tensor_alloc(cx, t->dtype, 1, &stats->slots, &out->values));
     cursor c = {t, out->crd[1].data, out->values.data};
     for (int64_t i = 0; i < q->ranges * q->strips; i++) {
         uint16_t *to = (uint16_t *)out->crd[0].data + i * SETS;
         count(q, i / q->strips, i % q->strips, n);
         for (int set = 1; set < SETS; set++) to[set] = (uint16_t)n[set];
         fill(q, &c, i / q->strips, i % q->strips, n);
-        if (i % 1024 == 0) SPARTA_TRY(sparta_check_cancel(cx));
+        if (i % 1024 == 0) SP_TRY(sp_check_cancel(cx));
     }
     return SPARTA_OK;
 }
 
-sparta_status sparta_pack_quads(sparta_ctx *cx, const sparta_pack_job *job, sparta_packed *out,
-                                sparta_format_stats *stats)
+sparta_status sp_pack_quads(sparta_ctx *cx, const sp_pack_job *job, sp_packed *out, sp_format_stats *stats)
 {
     const sparta_tensor *t = job->t;
-    sparta_mask own = {0};
+    sp_mask own = {0};
     int64_t columns;
-    if (!job->mask) SPARTA_TRY(sparta_mask_of(cx, t, &own));
+    if (!job->mask) SP_TRY(sp_mask_of(cx, t, &own));
     quads q = {.mask = job->mask ? job->mask : &own};
-    q.width = job->format->argument[0] ? job->format->argument[0] : SPARTA_MAX(q.mask->words * 64, 64);
+    q.width = job->format->argument[0] ? job->format->argument[0] : SP_MAX(q.mask->words * 64, 64);
     q.ranges = t->dim[1] / q.width + (t->dim[1] % q.width != 0);
     q.strips = t->dim[0] / ROWS + (t->dim[0] % ROWS != 0);
     sparta_status status = measure(cx, &q, sparta_dtype_size(t->dtype), stats, &columns);
     if (!status && job->store) status = store(cx, &q, t, stats, columns, out);
-    sparta_mask_free(cx, &own);
+    sp_mask_free(cx, &own);
     return status;
 }

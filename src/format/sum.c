@@ -14,30 +14,30 @@
 #include <string.h>
 
 enum { DEPTH = 8, NOBODY = 255 };
-_Static_assert(SPARTA_PARTS < NOBODY, "a piece is one byte");
+_Static_assert(SP_PARTS < NOBODY, "a piece is one byte");
 
 /* ------------------------------------------------------------------ parts */
 
 /* How many pieces a part makes: colpart's columns, else one. */
-static int64_t pieces_of(const struct sparta_sum_part *part)
+static int64_t pieces_of(const struct sp_sum_part *part)
 {
-    return part->select.kind == SPARTA_SELECT_COLPART ? SPARTA_MAX(part->select.b, 0) : 1;
+    return part->select.kind == SP_SELECT_COLPART ? SP_MAX(part->select.b, 0) : 1;
 }
 
-static int leaves_below(const sparta_format *f, int depth, int n, const sparta_format *leaf[SPARTA_PARTS])
+static int leaves_below(const sp_format *f, int depth, int n, const sp_format *leaf[SP_PARTS])
 {
     if (!f->sum) {
-        if (n < SPARTA_PARTS && leaf) leaf[n] = f;
+        if (n < SP_PARTS && leaf) leaf[n] = f;
         return n + 1;
     }
-    if (depth == DEPTH) return SPARTA_PARTS + 1;
-    for (int i = 0; i < f->sum->n && n <= SPARTA_PARTS; i++)
-        for (int64_t c = 0; c < pieces_of(&f->sum->part[i]) && n <= SPARTA_PARTS; c++)
+    if (depth == DEPTH) return SP_PARTS + 1;
+    for (int i = 0; i < f->sum->n && n <= SP_PARTS; i++)
+        for (int64_t c = 0; c < pieces_of(&f->sum->part[i]) && n <= SP_PARTS; c++)
             n = leaves_below(&f->sum->part[i].format, depth + 1, n, leaf);
     return n;
 }
 
-int sparta_sum_leaves(const sparta_format *f, const sparta_format *leaf[SPARTA_PARTS])
+int sp_sum_leaves(const sp_format *f, const sp_format *leaf[SP_PARTS])
 {
     return leaves_below(f, 0, 0, leaf);
 }
@@ -46,7 +46,7 @@ int sparta_sum_leaves(const sparta_format *f, const sparta_format *leaf[SPARTA_P
  * Entries lie in row-major order, so a row is a run of them. taken[i] is the piece that has entry i. */
 
 typedef struct {
-    const sparta_entry_list *e;
+    const sp_entry_list *e;
     int64_t row_size; /* elements of a row */
     uint8_t *taken;   /* (n) */
 } selection;
@@ -68,69 +68,69 @@ static void give(const selection *s, int64_t i, int64_t piece)
     if (s->taken[i] == NOBODY) s->taken[i] = (uint8_t)piece;
 }
 
-static void select_rows(const selection *s, const sparta_select *by, int64_t piece)
+static void select_rows(const selection *s, const sp_select *by, int64_t piece)
 {
     for (int64_t i = 0, end; i < s->e->n; i = end) {
         end = row_end(s, i);
-        bool first = by->kind == SPARTA_SELECT_FIRST;
+        bool first = by->kind == SP_SELECT_FIRST;
         bool takes = first || (end - i > by->a && end - i <= by->b);
-        int64_t until = first ? SPARTA_MIN(end, i + SPARTA_MIN(by->b, end - i)) : end;
+        int64_t until = first ? SP_MIN(end, i + SP_MIN(by->b, end - i)) : end;
         for (int64_t k = i; takes && k < until; k++) give(s, k, piece);
     }
 }
 
 static void select_columns(const selection *s, int64_t parts, int64_t piece)
 {
-    int64_t cols = s->e->dim[s->e->rank - 1], each = SPARTA_MAX(cols / parts + (cols % parts != 0), 1);
+    int64_t cols = s->e->dim[s->e->rank - 1], each = SP_MAX(cols / parts + (cols % parts != 0), 1);
     for (int64_t i = 0; i < s->e->n; i++) give(s, i, piece + s->e->entry[i].key % cols / each);
 }
 
 /* The block of a format along each dimension, and how many elements it has. */
-static double block_of(const sparta_format *f, int64_t block[SPARTA_RANK])
+static double block_of(const sp_format *f, int64_t block[SPARTA_RANK])
 {
     double all = 1;
     for (int d = 0; d < SPARTA_RANK; d++) block[d] = 1;
     for (int l = 0; l < f->n; l++)
-        if (f->level[l].map == SPARTA_MAP_DIV) block[f->level[l].dim] = f->level[l].c;
+        if (f->level[l].map == SP_MAP_DIV) block[f->level[l].dim] = f->level[l].c;
     for (int d = 0; d < SPARTA_RANK; d++) all *= (double)block[d];
     return all;
 }
 
-static sparta_status select_blocks(sparta_ctx *cx, const selection *s, const sparta_format *f, double density,
+static sparta_status select_blocks(sparta_ctx *cx, const selection *s, const sp_format *f, double density,
                                    int64_t piece)
 {
     int64_t block[SPARTA_RANK], index[SPARTA_RANK], n = s->e->n;
     double all = block_of(f, block);
-    sparta_entry *at = sparta_alloc_array(cx, (size_t)n, sizeof *at);
-    SPARTA_NEED(cx, at);
+    sp_entry *at = sp_alloc_array(cx, (size_t)n, sizeof *at);
+    SP_NEED(cx, at);
     for (int64_t i = 0; i < n; i++) {
-        at[i] = (sparta_entry){0, i};
-        sparta_entries_index(s->e, s->e->entry[i].key, index);
+        at[i] = (sp_entry){0, i};
+        sp_entries_index(s->e, s->e->entry[i].key, index);
         for (int d = 0; d < s->e->rank; d++)
             at[i].key = at[i].key * ((s->e->dim[d] - 1) / block[d] + 1) + index[d] / block[d];
     }
-    sparta_status status = sparta_entries_sort(cx, n, &at);
+    sparta_status status = sp_entries_sort(cx, n, &at);
     for (int64_t i = 0, end; !status && i < n; i = end) {
         for (end = i + 1; end < n && at[end].key == at[i].key;) end++;
         if ((double)(end - i) / all < density) continue;
         for (int64_t k = i; k < end; k++) give(s, at[k].source, piece);
     }
-    sparta_free(cx, at);
+    sp_free(cx, at);
     return status;
 }
 
-static sparta_status select_part(sparta_ctx *cx, const selection *s, const struct sparta_sum_part *part,
+static sparta_status select_part(sparta_ctx *cx, const selection *s, const struct sp_sum_part *part,
                                  int64_t piece)
 {
     switch (part->select.kind) {
-    case SPARTA_SELECT_ROWNNZ:
-    case SPARTA_SELECT_FIRST: select_rows(s, &part->select, piece); break;
-    case SPARTA_SELECT_COLPART: select_columns(s, part->select.b, piece); break;
-    case SPARTA_SELECT_BLOCKDENSITY: return select_blocks(cx, s, &part->format, part->select.x, piece);
+    case SP_SELECT_ROWNNZ:
+    case SP_SELECT_FIRST: select_rows(s, &part->select, piece); break;
+    case SP_SELECT_COLPART: select_columns(s, part->select.b, piece); break;
+    case SP_SELECT_BLOCKDENSITY: return select_blocks(cx, s, &part->format, part->select.x, piece);
     default:
         for (int64_t i = 0; i < s->e->n; i++) give(s, i, piece);
     }
-    return sparta_check_cancel(cx);
+    return sp_check_cancel(cx);
 }
 
 static sparta_status all_taken(sparta_ctx *cx, const selection *s)
@@ -140,7 +140,7 @@ static sparta_status all_taken(sparta_ctx *cx, const selection *s)
         end = row_end(s, i);
         for (int64_t k = i; k < end; k++) left += s->taken[k] == NOBODY;
         if (left)
-            return sparta_fail(
+            return sp_fail(
                 cx, SPARTA_E_USAGE,
                 "pack: row %lld has %lld elements, and no part of the sum takes %lld of them; end it with "
                 "'; rest -> coo'",
@@ -152,15 +152,15 @@ static sparta_status all_taken(sparta_ctx *cx, const selection *s)
 /* ------------------------------------------------------------------ assemble */
 
 typedef struct {
-    sparta_packed *out; /* its parts are filled one after the other */
+    sp_packed *out; /* its parts are filled one after the other */
     int next;
     bool store;
     int64_t largest; /* slots of the largest part so far */
-    sparta_format_stats *stats;
+    sp_format_stats *stats;
 } assembly;
 
-sparta_status sparta_stats_add(sparta_ctx *cx, sparta_format_stats *all, const sparta_format_stats *part,
-                               int64_t *largest)
+sparta_status sp_stats_add(sparta_ctx *cx, sp_format_stats *all, const sp_format_stats *part,
+                           int64_t *largest)
 {
     if (part->slots > *largest) {
         *largest = part->slots;
@@ -168,85 +168,83 @@ sparta_status sparta_stats_add(sparta_ctx *cx, sparta_format_stats *all, const s
         memcpy(all->segments, part->segments, sizeof all->segments);
     }
     all->parts++;
-    if (sparta_int_add(all->elements, part->elements, &all->elements) &&
-        sparta_int_add(all->slots, part->slots, &all->slots) &&
-        sparta_size_add(all->pos_bytes, part->pos_bytes, &all->pos_bytes) &&
-        sparta_size_add(all->crd_bytes, part->crd_bytes, &all->crd_bytes) &&
-        sparta_size_add(all->value_bytes, part->value_bytes, &all->value_bytes))
+    if (sp_int_add(all->elements, part->elements, &all->elements) &&
+        sp_int_add(all->slots, part->slots, &all->slots) &&
+        sp_size_add(all->pos_bytes, part->pos_bytes, &all->pos_bytes) &&
+        sp_size_add(all->crd_bytes, part->crd_bytes, &all->crd_bytes) &&
+        sp_size_add(all->value_bytes, part->value_bytes, &all->value_bytes))
         return SPARTA_OK;
-    return sparta_fail(cx, SPARTA_E_LIMIT, "format: the arrays are too large");
+    return sp_fail(cx, SPARTA_E_LIMIT, "format: the arrays are too large");
 }
 
-static sparta_status assemble_sum(sparta_ctx *cx, const sparta_sum *sum, const sparta_entry_list *e,
-                                  assembly *a);
+static sparta_status assemble_sum(sparta_ctx *cx, const sp_sum *sum, const sp_entry_list *e, assembly *a);
 
 /* The entries of one piece, stored in its format. */
-static sparta_status assemble_piece(sparta_ctx *cx, const sparta_format *f, sparta_entry_list *e, assembly *a)
+static sparta_status assemble_piece(sparta_ctx *cx, const sp_format *f, sp_entry_list *e, assembly *a)
 {
     if (f->sum) return assemble_sum(cx, f->sum, e, a);
-    sparta_format_stats stats = {0};
-    sparta_packed none = {0}, *out = a->store ? &a->out->part[a->next] : &none;
-    if (a->store) *out = sparta_packed_head(f, e);
+    sp_format_stats stats = {0};
+    sp_packed none = {0}, *out = a->store ? &a->out->part[a->next] : &none;
+    if (a->store) *out = sp_packed_head(f, e);
     a->next++;
-    SPARTA_TRY(sparta_entries_assemble(cx, f, e, a->store, out, &stats));
-    return sparta_stats_add(cx, a->stats, &stats, &a->largest);
+    SP_TRY(sp_entries_assemble(cx, f, e, a->store, out, &stats));
+    return sp_stats_add(cx, a->stats, &stats, &a->largest);
 }
 
-static sparta_status take_piece(sparta_ctx *cx, const sparta_format *f, const selection *s, int piece,
+static sparta_status take_piece(sparta_ctx *cx, const sp_format *f, const selection *s, int piece,
                                 assembly *a)
 {
-    sparta_entry_list part = *s->e;
+    sp_entry_list part = *s->e;
     part.n = 0;
     part.owned = NULL; /* the values are the whole's */
     for (int64_t i = 0; i < s->e->n; i++) part.n += s->taken[i] == piece;
-    part.entry = sparta_alloc_array(cx, (size_t)part.n, sizeof *part.entry);
-    SPARTA_NEED(cx, part.entry);
+    part.entry = sp_alloc_array(cx, (size_t)part.n, sizeof *part.entry);
+    SP_NEED(cx, part.entry);
     for (int64_t i = 0, n = 0; i < s->e->n; i++)
         if (s->taken[i] == piece) part.entry[n++] = s->e->entry[i];
     sparta_status status = assemble_piece(cx, f, &part, a);
-    sparta_entries_free(cx, &part);
+    sp_entries_free(cx, &part);
     return status;
 }
 
-static sparta_status assemble_selected(sparta_ctx *cx, const sparta_sum *sum, const selection *s, assembly *a)
+static sparta_status assemble_selected(sparta_ctx *cx, const sp_sum *sum, const selection *s, assembly *a)
 {
     int piece = 0;
     for (int i = 0; i < sum->n; i++) {
-        SPARTA_TRY(select_part(cx, s, &sum->part[i], piece));
+        SP_TRY(select_part(cx, s, &sum->part[i], piece));
         piece += (int)pieces_of(&sum->part[i]);
     }
-    SPARTA_TRY(all_taken(cx, s));
+    SP_TRY(all_taken(cx, s));
     piece = 0;
     for (int i = 0; i < sum->n; i++)
         for (int64_t c = 0; c < pieces_of(&sum->part[i]); c++, piece++)
-            SPARTA_TRY(take_piece(cx, &sum->part[i].format, s, piece, a));
+            SP_TRY(take_piece(cx, &sum->part[i].format, s, piece, a));
     return SPARTA_OK;
 }
 
-static sparta_status assemble_sum(sparta_ctx *cx, const sparta_sum *sum, const sparta_entry_list *e,
-                                  assembly *a)
+static sparta_status assemble_sum(sparta_ctx *cx, const sp_sum *sum, const sp_entry_list *e, assembly *a)
 {
     selection s = {.e = e, .row_size = 1};
-    for (int d = 1; d < e->rank; d++) s.row_size *= SPARTA_MAX(e->n ? e->dim[d] : 1, 1);
-    s.taken = sparta_alloc(cx, (size_t)e->n);
-    SPARTA_NEED(cx, s.taken);
+    for (int d = 1; d < e->rank; d++) s.row_size *= SP_MAX(e->n ? e->dim[d] : 1, 1);
+    s.taken = sp_alloc(cx, (size_t)e->n);
+    SP_NEED(cx, s.taken);
     memset(s.taken, NOBODY, (size_t)e->n);
     sparta_status status = assemble_selected(cx, sum, &s, a);
-    sparta_free(cx, s.taken);
+    sp_free(cx, s.taken);
     return status;
 }
 
-sparta_status sparta_sum_assemble(sparta_ctx *cx, const sparta_format *f, sparta_entry_list *e, bool store,
-                                  sparta_packed *out, sparta_format_stats *stats)
+sparta_status sp_sum_assemble(sparta_ctx *cx, const sp_format *f, sp_entry_list *e, bool store,
+                              sp_packed *out, sp_format_stats *stats)
 {
     assembly a = {.out = out, .store = store, .largest = -1, .stats = stats};
-    int n = sparta_sum_leaves(f, NULL);
-    if (n > SPARTA_PARTS || n < 1)
-        return sparta_fail(cx, SPARTA_E_USAGE, "format: a sum has 1 to %d parts, this one more or none",
-                           SPARTA_PARTS);
+    int n = sp_sum_leaves(f, NULL);
+    if (n > SP_PARTS || n < 1)
+        return sp_fail(cx, SPARTA_E_USAGE, "format: a sum has 1 to %d parts, this one more or none",
+                       SP_PARTS);
     if (store) {
-        out->part = sparta_alloc_array(cx, (size_t)n, sizeof *out->part);
-        SPARTA_NEED(cx, out->part);
+        out->part = sp_alloc_array(cx, (size_t)n, sizeof *out->part);
+        SP_NEED(cx, out->part);
         out->parts = n;
     }
     return assemble_sum(cx, f->sum, e, &a);

@@ -2,81 +2,79 @@
 #include "format/text.h"
 #include <stdio.h>
 
-static sparta_status SPARTA_PRINTF(3, 4)
-    wrong(sparta_ctx *cx, const sparta_place *at, const char *format, ...)
+static sparta_status SP_PRINTF(3, 4) wrong(sparta_ctx *cx, const sp_text_place *at, const char *format, ...)
 {
     char message[400];
     va_list args;
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
-    if (!at) return sparta_fail(cx, SPARTA_E_USAGE, "sum: %s", message);
-    return sparta_fail(cx, SPARTA_E_USAGE, "format:%d:%d: sum: %s", at->line, at->column, message);
+    if (!at) return sp_fail(cx, SPARTA_E_USAGE, "sum: %s", message);
+    return sp_fail(cx, SPARTA_E_USAGE, "format:%d:%d: sum: %s", at->line, at->column, message);
 }
 
 /* ------------------------------------------------------------------ one part */
 
 /* Parts as they are stored, colpart's counted; too many, or -1: too deep. Ends also when somebody made a cycle. */
-static int64_t leaves(const sparta_format *f, int depth)
+static int64_t leaves(const sp_format *f, int depth)
 {
     int64_t all = 0;
     if (!f->sum) return 1;
-    if (depth == SPARTA_FORMAT_DEPTH) return -1;
-    if (f->sum->n < 1 || f->sum->n > SPARTA_PARTS) return SPARTA_PARTS + 1;
-    for (int i = 0; i < f->sum->n && all <= SPARTA_PARTS; i++) {
-        const sparta_select *s = &f->sum->part[i].select;
+    if (depth == SP_FORMAT_DEPTH) return -1;
+    if (f->sum->n < 1 || f->sum->n > SP_PARTS) return SP_PARTS + 1;
+    for (int i = 0; i < f->sum->n && all <= SP_PARTS; i++) {
+        const sp_select *s = &f->sum->part[i].select;
         int64_t n = leaves(&f->sum->part[i].format, depth + 1);
-        int64_t times = s->kind == SPARTA_SELECT_COLPART && s->b > 0 ? SPARTA_MIN(s->b, SPARTA_PARTS + 1) : 1;
+        int64_t times = s->kind == SP_SELECT_COLPART && s->b > 0 ? SP_MIN(s->b, SP_PARTS + 1) : 1;
         if (n < 0) return n;
         all += n * times;
     }
     return all;
 }
 
-static bool select_sane(const sparta_select *s)
+static bool select_sane(const sp_select *s)
 {
     switch (s->kind) {
-    case SPARTA_SELECT_ROWNNZ: return s->a >= 0 && s->b > s->a && s->b <= INT32_MAX;
-    case SPARTA_SELECT_COLPART: return s->b >= 1 && s->b <= SPARTA_PARTS;
-    case SPARTA_SELECT_BLOCKDENSITY: return s->x > 0 && s->x <= 1;
-    case SPARTA_SELECT_FIRST: return s->b >= 1 && s->b <= INT32_MAX;
-    case SPARTA_SELECT_REST: return true;
+    case SP_SELECT_ROWNNZ: return s->a >= 0 && s->b > s->a && s->b <= INT32_MAX;
+    case SP_SELECT_COLPART: return s->b >= 1 && s->b <= SP_PARTS;
+    case SP_SELECT_BLOCKDENSITY: return s->x > 0 && s->x <= 1;
+    case SP_SELECT_FIRST: return s->b >= 1 && s->b <= INT32_MAX;
+    case SP_SELECT_REST: return true;
     }
     return false;
 }
 
-static bool has_blocks(const sparta_format *f)
+static bool has_blocks(const sp_format *f)
 {
     for (int i = 0; i < f->n; i++)
-        if (f->level[i].map == SPARTA_MAP_DIV) return true;
+        if (f->level[i].map == SP_MAP_DIV) return true;
     return false;
 }
 
-static sparta_status part_fits(sparta_ctx *cx, const sparta_sum *sum, int i, const sparta_place *at)
+static sparta_status part_fits(sparta_ctx *cx, const sp_sum *sum, int i, const sp_text_place *at)
 {
-    const struct sparta_sum_part *part = &sum->part[i];
-    char name[SPARTA_SELECT_TEXT];
+    const struct sp_sum_part *part = &sum->part[i];
+    char name[SP_SELECT_TEXT];
     if (!select_sane(&part->select)) return wrong(cx, at, "part %d has no selector that can be", i);
-    SPARTA_TRY(sparta_format_structure(cx, &part->format, NULL, NULL));
-    sparta_select_show(&part->select, name);
+    SP_TRY(sp_format_structure(cx, &part->format, NULL, NULL));
+    sp_select_show(&part->select, name);
     if (part->format.rank != sum->part[0].format.rank)
         return wrong(cx, at, "part '%s' has %d dimension%s, the first part %d; all parts store one tensor",
                      name, part->format.rank, part->format.rank == 1 ? "" : "s", sum->part[0].format.rank);
-    if (part->select.kind == SPARTA_SELECT_BLOCKDENSITY && !has_blocks(&part->format))
+    if (part->select.kind == SP_SELECT_BLOCKDENSITY && !has_blocks(&part->format))
         return wrong(cx, at, "'%s' needs a format with blocks (a level i/c), e.g. bsr(4)", name);
     return SPARTA_OK;
 }
 
 /* ------------------------------------------------------------------ two parts */
 
-static sparta_status overlap(sparta_ctx *cx, const sparta_select *a, const sparta_select *b,
-                             const sparta_place *at)
+static sparta_status overlap(sparta_ctx *cx, const sp_select *a, const sp_select *b, const sp_text_place *at)
 {
-    char x[SPARTA_SELECT_TEXT], y[SPARTA_SELECT_TEXT];
-    bool rows = a->kind == SPARTA_SELECT_ROWNNZ, other = b->kind == SPARTA_SELECT_ROWNNZ;
-    int64_t count = !rows ? b->b : !other ? a->b : SPARTA_MIN(a->b, b->b); /* a row that both take */
-    sparta_select_show(a, x), sparta_select_show(b, y);
-    if (a->kind == SPARTA_SELECT_COLPART || b->kind == SPARTA_SELECT_COLPART)
+    char x[SP_SELECT_TEXT], y[SP_SELECT_TEXT];
+    bool rows = a->kind == SP_SELECT_ROWNNZ, other = b->kind == SP_SELECT_ROWNNZ;
+    int64_t count = !rows ? b->b : !other ? a->b : SP_MIN(a->b, b->b); /* a row that both take */
+    sp_select_show(a, x), sp_select_show(b, y);
+    if (a->kind == SP_SELECT_COLPART || b->kind == SP_SELECT_COLPART)
         return wrong(cx, at,
                      "parts overlap: colpart takes every entry, '%s' and '%s' cannot stand together; write "
                      "colpart(c) -> sum{...} with the others inside",
@@ -94,18 +92,18 @@ static sparta_status overlap(sparta_ctx *cx, const sparta_select *a, const spart
 }
 
 /* Two selectors that are not rest: may they take the same entry? */
-static bool meet(const sparta_select *a, const sparta_select *b)
+static bool meet(const sp_select *a, const sp_select *b)
 {
-    if (a->kind != SPARTA_SELECT_ROWNNZ || b->kind != SPARTA_SELECT_ROWNNZ) return true;
-    return SPARTA_MAX(a->a, b->a) < SPARTA_MIN(a->b, b->b);
+    if (a->kind != SP_SELECT_ROWNNZ || b->kind != SP_SELECT_ROWNNZ) return true;
+    return SP_MAX(a->a, b->a) < SP_MIN(a->b, b->b);
 }
 
-static sparta_status together(sparta_ctx *cx, const sparta_sum *sum, int i, const sparta_place *place)
+static sparta_status together(sparta_ctx *cx, const sp_sum *sum, int i, const sp_text_place *place)
 {
-    const sparta_select *s = &sum->part[i].select;
-    if (s->kind == SPARTA_SELECT_REST) {
+    const sp_select *s = &sum->part[i].select;
+    if (s->kind == SP_SELECT_REST) {
         if (i + 1 == sum->n)
-            return i && sum->part[0].select.kind == SPARTA_SELECT_COLPART
+            return i && sum->part[0].select.kind == SP_SELECT_COLPART
                        ? wrong(cx, place ? &place[i] : NULL, "colpart takes every entry; remove 'rest'")
                        : SPARTA_OK;
         return wrong(cx, place ? &place[i] : NULL,
@@ -117,15 +115,15 @@ static sparta_status together(sparta_ctx *cx, const sparta_sum *sum, int i, cons
     return SPARTA_OK;
 }
 
-sparta_status sparta_sum_structure(sparta_ctx *cx, const sparta_format *f, const sparta_place *place)
+sparta_status sp_sum_structure(sparta_ctx *cx, const sp_format *f, const sp_text_place *place)
 {
-    const sparta_sum *sum = f->sum;
+    const sp_sum *sum = f->sum;
     int64_t n = leaves(f, 0);
-    if (n < 0) return wrong(cx, place, "sums lie more than %d deep inside each other", SPARTA_FORMAT_DEPTH);
-    if (n > SPARTA_PARTS)
-        return wrong(cx, place, "more than %d parts, those of colpart(c) counted c times", SPARTA_PARTS);
-    for (int i = 0; i < sum->n; i++) SPARTA_TRY(part_fits(cx, sum, i, place ? &place[i] : NULL));
-    for (int i = 0; i < sum->n; i++) SPARTA_TRY(together(cx, sum, i, place));
+    if (n < 0) return wrong(cx, place, "sums lie more than %d deep inside each other", SP_FORMAT_DEPTH);
+    if (n > SP_PARTS)
+        return wrong(cx, place, "more than %d parts, those of colpart(c) counted c times", SP_PARTS);
+    for (int i = 0; i < sum->n; i++) SP_TRY(part_fits(cx, sum, i, place ? &place[i] : NULL));
+    for (int i = 0; i < sum->n; i++) SP_TRY(together(cx, sum, i, place));
     if (f->rank != sum->part[0].format.rank)
         return wrong(cx, NULL, "it says %d dimensions, its parts have %d", f->rank, sum->part[0].format.rank);
     return SPARTA_OK;

@@ -4,7 +4,7 @@
 
 /* `by` takes over the name of the output `old`. The ids go with the names, so that by_name stays true without
  * a change. */
-static void swap_names(sparta_graph *g, sparta_value *old, sparta_value *by)
+static void swap_names(sp_graph *g, sp_value *old, sp_value *by)
 {
     const char *name = old->name;
     old->name = by->name;
@@ -16,13 +16,13 @@ static void swap_names(sparta_graph *g, sparta_value *old, sparta_value *by)
     g->value[by->id] = by;
 }
 
-static void replace_in(sparta_node *n, const sparta_value *old, sparta_value *by)
+static void replace_in(sp_node *n, const sp_value *old, sp_value *by)
 {
     for (int j = 0; j < n->n_in; j++)
         if (n->in[j] == old) n->in[j] = by;
 }
 
-static void replace_output(sparta_graph *g, sparta_value *old, sparta_value *by)
+static void replace_output(sp_graph *g, sp_value *old, sp_value *by)
 {
     if (!old->is_output || by->is_output || by->is_input || by->constant) return;
     for (int i = 0; i < g->n_outputs; i++)
@@ -32,14 +32,14 @@ static void replace_output(sparta_graph *g, sparta_value *old, sparta_value *by)
     swap_names(g, old, by);
 }
 
-void sparta_graph_replace(sparta_graph *g, sparta_value *old, sparta_value *by)
+void sp_graph_replace(sp_graph *g, sp_value *old, sp_value *by)
 {
     if (old == by) return;
     for (int i = 0; i < g->n_nodes; i++) replace_in(g->node[i], old, by);
     replace_output(g, old, by);
 }
 
-void sparta_graph_replace_among(sparta_graph *g, const sparta_users *u, sparta_value *old, sparta_value *by)
+void sp_graph_replace_among(sp_graph *g, const sp_users *u, sp_value *old, sp_value *by)
 {
     if (old == by) return;
     for (int i = u->first[old->id], last = -1; i < u->first[old->id + 1]; last = u->user[i++])
@@ -48,29 +48,29 @@ void sparta_graph_replace_among(sparta_graph *g, const sparta_users *u, sparta_v
 }
 
 /* Counted, then laid out one value behind the other: first[id] runs along while they are filled in, and is set back. */
-sparta_status sparta_graph_users(const sparta_graph *g, sparta_arena *arena, sparta_users *out)
+sparta_status sp_graph_users(const sp_graph *g, sp_arena *arena, sp_users *out)
 {
     const size_t values = (size_t)g->n_values;
     size_t all = 0;
-    sparta_users u;
-    for (int i = 0; i < g->n_nodes; i++) all += (size_t)sparta_node_slots(g->node[i]);
-    u.first = sparta_arena_array(arena, values + 2, sizeof *u.first);
-    u.user = sparta_arena_array(arena, SPARTA_MAX(all, (size_t)1), sizeof *u.user);
-    SPARTA_NEED(g->cx, u.first && u.user);
+    sp_users u;
+    for (int i = 0; i < g->n_nodes; i++) all += (size_t)sp_node_slots(g->node[i]);
+    u.first = sp_arena_array(arena, values + 2, sizeof *u.first);
+    u.user = sp_arena_array(arena, SP_MAX(all, (size_t)1), sizeof *u.user);
+    SP_NEED(g->cx, u.first && u.user);
     for (int i = 0; i < g->n_nodes; i++)
-        for (int k = 0; k < sparta_node_slots(g->node[i]); k++)
-            if (sparta_node_slot(g->node[i], k)) u.first[sparta_node_slot(g->node[i], k)->id + 1]++;
+        for (int k = 0; k < sp_node_slots(g->node[i]); k++)
+            if (sp_node_slot(g->node[i], k)) u.first[sp_node_slot(g->node[i], k)->id + 1]++;
     for (size_t i = 0; i < values; i++) u.first[i + 1] += u.first[i];
     for (int i = 0; i < g->n_nodes; i++)
-        for (int k = 0; k < sparta_node_slots(g->node[i]); k++)
-            if (sparta_node_slot(g->node[i], k)) u.user[u.first[sparta_node_slot(g->node[i], k)->id]++] = i;
+        for (int k = 0; k < sp_node_slots(g->node[i]); k++)
+            if (sp_node_slot(g->node[i], k)) u.user[u.first[sp_node_slot(g->node[i], k)->id]++] = i;
     for (size_t i = values; i > 0; i--) u.first[i] = u.first[i - 1];
     u.first[0] = 0;
     *out = u;
     return SPARTA_OK;
 }
 
-int sparta_graph_uses(const sparta_graph *g, const sparta_value *v)
+int sp_graph_uses(const sp_graph *g, const sp_value *v)
 {
     int uses = 0;
     for (int i = 0; i < g->n_nodes; i++)
@@ -79,26 +79,25 @@ int sparta_graph_uses(const sparta_graph *g, const sparta_value *v)
     return uses;
 }
 
-static sparta_status room_for_node(sparta_graph *g)
+static sparta_status room_for_node(sp_graph *g)
 {
     if (g->n_nodes < g->node_capacity) return SPARTA_OK;
     int wanted = g->node_capacity ? g->node_capacity * 2 : 32;
-    sparta_node **grown = sparta_realloc(g->cx, g->node, (size_t)wanted * sizeof *grown);
-    SPARTA_NEED(g->cx, grown);
+    sp_node **grown = sp_realloc(g->cx, g->node, (size_t)wanted * sizeof *grown);
+    SP_NEED(g->cx, grown);
     g->node = grown;
     g->node_capacity = wanted;
     return SPARTA_OK;
 }
 
-sparta_status sparta_graph_insert_node(sparta_graph *g, int at, sparta_node *node)
+sparta_status sp_graph_insert_node(sp_graph *g, int at, sp_node *node)
 {
     if (at < 0 || at > g->n_nodes)
-        return sparta_fail(g->cx, SPARTA_E_INTERNAL, "graph: cannot insert before node %d of %d", at,
-                           g->n_nodes);
+        return sp_fail(g->cx, SPARTA_E_INTERNAL, "graph: cannot insert before node %d of %d", at, g->n_nodes);
     int from = g->n_nodes - 1; /* mostly it was just added: look from the end */
     while (from >= 0 && g->node[from] != node) from--;
     if (from < 0) {
-        SPARTA_TRY(room_for_node(g));
+        SP_TRY(room_for_node(g));
         from = g->n_nodes++;
     }
     if (from >= at)
@@ -112,13 +111,13 @@ sparta_status sparta_graph_insert_node(sparta_graph *g, int at, sparta_node *nod
     return SPARTA_OK;
 }
 
-static void orphan(sparta_node *n)
+static void orphan(sp_node *n)
 {
     for (int i = 0; i < n->n_out; i++)
         if (n->out[i]->producer == n) n->out[i]->producer = NULL;
 }
 
-void sparta_graph_remove_node(sparta_graph *g, int at)
+void sp_graph_remove_node(sp_graph *g, int at)
 {
     orphan(g->node[at]);
     memmove(g->node + at, g->node + at + 1, (size_t)(g->n_nodes - at - 1) * sizeof *g->node);
@@ -128,9 +127,9 @@ void sparta_graph_remove_node(sparta_graph *g, int at)
 /* ------------------------------------------------------------------ sweep */
 
 /* maker[id of value] = index of the node that makes it, or -1. NULL after a message. */
-static int *makers(const sparta_graph *g)
+static int *makers(const sp_graph *g)
 {
-    int *maker = sparta_alloc_array(g->cx, (size_t)g->n_values, sizeof *maker);
+    int *maker = sp_alloc_array(g->cx, (size_t)g->n_values, sizeof *maker);
     if (!maker) return NULL;
     for (int i = 0; i < g->n_values; i++) maker[i] = -1;
     for (int i = 0; i < g->n_nodes; i++)
@@ -138,24 +137,24 @@ static int *makers(const sparta_graph *g)
     return maker;
 }
 
-static void want(const sparta_value *v, const int *maker, bool *live, int *stack, int *top)
+static void want(const sp_value *v, const int *maker, bool *live, int *stack, int *top)
 {
     if (!v || maker[v->id] < 0 || live[maker[v->id]]) return;
     live[maker[v->id]] = true;
     stack[(*top)++] = maker[v->id];
 }
 
-sparta_status sparta_graph_sweep(sparta_graph *g)
+sparta_status sp_graph_sweep(sp_graph *g)
 {
     int *maker = makers(g);
-    bool *live = sparta_alloc_array(g->cx, (size_t)g->n_nodes, sizeof *live);
-    int *stack = sparta_alloc_array(g->cx, (size_t)g->n_nodes, sizeof *stack); /* each node enters once */
+    bool *live = sp_alloc_array(g->cx, (size_t)g->n_nodes, sizeof *live);
+    int *stack = sp_alloc_array(g->cx, (size_t)g->n_nodes, sizeof *stack); /* each node enters once */
     bool ready = maker && live && stack;
     if (ready) {
         int top = 0, kept = 0;
         for (int i = 0; i < g->n_outputs; i++) want(g->output[i], maker, live, stack, &top);
         while (top > 0) {
-            const sparta_node *n = g->node[stack[--top]];
+            const sp_node *n = g->node[stack[--top]];
             for (int j = 0; j < n->n_in; j++) want(n->in[j], maker, live, stack, &top);
         }
         for (int i = 0; i < g->n_nodes; i++) {
@@ -166,21 +165,21 @@ sparta_status sparta_graph_sweep(sparta_graph *g)
         }
         g->n_nodes = kept;
     }
-    sparta_free(g->cx, maker);
-    sparta_free(g->cx, live);
-    sparta_free(g->cx, stack);
-    return ready ? SPARTA_OK : sparta_ctx_status(g->cx);
+    sp_free(g->cx, maker);
+    sp_free(g->cx, live);
+    sp_free(g->cx, stack);
+    return ready ? SPARTA_OK : sp_ctx_status(g->cx);
 }
 
 /* ------------------------------------------------------------------ sort: depth first, without recursion */
 
 typedef struct sorting {
-    const sparta_graph *g;
+    const sp_graph *g;
     int *maker;
     int *next;  /* per node: the next input to look at; -1: not begun */
     int *stack; /* nodes begun and not finished: a path */
     bool *done;
-    sparta_node **order;
+    sp_node **order;
     int n_done;
 } sorting;
 
@@ -191,20 +190,20 @@ static sparta_status visit(sorting *s, int first)
     s->next[first] = 0;
     while (top > 0) {
         int i = s->stack[top - 1];
-        sparta_node *n = s->g->node[i];
+        sp_node *n = s->g->node[i];
         if (s->next[i] == n->n_in) {
             s->done[i] = true;
             s->order[s->n_done++] = n;
             top--;
             continue;
         }
-        const sparta_value *v = n->in[s->next[i]++];
+        const sp_value *v = n->in[s->next[i]++];
         int from = v ? s->maker[v->id] : -1;
         if (from < 0 || s->done[from]) continue;
         if (s->next[from] >= 0)
-            return sparta_fail(s->g->cx, SPARTA_E_FORMAT,
-                               "%s '%.200s': it depends on its own output '%.200s' (a cycle)",
-                               sparta_builtin_row(n->op)->name, n->name, v->name);
+            return sp_fail(s->g->cx, SPARTA_E_FORMAT,
+                           "%s '%.200s': it depends on its own output '%.200s' (a cycle)",
+                           sp_builtin_row(n->op)->name, n->name, v->name);
         s->next[from] = 0;
         s->stack[top++] = from;
     }
@@ -215,25 +214,25 @@ static sparta_status visit_all(sorting *s)
 {
     for (int i = 0; i < s->g->n_nodes; i++) s->next[i] = -1;
     for (int i = 0; i < s->g->n_nodes; i++)
-        if (!s->done[i]) SPARTA_TRY(visit(s, i));
+        if (!s->done[i]) SP_TRY(visit(s, i));
     return SPARTA_OK;
 }
 
-sparta_status sparta_graph_sort(sparta_graph *g)
+sparta_status sp_graph_sort(sp_graph *g)
 {
     size_t n = (size_t)g->n_nodes;
     sorting s = {.g = g, .maker = makers(g)};
-    s.next = sparta_alloc_array(g->cx, n, sizeof *s.next);
-    s.stack = sparta_alloc_array(g->cx, n, sizeof *s.stack);
-    s.done = sparta_alloc_array(g->cx, n, sizeof *s.done);
-    s.order = sparta_alloc_array(g->cx, n, sizeof *s.order);
+    s.next = sp_alloc_array(g->cx, n, sizeof *s.next);
+    s.stack = sp_alloc_array(g->cx, n, sizeof *s.stack);
+    s.done = sp_alloc_array(g->cx, n, sizeof *s.done);
+    s.order = sp_alloc_array(g->cx, n, sizeof *s.order);
     bool ready = s.maker && s.next && s.stack && s.done && s.order;
-    sparta_status status = ready ? visit_all(&s) : sparta_ctx_status(g->cx);
+    sparta_status status = ready ? visit_all(&s) : sp_ctx_status(g->cx);
     if (status == SPARTA_OK && n) memcpy(g->node, s.order, n * sizeof *g->node);
-    sparta_free(g->cx, s.maker);
-    sparta_free(g->cx, s.next);
-    sparta_free(g->cx, s.stack);
-    sparta_free(g->cx, s.done);
-    sparta_free(g->cx, s.order);
+    sp_free(g->cx, s.maker);
+    sp_free(g->cx, s.next);
+    sp_free(g->cx, s.stack);
+    sp_free(g->cx, s.done);
+    sp_free(g->cx, s.order);
     return status;
 }

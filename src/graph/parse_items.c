@@ -5,31 +5,31 @@
 #include <math.h>
 #include <string.h>
 
-sparta_status sparta_graph_bad(sparta_graph_reader *r, const char *what)
+sparta_status sp_graph_bad(sp_graph_reader *r, const char *what)
 {
     char near[24] = "";
     for (int i = 0; i < 20 && r->at[i] && r->at[i] != '\n'; i++) near[i] = r->at[i] >= 32 ? r->at[i] : '?';
-    return sparta_fail(r->cx, SPARTA_E_FORMAT, "graph text, line %d: %s near '%s'", r->line, what, near);
+    return sp_fail(r->cx, SPARTA_E_FORMAT, "graph text, line %d: %s near '%s'", r->line, what, near);
 }
 
-void sparta_graph_skip(sparta_graph_reader *r)
+void sp_graph_skip(sp_graph_reader *r)
 {
     while (*r->at == ' ' || *r->at == '\t' || *r->at == '\r') r->at++;
 }
 
-bool sparta_graph_eat(sparta_graph_reader *r, char c)
+bool sp_graph_eat(sp_graph_reader *r, char c)
 {
-    sparta_graph_skip(r);
+    sp_graph_skip(r);
     if (*r->at != c) return false;
     r->at++;
     return true;
 }
 
-sparta_status sparta_graph_expect(sparta_graph_reader *r, char c)
+sparta_status sp_graph_expect(sp_graph_reader *r, char c)
 {
     char what[] = "expected ' '";
     what[10] = c;
-    return sparta_graph_eat(r, c) ? SPARTA_OK : sparta_graph_bad(r, what);
+    return sp_graph_eat(r, c) ? SPARTA_OK : sp_graph_bad(r, what);
 }
 
 static int hex_digit(char c)
@@ -58,18 +58,18 @@ static int string_byte(const char **at)
     return byte;
 }
 
-sparta_status sparta_graph_read_string(sparta_graph_reader *r, const char **out)
+sparta_status sp_graph_read_string(sp_graph_reader *r, const char **out)
 {
-    SPARTA_TRY(sparta_graph_expect(r, '"'));
+    SP_TRY(sp_graph_expect(r, '"'));
     size_t raw = 0;
     while (r->at[raw] && r->at[raw] != '"' && r->at[raw] != '\n')
         raw += r->at[raw] == '\\' && r->at[raw + 1] ? 2 : 1;
-    char *s = sparta_arena_alloc(r->scratch, raw + 1);
-    SPARTA_NEED(r->cx, s);
+    char *s = sp_arena_alloc(r->scratch, raw + 1);
+    SP_NEED(r->cx, s);
     size_t n = 0;
     while (*r->at != '"') {
         int c = string_byte(&r->at);
-        if (c < 0) return sparta_graph_bad(r, "the string does not end or has a wrong escape");
+        if (c < 0) return sp_graph_bad(r, "the string does not end or has a wrong escape");
         s[n++] = (char)c;
     }
     r->at++;
@@ -77,35 +77,34 @@ sparta_status sparta_graph_read_string(sparta_graph_reader *r, const char **out)
     return SPARTA_OK;
 }
 
-sparta_status sparta_graph_read_word(sparta_graph_reader *r, const char **out)
+sparta_status sp_graph_read_word(sp_graph_reader *r, const char **out)
 {
-    sparta_graph_skip(r);
+    sp_graph_skip(r);
     size_t n = 0;
-    while (sparta_graph_word_byte(r->at[n], n == 0)) n++;
-    if (!n) return sparta_graph_bad(r, "expected a name");
-    *out = sparta_arena_bytes(r->scratch, r->at, n);
-    SPARTA_NEED(r->cx, *out);
+    while (sp_graph_word_byte(r->at[n], n == 0)) n++;
+    if (!n) return sp_graph_bad(r, "expected a name");
+    *out = sp_arena_bytes(r->scratch, r->at, n);
+    SP_NEED(r->cx, *out);
     r->at += n;
     return SPARTA_OK;
 }
 
-sparta_status sparta_graph_read_name(sparta_graph_reader *r, const char **out)
+sparta_status sp_graph_read_name(sp_graph_reader *r, const char **out)
 {
-    sparta_graph_skip(r);
-    return *r->at == '"' ? sparta_graph_read_string(r, out) : sparta_graph_read_word(r, out);
+    sp_graph_skip(r);
+    return *r->at == '"' ? sp_graph_read_string(r, out) : sp_graph_read_word(r, out);
 }
 
-sparta_status sparta_graph_read_dims(sparta_graph_reader *r, sparta_arena *arena, sparta_dims *out)
+sparta_status sp_graph_read_dims(sp_graph_reader *r, sp_arena *arena, sp_dims *out)
 {
     size_t n = strcspn(r->at, "]\n");
-    if (r->at[n] != ']') return sparta_graph_bad(r, "the dims do not end");
-    char *text = sparta_arena_bytes(r->scratch, r->at, n + 1);
-    SPARTA_NEED(r->cx, text);
-    if (sparta_dims_parse(arena, text, out) != SPARTA_OK) {
-        sparta_status status =
-            sparta_ctx_status(r->cx); /* whatever is wrong with a text of ours is its form */
+    if (r->at[n] != ']') return sp_graph_bad(r, "the dims do not end");
+    char *text = sp_arena_bytes(r->scratch, r->at, n + 1);
+    SP_NEED(r->cx, text);
+    if (sp_dims_parse(arena, text, out) != SPARTA_OK) {
+        sparta_status status = sp_ctx_status(r->cx); /* whatever is wrong with a text of ours is its form */
         if (status == SPARTA_E_MEMORY || status == SPARTA_E_LIMIT) return status;
-        return sparta_graph_bad(r, "the dims are wrong");
+        return sp_graph_bad(r, "the dims are wrong");
     }
     r->at += n + 1;
     return SPARTA_OK;
@@ -116,11 +115,11 @@ sparta_status sparta_graph_read_dims(sparta_graph_reader *r, sparta_arena *arena
 #define NUMBER 48 /* the longest text of one */
 
 /* The text of a number, up to one of the bytes that end it. */
-static sparta_status number_text(sparta_graph_reader *r, char out[NUMBER])
+static sparta_status number_text(sp_graph_reader *r, char out[NUMBER])
 {
-    sparta_graph_skip(r);
+    sp_graph_skip(r);
     size_t n = strcspn(r->at, ",]} \n");
-    if (n == 0 || n >= NUMBER) return sparta_graph_bad(r, "expected a number");
+    if (n == 0 || n >= NUMBER) return sp_graph_bad(r, "expected a number");
     memcpy(out, r->at, n);
     out[n] = 0;
     r->at += n;
@@ -136,7 +135,7 @@ static bool float_of(const char *s, double *out)
     else if (strcmp(s, "-inf") == 0)
         *out = -(double)INFINITY;
     else
-        return sparta_parse_double(s, out);
+        return sp_parse_double(s, out);
     return true;
 }
 
@@ -156,35 +155,35 @@ static bool unsigned_of(const char *s, uint64_t *out)
 static bool fits(sparta_dtype dtype, int64_t x)
 {
     if (dtype == SPARTA_BOOL) return x == 0 || x == 1;
-    int bits = sparta_dtype_bits(dtype);
+    int bits = sp_dtype_bits(dtype);
     if (bits == 64) return true;
-    if (!sparta_dtype_is_signed(dtype)) return x >= 0 && x < (int64_t)1 << bits;
+    if (!sp_dtype_is_signed(dtype)) return x >= 0 && x < (int64_t)1 << bits;
     return x >= -((int64_t)1 << (bits - 1)) && x < (int64_t)1 << (bits - 1);
 }
 
-static sparta_status read_element(sparta_graph_reader *r, sparta_tensor *t, int64_t at)
+static sparta_status read_element(sp_graph_reader *r, sparta_tensor *t, int64_t at)
 {
     char text[NUMBER];
     double x;
     int64_t i;
     uint64_t u;
-    SPARTA_TRY(number_text(r, text));
-    if (sparta_dtype_is_float(t->dtype)) {
-        if (!float_of(text, &x)) return sparta_graph_bad(r, "not a number");
-        sparta_element_set(t->dtype, t->data, at, x);
+    SP_TRY(number_text(r, text));
+    if (sp_dtype_is_float(t->dtype)) {
+        if (!float_of(text, &x)) return sp_graph_bad(r, "not a number");
+        sp_element_set(t->dtype, t->data, at, x);
     } else if (t->dtype == SPARTA_U64) {
-        if (!unsigned_of(text, &u)) return sparta_graph_bad(r, "not a number of this type");
-        sparta_element_set_int(t->dtype, t->data, at, (int64_t)u);
+        if (!unsigned_of(text, &u)) return sp_graph_bad(r, "not a number of this type");
+        sp_element_set_int(t->dtype, t->data, at, (int64_t)u);
     } else {
-        if (!sparta_parse_int(text, &i) || !fits(t->dtype, i))
-            return sparta_graph_bad(r, "not a number of this type");
-        sparta_element_set_int(t->dtype, t->data, at, i);
+        if (!sp_parse_int(text, &i) || !fits(t->dtype, i))
+            return sp_graph_bad(r, "not a number of this type");
+        sp_element_set_int(t->dtype, t->data, at, i);
     }
     return SPARTA_OK;
 }
 
 /* Entries of the list whose first byte after '[' is at r->at; -1: it does not end. */
-static int64_t count_list(const sparta_graph_reader *r)
+static int64_t count_list(const sp_graph_reader *r)
 {
     int64_t commas = 0;
     bool any = false;
@@ -196,33 +195,32 @@ static int64_t count_list(const sparta_graph_reader *r)
     return *s == ']' ? commas + any : -1;
 }
 
-sparta_status sparta_graph_read_elements(sparta_graph_reader *r, sparta_arena *arena, sparta_tensor *t)
+sparta_status sp_graph_read_elements(sp_graph_reader *r, sp_arena *arena, sparta_tensor *t)
 {
-    SPARTA_TRY(sparta_graph_expect(r, '['));
+    SP_TRY(sp_graph_expect(r, '['));
     int64_t n = sparta_tensor_elements(t);
-    if (n < 0 || n != count_list(r))
-        return sparta_graph_bad(r, "as many elements as the dims say are wanted");
-    SPARTA_TRY(sparta_tensor_alloc_in(arena, t->dtype, t->rank, t->dim, t));
+    if (n < 0 || n != count_list(r)) return sp_graph_bad(r, "as many elements as the dims say are wanted");
+    SP_TRY(sp_tensor_alloc_in(arena, t->dtype, t->rank, t->dim, t));
     for (int64_t i = 0; i < n; i++) {
-        if (i) SPARTA_TRY(sparta_graph_expect(r, ','));
-        SPARTA_TRY(read_element(r, t, i));
+        if (i) SP_TRY(sp_graph_expect(r, ','));
+        SP_TRY(read_element(r, t, i));
     }
-    return sparta_graph_expect(r, ']');
+    return sp_graph_expect(r, ']');
 }
 
 /* ------------------------------------------------------------------ attributes */
 
 /* [..] (ints) and floats[..] are tensors of one dimension while they are read. */
-static sparta_status read_list(sparta_graph_reader *r, sparta_attr *a, sparta_dtype dtype)
+static sparta_status read_list(sp_graph_reader *r, sp_attr *a, sparta_dtype dtype)
 {
     r->at++;
     int64_t n = count_list(r);
     r->at--;
-    if (n < 0 || n > INT32_MAX) return sparta_graph_bad(r, "the list does not end");
+    if (n < 0 || n > INT32_MAX) return sp_graph_bad(r, "the list does not end");
     sparta_tensor t = sparta_tensor_view(dtype, 1, &n, NULL);
-    SPARTA_TRY(sparta_graph_read_elements(r, r->scratch, &t));
+    SP_TRY(sp_graph_read_elements(r, r->scratch, &t));
     a->n = (int)n;
-    a->kind = dtype == SPARTA_I64 ? SPARTA_ATTR_INTS : SPARTA_ATTR_FLOATS;
+    a->kind = dtype == SPARTA_I64 ? SP_ATTR_INTS : SP_ATTR_FLOATS;
     if (dtype == SPARTA_I64)
         a->ints = t.data;
     else
@@ -230,46 +228,46 @@ static sparta_status read_list(sparta_graph_reader *r, sparta_attr *a, sparta_dt
     return SPARTA_OK;
 }
 
-static sparta_status read_tensor(sparta_graph_reader *r, sparta_attr *a, sparta_dtype dtype)
+static sparta_status read_tensor(sp_graph_reader *r, sp_attr *a, sparta_dtype dtype)
 {
-    sparta_dims dims;
+    sp_dims dims;
     int64_t dim[SPARTA_RANK];
-    SPARTA_TRY(sparta_graph_read_dims(r, r->scratch, &dims));
-    if (!sparta_dims_const(&dims, dim)) return sparta_graph_bad(r, "a tensor has numbers as dims");
+    SP_TRY(sp_graph_read_dims(r, r->scratch, &dims));
+    if (!sp_dims_const(&dims, dim)) return sp_graph_bad(r, "a tensor has numbers as dims");
     for (int i = 0; i < dims.rank; i++)
-        if (dim[i] < 0) return sparta_graph_bad(r, "a dim is negative");
-    SPARTA_TRY(sparta_graph_expect(r, '='));
-    sparta_tensor *t = sparta_arena_alloc(r->scratch, sizeof *t);
-    SPARTA_NEED(r->cx, t);
+        if (dim[i] < 0) return sp_graph_bad(r, "a dim is negative");
+    SP_TRY(sp_graph_expect(r, '='));
+    sparta_tensor *t = sp_arena_alloc(r->scratch, sizeof *t);
+    SP_NEED(r->cx, t);
     *t = sparta_tensor_view(dtype, dims.rank, dim, NULL);
-    SPARTA_TRY(sparta_graph_read_elements(r, r->scratch, t));
-    a->kind = SPARTA_ATTR_TENSOR;
+    SP_TRY(sp_graph_read_elements(r, r->scratch, t));
+    a->kind = SP_ATTR_TENSOR;
     a->tensor = t;
     return SPARTA_OK;
 }
 
-static sparta_status read_number(sparta_graph_reader *r, sparta_attr *a)
+static sparta_status read_number(sp_graph_reader *r, sp_attr *a)
 {
     char text[NUMBER];
     double x;
-    SPARTA_TRY(number_text(r, text));
-    if (sparta_parse_int(text, &a->i)) {
-        a->kind = SPARTA_ATTR_INT;
+    SP_TRY(number_text(r, text));
+    if (sp_parse_int(text, &a->i)) {
+        a->kind = SP_ATTR_INT;
         return SPARTA_OK;
     }
     if (!float_of(text, &x))
-        return sparta_graph_bad(r, "expected a number, a string, [..], floats[..] or a tensor");
-    a->kind = SPARTA_ATTR_FLOAT;
+        return sp_graph_bad(r, "expected a number, a string, [..], floats[..] or a tensor");
+    a->kind = SP_ATTR_FLOAT;
     a->f = (float)x;
     return SPARTA_OK;
 }
 
-static sparta_status read_value(sparta_graph_reader *r, sparta_attr *a)
+static sparta_status read_value(sp_graph_reader *r, sp_attr *a)
 {
-    sparta_graph_skip(r);
+    sp_graph_skip(r);
     if (*r->at == '"') {
-        a->kind = SPARTA_ATTR_STRING;
-        return sparta_graph_read_string(r, &a->s);
+        a->kind = SP_ATTR_STRING;
+        return sp_graph_read_string(r, &a->s);
     }
     char word[8] = "";
     size_t n = 0;
@@ -282,25 +280,25 @@ static sparta_status read_value(sparta_graph_reader *r, sparta_attr *a)
     sparta_dtype dtype;
     if (n == 0) return read_list(r, a, SPARTA_I64);
     if (strcmp(word, "floats") == 0) return read_list(r, a, SPARTA_F32);
-    if (!sparta_dtype_parse(word, &dtype)) return sparta_graph_bad(r, "no such type");
+    if (!sp_dtype_parse(word, &dtype)) return sp_graph_bad(r, "no such type");
     return read_tensor(r, a, dtype);
 }
 
-sparta_status sparta_graph_read_attrs(sparta_graph_reader *r, sparta_attrs *out)
+sparta_status sp_graph_read_attrs(sp_graph_reader *r, sp_attrs *out)
 {
     enum { most = 16 }; /* no operator has half as many */
-    sparta_attr *list = sparta_arena_array(r->scratch, most, sizeof *list);
-    SPARTA_NEED(r->cx, list);
+    sp_attr *list = sp_arena_array(r->scratch, most, sizeof *list);
+    SP_NEED(r->cx, list);
     int n = 0;
-    SPARTA_TRY(sparta_graph_expect(r, '{'));
+    SP_TRY(sp_graph_expect(r, '{'));
     do {
-        if (n == most) return sparta_graph_bad(r, "too many attributes");
-        SPARTA_TRY(sparta_graph_read_name(r, &list[n].name));
-        SPARTA_TRY(sparta_graph_expect(r, '='));
-        SPARTA_TRY(read_value(r, &list[n]));
+        if (n == most) return sp_graph_bad(r, "too many attributes");
+        SP_TRY(sp_graph_read_name(r, &list[n].name));
+        SP_TRY(sp_graph_expect(r, '='));
+        SP_TRY(read_value(r, &list[n]));
         n++;
-    } while (sparta_graph_eat(r, ','));
-    SPARTA_TRY(sparta_graph_expect(r, '}'));
-    *out = (sparta_attrs){n, list};
+    } while (sp_graph_eat(r, ','));
+    SP_TRY(sp_graph_expect(r, '}'));
+    *out = (sp_attrs){n, list};
     return SPARTA_OK;
 }

@@ -6,40 +6,40 @@
 #include <stdio.h>
 #include <string.h>
 
-bool sparta_graph_word_byte(char c, bool first)
+bool sp_graph_word_byte(char c, bool first)
 {
     if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '.' || c == '/' || c == '%')
         return true;
     return !first && ((c >= '0' && c <= '9') || c == '-');
 }
 
-static void put_string(sparta_text *out, const char *s)
+static void put_string(sp_text *out, const char *s)
 {
-    sparta_text_put(out, "\"", 1);
+    sp_text_put(out, "\"", 1);
     for (; *s; s++) {
         unsigned char c = (unsigned char)*s;
         if (c == '"' || c == '\\')
-            sparta_text_printf(out, "\\%c", c);
+            sp_text_printf(out, "\\%c", c);
         else if (c < 32 || c == 127)
-            sparta_text_printf(out, "\\x%02x", c);
+            sp_text_printf(out, "\\x%02x", c);
         else
-            sparta_text_put(out, s, 1);
+            sp_text_put(out, s, 1);
     }
-    sparta_text_put(out, "\"", 1);
+    sp_text_put(out, "\"", 1);
 }
 
-static void put_name(sparta_text *out, const char *s)
+static void put_name(sp_text *out, const char *s)
 {
-    bool plain = s[0] && sparta_graph_word_byte(s[0], true) && strcmp(s, "_") != 0;
-    for (const char *c = s; *c && plain; c++) plain = sparta_graph_word_byte(*c, false);
+    bool plain = s[0] && sp_graph_word_byte(s[0], true) && strcmp(s, "_") != 0;
+    for (const char *c = s; *c && plain; c++) plain = sp_graph_word_byte(*c, false);
     if (plain)
-        sparta_text_put(out, s, strlen(s));
+        sp_text_put(out, s, strlen(s));
     else
         put_string(out, s);
 }
 
 /* Shortest that surely reads back as the same number, always recognisable as a float, whatever the locale. */
-static void put_float(sparta_text *out, double x, int digits)
+static void put_float(sp_text *out, double x, int digits)
 {
     char text[40];
     if (isnan(x))
@@ -52,124 +52,124 @@ static void put_float(sparta_text *out, double x, int digits)
             if (*c == ',') *c = '.';
         if (!strpbrk(text, ".e")) strcat(text, ".0");
     }
-    sparta_text_put(out, text, strlen(text));
+    sp_text_put(out, text, strlen(text));
 }
 
-static void put_elements(sparta_text *out, const sparta_tensor *t)
+static void put_elements(sp_text *out, const sparta_tensor *t)
 {
     int64_t n = sparta_tensor_elements(t);
-    sparta_text_printf(out, "[");
+    sp_text_printf(out, "[");
     for (int64_t i = 0; i < n && out->status == SPARTA_OK; i++) {
-        if (i) sparta_text_printf(out, ",");
-        if (sparta_dtype_is_float(t->dtype))
-            put_float(out, sparta_element_get(t->dtype, t->data, i), t->dtype == SPARTA_F64 ? 17 : 9);
+        if (i) sp_text_printf(out, ",");
+        if (sp_dtype_is_float(t->dtype))
+            put_float(out, sp_element_get(t->dtype, t->data, i), t->dtype == SPARTA_F64 ? 17 : 9);
         else if (t->dtype == SPARTA_U64)
-            sparta_text_printf(out, "%" PRIu64, (uint64_t)sparta_element_get_int(t->dtype, t->data, i));
+            sp_text_printf(out, "%" PRIu64, (uint64_t)sp_element_get_int(t->dtype, t->data, i));
         else
-            sparta_text_printf(out, "%" PRId64, sparta_element_get_int(t->dtype, t->data, i));
+            sp_text_printf(out, "%" PRId64, sp_element_get_int(t->dtype, t->data, i));
     }
-    sparta_text_printf(out, "]");
+    sp_text_printf(out, "]");
 }
 
-static void put_tensor_type(sparta_text *out, const sparta_tensor *t)
+static void put_tensor_type(sp_text *out, const sparta_tensor *t)
 {
-    sparta_text_printf(out, "%s[", sparta_dtype_name(t->dtype));
-    for (int i = 0; i < t->rank; i++) sparta_text_printf(out, i ? ",%" PRId64 : "%" PRId64, t->dim[i]);
-    sparta_text_printf(out, "]");
+    sp_text_printf(out, "%s[", sparta_dtype_name(t->dtype));
+    for (int i = 0; i < t->rank; i++) sp_text_printf(out, i ? ",%" PRId64 : "%" PRId64, t->dim[i]);
+    sp_text_printf(out, "]");
 }
 
-static void put_attr(sparta_text *out, const sparta_attr *a)
+static void put_attr(sp_text *out, const sp_attr *a)
 {
     put_name(out, a->name);
-    sparta_text_printf(out, "=");
+    sp_text_printf(out, "=");
     switch (a->kind) {
-    case SPARTA_ATTR_INT: sparta_text_printf(out, "%" PRId64, a->i); break;
-    case SPARTA_ATTR_FLOAT: put_float(out, (double)a->f, 9); break;
-    case SPARTA_ATTR_STRING: put_string(out, a->s); break;
-    case SPARTA_ATTR_INTS:
-        sparta_text_printf(out, "[");
-        for (int i = 0; i < a->n; i++) sparta_text_printf(out, i ? ",%" PRId64 : "%" PRId64, a->ints[i]);
-        sparta_text_printf(out, "]");
+    case SP_ATTR_INT: sp_text_printf(out, "%" PRId64, a->i); break;
+    case SP_ATTR_FLOAT: put_float(out, (double)a->f, 9); break;
+    case SP_ATTR_STRING: put_string(out, a->s); break;
+    case SP_ATTR_INTS:
+        sp_text_printf(out, "[");
+        for (int i = 0; i < a->n; i++) sp_text_printf(out, i ? ",%" PRId64 : "%" PRId64, a->ints[i]);
+        sp_text_printf(out, "]");
         break;
-    case SPARTA_ATTR_FLOATS:
-        sparta_text_printf(out, "floats[");
+    case SP_ATTR_FLOATS:
+        sp_text_printf(out, "floats[");
         for (int i = 0; i < a->n; i++) {
-            if (i) sparta_text_printf(out, ",");
+            if (i) sp_text_printf(out, ",");
             put_float(out, (double)a->floats[i], 9);
         }
-        sparta_text_printf(out, "]");
+        sp_text_printf(out, "]");
         break;
-    case SPARTA_ATTR_TENSOR:
+    case SP_ATTR_TENSOR:
         put_tensor_type(out, a->tensor);
-        sparta_text_printf(out, "=");
+        sp_text_printf(out, "=");
         put_elements(out, a->tensor);
         break;
     }
 }
 
-static void put_typed(sparta_text *out, const sparta_value *v)
+static void put_typed(sp_text *out, const sp_value *v)
 {
     put_name(out, v->name);
     if (!v->typed) {
-        sparta_text_printf(out, ": ?");
+        sp_text_printf(out, ": ?");
         return;
     }
-    sparta_text_printf(out, ": %s", sparta_dtype_name(v->dtype));
-    sparta_dims_print(&v->dims, out);
+    sp_text_printf(out, ": %s", sparta_dtype_name(v->dtype));
+    sp_dims_print(&v->dims, out);
 }
 
 static bool is_written(const sparta_tensor *t, int64_t integers)
 {
     if (!t->data) return false;
-    return sparta_tensor_elements(t) <= (sparta_dtype_is_float(t->dtype) ? SPARTA_GRAPH_WRITTEN : integers);
+    return sparta_tensor_elements(t) <= (sp_dtype_is_float(t->dtype) ? SP_GRAPH_WRITTEN : integers);
 }
 
-static void put_constant(sparta_text *out, const sparta_value *v, int64_t integers)
+static void put_constant(sp_text *out, const sp_value *v, int64_t integers)
 {
-    sparta_text_printf(out, "const  ");
+    sp_text_printf(out, "const  ");
     put_typed(out, v);
     const bool large = !is_written(v->constant, integers);
     if (!large) {
-        sparta_text_printf(out, " = ");
+        sp_text_printf(out, " = ");
         put_elements(out, v->constant);
     }
     if (large || v->origin) {
-        sparta_text_printf(out, " @");
+        sp_text_printf(out, " @");
         put_string(out, v->origin ? v->origin : v->name);
     }
-    sparta_text_printf(out, "\n");
+    sp_text_printf(out, "\n");
 }
 
-static void put_node(sparta_text *out, const sparta_node *n)
+static void put_node(sp_text *out, const sp_node *n)
 {
-    const sparta_builtin *row = sparta_builtin_row(n->op);
-    sparta_text_printf(out, "node   ");
+    const sp_builtin *row = sp_builtin_row(n->op);
+    sp_text_printf(out, "node   ");
     for (int i = 0; i < n->n_out; i++) {
-        if (i) sparta_text_printf(out, ", ");
+        if (i) sp_text_printf(out, ", ");
         put_typed(out, n->out[i]);
     }
-    sparta_text_printf(out, " = %s%s%s(", row->domain, *row->domain ? "::" : "", row->name);
+    sp_text_printf(out, " = %s%s%s(", row->domain, *row->domain ? "::" : "", row->name);
     for (int i = 0; i < n->n_in; i++) {
-        if (i) sparta_text_printf(out, ", ");
+        if (i) sp_text_printf(out, ", ");
         if (n->in[i])
             put_name(out, n->in[i]->name);
         else
-            sparta_text_printf(out, "_");
+            sp_text_printf(out, "_");
     }
-    sparta_text_printf(out, ")");
+    sp_text_printf(out, ")");
     for (int i = 0; i < n->attrs.n; i++) {
-        sparta_text_printf(out, i ? ", " : " {");
+        sp_text_printf(out, i ? ", " : " {");
         put_attr(out, &n->attrs.attr[i]);
     }
-    if (n->attrs.n) sparta_text_printf(out, "}");
+    if (n->attrs.n) sp_text_printf(out, "}");
     if (*n->name) {
-        sparta_text_printf(out, " ");
+        sp_text_printf(out, " ");
         put_string(out, n->name);
     }
-    sparta_text_printf(out, "\n");
+    sp_text_printf(out, "\n");
 }
 
-static void mark_used(const sparta_graph *g, bool *used)
+static void mark_used(const sp_graph *g, bool *used)
 {
     for (int i = 0; i < g->n_outputs; i++) used[g->output[i]->id] = true;
     for (int i = 0; i < g->n_nodes; i++)
@@ -177,48 +177,48 @@ static void mark_used(const sparta_graph *g, bool *used)
             if (g->node[i]->in[j]) used[g->node[i]->in[j]->id] = true;
 }
 
-void sparta_graph_print(const sparta_graph *g, sparta_text *out)
+void sp_graph_print(const sp_graph *g, sp_text *out)
 {
-    sparta_graph_print_integers(g, SPARTA_GRAPH_WRITTEN, out);
+    sp_graph_print_integers(g, SP_GRAPH_WRITTEN, out);
 }
 
-void sparta_graph_print_integers(const sparta_graph *g, int64_t integers, sparta_text *out)
+void sp_graph_print_integers(const sp_graph *g, int64_t integers, sp_text *out)
 {
-    bool *used = sparta_alloc_array(g->cx, (size_t)g->n_values, sizeof *used);
+    bool *used = sp_alloc_array(g->cx, (size_t)g->n_values, sizeof *used);
     if (!used) {
-        out->status = sparta_ctx_status(g->cx);
+        out->status = sp_ctx_status(g->cx);
         return;
     }
     mark_used(g, used);
-    sparta_text_printf(out, "graph ");
+    sp_text_printf(out, "graph ");
     put_string(out, g->name);
-    sparta_text_printf(out, "\n");
+    sp_text_printf(out, "\n");
     for (int i = 0; i < g->n_inputs; i++) {
-        sparta_text_printf(out, "input  ");
+        sp_text_printf(out, "input  ");
         put_typed(out, g->input[i]);
-        sparta_text_printf(out, "\n");
+        sp_text_printf(out, "\n");
     }
     for (int i = 0; i < g->n_bounds; i++) {
-        sparta_text_printf(out, "bound  ");
+        sp_text_printf(out, "bound  ");
         put_name(out, g->bound[i].symbol);
-        sparta_text_printf(out, "[%lld]\n", (long long)g->bound[i].most);
+        sp_text_printf(out, "[%lld]\n", (long long)g->bound[i].most);
     }
     for (int i = 0; i < g->n_musts; i++) {
-        const sparta_dims pair = {2, {g->must[i].a, g->must[i].b}};
-        sparta_text_printf(out, "must   ");
-        sparta_dims_print(&pair, out);
-        sparta_text_printf(out, " ");
+        const sp_dims pair = {2, {g->must[i].a, g->must[i].b}};
+        sp_text_printf(out, "must   ");
+        sp_dims_print(&pair, out);
+        sp_text_printf(out, " ");
         put_string(out, g->must[i].node);
-        sparta_text_printf(out, "\n");
+        sp_text_printf(out, "\n");
     }
     for (int i = 0; i < g->n_values; i++)
         if (used[i] && g->value[i]->constant && !g->value[i]->producer)
             put_constant(out, g->value[i], integers);
     for (int i = 0; i < g->n_nodes; i++) put_node(out, g->node[i]);
     for (int i = 0; i < g->n_outputs; i++) {
-        sparta_text_printf(out, "output ");
+        sp_text_printf(out, "output ");
         put_name(out, g->output[i]->name);
-        sparta_text_printf(out, "\n");
+        sp_text_printf(out, "\n");
     }
-    sparta_free(g->cx, used);
+    sp_free(g->cx, used);
 }

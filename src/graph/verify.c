@@ -3,34 +3,34 @@
 #include "graph/graph.h"
 #include <string.h>
 
-#define BROKEN(g, ...) sparta_fail((g)->cx, SPARTA_E_INTERNAL, "graph: " __VA_ARGS__)
+#define BROKEN(g, ...) sp_fail((g)->cx, SPARTA_E_INTERNAL, "graph: " __VA_ARGS__)
 
-static bool owns(const sparta_graph *g, const sparta_value *v)
+static bool owns(const sp_graph *g, const sp_value *v)
 {
     return v && v->id >= 0 && v->id < g->n_values && g->value[v->id] == v;
 }
 
-static sparta_status check_constant(const sparta_graph *g, const sparta_value *v)
+static sparta_status check_constant(const sp_graph *g, const sp_value *v)
 {
     const sparta_tensor *t = v->constant;
     int64_t dim[SPARTA_RANK];
     if (v->is_input) return BROKEN(g, "value '%.200s' is an input and a constant", v->name);
-    if (!v->typed || v->dtype != t->dtype || v->dims.rank != t->rank || !sparta_dims_const(&v->dims, dim))
+    if (!v->typed || v->dtype != t->dtype || v->dims.rank != t->rank || !sp_dims_const(&v->dims, dim))
         return BROKEN(g, "constant '%.200s' has another type than its contents", v->name);
     for (int i = 0; i < t->rank; i++)
         if (dim[i] != t->dim[i])
             return BROKEN(g, "constant '%.200s' has other dims than its contents", v->name);
-    if (!sparta_tensor_contiguous(t)) return BROKEN(g, "constant '%.200s' is not row-major", v->name);
+    if (!sp_tensor_contiguous(t)) return BROKEN(g, "constant '%.200s' is not row-major", v->name);
     return SPARTA_OK;
 }
 
-static sparta_status check_ints(const sparta_graph *g, const sparta_value *v)
+static sparta_status check_ints(const sp_graph *g, const sp_value *v)
 {
     int64_t dim[SPARTA_RANK], n = 1;
-    if (!v->typed || sparta_dtype_is_float(v->dtype) || !sparta_dims_const(&v->dims, dim))
+    if (!v->typed || sp_dtype_is_float(v->dtype) || !sp_dims_const(&v->dims, dim))
         return BROKEN(g, "value '%.200s' has ints and is no integer tensor of known dims", v->name);
     for (int i = 0; i < v->dims.rank; i++)
-        if (!sparta_int_mul(n, dim[i], &n))
+        if (!sp_int_mul(n, dim[i], &n))
             return BROKEN(g, "value '%.200s' has too many elements for ints", v->name);
     if (n != v->n_ints)
         return BROKEN(g, "value '%.200s' has %d ints for %ld elements", v->name, v->n_ints, (long)n);
@@ -39,23 +39,22 @@ static sparta_status check_ints(const sparta_graph *g, const sparta_value *v)
     return SPARTA_OK;
 }
 
-static sparta_status check_value(const sparta_graph *g, int i)
+static sparta_status check_value(const sp_graph *g, int i)
 {
-    const sparta_value *v = g->value[i];
+    const sp_value *v = g->value[i];
     if (!v || v->id != i) return BROKEN(g, "value %d has id %d", i, v ? v->id : -1);
-    if (!v->name || sparta_graph_find(g, v->name) != v)
-        return BROKEN(g, "value %d is not found by its name", i);
+    if (!v->name || sp_graph_find(g, v->name) != v) return BROKEN(g, "value %d is not found by its name", i);
     if (v->is_input && v->producer) return BROKEN(g, "input '%.200s' is produced by a node", v->name);
     if (v->is_input && !v->typed) return BROKEN(g, "input '%.200s' has no type", v->name);
     if (v->typed && (v->dims.rank < 0 || v->dims.rank > SPARTA_RANK))
         return BROKEN(g, "value '%.200s' has rank %d", v->name, v->dims.rank);
     for (int d = 0; v->typed && d < v->dims.rank; d++)
         if (!v->dims.dim[d]) return BROKEN(g, "value '%.200s' lacks dim %d", v->name, d);
-    if (v->constant) SPARTA_TRY(check_constant(g, v));
+    if (v->constant) SP_TRY(check_constant(g, v));
     return v->ints ? check_ints(g, v) : SPARTA_OK;
 }
 
-static sparta_status check_lists(const sparta_graph *g)
+static sparta_status check_lists(const sp_graph *g)
 {
     int inputs = 0, outputs = 0;
     for (int i = 0; i < g->n_values; i++) {
@@ -75,16 +74,16 @@ static sparta_status check_lists(const sparta_graph *g)
 }
 
 /* `made`: by value id, was its producer passed already? */
-static sparta_status check_node(const sparta_graph *g, const sparta_node *n, bool *made)
+static sparta_status check_node(const sp_graph *g, const sp_node *n, bool *made)
 {
-    if (!n || (int)n->op < 0 || n->op >= SPARTA_OPS || !n->name)
+    if (!n || (int)n->op < 0 || n->op >= SP_OPS || !n->name)
         return BROKEN(g, "a node without operator or name");
-    const sparta_builtin *row = sparta_builtin_row(n->op);
+    const sp_builtin *row = sp_builtin_row(n->op);
     if (n->n_in < row->min_in || (row->max_in >= 0 && n->n_in > row->max_in) || n->n_out < 1 ||
         (row->max_out >= 0 && n->n_out > row->max_out))
         return BROKEN(g, "%s '%.200s' has %d inputs and %d outputs", row->name, n->name, n->n_in, n->n_out);
     for (int i = 0; i < n->n_in; i++) {
-        const sparta_value *v = n->in[i];
+        const sp_value *v = n->in[i];
         if (!v && (i < row->min_in || row->max_in < 0))
             return BROKEN(g, "%s '%.200s' lacks input %d", row->name, n->name, i);
         if (!v) continue;
@@ -95,7 +94,7 @@ static sparta_status check_node(const sparta_graph *g, const sparta_node *n, boo
                           v->name);
     }
     for (int i = 0; i < n->n_out; i++) {
-        sparta_value *v = n->out[i];
+        sp_value *v = n->out[i];
         if (!owns(g, v))
             return BROKEN(g, "%s '%.200s': output %d is not of this graph", row->name, n->name, i);
         if (v->producer != n || made[v->id])
@@ -106,29 +105,29 @@ static sparta_status check_node(const sparta_graph *g, const sparta_node *n, boo
     return SPARTA_OK;
 }
 
-static sparta_status check_nodes(const sparta_graph *g, bool *made)
+static sparta_status check_nodes(const sp_graph *g, bool *made)
 {
-    for (int i = 0; i < g->n_nodes; i++) SPARTA_TRY(check_node(g, g->node[i], made));
+    for (int i = 0; i < g->n_nodes; i++) SP_TRY(check_node(g, g->node[i], made));
     for (int i = 0; i < g->n_values; i++)
         if (g->value[i]->producer && !made[i])
             return BROKEN(g, "value '%.200s' has a producer that is not in the graph", g->value[i]->name);
     for (int i = 0; i < g->n_outputs; i++) {
-        const sparta_value *v = g->output[i];
+        const sp_value *v = g->output[i];
         if (!v->is_input && !v->constant && !made[v->id])
             return BROKEN(g, "output '%.200s' is made by nobody", v->name);
     }
     return SPARTA_OK;
 }
 
-sparta_status sparta_graph_verify(const sparta_graph *g)
+sparta_status sp_graph_verify(const sp_graph *g)
 {
-    for (int i = 0; i < g->n_values; i++) SPARTA_TRY(check_value(g, i));
-    if (sparta_map_size(g->by_name) != (size_t)g->n_values)
-        return BROKEN(g, "%zu names for %d values", sparta_map_size(g->by_name), g->n_values);
-    SPARTA_TRY(check_lists(g));
-    bool *made = sparta_alloc_array(g->cx, (size_t)g->n_values, sizeof *made);
-    SPARTA_NEED(g->cx, made);
+    for (int i = 0; i < g->n_values; i++) SP_TRY(check_value(g, i));
+    if (sp_map_size(g->by_name) != (size_t)g->n_values)
+        return BROKEN(g, "%zu names for %d values", sp_map_size(g->by_name), g->n_values);
+    SP_TRY(check_lists(g));
+    bool *made = sp_alloc_array(g->cx, (size_t)g->n_values, sizeof *made);
+    SP_NEED(g->cx, made);
     sparta_status status = check_nodes(g, made);
-    sparta_free(g->cx, made);
+    sp_free(g->cx, made);
     return status;
 }

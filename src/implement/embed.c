@@ -1,11 +1,10 @@
 /* embed: sums of rows of constant tables, written straight into panels. */
 #include "implement/implement.h"
 
-static bool match(const sparta_task *t)
+static bool match(const sp_task *t)
 {
-    const sparta_node *n = t->node;
-    if (n->op != SPARTA_OP_Embed || n->n_in > SPARTA_OPERANDS || n->n_in % 2 ||
-        !sparta_implement_tokens(n->out[0]))
+    const sp_node *n = t->node;
+    if (n->op != SP_OP_Embed || n->n_in > SP_OPERANDS || n->n_in % 2 || !sp_implement_tokens(n->out[0]))
         return false;
     for (int i = 0; i < n->n_in; i += 2) {
         if (!n->in[i] || !n->in[i]->constant || n->in[i]->dtype != SPARTA_F32 || n->in[i]->dims.rank != 2)
@@ -16,4 +15,4 @@ static bool match(const sparta_task *t)
     return true;
 }
 
-const sparta_implement sparta_implement_embed = {.name = "embed", .kernel = "embed", .match = match};
+const sp_implement sp_implement_embed = {.name = "embed", .kernel = "embed", .match = match};

@@ -2,32 +2,32 @@
  * few_*. */
 #include "implement/linear.h"
 
-static bool match(const sparta_task *t)
+static bool match(const sp_task *t)
 {
-    return sparta_few_match(t);
+    return sp_few_match(t);
 }
 
-static double cost(const sparta_task *t)
+static double cost(const sp_task *t)
 {
     const double all = (double)(t->n * t->k);
-    return sparta_few_cost(t, all * 4, all / 16 * 1.5);
+    return sp_few_cost(t, all * 4, all / 16 * 1.5);
 }
 
-static void parameters(const sparta_task *t, sparta_text *out)
+static void parameters(const sp_task *t, sp_text *out)
 {
-    sparta_few_parameters(t, SPARTA_FEW_DENSE, out);
+    sp_few_parameters(t, SP_FEW_DENSE, out);
 }
-static void format(const sparta_task *t, sparta_text *out)
+static void format(const sp_task *t, sp_text *out)
 {
     (void)t;
-    sparta_text_printf(out, "(n,k)->(n/16:dense, k:dense, n%%16:dense)");
+    sp_text_printf(out, "(n,k)->(n/16:dense, k:dense, n%%16:dense)");
 }
 
-const sparta_implement sparta_implement_few_dense = {.name = "few_dense",
+const sp_implement sp_implement_few_dense = {.name = "few_dense",
 
-                                                     .rows = true,
-                                                     .kernel = "few",
-                                                     .match = match,
-                                                     .cost = cost,
-                                                     .parameters = parameters,
-                                                     .format = format};
+                                             .rows = true,
+                                             .kernel = "few",
+                                             .match = match,
+                                             .cost = cost,
+                                             .parameters = parameters,
+                                             .format = format};

@@ -17,8 +17,8 @@
  *     interact                                                                the dots of a recommender's features, on panels
  *     builtin   anything                                                      the reference
  */
-#ifndef SPARTA_IMPLEMENT_H
-#define SPARTA_IMPLEMENT_H
+#ifndef SP_IMPLEMENT_H
+#define SP_IMPLEMENT_H
 
 #include "device/device.h"
 #include "format/format.h"
@@ -27,11 +27,11 @@
 #include "tesa/tesa.h"
 
 /* What rows look at: a node and, for a Linear, its weight as (n, k). */
-typedef struct sparta_task {
-    const sparta_node *node;
+typedef struct sp_task {
+    const sp_node *node;
     int64_t n, k;
-    const sparta_mask *mask; /* NULL: not a Linear with a constant weight */
-    sparta_pattern pattern;
+    const sp_mask *mask; /* NULL: not a Linear with a constant weight */
+    sp_pattern pattern;
     double strip_fill;  /* slots that 4x1 strips would store over elements present */
     bool strict;        /* no product that skips 0 x Inf */
     bool stat;          /* statistics for the normalisation that follows */
@@ -41,56 +41,56 @@ typedef struct sparta_task {
     int64_t tokens;     /* the most there can be; 0: not known */
     double
         strip16_fill; /* slots that 16x1 strips would store over elements present; 0: not looked at, tokens are many */
-    bool library; /* other people's libraries may compete (sparta_implement_library) */
-} sparta_task;
+    bool library; /* other people's libraries may compete (sp_implement_library) */
+} sp_task;
 
-typedef struct sparta_implement {
+typedef struct sp_implement {
     const char *name;
     bool sparse;
     bool rows;          /* its activations stay in rows, in and out */
     const char *kernel; /* row of panel.def; NULL: the builtin */
-    bool (*match)(const sparta_task *t);
+    bool (*match)(const sp_task *t);
     /* modelled multiply-adds a token, overheads included, to compare the rows of a Linear; NULL elsewhere */
-    double (*cost)(const sparta_task *t);
-    void (*parameters)(const sparta_task *t, sparta_text *out); /* "FORM=1 ACT=2"; NULL: none */
-    void (*format)(const sparta_task *t, sparta_text *out);     /* of the weight; NULL: stored as it is */
+    double (*cost)(const sp_task *t);
+    void (*parameters)(const sp_task *t, sp_text *out); /* "FORM=1 ACT=2"; NULL: none */
+    void (*format)(const sp_task *t, sp_text *out);     /* of the weight; NULL: stored as it is */
     int settings; /* ways to run it that compete like rows of their own, by task.setting; 0: one */
     /* Of the library that runs it, found at run time; NULL: ours. Part of the key of its times. */
     const char *(*version)(void);
     /* Does task.setting make a difference for a weight of this size? Others are not tried. NULL: all do. */
-    bool (*differs)(const sparta_task *t);
-} sparta_implement;
-static inline int sparta_implement_settings(const sparta_implement *im)
+    bool (*differs)(const sp_task *t);
+} sp_implement;
+static inline int sp_implement_settings(const sp_implement *im)
 {
     return im->settings ? im->settings : 1;
 }
 
-#define SPARTA_IMPLEMENT(name) extern const sparta_implement sparta_implement_##name;
+#define SP_IMPLEMENT(name) extern const sp_implement sp_implement_##name;
 #include "implement/implements.def"
-#undef SPARTA_IMPLEMENT
+#undef SP_IMPLEMENT
 
 /* Few enough tokens, and known to be: products are then timed with that many, and the rows few_* take part. */
-static inline bool sparta_implement_few(const sparta_task *t)
+static inline bool sp_implement_few(const sp_task *t)
 {
-    return t->tokens > 0 && t->tokens <= SPARTA_FEW_TOKENS;
+    return t->tokens > 0 && t->tokens <= SP_FEW_TOKENS;
 }
 
-int sparta_implement_count(void);
-const sparta_implement *sparta_implement_row(int i);
-const sparta_implement *sparta_implement_find(const char *name); /* or NULL */
+int sp_implement_count(void);
+const sp_implement *sp_implement_row(int i);
+const sp_implement *sp_implement_find(const char *name); /* or NULL */
 /* Text of a panel kernel with its parameters as #defines ("FORM=1 ACT=2"): where it came from, the ABI, the template. */
-sparta_status sparta_implement_text(const char *kernel, const char *parameters, sparta_target target,
-                                    sparta_text *out) SPARTA_MUST;
+sparta_status sp_implement_text(const char *kernel, const char *parameters, sp_target target,
+                                sp_text *out) SP_MUST;
 
 /* The implement that stores a weight of (n, k) in this format: a hand-made one, or the generic walker, which runs any; NULL:
  * none. Without `widths` those of positions and coordinates are the implement's choice. */
-sparta_status sparta_implement_for_format(sparta_ctx *cx, const sparta_format *f, bool widths, int64_t n,
-                                          int64_t k, const sparta_implement **out) SPARTA_MUST;
+sparta_status sp_implement_for_format(sparta_ctx *cx, const sp_format *f, bool widths, int64_t n, int64_t k,
+                                      const sp_implement **out) SP_MUST;
 
 /* Is there a library that may compete with kernels for this target? It chooses its instructions itself, so only with the widest. */
-bool sparta_implement_library(sparta_target target);
+bool sp_implement_library(sp_target target);
 
 /* For rows: does the node's value live on f32 tokens: rank >= 2 (3 for attention), constant features? */
-bool sparta_implement_tokens(const sparta_value *v);
+bool sp_implement_tokens(const sp_value *v);
 
 #endif

@@ -1,22 +1,21 @@
 /* norm: layer normalisation of the last axis with constant gain and shift, on panels. */
 #include "implement/implement.h"
 
-static bool is_vector(const sparta_value *v, const sparta_expr *features)
+static bool is_vector(const sp_value *v, const sp_expr *features)
 {
     return !v || (v->constant && v->dtype == SPARTA_F32 && v->dims.rank == 1 &&
-                  sparta_expr_equal(v->dims.dim[0], features));
+                  sp_expr_equal(v->dims.dim[0], features));
 }
 
-static bool match(const sparta_task *t)
+static bool match(const sp_task *t)
 {
-    const sparta_node *n = t->node;
-    if (n->op != SPARTA_OP_LayerNormalization || n->n_out != 1 || !sparta_implement_tokens(n->in[0]))
-        return false;
-    const int64_t axis = sparta_attr_int(&n->attrs, "axis", -1);
+    const sp_node *n = t->node;
+    if (n->op != SP_OP_LayerNormalization || n->n_out != 1 || !sp_implement_tokens(n->in[0])) return false;
+    const int64_t axis = sp_attr_int(&n->attrs, "axis", -1);
     const int last = n->in[0]->dims.rank - 1;
-    const sparta_expr *features = n->in[0]->dims.dim[last];
+    const sp_expr *features = n->in[0]->dims.dim[last];
     return (axis == -1 || axis == last) && n->in[1] && is_vector(n->in[1], features) &&
            is_vector(n->n_in > 2 ? n->in[2] : NULL, features);
 }
 
-const sparta_implement sparta_implement_norm = {.name = "norm", .kernel = "norm", .match = match};
+const sp_implement sp_implement_norm = {.name = "norm", .kernel = "norm", .match = match};

@@ -3,37 +3,37 @@
 #include "implement/linear.h"
 #include "panel/library.h"
 
-bool sparta_implement_library(sparta_target target)
+bool sp_implement_library(sp_target target)
 {
-    const sparta_target widest = sparta_cpu_has("avx512f") ? SPARTA_TARGET_AVX512
-                                 : sparta_cpu_has("avx2")  ? SPARTA_TARGET_AVX2
-                                                           : SPARTA_TARGET_PORTABLE;
-    return target == widest && sparta_library_sgemm() != NULL;
+    const sp_target widest = sp_cpu_has("avx512f") ? SP_TARGET_AVX512
+                             : sp_cpu_has("avx2")  ? SP_TARGET_AVX2
+                                                   : SP_TARGET_PORTABLE;
+    return target == widest && sp_library_sgemm() != NULL;
 }
 
-static bool match(const sparta_task *t)
+static bool match(const sp_task *t)
 {
-    return t->library && sparta_linear_match(t);
+    return t->library && sp_linear_match(t);
 }
 /* The epilogue passes over the rows once more, and the weight is packed anew for every panel. */
-static double cost(const sparta_task *t)
+static double cost(const sp_task *t)
 {
     return (double)(t->n * t->k) * 1.1 + (double)t->n * 24;
 }
-static void parameters(const sparta_task *t, sparta_text *out)
+static void parameters(const sp_task *t, sp_text *out)
 {
-    sparta_linear_epilogue(t, out);
+    sp_linear_epilogue(t, out);
 }
-static void format(const sparta_task *t, sparta_text *out)
+static void format(const sp_task *t, sp_text *out)
 {
     (void)t;
-    sparta_text_printf(out, "(n,k)->(n:dense, k:dense)");
+    sp_text_printf(out, "(n,k)->(n:dense, k:dense)");
 }
 
-const sparta_implement sparta_implement_onednn = {.name = "onednn",
-                                                  .kernel = "library",
-                                                  .match = match,
-                                                  .cost = cost,
-                                                  .parameters = parameters,
-                                                  .format = format,
-                                                  .version = sparta_library_version};
+const sp_implement sp_implement_onednn = {.name = "onednn",
+                                          .kernel = "library",
+                                          .match = match,
+                                          .cost = cost,
+                                          .parameters = parameters,
+                                          .format = format,
+                                          .version = sp_library_version};

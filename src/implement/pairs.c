@@ -6,42 +6,42 @@
 
 static const int lengths[] = {128, 256}; /* of a range of inputs */
 
-static bool differs(const sparta_task *t)
+static bool differs(const sp_task *t)
 {
     return t->setting == 0 || lengths[t->setting - 1] < t->k;
 }
 
 /* Blocks of 4 rows are strip4's; above two fifths quads are faster. */
-static bool match(const sparta_task *t)
+static bool match(const sp_task *t)
 {
-    return sparta_linear_match(t) && !t->strict && differs(t) &&
+    return sp_linear_match(t) && !t->strict && differs(t) &&
            (t->asked || (t->pattern.density <= 0.4 && t->strip_fill > 1.5));
 }
 
 /* A weight costs its multiply-add and hardly more, because loads go on meanwhile; a row in a range what its sums are fetched and put back
  * for; an epilogue as in strip4. */
-static double cost(const sparta_task *t)
+static double cost(const sp_task *t)
 {
     const double ranges = ceil((double)t->k / lengths[t->setting]);
     return (double)(t->n * t->k) * t->pattern.density * (t->setting ? 1.1 : 1.05) +
            (double)t->n * (ranges * 2.6 + 12);
 }
 
-static void parameters(const sparta_task *t, sparta_text *out)
+static void parameters(const sp_task *t, sp_text *out)
 {
-    sparta_linear_epilogue(t, out);
+    sp_linear_epilogue(t, out);
 }
-static void format(const sparta_task *t, sparta_text *out)
+static void format(const sp_task *t, sp_text *out)
 {
-    sparta_text_printf(out, "pairs(%d)", lengths[t->setting]);
+    sp_text_printf(out, "pairs(%d)", lengths[t->setting]);
 }
 
-const sparta_implement sparta_implement_pairs = {.name = "pairs",
-                                                 .sparse = true,
-                                                 .kernel = "pairs",
-                                                 .match = match,
-                                                 .cost = cost,
-                                                 .parameters = parameters,
-                                                 .format = format,
-                                                 .settings = SPARTA_COUNT(lengths),
-                                                 .differs = differs};
+const sp_implement sp_implement_pairs = {.name = "pairs",
+                                         .sparse = true,
+                                         .kernel = "pairs",
+                                         .match = match,
+                                         .cost = cost,
+                                         .parameters = parameters,
+                                         .format = format,
+                                         .settings = SP_COUNT(lengths),
+                                         .differs = differs};

@@ -7,46 +7,46 @@
 
 static const int lengths[] = {128, 256, 512}; /* of a range */
 
-static int64_t range_of(const sparta_task *t)
+static int64_t range_of(const sp_task *t)
 {
     return lengths[t->setting];
 }
 
 /* A range as long as the input is the last that makes a difference. */
-static bool differs(const sparta_task *t)
+static bool differs(const sp_task *t)
 {
     return t->setting == 0 || lengths[t->setting - 1] < t->k;
 }
 
-static bool match(const sparta_task *t)
+static bool match(const sp_task *t)
 {
-    return sparta_linear_match(t) && !t->strict && (t->asked || !t->pattern.dense) && differs(t);
+    return sp_linear_match(t) && !t->strict && (t->asked || !t->pattern.dense) && differs(t);
 }
 
 /* A weight costs its multiply-add, an input of a strip its loads, about a third of one; the 15 loops of each (range, strip) as much as 24, an
  * epilogue as in strip4. */
-static double cost(const sparta_task *t)
+static double cost(const sp_task *t)
 {
     const double weights = (double)(t->n * t->k) * t->pattern.density, inputs = weights * t->strip_fill / 4;
     const double ranges = ceil((double)t->k / (double)range_of(t));
     return weights * 1.02 + inputs * .35 + (double)t->n * (ranges * 6 + 12);
 }
 
-static void parameters(const sparta_task *t, sparta_text *out)
+static void parameters(const sp_task *t, sp_text *out)
 {
-    sparta_linear_parameters(t, SPARTA_FORM_QUADS, out);
+    sp_linear_parameters(t, SP_FORM_QUADS, out);
 }
-static void format(const sparta_task *t, sparta_text *out)
+static void format(const sp_task *t, sp_text *out)
 {
-    sparta_text_printf(out, "quads(%lld)", (long long)range_of(t));
+    sp_text_printf(out, "quads(%lld)", (long long)range_of(t));
 }
 
-const sparta_implement sparta_implement_quads = {.name = "quads",
-                                                 .sparse = true,
-                                                 .kernel = "linear",
-                                                 .match = match,
-                                                 .cost = cost,
-                                                 .parameters = parameters,
-                                                 .format = format,
-                                                 .settings = SPARTA_COUNT(lengths),
-                                                 .differs = differs};
+const sp_implement sp_implement_quads = {.name = "quads",
+                                         .sparse = true,
+                                         .kernel = "linear",
+                                         .match = match,
+                                         .cost = cost,
+                                         .parameters = parameters,
+                                         .format = format,
+                                         .settings = SP_COUNT(lengths),
+                                         .differs = differs};

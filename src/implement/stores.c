@@ -2,41 +2,40 @@
 #include "implement/implement.h"
 
 /* The same storage? Widths that were not asked for are the implement's choice. */
-static bool same_storage(sparta_format asked, const sparta_format *has, bool widths)
+static bool same_storage(sp_format asked, const sp_format *has, bool widths)
 {
-    for (int i = 0; !widths && i < SPARTA_MIN(asked.n, has->n); i++) {
+    for (int i = 0; !widths && i < SP_MIN(asked.n, has->n); i++) {
         asked.level[i].pos = has->level[i].pos;
         asked.level[i].crd = has->level[i].crd;
     }
-    return sparta_format_equal(&asked, has);
+    return sp_format_equal(&asked, has);
 }
 
 /* The format in which the implement keeps a weight of this shape. */
-static sparta_status format_of(sparta_ctx *cx, const sparta_implement *im, const sparta_task *task,
-                               sparta_format *out)
+static sparta_status format_of(sparta_ctx *cx, const sp_implement *im, const sp_task *task, sp_format *out)
 {
-    sparta_text text;
-    sparta_text_init(&text, cx);
+    sp_text text;
+    sp_text_init(&text, cx);
     im->format(task, &text);
     sparta_status status = text.status;
-    if (!status) status = sparta_format_parse(cx, sparta_text_str(&text), out);
-    sparta_text_free(&text);
+    if (!status) status = sp_format_parse(cx, sp_text_str(&text), out);
+    sp_text_free(&text);
     return status;
 }
 
-sparta_status sparta_implement_for_format(sparta_ctx *cx, const sparta_format *f, bool widths, int64_t n,
-                                          int64_t k, const sparta_implement **out)
+sparta_status sp_implement_for_format(sparta_ctx *cx, const sp_format *f, bool widths, int64_t n, int64_t k,
+                                      const sp_implement **out)
 {
-    const sparta_implement *walk = sparta_implement_find("walk");
-    for (int i = 0; i < sparta_implement_count(); i++) {
-        const sparta_implement *im = sparta_implement_row(i);
+    const sp_implement *walk = sp_implement_find("walk");
+    for (int i = 0; i < sp_implement_count(); i++) {
+        const sp_implement *im = sp_implement_row(i);
         if (!im->format || !im->kernel || im == walk || im->version || im->rows)
             continue; /* what a schedule means does not depend on a library that may be here or not, nor on tokens */
-        for (int setting = 0; setting < sparta_implement_settings(im); setting++) {
-            const sparta_task task = {.n = n, .k = k, .setting = setting};
-            sparta_format has;
+        for (int setting = 0; setting < sp_implement_settings(im); setting++) {
+            const sp_task task = {.n = n, .k = k, .setting = setting};
+            sp_format has;
             if (im->differs && !im->differs(&task)) continue;
-            SPARTA_TRY(format_of(cx, im, &task, &has));
+            SP_TRY(format_of(cx, im, &task, &has));
             if (!same_storage(*f, &has, widths)) continue;
             *out = im;
             return SPARTA_OK;

@@ -2,32 +2,31 @@
  * rows divide by 4 exactly, any other one with zeros filled in, as long as that stores less than the dense weight or a schedule asks for it. */
 #include "implement/linear.h"
 
-static bool match(const sparta_task *t)
+static bool match(const sp_task *t)
 {
-    return sparta_linear_match(t) && !t->strict &&
+    return sp_linear_match(t) && !t->strict &&
            (t->asked || (!t->pattern.dense && t->strip_fill * t->pattern.density < 1));
 }
 
 /* Blocks cost a load of their coordinate; strips a prologue and an epilogue worth about 12 blocks. */
-static double cost(const sparta_task *t)
+static double cost(const sp_task *t)
 {
     return (double)(t->n * t->k) * t->pattern.density * t->strip_fill * 1.04 + (double)t->n * 12;
 }
 
-static void parameters(const sparta_task *t, sparta_text *out)
+static void parameters(const sp_task *t, sp_text *out)
 {
-    sparta_linear_parameters(t, SPARTA_FORM_STRIPS, out);
+    sp_linear_parameters(t, SP_FORM_STRIPS, out);
 }
-static void format(const sparta_task *t, sparta_text *out)
+static void format(const sp_task *t, sp_text *out)
 {
-    sparta_text_printf(out, "(n,k)->(n/4:dense, k:compressed, n%%4:dense), crd=%s",
-                       t->k < 65536 ? "u16" : "u32");
+    sp_text_printf(out, "(n,k)->(n/4:dense, k:compressed, n%%4:dense), crd=%s", t->k < 65536 ? "u16" : "u32");
 }
 
-const sparta_implement sparta_implement_strip4 = {.name = "strip4",
-                                                  .sparse = true,
-                                                  .kernel = "linear",
-                                                  .match = match,
-                                                  .cost = cost,
-                                                  .parameters = parameters,
-                                                  .format = format};
+const sp_implement sp_implement_strip4 = {.name = "strip4",
+                                          .sparse = true,
+                                          .kernel = "linear",
+                                          .match = match,
+                                          .cost = cost,
+                                          .parameters = parameters,
+                                          .format = format};

@@ -11,39 +11,38 @@ static int what_it_does(const char *op)
 }
 
 /* Call `look` with every message of one field; what is malformed is somebody else's to say. */
-static int each(sparta_importer *im, const char *what, sparta_view of, uint32_t field,
-                int (*look)(sparta_importer *, sparta_view))
+static int each(sp_importer *im, const char *what, sp_bytes of, uint32_t field,
+                int (*look)(sp_importer *, sp_bytes))
 {
-    sparta_wire w = sparta_wire_of(im->cx, what, of);
-    sparta_wire_field f;
-    sparta_view bytes;
+    sp_wire w = sp_wire_of(im->cx, what, of);
+    sp_wire_field f;
+    sp_bytes bytes;
     int found = 0;
-    while (sparta_wire_find(&w, field, &f) == SPARTA_OK && f.number &&
-           sparta_wire_bytes(&w, &f, &bytes) == SPARTA_OK)
+    while (sp_wire_find(&w, field, &f) == SPARTA_OK && f.number && sp_wire_bytes(&w, &f, &bytes) == SPARTA_OK)
         found |= look(im, bytes);
     return found;
 }
 
-static int in_node(sparta_importer *im, sparta_view node)
+static int in_node(sp_importer *im, sp_bytes node)
 {
-    sparta_wire w = sparta_wire_of(im->cx, "NodeProto", node);
-    sparta_wire_field f;
+    sp_wire w = sp_wire_of(im->cx, "NodeProto", node);
+    sp_wire_field f;
     const char *op = "";
-    if (sparta_wire_find(&w, NODE_OP, &f) != SPARTA_OK || !f.number) return 0;
-    return sparta_wire_string(&w, &f, im->scratch, &op) == SPARTA_OK ? what_it_does(op) : 0;
+    if (sp_wire_find(&w, NODE_OP, &f) != SPARTA_OK || !f.number) return 0;
+    return sp_wire_string(&w, &f, im->scratch, &op) == SPARTA_OK ? what_it_does(op) : 0;
 }
 
-static int in_graph(sparta_importer *im, sparta_view graph)
+static int in_graph(sp_importer *im, sp_bytes graph)
 {
     return each(im, "GraphProto", graph, GRAPH_NODE, in_node);
 }
 
-static int in_attribute(sparta_importer *im, sparta_view attribute)
+static int in_attribute(sp_importer *im, sp_bytes attribute)
 {
     return each(im, "AttributeProto", attribute, ATTRIBUTE_G, in_graph);
 }
 
-bool sparta_onnx_is_bag(sparta_importer *im, sparta_view node)
+bool sp_onnx_is_bag(sp_importer *im, sp_bytes node)
 {
     return each(im, "NodeProto", node, NODE_ATTRIBUTE, in_attribute) == (LOOKS_UP | REDUCES);
 }

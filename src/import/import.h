@@ -3,7 +3,7 @@
  *   model.onnx --mmap--> wire reader (views) --> names resolved, old operator forms rewritten --> graph
  *
  * The wire reader is our own: protobuf fields as (pointer, length) views, depth at most 64, counts and bytes
- * budgeted. Weights stay in the mapping (sparta_model keeps it open) unless they must be converted or are
+ * budgeted. Weights stay in the mapping (sp_model keeps it open) unless they must be converted or are
  * misaligned. External data is opened beneath the model's folder only (file.h). Opsets 11 to 27; every node
  * is rewritten to the newest form of its operator, so that the rooms to the right know one form each: axes as
  * inputs, Softmax's old flattening as Flatten/Softmax/Reshape, ... An operator that is not in ops.def is
@@ -12,41 +12,41 @@
  * Input dims that are named become symbols; unnamed unknown dims become symbols made of input's name and axis
  * ("input_ids.1").
  */
-#ifndef SPARTA_IMPORT_H
-#define SPARTA_IMPORT_H
+#ifndef SP_IMPORT_H
+#define SP_IMPORT_H
 
 #include "file/file.h"
 #include "graph/graph.h"
 
-typedef struct sparta_model {
-    sparta_graph *graph;
+typedef struct sp_model {
+    sp_graph *graph;
     const char *path; /* of the file; NULL: parsed from memory */
-    sparta_mapped file;
+    sp_mapped file;
     int n_external;
-    sparta_mapped *external; /* further files that weights live in */
-    int opset;               /* of the default domain, as the file says */
-    int64_t parameters;      /* elements of all float initialisers */
-} sparta_model;
+    sp_mapped *external; /* further files that weights live in */
+    int opset;           /* of the default domain, as the file says */
+    int64_t parameters;  /* elements of all float initialisers */
+} sp_model;
 
-typedef struct sparta_import_options {
+typedef struct sp_import_options {
     const char *external_data_root; /* NULL: the folder of the model */
-} sparta_import_options;
+} sp_import_options;
 
-sparta_status sparta_model_open(sparta_ctx *cx, const char *path, const sparta_import_options *options,
-                                sparta_model **out) SPARTA_MUST;
+sparta_status sp_model_open(sparta_ctx *cx, const char *path, const sp_import_options *options,
+                            sp_model **out) SP_MUST;
 /* The bytes must outlive the model. folder NULL: no external data. */
-sparta_status sparta_model_parse(sparta_ctx *cx, const void *bytes, size_t n, const char *folder,
-                                 sparta_model **out) SPARTA_MUST;
-void sparta_model_close(sparta_model *m);
+sparta_status sp_model_parse(sparta_ctx *cx, const void *bytes, size_t n, const char *folder,
+                             sp_model **out) SP_MUST;
+void sp_model_close(sp_model *m);
 /* E_IO when one of its files was written since it was opened (file.h): before what was made of it is believed or written. */
-sparta_status sparta_model_check(sparta_ctx *cx, const sparta_model *m) SPARTA_MUST;
+sparta_status sp_model_check(sparta_ctx *cx, const sp_model *m) SP_MUST;
 
 /* Write a graph as ONNX (IR 10 and opset 21, or the lowest later ones that have all its operators and types; fused operators in
  * their decomposed form or E_UNSUPPORTED). Atomic.
  * Files up to 2 GiB in one; larger ones put weights beside it as external data ("<name>.data"). */
-sparta_status sparta_onnx_write(sparta_ctx *cx, const sparta_graph *g, const char *path) SPARTA_MUST;
+sparta_status sp_onnx_write(sparta_ctx *cx, const sp_graph *g, const char *path) SP_MUST;
 
-/* A TensorProto by itself (node tests, .pb files). The tensor is a copy: sparta_free(out->data). */
-sparta_status sparta_onnx_tensor(sparta_ctx *cx, const void *bytes, size_t n, sparta_tensor *out) SPARTA_MUST;
+/* A TensorProto by itself (node tests, .pb files). The tensor is a copy: sp_free(out->data). */
+sparta_status sp_onnx_tensor(sparta_ctx *cx, const void *bytes, size_t n, sparta_tensor *out) SP_MUST;
 
 #endif

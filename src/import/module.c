@@ -13,7 +13,7 @@
 #define SCOPES "pkg.torch.onnx.name_scopes"
 
 /* The last but one of the quoted words: the last is the call inside the module. */
-static sparta_status last_scope(sparta_importer *im, const char *list, const char **out)
+static sparta_status last_scope(sp_importer *im, const char *list, const char **out)
 {
     const char *word = NULL, *before = NULL;
     size_t length = 0, length_before = 0;
@@ -25,28 +25,27 @@ static sparta_status last_scope(sparta_importer *im, const char *list, const cha
         length = (size_t)(end - word);
     }
     if (!before || !length_before) return SPARTA_OK;
-    const char *module =
-        sparta_arena_printf(im->scratch, "%.*s", (int)SPARTA_MIN(length_before, 1000), before);
-    SPARTA_NEED(im->cx, module);
+    const char *module = sp_arena_printf(im->scratch, "%.*s", (int)SP_MIN(length_before, 1000), before);
+    SP_NEED(im->cx, module);
     *out = module;
     return SPARTA_OK;
 }
 
-sparta_status sparta_onnx_read_scopes(sparta_importer *im, sparta_view entry, const char **out)
+sparta_status sp_onnx_read_scopes(sp_importer *im, sp_bytes entry, const char **out)
 {
-    sparta_wire w = sparta_wire_of(im->cx, "StringStringEntryProto", entry);
-    sparta_wire_field f, value = {0};
+    sp_wire w = sp_wire_of(im->cx, "StringStringEntryProto", entry);
+    sp_wire_field f, value = {0};
     bool scopes = false;
     const char *list;
     for (;;) {
-        SPARTA_TRY(sparta_wire_next(&w, &f));
+        SP_TRY(sp_wire_next(&w, &f));
         if (!f.number) break;
-        if (f.number == ENTRY_KEY && f.type == SPARTA_WIRE_BYTES)
+        if (f.number == ENTRY_KEY && f.type == SP_WIRE_BYTES)
             scopes = f.bytes.size == strlen(SCOPES) && !memcmp(f.bytes.data, SCOPES, f.bytes.size);
         if (f.number == ENTRY_VALUE) value = f;
     }
     if (!scopes || !value.number) return SPARTA_OK;
-    SPARTA_TRY(sparta_wire_string(&w, &value, im->scratch, &list));
+    SP_TRY(sp_wire_string(&w, &value, im->scratch, &list));
     return last_scope(im, list, out);
 }
 
@@ -56,12 +55,12 @@ static bool is_repeated(const char *segment, size_t n, const char *next)
     return !strncmp(segment, next, n) && next[n] == '.';
 }
 
-sparta_status sparta_onnx_module_of_name(sparta_importer *im, const char *name, const char **out)
+sparta_status sp_onnx_module_of_name(sp_importer *im, const char *name, const char **out)
 {
     const char *last = strrchr(name, '/');
     if (*name != '/' || last == name) return SPARTA_OK;
-    char *path = sparta_arena_alloc(im->scratch, (size_t)(last - name) + 1), *to = path;
-    SPARTA_NEED(im->cx, path);
+    char *path = sp_arena_alloc(im->scratch, (size_t)(last - name) + 1), *to = path;
+    SP_NEED(im->cx, path);
     for (const char *p = name + 1; p < last;) {
         const size_t n = strcspn(p, "/");
         if (p + n == last || !is_repeated(p, n, p + n + 1)) {

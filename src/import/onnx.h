@@ -6,20 +6,20 @@
  *   attribute.c AttributeProto             write.c     graph -> ONNX
  *   module.c    paths of PyTorch's modules
  *
- * Field numbers are those of onnx.proto. An error says where by sparta_fail_in on its way up: file, then node
+ * Field numbers are those of onnx.proto. An error says where by sp_fail_in on its way up: file, then node
  * or initialiser.
  */
-#ifndef SPARTA_IMPORT_ONNX_H
-#define SPARTA_IMPORT_ONNX_H
+#ifndef SP_IMPORT_ONNX_H
+#define SP_IMPORT_ONNX_H
 
 #include "import/import.h"
 #include "import/wire.h"
 
 enum {
-    SPARTA_OPSET_OLDEST = 11,
-    SPARTA_OPSET_NEWEST = 27,
-    SPARTA_OPSET_WRITTEN = 21, /* the lowest */
-    SPARTA_IR_WRITTEN = 10
+    SP_OPSET_OLDEST = 11,
+    SP_OPSET_NEWEST = 27,
+    SP_OPSET_WRITTEN = 21, /* the lowest */
+    SP_IR_WRITTEN = 10
 };
 
 /* Field numbers of onnx.proto. */
@@ -96,77 +96,75 @@ enum {
 };
 
 /* One import under way. */
-typedef struct sparta_importer {
+typedef struct sp_importer {
     sparta_ctx *cx;
-    sparta_model *model;
-    sparta_graph *g;
-    sparta_arena *keep;    /* dies with the import */
-    sparta_arena *scratch; /* dies with the message being read */
-    const char *folder;    /* of external data; NULL: none is allowed */
+    sp_model *model;
+    sp_graph *g;
+    sp_arena *keep;     /* dies with the import */
+    sp_arena *scratch;  /* dies with the message being read */
+    const char *folder; /* of external data; NULL: none is allowed */
     int external_capacity;
-    bool other_domains;  /* opsets of other domains are there */
-    sparta_map *files;   /* external location -> index in model->external */
-    sparta_map *symbols; /* symbol in use -> index in `meant` */
-    sparta_map *renamed; /* dim_param as the file has it -> index in `meant` */
-    const char **meant;  /* symbols as they stand in our expressions */
+    bool other_domains; /* opsets of other domains are there */
+    sp_map *files;      /* external location -> index in model->external */
+    sp_map *symbols;    /* symbol in use -> index in `meant` */
+    sp_map *renamed;    /* dim_param as the file has it -> index in `meant` */
+    const char **meant; /* symbols as they stand in our expressions */
     int n_symbols, symbol_capacity, suffix;
-} sparta_importer;
+} sp_importer;
 
 /* tensor.c. `external` is NULL where external data is not allowed. `data` is in the file, or in `arena` when
  * it had to be converted or was misaligned. Nothing is allocated before the declared shape was compared with
  * the bytes that are there. */
-sparta_status sparta_onnx_read_tensor(sparta_ctx *cx, sparta_importer *external, sparta_arena *arena,
-                                      sparta_view bytes, sparta_tensor *out, const char **name) SPARTA_MUST;
+sparta_status sp_onnx_read_tensor(sparta_ctx *cx, sp_importer *external, sp_arena *arena, sp_bytes bytes,
+                                  sparta_tensor *out, const char **name) SP_MUST;
 /* Bytes of n elements in the file: those narrower than a byte are packed there. */
-size_t sparta_onnx_packed(sparta_dtype dtype, int64_t n);
+size_t sp_onnx_packed(sparta_dtype dtype, int64_t n);
 /* external.c: `size` bytes of external data as the entries (in their TensorProto) say. */
 /* Is it, by its bytes, a known file of something else? E_UNSUPPORTED, with how to get ONNX out of it (foreign.def). */
-sparta_status sparta_onnx_not_foreign(sparta_ctx *cx, sparta_view file) SPARTA_MUST;
+sparta_status sp_onnx_not_foreign(sparta_ctx *cx, sp_bytes file) SP_MUST;
 
-typedef struct sparta_onnx_external {
+typedef struct sp_onnx_external {
     const char *location, *offset, *length;
     bool checksum;
-} sparta_onnx_external;
-sparta_status sparta_onnx_read_external(sparta_arena *a, const sparta_wire *w, const sparta_wire_field *f,
-                                        sparta_onnx_external *out) SPARTA_MUST;
-sparta_status sparta_onnx_open_external(sparta_importer *im, const sparta_onnx_external *e, size_t size,
-                                        const uint8_t **out) SPARTA_MUST;
+} sp_onnx_external;
+sparta_status sp_onnx_read_external(sp_arena *a, const sp_wire *w, const sp_wire_field *f,
+                                    sp_onnx_external *out) SP_MUST;
+sparta_status sp_onnx_open_external(sp_importer *im, const sp_onnx_external *e, size_t size,
+                                    const uint8_t **out) SP_MUST;
 
 /* value.c */
-sparta_status sparta_onnx_add_input(sparta_importer *im, sparta_view info) SPARTA_MUST;
-sparta_status sparta_onnx_info_name(sparta_importer *im, sparta_view info, const char **name) SPARTA_MUST;
+sparta_status sp_onnx_add_input(sp_importer *im, sp_bytes info) SP_MUST;
+sparta_status sp_onnx_info_name(sp_importer *im, sp_bytes info, const char **name) SP_MUST;
 
 /* attribute.c: an AttributeProto; everything in the scratch arena. */
-sparta_status sparta_onnx_read_attribute(sparta_importer *im, sparta_view bytes,
-                                         sparta_attr *out) SPARTA_MUST;
+sparta_status sp_onnx_read_attribute(sp_importer *im, sp_bytes bytes, sp_attr *out) SP_MUST;
 
 /* module.c: the path of PyTorch's module that a node is part of, from a metadata entry of the newer exporter or from the node's name as
  * the older one writes it. *out stays as it is where neither says one. */
-sparta_status sparta_onnx_read_scopes(sparta_importer *im, sparta_view entry, const char **out) SPARTA_MUST;
-sparta_status sparta_onnx_module_of_name(sparta_importer *im, const char *name, const char **out) SPARTA_MUST;
+sparta_status sp_onnx_read_scopes(sp_importer *im, sp_bytes entry, const char **out) SP_MUST;
+sparta_status sp_onnx_module_of_name(sp_importer *im, const char *name, const char **out) SP_MUST;
 
 /* node.c: first every output gets its value (nodes may stand in any order), then the nodes are made. */
-sparta_status sparta_onnx_declare_node(sparta_importer *im, sparta_view bytes) SPARTA_MUST;
-sparta_status sparta_onnx_add_node(sparta_importer *im, sparta_view bytes) SPARTA_MUST;
+sparta_status sp_onnx_declare_node(sp_importer *im, sp_bytes bytes) SP_MUST;
+sparta_status sp_onnx_add_node(sp_importer *im, sp_bytes bytes) SP_MUST;
 
 /* upgrade.c: a node as the file has it, which becomes one or more nodes in the newest form. */
-typedef struct sparta_onnx_node {
+typedef struct sp_onnx_node {
     const char *domain, *op, *name;
-    const char *module; /* as sparta_node has it */
+    const char *module; /* as sp_node has it */
     int n_in, n_out, n_attr;
-    sparta_value **in, **out; /* NULL entries: absent */
-    sparta_attr *attr;
-} sparta_onnx_node;
+    sp_value **in, **out; /* NULL entries: absent */
+    sp_attr *attr;
+} sp_onnx_node;
 /* Is the operator one that upgrade can make nodes of? E_UNSUPPORTED says which one, where, and what would
  * help. */
-sparta_status sparta_onnx_check_operator(sparta_importer *im, const sparta_onnx_node *n,
-                                         sparta_view bytes) SPARTA_MUST;
+sparta_status sp_onnx_check_operator(sp_importer *im, const sp_onnx_node *n, sp_bytes bytes) SP_MUST;
 /* A Loop that looks rows up and reduces them, as nn.EmbeddingBag is exported? */
-bool sparta_onnx_is_bag(sparta_importer *im, sparta_view node);
-sparta_status sparta_onnx_upgrade(sparta_importer *im, sparta_onnx_node *n) SPARTA_MUST;
+bool sp_onnx_is_bag(sp_importer *im, sp_bytes node);
+sparta_status sp_onnx_upgrade(sp_importer *im, sp_onnx_node *n) SP_MUST;
 
 /* write.c, with another limit than 2 GiB, above which the weights go to a file beside it. */
-sparta_status sparta_onnx_write_within(sparta_ctx *cx, const sparta_graph *g, const char *path,
-                                       uint64_t limit) SPARTA_MUST;
+sparta_status sp_onnx_write_within(sparta_ctx *cx, const sp_graph *g, const char *path,
+                                   uint64_t limit) SP_MUST;
 
 #endif

@@ -14,12 +14,12 @@
 #include "import/onnx.h"
 #include <string.h>
 
-typedef sparta_status (*rewrite)(sparta_importer *im, sparta_onnx_node *n, sparta_op_id op);
+typedef sparta_status (*rewrite)(sp_importer *im, sp_onnx_node *n, sp_op_id op);
 
 /* ------------------------------------------------------------------ pieces */
 
 /* Takes the attribute out of the node; false when it has none. */
-static bool take(sparta_onnx_node *n, const char *name, sparta_attr *out)
+static bool take(sp_onnx_node *n, const char *name, sp_attr *out)
 {
     for (int i = 0; i < n->n_attr; i++) {
         if (strcmp(n->attr[i].name, name) != 0) continue;
@@ -31,58 +31,58 @@ static bool take(sparta_onnx_node *n, const char *name, sparta_attr *out)
     return false;
 }
 
-static sparta_status wrong(sparta_importer *im, const sparta_onnx_node *n, const char *what)
+static sparta_status wrong(sp_importer *im, const sp_onnx_node *n, const char *what)
 {
-    return sparta_fail(im->cx, SPARTA_E_FORMAT, "%s '%.200s': %s", n->op, n->name, what);
+    return sp_fail(im->cx, SPARTA_E_FORMAT, "%s '%.200s': %s", n->op, n->name, what);
 }
 
 /* node.c leaves two places more than a node may have attributes. */
-static void give_int(sparta_onnx_node *n, const char *name, int64_t value)
+static void give_int(sp_onnx_node *n, const char *name, int64_t value)
 {
-    n->attr[n->n_attr++] = (sparta_attr){.name = name, .kind = SPARTA_ATTR_INT, .i = value};
+    n->attr[n->n_attr++] = (sp_attr){.name = name, .kind = SP_ATTR_INT, .i = value};
 }
 
-static sparta_status emit(sparta_importer *im, sparta_onnx_node *n, sparta_op_id op)
+static sparta_status emit(sp_importer *im, sp_onnx_node *n, sp_op_id op)
 {
-    sparta_attrs attrs = {n->n_attr, n->attr};
-    sparta_node *made;
-    SPARTA_TRY(sparta_graph_add_node(im->g, op, n->name, n->n_in, n->in, n->n_out, n->out, &attrs, &made));
+    sp_attrs attrs = {n->n_attr, n->attr};
+    sp_node *made;
+    SP_TRY(sp_graph_add_node(im->g, op, n->name, n->n_in, n->in, n->n_out, n->out, &attrs, &made));
     if (n->module) {
-        made->module = sparta_arena_string(im->g->arena, n->module);
-        SPARTA_NEED(im->cx, made->module);
+        made->module = sp_arena_string(im->g->arena, n->module);
+        SP_NEED(im->cx, made->module);
     }
     return SPARTA_OK;
 }
 
 /* A node with one fresh output, named after the one it comes from. `attr` may be NULL. */
-static sparta_status emit_part(sparta_importer *im, const sparta_onnx_node *n, sparta_op_id op, int n_in,
-                               sparta_value **in, const sparta_attr *attr, sparta_value **out)
+static sparta_status emit_part(sp_importer *im, const sp_onnx_node *n, sp_op_id op, int n_in, sp_value **in,
+                               const sp_attr *attr, sp_value **out)
 {
-    sparta_attrs attrs = {attr ? 1 : 0, attr};
-    const char *name = sparta_arena_printf(im->scratch, "%s/%s", n->name, sparta_builtin_row(op)->name);
-    SPARTA_NEED(im->cx, name);
+    sp_attrs attrs = {attr ? 1 : 0, attr};
+    const char *name = sp_arena_printf(im->scratch, "%s/%s", n->name, sp_builtin_row(op)->name);
+    SP_NEED(im->cx, name);
     *out = NULL;
-    return sparta_graph_add_node(im->g, op, name, n_in, in, 1, out, &attrs, NULL);
+    return sp_graph_add_node(im->g, op, name, n_in, in, 1, out, &attrs, NULL);
 }
 
 /* Input 1 of the node becomes this tensor. */
-static sparta_status give_input(sparta_importer *im, sparta_onnx_node *n, const sparta_tensor *t)
+static sparta_status give_input(sp_importer *im, sp_onnx_node *n, const sparta_tensor *t)
 {
     if (n->n_in != 1) return wrong(im, n, "what an attribute says is an input too; one of them is allowed");
-    sparta_value **in = sparta_arena_array(im->scratch, 2, sizeof *in);
-    SPARTA_NEED(im->cx, in);
+    sp_value **in = sp_arena_array(im->scratch, 2, sizeof *in);
+    SP_NEED(im->cx, in);
     in[0] = n->in[0];
-    SPARTA_TRY(sparta_graph_add_constant(im->g, NULL, t, true, &in[1]));
+    SP_TRY(sp_graph_add_constant(im->g, NULL, t, true, &in[1]));
     n->in = in;
     n->n_in = 2;
     return SPARTA_OK;
 }
 
-static sparta_status ints_to_input(sparta_importer *im, sparta_onnx_node *n, const char *name)
+static sparta_status ints_to_input(sp_importer *im, sp_onnx_node *n, const char *name)
 {
-    sparta_attr a;
+    sp_attr a;
     if (!take(n, name, &a)) return SPARTA_OK;
-    if (a.kind != SPARTA_ATTR_INTS) return wrong(im, n, "the axes or sizes are no ints");
+    if (a.kind != SP_ATTR_INTS) return wrong(im, n, "the axes or sizes are no ints");
     const int64_t count = a.n;
     sparta_tensor t = sparta_tensor_view(SPARTA_I64, 1, &count, (void *)a.ints);
     return give_input(im, n, &t);
@@ -90,35 +90,35 @@ static sparta_status ints_to_input(sparta_importer *im, sparta_onnx_node *n, con
 
 /* ------------------------------------------------------------------ the rewrites */
 
-static sparta_status with_axes(sparta_importer *im, sparta_onnx_node *n, sparta_op_id op)
+static sparta_status with_axes(sp_importer *im, sp_onnx_node *n, sp_op_id op)
 {
-    SPARTA_TRY(ints_to_input(im, n, "axes"));
+    SP_TRY(ints_to_input(im, n, "axes"));
     return emit(im, n, op);
 }
 
-static sparta_status split(sparta_importer *im, sparta_onnx_node *n, sparta_op_id op)
+static sparta_status split(sp_importer *im, sp_onnx_node *n, sp_op_id op)
 {
-    sparta_attr a;
-    SPARTA_TRY(ints_to_input(im, n, "split"));
-    if (take(n, "num_outputs", &a) && (a.kind != SPARTA_ATTR_INT || a.i != n->n_out || n->n_in > 1))
+    sp_attr a;
+    SP_TRY(ints_to_input(im, n, "split"));
+    if (take(n, "num_outputs", &a) && (a.kind != SP_ATTR_INT || a.i != n->n_out || n->n_in > 1))
         return wrong(im, n, "num_outputs is not the number of outputs, or sizes are given too");
     if (n->n_in == 1) give_int(n, "num_outputs", n->n_out);
     return emit(im, n, op);
 }
 
-static sparta_status dropout(sparta_importer *im, sparta_onnx_node *n, sparta_op_id op)
+static sparta_status dropout(sp_importer *im, sp_onnx_node *n, sp_op_id op)
 {
-    sparta_attr a;
+    sp_attr a;
     if (take(n, "ratio", &a)) {
-        if (a.kind != SPARTA_ATTR_FLOAT) return wrong(im, n, "ratio is no float");
+        if (a.kind != SP_ATTR_FLOAT) return wrong(im, n, "ratio is no float");
         sparta_tensor t = sparta_tensor_view(SPARTA_F32, 0, NULL, &a.f);
-        SPARTA_TRY(give_input(im, n, &t));
+        SP_TRY(give_input(im, n, &t));
     }
     return emit(im, n, op);
 }
 
 /* Before 13 what is not given is an empty tensor. */
-static sparta_status resize(sparta_importer *im, sparta_onnx_node *n, sparta_op_id op)
+static sparta_status resize(sp_importer *im, sp_onnx_node *n, sp_op_id op)
 {
     for (int i = 1; i < n->n_in; i++)
         if (n->in[i] && n->in[i]->constant && sparta_tensor_elements(n->in[i]->constant) == 0)
@@ -128,83 +128,82 @@ static sparta_status resize(sparta_importer *im, sparta_onnx_node *n, sparta_op_
 }
 
 /* In training it had up to five outputs. */
-static sparta_status batch_normalization(sparta_importer *im, sparta_onnx_node *n, sparta_op_id op)
+static sparta_status batch_normalization(sp_importer *im, sp_onnx_node *n, sp_op_id op)
 {
     if (n->n_out > 1 && im->model->opset < 14)
-        return sparta_fail(
-            im->cx, SPARTA_E_UNSUPPORTED,
-            "BatchNormalization '%.200s': it has %d outputs, as in training; export the model for "
-            "inference, with model.eval()",
-            n->name, n->n_out);
+        return sp_fail(im->cx, SPARTA_E_UNSUPPORTED,
+                       "BatchNormalization '%.200s': it has %d outputs, as in training; export the model for "
+                       "inference, with model.eval()",
+                       n->name, n->n_out);
     return emit(im, n, op);
 }
 
 /* v (groups) -> (channels): each number as often as its group has channels; each (1). */
-static sparta_status repeat_groups(sparta_importer *im, const sparta_onnx_node *n, sparta_value *groups,
-                                   sparta_value *each, sparta_value **v)
+static sparta_status repeat_groups(sp_importer *im, const sp_onnx_node *n, sp_value *groups, sp_value *each,
+                                   sp_value **v)
 {
     static int64_t one = 1, minus = -1;
-    const sparta_attr axis = {.name = "axis", .kind = SPARTA_ATTR_INT, .i = 0};
+    const sp_attr axis = {.name = "axis", .kind = SP_ATTR_INT, .i = 0};
     const int64_t dim = 1;
     sparta_tensor at = sparta_tensor_view(SPARTA_I64, 1, &dim, &one),
                   rest = sparta_tensor_view(SPARTA_I64, 1, &dim, &minus);
-    sparta_value *column, *shape, *wide, *last, *all;
-    SPARTA_TRY(sparta_graph_add_constant(im->g, NULL, &at, true, &last));
-    SPARTA_TRY(sparta_graph_add_constant(im->g, NULL, &rest, true, &all));
-    SPARTA_TRY(emit_part(im, n, SPARTA_OP_Unsqueeze, 2, (sparta_value *[]){*v, last}, NULL, &column));
-    SPARTA_TRY(emit_part(im, n, SPARTA_OP_Concat, 2, (sparta_value *[]){groups, each}, &axis, &shape));
-    SPARTA_TRY(emit_part(im, n, SPARTA_OP_Expand, 2, (sparta_value *[]){column, shape}, NULL, &wide));
-    return emit_part(im, n, SPARTA_OP_Reshape, 2, (sparta_value *[]){wide, all}, NULL, v);
+    sp_value *column, *shape, *wide, *last, *all;
+    SP_TRY(sp_graph_add_constant(im->g, NULL, &at, true, &last));
+    SP_TRY(sp_graph_add_constant(im->g, NULL, &rest, true, &all));
+    SP_TRY(emit_part(im, n, SP_OP_Unsqueeze, 2, (sp_value *[]){*v, last}, NULL, &column));
+    SP_TRY(emit_part(im, n, SP_OP_Concat, 2, (sp_value *[]){groups, each}, &axis, &shape));
+    SP_TRY(emit_part(im, n, SP_OP_Expand, 2, (sp_value *[]){column, shape}, NULL, &wide));
+    return emit_part(im, n, SP_OP_Reshape, 2, (sp_value *[]){wide, all}, NULL, v);
 }
 
-static sparta_status group_normalization(sparta_importer *im, sparta_onnx_node *n, sparta_op_id op)
+static sparta_status group_normalization(sp_importer *im, sp_onnx_node *n, sp_op_id op)
 {
     static int64_t one = 1;
-    const sparta_attr from = {.name = "axis", .kind = SPARTA_ATTR_INT, .i = 0};
+    const sp_attr from = {.name = "axis", .kind = SP_ATTR_INT, .i = 0};
     const int64_t dim = 1;
-    sparta_attr a;
-    sparta_value *shape, *place, *channels, *groups, *each;
+    sp_attr a;
+    sp_value *shape, *place, *channels, *groups, *each;
     if (im->model->opset >= 21) return emit(im, n, op);
     if (n->n_in != 3 || !n->in[0] || !n->in[1] || !n->in[2]) return wrong(im, n, "it has three inputs");
-    if (!take(n, "num_groups", &a) || a.kind != SPARTA_ATTR_INT || a.i < 1)
+    if (!take(n, "num_groups", &a) || a.kind != SP_ATTR_INT || a.i < 1)
         return wrong(im, n, "num_groups is missing or less than 1");
     sparta_tensor second = sparta_tensor_view(SPARTA_I64, 1, &dim, &one),
                   count = sparta_tensor_view(SPARTA_I64, 1, &dim, &a.i);
-    SPARTA_TRY(sparta_graph_add_constant(im->g, NULL, &second, true, &place));
-    SPARTA_TRY(sparta_graph_add_constant(im->g, NULL, &count, true, &groups));
-    SPARTA_TRY(emit_part(im, n, SPARTA_OP_Shape, 1, n->in, NULL, &shape));
-    SPARTA_TRY(emit_part(im, n, SPARTA_OP_Gather, 2, (sparta_value *[]){shape, place}, &from, &channels));
-    SPARTA_TRY(emit_part(im, n, SPARTA_OP_Div, 2, (sparta_value *[]){channels, groups}, NULL, &each));
-    for (int i = 1; i < 3; i++) SPARTA_TRY(repeat_groups(im, n, groups, each, &n->in[i]));
+    SP_TRY(sp_graph_add_constant(im->g, NULL, &second, true, &place));
+    SP_TRY(sp_graph_add_constant(im->g, NULL, &count, true, &groups));
+    SP_TRY(emit_part(im, n, SP_OP_Shape, 1, n->in, NULL, &shape));
+    SP_TRY(emit_part(im, n, SP_OP_Gather, 2, (sp_value *[]){shape, place}, &from, &channels));
+    SP_TRY(emit_part(im, n, SP_OP_Div, 2, (sp_value *[]){channels, groups}, NULL, &each));
+    for (int i = 1; i < 3; i++) SP_TRY(repeat_groups(im, n, groups, each, &n->in[i]));
     give_int(n, "num_groups", a.i);
     return emit(im, n, op);
 }
 
 /* The flattening form. Sizes of 0 in the shape are sizes, hence allowzero. */
-static sparta_status flat_softmax(sparta_importer *im, sparta_onnx_node *n, sparta_op_id op, int64_t axis)
+static sparta_status flat_softmax(sp_importer *im, sp_onnx_node *n, sp_op_id op, int64_t axis)
 {
-    const sparta_attr at = {.name = "axis", .kind = SPARTA_ATTR_INT, .i = axis};
-    const sparta_attr last = {.name = "axis", .kind = SPARTA_ATTR_INT, .i = -1};
-    sparta_value *flat, *soft, *shape;
-    SPARTA_TRY(emit_part(im, n, SPARTA_OP_Flatten, 1, n->in, &at, &flat));
-    SPARTA_TRY(emit_part(im, n, op, 1, &flat, &last, &soft));
-    SPARTA_TRY(emit_part(im, n, SPARTA_OP_Shape, 1, n->in, NULL, &shape));
-    sparta_value *in[] = {soft, shape};
-    sparta_onnx_node reshape = *n;
+    const sp_attr at = {.name = "axis", .kind = SP_ATTR_INT, .i = axis};
+    const sp_attr last = {.name = "axis", .kind = SP_ATTR_INT, .i = -1};
+    sp_value *flat, *soft, *shape;
+    SP_TRY(emit_part(im, n, SP_OP_Flatten, 1, n->in, &at, &flat));
+    SP_TRY(emit_part(im, n, op, 1, &flat, &last, &soft));
+    SP_TRY(emit_part(im, n, SP_OP_Shape, 1, n->in, NULL, &shape));
+    sp_value *in[] = {soft, shape};
+    sp_onnx_node reshape = *n;
     reshape.in = in;
     reshape.n_in = 2;
     give_int(&reshape, "allowzero", 1);
-    return emit(im, &reshape, SPARTA_OP_Reshape);
+    return emit(im, &reshape, SP_OP_Reshape);
 }
 
-static sparta_status softmax(sparta_importer *im, sparta_onnx_node *n, sparta_op_id op)
+static sparta_status softmax(sp_importer *im, sp_onnx_node *n, sp_op_id op)
 {
-    sparta_attr a;
+    sp_attr a;
     bool old = im->model->opset < 13;
     int64_t axis = old ? 1 : -1;
     if (n->n_in != 1 || !n->in[0] || n->n_out != 1) return wrong(im, n, "it has one input and one output");
     if (take(n, "axis", &a)) {
-        if (a.kind != SPARTA_ATTR_INT) return wrong(im, n, "axis is no int");
+        if (a.kind != SP_ATTR_INT) return wrong(im, n, "axis is no int");
         axis = a.i;
     }
     bool last = axis == -1 || (n->in[0]->typed && axis == n->in[0]->dims.rank - 1);
@@ -214,44 +213,44 @@ static sparta_status softmax(sparta_importer *im, sparta_onnx_node *n, sparta_op
 }
 
 static const struct {
-    sparta_op_id op;
+    sp_op_id op;
     rewrite rewrite;
 } rewrites[] = {
-    {SPARTA_OP_Resize, resize},
-    {SPARTA_OP_BatchNormalization, batch_normalization},
-    {SPARTA_OP_GroupNormalization, group_normalization},
-    {SPARTA_OP_Squeeze, with_axes},
-    {SPARTA_OP_Unsqueeze, with_axes},
-    {SPARTA_OP_ReduceMean, with_axes},
-    {SPARTA_OP_ReduceSum, with_axes},
-    {SPARTA_OP_ReduceMax, with_axes},
-    {SPARTA_OP_ReduceMin, with_axes},
-    {SPARTA_OP_ReduceProd, with_axes},
-    {SPARTA_OP_Split, split},
-    {SPARTA_OP_Dropout, dropout},
-    {SPARTA_OP_Softmax, softmax},
-    {SPARTA_OP_LogSoftmax, softmax},
-    {SPARTA_OP_Hardmax, softmax},
-    {SPARTA_OP_ReduceL1, with_axes},
-    {SPARTA_OP_ReduceL2, with_axes},
-    {SPARTA_OP_ReduceSumSquare, with_axes},
-    {SPARTA_OP_ReduceLogSum, with_axes},
-    {SPARTA_OP_ReduceLogSumExp, with_axes},
+    {SP_OP_Resize, resize},
+    {SP_OP_BatchNormalization, batch_normalization},
+    {SP_OP_GroupNormalization, group_normalization},
+    {SP_OP_Squeeze, with_axes},
+    {SP_OP_Unsqueeze, with_axes},
+    {SP_OP_ReduceMean, with_axes},
+    {SP_OP_ReduceSum, with_axes},
+    {SP_OP_ReduceMax, with_axes},
+    {SP_OP_ReduceMin, with_axes},
+    {SP_OP_ReduceProd, with_axes},
+    {SP_OP_Split, split},
+    {SP_OP_Dropout, dropout},
+    {SP_OP_Softmax, softmax},
+    {SP_OP_LogSoftmax, softmax},
+    {SP_OP_Hardmax, softmax},
+    {SP_OP_ReduceL1, with_axes},
+    {SP_OP_ReduceL2, with_axes},
+    {SP_OP_ReduceSumSquare, with_axes},
+    {SP_OP_ReduceLogSum, with_axes},
+    {SP_OP_ReduceLogSumExp, with_axes},
 };
 
 /* ------------------------------------------------------------------ com.microsoft */
 
-static sparta_status microsoft_gelu(sparta_importer *im, sparta_onnx_node *n, const char *approximate)
+static sparta_status microsoft_gelu(sp_importer *im, sp_onnx_node *n, const char *approximate)
 {
     if (n->n_in < 1 || n->n_in > 2 || !n->in[0] || n->n_out != 1)
         return wrong(im, n, "it has one or two inputs and one output");
     if (n->n_attr) return wrong(im, n, "it has no attributes");
-    sparta_value *x = n->in[0];
-    if (n->n_in == 2) SPARTA_TRY(emit_part(im, n, SPARTA_OP_Add, 2, n->in, NULL, &x));
+    sp_value *x = n->in[0];
+    if (n->n_in == 2) SP_TRY(emit_part(im, n, SP_OP_Add, 2, n->in, NULL, &x));
     n->in = &x;
     n->n_in = 1;
-    n->attr[n->n_attr++] = (sparta_attr){.name = "approximate", .kind = SPARTA_ATTR_STRING, .s = approximate};
-    return emit(im, n, SPARTA_OP_Gelu);
+    n->attr[n->n_attr++] = (sp_attr){.name = "approximate", .kind = SP_ATTR_STRING, .s = approximate};
+    return emit(im, n, SP_OP_Gelu);
 }
 
 static const struct {
@@ -260,7 +259,7 @@ static const struct {
 
 static const char *microsoft_approximate(const char *op)
 {
-    for (size_t i = 0; i < SPARTA_COUNT(microsoft); i++)
+    for (size_t i = 0; i < SP_COUNT(microsoft); i++)
         if (strcmp(microsoft[i].op, op) == 0) return microsoft[i].approximate;
     return NULL;
 }
@@ -286,21 +285,21 @@ static const char *what_helps(const char *op, bool bag)
     return "export it decomposed into simpler operators, or leave this part out of the model";
 }
 
-sparta_status sparta_onnx_check_operator(sparta_importer *im, const sparta_onnx_node *n, sparta_view bytes)
+sparta_status sp_onnx_check_operator(sp_importer *im, const sp_onnx_node *n, sp_bytes bytes)
 {
-    if (is_default(n->domain) && sparta_builtin_find("", n->op)) return SPARTA_OK;
+    if (is_default(n->domain) && sp_builtin_find("", n->op)) return SPARTA_OK;
     if (strcmp(n->domain, "com.microsoft") == 0 && microsoft_approximate(n->op)) return SPARTA_OK;
-    return sparta_fail(im->cx, SPARTA_E_UNSUPPORTED,
-                       "node '%.200s': operator %.100s of domain '%.100s' is not supported; %s", n->name,
-                       n->op, is_default(n->domain) ? "ai.onnx" : n->domain,
-                       what_helps(n->op, sparta_onnx_is_bag(im, bytes)));
+    return sp_fail(im->cx, SPARTA_E_UNSUPPORTED,
+                   "node '%.200s': operator %.100s of domain '%.100s' is not supported; %s", n->name, n->op,
+                   is_default(n->domain) ? "ai.onnx" : n->domain,
+                   what_helps(n->op, sp_onnx_is_bag(im, bytes)));
 }
 
-sparta_status sparta_onnx_upgrade(sparta_importer *im, sparta_onnx_node *n)
+sparta_status sp_onnx_upgrade(sp_importer *im, sp_onnx_node *n)
 {
     if (!is_default(n->domain)) return microsoft_gelu(im, n, microsoft_approximate(n->op));
-    sparta_op_id op = sparta_builtin_find("", n->op)->id;
-    for (size_t i = 0; i < SPARTA_COUNT(rewrites); i++)
+    sp_op_id op = sp_builtin_find("", n->op)->id;
+    for (size_t i = 0; i < SP_COUNT(rewrites); i++)
         if (rewrites[i].op == op) return rewrites[i].rewrite(im, n, op);
     return emit(im, n, op);
 }

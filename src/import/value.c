@@ -7,46 +7,45 @@
 
 /* ------------------------------------------------------------------ symbols */
 
-static sparta_status remember(sparta_importer *im, const char *key, const char *symbol)
+static sparta_status remember(sp_importer *im, const char *key, const char *symbol)
 {
     if (im->n_symbols == im->symbol_capacity) {
         int wanted = im->symbol_capacity ? im->symbol_capacity * 2 : 16;
-        const char **grown = sparta_arena_array(im->keep, (size_t)wanted, sizeof *grown);
-        SPARTA_NEED(im->cx, grown);
+        const char **grown = sp_arena_array(im->keep, (size_t)wanted, sizeof *grown);
+        SP_NEED(im->cx, grown);
         if (im->n_symbols) memcpy(grown, im->meant, (size_t)im->n_symbols * sizeof *grown);
         im->meant = grown;
         im->symbol_capacity = wanted;
     }
     im->meant[im->n_symbols] = symbol;
-    key = sparta_arena_string(im->keep, key);
-    SPARTA_NEED(im->cx, key);
-    SPARTA_TRY(sparta_map_put(im->renamed, key, im->n_symbols));
-    SPARTA_TRY(sparta_map_put(im->symbols, symbol, im->n_symbols));
+    key = sp_arena_string(im->keep, key);
+    SP_NEED(im->cx, key);
+    SP_TRY(sp_map_put(im->renamed, key, im->n_symbols));
+    SP_TRY(sp_map_put(im->symbols, symbol, im->n_symbols));
     im->n_symbols++;
     return SPARTA_OK;
 }
 
 /* The symbol for `wanted`; `key` tells apart what must be apart. */
-static sparta_status symbol_for(sparta_importer *im, const char *key, const char *wanted,
-                                const sparta_expr **out)
+static sparta_status symbol_for(sp_importer *im, const char *key, const char *wanted, const sp_expr **out)
 {
     int64_t index;
-    if (sparta_map_get(im->renamed, key, &index)) {
-        *out = sparta_expr_symbol(im->g->arena, im->meant[index]);
-        SPARTA_NEED(im->cx, *out);
+    if (sp_map_get(im->renamed, key, &index)) {
+        *out = sp_expr_symbol(im->g->arena, im->meant[index]);
+        SP_NEED(im->cx, *out);
         return SPARTA_OK;
     }
     const char *name = NULL, *text = wanted;
     for (;;) {
-        const sparta_expr *e = sparta_expr_symbol(im->g->arena, text);
-        SPARTA_NEED(im->cx, e);
-        if (!sparta_expr_is_symbol(e, &name))
-            return sparta_fail(im->cx, SPARTA_E_INTERNAL, "symbol '%.100s' is none", text);
+        const sp_expr *e = sp_expr_symbol(im->g->arena, text);
+        SP_NEED(im->cx, e);
+        if (!sp_expr_is_symbol(e, &name))
+            return sp_fail(im->cx, SPARTA_E_INTERNAL, "symbol '%.100s' is none", text);
         *out = e;
-        if (!sparta_map_get(im->symbols, name, &index)) return remember(im, key, name);
-        text = sparta_arena_printf(im->scratch, "%s_%d", wanted,
-                                   im->suffix++); /* never tried twice, however hostile the names */
-        SPARTA_NEED(im->cx, text);
+        if (!sp_map_get(im->symbols, name, &index)) return remember(im, key, name);
+        text = sp_arena_printf(im->scratch, "%s_%d", wanted,
+                               im->suffix++); /* never tried twice, however hostile the names */
+        SP_NEED(im->cx, text);
     }
 }
 
@@ -65,142 +64,142 @@ static bool says_nothing(const char *param)
     return !letter || strcmp(param, "None") == 0;
 }
 
-static sparta_status unnamed_dim(sparta_importer *im, const char *input, int axis, const sparta_expr **out)
+static sparta_status unnamed_dim(sp_importer *im, const char *input, int axis, const sp_expr **out)
 {
     char clean[NAME_KEPT + 1];
     size_t n = 0;
     for (const char *p = input; *p && n < NAME_KEPT; p++) clean[n++] = is_word(*p) ? *p : '_';
     clean[n] = 0;
-    char *name = sparta_arena_printf(im->scratch, "%s%s_%d", clean[0] >= '0' && clean[0] <= '9' ? "_" : "",
-                                     clean, axis);
-    SPARTA_NEED(im->cx, name);
-    char *key = sparta_arena_printf(im->scratch, "\001%s.%d", input,
-                                    axis); /* no dim_param looks like this by accident */
-    SPARTA_NEED(im->cx, key);
+    char *name =
+        sp_arena_printf(im->scratch, "%s%s_%d", clean[0] >= '0' && clean[0] <= '9' ? "_" : "", clean, axis);
+    SP_NEED(im->cx, name);
+    char *key =
+        sp_arena_printf(im->scratch, "\001%s.%d", input, axis); /* no dim_param looks like this by accident */
+    SP_NEED(im->cx, key);
     return symbol_for(im, key, name, out);
 }
 
 /* ------------------------------------------------------------------ dims */
 
-static sparta_status read_dim(sparta_importer *im, sparta_view bytes, const char *input, int axis,
-                              const sparta_expr **out)
+static sparta_status read_dim(sp_importer *im, sp_bytes bytes, const char *input, int axis,
+                              const sp_expr **out)
 {
-    sparta_wire w = sparta_wire_of(im->cx, "Dimension", bytes);
-    sparta_wire_field f;
+    sp_wire w = sp_wire_of(im->cx, "Dimension", bytes);
+    sp_wire_field f;
     const char *param = "";
     int64_t value = 0;
     bool fixed = false;
     for (;;) {
-        SPARTA_TRY(sparta_wire_next(&w, &f));
+        SP_TRY(sp_wire_next(&w, &f));
         if (!f.number) break;
         if (f.number == DIM_VALUE) {
-            SPARTA_TRY(sparta_wire_int(&w, &f, &value));
+            SP_TRY(sp_wire_int(&w, &f, &value));
             fixed = true;
         } else if (f.number == DIM_PARAM) {
-            SPARTA_TRY(sparta_wire_string(&w, &f, im->scratch, &param));
+            SP_TRY(sp_wire_string(&w, &f, im->scratch, &param));
             fixed = false;
         }
     }
     if (fixed ? value < 0 : says_nothing(param)) return unnamed_dim(im, input, axis, out);
     if (!fixed) return symbol_for(im, param, param, out);
-    *out = sparta_expr_const(im->g->arena, value);
-    SPARTA_NEED(im->cx, *out);
+    *out = sp_expr_const(im->g->arena, value);
+    SP_NEED(im->cx, *out);
     return SPARTA_OK;
 }
 
-static sparta_status read_shape(sparta_importer *im, sparta_view bytes, const char *input, sparta_dims *out)
+static sparta_status read_shape(sp_importer *im, sp_bytes bytes, const char *input, sp_dims *out)
 {
-    sparta_wire w = sparta_wire_of(im->cx, "TensorShapeProto", bytes);
-    sparta_wire_field f;
-    sparta_view dim;
-    *out = (sparta_dims){0};
+    sp_wire w = sp_wire_of(im->cx, "TensorShapeProto", bytes);
+    sp_wire_field f;
+    sp_bytes dim;
+    *out = (sp_dims){0};
     for (;;) {
-        SPARTA_TRY(sparta_wire_find(&w, SHAPE_DIM, &f));
+        SP_TRY(sp_wire_find(&w, SHAPE_DIM, &f));
         if (!f.number) return SPARTA_OK;
         if (out->rank == SPARTA_RANK)
-            return sparta_fail(im->cx, SPARTA_E_UNSUPPORTED, "more than %d dims; reshape it before the model",
-                               SPARTA_RANK);
-        SPARTA_TRY(sparta_wire_bytes(&w, &f, &dim));
-        SPARTA_TRY(read_dim(im, dim, input, out->rank, &out->dim[out->rank]));
+            return sp_fail(im->cx, SPARTA_E_UNSUPPORTED, "more than %d dims; reshape it before the model",
+                           SPARTA_RANK);
+        SP_TRY(sp_wire_bytes(&w, &f, &dim));
+        SP_TRY(read_dim(im, dim, input, out->rank, &out->dim[out->rank]));
         out->rank++;
     }
 }
 
 /* ------------------------------------------------------------------ types */
 
-static sparta_status read_tensor_type(sparta_importer *im, sparta_view bytes, const char *input,
-                                      sparta_dtype *dtype, sparta_dims *dims)
+static sparta_status read_tensor_type(sp_importer *im, sp_bytes bytes, const char *input, sparta_dtype *dtype,
+                                      sp_dims *dims)
 {
-    sparta_wire w = sparta_wire_of(im->cx, "TypeProto.Tensor", bytes);
-    sparta_wire_field f;
-    sparta_view shape = {0};
+    sp_wire w = sp_wire_of(im->cx, "TypeProto.Tensor", bytes);
+    sp_wire_field f;
+    sp_bytes shape = {0};
     int64_t element = 0;
     for (;;) {
-        SPARTA_TRY(sparta_wire_next(&w, &f));
+        SP_TRY(sp_wire_next(&w, &f));
         if (!f.number) break;
-        if (f.number == TENSOR_TYPE_ELEMENT) SPARTA_TRY(sparta_wire_int(&w, &f, &element));
-        if (f.number == TENSOR_TYPE_SHAPE) SPARTA_TRY(sparta_wire_once(&w, &f, &shape));
+        if (f.number == TENSOR_TYPE_ELEMENT) SP_TRY(sp_wire_int(&w, &f, &element));
+        if (f.number == TENSOR_TYPE_SHAPE) SP_TRY(sp_wire_once(&w, &f, &shape));
     }
-    if (!sparta_dtype_from_onnx(element, dtype))
-        return sparta_fail(
+    if (!sp_dtype_from_onnx(element, dtype))
+        return sp_fail(
             im->cx, element <= 0 ? SPARTA_E_FORMAT : SPARTA_E_UNSUPPORTED,
             "element type %ld is not supported; f32, f16, bf16, f64, bool and integers of 8 to 64 bits are",
             (long)element);
     if (!shape.data)
-        return sparta_fail(im->cx, SPARTA_E_UNSUPPORTED,
-                           "the number of dims is unknown; export the model with a shape for every input");
+        return sp_fail(im->cx, SPARTA_E_UNSUPPORTED,
+                       "the number of dims is unknown; export the model with a shape for every input");
     return read_shape(im, shape, input, dims);
 }
 
-static sparta_status read_type(sparta_importer *im, sparta_view bytes, const char *input, sparta_dtype *dtype,
-                               sparta_dims *dims)
+static sparta_status read_type(sp_importer *im, sp_bytes bytes, const char *input, sparta_dtype *dtype,
+                               sp_dims *dims)
 {
-    sparta_wire w = sparta_wire_of(im->cx, "TypeProto", bytes);
-    sparta_wire_field f;
-    sparta_view tensor;
-    SPARTA_TRY(sparta_wire_find(&w, TYPE_OF_TENSOR, &f));
+    sp_wire w = sp_wire_of(im->cx, "TypeProto", bytes);
+    sp_wire_field f;
+    sp_bytes tensor;
+    SP_TRY(sp_wire_find(&w, TYPE_OF_TENSOR, &f));
     if (!f.number)
-        return sparta_fail(im->cx, SPARTA_E_UNSUPPORTED,
-                           "it is no dense tensor (a sequence, map, optional or sparse one); export the "
-                           "model with tensors only");
-    SPARTA_TRY(sparta_wire_bytes(&w, &f, &tensor));
+        return sp_fail(im->cx, SPARTA_E_UNSUPPORTED,
+                       "it is no dense tensor (a sequence, map, optional or sparse one); export the "
+                       "model with tensors only");
+    SP_TRY(sp_wire_bytes(&w, &f, &tensor));
     return read_tensor_type(im, tensor, input, dtype, dims);
 }
 
-static sparta_status read_info(sparta_importer *im, sparta_view info, const char **name, sparta_view *type)
+static sparta_status read_info(sp_importer *im, sp_bytes info, const char **name, sp_bytes *type)
 {
-    sparta_wire w = sparta_wire_of(im->cx, "ValueInfoProto", info);
-    sparta_wire_field f;
+    sp_wire w = sp_wire_of(im->cx, "ValueInfoProto", info);
+    sp_wire_field f;
     *name = "";
-    *type = (sparta_view){0};
+    *type = (sp_bytes){0};
     for (;;) {
-        SPARTA_TRY(sparta_wire_next(&w, &f));
+        SP_TRY(sp_wire_next(&w, &f));
         if (!f.number) break;
-        if (f.number == INFO_NAME) SPARTA_TRY(sparta_wire_string(&w, &f, im->scratch, name));
-        if (f.number == INFO_TYPE) SPARTA_TRY(sparta_wire_once(&w, &f, type));
+        if (f.number == INFO_NAME) SP_TRY(sp_wire_string(&w, &f, im->scratch, name));
+        if (f.number == INFO_TYPE) SP_TRY(sp_wire_once(&w, &f, type));
     }
-    if (!**name) return sparta_fail(im->cx, SPARTA_E_FORMAT, "an input or output has no name");
+    if (!**name) return sp_fail(im->cx, SPARTA_E_FORMAT, "an input or output has no name");
     return SPARTA_OK;
 }
 
-sparta_status sparta_onnx_info_name(sparta_importer *im, sparta_view info, const char **name)
+sparta_status sp_onnx_info_name(sp_importer *im, sp_bytes info, const char **name)
 {
-    sparta_view type;
+    sp_bytes type;
     return read_info(im, info, name, &type);
 }
 
-sparta_status sparta_onnx_add_input(sparta_importer *im, sparta_view info)
+sparta_status sp_onnx_add_input(sp_importer *im, sp_bytes info)
 {
     const char *name;
-    sparta_view type;
+    sp_bytes type;
     sparta_dtype dtype;
-    sparta_dims dims;
-    SPARTA_TRY(read_info(im, info, &name, &type));
-    const sparta_value *known = sparta_graph_find(im->g, name);
+    sp_dims dims;
+    SP_TRY(read_info(im, info, &name, &type));
+    const sp_value *known = sp_graph_find(im->g, name);
     if (known && known->constant)
         return SPARTA_OK; /* an initialiser listed as an input (IR 3): its value is the default */
-    if (!type.data) return sparta_fail(im->cx, SPARTA_E_FORMAT, "input '%.200s': it has no type", name);
+    if (!type.data) return sp_fail(im->cx, SPARTA_E_FORMAT, "input '%.200s': it has no type", name);
     if (read_type(im, type, name, &dtype, &dims) != SPARTA_OK)
-        return sparta_fail_in(im->cx, "input '%.200s'", name);
-    return sparta_graph_add_input(im->g, name, dtype, &dims, NULL);
+        return sp_fail_in(im->cx, "input '%.200s'", name);
+    return sp_graph_add_input(im->g, name, dtype, &dims, NULL);
 }

@@ -2,15 +2,15 @@
 #include "import/wire.h"
 #include <string.h>
 
-sparta_wire sparta_wire_of(sparta_ctx *cx, const char *what, sparta_view bytes)
+sp_wire sp_wire_of(sparta_ctx *cx, const char *what, sp_bytes bytes)
 {
-    return (sparta_wire){cx, what, bytes.data, bytes.data, bytes.data + bytes.size};
+    return (sp_wire){cx, what, bytes.data, bytes.data, bytes.data + bytes.size};
 }
 
-static sparta_status broken(const sparta_wire *w, const char *what)
+static sparta_status broken(const sp_wire *w, const char *what)
 {
-    return sparta_fail(w->cx, SPARTA_E_FORMAT, "%s, byte %zu: %s; the file is truncated or no ONNX model",
-                       w->what, (size_t)(w->at - w->start), what);
+    return sp_fail(w->cx, SPARTA_E_FORMAT, "%s, byte %zu: %s; the file is truncated or no ONNX model",
+                   w->what, (size_t)(w->at - w->start), what);
 }
 
 /* At most ten bytes, the tenth at most 1. NULL: wrong. */
@@ -37,100 +37,98 @@ static uint64_t little(const uint8_t *at, int n)
 }
 
 /* The value of a number at `at`: its end, or NULL. */
-static const uint8_t *number(sparta_wire_type type, const uint8_t *at, const uint8_t *end, uint64_t *out)
+static const uint8_t *number(sp_wire_type type, const uint8_t *at, const uint8_t *end, uint64_t *out)
 {
-    if (type == SPARTA_WIRE_VARINT) return varint(at, end, out);
-    int n = type == SPARTA_WIRE_64 ? 8 : 4;
+    if (type == SP_WIRE_VARINT) return varint(at, end, out);
+    int n = type == SP_WIRE_64 ? 8 : 4;
     if (end - at < n) return NULL;
     *out = little(at, n);
     return at + n;
 }
 
-sparta_status sparta_wire_next(sparta_wire *w, sparta_wire_field *f)
+sparta_status sp_wire_next(sp_wire *w, sp_wire_field *f)
 {
     uint64_t tag, size;
-    *f = (sparta_wire_field){0};
+    *f = (sp_wire_field){0};
     if (w->at == w->end) return SPARTA_OK;
     const uint8_t *at = varint(w->at, w->end, &tag);
     if (!at || tag >> 3 == 0 || tag >> 3 > (1u << 29) - 1) return broken(w, "a field has no valid number");
     int type = tag & 7;
     const uint8_t *end;
-    if (type == SPARTA_WIRE_BYTES) {
+    if (type == SP_WIRE_BYTES) {
         at = varint(at, w->end, &size);
         if (!at || size > (uint64_t)(w->end - at)) return broken(w, "a field is longer than what is left");
         end = at + size;
-    } else if (type == SPARTA_WIRE_VARINT || type == SPARTA_WIRE_64 || type == SPARTA_WIRE_32) {
-        end = number((sparta_wire_type)type, at, w->end, &f->value);
+    } else if (type == SP_WIRE_VARINT || type == SP_WIRE_64 || type == SP_WIRE_32) {
+        end = number((sp_wire_type)type, at, w->end, &f->value);
         if (!end) return broken(w, "a number does not end");
     } else
         return broken(w, "a field has an unknown wire type");
     f->number = (uint32_t)(tag >> 3);
-    f->type = (sparta_wire_type)type;
-    f->bytes = (sparta_view){at, (size_t)(end - at)};
+    f->type = (sp_wire_type)type;
+    f->bytes = (sp_bytes){at, (size_t)(end - at)};
     w->at = end;
     return SPARTA_OK;
 }
 
-sparta_status sparta_wire_find(sparta_wire *w, uint32_t wanted, sparta_wire_field *f)
+sparta_status sp_wire_find(sp_wire *w, uint32_t wanted, sp_wire_field *f)
 {
-    do SPARTA_TRY(sparta_wire_next(w, f));
+    do SP_TRY(sp_wire_next(w, f));
     while (f->number && f->number != wanted);
     return SPARTA_OK;
 }
 
-static sparta_status expect(const sparta_wire *w, const sparta_wire_field *f, sparta_wire_type type)
+static sparta_status expect(const sp_wire *w, const sp_wire_field *f, sp_wire_type type)
 {
     if (f->type == type) return SPARTA_OK;
-    return sparta_fail(w->cx, SPARTA_E_FORMAT,
-                       "%s: field %u has wire type %d and must have %d; this is no ONNX model", w->what,
-                       f->number, (int)f->type, (int)type);
+    return sp_fail(w->cx, SPARTA_E_FORMAT,
+                   "%s: field %u has wire type %d and must have %d; this is no ONNX model", w->what,
+                   f->number, (int)f->type, (int)type);
 }
 
-sparta_status sparta_wire_int(const sparta_wire *w, const sparta_wire_field *f, int64_t *out)
+sparta_status sp_wire_int(const sp_wire *w, const sp_wire_field *f, int64_t *out)
 {
-    SPARTA_TRY(expect(w, f, SPARTA_WIRE_VARINT));
+    SP_TRY(expect(w, f, SP_WIRE_VARINT));
     *out = (int64_t)f->value;
     return SPARTA_OK;
 }
 
-sparta_status sparta_wire_bytes(const sparta_wire *w, const sparta_wire_field *f, sparta_view *out)
+sparta_status sp_wire_bytes(const sp_wire *w, const sp_wire_field *f, sp_bytes *out)
 {
-    SPARTA_TRY(expect(w, f, SPARTA_WIRE_BYTES));
+    SP_TRY(expect(w, f, SP_WIRE_BYTES));
     *out = f->bytes;
     return SPARTA_OK;
 }
 
-sparta_status sparta_wire_once(const sparta_wire *w, const sparta_wire_field *f, sparta_view *out)
+sparta_status sp_wire_once(const sp_wire *w, const sp_wire_field *f, sp_bytes *out)
 {
     if (out->data)
-        return sparta_fail(w->cx, SPARTA_E_FORMAT, "%s: field %u is there twice; one is allowed", w->what,
-                           f->number);
-    return sparta_wire_bytes(w, f, out);
+        return sp_fail(w->cx, SPARTA_E_FORMAT, "%s: field %u is there twice; one is allowed", w->what,
+                       f->number);
+    return sp_wire_bytes(w, f, out);
 }
 
-sparta_status sparta_wire_string(const sparta_wire *w, const sparta_wire_field *f, sparta_arena *a,
-                                 const char **out)
+sparta_status sp_wire_string(const sp_wire *w, const sp_wire_field *f, sp_arena *a, const char **out)
 {
-    SPARTA_TRY(expect(w, f, SPARTA_WIRE_BYTES));
+    SP_TRY(expect(w, f, SP_WIRE_BYTES));
     if (memchr(f->bytes.data, 0, f->bytes.size))
-        return sparta_fail(w->cx, SPARTA_E_FORMAT, "%s: the text of field %u has a zero byte in it", w->what,
-                           f->number);
-    *out = sparta_arena_bytes(a, (const char *)f->bytes.data, f->bytes.size);
-    SPARTA_NEED(w->cx, *out);
+        return sp_fail(w->cx, SPARTA_E_FORMAT, "%s: the text of field %u has a zero byte in it", w->what,
+                       f->number);
+    *out = sp_arena_bytes(a, (const char *)f->bytes.data, f->bytes.size);
+    SP_NEED(w->cx, *out);
     return SPARTA_OK;
 }
 
 /* ------------------------------------------------------------------ repeated numbers */
 
-sparta_status sparta_wire_pack(const sparta_wire *w, const sparta_wire_field *f, sparta_wire_type type,
-                               sparta_view *rest)
+sparta_status sp_wire_pack(const sp_wire *w, const sp_wire_field *f, sp_wire_type type, sp_bytes *rest)
 {
-    if (f->type != SPARTA_WIRE_BYTES) SPARTA_TRY(expect(w, f, type));
+    if (f->type != SP_WIRE_BYTES) SP_TRY(expect(w, f, type));
     *rest = f->bytes;
     return SPARTA_OK;
 }
 
-sparta_status sparta_wire_entry(const sparta_wire *w, sparta_wire_type type, sparta_view *rest, uint64_t *out)
+sparta_status sp_wire_entry(const sp_wire *w, sp_wire_type type, sp_bytes *rest, uint64_t *out)
 {
     const uint8_t *end = number(type, rest->data, rest->data + rest->size, out);
     if (!end) return broken(w, "a number in a list does not end");
@@ -139,10 +137,10 @@ sparta_status sparta_wire_entry(const sparta_wire *w, sparta_wire_type type, spa
     return SPARTA_OK;
 }
 
-sparta_status sparta_wire_count(const sparta_wire *w, sparta_wire_type type, sparta_view rest, int64_t *n)
+sparta_status sp_wire_count(const sp_wire *w, sp_wire_type type, sp_bytes rest, int64_t *n)
 {
-    if (type != SPARTA_WIRE_VARINT) {
-        size_t each = type == SPARTA_WIRE_64 ? 8 : 4;
+    if (type != SP_WIRE_VARINT) {
+        size_t each = type == SP_WIRE_64 ? 8 : 4;
         if (rest.size % each) return broken(w, "a list of numbers ends within one");
         *n += (int64_t)(rest.size / each);
         return SPARTA_OK;

@@ -17,46 +17,46 @@
 
 /* ------------------------------------------------------------------ types */
 
-static void put_dim(sparta_text *shape, const sparta_expr *e)
+static void put_dim(sp_text *shape, const sp_expr *e)
 {
-    sparta_text dim;
+    sp_text dim;
     int64_t value;
     const char *symbol;
-    sparta_text_init(&dim, shape->cx);
-    if (sparta_expr_is_const(e, &value))
-        sparta_wire_put_int(&dim, DIM_VALUE, value);
-    else if (sparta_expr_is_symbol(e, &symbol))
-        sparta_wire_put_string(&dim, DIM_PARAM, symbol);
-    sparta_wire_put_message(shape, SHAPE_DIM, &dim);
-    sparta_text_free(&dim);
+    sp_text_init(&dim, shape->cx);
+    if (sp_expr_is_const(e, &value))
+        sp_wire_put_int(&dim, DIM_VALUE, value);
+    else if (sp_expr_is_symbol(e, &symbol))
+        sp_wire_put_string(&dim, DIM_PARAM, symbol);
+    sp_wire_put_message(shape, SHAPE_DIM, &dim);
+    sp_text_free(&dim);
 }
 
-static void put_info(sparta_text *graph, uint32_t field, const sparta_value *v)
+static void put_info(sp_text *graph, uint32_t field, const sp_value *v)
 {
-    sparta_text shape, tensor, type, info;
-    sparta_text *all[] = {&shape, &tensor, &type, &info};
-    for (int i = 0; i < 4; i++) sparta_text_init(all[i], graph->cx);
+    sp_text shape, tensor, type, info;
+    sp_text *all[] = {&shape, &tensor, &type, &info};
+    for (int i = 0; i < 4; i++) sp_text_init(all[i], graph->cx);
     for (int i = 0; i < v->dims.rank; i++) put_dim(&shape, v->dims.dim[i]);
-    sparta_wire_put_int(&tensor, TENSOR_TYPE_ELEMENT, sparta_dtype_to_onnx(v->dtype));
-    sparta_wire_put_message(&tensor, TENSOR_TYPE_SHAPE, &shape);
-    sparta_wire_put_message(&type, TYPE_OF_TENSOR, &tensor);
-    sparta_wire_put_string(&info, INFO_NAME, v->name);
-    sparta_wire_put_message(&info, INFO_TYPE, &type);
-    sparta_wire_put_message(graph, field, &info);
-    for (int i = 0; i < 4; i++) sparta_text_free(all[i]);
+    sp_wire_put_int(&tensor, TENSOR_TYPE_ELEMENT, sp_dtype_to_onnx(v->dtype));
+    sp_wire_put_message(&tensor, TENSOR_TYPE_SHAPE, &shape);
+    sp_wire_put_message(&type, TYPE_OF_TENSOR, &tensor);
+    sp_wire_put_string(&info, INFO_NAME, v->name);
+    sp_wire_put_message(&info, INFO_TYPE, &type);
+    sp_wire_put_message(graph, field, &info);
+    for (int i = 0; i < 4; i++) sp_text_free(all[i]);
 }
 
 /* ------------------------------------------------------------------ tensors */
 
 static size_t tensor_bytes(const sparta_tensor *t)
 {
-    return sparta_onnx_packed(t->dtype, sparta_tensor_elements(t));
+    return sp_onnx_packed(t->dtype, sparta_tensor_elements(t));
 }
 
 /* Bytes [from, from + n) of elements narrower than a byte, packed, low bits first. */
 static void pack(const sparta_tensor *t, size_t from, uint8_t *out, size_t n)
 {
-    const int bits = sparta_dtype_bits(t->dtype), each = 8 / bits;
+    const int bits = sp_dtype_bits(t->dtype), each = 8 / bits;
     const uint8_t *element = (const uint8_t *)t->data + from * (size_t)each;
     size_t left = (size_t)sparta_tensor_elements(t) - from * (size_t)each;
     for (size_t i = 0; i < n; i++) {
@@ -69,88 +69,88 @@ static void pack(const sparta_tensor *t, size_t from, uint8_t *out, size_t n)
 
 enum { PIECE = 4096 };
 
-static sparta_status write_contents(sparta_atomic *f, const sparta_tensor *t)
+static sparta_status write_contents(sp_atomic *f, const sparta_tensor *t)
 {
     size_t size = tensor_bytes(t);
     uint8_t piece[PIECE];
-    if (sparta_dtype_bits(t->dtype) >= 8) return sparta_atomic_write(f, t->data, size);
+    if (sp_dtype_bits(t->dtype) >= 8) return sp_atomic_write(f, t->data, size);
     for (size_t at = 0; at < size; at += PIECE) {
-        size_t n = SPARTA_MIN(size - at, (size_t)PIECE);
+        size_t n = SP_MIN(size - at, (size_t)PIECE);
         pack(t, at, piece, n);
-        SPARTA_TRY(sparta_atomic_write(f, piece, n));
+        SP_TRY(sp_atomic_write(f, piece, n));
     }
     return SPARTA_OK;
 }
 
-static void put_contents(sparta_text *out, const sparta_tensor *t)
+static void put_contents(sp_text *out, const sparta_tensor *t)
 {
     size_t size = tensor_bytes(t);
     uint8_t piece[PIECE];
-    if (sparta_dtype_bits(t->dtype) >= 8) {
-        sparta_wire_put_bytes(out, TENSOR_RAW, t->data, size);
+    if (sp_dtype_bits(t->dtype) >= 8) {
+        sp_wire_put_bytes(out, TENSOR_RAW, t->data, size);
         return;
     }
-    sparta_wire_put_head(out, TENSOR_RAW, size);
+    sp_wire_put_head(out, TENSOR_RAW, size);
     for (size_t at = 0; at < size; at += PIECE) {
-        size_t n = SPARTA_MIN(size - at, (size_t)PIECE);
+        size_t n = SP_MIN(size - at, (size_t)PIECE);
         pack(t, at, piece, n);
-        sparta_text_put(out, (const char *)piece, n);
+        sp_text_put(out, (const char *)piece, n);
     }
 }
 
-static void put_tensor_head(sparta_text *out, const sparta_tensor *t, const char *name, int wider)
+static void put_tensor_head(sp_text *out, const sparta_tensor *t, const char *name, int wider)
 {
-    for (int i = 0; i < t->rank; i++) sparta_wire_put_int(out, TENSOR_DIMS, t->dim[i]);
-    sparta_wire_put_wide_int(out, TENSOR_TYPE, sparta_dtype_to_onnx(t->dtype), wider);
-    if (name) sparta_wire_put_string(out, TENSOR_NAME, name);
+    for (int i = 0; i < t->rank; i++) sp_wire_put_int(out, TENSOR_DIMS, t->dim[i]);
+    sp_wire_put_wide_int(out, TENSOR_TYPE, sp_dtype_to_onnx(t->dtype), wider);
+    if (name) sp_wire_put_string(out, TENSOR_NAME, name);
 }
 
-void sparta_onnx_put_tensor(sparta_text *out, uint32_t field, const sparta_tensor *t)
+void sp_onnx_put_tensor(sp_text *out, uint32_t field, const sparta_tensor *t)
 {
-    sparta_text message;
-    sparta_text_init(&message, out->cx);
+    sp_text message;
+    sp_text_init(&message, out->cx);
     put_tensor_head(&message, t, NULL, 0);
     put_contents(&message, t);
-    sparta_wire_put_message(out, field, &message);
-    sparta_text_free(&message);
+    sp_wire_put_message(out, field, &message);
+    sp_text_free(&message);
 }
 
-static void put_entry(sparta_text *out, const char *key, const char *value)
+static void put_entry(sp_text *out, const char *key, const char *value)
 {
-    sparta_text entry;
-    sparta_text_init(&entry, out->cx);
-    sparta_wire_put_string(&entry, ENTRY_KEY, key);
-    sparta_wire_put_string(&entry, ENTRY_VALUE, value);
-    sparta_wire_put_message(out, TENSOR_EXTERNAL, &entry);
-    sparta_text_free(&entry);
+    sp_text entry;
+    sp_text_init(&entry, out->cx);
+    sp_wire_put_string(&entry, ENTRY_KEY, key);
+    sp_wire_put_string(&entry, ENTRY_VALUE, value);
+    sp_wire_put_message(out, TENSOR_EXTERNAL, &entry);
+    sp_text_free(&entry);
 }
 
-static void put_number(sparta_text *out, const char *key, uint64_t value)
+static void put_number(sp_text *out, const char *key, uint64_t value)
 {
-    sparta_text number;
-    sparta_text_init(&number, out->cx);
-    sparta_text_printf(&number, "%lu", (unsigned long)value);
-    put_entry(out, key, sparta_text_str(&number));
-    sparta_text_free(&number);
+    sp_text number;
+    sp_text_init(&number, out->cx);
+    sp_text_printf(&number, "%lu", (unsigned long)value);
+    put_entry(out, key, sp_text_str(&number));
+    sp_text_free(&number);
 }
 
 /* ------------------------------------------------------------------ initialisers */
 
 typedef struct writing {
     sparta_ctx *cx;
-    const sparta_graph *g;
+    const sp_graph *g;
     const char *path;
-    bool *used;            /* by value id: constants somebody uses */
-    const char *location;  /* of external data; NULL: none */
-    uint64_t *offset;      /* by value id, of external data */
-    sparta_text structure; /* the GraphProto without initialisers */
+    bool *used;           /* by value id: constants somebody uses */
+    const char *location; /* of external data; NULL: none */
+    uint64_t *offset;     /* by value id, of external data */
+    sp_text structure;    /* the GraphProto without initialisers */
     uint64_t graph_size;
     uint64_t begin; /* of the GraphProto in the file */
 } writing;
 
 static bool is_initializer(const writing *w, int i)
 {
-    const sparta_value *v = w->g->value[i];
+    const sp_value *v = w->g->value[i];
     return w->used[i] && v->constant && !v->producer;
 }
 
@@ -161,29 +161,29 @@ static bool is_external(const writing *w, const sparta_tensor *t)
 
 /* The TensorProto up to its raw bytes (or all of it, when they are elsewhere), with the tag and length before
  * it. */
-static void put_widened(const writing *w, const sparta_value *v, int wider, sparta_text *out)
+static void put_widened(const writing *w, const sp_value *v, int wider, sp_text *out)
 {
     const sparta_tensor *t = v->constant;
     size_t raw = is_external(w, t) ? 0 : tensor_bytes(t);
-    sparta_text head;
-    sparta_text_init(&head, w->cx);
+    sp_text head;
+    sp_text_init(&head, w->cx);
     put_tensor_head(&head, t, v->name, wider);
     if (is_external(w, t)) {
         put_entry(&head, "location", w->location);
         put_number(&head, "offset", w->offset[v->id]);
         put_number(&head, "length", tensor_bytes(t));
-        sparta_wire_put_int(&head, TENSOR_LOCATION, 1);
+        sp_wire_put_int(&head, TENSOR_LOCATION, 1);
     } else
-        sparta_wire_put_head(&head, TENSOR_RAW, raw);
-    sparta_wire_put_head(out, GRAPH_INITIALIZER, head.size + raw);
-    sparta_text_put(out, sparta_text_str(&head), head.size);
+        sp_wire_put_head(&head, TENSOR_RAW, raw);
+    sp_wire_put_head(out, GRAPH_INITIALIZER, head.size + raw);
+    sp_text_put(out, sp_text_str(&head), head.size);
     if (head.status != SPARTA_OK && out->status == SPARTA_OK) out->status = head.status;
-    sparta_text_free(&head);
+    sp_text_free(&head);
 }
 
 /* Behind `at` bytes of the GraphProto, the raw bytes at a multiple of 8 in the file, so that who maps it can read them in place: the
  * number of the type, which may have leading zeros, makes up for what is missing. */
-static void put_initializer(const writing *w, const sparta_value *v, uint64_t at, sparta_text *out)
+static void put_initializer(const writing *w, const sp_value *v, uint64_t at, sp_text *out)
 {
     for (int wider = 0; wider < ALIGN; wider++) {
         out->size = 0;
@@ -199,44 +199,43 @@ static sparta_status measure(writing *w)
     for (int i = 0; i < w->g->n_values; i++) {
         if (!is_initializer(w, i)) continue;
         const sparta_tensor *t = w->g->value[i]->constant;
-        sparta_text head;
-        sparta_text_init(&head, w->cx);
+        sp_text head;
+        sp_text_init(&head, w->cx);
         put_initializer(w, w->g->value[i], size, &head);
         size += head.size + (is_external(w, t) ? 0 : tensor_bytes(t));
         sparta_status status = head.status;
-        sparta_text_free(&head);
-        SPARTA_TRY(status);
+        sp_text_free(&head);
+        SP_TRY(status);
     }
     w->graph_size = size;
     return SPARTA_OK;
 }
 
-static sparta_status write_initializer(const writing *w, const sparta_value *v, uint64_t *at,
-                                       sparta_atomic *f)
+static sparta_status write_initializer(const writing *w, const sp_value *v, uint64_t *at, sp_atomic *f)
 {
     const sparta_tensor *t = v->constant;
-    sparta_text head;
-    sparta_text_init(&head, w->cx);
+    sp_text head;
+    sp_text_init(&head, w->cx);
     put_initializer(w, v, *at, &head);
     *at += head.size + (is_external(w, t) ? 0 : tensor_bytes(t));
     sparta_status status = head.status;
-    if (status == SPARTA_OK) status = sparta_atomic_write(f, head.data, head.size);
+    if (status == SPARTA_OK) status = sp_atomic_write(f, head.data, head.size);
     if (status == SPARTA_OK && !is_external(w, t)) status = write_contents(f, t);
-    sparta_text_free(&head);
+    sp_text_free(&head);
     return status;
 }
 
 /* ------------------------------------------------------------------ the files */
 
-static sparta_status write_weights(writing *w, sparta_atomic *f)
+static sparta_status write_weights(writing *w, sp_atomic *f)
 {
     for (int i = 0; i < w->g->n_values; i++) {
         if (!is_initializer(w, i) || !is_external(w, w->g->value[i]->constant)) continue;
         const sparta_tensor *t = w->g->value[i]->constant;
-        SPARTA_TRY(sparta_check_cancel(w->cx));
-        SPARTA_TRY(sparta_atomic_align(f, EXTERNAL_ALIGN));
-        w->offset[i] = sparta_atomic_offset(f);
-        SPARTA_TRY(write_contents(f, t));
+        SP_TRY(sp_check_cancel(w->cx));
+        SP_TRY(sp_atomic_align(f, EXTERNAL_ALIGN));
+        w->offset[i] = sp_atomic_offset(f);
+        SP_TRY(write_contents(f, t));
     }
     return SPARTA_OK;
 }
@@ -244,96 +243,96 @@ static sparta_status write_weights(writing *w, sparta_atomic *f)
 /* "<path>.data", whose last part is the location, since it is beside the model. */
 static sparta_status write_external(writing *w)
 {
-    sparta_text path;
-    sparta_text_init(&path, w->cx);
-    sparta_text_printf(&path, "%s.data", w->path);
-    sparta_atomic *f = path.status == SPARTA_OK ? sparta_atomic_open(w->cx, sparta_text_str(&path)) : NULL;
-    sparta_text_free(&path);
-    SPARTA_NEED(w->cx, f);
+    sp_text path;
+    sp_text_init(&path, w->cx);
+    sp_text_printf(&path, "%s.data", w->path);
+    sp_atomic *f = path.status == SPARTA_OK ? sp_atomic_open(w->cx, sp_text_str(&path)) : NULL;
+    sp_text_free(&path);
+    SP_NEED(w->cx, f);
     sparta_status status = write_weights(w, f);
-    if (status == SPARTA_OK) return sparta_atomic_commit(f);
-    sparta_atomic_abort(f);
+    if (status == SPARTA_OK) return sp_atomic_commit(f);
+    sp_atomic_abort(f);
     return status;
 }
 
 /* All of the ModelProto before the GraphProto's bytes. */
-static void put_model_head(const writing *w, sparta_text *head)
+static void put_model_head(const writing *w, sp_text *head)
 {
-    const sparta_onnx_versions versions = sparta_onnx_versions_of(w->g);
-    sparta_text opset;
-    sparta_text_init(&opset, w->cx);
-    sparta_wire_put_string(&opset, OPSET_DOMAIN, "");
-    sparta_wire_put_int(&opset, OPSET_VERSION, versions.opset);
-    sparta_wire_put_int(head, MODEL_IR_VERSION, versions.ir);
-    sparta_wire_put_string(head, MODEL_PRODUCER, "sparta");
-    sparta_wire_put_string(head, MODEL_PRODUCER_VERSION, SPARTA_VERSION);
-    sparta_wire_put_message(head, MODEL_OPSET, &opset);
-    sparta_wire_put_head(head, MODEL_GRAPH, w->graph_size);
-    sparta_text_free(&opset);
+    const sp_onnx_versions versions = sp_onnx_versions_of(w->g);
+    sp_text opset;
+    sp_text_init(&opset, w->cx);
+    sp_wire_put_string(&opset, OPSET_DOMAIN, "");
+    sp_wire_put_int(&opset, OPSET_VERSION, versions.opset);
+    sp_wire_put_int(head, MODEL_IR_VERSION, versions.ir);
+    sp_wire_put_string(head, MODEL_PRODUCER, "sparta");
+    sp_wire_put_string(head, MODEL_PRODUCER_VERSION, SPARTA_VERSION);
+    sp_wire_put_message(head, MODEL_OPSET, &opset);
+    sp_wire_put_head(head, MODEL_GRAPH, w->graph_size);
+    sp_text_free(&opset);
 }
 
 /* Sizes, and where the graph begins, which the length of its size has a part in; should that change once more, the file is as good,
  * but not aligned. */
 static sparta_status lay_out(writing *w)
 {
-    sparta_text head;
-    SPARTA_TRY(measure(w));
-    sparta_text_init(&head, w->cx);
+    sp_text head;
+    SP_TRY(measure(w));
+    sp_text_init(&head, w->cx);
     put_model_head(w, &head);
     w->begin = head.size;
     const sparta_status status = head.status;
-    sparta_text_free(&head);
+    sp_text_free(&head);
     return status == SPARTA_OK ? measure(w) : status;
 }
 
-static sparta_status write_model(const writing *w, sparta_atomic *f)
+static sparta_status write_model(const writing *w, sp_atomic *f)
 {
-    sparta_text head;
-    sparta_text_init(&head, w->cx);
+    sp_text head;
+    sp_text_init(&head, w->cx);
     put_model_head(w, &head);
     sparta_status status = head.status;
-    if (status == SPARTA_OK) status = sparta_atomic_write(f, head.data, head.size);
-    sparta_text_free(&head);
-    SPARTA_TRY(status);
-    SPARTA_TRY(sparta_atomic_write(f, sparta_text_str(&w->structure), w->structure.size));
+    if (status == SPARTA_OK) status = sp_atomic_write(f, head.data, head.size);
+    sp_text_free(&head);
+    SP_TRY(status);
+    SP_TRY(sp_atomic_write(f, sp_text_str(&w->structure), w->structure.size));
     uint64_t at = w->structure.size;
     for (int i = 0; i < w->g->n_values; i++) {
-        SPARTA_TRY(sparta_check_cancel(w->cx));
-        if (is_initializer(w, i)) SPARTA_TRY(write_initializer(w, w->g->value[i], &at, f));
+        SP_TRY(sp_check_cancel(w->cx));
+        if (is_initializer(w, i)) SP_TRY(write_initializer(w, w->g->value[i], &at, f));
     }
     return SPARTA_OK;
 }
 
 static sparta_status write_files(writing *w, uint64_t limit)
 {
-    SPARTA_TRY(lay_out(w));
-    sparta_text location;
-    sparta_text_init(&location, w->cx);
+    SP_TRY(lay_out(w));
+    sp_text location;
+    sp_text_init(&location, w->cx);
     sparta_status status = SPARTA_OK;
     if (w->graph_size + SLACK > limit) {
         const char *slash = strrchr(w->path, '/');
-        sparta_text_printf(&location, "%s.data", slash ? slash + 1 : w->path);
-        w->location = sparta_text_str(&location);
+        sp_text_printf(&location, "%s.data", slash ? slash + 1 : w->path);
+        w->location = sp_text_str(&location);
         status = location.status;
         if (status == SPARTA_OK) status = write_external(w);
         if (status == SPARTA_OK) status = lay_out(w);
     }
-    sparta_atomic *f = NULL;
+    sp_atomic *f = NULL;
     if (status == SPARTA_OK) {
-        f = sparta_atomic_open(w->cx, w->path);
-        status = f ? write_model(w, f) : sparta_ctx_status(w->cx);
+        f = sp_atomic_open(w->cx, w->path);
+        status = f ? write_model(w, f) : sp_ctx_status(w->cx);
     }
     if (status == SPARTA_OK)
-        status = sparta_atomic_commit(f);
+        status = sp_atomic_commit(f);
     else
-        sparta_atomic_abort(f);
-    sparta_text_free(&location);
+        sp_atomic_abort(f);
+    sp_text_free(&location);
     return status;
 }
 
 /* ------------------------------------------------------------------ all of it */
 
-static void mark_used(const sparta_graph *g, bool *used)
+static void mark_used(const sp_graph *g, bool *used)
 {
     for (int i = 0; i < g->n_outputs; i++) used[g->output[i]->id] = true;
     for (int i = 0; i < g->n_nodes; i++)
@@ -343,40 +342,39 @@ static void mark_used(const sparta_graph *g, bool *used)
 
 static sparta_status put_structure(writing *w)
 {
-    const sparta_graph *g = w->g;
-    sparta_wire_put_string(&w->structure, GRAPH_NAME, *g->name ? g->name : "model");
+    const sp_graph *g = w->g;
+    sp_wire_put_string(&w->structure, GRAPH_NAME, *g->name ? g->name : "model");
     for (int i = 0; i < g->n_inputs; i++) put_info(&w->structure, GRAPH_INPUT, g->input[i]);
     for (int i = 0; i < g->n_outputs; i++) {
         if (!g->output[i]->typed)
-            return sparta_fail(w->cx, SPARTA_E_USAGE,
-                               "output '%.200s': its type is not known; infer shapes before writing",
-                               g->output[i]->name);
+            return sp_fail(w->cx, SPARTA_E_USAGE,
+                           "output '%.200s': its type is not known; infer shapes before writing",
+                           g->output[i]->name);
         put_info(&w->structure, GRAPH_OUTPUT, g->output[i]);
     }
-    for (int i = 0; i < g->n_nodes; i++) SPARTA_TRY(sparta_onnx_put_node(&w->structure, g, g->node[i]));
+    for (int i = 0; i < g->n_nodes; i++) SP_TRY(sp_onnx_put_node(&w->structure, g, g->node[i]));
     return w->structure.status;
 }
 
-sparta_status sparta_onnx_write_within(sparta_ctx *cx, const sparta_graph *g, const char *path,
-                                       uint64_t limit)
+sparta_status sp_onnx_write_within(sparta_ctx *cx, const sp_graph *g, const char *path, uint64_t limit)
 {
     writing w = {.cx = cx, .g = g, .path = path};
-    sparta_text_init(&w.structure, cx);
-    w.used = sparta_alloc_array(cx, (size_t)g->n_values, sizeof *w.used);
-    w.offset = sparta_alloc_array(cx, (size_t)g->n_values, sizeof *w.offset);
-    sparta_status status = w.used && w.offset ? SPARTA_OK : sparta_ctx_status(cx);
+    sp_text_init(&w.structure, cx);
+    w.used = sp_alloc_array(cx, (size_t)g->n_values, sizeof *w.used);
+    w.offset = sp_alloc_array(cx, (size_t)g->n_values, sizeof *w.offset);
+    sparta_status status = w.used && w.offset ? SPARTA_OK : sp_ctx_status(cx);
     if (status == SPARTA_OK) {
         mark_used(g, w.used);
         status = put_structure(&w);
     }
     if (status == SPARTA_OK) status = write_files(&w, limit);
-    sparta_text_free(&w.structure);
-    sparta_free(cx, w.used);
-    sparta_free(cx, w.offset);
+    sp_text_free(&w.structure);
+    sp_free(cx, w.used);
+    sp_free(cx, w.offset);
     return status;
 }
 
-sparta_status sparta_onnx_write(sparta_ctx *cx, const sparta_graph *g, const char *path)
+sparta_status sp_onnx_write(sparta_ctx *cx, const sp_graph *g, const char *path)
 {
-    return sparta_onnx_write_within(cx, g, path, LIMIT);
+    return sp_onnx_write_within(cx, g, path, LIMIT);
 }

@@ -4,80 +4,75 @@
 
 /* Operators, and attributes or inputs of them, that came after opset 21. */
 static const struct {
-    sparta_op_id op;
+    sp_op_id op;
     int opset;
     const char *attribute; /* NULL: the operator itself */
     int input;             /* counts when it is there and not 0 */
 } later[] = {
-    {SPARTA_OP_RMSNormalization, 23, NULL, 0},
-    {SPARTA_OP_RotaryEmbedding, 23, NULL, 0},
-    {SPARTA_OP_OnnxAttention, 23, NULL, 0},
-    {SPARTA_OP_OnnxAttention, 24, NULL, 6}, /* nonpad_kv_seqlen */
-    {SPARTA_OP_QuantizeLinear, 23, "precision", 0},
-    {SPARTA_OP_DequantizeLinear, 23, "output_dtype", 0},
-    {SPARTA_OP_MaxPool, 22, "ceil_mode", 0}, /* before, a last window that starts in the padding counted */
-    {SPARTA_OP_AveragePool, 22, "ceil_mode", 0},
+    {SP_OP_RMSNormalization, 23, NULL, 0},      {SP_OP_RotaryEmbedding, 23, NULL, 0},
+    {SP_OP_OnnxAttention, 23, NULL, 0},         {SP_OP_OnnxAttention, 24, NULL, 6}, /* nonpad_kv_seqlen */
+    {SP_OP_QuantizeLinear, 23, "precision", 0}, {SP_OP_DequantizeLinear, 23, "output_dtype", 0},
+    {SP_OP_MaxPool, 22, "ceil_mode", 0}, /* before, a last window that starts in the padding counted */
+    {SP_OP_AveragePool, 22, "ceil_mode", 0},
 };
 
 /* Operators of images that take bf16 since 22. */
-static bool bf16_since_22(sparta_op_id op)
+static bool bf16_since_22(sp_op_id op)
 {
-    static const sparta_op_id ops[] = {SPARTA_OP_Conv,
-                                       SPARTA_OP_ConvTranspose,
-                                       SPARTA_OP_MaxPool,
-                                       SPARTA_OP_AveragePool,
-                                       SPARTA_OP_LpPool,
-                                       SPARTA_OP_GlobalMaxPool,
-                                       SPARTA_OP_GlobalAveragePool,
-                                       SPARTA_OP_GlobalLpPool,
-                                       SPARTA_OP_InstanceNormalization,
-                                       SPARTA_OP_HardSwish,
-                                       SPARTA_OP_HardSigmoid,
-                                       SPARTA_OP_Softplus,
-                                       SPARTA_OP_Softsign,
-                                       SPARTA_OP_Elu,
-                                       SPARTA_OP_Selu,
-                                       SPARTA_OP_Mish};
-    for (size_t i = 0; i < SPARTA_COUNT(ops); i++)
+    static const sp_op_id ops[] = {SP_OP_Conv,
+                                   SP_OP_ConvTranspose,
+                                   SP_OP_MaxPool,
+                                   SP_OP_AveragePool,
+                                   SP_OP_LpPool,
+                                   SP_OP_GlobalMaxPool,
+                                   SP_OP_GlobalAveragePool,
+                                   SP_OP_GlobalLpPool,
+                                   SP_OP_InstanceNormalization,
+                                   SP_OP_HardSwish,
+                                   SP_OP_HardSigmoid,
+                                   SP_OP_Softplus,
+                                   SP_OP_Softsign,
+                                   SP_OP_Elu,
+                                   SP_OP_Selu,
+                                   SP_OP_Mish};
+    for (size_t i = 0; i < SP_COUNT(ops); i++)
         if (ops[i] == op) return true;
     return false;
 }
 
-static int of_node(const sparta_node *n)
+static int of_node(const sp_node *n)
 {
-    int opset = SPARTA_OPSET_WRITTEN;
-    for (size_t i = 0; i < SPARTA_COUNT(later); i++) {
+    int opset = SP_OPSET_WRITTEN;
+    for (size_t i = 0; i < SP_COUNT(later); i++) {
         if (later[i].op != n->op || later[i].opset < opset) continue;
-        if (later[i].attribute && !sparta_attr_find(&n->attrs, later[i].attribute)) continue;
+        if (later[i].attribute && !sp_attr_find(&n->attrs, later[i].attribute)) continue;
         if (later[i].input && (later[i].input >= n->n_in || !n->in[later[i].input])) continue;
         opset = later[i].opset;
     }
     /* A scale may have another type than x since 23. */
-    if (n->op == SPARTA_OP_QuantizeLinear && n->in[0]->typed && n->in[1]->typed &&
+    if (n->op == SP_OP_QuantizeLinear && n->in[0]->typed && n->in[1]->typed &&
         n->in[0]->dtype != n->in[1]->dtype && n->in[0]->dtype != SPARTA_I32)
-        opset = SPARTA_MAX(opset, 23);
-    if (n->op == SPARTA_OP_TopK && n->in[0]->typed && n->in[0]->dtype == SPARTA_BF16)
-        opset = SPARTA_MAX(opset, 24);
-    if (bf16_since_22(n->op) && n->in[0]->typed && n->in[0]->dtype == SPARTA_BF16)
-        opset = SPARTA_MAX(opset, 22);
+        opset = SP_MAX(opset, 23);
+    if (n->op == SP_OP_TopK && n->in[0]->typed && n->in[0]->dtype == SPARTA_BF16) opset = SP_MAX(opset, 24);
+    if (bf16_since_22(n->op) && n->in[0]->typed && n->in[0]->dtype == SPARTA_BF16) opset = SP_MAX(opset, 22);
     return opset;
 }
 
-static int of_type(const sparta_value *v)
+static int of_type(const sp_value *v)
 {
-    return v && v->typed && sparta_dtype_bits(v->dtype) == 2 ? 25 : SPARTA_OPSET_WRITTEN;
+    return v && v->typed && sp_dtype_bits(v->dtype) == 2 ? 25 : SP_OPSET_WRITTEN;
 }
 
-sparta_onnx_versions sparta_onnx_versions_of(const sparta_graph *g)
+sp_onnx_versions sp_onnx_versions_of(const sp_graph *g)
 {
-    int opset = SPARTA_OPSET_WRITTEN;
+    int opset = SP_OPSET_WRITTEN;
     for (int i = 0; i < g->n_nodes; i++) {
-        const sparta_node *n = g->node[i];
-        opset = SPARTA_MAX(opset, of_node(n));
-        for (int k = 0; k < n->n_in; k++) opset = SPARTA_MAX(opset, of_type(n->in[k]));
-        for (int k = 0; k < n->n_out; k++) opset = SPARTA_MAX(opset, of_type(n->out[k]));
+        const sp_node *n = g->node[i];
+        opset = SP_MAX(opset, of_node(n));
+        for (int k = 0; k < n->n_in; k++) opset = SP_MAX(opset, of_type(n->in[k]));
+        for (int k = 0; k < n->n_out; k++) opset = SP_MAX(opset, of_type(n->out[k]));
     }
-    for (int i = 0; i < g->n_outputs; i++) opset = SPARTA_MAX(opset, of_type(g->output[i]));
+    for (int i = 0; i < g->n_outputs; i++) opset = SP_MAX(opset, of_type(g->output[i]));
     /* IR 10 came with opset 21, and each of the opsets 23, 24 and 25 with one more. */
-    return (sparta_onnx_versions){opset, opset < 23 ? SPARTA_IR_WRITTEN : SPARTA_IR_WRITTEN + opset - 22};
+    return (sp_onnx_versions){opset, opset < 23 ? SP_IR_WRITTEN : SP_IR_WRITTEN + opset - 22};
 }

@@ -31,7 +31,7 @@ static bool fresh_name(char out[32])
     uint8_t random[8];
     if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random) return false;
     memcpy(out, "tmp-", 4);
-    sparta_hex(random, sizeof random, out + 4);
+    sp_hex(random, sizeof random, out + 4);
     return true;
 }
 
@@ -41,7 +41,7 @@ static int make_key(int dir)
     uint8_t key[KEY_SIZE];
     char temp[32];
     if (getrandom(key, sizeof key, 0) != (ssize_t)sizeof key || !fresh_name(temp)) return EIO;
-    int error = sparta_write_at(dir, temp, key, sizeof key, NULL, 0);
+    int error = sp_write_at(dir, temp, key, sizeof key, NULL, 0);
     explicit_bzero(key, sizeof key);
     if (error) return error;
     if (linkat(dir, temp, dir, "key", 0) && errno != EEXIST) error = errno;
@@ -53,14 +53,14 @@ static int read_key(sparta_ctx *cx, int dir, uint8_t key[KEY_SIZE])
 {
     uint8_t *bytes;
     size_t size;
-    int mode, error = sparta_read_at(cx, dir, "key", KEY_SIZE, &bytes, &size, &mode);
+    int mode, error = sp_read_at(cx, dir, "key", KEY_SIZE, &bytes, &size, &mode);
     if (error) return error;
     if (size != KEY_SIZE || (mode & 077))
         error = EPERM; /* somebody else may know it */
     else
         memcpy(key, bytes, KEY_SIZE);
     explicit_bzero(bytes, size);
-    sparta_free(cx, bytes);
+    sp_free(cx, bytes);
     return error;
 }
 
@@ -78,7 +78,7 @@ static int open_kernels(int dir)
     return -1;
 }
 
-static int open_store(sparta_ctx *cx, const sparta_cache *c, store *s)
+static int open_store(sparta_ctx *cx, const sp_cache *c, store *s)
 {
     int error = read_key(cx, c->dir, s->key);
     if (error == ENOENT && !(error = make_key(c->dir))) error = read_key(cx, c->dir, s->key);
@@ -93,11 +93,11 @@ static void close_store(store *s)
     explicit_bzero(s->key, sizeof s->key);
 }
 
-static void unusable(sparta_ctx *cx, const sparta_cache *c, int error)
+static void unusable(sparta_ctx *cx, const sp_cache *c, int error)
 {
     const char *why =
         error == EPERM ? "its key or its kernels are not private to us; remove the folder" : strerror(error);
-    sparta_note(cx, "cache: %s: %s; kernels are compiled without a cache", c->path, why);
+    sp_note(cx, "cache: %s: %s; kernels are compiled without a cache", c->path, why);
 }
 
 /* ------------------------------------------------------------------ entries */
@@ -107,8 +107,8 @@ static void prove(const store *s, const uint8_t key[32], const void *bytes, size
 {
     uint8_t what[64];
     memcpy(what, key, 32);
-    sparta_sha256_of(bytes, n, what + 32);
-    sparta_hmac_sha256(s->key, sizeof s->key, what, sizeof what, proof);
+    sp_sha256_of(bytes, n, what + 32);
+    sp_hmac_sha256(s->key, sizeof s->key, what, sizeof what, proof);
 }
 
 /* In constant time: how long it takes tells nothing about the right proof. */
@@ -121,7 +121,7 @@ static bool same(const uint8_t *a, const uint8_t *b)
 
 static void entry_name(const uint8_t key[32], char out[72])
 {
-    sparta_hex(key, 32, out);
+    sp_hex(key, 32, out);
     memcpy(out + 64, ".so", 4);
 }
 
@@ -131,7 +131,7 @@ static int read_entry(sparta_ctx *cx, const store *s, const uint8_t key[32], uin
     size_t n;
     char file[72];
     entry_name(key, file);
-    int error = sparta_read_at(cx, s->kernels, file, SPARTA_OBJECT_MOST + PROOF_SIZE, &all, &n, NULL);
+    int error = sp_read_at(cx, s->kernels, file, SP_OBJECT_MOST + PROOF_SIZE, &all, &n, NULL);
     if (error) return error;
     bool good = n > PROOF_SIZE;
     if (good) {
@@ -139,7 +139,7 @@ static int read_entry(sparta_ctx *cx, const store *s, const uint8_t key[32], uin
         good = same(proof, all + n - PROOF_SIZE);
     }
     if (!good) {
-        sparta_free(cx, all);
+        sp_free(cx, all);
         return EBADMSG;
     }
     *bytes = all;
@@ -147,38 +147,37 @@ static int read_entry(sparta_ctx *cx, const store *s, const uint8_t key[32], uin
     return 0;
 }
 
-sparta_status sparta_entry_read(sparta_ctx *cx, const sparta_cache *c, const uint8_t key[32], uint8_t **bytes,
-                                size_t *size)
+sparta_status sp_entry_read(sparta_ctx *cx, const sp_cache *c, const uint8_t key[32], uint8_t **bytes,
+                            size_t *size)
 {
     store s;
     *bytes = NULL;
     *size = 0;
     if (c->dir < 0) return SPARTA_OK;
     int error = open_store(cx, c, &s);
-    if (error == ENOMEM) return sparta_ctx_status(cx);
+    if (error == ENOMEM) return sp_ctx_status(cx);
     if (error) {
         unusable(cx, c, error);
         return SPARTA_OK;
     }
     error = read_entry(cx, &s, key, bytes, size);
     close_store(&s);
-    if (error == ENOMEM) return sparta_ctx_status(cx);
+    if (error == ENOMEM) return sp_ctx_status(cx);
     if (error && error != ENOENT)
-        sparta_note(
-            cx, "cache: an entry of %s was damaged or not written by us; it is not used and compiled again",
-            c->path);
+        sp_note(cx,
+                "cache: an entry of %s was damaged or not written by us; it is not used and compiled again",
+                c->path);
     return SPARTA_OK;
 }
 
-static int write_entry(const sparta_cache *c, const store *s, const uint8_t key[32], const void *bytes,
-                       size_t n)
+static int write_entry(const sp_cache *c, const store *s, const uint8_t key[32], const void *bytes, size_t n)
 {
     uint8_t proof[PROOF_SIZE];
     char file[72], temp[32];
     if (!fresh_name(temp)) return EIO;
     entry_name(key, file);
     prove(s, key, bytes, n, proof);
-    int error = sparta_write_at(c->dir, temp, bytes, n, proof, sizeof proof);
+    int error = sp_write_at(c->dir, temp, bytes, n, proof, sizeof proof);
     if (error) return error;
     if (renameat(c->dir, temp, s->kernels, file) == 0) return 0;
     error = errno;
@@ -186,8 +185,7 @@ static int write_entry(const sparta_cache *c, const store *s, const uint8_t key[
     return error;
 }
 
-void sparta_entry_write(sparta_ctx *cx, const sparta_cache *c, const uint8_t key[32], const void *bytes,
-                        size_t n)
+void sp_entry_write(sparta_ctx *cx, const sp_cache *c, const uint8_t key[32], const void *bytes, size_t n)
 {
     store s;
     if (c->dir < 0) return;
@@ -198,5 +196,5 @@ void sparta_entry_write(sparta_ctx *cx, const sparta_cache *c, const uint8_t key
     }
     error = write_entry(c, &s, key, bytes, n);
     close_store(&s);
-    if (error) sparta_note(cx, "cache: %s: %s; kernels are not kept", c->path, strerror(error));
+    if (error) sp_note(cx, "cache: %s: %s; kernels are not kept", c->path, strerror(error));
 }

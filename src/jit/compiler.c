@@ -20,7 +20,7 @@ static const char flags[] =
     "-O3 -std=gnu11 -shared -fPIC -fno-math-errno -fno-trapping-math -ffp-contract=fast "
     "--param=" FUSE "=0 -fvisibility=hidden -nostdlib -x c";
 
-const char *sparta_compiler_flags(void)
+const char *sp_compiler_flags(void)
 {
     return flags;
 }
@@ -30,14 +30,14 @@ const char *sparta_compiler_flags(void)
  * for the process, for as long as the program's file stays the same. */
 
 typedef struct memory {
-    sparta_compiler c;
+    sp_compiler c;
     bool hangs;
 } memory;
 static memory known[REMEMBERED];
 static int next_known;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static memory *recall(const sparta_compiler *c) /* under the lock */
+static memory *recall(const sp_compiler *c) /* under the lock */
 {
     for (int i = 0; i < REMEMBERED; i++)
         if (!strcmp(known[i].c.path, c->path) && known[i].c.size == c->size &&
@@ -46,7 +46,7 @@ static memory *recall(const sparta_compiler *c) /* under the lock */
     return NULL;
 }
 
-static void remember(const sparta_compiler *c, bool hangs)
+static void remember(const sp_compiler *c, bool hangs)
 {
     pthread_mutex_lock(&lock);
     memory *m = recall(c);
@@ -55,7 +55,7 @@ static void remember(const sparta_compiler *c, bool hangs)
     pthread_mutex_unlock(&lock);
 }
 
-static bool look_up(sparta_compiler *c, bool *hangs)
+static bool look_up(sp_compiler *c, bool *hangs)
 {
     pthread_mutex_lock(&lock);
     const memory *m = recall(c);
@@ -71,7 +71,7 @@ static double time_limit(void)
 {
     double seconds;
     const char *env = getenv("SPARTA_CC_TIMEOUT");
-    return env && sparta_parse_double(env, &seconds) && seconds > 0 && seconds <= 3600 ? seconds : 60;
+    return env && sp_parse_double(env, &seconds) && seconds > 0 && seconds <= 3600 ? seconds : 60;
 }
 
 /* The line that says most: the first with "error", else the first with anything in it. */
@@ -80,51 +80,49 @@ static void gist(const char *said, char *out, size_t size)
     const char *line = strstr(said, "error");
     while (line && line > said && line[-1] != '\n') line--;
     if (!line) line = said + strspn(said, " \t\r\n");
-    snprintf(out, size, "%.*s", (int)SPARTA_MIN(strcspn(line, "\r\n"), (size_t)300), line);
+    snprintf(out, size, "%.*s", (int)SP_MIN(strcspn(line, "\r\n"), (size_t)300), line);
     for (char *p = out; *p; p++)
         if (!isprint((unsigned char)*p)) *p = '?';
     if (!out[0]) snprintf(out, size, "it said nothing");
 }
 
 /* `what` failed. Cancellation and memory are not the compiler's fault and pass. */
-static sparta_status judge(sparta_ctx *cx, const sparta_compiler *c, sparta_status ran, int code,
+static sparta_status judge(sparta_ctx *cx, const sp_compiler *c, sparta_status ran, int code,
                            const char *said)
 {
     char line[320];
     if (ran == SPARTA_E_CANCELLED || ran == SPARTA_E_MEMORY) return ran;
     if (ran)
-        return sparta_fail(cx, SPARTA_E_COMPILER, "compiler: %s; the portable kernels run instead",
-                           sparta_message(cx));
+        return sp_fail(cx, SPARTA_E_COMPILER, "compiler: %s; the portable kernels run instead",
+                       sparta_message(cx));
     if (code == 0) return SPARTA_OK;
     if (code == TIMED_OUT) {
         remember(c, true);
-        return sparta_fail(
-            cx, SPARTA_E_COMPILER,
-            "compiler: %s took longer than %g s and was stopped; the portable kernels run instead", c->path,
-            time_limit());
+        return sp_fail(cx, SPARTA_E_COMPILER,
+                       "compiler: %s took longer than %g s and was stopped; the portable kernels run instead",
+                       c->path, time_limit());
     }
     gist(said, line, sizeof line);
-    return sparta_fail(cx, SPARTA_E_COMPILER,
-                       "compiler: %s failed (%s %d): %s; the portable kernels run instead", c->path,
-                       code < 0 ? "signal" : "exit", code < 0 ? -code : code, line);
+    return sp_fail(cx, SPARTA_E_COMPILER, "compiler: %s failed (%s %d): %s; the portable kernels run instead",
+                   c->path, code < 0 ? "signal" : "exit", code < 0 ? -code : code, line);
 }
 
-static sparta_status run(sparta_ctx *cx, const sparta_compiler *c, const char *const *argv,
-                         const char *folder, sparta_text *said)
+static sparta_status run(sparta_ctx *cx, const sp_compiler *c, const char *const *argv, const char *folder,
+                         sp_text *said)
 {
     char temp[600];
     const char *env[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C", temp, NULL};
-    sparta_spawn_options limits = {
-        .timeout = time_limit(), .memory = (size_t)4 << 30, .output = SPARTA_OBJECT_MOST, .env = env};
+    sp_spawn_options limits = {
+        .timeout = time_limit(), .memory = (size_t)4 << 30, .output = SP_OBJECT_MOST, .env = env};
     int code = 0;
     snprintf(temp, sizeof temp, "TMPDIR=%s", folder);
-    sparta_status ran = sparta_spawn(cx, argv, &limits, said, &code);
-    return judge(cx, c, ran, code, sparta_text_str(said));
+    sparta_status ran = sp_spawn(cx, argv, &limits, said, &code);
+    return judge(cx, c, ran, code, sp_text_str(said));
 }
 
 /* ------------------------------------------------------------------ finding */
 
-static bool is_program(sparta_compiler *c, const char *path)
+static bool is_program(sp_compiler *c, const char *path)
 {
     struct stat st;
     if (strlen(path) >= sizeof c->path || stat(path, &st) || !S_ISREG(st.st_mode) || access(path, X_OK))
@@ -136,49 +134,49 @@ static bool is_program(sparta_compiler *c, const char *path)
     return true;
 }
 
-static sparta_status choose(sparta_ctx *cx, sparta_compiler *out)
+static sparta_status choose(sparta_ctx *cx, sp_compiler *out)
 {
     static const char *const usual[] = {"/usr/bin/cc", "/usr/bin/gcc", "/usr/local/bin/cc", "/usr/bin/clang"};
-    const char *given = sparta_ctx_options_of(cx)->compiler;
+    const char *given = sp_ctx_options_of(cx)->compiler;
     if (given && !given[0])
-        return sparta_fail(cx, SPARTA_E_COMPILER, "compiler: switched off; the portable kernels run instead");
+        return sp_fail(cx, SPARTA_E_COMPILER, "compiler: switched off; the portable kernels run instead");
     if (given && given[0] != '/')
-        return sparta_fail(cx, SPARTA_E_COMPILER,
-                           "compiler: %s is no absolute path; the portable kernels run instead", given);
+        return sp_fail(cx, SPARTA_E_COMPILER,
+                       "compiler: %s is no absolute path; the portable kernels run instead", given);
     if (given && !is_program(out, given))
-        return sparta_fail(cx, SPARTA_E_COMPILER,
-                           "compiler: %s is no program; the portable kernels run instead", given);
+        return sp_fail(cx, SPARTA_E_COMPILER, "compiler: %s is no program; the portable kernels run instead",
+                       given);
     if (given) return SPARTA_OK;
-    for (size_t i = 0; i < SPARTA_COUNT(usual); i++)
+    for (size_t i = 0; i < SP_COUNT(usual); i++)
         if (is_program(out, usual[i])) return SPARTA_OK;
-    return sparta_fail(cx, SPARTA_E_COMPILER,
-                       "compiler: none found; the portable kernels run instead; install gcc for fast ones");
+    return sp_fail(cx, SPARTA_E_COMPILER,
+                   "compiler: none found; the portable kernels run instead; install gcc for fast ones");
 }
 
-static sparta_status ask_version(sparta_ctx *cx, sparta_compiler *c)
+static sparta_status ask_version(sparta_ctx *cx, sp_compiler *c)
 {
     const char *argv[] = {c->path, "--version", NULL};
-    sparta_text said;
-    sparta_text_init(&said, cx);
+    sp_text said;
+    sp_text_init(&said, cx);
     sparta_status status = run(cx, c, argv, "/tmp", &said);
     if (status == SPARTA_OK) {
-        gist(sparta_text_str(&said), c->version, sizeof c->version);
+        gist(sp_text_str(&said), c->version, sizeof c->version);
         remember(c, false);
     }
-    sparta_text_free(&said);
+    sp_text_free(&said);
     return status;
 }
 
-sparta_status sparta_compiler_find(sparta_ctx *cx, sparta_compiler *out)
+sparta_status sp_compiler_find(sparta_ctx *cx, sp_compiler *out)
 {
-    sparta_compiler c;
+    sp_compiler c;
     bool hangs;
-    SPARTA_TRY(choose(cx, &c));
-    if (!look_up(&c, &hangs)) SPARTA_TRY(ask_version(cx, &c));
+    SP_TRY(choose(cx, &c));
+    if (!look_up(&c, &hangs)) SP_TRY(ask_version(cx, &c));
     if (hangs && !c.version[0])
-        return sparta_fail(
-            cx, SPARTA_E_COMPILER,
-            "compiler: %s hung before and is not tried again; the portable kernels run instead", c.path);
+        return sp_fail(cx, SPARTA_E_COMPILER,
+                       "compiler: %s hung before and is not tried again; the portable kernels run instead",
+                       c.path);
     *out = c;
     return SPARTA_OK;
 }
@@ -194,13 +192,13 @@ static int add_words(const char **argv, int n, char *text, const char *without)
 }
 
 /* Compiles <folder>/kernel.c to <folder>/kernel.so. */
-static sparta_status compile(sparta_ctx *cx, const sparta_compiler *c, sparta_target target,
-                             const char *folder, const char *without, sparta_text *said)
+static sparta_status compile(sparta_ctx *cx, const sp_compiler *c, sp_target target, const char *folder,
+                             const char *without, sp_text *said)
 {
     char common[sizeof flags], own[256], in[600], out[600];
     const char *argv[MOST_ARGUMENTS + 4] = {c->path};
     memcpy(common, flags, sizeof flags);
-    snprintf(own, sizeof own, "%s", sparta_target_flags(target));
+    snprintf(own, sizeof own, "%s", sp_target_flags(target));
     snprintf(in, sizeof in, "%s/kernel.c", folder);
     snprintf(out, sizeof out, "%s/kernel.so", folder);
     int n = add_words(argv, 1, own, NULL);
@@ -212,23 +210,22 @@ static sparta_status compile(sparta_ctx *cx, const sparta_compiler *c, sparta_ta
 }
 
 /* gcc before 9 fuses everything and does not know the parameter. */
-sparta_status sparta_compiler_run(sparta_ctx *cx, const sparta_compiler *c, sparta_target target,
-                                  const char *folder)
+sparta_status sp_compiler_run(sparta_ctx *cx, const sp_compiler *c, sp_target target, const char *folder)
 {
-    sparta_compiler again = *c;
+    sp_compiler again = *c;
     bool hangs;
     if (look_up(&again, &hangs) && hangs)
-        return sparta_fail(
-            cx, SPARTA_E_COMPILER,
-            "compiler: %s hung before and is not tried again; the portable kernels run instead", c->path);
-    sparta_text said;
-    sparta_text_init(&said, cx);
+        return sp_fail(cx, SPARTA_E_COMPILER,
+                       "compiler: %s hung before and is not tried again; the portable kernels run instead",
+                       c->path);
+    sp_text said;
+    sp_text_init(&said, cx);
     sparta_status status = compile(cx, c, target, folder, NULL, &said);
-    if (status == SPARTA_E_COMPILER && strstr(sparta_text_str(&said), FUSE)) {
-        sparta_text_free(&said);
-        sparta_text_init(&said, cx);
+    if (status == SPARTA_E_COMPILER && strstr(sp_text_str(&said), FUSE)) {
+        sp_text_free(&said);
+        sp_text_init(&said, cx);
         status = compile(cx, c, target, folder, FUSE, &said);
     }
-    sparta_text_free(&said);
+    sp_text_free(&said);
     return status;
 }

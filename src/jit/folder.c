@@ -21,8 +21,8 @@ enum { STALE_SECONDS = 24 * 3600 };
 
 /* ------------------------------------------------------------------ where */
 
-static void problem(sparta_cache *c, const char *format, ...) SPARTA_PRINTF(2, 3);
-static void problem(sparta_cache *c, const char *format, ...)
+static void problem(sp_cache *c, const char *format, ...) SP_PRINTF(2, 3);
+static void problem(sp_cache *c, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -30,7 +30,7 @@ static void problem(sparta_cache *c, const char *format, ...)
     va_end(args);
 }
 
-static bool put_path(sparta_cache *c, const char *root, const char *rest)
+static bool put_path(sp_cache *c, const char *root, const char *rest)
 {
     int n = snprintf(c->path, sizeof c->path, "%s%s", root, rest);
     if (n > 0 && (size_t)n < sizeof c->path) return true;
@@ -41,7 +41,7 @@ static bool put_path(sparta_cache *c, const char *root, const char *rest)
 /* Who owns the path, or as much of it as is there? -1: nobody knows. */
 static long owner_of(const char *path)
 {
-    char part[sizeof((sparta_cache *)0)->path];
+    char part[sizeof((sp_cache *)0)->path];
     struct stat st;
     snprintf(part, sizeof part, "%s", path);
     while (stat(part, &st)) {
@@ -55,7 +55,7 @@ static long owner_of(const char *path)
 
 /* Under sudo HOME may be the user's still. A cache that root makes there would lock the user out, and one that the user owns is none
  * that root may trust: root uses its own. */
-static bool roots_own(sparta_cache *c)
+static bool roots_own(sp_cache *c)
 {
     char buffer[1024];
     struct passwd root, *found = NULL;
@@ -70,9 +70,9 @@ static bool roots_own(sparta_cache *c)
 }
 
 /* False: there is no folder to look at, and c->problem says why ("" never). */
-static bool choose_path(sparta_ctx *cx, sparta_cache *c)
+static bool choose_path(sparta_ctx *cx, sp_cache *c)
 {
-    const char *given = sparta_ctx_options_of(cx)->cache_dir, *env = getenv("SPARTA_CACHE");
+    const char *given = sp_ctx_options_of(cx)->cache_dir, *env = getenv("SPARTA_CACHE");
     const char *xdg = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME");
     if ((given && !given[0]) || (env && !strcmp(env, "off"))) {
         problem(c, "switched off");
@@ -95,7 +95,7 @@ static bool choose_path(sparta_ctx *cx, sparta_cache *c)
 /* Like mkdir -p, private. *made: the last one is new. Returns 0 or an errno. */
 static int make_folders(const char *path, bool *made)
 {
-    char part[sizeof((sparta_cache *)0)->path];
+    char part[sizeof((sp_cache *)0)->path];
     snprintf(part, sizeof part, "%s", path);
     *made = false;
     for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
@@ -107,7 +107,7 @@ static int make_folders(const char *path, bool *made)
     return *made || errno == EEXIST ? 0 : errno;
 }
 
-static bool checked(sparta_cache *c, bool made)
+static bool checked(sp_cache *c, bool made)
 {
     struct stat st;
     if (made) (void)!fchmod(c->dir, 0700); /* the umask may have taken from our own rights */
@@ -127,7 +127,7 @@ static bool checked(sparta_cache *c, bool made)
     return false;
 }
 
-static void open_folder(sparta_cache *c)
+static void open_folder(sp_cache *c)
 {
     bool made;
     /* No trailing slash: it would follow a link. */
@@ -143,18 +143,18 @@ static void open_folder(sparta_cache *c)
     else if (c->dir < 0)
         problem(c, "%.150s cannot be opened: %s", c->path, strerror(errno));
     else if (!checked(c, made))
-        sparta_cache_close(c);
+        sp_cache_close(c);
 }
 
-void sparta_cache_open(sparta_ctx *cx, sparta_cache *out)
+void sp_cache_open(sparta_ctx *cx, sp_cache *out)
 {
-    *out = (sparta_cache){.dir = -1};
+    *out = (sp_cache){.dir = -1};
     if (choose_path(cx, out)) open_folder(out);
     if (out->dir < 0 && strcmp(out->problem, "switched off"))
-        sparta_note(cx, "cache: %s; kernels are compiled without a cache", out->problem);
+        sp_note(cx, "cache: %s; kernels are compiled without a cache", out->problem);
 }
 
-void sparta_cache_close(sparta_cache *c)
+void sp_cache_close(sp_cache *c)
 {
     if (c->dir >= 0) close(c->dir);
     c->dir = -1;
@@ -166,7 +166,7 @@ void sparta_cache_close(sparta_cache *c)
 
 typedef struct name {
     struct name *next;
-    char path[sizeof((sparta_cache *)0)->path];
+    char path[sizeof((sp_cache *)0)->path];
 } name;
 static name *names;
 static pthread_mutex_t names_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -185,12 +185,12 @@ static const char *keep_name(const char *path)
     return n ? n->path : "";
 }
 
-const char *sparta_cache_folder(sparta_ctx *cx)
+const char *sp_cache_folder(sparta_ctx *cx)
 {
-    sparta_cache c;
-    sparta_cache_open(cx, &c);
+    sp_cache c;
+    sp_cache_open(cx, &c);
     const char *path = c.dir >= 0 ? keep_name(c.path) : "";
-    sparta_cache_close(&c);
+    sp_cache_close(&c);
     return path;
 }
 
@@ -209,7 +209,7 @@ static void remove_at(int parent, const char *path)
     unlinkat(parent, path, AT_REMOVEDIR);
 }
 
-void sparta_temp_remove(const char *path)
+void sp_temp_remove(const char *path)
 {
     remove_at(AT_FDCWD, path);
 }
@@ -242,7 +242,7 @@ static bool make_temp(const char *root, const char *rest, char *path, size_t siz
     return n > 0 && (size_t)n < size && mkdtemp(path);
 }
 
-sparta_status sparta_temp_create(sparta_ctx *cx, const sparta_cache *c, char *path, size_t size)
+sparta_status sp_temp_create(sparta_ctx *cx, const sp_cache *c, char *path, size_t size)
 {
     const char *root = secure_getenv("TMPDIR");
     if (!root || root[0] != '/') root = "/tmp";
@@ -252,8 +252,8 @@ sparta_status sparta_temp_create(sparta_ctx *cx, const sparta_cache *c, char *pa
     }
     sweep(AT_FDCWD, root, ".sparta-kernel-");
     if (make_temp(root, "/.sparta-kernel-XXXXXX", path, size)) return SPARTA_OK;
-    return sparta_fail(cx, SPARTA_E_IO, "%s: no temporary folder can be made: %s; set TMPDIR", root,
-                       strerror(errno));
+    return sp_fail(cx, SPARTA_E_IO, "%s: no temporary folder can be made: %s; set TMPDIR", root,
+                   strerror(errno));
 }
 
 /* ------------------------------------------------------------------ files */
@@ -277,11 +277,11 @@ static int read_open(sparta_ctx *cx, int fd, size_t most, uint8_t **bytes, size_
     if (!S_ISREG(st.st_mode)) return EINVAL;
     if (st.st_uid != geteuid()) return EPERM;
     if (st.st_size < 0 || (uint64_t)st.st_size > most) return EFBIG;
-    uint8_t *p = sparta_alloc(cx, (size_t)st.st_size);
+    uint8_t *p = sp_alloc(cx, (size_t)st.st_size);
     if (!p) return ENOMEM;
     int error = read_all(fd, p, (size_t)st.st_size);
     if (error) {
-        sparta_free(cx, p);
+        sp_free(cx, p);
         return error;
     }
     *bytes = p;
@@ -290,8 +290,8 @@ static int read_open(sparta_ctx *cx, int fd, size_t most, uint8_t **bytes, size_
     return 0;
 }
 
-int sparta_read_at(sparta_ctx *cx, int dir, const char *path, size_t most, uint8_t **bytes, size_t *size,
-                   int *mode)
+int sp_read_at(sparta_ctx *cx, int dir, const char *path, size_t most, uint8_t **bytes, size_t *size,
+               int *mode)
 {
     int fd = openat(dir, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0) return errno;
@@ -312,7 +312,7 @@ static int write_all(int fd, const void *bytes, size_t n)
     return 0;
 }
 
-int sparta_write_at(int dir, const char *path, const void *bytes, size_t n, const void *more, size_t m)
+int sp_write_at(int dir, const char *path, const void *bytes, size_t n, const void *more, size_t m)
 {
     int fd = openat(dir, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0) return errno;

@@ -1,63 +1,62 @@
 /* The inside of jit: the pieces that the ladder (jit.c) puts together. */
-#ifndef SPARTA_JIT_INSIDE_H
-#define SPARTA_JIT_INSIDE_H
+#ifndef SP_JIT_INSIDE_H
+#define SP_JIT_INSIDE_H
 
 #include "jit/jit.h"
 
-enum { SPARTA_OBJECT_MOST = 64 << 20 }; /* bytes of one shared object */
+enum { SP_OBJECT_MOST = 64 << 20 }; /* bytes of one shared object */
 
 /* ------------------------------------------------------------------ folder.c: private folders */
 
-typedef struct sparta_cache { /* the cache folder, open: what was checked is what is used, whatever happens to
+typedef struct sp_cache { /* the cache folder, open: what was checked is what is used, whatever happens to
                                  its path */
-    int dir;                  /* -1: not used */
-    char path[512];           /* "" when switched off */
-    char problem[256];        /* "" or why it is not used */
-    bool moved;               /* root's own, since HOME is another user's */
-} sparta_cache;
-void sparta_cache_open(sparta_ctx *cx, sparta_cache *out);
-void sparta_cache_close(sparta_cache *c);
+    int dir;              /* -1: not used */
+    char path[512];       /* "" when switched off */
+    char problem[256];    /* "" or why it is not used */
+    bool moved;           /* root's own, since HOME is another user's */
+} sp_cache;
+void sp_cache_open(sparta_ctx *cx, sp_cache *out);
+void sp_cache_close(sp_cache *c);
 
 /* A fresh 0700 folder: in the cache when it is given and used (its file system runs code for sure), else in
  * $TMPDIR or /tmp. */
-sparta_status sparta_temp_create(sparta_ctx *cx, const sparta_cache *c, char *path, size_t size) SPARTA_MUST;
-void sparta_temp_remove(const char *path); /* with the files in it */
+sparta_status sp_temp_create(sparta_ctx *cx, const sp_cache *c, char *path, size_t size) SP_MUST;
+void sp_temp_remove(const char *path); /* with the files in it */
 
 /* Files below an open folder (or AT_FDCWD). Reading takes regular files of ours only, follows no link, waits
  * for no pipe. They return 0 or an errno. EPERM: the file is somebody else's; EFBIG: past `most`. *bytes is
  * the context's. */
-int sparta_read_at(sparta_ctx *cx, int dir, const char *name, size_t most, uint8_t **bytes, size_t *size,
-                   int *mode);
-int sparta_write_at(int dir, const char *name, const void *bytes, size_t n, const void *more,
-                    size_t m); /* new, 0600 */
+int sp_read_at(sparta_ctx *cx, int dir, const char *name, size_t most, uint8_t **bytes, size_t *size,
+               int *mode);
+int sp_write_at(int dir, const char *name, const void *bytes, size_t n, const void *more,
+                size_t m); /* new, 0600 */
 
 /* ------------------------------------------------------------------ cache.c: entries with their proof */
 
 /* *bytes is NULL when there is no entry, or none that can be trusted. */
-sparta_status sparta_entry_read(sparta_ctx *cx, const sparta_cache *c, const uint8_t key[32], uint8_t **bytes,
-                                size_t *size) SPARTA_MUST;
+sparta_status sp_entry_read(sparta_ctx *cx, const sp_cache *c, const uint8_t key[32], uint8_t **bytes,
+                            size_t *size) SP_MUST;
 /* A failure to keep one is a note: the kernel is there all the same. */
-void sparta_entry_write(sparta_ctx *cx, const sparta_cache *c, const uint8_t key[32], const void *bytes,
-                        size_t n);
+void sp_entry_write(sparta_ctx *cx, const sp_cache *c, const uint8_t key[32], const void *bytes, size_t n);
 
 /* ------------------------------------------------------------------ compiler.c */
 
-typedef struct sparta_compiler {
+typedef struct sp_compiler {
     char path[256], version[256];
     int64_t size, mtime_ns; /* of the program: an upgrade changes the key */
-} sparta_compiler;
+} sp_compiler;
 /* E_COMPILER: there is none, or it does not answer. */
-sparta_status sparta_compiler_find(sparta_ctx *cx, sparta_compiler *out) SPARTA_MUST;
-sparta_status sparta_compiler_run(sparta_ctx *cx, const sparta_compiler *c, sparta_target target,
-                                  const char *folder) SPARTA_MUST;
-const char *sparta_compiler_flags(void); /* common to all targets */
+sparta_status sp_compiler_find(sparta_ctx *cx, sp_compiler *out) SP_MUST;
+sparta_status sp_compiler_run(sparta_ctx *cx, const sp_compiler *c, sp_target target,
+                              const char *folder) SP_MUST;
+const char *sp_compiler_flags(void); /* common to all targets */
 
 /* ------------------------------------------------------------------ object.c: what this process has loaded
  */
 
 /* Load (or share) an object; `key`, when given, is remembered so that the memory rung finds it. */
-sparta_status sparta_object_load(sparta_ctx *cx, const void *bytes, size_t n, const uint8_t *key,
-                                 const sparta_object **out) SPARTA_MUST;
-const sparta_object *sparta_object_find(const uint8_t key[32]); /* with a reference for the caller, or NULL */
+sparta_status sp_object_load(sparta_ctx *cx, const void *bytes, size_t n, const uint8_t *key,
+                             const sp_object **out) SP_MUST;
+const sp_object *sp_object_find(const uint8_t key[32]); /* with a reference for the caller, or NULL */
 
 #endif

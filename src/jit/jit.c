@@ -11,83 +11,83 @@ enum { TEXT_MOST = 16 << 20 };
 /* ------------------------------------------------------------------ the key */
 
 /* Each part with its final 0, so that no two lists of parts read the same. */
-static void add_part(sparta_sha256 *s, const char *part)
+static void add_part(sp_sha256 *s, const char *part)
 {
-    sparta_sha256_add(s, part, strlen(part) + 1);
+    sp_sha256_add(s, part, strlen(part) + 1);
 }
 
-static void make_key(const sparta_compiler *c, sparta_target target, const char *text, uint8_t key[32])
+static void make_key(const sp_compiler *c, sp_target target, const char *text, uint8_t key[32])
 {
     char program[64];
-    sparta_sha256 s;
+    sp_sha256 s;
     snprintf(program, sizeof program, "%lld %lld", (long long)c->size, (long long)c->mtime_ns);
-    sparta_sha256_init(&s);
+    sp_sha256_init(&s);
     add_part(&s, SPARTA_VERSION);
     add_part(&s, c->path);
     add_part(&s, c->version);
     add_part(&s, program);
-    add_part(&s, sparta_compiler_flags());
-    add_part(&s, sparta_target_flags(target));
+    add_part(&s, sp_compiler_flags());
+    add_part(&s, sp_target_flags(target));
     add_part(&s, text);
-    sparta_sha256_end(&s, key);
+    sp_sha256_end(&s, key);
 }
 
 /* ------------------------------------------------------------------ the rung that compiles */
 
 static sparta_status cannot(sparta_ctx *cx, const char *what, int error)
 {
-    if (error == ENOMEM) return sparta_ctx_status(cx);
-    return sparta_fail(cx, SPARTA_E_COMPILER, "compiler: %s: %s; the portable kernels run instead", what,
-                       strerror(error));
+    if (error == ENOMEM) return sp_ctx_status(cx);
+    return sp_fail(cx, SPARTA_E_COMPILER, "compiler: %s: %s; the portable kernels run instead", what,
+                   strerror(error));
 }
 
-static sparta_status compile_in(sparta_ctx *cx, const sparta_compiler *c, sparta_target target,
-                                const char *text, const char *folder, uint8_t **bytes, size_t *size)
+static sparta_status compile_in(sparta_ctx *cx, const sp_compiler *c, sp_target target, const char *text,
+                                const char *folder, uint8_t **bytes, size_t *size)
 {
     char path[640];
     snprintf(path, sizeof path, "%s/kernel.c", folder);
-    int error = sparta_write_at(AT_FDCWD, path, text, strlen(text), NULL, 0);
+    int error = sp_write_at(AT_FDCWD, path, text, strlen(text), NULL, 0);
     if (error) return cannot(cx, "its input cannot be written", error);
-    SPARTA_TRY(sparta_compiler_run(cx, c, target, folder));
+    SP_TRY(sp_compiler_run(cx, c, target, folder));
     snprintf(path, sizeof path, "%s/kernel.so", folder);
-    error = sparta_read_at(cx, AT_FDCWD, path, SPARTA_OBJECT_MOST, bytes, size, NULL);
+    error = sp_read_at(cx, AT_FDCWD, path, SP_OBJECT_MOST, bytes, size, NULL);
     return error ? cannot(cx, "its output cannot be read", error) : SPARTA_OK;
 }
 
 /* `cache` NULL: in $TMPDIR. */
-static sparta_status compile(sparta_ctx *cx, const sparta_cache *cache, const sparta_compiler *c,
-                             sparta_target target, const char *text, uint8_t **bytes, size_t *size)
+static sparta_status compile(sparta_ctx *cx, const sp_cache *cache, const sp_compiler *c, sp_target target,
+                             const char *text, uint8_t **bytes, size_t *size)
 {
     char folder[600];
-    sparta_status status = sparta_temp_create(cx, cache, folder, sizeof folder);
+    sparta_status status = sp_temp_create(cx, cache, folder, sizeof folder);
     if (status == SPARTA_E_IO)
-        return sparta_fail(cx, SPARTA_E_COMPILER, "compiler: %s; the portable kernels run instead",
-                           sparta_message(cx));
-    SPARTA_TRY(status);
+        return sp_fail(cx, SPARTA_E_COMPILER, "compiler: %s; the portable kernels run instead",
+                       sparta_message(cx));
+    SP_TRY(status);
     status = compile_in(cx, c, target, text, folder, bytes, size);
-    sparta_temp_remove(folder);
+    sp_temp_remove(folder);
     return status;
 }
 
 /* ------------------------------------------------------------------ the ladder */
 
 typedef struct request {
-    sparta_compiler compiler;
-    sparta_cache cache;
-    sparta_target target;
+    sp_compiler compiler;
+    sp_cache cache;
+    sp_target target;
     const char *text;
     uint8_t key[32];
 } request;
 
 /* *out stays NULL when the cache does not have it. */
-static sparta_status from_cache(sparta_ctx *cx, const request *r, const sparta_object **out)
+static sparta_status from_cache(sparta_ctx *cx, const request *r, const sp_object **out)
 {
     uint8_t *bytes;
     size_t size;
-    SPARTA_TRY(sparta_entry_read(cx, &r->cache, r->key, &bytes, &size));
+    SP_TRY(sp_entry_read(cx, &r->cache, r->key, &bytes, &size));
     if (!bytes) return SPARTA_OK;
-    sparta_status status = sparta_object_load(cx, bytes, size, r->key, out);
-    sparta_free(cx, bytes);
+    sparta_status status = sp_object_load(cx, bytes, size, r->key, out);
+    sp_free(cx, bytes);
     /* It loaded when it was written; what has changed since (a library, a limit) a compiler may know how to
      * meet. */
     return status == SPARTA_E_FORMAT ? SPARTA_OK : status;
@@ -102,92 +102,92 @@ static sparta_status compile_somewhere(sparta_ctx *cx, const request *r, uint8_t
     if (status != SPARTA_E_COMPILER || r->cache.dir < 0) return status;
     snprintf(first, sizeof first, "%s", sparta_message(cx));
     status = compile(cx, NULL, &r->compiler, r->target, r->text, bytes, size);
-    if (status == SPARTA_E_COMPILER) return sparta_fail(cx, status, "%s", first);
-    SPARTA_TRY(status);
-    sparta_note(cx, "cache: %s cannot be compiled in (its disk may be full); kernels are compiled in TMPDIR",
-                r->cache.path);
+    if (status == SPARTA_E_COMPILER) return sp_fail(cx, status, "%s", first);
+    SP_TRY(status);
+    sp_note(cx, "cache: %s cannot be compiled in (its disk may be full); kernels are compiled in TMPDIR",
+            r->cache.path);
     return SPARTA_OK;
 }
 
-static sparta_status from_compiler(sparta_ctx *cx, const request *r, const sparta_object **out)
+static sparta_status from_compiler(sparta_ctx *cx, const request *r, const sp_object **out)
 {
     uint8_t *bytes = NULL;
     size_t size = 0;
-    SPARTA_TRY(compile_somewhere(cx, r, &bytes, &size));
-    sparta_status status = sparta_object_load(cx, bytes, size, r->key, out);
-    if (status == SPARTA_OK) sparta_entry_write(cx, &r->cache, r->key, bytes, size);
-    sparta_free(cx, bytes);
+    SP_TRY(compile_somewhere(cx, r, &bytes, &size));
+    sparta_status status = sp_object_load(cx, bytes, size, r->key, out);
+    if (status == SPARTA_OK) sp_entry_write(cx, &r->cache, r->key, bytes, size);
+    sp_free(cx, bytes);
     if (status != SPARTA_E_FORMAT && status != SPARTA_E_IO) return status;
-    return sparta_fail(cx, SPARTA_E_COMPILER,
-                       "compiler: what %s made does not load: %s; the portable kernels run instead",
-                       r->compiler.path, sparta_message(cx));
+    return sp_fail(cx, SPARTA_E_COMPILER,
+                   "compiler: what %s made does not load: %s; the portable kernels run instead",
+                   r->compiler.path, sparta_message(cx));
 }
 
-static sparta_status climb(sparta_ctx *cx, request *r, const sparta_object **found, sparta_jit_rung *rung)
+static sparta_status climb(sparta_ctx *cx, request *r, const sp_object **found, sp_jit_rung *rung)
 {
-    SPARTA_TRY(sparta_compiler_find(cx, &r->compiler));
+    SP_TRY(sp_compiler_find(cx, &r->compiler));
     make_key(&r->compiler, r->target, r->text, r->key);
-    *rung = SPARTA_JIT_MEMORY;
-    if ((*found = sparta_object_find(r->key))) return SPARTA_OK;
-    sparta_cache_open(cx, &r->cache);
-    *rung = SPARTA_JIT_CACHE;
+    *rung = SP_JIT_MEMORY;
+    if ((*found = sp_object_find(r->key))) return SPARTA_OK;
+    sp_cache_open(cx, &r->cache);
+    *rung = SP_JIT_CACHE;
     sparta_status status = from_cache(cx, r, found);
     if (status == SPARTA_OK && !*found) {
-        *rung = SPARTA_JIT_COMPILED;
+        *rung = SP_JIT_COMPILED;
         status = from_compiler(cx, r, found);
     }
-    sparta_cache_close(&r->cache);
+    sp_cache_close(&r->cache);
     return status;
 }
 
 /* One note about the compiler is enough, however many kernels it does not make. */
 static void note_failure(sparta_ctx *cx)
 {
-    const char *notes = sparta_ctx_notes(cx);
+    const char *notes = sp_ctx_notes(cx);
     if (!strncmp(notes, "compiler:", 9) || strstr(notes, "\ncompiler:")) return;
-    sparta_note(cx, "%s", sparta_message(cx));
+    sp_note(cx, "%s", sparta_message(cx));
 }
 
-sparta_status sparta_jit_get(sparta_ctx *cx, sparta_target target, const char *text,
-                             const sparta_object **out, sparta_jit_rung *rung)
+sparta_status sp_jit_get(sparta_ctx *cx, sp_target target, const char *text, const sp_object **out,
+                         sp_jit_rung *rung)
 {
     request r = {.target = target, .text = text, .cache.dir = -1};
-    const sparta_object *found = NULL;
-    sparta_jit_rung from = SPARTA_JIT_MEMORY;
-    SPARTA_TRY(sparta_check_cancel(cx));
+    const sp_object *found = NULL;
+    sp_jit_rung from = SP_JIT_MEMORY;
+    SP_TRY(sp_check_cancel(cx));
     if (strlen(text) > TEXT_MOST)
-        return sparta_fail(cx, SPARTA_E_LIMIT, "kernel: %zu bytes of text; at most %d are compiled",
-                           strlen(text), TEXT_MOST);
+        return sp_fail(cx, SPARTA_E_LIMIT, "kernel: %zu bytes of text; at most %d are compiled", strlen(text),
+                       TEXT_MOST);
     sparta_status status = climb(cx, &r, &found, &from);
     if (status == SPARTA_E_COMPILER) note_failure(cx);
-    SPARTA_TRY(status);
+    SP_TRY(status);
     if (rung) *rung = from;
     *out = found;
     return SPARTA_OK;
 }
 
-sparta_status sparta_jit_load(sparta_ctx *cx, const void *bytes, size_t n, const sparta_object **out)
+sparta_status sp_jit_load(sparta_ctx *cx, const void *bytes, size_t n, const sp_object **out)
 {
-    return sparta_object_load(cx, bytes, n, NULL, out);
+    return sp_object_load(cx, bytes, n, NULL, out);
 }
 
 /* ------------------------------------------------------------------ for doctor */
 
-void sparta_jit_describe(sparta_ctx *cx, sparta_jit_state *out)
+void sp_jit_describe(sparta_ctx *cx, sp_jit_state *out)
 {
-    sparta_compiler c;
-    sparta_cache cache;
+    sp_compiler c;
+    sp_cache cache;
     memset(out, 0, sizeof *out);
-    if (sparta_compiler_find(cx, &c) == SPARTA_OK) {
+    if (sp_compiler_find(cx, &c) == SPARTA_OK) {
         memcpy(out->compiler, c.path, sizeof out->compiler);
         memcpy(out->version, c.version, sizeof out->version);
     } else {
         snprintf(out->version, sizeof out->version, "%.255s", sparta_message(cx));
-        sparta_ctx_clear(cx);
+        sp_ctx_clear(cx);
     }
-    sparta_cache_open(cx, &cache);
+    sp_cache_open(cx, &cache);
     memcpy(out->cache, cache.path, sizeof out->cache);
     memcpy(out->cache_problem, cache.problem, sizeof out->cache_problem);
     out->cache_moved = cache.moved;
-    sparta_cache_close(&cache);
+    sp_cache_close(&cache);
 }

@@ -17,41 +17,40 @@
  * by atomic rename, so several processes may compile at once. Loading an object runs code: bytes come from
  * this compiler, this cache, or a package that the user chose to run.
  */
-#ifndef SPARTA_JIT_H
-#define SPARTA_JIT_H
+#ifndef SP_JIT_H
+#define SP_JIT_H
 
 #include "device/device.h"
 
-typedef struct sparta_object { /* machine code that is loaded; shared and kept until the process ends or the
+typedef struct sp_object { /* machine code that is loaded; shared and kept until the process ends or the
                                   last close */
     void *handle;
     const uint8_t *bytes; /* the shared object itself, for packages */
     size_t size;
     uint8_t digest[32]; /* SHA-256 of bytes */
-} sparta_object;
+} sp_object;
 
-typedef enum { SPARTA_JIT_MEMORY, SPARTA_JIT_CACHE, SPARTA_JIT_COMPILED } sparta_jit_rung;
+typedef enum { SP_JIT_MEMORY, SP_JIT_CACHE, SP_JIT_COMPILED } sp_jit_rung;
 
 /* Compile (or find) `text` for `target`. The object belongs to the process-wide table: close it once per get.
  */
-sparta_status sparta_jit_get(sparta_ctx *cx, sparta_target target, const char *text,
-                             const sparta_object **out, sparta_jit_rung *rung) SPARTA_MUST;
+sparta_status sp_jit_get(sparta_ctx *cx, sp_target target, const char *text, const sp_object **out,
+                         sp_jit_rung *rung) SP_MUST;
 /* Load machine code from memory (a package's). Equal bytes are loaded once. E_FORMAT: no shared object for
  * this machine. */
-sparta_status sparta_jit_load(sparta_ctx *cx, const void *bytes, size_t n,
-                              const sparta_object **out) SPARTA_MUST;
-void sparta_jit_close(const sparta_object *o);
-void *sparta_jit_symbol(const sparta_object *o, const char *name); /* or NULL */
+sparta_status sp_jit_load(sparta_ctx *cx, const void *bytes, size_t n, const sp_object **out) SP_MUST;
+void sp_jit_close(const sp_object *o);
+void *sp_jit_symbol(const sp_object *o, const char *name); /* or NULL */
 
 /* For doctor: the compiler ("" when none) with its version line (or why there is none), the cache folder and
  * its problem ("" or the reason why it is not used). */
-typedef struct sparta_jit_state {
+typedef struct sp_jit_state {
     char compiler[256], version[256], cache[512], cache_problem[256];
     bool cache_moved; /* it is root's own, since HOME is another user's */
-} sparta_jit_state;
-void sparta_jit_describe(sparta_ctx *cx, sparta_jit_state *out);
+} sp_jit_state;
+void sp_jit_describe(sparta_ctx *cx, sp_jit_state *out);
 /* The cache folder, made and checked; "" when there is none to use (a note was left once). For the tuning
  * database too. */
-const char *sparta_cache_folder(sparta_ctx *cx);
+const char *sp_cache_folder(sparta_ctx *cx);
 
 #endif

@@ -1,7 +1,7 @@
 /* What this process has loaded: a table of shared objects by the digest of their bytes.
  *
  * The table belongs to the process: an object may be shared by several contexts and outlive the one that
- * loaded it. So its memory is malloc's and not a context's; it is bounded by SPARTA_OBJECT_MOST for each
+ * loaded it. So its memory is malloc's and not a context's; it is bounded by SP_OBJECT_MOST for each
  * object, and the size of a kernel is some kilobytes.
  *
  * An object is loaded from memory (memfd), so that what was checked is what runs; where that is not possible,
@@ -24,7 +24,7 @@ typedef struct alias { /* different texts may compile to the same bytes */
 } alias;
 
 typedef struct loaded {
-    sparta_object object; /* first: what callers hold is a pointer to this */
+    sp_object object; /* first: what callers hold is a pointer to this */
     struct loaded *next;
     alias *aliases;
     uint64_t references;
@@ -50,12 +50,12 @@ static bool segments_fit(const uint8_t *bytes, size_t n, const Elf64_Ehdr *e)
 {
     size_t end;
     if (e->e_phentsize != sizeof(Elf64_Phdr)) return false;
-    if (!sparta_size_add(e->e_phoff, (size_t)e->e_phnum * sizeof(Elf64_Phdr), &end) || end > n) return false;
+    if (!sp_size_add(e->e_phoff, (size_t)e->e_phnum * sizeof(Elf64_Phdr), &end) || end > n) return false;
     for (int i = 0; i < e->e_phnum; i++) {
         Elf64_Phdr p;
         memcpy(&p, bytes + e->e_phoff + (size_t)i * sizeof p, sizeof p);
-        if (!sparta_size_add(p.p_offset, p.p_filesz, &end) || end > n) return false;
-        if (p.p_type == PT_LOAD && (p.p_memsz > SPARTA_OBJECT_MOST || p.p_filesz > p.p_memsz)) return false;
+        if (!sp_size_add(p.p_offset, p.p_filesz, &end) || end > n) return false;
+        if (p.p_type == PT_LOAD && (p.p_memsz > SP_OBJECT_MOST || p.p_filesz > p.p_memsz)) return false;
     }
     return e->e_phnum > 0;
 }
@@ -122,38 +122,38 @@ static void *open_memory(const uint8_t *bytes, size_t n)
     return handle;
 }
 
-static sparta_status open_in(sparta_ctx *cx, const sparta_cache *cache, const uint8_t *bytes, size_t n,
+static sparta_status open_in(sparta_ctx *cx, const sp_cache *cache, const uint8_t *bytes, size_t n,
                              void **handle)
 {
     char folder[600], path[640];
-    SPARTA_TRY(sparta_temp_create(cx, cache, folder, sizeof folder));
+    SP_TRY(sp_temp_create(cx, cache, folder, sizeof folder));
     snprintf(path, sizeof path, "%s/kernel.so", folder);
-    int error = sparta_write_at(AT_FDCWD, path, bytes, n, NULL, 0);
+    int error = sp_write_at(AT_FDCWD, path, bytes, n, NULL, 0);
     *handle = error ? NULL : dlopen(path, RTLD_NOW | RTLD_LOCAL);
     const char *why = error ? strerror(error) : *handle ? "" : dlerror();
     sparta_status status = SPARTA_OK;
     if (!*handle)
-        status = sparta_fail(cx, SPARTA_E_FORMAT, "kernel: it cannot be loaded: %s",
-                             why ? why : "no reason given");
-    sparta_temp_remove(folder);
+        status =
+            sp_fail(cx, SPARTA_E_FORMAT, "kernel: it cannot be loaded: %s", why ? why : "no reason given");
+    sp_temp_remove(folder);
     return status;
 }
 
 /* In the cache, or where temporary files belong when its disk is full. */
 static sparta_status open_file(sparta_ctx *cx, const uint8_t *bytes, size_t n, void **handle)
 {
-    sparta_cache cache;
-    sparta_cache_open(cx, &cache);
+    sp_cache cache;
+    sp_cache_open(cx, &cache);
     sparta_status status = open_in(cx, &cache, bytes, n, handle);
     if (status == SPARTA_E_FORMAT && cache.dir >= 0) status = open_in(cx, NULL, bytes, n, handle);
-    sparta_cache_close(&cache);
+    sp_cache_close(&cache);
     return status;
 }
 
 static sparta_status make(sparta_ctx *cx, const void *bytes, size_t n, const uint8_t digest[32], loaded **out)
 {
     loaded *l = malloc(sizeof *l + n);
-    if (!l) return sparta_fail(cx, SPARTA_E_MEMORY, "kernel: no memory for %zu bytes of machine code", n);
+    if (!l) return sp_fail(cx, SPARTA_E_MEMORY, "kernel: no memory for %zu bytes of machine code", n);
     memset(l, 0, sizeof *l);
     memcpy(l->bytes, bytes, n);
     memcpy(l->object.digest, digest, 32);
@@ -190,14 +190,14 @@ static void add_alias(loaded *l, const uint8_t *key)
 }
 
 static sparta_status load_locked(sparta_ctx *cx, const void *bytes, size_t n, const uint8_t *key,
-                                 const sparta_object **out)
+                                 const sp_object **out)
 {
     uint8_t digest[32];
-    sparta_sha256_of(bytes, n, digest);
+    sp_sha256_of(bytes, n, digest);
     loaded *l = table;
     while (l && memcmp(l->object.digest, digest, 32)) l = l->next;
     if (!l) {
-        SPARTA_TRY(make(cx, bytes, n, digest, &l));
+        SP_TRY(make(cx, bytes, n, digest, &l));
         l->next = table;
         table = l;
     }
@@ -207,22 +207,22 @@ static sparta_status load_locked(sparta_ctx *cx, const void *bytes, size_t n, co
     return SPARTA_OK;
 }
 
-sparta_status sparta_object_load(sparta_ctx *cx, const void *bytes, size_t n, const uint8_t *key,
-                                 const sparta_object **out)
+sparta_status sp_object_load(sparta_ctx *cx, const void *bytes, size_t n, const uint8_t *key,
+                             const sp_object **out)
 {
-    if (n > SPARTA_OBJECT_MOST)
-        return sparta_fail(cx, SPARTA_E_LIMIT, "kernel: %zu bytes of machine code; at most %d are loaded", n,
-                           SPARTA_OBJECT_MOST);
+    if (n > SP_OBJECT_MOST)
+        return sp_fail(cx, SPARTA_E_LIMIT, "kernel: %zu bytes of machine code; at most %d are loaded", n,
+                       SP_OBJECT_MOST);
     if (!bytes || !is_object(bytes, n))
-        return sparta_fail(cx, SPARTA_E_FORMAT,
-                           "kernel: %zu bytes that are no shared object for this machine", n);
+        return sp_fail(cx, SPARTA_E_FORMAT, "kernel: %zu bytes that are no shared object for this machine",
+                       n);
     pthread_mutex_lock(&lock);
     sparta_status status = load_locked(cx, bytes, n, key, out);
     pthread_mutex_unlock(&lock);
     return status;
 }
 
-const sparta_object *sparta_object_find(const uint8_t key[32])
+const sp_object *sp_object_find(const uint8_t key[32])
 {
     pthread_mutex_lock(&lock);
     loaded *l = table;
@@ -243,7 +243,7 @@ static void unload(loaded *l)
     free(l);
 }
 
-void sparta_jit_close(const sparta_object *o)
+void sp_jit_close(const sp_object *o)
 {
     if (!o) return;
     pthread_mutex_lock(&lock);
@@ -257,7 +257,7 @@ void sparta_jit_close(const sparta_object *o)
     pthread_mutex_unlock(&lock);
 }
 
-void *sparta_jit_symbol(const sparta_object *o, const char *name)
+void *sp_jit_symbol(const sp_object *o, const char *name)
 {
     return o ? dlsym(o->handle, name) : NULL;
 }

@@ -24,14 +24,14 @@ enum {
 
 typedef struct adviser {
     sparta_ctx *cx;
-    sparta_arena *arena;
-    const sparta_advise_request *r;
-    const sparta_packed *from;
+    sp_arena *arena;
+    const sp_advise_request *r;
+    const sp_packed *from;
     double value;    /* bytes of a value where only elements are stored; of one in a block */
     double in_block; /* a pattern has no values, but bools in blocks */
-    sparta_mask mask;
-    sparta_mask_facts *facts;
-    sparta_advice *a;
+    sp_mask mask;
+    sp_mask_facts *facts;
+    sp_advice *a;
 } adviser;
 
 /* ------------------------------------------------------------------ one candidate */
@@ -44,15 +44,15 @@ static bool unfit(sparta_status s)
 }
 
 /* *fits false: it does not store this tensor. */
-static sparta_status measure(const adviser *v, const char *text, sparta_advice_row *out, bool *fits)
+static sparta_status measure(const adviser *v, const char *text, sp_advice_row *out, bool *fits)
 {
     *fits = false;
-    SPARTA_TRY(sparta_check_cancel(v->cx));
-    sparta_status s = sparta_format_parse(v->cx, text, &out->parsed);
-    if (!s) s = sparta_format_check(v->cx, &out->parsed, v->from->rank, v->from->dim);
-    if (!s) s = sparta_format_measure_packed(v->cx, v->from, &out->parsed, &out->stats);
+    SP_TRY(sp_check_cancel(v->cx));
+    sparta_status s = sp_format_parse(v->cx, text, &out->parsed);
+    if (!s) s = sp_format_check(v->cx, &out->parsed, v->from->rank, v->from->dim);
+    if (!s) s = sp_format_measure_packed(v->cx, v->from, &out->parsed, &out->stats);
     if (unfit(s)) {
-        sparta_ctx_clear(v->cx);
+        sp_ctx_clear(v->cx);
         return SPARTA_OK;
     }
     *fits = s == SPARTA_OK;
@@ -61,56 +61,56 @@ static sparta_status measure(const adviser *v, const char *text, sparta_advice_r
 
 static bool known(const adviser *v, const char *text)
 {
-    sparta_format f;
-    if (sparta_format_parse(v->cx, text, &f)) return false;
+    sp_format f;
+    if (sp_format_parse(v->cx, text, &f)) return false;
     for (int i = 0; i < v->a->n; i++)
-        if (sparta_format_equal(&f, &v->a->row[i].parsed)) return true;
+        if (sp_format_equal(&f, &v->a->row[i].parsed)) return true;
     return false;
 }
 
-static sparta_status keep(adviser *v, sparta_advice_row row, const char *text, const sparta_finding *found)
+static sparta_status keep(adviser *v, sp_advice_row row, const char *text, const sp_finding *found)
 {
-    sparta_advice *a = v->a;
+    sp_advice *a = v->a;
     if (a->n == ROWS) return SPARTA_OK;
-    row.format = sparta_arena_string(v->arena, text);
-    row.pattern = found ? sparta_arena_string(v->arena, found->name) : "";
-    if (!row.format || !row.pattern) return sparta_ctx_status(v->cx);
+    row.format = sp_arena_string(v->arena, text);
+    row.pattern = found ? sp_arena_string(v->arena, found->name) : "";
+    if (!row.format || !row.pattern) return sp_ctx_status(v->cx);
     row.exact = found && found->exact;
     row.share = a->dense_bytes > 0 ? (double)row.stats.bytes / a->dense_bytes : 0;
     if (v->from->rank == 2 && (v->from->dtype == SPARTA_F32 || v->from->pattern)) /* what kernels multiply */
-        SPARTA_TRY(sparta_implement_for_format(v->cx, &row.parsed, sparta_schedule_says_widths(text),
-                                               v->from->dim[0], v->from->dim[1], &row.implement));
+        SP_TRY(sp_implement_for_format(v->cx, &row.parsed, sp_schedule_says_widths(text), v->from->dim[0],
+                                       v->from->dim[1], &row.implement));
     int at = a->n++;
     for (; at > 0 && a->row[at - 1].stats.bytes > row.stats.bytes; at--) a->row[at] = a->row[at - 1];
     a->row[at] = row;
     return SPARTA_OK;
 }
 
-static sparta_status try_format(adviser *v, const char *text, const sparta_finding *found)
+static sparta_status try_format(adviser *v, const char *text, const sp_finding *found)
 {
-    sparta_advice_row row = {0};
+    sp_advice_row row = {0};
     bool fits = false;
     if (known(v, text)) return SPARTA_OK;
-    SPARTA_TRY(measure(v, text, &row, &fits));
+    SP_TRY(measure(v, text, &row, &fits));
     return fits ? keep(v, row, text, found) : SPARTA_OK;
 }
 
 /* The caller's own: why it does not fit is the answer. */
 static sparta_status try_also(adviser *v, const char *text)
 {
-    sparta_advice_row row = {0};
-    SPARTA_TRY(sparta_format_parse(v->cx, text, &row.parsed));
-    SPARTA_TRY(sparta_format_check(v->cx, &row.parsed, v->from->rank, v->from->dim));
-    SPARTA_TRY(sparta_format_measure_packed(v->cx, v->from, &row.parsed, &row.stats));
+    sp_advice_row row = {0};
+    SP_TRY(sp_format_parse(v->cx, text, &row.parsed));
+    SP_TRY(sp_format_check(v->cx, &row.parsed, v->from->rank, v->from->dim));
+    SP_TRY(sp_format_measure_packed(v->cx, v->from, &row.parsed, &row.stats));
     return keep(v, row, text, NULL);
 }
 
 /* ------------------------------------------------------------------ what the mask says */
 
-static sparta_status set_bit(void *mask, const int64_t *index, const sparta_packed *part, int64_t position)
+static sparta_status set_bit(void *mask, const int64_t *index, const sp_packed *part, int64_t position)
 {
     (void)part, (void)position;
-    sparta_mask_set(mask, index[0], index[1]);
+    sp_mask_set(mask, index[0], index[1]);
     return SPARTA_OK;
 }
 
@@ -119,27 +119,27 @@ static sparta_status look(adviser *v)
     const int64_t *dim = v->from->dim;
     const int64_t most = v->r->bitset ? (int64_t)v->r->bitset : BITSET;
     int64_t bytes;
-    if (v->from->rank != 2 || !sparta_int_mul(dim[0], (dim[1] / 64 + 1) * 8, &bytes) || bytes > most)
+    if (v->from->rank != 2 || !sp_int_mul(dim[0], (dim[1] / 64 + 1) * 8, &bytes) || bytes > most)
         return SPARTA_OK;
-    SPARTA_TRY(sparta_mask_create(v->cx, dim[0], dim[1], &v->mask));
-    SPARTA_TRY(sparta_packed_walk(v->cx, v->from, set_bit, &v->mask));
-    v->facts = sparta_arena_alloc(v->arena, sizeof *v->facts);
-    SPARTA_NEED(v->cx, v->facts);
-    const sparta_report_options o = {.slack = v->r->slack >= 1 ? v->r->slack : SPARTA_ADVISE_SLACK,
-                                     .element = (size_t)v->in_block};
-    SPARTA_TRY(sparta_mask_report(v->cx, &v->mask, &o, v->facts));
+    SP_TRY(sp_mask_create(v->cx, dim[0], dim[1], &v->mask));
+    SP_TRY(sp_packed_walk(v->cx, v->from, set_bit, &v->mask));
+    v->facts = sp_arena_alloc(v->arena, sizeof *v->facts);
+    SP_NEED(v->cx, v->facts);
+    const sp_report_options o = {.slack = v->r->slack >= 1 ? v->r->slack : SP_ADVISE_SLACK,
+                                 .element = (size_t)v->in_block};
+    SP_TRY(sp_mask_report(v->cx, &v->mask, &o, v->facts));
     v->a->looked = true;
     return SPARTA_OK;
 }
 
 /* A block inside a block that holds too and takes fewer bytes says nothing new; 1x1 is csr, which is always tried. */
-static bool told(const sparta_mask_facts *facts, int64_t i)
+static bool told(const sp_mask_facts *facts, int64_t i)
 {
-    const sparta_finding *f = &facts->finding[i];
-    if (f->kind != SPARTA_FIND_BLOCK) return false;
+    const sp_finding *f = &facts->finding[i];
+    if (f->kind != SP_FIND_BLOCK) return false;
     for (int64_t k = 0; k < i; k++) {
-        const sparta_finding *g = &facts->finding[k];
-        if (g->kind == SPARTA_FIND_BLOCK && g->n % f->n == 0 && g->m % f->m == 0) return true;
+        const sp_finding *g = &facts->finding[k];
+        if (g->kind == SP_FIND_BLOCK && g->n % f->n == 0 && g->m % f->m == 0) return true;
     }
     return f->n * f->m == 1;
 }
@@ -148,9 +148,9 @@ static sparta_status try_findings(adviser *v)
 {
     int tried = 0;
     for (int64_t i = 0; i < v->facts->finding_count && tried < FINDINGS; i++) {
-        const sparta_finding *f = &v->facts->finding[i];
+        const sp_finding *f = &v->facts->finding[i];
         if (told(v->facts, i) || known(v, f->format)) continue;
-        SPARTA_TRY(try_format(v, f->format, f));
+        SP_TRY(try_format(v, f->format, f));
         tried++;
     }
     return SPARTA_OK;
@@ -159,26 +159,26 @@ static sparta_status try_findings(adviser *v)
 /* The block that takes the fewest bytes, whether it holds or not. */
 static sparta_status try_best_block(adviser *v)
 {
-    const sparta_mask_facts *f = v->facts;
+    const sp_mask_facts *f = v->facts;
     double least = INFINITY;
     int best_n = 0, best_m = 0;
-    for (int h = 0; h < SPARTA_BLOCK_SIZES; h++)
-        for (int w = 0; w < SPARTA_BLOCK_SIZES; w++) {
+    for (int h = 0; h < SP_BLOCK_SIZES; h++)
+        for (int w = 0; w < SP_BLOCK_SIZES; w++) {
             const double blocks = (double)f->blocks[h][w], area = ldexp(1, h + w);
             const double bytes = blocks * (area * v->in_block + 4) + ldexp((double)f->rows, -h) * 4;
             if (h + w == 0 || bytes >= least) continue;
             least = bytes, best_n = 1 << h, best_m = 1 << w;
         }
     if (!best_n) return SPARTA_OK;
-    const char *text = sparta_arena_printf(v->arena, "bsr(%d,%d)", best_n, best_m);
-    SPARTA_NEED(v->cx, text);
+    const char *text = sp_arena_printf(v->arena, "bsr(%d,%d)", best_n, best_m);
+    SP_NEED(v->cx, text);
     return try_format(v, text, NULL);
 }
 
 /* ------------------------------------------------------------------ covers: blocks of several sizes, as sums in sums */
 
 static const int cover_size[][2] = {{32, 32}, {8, 8}, {4, 4}, {4, 1}, {1, 1}};
-enum { COVER = (int)SPARTA_COUNT(cover_size) };
+enum { COVER = (int)SP_COUNT(cover_size) };
 
 /* A block is worth its slots when at least this share of it is there: its bytes against those of single elements. */
 static double worth(const adviser *v, int n, int m)
@@ -189,42 +189,42 @@ static double worth(const adviser *v, int n, int m)
 
 /* sum{blockdensity>=0.5 -> bsr(32,32); rest -> sum{blockdensity>=0.53 -> bsr(4,4); rest -> csr}} of the sizes that take
  * something worth a part. */
-static sparta_status cover_text(const adviser *v, const sparta_cover *cover, sparta_text *out, int *sizes)
+static sparta_status cover_text(const adviser *v, const sp_cover *cover, sp_text *out, int *sizes)
 {
     *sizes = 0;
     for (int i = 0; i + 1 < COVER; i++) {
         const int n = cover_size[i][0], m = cover_size[i][1];
-        if (sparta_mask_count(&cover->part[i].mask) * 50 < v->facts->present) continue;
-        sparta_text_printf(out, "sum{blockdensity>=%.4f -> ", worth(v, n, m));
+        if (sp_mask_count(&cover->part[i].mask) * 50 < v->facts->present) continue;
+        sp_text_printf(out, "sum{blockdensity>=%.4f -> ", worth(v, n, m));
         if (m == 1)
-            sparta_text_printf(out, "cv(%d); rest -> ", n);
+            sp_text_printf(out, "cv(%d); rest -> ", n);
         else
-            sparta_text_printf(out, "bsr(%d,%d); rest -> ", n, m);
+            sp_text_printf(out, "bsr(%d,%d); rest -> ", n, m);
         ++*sizes;
     }
-    sparta_text_printf(out, "csr");
-    for (int i = 0; i < *sizes; i++) sparta_text_printf(out, "}");
+    sp_text_printf(out, "csr");
+    for (int i = 0; i < *sizes; i++) sp_text_printf(out, "}");
     return out->status;
 }
 
 static sparta_status try_cover(adviser *v)
 {
-    sparta_cover_size size[COVER];
-    sparta_cover cover;
-    sparta_text text;
+    sp_cover_size size[COVER];
+    sp_cover cover;
+    sp_text text;
     int sizes = 0;
     if (v->mask.rows * v->mask.words * 8 > COVERABLE || !v->facts->present) return SPARTA_OK;
     for (int i = 0; i < COVER; i++)
-        size[i] = (sparta_cover_size){.n = cover_size[i][0],
-                                      .m = cover_size[i][1],
-                                      .block = 4,
-                                      .slot = i + 1 < COVER ? v->in_block : v->value};
-    SPARTA_TRY(sparta_mask_cover(v->cx, &v->mask, size, COVER, SPARTA_COVER_GREEDY, &cover));
-    sparta_text_init(&text, v->cx);
+        size[i] = (sp_cover_size){.n = cover_size[i][0],
+                                  .m = cover_size[i][1],
+                                  .block = 4,
+                                  .slot = i + 1 < COVER ? v->in_block : v->value};
+    SP_TRY(sp_mask_cover(v->cx, &v->mask, size, COVER, SP_COVER_GREEDY, &cover));
+    sp_text_init(&text, v->cx);
     sparta_status s = cover_text(v, &cover, &text, &sizes);
-    sparta_cover_free(v->cx, &cover);
-    if (!s && sizes) s = try_format(v, sparta_text_str(&text), NULL);
-    sparta_text_free(&text);
+    sp_cover_free(v->cx, &cover);
+    if (!s && sizes) s = try_format(v, sp_text_str(&text), NULL);
+    sp_text_free(&text);
     return s;
 }
 
@@ -232,26 +232,26 @@ static sparta_status try_cover(adviser *v)
 
 /* What implements keep weights in that have several ways to: quads and pairs, in ranges of columns, each with a few numbers a row: not for
  * matrices of millions of rows and columns. The others' are among those that are always tried. */
-static sparta_status try_implement(adviser *v, const sparta_implement *im)
+static sparta_status try_implement(adviser *v, const sp_implement *im)
 {
     for (int setting = 0; setting < im->settings; setting++) {
-        const sparta_task task = {.n = v->from->dim[0], .k = v->from->dim[1], .setting = setting};
-        sparta_text text;
+        const sp_task task = {.n = v->from->dim[0], .k = v->from->dim[1], .setting = setting};
+        sp_text text;
         if (im->differs && !im->differs(&task)) continue;
-        sparta_text_init(&text, v->cx);
+        sp_text_init(&text, v->cx);
         im->format(&task, &text);
         sparta_status s = text.status;
-        if (!s) s = try_format(v, sparta_text_str(&text), NULL);
-        sparta_text_free(&text);
-        SPARTA_TRY(s);
+        if (!s) s = try_format(v, sp_text_str(&text), NULL);
+        sp_text_free(&text);
+        SP_TRY(s);
     }
     return SPARTA_OK;
 }
 
 static sparta_status try_implements(adviser *v)
 {
-    for (int i = 0; i < sparta_implement_count(); i++)
-        if (sparta_implement_row(i)->format) SPARTA_TRY(try_implement(v, sparta_implement_row(i)));
+    for (int i = 0; i < sp_implement_count(); i++)
+        if (sp_implement_row(i)->format) SP_TRY(try_implement(v, sp_implement_row(i)));
     return SPARTA_OK;
 }
 
@@ -289,16 +289,15 @@ static sparta_status try_matrix(adviser *v)
                                          "dia", "dense", "strip(4)", "rows(4)", "groups"};
     static const char *const unseen[] = {"cv(4)",    "bsr(2,2)",   "bsr(4,4)",
                                          "bsr(8,8)", "bsr(16,16)", "bsr(32,32)"};
-    static const sparta_finding none = {.name = "unstructured", .exact = true};
-    if (v->a->looked) SPARTA_TRY(try_findings(v));
-    for (size_t i = 0; i < SPARTA_COUNT(always); i++)
-        SPARTA_TRY(try_format(v, always[i], i == 0 && v->a->elements ? &none : NULL));
-    if (v->a->looked) SPARTA_TRY(try_implements(v));
-    SPARTA_TRY(try_hyb(v));
-    for (size_t i = 0; !v->a->looked && i < SPARTA_COUNT(unseen); i++)
-        SPARTA_TRY(try_format(v, unseen[i], NULL));
+    static const sp_finding none = {.name = "unstructured", .exact = true};
+    if (v->a->looked) SP_TRY(try_findings(v));
+    for (size_t i = 0; i < SP_COUNT(always); i++)
+        SP_TRY(try_format(v, always[i], i == 0 && v->a->elements ? &none : NULL));
+    if (v->a->looked) SP_TRY(try_implements(v));
+    SP_TRY(try_hyb(v));
+    for (size_t i = 0; !v->a->looked && i < SP_COUNT(unseen); i++) SP_TRY(try_format(v, unseen[i], NULL));
     if (!v->a->looked) return SPARTA_OK;
-    SPARTA_TRY(try_best_block(v));
+    SP_TRY(try_best_block(v));
     return try_cover(v);
 }
 
@@ -308,18 +307,18 @@ static sparta_status try_tensor(adviser *v)
     static const char *const kind[3][2] = {
         {"dense", "dense"}, {"compressed", "compressed"}, {"compressed(nonunique)", "singleton(soa)"}};
     for (int f = 0; f < (v->from->rank > 1 ? 3 : 2); f++) {
-        sparta_text t;
-        sparta_text_init(&t, v->cx);
-        for (int d = 0; d < v->from->rank; d++) sparta_text_printf(&t, "%s%c", d ? "," : "(", 'i' + d);
+        sp_text t;
+        sp_text_init(&t, v->cx);
+        for (int d = 0; d < v->from->rank; d++) sp_text_printf(&t, "%s%c", d ? "," : "(", 'i' + d);
         for (int d = 0; d < v->from->rank; d++)
-            sparta_text_printf(&t, "%s%c:%s", d ? ", " : ")->(", 'i' + d,
-                               f == 2 && d && d + 1 < v->from->rank ? "singleton(nonunique,soa)"
-                                                                    : kind[f][d > 0]);
-        sparta_text_printf(&t, ")");
+            sp_text_printf(&t, "%s%c:%s", d ? ", " : ")->(", 'i' + d,
+                           f == 2 && d && d + 1 < v->from->rank ? "singleton(nonunique,soa)"
+                                                                : kind[f][d > 0]);
+        sp_text_printf(&t, ")");
         sparta_status s = t.status;
-        if (!s) s = try_format(v, sparta_text_str(&t), NULL);
-        sparta_text_free(&t);
-        SPARTA_TRY(s);
+        if (!s) s = try_format(v, sp_text_str(&t), NULL);
+        sp_text_free(&t);
+        SP_TRY(s);
     }
     return SPARTA_OK;
 }
@@ -334,8 +333,8 @@ static double grouped_bytes(const adviser *v, int n, int m, double fill)
 
 static sparta_status keep_order(adviser *v, const int64_t *order)
 {
-    v->a->order = sparta_arena_array(v->arena, (size_t)v->mask.rows + 1, sizeof *order);
-    SPARTA_NEED(v->cx, v->a->order);
+    v->a->order = sp_arena_array(v->arena, (size_t)v->mask.rows + 1, sizeof *order);
+    SP_NEED(v->cx, v->a->order);
     if (v->mask.rows) memcpy(v->a->order, order, (size_t)v->mask.rows * sizeof *order);
     return SPARTA_OK;
 }
@@ -344,11 +343,11 @@ static sparta_status keep_order(adviser *v, const int64_t *order)
 static sparta_status group(adviser *v)
 {
     static const int block[][2] = {{4, 1}, {16, 1}, {4, 4}, {32, 32}};
-    for (size_t i = 0; i < SPARTA_COUNT(block); i++) {
+    for (size_t i = 0; i < SP_COUNT(block); i++) {
         const int n = block[i][0], m = block[i][1];
-        sparta_grouping g;
-        SPARTA_TRY(sparta_check_cancel(v->cx));
-        SPARTA_TRY(sparta_mask_group_rows(v->cx, &v->mask, n, m, &g));
+        sp_grouping g;
+        SP_TRY(sp_check_cancel(v->cx));
+        SP_TRY(sp_mask_group_rows(v->cx, &v->mask, n, m, &g));
         const double bytes = grouped_bytes(v, n, m, g.fill_after);
         sparta_status s = SPARTA_OK;
         if (g.fill_after < g.fill_before && (!v->a->order || bytes < v->a->group_bytes)) {
@@ -357,8 +356,8 @@ static sparta_status group(adviser *v)
             v->a->group_bytes = bytes;
             s = keep_order(v, g.order);
         }
-        sparta_free(v->cx, g.order);
-        SPARTA_TRY(s);
+        sp_free(v->cx, g.order);
+        SP_TRY(s);
     }
     return SPARTA_OK;
 }
@@ -367,43 +366,43 @@ static sparta_status group(adviser *v)
 
 static sparta_status advise(adviser *v)
 {
-    SPARTA_TRY(look(v));
-    if (v->r->also) SPARTA_TRY(try_also(v, v->r->also));
-    SPARTA_TRY(v->from->rank == 2 ? try_matrix(v) : try_tensor(v));
+    SP_TRY(look(v));
+    if (v->r->also) SP_TRY(try_also(v, v->r->also));
+    SP_TRY(v->from->rank == 2 ? try_matrix(v) : try_tensor(v));
     return v->r->group && v->a->looked && v->facts->present ? group(v) : SPARTA_OK;
 }
 
 /* A dense source is read once into its elements: every candidate is then measured on those. */
-static sparta_status condense(sparta_ctx *cx, const sparta_packed *p, sparta_packed *own, bool *made)
+static sparta_status condense(sparta_ctx *cx, const sp_packed *p, sp_packed *own, bool *made)
 {
-    sparta_format csr;
+    sp_format csr;
     for (int l = 0; l < p->format.n; l++)
-        if (p->format.level[l].kind != SPARTA_LEVEL_DENSE) return SPARTA_OK;
+        if (p->format.level[l].kind != SP_LEVEL_DENSE) return SPARTA_OK;
     if (p->rank != 2 || !p->format.n) return SPARTA_OK;
-    SPARTA_TRY(sparta_format_parse(cx, "csr", &csr));
-    sparta_status s = sparta_format_convert(cx, p, &csr, NULL, own);
+    SP_TRY(sp_format_parse(cx, "csr", &csr));
+    sparta_status s = sp_format_convert(cx, p, &csr, NULL, own);
     *made = s == SPARTA_OK;
     if (unfit(s) || s == SPARTA_E_MEMORY) { /* then each reads the array itself */
-        sparta_ctx_clear(cx);
+        sp_ctx_clear(cx);
         return SPARTA_OK;
     }
     return s;
 }
 
-sparta_status sparta_advise(sparta_ctx *cx, sparta_arena *arena, const sparta_packed *p,
-                            const sparta_advise_request *r, sparta_advice *out)
+sparta_status sp_advise(sparta_ctx *cx, sp_arena *arena, const sp_packed *p, const sp_advise_request *r,
+                        sp_advice *out)
 {
-    sparta_advice a = {0};
-    sparta_packed own = {0};
+    sp_advice a = {0};
+    sp_packed own = {0};
     bool made = false;
-    sparta_format_stats stats = {0};
+    sp_format_stats stats = {0};
     const double element = (double)sparta_dtype_size(p->dtype);
     double all = 1;
     for (int d = 0; d < p->rank; d++) all *= (double)p->dim[d];
     a.dense_bytes = all * element;
-    a.row = sparta_arena_array(arena, ROWS, sizeof *a.row);
-    SPARTA_NEED(cx, a.row);
-    SPARTA_TRY(condense(cx, p, &own, &made));
+    a.row = sp_arena_array(arena, ROWS, sizeof *a.row);
+    SP_NEED(cx, a.row);
+    SP_TRY(condense(cx, p, &own, &made));
     adviser v = {.cx = cx,
                  .arena = arena,
                  .r = r,
@@ -411,12 +410,12 @@ sparta_status sparta_advise(sparta_ctx *cx, sparta_arena *arena, const sparta_pa
                  .value = p->pattern ? 0 : element,
                  .in_block = element,
                  .a = &a};
-    sparta_status s = sparta_packed_measure(cx, v.from, &stats);
+    sparta_status s = sp_packed_measure(cx, v.from, &stats);
     a.elements = stats.elements;
     a.density = all > 0 ? (double)stats.elements / all : 0;
     if (!s) s = advise(&v);
-    sparta_mask_free(cx, &v.mask);
-    if (made) sparta_packed_free(cx, &own);
+    sp_mask_free(cx, &v.mask);
+    if (made) sp_packed_free(cx, &own);
     if (!s) *out = a;
     return s;
 }

@@ -13,40 +13,39 @@ static bool skips(sparta_status s)
            s == SPARTA_E_SHAPE;
 }
 
-static sparta_status time_row(sparta_ctx *cx, const sparta_tensor *w, const sparta_advise_timing *how,
-                              sparta_advice_row *row)
+static sparta_status time_row(sparta_ctx *cx, const sparta_tensor *w, const sp_advise_timing *how,
+                              sp_advice_row *row)
 {
-    const sparta_kernel_request q = {.m = how->tokens,
-                                     .weight = w,
-                                     .format = row->format,
-                                     .limit = how->limit,
-                                     .alone = true,
-                                     .quick = true,
-                                     .threads = 1,
-                                     .seconds = how->seconds};
-    sparta_kernel_result r;
-    sparta_status status = sparta_kernel_bench(cx, &q, &r);
+    const sp_kernel_request q = {.m = how->tokens,
+                                 .weight = w,
+                                 .format = row->format,
+                                 .limit = how->limit,
+                                 .alone = true,
+                                 .quick = true,
+                                 .threads = 1,
+                                 .seconds = how->seconds};
+    sp_kernel_result r;
+    sparta_status status = sp_kernel_bench(cx, &q, &r);
     if (!status) row->us = r.best_us;
     if (!skips(status)) return status;
-    sparta_ctx_clear(cx);
+    sp_ctx_clear(cx);
     return SPARTA_OK;
 }
 
-sparta_status sparta_advise_time(sparta_ctx *cx, const sparta_packed *p, const sparta_advise_timing *how,
-                                 sparta_advice *a)
+sparta_status sp_advise_time(sparta_ctx *cx, const sp_packed *p, const sp_advise_timing *how, sp_advice *a)
 {
     int64_t all;
     sparta_tensor w;
-    if (p->rank != 2 || !sparta_int_mul(p->dim[0], p->dim[1], &all) || all < 1 || all > ELEMENTS)
+    if (p->rank != 2 || !sp_int_mul(p->dim[0], p->dim[1], &all) || all < 1 || all > ELEMENTS)
         return SPARTA_OK;
-    sparta_arena *arena = sparta_arena_create(cx);
-    SPARTA_NEED(cx, arena);
-    sparta_status status = sparta_tensor_alloc_in(arena, p->dtype, 2, p->dim, &w);
-    if (!status) status = sparta_format_unpack(cx, p, &w);
+    sp_arena *arena = sp_arena_create(cx);
+    SP_NEED(cx, arena);
+    sparta_status status = sp_tensor_alloc_in(arena, p->dtype, 2, p->dim, &w);
+    if (!status) status = sp_format_unpack(cx, p, &w);
     for (int i = 0; i < a->n && !status; i++)
         if (a->row[i].implement) status = time_row(cx, &w, how, &a->row[i]);
     for (int i = 0; i < a->n && !status; i++)
         if (a->row[i].us > 0 && (!a->fastest || a->row[i].us < a->fastest->us)) a->fastest = &a->row[i];
-    sparta_arena_free(arena);
+    sp_arena_free(arena);
     return status;
 }

@@ -13,18 +13,17 @@
 
 typedef struct bench {
     sparta_ctx *cx;
-    sparta_arena *arena;
-    const sparta_bench_request *r;
-    sparta_bindings sizes, sizes_b;
-    sparta_runner a, b; /* b.cx NULL: no baseline */
-    sparta_runner profiled_a, profiled_b;
-    sparta_samples times_a, times_b;
-    sparta_load *load_a, *load_b; /* of several sessions */
-    sparta_samples rates_a,
-        rates_b;     /* seconds a run of theirs takes, all sessions together, window by window */
-    bool agrees;     /* with the peer */
-    double profiled; /* mean of the profiled runs of a, seconds */
-    double peak;     /* operations a second */
+    sp_arena *arena;
+    const sp_bench_request *r;
+    sp_bindings sizes, sizes_b;
+    sp_runner a, b; /* b.cx NULL: no baseline */
+    sp_runner profiled_a, profiled_b;
+    sp_samples times_a, times_b;
+    sp_load *load_a, *load_b;    /* of several sessions */
+    sp_samples rates_a, rates_b; /* seconds a run of theirs takes, all sessions together, window by window */
+    bool agrees;                 /* with the peer */
+    double profiled;             /* mean of the profiled runs of a, seconds */
+    double peak;                 /* operations a second */
 } bench;
 
 /* ------------------------------------------------------------------ times */
@@ -36,21 +35,21 @@ static void say(const bench *s, int done, int all, const char *what)
 
 static sparta_status measure(bench *s)
 {
-    const sparta_bench_request *r = s->r;
+    const sp_bench_request *r = s->r;
     if (s->load_a)
-        return sparta_load_alternate(s->arena, s->load_a, s->load_b, r, &s->times_a, &s->times_b, &s->rates_a,
-                                     &s->rates_b);
-    const sparta_alternation how = {r->warmup, r->iterations, r->seconds, r->compile.progress,
-                                    r->compile.progress_arg};
-    return sparta_runner_alternate(s->arena, &s->a, s->b.cx ? &s->b : NULL, &how, &s->times_a, &s->times_b);
+        return sp_load_alternate(s->arena, s->load_a, s->load_b, r, &s->times_a, &s->times_b, &s->rates_a,
+                                 &s->rates_b);
+    const sp_alternation how = {r->warmup, r->iterations, r->seconds, r->compile.progress,
+                                r->compile.progress_arg};
+    return sp_runner_alternate(s->arena, &s->a, s->b.cx ? &s->b : NULL, &how, &s->times_a, &s->times_b);
 }
 
 static void measure_peak(bench *s)
 {
-    sparta_target target;
-    if (!sparta_target_parse(sparta_session_isa(s->a.session), &target)) target = sparta_target_best();
-    double peak = sparta_peak_flops(target, sparta_session_threads(s->a.session), 0.1);
-    s->peak = SPARTA_MAX(s->peak, peak);
+    sp_target target;
+    if (!sp_target_parse(sp_session_isa(s->a.session), &target)) target = sp_target_best();
+    double peak = sp_peak_flops(target, sp_session_threads(s->a.session), 0.1);
+    s->peak = SP_MAX(s->peak, peak);
 }
 
 /* One profiled run tells the operations; --profile takes a fifth of the time, at least five rounds. */
@@ -59,12 +58,12 @@ static sparta_status profile(bench *s, bool with_b)
     double spent = 0, spent_a = 0, share = s->r->iterations > 0 ? 0 : s->r->seconds * 0.4;
     for (int round = 0; round < 1 || (s->r->profile && (round <= 5 || spent < share)); round++) {
         double a = 0, b = 0;
-        SPARTA_TRY(sparta_runner_run(&s->profiled_a, &a));
-        if (with_b) SPARTA_TRY(sparta_runner_run(&s->profiled_b, &b));
+        SP_TRY(sp_runner_run(&s->profiled_a, &a));
+        if (with_b) SP_TRY(sp_runner_run(&s->profiled_b, &b));
         if (round == 0) { /* the first run lays out buffers and wakes threads: not counted */
-            const sparta_step_profile *p;
-            if (s->r->profile) sparta_session_profile(s->profiled_a.session, &p, true);
-            if (s->r->profile && with_b) sparta_session_profile(s->profiled_b.session, &p, true);
+            const sp_step_profile *p;
+            if (s->r->profile) sp_session_profile(s->profiled_a.session, &p, true);
+            if (s->r->profile && with_b) sp_session_profile(s->profiled_b.session, &p, true);
             continue;
         }
         spent += a + b;
@@ -82,18 +81,18 @@ static bool profiles_both(const bench *s)
     return s->b.cx && !s->b.peer && s->r->profile;
 }
 
-static int64_t items(const sparta_bindings *sizes)
+static int64_t items(const sp_bindings *sizes)
 {
     for (int i = 0; i < sizes->n; i++)
         if (!strncmp(sizes->name[i], "batch", 5)) return sizes->value[i];
     return 1;
 }
 
-static sparta_status fill_subject(bench *s, const char *name, const sparta_runner *r, const sparta_samples *t,
-                                  double each, sparta_bench_subject *out)
+static sparta_status fill_subject(bench *s, const char *name, const sp_runner *r, const sp_samples *t,
+                                  double each, sp_bench_subject *out)
 {
-    sparta_summary times;
-    SPARTA_TRY(sparta_summarise(s->cx, t->x, t->n, &times));
+    sp_summary times;
+    SP_TRY(sp_summarise(s->cx, t->x, t->n, &times));
     snprintf(out->name, sizeof out->name, "%s", name);
     out->median = times.median;
     out->p90 = times.p90;
@@ -102,24 +101,24 @@ static sparta_status fill_subject(bench *s, const char *name, const sparta_runne
     out->runs = t->n;
     out->times = t->x;
     out->items_per_s = each > 0 ? (double)items(r == &s->a ? &s->sizes : &s->sizes_b) / each : 0;
-    out->memory = r->peer ? 0 : sparta_session_memory(r->session) + sparta_runner_bytes(r);
+    out->memory = r->peer ? 0 : sp_session_memory(r->session) + sp_runner_bytes(r);
     return SPARTA_OK;
 }
 
 static const char *copy(bench *s, const char *text)
 {
-    const char *c = sparta_arena_string(s->arena, text ? text : "");
+    const char *c = sp_arena_string(s->arena, text ? text : "");
     return c ? c : "";
 }
 
 /* Names alone do not tell nodes apart: exporters leave some without one. */
-static bool same_node(const sparta_step_profile *a, const char *name, const char *op)
+static bool same_node(const sp_step_profile *a, const char *name, const char *op)
 {
     return !strcmp(a->name, name) && !strcmp(a->op, op);
 }
 
 /* What is said of a step. Steps and layers follow the order of the plan, so each search goes on after the last find. */
-static const sparta_layer *layer_of(const sparta_step_profile *p, const sparta_layer *layer, int n, int *at)
+static const sp_layer *layer_of(const sp_step_profile *p, const sp_layer *layer, int n, int *at)
 {
     for (int i = *at; i < n; i++) {
         bool unnamed =
@@ -132,7 +131,7 @@ static const sparta_layer *layer_of(const sparta_step_profile *p, const sparta_l
 }
 
 /* The time of step `at` of a in the other profile: of several that look alike, the one that is as far down. */
-static double baseline_ms(const sparta_step_profile *a, int at, const sparta_step_profile *b, int n)
+static double baseline_ms(const sp_step_profile *a, int at, const sp_step_profile *b, int n)
 {
     int before = 0;
     for (int i = 0; i < at; i++) before += same_node(&a[i], a[at].name, a[at].op);
@@ -142,20 +141,19 @@ static double baseline_ms(const sparta_step_profile *a, int at, const sparta_ste
 }
 
 /* A node without a name is called by its output; when the passes made that up as well ("%4"), by what it reads. */
-static const char *name_of(bench *s, const sparta_step_profile *p)
+static const char *name_of(bench *s, const sp_step_profile *p)
 {
-    const sparta_node *n = p->node;
+    const sp_node *n = p->node;
     if (*p->name) return copy(s, p->name);
     if (n->n_out && n->out[0] && n->out[0]->name[0] != '%') return copy(s, n->out[0]->name);
     const char *of = n->n_in && n->in[0] ? n->in[0]->name : "nothing";
-    const char *name = sparta_arena_printf(s->arena, "%s of %s", p->op, of);
+    const char *name = sp_arena_printf(s->arena, "%s of %s", p->op, of);
     return name ? name : "";
 }
 
-static void fill_layer(bench *s, const sparta_step_profile *p, const sparta_layer *said,
-                       sparta_bench_layer *out)
+static void fill_layer(bench *s, const sp_step_profile *p, const sp_layer *said, sp_bench_layer *out)
 {
-    *out = (sparta_bench_layer){
+    *out = (sp_bench_layer){
         .name = name_of(s, p), .op = copy(s, p->op), .implement = copy(s, p->implement), .density = NAN};
     out->pattern = said ? copy(s, said->pattern) : "";
     out->reason = said ? copy(s, said->reason) : "";
@@ -166,19 +164,18 @@ static void fill_layer(bench *s, const sparta_step_profile *p, const sparta_laye
     out->share_of_peak = s->peak > 0 ? out->gops_real * 1e9 / s->peak : 0;
 }
 
-static sparta_status fill_layers(bench *s, bool with_b, sparta_bench_result *out)
+static sparta_status fill_layers(bench *s, bool with_b, sp_bench_result *out)
 {
-    const sparta_step_profile *p = NULL, *q = NULL;
-    sparta_layer *said = NULL;
-    int n_said = 0, at = 0, m = 0, n = sparta_session_profile(s->profiled_a.session, &p, false);
-    if (with_b) m = sparta_session_profile(s->profiled_b.session, &q, false);
-    SPARTA_TRY(
-        sparta_compile_layers(s->cx, s->arena, s->a.package->plan, s->r->compile.db, NULL, &said, &n_said));
-    out->layer = sparta_arena_array(s->arena, (size_t)n + 1, sizeof *out->layer);
-    SPARTA_NEED(s->cx, out->layer);
+    const sp_step_profile *p = NULL, *q = NULL;
+    sp_layer *said = NULL;
+    int n_said = 0, at = 0, m = 0, n = sp_session_profile(s->profiled_a.session, &p, false);
+    if (with_b) m = sp_session_profile(s->profiled_b.session, &q, false);
+    SP_TRY(sp_compile_layers(s->cx, s->arena, s->a.package->plan, s->r->compile.db, NULL, &said, &n_said));
+    out->layer = sp_arena_array(s->arena, (size_t)n + 1, sizeof *out->layer);
+    SP_NEED(s->cx, out->layer);
     double sparse = 0, all = 0;
     for (int i = 0; i < n; i++) {
-        const sparta_implement *im = sparta_implement_find(p[i].implement);
+        const sp_implement *im = sp_implement_find(p[i].implement);
         fill_layer(s, &p[i], layer_of(&p[i], said, n_said, &at), &out->layer[i]);
         if (with_b) out->layer[i].baseline_ms = baseline_ms(p, i, q, m);
         out->layers_ms += out->layer[i].ms;
@@ -192,21 +189,20 @@ static sparta_status fill_layers(bench *s, bool with_b, sparta_bench_result *out
 
 static const char *baseline_name(const bench *s)
 {
-    if (s->b.peer) return sparta_peer_name(s->b.peer);
+    if (s->b.peer) return sp_peer_name(s->b.peer);
     return s->r->against ? s->r->against : "the model as it was given, dense";
 }
 
 /* One session is compared by its runs, several by how many they do together. */
-static sparta_status fill_times(bench *s, sparta_bench_result *out)
+static sparta_status fill_times(bench *s, sp_bench_result *out)
 {
-    const sparta_samples *a = s->load_a ? &s->rates_a : &s->times_a,
-                         *b = s->load_a ? &s->rates_b : &s->times_b;
-    sparta_comparison c = {.noisy = false};
+    const sp_samples *a = s->load_a ? &s->rates_a : &s->times_a, *b = s->load_a ? &s->rates_b : &s->times_b;
+    sp_comparison c = {.noisy = false};
     if (s->b.cx)
-        SPARTA_TRY(sparta_compare(s->cx, a->x, b->x, a->n, s->r->seed + 1, &c));
+        SP_TRY(sp_compare(s->cx, a->x, b->x, a->n, s->r->seed + 1, &c));
     else
-        SPARTA_TRY(sparta_summarise(s->cx, a->x, a->n, &c.a));
-    SPARTA_TRY(fill_subject(s, s->r->subject, &s->a, &s->times_a, c.a.median, &out->subject));
+        SP_TRY(sp_summarise(s->cx, a->x, a->n, &c.a));
+    SP_TRY(fill_subject(s, s->r->subject, &s->a, &s->times_a, c.a.median, &out->subject));
     out->noisy = c.noisy || c.a.noisy;
     out->compared = s->b.peer != NULL;
     out->agrees = s->agrees;
@@ -217,16 +213,16 @@ static sparta_status fill_times(bench *s, sparta_bench_result *out)
     return fill_subject(s, baseline_name(s), &s->b, &s->times_b, c.b.median, &out->baseline);
 }
 
-static sparta_status fill(bench *s, sparta_bench_result *out)
+static sparta_status fill(bench *s, sp_bench_result *out)
 {
-    sparta_bench_result result = {.threads = sparta_session_threads(s->a.session),
-                                  .concurrency = SPARTA_MAX(s->r->concurrency, 1),
-                                  .sizes = s->sizes,
-                                  .profiled_ms = s->profiled * 1e3,
-                                  .peak_gops = s->peak * 1e-9};
-    snprintf(result.isa, sizeof result.isa, "%s", sparta_session_isa(s->a.session));
-    SPARTA_TRY(fill_times(s, &result));
-    SPARTA_TRY(fill_layers(s, profiles_both(s), &result));
+    sp_bench_result result = {.threads = sp_session_threads(s->a.session),
+                              .concurrency = SP_MAX(s->r->concurrency, 1),
+                              .sizes = s->sizes,
+                              .profiled_ms = s->profiled * 1e3,
+                              .peak_gops = s->peak * 1e-9};
+    snprintf(result.isa, sizeof result.isa, "%s", sp_session_isa(s->a.session));
+    SP_TRY(fill_times(s, &result));
+    SP_TRY(fill_layers(s, profiles_both(s), &result));
     *out = result;
     return SPARTA_OK;
 }
@@ -236,29 +232,29 @@ static sparta_status fill(bench *s, sparta_bench_result *out)
 /* It runs ONNX files: the subject, or the one that a package was made of. */
 static sparta_status peer_model(const bench *s, const char **out)
 {
-    sparta_file_kind kind;
+    sp_file_kind kind;
     *out = s->r->model;
     if (*out) return SPARTA_OK;
-    SPARTA_TRY(sparta_file_kind_of(s->cx, s->r->subject, &kind));
+    SP_TRY(sp_file_kind_of(s->cx, s->r->subject, &kind));
     *out = s->r->subject;
-    if (kind == SPARTA_FILE_ONNX) return SPARTA_OK;
-    return sparta_fail(
+    if (kind == SP_FILE_ONNX) return SPARTA_OK;
+    return sp_fail(
         s->cx, SPARTA_E_USAGE,
         "bench: %s is no ONNX file, and %s runs those only; give the model that it was made of with "
         "--model M.onnx",
-        s->r->subject, SPARTA_PEER);
+        s->r->subject, SP_PEER);
 }
 
 static sparta_status open_peer(bench *s)
 {
-    sparta_peer_model m = {.threads = sparta_session_threads(s->a.session),
-                           .in = s->a.in,
-                           .n_in = s->a.n_in,
-                           .out = s->a.out,
-                           .n_out = s->a.n_out};
-    SPARTA_TRY(peer_model(s, &m.path));
-    say(s, 0, 100, "starting " SPARTA_PEER);
-    return sparta_peer_open(s->cx, &m, &s->b.peer);
+    sp_peer_model m = {.threads = sp_session_threads(s->a.session),
+                       .in = s->a.in,
+                       .n_in = s->a.n_in,
+                       .out = s->a.out,
+                       .n_out = s->a.n_out};
+    SP_TRY(peer_model(s, &m.path));
+    say(s, 0, 100, "starting " SP_PEER);
+    return sp_peer_open(s->cx, &m, &s->b.peer);
 }
 
 /* Another answer is no reason to keep the times back, but has to be said. */
@@ -268,16 +264,15 @@ static sparta_status compare_answers(bench *s)
     s->agrees = true;
     for (int i = 0; i < s->a.n_out; i++) {
         sparta_tensor theirs;
-        sparta_closeness found;
-        SPARTA_TRY(sparta_peer_output(s->b.peer, i, &theirs));
-        const bool close =
-            sparta_close(&s->a.out[i].tensor, &theirs, &(sparta_tolerance){1e-3, 1e-5}, 0, &found);
-        sparta_free(s->cx, theirs.data);
+        sp_closeness found;
+        SP_TRY(sp_peer_output(s->b.peer, i, &theirs));
+        const bool close = sp_close(&s->a.out[i].tensor, &theirs, &(sp_tolerance){1e-3, 1e-5}, 0, &found);
+        sp_free(s->cx, theirs.data);
         if (!close)
-            sparta_note(s->cx,
-                        "bench: output '%.*s' is not that of %s: they differ by %.3g; sparta verify compares "
-                        "A with the model",
-                        SAID, s->a.out[i].name, sparta_peer_name(s->b.peer), found.max_abs);
+            sp_note(s->cx,
+                    "bench: output '%.*s' is not that of %s: they differ by %.3g; sparta verify compares "
+                    "A with the model",
+                    SAID, s->a.out[i].name, sp_peer_name(s->b.peer), found.max_abs);
         s->agrees = s->agrees && close;
     }
     return SPARTA_OK;
@@ -287,116 +282,115 @@ static sparta_status compare_answers(bench *s)
 
 static bool wants_peer(const bench *s)
 {
-    return s->r->against && !strcmp(s->r->against, SPARTA_PEER);
+    return s->r->against && !strcmp(s->r->against, SP_PEER);
 }
 
 /* A model that cannot be compiled for all sizes is for those that are given. */
-static sparta_status open_sized(bench *s, const char *path, sparta_runner *out)
+static sparta_status open_sized(bench *s, const char *path, sp_runner *out)
 {
-    const sparta_bindings *sizes = &s->r->sizes;
-    sparta_status status = sparta_runner_open(s->cx, path, &s->r->compile, out);
+    const sp_bindings *sizes = &s->r->sizes;
+    sparta_status status = sp_runner_open(s->cx, path, &s->r->compile, out);
     if ((status != SPARTA_E_SHAPE && status != SPARTA_E_UNSUPPORTED) || !sizes->n) return status;
-    sparta_compile_request fixed = s->r->compile;
-    const char **dims = sparta_arena_array(s->arena, (size_t)sizes->n + 1, sizeof *dims);
-    SPARTA_NEED(s->cx, dims);
+    sp_compile_request fixed = s->r->compile;
+    const char **dims = sp_arena_array(s->arena, (size_t)sizes->n + 1, sizeof *dims);
+    SP_NEED(s->cx, dims);
     for (int i = 0; i < sizes->n; i++) {
-        dims[i] = sparta_arena_printf(s->arena, "%s=%lld", sizes->name[i], (long long)sizes->value[i]);
-        SPARTA_NEED(s->cx, dims[i]);
+        dims[i] = sp_arena_printf(s->arena, "%s=%lld", sizes->name[i], (long long)sizes->value[i]);
+        SP_NEED(s->cx, dims[i]);
     }
     fixed.options.dims = dims;
-    return sparta_runner_open(s->cx, path, &fixed, out);
+    return sp_runner_open(s->cx, path, &fixed, out);
 }
 
 static sparta_status open_both(bench *s)
 {
-    const sparta_bench_request *r = s->r;
+    const sp_bench_request *r = s->r;
     const char *model;
-    if (wants_peer(s)) SPARTA_TRY(peer_model(s, &model)); /* before minutes of work */
-    SPARTA_TRY(open_sized(s, r->subject, &s->a));
-    SPARTA_TRY(sparta_sizes_fill(s->cx, s->arena, s->a.package->plan, &r->sizes, &s->sizes));
-    SPARTA_TRY(sparta_sizes_some(s->cx, &s->sizes));
-    sparta_sizes_note(s->cx, &r->sizes, &s->sizes);
+    if (wants_peer(s)) SP_TRY(peer_model(s, &model)); /* before minutes of work */
+    SP_TRY(open_sized(s, r->subject, &s->a));
+    SP_TRY(sp_sizes_fill(s->cx, s->arena, s->a.package->plan, &r->sizes, &s->sizes));
+    SP_TRY(sp_sizes_some(s->cx, &s->sizes));
+    sp_sizes_note(s->cx, &r->sizes, &s->sizes);
     if (r->no_baseline) return SPARTA_OK;
     if (!r->against) {
         say(s, 0, 100, "the dense baseline");
         s->sizes_b = s->sizes;
-        return sparta_runner_dense(s->cx, &s->a, &r->compile, r->seed, &s->b);
+        return sp_runner_dense(s->cx, &s->a, &r->compile, r->seed, &s->b);
     }
     if (wants_peer(s)) {
         s->sizes_b = s->sizes;
-        s->b = (sparta_runner){.cx = s->cx};
+        s->b = (sp_runner){.cx = s->cx};
         return SPARTA_OK;
     }
-    SPARTA_TRY(open_sized(s, r->against, &s->b));
-    return sparta_sizes_fill(s->cx, s->arena, s->b.package->plan, &r->sizes, &s->sizes_b);
+    SP_TRY(open_sized(s, r->against, &s->b));
+    return sp_sizes_fill(s->cx, s->arena, s->b.package->plan, &r->sizes, &s->sizes_b);
 }
 
 /* Sessions that run at the same time share the cores, unless somebody says how many threads each has. */
 static int threads_of(const bench *s)
 {
     const int n = s->r->concurrency;
-    return s->r->threads || n <= 1 ? s->r->threads : SPARTA_MAX(1, sparta_cores() / n);
+    return s->r->threads || n <= 1 ? s->r->threads : SP_MAX(1, sp_cores() / n);
 }
 
-static sparta_status start(bench *s, const sparta_runner_start *a, const sparta_runner_start *b)
+static sparta_status start(bench *s, const sp_runner_start *a, const sp_runner_start *b)
 {
     const int n = s->r->concurrency;
-    SPARTA_TRY(sparta_runner_start_session(&s->a, a));
+    SP_TRY(sp_runner_start_session(&s->a, a));
     if (wants_peer(s))
-        SPARTA_TRY(open_peer(s));
+        SP_TRY(open_peer(s));
     else if (s->b.cx)
-        SPARTA_TRY(sparta_runner_start_session(&s->b, b));
+        SP_TRY(sp_runner_start_session(&s->b, b));
     if (n <= 1) return SPARTA_OK;
-    SPARTA_TRY(sparta_load_open(s->cx, &s->a, n, a, &s->load_a));
-    return s->b.cx ? sparta_load_open(s->cx, &s->b, n, b, &s->load_b) : SPARTA_OK;
+    SP_TRY(sp_load_open(s->cx, &s->a, n, a, &s->load_a));
+    return s->b.cx ? sp_load_open(s->cx, &s->b, n, b, &s->load_b) : SPARTA_OK;
 }
 
-static sparta_status time_steps(bench *s, sparta_runner_start a, sparta_runner_start b, bool with_b)
+static sparta_status time_steps(bench *s, sp_runner_start a, sp_runner_start b, bool with_b)
 {
     a.profile = b.profile = true;
-    s->profiled_a = sparta_runner_share(&s->a);
-    SPARTA_TRY(sparta_runner_start_session(&s->profiled_a, &a));
+    s->profiled_a = sp_runner_share(&s->a);
+    SP_TRY(sp_runner_start_session(&s->profiled_a, &a));
     if (!with_b) return profile(s, false);
-    s->profiled_b = sparta_runner_share(&s->b);
-    SPARTA_TRY(sparta_runner_start_session(&s->profiled_b, &b));
+    s->profiled_b = sp_runner_share(&s->b);
+    SP_TRY(sp_runner_start_session(&s->profiled_b, &b));
     return profile(s, true);
 }
 
 static sparta_status run(bench *s)
 {
-    const sparta_runner_start a = {threads_of(s), false, s->r->seed, &s->sizes},
-                              b = {threads_of(s), false, s->r->seed, &s->sizes_b};
-    SPARTA_TRY(start(s, &a, &b));
+    const sp_runner_start a = {threads_of(s), false, s->r->seed, &s->sizes},
+                          b = {threads_of(s), false, s->r->seed, &s->sizes_b};
+    SP_TRY(start(s, &a, &b));
     measure_peak(s);
-    SPARTA_TRY(measure(s));
+    SP_TRY(measure(s));
     measure_peak(s);
-    if (s->b.peer) SPARTA_TRY(compare_answers(s));
+    if (s->b.peer) SP_TRY(compare_answers(s));
     return time_steps(s, a, b, profiles_both(s));
 }
 
-static sparta_status check_request(sparta_ctx *cx, const sparta_bench_request *r)
+static sparta_status check_request(sparta_ctx *cx, const sp_bench_request *r)
 {
-    if (r->concurrency > 1 && (r->iterations || (r->against && !strcmp(r->against, SPARTA_PEER))))
-        return sparta_fail(
+    if (r->concurrency > 1 && (r->iterations || (r->against && !strcmp(r->against, SP_PEER))))
+        return sp_fail(
             cx, SPARTA_E_USAGE,
             "bench: several sessions at a time are measured for a time and against ours only; leave "
-            "--iterations and --against " SPARTA_PEER " out");
+            "--iterations and --against " SP_PEER " out");
     return SPARTA_OK;
 }
 
-sparta_status sparta_bench(sparta_ctx *cx, sparta_arena *arena, const sparta_bench_request *r,
-                           sparta_bench_result *out)
+sparta_status sp_bench(sparta_ctx *cx, sp_arena *arena, const sp_bench_request *r, sp_bench_result *out)
 {
     bench s = {.cx = cx, .arena = arena, .r = r};
-    SPARTA_TRY(check_request(cx, r));
+    SP_TRY(check_request(cx, r));
     sparta_status status = open_both(&s);
     if (!status) status = run(&s);
     if (!status) status = fill(&s, out);
-    sparta_load_close(s.load_b);
-    sparta_load_close(s.load_a);
-    sparta_runner_close(&s.profiled_b);
-    sparta_runner_close(&s.profiled_a);
-    sparta_runner_close(&s.b); /* before a, whose weights it borrows */
-    sparta_runner_close(&s.a);
+    sp_load_close(s.load_b);
+    sp_load_close(s.load_a);
+    sp_runner_close(&s.profiled_b);
+    sp_runner_close(&s.profiled_a);
+    sp_runner_close(&s.b); /* before a, whose weights it borrows */
+    sp_runner_close(&s.a);
     return status;
 }

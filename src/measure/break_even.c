@@ -29,7 +29,7 @@ typedef struct point {
 
 typedef struct search {
     sparta_ctx *cx;
-    sparta_tune_db *db;
+    sp_tune_db *db;
     const char *pattern, *target;
     int64_t n, k, tokens;
     bool measured; /* something was, just now */
@@ -38,25 +38,25 @@ typedef struct search {
 
 /* ------------------------------------------------------------------ one measurement, or what is remembered of it */
 
-static void key_of(const search *s, double sparsity, sparta_text *out)
+static void key_of(const search *s, double sparsity, sp_text *out)
 {
-    const char *library = sparta_implement_onednn.version();
-    sparta_text_printf(out,
-                       "break-even n=%ld k=%ld pattern=%s sparsity=%.2f tokens=%ld target=%s library=%s "
-                       "cpu=%016lx sparta=%s",
-                       (long)s->n, (long)s->k, s->pattern, sparsity, (long)s->tokens,
-                       s->target ? s->target : sparta_target_name(sparta_target_best()),
-                       library ? library : "none", (unsigned long)sparta_cpu_digest(), SPARTA_VERSION);
+    const char *library = sp_implement_onednn.version();
+    sp_text_printf(out,
+                   "break-even n=%ld k=%ld pattern=%s sparsity=%.2f tokens=%ld target=%s library=%s "
+                   "cpu=%016lx sparta=%s",
+                   (long)s->n, (long)s->k, s->pattern, sparsity, (long)s->tokens,
+                   s->target ? s->target : sp_target_name(sp_target_best()), library ? library : "none",
+                   (unsigned long)sp_cpu_digest(), SPARTA_VERSION);
 }
 
 /* A sparse time and a dense one under the same key. */
 static bool recall(const search *s, const char *key, point *out)
 {
-    sparta_trial t[8];
+    sp_trial t[8];
     double sparse = 0, dense = 0;
-    int n = sparta_tune_find(s->db, key, t, (int)SPARTA_COUNT(t));
-    for (int i = 0; i < SPARTA_MIN(n, (int)SPARTA_COUNT(t)); i++) {
-        const sparta_implement *im = sparta_implement_find(t[i].implement);
+    int n = sp_tune_find(s->db, key, t, (int)SP_COUNT(t));
+    for (int i = 0; i < SP_MIN(n, (int)SP_COUNT(t)); i++) {
+        const sp_implement *im = sp_implement_find(t[i].implement);
         double *best = im && im->sparse ? &sparse : &dense;
         if (!im || *best > 0) continue;
         *best = t[i].us;
@@ -68,28 +68,28 @@ static bool recall(const search *s, const char *key, point *out)
 
 static void keep(const search *s, const char *key, const char *implement, double us)
 {
-    sparta_trial t = {.us = us, .threads = 1};
+    sp_trial t = {.us = us, .threads = 1};
     snprintf(t.implement, sizeof t.implement, "%s", implement);
-    sparta_tune_add(s->db, key, &t);
+    sp_tune_add(s->db, key, &t);
 }
 
 /* E_UNSUPPORTED when no sparse row takes it. */
 static sparta_status measure(search *s, const char *key, point *p)
 {
-    sparta_kernel_result r;
-    const sparta_kernel_request q = {.m = s->tokens,
-                                     .n = s->n,
-                                     .k = s->k,
-                                     .pattern = s->pattern,
-                                     .sparsity = p->sparsity,
-                                     .threads = 1,
-                                     .target = s->target,
-                                     .seconds = .01,
-                                     .quick = true};
-    SPARTA_TRY(sparta_kernel_bench(s->cx, &q, &r));
-    const sparta_implement *im = sparta_implement_find(r.implement);
+    sp_kernel_result r;
+    const sp_kernel_request q = {.m = s->tokens,
+                                 .n = s->n,
+                                 .k = s->k,
+                                 .pattern = s->pattern,
+                                 .sparsity = p->sparsity,
+                                 .threads = 1,
+                                 .target = s->target,
+                                 .seconds = .01,
+                                 .quick = true};
+    SP_TRY(sp_kernel_bench(s->cx, &q, &r));
+    const sp_implement *im = sp_implement_find(r.implement);
     if (!im || !im->sparse || !(r.dense_best_us > 0))
-        return sparta_fail(s->cx, SPARTA_E_UNSUPPORTED, "break-even: no sparse implement takes it");
+        return sp_fail(s->cx, SPARTA_E_UNSUPPORTED, "break-even: no sparse implement takes it");
     s->measured = true;
     p->ratio = r.best_us / r.dense_best_us;
     snprintf(p->implement, sizeof p->implement, "%s", r.implement);
@@ -100,13 +100,13 @@ static sparta_status measure(search *s, const char *key, point *p)
 
 static sparta_status look(search *s, double sparsity, point *out)
 {
-    sparta_text key;
+    sp_text key;
     point p = {.sparsity = sparsity, .known = true};
-    sparta_text_init(&key, s->cx);
+    sp_text_init(&key, s->cx);
     key_of(s, sparsity, &key);
     sparta_status status = key.status;
-    if (!status && !recall(s, sparta_text_str(&key), &p)) status = measure(s, sparta_text_str(&key), &p);
-    sparta_text_free(&key);
+    if (!status && !recall(s, sp_text_str(&key), &p)) status = measure(s, sp_text_str(&key), &p);
+    sp_text_free(&key);
     if (!status) *out = p;
     return status;
 }
@@ -128,7 +128,7 @@ static double next(const search *s)
         x = 1 - (1 - s->loses.sparsity) / s->loses.ratio / 1.1;
     else if (s->wins.known)
         x = 1 - (1 - s->wins.sparsity) / s->wins.ratio * 1.1;
-    return round(SPARTA_MAX(least, SPARTA_MIN(x, most)) * 100) / 100;
+    return round(SP_MAX(least, SP_MIN(x, most)) * 100) / 100;
 }
 
 /* Of points on one side the one nearest to the crossing counts. Noise may put a loser above a winner: then the later one
@@ -150,17 +150,17 @@ static sparta_status find(search *s)
         point p;
         if (s->loses.known && s->wins.known && s->wins.sparsity - s->loses.sparsity <= near) break;
         if ((s->loses.known && x == s->loses.sparsity) || (s->wins.known && x == s->wins.sparsity)) break;
-        SPARTA_TRY(sparta_check_cancel(s->cx));
-        SPARTA_TRY(look(s, x, &p));
+        SP_TRY(sp_check_cancel(s->cx));
+        SP_TRY(look(s, x, &p));
         place(s, &p);
     }
     return SPARTA_OK;
 }
 
-static void tell(const search *s, sparta_arena *arena, sparta_break_even *out)
+static void tell(const search *s, sp_arena *arena, sp_break_even *out)
 {
     const point *p = s->wins.known ? &s->wins : &s->loses;
-    const char *name = sparta_arena_string(arena, p->implement);
+    const char *name = sp_arena_string(arena, p->implement);
     out->source = s->measured ? "measured" : "database";
     out->implement = name ? name : "";
     out->note = "";
@@ -169,31 +169,31 @@ static void tell(const search *s, sparta_arena *arena, sparta_break_even *out)
         out->sparsity = s->wins.sparsity;
         out->note = "faster at the least sparsity that was tried";
     } else if (!s->wins.known) {
-        const char *note = sparta_arena_printf(
+        const char *note = sp_arena_printf(
             arena, "dense is faster at every sparsity that was tried, up to %.2f", s->loses.sparsity);
         out->note = note ? note : "";
     }
 }
 
-sparta_status sparta_break_even_find(sparta_ctx *cx, sparta_arena *arena, const char *db, const char *pattern,
-                                     const char *target, sparta_break_even *out)
+sparta_status sp_break_even_find(sparta_ctx *cx, sp_arena *arena, const char *db, const char *pattern,
+                                 const char *target, sp_break_even *out)
 {
     search s = {.cx = cx, .pattern = pattern, .target = target, .n = out->n, .k = out->k};
     s.tokens = out->tokens ? out->tokens : TOKENS;
-    sparta_prune_spec spec;
-    SPARTA_TRY(sparta_prune_parse_pattern(cx, pattern, &spec));
-    sparta_break_even answer = {
+    sp_prune_spec spec;
+    SP_TRY(sp_prune_parse_pattern(cx, pattern, &spec));
+    sp_break_even answer = {
         .n = s.n, .k = s.k, .tokens = s.tokens, .sparsity = NAN, .source = "measured", .implement = ""};
     if (spec.of) {
         answer.note = "n:m says its sparsity itself";
         *out = answer;
         return SPARTA_OK;
     }
-    SPARTA_TRY(sparta_tune_open(cx, db, &s.db));
+    SP_TRY(sp_tune_open(cx, db, &s.db));
     sparta_status status = find(&s);
-    sparta_tune_close(s.db);
+    sp_tune_close(s.db);
     if (status == SPARTA_E_UNSUPPORTED) {
-        sparta_ctx_clear(cx); /* it is an answer */
+        sp_ctx_clear(cx); /* it is an answer */
         answer.note = "no sparse implement takes it";
     } else if (status)
         return status;

@@ -18,65 +18,64 @@ typedef struct kept {
 
 typedef struct search {
     sparta_ctx *cx;
-    sparta_arena *arena; /* keys */
-    const sparta_verify_request *r;
-    sparta_map *at; /* key -> index of a kept value */
+    sp_arena *arena; /* keys */
+    const sp_verify_request *r;
+    sp_map *at; /* key -> index of a kept value */
     int n, capacity;
     kept *kept;
-    sparta_scales scales; /* of the graph that is walked */
-    const char *first;    /* found */
+    sp_scales scales;  /* of the graph that is walked */
+    const char *first; /* found */
 } search;
 
 /* The graphs that were made for looking, and what they live in. */
 typedef struct plain {
-    const sparta_graph *graph;
-    sparta_graph *unplanned;
-    sparta_model *model;
+    const sp_graph *graph;
+    sp_graph *unplanned;
+    sp_model *model;
 } plain;
 
 /* What the schedule says of the weights; its dims and target are for compiling. */
-static sparta_status obey(sparta_ctx *cx, sparta_graph *g, const char *path)
+static sparta_status obey(sparta_ctx *cx, sp_graph *g, const char *path)
 {
     sparta_schedule *schedule;
-    sparta_obeyed obeyed;
+    sp_obeyed obeyed;
     if (!path) return SPARTA_OK;
-    SPARTA_TRY(sparta_schedule_open(cx, path, &schedule));
-    sparta_status status = sparta_compile_schedule(cx, g, schedule, &obeyed);
+    SP_TRY(sparta_schedule_open(cx, path, &schedule));
+    sparta_status status = sp_compile_schedule(cx, g, schedule, &obeyed);
     sparta_schedule_free(schedule);
     return status;
 }
 
-static sparta_status remove_all(sparta_graph *g, const char *const *remove)
+static sparta_status remove_all(sp_graph *g, const char *const *remove)
 {
     if (!remove) return SPARTA_OK;
-    SPARTA_TRY(sparta_ops_infer(g));
-    for (int i = 0; remove[i]; i++) SPARTA_TRY(sparta_propagate_remove(g, remove[i]));
+    SP_TRY(sp_ops_infer(g));
+    for (int i = 0; remove[i]; i++) SP_TRY(sp_propagate_remove(g, remove[i]));
     return SPARTA_OK;
 }
 
 /* Of two ONNX files A is what became of B: masks, the schedule and what is removed are for B alone. */
-static sparta_status is_result(const sparta_side *s, const sparta_verify_request *r, bool *out)
+static sparta_status is_result(const sp_side *s, const sp_verify_request *r, bool *out)
 {
-    sparta_file_kind kind;
-    SPARTA_TRY(sparta_file_kind_of(s->cx, r->against, &kind));
-    *out = s->path == r->a && kind == SPARTA_FILE_ONNX;
+    sp_file_kind kind;
+    SP_TRY(sp_file_kind_of(s->cx, r->against, &kind));
+    *out = s->path == r->a && kind == SP_FILE_ONNX;
     return SPARTA_OK;
 }
 
-sparta_status sparta_side_model(const sparta_side *s, const sparta_verify_request *r, sparta_model **out)
+sparta_status sp_side_model(const sp_side *s, const sp_verify_request *r, sp_model **out)
 {
-    sparta_import_options options = {r->compile.options.external_data_root};
-    sparta_model *m = NULL;
+    sp_import_options options = {r->compile.options.external_data_root};
+    sp_model *m = NULL;
     bool result;
-    SPARTA_TRY(is_result(s, r, &result));
-    SPARTA_TRY(sparta_model_open(s->cx, s->path, &options, &m));
-    sparta_status status = s->bound ? sparta_ops_bind(m->graph, &r->sizes) : SPARTA_OK;
-    if (!status)
-        status = r->masks && !result ? sparta_compile_masks(s->cx, m->graph, r->masks, NULL) : SPARTA_OK;
+    SP_TRY(is_result(s, r, &result));
+    SP_TRY(sp_model_open(s->cx, s->path, &options, &m));
+    sparta_status status = s->bound ? sp_ops_bind(m->graph, &r->sizes) : SPARTA_OK;
+    if (!status) status = r->masks && !result ? sp_compile_masks(s->cx, m->graph, r->masks, NULL) : SPARTA_OK;
     if (!status && !result) status = obey(s->cx, m->graph, r->compile.options.schedule);
     if (!status && !result) status = remove_all(m->graph, r->compile.options.remove);
     if (status) {
-        sparta_model_close(m);
+        sp_model_close(m);
         return status;
     }
     *out = m;
@@ -86,112 +85,111 @@ sparta_status sparta_side_model(const sparta_side *s, const sparta_verify_reques
 /* ------------------------------------------------------------------ matching */
 
 /* "Linear /encoder/layer.0/... 0"; NULL for what has no named producer (no message) or without memory. */
-static const char *node_key(search *s, const sparta_value *v)
+static const char *node_key(search *s, const sp_value *v)
 {
-    const sparta_node *n = v->producer;
+    const sp_node *n = v->producer;
     int i = 0;
     if (!n || !*n->name) return NULL;
     while (i < n->n_out && n->out[i] != v) i++;
-    return sparta_arena_printf(s->arena, "%s %s %d", sparta_builtin_row(n->op)->name, n->name, i);
+    return sp_arena_printf(s->arena, "%s %s %d", sp_builtin_row(n->op)->name, n->name, i);
 }
 
-static bool find(search *s, const sparta_value *v, int64_t *at)
+static bool find(search *s, const sp_value *v, int64_t *at)
 {
     const char *key;
-    if (sparta_map_get(s->at, v->name, at)) return true;
-    return (key = node_key(s, v)) && sparta_map_get(s->at, key, at);
+    if (sp_map_get(s->at, v->name, at)) return true;
+    return (key = node_key(s, v)) && sp_map_get(s->at, key, at);
 }
 
 /* A name that the package made up says nothing: its node does. */
-static const char *shown(const sparta_value *v)
+static const char *shown(const sp_value *v)
 {
     return v->name[0] == '%' && v->producer && *v->producer->name ? v->producer->name : v->name;
 }
 
-static sparta_status keep_value(void *arg, const sparta_value *v, const sparta_tensor *t)
+static sparta_status keep_value(void *arg, const sp_value *v, const sparta_tensor *t)
 {
     search *s = arg;
     if (s->n == s->capacity) {
         int capacity = s->capacity ? s->capacity * 2 : 256;
-        kept *grown = sparta_realloc(s->cx, s->kept, (size_t)capacity * sizeof *grown);
-        SPARTA_NEED(s->cx, grown);
+        kept *grown = sp_realloc(s->cx, s->kept, (size_t)capacity * sizeof *grown);
+        SP_NEED(s->cx, grown);
         s->kept = grown;
         s->capacity = capacity;
     }
     kept *k = &s->kept[s->n];
-    SPARTA_TRY(sparta_tensor_alloc(s->cx, t->dtype, t->rank, t->dim, &k->tensor));
+    SP_TRY(sp_tensor_alloc(s->cx, t->dtype, t->rank, t->dim, &k->tensor));
     k->name = shown(v);
-    SPARTA_TRY(sparta_scales_watch(&s->scales, v, t));
-    k->slack = sparta_slack(&s->scales, v);
+    SP_TRY(sp_scales_watch(&s->scales, v, t));
+    k->slack = sp_slack(&s->scales, v);
     s->n++; /* counted now, so that it is freed whatever happens */
-    SPARTA_TRY(sparta_tensor_copy(s->cx, t, &k->tensor));
-    SPARTA_TRY(sparta_map_put(s->at, v->name, s->n - 1));
+    SP_TRY(sp_tensor_copy(s->cx, t, &k->tensor));
+    SP_TRY(sp_map_put(s->at, v->name, s->n - 1));
     const char *key = node_key(s, v);
-    return key ? sparta_map_put(s->at, key, s->n - 1) : SPARTA_OK;
+    return key ? sp_map_put(s->at, key, s->n - 1) : SPARTA_OK;
 }
 
 static bool differs(const search *s, const sparta_tensor *a, const sparta_tensor *b, double slack)
 {
-    sparta_closeness one;
+    sp_closeness one;
     if (a->dtype != b->dtype) return false; /* narrow in a package, where only elements are moved */
-    return !sparta_close(a, b, &s->r->tolerance, slack, &one);
+    return !sp_close(a, b, &s->r->tolerance, slack, &one);
 }
 
-static sparta_status compare_value(void *arg, const sparta_value *v, const sparta_tensor *t)
+static sparta_status compare_value(void *arg, const sp_value *v, const sparta_tensor *t)
 {
     search *s = arg;
     int64_t at;
-    SPARTA_TRY(sparta_scales_watch(&s->scales, v, t));
-    if (!s->first && find(s, v, &at) && differs(s, &s->kept[at].tensor, t, sparta_slack(&s->scales, v)))
+    SP_TRY(sp_scales_watch(&s->scales, v, t));
+    if (!s->first && find(s, v, &at) && differs(s, &s->kept[at].tensor, t, sp_slack(&s->scales, v)))
         s->first = shown(v);
     return SPARTA_OK;
 }
 
 /* ------------------------------------------------------------------ both on the references */
 
-static sparta_status open_plain(sparta_side *side, const sparta_side *other, const sparta_verify_request *r,
-                                plain *p)
+static sparta_status open_plain(sp_side *side, const sp_side *other, const sp_verify_request *r, plain *p)
 {
     p->graph = side->graph;
     if (side->package) {
-        SPARTA_TRY(sparta_compile_unplan(side->cx, side->package, &p->unplanned));
+        SP_TRY(sp_compile_unplan(side->cx, side->package, &p->unplanned));
         p->graph = p->unplanned;
-        return sparta_ops_infer(p->unplanned);
+        return sp_ops_infer(p->unplanned);
     }
     if (!other->package) return SPARTA_OK;
-    SPARTA_TRY(sparta_side_model(side, r, &p->model));
+    SP_TRY(sp_side_model(side, r, &p->model));
     p->graph = p->model->graph;
-    return sparta_compile_passes(p->model->graph);
+    return sp_compile_passes(p->model->graph);
 }
 
 static void close_plain(plain *p)
 {
-    sparta_graph_free(p->unplanned);
-    if (p->model) sparta_model_close(p->model);
+    sp_graph_free(p->unplanned);
+    if (p->model) sp_model_close(p->model);
 }
 
-static sparta_status walk(search *s, const sparta_graph *g, const sparta_named_tensor *in, int n_in,
-                          sparta_ops_watch watch)
+static sparta_status walk(search *s, const sp_graph *g, const sparta_named_tensor *in, int n_in,
+                          sp_ops_watch watch)
 {
-    sparta_tensor *out = sparta_alloc_array(s->cx, (size_t)g->n_outputs + 1, sizeof *out);
-    SPARTA_NEED(s->cx, out);
-    sparta_status status = sparta_scales_create(s->cx, g, in, n_in, &s->scales);
-    if (!status) status = sparta_ops_run(s->cx, g, in, n_in, out, watch, s);
-    sparta_scales_free(&s->scales);
-    for (int i = 0; i < g->n_outputs && !status; i++) sparta_free(s->cx, out[i].data);
-    sparta_free(s->cx, out);
+    sparta_tensor *out = sp_alloc_array(s->cx, (size_t)g->n_outputs + 1, sizeof *out);
+    SP_NEED(s->cx, out);
+    sparta_status status = sp_scales_create(s->cx, g, in, n_in, &s->scales);
+    if (!status) status = sp_ops_run(s->cx, g, in, n_in, out, watch, s);
+    sp_scales_free(&s->scales);
+    for (int i = 0; i < g->n_outputs && !status; i++) sp_free(s->cx, out[i].data);
+    sp_free(s->cx, out);
     return status;
 }
 
 /* ------------------------------------------------------------------ the package's kernels */
 
 /* In the order of the nodes, so that the first one that differs is the first one computed. */
-static sparta_status all_outputs(sparta_graph *g)
+static sparta_status all_outputs(sp_graph *g)
 {
     for (int i = 0; i < g->n_nodes; i++)
         for (int k = 0; k < g->node[i]->n_out; k++) {
-            sparta_value *v = g->node[i]->out[k];
-            if (!v->is_output && v->dtype == SPARTA_F32) SPARTA_TRY(sparta_graph_add_output(g, v));
+            sp_value *v = g->node[i]->out[k];
+            if (!v->is_output && v->dtype == SPARTA_F32) SP_TRY(sp_graph_add_output(g, v));
         }
     return SPARTA_OK;
 }
@@ -201,38 +199,38 @@ static sparta_status compare_session(search *s, const sparta_package *p, const s
 {
     sparta_session_options options = {sizeof options, s->r->threads, 0};
     sparta_session *session = NULL;
-    const sparta_graph *plan = p->plan;
-    sparta_named_tensor *out = sparta_alloc_array(s->cx, (size_t)plan->n_outputs + 1, sizeof *out);
-    SPARTA_NEED(s->cx, out);
+    const sp_graph *plan = p->plan;
+    sparta_named_tensor *out = sp_alloc_array(s->cx, (size_t)plan->n_outputs + 1, sizeof *out);
+    SP_NEED(s->cx, out);
     for (int i = 0; i < plan->n_outputs; i++) out[i].name = plan->output[i]->name;
     sparta_status status = sparta_session_create(s->cx, p, &options, &session);
     if (!status) status = sparta_session_run(s->cx, session, in, n_in, out, plan->n_outputs);
     int64_t first = INT64_MAX, at; /* kept in the order they were computed */
     for (int i = 0; i < plan->n_outputs && !status; i++)
-        if (sparta_map_get(s->at, out[i].name, &at) && at < first &&
+        if (sp_map_get(s->at, out[i].name, &at) && at < first &&
             differs(s, &out[i].tensor, &s->kept[at].tensor, s->kept[at].slack))
             first = at;
     if (first < INT64_MAX) s->first = s->kept[first].name;
     sparta_session_free(session);
-    sparta_free(s->cx, out);
+    sp_free(s->cx, out);
     return status;
 }
 
 static sparta_status find_kernel(search *s, const sparta_package *of, const sparta_named_tensor *in, int n_in)
 {
-    sparta_compile_request request = s->r->compile;
-    sparta_graph *g = NULL;
+    sp_compile_request request = s->r->compile;
+    sp_graph *g = NULL;
     sparta_package *p = NULL;
     request.options.no_measure = 1;
     request.options.masks = NULL;
     request.options.dims = NULL;
     request.no_verify = true;
-    SPARTA_TRY(sparta_compile_unplan(s->cx, of, &g));
-    sparta_status status = sparta_ops_infer(g);
+    SP_TRY(sp_compile_unplan(s->cx, of, &g));
+    sparta_status status = sp_ops_infer(g);
     if (!status) status = all_outputs(g);
-    if (!status) status = sparta_compile_graph(s->cx, g, &request, &p);
+    if (!status) status = sp_compile_graph(s->cx, g, &request, &p);
     if (status) {
-        sparta_graph_free(g);
+        sp_graph_free(g);
         return status;
     }
     status = compare_session(s, p, in, n_in);
@@ -242,36 +240,35 @@ static sparta_status find_kernel(search *s, const sparta_package *of, const spar
 
 /* ------------------------------------------------------------------ looking */
 
-static sparta_status look(search *s, sparta_side *a, sparta_side *b, plain p[2],
-                          const sparta_named_tensor *in, int n_in)
+static sparta_status look(search *s, sp_side *a, sp_side *b, plain p[2], const sparta_named_tensor *in,
+                          int n_in)
 {
-    SPARTA_TRY(open_plain(a, b, s->r, &p[0]));
-    SPARTA_TRY(open_plain(b, a, s->r, &p[1]));
-    SPARTA_TRY(walk(s, p[0].graph, in, n_in, keep_value));
-    SPARTA_TRY(walk(s, p[1].graph, in, n_in, compare_value));
+    SP_TRY(open_plain(a, b, s->r, &p[0]));
+    SP_TRY(open_plain(b, a, s->r, &p[1]));
+    SP_TRY(walk(s, p[0].graph, in, n_in, keep_value));
+    SP_TRY(walk(s, p[1].graph, in, n_in, compare_value));
     if (s->first || !a->package) return SPARTA_OK; /* what was kept are a's values, by its names */
-    SPARTA_TRY(find_kernel(s, a->package, in, n_in));
-    sparta_note(s->cx, "verify: the references of both models agree; a kernel of %s computes something else",
-                a->path);
+    SP_TRY(find_kernel(s, a->package, in, n_in));
+    sp_note(s->cx, "verify: the references of both models agree; a kernel of %s computes something else",
+            a->path);
     return SPARTA_OK;
 }
 
-sparta_status sparta_first_difference(sparta_side *a, sparta_side *b, const sparta_named_tensor *in, int n_in,
-                                      const sparta_verify_request *r, sparta_arena *arena,
-                                      sparta_verify_result *out)
+sparta_status sp_first_difference(sp_side *a, sp_side *b, const sparta_named_tensor *in, int n_in,
+                                  const sp_verify_request *r, sp_arena *arena, sp_verify_result *out)
 {
-    search s = {.cx = a->cx, .arena = arena, .r = r, .at = sparta_map_create(a->cx)};
+    search s = {.cx = a->cx, .arena = arena, .r = r, .at = sp_map_create(a->cx)};
     plain p[2] = {{0}, {0}};
-    SPARTA_NEED(a->cx, s.at);
+    SP_NEED(a->cx, s.at);
     sparta_status status = look(&s, a, b, p, in, n_in);
     const char *name = s.first;
     for (int i = 0; i < out->n_outputs && !name; i++)
         if (!out->output[i].ok) name = out->output[i].name;
-    if (!status) out->first_difference = sparta_arena_string(arena, name ? name : "");
-    if (!status && !out->first_difference) status = sparta_ctx_status(a->cx);
-    for (int i = 0; i < s.n; i++) sparta_free(s.cx, s.kept[i].tensor.data);
-    sparta_free(s.cx, s.kept);
-    sparta_map_free(s.at);
+    if (!status) out->first_difference = sp_arena_string(arena, name ? name : "");
+    if (!status && !out->first_difference) status = sp_ctx_status(a->cx);
+    for (int i = 0; i < s.n; i++) sp_free(s.cx, s.kept[i].tensor.data);
+    sp_free(s.cx, s.kept);
+    sp_map_free(s.at);
     close_plain(&p[0]);
     close_plain(&p[1]);
     return status;

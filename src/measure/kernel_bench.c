@@ -21,13 +21,13 @@
 enum { ROWS = 16, WINDOWS = 100000, CHECKED = 3, PIECES = 128, PIECE = 4 << 20 };
 
 typedef struct candidate {
-    const sparta_implement *im;
+    const sp_implement *im;
     char parameters[96];
-    sparta_packed packed;
+    sp_packed packed;
     bool has_packed;
-    int64_t bytes;               /* of it */
-    const sparta_object *object; /* NULL: portable */
-    sparta_call call;
+    int64_t bytes;           /* of it */
+    const sp_object *object; /* NULL: portable */
+    sp_call call;
     float *work;      /* scratch of all threads, one after the other; NULL: it needs none */
     size_t each;      /* floats of a thread */
     char format[256]; /* canonical */
@@ -42,19 +42,19 @@ typedef struct candidate {
 
 typedef struct bench {
     sparta_ctx *cx;
-    sparta_arena *arena;
-    const sparta_kernel_request *r;
-    sparta_target target;
-    sparta_graph *g;
-    sparta_node *node;
+    sp_arena *arena;
+    const sp_kernel_request *r;
+    sp_target target;
+    sp_graph *g;
+    sp_node *node;
     sparta_tensor w; /* (n, k) */
-    sparta_mask mask;
-    sparta_task task;
-    sparta_pool *pool;
-    float *x, *y;                  /* panels */
-    float *x_rows, *y_rows;        /* the same in rows, when the tokens are few */
-    const sparta_implement *asked; /* that stores the request's format; NULL: none is asked for */
-    sparta_format format;          /* asked for */
+    sp_mask mask;
+    sp_task task;
+    sp_pool *pool;
+    float *x, *y;              /* panels */
+    float *x_rows, *y_rows;    /* the same in rows, when the tokens are few */
+    const sp_implement *asked; /* that stores the request's format; NULL: none is asked for */
+    sp_format format;          /* asked for */
     int n;
     candidate row[ROWS];
     double peak, bandwidth;
@@ -65,52 +65,48 @@ typedef struct bench {
 /* y[tokens, n] = Linear(x[tokens, k], w): what the rows of implements.def look at. */
 static sparta_status make_node(bench *b)
 {
-    sparta_value *in[2] = {NULL, NULL}, *out = NULL;
-    sparta_dims dims = {.rank = 2};
-    SPARTA_TRY(sparta_graph_create(b->cx, "kernel", &b->g));
-    dims.dim[0] = sparta_expr_const(b->g->arena, b->r->m);
-    dims.dim[1] = sparta_expr_const(b->g->arena, b->r->k);
-    if (!dims.dim[0] || !dims.dim[1]) return sparta_ctx_status(b->cx);
-    SPARTA_TRY(sparta_graph_add_input(b->g, "x", SPARTA_F32, &dims, &in[0]));
-    SPARTA_TRY(sparta_graph_add_constant(b->g, "w", &b->w, false, &in[1]));
-    sparta_attr attr[] = {{.name = "transposed", .kind = SPARTA_ATTR_INT, .i = 1},
-                          {.name = "activation", .kind = SPARTA_ATTR_STRING, .s = ""}};
-    SPARTA_TRY(sparta_graph_add_node(b->g, SPARTA_OP_Linear, "product", 2, in, 1, &out,
-                                     &(sparta_attrs){2, attr}, &b->node));
-    SPARTA_TRY(sparta_ops_infer_node(b->g, b->node));
-    b->task = (sparta_task){.node = b->node, .n = b->r->n, .k = b->r->k, .strict = sparta_ctx_strict(b->cx)};
-    b->task.library = sparta_implement_library(b->target);
-    SPARTA_TRY(sparta_mask_of(b->cx, &b->w, &b->mask));
+    sp_value *in[2] = {NULL, NULL}, *out = NULL;
+    sp_dims dims = {.rank = 2};
+    SP_TRY(sp_graph_create(b->cx, "kernel", &b->g));
+    dims.dim[0] = sp_expr_const(b->g->arena, b->r->m);
+    dims.dim[1] = sp_expr_const(b->g->arena, b->r->k);
+    if (!dims.dim[0] || !dims.dim[1]) return sp_ctx_status(b->cx);
+    SP_TRY(sp_graph_add_input(b->g, "x", SPARTA_F32, &dims, &in[0]));
+    SP_TRY(sp_graph_add_constant(b->g, "w", &b->w, false, &in[1]));
+    sp_attr attr[] = {{.name = "transposed", .kind = SP_ATTR_INT, .i = 1},
+                      {.name = "activation", .kind = SP_ATTR_STRING, .s = ""}};
+    SP_TRY(sp_graph_add_node(b->g, SP_OP_Linear, "product", 2, in, 1, &out, &(sp_attrs){2, attr}, &b->node));
+    SP_TRY(sp_ops_infer_node(b->g, b->node));
+    b->task = (sp_task){.node = b->node, .n = b->r->n, .k = b->r->k, .strict = sp_ctx_strict(b->cx)};
+    b->task.library = sp_implement_library(b->target);
+    SP_TRY(sp_mask_of(b->cx, &b->w, &b->mask));
     b->task.mask = &b->mask;
     b->task.tokens = b->r->m;
-    if (sparta_implement_few(&b->task))
-        SPARTA_TRY(sparta_mask_fill(b->cx, &b->mask, 16, 1, &b->task.strip16_fill));
-    SPARTA_TRY(sparta_mask_detect(b->cx, &b->mask, 1.02, &b->task.pattern));
-    return sparta_mask_fill(b->cx, &b->mask, 4, 1, &b->task.strip_fill);
+    if (sp_implement_few(&b->task)) SP_TRY(sp_mask_fill(b->cx, &b->mask, 16, 1, &b->task.strip16_fill));
+    SP_TRY(sp_mask_detect(b->cx, &b->mask, 1.02, &b->task.pattern));
+    return sp_mask_fill(b->cx, &b->mask, 4, 1, &b->task.strip_fill);
 }
 
 static float *panels(bench *b, int64_t features)
 {
     size_t n;
-    if (!sparta_size_mul((size_t)sparta_panels(b->r->m), (size_t)(sparta_panel_rows(features) * SPARTA_PANEL),
-                         &n))
+    if (!sp_size_mul((size_t)sp_panels(b->r->m), (size_t)(sp_panel_rows(features) * SP_PANEL), &n))
         n = SIZE_MAX;
-    return sparta_arena_array(b->arena, n, sizeof(float));
+    return sp_arena_array(b->arena, n, sizeof(float));
 }
 
 static double lane(const float *panel, int64_t features, int64_t token, int64_t f)
 {
-    return panel[token / SPARTA_PANEL * sparta_panel_rows(features) * SPARTA_PANEL + f * SPARTA_PANEL +
-                 token % SPARTA_PANEL];
+    return panel[token / SP_PANEL * sp_panel_rows(features) * SP_PANEL + f * SP_PANEL + token % SP_PANEL];
 }
 
 static sparta_status make_rows(bench *b)
 {
-    if (!sparta_implement_few(&b->task)) return SPARTA_OK;
-    b->x_rows = sparta_arena_array(b->arena, (size_t)(b->r->m * b->r->k), sizeof(float));
-    SPARTA_NEED(b->cx, b->x_rows);
-    b->y_rows = sparta_arena_array(b->arena, (size_t)(b->r->m * b->r->n), sizeof(float));
-    SPARTA_NEED(b->cx, b->y_rows);
+    if (!sp_implement_few(&b->task)) return SPARTA_OK;
+    b->x_rows = sp_arena_array(b->arena, (size_t)(b->r->m * b->r->k), sizeof(float));
+    SP_NEED(b->cx, b->x_rows);
+    b->y_rows = sp_arena_array(b->arena, (size_t)(b->r->m * b->r->n), sizeof(float));
+    SP_NEED(b->cx, b->y_rows);
     for (int64_t t = 0; t < b->r->m; t++)
         for (int64_t k = 0; k < b->r->k; k++) b->x_rows[t * b->r->k + k] = (float)lane(b->x, b->r->k, t, k);
     return SPARTA_OK;
@@ -119,80 +115,79 @@ static sparta_status make_rows(bench *b)
 static sparta_status make_activations(bench *b)
 {
     b->x = panels(b, b->r->k);
-    SPARTA_NEED(b->cx, b->x);
+    SP_NEED(b->cx, b->x);
     b->y = panels(b, b->r->n);
-    SPARTA_NEED(b->cx, b->y);
-    sparta_rng rng = sparta_rng_seed(b->r->seed + 1);
-    int64_t n = sparta_panels(b->r->m) * sparta_panel_rows(b->r->k) * SPARTA_PANEL;
-    for (int64_t i = 0; i < n; i++) b->x[i] = (float)(int32_t)(sparta_rng_next(&rng) >> 40) * 0x1p-23f - 1;
+    SP_NEED(b->cx, b->y);
+    sp_rng rng = sp_rng_seed(b->r->seed + 1);
+    int64_t n = sp_panels(b->r->m) * sp_panel_rows(b->r->k) * SP_PANEL;
+    for (int64_t i = 0; i < n; i++) b->x[i] = (float)(int32_t)(sp_rng_next(&rng) >> 40) * 0x1p-23f - 1;
     return make_rows(b);
 }
 
 /* ------------------------------------------------------------------ candidates */
 
-static sparta_operand operand(const bench *b, float *rows, float *p, int64_t features)
+static sp_operand operand(const bench *b, float *rows, float *p, int64_t features)
 {
     int64_t dim[2] = {b->r->m, features};
     if (rows)
-        return (sparta_operand){.kind = SPARTA_OPERAND_ROWS,
-                                .tensor = sparta_tensor_view(SPARTA_F32, 2, dim, rows)};
-    return (sparta_operand){.kind = SPARTA_OPERAND_PANELS,
-                            .tensor = sparta_tensor_view(SPARTA_F32, 2, dim, NULL),
-                            .panel = p,
-                            .gap = sparta_panel_rows(features) * SPARTA_PANEL};
+        return (sp_operand){.kind = SP_OPERAND_ROWS, .tensor = sparta_tensor_view(SPARTA_F32, 2, dim, rows)};
+    return (sp_operand){.kind = SP_OPERAND_PANELS,
+                        .tensor = sparta_tensor_view(SPARTA_F32, 2, dim, NULL),
+                        .panel = p,
+                        .gap = sp_panel_rows(features) * SP_PANEL};
 }
 
 static sparta_status bind(bench *b, candidate *c)
 {
-    sparta_job *j = &c->call.job;
-    SPARTA_TRY(sparta_call_bind(b->cx, b->node, c->im->kernel, c->object, &c->call));
+    sp_job *j = &c->call.job;
+    SP_TRY(sp_call_bind(b->cx, b->node, c->im->kernel, c->object, &c->call));
     j->in[0] = operand(b, c->im->rows ? b->x_rows : NULL, b->x, b->r->k);
-    j->in[1] = (sparta_operand){.kind = SPARTA_OPERAND_PACKED, .tensor = b->w, .packed = &c->packed};
+    j->in[1] = (sp_operand){.kind = SP_OPERAND_PACKED, .tensor = b->w, .packed = &c->packed};
     j->out[0] = operand(b, c->im->rows ? b->y_rows : NULL, b->y, b->r->n);
     j->tokens = b->r->m;
-    j->panels = sparta_panels(b->r->m);
-    SPARTA_TRY(c->call.kernel->prepare(b->cx, b->arena, j));
-    SPARTA_TRY(c->call.kernel->check(b->cx, j));
+    j->panels = sp_panels(b->r->m);
+    SP_TRY(c->call.kernel->prepare(b->cx, b->arena, j));
+    SP_TRY(c->call.kernel->check(b->cx, j));
     if (!c->call.kernel->work) return SPARTA_OK;
     c->each = (c->call.kernel->work(j) / sizeof(float) + 15) / 16 * 16;
-    c->work = sparta_arena_array(b->arena, c->each * (size_t)sparta_pool_threads(b->pool), sizeof(float));
-    SPARTA_NEED(b->cx, c->work);
+    c->work = sp_arena_array(b->arena, c->each * (size_t)sp_pool_threads(b->pool), sizeof(float));
+    SP_NEED(b->cx, c->work);
     return SPARTA_OK;
 }
 
-static sparta_status compile_text(bench *b, candidate *c, sparta_text *t)
+static sparta_status compile_text(bench *b, candidate *c, sp_text *t)
 {
-    sparta_jit_rung rung;
+    sp_jit_rung rung;
     c->im->parameters(&b->task, t);
-    snprintf(c->parameters, sizeof c->parameters, "%s", sparta_text_str(t));
-    SPARTA_TRY(t->status);
-    sparta_text_free(t);
-    if (b->target == SPARTA_TARGET_PORTABLE) return SPARTA_OK;
-    SPARTA_TRY(sparta_implement_text(c->im->kernel, c->parameters, b->target, t));
-    sparta_status status = sparta_jit_get(b->cx, b->target, sparta_text_str(t), &c->object, &rung);
+    snprintf(c->parameters, sizeof c->parameters, "%s", sp_text_str(t));
+    SP_TRY(t->status);
+    sp_text_free(t);
+    if (b->target == SP_TARGET_PORTABLE) return SPARTA_OK;
+    SP_TRY(sp_implement_text(c->im->kernel, c->parameters, b->target, t));
+    sparta_status status = sp_jit_get(b->cx, b->target, sp_text_str(t), &c->object, &rung);
     if (status != SPARTA_E_COMPILER) return status;
-    sparta_note(b->cx, "%s", sparta_message(b->cx)); /* the portable kernel runs */
+    sp_note(b->cx, "%s", sparta_message(b->cx)); /* the portable kernel runs */
     return SPARTA_OK;
 }
 
 static sparta_status build(bench *b, candidate *c)
 {
-    sparta_format format;
-    sparta_format_stats stats;
-    sparta_text t;
-    sparta_text_init(&t, b->cx);
+    sp_format format;
+    sp_format_stats stats;
+    sp_text t;
+    sp_text_init(&t, b->cx);
     sparta_status status = compile_text(b, c, &t);
-    sparta_text_free(&t);
+    sp_text_free(&t);
     if (!status) {
         c->im->format(&b->task, &t);
-        status = t.status ? t.status : sparta_format_parse(b->cx, sparta_text_str(&t), &format);
-        snprintf(c->format, sizeof c->format, "%s", sparta_text_str(&t));
+        status = t.status ? t.status : sp_format_parse(b->cx, sp_text_str(&t), &format);
+        snprintf(c->format, sizeof c->format, "%s", sp_text_str(&t));
     }
-    sparta_text_free(&t);
-    SPARTA_TRY(status);
-    SPARTA_TRY(sparta_format_pack(b->cx, &format, &b->w, c->im->sparse ? &b->mask : NULL, &c->packed));
+    sp_text_free(&t);
+    SP_TRY(status);
+    SP_TRY(sp_format_pack(b->cx, &format, &b->w, c->im->sparse ? &b->mask : NULL, &c->packed));
     c->has_packed = true;
-    SPARTA_TRY(sparta_packed_measure(b->cx, &c->packed, &stats));
+    SP_TRY(sp_packed_measure(b->cx, &c->packed, &stats));
     c->bytes = (int64_t)stats.bytes;
     return bind(b, c);
 }
@@ -201,7 +196,7 @@ static sparta_status build(bench *b, candidate *c)
  * one step */
 
 typedef struct team {
-    const sparta_call *call;
+    const sp_call *call;
     float *work;
     size_t each;
     int threads;
@@ -214,22 +209,21 @@ static void work(void *arg, int thread)
     const team *t = arg;
     float *mine = t->work ? t->work + t->each * (size_t)thread : NULL;
     for (int64_t p = t->whole * thread / t->threads; p < t->whole * (thread + 1) / t->threads; p++)
-        sparta_call_panel(t->call,
-                          &(sparta_place){.panel = p, .slot = thread, .part = 0, .parts = 1, .work = mine});
+        sp_call_panel(t->call, &(sp_place){.panel = p, .slot = thread, .part = 0, .parts = 1, .work = mine});
     for (int64_t p = t->whole; p < t->call->job.panels; p++)
-        sparta_call_panel(t->call, &(sparta_place){.panel = p,
-                                                   .slot = thread,
-                                                   .part = t->piece * t->threads + thread,
-                                                   .parts = t->pieces * t->threads,
-                                                   .work = mine});
+        sp_call_panel(t->call, &(sp_place){.panel = p,
+                                           .slot = thread,
+                                           .part = t->piece * t->threads + thread,
+                                           .parts = t->pieces * t->threads,
+                                           .work = mine});
 }
 
 static void run_piece(const bench *b, const candidate *c, int piece, int pieces)
 {
-    int threads = sparta_pool_threads(b->pool);
+    int threads = sp_pool_threads(b->pool);
     team t = {&c->call, c->work, c->each, threads, c->call.job.panels / threads * threads, piece, pieces};
     if (pieces > 1) t.whole = 0;
-    sparta_pool_run(b->pool, work, &t);
+    sp_pool_run(b->pool, work, &t);
 }
 static void run(const bench *b, const candidate *c)
 {
@@ -243,8 +237,7 @@ static sparta_status check(const bench *b, const candidate *c)
 {
     const int64_t token[CHECKED] = {0, b->r->m / 2, b->r->m - 1};
     double worst = 0, most = 0;
-    memset(b->y, 0,
-           (size_t)(sparta_panels(b->r->m) * sparta_panel_rows(b->r->n) * SPARTA_PANEL) * sizeof *b->y);
+    memset(b->y, 0, (size_t)(sp_panels(b->r->m) * sp_panel_rows(b->r->n) * SP_PANEL) * sizeof *b->y);
     if (c->im->rows) memset(b->y_rows, 0, (size_t)(b->r->m * b->r->n) * sizeof *b->y_rows);
     run(b, c);
     for (int i = 0; i < CHECKED; i++)
@@ -259,9 +252,9 @@ static sparta_status check(const bench *b, const candidate *c)
             most = fmax(most, fabs(sum));
         }
     if (worst <= 1e-6 + 1e-4 * most) return SPARTA_OK;
-    return sparta_fail(b->cx, SPARTA_E_DIFFER,
-                       "kernel bench: implement %s is off by %g at a size of %g; report it as a bug",
-                       c->im->name, worst, most);
+    return sp_fail(b->cx, SPARTA_E_DIFFER,
+                   "kernel bench: implement %s is off by %g at a size of %g; report it as a bug", c->im->name,
+                   worst, most);
 }
 
 /* ------------------------------------------------------------------ timing */
@@ -272,9 +265,9 @@ static double window(const bench *b, candidate *c)
     double sum = 0;
     for (int64_t s = 0; s < c->spans; s++)
         for (int p = 0; p < c->pieces; p++) {
-            const double start = sparta_now();
+            const double start = sp_now();
             for (int64_t i = 0; i < c->repeats; i++) run_piece(b, c, p, c->pieces);
-            const double took = (sparta_now() - start) / (double)c->repeats;
+            const double took = (sp_now() - start) / (double)c->repeats;
             c->piece[p] = fmin(c->piece[p], took);
             sum += took;
         }
@@ -292,10 +285,10 @@ static double best_of(const candidate *c)
 static double calibrate(const bench *b, candidate *c)
 {
     c->repeats = c->spans = 1;
-    c->pieces = sparta_implement_few(&b->task) ? (int)SPARTA_MIN(SPARTA_MAX(c->bytes / PIECE, 1), PIECES) : 1;
+    c->pieces = sp_implement_few(&b->task) ? (int)SP_MIN(SP_MAX(c->bytes / PIECE, 1), PIECES) : 1;
     window(b, c);
     double once = window(b, c);
-    c->repeats = SPARTA_MAX(1, (int64_t)(30e-6 / SPARTA_MAX(once, 1e-9)));
+    c->repeats = SP_MAX(1, (int64_t)(30e-6 / SP_MAX(once, 1e-9)));
     return once * (double)c->repeats;
 }
 
@@ -304,14 +297,14 @@ static sparta_status prepare(bench *b)
 {
     double span[ROWS], longest = 200e-6;
     for (int i = 0; i < b->n; i++) {
-        b->row[i].times = sparta_arena_array(b->arena, WINDOWS, sizeof(double));
-        SPARTA_NEED(b->cx, b->row[i].times);
+        b->row[i].times = sp_arena_array(b->arena, WINDOWS, sizeof(double));
+        SP_NEED(b->cx, b->row[i].times);
         span[i] = calibrate(b, &b->row[i]);
         longest = fmax(longest, span[i]);
     }
     for (int i = 0; i < b->n; i++) {
         candidate *c = &b->row[i];
-        c->spans = SPARTA_MAX(1, (int64_t)(longest / SPARTA_MAX(span[i], 1e-6) + 0.5));
+        c->spans = SP_MAX(1, (int64_t)(longest / SP_MAX(span[i], 1e-6) + 0.5));
         for (int p = 0; p < c->pieces; p++) c->piece[p] = INFINITY;
     }
     return SPARTA_OK;
@@ -320,10 +313,10 @@ static sparta_status prepare(bench *b)
 static sparta_status time_all(bench *b)
 {
     const int least = b->r->quick ? 4 : 20;
-    SPARTA_TRY(prepare(b));
-    double start = sparta_now(), all = b->r->seconds * b->n;
-    for (int64_t n = 0; n < WINDOWS && (n < least || sparta_now() - start < all); n++) {
-        SPARTA_TRY(sparta_check_cancel(b->cx));
+    SP_TRY(prepare(b));
+    double start = sp_now(), all = b->r->seconds * b->n;
+    for (int64_t n = 0; n < WINDOWS && (n < least || sp_now() - start < all); n++) {
+        SP_TRY(sp_check_cancel(b->cx));
         for (int i = 0; i < b->n; i++) {
             candidate *c = &b->row[i];
             c->times[c->n++] = window(b, c);
@@ -336,10 +329,10 @@ static sparta_status time_all(bench *b)
 static void measure_peak(bench *b)
 {
     if (b->r->quick) return;
-    double peak = sparta_peak_flops(b->target, sparta_pool_threads(b->pool), 0.1);
+    double peak = sp_peak_flops(b->target, sp_pool_threads(b->pool), 0.1);
     b->peak = fmax(b->peak, peak);
-    if (sparta_implement_few(&b->task))
-        b->bandwidth = fmax(b->bandwidth, sparta_peak_bandwidth(sparta_pool_threads(b->pool), 0.2));
+    if (sp_implement_few(&b->task))
+        b->bandwidth = fmax(b->bandwidth, sp_peak_bandwidth(sp_pool_threads(b->pool), 0.2));
 }
 
 /* ------------------------------------------------------------------ the answer */
@@ -361,9 +354,9 @@ static candidate *subject(bench *b)
     return sparse ? sparse : fastest(b, false);
 }
 
-static void fill_rates(const bench *b, const candidate *c, sparta_kernel_result *r)
+static void fill_rates(const bench *b, const candidate *c, sp_kernel_result *r)
 {
-    r->nnz = sparta_mask_count(&b->mask);
+    r->nnz = sp_mask_count(&b->mask);
     r->stored_bytes = c->bytes;
     r->gops_real = 2e-9 * (double)b->r->m * (double)r->nnz / c->best;
     r->gops_dense_equivalent = 2e-9 * (double)b->r->m * (double)b->r->n * (double)b->r->k / c->best;
@@ -374,12 +367,12 @@ static void fill_rates(const bench *b, const candidate *c, sparta_kernel_result 
     r->share_of_bandwidth = b->bandwidth > 0 ? r->gbytes_per_s / r->peak_gbytes_per_s : 0;
 }
 
-static sparta_status fill(bench *b, sparta_kernel_result *out)
+static sparta_status fill(bench *b, sp_kernel_result *out)
 {
     candidate *c = subject(b), *dense = fastest(b, false);
-    sparta_comparison found = {.noisy = false};
-    sparta_kernel_result r = {.threads = sparta_pool_threads(b->pool), .best_us = c->best * 1e6};
-    SPARTA_TRY(sparta_compare(b->cx, c->times, (dense ? dense : c)->times, c->n, b->r->seed + 2, &found));
+    sp_comparison found = {.noisy = false};
+    sp_kernel_result r = {.threads = sp_pool_threads(b->pool), .best_us = c->best * 1e6};
+    SP_TRY(sp_compare(b->cx, c->times, (dense ? dense : c)->times, c->n, b->r->seed + 2, &found));
     r.median_us = found.a.median * 1e6;
     r.noisy = found.noisy;
     fill_rates(b, c, &r);
@@ -387,7 +380,7 @@ static sparta_status fill(bench *b, sparta_kernel_result *out)
     snprintf(r.parameters, sizeof r.parameters, "%s", c->parameters);
     snprintf(r.format, sizeof r.format, "%s", c->format);
     snprintf(r.pattern, sizeof r.pattern, "%s", b->task.pattern.name);
-    snprintf(r.isa, sizeof r.isa, "%s", sparta_target_name(c->object ? b->target : SPARTA_TARGET_PORTABLE));
+    snprintf(r.isa, sizeof r.isa, "%s", sp_target_name(c->object ? b->target : SP_TARGET_PORTABLE));
     if (dense) {
         r.dense_best_us = dense->best * 1e6;
         r.dense_median_us = found.b.median * 1e6;
@@ -403,89 +396,88 @@ static sparta_status fill(bench *b, sparta_kernel_result *out)
 /* ------------------------------------------------------------------ which rows take part */
 
 /* The row of the format that is asked for, and dense ones to compare it with; without one all that match. */
-static sparta_status takes_part(bench *b, const sparta_implement *im, bool *out)
+static sparta_status takes_part(bench *b, const sp_implement *im, bool *out)
 {
-    sparta_text t;
-    sparta_format has;
+    sp_text t;
+    sp_format has;
     b->task.asked = im == b->asked;
     *out = im->kernel && im->format && im->match(&b->task);
     if (!*out || !b->asked) return SPARTA_OK;
     if (im != b->asked) *out = !im->sparse && !b->r->alone;
     if (im != b->asked || !im->settings) return SPARTA_OK;
-    sparta_text_init(&t, b->cx);
+    sp_text_init(&t, b->cx);
     im->format(&b->task, &t);
-    sparta_status status = t.status ? t.status : sparta_format_parse(b->cx, sparta_text_str(&t), &has);
-    sparta_text_free(&t);
-    *out = !status && sparta_format_equal(&has, &b->format);
+    sparta_status status = t.status ? t.status : sp_format_parse(b->cx, sp_text_str(&t), &has);
+    sp_text_free(&t);
+    *out = !status && sp_format_equal(&has, &b->format);
     return status;
 }
 
 static sparta_status candidates(bench *b)
 {
     bool taken = false;
-    for (int i = 0; i < sparta_implement_count() && b->n < ROWS; i++) {
-        const sparta_implement *im = sparta_implement_row(i);
-        for (int k = 0; k < sparta_implement_settings(im) && b->n < ROWS; k++) {
+    for (int i = 0; i < sp_implement_count() && b->n < ROWS; i++) {
+        const sp_implement *im = sp_implement_row(i);
+        for (int k = 0; k < sp_implement_settings(im) && b->n < ROWS; k++) {
             bool takes;
             b->task.setting = k;
-            SPARTA_TRY(takes_part(b, im, &takes));
+            SP_TRY(takes_part(b, im, &takes));
             if (!takes) continue;
             candidate *c = &b->row[b->n++];
             c->im = im;
             taken |= im == b->asked;
-            SPARTA_TRY(build(b, c));
-            SPARTA_TRY(check(b, c));
+            SP_TRY(build(b, c));
+            SP_TRY(check(b, c));
         }
     }
     if (b->asked && !taken)
-        return sparta_fail(
+        return sp_fail(
             b->cx, SPARTA_E_UNSUPPORTED,
             "kernel bench: implement %s does not take this weight in format %.200s; leave --strict or "
             "--format out",
             b->asked->name, b->r->format);
     if (b->n) return SPARTA_OK;
-    return sparta_fail(b->cx, SPARTA_E_UNSUPPORTED,
-                       "kernel bench: no implement takes %lldx%lldx%lld; try other sizes", (long long)b->r->m,
-                       (long long)b->r->n, (long long)b->r->k);
+    return sp_fail(b->cx, SPARTA_E_UNSUPPORTED,
+                   "kernel bench: no implement takes %lldx%lldx%lld; try other sizes", (long long)b->r->m,
+                   (long long)b->r->n, (long long)b->r->k);
 }
 
 /* What --format asks for: that it fits the weight, stores no more than the limit, and what runs it. */
 static sparta_status look_up_format(bench *b)
 {
     const char *text = b->r->format;
-    sparta_format_stats stats;
-    sparta_text canonical;
+    sp_format_stats stats;
+    sp_text canonical;
     if (!text) return SPARTA_OK;
-    SPARTA_TRY(sparta_format_parse(b->cx, text, &b->format));
-    SPARTA_TRY(sparta_format_check(b->cx, &b->format, 2, b->w.dim));
-    SPARTA_TRY(sparta_format_measure(b->cx, &b->format, &b->w, &b->mask, &stats));
-    SPARTA_TRY(
-        sparta_format_within(b->cx, &b->format, &stats, b->r->limit > 0 ? b->r->limit : SPARTA_FORMAT_LIMIT));
-    SPARTA_TRY(sparta_implement_for_format(b->cx, &b->format, sparta_schedule_says_widths(text), b->r->n,
-                                           b->r->k, &b->asked));
+    SP_TRY(sp_format_parse(b->cx, text, &b->format));
+    SP_TRY(sp_format_check(b->cx, &b->format, 2, b->w.dim));
+    SP_TRY(sp_format_measure(b->cx, &b->format, &b->w, &b->mask, &stats));
+    SP_TRY(sp_format_within(b->cx, &b->format, &stats, b->r->limit > 0 ? b->r->limit : SP_FORMAT_LIMIT));
+    SP_TRY(sp_implement_for_format(b->cx, &b->format, sp_schedule_says_widths(text), b->r->n, b->r->k,
+                                   &b->asked));
     if (!b->asked)
-        return sparta_fail(b->cx, SPARTA_E_UNSUPPORTED,
-                           "kernel bench: no implement stores a weight as %.200s", text);
-    if (b->asked != &sparta_implement_walk) return SPARTA_OK;
-    sparta_text_init(&canonical, b->cx);
-    sparta_format_print(&b->format, &canonical);
-    b->task.format = canonical.status ? NULL : sparta_arena_string(b->arena, sparta_text_str(&canonical));
-    sparta_text_free(&canonical);
-    SPARTA_NEED(b->cx, b->task.format);
+        return sp_fail(b->cx, SPARTA_E_UNSUPPORTED, "kernel bench: no implement stores a weight as %.200s",
+                       text);
+    if (b->asked != &sp_implement_walk) return SPARTA_OK;
+    sp_text_init(&canonical, b->cx);
+    sp_format_print(&b->format, &canonical);
+    b->task.format = canonical.status ? NULL : sp_arena_string(b->arena, sp_text_str(&canonical));
+    sp_text_free(&canonical);
+    SP_NEED(b->cx, b->task.format);
     return SPARTA_OK;
 }
 
-static sparta_status measure(bench *b, sparta_kernel_result *out)
+static sparta_status measure(bench *b, sp_kernel_result *out)
 {
-    SPARTA_TRY(sparta_kernel_weight(b->cx, b->arena, b->r, &b->w));
-    SPARTA_TRY(make_node(b));
-    SPARTA_TRY(look_up_format(b));
-    SPARTA_TRY(make_activations(b));
-    b->pool = sparta_pool_create(b->cx, b->r->threads);
-    SPARTA_NEED(b->cx, b->pool);
-    SPARTA_TRY(candidates(b));
+    SP_TRY(sp_kernel_weight(b->cx, b->arena, b->r, &b->w));
+    SP_TRY(make_node(b));
+    SP_TRY(look_up_format(b));
+    SP_TRY(make_activations(b));
+    b->pool = sp_pool_create(b->cx, b->r->threads);
+    SP_NEED(b->cx, b->pool);
+    SP_TRY(candidates(b));
     measure_peak(b);
-    SPARTA_TRY(time_all(b));
+    SP_TRY(time_all(b));
     measure_peak(b);
     return fill(b, out);
 }
@@ -493,34 +485,33 @@ static sparta_status measure(bench *b, sparta_kernel_result *out)
 static void clean(bench *b)
 {
     for (int i = 0; i < b->n; i++) {
-        if (b->row[i].has_packed) sparta_packed_free(b->cx, &b->row[i].packed);
-        if (b->row[i].object) sparta_jit_close(b->row[i].object);
+        if (b->row[i].has_packed) sp_packed_free(b->cx, &b->row[i].packed);
+        if (b->row[i].object) sp_jit_close(b->row[i].object);
     }
-    sparta_pool_free(b->pool);
-    sparta_mask_free(b->cx, &b->mask);
-    sparta_graph_free(b->g);
-    sparta_arena_free(b->arena);
+    sp_pool_free(b->pool);
+    sp_mask_free(b->cx, &b->mask);
+    sp_graph_free(b->g);
+    sp_arena_free(b->arena);
 }
 
-sparta_status sparta_kernel_bench(sparta_ctx *cx, const sparta_kernel_request *given,
-                                  sparta_kernel_result *out)
+sparta_status sp_kernel_bench(sparta_ctx *cx, const sp_kernel_request *given, sp_kernel_result *out)
 {
-    sparta_kernel_request request = *given;
-    const sparta_kernel_request *r = &request;
-    bench b = {.cx = cx, .r = r, .target = sparta_target_best()};
+    sp_kernel_request request = *given;
+    const sp_kernel_request *r = &request;
+    bench b = {.cx = cx, .r = r, .target = sp_target_best()};
     if (r->weight && r->weight->rank != 2)
-        return sparta_fail(cx, SPARTA_E_SHAPE,
-                           "kernel bench: the weight has %d dimensions; give a matrix, (outputs, inputs)",
-                           r->weight->rank);
+        return sp_fail(cx, SPARTA_E_SHAPE,
+                       "kernel bench: the weight has %d dimensions; give a matrix, (outputs, inputs)",
+                       r->weight->rank);
     if (r->weight) request.n = r->weight->dim[0], request.k = r->weight->dim[1];
     if (r->m < 1 || r->n < 1 || r->k < 1)
-        return sparta_fail(cx, SPARTA_E_USAGE, "kernel bench: m, n and k must be at least 1");
-    if (r->target && (!sparta_target_parse(r->target, &b.target) || !sparta_target_fits(b.target)))
-        return sparta_fail(cx, SPARTA_E_USAGE,
-                           "kernel bench: this machine has no target \"%s\"; `sparta doctor` lists them",
-                           r->target);
-    b.arena = sparta_arena_create(cx);
-    SPARTA_NEED(cx, b.arena);
+        return sp_fail(cx, SPARTA_E_USAGE, "kernel bench: m, n and k must be at least 1");
+    if (r->target && (!sp_target_parse(r->target, &b.target) || !sp_target_fits(b.target)))
+        return sp_fail(cx, SPARTA_E_USAGE,
+                       "kernel bench: this machine has no target \"%s\"; `sparta doctor` lists them",
+                       r->target);
+    b.arena = sp_arena_create(cx);
+    SP_NEED(cx, b.arena);
     sparta_status status = measure(&b, out);
     clean(&b);
     return status;

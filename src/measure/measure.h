@@ -12,8 +12,8 @@
  * onnxruntime in a Python of its own (peer.h). The baseline, when none is named, is the same
  * model compiled with dense implements only. The reference is never a speed baseline.
  */
-#ifndef SPARTA_MEASURE_H
-#define SPARTA_MEASURE_H
+#ifndef SP_MEASURE_H
+#define SP_MEASURE_H
 
 #include "compile/compile.h"
 #include "format/format.h"
@@ -24,51 +24,51 @@
 
 /* What a file is, by its first bytes. What is nothing else is taken for ONNX: its reader says what is wrong
  * with it. */
-typedef enum { SPARTA_FILE_ONNX, SPARTA_FILE_PACKAGE, SPARTA_FILE_NPY, SPARTA_FILE_NPZ } sparta_file_kind;
-sparta_status sparta_file_kind_of(sparta_ctx *cx, const char *path, sparta_file_kind *out) SPARTA_MUST;
+typedef enum { SP_FILE_ONNX, SP_FILE_PACKAGE, SP_FILE_NPY, SP_FILE_NPZ } sp_file_kind;
+sparta_status sp_file_kind_of(sparta_ctx *cx, const char *path, sp_file_kind *out) SP_MUST;
 
 /* A value for every symbol of a graph's inputs: the given one; else a sequence 128, the sides of an image 224, others the smallest
  * that runs, never above the bound that the model itself sets. A given name that is no symbol of the graph is E_USAGE. Lives in the
  * arena. */
-sparta_status sparta_sizes_fill(sparta_ctx *cx, sparta_arena *arena, const sparta_graph *g,
-                                const sparta_bindings *given, sparta_bindings *out) SPARTA_MUST;
+sparta_status sp_sizes_fill(sparta_ctx *cx, sp_arena *arena, const sp_graph *g, const sp_bindings *given,
+                            sp_bindings *out) SP_MUST;
 /* E_USAGE when a size is 0: such a run has an answer, an empty one, and nothing to compare or to time. */
-sparta_status sparta_sizes_some(sparta_ctx *cx, const sparta_bindings *sizes) SPARTA_MUST;
+sparta_status sp_sizes_some(sparta_ctx *cx, const sp_bindings *sizes) SP_MUST;
 /* A note of those that were chosen and that nobody would guess: "height = 224, width = 224; --dim changes it". */
-void sparta_sizes_note(sparta_ctx *cx, const sparta_bindings *given, const sparta_bindings *sizes);
+void sp_sizes_note(sparta_ctx *cx, const sp_bindings *given, const sp_bindings *sizes);
 /* "batch=1 sequence=128" */
-void sparta_sizes_print(const sparta_bindings *sizes, sparta_text *out);
+void sp_sizes_print(const sp_bindings *sizes, sp_text *out);
 /* The symbols of a graph's inputs, each once, in the order they appear. */
-sparta_status sparta_graph_symbols(sparta_ctx *cx, sparta_arena *arena, const sparta_graph *g,
-                                   const char *const **out, int *n) SPARTA_MUST;
+sparta_status sp_graph_symbols(sparta_ctx *cx, sp_arena *arena, const sp_graph *g, const char *const **out,
+                               int *n) SP_MUST;
 
 /* ------------------------------------------------------------------ statistics */
 
 /* Quantile q (0 to 1) of n sorted numbers, between neighbours in proportion; 0 when n is 0. */
-double sparta_quantile(const double *sorted, int64_t n, double q);
+double sp_quantile(const double *sorted, int64_t n, double q);
 /* 95 % interval of median(b) / median(a) for n pairs, by resampling pairs. The same seed gives the same
  * interval. */
-sparta_status sparta_ratio_interval(sparta_ctx *cx, const double *a, const double *b, int64_t n,
-                                    uint64_t seed, double *lo, double *hi) SPARTA_MUST;
+sparta_status sp_ratio_interval(sparta_ctx *cx, const double *a, const double *b, int64_t n, uint64_t seed,
+                                double *lo, double *hi) SP_MUST;
 
-typedef struct sparta_summary { /* of times of one thing, seconds */
+typedef struct sp_summary { /* of times of one thing, seconds */
     double best, median, p90, p99;
     bool noisy; /* half of them lie far apart */
-} sparta_summary;
-sparta_status sparta_summarise(sparta_ctx *cx, const double *x, int64_t n, sparta_summary *out) SPARTA_MUST;
-typedef struct sparta_comparison { /* of two things that took turns */
-    sparta_summary a, b;
+} sp_summary;
+sparta_status sp_summarise(sparta_ctx *cx, const double *x, int64_t n, sp_summary *out) SP_MUST;
+typedef struct sp_comparison { /* of two things that took turns */
+    sp_summary a, b;
     double ratio, lo, hi; /* median(b) / median(a) and its 95 % interval: above 1 a is faster */
     bool
         noisy; /* one of them is, or the interval is wide: measure again, longer, with nothing else running */
-} sparta_comparison;
+} sp_comparison;
 /* Of n pairs; the same seed gives the same interval. */
-sparta_status sparta_compare(sparta_ctx *cx, const double *a, const double *b, int64_t n, uint64_t seed,
-                             sparta_comparison *out) SPARTA_MUST;
+sparta_status sp_compare(sparta_ctx *cx, const double *a, const double *b, int64_t n, uint64_t seed,
+                         sp_comparison *out) SP_MUST;
 
 /* ------------------------------------------------------------------ bench */
 
-typedef struct sparta_bench_request {
+typedef struct sp_bench_request {
     /* against NULL: the dense baseline; "onnxruntime": the ONNX file in the onnxruntime of a Python (peer.h) */
     const char *subject, *against;
     const char *model; /* the ONNX file of a subject that is a package, for onnxruntime; NULL: none */
@@ -80,88 +80,88 @@ typedef struct sparta_bench_request {
     int64_t warmup;
     uint64_t seed;
     bool profile;
-    sparta_bindings sizes; /* symbols; the others: batch 1, sequence 128, anything else 1 */
-    sparta_compile_request compile;
-} sparta_bench_request;
+    sp_bindings sizes; /* symbols; the others: batch 1, sequence 128, anything else 1 */
+    sp_compile_request compile;
+} sp_bench_request;
 
-typedef struct sparta_bench_subject {
+typedef struct sp_bench_subject {
     char name[256];
     double median, p90, p99, best; /* seconds */
     int64_t runs;
     double *times;      /* every run, in order */
     double items_per_s; /* of all sessions together; items: the size of the symbol `batch`, else 1 */
     size_t memory;
-} sparta_bench_subject;
+} sp_bench_subject;
 
-typedef struct sparta_bench_layer {
+typedef struct sp_bench_layer {
     const char *name, *op, *implement, *pattern, *reason, *source;
     double density;                      /* of the weight; NAN: it has none */
     double ms, gops_real, share_of_peak; /* share 0 to 1 of the peak of the threads used; 0: no product */
     double baseline_ms;                  /* the same layer of the baseline in this run; 0: none */
-} sparta_bench_layer;
+} sp_bench_layer;
 
-typedef struct sparta_bench_result {
-    sparta_bench_subject subject, baseline; /* baseline.runs 0: none */
-    double ratio, ratio_lo, ratio_hi;       /* baseline / subject: above 1 the subject is faster */
-    bool noisy;                             /* sparta_comparison's, or the subject's when it is alone */
+typedef struct sp_bench_result {
+    sp_bench_subject subject, baseline; /* baseline.runs 0: none */
+    double ratio, ratio_lo, ratio_hi;   /* baseline / subject: above 1 the subject is faster */
+    bool noisy;                         /* sp_comparison's, or the subject's when it is alone */
     bool compared, agrees; /* the answers with onnxruntime's: whether they were, whether they are alike */
     int concurrency;
     int threads;
     char isa[24];
-    sparta_bindings sizes; /* of every symbol */
+    sp_bindings sizes; /* of every symbol */
     double peak_gops;
     double sparse_flop_share; /* share of the dense operations of all products that sparse implements did */
     double layers_ms;         /* all layers together, thread time over threads */
     double profiled_ms;       /* a profiled run by the clock; the difference is waiting */
     int n_layers;
-    sparta_bench_layer *layer;
-} sparta_bench_result;
+    sp_bench_layer *layer;
+} sp_bench_result;
 
 /* The request's compile.progress is called while measuring too. */
-sparta_status sparta_bench(sparta_ctx *cx, sparta_arena *arena, const sparta_bench_request *r,
-                           sparta_bench_result *out) SPARTA_MUST;
+sparta_status sp_bench(sparta_ctx *cx, sp_arena *arena, const sp_bench_request *r,
+                       sp_bench_result *out) SP_MUST;
 
 /* ------------------------------------------------------------------ verify */
 
-typedef struct sparta_verify_request {
+typedef struct sp_verify_request {
     const char *a, *against;
     const char *masks;
     const sparta_named_tensor *inputs; /* given ones; NULL: generated from the seed at a few sizes */
     int n_inputs;
-    sparta_tolerance tolerance;
+    sp_tolerance tolerance;
     double
         cost; /* multiply-adds that the references may take at one size, when there is a batch to make smaller; 0: 6e9 */
     uint64_t seed;
     int threads;
-    sparta_bindings sizes;
-    sparta_compile_request compile;
-} sparta_verify_request;
-typedef struct sparta_verify_output {
+    sp_bindings sizes;
+    sp_compile_request compile;
+} sp_verify_request;
+typedef struct sp_verify_output {
     const char *name;
     double max_abs, max_rel, cosine;
     double allowed; /* what max_abs may be; of several comparisons, in the first that failed */
     bool ok;
-} sparta_verify_output;
-typedef struct sparta_verify_result {
+} sp_verify_output;
+typedef struct sp_verify_result {
     bool ok;
     int n_outputs;
-    sparta_verify_output *output;
+    sp_verify_output *output;
     const char *first_difference; /* name of the first value that differs, or NULL */
     int n_sizes;
     const char *sizes[3]; /* what was compared: "batch=1 sequence=65"; none when the inputs were given */
-} sparta_verify_result;
+} sp_verify_result;
 /* SPARTA_OK also when they differ: look at out->ok. A package's weights' digests are checked first. */
-sparta_status sparta_verify(sparta_ctx *cx, sparta_arena *arena, const sparta_verify_request *r,
-                            sparta_verify_result *out) SPARTA_MUST;
+sparta_status sp_verify(sparta_ctx *cx, sp_arena *arena, const sp_verify_request *r,
+                        sp_verify_result *out) SP_MUST;
 
 /* ------------------------------------------------------------------ one product by itself */
 
-typedef struct sparta_kernel_request {
+typedef struct sp_kernel_request {
     int64_t m, n, k; /* tokens, output rows, inputs */
     /* A matrix of any dtype to time instead of a random one of (n, k); NULL: none. */
     const sparta_tensor *weight;
     const char *format; /* the storage to time; NULL: the fastest */
-    double limit;       /* a format may store so many slots for each non-zero; 0: SPARTA_FORMAT_LIMIT */
+    double limit;       /* a format may store so many slots for each non-zero; 0: SP_FORMAT_LIMIT */
     /* "4x1", or a mask file with one array (.npy, .npz, .safetensors), zero where a weight is gone; NULL: the weight as it is. */
     const char *pattern;
     double sparsity;
@@ -171,8 +171,8 @@ typedef struct sparta_kernel_request {
     const char *target; /* NULL: best */
     bool quick;         /* a few windows, no peak: for a first look */
     bool alone;         /* only the row that stores `format`, without a dense one beside it */
-} sparta_kernel_request;
-typedef struct sparta_kernel_result {
+} sp_kernel_request;
+typedef struct sp_kernel_result {
     double median_us, best_us, gops_real, gops_dense_equivalent, peak_gops, share_of_peak, dense_best_us,
         dense_median_us;
     double ratio_to_dense, ratio_lo, ratio_hi; /* of medians of windows in turns, as bench has it */
@@ -186,51 +186,50 @@ typedef struct sparta_kernel_result {
     char implement[48], parameters[96], dense_name[48], isa[24];
     char format[256]; /* in which the implement keeps the weight, canonical; a longer one is cut */
     char pattern[32]; /* found in the weight */
-} sparta_kernel_result;
-sparta_status sparta_kernel_bench(sparta_ctx *cx, const sparta_kernel_request *r,
-                                  sparta_kernel_result *out) SPARTA_MUST;
+} sp_kernel_result;
+sparta_status sp_kernel_bench(sparta_ctx *cx, const sp_kernel_request *r, sp_kernel_result *out) SP_MUST;
 
 /* ------------------------------------------------------------------ what if the model were pruned so? */
 
 /* From which sparsity on the best sparse row is faster than the best dense one, for a weight of (n, k) with a random mask of a
  * pattern; one thread. */
-typedef struct sparta_break_even {
+typedef struct sp_break_even {
     int64_t n, k;
     int64_t tokens;        /* 0: 128 */
     double sparsity;       /* between measured ones; NAN: none, `note` says why */
     const char *note;      /* "" or what there is to say */
     const char *source;    /* "measured", or "database": measured here before */
     const char *implement; /* the sparse row that was the fastest nearest to it; "" : none */
-} sparta_break_even;
+} sp_break_even;
 /* Of out->n, out->k, out->tokens; `pattern` without a sparsity ("4x1", "rows"); n:m has no break-even. target NULL: the best. Every
  * measurement is remembered in db (path; NULL: beside the kernel cache). */
-sparta_status sparta_break_even_find(sparta_ctx *cx, sparta_arena *arena, const char *db, const char *pattern,
-                                     const char *target, sparta_break_even *out) SPARTA_MUST;
+sparta_status sp_break_even_find(sparta_ctx *cx, sp_arena *arena, const char *db, const char *pattern,
+                                 const char *target, sp_break_even *out) SP_MUST;
 
-typedef struct sparta_what_if_request {
+typedef struct sp_what_if_request {
     const char *model;          /* ONNX file or package */
     const char *const *pattern; /* "4x1:0.9", "2:4" */
     int n_patterns;
     int threads;
     double seconds; /* to measure a pattern and, in turns with it, the dense model: each */
     uint64_t seed;
-    sparta_bindings sizes; /* symbols, as for bench; the model is compiled for those that are given */
+    sp_bindings sizes; /* symbols, as for bench; the model is compiled for those that are given */
     bool no_break_even;
-    sparta_compile_request compile; /* target, database, progress; it does not prune, mask or schedule */
-} sparta_what_if_request;
-typedef struct sparta_what_if_layer {
+    sp_compile_request compile; /* target, database, progress; it does not prune, mask or schedule */
+} sp_what_if_request;
+typedef struct sp_what_if_layer {
     const char *name, *pattern, *implement, *source;
     const char *reason; /* why it is not faster; "" when it is */
     int64_t n, k;
     int64_t tokens;               /* that the times are for: 128, or as many as there are when 16 at most */
     double density, us, dense_us; /* one thread */
-} sparta_what_if_layer;
-typedef struct sparta_what_if_remark { /* a weight that the pattern does not fit as it is */
+} sp_what_if_layer;
+typedef struct sp_what_if_remark { /* a weight that the pattern does not fit as it is */
     const char *weight, *remark;
     int64_t n, k;
     bool skipped; /* not pruned; otherwise padded */
-} sparta_what_if_remark;
-typedef struct sparta_what_if_pattern {
+} sp_what_if_remark;
+typedef struct sp_what_if_pattern {
     const char *pattern;     /* as it was asked for */
     int n_weights, n_pruned; /* weights of products, those that were pruned */
     double sparsity;         /* of the pruned ones, reached */
@@ -239,67 +238,66 @@ typedef struct sparta_what_if_pattern {
     double median_ms, dense_ms; /* in that run */
     size_t bytes, dense_bytes;  /* of all weights as they are stored */
     int n_layers, n_remarks, n_break_even;
-    sparta_what_if_layer *layer; /* those that gain most first */
-    sparta_what_if_remark *remark;
-    sparta_break_even *break_even; /* one a shape, those with the most work first */
-} sparta_what_if_pattern;
-typedef struct sparta_what_if {
+    sp_what_if_layer *layer; /* those that gain most first */
+    sp_what_if_remark *remark;
+    sp_break_even *break_even; /* one a shape, those with the most work first */
+} sp_what_if_pattern;
+typedef struct sp_what_if {
     int threads;
     char isa[24];
-    sparta_bindings sizes;
+    sp_bindings sizes;
     bool complete; /* everything that was asked for is there */
     int n;
-    sparta_what_if_pattern *pattern;
-} sparta_what_if;
+    sp_what_if_pattern *pattern;
+} sp_what_if;
 /* For each pattern: copies of the weights are pruned by magnitude, compiled and run in turns with the dense model. The answer
  * lives in the arena. E_CANCELLED: `out` has what was measured until then (n may be 0); every other failure leaves it. */
-sparta_status sparta_what_if_run(sparta_ctx *cx, sparta_arena *arena, const sparta_what_if_request *r,
-                                 sparta_what_if *out) SPARTA_MUST;
+sparta_status sp_what_if_run(sparta_ctx *cx, sp_arena *arena, const sp_what_if_request *r,
+                             sp_what_if *out) SP_MUST;
 
 /* ------------------------------------------------------------------ advice: the formats that fit a tensor */
 
-#define SPARTA_ADVISE_SLACK 1.05
-typedef struct sparta_advise_request {
-    double
-        slack; /* a pattern holds when it stores at most so many slots an element; 0: SPARTA_ADVISE_SLACK */
-    size_t bitset;    /* the most bytes of a bitset to look for patterns in; 0: 256 MiB */
-    bool group;       /* look for an order of the rows in which blocks show, too */
+#define SP_ADVISE_SLACK 1.05
+typedef struct sp_advise_request {
+    double slack;  /* a pattern holds when it stores at most so many slots an element; 0: SP_ADVISE_SLACK */
+    size_t bitset; /* the most bytes of a bitset to look for patterns in; 0: 256 MiB */
+    bool group;    /* look for an order of the rows in which blocks show, too */
     const char *also; /* one more format to compare; NULL: none */
-} sparta_advise_request;
-typedef struct sparta_advice_row {
+} sp_advise_request;
+typedef struct sp_advice_row {
     const char *format; /* as one types it: "csr", "bsr(4,4)" */
-    sparta_format parsed;
-    sparta_format_stats stats;
+    sp_format parsed;
+    sp_format_stats stats;
     double share;        /* of the bytes of a dense array */
     const char *pattern; /* that it was found for: "4x1", "2:4 along k"; "" when for none */
     bool exact;          /* the pattern has no slot to spare */
     /* That stores a linear layer so; NULL: none, or none for its dtype. */
-    const struct sparta_implement *implement;
-    double us; /* of a linear layer stored so, when it was timed (sparta_advise_time); 0: not */
-} sparta_advice_row;
-typedef struct sparta_advice {
+    const struct sp_implement *implement;
+    double us; /* of a linear layer stored so, when it was timed (sp_advise_time); 0: not */
+} sp_advice_row;
+typedef struct sp_advice {
     int64_t elements;
     double density, dense_bytes;
     bool looked; /* for patterns; no: it is no matrix, or too large for a bitset */
     int n;
-    sparta_advice_row *row;           /* fewest bytes first */
-    const sparta_advice_row *fastest; /* of those that were timed; NULL: none */
+    sp_advice_row *row;           /* fewest bytes first */
+    const sp_advice_row *fastest; /* of those that were timed; NULL: none */
     /* With `group`: the best order of rows that was found, NULL when none is better than the present one. Row i of the
      * new matrix is row order[i]. */
     int64_t *order;
     int group_n, group_m; /* the block */
     double fill_before, fill_after, group_bytes;
-} sparta_advice;
+} sp_advice;
 /* Everything of the result lives in the arena. */
-sparta_status sparta_advise(sparta_ctx *cx, sparta_arena *arena, const sparta_packed *p,
-                            const sparta_advise_request *r, sparta_advice *out) SPARTA_MUST;
-typedef struct sparta_advise_timing {
+sparta_status sp_advise(sparta_ctx *cx, sp_arena *arena, const sp_packed *p, const sp_advise_request *r,
+                        sp_advice *out) SP_MUST;
+typedef struct sp_advise_timing {
     int64_t tokens;
     double seconds; /* for each format */
     double limit;   /* of slots over non-zeros: formats past it are not timed */
-} sparta_advise_timing;
+} sp_advise_timing;
 /* Fill in how long each row takes on one thread; of a matrix that is small enough to be made dense. */
-sparta_status sparta_advise_time(sparta_ctx *cx, const sparta_packed *p, const sparta_advise_timing *how,
-                                 sparta_advice *a) SPARTA_MUST;
+sparta_status sp_advise_time(sparta_ctx *cx, const sp_packed *p, const sp_advise_timing *how,
+                             sp_advice *a) SP_MUST;
 
 #endif

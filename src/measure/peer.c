@@ -54,17 +54,17 @@ static const char program[] =
 /* Seconds: to import and load a model; for one run. */
 static const double patience = 300;
 
-struct sparta_peer {
+struct sp_peer {
     sparta_ctx *cx;
     char folder[256];
     int n_in, n_out;
-    sparta_talk talk;
+    sp_talk talk;
     char name[64];
 };
 
 /* ------------------------------------------------------------------ the folder */
 
-static void path_of(const sparta_peer *p, const char *what, int i, char *out, size_t size)
+static void path_of(const sp_peer *p, const char *what, int i, char *out, size_t size)
 {
     if (i < 0)
         snprintf(out, size, "%s/%s", p->folder, what);
@@ -72,20 +72,19 @@ static void path_of(const sparta_peer *p, const char *what, int i, char *out, si
         snprintf(out, size, "%s/%s%d.npy", p->folder, what, i);
 }
 
-static sparta_status make_folder(sparta_peer *p)
+static sparta_status make_folder(sp_peer *p)
 {
     const char *root = getenv("TMPDIR");
     char folder[sizeof p->folder];
     const int n = snprintf(folder, sizeof folder, "%s/sparta-peer-XXXXXX", root && *root ? root : "/tmp");
     if (n >= (int)sizeof folder - 32 || !mkdtemp(folder))
-        return sparta_fail(p->cx, SPARTA_E_IO,
-                           "bench: no folder in %.150s for the inputs of %s: %s; set TMPDIR",
-                           root && *root ? root : "/tmp", SPARTA_PEER, strerror(errno));
+        return sp_fail(p->cx, SPARTA_E_IO, "bench: no folder in %.150s for the inputs of %s: %s; set TMPDIR",
+                       root && *root ? root : "/tmp", SP_PEER, strerror(errno));
     snprintf(p->folder, sizeof p->folder, "%s", folder);
     return SPARTA_OK;
 }
 
-static void remove_folder(const sparta_peer *p)
+static void remove_folder(const sp_peer *p)
 {
     char path[320];
     if (!*p->folder) return;
@@ -96,12 +95,12 @@ static void remove_folder(const sparta_peer *p)
     rmdir(p->folder);
 }
 
-static sparta_status write_inputs(const sparta_peer *p, const sparta_peer_model *m)
+static sparta_status write_inputs(const sp_peer *p, const sp_peer_model *m)
 {
     char path[320];
     for (int i = 0; i < m->n_in; i++) {
         path_of(p, "in", i, path, sizeof path);
-        SPARTA_TRY(sparta_npy_write(p->cx, path, &m->in[i].tensor));
+        SP_TRY(sp_npy_write(p->cx, path, &m->in[i].tensor));
     }
     return SPARTA_OK;
 }
@@ -109,7 +108,7 @@ static sparta_status write_inputs(const sparta_peer *p, const sparta_peer_model 
 /* ------------------------------------------------------------------ starting */
 
 /* The last line that Python said on stderr, as far as it can be shown: why it failed. */
-static void last_words(const sparta_peer *p, char *out, size_t size)
+static void last_words(const sp_peer *p, char *out, size_t size)
 {
     char path[320], text[2048];
     path_of(p, "errors", -1, path, sizeof path);
@@ -126,68 +125,67 @@ static void last_words(const sparta_peer *p, char *out, size_t size)
     while (n && (text[n - 1] == '\n' || text[n - 1] == ' ')) n--;
     size_t from = n;
     while (from && text[from - 1] != '\n') from--;
-    n = SPARTA_MIN(n - from, size - 1);
+    n = SP_MIN(n - from, size - 1);
     for (size_t i = 0; i < n; i++)
         out[i] = text[from + i] >= 0x20 && text[from + i] < 0x7f ? text[from + i] : '?';
     out[n] = 0;
 }
 
 /* E_IO becomes what Python said. */
-static sparta_status explain(sparta_peer *p, sparta_status status)
+static sparta_status explain(sp_peer *p, sparta_status status)
 {
     char why[300];
     if (status != SPARTA_E_IO) return status;
     last_words(p, why, sizeof why);
-    return sparta_fail_in(p->cx, *why ? "bench: " SPARTA_PEER ": %.290s" : "bench: " SPARTA_PEER "%s", why);
+    return sp_fail_in(p->cx, *why ? "bench: " SP_PEER ": %.290s" : "bench: " SP_PEER "%s", why);
 }
 
 /* *found false: this Python does not have it, or is not there. */
-static sparta_status start(sparta_peer *p, const char *python, const char *const *arguments, bool *found)
+static sparta_status start(sp_peer *p, const char *python, const char *const *arguments, bool *found)
 {
     char errors[320], answer[64];
     const char **argv = (const char **)arguments;
     argv[0] = python;
     *found = false;
     path_of(p, "errors", -1, errors, sizeof errors);
-    if (sparta_talk_start(p->cx, argv, errors, &p->talk)) {
-        sparta_ctx_clear(p->cx);
+    if (sp_talk_start(p->cx, argv, errors, &p->talk)) {
+        sp_ctx_clear(p->cx);
         return SPARTA_OK;
     }
-    SPARTA_TRY(explain(p, sparta_talk_ask(&p->talk, NULL, patience, answer, sizeof answer)));
+    SP_TRY(explain(p, sp_talk_ask(&p->talk, NULL, patience, answer, sizeof answer)));
     *found = !strncmp(answer, "ready ", 6);
     if (*found) {
-        snprintf(p->name, sizeof p->name, SPARTA_PEER " %.30s", answer + 6);
+        snprintf(p->name, sizeof p->name, SP_PEER " %.30s", answer + 6);
         return SPARTA_OK;
     }
-    sparta_talk_end(&p->talk);
+    sp_talk_end(&p->talk);
     if (!strcmp(answer, "missing")) return SPARTA_OK;
-    return sparta_fail(p->cx, SPARTA_E_IO,
-                       "bench: %s is no Python: it said \"%.40s\"; set SPARTA_PYTHON to one", python, answer);
+    return sp_fail(p->cx, SPARTA_E_IO, "bench: %s is no Python: it said \"%.40s\"; set SPARTA_PYTHON to one",
+                   python, answer);
 }
 
-static sparta_status try_all(sparta_peer *p, const char *const *arguments)
+static sparta_status try_all(sp_peer *p, const char *const *arguments)
 {
     const char *given = getenv("SPARTA_PYTHON");
     const char *const usual[] = {"python3", ".venv/bin/python"};
     bool found = false;
     if (given && *given)
-        SPARTA_TRY(start(p, given, arguments, &found));
+        SP_TRY(start(p, given, arguments, &found));
     else
-        for (size_t i = 0; i < SPARTA_COUNT(usual) && !found; i++)
-            SPARTA_TRY(start(p, usual[i], arguments, &found));
+        for (size_t i = 0; i < SP_COUNT(usual) && !found; i++) SP_TRY(start(p, usual[i], arguments, &found));
     if (found) return SPARTA_OK;
-    return sparta_fail(p->cx, SPARTA_E_UNSUPPORTED,
-                       "bench: " SPARTA_PEER " cannot be imported by %.200s; pip install onnxruntime, or set "
-                       "SPARTA_PYTHON to a Python that has it",
-                       given && *given ? given : "python3 nor by .venv/bin/python");
+    return sp_fail(p->cx, SPARTA_E_UNSUPPORTED,
+                   "bench: " SP_PEER " cannot be imported by %.200s; pip install onnxruntime, or set "
+                   "SPARTA_PYTHON to a Python that has it",
+                   given && *given ? given : "python3 nor by .venv/bin/python");
 }
 
-static sparta_status launch(sparta_peer *p, const sparta_peer_model *m)
+static sparta_status launch(sp_peer *p, const sp_peer_model *m)
 {
     char threads[16], n_in[16];
     const size_t count = 8 + (size_t)m->n_in + (size_t)m->n_out;
-    const char **argv = sparta_alloc_array(p->cx, count, sizeof *argv);
-    SPARTA_NEED(p->cx, argv);
+    const char **argv = sp_alloc_array(p->cx, count, sizeof *argv);
+    SP_NEED(p->cx, argv);
     snprintf(threads, sizeof threads, "%d", m->threads);
     snprintf(n_in, sizeof n_in, "%d", m->n_in);
     const char *const head[] = {NULL, "-c", program, m->path, p->folder, threads, n_in};
@@ -195,14 +193,14 @@ static sparta_status launch(sparta_peer *p, const sparta_peer_model *m)
     for (int i = 0; i < m->n_in; i++) argv[7 + i] = m->in[i].name;
     for (int i = 0; i < m->n_out; i++) argv[7 + m->n_in + i] = m->out[i].name;
     sparta_status status = try_all(p, argv);
-    sparta_free(p->cx, argv);
+    sp_free(p->cx, argv);
     return status;
 }
 
-sparta_status sparta_peer_open(sparta_ctx *cx, const sparta_peer_model *model, sparta_peer **out)
+sparta_status sp_peer_open(sparta_ctx *cx, const sp_peer_model *model, sp_peer **out)
 {
-    sparta_peer *p = sparta_zalloc(cx, sizeof *p);
-    SPARTA_NEED(cx, p);
+    sp_peer *p = sp_zalloc(cx, sizeof *p);
+    SP_NEED(cx, p);
     p->cx = cx;
     p->n_in = model->n_in;
     p->n_out = model->n_out;
@@ -210,44 +208,43 @@ sparta_status sparta_peer_open(sparta_ctx *cx, const sparta_peer_model *model, s
     if (!status) status = write_inputs(p, model);
     if (!status) status = launch(p, model);
     if (status)
-        sparta_peer_close(p);
+        sp_peer_close(p);
     else
         *out = p;
     return status;
 }
 
-const char *sparta_peer_name(const sparta_peer *p)
+const char *sp_peer_name(const sp_peer *p)
 {
     return p->name;
 }
 
 /* ------------------------------------------------------------------ running */
 
-sparta_status sparta_peer_run(sparta_peer *p, double *seconds)
+sparta_status sp_peer_run(sp_peer *p, double *seconds)
 {
     char answer[64];
     double took;
-    SPARTA_TRY(explain(p, sparta_talk_ask(&p->talk, "run\n", patience, answer, sizeof answer)));
-    sparta_talk_pause(&p->talk);
-    if (!sparta_parse_double(answer, &took) || !(took > 0) || !(took < 1e6))
-        return sparta_fail(p->cx, SPARTA_E_IO, "bench: " SPARTA_PEER " said \"%.40s\", which is no time",
-                           answer);
+    SP_TRY(explain(p, sp_talk_ask(&p->talk, "run\n", patience, answer, sizeof answer)));
+    sp_talk_pause(&p->talk);
+    if (!sp_parse_double(answer, &took) || !(took > 0) || !(took < 1e6))
+        return sp_fail(p->cx, SPARTA_E_IO, "bench: " SP_PEER " said \"%.40s\", which is no time", answer);
     if (seconds) *seconds = took;
     return SPARTA_OK;
 }
 
-sparta_status sparta_peer_output(sparta_peer *p, int i, sparta_tensor *out)
+sparta_status sp_peer_output(sp_peer *p, int i, sparta_tensor *out)
 {
     char answer[64], path[320];
-    if (i == 0) SPARTA_TRY(explain(p, sparta_talk_ask(&p->talk, "save\n", patience, answer, sizeof answer)));
+    if (i == 0) SP_TRY(explain(p, sp_talk_ask(&p->talk, "save\n", patience, answer, sizeof answer)));
     path_of(p, "out", i, path, sizeof path);
-    return sparta_npy_read(p->cx, path, out);
+    return sp_npy_read(p->cx, path, out);
 }
 
-void sparta_peer_close(sparta_peer *p)
+void sp_peer_close(sp_peer *p)
 {
     if (!p) return;
-    sparta_talk_end(&p->talk);
+    sp_talk_end(&p->talk);
     remove_folder(p);
-    sparta_free(p->cx, p);
+    sp_free(p->cx, p);
 }

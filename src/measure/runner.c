@@ -2,17 +2,17 @@
 #include "measure/runner.h"
 #include <string.h>
 
-sparta_status sparta_runner_open(sparta_ctx *cx, const char *path, const sparta_compile_request *compile,
-                                 sparta_runner *out)
+sparta_status sp_runner_open(sparta_ctx *cx, const char *path, const sp_compile_request *compile,
+                             sp_runner *out)
 {
-    sparta_file_kind kind;
+    sp_file_kind kind;
     sparta_package *p = NULL;
-    SPARTA_TRY(sparta_file_kind_of(cx, path, &kind));
-    if (kind == SPARTA_FILE_PACKAGE)
-        SPARTA_TRY(sparta_package_open(cx, path, &p));
+    SP_TRY(sp_file_kind_of(cx, path, &kind));
+    if (kind == SP_FILE_PACKAGE)
+        SP_TRY(sparta_package_open(cx, path, &p));
     else
-        SPARTA_TRY(sparta_compile_file(cx, path, compile, &p));
-    *out = (sparta_runner){.cx = cx, .package = p, .owns = true};
+        SP_TRY(sp_compile_file(cx, path, compile, &p));
+    *out = (sp_runner){.cx = cx, .package = p, .owns = true};
     return SPARTA_OK;
 }
 
@@ -20,64 +20,64 @@ sparta_status sparta_runner_open(sparta_ctx *cx, const char *path, const sparta_
 static sparta_status scheduled_target(sparta_ctx *cx, const char *path, const char **out)
 {
     sparta_schedule *schedule;
-    sparta_target target;
-    SPARTA_TRY(sparta_schedule_open(cx, path, &schedule));
-    if (schedule->target && sparta_target_parse(schedule->target, &target)) *out = sparta_target_name(target);
+    sp_target target;
+    SP_TRY(sparta_schedule_open(cx, path, &schedule));
+    if (schedule->target && sp_target_parse(schedule->target, &target)) *out = sp_target_name(target);
     sparta_schedule_free(schedule);
     return SPARTA_OK;
 }
 
-sparta_status sparta_runner_dense(sparta_ctx *cx, const sparta_runner *of,
-                                  const sparta_compile_request *compile, uint64_t seed, sparta_runner *out)
+sparta_status sp_runner_dense(sparta_ctx *cx, const sp_runner *of, const sp_compile_request *compile,
+                              uint64_t seed, sp_runner *out)
 {
-    sparta_graph *g = NULL;
+    sp_graph *g = NULL;
     sparta_package *p = NULL;
-    sparta_compile_request dense = *compile;
+    sp_compile_request dense = *compile;
     dense.options.dense_only = 1;
     dense.options.masks = NULL; /* the graph has them already */
     dense.options.dims = NULL;
     dense.no_verify = true;
     if (dense.options.schedule && !dense.options.target)
-        SPARTA_TRY(scheduled_target(cx, dense.options.schedule, &dense.options.target));
-    SPARTA_TRY(sparta_compile_given(cx, of->package, seed, &g));
+        SP_TRY(scheduled_target(cx, dense.options.schedule, &dense.options.target));
+    SP_TRY(sp_compile_given(cx, of->package, seed, &g));
     sparta_status status =
-        sparta_compile_graph(cx, g, &dense, &p); /* the package owns the graph when it succeeds */
+        sp_compile_graph(cx, g, &dense, &p); /* the package owns the graph when it succeeds */
     if (status) {
-        sparta_graph_free(g);
+        sp_graph_free(g);
         return status;
     }
-    *out = (sparta_runner){.cx = cx, .package = p, .owns = true};
+    *out = (sp_runner){.cx = cx, .package = p, .owns = true};
     return SPARTA_OK;
 }
 
-sparta_runner sparta_runner_share(const sparta_runner *of)
+sp_runner sp_runner_share(const sp_runner *of)
 {
-    return (sparta_runner){.cx = of->cx, .package = of->package};
+    return (sp_runner){.cx = of->cx, .package = of->package};
 }
 
-sparta_status sparta_runner_start_session(sparta_runner *r, const sparta_runner_start *how)
+sparta_status sp_runner_start_session(sp_runner *r, const sp_runner_start *how)
 {
-    const sparta_graph *plan = r->package->plan;
+    const sp_graph *plan = r->package->plan;
     sparta_session_options options = {sizeof options, how->threads, how->profile};
-    r->in = sparta_alloc_array(r->cx, (size_t)plan->n_inputs + 1, sizeof *r->in);
-    SPARTA_NEED(r->cx, r->in);
-    r->out = sparta_alloc_array(r->cx, (size_t)plan->n_outputs + 1, sizeof *r->out);
-    SPARTA_NEED(r->cx, r->out);
-    sparta_make_inputs make = {how->seed, *how->sizes};
-    SPARTA_TRY(sparta_inputs_make(r->cx, plan, &make, r->in));
+    r->in = sp_alloc_array(r->cx, (size_t)plan->n_inputs + 1, sizeof *r->in);
+    SP_NEED(r->cx, r->in);
+    r->out = sp_alloc_array(r->cx, (size_t)plan->n_outputs + 1, sizeof *r->out);
+    SP_NEED(r->cx, r->out);
+    sp_make_inputs make = {how->seed, *how->sizes};
+    SP_TRY(sp_inputs_make(r->cx, plan, &make, r->in));
     r->n_in = plan->n_inputs;
     for (int i = 0; i < plan->n_outputs; i++) r->out[i].name = plan->output[i]->name;
     r->n_out = plan->n_outputs;
     return sparta_session_create(r->cx, r->package, &options, &r->session);
 }
 
-sparta_status sparta_runner_run(sparta_runner *r, double *seconds)
+sparta_status sp_runner_run(sp_runner *r, double *seconds)
 {
-    SPARTA_TRY(sparta_check_cancel(r->cx));
-    if (r->peer) return sparta_peer_run(r->peer, seconds);
-    double start = sparta_now();
-    SPARTA_TRY(sparta_session_run(r->cx, r->session, r->in, r->n_in, r->out, r->n_out));
-    if (seconds) *seconds = sparta_now() - start;
+    SP_TRY(sp_check_cancel(r->cx));
+    if (r->peer) return sp_peer_run(r->peer, seconds);
+    double start = sp_now();
+    SP_TRY(sparta_session_run(r->cx, r->session, r->in, r->n_in, r->out, r->n_out));
+    if (seconds) *seconds = sp_now() - start;
     return SPARTA_OK;
 }
 
@@ -88,15 +88,15 @@ static size_t tensor_bytes(const sparta_tensor *t)
     return t->data ? (size_t)sparta_tensor_elements(t) * sparta_dtype_size(t->dtype) : 0;
 }
 
-static size_t packed_bytes(const sparta_packed *p)
+static size_t packed_bytes(const sp_packed *p)
 {
     size_t bytes = tensor_bytes(&p->values);
-    for (int k = 0; k < SPARTA_LEVELS; k++) bytes += tensor_bytes(&p->pos[k]) + tensor_bytes(&p->crd[k]);
+    for (int k = 0; k < SP_LEVELS; k++) bytes += tensor_bytes(&p->pos[k]) + tensor_bytes(&p->crd[k]);
     for (int i = 0; i < p->parts; i++) bytes += packed_bytes(&p->part[i]);
     return bytes;
 }
 
-size_t sparta_runner_bytes(const sparta_runner *r)
+size_t sp_runner_bytes(const sp_runner *r)
 {
     const sparta_package *p = r->package;
     size_t bytes = p ? p->bytes : 0;
@@ -108,12 +108,12 @@ size_t sparta_runner_bytes(const sparta_runner *r)
 
 /* ------------------------------------------------------------------ taking turns */
 
-sparta_status sparta_samples_add(sparta_ctx *cx, sparta_arena *arena, sparta_samples *t, double seconds)
+sparta_status sp_samples_add(sparta_ctx *cx, sp_arena *arena, sp_samples *t, double seconds)
 {
     if (t->n == t->capacity) {
         int64_t capacity = t->capacity ? t->capacity * 2 : 1024;
-        double *grown = sparta_arena_array(arena, (size_t)capacity, sizeof *grown);
-        SPARTA_NEED(cx, grown);
+        double *grown = sp_arena_array(arena, (size_t)capacity, sizeof *grown);
+        SP_NEED(cx, grown);
         if (t->n) memcpy(grown, t->x, (size_t)t->n * sizeof *grown);
         t->x = grown;
         t->capacity = capacity;
@@ -125,45 +125,43 @@ sparta_status sparta_samples_add(sparta_ctx *cx, sparta_arena *arena, sparta_sam
 
 /* How much is done, 1: all. Time is per subject, the two share what they have together: the slow one does not
  * starve the other of pairs. */
-static double part(const sparta_alternation *how, const sparta_samples *a, const sparta_samples *b, bool two)
+static double part(const sp_alternation *how, const sp_samples *a, const sp_samples *b, bool two)
 {
     if (how->iterations > 0) return (double)a->n / (double)how->iterations;
     const double all = how->seconds * (two ? 2 : 1), done = all > 0 ? (a->sum + b->sum) / all : 1;
-    return a->n >= 5 ? done : SPARTA_MIN(done, .99);
+    return a->n >= 5 ? done : SP_MIN(done, .99);
 }
 
-static sparta_status once(sparta_arena *arena, sparta_runner *r, sparta_samples *t)
+static sparta_status once(sp_arena *arena, sp_runner *r, sp_samples *t)
 {
     double seconds;
-    SPARTA_TRY(sparta_runner_run(r, &seconds));
-    return sparta_samples_add(r->cx, arena, t, seconds);
+    SP_TRY(sp_runner_run(r, &seconds));
+    return sp_samples_add(r->cx, arena, t, seconds);
 }
 
-sparta_status sparta_runner_alternate(sparta_arena *arena, sparta_runner *a, sparta_runner *b,
-                                      const sparta_alternation *how, sparta_samples *times_a,
-                                      sparta_samples *times_b)
+sparta_status sp_runner_alternate(sp_arena *arena, sp_runner *a, sp_runner *b, const sp_alternation *how,
+                                  sp_samples *times_a, sp_samples *times_b)
 {
     for (int64_t i = 0; i < how->warmup; i++) {
-        SPARTA_TRY(sparta_runner_run(a, NULL));
-        if (b) SPARTA_TRY(sparta_runner_run(b, NULL));
+        SP_TRY(sp_runner_run(a, NULL));
+        if (b) SP_TRY(sp_runner_run(b, NULL));
     }
     for (double done = 0; done < 1; done = part(how, times_a, times_b, b != NULL)) {
-        SPARTA_TRY(once(arena, a, times_a));
-        if (b) SPARTA_TRY(once(arena, b, times_b));
-        if (how->progress)
-            how->progress(how->progress_arg, (int)(100 * SPARTA_MIN(done, 1.0)), 100, "measuring");
+        SP_TRY(once(arena, a, times_a));
+        if (b) SP_TRY(once(arena, b, times_b));
+        if (how->progress) how->progress(how->progress_arg, (int)(100 * SP_MIN(done, 1.0)), 100, "measuring");
     }
     return SPARTA_OK;
 }
 
-void sparta_runner_close(sparta_runner *r)
+void sp_runner_close(sp_runner *r)
 {
     if (!r->cx) return;
-    sparta_peer_close(r->peer);
+    sp_peer_close(r->peer);
     sparta_session_free(r->session);
-    if (r->in) sparta_inputs_free(r->cx, r->in, r->n_in);
-    sparta_free(r->cx, r->in);
-    sparta_free(r->cx, r->out);
+    if (r->in) sp_inputs_free(r->cx, r->in, r->n_in);
+    sp_free(r->cx, r->in);
+    sp_free(r->cx, r->out);
     if (r->owns) sparta_package_close(r->package);
-    *r = (sparta_runner){0};
+    *r = (sp_runner){0};
 }

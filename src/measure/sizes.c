@@ -14,32 +14,30 @@ static sparta_status first_bytes(sparta_ctx *cx, const char *path, uint8_t *head
     ssize_t n = 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
-        return sparta_fail(cx, SPARTA_E_IO, "%s: cannot be opened: %s; look at the path", path,
-                           strerror(errno));
+        return sp_fail(cx, SPARTA_E_IO, "%s: cannot be opened: %s; look at the path", path, strerror(errno));
     bool regular = !fstat(fd, &s) && S_ISREG(s.st_mode);
     if (regular) n = read(fd, head, size);
     close(fd);
     if (!regular)
-        return sparta_fail(cx, SPARTA_E_IO, "%s: is no regular file; give a model, a package or an array",
-                           path);
-    if (n < 0) return sparta_fail(cx, SPARTA_E_IO, "%s: cannot be read; look at its disk", path);
+        return sp_fail(cx, SPARTA_E_IO, "%s: is no regular file; give a model, a package or an array", path);
+    if (n < 0) return sp_fail(cx, SPARTA_E_IO, "%s: cannot be read; look at its disk", path);
     if (n == 0)
-        return sparta_fail(cx, SPARTA_E_FORMAT, "%s: is empty; give a model, a package or an array", path);
+        return sp_fail(cx, SPARTA_E_FORMAT, "%s: is empty; give a model, a package or an array", path);
     return SPARTA_OK;
 }
 
-sparta_status sparta_file_kind_of(sparta_ctx *cx, const char *path, sparta_file_kind *out)
+sparta_status sp_file_kind_of(sparta_ctx *cx, const char *path, sp_file_kind *out)
 {
     uint8_t head[8] = {0};
-    SPARTA_TRY(first_bytes(cx, path, head, sizeof head));
+    SP_TRY(first_bytes(cx, path, head, sizeof head));
     if (!memcmp(head, "SPARTA", 6)) /* the rest of the magic is for the package's reader to check */
-        *out = SPARTA_FILE_PACKAGE;
+        *out = SP_FILE_PACKAGE;
     else if (!memcmp(head, "\x93NUMPY", 6))
-        *out = SPARTA_FILE_NPY;
+        *out = SP_FILE_NPY;
     else if (!memcmp(head, "PK\3\4", 4) || !memcmp(head, "PK\5\6", 4))
-        *out = SPARTA_FILE_NPZ;
+        *out = SP_FILE_NPZ;
     else
-        *out = SPARTA_FILE_ONNX;
+        *out = SP_FILE_ONNX;
     return SPARTA_OK;
 }
 
@@ -64,71 +62,68 @@ static void keep(void *arg, const char *name)
     if (f->n < f->most) f->name[f->n++] = name;
 }
 
-static void each_symbol(const sparta_graph *g, void (*fn)(void *, const char *), void *arg)
+static void each_symbol(const sp_graph *g, void (*fn)(void *, const char *), void *arg)
 {
     for (int i = 0; i < g->n_inputs; i++)
-        for (int d = 0; d < g->input[i]->dims.rank; d++)
-            sparta_expr_symbols(g->input[i]->dims.dim[d], fn, arg);
+        for (int d = 0; d < g->input[i]->dims.rank; d++) sp_expr_symbols(g->input[i]->dims.dim[d], fn, arg);
 }
 
-sparta_status sparta_graph_symbols(sparta_ctx *cx, sparta_arena *arena, const sparta_graph *g,
-                                   const char *const **out, int *n)
+sparta_status sp_graph_symbols(sparta_ctx *cx, sp_arena *arena, const sp_graph *g, const char *const **out,
+                               int *n)
 {
     found f = {0};
     each_symbol(g, count, &f.most);
-    f.name = sparta_arena_array(arena, (size_t)f.most + 1, sizeof *f.name);
-    SPARTA_NEED(cx, f.name);
+    f.name = sp_arena_array(arena, (size_t)f.most + 1, sizeof *f.name);
+    SP_NEED(cx, f.name);
     each_symbol(g, keep, &f);
     for (int i = 0; i < f.n; i++) {
-        f.name[i] = sparta_arena_string(arena, f.name[i]);
-        SPARTA_NEED(cx, f.name[i]);
+        f.name[i] = sp_arena_string(arena, f.name[i]);
+        SP_NEED(cx, f.name[i]);
     }
     *out = f.name;
     *n = f.n;
     return SPARTA_OK;
 }
 
-void sparta_sizes_print(const sparta_bindings *sizes, sparta_text *out)
+void sp_sizes_print(const sp_bindings *sizes, sp_text *out)
 {
     for (int i = 0; i < sizes->n; i++)
-        sparta_text_printf(out, "%s%s=%lld", i ? " " : "", sizes->name[i], (long long)sizes->value[i]);
+        sp_text_printf(out, "%s%s=%lld", i ? " " : "", sizes->name[i], (long long)sizes->value[i]);
 }
 
-void sparta_sizes_note(sparta_ctx *cx, const sparta_bindings *given, const sparta_bindings *sizes)
+void sp_sizes_note(sparta_ctx *cx, const sp_bindings *given, const sp_bindings *sizes)
 {
-    sparta_text t;
-    sparta_text_init(&t, cx);
+    sp_text t;
+    sp_text_init(&t, cx);
     for (int i = 0; i < sizes->n; i++) {
         bool chosen = sizes->value[i] > 1 && !strstr(sizes->name[i], "seq");
         for (int k = 0; k < given->n && chosen; k++) chosen = strcmp(given->name[k], sizes->name[i]) != 0;
         if (chosen)
-            sparta_text_printf(&t, "%s%s = %lld", t.size ? ", " : "", sizes->name[i],
-                               (long long)sizes->value[i]);
+            sp_text_printf(&t, "%s%s = %lld", t.size ? ", " : "", sizes->name[i], (long long)sizes->value[i]);
     }
-    if (t.size) sparta_note(cx, "%s; --dim changes it", sparta_text_str(&t));
-    sparta_text_free(&t);
+    if (t.size) sp_note(cx, "%s; --dim changes it", sp_text_str(&t));
+    sp_text_free(&t);
 }
 
 /* The model has few symbols: name them all. */
 static sparta_status unknown_symbol(sparta_ctx *cx, const char *given, const char *const *name, int n)
 {
-    const char *near = sparta_nearest(given, name, n);
+    const char *near = sp_nearest(given, name, n);
     if (near)
-        return sparta_fail(cx, SPARTA_E_USAGE, "dim %s: the model has no such symbol; did you mean %s?",
-                           given, near);
+        return sp_fail(cx, SPARTA_E_USAGE, "dim %s: the model has no such symbol; did you mean %s?", given,
+                       near);
     if (!n)
-        return sparta_fail(cx, SPARTA_E_USAGE, "dim %s: all sizes of the model are fixed; leave it out",
-                           given);
-    sparta_text all;
-    sparta_text_init(&all, cx);
-    for (int i = 0; i < n; i++) sparta_text_printf(&all, "%s%s", i ? ", " : "", name[i]);
-    sparta_status status = sparta_fail(cx, SPARTA_E_USAGE, "dim %s: the model has no such symbol; it has %s",
-                                       given, sparta_text_str(&all));
-    sparta_text_free(&all);
+        return sp_fail(cx, SPARTA_E_USAGE, "dim %s: all sizes of the model are fixed; leave it out", given);
+    sp_text all;
+    sp_text_init(&all, cx);
+    for (int i = 0; i < n; i++) sp_text_printf(&all, "%s%s", i ? ", " : "", name[i]);
+    sparta_status status = sp_fail(cx, SPARTA_E_USAGE, "dim %s: the model has no such symbol; it has %s",
+                                   given, sp_text_str(&all));
+    sp_text_free(&all);
     return status;
 }
 
-static sparta_status check_names(sparta_ctx *cx, const sparta_graph *g, const sparta_bindings *given,
+static sparta_status check_names(sparta_ctx *cx, const sp_graph *g, const sp_bindings *given,
                                  const char *const *name, int n)
 {
     for (int i = 0; i < given->n; i++) {
@@ -141,56 +136,55 @@ static sparta_status check_names(sparta_ctx *cx, const sparta_graph *g, const sp
 }
 
 /* Sequences of 128, images of 224 by 224, 1 of everything else. */
-static int64_t usual(const sparta_graph *g, const char *name)
+static int64_t usual(const sp_graph *g, const char *name)
 {
     if (strstr(name, "seq")) return 128;
-    return sparta_symbol_is_image_side(g, name) ? 224 : 1;
+    return sp_symbol_is_image_side(g, name) ? 224 : 1;
 }
 
-static sparta_status size_of(sparta_ctx *cx, const sparta_graph *g, const sparta_bindings *given,
-                             const char *name, int64_t *out, bool *fixed)
+static sparta_status size_of(sparta_ctx *cx, const sp_graph *g, const sp_bindings *given, const char *name,
+                             int64_t *out, bool *fixed)
 {
-    int64_t bound = sparta_symbol_bound(g, name);
+    int64_t bound = sp_symbol_bound(g, name);
     for (int i = 0; i < given->n; i++) {
         if (strcmp(given->name[i], name)) continue;
         if (given->value[i] < 0 && bound == INT64_MAX)
-            return sparta_fail(cx, SPARTA_E_USAGE, "dim %s: %lld is no size; give 0 or more", name,
-                               (long long)given->value[i]);
+            return sp_fail(cx, SPARTA_E_USAGE, "dim %s: %lld is no size; give 0 or more", name,
+                           (long long)given->value[i]);
         if (given->value[i] < 0 || given->value[i] > bound)
-            return sparta_fail(cx, SPARTA_E_USAGE,
-                               "dim %s: %lld is outside of what the model takes; give 0 to %lld", name,
-                               (long long)given->value[i], (long long)bound);
+            return sp_fail(cx, SPARTA_E_USAGE,
+                           "dim %s: %lld is outside of what the model takes; give 0 to %lld", name,
+                           (long long)given->value[i], (long long)bound);
         *out = given->value[i];
         *fixed = true;
         return SPARTA_OK;
     }
-    *out = SPARTA_MIN(bound, usual(g, name));
+    *out = SP_MIN(bound, usual(g, name));
     return SPARTA_OK;
 }
 
-sparta_status sparta_sizes_fill(sparta_ctx *cx, sparta_arena *arena, const sparta_graph *g,
-                                const sparta_bindings *given, sparta_bindings *out)
+sparta_status sp_sizes_fill(sparta_ctx *cx, sp_arena *arena, const sp_graph *g, const sp_bindings *given,
+                            sp_bindings *out)
 {
     const char *const *name;
     int n;
-    SPARTA_TRY(sparta_graph_symbols(cx, arena, g, &name, &n));
-    SPARTA_TRY(check_names(cx, g, given, name, n));
-    int64_t *value = sparta_arena_array(arena, (size_t)n + 1, sizeof *value);
-    SPARTA_NEED(cx, value);
-    bool *fixed = sparta_arena_array(arena, (size_t)n + 1, sizeof *fixed);
-    SPARTA_NEED(cx, fixed);
-    for (int i = 0; i < n; i++) SPARTA_TRY(size_of(cx, g, given, name[i], &value[i], &fixed[i]));
-    SPARTA_TRY(sparta_sizes_that_run(cx, g, n, name, fixed, value));
-    *out = (sparta_bindings){n, name, value};
+    SP_TRY(sp_graph_symbols(cx, arena, g, &name, &n));
+    SP_TRY(check_names(cx, g, given, name, n));
+    int64_t *value = sp_arena_array(arena, (size_t)n + 1, sizeof *value);
+    SP_NEED(cx, value);
+    bool *fixed = sp_arena_array(arena, (size_t)n + 1, sizeof *fixed);
+    SP_NEED(cx, fixed);
+    for (int i = 0; i < n; i++) SP_TRY(size_of(cx, g, given, name[i], &value[i], &fixed[i]));
+    SP_TRY(sp_sizes_that_run(cx, g, n, name, fixed, value));
+    *out = (sp_bindings){n, name, value};
     return SPARTA_OK;
 }
 
-sparta_status sparta_sizes_some(sparta_ctx *cx, const sparta_bindings *sizes)
+sparta_status sp_sizes_some(sparta_ctx *cx, const sp_bindings *sizes)
 {
     for (int i = 0; i < sizes->n; i++)
         if (sizes->value[i] == 0)
-            return sparta_fail(cx, SPARTA_E_USAGE,
-                               "dim %s: 0 leaves nothing to compare or to time; give 1 or more",
-                               sizes->name[i]);
+            return sp_fail(cx, SPARTA_E_USAGE,
+                           "dim %s: 0 leaves nothing to compare or to time; give 1 or more", sizes->name[i]);
     return SPARTA_OK;
 }

@@ -50,30 +50,30 @@ static int spawn(const char *const *argv, int socket, const char *errors, pid_t 
     return error;
 }
 
-sparta_status sparta_talk_start(sparta_ctx *cx, const char *const *argv, const char *errors, sparta_talk *out)
+sparta_status sp_talk_start(sparta_ctx *cx, const char *const *argv, const char *errors, sp_talk *out)
 {
     int pair[2];
     pid_t pid = 0;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
-        return sparta_fail(cx, SPARTA_E_IO, "%s: no socket to talk with it: %s", argv[0], strerror(errno));
+        return sp_fail(cx, SPARTA_E_IO, "%s: no socket to talk with it: %s", argv[0], strerror(errno));
     const int error = spawn(argv, pair[1], errors, &pid);
     close(pair[1]);
     if (error) {
         close(pair[0]);
-        return sparta_fail(cx, SPARTA_E_IO, "%s: cannot be run: %s", argv[0], strerror(error));
+        return sp_fail(cx, SPARTA_E_IO, "%s: cannot be run: %s", argv[0], strerror(error));
     }
-    *out = (sparta_talk){.cx = cx, .pid = pid, .socket = pair[0]};
+    *out = (sp_talk){.cx = cx, .pid = pid, .socket = pair[0]};
     return SPARTA_OK;
 }
 
 /* ------------------------------------------------------------------ talking */
 
-static sparta_status gone(sparta_talk *t)
+static sparta_status gone(sp_talk *t)
 {
-    return sparta_fail(t->cx, SPARTA_E_IO, "the program ended");
+    return sp_fail(t->cx, SPARTA_E_IO, "the program ended");
 }
 
-static sparta_status say(sparta_talk *t, const char *line)
+static sparta_status say(sp_talk *t, const char *line)
 {
     const size_t size = strlen(line);
     for (size_t at = 0; at < size;) {
@@ -86,11 +86,11 @@ static sparta_status say(sparta_talk *t, const char *line)
 }
 
 /* A whole line out of what was heard; false: there is none yet. */
-static bool take(sparta_talk *t, char *answer, size_t size)
+static bool take(sp_talk *t, char *answer, size_t size)
 {
     const char *end = memchr(t->heard, '\n', t->n);
     if (!end) return false;
-    const size_t length = (size_t)(end - t->heard), keep = SPARTA_MIN(length, size - 1);
+    const size_t length = (size_t)(end - t->heard), keep = SP_MIN(length, size - 1);
     memcpy(answer, t->heard, keep);
     answer[keep] = 0;
     t->n -= length + 1;
@@ -99,41 +99,41 @@ static bool take(sparta_talk *t, char *answer, size_t size)
 }
 
 /* Wait a moment for more; E_IO at its end. */
-static sparta_status hear(sparta_talk *t)
+static sparta_status hear(sp_talk *t)
 {
     struct pollfd p = {t->socket, POLLIN, 0};
     if (poll(&p, 1, TICK_MS) <= 0) return SPARTA_OK;
-    if (t->n == sizeof t->heard) return sparta_fail(t->cx, SPARTA_E_IO, "the program says too much");
+    if (t->n == sizeof t->heard) return sp_fail(t->cx, SPARTA_E_IO, "the program says too much");
     const ssize_t n = recv(t->socket, t->heard + t->n, sizeof t->heard - t->n, MSG_DONTWAIT);
     if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN)) return gone(t);
     if (n > 0) t->n += (size_t)n;
     return SPARTA_OK;
 }
 
-sparta_status sparta_talk_ask(sparta_talk *t, const char *line, double seconds, char *answer, size_t size)
+sparta_status sp_talk_ask(sp_talk *t, const char *line, double seconds, char *answer, size_t size)
 {
-    const double until = sparta_now() + seconds;
+    const double until = sp_now() + seconds;
     kill(-t->pid, SIGCONT);
-    if (line) SPARTA_TRY(say(t, line));
+    if (line) SP_TRY(say(t, line));
     while (!take(t, answer, size)) {
-        SPARTA_TRY(sparta_check_cancel(t->cx));
-        if (sparta_now() > until)
-            return sparta_fail(t->cx, SPARTA_E_IO, "the program did not answer within %g s", seconds);
-        SPARTA_TRY(hear(t));
+        SP_TRY(sp_check_cancel(t->cx));
+        if (sp_now() > until)
+            return sp_fail(t->cx, SPARTA_E_IO, "the program did not answer within %g s", seconds);
+        SP_TRY(hear(t));
     }
     return SPARTA_OK;
 }
 
-void sparta_talk_pause(sparta_talk *t)
+void sp_talk_pause(sp_talk *t)
 {
     kill(-t->pid, SIGSTOP);
 }
 
-void sparta_talk_end(sparta_talk *t)
+void sp_talk_end(sp_talk *t)
 {
     if (!t->pid) return;
     close(t->socket);
     kill(-t->pid, SIGKILL);
     while (waitpid(t->pid, NULL, 0) < 0 && errno == EINTR) {}
-    *t = (sparta_talk){0};
+    *t = (sp_talk){0};
 }

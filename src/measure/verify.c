@@ -17,121 +17,121 @@ typedef struct results {
 
 /* ------------------------------------------------------------------ sides */
 
-static sparta_status open_package(sparta_side *s, int threads)
+static sparta_status open_package(sp_side *s, int threads)
 {
     sparta_session_options options = {sizeof options, threads, 0};
-    SPARTA_TRY(sparta_package_open(s->cx, s->path, &s->package));
+    SP_TRY(sparta_package_open(s->cx, s->path, &s->package));
     s->graph = s->package->plan;
-    SPARTA_TRY(sparta_package_check_weights(s->cx, s->package));
+    SP_TRY(sp_package_check_weights(s->cx, s->package));
     return sparta_session_create(s->cx, s->package, &options, &s->session);
 }
 
-static sparta_status open_model(sparta_side *s, const sparta_verify_request *r)
+static sparta_status open_model(sp_side *s, const sp_verify_request *r)
 {
     for (;;) {
         bool bind;
-        SPARTA_TRY(sparta_side_model(s, r, &s->model));
+        SP_TRY(sp_side_model(s, r, &s->model));
         s->graph = s->model->graph;
-        const sparta_status status = sparta_ops_infer_given(s->model->graph, &r->sizes, &bind);
-        if (status == SPARTA_OK && (!bind || s->bound)) return sparta_compile_widen(s->model->graph);
+        const sparta_status status = sp_ops_infer_given(s->model->graph, &r->sizes, &bind);
+        if (status == SPARTA_OK && (!bind || s->bound)) return sp_compile_widen(s->model->graph);
         if (!bind || s->bound) return status;
-        sparta_model_close(s->model);
+        sp_model_close(s->model);
         s->model = NULL;
         s->bound = true;
     }
 }
 
-static sparta_status open_side(sparta_side *s, const sparta_verify_request *r)
+static sparta_status open_side(sp_side *s, const sp_verify_request *r)
 {
-    sparta_file_kind kind;
-    SPARTA_TRY(sparta_file_kind_of(s->cx, s->path, &kind));
-    return kind == SPARTA_FILE_PACKAGE ? open_package(s, r->threads) : open_model(s, r);
+    sp_file_kind kind;
+    SP_TRY(sp_file_kind_of(s->cx, s->path, &kind));
+    return kind == SP_FILE_PACKAGE ? open_package(s, r->threads) : open_model(s, r);
 }
 
-static void close_side(sparta_side *s)
+static void close_side(sp_side *s)
 {
     sparta_session_free(s->session);
     sparta_package_close(s->package);
-    if (s->model) sparta_model_close(s->model);
+    if (s->model) sp_model_close(s->model);
 }
 
 static void free_results(sparta_ctx *cx, results *r)
 {
-    for (int i = 0; i < r->n; i++) sparta_free(cx, r->tensor[i].data);
-    sparta_free(cx, r->tensor);
-    sparta_free(cx, r->slack);
+    for (int i = 0; i < r->n; i++) sp_free(cx, r->tensor[i].data);
+    sp_free(cx, r->tensor);
+    sp_free(cx, r->slack);
     *r = (results){0};
 }
 
 /* A session's outputs live until its next run: keep a copy. */
-static sparta_status copy_outputs(sparta_side *s, const sparta_named_tensor *out, results *to)
+static sparta_status copy_outputs(sp_side *s, const sparta_named_tensor *out, results *to)
 {
     for (int i = 0; i < s->graph->n_outputs; i++, to->n++) {
         const sparta_tensor *t = &out[i].tensor;
-        SPARTA_TRY(sparta_tensor_alloc(s->cx, t->dtype, t->rank, t->dim, &to->tensor[i]));
-        sparta_status status = sparta_tensor_copy(s->cx, t, &to->tensor[i]);
+        SP_TRY(sp_tensor_alloc(s->cx, t->dtype, t->rank, t->dim, &to->tensor[i]));
+        sparta_status status = sp_tensor_copy(s->cx, t, &to->tensor[i]);
         if (status) {
-            sparta_free(s->cx, to->tensor[i].data);
+            sp_free(s->cx, to->tensor[i].data);
             return status;
         }
     }
     return SPARTA_OK;
 }
 
-static sparta_status run_session(sparta_side *s, const sparta_named_tensor *in, int n_in, results *to)
+static sparta_status run_session(sp_side *s, const sparta_named_tensor *in, int n_in, results *to)
 {
     int n = s->graph->n_outputs;
-    sparta_named_tensor *out = sparta_alloc_array(s->cx, (size_t)n + 1, sizeof *out);
-    SPARTA_NEED(s->cx, out);
+    sparta_named_tensor *out = sp_alloc_array(s->cx, (size_t)n + 1, sizeof *out);
+    SP_NEED(s->cx, out);
     for (int i = 0; i < n; i++) out[i].name = s->graph->output[i]->name;
     sparta_status status = sparta_session_run(s->cx, s->session, in, n_in, out, n);
     if (!status) status = copy_outputs(s, out, to);
-    sparta_free(s->cx, out);
+    sp_free(s->cx, out);
     return status;
 }
 
 /* Outputs and their slack. */
-static sparta_status run_references(sparta_ctx *cx, const sparta_graph *g, const sparta_named_tensor *in,
+static sparta_status run_references(sparta_ctx *cx, const sp_graph *g, const sparta_named_tensor *in,
                                     int n_in, results *to)
 {
-    to->slack = sparta_alloc_array(cx, (size_t)g->n_outputs + 1, sizeof *to->slack);
-    SPARTA_NEED(cx, to->slack);
-    SPARTA_TRY(sparta_ops_answer(cx, g, &(sparta_answer){in, n_in, to->tensor, to->slack}));
+    to->slack = sp_alloc_array(cx, (size_t)g->n_outputs + 1, sizeof *to->slack);
+    SP_NEED(cx, to->slack);
+    SP_TRY(sp_ops_answer(cx, g, &(sp_answer){in, n_in, to->tensor, to->slack}));
     to->n = g->n_outputs;
     return SPARTA_OK;
 }
 
-static sparta_status run_side(sparta_side *s, const sparta_named_tensor *in, int n_in, results *to)
+static sparta_status run_side(sp_side *s, const sparta_named_tensor *in, int n_in, results *to)
 {
-    to->tensor = sparta_alloc_array(s->cx, (size_t)s->graph->n_outputs + 1, sizeof *to->tensor);
-    SPARTA_NEED(s->cx, to->tensor);
+    to->tensor = sp_alloc_array(s->cx, (size_t)s->graph->n_outputs + 1, sizeof *to->tensor);
+    SP_NEED(s->cx, to->tensor);
     sparta_status status =
         s->session ? run_session(s, in, n_in, to) : run_references(s->cx, s->graph, in, n_in, to);
-    if (!status && !s->session) status = sparta_model_check(s->cx, s->model);
-    return status ? sparta_fail_in(s->cx, "%s", s->path) : SPARTA_OK;
+    if (!status && !s->session) status = sp_model_check(s->cx, s->model);
+    return status ? sp_fail_in(s->cx, "%s", s->path) : SPARTA_OK;
 }
 
 /* The slack of a package's outputs: its graph on the references. */
-static sparta_status slack_of_package(sparta_side *s, const sparta_named_tensor *in, int n_in, results *to)
+static sparta_status slack_of_package(sp_side *s, const sparta_named_tensor *in, int n_in, results *to)
 {
-    sparta_graph *g = NULL;
+    sp_graph *g = NULL;
     results plain = {0};
-    SPARTA_TRY(sparta_compile_unplan(s->cx, s->package, &g));
-    plain.tensor = sparta_alloc_array(s->cx, (size_t)g->n_outputs + 1, sizeof *plain.tensor);
-    sparta_status status = plain.tensor ? sparta_ops_infer(g) : sparta_ctx_status(s->cx);
+    SP_TRY(sp_compile_unplan(s->cx, s->package, &g));
+    plain.tensor = sp_alloc_array(s->cx, (size_t)g->n_outputs + 1, sizeof *plain.tensor);
+    sparta_status status = plain.tensor ? sp_ops_infer(g) : sp_ctx_status(s->cx);
     if (!status) status = run_references(s->cx, g, in, n_in, &plain);
     if (!status) {
         to->slack = plain.slack;
         plain.slack = NULL;
     }
     free_results(s->cx, &plain);
-    sparta_graph_free(g);
+    sp_graph_free(g);
     return status;
 }
 
 /* ------------------------------------------------------------------ comparing */
 
-static int output_named(const sparta_graph *g, const char *name)
+static int output_named(const sp_graph *g, const char *name)
 {
     for (int i = 0; i < g->n_outputs; i++)
         if (!strcmp(g->output[i]->name, name)) return i;
@@ -139,7 +139,7 @@ static int output_named(const sparta_graph *g, const char *name)
 }
 
 /* Keep the worst of all sizes; what differs once differs. */
-static void keep_worst(sparta_verify_output *worst, const sparta_closeness *one)
+static void keep_worst(sp_verify_output *worst, const sp_closeness *one)
 {
     if (worst->ok) worst->allowed = one->allowed;
     worst->max_abs = fmax(worst->max_abs, one->max_abs);
@@ -150,33 +150,33 @@ static void keep_worst(sparta_verify_output *worst, const sparta_closeness *one)
 
 /* What is compared at one size. */
 typedef struct pair {
-    sparta_side *a, *b;
+    sp_side *a, *b;
     const sparta_named_tensor *in;
     int n_in;
     results ra, rb;
 } pair;
 
 /* One output; the slack is the reference's, b's, or else a's. Between two packages it is only looked for when it matters. */
-static sparta_status compare_output(pair *p, int at, int i, const sparta_tolerance *t, sparta_closeness *out)
+static sparta_status compare_output(pair *p, int at, int i, const sp_tolerance *t, sp_closeness *out)
 {
     const double *slack = p->rb.slack ? &p->rb.slack[i] : p->ra.slack ? &p->ra.slack[at] : NULL;
     const sparta_tensor *a = &p->ra.tensor[at], *b = &p->rb.tensor[i];
-    if (sparta_close(a, b, t, slack ? *slack : 0, out) || slack || t->atol >= 0) return SPARTA_OK;
-    SPARTA_TRY(slack_of_package(p->b, p->in, p->n_in, &p->rb));
-    sparta_close(a, b, t, p->rb.slack[i], out);
+    if (sp_close(a, b, t, slack ? *slack : 0, out) || slack || t->atol >= 0) return SPARTA_OK;
+    SP_TRY(slack_of_package(p->b, p->in, p->n_in, &p->rb));
+    sp_close(a, b, t, p->rb.slack[i], out);
     return SPARTA_OK;
 }
 
-static sparta_status compare(pair *p, const sparta_tolerance *t, sparta_verify_result *out)
+static sparta_status compare(pair *p, const sp_tolerance *t, sp_verify_result *out)
 {
     for (int i = 0; i < p->b->graph->n_outputs; i++) {
         int at = output_named(p->a->graph, p->b->graph->output[i]->name);
-        sparta_closeness one;
+        sp_closeness one;
         if (at < 0)
-            return sparta_fail(p->a->cx, SPARTA_E_USAGE,
-                               "%s: has no output \"%s\", which %s has; compare models with the same outputs",
-                               p->a->path, out->output[i].name, p->b->path);
-        SPARTA_TRY(compare_output(p, at, i, t, &one));
+            return sp_fail(p->a->cx, SPARTA_E_USAGE,
+                           "%s: has no output \"%s\", which %s has; compare models with the same outputs",
+                           p->a->path, out->output[i].name, p->b->path);
+        SP_TRY(compare_output(p, at, i, t, &one));
         keep_worst(&out->output[i], &one);
         out->ok &= one.ok;
     }
@@ -185,9 +185,8 @@ static sparta_status compare(pair *p, const sparta_tolerance *t, sparta_verify_r
 
 /* ------------------------------------------------------------------ one size, many sizes */
 
-static sparta_status compare_on(sparta_side *a, sparta_side *b, const sparta_named_tensor *in, int n_in,
-                                const sparta_verify_request *r, sparta_arena *arena,
-                                sparta_verify_result *out)
+static sparta_status compare_on(sp_side *a, sp_side *b, const sparta_named_tensor *in, int n_in,
+                                const sp_verify_request *r, sp_arena *arena, sp_verify_result *out)
 {
     pair p = {.a = a, .b = b, .in = in, .n_in = n_in};
     bool was_ok = out->ok;
@@ -196,26 +195,26 @@ static sparta_status compare_on(sparta_side *a, sparta_side *b, const sparta_nam
     if (!status) status = compare(&p, &r->tolerance, out);
     free_results(a->cx, &p.ra);
     free_results(a->cx, &p.rb);
-    if (!status && was_ok && !out->ok) status = sparta_first_difference(a, b, in, n_in, r, arena, out);
+    if (!status && was_ok && !out->ok) status = sp_first_difference(a, b, in, n_in, r, arena, out);
     return status;
 }
 
-static sparta_status same_inputs(const sparta_side *a, const sparta_side *b)
+static sparta_status same_inputs(const sp_side *a, const sp_side *b)
 {
     for (int i = 0; i < a->graph->n_inputs; i++) {
         const char *name = a->graph->input[i]->name;
         bool known = false;
         for (int j = 0; j < b->graph->n_inputs; j++) known |= !strcmp(b->graph->input[j]->name, name);
         if (!known || a->graph->n_inputs != b->graph->n_inputs)
-            return sparta_fail(a->cx, SPARTA_E_USAGE,
-                               "%s: its inputs (%d, \"%s\" among them) are not those of %s; compare models "
-                               "with the same inputs",
-                               a->path, a->graph->n_inputs, name, b->path);
+            return sp_fail(a->cx, SPARTA_E_USAGE,
+                           "%s: its inputs (%d, \"%s\" among them) are not those of %s; compare models "
+                           "with the same inputs",
+                           a->path, a->graph->n_inputs, name, b->path);
     }
     return SPARTA_OK;
 }
 
-static bool is_given(const sparta_verify_request *r, const char *symbol)
+static bool is_given(const sp_verify_request *r, const char *symbol)
 {
     for (int i = 0; i < r->sizes.n; i++)
         if (!strcmp(r->sizes.name[i], symbol)) return true;
@@ -224,56 +223,54 @@ static bool is_given(const sparta_verify_request *r, const char *symbol)
 
 /* One size of every symbol: what the request says, else the round's: (1, 65), (5, 7), (67, 1) for batch and
  * sequence. */
-static sparta_status round_sizes(const sparta_side *s, sparta_arena *arena, const sparta_verify_request *r,
-                                 int round, sparta_bindings *out)
+static sparta_status round_sizes(const sp_side *s, sp_arena *arena, const sp_verify_request *r, int round,
+                                 sp_bindings *out)
 {
     static const int64_t batch[] = {1, 5, 67}, sequence[] = {65, 7, 1}, other[] = {3, 2, 1};
-    sparta_bindings filled;
-    SPARTA_TRY(sparta_sizes_fill(s->cx, arena, s->graph, &r->sizes, &filled));
-    SPARTA_TRY(sparta_sizes_some(s->cx, &filled));
-    int64_t *value = sparta_arena_array(arena, (size_t)filled.n + 1, sizeof *value);
-    SPARTA_NEED(s->cx, value);
-    bool *given = sparta_arena_array(arena, (size_t)filled.n + 1, sizeof *given);
-    SPARTA_NEED(s->cx, given);
+    sp_bindings filled;
+    SP_TRY(sp_sizes_fill(s->cx, arena, s->graph, &r->sizes, &filled));
+    SP_TRY(sp_sizes_some(s->cx, &filled));
+    int64_t *value = sp_arena_array(arena, (size_t)filled.n + 1, sizeof *value);
+    SP_NEED(s->cx, value);
+    bool *given = sp_arena_array(arena, (size_t)filled.n + 1, sizeof *given);
+    SP_NEED(s->cx, given);
     for (int i = 0; i < filled.n; i++) {
         const char *name = filled.name[i];
         given[i] = is_given(r, name);
         int64_t want = strstr(name, "batch") ? batch[round]
                        : strstr(name, "seq") ? sequence[round]
                                              : other[round];
-        value[i] = given[i] ? filled.value[i] : SPARTA_MIN(want, sparta_symbol_bound(s->graph, name));
+        value[i] = given[i] ? filled.value[i] : SP_MIN(want, sp_symbol_bound(s->graph, name));
     }
-    *out = (sparta_bindings){filled.n, filled.name, value};
-    return sparta_sizes_that_run(s->cx, s->graph, filled.n, filled.name, given, value);
+    *out = (sp_bindings){filled.n, filled.name, value};
+    return sp_sizes_that_run(s->cx, s->graph, filled.n, filled.name, given, value);
 }
 
 #define COST 6e9 /* some ten seconds */
 
 /* Fewer items where a run of the references would cost too much, but two at least, so that the batch of one is not all there is. */
-static sparta_status limit_cost(const sparta_side *a, const sparta_side *b, const sparta_verify_request *r,
-                                const sparta_bindings *sizes, int64_t *value)
+static sparta_status limit_cost(const sp_side *a, const sp_side *b, const sp_verify_request *r,
+                                const sp_bindings *sizes, int64_t *value)
 {
     const double most = r->cost > 0 ? r->cost : COST;
     double cost;
     if (a->session && b->session) return SPARTA_OK;
-    SPARTA_TRY(sparta_ops_cost(b->cx, b->graph, sizes, &cost)); /* a's is about the same */
+    SP_TRY(sp_ops_cost(b->cx, b->graph, sizes, &cost)); /* a's is about the same */
     for (int i = 0; i < sizes->n && cost > most; i++)
         if (strstr(sizes->name[i], "batch") && value[i] > 2 && !is_given(r, sizes->name[i]))
-            value[i] = SPARTA_MAX(2, (int64_t)((double)value[i] * most / cost));
+            value[i] = SP_MAX(2, (int64_t)((double)value[i] * most / cost));
     return SPARTA_OK;
 }
 
 /* A model compiled with some symbols fixed takes only those sizes. */
-static void fix_by(const sparta_graph *other, const sparta_graph *g, const sparta_bindings *sizes,
-                   int64_t *value)
+static void fix_by(const sp_graph *other, const sp_graph *g, const sp_bindings *sizes, int64_t *value)
 {
     for (int i = 0; i < g->n_inputs; i++) {
-        const sparta_value *in = g->input[i], *same = sparta_graph_find(other, in->name);
+        const sp_value *in = g->input[i], *same = sp_graph_find(other, in->name);
         for (int d = 0; same && d < in->dims.rank && d < same->dims.rank; d++) {
             const char *name;
             int64_t fixed;
-            if (!sparta_expr_is_symbol(in->dims.dim[d], &name) ||
-                !sparta_expr_is_const(same->dims.dim[d], &fixed))
+            if (!sp_expr_is_symbol(in->dims.dim[d], &name) || !sp_expr_is_const(same->dims.dim[d], &fixed))
                 continue;
             for (int s = 0; s < sizes->n; s++)
                 if (!strcmp(sizes->name[s], name)) value[s] = fixed;
@@ -281,78 +278,77 @@ static void fix_by(const sparta_graph *other, const sparta_graph *g, const spart
     }
 }
 
-static bool same_sizes(const sparta_bindings *a, const sparta_bindings *b)
+static bool same_sizes(const sp_bindings *a, const sp_bindings *b)
 {
     return a->n == b->n && (!a->n || !memcmp(a->value, b->value, (size_t)a->n * sizeof *a->value));
 }
 
-static sparta_status keep_sizes(sparta_ctx *cx, sparta_arena *arena, const sparta_bindings *sizes,
-                                sparta_verify_result *out)
+static sparta_status keep_sizes(sparta_ctx *cx, sp_arena *arena, const sp_bindings *sizes,
+                                sp_verify_result *out)
 {
-    sparta_text t;
+    sp_text t;
     if (!sizes->n) return SPARTA_OK;
-    sparta_text_init(&t, cx);
-    sparta_sizes_print(sizes, &t);
-    const char *kept = t.status ? NULL : sparta_arena_string(arena, sparta_text_str(&t));
-    sparta_text_free(&t);
-    SPARTA_NEED(cx, kept);
+    sp_text_init(&t, cx);
+    sp_sizes_print(sizes, &t);
+    const char *kept = t.status ? NULL : sp_arena_string(arena, sp_text_str(&t));
+    sp_text_free(&t);
+    SP_NEED(cx, kept);
     out->sizes[out->n_sizes++] = kept;
     return SPARTA_OK;
 }
 
-static sparta_status generated(sparta_side *a, sparta_side *b, const sparta_verify_request *r,
-                               sparta_arena *arena, sparta_verify_result *out)
+static sparta_status generated(sp_side *a, sp_side *b, const sp_verify_request *r, sp_arena *arena,
+                               sp_verify_result *out)
 {
-    sparta_bindings before = {-1, NULL, NULL};
+    sp_bindings before = {-1, NULL, NULL};
     for (int round = 0; round < 3; round++) {
-        sparta_bindings sizes;
-        SPARTA_TRY(round_sizes(b, arena, r, round, &sizes));
-        SPARTA_TRY(limit_cost(a, b, r, &sizes, (int64_t *)sizes.value));
+        sp_bindings sizes;
+        SP_TRY(round_sizes(b, arena, r, round, &sizes));
+        SP_TRY(limit_cost(a, b, r, &sizes, (int64_t *)sizes.value));
         fix_by(a->graph, b->graph, &sizes, (int64_t *)sizes.value);
         for (int i = 0; i < sizes.n; i++) /* what one side bounds, the other keeps to */
             if (!is_given(r, sizes.name[i]))
                 ((int64_t *)sizes.value)[i] =
-                    SPARTA_MIN(sizes.value[i], sparta_symbol_bound(a->graph, sizes.name[i]));
+                    SP_MIN(sizes.value[i], sp_symbol_bound(a->graph, sizes.name[i]));
         if (same_sizes(&sizes, &before)) continue;
         before = sizes;
         if (r->compile.progress) r->compile.progress(r->compile.progress_arg, round, 3, "comparing");
-        SPARTA_TRY(keep_sizes(b->cx, arena, &sizes, out));
+        SP_TRY(keep_sizes(b->cx, arena, &sizes, out));
         int n = b->graph->n_inputs;
-        sparta_named_tensor *in = sparta_arena_array(arena, (size_t)n + 1, sizeof *in);
-        SPARTA_NEED(b->cx, in);
-        sparta_make_inputs make = {r->seed + (uint64_t)round, sizes};
-        SPARTA_TRY(sparta_inputs_make(b->cx, b->graph, &make, in));
+        sparta_named_tensor *in = sp_arena_array(arena, (size_t)n + 1, sizeof *in);
+        SP_NEED(b->cx, in);
+        sp_make_inputs make = {r->seed + (uint64_t)round, sizes};
+        SP_TRY(sp_inputs_make(b->cx, b->graph, &make, in));
         sparta_status status = compare_on(a, b, in, n, r, arena, out);
-        sparta_inputs_free(b->cx, in, n);
-        SPARTA_TRY(status);
+        sp_inputs_free(b->cx, in, n);
+        SP_TRY(status);
     }
     return SPARTA_OK;
 }
 
-static sparta_status compare_sides(sparta_side *a, sparta_side *b, const sparta_verify_request *r,
-                                   sparta_arena *arena, sparta_verify_result *out)
+static sparta_status compare_sides(sp_side *a, sp_side *b, const sp_verify_request *r, sp_arena *arena,
+                                   sp_verify_result *out)
 {
-    sparta_verify_result result = {.ok = true, .n_outputs = b->graph->n_outputs};
-    SPARTA_TRY(same_inputs(a, b));
-    result.output = sparta_arena_array(arena, (size_t)result.n_outputs + 1, sizeof *result.output);
-    SPARTA_NEED(a->cx, result.output);
+    sp_verify_result result = {.ok = true, .n_outputs = b->graph->n_outputs};
+    SP_TRY(same_inputs(a, b));
+    result.output = sp_arena_array(arena, (size_t)result.n_outputs + 1, sizeof *result.output);
+    SP_NEED(a->cx, result.output);
     for (int i = 0; i < result.n_outputs; i++) {
-        const char *name = sparta_arena_string(arena, b->graph->output[i]->name);
-        SPARTA_NEED(a->cx, name);
-        result.output[i] = (sparta_verify_output){.name = name, .cosine = 1, .ok = true};
+        const char *name = sp_arena_string(arena, b->graph->output[i]->name);
+        SP_NEED(a->cx, name);
+        result.output[i] = (sp_verify_output){.name = name, .cosine = 1, .ok = true};
     }
     if (r->inputs)
-        SPARTA_TRY(compare_on(a, b, r->inputs, r->n_inputs, r, arena, &result));
+        SP_TRY(compare_on(a, b, r->inputs, r->n_inputs, r, arena, &result));
     else
-        SPARTA_TRY(generated(a, b, r, arena, &result));
+        SP_TRY(generated(a, b, r, arena, &result));
     *out = result;
     return SPARTA_OK;
 }
 
-sparta_status sparta_verify(sparta_ctx *cx, sparta_arena *arena, const sparta_verify_request *r,
-                            sparta_verify_result *out)
+sparta_status sp_verify(sparta_ctx *cx, sp_arena *arena, const sp_verify_request *r, sp_verify_result *out)
 {
-    sparta_side a = {.cx = cx, .path = r->a}, b = {.cx = cx, .path = r->against};
+    sp_side a = {.cx = cx, .path = r->a}, b = {.cx = cx, .path = r->against};
     sparta_status status = open_side(&a, r);
     if (!status) status = open_side(&b, r);
     if (!status) status = compare_sides(&a, &b, r, arena, out);

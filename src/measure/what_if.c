@@ -21,14 +21,14 @@ enum { SHAPES = 8 }; /* the most that break-even is measured for */
 
 typedef struct study {
     sparta_ctx *cx;
-    sparta_arena *arena;
-    const sparta_what_if_request *r;
-    sparta_compile_request compile; /* the request's, with progress through us */
-    sparta_package *source;         /* when the model is a package */
-    sparta_schedule *all;           /* names every weight */
-    sparta_prune_spec *spec;        /* of each pattern */
-    sparta_runner dense;
-    sparta_what_if out;
+    sp_arena *arena;
+    const sp_what_if_request *r;
+    sp_compile_request compile; /* the request's, with progress through us */
+    sparta_package *source;     /* when the model is a package */
+    sparta_schedule *all;       /* names every weight */
+    sp_prune_spec *spec;        /* of each pattern */
+    sp_runner dense;
+    sp_what_if out;
     int step, steps; /* of the whole work, for progress */
     const char *doing;
     bool no_memory; /* a text could not be copied */
@@ -56,20 +56,20 @@ static void begin(study *s, const char *doing, const char *what)
 
 static void close_model(void *model)
 {
-    sparta_model_close(model);
+    sp_model_close(model);
 }
 
 typedef struct fresh { /* a graph that may be changed; `model` owns it when there is one */
-    sparta_graph *graph;
-    sparta_model *model;
+    sp_graph *graph;
+    sp_model *model;
 } fresh;
 
 static sparta_status open_fresh(study *s, fresh *out)
 {
-    const sparta_import_options options = {.external_data_root = s->compile.options.external_data_root};
+    const sp_import_options options = {.external_data_root = s->compile.options.external_data_root};
     *out = (fresh){0};
-    if (s->source) return sparta_compile_unplan(s->cx, s->source, &out->graph);
-    SPARTA_TRY(sparta_model_open(s->cx, s->r->model, &options, &out->model));
+    if (s->source) return sp_compile_unplan(s->cx, s->source, &out->graph);
+    SP_TRY(sp_model_open(s->cx, s->r->model, &options, &out->model));
     out->graph = out->model->graph;
     return SPARTA_OK;
 }
@@ -77,30 +77,30 @@ static sparta_status open_fresh(study *s, fresh *out)
 static void close_fresh(fresh *f)
 {
     if (f->model)
-        sparta_model_close(f->model);
+        sp_model_close(f->model);
     else if (f->graph)
-        sparta_graph_free(f->graph);
+        sp_graph_free(f->graph);
     *f = (fresh){0};
 }
 
 /* The package owns the graph when it succeeds. */
-static sparta_status compile(study *s, fresh *f, bool dense_only, sparta_runner *out)
+static sparta_status compile(study *s, fresh *f, bool dense_only, sp_runner *out)
 {
-    sparta_compile_request request = s->compile;
+    sp_compile_request request = s->compile;
     sparta_package *p;
     request.options.dense_only = dense_only;
-    SPARTA_TRY(sparta_ops_bind(f->graph, &s->r->sizes)); /* few tokens have implements of their own */
-    SPARTA_TRY(sparta_compile_graph(s->cx, f->graph, &request, &p));
-    if (f->model) p->owner = (sparta_model_owner){.object = f->model, .release = close_model};
+    SP_TRY(sp_ops_bind(f->graph, &s->r->sizes)); /* few tokens have implements of their own */
+    SP_TRY(sp_compile_graph(s->cx, f->graph, &request, &p));
+    if (f->model) p->owner = (sp_model_owner){.object = f->model, .release = close_model};
     *f = (fresh){0};
-    *out = (sparta_runner){.cx = s->cx, .package = p, .owns = true};
+    *out = (sp_runner){.cx = s->cx, .package = p, .owns = true};
     return SPARTA_OK;
 }
 
-static sparta_status start_session(study *s, sparta_runner *r)
+static sparta_status start_session(study *s, sp_runner *r)
 {
-    const sparta_runner_start how = {s->r->threads, false, s->r->seed, &s->out.sizes};
-    return sparta_runner_start_session(r, &how);
+    const sp_runner_start how = {s->r->threads, false, s->r->seed, &s->out.sizes};
+    return sp_runner_start_session(r, &how);
 }
 
 /* ------------------------------------------------------------------ pruning */
@@ -118,7 +118,7 @@ static double squares(const sparta_tensor *w, int64_t *zeros)
     int64_t none = 0;
     for (int64_t i = 0; i < n; i++) {
         const double x = w->dtype == SPARTA_F32 ? (double)((const float *)w->data)[i]
-                                                : sparta_element_get(w->dtype, w->data, i);
+                                                : sp_element_get(w->dtype, w->data, i);
         if (isfinite(x)) sum += x * x;
         none += x == 0;
     }
@@ -126,43 +126,43 @@ static double squares(const sparta_tensor *w, int64_t *zeros)
     return sum;
 }
 
-static sparta_status remark(study *s, sparta_what_if_pattern *out, const sparta_schedule_match *m,
+static sparta_status remark(study *s, sp_what_if_pattern *out, const sp_schedule_match *m,
                             const int64_t shape[2], bool skipped)
 {
-    const sparta_value *v = m->value;
+    const sp_value *v = m->value;
     const char *what =
         skipped ? "its blocks are larger than the weight: not pruned"
                 : "its blocks do not divide the weight: those at the edge are smaller, kernels pad them";
-    sparta_what_if_remark *r = &out->remark[out->n_remarks];
-    *r = (sparta_what_if_remark){
-        .weight = sparta_arena_string(s->arena, v->origin ? v->origin : v->name),
+    sp_what_if_remark *r = &out->remark[out->n_remarks];
+    *r = (sp_what_if_remark){
+        .weight = sp_arena_string(s->arena, v->origin ? v->origin : v->name),
         .remark = what,
         .n = shape[0],
         .k = shape[1],
         .skipped = skipped,
     };
-    SPARTA_NEED(s->cx, r->weight);
+    SP_NEED(s->cx, r->weight);
     out->n_remarks++;
     return SPARTA_OK;
 }
 
 /* A copy of the weight loses elements. */
-static sparta_status prune_weight(study *s, const sparta_prune_spec *spec, sparta_graph *g,
-                                  const sparta_schedule_match *m, tally *t)
+static sparta_status prune_weight(study *s, const sp_prune_spec *spec, sp_graph *g,
+                                  const sp_schedule_match *m, tally *t)
 {
     const sparta_tensor *given = m->value->constant;
-    sparta_tensor *copy = sparta_arena_alloc(g->arena, sizeof *copy);
+    sparta_tensor *copy = sp_arena_alloc(g->arena, sizeof *copy);
     int64_t zeros;
-    SPARTA_NEED(s->cx, copy);
-    SPARTA_TRY(sparta_tensor_alloc_in(g->arena, given->dtype, given->rank, given->dim, copy));
-    SPARTA_TRY(sparta_tensor_copy(s->cx, given, copy));
+    SP_NEED(s->cx, copy);
+    SP_TRY(sp_tensor_alloc_in(g->arena, given->dtype, given->rank, given->dim, copy));
+    SP_TRY(sp_tensor_copy(s->cx, given, copy));
     t->all += squares(copy, &zeros);
     sparta_tensor w = *copy;
     if (m->turned) {
         w.dim[0] = copy->dim[1], w.dim[1] = copy->dim[0];
         w.stride[0] = copy->stride[1], w.stride[1] = copy->stride[0];
     }
-    SPARTA_TRY(sparta_prune(s->cx, spec, &w, NULL));
+    SP_TRY(sp_prune(s->cx, spec, &w, NULL));
     t->kept += squares(copy, &zeros);
     t->absent += zeros;
     t->elements += sparta_tensor_elements(copy);
@@ -170,32 +170,30 @@ static sparta_status prune_weight(study *s, const sparta_prune_spec *spec, spart
     return SPARTA_OK;
 }
 
-static sparta_status find_weights(study *s, sparta_graph *g, sparta_schedule_match **match, int *n)
+static sparta_status find_weights(study *s, sp_graph *g, sp_schedule_match **match, int *n)
 {
-    sparta_status status = sparta_schedule_matches(s->all, g, g->arena, match, n);
+    sparta_status status = sp_schedule_matches(s->all, g, g->arena, match, n);
     if (status != SPARTA_E_USAGE) return status;
-    return sparta_fail(
-        s->cx, SPARTA_E_USAGE,
-        "what-if: %.200s has no weight that a product multiplies by; there is nothing to prune", s->r->model);
+    return sp_fail(s->cx, SPARTA_E_USAGE,
+                   "what-if: %.200s has no weight that a product multiplies by; there is nothing to prune",
+                   s->r->model);
 }
 
-static sparta_status prune_all(study *s, const sparta_prune_spec *spec, sparta_graph *g,
-                               sparta_what_if_pattern *out)
+static sparta_status prune_all(study *s, const sp_prune_spec *spec, sp_graph *g, sp_what_if_pattern *out)
 {
-    sparta_schedule_match *match;
+    sp_schedule_match *match;
     tally t = {0};
-    SPARTA_TRY(find_weights(s, g, &match, &out->n_weights));
-    out->remark = sparta_arena_array(s->arena, (size_t)out->n_weights + 1, sizeof *out->remark);
-    SPARTA_NEED(s->cx, out->remark);
+    SP_TRY(find_weights(s, g, &match, &out->n_weights));
+    out->remark = sp_arena_array(s->arena, (size_t)out->n_weights + 1, sizeof *out->remark);
+    SP_NEED(s->cx, out->remark);
     for (int i = 0; i < out->n_weights; i++) {
-        const sparta_schedule_match *m = &match[i];
+        const sp_schedule_match *m = &match[i];
         const int64_t *dim = m->value->constant->dim, shape[2] = {dim[m->turned], dim[!m->turned]};
-        const bool skipped = sparta_prune_too_large(spec, shape[0], shape[1]);
-        SPARTA_TRY(sparta_check_cancel(s->cx));
-        if (skipped || sparta_prune_ragged(spec, shape[0], shape[1]))
-            SPARTA_TRY(remark(s, out, m, shape, skipped));
+        const bool skipped = sp_prune_too_large(spec, shape[0], shape[1]);
+        SP_TRY(sp_check_cancel(s->cx));
+        if (skipped || sp_prune_ragged(spec, shape[0], shape[1])) SP_TRY(remark(s, out, m, shape, skipped));
         if (skipped) continue;
-        SPARTA_TRY(prune_weight(s, spec, g, m, &t));
+        SP_TRY(prune_weight(s, spec, g, m, &t));
         out->n_pruned++;
         relay(s, i + 1, out->n_weights, "pruning");
     }
@@ -206,14 +204,14 @@ static sparta_status prune_all(study *s, const sparta_prune_spec *spec, sparta_g
 
 /* ------------------------------------------------------------------ measuring */
 
-static sparta_status race(study *s, sparta_runner *pruned, sparta_what_if_pattern *out)
+static sparta_status race(study *s, sp_runner *pruned, sp_what_if_pattern *out)
 {
-    const sparta_alternation how = {1, 0, s->r->seconds, relay, s};
-    sparta_samples a = {0}, b = {0};
-    sparta_comparison c;
-    SPARTA_TRY(start_session(s, pruned));
-    SPARTA_TRY(sparta_runner_alternate(s->arena, pruned, &s->dense, &how, &a, &b));
-    SPARTA_TRY(sparta_compare(s->cx, a.x, b.x, a.n, s->r->seed + 1, &c));
+    const sp_alternation how = {1, 0, s->r->seconds, relay, s};
+    sp_samples a = {0}, b = {0};
+    sp_comparison c;
+    SP_TRY(start_session(s, pruned));
+    SP_TRY(sp_runner_alternate(s->arena, pruned, &s->dense, &how, &a, &b));
+    SP_TRY(sp_compare(s->cx, a.x, b.x, a.n, s->r->seed + 1, &c));
     out->speedup = c.a.median > 0 ? c.ratio : NAN;
     out->ci95[0] = c.lo;
     out->ci95[1] = c.hi;
@@ -226,78 +224,77 @@ static sparta_status race(study *s, sparta_runner *pruned, sparta_what_if_patter
 
 static int by_gain(const void *x, const void *y)
 {
-    const sparta_what_if_layer *a = x, *b = y;
+    const sp_what_if_layer *a = x, *b = y;
     const double gain_a = a->dense_us - a->us, gain_b = b->dense_us - b->us;
     return gain_a != gain_b ? (gain_a < gain_b ? 1 : -1) : strcmp(a->name, b->name);
 }
 
 static const char *copy(study *s, const char *text)
 {
-    const char *kept = sparta_arena_string(s->arena, text);
+    const char *kept = sp_arena_string(s->arena, text);
     s->no_memory |= !kept;
     return kept ? kept : "";
 }
 
-static void fill_layer(study *s, const sparta_prune_spec *spec, const sparta_layer *l,
-                       sparta_what_if_layer *out)
+static void fill_layer(study *s, const sp_prune_spec *spec, const sp_layer *l, sp_what_if_layer *out)
 {
-    *out = (sparta_what_if_layer){.name = copy(s, l->name),
-                                  .pattern = copy(s, l->pattern),
-                                  .implement = copy(s, l->implement),
-                                  .source = copy(s, l->source),
-                                  .n = l->n,
-                                  .k = l->k,
-                                  .tokens = l->tokens,
-                                  .density = l->density,
-                                  .us = l->us,
-                                  .dense_us = l->dense_us};
-    if (l->density == 1 && sparta_prune_too_large(spec, l->n, l->k))
+    *out = (sp_what_if_layer){.name = copy(s, l->name),
+                              .pattern = copy(s, l->pattern),
+                              .implement = copy(s, l->implement),
+                              .source = copy(s, l->source),
+                              .n = l->n,
+                              .k = l->k,
+                              .tokens = l->tokens,
+                              .density = l->density,
+                              .us = l->us,
+                              .dense_us = l->dense_us};
+    if (l->density == 1 && sp_prune_too_large(spec, l->n, l->k))
         out->reason = "the pattern's blocks are larger than the weight: not pruned";
     else
         out->reason = copy(s, l->reason);
 }
 
-static sparta_status fill_layers(study *s, const sparta_prune_spec *spec, const sparta_package *p,
-                                 sparta_what_if_pattern *out)
+static sparta_status fill_layers(study *s, const sp_prune_spec *spec, const sparta_package *p,
+                                 sp_what_if_pattern *out)
 {
-    sparta_layer *said;
+    sp_layer *said;
     int n;
-    SPARTA_TRY(sparta_compile_layers(s->cx, s->arena, p->plan, s->compile.db, NULL, &said, &n));
-    out->layer = sparta_arena_array(s->arena, (size_t)n + 1, sizeof *out->layer);
-    SPARTA_NEED(s->cx, out->layer);
+    SP_TRY(sp_compile_layers(s->cx, s->arena, p->plan, s->compile.db, NULL, &said, &n));
+    out->layer = sp_arena_array(s->arena, (size_t)n + 1, sizeof *out->layer);
+    SP_NEED(s->cx, out->layer);
     for (int i = 0; i < n; i++)
         if (said[i].n) fill_layer(s, spec, &said[i], &out->layer[out->n_layers++]);
-    if (s->no_memory) return sparta_ctx_status(s->cx);
+    if (s->no_memory) return sp_ctx_status(s->cx);
     qsort(out->layer, (size_t)out->n_layers, sizeof *out->layer, by_gain);
     return SPARTA_OK;
 }
 
 /* ------------------------------------------------------------------ one pattern */
 
-static sparta_status study_pattern(study *s, const sparta_prune_spec *spec, sparta_runner *pruned,
-                                   sparta_what_if_pattern *out)
+static sparta_status study_pattern(study *s, const sp_prune_spec *spec, sp_runner *pruned,
+                                   sp_what_if_pattern *out)
 {
     fresh f;
-    SPARTA_TRY(open_fresh(s, &f));
+    SP_TRY(open_fresh(s, &f));
     sparta_status status = prune_all(s, spec, f.graph, out);
     if (!status && out->n_pruned) status = compile(s, &f, false, pruned);
     close_fresh(&f);
     if (status || !out->n_pruned) return status;
-    out->bytes = sparta_runner_bytes(pruned);
-    SPARTA_TRY(fill_layers(s, spec, pruned->package, out));
+    out->bytes = sp_runner_bytes(pruned);
+    SP_TRY(fill_layers(s, spec, pruned->package, out));
     return race(s, pruned, out);
 }
 
 static sparta_status one_pattern(study *s, int i)
 {
-    sparta_runner pruned = {0};
-    sparta_what_if_pattern p = {
+    sp_runner pruned = {0};
+    sp_what_if_pattern p = {
         .pattern = s->r->pattern[i], .speedup = NAN, .ci95 = {NAN, NAN}, .median_ms = NAN, .dense_ms = NAN};
-    p.dense_bytes = p.bytes = sparta_runner_bytes(&s->dense);
+    p.dense_bytes = p.bytes = sp_runner_bytes(&s->dense);
     begin(s, p.pattern, "pruning");
     sparta_status status = study_pattern(s, &s->spec[i], &pruned, &p);
-    sparta_runner_close(&pruned);
-    SPARTA_TRY(status);
+    sp_runner_close(&pruned);
+    SP_TRY(status);
     s->out.pattern[s->out.n++] = p;
     s->step++;
     return SPARTA_OK;
@@ -307,49 +304,49 @@ static sparta_status one_pattern(study *s, int i)
 
 static int by_work(const void *x, const void *y)
 {
-    const sparta_break_even *a = x, *b = y;
+    const sp_break_even *a = x, *b = y;
     const double work_a = a->sparsity, work_b = b->sparsity; /* see shapes_of */
     return (work_a < work_b) - (work_a > work_b);
 }
 
 /* The shapes of the pruned layers, most work first; `sparsity` holds the work until it is known. */
-static sparta_status shapes_of(study *s, const sparta_what_if_pattern *p, sparta_break_even **out, int *n)
+static sparta_status shapes_of(study *s, const sp_what_if_pattern *p, sp_break_even **out, int *n)
 {
-    sparta_break_even *all = sparta_arena_array(s->arena, (size_t)p->n_layers + 1, sizeof *all);
+    sp_break_even *all = sp_arena_array(s->arena, (size_t)p->n_layers + 1, sizeof *all);
     int count = 0;
-    SPARTA_NEED(s->cx, all);
+    SP_NEED(s->cx, all);
     for (int i = 0; i < p->n_layers; i++) {
-        const sparta_what_if_layer *l = &p->layer[i];
+        const sp_what_if_layer *l = &p->layer[i];
         int at = 0;
         if (l->density == 1) continue;
         while (at < count && (all[at].n != l->n || all[at].k != l->k || all[at].tokens != l->tokens)) at++;
-        if (at == count) all[count++] = (sparta_break_even){.n = l->n, .k = l->k, .tokens = l->tokens};
+        if (at == count) all[count++] = (sp_break_even){.n = l->n, .k = l->k, .tokens = l->tokens};
         all[at].sparsity += (double)l->n * (double)l->k * (double)l->tokens;
     }
     qsort(all, (size_t)count, sizeof *all, by_work);
     *out = all;
-    *n = SPARTA_MIN(count, SHAPES);
+    *n = SP_MIN(count, SHAPES);
     return SPARTA_OK;
 }
 
 /* n:m has none: how its layers compare with dense is the answer. */
 static sparta_status break_even(study *s, int i)
 {
-    sparta_what_if_pattern *p = &s->out.pattern[i];
+    sp_what_if_pattern *p = &s->out.pattern[i];
     const char *target = s->compile.options.target;
-    sparta_break_even *shape;
+    sp_break_even *shape;
     int n;
     s->step++;
     if (s->spec[i].of) return SPARTA_OK;
     const size_t length = (size_t)(strrchr(p->pattern, ':') - p->pattern);
-    const char *name = sparta_arena_bytes(s->arena, p->pattern, length);
-    SPARTA_NEED(s->cx, name);
-    SPARTA_TRY(shapes_of(s, p, &shape, &n));
+    const char *name = sp_arena_bytes(s->arena, p->pattern, length);
+    SP_NEED(s->cx, name);
+    SP_TRY(shapes_of(s, p, &shape, &n));
     p->break_even = shape;
     for (int k = 0; k < n; k++) {
-        sparta_break_even e = {.n = shape[k].n, .k = shape[k].k, .tokens = shape[k].tokens};
+        sp_break_even e = {.n = shape[k].n, .k = shape[k].k, .tokens = shape[k].tokens};
         begin(s, p->pattern, "break-even");
-        SPARTA_TRY(sparta_break_even_find(s->cx, s->arena, s->compile.db, name, target, &e));
+        SP_TRY(sp_break_even_find(s->cx, s->arena, s->compile.db, name, target, &e));
         shape[k] = e;
         p->n_break_even = k + 1;
     }
@@ -361,18 +358,18 @@ static sparta_status break_even(study *s, int i)
 static sparta_status parse_patterns(study *s)
 {
     const int n = s->r->n_patterns;
-    if (n < 1) return sparta_fail(s->cx, SPARTA_E_USAGE, "what-if: no pattern; give e.g. 4x1:0.9,2:4");
-    s->spec = sparta_arena_array(s->arena, (size_t)n, sizeof *s->spec);
-    SPARTA_NEED(s->cx, s->spec);
-    s->out.pattern = sparta_arena_array(s->arena, (size_t)n, sizeof *s->out.pattern);
-    SPARTA_NEED(s->cx, s->out.pattern);
+    if (n < 1) return sp_fail(s->cx, SPARTA_E_USAGE, "what-if: no pattern; give e.g. 4x1:0.9,2:4");
+    s->spec = sp_arena_array(s->arena, (size_t)n, sizeof *s->spec);
+    SP_NEED(s->cx, s->spec);
+    s->out.pattern = sp_arena_array(s->arena, (size_t)n, sizeof *s->out.pattern);
+    SP_NEED(s->cx, s->out.pattern);
     for (int i = 0; i < n; i++) {
-        if (sparta_prune_parse(s->cx, s->r->pattern[i], &s->spec[i]) != SPARTA_OK)
-            return sparta_fail_in(s->cx, "what-if");
+        if (sp_prune_parse(s->cx, s->r->pattern[i], &s->spec[i]) != SPARTA_OK)
+            return sp_fail_in(s->cx, "what-if");
         for (int k = 0; k < i; k++)
             if (!strcmp(s->r->pattern[i], s->r->pattern[k]))
-                return sparta_fail(s->cx, SPARTA_E_USAGE, "what-if: %.60s is asked for twice; leave one out",
-                                   s->r->pattern[i]);
+                return sp_fail(s->cx, SPARTA_E_USAGE, "what-if: %.60s is asked for twice; leave one out",
+                               s->r->pattern[i]);
     }
     s->steps = 1 + n * (s->r->no_break_even ? 1 : 2);
     return SPARTA_OK;
@@ -382,38 +379,37 @@ static sparta_status parse_patterns(study *s)
 static sparta_status name_all(study *s)
 {
     sparta_schedule_rule *rule;
-    SPARTA_TRY(sparta_schedule_create(s->cx, NULL, &s->all));
-    SPARTA_TRY(sparta_schedule_tensor(s->all, "*", &rule));
+    SP_TRY(sparta_schedule_create(s->cx, NULL, &s->all));
+    SP_TRY(sparta_schedule_tensor(s->all, "*", &rule));
     return sparta_schedule_sparsify(rule, "magnitude(pattern=1x1, sparsity=0)");
 }
 
 static sparta_status prepare(study *s)
 {
-    sparta_file_kind kind;
+    sp_file_kind kind;
     fresh f;
-    SPARTA_TRY(parse_patterns(s));
-    SPARTA_TRY(name_all(s));
-    SPARTA_TRY(sparta_file_kind_of(s->cx, s->r->model, &kind));
-    if (kind == SPARTA_FILE_PACKAGE) SPARTA_TRY(sparta_package_open(s->cx, s->r->model, &s->source));
-    SPARTA_TRY(open_fresh(s, &f));
+    SP_TRY(parse_patterns(s));
+    SP_TRY(name_all(s));
+    SP_TRY(sp_file_kind_of(s->cx, s->r->model, &kind));
+    if (kind == SP_FILE_PACKAGE) SP_TRY(sparta_package_open(s->cx, s->r->model, &s->source));
+    SP_TRY(open_fresh(s, &f));
     begin(s, "dense", "compiling");
-    sparta_schedule_match *match;
+    sp_schedule_match *match;
     int n;
     sparta_status status = find_weights(s, f.graph, &match, &n);
-    if (!status) status = sparta_sizes_fill(s->cx, s->arena, f.graph, &s->r->sizes, &s->out.sizes);
-    if (!status) status = sparta_sizes_some(s->cx, &s->out.sizes);
+    if (!status) status = sp_sizes_fill(s->cx, s->arena, f.graph, &s->r->sizes, &s->out.sizes);
+    if (!status) status = sp_sizes_some(s->cx, &s->out.sizes);
     if (!status) status = compile(s, &f, true, &s->dense);
     close_fresh(&f);
-    SPARTA_TRY(status);
-    SPARTA_TRY(start_session(s, &s->dense));
-    s->out.threads = sparta_session_threads(s->dense.session);
-    snprintf(s->out.isa, sizeof s->out.isa, "%s", sparta_session_isa(s->dense.session));
+    SP_TRY(status);
+    SP_TRY(start_session(s, &s->dense));
+    s->out.threads = sp_session_threads(s->dense.session);
+    snprintf(s->out.isa, sizeof s->out.isa, "%s", sp_session_isa(s->dense.session));
     s->step++;
     return SPARTA_OK;
 }
 
-sparta_status sparta_what_if_run(sparta_ctx *cx, sparta_arena *arena, const sparta_what_if_request *r,
-                                 sparta_what_if *out)
+sparta_status sp_what_if_run(sparta_ctx *cx, sp_arena *arena, const sp_what_if_request *r, sp_what_if *out)
 {
     study s = {.cx = cx, .arena = arena, .r = r, .compile = r->compile, .doing = ""};
     s.compile.options.masks = s.compile.options.schedule = NULL;
@@ -425,7 +421,7 @@ sparta_status sparta_what_if_run(sparta_ctx *cx, sparta_arena *arena, const spar
     s.compile.progress_arg = &s;
     sparta_status status = prepare(&s);
     for (int i = 0; i < r->n_patterns && !status; i++) status = one_pattern(&s, i);
-    sparta_runner_close(&s.dense); /* its memory is not needed below */
+    sp_runner_close(&s.dense); /* its memory is not needed below */
     for (int i = 0; i < s.out.n && !status && !r->no_break_even; i++) status = break_even(&s, i);
     sparta_package_close(s.source);
     sparta_schedule_free(s.all);

@@ -2,10 +2,9 @@
 #include "ops/flow.h"
 #include "ops/ints.h"
 
-sparta_status sparta_shape_Add(sparta_graph *g, sparta_node *n)
+sparta_status sp_shape_Add(sp_graph *g, sp_node *n)
 {
-    return sparta_ops_binary(g, n, SPARTA_NUMBERS, sparta_ints_add);
+    return sp_ops_binary(g, n, SP_NUMBERS, sp_ints_add);
 }
 
-const sparta_flow sparta_flow_Add = {SPARTA_EXACT, "element by element", "numbers",
-                                     "",           sparta_flow_each,     NULL};
+const sp_flow sp_flow_Add = {SP_EXACT, "element by element", "numbers", "", sp_flow_each, NULL};

@@ -2,10 +2,9 @@
 #include "ops/flow.h"
 #include "ops/ints.h"
 
-sparta_status sparta_shape_And(sparta_graph *g, sparta_node *n)
+sparta_status sp_shape_And(sp_graph *g, sp_node *n)
 {
-    return sparta_ops_binary(g, n, SPARTA_BOOLS, NULL);
+    return sp_ops_binary(g, n, SP_BOOLS, NULL);
 }
 
-const sparta_flow sparta_flow_And = {SPARTA_EXACT, "false where an input is", "bools",
-                                     "",           sparta_flow_times,         NULL};
+const sp_flow sp_flow_And = {SP_EXACT, "false where an input is", "bools", "", sp_flow_times, NULL};

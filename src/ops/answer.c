@@ -13,94 +13,93 @@
 
 typedef struct jitter {
     const bool *read; /* by value id: a QuantizeLinear reads it */
-    sparta_rng rng;
+    sp_rng rng;
 } jitter;
 
 static double largest(const sparta_tensor *t)
 {
     double most = 0;
     for (int64_t i = 0, n = sparta_tensor_elements(t); i < n; i++) {
-        const double x = fabs(sparta_element_get(t->dtype, t->data, i));
+        const double x = fabs(sp_element_get(t->dtype, t->data, i));
         if (isfinite(x)) most = fmax(most, x);
     }
     return most;
 }
 
-static sparta_status shake(void *arg, const sparta_value *v, const sparta_tensor *t)
+static sparta_status shake(void *arg, const sp_value *v, const sparta_tensor *t)
 {
     jitter *j = arg;
     if (!j->read[v->id]) return SPARTA_OK;
     const double by = FLIP_JITTER * largest(t);
     for (int64_t i = 0, n = sparta_tensor_elements(t); i < n; i++) {
-        const double x = sparta_element_get(t->dtype, t->data, i);
-        sparta_element_set(t->dtype, t->data, i, x + by * (2 * sparta_rng_uniform(&j->rng) - 1));
+        const double x = sp_element_get(t->dtype, t->data, i);
+        sp_element_set(t->dtype, t->data, i, x + by * (2 * sp_rng_uniform(&j->rng) - 1));
     }
     return SPARTA_OK;
 }
 
 /* Is there a QuantizeLinear of something computed? `read` is told which values. */
-static bool quantises(const sparta_graph *g, bool *read)
+static bool quantises(const sp_graph *g, bool *read)
 {
     bool any = false;
     for (int i = 0; i < g->n_nodes; i++) {
-        const sparta_node *n = g->node[i];
-        if (n->op != SPARTA_OP_QuantizeLinear || !n->in[0]->producer) continue;
+        const sp_node *n = g->node[i];
+        if (n->op != SP_OP_QuantizeLinear || !n->in[0]->producer) continue;
         read[n->in[0]->id] = any = true;
     }
     return any;
 }
 
 /* One step of an output that is quantised, or was and is a real number again; 0: it is neither. */
-static double step_of(const sparta_value *v)
+static double step_of(const sp_value *v)
 {
-    const sparta_node *n = sparta_computed_by(v);
+    const sp_node *n = sp_computed_by(v);
     if (!n || !n->in[0]->producer) return 0;
-    if (n->op == SPARTA_OP_QuantizeLinear) return 1;
-    if (n->op != SPARTA_OP_DequantizeLinear || !n->in[1]->constant) return 0;
+    if (n->op == SP_OP_QuantizeLinear) return 1;
+    if (n->op != SP_OP_DequantizeLinear || !n->in[1]->constant) return 0;
     return largest(n->in[1]->constant);
 }
 
 /* Add what flips do to the slack of every output. */
-static sparta_status add_flips(sparta_ctx *cx, const sparta_graph *g, const sparta_answer *a,
-                               const bool *read)
+static sparta_status add_flips(sparta_ctx *cx, const sp_graph *g, const sp_answer *a, const bool *read)
 {
-    static const sparta_tolerance none = {0, 0};
-    jitter j = {.read = read, .rng = sparta_rng_seed(17)};
-    sparta_tensor *moved = sparta_alloc_array(cx, (size_t)g->n_outputs + 1, sizeof *moved);
-    SPARTA_NEED(cx, moved);
-    sparta_status status = sparta_ops_run(cx, g, a->in, a->n_in, moved, shake, &j);
+    static const sp_tolerance none = {0, 0};
+    jitter j = {.read = read, .rng = sp_rng_seed(17)};
+    sparta_tensor *moved = sp_alloc_array(cx, (size_t)g->n_outputs + 1, sizeof *moved);
+    SP_NEED(cx, moved);
+    sparta_status status = sp_ops_run(cx, g, a->in, a->n_in, moved, shake, &j);
     for (int i = 0; i < g->n_outputs && !status; i++) {
-        sparta_closeness c;
-        sparta_close(&moved[i], &a->out[i], &none, 0, &c);
+        sp_closeness c;
+        sp_close(&moved[i], &a->out[i], &none, 0, &c);
         a->slack[i] += fmax(FLIP_FACTOR * (isfinite(c.max_abs) ? c.max_abs : 0), step_of(g->output[i]));
-        sparta_free(cx, moved[i].data);
+        sp_free(cx, moved[i].data);
     }
-    sparta_free(cx, moved);
+    sp_free(cx, moved);
     return status;
 }
 
-static sparta_status run(sparta_ctx *cx, const sparta_graph *g, const sparta_answer *a)
+static sparta_status run(sparta_ctx *cx, const sp_graph *g, const sp_answer *a)
 {
-    sparta_scales scales;
-    SPARTA_TRY(sparta_scales_create(cx, g, a->in, a->n_in, &scales));
-    sparta_status status = sparta_ops_run(cx, g, a->in, a->n_in, a->out, sparta_scales_watch, &scales);
-    for (int i = 0; i < g->n_outputs && !status; i++) a->slack[i] = sparta_slack(&scales, g->output[i]);
-    sparta_scales_free(&scales);
+    sp_scales scales;
+    SP_TRY(sp_scales_create(cx, g, a->in, a->n_in, &scales));
+    sparta_status status = sp_ops_run(cx, g, a->in, a->n_in, a->out, sp_scales_watch, &scales);
+    for (int i = 0; i < g->n_outputs && !status; i++) a->slack[i] = sp_slack(&scales, g->output[i]);
+    sp_scales_free(&scales);
     return status;
 }
 
-sparta_status sparta_ops_answer(sparta_ctx *cx, const sparta_graph *g, const sparta_answer *a)
+sparta_status sp_ops_answer(sparta_ctx *cx, const sp_graph *g, const sp_answer *a)
 {
-    bool *read = sparta_alloc_array(cx, (size_t)g->n_values + 1, sizeof *read);
-    SPARTA_NEED(cx, read);
+    bool *read = sp_alloc_array(cx, (size_t)g->n_values + 1, sizeof *read);
+    SP_NEED(cx, read);
     sparta_status status = run(cx, g, a);
     if (!status && quantises(g, read)) {
         status = add_flips(cx, g, a, read);
         for (int i = 0; i < g->n_outputs && status; i++) {
-            sparta_free(cx, a->out[i].data);
+            sp_free(cx, a->out[i].data);
             a->out[i].data = NULL;
         }
     }
-    sparta_free(cx, read);
+    sp_free(cx, read);
     return status;
 }

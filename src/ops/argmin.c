@@ -2,10 +2,10 @@
 #include "ops/flow.h"
 #include "ops/arg.h"
 
-sparta_status sparta_shape_ArgMin(sparta_graph *g, sparta_node *n)
+sparta_status sp_shape_ArgMin(sp_graph *g, sp_node *n)
 {
-    return sparta_ops_arg(g, n);
+    return sp_ops_arg(g, n);
 }
 
-const sparta_flow sparta_flow_ArgMin = {
-    SPARTA_EXACT, "known where all it compares is, which stays", "numbers", "", sparta_flow_arg, NULL};
+const sp_flow sp_flow_ArgMin = {
+    SP_EXACT, "known where all it compares is, which stays", "numbers", "", sp_flow_arg, NULL};

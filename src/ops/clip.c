@@ -2,14 +2,13 @@
 #include "ops/flow.h"
 #include "ops/rule.h"
 
-sparta_status sparta_shape_Clip(sparta_graph *g, sparta_node *n)
+sparta_status sp_shape_Clip(sp_graph *g, sp_node *n)
 {
     for (int i = 1; i < 3; i++) {
-        SPARTA_TRY(sparta_ops_same_type(g, n, 0, i));
-        SPARTA_TRY(sparta_ops_scalar(g, n, i));
+        SP_TRY(sp_ops_same_type(g, n, 0, i));
+        SP_TRY(sp_ops_scalar(g, n, i));
     }
-    return sparta_ops_unary(g, n, SPARTA_NUMBERS);
+    return sp_ops_unary(g, n, SP_NUMBERS);
 }
 
-const sparta_flow sparta_flow_Clip = {SPARTA_EXACT, "element by element", "numbers",
-                                      "",           sparta_flow_each,     NULL};
+const sp_flow sp_flow_Clip = {SP_EXACT, "element by element", "numbers", "", sp_flow_each, NULL};

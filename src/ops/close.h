@@ -13,55 +13,54 @@
  * The outputs of a quantised graph are forgiven more: answer.c says how much. Whatever is forgiven besides rtol is the output's slack.
  * compile's own check and verify both ask here:
  *
- *     sparta_answer answer = {inputs, n, outputs, slack};
- *     SPARTA_TRY(sparta_ops_answer(cx, g, &answer));
- *     sparta_close(&got, &outputs[0], &tolerance, slack[0], &closeness);
+ *     sp_answer answer = {inputs, n, outputs, slack};
+ *     SP_TRY(sp_ops_answer(cx, g, &answer));
+ *     sp_close(&got, &outputs[0], &tolerance, slack[0], &closeness);
  */
-#ifndef SPARTA_OPS_CLOSE_H
-#define SPARTA_OPS_CLOSE_H
+#ifndef SP_OPS_CLOSE_H
+#define SP_OPS_CLOSE_H
 
 #include "ops/ops.h"
 
-typedef struct sparta_tolerance {
+typedef struct sp_tolerance {
     double rtol; /* < 0: 1e-4; 2e-2 for f16 and bf16, 0 for integers */
     double atol; /* in place of the slack; < 0: that */
-} sparta_tolerance;
+} sp_tolerance;
 
-typedef struct sparta_closeness {
+typedef struct sp_closeness {
     double max_abs, max_rel, cosine;
     double largest; /* max|b| */
     double allowed; /* what max_abs may be */
     bool ok;
-} sparta_closeness;
+} sp_closeness;
 
 /* NaN equals NaN, Inf equals Inf of the same sign; max_abs is Inf where they do not, or where shapes or types differ. */
-bool sparta_close(const sparta_tensor *a, const sparta_tensor *b, const sparta_tolerance *t, double slack,
-                  sparta_closeness *out);
+bool sp_close(const sparta_tensor *a, const sparta_tensor *b, const sp_tolerance *t, double slack,
+              sp_closeness *out);
 
 /* A run of the references. */
-typedef struct sparta_answer {
+typedef struct sp_answer {
     const sparta_named_tensor *in;
     int n_in;
-    sparta_tensor *out; /* to be filled: one an output of the graph, sparta_free each data */
+    sparta_tensor *out; /* to be filled: one an output of the graph, sp_free each data */
     double *slack;      /* to be filled: of each */
-} sparta_answer;
-sparta_status sparta_ops_answer(sparta_ctx *cx, const sparta_graph *g, const sparta_answer *a) SPARTA_MUST;
+} sp_answer;
+sparta_status sp_ops_answer(sparta_ctx *cx, const sp_graph *g, const sp_answer *a) SP_MUST;
 
 /* The largest finite element, by its absolute value, of every value that a run of the references computed. */
-typedef struct sparta_scales {
+typedef struct sp_scales {
     sparta_ctx *cx;
-    const sparta_graph *g;
+    const sp_graph *g;
     double *largest; /* by value id; -1: not computed, or a constant not looked at yet */
-} sparta_scales;
+} sp_scales;
 
-sparta_status sparta_scales_create(sparta_ctx *cx, const sparta_graph *g, const sparta_named_tensor *inputs,
-                                   int n, sparta_scales *out) SPARTA_MUST;
-void sparta_scales_free(sparta_scales *s);
-sparta_status sparta_scales_watch(void *scales, const sparta_value *v,
-                                  const sparta_tensor *t);              /* a sparta_ops_watch */
-double sparta_scales_of(const sparta_scales *s, const sparta_value *v); /* s of a value */
-double sparta_slack(const sparta_scales *s, const sparta_value *v);     /* 1e-6 * s; 0 of integers */
+sparta_status sp_scales_create(sparta_ctx *cx, const sp_graph *g, const sparta_named_tensor *inputs, int n,
+                               sp_scales *out) SP_MUST;
+void sp_scales_free(sp_scales *s);
+sparta_status sp_scales_watch(void *scales, const sp_value *v, const sparta_tensor *t); /* a sp_ops_watch */
+double sp_scales_of(const sp_scales *s, const sp_value *v);                             /* s of a value */
+double sp_slack(const sp_scales *s, const sp_value *v); /* 1e-6 * s; 0 of integers */
 /* The node that computes a value: through what only moves it; NULL: none, it is an input or a constant. */
-const sparta_node *sparta_computed_by(const sparta_value *v);
+const sp_node *sp_computed_by(const sp_value *v);
 
 #endif

@@ -2,27 +2,22 @@
 #include "ops/flow.h"
 #include "ops/rule.h"
 
-sparta_status sparta_shape_Constant(sparta_graph *g, sparta_node *n)
+sparta_status sp_shape_Constant(sp_graph *g, sp_node *n)
 {
     if (n->attrs.n != 1)
-        return sparta_ops_fail(g, n, SPARTA_E_FORMAT, "%d attributes; it has one, its value", n->attrs.n);
-    const sparta_attr *a = &n->attrs.attr[0];
-    sparta_dims dims = {.rank = 0};
-    if (a->kind == SPARTA_ATTR_TENSOR)
+        return sp_ops_fail(g, n, SPARTA_E_FORMAT, "%d attributes; it has one, its value", n->attrs.n);
+    const sp_attr *a = &n->attrs.attr[0];
+    sp_dims dims = {.rank = 0};
+    if (a->kind == SP_ATTR_TENSOR)
         for (int i = 0; i < a->tensor->rank; i++)
-            SPARTA_TRY(sparta_ops_append(g, n, &dims, sparta_expr_const(g->arena, a->tensor->dim[i])));
-    else if (a->kind == SPARTA_ATTR_INTS || a->kind == SPARTA_ATTR_FLOATS)
-        SPARTA_TRY(sparta_ops_append(g, n, &dims, sparta_expr_const(g->arena, a->n)));
-    else if (a->kind == SPARTA_ATTR_STRING)
-        return sparta_ops_fail(g, n, SPARTA_E_UNSUPPORTED, "texts are not supported");
-    bool integer = a->kind == SPARTA_ATTR_INT || a->kind == SPARTA_ATTR_INTS;
-    sparta_ops_set(n, 0,
-                   a->kind == SPARTA_ATTR_TENSOR ? a->tensor->dtype
-                   : integer                     ? SPARTA_I64
-                                                 : SPARTA_F32,
-                   &dims);
+            SP_TRY(sp_ops_append(g, n, &dims, sp_expr_const(g->arena, a->tensor->dim[i])));
+    else if (a->kind == SP_ATTR_INTS || a->kind == SP_ATTR_FLOATS)
+        SP_TRY(sp_ops_append(g, n, &dims, sp_expr_const(g->arena, a->n)));
+    else if (a->kind == SP_ATTR_STRING)
+        return sp_ops_fail(g, n, SPARTA_E_UNSUPPORTED, "texts are not supported");
+    bool integer = a->kind == SP_ATTR_INT || a->kind == SP_ATTR_INTS;
+    sp_ops_set(n, 0, a->kind == SP_ATTR_TENSOR ? a->tensor->dtype : integer ? SPARTA_I64 : SPARTA_F32, &dims);
     return SPARTA_OK;
 }
 
-const sparta_flow sparta_flow_Constant = {
-    SPARTA_OPAQUE, "folded: its value is a constant", "any", "texts", NULL, NULL};
+const sp_flow sp_flow_Constant = {SP_OPAQUE, "folded: its value is a constant", "any", "texts", NULL, NULL};

@@ -2,47 +2,47 @@
 #include "ops/flow.h"
 #include "ops/ints.h"
 
-sparta_status sparta_shape_ConstantOfShape(sparta_graph *g, sparta_node *n)
+sparta_status sp_shape_ConstantOfShape(sp_graph *g, sp_node *n)
 {
-    sparta_list shape;
-    sparta_dims dims = {.rank = 0};
-    const sparta_attr *value = sparta_attr_find(&n->attrs, "value");
+    sp_list shape;
+    sp_dims dims = {.rank = 0};
+    const sp_attr *value = sp_attr_find(&n->attrs, "value");
     if (value && sparta_tensor_elements(value->tensor) != 1)
-        return sparta_ops_fail(g, n, SPARTA_E_SHAPE, "value has %lld elements; it must be one",
-                               (long long)sparta_tensor_elements(value->tensor));
-    SPARTA_TRY(sparta_ops_list(g, n, 0, "the shape", &shape));
-    for (int i = 0; i < shape.n; i++) SPARTA_TRY(sparta_ops_append(g, n, &dims, shape.x[i]));
-    sparta_ops_set(n, 0, value ? value->tensor->dtype : SPARTA_F32, &dims);
+        return sp_ops_fail(g, n, SPARTA_E_SHAPE, "value has %lld elements; it must be one",
+                           (long long)sparta_tensor_elements(value->tensor));
+    SP_TRY(sp_ops_list(g, n, 0, "the shape", &shape));
+    for (int i = 0; i < shape.n; i++) SP_TRY(sp_ops_append(g, n, &dims, shape.x[i]));
+    sp_ops_set(n, 0, value ? value->tensor->dtype : SPARTA_F32, &dims);
     return SPARTA_OK;
 }
 
 /* y: whatever labels, made here, and filled with one value. */
-static sparta_status axes(sparta_axes *a)
+static sparta_status axes(sp_axes *a)
 {
-    const sparta_value *y = a->n->out[0];
-    const sparta_attr *value = sparta_attr_find(&a->n->attrs, "value");
+    const sp_value *y = a->n->out[0];
+    const sp_attr *value = sp_attr_find(&a->n->attrs, "value");
     int label[SPARTA_RANK];
     for (int i = 0; i < y->dims.rank; i++)
-        if (sparta_expr_is(y->dims.dim[i], 0)) return SPARTA_OK; /* nothing is in it */
-    SPARTA_TRY(sparta_axes_labels(a, y, label));
-    a->how = SPARTA_FLOW_MOVE;
+        if (sp_expr_is(y->dims.dim[i], 0)) return SPARTA_OK; /* nothing is in it */
+    SP_TRY(sp_axes_labels(a, y, label));
+    a->how = SP_FLOW_MOVE;
     a->fill = value ? value->tensor : NULL;
-    a->out[0].role = SPARTA_ARG;
+    a->out[0].role = SP_ARG;
     for (int i = 0; i < y->dims.rank; i++) {
         a->label[label[i]].made = true;
-        a->out[0].axis[i] = sparta_axis_of(label[i]);
+        a->out[0].axis[i] = sp_axis_of(label[i]);
     }
     return SPARTA_OK;
 }
 
-static sparta_status shrink(const sparta_shrink *s)
+static sparta_status shrink(const sp_shrink *s)
 {
-    const sparta_dims *y = &s->n->out[0]->dims;
+    const sp_dims *y = &s->n->out[0]->dims;
     int64_t shape[SPARTA_RANK] = {0};
     bool set[SPARTA_RANK];
-    for (int i = 0; i < y->rank; i++) set[i] = sparta_expr_is_const(y->dim[i], &shape[i]);
-    return sparta_shrink_some(s, 0, y->rank, set, shape);
+    for (int i = 0; i < y->rank; i++) set[i] = sp_expr_is_const(y->dim[i], &shape[i]);
+    return sp_shrink_some(s, 0, y->rank, set, shape);
 }
 
-const sparta_flow sparta_flow_ConstantOfShape = {
-    SPARTA_EXACT, "all of it is its value", "any", "a shape computed from data", axes, shrink};
+const sp_flow sp_flow_ConstantOfShape = {
+    SP_EXACT, "all of it is its value", "any", "a shape computed from data", axes, shrink};

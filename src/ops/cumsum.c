@@ -2,34 +2,34 @@
 #include "ops/flow.h"
 #include "ops/rule.h"
 
-sparta_status sparta_shape_CumSum(sparta_graph *g, sparta_node *n)
+sparta_status sp_shape_CumSum(sp_graph *g, sp_node *n)
 {
-    SPARTA_TRY(sparta_ops_types(g, n, 1, SPARTA_INDICES));
-    SPARTA_TRY(sparta_ops_scalar(g, n, 1));
-    SPARTA_TRY(sparta_ops_rank(g, n, 0, 1, SPARTA_RANK));
-    return sparta_ops_unary(g, n, SPARTA_NUMBERS);
+    SP_TRY(sp_ops_types(g, n, 1, SP_INDICES));
+    SP_TRY(sp_ops_scalar(g, n, 1));
+    SP_TRY(sp_ops_rank(g, n, 0, 1, SPARTA_RANK));
+    return sp_ops_unary(g, n, SP_NUMBERS);
 }
 
 /* Sums of a constant differ from element to element: only zeros pass. */
-static sparta_status axes(sparta_axes *a)
+static sparta_status axes(sp_axes *a)
 {
     const sparta_tensor *t = a->n->in[1]->constant;
     bool whole[SPARTA_RANK] = {false};
     int axis, rank = a->n->in[0]->dims.rank;
     if (!t) return SPARTA_OK;
-    SPARTA_TRY(sparta_ops_axis(a->g, a->n, sparta_element_get_int(t->dtype, t->data, 0), rank, &axis));
+    SP_TRY(sp_ops_axis(a->g, a->n, sp_element_get_int(t->dtype, t->data, 0), rank, &axis));
     whole[axis] = true;
-    SPARTA_TRY(sparta_flow_along(a, whole, "a running sum goes over them"));
-    a->how = SPARTA_FLOW_PRODUCT;
-    a->in[0].role = SPARTA_FACTOR;
-    a->in[1] = (sparta_flow_operand){.role = SPARTA_SIDE};
+    SP_TRY(sp_flow_along(a, whole, "a running sum goes over them"));
+    a->how = SP_FLOW_PRODUCT;
+    a->in[0].role = SP_FACTOR;
+    a->in[1] = (sp_flow_operand){.role = SP_SIDE};
     a->no_values = true;
     return SPARTA_OK;
 }
 
-const sparta_flow sparta_flow_CumSum = {SPARTA_CONSERVATIVE,
-                                        "zero where the line along the axis is; all of the line stays",
-                                        "numbers",
-                                        "",
-                                        axes,
-                                        NULL};
+const sp_flow sp_flow_CumSum = {SP_CONSERVATIVE,
+                                "zero where the line along the axis is; all of the line stays",
+                                "numbers",
+                                "",
+                                axes,
+                                NULL};

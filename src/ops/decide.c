@@ -26,168 +26,153 @@ static void collect(void *arg, const char *name)
 }
 
 /* low <= x <= high at this point? */
-static bool within_here(const sparta_graph *g, const sparta_expr *x, const symbols *s, int64_t low,
-                        int64_t high)
+static bool within_here(const sp_graph *g, const sp_expr *x, const symbols *s, int64_t low, int64_t high)
 {
     int64_t value;
-    if (sparta_expr_eval(g->cx, x, &(sparta_bindings){s->n, s->name, s->value}, &value) != SPARTA_OK) {
-        sparta_ctx_clear(g->cx); /* only "not known" */
+    if (sp_expr_eval(g->cx, x, &(sp_bindings){s->n, s->name, s->value}, &value) != SPARTA_OK) {
+        sp_ctx_clear(g->cx); /* only "not known" */
         return false;
     }
     return value >= low && value <= high;
 }
 
-static bool within(const sparta_graph *g, const sparta_expr *x, int64_t low, int64_t high)
+static bool within(const sp_graph *g, const sp_expr *x, int64_t low, int64_t high)
 {
     static const int64_t raised[] = {2, 3, 64, 100003}, mixed[] = {2, 3, 5, 7, 11, 13, 17, 64, 512, 1009};
     symbols s = {0};
-    sparta_expr_symbols(x, collect, &s);
+    sp_expr_symbols(x, collect, &s);
     if (s.too_many) return false;
     for (int i = 0; i < s.n; i++) s.value[i] = 1;
     bool yes = within_here(g, x, &s, low, high);
     for (int i = 0; i < s.n && yes; i++) {
-        for (size_t k = 0; k < SPARTA_COUNT(raised) && yes; k++) {
+        for (size_t k = 0; k < SP_COUNT(raised) && yes; k++) {
             s.value[i] = raised[k];
             yes = within_here(g, x, &s, low, high);
         }
         s.value[i] = 1;
     }
-    for (size_t k = 0; k < SPARTA_COUNT(mixed) && yes; k++) {
-        for (int i = 0; i < s.n; i++) s.value[i] = mixed[(k + 3 * (size_t)i) % SPARTA_COUNT(mixed)];
+    for (size_t k = 0; k < SP_COUNT(mixed) && yes; k++) {
+        for (int i = 0; i < s.n; i++) s.value[i] = mixed[(k + 3 * (size_t)i) % SP_COUNT(mixed)];
         yes = within_here(g, x, &s, low, high);
     }
     return yes;
 }
 
-bool sparta_ops_positive(const sparta_graph *g, const sparta_expr *x)
+bool sp_ops_positive(const sp_graph *g, const sp_expr *x)
 {
     return within(g, x, 1, INT64_MAX);
 }
 
-bool sparta_ops_natural(const sparta_graph *g, const sparta_expr *x)
+bool sp_ops_natural(const sp_graph *g, const sp_expr *x)
 {
     return within(g, x, 0, INT64_MAX);
 }
 
-bool sparta_ops_negative(const sparta_graph *g, const sparta_expr *x)
+bool sp_ops_negative(const sp_graph *g, const sp_expr *x)
 {
     return within(g, x, INT64_MIN, -1);
 }
 
 /* NULL (no memory, overflow) becomes "not known" unless it is memory. */
-static sparta_status settle(sparta_graph *g, const sparta_expr *x, const sparta_expr **out)
+static sparta_status settle(sp_graph *g, const sp_expr *x, const sp_expr **out)
 {
     *out = x;
-    if (x || sparta_ctx_status(g->cx) == SPARTA_E_MEMORY) return x ? SPARTA_OK : SPARTA_E_MEMORY;
-    sparta_ctx_clear(g->cx);
+    if (x || sp_ctx_status(g->cx) == SPARTA_E_MEMORY) return x ? SPARTA_OK : SPARTA_E_MEMORY;
+    sp_ctx_clear(g->cx);
     return SPARTA_OK;
 }
 
 /* ------------------------------------------------------------------ arithmetic */
-sparta_status sparta_ops_divide(const sparta_graph *g, const sparta_expr *x, const sparta_expr *y,
-                                const sparta_expr **out)
+sparta_status sp_ops_divide(const sp_graph *g, const sp_expr *x, const sp_expr *y, const sp_expr **out)
 {
-    sparta_ctx_clear(g->cx); /* "no" leaves no message, no memory does */
-    *out = sparta_expr_divide_exact(g->arena, x, y);
-    return !*out && sparta_ctx_status(g->cx) == SPARTA_E_MEMORY ? SPARTA_E_MEMORY : SPARTA_OK;
+    sp_ctx_clear(g->cx); /* "no" leaves no message, no memory does */
+    *out = sp_expr_divide_exact(g->arena, x, y);
+    return !*out && sp_ctx_status(g->cx) == SPARTA_E_MEMORY ? SPARTA_E_MEMORY : SPARTA_OK;
 }
 
-sparta_status sparta_ints_add(sparta_graph *g, const sparta_expr *a, const sparta_expr *b,
-                              const sparta_expr **out)
+sparta_status sp_ints_add(sp_graph *g, const sp_expr *a, const sp_expr *b, const sp_expr **out)
 {
-    return settle(g, sparta_expr_add(g->arena, a, b), out);
+    return settle(g, sp_expr_add(g->arena, a, b), out);
 }
 
-sparta_status sparta_ints_sub(sparta_graph *g, const sparta_expr *a, const sparta_expr *b,
-                              const sparta_expr **out)
+sparta_status sp_ints_sub(sp_graph *g, const sp_expr *a, const sp_expr *b, const sp_expr **out)
 {
-    return settle(g, sparta_expr_sub(g->arena, a, b), out);
+    return settle(g, sp_expr_sub(g->arena, a, b), out);
 }
 
-sparta_status sparta_ints_mul(sparta_graph *g, const sparta_expr *a, const sparta_expr *b,
-                              const sparta_expr **out)
+sparta_status sp_ints_mul(sp_graph *g, const sp_expr *a, const sp_expr *b, const sp_expr **out)
 {
-    return settle(g, sparta_expr_mul(g->arena, a, b), out);
+    return settle(g, sp_expr_mul(g->arena, a, b), out);
 }
 
 /* ONNX cuts off, expressions floor: the same where nothing is negative. */
-sparta_status sparta_ints_div(sparta_graph *g, const sparta_expr *a, const sparta_expr *b,
-                              const sparta_expr **out)
+sparta_status sp_ints_div(sp_graph *g, const sp_expr *a, const sp_expr *b, const sp_expr **out)
 {
     *out = NULL;
-    if (!sparta_ops_natural(g, a) || !sparta_ops_positive(g, b)) return SPARTA_OK;
-    return settle(g, sparta_expr_div(g->arena, a, b), out);
+    if (!sp_ops_natural(g, a) || !sp_ops_positive(g, b)) return SPARTA_OK;
+    return settle(g, sp_expr_div(g->arena, a, b), out);
 }
 
-sparta_status sparta_ints_mod(sparta_graph *g, const sparta_expr *a, const sparta_expr *b,
-                              const sparta_expr **out)
+sparta_status sp_ints_mod(sp_graph *g, const sp_expr *a, const sp_expr *b, const sp_expr **out)
 {
     *out = NULL;
-    if (!sparta_ops_natural(g, a) || !sparta_ops_positive(g, b)) return SPARTA_OK;
-    return settle(g, sparta_expr_mod(g->arena, a, b), out);
+    if (!sp_ops_natural(g, a) || !sp_ops_positive(g, b)) return SPARTA_OK;
+    return settle(g, sp_expr_mod(g->arena, a, b), out);
 }
 
-sparta_status sparta_ints_min(sparta_graph *g, const sparta_expr *a, const sparta_expr *b,
-                              const sparta_expr **out)
+sparta_status sp_ints_min(sp_graph *g, const sp_expr *a, const sp_expr *b, const sp_expr **out)
 {
-    return settle(g, sparta_expr_min(g->arena, a, b), out);
+    return settle(g, sp_expr_min(g->arena, a, b), out);
 }
 
-sparta_status sparta_ints_max(sparta_graph *g, const sparta_expr *a, const sparta_expr *b,
-                              const sparta_expr **out)
+sparta_status sp_ints_max(sp_graph *g, const sp_expr *a, const sp_expr *b, const sp_expr **out)
 {
-    return settle(g, sparta_expr_max(g->arena, a, b), out);
+    return settle(g, sp_expr_max(g->arena, a, b), out);
 }
 
 /* ------------------------------------------------------------------ comparisons: 0, 1 or not known */
-sparta_status sparta_ints_equal(sparta_graph *g, const sparta_expr *a, const sparta_expr *b,
-                                const sparta_expr **out)
+sparta_status sp_ints_equal(sp_graph *g, const sp_expr *a, const sp_expr *b, const sp_expr **out)
 {
-    const sparta_expr *up, *down;
-    SPARTA_TRY(sparta_ints_sub(g, a, b, &up));
-    SPARTA_TRY(sparta_ints_sub(g, b, a, &down));
+    const sp_expr *up, *down;
+    SP_TRY(sp_ints_sub(g, a, b, &up));
+    SP_TRY(sp_ints_sub(g, b, a, &down));
     *out = NULL;
     if (!up || !down) return SPARTA_OK;
-    if (sparta_expr_is(up, 0)) return settle(g, sparta_expr_const(g->arena, 1), out);
-    if (sparta_ops_positive(g, up) || sparta_ops_positive(g, down))
-        return settle(g, sparta_expr_const(g->arena, 0), out);
+    if (sp_expr_is(up, 0)) return settle(g, sp_expr_const(g->arena, 1), out);
+    if (sp_ops_positive(g, up) || sp_ops_positive(g, down)) return settle(g, sp_expr_const(g->arena, 0), out);
     return SPARTA_OK;
 }
 
-sparta_status sparta_ints_less(sparta_graph *g, const sparta_expr *a, const sparta_expr *b,
-                               const sparta_expr **out)
+sparta_status sp_ints_less(sp_graph *g, const sp_expr *a, const sp_expr *b, const sp_expr **out)
 {
-    const sparta_expr *up, *down;
-    SPARTA_TRY(sparta_ints_sub(g, b, a, &up));
-    SPARTA_TRY(sparta_ints_sub(g, a, b, &down));
+    const sp_expr *up, *down;
+    SP_TRY(sp_ints_sub(g, b, a, &up));
+    SP_TRY(sp_ints_sub(g, a, b, &down));
     *out = NULL;
     if (!up || !down) return SPARTA_OK;
-    if (sparta_ops_positive(g, up)) return settle(g, sparta_expr_const(g->arena, 1), out);
-    if (sparta_ops_natural(g, down)) return settle(g, sparta_expr_const(g->arena, 0), out);
+    if (sp_ops_positive(g, up)) return settle(g, sp_expr_const(g->arena, 1), out);
+    if (sp_ops_natural(g, down)) return settle(g, sp_expr_const(g->arena, 0), out);
     return SPARTA_OK;
 }
 
-sparta_status sparta_ints_greater(sparta_graph *g, const sparta_expr *a, const sparta_expr *b,
-                                  const sparta_expr **out)
+sparta_status sp_ints_greater(sp_graph *g, const sp_expr *a, const sp_expr *b, const sp_expr **out)
 {
-    return sparta_ints_less(g, b, a, out);
+    return sp_ints_less(g, b, a, out);
 }
 
-static sparta_status negate(sparta_graph *g, const sparta_expr **truth)
+static sparta_status negate(sp_graph *g, const sp_expr **truth)
 {
-    return *truth ? settle(g, sparta_expr_const(g->arena, sparta_expr_is(*truth, 0)), truth) : SPARTA_OK;
+    return *truth ? settle(g, sp_expr_const(g->arena, sp_expr_is(*truth, 0)), truth) : SPARTA_OK;
 }
 
-sparta_status sparta_ints_less_or_equal(sparta_graph *g, const sparta_expr *a, const sparta_expr *b,
-                                        const sparta_expr **out)
+sparta_status sp_ints_less_or_equal(sp_graph *g, const sp_expr *a, const sp_expr *b, const sp_expr **out)
 {
-    SPARTA_TRY(sparta_ints_less(g, b, a, out));
+    SP_TRY(sp_ints_less(g, b, a, out));
     return negate(g, out);
 }
 
-sparta_status sparta_ints_greater_or_equal(sparta_graph *g, const sparta_expr *a, const sparta_expr *b,
-                                           const sparta_expr **out)
+sparta_status sp_ints_greater_or_equal(sp_graph *g, const sp_expr *a, const sp_expr *b, const sp_expr **out)
 {
-    SPARTA_TRY(sparta_ints_less(g, a, b, out));
+    SP_TRY(sp_ints_less(g, a, b, out));
     return negate(g, out);
 }

@@ -3,22 +3,22 @@
 #include "ops/flow.h"
 #include "ops/rule.h"
 
-sparta_status sparta_shape_Dropout(sparta_graph *g, sparta_node *n)
+sparta_status sp_shape_Dropout(sp_graph *g, sp_node *n)
 {
-    SPARTA_TRY(sparta_ops_types(g, n, 1, SPARTA_FLOATS));
-    SPARTA_TRY(sparta_ops_types(g, n, 2, SPARTA_BOOLS));
-    for (int i = 1; i < 3; i++) SPARTA_TRY(sparta_ops_scalar(g, n, i));
-    sparta_ops_set(n, 1, SPARTA_BOOL, &n->in[0]->dims);
-    return sparta_ops_unary(g, n, SPARTA_FLOATS);
+    SP_TRY(sp_ops_types(g, n, 1, SP_FLOATS));
+    SP_TRY(sp_ops_types(g, n, 2, SP_BOOLS));
+    for (int i = 1; i < 3; i++) SP_TRY(sp_ops_scalar(g, n, i));
+    sp_ops_set(n, 1, SPARTA_BOOL, &n->in[0]->dims);
+    return sp_ops_unary(g, n, SP_FLOATS);
 }
 
 /* The mask is no element of the input: with it the whole is a function. */
-static sparta_status axes(sparta_axes *a)
+static sparta_status axes(sp_axes *a)
 {
-    SPARTA_TRY(sparta_flow_same(a));
-    if (a->n->n_out > 1) a->how = SPARTA_FLOW_FUNCTION;
+    SP_TRY(sp_flow_same(a));
+    if (a->n->n_out > 1) a->how = SP_FLOW_FUNCTION;
     return SPARTA_OK;
 }
 
-const sparta_flow sparta_flow_Dropout = {
-    SPARTA_EXACT, "the same elements; the mask is true", "floats", "training mode", axes, NULL};
+const sp_flow sp_flow_Dropout = {
+    SP_EXACT, "the same elements; the mask is true", "floats", "training mode", axes, NULL};

@@ -5,91 +5,86 @@
 #include "ops/rule.h"
 
 /* One dim of one operand: it agrees with what its loop was before, or is the first. */
-static sparta_status meet(sparta_graph *g, const sparta_node *n, const sparta_expr *dim, bool wide,
-                          const sparta_expr **loop)
+static sparta_status meet(sp_graph *g, const sp_node *n, const sp_expr *dim, bool wide, const sp_expr **loop)
 {
-    if (!*loop || (wide && sparta_expr_is(*loop, 1))) {
+    if (!*loop || (wide && sp_expr_is(*loop, 1))) {
         *loop = dim;
         return SPARTA_OK;
     }
-    if (wide && sparta_expr_is(dim, 1)) return SPARTA_OK;
-    return sparta_ops_agree(g, n, "dims of one letter, or of \"...\"", *loop, dim);
+    if (wide && sp_expr_is(dim, 1)) return SPARTA_OK;
+    return sp_ops_agree(g, n, "dims of one letter, or of \"...\"", *loop, dim);
 }
 
-static sparta_status find_dims(sparta_graph *g, const sparta_node *n, const sparta_einsum *e,
-                               sparta_dims *out)
+static sparta_status find_dims(sp_graph *g, const sp_node *n, const sp_einsum *e, sp_dims *out)
 {
-    const sparta_expr *loop[SPARTA_EINSUM_LOOPS] = {NULL};
-    *out = (sparta_dims){.rank = 0};
+    const sp_expr *loop[SP_EINSUM_LOOPS] = {NULL};
+    *out = (sp_dims){.rank = 0};
     for (int i = 0; i < n->n_in; i++)
         for (int d = 0; d < n->in[i]->dims.rank; d++)
-            SPARTA_TRY(meet(g, n, n->in[i]->dims.dim[d], e->wide[e->loop[i][d]], &loop[e->loop[i][d]]));
-    for (int l = 0; l < e->kept; l++) SPARTA_TRY(sparta_ops_append(g, n, out, loop[l]));
+            SP_TRY(meet(g, n, n->in[i]->dims.dim[d], e->wide[e->loop[i][d]], &loop[e->loop[i][d]]));
+    for (int l = 0; l < e->kept; l++) SP_TRY(sp_ops_append(g, n, out, loop[l]));
     return SPARTA_OK;
 }
 
-sparta_status sparta_shape_Einsum(sparta_graph *g, sparta_node *n)
+sparta_status sp_shape_Einsum(sp_graph *g, sp_node *n)
 {
-    sparta_einsum e;
-    sparta_dims dims;
-    int *rank = sparta_arena_array(g->arena, (size_t)n->n_in, sizeof *rank);
-    SPARTA_NEED(g->cx, rank);
+    sp_einsum e;
+    sp_dims dims;
+    int *rank = sp_arena_array(g->arena, (size_t)n->n_in, sizeof *rank);
+    SP_NEED(g->cx, rank);
     for (int i = 0; i < n->n_in; i++) {
-        SPARTA_TRY(sparta_ops_types(g, n, i, SPARTA_NUMBERS));
-        SPARTA_TRY(sparta_ops_same_type(g, n, 0, i));
+        SP_TRY(sp_ops_types(g, n, i, SP_NUMBERS));
+        SP_TRY(sp_ops_same_type(g, n, 0, i));
         rank[i] = n->in[i]->dims.rank;
     }
-    if (sparta_einsum_parse(g->cx, sparta_attr_string(&n->attrs, "equation", ""), n->n_in, rank, &e) !=
-        SPARTA_OK)
-        return sparta_fail_in(g->cx, "node '%.200s'", n->name);
+    if (sp_einsum_parse(g->cx, sp_attr_string(&n->attrs, "equation", ""), n->n_in, rank, &e) != SPARTA_OK)
+        return sp_fail_in(g->cx, "node '%.200s'", n->name);
     sparta_status status = find_dims(g, n, &e, &dims);
-    sparta_free(g->cx, e.loop);
-    SPARTA_TRY(status);
-    sparta_ops_set(n, 0, n->in[0]->dtype, &dims);
+    sp_free(g->cx, e.loop);
+    SP_TRY(status);
+    sp_ops_set(n, 0, n->in[0]->dtype, &dims);
     return SPARTA_OK;
 }
 
 /* Every loop is a label; those that the result lacks are summed. */
-static sparta_status describe(sparta_axes *a, const sparta_einsum *e)
+static sparta_status describe(sp_axes *a, const sp_einsum *e)
 {
-    const sparta_node *n = a->n;
-    int label[SPARTA_LABELS];
+    const sp_node *n = a->n;
+    int label[SP_LABELS];
     for (int l = 0; l < e->loops; l++) {
-        const sparta_expr *dim = NULL;
+        const sp_expr *dim = NULL;
         for (int i = 0; i < n->n_in; i++)
             for (int d = 0; d < n->in[i]->dims.rank; d++)
-                if (e->loop[i][d] == l && (!dim || sparta_expr_is(dim, 1))) dim = n->in[i]->dims.dim[d];
-        SPARTA_TRY(sparta_axes_label(a, dim, l < e->kept ? SPARTA_EACH : SPARTA_SUM, NULL, &label[l]));
+                if (e->loop[i][d] == l && (!dim || sp_expr_is(dim, 1))) dim = n->in[i]->dims.dim[d];
+        SP_TRY(sp_axes_label(a, dim, l < e->kept ? SP_EACH : SP_SUM, NULL, &label[l]));
     }
-    a->how = SPARTA_FLOW_PRODUCT;
+    a->how = SP_FLOW_PRODUCT;
     a->bias_axis = e->kept - 1;
     for (int i = 0; i < n->n_in; i++) {
-        a->in[i].role = SPARTA_FACTOR;
+        a->in[i].role = SP_FACTOR;
         for (int d = 0; d < n->in[i]->dims.rank; d++) {
             int l = label[e->loop[i][d]];
-            bool repeats = sparta_expr_is(n->in[i]->dims.dim[d], 1) && a->label[l].size != 1;
-            a->in[i].axis[d] = repeats ? (sparta_axis){.n = 0} : sparta_axis_of(l);
+            bool repeats = sp_expr_is(n->in[i]->dims.dim[d], 1) && a->label[l].size != 1;
+            a->in[i].axis[d] = repeats ? (sp_axis){.n = 0} : sp_axis_of(l);
         }
     }
-    a->out[0].role = SPARTA_ARG;
-    for (int l = 0; l < e->kept; l++) a->out[0].axis[l] = sparta_axis_of(label[l]);
+    a->out[0].role = SP_ARG;
+    for (int l = 0; l < e->kept; l++) a->out[0].axis[l] = sp_axis_of(label[l]);
     return SPARTA_OK;
 }
 
-static sparta_status axes(sparta_axes *a)
+static sparta_status axes(sp_axes *a)
 {
-    sparta_einsum e;
-    int *rank = sparta_arena_array(a->arena, (size_t)a->n->n_in, sizeof *rank);
-    SPARTA_NEED(a->g->cx, rank);
+    sp_einsum e;
+    int *rank = sp_arena_array(a->arena, (size_t)a->n->n_in, sizeof *rank);
+    SP_NEED(a->g->cx, rank);
     for (int i = 0; i < a->n->n_in; i++) rank[i] = a->n->in[i]->dims.rank;
-    SPARTA_TRY(sparta_einsum_parse(a->g->cx, sparta_attr_string(&a->n->attrs, "equation", ""), a->n->n_in,
-                                   rank, &e));
-    sparta_status status = e.loops <= SPARTA_LABELS ? describe(a, &e) : SPARTA_OK; /* more: opaque */
-    sparta_free(a->g->cx, e.loop);
+    SP_TRY(sp_einsum_parse(a->g->cx, sp_attr_string(&a->n->attrs, "equation", ""), a->n->n_in, rank, &e));
+    sparta_status status = e.loops <= SP_LABELS ? describe(a, &e) : SPARTA_OK; /* more: opaque */
+    sp_free(a->g->cx, e.loop);
     return status;
 }
 
-const sparta_flow sparta_flow_Einsum = {
-    SPARTA_EXACT, "zero where every product of its sum is; zero and constant summands go",
-    "numbers",    "",
-    axes,         NULL};
+const sp_flow sp_flow_Einsum = {
+    SP_EXACT, "zero where every product of its sum is; zero and constant summands go", "numbers", "", axes,
+    NULL};

@@ -3,9 +3,9 @@
 #include "ops/flow.h"
 #include "ops/ints.h"
 
-sparta_status sparta_shape_Equal(sparta_graph *g, sparta_node *n)
+sparta_status sp_shape_Equal(sp_graph *g, sp_node *n)
 {
-    return sparta_ops_compare(g, n, SPARTA_ANY, sparta_ints_equal);
+    return sp_ops_compare(g, n, SP_ANY, sp_ints_equal);
 }
 
-const sparta_flow sparta_flow_Equal = {SPARTA_EXACT, "element by element", "any", "", sparta_flow_each, NULL};
+const sp_flow sp_flow_Equal = {SP_EXACT, "element by element", "any", "", sp_flow_each, NULL};

@@ -2,27 +2,27 @@
 #include "ops/flow.h"
 #include "ops/ints.h"
 
-sparta_status sparta_shape_Expand(sparta_graph *g, sparta_node *n)
+sparta_status sp_shape_Expand(sp_graph *g, sp_node *n)
 {
-    sparta_list shape;
-    sparta_dims dims = {.rank = 0};
-    SPARTA_TRY(sparta_ops_list(g, n, 1, "the shape", &shape));
-    for (int i = 0; i < shape.n; i++) SPARTA_TRY(sparta_ops_append(g, n, &dims, shape.x[i]));
-    SPARTA_TRY(sparta_ops_broadcast(g, n, &n->in[0]->dims, &dims, &dims));
-    sparta_ops_set(n, 0, n->in[0]->dtype, &dims);
-    return sparta_ops_move(g, n, 1);
+    sp_list shape;
+    sp_dims dims = {.rank = 0};
+    SP_TRY(sp_ops_list(g, n, 1, "the shape", &shape));
+    for (int i = 0; i < shape.n; i++) SP_TRY(sp_ops_append(g, n, &dims, shape.x[i]));
+    SP_TRY(sp_ops_broadcast(g, n, &n->in[0]->dims, &dims, &dims));
+    sp_ops_set(n, 0, n->in[0]->dtype, &dims);
+    return sp_ops_move(g, n, 1);
 }
 
 /* The input repeats along the labels that it lacks. */
-static sparta_status axes(sparta_axes *a)
+static sparta_status axes(sp_axes *a)
 {
     int label[SPARTA_RANK], rank = a->n->out[0]->dims.rank, x = a->n->in[0]->dims.rank;
-    SPARTA_TRY(sparta_axes_labels(a, a->n->out[0], label));
-    a->how = SPARTA_FLOW_MOVE;
-    sparta_axes_broadcast(a, 0, SPARTA_ARG, rank, label);
-    a->out[0].role = SPARTA_ARG;
+    SP_TRY(sp_axes_labels(a, a->n->out[0], label));
+    a->how = SP_FLOW_MOVE;
+    sp_axes_broadcast(a, 0, SP_ARG, rank, label);
+    a->out[0].role = SP_ARG;
     for (int i = 0; i < rank; i++) {
-        a->out[0].axis[i] = sparta_axis_of(label[i]);
+        a->out[0].axis[i] = sp_axis_of(label[i]);
         a->label[label[i]].made = i < rank - x || !a->in[0].axis[i - (rank - x)].n;
     }
     return SPARTA_OK;
@@ -30,21 +30,21 @@ static sparta_status axes(sparta_axes *a)
 
 /* 1 leaves a dim as it is; one that is made and has a symbol for its size is read from the list, which may be shorter than the rank:
  * the dims before it are the input's. */
-static sparta_status shrink(const sparta_shrink *s)
+static sparta_status shrink(const sp_shrink *s)
 {
-    const sparta_dims *y = &s->n->out[0]->dims;
+    const sp_dims *y = &s->n->out[0]->dims;
     int64_t shape[SPARTA_RANK] = {0}, count = y->rank;
     bool changed = false, set[SPARTA_RANK];
-    if (s->n->in[1]->dims.rank) (void)sparta_expr_is_const(s->n->in[1]->dims.dim[0], &count);
+    if (s->n->in[1]->dims.rank) (void)sp_expr_is_const(s->n->in[1]->dims.dim[0], &count);
     const int before = y->rank - (int)count;
     for (int i = 0; i < y->rank; i++) {
         const int l = s->axes->out[0].axis[i].label[0];
         changed |= s->kept[l] != NULL;
-        set[i] = sparta_expr_is_const(y->dim[i], &shape[i]) || !s->axes->label[l].made;
+        set[i] = sp_expr_is_const(y->dim[i], &shape[i]) || !s->axes->label[l].made;
         if (!s->axes->label[l].made) shape[i] = 1;
     }
-    return changed ? sparta_shrink_some(s, 1, (int)count, set + before, shape + before) : SPARTA_OK;
+    return changed ? sp_shrink_some(s, 1, (int)count, set + before, shape + before) : SPARTA_OK;
 }
 
-const sparta_flow sparta_flow_Expand = {
-    SPARTA_EXACT, "the same elements, repeated", "any", "a shape computed from data", axes, shrink};
+const sp_flow sp_flow_Expand = {
+    SP_EXACT, "the same elements, repeated", "any", "a shape computed from data", axes, shrink};

@@ -2,10 +2,9 @@
 #include "ops/flow.h"
 #include "ops/rule.h"
 
-sparta_status sparta_shape_Floor(sparta_graph *g, sparta_node *n)
+sparta_status sp_shape_Floor(sp_graph *g, sp_node *n)
 {
-    return sparta_ops_unary(g, n, SPARTA_FLOATS);
+    return sp_ops_unary(g, n, SP_FLOATS);
 }
 
-const sparta_flow sparta_flow_Floor = {SPARTA_EXACT, "element by element", "floats",
-                                       "",           sparta_flow_each,     NULL};
+const sp_flow sp_flow_Floor = {SP_EXACT, "element by element", "floats", "", sp_flow_each, NULL};

@@ -48,172 +48,162 @@
  * Why an index of a label cannot be removed is a text for the user (`why`); NULL where it can be when all operands
  * agree. A label of kind WHOLE never can.
  */
-#ifndef SPARTA_OPS_FLOW_H
-#define SPARTA_OPS_FLOW_H
+#ifndef SP_OPS_FLOW_H
+#define SP_OPS_FLOW_H
 
 #include "ops/ops.h"
 
-enum { SPARTA_LABELS = 32, SPARTA_COMPOSITE = 6 };
+enum { SP_LABELS = 32, SP_COMPOSITE = 6 };
 
 typedef enum {
-    SPARTA_EACH, /* index by index */
-    SPARTA_SUM,  /* only inputs have it: added up; zero summands may go */
-    SPARTA_WHOLE /* every index of the output depends on every index of the input */
-} sparta_label_kind;
+    SP_EACH, /* index by index */
+    SP_SUM,  /* only inputs have it: added up; zero summands may go */
+    SP_WHOLE /* every index of the output depends on every index of the input */
+} sp_label_kind;
 
-typedef struct sparta_label {
-    sparta_label_kind kind;
+typedef struct sp_label {
+    sp_label_kind kind;
     int64_t size;    /* -1: not a number */
     const char *why; /* why its indices stay; NULL: they may go */
     int64_t
         run; /* its size in a run on constants that are alike along it; 0: 1 for EACH, all of it otherwise; -1: no run */
     bool alike; /* such a run is possible only where constants are alike along it */
     bool made;  /* only the output has it, and is the same at every index: there may be fewer */
-} sparta_label;
+} sp_label;
 
-typedef struct sparta_axis {
+typedef struct sp_axis {
     int n; /* labels; 0: size 1 */
-    int label[SPARTA_COMPOSITE];
+    int label[SP_COMPOSITE];
     bool window; /* n is 1, and this is where its indices are */
     int64_t from, step;
     const int64_t *at; /* in place of from and step; NULL: none */
-} sparta_axis;
+} sp_axis;
 
 typedef enum {
-    SPARTA_SIDE,   /* a parameter such as a shape, or absent: must be there as it is */
-    SPARTA_ARG,    /* data */
-    SPARTA_FACTOR, /* of a PRODUCT: where it is zero, so is the product */
-    SPARTA_TERM    /* of a PRODUCT: added to it */
-} sparta_role;
+    SP_SIDE,   /* a parameter such as a shape, or absent: must be there as it is */
+    SP_ARG,    /* data */
+    SP_FACTOR, /* of a PRODUCT: where it is zero, so is the product */
+    SP_TERM    /* of a PRODUCT: added to it */
+} sp_role;
 
-typedef struct sparta_flow_operand {
-    sparta_role role;
+typedef struct sp_flow_operand {
+    sp_role role;
     bool after;        /* its WHOLE labels are the output's */
     bool sign;         /* the sign of its zeros counts, which is not known: where it is 0, nothing is */
     uint64_t hides[2]; /* sets of inputs, bit i is input i: where this is 0; where it is another constant */
-    sparta_axis axis[SPARTA_RANK]; /* as many as the value's rank */
-} sparta_flow_operand;
+    sp_axis axis[SPARTA_RANK]; /* as many as the value's rank */
+} sp_flow_operand;
 
-typedef enum {
-    SPARTA_FLOW_OPAQUE,
-    SPARTA_FLOW_FUNCTION,
-    SPARTA_FLOW_PRODUCT,
-    SPARTA_FLOW_MOVE,
-    SPARTA_FLOW_SIZES
-} sparta_flow_how;
+typedef enum { SP_FLOW_OPAQUE, SP_FLOW_FUNCTION, SP_FLOW_PRODUCT, SP_FLOW_MOVE, SP_FLOW_SIZES } sp_flow_how;
 
-typedef struct sparta_axes {
-    sparta_graph *g;
-    const sparta_node *n;
-    sparta_arena *arena; /* of pick lists and operands */
-    sparta_flow_how how;
+typedef struct sp_axes {
+    sp_graph *g;
+    const sp_node *n;
+    sp_arena *arena; /* of pick lists and operands */
+    sp_flow_how how;
     int labels;
-    sparta_label label[SPARTA_LABELS];
-    sparta_flow_operand *in, *out; /* n_in, n_out; all SIDE to begin with */
-    bool broadcasts;               /* inputs repeat along dims of 1: one may be smaller than it is */
+    sp_label label[SP_LABELS];
+    sp_flow_operand *in, *out; /* n_in, n_out; all SIDE to begin with */
+    bool broadcasts;           /* inputs repeat along dims of 1: one may be smaller than it is */
     bool no_values;            /* constants other than 0 do not pass: a padded border is not the constant */
     const sparta_tensor *fill; /* MOVE: one element, what indices that no input covers hold; NULL: 0 */
     /* PRODUCT: where constants that go are added. The output's axis `bias_axis` gets a vector: to input `bias` (which may
      * be absent), or with bias < 0 in an Add after the node. bias_axis < 0: they cannot be. */
     int bias, bias_axis;
     int first; /* SIZES: the axis that output element 0 reads */
-} sparta_axes;
+} sp_axes;
 
 /* What is left of each label: kept[l][i] is 1 where index i stays; NULL: all of it. */
-typedef struct sparta_shrink {
-    sparta_graph *g;
-    sparta_node *n;
-    const sparta_axes *axes; /* as they were before */
+typedef struct sp_shrink {
+    sp_graph *g;
+    sp_node *n;
+    const sp_axes *axes; /* as they were before */
     const uint8_t *const *kept;
-} sparta_shrink;
+} sp_shrink;
 
 /* How much a rule says, for docs/operators.md and the counts that `make test` prints. */
-typedef enum { SPARTA_OPAQUE, SPARTA_CONSERVATIVE, SPARTA_EXACT } sparta_exactness;
+typedef enum { SP_OPAQUE, SP_CONSERVATIVE, SP_EXACT } sp_exactness;
 
-/* What an operator's file in this room says about it, sparta_flow_<id>. */
-typedef struct sparta_flow {
-    sparta_exactness exact;
-    const char *says;                      /* the rule in one line */
-    const char *types;                     /* "floats", "any" ... of its data, for the document */
-    const char *refuses;                   /* what the shape rule or the reference refuses; "" */
-    sparta_status (*axes)(sparta_axes *a); /* NULL: opaque */
+/* What an operator's file in this room says about it, sp_flow_<id>. */
+typedef struct sp_flow {
+    sp_exactness exact;
+    const char *says;                  /* the rule in one line */
+    const char *types;                 /* "floats", "any" ... of its data, for the document */
+    const char *refuses;               /* what the shape rule or the reference refuses; "" */
+    sparta_status (*axes)(sp_axes *a); /* NULL: opaque */
     /* After indices went: rewrite attributes and SIDE inputs of the node, whose values have their new dims already. NULL:
      * nothing to do. */
-    sparta_status (*shrink)(const sparta_shrink *s);
-} sparta_flow;
+    sparta_status (*shrink)(const sp_shrink *s);
+} sp_flow;
 
-#define SPARTA_OP(id, domain, name, min_in, max_in, max_out) extern const sparta_flow sparta_flow_##id;
+#define SP_OP(id, domain, name, min_in, max_in, max_out) extern const sp_flow sp_flow_##id;
 #include "builtin/ops.def"
-#undef SPARTA_OP
-const sparta_flow *sparta_flow_of(sparta_op_id op);
+#undef SP_OP
+const sp_flow *sp_flow_of(sp_op_id op);
 /* Tests plant wrong rules here, one at a time, to see them caught. NULL, as all are otherwise: the operator's own. */
-extern const sparta_flow *sparta_flow_override[SPARTA_OPS];
+extern const sp_flow *sp_flow_override[SP_OPS];
 
 /* The axes of a node, in `arena`; opaque where its operator has no rule. The node is typed. */
-sparta_status sparta_axes_of(sparta_graph *g, const sparta_node *n, sparta_arena *arena,
-                             sparta_axes *out) SPARTA_MUST;
+sparta_status sp_axes_of(sp_graph *g, const sp_node *n, sp_arena *arena, sp_axes *out) SP_MUST;
 
 /* ------------------------------------------------------------------ for rules */
-/* A new label for a dim; E_LIMIT beyond SPARTA_LABELS. */
-sparta_status sparta_axes_label(sparta_axes *a, const sparta_expr *dim, sparta_label_kind kind,
-                                const char *why, int *out) SPARTA_MUST;
+/* A new label for a dim; E_LIMIT beyond SP_LABELS. */
+sparta_status sp_axes_label(sp_axes *a, const sp_expr *dim, sp_label_kind kind, const char *why,
+                            int *out) SP_MUST;
 /* Labels for every axis of a value, EACH; label[] has its rank. */
-sparta_status sparta_axes_labels(sparta_axes *a, const sparta_value *v, int *label) SPARTA_MUST;
-static inline sparta_axis sparta_axis_of(int label)
+sparta_status sp_axes_labels(sp_axes *a, const sp_value *v, int *label) SP_MUST;
+static inline sp_axis sp_axis_of(int label)
 {
-    return (sparta_axis){.n = 1, .label = {label}};
+    return (sp_axis){.n = 1, .label = {label}};
 }
-static inline sparta_axis sparta_axis_pair(int major, int minor)
+static inline sp_axis sp_axis_pair(int major, int minor)
 {
-    return (sparta_axis){.n = 2, .label = {major, minor}};
+    return (sp_axis){.n = 2, .label = {major, minor}};
 }
-static inline sparta_axis sparta_axis_window(int label, int64_t from, int64_t step)
+static inline sp_axis sp_axis_window(int label, int64_t from, int64_t step)
 {
-    return (sparta_axis){.n = 1, .label = {label}, .window = true, .from = from, .step = step};
+    return (sp_axis){.n = 1, .label = {label}, .window = true, .from = from, .step = step};
 }
 /* Index i of the axis as an index of its label. */
-static inline int64_t sparta_axis_at(const sparta_axis *x, int64_t i)
+static inline int64_t sp_axis_at(const sp_axis *x, int64_t i)
 {
     return !x->window ? i : x->at ? x->at[i] : x->from + i * x->step;
 }
 
 /* Say nothing after all. */
-sparta_status sparta_axes_opaque(sparta_axes *a);
+sparta_status sp_axes_opaque(sp_axes *a);
 
 /* Whole rules. */
-sparta_status sparta_flow_each(
-    sparta_axes *a); /* FUNCTION: all inputs broadcast to output 0; further outputs like it */
-sparta_status sparta_flow_times(sparta_axes *a); /* PRODUCT: the same, all inputs are factors (Mul, And) */
-sparta_status sparta_flow_same(
-    sparta_axes *a); /* MOVE: output 0 is input 0, the other inputs are SIDE (Identity) */
+sparta_status sp_flow_each(
+    sp_axes *a); /* FUNCTION: all inputs broadcast to output 0; further outputs like it */
+sparta_status sp_flow_times(sp_axes *a); /* PRODUCT: the same, all inputs are factors (Mul, And) */
+sparta_status sp_flow_same(sp_axes *a);  /* MOVE: output 0 is input 0, the other inputs are SIDE (Identity) */
 /* FUNCTION on input 0, whole along the axes of the set `whole`; output 0 has its dims. Other inputs, if any, are ARGs that
  * broadcast to it. */
-sparta_status sparta_flow_along(sparta_axes *a, const bool whole[SPARTA_RANK], const char *why) SPARTA_MUST;
+sparta_status sp_flow_along(sp_axes *a, const bool whole[SPARTA_RANK], const char *why) SP_MUST;
 /* A FUNCTION that normalises input 0 and then multiplies by a scale, input 1, and adds a bias, input 2 if it is there: a PRODUCT,
  * the bias where the scale is 0. It is not with further outputs, which know no scale, nor with an attribute epsilon that is not
  * positive: from x that are all alike NaN comes then. */
-void sparta_flow_scaled(sparta_axes *a);
+void sp_flow_scaled(sp_axes *a);
 /* Inputs and output are the same elements in row-major order (Reshape, Flatten): axes come apart into the labels they have in
  * common. What is left is mixed: summed on the side of the input, new on that of the output, all of it with a why, and only zeros
  * pass. */
-sparta_status sparta_flow_reshape(sparta_axes *a) SPARTA_MUST;
+sparta_status sp_flow_reshape(sp_axes *a) SP_MUST;
 /* Reductions: input 0 over the axes that input 1 names; their labels have this kind and why. */
-sparta_status sparta_flow_reduce(sparta_axes *a, sparta_flow_how how, sparta_label_kind kind,
-                                 const char *why) SPARTA_MUST;
+sparta_status sp_flow_reduce(sp_axes *a, sp_flow_how how, sp_label_kind kind, const char *why) SP_MUST;
 /* Input `i` broadcasts against the labels of a value of this rank (NumPy's rule, from the right). */
-void sparta_axes_broadcast(sparta_axes *a, int i, sparta_role role, int rank, const int *label);
+void sp_axes_broadcast(sp_axes *a, int i, sp_role role, int rank, const int *label);
 
 /* For shrink: how many of a label's indices [from, end) are left; replace input i, which the node may not have had, by a list of
  * integers or a tensor of them; set an INT attribute; remove one. */
-int64_t sparta_shrink_count(const sparta_shrink *s, int label, int64_t from, int64_t end);
-sparta_status sparta_shrink_list(const sparta_shrink *s, int i, int count,
-                                 const int64_t *numbers) SPARTA_MUST;
-sparta_status sparta_shrink_tensor(const sparta_shrink *s, int i, int rank, const int64_t *dim,
-                                   const int64_t *numbers) SPARTA_MUST;
+int64_t sp_shrink_count(const sp_shrink *s, int label, int64_t from, int64_t end);
+sparta_status sp_shrink_list(const sp_shrink *s, int i, int count, const int64_t *numbers) SP_MUST;
+sparta_status sp_shrink_tensor(const sp_shrink *s, int i, int rank, const int64_t *dim,
+                               const int64_t *numbers) SP_MUST;
 /* Input i, a list of integers that may be computed as the model runs, with the elements that `set` has replaced by numbers. */
-sparta_status sparta_shrink_some(const sparta_shrink *s, int i, int count, const bool *set,
-                                 const int64_t *numbers) SPARTA_MUST;
-sparta_status sparta_shrink_drop(const sparta_shrink *s, const char *attribute) SPARTA_MUST;
-sparta_status sparta_shrink_int(const sparta_shrink *s, const char *attribute, int64_t value) SPARTA_MUST;
+sparta_status sp_shrink_some(const sp_shrink *s, int i, int count, const bool *set,
+                             const int64_t *numbers) SP_MUST;
+sparta_status sp_shrink_drop(const sp_shrink *s, const char *attribute) SP_MUST;
+sparta_status sp_shrink_int(const sp_shrink *s, const char *attribute, int64_t value) SP_MUST;
 
 #endif

@@ -3,15 +3,15 @@
 #include "ops/rule.h"
 #include <string.h>
 
-sparta_status sparta_shape_Gelu(sparta_graph *g, sparta_node *n)
+sparta_status sp_shape_Gelu(sp_graph *g, sp_node *n)
 {
-    const char *kind = sparta_attr_string(&n->attrs, "approximate", "none");
+    const char *kind = sp_attr_string(&n->attrs, "approximate", "none");
     if (strcmp(kind, "none") && strcmp(kind, "tanh"))
-        return sparta_ops_fail(g, n, SPARTA_E_UNSUPPORTED,
-                               "approximate is \"%.40s\"; it must be \"none\" or \"tanh\"", kind);
-    return sparta_ops_unary(g, n, SPARTA_FLOATS);
+        return sp_ops_fail(g, n, SPARTA_E_UNSUPPORTED,
+                           "approximate is \"%.40s\"; it must be \"none\" or \"tanh\"", kind);
+    return sp_ops_unary(g, n, SP_FLOATS);
 }
 
-const sparta_flow sparta_flow_Gelu = {SPARTA_EXACT,     "element by element",
-                                      "floats",         "an approximation other than none and tanh",
-                                      sparta_flow_each, NULL};
+const sp_flow sp_flow_Gelu = {SP_EXACT,     "element by element",
+                              "floats",     "an approximation other than none and tanh",
+                              sp_flow_each, NULL};

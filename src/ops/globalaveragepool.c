@@ -2,15 +2,14 @@
 #include "ops/flow.h"
 #include "ops/window.h"
 
-sparta_status sparta_shape_GlobalAveragePool(sparta_graph *g, sparta_node *n)
+sparta_status sp_shape_GlobalAveragePool(sp_graph *g, sp_node *n)
 {
-    return sparta_ops_pool_all(g, n);
+    return sp_ops_pool_all(g, n);
 }
 
-static sparta_status axes(sparta_axes *a)
+static sparta_status axes(sp_axes *a)
 {
-    return sparta_flow_pool_all(a, SPARTA_FLOW_PRODUCT, true);
+    return sp_flow_pool_all(a, SP_FLOW_PRODUCT, true);
 }
 
-const sparta_flow sparta_flow_GlobalAveragePool = {SPARTA_EXACT, "channel by channel", "floats", "", axes,
-                                                   NULL};
+const sp_flow sp_flow_GlobalAveragePool = {SP_EXACT, "channel by channel", "floats", "", axes, NULL};

@@ -2,56 +2,53 @@
 #include "ops/flow.h"
 #include "ops/window.h"
 
-sparta_status sparta_shape_GroupNormalization(sparta_graph *g, sparta_node *n)
+sparta_status sp_shape_GroupNormalization(sp_graph *g, sp_node *n)
 {
-    const int64_t groups = sparta_attr_int(&n->attrs, "num_groups", 0);
+    const int64_t groups = sp_attr_int(&n->attrs, "num_groups", 0);
     int64_t channels;
-    SPARTA_TRY(sparta_ops_rank(g, n, 0, 2, SPARTA_RANK));
+    SP_TRY(sp_ops_rank(g, n, 0, 2, SPARTA_RANK));
     for (int i = 1; i < 3; i++) {
-        SPARTA_TRY(sparta_ops_same_type(g, n, 0, i));
-        SPARTA_TRY(sparta_ops_per_channel(g, n, i));
+        SP_TRY(sp_ops_same_type(g, n, 0, i));
+        SP_TRY(sp_ops_per_channel(g, n, i));
     }
-    if (groups < 1 || (sparta_expr_is_const(n->in[0]->dims.dim[1], &channels) && channels % groups))
-        return sparta_ops_fail(g, n, SPARTA_E_SHAPE, "num_groups is %lld, which does not divide %s channels",
-                               (long long)groups, sparta_ops_say(g, n->in[0]->dims.dim[1]));
-    return sparta_ops_unary(g, n, SPARTA_FLOATS);
+    if (groups < 1 || (sp_expr_is_const(n->in[0]->dims.dim[1], &channels) && channels % groups))
+        return sp_ops_fail(g, n, SPARTA_E_SHAPE, "num_groups is %lld, which does not divide %s channels",
+                           (long long)groups, sp_ops_say(g, n->in[0]->dims.dim[1]));
+    return sp_ops_unary(g, n, SP_FLOATS);
 }
 
 /* x and y: b (g c) ..., scale and bias: (g c). The statistics of a channel are those of its group, so whole groups go. */
-static sparta_status axes(sparta_axes *a)
+static sparta_status axes(sp_axes *a)
 {
     static const char why[] = "its statistics run over them";
-    const sparta_value *x = a->n->in[0];
+    const sp_value *x = a->n->in[0];
     int g, c, l;
-    const sparta_expr *groups =
-                          sparta_expr_const(a->g->arena, sparta_attr_int(&a->n->attrs, "num_groups", 1)),
-                      *each = groups ? sparta_expr_div(a->g->arena, x->dims.dim[1], groups) : NULL;
-    SPARTA_NEED(a->g->cx, each);
-    SPARTA_TRY(sparta_axes_label(a, groups, SPARTA_EACH, NULL, &g));
-    SPARTA_TRY(sparta_axes_label(a, each, SPARTA_WHOLE, why, &c));
+    const sp_expr *groups = sp_expr_const(a->g->arena, sp_attr_int(&a->n->attrs, "num_groups", 1)),
+                  *each = groups ? sp_expr_div(a->g->arena, x->dims.dim[1], groups) : NULL;
+    SP_NEED(a->g->cx, each);
+    SP_TRY(sp_axes_label(a, groups, SP_EACH, NULL, &g));
+    SP_TRY(sp_axes_label(a, each, SP_WHOLE, why, &c));
     a->label[g].run = a->label[g].size;
-    a->how = SPARTA_FLOW_FUNCTION;
-    for (int i = 0; i < 4; i++) a->in[i].role = SPARTA_ARG; /* the output, too: in and out are one array */
-    for (int i = 1; i < 3; i++) a->in[i].axis[0] = sparta_axis_pair(g, c);
-    sparta_flow_scaled(a);
+    a->how = SP_FLOW_FUNCTION;
+    for (int i = 0; i < 4; i++) a->in[i].role = SP_ARG; /* the output, too: in and out are one array */
+    for (int i = 1; i < 3; i++) a->in[i].axis[0] = sp_axis_pair(g, c);
+    sp_flow_scaled(a);
     for (int k = 0; k < x->dims.rank; k++) {
-        if (k != 1)
-            SPARTA_TRY(
-                sparta_axes_label(a, x->dims.dim[k], k ? SPARTA_WHOLE : SPARTA_EACH, k ? why : NULL, &l));
-        a->in[0].axis[k] = a->out[0].axis[k] = k == 1 ? sparta_axis_pair(g, c) : sparta_axis_of(l);
+        if (k != 1) SP_TRY(sp_axes_label(a, x->dims.dim[k], k ? SP_WHOLE : SP_EACH, k ? why : NULL, &l));
+        a->in[0].axis[k] = a->out[0].axis[k] = k == 1 ? sp_axis_pair(g, c) : sp_axis_of(l);
     }
     return SPARTA_OK;
 }
 
-static sparta_status shrink(const sparta_shrink *s)
+static sparta_status shrink(const sp_shrink *s)
 {
-    return sparta_shrink_int(s, "num_groups", sparta_shrink_count(s, 0, 0, s->axes->label[0].size));
+    return sp_shrink_int(s, "num_groups", sp_shrink_count(s, 0, 0, s->axes->label[0].size));
 }
 
-const sparta_flow sparta_flow_GroupNormalization = {SPARTA_EXACT,
-                                                    "group by group, and whole groups go; the bias where the "
-                                                    "scale is zero, but the channels of a group all stay",
-                                                    "floats",
-                                                    "",
-                                                    axes,
-                                                    shrink};
+const sp_flow sp_flow_GroupNormalization = {SP_EXACT,
+                                            "group by group, and whole groups go; the bias where the "
+                                            "scale is zero, but the channels of a group all stay",
+                                            "floats",
+                                            "",
+                                            axes,
+                                            shrink};

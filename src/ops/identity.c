@@ -2,11 +2,10 @@
 #include "ops/flow.h"
 #include "ops/ints.h"
 
-sparta_status sparta_shape_Identity(sparta_graph *g, sparta_node *n)
+sparta_status sp_shape_Identity(sp_graph *g, sp_node *n)
 {
-    SPARTA_TRY(sparta_ops_unary(g, n, SPARTA_ANY | SPARTA_NARROW));
-    return sparta_ops_move(g, n, 1);
+    SP_TRY(sp_ops_unary(g, n, SP_ANY | SP_NARROW));
+    return sp_ops_move(g, n, 1);
 }
 
-const sparta_flow sparta_flow_Identity = {SPARTA_EXACT, "the same elements", "any",
-                                          "",           sparta_flow_same,    NULL};
+const sp_flow sp_flow_Identity = {SP_EXACT, "the same elements", "any", "", sp_flow_same, NULL};

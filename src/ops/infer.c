@@ -11,118 +11,114 @@ enum { ROUNDS = 16 };                 /* of solving for symbols: an export takes
 #define FOLD_WORK     ((int64_t)1 << 27) /* multiplications: a product beyond it stays in the graph */
 #define FOLD_WORK_ALL ((int64_t)1 << 31) /* of all products, in all inferences of a graph */
 
-static const sparta_shape_fn rules[] = {
-#define SPARTA_OP(id, domain, name, min_in, max_in, max_out) sparta_shape_##id,
+static const sp_shape_fn rules[] = {
+#define SP_OP(id, domain, name, min_in, max_in, max_out) sp_shape_##id,
 #include "builtin/ops.def"
-#undef SPARTA_OP
+#undef SP_OP
 };
 
 /* ------------------------------------------------------------------ one node */
-static sparta_status check_slots(const sparta_graph *g, const sparta_node *n)
+static sparta_status check_slots(const sp_graph *g, const sp_node *n)
 {
-    const sparta_builtin *row = sparta_builtin_row(n->op);
+    const sp_builtin *row = sp_builtin_row(n->op);
     if (n->n_in < row->min_in || (row->max_in >= 0 && n->n_in > row->max_in))
-        return sparta_ops_fail(g, n, SPARTA_E_FORMAT, "%d inputs; it takes at least %d", n->n_in,
-                               row->min_in);
+        return sp_ops_fail(g, n, SPARTA_E_FORMAT, "%d inputs; it takes at least %d", n->n_in, row->min_in);
     if (n->n_out < 1 || (row->max_out >= 0 && n->n_out > row->max_out))
-        return sparta_ops_fail(g, n, SPARTA_E_FORMAT, "%d outputs; it has at most %d", n->n_out,
-                               row->max_out);
+        return sp_ops_fail(g, n, SPARTA_E_FORMAT, "%d outputs; it has at most %d", n->n_out, row->max_out);
     int needed = row->max_in < 0 ? n->n_in : row->min_in;
     for (int i = 0; i < n->n_in; i++) {
-        if (!n->in[i] && i < needed) return sparta_ops_fail(g, n, SPARTA_E_FORMAT, "input %d is absent", i);
+        if (!n->in[i] && i < needed) return sp_ops_fail(g, n, SPARTA_E_FORMAT, "input %d is absent", i);
         if (n->in[i] && !n->in[i]->typed)
-            return sparta_ops_fail(g, n, SPARTA_E_FORMAT,
-                                   "input %d '%.200s' has no type; nothing before this node makes it", i,
-                                   n->in[i]->name);
+            return sp_ops_fail(g, n, SPARTA_E_FORMAT,
+                               "input %d '%.200s' has no type; nothing before this node makes it", i,
+                               n->in[i]->name);
     }
     return SPARTA_OK;
 }
 
 /* What rooms below refuse (sizes beyond 64 bits, no memory) does not say yet at which node. */
-sparta_status sparta_ops_infer_node(sparta_graph *g, sparta_node *n)
+sparta_status sp_ops_infer_node(sp_graph *g, sp_node *n)
 {
-    SPARTA_TRY(check_slots(g, n));
+    SP_TRY(check_slots(g, n));
     for (int i = 0; i < n->n_out; i++) {
         n->out[i]->ints = NULL;
         n->out[i]->n_ints = 0;
         n->out[i]->constant = NULL;
         n->out[i]->typed = false;
     }
-    const char *op = sparta_builtin_row(n->op)->name;
+    const char *op = sp_builtin_row(n->op)->name;
     sparta_status status = rules[n->op](g, n);
     const bool named =
         !strncmp(sparta_message(g->cx), op, strlen(op)) || !strncmp(sparta_message(g->cx), "node '", 6);
-    return status == SPARTA_OK || named ? status : sparta_fail_in(g->cx, "%s '%.200s'", op, n->name);
+    return status == SPARTA_OK || named ? status : sp_fail_in(g->cx, "%s '%.200s'", op, n->name);
 }
 
 /* ------------------------------------------------------------------ folding */
 /* Contents that are all numbers are a constant. */
-static sparta_status fold_ints(sparta_graph *g, sparta_value *v)
+static sparta_status fold_ints(sp_graph *g, sp_value *v)
 {
     int64_t dim[SPARTA_RANK], x;
-    if (!v->ints || v->constant || !sparta_dims_const(&v->dims, dim)) return SPARTA_OK;
+    if (!v->ints || v->constant || !sp_dims_const(&v->dims, dim)) return SPARTA_OK;
     for (int i = 0; i < v->n_ints; i++)
-        if (!sparta_expr_is_const(v->ints[i], NULL)) return SPARTA_OK;
-    sparta_tensor *t = sparta_arena_alloc(g->arena, sizeof *t);
-    SPARTA_NEED(g->cx, t);
-    SPARTA_TRY(sparta_tensor_alloc_in(g->arena, v->dtype, v->dims.rank, dim, t));
+        if (!sp_expr_is_const(v->ints[i], NULL)) return SPARTA_OK;
+    sparta_tensor *t = sp_arena_alloc(g->arena, sizeof *t);
+    SP_NEED(g->cx, t);
+    SP_TRY(sp_tensor_alloc_in(g->arena, v->dtype, v->dims.rank, dim, t));
     for (int i = 0; i < v->n_ints; i++)
-        if (sparta_expr_is_const(v->ints[i], &x)) sparta_element_set_int(v->dtype, t->data, i, x);
+        if (sp_expr_is_const(v->ints[i], &x)) sp_element_set_int(v->dtype, t->data, i, x);
     v->constant = t;
     return SPARTA_OK;
 }
 
 /* The other way: small integer constants are contents for the rules that follow. */
-static sparta_status read_ints(sparta_graph *g, sparta_value *v)
+static sparta_status read_ints(sp_graph *g, sp_value *v)
 {
     const sparta_tensor *t = v->constant;
     int64_t n = sparta_tensor_elements(t);
-    if (v->ints || sparta_dtype_is_float(t->dtype) || n > SPARTA_GRAPH_INTS) return SPARTA_OK;
-    const sparta_expr **ints = sparta_arena_array(g->arena, (size_t)n, sizeof *ints);
-    SPARTA_NEED(g->cx, ints);
+    if (v->ints || sp_dtype_is_float(t->dtype) || n > SP_GRAPH_INTS) return SPARTA_OK;
+    const sp_expr **ints = sp_arena_array(g->arena, (size_t)n, sizeof *ints);
+    SP_NEED(g->cx, ints);
     for (int64_t i = 0; i < n; i++) {
-        int64_t x = sparta_element_get_int(t->dtype, t->data, i);
+        int64_t x = sp_element_get_int(t->dtype, t->data, i);
         if ((t->dtype == SPARTA_U64 && x < 0) || x == INT64_MIN) return SPARTA_OK; /* no expression says it */
-        ints[i] = sparta_expr_const(g->arena, x);
-        SPARTA_NEED(g->cx, ints[i]);
+        ints[i] = sp_expr_const(g->arena, x);
+        SP_NEED(g->cx, ints[i]);
     }
     v->ints = ints;
     v->n_ints = (int)n;
     return SPARTA_OK;
 }
 
-static bool slides(sparta_op_id op)
+static bool slides(sp_op_id op)
 {
-    return op == SPARTA_OP_Conv || op == SPARTA_OP_ConvTranspose || op == SPARTA_OP_MaxPool ||
-           op == SPARTA_OP_AveragePool || op == SPARTA_OP_LpPool;
+    return op == SP_OP_Conv || op == SP_OP_ConvTranspose || op == SP_OP_MaxPool || op == SP_OP_AveragePool ||
+           op == SP_OP_LpPool;
 }
 
 /* A nest of loops over every combination of elements of the operands, at most; scores are rows of q times those of k. */
-static bool too_much_together(const sparta_node *n, int inputs, int64_t *cost)
+static bool too_much_together(const sp_node *n, int inputs, int64_t *cost)
 {
     int64_t work = 1;
     for (int i = 0; i < inputs; i++)
-        if (!sparta_int_mul(work, SPARTA_MAX(sparta_tensor_elements(n->in[i]->constant), 1), &work))
-            return true;
+        if (!sp_int_mul(work, SP_MAX(sparta_tensor_elements(n->in[i]->constant), 1), &work)) return true;
     *cost = work;
     return work > FOLD_WORK;
 }
 
 /* Elements of the result times K: the multiplications of a product of constants. */
-static bool too_much_work(const sparta_node *n, int64_t *cost)
+static bool too_much_work(const sp_node *n, int64_t *cost)
 {
     int64_t work, k, dim[SPARTA_RANK];
-    if (n->op == SPARTA_OP_Einsum) return too_much_together(n, n->n_in, cost);
-    if (n->op == SPARTA_OP_OnnxAttention) return (n->n_in > 4 && n->in[4]) || too_much_together(n, 2, cost);
-    if (!slides(n->op) && n->op != SPARTA_OP_MatMul && n->op != SPARTA_OP_Gemm && n->op != SPARTA_OP_Linear &&
-        n->op != SPARTA_OP_Attention && n->op != SPARTA_OP_Interact)
+    if (n->op == SP_OP_Einsum) return too_much_together(n, n->n_in, cost);
+    if (n->op == SP_OP_OnnxAttention) return (n->n_in > 4 && n->in[4]) || too_much_together(n, 2, cost);
+    if (!slides(n->op) && n->op != SP_OP_MatMul && n->op != SP_OP_Gemm && n->op != SP_OP_Linear &&
+        n->op != SP_OP_Attention && n->op != SP_OP_Interact)
         return false;
-    if (!sparta_dims_const(&n->out[0]->dims, dim)) return true;
+    if (!sp_dims_const(&n->out[0]->dims, dim)) return true;
     sparta_tensor out = sparta_tensor_view(n->out[0]->dtype, n->out[0]->dims.rank, dim, NULL);
-    k = SPARTA_MAX(n->in[0]->constant->dim[0],
-                   n->in[0]->constant->dim[SPARTA_MAX(n->in[0]->constant->rank - 1, 0)]);
-    if (slides(n->op)) k = sparta_ops_window_work(n);
-    if (!sparta_int_mul(sparta_tensor_elements(&out), k, &work)) return true;
+    k = SP_MAX(n->in[0]->constant->dim[0], n->in[0]->constant->dim[SP_MAX(n->in[0]->constant->rank - 1, 0)]);
+    if (slides(n->op)) k = sp_ops_window_work(n);
+    if (!sp_int_mul(sparta_tensor_elements(&out), k, &work)) return true;
     *cost = work;
     return work > FOLD_WORK;
 }
@@ -139,28 +135,27 @@ static size_t constant_bytes(const sparta_tensor *t)
 
 /* All inputs constant, results of known and moderate size, nothing spent beyond the limits? Counts what it
  * will cost. */
-static bool foldable(sparta_graph *g, const sparta_node *n, folding *f)
+static bool foldable(sp_graph *g, const sp_node *n, folding *f)
 {
     size_t read = 0, made = 0;
     int64_t work = 0;
     for (int i = 0; i < n->n_in; i++) {
         if (!n->in[i]) continue;
-        if (!n->in[i]->constant || !sparta_size_add(read, constant_bytes(n->in[i]->constant), &read))
+        if (!n->in[i]->constant || !sp_size_add(read, constant_bytes(n->in[i]->constant), &read))
             return false;
     }
     for (int i = 0; i < n->n_out; i++) {
         int64_t dim[SPARTA_RANK];
         size_t one;
-        if (!sparta_dims_const(&n->out[i]->dims, dim)) return false;
-        if (sparta_tensor_bytes(g->cx, n->out[i]->dtype, n->out[i]->dims.rank, dim, &one) != SPARTA_OK) {
-            sparta_ctx_clear(g->cx); /* too large: the run will say so */
+        if (!sp_dims_const(&n->out[i]->dims, dim)) return false;
+        if (sp_tensor_bytes(g->cx, n->out[i]->dtype, n->out[i]->dims.rank, dim, &one) != SPARTA_OK) {
+            sp_ctx_clear(g->cx); /* too large: the run will say so */
             return false;
         }
-        if (one > FOLD_BYTES || !sparta_size_add(made, one, &made)) return false;
+        if (one > FOLD_BYTES || !sp_size_add(made, one, &made)) return false;
     }
     if (made > FOLD_BYTES || too_much_work(n, &work) || g->folded + work > FOLD_WORK_ALL) return false;
-    if (f->made + made > sparta_ctx_budget(g->cx) / 4 || read > FOLD_MOVED ||
-        f->moved + read + made > FOLD_MOVED)
+    if (f->made + made > sp_ctx_budget(g->cx) / 4 || read > FOLD_MOVED || f->moved + read + made > FOLD_MOVED)
         return false;
     g->folded += work;
     f->made += made;
@@ -169,58 +164,56 @@ static bool foldable(sparta_graph *g, const sparta_node *n, folding *f)
 }
 
 /* A weight keeps its narrow type: what dequantises it stays in the graph. */
-bool sparta_ops_keeps(const sparta_node *n)
+bool sp_ops_keeps(const sp_node *n)
 {
-    return n->op == SPARTA_OP_DequantizeLinear;
+    return n->op == SP_OP_DequantizeLinear;
 }
 
 /* Run the reference once and keep what it makes. */
-sparta_status sparta_ops_fold(sparta_graph *g, sparta_node *n)
+sparta_status sp_ops_fold(sp_graph *g, sp_node *n)
 {
-    sparta_tensor *in = sparta_arena_array(g->arena, (size_t)(n->n_in + n->n_out), sizeof *in),
+    sparta_tensor *in = sp_arena_array(g->arena, (size_t)(n->n_in + n->n_out), sizeof *in),
                   *out = in + n->n_in;
-    SPARTA_NEED(g->cx, in);
+    SP_NEED(g->cx, in);
     for (int i = 0; i < n->n_in; i++) in[i] = n->in[i] ? *n->in[i]->constant : (sparta_tensor){.rank = -1};
     for (int i = 0; i < n->n_out; i++) {
         int64_t dim[SPARTA_RANK] = {0};
-        (void)sparta_dims_const(&n->out[i]->dims, dim);
-        SPARTA_TRY(sparta_tensor_alloc_in(g->arena, n->out[i]->dtype, n->out[i]->dims.rank, dim, &out[i]));
+        (void)sp_dims_const(&n->out[i]->dims, dim);
+        SP_TRY(sp_tensor_alloc_in(g->arena, n->out[i]->dtype, n->out[i]->dims.rank, dim, &out[i]));
     }
-    if (sparta_builtin_run(g->cx, n->op, &(sparta_op_args){&n->attrs, n->n_in, n->n_out, in, out}) !=
-        SPARTA_OK)
-        return sparta_fail_in(g->cx, "node '%.200s'", n->name);
+    if (sp_builtin_run(g->cx, n->op, &(sp_op_args){&n->attrs, n->n_in, n->n_out, in, out}) != SPARTA_OK)
+        return sp_fail_in(g->cx, "node '%.200s'", n->name);
     for (int i = 0; i < n->n_out; i++) n->out[i]->constant = &out[i];
     return SPARTA_OK;
 }
 
 /* A constant that is another one in new clothes is still known by the name it had in the file. */
-static void keep_origin(const sparta_node *n)
+static void keep_origin(const sp_node *n)
 {
-    static const sparta_op_id clothes[] = {
-        SPARTA_OP_Identity, SPARTA_OP_Cast,      SPARTA_OP_CastLike,
-        SPARTA_OP_Reshape,  SPARTA_OP_Flatten,   SPARTA_OP_Transpose,
-        SPARTA_OP_Squeeze,  SPARTA_OP_Unsqueeze, SPARTA_OP_DequantizeLinear};
-    for (size_t i = 0; i < SPARTA_COUNT(clothes); i++)
+    static const sp_op_id clothes[] = {SP_OP_Identity, SP_OP_Cast,      SP_OP_CastLike,
+                                       SP_OP_Reshape,  SP_OP_Flatten,   SP_OP_Transpose,
+                                       SP_OP_Squeeze,  SP_OP_Unsqueeze, SP_OP_DequantizeLinear};
+    for (size_t i = 0; i < SP_COUNT(clothes); i++)
         if (clothes[i] == n->op) n->out[0]->origin = n->in[0]->origin;
 }
 
 /* Infer one node; *gone when its outputs are constants and nobody needs it any more. */
-static sparta_status infer_and_fold(sparta_graph *g, sparta_node *n, folding *f, bool *gone)
+static sparta_status infer_and_fold(sp_graph *g, sp_node *n, folding *f, bool *gone)
 {
-    SPARTA_TRY(sparta_ops_infer_node(g, n));
+    SP_TRY(sp_ops_infer_node(g, n));
     bool all = true;
     for (int i = 0; i < n->n_out; i++) {
-        SPARTA_TRY(fold_ints(g, n->out[i]));
+        SP_TRY(fold_ints(g, n->out[i]));
         all &= n->out[i]->constant != NULL;
     }
-    if (!all && !sparta_ops_keeps(n) && foldable(g, n, f)) {
-        SPARTA_TRY(sparta_ops_fold(g, n));
+    if (!all && !sp_ops_keeps(n) && foldable(g, n, f)) {
+        SP_TRY(sp_ops_fold(g, n));
         keep_origin(n);
         all = true;
     }
     for (int i = 0; i < n->n_out; i++) {
-        sparta_value *v = n->out[i];
-        if (v->constant) SPARTA_TRY(read_ints(g, v));
+        sp_value *v = n->out[i];
+        if (v->constant) SP_TRY(read_ints(g, v));
         if (all) v->producer = NULL;
         if (!all) v->constant = NULL; /* a value has a producer or is a constant, not both */
     }
@@ -229,14 +222,14 @@ static sparta_status infer_and_fold(sparta_graph *g, sparta_node *n, folding *f,
 }
 
 /* Nodes that folded leave the list; after a failure the rest stays as it is. */
-static sparta_status infer_nodes(sparta_graph *g)
+static sparta_status infer_nodes(sp_graph *g)
 {
     folding spent = {0};
     int kept = 0;
     sparta_status status = SPARTA_OK;
     for (int i = 0; i < g->n_nodes; i++) {
         bool gone = false;
-        if (status == SPARTA_OK) status = sparta_check_cancel(g->cx);
+        if (status == SPARTA_OK) status = sp_check_cancel(g->cx);
         if (status == SPARTA_OK) status = infer_and_fold(g, g->node[i], &spent, &gone);
         if (!gone) g->node[kept++] = g->node[i];
     }
@@ -247,14 +240,14 @@ static sparta_status infer_nodes(sparta_graph *g)
 /* ------------------------------------------------------------------ shapes that need no arithmetic */
 /* The result's dims are known, so Reshape([batch, sequence, 4, 64]) can be said with numbers: [0, 0, 4, 64].
  */
-static bool reshape_numbers(const sparta_node *n, int64_t *out)
+static bool reshape_numbers(const sp_node *n, int64_t *out)
 {
-    const sparta_dims *x = &n->in[0]->dims, *y = &n->out[0]->dims;
+    const sp_dims *x = &n->in[0]->dims, *y = &n->out[0]->dims;
     int open = 0;
     for (int i = 0; i < y->rank; i++) {
-        if (i < x->rank && sparta_expr_equal(x->dim[i], y->dim[i]))
+        if (i < x->rank && sp_expr_equal(x->dim[i], y->dim[i]))
             out[i] = 0;
-        else if (!sparta_expr_is_const(y->dim[i], &out[i])) {
+        else if (!sp_expr_is_const(y->dim[i], &out[i])) {
             out[i] = -1;
             open++;
         } else if (out[i] == 0)
@@ -264,42 +257,41 @@ static bool reshape_numbers(const sparta_node *n, int64_t *out)
 }
 
 /* Dims of x that do not change are 1 in the shape of an Expand; those that do must be numbers. */
-static bool expand_numbers(const sparta_node *n, int64_t *out)
+static bool expand_numbers(const sp_node *n, int64_t *out)
 {
-    const sparta_dims *x = &n->in[0]->dims, *y = &n->out[0]->dims;
+    const sp_dims *x = &n->in[0]->dims, *y = &n->out[0]->dims;
     for (int i = 0; i < y->rank; i++) {
         int from = i - (y->rank - x->rank);
         out[i] = 1;
-        if (from >= 0 && sparta_expr_equal(x->dim[from], y->dim[i])) continue;
-        if (!sparta_expr_is_const(y->dim[i], &out[i])) return false;
+        if (from >= 0 && sp_expr_equal(x->dim[from], y->dim[i])) continue;
+        if (!sp_expr_is_const(y->dim[i], &out[i])) return false;
     }
     return true;
 }
 
 /* The new shape copies with 0, whatever allowzero said of the old one. */
-static sparta_status drop_allowzero(sparta_graph *g, sparta_node *n)
+static sparta_status drop_allowzero(sp_graph *g, sp_node *n)
 {
-    sparta_attr *kept = sparta_arena_array(g->arena, (size_t)n->attrs.n, sizeof *kept);
-    SPARTA_NEED(g->cx, kept);
+    sp_attr *kept = sp_arena_array(g->arena, (size_t)n->attrs.n, sizeof *kept);
+    SP_NEED(g->cx, kept);
     int count = 0;
     for (int i = 0; i < n->attrs.n; i++)
         if (strcmp(n->attrs.attr[i].name, "allowzero")) kept[count++] = n->attrs.attr[i];
-    n->attrs = (sparta_attrs){count, kept};
+    n->attrs = (sp_attrs){count, kept};
     return SPARTA_OK;
 }
 
-static sparta_status settle_shapes(sparta_graph *g)
+static sparta_status settle_shapes(sp_graph *g)
 {
     for (int i = 0; i < g->n_nodes; i++) {
-        sparta_node *n = g->node[i];
+        sp_node *n = g->node[i];
         int64_t numbers[SPARTA_RANK] = {0};
-        if ((n->op != SPARTA_OP_Reshape && n->op != SPARTA_OP_Expand) || n->in[1]->constant) continue;
-        if (!(n->op == SPARTA_OP_Reshape ? reshape_numbers(n, numbers) : expand_numbers(n, numbers)))
-            continue;
-        sparta_value *shape;
+        if ((n->op != SP_OP_Reshape && n->op != SP_OP_Expand) || n->in[1]->constant) continue;
+        if (!(n->op == SP_OP_Reshape ? reshape_numbers(n, numbers) : expand_numbers(n, numbers))) continue;
+        sp_value *shape;
         sparta_tensor t = sparta_tensor_view(SPARTA_I64, 1, (int64_t[]){n->out[0]->dims.rank}, numbers);
-        SPARTA_TRY(sparta_graph_add_constant(g, NULL, &t, true, &shape));
-        if (n->op == SPARTA_OP_Reshape) SPARTA_TRY(drop_allowzero(g, n));
+        SP_TRY(sp_graph_add_constant(g, NULL, &t, true, &shape));
+        if (n->op == SP_OP_Reshape) SP_TRY(drop_allowzero(g, n));
         n->in[1] = shape;
     }
     return SPARTA_OK;
@@ -308,93 +300,92 @@ static sparta_status settle_shapes(sparta_graph *g)
 /* ------------------------------------------------------------------ the graph */
 /* Shapes again whenever they have said what a symbol is. A rule that fails may be mended by that. The last round's word stands,
  * however many symbols there are: what is not solved is compared by runs. */
-static sparta_status infer_solved(sparta_graph *g)
+static sparta_status infer_solved(sp_graph *g)
 {
     for (int round = 0;; round++) {
         bool solved = false;
         g->n_musts = 0;
         sparta_status status = infer_nodes(g);
         if (status == SPARTA_E_MEMORY || status == SPARTA_E_CANCELLED) return status;
-        if (round < ROUNDS) SPARTA_TRY(sparta_ops_solve(g, &solved));
+        if (round < ROUNDS) SP_TRY(sp_ops_solve(g, &solved));
         if (!solved) return status;
-        sparta_ctx_clear(g->cx);
+        sp_ctx_clear(g->cx);
     }
 }
 
-sparta_status sparta_ops_infer(sparta_graph *g)
+sparta_status sp_ops_infer(sp_graph *g)
 {
-    SPARTA_TRY(sparta_graph_sort(g));
-    SPARTA_TRY(sparta_graph_sweep(g)); /* what nobody uses need not make sense */
-    SPARTA_TRY(infer_solved(g));
-    SPARTA_TRY(settle_shapes(g));
-    return sparta_graph_sweep(g);
+    SP_TRY(sp_graph_sort(g));
+    SP_TRY(sp_graph_sweep(g)); /* what nobody uses need not make sense */
+    SP_TRY(infer_solved(g));
+    SP_TRY(settle_shapes(g));
+    return sp_graph_sweep(g);
 }
 
 /* An input dim with some of its symbols replaced: all of them, since what is left could not be said. */
-static sparta_status bind_dim(sparta_graph *g, const sparta_value *v, const sparta_bindings *b,
-                              const sparta_expr **dim)
+static sparta_status bind_dim(sp_graph *g, const sp_value *v, const sp_bindings *b, const sp_expr **dim)
 {
     const char *symbol;
     int64_t value;
-    bool plain = sparta_expr_is_symbol(*dim, &symbol), bound = false;
+    bool plain = sp_expr_is_symbol(*dim, &symbol), bound = false;
     for (int i = 0; plain && i < b->n; i++) bound |= !strcmp(b->name[i], symbol);
     if (plain && !bound) return SPARTA_OK;
-    if (sparta_expr_is_const(*dim, NULL)) return SPARTA_OK;
-    if (sparta_expr_eval(g->cx, *dim, b, &value) != SPARTA_OK)
-        return sparta_fail_in(g->cx, "input '%.200s'", v->name);
+    if (sp_expr_is_const(*dim, NULL)) return SPARTA_OK;
+    if (sp_expr_eval(g->cx, *dim, b, &value) != SPARTA_OK)
+        return sp_fail_in(g->cx, "input '%.200s'", v->name);
     if (value < 0)
-        return sparta_fail(g->cx, SPARTA_E_USAGE, "input '%.200s': a dim would be %lld", v->name,
-                           (long long)value);
-    *dim = sparta_expr_const(g->arena, value);
-    SPARTA_NEED(g->cx, *dim);
+        return sp_fail(g->cx, SPARTA_E_USAGE, "input '%.200s': a dim would be %lld", v->name,
+                       (long long)value);
+    *dim = sp_expr_const(g->arena, value);
+    SP_NEED(g->cx, *dim);
     return SPARTA_OK;
 }
 
-static bool has_symbol(const sparta_graph *g, const char *name)
+static bool has_symbol(const sp_graph *g, const char *name)
 {
     for (int i = 0; i < g->n_inputs; i++)
         for (int d = 0; d < g->input[i]->dims.rank; d++)
-            if (sparta_ops_mentions(g->input[i]->dims.dim[d], name)) return true;
+            if (sp_ops_mentions(g->input[i]->dims.dim[d], name)) return true;
     return false;
 }
 
-sparta_status sparta_ops_infer_given(sparta_graph *g, const sparta_bindings *given, bool *bind)
+sparta_status sp_ops_infer_given(sp_graph *g, const sp_bindings *given, bool *bind)
 {
     int before = 0, after = 0;
     for (int i = 0; i < given->n; i++) before += has_symbol(g, given->name[i]);
-    const sparta_status status = sparta_ops_infer(g);
+    const sparta_status status = sp_ops_infer(g);
     for (int i = 0; i < given->n; i++) after += has_symbol(g, given->name[i]);
     const bool shape = status == SPARTA_E_SHAPE || status == SPARTA_E_UNSUPPORTED || status == SPARTA_E_LIMIT;
     *bind = before && (shape || (status == SPARTA_OK && after < before));
     return status;
 }
 
-static sparta_status check_symbol(const sparta_graph *g, const char *name)
+static sparta_status check_symbol(const sp_graph *g, const char *name)
 {
     if (has_symbol(g, name)) return SPARTA_OK;
-    sparta_text t;
-    sparta_text_init(&t, g->cx);
+    sp_text t;
+    sp_text_init(&t, g->cx);
     for (int i = 0; i < g->n_inputs; i++) {
-        sparta_text_printf(&t, "%s %.200s", i ? "," : "", g->input[i]->name);
-        sparta_dims_print(&g->input[i]->dims, &t);
+        sp_text_printf(&t, "%s %.200s", i ? "," : "", g->input[i]->name);
+        sp_dims_print(&g->input[i]->dims, &t);
     }
-    sparta_status status = sparta_fail(g->cx, SPARTA_E_USAGE,
-                                       "--dim %.200s: no input has a dim of this name; the inputs are%.1000s",
-                                       name, sparta_text_str(&t));
-    sparta_text_free(&t);
+    sparta_status status =
+        sp_fail(g->cx, SPARTA_E_USAGE, "--dim %.200s: no input has a dim of this name; the inputs are%.1000s",
+                name, sp_text_str(&t));
+    sp_text_free(&t);
     return status;
 }
 
-sparta_status sparta_ops_bind(sparta_graph *g, const sparta_bindings *b)
+sparta_status sp_ops_bind(sp_graph *g, const sp_bindings *b)
 {
-    for (int i = 0; i < b->n; i++) SPARTA_TRY(check_symbol(g, b->name[i]));
+    for (int i = 0; i < b->n; i++) SP_TRY(check_symbol(g, b->name[i]));
     for (int i = 0; i < g->n_inputs; i++)
         for (int d = 0; d < g->input[i]->dims.rank; d++)
-            SPARTA_TRY(bind_dim(g, g->input[i], b, &g->input[i]->dims.dim[d]));
-    for (int i = 0; i < b->n && g->n_fixed < SPARTA_GRAPH_BOUNDS; i++) {
-        const char *name = sparta_arena_string(g->arena, b->name[i]);
-        SPARTA_NEED(g->cx, name);
-        g->fixed[g->n_fixed++] = (sparta_bound){name, b->value[i]};
+            SP_TRY(bind_dim(g, g->input[i], b, &g->input[i]->dims.dim[d]));
+    for (int i = 0; i < b->n && g->n_fixed < SP_GRAPH_BOUNDS; i++) {
+        const char *name = sp_arena_string(g->arena, b->name[i]);
+        SP_NEED(g->cx, name);
+        g->fixed[g->n_fixed++] = (sp_bound){name, b->value[i]};
     }
     return SPARTA_OK;
 }

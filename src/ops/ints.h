@@ -10,77 +10,60 @@
  * shape arithmetic). The references check what they get, so a wrong guess about a symbol is an error of the
  * run, not a wrong answer.
  */
-#ifndef SPARTA_OPS_INTS_H
-#define SPARTA_OPS_INTS_H
+#ifndef SP_OPS_INTS_H
+#define SP_OPS_INTS_H
 
 #include "ops/rule.h"
 
 /* x >= 1, x >= 0, x <= -1 for all sizes of its symbols? false: not known. They allocate nothing. */
-bool sparta_ops_positive(const sparta_graph *g, const sparta_expr *x);
-bool sparta_ops_natural(const sparta_graph *g, const sparta_expr *x);
-bool sparta_ops_negative(const sparta_graph *g, const sparta_expr *x);
+bool sp_ops_positive(const sp_graph *g, const sp_expr *x);
+bool sp_ops_natural(const sp_graph *g, const sp_expr *x);
+bool sp_ops_negative(const sp_graph *g, const sp_expr *x);
 /* x / y where it divides for all sizes, else *out is NULL. */
-sparta_status sparta_ops_divide(const sparta_graph *g, const sparta_expr *x, const sparta_expr *y,
-                                const sparta_expr **out) SPARTA_MUST;
+sparta_status sp_ops_divide(const sp_graph *g, const sp_expr *x, const sp_expr *y,
+                            const sp_expr **out) SP_MUST;
 
 /* A list of integers: the contents of input i, which has rank 1 (or 0). */
-typedef struct sparta_list {
+typedef struct sp_list {
     int n;
-    const sparta_expr *const *x;
-} sparta_list;
+    const sp_expr *const *x;
+} sp_list;
 /* E_UNSUPPORTED, naming `what`, when the contents are not known before running. An absent input gives n = -1.
  */
-sparta_status sparta_ops_list(sparta_graph *g, const sparta_node *n, int i, const char *what,
-                              sparta_list *out) SPARTA_MUST;
+sparta_status sp_ops_list(sp_graph *g, const sp_node *n, int i, const char *what, sp_list *out) SP_MUST;
 /* The same, where every element must be a constant. Up to `most` of them. */
-sparta_status sparta_ops_constants(sparta_graph *g, const sparta_node *n, int i, const char *what, int most,
-                                   int64_t *out, int *count) SPARTA_MUST;
+sparta_status sp_ops_constants(sp_graph *g, const sp_node *n, int i, const char *what, int most, int64_t *out,
+                               int *count) SP_MUST;
 /* Axes as a set; a repeated one is E_SHAPE. count is -1 when the input is absent. */
-sparta_status sparta_ops_axes(sparta_graph *g, const sparta_node *n, int i, int rank, bool set[SPARTA_RANK],
-                              int *count) SPARTA_MUST;
+sparta_status sp_ops_axes(sp_graph *g, const sp_node *n, int i, int rank, bool set[SPARTA_RANK],
+                          int *count) SP_MUST;
 
 /* Contents of output i, if it is a small integer tensor: the array has as many elements as it. */
-void sparta_ops_set_ints(sparta_node *n, int i, const sparta_expr *const *ints);
+void sp_ops_set_ints(sp_node *n, int i, const sp_expr *const *ints);
 /* After the outputs' dims are set: contents of an operator that only moves the elements of the inputs in the
  * bit set `data`. */
-sparta_status sparta_ops_move(sparta_graph *g, sparta_node *n, unsigned data) SPARTA_MUST;
+sparta_status sp_ops_move(sp_graph *g, sp_node *n, unsigned data) SP_MUST;
 
 /* Rule of a broadcasting operator on two inputs of one type; f, which may be NULL, computes contents, and
  * leaves *out NULL where it cannot. */
-typedef sparta_status (*sparta_ints_fn)(sparta_graph *g, const sparta_expr *a, const sparta_expr *b,
-                                        const sparta_expr **out);
-sparta_status sparta_ops_binary(sparta_graph *g, sparta_node *n, unsigned types,
-                                sparta_ints_fn f) SPARTA_MUST;
-sparta_status sparta_ops_compare(sparta_graph *g, sparta_node *n, unsigned types,
-                                 sparta_ints_fn f) SPARTA_MUST; /* bools out */
-sparta_status sparta_ops_variadic(sparta_graph *g, sparta_node *n, sparta_ints_fn f) SPARTA_MUST;
-sparta_status sparta_ops_reduce(sparta_graph *g, sparta_node *n, unsigned types,
-                                sparta_ints_fn f) SPARTA_MUST;
+typedef sparta_status (*sp_ints_fn)(sp_graph *g, const sp_expr *a, const sp_expr *b, const sp_expr **out);
+sparta_status sp_ops_binary(sp_graph *g, sp_node *n, unsigned types, sp_ints_fn f) SP_MUST;
+sparta_status sp_ops_compare(sp_graph *g, sp_node *n, unsigned types, sp_ints_fn f) SP_MUST; /* bools out */
+sparta_status sp_ops_variadic(sp_graph *g, sp_node *n, sp_ints_fn f) SP_MUST;
+sparta_status sp_ops_reduce(sp_graph *g, sp_node *n, unsigned types, sp_ints_fn f) SP_MUST;
 
 /* What f may be. Division and remainder answer only for a >= 0, b >= 1. */
-sparta_status sparta_ints_add(sparta_graph *g, const sparta_expr *a, const sparta_expr *b,
-                              const sparta_expr **out);
-sparta_status sparta_ints_sub(sparta_graph *g, const sparta_expr *a, const sparta_expr *b,
-                              const sparta_expr **out);
-sparta_status sparta_ints_mul(sparta_graph *g, const sparta_expr *a, const sparta_expr *b,
-                              const sparta_expr **out);
-sparta_status sparta_ints_div(sparta_graph *g, const sparta_expr *a, const sparta_expr *b,
-                              const sparta_expr **out);
-sparta_status sparta_ints_mod(sparta_graph *g, const sparta_expr *a, const sparta_expr *b,
-                              const sparta_expr **out);
-sparta_status sparta_ints_min(sparta_graph *g, const sparta_expr *a, const sparta_expr *b,
-                              const sparta_expr **out);
-sparta_status sparta_ints_max(sparta_graph *g, const sparta_expr *a, const sparta_expr *b,
-                              const sparta_expr **out);
-sparta_status sparta_ints_equal(sparta_graph *g, const sparta_expr *a, const sparta_expr *b,
-                                const sparta_expr **out);
-sparta_status sparta_ints_less(sparta_graph *g, const sparta_expr *a, const sparta_expr *b,
-                               const sparta_expr **out);
-sparta_status sparta_ints_less_or_equal(sparta_graph *g, const sparta_expr *a, const sparta_expr *b,
-                                        const sparta_expr **out);
-sparta_status sparta_ints_greater(sparta_graph *g, const sparta_expr *a, const sparta_expr *b,
-                                  const sparta_expr **out);
-sparta_status sparta_ints_greater_or_equal(sparta_graph *g, const sparta_expr *a, const sparta_expr *b,
-                                           const sparta_expr **out);
+sparta_status sp_ints_add(sp_graph *g, const sp_expr *a, const sp_expr *b, const sp_expr **out);
+sparta_status sp_ints_sub(sp_graph *g, const sp_expr *a, const sp_expr *b, const sp_expr **out);
+sparta_status sp_ints_mul(sp_graph *g, const sp_expr *a, const sp_expr *b, const sp_expr **out);
+sparta_status sp_ints_div(sp_graph *g, const sp_expr *a, const sp_expr *b, const sp_expr **out);
+sparta_status sp_ints_mod(sp_graph *g, const sp_expr *a, const sp_expr *b, const sp_expr **out);
+sparta_status sp_ints_min(sp_graph *g, const sp_expr *a, const sp_expr *b, const sp_expr **out);
+sparta_status sp_ints_max(sp_graph *g, const sp_expr *a, const sp_expr *b, const sp_expr **out);
+sparta_status sp_ints_equal(sp_graph *g, const sp_expr *a, const sp_expr *b, const sp_expr **out);
+sparta_status sp_ints_less(sp_graph *g, const sp_expr *a, const sp_expr *b, const sp_expr **out);
+sparta_status sp_ints_less_or_equal(sp_graph *g, const sp_expr *a, const sp_expr *b, const sp_expr **out);
+sparta_status sp_ints_greater(sp_graph *g, const sp_expr *a, const sp_expr *b, const sp_expr **out);
+sparta_status sp_ints_greater_or_equal(sp_graph *g, const sp_expr *a, const sp_expr *b, const sp_expr **out);
 
 #endif

@@ -3,45 +3,44 @@
 #include "ops/flow.h"
 #include "ops/rule.h"
 
-sparta_status sparta_shape_LayerNormalization(sparta_graph *g, sparta_node *n)
+sparta_status sp_shape_LayerNormalization(sp_graph *g, sp_node *n)
 {
-    const sparta_value *x = n->in[0];
-    sparta_dims rows = x->dims;
+    const sp_value *x = n->in[0];
+    sp_dims rows = x->dims;
     sparta_dtype stash;
     int axis;
-    if (!sparta_dtype_from_onnx(sparta_attr_int(&n->attrs, "stash_type", 1), &stash) ||
-        !sparta_dtype_is_float(stash))
-        return sparta_ops_fail(g, n, SPARTA_E_UNSUPPORTED, "stash_type %lld is no float type",
-                               (long long)sparta_attr_int(&n->attrs, "stash_type", 1));
-    SPARTA_TRY(sparta_ops_axis(g, n, sparta_attr_int(&n->attrs, "axis", -1), x->dims.rank, &axis));
+    if (!sp_dtype_from_onnx(sp_attr_int(&n->attrs, "stash_type", 1), &stash) || !sp_dtype_is_float(stash))
+        return sp_ops_fail(g, n, SPARTA_E_UNSUPPORTED, "stash_type %lld is no float type",
+                           (long long)sp_attr_int(&n->attrs, "stash_type", 1));
+    SP_TRY(sp_ops_axis(g, n, sp_attr_int(&n->attrs, "axis", -1), x->dims.rank, &axis));
     for (int i = 1; i < 3; i++) {
-        SPARTA_TRY(sparta_ops_same_type(g, n, 0, i));
-        if (sparta_ops_has(n, i)) SPARTA_TRY(sparta_ops_broadcasts_to(g, n, &n->in[i]->dims, &x->dims));
+        SP_TRY(sp_ops_same_type(g, n, 0, i));
+        if (sp_ops_has(n, i)) SP_TRY(sp_ops_broadcasts_to(g, n, &n->in[i]->dims, &x->dims));
     }
     for (int i = axis; i < rows.rank; i++) {
-        rows.dim[i] = sparta_expr_const(g->arena, 1);
-        SPARTA_NEED(g->cx, rows.dim[i]);
+        rows.dim[i] = sp_expr_const(g->arena, 1);
+        SP_NEED(g->cx, rows.dim[i]);
     }
-    for (int i = 1; i < 3; i++) sparta_ops_set(n, i, stash, &rows);
-    return sparta_ops_unary(g, n, SPARTA_FLOATS);
+    for (int i = 1; i < 3; i++) sp_ops_set(n, i, stash, &rows);
+    return sp_ops_unary(g, n, SP_FLOATS);
 }
 
 /* x, y: b s c, scale and bias: c; mean and inverse deviation: b s 1. */
-static sparta_status axes(sparta_axes *a)
+static sparta_status axes(sp_axes *a)
 {
     int axis, rank = a->n->in[0]->dims.rank;
     bool whole[SPARTA_RANK] = {false};
-    SPARTA_TRY(sparta_ops_axis(a->g, a->n, sparta_attr_int(&a->n->attrs, "axis", -1), rank, &axis));
+    SP_TRY(sp_ops_axis(a->g, a->n, sp_attr_int(&a->n->attrs, "axis", -1), rank, &axis));
     for (int i = axis; i < rank; i++) whole[i] = true;
-    SPARTA_TRY(sparta_flow_along(
-        a, whole, "its statistics run over them; prune inside layers, not what it normalises"));
+    SP_TRY(
+        sp_flow_along(a, whole, "its statistics run over them; prune inside layers, not what it normalises"));
     for (int o = 1; o < a->n->n_out; o++)
-        for (int i = axis; i < rank; i++) a->out[o].axis[i] = (sparta_axis){.n = 0};
-    sparta_flow_scaled(a);
+        for (int i = axis; i < rank; i++) a->out[o].axis[i] = (sp_axis){.n = 0};
+    sp_flow_scaled(a);
     return SPARTA_OK;
 }
 
-const sparta_flow sparta_flow_LayerNormalization = {
-    SPARTA_EXACT, "row by row; the bias where the scale is zero, but the normalised elements all stay",
-    "floats",     "",
-    axes,         NULL};
+const sp_flow sp_flow_LayerNormalization = {
+    SP_EXACT, "row by row; the bias where the scale is zero, but the normalised elements all stay",
+    "floats", "",
+    axes,     NULL};

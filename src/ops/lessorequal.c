@@ -3,10 +3,9 @@
 #include "ops/flow.h"
 #include "ops/ints.h"
 
-sparta_status sparta_shape_LessOrEqual(sparta_graph *g, sparta_node *n)
+sparta_status sp_shape_LessOrEqual(sp_graph *g, sp_node *n)
 {
-    return sparta_ops_compare(g, n, SPARTA_NUMBERS, sparta_ints_less_or_equal);
+    return sp_ops_compare(g, n, SP_NUMBERS, sp_ints_less_or_equal);
 }
 
-const sparta_flow sparta_flow_LessOrEqual = {SPARTA_EXACT, "element by element", "numbers",
-                                             "",           sparta_flow_each,     NULL};
+const sp_flow sp_flow_LessOrEqual = {SP_EXACT, "element by element", "numbers", "", sp_flow_each, NULL};

@@ -2,17 +2,17 @@
 #include "ops/flow.h"
 #include "ops/window.h"
 
-sparta_status sparta_shape_LpPool(sparta_graph *g, sparta_node *n)
+sparta_status sp_shape_LpPool(sp_graph *g, sp_node *n)
 {
-    const int64_t p = sparta_attr_int(&n->attrs, "p", 2);
-    if (p < 1) return sparta_ops_fail(g, n, SPARTA_E_SHAPE, "p is %lld; at least 1", (long long)p);
-    return sparta_ops_pool(g, n, SPARTA_FLOATS);
+    const int64_t p = sp_attr_int(&n->attrs, "p", 2);
+    if (p < 1) return sp_ops_fail(g, n, SPARTA_E_SHAPE, "p is %lld; at least 1", (long long)p);
+    return sp_ops_pool(g, n, SP_FLOATS);
 }
 
-static sparta_status axes(sparta_axes *a)
+static sparta_status axes(sp_axes *a)
 {
-    return sparta_flow_pool(a, SPARTA_FLOW_PRODUCT, false);
+    return sp_flow_pool(a, SP_FLOW_PRODUCT, false);
 }
 
-const sparta_flow sparta_flow_LpPool = {
-    SPARTA_CONSERVATIVE, "channel by channel; zero stays zero", "floats", "", axes, NULL};
+const sp_flow sp_flow_LpPool = {
+    SP_CONSERVATIVE, "channel by channel; zero stays zero", "floats", "", axes, NULL};

@@ -3,56 +3,53 @@
 #include "ops/flow.h"
 #include "ops/rule.h"
 
-sparta_status sparta_shape_MatMul(sparta_graph *g, sparta_node *n)
+sparta_status sp_shape_MatMul(sp_graph *g, sp_node *n)
 {
-    const sparta_dims *a = &n->in[0]->dims, *b = &n->in[1]->dims;
-    sparta_dims left = {.rank = SPARTA_MAX(a->rank - 2, 0)}, right = {.rank = SPARTA_MAX(b->rank - 2, 0)},
-                dims;
-    SPARTA_TRY(sparta_ops_types(
-        g, n, 0, SPARTA_FLOATS | SPARTA_INDICES | SPARTA_TYPE(SPARTA_U32) | SPARTA_TYPE(SPARTA_U64)));
-    SPARTA_TRY(sparta_ops_same_type(g, n, 0, 1));
-    SPARTA_TRY(sparta_ops_rank(g, n, 0, 1, SPARTA_RANK));
-    SPARTA_TRY(sparta_ops_rank(g, n, 1, 1, SPARTA_RANK));
-    SPARTA_TRY(sparta_ops_agree(g, n, "K of the left and of the right", a->dim[a->rank - 1],
-                                b->dim[SPARTA_MAX(b->rank - 2, 0)]));
+    const sp_dims *a = &n->in[0]->dims, *b = &n->in[1]->dims;
+    sp_dims left = {.rank = SP_MAX(a->rank - 2, 0)}, right = {.rank = SP_MAX(b->rank - 2, 0)}, dims;
+    SP_TRY(sp_ops_types(g, n, 0, SP_FLOATS | SP_INDICES | SP_TYPE(SPARTA_U32) | SP_TYPE(SPARTA_U64)));
+    SP_TRY(sp_ops_same_type(g, n, 0, 1));
+    SP_TRY(sp_ops_rank(g, n, 0, 1, SPARTA_RANK));
+    SP_TRY(sp_ops_rank(g, n, 1, 1, SPARTA_RANK));
+    SP_TRY(sp_ops_agree(g, n, "K of the left and of the right", a->dim[a->rank - 1],
+                        b->dim[SP_MAX(b->rank - 2, 0)]));
     for (int i = 0; i < left.rank; i++) left.dim[i] = a->dim[i];
     for (int i = 0; i < right.rank; i++) right.dim[i] = b->dim[i];
-    SPARTA_TRY(sparta_ops_broadcast(g, n, &left, &right, &dims));
-    if (a->rank > 1) SPARTA_TRY(sparta_ops_append(g, n, &dims, a->dim[a->rank - 2]));
-    if (b->rank > 1) SPARTA_TRY(sparta_ops_append(g, n, &dims, b->dim[b->rank - 1]));
-    sparta_ops_set(n, 0, n->in[0]->dtype, &dims);
+    SP_TRY(sp_ops_broadcast(g, n, &left, &right, &dims));
+    if (a->rank > 1) SP_TRY(sp_ops_append(g, n, &dims, a->dim[a->rank - 2]));
+    if (b->rank > 1) SP_TRY(sp_ops_append(g, n, &dims, b->dim[b->rank - 1]));
+    sp_ops_set(n, 0, n->in[0]->dtype, &dims);
     return SPARTA_OK;
 }
 
 /* x: b m k, w: b k n, y: b m n. A vector has no m, or no n. */
-static sparta_status axes(sparta_axes *a)
+static sparta_status axes(sp_axes *a)
 {
-    const sparta_dims *x = &a->n->in[0]->dims, *w = &a->n->in[1]->dims;
+    const sp_dims *x = &a->n->in[0]->dims, *w = &a->n->in[1]->dims;
     int label[SPARTA_RANK], k, rank = a->n->out[0]->dims.rank, lead = rank - (x->rank > 1) - (w->rank > 1);
-    SPARTA_TRY(sparta_axes_labels(a, a->n->out[0], label));
-    SPARTA_TRY(sparta_axes_label(a, x->dim[x->rank - 1], SPARTA_SUM, NULL, &k));
-    a->how = SPARTA_FLOW_PRODUCT;
+    SP_TRY(sp_axes_labels(a, a->n->out[0], label));
+    SP_TRY(sp_axes_label(a, x->dim[x->rank - 1], SP_SUM, NULL, &k));
+    a->how = SP_FLOW_PRODUCT;
     for (int i = 0; i < 2; i++) { /* the leading dims broadcast; the last two are set below */
-        const sparta_dims *d = i ? w : x;
+        const sp_dims *d = i ? w : x;
         int shown[SPARTA_RANK];
         for (int j = 0; j < lead; j++) shown[j] = label[j];
         for (int j = lead; j < lead + 2 && j < SPARTA_RANK; j++) shown[j] = k;
-        sparta_axes_broadcast(a, i, SPARTA_FACTOR, d->rank > 1 ? lead + 2 : 1, d->rank > 1 ? shown : &k);
+        sp_axes_broadcast(a, i, SP_FACTOR, d->rank > 1 ? lead + 2 : 1, d->rank > 1 ? shown : &k);
     }
-    a->in[0].axis[x->rank - 1] = sparta_axis_of(k);
-    a->in[1].axis[SPARTA_MAX(w->rank - 2, 0)] = sparta_axis_of(k);
-    if (x->rank > 1) a->in[0].axis[x->rank - 2] = sparta_axis_of(label[lead]);
-    if (w->rank > 1) a->in[1].axis[w->rank - 1] = sparta_axis_of(label[rank - 1]);
-    a->out[0].role = SPARTA_ARG;
-    for (int j = 0; j < rank; j++) a->out[0].axis[j] = sparta_axis_of(label[j]);
+    a->in[0].axis[x->rank - 1] = sp_axis_of(k);
+    a->in[1].axis[SP_MAX(w->rank - 2, 0)] = sp_axis_of(k);
+    if (x->rank > 1) a->in[0].axis[x->rank - 2] = sp_axis_of(label[lead]);
+    if (w->rank > 1) a->in[1].axis[w->rank - 1] = sp_axis_of(label[rank - 1]);
+    a->out[0].role = SP_ARG;
+    for (int j = 0; j < rank; j++) a->out[0].axis[j] = sp_axis_of(label[j]);
     if (w->rank > 1) a->bias_axis = rank - 1;
     return SPARTA_OK;
 }
 
-const sparta_flow sparta_flow_MatMul = {
-    SPARTA_EXACT,
-    "zero where every product of its sum is; zero and constant summands go",
-    "floats and 32/64-bit integers",
-    "",
-    axes,
-    NULL};
+const sp_flow sp_flow_MatMul = {SP_EXACT,
+                                "zero where every product of its sum is; zero and constant summands go",
+                                "floats and 32/64-bit integers",
+                                "",
+                                axes,
+                                NULL};

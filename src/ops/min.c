@@ -2,10 +2,9 @@
 #include "ops/flow.h"
 #include "ops/ints.h"
 
-sparta_status sparta_shape_Min(sparta_graph *g, sparta_node *n)
+sparta_status sp_shape_Min(sp_graph *g, sp_node *n)
 {
-    return sparta_ops_variadic(g, n, sparta_ints_min);
+    return sp_ops_variadic(g, n, sp_ints_min);
 }
 
-const sparta_flow sparta_flow_Min = {SPARTA_EXACT, "element by element", "numbers",
-                                     "",           sparta_flow_each,     NULL};
+const sp_flow sp_flow_Min = {SP_EXACT, "element by element", "numbers", "", sp_flow_each, NULL};

@@ -2,13 +2,13 @@
 #include "ops/flow.h"
 #include "ops/ints.h"
 
-sparta_status sparta_shape_Mod(sparta_graph *g, sparta_node *n)
+sparta_status sp_shape_Mod(sp_graph *g, sp_node *n)
 {
-    if (sparta_dtype_is_float(n->in[0]->dtype) && !sparta_attr_int(&n->attrs, "fmod", 0))
-        return sparta_ops_fail(g, n, SPARTA_E_DTYPE, "the inputs are %s, which needs attribute fmod=1",
-                               sparta_dtype_name(n->in[0]->dtype));
-    return sparta_ops_binary(g, n, SPARTA_NUMBERS, sparta_ints_mod);
+    if (sp_dtype_is_float(n->in[0]->dtype) && !sp_attr_int(&n->attrs, "fmod", 0))
+        return sp_ops_fail(g, n, SPARTA_E_DTYPE, "the inputs are %s, which needs attribute fmod=1",
+                           sparta_dtype_name(n->in[0]->dtype));
+    return sp_ops_binary(g, n, SP_NUMBERS, sp_ints_mod);
 }
 
-const sparta_flow sparta_flow_Mod = {
-    SPARTA_EXACT, "element by element", "numbers", "floats without fmod=1", sparta_flow_each, NULL};
+const sp_flow sp_flow_Mod = {SP_EXACT, "element by element", "numbers", "floats without fmod=1", sp_flow_each,
+                             NULL};

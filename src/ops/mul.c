@@ -2,10 +2,9 @@
 #include "ops/flow.h"
 #include "ops/ints.h"
 
-sparta_status sparta_shape_Mul(sparta_graph *g, sparta_node *n)
+sparta_status sp_shape_Mul(sp_graph *g, sp_node *n)
 {
-    return sparta_ops_binary(g, n, SPARTA_NUMBERS, sparta_ints_mul);
+    return sp_ops_binary(g, n, SP_NUMBERS, sp_ints_mul);
 }
 
-const sparta_flow sparta_flow_Mul = {SPARTA_EXACT, "zero where a factor is", "numbers",
-                                     "",           sparta_flow_times,        NULL};
+const sp_flow sp_flow_Mul = {SP_EXACT, "zero where a factor is", "numbers", "", sp_flow_times, NULL};

@@ -2,9 +2,9 @@
 #include "ops/flow.h"
 #include "ops/rule.h"
 
-sparta_status sparta_shape_Not(sparta_graph *g, sparta_node *n)
+sparta_status sp_shape_Not(sp_graph *g, sp_node *n)
 {
-    return sparta_ops_unary(g, n, SPARTA_BOOLS);
+    return sp_ops_unary(g, n, SP_BOOLS);
 }
 
-const sparta_flow sparta_flow_Not = {SPARTA_EXACT, "element by element", "bools", "", sparta_flow_each, NULL};
+const sp_flow sp_flow_Not = {SP_EXACT, "element by element", "bools", "", sp_flow_each, NULL};

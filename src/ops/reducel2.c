@@ -2,16 +2,15 @@
 #include "ops/flow.h"
 #include "ops/ints.h"
 
-sparta_status sparta_shape_ReduceL2(sparta_graph *g, sparta_node *n)
+sparta_status sp_shape_ReduceL2(sp_graph *g, sp_node *n)
 {
-    return sparta_ops_reduce(g, n, SPARTA_NUMBERS, NULL);
+    return sp_ops_reduce(g, n, SP_NUMBERS, NULL);
 }
 
-static sparta_status axes(sparta_axes *a)
+static sparta_status axes(sp_axes *a)
 {
-    return sparta_flow_reduce(a, SPARTA_FLOW_FUNCTION, SPARTA_WHOLE, "a norm runs over them");
+    return sp_flow_reduce(a, SP_FLOW_FUNCTION, SP_WHOLE, "a norm runs over them");
 }
 
-const sparta_flow sparta_flow_ReduceL2 = {SPARTA_EXACT, "known where all it runs over is, which stays",
-                                          "floats",     "axes that are computed",
-                                          axes,         NULL};
+const sp_flow sp_flow_ReduceL2 = {
+    SP_EXACT, "known where all it runs over is, which stays", "floats", "axes that are computed", axes, NULL};

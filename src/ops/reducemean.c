@@ -2,17 +2,16 @@
 #include "ops/flow.h"
 #include "ops/ints.h"
 
-sparta_status sparta_shape_ReduceMean(sparta_graph *g, sparta_node *n)
+sparta_status sp_shape_ReduceMean(sp_graph *g, sp_node *n)
 {
-    return sparta_ops_reduce(g, n, SPARTA_NUMBERS, NULL);
+    return sp_ops_reduce(g, n, SP_NUMBERS, NULL);
 }
 
-static sparta_status axes(sparta_axes *a)
+static sparta_status axes(sp_axes *a)
 {
-    return sparta_flow_reduce(a, SPARTA_FLOW_PRODUCT, SPARTA_SUM, "it divides by how many there are");
+    return sp_flow_reduce(a, SP_FLOW_PRODUCT, SP_SUM, "it divides by how many there are");
 }
 
-const sparta_flow sparta_flow_ReduceMean = {
-    SPARTA_EXACT, "zero where all it averages is; what it averages stays",
-    "numbers",    "axes that are computed",
-    axes,         NULL};
+const sp_flow sp_flow_ReduceMean = {SP_EXACT,  "zero where all it averages is; what it averages stays",
+                                    "numbers", "axes that are computed",
+                                    axes,      NULL};

@@ -2,15 +2,15 @@
 #include "ops/flow.h"
 #include "ops/ints.h"
 
-sparta_status sparta_shape_ReduceMin(sparta_graph *g, sparta_node *n)
+sparta_status sp_shape_ReduceMin(sp_graph *g, sp_node *n)
 {
-    return sparta_ops_reduce(g, n, SPARTA_ANY, sparta_ints_min);
+    return sp_ops_reduce(g, n, SP_ANY, sp_ints_min);
 }
 
-static sparta_status axes(sparta_axes *a)
+static sparta_status axes(sp_axes *a)
 {
-    return sparta_flow_reduce(a, SPARTA_FLOW_FUNCTION, SPARTA_WHOLE, "a minimum runs over them");
+    return sp_flow_reduce(a, SP_FLOW_FUNCTION, SP_WHOLE, "a minimum runs over them");
 }
 
-const sparta_flow sparta_flow_ReduceMin = {
-    SPARTA_EXACT, "known where all it compares is, which stays", "any", "axes that are computed", axes, NULL};
+const sp_flow sp_flow_ReduceMin = {
+    SP_EXACT, "known where all it compares is, which stays", "any", "axes that are computed", axes, NULL};

@@ -2,16 +2,16 @@
 #include "ops/flow.h"
 #include "ops/ints.h"
 
-sparta_status sparta_shape_ReduceSum(sparta_graph *g, sparta_node *n)
+sparta_status sp_shape_ReduceSum(sp_graph *g, sp_node *n)
 {
-    return sparta_ops_reduce(g, n, SPARTA_NUMBERS, sparta_ints_add);
+    return sp_ops_reduce(g, n, SP_NUMBERS, sp_ints_add);
 }
 
-static sparta_status axes(sparta_axes *a)
+static sparta_status axes(sp_axes *a)
 {
-    return sparta_flow_reduce(a, SPARTA_FLOW_PRODUCT, SPARTA_SUM, NULL);
+    return sp_flow_reduce(a, SP_FLOW_PRODUCT, SP_SUM, NULL);
 }
 
-const sparta_flow sparta_flow_ReduceSum = {SPARTA_EXACT, "zero where all it adds is; zeros that it adds go",
-                                           "numbers",    "axes that are computed",
-                                           axes,         NULL};
+const sp_flow sp_flow_ReduceSum = {SP_EXACT,  "zero where all it adds is; zeros that it adds go",
+                                   "numbers", "axes that are computed",
+                                   axes,      NULL};

@@ -2,10 +2,10 @@
 #include "ops/flow.h"
 #include "ops/rule.h"
 
-sparta_status sparta_shape_Relu(sparta_graph *g, sparta_node *n)
+sparta_status sp_shape_Relu(sp_graph *g, sp_node *n)
 {
-    return sparta_ops_unary(g, n, SPARTA_FLOATS | SPARTA_SIGNED);
+    return sp_ops_unary(g, n, SP_FLOATS | SP_SIGNED);
 }
 
-const sparta_flow sparta_flow_Relu = {SPARTA_EXACT, "element by element", "floats and signed integers",
-                                      "",           sparta_flow_each,     NULL};
+const sp_flow sp_flow_Relu = {SP_EXACT, "element by element", "floats and signed integers",
+                              "",       sp_flow_each,         NULL};

@@ -11,7 +11,7 @@
 
 typedef struct run {
     sparta_ctx *cx;
-    const sparta_graph *g;
+    const sp_graph *g;
     sparta_tensor *t; /* by value id; data NULL: not there */
     int *last;        /* by value id: index of the last node that reads it; n_nodes for outputs */
     bool *owned;      /* by value id: ours to free */
@@ -20,58 +20,57 @@ typedef struct run {
     const char *symbol[SYMBOLS];
     const char *from[SYMBOLS]; /* the input that bound it */
     int64_t size[SYMBOLS];
-    sparta_ops_watch every;
+    sp_ops_watch every;
     void *arg;
 } run;
 
-static sparta_bindings bindings(const run *r)
+static sp_bindings bindings(const run *r)
 {
-    return (sparta_bindings){r->n_symbols, r->symbol, r->size};
+    return (sp_bindings){r->n_symbols, r->symbol, r->size};
 }
 
 /* ------------------------------------------------------------------ inputs */
 static sparta_status name_inputs(const run *r, const char *what, const char *names)
 {
-    sparta_text t;
-    sparta_text_init(&t, r->cx);
+    sp_text t;
+    sp_text_init(&t, r->cx);
     for (int i = 0; i < r->g->n_inputs; i++)
-        sparta_text_printf(&t, "%s'%.200s'", i ? ", " : "", r->g->input[i]->name);
-    sparta_status status = sparta_fail(r->cx, SPARTA_E_USAGE, "run: %s%.500s; the model's inputs are %.1000s",
-                                       what, names, sparta_text_str(&t));
-    sparta_text_free(&t);
+        sp_text_printf(&t, "%s'%.200s'", i ? ", " : "", r->g->input[i]->name);
+    sparta_status status = sp_fail(r->cx, SPARTA_E_USAGE, "run: %s%.500s; the model's inputs are %.1000s",
+                                   what, names, sp_text_str(&t));
+    sp_text_free(&t);
     return status;
 }
 
 static sparta_status check_names(const run *r, const sparta_named_tensor *inputs, int n)
 {
     for (int i = 0; i < n; i++) {
-        const sparta_value *v = sparta_graph_find(r->g, inputs[i].name);
+        const sp_value *v = sp_graph_find(r->g, inputs[i].name);
         if (!v || !v->is_input) return name_inputs(r, "there is no input ", inputs[i].name);
         if (r->given[v->id]) return name_inputs(r, "given twice: ", inputs[i].name);
         r->given[v->id] = true;
     }
-    sparta_text missing;
-    sparta_text_init(&missing, r->cx);
+    sp_text missing;
+    sp_text_init(&missing, r->cx);
     for (int i = 0; i < r->g->n_inputs; i++)
         if (!r->given[r->g->input[i]->id])
-            sparta_text_printf(&missing, "%s'%.200s'", missing.size ? ", " : "", r->g->input[i]->name);
-    sparta_status status = missing.size ? name_inputs(r, "missing: ", sparta_text_str(&missing)) : SPARTA_OK;
-    sparta_text_free(&missing);
+            sp_text_printf(&missing, "%s'%.200s'", missing.size ? ", " : "", r->g->input[i]->name);
+    sparta_status status = missing.size ? name_inputs(r, "missing: ", sp_text_str(&missing)) : SPARTA_OK;
+    sp_text_free(&missing);
     return status;
 }
 
-static sparta_status bind_symbol(run *r, const sparta_value *v, const char *name, int64_t size)
+static sparta_status bind_symbol(run *r, const sp_value *v, const char *name, int64_t size)
 {
     for (int i = 0; i < r->n_symbols; i++) {
         if (strcmp(r->symbol[i], name)) continue;
         if (r->size[i] == size) return SPARTA_OK;
-        return sparta_fail(
+        return sp_fail(
             r->cx, SPARTA_E_SHAPE,
             "run: '%.100s' is %lld in input '%.200s' and %lld in input '%.200s'; it must be one size", name,
             (long long)r->size[i], r->from[i], (long long)size, v->name);
     }
-    if (r->n_symbols == SYMBOLS)
-        return sparta_fail(r->cx, SPARTA_E_LIMIT, "run: more than %d symbols", SYMBOLS);
+    if (r->n_symbols == SYMBOLS) return sp_fail(r->cx, SPARTA_E_LIMIT, "run: more than %d symbols", SYMBOLS);
     r->symbol[r->n_symbols] = name;
     r->from[r->n_symbols] = v->name;
     r->size[r->n_symbols++] = size;
@@ -80,45 +79,43 @@ static sparta_status bind_symbol(run *r, const sparta_value *v, const char *name
 
 /* "run: dim 1 of input 'x' is 7 and must be 8 ([batch,8])". The text is made here: the graph may be shared by
  * threads. */
-static sparta_status wrong_shape(const run *r, const sparta_value *v, const char *what, int64_t is,
-                                 int64_t must)
+static sparta_status wrong_shape(const run *r, const sp_value *v, const char *what, int64_t is, int64_t must)
 {
-    sparta_text t;
-    sparta_text_init(&t, r->cx);
-    sparta_dims_print(&v->dims, &t);
+    sp_text t;
+    sp_text_init(&t, r->cx);
+    sp_dims_print(&v->dims, &t);
     sparta_status status =
-        sparta_fail(r->cx, SPARTA_E_SHAPE, "run: %s of input '%.200s' is %lld and must be %lld (%.500s)",
-                    what, v->name, (long long)is, (long long)must, sparta_text_str(&t));
-    sparta_text_free(&t);
+        sp_fail(r->cx, SPARTA_E_SHAPE, "run: %s of input '%.200s' is %lld and must be %lld (%.500s)", what,
+                v->name, (long long)is, (long long)must, sp_text_str(&t));
+    sp_text_free(&t);
     return status;
 }
 
 static sparta_status check_input(run *r, const sparta_named_tensor *in)
 {
-    const sparta_value *v = sparta_graph_find(r->g, in->name);
+    const sp_value *v = sp_graph_find(r->g, in->name);
     const sparta_tensor *t = &in->tensor;
     const char *symbol;
     if (t->dtype != v->dtype)
-        return sparta_fail(r->cx, SPARTA_E_DTYPE, "run: input '%.200s' is %s and must be %s", v->name,
-                           sparta_dtype_name(t->dtype), sparta_dtype_name(v->dtype));
+        return sp_fail(r->cx, SPARTA_E_DTYPE, "run: input '%.200s' is %s and must be %s", v->name,
+                       sparta_dtype_name(t->dtype), sparta_dtype_name(v->dtype));
     if (t->rank != v->dims.rank) return wrong_shape(r, v, "the rank", t->rank, v->dims.rank);
     if (sparta_tensor_elements(t) < 0 || (!t->data && sparta_tensor_elements(t) > 0))
-        return sparta_fail(r->cx, SPARTA_E_USAGE, "run: input '%.200s' has no data or impossible dims",
-                           v->name);
+        return sp_fail(r->cx, SPARTA_E_USAGE, "run: input '%.200s' has no data or impossible dims", v->name);
     for (int i = 0; i < t->rank; i++)
-        if (sparta_expr_is_symbol(v->dims.dim[i], &symbol)) SPARTA_TRY(bind_symbol(r, v, symbol, t->dim[i]));
+        if (sp_expr_is_symbol(v->dims.dim[i], &symbol)) SP_TRY(bind_symbol(r, v, symbol, t->dim[i]));
     r->t[v->id] = *t;
     return SPARTA_OK;
 }
 
 /* Dims that are numbers or arithmetic, once all symbols are bound. */
-static sparta_status check_dims(const run *r, const sparta_value *v)
+static sparta_status check_dims(const run *r, const sp_value *v)
 {
-    sparta_bindings b = bindings(r);
+    sp_bindings b = bindings(r);
     int64_t dim[SPARTA_RANK];
     const sparta_tensor *t = &r->t[v->id];
-    if (sparta_dims_eval(r->cx, &v->dims, &b, dim) != SPARTA_OK)
-        return sparta_fail_in(r->cx, "run: input '%.200s'", v->name);
+    if (sp_dims_eval(r->cx, &v->dims, &b, dim) != SPARTA_OK)
+        return sp_fail_in(r->cx, "run: input '%.200s'", v->name);
     for (int i = 0; i < t->rank; i++) {
         char which[32];
         snprintf(which, sizeof which, "dim %d", i);
@@ -140,59 +137,58 @@ static void find_last_uses(run *r)
 static void release(run *r, int id)
 {
     if (!r->owned[id]) return;
-    sparta_free(r->cx, r->t[id].data);
+    sp_free(r->cx, r->t[id].data);
     r->owned[id] = false;
     r->t[id].data = NULL;
 }
 
 static void release_after(run *r, int at)
 {
-    const sparta_node *n = r->g->node[at];
+    const sp_node *n = r->g->node[at];
     for (int i = 0; i < n->n_in; i++)
         if (n->in[i] && r->last[n->in[i]->id] == at) release(r, n->in[i]->id);
     for (int i = 0; i < n->n_out; i++)
         if (r->last[n->out[i]->id] < at) release(r, n->out[i]->id); /* nobody reads it */
 }
 
-static sparta_status make_outputs(run *r, const sparta_node *n, sparta_tensor *out)
+static sparta_status make_outputs(run *r, const sp_node *n, sparta_tensor *out)
 {
-    sparta_bindings b = bindings(r);
+    sp_bindings b = bindings(r);
     for (int i = 0; i < n->n_out; i++) {
-        const sparta_value *v = n->out[i];
+        const sp_value *v = n->out[i];
         int64_t dim[SPARTA_RANK];
         if (!v->typed)
-            return sparta_fail(r->cx, SPARTA_E_INTERNAL, "run: value '%.200s' has no type; infer first",
-                               v->name);
-        SPARTA_TRY(sparta_dims_eval(r->cx, &v->dims, &b, dim));
-        SPARTA_TRY(sparta_tensor_alloc(r->cx, v->dtype, v->dims.rank, dim, &r->t[v->id]));
+            return sp_fail(r->cx, SPARTA_E_INTERNAL, "run: value '%.200s' has no type; infer first", v->name);
+        SP_TRY(sp_dims_eval(r->cx, &v->dims, &b, dim));
+        SP_TRY(sp_tensor_alloc(r->cx, v->dtype, v->dims.rank, dim, &r->t[v->id]));
         r->owned[v->id] = true;
         out[i] = r->t[v->id];
     }
     return SPARTA_OK;
 }
 
-static sparta_status run_node(run *r, const sparta_node *n, sparta_tensor *room)
+static sparta_status run_node(run *r, const sp_node *n, sparta_tensor *room)
 {
     sparta_tensor *in = room, *out = room + n->n_in;
     for (int i = 0; i < n->n_in; i++) in[i] = n->in[i] ? r->t[n->in[i]->id] : (sparta_tensor){.rank = -1};
-    SPARTA_TRY(make_outputs(r, n, out));
-    SPARTA_TRY(sparta_builtin_run(r->cx, n->op, &(sparta_op_args){&n->attrs, n->n_in, n->n_out, in, out}));
-    for (int i = 0; i < n->n_out && r->every; i++) SPARTA_TRY(r->every(r->arg, n->out[i], &out[i]));
+    SP_TRY(make_outputs(r, n, out));
+    SP_TRY(sp_builtin_run(r->cx, n->op, &(sp_op_args){&n->attrs, n->n_in, n->n_out, in, out}));
+    for (int i = 0; i < n->n_out && r->every; i++) SP_TRY(r->every(r->arg, n->out[i], &out[i]));
     return SPARTA_OK;
 }
 
 static sparta_status run_nodes(run *r)
 {
     for (int i = 0; i < r->g->n_nodes; i++) {
-        const sparta_node *n = r->g->node[i];
-        SPARTA_TRY(sparta_check_cancel(r->cx));
-        sparta_tensor *room = sparta_alloc_array(r->cx, (size_t)n->n_in + (size_t)n->n_out, sizeof *room);
-        SPARTA_NEED(r->cx, room);
+        const sp_node *n = r->g->node[i];
+        SP_TRY(sp_check_cancel(r->cx));
+        sparta_tensor *room = sp_alloc_array(r->cx, (size_t)n->n_in + (size_t)n->n_out, sizeof *room);
+        SP_NEED(r->cx, room);
         sparta_status status = run_node(r, n, room);
-        sparta_free(r->cx, room);
+        sp_free(r->cx, room);
         if (status == SPARTA_E_CANCELLED) return status;
         if (status != SPARTA_OK)
-            return sparta_fail_in(r->cx, "run: %s '%.200s'", sparta_builtin_row(n->op)->name, n->name);
+            return sp_fail_in(r->cx, "run: %s '%.200s'", sp_builtin_row(n->op)->name, n->name);
         release_after(r, i);
     }
     return SPARTA_OK;
@@ -210,48 +206,48 @@ static sparta_status take_outputs(run *r, sparta_tensor *taken)
             r->owned[id] = false;
             continue;
         }
-        SPARTA_TRY(sparta_tensor_alloc(r->cx, t->dtype, t->rank, t->dim, &taken[i]));
-        SPARTA_TRY(sparta_tensor_copy(r->cx, t, &taken[i]));
+        SP_TRY(sp_tensor_alloc(r->cx, t->dtype, t->rank, t->dim, &taken[i]));
+        SP_TRY(sp_tensor_copy(r->cx, t, &taken[i]));
     }
     return SPARTA_OK;
 }
 
 static sparta_status run_all(run *r, const sparta_named_tensor *inputs, int n_inputs, sparta_tensor *taken)
 {
-    SPARTA_TRY(check_names(r, inputs, n_inputs));
-    for (int i = 0; i < n_inputs; i++) SPARTA_TRY(check_input(r, &inputs[i]));
-    for (int i = 0; i < r->g->n_inputs; i++) SPARTA_TRY(check_dims(r, r->g->input[i]));
-    const sparta_bindings sizes = bindings(r);
-    SPARTA_TRY(sparta_graph_check_musts(r->cx, r->g, &sizes));
+    SP_TRY(check_names(r, inputs, n_inputs));
+    for (int i = 0; i < n_inputs; i++) SP_TRY(check_input(r, &inputs[i]));
+    for (int i = 0; i < r->g->n_inputs; i++) SP_TRY(check_dims(r, r->g->input[i]));
+    const sp_bindings sizes = bindings(r);
+    SP_TRY(sp_graph_check_musts(r->cx, r->g, &sizes));
     for (int i = 0; i < r->g->n_values; i++)
         if (r->g->value[i]->constant) r->t[i] = *r->g->value[i]->constant;
     find_last_uses(r);
-    SPARTA_TRY(run_nodes(r));
+    SP_TRY(run_nodes(r));
     return take_outputs(r, taken);
 }
 
-sparta_status sparta_ops_run(sparta_ctx *cx, const sparta_graph *g, const sparta_named_tensor *inputs,
-                             int n_inputs, sparta_tensor *outputs, sparta_ops_watch every, void *arg)
+sparta_status sp_ops_run(sparta_ctx *cx, const sp_graph *g, const sparta_named_tensor *inputs, int n_inputs,
+                         sparta_tensor *outputs, sp_ops_watch every, void *arg)
 {
     run r = {.cx = cx, .g = g, .every = every, .arg = arg};
-    r.t = sparta_alloc_array(cx, (size_t)g->n_values, sizeof *r.t);
-    r.last = sparta_alloc_array(cx, (size_t)g->n_values, sizeof *r.last);
-    r.owned = sparta_alloc_array(cx, (size_t)g->n_values, sizeof *r.owned);
-    r.given = sparta_alloc_array(cx, (size_t)g->n_values, sizeof *r.given);
-    sparta_tensor *taken = sparta_alloc_array(cx, (size_t)g->n_outputs, sizeof *taken);
+    r.t = sp_alloc_array(cx, (size_t)g->n_values, sizeof *r.t);
+    r.last = sp_alloc_array(cx, (size_t)g->n_values, sizeof *r.last);
+    r.owned = sp_alloc_array(cx, (size_t)g->n_values, sizeof *r.owned);
+    r.given = sp_alloc_array(cx, (size_t)g->n_values, sizeof *r.given);
+    sparta_tensor *taken = sp_alloc_array(cx, (size_t)g->n_outputs, sizeof *taken);
     bool ready = r.t && r.last && r.owned && r.given && taken;
-    sparta_status status = ready ? run_all(&r, inputs, n_inputs, taken) : sparta_ctx_status(cx);
+    sparta_status status = ready ? run_all(&r, inputs, n_inputs, taken) : sp_ctx_status(cx);
     for (int i = 0; ready && i < g->n_values; i++) release(&r, i);
     for (int i = 0; ready && i < g->n_outputs; i++) {
         if (status == SPARTA_OK)
             outputs[i] = taken[i];
         else
-            sparta_free(cx, taken[i].data);
+            sp_free(cx, taken[i].data);
     }
-    sparta_free(cx, r.t);
-    sparta_free(cx, r.last);
-    sparta_free(cx, r.owned);
-    sparta_free(cx, r.given);
-    sparta_free(cx, taken);
+    sp_free(cx, r.t);
+    sp_free(cx, r.last);
+    sp_free(cx, r.owned);
+    sp_free(cx, r.given);
+    sp_free(cx, taken);
     return status;
 }

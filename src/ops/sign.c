@@ -2,10 +2,9 @@
 #include "ops/flow.h"
 #include "ops/rule.h"
 
-sparta_status sparta_shape_Sign(sparta_graph *g, sparta_node *n)
+sparta_status sp_shape_Sign(sp_graph *g, sp_node *n)
 {
-    return sparta_ops_unary(g, n, SPARTA_NUMBERS);
+    return sp_ops_unary(g, n, SP_NUMBERS);
 }
 
-const sparta_flow sparta_flow_Sign = {SPARTA_EXACT, "element by element", "numbers",
-                                      "",           sparta_flow_each,     NULL};
+const sp_flow sp_flow_Sign = {SP_EXACT, "element by element", "numbers", "", sp_flow_each, NULL};

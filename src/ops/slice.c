@@ -12,68 +12,67 @@
     ((int64_t)1 << 31) /* exporters write "to the end" as INT32_MAX or INT64_MAX, or their negatives */
 
 typedef struct cut {
-    const sparta_expr *size, *start, *end;
+    const sp_expr *size, *start, *end;
     int64_t step;
 } cut;
 
-static const sparta_expr *plus(sparta_graph *g, const sparta_expr *x, int64_t by)
+static const sp_expr *plus(sp_graph *g, const sp_expr *x, int64_t by)
 {
-    const sparta_expr *y = sparta_expr_const(g->arena, by);
-    return y ? sparta_expr_add(g->arena, x, y) : NULL;
+    const sp_expr *y = sp_expr_const(g->arena, by);
+    return y ? sp_expr_add(g->arena, x, y) : NULL;
 }
 
 /* A bound counted from the front, not yet clamped; NULL: its sign is not known (without message), or a
  * failure (with one). */
-static const sparta_expr *from_front(sparta_graph *g, const sparta_expr *bound, const sparta_expr *size)
+static const sp_expr *from_front(sp_graph *g, const sp_expr *bound, const sp_expr *size)
 {
-    if (sparta_ops_natural(g, bound)) return bound;
-    return sparta_ops_negative(g, bound) ? sparta_expr_add(g->arena, size, bound) : NULL;
+    if (sp_ops_natural(g, bound)) return bound;
+    return sp_ops_negative(g, bound) ? sp_expr_add(g->arena, size, bound) : NULL;
 }
 
 /* min(bound, size), without the min where one side is known or assumed to be the smaller. */
-static const sparta_expr *clamp(sparta_graph *g, const sparta_expr *bound, const sparta_expr *size)
+static const sp_expr *clamp(sp_graph *g, const sp_expr *bound, const sp_expr *size)
 {
-    const sparta_expr *room = sparta_expr_sub(g->arena, size, bound),
-                      *excess = sparta_expr_sub(g->arena, bound, size);
+    const sp_expr *room = sp_expr_sub(g->arena, size, bound), *excess = sp_expr_sub(g->arena, bound, size);
     if (!room || !excess) return NULL;
-    if (sparta_ops_natural(g, room)) return bound;
-    if (sparta_ops_natural(g, excess)) return size;
-    if (sparta_expr_is_const(size, NULL)) return bound; /* assumed: see above */
-    return sparta_expr_min(g->arena, bound, size);
+    if (sp_ops_natural(g, room)) return bound;
+    if (sp_ops_natural(g, excess)) return size;
+    if (sp_expr_is_const(size, NULL)) return bound; /* assumed: see above */
+    return sp_expr_min(g->arena, bound, size);
 }
 
 /* x[-5:] of a dim shorter than 5 begins at 0. */
-static const sparta_expr *at_least_zero(sparta_graph *g, const sparta_expr *x)
+static const sp_expr *at_least_zero(sp_graph *g, const sp_expr *x)
 {
-    if (sparta_ops_natural(g, x)) return x;
-    const sparta_expr *zero = sparta_expr_const(g->arena, 0);
-    return zero ? sparta_expr_max(g->arena, x, zero) : NULL;
+    if (sp_ops_natural(g, x)) return x;
+    const sp_expr *zero = sp_expr_const(g->arena, 0);
+    return zero ? sp_expr_max(g->arena, x, zero) : NULL;
 }
 
 /* ceil(max(to - from, 0) / step) */
-static const sparta_expr *count(sparta_graph *g, const sparta_expr *from, const sparta_expr *to, int64_t step)
+static const sp_expr *count(sp_graph *g, const sp_expr *from, const sp_expr *to, int64_t step)
 {
-    const sparta_expr *span = sparta_expr_sub(g->arena, to, from), *zero = sparta_expr_const(g->arena, 0);
+    const sp_expr *span = sp_expr_sub(g->arena, to, from), *zero = sp_expr_const(g->arena, 0);
     if (!span || !zero) return NULL;
-    if (!sparta_ops_natural(g, span)) span = sparta_expr_max(g->arena, span, zero);
+    if (!sp_ops_natural(g, span)) span = sp_expr_max(g->arena, span, zero);
     if (!span || step == 1) return span;
-    const sparta_expr *more = plus(g, span, step - 1), *by = sparta_expr_const(g->arena, step);
-    return more && by ? sparta_expr_div(g->arena, more, by) : NULL;
+    const sp_expr *more = plus(g, span, step - 1), *by = sp_expr_const(g->arena, step);
+    return more && by ? sp_expr_div(g->arena, more, by) : NULL;
 }
 
 /* Forwards: clamp both to the size. Backwards: from at most size - 1 down to above -1. NULL as from_front. */
-static const sparta_expr *measure(sparta_graph *g, const cut *c)
+static const sp_expr *measure(sp_graph *g, const cut *c)
 {
     int64_t start, end;
-    bool start_known = sparta_expr_is_const(c->start, &start), end_known = sparta_expr_is_const(c->end, &end);
-    const sparta_expr *from, *to, *last = c->step < 0 ? plus(g, c->size, -1) : c->size;
+    bool start_known = sp_expr_is_const(c->start, &start), end_known = sp_expr_is_const(c->end, &end);
+    const sp_expr *from, *to, *last = c->step < 0 ? plus(g, c->size, -1) : c->size;
     if (!last) return NULL;
     if (start_known && (start <= -FAR || start >= FAR - 1))
-        from = start > 0 ? last : sparta_expr_const(g->arena, c->step < 0 ? -1 : 0);
+        from = start > 0 ? last : sp_expr_const(g->arena, c->step < 0 ? -1 : 0);
     else
         from = from_front(g, c->start, c->size);
     if (end_known && (end <= -FAR || end >= FAR - 1))
-        to = end > 0 ? last : sparta_expr_const(g->arena, c->step < 0 ? -1 : 0);
+        to = end > 0 ? last : sp_expr_const(g->arena, c->step < 0 ? -1 : 0);
     else
         to = from_front(g, c->end, c->size);
     from = from ? clamp(g, from, last) : NULL;
@@ -87,55 +86,55 @@ static const sparta_expr *measure(sparta_graph *g, const cut *c)
     return c->step > 0 ? count(g, from, to, c->step) : count(g, to, from, -c->step);
 }
 
-static sparta_status cut_axis(sparta_graph *g, const sparta_node *n, const cut *c, const sparta_expr **out)
+static sparta_status cut_axis(sp_graph *g, const sp_node *n, const cut *c, const sp_expr **out)
 {
     int64_t size, start, end, first;
-    if (c->step == 0) return sparta_ops_fail(g, n, SPARTA_E_SHAPE, "a step is 0");
-    if (sparta_expr_is_const(c->size, &size) && sparta_expr_is_const(c->start, &start) &&
-        sparta_expr_is_const(c->end, &end)) {
-        *out = sparta_expr_const(g->arena, sparta_slice_count(size, start, end, c->step, &first));
-        SPARTA_NEED(g->cx, *out);
+    if (c->step == 0) return sp_ops_fail(g, n, SPARTA_E_SHAPE, "a step is 0");
+    if (sp_expr_is_const(c->size, &size) && sp_expr_is_const(c->start, &start) &&
+        sp_expr_is_const(c->end, &end)) {
+        *out = sp_expr_const(g->arena, sp_slice_count(size, start, end, c->step, &first));
+        SP_NEED(g->cx, *out);
         return SPARTA_OK;
     }
-    sparta_ctx_clear(g->cx);
+    sp_ctx_clear(g->cx);
     if (c->step > -FAR && c->step < FAR) {
         *out = measure(g, c);
         if (*out) return SPARTA_OK;
-        if (sparta_message(g->cx)[0]) return sparta_ctx_status(g->cx);
+        if (sparta_message(g->cx)[0]) return sp_ctx_status(g->cx);
     }
-    return sparta_ops_fail(g, n, SPARTA_E_UNSUPPORTED,
-                           "[%s : %s : %lld] of a dim of %s has no known length; fix the symbols with --dim",
-                           sparta_ops_say(g, c->start), sparta_ops_say(g, c->end), (long long)c->step,
-                           sparta_ops_say(g, c->size));
+    return sp_ops_fail(g, n, SPARTA_E_UNSUPPORTED,
+                       "[%s : %s : %lld] of a dim of %s has no known length; fix the symbols with --dim",
+                       sp_ops_say(g, c->start), sp_ops_say(g, c->end), (long long)c->step,
+                       sp_ops_say(g, c->size));
 }
 
-sparta_status sparta_shape_Slice(sparta_graph *g, sparta_node *n)
+sparta_status sp_shape_Slice(sp_graph *g, sp_node *n)
 {
-    const sparta_dims *x = &n->in[0]->dims;
-    sparta_dims dims = *x;
-    sparta_list starts, ends;
+    const sp_dims *x = &n->in[0]->dims;
+    sp_dims dims = *x;
+    sp_list starts, ends;
     int64_t axes[SPARTA_RANK], steps[SPARTA_RANK];
     int n_axes, n_steps;
     bool taken[SPARTA_RANK] = {false};
-    SPARTA_TRY(sparta_ops_list(g, n, 1, "the starts", &starts));
-    SPARTA_TRY(sparta_ops_list(g, n, 2, "the ends", &ends));
-    SPARTA_TRY(sparta_ops_constants(g, n, 3, "axes", SPARTA_RANK, axes, &n_axes));
-    SPARTA_TRY(sparta_ops_constants(g, n, 4, "the steps", SPARTA_RANK, steps, &n_steps));
+    SP_TRY(sp_ops_list(g, n, 1, "the starts", &starts));
+    SP_TRY(sp_ops_list(g, n, 2, "the ends", &ends));
+    SP_TRY(sp_ops_constants(g, n, 3, "axes", SPARTA_RANK, axes, &n_axes));
+    SP_TRY(sp_ops_constants(g, n, 4, "the steps", SPARTA_RANK, steps, &n_steps));
     if (starts.n > x->rank || ends.n != starts.n || (n_axes >= 0 && n_axes != starts.n) ||
         (n_steps >= 0 && n_steps != starts.n))
-        return sparta_ops_fail(g, n, SPARTA_E_SHAPE,
-                               "%d starts, %d ends, %d axes and %d steps (-1: absent) for rank %d", starts.n,
-                               ends.n, n_axes, n_steps, x->rank);
+        return sp_ops_fail(g, n, SPARTA_E_SHAPE,
+                           "%d starts, %d ends, %d axes and %d steps (-1: absent) for rank %d", starts.n,
+                           ends.n, n_axes, n_steps, x->rank);
     for (int i = 0; i < starts.n; i++) {
         int axis;
-        SPARTA_TRY(sparta_ops_axis(g, n, n_axes >= 0 ? axes[i] : i, x->rank, &axis));
-        if (taken[axis]) return sparta_ops_fail(g, n, SPARTA_E_SHAPE, "axis %d is named twice", axis);
+        SP_TRY(sp_ops_axis(g, n, n_axes >= 0 ? axes[i] : i, x->rank, &axis));
+        if (taken[axis]) return sp_ops_fail(g, n, SPARTA_E_SHAPE, "axis %d is named twice", axis);
         taken[axis] = true;
         cut c = {x->dim[axis], starts.x[i], ends.x[i], n_steps >= 0 ? steps[i] : 1};
-        SPARTA_TRY(cut_axis(g, n, &c, &dims.dim[axis]));
+        SP_TRY(cut_axis(g, n, &c, &dims.dim[axis]));
     }
-    sparta_ops_set(n, 0, n->in[0]->dtype, &dims);
-    return sparta_ops_move(g, n, 1);
+    sp_ops_set(n, 0, n->in[0]->dtype, &dims);
+    return sp_ops_move(g, n, 1);
 }
 
 /* ------------------------------------------------------------------ flow */
@@ -145,89 +144,88 @@ typedef struct cuts {                          /* what is cut of each axis */
     int64_t from[SPARTA_RANK], step[SPARTA_RANK];
 } cuts;
 
-static sparta_status read_cuts(sparta_graph *g, const sparta_node *n, const sparta_dims *x, cuts *out)
+static sparta_status read_cuts(sp_graph *g, const sp_node *n, const sp_dims *x, cuts *out)
 {
     cuts c = {.numbers = true};
-    sparta_list starts, ends;
+    sp_list starts, ends;
     int64_t axes[SPARTA_RANK], steps[SPARTA_RANK], size, start, end;
     int n_axes, n_steps, axis;
-    SPARTA_TRY(sparta_ops_list(g, n, 1, "the starts", &starts));
-    SPARTA_TRY(sparta_ops_list(g, n, 2, "the ends", &ends));
-    SPARTA_TRY(sparta_ops_constants(g, n, 3, "axes", SPARTA_RANK, axes, &n_axes));
-    SPARTA_TRY(sparta_ops_constants(g, n, 4, "the steps", SPARTA_RANK, steps, &n_steps));
+    SP_TRY(sp_ops_list(g, n, 1, "the starts", &starts));
+    SP_TRY(sp_ops_list(g, n, 2, "the ends", &ends));
+    SP_TRY(sp_ops_constants(g, n, 3, "axes", SPARTA_RANK, axes, &n_axes));
+    SP_TRY(sp_ops_constants(g, n, 4, "the steps", SPARTA_RANK, steps, &n_steps));
     for (int i = 0; i < starts.n; i++) {
-        SPARTA_TRY(sparta_ops_axis(g, n, n_axes >= 0 ? axes[i] : i, x->rank, &axis));
-        bool numbers = sparta_expr_is_const(starts.x[i], &start) && sparta_expr_is_const(ends.x[i], &end);
-        bool sized = sparta_expr_is_const(x->dim[axis], &size);
+        SP_TRY(sp_ops_axis(g, n, n_axes >= 0 ? axes[i] : i, x->rank, &axis));
+        bool numbers = sp_expr_is_const(starts.x[i], &start) && sp_expr_is_const(ends.x[i], &end);
+        bool sized = sp_expr_is_const(x->dim[axis], &size);
         c.cut[axis] = true;
         c.known[axis] = numbers && sized;
         c.step[axis] = n_steps >= 0 ? steps[i] : 1;
         c.numbers &= numbers;
         c.mixed |= sized && !numbers;
-        if (numbers && sized) (void)sparta_slice_count(size, start, end, c.step[axis], &c.from[axis]);
+        if (numbers && sized) (void)sp_slice_count(size, start, end, c.step[axis], &c.from[axis]);
     }
     *out = c;
     return SPARTA_OK;
 }
 
 /* Axis i of the input; of the output the same, a window of it, or what may be from anywhere. */
-static sparta_status cut_label(sparta_axes *a, const cuts *c, int i)
+static sparta_status cut_label(sp_axes *a, const cuts *c, int i)
 {
     static const char computed[] = "its bounds are computed as the model runs; give sizes with --dim";
     bool vague = c->cut[i] && (!c->known[i] || c->mixed), stays = c->cut[i] && (vague || !c->numbers);
     const char *why = stays ? computed : c->cut[i] && c->step[i] != 1 ? "it takes every n-th of them" : NULL;
     int l, part;
-    SPARTA_TRY(sparta_axes_label(a, a->n->in[0]->dims.dim[i], vague && c->mixed ? SPARTA_SUM : SPARTA_EACH,
-                                 why, &l));
-    a->in[0].axis[i] = a->out[0].axis[i] = sparta_axis_of(l);
-    if (c->cut[i] && !vague) a->out[0].axis[i] = sparta_axis_window(l, c->from[i], c->step[i]);
+    SP_TRY(sp_axes_label(a, a->n->in[0]->dims.dim[i], vague && c->mixed ? SP_SUM : SP_EACH, why, &l));
+    a->in[0].axis[i] = a->out[0].axis[i] = sp_axis_of(l);
+    if (c->cut[i] && !vague) a->out[0].axis[i] = sp_axis_window(l, c->from[i], c->step[i]);
     if (!vague) return SPARTA_OK;
-    SPARTA_TRY(sparta_axes_label(a, a->n->out[0]->dims.dim[i], SPARTA_EACH, why, &part));
-    a->out[0].axis[i] = sparta_axis_of(part);
+    SP_TRY(sp_axes_label(a, a->n->out[0]->dims.dim[i], SP_EACH, why, &part));
+    a->out[0].axis[i] = sp_axis_of(part);
     return SPARTA_OK;
 }
 
-static sparta_status axes(sparta_axes *a)
+static sparta_status axes(sp_axes *a)
 {
-    const sparta_dims *x = &a->n->in[0]->dims;
+    const sp_dims *x = &a->n->in[0]->dims;
     cuts c;
-    SPARTA_TRY(read_cuts(a->g, a->n, x, &c));
-    a->how = c.mixed ? SPARTA_FLOW_PRODUCT : SPARTA_FLOW_MOVE;
+    SP_TRY(read_cuts(a->g, a->n, x, &c));
+    a->how = c.mixed ? SP_FLOW_PRODUCT : SP_FLOW_MOVE;
     a->no_values = c.mixed;
-    a->in[0].role = c.mixed ? SPARTA_FACTOR : SPARTA_ARG;
-    a->out[0].role = SPARTA_ARG;
-    for (int i = 0; i < x->rank; i++) SPARTA_TRY(cut_label(a, &c, i));
+    a->in[0].role = c.mixed ? SP_FACTOR : SP_ARG;
+    a->out[0].role = SP_ARG;
+    for (int i = 0; i < x->rank; i++) SP_TRY(cut_label(a, &c, i));
     return SPARTA_OK;
 }
 
-static sparta_status shrink(const sparta_shrink *s)
+static sparta_status shrink(const sp_shrink *s)
 {
-    const sparta_node *n = s->n;
+    const sp_node *n = s->n;
     int64_t start[SPARTA_RANK], end[SPARTA_RANK], size;
     int count, axis;
     int64_t axes[SPARTA_RANK];
     bool changed = false;
     for (int i = 0; i < n->in[0]->dims.rank; i++) {
-        const sparta_axis *x = &s->axes->out[0].axis[i];
+        const sp_axis *x = &s->axes->out[0].axis[i];
         changed |= x->window && s->kept[x->label[0]];
     }
     if (!changed) return SPARTA_OK;
-    SPARTA_TRY(sparta_ops_constants(s->g, n, 1, "the starts", SPARTA_RANK, start, &count));
-    SPARTA_TRY(sparta_ops_constants(s->g, n, 2, "the ends", SPARTA_RANK, end, &count));
+    SP_TRY(sp_ops_constants(s->g, n, 1, "the starts", SPARTA_RANK, start, &count));
+    SP_TRY(sp_ops_constants(s->g, n, 2, "the ends", SPARTA_RANK, end, &count));
     int n_axes;
-    SPARTA_TRY(sparta_ops_constants(s->g, n, 3, "axes", SPARTA_RANK, axes, &n_axes));
+    SP_TRY(sp_ops_constants(s->g, n, 3, "axes", SPARTA_RANK, axes, &n_axes));
     for (int i = 0; i < count; i++) {
-        SPARTA_TRY(sparta_ops_axis(s->g, n, n_axes >= 0 ? axes[i] : i, n->in[0]->dims.rank, &axis));
-        const sparta_axis *x = &s->axes->out[0].axis[axis];
-        if (!x->window || !s->kept[x->label[0]] || !sparta_expr_is_const(n->out[0]->dims.dim[axis], &size))
+        SP_TRY(sp_ops_axis(s->g, n, n_axes >= 0 ? axes[i] : i, n->in[0]->dims.rank, &axis));
+        const sp_axis *x = &s->axes->out[0].axis[axis];
+        if (!x->window || !s->kept[x->label[0]] || !sp_expr_is_const(n->out[0]->dims.dim[axis], &size))
             continue;
-        start[i] = sparta_shrink_count(s, x->label[0], 0, x->from);
+        start[i] = sp_shrink_count(s, x->label[0], 0, x->from);
         end[i] = start[i] + size;
     }
-    SPARTA_TRY(sparta_shrink_list(s, 1, count, start));
-    return sparta_shrink_list(s, 2, count, end);
+    SP_TRY(sp_shrink_list(s, 1, count, start));
+    return sp_shrink_list(s, 2, count, end);
 }
 
-const sparta_flow sparta_flow_Slice = {SPARTA_EXACT, "the elements of its window; what is outside goes",
-                                       "any",        "bounds computed from data",
-                                       axes,         shrink};
+const sp_flow sp_flow_Slice = {SP_EXACT, "the elements of its window; what is outside goes",
+                               "any",    "bounds computed from data",
+                               axes,     shrink};

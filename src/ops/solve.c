@@ -16,27 +16,27 @@ static void look_for(void *arg, const char *name)
     w->found |= !strcmp(w->name, name);
 }
 
-bool sparta_ops_mentions(const sparta_expr *x, const char *symbol)
+bool sp_ops_mentions(const sp_expr *x, const char *symbol)
 {
     wanted w = {symbol, false};
-    sparta_expr_symbols(x, look_for, &w);
+    sp_expr_symbols(x, look_for, &w);
     return w.found;
 }
 
 /* Which of all dims of the inputs is this symbol first; -1: none, it has been replaced. */
-static int place_of(const sparta_graph *g, const char *symbol)
+static int place_of(const sp_graph *g, const char *symbol)
 {
     int place = 0;
     for (int i = 0; i < g->n_inputs; i++)
         for (int d = 0; d < g->input[i]->dims.rank; d++, place++) {
             const char *name;
-            if (sparta_expr_is_symbol(g->input[i]->dims.dim[d], &name) && !strcmp(name, symbol)) return place;
+            if (sp_expr_is_symbol(g->input[i]->dims.dim[d], &name) && !strcmp(name, symbol)) return place;
         }
     return -1;
 }
 
 typedef struct standing {
-    const sparta_graph *g;
+    const sp_graph *g;
     bool all;
 } standing;
 
@@ -47,53 +47,53 @@ static void still_stands(void *arg, const char *name)
 }
 
 /* The symbol that goes and what takes its place: of two symbols the later one goes. */
-static bool pick(const sparta_graph *g, const sparta_must *m, const char **symbol, const sparta_expr **by)
+static bool pick(const sp_graph *g, const sp_must *m, const char **symbol, const sp_expr **by)
 {
     const char *a = NULL, *b = NULL;
     standing s = {g, true};
-    sparta_expr_symbols(m->a, still_stands, &s);
-    sparta_expr_symbols(m->b, still_stands, &s);
+    sp_expr_symbols(m->a, still_stands, &s);
+    sp_expr_symbols(m->b, still_stands, &s);
     if (!s.all) return false;
-    const bool is_a = sparta_expr_is_symbol(m->a, &a), is_b = sparta_expr_is_symbol(m->b, &b);
+    const bool is_a = sp_expr_is_symbol(m->a, &a), is_b = sp_expr_is_symbol(m->b, &b);
     const bool a_goes = is_a && (!is_b || place_of(g, a) > place_of(g, b));
     *symbol = a_goes ? a : b;
     *by = a_goes ? m->b : m->a;
-    return (is_a || is_b) && sparta_expr_is_polynomial(*by) && !sparta_ops_mentions(*by, *symbol);
+    return (is_a || is_b) && sp_expr_is_polynomial(*by) && !sp_ops_mentions(*by, *symbol);
 }
 
-static sparta_status replace(sparta_graph *g, const char *symbol, const sparta_expr *by)
+static sparta_status replace(sp_graph *g, const char *symbol, const sp_expr *by)
 {
     const char *other;
     for (int i = 0; i < g->n_inputs; i++)
         for (int d = 0; d < g->input[i]->dims.rank; d++) {
-            const sparta_expr **dim = &g->input[i]->dims.dim[d];
-            if (!sparta_ops_mentions(*dim, symbol)) continue;
-            *dim = sparta_expr_substitute(g->arena, *dim, symbol, by);
-            SPARTA_NEED(g->cx, *dim);
+            const sp_expr **dim = &g->input[i]->dims.dim[d];
+            if (!sp_ops_mentions(*dim, symbol)) continue;
+            *dim = sp_expr_substitute(g->arena, *dim, symbol, by);
+            SP_NEED(g->cx, *dim);
         }
-    for (int i = 0; i < g->n_bounds && sparta_expr_is_symbol(by, &other); i++)
-        if (!strcmp(g->bound[i].symbol, symbol)) return sparta_graph_add_bound(g, other, g->bound[i].most);
+    for (int i = 0; i < g->n_bounds && sp_expr_is_symbol(by, &other); i++)
+        if (!strcmp(g->bound[i].symbol, symbol)) return sp_graph_add_bound(g, other, g->bound[i].most);
     return SPARTA_OK;
 }
 
-static void say(const sparta_graph *g, const char *symbol, const sparta_must *m, const sparta_expr *by)
+static void say(const sp_graph *g, const char *symbol, const sp_must *m, const sp_expr *by)
 {
-    sparta_text t;
-    sparta_text_init(&t, g->cx);
-    sparta_expr_print(by, &t);
-    sparta_note(g->cx, "%s is taken to be %.200s: node '%.200s' needs them to be equal", symbol,
-                sparta_text_str(&t), m->node);
-    sparta_text_free(&t);
+    sp_text t;
+    sp_text_init(&t, g->cx);
+    sp_expr_print(by, &t);
+    sp_note(g->cx, "%s is taken to be %.200s: node '%.200s' needs them to be equal", symbol, sp_text_str(&t),
+            m->node);
+    sp_text_free(&t);
 }
 
-sparta_status sparta_ops_solve(sparta_graph *g, bool *solved)
+sparta_status sp_ops_solve(sp_graph *g, bool *solved)
 {
     *solved = false;
     for (int i = 0; i < g->n_musts; i++) {
         const char *symbol;
-        const sparta_expr *by;
+        const sp_expr *by;
         if (!pick(g, &g->must[i], &symbol, &by)) continue;
-        SPARTA_TRY(replace(g, symbol, by));
+        SP_TRY(replace(g, symbol, by));
         say(g, symbol, &g->must[i], by);
         *solved = true;
     }

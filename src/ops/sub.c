@@ -2,10 +2,9 @@
 #include "ops/flow.h"
 #include "ops/ints.h"
 
-sparta_status sparta_shape_Sub(sparta_graph *g, sparta_node *n)
+sparta_status sp_shape_Sub(sp_graph *g, sp_node *n)
 {
-    return sparta_ops_binary(g, n, SPARTA_NUMBERS, sparta_ints_sub);
+    return sp_ops_binary(g, n, SP_NUMBERS, sp_ints_sub);
 }
 
-const sparta_flow sparta_flow_Sub = {SPARTA_EXACT, "element by element", "numbers",
-                                     "",           sparta_flow_each,     NULL};
+const sp_flow sp_flow_Sub = {SP_EXACT, "element by element", "numbers", "", sp_flow_each, NULL};

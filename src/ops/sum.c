@@ -2,11 +2,10 @@
 #include "ops/flow.h"
 #include "ops/ints.h"
 
-sparta_status sparta_shape_Sum(sparta_graph *g, sparta_node *n)
+sparta_status sp_shape_Sum(sp_graph *g, sp_node *n)
 {
-    SPARTA_TRY(sparta_ops_types(g, n, 0, SPARTA_FLOATS));
-    return sparta_ops_variadic(g, n, NULL);
+    SP_TRY(sp_ops_types(g, n, 0, SP_FLOATS));
+    return sp_ops_variadic(g, n, NULL);
 }
 
-const sparta_flow sparta_flow_Sum = {SPARTA_EXACT, "element by element", "floats",
-                                     "",           sparta_flow_each,     NULL};
+const sp_flow sp_flow_Sum = {SP_EXACT, "element by element", "floats", "", sp_flow_each, NULL};

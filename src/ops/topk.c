@@ -2,46 +2,46 @@
 #include "ops/flow.h"
 #include "ops/ints.h"
 
-sparta_status sparta_shape_TopK(sparta_graph *g, sparta_node *n)
+sparta_status sp_shape_TopK(sp_graph *g, sp_node *n)
 {
-    sparta_dims dims = n->in[0]->dims;
-    sparta_list k;
+    sp_dims dims = n->in[0]->dims;
+    sp_list k;
     int64_t count, size;
     int axis;
-    SPARTA_TRY(sparta_ops_types(g, n, 0, SPARTA_NUMBERS));
-    SPARTA_TRY(sparta_ops_axis(g, n, sparta_attr_int(&n->attrs, "axis", -1), dims.rank, &axis));
-    SPARTA_TRY(sparta_ops_list(g, n, 1, "k", &k));
-    if (k.n != 1) return sparta_ops_fail(g, n, SPARTA_E_SHAPE, "k has %d elements; it must be one", k.n);
-    bool known = sparta_expr_is_const(k.x[0], &count);
-    if (known && (count < 0 || (sparta_expr_is_const(dims.dim[axis], &size) && count > size)))
-        return sparta_ops_fail(g, n, SPARTA_E_SHAPE, "k is %lld and axis %d has %s elements",
-                               (long long)count, axis, sparta_ops_say(g, dims.dim[axis]));
+    SP_TRY(sp_ops_types(g, n, 0, SP_NUMBERS));
+    SP_TRY(sp_ops_axis(g, n, sp_attr_int(&n->attrs, "axis", -1), dims.rank, &axis));
+    SP_TRY(sp_ops_list(g, n, 1, "k", &k));
+    if (k.n != 1) return sp_ops_fail(g, n, SPARTA_E_SHAPE, "k has %d elements; it must be one", k.n);
+    bool known = sp_expr_is_const(k.x[0], &count);
+    if (known && (count < 0 || (sp_expr_is_const(dims.dim[axis], &size) && count > size)))
+        return sp_ops_fail(g, n, SPARTA_E_SHAPE, "k is %lld and axis %d has %s elements", (long long)count,
+                           axis, sp_ops_say(g, dims.dim[axis]));
     dims.dim[axis] = k.x[0];
-    sparta_ops_set(n, 0, n->in[0]->dtype, &dims);
-    sparta_ops_set(n, 1, SPARTA_I64, &dims);
+    sp_ops_set(n, 0, n->in[0]->dtype, &dims);
+    sp_ops_set(n, 1, SPARTA_I64, &dims);
     return SPARTA_OK;
 }
 
 /* x: b n, y and indices: b k. */
-static sparta_status axes(sparta_axes *a)
+static sparta_status axes(sp_axes *a)
 {
-    const sparta_value *x = a->n->in[0];
+    const sp_value *x = a->n->in[0];
     int axis, label[SPARTA_RANK], k;
-    SPARTA_TRY(sparta_ops_axis(a->g, a->n, sparta_attr_int(&a->n->attrs, "axis", -1), x->dims.rank, &axis));
-    SPARTA_TRY(sparta_axes_labels(a, x, label));
-    SPARTA_TRY(sparta_axes_label(a, a->n->out[0]->dims.dim[axis], SPARTA_EACH, "it makes them", &k));
-    a->how = SPARTA_FLOW_FUNCTION;
+    SP_TRY(sp_ops_axis(a->g, a->n, sp_attr_int(&a->n->attrs, "axis", -1), x->dims.rank, &axis));
+    SP_TRY(sp_axes_labels(a, x, label));
+    SP_TRY(sp_axes_label(a, a->n->out[0]->dims.dim[axis], SP_EACH, "it makes them", &k));
+    a->how = SP_FLOW_FUNCTION;
     a->no_values = true;
-    a->in[0].role = SPARTA_ARG;
-    a->label[label[axis]].kind = SPARTA_WHOLE;
+    a->in[0].role = SP_ARG;
+    a->label[label[axis]].kind = SP_WHOLE;
     a->label[label[axis]].why = "which of them it takes is known only as the model runs";
-    for (int i = 0; i < x->dims.rank; i++) a->in[0].axis[i] = sparta_axis_of(label[i]);
+    for (int i = 0; i < x->dims.rank; i++) a->in[0].axis[i] = sp_axis_of(label[i]);
     for (int o = 0; o < a->n->n_out; o++) {
-        a->out[o].role = SPARTA_ARG;
-        for (int i = 0; i < x->dims.rank; i++) a->out[o].axis[i] = sparta_axis_of(i == axis ? k : label[i]);
+        a->out[o].role = SP_ARG;
+        for (int i = 0; i < x->dims.rank; i++) a->out[o].axis[i] = sp_axis_of(i == axis ? k : label[i]);
     }
     return SPARTA_OK;
 }
 
-const sparta_flow sparta_flow_TopK = {
-    SPARTA_CONSERVATIVE, "line by line along the axis, whose elements all stay", "numbers", "", axes, NULL};
+const sp_flow sp_flow_TopK = {
+    SP_CONSERVATIVE, "line by line along the axis, whose elements all stay", "numbers", "", axes, NULL};

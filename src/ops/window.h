@@ -4,44 +4,42 @@
  *     out = (in + before + after - effective kernel) / stride + 1        rounded down, or up with ceil_mode
  *     out = in / stride, rounded up                                      for SAME
  */
-#ifndef SPARTA_OPS_WINDOW_H
-#define SPARTA_OPS_WINDOW_H
+#ifndef SP_OPS_WINDOW_H
+#define SP_OPS_WINDOW_H
 
 #include "builtin/window.h"
 #include "ops/flow.h"
 #include "ops/rule.h"
 
 /* The window of a node for x (N, C, in...); `weights` (A, B, kernel...) or NULL: attribute kernel_shape says the kernel. */
-sparta_status sparta_ops_window(const sparta_graph *g, const sparta_node *n, const sparta_dims *weights,
-                                sparta_window *out) SPARTA_MUST;
+sparta_status sp_ops_window(const sp_graph *g, const sp_node *n, const sp_dims *weights,
+                            sp_window *out) SP_MUST;
 /* Appends the spatial dims of what slides over x to `dims`. */
-sparta_status sparta_ops_slide(const sparta_graph *g, const sparta_node *n, const sparta_window *w,
-                               sparta_dims *dims) SPARTA_MUST;
+sparta_status sp_ops_slide(const sp_graph *g, const sp_node *n, const sp_window *w, sp_dims *dims) SP_MUST;
 /* x (N, C, ...), and input i is (C), of the type of x: a scale or a bias. Absent is fine. */
-sparta_status sparta_ops_per_channel(sparta_graph *g, const sparta_node *n, int i) SPARTA_MUST;
+sparta_status sp_ops_per_channel(sp_graph *g, const sp_node *n, int i) SP_MUST;
 
 /* Input 2, if it is there, has an element for each filter. */
-sparta_status sparta_ops_filter_bias(sparta_graph *g, const sparta_node *n,
-                                     const sparta_expr *filters) SPARTA_MUST;
+sparta_status sp_ops_filter_bias(sp_graph *g, const sp_node *n, const sp_expr *filters) SP_MUST;
 
 /* Whole rules: pools over windows, and over all spatial dims. */
-sparta_status sparta_ops_pool(sparta_graph *g, sparta_node *n, unsigned types) SPARTA_MUST;
-sparta_status sparta_ops_pool_all(sparta_graph *g, sparta_node *n) SPARTA_MUST;
+sparta_status sp_ops_pool(sp_graph *g, sp_node *n, unsigned types) SP_MUST;
+sparta_status sp_ops_pool_all(sp_graph *g, sp_node *n) SP_MUST;
 /* Multiplications for each element of the result, for deciding whether folding is worth it; at most INT64_MAX. */
-int64_t sparta_ops_window_work(const sparta_node *n);
+int64_t sp_ops_window_work(const sp_node *n);
 
 /* Labels of what slides: batch, and for each spatial dim one of the input, summed or whole, and one of the output. A run on
  * constants sees one window of the input. Input 0 and output 0 get these axes but the channel's. */
-sparta_status sparta_flow_window(sparta_axes *a, const sparta_window *w, sparta_label_kind kind) SPARTA_MUST;
+sparta_status sp_flow_window(sp_axes *a, const sp_window *w, sp_label_kind kind) SP_MUST;
 /* Taps: axis k of the weights. Summed, and none goes. */
-sparta_status sparta_flow_taps(sparta_axes *a, int k) SPARTA_MUST;
+sparta_status sp_flow_taps(sp_axes *a, int k) SP_MUST;
 /* Attribute `group` of a convolution, whose label 0 is the groups. */
-sparta_status sparta_shrink_groups(const sparta_shrink *s) SPARTA_MUST;
+sparta_status sp_shrink_groups(const sp_shrink *s) SP_MUST;
 /* Anything but zeros around the input? */
-bool sparta_window_padded(const sparta_window *w);
+bool sp_window_padded(const sp_window *w);
 /* A pool: channel by channel. */
-sparta_status sparta_flow_pool(sparta_axes *a, sparta_flow_how how, bool values) SPARTA_MUST;
+sparta_status sp_flow_pool(sp_axes *a, sp_flow_how how, bool values) SP_MUST;
 /* A pool over all spatial dims. */
-sparta_status sparta_flow_pool_all(sparta_axes *a, sparta_flow_how how, bool values) SPARTA_MUST;
+sparta_status sp_flow_pool_all(sp_axes *a, sp_flow_how how, bool values) SP_MUST;
 
 #endif

@@ -2,9 +2,9 @@
 #include "ops/flow.h"
 #include "ops/ints.h"
 
-sparta_status sparta_shape_Xor(sparta_graph *g, sparta_node *n)
+sparta_status sp_shape_Xor(sp_graph *g, sp_node *n)
 {
-    return sparta_ops_binary(g, n, SPARTA_BOOLS, NULL);
+    return sp_ops_binary(g, n, SP_BOOLS, NULL);
 }
 
-const sparta_flow sparta_flow_Xor = {SPARTA_EXACT, "element by element", "bools", "", sparta_flow_each, NULL};
+const sp_flow sp_flow_Xor = {SP_EXACT, "element by element", "bools", "", sp_flow_each, NULL};

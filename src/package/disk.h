@@ -18,8 +18,8 @@
  *   SOURCE       kernel texts, for reading
  *   WEIGHTS      64-byte aligned arrays; the section has no digest of its own, each array has
  */
-#ifndef SPARTA_PACKAGE_DISK_H
-#define SPARTA_PACKAGE_DISK_H
+#ifndef SP_PACKAGE_DISK_H
+#define SP_PACKAGE_DISK_H
 
 #include "package/package.h"
 

@@ -20,92 +20,91 @@
  * shape. Formats that are sums belong to the context that opened the package: it must outlive the package, as it must anyhow for
  * its memory.
  */
-#ifndef SPARTA_PACKAGE_H
-#define SPARTA_PACKAGE_H
+#ifndef SP_PACKAGE_H
+#define SP_PACKAGE_H
 
 #include "device/device.h"
 #include "file/file.h"
 #include "format/format.h"
 #include "graph/graph.h"
 
-typedef struct sparta_weight {
+typedef struct sp_weight {
     const char *name;
     bool packed;
     sparta_tensor tensor; /* when not packed */
-    sparta_packed pack;   /* when packed, as (n, k) */
+    sp_packed pack;       /* when packed, as (n, k) */
     bool owned;           /* pack was allocated for this package */
     bool swapped;         /* packed, and its constant in the plan is (k, n) */
-} sparta_weight;
+} sp_weight;
 
 /* Something that must live as long as the package: freed with it. */
-typedef struct sparta_model_owner {
+typedef struct sp_model_owner {
     void *object;
     void (*release)(void *object);
     sparta_status (*check)(sparta_ctx *cx, const void *object); /* are its files as they were? */
-} sparta_model_owner;
+} sp_model_owner;
 
 /* One kernel: how it was made, and machine code for some targets. */
-typedef struct sparta_kernel_code {
-    sparta_target target;
+typedef struct sp_kernel_code {
+    sp_target target;
     const uint8_t *bytes;
     size_t size;
     bool unchecked; /* compiled where it could not run: nobody has compared its answers */
-} sparta_kernel_code;
-typedef struct sparta_kernel {
+} sp_kernel_code;
+typedef struct sp_kernel {
     const char *kernel;     /* row of panel.def: "linear" */
     const char *parameters; /* "FORM=1 ACT=2" */
     const char *source;     /* text for reading */
     int n_code;
-    sparta_kernel_code code[4];
-} sparta_kernel;
+    sp_kernel_code code[4];
+} sp_kernel;
 
-typedef struct sparta_array_digest { /* what the file says of one array of weights */
+typedef struct sp_array_digest { /* what the file says of one array of weights */
     const char *weight;
     const uint8_t *bytes; /* in the mapping */
     size_t size;
     uint8_t digest[32];
-} sparta_array_digest;
+} sp_array_digest;
 
 struct sparta_package {
     sparta_ctx *cx;
-    sparta_arena *arena;
-    sparta_graph *plan;
+    sp_arena *arena;
+    sp_graph *plan;
     /* The model before propagation, as text without its weights: for bench, whose dense baseline is what was given. NULL: the plan
      * has everything that was given. */
     const char *given;
     int n_weights;
-    sparta_weight *weight;
-    sparta_map *by_name; /* weight name -> index */
+    sp_weight *weight;
+    sp_map *by_name; /* weight name -> index */
     int n_kernels;
-    sparta_kernel *kernel;
-    const char *path;   /* of the file */
-    sparta_mapped file; /* weights live here when it was opened; empty when it was just compiled */
-    size_t bytes;       /* of the file */
+    sp_kernel *kernel;
+    const char *path; /* of the file */
+    sp_mapped file;   /* weights live here when it was opened; empty when it was just compiled */
+    size_t bytes;     /* of the file */
     int n_digests;
-    sparta_array_digest *digest; /* of the arrays in the file */
-    const char *note;            /* what its user should know; NULL: nothing */
-    sparta_model_owner owner;    /* keeps borrowed weights alive when just compiled; object NULL otherwise */
+    sp_array_digest *digest; /* of the arrays in the file */
+    const char *note;        /* what its user should know; NULL: nothing */
+    sp_model_owner owner;    /* keeps borrowed weights alive when just compiled; object NULL otherwise */
 };
 
 /* The targets that the package has code for, best first; returns how many. */
-typedef struct sparta_package_target {
-    sparta_target target;
+typedef struct sp_package_target {
+    sp_target target;
     int kernels; /* that have code for it */
     bool unchecked;
-} sparta_package_target;
-int sparta_package_targets(const sparta_package *p, sparta_package_target out[SPARTA_TARGETS]);
+} sp_package_target;
+int sp_package_targets(const sparta_package *p, sp_package_target out[SP_TARGETS]);
 
-sparta_status sparta_package_create(sparta_ctx *cx,
-                                    sparta_package **out) SPARTA_MUST; /* empty, to be filled by compile */
-sparta_status sparta_package_write(sparta_ctx *cx, const sparta_package *p,
-                                   const char *path) SPARTA_MUST; /* atomic */
+sparta_status sp_package_create(sparta_ctx *cx,
+                                sparta_package **out) SP_MUST; /* empty, to be filled by compile */
+sparta_status sp_package_write(sparta_ctx *cx, const sparta_package *p,
+                               const char *path) SP_MUST; /* atomic */
 /* E_IO when the file that its weights lie in was written since it was opened: its package, or the model it was just made of. */
-sparta_status sparta_package_unchanged(sparta_ctx *cx, const sparta_package *p) SPARTA_MUST;
+sparta_status sp_package_unchanged(sparta_ctx *cx, const sparta_package *p) SP_MUST;
 /* Digests of all weights against the file: E_FORMAT names the first that differs. */
-sparta_status sparta_package_check_weights(sparta_ctx *cx, const sparta_package *p) SPARTA_MUST;
+sparta_status sp_package_check_weights(sparta_ctx *cx, const sparta_package *p) SP_MUST;
 /* A weight as its constant in the plan has it: unpacked into fresh memory of `arena` when it is packed. */
-sparta_status sparta_package_fetch(sparta_arena *arena, const sparta_weight *w,
-                                   sparta_tensor *out) SPARTA_MUST;
-const sparta_weight *sparta_package_weight(const sparta_package *p, const char *name); /* or NULL */
+sparta_status sp_package_fetch(sp_arena *arena, const sp_weight *w, sparta_tensor *out) SP_MUST;
+const sp_weight *sp_package_weight(const sparta_package *p, const char *name); /* or NULL */
 
 #endif

@@ -18,8 +18,7 @@ typedef struct reader {
 
 static sparta_status bad(reader *r, const char *what)
 {
-    return sparta_fail(r->cx, SPARTA_E_FORMAT, "%s: %s; the file is damaged, compile it again", r->path,
-                       what);
+    return sp_fail(r->cx, SPARTA_E_FORMAT, "%s: %s; the file is damaged, compile it again", r->path, what);
 }
 
 /* What other rooms find wrong with its contents is a fault of the file, whatever they call it. */
@@ -27,26 +26,26 @@ static sparta_status blame(reader *r, sparta_status s, const char *weight)
 {
     if (s == SPARTA_OK || s == SPARTA_E_MEMORY || s == SPARTA_E_CANCELLED) return s;
     if (s != SPARTA_E_UNSUPPORTED) s = SPARTA_E_FORMAT;
-    if (!weight) return sparta_fail(r->cx, s, "%s: %s", r->path, sparta_message(r->cx));
-    return sparta_fail(r->cx, s, "%s: weight '%s': %s", r->path, weight, sparta_message(r->cx));
+    if (!weight) return sp_fail(r->cx, s, "%s: %s", r->path, sparta_message(r->cx));
+    return sp_fail(r->cx, s, "%s: weight '%s': %s", r->path, weight, sparta_message(r->cx));
 }
 
 /* ------------------------------------------------------------------ header and sections */
 
 static sparta_status read_header(reader *r)
 {
-    const sparta_mapped *f = &r->p->file;
+    const sp_mapped *f = &r->p->file;
     uint8_t page[HEADER_BYTES], digest[32];
     if (f->size < HEADER_BYTES || memcmp(f->data, DISK_MAGIC, 8))
-        return sparta_fail(r->cx, SPARTA_E_FORMAT, "%s: this is not a package; `sparta compile` makes one",
-                           r->path);
+        return sp_fail(r->cx, SPARTA_E_FORMAT, "%s: this is not a package; `sparta compile` makes one",
+                       r->path);
     memcpy(page, f->data, sizeof page);
     memcpy(&r->header, page, sizeof r->header);
     if (r->header.version != DISK_VERSION)
-        return sparta_fail(r->cx, SPARTA_E_FORMAT,
-                           "%s: package version %u, this sparta reads version %u; compile the model again",
-                           r->path, r->header.version, DISK_VERSION);
-    sparta_sha256_of(page, HEADER_BYTES - 32, digest);
+        return sp_fail(r->cx, SPARTA_E_FORMAT,
+                       "%s: package version %u, this sparta reads version %u; compile the model again",
+                       r->path, r->header.version, DISK_VERSION);
+    sp_sha256_of(page, HEADER_BYTES - 32, digest);
     if (memcmp(digest, page + HEADER_BYTES - 32, 32) || r->header.sections != DISK_SECTIONS)
         return bad(r, "the header's digest does not fit");
     for (int i = 0; i < DISK_SECTIONS; i++) {
@@ -62,13 +61,13 @@ static sparta_status read_section(reader *r, int which, const char *name)
 {
     const disk_section *s = &r->header.section[which];
     uint8_t digest[32];
-    r->section[which] = sparta_arena_bytes(r->p->arena, (const char *)r->p->file.data + s->offset, s->size);
-    SPARTA_NEED(r->cx, r->section[which]);
-    sparta_sha256_of(r->section[which], s->size, digest);
+    r->section[which] = sp_arena_bytes(r->p->arena, (const char *)r->p->file.data + s->offset, s->size);
+    SP_NEED(r->cx, r->section[which]);
+    sp_sha256_of(r->section[which], s->size, digest);
     if (memcmp(digest, s->digest, 32))
-        return sparta_fail(r->cx, SPARTA_E_FORMAT,
-                           "%s: the digest of its %s does not fit; the file is damaged, compile it again",
-                           r->path, name);
+        return sp_fail(r->cx, SPARTA_E_FORMAT,
+                       "%s: the digest of its %s does not fit; the file is damaged, compile it again",
+                       r->path, name);
     return SPARTA_OK;
 }
 
@@ -93,8 +92,8 @@ static sparta_status read_word(reader *r, char *out, size_t size)
 static sparta_status read_number(reader *r, int64_t *out)
 {
     char word[32];
-    SPARTA_TRY(read_word(r, word, sizeof word));
-    if (!sparta_parse_int(word, out) || *out < 0) return bad(r, "a number is missing in its tables");
+    SP_TRY(read_word(r, word, sizeof word));
+    if (!sp_parse_int(word, out) || *out < 0) return bad(r, "a number is missing in its tables");
     return SPARTA_OK;
 }
 
@@ -105,8 +104,8 @@ static sparta_status read_quoted(reader *r, const char **out)
     const char *end = ++r->at;
     while (*end && *end != '"' && *end != '\n') end++;
     if (*end != '"') return bad(r, "a name does not end in its tables");
-    char *s = sparta_arena_bytes(r->p->arena, r->at, (size_t)(end - r->at)), *to = s;
-    SPARTA_NEED(r->cx, s);
+    char *s = sp_arena_bytes(r->p->arena, r->at, (size_t)(end - r->at)), *to = s;
+    SP_NEED(r->cx, s);
     r->at = end + 1;
     for (const char *from = s; *from;) {
         if (*from != '\\') {
@@ -128,25 +127,25 @@ static sparta_status read_quoted(reader *r, const char **out)
 static sparta_status read_dtype(reader *r, sparta_dtype *out)
 {
     char word[16];
-    SPARTA_TRY(read_word(r, word, sizeof word));
-    return sparta_dtype_parse(word, out) ? SPARTA_OK : bad(r, "a type is unknown in its tables");
+    SP_TRY(read_word(r, word, sizeof word));
+    return sp_dtype_parse(word, out) ? SPARTA_OK : bad(r, "a type is unknown in its tables");
 }
 
 static sparta_status read_dims(reader *r, int *rank, int64_t *dim)
 {
     int64_t n;
-    SPARTA_TRY(read_number(r, &n));
+    SP_TRY(read_number(r, &n));
     if (n > SPARTA_RANK) return bad(r, "a tensor has too many dimensions in its tables");
     *rank = (int)n;
-    for (int i = 0; i < *rank; i++) SPARTA_TRY(read_number(r, &dim[i]));
+    for (int i = 0; i < *rank; i++) SP_TRY(read_number(r, &dim[i]));
     return SPARTA_OK;
 }
 
 static sparta_status read_digest(reader *r, const char *weight, const uint8_t *bytes, size_t size)
 {
     char hex[80], pair[3] = {0}, *stop;
-    sparta_array_digest d = {weight, bytes, size, {0}};
-    SPARTA_TRY(read_word(r, hex, sizeof hex));
+    sp_array_digest d = {weight, bytes, size, {0}};
+    SP_TRY(read_word(r, hex, sizeof hex));
     if (strlen(hex) != 64) return bad(r, "a digest is missing in its tables");
     for (int i = 0; i < 32; i++) {
         memcpy(pair, hex + 2 * i, 2);
@@ -155,8 +154,8 @@ static sparta_status read_digest(reader *r, const char *weight, const uint8_t *b
     }
     if (r->p->n_digests == r->digests) {
         const int more = r->digests * 2 + 64;
-        sparta_array_digest *all = sparta_arena_array(r->p->arena, (size_t)more, sizeof *all);
-        SPARTA_NEED(r->cx, all);
+        sp_array_digest *all = sp_arena_array(r->p->arena, (size_t)more, sizeof *all);
+        SP_NEED(r->cx, all);
         if (r->digests) memcpy(all, r->p->digest, (size_t)r->digests * sizeof *all);
         r->p->digest = all;
         r->digests = more;
@@ -172,16 +171,16 @@ static sparta_status read_array(reader *r, const char *weight, sparta_tensor *ou
     sparta_dtype dtype;
     int64_t count, offset, size;
     size_t bytes;
-    SPARTA_TRY(read_dtype(r, &dtype));
-    SPARTA_TRY(read_number(r, &count));
-    SPARTA_TRY(read_number(r, &offset));
-    SPARTA_TRY(read_number(r, &size));
-    SPARTA_TRY(blame(r, sparta_tensor_bytes(r->cx, dtype, 1, &count, &bytes), weight));
+    SP_TRY(read_dtype(r, &dtype));
+    SP_TRY(read_number(r, &count));
+    SP_TRY(read_number(r, &offset));
+    SP_TRY(read_number(r, &size));
+    SP_TRY(blame(r, sp_tensor_bytes(r->cx, dtype, 1, &count, &bytes), weight));
     if (bytes != (size_t)size || offset % 64 || (uint64_t)offset > weights->size ||
         (uint64_t)size > weights->size - (uint64_t)offset)
         return bad(r, "an array lies outside of it");
     const uint8_t *at = r->p->file.data + weights->offset + offset;
-    SPARTA_TRY(read_digest(r, weight, at, bytes));
+    SP_TRY(read_digest(r, weight, at, bytes));
     /* An empty array has an address too: kernels add to it. */
     *out = sparta_tensor_view(dtype, 1, &count, (void *)(uintptr_t)at);
     return SPARTA_OK;
@@ -189,26 +188,26 @@ static sparta_status read_array(reader *r, const char *weight, sparta_tensor *ou
 
 /* ------------------------------------------------------------------ weights */
 
-static sparta_status keep(reader *r, const char *name, const sparta_weight *w)
+static sparta_status keep(reader *r, const char *name, const sp_weight *w)
 {
     int64_t known;
-    if (sparta_map_get(r->p->by_name, name, &known)) return bad(r, "a weight is there twice");
-    SPARTA_TRY(sparta_map_put(r->p->by_name, name, r->p->n_weights));
+    if (sp_map_get(r->p->by_name, name, &known)) return bad(r, "a weight is there twice");
+    SP_TRY(sp_map_put(r->p->by_name, name, r->p->n_weights));
     r->p->weight[r->p->n_weights++] = *w;
     return SPARTA_OK;
 }
 
 static sparta_status read_weight(reader *r)
 {
-    sparta_weight w = {0};
+    sp_weight w = {0};
     sparta_tensor flat;
     sparta_dtype dtype;
     int rank;
     int64_t dim[SPARTA_RANK];
-    SPARTA_TRY(read_quoted(r, &w.name));
-    SPARTA_TRY(read_dtype(r, &dtype));
-    SPARTA_TRY(read_dims(r, &rank, dim));
-    SPARTA_TRY(read_array(r, w.name, &flat));
+    SP_TRY(read_quoted(r, &w.name));
+    SP_TRY(read_dtype(r, &dtype));
+    SP_TRY(read_dims(r, &rank, dim));
+    SP_TRY(read_array(r, w.name, &flat));
     w.tensor = sparta_tensor_view(dtype, rank, dim, flat.data);
     if (flat.dtype != dtype || sparta_tensor_elements(&w.tensor) != flat.dim[0])
         return bad(r, "a weight's size does not fit its shape");
@@ -221,73 +220,73 @@ static sparta_status copy_array(reader *r, sparta_tensor *t)
 {
     size_t bytes;
     if (!t->data) return SPARTA_OK;
-    SPARTA_TRY(sparta_tensor_bytes(r->cx, t->dtype, 1, t->dim, &bytes));
-    void *copy = sparta_arena_alloc(r->p->arena, bytes);
-    SPARTA_NEED(r->cx, copy);
+    SP_TRY(sp_tensor_bytes(r->cx, t->dtype, 1, t->dim, &bytes));
+    void *copy = sp_arena_alloc(r->p->arena, bytes);
+    SP_NEED(r->cx, copy);
     t->data = memcpy(copy, t->data, bytes);
     return SPARTA_OK;
 }
 
-static sparta_status read_format(reader *r, const char *weight, sparta_packed *p)
+static sparta_status read_format(reader *r, const char *weight, sp_packed *p)
 {
     const char *format;
-    SPARTA_TRY(read_quoted(r, &format));
-    SPARTA_TRY(blame(r, sparta_format_parse(r->cx, format, &p->format), weight));
-    return blame(r, sparta_format_check(r->cx, &p->format, p->rank, p->dim), weight);
+    SP_TRY(read_quoted(r, &format));
+    SP_TRY(blame(r, sp_format_parse(r->cx, format, &p->format), weight));
+    return blame(r, sp_format_check(r->cx, &p->format, p->rank, p->dim), weight);
 }
 
 static sparta_status read_index(reader *r, const char *weight, sparta_tensor *out)
 {
-    SPARTA_TRY(read_array(r, weight, out));
+    SP_TRY(read_array(r, weight, out));
     return copy_array(r, out);
 }
 
 /* The arrays of a list of levels, or of an opaque format. */
-static sparta_status read_leaf(reader *r, const char *weight, sparta_packed *p)
+static sparta_status read_leaf(reader *r, const char *weight, sp_packed *p)
 {
-    const sparta_opaque *opaque = p->format.opaque;
-    for (int i = 0; opaque && i < SPARTA_OPAQUE_ARRAYS && opaque->array[i]; i++)
-        SPARTA_TRY(read_index(r, weight, &p->crd[i]));
+    const sp_opaque *opaque = p->format.opaque;
+    for (int i = 0; opaque && i < SP_OPAQUE_ARRAYS && opaque->array[i]; i++)
+        SP_TRY(read_index(r, weight, &p->crd[i]));
     for (int i = 0; i < p->format.n; i++) {
-        SPARTA_TRY(read_index(r, weight, &p->pos[i]));
-        SPARTA_TRY(read_index(r, weight, &p->crd[i]));
+        SP_TRY(read_index(r, weight, &p->pos[i]));
+        SP_TRY(read_index(r, weight, &p->crd[i]));
     }
     return read_array(r, weight, &p->values);
 }
 
 /* The leaves of a sum; whether they are those of its format is for verify to say. */
-static sparta_status read_parts(reader *r, const char *weight, sparta_packed *p)
+static sparta_status read_parts(reader *r, const char *weight, sp_packed *p)
 {
     int64_t parts;
-    SPARTA_TRY(read_number(r, &parts));
-    if (parts < 1 || parts > SPARTA_PARTS) return bad(r, "a sum of formats has too many parts in its tables");
-    p->part = sparta_arena_array(r->p->arena, (size_t)parts, sizeof *p->part);
-    SPARTA_NEED(r->cx, p->part);
+    SP_TRY(read_number(r, &parts));
+    if (parts < 1 || parts > SP_PARTS) return bad(r, "a sum of formats has too many parts in its tables");
+    p->part = sp_arena_array(r->p->arena, (size_t)parts, sizeof *p->part);
+    SP_NEED(r->cx, p->part);
     for (p->parts = 0; p->parts < parts; p->parts++) {
-        sparta_packed *leaf = &p->part[p->parts];
+        sp_packed *leaf = &p->part[p->parts];
         leaf->dtype = p->dtype;
         leaf->rank = p->rank;
         memcpy(leaf->dim, p->dim, sizeof leaf->dim);
-        SPARTA_TRY(read_format(r, weight, leaf));
+        SP_TRY(read_format(r, weight, leaf));
         if (leaf->format.sum) return bad(r, "a part of a sum of formats is a sum in its tables");
-        SPARTA_TRY(read_leaf(r, weight, leaf));
+        SP_TRY(read_leaf(r, weight, leaf));
     }
     return SPARTA_OK;
 }
 
 static sparta_status read_packed(reader *r)
 {
-    sparta_weight w = {.packed = true};
+    sp_weight w = {.packed = true};
     int64_t swapped;
-    SPARTA_TRY(read_quoted(r, &w.name));
-    SPARTA_TRY(read_number(r, &swapped));
-    SPARTA_TRY(read_dtype(r, &w.pack.dtype));
-    SPARTA_TRY(read_dims(r, &w.pack.rank, w.pack.dim));
-    SPARTA_TRY(read_format(r, w.name, &w.pack));
+    SP_TRY(read_quoted(r, &w.name));
+    SP_TRY(read_number(r, &swapped));
+    SP_TRY(read_dtype(r, &w.pack.dtype));
+    SP_TRY(read_dims(r, &w.pack.rank, w.pack.dim));
+    SP_TRY(read_format(r, w.name, &w.pack));
     if (w.pack.rank != 2) return bad(r, "a packed weight is not a matrix");
-    SPARTA_TRY(w.pack.format.sum ? read_parts(r, w.name, &w.pack) : read_leaf(r, w.name, &w.pack));
+    SP_TRY(w.pack.format.sum ? read_parts(r, w.name, &w.pack) : read_leaf(r, w.name, &w.pack));
     w.swapped = swapped != 0;
-    SPARTA_TRY(blame(r, sparta_packed_verify(r->cx, &w.pack), w.name));
+    SP_TRY(blame(r, sp_packed_verify(r->cx, &w.pack), w.name));
     const int64_t dim[2] = {w.pack.dim[w.swapped], w.pack.dim[!w.swapped]};
     w.tensor = sparta_tensor_view(w.pack.dtype, 2, dim, NULL);
     return keep(r, w.name, &w);
@@ -295,21 +294,21 @@ static sparta_status read_packed(reader *r)
 
 /* ------------------------------------------------------------------ kernels */
 
-static sparta_status read_code(reader *r, sparta_kernel_code *out)
+static sparta_status read_code(reader *r, sp_kernel_code *out)
 {
     char target[32];
     int64_t offset, size;
-    SPARTA_TRY(read_word(r, target, sizeof target));
-    SPARTA_TRY(read_number(r, &offset));
-    SPARTA_TRY(read_number(r, &size));
+    SP_TRY(read_word(r, target, sizeof target));
+    SP_TRY(read_number(r, &offset));
+    SP_TRY(read_number(r, &size));
     const uint64_t all = r->header.section[DISK_CODE].size;
     if ((uint64_t)offset > all || (uint64_t)size > all - (uint64_t)offset)
         return bad(r, "machine code lies outside of it");
     char *mark = strstr(target, DISK_UNCHECKED);
     out->unchecked = mark && !strcmp(mark, DISK_UNCHECKED);
     if (out->unchecked) *mark = 0;
-    if (!sparta_target_parse(target, &out->target))
-        out->target = SPARTA_TARGETS; /* of a newer sparta: fits nowhere */
+    if (!sp_target_parse(target, &out->target))
+        out->target = SP_TARGETS; /* of a newer sparta: fits nowhere */
     out->bytes = (const uint8_t *)r->section[DISK_CODE] + offset;
     out->size = (size_t)size;
     return SPARTA_OK;
@@ -317,22 +316,22 @@ static sparta_status read_code(reader *r, sparta_kernel_code *out)
 
 static sparta_status read_kernel(reader *r)
 {
-    sparta_kernel *k = &r->p->kernel[r->p->n_kernels];
+    sp_kernel *k = &r->p->kernel[r->p->n_kernels];
     int64_t offset, size, codes;
-    SPARTA_TRY(read_quoted(r, &k->kernel));
-    SPARTA_TRY(read_quoted(r, &k->parameters));
-    SPARTA_TRY(read_number(r, &offset));
-    SPARTA_TRY(read_number(r, &size));
-    SPARTA_TRY(read_number(r, &codes));
+    SP_TRY(read_quoted(r, &k->kernel));
+    SP_TRY(read_quoted(r, &k->parameters));
+    SP_TRY(read_number(r, &offset));
+    SP_TRY(read_number(r, &size));
+    SP_TRY(read_number(r, &codes));
     const uint64_t all = r->header.section[DISK_SOURCE].size;
     if ((uint64_t)offset > all || (uint64_t)size > all - (uint64_t)offset)
         return bad(r, "kernel text lies outside of it");
-    k->source = sparta_arena_bytes(r->p->arena, r->section[DISK_SOURCE] + offset, (size_t)size);
-    SPARTA_NEED(r->cx, k->source);
-    if (codes > (int64_t)SPARTA_COUNT(k->code)) return bad(r, "a kernel has too many targets");
+    k->source = sp_arena_bytes(r->p->arena, r->section[DISK_SOURCE] + offset, (size_t)size);
+    SP_NEED(r->cx, k->source);
+    if (codes > (int64_t)SP_COUNT(k->code)) return bad(r, "a kernel has too many targets");
     for (int i = 0; i < codes; i++) {
-        SPARTA_TRY(read_code(r, &k->code[k->n_code]));
-        if (k->code[k->n_code].target != SPARTA_TARGETS) k->n_code++;
+        SP_TRY(read_code(r, &k->code[k->n_code]));
+        if (k->code[k->n_code].target != SP_TARGETS) k->n_code++;
     }
     r->p->n_kernels++;
     return SPARTA_OK;
@@ -351,21 +350,21 @@ static void count_lines(reader *r)
 static sparta_status read_tables(reader *r)
 {
     count_lines(r);
-    r->p->weight = sparta_arena_array(r->p->arena, (size_t)r->weights + 1, sizeof *r->p->weight);
-    r->p->kernel = sparta_arena_array(r->p->arena, (size_t)r->kernels + 1, sizeof *r->p->kernel);
-    if (!r->p->weight || !r->p->kernel) return sparta_ctx_status(r->cx);
+    r->p->weight = sp_arena_array(r->p->arena, (size_t)r->weights + 1, sizeof *r->p->weight);
+    r->p->kernel = sp_arena_array(r->p->arena, (size_t)r->kernels + 1, sizeof *r->p->kernel);
+    if (!r->p->weight || !r->p->kernel) return sp_ctx_status(r->cx);
     for (r->at = r->section[DISK_TABLES]; *r->at;) {
         char word[16];
         if (*r->at == ' ') return bad(r, "a line of its tables begins with a blank"); /* it was not counted */
-        SPARTA_TRY(read_word(r, word, sizeof word));
+        SP_TRY(read_word(r, word, sizeof word));
         if (!strcmp(word, "weight"))
-            SPARTA_TRY(read_weight(r));
+            SP_TRY(read_weight(r));
         else if (!strcmp(word, "packed"))
-            SPARTA_TRY(read_packed(r));
+            SP_TRY(read_packed(r));
         else if (!strcmp(word, "kernel"))
-            SPARTA_TRY(read_kernel(r));
+            SP_TRY(read_kernel(r));
         else if (!strcmp(word, "note") && !r->p->note)
-            SPARTA_TRY(read_quoted(r, &r->p->note));
+            SP_TRY(read_quoted(r, &r->p->note));
         else
             return bad(r, "a line of its tables is unknown");
         if (*r->at++ != '\n') return bad(r, "a line of its tables is too long");
@@ -378,56 +377,56 @@ static sparta_status read_tables(reader *r)
 static sparta_status fetch(void *arg, const char *name, sparta_tensor *out)
 {
     reader *r = arg;
-    const sparta_weight *w = sparta_package_weight(r->p, name);
+    const sp_weight *w = sp_package_weight(r->p, name);
     if (!w)
-        return sparta_fail(r->cx, SPARTA_E_FORMAT, "%s: the plan names weight '%.200s', which is not there",
-                           r->path, name);
+        return sp_fail(r->cx, SPARTA_E_FORMAT, "%s: the plan names weight '%.200s', which is not there",
+                       r->path, name);
     *out = w->tensor; /* a packed one has a shape and no rows */
     return SPARTA_OK;
 }
 
 static sparta_status read_all(reader *r)
 {
-    SPARTA_TRY(sparta_map_open(r->cx, r->path, &r->p->file));
-    r->p->path = sparta_arena_string(r->p->arena, r->path);
-    SPARTA_NEED(r->cx, r->p->path);
+    SP_TRY(sp_mapped_open(r->cx, r->path, &r->p->file));
+    r->p->path = sp_arena_string(r->p->arena, r->path);
+    SP_NEED(r->cx, r->p->path);
     r->p->bytes = r->p->file.size;
-    SPARTA_TRY(read_header(r));
-    SPARTA_TRY(read_section(r, DISK_PLAN, "plan"));
-    SPARTA_TRY(read_section(r, DISK_GIVEN, "given graph"));
+    SP_TRY(read_header(r));
+    SP_TRY(read_section(r, DISK_PLAN, "plan"));
+    SP_TRY(read_section(r, DISK_GIVEN, "given graph"));
     if (*r->section[DISK_GIVEN]) r->p->given = r->section[DISK_GIVEN]; /* parsed when it is asked for */
-    SPARTA_TRY(read_section(r, DISK_TABLES, "tables"));
-    SPARTA_TRY(read_section(r, DISK_CODE, "machine code"));
-    SPARTA_TRY(read_section(r, DISK_SOURCE, "kernel text"));
-    SPARTA_TRY(read_tables(r));
-    return blame(r, sparta_graph_parse(r->cx, r->section[DISK_PLAN], fetch, r, &r->p->plan), NULL);
+    SP_TRY(read_section(r, DISK_TABLES, "tables"));
+    SP_TRY(read_section(r, DISK_CODE, "machine code"));
+    SP_TRY(read_section(r, DISK_SOURCE, "kernel text"));
+    SP_TRY(read_tables(r));
+    return blame(r, sp_graph_parse(r->cx, r->section[DISK_PLAN], fetch, r, &r->p->plan), NULL);
 }
 
 sparta_status sparta_package_open(sparta_ctx *cx, const char *path, sparta_package **out)
 {
     reader r = {.cx = cx, .path = path};
-    SPARTA_TRY(sparta_package_create(cx, &r.p));
+    SP_TRY(sp_package_create(cx, &r.p));
     sparta_status s = read_all(&r);
     if (s != SPARTA_OK) {
         sparta_package_close(r.p);
         return s;
     }
-    if (r.p->note) sparta_note(cx, "%s: %s", path, r.p->note);
+    if (r.p->note) sp_note(cx, "%s: %s", path, r.p->note);
     *out = r.p;
     return SPARTA_OK;
 }
 
-sparta_status sparta_package_check_weights(sparta_ctx *cx, const sparta_package *p)
+sparta_status sp_package_check_weights(sparta_ctx *cx, const sparta_package *p)
 {
     for (int i = 0; i < p->n_digests; i++) {
-        const sparta_array_digest *d = &p->digest[i];
+        const sp_array_digest *d = &p->digest[i];
         uint8_t digest[32];
-        SPARTA_TRY(sparta_check_cancel(cx));
-        sparta_sha256_of(d->bytes, d->size, digest);
+        SP_TRY(sp_check_cancel(cx));
+        sp_sha256_of(d->bytes, d->size, digest);
         if (memcmp(digest, d->digest, 32))
-            return sparta_fail(cx, SPARTA_E_FORMAT,
-                               "weight '%s': its digest does not fit; the file is damaged, compile it again",
-                               d->weight);
+            return sp_fail(cx, SPARTA_E_FORMAT,
+                           "weight '%s': its digest does not fit; the file is damaged, compile it again",
+                           d->weight);
     }
     return SPARTA_OK;
 }

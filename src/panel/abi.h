@@ -5,25 +5,18 @@
  * A kernel works on one panel. `vectors` (1 to 4) says how many groups of 16 tokens it must do; lanes past the last token hold
  * anything. Rows are padded to a multiple of 4.
  */
-#ifndef SPARTA_PANEL_ABI
-#define SPARTA_PANEL_ABI
+#ifndef SP_PANEL_ABI
+#define SP_PANEL_ABI
 
-#define SPARTA_PANEL 64
-enum {
-    SPARTA_ACT_NONE,
-    SPARTA_ACT_RELU,
-    SPARTA_ACT_GELU,
-    SPARTA_ACT_GELU_TANH,
-    SPARTA_ACT_TANH,
-    SPARTA_ACT_SIGMOID
-};
+#define SP_PANEL 64
+enum { SP_ACT_NONE, SP_ACT_RELU, SP_ACT_GELU, SP_ACT_GELU_TANH, SP_ACT_TANH, SP_ACT_SIGMOID };
 
 /* How a weight is stored: strips of 4 output rows with every input, with the inputs present, or with the inputs sorted by which of
  * the 4 rows have them (quads). */
-enum { SPARTA_FORM_DENSE, SPARTA_FORM_STRIPS, SPARTA_FORM_QUADS };
+enum { SP_FORM_DENSE, SP_FORM_STRIPS, SP_FORM_QUADS };
 
 /* y = act(w x + bias) + residual, for strips [strip0, strip1) of 4 output rows */
-struct sparta_linear_args {
+struct sp_linear_args {
     const float *x;        /* (k)[64] */
     float *y;              /* (n)[64] */
     const float *residual; /* (n)[64] */
@@ -42,16 +35,16 @@ struct sparta_linear_args {
 
 /* The same for a weight whose rows are stored two by two (format pairs), for vectors [vector0, vector0 + vectors) of all rows: a thread's
  * share is of tokens, because each range of inputs has other pairs. */
-struct sparta_pairs_job {
+struct sp_pairs_job {
     unsigned row[2], shared, own; /* twice the same row: it is alone; inputs of both, and of each besides */
 };
-struct sparta_pairs_args {
+struct sp_pairs_args {
     const float *x;        /* (k)[64] */
     float *y;              /* (n)[64] */
     const float *residual; /* (n)[64] */
     float *stat;           /* [2][64]: sum and sum of squares of what was written, this part's own */
     const float *bias;     /* n; never NULL */
-    const struct sparta_pairs_job *job;
+    const struct sp_pairs_job *job;
     const long *end;           /* of each range: jobs up to its last */
     const unsigned short *crd; /* input rows within their range */
     const float *w;
@@ -61,9 +54,9 @@ struct sparta_pairs_args {
 
 /* The same for few tokens in rows. How the weight is stored: a bit an element, strips of 16 output rows with the inputs present or with
  * every input, rows with the inputs present. */
-#define SPARTA_FEW_TOKENS 16 /* the most that a weight is read once for */
-enum { SPARTA_FEW_BITMAP, SPARTA_FEW_STRIPS, SPARTA_FEW_DENSE, SPARTA_FEW_CSR };
-struct sparta_few_args {
+#define SP_FEW_TOKENS 16 /* the most that a weight is read once for */
+enum { SP_FEW_BITMAP, SP_FEW_STRIPS, SP_FEW_DENSE, SP_FEW_CSR };
+struct sp_few_args {
     const float *x;        /* (tokens, k) */
     float *y;              /* (tokens, n), columns [row0, row1) */
     const float *residual; /* (tokens, n) */
@@ -79,42 +72,42 @@ struct sparta_few_args {
 
 /* The same for a weight in any format. The storage is walked once, when a session is made; the notes of that walk say for each output row
  * which inputs its weights multiply and where in the storage they lie. */
-struct sparta_walk_note {
+struct sp_walk_note {
     unsigned k, at; /* input row; place among the values */
 };
-struct sparta_walk_part {
-    const long *pos;                     /* rows + 1: notes of each output row */
-    const struct sparta_walk_note *note; /* in the order of the walk */
-    const float *w;                      /* values as the format stores them */
+struct sp_walk_part {
+    const long *pos;                 /* rows + 1: notes of each output row */
+    const struct sp_walk_note *note; /* in the order of the walk */
+    const float *w;                  /* values as the format stores them */
 };
-struct sparta_walk_args {
+struct sp_walk_args {
     const float *x;        /* (k)[64] */
     float *y;              /* (n)[64], rows [row0, row1) */
     const float *residual; /* (n)[64] */
     float *stat;           /* [2][64]: sum and sum of squares of what was written, this part's own */
     const float *bias;     /* n; never NULL */
-    const struct sparta_walk_part *part; /* of the storage: several for a sum of formats */
+    const struct sp_walk_part *part; /* of the storage: several for a sum of formats */
     long parts, row0, row1, vectors;
     int act, has_residual, has_stat;
 };
 
 /* The same for a dense weight that lies row by row, its product by a library found at run time:
  * y[rows][64] = w[rows][k] x[k][64] for the first `tokens` lanes on the calling thread; 0: done, else y holds anything. */
-typedef int (*sparta_product)(const float *w, const float *x, float *y, long rows, long k, long tokens);
-struct sparta_library_args {
-    const float *x;         /* (k)[64] */
-    float *y;               /* (n)[64], rows [row0, row1) */
-    const float *residual;  /* (n)[64] */
-    float *stat;            /* [2][64]: sum and sum of squares of what was written, this part's own */
-    const float *w;         /* (n, k) */
-    const float *bias;      /* n; never NULL */
-    sparta_product product; /* NULL: the kernel multiplies itself */
+typedef int (*sp_product)(const float *w, const float *x, float *y, long rows, long k, long tokens);
+struct sp_library_args {
+    const float *x;        /* (k)[64] */
+    float *y;              /* (n)[64], rows [row0, row1) */
+    const float *residual; /* (n)[64] */
+    float *stat;           /* [2][64]: sum and sum of squares of what was written, this part's own */
+    const float *w;        /* (n, k) */
+    const float *bias;     /* n; never NULL */
+    sp_product product;    /* NULL: the kernel multiplies itself */
     long row0, row1, k, vectors;
     int act, has_residual, has_stat;
 };
 
 /* o = softmax(scale q k^T + mask) v for heads [head0, head1), the queries of one panel */
-struct sparta_attention_args {
+struct sp_attention_args {
     const float *q; /* (heads*dim_k)[64]: this panel's queries */
     const float *k,
         *v;   /* (heads*dim_k)[64], (heads*dim_v)[64] of panel 0; panel p lies p * gap floats further on */
@@ -132,7 +125,7 @@ struct sparta_attention_args {
 };
 
 /* y = (x - mean) / sqrt(variance + eps) * gain + shift down the rows, rows [row0, row1) */
-struct sparta_norm_args {
+struct sp_norm_args {
     const float *x;    /* (n)[64] */
     float *y;          /* (n)[64], not x */
     const float *stat; /* parts times [2][64] from the product before, or NULL */
@@ -143,7 +136,7 @@ struct sparta_norm_args {
 };
 
 /* y = act(a + b), rows [row0, row1) */
-struct sparta_map_args {
+struct sp_map_args {
     const float *a, *b; /* b NULL: act(a) */
     float *y;
     long row0, row1, vectors;
@@ -151,14 +144,14 @@ struct sparta_map_args {
 };
 
 /* y[f][lane] = sum over tables of row[t][lane][f]; features [f0, f1), multiples of 16 but for the last */
-struct sparta_embed_args {
+struct sp_embed_args {
     const float *const *row; /* [tables][64] pointers to table rows, readable for lanes < count */
     float *y;
     long tables, count, f0, f1;
 };
 
 /* y[where[i][j]][lane] = sum over d of v[i][d][lane] v[j][d][lane] for pairs i >= j, lanes [lane0, lane1) in sixteens */
-struct sparta_interact_args {
+struct sp_interact_args {
     const float *const *v;   /* [n] vectors in panels, each (dim)[64]; NULL: rows of a table */
     const float *const *row; /* [n][64] table rows of those, readable for lanes < count */
     float *work;             /* (n + 3)[dim + 1][16] */
@@ -169,7 +162,7 @@ struct sparta_interact_args {
 };
 
 /* Between row-major [tokens][features] and a panel, features [f0, f1) */
-struct sparta_pack_args {
+struct sp_pack_args {
     const float *from;
     float *to;
     long stride; /* floats between tokens on the row-major side */

@@ -6,60 +6,58 @@
 #include "panel/vector.h"
 #include "panel/kernel_attention.h"
 
-static sparta_status prepare(sparta_ctx *cx, sparta_arena *arena, sparta_job *job)
+static sparta_status prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
 {
     (void)arena;
     for (int i = 0; i < 3; i++)
-        if (job->n_in < 3 || job->in[i].kind != SPARTA_OPERAND_PANELS)
-            return sparta_fail(cx, SPARTA_E_FORMAT, "%s: attention needs q, k and v in panels",
-                               job->node->name);
-    job->heads = sparta_attr_int(&job->node->attrs, "heads", 0);
+        if (job->n_in < 3 || job->in[i].kind != SP_OPERAND_PANELS)
+            return sp_fail(cx, SPARTA_E_FORMAT, "%s: attention needs q, k and v in panels", job->node->name);
+    job->heads = sp_attr_int(&job->node->attrs, "heads", 0);
     return SPARTA_OK;
 }
 
-static bool has_mask(const sparta_job *job)
+static bool has_mask(const sp_job *job)
 {
-    return job->n_in > 3 && job->in[3].kind != SPARTA_OPERAND_ABSENT;
+    return job->n_in > 3 && job->in[3].kind != SP_OPERAND_ABSENT;
 }
 
-static sparta_status check_mask(sparta_ctx *cx, const sparta_job *job)
+static sparta_status check_mask(sparta_ctx *cx, const sp_job *job)
 {
     const sparta_tensor *q = &job->in[0].tensor, *k = &job->in[1].tensor, *m = &job->in[3].tensor;
     const int64_t want[4] = {q->dim[0], job->heads, q->dim[1], k->dim[1]};
     sparta_tensor view;
-    if (job->in[3].kind != SPARTA_OPERAND_ROWS || m->dtype != SPARTA_F32)
-        return sparta_fail(cx, SPARTA_E_DTYPE, "%s: the mask must be f32 in rows", job->node->name);
-    return sparta_tensor_broadcast(cx, m, 4, want, &view);
+    if (job->in[3].kind != SP_OPERAND_ROWS || m->dtype != SPARTA_F32)
+        return sp_fail(cx, SPARTA_E_DTYPE, "%s: the mask must be f32 in rows", job->node->name);
+    return sp_tensor_broadcast(cx, m, 4, want, &view);
 }
 
-static sparta_status check(sparta_ctx *cx, const sparta_job *job)
+static sparta_status check(sparta_ctx *cx, const sp_job *job)
 {
     const sparta_tensor *q = &job->in[0].tensor, *k = &job->in[1].tensor, *v = &job->in[2].tensor;
-    const int64_t heads = job->heads, rows_k = sparta_panel_features(q), rows_v = sparta_panel_features(v);
+    const int64_t heads = job->heads, rows_k = sp_panel_features(q), rows_v = sp_panel_features(v);
     if (heads < 1 || rows_k < heads || rows_k % heads || rows_v < heads || rows_v % heads || q->rank != 3 ||
         k->rank != 3 || v->rank != 3)
-        return sparta_fail(cx, SPARTA_E_SHAPE, "%s: %ld features of q and %ld of v do not make %ld heads",
-                           job->node->name, (long)rows_k, (long)rows_v, (long)heads);
-    SPARTA_TRY(sparta_panel_want(cx, job, &job->in[0], rows_k, "q"));
-    SPARTA_TRY(sparta_panel_want(cx, job, &job->out[0], rows_v, "the output"));
+        return sp_fail(cx, SPARTA_E_SHAPE, "%s: %ld features of q and %ld of v do not make %ld heads",
+                       job->node->name, (long)rows_k, (long)rows_v, (long)heads);
+    SP_TRY(sp_panel_want(cx, job, &job->in[0], rows_k, "q"));
+    SP_TRY(sp_panel_want(cx, job, &job->out[0], rows_v, "the output"));
     for (int i = 1; i < 3; i++) {
-        const sparta_operand *o = &job->in[i];
-        if (o->kind != SPARTA_OPERAND_PANELS || o->tensor.dtype != SPARTA_F32 || o->slotted ||
+        const sp_operand *o = &job->in[i];
+        if (o->kind != SP_OPERAND_PANELS || o->tensor.dtype != SPARTA_F32 || o->slotted ||
             o->tensor.dim[2] != (i == 1 ? rows_k : rows_v) || o->tensor.dim[0] != q->dim[0] ||
             o->tensor.dim[1] != k->dim[1])
-            return sparta_fail(cx, SPARTA_E_SHAPE, "%s: %s does not fit q", job->node->name,
-                               i == 1 ? "k" : "v");
+            return sp_fail(cx, SPARTA_E_SHAPE, "%s: %s does not fit q", job->node->name, i == 1 ? "k" : "v");
     }
     return has_mask(job) ? check_mask(cx, job) : SPARTA_OK;
 }
 
-static size_t work(const sparta_job *job)
+static size_t work(const sp_job *job)
 {
-    return (size_t)(job->in[1].tensor.dim[1] + 8 + sparta_head_rows(job, 0)) * SPARTA_PANEL * sizeof(float);
+    return (size_t)(job->in[1].tensor.dim[1] + 8 + sp_head_rows(job, 0)) * SP_PANEL * sizeof(float);
 }
 
 /* Strides of the mask along (item, head, query, key): 0 where it repeats. */
-static void mask_strides(const sparta_tensor *m, struct sparta_attention_args *a)
+static void mask_strides(const sparta_tensor *m, struct sp_attention_args *a)
 {
     long *stride[4] = {&a->mask_item, &a->mask_head, &a->mask_query, &a->mask_key};
     for (int i = 0; i < 4; i++) {
@@ -69,23 +67,23 @@ static void mask_strides(const sparta_tensor *m, struct sparta_attention_args *a
 }
 
 /* Without keys the answer is a sum of nothing. Like the kernel it writes whole vectors of 16 tokens. */
-static void answer_nothing(const struct sparta_attention_args *a)
+static void answer_nothing(const struct sp_attention_args *a)
 {
-    const long lanes = SPARTA_MIN((a->tokens - a->token0 + 15) / 16 * 16, (long)SPARTA_PANEL);
+    const long lanes = SP_MIN((a->tokens - a->token0 + 15) / 16 * 16, (long)SP_PANEL);
     for (long row = a->head0 * a->dim_v; row < a->head1 * a->dim_v; row++)
-        memset(a->o + row * SPARTA_PANEL, 0, (size_t)lanes * sizeof(float));
+        memset(a->o + row * SP_PANEL, 0, (size_t)lanes * sizeof(float));
 }
 
-static bool fill(const sparta_job *job, const sparta_place *at, sparta_panel_args *out)
+static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
 {
-    struct sparta_attention_args *a = &out->attention;
+    struct sp_attention_args *a = &out->attention;
     const int64_t heads = job->heads;
     a->head0 = (long)(heads * at->part / at->parts);
     a->head1 = (long)(heads * (at->part + 1) / at->parts);
-    a->q = sparta_panel_at(&job->in[0], at);
+    a->q = sp_panel_at(&job->in[0], at);
     a->k = job->in[1].panel;
     a->v = job->in[2].panel;
-    a->o = sparta_panel_at(&job->out[0], at);
+    a->o = sp_panel_at(&job->out[0], at);
     a->gap_k = (long)job->in[1].gap;
     a->gap_v = (long)job->in[2].gap;
     a->mask = 0;
@@ -94,24 +92,23 @@ static bool fill(const sparta_job *job, const sparta_place *at, sparta_panel_arg
         a->mask = job->in[3].tensor.data;
         mask_strides(&job->in[3].tensor, a);
     }
-    a->token0 = (long)at->panel * SPARTA_PANEL;
+    a->token0 = (long)at->panel * SP_PANEL;
     a->tokens = (long)job->tokens;
     a->queries = (long)job->in[0].tensor.dim[1];
     a->keys = (long)job->in[1].tensor.dim[1];
-    a->dim_k = (long)sparta_head_rows(job, 0);
-    a->dim_v = (long)sparta_head_rows(job, 2);
-    a->scale =
-        sparta_attr_float(&job->node->attrs, "scale", 1 / sqrtf((float)a->dim_k)); /* 0 is a scale too */
-    a->nan_to_zero = sparta_attr_int(&job->node->attrs, "nan_to_zero", 0) != 0;
+    a->dim_k = (long)sp_head_rows(job, 0);
+    a->dim_v = (long)sp_head_rows(job, 2);
+    a->scale = sp_attr_float(&job->node->attrs, "scale", 1 / sqrtf((float)a->dim_k)); /* 0 is a scale too */
+    a->nan_to_zero = sp_attr_int(&job->node->attrs, "nan_to_zero", 0) != 0;
     a->work = at->work;
     if (!a->keys) answer_nothing(a);
     return a->keys && a->head1 > a->head0;
 }
 
-static bool takes(sparta_op_id op)
+static bool takes(sp_op_id op)
 {
-    return op == SPARTA_OP_Attention;
+    return op == SP_OP_Attention;
 }
 
-const sparta_panel_kernel sparta_panel_attention = {
-    "attention", sparta_kernel_attention, takes, prepare, check, NULL, work, fill};
+const sp_panel_kernel sp_panel_attention = {
+    "attention", sp_kernel_attention, takes, prepare, check, NULL, work, fill};

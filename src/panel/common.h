@@ -1,44 +1,44 @@
 /* What the files of this room share: checks of operands. Not for other rooms. */
-#ifndef SPARTA_PANEL_COMMON_H
-#define SPARTA_PANEL_COMMON_H
+#ifndef SP_PANEL_COMMON_H
+#define SP_PANEL_COMMON_H
 
 #include "panel/panel.h"
 
 /* Operand `o` must be f32 panels of `features` features and the job's tokens. */
-sparta_status sparta_panel_want(sparta_ctx *cx, const sparta_job *job, const sparta_operand *o,
-                                int64_t features, const char *what) SPARTA_MUST;
+sparta_status sp_panel_want(sparta_ctx *cx, const sp_job *job, const sp_operand *o, int64_t features,
+                            const char *what) SP_MUST;
 /* `n` floats of a constant in rows, copied and padded with zeros to a multiple of 4; all zeros when it is absent. */
-sparta_status sparta_panel_vector(sparta_ctx *cx, sparta_arena *arena, const sparta_job *job,
-                                  const sparta_operand *o, int64_t n, const float **out) SPARTA_MUST;
+sparta_status sp_panel_vector(sparta_ctx *cx, sp_arena *arena, const sp_job *job, const sp_operand *o,
+                              int64_t n, const float **out) SP_MUST;
 /* For products on panels; in: x, w (packed), bias?, residual? */
-static inline bool sparta_panel_has_residual(const sparta_job *job)
+static inline bool sp_panel_has_residual(const sp_job *job)
 {
-    return job->n_in > 3 && job->in[3].kind != SPARTA_OPERAND_ABSENT;
+    return job->n_in > 3 && job->in[3].kind != SP_OPERAND_ABSENT;
 }
-sparta_status sparta_panel_product_check(sparta_ctx *cx, const sparta_job *job) SPARTA_MUST;
+sparta_status sp_panel_product_check(sparta_ctx *cx, const sp_job *job) SP_MUST;
 /* This part's share [from, to) of n things, in units of `unit`. */
-void sparta_panel_share(int64_t n, int64_t unit, const sparta_place *at, int64_t *from, int64_t *to);
+void sp_panel_share(int64_t n, int64_t unit, const sp_place *at, int64_t *from, int64_t *to);
 
 /* Of an embed's job: where the rows of table i for tokens [token0, token0 + count) lie. */
-void sparta_panel_table_rows(const sparta_job *embed, int i, int64_t token0, long count, const float **row);
+void sp_panel_table_rows(const sp_job *embed, int i, int64_t token0, long count, const float **row);
 
 /* For kernels that need nothing prepared. */
-sparta_status sparta_panel_unprepared(sparta_ctx *cx, sparta_arena *arena, sparta_job *job) SPARTA_MUST;
+sparta_status sp_panel_unprepared(sparta_ctx *cx, sp_arena *arena, sp_job *job) SP_MUST;
 /* For pack and unpack: f32 rows on one side, panels of the same tokens and features on the other; the share of a place, and where
  * its tokens lie in the rows. */
-sparta_status sparta_panel_want_rows(sparta_ctx *cx, const sparta_job *job, const sparta_operand *rows,
-                                     const sparta_operand *panels) SPARTA_MUST;
-float *sparta_panel_tokens_at(const sparta_job *job, const sparta_place *at, const sparta_operand *rows,
-                              struct sparta_pack_args *out);
+sparta_status sp_panel_want_rows(sparta_ctx *cx, const sp_job *job, const sp_operand *rows,
+                                 const sp_operand *panels) SP_MUST;
+float *sp_panel_tokens_at(const sp_job *job, const sp_place *at, const sp_operand *rows,
+                          struct sp_pack_args *out);
 
 /* Inputs of a range of quads or pairs, and how many ranges there are. */
-static inline long sparta_panel_range(const sparta_packed *w)
+static inline long sp_panel_range(const sp_packed *w)
 {
-    return (long)(w->format.argument[0] > 0 ? SPARTA_MIN(w->format.argument[0], w->dim[1]) : w->dim[1]);
+    return (long)(w->format.argument[0] > 0 ? SP_MIN(w->format.argument[0], w->dim[1]) : w->dim[1]);
 }
-static inline long sparta_panel_ranges(const sparta_packed *w)
+static inline long sp_panel_ranges(const sp_packed *w)
 {
-    return (long)(w->dim[1] / sparta_panel_range(w) + (w->dim[1] % sparta_panel_range(w) != 0));
+    return (long)(w->dim[1] / sp_panel_range(w) + (w->dim[1] % sp_panel_range(w) != 0));
 }
 
 #endif

@@ -4,23 +4,23 @@
 #include "panel/vector.h"
 #include "panel/kernel_embed.h"
 
-static int tables_of(const sparta_job *job)
+static int tables_of(const sp_job *job)
 {
     return job->n_in / 2;
 }
 
-static sparta_status prepare(sparta_ctx *cx, sparta_arena *arena, sparta_job *job)
+static sparta_status prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
 {
     (void)arena;
     if (job->n_in < 2 || job->n_in % 2)
-        return sparta_fail(cx, SPARTA_E_FORMAT, "%s: tables and ids must come in pairs", job->node->name);
+        return sp_fail(cx, SPARTA_E_FORMAT, "%s: tables and ids must come in pairs", job->node->name);
     return SPARTA_OK;
 }
 
 /* The ids of table i that are used: all of them, or one column of the last dim. False: there is no such column. */
-static bool ids_of(const sparta_job *job, int i, sparta_tensor *out)
+static bool ids_of(const sp_job *job, int i, sparta_tensor *out)
 {
-    const sparta_attr *column = sparta_attr_find(&job->node->attrs, "column");
+    const sp_attr *column = sp_attr_find(&job->node->attrs, "column");
     *out = job->in[2 * i + 1].tensor;
     if (!column) return true;
     if (out->rank < 1 || column->i < 0 || column->i >= out->dim[out->rank - 1]) return false;
@@ -29,25 +29,24 @@ static bool ids_of(const sparta_job *job, int i, sparta_tensor *out)
     return true;
 }
 
-static sparta_status check(sparta_ctx *cx, const sparta_job *job)
+static sparta_status check(sparta_ctx *cx, const sp_job *job)
 {
     const sparta_tensor *y = &job->out[0].tensor;
-    const int64_t features = sparta_panel_features(y);
-    SPARTA_TRY(sparta_panel_want(cx, job, &job->out[0], features, "the output"));
+    const int64_t features = sp_panel_features(y);
+    SP_TRY(sp_panel_want(cx, job, &job->out[0], features, "the output"));
     for (int i = 0; i < tables_of(job); i++) {
-        const sparta_operand *t = &job->in[2 * i], *ids = &job->in[2 * i + 1];
+        const sp_operand *t = &job->in[2 * i], *ids = &job->in[2 * i + 1];
         sparta_tensor used, view;
-        if (t->kind != SPARTA_OPERAND_ROWS || t->tensor.rank != 2 || t->tensor.dim[1] != features ||
-            t->tensor.dtype != SPARTA_F32 || !sparta_tensor_contiguous(&t->tensor) || !t->tensor.data)
-            return sparta_fail(cx, SPARTA_E_SHAPE, "%s: table %d does not fit", job->node->name, i);
-        if (ids->kind != SPARTA_OPERAND_ROWS ||
+        if (t->kind != SP_OPERAND_ROWS || t->tensor.rank != 2 || t->tensor.dim[1] != features ||
+            t->tensor.dtype != SPARTA_F32 || !sp_tensor_contiguous(&t->tensor) || !t->tensor.data)
+            return sp_fail(cx, SPARTA_E_SHAPE, "%s: table %d does not fit", job->node->name, i);
+        if (ids->kind != SP_OPERAND_ROWS ||
             (ids->tensor.dtype != SPARTA_I64 && ids->tensor.dtype != SPARTA_I32))
-            return sparta_fail(cx, SPARTA_E_DTYPE, "%s: ids %d must be i32 or i64", job->node->name, i);
-        if (!sparta_tensor_contiguous(&ids->tensor) || !ids_of(job, i, &used))
-            return sparta_fail(cx, SPARTA_E_SHAPE,
-                               "%s: ids %d have gaps, or not the column that is asked for", job->node->name,
-                               i);
-        SPARTA_TRY(sparta_tensor_broadcast(cx, &used, y->rank - 1, y->dim, &view));
+            return sp_fail(cx, SPARTA_E_DTYPE, "%s: ids %d must be i32 or i64", job->node->name, i);
+        if (!sp_tensor_contiguous(&ids->tensor) || !ids_of(job, i, &used))
+            return sp_fail(cx, SPARTA_E_SHAPE, "%s: ids %d have gaps, or not the column that is asked for",
+                           job->node->name, i);
+        SP_TRY(sp_tensor_broadcast(cx, &used, y->rank - 1, y->dim, &view));
     }
     return SPARTA_OK;
 }
@@ -63,28 +62,27 @@ static int64_t step_of(const sparta_tensor *ids)
     return ids->rank ? ids->stride[ids->rank - 1] : 1;
 }
 
-static sparta_status ready(sparta_ctx *cx, const sparta_job *job)
+static sparta_status ready(sparta_ctx *cx, const sp_job *job)
 {
     for (int i = 0; i < tables_of(job); i++) {
         const int64_t rows = job->in[2 * i].tensor.dim[0];
         sparta_tensor ids;
-        if (!ids_of(job, i, &ids)) return sparta_fail(cx, SPARTA_E_INTERNAL, "%s: ids", job->node->name);
+        if (!ids_of(job, i, &ids)) return sp_fail(cx, SPARTA_E_INTERNAL, "%s: ids", job->node->name);
         const int64_t n = sparta_tensor_elements(&ids), step = step_of(&ids);
         for (int64_t k = 0; k < n; k++) {
             const int64_t id = id_at(&ids, k * step);
             if (id < -rows || id >= rows)
-                return sparta_fail(
-                    cx, SPARTA_E_RANGE,
-                    "%s: id %ld is outside of the table's %ld rows; check the input that holds it",
-                    job->node->name, (long)id, (long)rows);
+                return sp_fail(cx, SPARTA_E_RANGE,
+                               "%s: id %ld is outside of the table's %ld rows; check the input that holds it",
+                               job->node->name, (long)id, (long)rows);
         }
     }
     return SPARTA_OK;
 }
 
-static size_t work(const sparta_job *job)
+static size_t work(const sp_job *job)
 {
-    return (size_t)tables_of(job) * SPARTA_PANEL * sizeof(float *);
+    return (size_t)tables_of(job) * SP_PANEL * sizeof(float *);
 }
 
 /* Element offset of token t in ids broadcast to the output's leading dims. */
@@ -98,7 +96,7 @@ static int64_t offset_of(const sparta_tensor *ids, const sparta_tensor *y, int64
     return at;
 }
 
-void sparta_panel_table_rows(const sparta_job *job, int i, int64_t token0, long count, const float **row)
+void sp_panel_table_rows(const sp_job *job, int i, int64_t token0, long count, const float **row)
 {
     const sparta_tensor *t = &job->in[2 * i].tensor, *y = &job->out[0].tensor;
     const int64_t features = t->dim[1];
@@ -111,30 +109,28 @@ void sparta_panel_table_rows(const sparta_job *job, int i, int64_t token0, long 
     }
 }
 
-static bool fill(const sparta_job *job, const sparta_place *at, sparta_panel_args *out)
+static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
 {
-    struct sparta_embed_args *a = &out->embed;
+    struct sp_embed_args *a = &out->embed;
     const float **row = (const float **)(void *)at->work;
-    const int64_t features = sparta_panel_features(&job->out[0].tensor), token0 = at->panel * SPARTA_PANEL;
+    const int64_t features = sp_panel_features(&job->out[0].tensor), token0 = at->panel * SP_PANEL;
     int64_t from, to;
-    sparta_panel_share(features, 16, at, &from, &to);
+    sp_panel_share(features, 16, at, &from, &to);
     a->tables = tables_of(job);
-    a->count = (long)SPARTA_MIN(job->tokens - token0, SPARTA_PANEL);
-    for (int i = 0; i < a->tables; i++)
-        sparta_panel_table_rows(job, i, token0, a->count, row + i * SPARTA_PANEL);
-    for (long l = 0; l < a->tables * SPARTA_PANEL;
+    a->count = (long)SP_MIN(job->tokens - token0, SP_PANEL);
+    for (int i = 0; i < a->tables; i++) sp_panel_table_rows(job, i, token0, a->count, row + i * SP_PANEL);
+    for (long l = 0; l < a->tables * SP_PANEL;
          l++) /* rows lie anywhere: asked for now, they arrive together */
-        for (int64_t f = from; f < to && l % SPARTA_PANEL < a->count; f += 16) __builtin_prefetch(row[l] + f);
+        for (int64_t f = from; f < to && l % SP_PANEL < a->count; f += 16) __builtin_prefetch(row[l] + f);
     a->row = row;
-    a->y = sparta_panel_at(&job->out[0], at);
+    a->y = sp_panel_at(&job->out[0], at);
     a->f0 = (long)from, a->f1 = (long)to;
     return to > from;
 }
 
-static bool takes(sparta_op_id op)
+static bool takes(sp_op_id op)
 {
-    return op == SPARTA_OP_Embed;
+    return op == SP_OP_Embed;
 }
 
-const sparta_panel_kernel sparta_panel_embed = {
-    "embed", sparta_kernel_embed, takes, prepare, check, ready, work, fill};
+const sp_panel_kernel sp_panel_embed = {"embed", sp_kernel_embed, takes, prepare, check, ready, work, fill};

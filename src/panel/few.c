@@ -4,84 +4,81 @@
 #include "panel/vector.h"
 #include "panel/kernel_few.h"
 
-static bool plain(const sparta_level *l, int dim, sparta_level_kind kind)
+static bool plain(const sp_level *l, int dim, sp_level_kind kind)
 {
-    return l->kind == kind && l->dim == dim && l->map == SPARTA_MAP_ALL;
+    return l->kind == kind && l->dim == dim && l->map == SP_MAP_ALL;
 }
-static bool indexed(const sparta_level *l, sparta_dtype crd)
+static bool indexed(const sp_level *l, sparta_dtype crd)
 {
     return l->pos == SPARTA_I32 && l->crd == crd;
 }
 
 /* Which of the four forms a weight is stored in; -1: none. */
-static int form_of(const sparta_packed *w)
+static int form_of(const sp_packed *w)
 {
-    const sparta_format *f = &w->format;
-    const sparta_level *l = f->level;
+    const sp_format *f = &w->format;
+    const sp_level *l = f->level;
     if (w->dtype != SPARTA_F32 || w->pattern || f->opaque || f->sum || f->rank != 2) return -1;
-    if (f->n == 2 && plain(&l[0], 0, SPARTA_LEVEL_DENSE)) {
-        if (plain(&l[1], 1, SPARTA_LEVEL_BITMAP) && l[1].pos == SPARTA_I32) return SPARTA_FEW_BITMAP;
-        if (plain(&l[1], 1, SPARTA_LEVEL_COMPRESSED) && indexed(&l[1], SPARTA_U16)) return SPARTA_FEW_CSR;
+    if (f->n == 2 && plain(&l[0], 0, SP_LEVEL_DENSE)) {
+        if (plain(&l[1], 1, SP_LEVEL_BITMAP) && l[1].pos == SPARTA_I32) return SP_FEW_BITMAP;
+        if (plain(&l[1], 1, SP_LEVEL_COMPRESSED) && indexed(&l[1], SPARTA_U16)) return SP_FEW_CSR;
     }
-    if (f->n != 3 || l[0].kind != SPARTA_LEVEL_DENSE || l[0].dim != 0 || l[0].map != SPARTA_MAP_DIV ||
-        l[0].c != 16 || l[2].kind != SPARTA_LEVEL_DENSE || l[2].dim != 0 || l[2].map != SPARTA_MAP_MOD)
+    if (f->n != 3 || l[0].kind != SP_LEVEL_DENSE || l[0].dim != 0 || l[0].map != SP_MAP_DIV || l[0].c != 16 ||
+        l[2].kind != SP_LEVEL_DENSE || l[2].dim != 0 || l[2].map != SP_MAP_MOD)
         return -1;
-    if (plain(&l[1], 1, SPARTA_LEVEL_DENSE)) return SPARTA_FEW_DENSE;
-    return plain(&l[1], 1, SPARTA_LEVEL_COMPRESSED) && indexed(&l[1], SPARTA_U16) ? SPARTA_FEW_STRIPS : -1;
+    if (plain(&l[1], 1, SP_LEVEL_DENSE)) return SP_FEW_DENSE;
+    return plain(&l[1], 1, SP_LEVEL_COMPRESSED) && indexed(&l[1], SPARTA_U16) ? SP_FEW_STRIPS : -1;
 }
 
-static sparta_status prepare(sparta_ctx *cx, sparta_arena *arena, sparta_job *job)
+static sparta_status prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
 {
-    const sparta_operand *w = &job->in[1];
-    if (w->kind != SPARTA_OPERAND_PACKED || form_of(w->packed) < 0)
-        return sparta_fail(cx, SPARTA_E_FORMAT,
-                           "%s: the weight is stored neither as bitmap, nor in strips of 16 rows, nor as csr "
-                           "with 2-byte coordinates",
-                           job->node->name);
-    job->act = sparta_act_parse(sparta_attr_string(&job->node->attrs, "activation", ""));
-    if (job->act < 0) return sparta_fail(cx, SPARTA_E_FORMAT, "%s: unknown activation", job->node->name);
-    return sparta_panel_vector(cx, arena, job, job->n_in > 2 ? &job->in[2] : NULL, w->packed->dim[0],
-                               &job->bias);
+    const sp_operand *w = &job->in[1];
+    if (w->kind != SP_OPERAND_PACKED || form_of(w->packed) < 0)
+        return sp_fail(cx, SPARTA_E_FORMAT,
+                       "%s: the weight is stored neither as bitmap, nor in strips of 16 rows, nor as csr "
+                       "with 2-byte coordinates",
+                       job->node->name);
+    job->act = sp_act_parse(sp_attr_string(&job->node->attrs, "activation", ""));
+    if (job->act < 0) return sp_fail(cx, SPARTA_E_FORMAT, "%s: unknown activation", job->node->name);
+    return sp_panel_vector(cx, arena, job, job->n_in > 2 ? &job->in[2] : NULL, w->packed->dim[0], &job->bias);
 }
 
-static sparta_status want(sparta_ctx *cx, const sparta_job *job, const sparta_operand *o, int64_t features,
+static sparta_status want(sparta_ctx *cx, const sp_job *job, const sp_operand *o, int64_t features,
                           const char *what)
 {
-    if (o->kind != SPARTA_OPERAND_ROWS || o->tensor.dtype != SPARTA_F32 ||
-        !sparta_tensor_contiguous(&o->tensor))
-        return sparta_fail(cx, SPARTA_E_INTERNAL, "%s: %s must be f32 rows", job->node->name, what);
-    if (sparta_panel_features(&o->tensor) != features || sparta_panel_tokens(&o->tensor) != job->tokens)
-        return sparta_fail(cx, SPARTA_E_SHAPE, "%s: %s has %ld tokens of %ld features, expected %ld of %ld",
-                           job->node->name, what, (long)sparta_panel_tokens(&o->tensor),
-                           (long)sparta_panel_features(&o->tensor), (long)job->tokens, (long)features);
+    if (o->kind != SP_OPERAND_ROWS || o->tensor.dtype != SPARTA_F32 || !sp_tensor_contiguous(&o->tensor))
+        return sp_fail(cx, SPARTA_E_INTERNAL, "%s: %s must be f32 rows", job->node->name, what);
+    if (sp_panel_features(&o->tensor) != features || sp_panel_tokens(&o->tensor) != job->tokens)
+        return sp_fail(cx, SPARTA_E_SHAPE, "%s: %s has %ld tokens of %ld features, expected %ld of %ld",
+                       job->node->name, what, (long)sp_panel_tokens(&o->tensor),
+                       (long)sp_panel_features(&o->tensor), (long)job->tokens, (long)features);
     return SPARTA_OK;
 }
 
-static sparta_status check(sparta_ctx *cx, const sparta_job *job)
+static sparta_status check(sparta_ctx *cx, const sp_job *job)
 {
-    const sparta_packed *w = job->in[1].packed;
+    const sp_packed *w = job->in[1].packed;
     if (job->stat)
-        return sparta_fail(cx, SPARTA_E_FORMAT, "%s: a product on rows leaves no statistics",
-                           job->node->name);
-    SPARTA_TRY(want(cx, job, &job->in[0], w->dim[1], "the input"));
-    SPARTA_TRY(want(cx, job, &job->out[0], w->dim[0], "the output"));
-    if (sparta_panel_has_residual(job)) SPARTA_TRY(want(cx, job, &job->in[3], w->dim[0], "the residual"));
+        return sp_fail(cx, SPARTA_E_FORMAT, "%s: a product on rows leaves no statistics", job->node->name);
+    SP_TRY(want(cx, job, &job->in[0], w->dim[1], "the input"));
+    SP_TRY(want(cx, job, &job->out[0], w->dim[0], "the output"));
+    if (sp_panel_has_residual(job)) SP_TRY(want(cx, job, &job->in[3], w->dim[0], "the residual"));
     return SPARTA_OK;
 }
 
 /* The activations of a tile of tokens, and a vector that the last of them may be written with. */
-static size_t work(const sparta_job *job)
+static size_t work(const sp_job *job)
 {
-    return ((size_t)(job->in[1].packed->dim[1] + 15) / 16 * 16 * SPARTA_FEW_TOKENS + 16) * sizeof(float);
+    return ((size_t)(job->in[1].packed->dim[1] + 15) / 16 * 16 * SP_FEW_TOKENS + 16) * sizeof(float);
 }
 
 /* First row of part `part`: rows, or strips of them, are shared by equal numbers of weights. */
-static long first_row(const sparta_packed *w, int form, int part, int parts)
+static long first_row(const sp_packed *w, int form, int part, int parts)
 {
-    const long unit = form == SPARTA_FEW_BITMAP || form == SPARTA_FEW_CSR ? 1 : 16,
+    const long unit = form == SP_FEW_BITMAP || form == SP_FEW_CSR ? 1 : 16,
                n = (long)((w->dim[0] + unit - 1) / unit);
     long low = 0, high = n;
-    if (form == SPARTA_FEW_DENSE) low = n * part / parts, high = low;
+    if (form == SP_FEW_DENSE) low = n * part / parts, high = low;
     const int *pos = w->pos[1].data;
     const int64_t wanted = low < high ? (int64_t)pos[n] * part / parts : 0;
     if (part == parts) return (long)w->dim[0];
@@ -92,23 +89,23 @@ static long first_row(const sparta_packed *w, int form, int part, int parts)
         else
             high = mid;
     }
-    return SPARTA_MIN(low * unit, (long)w->dim[0]);
+    return SP_MIN(low * unit, (long)w->dim[0]);
 }
 
-static bool fill(const sparta_job *job, const sparta_place *at, sparta_panel_args *out)
+static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
 {
-    const sparta_packed *w = job->in[1].packed;
-    struct sparta_few_args *a = &out->few;
-    const int64_t token0 = at->panel * SPARTA_PANEL;
+    const sp_packed *w = job->in[1].packed;
+    struct sp_few_args *a = &out->few;
+    const int64_t token0 = at->panel * SP_PANEL;
     a->form = form_of(w);
     a->n = (long)w->dim[0];
     a->k = (long)w->dim[1];
     a->row0 = first_row(w, a->form, at->part, at->parts);
     a->row1 = first_row(w, a->form, at->part + 1, at->parts);
-    a->tokens = (long)SPARTA_MIN(job->tokens - token0, SPARTA_PANEL);
+    a->tokens = (long)SP_MIN(job->tokens - token0, SP_PANEL);
     a->x = (const float *)job->in[0].tensor.data + token0 * a->k;
     a->y = (float *)job->out[0].tensor.data + token0 * a->n;
-    a->has_residual = sparta_panel_has_residual(job);
+    a->has_residual = sp_panel_has_residual(job);
     a->residual = a->has_residual ? (const float *)job->in[3].tensor.data + token0 * a->n : a->y;
     a->bias = job->bias;
     a->pos = w->pos[1].data;
@@ -120,10 +117,9 @@ static bool fill(const sparta_job *job, const sparta_place *at, sparta_panel_arg
     return a->row1 > a->row0;
 }
 
-static bool takes(sparta_op_id op)
+static bool takes(sp_op_id op)
 {
-    return op == SPARTA_OP_Linear;
+    return op == SP_OP_Linear;
 }
 
-const sparta_panel_kernel sparta_panel_few = {"few", sparta_kernel_few, takes, prepare, check, NULL, work,
-                                              fill};
+const sp_panel_kernel sp_panel_few = {"few", sp_kernel_few, takes, prepare, check, NULL, work, fill};

@@ -18,41 +18,40 @@ typedef struct span { /* of one of q, k, v */
     int64_t at; /* row of the scratch that its strips begin at */
 } span;
 
-static int64_t item_panels(const sparta_job *attention)
+static int64_t item_panels(const sp_job *attention)
 {
-    return attention->in[0].tensor.dim[1] / SPARTA_PANEL;
+    return attention->in[0].tensor.dim[1] / SP_PANEL;
 }
 
 /* Rows of scratch for a head of `rows` rows, wherever in a strip it begins. */
 static int64_t room(int64_t rows)
 {
-    return rows % 4 ? sparta_panel_rows(rows) + 4 : rows;
+    return rows % 4 ? sp_panel_rows(rows) + 4 : rows;
 }
 
 /* Rows of scratch of one panel. */
-static int64_t scratch_rows(const sparta_job *attention)
+static int64_t scratch_rows(const sp_job *attention)
 {
     int64_t rows = 0;
-    for (int i = 0; i < 3; i++) rows += room(sparta_head_rows(attention, i));
+    for (int i = 0; i < 3; i++) rows += room(sp_head_rows(attention, i));
     return rows;
 }
 
-static size_t scratch_floats(const sparta_job *attention)
+static size_t scratch_floats(const sp_job *attention)
 {
-    return (size_t)(item_panels(attention) * scratch_rows(attention) * SPARTA_PANEL);
+    return (size_t)(item_panels(attention) * scratch_rows(attention) * SP_PANEL);
 }
 
-size_t sparta_head_work(const sparta_job *attention)
+size_t sp_head_work(const sp_job *attention)
 {
-    return scratch_floats(attention) * sizeof(float) + sparta_panel_attention.work(attention);
+    return scratch_floats(attention) * sizeof(float) + sp_panel_attention.work(attention);
 }
 
-static void find_spans(const sparta_head *h, span out[3])
+static void find_spans(const sp_head *h, span out[3])
 {
     int64_t at = 0;
     for (int i = 0; i < 3; i++) {
-        const int64_t rows = sparta_head_rows(h->attention, i),
-                      row = h->attention->in[i].row0 + h->head * rows;
+        const int64_t rows = sp_head_rows(h->attention, i), row = h->attention->in[i].row0 + h->head * rows;
         out[i] = (span){row, row / 4, (row + rows + 3) / 4, at};
         at += room(rows);
     }
@@ -64,43 +63,40 @@ static float *whole(float *p, int64_t n)
     return (float *)((uintptr_t)p - (uintptr_t)n * sizeof(float));
 }
 
-void sparta_head_product(const sparta_head *h)
+void sp_head_product(const sp_head *h)
 {
     const int64_t panels = item_panels(h->attention), rows = scratch_rows(h->attention);
     span of[3];
     find_spans(h, of);
     for (int64_t p = 0; p < panels; p++) {
-        sparta_panel_args args;
-        sparta_panel_linear.fill(h->product, &(sparta_place){.panel = h->item * panels + p, .parts = 1},
-                                 &args);
+        sp_panel_args args;
+        sp_panel_linear.fill(h->product, &(sp_place){.panel = h->item * panels + p, .parts = 1}, &args);
         for (int i = 0; i < 3; i++) {
             args.linear.strip0 = (long)of[i].strip0;
             args.linear.strip1 = (long)of[i].strip1;
-            args.linear.y =
-                whole(h->work + (p * rows + of[i].at) * SPARTA_PANEL, of[i].strip0 * 4 * SPARTA_PANEL);
+            args.linear.y = whole(h->work + (p * rows + of[i].at) * SP_PANEL, of[i].strip0 * 4 * SP_PANEL);
             h->product_entry(&args);
         }
     }
 }
 
 /* Where input i of the attention would have to start: its head's first row, back over the heads before it. */
-static float *start_of(const sparta_head *h, int i, const span *of)
+static float *start_of(const sp_head *h, int i, const span *of)
 {
     const int64_t first = of->at + of->row - of->strip0 * 4;
-    return whole(h->work + first * SPARTA_PANEL, h->head * sparta_head_rows(h->attention, i) * SPARTA_PANEL);
+    return whole(h->work + first * SP_PANEL, h->head * sp_head_rows(h->attention, i) * SP_PANEL);
 }
 
-void sparta_head_attend(const sparta_head *h)
+void sp_head_attend(const sp_head *h)
 {
-    const int64_t panels = item_panels(h->attention), gap = scratch_rows(h->attention) * SPARTA_PANEL;
+    const int64_t panels = item_panels(h->attention), gap = scratch_rows(h->attention) * SP_PANEL;
     const int64_t before = h->item * panels * gap;
     span of[3];
     find_spans(h, of);
     for (int64_t p = 0; p < panels; p++) {
-        sparta_panel_args args;
-        struct sparta_attention_args *a = &args.attention;
-        sparta_panel_attention.fill(h->attention, &(sparta_place){.panel = h->item * panels + p, .parts = 1},
-                                    &args);
+        sp_panel_args args;
+        struct sp_attention_args *a = &args.attention;
+        sp_panel_attention.fill(h->attention, &(sp_place){.panel = h->item * panels + p, .parts = 1}, &args);
         a->q = start_of(h, 0, &of[0]) + p * gap;
         a->k = whole(start_of(h, 1, &of[1]), before);
         a->v = whole(start_of(h, 2, &of[2]), before);

@@ -4,17 +4,17 @@
 #include "panel/vector.h"
 #include "panel/kernel_interact.h"
 
-static int vectors_of(const sparta_job *job)
+static int vectors_of(const sp_job *job)
 {
     return job->n_in - 1;
 }
 
-static int64_t keep_of(const sparta_job *job)
+static int64_t keep_of(const sp_job *job)
 {
-    return sparta_attr_int(&job->node->attrs, "keep", -1);
+    return sp_attr_int(&job->node->attrs, "keep", -1);
 }
 
-bool sparta_panel_dots(const sparta_tensor *pairs, int64_t n, int64_t row, int *where)
+bool sp_panel_dots(const sparta_tensor *pairs, int64_t n, int64_t row, int *where)
 {
     if ((pairs->dtype != SPARTA_I64 && pairs->dtype != SPARTA_I32) || pairs->rank != 2 ||
         pairs->dim[1] != 2 || !pairs->data || pairs->dim[0] > n * (n + 1) / 2)
@@ -23,93 +23,92 @@ bool sparta_panel_dots(const sparta_tensor *pairs, int64_t n, int64_t row, int *
     for (int64_t p = 0; p < pairs->dim[0]; p++) {
         int64_t v[2];
         for (int side = 0; side < 2; side++) {
-            v[side] = sparta_element_get_int(pairs->dtype, pairs->data,
-                                             p * pairs->stride[0] + side * pairs->stride[1]);
+            v[side] =
+                sp_element_get_int(pairs->dtype, pairs->data, p * pairs->stride[0] + side * pairs->stride[1]);
             if (v[side] < 0) v[side] += n;
             if (v[side] < 0 || v[side] >= n) return false;
         }
-        int *at = &where[SPARTA_MAX(v[0], v[1]) * n + SPARTA_MIN(v[0], v[1])];
+        int *at = &where[SP_MAX(v[0], v[1]) * n + SP_MIN(v[0], v[1])];
         if (*at >= 0) return false;
         *at = (int)(row + p);
     }
     return true;
 }
 
-static sparta_status prepare(sparta_ctx *cx, sparta_arena *arena, sparta_job *job)
+static sparta_status prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
 {
     const int n = vectors_of(job);
-    const sparta_operand *pairs = &job->in[SPARTA_MAX(n, 0)];
-    if (n < 1 || keep_of(job) >= n || pairs->kind != SPARTA_OPERAND_ROWS)
-        return sparta_fail(cx, SPARTA_E_FORMAT, "%s: vectors and their pairs are expected", job->node->name);
-    const sparta_dims *dims = &job->node->in[0]->dims; /* sizes are not bound yet: from the plan */
+    const sp_operand *pairs = &job->in[SP_MAX(n, 0)];
+    if (n < 1 || keep_of(job) >= n || pairs->kind != SP_OPERAND_ROWS)
+        return sp_fail(cx, SPARTA_E_FORMAT, "%s: vectors and their pairs are expected", job->node->name);
+    const sp_dims *dims = &job->node->in[0]->dims; /* sizes are not bound yet: from the plan */
     int64_t row = 0;
     if (keep_of(job) >= 0 &&
-        (dims->rank != 2 || !sparta_expr_is_const(dims->dim[1], &row) || row < 0 || row > INT32_MAX - n * n))
-        return sparta_fail(cx, SPARTA_E_FORMAT, "%s: the length of the vectors must be a number",
-                           job->node->name);
-    int *where = sparta_arena_array(arena, (size_t)n * (size_t)n, sizeof *where);
-    SPARTA_NEED(cx, where);
-    if (!job->node->in[n]->constant || !sparta_panel_dots(&pairs->tensor, n, row, where))
-        return sparta_fail(cx, SPARTA_E_FORMAT,
-                           "%s: the pairs must be constants, each of two of the %d vectors and there once",
-                           job->node->name, n);
+        (dims->rank != 2 || !sp_expr_is_const(dims->dim[1], &row) || row < 0 || row > INT32_MAX - n * n))
+        return sp_fail(cx, SPARTA_E_FORMAT, "%s: the length of the vectors must be a number",
+                       job->node->name);
+    int *where = sp_arena_array(arena, (size_t)n * (size_t)n, sizeof *where);
+    SP_NEED(cx, where);
+    if (!job->node->in[n]->constant || !sp_panel_dots(&pairs->tensor, n, row, where))
+        return sp_fail(cx, SPARTA_E_FORMAT,
+                       "%s: the pairs must be constants, each of two of the %d vectors and there once",
+                       job->node->name, n);
     job->where = where;
     return SPARTA_OK;
 }
 
-static sparta_status check(sparta_ctx *cx, const sparta_job *job)
+static sparta_status check(sparta_ctx *cx, const sp_job *job)
 {
     const int n = vectors_of(job);
-    const int64_t dim = sparta_panel_features(&job->in[0].tensor), pairs = job->in[n].tensor.dim[0];
+    const int64_t dim = sp_panel_features(&job->in[0].tensor), pairs = job->in[n].tensor.dim[0];
     for (int i = 0; i < n; i++) {
-        SPARTA_TRY(sparta_panel_want(cx, job, &job->in[i], dim, "a vector"));
-        if (job->in[i].rows) SPARTA_TRY(sparta_panel_embed.check(cx, job->in[i].rows));
+        SP_TRY(sp_panel_want(cx, job, &job->in[i], dim, "a vector"));
+        if (job->in[i].rows) SP_TRY(sp_panel_embed.check(cx, job->in[i].rows));
     }
-    return sparta_panel_want(cx, job, &job->out[0], pairs + (keep_of(job) < 0 ? 0 : dim), "the output");
+    return sp_panel_want(cx, job, &job->out[0], pairs + (keep_of(job) < 0 ? 0 : dim), "the output");
 }
 
 /* work: [n] vectors, [n][64] rows, then what is staged, on a line of its own */
 static size_t staged_at(int64_t n)
 {
-    return ((size_t)n * (SPARTA_PANEL + 1) * sizeof(float *) + 63) & ~(size_t)63;
+    return ((size_t)n * (SP_PANEL + 1) * sizeof(float *) + 63) & ~(size_t)63;
 }
 
-static size_t work(const sparta_job *job)
+static size_t work(const sp_job *job)
 {
-    const int64_t n = vectors_of(job), dim = sparta_panel_features(&job->in[0].tensor);
+    const int64_t n = vectors_of(job), dim = sp_panel_features(&job->in[0].tensor);
     return staged_at(n) + (size_t)((n + 3) * (dim + 1) * 16) * sizeof(float);
 }
 
-static bool fill(const sparta_job *job, const sparta_place *at, sparta_panel_args *out)
+static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
 {
-    struct sparta_interact_args *a = &out->interact;
+    struct sp_interact_args *a = &out->interact;
     const int64_t n = vectors_of(job);
     const float **v = (const float **)(void *)at->work, **row = v + n;
     int64_t from, to;
-    sparta_panel_share(sparta_panel_vectors(job, at->panel), 1, at, &from, &to);
+    sp_panel_share(sp_panel_vectors(job, at->panel), 1, at, &from, &to);
     if (from == to) return false;
     a->work = (float *)(void *)((char *)at->work + staged_at(n));
-    a->count = (long)SPARTA_MIN(job->tokens - at->panel * SPARTA_PANEL, SPARTA_PANEL);
+    a->count = (long)SP_MIN(job->tokens - at->panel * SP_PANEL, SP_PANEL);
     for (int i = 0; i < n; i++) {
-        const sparta_operand *o = &job->in[i];
-        v[i] = o->rows ? NULL : sparta_panel_at(o, at);
-        if (o->rows)
-            sparta_panel_table_rows(o->rows, 0, at->panel * SPARTA_PANEL, a->count, row + i * SPARTA_PANEL);
+        const sp_operand *o = &job->in[i];
+        v[i] = o->rows ? NULL : sp_panel_at(o, at);
+        if (o->rows) sp_panel_table_rows(o->rows, 0, at->panel * SP_PANEL, a->count, row + i * SP_PANEL);
     }
     a->v = v, a->row = row;
-    a->y = sparta_panel_at(&job->out[0], at);
+    a->y = sp_panel_at(&job->out[0], at);
     a->where = job->where;
     a->n = (long)n;
-    a->dim = (long)sparta_panel_features(&job->in[0].tensor);
+    a->dim = (long)sp_panel_features(&job->in[0].tensor);
     a->keep = (long)keep_of(job);
     a->lane0 = 16 * (long)from, a->lane1 = 16 * (long)to;
     return true;
 }
 
-static bool takes(sparta_op_id op)
+static bool takes(sp_op_id op)
 {
-    return op == SPARTA_OP_Interact;
+    return op == SP_OP_Interact;
 }
 
-const sparta_panel_kernel sparta_panel_interact = {
-    "interact", sparta_kernel_interact, takes, prepare, check, NULL, work, fill};
+const sp_panel_kernel sp_panel_interact = {"interact", sp_kernel_interact, takes, prepare, check, NULL, work,
+                                           fill};

@@ -27,7 +27,7 @@ struct segment { /* the queries of one item in this panel, of one head */
     long query0; /* query index in its item of lane 0 (may be negative) */
 };
 
-INLINE vec mask_of(const struct sparta_attention_args *a, const struct segment *s, long key, int j,
+INLINE vec mask_of(const struct sp_attention_args *a, const struct segment *s, long key, int j,
                    const int mask)
 {
     const float *m = s->mask + key * a->mask_key;
@@ -40,17 +40,17 @@ INLINE vec mask_of(const struct sparta_attention_args *a, const struct segment *
     return r;
 }
 
-INLINE void scores(const struct sparta_attention_args *a, const struct segment *s, vec *top, const int NV,
+INLINE void scores(const struct sp_attention_args *a, const struct segment *s, vec *top, const int NV,
                    const int mask)
 {
     const long start = s->first & ~3L;
     UNROLL for (int j = 0; j < NV; j++) top[j] = splat(-__builtin_inff());
     for (long t = start; t < s->last; t += 4) {
         vec acc[4][4];
-        const float *kt = s->k + t / SPARTA_PANEL * a->gap_k + t % SPARTA_PANEL;
+        const float *kt = s->k + t / SP_PANEL * a->gap_k + t % SP_PANEL;
         UNROLL for (int r = 0; r < 4; r++) UNROLL for (int j = 0; j < NV; j++) acc[r][j] = splat(0.f);
-        for (long d = 0; d < DIM_K; d++) mac(acc, kt + d * SPARTA_PANEL, 1, s->scaled + d * SPARTA_PANEL, NV);
-        float *out = s->scores + (t - start) * SPARTA_PANEL;
+        for (long d = 0; d < DIM_K; d++) mac(acc, kt + d * SP_PANEL, 1, s->scaled + d * SP_PANEL, NV);
+        float *out = s->scores + (t - start) * SP_PANEL;
         const int whole = t >= s->first && t + 4 <= s->last;
         UNROLL for (int r = 0; r < 4; r++)
         {
@@ -60,27 +60,26 @@ INLINE void scores(const struct sparta_attention_args *a, const struct segment *
                 vec x = acc[r][j];
                 if (mask) x += mask_of(a, s, t + r - s->first, j, mask);
                 top[j] = larger(x, top[j]);
-                store(out + r * SPARTA_PANEL + LANES * j, x);
+                store(out + r * SP_PANEL + LANES * j, x);
             }
         }
     }
 }
 
 /* Features d to d + R of the head: R is 4, or 1 for those that are left over. */
-INLINE void context_rows(const struct sparta_attention_args *a, const struct segment *s, const vec *scale,
-                         long d, const int R, const int NV)
+INLINE void context_rows(const struct sp_attention_args *a, const struct segment *s, const vec *scale, long d,
+                         const int R, const int NV)
 {
-    const float *p = s->scores + (s->first & 3) * SPARTA_PANEL;
+    const float *p = s->scores + (s->first & 3) * SP_PANEL;
     ints lane;
     vec acc[4][4];
     for (int l = 0; l < LANES; l++) lane[l] = l;
     UNROLL for (int r = 0; r < R; r++) UNROLL for (int j = 0; j < NV; j++) acc[r][j] = splat(0.f);
     for (long t = s->first; t < s->last;) {
-        const long panel = t / SPARTA_PANEL,
-                   end = (panel + 1) * SPARTA_PANEL < s->last ? (panel + 1) * SPARTA_PANEL : s->last;
-        const float *v = s->v + panel * a->gap_v + d * SPARTA_PANEL - panel * SPARTA_PANEL;
-        for (; t < end; t++)
-            mac_set(acc, (1 << R) - 1, v + t, SPARTA_PANEL, p + (t - s->first) * SPARTA_PANEL, NV);
+        const long panel = t / SP_PANEL,
+                   end = (panel + 1) * SP_PANEL < s->last ? (panel + 1) * SP_PANEL : s->last;
+        const float *v = s->v + panel * a->gap_v + d * SP_PANEL - panel * SP_PANEL;
+        for (; t < end; t++) mac_set(acc, (1 << R) - 1, v + t, SP_PANEL, p + (t - s->first) * SP_PANEL, NV);
     }
     UNROLL for (int j = 0; j < NV; j++)
     {
@@ -90,7 +89,7 @@ INLINE void context_rows(const struct sparta_attention_args *a, const struct seg
         ints mine = (at >= splat_int((int)s->from)) & (at < splat_int((int)s->to));
         UNROLL for (int r = 0; r < R; r++)
         {
-            float *o = s->o + (d + r) * SPARTA_PANEL + first;
+            float *o = s->o + (d + r) * SP_PANEL + first;
             vec x = acc[r][j] * scale[j];
             if (NAN0) x = pick(scale[j] != scale[j], splat(0.f), x);
             store(o, whole ? x : pick(mine, x, load(o)));
@@ -98,7 +97,7 @@ INLINE void context_rows(const struct sparta_attention_args *a, const struct seg
     }
 }
 
-INLINE void context(const struct sparta_attention_args *a, const struct segment *s, const vec *scale,
+INLINE void context(const struct sp_attention_args *a, const struct segment *s, const vec *scale,
                     const int NV)
 {
     long d = 0;
@@ -106,18 +105,17 @@ INLINE void context(const struct sparta_attention_args *a, const struct segment 
     for (; d < DIM_V; d++) context_rows(a, s, scale, d, 1, NV);
 }
 
-INLINE void attend(const struct sparta_attention_args *a, const struct segment *s, const int NV,
-                   const int mask)
+INLINE void attend(const struct sp_attention_args *a, const struct segment *s, const int NV, const int mask)
 {
     vec top[4], sum[4];
     for (long d = 0; d < DIM_K; d++)
         UNROLL for (int j = 0; j < NV; j++)
-            store(s->scaled + d * SPARTA_PANEL + LANES * j,
-                  load(s->q + d * SPARTA_PANEL + s->base + LANES * j) * splat(a->scale));
+            store(s->scaled + d * SP_PANEL + LANES * j,
+                  load(s->q + d * SP_PANEL + s->base + LANES * j) * splat(a->scale));
     scores(a, s, top, NV, mask);
     UNROLL for (int j = 0; j < NV; j++) sum[j] = splat(0.f);
-    float *row = s->scores + (s->first & 3) * SPARTA_PANEL;
-    for (long t = s->first; t < s->last; t++, row += SPARTA_PANEL) UNROLL for (int j = 0; j < NV; j++)
+    float *row = s->scores + (s->first & 3) * SP_PANEL;
+    for (long t = s->first; t < s->last; t++, row += SP_PANEL) UNROLL for (int j = 0; j < NV; j++)
         {
             vec e = exp2_down((load(row + LANES * j) - top[j]) * splat(1.44269504f));
             sum[j] += e;
@@ -127,15 +125,15 @@ INLINE void attend(const struct sparta_attention_args *a, const struct segment *
     context(a, s, sum, NV);
 }
 
-KERNEL void sparta_kernel_attention(const void *args)
+KERNEL void sp_kernel_attention(const void *args)
 {
-    const struct sparta_attention_args *a = (const struct sparta_attention_args *)args;
-    const long count = a->tokens - a->token0 < SPARTA_PANEL ? a->tokens - a->token0 : SPARTA_PANEL;
+    const struct sp_attention_args *a = (const struct sp_attention_args *)args;
+    const long count = a->tokens - a->token0 < SP_PANEL ? a->tokens - a->token0 : SP_PANEL;
     const long first = a->token0 / a->queries, last = (a->token0 + count - 1) / a->queries;
     for (long h = a->head0; h < a->head1; h++)
         for (long item = first; item <= last; item++) {
             struct segment s;
-            const long rows_k = h * DIM_K * SPARTA_PANEL, rows_v = h * DIM_V * SPARTA_PANEL;
+            const long rows_k = h * DIM_K * SP_PANEL, rows_v = h * DIM_V * SP_PANEL;
             s.query0 = a->token0 - item * a->queries;
             s.from = s.query0 < 0 ? -s.query0 : 0;
             s.to = a->queries - s.query0 < count ? a->queries - s.query0 : count;
@@ -144,7 +142,7 @@ KERNEL void sparta_kernel_attention(const void *args)
             s.q = a->q + rows_k, s.k = a->k + rows_k, s.v = a->v + rows_v, s.o = a->o + rows_v;
             s.mask = a->mask + item * a->mask_item + h * a->mask_head;
             s.first = item * a->keys, s.last = s.first + a->keys;
-            s.scaled = a->work, s.scores = a->work + DIM_K * SPARTA_PANEL;
+            s.scaled = a->work, s.scores = a->work + DIM_K * SP_PANEL;
             const long from = s.base;
 #define ATTEND(NV, vector)      (s.base = from + (vector)*LANES, attend(a, &s, NV, MASK_KEY))
 #define ATTEND_BARE(NV, vector) (s.base = from + (vector)*LANES, attend(a, &s, NV, MASK_NONE))

@@ -24,14 +24,14 @@
 #define TOKENS   (a->tokens)
 #endif
 
-#define WIDEST (LANES == 16 ? SPARTA_FEW_TOKENS : 4)
+#define WIDEST (LANES == 16 ? SP_FEW_TOKENS : 4)
 /* Ask for what a stream will need about a microsecond from now; past the end of an array that does nothing. */
 #define AHEAD_OF(p) __builtin_prefetch((const char *)(p) + 1024)
 
 /* ------------------------------------------------------------------ activations */
 
 /* Inputs [f, f + LANES) of tokens [t, t + NT) as [input][NT]; LANES - NT floats past the last one are written, too. */
-INLINE void few_square(const struct sparta_few_args *a, long t, long f, const int NT, float *to)
+INLINE void few_square(const struct sp_few_args *a, long t, long f, const int NT, float *to)
 {
     const long wide = a->k - f < LANES ? a->k - f : LANES;
     vec r[LANES];
@@ -41,10 +41,10 @@ INLINE void few_square(const struct sparta_few_args *a, long t, long f, const in
     for (long i = 0; i < wide; i++) *(vec_anywhere *)(to + i * NT) = r[i];
 }
 
-INLINE const float *few_spread(const struct sparta_few_args *a, long t, const int NT)
+INLINE const float *few_spread(const struct sp_few_args *a, long t, const int NT)
 {
     float *to = a->work;
-    if (FORM != SPARTA_FEW_BITMAP) {
+    if (FORM != SP_FEW_BITMAP) {
         if (NT == 1) return a->x + t * a->k;
         for (long f = 0; f < a->k; f += LANES) few_square(a, t, f, NT, to + f * NT);
         return to;
@@ -134,8 +134,8 @@ INLINE float total(vec v)
 }
 
 /* Sums of NR rows, `apart` rows from one to the next. */
-INLINE void few_bits(const struct sparta_few_args *a, const float *x, long row, long apart, float *y,
-                     long tokens, const int NR, const int NT, const int careful)
+INLINE void few_bits(const struct sp_few_args *a, const float *x, long row, long apart, float *y, long tokens,
+                     const int NR, const int NT, const int careful)
 {
     const long bytes = (a->k + 7) / 8, words = a->k / 16, rest = a->k % 16;
     const unsigned char *bits[4];
@@ -165,7 +165,7 @@ INLINE void few_bits(const struct sparta_few_args *a, const float *x, long row, 
         y[t * a->n + r * apart] = total(acc[r][t]);
 }
 
-INLINE void few_bitmap(const struct sparta_few_args *a, const float *x, float *y, long tokens, const int NT)
+INLINE void few_bitmap(const struct sp_few_args *a, const float *x, float *y, long tokens, const int NT)
 {
     const int NR = LANES == 16 ? (NT <= 4 ? 4 : 16 / NT) : (NT <= 2 ? 4 : 2);
     const long rows = a->row1 - a->row0, apart = rows / NR;
@@ -188,10 +188,10 @@ INLINE void strip_step(vec (*acc)[SPLIT], const float *w, const float *x, const 
 }
 
 /* Blocks [i, end) of one strip, TURNS sums of each output taking turns: a single one would wait for itself. */
-INLINE void strip_blocks(const struct sparta_few_args *a, const float *x, long first, long i, long end,
+INLINE void strip_blocks(const struct sp_few_args *a, const float *x, long first, long i, long end,
                          vec (*acc)[16][SPLIT], const int NT, const int TURNS)
 {
-    const int dense = FORM == SPARTA_FEW_DENSE;
+    const int dense = FORM == SP_FEW_DENSE;
     const unsigned short *crd = dense ? 0 : (const unsigned short *)a->crd + first;
     const float *w = a->w + first * 16;
     for (; i < end; i += TURNS) UNROLL for (int u = 0; u < TURNS; u++) if (u == 0 || i + u < end)
@@ -202,7 +202,7 @@ INLINE void strip_blocks(const struct sparta_few_args *a, const float *x, long f
 }
 
 /* NR strips, `apart` strips from one to the next, as long as all of them go on; then the rest of each. */
-INLINE void few_strips(const struct sparta_few_args *a, const float *x, long strip, long apart, float *y,
+INLINE void few_strips(const struct sp_few_args *a, const float *x, long strip, long apart, float *y,
                        long tokens, const int NR, const int NT, const int TURNS)
 {
     long first[4], count[4], common = a->k, i = 0;
@@ -210,8 +210,8 @@ INLINE void few_strips(const struct sparta_few_args *a, const float *x, long str
     UNROLL for (int r = 0; r < NR; r++)
     {
         const long s = strip + r * apart;
-        first[r] = FORM == SPARTA_FEW_DENSE ? s * a->k : a->pos[s];
-        count[r] = FORM == SPARTA_FEW_DENSE ? a->k : a->pos[s + 1] - first[r];
+        first[r] = FORM == SP_FEW_DENSE ? s * a->k : a->pos[s];
+        count[r] = FORM == SP_FEW_DENSE ? a->k : a->pos[s + 1] - first[r];
         common = count[r] < common ? count[r] : common;
         UNROLL for (int u = 0; u < TURNS; u++) UNROLL for (int t = 0; t < NT; t++)
             UNROLL for (int p = 0; p < SPLIT; p++) acc[r][u][t][p] = splat(0.f);
@@ -232,7 +232,7 @@ INLINE void few_strips(const struct sparta_few_args *a, const float *x, long str
     }
 }
 
-INLINE void few_strip16(const struct sparta_few_args *a, const float *x, float *y, long tokens, const int NT)
+INLINE void few_strip16(const struct sp_few_args *a, const float *x, float *y, long tokens, const int NT)
 {
     const int NR = NT * SPLIT <= 4 ? 4 : NT * SPLIT <= 8 ? 2 : 1, TURNS = NT * SPLIT == 1 ? 2 : 1;
     const long strips = (a->row1 - a->row0 + 15) / 16, apart = strips / NR;
@@ -261,7 +261,7 @@ INLINE four four_products(const float *x, const unsigned short *crd, const float
 }
 
 /* One token: NR rows, `apart` rows from one to the next, as long as all of them go on; then the rest of each. */
-INLINE void few_rows(const struct sparta_few_args *a, const float *x, long row, long apart, float *y,
+INLINE void few_rows(const struct sp_few_args *a, const float *x, long row, long apart, float *y,
                      const int NR)
 {
     const unsigned short *crd[4];
@@ -299,7 +299,7 @@ INLINE void few_rows(const struct sparta_few_args *a, const float *x, long row, 
 }
 
 /* Several tokens, which are the lanes: one row. */
-INLINE void few_row(const struct sparta_few_args *a, const float *x, long row, float *y, long tokens,
+INLINE void few_row(const struct sp_few_args *a, const float *x, long row, float *y, long tokens,
                     const int NT)
 {
     const unsigned short *crd = (const unsigned short *)a->crd;
@@ -315,7 +315,7 @@ INLINE void few_row(const struct sparta_few_args *a, const float *x, long row, f
     UNROLL for (int t = 0; t < NT; t++) if (t < tokens) y[t * a->n] = s[0][t];
 }
 
-INLINE void few_csr(const struct sparta_few_args *a, const float *x, float *y, long tokens, const int NT)
+INLINE void few_csr(const struct sp_few_args *a, const float *x, float *y, long tokens, const int NT)
 {
     const long rows = a->row1 - a->row0, apart = NT == 1 ? rows / 4 : 0;
     for (long i = 0; i < apart; i++) few_rows(a, x, a->row0 + i, apart, y + i, 4);
@@ -328,7 +328,7 @@ INLINE void few_csr(const struct sparta_few_args *a, const float *x, float *y, l
 
 /* ------------------------------------------------------------------ all of it */
 
-INLINE void few_epilogue(const struct sparta_few_args *a, long t)
+INLINE void few_epilogue(const struct sp_few_args *a, long t)
 {
     const float *e = a->residual + t * a->n;
     float *y = a->y + t * a->n;
@@ -339,23 +339,23 @@ INLINE void few_epilogue(const struct sparta_few_args *a, long t)
     }
 }
 
-INLINE void few_tile(const struct sparta_few_args *a, long t, const int NT)
+INLINE void few_tile(const struct sp_few_args *a, long t, const int NT)
 {
     const long tokens = a->tokens - t < NT ? a->tokens - t : NT;
     const float *x = few_spread(a, t, NT);
     float *y = a->y + t * a->n + a->row0;
-    if (FORM == SPARTA_FEW_BITMAP)
+    if (FORM == SP_FEW_BITMAP)
         few_bitmap(a, x, y, tokens, NT);
-    else if (FORM == SPARTA_FEW_CSR)
+    else if (FORM == SP_FEW_CSR)
         few_csr(a, x, y, tokens, NT);
     else
         few_strip16(a, x, y, tokens, NT);
     for (long i = 0; i < tokens; i++) few_epilogue(a, t + i);
 }
 
-KERNEL void sparta_kernel_few(const void *args)
+KERNEL void sp_kernel_few(const void *args)
 {
-    const struct sparta_few_args *a = (const struct sparta_few_args *)args;
+    const struct sp_few_args *a = (const struct sp_few_args *)args;
     const long wide = TOKENS < WIDEST ? TOKENS : WIDEST;
 #define TILES_OF(NT)                                                                                         \
     for (long t = 0; t < a->tokens; t += NT) few_tile(a, t, NT)

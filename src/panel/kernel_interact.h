@@ -25,7 +25,7 @@
  * one set of the cache. */
 #define STAGED(dim) (((dim) + 1) * LANES)
 
-INLINE void stage_rows(const struct sparta_interact_args *a, const float *const *row, long lane0, float *w)
+INLINE void stage_rows(const struct sp_interact_args *a, const float *const *row, long lane0, float *w)
 {
     for (long f = 0; f < a->dim; f += LANES, w += LANES * LANES) {
         vec r[LANES];
@@ -43,21 +43,21 @@ INLINE void stage_rows(const struct sparta_interact_args *a, const float *const 
     }
 }
 
-INLINE void stage(const struct sparta_interact_args *a, long lane0)
+INLINE void stage(const struct sp_interact_args *a, long lane0)
 {
     for (long i = 0; i < a->n; i++)
         for (long l = lane0; l < lane0 + LANES && l < a->count && !a->v[i]; l++)
-            __builtin_prefetch(a->row[i * SPARTA_PANEL + l]);
+            __builtin_prefetch(a->row[i * SP_PANEL + l]);
     for (long i = 0; i < a->n; i++) {
         float *w = a->work + i * STAGED(a->dim);
         if (a->v[i])
-            for (long d = 0; d < a->dim; d++) store(w + d * LANES, load(a->v[i] + d * SPARTA_PANEL + lane0));
+            for (long d = 0; d < a->dim; d++) store(w + d * LANES, load(a->v[i] + d * SP_PANEL + lane0));
         else
-            stage_rows(a, a->row + i * SPARTA_PANEL, lane0, w);
+            stage_rows(a, a->row + i * SP_PANEL, lane0, w);
     }
     if (a->keep < 0) return;
     const float *kept = a->work + a->keep * STAGED(a->dim);
-    for (long d = 0; d < a->dim; d++) store(a->y + d * SPARTA_PANEL + lane0, load(kept + d * LANES));
+    for (long d = 0; d < a->dim; d++) store(a->y + d * SP_PANEL + lane0, load(kept + d * LANES));
 }
 
 /* `rows` rows of the vectors at p against those at q, `step` floats apart; on the diagonal i >= j is enough. */
@@ -101,8 +101,7 @@ INLINE void pair_run(vec (*acc)[4], const float *p, const float *q, long step, l
 }
 
 /* Staged vectors i0.. against j0..; past the last vector there is room for three that are not stored. */
-INLINE void pair_square(const struct sparta_interact_args *a, long i0, long j0, long lane0,
-                        const int DIAGONAL)
+INLINE void pair_square(const struct sp_interact_args *a, long i0, long j0, long lane0, const int DIAGONAL)
 {
     const long step = STAGED(a->dim);
     const float *p = a->work + i0 * step, *q = a->work + j0 * step;
@@ -118,13 +117,13 @@ INLINE void pair_square(const struct sparta_interact_args *a, long i0, long j0, 
     {
         if (i0 + i >= a->n || j0 + j > i0 + i) continue;
         const long row = a->where[(i0 + i) * a->n + j0 + j];
-        if (row >= 0) store(a->y + row * SPARTA_PANEL + lane0, sum[i][j]);
+        if (row >= 0) store(a->y + row * SP_PANEL + lane0, sum[i][j]);
     }
 }
 
-KERNEL void sparta_kernel_interact(const void *args)
+KERNEL void sp_kernel_interact(const void *args)
 {
-    const struct sparta_interact_args *a = (const struct sparta_interact_args *)args;
+    const struct sp_interact_args *a = (const struct sp_interact_args *)args;
     for (long lane0 = a->lane0; lane0 < a->lane1; lane0 += LANES) {
         stage(a, lane0);
         for (long i = 0; i < a->n; i += SIDE) {

@@ -14,24 +14,24 @@
 #define LIBRARY_RUN 256
 
 /* acc += w x for NR rows from `row` on. */
-INLINE void library_sums(const struct sparta_library_args *a, vec (*acc)[4], long row, const int NR,
-                         long base, const int NV)
+INLINE void library_sums(const struct sp_library_args *a, vec (*acc)[4], long row, const int NR, long base,
+                         const int NV)
 {
     const float *w = a->w + row * a->k, *x = a->x + base;
     for (long k0 = 0; k0 < a->k; k0 += LIBRARY_RUN) {
         const long end = a->k - k0 < LIBRARY_RUN ? a->k : k0 + LIBRARY_RUN;
         vec run[4][4];
         UNROLL for (int r = 0; r < NR; r++) UNROLL for (int j = 0; j < NV; j++) run[r][j] = splat(0.f);
-        for (long k = k0; k < end; k++) mac_set(run, (1 << NR) - 1, w + k, a->k, x + k * SPARTA_PANEL, NV);
+        for (long k = k0; k < end; k++) mac_set(run, (1 << NR) - 1, w + k, a->k, x + k * SP_PANEL, NV);
         UNROLL for (int r = 0; r < NR; r++) UNROLL for (int j = 0; j < NV; j++) acc[r][j] += run[r][j];
     }
 }
 
-INLINE void library_rows(const struct sparta_library_args *a, long row, const int NR, int done, const int NV,
+INLINE void library_rows(const struct sp_library_args *a, long row, const int NR, int done, const int NV,
                          long base)
 {
     vec acc[4][4];
-    const long at = row * SPARTA_PANEL + base;
+    const long at = row * SP_PANEL + base;
     float *y = a->y + at, *stat = a->stat + base;
     UNROLL for (int r = 0; r < NR; r++) UNROLL for (int j = 0; j < NV; j++) acc[r][j] =
         splat(a->bias[row + r]);
@@ -39,35 +39,35 @@ INLINE void library_rows(const struct sparta_library_args *a, long row, const in
         library_sums(a, acc, row, NR, base, NV);
     else
         UNROLL for (int r = 0; r < NR; r++) UNROLL for (int j = 0; j < NV; j++) acc[r][j] +=
-            load(y + r * SPARTA_PANEL + LANES * j);
+            load(y + r * SP_PANEL + LANES * j);
     UNROLL for (int j = 0; j < NV; j++)
     {
         vec sum = splat(0.f), square = splat(0.f);
         UNROLL for (int r = 0; r < NR; r++)
         {
             vec v = activate(acc[r][j], ACT);
-            if (RESIDUAL) v += load(a->residual + at + r * SPARTA_PANEL + LANES * j);
+            if (RESIDUAL) v += load(a->residual + at + r * SP_PANEL + LANES * j);
             sum += v;
             square += v * v;
-            store(y + r * SPARTA_PANEL + LANES * j, v);
+            store(y + r * SP_PANEL + LANES * j, v);
         }
         if (STAT) {
             store(stat + LANES * j, load(stat + LANES * j) + sum);
-            store(stat + SPARTA_PANEL + LANES * j, load(stat + SPARTA_PANEL + LANES * j) + square);
+            store(stat + SP_PANEL + LANES * j, load(stat + SP_PANEL + LANES * j) + square);
         }
     }
 }
 
-KERNEL void sparta_kernel_library(const void *args)
+KERNEL void sp_kernel_library(const void *args)
 {
-    const struct sparta_library_args *a = (const struct sparta_library_args *)args;
+    const struct sp_library_args *a = (const struct sp_library_args *)args;
     const long rows = a->row1 - a->row0;
     long row = a->row0;
     int done = 0;
     if (STAT)
-        for (int i = 0; i < 2 * SPARTA_PANEL; i++) a->stat[i] = 0;
+        for (int i = 0; i < 2 * SP_PANEL; i++) a->stat[i] = 0;
     if (a->product && rows > 0 && a->k > 0)
-        done = !a->product(a->w + row * a->k, a->x, a->y + row * SPARTA_PANEL, rows, a->k, a->vectors * 16);
+        done = !a->product(a->w + row * a->k, a->x, a->y + row * SP_PANEL, rows, a->k, a->vectors * 16);
 #define FOUR_ROWS(NV, vector) library_rows(a, row, 4, done, NV, (vector)*LANES)
 #define ONE_ROW(NV, vector)   library_rows(a, row, 1, done, NV, (vector)*LANES)
     for (; row + 4 <= a->row1; row += 4) TILES(a->vectors, FOUR_ROWS)

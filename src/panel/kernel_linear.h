@@ -30,10 +30,9 @@
 
 #define RUN 256
 
-INLINE void linear_epilogue(const struct sparta_linear_args *a, long s, vec (*acc)[4], const int NV,
-                            long base)
+INLINE void linear_epilogue(const struct sp_linear_args *a, long s, vec (*acc)[4], const int NV, long base)
 {
-    const long at = s * 4 * SPARTA_PANEL + base;
+    const long at = s * 4 * SP_PANEL + base;
     const float *e = a->residual + at;
     float *y = a->y + at, *stat = a->stat + base;
     UNROLL for (int j = 0; j < NV; j++)
@@ -42,44 +41,44 @@ INLINE void linear_epilogue(const struct sparta_linear_args *a, long s, vec (*ac
         UNROLL for (int r = 0; r < 4; r++)
         {
             vec v = activate(acc[r][j], ACT);
-            if (RESIDUAL) v += load(e + r * SPARTA_PANEL + LANES * j);
+            if (RESIDUAL) v += load(e + r * SP_PANEL + LANES * j);
             if (STAT) {
                 sum += v;
                 square += v * v;
             }
-            store(y + r * SPARTA_PANEL + LANES * j, v);
+            store(y + r * SP_PANEL + LANES * j, v);
         }
         if (STAT) {
             store(stat + LANES * j, load(stat + LANES * j) + sum);
-            store(stat + SPARTA_PANEL + LANES * j, load(stat + SPARTA_PANEL + LANES * j) + square);
+            store(stat + SP_PANEL + LANES * j, load(stat + SP_PANEL + LANES * j) + square);
         }
     }
 }
 
 /* Blocks [0, count) of strip s, from block `first` of the weight on. */
-INLINE void linear_blocks(const struct sparta_linear_args *a, vec (*acc)[4], long first, long count,
+INLINE void linear_blocks(const struct sp_linear_args *a, vec (*acc)[4], long first, long count,
                           const float *x, const int NV)
 {
     const float *w = a->w + first * 4;
-    if (FORM == SPARTA_FORM_STRIPS) {
+    if (FORM == SP_FORM_STRIPS) {
         const unsigned short *narrow = (const unsigned short *)a->crd + first;
         const unsigned *wide = (const unsigned *)a->crd + first;
         for (long i = 0; i < count; i++, w += 4)
-            mac(acc, w, 1, x + (long)(CRD == 2 ? narrow[i] : wide[i]) * SPARTA_PANEL, NV);
+            mac(acc, w, 1, x + (long)(CRD == 2 ? narrow[i] : wide[i]) * SP_PANEL, NV);
     } else {
-        for (long i = 0; i < count; i++, w += 4, x += SPARTA_PANEL) mac(acc, w, 1, x, NV);
+        for (long i = 0; i < count; i++, w += 4, x += SP_PANEL) mac(acc, w, 1, x, NV);
     }
 }
 
 /* The same in runs. */
-INLINE void linear_runs(const struct sparta_linear_args *a, vec (*acc)[4], long first, long count,
-                        const float *x, const int NV)
+INLINE void linear_runs(const struct sp_linear_args *a, vec (*acc)[4], long first, long count, const float *x,
+                        const int NV)
 {
     vec sum[4][4];
     UNROLL for (int r = 0; r < 4; r++) UNROLL for (int j = 0; j < NV; j++) sum[r][j] = splat(0.f);
     for (; count > RUN; count -= RUN, first += RUN) {
         linear_blocks(a, acc, first, RUN, x, NV);
-        if (FORM == SPARTA_FORM_DENSE) x += RUN * SPARTA_PANEL;
+        if (FORM == SP_FORM_DENSE) x += RUN * SP_PANEL;
         UNROLL for (int r = 0; r < 4; r++) UNROLL for (int j = 0; j < NV; j++)
         {
             sum[r][j] += acc[r][j];
@@ -90,10 +89,10 @@ INLINE void linear_runs(const struct sparta_linear_args *a, vec (*acc)[4], long 
     UNROLL for (int r = 0; r < 4; r++) UNROLL for (int j = 0; j < NV; j++) acc[r][j] += sum[r][j];
 }
 
-INLINE void linear_strip(const struct sparta_linear_args *a, long s, const int NV, long base)
+INLINE void linear_strip(const struct sp_linear_args *a, long s, const int NV, long base)
 {
     vec acc[4][4];
-    const int sparse = FORM == SPARTA_FORM_STRIPS;
+    const int sparse = FORM == SP_FORM_STRIPS;
     const long first = sparse ? a->pos[s] : s * a->k, count = sparse ? a->pos[s + 1] - a->pos[s] : a->k;
     UNROLL for (int r = 0; r < 4; r++) UNROLL for (int j = 0; j < NV; j++) acc[r][j] =
         splat(a->bias[s * 4 + r]);
@@ -111,22 +110,22 @@ INLINE void quad_set(vec (*acc)[4], const int set, long n, const unsigned short 
     const unsigned short *c = *crd;
     const float *v = *w;
     for (long i = 0; i < n; i++, c++, v += __builtin_popcount(set))
-        mac_set(acc, set, v, 1, x + (long)*c * SPARTA_PANEL, NV);
+        mac_set(acc, set, v, 1, x + (long)*c * SP_PANEL, NV);
     *crd = c;
     *w = v;
 }
 
 /* One range of inputs: every set of rows of every strip, and what the ranges before have summed up. */
-INLINE void linear_range(const struct sparta_linear_args *a, long range, const int NV, long base)
+INLINE void linear_range(const struct sp_linear_args *a, long range, const int NV, long base)
 {
     const long at = range * a->strips + a->strip0;
     const unsigned short *count = a->count + at * 16,
                          *crd = (const unsigned short *)a->crd + a->start[at * 2];
-    const float *w = a->w + a->start[at * 2 + 1], *x = a->x + range * a->range * SPARTA_PANEL + base;
+    const float *w = a->w + a->start[at * 2 + 1], *x = a->x + range * a->range * SP_PANEL + base;
     __asm__("" : "+r"(x)); /* one address: gcc 12 would add its parts up again for each input */
     for (long s = a->strip0; s < a->strip1; s++, count += 16) {
         vec acc[4][4];
-        float *y = a->y + s * 4 * SPARTA_PANEL + base;
+        float *y = a->y + s * 4 * SP_PANEL + base;
         UNROLL for (int r = 0; r < 4; r++) UNROLL for (int j = 0; j < NV; j++) acc[r][j] = splat(0.f);
 #define SET(set) quad_set(acc, set, count[set], &crd, &w, x, NV)
         SET(1);
@@ -147,7 +146,7 @@ INLINE void linear_range(const struct sparta_linear_args *a, long range, const i
 #undef SET
         if (range)
             UNROLL for (int r = 0; r < 4; r++) UNROLL for (int j = 0; j < NV; j++) acc[r][j] +=
-                load(y + r * SPARTA_PANEL + LANES * j);
+                load(y + r * SP_PANEL + LANES * j);
         else
             UNROLL for (int r = 0; r < 4; r++) UNROLL for (int j = 0; j < NV; j++) acc[r][j] +=
                 splat(a->bias[s * 4 + r]);
@@ -155,25 +154,25 @@ INLINE void linear_range(const struct sparta_linear_args *a, long range, const i
             linear_epilogue(a, s, acc, NV, base);
         else
             UNROLL for (int r = 0; r < 4; r++) UNROLL for (int j = 0; j < NV; j++)
-                store(y + r * SPARTA_PANEL + LANES * j, acc[r][j]);
+                store(y + r * SP_PANEL + LANES * j, acc[r][j]);
     }
 }
 
-INLINE void linear_quads(const struct sparta_linear_args *a, const int NV, long base)
+INLINE void linear_quads(const struct sp_linear_args *a, const int NV, long base)
 {
     long range = 0;
     do linear_range(a, range++, NV, base);
     while (range * a->range < a->k);
 }
 
-KERNEL void sparta_kernel_linear(const void *args)
+KERNEL void sp_kernel_linear(const void *args)
 {
-    const struct sparta_linear_args *a = (const struct sparta_linear_args *)args;
+    const struct sp_linear_args *a = (const struct sp_linear_args *)args;
     if (STAT)
-        for (int i = 0; i < 2 * SPARTA_PANEL; i++) a->stat[i] = 0;
+        for (int i = 0; i < 2 * SP_PANEL; i++) a->stat[i] = 0;
 #define STRIP(NV, vector) linear_strip(a, s, NV, (vector)*LANES)
 #define QUADS(NV, vector) linear_quads(a, NV, (vector)*LANES)
-    if (FORM == SPARTA_FORM_QUADS)
+    if (FORM == SP_FORM_QUADS)
         TILES(a->vectors, QUADS)
     else /* the tiles of a strip one after the other: its weights stay in the L1 cache */
         for (long s = a->strip0; s < a->strip1; s++) TILES(a->vectors, STRIP)

@@ -8,17 +8,17 @@
  *
  * so that a row of equal numbers gives 0 exactly.
  */
-INLINE void norm_lanes(const struct sparta_norm_args *a, const int j)
+INLINE void norm_lanes(const struct sp_norm_args *a, const int j)
 {
     const float *x = a->x + LANES * j;
     vec sum = splat(0.f), square = splat(0.f), n = splat((float)a->n);
     if (a->has_stat)
         for (long p = 0; p < a->parts; p++) {
-            sum += load(a->stat + p * 2 * SPARTA_PANEL + LANES * j);
-            square += load(a->stat + (p * 2 + 1) * SPARTA_PANEL + LANES * j);
+            sum += load(a->stat + p * 2 * SP_PANEL + LANES * j);
+            square += load(a->stat + (p * 2 + 1) * SP_PANEL + LANES * j);
         }
     else
-        for (long i = 0; i < a->n; i++) sum += load(x + i * SPARTA_PANEL);
+        for (long i = 0; i < a->n; i++) sum += load(x + i * SP_PANEL);
     vec mean = sum / n, off = splat(0.f), variance = square / n - mean * mean;
     ints sure = variance > mean * mean;
     int all = a->has_stat;
@@ -26,7 +26,7 @@ INLINE void norm_lanes(const struct sparta_norm_args *a, const int j)
     if (!all) { /* lane by lane: a token's bits do not depend on its neighbours */
         vec centred = splat(0.f), rest = splat(0.f);
         for (long i = 0; i < a->n; i++) {
-            vec d = load(x + i * SPARTA_PANEL) - mean;
+            vec d = load(x + i * SP_PANEL) - mean;
             rest += d;
             centred += d * d;
         }
@@ -38,12 +38,12 @@ INLINE void norm_lanes(const struct sparta_norm_args *a, const int j)
     for (int l = 0; l < LANES; l++) root[l] = __builtin_sqrtf(root[l]);
     scale = splat(1.f) / root;
     for (long i = a->row0; i < a->row1; i++)
-        store(a->y + i * SPARTA_PANEL + LANES * j,
-              (load(x + i * SPARTA_PANEL) - mean - off) * scale * splat(a->gain[i]) + splat(a->shift[i]));
+        store(a->y + i * SP_PANEL + LANES * j,
+              (load(x + i * SP_PANEL) - mean - off) * scale * splat(a->gain[i]) + splat(a->shift[i]));
 }
 
-KERNEL void sparta_kernel_norm(const void *args)
+KERNEL void sp_kernel_norm(const void *args)
 {
-    const struct sparta_norm_args *a = (const struct sparta_norm_args *)args;
+    const struct sp_norm_args *a = (const struct sp_norm_args *)args;
     for (int j = 0; j < a->vectors * SPLIT; j++) norm_lanes(a, j);
 }

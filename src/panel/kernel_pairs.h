@@ -65,8 +65,7 @@ INLINE void pairs_add(vec *acc, vec w, const float *x, const int NV)
 INLINE void pairs_own(vec *acc, const unsigned short *crd, const float *w, const float *x, const int NV)
 {
     const vec four = pairs_load(w);
-    UNROLL for (int i = 0; i < 4; i++)
-        pairs_add(acc, pairs_lane(four, i), x + (long)crd[i] * SPARTA_PANEL, NV);
+    UNROLL for (int i = 0; i < 4; i++) pairs_add(acc, pairs_lane(four, i), x + (long)crd[i] * SP_PANEL, NV);
 }
 
 /* Inputs crd[0..4) of both rows. */
@@ -76,7 +75,7 @@ INLINE void pairs_shared(vec (*acc)[4], const unsigned short *crd, const float *
     const vec first = pairs_load(w), second = pairs_load(w + 4);
     UNROLL for (int i = 0; i < 4; i++)
     {
-        const float *from = x + (long)crd[i] * SPARTA_PANEL;
+        const float *from = x + (long)crd[i] * SP_PANEL;
         const vec b = pairs_lane(first, i), c = pairs_lane(second, i);
         UNROLL for (int j = 0; j < NV; j++)
         {
@@ -89,10 +88,10 @@ INLINE void pairs_shared(vec (*acc)[4], const unsigned short *crd, const float *
 }
 
 /* The sums of a row in this range: added to those before, and after the last one finished. */
-INLINE void pairs_store(const struct sparta_pairs_args *a, vec *acc, long row, long range, const int NV,
+INLINE void pairs_store(const struct sp_pairs_args *a, vec *acc, long row, long range, const int NV,
                         long base)
 {
-    const long at = row * SPARTA_PANEL + base;
+    const long at = row * SP_PANEL + base;
     float *y = a->y + at;
     if (range)
         UNROLL for (int j = 0; j < NV; j++) acc[j] += load(y + LANES * j);
@@ -107,13 +106,12 @@ INLINE void pairs_store(const struct sparta_pairs_args *a, vec *acc, long row, l
 }
 
 /* The jobs of a range: where they lie in crd and w is where those before ended. */
-INLINE void pairs_range(const struct sparta_pairs_args *a, long range, const unsigned short **crd,
+INLINE void pairs_range(const struct sp_pairs_args *a, long range, const unsigned short **crd,
                         const float **weights, const int NV, long base)
 {
-    const float *x = a->x + range * a->range * SPARTA_PANEL + base, *w = *weights;
+    const float *x = a->x + range * a->range * SP_PANEL + base, *w = *weights;
     const unsigned short *c = *crd;
-    const struct sparta_pairs_job *job = a->job + (range ? a->end[range - 1] : 0),
-                                  *last = a->job + a->end[range];
+    const struct sp_pairs_job *job = a->job + (range ? a->end[range - 1] : 0), *last = a->job + a->end[range];
     __asm__("" : "+r"(x)); /* one address: gcc 12 would add its parts up again for each input */
     for (; job < last; job++) {
         vec acc[2][4];
@@ -126,13 +124,13 @@ INLINE void pairs_range(const struct sparta_pairs_args *a, long range, const uns
                 pairs_own(acc[1], c + 4, w + 4, x, NV);
             }
             for (unsigned n = job->own % 4; n; n--, c += 2, w += 2) {
-                pairs_add(acc[0], splat(w[0]), x + (long)c[0] * SPARTA_PANEL, NV);
-                pairs_add(acc[1], splat(w[1]), x + (long)c[1] * SPARTA_PANEL, NV);
+                pairs_add(acc[0], splat(w[0]), x + (long)c[0] * SP_PANEL, NV);
+                pairs_add(acc[1], splat(w[1]), x + (long)c[1] * SP_PANEL, NV);
             }
             pairs_store(a, acc[1], job->row[1], range, NV, base);
         } else
             for (unsigned n = job->own; n; n--, c++, w++)
-                pairs_add(acc[0], splat(w[0]), x + (long)c[0] * SPARTA_PANEL, NV);
+                pairs_add(acc[0], splat(w[0]), x + (long)c[0] * SP_PANEL, NV);
         pairs_store(a, acc[0], job->row[0], range, NV, base);
     }
     *crd = c;
@@ -140,24 +138,24 @@ INLINE void pairs_range(const struct sparta_pairs_args *a, long range, const uns
 }
 
 /* Rows are finished in any order: their statistics are taken when all are there. */
-INLINE void pairs_stat(const struct sparta_pairs_args *a, const int NV, long base)
+INLINE void pairs_stat(const struct sp_pairs_args *a, const int NV, long base)
 {
     vec sum[4], square[4];
     UNROLL for (int j = 0; j < NV; j++) sum[j] = square[j] = splat(0.f);
     for (long row = 0; row < a->n; row++) UNROLL for (int j = 0; j < NV; j++)
         {
-            const vec v = load(a->y + row * SPARTA_PANEL + base + LANES * j);
+            const vec v = load(a->y + row * SP_PANEL + base + LANES * j);
             sum[j] += v;
             square[j] += v * v;
         }
     UNROLL for (int j = 0; j < NV; j++)
     {
         store(a->stat + base + LANES * j, sum[j]);
-        store(a->stat + SPARTA_PANEL + base + LANES * j, square[j]);
+        store(a->stat + SP_PANEL + base + LANES * j, square[j]);
     }
 }
 
-INLINE void pairs_tile(const struct sparta_pairs_args *a, const int NV, long vector)
+INLINE void pairs_tile(const struct sp_pairs_args *a, const int NV, long vector)
 {
     const unsigned short *crd = a->crd;
     const float *w = a->w;
@@ -165,12 +163,12 @@ INLINE void pairs_tile(const struct sparta_pairs_args *a, const int NV, long vec
     if (STAT) pairs_stat(a, NV, vector * LANES);
 }
 
-KERNEL void sparta_kernel_pairs(const void *args)
+KERNEL void sp_kernel_pairs(const void *args)
 {
-    const struct sparta_pairs_args *a = (const struct sparta_pairs_args *)args;
+    const struct sp_pairs_args *a = (const struct sp_pairs_args *)args;
     long v = a->vector0 * SPLIT, end = (a->vector0 + a->vectors) * SPLIT;
     if (STAT)
-        for (int i = 0; i < 2 * SPARTA_PANEL; i++) a->stat[i] = 0;
+        for (int i = 0; i < 2 * SP_PANEL; i++) a->stat[i] = 0;
     for (; v + 4 <= end; v += 4) pairs_tile(a, 4, v);
     switch (end - v) {
 #if SPLIT == 1

@@ -4,13 +4,13 @@
  * environment leaves it alone. Our threads share panels, so a call must stay on the thread that makes it: a build with OpenMP is
  * told so through that thread's own setting, which is put back after the call; one with threads of its own (TBB) is not used.
  */
-#ifndef SPARTA_PANEL_LIBRARY_H
-#define SPARTA_PANEL_LIBRARY_H
+#ifndef SP_PANEL_LIBRARY_H
+#define SP_PANEL_LIBRARY_H
 
 #include "panel/abi.h"
 
-sparta_product sparta_library_sgemm(void); /* NULL: there is none */
-const char *sparta_library_version(void);  /* "oneDNN 2.6.3"; NULL: there is none */
-const char *sparta_library_problem(void);  /* why there is none: "not found", ...; NULL: there is one */
+sp_product sp_library_sgemm(void);    /* NULL: there is none */
+const char *sp_library_version(void); /* "oneDNN 2.6.3"; NULL: there is none */
+const char *sp_library_problem(void); /* why there is none: "not found", ...; NULL: there is one */
 
 #endif

@@ -4,41 +4,40 @@
 #include "panel/vector.h"
 #include "panel/kernel_linear.h"
 
-static bool is_sparse(const sparta_packed *w)
+static bool is_sparse(const sp_packed *w)
 {
-    return w->format.level[1].kind == SPARTA_LEVEL_COMPRESSED;
+    return w->format.level[1].kind == SP_LEVEL_COMPRESSED;
 }
 
 /* The two formats this kernel reads: (n/4:dense, k:compressed or dense, n%4:dense). */
-static bool is_strips(const sparta_packed *w)
+static bool is_strips(const sp_packed *w)
 {
-    const sparta_format *f = &w->format;
-    return w->dtype == SPARTA_F32 && f->rank == 2 && f->n == 3 && f->level[0].kind == SPARTA_LEVEL_DENSE &&
-           f->level[0].dim == 0 && f->level[0].map == SPARTA_MAP_DIV && f->level[0].c == 4 &&
-           f->level[1].dim == 1 && f->level[1].map == SPARTA_MAP_ALL &&
-           f->level[2].kind == SPARTA_LEVEL_DENSE && f->level[2].dim == 0 &&
-           f->level[2].map == SPARTA_MAP_MOD &&
+    const sp_format *f = &w->format;
+    return w->dtype == SPARTA_F32 && f->rank == 2 && f->n == 3 && f->level[0].kind == SP_LEVEL_DENSE &&
+           f->level[0].dim == 0 && f->level[0].map == SP_MAP_DIV && f->level[0].c == 4 &&
+           f->level[1].dim == 1 && f->level[1].map == SP_MAP_ALL && f->level[2].kind == SP_LEVEL_DENSE &&
+           f->level[2].dim == 0 && f->level[2].map == SP_MAP_MOD &&
            (!is_sparse(w) || ((f->level[1].crd == SPARTA_U16 || f->level[1].crd == SPARTA_U32) &&
                               f->level[1].pos == SPARTA_I32));
 }
 
-static bool is_quads(const sparta_packed *w)
+static bool is_quads(const sp_packed *w)
 {
-    return w->format.opaque == &sparta_opaque_quads && w->dtype == SPARTA_F32 && !w->pattern;
+    return w->format.opaque == &sp_opaque_quads && w->dtype == SPARTA_F32 && !w->pattern;
 }
 
-static long strips_of(const sparta_packed *w)
+static long strips_of(const sp_packed *w)
 {
     return (long)((w->dim[0] + 3) / 4);
 }
 /* Where the coordinates and the weights of each (range, strip) begin; one more at the end. */
-static sparta_status find_starts(sparta_ctx *cx, sparta_arena *arena, sparta_job *job)
+static sparta_status find_starts(sparta_ctx *cx, sp_arena *arena, sp_job *job)
 {
-    const sparta_packed *w = job->in[1].packed;
+    const sp_packed *w = job->in[1].packed;
     const uint16_t *count = w->crd[0].data;
-    const long n = strips_of(w) * sparta_panel_ranges(w);
-    long *start = sparta_arena_array(arena, (size_t)(n + 1) * 2, sizeof *start);
-    SPARTA_NEED(cx, start);
+    const long n = strips_of(w) * sp_panel_ranges(w);
+    long *start = sp_arena_array(arena, (size_t)(n + 1) * 2, sizeof *start);
+    SP_NEED(cx, start);
     for (long i = 0; i < n; i++) {
         start[2 * i + 2] = start[2 * i];
         start[2 * i + 3] = start[2 * i + 1];
@@ -51,35 +50,34 @@ static sparta_status find_starts(sparta_ctx *cx, sparta_arena *arena, sparta_job
     return SPARTA_OK;
 }
 
-static sparta_status prepare(sparta_ctx *cx, sparta_arena *arena, sparta_job *job)
+static sparta_status prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
 {
-    const sparta_operand *w = &job->in[1];
-    const bool quads = w->kind == SPARTA_OPERAND_PACKED && is_quads(w->packed) && w->packed->dim[1] > 0;
-    if (w->kind != SPARTA_OPERAND_PACKED || (!quads && !is_strips(w->packed)))
-        return sparta_fail(cx, SPARTA_E_FORMAT, "%s: the weight is not stored in strips of 4 rows",
-                           job->node->name);
-    if (quads) SPARTA_TRY(find_starts(cx, arena, job));
-    job->act = sparta_act_parse(sparta_attr_string(&job->node->attrs, "activation", ""));
-    if (job->act < 0) return sparta_fail(cx, SPARTA_E_FORMAT, "%s: unknown activation", job->node->name);
-    return sparta_panel_vector(cx, arena, job, job->n_in > 2 ? &job->in[2] : NULL, w->packed->dim[0],
-                               &job->bias);
+    const sp_operand *w = &job->in[1];
+    const bool quads = w->kind == SP_OPERAND_PACKED && is_quads(w->packed) && w->packed->dim[1] > 0;
+    if (w->kind != SP_OPERAND_PACKED || (!quads && !is_strips(w->packed)))
+        return sp_fail(cx, SPARTA_E_FORMAT, "%s: the weight is not stored in strips of 4 rows",
+                       job->node->name);
+    if (quads) SP_TRY(find_starts(cx, arena, job));
+    job->act = sp_act_parse(sp_attr_string(&job->node->attrs, "activation", ""));
+    if (job->act < 0) return sp_fail(cx, SPARTA_E_FORMAT, "%s: unknown activation", job->node->name);
+    return sp_panel_vector(cx, arena, job, job->n_in > 2 ? &job->in[2] : NULL, w->packed->dim[0], &job->bias);
 }
 
 /* Weights before strip s: blocks of strips, and in quads elements of every range. */
-static int64_t weights_before(const sparta_job *job, long s)
+static int64_t weights_before(const sp_job *job, long s)
 {
-    const sparta_packed *w = job->in[1].packed;
+    const sp_packed *w = job->in[1].packed;
     int64_t sum = 0;
     if (!job->start) return ((const int *)w->pos[1].data)[s];
-    for (long r = 0, strips = strips_of(w); r < sparta_panel_ranges(w); r++)
+    for (long r = 0, strips = strips_of(w); r < sp_panel_ranges(w); r++)
         sum += job->start[2 * (r * strips + s) + 1] - job->start[2 * r * strips + 1];
     return sum;
 }
 
 /* First strip of part `part`: strips are shared by equal numbers of weights. */
-static long first_strip(const sparta_job *job, long strips, int part, int parts)
+static long first_strip(const sp_job *job, long strips, int part, int parts)
 {
-    const sparta_packed *w = job->in[1].packed;
+    const sp_packed *w = job->in[1].packed;
     if (part == 0) return 0;
     if (part == parts) return strips;
     if (!job->start && !is_sparse(w)) return strips * part / parts;
@@ -95,38 +93,38 @@ static long first_strip(const sparta_job *job, long strips, int part, int parts)
     return low;
 }
 
-static void fill_quads(const sparta_job *job, struct sparta_linear_args *a)
+static void fill_quads(const sp_job *job, struct sp_linear_args *a)
 {
-    const sparta_packed *w = job->in[1].packed;
-    a->form = SPARTA_FORM_QUADS;
+    const sp_packed *w = job->in[1].packed;
+    a->form = SP_FORM_QUADS;
     a->count = w->crd[0].data;
     a->crd = w->crd[1].data;
     a->crd_bytes = 2;
     a->start = job->start;
-    a->range = sparta_panel_range(w);
+    a->range = sp_panel_range(w);
 }
 
-static void fill_strips(const sparta_packed *w, struct sparta_linear_args *a)
+static void fill_strips(const sp_packed *w, struct sp_linear_args *a)
 {
-    a->form = is_sparse(w) ? SPARTA_FORM_STRIPS : SPARTA_FORM_DENSE;
+    a->form = is_sparse(w) ? SP_FORM_STRIPS : SP_FORM_DENSE;
     a->pos = is_sparse(w) ? w->pos[1].data : 0;
     a->crd = is_sparse(w) ? w->crd[1].data : 0;
     a->crd_bytes = is_sparse(w) ? (int)sparta_dtype_size(w->format.level[1].crd) : 2;
 }
 
-static bool fill(const sparta_job *job, const sparta_place *at, sparta_panel_args *out)
+static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
 {
-    const sparta_packed *w = job->in[1].packed;
-    struct sparta_linear_args *a = &out->linear;
+    const sp_packed *w = job->in[1].packed;
+    struct sp_linear_args *a = &out->linear;
     a->strips = strips_of(w);
     a->strip0 = first_strip(job, a->strips, at->part, at->parts);
     a->strip1 = first_strip(job, a->strips, at->part + 1, at->parts);
-    a->x = sparta_panel_at(&job->in[0], at);
-    a->y = sparta_panel_at(&job->out[0], at);
-    a->has_residual = sparta_panel_has_residual(job);
-    a->residual = a->has_residual ? sparta_panel_at(&job->in[3], at) : a->y;
+    a->x = sp_panel_at(&job->in[0], at);
+    a->y = sp_panel_at(&job->out[0], at);
+    a->has_residual = sp_panel_has_residual(job);
+    a->residual = a->has_residual ? sp_panel_at(&job->in[3], at) : a->y;
     a->has_stat = job->stat;
-    a->stat = job->stat ? sparta_stat_at(&job->out[0], at) + at->part * 2 * SPARTA_PANEL : a->y;
+    a->stat = job->stat ? sp_stat_at(&job->out[0], at) + at->part * 2 * SP_PANEL : a->y;
     if (job->start)
         fill_quads(job, a);
     else
@@ -134,15 +132,15 @@ static bool fill(const sparta_job *job, const sparta_place *at, sparta_panel_arg
     a->w = w->values.data;
     a->bias = job->bias;
     a->k = (long)w->dim[1];
-    a->vectors = sparta_panel_vectors(job, at->panel);
+    a->vectors = sp_panel_vectors(job, at->panel);
     a->act = job->act;
     return a->strip1 > a->strip0 || job->stat;
 }
 
-static bool takes(sparta_op_id op)
+static bool takes(sp_op_id op)
 {
-    return op == SPARTA_OP_Linear;
+    return op == SP_OP_Linear;
 }
 
-const sparta_panel_kernel sparta_panel_linear = {
-    "linear", sparta_kernel_linear, takes, prepare, sparta_panel_product_check, NULL, NULL, fill};
+const sp_panel_kernel sp_panel_linear = {
+    "linear", sp_kernel_linear, takes, prepare, sp_panel_product_check, NULL, NULL, fill};

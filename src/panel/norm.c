@@ -3,46 +3,45 @@
 #include "panel/vector.h"
 #include "panel/kernel_norm.h"
 
-static sparta_status prepare(sparta_ctx *cx, sparta_arena *arena, sparta_job *job)
+static sparta_status prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
 {
-    if (job->n_in < 2 || job->in[1].kind != SPARTA_OPERAND_ROWS)
-        return sparta_fail(cx, SPARTA_E_FORMAT, "%s: the gain must be a constant", job->node->name);
+    if (job->n_in < 2 || job->in[1].kind != SP_OPERAND_ROWS)
+        return sp_fail(cx, SPARTA_E_FORMAT, "%s: the gain must be a constant", job->node->name);
     const int64_t n = sparta_tensor_elements(&job->in[1].tensor);
-    job->scale = sparta_attr_float(&job->node->attrs, "epsilon", 1e-5f);
-    SPARTA_TRY(sparta_panel_vector(cx, arena, job, &job->in[1], n, &job->bias));
-    return sparta_panel_vector(cx, arena, job, job->n_in > 2 ? &job->in[2] : NULL, n, &job->bias2);
+    job->scale = sp_attr_float(&job->node->attrs, "epsilon", 1e-5f);
+    SP_TRY(sp_panel_vector(cx, arena, job, &job->in[1], n, &job->bias));
+    return sp_panel_vector(cx, arena, job, job->n_in > 2 ? &job->in[2] : NULL, n, &job->bias2);
 }
 
-static sparta_status check(sparta_ctx *cx, const sparta_job *job)
+static sparta_status check(sparta_ctx *cx, const sp_job *job)
 {
     const int64_t n = sparta_tensor_elements(&job->in[1].tensor);
-    SPARTA_TRY(sparta_panel_want(cx, job, &job->in[0], n, "the input"));
-    return sparta_panel_want(cx, job, &job->out[0], n, "the output");
+    SP_TRY(sp_panel_want(cx, job, &job->in[0], n, "the input"));
+    return sp_panel_want(cx, job, &job->out[0], n, "the output");
 }
 
-static bool fill(const sparta_job *job, const sparta_place *at, sparta_panel_args *out)
+static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
 {
-    struct sparta_norm_args *a = &out->norm;
+    struct sp_norm_args *a = &out->norm;
     int64_t from, to;
-    a->n = (long)sparta_panel_features(&job->in[0].tensor);
-    sparta_panel_share(a->n, 4, at, &from, &to);
+    a->n = (long)sp_panel_features(&job->in[0].tensor);
+    sp_panel_share(a->n, 4, at, &from, &to);
     a->row0 = (long)from, a->row1 = (long)to;
-    a->x = sparta_panel_at(&job->in[0], at);
-    a->y = sparta_panel_at(&job->out[0], at);
+    a->x = sp_panel_at(&job->in[0], at);
+    a->y = sp_panel_at(&job->out[0], at);
     a->has_stat = job->stat && a->n % 4 == 0; /* else the product counted rows that only pad */
-    a->stat = a->has_stat ? sparta_stat_at(&job->in[0], at) : 0;
+    a->stat = a->has_stat ? sp_stat_at(&job->in[0], at) : 0;
     a->parts = at->parts;
     a->gain = job->bias;
     a->shift = job->bias2;
-    a->vectors = sparta_panel_vectors(job, at->panel);
+    a->vectors = sp_panel_vectors(job, at->panel);
     a->eps = job->scale;
     return to > from;
 }
 
-static bool takes(sparta_op_id op)
+static bool takes(sp_op_id op)
 {
-    return op == SPARTA_OP_LayerNormalization;
+    return op == SP_OP_LayerNormalization;
 }
 
-const sparta_panel_kernel sparta_panel_norm = {"norm", sparta_kernel_norm, takes, prepare, check, NULL, NULL,
-                                               fill};
+const sp_panel_kernel sp_panel_norm = {"norm", sp_kernel_norm, takes, prepare, check, NULL, NULL, fill};

@@ -61,13 +61,13 @@ static void look(void)
 {
     static const char *const names[] = {"libdnnl.so.3", "libdnnl.so.2"};
     onednn.problem = "not found";
-    for (size_t i = 0; i < SPARTA_COUNT(names) && onednn.problem; i++) {
+    for (size_t i = 0; i < SP_COUNT(names) && onednn.problem; i++) {
         void *handle = dlopen(names[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
         if (handle) onednn.problem = examine(handle);
     }
 }
 
-const char *sparta_library_problem(void)
+const char *sp_library_problem(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     const char *wanted = getenv("SPARTA_ONEDNN");
@@ -76,9 +76,9 @@ const char *sparta_library_problem(void)
     return onednn.problem;
 }
 
-const char *sparta_library_version(void)
+const char *sp_library_version(void)
 {
-    return sparta_library_problem() ? NULL : onednn.name;
+    return sp_library_problem() ? NULL : onednn.name;
 }
 
 /* All matrices are row-major, the elements of a row side by side. */
@@ -86,12 +86,12 @@ static int product(const float *w, const float *x, float *y, long rows, long k, 
 {
     const int threads = onednn.threads ? onednn.threads() : 1;
     if (threads != 1) onednn.set_threads(1);
-    const int status = onednn.sgemm('N', 'N', rows, tokens, k, 1, w, k, x, SPARTA_PANEL, 0, y, SPARTA_PANEL);
+    const int status = onednn.sgemm('N', 'N', rows, tokens, k, 1, w, k, x, SP_PANEL, 0, y, SP_PANEL);
     if (threads != 1) onednn.set_threads(threads);
     return status;
 }
 
-sparta_product sparta_library_sgemm(void)
+sp_product sp_library_sgemm(void)
 {
-    return sparta_library_problem() ? NULL : product;
+    return sp_library_problem() ? NULL : product;
 }

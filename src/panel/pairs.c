@@ -5,21 +5,21 @@
 #include "panel/vector.h"
 #include "panel/kernel_pairs.h"
 
-static bool is_pairs(const sparta_operand *w)
+static bool is_pairs(const sp_operand *w)
 {
-    return w->kind == SPARTA_OPERAND_PACKED && w->packed->format.opaque == &sparta_opaque_pairs &&
+    return w->kind == SP_OPERAND_PACKED && w->packed->format.opaque == &sp_opaque_pairs &&
            w->packed->dtype == SPARTA_F32 && !w->packed->pattern && w->packed->dim[0] > 0 &&
            w->packed->dim[1] > 0;
 }
 
 /* A range ends where every row has had its turn. */
-static sparta_status find_ends(sparta_ctx *cx, sparta_arena *arena, sparta_job *job)
+static sparta_status find_ends(sparta_ctx *cx, sp_arena *arena, sp_job *job)
 {
-    const sparta_packed *w = job->in[1].packed;
-    const struct sparta_pairs_job *j = w->crd[0].data;
-    const long ranges = sparta_panel_ranges(w), jobs = (long)(w->crd[0].dim[0] / 4);
-    long *end = sparta_arena_array(arena, (size_t)ranges, sizeof *end), at = 0;
-    SPARTA_NEED(cx, end);
+    const sp_packed *w = job->in[1].packed;
+    const struct sp_pairs_job *j = w->crd[0].data;
+    const long ranges = sp_panel_ranges(w), jobs = (long)(w->crd[0].dim[0] / 4);
+    long *end = sp_arena_array(arena, (size_t)ranges, sizeof *end), at = 0;
+    SP_NEED(cx, end);
     for (long r = 0; r < ranges; r++) {
         for (int64_t rows = 0; rows < w->dim[0] && at < jobs; at++)
             rows += j[at].row[0] == j[at].row[1] ? 1 : 2;
@@ -29,29 +29,28 @@ static sparta_status find_ends(sparta_ctx *cx, sparta_arena *arena, sparta_job *
     return SPARTA_OK;
 }
 
-static sparta_status prepare(sparta_ctx *cx, sparta_arena *arena, sparta_job *job)
+static sparta_status prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
 {
     if (!is_pairs(&job->in[1]))
-        return sparta_fail(cx, SPARTA_E_FORMAT, "%s: the weight is not stored in pairs of rows",
-                           job->node->name);
-    SPARTA_TRY(find_ends(cx, arena, job));
-    job->act = sparta_act_parse(sparta_attr_string(&job->node->attrs, "activation", ""));
-    if (job->act < 0) return sparta_fail(cx, SPARTA_E_FORMAT, "%s: unknown activation", job->node->name);
-    return sparta_panel_vector(cx, arena, job, job->n_in > 2 ? &job->in[2] : NULL, job->in[1].packed->dim[0],
-                               &job->bias);
+        return sp_fail(cx, SPARTA_E_FORMAT, "%s: the weight is not stored in pairs of rows", job->node->name);
+    SP_TRY(find_ends(cx, arena, job));
+    job->act = sp_act_parse(sp_attr_string(&job->node->attrs, "activation", ""));
+    if (job->act < 0) return sp_fail(cx, SPARTA_E_FORMAT, "%s: unknown activation", job->node->name);
+    return sp_panel_vector(cx, arena, job, job->n_in > 2 ? &job->in[2] : NULL, job->in[1].packed->dim[0],
+                           &job->bias);
 }
 
-static bool fill(const sparta_job *job, const sparta_place *at, sparta_panel_args *out)
+static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
 {
-    const sparta_packed *w = job->in[1].packed;
-    const long vectors = sparta_panel_vectors(job, at->panel);
-    struct sparta_pairs_args *a = &out->pairs;
-    a->x = sparta_panel_at(&job->in[0], at);
-    a->y = sparta_panel_at(&job->out[0], at);
-    a->has_residual = sparta_panel_has_residual(job);
-    a->residual = a->has_residual ? sparta_panel_at(&job->in[3], at) : a->y;
+    const sp_packed *w = job->in[1].packed;
+    const long vectors = sp_panel_vectors(job, at->panel);
+    struct sp_pairs_args *a = &out->pairs;
+    a->x = sp_panel_at(&job->in[0], at);
+    a->y = sp_panel_at(&job->out[0], at);
+    a->has_residual = sp_panel_has_residual(job);
+    a->residual = a->has_residual ? sp_panel_at(&job->in[3], at) : a->y;
     a->has_stat = job->stat;
-    a->stat = job->stat ? sparta_stat_at(&job->out[0], at) + at->part * 2 * SPARTA_PANEL : a->y;
+    a->stat = job->stat ? sp_stat_at(&job->out[0], at) + at->part * 2 * SP_PANEL : a->y;
     a->bias = job->bias;
     a->job = w->crd[0].data;
     a->end = job->end;
@@ -59,18 +58,18 @@ static bool fill(const sparta_job *job, const sparta_place *at, sparta_panel_arg
     a->w = w->values.data;
     a->n = (long)w->dim[0];
     a->k = (long)w->dim[1];
-    a->range = sparta_panel_range(w);
-    a->ranges = sparta_panel_ranges(w);
+    a->range = sp_panel_range(w);
+    a->ranges = sp_panel_ranges(w);
     a->vector0 = vectors * at->part / at->parts;
     a->vectors = vectors * (at->part + 1) / at->parts - a->vector0;
     a->act = job->act;
     return a->vectors > 0 || job->stat;
 }
 
-static bool takes(sparta_op_id op)
+static bool takes(sp_op_id op)
 {
-    return op == SPARTA_OP_Linear;
+    return op == SP_OP_Linear;
 }
 
-const sparta_panel_kernel sparta_panel_pairs = {
-    "pairs", sparta_kernel_pairs, takes, prepare, sparta_panel_product_check, NULL, NULL, fill};
+const sp_panel_kernel sp_panel_pairs = {
+    "pairs", sp_kernel_pairs, takes, prepare, sp_panel_product_check, NULL, NULL, fill};

@@ -18,154 +18,149 @@
  *     place   which panel, and which part of it if several threads share it
  *     fill    job + place --> the arguments of one kernel call
  */
-#ifndef SPARTA_PANEL_H
-#define SPARTA_PANEL_H
+#ifndef SP_PANEL_H
+#define SP_PANEL_H
 
 #include "format/format.h"
 #include "graph/graph.h"
 #include "panel/abi.h"
 
-#define SPARTA_OPERANDS 32 /* the 27 vectors of a recommender and their pairs */
+#define SP_OPERANDS 32 /* the 27 vectors of a recommender and their pairs */
 
-typedef enum {
-    SPARTA_OPERAND_ABSENT,
-    SPARTA_OPERAND_ROWS,
-    SPARTA_OPERAND_PANELS,
-    SPARTA_OPERAND_PACKED
-} sparta_operand_kind;
+typedef enum { SP_OPERAND_ABSENT, SP_OPERAND_ROWS, SP_OPERAND_PANELS, SP_OPERAND_PACKED } sp_operand_kind;
 
-typedef struct sparta_operand {
-    sparta_operand_kind kind;
-    sparta_tensor tensor;        /* logical dims and dtype always; data when ROWS */
-    const sparta_packed *packed; /* PACKED: a weight */
-    float *panel;                /* PANELS: rows of panel (or slot) 0 */
-    int64_t gap;                 /* floats from one panel to the next */
-    float *stat;                 /* statistics area of panel (or slot) 0 */
-    bool slotted;                /* lives in per-thread slots: index by slot, not by panel */
-    int64_t row0;                /* PANELS: rows of the product it is a part of that lie before it */
-    const struct sparta_job
+typedef struct sp_operand {
+    sp_operand_kind kind;
+    sparta_tensor tensor;    /* logical dims and dtype always; data when ROWS */
+    const sp_packed *packed; /* PACKED: a weight */
+    float *panel;            /* PANELS: rows of panel (or slot) 0 */
+    int64_t gap;             /* floats from one panel to the next */
+    float *stat;             /* statistics area of panel (or slot) 0 */
+    bool slotted;            /* lives in per-thread slots: index by slot, not by panel */
+    int64_t row0;            /* PANELS: rows of the product it is a part of that lie before it */
+    const struct sp_job
         *rows; /* interact: what this Embed would look up; it is not stored and the kernel does it */
-} sparta_operand;
+} sp_operand;
 
-typedef struct sparta_job {
-    const sparta_node *node;
+typedef struct sp_job {
+    const sp_node *node;
     int n_in, n_out;
-    sparta_operand in[SPARTA_OPERANDS], out[2];
+    sp_operand in[SP_OPERANDS], out[2];
     int64_t tokens, panels;    /* of the panel side */
     bool stat;                 /* linear: leave statistics; norm: use them */
-    int act;                   /* SPARTA_ACT_ */
+    int act;                   /* SP_ACT_ */
     const long *start;         /* linear: where the inputs and weights of quads begin; NULL: strips */
     const long *end;           /* pairs: jobs up to the last of each range of inputs */
     const float *bias, *bias2; /* prepared copies: bias of linear, gain and shift of norm */
     float scale;
-    int64_t heads;                         /* attention */
-    const struct sparta_walk_part *walked; /* walk: what the storage's walk found, one a part of the weight */
+    int64_t heads;                     /* attention */
+    const struct sp_walk_part *walked; /* walk: what the storage's walk found, one a part of the weight */
     int walked_parts;
-    sparta_product product; /* library: the one that was found, or NULL */
-    const int *where;       /* interact: [vectors][vectors], the row of the output that each dot goes to */
-} sparta_job;
+    sp_product product; /* library: the one that was found, or NULL */
+    const int *where;   /* interact: [vectors][vectors], the row of the output that each dot goes to */
+} sp_job;
 
-typedef struct sparta_place {
+typedef struct sp_place {
     int64_t panel;
     int slot;        /* of slotted operands */
     int part, parts; /* this thread's share of the panel */
     float *work;     /* scratch of this thread */
-} sparta_place;
+} sp_place;
 
-typedef union sparta_panel_args {
-    struct sparta_linear_args linear;
-    struct sparta_pairs_args pairs;
-    struct sparta_walk_args walk;
-    struct sparta_library_args library;
-    struct sparta_few_args few;
-    struct sparta_attention_args attention;
-    struct sparta_norm_args norm;
-    struct sparta_map_args map;
-    struct sparta_embed_args embed;
-    struct sparta_interact_args interact;
-    struct sparta_pack_args pack;
-} sparta_panel_args;
+typedef union sp_panel_args {
+    struct sp_linear_args linear;
+    struct sp_pairs_args pairs;
+    struct sp_walk_args walk;
+    struct sp_library_args library;
+    struct sp_few_args few;
+    struct sp_attention_args attention;
+    struct sp_norm_args norm;
+    struct sp_map_args map;
+    struct sp_embed_args embed;
+    struct sp_interact_args interact;
+    struct sp_pack_args pack;
+} sp_panel_args;
 
-typedef void (*sparta_entry)(const void *args);
+typedef void (*sp_entry)(const void *args);
 
-typedef struct sparta_panel_kernel {
+typedef struct sp_panel_kernel {
     const char *name;
-    sparta_entry portable;
-    bool (*takes)(sparta_op_id op); /* the operators it computes */
+    sp_entry portable;
+    bool (*takes)(sp_op_id op); /* the operators it computes */
     /* Once, when a session is made: read attributes, copy what needs padding into the arena. */
-    sparta_status (*prepare)(sparta_ctx *cx, sparta_arena *arena, sparta_job *job);
+    sparta_status (*prepare)(sparta_ctx *cx, sp_arena *arena, sp_job *job);
     /* When sizes are known: everything the kernel trusts must hold. */
-    sparta_status (*check)(sparta_ctx *cx, const sparta_job *job);
+    sparta_status (*check)(sparta_ctx *cx, const sp_job *job);
     /* Before every run, when not NULL: what depends on the contents of inputs (ids in range). */
-    sparta_status (*ready)(sparta_ctx *cx, const sparta_job *job);
-    size_t (*work)(const sparta_job *job); /* bytes of scratch a thread needs; NULL: none */
+    sparta_status (*ready)(sparta_ctx *cx, const sp_job *job);
+    size_t (*work)(const sp_job *job); /* bytes of scratch a thread needs; NULL: none */
     /* Arguments for one place; false: nothing to do there. */
-    bool (*fill)(const sparta_job *job, const sparta_place *at, sparta_panel_args *out);
-} sparta_panel_kernel;
+    bool (*fill)(const sp_job *job, const sp_place *at, sp_panel_args *out);
+} sp_panel_kernel;
 
-#define SPARTA_PANEL_KERNEL(name) extern const sparta_panel_kernel sparta_panel_##name;
+#define SP_PANEL_KERNEL(name) extern const sp_panel_kernel sp_panel_##name;
 #include "panel/panel.def"
-#undef SPARTA_PANEL_KERNEL
+#undef SP_PANEL_KERNEL
 
-const sparta_panel_kernel *sparta_panel_find(const char *name); /* or NULL */
+const sp_panel_kernel *sp_panel_find(const char *name); /* or NULL */
 /* The template of a kernel as text: abi, words, body. */
-sparta_status sparta_panel_text(const char *name, sparta_text *out) SPARTA_MUST;
+sparta_status sp_panel_text(const char *name, sp_text *out) SP_MUST;
 
-static inline int64_t sparta_panel_rows(int64_t features)
+static inline int64_t sp_panel_rows(int64_t features)
 {
     return (features + 3) & ~INT64_C(3);
 }
-static inline int64_t sparta_panels(int64_t tokens)
+static inline int64_t sp_panels(int64_t tokens)
 {
-    return (tokens + SPARTA_PANEL - 1) / SPARTA_PANEL;
+    return (tokens + SP_PANEL - 1) / SP_PANEL;
 }
 /* Tokens and features of a value's dims: all but the last are tokens. */
-static inline int64_t sparta_panel_tokens(const sparta_tensor *t)
+static inline int64_t sp_panel_tokens(const sparta_tensor *t)
 {
     int64_t n = 1;
     for (int i = 0; i + 1 < t->rank; i++) n *= t->dim[i];
     return n;
 }
-static inline int64_t sparta_panel_features(const sparta_tensor *t)
+static inline int64_t sp_panel_features(const sparta_tensor *t)
 {
     return t->rank ? t->dim[t->rank - 1] : 1;
 }
 /* Rows of a PANELS operand at a place. */
-static inline float *sparta_panel_at(const sparta_operand *o, const sparta_place *at)
+static inline float *sp_panel_at(const sp_operand *o, const sp_place *at)
 {
     return o->panel + (o->slotted ? at->slot : at->panel) * o->gap;
 }
-static inline float *sparta_stat_at(const sparta_operand *o, const sparta_place *at)
+static inline float *sp_stat_at(const sp_operand *o, const sp_place *at)
 {
     return o->stat + (o->slotted ? at->slot : at->panel) * o->gap;
 }
 /* Vectors that hold the tokens of a panel. */
-static inline long sparta_panel_vectors(const sparta_job *job, int64_t panel)
+static inline long sp_panel_vectors(const sp_job *job, int64_t panel)
 {
-    int64_t left = job->tokens - panel * SPARTA_PANEL;
-    return left >= SPARTA_PANEL ? 4 : (long)(left + 15) / 16;
+    int64_t left = job->tokens - panel * SP_PANEL;
+    return left >= SP_PANEL ? 4 : (long)(left + 15) / 16;
 }
 /* Rows that one head has of input i of an attention: 0 and 1 are q and k, 2 is v. */
-static inline int64_t sparta_head_rows(const sparta_job *attention, int i)
+static inline int64_t sp_head_rows(const sp_job *attention, int i)
 {
-    return sparta_panel_features(&attention->in[i].tensor) / attention->heads;
+    return sp_panel_features(&attention->in[i].tensor) / attention->heads;
 }
 /* Attention of one (item, head), with the product that makes q, k and v: the rows of one head at a time stay in cache instead of all
  * rows of all tokens. Items must be whole panels. */
-typedef struct sparta_head {
-    const sparta_job *product, *attention;
-    sparta_entry product_entry, attention_entry;
+typedef struct sp_head {
+    const sp_job *product, *attention;
+    sp_entry product_entry, attention_entry;
     int64_t item, head;
-    float *work; /* sparta_head_work bytes */
-} sparta_head;
-size_t sparta_head_work(const sparta_job *attention);
-void sparta_head_product(const sparta_head *h);
-void sparta_head_attend(const sparta_head *h);
+    float *work; /* sp_head_work bytes */
+} sp_head;
+size_t sp_head_work(const sp_job *attention);
+void sp_head_product(const sp_head *h);
+void sp_head_attend(const sp_head *h);
 
 /* Pairs (P, 2) of n vectors as a table where[n][n]: the dot of vectors i >= j goes to row where[i * n + j], the first pair's to
  * `row`; -1: nowhere. False: an index is no vector, or a pair is there twice. */
-bool sparta_panel_dots(const sparta_tensor *pairs, int64_t n, int64_t row, int *where);
+bool sp_panel_dots(const sparta_tensor *pairs, int64_t n, int64_t row, int *where);
 
-int sparta_act_parse(const char *name); /* "", "relu", "gelu", "gelu_tanh", "tanh", "sigmoid"; -1: unknown */
+int sp_act_parse(const char *name); /* "", "relu", "gelu", "gelu_tanh", "tanh", "sigmoid"; -1: unknown */
 
 #endif

@@ -1,8 +1,8 @@
 /* Words for kernels: a vector of LANES floats, one token a lane. GCC's vector extensions, so that one text is AVX-512, AVX2 or plain C,
  * whatever the compiler may use. Stands in every generated text after abi.h; includes nothing.
  */
-#ifndef SPARTA_PANEL_VECTOR
-#define SPARTA_PANEL_VECTOR
+#ifndef SP_PANEL_VECTOR
+#define SP_PANEL_VECTOR
 
 #ifndef KERNEL
 #define KERNEL static /* a generated text exports it instead */
@@ -279,11 +279,11 @@ INLINE vec tanhv(vec x)
 INLINE vec activate(vec x, const int act)
 {
     switch (act) {
-    case SPARTA_ACT_RELU: return at_least(x, 0.f);
-    case SPARTA_ACT_GELU: return gelu(x);
-    case SPARTA_ACT_GELU_TANH: return gelu_tanh(x);
-    case SPARTA_ACT_TANH: return tanhv(x);
-    case SPARTA_ACT_SIGMOID: return sigmoid(x);
+    case SP_ACT_RELU: return at_least(x, 0.f);
+    case SP_ACT_GELU: return gelu(x);
+    case SP_ACT_GELU_TANH: return gelu_tanh(x);
+    case SP_ACT_TANH: return tanhv(x);
+    case SP_ACT_SIGMOID: return sigmoid(x);
     default: return x;
     }
 }

@@ -14,105 +14,104 @@
 
 typedef struct scribe {
     sparta_ctx *cx;
-    const sparta_packed *w;
-    struct sparta_walk_part *part;
-    struct sparta_walk_note **note; /* (parts), to be written; NULL while counting */
-    long **count;                   /* (parts)(rows + 1): notes of row r at r + 1 */
+    const sp_packed *w;
+    struct sp_walk_part *part;
+    struct sp_walk_note **note; /* (parts), to be written; NULL while counting */
+    long **count;               /* (parts)(rows + 1): notes of row r at r + 1 */
 } scribe;
 
-static const sparta_packed *part_at(const sparta_packed *w, int i)
+static const sp_packed *part_at(const sp_packed *w, int i)
 {
     return w->format.sum ? &w->part[i] : w;
 }
-static int parts_of(const sparta_packed *w)
+static int parts_of(const sp_packed *w)
 {
     return w->format.sum ? w->parts : 1;
 }
 
-static sparta_status note_one(void *arg, const int64_t *index, const sparta_packed *part, int64_t position)
+static sparta_status note_one(void *arg, const int64_t *index, const sp_packed *part, int64_t position)
 {
     scribe *s = arg;
     const int p = s->w->format.sum ? (int)(part - s->w->part) : 0;
     const int64_t n = index[0], k = index[1];
     if (n < 0 || n >= s->w->dim[0] || k < 0 || k >= s->w->dim[1] || position < 0 ||
         position >= part->values.dim[0])
-        return sparta_fail(s->cx, SPARTA_E_INTERNAL, "walk: an element lies outside of its weight");
+        return sp_fail(s->cx, SPARTA_E_INTERNAL, "walk: an element lies outside of its weight");
     if (!s->note) {
         s->count[p][n + 1]++;
         return SPARTA_OK;
     }
     if (s->count[p][n] >= s->part[p].pos[n + 1]) /* a mapped file may change under us */
-        return sparta_fail(s->cx, SPARTA_E_FORMAT, "walk: the storage changed while it was read");
-    s->note[p][s->count[p][n]++] = (struct sparta_walk_note){(unsigned)k, (unsigned)position};
+        return sp_fail(s->cx, SPARTA_E_FORMAT, "walk: the storage changed while it was read");
+    s->note[p][s->count[p][n]++] = (struct sp_walk_note){(unsigned)k, (unsigned)position};
     return SPARTA_OK;
 }
 
 /* Numbers of notes into where each row's begin; room for them. */
-static sparta_status make_room(sparta_arena *arena, scribe *s, int p)
+static sparta_status make_room(sp_arena *arena, scribe *s, int p)
 {
     const int64_t rows = s->w->dim[0];
-    long *pos = sparta_arena_array(arena, (size_t)rows + 1, sizeof *pos);
-    SPARTA_NEED(s->cx, pos);
+    long *pos = sp_arena_array(arena, (size_t)rows + 1, sizeof *pos);
+    SP_NEED(s->cx, pos);
     for (int64_t r = 0; r < rows; r++) s->count[p][r + 1] += s->count[p][r];
     for (int64_t r = 0; r <= rows; r++) pos[r] = s->count[p][r];
-    s->note[p] = sparta_arena_array(arena, (size_t)pos[rows] + 1, sizeof **s->note);
-    SPARTA_NEED(s->cx, s->note[p]);
-    s->part[p] = (struct sparta_walk_part){pos, s->note[p], part_at(s->w, p)->values.data};
+    s->note[p] = sp_arena_array(arena, (size_t)pos[rows] + 1, sizeof **s->note);
+    SP_NEED(s->cx, s->note[p]);
+    s->part[p] = (struct sp_walk_part){pos, s->note[p], part_at(s->w, p)->values.data};
     return SPARTA_OK;
 }
 
-static sparta_status write_notes(sparta_arena *arena, scribe *s, sparta_arena *scratch)
+static sparta_status write_notes(sp_arena *arena, scribe *s, sp_arena *scratch)
 {
     const int parts = parts_of(s->w);
-    struct sparta_walk_note **note = sparta_arena_array(scratch, (size_t)parts, sizeof *note);
-    s->count = sparta_arena_array(scratch, (size_t)parts, sizeof *s->count);
-    s->part = sparta_arena_array(arena, (size_t)parts, sizeof *s->part);
-    if (!note || !s->count || !s->part) return sparta_ctx_status(s->cx);
+    struct sp_walk_note **note = sp_arena_array(scratch, (size_t)parts, sizeof *note);
+    s->count = sp_arena_array(scratch, (size_t)parts, sizeof *s->count);
+    s->part = sp_arena_array(arena, (size_t)parts, sizeof *s->part);
+    if (!note || !s->count || !s->part) return sp_ctx_status(s->cx);
     for (int p = 0; p < parts; p++) {
-        s->count[p] = sparta_arena_array(scratch, (size_t)s->w->dim[0] + 1, sizeof **s->count);
-        SPARTA_NEED(s->cx, s->count[p]);
+        s->count[p] = sp_arena_array(scratch, (size_t)s->w->dim[0] + 1, sizeof **s->count);
+        SP_NEED(s->cx, s->count[p]);
     }
-    SPARTA_TRY(sparta_packed_walk(s->cx, s->w, note_one, s));
+    SP_TRY(sp_packed_walk(s->cx, s->w, note_one, s));
     s->note = note;
-    for (int p = 0; p < parts; p++) SPARTA_TRY(make_room(arena, s, p));
-    return sparta_packed_walk(s->cx, s->w, note_one, s);
+    for (int p = 0; p < parts; p++) SP_TRY(make_room(arena, s, p));
+    return sp_packed_walk(s->cx, s->w, note_one, s);
 }
 
 /* Notes hold places and input rows in 32 bits. */
-static sparta_status fits(sparta_ctx *cx, const sparta_job *job, const sparta_packed *w)
+static sparta_status fits(sparta_ctx *cx, const sp_job *job, const sp_packed *w)
 {
     bool f32 = !w->pattern && w->rank == 2 && w->dim[1] <= UINT32_MAX;
     for (int p = 0; p < parts_of(w); p++) {
-        const sparta_packed *part = part_at(w, p);
+        const sp_packed *part = part_at(w, p);
         f32 &= part->dtype == SPARTA_F32 && !part->pattern;
         if (part->values.rank && part->values.dim[0] > UINT32_MAX)
-            return sparta_fail(cx, SPARTA_E_LIMIT, "%s: more than 2^32 values are stored", job->node->name);
+            return sp_fail(cx, SPARTA_E_LIMIT, "%s: more than 2^32 values are stored", job->node->name);
     }
-    if (!f32) return sparta_fail(cx, SPARTA_E_FORMAT, "%s: the weight is no f32 matrix", job->node->name);
+    if (!f32) return sp_fail(cx, SPARTA_E_FORMAT, "%s: the weight is no f32 matrix", job->node->name);
     return SPARTA_OK;
 }
 
-static sparta_status prepare(sparta_ctx *cx, sparta_arena *arena, sparta_job *job)
+static sparta_status prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
 {
-    const sparta_operand *w = &job->in[1];
-    if (job->n_in < 2 || w->kind != SPARTA_OPERAND_PACKED)
-        return sparta_fail(cx, SPARTA_E_FORMAT, "%s: the weight is not stored in a format", job->node->name);
-    job->act = sparta_act_parse(sparta_attr_string(&job->node->attrs, "activation", ""));
-    if (job->act < 0) return sparta_fail(cx, SPARTA_E_FORMAT, "%s: unknown activation", job->node->name);
-    SPARTA_TRY(fits(cx, job, w->packed));
-    sparta_arena *scratch = sparta_arena_create(cx);
-    SPARTA_NEED(cx, scratch);
+    const sp_operand *w = &job->in[1];
+    if (job->n_in < 2 || w->kind != SP_OPERAND_PACKED)
+        return sp_fail(cx, SPARTA_E_FORMAT, "%s: the weight is not stored in a format", job->node->name);
+    job->act = sp_act_parse(sp_attr_string(&job->node->attrs, "activation", ""));
+    if (job->act < 0) return sp_fail(cx, SPARTA_E_FORMAT, "%s: unknown activation", job->node->name);
+    SP_TRY(fits(cx, job, w->packed));
+    sp_arena *scratch = sp_arena_create(cx);
+    SP_NEED(cx, scratch);
     scribe s = {.cx = cx, .w = w->packed};
     const sparta_status status = write_notes(arena, &s, scratch);
-    sparta_arena_free(scratch);
-    if (status != SPARTA_OK) return sparta_fail_in(cx, "%s", job->node->name);
+    sp_arena_free(scratch);
+    if (status != SPARTA_OK) return sp_fail_in(cx, "%s", job->node->name);
     job->walked = s.part;
     job->walked_parts = parts_of(w->packed);
-    return sparta_panel_vector(cx, arena, job, job->n_in > 2 ? &job->in[2] : NULL, w->packed->dim[0],
-                               &job->bias);
+    return sp_panel_vector(cx, arena, job, job->n_in > 2 ? &job->in[2] : NULL, w->packed->dim[0], &job->bias);
 }
 
-static int64_t notes_before(const sparta_job *job, int64_t row)
+static int64_t notes_before(const sp_job *job, int64_t row)
 {
     int64_t n = 0;
     for (int p = 0; p < job->walked_parts; p++) n += job->walked[p].pos[row];
@@ -120,7 +119,7 @@ static int64_t notes_before(const sparta_job *job, int64_t row)
 }
 
 /* First row of a part: rows are shared by equal numbers of notes. */
-static long first_row(const sparta_job *job, int part, int parts)
+static long first_row(const sp_job *job, int part, int parts)
 {
     const int64_t rows = job->in[1].packed->dim[0], want = notes_before(job, rows) * part / parts;
     int64_t low = 0, high = rows;
@@ -135,29 +134,29 @@ static long first_row(const sparta_job *job, int part, int parts)
     return (long)low;
 }
 
-static bool fill(const sparta_job *job, const sparta_place *at, sparta_panel_args *out)
+static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
 {
-    struct sparta_walk_args *a = &out->walk;
+    struct sp_walk_args *a = &out->walk;
     a->row0 = first_row(job, at->part, at->parts);
     a->row1 = first_row(job, at->part + 1, at->parts);
-    a->x = sparta_panel_at(&job->in[0], at);
-    a->y = sparta_panel_at(&job->out[0], at);
-    a->has_residual = sparta_panel_has_residual(job);
-    a->residual = a->has_residual ? sparta_panel_at(&job->in[3], at) : a->y;
+    a->x = sp_panel_at(&job->in[0], at);
+    a->y = sp_panel_at(&job->out[0], at);
+    a->has_residual = sp_panel_has_residual(job);
+    a->residual = a->has_residual ? sp_panel_at(&job->in[3], at) : a->y;
     a->has_stat = job->stat;
-    a->stat = job->stat ? sparta_stat_at(&job->out[0], at) + at->part * 2 * SPARTA_PANEL : a->y;
+    a->stat = job->stat ? sp_stat_at(&job->out[0], at) + at->part * 2 * SP_PANEL : a->y;
     a->bias = job->bias;
     a->part = job->walked;
     a->parts = job->walked_parts;
-    a->vectors = sparta_panel_vectors(job, at->panel);
+    a->vectors = sp_panel_vectors(job, at->panel);
     a->act = job->act;
     return a->row1 > a->row0 || job->stat;
 }
 
-static bool takes(sparta_op_id op)
+static bool takes(sp_op_id op)
 {
-    return op == SPARTA_OP_Linear;
+    return op == SP_OP_Linear;
 }
 
-const sparta_panel_kernel sparta_panel_walk = {
-    "walk", sparta_kernel_walk, takes, prepare, sparta_panel_product_check, NULL, NULL, fill};
+const sp_panel_kernel sp_panel_walk = {"walk", sp_kernel_walk, takes, prepare, sp_panel_product_check,
+                                       NULL,   NULL,           fill};

@@ -3,97 +3,96 @@
 #include <math.h>
 #include <string.h>
 
-bool sparta_spend(const sparta_propagation *p, double steps)
+bool sp_spend(const sp_propagation *p, double steps)
 {
     if (p->effort->steps < steps) {
-        p->effort->spent |= SPARTA_SPENT_STEPS;
+        p->effort->spent |= SP_SPENT_STEPS;
         return false;
     }
     p->effort->steps -= steps;
     return true;
 }
 
-bool sparta_room(const sparta_propagation *p, int64_t n, size_t bytes)
+bool sp_room(const sp_propagation *p, int64_t n, size_t bytes)
 {
     const double size = (double)n * (double)bytes;
     if (p->effort->bytes < size) {
-        p->effort->spent |= SPARTA_SPENT_BYTES;
+        p->effort->spent |= SP_SPENT_BYTES;
         return false;
     }
     p->effort->bytes -= size;
     return true;
 }
 
-int64_t sparta_axis_size(const sparta_value *v, int axis)
+int64_t sp_axis_size(const sp_value *v, int axis)
 {
     int64_t n;
-    return sparta_expr_is_const(v->dims.dim[axis], &n) ? n : -1;
+    return sp_expr_is_const(v->dims.dim[axis], &n) ? n : -1;
 }
 
-int64_t sparta_cells_held(const sparta_cells *c, int rank)
+int64_t sp_cells_held(const sp_cells *c, int rank)
 {
     int64_t n = 1;
     for (int i = 0; i < rank; i++) n *= c->extent[i];
     return n;
 }
 
-int64_t sparta_cells_count(int rank, const int64_t *extent)
+int64_t sp_cells_count(int rank, const int64_t *extent)
 {
     int64_t n = 1;
     for (int i = 0; i < rank; i++)
-        if (!sparta_int_mul(n, extent[i], &n) || n > SPARTA_CELLS) return -1;
+        if (!sp_int_mul(n, extent[i], &n) || n > SP_CELLS) return -1;
     return n;
 }
 
-sparta_status sparta_cells_new(const sparta_propagation *p, int rank, const int64_t *extent,
-                               sparta_cells *out)
+sparta_status sp_cells_new(const sp_propagation *p, int rank, const int64_t *extent, sp_cells *out)
 {
-    int64_t n = sparta_cells_count(rank, extent);
-    sparta_cells c = {.at = sparta_arena_alloc(p->arena, (size_t)SPARTA_MAX(n, 1))};
-    SPARTA_NEED(p->cx, c.at);
+    int64_t n = sp_cells_count(rank, extent);
+    sp_cells c = {.at = sp_arena_alloc(p->arena, (size_t)SP_MAX(n, 1))};
+    SP_NEED(p->cx, c.at);
     for (int i = 0; i < rank; i++) c.extent[i] = extent[i];
     *out = c;
     return SPARTA_OK;
 }
 
-sparta_status sparta_cells_one(const sparta_propagation *p, uint8_t x, sparta_cells *out)
+sparta_status sp_cells_one(const sp_propagation *p, uint8_t x, sp_cells *out)
 {
     int64_t extent[SPARTA_RANK];
     for (int i = 0; i < SPARTA_RANK; i++) extent[i] = 1;
-    SPARTA_TRY(sparta_cells_new(p, SPARTA_RANK, extent, out));
+    SP_TRY(sp_cells_new(p, SPARTA_RANK, extent, out));
     out->at[0] = x;
     return SPARTA_OK;
 }
 
-int64_t sparta_cell_at(int rank, const int64_t *extent, const int64_t *index)
+int64_t sp_cell_at(int rank, const int64_t *extent, const int64_t *index)
 {
     int64_t at = 0;
     for (int i = 0; i < rank; i++) at = at * extent[i] + (extent[i] == 1 ? 0 : index[i]);
     return at;
 }
 
-uint8_t sparta_cells_get(const sparta_cells *c, int rank, const int64_t *index)
+uint8_t sp_cells_get(const sp_cells *c, int rank, const int64_t *index)
 {
-    return c->at[sparta_cell_at(rank, c->extent, index)];
+    return c->at[sp_cell_at(rank, c->extent, index)];
 }
 
-bool sparta_cells_has(const sparta_cells *c, int rank, uint8_t bit)
+bool sp_cells_has(const sp_cells *c, int rank, uint8_t bit)
 {
-    const int64_t n = sparta_cells_held(c, rank);
+    const int64_t n = sp_cells_held(c, rank);
     for (int64_t i = 0; i < n; i++)
         if (c->at[i] & bit) return true;
     return false;
 }
 
-bool sparta_cells_all(const sparta_cells *c, int rank, uint8_t bit)
+bool sp_cells_all(const sp_cells *c, int rank, uint8_t bit)
 {
-    const int64_t n = sparta_cells_held(c, rank);
+    const int64_t n = sp_cells_held(c, rank);
     for (int64_t i = 0; i < n; i++)
         if (!(c->at[i] & bit)) return false;
     return true;
 }
 
-bool sparta_slices_alike(const void *data, int64_t outer, int64_t size, size_t inner)
+bool sp_slices_alike(const void *data, int64_t outer, int64_t size, size_t inner)
 {
     for (int64_t o = 0; o < outer; o++) {
         const char *row = (const char *)data + (size_t)(o * size) * inner;
@@ -103,19 +102,19 @@ bool sparta_slices_alike(const void *data, int64_t outer, int64_t size, size_t i
     return true;
 }
 
-void sparta_slices_first(void *data, int64_t outer, int64_t size, size_t inner)
+void sp_slices_first(void *data, int64_t outer, int64_t size, size_t inner)
 {
     for (int64_t o = 1; o < outer; o++)
         memmove((char *)data + (size_t)o * inner, (char *)data + (size_t)(o * size) * inner, inner);
 }
 
-void sparta_cells_tighten(sparta_cells *c, int rank)
+void sp_cells_tighten(sp_cells *c, int rank)
 {
-    int64_t n = sparta_cells_held(c, rank), inner = 1;
+    int64_t n = sp_cells_held(c, rank), inner = 1;
     for (int i = rank - 1; i >= 0 && n > 0; i--) {
         const int64_t size = c->extent[i], outer = n / (size * inner);
-        if (size > 1 && sparta_slices_alike(c->at, outer, size, (size_t)inner)) {
-            sparta_slices_first(c->at, outer, size, (size_t)inner);
+        if (size > 1 && sp_slices_alike(c->at, outer, size, (size_t)inner)) {
+            sp_slices_first(c->at, outer, size, (size_t)inner);
             c->extent[i] = 1;
             n /= size;
         }
@@ -123,21 +122,20 @@ void sparta_cells_tighten(sparta_cells *c, int rank)
     }
 }
 
-sparta_status sparta_cells_add(const sparta_propagation *p, int rank, sparta_cells *into,
-                               const sparta_cells *from)
+sparta_status sp_cells_add(const sp_propagation *p, int rank, sp_cells *into, const sp_cells *from)
 {
     if (!into->at) {
         *into = *from;
         return SPARTA_OK;
     }
-    sparta_cells sum;
+    sp_cells sum;
     int64_t extent[SPARTA_RANK] = {0}, index[SPARTA_RANK] = {0};
-    for (int i = 0; i < rank; i++) extent[i] = SPARTA_MAX(into->extent[i], from->extent[i]);
-    int64_t n = sparta_cells_count(rank, extent);
-    if (n < 0 || !sparta_room(p, n, 1)) return sparta_cells_one(p, 1, into); /* too fine to keep: all of it */
-    SPARTA_TRY(sparta_cells_new(p, rank, extent, &sum));
+    for (int i = 0; i < rank; i++) extent[i] = SP_MAX(into->extent[i], from->extent[i]);
+    int64_t n = sp_cells_count(rank, extent);
+    if (n < 0 || !sp_room(p, n, 1)) return sp_cells_one(p, 1, into); /* too fine to keep: all of it */
+    SP_TRY(sp_cells_new(p, rank, extent, &sum));
     for (int64_t at = 0; at < n; at++) {
-        sum.at[at] = sparta_cells_get(into, rank, index) | sparta_cells_get(from, rank, index);
+        sum.at[at] = sp_cells_get(into, rank, index) | sp_cells_get(from, rank, index);
         for (int i = rank - 1; i >= 0 && ++index[i] == extent[i]; i--) index[i] = 0;
     }
     *into = sum;
@@ -145,16 +143,16 @@ sparta_status sparta_cells_add(const sparta_propagation *p, int rank, sparta_cel
 }
 
 /* ------------------------------------------------------------------ views */
-static int space(const sparta_axes *a, const sparta_flow_operand *o, int label, bool input)
+static int space(const sp_axes *a, const sp_flow_operand *o, int label, bool input)
 {
-    return label + (input && !o->after && a->label[label].kind == SPARTA_WHOLE ? SPARTA_LABELS : 0);
+    return label + (input && !o->after && a->label[label].kind == SP_WHOLE ? SP_LABELS : 0);
 }
 
-void sparta_view_strides(const sparta_axes *a, const sparta_flow_operand *o, int rank, const int64_t *extent,
-                         bool input, int64_t stride[SPARTA_SPACES])
+void sp_view_strides(const sp_axes *a, const sp_flow_operand *o, int rank, const int64_t *extent, bool input,
+                     int64_t stride[SP_SPACES])
 {
     int64_t step = 1;
-    memset(stride, 0, SPARTA_SPACES * sizeof *stride);
+    memset(stride, 0, SP_SPACES * sizeof *stride);
     for (int i = rank - 1; i >= 0; i--) {
         int64_t inner = step;
         for (int j = o->axis[i].n - 1; extent[i] != 1 && j >= 0; j--) {
@@ -166,35 +164,35 @@ void sparta_view_strides(const sparta_axes *a, const sparta_flow_operand *o, int
     }
 }
 
-sparta_view sparta_view_of(const sparta_axes *a, const sparta_flow_operand *o, const sparta_value *v,
-                           const sparta_cells *c, bool input, uint8_t bit)
+sp_cells_view sp_view_of(const sp_axes *a, const sp_flow_operand *o, const sp_value *v, const sp_cells *c,
+                         bool input, uint8_t bit)
 {
-    sparta_view view = {.at = c->at, .bit = bit};
-    sparta_view_strides(a, o, v->dims.rank, c->extent, input, view.stride);
+    sp_cells_view view = {.at = c->at, .bit = bit};
+    sp_view_strides(a, o, v->dims.rank, c->extent, input, view.stride);
     return view;
 }
 
-void sparta_fact_vary(const sparta_axes *a, int i, const sparta_fact *f, bool vary[SPARTA_SPACES])
+void sp_fact_vary(const sp_axes *a, int i, const sp_fact *f, bool vary[SP_SPACES])
 {
     const int rank = a->n->in[i]->dims.rank;
-    int64_t extent[SPARTA_RANK], stride[SPARTA_SPACES];
-    for (int k = 0; k < rank; k++) extent[k] = sparta_fact_extent(f, k);
-    sparta_view_strides(a, &a->in[i], rank, extent, true, stride);
-    for (int l = 0; l < SPARTA_SPACES; l++) vary[l] |= stride[l] != 0;
+    int64_t extent[SPARTA_RANK], stride[SP_SPACES];
+    for (int k = 0; k < rank; k++) extent[k] = sp_fact_extent(f, k);
+    sp_view_strides(a, &a->in[i], rank, extent, true, stride);
+    for (int l = 0; l < SP_SPACES; l++) vary[l] |= stride[l] != 0;
 }
 
-void sparta_view_vary(const sparta_view *v, bool vary[SPARTA_SPACES])
+void sp_view_vary(const sp_cells_view *v, bool vary[SP_SPACES])
 {
-    for (int l = 0; l < SPARTA_SPACES; l++) vary[l] |= v->stride[l] != 0;
+    for (int l = 0; l < SP_SPACES; l++) vary[l] |= v->stride[l] != 0;
 }
 
-bool sparta_extents(const sparta_axes *a, const sparta_flow_operand *o, const sparta_value *v, bool input,
-                    const bool vary[SPARTA_SPACES], int64_t *extent)
+bool sp_extents(const sp_axes *a, const sp_flow_operand *o, const sp_value *v, bool input,
+                const bool vary[SP_SPACES], int64_t *extent)
 {
     bool fine = true;
     for (int i = 0; i < v->dims.rank; i++) {
         bool differs = false;
-        int64_t size = sparta_axis_size(v, i);
+        int64_t size = sp_axis_size(v, i);
         for (int j = 0; j < o->axis[i].n; j++) differs |= vary[space(a, o, o->axis[i].label[j], input)];
         extent[i] = differs && size >= 0 ? size : 1;
         fine &= !differs || size >= 0;
@@ -202,14 +200,14 @@ bool sparta_extents(const sparta_axes *a, const sparta_flow_operand *o, const sp
     return fine;
 }
 
-void sparta_vary_whole(const sparta_axes *a, bool *vary)
+void sp_vary_whole(const sp_axes *a, bool *vary)
 {
     for (bool again = true; again;) {
         again = false;
-        for (int o = 0; o < sparta_node_slots(a->n);
+        for (int o = 0; o < sp_node_slots(a->n);
              o++) { /* in and out are one array; axes that are not there have no labels */
-            for (int i = 0; a->in[o].role != SPARTA_SIDE && i < SPARTA_RANK; i++) {
-                const sparta_axis *x = &a->in[o].axis[i];
+            for (int i = 0; a->in[o].role != SP_SIDE && i < SPARTA_RANK; i++) {
+                const sp_axis *x = &a->in[o].axis[i];
                 bool some = false, all = true;
                 for (int j = 0; j < x->n; j++) {
                     some |= vary[x->label[j]];
@@ -225,8 +223,8 @@ void sparta_vary_whole(const sparta_axes *a, bool *vary)
 /* ------------------------------------------------------------------ loops */
 typedef struct loops {
     int depth, n;
-    int64_t size[SPARTA_SPACES];
-    int64_t stride[SPARTA_SPACES][8], out[SPARTA_SPACES];
+    int64_t size[SP_SPACES];
+    int64_t stride[SP_SPACES][8], out[SP_SPACES];
     uint8_t bit[8], bits;
     double left; /* steps */
 } loops;
@@ -239,7 +237,7 @@ static void or_row(const uint8_t *a, uint8_t bit, int64_t n, uint8_t *out, uint8
         uint64_t x, y;
         memcpy(&x, a, 8);
         memcpy(&y, out, 8);
-        y |= ((x >> (bit == SPARTA_SOME)) & ones) * bits;
+        y |= ((x >> (bit == SP_SOME)) & ones) * bits;
         memcpy(out, &y, 8);
     }
     for (int64_t i = 0; i < n; i++) out[i] |= a[i] & bit ? bits : 0;
@@ -325,22 +323,22 @@ static void walk(loops *s, int d, const uint8_t *const *at, uint8_t *out)
     }
 }
 
-double sparta_contract(const sparta_axes *a, const sparta_view *view, int n, uint8_t *out,
-                       const int64_t out_stride[SPARTA_SPACES], uint8_t bits, double most_steps)
+double sp_contract(const sp_axes *a, const sp_cells_view *view, int n, uint8_t *out,
+                   const int64_t out_stride[SP_SPACES], uint8_t bits, double most_steps)
 {
     loops s = {.n = n, .bits = bits, .left = most_steps};
     const uint8_t *at[8];
-    int64_t weight[SPARTA_SPACES];
+    int64_t weight[SP_SPACES];
     for (int i = 0; i < n; i++) {
         at[i] = view[i].at;
         s.bit[i] = view[i].bit;
     }
-    for (int l = 0; l < SPARTA_SPACES; l++) {
+    for (int l = 0; l < SP_SPACES; l++) {
         bool moves = out_stride[l] != 0;
         int64_t most = out_stride[l];
         for (int i = 0; i < n; i++) {
             moves |= view[i].stride[l] != 0;
-            most = SPARTA_MAX(most, view[i].stride[l]);
+            most = SP_MAX(most, view[i].stride[l]);
         }
         if (!moves) continue;
         int d = s.depth++; /* larger strides outside */
@@ -352,7 +350,7 @@ double sparta_contract(const sparta_axes *a, const sparta_view *view, int n, uin
             d--;
         }
         weight[d] = most;
-        s.size[d] = a->label[l % SPARTA_LABELS].size;
+        s.size[d] = a->label[l % SP_LABELS].size;
         s.out[d] = out_stride[l];
         for (int i = 0; i < n; i++) s.stride[d][i] = view[i].stride[l];
     }
@@ -361,15 +359,15 @@ double sparta_contract(const sparta_axes *a, const sparta_view *view, int n, uin
     s.n = 0; /* all of it, and nothing asked */
     s.left = INFINITY;
     for (int d = 0; d < s.depth; d++)
-        if (!s.out[d]) s.size[d] = SPARTA_MIN(s.size[d], 1);
+        if (!s.out[d]) s.size[d] = SP_MIN(s.size[d], 1);
     walk(&s, 0, at, out);
     return most_steps;
 }
 
-void sparta_contract_some(const sparta_propagation *p, const sparta_axes *a, const sparta_view *view, int n,
-                          uint8_t *out, const int64_t out_stride[SPARTA_SPACES], uint8_t bits)
+void sp_contract_some(const sp_propagation *p, const sp_axes *a, const sp_cells_view *view, int n,
+                      uint8_t *out, const int64_t out_stride[SP_SPACES], uint8_t bits)
 {
-    const double left = SPARTA_MAX(p->effort->steps, 0);
-    p->effort->steps = left - sparta_contract(a, view, n, out, out_stride, bits, left);
-    if (p->effort->steps <= 0) p->effort->spent |= SPARTA_SPENT_STEPS;
+    const double left = SP_MAX(p->effort->steps, 0);
+    p->effort->steps = left - sp_contract(a, view, n, out, out_stride, bits, left);
+    if (p->effort->steps <= 0) p->effort->spent |= SP_SPENT_STEPS;
 }

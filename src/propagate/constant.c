@@ -30,7 +30,7 @@ static rows rows_of(const sparta_tensor *t)
 
 static uint8_t state_of(double x)
 {
-    return x == 0 ? 0 : isfinite(x) ? SPARTA_SOME : SPARTA_UNKNOWN;
+    return x == 0 ? 0 : isfinite(x) ? SP_SOME : SP_UNKNOWN;
 }
 
 /* state[i] = 2 where the element is not 0 (-0.0 is); NaN and infinities are unknown: nothing is concluded from them. */
@@ -38,11 +38,10 @@ static void classify(const sparta_tensor *t, int64_t from, int64_t n, uint8_t *s
 {
     if (t->dtype == SPARTA_F32) {
         const float *x = (const float *)t->data + from;
-        for (int64_t i = 0; i < n; i++)
-            state[i] = x[i] == 0 ? 0 : x[i] - x[i] == 0 ? SPARTA_SOME : SPARTA_UNKNOWN;
+        for (int64_t i = 0; i < n; i++) state[i] = x[i] == 0 ? 0 : x[i] - x[i] == 0 ? SP_SOME : SP_UNKNOWN;
         return;
     }
-    for (int64_t i = 0; i < n; i++) state[i] = state_of(sparta_element_get(t->dtype, t->data, from + i));
+    for (int64_t i = 0; i < n; i++) state[i] = state_of(sp_element_get(t->dtype, t->data, from + i));
 }
 
 /* The state that all elements of a row have; false: they differ. */
@@ -50,32 +49,31 @@ static bool uniform(const rows *r, int64_t row, uint8_t *state)
 {
     const int64_t from = row * r->size;
     if (r->t->dtype != SPARTA_F32) {
-        *state = state_of(sparta_element_get(r->t->dtype, r->t->data, from));
+        *state = state_of(sp_element_get(r->t->dtype, r->t->data, from));
         for (int64_t i = 1; i < r->size; i++)
-            if (state_of(sparta_element_get(r->t->dtype, r->t->data, from + i)) != *state) return false;
+            if (state_of(sp_element_get(r->t->dtype, r->t->data, from + i)) != *state) return false;
         return true;
     }
     const float *x = (const float *)r->t->data + from;
     for (int64_t at = 0; at < r->size; at += ROW) { /* what differs mostly does so at once */
-        const int n = (int)SPARTA_MIN(r->size - at, ROW);
+        const int n = (int)SP_MIN(r->size - at, ROW);
         int zeros = 0, finite = 0;
         for (int i = 0; i < n; i++) {
             zeros += x[at + i] == 0;
             finite += x[at + i] - x[at + i] == 0;
         }
-        const uint8_t here = zeros == n ? 0 : zeros == 0 && finite == n ? SPARTA_SOME : SPARTA_UNKNOWN;
-        if (here == SPARTA_UNKNOWN || (at && here != *state)) return false;
+        const uint8_t here = zeros == n ? 0 : zeros == 0 && finite == n ? SP_SOME : SP_UNKNOWN;
+        if (here == SP_UNKNOWN || (at && here != *state)) return false;
         *state = here;
     }
     return true;
 }
 
 /* ------------------------------------------------------------------ three ways to keep it */
-static sparta_status keep_cells(sparta_propagation *p, const rows *r, bool outer, bool inner,
-                                sparta_cells *out)
+static sparta_status keep_cells(sp_propagation *p, const rows *r, bool outer, bool inner, sp_cells *out)
 {
-    out->at = sparta_arena_alloc(p->arena, (size_t)((outer ? r->n : 1) * (inner ? r->size : 1)));
-    SPARTA_NEED(p->cx, out->at);
+    out->at = sp_arena_alloc(p->arena, (size_t)((outer ? r->n : 1) * (inner ? r->size : 1)));
+    SP_NEED(p->cx, out->at);
     for (int i = 0; i < r->t->rank; i++) out->extent[i] = (i < r->split ? outer : inner) ? r->t->dim[i] : 1;
     return SPARTA_OK;
 }
@@ -89,7 +87,7 @@ static bool like_first(const rows *r, int64_t row, const uint8_t *first, uint8_t
     }
     const float *x = r->t->data, *y = x + row * r->size;
     for (int64_t at = 0; at < r->size; at += ROW) {
-        const int n = (int)SPARTA_MIN(r->size - at, ROW);
+        const int n = (int)SP_MIN(r->size - at, ROW);
         int differ = 0;
         for (int i = 0; i < n; i++) /* with a first row that is finite */
             differ |= ((x[at + i] == 0) ^ (y[at + i] == 0)) | (y[at + i] - y[at + i] != 0);
@@ -99,66 +97,66 @@ static bool like_first(const rows *r, int64_t row, const uint8_t *first, uint8_t
 }
 
 /* A cell for each row; *fits is false when one is not uniform. */
-static sparta_status by_rows(sparta_propagation *p, const rows *r, sparta_cells *out, bool *fits)
+static sparta_status by_rows(sp_propagation *p, const rows *r, sp_cells *out, bool *fits)
 {
-    *fits = sparta_room(p, r->n, 1);
+    *fits = sp_room(p, r->n, 1);
     if (!*fits) return SPARTA_OK;
-    SPARTA_TRY(keep_cells(p, r, true, false, out));
+    SP_TRY(keep_cells(p, r, true, false, out));
     for (int64_t i = 0; i < r->n && *fits; i++) *fits = uniform(r, i, &out->at[i]);
-    if (*fits) sparta_cells_tighten(out, r->t->rank);
+    if (*fits) sp_cells_tighten(out, r->t->rank);
     return SPARTA_OK;
 }
 
 /* The cells of the first row; *fits is false when another differs. */
-static sparta_status by_columns(sparta_propagation *p, const rows *r, sparta_cells *out, bool *fits)
+static sparta_status by_columns(sp_propagation *p, const rows *r, sp_cells *out, bool *fits)
 {
-    *fits = r->n > 1 && sparta_room(p, r->size, 2);
+    *fits = r->n > 1 && sp_room(p, r->size, 2);
     if (!*fits) return SPARTA_OK;
-    SPARTA_TRY(keep_cells(p, r, false, true, out));
-    uint8_t *row = sparta_arena_alloc(p->arena, (size_t)r->size);
-    SPARTA_NEED(p->cx, row);
+    SP_TRY(keep_cells(p, r, false, true, out));
+    uint8_t *row = sp_arena_alloc(p->arena, (size_t)r->size);
+    SP_NEED(p->cx, row);
     classify(r->t, 0, r->size, out->at);
-    *fits = !memchr(out->at, SPARTA_UNKNOWN, (size_t)r->size);
+    *fits = !memchr(out->at, SP_UNKNOWN, (size_t)r->size);
     for (int64_t i = 1; i < r->n && *fits; i++) *fits = like_first(r, i, out->at, row);
-    if (*fits) sparta_cells_tighten(out, r->t->rank);
+    if (*fits) sp_cells_tighten(out, r->t->rank);
     return SPARTA_OK;
 }
 
 /* In a strict context, zeros that are -0.0 have cells of their own. */
-static bool has_signs(const sparta_propagation *p, const sparta_tensor *t, int64_t n)
+static bool has_signs(const sp_propagation *p, const sparta_tensor *t, int64_t n)
 {
-    if (!p->strict || !sparta_dtype_is_float(t->dtype)) return false;
+    if (!p->strict || !sp_dtype_is_float(t->dtype)) return false;
     for (int64_t i = 0; i < n; i++) {
         const double x = t->dtype == SPARTA_F32 ? (double)((const float *)t->data)[i]
-                                                : sparta_element_get(t->dtype, t->data, i);
+                                                : sp_element_get(t->dtype, t->data, i);
         if (x == 0 && signbit(x)) return true;
     }
     return false;
 }
 
-sparta_status sparta_known_constant(sparta_propagation *p, const sparta_value *v)
+sparta_status sp_known_constant(sp_propagation *p, const sp_value *v)
 {
-    sparta_fact *f = sparta_fact_of(p, v);
+    sp_fact *f = sp_fact_of(p, v);
     const sparta_tensor *t = v->constant;
     const int64_t n = sparta_tensor_elements(t);
     uint8_t first;
     bool fits = false;
-    f->wild = sparta_dtype_is_float(t->dtype); /* unless they are looked at */
-    if (n <= 0) return sparta_cells_one(p, SPARTA_UNKNOWN, &f->state);
+    f->wild = sp_dtype_is_float(t->dtype); /* unless they are looked at */
+    if (n <= 0) return sp_cells_one(p, SP_UNKNOWN, &f->state);
     const rows r = rows_of(t);
     const bool signs = has_signs(p, t, n);
     if (!signs && uniform(&r, 0, &first))
-        SPARTA_TRY(by_rows(p, &r, &f->state, &fits));
+        SP_TRY(by_rows(p, &r, &f->state, &fits));
     else if (!signs)
-        SPARTA_TRY(by_columns(p, &r, &f->state, &fits));
-    if (!fits && !sparta_room(p, n, 1)) return sparta_cells_one(p, SPARTA_UNKNOWN, &f->state);
+        SP_TRY(by_columns(p, &r, &f->state, &fits));
+    if (!fits && !sp_room(p, n, 1)) return sp_cells_one(p, SP_UNKNOWN, &f->state);
     if (!fits) {
-        SPARTA_TRY(keep_cells(p, &r, true, true, &f->state));
+        SP_TRY(keep_cells(p, &r, true, true, &f->state));
         classify(t, 0, n, f->state.at);
     }
     for (int64_t i = 0; signs && i < n; i++)
-        f->state.at[i] = sparta_state_of(p, sparta_element_get(t->dtype, t->data, i));
-    if (sparta_cells_has(&f->state, t->rank, SPARTA_SOME)) f->value = *t;
-    f->wild = sparta_cells_has(&f->state, t->rank, 1);
+        f->state.at[i] = sp_state_of(p, sp_element_get(t->dtype, t->data, i));
+    if (sp_cells_has(&f->state, t->rank, SP_SOME)) f->value = *t;
+    f->wild = sp_cells_has(&f->state, t->rank, 1);
     return SPARTA_OK;
 }

@@ -45,25 +45,25 @@ static int tokens_in(const char *path, const char *name, int *of)
     return found;
 }
 
-static bool is_attention(const sparta_node *n)
+static bool is_attention(const sp_node *n)
 {
-    if (n->op == SPARTA_OP_OnnxAttention || n->op == SPARTA_OP_Attention) return true;
+    if (n->op == SP_OP_OnnxAttention || n->op == SP_OP_Attention) return true;
     const int rank = n->out[0]->dims.rank;
-    const int64_t axis = n->op == SPARTA_OP_Softmax ? sparta_attr_int(&n->attrs, "axis", -1) : 0;
-    return n->op == SPARTA_OP_Softmax && rank > 2 && (axis == -1 || axis == rank - 1);
+    const int64_t axis = n->op == SP_OP_Softmax ? sp_attr_int(&n->attrs, "axis", -1) : 0;
+    return n->op == SP_OP_Softmax && rank > 2 && (axis == -1 || axis == rank - 1);
 }
 
-static const char *attention_name(const sparta_node *n)
+static const char *attention_name(const sp_node *n)
 {
     return *n->name ? n->name : n->out[0]->name;
 }
 
 /* A constant of this node whose name is a path, as modules' are; generated names are not. */
-static const char *path_of(const sparta_node *n)
+static const char *path_of(const sp_node *n)
 {
     for (int i = 0; i < n->n_in; i++) {
         const bool vector = n->in[i] && n->in[i]->constant && n->in[i]->constant->rank > 0;
-        const char *name = vector ? sparta_initialiser_name(n->in[i]) : "";
+        const char *name = vector ? sp_initialiser_name(n->in[i]) : "";
         if (strpbrk(name, "./")) return name;
     }
     return NULL;
@@ -71,13 +71,13 @@ static const char *path_of(const sparta_node *n)
 
 /* The nearest layer that a value comes from, by the name of its weight or bias; NULL: none near has one. No further than that layer:
  * the one before it is another's. */
-static const char *layer_before(const sparta_value *v, int *looks, bool *reached)
+static const char *layer_before(const sp_value *v, int *looks, bool *reached)
 {
-    const sparta_node *n = v ? v->producer : NULL;
+    const sp_node *n = v ? v->producer : NULL;
     if (!n || --*looks < 0) return NULL;
     for (int i = 0; i < n->n_in; i++) {
         const bool weight = n->in[i] && n->in[i]->constant && n->in[i]->constant->rank == 2;
-        *reached |= weight && (n->op == SPARTA_OP_MatMul || n->op == SPARTA_OP_Gemm);
+        *reached |= weight && (n->op == SP_OP_MatMul || n->op == SP_OP_Gemm);
     }
     if (*reached) return path_of(n);
     for (int i = 0; i < n->n_in; i++) {
@@ -87,7 +87,7 @@ static const char *layer_before(const sparta_value *v, int *looks, bool *reached
     return NULL;
 }
 
-static const char *layer_of(const sparta_node *n)
+static const char *layer_of(const sp_node *n)
 {
     int looks = LOOKS;
     bool reached = false;
@@ -95,74 +95,74 @@ static const char *layer_of(const sparta_node *n)
 }
 
 /* By the node's name, that of its output, or that of the layer before it. */
-static int likeness(const char *path, const sparta_node *n, int *of)
+static int likeness(const char *path, const sp_node *n, int *of)
 {
     const char *layer = layer_of(n);
     const int by_node = tokens_in(path, n->name, of), by_value = tokens_in(path, n->out[0]->name, of),
               by_layer = layer ? tokens_in(path, layer, of) : 0;
-    return SPARTA_MAX(SPARTA_MAX(by_node, by_value), by_layer);
+    return SP_MAX(SP_MAX(by_node, by_value), by_layer);
 }
 
-static sparta_status no_attention(const sparta_wish *w, const char *path)
+static sparta_status no_attention(const sp_wish *w, const char *path)
 {
-    sparta_text t;
+    sp_text t;
     int best = 0, told = 0, of;
-    sparta_text_init(&t, w->g->cx);
+    sp_text_init(&t, w->g->cx);
     for (int i = 0; i < w->g->n_nodes; i++)
-        if (is_attention(w->g->node[i])) best = SPARTA_MAX(best, likeness(path, w->g->node[i], &of));
+        if (is_attention(w->g->node[i])) best = SP_MAX(best, likeness(path, w->g->node[i], &of));
     for (int i = 0; i < w->g->n_nodes && told < TOLD; i++) {
-        const sparta_node *n = w->g->node[i];
+        const sp_node *n = w->g->node[i];
         if (!is_attention(n) || likeness(path, n, &of) != best) continue;
         const char *layer = layer_of(n);
-        sparta_text_printf(&t, "%s'%.100s'", told++ ? ", " : "", attention_name(n));
-        if (layer) sparta_text_printf(&t, " (of '%.100s')", layer);
+        sp_text_printf(&t, "%s'%.100s'", told++ ? ", " : "", attention_name(n));
+        if (layer) sp_text_printf(&t, " (of '%.100s')", layer);
     }
-    sparta_status status = sparta_fail(
+    sparta_status status = sp_fail(
         w->g->cx, SPARTA_E_USAGE, "--remove %.200s: no Softmax or Attention has '%.200s' in its path; %s%s",
         w->text, path, told ? "the nearest are " : "the model has none, so no attention heads to remove",
-        sparta_text_str(&t));
-    sparta_text_free(&t);
+        sp_text_str(&t));
+    sp_text_free(&t);
     return status;
 }
 
 /* ------------------------------------------------------------------ where heads are */
 typedef struct place {
-    sparta_value *v;
+    sp_value *v;
     int axis;
     int64_t size, heads, inner; /* index i of the axis is head i / inner % heads */
 } place;
 
-static bool place_at(sparta_value *v, int axis, int64_t heads, place *out)
+static bool place_at(sp_value *v, int axis, int64_t heads, place *out)
 {
     *out = (place){.v = v, .axis = axis};
-    if (axis >= v->dims.rank || !sparta_expr_is_const(v->dims.dim[axis], &out->size)) return false;
+    if (axis >= v->dims.rank || !sp_expr_is_const(v->dims.dim[axis], &out->size)) return false;
     out->heads = heads ? heads : out->size;
     if (out->heads < 1 || out->size % out->heads) return false;
     out->inner = out->size / out->heads;
     return out->inner > 0;
 }
 
-static bool plain_place(const sparta_node *n, place *out)
+static bool plain_place(const sp_node *n, place *out)
 {
     const int rank = n->out[0]->dims.rank;
     if (rank == 4) return place_at(n->out[0], 1, 0, out);
-    if (rank != 3 || n->op == SPARTA_OP_Softmax) return false;
-    const char *attribute = n->op == SPARTA_OP_Attention ? "heads" : "q_num_heads";
-    return place_at(n->out[0], 2, sparta_attr_int(&n->attrs, attribute, 0), out);
+    if (rank != 3 || n->op == SP_OP_Softmax) return false;
+    const char *attribute = n->op == SP_OP_Attention ? "heads" : "q_num_heads";
+    return place_at(n->out[0], 2, sp_attr_int(&n->attrs, attribute, 0), out);
 }
 
 /* ------------------------------------------------------------------ a batch of heads */
 /* Axes of a value that the axis batch*heads came apart into, and the one with the columns of the values: -1 before the product. */
 typedef struct trail {
-    sparta_value *v;
+    sp_value *v;
     uint32_t folded; /* a set of axes */
     int columns;
 } trail;
 
 typedef struct search {
-    const sparta_wish *w;
-    sparta_users users; /* while one attention is looked at */
-    trail *queue;       /* that are still to be followed: no more than BEHIND */
+    const sp_wish *w;
+    sp_users users; /* while one attention is looked at */
+    trail *queue;   /* that are still to be followed: no more than BEHIND */
     int n_queue;
     int *looks; /* slots of nodes that may still be looked at */
     bool lost;  /* what the product makes goes where heads cannot be told */
@@ -170,7 +170,7 @@ typedef struct search {
     int n_found;
 } search;
 
-static uint32_t labels_of(const sparta_axis *x)
+static uint32_t labels_of(const sp_axis *x)
 {
     uint32_t set = 0;
     for (int j = 0; j < x->n; j++) set |= 1u << x->label[j];
@@ -178,24 +178,24 @@ static uint32_t labels_of(const sparta_axis *x)
 }
 
 /* One step through a node: 1 and the trail behind it, 2 and the place where heads meet columns, 0 neither. */
-static int step(const sparta_axes *a, int in, const trail *t, trail *next, place *out)
+static int step(const sp_axes *a, int in, const trail *t, trail *next, place *out)
 {
-    const sparta_flow_operand *from = &a->in[in];
-    sparta_value *y = a->n->out[0];
+    const sp_flow_operand *from = &a->in[in];
+    sp_value *y = a->n->out[0];
     uint32_t folded = 0, columns = 0, mine = 0, left;
     for (int k = 0; k < t->v->dims.rank; k++) {
         if (from->axis[k].window) return 0;
         mine |= labels_of(&from->axis[k]);
         if (t->folded & (1u << k)) folded |= labels_of(&from->axis[k]);
     }
-    const sparta_axis *last = &from->axis[t->columns < 0 ? t->v->dims.rank - 1 : t->columns];
-    const bool product = t->columns < 0 && last->n == 1 && a->label[last->label[0]].kind == SPARTA_SUM;
+    const sp_axis *last = &from->axis[t->columns < 0 ? t->v->dims.rank - 1 : t->columns];
+    const bool product = t->columns < 0 && last->n == 1 && a->label[last->label[0]].kind == SP_SUM;
     if (t->columns >= 0 && last->n != 1) return 0;
     if (t->columns >= 0) columns = labels_of(last);
     *next = (trail){.v = y, .columns = -1};
     left = folded;
     for (int k = 0; k < y->dims.rank; k++) {
-        const sparta_axis *x = &a->out[0].axis[k];
+        const sp_axis *x = &a->out[0].axis[k];
         const uint32_t all = labels_of(x);
         const int end = x->n ? x->label[x->n - 1] : 0;
         if (x->n > 1 && columns == 1u << end && folded & (1u << x->label[x->n - 2]))
@@ -218,22 +218,22 @@ static void add_place(search *s, const place *p)
 /* Every way on from here, through nodes that keep the axes apart, to where heads are or is still to be looked. */
 static sparta_status follow(search *s, const trail *t)
 {
-    const sparta_users *u = &s->users;
+    const sp_users *u = &s->users;
     bool ends = true;
     for (int i = u->first[t->v->id], last = -1; i < u->first[t->v->id + 1]; last = u->user[i++]) {
-        const sparta_node *n = s->w->g->node[u->user[i]];
+        const sp_node *n = s->w->g->node[u->user[i]];
         if (u->user[i] == last) continue; /* another slot of it */
-        sparta_axes a = {.n = NULL};      /* until n turns out to have the value */
+        sp_axes a = {.n = NULL};          /* until n turns out to have the value */
         for (int k = 0; k < n->n_in && !s->lost; k++) {
             trail next = {0};
             place p;
             if (n->in[k] != t->v) continue;
-            *s->looks -= a.n ? 1 : sparta_node_slots(n);
+            *s->looks -= a.n ? 1 : sp_node_slots(n);
             s->lost |= *s->looks <= 0;
             if (s->lost) return SPARTA_OK;
-            if (!a.n) SPARTA_TRY(sparta_axes_of(s->w->g, n, s->w->arena, &a));
-            if (a.how == SPARTA_FLOW_SIZES) continue; /* it is measured, not read */
-            const bool plain = a.how != SPARTA_FLOW_OPAQUE && n->n_out == 1 && a.in[k].role != SPARTA_SIDE;
+            if (!a.n) SP_TRY(sp_axes_of(s->w->g, n, s->w->arena, &a));
+            if (a.how == SP_FLOW_SIZES) continue; /* it is measured, not read */
+            const bool plain = a.how != SP_FLOW_OPAQUE && n->n_out == 1 && a.in[k].role != SP_SIDE;
             const int way = plain ? step(&a, k, t, &next, &p) : 0;
             ends = false;
             s->lost |= !way && t->columns >= 0;
@@ -245,9 +245,9 @@ static sparta_status follow(search *s, const trail *t)
     return SPARTA_OK;
 }
 
-static sparta_status cannot_tell(const sparta_wish *w, const sparta_node *n)
+static sparta_status cannot_tell(const sp_wish *w, const sp_node *n)
 {
-    return sparta_fail(
+    return sp_fail(
         w->g->cx, SPARTA_E_UNSUPPORTED,
         "--remove %.200s: '%.200s' of rank %d does not say which of its axes are heads (axis 1 of 4 is, and "
         "of rank 3 "
@@ -258,26 +258,26 @@ static sparta_status cannot_tell(const sparta_wish *w, const sparta_node *n)
 }
 
 /* Places of one attention; none when nobody but the caller of the model reads its Softmax: that is no attention. */
-static sparta_status find_places(search *s, const sparta_node *n)
+static sparta_status find_places(search *s, const sp_node *n)
 {
     if (plain_place(n, &s->found[0])) {
         s->n_found = 1;
         return SPARTA_OK;
     }
-    if (n->op != SPARTA_OP_Softmax || n->out[0]->dims.rank != 3) return cannot_tell(s->w, n);
-    sparta_arena *scratch = sparta_arena_create(s->w->g->cx);
-    SPARTA_NEED(s->w->g->cx, scratch);
-    sparta_status status = sparta_graph_users(s->w->g, scratch, &s->users);
+    if (n->op != SP_OP_Softmax || n->out[0]->dims.rank != 3) return cannot_tell(s->w, n);
+    sp_arena *scratch = sp_arena_create(s->w->g->cx);
+    SP_NEED(s->w->g->cx, scratch);
+    sparta_status status = sp_graph_users(s->w->g, scratch, &s->users);
     s->queue[s->n_queue++] = (trail){.v = n->out[0], .folded = 1, .columns = -1};
     for (int i = 0; status == SPARTA_OK && i < s->n_queue && !s->lost; i++) status = follow(s, &s->queue[i]);
-    sparta_arena_free(scratch);
-    SPARTA_TRY(status);
-    const bool read = sparta_graph_uses(s->w->g, n->out[0]) > n->out[0]->is_output;
+    sp_arena_free(scratch);
+    SP_TRY(status);
+    const bool read = sp_graph_uses(s->w->g, n->out[0]) > n->out[0]->is_output;
     return s->lost || (read && !s->n_found) ? cannot_tell(s->w, n) : SPARTA_OK;
 }
 
 /* ------------------------------------------------------------------ the edit */
-static int node_index(const sparta_graph *g, const sparta_node *n)
+static int node_index(const sp_graph *g, const sp_node *n)
 {
     int at = 0;
     while (g->node[at] != n) at++;
@@ -285,58 +285,57 @@ static int node_index(const sparta_graph *g, const sparta_node *n)
 }
 
 /* "encoder/Softmax/heads", or with a number where that is there. Reports call it so when it cannot go. */
-static sparta_status name_mask(sparta_graph *g, const sparta_node *n, const char **out)
+static sparta_status name_mask(sp_graph *g, const sp_node *n, const char **out)
 {
-    const char *name = sparta_arena_printf(g->arena, "%s/heads", attention_name(n));
-    for (int i = g->n_values; name && sparta_graph_find(g, name); i++)
-        name = sparta_arena_printf(g->arena, "%s/heads_%d", attention_name(n), i);
-    SPARTA_NEED(g->cx, name);
+    const char *name = sp_arena_printf(g->arena, "%s/heads", attention_name(n));
+    for (int i = g->n_values; name && sp_graph_find(g, name); i++)
+        name = sp_arena_printf(g->arena, "%s/heads_%d", attention_name(n), i);
+    SP_NEED(g->cx, name);
     *out = name;
     return SPARTA_OK;
 }
 
 /* A value is multiplied by a mask for every node that reads it; as an output of the model it stays as it is. */
-static sparta_status insert_mask(const sparta_wish *w, const place *p, const uint8_t *gone, const char *name)
+static sparta_status insert_mask(const sp_wish *w, const place *p, const uint8_t *gone, const char *name)
 {
-    sparta_graph *g = w->g;
-    sparta_node *product;
-    sparta_value *y = p->v, *mask, *out = NULL;
+    sp_graph *g = w->g;
+    sp_node *product;
+    sp_value *y = p->v, *mask, *out = NULL;
     sparta_tensor t;
     int64_t dim[SPARTA_RANK];
     for (int k = 0; k < y->dims.rank; k++) dim[k] = k == p->axis ? p->size : 1;
-    SPARTA_TRY(sparta_tensor_alloc_in(g->arena, y->dtype, y->dims.rank, dim, &t));
+    SP_TRY(sp_tensor_alloc_in(g->arena, y->dtype, y->dims.rank, dim, &t));
     for (int64_t i = 0; i < p->size; i++)
-        sparta_element_set(t.dtype, t.data, i, gone[i / p->inner % p->heads] ? 0 : 1);
-    SPARTA_TRY(sparta_graph_add_constant(g, name, &t, false, &mask));
+        sp_element_set(t.dtype, t.data, i, gone[i / p->inner % p->heads] ? 0 : 1);
+    SP_TRY(sp_graph_add_constant(g, name, &t, false, &mask));
     const int n_nodes = g->n_nodes;
-    SPARTA_TRY(sparta_graph_add_node(g, SPARTA_OP_Mul, name, 2, (sparta_value *[]){y, mask}, 1, &out, NULL,
-                                     &product));
+    SP_TRY(sp_graph_add_node(g, SP_OP_Mul, name, 2, (sp_value *[]){y, mask}, 1, &out, NULL, &product));
     for (int i = 0; i < n_nodes; i++)
         for (int k = 0; k < g->node[i]->n_in; k++)
             if (g->node[i]->in[k] == y) g->node[i]->in[k] = out;
-    SPARTA_TRY(sparta_graph_insert_node(g, node_index(g, y->producer) + 1, product));
-    return sparta_ops_infer_node(g, product);
+    SP_TRY(sp_graph_insert_node(g, node_index(g, y->producer) + 1, product));
+    return sp_ops_infer_node(g, product);
 }
 
-sparta_status sparta_wish_heads(const sparta_wish *w, const char *path)
+sparta_status sp_wish_heads(const sp_wish *w, const char *path)
 {
     bool some = false;
     int looks = BEHIND;
-    trail *queue = sparta_arena_array(w->arena, BEHIND + 1, sizeof *queue);
-    SPARTA_NEED(w->g->cx, queue);
+    trail *queue = sp_arena_array(w->arena, BEHIND + 1, sizeof *queue);
+    SP_NEED(w->g->cx, queue);
     for (int i = 0; i < w->g->n_nodes; i++) {
-        const sparta_node *n = w->g->node[i];
+        const sp_node *n = w->g->node[i];
         search s = {.w = w, .queue = queue, .looks = &looks};
         const char *name;
         int of;
         if (!is_attention(n) || likeness(path, n, &of) < of) continue;
-        SPARTA_TRY(find_places(&s, n));
+        SP_TRY(find_places(&s, n));
         for (int k = 0; k < s.n_found; k++) {
-            uint8_t *gone = sparta_arena_alloc(w->arena, (size_t)s.found[k].heads);
-            SPARTA_NEED(w->g->cx, gone);
-            SPARTA_TRY(sparta_wish_indices(w, s.found[k].heads, attention_name(n), gone));
-            SPARTA_TRY(name_mask(w->g, n, &name));
-            SPARTA_TRY(insert_mask(w, &s.found[k], gone, name));
+            uint8_t *gone = sp_arena_alloc(w->arena, (size_t)s.found[k].heads);
+            SP_NEED(w->g->cx, gone);
+            SP_TRY(sp_wish_indices(w, s.found[k].heads, attention_name(n), gone));
+            SP_TRY(name_mask(w->g, n, &name));
+            SP_TRY(insert_mask(w, &s.found[k], gone, name));
             some = true;
         }
     }

@@ -6,20 +6,20 @@
 #include "propagate/facts.h"
 #include <string.h>
 
-static sparta_status keep_once(sparta_graph *g, sparta_value *v)
+static sparta_status keep_once(sp_graph *g, sp_value *v)
 {
     const size_t element = sparta_dtype_size(v->dtype);
     int64_t inner = 1, left = sparta_tensor_elements(v->constant);
     sparta_tensor t = *v->constant;
     bool last = true; /* that has more than one index */
     for (int k = t.rank - 1; k >= 0; k--) {
-        const int64_t size = t.dim[k], outer = left / (inner * SPARTA_MAX(size, 1));
-        if (size > 1 && !last && sparta_slices_alike(t.data, outer, size, (size_t)inner * element)) {
+        const int64_t size = t.dim[k], outer = left / (inner * SP_MAX(size, 1));
+        if (size > 1 && !last && sp_slices_alike(t.data, outer, size, (size_t)inner * element)) {
             if (t.data == v->constant->data) { /* others may have it too */
-                SPARTA_TRY(sparta_tensor_alloc_in(g->arena, t.dtype, t.rank, t.dim, &t));
+                SP_TRY(sp_tensor_alloc_in(g->arena, t.dtype, t.rank, t.dim, &t));
                 memcpy(t.data, v->constant->data, (size_t)left * element);
             }
-            sparta_slices_first(t.data, outer, size, (size_t)inner * element);
+            sp_slices_first(t.data, outer, size, (size_t)inner * element);
             t.dim[k] = 1;
             left /= size;
         }
@@ -27,30 +27,30 @@ static sparta_status keep_once(sparta_graph *g, sparta_value *v)
         inner *= t.dim[k];
     }
     if (t.data == v->constant->data) return SPARTA_OK;
-    sparta_tensor *smaller = sparta_arena_alloc(g->arena, sizeof *smaller);
-    SPARTA_NEED(g->cx, smaller);
+    sparta_tensor *smaller = sp_arena_alloc(g->arena, sizeof *smaller);
+    SP_NEED(g->cx, smaller);
     *smaller = sparta_tensor_view(t.dtype, t.rank, t.dim, t.data);
     v->constant = smaller;
     for (int k = 0; k < t.rank; k++) {
-        v->dims.dim[k] = sparta_expr_const(g->arena, t.dim[k]);
-        SPARTA_NEED(g->cx, v->dims.dim[k]);
+        v->dims.dim[k] = sp_expr_const(g->arena, t.dim[k]);
+        SP_NEED(g->cx, v->dims.dim[k]);
     }
     return SPARTA_OK;
 }
 
 /* May be kept once, unless somebody needs it as it is. */
-static bool repeats(const sparta_value *v, const bool *held)
+static bool repeats(const sp_value *v, const bool *held)
 {
     return v->constant && !v->origin && !v->is_output && !v->ints && !held[v->id];
 }
 
 /* Two that repeat alike would leave their node's output without the dims that each has because of the other: one of its inputs that
  * have those stays as it is. */
-static void hold_one(const sparta_node *n, bool *held)
+static void hold_one(const sp_node *n, bool *held)
 {
-    const sparta_value *first = NULL;
+    const sp_value *first = NULL;
     for (int k = 0; k < n->n_in; k++) {
-        if (!n->in[k] || !sparta_dims_equal(&n->in[k]->dims, &n->out[0]->dims)) continue;
+        if (!n->in[k] || !sp_dims_equal(&n->in[k]->dims, &n->out[0]->dims)) continue;
         if (!repeats(n->in[k], held)) return;
         if (!first) first = n->in[k];
     }
@@ -58,32 +58,32 @@ static void hold_one(const sparta_node *n, bool *held)
 }
 
 /* held[id]: somebody needs the constant as it is. */
-static sparta_status find_held(sparta_graph *g, sparta_arena *arena, bool *held)
+static sparta_status find_held(sp_graph *g, sp_arena *arena, bool *held)
 {
     for (int i = 0; i < g->n_nodes; i++) {
-        const sparta_node *n = g->node[i];
+        const sp_node *n = g->node[i];
         bool some = false;
         for (int k = 0; k < n->n_in; k++) some |= n->in[k] && n->in[k]->constant && !n->in[k]->origin;
         if (!some) continue;
-        sparta_axes a;
-        SPARTA_TRY(sparta_axes_of(g, n, arena, &a));
+        sp_axes a;
+        SP_TRY(sp_axes_of(g, n, arena, &a));
         for (int k = 0; k < n->n_in; k++)
-            if (n->in[k] && !sparta_may_broadcast(&a, k, n->in[k])) held[n->in[k]->id] = true;
+            if (n->in[k] && !sp_may_broadcast(&a, k, n->in[k])) held[n->in[k]->id] = true;
         hold_one(n, held);
     }
     return SPARTA_OK;
 }
 
-sparta_status sparta_keep_once(sparta_graph *g)
+sparta_status sp_keep_once(sp_graph *g)
 {
-    sparta_arena *arena = sparta_arena_create(g->cx);
-    SPARTA_NEED(g->cx, arena);
-    bool *held = sparta_arena_array(arena, (size_t)SPARTA_MAX(g->n_values, 1), sizeof *held);
-    sparta_status status = held ? find_held(g, arena, held) : sparta_ctx_status(g->cx);
+    sp_arena *arena = sp_arena_create(g->cx);
+    SP_NEED(g->cx, arena);
+    bool *held = sp_arena_array(arena, (size_t)SP_MAX(g->n_values, 1), sizeof *held);
+    sparta_status status = held ? find_held(g, arena, held) : sp_ctx_status(g->cx);
     for (int i = 0; status == SPARTA_OK && i < g->n_values; i++) {
-        sparta_value *v = g->value[i];
+        sp_value *v = g->value[i];
         if (repeats(v, held) && sparta_tensor_elements(v->constant) > 1) status = keep_once(g, v);
     }
-    sparta_arena_free(arena);
+    sp_arena_free(arena);
     return status;
 }

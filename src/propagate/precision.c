@@ -11,60 +11,60 @@
 #include <string.h>
 
 /* ------------------------------------------------------------------ forward */
-static sparta_precision moved(const sparta_propagation *p, const sparta_axes *a, const sparta_value *out)
+static sp_precision moved(const sp_propagation *p, const sp_axes *a, const sp_value *out)
 {
-    sparta_precision joined = sparta_precision_of(out->dtype);
+    sp_precision joined = sp_precision_of(out->dtype);
     bool first = true;
     for (int i = 0; i < a->n->n_in; i++) {
-        if (!a->n->in[i] || a->in[i].role != SPARTA_ARG || a->n->in[i]->dtype != out->dtype) continue;
-        const sparta_precision one = (sparta_precision)p->precision[a->n->in[i]->id];
-        joined = first ? one : sparta_precision_join(joined, one);
+        if (!a->n->in[i] || a->in[i].role != SP_ARG || a->n->in[i]->dtype != out->dtype) continue;
+        const sp_precision one = (sp_precision)p->precision[a->n->in[i]->id];
+        joined = first ? one : sp_precision_join(joined, one);
         first = false;
     }
     return joined;
 }
 
-sparta_status sparta_precisions(sparta_propagation *p)
+sparta_status sp_precisions(sp_propagation *p)
 {
-    const sparta_graph *g = p->g;
-    p->precision = sparta_arena_alloc(p->arena, (size_t)SPARTA_MAX(g->n_values, 1));
-    SPARTA_NEED(p->cx, p->precision);
+    const sp_graph *g = p->g;
+    p->precision = sp_arena_alloc(p->arena, (size_t)SP_MAX(g->n_values, 1));
+    SP_NEED(p->cx, p->precision);
     for (int i = 0; i < g->n_values; i++)
         p->precision[i] =
-            (uint8_t)(g->value[i]->typed ? sparta_precision_of(g->value[i]->dtype) : SPARTA_PRECISION_ANY);
+            (uint8_t)(g->value[i]->typed ? sp_precision_of(g->value[i]->dtype) : SP_PRECISION_ANY);
     for (int i = 0; i < g->n_nodes; i++) {
-        const sparta_node *n = g->node[i];
-        if (n->op == SPARTA_OP_DequantizeLinear) p->precision[n->out[0]->id] = p->precision[n->in[0]->id];
-        for (int k = 0; k < n->n_out && p->axes[i].how == SPARTA_FLOW_MOVE; k++)
+        const sp_node *n = g->node[i];
+        if (n->op == SP_OP_DequantizeLinear) p->precision[n->out[0]->id] = p->precision[n->in[0]->id];
+        for (int k = 0; k < n->n_out && p->axes[i].how == SP_FLOW_MOVE; k++)
             p->precision[n->out[k]->id] = (uint8_t)moved(p, &p->axes[i], n->out[k]);
     }
     return SPARTA_OK;
 }
 
-sparta_precision sparta_propagation_precision(const sparta_propagation *p, const sparta_value *v)
+sp_precision sp_propagation_precision(const sp_propagation *p, const sp_value *v)
 {
-    return (sparta_precision)p->precision[v->id];
+    return (sp_precision)p->precision[v->id];
 }
 
 /* ------------------------------------------------------------------ pairs that cancel */
 /* One number for all of the tensor; absent is 0. */
-static bool one_number(const sparta_node *n, int i, double *out)
+static bool one_number(const sp_node *n, int i, double *out)
 {
-    const sparta_value *v = i < n->n_in ? n->in[i] : NULL;
+    const sp_value *v = i < n->n_in ? n->in[i] : NULL;
     *out = 0;
     if (!v) return true;
     if (!v->constant || sparta_tensor_elements(v->constant) != 1) return false;
-    *out = sparta_element_get(v->dtype, v->constant->data, 0);
+    *out = sp_element_get(v->dtype, v->constant->data, 0);
     return true;
 }
 
-static bool is_pair(const sparta_node *dequantize, const sparta_node *quantize)
+static bool is_pair(const sp_node *dequantize, const sp_node *quantize)
 {
     double scale[2], zero[2];
-    const sparta_node *n[2] = {dequantize, quantize};
+    const sp_node *n[2] = {dequantize, quantize};
     for (int i = 0; i < 2; i++) {
         if (!one_number(n[i], 1, &scale[i]) || !one_number(n[i], 2, &zero[i])) return false;
-        if (n[i]->in[1]->dtype != SPARTA_F32 || sparta_attr_int(&n[i]->attrs, "block_size", 0)) return false;
+        if (n[i]->in[1]->dtype != SPARTA_F32 || sp_attr_int(&n[i]->attrs, "block_size", 0)) return false;
     }
     if (dequantize->out[0]->dtype != SPARTA_F32 || dequantize->in[0]->dtype != quantize->out[0]->dtype)
         return false;
@@ -73,13 +73,12 @@ static bool is_pair(const sparta_node *dequantize, const sparta_node *quantize)
 
 /* Every element of the one output is one of input 0, whatever its type? Nothing is filled in: an input that is a window of what the
  * output has would leave room. Dropout has no other types than floats. */
-static bool only_moves(const sparta_axes *a)
+static bool only_moves(const sp_axes *a)
 {
     int args = 0;
-    if (a->how != SPARTA_FLOW_MOVE || a->n->n_out != 1 || a->fill || a->n->op == SPARTA_OP_Dropout)
-        return false;
-    for (int i = 0; i < a->n->n_in; i++) args += a->n->in[i] && a->in[i].role != SPARTA_SIDE;
-    if (args != 1 || a->in[0].role != SPARTA_ARG || a->n->out[0]->dtype != a->n->in[0]->dtype) return false;
+    if (a->how != SP_FLOW_MOVE || a->n->n_out != 1 || a->fill || a->n->op == SP_OP_Dropout) return false;
+    for (int i = 0; i < a->n->n_in; i++) args += a->n->in[i] && a->in[i].role != SP_SIDE;
+    if (args != 1 || a->in[0].role != SP_ARG || a->n->out[0]->dtype != a->n->in[0]->dtype) return false;
     for (int k = 0; k < a->n->in[0]->dims.rank; k++) {
         if (!a->in[0].axis[k].window) continue;
         for (int j = 0; j < a->n->out[0]->dims.rank; j++)
@@ -89,24 +88,24 @@ static bool only_moves(const sparta_axes *a)
 }
 
 /* Operators that ONNX lets move types of less than 8 bits. */
-static bool takes_narrow(sparta_op_id op)
+static bool takes_narrow(sp_op_id op)
 {
-    return op == SPARTA_OP_Transpose || op == SPARTA_OP_Reshape || op == SPARTA_OP_Flatten ||
-           op == SPARTA_OP_Squeeze || op == SPARTA_OP_Unsqueeze || op == SPARTA_OP_Identity;
+    return op == SP_OP_Transpose || op == SP_OP_Reshape || op == SP_OP_Flatten || op == SP_OP_Squeeze ||
+           op == SP_OP_Unsqueeze || op == SP_OP_Identity;
 }
 
 /* From QuantizeLinear back over moves that serve it alone to the DequantizeLinear; `first` is the move next to that. */
-static sparta_status find_pair(sparta_graph *g, sparta_arena *arena, const sparta_users *u,
-                               const sparta_node *quantize, sparta_node **first, sparta_node **out)
+static sparta_status find_pair(sp_graph *g, sp_arena *arena, const sp_users *u, const sp_node *quantize,
+                               sp_node **first, sp_node **out)
 {
-    sparta_node *n = quantize->in[0]->producer;
-    bool narrow = sparta_dtype_bits(quantize->out[0]->dtype) < 8;
+    sp_node *n = quantize->in[0]->producer;
+    bool narrow = sp_dtype_bits(quantize->out[0]->dtype) < 8;
     *first = *out = NULL;
-    while (n && n->op != SPARTA_OP_DequantizeLinear) {
-        sparta_axes a;
+    while (n && n->op != SP_OP_DequantizeLinear) {
+        sp_axes a;
         const int *has = u->first + n->out[0]->id;
         if (n->n_out != 1 || n->out[0]->is_output || has[1] - has[0] != 2) return SPARTA_OK; /* n is one */
-        SPARTA_TRY(sparta_axes_of(g, n, arena, &a));
+        SP_TRY(sp_axes_of(g, n, arena, &a));
         if (!only_moves(&a) || (narrow && !takes_narrow(n->op))) return SPARTA_OK;
         *first = n;
         n = n->in[0]->producer;
@@ -116,77 +115,76 @@ static sparta_status find_pair(sparta_graph *g, sparta_arena *arena, const spart
 }
 
 /* The moves from `first` to quantize move x; their results have its type at once, for a pair behind this one asks. */
-static void move_narrow(sparta_node *first, sparta_value *x, const sparta_node *quantize)
+static void move_narrow(sp_node *first, sp_value *x, const sp_node *quantize)
 {
     first->in[0] = x;
-    for (const sparta_value *v = quantize->in[0]; v != x; v = v->producer->in[0])
+    for (const sp_value *v = quantize->in[0]; v != x; v = v->producer->in[0])
         v->producer->out[0]->dtype = x->dtype;
 }
 
-static sparta_status cancel(sparta_graph *g, sparta_arena *arena, bool *changed)
+static sparta_status cancel(sp_graph *g, sp_arena *arena, bool *changed)
 {
-    sparta_users u; /* stays true for what is asked: a chain ends where an earlier one was changed */
-    SPARTA_TRY(sparta_graph_users(g, arena, &u));
+    sp_users u; /* stays true for what is asked: a chain ends where an earlier one was changed */
+    SP_TRY(sp_graph_users(g, arena, &u));
     for (int i = 0; i < g->n_nodes; i++) {
-        sparta_node *quantize = g->node[i], *first, *pair;
-        if (quantize->op != SPARTA_OP_QuantizeLinear) continue;
-        SPARTA_TRY(find_pair(g, arena, &u, quantize, &first, &pair));
+        sp_node *quantize = g->node[i], *first, *pair;
+        if (quantize->op != SP_OP_QuantizeLinear) continue;
+        SP_TRY(find_pair(g, arena, &u, quantize, &first, &pair));
         if (!pair) continue;
-        sparta_value *by = first ? quantize->in[0] : pair->in[0];
+        sp_value *by = first ? quantize->in[0] : pair->in[0];
         if (quantize->out[0]->is_output && (by->is_input || by->constant || by->is_output)) continue;
         if (first) move_narrow(first, pair->in[0], quantize);
-        sparta_graph_replace_among(g, &u, quantize->out[0], by);
+        sp_graph_replace_among(g, &u, quantize->out[0], by);
         *changed = true;
     }
     return SPARTA_OK;
 }
 
-sparta_status sparta_cancel_pairs(sparta_graph *g, bool *changed)
+sparta_status sp_cancel_pairs(sp_graph *g, bool *changed)
 {
-    sparta_arena *arena = sparta_arena_create(g->cx);
-    SPARTA_NEED(g->cx, arena);
+    sp_arena *arena = sp_arena_create(g->cx);
+    SP_NEED(g->cx, arena);
     *changed = false;
     sparta_status status = cancel(g, arena, changed);
-    sparta_arena_free(arena);
-    return status == SPARTA_OK && *changed ? sparta_ops_infer(g) : status;
+    sp_arena_free(arena);
+    return status == SPARTA_OK && *changed ? sp_ops_infer(g) : status;
 }
 
 /* ------------------------------------------------------------------ the attribute of a value */
-void sparta_propagation_shares(const sparta_propagation *p, const sparta_value *v, double *zeros,
-                               double *constants)
+void sp_propagation_shares(const sp_propagation *p, const sp_value *v, double *zeros, double *constants)
 {
-    const sparta_fact *f = sparta_fact_of(p, v);
-    const int64_t n = f->state.at ? sparta_cells_held(&f->state, v->dims.rank) : 0;
+    const sp_fact *f = sp_fact_of(p, v);
+    const int64_t n = f->state.at ? sp_cells_held(&f->state, v->dims.rank) : 0;
     int64_t zero = 0, some = 0;
     for (int64_t i = 0; i < n; i++) {
         zero += f->state.at[i] == 0;
-        some += f->state.at[i] == SPARTA_SOME;
+        some += f->state.at[i] == SP_SOME;
     }
     *zeros = n ? (double)zero / (double)n : 0;
     *constants = n ? (double)some / (double)n : 0;
 }
 
 /* The cells whose state is, or is not, `state`. */
-static sparta_status set_where(sparta_ctx *cx, const sparta_fact *f, int rank, uint8_t state, bool is,
-                               sparta_set *out)
+static sparta_status set_where(sparta_ctx *cx, const sp_fact *f, int rank, uint8_t state, bool is,
+                               sp_set *out)
 {
-    const int64_t n = sparta_cells_held(&f->state, rank), rows = rank > 1 ? f->state.extent[0] : 1;
-    sparta_mask m;
-    SPARTA_TRY(sparta_mask_create(cx, rows, rows ? n / rows : 0, &m));
+    const int64_t n = sp_cells_held(&f->state, rank), rows = rank > 1 ? f->state.extent[0] : 1;
+    sp_mask m;
+    SP_TRY(sp_mask_create(cx, rows, rows ? n / rows : 0, &m));
     for (int64_t i = 0; i < n; i++)
-        if ((f->state.at[i] == state) == is) sparta_mask_set(&m, i / m.cols, i % m.cols);
-    return sparta_set_take(cx, rank, f->state.extent, &m, out);
+        if ((f->state.at[i] == state) == is) sp_mask_set(&m, i / m.cols, i % m.cols);
+    return sp_set_take(cx, rank, f->state.extent, &m, out);
 }
 
-static sparta_tesa_dim dim_of(const sparta_graph *g, const sparta_expr *e, int axis)
+static sp_tesa_dim dim_of(const sp_graph *g, const sp_expr *e, int axis)
 {
-    sparta_tesa_dim d = {.max = INT32_MAX};
+    sp_tesa_dim d = {.max = INT32_MAX};
     const char *symbol = NULL;
     int64_t size;
-    if (sparta_expr_is_const(e, &size)) return sparta_tesa_size(size);
-    if (sparta_expr_is_symbol(e, &symbol))
+    if (sp_expr_is_const(e, &size)) return sp_tesa_size(size);
+    if (sp_expr_is_symbol(e, &symbol))
         for (int i = 0; i < g->n_bounds; i++)
-            if (!strcmp(g->bound[i].symbol, symbol)) d.max = SPARTA_MIN(d.max, g->bound[i].most);
+            if (!strcmp(g->bound[i].symbol, symbol)) d.max = SP_MIN(d.max, g->bound[i].most);
     const size_t plain = symbol ? strspn(symbol, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_") : 0;
     if (plain && plain < sizeof d.name && !symbol[plain])
         memcpy(d.name, symbol, plain);
@@ -195,36 +193,35 @@ static sparta_tesa_dim dim_of(const sparta_graph *g, const sparta_expr *e, int a
     return d;
 }
 
-static sparta_status add_facts(sparta_ctx *cx, const sparta_fact *f, int rank, sparta_tesa *t)
+static sparta_status add_facts(sparta_ctx *cx, const sp_fact *f, int rank, sp_tesa *t)
 {
-    sparta_set has, known = {0};
-    SPARTA_TRY(set_where(cx, f, rank, 0, false, &has));
-    sparta_status status = sparta_tesa_set_has(cx, t, &has);
-    sparta_set_free(cx, &has);
+    sp_set has, known = {0};
+    SP_TRY(set_where(cx, f, rank, 0, false, &has));
+    sparta_status status = sp_tesa_set_has(cx, t, &has);
+    sp_set_free(cx, &has);
     if (status != SPARTA_OK || !f->value.data) return status;
-    SPARTA_TRY(set_where(cx, f, rank, SPARTA_SOME, true, &known));
-    if (!sparta_set_is_none(&known)) status = sparta_tesa_set_constants(cx, t, &known, &f->value);
-    sparta_set_free(cx, &known);
+    SP_TRY(set_where(cx, f, rank, SP_SOME, true, &known));
+    if (!sp_set_is_none(&known)) status = sp_tesa_set_constants(cx, t, &known, &f->value);
+    sp_set_free(cx, &known);
     return status;
 }
 
-sparta_status sparta_propagation_tesa(sparta_ctx *cx, const sparta_propagation *p, const sparta_value *v,
-                                      sparta_tesa *out)
+sparta_status sp_propagation_tesa(sparta_ctx *cx, const sp_propagation *p, const sp_value *v, sp_tesa *out)
 {
-    const sparta_fact *f = sparta_fact_of(p, v);
+    const sp_fact *f = sp_fact_of(p, v);
     const int rank = v->dims.rank;
-    sparta_tesa_dim dim[SPARTA_RANK];
-    sparta_tesa t;
-    if (v->constant) return sparta_tesa_of_tensor(cx, v->constant, out);
-    if (rank < 1 || rank > SPARTA_TESA_RANK)
-        return sparta_fail(cx, SPARTA_E_UNSUPPORTED, "value '%.200s' has %d dims; an attribute has 1 to %d",
-                           v->name, rank, SPARTA_TESA_RANK);
+    sp_tesa_dim dim[SPARTA_RANK];
+    sp_tesa t;
+    if (v->constant) return sp_tesa_of_tensor(cx, v->constant, out);
+    if (rank < 1 || rank > SP_TESA_RANK)
+        return sp_fail(cx, SPARTA_E_UNSUPPORTED, "value '%.200s' has %d dims; an attribute has 1 to %d",
+                       v->name, rank, SP_TESA_RANK);
     for (int i = 0; i < rank; i++) dim[i] = dim_of(p->g, v->dims.dim[i], i);
-    SPARTA_TRY(sparta_tesa_create(cx, rank, dim, sparta_propagation_precision(p, v), &t));
+    SP_TRY(sp_tesa_create(cx, rank, dim, sp_propagation_precision(p, v), &t));
     sparta_status status =
-        f->state.at && sparta_cells_held(&f->state, rank) ? add_facts(cx, f, rank, &t) : SPARTA_OK;
+        f->state.at && sp_cells_held(&f->state, rank) ? add_facts(cx, f, rank, &t) : SPARTA_OK;
     if (status != SPARTA_OK) {
-        sparta_tesa_free(cx, &t);
+        sp_tesa_free(cx, &t);
         return status;
     }
     *out = t;

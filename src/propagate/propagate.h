@@ -29,24 +29,24 @@
  *                 constants; fold.c constants into biases and initialisers; once.c constants that repeat; tie.c weights used twice
  *     words       report.c what went and what stayed; explain.c who holds it; request.c what a user asks to remove, heads.c of attentions
  */
-#ifndef SPARTA_PROPAGATE_H
-#define SPARTA_PROPAGATE_H
+#ifndef SP_PROPAGATE_H
+#define SP_PROPAGATE_H
 
 #include "ops/ops.h"
 #include "tesa/attribute.h"
 
-typedef struct sparta_propagation sparta_propagation;
+typedef struct sp_propagation sp_propagation;
 
 /* What became of one initialiser. */
-typedef struct sparta_kept {
+typedef struct sp_kept {
     const char *name;
     int rank;
     int64_t before[SPARTA_RANK], after[SPARTA_RANK];
     bool gone;              /* nobody uses it any more */
     const char *blocked_by; /* why dead slices stay, in words; "" */
-} sparta_kept;
+} sp_kept;
 
-typedef struct sparta_propagate_report {
+typedef struct sp_propagate_report {
     int64_t parameters_before,
         parameters_after; /* elements of initialisers of floats and quantised numbers */
     int nodes_before, nodes_after, rounds;
@@ -54,10 +54,10 @@ typedef struct sparta_propagate_report {
     const char
         *cut_short; /* it ended before all was looked at: after how much, and what to do; "": all was */
     int n;
-    sparta_kept *tensor; /* in the graph's arena */
-} sparta_propagate_report;
+    sp_kept *tensor; /* in the graph's arena */
+} sp_propagate_report;
 
-typedef struct sparta_propagate_options {
+typedef struct sp_propagate_options {
     int n_remove;
     const char *const *remove; /* "encoder.2.heads=3,5": see request.c */
     const char *const *keep;   /* names of constants whose shape stays (a schedule pins their format) */
@@ -65,35 +65,33 @@ typedef struct sparta_propagate_options {
     int threads;   /* 0: the cores available */
     int multiple;  /* of indices that axes of weights keep; 0: 1 */
     double effort; /* a share of the steps that end a hostile model (facts.h); 0: all of them */
-} sparta_propagate_options;
+} sp_propagate_options;
 
 /* Facts about every value of an inferred graph, which is not changed. */
-sparta_status sparta_propagate_facts(sparta_graph *g, const sparta_propagate_options *options,
-                                     sparta_propagation **out) SPARTA_MUST;
-void sparta_propagation_free(sparta_propagation *p);
+sparta_status sp_propagate_facts(sp_graph *g, const sp_propagate_options *options,
+                                 sp_propagation **out) SP_MUST;
+void sp_propagation_free(sp_propagation *p);
 /* What is known of one element of a value: true with its value, or false. needed: false when no output depends on it. */
-bool sparta_propagation_known(const sparta_propagation *p, const sparta_value *v, const int64_t *index,
-                              double *value);
-bool sparta_propagation_needed(const sparta_propagation *p, const sparta_value *v, const int64_t *index);
-/* The attribute of a value: dims, what exists, constants, precision. Free with sparta_tesa_free. Rank 1 to SPARTA_TESA_RANK. */
-sparta_status sparta_propagation_tesa(sparta_ctx *cx, const sparta_propagation *p, const sparta_value *v,
-                                      sparta_tesa *out) SPARTA_MUST;
+bool sp_propagation_known(const sp_propagation *p, const sp_value *v, const int64_t *index, double *value);
+bool sp_propagation_needed(const sp_propagation *p, const sp_value *v, const int64_t *index);
+/* The attribute of a value: dims, what exists, constants, precision. Free with sp_tesa_free. Rank 1 to SP_TESA_RANK. */
+sparta_status sp_propagation_tesa(sparta_ctx *cx, const sp_propagation *p, const sp_value *v,
+                                  sp_tesa *out) SP_MUST;
 
 /* The type of a value, or the narrower one it was dequantised from. */
-sparta_precision sparta_propagation_precision(const sparta_propagation *p, const sparta_value *v);
+sp_precision sp_propagation_precision(const sp_propagation *p, const sp_value *v);
 /* Elements of which 0, or another constant, is known, as shares of all of them. */
-void sparta_propagation_shares(const sparta_propagation *p, const sparta_value *v, double *zeros,
-                               double *constants);
+void sp_propagation_shares(const sp_propagation *p, const sp_value *v, double *zeros, double *constants);
 
 /* Edit an inferred graph as a request says: "encoder.2.heads=3,5" or "conv1.weight=4-7" (request.c). */
-sparta_status sparta_propagate_remove(sparta_graph *g, const char *request) SPARTA_MUST;
+sparta_status sp_propagate_remove(sp_graph *g, const char *request) SP_MUST;
 /* Propagate and compact in place, to the fixed point. The graph is inferred, before and after. */
-sparta_status sparta_propagate(sparta_graph *g, const sparta_propagate_options *options,
-                               sparta_propagate_report *out) SPARTA_MUST;
+sparta_status sp_propagate(sp_graph *g, const sp_propagate_options *options,
+                           sp_propagate_report *out) SP_MUST;
 /* The report of a graph from which nothing is taken. */
-sparta_status sparta_propagate_nothing(sparta_graph *g, sparta_propagate_report *out) SPARTA_MUST;
+sparta_status sp_propagate_nothing(sp_graph *g, sp_propagate_report *out) SP_MUST;
 /* Before a graph is written to a file: transposed copies of weights that are also used as they are become a Transpose of them again,
  * so that the file has them once. The graph is for writing after that: infer would fold them. */
-sparta_status sparta_propagate_tie(sparta_graph *g) SPARTA_MUST;
+sparta_status sp_propagate_tie(sp_graph *g) SP_MUST;
 
 #endif

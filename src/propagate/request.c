@@ -11,12 +11,11 @@
 #include <string.h>
 
 /* ------------------------------------------------------------------ "3,5,8-11" */
-static sparta_status wrong_indices(const sparta_wish *w, const char *what, int64_t size, const char *of)
+static sparta_status wrong_indices(const sp_wish *w, const char *what, int64_t size, const char *of)
 {
-    return sparta_fail(
-        w->g->cx, SPARTA_E_USAGE,
-        "--remove %.200s: %s; give indices from 0 to %lld of '%.200s', each once, as in 3,5,8-11", w->text,
-        what, (long long)size - 1, of);
+    return sp_fail(w->g->cx, SPARTA_E_USAGE,
+                   "--remove %.200s: %s; give indices from 0 to %lld of '%.200s', each once, as in 3,5,8-11",
+                   w->text, what, (long long)size - 1, of);
 }
 
 /* A number of at most 18 digits; moves on. */
@@ -30,7 +29,7 @@ static bool read_number(const char **at, int64_t *out)
     return some;
 }
 
-sparta_status sparta_wish_indices(const sparta_wish *w, int64_t size, const char *of, uint8_t *gone)
+sparta_status sp_wish_indices(const sp_wish *w, int64_t size, const char *of, uint8_t *gone)
 {
     const char *s = w->indices;
     memset(gone, 0, (size_t)size);
@@ -54,7 +53,7 @@ sparta_status sparta_wish_indices(const sparta_wish *w, int64_t size, const char
 }
 
 /* ------------------------------------------------------------------ weights */
-static bool has_label(const sparta_flow_operand *o, int rank, int label)
+static bool has_label(const sp_flow_operand *o, int rank, int label)
 {
     for (int k = 0; k < rank; k++)
         for (int j = 0; j < o->axis[k].n; j++)
@@ -64,18 +63,18 @@ static bool has_label(const sparta_flow_operand *o, int rank, int label)
 
 /* The axis of factor `at` that is its output's alone, or (the channels of a depthwise convolution) all of whose labels the output
  * has; -1: none. */
-static int output_axis(const sparta_axes *a, int at)
+static int output_axis(const sp_axes *a, int at)
 {
-    const sparta_value *w = a->n->in[at], *y = a->n->out[0];
+    const sp_value *w = a->n->in[at], *y = a->n->out[0];
     int shared = -1, sums = 0;
-    for (int l = 0; l < a->labels; l++) sums += a->label[l].kind == SPARTA_SUM;
+    for (int l = 0; l < a->labels; l++) sums += a->label[l].kind == SP_SUM;
     for (int k = 0; k < w->dims.rank; k++) {
-        const sparta_axis *x = &a->in[at].axis[k];
+        const sp_axis *x = &a->in[at].axis[k];
         bool whole = x->n > 0;
         for (int j = 0; j < x->n; j++) {
             bool others = false;
             for (int i = 0; i < a->n->n_in; i++)
-                others |= i != at && a->in[i].role == SPARTA_FACTOR &&
+                others |= i != at && a->in[i].role == SP_FACTOR &&
                           has_label(&a->in[i], a->n->in[i]->dims.rank, x->label[j]);
             const bool out = has_label(&a->out[0], y->dims.rank, x->label[j]);
             if (out && !others) return k;
@@ -87,31 +86,31 @@ static int output_axis(const sparta_axes *a, int at)
 }
 
 /* The axis of the weight's outputs: -1, no product uses it; -2, two products see it from different sides. */
-static sparta_status find_axis(const sparta_wish *w, const sparta_users *u, const sparta_value *v, int *out)
+static sparta_status find_axis(const sp_wish *w, const sp_users *u, const sp_value *v, int *out)
 {
     *out = -1;
     for (int i = u->first[v->id], last = -1; i < u->first[v->id + 1]; last = u->user[i++]) {
-        const sparta_node *n = w->g->node[u->user[i]];
-        sparta_axes a;
+        const sp_node *n = w->g->node[u->user[i]];
+        sp_axes a;
         if (u->user[i] == last) continue; /* another slot of it */
-        SPARTA_TRY(sparta_axes_of(w->g, n, w->arena, &a));
-        for (int k = 0; k < n->n_in && a.how == SPARTA_FLOW_PRODUCT; k++) {
-            const int axis = n->in[k] == v && a.in[k].role == SPARTA_FACTOR ? output_axis(&a, k) : -1;
+        SP_TRY(sp_axes_of(w->g, n, w->arena, &a));
+        for (int k = 0; k < n->n_in && a.how == SP_FLOW_PRODUCT; k++) {
+            const int axis = n->in[k] == v && a.in[k].role == SP_FACTOR ? output_axis(&a, k) : -1;
             if (axis >= 0) *out = *out == -1 || *out == axis ? axis : -2;
         }
     }
     return SPARTA_OK;
 }
 
-static sparta_status clear_channels(const sparta_wish *w, sparta_value *v, int axis)
+static sparta_status clear_channels(const sp_wish *w, sp_value *v, int axis)
 {
-    sparta_graph *g = w->g;
+    sp_graph *g = w->g;
     const sparta_tensor *t = v->constant;
-    sparta_tensor *copy = sparta_arena_alloc(g->arena, sizeof *copy);
-    uint8_t *gone = sparta_arena_alloc(g->arena, (size_t)SPARTA_MAX(t->dim[axis], 1));
-    SPARTA_NEED(g->cx, copy && gone);
-    SPARTA_TRY(sparta_wish_indices(w, t->dim[axis], sparta_initialiser_name(v), gone));
-    SPARTA_TRY(sparta_tensor_alloc_in(g->arena, t->dtype, t->rank, t->dim, copy));
+    sparta_tensor *copy = sp_arena_alloc(g->arena, sizeof *copy);
+    uint8_t *gone = sp_arena_alloc(g->arena, (size_t)SP_MAX(t->dim[axis], 1));
+    SP_NEED(g->cx, copy && gone);
+    SP_TRY(sp_wish_indices(w, t->dim[axis], sp_initialiser_name(v), gone));
+    SP_TRY(sp_tensor_alloc_in(g->arena, t->dtype, t->rank, t->dim, copy));
     int64_t step = 1;
     for (int k = axis + 1; k < t->rank; k++) step *= t->dim[k];
     const size_t bytes = (size_t)step * sparta_dtype_size(t->dtype);
@@ -123,68 +122,66 @@ static sparta_status clear_channels(const sparta_wish *w, sparta_value *v, int a
     return SPARTA_OK;
 }
 
-static bool is_weight(const sparta_value *v)
+static bool is_weight(const sp_value *v)
 {
-    return v->constant && v->constant->data && v->constant->rank >= 2 && sparta_dtype_is_float(v->dtype);
+    return v->constant && v->constant->data && v->constant->rank >= 2 && sp_dtype_is_float(v->dtype);
 }
 
-static sparta_status no_weight(const sparta_wish *w, bool other)
+static sparta_status no_weight(const sp_wish *w, bool other)
 {
-    const char **names =
-        sparta_arena_array(w->g->arena, (size_t)SPARTA_MAX(w->g->n_values, 1), sizeof *names);
+    const char **names = sp_arena_array(w->g->arena, (size_t)SP_MAX(w->g->n_values, 1), sizeof *names);
     int n = 0;
-    SPARTA_NEED(w->g->cx, names);
+    SP_NEED(w->g->cx, names);
     for (int i = 0; i < w->g->n_values; i++)
-        if (is_weight(w->g->value[i])) names[n++] = sparta_initialiser_name(w->g->value[i]);
-    const char *near = sparta_nearest(w->left, names, n);
+        if (is_weight(w->g->value[i])) names[n++] = sp_initialiser_name(w->g->value[i]);
+    const char *near = sp_nearest(w->left, names, n);
     if (other)
-        return sparta_fail(
+        return sp_fail(
             w->g->cx, SPARTA_E_USAGE,
             "--remove %.200s: '%.200s' is no weight of a product, and has no output channels; name a weight",
             w->text, w->left);
-    return sparta_fail(
-        w->g->cx, SPARTA_E_USAGE, "--remove %.200s: the model has no weight '%.200s'; %s%.100s%s", w->text,
-        w->left, near ? "did you mean '" : "name one (`sparta inspect` lists them), or PATH.heads=INDICES",
-        near ? near : "", near ? "'?" : "");
+    return sp_fail(w->g->cx, SPARTA_E_USAGE, "--remove %.200s: the model has no weight '%.200s'; %s%.100s%s",
+                   w->text, w->left,
+                   near ? "did you mean '" : "name one (`sparta inspect` lists them), or PATH.heads=INDICES",
+                   near ? near : "", near ? "'?" : "");
 }
 
-static sparta_status remove_channels(const sparta_wish *w)
+static sparta_status remove_channels(const sp_wish *w)
 {
     bool some = false, other = false;
-    sparta_users u;
-    SPARTA_TRY(sparta_graph_users(w->g, w->arena, &u));
+    sp_users u;
+    SP_TRY(sp_graph_users(w->g, w->arena, &u));
     for (int i = 0; i < w->g->n_values; i++) {
-        sparta_value *v = w->g->value[i];
+        sp_value *v = w->g->value[i];
         int axis;
-        if (!v->constant ||
-            (!sparta_glob(w->left, sparta_initialiser_name(v)) && !sparta_glob(w->left, v->name)))
+        if (!v->constant || (!sp_glob(w->left, sp_initialiser_name(v)) && !sp_glob(w->left, v->name)))
             continue;
-        SPARTA_TRY(find_axis(w, &u, v, &axis));
+        SP_TRY(find_axis(w, &u, v, &axis));
         if (axis == -2)
-            return sparta_fail(w->g->cx, SPARTA_E_UNSUPPORTED,
-                               "--remove %.200s: products use '%.200s' as it is and transposed; its output "
-                               "channels are not one axis",
-                               w->text, sparta_initialiser_name(v));
+            return sp_fail(w->g->cx, SPARTA_E_UNSUPPORTED,
+                           "--remove %.200s: products use '%.200s' as it is and transposed; its output "
+                           "channels are not one axis",
+                           w->text, sp_initialiser_name(v));
         other = true;
         if (axis < 0 || !is_weight(v)) continue;
-        SPARTA_TRY(clear_channels(w, v, axis));
+        SP_TRY(clear_channels(w, v, axis));
         some = true;
     }
     return some ? SPARTA_OK : no_weight(w, other);
 }
 
 /* ------------------------------------------------------------------ both */
-static bool names_constant(const sparta_graph *g, const char *name)
+static bool names_constant(const sp_graph *g, const char *name)
 {
     for (int i = 0; i < g->n_values; i++)
         if (g->value[i]->constant &&
-            (!strcmp(sparta_initialiser_name(g->value[i]), name) || !strcmp(g->value[i]->name, name)))
+            (!strcmp(sp_initialiser_name(g->value[i]), name) || !strcmp(g->value[i]->name, name)))
             return true;
     return false;
 }
 
 /* PATH.heads=..., and no initialiser has that name. */
-static bool wants_heads(const sparta_wish *w, size_t *path)
+static bool wants_heads(const sp_wish *w, size_t *path)
 {
     const size_t length = strlen(w->left), word = strlen("heads");
     if (length < word || strcmp(w->left + length - word, "heads")) return false;
@@ -194,28 +191,28 @@ static bool wants_heads(const sparta_wish *w, size_t *path)
     return !names_constant(w->g, w->left);
 }
 
-static sparta_status obey(sparta_wish *w, const char *equals)
+static sparta_status obey(sp_wish *w, const char *equals)
 {
     size_t length;
-    w->left = sparta_arena_bytes(w->arena, w->text, (size_t)(equals - w->text));
-    SPARTA_NEED(w->g->cx, w->left);
+    w->left = sp_arena_bytes(w->arena, w->text, (size_t)(equals - w->text));
+    SP_NEED(w->g->cx, w->left);
     if (!wants_heads(w, &length)) return remove_channels(w);
-    const char *path = sparta_arena_bytes(w->arena, w->left, length);
-    SPARTA_NEED(w->g->cx, path);
-    return sparta_wish_heads(w, path);
+    const char *path = sp_arena_bytes(w->arena, w->left, length);
+    SP_NEED(w->g->cx, path);
+    return sp_wish_heads(w, path);
 }
 
-sparta_status sparta_propagate_remove(sparta_graph *g, const char *request)
+sparta_status sp_propagate_remove(sp_graph *g, const char *request)
 {
     const char *equals = strrchr(request, '=');
     if (!equals || equals == request || !equals[1])
-        return sparta_fail(
+        return sp_fail(
             g->cx, SPARTA_E_USAGE,
             "--remove %.200s: expected PATH.heads=INDICES or WEIGHT=INDICES, as in encoder.2.heads=3,5",
             request);
-    sparta_wish w = {.g = g, .arena = sparta_arena_create(g->cx), .text = request, .indices = equals + 1};
-    SPARTA_NEED(g->cx, w.arena);
+    sp_wish w = {.g = g, .arena = sp_arena_create(g->cx), .text = request, .indices = equals + 1};
+    SP_NEED(g->cx, w.arena);
     sparta_status status = obey(&w, equals);
-    sparta_arena_free(w.arena);
+    sp_arena_free(w.arena);
     return status;
 }

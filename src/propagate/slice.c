@@ -6,19 +6,19 @@
 
 #define PARALLEL ((int64_t)1 << 24) /* bytes for which threads are worth waking */
 
-struct sparta_cut {
+struct sp_cut {
     const sparta_tensor *from;
     sparta_tensor *to;
     const int64_t *kept[SPARTA_RANK]; /* indices; to's dims say how many */
     int whole;                        /* axes from here on lose nothing */
-    sparta_cut *next;
+    sp_cut *next;
 };
 
-static sparta_status list_kept(sparta_arena *arena, const uint8_t *gone, int64_t size, const int64_t **out,
+static sparta_status list_kept(sp_arena *arena, const uint8_t *gone, int64_t size, const int64_t **out,
                                int64_t *n)
 {
-    int64_t *kept = sparta_arena_array(arena, (size_t)SPARTA_MAX(size, 1), sizeof *kept);
-    SPARTA_NEED(sparta_arena_ctx(arena), kept);
+    int64_t *kept = sp_arena_array(arena, (size_t)SP_MAX(size, 1), sizeof *kept);
+    SP_NEED(sp_arena_ctx(arena), kept);
     *n = 0;
     for (int64_t i = 0; i < size; i++)
         if (!gone || !gone[i]) kept[(*n)++] = i;
@@ -26,23 +26,22 @@ static sparta_status list_kept(sparta_arena *arena, const uint8_t *gone, int64_t
     return SPARTA_OK;
 }
 
-sparta_status sparta_cut_plan(sparta_arena *scratch, sparta_arena *arena, const sparta_tensor *t,
-                              uint8_t *const *gone, sparta_tensor *out, sparta_cut **list)
+sparta_status sp_cut_plan(sp_arena *scratch, sp_arena *arena, const sparta_tensor *t, uint8_t *const *gone,
+                          sparta_tensor *out, sp_cut **list)
 {
     int64_t dim[SPARTA_RANK];
-    sparta_cut *c = sparta_arena_alloc(scratch, sizeof *c);
-    SPARTA_NEED(sparta_arena_ctx(scratch), c);
-    *c = (sparta_cut){.from = t, .to = out, .whole = t->rank, .next = *list};
-    for (int k = 0; k < t->rank; k++)
-        SPARTA_TRY(list_kept(scratch, gone[k], t->dim[k], &c->kept[k], &dim[k]));
+    sp_cut *c = sp_arena_alloc(scratch, sizeof *c);
+    SP_NEED(sp_arena_ctx(scratch), c);
+    *c = (sp_cut){.from = t, .to = out, .whole = t->rank, .next = *list};
+    for (int k = 0; k < t->rank; k++) SP_TRY(list_kept(scratch, gone[k], t->dim[k], &c->kept[k], &dim[k]));
     while (c->whole > 0 && dim[c->whole - 1] == t->dim[c->whole - 1]) c->whole--;
-    SPARTA_TRY(sparta_tensor_alloc_in(arena, t->dtype, t->rank, dim, out));
+    SP_TRY(sp_tensor_alloc_in(arena, t->dtype, t->rank, dim, out));
     *list = c;
     return SPARTA_OK;
 }
 
 /* What is kept of axes from `axis` on, which have so many elements. */
-static char *copy(const sparta_cut *c, int axis, const char *from, int64_t elements, char *to)
+static char *copy(const sp_cut *c, int axis, const char *from, int64_t elements, char *to)
 {
     const size_t size = sparta_dtype_size(c->from->dtype);
     if (axis == c->whole) {
@@ -60,14 +59,14 @@ static char *copy(const sparta_cut *c, int axis, const char *from, int64_t eleme
     return to;
 }
 
-static void cut_one(const sparta_cut *c)
+static void cut_one(const sp_cut *c)
 {
     if (sparta_tensor_elements(c->to) > 0)
         (void)copy(c, 0, c->from->data, sparta_tensor_elements(c->from), c->to->data);
 }
 
 typedef struct shared {
-    const sparta_cut *const *cut;
+    const sp_cut *const *cut;
     int n;
     atomic_int next;
 } shared;
@@ -79,22 +78,22 @@ static void cut_some(void *arg, int thread)
     for (int i; (i = atomic_fetch_add(&s->next, 1)) < s->n;) cut_one(s->cut[i]);
 }
 
-sparta_status sparta_cut_all(sparta_arena *scratch, const sparta_cut *list, int threads)
+sparta_status sp_cut_all(sp_arena *scratch, const sp_cut *list, int threads)
 {
     shared s = {0};
     int64_t bytes = 0;
-    for (const sparta_cut *c = list; c; c = c->next, s.n++)
+    for (const sp_cut *c = list; c; c = c->next, s.n++)
         bytes += sparta_tensor_elements(c->to) * (int64_t)sparta_dtype_size(c->to->dtype);
     if (bytes < PARALLEL) {
-        for (const sparta_cut *c = list; c; c = c->next) cut_one(c);
+        for (const sp_cut *c = list; c; c = c->next) cut_one(c);
         return SPARTA_OK;
     }
-    const sparta_cut **cut = sparta_arena_array(scratch, (size_t)s.n, sizeof *cut);
-    sparta_pool *pool = cut ? sparta_pool_create(sparta_arena_ctx(scratch), threads) : NULL;
-    SPARTA_NEED(sparta_arena_ctx(scratch), pool);
+    const sp_cut **cut = sp_arena_array(scratch, (size_t)s.n, sizeof *cut);
+    sp_pool *pool = cut ? sp_pool_create(sp_arena_ctx(scratch), threads) : NULL;
+    SP_NEED(sp_arena_ctx(scratch), pool);
     for (int i = 0; list; list = list->next) cut[i++] = list;
     s.cut = cut;
-    sparta_pool_run(pool, cut_some, &s);
-    sparta_pool_free(pool);
+    sp_pool_run(pool, cut_some, &s);
+    sp_pool_free(pool);
     return SPARTA_OK;
 }

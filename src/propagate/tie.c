@@ -9,8 +9,8 @@ static bool same_tile(const sparta_tensor *a, const sparta_tensor *b, int64_t ro
 {
     const size_t size = sparta_dtype_size(a->dtype);
     const char *x = a->data, *y = b->data;
-    for (int64_t i = row; i < SPARTA_MIN(row + TILE, a->dim[0]); i++)
-        for (int64_t k = column; k < SPARTA_MIN(column + TILE, a->dim[1]); k++)
+    for (int64_t i = row; i < SP_MIN(row + TILE, a->dim[0]); i++)
+        for (int64_t k = column; k < SP_MIN(column + TILE, a->dim[1]); k++)
             if (memcmp(x + (size_t)(i * a->dim[1] + k) * size, y + (size_t)(k * a->dim[0] + i) * size,
                        size) != 0)
                 return false;
@@ -28,10 +28,10 @@ static bool is_transposed(const sparta_tensor *a, const sparta_tensor *b)
     return true;
 }
 
-sparta_status sparta_used(const sparta_graph *g, sparta_arena *arena, bool **out)
+sparta_status sp_used(const sp_graph *g, sp_arena *arena, bool **out)
 {
-    bool *used = sparta_arena_array(arena, (size_t)SPARTA_MAX(g->n_values, 1), sizeof *used);
-    SPARTA_NEED(g->cx, used);
+    bool *used = sp_arena_array(arena, (size_t)SP_MAX(g->n_values, 1), sizeof *used);
+    SP_NEED(g->cx, used);
     for (int i = 0; i < g->n_nodes; i++)
         for (int k = 0; k < g->node[i]->n_in; k++)
             if (g->node[i]->in[k]) used[g->node[i]->in[k]->id] = true;
@@ -40,36 +40,35 @@ sparta_status sparta_used(const sparta_graph *g, sparta_arena *arena, bool **out
     return SPARTA_OK;
 }
 
-sparta_value *sparta_tied(const sparta_graph *g, const bool *used, const sparta_value *v)
+sp_value *sp_tied(const sp_graph *g, const bool *used, const sp_value *v)
 {
     if (!v->constant || !v->constant->data || !v->origin || !strcmp(v->origin, v->name)) return NULL;
-    sparta_value *a = sparta_graph_find(g, v->origin);
+    sp_value *a = sp_graph_find(g, v->origin);
     if (!a || a == v || !a->constant || !a->constant->data || !used[a->id]) return NULL;
     return is_transposed(a->constant, v->constant) ? a : NULL;
 }
 
-static sparta_status tie_all(sparta_graph *g, const bool *used)
+static sparta_status tie_all(sp_graph *g, const bool *used)
 {
     static const int64_t swap[] = {1, 0};
-    const sparta_attr perm = {.name = "perm", .kind = SPARTA_ATTR_INTS, .n = 2, .ints = swap};
+    const sp_attr perm = {.name = "perm", .kind = SP_ATTR_INTS, .n = 2, .ints = swap};
     const int n = g->n_values;
     for (int i = 0; i < n; i++) {
-        sparta_value *v = g->value[i], *a = v->is_output || !used[i] ? NULL : sparta_tied(g, used, v);
+        sp_value *v = g->value[i], *a = v->is_output || !used[i] ? NULL : sp_tied(g, used, v);
         if (!a) continue;
         v->constant = NULL;
-        SPARTA_TRY(sparta_graph_add_node(g, SPARTA_OP_Transpose, v->name, 1, &a, 1, &v,
-                                         &(sparta_attrs){1, &perm}, NULL));
+        SP_TRY(sp_graph_add_node(g, SP_OP_Transpose, v->name, 1, &a, 1, &v, &(sp_attrs){1, &perm}, NULL));
     }
-    return sparta_graph_sort(g); /* they stand behind those who read them */
+    return sp_graph_sort(g); /* they stand behind those who read them */
 }
 
-sparta_status sparta_propagate_tie(sparta_graph *g)
+sparta_status sp_propagate_tie(sp_graph *g)
 {
-    sparta_arena *arena = sparta_arena_create(g->cx);
-    SPARTA_NEED(g->cx, arena);
+    sp_arena *arena = sp_arena_create(g->cx);
+    SP_NEED(g->cx, arena);
     bool *used;
-    sparta_status status = sparta_used(g, arena, &used);
+    sparta_status status = sp_used(g, arena, &used);
     if (status == SPARTA_OK) status = tie_all(g, used);
-    sparta_arena_free(arena);
-    return status == SPARTA_OK ? sparta_graph_verify(g) : status;
+    sp_arena_free(arena);
+    return status == SPARTA_OK ? sp_graph_verify(g) : status;
 }

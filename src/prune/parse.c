@@ -16,48 +16,47 @@ static bool number(const char **s, int *out)
     return digits > 0 && digits < 8 && value <= MOST;
 }
 
-static sparta_status sparsity(sparta_ctx *cx, const char *text, const char *s, sparta_prune_spec *spec)
+static sparta_status sparsity(sparta_ctx *cx, const char *text, const char *s, sp_prune_spec *spec)
 {
     if (*s != ':')
-        return sparta_fail(cx, SPARTA_E_USAGE, "prune: '%.60s' has no sparsity; write e.g. %.30s:0.9", text,
-                           text);
-    if (!sparta_parse_double(s + 1, &spec->sparsity) || !(spec->sparsity >= 0 && spec->sparsity <= 1))
-        return sparta_fail(cx, SPARTA_E_USAGE,
-                           "prune: '%.60s': the sparsity '%.30s' must be a number between 0 and 1", text,
-                           s + 1);
+        return sp_fail(cx, SPARTA_E_USAGE, "prune: '%.60s' has no sparsity; write e.g. %.30s:0.9", text,
+                       text);
+    if (!sp_parse_double(s + 1, &spec->sparsity) || !(spec->sparsity >= 0 && spec->sparsity <= 1))
+        return sp_fail(cx, SPARTA_E_USAGE,
+                       "prune: '%.60s': the sparsity '%.30s' must be a number between 0 and 1", text, s + 1);
     return SPARTA_OK;
 }
 
-static sparta_status keep_of(sparta_ctx *cx, const char *text, const char *s, sparta_prune_spec *spec)
+static sparta_status keep_of(sparta_ctx *cx, const char *text, const char *s, sp_prune_spec *spec)
 {
     spec->along_out = !strcmp(s, "@out");
     if (*s && !spec->along_out)
-        return sparta_fail(cx, SPARTA_E_USAGE,
-                           "prune: '%.60s': '%.30s' after n:m, which takes no sparsity; only @out may follow",
-                           text, s);
+        return sp_fail(cx, SPARTA_E_USAGE,
+                       "prune: '%.60s': '%.30s' after n:m, which takes no sparsity; only @out may follow",
+                       text, s);
     if (spec->of < 2 || spec->of > 256 || spec->keep < 1 || spec->keep > spec->of)
-        return sparta_fail(cx, SPARTA_E_USAGE,
-                           "prune: '%.60s': n:m keeps n of each m, 1 <= n <= m, 2 <= m <= 256", text);
+        return sp_fail(cx, SPARTA_E_USAGE,
+                       "prune: '%.60s': n:m keeps n of each m, 1 <= n <= m, 2 <= m <= 256", text);
     return SPARTA_OK;
 }
 
 /* The pattern at the beginning of the text; *rest is what follows it. */
-static sparta_status pattern(sparta_ctx *cx, const char *text, const char *forms, sparta_prune_spec *spec,
+static sparta_status pattern(sparta_ctx *cx, const char *text, const char *forms, sp_prune_spec *spec,
                              const char **rest)
 {
     const char *s = text;
-    *spec = (sparta_prune_spec){0};
+    *spec = (sp_prune_spec){0};
     *rest = text + 4;
     if (!strncmp(text, "heads", 5) || !strncmp(text, "bands", 5))
-        return sparta_fail(cx, SPARTA_E_UNSUPPORTED, "prune: '%.60s': %.5s are not there yet; write %s", text,
-                           text, forms);
+        return sp_fail(cx, SPARTA_E_UNSUPPORTED, "prune: '%.60s': %.5s are not there yet; write %s", text,
+                       text, forms);
     if (!strncmp(text, "rows", 4) || !strncmp(text, "cols", 4)) {
         spec->block_n = text[0] == 'r' ? 1 : 0;
         spec->block_m = 1 - spec->block_n;
         return SPARTA_OK;
     }
     if (!number(&s, &spec->block_n))
-        return sparta_fail(cx, SPARTA_E_USAGE, "prune: '%.60s' is no pattern; write %s", text, forms);
+        return sp_fail(cx, SPARTA_E_USAGE, "prune: '%.60s' is no pattern; write %s", text, forms);
     if (*s == 'x' && (s++, number(&s, &spec->block_m)) && spec->block_n && spec->block_m) {
         *rest = s;
         return SPARTA_OK;
@@ -68,27 +67,27 @@ static sparta_status pattern(sparta_ctx *cx, const char *text, const char *forms
         *rest = s + strlen(s);
         return keep_of(cx, text, s, spec);
     }
-    return sparta_fail(cx, SPARTA_E_USAGE, "prune: '%.60s' is no pattern; write %s", text, forms);
+    return sp_fail(cx, SPARTA_E_USAGE, "prune: '%.60s' is no pattern; write %s", text, forms);
 }
 
-sparta_status sparta_prune_parse_pattern(sparta_ctx *cx, const char *text, sparta_prune_spec *out)
+sparta_status sp_prune_parse_pattern(sparta_ctx *cx, const char *text, sp_prune_spec *out)
 {
-    sparta_prune_spec spec;
+    sp_prune_spec spec;
     const char *rest;
-    SPARTA_TRY(pattern(cx, text, PATTERNS, &spec, &rest));
+    SP_TRY(pattern(cx, text, PATTERNS, &spec, &rest));
     if (*rest)
-        return sparta_fail(cx, SPARTA_E_USAGE,
-                           "prune: '%.60s' is no pattern: what is '%.30s'? write " PATTERNS, text, rest);
+        return sp_fail(cx, SPARTA_E_USAGE, "prune: '%.60s' is no pattern: what is '%.30s'? write " PATTERNS,
+                       text, rest);
     *out = spec;
     return SPARTA_OK;
 }
 
-sparta_status sparta_prune_parse(sparta_ctx *cx, const char *text, sparta_prune_spec *out)
+sparta_status sp_prune_parse(sparta_ctx *cx, const char *text, sp_prune_spec *out)
 {
-    sparta_prune_spec spec;
+    sp_prune_spec spec;
     const char *rest;
-    SPARTA_TRY(pattern(cx, text, FORMS, &spec, &rest));
-    if (!spec.of) SPARTA_TRY(sparsity(cx, text, rest, &spec));
+    SP_TRY(pattern(cx, text, FORMS, &spec, &rest));
+    if (!spec.of) SP_TRY(sparsity(cx, text, rest, &spec));
     *out = spec;
     return SPARTA_OK;
 }

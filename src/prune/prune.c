@@ -20,8 +20,7 @@ typedef struct {
 
 static inline double magnitude(const sparta_tensor *w, int64_t at)
 {
-    double x =
-        w->dtype == SPARTA_F32 ? ((const float *)w->data)[at] : sparta_element_get(w->dtype, w->data, at);
+    double x = w->dtype == SPARTA_F32 ? ((const float *)w->data)[at] : sp_element_get(w->dtype, w->data, at);
     return isnan(x) ? INFINITY : fabs(x); /* what cannot be compared stays as long as possible */
 }
 
@@ -29,7 +28,7 @@ static inline double magnitude(const sparta_tensor *w, int64_t at)
  * weight. */
 static double block_score(const grid *g, int64_t i, int64_t j)
 {
-    int64_t n1 = SPARTA_MIN(g->n, (i + 1) * g->a), k1 = SPARTA_MIN(g->k, (j + 1) * g->b);
+    int64_t n1 = SP_MIN(g->n, (i + 1) * g->a), k1 = SP_MIN(g->k, (j + 1) * g->b);
     double sum = 0;
     for (int64_t n = i * g->a; n < n1; n++)
         for (int64_t k = j * g->b; k < k1; k++)
@@ -39,19 +38,19 @@ static double block_score(const grid *g, int64_t i, int64_t j)
 
 static int64_t block_weight(const grid *g, int64_t i, int64_t j)
 {
-    return SPARTA_MIN(g->a, g->n - i * g->a) * SPARTA_MIN(g->b, g->k - j * g->b);
+    return SP_MIN(g->a, g->n - i * g->a) * SP_MIN(g->b, g->k - j * g->b);
 }
 
-static void drop(const sparta_tensor *w, int64_t n, int64_t k, sparta_mask *mask)
+static void drop(const sparta_tensor *w, int64_t n, int64_t k, sp_mask *mask)
 {
     int64_t size = (int64_t)sparta_dtype_size(w->dtype);
     memset((char *)w->data + (n * w->stride[0] + k * w->stride[1]) * size, 0, (size_t)size);
     if (mask) mask->bits[n * mask->words + k / 64] &= ~(UINT64_C(1) << (k % 64));
 }
 
-static void drop_block(const grid *g, int64_t i, int64_t j, sparta_mask *mask)
+static void drop_block(const grid *g, int64_t i, int64_t j, sp_mask *mask)
 {
-    int64_t n1 = SPARTA_MIN(g->n, (i + 1) * g->a), k1 = SPARTA_MIN(g->k, (j + 1) * g->b);
+    int64_t n1 = SP_MIN(g->n, (i + 1) * g->a), k1 = SP_MIN(g->k, (j + 1) * g->b);
     for (int64_t n = i * g->a; n < n1; n++)
         for (int64_t k = j * g->b; k < k1; k++) drop(g->w, n, k, mask);
 }
@@ -96,7 +95,7 @@ static int64_t needed(const grid *g, double sparsity)
 {
     double all = (double)g->n * (double)g->k;
     int64_t need = (int64_t)ceil(sparsity * all - all * 1e-12 - 1e-9);
-    return SPARTA_MAX(0, SPARTA_MIN(need, g->n * g->k));
+    return SP_MAX(0, SP_MIN(need, g->n * g->k));
 }
 
 /* ------------------------------------------------------------------ blocks */
@@ -113,7 +112,7 @@ static void score_blocks(const grid *g, double *score)
         }
 }
 
-static void prune_blocks(const grid *g, const double *score, int64_t need, sparta_mask *mask)
+static void prune_blocks(const grid *g, const double *score, int64_t need, sp_mask *mask)
 {
     int64_t gone;
     uint64_t limit = threshold(g, score, need, &gone);
@@ -126,8 +125,8 @@ static void prune_blocks(const grid *g, const double *score, int64_t need, spart
         }
 }
 
-static sparta_status by_blocks(sparta_ctx *cx, const sparta_prune_spec *spec, const sparta_tensor *w,
-                               sparta_mask *mask)
+static sparta_status by_blocks(sparta_ctx *cx, const sp_prune_spec *spec, const sparta_tensor *w,
+                               sp_mask *mask)
 {
     grid g = {.w = w, .n = w->dim[0], .k = w->dim[1], .a = spec->block_n, .b = spec->block_m};
     if (!g.a) g.a = g.n;
@@ -136,12 +135,12 @@ static sparta_status by_blocks(sparta_ctx *cx, const sparta_prune_spec *spec, co
     g.cols = (g.k + g.b - 1) / g.b;
     int64_t need = needed(&g, spec->sparsity);
     if (!need) return SPARTA_OK;
-    double *score = sparta_alloc_array(cx, (size_t)g.rows * (size_t)g.cols, sizeof *score);
-    SPARTA_NEED(cx, score);
+    double *score = sp_alloc_array(cx, (size_t)g.rows * (size_t)g.cols, sizeof *score);
+    SP_NEED(cx, score);
     score_blocks(&g, score);
-    sparta_status status = sparta_check_cancel(cx);
+    sparta_status status = sp_check_cancel(cx);
     if (!status) prune_blocks(&g, score, need, mask);
-    sparta_free(cx, score);
+    sp_free(cx, score);
     return status;
 }
 
@@ -149,8 +148,8 @@ static sparta_status by_blocks(sparta_ctx *cx, const sparta_prune_spec *spec, co
 
 /* Of `count` elements from (n,k) on, one step being (dn,dk), drop all but `keep`: those that enough others
  * outrank. */
-static void prune_group(const sparta_tensor *w, int64_t n, int64_t k, const sparta_prune_spec *spec,
-                        int count, sparta_mask *mask)
+static void prune_group(const sparta_tensor *w, int64_t n, int64_t k, const sp_prune_spec *spec, int count,
+                        sp_mask *mask)
 {
     double m[256];
     int64_t dn = spec->along_out ? 1 : 0, dk = 1 - dn;
@@ -163,15 +162,15 @@ static void prune_group(const sparta_tensor *w, int64_t n, int64_t k, const spar
     }
 }
 
-static sparta_status by_groups(sparta_ctx *cx, const sparta_prune_spec *spec, const sparta_tensor *w,
-                               sparta_mask *mask)
+static sparta_status by_groups(sparta_ctx *cx, const sp_prune_spec *spec, const sparta_tensor *w,
+                               sp_mask *mask)
 {
     int64_t step_n = spec->along_out ? spec->of : 1, step_k = spec->along_out ? 1 : spec->of;
     for (int64_t n = 0; n < w->dim[0]; n += step_n) {
-        SPARTA_TRY(sparta_check_cancel(cx));
+        SP_TRY(sp_check_cancel(cx));
         for (int64_t k = 0; k < w->dim[1]; k += step_k) {
             int64_t left = spec->along_out ? w->dim[0] - n : w->dim[1] - k;
-            prune_group(w, n, k, spec, (int)SPARTA_MIN(left, spec->of), mask);
+            prune_group(w, n, k, spec, (int)SP_MIN(left, spec->of), mask);
         }
     }
     return SPARTA_OK;
@@ -179,35 +178,34 @@ static sparta_status by_groups(sparta_ctx *cx, const sparta_prune_spec *spec, co
 
 /* ------------------------------------------------------------------ the public part */
 
-static sparta_status check(sparta_ctx *cx, const sparta_prune_spec *spec, const sparta_tensor *w)
+static sparta_status check(sparta_ctx *cx, const sp_prune_spec *spec, const sparta_tensor *w)
 {
     if (w->rank != 2 || w->dim[0] < 0 || w->dim[1] < 0)
-        return sparta_fail(cx, SPARTA_E_SHAPE,
-                           "prune: a weight has 2 dimensions (n,k), this one has %d; view it so", w->rank);
-    if (!sparta_dtype_is_float(w->dtype))
-        return sparta_fail(cx, SPARTA_E_DTYPE, "prune: the weight is %s; only floats are pruned by magnitude",
-                           sparta_dtype_name(w->dtype));
+        return sp_fail(cx, SPARTA_E_SHAPE,
+                       "prune: a weight has 2 dimensions (n,k), this one has %d; view it so", w->rank);
+    if (!sp_dtype_is_float(w->dtype))
+        return sp_fail(cx, SPARTA_E_DTYPE, "prune: the weight is %s; only floats are pruned by magnitude",
+                       sparta_dtype_name(w->dtype));
     bool groups = spec->of >= 2 && spec->of <= 256 && spec->keep >= 1 && spec->keep <= spec->of;
     bool blocks = spec->of == 0 && spec->block_n >= 0 && spec->block_m >= 0 && spec->sparsity >= 0 &&
                   spec->sparsity <= 1;
     if (!groups && !blocks)
-        return sparta_fail(cx, SPARTA_E_USAGE, "prune: the spec is none that sparta_prune_parse gives");
+        return sp_fail(cx, SPARTA_E_USAGE, "prune: the spec is none that sp_prune_parse gives");
     return SPARTA_OK;
 }
 
-static void fill_mask(sparta_mask *m)
+static void fill_mask(sp_mask *m)
 {
     uint64_t tail = m->cols % 64 ? (UINT64_C(1) << (m->cols % 64)) - 1 : UINT64_MAX;
     for (int64_t i = 0; i < m->rows * m->words; i++) m->bits[i] = (i + 1) % m->words ? UINT64_MAX : tail;
 }
 
-sparta_status sparta_prune(sparta_ctx *cx, const sparta_prune_spec *spec, const sparta_tensor *w,
-                           sparta_mask *mask)
+sparta_status sp_prune(sparta_ctx *cx, const sp_prune_spec *spec, const sparta_tensor *w, sp_mask *mask)
 {
-    SPARTA_TRY(check(cx, spec, w));
-    sparta_mask kept = {0};
+    SP_TRY(check(cx, spec, w));
+    sp_mask kept = {0};
     if (mask) {
-        SPARTA_TRY(sparta_mask_create(cx, w->dim[0], w->dim[1], &kept));
+        SP_TRY(sp_mask_create(cx, w->dim[0], w->dim[1], &kept));
         fill_mask(&kept);
     }
     bool any = w->dim[0] > 0 && w->dim[1] > 0;
@@ -215,18 +213,18 @@ sparta_status sparta_prune(sparta_ctx *cx, const sparta_prune_spec *spec, const 
                            : spec->of ? by_groups(cx, spec, w, mask ? &kept : NULL)
                                       : by_blocks(cx, spec, w, mask ? &kept : NULL);
     if (status)
-        sparta_mask_free(cx, &kept);
+        sp_mask_free(cx, &kept);
     else if (mask)
         *mask = kept;
     return status;
 }
 
-bool sparta_prune_too_large(const sparta_prune_spec *p, int64_t n, int64_t k)
+bool sp_prune_too_large(const sp_prune_spec *p, int64_t n, int64_t k)
 {
     return p->of ? p->of > (p->along_out ? n : k) : p->block_n > n || p->block_m > k;
 }
 
-bool sparta_prune_ragged(const sparta_prune_spec *p, int64_t n, int64_t k)
+bool sp_prune_ragged(const sp_prune_spec *p, int64_t n, int64_t k)
 {
     if (p->of) return (p->along_out ? n : k) % p->of != 0;
     return (p->block_n && n % p->block_n) || (p->block_m && k % p->block_m);
@@ -241,31 +239,30 @@ static int64_t not_finite(const sparta_tensor *w)
     return count;
 }
 
-void sparta_prune_note(sparta_ctx *cx, const sparta_prune_spec *spec, const sparta_tensor *w)
+void sp_prune_note(sparta_ctx *cx, const sp_prune_spec *spec, const sparta_tensor *w)
 {
-    if (w->rank != 2 || !sparta_dtype_is_float(w->dtype)) return;
+    if (w->rank != 2 || !sp_dtype_is_float(w->dtype)) return;
     const long long n = w->dim[0], k = w->dim[1], odd = not_finite(w);
-    if (sparta_prune_ragged(spec, n, k))
-        sparta_note(
+    if (sp_prune_ragged(spec, n, k))
+        sp_note(
             cx,
             "prune: %d%s%d does not divide a weight of %lldx%lld: %s at its edge are smaller, and kernels "
             "pad them",
             spec->of ? spec->keep : spec->block_n, spec->of ? ":" : "x", spec->of ? spec->of : spec->block_m,
             n, k, spec->of ? "groups" : "blocks");
     if (odd)
-        sparta_note(
+        sp_note(
             cx,
             "prune: %lld elements of a weight of %lldx%lld are NaN or Inf: no magnitude is larger, so they "
             "stay as long as any",
             odd, n, k);
 }
 
-void sparta_prune_threshold(const sparta_tensor *w, double value)
+void sp_prune_threshold(const sparta_tensor *w, double value)
 {
     for (int64_t n = 0; n < w->dim[0]; n++)
         for (int64_t k = 0; k < w->dim[1]; k++) {
             const int64_t at = n * w->stride[0] + k * w->stride[1];
-            if (fabs(sparta_element_get(w->dtype, w->data, at)) < value)
-                sparta_element_set(w->dtype, w->data, at, 0);
+            if (fabs(sp_element_get(w->dtype, w->data, at)) < value) sp_element_set(w->dtype, w->data, at, 0);
         }
 }

@@ -4,62 +4,61 @@
 
 /* ------------------------------------------------------------------ inputs */
 
-static sparta_status wrong_name(sparta_ctx *cx, const sparta_graph *g, const char *name, const char *what)
+static sparta_status wrong_name(sparta_ctx *cx, const sp_graph *g, const char *name, const char *what)
 {
-    sparta_text known;
-    sparta_text_init(&known, cx);
-    for (int i = 0; i < g->n_inputs; i++)
-        sparta_text_printf(&known, "%s%s", i ? ", " : "", g->input[i]->name);
+    sp_text known;
+    sp_text_init(&known, cx);
+    for (int i = 0; i < g->n_inputs; i++) sp_text_printf(&known, "%s%s", i ? ", " : "", g->input[i]->name);
     const sparta_status status =
-        sparta_fail(cx, SPARTA_E_USAGE, "input '%s': %s takes %s", name, what, sparta_text_str(&known));
-    sparta_text_free(&known);
+        sp_fail(cx, SPARTA_E_USAGE, "input '%s': %s takes %s", name, what, sp_text_str(&known));
+    sp_text_free(&known);
     return status;
 }
 
 /* Every input of the model is given, once, and nothing else; afterwards run_value.given says by what. */
 static sparta_status match_names(sparta_ctx *cx, sparta_session *s, const sparta_named_tensor *inputs, int n)
 {
-    const sparta_graph *g = s->plan;
+    const sp_graph *g = s->plan;
     for (int i = 0; i < g->n_inputs; i++) s->value[g->input[i]->id].given = NULL;
     for (int i = n - 1; i >= 0; i--) {
-        const sparta_value *v = sparta_graph_find(g, inputs[i].name);
+        const sp_value *v = sp_graph_find(g, inputs[i].name);
         if (v) s->value[v->id].given = &inputs[i]; /* of several the first */
     }
     for (int i = 0; i < g->n_inputs; i++)
         if (!s->value[g->input[i]->id].given)
             return wrong_name(cx, g, g->input[i]->name, "missing; the model");
     for (int i = 0; i < n; i++) {
-        const sparta_value *v = sparta_graph_find(g, inputs[i].name);
+        const sp_value *v = sp_graph_find(g, inputs[i].name);
         if (!v || !v->is_input) return wrong_name(cx, g, inputs[i].name, "the model has no such input; it");
         if (s->value[v->id].given != &inputs[i])
-            return sparta_fail(cx, SPARTA_E_USAGE, "input '%s': it is given twice", inputs[i].name);
+            return sp_fail(cx, SPARTA_E_USAGE, "input '%s': it is given twice", inputs[i].name);
     }
     return SPARTA_OK;
 }
 
-static sparta_status bind_size(sparta_ctx *cx, sparta_session *s, const sparta_value *v, int d, int64_t size)
+static sparta_status bind_size(sparta_ctx *cx, sparta_session *s, const sp_value *v, int d, int64_t size)
 {
     const char *name;
     int64_t fixed;
-    if (sparta_expr_is_const(v->dims.dim[d], &fixed)) {
+    if (sp_expr_is_const(v->dims.dim[d], &fixed)) {
         if (fixed == size) return SPARTA_OK;
-        return sparta_fail(cx, SPARTA_E_USAGE, "input '%s': dimension %d is %ld, the model wants %ld",
-                           v->name, d, (long)size, (long)fixed);
+        return sp_fail(cx, SPARTA_E_USAGE, "input '%s': dimension %d is %ld, the model wants %ld", v->name, d,
+                       (long)size, (long)fixed);
     }
-    if (!sparta_expr_is_symbol(v->dims.dim[d], &name)) return SPARTA_OK;
+    if (!sp_expr_is_symbol(v->dims.dim[d], &name)) return SPARTA_OK;
     for (int i = 0; i < s->n_symbols; i++) {
         if (strcmp(s->symbol[i], name)) continue;
         if (s->wanted[i] >= 0 && s->wanted[i] != size)
-            return sparta_fail(cx, SPARTA_E_USAGE,
-                               "input '%s': dimension %d ('%s') is %ld here and %ld in another input",
-                               v->name, d, name, (long)size, (long)s->wanted[i]);
+            return sp_fail(cx, SPARTA_E_USAGE,
+                           "input '%s': dimension %d ('%s') is %ld here and %ld in another input", v->name, d,
+                           name, (long)size, (long)s->wanted[i]);
         if (size < 0)
-            return sparta_fail(cx, SPARTA_E_USAGE,
-                               "input '%s': dimension %d ('%s') is %ld; it must be at least 0", v->name, d,
-                               name, (long)size);
+            return sp_fail(cx, SPARTA_E_USAGE,
+                           "input '%s': dimension %d ('%s') is %ld; it must be at least 0", v->name, d, name,
+                           (long)size);
         const int64_t bound = s->bound[i];
         if (size > bound)
-            return sparta_fail(
+            return sp_fail(
                 cx, SPARTA_E_USAGE,
                 "input '%s': %s is %ld, but at most %ld is allowed by the model's tables or its --dim",
                 v->name, name, (long)size, (long)bound);
@@ -69,17 +68,16 @@ static sparta_status bind_size(sparta_ctx *cx, sparta_session *s, const sparta_v
 }
 
 /* A dim that is arithmetic, now that its symbols have sizes. */
-static sparta_status check_arithmetic(sparta_ctx *cx, const sparta_session *s, const sparta_value *v,
+static sparta_status check_arithmetic(sparta_ctx *cx, const sparta_session *s, const sp_value *v,
                                       const sparta_tensor *t)
 {
-    const sparta_bindings sizes = {s->n_symbols, s->symbol, s->size};
+    const sp_bindings sizes = {s->n_symbols, s->symbol, s->size};
     for (int d = 0; d < t->rank; d++) {
         int64_t size;
-        if (sparta_expr_is_const(v->dims.dim[d], NULL) || sparta_expr_is_symbol(v->dims.dim[d], NULL))
-            continue;
-        SPARTA_TRY(sparta_expr_eval(cx, v->dims.dim[d], &sizes, &size));
+        if (sp_expr_is_const(v->dims.dim[d], NULL) || sp_expr_is_symbol(v->dims.dim[d], NULL)) continue;
+        SP_TRY(sp_expr_eval(cx, v->dims.dim[d], &sizes, &size));
         if (size != t->dim[d])
-            return sparta_fail(
+            return sp_fail(
                 cx, SPARTA_E_SHAPE,
                 "input '%s': dimension %d is %ld, and must be %ld at the sizes of the other inputs", v->name,
                 d, (long)t->dim[d], (long)size);
@@ -89,28 +87,28 @@ static sparta_status check_arithmetic(sparta_ctx *cx, const sparta_session *s, c
 
 static sparta_status bind_inputs(sparta_ctx *cx, sparta_session *s, const sparta_named_tensor *inputs, int n)
 {
-    const sparta_graph *g = s->plan;
-    SPARTA_TRY(match_names(cx, s, inputs, n));
+    const sp_graph *g = s->plan;
+    SP_TRY(match_names(cx, s, inputs, n));
     for (int i = 0; i < s->n_symbols; i++) s->wanted[i] = -1;
     for (int i = 0; i < g->n_inputs; i++) {
-        const sparta_value *v = g->input[i];
+        const sp_value *v = g->input[i];
         const sparta_tensor *t = &s->value[v->id].given->tensor;
         if (t->dtype != v->dtype)
-            return sparta_fail(cx, SPARTA_E_USAGE, "input '%s': it is %s, the model wants %s", v->name,
-                               sparta_dtype_name(t->dtype), sparta_dtype_name(v->dtype));
+            return sp_fail(cx, SPARTA_E_USAGE, "input '%s': it is %s, the model wants %s", v->name,
+                           sparta_dtype_name(t->dtype), sparta_dtype_name(v->dtype));
         if (t->rank != v->dims.rank)
-            return sparta_fail(cx, SPARTA_E_USAGE, "input '%s': it has %d dimensions, the model wants %d",
-                               v->name, t->rank, v->dims.rank);
-        if (!sparta_tensor_contiguous(t))
-            return sparta_fail(cx, SPARTA_E_USAGE, "input '%s': it must be row-major without gaps", v->name);
-        for (int d = 0; d < t->rank; d++) SPARTA_TRY(bind_size(cx, s, v, d, t->dim[d]));
+            return sp_fail(cx, SPARTA_E_USAGE, "input '%s': it has %d dimensions, the model wants %d",
+                           v->name, t->rank, v->dims.rank);
+        if (!sp_tensor_contiguous(t))
+            return sp_fail(cx, SPARTA_E_USAGE, "input '%s': it must be row-major without gaps", v->name);
+        for (int d = 0; d < t->rank; d++) SP_TRY(bind_size(cx, s, v, d, t->dim[d]));
         if (!t->data && sparta_tensor_elements(t))
-            return sparta_fail(cx, SPARTA_E_USAGE, "input '%s': it has no data", v->name);
+            return sp_fail(cx, SPARTA_E_USAGE, "input '%s': it has no data", v->name);
     }
     if (!s->laid_out || memcmp(s->wanted, s->size, (size_t)s->n_symbols * sizeof *s->size))
-        SPARTA_TRY(sparta_session_layout(cx, s));
+        SP_TRY(sp_session_layout(cx, s));
     for (int i = 0; i < g->n_inputs; i++)
-        SPARTA_TRY(check_arithmetic(cx, s, g->input[i], &s->value[g->input[i]->id].given->tensor));
+        SP_TRY(check_arithmetic(cx, s, g->input[i], &s->value[g->input[i]->id].given->tensor));
     for (int i = 0; i < g->n_inputs; i++) {
         run_value *r = &s->value[g->input[i]->id];
         r->tensor = r->given->tensor;
@@ -138,18 +136,18 @@ static void together(sparta_session *s, void (*fn)(void *arg, int thread), void 
     if (s->team == 1)
         fn(arg, 0);
     else
-        sparta_pool_run(s->pool, fn, arg);
+        sp_pool_run(s->pool, fn, arg);
 }
 
-static void timed_call(sparta_session *s, int step, const sparta_place *at, int thread)
+static void timed_call(sparta_session *s, int step, const sp_place *at, int thread)
 {
     if (!s->profile) {
-        sparta_call_panel(&s->step[step].call, at);
+        sp_call_panel(&s->step[step].call, at);
         return;
     }
-    const double t = sparta_now();
-    sparta_call_panel(&s->step[step].call, at);
-    s->spent[(size_t)thread * (size_t)s->n_steps + (size_t)step] += cost(s, sparta_now() - t);
+    const double t = sp_now();
+    sp_call_panel(&s->step[step].call, at);
+    s->spent[(size_t)thread * (size_t)s->n_steps + (size_t)step] += cost(s, sp_now() - t);
 }
 
 static float *work_of(const sparta_session *s, int thread)
@@ -164,8 +162,7 @@ static void depth_first(void *arg, int thread)
     sparta_session *s = w->s;
     const int64_t n = w->to - w->from;
     for (int64_t p = w->from + n * thread / s->team; p < w->from + n * (thread + 1) / s->team; p++) {
-        const sparta_place at = {
-            .panel = p, .slot = thread, .part = 0, .parts = 1, .work = work_of(s, thread)};
+        const sp_place at = {.panel = p, .slot = thread, .part = 0, .parts = 1, .work = work_of(s, thread)};
         for (int i = w->group->first; i <= w->group->last; i++)
             if (!s->step[i].folded) timed_call(s, i, &at, thread);
     }
@@ -177,11 +174,11 @@ static void shared(void *arg, int thread)
     const wave *w = arg;
     sparta_session *s = w->s;
     for (int64_t p = w->from; p < w->to; p++) {
-        const sparta_place at = {.panel = p,
-                                 .slot = (int)(p - w->from),
-                                 .part = thread,
-                                 .parts = s->team,
-                                 .work = work_of(s, thread)};
+        const sp_place at = {.panel = p,
+                             .slot = (int)(p - w->from),
+                             .part = thread,
+                             .parts = s->team,
+                             .work = work_of(s, thread)};
         timed_call(s, w->step, &at, thread);
     }
 }
@@ -192,30 +189,30 @@ static void by_heads(void *arg, int thread)
     const wave *w = arg;
     sparta_session *s = w->s;
     const int a = w->group->first, p = s->step[a].product;
-    const sparta_call *attention = &s->step[a].call, *product = &s->step[p].call;
+    const sp_call *attention = &s->step[a].call, *product = &s->step[p].call;
     const int64_t heads = attention->job.heads, n = attention->job.in[0].tensor.dim[0] * heads;
     double *spent = s->spent + (size_t)thread * (size_t)s->n_steps;
     for (int64_t u = n * thread / s->team; u < n * (thread + 1) / s->team; u++) {
-        const sparta_head h = {&product->job, &attention->job, product->entry,    attention->entry,
-                               u / heads,     u % heads,       work_of(s, thread)};
-        const double start = s->profile ? sparta_now() : 0;
-        sparta_head_product(&h);
-        const double middle = s->profile ? sparta_now() : 0;
-        sparta_head_attend(&h);
+        const sp_head h = {&product->job, &attention->job, product->entry,    attention->entry,
+                           u / heads,     u % heads,       work_of(s, thread)};
+        const double start = s->profile ? sp_now() : 0;
+        sp_head_product(&h);
+        const double middle = s->profile ? sp_now() : 0;
+        sp_head_attend(&h);
         if (!s->profile) continue;
         spent[p] += cost(s, middle - start);
-        spent[a] += cost(s, sparta_now() - middle);
+        spent[a] += cost(s, sp_now() - middle);
     }
 }
 
 /* Inputs may lie elsewhere in every run, and their contents are checked anew. */
 static sparta_status refresh(sparta_ctx *cx, sparta_session *s, run_step *step)
 {
-    sparta_job *j = &step->call.job;
+    sp_job *j = &step->call.job;
     for (int k = 0; k < j->n_in; k++) {
-        const sparta_value *v = step->node->in[k];
+        const sp_value *v = step->node->in[k];
         if (v && v->is_input) j->in[k].tensor.data = s->value[v->id].tensor.data;
-        if (sparta_session_is_lookup(s, v)) SPARTA_TRY(refresh(cx, s, &s->step[s->value[v->id].producer]));
+        if (sp_session_is_lookup(s, v)) SP_TRY(refresh(cx, s, &s->step[s->value[v->id].producer]));
     }
     return step->call.kernel->ready ? step->call.kernel->ready(cx, j) : SPARTA_OK;
 }
@@ -223,8 +220,8 @@ static sparta_status refresh(sparta_ctx *cx, sparta_session *s, run_step *step)
 static sparta_status run_heads(sparta_ctx *cx, sparta_session *s, const run_group *g)
 {
     if (!s->step[g->first].call.job.tokens) return SPARTA_OK; /* items of no tokens */
-    SPARTA_TRY(refresh(cx, s, &s->step[g->first]));
-    SPARTA_TRY(refresh(cx, s, &s->step[s->step[g->first].product]));
+    SP_TRY(refresh(cx, s, &s->step[g->first]));
+    SP_TRY(refresh(cx, s, &s->step[s->step[g->first].product]));
     together(s, by_heads, &(wave){.s = s, .group = g});
     return SPARTA_OK;
 }
@@ -233,10 +230,10 @@ static sparta_status run_panels(sparta_ctx *cx, sparta_session *s, const run_gro
 {
     if (!s->step[g->first].call.job.tokens) return SPARTA_OK; /* none to run */
     for (int i = g->first; i <= g->last; i++)
-        if (!s->step[i].folded) SPARTA_TRY(refresh(cx, s, &s->step[i]));
+        if (!s->step[i].folded) SP_TRY(refresh(cx, s, &s->step[i]));
     /* Full panels in equal numbers; what is left, a part-filled one included, is shared (at most as many as there are slots). */
-    const sparta_job *first = &s->step[g->first].call.job;
-    const int64_t panels = first->panels, full = first->tokens / SPARTA_PANEL;
+    const sp_job *first = &s->step[g->first].call.job;
+    const int64_t panels = first->panels, full = first->tokens / SP_PANEL;
     const int64_t whole = s->team == 1 ? panels : full / s->team * s->team;
     if (whole) together(s, depth_first, &(wave){.s = s, .group = g, .from = 0, .to = whole});
     if (whole < panels)
@@ -249,21 +246,19 @@ static sparta_status run_panels(sparta_ctx *cx, sparta_session *s, const run_gro
 static sparta_status run_builtin(sparta_ctx *cx, sparta_session *s, int i)
 {
     run_step *step = &s->step[i];
-    const double t = sparta_now();
+    const double t = sp_now();
     for (int k = 0; k < step->node->n_in; k++) {
-        const sparta_value *v = step->node->in[k];
+        const sp_value *v = step->node->in[k];
         if (v)
             step->in[k] = s->value[v->id].tensor;
         else
             step->in[k] = (sparta_tensor){.rank = -1};
         if (v && !step->in[k].data)
-            return sparta_fail(cx, SPARTA_E_FORMAT, "%s: '%s' is not stored in rows", step->node->name,
-                               v->name);
+            return sp_fail(cx, SPARTA_E_FORMAT, "%s: '%s' is not stored in rows", step->node->name, v->name);
     }
     for (int k = 0; k < step->node->n_out; k++) step->out[k] = s->value[step->node->out[k]->id].tensor;
-    SPARTA_TRY(sparta_call_builtin(cx, step->node, step->in, step->out));
-    if (s->profile)
-        s->spent[i] += (sparta_now() - t) * s->threads; /* the others wait: it costs the whole team */
+    SP_TRY(sp_call_builtin(cx, step->node, step->in, step->out));
+    if (s->profile) s->spent[i] += (sp_now() - t) * s->threads; /* the others wait: it costs the whole team */
     return SPARTA_OK;
 }
 
@@ -271,35 +266,34 @@ sparta_status sparta_session_run(sparta_ctx *cx, sparta_session *s, const sparta
                                  int n_inputs, sparta_named_tensor *outputs, int n_outputs)
 {
     for (int i = 0; i < n_outputs; i++) {
-        const sparta_value *v = sparta_graph_find(s->plan, outputs[i].name);
+        const sp_value *v = sp_graph_find(s->plan, outputs[i].name);
         if (!v || !v->is_output)
-            return sparta_fail(cx, SPARTA_E_USAGE, "output '%s': the model has no such output",
-                               outputs[i].name);
+            return sp_fail(cx, SPARTA_E_USAGE, "output '%s': the model has no such output", outputs[i].name);
     }
-    SPARTA_TRY(sparta_package_unchanged(cx, s->package));
-    SPARTA_TRY(bind_inputs(cx, s, inputs, n_inputs));
+    SP_TRY(sp_package_unchanged(cx, s->package));
+    SP_TRY(bind_inputs(cx, s, inputs, n_inputs));
     for (int g = 0; g < s->n_groups; g++) {
-        SPARTA_TRY(sparta_check_cancel(cx));
+        SP_TRY(sp_check_cancel(cx));
         switch (s->group[g].kind) {
-        case RUN_ROWS: SPARTA_TRY(run_builtin(cx, s, s->group[g].first)); break;
-        case RUN_PANELS: SPARTA_TRY(run_panels(cx, s, &s->group[g])); break;
-        case RUN_HEADS: SPARTA_TRY(run_heads(cx, s, &s->group[g])); break;
+        case RUN_ROWS: SP_TRY(run_builtin(cx, s, s->group[g].first)); break;
+        case RUN_PANELS: SP_TRY(run_panels(cx, s, &s->group[g])); break;
+        case RUN_HEADS: SP_TRY(run_heads(cx, s, &s->group[g])); break;
         }
     }
-    SPARTA_TRY(sparta_package_unchanged(cx, s->package)); /* while it ran */
+    SP_TRY(sp_package_unchanged(cx, s->package)); /* while it ran */
     for (int i = 0; i < n_outputs; i++)
-        outputs[i].tensor = s->value[sparta_graph_find(s->plan, outputs[i].name)->id].tensor;
+        outputs[i].tensor = s->value[sp_graph_find(s->plan, outputs[i].name)->id].tensor;
     s->runs++;
     return SPARTA_OK;
 }
 
-int sparta_session_profile(sparta_session *s, const sparta_step_profile **out, bool reset)
+int sp_session_profile(sparta_session *s, const sp_step_profile **out, bool reset)
 {
     for (int i = 0; i < s->n_steps; i++) {
         double sum = 0;
         for (int t = 0; t < s->threads; t++) sum += s->spent[(size_t)t * (size_t)s->n_steps + (size_t)i];
-        s->profiled[i] = (sparta_step_profile){
-            s->step[i].node->name, sparta_builtin_row(s->step[i].node->op)->name,    s->step[i].implement,
+        s->profiled[i] = (sp_step_profile){
+            s->step[i].node->name, sp_builtin_row(s->step[i].node->op)->name,        s->step[i].implement,
             s->step[i].node,       s->runs ? sum / s->threads / (double)s->runs : 0, s->step[i].ops,
             s->step[i].dense_ops};
     }

@@ -20,30 +20,30 @@ static int root_of(const sparta_session *s, int id)
 }
 
 /* Input i of a node is read beyond the panel at hand. */
-static bool reads_all(const sparta_node *n, int i)
+static bool reads_all(const sp_node *n, int i)
 {
-    return n->op == SPARTA_OP_Attention && (i == 1 || i == 2);
+    return n->op == SP_OP_Attention && (i == 1 || i == 2);
 }
 
 /* The tokens a panel step works on, as expressions: the leading dims of its panel side. */
-static const sparta_value *panel_side(const sparta_session *s, const run_step *step)
+static const sp_value *panel_side(const sparta_session *s, const run_step *step)
 {
-    const sparta_value *out = step->node->out[0];
+    const sp_value *out = step->node->out[0];
     return s->value[out->id].panels ? out : step->node->in[0];
 }
 
-bool sparta_session_same_tokens(const sparta_value *a, const sparta_value *b)
+bool sp_session_same_tokens(const sp_value *a, const sp_value *b)
 {
     if (a->dims.rank != b->dims.rank) return false;
     for (int i = 0; i + 1 < a->dims.rank; i++)
-        if (!sparta_expr_equal(a->dims.dim[i], b->dims.dim[i])) return false;
+        if (!sp_expr_equal(a->dims.dim[i], b->dims.dim[i])) return false;
     return true;
 }
 
 static bool must_wait(const sparta_session *s, const run_step *step, int group_first)
 {
     for (int i = 0; i < step->node->n_in; i++) {
-        const sparta_value *v = step->node->in[i];
+        const sp_value *v = step->node->in[i];
         if (!v) continue;
         const run_value *r = &s->value[root_of(s, v->id)];
         if (r->producer >= group_first && (!r->panels || reads_all(step->node, i))) return true;
@@ -62,14 +62,14 @@ static bool reads(const sparta_session *s, const run_step *step, int root)
 
 static bool is_plain_product(const run_step *step)
 {
-    return step->call.kernel == &sparta_panel_linear && !step->call.job.stat &&
+    return step->call.kernel == &sp_panel_linear && !step->call.job.stat &&
            (step->node->n_in < 4 || !step->node->in[3]);
 }
 
 static int product_of(const sparta_session *s, int i)
 {
-    const sparta_node *n = s->step[i].node;
-    if (s->step[i].call.kernel != &sparta_panel_attention) return -1;
+    const sp_node *n = s->step[i].node;
+    if (s->step[i].call.kernel != &sp_panel_attention) return -1;
     const int root = root_of(s, n->in[0]->id), maker = s->value[root].producer;
     if (maker < 0 || root_of(s, n->in[1]->id) != root || root_of(s, n->in[2]->id) != root) return -1;
     if (!is_plain_product(&s->step[maker])) return -1;
@@ -78,38 +78,38 @@ static int product_of(const sparta_session *s, int i)
     return maker;
 }
 
-bool sparta_session_is_lookup(const sparta_session *s, const sparta_value *v)
+bool sp_session_is_lookup(const sparta_session *s, const sp_value *v)
 {
     const int maker = v ? s->value[v->id].producer : -1;
-    return maker >= 0 && s->step[maker].folded && s->step[maker].call.kernel == &sparta_panel_embed;
+    return maker >= 0 && s->step[maker].folded && s->step[maker].call.kernel == &sp_panel_embed;
 }
 
 /* Embeds of one table that only interaction i reads, once. */
 static void fold_lookups(sparta_session *s, int i)
 {
-    const sparta_node *n = s->step[i].node;
+    const sp_node *n = s->step[i].node;
     for (int k = 0; k < n->n_in - 1; k++) {
         if (!n->in[k]) continue;
         const run_value *v = &s->value[n->in[k]->id];
         int readers = 0;
         if (v->producer < 0 || v->parent >= 0 || v->value->is_output) continue;
         run_step *maker = &s->step[v->producer];
-        if (maker->call.kernel != &sparta_panel_embed || maker->node->n_in != 2) continue;
+        if (maker->call.kernel != &sp_panel_embed || maker->node->n_in != 2) continue;
         for (int j = 0; j < s->n_steps; j++)
             for (int at = 0; at < s->step[j].node->n_in; at++) { /* through views, too */
-                const sparta_value *in = s->step[j].node->in[at];
+                const sp_value *in = s->step[j].node->in[at];
                 readers += in && root_of(s, in->id) == v->value->id;
             }
-        maker->folded = readers == 1 && sparta_session_same_tokens(v->value, n->out[0]);
+        maker->folded = readers == 1 && sp_session_same_tokens(v->value, n->out[0]);
         if (maker->folded) maker->implement = s->step[i].implement; /* which is where its time is counted */
     }
 }
 
-void sparta_session_pairs(sparta_session *s)
+void sp_session_pairs(sparta_session *s)
 {
     for (int i = 0; i < s->n_steps; i++) s->step[i].product = product_of(s, i);
     for (int i = 0; i < s->n_steps; i++)
-        if (s->step[i].call.kernel == &sparta_panel_interact) fold_lookups(s, i);
+        if (s->step[i].call.kernel == &sp_panel_interact) fold_lookups(s, i);
 }
 
 /* At the present sizes: items are whole panels, heads share out evenly (or there are many), and what a thread keeps fits its L2. */
@@ -121,12 +121,12 @@ static bool folds(const sparta_session *s, const run_step *step)
     const int64_t heads = step->call.job.heads;
     int64_t units, kept;
     if (q->rank != 3 || k->rank != 3 || v->rank != 3 || q->dim[1] != k->dim[1] || q->dim[1] < 1 ||
-        q->dim[1] % SPARTA_PANEL || heads < 1 || q->dim[2] % heads || v->dim[2] % heads ||
-        !sparta_int_mul(q->dim[0], heads, &units) ||
-        !sparta_int_mul(q->dim[1], 2 * (q->dim[2] + v->dim[2]) / heads + SPARTA_PANEL,
-                        &kept)) /* q k v o of the item, scores of a panel */
+        q->dim[1] % SP_PANEL || heads < 1 || q->dim[2] % heads || v->dim[2] % heads ||
+        !sp_int_mul(q->dim[0], heads, &units) ||
+        !sp_int_mul(q->dim[1], 2 * (q->dim[2] + v->dim[2]) / heads + SP_PANEL,
+                    &kept)) /* q k v o of the item, scores of a panel */
         return false;
-    const size_t l2 = sparta_cpu_info()->l2;
+    const size_t l2 = sp_cpu_info()->l2;
     return kept <= (int64_t)((l2 ? l2 : 1 << 20) / sizeof(float)) &&
            (units % s->threads == 0 || units >= 8 * s->threads);
 }
@@ -136,7 +136,7 @@ static bool folds(const sparta_session *s, const run_step *step)
 static bool joins(const sparta_session *s, const run_group *g, const run_step *step)
 {
     return g->kind == RUN_PANELS && step->call.kernel &&
-           sparta_session_same_tokens(panel_side(s, &s->step[g->first]), panel_side(s, step)) &&
+           sp_session_same_tokens(panel_side(s, &s->step[g->first]), panel_side(s, step)) &&
            !must_wait(s, step, g->first);
 }
 
@@ -163,21 +163,21 @@ static void live_until(sparta_session *s, int id, int step)
 {
     run_value *r = &s->value[root_of(s, id)];
     if (r->producer < 0 || s->step[r->producer].folded) return;
-    r->last = SPARTA_MAX(r->last, step);
+    r->last = SP_MAX(r->last, step);
     if (s->step[step].group != s->step[r->producer].group) r->local = false;
 }
 
 /* Everything that step i reads lives until then; an attention that does its product reads the product's inputs, an interaction
  * the ids that it looks up. */
-static void live_inputs(sparta_session *s, int i, const sparta_node *n)
+static void live_inputs(sparta_session *s, int i, const sp_node *n)
 {
     for (int j = 0; j < n->n_in; j++) {
         if (n->in[j]) live_until(s, n->in[j]->id, i);
-        if (sparta_session_is_lookup(s, n->in[j])) live_inputs(s, i, n->in[j]->producer);
+        if (sp_session_is_lookup(s, n->in[j])) live_inputs(s, i, n->in[j]->producer);
     }
 }
 
-void sparta_session_groups(sparta_session *s)
+void sp_session_groups(sparta_session *s)
 {
     for (int i = 0; i < s->n_steps; i++)
         if (s->step[i].product >= 0) s->step[s->step[i].product].folded = folds(s, &s->step[i]);

@@ -3,81 +3,81 @@
 #include <string.h>
 
 /* Operators whose output holds elements of input 0 and nothing else. */
-static bool passes_elements(const sparta_node *n)
+static bool passes_elements(const sp_node *n)
 {
     switch (n->op) {
-    case SPARTA_OP_Cast:
-    case SPARTA_OP_Identity:
-    case SPARTA_OP_Gather:
-    case SPARTA_OP_Slice:
-    case SPARTA_OP_Split:
-    case SPARTA_OP_Reshape:
-    case SPARTA_OP_Flatten:
-    case SPARTA_OP_Squeeze:
-    case SPARTA_OP_Unsqueeze:
-    case SPARTA_OP_Transpose: return true;
+    case SP_OP_Cast:
+    case SP_OP_Identity:
+    case SP_OP_Gather:
+    case SP_OP_Slice:
+    case SP_OP_Split:
+    case SP_OP_Reshape:
+    case SP_OP_Flatten:
+    case SP_OP_Squeeze:
+    case SP_OP_Unsqueeze:
+    case SP_OP_Transpose: return true;
     default: return false;
     }
 }
 
 /* Rows of the table that input k of a node indexes; 0: none. */
-static int64_t rows_indexed(const sparta_node *n, int k)
+static int64_t rows_indexed(const sp_node *n, int k)
 {
     int64_t rows;
-    if (!(n->op == SPARTA_OP_Embed && k % 2 == 1) && !(n->op == SPARTA_OP_Gather && k == 1)) return 0;
-    const int64_t axis = n->op == SPARTA_OP_Embed ? 0 : sparta_attr_int(&n->attrs, "axis", 0);
-    const sparta_dims *table = &n->in[k - 1]->dims;
+    if (!(n->op == SP_OP_Embed && k % 2 == 1) && !(n->op == SP_OP_Gather && k == 1)) return 0;
+    const int64_t axis = n->op == SP_OP_Embed ? 0 : sp_attr_int(&n->attrs, "axis", 0);
+    const sp_dims *table = &n->in[k - 1]->dims;
     const int64_t at = axis < 0 ? axis + table->rank : axis;
-    return at >= 0 && at < table->rank && sparta_expr_is_const(table->dim[at], &rows) ? rows : 0;
+    return at >= 0 && at < table->rank && sp_expr_is_const(table->dim[at], &rows) ? rows : 0;
 }
 
 /* Fewest rows of the tables that integer value `v` or parts of it index; 0: none. `left` nodes may still be looked at. */
-static int64_t table_rows(const sparta_graph *g, const sparta_value *v, int depth, int64_t *left)
+static int64_t table_rows(const sp_graph *g, const sp_value *v, int depth, int64_t *left)
 {
     int64_t rows = 0;
     for (int i = 0; i < g->n_nodes && --*left > 0; i++) {
-        const sparta_node *n = g->node[i];
+        const sp_node *n = g->node[i];
         for (int k = 0; k < n->n_in; k++) {
             if (n->in[k] != v) continue;
             int64_t found = rows_indexed(n, k);
             for (int o = 0; k == 0 && o < n->n_out && depth < 8 && passes_elements(n); o++) {
                 const int64_t further = table_rows(g, n->out[o], depth + 1, left);
-                if (further > 0) found = found ? SPARTA_MIN(found, further) : further;
+                if (further > 0) found = found ? SP_MIN(found, further) : further;
             }
-            if (found > 0) rows = rows ? SPARTA_MIN(rows, found) : found;
+            if (found > 0) rows = rows ? SP_MIN(rows, found) : found;
         }
     }
     return rows;
 }
 
-static void fill(const sparta_graph *g, const sparta_value *v, sparta_rng *rng, const sparta_tensor *t)
+static void fill(const sp_graph *g, const sp_value *v, sp_rng *rng, const sparta_tensor *t)
 {
     int64_t left = 10000000;
     const int64_t n = sparta_tensor_elements(t), rows = table_rows(g, v, 0, &left);
     const bool ones = !rows && strstr(v->name, "mask");
     for (int64_t i = 0; i < n; i++) {
         if (ones)
-            sparta_element_set(t->dtype, t->data, i, 1);
-        else if (sparta_dtype_is_float(t->dtype))
-            sparta_element_set(t->dtype, t->data, i, 2 * sparta_rng_uniform(rng) - 1);
+            sp_element_set(t->dtype, t->data, i, 1);
+        else if (sp_dtype_is_float(t->dtype))
+            sp_element_set(t->dtype, t->data, i, 2 * sp_rng_uniform(rng) - 1);
         else
-            sparta_element_set_int(t->dtype, t->data, i,
-                                   (int64_t)(sparta_rng_uniform(rng) * (double)(rows ? rows : 2)));
+            sp_element_set_int(t->dtype, t->data, i,
+                               (int64_t)(sp_rng_uniform(rng) * (double)(rows ? rows : 2)));
     }
 }
 
-sparta_status sparta_inputs_make(sparta_ctx *cx, const sparta_graph *g, const sparta_make_inputs *how,
-                                 sparta_named_tensor *out)
+sparta_status sp_inputs_make(sparta_ctx *cx, const sp_graph *g, const sp_make_inputs *how,
+                             sparta_named_tensor *out)
 {
-    sparta_rng rng = sparta_rng_seed(how->seed);
+    sp_rng rng = sp_rng_seed(how->seed);
     for (int i = 0; i < g->n_inputs; i++) {
         int64_t dim[SPARTA_RANK];
-        sparta_status s = sparta_dims_eval(cx, &g->input[i]->dims, &how->sizes, dim);
+        sparta_status s = sp_dims_eval(cx, &g->input[i]->dims, &how->sizes, dim);
         out[i] = (sparta_named_tensor){.name = g->input[i]->name};
         if (s == SPARTA_OK)
-            s = sparta_tensor_alloc(cx, g->input[i]->dtype, g->input[i]->dims.rank, dim, &out[i].tensor);
+            s = sp_tensor_alloc(cx, g->input[i]->dtype, g->input[i]->dims.rank, dim, &out[i].tensor);
         if (s != SPARTA_OK) {
-            sparta_inputs_free(cx, out, i);
+            sp_inputs_free(cx, out, i);
             return s;
         }
         fill(g, g->input[i], &rng, &out[i].tensor);
@@ -85,26 +85,26 @@ sparta_status sparta_inputs_make(sparta_ctx *cx, const sparta_graph *g, const sp
     return SPARTA_OK;
 }
 
-void sparta_inputs_free(sparta_ctx *cx, sparta_named_tensor *t, int n)
+void sp_inputs_free(sparta_ctx *cx, sparta_named_tensor *t, int n)
 {
-    for (int i = 0; i < n; i++) sparta_free(cx, t[i].tensor.data);
+    for (int i = 0; i < n; i++) sp_free(cx, t[i].tensor.data);
 }
 
 /* What was promised when it was compiled, and a slice of a constant that is as long as the symbol: the constant's own length bounds it. */
-int64_t sparta_symbol_bound(const sparta_graph *g, const char *symbol)
+int64_t sp_symbol_bound(const sp_graph *g, const char *symbol)
 {
     int64_t bound = INT64_MAX;
     for (int i = 0; i < g->n_bounds; i++)
         if (!strcmp(g->bound[i].symbol, symbol)) bound = g->bound[i].most;
     for (int i = 0; i < g->n_nodes; i++) {
-        const sparta_node *n = g->node[i];
-        if (n->op != SPARTA_OP_Slice || !n->in[0] || n->in[0]->producer || n->in[0]->is_input) continue;
+        const sp_node *n = g->node[i];
+        if (n->op != SP_OP_Slice || !n->in[0] || n->in[0]->producer || n->in[0]->is_input) continue;
         for (int d = 0; d < n->out[0]->dims.rank && d < n->in[0]->dims.rank; d++) {
             const char *name;
             int64_t size;
-            if (sparta_expr_is_symbol(n->out[0]->dims.dim[d], &name) && !strcmp(name, symbol) &&
-                sparta_expr_is_const(n->in[0]->dims.dim[d], &size))
-                bound = SPARTA_MIN(bound, size);
+            if (sp_expr_is_symbol(n->out[0]->dims.dim[d], &name) && !strcmp(name, symbol) &&
+                sp_expr_is_const(n->in[0]->dims.dim[d], &size))
+                bound = SP_MIN(bound, size);
         }
     }
     return bound;

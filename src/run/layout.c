@@ -7,36 +7,34 @@ static sparta_status measure(sparta_ctx *cx, const sparta_session *s, run_value 
     size_t bytes;
     int64_t floats;
     if (!r->panels) {
-        SPARTA_TRY(sparta_tensor_bytes(cx, r->tensor.dtype, r->tensor.rank, r->tensor.dim, &bytes));
+        SP_TRY(sp_tensor_bytes(cx, r->tensor.dtype, r->tensor.rank, r->tensor.dim, &bytes));
     } else {
-        const int64_t features = sparta_panel_features(&r->tensor);
-        const int64_t panels = r->local ? 1 : SPARTA_MAX(sparta_panels(sparta_panel_tokens(&r->tensor)), 1);
-        if (features > (int64_t)RUN_MOST_BYTES / SPARTA_PANEL)
-            return sparta_fail(cx, SPARTA_E_LIMIT, "%s: too large", r->value->name);
-        r->gap = sparta_panel_rows(features) * SPARTA_PANEL +
-                 (r->stat ? (int64_t)s->threads * 2 * SPARTA_PANEL : 0);
-        if (!sparta_int_mul(r->gap, panels, &floats) ||
-            !sparta_size_mul((size_t)floats, sizeof(float), &bytes))
-            return sparta_fail(cx, SPARTA_E_LIMIT, "%s: too large", r->value->name);
+        const int64_t features = sp_panel_features(&r->tensor);
+        const int64_t panels = r->local ? 1 : SP_MAX(sp_panels(sp_panel_tokens(&r->tensor)), 1);
+        if (features > (int64_t)RUN_MOST_BYTES / SP_PANEL)
+            return sp_fail(cx, SPARTA_E_LIMIT, "%s: too large", r->value->name);
+        r->gap = sp_panel_rows(features) * SP_PANEL + (r->stat ? (int64_t)s->threads * 2 * SP_PANEL : 0);
+        if (!sp_int_mul(r->gap, panels, &floats) || !sp_size_mul((size_t)floats, sizeof(float), &bytes))
+            return sp_fail(cx, SPARTA_E_LIMIT, "%s: too large", r->value->name);
     }
-    if (!sparta_size_align(bytes, 64, &r->bytes) || r->bytes > RUN_MOST_BYTES)
-        return sparta_fail(cx, SPARTA_E_LIMIT, "%s: too large", r->value->name);
+    if (!sp_size_align(bytes, 64, &r->bytes) || r->bytes > RUN_MOST_BYTES)
+        return sp_fail(cx, SPARTA_E_LIMIT, "%s: too large", r->value->name);
     return SPARTA_OK;
 }
 
 static sparta_status evaluate(sparta_ctx *cx, sparta_session *s)
 {
-    const sparta_bindings b = {s->n_symbols, s->symbol, s->size};
-    SPARTA_TRY(sparta_graph_check_musts(cx, s->plan, &b));
+    const sp_bindings b = {s->n_symbols, s->symbol, s->size};
+    SP_TRY(sp_graph_check_musts(cx, s->plan, &b));
     for (int i = 0; i < s->n_values; i++) {
         run_value *r = &s->value[i];
         if (r->producer < 0 && r->parent < 0 && !r->value->is_input) continue;
         int64_t dim[SPARTA_RANK];
         void *data = r->tensor.data;
-        if (sparta_dims_eval(cx, &r->value->dims, &b, dim) != SPARTA_OK)
-            return sparta_fail_in(cx, "%s", r->value->name);
+        if (sp_dims_eval(cx, &r->value->dims, &b, dim) != SPARTA_OK)
+            return sp_fail_in(cx, "%s", r->value->name);
         size_t bytes;
-        SPARTA_TRY(sparta_tensor_bytes(cx, r->value->dtype, r->value->dims.rank, dim, &bytes));
+        SP_TRY(sp_tensor_bytes(cx, r->value->dtype, r->value->dims.rank, dim, &bytes));
         r->tensor =
             sparta_tensor_view(r->value->dtype, r->value->dims.rank, dim, r->value->is_input ? data : NULL);
     }
@@ -50,21 +48,20 @@ static bool is_stored(const sparta_session *s, const run_value *r)
 }
 
 /* `base` is where the buffers lie, NULL while their size is not known. */
-static sparta_operand operand_of(const sparta_session *s, char *base, const sparta_value *v,
-                                 const sparta_operand *was)
+static sp_operand operand_of(const sparta_session *s, char *base, const sp_value *v, const sp_operand *was)
 {
-    sparta_operand o = *was;
+    sp_operand o = *was;
     if (!v) return o;
     const run_value *r = &s->value[v->id], *root = r->parent >= 0 ? &s->value[r->parent] : r;
     o.tensor = r->tensor;
-    o.rows = sparta_session_is_lookup(s, v) ? &s->step[r->producer].call.job : NULL;
-    if (o.kind == SPARTA_OPERAND_PANELS) {
+    o.rows = sp_session_is_lookup(s, v) ? &s->step[r->producer].call.job : NULL;
+    if (o.kind == SP_OPERAND_PANELS) {
         o.row0 = r->row0;
         o.slotted = root->local;
         o.gap = root->local ? (int64_t)(s->slot_bytes / sizeof(float)) : root->gap;
         float *first = base ? (float *)(void *)(base + (root->local ? s->slots_at : 0) + root->offset) : NULL;
-        o.panel = first ? first + r->row0 * SPARTA_PANEL : NULL;
-        o.stat = first && root->stat ? first + root->gap - (int64_t)s->threads * 2 * SPARTA_PANEL : NULL;
+        o.panel = first ? first + r->row0 * SP_PANEL : NULL;
+        o.stat = first && root->stat ? first + root->gap - (int64_t)s->threads * 2 * SP_PANEL : NULL;
     }
     return o;
 }
@@ -77,27 +74,26 @@ static sparta_status bind(sparta_ctx *cx, sparta_session *s, char *base, size_t 
     }
     for (int i = 0; i < s->n_steps; i++) {
         run_step *step = &s->step[i];
-        sparta_job *j = &step->call.job;
+        sp_job *j = &step->call.job;
         for (int k = 0; k < j->n_in; k++) j->in[k] = operand_of(s, base, step->node->in[k], &j->in[k]);
         for (int k = 0; k < j->n_out; k++) j->out[k] = operand_of(s, base, step->node->out[k], &j->out[k]);
-        sparta_call_ops(&step->call, &step->ops, &step->dense_ops);
+        sp_call_ops(&step->call, &step->ops, &step->dense_ops);
         if (!step->call.kernel) continue;
-        j->tokens = sparta_panel_tokens(j->out[0].kind == SPARTA_OPERAND_PANELS ? &j->out[0].tensor
-                                                                                : &j->in[0].tensor);
-        j->panels = sparta_panels(j->tokens);
+        j->tokens =
+            sp_panel_tokens(j->out[0].kind == SP_OPERAND_PANELS ? &j->out[0].tensor : &j->in[0].tensor);
+        j->panels = sp_panels(j->tokens);
         if (!j->tokens) continue; /* a batch or a sequence of none: it will not run */
-        SPARTA_TRY(step->call.kernel->check(cx, j));
-        if (step->call.kernel->work) *work = SPARTA_MAX(*work, step->call.kernel->work(j));
-        if (step->product >= 0 && s->step[step->product].folded)
-            *work = SPARTA_MAX(*work, sparta_head_work(j));
+        SP_TRY(step->call.kernel->check(cx, j));
+        if (step->call.kernel->work) *work = SP_MAX(*work, step->call.kernel->work(j));
+        if (step->product >= 0 && s->step[step->product].folded) *work = SP_MAX(*work, sp_head_work(j));
     }
     return SPARTA_OK;
 }
 
 static sparta_status place_all(sparta_ctx *cx, sparta_session *s, size_t *arena_bytes)
 {
-    run_value **list = sparta_alloc_array(cx, (size_t)s->n_values + 1, sizeof *list);
-    SPARTA_NEED(cx, list);
+    run_value **list = sp_alloc_array(cx, (size_t)s->n_values + 1, sizeof *list);
+    SP_NEED(cx, list);
     sparta_status status = SPARTA_OK;
     for (int i = 0; i < s->n_values && status == SPARTA_OK; i++)
         if (is_stored(s, &s->value[i])) status = measure(cx, s, &s->value[i]);
@@ -105,9 +101,9 @@ static sparta_status place_all(sparta_ctx *cx, sparta_session *s, size_t *arena_
         int n = 0;
         for (int i = 0; i < s->n_values; i++)
             if (is_stored(s, &s->value[i]) && s->value[i].local == local) list[n++] = &s->value[i];
-        status = sparta_session_place(cx, list, n, local ? &s->slot_bytes : arena_bytes);
+        status = sp_session_place(cx, list, n, local ? &s->slot_bytes : arena_bytes);
     }
-    sparta_free(cx, list);
+    sp_free(cx, list);
     return status;
 }
 
@@ -117,7 +113,7 @@ static int team_of(const sparta_session *s)
     double work = 0;
     for (int i = 0; i < s->n_steps; i++) {
         const run_step *step = &s->step[i];
-        const sparta_value *made = step->node->n_out ? step->node->out[0] : NULL;
+        const sp_value *made = step->node->n_out ? step->node->out[0] : NULL;
         if (step->ops > 0)
             work += step->ops;
         else if (made)
@@ -126,32 +122,31 @@ static int team_of(const sparta_session *s)
     return work < s->share_from ? 1 : s->threads;
 }
 
-sparta_status sparta_session_layout(sparta_ctx *cx, sparta_session *s)
+sparta_status sp_session_layout(sparta_ctx *cx, sparta_session *s)
 {
     size_t arena_bytes = 0, slots, total, work = 0;
     s->laid_out = false;
     memcpy(s->size, s->wanted, (size_t)s->n_symbols * sizeof *s->size);
-    SPARTA_TRY(evaluate(cx, s));
-    sparta_session_groups(s);
-    SPARTA_TRY(place_all(cx, s, &arena_bytes));
-    SPARTA_TRY(bind(cx, s, NULL, &work)); /* once without memory: checks sizes, finds the scratch */
+    SP_TRY(evaluate(cx, s));
+    sp_session_groups(s);
+    SP_TRY(place_all(cx, s, &arena_bytes));
+    SP_TRY(bind(cx, s, NULL, &work)); /* once without memory: checks sizes, finds the scratch */
     s->work_bytes = (work + 127) & ~(size_t)63;
     s->slots_at = (arena_bytes + 4095) & ~(size_t)4095;
     s->slot_bytes = (s->slot_bytes + 4095) & ~(size_t)4095;
-    if (!sparta_size_mul(s->slot_bytes + s->work_bytes, (size_t)s->threads, &slots) ||
-        !sparta_size_add(s->slots_at, slots, &total))
-        return sparta_fail(cx, SPARTA_E_LIMIT, "run: the buffers are too large");
+    if (!sp_size_mul(s->slot_bytes + s->work_bytes, (size_t)s->threads, &slots) ||
+        !sp_size_add(s->slots_at, slots, &total))
+        return sp_fail(cx, SPARTA_E_LIMIT, "run: the buffers are too large");
     s->work_at = s->slots_at + s->slot_bytes * (size_t)s->threads;
     if (total > s->buffer_bytes || total < s->buffer_bytes / 2) {
-        sparta_free(s->cx, s->buffer);
+        sp_free(s->cx, s->buffer);
         s->buffer_bytes = 0;
-        s->buffer = sparta_zalloc(s->cx, total); /* the session's own, whoever runs it */
+        s->buffer = sp_zalloc(s->cx, total); /* the session's own, whoever runs it */
         if (!s->buffer)
-            return sparta_fail(cx, SPARTA_E_MEMORY, "run: buffers for these sizes: %s",
-                               sparta_message(s->cx));
+            return sp_fail(cx, SPARTA_E_MEMORY, "run: buffers for these sizes: %s", sparta_message(s->cx));
         s->buffer_bytes = total;
     }
-    SPARTA_TRY(bind(cx, s, s->buffer, &work));
+    SP_TRY(bind(cx, s, s->buffer, &work));
     s->team = team_of(s);
     s->laid_out = true;
     return SPARTA_OK;

@@ -89,7 +89,7 @@ static size_t lowest(const placed *other, int n, const run_value *r)
     size_t at = 0;
     for (int i = 0; i < n && other[i].offset < at + r->bytes; i++)
         if (other[i].first <= r->last && r->first <= other[i].last)
-            at = SPARTA_MAX(at, other[i].offset + other[i].bytes);
+            at = SP_MAX(at, other[i].offset + other[i].bytes);
     return at;
 }
 
@@ -106,17 +106,17 @@ static void place_one(places *p, int i)
         r->offset = lowest(p->busy, i, r);
     }
     for (int node = p->leaves + p->block[i].leaf; node; node /= 2)
-        p->latest[node] = SPARTA_MAX(p->latest[node], r->last);
+        p->latest[node] = SP_MAX(p->latest[node], r->last);
 }
 
 static sparta_status place_each(sparta_ctx *cx, places *p, size_t *total)
 {
     for (int i = 0; i < p->n; i++) {
         place_one(p, i);
-        *total = SPARTA_MAX(*total, p->block[i].value->offset + p->block[i].value->bytes);
+        *total = SP_MAX(*total, p->block[i].value->offset + p->block[i].value->bytes);
         if (*total > RUN_MOST_BYTES) /* before a sum can overflow */
-            return sparta_fail(cx, SPARTA_E_LIMIT, "run: the buffers are too large");
-        if (i % 256 == 0) SPARTA_TRY(sparta_check_cancel(cx));
+            return sp_fail(cx, SPARTA_E_LIMIT, "run: the buffers are too large");
+        if (i % 256 == 0) SP_TRY(sp_check_cancel(cx));
     }
     return SPARTA_OK;
 }
@@ -129,23 +129,23 @@ static void start(places *p)
     for (int i = 0; i < 2 * p->leaves; i++) p->latest[i] = -1;
 }
 
-sparta_status sparta_session_place(sparta_ctx *cx, run_value **list, int n, size_t *total)
+sparta_status sp_session_place(sparta_ctx *cx, run_value **list, int n, size_t *total)
 {
     places p = {.n = n, .leaves = 1, .leaf = list};
     while (p.leaves < n) p.leaves *= 2;
     *total = 0;
-    p.block = sparta_alloc_array(cx, (size_t)n + 1, sizeof *p.block);
-    p.latest = sparta_alloc_array(cx, 2 * (size_t)p.leaves, sizeof *p.latest);
-    p.met = sparta_alloc_array(cx, (size_t)(FEW + n / FEW), sizeof *p.met);
-    p.busy = sparta_alloc_array(cx, (size_t)n + 1, sizeof *p.busy);
-    sparta_status status = sparta_ctx_status(cx);
+    p.block = sp_alloc_array(cx, (size_t)n + 1, sizeof *p.block);
+    p.latest = sp_alloc_array(cx, 2 * (size_t)p.leaves, sizeof *p.latest);
+    p.met = sp_alloc_array(cx, (size_t)(FEW + n / FEW), sizeof *p.met);
+    p.busy = sp_alloc_array(cx, (size_t)n + 1, sizeof *p.busy);
+    sparta_status status = sp_ctx_status(cx);
     if (p.block && p.latest && p.met && p.busy) {
         start(&p);
         status = place_each(cx, &p, total);
     }
-    sparta_free(cx, p.block);
-    sparta_free(cx, p.latest);
-    sparta_free(cx, p.met);
-    sparta_free(cx, p.busy);
+    sp_free(cx, p.block);
+    sp_free(cx, p.latest);
+    sp_free(cx, p.met);
+    sp_free(cx, p.busy);
     return status;
 }

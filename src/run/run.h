@@ -21,48 +21,48 @@
  * The plan is trusted like the code beside it: what kernels follow without looking (panels, weights, ids) is checked, but a builtin
  * believes the dims that the plan declares.
  */
-#ifndef SPARTA_RUN_H
-#define SPARTA_RUN_H
+#ifndef SP_RUN_H
+#define SP_RUN_H
 
 #include "package/package.h"
 
-typedef struct sparta_step_profile {
+typedef struct sp_step_profile {
     const char *name, *op, *implement; /* implement: "strip4", ..., "builtin" */
-    const sparta_node *node;
+    const sp_node *node;
     double seconds; /* mean per run: thread time over threads */
     double ops;     /* real multiply-adds times two per run at the sizes of the last run; 0: not a product */
     double dense_ops;
-} sparta_step_profile;
+} sp_step_profile;
 
 /* After sparta_session_run with options.profile; resets the means when `reset`. */
-int sparta_session_profile(sparta_session *s, const sparta_step_profile **out, bool reset);
-int sparta_session_threads(const sparta_session *s);
+int sp_session_profile(sparta_session *s, const sp_step_profile **out, bool reset);
+int sp_session_threads(const sparta_session *s);
 /* A run of fewer operations stays on the caller's thread: to wake the others takes longer than they save. What is no product counts 16
  * for each number it makes. For checks that are about threads; from the next run on. */
-#define SPARTA_SHARE_FROM 1e6
-void sparta_session_share_from(sparta_session *s, double operations);
-size_t sparta_session_memory(const sparta_session *s); /* bytes of buffers at the present sizes */
-const char *sparta_session_isa(
+#define SP_SHARE_FROM 1e6
+void sp_session_share_from(sparta_session *s, double operations);
+size_t sp_session_memory(const sparta_session *s); /* bytes of buffers at the present sizes */
+const char *sp_session_isa(
     const sparta_session *s); /* target of its compiled kernels: "avx512"; "portable": there are none */
 
 /* Inputs made from a seed at the sizes given (every symbol needs a value): floats in [lo, hi) (default -1 to 1), integers inside the
  * bounds of the Gather or Embed that uses them (else 0 or 1), masks named *mask* all ones. Row-major, allocated from cx. */
-typedef struct sparta_make_inputs {
+typedef struct sp_make_inputs {
     uint64_t seed;
-    sparta_bindings sizes;
-} sparta_make_inputs;
-sparta_status sparta_inputs_make(sparta_ctx *cx, const sparta_graph *g, const sparta_make_inputs *how,
-                                 sparta_named_tensor *out) SPARTA_MUST; /* out[g->n_inputs] */
-void sparta_inputs_free(sparta_ctx *cx, sparta_named_tensor *t, int n);
+    sp_bindings sizes;
+} sp_make_inputs;
+sparta_status sp_inputs_make(sparta_ctx *cx, const sp_graph *g, const sp_make_inputs *how,
+                             sparta_named_tensor *out) SP_MUST; /* out[g->n_inputs] */
+void sp_inputs_free(sparta_ctx *cx, sparta_named_tensor *t, int n);
 /* The bound the model itself sets on a symbol (a position table's rows, say); INT64_MAX when there is none. */
-int64_t sparta_symbol_bound(const sparta_graph *g, const char *symbol);
+int64_t sp_symbol_bound(const sp_graph *g, const char *symbol);
 /* Raise sizes that are not fixed, each as little as it takes, until no dim of the (inferred) graph is below 1: a spatial size of 1 dies
  * in the kernel of a convolution. Where no sizes are found, they stay. name, fixed, value: n of each. */
-sparta_status sparta_sizes_that_run(sparta_ctx *cx, const sparta_graph *g, int n, const char *const *name,
-                                    const bool *fixed, int64_t *value) SPARTA_MUST;
+sparta_status sp_sizes_that_run(sparta_ctx *cx, const sp_graph *g, int n, const char *const *name,
+                                const bool *fixed, int64_t *value) SP_MUST;
 /* The symbols that are dims of inputs by themselves, each once; axis: where it first stands. name, axis: room for all dims of inputs. */
-int sparta_input_symbols(const sparta_graph *g, const char **name, int *axis);
+int sp_input_symbols(const sp_graph *g, const char **name, int *axis);
 /* Height or width of an input (batch, 1 or 3 channels, height, width) that a convolution reads. */
-bool sparta_symbol_is_image_side(const sparta_graph *g, const char *symbol);
+bool sp_symbol_is_image_side(const sp_graph *g, const char *symbol);
 
 #endif

@@ -1,12 +1,12 @@
 /* The inside of a session; for the files of this room only. */
-#ifndef SPARTA_RUN_SESSION_H
-#define SPARTA_RUN_SESSION_H
+#ifndef SP_RUN_SESSION_H
+#define SP_RUN_SESSION_H
 
 #include "call/call.h"
 #include "run/run.h"
 
 typedef struct run_value { /* one value of the plan, by id */
-    const sparta_value *value;
+    const sp_value *value;
     sparta_tensor tensor; /* dims at the present sizes; data for rows */
     bool panels;          /* lives in panels */
     bool stat;            /* with room for statistics */
@@ -21,8 +21,8 @@ typedef struct run_value { /* one value of the plan, by id */
 } run_value;
 
 typedef struct run_step {
-    sparta_call call;
-    const sparta_node *node;
+    sp_call call;
+    const sp_node *node;
     const char *implement;
     sparta_tensor *in, *out; /* a builtin's operands */
     int product;             /* attention: the step whose product it can do itself, head by head, or -1 */
@@ -43,10 +43,10 @@ typedef struct run_group {
 
 struct sparta_session {
     sparta_ctx *cx;
-    sparta_arena *arena;
+    sp_arena *arena;
     const sparta_package *package;
-    const sparta_graph *plan;
-    sparta_pool *pool;
+    const sp_graph *plan;
+    sp_pool *pool;
     int threads;
     int team; /* threads that take part at the present sizes: all, or 1 where there is little to do */
     double share_from; /* operations of a run from which on there is more than little */
@@ -55,7 +55,7 @@ struct sparta_session {
     run_value *value;
     run_step *step;
     run_group *group;
-    const sparta_object **object; /* machine code, one a kernel of the package; NULL: portable */
+    const sp_object **object; /* machine code, one a kernel of the package; NULL: portable */
     const char **symbol;
     int64_t *size;   /* of the symbols at present; -1: never bound */
     int64_t *wanted; /* of the symbols in this run */
@@ -66,20 +66,19 @@ struct sparta_session {
     const char *isa;
     int64_t runs;  /* profiled */
     double *spent; /* [threads][steps] seconds */
-    sparta_step_profile *profiled;
+    sp_step_profile *profiled;
 };
 
 /* layout.c: evaluate all dims, place every buffer, bind every operand. */
-sparta_status sparta_session_layout(sparta_ctx *cx, sparta_session *s) SPARTA_MUST;
+sparta_status sp_session_layout(sparta_ctx *cx, sparta_session *s) SP_MUST;
 /* place.c: an offset for each of n values, so that none shares memory with one that lives at the same time. Sorts the list. */
 #define RUN_MOST_BYTES ((size_t)1 << 48)
-sparta_status sparta_session_place(sparta_ctx *cx, run_value **list, int n, size_t *total) SPARTA_MUST;
+sparta_status sp_session_place(sparta_ctx *cx, run_value **list, int n, size_t *total) SP_MUST;
 /* group.c: steps into groups, lifetimes of values; again at new sizes, since they decide whether products are folded. */
-bool sparta_session_same_tokens(const sparta_value *a,
-                                const sparta_value *b); /* all dims but the last are the same */
-void sparta_session_groups(sparta_session *s);
-void sparta_session_pairs(sparta_session *s); /* find run_step.product and the Embeds that are folded, once */
+bool sp_session_same_tokens(const sp_value *a, const sp_value *b); /* all dims but the last are the same */
+void sp_session_groups(sparta_session *s);
+void sp_session_pairs(sparta_session *s); /* find run_step.product and the Embeds that are folded, once */
 /* A value that is not stored: its Embed is folded into the interaction that reads it. */
-bool sparta_session_is_lookup(const sparta_session *s, const sparta_value *v);
+bool sp_session_is_lookup(const sparta_session *s, const sp_value *v);
 
 #endif

@@ -8,21 +8,21 @@ enum { LARGEST = 1 << 16, IMAGE_STEPS = 8 };
 
 typedef struct needs {
     sparta_ctx *cx;
-    const sparta_graph *g;
+    const sp_graph *g;
     int n; /* dims that are arithmetic, each once */
-    const sparta_expr **dim;
-    const sparta_bindings *sizes;
+    const sp_expr **dim;
+    const sp_bindings *sizes;
 } needs;
 
 static int by_address(const void *a, const void *b)
 {
-    const sparta_expr *x = *(const sparta_expr *const *)a, *y = *(const sparta_expr *const *)b;
+    const sp_expr *x = *(const sp_expr *const *)a, *y = *(const sp_expr *const *)b;
     return x < y ? -1 : x > y;
 }
 
-static bool is_arithmetic(const sparta_expr *x)
+static bool is_arithmetic(const sp_expr *x)
 {
-    return !sparta_expr_is_const(x, NULL) && !sparta_expr_is_symbol(x, NULL);
+    return !sp_expr_is_const(x, NULL) && !sp_expr_is_symbol(x, NULL);
 }
 
 /* Values share their expressions: few of many dims are left. */
@@ -30,10 +30,10 @@ static sparta_status collect(needs *s)
 {
     size_t most = 0, n = 0;
     for (int i = 0; i < s->g->n_values; i++) most += (size_t)s->g->value[i]->dims.rank;
-    s->dim = sparta_alloc_array(s->cx, most + 1, sizeof *s->dim);
-    SPARTA_NEED(s->cx, s->dim);
+    s->dim = sp_alloc_array(s->cx, most + 1, sizeof *s->dim);
+    SP_NEED(s->cx, s->dim);
     for (int i = 0; i < s->g->n_values; i++) {
-        const sparta_value *v = s->g->value[i];
+        const sp_value *v = s->g->value[i];
         for (int d = 0; v->typed && d < v->dims.rank; d++)
             if (is_arithmetic(v->dims.dim[d])) s->dim[n++] = v->dims.dim[d];
     }
@@ -43,33 +43,33 @@ static sparta_status collect(needs *s)
     return SPARTA_OK;
 }
 
-static bool is_broken(const needs *s, const sparta_must *m)
+static bool is_broken(const needs *s, const sp_must *m)
 {
     int64_t a = 0, b = 1;
-    const bool known = sparta_expr_eval(s->cx, m->a, s->sizes, &a) == SPARTA_OK &&
-                       sparta_expr_eval(s->cx, m->b, s->sizes, &b) == SPARTA_OK;
-    if (!known) sparta_ctx_clear(s->cx);
+    const bool known = sp_expr_eval(s->cx, m->a, s->sizes, &a) == SPARTA_OK &&
+                       sp_expr_eval(s->cx, m->b, s->sizes, &b) == SPARTA_OK;
+    if (!known) sp_ctx_clear(s->cx);
     return a != b;
 }
 
 /* The first dim that is not at least 1 at these sizes, or one that must equal another and does not; NULL: all are well. */
-static const sparta_expr *unmet(const needs *s)
+static const sp_expr *unmet(const needs *s)
 {
     for (int i = 0; i < s->g->n_musts; i++) {
-        const sparta_must *m = &s->g->must[i];
-        if (is_broken(s, m)) return sparta_expr_is_const(m->a, NULL) ? m->b : m->a;
+        const sp_must *m = &s->g->must[i];
+        if (is_broken(s, m)) return sp_expr_is_const(m->a, NULL) ? m->b : m->a;
     }
     for (int i = 0; i < s->n; i++) {
         int64_t size = 0;
-        if (sparta_expr_eval(s->cx, s->dim[i], s->sizes, &size) != SPARTA_OK) sparta_ctx_clear(s->cx);
+        if (sp_expr_eval(s->cx, s->dim[i], s->sizes, &size) != SPARTA_OK) sp_ctx_clear(s->cx);
         if (size < 1) return s->dim[i];
     }
     return NULL;
 }
 
 typedef struct raising {
-    const sparta_graph *g;
-    const sparta_bindings *sizes;
+    const sp_graph *g;
+    const sp_bindings *sizes;
     const bool *fixed;
     int64_t *value;
     const int64_t *was; /* a symbol that occurs twice is doubled once */
@@ -81,9 +81,9 @@ static void raise_one(void *arg, const char *name)
     raising *r = arg;
     for (int i = 0; i < r->sizes->n; i++) {
         if (strcmp(r->sizes->name[i], name) || r->fixed[i] || r->value[i] != r->was[i]) continue;
-        const int64_t most = SPARTA_MIN(sparta_symbol_bound(r->g, name), LARGEST);
+        const int64_t most = SP_MIN(sp_symbol_bound(r->g, name), LARGEST);
         if (r->value[i] >= most) continue;
-        r->value[i] = SPARTA_MIN(2 * r->value[i], most);
+        r->value[i] = SP_MIN(2 * r->value[i], most);
         r->any = true;
     }
 }
@@ -91,11 +91,11 @@ static void raise_one(void *arg, const char *name)
 /* Double what a dim that is too small is made of, until none is. False: that does not help. */
 static bool raise_all(const needs *s, const bool *fixed, int64_t *value, int64_t *was)
 {
-    const sparta_expr *dim;
+    const sp_expr *dim;
     while ((dim = unmet(s))) {
         memcpy(was, value, (size_t)s->sizes->n * sizeof *was);
         raising r = {s->g, s->sizes, fixed, value, was, false};
-        sparta_expr_symbols(dim, raise_one, &r);
+        sp_expr_symbols(dim, raise_one, &r);
         if (!r.any) return false;
     }
     return true;
@@ -115,13 +115,13 @@ static void lower_each(const needs *s, const int64_t *wished, int64_t *value)
         }
 }
 
-sparta_status sparta_sizes_that_run(sparta_ctx *cx, const sparta_graph *g, int n, const char *const *name,
-                                    const bool *fixed, int64_t *value)
+sparta_status sp_sizes_that_run(sparta_ctx *cx, const sp_graph *g, int n, const char *const *name,
+                                const bool *fixed, int64_t *value)
 {
-    const sparta_bindings sizes = {n, name, value};
+    const sp_bindings sizes = {n, name, value};
     needs s = {.cx = cx, .g = g, .sizes = &sizes};
-    int64_t *wished = sparta_alloc_array(cx, 2 * (size_t)n + 1, sizeof *wished);
-    SPARTA_NEED(cx, wished);
+    int64_t *wished = sp_alloc_array(cx, 2 * (size_t)n + 1, sizeof *wished);
+    SP_NEED(cx, wished);
     memcpy(wished, value, (size_t)n * sizeof *wished);
     sparta_status status = collect(&s);
     if (status == SPARTA_OK && unmet(&s)) {
@@ -130,18 +130,18 @@ sparta_status sparta_sizes_that_run(sparta_ctx *cx, const sparta_graph *g, int n
         else
             memcpy(value, wished, (size_t)n * sizeof *wished);
     }
-    sparta_free(cx, s.dim);
-    sparta_free(cx, wished);
+    sp_free(cx, s.dim);
+    sp_free(cx, wished);
     return status;
 }
 
-int sparta_input_symbols(const sparta_graph *g, const char **name, int *axis)
+int sp_input_symbols(const sp_graph *g, const char **name, int *axis)
 {
     int n = 0;
     for (int i = 0; i < g->n_inputs; i++)
         for (int d = 0; d < g->input[i]->dims.rank; d++) {
             bool known = false;
-            if (!sparta_expr_is_symbol(g->input[i]->dims.dim[d], &name[n])) continue;
+            if (!sp_expr_is_symbol(g->input[i]->dims.dim[d], &name[n])) continue;
             for (int k = 0; k < n && !known; k++) known = !strcmp(name[k], name[n]);
             axis[n] = d;
             n += !known;
@@ -152,28 +152,28 @@ int sparta_input_symbols(const sparta_graph *g, const char **name, int *axis)
 /* ------------------------------------------------------------------ images */
 
 /* Does a convolution read it, as it is or normalised, cast, padded on the way? `left` nodes may still be looked at. */
-static bool is_convolved(const sparta_graph *g, const sparta_value *v, int steps, int64_t *left)
+static bool is_convolved(const sp_graph *g, const sp_value *v, int steps, int64_t *left)
 {
     for (int i = 0; i < g->n_nodes && --*left > 0; i++) {
-        const sparta_node *n = g->node[i];
+        const sp_node *n = g->node[i];
         if (!n->n_in || n->in[0] != v) continue;
-        if (n->op == SPARTA_OP_Conv) return true;
+        if (n->op == SP_OP_Conv) return true;
         if (steps > 1 && n->out[0]->dims.rank == 4 && is_convolved(g, n->out[0], steps - 1, left))
             return true;
     }
     return false;
 }
 
-bool sparta_symbol_is_image_side(const sparta_graph *g, const char *symbol)
+bool sp_symbol_is_image_side(const sp_graph *g, const char *symbol)
 {
     for (int i = 0; i < g->n_inputs; i++) {
-        const sparta_value *v = g->input[i];
-        const sparta_expr *const *dim = v->dims.dim;
-        if (v->dims.rank != 4 || !(sparta_expr_is(dim[1], 1) || sparta_expr_is(dim[1], 3))) continue;
+        const sp_value *v = g->input[i];
+        const sp_expr *const *dim = v->dims.dim;
+        if (v->dims.rank != 4 || !(sp_expr_is(dim[1], 1) || sp_expr_is(dim[1], 3))) continue;
         for (int d = 2; d < 4; d++) {
             const char *name;
             int64_t left = 1000000;
-            if (sparta_expr_is_symbol(dim[d], &name) && !strcmp(name, symbol))
+            if (sp_expr_is_symbol(dim[d], &name) && !strcmp(name, symbol))
                 return is_convolved(g, v, IMAGE_STEPS, &left);
         }
     }

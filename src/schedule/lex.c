@@ -4,19 +4,19 @@
 #include <stdio.h>
 #include <string.h>
 
-reader sparta_schedule_reader(sparta_schedule *s, const char *text, const char *file)
+reader sp_schedule_reader(sparta_schedule *s, const char *text, const char *file)
 {
     return (reader){.cx = s->cx, .s = s, .next = text, .at = {file, 1, 1}};
 }
 
-sparta_status sparta_schedule_fail(sparta_ctx *cx, sparta_schedule_at at, const char *format, ...)
+sparta_status sp_schedule_fail(sparta_ctx *cx, sp_schedule_at at, const char *format, ...)
 {
     char message[900];
     va_list args;
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
-    return sparta_fail(cx, SPARTA_E_USAGE, "%.200s:%d:%d: %s", at.file, at.line, at.column, message);
+    return sp_fail(cx, SPARTA_E_USAGE, "%.200s:%d:%d: %s", at.file, at.line, at.column, message);
 }
 
 /* A token as a message shows it. */
@@ -27,21 +27,21 @@ static const char *show(const token *t, char out[80])
     else if (t->kind == SYMBOL)
         snprintf(out, 80, "'%c'", t->symbol);
     else
-        snprintf(out, 80, t->kind == STRING_TOKEN ? "\"%.*s%s\"" : "'%.*s%s'", SPARTA_MIN(t->length, 60),
-                 t->text, t->length > 60 ? "..." : "");
+        snprintf(out, 80, t->kind == STRING_TOKEN ? "\"%.*s%s\"" : "'%.*s%s'", SP_MIN(t->length, 60), t->text,
+                 t->length > 60 ? "..." : "");
     return out;
 }
 
-sparta_status sparta_schedule_expected(const reader *r, const char *what, const char *const *names, int n)
+sparta_status sp_schedule_expected(const reader *r, const char *what, const char *const *names, int n)
 {
     char found[80], word[80];
     const char *near = NULL;
     if (r->now.kind == WORD_TOKEN && n) {
-        snprintf(word, sizeof word, "%.*s", SPARTA_MIN(r->now.length, 79), r->now.text);
-        near = sparta_nearest(word, names, n);
+        snprintf(word, sizeof word, "%.*s", SP_MIN(r->now.length, 79), r->now.text);
+        near = sp_nearest(word, names, n);
     }
-    return sparta_schedule_fail(r->cx, r->now.at, "expected %s, found %s%s%s%s", what, show(&r->now, found),
-                                near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    return sp_schedule_fail(r->cx, r->now.at, "expected %s, found %s%s%s%s", what, show(&r->now, found),
+                            near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
 static void step(reader *r)
@@ -77,7 +77,7 @@ static bool is_word(char c)
 
 static sparta_status too_long(const reader *r, const char *what, int most)
 {
-    return sparta_schedule_fail(r->cx, r->now.at, "%s is longer than %d bytes; shorten it", what, most);
+    return sp_schedule_fail(r->cx, r->now.at, "%s is longer than %d bytes; shorten it", what, most);
 }
 
 static sparta_status string(reader *r)
@@ -87,18 +87,17 @@ static sparta_status string(reader *r)
     r->now.text = r->next;
     while (*r->next != '"') {
         if ((unsigned char)*r->next < ' ' || *r->next == 127)
-            return sparta_schedule_fail(r->cx, *r->next && *r->next != '\n' ? r->at : r->now.at,
-                                        *r->next && *r->next != '\n'
-                                            ? "a control byte in a string; remove it"
-                                            : "this string does not end on its line; close it with '\"'");
+            return sp_schedule_fail(r->cx, *r->next && *r->next != '\n' ? r->at : r->now.at,
+                                    *r->next && *r->next != '\n'
+                                        ? "a control byte in a string; remove it"
+                                        : "this string does not end on its line; close it with '\"'");
         if (*r->next == '\\') {
             if (r->next[1] != '"' && r->next[1] != '\\')
-                return sparta_schedule_fail(r->cx, r->at, "a string knows the escapes \\\" and \\\\ only");
+                return sp_schedule_fail(r->cx, r->at, "a string knows the escapes \\\" and \\\\ only");
             step(r);
         }
         step(r);
-        if (r->next - r->now.text > SPARTA_SCHEDULE_WORD)
-            return too_long(r, "the string", SPARTA_SCHEDULE_WORD);
+        if (r->next - r->now.text > SP_SCHEDULE_WORD) return too_long(r, "the string", SP_SCHEDULE_WORD);
     }
     r->now.length = (int)(r->next - r->now.text);
     step(r);
@@ -110,12 +109,12 @@ static sparta_status word(reader *r)
     r->now.kind = WORD_TOKEN;
     r->now.text = r->next;
     while (is_word(*r->next)) step(r);
-    if (r->next - r->now.text > SPARTA_SCHEDULE_WORD) return too_long(r, "the word", SPARTA_SCHEDULE_WORD);
+    if (r->next - r->now.text > SP_SCHEDULE_WORD) return too_long(r, "the word", SP_SCHEDULE_WORD);
     r->now.length = (int)(r->next - r->now.text);
     return SPARTA_OK;
 }
 
-sparta_status sparta_schedule_next(reader *r)
+sparta_status sp_schedule_next(reader *r)
 {
     const bool fresh = skip(r);
     r->now = (token){.kind = END, .text = r->next, .fresh_line = fresh, .at = r->at};
@@ -123,11 +122,11 @@ sparta_status sparta_schedule_next(reader *r)
     if (*r->next == '"') return string(r);
     if (is_word(*r->next)) return word(r);
     if (!strchr("{}(),;=", *r->next))
-        return sparta_schedule_fail(r->cx, r->at,
-                                    isprint((unsigned char)*r->next)
-                                        ? "'%c' means nothing here; names with such letters go in quotes"
-                                        : "byte %d means nothing here; names with such letters go in quotes",
-                                    isprint((unsigned char)*r->next) ? *r->next : (unsigned char)*r->next);
+        return sp_schedule_fail(r->cx, r->at,
+                                isprint((unsigned char)*r->next)
+                                    ? "'%c' means nothing here; names with such letters go in quotes"
+                                    : "byte %d means nothing here; names with such letters go in quotes",
+                                isprint((unsigned char)*r->next) ? *r->next : (unsigned char)*r->next);
     r->now.kind = SYMBOL;
     r->now.symbol = *r->next;
     r->now.length = 1;
@@ -143,7 +142,7 @@ typedef struct brackets {
 
 /* Does the text of a format end before this byte? Lines, ';' and '}' end it, but ( ) and [ ] go over lines, and the { } of a sum hold
  * whatever is between them. Brackets that do not close end where the clause does, so that the mistake is found there. */
-static bool format_ends(brackets *b, const sparta_text *t, char c)
+static bool format_ends(brackets *b, const sp_text *t, char c)
 {
     const char top = b->n ? b->open[b->n - 1] : 0;
     const size_t blank = t->size && t->data[t->size - 1] == ' ';
@@ -164,7 +163,7 @@ static bool format_ends(brackets *b, const sparta_text *t, char c)
 /* The bytes themselves, comments as blanks: lines and columns in it are those of the file. */
 static char *exact(const reader *r, const char *from)
 {
-    char *copy = sparta_arena_bytes(r->s->arena, from, (size_t)(r->next - from));
+    char *copy = sp_arena_bytes(r->s->arena, from, (size_t)(r->next - from));
     bool comment = false;
     for (char *p = copy; p && *p; p++) {
         comment = *p != '\n' && (comment || *p == '#');
@@ -173,16 +172,16 @@ static char *exact(const reader *r, const char *from)
     return copy;
 }
 
-sparta_status sparta_schedule_raw(reader *r, sparta_schedule_raw_text *out)
+sparta_status sp_schedule_raw(reader *r, sp_schedule_raw_text *out)
 {
     brackets b = {0};
-    sparta_text t;
-    sparta_text_init(&t, r->cx);
+    sp_text t;
+    sp_text_init(&t, r->cx);
     while (*r->next == ' ' || *r->next == '\t') step(r);
     r->now.at = r->at;
-    const sparta_schedule_at at = r->at;
+    const sp_schedule_at at = r->at;
     const char *from = r->next;
-    for (; *r->next && t.size <= SPARTA_SCHEDULE_FORMAT; step(r)) {
+    for (; *r->next && t.size <= SP_SCHEDULE_FORMAT; step(r)) {
         const char c = *r->next;
         if (format_ends(&b, &t, c)) break;
         if (c == '#') {
@@ -190,26 +189,26 @@ sparta_status sparta_schedule_raw(reader *r, sparta_schedule_raw_text *out)
             continue;
         }
         if (!is_blank(c))
-            sparta_text_put(&t, &c, 1);
+            sp_text_put(&t, &c, 1);
         else if (t.size && t.data[t.size - 1] != ' ')
-            sparta_text_put(&t, " ", 1);
+            sp_text_put(&t, " ", 1);
     }
     while (t.size && t.data[t.size - 1] == ' ') t.data[--t.size] = 0;
-    const bool is_long = t.size > SPARTA_SCHEDULE_FORMAT;
-    char *text = t.status == SPARTA_OK ? sparta_arena_string(r->s->arena, sparta_text_str(&t)) : NULL;
-    sparta_text_free(&t);
-    SPARTA_NEED(r->cx, text);
+    const bool is_long = t.size > SP_SCHEDULE_FORMAT;
+    char *text = t.status == SPARTA_OK ? sp_arena_string(r->s->arena, sp_text_str(&t)) : NULL;
+    sp_text_free(&t);
+    SP_NEED(r->cx, text);
     const char *bytes = exact(r, from);
-    SPARTA_NEED(r->cx, bytes);
-    if (is_long) return too_long(r, "the format", SPARTA_SCHEDULE_FORMAT);
-    SPARTA_TRY(sparta_schedule_next(r));
-    *out = (sparta_schedule_raw_text){text, bytes, at};
+    SP_NEED(r->cx, bytes);
+    if (is_long) return too_long(r, "the format", SP_SCHEDULE_FORMAT);
+    SP_TRY(sp_schedule_next(r));
+    *out = (sp_schedule_raw_text){text, bytes, at};
     return SPARTA_OK;
 }
 
-char *sparta_schedule_copy(const reader *r, const token *t)
+char *sp_schedule_copy(const reader *r, const token *t)
 {
-    char *copy = sparta_arena_bytes(r->s->arena, t->text, (size_t)t->length), *to = copy;
+    char *copy = sp_arena_bytes(r->s->arena, t->text, (size_t)t->length), *to = copy;
     if (!copy || t->kind != STRING_TOKEN) return copy;
     for (const char *from = copy; *from; from++) {
         if (*from == '\\') from++;

@@ -10,67 +10,67 @@
 #include <string.h>
 
 typedef struct use { /* one product and its weight */
-    const sparta_node *node;
+    const sp_node *node;
     int weight; /* index in the list of weights */
 } use;
 
 typedef struct finder {
     const sparta_schedule *s;
-    const sparta_graph *g;
+    const sp_graph *g;
     int n_uses, n_weights;
     use *use;
-    sparta_schedule_match *weight;
+    sp_schedule_match *weight;
 } finder;
 
-static const char *name_of(const sparta_value *v)
+static const char *name_of(const sp_value *v)
 {
     return v->origin ? v->origin : v->name;
 }
 
-sparta_value *sparta_schedule_weight_of(const sparta_node *n, bool *turned)
+sp_value *sp_schedule_weight_of(const sp_node *n, bool *turned)
 {
     if (n->n_in < 2 || !n->in[1]) return NULL;
     switch (n->op) {
-    case SPARTA_OP_MatMul: *turned = true; break;
-    case SPARTA_OP_Gemm: *turned = sparta_attr_int(&n->attrs, "transB", 0) == 0; break;
-    case SPARTA_OP_Linear: *turned = sparta_attr_int(&n->attrs, "transposed", 0) == 0; break;
+    case SP_OP_MatMul: *turned = true; break;
+    case SP_OP_Gemm: *turned = sp_attr_int(&n->attrs, "transB", 0) == 0; break;
+    case SP_OP_Linear: *turned = sp_attr_int(&n->attrs, "transposed", 0) == 0; break;
     default: return NULL;
     }
-    sparta_value *w = n->in[1];
+    sp_value *w = n->in[1];
     while (!w->constant && w->producer && w->producer->n_in && w->producer->in[0] &&
-           (w->producer->op == SPARTA_OP_Transpose || w->producer->op == SPARTA_OP_Identity)) {
-        const sparta_attr *perm = sparta_attr_find(&w->producer->attrs, "perm");
-        if (w->producer->op == SPARTA_OP_Transpose) {
+           (w->producer->op == SP_OP_Transpose || w->producer->op == SP_OP_Identity)) {
+        const sp_attr *perm = sp_attr_find(&w->producer->attrs, "perm");
+        if (w->producer->op == SP_OP_Transpose) {
             if (perm && (perm->n != 2 || perm->ints[0] != 1 || perm->ints[1] != 0)) return NULL;
             *turned = !*turned;
         }
         w = w->producer->in[0];
     }
     const sparta_tensor *t = w->constant;
-    return t && t->data && t->rank == 2 && sparta_dtype_is_float(t->dtype) && t->dim[0] > 0 && t->dim[1] > 0
+    return t && t->data && t->rank == 2 && sp_dtype_is_float(t->dtype) && t->dim[0] > 0 && t->dim[1] > 0
                ? w
                : NULL;
 }
 
-static sparta_status find_weights(finder *f, sparta_arena *arena)
+static sparta_status find_weights(finder *f, sp_arena *arena)
 {
-    int *known = sparta_alloc_array(f->s->cx, (size_t)f->g->n_values + 1, sizeof *known); /* index + 1 */
-    SPARTA_NEED(f->s->cx, known);
-    f->use = sparta_arena_array(arena, (size_t)f->g->n_nodes + 1, sizeof *f->use);
-    f->weight = sparta_arena_array(arena, (size_t)f->g->n_nodes + 1, sizeof *f->weight);
+    int *known = sp_alloc_array(f->s->cx, (size_t)f->g->n_values + 1, sizeof *known); /* index + 1 */
+    SP_NEED(f->s->cx, known);
+    f->use = sp_arena_array(arena, (size_t)f->g->n_nodes + 1, sizeof *f->use);
+    f->weight = sp_arena_array(arena, (size_t)f->g->n_nodes + 1, sizeof *f->weight);
     for (int i = 0; i < f->g->n_nodes && f->use && f->weight; i++) {
-        const sparta_node *n = f->g->node[i];
+        const sp_node *n = f->g->node[i];
         bool turned = false;
-        sparta_value *w = sparta_schedule_weight_of(n, &turned);
+        sp_value *w = sp_schedule_weight_of(n, &turned);
         if (!w) continue;
         if (!known[w->id]) {
-            f->weight[f->n_weights++] = (sparta_schedule_match){.value = w, .node = n, .turned = turned};
+            f->weight[f->n_weights++] = (sp_schedule_match){.value = w, .node = n, .turned = turned};
             known[w->id] = f->n_weights;
         }
         f->use[f->n_uses++] = (use){n, known[w->id] - 1};
     }
-    sparta_free(f->s->cx, known);
-    return f->use && f->weight ? SPARTA_OK : sparta_ctx_status(f->s->cx);
+    sp_free(f->s->cx, known);
+    return f->use && f->weight ? SPARTA_OK : sp_ctx_status(f->s->cx);
 }
 
 /* ------------------------------------------------------------------ a glob that matches nothing */
@@ -96,7 +96,7 @@ static void most_alike(const finder *f, const char *glob, char *out, size_t size
 {
     int taken[3];
     size_t used = 0;
-    for (int k = 0; k < SPARTA_MIN(3, f->n_weights); k++) {
+    for (int k = 0; k < SP_MIN(3, f->n_weights); k++) {
         int best = -1;
         for (int i = 0; i < f->n_weights; i++) {
             bool seen = false;
@@ -115,34 +115,33 @@ static sparta_status nothing(const finder *f, const sparta_schedule_rule *rule)
 {
     char names[400] = "";
     for (int i = 0; i < f->g->n_values; i++) {
-        const sparta_value *v = f->g->value[i];
-        if (v->constant && (sparta_glob(rule->glob, name_of(v)) || sparta_glob(rule->glob, v->name)))
-            return sparta_schedule_fail(f->s->cx, rule->at,
-                                        "tensor \"%.100s\" matches '%.100s', which is no weight of a "
-                                        "product; only those can be scheduled",
-                                        rule->glob, name_of(v));
+        const sp_value *v = f->g->value[i];
+        if (v->constant && (sp_glob(rule->glob, name_of(v)) || sp_glob(rule->glob, v->name)))
+            return sp_schedule_fail(f->s->cx, rule->at,
+                                    "tensor \"%.100s\" matches '%.100s', which is no weight of a "
+                                    "product; only those can be scheduled",
+                                    rule->glob, name_of(v));
     }
     most_alike(f, rule->glob, names, sizeof names);
-    return sparta_schedule_fail(f->s->cx, rule->at, "tensor \"%.100s\" matches no weight; %s%s", rule->glob,
-                                f->n_weights ? "the nearest names are " : "the model has none", names);
+    return sp_schedule_fail(f->s->cx, rule->at, "tensor \"%.100s\" matches no weight; %s%s", rule->glob,
+                            f->n_weights ? "the nearest names are " : "the model has none", names);
 }
 
 /* ------------------------------------------------------------------ rules */
 
-static sparta_status conflict(const finder *f, const sparta_schedule_match *w, sparta_clause_kind kind,
+static sparta_status conflict(const finder *f, const sp_schedule_match *w, sp_clause_kind kind,
                               const sparta_schedule_rule *rule)
 {
-    const sparta_schedule_clause *a = &w->rule[kind]->clause[kind], *b = &rule->clause[kind];
-    return sparta_schedule_fail(
-        f->s->cx, b->at,
-        "%s %.100s conflicts with %s %.100s at %.100s:%d:%d: both are said of '%.100s'; "
-        "narrow one of the globs",
-        sparta_clause_word(kind), b->text, sparta_clause_word(kind), a->text, a->at.file, a->at.line,
-        a->at.column, name_of(w->value));
+    const sp_schedule_clause *a = &w->rule[kind]->clause[kind], *b = &rule->clause[kind];
+    return sp_schedule_fail(f->s->cx, b->at,
+                            "%s %.100s conflicts with %s %.100s at %.100s:%d:%d: both are said of '%.100s'; "
+                            "narrow one of the globs",
+                            sp_clause_word(kind), b->text, sp_clause_word(kind), a->text, a->at.file,
+                            a->at.line, a->at.column, name_of(w->value));
 }
 
 /* Every '=' of a format that is no comparison (rownnz<=4) and no pad=zero. */
-bool sparta_schedule_says_widths(const char *format)
+bool sp_schedule_says_widths(const char *format)
 {
     for (const char *p = format; (p = strchr(p, '=')); p++)
         if (p > format && !strchr("<>", p[-1]) && (p - format < 3 || memcmp(p - 3, "pad", 3) != 0))
@@ -151,32 +150,31 @@ bool sparta_schedule_says_widths(const char *format)
 }
 
 /* Do two clauses ask for the same? Formats may be spelt differently, and leave widths (which a name has) to the implement. */
-static sparta_status agree(const finder *f, sparta_clause_kind kind, const sparta_schedule_clause *a,
-                           const sparta_schedule_clause *b, bool *out)
+static sparta_status agree(const finder *f, sp_clause_kind kind, const sp_schedule_clause *a,
+                           const sp_schedule_clause *b, bool *out)
 {
-    sparta_format x, y;
-    const bool widths = sparta_schedule_says_widths(a->means);
+    sp_format x, y;
+    const bool widths = sp_schedule_says_widths(a->means);
     *out = !strcmp(a->means, b->means);
-    if (*out || kind != SPARTA_CLAUSE_FORMAT || widths != sparta_schedule_says_widths(b->means))
-        return SPARTA_OK;
-    SPARTA_TRY(sparta_format_parse(f->s->cx, a->means, &x));
-    SPARTA_TRY(sparta_format_parse(f->s->cx, b->means, &y));
-    for (int i = 0; i < SPARTA_MIN(x.n, y.n) && !widths; i++) {
+    if (*out || kind != SP_CLAUSE_FORMAT || widths != sp_schedule_says_widths(b->means)) return SPARTA_OK;
+    SP_TRY(sp_format_parse(f->s->cx, a->means, &x));
+    SP_TRY(sp_format_parse(f->s->cx, b->means, &y));
+    for (int i = 0; i < SP_MIN(x.n, y.n) && !widths; i++) {
         y.level[i].pos = x.level[i].pos;
         y.level[i].crd = x.level[i].crd;
         y.level[i].crd_bits = x.level[i].crd_bits;
     }
-    *out = sparta_format_equal(&x, &y);
+    *out = sp_format_equal(&x, &y);
     return SPARTA_OK;
 }
 
-static sparta_status say(const finder *f, sparta_schedule_match *w, const sparta_schedule_rule *rule)
+static sparta_status say(const finder *f, sp_schedule_match *w, const sparta_schedule_rule *rule)
 {
-    for (int k = 0; k < SPARTA_CLAUSES; k++) {
+    for (int k = 0; k < SP_CLAUSES; k++) {
         if (!rule->clause[k].given) continue;
-        const sparta_clause_kind kind = (sparta_clause_kind)k;
+        const sp_clause_kind kind = (sp_clause_kind)k;
         bool same = true;
-        if (w->rule[k]) SPARTA_TRY(agree(f, kind, &w->rule[k]->clause[k], &rule->clause[k], &same));
+        if (w->rule[k]) SP_TRY(agree(f, kind, &w->rule[k]->clause[k], &rule->clause[k], &same));
         if (!same) return conflict(f, w, kind, rule);
         if (!w->rule[k]) w->rule[k] = rule;
     }
@@ -186,14 +184,14 @@ static sparta_status say(const finder *f, sparta_schedule_match *w, const sparta
 static sparta_status apply(const finder *f, const sparta_schedule_rule *rule)
 {
     bool any = false;
-    SPARTA_TRY(sparta_check_cancel(f->s->cx));
+    SP_TRY(sp_check_cancel(f->s->cx));
     for (int i = 0; i < f->n_uses; i++) {
-        sparta_schedule_match *w = &f->weight[f->use[i].weight];
-        if (!sparta_glob(rule->glob, w->value->name) && !sparta_glob(rule->glob, name_of(w->value)) &&
-            !sparta_glob(rule->glob, f->use[i].node->name))
+        sp_schedule_match *w = &f->weight[f->use[i].weight];
+        if (!sp_glob(rule->glob, w->value->name) && !sp_glob(rule->glob, name_of(w->value)) &&
+            !sp_glob(rule->glob, f->use[i].node->name))
             continue;
         any = true;
-        SPARTA_TRY(say(f, w, rule));
+        SP_TRY(say(f, w, rule));
     }
     return any ? SPARTA_OK : nothing(f, rule);
 }
@@ -202,30 +200,30 @@ static sparta_status apply(const finder *f, const sparta_schedule_rule *rule)
 static sparta_status check_sides(const finder *f)
 {
     for (int i = 0; i < f->n_uses; i++) {
-        const sparta_schedule_match *w = &f->weight[f->use[i].weight];
+        const sp_schedule_match *w = &f->weight[f->use[i].weight];
         bool turned = false;
-        for (int k = 0; k < SPARTA_CLAUSES; k++)
-            if (w->rule[k] && sparta_schedule_weight_of(f->use[i].node, &turned) && turned != w->turned)
-                return sparta_fail(f->s->cx, SPARTA_E_UNSUPPORTED,
-                                   "%.100s:%d:%d: '%.100s' is used as it is by '%.100s' and transposed by "
-                                   "'%.100s'; leave it out",
-                                   w->rule[k]->at.file, w->rule[k]->at.line, w->rule[k]->at.column,
-                                   name_of(w->value), w->node->name, f->use[i].node->name);
+        for (int k = 0; k < SP_CLAUSES; k++)
+            if (w->rule[k] && sp_schedule_weight_of(f->use[i].node, &turned) && turned != w->turned)
+                return sp_fail(f->s->cx, SPARTA_E_UNSUPPORTED,
+                               "%.100s:%d:%d: '%.100s' is used as it is by '%.100s' and transposed by "
+                               "'%.100s'; leave it out",
+                               w->rule[k]->at.file, w->rule[k]->at.line, w->rule[k]->at.column,
+                               name_of(w->value), w->node->name, f->use[i].node->name);
     }
     return SPARTA_OK;
 }
 
-sparta_status sparta_schedule_matches(const sparta_schedule *s, const sparta_graph *g, sparta_arena *arena,
-                                      sparta_schedule_match **out, int *n)
+sparta_status sp_schedule_matches(const sparta_schedule *s, const sp_graph *g, sp_arena *arena,
+                                  sp_schedule_match **out, int *n)
 {
     finder f = {.s = s, .g = g};
     int kept = 0;
-    SPARTA_TRY(find_weights(&f, arena));
-    for (int i = 0; i < s->n_rules; i++) SPARTA_TRY(apply(&f, s->rule[i]));
-    SPARTA_TRY(check_sides(&f));
+    SP_TRY(find_weights(&f, arena));
+    for (int i = 0; i < s->n_rules; i++) SP_TRY(apply(&f, s->rule[i]));
+    SP_TRY(check_sides(&f));
     for (int i = 0; i < f.n_weights; i++) {
         bool named = false;
-        for (int k = 0; k < SPARTA_CLAUSES; k++) named |= f.weight[i].rule[k] != NULL;
+        for (int k = 0; k < SP_CLAUSES; k++) named |= f.weight[i].rule[k] != NULL;
         if (named) f.weight[kept++] = f.weight[i];
     }
     *out = f.weight;

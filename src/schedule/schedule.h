@@ -21,142 +21,142 @@
  * defined before they are used. A rule says each clause once. A weight is a 2-D float constant that a product multiplies by; it is
  * seen as (n, k) = (out, in), whichever way the file stores it. Errors say "file:line:column: what; what to do", columns in bytes.
  */
-#ifndef SPARTA_SCHEDULE_H
-#define SPARTA_SCHEDULE_H
+#ifndef SP_SCHEDULE_H
+#define SP_SCHEDULE_H
 
 #include "graph/graph.h"
 
-#define SPARTA_SCHEDULE_BYTES    (1 << 20) /* of one file */
-#define SPARTA_SCHEDULE_DEPTH    8         /* of includes */
-#define SPARTA_SCHEDULE_INCLUDES 64        /* in all */
-#define SPARTA_SCHEDULE_RULES    4096
-#define SPARTA_SCHEDULE_NAMES    256  /* definitions of each kind, and dims */
-#define SPARTA_SCHEDULE_WORD     1024 /* bytes of a word, name or string */
-#define SPARTA_SCHEDULE_FORMAT   4096 /* bytes of the text of a format */
-#define SPARTA_SCHEDULE_ARGS     16
-#define SPARTA_SCHEDULE_STEPS    64 /* of a kernel clause */
+#define SP_SCHEDULE_BYTES    (1 << 20) /* of one file */
+#define SP_SCHEDULE_DEPTH    8         /* of includes */
+#define SP_SCHEDULE_INCLUDES 64        /* in all */
+#define SP_SCHEDULE_RULES    4096
+#define SP_SCHEDULE_NAMES    256  /* definitions of each kind, and dims */
+#define SP_SCHEDULE_WORD     1024 /* bytes of a word, name or string */
+#define SP_SCHEDULE_FORMAT   4096 /* bytes of the text of a format */
+#define SP_SCHEDULE_ARGS     16
+#define SP_SCHEDULE_STEPS    64 /* of a kernel clause */
 
 typedef enum {
-#define SPARTA_CLAUSE(id, word, example) SPARTA_CLAUSE_##id,
+#define SP_CLAUSE(id, word, example) SP_CLAUSE_##id,
 #include "schedule/clauses.def"
-#undef SPARTA_CLAUSE
-    SPARTA_CLAUSES
-} sparta_clause_kind;
-const char *sparta_clause_word(sparta_clause_kind kind);
+#undef SP_CLAUSE
+    SP_CLAUSES
+} sp_clause_kind;
+const char *sp_clause_word(sp_clause_kind kind);
 
-typedef struct sparta_schedule_at { /* where something was said */
+typedef struct sp_schedule_at { /* where something was said */
     const char *file;
     int line, column;
-} sparta_schedule_at;
+} sp_schedule_at;
 
-typedef struct sparta_sparsifier_row sparta_sparsifier_row;
+typedef struct sp_sparsifier_row sp_sparsifier_row;
 
-typedef struct sparta_schedule_arg { /* name=text, or text alone */
-    const char *name;                /* NULL: none */
+typedef struct sp_schedule_arg { /* name=text, or text alone */
+    const char *name;            /* NULL: none */
     const char *text;
     bool quoted; /* it was a string */
-    sparta_schedule_at at;
-} sparta_schedule_arg;
+    sp_schedule_at at;
+} sp_schedule_arg;
 
-typedef struct sparta_schedule_call { /* magnitude(pattern=4x1, sparsity=0.9) */
+typedef struct sp_schedule_call { /* magnitude(pattern=4x1, sparsity=0.9) */
     const char *name;
     int n;
-    sparta_schedule_arg *arg;
-    const sparta_sparsifier_row *row; /* of a sparsifier; NULL: it is none */
-    sparta_schedule_at at;
-} sparta_schedule_call;
+    sp_schedule_arg *arg;
+    const sp_sparsifier_row *row; /* of a sparsifier; NULL: it is none */
+    sp_schedule_at at;
+} sp_schedule_call;
 
-typedef struct sparta_schedule_clause {
+typedef struct sp_schedule_clause {
     bool given;
-    sparta_schedule_at at;
-    const char *text;          /* behind its word, canonical, with the names that were written */
-    const char *means;         /* the same with names replaced by what they stand for */
-    sparta_schedule_call call; /* sparsify, quantize: of what it means */
-    int n;                     /* kernel: its primitives */
-    sparta_schedule_call *step;
-} sparta_schedule_clause;
+    sp_schedule_at at;
+    const char *text;      /* behind its word, canonical, with the names that were written */
+    const char *means;     /* the same with names replaced by what they stand for */
+    sp_schedule_call call; /* sparsify, quantize: of what it means */
+    int n;                 /* kernel: its primitives */
+    sp_schedule_call *step;
+} sp_schedule_clause;
 
 struct sparta_schedule_rule { /* tensor "glob" { ... } */
     sparta_schedule *schedule;
     const char *glob;
-    sparta_schedule_at at;
-    sparta_schedule_clause clause[SPARTA_CLAUSES];
+    sp_schedule_at at;
+    sp_schedule_clause clause[SP_CLAUSES];
 };
 
-typedef struct sparta_schedule_name { /* format NAME = text, sparsifier NAME = call, dim NAME = text */
+typedef struct sp_schedule_name { /* format NAME = text, sparsifier NAME = call, dim NAME = text */
     const char *name, *text;
-    sparta_schedule_call call; /* of a sparsifier */
-    sparta_schedule_at at;
-} sparta_schedule_name;
+    sp_schedule_call call; /* of a sparsifier */
+    sp_schedule_at at;
+} sp_schedule_name;
 
 struct sparta_schedule {
     sparta_ctx *cx;
-    sparta_arena *arena;
+    sp_arena *arena;
     const char *folder; /* includes and mask files lie beneath it */
     const char *target; /* NULL: not said */
-    sparta_schedule_at target_at;
+    sp_schedule_at target_at;
     int n_formats, n_sparsifiers, n_dims, n_rules, n_includes;
     int format_capacity, sparsifier_capacity, dim_capacity, rule_capacity;
-    sparta_schedule_name *format, *sparsifier, *dim; /* dim: name and "4" or "1:8:32" */
-    sparta_schedule_rule **rule;                     /* rules stay where they are while the list grows */
-    sparta_text printed;                             /* what sparta_schedule_print gave last */
+    sp_schedule_name *format, *sparsifier, *dim; /* dim: name and "4" or "1:8:32" */
+    sparta_schedule_rule **rule;                 /* rules stay where they are while the list grows */
+    sp_text printed;                             /* what sparta_schedule_print gave last */
 };
 
 /* Made by sparta_schedule_create, _open, _parse, changed by _tensor, _sparsify, _set_format ...: sparta.h. This is print into any text. */
-void sparta_schedule_write(const sparta_schedule *s, sparta_text *out);
+void sp_schedule_write(const sparta_schedule *s, sp_text *out);
 
 /* ------------------------------------------------------------------ sparsifiers: those of sparsifiers.def and of users */
 typedef enum {
-    SPARTA_PARAMETER_WORD = 1,
-    SPARTA_PARAMETER_SHARE,  /* a number between 0 and 1 */
-    SPARTA_PARAMETER_AMOUNT, /* a number of at least 0 */
-    SPARTA_PARAMETER_STRING,
-    SPARTA_PARAMETER_ANY /* a word or a string: what a user's function makes of it */
-} sparta_parameter_kind;
-typedef struct sparta_parameter {
+    SP_PARAMETER_WORD = 1,
+    SP_PARAMETER_SHARE,  /* a number between 0 and 1 */
+    SP_PARAMETER_AMOUNT, /* a number of at least 0 */
+    SP_PARAMETER_STRING,
+    SP_PARAMETER_ANY /* a word or a string: what a user's function makes of it */
+} sp_parameter_kind;
+typedef struct sp_parameter {
     const char *name; /* NULL ends the list */
-    sparta_parameter_kind kind;
+    sp_parameter_kind kind;
     bool optional;
-} sparta_parameter;
+} sp_parameter;
 typedef enum {
-#define SPARTA_SPARSIFIER(id, usage, ...) SPARTA_SPARSIFIER_##id,
+#define SP_SPARSIFIER(id, usage, ...) SP_SPARSIFIER_##id,
 #include "schedule/sparsifiers.def"
-#undef SPARTA_SPARSIFIER
-    SPARTA_SPARSIFIERS
-} sparta_sparsifier_id;
-struct sparta_sparsifier_row {
+#undef SP_SPARSIFIER
+    SP_SPARSIFIERS
+} sp_sparsifier_id;
+struct sp_sparsifier_row {
     const char *name, *usage;
-    sparta_parameter parameter[SPARTA_SCHEDULE_ARGS + 1]; /* in the order of unnamed arguments */
-    sparta_sparsifier_id id;                              /* SPARTA_SPARSIFIERS: a user's */
-    const void *own;                                      /* a user's: what room prune keeps of it */
+    sp_parameter parameter[SP_SCHEDULE_ARGS + 1]; /* in the order of unnamed arguments */
+    sp_sparsifier_id id;                          /* SP_SPARSIFIERS: a user's */
+    const void *own;                              /* a user's: what room prune keeps of it */
 };
-bool sparta_schedule_is_name(const char *name); /* a letter, then letters, digits, '_', '.', '-' */
+bool sp_schedule_is_name(const char *name); /* a letter, then letters, digits, '_', '.', '-' */
 /* Add a user's: E_USAGE when the name is no name, or is taken. What the row points to lives as long as the context. */
-sparta_status sparta_schedule_add_sparsifier(sparta_ctx *cx, const sparta_sparsifier_row *row) SPARTA_MUST;
+sparta_status sp_schedule_add_sparsifier(sparta_ctx *cx, const sp_sparsifier_row *row) SP_MUST;
 /* Memory that lives as long as the context's sparsifiers; NULL: the context has the message. */
-sparta_arena *sparta_schedule_sparsifier_arena(sparta_ctx *cx) SPARTA_MUST;
+sp_arena *sp_schedule_sparsifier_arena(sparta_ctx *cx) SP_MUST;
 
 /* ------------------------------------------------------------------ use */
 /* An argument, or NULL. Those of sparsifiers have their names, given or not. */
-const sparta_schedule_arg *sparta_schedule_arg_of(const sparta_schedule_call *call, const char *name);
+const sp_schedule_arg *sp_schedule_arg_of(const sp_schedule_call *call, const char *name);
 /* Does the text of a format write widths (crd=u16)? Those that it does not write are the implement's choice. */
-bool sparta_schedule_says_widths(const char *format);
+bool sp_schedule_says_widths(const char *format);
 /* A path beneath the schedule's folder, in the arena; E_USAGE when it is absolute or climbs. */
-sparta_status sparta_schedule_path(const sparta_schedule *s, sparta_arena *arena, const char *file,
-                                   const char **out) SPARTA_MUST;
+sparta_status sp_schedule_path(const sparta_schedule *s, sp_arena *arena, const char *file,
+                               const char **out) SP_MUST;
 
 /* The weight of a product (MatMul, Gemm, Linear), and whether it lies as (k, n); NULL: the node has none. */
-sparta_value *sparta_schedule_weight_of(const sparta_node *n, bool *turned);
+sp_value *sp_schedule_weight_of(const sp_node *n, bool *turned);
 
-typedef struct sparta_schedule_match { /* a weight that some rule names */
-    sparta_value *value;
-    const sparta_node *node;                          /* the product that uses it first */
-    bool turned;                                      /* the constant is (k, n) */
-    const sparta_schedule_rule *rule[SPARTA_CLAUSES]; /* who says it; NULL: nobody */
-} sparta_schedule_match;
+typedef struct sp_schedule_match { /* a weight that some rule names */
+    sp_value *value;
+    const sp_node *node;                          /* the product that uses it first */
+    bool turned;                                  /* the constant is (k, n) */
+    const sparta_schedule_rule *rule[SP_CLAUSES]; /* who says it; NULL: nobody */
+} sp_schedule_match;
 /* Which weights the rules name, by initialiser or by the path of a product. In the order of the graph; the array lives in `arena`.
  * A glob that matches nothing, and two rules that say different things of one weight, are E_USAGE. */
-sparta_status sparta_schedule_matches(const sparta_schedule *s, const sparta_graph *g, sparta_arena *arena,
-                                      sparta_schedule_match **out, int *n) SPARTA_MUST;
+sparta_status sp_schedule_matches(const sparta_schedule *s, const sp_graph *g, sp_arena *arena,
+                                  sp_schedule_match **out, int *n) SP_MUST;
 
 #endif

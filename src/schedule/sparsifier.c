@@ -10,16 +10,16 @@
 
 #define OWN 256 /* the most that users may add */
 
-static const sparta_sparsifier_row built_in[] = {
-#define SPARTA_SPARSIFIER(id, usage, ...) {#id, usage, __VA_ARGS__, SPARTA_SPARSIFIER_##id, NULL},
+static const sp_sparsifier_row built_in[] = {
+#define SP_SPARSIFIER(id, usage, ...) {#id, usage, __VA_ARGS__, SP_SPARSIFIER_##id, NULL},
 #include "schedule/sparsifiers.def"
-#undef SPARTA_SPARSIFIER
+#undef SP_SPARSIFIER
 };
 
-typedef struct registry { /* of a context: SPARTA_SLOT_SPARSIFIERS */
-    sparta_arena *arena;
+typedef struct registry { /* of a context: SP_SLOT_SPARSIFIERS */
+    sp_arena *arena;
     int n;
-    const sparta_sparsifier_row *row[OWN];
+    const sp_sparsifier_row *row[OWN];
 } registry;
 
 /* ------------------------------------------------------------------ the table */
@@ -27,64 +27,63 @@ typedef struct registry { /* of a context: SPARTA_SLOT_SPARSIFIERS */
 static void forget(sparta_ctx *cx, void *thing)
 {
     (void)cx;
-    sparta_arena_free(((registry *)thing)->arena);
+    sp_arena_free(((registry *)thing)->arena);
 }
 
 static registry *registered(sparta_ctx *cx)
 {
-    return sparta_ctx_slot(cx, SPARTA_SLOT_SPARSIFIERS);
+    return sp_ctx_slot(cx, SP_SLOT_SPARSIFIERS);
 }
 
-sparta_arena *sparta_schedule_sparsifier_arena(sparta_ctx *cx)
+sp_arena *sp_schedule_sparsifier_arena(sparta_ctx *cx)
 {
     registry *own = registered(cx);
     if (own) return own->arena;
-    sparta_arena *arena = sparta_arena_create(cx);
-    own = arena ? sparta_arena_alloc(arena, sizeof *own) : NULL;
+    sp_arena *arena = sp_arena_create(cx);
+    own = arena ? sp_arena_alloc(arena, sizeof *own) : NULL;
     if (!own) {
-        sparta_arena_free(arena);
+        sp_arena_free(arena);
         return NULL;
     }
     own->arena = arena;
-    sparta_ctx_set_slot(cx, SPARTA_SLOT_SPARSIFIERS, own, forget);
+    sp_ctx_set_slot(cx, SP_SLOT_SPARSIFIERS, own, forget);
     return arena;
 }
 
 /* Row i of both lists, built-in ones first; NULL: past the last. */
-static const sparta_sparsifier_row *row_at(sparta_ctx *cx, int i)
+static const sp_sparsifier_row *row_at(sparta_ctx *cx, int i)
 {
     const registry *own = registered(cx);
-    if (i < SPARTA_SPARSIFIERS) return &built_in[i];
-    i -= SPARTA_SPARSIFIERS;
+    if (i < SP_SPARSIFIERS) return &built_in[i];
+    i -= SP_SPARSIFIERS;
     return own && i < own->n ? own->row[i] : NULL;
 }
 
-const sparta_sparsifier_row *sparta_schedule_find_sparsifier(sparta_ctx *cx, const char *name)
+const sp_sparsifier_row *sp_schedule_find_sparsifier(sparta_ctx *cx, const char *name)
 {
-    const sparta_sparsifier_row *row;
+    const sp_sparsifier_row *row;
     for (int i = 0; (row = row_at(cx, i)); i++)
         if (!strcmp(row->name, name)) return row;
     return NULL;
 }
 
-sparta_status sparta_schedule_add_sparsifier(sparta_ctx *cx, const sparta_sparsifier_row *row)
+sparta_status sp_schedule_add_sparsifier(sparta_ctx *cx, const sp_sparsifier_row *row)
 {
-    sparta_arena *arena = sparta_schedule_sparsifier_arena(cx);
-    SPARTA_NEED(cx, arena);
+    sp_arena *arena = sp_schedule_sparsifier_arena(cx);
+    SP_NEED(cx, arena);
     registry *own = registered(cx);
-    if (!sparta_schedule_is_name(row->name))
-        return sparta_fail(
+    if (!sp_schedule_is_name(row->name))
+        return sp_fail(
             cx, SPARTA_E_USAGE,
             "sparsifier '%.60s': a name begins with a letter and has letters, digits, '_', '.', '-'",
             row->name);
-    if (sparta_schedule_find_sparsifier(cx, row->name))
-        return sparta_fail(cx, SPARTA_E_USAGE, "sparsifier '%.60s': the name is taken; choose another",
-                           row->name);
+    if (sp_schedule_find_sparsifier(cx, row->name))
+        return sp_fail(cx, SPARTA_E_USAGE, "sparsifier '%.60s': the name is taken; choose another",
+                       row->name);
     if (own->n == OWN)
-        return sparta_fail(cx, SPARTA_E_LIMIT, "sparsifier '%.60s': a context has at most %d", row->name,
-                           OWN);
-    sparta_sparsifier_row *kept = sparta_arena_alloc(arena, sizeof *kept);
-    SPARTA_NEED(cx, kept);
+        return sp_fail(cx, SPARTA_E_LIMIT, "sparsifier '%.60s': a context has at most %d", row->name, OWN);
+    sp_sparsifier_row *kept = sp_arena_alloc(arena, sizeof *kept);
+    SP_NEED(cx, kept);
     *kept = *row;
     own->row[own->n++] = kept;
     return SPARTA_OK;
@@ -93,44 +92,43 @@ sparta_status sparta_schedule_add_sparsifier(sparta_ctx *cx, const sparta_sparsi
 /* ------------------------------------------------------------------ arguments */
 
 /* A number in its shortest text, so that 0.90 and 0.9 are the same. */
-static sparta_status number(sparta_schedule *s, sparta_schedule_arg *a, double most, const char *what)
+static sparta_status number(sparta_schedule *s, sp_schedule_arg *a, double most, const char *what)
 {
     double v, back;
     char text[32];
-    if (a->quoted || !sparta_parse_double(a->text, &v) || !(v >= 0 && v <= most))
-        return sparta_schedule_fail(s->cx, a->at, "%s=%.60s: expected %s", a->name, a->text, what);
+    if (a->quoted || !sp_parse_double(a->text, &v) || !(v >= 0 && v <= most))
+        return sp_schedule_fail(s->cx, a->at, "%s=%.60s: expected %s", a->name, a->text, what);
     for (int digits = 6; digits <= 17; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, v == 0 ? 0 : v);
-        if (sparta_parse_double(text, &back) && back == v) break;
+        if (sp_parse_double(text, &back) && back == v) break;
     }
-    a->text = sparta_arena_string(s->arena, text);
-    SPARTA_NEED(s->cx, a->text);
+    a->text = sp_arena_string(s->arena, text);
+    SP_NEED(s->cx, a->text);
     return SPARTA_OK;
 }
 
-static sparta_status check_kind(sparta_schedule *s, const sparta_sparsifier_row *f, const sparta_parameter *p,
-                                sparta_schedule_arg *a)
+static sparta_status check_kind(sparta_schedule *s, const sp_sparsifier_row *f, const sp_parameter *p,
+                                sp_schedule_arg *a)
 {
     switch (p->kind) {
-    case SPARTA_PARAMETER_SHARE: return number(s, a, 1, "a number between 0 and 1");
-    case SPARTA_PARAMETER_AMOUNT: return number(s, a, HUGE_VAL, "a number of at least 0");
-    case SPARTA_PARAMETER_STRING:
+    case SP_PARAMETER_SHARE: return number(s, a, 1, "a number between 0 and 1");
+    case SP_PARAMETER_AMOUNT: return number(s, a, HUGE_VAL, "a number of at least 0");
+    case SP_PARAMETER_STRING:
         if (a->quoted && *a->text) return SPARTA_OK;
-        return sparta_schedule_fail(s->cx, a->at, "%s: expected a string in quotes, e.g. %s", p->name,
-                                    f->usage);
-    case SPARTA_PARAMETER_WORD:
+        return sp_schedule_fail(s->cx, a->at, "%s: expected a string in quotes, e.g. %s", p->name, f->usage);
+    case SP_PARAMETER_WORD:
         if (!a->quoted) return SPARTA_OK;
-        return sparta_schedule_fail(s->cx, a->at, "%s: expected a word without quotes, e.g. %s", p->name,
-                                    f->usage);
-    case SPARTA_PARAMETER_ANY: break;
+        return sp_schedule_fail(s->cx, a->at, "%s: expected a word without quotes, e.g. %s", p->name,
+                                f->usage);
+    case SP_PARAMETER_ANY: break;
     }
     return SPARTA_OK;
 }
 
-static sparta_status unknown(sparta_schedule *s, const sparta_schedule_call *call)
+static sparta_status unknown(sparta_schedule *s, const sp_schedule_call *call)
 {
-    const char *names[SPARTA_SPARSIFIERS + OWN + SPARTA_SCHEDULE_NAMES];
-    const sparta_sparsifier_row *row;
+    const char *names[SP_SPARSIFIERS + OWN + SP_SCHEDULE_NAMES];
+    const sp_sparsifier_row *row;
     char listed[200] = "";
     size_t used = 0;
     int n = 0;
@@ -141,61 +139,61 @@ static sparta_status unknown(sparta_schedule *s, const sparta_schedule_call *cal
                 (size_t)snprintf(listed + used, sizeof listed - used, "%s%.60s", n ? ", " : "", row->name);
     }
     for (int i = 0; i < s->n_sparsifiers; i++) names[n++] = s->sparsifier[i].name;
-    const char *near = sparta_nearest(call->name, names, n);
-    return sparta_schedule_fail(
-        s->cx, call->at, "expected a sparsifier (%s or one defined above), found '%.60s'%s%.60s%s", listed,
-        call->name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    const char *near = sp_nearest(call->name, names, n);
+    return sp_schedule_fail(s->cx, call->at,
+                            "expected a sparsifier (%s or one defined above), found '%.60s'%s%.60s%s", listed,
+                            call->name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
 /* Which parameter an argument is: by its name, or the next one. */
-static sparta_status place(sparta_schedule *s, const sparta_sparsifier_row *f, const sparta_schedule_arg *a,
-                           int i, int *out)
+static sparta_status place(sparta_schedule *s, const sp_sparsifier_row *f, const sp_schedule_arg *a, int i,
+                           int *out)
 {
-    const char *names[SPARTA_SCHEDULE_ARGS];
+    const char *names[SP_SCHEDULE_ARGS];
     int n = 0, at = a->name ? -1 : i;
     for (; f->parameter[n].name; n++) {
         names[n] = f->parameter[n].name;
         if (a->name && !strcmp(a->name, names[n])) at = n;
     }
     if (at >= n)
-        return sparta_schedule_fail(s->cx, a->at, "%s takes no argument '%.60s'; write %s", f->name, a->text,
-                                    f->usage);
+        return sp_schedule_fail(s->cx, a->at, "%s takes no argument '%.60s'; write %s", f->name, a->text,
+                                f->usage);
     if (at < 0) {
-        const char *near = n ? sparta_nearest(a->name, names, n) : NULL;
-        return sparta_schedule_fail(s->cx, a->at, "%s has no argument '%.60s'%s%.60s%s; write %s", f->name,
-                                    a->name, near ? "; did you mean '" : "", near ? near : "",
-                                    near ? "'?" : "", f->usage);
+        const char *near = n ? sp_nearest(a->name, names, n) : NULL;
+        return sp_schedule_fail(s->cx, a->at, "%s has no argument '%.60s'%s%.60s%s; write %s", f->name,
+                                a->name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "",
+                                f->usage);
     }
     *out = at;
     return SPARTA_OK;
 }
 
-sparta_status sparta_schedule_check_sparsifier(sparta_schedule *s, sparta_schedule_call *call)
+sparta_status sp_schedule_check_sparsifier(sparta_schedule *s, sp_schedule_call *call)
 {
-    const sparta_sparsifier_row *f = sparta_schedule_find_sparsifier(s->cx, call->name);
-    sparta_schedule_arg sorted[SPARTA_SCHEDULE_ARGS] = {{0}};
+    const sp_sparsifier_row *f = sp_schedule_find_sparsifier(s->cx, call->name);
+    sp_schedule_arg sorted[SP_SCHEDULE_ARGS] = {{0}};
     int n = 0, at = 0;
     if (!f) return unknown(s, call);
     for (int i = 0; i < call->n; i++) {
-        SPARTA_TRY(place(s, f, &call->arg[i], i, &at));
+        SP_TRY(place(s, f, &call->arg[i], i, &at));
         if (sorted[at].text)
-            return sparta_schedule_fail(s->cx, call->arg[i].at, "argument '%s' twice; remove one",
-                                        f->parameter[at].name);
+            return sp_schedule_fail(s->cx, call->arg[i].at, "argument '%s' twice; remove one",
+                                    f->parameter[at].name);
         sorted[at] = call->arg[i];
         sorted[at].name = f->parameter[at].name;
-        SPARTA_TRY(check_kind(s, f, &f->parameter[at], &sorted[at]));
+        SP_TRY(check_kind(s, f, &f->parameter[at], &sorted[at]));
     }
     for (int i = 0; f->parameter[i].name; i++)
         if (!sorted[i].text && !f->parameter[i].optional)
-            return sparta_schedule_fail(s->cx, call->at, "%s needs '%s'; write %s", f->name,
-                                        f->parameter[i].name, f->usage);
-    for (int i = 0; i < SPARTA_SCHEDULE_ARGS; i++)
+            return sp_schedule_fail(s->cx, call->at, "%s needs '%s'; write %s", f->name, f->parameter[i].name,
+                                    f->usage);
+    for (int i = 0; i < SP_SCHEDULE_ARGS; i++)
         if (sorted[i].text) call->arg[n++] = sorted[i];
     call->row = f;
     return SPARTA_OK;
 }
 
-const sparta_schedule_arg *sparta_schedule_arg_of(const sparta_schedule_call *call, const char *name)
+const sp_schedule_arg *sp_schedule_arg_of(const sp_schedule_call *call, const char *name)
 {
     for (int i = 0; i < call->n; i++)
         if (call->arg[i].name && !strcmp(call->arg[i].name, name)) return &call->arg[i];

@@ -4,43 +4,43 @@
 
 enum { DIGIT = 11, BINS = 1 << DIGIT };
 
-sparta_status sparta_coo_alloc(sparta_ctx *cx, int rank, const int64_t *dim, int64_t n,
-                               const sparta_dtype *values, sparta_coo *out)
+sparta_status sp_coo_alloc(sparta_ctx *cx, int rank, const int64_t *dim, int64_t n,
+                           const sparta_dtype *values, sp_coo *out)
 {
-    sparta_coo c = {.cx = cx, .rank = rank, .n = n};
+    sp_coo c = {.cx = cx, .rank = rank, .n = n};
     sparta_status status = SPARTA_OK;
     for (int d = 0; d < rank; d++) c.dim[d] = dim[d];
     for (int d = 0; d < rank && !status; d++) {
-        c.index[d] = sparta_alloc_array(cx, (size_t)n, sizeof(int64_t));
-        if (!c.index[d]) status = sparta_ctx_status(cx);
+        c.index[d] = sp_alloc_array(cx, (size_t)n, sizeof(int64_t));
+        if (!c.index[d]) status = sp_ctx_status(cx);
     }
-    if (!status && values) status = sparta_tensor_alloc(cx, *values, 1, &n, &c.values);
+    if (!status && values) status = sp_tensor_alloc(cx, *values, 1, &n, &c.values);
     if (status) {
-        sparta_coo_free(&c);
+        sp_coo_free(&c);
         return status;
     }
     *out = c;
     return SPARTA_OK;
 }
 
-void sparta_coo_free(sparta_coo *c)
+void sp_coo_free(sp_coo *c)
 {
     if (!c || !c->cx) return;
-    for (int d = 0; d < c->rank; d++) sparta_free(c->cx, c->index[d]);
-    sparta_free(c->cx, c->values.data);
-    *c = (sparta_coo){0};
+    for (int d = 0; d < c->rank; d++) sp_free(c->cx, c->index[d]);
+    sp_free(c->cx, c->values.data);
+    *c = (sp_coo){0};
 }
 
 /* ------------------------------------------------------------------ order */
 
-static int compare(const sparta_coo *c, int64_t a, int64_t b)
+static int compare(const sp_coo *c, int64_t a, int64_t b)
 {
     for (int d = 0; d < c->rank; d++)
         if (c->index[d][a] != c->index[d][b]) return c->index[d][a] < c->index[d][b] ? -1 : 1;
     return 0;
 }
 
-static bool is_canonical(const sparta_coo *c)
+static bool is_canonical(const sp_coo *c)
 {
     for (int64_t i = 1; i < c->n; i++)
         if (compare(c, i - 1, i) >= 0) return false;
@@ -61,13 +61,13 @@ static void pass(const int64_t *key, int shift, int64_t n, const int64_t *from, 
 }
 
 /* The order of the entries, in order[0..n); order has room for 2n. Last index first, low digits first. */
-static sparta_status sort(sparta_coo *c, int64_t *order, int64_t **sorted)
+static sparta_status sort(sp_coo *c, int64_t *order, int64_t **sorted)
 {
     int64_t *from = order, *to = order + c->n;
     for (int64_t i = 0; i < c->n; i++) from[i] = i;
     for (int d = c->rank - 1; d >= 0; d--)
         for (int shift = 0; shift < 63 && (c->dim[d] - 1) >> shift > 0; shift += DIGIT) {
-            SPARTA_TRY(sparta_check_cancel(c->cx));
+            SP_TRY(sp_check_cancel(c->cx));
             pass(c->index[d], shift, c->n, from, to);
             int64_t *swap = from;
             from = to;
@@ -83,27 +83,26 @@ static sparta_status sort(sparta_coo *c, int64_t *order, int64_t **sorted)
 static sparta_status add(sparta_ctx *cx, const sparta_tensor *v, const void *from, int64_t at, int64_t to)
 {
     sparta_dtype t = v->dtype;
-    if (sparta_dtype_is_float(t)) {
-        sparta_element_set(t, v->data, to,
-                           sparta_element_get(t, v->data, to) + sparta_element_get(t, from, at));
+    if (sp_dtype_is_float(t)) {
+        sp_element_set(t, v->data, to, sp_element_get(t, v->data, to) + sp_element_get(t, from, at));
         return SPARTA_OK;
     }
-    int64_t a = sparta_element_get_int(t, v->data, to), b = sparta_element_get_int(t, from, at), sum = 0;
+    int64_t a = sp_element_get_int(t, v->data, to), b = sp_element_get_int(t, from, at), sum = 0;
     bool fits = t == SPARTA_BOOL ||
                 (t == SPARTA_U64 ? !__builtin_add_overflow((uint64_t)a, (uint64_t)b, (uint64_t *)&sum)
-                                 : sparta_int_add(a, b, &sum));
+                                 : sp_int_add(a, b, &sum));
     if (t == SPARTA_BOOL) sum = a | b;
     if (fits) {
-        sparta_element_set_int(t, v->data, to, sum);
-        fits = sparta_element_get_int(t, v->data, to) == sum;
+        sp_element_set_int(t, v->data, to, sum);
+        fits = sp_element_get_int(t, v->data, to) == sum;
     }
     return fits ? SPARTA_OK
-                : sparta_fail(cx, SPARTA_E_RANGE, "the sum of duplicate entries does not fit in %s",
-                              sparta_dtype_name(t));
+                : sp_fail(cx, SPARTA_E_RANGE, "the sum of duplicate entries does not fit in %s",
+                          sparta_dtype_name(t));
 }
 
 /* New arrays in the given order, duplicates summed in it. */
-static sparta_status gather(const sparta_coo *c, const int64_t *order, sparta_coo *out)
+static sparta_status gather(const sp_coo *c, const int64_t *order, sp_coo *out)
 {
     size_t size = c->values.data ? sparta_dtype_size(c->values.dtype) : 0;
     int64_t n = 0;
@@ -111,8 +110,8 @@ static sparta_status gather(const sparta_coo *c, const int64_t *order, sparta_co
         int64_t from = order[i];
         if (i > 0 && !compare(c, order[i - 1], from)) {
             if (size && add(c->cx, &out->values, c->values.data, from, n - 1))
-                return sparta_fail_in(c->cx, "element (%lld, %lld)", (long long)c->index[0][from],
-                                      (long long)(c->rank > 1 ? c->index[1][from] : 0));
+                return sp_fail_in(c->cx, "element (%lld, %lld)", (long long)c->index[0][from],
+                                  (long long)(c->rank > 1 ? c->index[1][from] : 0));
             continue;
         }
         for (int d = 0; d < c->rank; d++) out->index[d][n] = c->index[d][from];
@@ -126,53 +125,52 @@ static sparta_status gather(const sparta_coo *c, const int64_t *order, sparta_co
     return SPARTA_OK;
 }
 
-static sparta_status check_range(const sparta_coo *c)
+static sparta_status check_range(const sp_coo *c)
 {
     for (int d = 0; d < c->rank; d++)
         for (int64_t i = 0; i < c->n; i++)
             if (c->index[d][i] < 0 || c->index[d][i] >= c->dim[d])
-                return sparta_fail(c->cx, SPARTA_E_RANGE,
-                                   "entry %lld: the index %lld of dimension %d is not below its size %lld",
-                                   (long long)i, (long long)c->index[d][i], d, (long long)c->dim[d]);
+                return sp_fail(c->cx, SPARTA_E_RANGE,
+                               "entry %lld: the index %lld of dimension %d is not below its size %lld",
+                               (long long)i, (long long)c->index[d][i], d, (long long)c->dim[d]);
     return SPARTA_OK;
 }
 
-sparta_status sparta_coo_canonical(sparta_coo *c)
+sparta_status sp_coo_canonical(sp_coo *c)
 {
     int64_t *order = NULL, *sorted = NULL;
-    sparta_coo made = {0};
+    sp_coo made = {0};
     if (c->dense) return SPARTA_OK;
-    SPARTA_TRY(check_range(c));
+    SP_TRY(check_range(c));
     if (is_canonical(c)) return SPARTA_OK;
-    order = sparta_alloc_array(c->cx, (size_t)c->n, 2 * sizeof *order);
-    SPARTA_NEED(c->cx, order);
+    order = sp_alloc_array(c->cx, (size_t)c->n, 2 * sizeof *order);
+    SP_NEED(c->cx, order);
     sparta_status status = sort(c, order, &sorted);
     if (!status)
-        status =
-            sparta_coo_alloc(c->cx, c->rank, c->dim, c->n, c->values.data ? &c->values.dtype : NULL, &made);
+        status = sp_coo_alloc(c->cx, c->rank, c->dim, c->n, c->values.data ? &c->values.dtype : NULL, &made);
     if (!status) status = gather(c, sorted, &made);
-    sparta_free(c->cx, order);
+    sp_free(c->cx, order);
     if (status) {
-        sparta_coo_free(&made);
+        sp_coo_free(&made);
         return status;
     }
-    sparta_coo_free(c);
+    sp_coo_free(c);
     *c = made;
     return SPARTA_OK;
 }
 
 /* ------------------------------------------------------------------ dense */
 
-sparta_status sparta_coo_to_dense(sparta_ctx *cx, const sparta_coo *c, sparta_tensor *out)
+sparta_status sp_coo_to_dense(sparta_ctx *cx, const sp_coo *c, sparta_tensor *out)
 {
     bool pattern = !c->dense && !c->values.data;
     sparta_tensor t;
-    SPARTA_TRY(sparta_tensor_alloc(cx, pattern ? SPARTA_BOOL : c->values.dtype, c->rank, c->dim, &t));
+    SP_TRY(sp_tensor_alloc(cx, pattern ? SPARTA_BOOL : c->values.dtype, c->rank, c->dim, &t));
     size_t size = sparta_dtype_size(t.dtype);
     if (c->dense) {
-        sparta_status status = sparta_tensor_copy(cx, &c->values, &t);
+        sparta_status status = sp_tensor_copy(cx, &c->values, &t);
         if (status) {
-            sparta_free(cx, t.data);
+            sp_free(cx, t.data);
             return status;
         }
     }

@@ -3,32 +3,31 @@
 #include <stddef.h>
 #include <string.h>
 
-_Static_assert(sizeof(sparta_dl_tensor) == 48 && offsetof(sparta_dl_tensor, ndim) == 16 &&
-                   offsetof(sparta_dl_tensor, dtype) == 20 && offsetof(sparta_dl_tensor, shape) == 24 &&
-                   offsetof(sparta_dl_tensor, byte_offset) == 40,
+_Static_assert(sizeof(sp_dl_tensor) == 48 && offsetof(sp_dl_tensor, ndim) == 16 &&
+                   offsetof(sp_dl_tensor, dtype) == 20 && offsetof(sp_dl_tensor, shape) == 24 &&
+                   offsetof(sp_dl_tensor, byte_offset) == 40,
                "DLTensor is an ABI");
-_Static_assert(sizeof(sparta_dl_managed) == 64 && sizeof(sparta_dl_versioned) == 80 &&
-                   offsetof(sparta_dl_versioned, flags) == 24 && offsetof(sparta_dl_versioned, tensor) == 32,
+_Static_assert(sizeof(sp_dl_managed) == 64 && sizeof(sp_dl_versioned) == 80 &&
+                   offsetof(sp_dl_versioned, flags) == 24 && offsetof(sp_dl_versioned, tensor) == 32,
                "the managed structs are an ABI");
 
 /* Code and bits of every type; 0 bits: it has none, as those narrower than a byte are packed in DLPack and not here. */
 static const struct {
     uint8_t code, bits;
-} types[SPARTA_DTYPES] = {[SPARTA_F32] = {SPARTA_DL_FLOAT, 32},   [SPARTA_F16] = {SPARTA_DL_FLOAT, 16},
-                          [SPARTA_BF16] = {SPARTA_DL_BFLOAT, 16}, [SPARTA_F64] = {SPARTA_DL_FLOAT, 64},
-                          [SPARTA_I8] = {SPARTA_DL_INT, 8},       [SPARTA_U8] = {SPARTA_DL_UINT, 8},
-                          [SPARTA_I16] = {SPARTA_DL_INT, 16},     [SPARTA_U16] = {SPARTA_DL_UINT, 16},
-                          [SPARTA_I32] = {SPARTA_DL_INT, 32},     [SPARTA_U32] = {SPARTA_DL_UINT, 32},
-                          [SPARTA_I64] = {SPARTA_DL_INT, 64},     [SPARTA_U64] = {SPARTA_DL_UINT, 64},
-                          [SPARTA_BOOL] = {SPARTA_DL_BOOL, 8}};
+} types[SP_DTYPES] = {
+    [SPARTA_F32] = {SP_DL_FLOAT, 32}, [SPARTA_F16] = {SP_DL_FLOAT, 16}, [SPARTA_BF16] = {SP_DL_BFLOAT, 16},
+    [SPARTA_F64] = {SP_DL_FLOAT, 64}, [SPARTA_I8] = {SP_DL_INT, 8},     [SPARTA_U8] = {SP_DL_UINT, 8},
+    [SPARTA_I16] = {SP_DL_INT, 16},   [SPARTA_U16] = {SP_DL_UINT, 16},  [SPARTA_I32] = {SP_DL_INT, 32},
+    [SPARTA_U32] = {SP_DL_UINT, 32},  [SPARTA_I64] = {SP_DL_INT, 64},   [SPARTA_U64] = {SP_DL_UINT, 64},
+    [SPARTA_BOOL] = {SP_DL_BOOL, 8}};
 
 /* ------------------------------------------------------------------ out */
 
 /* One allocation; the struct that is handed out is its first member. */
 typedef struct {
     union {
-        sparta_dl_versioned versioned;
-        sparta_dl_managed managed;
+        sp_dl_versioned versioned;
+        sp_dl_managed managed;
     } dl;
     sparta_ctx *cx;
     void *copy; /* NULL: a view */
@@ -40,107 +39,106 @@ typedef struct {
 static void finish(export *e)
 {
     if (e->done) e->done(e->arg);
-    sparta_free(e->cx, e->copy);
-    sparta_free(e->cx, e);
+    sp_free(e->cx, e->copy);
+    sp_free(e->cx, e);
 }
 
-static void delete_versioned(sparta_dl_versioned *self)
+static void delete_versioned(sp_dl_versioned *self)
 {
     if (self) finish(self->manager);
 }
 
-static void delete_managed(sparta_dl_managed *self)
+static void delete_managed(sp_dl_managed *self)
 {
     if (self) finish(self->manager);
 }
 
 static sparta_status make_copy(sparta_ctx *cx, const sparta_tensor *t, sparta_tensor *out)
 {
-    SPARTA_TRY(sparta_tensor_alloc(cx, t->dtype, t->rank, t->dim, out));
-    sparta_status status = sparta_tensor_copy(cx, t, out);
-    if (status) sparta_free(cx, out->data);
+    SP_TRY(sp_tensor_alloc(cx, t->dtype, t->rank, t->dim, out));
+    sparta_status status = sp_tensor_copy(cx, t, out);
+    if (status) sp_free(cx, out->data);
     return status;
 }
 
-static sparta_status create(sparta_ctx *cx, const sparta_tensor *t, const sparta_dl_options *o, export **out,
-                            sparta_dl_tensor *dl)
+static sparta_status create(sparta_ctx *cx, const sparta_tensor *t, const sp_dl_options *o, export **out,
+                            sp_dl_tensor *dl)
 {
     sparta_tensor view = *t;
     if (!types[t->dtype].bits)
-        return sparta_fail(cx, SPARTA_E_UNSUPPORTED, "dlpack: %s has no form there; convert it to i8 or u8",
-                           sparta_dtype_name(t->dtype));
-    if (o->copy) SPARTA_TRY(make_copy(cx, t, &view));
-    export *e = sparta_zalloc(cx, sizeof *e);
+        return sp_fail(cx, SPARTA_E_UNSUPPORTED, "dlpack: %s has no form there; convert it to i8 or u8",
+                       sparta_dtype_name(t->dtype));
+    if (o->copy) SP_TRY(make_copy(cx, t, &view));
+    export *e = sp_zalloc(cx, sizeof *e);
     if (!e) {
-        if (o->copy) sparta_free(cx, view.data);
-        return sparta_ctx_status(cx);
+        if (o->copy) sp_free(cx, view.data);
+        return sp_ctx_status(cx);
     }
     e->cx = cx, e->done = o->done, e->arg = o->arg;
     e->copy = o->copy ? view.data : NULL;
     memcpy(e->shape, view.dim, (size_t)view.rank * sizeof *e->shape);
     memcpy(e->strides, view.stride, (size_t)view.rank * sizeof *e->strides);
-    *dl = (sparta_dl_tensor){.data = sparta_tensor_elements(t) ? view.data : NULL,
-                             .device = {SPARTA_DL_CPU, 0},
-                             .ndim = view.rank,
-                             .dtype = {types[t->dtype].code, types[t->dtype].bits, 1},
-                             .shape = e->shape,
-                             .strides = e->strides};
+    *dl = (sp_dl_tensor){.data = sparta_tensor_elements(t) ? view.data : NULL,
+                         .device = {SP_DL_CPU, 0},
+                         .ndim = view.rank,
+                         .dtype = {types[t->dtype].code, types[t->dtype].bits, 1},
+                         .shape = e->shape,
+                         .strides = e->strides};
     *out = e;
     return SPARTA_OK;
 }
 
-sparta_status sparta_tensor_to_dlpack(sparta_ctx *cx, const sparta_tensor *t,
-                                      const sparta_dl_options *options, sparta_dl_versioned **out)
+sparta_status sp_tensor_to_dlpack(sparta_ctx *cx, const sparta_tensor *t, const sp_dl_options *options,
+                                  sp_dl_versioned **out)
 {
-    static const sparta_dl_options plain;
-    const sparta_dl_options *o = options ? options : &plain;
-    sparta_dl_tensor dl;
+    static const sp_dl_options plain;
+    const sp_dl_options *o = options ? options : &plain;
+    sp_dl_tensor dl;
     export *e;
-    SPARTA_TRY(create(cx, t, o, &e, &dl));
-    e->dl.versioned = (sparta_dl_versioned){.version = {SPARTA_DL_MAJOR, SPARTA_DL_MINOR},
-                                            .manager = e,
-                                            .deleter = delete_versioned,
-                                            .flags = (o->read_only ? SPARTA_DL_READ_ONLY : 0) |
-                                                     (o->copy ? SPARTA_DL_COPIED : 0),
-                                            .tensor = dl};
+    SP_TRY(create(cx, t, o, &e, &dl));
+    e->dl.versioned =
+        (sp_dl_versioned){.version = {SP_DL_MAJOR, SP_DL_MINOR},
+                          .manager = e,
+                          .deleter = delete_versioned,
+                          .flags = (o->read_only ? SP_DL_READ_ONLY : 0) | (o->copy ? SP_DL_COPIED : 0),
+                          .tensor = dl};
     *out = &e->dl.versioned;
     return SPARTA_OK;
 }
 
-sparta_status sparta_tensor_to_dlpack_managed(sparta_ctx *cx, const sparta_tensor *t,
-                                              const sparta_dl_options *options, sparta_dl_managed **out)
+sparta_status sp_tensor_to_dlpack_managed(sparta_ctx *cx, const sparta_tensor *t,
+                                          const sp_dl_options *options, sp_dl_managed **out)
 {
-    static const sparta_dl_options plain;
-    const sparta_dl_options *o = options ? options : &plain;
-    sparta_dl_tensor dl;
+    static const sp_dl_options plain;
+    const sp_dl_options *o = options ? options : &plain;
+    sp_dl_tensor dl;
     export *e;
     if (o->read_only)
-        return sparta_fail(
+        return sp_fail(
             cx, SPARTA_E_USAGE,
             "dlpack: before version 1.0 a tensor cannot be read-only; export a copy, or version 1.0");
-    SPARTA_TRY(create(cx, t, o, &e, &dl));
-    e->dl.managed = (sparta_dl_managed){.tensor = dl, .manager = e, .deleter = delete_managed};
+    SP_TRY(create(cx, t, o, &e, &dl));
+    e->dl.managed = (sp_dl_managed){.tensor = dl, .manager = e, .deleter = delete_managed};
     *out = &e->dl.managed;
     return SPARTA_OK;
 }
 
 /* ------------------------------------------------------------------ in */
 
-static sparta_status read_type(sparta_ctx *cx, const sparta_dl_tensor *dl, sparta_dtype *out)
+static sparta_status read_type(sparta_ctx *cx, const sp_dl_tensor *dl, sparta_dtype *out)
 {
-    for (int i = 0; dl->dtype.lanes == 1 && i < SPARTA_DTYPES; i++)
+    for (int i = 0; dl->dtype.lanes == 1 && i < SP_DTYPES; i++)
         if (types[i].bits && types[i].code == dl->dtype.code && types[i].bits == dl->dtype.bits) {
             *out = (sparta_dtype)i;
             return SPARTA_OK;
         }
-    return sparta_fail(cx, SPARTA_E_UNSUPPORTED,
-                       "dlpack: type code %d of %d bits in %d lanes; convert it to one of ours, such as f32",
-                       dl->dtype.code, dl->dtype.bits, dl->dtype.lanes);
+    return sp_fail(cx, SPARTA_E_UNSUPPORTED,
+                   "dlpack: type code %d of %d bits in %d lanes; convert it to one of ours, such as f32",
+                   dl->dtype.code, dl->dtype.bits, dl->dtype.lanes);
 }
 
 /* Shape and strides, and how many elements the view reaches before and after its first one. */
-static sparta_status read_shape(sparta_ctx *cx, const sparta_dl_tensor *dl, sparta_tensor *t,
-                                int64_t reach[2])
+static sparta_status read_shape(sparta_ctx *cx, const sp_dl_tensor *dl, sparta_tensor *t, int64_t reach[2])
 {
     int64_t all = 1, last;
     bool empty = false;
@@ -148,69 +146,68 @@ static sparta_status read_shape(sparta_ctx *cx, const sparta_dl_tensor *dl, spar
         t->dim[i] = dl->shape[i];
         empty |= !t->dim[i];
         if (t->dim[i] < 0)
-            return sparta_fail(cx, SPARTA_E_FORMAT, "dlpack: dimension %d is %lld", i, (long long)t->dim[i]);
+            return sp_fail(cx, SPARTA_E_FORMAT, "dlpack: dimension %d is %lld", i, (long long)t->dim[i]);
     }
     for (int i = t->rank - 1; i >= 0; i--) {
         t->stride[i] = dl->strides ? dl->strides[i] : all;
-        bool fits = sparta_int_mul(all, SPARTA_MAX(t->dim[i], 1), &all) &&
-                    sparta_int_mul(SPARTA_MAX(t->dim[i] - 1, 0), t->stride[i], &last) &&
-                    sparta_int_add(reach[last > 0], last, &reach[last > 0]);
+        bool fits = sp_int_mul(all, SP_MAX(t->dim[i], 1), &all) &&
+                    sp_int_mul(SP_MAX(t->dim[i] - 1, 0), t->stride[i], &last) &&
+                    sp_int_add(reach[last > 0], last, &reach[last > 0]);
         if (!fits)
-            return sparta_fail(cx, SPARTA_E_FORMAT,
-                               "dlpack: dimension %d of %lld with stride %lld is too large", i,
-                               (long long)t->dim[i], (long long)t->stride[i]);
+            return sp_fail(cx, SPARTA_E_FORMAT, "dlpack: dimension %d of %lld with stride %lld is too large",
+                           i, (long long)t->dim[i], (long long)t->stride[i]);
     }
     if (empty) reach[0] = reach[1] = 0;
     return SPARTA_OK;
 }
 
 /* The first element's address, when all that the view reaches is inside the address space. */
-static sparta_status read_address(sparta_ctx *cx, const sparta_dl_tensor *dl, sparta_tensor *t,
+static sparta_status read_address(sparta_ctx *cx, const sp_dl_tensor *dl, sparta_tensor *t,
                                   const int64_t reach[2])
 {
     size_t size = sparta_dtype_size(t->dtype), at = (uintptr_t)dl->data, before, after;
-    bool fits = dl->byte_offset <= SIZE_MAX && sparta_size_add(at, (size_t)dl->byte_offset, &at) &&
-                sparta_size_mul((size_t)0 - (size_t)reach[0], size, &before) && before <= at &&
-                sparta_size_mul((size_t)reach[1] + 1, size, &after) && sparta_size_add(at, after, &after);
+    bool fits = dl->byte_offset <= SIZE_MAX && sp_size_add(at, (size_t)dl->byte_offset, &at) &&
+                sp_size_mul((size_t)0 - (size_t)reach[0], size, &before) && before <= at &&
+                sp_size_mul((size_t)reach[1] + 1, size, &after) && sp_size_add(at, after, &after);
     if (!fits || at % size)
-        return sparta_fail(cx, SPARTA_E_FORMAT, "dlpack: the data at offset %llu is %s; copy it",
-                           (unsigned long long)dl->byte_offset,
-                           fits ? "not aligned for its type" : "outside of the address space");
+        return sp_fail(cx, SPARTA_E_FORMAT, "dlpack: the data at offset %llu is %s; copy it",
+                       (unsigned long long)dl->byte_offset,
+                       fits ? "not aligned for its type" : "outside of the address space");
     t->data = (char *)dl->data + dl->byte_offset;
     return SPARTA_OK;
 }
 
-sparta_status sparta_tensor_from_dlpack(sparta_ctx *cx, const sparta_dl_tensor *dl, sparta_tensor *out)
+sparta_status sp_tensor_from_dlpack(sparta_ctx *cx, const sp_dl_tensor *dl, sparta_tensor *out)
 {
     sparta_tensor t = {0};
     int64_t reach[2] = {0, 0};
-    if (dl->device.type != SPARTA_DL_CPU)
-        return sparta_fail(cx, SPARTA_E_UNSUPPORTED,
-                           "dlpack: the tensor is on device %d (type %d); bring it to the CPU", dl->device.id,
-                           dl->device.type);
+    if (dl->device.type != SP_DL_CPU)
+        return sp_fail(cx, SPARTA_E_UNSUPPORTED,
+                       "dlpack: the tensor is on device %d (type %d); bring it to the CPU", dl->device.id,
+                       dl->device.type);
     if (dl->ndim < 0 || dl->ndim > SPARTA_RANK)
-        return sparta_fail(cx, dl->ndim < 0 ? SPARTA_E_FORMAT : SPARTA_E_UNSUPPORTED,
-                           "dlpack: %d dimensions; 0 to %d are possible", dl->ndim, SPARTA_RANK);
+        return sp_fail(cx, dl->ndim < 0 ? SPARTA_E_FORMAT : SPARTA_E_UNSUPPORTED,
+                       "dlpack: %d dimensions; 0 to %d are possible", dl->ndim, SPARTA_RANK);
     if (dl->ndim && !dl->shape)
-        return sparta_fail(cx, SPARTA_E_FORMAT, "dlpack: %d dimensions without a shape", dl->ndim);
+        return sp_fail(cx, SPARTA_E_FORMAT, "dlpack: %d dimensions without a shape", dl->ndim);
     t.rank = dl->ndim;
-    SPARTA_TRY(read_type(cx, dl, &t.dtype));
-    SPARTA_TRY(read_shape(cx, dl, &t, reach));
+    SP_TRY(read_type(cx, dl, &t.dtype));
+    SP_TRY(read_shape(cx, dl, &t, reach));
     int64_t all = sparta_tensor_elements(&t);
     if (all > 0 && !dl->data)
-        return sparta_fail(cx, SPARTA_E_FORMAT, "dlpack: %lld elements without data", (long long)all);
-    if (all) SPARTA_TRY(read_address(cx, dl, &t, reach));
+        return sp_fail(cx, SPARTA_E_FORMAT, "dlpack: %lld elements without data", (long long)all);
+    if (all) SP_TRY(read_address(cx, dl, &t, reach));
     *out = t;
     return SPARTA_OK;
 }
 
-sparta_status sparta_tensor_from_dlpack_versioned(sparta_ctx *cx, const sparta_dl_versioned *dl, bool write,
-                                                  sparta_tensor *out)
+sparta_status sp_tensor_from_dlpack_versioned(sparta_ctx *cx, const sp_dl_versioned *dl, bool write,
+                                              sparta_tensor *out)
 {
-    if (dl->version.major != SPARTA_DL_MAJOR)
-        return sparta_fail(cx, SPARTA_E_UNSUPPORTED, "dlpack: version %u.%u; ours is %d, ask for that",
-                           dl->version.major, dl->version.minor, SPARTA_DL_MAJOR);
-    if (write && dl->flags & SPARTA_DL_READ_ONLY)
-        return sparta_fail(cx, SPARTA_E_USAGE, "dlpack: the tensor is read-only; write to a copy");
-    return sparta_tensor_from_dlpack(cx, &dl->tensor, out);
+    if (dl->version.major != SP_DL_MAJOR)
+        return sp_fail(cx, SPARTA_E_UNSUPPORTED, "dlpack: version %u.%u; ours is %d, ask for that",
+                       dl->version.major, dl->version.minor, SP_DL_MAJOR);
+    if (write && dl->flags & SP_DL_READ_ONLY)
+        return sp_fail(cx, SPARTA_E_USAGE, "dlpack: the tensor is read-only; write to a copy");
+    return sp_tensor_from_dlpack(cx, &dl->tensor, out);
 }

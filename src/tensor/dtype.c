@@ -4,16 +4,16 @@
 
 /* The public enum is written out for readers; these rows prove that it says the same as the table. */
 enum {
-#define SPARTA_DTYPE(id, name, bytes, descr, onnx) ROW_##id,
+#define SP_DTYPE(id, name, bytes, descr, onnx) ROW_##id,
 #include "tensor/dtypes.def"
-#undef SPARTA_DTYPE
+#undef SP_DTYPE
     ROWS
 };
-#define SPARTA_DTYPE(id, name, bytes, descr, onnx)                                                           \
+#define SP_DTYPE(id, name, bytes, descr, onnx)                                                               \
     _Static_assert((int)SPARTA_##id == (int)ROW_##id, "sparta.h and dtypes.def differ at " #id);
 #include "tensor/dtypes.def"
-#undef SPARTA_DTYPE
-_Static_assert(ROWS == SPARTA_DTYPES, "SPARTA_DTYPES counts the rows");
+#undef SP_DTYPE
+_Static_assert(ROWS == SP_DTYPES, "SP_DTYPES counts the rows");
 
 static const struct {
     const char *name;
@@ -21,9 +21,9 @@ static const struct {
     const char *descr;
     int onnx;
 } types[] = {
-#define SPARTA_DTYPE(id, name, bytes, descr, onnx) {name, bytes, descr, onnx},
+#define SP_DTYPE(id, name, bytes, descr, onnx) {name, bytes, descr, onnx},
 #include "tensor/dtypes.def"
-#undef SPARTA_DTYPE
+#undef SP_DTYPE
 };
 
 size_t sparta_dtype_size(sparta_dtype dtype)
@@ -36,17 +36,17 @@ const char *sparta_dtype_name(sparta_dtype dtype)
     return (unsigned)dtype < ROWS ? types[dtype].name : "unknown";
 }
 
-const char *sparta_dtype_descr(sparta_dtype dtype)
+const char *sp_dtype_descr(sparta_dtype dtype)
 {
     return (unsigned)dtype < ROWS ? types[dtype].descr : "";
 }
 
-int sparta_dtype_to_onnx(sparta_dtype dtype)
+int sp_dtype_to_onnx(sparta_dtype dtype)
 {
     return (unsigned)dtype < ROWS ? types[dtype].onnx : 0;
 }
 
-bool sparta_dtype_parse(const char *name, sparta_dtype *out)
+bool sp_dtype_parse(const char *name, sparta_dtype *out)
 {
     for (int i = 0; i < ROWS; i++)
         if (!strcmp(types[i].name, name)) {
@@ -56,7 +56,7 @@ bool sparta_dtype_parse(const char *name, sparta_dtype *out)
     return false;
 }
 
-bool sparta_dtype_from_onnx(int64_t code, sparta_dtype *out)
+bool sp_dtype_from_onnx(int64_t code, sparta_dtype *out)
 {
     for (int i = 0; i < ROWS; i++)
         if (types[i].onnx == code) {
@@ -66,18 +66,18 @@ bool sparta_dtype_from_onnx(int64_t code, sparta_dtype *out)
     return false;
 }
 
-bool sparta_dtype_is_float(sparta_dtype dtype)
+bool sp_dtype_is_float(sparta_dtype dtype)
 {
     return dtype == SPARTA_F32 || dtype == SPARTA_F16 || dtype == SPARTA_BF16 || dtype == SPARTA_F64;
 }
 
-bool sparta_dtype_is_signed(sparta_dtype dtype)
+bool sp_dtype_is_signed(sparta_dtype dtype)
 {
-    return sparta_dtype_is_float(dtype) || dtype == SPARTA_I8 || dtype == SPARTA_I16 || dtype == SPARTA_I32 ||
+    return sp_dtype_is_float(dtype) || dtype == SPARTA_I8 || dtype == SPARTA_I16 || dtype == SPARTA_I32 ||
            dtype == SPARTA_I64 || dtype == SPARTA_I4 || dtype == SPARTA_I2;
 }
 
-int sparta_dtype_bits(sparta_dtype dtype)
+int sp_dtype_bits(sparta_dtype dtype)
 {
     if (dtype == SPARTA_U4 || dtype == SPARTA_I4) return 4;
     if (dtype == SPARTA_U2 || dtype == SPARTA_I2) return 2;
@@ -103,7 +103,7 @@ static uint32_t as_bits(float f)
     return bits;
 }
 
-float sparta_f16_to_f32(uint16_t h)
+float sp_f16_to_f32(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 31, mantissa = h & 1023;
     if (exponent == 31) return as_float(sign | 0x7f800000 | mantissa << 13);
@@ -119,7 +119,7 @@ static uint32_t shift_round(uint32_t v, int shift)
     return whole + (rest > half || (rest == half && (whole & 1)));
 }
 
-uint16_t sparta_f32_to_f16(float f)
+uint16_t sp_f32_to_f16(float f)
 {
     uint32_t bits = as_bits(f), sign = bits >> 16 & 0x8000, size = bits & 0x7fffffff;
     if (size > 0x7f800000) return (uint16_t)(sign | 0x7e00 | (size >> 13 & 0x1ff));
@@ -131,12 +131,12 @@ uint16_t sparta_f32_to_f16(float f)
     return (uint16_t)(sign | shift_round((size & 0x7fffff) | 0x800000, 126 - exponent));
 }
 
-float sparta_bf16_to_f32(uint16_t h)
+float sp_bf16_to_f32(uint16_t h)
 {
     return as_float((uint32_t)h << 16);
 }
 
-uint16_t sparta_f32_to_bf16(float f)
+uint16_t sp_f32_to_bf16(float f)
 {
     uint32_t bits = as_bits(f);
     if ((bits & 0x7fffffff) > 0x7f800000) return (uint16_t)(bits >> 16 | 0x40);

@@ -6,15 +6,15 @@
 #define READ(type)     (((const type *)data)[at])
 #define WRITE(type, v) (((type *)data)[at] = (type)(v))
 
-double sparta_element_get(sparta_dtype dtype, const void *data, int64_t at)
+double sp_element_get(sparta_dtype dtype, const void *data, int64_t at)
 {
     switch (dtype) {
     case SPARTA_F32: return (double)READ(float);
-    case SPARTA_F16: return (double)sparta_f16_to_f32(READ(uint16_t));
-    case SPARTA_BF16: return (double)sparta_bf16_to_f32(READ(uint16_t));
+    case SPARTA_F16: return (double)sp_f16_to_f32(READ(uint16_t));
+    case SPARTA_BF16: return (double)sp_bf16_to_f32(READ(uint16_t));
     case SPARTA_F64: return READ(double);
     case SPARTA_U64: return (double)READ(uint64_t);
-    default: return (double)sparta_element_get_int(dtype, data, at);
+    default: return (double)sp_element_get_int(dtype, data, at);
     }
 }
 
@@ -33,7 +33,7 @@ static int64_t extend(int64_t bits, int64_t sign)
     return (bits ^ sign) - sign;
 }
 
-int64_t sparta_element_get_int(sparta_dtype dtype, const void *data, int64_t at)
+int64_t sp_element_get_int(sparta_dtype dtype, const void *data, int64_t at)
 {
     switch (dtype) {
     case SPARTA_I8: return READ(int8_t);
@@ -52,7 +52,7 @@ int64_t sparta_element_get_int(sparta_dtype dtype, const void *data, int64_t at)
     case SPARTA_F32:
     case SPARTA_F16:
     case SPARTA_BF16:
-    case SPARTA_F64: return wrap(sparta_element_get(dtype, data, at));
+    case SPARTA_F64: return wrap(sp_element_get(dtype, data, at));
     }
     return 0;
 }
@@ -71,19 +71,19 @@ static float narrow_to_odd(double v)
     return f;
 }
 
-void sparta_element_set(sparta_dtype dtype, void *data, int64_t at, double value)
+void sp_element_set(sparta_dtype dtype, void *data, int64_t at, double value)
 {
     switch (dtype) {
     case SPARTA_F32: WRITE(float, value); break;
-    case SPARTA_F16: WRITE(uint16_t, sparta_f32_to_f16(narrow_to_odd(value))); break;
-    case SPARTA_BF16: WRITE(uint16_t, sparta_f32_to_bf16(narrow_to_odd(value))); break;
+    case SPARTA_F16: WRITE(uint16_t, sp_f32_to_f16(narrow_to_odd(value))); break;
+    case SPARTA_BF16: WRITE(uint16_t, sp_f32_to_bf16(narrow_to_odd(value))); break;
     case SPARTA_F64: WRITE(double, value); break;
     case SPARTA_BOOL: WRITE(uint8_t, value != 0); break;
-    default: sparta_element_set_int(dtype, data, at, wrap(value)); break;
+    default: sp_element_set_int(dtype, data, at, wrap(value)); break;
     }
 }
 
-void sparta_element_set_int(sparta_dtype dtype, void *data, int64_t at, int64_t value)
+void sp_element_set_int(sparta_dtype dtype, void *data, int64_t at, int64_t value)
 {
     switch (dtype) {
     case SPARTA_I8: WRITE(int8_t, value); break;
@@ -102,6 +102,6 @@ void sparta_element_set_int(sparta_dtype dtype, void *data, int64_t at, int64_t 
     case SPARTA_F32: WRITE(float, value); break;
     case SPARTA_F64: WRITE(double, value); break;
     case SPARTA_F16:
-    case SPARTA_BF16: sparta_element_set(dtype, data, at, (double)value); break;
+    case SPARTA_BF16: sp_element_set(dtype, data, at, (double)value); break;
     }
 }

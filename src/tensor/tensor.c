@@ -4,8 +4,8 @@
 
 sparta_tensor sparta_tensor_view(sparta_dtype dtype, int rank, const int64_t *dim, void *data)
 {
-    sparta_tensor t = {.dtype = dtype, .rank = SPARTA_MAX(0, SPARTA_MIN(rank, SPARTA_RANK)), .data = data};
-    uint64_t stride = 1; /* unsigned: what does not fit is for sparta_tensor_bytes to refuse */
+    sparta_tensor t = {.dtype = dtype, .rank = SP_MAX(0, SP_MIN(rank, SPARTA_RANK)), .data = data};
+    uint64_t stride = 1; /* unsigned: what does not fit is for sp_tensor_bytes to refuse */
     for (int i = t.rank - 1; i >= 0; i--) {
         t.dim[i] = dim[i];
         t.stride[i] = (int64_t)stride;
@@ -29,25 +29,24 @@ int64_t sparta_tensor_elements(const sparta_tensor *t)
         if (t->dim[i] < 0) return -1;
     if (any_zero(t->rank, t->dim)) return 0;
     for (int i = 0; i < t->rank; i++)
-        if (!sparta_int_mul(n, t->dim[i], &n)) return -1;
+        if (!sp_int_mul(n, t->dim[i], &n)) return -1;
     return n;
 }
 
 /* Zero dims count as 1 for the limit, so that the strides of an empty tensor fit too. */
-sparta_status sparta_tensor_bytes(sparta_ctx *cx, sparta_dtype dtype, int rank, const int64_t *dim,
-                                  size_t *out)
+sparta_status sp_tensor_bytes(sparta_ctx *cx, sparta_dtype dtype, int rank, const int64_t *dim, size_t *out)
 {
     int64_t bytes = (int64_t)sparta_dtype_size(dtype);
-    if (!bytes) return sparta_fail(cx, SPARTA_E_DTYPE, "tensor: %d is no type", (int)dtype);
+    if (!bytes) return sp_fail(cx, SPARTA_E_DTYPE, "tensor: %d is no type", (int)dtype);
     if (rank < 0 || rank > SPARTA_RANK)
-        return sparta_fail(cx, SPARTA_E_SHAPE, "tensor: rank %d; at most %d dimensions are supported", rank,
-                           SPARTA_RANK);
+        return sp_fail(cx, SPARTA_E_SHAPE, "tensor: rank %d; at most %d dimensions are supported", rank,
+                       SPARTA_RANK);
     for (int i = 0; i < rank; i++) {
         if (dim[i] < 0)
-            return sparta_fail(cx, SPARTA_E_SHAPE, "tensor: dimension %d is %lld; sizes are not negative", i,
-                               (long long)dim[i]);
-        if (!sparta_int_mul(bytes, SPARTA_MAX(dim[i], (int64_t)1), &bytes))
-            return sparta_fail(
+            return sp_fail(cx, SPARTA_E_SHAPE, "tensor: dimension %d is %lld; sizes are not negative", i,
+                           (long long)dim[i]);
+        if (!sp_int_mul(bytes, SP_MAX(dim[i], (int64_t)1), &bytes))
+            return sp_fail(
                 cx, SPARTA_E_LIMIT,
                 "tensor: the dimensions up to %d (%lld) multiply to more bytes than fit in 63 bits", i,
                 (long long)dim[i]);
@@ -56,30 +55,30 @@ sparta_status sparta_tensor_bytes(sparta_ctx *cx, sparta_dtype dtype, int rank, 
     return SPARTA_OK;
 }
 
-sparta_status sparta_tensor_alloc(sparta_ctx *cx, sparta_dtype dtype, int rank, const int64_t *dim,
-                                  sparta_tensor *out)
+sparta_status sp_tensor_alloc(sparta_ctx *cx, sparta_dtype dtype, int rank, const int64_t *dim,
+                              sparta_tensor *out)
 {
     size_t bytes;
-    SPARTA_TRY(sparta_tensor_bytes(cx, dtype, rank, dim, &bytes));
-    void *data = sparta_zalloc(cx, bytes);
-    SPARTA_NEED(cx, data);
+    SP_TRY(sp_tensor_bytes(cx, dtype, rank, dim, &bytes));
+    void *data = sp_zalloc(cx, bytes);
+    SP_NEED(cx, data);
     *out = sparta_tensor_view(dtype, rank, dim, data);
     return SPARTA_OK;
 }
 
-sparta_status sparta_tensor_alloc_in(sparta_arena *a, sparta_dtype dtype, int rank, const int64_t *dim,
-                                     sparta_tensor *out)
+sparta_status sp_tensor_alloc_in(sp_arena *a, sparta_dtype dtype, int rank, const int64_t *dim,
+                                 sparta_tensor *out)
 {
-    sparta_ctx *cx = sparta_arena_ctx(a);
+    sparta_ctx *cx = sp_arena_ctx(a);
     size_t bytes;
-    SPARTA_TRY(sparta_tensor_bytes(cx, dtype, rank, dim, &bytes));
-    void *data = sparta_arena_alloc(a, bytes);
-    SPARTA_NEED(cx, data);
+    SP_TRY(sp_tensor_bytes(cx, dtype, rank, dim, &bytes));
+    void *data = sp_arena_alloc(a, bytes);
+    SP_NEED(cx, data);
     *out = sparta_tensor_view(dtype, rank, dim, data);
     return SPARTA_OK;
 }
 
-bool sparta_tensor_contiguous(const sparta_tensor *t)
+bool sp_tensor_contiguous(const sparta_tensor *t)
 {
     int64_t stride = 1;
     if (any_zero(t->rank, t->dim)) return true;
@@ -91,44 +90,44 @@ bool sparta_tensor_contiguous(const sparta_tensor *t)
     return true;
 }
 
-bool sparta_tensor_same_shape(const sparta_tensor *a, const sparta_tensor *b)
+bool sp_tensor_same_shape(const sparta_tensor *a, const sparta_tensor *b)
 {
     return a->rank == b->rank && (a->rank == 0 || !memcmp(a->dim, b->dim, (size_t)a->rank * sizeof *a->dim));
 }
 
-bool sparta_tensor_narrow(sparta_tensor *t, sparta_dtype dtype)
+bool sp_tensor_narrow(sparta_tensor *t, sparta_dtype dtype)
 {
-    const int bits = sparta_dtype_bits(dtype);
+    const int bits = sp_dtype_bits(dtype);
     const uint8_t *byte = t->data;
-    if (sparta_dtype_bits(t->dtype) >= 8 || bits >= 8 || !sparta_tensor_contiguous(t)) return false;
+    if (sp_dtype_bits(t->dtype) >= 8 || bits >= 8 || !sp_tensor_contiguous(t)) return false;
     for (int64_t i = 0; i < sparta_tensor_elements(t); i++)
         if (byte[i] >> bits) return false;
     t->dtype = dtype;
     return true;
 }
 
-void sparta_tensor_print_shape(const sparta_tensor *t, sparta_text *out)
+void sp_tensor_print_shape(const sparta_tensor *t, sp_text *out)
 {
-    if (t->rank == 0) sparta_text_printf(out, "scalar");
-    for (int i = 0; i < t->rank; i++) sparta_text_printf(out, i ? "x%lld" : "%lld", (long long)t->dim[i]);
+    if (t->rank == 0) sp_text_printf(out, "scalar");
+    for (int i = 0; i < t->rank; i++) sp_text_printf(out, i ? "x%lld" : "%lld", (long long)t->dim[i]);
 }
 
 /* ------------------------------------------------------------------ broadcasting */
 
-sparta_status sparta_tensor_broadcast(sparta_ctx *cx, const sparta_tensor *t, int rank, const int64_t *dim,
-                                      sparta_tensor *out)
+sparta_status sp_tensor_broadcast(sparta_ctx *cx, const sparta_tensor *t, int rank, const int64_t *dim,
+                                  sparta_tensor *out)
 {
     sparta_tensor view = {.dtype = t->dtype, .rank = rank, .data = t->data};
     if (rank < t->rank || rank > SPARTA_RANK)
-        return sparta_fail(cx, SPARTA_E_SHAPE, "broadcast: rank %d does not fit into rank %d", t->rank, rank);
+        return sp_fail(cx, SPARTA_E_SHAPE, "broadcast: rank %d does not fit into rank %d", t->rank, rank);
     for (int i = 0; i < rank; i++) {
         int from = i - (rank - t->rank);
         view.dim[i] = dim[i];
         if (from < 0 || (t->dim[from] == 1 && dim[i] != 1)) continue; /* repeats: stride 0 */
         if (t->dim[from] != dim[i])
-            return sparta_fail(cx, SPARTA_E_SHAPE,
-                               "broadcast: dimension %d is %lld and must become %lld; only 1 can be repeated",
-                               i, (long long)t->dim[from], (long long)dim[i]);
+            return sp_fail(cx, SPARTA_E_SHAPE,
+                           "broadcast: dimension %d is %lld and must become %lld; only 1 can be repeated", i,
+                           (long long)t->dim[from], (long long)dim[i]);
         view.stride[i] = t->stride[from];
     }
     *out = view;
@@ -137,16 +136,16 @@ sparta_status sparta_tensor_broadcast(sparta_ctx *cx, const sparta_tensor *t, in
 
 /* ------------------------------------------------------------------ walking */
 
-sparta_walk sparta_walk_begin(int rank, const int64_t *dim, int n, const sparta_tensor *const *tensors)
+sp_walk sp_walk_begin(int rank, const int64_t *dim, int n, const sparta_tensor *const *tensors)
 {
-    sparta_walk w = {.more = !any_zero(rank, dim), .rank = rank, .n = n};
+    sp_walk w = {.more = !any_zero(rank, dim), .rank = rank, .n = n};
     for (int i = 0; i < rank; i++) w.dim[i] = dim[i];
     for (int k = 0; k < n; k++)
         for (int i = 0; i < rank; i++) w.stride[k][i] = tensors[k]->stride[i];
     return w;
 }
 
-void sparta_walk_next(sparta_walk *w)
+void sp_walk_next(sp_walk *w)
 {
     for (int i = w->rank - 1; i >= 0; i--) {
         if (++w->index[i] < w->dim[i]) {
@@ -187,40 +186,40 @@ static sparta_status copy_strided(sparta_ctx *cx, const sparta_tensor *from, con
     const int inner = from->rank - 1; /* rank 0 is contiguous: never here */
     const int64_t size = (int64_t)sparta_dtype_size(from->dtype);
     int64_t done = 0;
-    for (sparta_walk w = sparta_walk_begin(inner, from->dim, 2, both); w.more; sparta_walk_next(&w)) {
+    for (sp_walk w = sp_walk_begin(inner, from->dim, 2, both); w.more; sp_walk_next(&w)) {
         copy_run((char *)to->data + w.at[1] * size, to->stride[inner],
                  (const char *)from->data + w.at[0] * size, from->stride[inner], from->dim[inner],
                  (size_t)size);
         done += from->dim[inner] + 1;
         if (done < 1 << 20) continue;
         done = 0;
-        SPARTA_TRY(sparta_check_cancel(cx));
+        SP_TRY(sp_check_cancel(cx));
     }
     return SPARTA_OK;
 }
 
-sparta_status sparta_tensor_copy(sparta_ctx *cx, const sparta_tensor *from, const sparta_tensor *to)
+sparta_status sp_tensor_copy(sparta_ctx *cx, const sparta_tensor *from, const sparta_tensor *to)
 {
     int64_t n = sparta_tensor_elements(from);
     if (from->dtype != to->dtype)
-        return sparta_fail(cx, SPARTA_E_DTYPE, "copy: from %s to %s; convert first",
-                           sparta_dtype_name(from->dtype), sparta_dtype_name(to->dtype));
-    if (n < 0 || !sparta_tensor_same_shape(from, to))
-        return sparta_fail(cx, SPARTA_E_SHAPE, "copy: the shapes differ");
+        return sp_fail(cx, SPARTA_E_DTYPE, "copy: from %s to %s; convert first",
+                       sparta_dtype_name(from->dtype), sparta_dtype_name(to->dtype));
+    if (n < 0 || !sp_tensor_same_shape(from, to))
+        return sp_fail(cx, SPARTA_E_SHAPE, "copy: the shapes differ");
     if (n == 0) return SPARTA_OK;
-    if (!sparta_tensor_contiguous(from) || !sparta_tensor_contiguous(to)) return copy_strided(cx, from, to);
+    if (!sp_tensor_contiguous(from) || !sp_tensor_contiguous(to)) return copy_strided(cx, from, to);
     memmove(to->data, from->data, (size_t)n * sparta_dtype_size(from->dtype));
     return SPARTA_OK;
 }
 
-void sparta_tensor_clear(const sparta_tensor *t)
+void sp_tensor_clear(const sparta_tensor *t)
 {
     size_t size = sparta_dtype_size(t->dtype);
-    if (sparta_tensor_contiguous(t)) {
+    if (sp_tensor_contiguous(t)) {
         memset(t->data, 0, (size_t)sparta_tensor_elements(t) * size);
         return;
     }
-    for (sparta_walk w = sparta_walk_begin(t->rank, t->dim, 1, &t); w.more; sparta_walk_next(&w))
+    for (sp_walk w = sp_walk_begin(t->rank, t->dim, 1, &t); w.more; sp_walk_next(&w))
         memset((char *)t->data + w.at[0] * (int64_t)size, 0, size);
 }
 
@@ -260,26 +259,26 @@ static bool scan(void *data, size_t size, int64_t n, uint64_t bits, bool clear)
 static bool has_negative_zero(const sparta_tensor *t, uint64_t bits)
 {
     const size_t size = sparta_dtype_size(t->dtype);
-    if (sparta_tensor_contiguous(t)) return scan(t->data, size, sparta_tensor_elements(t), bits, false);
+    if (sp_tensor_contiguous(t)) return scan(t->data, size, sparta_tensor_elements(t), bits, false);
     const sparta_tensor *one[] = {t};
-    for (sparta_walk w = sparta_walk_begin(t->rank, t->dim, 1, one); w.more; sparta_walk_next(&w))
+    for (sp_walk w = sp_walk_begin(t->rank, t->dim, 1, one); w.more; sp_walk_next(&w))
         if (scan((char *)t->data + w.at[0] * (int64_t)size, size, 1, bits, false)) return true;
     return false;
 }
 
-sparta_status sparta_tensor_plain_zeros(sparta_ctx *cx, const sparta_tensor *t, sparta_tensor *own,
-                                        const sparta_tensor **out)
+sparta_status sp_tensor_plain_zeros(sparta_ctx *cx, const sparta_tensor *t, sparta_tensor *own,
+                                    const sparta_tensor **out)
 {
     uint64_t bits;
     own->data = NULL;
     *out = t;
-    if (sparta_ctx_strict(cx) || !t->data || !negative_zero(t->dtype, &bits) || !has_negative_zero(t, bits))
+    if (sp_ctx_strict(cx) || !t->data || !negative_zero(t->dtype, &bits) || !has_negative_zero(t, bits))
         return SPARTA_OK;
     sparta_tensor copy;
-    SPARTA_TRY(sparta_tensor_alloc(cx, t->dtype, t->rank, t->dim, &copy));
-    sparta_status s = sparta_tensor_copy(cx, t, &copy);
+    SP_TRY(sp_tensor_alloc(cx, t->dtype, t->rank, t->dim, &copy));
+    sparta_status s = sp_tensor_copy(cx, t, &copy);
     if (s != SPARTA_OK) {
-        sparta_free(cx, copy.data);
+        sp_free(cx, copy.data);
         return s;
     }
     scan(copy.data, sparta_dtype_size(t->dtype), sparta_tensor_elements(t), bits, true);

@@ -5,74 +5,73 @@
  * The struct is public (sparta.h). A stride of 0 repeats: broadcasting needs no copy. Element (i,j) is at
  * data + (i*stride[0] + j*stride[1]) * size of the dtype. The types are the rows of dtypes.def.
  *
- * Two ways to touch elements: sparta_tensor_get / _set (any type, through double or int64: the slow, readable
- * way that references use), and casting data when sparta_tensor_contiguous says so.
+ * Two ways to touch elements: sp_element_get, sp_element_set (any type, through double or int64: the slow, readable
+ * way that references use), and casting data when sp_tensor_contiguous says so.
  */
-#ifndef SPARTA_TENSOR_H
-#define SPARTA_TENSOR_H
+#ifndef SP_TENSOR_H
+#define SP_TENSOR_H
 
 #include "base/base.h"
 
-#define SPARTA_DTYPES 17
-bool sparta_dtype_parse(const char *name, sparta_dtype *out);
-bool sparta_dtype_from_onnx(int64_t code, sparta_dtype *out);
-int sparta_dtype_to_onnx(sparta_dtype dtype);
-const char *sparta_dtype_descr(sparta_dtype dtype); /* NumPy's */
-bool sparta_dtype_is_float(sparta_dtype dtype);
-bool sparta_dtype_is_signed(sparta_dtype dtype);
-int sparta_dtype_bits(sparta_dtype dtype); /* that count: 4 of u4, though it takes a byte in memory */
+#define SP_DTYPES 17
+bool sp_dtype_parse(const char *name, sparta_dtype *out);
+bool sp_dtype_from_onnx(int64_t code, sparta_dtype *out);
+int sp_dtype_to_onnx(sparta_dtype dtype);
+const char *sp_dtype_descr(sparta_dtype dtype); /* NumPy's */
+bool sp_dtype_is_float(sparta_dtype dtype);
+bool sp_dtype_is_signed(sparta_dtype dtype);
+int sp_dtype_bits(sparta_dtype dtype); /* that count: 4 of u4, though it takes a byte in memory */
 
-float sparta_f16_to_f32(uint16_t h);
-uint16_t sparta_f32_to_f16(float f); /* round to nearest even, overflow to infinity, NaN stays NaN */
-float sparta_bf16_to_f32(uint16_t h);
-uint16_t sparta_f32_to_bf16(float f);
+float sp_f16_to_f32(uint16_t h);
+uint16_t sp_f32_to_f16(float f); /* round to nearest even, overflow to infinity, NaN stays NaN */
+float sp_bf16_to_f32(uint16_t h);
+uint16_t sp_f32_to_bf16(float f);
 
 /* Bytes of a row-major tensor of these dims; E_SHAPE when negative or too large, E_MEMORY never (it only
  * counts). */
-sparta_status sparta_tensor_bytes(sparta_ctx *cx, sparta_dtype dtype, int rank, const int64_t *dim,
-                                  size_t *out) SPARTA_MUST;
-/* Allocate a cleared row-major tensor; free t.data with sparta_free. */
-sparta_status sparta_tensor_alloc(sparta_ctx *cx, sparta_dtype dtype, int rank, const int64_t *dim,
-                                  sparta_tensor *out) SPARTA_MUST;
-sparta_status sparta_tensor_alloc_in(sparta_arena *a, sparta_dtype dtype, int rank, const int64_t *dim,
-                                     sparta_tensor *out) SPARTA_MUST;
-bool sparta_tensor_contiguous(const sparta_tensor *t); /* row-major without gaps */
-void sparta_tensor_clear(const sparta_tensor *t);      /* every element 0, any strides */
-bool sparta_tensor_same_shape(const sparta_tensor *a, const sparta_tensor *b);
+sparta_status sp_tensor_bytes(sparta_ctx *cx, sparta_dtype dtype, int rank, const int64_t *dim,
+                              size_t *out) SP_MUST;
+/* Allocate a cleared row-major tensor; free t.data with sp_free. */
+sparta_status sp_tensor_alloc(sparta_ctx *cx, sparta_dtype dtype, int rank, const int64_t *dim,
+                              sparta_tensor *out) SP_MUST;
+sparta_status sp_tensor_alloc_in(sp_arena *a, sparta_dtype dtype, int rank, const int64_t *dim,
+                                 sparta_tensor *out) SP_MUST;
+bool sp_tensor_contiguous(const sparta_tensor *t); /* row-major without gaps */
+void sp_tensor_clear(const sparta_tensor *t);      /* every element 0, any strides */
+bool sp_tensor_same_shape(const sparta_tensor *a, const sparta_tensor *b);
 /* View `t` as if it had the dims of `rank, dim`, repeating dims of size 1 (NumPy's rule). E_SHAPE when it
  * cannot. */
-sparta_status sparta_tensor_broadcast(sparta_ctx *cx, const sparta_tensor *t, int rank, const int64_t *dim,
-                                      sparta_tensor *out) SPARTA_MUST;
+sparta_status sp_tensor_broadcast(sparta_ctx *cx, const sparta_tensor *t, int rank, const int64_t *dim,
+                                  sparta_tensor *out) SP_MUST;
 /* Copy with any strides on both sides; same shape and dtype. */
-sparta_status sparta_tensor_copy(sparta_ctx *cx, const sparta_tensor *from,
-                                 const sparta_tensor *to) SPARTA_MUST;
+sparta_status sp_tensor_copy(sparta_ctx *cx, const sparta_tensor *from, const sparta_tensor *to) SP_MUST;
 /* Gives a tensor of a type narrower than a byte another such type: NumPy's V1, read as u4, may be any of them. false, and
  * unchanged, when either type is wider or an element has more bits than `dtype`. */
-bool sparta_tensor_narrow(sparta_tensor *t, sparta_dtype dtype);
-void sparta_tensor_print_shape(const sparta_tensor *t, sparta_text *out); /* 3x4, "scalar" for rank 0 */
+bool sp_tensor_narrow(sparta_tensor *t, sparta_dtype dtype);
+void sp_tensor_print_shape(const sparta_tensor *t, sp_text *out); /* 3x4, "scalar" for rank 0 */
 
 /* What a dense tensor has, as a source of storage: -0.0 is a zero like 0.0, since masking a negative weight makes it, but in a strict
  * context. *out is t, or where that has -0.0 a row-major copy without; own->data is the copy's, to be freed, or NULL. */
-sparta_status sparta_tensor_plain_zeros(sparta_ctx *cx, const sparta_tensor *t, sparta_tensor *own,
-                                        const sparta_tensor **out) SPARTA_MUST;
+sparta_status sp_tensor_plain_zeros(sparta_ctx *cx, const sparta_tensor *t, sparta_tensor *own,
+                                    const sparta_tensor **out) SP_MUST;
 
 /* The element at element offset `at` (already multiplied by strides), as double or as int64 (bool: 0 or 1).
  */
-double sparta_element_get(sparta_dtype dtype, const void *data, int64_t at);
-void sparta_element_set(sparta_dtype dtype, void *data, int64_t at,
-                        double value); /* rounds as a C cast does; ints wrap */
-int64_t sparta_element_get_int(sparta_dtype dtype, const void *data, int64_t at);
-void sparta_element_set_int(sparta_dtype dtype, void *data, int64_t at, int64_t value);
+double sp_element_get(sparta_dtype dtype, const void *data, int64_t at);
+void sp_element_set(sparta_dtype dtype, void *data, int64_t at,
+                    double value); /* rounds as a C cast does; ints wrap */
+int64_t sp_element_get_int(sparta_dtype dtype, const void *data, int64_t at);
+void sp_element_set_int(sparta_dtype dtype, void *data, int64_t at, int64_t value);
 
 /* Walk the indices of a shape in row-major order, keeping the element offset of up to 4 tensors of that
- * shape: for (sparta_walk w = sparta_walk_begin(rank, dim, n, tensors); w.more; sparta_walk_next(&w))
+ * shape: for (sp_walk w = sp_walk_begin(rank, dim, n, tensors); w.more; sp_walk_next(&w))
  * use(w.at[0], w.at[1]);   */
-typedef struct sparta_walk {
+typedef struct sp_walk {
     bool more;
     int rank, n;
     int64_t dim[SPARTA_RANK], index[SPARTA_RANK], stride[4][SPARTA_RANK], at[4];
-} sparta_walk;
-sparta_walk sparta_walk_begin(int rank, const int64_t *dim, int n, const sparta_tensor *const *tensors);
-void sparta_walk_next(sparta_walk *w);
+} sp_walk;
+sp_walk sp_walk_begin(int rank, const int64_t *dim, int n, const sparta_tensor *const *tensors);
+void sp_walk_next(sp_walk *w);
 
 #endif

@@ -30,145 +30,140 @@
  *
  * An element that is absent stays absent under `and`, whatever constant the other side has: that is what a mask does.
  */
-#ifndef SPARTA_TESA_ATTRIBUTE_H
-#define SPARTA_TESA_ATTRIBUTE_H
+#ifndef SP_TESA_ATTRIBUTE_H
+#define SP_TESA_ATTRIBUTE_H
 
 #include "tesa/set.h"
 
 typedef enum {
-#define SPARTA_PRECISION(id, name, bits, sign, exponent, value) SPARTA_PRECISION_##id,
+#define SP_PRECISION(id, name, bits, sign, exponent, value) SP_PRECISION_##id,
 #include "tesa/precisions.def"
-#undef SPARTA_PRECISION
-    SPARTA_PRECISIONS
-} sparta_precision;
-const char *sparta_precision_name(sparta_precision p);
-int sparta_precision_bits(sparta_precision p);
-bool sparta_precision_parse(const char *name, size_t size, sparta_precision *out);
-sparta_precision sparta_precision_of(sparta_dtype dtype);
-bool sparta_precision_holds(sparta_precision wide, sparta_precision narrow); /* every value of narrow */
-sparta_precision sparta_precision_join(sparta_precision a,
-                                       sparta_precision b); /* the first that holds both */
+#undef SP_PRECISION
+    SP_PRECISIONS
+} sp_precision;
+const char *sp_precision_name(sp_precision p);
+int sp_precision_bits(sp_precision p);
+bool sp_precision_parse(const char *name, size_t size, sp_precision *out);
+sp_precision sp_precision_of(sparta_dtype dtype);
+bool sp_precision_holds(sp_precision wide, sp_precision narrow); /* every value of narrow */
+sp_precision sp_precision_join(sp_precision a, sp_precision b);  /* the first that holds both */
 
-typedef struct sparta_tesa_dim {
+typedef struct sp_tesa_dim {
     int64_t min, max; /* equal: a number, and name is "" */
     char name[32];    /* of the symbol */
-} sparta_tesa_dim;
-static inline sparta_tesa_dim sparta_tesa_size(int64_t n)
+} sp_tesa_dim;
+static inline sp_tesa_dim sp_tesa_size(int64_t n)
 {
-    return (sparta_tesa_dim){n, n, ""};
+    return (sp_tesa_dim){n, n, ""};
 }
 
 typedef enum {
-    SPARTA_HAS_SET,
-    SPARTA_HAS_OF_ROW, /* at most `most` of each row: of the last axis */
-    SPARTA_HAS_BLOCKS, /* at most `most` blocks of block[0] x block[1] of the last two axes in a row of blocks */
-    SPARTA_HAS_UNKNOWN
-} sparta_has;
+    SP_HAS_SET,
+    SP_HAS_OF_ROW, /* at most `most` of each row: of the last axis */
+    SP_HAS_BLOCKS, /* at most `most` blocks of block[0] x block[1] of the last two axes in a row of blocks */
+    SP_HAS_UNKNOWN
+} sp_has;
 
-typedef struct sparta_tesa {
+typedef struct sp_tesa {
     int rank;
-    sparta_tesa_dim dim[SPARTA_TESA_RANK];
-    sparta_has has;
-    sparta_set set;
+    sp_tesa_dim dim[SP_TESA_RANK];
+    sp_has has;
+    sp_set set;
     int64_t most, block[2];
     /* Constants: the span `where` (extents, bits), and a value for each of its bits in row-major order. */
     int64_t constants; /* 0: none, and the rest is empty */
-    int64_t extent[SPARTA_TESA_RANK];
-    sparta_mask where;
+    int64_t extent[SP_TESA_RANK];
+    sp_mask where;
     sparta_tensor value; /* (constants) */
-    int64_t group[SPARTA_TESA_RANK];
-    uint8_t *precision; /* a sparta_precision for each group, row-major */
-} sparta_tesa;
+    int64_t group[SP_TESA_RANK];
+    uint8_t *precision; /* a sp_precision for each group, row-major */
+} sp_tesa;
 
-/* Everything exists, nothing is known. Free with sparta_tesa_free. */
-sparta_status sparta_tesa_create(sparta_ctx *cx, int rank, const sparta_tesa_dim *dim, sparta_precision p,
-                                 sparta_tesa *out) SPARTA_MUST;
+/* Everything exists, nothing is known. Free with sp_tesa_free. */
+sparta_status sp_tesa_create(sparta_ctx *cx, int rank, const sp_tesa_dim *dim, sp_precision p,
+                             sp_tesa *out) SP_MUST;
 /* Of a weight (n, k) whose mask is known. */
-sparta_status sparta_tesa_of_mask(sparta_ctx *cx, const sparta_mask *m, sparta_precision p,
-                                  sparta_tesa *out) SPARTA_MUST;
+sparta_status sp_tesa_of_mask(sparta_ctx *cx, const sp_mask *m, sp_precision p, sp_tesa *out) SP_MUST;
 /* Of values: elements that are not 0 exist (in a strict context -0.0 too), the precision is the type's. Two dimensions with any
  * strides, or row-major. */
-sparta_status sparta_tesa_of_tensor(sparta_ctx *cx, const sparta_tensor *t, sparta_tesa *out) SPARTA_MUST;
-sparta_status sparta_tesa_copy(sparta_ctx *cx, const sparta_tesa *t, sparta_tesa *out) SPARTA_MUST;
-void sparta_tesa_free(sparta_ctx *cx, sparta_tesa *t); /* one that is all zeros is fine */
+sparta_status sp_tesa_of_tensor(sparta_ctx *cx, const sparta_tensor *t, sp_tesa *out) SP_MUST;
+sparta_status sp_tesa_copy(sparta_ctx *cx, const sp_tesa *t, sp_tesa *out) SP_MUST;
+void sp_tesa_free(sparta_ctx *cx, sp_tesa *t); /* one that is all zeros is fine */
 
 /* Replace one fact; on failure the attribute is as before. Extents of a set are the dims or 1, and 1 where the dim
  * is a symbol (E_SHAPE). Constants that no longer exist are forgotten. */
-sparta_status sparta_tesa_set_has(sparta_ctx *cx, sparta_tesa *t, const sparta_set *has) SPARTA_MUST;
-sparta_status sparta_tesa_set_bound(sparta_ctx *cx, sparta_tesa *t, sparta_has kind, int64_t most,
-                                    const int64_t block[2]) SPARTA_MUST;
+sparta_status sp_tesa_set_has(sparta_ctx *cx, sp_tesa *t, const sp_set *has) SP_MUST;
+sparta_status sp_tesa_set_bound(sparta_ctx *cx, sp_tesa *t, sp_has kind, int64_t most,
+                                const int64_t block[2]) SP_MUST;
 /* The elements of `where` have these values. The tensor of values has the rank of the attribute and dims that are
  * its or 1 (any strides); NULL: nothing is known. */
-sparta_status sparta_tesa_set_constants(sparta_ctx *cx, sparta_tesa *t, const sparta_set *where,
-                                        const sparta_tensor *value) SPARTA_MUST;
+sparta_status sp_tesa_set_constants(sparta_ctx *cx, sp_tesa *t, const sp_set *where,
+                                    const sparta_tensor *value) SP_MUST;
 /* precision has one for each group, row-major; a symbol's group is 0. */
-sparta_status sparta_tesa_set_precision(sparta_ctx *cx, sparta_tesa *t, const int64_t *group,
-                                        const sparta_precision *precision) SPARTA_MUST;
+sparta_status sp_tesa_set_precision(sparta_ctx *cx, sp_tesa *t, const int64_t *group,
+                                    const sp_precision *precision) SP_MUST;
 
 /* One element. present: false only when it is known to be 0. */
-bool sparta_tesa_present(const sparta_tesa *t, const int64_t *index);
+bool sp_tesa_present(const sp_tesa *t, const int64_t *index);
 /* Is its value known (0 when absent)? As double; *place is where it is in t->value, -1 when absent. */
-bool sparta_tesa_known(const sparta_tesa *t, const int64_t *index, double *value, int64_t *place);
-sparta_precision sparta_tesa_precision_at(const sparta_tesa *t, const int64_t *index);
-bool sparta_tesa_equal(const sparta_tesa *a, const sparta_tesa *b);
-uint64_t sparta_tesa_digest(const sparta_tesa *t);
+bool sp_tesa_known(const sp_tesa *t, const int64_t *index, double *value, int64_t *place);
+sp_precision sp_tesa_precision_at(const sp_tesa *t, const int64_t *index);
+bool sp_tesa_equal(const sp_tesa *a, const sp_tesa *b);
+uint64_t sp_tesa_digest(const sp_tesa *t);
 
 /* ------------------------------------------------------------------ algebra: new attributes, to be freed */
-sparta_status sparta_tesa_and(sparta_ctx *cx, const sparta_tesa *a, const sparta_tesa *b,
-                              sparta_tesa *out) SPARTA_MUST;
-sparta_status sparta_tesa_or(sparta_ctx *cx, const sparta_tesa *a, const sparta_tesa *b,
-                             sparta_tesa *out) SPARTA_MUST;
+sparta_status sp_tesa_and(sparta_ctx *cx, const sp_tesa *a, const sp_tesa *b, sp_tesa *out) SP_MUST;
+sparta_status sp_tesa_or(sparta_ctx *cx, const sp_tesa *a, const sp_tesa *b, sp_tesa *out) SP_MUST;
 /* [from, end) of an axis, which has at least `end`. */
-sparta_status sparta_tesa_slice(sparta_ctx *cx, const sparta_tesa *t, int axis, int64_t from, int64_t end,
-                                sparta_tesa *out) SPARTA_MUST;
+sparta_status sp_tesa_slice(sparta_ctx *cx, const sp_tesa *t, int axis, int64_t from, int64_t end,
+                            sp_tesa *out) SP_MUST;
 /* Along an axis that is a number in all parts; the other dims are one. */
-sparta_status sparta_tesa_concat(sparta_ctx *cx, int axis, const sparta_tesa *const *part, int parts,
-                                 sparta_tesa *out) SPARTA_MUST;
-sparta_status sparta_tesa_transpose(sparta_ctx *cx, const sparta_tesa *t, const int *order,
-                                    sparta_tesa *out) SPARTA_MUST;
+sparta_status sp_tesa_concat(sparta_ctx *cx, int axis, const sp_tesa *const *part, int parts,
+                             sp_tesa *out) SP_MUST;
+sparta_status sp_tesa_transpose(sparta_ctx *cx, const sp_tesa *t, const int *order, sp_tesa *out) SP_MUST;
 /* NumPy's rule: new axes in front, axes of size 1 repeated. */
-sparta_status sparta_tesa_broadcast(sparta_ctx *cx, const sparta_tesa *t, int rank,
-                                    const sparta_tesa_dim *dim, sparta_tesa *out) SPARTA_MUST;
+sparta_status sp_tesa_broadcast(sparta_ctx *cx, const sp_tesa *t, int rank, const sp_tesa_dim *dim,
+                                sp_tesa *out) SP_MUST;
 /* The same elements in row-major order under other dims; symbols stay where they are. Exact; what differs along a part
  * of the axes that are joined or split is written out for them. */
-sparta_status sparta_tesa_reshape(sparta_ctx *cx, const sparta_tesa *t, int rank, const sparta_tesa_dim *dim,
-                                  sparta_tesa *out) SPARTA_MUST;
+sparta_status sp_tesa_reshape(sparta_ctx *cx, const sp_tesa *t, int rank, const sp_tesa_dim *dim,
+                              sp_tesa *out) SP_MUST;
 
 /* ------------------------------------------------------------------ covers: parts by precision
  * The elements of each precision covered by blocks, by its own table of costs. Parts are disjoint and their union is
  * what exists, constants included. Two numbers as dims and a set are needed (E_UNSUPPORTED): what is decided at run
  * time has no cover. */
-typedef struct sparta_tesa_cost {
-    sparta_precision precision; /* the size's costs are for its elements; ANY: for all that have no row */
+typedef struct sp_tesa_cost {
+    sp_precision precision; /* the size's costs are for its elements; ANY: for all that have no row */
     int sizes;
-    sparta_cover_size size[SPARTA_COVER_SIZES];
-} sparta_tesa_cost;
-typedef struct sparta_tesa_cover {
+    sp_cover_size size[SP_COVER_SIZES];
+} sp_tesa_cost;
+typedef struct sp_tesa_cover {
     int parts; /* one for each precision that occurs, in the order of precisions.def */
     struct {
-        sparta_precision precision;
-        sparta_cover cover;
-    } part[SPARTA_PRECISIONS];
+        sp_precision precision;
+        sp_cover cover;
+    } part[SP_PRECISIONS];
     double cost;
-} sparta_tesa_cover;
-sparta_status sparta_tesa_cover_by(sparta_ctx *cx, const sparta_tesa *t, const sparta_tesa_cost *cost,
-                                   int costs, sparta_cover_how how, sparta_tesa_cover *out) SPARTA_MUST;
-void sparta_tesa_cover_free(sparta_ctx *cx, sparta_tesa_cover *cover);
+} sp_tesa_cover;
+sparta_status sp_tesa_cover_by(sparta_ctx *cx, const sp_tesa *t, const sp_tesa_cost *cost, int costs,
+                               sp_cover_how how, sp_tesa_cover *out) SP_MUST;
+void sp_tesa_cover_free(sparta_ctx *cx, sp_tesa_cover *cover);
 
 /* ------------------------------------------------------------------ text and files (docs/tesa.md) */
-void sparta_tesa_print(const sparta_tesa *t, sparta_text *out);
-sparta_status sparta_tesa_parse(sparta_ctx *cx, const char *text, sparta_tesa *out) SPARTA_MUST;
+void sp_tesa_print(const sp_tesa *t, sp_text *out);
+sparta_status sp_tesa_parse(sparta_ctx *cx, const char *text, sp_tesa *out) SP_MUST;
 
 /* Named attributes in one .npz, or .safetensors when the path ends so. Arrays NAME/tesa (the text, with "array" in
  * place of what follows), NAME/has, NAME/constants (bits, u8), NAME/values, NAME/precision (u8). */
-typedef struct sparta_tesa_file {
+typedef struct sp_tesa_file {
     int n;
     char **name;
-    sparta_tesa *tesa;
-} sparta_tesa_file;
-sparta_status sparta_tesa_write(sparta_ctx *cx, const char *path, int n, const char *const *name,
-                                const sparta_tesa *tesa) SPARTA_MUST;
-sparta_status sparta_tesa_read(sparta_ctx *cx, const char *path, sparta_tesa_file *out) SPARTA_MUST;
-void sparta_tesa_file_free(sparta_ctx *cx, sparta_tesa_file *f);
+    sp_tesa *tesa;
+} sp_tesa_file;
+sparta_status sp_tesa_write(sparta_ctx *cx, const char *path, int n, const char *const *name,
+                            const sp_tesa *tesa) SP_MUST;
+sparta_status sp_tesa_read(sparta_ctx *cx, const char *path, sp_tesa_file *out) SP_MUST;
+void sp_tesa_file_free(sparta_ctx *cx, sp_tesa_file *f);
 
 #endif

@@ -14,16 +14,16 @@ typedef struct {
 } axes;
 
 typedef struct {
-    const sparta_tesa *from;
+    const sp_tesa *from;
     int rank;
-    const sparta_tesa_dim *dim;
+    const sp_tesa_dim *dim;
     int groups;
-    axes group[2 * SPARTA_TESA_RANK];
+    axes group[2 * SP_TESA_RANK];
 } reshaping;
 
 /* ------------------------------------------------------------------ groups */
 
-static bool same_dim(const sparta_tesa_dim *a, const sparta_tesa_dim *b)
+static bool same_dim(const sp_tesa_dim *a, const sp_tesa_dim *b)
 {
     return a->min == b->min && a->max == b->max && !strcmp(a->name, b->name);
 }
@@ -31,13 +31,13 @@ static bool same_dim(const sparta_tesa_dim *a, const sparta_tesa_dim *b)
 /* The next group, from `g->from` and `g->to` on; false: the shapes do not fit. */
 static bool next_group(const reshaping *r, axes *g)
 {
-    const sparta_tesa_dim *a = r->from->dim, *b = r->dim;
+    const sp_tesa_dim *a = r->from->dim, *b = r->dim;
     int ra = r->from->rank, rb = r->rank;
     int64_t x = 1, y = 1;
     g->from_end = g->from, g->to_end = g->to;
     bool left = g->from < ra && a[g->from].name[0], right = g->to < rb && b[g->to].name[0];
     if (left != right) { /* only an axis of 1 may stand beside a symbol that is still to come */
-        const sparta_tesa_dim *other =
+        const sp_tesa_dim *other =
             left ? (g->to < rb ? &b[g->to] : NULL) : (g->from < ra ? &a[g->from] : NULL);
         if (left)
             g->to_end++;
@@ -52,10 +52,9 @@ static bool next_group(const reshaping *r, axes *g)
     if (g->from < ra) x = a[g->from_end++].max;
     if (g->to < rb) y = b[g->to_end++].max;
     while (x != y) { /* the smaller side takes one more axis */
-        const sparta_tesa_dim *next =
+        const sp_tesa_dim *next =
             x < y ? (g->from_end < ra ? &a[g->from_end++] : NULL) : (g->to_end < rb ? &b[g->to_end++] : NULL);
-        if (!next || next->name[0] || !sparta_int_mul(x < y ? x : y, next->max, x < y ? &x : &y))
-            return false;
+        if (!next || next->name[0] || !sp_int_mul(x < y ? x : y, next->max, x < y ? &x : &y)) return false;
     }
     return true;
 }
@@ -65,7 +64,7 @@ static sparta_status find_groups(sparta_ctx *cx, reshaping *r)
     axes g = {0};
     while (g.from < r->from->rank || g.to < r->rank) {
         if (!next_group(r, &g))
-            return sparta_fail(
+            return sp_fail(
                 cx, SPARTA_E_SHAPE,
                 "reshape: axis %d on does not have the elements of axis %d on; sizes must multiply to the "
                 "same, and symbols stay as they are",
@@ -91,7 +90,7 @@ static void index_before(const reshaping *r, const int64_t *index, int64_t *ther
             flat = is_single(g) ? index[i] : flat * r->dim[i].max + index[i];
         for (int i = g->from_end - 1; i >= g->from; i--) {
             there[i] = is_single(g) ? flat : flat % r->from->dim[i].max;
-            flat /= SPARTA_MAX(r->from->dim[i].max, 1);
+            flat /= SP_MAX(r->from->dim[i].max, 1);
         }
     }
 }
@@ -111,16 +110,15 @@ static void extents_of(const reshaping *r, const int64_t *extent, int64_t *befor
 }
 
 /* The bits in the same order, in rows of another length. */
-static sparta_status cut(sparta_ctx *cx, const sparta_span *wide, int rank, const int64_t *extent,
-                         sparta_span *out)
+static sparta_status cut(sparta_ctx *cx, const sp_span *wide, int rank, const int64_t *extent, sp_span *out)
 {
-    sparta_span to;
-    SPARTA_TRY(sparta_span_create(cx, rank, extent, &to));
+    sp_span to;
+    SP_TRY(sp_span_create(cx, rank, extent, &to));
     int64_t row = 0, col = 0;
     for (int64_t r = 0; r < wide->mask.rows; r++)
         for (int64_t c = 0, some; c < wide->mask.cols; c += some) {
-            some = SPARTA_MIN(wide->mask.cols - c, to.mask.cols - col);
-            sparta_bits_copy(sparta_mask_row(&to.mask, row), col, sparta_mask_row(&wide->mask, r), c, some);
+            some = SP_MIN(wide->mask.cols - c, to.mask.cols - col);
+            sp_bits_copy(sp_mask_row(&to.mask, row), col, sp_mask_row(&wide->mask, r), c, some);
             col += some;
             if (col == to.mask.cols) row++, col = 0;
         }
@@ -128,27 +126,27 @@ static sparta_status cut(sparta_ctx *cx, const sparta_span *wide, int rank, cons
     return SPARTA_OK;
 }
 
-static sparta_status reshape_span(sparta_ctx *cx, const reshaping *r, const sparta_span *s, sparta_span *wide,
-                                  sparta_span *out)
+static sparta_status reshape_span(sparta_ctx *cx, const reshaping *r, const sp_span *s, sp_span *wide,
+                                  sp_span *out)
 {
-    int64_t before[SPARTA_TESA_RANK], after[SPARTA_TESA_RANK];
+    int64_t before[SP_TESA_RANK], after[SP_TESA_RANK];
     extents_of(r, s->extent, before, after);
-    SPARTA_TRY(sparta_span_widen(cx, s, before, wide));
+    SP_TRY(sp_span_widen(cx, s, before, wide));
     sparta_status status = cut(cx, wide, r->rank, after, out);
-    if (status) sparta_mask_free(cx, &wide->mask);
+    if (status) sp_mask_free(cx, &wide->mask);
     return status;
 }
 
-static sparta_status reshape_set(sparta_ctx *cx, const reshaping *r, sparta_set *out)
+static sparta_status reshape_set(sparta_ctx *cx, const reshaping *r, sp_set *out)
 {
-    sparta_span span, wide, cuts;
+    sp_span span, wide, cuts;
     bool own;
-    SPARTA_TRY(sparta_set_span(cx, &r->from->set, &span, &own));
+    SP_TRY(sp_set_span(cx, &r->from->set, &span, &own));
     sparta_status status = reshape_span(cx, r, &span, &wide, &cuts);
-    if (own) sparta_mask_free(cx, &span.mask);
-    SPARTA_TRY(status);
-    sparta_mask_free(cx, &wide.mask);
-    return sparta_set_take(cx, r->rank, cuts.extent, &cuts.mask, out);
+    if (own) sp_mask_free(cx, &span.mask);
+    SP_TRY(status);
+    sp_mask_free(cx, &wide.mask);
+    return sp_set_take(cx, r->rank, cuts.extent, &cuts.mask, out);
 }
 
 static bool same_index(const void *arg, const int64_t *index, int *which, int64_t *there)
@@ -159,33 +157,33 @@ static bool same_index(const void *arg, const int64_t *index, int *which, int64_
 }
 
 /* Values come in the order of the bits, which stays. */
-static sparta_status reshape_constants(sparta_ctx *cx, const reshaping *r, sparta_constants *out)
+static sparta_status reshape_constants(sparta_ctx *cx, const reshaping *r, sp_constants *out)
 {
-    sparta_constants from = sparta_constants_of(r->from), written;
-    sparta_span wide, cuts;
-    SPARTA_TRY(reshape_span(cx, r, &from.where, &wide, &cuts));
-    sparta_status status = sparta_constants_gather(cx, &from, 1, &wide, same_index, r, &written);
+    sp_constants from = sp_constants_of(r->from), written;
+    sp_span wide, cuts;
+    SP_TRY(reshape_span(cx, r, &from.where, &wide, &cuts));
+    sparta_status status = sp_constants_gather(cx, &from, 1, &wide, same_index, r, &written);
     if (status) {
-        sparta_mask_free(cx, &cuts.mask);
+        sp_mask_free(cx, &cuts.mask);
         return status;
     }
-    sparta_mask_free(cx, &written.where.mask);
-    *out = (sparta_constants){cuts, written.value};
+    sp_mask_free(cx, &written.where.mask);
+    *out = (sp_constants){cuts, written.value};
     return SPARTA_OK;
 }
 
 /* ------------------------------------------------------------------ the rest */
 
-static sparta_precision precision_before(const void *arg, const int64_t *index)
+static sp_precision precision_before(const void *arg, const int64_t *index)
 {
-    int64_t there[SPARTA_TESA_RANK] = {0};
+    int64_t there[SP_TESA_RANK] = {0};
     index_before(arg, index, there);
-    return sparta_tesa_precision_at(((const reshaping *)arg)->from, there);
+    return sp_tesa_precision_at(((const reshaping *)arg)->from, there);
 }
 
-static sparta_status reshape_precision(sparta_ctx *cx, const reshaping *r, sparta_tesa *t)
+static sparta_status reshape_precision(sparta_ctx *cx, const reshaping *r, sp_tesa *t)
 {
-    int64_t group[SPARTA_TESA_RANK] = {0};
+    int64_t group[SP_TESA_RANK] = {0};
     for (int k = 0; k < r->groups; k++) {
         const axes *g = &r->group[k];
         bool differs = false;
@@ -193,39 +191,39 @@ static sparta_status reshape_precision(sparta_ctx *cx, const reshaping *r, spart
         for (int i = g->to; i < g->to_end; i++)
             group[i] = is_single(g) ? r->from->group[g->from] : differs; /* settling finds larger ones */
     }
-    return sparta_precision_build(cx, t, group, precision_before, r);
+    return sp_precision_build(cx, t, group, precision_before, r);
 }
 
 /* A bound speaks of the last axis, or of the last two: they must be what they were. */
 static bool keeps_bound(const reshaping *r)
 {
-    int last = r->from->has == SPARTA_HAS_BLOCKS ? 2 : 1;
+    int last = r->from->has == SP_HAS_BLOCKS ? 2 : 1;
     for (int k = r->groups - 1; k >= 0 && last; k--, last--)
         if (!is_single(&r->group[k])) return false;
     return !last;
 }
 
-sparta_status sparta_tesa_reshape(sparta_ctx *cx, const sparta_tesa *t, int rank, const sparta_tesa_dim *dim,
-                                  sparta_tesa *out)
+sparta_status sp_tesa_reshape(sparta_ctx *cx, const sp_tesa *t, int rank, const sp_tesa_dim *dim,
+                              sp_tesa *out)
 {
     reshaping r = {.from = t, .rank = rank, .dim = dim};
-    sparta_tesa n = {.rank = rank, .has = t->has};
-    sparta_constants c = {0};
-    SPARTA_TRY(sparta_tesa_check_dims(cx, rank, dim));
+    sp_tesa n = {.rank = rank, .has = t->has};
+    sp_constants c = {0};
+    SP_TRY(sp_tesa_check_dims(cx, rank, dim));
     memcpy(n.dim, dim, (size_t)rank * sizeof *dim);
-    if (sparta_tesa_empty(t) && sparta_tesa_empty(&n)) /* no elements on either side */
-        return sparta_tesa_create(cx, rank, dim, (sparta_precision)t->precision[0], out);
-    if (sparta_tesa_empty(t) || sparta_tesa_empty(&n))
-        return sparta_fail(cx, SPARTA_E_SHAPE, "reshape: one shape has no elements, the other has");
-    SPARTA_TRY(find_groups(cx, &r));
+    if (sp_tesa_empty(t) && sp_tesa_empty(&n)) /* no elements on either side */
+        return sp_tesa_create(cx, rank, dim, (sp_precision)t->precision[0], out);
+    if (sp_tesa_empty(t) || sp_tesa_empty(&n))
+        return sp_fail(cx, SPARTA_E_SHAPE, "reshape: one shape has no elements, the other has");
+    SP_TRY(find_groups(cx, &r));
     n.most = t->most;
     memcpy(n.block, t->block, sizeof n.block);
-    if (t->has != SPARTA_HAS_SET && !keeps_bound(&r)) n.has = SPARTA_HAS_UNKNOWN;
-    sparta_status status = t->has == SPARTA_HAS_SET ? reshape_set(cx, &r, &n.set) : SPARTA_OK;
+    if (t->has != SP_HAS_SET && !keeps_bound(&r)) n.has = SP_HAS_UNKNOWN;
+    sparta_status status = t->has == SP_HAS_SET ? reshape_set(cx, &r, &n.set) : SPARTA_OK;
     if (!status && t->constants) status = reshape_constants(cx, &r, &c);
     if (!status) status = reshape_precision(cx, &r, &n);
-    if (!status) return sparta_tesa_settle(cx, &n, &c, out);
-    sparta_constants_free(cx, &c);
-    sparta_tesa_free(cx, &n);
+    if (!status) return sp_tesa_settle(cx, &n, &c, out);
+    sp_constants_free(cx, &c);
+    sp_tesa_free(cx, &n);
     return status;
 }

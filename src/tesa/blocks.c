@@ -11,21 +11,21 @@
 #include <string.h>
 
 /* Step i joins pairs of groups of 2^i bits that stand 2^(s+i) apart. */
-uint64_t sparta_word_squeeze(uint64_t x, int s)
+uint64_t sp_word_squeeze(uint64_t x, int s)
 {
     for (int i = 0; s && s + i < 6; i++) {
         int apart = 1 << (s + i), group = 1 << i;
-        x = (x | x >> (apart - group)) & (sparta_every[s + i + 1] * sparta_low(2 * group));
+        x = (x | x >> (apart - group)) & (sp_every[s + i + 1] * sp_low(2 * group));
     }
     return x;
 }
 
-uint64_t sparta_word_spread(uint64_t x, int s)
+uint64_t sp_word_spread(uint64_t x, int s)
 {
-    x &= sparta_low(WORD >> s);
+    x &= sp_low(WORD >> s);
     for (int i = 5 - s; s && i >= 0; i--) {
         int apart = 1 << (s + i), group = 1 << i;
-        x = (x | x << (apart - group)) & (sparta_every[s + i] * sparta_low(group));
+        x = (x | x << (apart - group)) & (sp_every[s + i] * sp_low(group));
     }
     return x;
 }
@@ -33,8 +33,8 @@ uint64_t sparta_word_spread(uint64_t x, int s)
 static sparta_status check_block(sparta_ctx *cx, const char *who, int64_t n, int64_t k)
 {
     if (n >= 1 && k >= 1) return SPARTA_OK;
-    return sparta_fail(cx, SPARTA_E_USAGE, "%s: %lldx%lld is no block; both sizes must be at least 1", who,
-                       (long long)n, (long long)k);
+    return sp_fail(cx, SPARTA_E_USAGE, "%s: %lldx%lld is no block; both sizes must be at least 1", who,
+                   (long long)n, (long long)k);
 }
 
 /* ------------------------------------------------------------------ coarsen */
@@ -42,51 +42,51 @@ static sparta_status check_block(sparta_ctx *cx, const char *who, int64_t n, int
 /* Bit j of `to`: anything among columns [j*k, j*k+k) of `any`. */
 static void narrow(const uint64_t *any, int64_t cols, int64_t k, uint64_t *to)
 {
-    int s = sparta_log2_of(k);
+    int s = sp_log2_of(k);
     if (s < 0) {
-        for (int64_t at = sparta_bits_next(any, 0, cols); at < cols;) {
+        for (int64_t at = sp_bits_next(any, 0, cols); at < cols;) {
             int64_t block = at / k;
             to[block / WORD] |= UINT64_C(1) << (block % WORD);
-            at = cols - block * k <= k ? cols : sparta_bits_next(any, (block + 1) * k, cols);
+            at = cols - block * k <= k ? cols : sp_bits_next(any, (block + 1) * k, cols);
         }
         return;
     }
     for (int64_t j = 0; j * WORD < cols; j++) {
         uint64_t x = any[j];
         for (int i = 0; i < s; i++) x |= x >> (1 << i);
-        sparta_bits_or(to, j * WORD >> s, sparta_word_squeeze(x & sparta_every[s], s), WORD >> s);
+        sp_bits_or(to, j * WORD >> s, sp_word_squeeze(x & sp_every[s], s), WORD >> s);
     }
 }
 
 /* A row of `any`: the union of rows [n0, n1), of their complements when `absent`. */
-static void unite(const sparta_mask *m, int64_t n0, int64_t n1, bool absent, uint64_t *any)
+static void unite(const sp_mask *m, int64_t n0, int64_t n1, bool absent, uint64_t *any)
 {
     uint64_t flip = absent ? UINT64_MAX : 0;
     memset(any, 0, (size_t)m->words * sizeof *any);
     for (int64_t i = n0; i < n1; i++)
-        for (int64_t j = 0; j < m->words; j++) any[j] |= sparta_mask_row(m, i)[j] ^ flip;
-    any[m->words - 1] &= sparta_low(m->cols - (m->words - 1) * WORD);
+        for (int64_t j = 0; j < m->words; j++) any[j] |= sp_mask_row(m, i)[j] ^ flip;
+    any[m->words - 1] &= sp_low(m->cols - (m->words - 1) * WORD);
 }
 
-sparta_status sparta_mask_coarsen(sparta_ctx *cx, const sparta_mask *m, int64_t n, int64_t k,
-                                  sparta_coarsen how, sparta_mask *out)
+sparta_status sp_mask_coarsen(sparta_ctx *cx, const sp_mask *m, int64_t n, int64_t k, sp_coarsen how,
+                              sp_mask *out)
 {
-    SPARTA_TRY(check_block(cx, "coarsen", n, k));
-    bool all = how == SPARTA_COARSEN_ALL;
-    sparta_mask blocks;
-    SPARTA_TRY(sparta_mask_create(cx, sparta_ceil_div(m->rows, n), sparta_ceil_div(m->cols, k), &blocks));
-    uint64_t *any = sparta_alloc(cx, (size_t)m->words * sizeof *any);
+    SP_TRY(check_block(cx, "coarsen", n, k));
+    bool all = how == SP_COARSEN_ALL;
+    sp_mask blocks;
+    SP_TRY(sp_mask_create(cx, sp_ceil_div(m->rows, n), sp_ceil_div(m->cols, k), &blocks));
+    uint64_t *any = sp_alloc(cx, (size_t)m->words * sizeof *any);
     if (!any) {
-        sparta_mask_free(cx, &blocks);
-        return sparta_ctx_status(cx);
+        sp_mask_free(cx, &blocks);
+        return sp_ctx_status(cx);
     }
     for (int64_t b = 0; m->words && b < blocks.rows; b++) {
         int64_t n0 = b * n, n1 = m->rows - n0 < n ? m->rows : n0 + n;
         unite(m, n0, n1, all, any);
-        narrow(any, m->cols, k, sparta_mask_row(&blocks, b));
+        narrow(any, m->cols, k, sp_mask_row(&blocks, b));
     }
-    sparta_free(cx, any);
-    if (all) sparta_mask_not(&blocks); /* a block is whole when it has nothing absent */
+    sp_free(cx, any);
+    if (all) sp_mask_not(&blocks); /* a block is whole when it has nothing absent */
     *out = blocks;
     return SPARTA_OK;
 }
@@ -105,13 +105,13 @@ static inline uint64_t count_fields(uint64_t x, int s)
 
 static void count_row_by_words(const uint64_t *row, int64_t cols, int s, int64_t *count)
 {
-    uint64_t field = sparta_low(1 << s);
+    uint64_t field = sp_low(1 << s);
     for (int64_t j = 0; j * WORD < cols; j++) {
         uint64_t x = row[j];
         if (!x) continue;
         int64_t *to = count + (j * WORD >> s);
         if (s == 6) {
-            *to += (int64_t)sparta_ones(x);
+            *to += (int64_t)sp_ones(x);
             continue;
         }
         for (x = count_fields(x, s); x; x >>= 1 << s) *to++ += (int64_t)(x & field);
@@ -122,34 +122,33 @@ static void count_row(const uint64_t *row, int64_t cols, int64_t k, int64_t *cou
 {
     for (int64_t j = 0, at = 0; at < cols; j++) {
         int64_t end = cols - at < k ? cols : at + k;
-        for (; at < end; at += SPARTA_MIN(WORD, end - at))
-            count[j] += (int64_t)sparta_ones(sparta_bits_get(row, at, SPARTA_MIN(WORD, end - at)));
+        for (; at < end; at += SP_MIN(WORD, end - at))
+            count[j] += (int64_t)sp_ones(sp_bits_get(row, at, SP_MIN(WORD, end - at)));
     }
 }
 
-void sparta_strip_counts(const sparta_mask *m, int64_t n0, int64_t n1, int64_t k, int64_t *count)
+void sp_strip_counts(const sp_mask *m, int64_t n0, int64_t n1, int64_t k, int64_t *count)
 {
-    int s = sparta_log2_of(k);
+    int s = sp_log2_of(k);
     for (int64_t n = n0; n < n1; n++)
         if (s >= 0)
-            count_row_by_words(sparta_mask_row(m, n), m->cols, s, count);
+            count_row_by_words(sp_mask_row(m, n), m->cols, s, count);
         else
-            count_row(sparta_mask_row(m, n), m->cols, k, count);
+            count_row(sp_mask_row(m, n), m->cols, k, count);
 }
 
-sparta_status sparta_mask_block_counts(sparta_ctx *cx, const sparta_mask *m, int64_t n, int64_t k,
-                                       int64_t **out)
+sparta_status sp_mask_block_counts(sparta_ctx *cx, const sp_mask *m, int64_t n, int64_t k, int64_t **out)
 {
-    SPARTA_TRY(check_block(cx, "block counts", n, k));
-    int64_t down = sparta_ceil_div(m->rows, n), across = sparta_ceil_div(m->cols, k);
+    SP_TRY(check_block(cx, "block counts", n, k));
+    int64_t down = sp_ceil_div(m->rows, n), across = sp_ceil_div(m->cols, k);
     size_t all;
-    if (!sparta_size_mul((size_t)down, (size_t)across, &all))
-        return sparta_fail(cx, SPARTA_E_SHAPE, "block counts: %lldx%lld blocks are too many", (long long)down,
-                           (long long)across);
-    int64_t *count = sparta_alloc_array(cx, all, sizeof *count);
-    SPARTA_NEED(cx, count);
+    if (!sp_size_mul((size_t)down, (size_t)across, &all))
+        return sp_fail(cx, SPARTA_E_SHAPE, "block counts: %lldx%lld blocks are too many", (long long)down,
+                       (long long)across);
+    int64_t *count = sp_alloc_array(cx, all, sizeof *count);
+    SP_NEED(cx, count);
     for (int64_t b = 0; m->words && b < down; b++)
-        sparta_strip_counts(m, b * n, m->rows - b * n < n ? m->rows : b * n + n, k, count + b * across);
+        sp_strip_counts(m, b * n, m->rows - b * n < n ? m->rows : b * n + n, k, count + b * across);
     *out = count;
     return SPARTA_OK;
 }
@@ -158,38 +157,37 @@ sparta_status sparta_mask_block_counts(sparta_ctx *cx, const sparta_mask *m, int
 
 static void widen(const uint64_t *blocks, int64_t cols, int64_t k, uint64_t *to)
 {
-    int s = sparta_log2_of(k);
+    int s = sp_log2_of(k);
     if (s < 0) {
-        int64_t across = sparta_ceil_div(cols, k);
-        for (int64_t j = sparta_bits_next(blocks, 0, across); j < across;
-             j = sparta_bits_next(blocks, j + 1, across))
-            sparta_bits_fill(to, j * k, cols - j * k < k ? cols : j * k + k);
+        int64_t across = sp_ceil_div(cols, k);
+        for (int64_t j = sp_bits_next(blocks, 0, across); j < across; j = sp_bits_next(blocks, j + 1, across))
+            sp_bits_fill(to, j * k, cols - j * k < k ? cols : j * k + k);
         return;
     }
     for (int64_t j = 0; j * WORD < cols; j++) {
         int64_t first = j * WORD >> s;
-        uint64_t x = sparta_word_spread(blocks[first / WORD] >> (first % WORD), s);
-        to[j] = (x * sparta_low(1 << s)) & sparta_low(cols - j * WORD); /* a bit times 2^k - 1 is k bits */
+        uint64_t x = sp_word_spread(blocks[first / WORD] >> (first % WORD), s);
+        to[j] = (x * sp_low(1 << s)) & sp_low(cols - j * WORD); /* a bit times 2^k - 1 is k bits */
     }
 }
 
-sparta_status sparta_mask_refine(sparta_ctx *cx, const sparta_mask *blocks, int64_t n, int64_t k,
-                                 const int64_t shape[2], sparta_mask *out)
+sparta_status sp_mask_refine(sparta_ctx *cx, const sp_mask *blocks, int64_t n, int64_t k,
+                             const int64_t shape[2], sp_mask *out)
 {
-    SPARTA_TRY(check_block(cx, "refine", n, k));
-    if (shape[0] < 0 || shape[1] < 0 || sparta_ceil_div(shape[0], n) != blocks->rows ||
-        sparta_ceil_div(shape[1], k) != blocks->cols)
-        return sparta_fail(cx, SPARTA_E_SHAPE,
-                           "refine: %lldx%lld elements have not %lldx%lld blocks of %lldx%lld",
-                           (long long)shape[0], (long long)shape[1], (long long)blocks->rows,
-                           (long long)blocks->cols, (long long)n, (long long)k);
-    sparta_mask m;
-    SPARTA_TRY(sparta_mask_create(cx, shape[0], shape[1], &m));
+    SP_TRY(check_block(cx, "refine", n, k));
+    if (shape[0] < 0 || shape[1] < 0 || sp_ceil_div(shape[0], n) != blocks->rows ||
+        sp_ceil_div(shape[1], k) != blocks->cols)
+        return sp_fail(cx, SPARTA_E_SHAPE,
+                       "refine: %lldx%lld elements have not %lldx%lld blocks of %lldx%lld",
+                       (long long)shape[0], (long long)shape[1], (long long)blocks->rows,
+                       (long long)blocks->cols, (long long)n, (long long)k);
+    sp_mask m;
+    SP_TRY(sp_mask_create(cx, shape[0], shape[1], &m));
     for (int64_t i = 0; m.words && i < m.rows; i++) {
         if (i % n)
-            memcpy(sparta_mask_row(&m, i), sparta_mask_row(&m, i - 1), (size_t)m.words * sizeof *m.bits);
+            memcpy(sp_mask_row(&m, i), sp_mask_row(&m, i - 1), (size_t)m.words * sizeof *m.bits);
         else
-            widen(sparta_mask_row(blocks, i / n), m.cols, k, sparta_mask_row(&m, i));
+            widen(sp_mask_row(blocks, i / n), m.cols, k, sp_mask_row(&m, i));
     }
     *out = m;
     return SPARTA_OK;

@@ -9,50 +9,50 @@
 #include "tesa/attribute_inside.h"
 #include <string.h>
 
-sparta_constants sparta_constants_of(const sparta_tesa *t)
+sp_constants sp_constants_of(const sp_tesa *t)
 {
-    sparta_constants c = {.value = t->value};
+    sp_constants c = {.value = t->value};
     if (!t->constants) return c;
-    c.where = (sparta_span){.rank = t->rank, .mask = t->where};
+    c.where = (sp_span){.rank = t->rank, .mask = t->where};
     memcpy(c.where.extent, t->extent, sizeof t->extent);
     return c;
 }
 
-void sparta_constants_free(sparta_ctx *cx, sparta_constants *c)
+void sp_constants_free(sparta_ctx *cx, sp_constants *c)
 {
-    sparta_mask_free(cx, &c->where.mask);
-    sparta_free(cx, c->value.data);
-    *c = (sparta_constants){0};
+    sp_mask_free(cx, &c->where.mask);
+    sp_free(cx, c->value.data);
+    *c = (sp_constants){0};
 }
 
-sparta_status sparta_constants_rank(sparta_ctx *cx, const sparta_span *where, int64_t **before)
+sparta_status sp_constants_rank(sparta_ctx *cx, const sp_span *where, int64_t **before)
 {
     int64_t words = where->mask.rows * where->mask.words, count = 0;
-    int64_t *b = sparta_alloc_array(cx, (size_t)words + 1, sizeof *b);
-    SPARTA_NEED(cx, b);
+    int64_t *b = sp_alloc_array(cx, (size_t)words + 1, sizeof *b);
+    SP_NEED(cx, b);
     for (int64_t i = 0; i < words; i++) {
         b[i] = count;
-        count += (int64_t)sparta_ones(where->mask.bits[i]);
+        count += (int64_t)sp_ones(where->mask.bits[i]);
     }
     *before = b;
     return SPARTA_OK;
 }
 
-int64_t sparta_constants_place(const sparta_span *where, const int64_t *before, const int64_t *index)
+int64_t sp_constants_place(const sp_span *where, const int64_t *before, const int64_t *index)
 {
     int64_t row, col;
-    sparta_span_place(where, index, &row, &col);
-    if (!sparta_mask_get(&where->mask, row, col)) return -1;
+    sp_span_place(where, index, &row, &col);
+    if (!sp_mask_get(&where->mask, row, col)) return -1;
     int64_t word = row * where->mask.words + col / WORD;
-    return before[word] + (int64_t)sparta_ones(where->mask.bits[word] & sparta_low(col % WORD));
+    return before[word] + (int64_t)sp_ones(where->mask.bits[word] & sp_low(col % WORD));
 }
 
 typedef struct {
     sparta_ctx *cx;
-    const sparta_constants *from;
+    const sp_constants *from;
     int n;
     int64_t **before; /* of each source */
-    sparta_constants_source source;
+    sp_constants_source source;
     const void *arg;
 } gatherer;
 
@@ -60,22 +60,21 @@ typedef struct {
 static const char *fetch(const gatherer *g, const int64_t *index, size_t size)
 {
     int which = 0;
-    int64_t there[SPARTA_TESA_RANK] = {0};
+    int64_t there[SP_TESA_RANK] = {0};
     if (!g->source(g->arg, index, &which, there)) return NULL;
-    int64_t place = sparta_constants_place(&g->from[which].where, g->before[which], there);
+    int64_t place = sp_constants_place(&g->from[which].where, g->before[which], there);
     return place < 0 ? NULL : (const char *)g->from[which].value.data + (size_t)place * size;
 }
 
-static sparta_status gather(const gatherer *g, sparta_span *where, sparta_tensor *value)
+static sparta_status gather(const gatherer *g, sp_span *where, sparta_tensor *value)
 {
-    int64_t index[SPARTA_TESA_RANK] = {0}, count = sparta_mask_count(&where->mask), n = 0,
-            cols = where->mask.cols;
+    int64_t index[SP_TESA_RANK] = {0}, count = sp_mask_count(&where->mask), n = 0, cols = where->mask.cols;
     size_t size = sparta_dtype_size(g->from[0].value.dtype);
-    SPARTA_TRY(sparta_tensor_alloc(g->cx, g->from[0].value.dtype, 1, &count, value));
+    SP_TRY(sp_tensor_alloc(g->cx, g->from[0].value.dtype, 1, &count, value));
     for (int64_t r = 0; count && r < where->mask.rows; r++) {
-        uint64_t *row = sparta_mask_row(&where->mask, r);
-        for (int64_t c = sparta_bits_next(row, 0, cols); c < cols; c = sparta_bits_next(row, c + 1, cols)) {
-            sparta_span_index(where, r, c, index);
+        uint64_t *row = sp_mask_row(&where->mask, r);
+        for (int64_t c = sp_bits_next(row, 0, cols); c < cols; c = sp_bits_next(row, c + 1, cols)) {
+            sp_span_index(where, r, c, index);
             const char *bytes = fetch(g, index, size);
             if (bytes)
                 memcpy((char *)value->data + (size_t)n++ * size, bytes, size);
@@ -87,20 +86,20 @@ static sparta_status gather(const gatherer *g, sparta_span *where, sparta_tensor
     return SPARTA_OK;
 }
 
-sparta_status sparta_constants_gather(sparta_ctx *cx, const sparta_constants *from, int n, sparta_span *where,
-                                      sparta_constants_source source, const void *arg, sparta_constants *out)
+sparta_status sp_constants_gather(sparta_ctx *cx, const sp_constants *from, int n, sp_span *where,
+                                  sp_constants_source source, const void *arg, sp_constants *out)
 {
-    gatherer g = {cx, from, n, sparta_alloc_array(cx, (size_t)n, sizeof(int64_t *)), source, arg};
+    gatherer g = {cx, from, n, sp_alloc_array(cx, (size_t)n, sizeof(int64_t *)), source, arg};
     sparta_tensor value = {0};
-    sparta_status status = g.before ? SPARTA_OK : sparta_ctx_status(cx);
+    sparta_status status = g.before ? SPARTA_OK : sp_ctx_status(cx);
     for (int i = 0; i < n && !status; i++)
-        if (from[i].where.rank) status = sparta_constants_rank(cx, &from[i].where, &g.before[i]);
+        if (from[i].where.rank) status = sp_constants_rank(cx, &from[i].where, &g.before[i]);
     if (!status) status = gather(&g, where, &value);
-    for (int i = 0; g.before && i < n; i++) sparta_free(cx, g.before[i]);
-    sparta_free(cx, g.before);
+    for (int i = 0; g.before && i < n; i++) sp_free(cx, g.before[i]);
+    sp_free(cx, g.before);
     if (status)
-        sparta_mask_free(cx, &where->mask);
+        sp_mask_free(cx, &where->mask);
     else
-        *out = (sparta_constants){*where, value};
+        *out = (sp_constants){*where, value};
     return status;
 }

@@ -17,7 +17,7 @@
 #include <math.h>
 #include <string.h>
 
-#define SIZES        SPARTA_COVER_SIZES
+#define SIZES        SP_COVER_SIZES
 #define MOST_STRIPS  16 /* exact: 2^16 sets are tried for each strip of the largest height */
 #define LARGEST_SIDE (INT64_C(1) << 20)
 #define LARGEST_COST 1e30 /* sums of prices stay finite */
@@ -26,10 +26,10 @@ typedef enum { EMPTY, PASS, TAKE } choice;
 
 typedef struct {
     sparta_ctx *cx;
-    const sparta_cover_size *size;
+    const sp_cover_size *size;
     int sizes;
     bool exact, segments; /* segments: some cost something */
-    const sparta_mask *fine;
+    const sp_mask *fine;
     int64_t h[SIZES], w[SIZES]; /* in smallest blocks */
     int64_t strips[SIZES];      /* of this size in a strip of the largest height */
     int64_t across[SIZES];
@@ -38,7 +38,7 @@ typedef struct {
     uint8_t *choice[SIZES];  /* the same */
     int64_t *count, *closed; /* of the last size but one: smallest blocks, and those in strips not allowed */
     uint64_t *cols, *rest;   /* a row of columns taken; the strip's rows less what is taken */
-    sparta_mask part[SIZES]; /* in smallest blocks */
+    sp_mask part[SIZES];     /* in smallest blocks */
 } solver;
 
 /* Set `open` of allowed sizes or strips; is strip s of size l in it? */
@@ -59,8 +59,8 @@ static void count_strip(const solver *v, int64_t row, int64_t rows)
     int l = v->sizes - 2;
     memset(v->count, 0, (size_t)(v->strips[l] * v->across[l]) * sizeof *v->count);
     for (int64_t s = 0; s * v->h[l] < rows; s++)
-        sparta_strip_counts(v->fine, row + s * v->h[l], row + SPARTA_MIN(rows, (s + 1) * v->h[l]), v->w[l],
-                            v->count + s * v->across[l]);
+        sp_strip_counts(v->fine, row + s * v->h[l], row + SP_MIN(rows, (s + 1) * v->h[l]), v->w[l],
+                        v->count + s * v->across[l]);
 }
 
 /* Smallest blocks that the last size may not store. False when there are none. */
@@ -73,8 +73,7 @@ static bool count_closed(const solver *v, uint32_t open, int64_t row, int64_t ro
     memset(v->closed, 0, (size_t)(v->strips[l] * v->across[l]) * sizeof *v->closed);
     for (int64_t i = 0; i < rows; i++)
         if (!is_open(v, open, l + 1, i))
-            sparta_strip_counts(v->fine, row + i, row + i + 1, v->w[l],
-                                v->closed + i / v->h[l] * v->across[l]);
+            sp_strip_counts(v->fine, row + i, row + i + 1, v->w[l], v->closed + i / v->h[l] * v->across[l]);
     return true;
 }
 
@@ -106,8 +105,8 @@ static void solve_above(const solver *v, uint32_t open, int l)
         for (int64_t j = 0; j < v->across[l]; j++) {
             double below = 0;
             bool any = false;
-            for (int64_t i = s * down; i < SPARTA_MIN(v->strips[l + 1], (s + 1) * down); i++)
-                for (int64_t k = j * wide; k < SPARTA_MIN(v->across[l + 1], (j + 1) * wide); k++) {
+            for (int64_t i = s * down; i < SP_MIN(v->strips[l + 1], (s + 1) * down); i++)
+                for (int64_t k = j * wide; k < SP_MIN(v->across[l + 1], (j + 1) * wide); k++) {
                     any |= v->choice[l + 1][i * v->across[l + 1] + k] != EMPTY;
                     below += v->best[l + 1][i * v->across[l + 1] + k];
                 }
@@ -137,7 +136,7 @@ static int64_t taken_columns(const solver *v, int l, int64_t s)
     memset(v->cols, 0, (size_t)v->fine->words * sizeof *v->cols);
     for (int64_t j = 0; j < v->across[l]; j++)
         if (v->choice[l][s * v->across[l] + j] == TAKE && !under_taken(v, l, s, j)) {
-            sparta_bits_fill(v->cols, j * v->w[l], SPARTA_MIN(v->fine->cols, (j + 1) * v->w[l]));
+            sp_bits_fill(v->cols, j * v->w[l], SP_MIN(v->fine->cols, (j + 1) * v->w[l]));
             blocks++;
         }
     return blocks;
@@ -147,7 +146,7 @@ static void take_rows(solver *v, int l, int64_t row, int64_t from, int64_t end)
 {
     int64_t words = v->fine->words;
     for (int64_t i = from; i < end; i++) {
-        uint64_t *rest = v->rest + i * words, *to = sparta_mask_row(&v->part[l], row + i);
+        uint64_t *rest = v->rest + i * words, *to = sp_mask_row(&v->part[l], row + i);
         for (int64_t j = 0; j < words; j++) {
             to[j] = rest[j] & v->cols[j];
             rest[j] &= ~v->cols[j];
@@ -161,21 +160,20 @@ static void apply(solver *v, int64_t row, int64_t rows, tally *t)
     int last = v->sizes - 1;
     int64_t words = v->fine->words;
     *t = (tally){0};
-    memcpy(v->rest, sparta_mask_row(v->fine, row), (size_t)(rows * words) * sizeof *v->rest);
+    memcpy(v->rest, sp_mask_row(v->fine, row), (size_t)(rows * words) * sizeof *v->rest);
     for (int l = 0; l < last; l++)
         for (int64_t s = 0; s * v->h[l] < rows; s++) {
             int64_t blocks = taken_columns(v, l, s);
-            take_rows(v, l, row, s * v->h[l], SPARTA_MIN(rows, (s + 1) * v->h[l]));
+            take_rows(v, l, row, s * v->h[l], SP_MIN(rows, (s + 1) * v->h[l]));
             t->blocks[l] += blocks;
             t->segments[l] += blocks > 0;
         }
     for (int64_t i = 0; i < rows; i++) {
         int64_t blocks = 0;
-        for (int64_t j = 0; j < words; j++) blocks += (int64_t)sparta_ones(v->rest[i * words + j]);
+        for (int64_t j = 0; j < words; j++) blocks += (int64_t)sp_ones(v->rest[i * words + j]);
         t->blocks[last] += blocks;
         t->segments[last] += blocks > 0;
-        memcpy(sparta_mask_row(&v->part[last], row + i), v->rest + i * words,
-               (size_t)words * sizeof *v->rest);
+        memcpy(sp_mask_row(&v->part[last], row + i), v->rest + i * words, (size_t)words * sizeof *v->rest);
     }
 }
 
@@ -206,7 +204,7 @@ static sparta_status solve_strip(solver *v, int64_t row, int64_t rows, uint32_t 
     uint32_t best = sets - 1;
     if (v->sizes > 1) count_strip(v, row, rows);
     for (uint32_t open = sets - 1; v->segments && open; open--) {
-        if (open % 256 == 0) SPARTA_TRY(sparta_check_cancel(v->cx));
+        if (open % 256 == 0) SP_TRY(sp_check_cancel(v->cx));
         cost = try_set(v, open, row, rows, least, &t);
         if (cost < least) least = cost, best = open;
     }
@@ -221,24 +219,24 @@ static sparta_status solve_strip(solver *v, int64_t row, int64_t rows, uint32_t 
 
 /* ------------------------------------------------------------------ set up */
 
-static sparta_status check_sizes(sparta_ctx *cx, const sparta_cover_size *size, int sizes)
+static sparta_status check_sizes(sparta_ctx *cx, const sp_cover_size *size, int sizes)
 {
     if (sizes < 1 || sizes > SIZES)
-        return sparta_fail(cx, SPARTA_E_USAGE, "cover: %d sizes; give 1 to %d", sizes, SIZES);
+        return sp_fail(cx, SPARTA_E_USAGE, "cover: %d sizes; give 1 to %d", sizes, SIZES);
     for (int l = 0; l < sizes; l++) {
-        const sparta_cover_size *a = &size[l], *above = l ? &size[l - 1] : NULL;
+        const sp_cover_size *a = &size[l], *above = l ? &size[l - 1] : NULL;
         if (a->n < 1 || a->m < 1 || a->n > LARGEST_SIDE || a->m > LARGEST_SIDE)
-            return sparta_fail(cx, SPARTA_E_USAGE, "cover: %lldx%lld is no block; sides are 1 to %lld",
-                               (long long)a->n, (long long)a->m, (long long)LARGEST_SIDE);
+            return sp_fail(cx, SPARTA_E_USAGE, "cover: %lldx%lld is no block; sides are 1 to %lld",
+                           (long long)a->n, (long long)a->m, (long long)LARGEST_SIDE);
         if (above && (above->n % a->n || above->m % a->m || (above->n == a->n && above->m == a->m)))
-            return sparta_fail(
+            return sp_fail(
                 cx, SPARTA_E_USAGE,
                 "cover: %lldx%lld does not consist of several %lldx%lld; give sizes that nest, the "
                 "largest first",
                 (long long)above->n, (long long)above->m, (long long)a->n, (long long)a->m);
         double least = fmin(a->block, fmin(a->slot, a->segment)), most = a->block + a->slot + a->segment;
         if (!(least >= 0 && most <= LARGEST_COST))
-            return sparta_fail(
+            return sp_fail(
                 cx, SPARTA_E_USAGE,
                 "cover: %lldx%lld costs %g a block, %g a slot, %g a segment; costs are numbers from 0 "
                 "to 1e30",
@@ -248,35 +246,34 @@ static sparta_status check_sizes(sparta_ctx *cx, const sparta_cover_size *size, 
 }
 
 /* Shapes, prices and memory; `fine` is there. */
-static sparta_status set_up(solver *v, sparta_arena *arena)
+static sparta_status set_up(solver *v, sp_arena *arena)
 {
-    const sparta_cover_size *smallest = &v->size[v->sizes - 1];
-    int64_t rows = SPARTA_MIN(v->fine->rows, v->size[0].n / smallest->n), strips = 0;
+    const sp_cover_size *smallest = &v->size[v->sizes - 1];
+    int64_t rows = SP_MIN(v->fine->rows, v->size[0].n / smallest->n), strips = 0;
     for (int l = 0; l < v->sizes; l++) {
-        const sparta_cover_size *a = &v->size[l];
+        const sp_cover_size *a = &v->size[l];
         v->h[l] = a->n / smallest->n, v->w[l] = a->m / smallest->m;
-        v->strips[l] = sparta_ceil_div(rows, v->h[l]), v->across[l] = sparta_ceil_div(v->fine->cols, v->w[l]);
+        v->strips[l] = sp_ceil_div(rows, v->h[l]), v->across[l] = sp_ceil_div(v->fine->cols, v->w[l]);
         v->price[l] = a->block + a->slot * (double)(a->n * a->m);
         v->segments |= a->segment > 0;
         strips += v->strips[l];
         size_t blocks = (size_t)(v->strips[l] * v->across[l]);
         if (l == v->sizes - 1) break; /* the last size has what is left */
-        v->best[l] = sparta_arena_array(arena, blocks, sizeof(double));
-        v->choice[l] = sparta_arena_array(arena, blocks, 1);
-        SPARTA_NEED(v->cx, v->best[l] && v->choice[l] ? v : NULL);
-        v->count = sparta_arena_array(arena, l == v->sizes - 2 ? blocks : 0, sizeof *v->count);
-        v->closed = sparta_arena_array(arena, l == v->sizes - 2 ? blocks : 0, sizeof *v->closed);
-        SPARTA_NEED(v->cx, v->count && v->closed ? v : NULL);
+        v->best[l] = sp_arena_array(arena, blocks, sizeof(double));
+        v->choice[l] = sp_arena_array(arena, blocks, 1);
+        SP_NEED(v->cx, v->best[l] && v->choice[l] ? v : NULL);
+        v->count = sp_arena_array(arena, l == v->sizes - 2 ? blocks : 0, sizeof *v->count);
+        v->closed = sp_arena_array(arena, l == v->sizes - 2 ? blocks : 0, sizeof *v->closed);
+        SP_NEED(v->cx, v->count && v->closed ? v : NULL);
     }
-    v->cols = sparta_arena_array(arena, (size_t)v->fine->words, sizeof *v->cols);
-    v->rest = sparta_arena_array(arena, (size_t)(rows * v->fine->words), sizeof *v->rest);
-    SPARTA_NEED(v->cx, v->cols && v->rest ? v : NULL);
+    v->cols = sp_arena_array(arena, (size_t)v->fine->words, sizeof *v->cols);
+    v->rest = sp_arena_array(arena, (size_t)(rows * v->fine->words), sizeof *v->rest);
+    SP_NEED(v->cx, v->cols && v->rest ? v : NULL);
     if (v->exact && v->segments && strips > MOST_STRIPS)
-        return sparta_fail(
-            v->cx, SPARTA_E_USAGE,
-            "cover: exact, but %lld strips in a strip of %lld rows; it takes at most %d, ask for "
-            "greedy",
-            (long long)strips, (long long)v->size[0].n, MOST_STRIPS);
+        return sp_fail(v->cx, SPARTA_E_USAGE,
+                       "cover: exact, but %lld strips in a strip of %lld rows; it takes at most %d, ask for "
+                       "greedy",
+                       (long long)strips, (long long)v->size[0].n, MOST_STRIPS);
     return SPARTA_OK;
 }
 
@@ -286,81 +283,81 @@ static sparta_status solve(solver *v, tally *total)
     for (int l = 0; l < v->sizes; l++) strips += v->strips[l];
     uint32_t sets = UINT32_C(1) << (v->exact && v->segments ? strips : v->sizes);
     for (int64_t row = 0; row < v->fine->rows; row += tall) {
-        SPARTA_TRY(sparta_check_cancel(v->cx));
-        SPARTA_TRY(solve_strip(v, row, SPARTA_MIN(tall, v->fine->rows - row), sets, total));
+        SP_TRY(sp_check_cancel(v->cx));
+        SP_TRY(solve_strip(v, row, SP_MIN(tall, v->fine->rows - row), sets, total));
     }
     return SPARTA_OK;
 }
 
 /* From smallest blocks to elements. */
-static sparta_status to_elements(solver *v, const sparta_mask *m)
+static sparta_status to_elements(solver *v, const sp_mask *m)
 {
-    const sparta_cover_size *smallest = &v->size[v->sizes - 1];
+    const sp_cover_size *smallest = &v->size[v->sizes - 1];
     if (smallest->n == 1 && smallest->m == 1) return SPARTA_OK;
     for (int l = 0; l < v->sizes; l++) {
-        sparta_mask wide;
-        SPARTA_TRY(sparta_mask_refine(v->cx, &v->part[l], smallest->n, smallest->m,
-                                      (int64_t[2]){m->rows, m->cols}, &wide));
-        sparta_mask_free(v->cx, &v->part[l]);
+        sp_mask wide;
+        SP_TRY(sp_mask_refine(v->cx, &v->part[l], smallest->n, smallest->m, (int64_t[2]){m->rows, m->cols},
+                              &wide));
+        sp_mask_free(v->cx, &v->part[l]);
         v->part[l] = wide;
-        SPARTA_TRY(sparta_mask_and(v->cx, &v->part[l], m));
+        SP_TRY(sp_mask_and(v->cx, &v->part[l], m));
     }
     return SPARTA_OK;
 }
 
-static sparta_status run(solver *v, const sparta_mask *m, sparta_arena *arena, tally *total)
+static sparta_status run(solver *v, const sp_mask *m, sp_arena *arena, tally *total)
 {
     for (int l = 0; l < v->sizes; l++)
-        SPARTA_TRY(sparta_mask_create(v->cx, v->fine->rows, v->fine->cols, &v->part[l]));
+        SP_TRY(sp_mask_create(v->cx, v->fine->rows, v->fine->cols, &v->part[l]));
     if (v->fine->rows && v->fine->words) {
-        SPARTA_TRY(set_up(v, arena));
-        SPARTA_TRY(solve(v, total));
+        SP_TRY(set_up(v, arena));
+        SP_TRY(solve(v, total));
     }
     return to_elements(v, m);
 }
 
-static void hand_over(solver *v, const tally *total, sparta_cover *out)
+static void hand_over(solver *v, const tally *total, sp_cover *out)
 {
-    *out = (sparta_cover){.parts = v->sizes};
+    *out = (sp_cover){.parts = v->sizes};
     for (int l = 0; l < v->sizes; l++) {
-        const sparta_cover_size *a = &v->size[l];
-        sparta_cover_part *p = &out->part[l];
-        *p = (sparta_cover_part){.n = a->n,
-                                 .m = a->m,
-                                 .mask = v->part[l],
-                                 .blocks = total->blocks[l],
-                                 .slots = total->blocks[l] * a->n * a->m,
-                                 .segments = total->segments[l]};
+        const sp_cover_size *a = &v->size[l];
+        sp_cover_part *p = &out->part[l];
+        *p = (sp_cover_part){.n = a->n,
+                             .m = a->m,
+                             .mask = v->part[l],
+                             .blocks = total->blocks[l],
+                             .slots = total->blocks[l] * a->n * a->m,
+                             .segments = total->segments[l]};
         p->cost =
             (double)p->blocks * a->block + (double)p->slots * a->slot + (double)p->segments * a->segment;
         out->cost += p->cost;
     }
 }
 
-sparta_status sparta_mask_cover(sparta_ctx *cx, const sparta_mask *m, const sparta_cover_size *size,
-                                int sizes, sparta_cover_how how, sparta_cover *out)
+sparta_status sp_mask_cover(sparta_ctx *cx, const sp_mask *m, const sp_cover_size *size, int sizes,
+                            sp_cover_how how, sp_cover *out)
 {
-    SPARTA_TRY(check_sizes(cx, size, sizes));
-    const sparta_cover_size *smallest = &size[sizes - 1];
+    SP_TRY(check_sizes(cx, size, sizes));
+    const sp_cover_size *smallest = &size[sizes - 1];
     bool whole = smallest->n > 1 || smallest->m > 1;
-    sparta_mask fine = *m;
-    if (whole) SPARTA_TRY(sparta_mask_coarsen(cx, m, smallest->n, smallest->m, SPARTA_COARSEN_ANY, &fine));
-    sparta_arena *arena = sparta_arena_create(cx);
-    solver v = {.cx = cx, .size = size, .sizes = sizes, .exact = how == SPARTA_COVER_EXACT, .fine = &fine};
+    sp_mask fine = *m;
+    if (whole) SP_TRY(sp_mask_coarsen(cx, m, smallest->n, smallest->m, SP_COARSEN_ANY, &fine));
+    sp_arena *arena = sp_arena_create(cx);
+    solver v = {.cx = cx, .size = size, .sizes = sizes, .exact = how == SP_COVER_EXACT, .fine = &fine};
     tally total = {0};
-    sparta_status status = arena ? run(&v, m, arena, &total) : sparta_ctx_status(cx);
-    sparta_arena_free(arena);
-    if (whole) sparta_mask_free(cx, &fine);
+    sparta_status status = arena ? run(&v, m, arena, &total) : sp_ctx_status(cx);
+    sp_arena_free(arena);
+    if (whole) sp_mask_free(cx, &fine);
     if (!status)
         hand_over(&v, &total, out);
     else
-        for (int l = 0; l < sizes; l++) sparta_mask_free(cx, &v.part[l]);
+        for (int l = 0; l < sizes; l++) sp_mask_free(cx, &v.part[l]);
     return status;
 }
 
-void sparta_cover_free(sparta_ctx *cx, sparta_cover *cover)
+void sp_cover_free(sparta_ctx *cx, sp_cover *cover)
 {
     if (!cover) return;
-    for (int l = 0; l < cover->parts; l++) sparta_mask_free(cx, &cover->part[l].mask);
-    *cover = (sparta_cover){0};
+    for (int l = 0; l < cover->parts; l++) sp_mask_free(cx, &cover->part[l].mask);
+    *cover = (sp_cover){0};
 }

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SIZES SPARTA_BLOCK_SIZES
+#define SIZES SP_BLOCK_SIZES
 
-static int64_t empty_rows(const sparta_mask *m)
+static int64_t empty_rows(const sp_mask *m)
 {
     int64_t empty = 0;
     for (int64_t n = 0; n < m->rows; n++) {
@@ -18,7 +18,7 @@ static int64_t empty_rows(const sparta_mask *m)
 }
 
 /* The largest area that holds; among equals the taller. 1x1 always holds. */
-static void choose(int64_t (*blocks)[SIZES], double slack, sparta_pattern *p)
+static void choose(int64_t (*blocks)[SIZES], double slack, sp_pattern *p)
 {
     double present = (double)blocks[0][0];
     int best_n = 0, best_m = 0;
@@ -33,7 +33,7 @@ static void choose(int64_t (*blocks)[SIZES], double slack, sparta_pattern *p)
     p->fill = ldexp((double)blocks[best_n][best_m], best_n + best_m) / present;
 }
 
-static void name(sparta_pattern *p, const sparta_mask *m, int64_t present)
+static void name(sp_pattern *p, const sp_mask *m, int64_t present)
 {
     const char *word = NULL;
     if (p->dense)
@@ -50,23 +50,23 @@ static void name(sparta_pattern *p, const sparta_mask *m, int64_t present)
         snprintf(p->name, sizeof p->name, "%dx%d", p->block_n, p->block_m);
 }
 
-sparta_status sparta_mask_detect(sparta_ctx *cx, const sparta_mask *m, double slack, sparta_pattern *out)
+sparta_status sp_mask_detect(sparta_ctx *cx, const sp_mask *m, double slack, sp_pattern *out)
 {
     if (!(slack >= 1))
-        return sparta_fail(cx, SPARTA_E_USAGE,
-                           "detect: slack is %g; it must be at least 1 (exact), e.g. 1.05", slack);
+        return sp_fail(cx, SPARTA_E_USAGE, "detect: slack is %g; it must be at least 1 (exact), e.g. 1.05",
+                       slack);
     if (!m->rows || !m->words) { /* no elements, of which a file may declare very many rows */
-        *out = (sparta_pattern){
+        *out = (sp_pattern){
             .block_n = 1, .block_m = 1, .empty_rows = m->rows, .empty_cols = m->cols, .name = "empty"};
         return SPARTA_OK;
     }
-    uint64_t *in_col = sparta_zalloc(cx, (size_t)m->words * sizeof *in_col);
-    SPARTA_NEED(cx, in_col);
+    uint64_t *in_col = sp_zalloc(cx, (size_t)m->words * sizeof *in_col);
+    SP_NEED(cx, in_col);
     int64_t blocks[SIZES][SIZES] = {{0}};
-    sparta_status status = sparta_count_blocks(cx, m, blocks, in_col);
-    sparta_pattern p = {.block_n = 1, .block_m = 1, .empty_rows = empty_rows(m), .empty_cols = m->cols};
+    sparta_status status = sp_count_blocks(cx, m, blocks, in_col);
+    sp_pattern p = {.block_n = 1, .block_m = 1, .empty_rows = empty_rows(m), .empty_cols = m->cols};
     for (int64_t j = 0; j < m->words; j++) p.empty_cols -= __builtin_popcountll(in_col[j]);
-    sparta_free(cx, in_col);
+    sp_free(cx, in_col);
     if (status) return status;
 
     int64_t present = blocks[0][0], all = m->rows * m->cols;
@@ -80,29 +80,28 @@ sparta_status sparta_mask_detect(sparta_ctx *cx, const sparta_mask *m, double sl
 
 /* ------------------------------------------------------------------ any one size */
 
-sparta_status sparta_mask_fill(sparta_ctx *cx, const sparta_mask *m, int n, int k, double *out)
+sparta_status sp_mask_fill(sparta_ctx *cx, const sp_mask *m, int n, int k, double *out)
 {
     if (n < 1 || k < 1)
-        return sparta_fail(cx, SPARTA_E_USAGE, "fill: %dx%d is no block; both sizes must be at least 1", n,
-                           k);
+        return sp_fail(cx, SPARTA_E_USAGE, "fill: %dx%d is no block; both sizes must be at least 1", n, k);
     if (!m->rows || !m->words) {
         *out = 0;
         return SPARTA_OK;
     }
-    uint64_t *any = sparta_zalloc(cx, (size_t)m->words * sizeof *any);
-    SPARTA_NEED(cx, any);
+    uint64_t *any = sp_zalloc(cx, (size_t)m->words * sizeof *any);
+    SP_NEED(cx, any);
     int64_t blocks = 0;
     for (int64_t n0 = 0; n0 < m->rows; n0 += n) {
-        int64_t end = SPARTA_MIN(m->rows, n0 + n);
+        int64_t end = SP_MIN(m->rows, n0 + n);
         memset(any, 0, (size_t)m->words * sizeof *any);
         for (int64_t i = n0; i < end; i++)
             for (int64_t j = 0; j < m->words; j++) any[j] |= m->bits[i * m->words + j];
-        for (int64_t at = sparta_bits_next(any, 0, m->cols); at < m->cols;
-             at = sparta_bits_next(any, (at / k + 1) * k, m->cols))
+        for (int64_t at = sp_bits_next(any, 0, m->cols); at < m->cols;
+             at = sp_bits_next(any, (at / k + 1) * k, m->cols))
             blocks++;
     }
-    sparta_free(cx, any);
-    int64_t present = sparta_mask_count(m);
+    sp_free(cx, any);
+    int64_t present = sp_mask_count(m);
     *out = present ? (double)blocks * n * k / (double)present : 0;
     return SPARTA_OK;
 }

@@ -22,7 +22,7 @@ static lens lens_of(sparta_dtype dtype)
 {
     size_t size = sparta_dtype_size(dtype);
     uint64_t all = UINT64_MAX >> (64 - 8 * size);
-    return (lens){size, sparta_dtype_is_float(dtype) ? all >> 1 : all};
+    return (lens){size, sp_dtype_is_float(dtype) ? all >> 1 : all};
 }
 
 /* 64 bytes of 0 or 1 to 64 bits: the product collects eight low bits in the top byte. */
@@ -65,7 +65,7 @@ static uint64_t word_of(lens l, const void *data, int64_t at, int64_t stride, in
     }
 }
 
-bool sparta_element_present(sparta_dtype dtype, const void *data, int64_t at)
+bool sp_element_present(sparta_dtype dtype, const void *data, int64_t at)
 {
     lens l = lens_of(dtype);
     switch (l.size) {
@@ -80,7 +80,7 @@ bool sparta_element_present(sparta_dtype dtype, const void *data, int64_t at)
 
 /* Bit c of a[r] becomes bit r of a[c]: swap halves, then quarters of the halves, ... (Hacker's Delight 7-3).
  */
-void sparta_tile_transpose(uint64_t a[TILE])
+void sp_tile_transpose(uint64_t a[TILE])
 {
     uint64_t low = UINT64_C(0x00000000ffffffff);
     for (int j = TILE / 2; j; j >>= 1, low ^= low << j)
@@ -92,29 +92,29 @@ void sparta_tile_transpose(uint64_t a[TILE])
 }
 
 /* Write a tile whose a[k] holds outputs n0.. of input k0+k as words of the mask. */
-static void put_transposed(sparta_mask *m, int64_t n0, int64_t k0, uint64_t a[TILE])
+static void put_transposed(sp_mask *m, int64_t n0, int64_t k0, uint64_t a[TILE])
 {
-    sparta_tile_transpose(a);
-    int64_t rows = SPARTA_MIN(TILE, m->rows - n0);
+    sp_tile_transpose(a);
+    int64_t rows = SP_MIN(TILE, m->rows - n0);
     for (int64_t n = 0; n < rows; n++) m->bits[(n0 + n) * m->words + k0 / TILE] = a[n];
 }
 
-static void fill_by_rows(sparta_mask *m, const sparta_tensor *w, lens l)
+static void fill_by_rows(sp_mask *m, const sparta_tensor *w, lens l)
 {
     for (int64_t n = 0; n < m->rows; n++)
         for (int64_t j = 0; j < m->words; j++) {
-            int count = (int)SPARTA_MIN(TILE, m->cols - j * TILE);
+            int count = (int)SP_MIN(TILE, m->cols - j * TILE);
             m->bits[n * m->words + j] =
                 word_of(l, w->data, n * w->stride[0] + j * TILE * w->stride[1], w->stride[1], count);
         }
 }
 
-static void fill_by_cols(sparta_mask *m, const sparta_tensor *w, lens l)
+static void fill_by_cols(sp_mask *m, const sparta_tensor *w, lens l)
 {
     uint64_t a[TILE];
     for (int64_t k0 = 0; k0 < m->cols; k0 += TILE)
         for (int64_t n0 = 0; n0 < m->rows; n0 += TILE) {
-            int count = (int)SPARTA_MIN(TILE, m->rows - n0);
+            int count = (int)SP_MIN(TILE, m->rows - n0);
             for (int64_t k = 0; k < TILE; k++)
                 a[k] = k0 + k < m->cols ? word_of(l, w->data, n0 * w->stride[0] + (k0 + k) * w->stride[1],
                                                   w->stride[0], count)
@@ -125,31 +125,30 @@ static void fill_by_cols(sparta_mask *m, const sparta_tensor *w, lens l)
 
 /* ------------------------------------------------------------------ the public part */
 
-sparta_status sparta_mask_create(sparta_ctx *cx, int64_t rows, int64_t cols, sparta_mask *out)
+sparta_status sp_mask_create(sparta_ctx *cx, int64_t rows, int64_t cols, sp_mask *out)
 {
     if (rows < 0 || cols < 0)
-        return sparta_fail(cx, SPARTA_E_SHAPE, "mask: %lldx%lld is no shape", (long long)rows,
-                           (long long)cols);
+        return sp_fail(cx, SPARTA_E_SHAPE, "mask: %lldx%lld is no shape", (long long)rows, (long long)cols);
     int64_t words = cols / TILE + (cols % TILE != 0);
     size_t all;
-    if (!sparta_size_mul((size_t)rows, (size_t)words, &all) ||
-        !sparta_size_mul(all, sizeof(uint64_t), &all) || all > INT64_MAX)
-        return sparta_fail(cx, SPARTA_E_SHAPE, "mask: %lldx%lld elements are too many", (long long)rows,
-                           (long long)cols);
-    uint64_t *bits = sparta_zalloc(cx, all);
-    SPARTA_NEED(cx, bits);
-    *out = (sparta_mask){rows, cols, words, bits};
+    if (!sp_size_mul((size_t)rows, (size_t)words, &all) || !sp_size_mul(all, sizeof(uint64_t), &all) ||
+        all > INT64_MAX)
+        return sp_fail(cx, SPARTA_E_SHAPE, "mask: %lldx%lld elements are too many", (long long)rows,
+                       (long long)cols);
+    uint64_t *bits = sp_zalloc(cx, all);
+    SP_NEED(cx, bits);
+    *out = (sp_mask){rows, cols, words, bits};
     return SPARTA_OK;
 }
 
-static sparta_status mask_through(sparta_ctx *cx, const sparta_tensor *w, lens l, sparta_mask *out)
+static sparta_status mask_through(sparta_ctx *cx, const sparta_tensor *w, lens l, sp_mask *out)
 {
     if (w->rank != 2)
-        return sparta_fail(cx, SPARTA_E_SHAPE,
-                           "mask: a mask is made from 2 dimensions, the tensor has %d; view it as (n,k)",
-                           w->rank);
-    sparta_mask m;
-    SPARTA_TRY(sparta_mask_create(cx, w->dim[0], w->dim[1], &m));
+        return sp_fail(cx, SPARTA_E_SHAPE,
+                       "mask: a mask is made from 2 dimensions, the tensor has %d; view it as (n,k)",
+                       w->rank);
+    sp_mask m;
+    SP_TRY(sp_mask_create(cx, w->dim[0], w->dim[1], &m));
     int64_t along_n = w->stride[0] < 0 ? -w->stride[0] : w->stride[0];
     int64_t along_k = w->stride[1] < 0 ? -w->stride[1] : w->stride[1];
     bool any = m.rows && m.words; /* a hostile shape may have very many rows of nothing */
@@ -161,16 +160,16 @@ static sparta_status mask_through(sparta_ctx *cx, const sparta_tensor *w, lens l
     return SPARTA_OK;
 }
 
-sparta_status sparta_mask_of(sparta_ctx *cx, const sparta_tensor *w, sparta_mask *out)
+sparta_status sp_mask_of(sparta_ctx *cx, const sparta_tensor *w, sp_mask *out)
 {
     const lens any_bit = {sparta_dtype_size(w->dtype), UINT64_MAX};
-    return mask_through(cx, w, sparta_ctx_strict(cx) ? any_bit : lens_of(w->dtype), out);
+    return mask_through(cx, w, sp_ctx_strict(cx) ? any_bit : lens_of(w->dtype), out);
 }
 
-sparta_status sparta_mask_transpose(sparta_ctx *cx, const sparta_mask *m, sparta_mask *out)
+sparta_status sp_mask_transpose(sparta_ctx *cx, const sp_mask *m, sp_mask *out)
 {
-    sparta_mask t;
-    SPARTA_TRY(sparta_mask_create(cx, m->cols, m->rows, &t));
+    sp_mask t;
+    SP_TRY(sp_mask_create(cx, m->cols, m->rows, &t));
     uint64_t a[TILE];
     for (int64_t n0 = 0; m->words && n0 < m->rows; n0 += TILE)
         for (int64_t j = 0; j < m->words; j++) {
@@ -181,23 +180,23 @@ sparta_status sparta_mask_transpose(sparta_ctx *cx, const sparta_mask *m, sparta
     return SPARTA_OK;
 }
 
-void sparta_mask_free(sparta_ctx *cx, sparta_mask *m)
+void sp_mask_free(sparta_ctx *cx, sp_mask *m)
 {
     if (!m) return;
-    sparta_free(cx, m->bits);
-    *m = (sparta_mask){0};
+    sp_free(cx, m->bits);
+    *m = (sp_mask){0};
 }
 
-int64_t sparta_mask_count(const sparta_mask *m)
+int64_t sp_mask_count(const sp_mask *m)
 {
     uint64_t count = 0;
-    for (int64_t i = 0; i < m->rows * m->words; i++) count += sparta_ones(m->bits[i]);
+    for (int64_t i = 0; i < m->rows * m->words; i++) count += sp_ones(m->bits[i]);
     return (int64_t)count;
 }
 
-uint64_t sparta_mask_digest(const sparta_mask *m)
+uint64_t sp_mask_digest(const sp_mask *m)
 {
     int64_t shape[2] = {m->rows, m->cols}; /* 2x3 and 3x2 may have the same words */
-    uint64_t seed = sparta_hash(shape, sizeof shape, 0);
-    return sparta_hash(m->bits, (size_t)(m->rows * m->words) * sizeof(uint64_t), seed);
+    uint64_t seed = sp_hash(shape, sizeof shape, 0);
+    return sp_hash(m->bits, (size_t)(m->rows * m->words) * sizeof(uint64_t), seed);
 }

@@ -8,7 +8,7 @@
  */
 #include "tesa/words.h"
 
-#define SIZES SPARTA_MIXTURE_SIZES
+#define SIZES SP_MIXTURE_SIZES
 #define SIDE  8
 #ifdef __clang__
 #define VECTORS
@@ -25,12 +25,12 @@ static inline uint64_t ones_of_bytes(uint64_t x)
 }
 
 /* Counts of the 8x8 blocks of rows [n0, n0 + 8). */
-VECTORS static void count_bytes(const sparta_mask *m, int64_t n0, uint64_t *sum, uint16_t *to)
+VECTORS static void count_bytes(const sp_mask *m, int64_t n0, uint64_t *sum, uint16_t *to)
 {
-    int64_t rows = SPARTA_MIN(SIDE, m->rows - n0), words = m->words;
+    int64_t rows = SP_MIN(SIDE, m->rows - n0), words = m->words;
     for (int64_t j = 0; j < words; j++) sum[j] = 0;
     for (int64_t r = 0; r < rows; r++) {
-        const uint64_t *row = sparta_mask_row(m, n0 + r);
+        const uint64_t *row = sp_mask_row(m, n0 + r);
         for (int64_t j = 0; j < words; j++) sum[j] += ones_of_bytes(row[j]); /* at most 64 a byte */
     }
     for (int64_t j = 0; j < words; j++)
@@ -60,18 +60,18 @@ VECTORS static void tally(const uint16_t *count, int64_t n, int64_t least, int64
 static void tally_row(const uint16_t *count, int64_t n, int64_t least, int64_t *blocks, int64_t *inside)
 {
     for (int64_t at = 0, piece = 1 << 16; at < n; at += piece)
-        tally(count + at, SPARTA_MIN(piece, n - at), least, blocks, inside);
+        tally(count + at, SP_MIN(piece, n - at), least, blocks, inside);
 }
 
-sparta_status sparta_count_dense(sparta_ctx *cx, const sparta_mask *m, const int64_t *least, int64_t *blocks,
-                                 int64_t *inside)
+sparta_status sp_count_dense(sparta_ctx *cx, const sp_mask *m, const int64_t *least, int64_t *blocks,
+                             int64_t *inside)
 {
     int64_t wide = m->words * 8;
-    uint64_t *sum = sparta_alloc_array(cx, (size_t)m->words, sizeof *sum);
-    uint16_t *count = sum ? sparta_alloc_array(cx, (size_t)wide * 15, sizeof *count) : NULL;
+    uint64_t *sum = sp_alloc_array(cx, (size_t)m->words, sizeof *sum);
+    uint16_t *count = sum ? sp_alloc_array(cx, (size_t)wide * 15, sizeof *count) : NULL;
     if (!count) {
-        sparta_free(cx, sum);
-        return sparta_ctx_status(cx);
+        sp_free(cx, sum);
+        return sp_ctx_status(cx);
     }
     uint16_t *level[SIZES] = {count, count + 8 * wide, count + 12 * wide, count + 14 * wide};
     for (int64_t n0 = 0; n0 < m->rows; n0 += WORD)
@@ -85,11 +85,11 @@ sparta_status sparta_count_dense(sparta_ctx *cx, const sparta_mask *m, const int
                     fold(level[s - 1] + 4 * r * across, level[s - 1] + (4 * r + 2) * across, across, to);
                 tally_row(to, across, least[s], &blocks[s], &inside[s]);
             }
-            int64_t used = SPARTA_MIN(8 >> s, sparta_ceil_div(m->rows - n0, SIDE << s));
+            int64_t used = SP_MIN(8 >> s, sp_ceil_div(m->rows - n0, SIDE << s));
             for (int64_t i = used * across; i < (8 >> s) * across; i++)
                 level[s][i] = 0; /* below the last row */
         }
-    sparta_free(cx, sum);
-    sparta_free(cx, count);
+    sp_free(cx, sum);
+    sp_free(cx, count);
     return SPARTA_OK;
 }

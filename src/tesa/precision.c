@@ -6,100 +6,99 @@ static const struct {
     const char *name;
     int bits, sign, exponent, value;
 } table[] = {
-#define SPARTA_PRECISION(id, name, bits, sign, exponent, value) {name, bits, sign, exponent, value},
+#define SP_PRECISION(id, name, bits, sign, exponent, value) {name, bits, sign, exponent, value},
 #include "tesa/precisions.def"
-#undef SPARTA_PRECISION
+#undef SP_PRECISION
 };
 
-const char *sparta_precision_name(sparta_precision p)
+const char *sp_precision_name(sp_precision p)
 {
     return table[p].name;
 }
 
-int sparta_precision_bits(sparta_precision p)
+int sp_precision_bits(sp_precision p)
 {
     return table[p].bits;
 }
 
-bool sparta_precision_parse(const char *name, size_t size, sparta_precision *out)
+bool sp_precision_parse(const char *name, size_t size, sp_precision *out)
 {
-    for (int i = 0; i < SPARTA_PRECISIONS; i++)
+    for (int i = 0; i < SP_PRECISIONS; i++)
         if (strlen(table[i].name) == size && !memcmp(table[i].name, name, size)) {
-            *out = (sparta_precision)i;
+            *out = (sp_precision)i;
             return true;
         }
     return false;
 }
 
-sparta_precision sparta_precision_of(sparta_dtype dtype)
+sp_precision sp_precision_of(sparta_dtype dtype)
 {
     const char *name = sparta_dtype_name(dtype);
-    sparta_precision p = SPARTA_PRECISION_ANY;
-    sparta_precision_parse(name, strlen(name), &p);
+    sp_precision p = SP_PRECISION_ANY;
+    sp_precision_parse(name, strlen(name), &p);
     return p;
 }
 
-bool sparta_precision_holds(sparta_precision wide, sparta_precision narrow)
+bool sp_precision_holds(sp_precision wide, sp_precision narrow)
 {
-    if (wide == narrow || wide == SPARTA_PRECISION_ANY) return true;
+    if (wide == narrow || wide == SP_PRECISION_ANY) return true;
     if (table[narrow].sign > table[wide].sign || table[narrow].exponent > table[wide].exponent) return false;
     bool integer_in_float = table[wide].exponent && !table[narrow].exponent;
     return table[narrow].value <= table[wide].value + integer_in_float; /* the hidden bit */
 }
 
-sparta_precision sparta_precision_join(sparta_precision a, sparta_precision b)
+sp_precision sp_precision_join(sp_precision a, sp_precision b)
 {
     int p = 0;
-    while (!sparta_precision_holds((sparta_precision)p, a) || !sparta_precision_holds((sparta_precision)p, b))
-        p++;
-    return (sparta_precision)p;
+    while (!sp_precision_holds((sp_precision)p, a) || !sp_precision_holds((sp_precision)p, b)) p++;
+    return (sp_precision)p;
 }
 
 /* ------------------------------------------------------------------ groups */
 
-int64_t sparta_groups_of(const sparta_tesa_dim *dim, int64_t group)
+int64_t sp_groups_of(const sp_tesa_dim *dim, int64_t group)
 {
-    return group ? sparta_ceil_div(dim->max, group) : 1;
+    return group ? sp_ceil_div(dim->max, group) : 1;
 }
 
-bool sparta_groups_count(int rank, const sparta_tesa_dim *dim, const int64_t *group, int64_t *out)
+bool sp_groups_count(int rank, const sp_tesa_dim *dim, const int64_t *group, int64_t *out)
 {
     int64_t n = 1;
     for (int i = 0; i < rank; i++)
-        if (!sparta_int_mul(n, sparta_groups_of(&dim[i], group[i]), &n)) return false;
+        if (!sp_int_mul(n, sp_groups_of(&dim[i], group[i]), &n)) return false;
     *out = n;
     return true;
 }
 
-sparta_precision sparta_tesa_precision_at(const sparta_tesa *t, const int64_t *index)
+sp_precision sp_tesa_precision_at(const sp_tesa *t, const int64_t *index)
 {
     int64_t at = 0;
     for (int i = 0; i < t->rank; i++) {
-        int64_t groups = sparta_groups_of(&t->dim[i], t->group[i]);
+        int64_t groups = sp_groups_of(&t->dim[i], t->group[i]);
         int64_t in = t->group[i] ? index[i] / t->group[i] : 0;
-        at = at * groups + SPARTA_MIN(in, groups - 1); /* an empty slice asks at the end */
+        at = at * groups + SP_MIN(in, groups - 1); /* an empty slice asks at the end */
     }
-    return (sparta_precision)t->precision[at];
+    return (sp_precision)t->precision[at];
 }
 
-sparta_precision sparta_precision_same(const void *tesa, const int64_t *index)
+sp_precision sp_precision_same(const void *tesa, const int64_t *index)
 {
-    return sparta_tesa_precision_at(tesa, index);
+    return sp_tesa_precision_at(tesa, index);
 }
 
-sparta_status sparta_precision_build(sparta_ctx *cx, sparta_tesa *t, const int64_t *group,
-                                     sparta_precision_source at, const void *arg)
+sparta_status sp_precision_build(sparta_ctx *cx, sp_tesa *t, const int64_t *group, sp_precision_source at,
+                                 const void *arg)
 {
-    int64_t n, index[SPARTA_TESA_RANK] = {0}, none[SPARTA_TESA_RANK] = {0};
-    if (!sparta_groups_count(t->rank, t->dim, group, &n))
-        return sparta_fail(cx, SPARTA_E_SHAPE, "precision: too many groups");
+    int64_t n, index[SP_TESA_RANK] = {0}, none[SP_TESA_RANK] = {0};
+    if (!sp_groups_count(t->rank, t->dim, group, &n))
+        return sp_fail(cx, SPARTA_E_SHAPE, "precision: too many groups");
     if (!n) group = none, n = 1; /* no elements: one precision */
-    uint8_t *map = sparta_zalloc(cx, (size_t)n);
-    SPARTA_NEED(cx, map);
+    uint8_t *map = sp_zalloc(cx, (size_t)n);
+    SP_NEED(cx, map);
     for (int64_t k = 0; k < n; k++) {
         int64_t rest = k;
         for (int i = t->rank - 1; i >= 0; i--) {
-            int64_t groups = sparta_groups_of(&t->dim[i], group[i]);
+            int64_t groups = sp_groups_of(&t->dim[i], group[i]);
             index[i] = rest % groups * group[i];
             rest /= groups;
         }

@@ -16,26 +16,25 @@ static along look(int rank, const int64_t *extent, int axis)
     return a;
 }
 
-sparta_status sparta_span_create(sparta_ctx *cx, int rank, const int64_t *extent, sparta_span *out)
+sparta_status sp_span_create(sparta_ctx *cx, int rank, const int64_t *extent, sp_span *out)
 {
-    if (rank < 1 || rank > SPARTA_TESA_RANK)
-        return sparta_fail(cx, SPARTA_E_SHAPE, "set: %d dimensions; 1 to %d are possible", rank,
-                           SPARTA_TESA_RANK);
+    if (rank < 1 || rank > SP_TESA_RANK)
+        return sp_fail(cx, SPARTA_E_SHAPE, "set: %d dimensions; 1 to %d are possible", rank, SP_TESA_RANK);
     int64_t rows = rank > 1 ? extent[0] : 1, cols = 1;
     bool fits = true, negative = false;
     for (int i = 0; i < rank; i++) negative |= extent[i] < 0;
-    for (int i = rank > 1; i < rank && !negative; i++) fits &= sparta_int_mul(cols, extent[i], &cols);
+    for (int i = rank > 1; i < rank && !negative; i++) fits &= sp_int_mul(cols, extent[i], &cols);
     if (!fits || negative)
-        return sparta_fail(cx, SPARTA_E_SHAPE, "set: %s",
-                           negative ? "an extent is negative" : "too many elements");
-    sparta_mask m;
-    SPARTA_TRY(sparta_mask_create(cx, rows, cols, &m));
-    *out = (sparta_span){.rank = rank, .mask = m};
+        return sp_fail(cx, SPARTA_E_SHAPE, "set: %s",
+                       negative ? "an extent is negative" : "too many elements");
+    sp_mask m;
+    SP_TRY(sp_mask_create(cx, rows, cols, &m));
+    *out = (sp_span){.rank = rank, .mask = m};
     memcpy(out->extent, extent, (size_t)rank * sizeof *extent);
     return SPARTA_OK;
 }
 
-bool sparta_extents_join(int rank, const int64_t *a, const int64_t *b, int64_t *out)
+bool sp_extents_join(int rank, const int64_t *a, const int64_t *b, int64_t *out)
 {
     for (int i = 0; i < rank; i++) {
         if (a[i] != b[i] && a[i] != 1 && b[i] != 1) return false;
@@ -45,97 +44,93 @@ bool sparta_extents_join(int rank, const int64_t *a, const int64_t *b, int64_t *
 }
 
 /* The same bits, with `extent[axis]` changed to size. */
-static sparta_status create_like(sparta_ctx *cx, const sparta_span *s, int axis, int64_t size,
-                                 sparta_span *out)
+static sparta_status create_like(sparta_ctx *cx, const sp_span *s, int axis, int64_t size, sp_span *out)
 {
-    int64_t extent[SPARTA_TESA_RANK];
+    int64_t extent[SP_TESA_RANK];
     memcpy(extent, s->extent, sizeof extent);
     extent[axis] = size;
-    return sparta_span_create(cx, s->rank, extent, out);
+    return sp_span_create(cx, s->rank, extent, out);
 }
 
-static bool nothing(const sparta_span *s)
+static bool nothing(const sp_span *s)
 {
     return !s->mask.words || !s->mask.rows;
 }
 
 /* ------------------------------------------------------------------ along one axis */
 
-static sparta_status repeat(sparta_ctx *cx, const sparta_span *s, int axis, int64_t size, sparta_span *out)
+static sparta_status repeat(sparta_ctx *cx, const sp_span *s, int axis, int64_t size, sp_span *out)
 {
-    sparta_span to;
-    SPARTA_TRY(create_like(cx, s, axis, size, &to));
+    sp_span to;
+    SP_TRY(create_like(cx, s, axis, size, &to));
     along a = look(s->rank, s->extent, axis);
     for (int64_t r = 0; !nothing(&to) && r < to.mask.rows; r++) {
-        const uint64_t *from = sparta_mask_row(&s->mask, a.rows ? 0 : r);
-        uint64_t *row = sparta_mask_row(&to.mask, r);
+        const uint64_t *from = sp_mask_row(&s->mask, a.rows ? 0 : r);
+        uint64_t *row = sp_mask_row(&to.mask, r);
         if (a.rows) memcpy(row, from, (size_t)to.mask.words * sizeof *row);
         for (int64_t o = 0; !a.rows && o < a.outer; o++) {
-            if (a.inner == 1 && from[o / WORD] >> (o % WORD) & 1)
-                sparta_bits_fill(row, o * size, (o + 1) * size);
+            if (a.inner == 1 && from[o / WORD] >> (o % WORD) & 1) sp_bits_fill(row, o * size, (o + 1) * size);
             for (int64_t i = 0; a.inner > 1 && i < size; i++)
-                sparta_bits_copy(row, (o * size + i) * a.inner, from, o * a.inner, a.inner);
+                sp_bits_copy(row, (o * size + i) * a.inner, from, o * a.inner, a.inner);
         }
     }
     *out = to;
     return SPARTA_OK;
 }
 
-sparta_status sparta_span_slice(sparta_ctx *cx, const sparta_span *s, int axis, int64_t from, int64_t end,
-                                sparta_span *out)
+sparta_status sp_span_slice(sparta_ctx *cx, const sp_span *s, int axis, int64_t from, int64_t end,
+                            sp_span *out)
 {
     if (from < 0 || end < from || end > s->extent[axis])
-        return sparta_fail(cx, SPARTA_E_SHAPE, "slice: %lld..%lld is not inside axis %d of size %lld",
-                           (long long)from, (long long)end, axis, (long long)s->extent[axis]);
-    sparta_span to;
-    SPARTA_TRY(create_like(cx, s, axis, end - from, &to));
+        return sp_fail(cx, SPARTA_E_SHAPE, "slice: %lld..%lld is not inside axis %d of size %lld",
+                       (long long)from, (long long)end, axis, (long long)s->extent[axis]);
+    sp_span to;
+    SP_TRY(create_like(cx, s, axis, end - from, &to));
     along a = look(s->rank, s->extent, axis);
     int64_t size = (end - from) * a.inner;
     for (int64_t r = 0; !nothing(&to) && r < to.mask.rows; r++)
         for (int64_t o = 0; o < (a.rows ? 1 : a.outer); o++)
-            sparta_bits_copy(sparta_mask_row(&to.mask, r), a.rows ? 0 : o * size,
-                             sparta_mask_row(&s->mask, a.rows ? from + r : r),
-                             a.rows ? 0 : (o * s->extent[axis] + from) * a.inner,
-                             a.rows ? to.mask.cols : size);
+            sp_bits_copy(sp_mask_row(&to.mask, r), a.rows ? 0 : o * size,
+                         sp_mask_row(&s->mask, a.rows ? from + r : r),
+                         a.rows ? 0 : (o * s->extent[axis] + from) * a.inner, a.rows ? to.mask.cols : size);
     *out = to;
     return SPARTA_OK;
 }
 
-sparta_status sparta_span_concat(sparta_ctx *cx, int axis, const sparta_span *part, int parts,
-                                 sparta_span *out)
+sparta_status sp_span_concat(sparta_ctx *cx, int axis, const sp_span *part, int parts, sp_span *out)
 {
     int64_t all = 0, at = 0;
     for (int p = 0; p < parts; p++)
-        if (!sparta_int_add(all, part[p].extent[axis], &all))
-            return sparta_fail(cx, SPARTA_E_SHAPE, "concat: %d parts have too many elements together", parts);
-    sparta_span to;
-    SPARTA_TRY(create_like(cx, &part[0], axis, all, &to));
+        if (!sp_int_add(all, part[p].extent[axis], &all))
+            return sp_fail(cx, SPARTA_E_SHAPE, "concat: %d parts have too many elements together", parts);
+    sp_span to;
+    SP_TRY(create_like(cx, &part[0], axis, all, &to));
     along a = look(to.rank, to.extent, axis);
     for (int p = 0; p < parts; at += part[p].extent[axis], p++) {
         int64_t size = part[p].extent[axis] * a.inner;
         for (int64_t r = 0; !nothing(&part[p]) && r < part[p].mask.rows; r++)
             for (int64_t o = 0; o < (a.rows ? 1 : a.outer); o++)
-                sparta_bits_copy(sparta_mask_row(&to.mask, a.rows ? at + r : r),
-                                 a.rows ? 0 : (o * all + at) * a.inner, sparta_mask_row(&part[p].mask, r),
-                                 a.rows ? 0 : o * size, a.rows ? to.mask.cols : size);
+                sp_bits_copy(sp_mask_row(&to.mask, a.rows ? at + r : r),
+                             a.rows ? 0 : (o * all + at) * a.inner, sp_mask_row(&part[p].mask, r),
+                             a.rows ? 0 : o * size, a.rows ? to.mask.cols : size);
     }
     *out = to;
     return SPARTA_OK;
 }
 
-sparta_status sparta_span_reduce(sparta_ctx *cx, const sparta_span *s, int axis, sparta_span *out)
+sparta_status sp_span_reduce(sparta_ctx *cx, const sp_span *s, int axis, sp_span *out)
 {
-    sparta_span to;
-    SPARTA_TRY(create_like(cx, s, axis, 1, &to));
+    sp_span to;
+    SP_TRY(create_like(cx, s, axis, 1, &to));
     along a = look(s->rank, s->extent, axis);
     int64_t size = s->extent[axis];
     for (int64_t r = 0; !nothing(s) && r < s->mask.rows; r++) {
-        const uint64_t *from = sparta_mask_row(&s->mask, r);
-        uint64_t *row = sparta_mask_row(&to.mask, a.rows ? 0 : r);
-        if (a.rows) sparta_bits_copy(row, 0, from, 0, to.mask.cols);
+        const uint64_t *from = sp_mask_row(&s->mask, r);
+        uint64_t *row = sp_mask_row(&to.mask, a.rows ? 0 : r);
+        if (a.rows) sp_bits_copy(row, 0, from, 0, to.mask.cols);
         for (int64_t o = 0; !a.rows && o < a.outer; o++)
             for (int64_t i = 0; i < size; i++)
-                sparta_bits_copy(row, o * a.inner, from, (o * size + i) * a.inner, a.inner);
+                sp_bits_copy(row, o * a.inner, from, (o * size + i) * a.inner, a.inner);
     }
     *out = to;
     return SPARTA_OK;
@@ -145,20 +140,19 @@ sparta_status sparta_span_reduce(sparta_ctx *cx, const sparta_span *s, int axis,
 static bool same_bits(const uint64_t *row, int64_t from, int64_t apart, int64_t n)
 {
     for (int64_t i = 0; i < n; i += WORD) {
-        int64_t some = SPARTA_MIN(WORD, n - i);
-        if (sparta_bits_get(row, from + i, some) != sparta_bits_get(row, from + apart + i, some))
-            return false;
+        int64_t some = SP_MIN(WORD, n - i);
+        if (sp_bits_get(row, from + i, some) != sp_bits_get(row, from + apart + i, some)) return false;
     }
     return true;
 }
 
-bool sparta_span_alike(const sparta_span *s, int axis)
+bool sp_span_alike(const sp_span *s, int axis)
 {
     int64_t size = s->extent[axis];
     if (size <= 1 || nothing(s)) return true;
     along a = look(s->rank, s->extent, axis);
     for (int64_t r = a.rows; r < s->mask.rows; r++) {
-        const uint64_t *row = sparta_mask_row(&s->mask, r);
+        const uint64_t *row = sp_mask_row(&s->mask, r);
         if (a.rows && memcmp(row, s->mask.bits, (size_t)s->mask.words * sizeof *row)) return false;
         for (int64_t o = 0; !a.rows && o < a.outer; o++)
             if (!same_bits(row, o * size * a.inner, a.inner, (size - 1) * a.inner)) return false;
@@ -169,67 +163,66 @@ bool sparta_span_alike(const sparta_span *s, int axis)
 /* ------------------------------------------------------------------ along several */
 
 /* One change after the other: `next` replaces what is there. */
-static void replace(sparta_ctx *cx, sparta_span *s, bool *own, const sparta_span *next)
+static void replace(sparta_ctx *cx, sp_span *s, bool *own, const sp_span *next)
 {
-    if (*own) sparta_mask_free(cx, &s->mask);
+    if (*own) sp_mask_free(cx, &s->mask);
     *s = *next, *own = true;
 }
 
-sparta_status sparta_span_widen(sparta_ctx *cx, const sparta_span *s, const int64_t *extent, sparta_span *out)
+sparta_status sp_span_widen(sparta_ctx *cx, const sp_span *s, const int64_t *extent, sp_span *out)
 {
-    sparta_span at = *s, next;
+    sp_span at = *s, next;
     bool own = false;
     sparta_status status = SPARTA_OK;
     for (int i = s->rank - 1; i >= 0 && !status; i--) { /* last axes first: long runs stay long */
         if (at.extent[i] == extent[i]) continue;
-        status = at.extent[i] == 1
-                     ? repeat(cx, &at, i, extent[i], &next)
-                     : sparta_fail(cx, SPARTA_E_SHAPE, "set: axis %d has %lld, %lld are asked for", i,
-                                   (long long)at.extent[i], (long long)extent[i]);
+        status = at.extent[i] == 1 ? repeat(cx, &at, i, extent[i], &next)
+                                   : sp_fail(cx, SPARTA_E_SHAPE, "set: axis %d has %lld, %lld are asked for",
+                                             i, (long long)at.extent[i], (long long)extent[i]);
         if (!status) replace(cx, &at, &own, &next);
     }
     if (!status && !own) {
-        status = sparta_mask_copy(cx, &s->mask, &at.mask);
+        status = sp_mask_copy(cx, &s->mask, &at.mask);
         own = !status;
     }
-    if (status && own) sparta_mask_free(cx, &at.mask);
+    if (status && own) sp_mask_free(cx, &at.mask);
     if (!status) *out = at;
     return status;
 }
 
 /* In place: a failure leaves the span as it was, or less wide. */
-sparta_status sparta_span_settle(sparta_ctx *cx, sparta_span *s)
+sparta_status sp_span_settle(sparta_ctx *cx, sp_span *s)
 {
-    static const int64_t ones[SPARTA_TESA_RANK] = {1, 1, 1, 1, 1, 1};
-    sparta_span next;
+    static const int64_t ones[SP_TESA_RANK] = {1, 1, 1, 1, 1, 1};
+    sp_span next;
     bool empty = nothing(s);
     for (int i = 0; i < s->rank; i++) {
-        if ((empty && s->extent[i]) || s->extent[i] == 1 || !sparta_span_alike(s, i)) continue;
+        if ((empty && s->extent[i]) || s->extent[i] == 1 || !sp_span_alike(s, i)) continue;
         if (s->extent[i]) /* without elements there is nothing to tell apart */
-            SPARTA_TRY(sparta_span_slice(cx, s, i, 0, 1, &next));
+            SP_TRY(sp_span_slice(cx, s, i, 0, 1, &next));
         else
-            SPARTA_TRY(sparta_span_create(cx, s->rank, ones, &next));
-        sparta_mask_free(cx, &s->mask);
+            SP_TRY(sp_span_create(cx, s->rank, ones, &next));
+        sp_mask_free(cx, &s->mask);
         *s = next;
     }
     return SPARTA_OK;
 }
 
-sparta_status sparta_span_raise(sparta_ctx *cx, const sparta_span *s, int rank, sparta_span *out)
+sparta_status sp_span_raise(sparta_ctx *cx, const sp_span *s, int rank, sp_span *out)
 {
-    int64_t extent[SPARTA_TESA_RANK];
+    int64_t extent[SP_TESA_RANK];
     int more = rank - s->rank;
-    for (int i = 0; i < rank && i < SPARTA_TESA_RANK; i++) extent[i] = i < more ? 1 : s->extent[i - more];
-    sparta_span to;
-    SPARTA_TRY(sparta_span_create(cx, rank, extent, &to));
+    for (int i = 0; i < rank && i < SP_TESA_RANK; i++) extent[i] = i < more ? 1 : s->extent[i - more];
+    sp_span to;
+    SP_TRY(sp_span_create(cx, rank, extent, &to));
     for (int64_t r = 0; !nothing(s) && r < s->mask.rows; r++) /* rows may become columns */
-        sparta_bits_copy(sparta_mask_row(&to.mask, more ? 0 : r), more ? r * s->mask.cols : 0,
-                         sparta_mask_row(&s->mask, r), 0, s->mask.cols);
+        sp_bits_copy(sp_mask_row(&to.mask, more ? 0 : r), more ? r * s->mask.cols : 0,
+                     sp_mask_row(&s->mask, r), 0, s->mask.cols);
     *out = to;
     return SPARTA_OK;
 }
 
-void sparta_span_index(const sparta_span *s, int64_t row, int64_t col, int64_t *index)
+void sp_span_index(const sp_span *s, int64_t row, int64_t col, int64_t *index)
 {
     for (int i = s->rank - 1; i >= (s->rank > 1); i--) {
         index[i] = col % s->extent[i];
@@ -238,7 +231,7 @@ void sparta_span_index(const sparta_span *s, int64_t row, int64_t col, int64_t *
     if (s->rank > 1) index[0] = row;
 }
 
-void sparta_span_place(const sparta_span *s, const int64_t *index, int64_t *row, int64_t *col)
+void sp_span_place(const sp_span *s, const int64_t *index, int64_t *row, int64_t *col)
 {
     *row = s->rank > 1 && s->extent[0] > 1 ? index[0] : 0;
     *col = 0;
@@ -251,31 +244,31 @@ static bool is_swap(int rank, const int *order)
     return rank == 2 && order[0] == 1 && order[1] == 0;
 }
 
-sparta_status sparta_span_permute(sparta_ctx *cx, const sparta_span *s, const int *order, sparta_span *out)
+sparta_status sp_span_permute(sparta_ctx *cx, const sp_span *s, const int *order, sp_span *out)
 {
-    int64_t extent[SPARTA_TESA_RANK], from[SPARTA_TESA_RANK], to[SPARTA_TESA_RANK], row, col;
+    int64_t extent[SP_TESA_RANK], from[SP_TESA_RANK], to[SP_TESA_RANK], row, col;
     unsigned seen = 0;
     for (int i = 0; i < s->rank; i++) {
         if (order[i] < 0 || order[i] >= s->rank || seen >> order[i] & 1)
-            return sparta_fail(cx, SPARTA_E_USAGE,
-                               "transpose: axis %d at place %d; give a permutation of %d axes", order[i], i,
-                               s->rank);
+            return sp_fail(cx, SPARTA_E_USAGE,
+                           "transpose: axis %d at place %d; give a permutation of %d axes", order[i], i,
+                           s->rank);
         seen |= 1U << order[i];
         extent[i] = s->extent[order[i]];
     }
-    sparta_span t = {.rank = s->rank};
+    sp_span t = {.rank = s->rank};
     memcpy(t.extent, extent, sizeof extent);
     if (is_swap(s->rank, order))
-        SPARTA_TRY(sparta_mask_transpose(cx, &s->mask, &t.mask));
+        SP_TRY(sp_mask_transpose(cx, &s->mask, &t.mask));
     else
-        SPARTA_TRY(sparta_span_create(cx, s->rank, extent, &t));
+        SP_TRY(sp_span_create(cx, s->rank, extent, &t));
     for (int64_t r = 0; !is_swap(s->rank, order) && !nothing(s) && r < s->mask.rows; r++)
-        for (int64_t c = sparta_bits_next(sparta_mask_row(&s->mask, r), 0, s->mask.cols); c < s->mask.cols;
-             c = sparta_bits_next(sparta_mask_row(&s->mask, r), c + 1, s->mask.cols)) {
-            sparta_span_index(s, r, c, from);
+        for (int64_t c = sp_bits_next(sp_mask_row(&s->mask, r), 0, s->mask.cols); c < s->mask.cols;
+             c = sp_bits_next(sp_mask_row(&s->mask, r), c + 1, s->mask.cols)) {
+            sp_span_index(s, r, c, from);
             for (int i = 0; i < s->rank; i++) to[i] = from[order[i]];
-            sparta_span_place(&t, to, &row, &col);
-            sparta_mask_set(&t.mask, row, col);
+            sp_span_place(&t, to, &row, &col);
+            sp_mask_set(&t.mask, row, col);
         }
     *out = t;
     return SPARTA_OK;

@@ -24,51 +24,51 @@
  * present (1.0: exact). A tensor of more dimensions is a mask by flattening: a convolution's (O,I,kh,kw) is
  * (O, I*kh*kw), as its product sees it. docs/tesa.md has the drawings, the laws and the measured times.
  */
-#ifndef SPARTA_TESA_H
-#define SPARTA_TESA_H
+#ifndef SP_TESA_H
+#define SP_TESA_H
 
 #include "tensor/tensor.h"
 
-typedef struct sparta_mask {
+typedef struct sp_mask {
     int64_t rows, cols; /* n, k */
     int64_t words;      /* 64-bit words a row */
     uint64_t *bits;     /* rows * words; bit k%64 of word k/64; padding bits are 0 */
-} sparta_mask;
+} sp_mask;
 
 /* A mask of the non-zero elements of a 2-D view (any strides, any type; NaN and Inf are present, 0.0 is not, and
- * -0.0 is in a strict context only). Free with sparta_mask_free. */
-sparta_status sparta_mask_of(sparta_ctx *cx, const sparta_tensor *w, sparta_mask *out) SPARTA_MUST;
-sparta_status sparta_mask_create(sparta_ctx *cx, int64_t rows, int64_t cols,
-                                 sparta_mask *out) SPARTA_MUST; /* all absent */
-sparta_status sparta_mask_and(sparta_ctx *cx, sparta_mask *a, const sparta_mask *b) SPARTA_MUST; /* a &= b */
-void sparta_mask_free(sparta_ctx *cx, sparta_mask *m);
-static inline bool sparta_mask_get(const sparta_mask *m, int64_t n, int64_t k)
+ * -0.0 is in a strict context only). Free with sp_mask_free. */
+sparta_status sp_mask_of(sparta_ctx *cx, const sparta_tensor *w, sp_mask *out) SP_MUST;
+sparta_status sp_mask_create(sparta_ctx *cx, int64_t rows, int64_t cols,
+                             sp_mask *out) SP_MUST;                              /* all absent */
+sparta_status sp_mask_and(sparta_ctx *cx, sp_mask *a, const sp_mask *b) SP_MUST; /* a &= b */
+void sp_mask_free(sparta_ctx *cx, sp_mask *m);
+static inline bool sp_mask_get(const sp_mask *m, int64_t n, int64_t k)
 {
     return m->bits[n * m->words + k / 64] >> (k % 64) & 1;
 }
-static inline void sparta_mask_set(sparta_mask *m, int64_t n, int64_t k)
+static inline void sp_mask_set(sp_mask *m, int64_t n, int64_t k)
 {
     m->bits[n * m->words + k / 64] |= UINT64_C(1) << (k % 64);
 }
 /* The first set bit of a row of words at or after `from`, or `end`. */
-static inline int64_t sparta_bits_next(const uint64_t *bits, int64_t from, int64_t end)
+static inline int64_t sp_bits_next(const uint64_t *bits, int64_t from, int64_t end)
 {
     while (from < end) {
         uint64_t x = bits[from / 64] >> (from % 64);
-        if (x) return SPARTA_MIN(end, from + __builtin_ctzll(x));
+        if (x) return SP_MIN(end, from + __builtin_ctzll(x));
         from = (from / 64 + 1) * 64;
     }
     return end;
 }
 /* The mask seen from the other side: (k, n). */
-sparta_status sparta_mask_transpose(sparta_ctx *cx, const sparta_mask *m, sparta_mask *out) SPARTA_MUST;
+sparta_status sp_mask_transpose(sparta_ctx *cx, const sp_mask *m, sp_mask *out) SP_MUST;
 /* Is the element at this element offset one that a mask made from values has? */
-bool sparta_element_present(sparta_dtype dtype, const void *data, int64_t at);
-int64_t sparta_mask_count(const sparta_mask *m);
-uint64_t sparta_mask_digest(const sparta_mask *m);
+bool sp_element_present(sparta_dtype dtype, const void *data, int64_t at);
+int64_t sp_mask_count(const sp_mask *m);
+uint64_t sp_mask_digest(const sp_mask *m);
 
 /* What detection found. */
-typedef struct sparta_pattern {
+typedef struct sp_pattern {
     int block_n, block_m; /* the block: 1x1 unstructured */
     double density;       /* elements present / all */
     double fill; /* slots stored by blocks / elements present; 1 when exact, 0 when nothing is present */
@@ -76,78 +76,73 @@ typedef struct sparta_pattern {
     bool dense;    /* nothing is absent */
     char name[24]; /* "dense", "empty", "rows" or "cols" (whole rows or columns are absent, the others full),
                       else the block: "4x1", "1x1" */
-} sparta_pattern;
+} sp_pattern;
 /* The coarsest block that holds: the largest area whose fill is at most `slack` (1.0 exact, e.g. 1.05
  * nearly); on equal area the taller. E_USAGE when slack is below 1. */
-sparta_status sparta_mask_detect(sparta_ctx *cx, const sparta_mask *m, double slack,
-                                 sparta_pattern *out) SPARTA_MUST;
+sparta_status sp_mask_detect(sparta_ctx *cx, const sp_mask *m, double slack, sp_pattern *out) SP_MUST;
 /* Fill of one block size: slots that n x m blocks would store over elements present (0 when nothing is
  * present). Ragged edges count whole. */
-sparta_status sparta_mask_fill(sparta_ctx *cx, const sparta_mask *m, int n, int k, double *out) SPARTA_MUST;
+sparta_status sp_mask_fill(sparta_ctx *cx, const sp_mask *m, int n, int k, double *out) SP_MUST;
 
 /* ------------------------------------------------------------------ algebra
  * In place, for masks of one shape (E_SHAPE otherwise). */
-sparta_status sparta_mask_or(sparta_ctx *cx, sparta_mask *a, const sparta_mask *b) SPARTA_MUST; /* a |= b */
-sparta_status sparta_mask_andnot(sparta_ctx *cx, sparta_mask *a,
-                                 const sparta_mask *b) SPARTA_MUST; /* a &= ~b */
-void sparta_mask_not(sparta_mask *m);                               /* padding stays 0 */
-bool sparta_mask_equal(const sparta_mask *a, const sparta_mask *b);
-bool sparta_mask_within(const sparta_mask *a, const sparta_mask *b); /* one shape, and b has all that a has */
+sparta_status sp_mask_or(sparta_ctx *cx, sp_mask *a, const sp_mask *b) SP_MUST;     /* a |= b */
+sparta_status sp_mask_andnot(sparta_ctx *cx, sp_mask *a, const sp_mask *b) SP_MUST; /* a &= ~b */
+void sp_mask_not(sp_mask *m);                                                       /* padding stays 0 */
+bool sp_mask_equal(const sp_mask *a, const sp_mask *b);
+bool sp_mask_within(const sp_mask *a, const sp_mask *b); /* one shape, and b has all that a has */
 
 /* New masks, to be freed; `out` may not be an argument. */
-typedef enum { SPARTA_ALONG_ROWS, SPARTA_ALONG_COLS } sparta_along; /* 0: over n, 1: over k */
-sparta_status sparta_mask_copy(sparta_ctx *cx, const sparta_mask *m, sparta_mask *out) SPARTA_MUST;
+typedef enum { SP_ALONG_ROWS, SP_ALONG_COLS } sp_along; /* 0: over n, 1: over k */
+sparta_status sp_mask_copy(sparta_ctx *cx, const sp_mask *m, sp_mask *out) SP_MUST;
 /* Rows [n0, n1) and columns [k0, k1). */
-sparta_status sparta_mask_slice(sparta_ctx *cx, const sparta_mask *m, const int64_t n[2], const int64_t k[2],
-                                sparta_mask *out) SPARTA_MUST;
+sparta_status sp_mask_slice(sparta_ctx *cx, const sp_mask *m, const int64_t n[2], const int64_t k[2],
+                            sp_mask *out) SP_MUST;
 /* Below each other (over n) or beside each other (over k); the other size must be one. */
-sparta_status sparta_mask_concat(sparta_ctx *cx, sparta_along axis, const sparta_mask *const *part, int parts,
-                                 sparta_mask *out) SPARTA_MUST;
+sparta_status sp_mask_concat(sparta_ctx *cx, sp_along axis, const sp_mask *const *part, int parts,
+                             sp_mask *out) SP_MUST;
 /* Repeat a dimension of size 1. */
-sparta_status sparta_mask_broadcast(sparta_ctx *cx, const sparta_mask *m, int64_t rows, int64_t cols,
-                                    sparta_mask *out) SPARTA_MUST;
+sparta_status sp_mask_broadcast(sparta_ctx *cx, const sp_mask *m, int64_t rows, int64_t cols,
+                                sp_mask *out) SP_MUST;
 /* Union over a reduction: over n gives 1 x cols, over k gives rows x 1. */
-sparta_status sparta_mask_reduce(sparta_ctx *cx, const sparta_mask *m, sparta_along axis,
-                                 sparta_mask *out) SPARTA_MUST;
+sparta_status sp_mask_reduce(sparta_ctx *cx, const sp_mask *m, sp_along axis, sp_mask *out) SP_MUST;
 /* Where a product (n,k)(k,m) may be non-zero: the union over k of a(n,k) and b(k,m). */
-sparta_status sparta_mask_product(sparta_ctx *cx, const sparta_mask *a, const sparta_mask *b,
-                                  sparta_mask *out) SPARTA_MUST;
+sparta_status sp_mask_product(sparta_ctx *cx, const sp_mask *a, const sp_mask *b, sp_mask *out) SP_MUST;
 /* Row i of the result is row order[i]; order must be a permutation. */
-sparta_status sparta_mask_permute(sparta_ctx *cx, const sparta_mask *m, const int64_t *order,
-                                  sparta_mask *out) SPARTA_MUST;
+sparta_status sp_mask_permute(sparta_ctx *cx, const sp_mask *m, const int64_t *order, sp_mask *out) SP_MUST;
 /* One bit a block of n x k: anything in it, or all of it. The last blocks may be smaller. With refine they
  * are adjoint: any(x) within b  <=>  x within refine(b);  refine(b) within x  <=>  b within all(x). */
-typedef enum { SPARTA_COARSEN_ANY, SPARTA_COARSEN_ALL } sparta_coarsen;
-sparta_status sparta_mask_coarsen(sparta_ctx *cx, const sparta_mask *m, int64_t n, int64_t k,
-                                  sparta_coarsen how, sparta_mask *out) SPARTA_MUST;
-/* Elements in each block of n x k, row by row; free with sparta_free. */
-sparta_status sparta_mask_block_counts(sparta_ctx *cx, const sparta_mask *m, int64_t n, int64_t k,
-                                       int64_t **out) SPARTA_MUST;
+typedef enum { SP_COARSEN_ANY, SP_COARSEN_ALL } sp_coarsen;
+sparta_status sp_mask_coarsen(sparta_ctx *cx, const sp_mask *m, int64_t n, int64_t k, sp_coarsen how,
+                              sp_mask *out) SP_MUST;
+/* Elements in each block of n x k, row by row; free with sp_free. */
+sparta_status sp_mask_block_counts(sparta_ctx *cx, const sp_mask *m, int64_t n, int64_t k,
+                                   int64_t **out) SP_MUST;
 /* Every bit a block of n x k, cut to rows x cols (which must have as many blocks). */
-sparta_status sparta_mask_refine(sparta_ctx *cx, const sparta_mask *blocks, int64_t n, int64_t k,
-                                 const int64_t shape[2], sparta_mask *out) SPARTA_MUST;
+sparta_status sp_mask_refine(sparta_ctx *cx, const sp_mask *blocks, int64_t n, int64_t k,
+                             const int64_t shape[2], sp_mask *out) SP_MUST;
 
 /* ------------------------------------------------------------------ the full report */
-#define SPARTA_BLOCK_SIZES   7   /* 1 2 4 8 16 32 64 */
-#define SPARTA_NM_SIZES      4   /* groups of 2 4 8 16 */
-#define SPARTA_FINDINGS      112 /* more than there can be */
-#define SPARTA_MIXTURE_SIZES 4   /* 8 16 32 64 */
+#define SP_BLOCK_SIZES   7   /* 1 2 4 8 16 32 64 */
+#define SP_NM_SIZES      4   /* groups of 2 4 8 16 */
+#define SP_FINDINGS      112 /* more than there can be */
+#define SP_MIXTURE_SIZES 4   /* 8 16 32 64 */
 
 typedef enum {
-    SPARTA_FIND_BLOCK,     /* n x m blocks; 1x1 is "unstructured" and always found */
-    SPARTA_FIND_NM_COLS,   /* at most n of m neighbours of a row */
-    SPARTA_FIND_NM_ROWS,   /* at most n of m neighbours of a column */
-    SPARTA_FIND_ROWS,      /* whole rows */
-    SPARTA_FIND_COLS,      /* whole columns */
-    SPARTA_FIND_HEAD_ROWS, /* n consecutive whole rows */
-    SPARTA_FIND_HEAD_COLS, /* m consecutive whole columns */
-    SPARTA_FIND_DIAGONALS, /* whole diagonals: n of them */
-    SPARTA_FIND_BAND,      /* every diagonal k-n from `n` to `m` */
-    SPARTA_FIND_MIXTURE    /* n x m blocks, those that are full enough, and an unstructured rest */
-} sparta_find;
+    SP_FIND_BLOCK,     /* n x m blocks; 1x1 is "unstructured" and always found */
+    SP_FIND_NM_COLS,   /* at most n of m neighbours of a row */
+    SP_FIND_NM_ROWS,   /* at most n of m neighbours of a column */
+    SP_FIND_ROWS,      /* whole rows */
+    SP_FIND_COLS,      /* whole columns */
+    SP_FIND_HEAD_ROWS, /* n consecutive whole rows */
+    SP_FIND_HEAD_COLS, /* m consecutive whole columns */
+    SP_FIND_DIAGONALS, /* whole diagonals: n of them */
+    SP_FIND_BAND,      /* every diagonal k-n from `n` to `m` */
+    SP_FIND_MIXTURE    /* n x m blocks, those that are full enough, and an unstructured rest */
+} sp_find;
 
-typedef struct sparta_finding {
-    sparta_find kind;
+typedef struct sp_finding {
+    sp_find kind;
     int64_t n, m;
     int64_t slots;  /* elements the pattern has room for */
     int64_t missed; /* elements it has no slot for: only n:m */
@@ -157,76 +152,74 @@ typedef struct sparta_finding {
     /* "4x1", "2:4 along k", "rows", "heads of 64 rows", "5 diagonals", "band -2..2", "32x32 and rest" */
     char name[32];
     char format[96]; /* the text that stores it */
-} sparta_finding;
+} sp_finding;
 
-typedef struct sparta_report_options {
+typedef struct sp_report_options {
     double slack;                 /* hold: fill and 1 + missed/present at most this; at least 1 */
     int64_t head_rows, head_cols; /* 0: do not look for heads */
     size_t element;               /* bytes of a value, 0: 4 */
-} sparta_report_options;
+} sp_report_options;
 
-typedef struct sparta_mask_facts {
+typedef struct sp_mask_facts {
     int64_t rows, cols, present;
     /* [log2 n][log2 m]: blocks with anything in them */
-    int64_t blocks[SPARTA_BLOCK_SIZES][SPARTA_BLOCK_SIZES];
+    int64_t blocks[SP_BLOCK_SIZES][SP_BLOCK_SIZES];
     /* [axis][log2 m - 1][c]: groups of m neighbours with more than c elements present */
-    int64_t more[2][SPARTA_NM_SIZES][16];
+    int64_t more[2][SP_NM_SIZES][16];
     int64_t used_rows, used_cols; /* with anything in them */
     int64_t full_rows, full_cols;
     int64_t head_rows, head_cols;                   /* heads with anything in them */
     int64_t diagonals, diagonal_slots, first, last; /* used ones, their length, the range of k - n */
     /* [log2 n - 3], n = 8 16 32 64: n x n blocks at least 1/slack full and no larger than as single elements, and
      * what is in them */
-    int64_t dense_blocks[SPARTA_MIXTURE_SIZES], in_dense[SPARTA_MIXTURE_SIZES];
+    int64_t dense_blocks[SP_MIXTURE_SIZES], in_dense[SP_MIXTURE_SIZES];
     int64_t finding_count;
-    sparta_finding finding[SPARTA_FINDINGS]; /* those that hold, by bytes */
-} sparta_mask_facts;
+    sp_finding finding[SP_FINDINGS]; /* those that hold, by bytes */
+} sp_mask_facts;
 
 /* Everything detection can say about a mask, in one pass over tiles of 64x64 and one over rows. E_USAGE when
  * the slack is below 1 or a head size negative. */
-sparta_status sparta_mask_report(sparta_ctx *cx, const sparta_mask *m, const sparta_report_options *options,
-                                 sparta_mask_facts *out) SPARTA_MUST;
+sparta_status sp_mask_report(sparta_ctx *cx, const sp_mask *m, const sp_report_options *options,
+                             sp_mask_facts *out) SP_MUST;
 
 /* A search of its own: an order of the rows in which blocks of n x m show. Equal rows come together, then,
  * greedily, the row that adds least to the group. The present order is kept when it is as good. */
-typedef struct sparta_grouping {
-    int64_t *order; /* rows; row i of the new mask is row order[i]. Free with sparta_free */
+typedef struct sp_grouping {
+    int64_t *order; /* rows; row i of the new mask is row order[i]. Free with sp_free */
     double fill_before, fill_after;
     char format[96]; /* the text that stores the rows in that order */
-} sparta_grouping;
-sparta_status sparta_mask_group_rows(sparta_ctx *cx, const sparta_mask *m, int n, int k,
-                                     sparta_grouping *out) SPARTA_MUST;
+} sp_grouping;
+sparta_status sp_mask_group_rows(sparta_ctx *cx, const sp_mask *m, int n, int k, sp_grouping *out) SP_MUST;
 /* Rows by count, for graphs: bucket[row] is 0 for an empty row, else 1 + ceil(log2(count)). */
-sparta_status sparta_mask_row_buckets(sparta_ctx *cx, const sparta_mask *m, uint8_t **bucket) SPARTA_MUST;
+sparta_status sp_mask_row_buckets(sparta_ctx *cx, const sp_mask *m, uint8_t **bucket) SP_MUST;
 /* The elements of the rows in one bucket: the masks of all buckets are disjoint, their union is the mask. */
-sparta_status sparta_mask_bucket(sparta_ctx *cx, const sparta_mask *m, const uint8_t *bucket, uint8_t which,
-                                 sparta_mask *out) SPARTA_MUST;
+sparta_status sp_mask_bucket(sparta_ctx *cx, const sp_mask *m, const uint8_t *bucket, uint8_t which,
+                             sp_mask *out) SP_MUST;
 /* The text of the sum format of the buckets that are used: rows of 5 to 8 elements become
  *     sum{rownnz in (4,8] -> (i,j)->(i:compressed, j:packed[8]); ...}
  * and those of more than `widest` (a power of two) become csr. */
-sparta_status sparta_mask_bucket_format(sparta_ctx *cx, const sparta_mask *m, int64_t widest,
-                                        sparta_text *out) SPARTA_MUST;
+sparta_status sp_mask_bucket_format(sparta_ctx *cx, const sp_mask *m, int64_t widest, sp_text *out) SP_MUST;
 
 /* ------------------------------------------------------------------ covers */
-#define SPARTA_COVER_SIZES 6
+#define SP_COVER_SIZES 6
 /* A size of block and what it costs: each block, each slot of it, and each strip of n rows that has one. */
-typedef struct sparta_cover_size {
+typedef struct sp_cover_size {
     int64_t n, m;
     double block, slot, segment;
-} sparta_cover_size;
+} sp_cover_size;
 
-typedef struct sparta_cover_part {
+typedef struct sp_cover_part {
     int64_t n, m;
-    sparta_mask mask; /* the elements this part stores */
+    sp_mask mask; /* the elements this part stores */
     int64_t blocks, slots, segments;
     double cost;
-} sparta_cover_part;
+} sp_cover_part;
 
-typedef struct sparta_cover {
+typedef struct sp_cover {
     int parts; /* one for every size, in its order, empty ones too */
-    sparta_cover_part part[SPARTA_COVER_SIZES];
+    sp_cover_part part[SP_COVER_SIZES];
     double cost;
-} sparta_cover;
+} sp_cover;
 
 /* A mask as a sum of disjoint parts whose union is the mask. Sizes go from large to small and each divides the
  * one before (E_USAGE otherwise); the last takes what is left, usually 1x1. Costs are numbers from 0 to 1e30.
@@ -234,16 +227,16 @@ typedef struct sparta_cover {
  *           which blocks; the optimum when no segment costs anything
  *   exact   decides for every strip of every size whether it may appear: the optimum. E_USAGE when the largest
  *           height holds more than 16 strips. */
-typedef enum { SPARTA_COVER_GREEDY, SPARTA_COVER_EXACT } sparta_cover_how;
-sparta_status sparta_mask_cover(sparta_ctx *cx, const sparta_mask *m, const sparta_cover_size *size,
-                                int sizes, sparta_cover_how how, sparta_cover *out) SPARTA_MUST;
-void sparta_cover_free(sparta_ctx *cx, sparta_cover *cover);
+typedef enum { SP_COVER_GREEDY, SP_COVER_EXACT } sp_cover_how;
+sparta_status sp_mask_cover(sparta_ctx *cx, const sp_mask *m, const sp_cover_size *size, int sizes,
+                            sp_cover_how how, sp_cover *out) SP_MUST;
+void sp_cover_free(sparta_ctx *cx, sp_cover *cover);
 
 /* ------------------------------------------------------------------ text
  *     mask 2x8 hex 0f 80          a row a word, a digit four columns, column 0 the lowest bit of the first digit
  *     mask 2x8 rle 4 4 3 1 4      absent, present, absent .. in row order; only the first may be 0
  * Print writes the shorter (rle on a draw); parse takes either and refuses whatever is not whole (E_FORMAT). */
-void sparta_mask_print(const sparta_mask *m, sparta_text *out);
-sparta_status sparta_mask_parse(sparta_ctx *cx, const char *text, sparta_mask *out) SPARTA_MUST;
+void sp_mask_print(const sp_mask *m, sp_text *out);
+sparta_status sp_mask_parse(sparta_ctx *cx, const char *text, sp_mask *out) SP_MUST;
 
 #endif

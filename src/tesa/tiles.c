@@ -17,11 +17,11 @@
 #include "tesa/words.h"
 #include <string.h>
 
-#define SIZES SPARTA_BLOCK_SIZES
+#define SIZES SP_BLOCK_SIZES
 
 typedef struct {
     int64_t blocks[SIZES][SIZES];
-    int64_t more[2][SPARTA_NM_SIZES][16];
+    int64_t more[2][SP_NM_SIZES][16];
 } counts;
 
 #define INLINE static inline __attribute__((always_inline))
@@ -33,7 +33,7 @@ typedef struct {
 
 INLINE int64_t ones(uint64_t x, bool fast)
 {
-    return fast ? __builtin_popcountll(x) : (int64_t)sparta_ones(x);
+    return fast ? __builtin_popcountll(x) : (int64_t)sp_ones(x);
 }
 
 /* ------------------------------------------------------------------ one tile */
@@ -48,11 +48,11 @@ INLINE void blocks_of(uint64_t a[WORD], counts *c, bool fast)
         for (int i = 0; i < words; i++) {
             uint64_t x = a[i];
             n[0] += ones(x, fast);
-            x = (x | x >> 1) & sparta_every[1], n[1] += ones(x, fast);
-            x = (x | x >> 2) & sparta_every[2], n[2] += ones(x, fast);
-            x = (x | x >> 4) & sparta_every[3], n[3] += ones(x, fast);
-            x = (x | x >> 8) & sparta_every[4], n[4] += ones(x, fast);
-            x = (x | x >> 16) & sparta_every[5], n[5] += (int64_t)((x & 1) + (x >> 32));
+            x = (x | x >> 1) & sp_every[1], n[1] += ones(x, fast);
+            x = (x | x >> 2) & sp_every[2], n[2] += ones(x, fast);
+            x = (x | x >> 4) & sp_every[3], n[3] += ones(x, fast);
+            x = (x | x >> 8) & sp_every[4], n[4] += ones(x, fast);
+            x = (x | x >> 16) & sp_every[5], n[5] += (int64_t)((x & 1) + (x >> 32));
             n[6] += x != 0;
         }
         for (int w = 0; w < SIZES; w++) c->blocks[h][w] += n[w];
@@ -99,10 +99,10 @@ INLINE void tile(uint64_t a[WORD], counts *c, bool groups, bool fast)
     uint64_t b[WORD];
     if (groups) {
         memcpy(b, a, sizeof b);
-        groups_of(b, c->more[SPARTA_ALONG_ROWS], fast);
+        groups_of(b, c->more[SP_ALONG_ROWS], fast);
         memcpy(b, a, sizeof b);
-        sparta_tile_transpose(b);
-        groups_of(b, c->more[SPARTA_ALONG_COLS], fast);
+        sp_tile_transpose(b);
+        groups_of(b, c->more[SP_ALONG_COLS], fast);
     }
     blocks_of(a, c, fast);
 }
@@ -128,13 +128,13 @@ __attribute__((target("popcnt,avx512f,avx512vpopcntdq"))) VECTORS static void ti
 typedef void (*tile_counter)(uint64_t a[WORD], counts *c, bool groups);
 
 /* The best at or below `way` that this processor has. */
-static tile_counter counter(sparta_tile_way way)
+static tile_counter counter(sp_tile_way way)
 {
 #if defined(__x86_64__)
     bool vectors = __builtin_cpu_supports("avx512vpopcntdq") && __builtin_cpu_supports("avx512f");
     bool words = __builtin_cpu_supports("popcnt") && __builtin_cpu_supports("avx2");
-    if (way >= SPARTA_TILE_VPOPCNT && vectors && words) return tile_vpopcnt;
-    if (way >= SPARTA_TILE_POPCNT && words) return tile_popcnt;
+    if (way >= SP_TILE_VPOPCNT && vectors && words) return tile_vpopcnt;
+    if (way >= SP_TILE_POPCNT && words) return tile_popcnt;
 #else
     (void)way;
 #endif
@@ -143,13 +143,13 @@ static tile_counter counter(sparta_tile_way way)
 
 /* ------------------------------------------------------------------ all tiles */
 
-static sparta_status count_all(sparta_ctx *cx, const sparta_mask *m, tile_counter count_tile, bool groups,
+static sparta_status count_all(sparta_ctx *cx, const sp_mask *m, tile_counter count_tile, bool groups,
                                counts *c, uint64_t *in_col)
 {
     uint64_t a[WORD];
     for (int64_t n0 = 0; n0 < m->rows; n0 += WORD) {
-        SPARTA_TRY(sparta_check_cancel(cx));
-        int64_t rows = SPARTA_MIN(WORD, m->rows - n0);
+        SP_TRY(sp_check_cancel(cx));
+        int64_t rows = SP_MIN(WORD, m->rows - n0);
         for (int64_t j = 0; j < m->words; j++) {
             uint64_t any = 0;
             for (int64_t i = 0; i < rows; i++) any |= a[i] = m->bits[(n0 + i) * m->words + j];
@@ -161,20 +161,19 @@ static sparta_status count_all(sparta_ctx *cx, const sparta_mask *m, tile_counte
     return SPARTA_OK;
 }
 
-sparta_status sparta_count_blocks(sparta_ctx *cx, const sparta_mask *m, int64_t (*blocks)[SIZES],
-                                  uint64_t *in_col)
+sparta_status sp_count_blocks(sparta_ctx *cx, const sp_mask *m, int64_t (*blocks)[SIZES], uint64_t *in_col)
 {
     counts c = {0};
-    SPARTA_TRY(count_all(cx, m, counter(SPARTA_TILE_VPOPCNT), false, &c, in_col));
+    SP_TRY(count_all(cx, m, counter(SP_TILE_VPOPCNT), false, &c, in_col));
     memcpy(blocks, c.blocks, sizeof c.blocks);
     return SPARTA_OK;
 }
 
-sparta_status sparta_count_tiles(sparta_ctx *cx, const sparta_mask *m, sparta_tile_way way,
-                                 sparta_mask_facts *facts, uint64_t *in_col)
+sparta_status sp_count_tiles(sparta_ctx *cx, const sp_mask *m, sp_tile_way way, sp_mask_facts *facts,
+                             uint64_t *in_col)
 {
     counts c = {0};
-    SPARTA_TRY(count_all(cx, m, counter(way), true, &c, in_col));
+    SP_TRY(count_all(cx, m, counter(way), true, &c, in_col));
     memcpy(facts->blocks, c.blocks, sizeof c.blocks);
     memcpy(facts->more, c.more, sizeof c.more);
     return SPARTA_OK;

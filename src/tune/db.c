@@ -27,14 +27,14 @@ enum {
     PATH_SIZE = 4096
 };
 
-struct sparta_tune_db {
+struct sp_tune_db {
     sparta_ctx *cx;
     sqlite3 *sql;
     sqlite3_stmt *find, *add, *win;
-    sparta_records *records; /* instead of the three above: in memory */
-    bool ours;               /* in the cache folder: may be set aside whatever is in it */
-    char path[PATH_SIZE];    /* "" in memory */
-    ino_t inode;             /* of the file that is open */
+    sp_records *records;  /* instead of the three above: in memory */
+    bool ours;            /* in the cache folder: may be set aside whatever is in it */
+    char path[PATH_SIZE]; /* "" in memory */
+    ino_t inode;          /* of the file that is open */
 };
 
 static const char schema[] =
@@ -57,47 +57,47 @@ static const char win_text[] =
 
 /* ------------------------------------------------------------------ opening a connection */
 
-static void shut(sparta_tune_db *db)
+static void shut(sp_tune_db *db)
 {
     if (!db->sql) return;
-    sparta_sqlite.finalize(db->find);
-    sparta_sqlite.finalize(db->add);
-    sparta_sqlite.finalize(db->win);
-    sparta_sqlite.close(db->sql);
+    sp_sqlite.finalize(db->find);
+    sp_sqlite.finalize(db->add);
+    sp_sqlite.finalize(db->win);
+    sp_sqlite.close(db->sql);
     db->find = db->add = db->win = NULL;
     db->sql = NULL;
 }
 
-static int run(sparta_tune_db *db, const char *text)
+static int run(sp_tune_db *db, const char *text)
 {
-    return sparta_sqlite.exec(db->sql, text, NULL, NULL, NULL);
+    return sp_sqlite.exec(db->sql, text, NULL, NULL, NULL);
 }
 
-static int number(sparta_tune_db *db, const char *text, int64_t *out)
+static int number(sp_tune_db *db, const char *text, int64_t *out)
 {
     sqlite3_stmt *s = NULL;
-    int rc = sparta_sqlite.prepare_v2(db->sql, text, -1, &s, NULL);
-    if (rc == SQLITE_OK) rc = sparta_sqlite.step(s);
-    if (rc == SQLITE_ROW) *out = sparta_sqlite.column_int64(s, 0);
-    sparta_sqlite.finalize(s);
+    int rc = sp_sqlite.prepare_v2(db->sql, text, -1, &s, NULL);
+    if (rc == SQLITE_OK) rc = sp_sqlite.step(s);
+    if (rc == SQLITE_ROW) *out = sp_sqlite.column_int64(s, 0);
+    sp_sqlite.finalize(s);
     return rc == SQLITE_ROW ? SQLITE_OK : rc;
 }
 
 /* The file may come from somewhere else: nothing in its schema gets to run. */
-static void harden(sparta_tune_db *db)
+static void harden(sp_tune_db *db)
 {
-    sparta_sqlite.busy_timeout(db->sql, BUSY_MS);
-    sparta_sqlite.limit(db->sql, SQLITE_LIMIT_LENGTH, LONGEST);
-    sparta_sqlite.limit(db->sql, SQLITE_LIMIT_ATTACHED, 0);
-    sparta_sqlite.db_config(db->sql, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-    sparta_sqlite.db_config(db->sql, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
-    sparta_sqlite.db_config(db->sql, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
-    sparta_sqlite.db_config(db->sql, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
+    sp_sqlite.busy_timeout(db->sql, BUSY_MS);
+    sp_sqlite.limit(db->sql, SQLITE_LIMIT_LENGTH, LONGEST);
+    sp_sqlite.limit(db->sql, SQLITE_LIMIT_ATTACHED, 0);
+    sp_sqlite.db_config(db->sql, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    sp_sqlite.db_config(db->sql, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+    sp_sqlite.db_config(db->sql, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
+    sp_sqlite.db_config(db->sql, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
 }
 
 /* Under a write lock, so that of two processes with a new file one makes the tables. SQLITE_AUTH: somebody
  * else's database; SQLITE_MISMATCH: of a later sparta. */
-static int agree_on_schema(sparta_tune_db *db)
+static int agree_on_schema(sp_tune_db *db)
 {
     int64_t id = 0, version = 0, tables = 0;
     int rc = number(db, "PRAGMA application_id", &id);
@@ -109,19 +109,19 @@ static int agree_on_schema(sparta_tune_db *db)
     return version == SCHEMA ? SQLITE_OK : version > SCHEMA ? SQLITE_MISMATCH : SQLITE_CORRUPT;
 }
 
-static int prepare(sparta_tune_db *db)
+static int prepare(sp_tune_db *db)
 {
-    int rc = sparta_sqlite.prepare_v3(db->sql, find_text, -1, SQLITE_PREPARE_PERSISTENT, &db->find, NULL);
-    if (!rc) rc = sparta_sqlite.prepare_v3(db->sql, add_text, -1, SQLITE_PREPARE_PERSISTENT, &db->add, NULL);
-    if (!rc) rc = sparta_sqlite.prepare_v3(db->sql, win_text, -1, SQLITE_PREPARE_PERSISTENT, &db->win, NULL);
+    int rc = sp_sqlite.prepare_v3(db->sql, find_text, -1, SQLITE_PREPARE_PERSISTENT, &db->find, NULL);
+    if (!rc) rc = sp_sqlite.prepare_v3(db->sql, add_text, -1, SQLITE_PREPARE_PERSISTENT, &db->add, NULL);
+    if (!rc) rc = sp_sqlite.prepare_v3(db->sql, win_text, -1, SQLITE_PREPARE_PERSISTENT, &db->win, NULL);
     return rc == SQLITE_ERROR ? SQLITE_CORRUPT : rc; /* it says that it is ours and has not our tables */
 }
 
-static int start(sparta_tune_db *db)
+static int start(sp_tune_db *db)
 {
     struct stat st;
-    int rc = sparta_sqlite.open_v2(db->path, &db->sql,
-                                   SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
+    int rc = sp_sqlite.open_v2(db->path, &db->sql,
+                               SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
     if (rc) return rc;
     db->inode = !stat(db->path, &st) ? st.st_ino : 0;
     harden(db);
@@ -151,7 +151,7 @@ static bool says_it_is_ours(const char *path)
 }
 
 /* Files go in this order: a log without its database is harmless, a new database beside an old log is not. */
-static bool set_aside(sparta_tune_db *db, char *name, size_t size)
+static bool set_aside(sp_tune_db *db, char *name, size_t size)
 {
     static const char *const parts[] = {"-wal", "-shm", ""};
     char from[PATH_SIZE + 8], to[PATH_SIZE + 64];
@@ -161,7 +161,7 @@ static bool set_aside(sparta_tune_db *db, char *name, size_t size)
         return true; /* another process was faster */
     if (!S_ISREG(st.st_mode)) return false;
     int failed = 0;
-    for (size_t i = 0; i < SPARTA_COUNT(parts); i++) {
+    for (size_t i = 0; i < SP_COUNT(parts); i++) {
         snprintf(from, sizeof from, "%s%s", db->path, parts[i]);
         snprintf(to, sizeof to, "%s%s", name, parts[i]);
         failed = rename(from, to);
@@ -169,12 +169,12 @@ static bool set_aside(sparta_tune_db *db, char *name, size_t size)
     return !failed;
 }
 
-static bool use_memory(sparta_tune_db *db)
+static bool use_memory(sp_tune_db *db)
 {
     shut(db);
     db->path[0] = 0;
     db->inode = 0;
-    db->records = sparta_records_create(db->cx);
+    db->records = sp_records_create(db->cx);
     return db->records != NULL;
 }
 
@@ -187,11 +187,11 @@ static const char *reason(int rc)
 {
     if (rc == SQLITE_AUTH) return "it is not a tuning database";
     if (rc == SQLITE_MISMATCH) return "it was written by a later version";
-    return sparta_sqlite.errstr(rc);
+    return sp_sqlite.errstr(rc);
 }
 
 /* Make a working database out of one that failed with rc: a new file, or memory. False: not even that. */
-static bool recover(sparta_tune_db *db, int rc)
+static bool recover(sp_tune_db *db, int rc)
 {
     char name[PATH_SIZE + 48];
     bool may =
@@ -199,63 +199,62 @@ static bool recover(sparta_tune_db *db, int rc)
     shut(db);
     if (may && set_aside(db, name, sizeof name)) {
         db->inode = 0;
-        sparta_note(db->cx, "tune: %s: %s; it was set aside as %s and a new one is started", db->path,
-                    reason(rc), name);
+        sp_note(db->cx, "tune: %s: %s; it was set aside as %s and a new one is started", db->path, reason(rc),
+                name);
         if ((rc = start(db)) == SQLITE_OK) return true;
     }
-    sparta_note(db->cx, "tune: %s: %s; records live in memory; --db names another file", db->path,
-                reason(rc));
+    sp_note(db->cx, "tune: %s: %s; records live in memory; --db names another file", db->path, reason(rc));
     return use_memory(db);
 }
 
 /* ------------------------------------------------------------------ open and close */
 
-static void choose_path(sparta_ctx *cx, sparta_tune_db *db, const char *path)
+static void choose_path(sparta_ctx *cx, sp_tune_db *db, const char *path)
 {
     if (path && !strcmp(path, ":memory:")) path = "";
     db->ours = !path;
-    const char *root = path ? path : sparta_cache_folder(cx);
+    const char *root = path ? path : sp_cache_folder(cx);
     /* "./" in front: SQLite reads a name that begins with "file:" or ":" as more than a name. */
     const char *here = root[0] && root[0] != '/' ? "./" : "";
     int n = snprintf(db->path, sizeof db->path, "%s%s%s", here, root, db->ours && root[0] ? "/tune.db" : "");
     if (n >= 0 && (size_t)n < sizeof db->path) return;
     db->path[0] = 0;
-    sparta_note(cx, "tune: the path of the database is longer than %d bytes; records live in memory",
-                PATH_SIZE - 1);
+    sp_note(cx, "tune: the path of the database is longer than %d bytes; records live in memory",
+            PATH_SIZE - 1);
 }
 
-static bool open_either(sparta_tune_db *db)
+static bool open_either(sp_tune_db *db)
 {
     if (!db->path[0]) return use_memory(db);
-    const char *problem = sparta_sqlite_problem();
+    const char *problem = sp_sqlite_problem();
     if (problem) {
-        sparta_note(db->cx, "tune: %s: %s; measured times are forgotten at the end", db->path, problem);
+        sp_note(db->cx, "tune: %s: %s; measured times are forgotten at the end", db->path, problem);
         return use_memory(db);
     }
     int rc = start(db);
     return rc == SQLITE_OK || recover(db, rc);
 }
 
-sparta_status sparta_tune_open(sparta_ctx *cx, const char *path, sparta_tune_db **out)
+sparta_status sp_tune_open(sparta_ctx *cx, const char *path, sp_tune_db **out)
 {
-    sparta_tune_db *db = sparta_zalloc(cx, sizeof *db);
-    SPARTA_NEED(cx, db);
+    sp_tune_db *db = sp_zalloc(cx, sizeof *db);
+    SP_NEED(cx, db);
     db->cx = cx;
     choose_path(cx, db, path);
     if (open_either(db)) {
         *out = db;
         return SPARTA_OK;
     }
-    sparta_tune_close(db);
-    return sparta_ctx_status(cx);
+    sp_tune_close(db);
+    return sp_ctx_status(cx);
 }
 
-void sparta_tune_close(sparta_tune_db *db)
+void sp_tune_close(sp_tune_db *db)
 {
     if (!db) return;
     shut(db);
-    sparta_records_free(db->records);
-    sparta_free(db->cx, db);
+    sp_records_free(db->records);
+    sp_free(db->cx, db);
 }
 
 /* ------------------------------------------------------------------ reading */
@@ -263,42 +262,42 @@ void sparta_tune_close(sparta_tune_db *db)
 /* A text that fits whole, or none: what is cut is another name. */
 static bool copy(sqlite3_stmt *s, int column, char *out, size_t size)
 {
-    const char *text = (const char *)sparta_sqlite.column_text(s, column);
-    size_t n = (size_t)sparta_sqlite.column_bytes(s, column);
+    const char *text = (const char *)sp_sqlite.column_text(s, column);
+    size_t n = (size_t)sp_sqlite.column_bytes(s, column);
     if (!text || n >= size || strlen(text) != n) return false;
     memcpy(out, text, n + 1);
     return true;
 }
 
-static bool read_trial(sqlite3_stmt *s, sparta_trial *t)
+static bool read_trial(sqlite3_stmt *s, sp_trial *t)
 {
     memset(t, 0, sizeof *t);
-    t->us = sparta_sqlite.column_double(s, 2);
-    t->threads = sparta_sqlite.column_int(s, 3);
+    t->us = sp_sqlite.column_double(s, 2);
+    t->threads = sp_sqlite.column_int(s, 3);
     return copy(s, 0, t->implement, sizeof t->implement) && copy(s, 1, t->parameters, sizeof t->parameters) &&
            isfinite(t->us) && t->us > 0 && t->threads > 0;
 }
 
-static int find(sparta_tune_db *db, const char *key, sparta_trial *out, int most, int *count)
+static int find(sp_tune_db *db, const char *key, sp_trial *out, int most, int *count)
 {
     int n = 0, rc;
-    sparta_trial t;
-    sparta_sqlite.bind_text(db->find, 1, key, -1, NULL);
-    while ((rc = sparta_sqlite.step(db->find)) == SQLITE_ROW) {
+    sp_trial t;
+    sp_sqlite.bind_text(db->find, 1, key, -1, NULL);
+    while ((rc = sp_sqlite.step(db->find)) == SQLITE_ROW) {
         if (!read_trial(db->find, &t)) continue;
         if (n < most) out[n] = t;
         n++;
     }
-    sparta_sqlite.reset(db->find);
-    sparta_sqlite.clear_bindings(db->find);
+    sp_sqlite.reset(db->find);
+    sp_sqlite.clear_bindings(db->find);
     *count = n;
     return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
-int sparta_tune_find(sparta_tune_db *db, const char *key, sparta_trial *out, int most)
+int sp_tune_find(sp_tune_db *db, const char *key, sp_trial *out, int most)
 {
     int n = 0;
-    if (db && db->records) return sparta_records_find(db->records, key, out, most);
+    if (db && db->records) return sp_records_find(db->records, key, out, most);
     if (!db || !db->sql) return 0;
     int rc = find(db, key, out, most, &n);
     if (rc == SQLITE_OK) return n;
@@ -308,48 +307,48 @@ int sparta_tune_find(sparta_tune_db *db, const char *key, sparta_trial *out, int
 
 /* ------------------------------------------------------------------ writing */
 
-static int step(sqlite3_stmt *s, const char *key, const sparta_trial *t, bool dated)
+static int step(sqlite3_stmt *s, const char *key, const sp_trial *t, bool dated)
 {
-    sparta_sqlite.bind_text(s, 1, key, -1, NULL);
-    sparta_sqlite.bind_text(s, 2, t->implement, -1, NULL);
-    sparta_sqlite.bind_text(s, 3, t->parameters, -1, NULL);
-    sparta_sqlite.bind_double(s, 4, t->us);
-    sparta_sqlite.bind_int(s, 5, t->threads);
-    if (dated) sparta_sqlite.bind_int64(s, 6, (long long)time(NULL));
-    int rc = sparta_sqlite.step(s);
-    sparta_sqlite.reset(s);
-    sparta_sqlite.clear_bindings(s);
+    sp_sqlite.bind_text(s, 1, key, -1, NULL);
+    sp_sqlite.bind_text(s, 2, t->implement, -1, NULL);
+    sp_sqlite.bind_text(s, 3, t->parameters, -1, NULL);
+    sp_sqlite.bind_double(s, 4, t->us);
+    sp_sqlite.bind_int(s, 5, t->threads);
+    if (dated) sp_sqlite.bind_int64(s, 6, (long long)time(NULL));
+    int rc = sp_sqlite.step(s);
+    sp_sqlite.reset(s);
+    sp_sqlite.clear_bindings(s);
     return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
-static int add(sparta_tune_db *db, const char *key, const sparta_trial *t)
+static int add(sp_tune_db *db, const char *key, const sp_trial *t)
 {
     int rc = run(db, "BEGIN IMMEDIATE");
     if (!rc) rc = step(db->add, key, t, true);
     if (!rc) rc = step(db->win, key, t, false);
     if (!rc) rc = run(db, "COMMIT");
-    if (rc && !sparta_sqlite.get_autocommit(db->sql)) run(db, "ROLLBACK");
+    if (rc && !sp_sqlite.get_autocommit(db->sql)) run(db, "ROLLBACK");
     return rc;
 }
 
-static bool sound(const char *key, const sparta_trial *t)
+static bool sound(const char *key, const sp_trial *t)
 {
     return strlen(key) < LONGEST / 2 && memchr(t->implement, 0, sizeof t->implement) &&
            memchr(t->parameters, 0, sizeof t->parameters) && isfinite(t->us) && t->us > 0 && t->threads > 0;
 }
 
 /* An error of SQLite, or of no memory: what the record was lost to. */
-static const char *add_to_file(sparta_tune_db *db, const char *key, const sparta_trial *t)
+static const char *add_to_file(sp_tune_db *db, const char *key, const sp_trial *t)
 {
     int rc = add(db, key, t);
     if (unreadable(rc) && recover(db, rc)) rc = db->sql ? add(db, key, t) : SQLITE_OK;
-    return rc ? sparta_sqlite.errstr(rc) : NULL;
+    return rc ? sp_sqlite.errstr(rc) : NULL;
 }
 
-void sparta_tune_add(sparta_tune_db *db, const char *key, const sparta_trial *t)
+void sp_tune_add(sp_tune_db *db, const char *key, const sp_trial *t)
 {
     if (!db || (!db->sql && !db->records) || !sound(key, t)) return;
     const char *lost = db->sql ? add_to_file(db, key, t) : NULL;
-    if (db->records && sparta_records_add(db->records, key, t) != SPARTA_OK) lost = "no memory";
-    if (lost) sparta_note(db->cx, "tune: %s: %s; a record was lost", db->path[0] ? db->path : "memory", lost);
+    if (db->records && sp_records_add(db->records, key, t) != SPARTA_OK) lost = "no memory";
+    if (lost) sp_note(db->cx, "tune: %s: %s; a record was lost", db->path[0] ? db->path : "memory", lost);
 }

@@ -4,43 +4,43 @@
 
 typedef struct record record;
 struct record {
-    sparta_trial trial;
+    sp_trial trial;
     record *next;
 };
 
-struct sparta_records {
+struct sp_records {
     sparta_ctx *cx;
-    sparta_arena *arena;
-    sparta_map *lists; /* key: address of the record* that begins its list */
+    sp_arena *arena;
+    sp_map *lists; /* key: address of the record* that begins its list */
 };
 
-sparta_records *sparta_records_create(sparta_ctx *cx)
+sp_records *sp_records_create(sparta_ctx *cx)
 {
-    sparta_records *r = sparta_zalloc(cx, sizeof *r);
+    sp_records *r = sp_zalloc(cx, sizeof *r);
     if (!r) return NULL;
     r->cx = cx;
-    r->arena = sparta_arena_create(cx);
-    r->lists = r->arena ? sparta_map_create(cx) : NULL;
+    r->arena = sp_arena_create(cx);
+    r->lists = r->arena ? sp_map_create(cx) : NULL;
     if (r->lists) return r;
-    sparta_records_free(r);
+    sp_records_free(r);
     return NULL;
 }
 
-void sparta_records_free(sparta_records *r)
+void sp_records_free(sp_records *r)
 {
     if (!r) return;
-    sparta_map_free(r->lists);
-    if (r->arena) sparta_arena_free(r->arena);
-    sparta_free(r->cx, r);
+    sp_map_free(r->lists);
+    if (r->arena) sp_arena_free(r->arena);
+    sp_free(r->cx, r);
 }
 
-static record **list_of(const sparta_records *r, const char *key)
+static record **list_of(const sp_records *r, const char *key)
 {
     int64_t at;
-    return sparta_map_get(r->lists, key, &at) ? (record **)(intptr_t)at : NULL;
+    return sp_map_get(r->lists, key, &at) ? (record **)(intptr_t)at : NULL;
 }
 
-int sparta_records_find(const sparta_records *r, const char *key, sparta_trial *out, int most)
+int sp_records_find(const sp_records *r, const char *key, sp_trial *out, int most)
 {
     record **list = list_of(r, key);
     int n = 0;
@@ -49,19 +49,19 @@ int sparta_records_find(const sparta_records *r, const char *key, sparta_trial *
     return n;
 }
 
-static sparta_status new_list(sparta_records *r, const char *key, record ***out)
+static sparta_status new_list(sp_records *r, const char *key, record ***out)
 {
-    record **list = sparta_arena_array(r->arena, 1, sizeof *list);
-    const char *kept = sparta_arena_string(r->arena, key);
-    SPARTA_NEED(r->cx, list);
-    SPARTA_NEED(r->cx, kept);
-    SPARTA_TRY(sparta_map_put(r->lists, kept, (int64_t)(intptr_t)list));
+    record **list = sp_arena_array(r->arena, 1, sizeof *list);
+    const char *kept = sp_arena_string(r->arena, key);
+    SP_NEED(r->cx, list);
+    SP_NEED(r->cx, kept);
+    SP_TRY(sp_map_put(r->lists, kept, (int64_t)(intptr_t)list));
     *out = list;
     return SPARTA_OK;
 }
 
 /* The order of the database: by time, then by name. */
-static bool before(const sparta_trial *a, const sparta_trial *b)
+static bool before(const sp_trial *a, const sp_trial *b)
 {
     if (a->us != b->us) return a->us < b->us;
     const int names = strcmp(a->implement, b->implement);
@@ -69,7 +69,7 @@ static bool before(const sparta_trial *a, const sparta_trial *b)
 }
 
 /* Takes the record of the same implement and parameters out of the list; NULL: there is none. */
-static record *take(record **list, const sparta_trial *t)
+static record *take(record **list, const sp_trial *t)
 {
     for (; *list; list = &(*list)->next) {
         record *x = *list;
@@ -80,14 +80,14 @@ static record *take(record **list, const sparta_trial *t)
     return NULL;
 }
 
-sparta_status sparta_records_add(sparta_records *r, const char *key, const sparta_trial *t)
+sparta_status sp_records_add(sp_records *r, const char *key, const sp_trial *t)
 {
     record **list = list_of(r, key);
-    if (!list) SPARTA_TRY(new_list(r, key, &list));
+    if (!list) SP_TRY(new_list(r, key, &list));
     record *x = take(list, t);
     if (!x) {
-        x = sparta_arena_array(r->arena, 1, sizeof *x);
-        SPARTA_NEED(r->cx, x);
+        x = sp_arena_array(r->arena, 1, sizeof *x);
+        SP_NEED(r->cx, x);
         x->trial = *t;
     }
     if (t->us < x->trial.us) x->trial = *t;

@@ -1,14 +1,14 @@
 /* Trials in memory, with the rules of the database: where there is no file, or no SQLite. */
-#ifndef SPARTA_TUNE_RECORDS_H
-#define SPARTA_TUNE_RECORDS_H
+#ifndef SP_TUNE_RECORDS_H
+#define SP_TUNE_RECORDS_H
 
 #include "tune/tune.h"
 
-typedef struct sparta_records sparta_records;
-sparta_records *sparta_records_create(sparta_ctx *cx); /* NULL: the context has the message */
-void sparta_records_free(sparta_records *r);           /* NULL is fine */
-/* As sparta_tune_find and sparta_tune_add. */
-int sparta_records_find(const sparta_records *r, const char *key, sparta_trial *out, int most);
-sparta_status sparta_records_add(sparta_records *r, const char *key, const sparta_trial *t) SPARTA_MUST;
+typedef struct sp_records sp_records;
+sp_records *sp_records_create(sparta_ctx *cx); /* NULL: the context has the message */
+void sp_records_free(sp_records *r);           /* NULL is fine */
+/* As sp_tune_find and sp_tune_add. */
+int sp_records_find(const sp_records *r, const char *key, sp_trial *out, int most);
+sparta_status sp_records_add(sp_records *r, const char *key, const sp_trial *t) SP_MUST;
 
 #endif

@@ -6,15 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct sparta_sqlite sparta_sqlite;
+struct sp_sqlite sp_sqlite;
 
 static const struct {
     const char *name;
     void **at;
 } functions[] = {
-#define SPARTA_SQLITE(result, name, arguments) {"sqlite3_" #name, (void **)&sparta_sqlite.name},
+#define SP_SQLITE(result, name, arguments) {"sqlite3_" #name, (void **)&sp_sqlite.name},
 #include "tune/sqlite.def"
-#undef SPARTA_SQLITE
+#undef SP_SQLITE
 };
 
 static const char *problem;
@@ -23,13 +23,13 @@ static void look(void)
 {
     void *handle = dlopen("libsqlite3.so.0", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     problem = handle ? NULL : "libsqlite3.so.0 is not found";
-    for (size_t i = 0; i < SPARTA_COUNT(functions) && !problem; i++) {
+    for (size_t i = 0; i < SP_COUNT(functions) && !problem; i++) {
         *functions[i].at = dlsym(handle, functions[i].name);
         if (!*functions[i].at) problem = "libsqlite3.so.0 is too old";
     }
 }
 
-const char *sparta_sqlite_problem(void)
+const char *sp_sqlite_problem(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     const char *wanted = getenv("SPARTA_SQLITE");

@@ -1,7 +1,7 @@
 /* SQLite, loaded when it is there: nothing is linked, so that the program and the library start on a machine without it. Names and numbers
- * are those of its stable interface; call sparta_sqlite.step(s) for sqlite3_step(s), after sparta_sqlite_problem() said NULL. */
-#ifndef SPARTA_TUNE_SQLITE_H
-#define SPARTA_TUNE_SQLITE_H
+ * are those of its stable interface; call sp_sqlite.step(s) for sqlite3_step(s), after sp_sqlite_problem() said NULL. */
+#ifndef SP_TUNE_SQLITE_H
+#define SP_TUNE_SQLITE_H
 
 typedef struct sqlite3 sqlite3;
 typedef struct sqlite3_stmt sqlite3_stmt;
@@ -27,13 +27,13 @@ enum {
     SQLITE_DBCONFIG_TRUSTED_SCHEMA = 1017
 };
 
-extern struct sparta_sqlite {
-#define SPARTA_SQLITE(result, name, arguments) result(*name) arguments;
+extern struct sp_sqlite {
+#define SP_SQLITE(result, name, arguments) result(*name) arguments;
 #include "tune/sqlite.def"
-#undef SPARTA_SQLITE
-} sparta_sqlite;
+#undef SP_SQLITE
+} sp_sqlite;
 
 /* NULL: it is there. Otherwise why it is not used: "libsqlite3.so.0 is not found". */
-const char *sparta_sqlite_problem(void);
+const char *sp_sqlite_problem(void);
 
 #endif

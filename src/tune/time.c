@@ -14,9 +14,9 @@ static int by_size(const void *a, const void *b)
 
 static double window(void (*fn)(void *arg), void *arg, uint64_t calls)
 {
-    double start = sparta_now();
+    double start = sp_now();
     for (uint64_t i = 0; i < calls; i++) fn(arg);
-    return sparta_now() - start;
+    return sp_now() - start;
 }
 
 /* How many calls fill a window: one, unless the function is short. */
@@ -25,49 +25,48 @@ static sparta_status calibrate(sparta_ctx *cx, void (*fn)(void *arg), void *arg,
 {
     uint64_t n = 1;
     for (;;) {
-        SPARTA_TRY(sparta_check_cancel(cx));
+        SP_TRY(sp_check_cancel(cx));
         double took = window(fn, arg, n);
         if (took >= length || n >= (uint64_t)1 << 30) break;
         double times = took > 0 ? length / took : 16;
-        n = (uint64_t)((double)n * SPARTA_MIN(times, 16)) + 1; /* a first call may be slow: creep up */
+        n = (uint64_t)((double)n * SP_MIN(times, 16)) + 1; /* a first call may be slow: creep up */
     }
     *calls = n;
     return SPARTA_OK;
 }
 
 static sparta_status measure(sparta_ctx *cx, void (*fn)(void *arg), void *arg, double seconds, double *took,
-                             sparta_timing *out)
+                             sp_timing *out)
 {
-    double length = SPARTA_MAX(shortest, seconds / MOST_WINDOWS);
+    double length = SP_MAX(shortest, seconds / MOST_WINDOWS);
     uint64_t calls;
     int n = 0;
-    SPARTA_TRY(sparta_check_cancel(cx));
+    SP_TRY(sp_check_cancel(cx));
     fn(arg);
-    double end = sparta_now() + seconds;
-    SPARTA_TRY(calibrate(cx, fn, arg, length, &calls));
+    double end = sp_now() + seconds;
+    SP_TRY(calibrate(cx, fn, arg, length, &calls));
     do {
-        SPARTA_TRY(sparta_check_cancel(cx));
+        SP_TRY(sp_check_cancel(cx));
         double t = window(fn, arg, calls);
         if (t < shortest && calls < (uint64_t)1 << 30) { /* the calibration met a slow moment */
             calls *= 2;
             continue;
         }
         took[n++] = t / (double)calls;
-    } while (n < MOST_WINDOWS && (n == 0 || sparta_now() < end));
+    } while (n < MOST_WINDOWS && (n == 0 || sp_now() < end));
     qsort(took, (size_t)n, sizeof *took, by_size);
-    *out = (sparta_timing){
+    *out = (sp_timing){
         .best = took[0], .median = n % 2 ? took[n / 2] : (took[n / 2 - 1] + took[n / 2]) / 2, .windows = n};
     return SPARTA_OK;
 }
 
-sparta_status sparta_time(sparta_ctx *cx, void (*fn)(void *arg), void *arg, double seconds,
-                          sparta_timing *out)
+sparta_status sp_time(sparta_ctx *cx, void (*fn)(void *arg), void *arg, double seconds, sp_timing *out)
 {
     if (!(seconds > 0)) seconds = 0;
     if (seconds > 3600) seconds = 3600;
-    double *took = sparta_alloc_array(cx, MOST_WINDOWS, sizeof *took);
-    SPARTA_NEED(cx, took);
+    double *took = sp_alloc_array(cx, MOST_WINDOWS, sizeof *took);
+    SP_NEED(cx, took);
     sparta_status status = measure(cx, fn, arg, seconds, took, out);
-    sparta_free(cx, took);
+    sp_free(cx, took);
     return status;
 }

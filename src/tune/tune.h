@@ -7,33 +7,33 @@
  * an error: the memory is a help, not a need. Without a cache folder, or without SQLite, which is loaded
  * when it is there (sqlite.h), it lives in memory.
  */
-#ifndef SPARTA_TUNE_H
-#define SPARTA_TUNE_H
+#ifndef SP_TUNE_H
+#define SP_TUNE_H
 
 #include "jit/jit.h"
 
-typedef struct sparta_tune_db sparta_tune_db;
-typedef struct sparta_trial {
+typedef struct sp_tune_db sp_tune_db;
+typedef struct sp_trial {
     char implement[48];
     char parameters[96];
     double us; /* best time measured, microseconds */
     int threads;
-} sparta_trial;
+} sp_trial;
 
-sparta_status sparta_tune_open(sparta_ctx *cx, const char *path,
-                               sparta_tune_db **out) SPARTA_MUST; /* path NULL: beside the kernel cache */
-void sparta_tune_close(sparta_tune_db *db);
+sparta_status sp_tune_open(sparta_ctx *cx, const char *path,
+                           sp_tune_db **out) SP_MUST; /* path NULL: beside the kernel cache */
+void sp_tune_close(sp_tune_db *db);
 /* All trials of a key, fastest first; returns how many there are (at most `most` are written). */
-int sparta_tune_find(sparta_tune_db *db, const char *key, sparta_trial *out, int most);
+int sp_tune_find(sp_tune_db *db, const char *key, sp_trial *out, int most);
 /* Record a trial; the same key, implement and parameters keeps the faster time. */
-void sparta_tune_add(sparta_tune_db *db, const char *key, const sparta_trial *t);
+void sp_tune_add(sp_tune_db *db, const char *key, const sp_trial *t);
 
 /* Time fn(arg): repeats for about `seconds`, in windows of at least 20 us, after one warm-up call. */
-typedef struct sparta_timing {
+typedef struct sp_timing {
     double best, median;
     int windows;
-} sparta_timing; /* seconds a call */
-sparta_status sparta_time(sparta_ctx *cx, void (*fn)(void *arg), void *arg, double seconds,
-                          sparta_timing *out) SPARTA_MUST;
+} sp_timing; /* seconds a call */
+sparta_status sp_time(sparta_ctx *cx, void (*fn)(void *arg), void *arg, double seconds,
+                      sp_timing *out) SP_MUST;
 
 #endif

@@ -16,119 +16,113 @@ typedef struct shape {
     int64_t rows, tables, columns;
 } shape;
 
-static const char *numbered(sparta_zoo_builder *b, const char *name, int64_t i, const char *rest)
+static const char *numbered(sp_zoo_builder *b, const char *name, int64_t i, const char *rest)
 {
     char text[64];
     snprintf(text, sizeof text, "%s%lld%s", name, (long long)i, rest);
-    return sparta_zoo_join(b, text, "");
+    return sp_zoo_join(b, text, "");
 }
 
-static sparta_value *layer(sparta_zoo_builder *b, const char *name, int i, sparta_value *x, int64_t in,
-                           int64_t out, bool pruned)
+static sp_value *layer(sp_zoo_builder *b, const char *name, int i, sp_value *x, int64_t in, int64_t out,
+                       bool pruned)
 {
     /* Layers of torch.nn.Sequential are counted with their activations. */
-    return sparta_zoo_gemm(b, numbered(b, name, 2 * (int64_t)i, ""), x, in, out, pruned);
+    return sp_zoo_gemm(b, numbered(b, name, 2 * (int64_t)i, ""), x, in, out, pruned);
 }
 
-static sparta_value *bottom(sparta_zoo_builder *b, const shape *s, sparta_value *x)
+static sp_value *bottom(sp_zoo_builder *b, const shape *s, sp_value *x)
 {
     const int64_t size[BOTTOM + 1] = {DENSE, 512, 256, s->columns};
     for (int i = 0; i < BOTTOM; i++) {
         x = layer(b, "bot_l.", i, x, size[i], size[i + 1], i > 0);
-        x = sparta_zoo_unary(b, SPARTA_OP_Relu, numbered(b, "/bot_l/", 2 * i + 1, "/Relu"), x);
+        x = sp_zoo_unary(b, SP_OP_Relu, numbered(b, "/bot_l/", 2 * i + 1, "/Relu"), x);
     }
     return x;
 }
 
-static sparta_value *top(sparta_zoo_builder *b, sparta_value *x, int64_t features)
+static sp_value *top(sp_zoo_builder *b, sp_value *x, int64_t features)
 {
     const int64_t size[TOP + 1] = {features, 1024, 1024, 512, 256, 1};
     for (int i = 0; i < TOP; i++) {
         const bool last = i == TOP - 1;
         x = layer(b, "top_l.", i, x, size[i], size[i + 1], !last);
-        x = sparta_zoo_unary(b, last ? SPARTA_OP_Sigmoid : SPARTA_OP_Relu,
-                             numbered(b, "/top_l/", 2 * i + 1, last ? "/Sigmoid" : "/Relu"), x);
+        x = sp_zoo_unary(b, last ? SP_OP_Sigmoid : SP_OP_Relu,
+                         numbered(b, "/top_l/", 2 * i + 1, last ? "/Sigmoid" : "/Relu"), x);
     }
     return x;
 }
 
-static sparta_value *concat(sparta_zoo_builder *b, const char *name, int n, sparta_value *const *in)
+static sp_value *concat(sp_zoo_builder *b, const char *name, int n, sp_value *const *in)
 {
-    sparta_attr attr = {.name = "axis", .kind = SPARTA_ATTR_INT, .i = 1};
-    return sparta_zoo_node(b, SPARTA_OP_Concat, name, n, in, &(sparta_attrs){1, &attr});
+    sp_attr attr = {.name = "axis", .kind = SP_ATTR_INT, .i = 1};
+    return sp_zoo_node(b, SP_OP_Concat, name, n, in, &(sp_attrs){1, &attr});
 }
 
-static sparta_value *gather_columns(sparta_zoo_builder *b, const char *name, sparta_value *x,
-                                    sparta_value *index)
+static sp_value *gather_columns(sp_zoo_builder *b, const char *name, sp_value *x, sp_value *index)
 {
-    sparta_attr attr = {.name = "axis", .kind = SPARTA_ATTR_INT, .i = 1};
-    return sparta_zoo_node(b, SPARTA_OP_Gather, name, 2, (sparta_value *[]){x, index},
-                           &(sparta_attrs){1, &attr});
+    sp_attr attr = {.name = "axis", .kind = SP_ATTR_INT, .i = 1};
+    return sp_zoo_node(b, SP_OP_Gather, name, 2, (sp_value *[]){x, index}, &(sp_attrs){1, &attr});
 }
 
-static sparta_value *look_up(sparta_zoo_builder *b, const shape *s, sparta_value *ids, int64_t i)
+static sp_value *look_up(sp_zoo_builder *b, const shape *s, sp_value *ids, int64_t i)
 {
-    sparta_value *column = sparta_zoo_int(b, numbered(b, "/Constant_", i, ""), i);
-    sparta_value *table =
-        sparta_zoo_matrix(b, numbered(b, "emb_l.", i, ".weight"), s->rows, s->columns, 0.1f);
-    return sparta_zoo_binary(b, SPARTA_OP_Gather, numbered(b, "/emb_l.", i, "/Gather"), table,
-                             gather_columns(b, numbered(b, "/Gather_", i, ""), ids, column));
+    sp_value *column = sp_zoo_int(b, numbered(b, "/Constant_", i, ""), i);
+    sp_value *table = sp_zoo_matrix(b, numbered(b, "emb_l.", i, ".weight"), s->rows, s->columns, 0.1f);
+    return sp_zoo_binary(b, SP_OP_Gather, numbered(b, "/emb_l.", i, "/Gather"), table,
+                         gather_columns(b, numbered(b, "/Gather_", i, ""), ids, column));
 }
 
 /* Places of the elements below the diagonal of an n x n matrix, row by row. */
-static sparta_value *below_diagonal(sparta_zoo_builder *b, int64_t n)
+static sp_value *below_diagonal(sp_zoo_builder *b, int64_t n)
 {
     int64_t pairs = n * (n - 1) / 2, at = 0;
     sparta_tensor t;
-    sparta_value *v = NULL;
-    if (!b->status) b->status = sparta_tensor_alloc_in(b->g->arena, SPARTA_I64, 1, &pairs, &t);
+    sp_value *v = NULL;
+    if (!b->status) b->status = sp_tensor_alloc_in(b->g->arena, SPARTA_I64, 1, &pairs, &t);
     if (b->status) return NULL;
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < i; j++) ((int64_t *)t.data)[at++] = i * n + j;
-    b->status = sparta_graph_add_constant(b->g, "/Constant_pairs", &t, false, &v);
+    b->status = sp_graph_add_constant(b->g, "/Constant_pairs", &t, false, &v);
     return b->status ? NULL : v;
 }
 
 /* x and the dots of all pairs of x and the rows of the tables: (B, columns + pairs) */
-static sparta_value *cross(sparta_zoo_builder *b, const shape *s, sparta_value *x, sparta_value *ids)
+static sp_value *cross(sp_zoo_builder *b, const shape *s, sp_value *x, sp_value *ids)
 {
     static const int64_t turn[] = {0, 2, 1};
     const int64_t n = s->tables + 1;
-    sparta_value **vector = sparta_arena_array(b->g->arena, (size_t)n, sizeof *vector);
-    if (!vector) b->status = sparta_ctx_status(b->g->cx);
+    sp_value **vector = sp_arena_array(b->g->arena, (size_t)n, sizeof *vector);
+    if (!vector) b->status = sp_ctx_status(b->g->cx);
     if (b->status) return NULL;
     vector[0] = x;
     for (int64_t i = 0; i < s->tables; i++) vector[i + 1] = look_up(b, s, ids, i);
-    sparta_value *t = concat(b, "/Concat", (int)n, vector);
-    t = sparta_zoo_binary(b, SPARTA_OP_Reshape, "/Reshape", t,
-                          sparta_zoo_ints(b, "/Constant_stack", 3, (int64_t[]){-1, n, s->columns}));
-    sparta_value *z = sparta_zoo_binary(b, SPARTA_OP_MatMul, "/MatMul", t,
-                                        sparta_zoo_transpose(b, "/Transpose", t, 3, turn));
-    z = sparta_zoo_binary(b, SPARTA_OP_Reshape, "/Reshape_1", z,
-                          sparta_zoo_ints(b, "/Constant_flat", 2, (int64_t[]){-1, n * n}));
-    sparta_value *part[] = {x, gather_columns(b, "/Gather", z, below_diagonal(b, n))};
+    sp_value *t = concat(b, "/Concat", (int)n, vector);
+    t = sp_zoo_binary(b, SP_OP_Reshape, "/Reshape", t,
+                      sp_zoo_ints(b, "/Constant_stack", 3, (int64_t[]){-1, n, s->columns}));
+    sp_value *z = sp_zoo_binary(b, SP_OP_MatMul, "/MatMul", t, sp_zoo_transpose(b, "/Transpose", t, 3, turn));
+    z = sp_zoo_binary(b, SP_OP_Reshape, "/Reshape_1", z,
+                      sp_zoo_ints(b, "/Constant_flat", 2, (int64_t[]){-1, n * n}));
+    sp_value *part[] = {x, gather_columns(b, "/Gather", z, below_diagonal(b, n))};
     return concat(b, "/Concat_1", 2, part);
 }
 
-sparta_status sparta_zoo_dlrm(sparta_graph *g, const sparta_zoo_request *r)
+sparta_status sp_zoo_dlrm(sp_graph *g, const sp_zoo_request *r)
 {
     shape s = {.rows = 100000, .tables = 26, .columns = 128};
-    const sparta_zoo_size size[] = {
+    const sp_zoo_size size[] = {
         {"rows", &s.rows}, {"tables", &s.tables}, {"columns", &s.columns}, {"batch", NULL}};
-    SPARTA_TRY(sparta_zoo_sizes(g, r, size, (int)SPARTA_COUNT(size)));
+    SP_TRY(sp_zoo_sizes(g, r, size, (int)SP_COUNT(size)));
     if (s.tables > 1000)
-        return sparta_fail(g->cx, SPARTA_E_USAGE, "zoo %s: tables=%lld; at most 1000", g->name,
-                           (long long)s.tables);
-    sparta_zoo_builder b = {.g = g, .request = r};
-    const sparta_expr *batch = sparta_zoo_symbol(&b, "batch"), *dense = sparta_expr_const(g->arena, DENSE),
-                      *tables = sparta_expr_const(g->arena, s.tables), *one = sparta_expr_const(g->arena, 1);
-    if (!dense || !tables || !one) return sparta_ctx_status(g->cx);
-    sparta_value *x =
-        sparta_zoo_input(&b, "dense", SPARTA_F32, 2, (const sparta_expr *const[]){batch, dense});
-    sparta_value *ids =
-        sparta_zoo_input(&b, "ids", SPARTA_I64, 2, (const sparta_expr *const[]){batch, tables});
+        return sp_fail(g->cx, SPARTA_E_USAGE, "zoo %s: tables=%lld; at most 1000", g->name,
+                       (long long)s.tables);
+    sp_zoo_builder b = {.g = g, .request = r};
+    const sp_expr *batch = sp_zoo_symbol(&b, "batch"), *dense = sp_expr_const(g->arena, DENSE),
+                  *tables = sp_expr_const(g->arena, s.tables), *one = sp_expr_const(g->arena, 1);
+    if (!dense || !tables || !one) return sp_ctx_status(g->cx);
+    sp_value *x = sp_zoo_input(&b, "dense", SPARTA_F32, 2, (const sp_expr *const[]){batch, dense});
+    sp_value *ids = sp_zoo_input(&b, "ids", SPARTA_I64, 2, (const sp_expr *const[]){batch, tables});
     x = cross(&b, &s, bottom(&b, &s, x), ids);
     x = top(&b, x, s.columns + (s.tables + 1) * s.tables / 2);
-    sparta_zoo_output(&b, x, "probability", 2, (const sparta_expr *const[]){batch, one});
+    sp_zoo_output(&b, x, "probability", 2, (const sp_expr *const[]){batch, one});
     return b.status;
 }

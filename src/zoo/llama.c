@@ -20,152 +20,150 @@ typedef struct shape {
 } shape;
 
 typedef struct llama {
-    sparta_zoo_builder b;
+    sp_zoo_builder b;
     shape s;
-    sparta_value *cos, *sin, *places; /* tables (positions, D/2), position of each token (B, S) */
+    sp_value *cos, *sin, *places; /* tables (positions, D/2), position of each token (B, S) */
 } llama;
 
 static const float deviation = 0.02f;
 
 static const char *join(llama *m, const char *prefix, const char *rest)
 {
-    return sparta_zoo_join(&m->b, prefix, rest);
+    return sp_zoo_join(&m->b, prefix, rest);
 }
 
 /* ------------------------------------------------------------------ pieces */
 
-static sparta_value *linear(llama *m, const char *path, const char *node, sparta_value *x, int64_t in,
-                            int64_t out)
+static sp_value *linear(llama *m, const char *path, const char *node, sp_value *x, int64_t in, int64_t out)
 {
-    return sparta_zoo_matmul(&m->b, path, node, x, in, out, deviation);
+    return sp_zoo_matmul(&m->b, path, node, x, in, out, deviation);
 }
 
-static sparta_value *norm(llama *m, const char *path, const char *node, sparta_value *x)
+static sp_value *norm(llama *m, const char *path, const char *node, sp_value *x)
 {
-    const sparta_attr epsilon = {.name = "epsilon", .kind = SPARTA_ATTR_FLOAT, .f = 1e-5f};
-    sparta_value *in[2] = {x, sparta_zoo_vector(&m->b, join(m, path, ".weight"), m->s.hidden, 1, 0.05f)};
-    return sparta_zoo_node(&m->b, SPARTA_OP_RMSNormalization, join(m, node, "/RMSNormalization"), 2, in,
-                           &(sparta_attrs){1, &epsilon});
+    const sp_attr epsilon = {.name = "epsilon", .kind = SP_ATTR_FLOAT, .f = 1e-5f};
+    sp_value *in[2] = {x, sp_zoo_vector(&m->b, join(m, path, ".weight"), m->s.hidden, 1, 0.05f)};
+    return sp_zoo_node(&m->b, SP_OP_RMSNormalization, join(m, node, "/RMSNormalization"), 2, in,
+                       &(sp_attrs){1, &epsilon});
 }
 
-static sparta_value *rotary(llama *m, const char *node, sparta_value *x, int64_t heads)
+static sp_value *rotary(llama *m, const char *node, sp_value *x, int64_t heads)
 {
-    const sparta_attr attr = {.name = "num_heads", .kind = SPARTA_ATTR_INT, .i = heads};
-    sparta_value *in[] = {x, m->cos, m->sin, m->places};
-    return sparta_zoo_node(&m->b, SPARTA_OP_RotaryEmbedding, join(m, node, "/RotaryEmbedding"), 4, in,
-                           &(sparta_attrs){1, &attr});
+    const sp_attr attr = {.name = "num_heads", .kind = SP_ATTR_INT, .i = heads};
+    sp_value *in[] = {x, m->cos, m->sin, m->places};
+    return sp_zoo_node(&m->b, SP_OP_RotaryEmbedding, join(m, node, "/RotaryEmbedding"), 4, in,
+                       &(sp_attrs){1, &attr});
 }
 
 /* Angles: position / 10000^(i / half), the cosines or sines of them. */
-static sparta_value *table(llama *m, const char *name, double (*f)(double))
+static sp_value *table(llama *m, const char *name, double (*f)(double))
 {
-    sparta_zoo_builder *b = &m->b;
+    sp_zoo_builder *b = &m->b;
     const int64_t half = m->s.hidden / m->s.heads / 2, dim[2] = {m->s.positions, half};
     sparta_tensor t;
-    sparta_value *v = NULL;
-    if (!b->status) b->status = sparta_tensor_alloc_in(b->g->arena, SPARTA_F32, 2, dim, &t);
+    sp_value *v = NULL;
+    if (!b->status) b->status = sp_tensor_alloc_in(b->g->arena, SPARTA_F32, 2, dim, &t);
     if (b->status) return NULL;
     for (int64_t p = 0; p < m->s.positions; p++)
         for (int64_t i = 0; i < half; i++)
             ((float *)t.data)[p * half + i] = (float)f((double)p * pow(10000, -(double)i / (double)half));
-    b->status = sparta_graph_add_constant(b->g, name, &t, false, &v);
+    b->status = sp_graph_add_constant(b->g, name, &t, false, &v);
     return b->status ? NULL : v;
 }
 
 /* ------------------------------------------------------------------ a layer */
 
-static sparta_value *attention(llama *m, const char *path, const char *node, sparta_value *x)
+static sp_value *attention(llama *m, const char *path, const char *node, sp_value *x)
 {
     const int64_t h = m->s.hidden, kept = h / m->s.heads * m->s.groups; /* columns of k and v */
     const char *qn = join(m, node, "/q_proj"), *kn = join(m, node, "/k_proj"), *vn = join(m, node, "/v_proj");
-    const sparta_attr attr[] = {{.name = "is_causal", .kind = SPARTA_ATTR_INT, .i = 1},
-                                {.name = "q_num_heads", .kind = SPARTA_ATTR_INT, .i = m->s.heads},
-                                {.name = "kv_num_heads", .kind = SPARTA_ATTR_INT, .i = m->s.groups}};
-    sparta_value *in[3];
+    const sp_attr attr[] = {{.name = "is_causal", .kind = SP_ATTR_INT, .i = 1},
+                            {.name = "q_num_heads", .kind = SP_ATTR_INT, .i = m->s.heads},
+                            {.name = "kv_num_heads", .kind = SP_ATTR_INT, .i = m->s.groups}};
+    sp_value *in[3];
     in[0] = rotary(m, qn, linear(m, join(m, path, ".q_proj"), qn, x, h, h), m->s.heads);
     in[1] = rotary(m, kn, linear(m, join(m, path, ".k_proj"), kn, x, h, kept), m->s.groups);
     in[2] = linear(m, join(m, path, ".v_proj"), vn, x, h, kept);
-    sparta_value *y = sparta_zoo_node(&m->b, SPARTA_OP_OnnxAttention, join(m, node, "/Attention"), 3, in,
-                                      &(sparta_attrs){3, attr});
+    sp_value *y =
+        sp_zoo_node(&m->b, SP_OP_OnnxAttention, join(m, node, "/Attention"), 3, in, &(sp_attrs){3, attr});
     return linear(m, join(m, path, ".o_proj"), join(m, node, "/o_proj"), y, h, h);
 }
 
 /* down(silu(gate x) * up x), silu(z) = z sigmoid(z) */
-static sparta_value *swiglu(llama *m, const char *path, const char *node, sparta_value *x)
+static sp_value *swiglu(llama *m, const char *path, const char *node, sp_value *x)
 {
-    sparta_zoo_builder *b = &m->b;
+    sp_zoo_builder *b = &m->b;
     const int64_t h = m->s.hidden, f = m->s.ffn;
-    sparta_value *gate = linear(m, join(m, path, ".gate_proj"), join(m, node, "/gate_proj"), x, h, f);
-    sparta_value *up = linear(m, join(m, path, ".up_proj"), join(m, node, "/up_proj"), x, h, f);
-    sparta_value *s = sparta_zoo_unary(b, SPARTA_OP_Sigmoid, join(m, node, "/act_fn/Sigmoid"), gate);
-    s = sparta_zoo_binary(b, SPARTA_OP_Mul, join(m, node, "/act_fn/Mul"), gate, s);
-    s = sparta_zoo_binary(b, SPARTA_OP_Mul, join(m, node, "/Mul"), s, up);
+    sp_value *gate = linear(m, join(m, path, ".gate_proj"), join(m, node, "/gate_proj"), x, h, f);
+    sp_value *up = linear(m, join(m, path, ".up_proj"), join(m, node, "/up_proj"), x, h, f);
+    sp_value *s = sp_zoo_unary(b, SP_OP_Sigmoid, join(m, node, "/act_fn/Sigmoid"), gate);
+    s = sp_zoo_binary(b, SP_OP_Mul, join(m, node, "/act_fn/Mul"), gate, s);
+    s = sp_zoo_binary(b, SP_OP_Mul, join(m, node, "/Mul"), s, up);
     return linear(m, join(m, path, ".down_proj"), join(m, node, "/down_proj"), s, f, h);
 }
 
-static sparta_value *layer(llama *m, int i, sparta_value *x)
+static sp_value *layer(llama *m, int i, sp_value *x)
 {
     char number[16];
     snprintf(number, sizeof number, "%d", i);
     const char *path = join(m, "model.layers.", number), *node = join(m, "/model/layers.", number);
-    sparta_value *y = norm(m, join(m, path, ".input_layernorm"), join(m, node, "/input_layernorm"), x);
+    sp_value *y = norm(m, join(m, path, ".input_layernorm"), join(m, node, "/input_layernorm"), x);
     y = attention(m, join(m, path, ".self_attn"), join(m, node, "/self_attn"), y);
-    y = sparta_zoo_binary(&m->b, SPARTA_OP_Add, join(m, node, "/Add"), x, y);
-    sparta_value *z =
+    y = sp_zoo_binary(&m->b, SP_OP_Add, join(m, node, "/Add"), x, y);
+    sp_value *z =
         norm(m, join(m, path, ".post_attention_layernorm"), join(m, node, "/post_attention_layernorm"), y);
     z = swiglu(m, join(m, path, ".mlp"), join(m, node, "/mlp"), z);
-    return sparta_zoo_binary(&m->b, SPARTA_OP_Add, join(m, node, "/Add_1"), y, z);
+    return sp_zoo_binary(&m->b, SP_OP_Add, join(m, node, "/Add_1"), y, z);
 }
 
 /* ------------------------------------------------------------------ the model */
 
-static sparta_status take_sizes(sparta_graph *g, const sparta_zoo_request *r, shape *s)
+static sparta_status take_sizes(sp_graph *g, const sp_zoo_request *r, shape *s)
 {
-    const sparta_zoo_size size[] = {
-        {"layers", &s->layers},       {"hidden", &s->hidden}, {"heads", &s->heads},
-        {"groups", &s->groups},       {"ffn", &s->ffn},       {"vocab", &s->vocab},
-        {"positions", &s->positions}, {"batch", NULL},        {"sequence", NULL}};
-    SPARTA_TRY(sparta_zoo_sizes(g, r, size, (int)SPARTA_COUNT(size)));
+    const sp_zoo_size size[] = {{"layers", &s->layers},       {"hidden", &s->hidden}, {"heads", &s->heads},
+                                {"groups", &s->groups},       {"ffn", &s->ffn},       {"vocab", &s->vocab},
+                                {"positions", &s->positions}, {"batch", NULL},        {"sequence", NULL}};
+    SP_TRY(sp_zoo_sizes(g, r, size, (int)SP_COUNT(size)));
     if (s->hidden % s->heads || s->hidden / s->heads % 2 || s->heads % s->groups)
-        return sparta_fail(g->cx, SPARTA_E_USAGE,
-                           "zoo %s: hidden=%lld, heads=%lld, groups=%lld; heads must divide hidden into even "
-                           "parts, and groups "
-                           "must divide heads; change one with --dim",
-                           g->name, (long long)s->hidden, (long long)s->heads, (long long)s->groups);
+        return sp_fail(g->cx, SPARTA_E_USAGE,
+                       "zoo %s: hidden=%lld, heads=%lld, groups=%lld; heads must divide hidden into even "
+                       "parts, and groups "
+                       "must divide heads; change one with --dim",
+                       g->name, (long long)s->hidden, (long long)s->heads, (long long)s->groups);
     if (s->layers > 1000)
-        return sparta_fail(g->cx, SPARTA_E_USAGE, "zoo %s: layers=%lld; at most 1000", g->name,
-                           (long long)s->layers);
+        return sp_fail(g->cx, SPARTA_E_USAGE, "zoo %s: layers=%lld; at most 1000", g->name,
+                       (long long)s->layers);
     return SPARTA_OK;
 }
 
 /* [1, sequence] for every row of the batch. */
-static sparta_value *places(llama *m, sparta_value *ids)
+static sp_value *places(llama *m, sp_value *ids)
 {
-    sparta_zoo_builder *b = &m->b;
-    sparta_value *row = sparta_zoo_positions(b, "position_ids", "/positions", m->s.positions, ids);
-    sparta_value *all = sparta_zoo_unary(b, SPARTA_OP_Shape, "/positions/Shape_1", ids);
-    return sparta_zoo_binary(b, SPARTA_OP_Expand, "/positions/Expand", row, all);
+    sp_zoo_builder *b = &m->b;
+    sp_value *row = sp_zoo_positions(b, "position_ids", "/positions", m->s.positions, ids);
+    sp_value *all = sp_zoo_unary(b, SP_OP_Shape, "/positions/Shape_1", ids);
+    return sp_zoo_binary(b, SP_OP_Expand, "/positions/Expand", row, all);
 }
 
-sparta_status sparta_zoo_llama_mini(sparta_graph *g, const sparta_zoo_request *r)
+sparta_status sp_zoo_llama_mini(sp_graph *g, const sp_zoo_request *r)
 {
     shape s = {4, 256, 8, 2, 768, 32000, 512};
-    SPARTA_TRY(take_sizes(g, r, &s));
+    SP_TRY(take_sizes(g, r, &s));
     llama m = {.b = {.g = g, .request = r}, .s = s};
-    sparta_zoo_builder *b = &m.b;
-    const sparta_expr *dim[3] = {sparta_zoo_symbol(b, "batch"), sparta_zoo_symbol(b, "sequence"),
-                                 sparta_expr_const(g->arena, s.vocab)};
-    SPARTA_NEED(g->cx, dim[2]);
-    sparta_value *ids = sparta_zoo_input(b, "input_ids", SPARTA_I64, 2, dim);
+    sp_zoo_builder *b = &m.b;
+    const sp_expr *dim[3] = {sp_zoo_symbol(b, "batch"), sp_zoo_symbol(b, "sequence"),
+                             sp_expr_const(g->arena, s.vocab)};
+    SP_NEED(g->cx, dim[2]);
+    sp_value *ids = sp_zoo_input(b, "input_ids", SPARTA_I64, 2, dim);
     m.cos = table(&m, "cos_cache", cos);
     m.sin = table(&m, "sin_cache", sin);
     m.places = places(&m, ids);
-    sparta_value *words = sparta_zoo_matrix(b, "model.embed_tokens.weight", s.vocab, s.hidden, deviation);
-    sparta_value *x = sparta_zoo_binary(b, SPARTA_OP_Gather, "/model/embed_tokens/Gather", words, ids);
+    sp_value *words = sp_zoo_matrix(b, "model.embed_tokens.weight", s.vocab, s.hidden, deviation);
+    sp_value *x = sp_zoo_binary(b, SP_OP_Gather, "/model/embed_tokens/Gather", words, ids);
     for (int i = 0; i < s.layers && !m.b.status; i++) x = layer(&m, i, x);
     x = norm(&m, "model.norm", "/model/norm", x);
-    sparta_value *head = sparta_zoo_matrix(b, "lm_head.weight", s.hidden, s.vocab, deviation);
-    x = sparta_zoo_binary(b, SPARTA_OP_MatMul, "/lm_head/MatMul", x, head);
-    sparta_zoo_output(b, x, "logits", 3, dim);
+    sp_value *head = sp_zoo_matrix(b, "lm_head.weight", s.hidden, s.vocab, deviation);
+    x = sp_zoo_binary(b, SP_OP_MatMul, "/lm_head/MatMul", x, head);
+    sp_zoo_output(b, x, "logits", 3, dim);
     return m.b.status;
 }

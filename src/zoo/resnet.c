@@ -13,54 +13,52 @@ typedef struct place { /* the block, and the channels that enter and leave it */
     int64_t in, width, out, stride;
 } place;
 
-static sparta_value *layer(sparta_zoo_builder *b, const place *p, int i, sparta_value *x, sparta_zoo_conv c)
+static sp_value *layer(sp_zoo_builder *b, const place *p, int i, sp_value *x, sp_zoo_conv c)
 {
-    const char *conv = sparta_zoo_join(b, p->path, sparta_zoo_numbered(b, ".conv", i, "")),
-               *bn = sparta_zoo_join(b, p->path, sparta_zoo_numbered(b, ".bn", i, ""));
+    const char *conv = sp_zoo_join(b, p->path, sp_zoo_numbered(b, ".conv", i, "")),
+               *bn = sp_zoo_join(b, p->path, sp_zoo_numbered(b, ".bn", i, ""));
     c.pruned = true;
-    x = sparta_zoo_convolve(b, conv, x, c);
-    return sparta_zoo_normalise(b, bn, x, c.out, i == 3 ? 0.3f : 1); /* residuals add up: each adds little */
+    x = sp_zoo_convolve(b, conv, x, c);
+    return sp_zoo_normalise(b, bn, x, c.out, i == 3 ? 0.3f : 1); /* residuals add up: each adds little */
 }
 
-static sparta_value *block(sparta_zoo_builder *b, const place *p, sparta_value *x)
+static sp_value *block(sp_zoo_builder *b, const place *p, sp_value *x)
 {
-    const char *node = sparta_zoo_join(b, "/", p->path);
-    sparta_value *same = x;
-    sparta_value *y = layer(b, p, 1, x, (sparta_zoo_conv){p->in, p->width, 1, 1, .group = 1});
-    y = sparta_zoo_relu(b, sparta_zoo_join(b, node, "/relu/Relu"), y);
-    y = layer(b, p, 2, y, (sparta_zoo_conv){p->width, p->width, 3, p->stride, .group = 1});
-    y = sparta_zoo_relu(b, sparta_zoo_join(b, node, "/relu_1/Relu"), y);
-    y = layer(b, p, 3, y, (sparta_zoo_conv){p->width, p->out, 1, 1, .group = 1});
+    const char *node = sp_zoo_join(b, "/", p->path);
+    sp_value *same = x;
+    sp_value *y = layer(b, p, 1, x, (sp_zoo_conv){p->in, p->width, 1, 1, .group = 1});
+    y = sp_zoo_relu(b, sp_zoo_join(b, node, "/relu/Relu"), y);
+    y = layer(b, p, 2, y, (sp_zoo_conv){p->width, p->width, 3, p->stride, .group = 1});
+    y = sp_zoo_relu(b, sp_zoo_join(b, node, "/relu_1/Relu"), y);
+    y = layer(b, p, 3, y, (sp_zoo_conv){p->width, p->out, 1, 1, .group = 1});
     if (p->in != p->out || p->stride != 1) {
-        same = sparta_zoo_convolve(b, sparta_zoo_join(b, p->path, ".downsample.0"), x,
-                                   (sparta_zoo_conv){p->in, p->out, 1, p->stride, .pruned = true});
-        same = sparta_zoo_normalise(b, sparta_zoo_join(b, p->path, ".downsample.1"), same, p->out, 0.7f);
+        same = sp_zoo_convolve(b, sp_zoo_join(b, p->path, ".downsample.0"), x,
+                               (sp_zoo_conv){p->in, p->out, 1, p->stride, .pruned = true});
+        same = sp_zoo_normalise(b, sp_zoo_join(b, p->path, ".downsample.1"), same, p->out, 0.7f);
     }
-    y = sparta_zoo_binary(b, SPARTA_OP_Add, sparta_zoo_join(b, node, "/Add"), y, same);
-    return sparta_zoo_relu(b, sparta_zoo_join(b, node, "/relu_2/Relu"), y);
+    y = sp_zoo_binary(b, SP_OP_Add, sp_zoo_join(b, node, "/Add"), y, same);
+    return sp_zoo_relu(b, sp_zoo_join(b, node, "/relu_2/Relu"), y);
 }
 
-sparta_status sparta_zoo_resnet50(sparta_graph *g, const sparta_zoo_request *r)
+sparta_status sp_zoo_resnet50(sp_graph *g, const sp_zoo_request *r)
 {
     static const int blocks[] = {3, 4, 6, 3};
     int64_t image = 224, width = 64, classes = 1000;
-    const sparta_zoo_size size[] = {
-        {"image", &image}, {"width", &width}, {"classes", &classes}, {"batch", NULL}};
-    SPARTA_TRY(sparta_zoo_sizes(g, r, size, (int)SPARTA_COUNT(size)));
-    sparta_zoo_builder b = {.g = g, .request = r};
-    sparta_value *x = sparta_zoo_image(&b, image);
-    x = sparta_zoo_convolve(&b, "conv1", x, (sparta_zoo_conv){3, width, 7, 2, .group = 1});
-    x = sparta_zoo_relu(&b, "/relu/Relu", sparta_zoo_normalise(&b, "bn1", x, width, 1));
-    x = sparta_zoo_pool(&b, SPARTA_OP_MaxPool, "/maxpool/MaxPool", x, 3, 2, 1);
+    const sp_zoo_size size[] = {{"image", &image}, {"width", &width}, {"classes", &classes}, {"batch", NULL}};
+    SP_TRY(sp_zoo_sizes(g, r, size, (int)SP_COUNT(size)));
+    sp_zoo_builder b = {.g = g, .request = r};
+    sp_value *x = sp_zoo_image(&b, image);
+    x = sp_zoo_convolve(&b, "conv1", x, (sp_zoo_conv){3, width, 7, 2, .group = 1});
+    x = sp_zoo_relu(&b, "/relu/Relu", sp_zoo_normalise(&b, "bn1", x, width, 1));
+    x = sp_zoo_pool(&b, SP_OP_MaxPool, "/maxpool/MaxPool", x, 3, 2, 1);
     int64_t in = width;
     for (int stage = 0; stage < 4; stage++)
         for (int i = 0; i < blocks[stage] && !b.status; i++) {
-            const char *path =
-                sparta_zoo_numbered(&b, sparta_zoo_numbered(&b, "layer", stage + 1, "."), i, "");
+            const char *path = sp_zoo_numbered(&b, sp_zoo_numbered(&b, "layer", stage + 1, "."), i, "");
             place p = {path, in, width << stage, 4 * (width << stage), stage > 0 && i == 0 ? 2 : 1};
             x = block(&b, &p, x);
             in = p.out;
         }
-    sparta_zoo_classify(&b, "fc", x, in, classes);
+    sp_zoo_classify(&b, "fc", x, in, classes);
     return b.status;
 }

@@ -6,27 +6,27 @@
  * of the encoder (of the MLP), not to embeddings or heads; of convolutional networks (weights named as torchvision's, "layer3.0.conv3.weight")
  * to the filters, seen as (out, in*height*width), but not to the first nor to depthwise ones.
  */
-#ifndef SPARTA_ZOO_H
-#define SPARTA_ZOO_H
+#ifndef SP_ZOO_H
+#define SP_ZOO_H
 
 #include "graph/graph.h"
 #include "prune/prune.h"
 
-typedef struct sparta_zoo_request {
+typedef struct sp_zoo_request {
     const char *name; /* row of zoo.def */
     uint64_t seed;
-    const sparta_prune_spec *prune; /* NULL: dense */
-    sparta_bindings dims;           /* overrides: layers, hidden, vocab, ... as the model documents */
-} sparta_zoo_request;
+    const sp_prune_spec *prune; /* NULL: dense */
+    sp_bindings dims;           /* overrides: layers, hidden, vocab, ... as the model documents */
+} sp_zoo_request;
 
-typedef struct sparta_zoo_model {
+typedef struct sp_zoo_model {
     const char *name, *what;
-    sparta_status (*build)(sparta_graph *g, const sparta_zoo_request *r);
+    sparta_status (*build)(sp_graph *g, const sp_zoo_request *r);
     int64_t parameters; /* of the default sizes */
-} sparta_zoo_model;
+} sp_zoo_model;
 
-int sparta_zoo_count(void);
-const sparta_zoo_model *sparta_zoo_row(int i);
-sparta_status sparta_zoo_build(sparta_ctx *cx, const sparta_zoo_request *r, sparta_graph **out) SPARTA_MUST;
+int sp_zoo_count(void);
+const sp_zoo_model *sp_zoo_row(int i);
+sparta_status sp_zoo_build(sparta_ctx *cx, const sp_zoo_request *r, sp_graph **out) SP_MUST;
 
 #endif

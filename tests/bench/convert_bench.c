@@ -16,9 +16,9 @@
 #define MOST_RUNS 10000
 
 static sparta_ctx *cx;
-static sparta_packed entries, source;
+static sp_packed entries, source;
 static bool has_source;
-static sparta_pool *pool[9];
+static sp_pool *pool[9];
 
 static void need(sparta_status status)
 {
@@ -27,10 +27,10 @@ static void need(sparta_status status)
     exit(1);
 }
 
-static sparta_format format_of(const char *text)
+static sp_format format_of(const char *text)
 {
-    sparta_format f;
-    need(sparta_format_parse(cx, text, &f));
+    sp_format f;
+    need(sp_format_parse(cx, text, &f));
     return f;
 }
 
@@ -38,40 +38,40 @@ static void load(long long rows, long long cols, int64_t n, const char *path)
 {
     FILE *f = fopen(path, "rb");
     sparta_tensor all;
-    need(f ? SPARTA_OK : sparta_fail(cx, SPARTA_E_IO, "%s: cannot be opened", path));
-    sparta_packed_free(cx, &entries);
-    entries = (sparta_packed){
+    need(f ? SPARTA_OK : sp_fail(cx, SPARTA_E_IO, "%s: cannot be opened", path));
+    sp_packed_free(cx, &entries);
+    entries = (sp_packed){
         .format = format_of("(i,j)->(i:compressed(nonunique,nonordered), j:singleton(nonordered,soa))"),
         .dtype = SPARTA_F32,
         .rank = 2,
         .dim = {rows, cols}};
-    need(sparta_tensor_alloc(cx, SPARTA_I32, 1, &(int64_t){2}, &entries.pos[0]));
+    need(sp_tensor_alloc(cx, SPARTA_I32, 1, &(int64_t){2}, &entries.pos[0]));
     ((int32_t *)entries.pos[0].data)[1] = (int32_t)n;
     for (int k = 0; k < 3; k++) {
-        need(sparta_tensor_alloc(cx, k < 2 ? SPARTA_I32 : SPARTA_F32, 1, &n, &all));
+        need(sp_tensor_alloc(cx, k < 2 ? SPARTA_I32 : SPARTA_F32, 1, &n, &all));
         if (fread(all.data, 4, (size_t)n, f) != (size_t)n)
-            need(sparta_fail(cx, SPARTA_E_IO, "%s: too short", path));
+            need(sp_fail(cx, SPARTA_E_IO, "%s: too short", path));
         *(k < 2 ? &entries.crd[k] : &entries.values) = all;
     }
     fclose(f);
-    need(sparta_packed_verify(cx, &entries));
+    need(sp_packed_verify(cx, &entries));
     printf("loaded %lld\n", (long long)n);
 }
 
 /* "as loaded": the entries themselves. */
 static void set_source(const char *text)
 {
-    if (has_source) sparta_packed_free(cx, &source);
+    if (has_source) sp_packed_free(cx, &source);
     has_source = false;
     if (strcmp(text, "as loaded")) {
-        sparta_format f = format_of(text);
-        need(sparta_format_convert(cx, &entries, &f, NULL, &source));
+        sp_format f = format_of(text);
+        need(sp_format_convert(cx, &entries, &f, NULL, &source));
         has_source = true;
     }
     printf("source %s\n", text);
 }
 
-static const sparta_packed *from(void)
+static const sp_packed *from(void)
 {
     return has_source ? &source : &entries;
 }
@@ -86,37 +86,37 @@ static void time_it(const char *text, int threads, double seconds)
 {
     static double t[MOST_RUNS];
     int n = 0;
-    sparta_format f = format_of(text);
-    if (threads > 1 && !pool[threads]) pool[threads] = sparta_pool_create(cx, threads);
-    if (threads > 1 && !pool[threads]) need(sparta_ctx_status(cx));
-    for (double end = sparta_now() + seconds; n < 3 || (sparta_now() < end && n < MOST_RUNS); n++) {
-        sparta_packed out;
-        double start = sparta_now();
-        need(sparta_format_convert(cx, from(), &f, threads > 1 ? pool[threads] : NULL, &out));
-        sparta_packed_free(cx, &out);
-        t[n] = sparta_now() - start;
+    sp_format f = format_of(text);
+    if (threads > 1 && !pool[threads]) pool[threads] = sp_pool_create(cx, threads);
+    if (threads > 1 && !pool[threads]) need(sp_ctx_status(cx));
+    for (double end = sp_now() + seconds; n < 3 || (sp_now() < end && n < MOST_RUNS); n++) {
+        sp_packed out;
+        double start = sp_now();
+        need(sp_format_convert(cx, from(), &f, threads > 1 ? pool[threads] : NULL, &out));
+        sp_packed_free(cx, &out);
+        t[n] = sp_now() - start;
     }
     qsort(t, (size_t)n, sizeof t[0], by_size);
-    printf("%.9f %.9f %s\n", t[0], t[n / 2], sparta_convert_path(&from()->format, &f));
+    printf("%.9f %.9f %s\n", t[0], t[n / 2], sp_convert_path(&from()->format, &f));
 }
 
 static void copy(size_t mib, double seconds)
 {
     size_t size = mib << 20;
-    char *a = sparta_zalloc(cx, size), *b = sparta_zalloc(cx, size);
-    if (!a || !b) need(sparta_ctx_status(cx));
+    char *a = sp_zalloc(cx, size), *b = sp_zalloc(cx, size);
+    if (!a || !b) need(sp_ctx_status(cx));
     double best = 1e9;
     memset(a, 1, size);
     memset(b, 1, size);
-    for (double end = sparta_now() + seconds; best == 1e9 || sparta_now() < end;) {
-        double start = sparta_now();
+    for (double end = sp_now() + seconds; best == 1e9 || sp_now() < end;) {
+        double start = sp_now();
         memcpy(b, a, size);
         __asm__ volatile("" ::"r"(b) : "memory");
-        best = SPARTA_MIN(best, sparta_now() - start);
+        best = SP_MIN(best, sp_now() - start);
     }
     printf("%.6g\n", 2.0 * (double)size / best);
-    sparta_free(cx, a);
-    sparta_free(cx, b);
+    sp_free(cx, a);
+    sp_free(cx, b);
 }
 
 int main(void)
@@ -143,12 +143,12 @@ int main(void)
         else if (sscanf(line, "copy %lld %lf", &n, &seconds) == 2)
             copy((size_t)n, seconds);
         else
-            need(sparta_fail(cx, SPARTA_E_USAGE, "'%s' is no command", line));
+            need(sp_fail(cx, SPARTA_E_USAGE, "'%s' is no command", line));
         fflush(stdout);
     }
-    if (has_source) sparta_packed_free(cx, &source);
-    sparta_packed_free(cx, &entries);
-    for (int i = 0; i < 9; i++) sparta_pool_free(pool[i]);
+    if (has_source) sp_packed_free(cx, &source);
+    sp_packed_free(cx, &entries);
+    for (int i = 0; i < 9; i++) sp_pool_free(pool[i]);
     sparta_ctx_free(cx);
     return 0;
 }

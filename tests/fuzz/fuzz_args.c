@@ -29,10 +29,10 @@ static void check_values(const cli *c)
 
 static sparta_status at_point(cli *c, const char *point, void *arg)
 {
-    sparta_bindings b;
+    sp_bindings b;
     int *points = arg;
     if (!point) abort();
-    if (++*points > POINTS) return sparta_fail(c->cx, SPARTA_E_LIMIT, "enough");
+    if (++*points > POINTS) return sp_fail(c->cx, SPARTA_E_LIMIT, "enough");
     check_values(c);
     check(c->cx, cli_dims(c, &b));
     return SPARTA_OK;
@@ -42,7 +42,7 @@ static void use(cli *c)
 {
     static const cli_option_id pairs[] = {CLI_INPUT, CLI_DIM};
     int points = 0, n = 0;
-    for (size_t k = 0; k < SPARTA_COUNT(pairs); k++)
+    for (size_t k = 0; k < SP_COUNT(pairs); k++)
         for (int i = 0; i < c->option[pairs[k]].n; i++) {
             const char *name, *rest;
             check(c->cx, cli_cut(c, pairs[k], c->option[pairs[k]].value[i], &name, &rest));
@@ -64,15 +64,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     line[size] = 0;
     for (char *at = line, *word; argc < WORDS && (word = strsep(&at, "\n"));) argv[argc++] = word;
     cli c = {.cx = cx};
-    sparta_text_init(&c.out, cx);
-    c.arena = sparta_arena_create(cx);
+    sp_text_init(&c.out, cx);
+    c.arena = sp_arena_create(cx);
     if (!c.arena) abort();
     const sparta_status s = cli_parse(&c, argc, argv);
     check(cx, s);
     if (s == SPARTA_OK) use(&c);
-    sparta_text_free(&c.out);
-    sparta_arena_free(c.arena);
-    if (sparta_ctx_memory(cx)) abort();
+    sp_text_free(&c.out);
+    sp_arena_free(c.arena);
+    if (sp_ctx_memory(cx)) abort();
     sparta_ctx_free(cx);
     free(line);
     return 0;

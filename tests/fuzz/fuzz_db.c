@@ -38,7 +38,7 @@ static void put(const char *name, const void *data, size_t size)
     if (!f || fwrite(data, 1, size, f) != size || fclose(f)) abort();
 }
 
-static void check_found(const sparta_trial *t, int n, int most)
+static void check_found(const sp_trial *t, int n, int most)
 {
     for (int i = 0; i < n && i < most; i++) {
         if (!memchr(t[i].implement, 0, sizeof t[i].implement) ||
@@ -50,15 +50,14 @@ static void check_found(const sparta_trial *t, int n, int most)
 }
 
 /* Records under a key that the file may have, and one of our own. */
-static void use(sparta_tune_db *db)
+static void use(sp_tune_db *db)
 {
     static const char *const keys[] = {"Linear 64x64 dense", "k", ""};
-    sparta_trial found[4], mine = {"strip4", "NV=4", 12.5, 1};
-    for (size_t i = 0; i < SPARTA_COUNT(keys); i++)
-        check_found(found, sparta_tune_find(db, keys[i], found, 4), 4);
-    sparta_tune_add(db, "k", &mine);
-    sparta_tune_add(db, "k", &mine);
-    check_found(found, sparta_tune_find(db, "k", found, 4), 4);
+    sp_trial found[4], mine = {"strip4", "NV=4", 12.5, 1};
+    for (size_t i = 0; i < SP_COUNT(keys); i++) check_found(found, sp_tune_find(db, keys[i], found, 4), 4);
+    sp_tune_add(db, "k", &mine);
+    sp_tune_add(db, "k", &mine);
+    check_found(found, sp_tune_find(db, "k", found, 4), 4);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -74,14 +73,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     sparta_ctx *cx = sparta_ctx_create(&options);
     const uint8_t *mark = size ? memmem(data, size, "\n---\n", 5) : NULL;
-    sparta_tune_db *db = NULL;
+    sp_tune_db *db = NULL;
     if (!cx) abort();
     put("tune.db", data, mark ? (size_t)(mark - data) : size);
     if (mark) put("tune.db-wal", mark + 5, (size_t)(data + size - mark - 5));
     snprintf(path, sizeof path, "%s/tune.db", folder);
-    if (sparta_tune_open(cx, path, &db) != SPARTA_OK) abort(); /* a help, not a need */
+    if (sp_tune_open(cx, path, &db) != SPARTA_OK) abort(); /* a help, not a need */
     use(db);
-    sparta_tune_close(db);
+    sp_tune_close(db);
     clear();
     sparta_ctx_free(cx);
     return 0;

@@ -16,19 +16,19 @@ static void must(int ok)
     if (!ok) abort();
 }
 
-static void print_and_parse(sparta_ctx *cx, const sparta_format *f)
+static void print_and_parse(sparta_ctx *cx, const sp_format *f)
 {
-    sparta_text first, second;
-    sparta_format again;
-    sparta_text_init(&first, cx);
-    sparta_text_init(&second, cx);
-    sparta_format_print(f, &first);
-    must(sparta_format_parse(cx, sparta_text_str(&first), &again) == SPARTA_OK);
-    must(sparta_format_equal(f, &again));
-    sparta_format_print(&again, &second);
-    must(!strcmp(sparta_text_str(&first), sparta_text_str(&second)));
-    sparta_text_free(&first);
-    sparta_text_free(&second);
+    sp_text first, second;
+    sp_format again;
+    sp_text_init(&first, cx);
+    sp_text_init(&second, cx);
+    sp_format_print(f, &first);
+    must(sp_format_parse(cx, sp_text_str(&first), &again) == SPARTA_OK);
+    must(sp_format_equal(f, &again));
+    sp_format_print(&again, &second);
+    must(!strcmp(sp_text_str(&first), sp_text_str(&second)));
+    sp_text_free(&first);
+    sp_text_free(&second);
 }
 
 static int same(const sparta_tensor *a, const sparta_tensor *b)
@@ -39,35 +39,34 @@ static int same(const sparta_tensor *a, const sparta_tensor *b)
                         !memcmp(a->data, b->data, (size_t)n * sparta_dtype_size(a->dtype)));
 }
 
-static void compare_with_generic(sparta_ctx *cx, const sparta_format *f, const sparta_tensor *t,
-                                 const sparta_packed *p)
+static void compare_with_generic(sparta_ctx *cx, const sp_format *f, const sparta_tensor *t,
+                                 const sp_packed *p)
 {
-    sparta_packed oracle = {.format = *f};
-    sparta_format_stats stats = {0};
-    sparta_status status = sparta_pack_generic(cx, &(sparta_pack_job){f, t, NULL, true}, &oracle, &stats);
+    sp_packed oracle = {.format = *f};
+    sp_format_stats stats = {0};
+    sparta_status status = sp_pack_generic(cx, &(sp_pack_job){f, t, NULL, true}, &oracle, &stats);
     must(!status || status == SPARTA_E_MEMORY); /* the budget is small, and the first copy is still there */
     for (int l = 0; !status && l < f->n; l++)
         must(same(&p->pos[l], &oracle.pos[l]) && same(&p->crd[l], &oracle.crd[l]));
     must(status || same(&p->values, &oracle.values));
-    sparta_packed_free(cx, &oracle);
+    sp_packed_free(cx, &oracle);
 }
 
 /* Change bytes of the storage as the input says; whatever it is now, reading it must be safe. */
-static void damage(sparta_ctx *cx, sparta_packed *p, const sparta_tensor *out, const uint8_t *data,
-                   size_t size)
+static void damage(sparta_ctx *cx, sp_packed *p, const sparta_tensor *out, const uint8_t *data, size_t size)
 {
     for (size_t i = 0; i + 2 < size; i += 3) {
-        sparta_packed *part = p->parts ? &p->part[data[i + 1] % p->parts] : p;
-        int l = data[i] % (part->format.opaque ? SPARTA_OPAQUE_ARRAYS : part->format.n);
+        sp_packed *part = p->parts ? &p->part[data[i + 1] % p->parts] : p;
+        int l = data[i] % (part->format.opaque ? SP_OPAQUE_ARRAYS : part->format.n);
         sparta_tensor *a = data[i] & 64 ? &part->values : data[i] & 128 ? &part->pos[l] : &part->crd[l];
         size_t bytes = a->rank ? (size_t)sparta_tensor_elements(a) * sparta_dtype_size(a->dtype) : 0;
         if (bytes) ((uint8_t *)a->data)[data[i + 1] % bytes] = data[i + 2];
     }
-    sparta_status verified = sparta_packed_verify(cx, p), unpacked = sparta_format_unpack(cx, p, out);
+    sparta_status verified = sp_packed_verify(cx, p), unpacked = sp_format_unpack(cx, p, out);
     must(!verified || unpacked);
 }
 
-static void pack_and_unpack(sparta_ctx *cx, const sparta_format *f, const uint8_t *data, size_t size)
+static void pack_and_unpack(sparta_ctx *cx, const sp_format *f, const uint8_t *data, size_t size)
 {
     uint8_t elements[MOST] = {0}, back[MOST];
     sparta_tensor t = {.dtype = SPARTA_U8, .rank = f->rank, .data = elements};
@@ -82,30 +81,30 @@ static void pack_and_unpack(sparta_ctx *cx, const sparta_format *f, const uint8_
     for (int64_t i = 0; i < n && size; i++, data++, size--) elements[i] = data[0] & 1 ? data[0] : 0;
     sparta_tensor out = t;
     out.data = back;
-    sparta_packed p;
-    if (sparta_format_pack(cx, f, &t, NULL, &p))
+    sp_packed p;
+    if (sp_format_pack(cx, f, &t, NULL, &p))
         return; /* does not fit: the padding may be huge, widths and segments narrow */
     if (f->n) compare_with_generic(cx, f, &t, &p);
     memset(back, 0xa5, sizeof back);
-    must(sparta_format_unpack(cx, &p, &out) == SPARTA_OK);
+    must(sp_format_unpack(cx, &p, &out) == SPARTA_OK);
     must(!memcmp(back, elements, (size_t)n));
     damage(cx, &p, &out, data, size);
-    sparta_packed_free(cx, &p);
+    sp_packed_free(cx, &p);
 }
 
 /* A text that begins with "format" is a file of names: each must stand for what its text says. */
 static void names(sparta_ctx *cx, char *text)
 {
-    if (sparta_format_define_text(cx, "names", text)) {
-        const sparta_formats *all = sparta_ctx_slot(cx, SPARTA_SLOT_FORMATS);
+    if (sp_format_define_text(cx, "names", text)) {
+        const sp_formats *all = sp_ctx_slot(cx, SP_SLOT_FORMATS);
         must(*sparta_message(cx) != 0 && (!all || !all->names)); /* all or none */
         return;
     }
-    const sparta_formats *all = sparta_ctx_slot(cx, SPARTA_SLOT_FORMATS);
-    for (const sparta_format_name *n = all->names; n; n = n->next) {
-        sparta_format f;
-        must(sparta_format_parse(cx, n->name, &f) == SPARTA_OK && sparta_format_equal(&f, &n->format));
-        must(sparta_format_name_check(cx, n->name) == SPARTA_OK && sparta_format_is_name(cx, n->name));
+    const sp_formats *all = sp_ctx_slot(cx, SP_SLOT_FORMATS);
+    for (const sp_format_name *n = all->names; n; n = n->next) {
+        sp_format f;
+        must(sp_format_parse(cx, n->name, &f) == SPARTA_OK && sp_format_equal(&f, &n->format));
+        must(sp_format_name_check(cx, n->name) == SPARTA_OK && sp_format_is_name(cx, n->name));
         print_and_parse(cx, &f);
     }
 }
@@ -122,15 +121,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     text[length] = 0;
     data += length < size ? length + 1 : length;
     size -= length < size ? length + 1 : length;
-    sparta_format f;
+    sp_format f;
     if (!strncmp(text, "format", 6)) {
         names(cx, text);
-    } else if (sparta_format_parse(cx, text, &f) == SPARTA_OK) {
+    } else if (sp_format_parse(cx, text, &f) == SPARTA_OK) {
         print_and_parse(cx, &f);
-        size_t kept = sparta_ctx_memory(cx); /* the parts of sums stay until the context goes */
+        size_t kept = sp_ctx_memory(cx); /* the parts of sums stay until the context goes */
         must(f.sum || !kept);
         pack_and_unpack(cx, &f, data, size);
-        must(sparta_ctx_memory(cx) == kept);
+        must(sp_ctx_memory(cx) == kept);
     } else {
         must(*sparta_message(cx) != 0);
     }

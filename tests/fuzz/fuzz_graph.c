@@ -13,32 +13,32 @@ static sparta_status fetch(void *arg, const char *name, sparta_tensor *out)
 {
     int64_t n = sparta_tensor_elements(out);
     (void)name;
-    if (n < 0 || (size_t)n > sizeof zeros / 8) return sparta_fail(arg, SPARTA_E_FORMAT, "no such weights");
+    if (n < 0 || (size_t)n > sizeof zeros / 8) return sp_fail(arg, SPARTA_E_FORMAT, "no such weights");
     out->data = zeros;
     return SPARTA_OK;
 }
 
-static char *text_of(sparta_ctx *cx, const sparta_graph *g)
+static char *text_of(sparta_ctx *cx, const sp_graph *g)
 {
-    sparta_text t;
-    sparta_text_init(&t, cx);
-    sparta_graph_print(g, &t);
-    char *s = t.status == SPARTA_OK ? strdup(sparta_text_str(&t)) : NULL;
-    sparta_text_free(&t);
+    sp_text t;
+    sp_text_init(&t, cx);
+    sp_graph_print(g, &t);
+    char *s = t.status == SPARTA_OK ? strdup(sp_text_str(&t)) : NULL;
+    sp_text_free(&t);
     return s;
 }
 
-static void round_trip(sparta_ctx *cx, const sparta_graph *g)
+static void round_trip(sparta_ctx *cx, const sp_graph *g)
 {
-    sparta_graph *back = NULL;
-    if (sparta_graph_verify(g) == SPARTA_E_INTERNAL) abort();
+    sp_graph *back = NULL;
+    if (sp_graph_verify(g) == SPARTA_E_INTERNAL) abort();
     char *once = text_of(cx, g), *again = NULL;
-    if (once && sparta_graph_parse(cx, once, fetch, cx, &back) == SPARTA_OK) {
+    if (once && sp_graph_parse(cx, once, fetch, cx, &back) == SPARTA_OK) {
         again = text_of(cx, back);
         if (again && strcmp(once, again)) abort();
-    } else if (once && sparta_ctx_status(cx) != SPARTA_E_MEMORY)
+    } else if (once && sp_ctx_status(cx) != SPARTA_E_MEMORY)
         abort();
-    sparta_graph_free(back);
+    sp_graph_free(back);
     free(once);
     free(again);
 }
@@ -54,13 +54,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!cx || !text) return 0;
     memcpy(text, data, size);
     text[size] = 0;
-    sparta_graph *g = NULL;
-    if (sparta_graph_parse(cx, text, fetch, cx, &g) == SPARTA_OK)
+    sp_graph *g = NULL;
+    if (sp_graph_parse(cx, text, fetch, cx, &g) == SPARTA_OK)
         round_trip(cx, g);
-    else if (sparta_ctx_status(cx) == SPARTA_E_INTERNAL)
+    else if (sp_ctx_status(cx) == SPARTA_E_INTERNAL)
         abort();
-    sparta_graph_free(g);
-    if (sparta_ctx_memory(cx) != 0) abort();
+    sp_graph_free(g);
+    if (sp_ctx_memory(cx) != 0) abort();
     sparta_ctx_free(cx);
     free(text);
     return 0;

@@ -16,7 +16,7 @@ enum { MODELS = 3, MOST = 8, CALLS = 4, SIZES = 8, LARGEST = 1 << 16 };
 typedef struct subject {
     const char *name, *sizes[SIZES];
     int64_t size[SIZES];
-    sparta_graph *truth;
+    sp_graph *truth;
     sparta_session *session;
 } subject;
 static subject subjects[MODELS] = {
@@ -34,13 +34,13 @@ static subject subjects[MODELS] = {
 };
 static sparta_ctx *cx;
 
-static sparta_graph *build(const subject *s)
+static sp_graph *build(const subject *s)
 {
-    sparta_graph *g = NULL;
+    sp_graph *g = NULL;
     int n = 0;
     while (n < SIZES && s->sizes[n]) n++;
-    const sparta_zoo_request r = {.name = s->name, .seed = 1, .dims = {n, (const char **)s->sizes, s->size}};
-    if (sparta_zoo_build(cx, &r, &g) != SPARTA_OK || sparta_ops_infer(g) != SPARTA_OK)
+    const sp_zoo_request r = {.name = s->name, .seed = 1, .dims = {n, (const char **)s->sizes, s->size}};
+    if (sp_zoo_build(cx, &r, &g) != SPARTA_OK || sp_ops_infer(g) != SPARTA_OK)
         give_up(s->name, sparta_message(cx));
     return g;
 }
@@ -48,10 +48,10 @@ static sparta_graph *build(const subject *s)
 static void make(subject *s, int threads)
 {
     const sparta_session_options options = {.size = sizeof options, .threads = threads};
-    const sparta_compile_request request = {.options = {.no_measure = 1, .threads = 1}, .db = ":memory:"};
+    const sp_compile_request request = {.options = {.no_measure = 1, .threads = 1}, .db = ":memory:"};
     sparta_package *p = NULL;
     s->truth = build(s);
-    if (sparta_compile_graph(cx, build(s), &request, &p) != SPARTA_OK ||
+    if (sp_compile_graph(cx, build(s), &request, &p) != SPARTA_OK ||
         sparta_session_create(cx, p, &options, &s->session) != SPARTA_OK)
         give_up(s->name, sparta_message(cx));
 }
@@ -75,7 +75,7 @@ static int64_t take_size(bytes *b, int64_t usual)
 {
     static const int64_t odd[] = {0, 1, 2, 3, 5, 17, 64, 65, 20, 21, -1, INT64_MIN};
     const unsigned k = take(b);
-    return k < 128 ? usual : odd[k % SPARTA_COUNT(odd)];
+    return k < 128 ? usual : odd[k % SP_COUNT(odd)];
 }
 
 /* Room for every element that the view can reach, and contents from a few bytes; false: too much. */
@@ -90,29 +90,28 @@ static bool back(bytes *b, sparta_tensor *t, void **memory)
     uint8_t *data = calloc((size_t)n, sparta_dtype_size(t->dtype));
     if (!data) abort();
     for (int64_t i = 0; i < n; i++)
-        sparta_element_set(
-            t->dtype, data, i,
-            !sparta_dtype_is_float(t->dtype)
-                ? (kind % 8 ? (double)odd_roll(&state, 2 + kind % 20) : (double)odd_int(&state))
-            : kind % 8 ? odd_roll(&state, 33) / 16. - 1
-                       : odd_float(&state));
+        sp_element_set(t->dtype, data, i,
+                       !sp_dtype_is_float(t->dtype)
+                           ? (kind % 8 ? (double)odd_roll(&state, 2 + kind % 20) : (double)odd_int(&state))
+                       : kind % 8 ? odd_roll(&state, 33) / 16. - 1
+                                  : odd_float(&state));
     *memory = data;
     t->data = kind < 250 ? data : NULL;
     return true;
 }
 
-static bool take_input(bytes *b, const sparta_graph *g, int k, call *out)
+static bool take_input(bytes *b, const sp_graph *g, int k, call *out)
 {
     static const char *const odd[] = {"", "x", "logits", "input_id", "input_ids "};
     const unsigned how = take(b);
-    const sparta_value *v = g->input[k % g->n_inputs];
+    const sp_value *v = g->input[k % g->n_inputs];
     sparta_named_tensor *in = &out->in[out->n];
     int64_t dim[SPARTA_RANK];
     const int rank = how % 16 == 1 ? (int)(take(b) % (SPARTA_RANK + 1)) : v->dims.rank;
     for (int i = 0; i < rank; i++)
         dim[i] = take_size(b, i < v->dims.rank && size_of(v, i) > 0 ? size_of(v, i) : 3);
     const sparta_dtype dtype = how % 16 == 2 ? (sparta_dtype)(take(b) % (SPARTA_I2 + 1)) : v->dtype;
-    in->name = how % 16 == 3 ? odd[take(b) % SPARTA_COUNT(odd)] : v->name;
+    in->name = how % 16 == 3 ? odd[take(b) % SP_COUNT(odd)] : v->name;
     in->tensor = sparta_tensor_view(dtype, rank, dim, NULL);
     if (!back(b, &in->tensor, &out->memory[out->n])) return false;
     if (how % 16 == 4 && rank) in->tensor.stride[take(b) % (unsigned)rank] = take(b) % 9;
@@ -124,7 +123,7 @@ static bool take_input(bytes *b, const sparta_graph *g, int k, call *out)
 static void check_answers(const subject *s, const call *c, const sparta_named_tensor *got)
 {
     sparta_tensor want[SOUND_OUTPUTS];
-    if (sparta_ops_run(cx, s->truth, c->in, c->n, want, NULL, NULL) != SPARTA_OK)
+    if (sp_ops_run(cx, s->truth, c->in, c->n, want, NULL, NULL) != SPARTA_OK)
         give_up("a run that the references refuse", sparta_message(cx));
     for (int i = 0; i < s->truth->n_outputs; i++)
         if (is_finite(&want[i]) && !same_output(&want[i], &got[i].tensor, 1e-3))
@@ -137,7 +136,7 @@ static void run(const subject *s, const call *c)
     sparta_named_tensor got[SOUND_OUTPUTS];
     for (int i = 0; i < s->truth->n_outputs; i++)
         got[i] = (sparta_named_tensor){.name = s->truth->output[i]->name, .tensor = {.rank = 77}};
-    sparta_ctx_clear(cx);
+    sp_ctx_clear(cx);
     if (accepted(cx, sparta_session_run(cx, s->session, c->in, c->n, got, s->truth->n_outputs), "run"))
         check_answers(s, c, got);
     else if (got[0].tensor.rank != 77)

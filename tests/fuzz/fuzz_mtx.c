@@ -6,7 +6,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void check(const sparta_coo *c)
+static void check(const sp_coo *c)
 {
     if (c->rank != 2 || c->n < 0) abort();
     if (c->dense) {
@@ -23,12 +23,12 @@ static void check(const sparta_coo *c)
 }
 
 static void one(const void *bytes, size_t size,
-                sparta_status (*parse)(sparta_ctx *, const void *, size_t, sparta_coo *))
+                sparta_status (*parse)(sparta_ctx *, const void *, size_t, sp_coo *))
 {
     sparta_ctx_options options = SPARTA_OPTIONS(sparta_ctx_options);
     options.max_memory = (size_t)64 << 20;
     sparta_ctx *cx = sparta_ctx_create(&options);
-    sparta_coo c = {0};
+    sp_coo c = {0};
     if (!cx) return;
     sparta_status status = parse(cx, bytes, size, &c);
     if (!status)
@@ -36,8 +36,8 @@ static void one(const void *bytes, size_t size,
     else if (status == SPARTA_E_INTERNAL ||
              (status == SPARTA_E_FORMAT && !strstr(sparta_message(cx), "line ")))
         abort();
-    sparta_coo_free(&c);
-    if (sparta_ctx_memory(cx) != 0) abort();
+    sp_coo_free(&c);
+    if (sp_ctx_memory(cx) != 0) abort();
     sparta_ctx_free(cx);
 }
 
@@ -46,8 +46,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *copy = malloc(size ? size : 1); /* so that a byte too far is seen */
     if (!copy) return 0;
     memcpy(copy, data, size);
-    one(copy, size, sparta_mtx_parse); /* whose first line may be missing */
-    if (!size || data[0] != '%') one(copy, size, sparta_smtx_parse);
+    one(copy, size, sp_mtx_parse); /* whose first line may be missing */
+    if (!size || data[0] != '%') one(copy, size, sp_smtx_parse);
     free(copy);
     return 0;
 }

@@ -9,15 +9,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static sparta_status same_weights(void *arg, const char *name, sparta_tensor *out)
 {
-    const sparta_graph *g = arg;
+    const sp_graph *g = arg;
     for (int i = 0; i < g->n_values; i++) {
-        const sparta_value *v = g->value[i];
+        const sp_value *v = g->value[i];
         if (v->constant && strcmp(v->origin ? v->origin : v->name, name) == 0) {
             *out = *v->constant;
             return SPARTA_OK;
         }
     }
-    return sparta_fail(g->cx, SPARTA_E_FORMAT, "no '%s'", name);
+    return sp_fail(g->cx, SPARTA_E_FORMAT, "no '%s'", name);
 }
 
 /* Out of memory is an answer too; anything else that fails here is a bug. */
@@ -26,28 +26,27 @@ static void check(sparta_status status)
     if (status != SPARTA_OK && status != SPARTA_E_MEMORY && status != SPARTA_E_LIMIT) abort();
 }
 
-static sparta_status text_of(sparta_ctx *cx, sparta_graph *g, sparta_text *out)
+static sparta_status text_of(sparta_ctx *cx, sp_graph *g, sp_text *out)
 {
-    sparta_text_init(out, cx);
-    sparta_graph_print(g, out);
+    sp_text_init(out, cx);
+    sp_graph_print(g, out);
     check(out->status);
     return out->status;
 }
 
-static void round_trip(sparta_ctx *cx, sparta_graph *g)
+static void round_trip(sparta_ctx *cx, sp_graph *g)
 {
-    sparta_text once, again;
-    sparta_graph *back = NULL;
-    check(sparta_graph_verify(g));
+    sp_text once, again;
+    sp_graph *back = NULL;
+    check(sp_graph_verify(g));
     if (text_of(cx, g, &once) == SPARTA_OK) {
-        check(sparta_graph_parse(cx, sparta_text_str(&once), same_weights, g, &back));
-        if (back && text_of(cx, back, &again) == SPARTA_OK &&
-            strcmp(sparta_text_str(&once), sparta_text_str(&again)))
+        check(sp_graph_parse(cx, sp_text_str(&once), same_weights, g, &back));
+        if (back && text_of(cx, back, &again) == SPARTA_OK && strcmp(sp_text_str(&once), sp_text_str(&again)))
             abort();
-        if (back) sparta_text_free(&again);
+        if (back) sp_text_free(&again);
     }
-    sparta_text_free(&once);
-    sparta_graph_free(back);
+    sp_text_free(&once);
+    sp_graph_free(back);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -58,13 +57,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     options.compiler = "";
     sparta_ctx *cx = sparta_ctx_create(&options);
     if (!cx) return 0;
-    sparta_model *m = NULL;
-    if (sparta_model_parse(cx, data, size, NULL, &m) == SPARTA_OK)
+    sp_model *m = NULL;
+    if (sp_model_parse(cx, data, size, NULL, &m) == SPARTA_OK)
         round_trip(cx, m->graph);
-    else if (!*sparta_message(cx) || sparta_ctx_status(cx) == SPARTA_E_INTERNAL)
+    else if (!*sparta_message(cx) || sp_ctx_status(cx) == SPARTA_E_INTERNAL)
         abort();
-    sparta_model_close(m);
-    if (sparta_ctx_memory(cx) != 0) abort();
+    sp_model_close(m);
+    if (sp_ctx_memory(cx) != 0) abort();
     sparta_ctx_free(cx);
     return 0;
 }

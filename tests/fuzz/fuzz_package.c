@@ -68,24 +68,24 @@ static uint8_t *build(const uint8_t *data, size_t size, size_t *out)
 
 static void use(sparta_ctx *cx, const sparta_package *p)
 {
-    sparta_arena *arena = sparta_arena_create(cx);
-    sparta_layer *layer;
-    sparta_graph *g = NULL;
+    sp_arena *arena = sp_arena_create(cx);
+    sp_layer *layer;
+    sp_graph *g = NULL;
     sparta_session *session = NULL;
     const sparta_session_options one = {.size = sizeof one, .threads = 1};
     int n = 0, code = 0;
     if (!arena) return;
-    if (sparta_package_check_weights(cx, p) == SPARTA_E_INTERNAL) abort();
-    if (sparta_compile_layers(cx, arena, p->plan, ":memory:", NULL, &layer, &n) == SPARTA_E_INTERNAL) abort();
+    if (sp_package_check_weights(cx, p) == SPARTA_E_INTERNAL) abort();
+    if (sp_compile_layers(cx, arena, p->plan, ":memory:", NULL, &layer, &n) == SPARTA_E_INTERNAL) abort();
     for (int i = 0; i < p->n_weights; i++) {
         sparta_tensor t;
-        if (sparta_package_fetch(arena, &p->weight[i], &t) == SPARTA_E_INTERNAL) abort();
+        if (sp_package_fetch(arena, &p->weight[i], &t) == SPARTA_E_INTERNAL) abort();
     }
-    if (sparta_compile_unplan(cx, p, &g) == SPARTA_OK) sparta_graph_free(g);
+    if (sp_compile_unplan(cx, p, &g) == SPARTA_OK) sp_graph_free(g);
     for (int i = 0; i < p->n_kernels; i++) code += p->kernel[i].n_code;
     if (!code && sparta_session_create(cx, p, &one, &session) == SPARTA_OK)
         sparta_session_free(session); /* foreign code is not loaded */
-    sparta_arena_free(arena);
+    sp_arena_free(arena);
 }
 
 static void open_image(const uint8_t *image, size_t size)
@@ -104,7 +104,7 @@ static void open_image(const uint8_t *image, size_t size)
     if (s == SPARTA_OK) use(cx, p);
     sparta_package_close(p);
     /* Sums of formats stay with the context; what is lost besides them the leak sanitizer finds. */
-    if (sparta_ctx_memory(cx) && !sparta_ctx_slot(cx, SPARTA_SLOT_FORMATS)) abort();
+    if (sp_ctx_memory(cx) && !sp_ctx_slot(cx, SP_SLOT_FORMATS)) abort();
     sparta_ctx_free(cx);
 }
 

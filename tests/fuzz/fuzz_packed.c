@@ -12,7 +12,7 @@ static void must(bool ok)
     if (!ok) abort();
 }
 
-static bool same(const sparta_coo *a, const sparta_coo *b)
+static bool same(const sp_coo *a, const sp_coo *b)
 {
     bool all = a->n == b->n && a->rank == b->rank;
     for (int d = 0; all && d < a->rank; d++)
@@ -27,57 +27,57 @@ static bool fine(sparta_status status)
     return !status;
 }
 
-static void write_and_read(sparta_ctx *cx, const sparta_packed *p, const sparta_coo *want)
+static void write_and_read(sparta_ctx *cx, const sp_packed *p, const sp_coo *want)
 {
-    sparta_packed_file again;
-    sparta_coo c;
-    if (!fine(sparta_packed_write(cx, path, p)) || !fine(sparta_packed_read(cx, path, &again))) return;
-    if (fine(sparta_packed_to_coo(cx, &again.packed, &c))) {
+    sp_packed_file again;
+    sp_coo c;
+    if (!fine(sp_packed_write(cx, path, p)) || !fine(sp_packed_read(cx, path, &again))) return;
+    if (fine(sp_packed_to_coo(cx, &again.packed, &c))) {
         must(same(&c, want));
-        sparta_coo_free(&c);
+        sp_coo_free(&c);
     }
-    sparta_packed_file_free(cx, &again);
+    sp_packed_file_free(cx, &again);
 }
 
-static void convert(sparta_ctx *cx, const sparta_packed *p, const sparta_coo *want)
+static void convert(sparta_ctx *cx, const sp_packed *p, const sp_coo *want)
 {
     static const char *const texts[] = {"csr, pos=i64, crd=i64", "dcsc, pos=i64, crd=i64",
                                         "coo, pos=i64, crd=i64", "bsr(2,3), pos=i64, crd=i64"};
-    for (size_t i = 0; i < SPARTA_COUNT(texts) && p->rank == 2; i++) {
-        sparta_format f;
-        sparta_packed q;
-        sparta_coo c;
-        if (sparta_format_parse(cx, texts[i], &f) || sparta_format_convert(cx, p, &f, NULL, &q)) continue;
-        must(sparta_packed_verify(cx, &q) == SPARTA_OK);
-        if (i < 3 && fine(sparta_packed_to_coo(cx, &q, &c))) { /* blocks forget explicit zeros */
+    for (size_t i = 0; i < SP_COUNT(texts) && p->rank == 2; i++) {
+        sp_format f;
+        sp_packed q;
+        sp_coo c;
+        if (sp_format_parse(cx, texts[i], &f) || sp_format_convert(cx, p, &f, NULL, &q)) continue;
+        must(sp_packed_verify(cx, &q) == SPARTA_OK);
+        if (i < 3 && fine(sp_packed_to_coo(cx, &q, &c))) { /* blocks forget explicit zeros */
             must(same(&c, want));
-            sparta_coo_free(&c);
+            sp_coo_free(&c);
         }
-        sparta_packed_free(cx, &q);
+        sp_packed_free(cx, &q);
     }
 }
 
-static void unpack(sparta_ctx *cx, const sparta_packed *p)
+static void unpack(sparta_ctx *cx, const sp_packed *p)
 {
     sparta_tensor t;
-    if (sparta_tensor_alloc(cx, p->dtype, p->rank, p->dim, &t)) return;
-    fine(sparta_format_unpack(cx, p, &t));
-    sparta_free(cx, t.data);
+    if (sp_tensor_alloc(cx, p->dtype, p->rank, p->dim, &t)) return;
+    fine(sp_format_unpack(cx, p, &t));
+    sp_free(cx, t.data);
 }
 
-static void use(sparta_ctx *cx, const sparta_packed *p)
+static void use(sparta_ctx *cx, const sp_packed *p)
 {
-    sparta_format_stats stats;
-    sparta_coo c;
-    must(sparta_packed_verify(cx, p) == SPARTA_OK);
-    fine(sparta_packed_measure(cx, p, &stats));
+    sp_format_stats stats;
+    sp_coo c;
+    must(sp_packed_verify(cx, p) == SPARTA_OK);
+    fine(sp_packed_measure(cx, p, &stats));
     unpack(cx, p);
-    if (!fine(sparta_packed_to_coo(cx, p, &c))) return;
+    if (!fine(sp_packed_to_coo(cx, p, &c))) return;
     for (int d = 0; d < c.rank; d++)
         for (int64_t i = 0; i < c.n; i++) must(c.index[d][i] >= 0 && c.index[d][i] < c.dim[d]);
     convert(cx, p, &c);
     write_and_read(cx, p, &c);
-    sparta_coo_free(&c);
+    sp_coo_free(&c);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -86,17 +86,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     options.max_memory = (size_t)32 << 20;
     sparta_ctx *cx = sparta_ctx_create(&options);
     uint8_t *copy = malloc(size ? size : 1);
-    sparta_packed_file file;
+    sp_packed_file file;
     must(cx && copy);
     memcpy(copy, data, size);
     mend(cx, copy, size);
     put_file(copy, size);
-    sparta_ctx_clear(cx);
-    if (sparta_packed_read(cx, path, &file) == SPARTA_OK) {
+    sp_ctx_clear(cx);
+    if (sp_packed_read(cx, path, &file) == SPARTA_OK) {
         use(cx, &file.packed);
-        sparta_packed_file_free(cx, &file);
+        sp_packed_file_free(cx, &file);
     } else
-        must(sparta_ctx_status(cx) != SPARTA_E_INTERNAL && *sparta_message(cx));
+        must(sp_ctx_status(cx) != SPARTA_E_INTERNAL && *sparta_message(cx));
     sparta_ctx_free(cx);
     free(copy);
     return 0;

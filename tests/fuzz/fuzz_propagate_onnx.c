@@ -10,14 +10,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     uint64_t key = key_of(data, size);
     sparta_ctx *cx = small_context(key);
-    sparta_model *m = NULL, *twin = NULL;
+    sp_model *m = NULL, *twin = NULL;
     if (!cx) return 0;
-    if (accepted(cx, sparta_model_parse(cx, data, size, NULL, &m), "read") &&
-        accepted(cx, sparta_model_parse(cx, data, size, NULL, &twin), "read again"))
+    if (accepted(cx, sp_model_parse(cx, data, size, NULL, &m), "read") &&
+        accepted(cx, sp_model_parse(cx, data, size, NULL, &twin), "read again"))
         check_propagation(cx, key, m->graph, twin->graph);
-    sparta_model_close(twin);
-    sparta_model_close(m);
-    if (sparta_ctx_memory(cx) != 0) give_up("memory", "some is held at the end");
+    sp_model_close(twin);
+    sp_model_close(m);
+    if (sp_ctx_memory(cx) != 0) give_up("memory", "some is held at the end");
     sparta_ctx_free(cx);
     return 0;
 }

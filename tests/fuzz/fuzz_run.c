@@ -32,7 +32,7 @@ typedef struct symbols {
 } symbols;
 
 /* One symbol may fill more than a panel; false: there are too many. */
-static bool draw_sizes(const sparta_graph *g, uint64_t key, symbols *out)
+static bool draw_sizes(const sp_graph *g, uint64_t key, symbols *out)
 {
     static const int64_t small[] = {1, 2, 3, 5}, large[] = {1, 7, 17, 65};
     *out = (symbols){0};
@@ -40,13 +40,13 @@ static bool draw_sizes(const sparta_graph *g, uint64_t key, symbols *out)
         for (int d = 0; d < g->input[i]->dims.rank; d++) {
             const char *name;
             bool known = false;
-            if (!sparta_expr_is_symbol(g->input[i]->dims.dim[d], &name)) continue;
+            if (!sp_expr_is_symbol(g->input[i]->dims.dim[d], &name)) continue;
             for (int k = 0; k < out->n; k++) known |= !strcmp(out->name[k], name);
             if (known) continue;
             if (out->n == SYMBOLS) return false;
             const uint64_t at = key >> 2 * out->n & 3;
             out->size[out->n] =
-                SPARTA_MIN(out->n == (int)(key % 3) ? large[at] : small[at], sparta_symbol_bound(g, name));
+                SP_MIN(out->n == (int)(key % 3) ? large[at] : small[at], sp_symbol_bound(g, name));
             out->name[out->n++] = name;
         }
     return true;
@@ -56,19 +56,19 @@ static bool draw_sizes(const sparta_graph *g, uint64_t key, symbols *out)
 typedef struct watch {
     double most; /* of all values */
     bool beyond;
-    sparta_rng *jiggle; /* NULL: values are only looked at */
+    sp_rng *jiggle; /* NULL: values are only looked at */
 } watch;
 
-static sparta_status see(void *arg, const sparta_value *v, const sparta_tensor *t)
+static sparta_status see(void *arg, const sp_value *v, const sparta_tensor *t)
 {
     watch *w = arg;
     const int64_t n = sparta_tensor_elements(t);
     (void)v;
     if (w->jiggle) jiggle(w->jiggle, t, n);
     for (int64_t i = 0; !w->jiggle && i < n; i++) {
-        const double x = fabs(sparta_element_get(t->dtype, t->data, i));
-        w->beyond |= !(x < vast) && sparta_dtype_is_float(t->dtype);
-        w->most = SPARTA_MAX(w->most, x);
+        const double x = fabs(sp_element_get(t->dtype, t->data, i));
+        w->beyond |= !(x < vast) && sp_dtype_is_float(t->dtype);
+        w->most = SP_MAX(w->most, x);
     }
     return SPARTA_OK;
 }
@@ -78,41 +78,41 @@ static bool close_to(const sparta_tensor *want, const sparta_tensor *got, double
 {
     const int64_t n = sparta_tensor_elements(want);
     double most = 0, worst = 0;
-    if (!sparta_tensor_same_shape(want, got) || want->dtype != got->dtype) return false;
+    if (!sp_tensor_same_shape(want, got) || want->dtype != got->dtype) return false;
     if (want->dtype == SPARTA_F16 || want->dtype == SPARTA_BF16) part *= 200;
     for (int64_t i = 0; i < n; i++) {
-        const double x = sparta_element_get(want->dtype, want->data, i),
-                     y = sparta_element_get(got->dtype, got->data, i);
-        most = SPARTA_MAX(most, fabs(x));
+        const double x = sp_element_get(want->dtype, want->data, i),
+                     y = sp_element_get(got->dtype, got->data, i);
+        most = SP_MAX(most, fabs(x));
         if (!(fabs(x - y) <= worst)) worst = fabs(x - y);
     }
-    return sparta_dtype_is_float(want->dtype) ? worst <= part * most + 1e-6 : worst == 0;
+    return sp_dtype_is_float(want->dtype) ? worst <= part * most + 1e-6 : worst == 0;
 }
 
 /* Does the model itself answer otherwise when its values move by about an ulp? */
-static bool trembles(sparta_ctx *cx, const sparta_graph *g, const sparta_named_tensor *in,
+static bool trembles(sparta_ctx *cx, const sp_graph *g, const sparta_named_tensor *in,
                      const sparta_tensor *want, int o)
 {
     sparta_tensor out[SOUND_OUTPUTS];
     bool moved = false;
     for (uint64_t k = 0; k < 8 && !moved; k++) {
-        sparta_rng r = sparta_rng_seed(k + 1);
+        sp_rng r = sp_rng_seed(k + 1);
         watch w = {.jiggle = &r};
-        if (sparta_ops_run(cx, g, in, g->n_inputs, out, see, &w) != SPARTA_OK) return true;
+        if (sp_ops_run(cx, g, in, g->n_inputs, out, see, &w) != SPARTA_OK) return true;
         moved = !close_to(&want[o], &out[o], 1e-5);
         free_outputs(cx, g, out);
     }
     return moved;
 }
 
-static void compare_answers(sparta_ctx *cx, const sparta_graph *g, sparta_session *session,
+static void compare_answers(sparta_ctx *cx, const sp_graph *g, sparta_session *session,
                             const sparta_named_tensor *in)
 {
     sparta_tensor want[SOUND_OUTPUTS];
     sparta_named_tensor got[SOUND_OUTPUTS];
     watch w = {0};
     for (int i = 0; i < g->n_outputs; i++) got[i] = (sparta_named_tensor){.name = g->output[i]->name};
-    if (sparta_ops_run(cx, g, in, g->n_inputs, want, see, &w) != SPARTA_OK) return; /* it refuses them */
+    if (sp_ops_run(cx, g, in, g->n_inputs, want, see, &w) != SPARTA_OK) return; /* it refuses them */
     if (went_well(cx, sparta_session_run(cx, session, in, g->n_inputs, got, g->n_outputs), "run") &&
         !w.beyond && all_finite(g))
         for (int i = 0; i < g->n_outputs; i++)
@@ -122,31 +122,31 @@ static void compare_answers(sparta_ctx *cx, const sparta_graph *g, sparta_sessio
 }
 
 /* ------------------------------------------------------------------ the walk */
-static void run_some(sparta_ctx *cx, uint64_t key, const sparta_graph *g, const sparta_package *p)
+static void run_some(sparta_ctx *cx, uint64_t key, const sp_graph *g, const sparta_package *p)
 {
     const sparta_session_options options = {.size = sizeof options, .threads = key % 16 ? 1 : 2};
     sparta_session *session = NULL;
     sparta_named_tensor in[DRAW_INPUTS];
     symbols z;
     if (!went_well(cx, sparta_session_create(cx, p, &options, &session), "session")) return;
-    sparta_session_share_from(session, 0);
+    sp_session_share_from(session, 0);
     for (uint64_t k = 0; k < RUNS && draw_sizes(g, key >> 4 * k, &z); k++) {
-        const sparta_make_inputs how = {key + k, {z.n, z.name, z.size}};
-        if (sparta_inputs_make(cx, g, &how, in) != SPARTA_OK) break;
+        const sp_make_inputs how = {key + k, {z.n, z.name, z.size}};
+        if (sp_inputs_make(cx, g, &how, in) != SPARTA_OK) break;
         compare_answers(cx, g, session, in);
-        sparta_inputs_free(cx, in, g->n_inputs);
+        sp_inputs_free(cx, in, g->n_inputs);
         if (!z.n) break;
     }
     sparta_session_free(session);
 }
 
 /* What a package says is what its file says. */
-static void write_and_run(sparta_ctx *cx, uint64_t key, const sparta_graph *g, const sparta_package *made)
+static void write_and_run(sparta_ctx *cx, uint64_t key, const sp_graph *g, const sparta_package *made)
 {
     static char path[64];
     sparta_package *p = NULL;
     if (!*path) snprintf(path, sizeof path, "/dev/shm/sparta-fuzz-%d.sparta", (int)getpid());
-    if (went_well(cx, sparta_package_write(cx, made, path), "write") &&
+    if (went_well(cx, sp_package_write(cx, made, path), "write") &&
         went_well(cx, sparta_package_open(cx, path, &p), "open"))
         run_some(cx, key, g, p);
     sparta_package_close(p);
@@ -155,23 +155,23 @@ static void write_and_run(sparta_ctx *cx, uint64_t key, const sparta_graph *g, c
 
 static void release(void *model)
 {
-    sparta_model_close(model);
+    sp_model_close(model);
 }
 
 /* m is the model; twin, the same read again, becomes the plan. */
-static void walk(sparta_ctx *cx, uint64_t key, const sparta_model *m, sparta_model **twin)
+static void walk(sparta_ctx *cx, uint64_t key, const sp_model *m, sp_model **twin)
 {
-    sparta_graph *g = m->graph, *plan = (*twin)->graph;
-    sparta_compile_request request = {.options = {.no_measure = 1, .threads = 1}, .db = ":memory:"};
-    sparta_propagate_report report;
+    sp_graph *g = m->graph, *plan = (*twin)->graph;
+    sp_compile_request request = {.options = {.no_measure = 1, .threads = 1}, .db = ":memory:"};
+    sp_propagate_report report;
     sparta_package *p = NULL;
     symbols z;
-    if (!accepted(cx, sparta_ops_infer(g), "infer") || !accepted(cx, sparta_ops_infer(plan), "infer")) return;
+    if (!accepted(cx, sp_ops_infer(g), "infer") || !accepted(cx, sp_ops_infer(plan), "infer")) return;
     if (!is_cheap(g) || !g->n_outputs || !draw_sizes(g, key, &z)) return;
-    if (key % 4 && !accepted(cx, sparta_propagate(plan, NULL, &report), "propagate")) return;
+    if (key % 4 && !accepted(cx, sp_propagate(plan, NULL, &report), "propagate")) return;
     request.options.dense_only = key % 8 == 7;
-    if (!went_well(cx, sparta_compile_graph(cx, plan, &request, &p), "compile")) return;
-    p->owner = (sparta_model_owner){*twin, release};
+    if (!went_well(cx, sp_compile_graph(cx, plan, &request, &p), "compile")) return;
+    p->owner = (sp_model_owner){*twin, release};
     *twin = NULL;
     write_and_run(cx, key, g, p);
     sparta_package_close(p);
@@ -181,14 +181,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const uint64_t key = key_of(data, size);
     sparta_ctx *cx = small_context(key >> 8);
-    sparta_model *m = NULL, *twin = NULL;
+    sp_model *m = NULL, *twin = NULL;
     if (!cx) return 0;
-    if (accepted(cx, sparta_model_parse(cx, data, size, NULL, &m), "read") &&
-        accepted(cx, sparta_model_parse(cx, data, size, NULL, &twin), "read again"))
+    if (accepted(cx, sp_model_parse(cx, data, size, NULL, &m), "read") &&
+        accepted(cx, sp_model_parse(cx, data, size, NULL, &twin), "read again"))
         walk(cx, key, m, &twin);
-    sparta_model_close(twin);
-    sparta_model_close(m);
-    if (sparta_ctx_memory(cx) != 0 && !sparta_ctx_slot(cx, SPARTA_SLOT_FORMATS))
+    sp_model_close(twin);
+    sp_model_close(m);
+    if (sp_ctx_memory(cx) != 0 && !sp_ctx_slot(cx, SP_SLOT_FORMATS))
         give_up("memory", "some is held at the end");
     sparta_ctx_free(cx);
     return 0;

@@ -19,22 +19,22 @@ static size_t bytes_of(const sparta_tensor *t)
     return (size_t)sparta_tensor_elements(t) * sparta_dtype_size(t->dtype);
 }
 
-static void write_again(sparta_ctx *cx, const sparta_safetensors *s)
+static void write_again(sparta_ctx *cx, const sp_safetensors *s)
 {
     const char **names = calloc((size_t)s->n + 1, sizeof *names);
     sparta_tensor *t = calloc((size_t)s->n + 1, sizeof *t);
-    sparta_safetensors back;
+    sp_safetensors back;
     if (!names || !t) abort();
     for (int i = 0; i < s->n; i++) names[i] = s->entry[i].name, t[i] = s->entry[i].tensor;
-    if (sparta_safetensors_write(cx, path, s->n, names, t, s->n_metadata, s->metadata)) abort();
-    if (sparta_safetensors_open(cx, path, &back)) abort();
+    if (sp_safetensors_write(cx, path, s->n, names, t, s->n_metadata, s->metadata)) abort();
+    if (sp_safetensors_open(cx, path, &back)) abort();
     if (back.n != s->n || back.n_metadata != s->n_metadata) abort();
     for (int i = 0; i < s->n; i++) {
-        const sparta_tensor *x = sparta_safetensors_find(&back, names[i]);
-        if (!x || !sparta_tensor_same_shape(x, &t[i]) || x->dtype != t[i].dtype) abort();
+        const sparta_tensor *x = sp_safetensors_find(&back, names[i]);
+        if (!x || !sp_tensor_same_shape(x, &t[i]) || x->dtype != t[i].dtype) abort();
         if (bytes_of(x) && memcmp(x->data, t[i].data, bytes_of(x))) abort();
     }
-    sparta_safetensors_close(&back);
+    sp_safetensors_close(&back);
     free(names);
     free(t);
 }
@@ -51,20 +51,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     sparta_ctx *cx = sparta_ctx_create(&options);
     uint8_t *copy =
         malloc(size + 1); /* exactly as long as the input, one byte off: the reader must not mind */
-    sparta_safetensors s = {0};
+    sp_safetensors s = {0};
     if (!cx || !copy) return 0;
     uint8_t *bytes = copy + 1;
     memcpy(bytes, data, size);
-    if (sparta_safetensors_parse(cx, bytes, size, &s) == SPARTA_OK) {
+    if (sp_safetensors_parse(cx, bytes, size, &s) == SPARTA_OK) {
         volatile double sum = 0;
         for (int i = 0; i < s.n; i++)
             for (int64_t k = 0; k < sparta_tensor_elements(&s.entry[i].tensor); k++)
-                sum += sparta_element_get(s.entry[i].tensor.dtype, s.entry[i].tensor.data, k);
+                sum += sp_element_get(s.entry[i].tensor.dtype, s.entry[i].tensor.data, k);
         if (rounds++ % 64 == 0 || size < 64) write_again(cx, &s); /* writing syncs a file, which is slow */
-    } else if (sparta_ctx_status(cx) == SPARTA_E_INTERNAL)
+    } else if (sp_ctx_status(cx) == SPARTA_E_INTERNAL)
         abort();
-    sparta_safetensors_close(&s);
-    if (sparta_ctx_memory(cx) != 0) abort();
+    sp_safetensors_close(&s);
+    if (sp_ctx_memory(cx) != 0) abort();
     sparta_ctx_free(cx);
     free(copy);
     return 0;

@@ -14,87 +14,86 @@ static void must(int ok)
     if (!ok) abort();
 }
 
-static void print_and_parse(sparta_ctx *cx, const sparta_mask *m)
+static void print_and_parse(sparta_ctx *cx, const sp_mask *m)
 {
-    sparta_text first, second;
-    sparta_mask again;
-    sparta_text_init(&first, cx);
-    sparta_text_init(&second, cx);
-    sparta_mask_print(m, &first);
-    if (!first.status && sparta_mask_parse(cx, sparta_text_str(&first), &again) == SPARTA_OK) {
-        must(sparta_mask_equal(m, &again) && sparta_mask_digest(m) == sparta_mask_digest(&again));
-        sparta_mask_print(&again, &second);
-        must(second.status || !strcmp(sparta_text_str(&first), sparta_text_str(&second)));
-        sparta_mask_free(cx, &again);
+    sp_text first, second;
+    sp_mask again;
+    sp_text_init(&first, cx);
+    sp_text_init(&second, cx);
+    sp_mask_print(m, &first);
+    if (!first.status && sp_mask_parse(cx, sp_text_str(&first), &again) == SPARTA_OK) {
+        must(sp_mask_equal(m, &again) && sp_mask_digest(m) == sp_mask_digest(&again));
+        sp_mask_print(&again, &second);
+        must(second.status || !strcmp(sp_text_str(&first), sp_text_str(&second)));
+        sp_mask_free(cx, &again);
     } else {
-        must(sparta_ctx_status(cx) == SPARTA_E_MEMORY);
+        must(sp_ctx_status(cx) == SPARTA_E_MEMORY);
     }
-    sparta_text_free(&first);
-    sparta_text_free(&second);
+    sp_text_free(&first);
+    sp_text_free(&second);
 }
 
-static void cover(sparta_ctx *cx, const sparta_mask *m)
+static void cover(sparta_ctx *cx, const sp_mask *m)
 {
-    static const sparta_cover_size size[] = {{8, 8, 3, 1, 2}, {4, 1, 2, 1, 1}, {1, 1, 1, 1, 1}};
-    sparta_cover c;
+    static const sp_cover_size size[] = {{8, 8, 3, 1, 2}, {4, 1, 2, 1, 1}, {1, 1, 1, 1, 1}};
+    sp_cover c;
     int64_t count = 0;
-    if (sparta_mask_cover(cx, m, size, 3, SPARTA_COVER_GREEDY, &c)) {
-        must(sparta_ctx_status(cx) == SPARTA_E_MEMORY);
+    if (sp_mask_cover(cx, m, size, 3, SP_COVER_GREEDY, &c)) {
+        must(sp_ctx_status(cx) == SPARTA_E_MEMORY);
         return;
     }
     for (int i = 0; i < c.parts; i++) {
-        must(sparta_mask_within(&c.part[i].mask, m));
-        count += sparta_mask_count(&c.part[i].mask);
+        must(sp_mask_within(&c.part[i].mask, m));
+        count += sp_mask_count(&c.part[i].mask);
     }
-    must(count == sparta_mask_count(m));
-    sparta_cover_free(cx, &c);
+    must(count == sp_mask_count(m));
+    sp_cover_free(cx, &c);
 }
 
-static void report(sparta_ctx *cx, const sparta_mask *m)
+static void report(sparta_ctx *cx, const sp_mask *m)
 {
-    static sparta_mask_facts f;
-    if (sparta_mask_report(cx, m, &(sparta_report_options){.slack = 1.1, .head_rows = 3, .head_cols = 5},
-                           &f)) {
-        must(sparta_ctx_status(cx) == SPARTA_E_MEMORY);
+    static sp_mask_facts f;
+    if (sp_mask_report(cx, m, &(sp_report_options){.slack = 1.1, .head_rows = 3, .head_cols = 5}, &f)) {
+        must(sp_ctx_status(cx) == SPARTA_E_MEMORY);
         return;
     }
-    must(f.present == sparta_mask_count(m));
+    must(f.present == sp_mask_count(m));
     for (int64_t i = 0; i < f.finding_count; i++)
         must(f.finding[i].missed >= 0 && f.finding[i].slots + f.finding[i].missed >= f.present);
 }
 
-static void same(sparta_ctx *cx, sparta_status status, sparta_tesa *made, const sparta_tesa *t)
+static void same(sparta_ctx *cx, sparta_status status, sp_tesa *made, const sp_tesa *t)
 {
     if (status) {
-        must(sparta_ctx_status(cx) == SPARTA_E_MEMORY);
+        must(sp_ctx_status(cx) == SPARTA_E_MEMORY);
         return;
     }
-    must(sparta_tesa_equal(made, t) && sparta_tesa_digest(made) == sparta_tesa_digest(t));
-    sparta_tesa_free(cx, made);
+    must(sp_tesa_equal(made, t) && sp_tesa_digest(made) == sp_tesa_digest(t));
+    sp_tesa_free(cx, made);
 }
 
 /* Printed and parsed, with itself, and turned round twice it stays the same. */
 static void attribute(sparta_ctx *cx, const char *text)
 {
-    sparta_tesa t, made, turned;
-    sparta_text out;
-    int order[SPARTA_TESA_RANK];
-    if (sparta_tesa_parse(cx, text, &t)) {
+    sp_tesa t, made, turned;
+    sp_text out;
+    int order[SP_TESA_RANK];
+    if (sp_tesa_parse(cx, text, &t)) {
         must(*sparta_message(cx) != 0);
         return;
     }
-    sparta_text_init(&out, cx);
-    sparta_tesa_print(&t, &out);
-    if (!out.status) same(cx, sparta_tesa_parse(cx, sparta_text_str(&out), &made), &made, &t);
-    sparta_text_free(&out);
-    same(cx, sparta_tesa_and(cx, &t, &t, &made), &made, &t);
-    if (t.has == SPARTA_HAS_SET) same(cx, sparta_tesa_or(cx, &t, &t, &made), &made, &t);
+    sp_text_init(&out, cx);
+    sp_tesa_print(&t, &out);
+    if (!out.status) same(cx, sp_tesa_parse(cx, sp_text_str(&out), &made), &made, &t);
+    sp_text_free(&out);
+    same(cx, sp_tesa_and(cx, &t, &t, &made), &made, &t);
+    if (t.has == SP_HAS_SET) same(cx, sp_tesa_or(cx, &t, &t, &made), &made, &t);
     for (int i = 0; i < t.rank; i++) order[i] = t.rank - 1 - i;
-    if (t.has == SPARTA_HAS_SET && !sparta_tesa_transpose(cx, &t, order, &turned)) {
-        same(cx, sparta_tesa_transpose(cx, &turned, order, &made), &made, &t);
-        sparta_tesa_free(cx, &turned);
+    if (t.has == SP_HAS_SET && !sp_tesa_transpose(cx, &t, order, &turned)) {
+        same(cx, sp_tesa_transpose(cx, &turned, order, &made), &made, &t);
+        sp_tesa_free(cx, &turned);
     }
-    sparta_tesa_free(cx, &t);
+    sp_tesa_free(cx, &t);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -102,23 +101,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     sparta_ctx *cx =
         sparta_ctx_create(&(sparta_ctx_options){.size = sizeof(sparta_ctx_options), .max_memory = 1 << 22});
     char *text = malloc(size + 1);
-    sparta_mask m;
+    sp_mask m;
     if (!cx || !text) abort();
     memcpy(text, data, size);
     text[size] = 0;
     if (!strncmp(text, "tesa", 4)) {
         attribute(cx, text);
-    } else if (sparta_mask_parse(cx, text, &m) == SPARTA_OK) {
+    } else if (sp_mask_parse(cx, text, &m) == SPARTA_OK) {
         print_and_parse(cx, &m);
         if (m.cols <= MOST && m.rows <= MOST && m.rows * m.cols <= MOST) {
             cover(cx, &m);
             report(cx, &m);
         }
-        sparta_mask_free(cx, &m);
+        sp_mask_free(cx, &m);
     } else {
         must(*sparta_message(cx) != 0);
     }
-    must(sparta_ctx_memory(cx) == 0);
+    must(sp_ctx_memory(cx) == 0);
     sparta_ctx_free(cx);
     free(text);
     return 0;

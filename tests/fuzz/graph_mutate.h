@@ -1,8 +1,8 @@
 /* Mutations of the text form of graphs that know its tokens: numbers become those that break programs, names become other names of the
  * graph, operators others; a node is put into an edge, with attributes of its own; constants get zeros in slices; lines go, come twice,
  * change places. One in sixteen is left to libFuzzer. */
-#ifndef SPARTA_TESTS_FUZZ_GRAPH_MUTATE_H
-#define SPARTA_TESTS_FUZZ_GRAPH_MUTATE_H
+#ifndef SP_TESTS_FUZZ_GRAPH_MUTATE_H
+#define SP_TESTS_FUZZ_GRAPH_MUTATE_H
 
 #include "operators.h"
 #include <ctype.h>

@@ -6,8 +6,8 @@
  * Numbers become those that break programs (0, -1, INT64_MIN, 2^31, NaN), edges point elsewhere, operators become others, nodes and
  * attributes are added, copied, taken away; weights get zeros in whole slices, so that there is something to propagate. Bytes that
  * are no tree are left to libFuzzer, as is one in sixteen that is. */
-#ifndef SPARTA_TESTS_FUZZ_ONNX_MUTATE_H
-#define SPARTA_TESTS_FUZZ_ONNX_MUTATE_H
+#ifndef SP_TESTS_FUZZ_ONNX_MUTATE_H
+#define SP_TESTS_FUZZ_ONNX_MUTATE_H
 
 #include "onnx_tree.h"
 

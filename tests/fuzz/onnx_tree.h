@@ -1,8 +1,8 @@
 /* A model as a tree of protobuf fields that can be changed, for onnx_mutate.h. The schema is the part of ONNX's that mutations know; all
  * other fields are carried along. Everything lives in one buffer that the next model takes over; a model that needs more of it
  * is written no more. */
-#ifndef SPARTA_TESTS_FUZZ_ONNX_TREE_H
-#define SPARTA_TESTS_FUZZ_ONNX_TREE_H
+#ifndef SP_TESTS_FUZZ_ONNX_TREE_H
+#define SP_TESTS_FUZZ_ONNX_TREE_H
 
 #include "operators.h"
 #include <stdbool.h>

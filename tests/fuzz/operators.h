@@ -1,7 +1,7 @@
 /* What mutations of models draw from: operators and their attributes, from the tables that the library itself is made of, and numbers and words
  * that break programs. */
-#ifndef SPARTA_TESTS_FUZZ_OPERATORS_H
-#define SPARTA_TESTS_FUZZ_OPERATORS_H
+#ifndef SP_TESTS_FUZZ_OPERATORS_H
+#define SP_TESTS_FUZZ_OPERATORS_H
 
 #include <math.h>
 #include <stdint.h>
@@ -10,9 +10,9 @@ static const struct {
     const char *domain, *name;
     int least, most; /* inputs; -1: any number */
 } operators[] = {
-#define SPARTA_OP(id, domain, name, least, most, outputs) {domain, name, least, most},
+#define SP_OP(id, domain, name, least, most, outputs) {domain, name, least, most},
 #include "builtin/ops.def"
-#undef SPARTA_OP
+#undef SP_OP
 };
 
 /* Types as AttributeProto numbers them. */
@@ -21,9 +21,9 @@ static const struct {
     const char *op, *name;
     int type;
 } attributes[] = {
-#define SPARTA_ATTRIBUTE(op, name, type) {#op, name, TYPE_##type},
+#define SP_ATTRIBUTE(op, name, type) {#op, name, TYPE_##type},
 #include "graph/attributes.def"
-#undef SPARTA_ATTRIBUTE
+#undef SP_ATTRIBUTE
 };
 enum {
     OPERATORS = sizeof operators / sizeof *operators,

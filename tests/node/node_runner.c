@@ -3,7 +3,7 @@
  *     node_runner <folder of node tests> [floor] [-v] [name ...]
  *
  * Each folder holds model.onnx and test_data_set_*\/{input,output}_*.pb. A model is imported, inferred and
- * run by sparta_ops_run, and its outputs compared (integers exactly, floats within rtol 1e-3 and atol 1e-7). Then it is written as
+ * run by sp_ops_run, and its outputs compared (integers exactly, floats within rtol 1e-3 and atol 1e-7). Then it is written as
  * ONNX, read again, and must give the same; the files are kept in $NODE_RUNNER_KEEP when that names a folder.
  * A model or tensor that sparta does not support (E_UNSUPPORTED: an operator without a row, a text, a
  * sequence) counts as such; anything else that goes wrong is a failure. Exit 1 on a failure, or when fewer
@@ -27,7 +27,7 @@ typedef struct tally {
 typedef struct runner {
     sparta_ctx *cx;
     bool verbose;
-    tally total, by_op[SPARTA_OPS];
+    tally total, by_op[SP_OPS];
     const char *root;
 } runner;
 
@@ -41,19 +41,18 @@ static bool same_float(double got, double want)
 
 static bool same_tensor(const sparta_tensor *got, const sparta_tensor *want, char *why, size_t n)
 {
-    if (got->dtype != want->dtype || !sparta_tensor_same_shape(got, want)) {
+    if (got->dtype != want->dtype || !sp_tensor_same_shape(got, want)) {
         snprintf(why, n, "%s of rank %d, wanted %s of rank %d (or other dims)", sparta_dtype_name(got->dtype),
                  got->rank, sparta_dtype_name(want->dtype), want->rank);
         return false;
     }
     const sparta_tensor *both[] = {got, want};
-    for (sparta_walk w = sparta_walk_begin(got->rank, got->dim, 2, both); w.more; sparta_walk_next(&w)) {
-        double a = sparta_element_get(got->dtype, got->data, w.at[0]),
-               b = sparta_element_get(want->dtype, want->data, w.at[1]);
-        bool same = sparta_dtype_is_float(got->dtype)
-                        ? same_float(a, b)
-                        : sparta_element_get_int(got->dtype, got->data, w.at[0]) ==
-                              sparta_element_get_int(want->dtype, want->data, w.at[1]);
+    for (sp_walk w = sp_walk_begin(got->rank, got->dim, 2, both); w.more; sp_walk_next(&w)) {
+        double a = sp_element_get(got->dtype, got->data, w.at[0]),
+               b = sp_element_get(want->dtype, want->data, w.at[1]);
+        bool same = sp_dtype_is_float(got->dtype) ? same_float(a, b)
+                                                  : sp_element_get_int(got->dtype, got->data, w.at[0]) ==
+                                                        sp_element_get_int(want->dtype, want->data, w.at[1]);
         if (same) continue;
         snprintf(why, n, "element %lld is %.9g, wanted %.9g", (long long)w.at[0], a, b);
         return false;
@@ -68,64 +67,64 @@ static sparta_status read_tensor(sparta_ctx *cx, const char *folder, const char 
     char path[4096], *bytes;
     size_t n;
     snprintf(path, sizeof path, "%s/%s_%d.pb", folder, kind, i);
-    SPARTA_TRY(sparta_file_read(cx, path, (size_t)1 << 28, &bytes, &n));
-    sparta_status status = sparta_onnx_tensor(cx, bytes, n, out);
-    sparta_free(cx, bytes);
+    SP_TRY(sp_file_read(cx, path, (size_t)1 << 28, &bytes, &n));
+    sparta_status status = sp_onnx_tensor(cx, bytes, n, out);
+    sp_free(cx, bytes);
     return status;
 }
 
-static sparta_status compare_outputs(runner *r, const sparta_graph *g, const char *folder,
+static sparta_status compare_outputs(runner *r, const sp_graph *g, const char *folder,
                                      const sparta_tensor *got)
 {
     for (int i = 0; i < g->n_outputs; i++) {
         sparta_tensor want;
         char why[256];
-        SPARTA_TRY(read_tensor(r->cx, folder, "output", i, &want));
+        SP_TRY(read_tensor(r->cx, folder, "output", i, &want));
         bool same = same_tensor(&got[i], &want, why, sizeof why);
-        sparta_free(r->cx, want.data);
-        if (!same) return sparta_fail(r->cx, SPARTA_E_DIFFER, "output %d: %s", i, why);
+        sp_free(r->cx, want.data);
+        if (!same) return sp_fail(r->cx, SPARTA_E_DIFFER, "output %d: %s", i, why);
     }
     return SPARTA_OK;
 }
 
-static sparta_status run_set(runner *r, const sparta_graph *g, const char *folder)
+static sparta_status run_set(runner *r, const sp_graph *g, const char *folder)
 {
     sparta_named_tensor in[16] = {0};
     sparta_tensor out[16] = {0};
     if (g->n_inputs > 16 || g->n_outputs > 16)
-        return sparta_fail(r->cx, SPARTA_E_UNSUPPORTED, "more than 16 inputs or outputs");
+        return sp_fail(r->cx, SPARTA_E_UNSUPPORTED, "more than 16 inputs or outputs");
     sparta_status status = SPARTA_OK;
     for (int i = 0; i < g->n_inputs && status == SPARTA_OK; i++) {
         in[i].name = g->input[i]->name;
         status = read_tensor(r->cx, folder, "input", i, &in[i].tensor);
     }
-    if (status == SPARTA_OK) status = sparta_ops_run(r->cx, g, in, g->n_inputs, out, NULL, NULL);
+    if (status == SPARTA_OK) status = sp_ops_run(r->cx, g, in, g->n_inputs, out, NULL, NULL);
     if (status == SPARTA_OK) status = compare_outputs(r, g, folder, out);
     for (int i = 0; i < 16; i++) {
-        sparta_free(r->cx, in[i].tensor.data);
-        sparta_free(r->cx, out[i].data);
+        sp_free(r->cx, in[i].tensor.data);
+        sp_free(r->cx, out[i].data);
     }
     return status;
 }
 
 /* The operators of a model, kept from before folding makes them vanish. */
 typedef struct ops_seen {
-    bool op[SPARTA_OPS];
+    bool op[SP_OPS];
 } ops_seen;
 
 /* Where a shape is an input, the test is about the reference; its contents of the first data set take the
  * input's place. */
-static sparta_status freeze_inputs(runner *r, sparta_graph *g, const char *folder)
+static sparta_status freeze_inputs(runner *r, sp_graph *g, const char *folder)
 {
     int n = g->n_inputs;
     for (int i = 0; i < n; i++) {
         sparta_tensor t;
-        sparta_value *c, *v = g->input[i];
-        SPARTA_TRY(read_tensor(r->cx, folder, "input", i, &t));
-        sparta_status status = sparta_graph_add_constant(g, NULL, &t, true, &c);
-        sparta_free(r->cx, t.data);
+        sp_value *c, *v = g->input[i];
+        SP_TRY(read_tensor(r->cx, folder, "input", i, &t));
+        sparta_status status = sp_graph_add_constant(g, NULL, &t, true, &c);
+        sp_free(r->cx, t.data);
         if (status != SPARTA_OK) return status;
-        sparta_graph_replace(g, v, c);
+        sp_graph_replace(g, v, c);
     }
     return SPARTA_OK;
 }
@@ -142,39 +141,39 @@ static void again_path(const char *folder, char *out, size_t n)
                  (long)getpid());
 }
 
-static sparta_status run_again(runner *r, const sparta_graph *g, const char *folder, const char *data)
+static sparta_status run_again(runner *r, const sp_graph *g, const char *folder, const char *data)
 {
     char path[4096];
-    sparta_model *m;
+    sp_model *m;
     again_path(folder, path, sizeof path);
-    SPARTA_TRY(sparta_onnx_write(r->cx, g, path));
-    sparta_status status = sparta_model_open(r->cx, path, NULL, &m);
+    SP_TRY(sp_onnx_write(r->cx, g, path));
+    sparta_status status = sp_model_open(r->cx, path, NULL, &m);
     if (!getenv("NODE_RUNNER_KEEP")) (void)unlink(path);
-    if (status != SPARTA_OK) return sparta_fail_in(r->cx, "written and read again");
-    status = sparta_ops_infer(m->graph);
+    if (status != SPARTA_OK) return sp_fail_in(r->cx, "written and read again");
+    status = sp_ops_infer(m->graph);
     if (status == SPARTA_OK) status = run_set(r, m->graph, data);
-    sparta_model_close(m);
-    return status == SPARTA_OK ? SPARTA_OK : sparta_fail_in(r->cx, "written and read again");
+    sp_model_close(m);
+    return status == SPARTA_OK ? SPARTA_OK : sp_fail_in(r->cx, "written and read again");
 }
 
 static sparta_status run_model(runner *r, const char *folder, bool frozen, ops_seen *seen)
 {
     char path[4096];
-    sparta_model *m;
+    sp_model *m;
     snprintf(path, sizeof path, "%s/model.onnx", folder);
-    SPARTA_TRY(sparta_model_open(r->cx, path, NULL, &m));
+    SP_TRY(sp_model_open(r->cx, path, NULL, &m));
     sparta_status status = SPARTA_OK;
     for (int i = 0; i < m->graph->n_nodes; i++) seen->op[m->graph->node[i]->op] = true;
     snprintf(path, sizeof path, "%s/test_data_set_0", folder);
     if (frozen) status = freeze_inputs(r, m->graph, path);
-    if (status == SPARTA_OK) status = sparta_ops_infer(m->graph);
-    if (status == SPARTA_OK) status = sparta_graph_verify(m->graph);
+    if (status == SPARTA_OK) status = sp_ops_infer(m->graph);
+    if (status == SPARTA_OK) status = sp_graph_verify(m->graph);
     if (status == SPARTA_OK) status = run_set(r, m->graph, path);
     if (status == SPARTA_OK && run_again(r, m->graph, folder, path) != SPARTA_OK) {
-        status = sparta_ctx_status(r->cx); /* what was read must be written: nothing is unsupported here */
+        status = sp_ctx_status(r->cx); /* what was read must be written: nothing is unsupported here */
         if (status == SPARTA_E_UNSUPPORTED) status = SPARTA_E_DIFFER;
     }
-    sparta_model_close(m);
+    sp_model_close(m);
     return status;
 }
 
@@ -193,9 +192,9 @@ static outcome judge(runner *r, const char *folder, const char *name)
     if (o == FAILED || (o == UNSUPPORTED && r->verbose))
         printf("%s %s: %s: %s\n", o == FAILED ? "FAIL" : "unsupported", name, sparta_status_name(status),
                sparta_message(r->cx));
-    for (int i = 0; i < SPARTA_OPS; i++) r->by_op[i].count[o] += seen.op[i];
+    for (int i = 0; i < SP_OPS; i++) r->by_op[i].count[o] += seen.op[i];
     r->total.count[o]++;
-    sparta_ctx_clear(r->cx);
+    sp_ctx_clear(r->cx);
     return o;
 }
 
@@ -208,18 +207,18 @@ static int only_folders(const struct dirent *e)
 static bool chosen(const char *name, int n, char **names)
 {
     for (int i = 0; i < n; i++)
-        if (sparta_glob(names[i], name)) return true;
+        if (sp_glob(names[i], name)) return true;
     return n == 0;
 }
 
 static void print_table(const runner *r)
 {
     printf("%-22s %8s %12s %6s\n", "operator", "passed", "unsupported", "FAILED");
-    for (int i = 0; i < SPARTA_OPS; i++) {
+    for (int i = 0; i < SP_OPS; i++) {
         const int *c = r->by_op[i].count;
         if (c[0] + c[1] + c[2])
-            printf("%-22s %8d %12d %6d\n", sparta_builtin_row((sparta_op_id)i)->name, c[PASSED],
-                   c[UNSUPPORTED], c[FAILED]);
+            printf("%-22s %8d %12d %6d\n", sp_builtin_row((sp_op_id)i)->name, c[PASSED], c[UNSUPPORTED],
+                   c[FAILED]);
     }
     printf("%-22s %8d %12d %6d\n", "all tests", r->total.count[PASSED], r->total.count[UNSUPPORTED],
            r->total.count[FAILED]);
@@ -252,7 +251,7 @@ int main(int argc, char **argv)
     }
     free(entry);
     print_table(&r);
-    size_t left = sparta_ctx_memory(r.cx);
+    size_t left = sp_ctx_memory(r.cx);
     sparta_ctx_free(r.cx);
     if (left) printf("FAIL: %zu bytes were not freed\n", left);
     if (r.total.count[PASSED] < floor)

@@ -34,14 +34,14 @@ def named_formats():
     """Every row of formats.def and opaque.def with arguments."""
     folder = os.path.join(ROOT, "src/format")
     names = []
-    for name, arity in re.findall(r'^SPARTA_FORMAT(?:_WRITTEN)?\("([^"]+)", (\d+)', open(f"{folder}/formats.def").read(), re.M):
+    for name, arity in re.findall(r'^SP_FORMAT(?:_WRITTEN)?\("([^"]+)", (\d+)', open(f"{folder}/formats.def").read(), re.M):
         names.append(name + (ARGUMENTS.get(name) or "(" + ",".join(["2"] * int(arity)) + ")" if int(arity) else ""))
     return names
 
 
 def opaque_formats():
     """Every row of opaque.def, as it is written."""
-    rows = re.findall(r"^SPARTA_OPAQUE\((\w+)\)", open(os.path.join(ROOT, "src/format/opaque.def")).read(), re.M)
+    rows = re.findall(r"^SP_OPAQUE\((\w+)\)", open(os.path.join(ROOT, "src/format/opaque.def")).read(), re.M)
     return [text for name in rows for text in OPAQUE[name]]
 
 

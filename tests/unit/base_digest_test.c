@@ -11,13 +11,13 @@ static void instructions_agree_with_plain_code(void **state)
     (void)state;
 #ifdef __x86_64__
     if (!cpu_has_sha()) skip();
-    sparta_rng rng = sparta_rng_seed(5);
+    sp_rng rng = sp_rng_seed(5);
     uint8_t block[8 * 64 + 1];
     for (int round = 0; round < 200; round++) {
         uint32_t fast[8], plain[8];
         const size_t n = round % 9;
-        for (size_t i = 0; i < sizeof block; i++) block[i] = (uint8_t)sparta_rng_next(&rng);
-        for (int i = 0; i < 8; i++) fast[i] = plain[i] = (uint32_t)sparta_rng_next(&rng);
+        for (size_t i = 0; i < sizeof block; i++) block[i] = (uint8_t)sp_rng_next(&rng);
+        for (int i = 0; i < 8; i++) fast[i] = plain[i] = (uint32_t)sp_rng_next(&rng);
         compress_fast(fast, block + round % 2, n);
         for (size_t i = 0; i < n; i++) compress_plain(plain, block + round % 2 + 64 * i);
         assert_memory_equal(fast, plain, sizeof fast);
@@ -33,16 +33,16 @@ static void known_digests(void **state)
     (void)state;
     static const uint8_t abc[4] = {0xba, 0x78, 0x16, 0xbf}, million[4] = {0xcd, 0xc7, 0x6e, 0x5c};
     uint8_t digest[32], piece[200];
-    sparta_sha256 s;
-    sparta_sha256_of("abc", 3, digest);
+    sp_sha256 s;
+    sp_sha256_of("abc", 3, digest);
     assert_memory_equal(digest, abc, 4);
     memset(piece, 'a', sizeof piece);
-    sparta_sha256_init(&s);
+    sp_sha256_init(&s);
     for (size_t left = 1000000, n = 0; left; left -= n) {
-        n = SPARTA_MIN(left, 1 + left % sizeof piece);
-        sparta_sha256_add(&s, piece, n);
+        n = SP_MIN(left, 1 + left % sizeof piece);
+        sp_sha256_add(&s, piece, n);
     }
-    sparta_sha256_end(&s, digest);
+    sp_sha256_end(&s, digest);
     assert_memory_equal(digest, million, 4);
 }
 

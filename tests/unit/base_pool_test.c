@@ -16,7 +16,7 @@
 enum { MOST = 8 };
 
 typedef struct job {
-    sparta_pool *pool;
+    sp_pool *pool;
     int calls[64]; /* plain memory: run must order it */
     int round;
     bool own_thread[64];
@@ -34,23 +34,23 @@ static void test_every_share_once(void **state)
     (void)state;
     sparta_ctx *cx = sparta_ctx_create(NULL);
     for (int threads = 1; threads <= MOST; threads++) {
-        sparta_pool *pool = sparta_pool_create(cx, threads);
+        sp_pool *pool = sp_pool_create(cx, threads);
         assert_non_null(pool);
-        assert_int_equal(sparta_pool_threads(pool), threads);
+        assert_int_equal(sp_pool_threads(pool), threads);
         job j = {0};
         int expected = 0;
         for (int round = 1; round <= 300; round++) {
             j.round = round;
             expected += round;
-            sparta_pool_run(pool, count, &j);
+            sp_pool_run(pool, count, &j);
             for (int i = 0; i < threads; i++) assert_int_equal(j.calls[i], expected);
             if (round % 100 == 0)
                 nanosleep(&(struct timespec){0, 2000000}, NULL); /* they fall asleep, and wake */
         }
         for (int i = threads; i < 64; i++) assert_int_equal(j.calls[i], 0);
-        sparta_pool_free(pool);
+        sp_pool_free(pool);
     }
-    assert_int_equal(sparta_ctx_memory(cx), 0);
+    assert_int_equal(sp_ctx_memory(cx), 0);
     sparta_ctx_free(cx);
 }
 
@@ -65,18 +65,18 @@ static void test_threads_are_ours(void **state)
 {
     (void)state;
     sparta_ctx *cx = sparta_ctx_create(NULL);
-    sparta_pool *pool = sparta_pool_create(cx, 4);
+    sp_pool *pool = sp_pool_create(cx, 4);
     job first = {0}, second = {0};
-    sparta_pool_run(pool, remember, &first);
+    sp_pool_run(pool, remember, &first);
     for (int round = 0; round < 20; round++) {
-        sparta_pool_run(pool, remember, &second);
+        sp_pool_run(pool, remember, &second);
         for (int i = 0; i < 4; i++)
             assert_true(pthread_equal(first.thread[i], second.thread[i])); /* share i, thread i */
     }
     assert_true(pthread_equal(first.thread[0], pthread_self()));
     for (int i = 0; i < 4; i++)
         for (int k = 0; k < i; k++) assert_false(pthread_equal(first.thread[i], first.thread[k]));
-    sparta_pool_free(pool);
+    sp_pool_free(pool);
     sparta_ctx_free(cx);
 }
 
@@ -91,17 +91,17 @@ static void test_signals(void **state)
 {
     (void)state;
     sparta_ctx *cx = sparta_ctx_create(NULL);
-    sparta_pool *pool = sparta_pool_create(cx, MOST);
+    sp_pool *pool = sp_pool_create(cx, MOST);
     assert_non_null(pool);
     sigset_t mask[MOST];
-    sparta_pool_run(pool, look_at_signals, mask);
+    sp_pool_run(pool, look_at_signals, mask);
     for (int i = 1; i < MOST; i++) {
         assert_int_equal(sigismember(&mask[i], SIGINT), 1);
         assert_int_equal(sigismember(&mask[i], SIGCHLD), 1);
         assert_int_equal(sigismember(&mask[i], SIGBUS), 0);
         assert_int_equal(sigismember(&mask[i], SIGSEGV), 0);
     }
-    sparta_pool_free(pool);
+    sp_pool_free(pool);
     sparta_ctx_free(cx);
 }
 
@@ -113,18 +113,18 @@ static void inner(void *arg, int i)
 static void outer(void *arg, int i)
 {
     (void)i;
-    sparta_pool_run(arg, inner, NULL);
+    sp_pool_run(arg, inner, NULL);
 }
 
 static void test_job_in_job(void **state)
 {
     (void)state;
     sparta_ctx *cx = sparta_ctx_create(NULL);
-    sparta_pool *pool = sparta_pool_create(cx, 3);
+    sp_pool *pool = sp_pool_create(cx, 3);
     atomic_store(&inner_calls, 0);
-    sparta_pool_run(pool, outer, pool);
+    sp_pool_run(pool, outer, pool);
     assert_int_equal(atomic_load(&inner_calls), 9);
-    sparta_pool_free(pool);
+    sp_pool_free(pool);
     sparta_ctx_free(cx);
 }
 
@@ -135,22 +135,22 @@ typedef struct freed {
 static void free_share(void *arg, int i)
 {
     freed *f = arg;
-    sparta_free(f->cx, f->p[i]);
+    sp_free(f->cx, f->p[i]);
 }
 
 static void test_workers_may_free(void **state)
 {
     (void)state;
     sparta_ctx *cx = sparta_ctx_create(NULL);
-    sparta_pool *pool = sparta_pool_create(cx, MOST);
-    size_t before = sparta_ctx_memory(cx);
+    sp_pool *pool = sp_pool_create(cx, MOST);
+    size_t before = sp_ctx_memory(cx);
     for (int round = 0; round < 50; round++) {
         freed f = {.cx = cx};
-        for (int i = 0; i < MOST; i++) f.p[i] = sparta_alloc(cx, 1000);
-        sparta_pool_run(pool, free_share, &f);
-        assert_int_equal(sparta_ctx_memory(cx), before);
+        for (int i = 0; i < MOST; i++) f.p[i] = sp_alloc(cx, 1000);
+        sp_pool_run(pool, free_share, &f);
+        assert_int_equal(sp_ctx_memory(cx), before);
     }
-    sparta_pool_free(pool);
+    sp_pool_free(pool);
     sparta_ctx_free(cx);
 }
 
@@ -169,12 +169,12 @@ static void test_host(void **state)
     o.parallel_for = host_for;
     o.host = &host_calls;
     sparta_ctx *cx = sparta_ctx_create(&o);
-    sparta_pool *pool = sparta_pool_create(cx, 5);
+    sp_pool *pool = sp_pool_create(cx, 5);
     job j = {.round = 1};
-    sparta_pool_run(pool, count, &j);
+    sp_pool_run(pool, count, &j);
     assert_int_equal(host_calls, 1);
     for (int i = 0; i < 5; i++) assert_int_equal(j.calls[i], 1);
-    sparta_pool_free(pool);
+    sp_pool_free(pool);
     sparta_ctx_free(cx);
 }
 
@@ -182,20 +182,20 @@ static void test_refusals(void **state)
 {
     (void)state;
     sparta_ctx *cx = sparta_ctx_create(NULL);
-    assert_true(sparta_cores() >= 1);
-    assert_null(sparta_pool_create(cx, -1));
-    assert_int_equal(sparta_ctx_status(cx), SPARTA_E_USAGE);
-    assert_null(sparta_pool_create(cx, 1 << 20));
-    sparta_pool *pool = sparta_pool_create(cx, 0);
-    assert_int_equal(sparta_pool_threads(pool), sparta_cores());
-    sparta_pool_free(pool);
-    sparta_pool_free(NULL);
+    assert_true(sp_cores() >= 1);
+    assert_null(sp_pool_create(cx, -1));
+    assert_int_equal(sp_ctx_status(cx), SPARTA_E_USAGE);
+    assert_null(sp_pool_create(cx, 1 << 20));
+    sp_pool *pool = sp_pool_create(cx, 0);
+    assert_int_equal(sp_pool_threads(pool), sp_cores());
+    sp_pool_free(pool);
+    sp_pool_free(NULL);
     for (uint64_t n = 1; n <= 2; n++) {
-        sparta_ctx_fail_alloc(cx, n, false);
-        assert_null(sparta_pool_create(cx, 2));
-        assert_int_equal(sparta_ctx_status(cx), SPARTA_E_MEMORY);
+        sp_ctx_fail_alloc(cx, n, false);
+        assert_null(sp_pool_create(cx, 2));
+        assert_int_equal(sp_ctx_status(cx), SPARTA_E_MEMORY);
     }
-    assert_int_equal(sparta_ctx_memory(cx), 0);
+    assert_int_equal(sp_ctx_memory(cx), 0);
     sparta_ctx_free(cx);
 }
 
@@ -204,24 +204,24 @@ static void test_fork(void **state)
 {
     (void)state;
     sparta_ctx *cx = sparta_ctx_create(NULL);
-    sparta_pool *pool = sparta_pool_create(cx, 3);
+    sp_pool *pool = sp_pool_create(cx, 3);
     job j = {.round = 1};
-    sparta_pool_run(pool, count, &j);
+    sp_pool_run(pool, count, &j);
     pid_t pid = fork();
     if (pid == 0) {
         alarm(30);
-        sparta_pool_run(pool, count, &j);
+        sp_pool_run(pool, count, &j);
         int wrong = 0;
         for (int i = 0; i < 3; i++) wrong += j.calls[i] != 2;
-        sparta_pool_free(pool);
-        _exit(wrong || sparta_ctx_memory(cx));
+        sp_pool_free(pool);
+        _exit(wrong || sp_ctx_memory(cx));
     }
     int status = -1;
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
-    sparta_pool_run(pool, count, &j); /* the parent's team is whole */
+    sp_pool_run(pool, count, &j); /* the parent's team is whole */
     for (int i = 0; i < 3; i++) assert_int_equal(j.calls[i], 2);
-    sparta_pool_free(pool);
+    sp_pool_free(pool);
     sparta_ctx_free(cx);
 }
 

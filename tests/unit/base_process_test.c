@@ -23,20 +23,20 @@ typedef struct outcome {
     double seconds;
 } outcome;
 
-static outcome run_shell(sparta_ctx *cx, const char *script, const sparta_spawn_options *o)
+static outcome run_shell(sparta_ctx *cx, const char *script, const sp_spawn_options *o)
 {
     const char *argv[] = {"/bin/sh", "-c", script, NULL};
     static outcome r;
-    sparta_text said;
-    double start = sparta_now();
+    sp_text said;
+    double start = sp_now();
     memset(&r, 0, sizeof r);
     r.code = 12345;
-    sparta_text_init(&said, cx);
-    r.status = sparta_spawn(cx, argv, o, &said, &r.code);
-    r.seconds = sparta_now() - start;
+    sp_text_init(&said, cx);
+    r.status = sp_spawn(cx, argv, o, &said, &r.code);
+    r.seconds = sp_now() - start;
     assert_true(said.size < sizeof r.said);
-    memcpy(r.said, sparta_text_str(&said), said.size);
-    sparta_text_free(&said);
+    memcpy(r.said, sp_text_str(&said), said.size);
+    sp_text_free(&said);
     return r;
 }
 
@@ -61,17 +61,17 @@ static void test_surroundings(void **state)
         run_shell(cx, "echo \"[$SPARTA_SECRET]$LC_ALL\"; cat; ls /proc/self/fd | wc -l; ulimit -c", NULL);
     assert_string_equal(r.said, "[]C\n4\n0\n"); /* 0 1 2 and the folder ls reads */
     const char *env[] = {"A=b", NULL};
-    sparta_spawn_options o = {.env = env};
+    sp_spawn_options o = {.env = env};
     r = run_shell(cx, "echo $A$LC_ALL", &o);
     assert_string_equal(r.said, "b\n");
     const char *argv[] = {"/bin/echo", "a b", "$HOME;*", NULL}; /* no shell in between */
-    sparta_text said;
+    sp_text said;
     int code;
-    sparta_text_init(&said, cx);
-    assert_int_equal(sparta_spawn(cx, argv, NULL, &said, &code), SPARTA_OK);
-    assert_string_equal(sparta_text_str(&said), "a b $HOME;*\n");
-    sparta_text_free(&said);
-    assert_int_equal(sparta_spawn(cx, argv, NULL, NULL, &code), SPARTA_OK); /* nobody listens */
+    sp_text_init(&said, cx);
+    assert_int_equal(sp_spawn(cx, argv, NULL, &said, &code), SPARTA_OK);
+    assert_string_equal(sp_text_str(&said), "a b $HOME;*\n");
+    sp_text_free(&said);
+    assert_int_equal(sp_spawn(cx, argv, NULL, NULL, &code), SPARTA_OK); /* nobody listens */
     assert_int_equal(code, 0);
 }
 
@@ -81,19 +81,19 @@ static void test_refusals(void **state)
     int code = 5;
     const char *missing[] = {"/no/such/program", NULL}, *relative[] = {"sh", NULL}, *none[] = {NULL},
                *folder[] = {"/tmp", NULL};
-    assert_int_equal(sparta_spawn(cx, missing, NULL, NULL, &code), SPARTA_E_IO);
+    assert_int_equal(sp_spawn(cx, missing, NULL, NULL, &code), SPARTA_E_IO);
     assert_string_equal(sparta_message(cx),
                         "spawn: /no/such/program cannot be run: No such file or directory");
-    assert_int_equal(sparta_spawn(cx, folder, NULL, NULL, &code), SPARTA_E_IO);
-    assert_int_equal(sparta_spawn(cx, relative, NULL, NULL, &code), SPARTA_E_USAGE);
-    assert_int_equal(sparta_spawn(cx, none, NULL, NULL, &code), SPARTA_E_USAGE);
+    assert_int_equal(sp_spawn(cx, folder, NULL, NULL, &code), SPARTA_E_IO);
+    assert_int_equal(sp_spawn(cx, relative, NULL, NULL, &code), SPARTA_E_USAGE);
+    assert_int_equal(sp_spawn(cx, none, NULL, NULL, &code), SPARTA_E_USAGE);
     assert_int_equal(code, 5);
 }
 
 static void test_timeout(void **state)
 {
     sparta_ctx *cx = *state;
-    sparta_spawn_options o = {.timeout = 0.2};
+    sp_spawn_options o = {.timeout = 0.2};
     outcome r = run_shell(cx, "echo begun; sleep 30 & sleep 30", &o);
     assert_int_equal(r.status, SPARTA_OK);
     assert_int_equal(r.code, -1000);
@@ -131,7 +131,7 @@ static void test_limits(void **state)
         run_shell(cx, "i=0; while [ $i -lt 3000 ]; do echo 0123456789; i=$((i+1)); done; exit 4", NULL);
     assert_int_equal(r.code, 4); /* what is past the cap is read and dropped: the child is not stopped */
     assert_int_equal(strlen(r.said), 16 << 10);
-    sparta_spawn_options o = {.output = 1000};
+    sp_spawn_options o = {.output = 1000};
     char script[200], path[] = "/tmp/sparta-limit-XXXXXX";
     int fd = mkstemp(path);
     assert_true(fd >= 0);
@@ -144,7 +144,7 @@ static void test_limits(void **state)
     assert_true(ftell(f) <= 1000);
     fclose(f);
     remove(path);
-    sparta_spawn_options m = {.memory = 64 << 20};
+    sp_spawn_options m = {.memory = 64 << 20};
     r = run_shell(cx, "ulimit -v", &m);
     assert_string_equal(r.said, "65536\n");
 }
@@ -206,11 +206,11 @@ static void test_no_memory(void **state)
 {
     (void)state;
     sparta_ctx *cx = sparta_ctx_create(NULL);
-    sparta_ctx_fail_alloc(cx, 1, true);
+    sp_ctx_fail_alloc(cx, 1, true);
     outcome r = run_shell(cx, "echo hello", NULL);
     assert_int_equal(r.status, SPARTA_E_MEMORY);
     assert_int_equal(r.code, 12345);
-    assert_int_equal(sparta_ctx_memory(cx), 0);
+    assert_int_equal(sp_ctx_memory(cx), 0);
     sparta_ctx_free(cx);
 }
 
@@ -229,8 +229,8 @@ static void test_children_of_the_host(void **state)
 {
     sparta_ctx *cx = *state;
     struct sigaction before, mine[] = {{.sa_handler = SIG_IGN}, {.sa_handler = reap_all}};
-    for (size_t i = 0; i < SPARTA_COUNT(mine); i++) {
-        sparta_spawn_options o = {.timeout = 30};
+    for (size_t i = 0; i < SP_COUNT(mine); i++) {
+        sp_spawn_options o = {.timeout = 30};
         assert_int_equal(sigaction(SIGCHLD, &mine[i], &before), 0);
         outcome r = run_shell(cx, "sleep 0.1; echo out; exit 7", &o);
         sigaction(SIGCHLD, &before, NULL);
@@ -249,7 +249,7 @@ static void test_limits_of_the_host(void **state)
     if (pid == 0) {
         struct rlimit l = {(rlim_t)2 << 30, (rlim_t)2 << 30};
         sparta_ctx *cx = sparta_ctx_create(NULL);
-        sparta_spawn_options o = {.output = (size_t)4 << 30, .timeout = 30};
+        sp_spawn_options o = {.output = (size_t)4 << 30, .timeout = 30};
         if (setrlimit(RLIMIT_FSIZE, &l)) _exit(10);
         outcome r = run_shell(cx, "ulimit -f", &o);
         if (r.status) fprintf(stderr, "%s\n", sparta_message(cx));
@@ -304,7 +304,7 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    int held = sparta_ctx_memory(*state) != 0;
+    int held = sp_ctx_memory(*state) != 0;
     sparta_ctx_free(*state);
     return held;
 }

@@ -32,18 +32,18 @@ static void test_options(void **state)
     o.strict = 1;
     sparta_ctx *cx = sparta_ctx_create(&o);
     dir[1] = 'X'; /* the context has its own copy */
-    assert_string_equal(sparta_ctx_options_of(cx)->cache_dir, "/some/cache");
-    assert_string_equal(sparta_ctx_options_of(cx)->compiler, "");
-    assert_true(sparta_ctx_strict(cx));
-    assert_true(sparta_ctx_budget(cx) > 0 && sparta_ctx_budget(cx) <= (size_t)8 << 30);
+    assert_string_equal(sp_ctx_options_of(cx)->cache_dir, "/some/cache");
+    assert_string_equal(sp_ctx_options_of(cx)->compiler, "");
+    assert_true(sp_ctx_strict(cx));
+    assert_true(sp_ctx_budget(cx) > 0 && sp_ctx_budget(cx) <= (size_t)8 << 30);
     sparta_ctx_free(cx);
 
     o.size = offsetof(sparta_ctx_options, strict); /* an older caller: what it does not know is not read */
     o.max_memory = 12345;
     cx = sparta_ctx_create(&o);
-    assert_false(sparta_ctx_strict(cx));
-    assert_null(sparta_ctx_options_of(cx)->cache_dir);
-    assert_int_equal(sparta_ctx_budget(cx), 12345);
+    assert_false(sp_ctx_strict(cx));
+    assert_null(sp_ctx_options_of(cx)->cache_dir);
+    assert_int_equal(sp_ctx_budget(cx), 12345);
     sparta_ctx_free(cx);
     sparta_ctx_free(NULL);
 }
@@ -53,16 +53,16 @@ static void test_messages(void **state)
     (void)state;
     sparta_ctx *cx = new_ctx(0);
     assert_string_equal(sparta_message(cx), "");
-    assert_int_equal(sparta_ctx_status(cx), SPARTA_E_INTERNAL);
-    assert_int_equal(sparta_fail(cx, SPARTA_E_SHAPE, "K is %d", 3), SPARTA_E_SHAPE);
+    assert_int_equal(sp_ctx_status(cx), SPARTA_E_INTERNAL);
+    assert_int_equal(sp_fail(cx, SPARTA_E_SHAPE, "K is %d", 3), SPARTA_E_SHAPE);
     assert_string_equal(sparta_message(cx), "K is 3");
-    assert_int_equal(sparta_fail_in(cx, "MatMul %s", "qkv"), SPARTA_E_SHAPE);
+    assert_int_equal(sp_fail_in(cx, "MatMul %s", "qkv"), SPARTA_E_SHAPE);
     assert_string_equal(sparta_message(cx), "MatMul qkv: K is 3");
-    sparta_fail(cx, SPARTA_E_IO, "again: %s", sparta_message(cx)); /* its own message as an argument */
+    sp_fail(cx, SPARTA_E_IO, "again: %s", sparta_message(cx)); /* its own message as an argument */
     assert_string_equal(sparta_message(cx), "again: MatMul qkv: K is 3");
-    sparta_fail(cx, SPARTA_E_IO, "name \x1b[31m\x7f%s", "\b\r");
+    sp_fail(cx, SPARTA_E_IO, "name \x1b[31m\x7f%s", "\b\r");
     assert_string_equal(sparta_message(cx), "name ?[31m???");
-    sparta_ctx_clear(cx);
+    sp_ctx_clear(cx);
     assert_string_equal(sparta_message(cx), "");
     sparta_ctx_free(cx);
 }
@@ -76,7 +76,7 @@ static void test_long_messages(void **state)
         memset(text, 'a', 5000);
         for (int i = n % 2; i + 1 < n; i += 2) memcpy(text + i, "\xc3\xa9", 2);
         text[n] = 0;
-        sparta_fail(cx, SPARTA_E_IO, "%s", text);
+        sp_fail(cx, SPARTA_E_IO, "%s", text);
         const char *m = sparta_message(cx);
         size_t size = strlen(m);
         assert_true(size <= 1023);
@@ -84,7 +84,7 @@ static void test_long_messages(void **state)
             assert_string_equal(m + size - 3, "...");
             assert_int_equal((unsigned char)m[size - 4], 0xa9); /* a whole character before the dots */
         }
-        sparta_fail_in(cx, "%s", text);
+        sp_fail_in(cx, "%s", text);
         assert_true(strlen(sparta_message(cx)) <= 1023);
     }
     free(text);
@@ -95,15 +95,15 @@ static void test_notes(void **state)
 {
     (void)state;
     sparta_ctx *cx = new_ctx(0);
-    assert_string_equal(sparta_ctx_notes(cx), "");
-    sparta_note(cx, "no compiler");
-    sparta_note(cx, "no %s", "compiler");
-    sparta_note(cx, "compiler"); /* a part of a line is not that line */
-    assert_string_equal(sparta_ctx_notes(cx), "no compiler\ncompiler");
-    for (int i = 0; i < 10000; i++) sparta_note(cx, "note %d", i);
-    assert_true(strlen(sparta_ctx_notes(cx)) < 4096);
-    sparta_ctx_forget_notes(cx);
-    assert_string_equal(sparta_ctx_notes(cx), "");
+    assert_string_equal(sp_ctx_notes(cx), "");
+    sp_note(cx, "no compiler");
+    sp_note(cx, "no %s", "compiler");
+    sp_note(cx, "compiler"); /* a part of a line is not that line */
+    assert_string_equal(sp_ctx_notes(cx), "no compiler\ncompiler");
+    for (int i = 0; i < 10000; i++) sp_note(cx, "note %d", i);
+    assert_true(strlen(sp_ctx_notes(cx)) < 4096);
+    sp_ctx_forget_notes(cx);
+    assert_string_equal(sp_ctx_notes(cx), "");
     sparta_ctx_free(cx);
 }
 
@@ -118,13 +118,13 @@ static void test_cancel(void **state)
 {
     (void)state;
     sparta_ctx *cx = signalled = new_ctx(0);
-    assert_int_equal(sparta_check_cancel(cx), SPARTA_OK);
+    assert_int_equal(sp_check_cancel(cx), SPARTA_OK);
     signal(SIGUSR1, on_signal);
     raise(SIGUSR1);
     signal(SIGUSR1, SIG_DFL);
-    assert_int_equal(sparta_check_cancel(cx), SPARTA_E_CANCELLED);
-    sparta_ctx_clear(cx);
-    assert_int_equal(sparta_check_cancel(cx), SPARTA_E_CANCELLED); /* it stays */
+    assert_int_equal(sp_check_cancel(cx), SPARTA_E_CANCELLED);
+    sp_ctx_clear(cx);
+    assert_int_equal(sp_check_cancel(cx), SPARTA_E_CANCELLED); /* it stays */
     sparta_ctx_cancel(NULL);
     sparta_ctx_free(cx);
 }
@@ -136,13 +136,13 @@ static void test_statuses(void **state)
     assert_string_equal(sparta_status_name(SPARTA_E_INTERNAL), "E_INTERNAL");
     assert_string_equal(sparta_status_name((sparta_status)99), "unknown");
     assert_string_equal(sparta_status_name((sparta_status)-1), "unknown");
-    assert_int_equal(sparta_exit_code(SPARTA_OK), 0);
-    assert_int_equal(sparta_exit_code(SPARTA_E_USAGE), 2);
-    assert_int_equal(sparta_exit_code(SPARTA_E_DIFFER), 3);
-    assert_int_equal(sparta_exit_code(SPARTA_E_UNSUPPORTED), 4);
-    assert_int_equal(sparta_exit_code(SPARTA_E_MEMORY), 5);
-    assert_int_equal(sparta_exit_code(SPARTA_E_CANCELLED), 130);
-    assert_int_equal(sparta_exit_code((sparta_status)99), 1);
+    assert_int_equal(sp_exit_code(SPARTA_OK), 0);
+    assert_int_equal(sp_exit_code(SPARTA_E_USAGE), 2);
+    assert_int_equal(sp_exit_code(SPARTA_E_DIFFER), 3);
+    assert_int_equal(sp_exit_code(SPARTA_E_UNSUPPORTED), 4);
+    assert_int_equal(sp_exit_code(SPARTA_E_MEMORY), 5);
+    assert_int_equal(sp_exit_code(SPARTA_E_CANCELLED), 130);
+    assert_int_equal(sp_exit_code((sparta_status)99), 1);
     assert_string_equal(sparta_version(), SPARTA_VERSION);
 }
 
@@ -153,22 +153,22 @@ static void test_memory(void **state)
     (void)state;
     sparta_ctx *cx = new_ctx(64 << 20);
     static const size_t sizes[] = {0, 1, 63, 64, 65, 4096, (1 << 20) - 1, 1 << 20, (1 << 20) + 7, 5 << 20};
-    for (size_t i = 0; i < SPARTA_COUNT(sizes); i++) {
-        uint8_t *p = sparta_alloc(cx, sizes[i]), *z = sparta_zalloc(cx, sizes[i]);
+    for (size_t i = 0; i < SP_COUNT(sizes); i++) {
+        uint8_t *p = sp_alloc(cx, sizes[i]), *z = sp_zalloc(cx, sizes[i]);
         assert_true((uintptr_t)p % 64 == 0 && (uintptr_t)z % 64 == 0);
         for (size_t k = 0; k < sizes[i]; k++) assert_int_equal(z[k], 0);
         if (sizes[i]) memset(p, 7, sizes[i]);
-        p = sparta_realloc(cx, p, 2 * sizes[i] + 1);
+        p = sp_realloc(cx, p, 2 * sizes[i] + 1);
         for (size_t k = 0; k < sizes[i]; k++) assert_int_equal(p[k], 7);
-        p = sparta_realloc(cx, p, sizes[i] / 2);
+        p = sp_realloc(cx, p, sizes[i] / 2);
         for (size_t k = 0; k < sizes[i] / 2; k++) assert_int_equal(p[k], 7);
-        assert_true(sparta_ctx_memory(cx) >= sizes[i] + sizes[i] / 2);
-        sparta_free(cx, p);
-        sparta_free(cx, z);
-        assert_int_equal(sparta_ctx_memory(cx), 0);
+        assert_true(sp_ctx_memory(cx) >= sizes[i] + sizes[i] / 2);
+        sp_free(cx, p);
+        sp_free(cx, z);
+        assert_int_equal(sp_ctx_memory(cx), 0);
     }
-    assert_true(sparta_ctx_memory_peak(cx) >= (size_t)15 << 20);
-    sparta_free(cx, NULL);
+    assert_true(sp_ctx_memory_peak(cx) >= (size_t)15 << 20);
+    sp_free(cx, NULL);
     sparta_ctx_free(cx);
 }
 
@@ -176,27 +176,27 @@ static void test_budget(void **state)
 {
     (void)state;
     sparta_ctx *cx = new_ctx(3 << 20);
-    void *a = sparta_alloc(cx, 2 << 20);
+    void *a = sp_alloc(cx, 2 << 20);
     assert_non_null(a);
-    assert_null(sparta_alloc(cx, 2 << 20));
-    assert_int_equal(sparta_ctx_status(cx), SPARTA_E_MEMORY);
+    assert_null(sp_alloc(cx, 2 << 20));
+    assert_int_equal(sp_ctx_status(cx), SPARTA_E_MEMORY);
     assert_string_equal(sparta_message(cx),
                         "memory: 3 MiB more would pass the budget of 3 MiB; raise --max-memory");
-    assert_null(sparta_realloc(cx, a, 4 << 20));
+    assert_null(sp_realloc(cx, a, 4 << 20));
     memset(a, 1, 2 << 20); /* still ours */
-    assert_null(sparta_alloc(cx, SIZE_MAX));
-    assert_null(sparta_alloc(cx, SIZE_MAX - 64));
-    assert_null(sparta_alloc_array(cx, SIZE_MAX / 2, 3));
-    assert_null(sparta_alloc_array(cx, (size_t)1 << 33, (size_t)1 << 33)); /* wraps to 4 */
-    assert_int_equal(sparta_reserve(cx, 2 << 20), SPARTA_E_MEMORY);
-    assert_int_equal(sparta_reserve(cx, 1 << 19), SPARTA_OK);
-    assert_null(sparta_alloc(cx, 1 << 19));
-    sparta_unreserve(cx, 1 << 19);
-    void *b = sparta_alloc(cx, 1 << 19);
+    assert_null(sp_alloc(cx, SIZE_MAX));
+    assert_null(sp_alloc(cx, SIZE_MAX - 64));
+    assert_null(sp_alloc_array(cx, SIZE_MAX / 2, 3));
+    assert_null(sp_alloc_array(cx, (size_t)1 << 33, (size_t)1 << 33)); /* wraps to 4 */
+    assert_int_equal(sp_reserve(cx, 2 << 20), SPARTA_E_MEMORY);
+    assert_int_equal(sp_reserve(cx, 1 << 19), SPARTA_OK);
+    assert_null(sp_alloc(cx, 1 << 19));
+    sp_unreserve(cx, 1 << 19);
+    void *b = sp_alloc(cx, 1 << 19);
     assert_non_null(b);
-    sparta_free(cx, a);
-    sparta_free(cx, b);
-    assert_int_equal(sparta_ctx_memory(cx), 0);
+    sp_free(cx, a);
+    sp_free(cx, b);
+    assert_int_equal(sp_ctx_memory(cx), 0);
     sparta_ctx_free(cx);
 }
 
@@ -204,22 +204,22 @@ static void test_fail_alloc(void **state)
 {
     (void)state;
     sparta_ctx *cx = new_ctx(0);
-    uint64_t before = sparta_ctx_alloc_count(cx);
-    sparta_ctx_fail_alloc(cx, 2, false);
-    void *a = sparta_alloc(cx, 8), *b = sparta_alloc(cx, 8), *c = sparta_zalloc(cx, 8);
+    uint64_t before = sp_ctx_alloc_count(cx);
+    sp_ctx_fail_alloc(cx, 2, false);
+    void *a = sp_alloc(cx, 8), *b = sp_alloc(cx, 8), *c = sp_zalloc(cx, 8);
     assert_true(a && !b && c);
-    assert_int_equal(sparta_ctx_alloc_count(cx), before + 3);
-    sparta_ctx_fail_alloc(cx, 1, true);
-    assert_null(sparta_realloc(cx, a, 16));
-    assert_null(sparta_alloc_array(cx, 1, 1));
-    assert_int_equal(sparta_reserve(cx, 1), SPARTA_E_MEMORY);
-    sparta_ctx_fail_alloc(cx, 0, false);
-    b = sparta_alloc(cx, 8);
+    assert_int_equal(sp_ctx_alloc_count(cx), before + 3);
+    sp_ctx_fail_alloc(cx, 1, true);
+    assert_null(sp_realloc(cx, a, 16));
+    assert_null(sp_alloc_array(cx, 1, 1));
+    assert_int_equal(sp_reserve(cx, 1), SPARTA_E_MEMORY);
+    sp_ctx_fail_alloc(cx, 0, false);
+    b = sp_alloc(cx, 8);
     assert_non_null(b);
-    sparta_free(cx, a);
-    sparta_free(cx, b);
-    sparta_free(cx, c);
-    assert_int_equal(sparta_ctx_memory(cx), 0);
+    sp_free(cx, a);
+    sp_free(cx, b);
+    sp_free(cx, c);
+    assert_int_equal(sp_ctx_memory(cx), 0);
     sparta_ctx_free(cx);
 }
 
@@ -229,14 +229,14 @@ static void test_arena(void **state)
 {
     (void)state;
     sparta_ctx *cx = new_ctx(256 << 20);
-    sparta_arena *a = sparta_arena_create(cx);
+    sp_arena *a = sp_arena_create(cx);
     enum { N = 4000 };
     static uint8_t *p[N];
     static size_t size[N];
-    sparta_rng r = sparta_rng_seed(1);
+    sp_rng r = sp_rng_seed(1);
     for (int i = 0; i < N; i++) {
-        size[i] = sparta_rng_next(&r) % (i % 100 == 0 ? 100000 : 200);
-        p[i] = sparta_arena_alloc(a, size[i]);
+        size[i] = sp_rng_next(&r) % (i % 100 == 0 ? 100000 : 200);
+        p[i] = sp_arena_alloc(a, size[i]);
         assert_non_null(p[i]);
         assert_int_equal((uintptr_t)p[i] % (size[i] >= 64 ? 64 : 16), 0);
         for (size_t k = 0; k < size[i]; k++) assert_int_equal(p[i][k], 0);
@@ -244,49 +244,49 @@ static void test_arena(void **state)
     }
     for (int i = 0; i < N; i++) /* nobody wrote over a neighbour */
         for (size_t k = 0; k < size[i]; k++) assert_int_equal(p[i][k], i & 255);
-    assert_string_equal(sparta_arena_printf(a, "%s-%d", "x", 12), "x-12");
-    assert_string_equal(sparta_arena_string(a, "hello"), "hello");
-    assert_string_equal(sparta_arena_bytes(a, "hello", 2), "he");
-    assert_string_equal(sparta_arena_bytes(a, NULL, 0), "");
-    assert_null(sparta_arena_array(a, SIZE_MAX / 2, 4));
-    assert_null(sparta_arena_alloc(a, SIZE_MAX));
-    assert_null(sparta_arena_alloc(a, (size_t)1 << 40));
-    assert_non_null(sparta_arena_alloc(a, 10)); /* a refusal leaves it usable */
-    assert_ptr_equal(sparta_arena_ctx(a), cx);
-    sparta_arena_free(a);
-    sparta_arena_free(NULL);
-    assert_int_equal(sparta_ctx_memory(cx), 0);
+    assert_string_equal(sp_arena_printf(a, "%s-%d", "x", 12), "x-12");
+    assert_string_equal(sp_arena_string(a, "hello"), "hello");
+    assert_string_equal(sp_arena_bytes(a, "hello", 2), "he");
+    assert_string_equal(sp_arena_bytes(a, NULL, 0), "");
+    assert_null(sp_arena_array(a, SIZE_MAX / 2, 4));
+    assert_null(sp_arena_alloc(a, SIZE_MAX));
+    assert_null(sp_arena_alloc(a, (size_t)1 << 40));
+    assert_non_null(sp_arena_alloc(a, 10)); /* a refusal leaves it usable */
+    assert_ptr_equal(sp_arena_ctx(a), cx);
+    sp_arena_free(a);
+    sp_arena_free(NULL);
+    assert_int_equal(sp_ctx_memory(cx), 0);
     sparta_ctx_free(cx);
 }
 
 static sparta_status arena_work(sparta_ctx *cx)
 {
-    sparta_arena *a = sparta_arena_create(cx);
-    SPARTA_NEED(cx, a);
+    sp_arena *a = sp_arena_create(cx);
+    SP_NEED(cx, a);
     sparta_status status = SPARTA_OK;
     for (int i = 0; i < 300 && !status; i++)
-        if (!sparta_arena_alloc(a, 100 + (size_t)(i % 7) * 3000)) status = sparta_ctx_status(cx);
-    sparta_arena_free(a);
+        if (!sp_arena_alloc(a, 100 + (size_t)(i % 7) * 3000)) status = sp_ctx_status(cx);
+    sp_arena_free(a);
     return status;
 }
 
 static sparta_status text_and_map_work(sparta_ctx *cx)
 {
     static char names[200][16];
-    sparta_text t;
+    sp_text t;
     int64_t v;
-    sparta_text_init(&t, cx);
-    sparta_map *map = sparta_map_create(cx);
-    sparta_status status = map ? SPARTA_OK : sparta_ctx_status(cx);
+    sp_text_init(&t, cx);
+    sp_map *map = sp_map_create(cx);
+    sparta_status status = map ? SPARTA_OK : sp_ctx_status(cx);
     for (int i = 0; i < 200; i++) {
         snprintf(names[i], sizeof names[i], "n%d", i);
-        sparta_text_json(&t, names[i]);
-        if (!status) status = sparta_map_put(map, names[i], i);
+        sp_text_json(&t, names[i]);
+        if (!status) status = sp_map_put(map, names[i], i);
     }
     if (!status) status = t.status;
-    if (!status) assert_true(sparta_map_get(map, "n77", &v) && v == 77);
-    sparta_map_free(map);
-    sparta_text_free(&t);
+    if (!status) assert_true(sp_map_get(map, "n77", &v) && v == 77);
+    sp_map_free(map);
+    sp_text_free(&t);
     return status;
 }
 
@@ -296,10 +296,10 @@ static void sweep(sparta_status (*work)(sparta_ctx *))
     assert_int_equal(work(cx), SPARTA_OK);
     int failures = 0;
     for (uint64_t n = 1;; n++) {
-        sparta_ctx_fail_alloc(cx, n, n % 2);
+        sp_ctx_fail_alloc(cx, n, n % 2);
         sparta_status status = work(cx);
-        sparta_ctx_fail_alloc(cx, 0, false);
-        assert_int_equal(sparta_ctx_memory(cx), 0);
+        sp_ctx_fail_alloc(cx, 0, false);
+        assert_int_equal(sp_ctx_memory(cx), 0);
         if (status == SPARTA_OK) break;
         assert_int_equal(status, SPARTA_E_MEMORY);
         failures++;
@@ -321,26 +321,26 @@ static void test_text(void **state)
 {
     (void)state;
     sparta_ctx *cx = new_ctx(1 << 20);
-    sparta_text t;
-    sparta_text_init(&t, cx);
-    assert_string_equal(sparta_text_str(&t), "");
-    sparta_text_put(&t, "", 0);
-    assert_string_equal(sparta_text_str(&t), "");
-    for (int i = 0; i < 1000; i++) sparta_text_printf(&t, "%d,", i);
-    assert_int_equal(strlen(sparta_text_str(&t)), t.size);
-    assert_memory_equal(sparta_text_str(&t), "0,1,2,3,", 8);
-    assert_string_equal(sparta_text_str(&t) + t.size - 4, "999,");
+    sp_text t;
+    sp_text_init(&t, cx);
+    assert_string_equal(sp_text_str(&t), "");
+    sp_text_put(&t, "", 0);
+    assert_string_equal(sp_text_str(&t), "");
+    for (int i = 0; i < 1000; i++) sp_text_printf(&t, "%d,", i);
+    assert_int_equal(strlen(sp_text_str(&t)), t.size);
+    assert_memory_equal(sp_text_str(&t), "0,1,2,3,", 8);
+    assert_string_equal(sp_text_str(&t) + t.size - 4, "999,");
     size_t size = t.size;
-    sparta_text_printf(&t, "%*s|", 700, "x");
+    sp_text_printf(&t, "%*s|", 700, "x");
     assert_int_equal(t.size, size + 701);
     assert_int_equal(t.status, SPARTA_OK);
-    while (!t.status) sparta_text_printf(&t, "%1000s", "");
+    while (!t.status) sp_text_printf(&t, "%1000s", "");
     assert_int_equal(t.status, SPARTA_E_MEMORY);
     size = t.size;
-    sparta_text_put(&t, "more", 4); /* sticky */
+    sp_text_put(&t, "more", 4); /* sticky */
     assert_int_equal(t.size, size);
-    sparta_text_free(&t);
-    assert_int_equal(sparta_ctx_memory(cx), 0);
+    sp_text_free(&t);
+    assert_int_equal(sp_ctx_memory(cx), 0);
     sparta_ctx_free(cx);
 }
 
@@ -364,12 +364,12 @@ static void test_json(void **state)
         {"\xf4\x90\x80\x80", "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\""},
         {"\xe2\x82", "\"\xef\xbf\xbd\xef\xbf\xbd\""},
     };
-    for (size_t i = 0; i < SPARTA_COUNT(rows); i++) {
-        sparta_text t;
-        sparta_text_init(&t, cx);
-        sparta_text_json(&t, rows[i][0]);
-        assert_string_equal(sparta_text_str(&t), rows[i][1]);
-        sparta_text_free(&t);
+    for (size_t i = 0; i < SP_COUNT(rows); i++) {
+        sp_text t;
+        sp_text_init(&t, cx);
+        sp_text_json(&t, rows[i][0]);
+        assert_string_equal(sp_text_str(&t), rows[i][1]);
+        sp_text_free(&t);
     }
     sparta_ctx_free(cx);
 }
@@ -396,50 +396,48 @@ static void test_clean(void **state)
         {"\xc3", "?"},
     };
     sparta_ctx *cx = new_ctx(0);
-    for (size_t i = 0; i < SPARTA_COUNT(rows); i++) {
+    for (size_t i = 0; i < SP_COUNT(rows); i++) {
         char text[64];
         snprintf(text, sizeof text, "%s", rows[i][0]);
-        sparta_clean(text);
+        sp_clean(text);
         assert_string_equal(text, rows[i][1]);
-        assert_int_equal(sparta_fail(cx, SPARTA_E_FORMAT, "%s", rows[i][0]), SPARTA_E_FORMAT);
+        assert_int_equal(sp_fail(cx, SPARTA_E_FORMAT, "%s", rows[i][0]), SPARTA_E_FORMAT);
         assert_string_equal(sparta_message(cx), rows[i][1]);
     }
-    sparta_note(cx, "node %s", "a\nsparta: note: fake");
-    assert_string_equal(sparta_ctx_notes(cx), "node a?sparta: note: fake");
+    sp_note(cx, "node %s", "a\nsparta: note: fake");
+    assert_string_equal(sp_ctx_notes(cx), "node a?sparta: note: fake");
     sparta_ctx_free(cx);
 }
 
 static void test_glob(void **state)
 {
     (void)state;
-    assert_true(sparta_glob("*", "") && sparta_glob("", "") && sparta_glob("a*c", "abc") &&
-                sparta_glob("a*c", "ac"));
-    assert_true(sparta_glob("encoder.*.w?ight", "encoder.3.weight") && sparta_glob("*a*b*", "xxaxxbxx") &&
-                sparta_glob("**", "x"));
-    assert_true(sparta_glob("*ab", "aab") && sparta_glob("[a]", "[a]"));
-    assert_false(sparta_glob("", "a") || sparta_glob("?", "") || sparta_glob("a*c", "abd") ||
-                 sparta_glob("[a]", "a"));
-    assert_false(sparta_glob("a", "ab") || sparta_glob("ab", "a") || sparta_glob("*ab", "aba"));
+    assert_true(sp_glob("*", "") && sp_glob("", "") && sp_glob("a*c", "abc") && sp_glob("a*c", "ac"));
+    assert_true(sp_glob("encoder.*.w?ight", "encoder.3.weight") && sp_glob("*a*b*", "xxaxxbxx") &&
+                sp_glob("**", "x"));
+    assert_true(sp_glob("*ab", "aab") && sp_glob("[a]", "[a]"));
+    assert_false(sp_glob("", "a") || sp_glob("?", "") || sp_glob("a*c", "abd") || sp_glob("[a]", "a"));
+    assert_false(sp_glob("a", "ab") || sp_glob("ab", "a") || sp_glob("*ab", "aba"));
     char s[2001], g[101];
     memset(s, 'a', 2000), s[2000] = 0;
     for (int i = 0; i < 100; i++) g[i] = i % 2 ? 'a' : '*';
     g[99] = 'b', g[100] = 0;
-    assert_false(sparta_glob(g, s)); /* ends, and soon */
+    assert_false(sp_glob(g, s)); /* ends, and soon */
 }
 
 static void test_nearest(void **state)
 {
     (void)state;
     static const char *const names[] = {"compile", "run", "bench", "inspect"};
-    assert_string_equal(sparta_nearest("complie", names, 4), "compile");
-    assert_string_equal(sparta_nearest("rum", names, 4), "run");
-    assert_string_equal(sparta_nearest("inspct", names, 4), "inspect");
-    assert_null(sparta_nearest("xyz", names, 4));
-    assert_null(sparta_nearest("frobnicate", names, 4));
-    assert_null(sparta_nearest("", names, 4));
+    assert_string_equal(sp_nearest("complie", names, 4), "compile");
+    assert_string_equal(sp_nearest("rum", names, 4), "run");
+    assert_string_equal(sp_nearest("inspct", names, 4), "inspect");
+    assert_null(sp_nearest("xyz", names, 4));
+    assert_null(sp_nearest("frobnicate", names, 4));
+    assert_null(sp_nearest("", names, 4));
     char lots[1000];
     memset(lots, 'x', 999), lots[999] = 0;
-    assert_null(sparta_nearest(lots, names, 4));
+    assert_null(sp_nearest(lots, names, 4));
 }
 
 static void test_numbers(void **state)
@@ -447,20 +445,20 @@ static void test_numbers(void **state)
     (void)state;
     int64_t v = 5;
     double d = 5;
-    assert_true(sparta_parse_int("0", &v) && v == 0);
-    assert_true(sparta_parse_int("-9223372036854775808", &v) && v == INT64_MIN);
-    assert_true(sparta_parse_int("9223372036854775807", &v) && v == INT64_MAX);
+    assert_true(sp_parse_int("0", &v) && v == 0);
+    assert_true(sp_parse_int("-9223372036854775808", &v) && v == INT64_MIN);
+    assert_true(sp_parse_int("9223372036854775807", &v) && v == INT64_MAX);
     static const char *const bad[] = {"",    "-",   "+1", " 1", "1 ", "1x", "0x10", "9223372036854775808",
                                       "1.0", "--1", "1e3"};
-    for (size_t i = 0; i < SPARTA_COUNT(bad); i++) assert_false(sparta_parse_int(bad[i], &v));
+    for (size_t i = 0; i < SP_COUNT(bad); i++) assert_false(sp_parse_int(bad[i], &v));
     assert_int_equal(v, INT64_MAX);
-    assert_true(sparta_parse_double("1.5", &d) && d == 1.5);
-    assert_true(sparta_parse_double("-.5e-2", &d) && d == -.5e-2);
-    assert_true(sparta_parse_double("3.", &d) && d == 3);
-    assert_true(sparta_parse_double("1e3", &d) && d == 1000);
+    assert_true(sp_parse_double("1.5", &d) && d == 1.5);
+    assert_true(sp_parse_double("-.5e-2", &d) && d == -.5e-2);
+    assert_true(sp_parse_double("3.", &d) && d == 3);
+    assert_true(sp_parse_double("1e3", &d) && d == 1000);
     static const char *const no[] = {"",    ".",     "-",     "e3", "1e", "1e+", "inf",
                                      "nan", "0x1p3", "1e999", " 1", "1 ", "1,5", "+1"};
-    for (size_t i = 0; i < SPARTA_COUNT(no); i++) assert_false(sparta_parse_double(no[i], &d));
+    for (size_t i = 0; i < SP_COUNT(no); i++) assert_false(sp_parse_double(no[i], &d));
 }
 
 /* ------------------------------------------------------------------ map */
@@ -469,25 +467,25 @@ static void test_map(void **state)
 {
     (void)state;
     sparta_ctx *cx = new_ctx(0);
-    sparta_map *map = sparta_map_create(cx);
+    sp_map *map = sp_map_create(cx);
     enum { N = 5000 };
     static char names[N][16];
     int64_t v = -1;
     for (int i = 0; i < N; i++) {
         snprintf(names[i], sizeof names[i], "k%d", i);
-        assert_false(sparta_map_get(map, names[i], &v));
-        assert_int_equal(sparta_map_put(map, names[i], i), SPARTA_OK);
+        assert_false(sp_map_get(map, names[i], &v));
+        assert_int_equal(sp_map_put(map, names[i], i), SPARTA_OK);
     }
     assert_int_equal(v, -1);
-    for (int i = 0; i < N; i += 2) assert_int_equal(sparta_map_put(map, names[i], -i), SPARTA_OK);
-    assert_int_equal(sparta_map_size(map), N);
-    for (int i = 0; i < N; i++) assert_true(sparta_map_get(map, names[i], &v) && v == (i % 2 ? i : -i));
-    assert_false(sparta_map_get(map, "", NULL));
-    assert_int_equal(sparta_map_put(map, "", 3), SPARTA_OK);
-    assert_true(sparta_map_get(map, "", NULL));
-    sparta_map_free(map);
-    sparta_map_free(NULL);
-    assert_int_equal(sparta_ctx_memory(cx), 0);
+    for (int i = 0; i < N; i += 2) assert_int_equal(sp_map_put(map, names[i], -i), SPARTA_OK);
+    assert_int_equal(sp_map_size(map), N);
+    for (int i = 0; i < N; i++) assert_true(sp_map_get(map, names[i], &v) && v == (i % 2 ? i : -i));
+    assert_false(sp_map_get(map, "", NULL));
+    assert_int_equal(sp_map_put(map, "", 3), SPARTA_OK);
+    assert_true(sp_map_get(map, "", NULL));
+    sp_map_free(map);
+    sp_map_free(NULL);
+    assert_int_equal(sp_ctx_memory(cx), 0);
     sparta_ctx_free(cx);
 }
 
@@ -497,8 +495,8 @@ static void check_sha(const char *text, size_t n, const char *hex)
 {
     uint8_t d[32];
     char s[65];
-    sparta_sha256_of(text, n, d);
-    sparta_hex(d, 32, s);
+    sp_sha256_of(text, n, d);
+    sp_hex(d, 32, s);
     assert_string_equal(s, hex);
 }
 
@@ -515,12 +513,12 @@ static void test_sha256(void **state)
     for (size_t n = 0; n < 300; n++) /* in pieces as at once */
         for (size_t cut = 0; cut <= n; cut += 1 + n / 7) {
             uint8_t one[32], two[32];
-            sparta_sha256 s;
-            sparta_sha256_of(million, n, one);
-            sparta_sha256_init(&s);
-            sparta_sha256_add(&s, million, cut);
-            sparta_sha256_add(&s, million + cut, n - cut);
-            sparta_sha256_end(&s, two);
+            sp_sha256 s;
+            sp_sha256_of(million, n, one);
+            sp_sha256_init(&s);
+            sp_sha256_add(&s, million, cut);
+            sp_sha256_add(&s, million + cut, n - cut);
+            sp_sha256_end(&s, two);
             assert_memory_equal(one, two, 32);
         }
     free(million);
@@ -531,12 +529,12 @@ static void test_hmac(void **state)
     (void)state;
     uint8_t d[32];
     char s[65], key[131];
-    sparta_hmac_sha256("Jefe", 4, "what do ya want for nothing?", 28, d); /* RFC 4231, case 2 */
-    sparta_hex(d, 32, s);
+    sp_hmac_sha256("Jefe", 4, "what do ya want for nothing?", 28, d); /* RFC 4231, case 2 */
+    sp_hex(d, 32, s);
     assert_string_equal(s, "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
     memset(key, 0xaa, sizeof key); /* case 6: a key longer than a block */
-    sparta_hmac_sha256(key, sizeof key, "Test Using Larger Than Block-Size Key - Hash Key First", 54, d);
-    sparta_hex(d, 32, s);
+    sp_hmac_sha256(key, sizeof key, "Test Using Larger Than Block-Size Key - Hash Key First", 54, d);
+    sp_hex(d, 32, s);
     assert_string_equal(s, "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
 }
 
@@ -552,13 +550,13 @@ static void test_hash(void **state)
     enum { N = 20000 };
     static uint64_t h[N];
     uint8_t bytes[100] = {0};
-    for (int i = 0; i < 100; i++) h[i] = sparta_hash(bytes, (size_t)i, 0); /* zeros of every length */
+    for (int i = 0; i < 100; i++) h[i] = sp_hash(bytes, (size_t)i, 0); /* zeros of every length */
     for (int i = 100; i < N; i++) {
         memcpy(bytes + i % 60, &i, 4);
-        h[i] = sparta_hash(bytes, (size_t)(64 + i % 30), 1);
+        h[i] = sp_hash(bytes, (size_t)(64 + i % 30), 1);
     }
-    assert_true(sparta_hash("abc", 3, 1) != sparta_hash("abc", 3, 2));
-    assert_true(sparta_hash("abc", 3, 1) == sparta_hash("abc", 3, 1));
+    assert_true(sp_hash("abc", 3, 1) != sp_hash("abc", 3, 2));
+    assert_true(sp_hash("abc", 3, 1) == sp_hash("abc", 3, 1));
     qsort(h, N, sizeof *h, by_value);
     for (int i = 1; i < N; i++) assert_true(h[i] != h[i - 1]);
 }
@@ -567,17 +565,17 @@ static void test_rng(void **state)
 {
     (void)state;
     enum { N = 200000 };
-    sparta_rng r = sparta_rng_seed(0), again = sparta_rng_seed(0);
+    sp_rng r = sp_rng_seed(0), again = sp_rng_seed(0);
     double sum = 0, squares = 0, tails = 0, uniform = 0;
     for (int i = 0; i < N; i++) {
-        double x = sparta_rng_normal(&r), u = sparta_rng_uniform(&r);
-        assert_true(x == sparta_rng_normal(&again) && u == sparta_rng_uniform(&again));
+        double x = sp_rng_normal(&r), u = sp_rng_uniform(&r);
+        assert_true(x == sp_rng_normal(&again) && u == sp_rng_uniform(&again));
         assert_true(x != 0 && u >= 0 && u < 1);
         sum += x, squares += x * x, tails += fabs(x) > 2, uniform += u;
     }
     assert_true(fabs(sum / N) < 0.01 && fabs(squares / N - 1) < 0.02 && fabs(uniform / N - 0.5) < 0.005);
     assert_true(tails / N > 0.040 && tails / N < 0.052); /* 4.55 % of a normal */
-    assert_true(sparta_rng_seed(1).state != sparta_rng_seed(2).state);
+    assert_true(sp_rng_seed(1).state != sp_rng_seed(2).state);
 }
 
 int main(void)

@@ -1,6 +1,6 @@
 /* What tests of references stand on: a context that must end empty, and shorthands for tensors, attributes and calls. */
-#ifndef SPARTA_TESTS_BUILTIN_BED_H
-#define SPARTA_TESTS_BUILTIN_BED_H
+#ifndef SP_TESTS_BUILTIN_BED_H
+#define SP_TESTS_BUILTIN_BED_H
 
 #include "builtin/builtin.h"
 #include <setjmp.h>
@@ -21,7 +21,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    int left = (int)sparta_ctx_memory(cx);
+    int left = (int)sp_ctx_memory(cx);
     sparta_ctx_free(cx);
     return left; /* a leak fails the group */
 }
@@ -34,32 +34,30 @@ static int tear_down(void **state)
     }
 #define F32(data, ...) sparta_tensor_view(SPARTA_F32, DIMS(__VA_ARGS__), data)
 #define I64(data, ...) sparta_tensor_view(SPARTA_I64, DIMS(__VA_ARGS__), data)
-#define ATTRS(...)                                                                                           \
-    (&(sparta_attrs){sizeof((sparta_attr[]){__VA_ARGS__}) / sizeof(sparta_attr),                             \
-                     (sparta_attr[]){__VA_ARGS__}})
+#define ATTRS(...)     (&(sp_attrs){sizeof((sp_attr[]){__VA_ARGS__}) / sizeof(sp_attr), (sp_attr[]){__VA_ARGS__}})
 #define INT(key, value)                                                                                      \
     {                                                                                                        \
-        .name = key, .kind = SPARTA_ATTR_INT, .i = value                                                     \
+        .name = key, .kind = SP_ATTR_INT, .i = value                                                         \
     }
 #define FLOAT(key, value)                                                                                    \
     {                                                                                                        \
-        .name = key, .kind = SPARTA_ATTR_FLOAT, .f = value                                                   \
+        .name = key, .kind = SP_ATTR_FLOAT, .f = value                                                       \
     }
 #define STRING(key, value)                                                                                   \
     {                                                                                                        \
-        .name = key, .kind = SPARTA_ATTR_STRING, .s = value                                                  \
+        .name = key, .kind = SP_ATTR_STRING, .s = value                                                      \
     }
 
-static const sparta_attrs none;
+static const sp_attrs none;
 static const sparta_tensor absent = {.rank = -1};
 
-static sparta_status call(sparta_op_id op, const sparta_attrs *attrs, int n_in, const sparta_tensor *in,
+static sparta_status call(sp_op_id op, const sp_attrs *attrs, int n_in, const sparta_tensor *in,
                           sparta_tensor out)
 {
-    return sparta_builtin_row(op)->fn(cx, &(sparta_op_args){attrs, n_in, 1, in, &out});
+    return sp_builtin_row(op)->fn(cx, &(sp_op_args){attrs, n_in, 1, in, &out});
 }
 #define CALL(op, attrs, out, ...)                                                                            \
-    call(SPARTA_OP_##op, attrs, (int)(sizeof((sparta_tensor[]){__VA_ARGS__}) / sizeof(sparta_tensor)),       \
+    call(SP_OP_##op, attrs, (int)(sizeof((sparta_tensor[]){__VA_ARGS__}) / sizeof(sparta_tensor)),           \
          (sparta_tensor[]){__VA_ARGS__}, out)
 
 #endif

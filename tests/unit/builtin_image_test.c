@@ -7,7 +7,7 @@
 
 #define INTS(key, ...)                                                                                       \
     {                                                                                                        \
-        .name = key, .kind = SPARTA_ATTR_INTS, .n = sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t),      \
+        .name = key, .kind = SP_ATTR_INTS, .n = sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t),          \
         .ints = (int64_t[])                                                                                  \
         {                                                                                                    \
             __VA_ARGS__                                                                                      \
@@ -26,8 +26,8 @@ static void same(const float *got, const float *want, int n)
 
 static void fill(float *x, int n, uint64_t seed)
 {
-    sparta_rng r = sparta_rng_seed(seed);
-    for (int i = 0; i < n; i++) x[i] = (float)sparta_rng_normal(&r);
+    sp_rng r = sp_rng_seed(seed);
+    for (int i = 0; i < n; i++) x[i] = (float)sp_rng_normal(&r);
 }
 
 /* ------------------------------------------------------------------ Conv */
@@ -54,17 +54,17 @@ static int span(int in, int k, int s, int d, int pads)
     return (in + pads - ((k - 1) * d + 1)) / s + 1;
 }
 
-static const sparta_attrs *window_of(const shape *s, sparta_attr *room, int64_t *n)
+static const sp_attrs *window_of(const shape *s, sp_attr *room, int64_t *n)
 {
     const int64_t all[] = {s->kh, s->kw, s->sh, s->sw, s->dh, s->dw, s->top, s->left, s->bottom, s->right};
     memcpy(n, all, sizeof all);
-    room[0] = (sparta_attr){.name = "kernel_shape", .kind = SPARTA_ATTR_INTS, .n = 2, .ints = n};
-    room[1] = (sparta_attr){.name = "strides", .kind = SPARTA_ATTR_INTS, .n = 2, .ints = n + 2};
-    room[2] = (sparta_attr){.name = "dilations", .kind = SPARTA_ATTR_INTS, .n = 2, .ints = n + 4};
-    room[3] = (sparta_attr){.name = "pads", .kind = SPARTA_ATTR_INTS, .n = 4, .ints = n + 6};
-    room[4] = (sparta_attr){.name = "group", .kind = SPARTA_ATTR_INT, .i = s->group};
-    static sparta_attrs attrs;
-    attrs = (sparta_attrs){5, room};
+    room[0] = (sp_attr){.name = "kernel_shape", .kind = SP_ATTR_INTS, .n = 2, .ints = n};
+    room[1] = (sp_attr){.name = "strides", .kind = SP_ATTR_INTS, .n = 2, .ints = n + 2};
+    room[2] = (sp_attr){.name = "dilations", .kind = SP_ATTR_INTS, .n = 2, .ints = n + 4};
+    room[3] = (sp_attr){.name = "pads", .kind = SP_ATTR_INTS, .n = 4, .ints = n + 6};
+    room[4] = (sp_attr){.name = "group", .kind = SP_ATTR_INT, .i = s->group};
+    static sp_attrs attrs;
+    attrs = (sp_attrs){5, room};
     return &attrs;
 }
 
@@ -75,11 +75,11 @@ static void test_conv(void **state)
     fill(x, 400, 1);
     fill(w, 200, 2);
     fill(bias, 8, 3);
-    for (size_t i = 0; i < SPARTA_COUNT(shapes); i++) {
+    for (size_t i = 0; i < SP_COUNT(shapes); i++) {
         const shape *s = &shapes[i];
-        sparta_attr room[5];
+        sp_attr room[5];
         int64_t numbers[10];
-        const sparta_attrs *attrs = window_of(s, room, numbers);
+        const sp_attrs *attrs = window_of(s, room, numbers);
         const int each = s->c / s->group, h = span(s->h, s->kh, s->sh, s->dh, s->top + s->bottom),
                   v = span(s->w, s->kw, s->sw, s->dw, s->left + s->right);
         for (int with = 0; with < 2; with++) {
@@ -111,13 +111,13 @@ static void test_transpose(void **state)
     fill(x, 400, 4);
     fill(w, 200, 5);
     fill(other, 1200, 6);
-    for (size_t i = 0; i < SPARTA_COUNT(shapes); i++) {
+    for (size_t i = 0; i < SP_COUNT(shapes); i++) {
         const shape *s = &shapes[i];
-        sparta_attr room[6];
+        sp_attr room[6];
         int64_t numbers[10];
         const int each = s->c / s->group, h = span(s->h, s->kh, s->sh, s->dh, s->top + s->bottom),
                   v = span(s->w, s->kw, s->sw, s->dw, s->left + s->right);
-        const sparta_attrs *attrs = window_of(s, room, numbers);
+        const sp_attrs *attrs = window_of(s, room, numbers);
         assert_int_equal(CALL(Conv, attrs, F32(y, s->n, s->m, h, v), F32(x, s->n, s->c, s->h, s->w),
                               F32(w, s->m, each, s->kh, s->kw)),
                          SPARTA_OK);
@@ -228,7 +228,7 @@ static void test_pools(void **state)
 {
     (void)state;
     float x[] = {1, -2, 3, 4, -5, 6, 7}, y[8];
-    const sparta_attrs *two = ATTRS(INTS("kernel_shape", 2), INTS("strides", 2), INTS("pads", 1, 0));
+    const sp_attrs *two = ATTRS(INTS("kernel_shape", 2), INTS("strides", 2), INTS("pads", 1, 0));
     assert_int_equal(CALL(MaxPool, two, F32(y, 1, 1, 4), F32(x, 1, 1, 7)), SPARTA_OK);
     same(y, (float[]){1, 3, 4, 7}, 4);
     assert_int_equal(CALL(AveragePool, two, F32(y, 1, 1, 4), F32(x, 1, 1, 7)), SPARTA_OK);
@@ -266,9 +266,8 @@ static void test_max_pool_indices(void **state)
     int64_t where[4];
     for (int columns = 0; columns < 2; columns++) {
         sparta_tensor in = F32(x, 1, 2, 2, 3), out[] = {F32(y, 1, 2, 1, 2), I64(where, 1, 2, 1, 2)};
-        sparta_op_args args = {ATTRS(INTS("kernel_shape", 2, 2), INT("storage_order", columns)), 1, 2, &in,
-                               out};
-        assert_int_equal(sparta_builtin_MaxPool(cx, &args), SPARTA_OK);
+        sp_op_args args = {ATTRS(INTS("kernel_shape", 2, 2), INT("storage_order", columns)), 1, 2, &in, out};
+        assert_int_equal(sp_builtin_MaxPool(cx, &args), SPARTA_OK);
         same(y, (float[]){5, 9, 7, 8}, 4);
         const int64_t want[2][4] = {{1, 5, 6, 11}, {2, 5, 6, 11}};
         assert_memory_equal(where, want[columns], sizeof where); /* the first of equals */
@@ -312,8 +311,8 @@ static void test_normalisations(void **state)
     static const int groups[] = {1, 2, 4};
     for (int g = 0; g < 4; g++) { /* the last: InstanceNormalization is as many groups as channels */
         const int each = g < 3 ? 12 / groups[g] : 3;
-        sparta_op_id op = g < 3 ? SPARTA_OP_GroupNormalization : SPARTA_OP_InstanceNormalization;
-        const sparta_attrs *attrs = g < 3 ? ATTRS(INT("num_groups", groups[g])) : &none;
+        sp_op_id op = g < 3 ? SP_OP_GroupNormalization : SP_OP_InstanceNormalization;
+        const sp_attrs *attrs = g < 3 ? ATTRS(INT("num_groups", groups[g])) : &none;
         sparta_tensor in[] = {F32(x, 2, 4, 3), F32(scale, 4), F32(bias, 4)};
         assert_int_equal(call(op, attrs, 3, in, F32(y, 2, 4, 3)), SPARTA_OK);
         for (int i = 0; i < 24; i++) {
@@ -344,7 +343,7 @@ static void test_pad(void **state)
                  {"reflect", {4, 3, 2, 1, 2, 3, 4, 3, 2}},
                  {"edge", {1, 1, 1, 1, 2, 3, 4, 4, 4}},
                  {"wrap", {2, 3, 4, 1, 2, 3, 4, 1, 2}}};
-    for (size_t i = 0; i < SPARTA_COUNT(modes); i++) {
+    for (size_t i = 0; i < SP_COUNT(modes); i++) {
         assert_int_equal(
             CALL(Pad, ATTRS(STRING("mode", modes[i].mode)), F32(y, 9), F32(x, 4), I64(pads, 2), k),
             SPARTA_OK);
@@ -377,7 +376,7 @@ static void test_resize(void **state)
     (void)state;
     float x[] = {1, 2, 4, 8}, y[16], twice[] = {2}, half[] = {0.5f};
     int64_t seven[] = {7};
-    const sparta_attrs *linear = ATTRS(STRING("mode", "linear"));
+    const sp_attrs *linear = ATTRS(STRING("mode", "linear"));
     assert_int_equal(CALL(Resize, &none, F32(y, 8), F32(x, 4), absent, F32(twice, 1)), SPARTA_OK);
     same(y, (float[]){1, 1, 2, 2, 4, 4, 8, 8}, 8);
     assert_int_equal(CALL(Resize, linear, F32(y, 8), F32(x, 4), absent, F32(twice, 1)), SPARTA_OK);
@@ -441,10 +440,10 @@ static void test_activations(void **state)
     float x[] = {-1000, -2, -0.5f, 0, 0.5f, 2, 1000, NAN, INFINITY}, y[9];
     const double e = exp(-2), p = log1p(e);
     static const struct {
-        sparta_op_id op;
+        sp_op_id op;
         const char *name;
-    } with[] = {{SPARTA_OP_LeakyRelu, "alpha"}, {SPARTA_OP_Elu, "alpha"}};
-    for (size_t i = 0; i < SPARTA_COUNT(with); i++) {
+    } with[] = {{SP_OP_LeakyRelu, "alpha"}, {SP_OP_Elu, "alpha"}};
+    for (size_t i = 0; i < SP_COUNT(with); i++) {
         sparta_tensor in = F32(x, 9);
         assert_int_equal(call(with[i].op, ATTRS(FLOAT("alpha", 0.5f)), 1, &in, F32(y, 9)), SPARTA_OK);
         assert_true(fabs(y[1] - (i ? 0.5 * (e - 1) : -1)) < 1e-6 && y[5] == 2 && isnan(y[7]) && y[3] == 0);
@@ -478,7 +477,7 @@ static void test_memory_and_cancel(void **state)
     for (int which = 0; which < 4; which++) {
         bool done = false;
         for (uint64_t n = 1; !done && n < 20; n++) {
-            sparta_ctx_fail_alloc(cx, n, true);
+            sp_ctx_fail_alloc(cx, n, true);
             float two[] = {1, 1, 2, 2};
             sparta_status status =
                 which == 0 ? CALL(Conv, &none, F32(y, 1, 1, 2, 2), F32(x, 1, 2, 4, 4), F32(w, 1, 2, 3, 3))
@@ -488,7 +487,7 @@ static void test_memory_and_cancel(void **state)
                     ? CALL(MaxPool, ATTRS(INTS("kernel_shape", 2, 2)), F32(y, 1, 1, 3, 3), F32(x, 1, 1, 4, 4))
                     : CALL(Resize, ATTRS(STRING("mode", "cubic")), F32(y, 1, 1, 4, 4), F32(x, 1, 1, 2, 2),
                            absent, F32(two, 4));
-            sparta_ctx_fail_alloc(cx, 0, false);
+            sp_ctx_fail_alloc(cx, 0, false);
             assert_true(status == SPARTA_OK || status == SPARTA_E_MEMORY);
             done = status == SPARTA_OK;
         }
@@ -500,7 +499,7 @@ static void test_memory_and_cancel(void **state)
     sparta_ctx_cancel(cx);
     assert_int_equal(CALL(Conv, &none, F32(y, 1, 1, 2, 2), F32(x, 1, 2, 4, 4), F32(w, 1, 2, 3, 3)),
                      SPARTA_E_CANCELLED);
-    assert_int_equal(sparta_ctx_memory(cx), 0);
+    assert_int_equal(sp_ctx_memory(cx), 0);
     sparta_ctx_free(cx);
     cx = keep;
 }

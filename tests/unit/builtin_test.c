@@ -20,36 +20,36 @@ static void same(const float *got, const float *want, int n)
 
 static void fill(float *x, int n, uint64_t seed)
 {
-    sparta_rng r = sparta_rng_seed(seed);
-    for (int i = 0; i < n; i++) x[i] = (float)sparta_rng_normal(&r);
+    sp_rng r = sp_rng_seed(seed);
+    for (int i = 0; i < n; i++) x[i] = (float)sp_rng_normal(&r);
 }
 
 /* ------------------------------------------------------------------ the table */
 static void test_table(void **state)
 {
     (void)state;
-    for (int i = 0; i < SPARTA_OPS; i++) {
-        const sparta_builtin *row = sparta_builtin_row((sparta_op_id)i);
+    for (int i = 0; i < SP_OPS; i++) {
+        const sp_builtin *row = sp_builtin_row((sp_op_id)i);
         assert_int_equal(row->id, i);
         assert_non_null(row->fn);
-        assert_ptr_equal(sparta_builtin_find(row->domain, row->name), row);
+        assert_ptr_equal(sp_builtin_find(row->domain, row->name), row);
     }
-    assert_ptr_equal(sparta_builtin_find("ai.onnx", "Add"), sparta_builtin_row(SPARTA_OP_Add));
-    assert_null(sparta_builtin_find("com.microsoft", "Add"));
-    assert_null(sparta_builtin_find("", "Linear"));
-    assert_null(sparta_builtin_find("", "add"));
+    assert_ptr_equal(sp_builtin_find("ai.onnx", "Add"), sp_builtin_row(SP_OP_Add));
+    assert_null(sp_builtin_find("com.microsoft", "Add"));
+    assert_null(sp_builtin_find("", "Linear"));
+    assert_null(sp_builtin_find("", "add"));
 }
 
 static void test_attributes(void **state)
 {
     (void)state;
-    const sparta_attrs *a = ATTRS(INT("axis", -2), FLOAT("epsilon", 0.5f), STRING("mode", "x"));
-    assert_int_equal(sparta_attr_int(a, "axis", 9), -2);
-    assert_int_equal(sparta_attr_int(a, "epsilon", 9), 9); /* another kind is none */
-    assert_true(sparta_attr_float(a, "epsilon", 1) == 0.5f);
-    assert_string_equal(sparta_attr_string(a, "mode", ""), "x");
-    assert_string_equal(sparta_attr_string(NULL, "mode", "default"), "default");
-    assert_null(sparta_attr_find(a, "Axis"));
+    const sp_attrs *a = ATTRS(INT("axis", -2), FLOAT("epsilon", 0.5f), STRING("mode", "x"));
+    assert_int_equal(sp_attr_int(a, "axis", 9), -2);
+    assert_int_equal(sp_attr_int(a, "epsilon", 9), 9); /* another kind is none */
+    assert_true(sp_attr_float(a, "epsilon", 1) == 0.5f);
+    assert_string_equal(sp_attr_string(a, "mode", ""), "x");
+    assert_string_equal(sp_attr_string(NULL, "mode", "default"), "default");
+    assert_null(sp_attr_find(a, "Axis"));
 }
 
 /* ------------------------------------------------------------------ elementwise */
@@ -154,7 +154,7 @@ static void test_gather(void **state)
     (void)state;
     float x[] = {1, 2, 3, 4, 5, 6}, y[12];
     int64_t indices[] = {2, -3, 2, 0};
-    const sparta_attrs *axis1 = ATTRS(INT("axis", -1));
+    const sp_attrs *axis1 = ATTRS(INT("axis", -1));
     assert_int_equal(CALL(Gather, axis1, F32(y, 2, 2, 2), F32(x, 2, 3), I64(indices, 2, 2)), SPARTA_OK);
     same(y, (float[]){3, 1, 3, 1, 6, 4, 6, 4}, 8);
     sparta_tensor transposed = {SPARTA_F32, 2, {3, 2}, {1, 3}, x}; /* a strided table */
@@ -210,7 +210,7 @@ static void test_cumsum(void **state)
     (void)state;
     float x[] = {1, 2, 3, 4, 5, 6}, y[6];
     int64_t axis = -1, wrong = 2;
-    const sparta_attrs *both = ATTRS(INT("exclusive", 1), INT("reverse", 1));
+    const sp_attrs *both = ATTRS(INT("exclusive", 1), INT("reverse", 1));
     assert_int_equal(CALL(CumSum, both, F32(y, 2, 3), F32(x, 2, 3), scalar(SPARTA_I64, &axis)), SPARTA_OK);
     same(y, (float[]){5, 3, 0, 11, 6, 0}, 6);
     assert_int_equal(CALL(CumSum, &none, F32(y, 2, 3), F32(x, 2, 3), scalar(SPARTA_I64, &wrong)),
@@ -271,7 +271,7 @@ static void test_matmul(void **state)
     float a[200], b[200], y[200], transposed[200];
     fill(a, 200, 1);
     fill(b, 200, 2);
-    for (size_t s = 0; s < SPARTA_COUNT(sizes); s++) {
+    for (size_t s = 0; s < SP_COUNT(sizes); s++) {
         int m = sizes[s][0], k = sizes[s][1], n = sizes[s][2];
         for (int i = 0; i < k; i++)
             for (int j = 0; j < n; j++) transposed[j * k + i] = b[i * n + j];
@@ -316,8 +316,7 @@ static void test_gemm(void **state)
     (void)state;
     float a[] = {1, 2, 3, 4, 5, 6}, b[] = {1, 0, 2, 0, 1, 3}, c[] = {100, 200}, y[4];
     /* a (3, 2) transposed, b (2, 3) transposed: (2, 2), and a column C */
-    const sparta_attrs *attrs =
-        ATTRS(INT("transA", 1), INT("transB", 1), FLOAT("alpha", 0.5f), FLOAT("beta", 2));
+    const sp_attrs *attrs = ATTRS(INT("transA", 1), INT("transB", 1), FLOAT("alpha", 0.5f), FLOAT("beta", 2));
     assert_int_equal(CALL(Gemm, attrs, F32(y, 2, 2), F32(a, 3, 2), F32(b, 2, 3), F32(c, 2, 1)), SPARTA_OK);
     same(y, (float[]){205.5f, 209, 407, 411}, 4);
     assert_int_equal(CALL(Gemm, &none, F32(y, 2, 2), F32(a, 2, 3), F32(b, 3, 2), absent), SPARTA_OK);
@@ -333,7 +332,7 @@ static void test_cancel(void **state)
     float a[4] = {0}, y[4];
     sparta_ctx_cancel(cx);
     assert_int_equal(CALL(MatMul, &none, F32(y, 2, 2), F32(a, 2, 2), F32(a, 2, 2)), SPARTA_E_CANCELLED);
-    assert_int_equal(sparta_ctx_memory(cx), 0);
+    assert_int_equal(sp_ctx_memory(cx), 0);
     sparta_ctx_free(cx);
     cx = keep;
 }
@@ -347,8 +346,8 @@ static void test_layer_normalization(void **state)
     fill(bias, 6, 5);
     sparta_tensor in[] = {F32(x, 4, 2, 3), F32(scale, 2, 3), F32(bias, 2, 3)};
     sparta_tensor out[] = {F32(y, 4, 2, 3), F32(mean, 4, 1, 1), F32(inverse, 4, 1, 1)};
-    sparta_op_args args = {ATTRS(INT("axis", 1), FLOAT("epsilon", 0.1f)), 3, 3, in, out};
-    assert_int_equal(sparta_builtin_LayerNormalization(cx, &args), SPARTA_OK);
+    sp_op_args args = {ATTRS(INT("axis", 1), FLOAT("epsilon", 0.1f)), 3, 3, in, out};
+    assert_int_equal(sp_builtin_LayerNormalization(cx, &args), SPARTA_OK);
     for (int r = 0; r < 4; r++) {
         double m = 0, v = 0;
         for (int i = 0; i < 6; i++) m += x[r * 6 + i] / 6.0;
@@ -372,7 +371,7 @@ static void test_linear(void **state)
     for (int k = 0; k < 4; k++)
         for (int n = 0; n < 5; n++) wt[n * 4 + k] = w[k * 5 + n];
     for (int t = 0; t < 2; t++) {
-        const sparta_attrs *attrs = ATTRS(INT("transposed", t), STRING("activation", "gelu"));
+        const sp_attrs *attrs = ATTRS(INT("transposed", t), STRING("activation", "gelu"));
         assert_int_equal(CALL(Linear, attrs, F32(y, 3, 1, 5), F32(x, 3, 1, 4),
                               t ? F32(wt, 5, 4) : F32(w, 4, 5), F32(bias, 5), F32(residual, 3, 1, 5)),
                          SPARTA_OK);
@@ -401,7 +400,7 @@ static void test_attention(void **state)
     fill(v, 32, 12);
     for (int i = 0; i < 24; i++) mask[i] = i % 3 ? 0 : -INFINITY;
     for (int t = 0; t < 4; t++) mask[12 + 4 + t] = -INFINITY;
-    const sparta_attrs *attrs = ATTRS(INT("heads", 2), FLOAT("scale", 0.25f));
+    const sp_attrs *attrs = ATTRS(INT("heads", 2), FLOAT("scale", 0.25f));
     assert_int_equal(CALL(Attention, attrs, F32(y, 2, 3, 4), F32(q, 2, 3, 4), F32(k, 2, 4, 4),
                           F32(v, 2, 4, 4), F32(mask, 2, 1, 3, 4)),
                      SPARTA_OK);

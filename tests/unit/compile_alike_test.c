@@ -10,9 +10,9 @@
     "graph \"g\"\ninput x: f32[batch,64]\nconst w: f32[64,64] @\"" weight                                    \
     "\"\nnode y: ? = MatMul(x, w) \"y\"\noutput y\n"
 
-static sparta_compile_request request(const char *db)
+static sp_compile_request request(const char *db)
 {
-    return (sparta_compile_request){
+    return (sp_compile_request){
         .options = SPARTA_OPTIONS(sparta_compile_options), .db = db, .no_verify = true};
 }
 
@@ -60,7 +60,7 @@ typedef struct took {
 static const char *winner(const took *t, int n)
 {
     lower_node ln = {0};
-    for (int i = 0; i < n; i++) sparta_lower_try(cx, &ln, sparta_implement_find(t[i].implement), t[i].us);
+    for (int i = 0; i < n; i++) sp_lower_try(cx, &ln, sp_implement_find(t[i].implement), t[i].us);
     return ln.im ? ln.im->name : "none";
 }
 
@@ -79,14 +79,14 @@ static void the_choice_is_within_the_noise(void **state)
 {
     (void)state;
     static const char *const rows[] = {"strip4", "quads", "quads", "quads", "dense4"};
-    sparta_rng rng = sparta_rng_seed(11);
+    sp_rng rng = sp_rng_seed(11);
     for (int round = 0; round < 5000; round++) {
         lower_node ln = {0};
         double best = INFINITY;
-        for (size_t i = 0; i < SPARTA_COUNT(rows); i++) {
-            const double us = 100 + sparta_rng_uniform(&rng) * (round % 2 ? 8 : 300);
+        for (size_t i = 0; i < SP_COUNT(rows); i++) {
+            const double us = 100 + sp_rng_uniform(&rng) * (round % 2 ? 8 : 300);
             best = fmin(best, us);
-            sparta_lower_try(cx, &ln, sparta_implement_find(rows[i]), us);
+            sp_lower_try(cx, &ln, sp_implement_find(rows[i]), us);
         }
         assert_true(ln.us <= best * (1 + LOWER_NOISE) + 1e-9);
     }
@@ -96,9 +96,9 @@ static void the_choice_is_within_the_noise(void **state)
 
 static double best_of(sparta_session *s, const sparta_package *p, const inputs *in, sparta_named_tensor *out)
 {
-    const double start = sparta_now();
+    const double start = sp_now();
     ok(sparta_session_run(cx, s, in->in, in->n, out, p->plan->n_outputs));
-    return sparta_now() - start;
+    return sp_now() - start;
 }
 
 /* The ratio of the best times, chosen over dense, taken in turns. */
@@ -119,16 +119,16 @@ static void never_slower_than_dense(void **state)
     static const int size[][2] = {{64, 64}, {256, 96}, {96, 256}, {30, 300}, {320, 320}, {10, 512}};
     static const char *const pattern[] = {"4x1:0.9", "1x1:0.7", "1x1:0.2", "2:4", "rows:0.3"};
     const char *db = in_root("shapes.db");
-    for (size_t i = 0; i < SPARTA_COUNT(size); i++)
-        for (size_t k = 0; k < SPARTA_COUNT(pattern); k++) {
+    for (size_t i = 0; i < SP_COUNT(size); i++)
+        for (size_t k = 0; k < SP_COUNT(pattern); k++) {
             char text[256];
             snprintf(text, sizeof text,
                      "graph \"g\"\ninput x: f32[batch,%d]\nconst w: f32[%d,%d] @\"w%zu|%s\"\n"
                      "node y: ? = MatMul(x, w) \"y\"\noutput y\n",
                      size[i][0], size[i][0], size[i][1], k, pattern[k]);
-            sparta_graph *want = typed(graph(text));
+            sp_graph *want = typed(graph(text));
             inputs in = make_inputs(want, 128, 1, 4);
-            sparta_compile_request dense = request(db);
+            sp_compile_request dense = request(db);
             dense.options.dense_only = 1;
             sparta_package *p[2] = {compile_in(cx, graph(text), request(db)),
                                     compile_in(cx, graph(text), dense)};
@@ -142,7 +142,7 @@ static void never_slower_than_dense(void **state)
             sparta_package_close(p[0]);
             sparta_package_close(p[1]);
             free_inputs(&in);
-            sparta_graph_free(want);
+            sp_graph_free(want);
         }
 }
 

@@ -14,36 +14,36 @@ static const char *fresh_db(void)
     return path;
 }
 
-static sparta_compile_request measured(const char *db)
+static sp_compile_request measured(const char *db)
 {
-    return (sparta_compile_request){.options = {.size = sizeof(sparta_compile_options)}, .db = db};
+    return (sp_compile_request){.options = {.size = sizeof(sparta_compile_options)}, .db = db};
 }
 
 /* Pretend that this implement took `us` for the layer of `text`. */
 static void remember(const char *db_path, const char *text, const char *implement, double us)
 {
-    sparta_graph *g = graph(text);
-    sparta_tune_db *db;
-    sparta_text key;
-    ok(sparta_compile_passes(g));
-    ok(sparta_tune_open(cx, db_path, &db));
+    sp_graph *g = graph(text);
+    sp_tune_db *db;
+    sp_text key;
+    ok(sp_compile_passes(g));
+    ok(sp_tune_open(cx, db_path, &db));
     for (int i = 0; i < g->n_nodes; i++) {
         lower_node ln = {.node = g->node[i]};
-        sparta_trial t = {.us = us, .threads = 1};
-        if (g->node[i]->op != SPARTA_OP_Linear) continue;
-        ok(sparta_lower_task(cx, g, g->node[i], &ln));
-        const sparta_implement *im = sparta_implement_find(implement);
-        for (; ln.task.setting < sparta_implement_settings(im); ln.task.setting++) {
-            sparta_text_init(&key, cx);
-            sparta_lower_key(&ln, im, sparta_target_best(), &key);
+        sp_trial t = {.us = us, .threads = 1};
+        if (g->node[i]->op != SP_OP_Linear) continue;
+        ok(sp_lower_task(cx, g, g->node[i], &ln));
+        const sp_implement *im = sp_implement_find(implement);
+        for (; ln.task.setting < sp_implement_settings(im); ln.task.setting++) {
+            sp_text_init(&key, cx);
+            sp_lower_key(&ln, im, sp_target_best(), &key);
             snprintf(t.implement, sizeof t.implement, "%s", implement);
-            sparta_tune_add(db, sparta_text_str(&key), &t);
-            sparta_text_free(&key);
+            sp_tune_add(db, sp_text_str(&key), &t);
+            sp_text_free(&key);
         }
-        sparta_mask_free(cx, &ln.mask);
+        sp_mask_free(cx, &ln.mask);
     }
-    sparta_tune_close(db);
-    sparta_graph_free(g);
+    sp_tune_close(db);
+    sp_graph_free(g);
 }
 
 typedef struct decision {
@@ -51,34 +51,34 @@ typedef struct decision {
     double us, dense_us;
 } decision;
 
-static decision decide(const char *text, sparta_compile_request request)
+static decision decide(const char *text, sp_compile_request request)
 {
     decision d = {0};
     sparta_package *p = compile_in(cx, graph(text), request);
-    const sparta_node *y = node_named(p, "y");
+    const sp_node *y = node_named(p, "y");
     snprintf(d.implement, sizeof d.implement, "%s", said_of(y, "implement"));
     snprintf(d.source, sizeof d.source, "%s", said_of(y, "source"));
     snprintf(d.reason, sizeof d.reason, "%s", said_of(y, "reason"));
-    d.us = sparta_attr_float(&y->attrs, "us", 0);
-    d.dense_us = sparta_attr_float(&y->attrs, "dense_us", 0);
+    d.us = sp_attr_float(&y->attrs, "us", 0);
+    d.dense_us = sp_attr_float(&y->attrs, "dense_us", 0);
     sparta_package_close(p);
     return d;
 }
 
 /* What inspect would say, without compiling. */
-static sparta_layer inspect(const char *text, const char *db)
+static sp_layer inspect(const char *text, const char *db)
 {
-    sparta_graph *g = graph(text);
-    sparta_arena *arena = sparta_arena_create(cx);
-    sparta_layer *layer;
+    sp_graph *g = graph(text);
+    sp_arena *arena = sp_arena_create(cx);
+    sp_layer *layer;
     int n;
-    ok(sparta_compile_passes(g));
-    ok(sparta_compile_layers(cx, arena, g, db, NULL, &layer, &n));
+    ok(sp_compile_passes(g));
+    ok(sp_compile_layers(cx, arena, g, db, NULL, &layer, &n));
     assert_int_equal(n, 1);
-    sparta_layer l = layer[0];
+    sp_layer l = layer[0];
     l.name = l.op = NULL; /* they go with the graph */
-    sparta_arena_free(arena);
-    sparta_graph_free(g);
+    sp_arena_free(arena);
+    sp_graph_free(g);
     return l;
 }
 
@@ -86,7 +86,7 @@ static sparta_layer inspect(const char *text, const char *db)
 
 static bool is_sparse(const char *implement)
 {
-    return sparta_implement_find(implement)->sparse;
+    return sp_implement_find(implement)->sparse;
 }
 
 /* Very sparse: sparse rows win by far on any machine; the second time nothing is measured. */
@@ -101,7 +101,7 @@ static void sparse_wins(void **state)
     assert_true(first.us > 0 && first.us < first.dense_us);
     assert_string_equal(second.source, "database");
     assert_true(second.us == first.us && second.dense_us == first.dense_us);
-    const sparta_layer l = inspect(text, db);
+    const sp_layer l = inspect(text, db);
     assert_string_equal(l.implement, first.implement);
     assert_string_equal(l.source, "database");
     assert_true(fabs(l.us - first.us) < 1e-3 && l.n == 128 && l.k == 96);
@@ -117,17 +117,17 @@ static void remembered_rows_are_checked(void **state)
     const char *db = fresh_db(), *text = LAYER("w|4x1:0.8");
     assert_string_not_equal(decide(text, measured(db)).implement, "builtin");
     for (int modelled = 0; modelled < 2; modelled++) {
-        sparta_graph *g[2] = {graph(text), typed(graph(text))};
+        sp_graph *g[2] = {graph(text), typed(graph(text))};
         for (int k = 0; k < 2; k++) {
-            const sparta_tensor *w = sparta_graph_find(g[k], "w")->constant;
+            const sparta_tensor *w = sp_graph_find(g[k], "w")->constant;
             for (int64_t i = 0; i < sparta_tensor_elements(w); i++)
                 ((float *)w->data)[i] = (float)(((float *)w->data)[i] * 6e38);
         }
-        sparta_compile_request request = measured(db);
+        sp_compile_request request = measured(db);
         request.options.no_measure = request.no_verify = modelled;
         sparta_package *p = compile_in(cx, g[0], request);
-        assert_null(sparta_attr_find(&node_named(p, "y")->attrs, "kernel"));
-        mentions(sparta_ctx_notes(cx), "disagrees with the reference", __FILE__, __LINE__);
+        assert_null(sp_attr_find(&node_named(p, "y")->attrs, "kernel"));
+        mentions(sp_ctx_notes(cx), "disagrees with the reference", __FILE__, __LINE__);
         mentions(said_of(node_named(p, "y"), "reason"), "every kernel disagreed", __FILE__, __LINE__);
         sparta_session *s = session(p, 1);
         inputs in = make_inputs(g[1], 70, 1, 3);
@@ -135,7 +135,7 @@ static void remembered_rows_are_checked(void **state)
         free_inputs(&in);
         sparta_session_free(s);
         sparta_package_close(p);
-        sparta_graph_free(g[1]);
+        sp_graph_free(g[1]);
     }
 }
 
@@ -172,11 +172,11 @@ static void the_database_decides(void **state)
         remember(db, text, "quads", cases[i].sparse + 1);
         remember(db, text, "dense4", cases[i].dense);
         const decision d = decide(text, measured(db));
-        const sparta_layer l = inspect(text, db);
+        const sp_layer l = inspect(text, db);
         const bool sparse = cases[i].sparse < cases[i].dense;
         assert_string_equal(d.implement, sparse ? "strip4" : "dense4");
         assert_string_equal(d.source, "database");
-        assert_true(d.us == SPARTA_MIN(cases[i].sparse, cases[i].dense) && d.dense_us == cases[i].dense);
+        assert_true(d.us == SP_MIN(cases[i].sparse, cases[i].dense) && d.dense_us == cases[i].dense);
         assert_string_equal(l.implement, d.implement);
         assert_true(l.us == d.us && l.dense_us == d.dense_us);
         snprintf(reasons[i], sizeof reasons[i], "%s", l.reason);
@@ -204,7 +204,7 @@ static void modelled(void **state)
     (void)state;
     const char *db = fresh_db(), *text = LAYER("w|4x1:0.05");
     const decision d = decide(text, quick());
-    const sparta_layer l = inspect(text, db);
+    const sp_layer l = inspect(text, db);
     assert_string_equal(d.source, "model");
     assert_string_equal(l.source, "model");
     assert_string_equal(d.implement, l.implement);
@@ -218,14 +218,13 @@ static void dense_only(void **state)
 {
     (void)state;
     for (int measure = 0; measure < 2; measure++) {
-        sparta_compile_request request = measure ? measured(fresh_db()) : quick();
+        sp_compile_request request = measure ? measured(fresh_db()) : quick();
         request.options.dense_only = 1;
         sparta_package *p = compile_in(cx, zoo("bert-mini", "4x1:0.9", SMALL_BERT), request);
         for (int i = 0; i < p->plan->n_nodes; i++)
             assert_string_not_equal(said_of(p->plan->node[i], "implement"), "strip4");
         for (int i = 0; i < p->n_weights; i++)
-            if (p->weight[i].packed)
-                assert_int_equal(p->weight[i].pack.format.level[1].kind, SPARTA_LEVEL_DENSE);
+            if (p->weight[i].packed) assert_int_equal(p->weight[i].pack.format.level[1].kind, SP_LEVEL_DENSE);
         sparta_package_close(p);
         mentions(decide(LAYER("w|4x1:0.9"), request).reason, "dense implements only were asked for", __FILE__,
                  __LINE__);
@@ -237,13 +236,13 @@ static void portable_times_are_their_own(void **state)
 {
     (void)state;
     const char *db = fresh_db(), *text = LAYER("w|4x1:0.9");
-    sparta_compile_request request = measured(db);
+    sp_compile_request request = measured(db);
     request.options.target = "portable";
     assert_string_equal(decide(text, request).source, "measured");
     assert_string_equal(decide(text, request).source, "database");
     request.options.target = NULL;
     assert_string_equal(decide(text, request).source,
-                        sparta_target_best() == SPARTA_TARGET_PORTABLE ? "database" : "measured");
+                        sp_target_best() == SP_TARGET_PORTABLE ? "database" : "measured");
 }
 
 /* What is said of a whole model: every product once, with its pattern; the same from the package that was written. */
@@ -251,13 +250,13 @@ static void layers_of_a_model(void **state)
 {
     (void)state;
     sparta_package *p = compile(zoo("bert-mini", "4x1:0.8", SMALL_BERT)), *q;
-    sparta_arena *arena = sparta_arena_create(cx);
-    sparta_layer *a, *b;
+    sp_arena *arena = sp_arena_create(cx);
+    sp_layer *a, *b;
     int n, m;
-    ok(sparta_package_write(cx, p, in_root("layers.sparta")));
+    ok(sp_package_write(cx, p, in_root("layers.sparta")));
     ok(sparta_package_open(cx, in_root("layers.sparta"), &q));
-    ok(sparta_compile_layers(cx, arena, p->plan, database, NULL, &a, &n));
-    ok(sparta_compile_layers(cx, arena, q->plan, database, NULL, &b, &m));
+    ok(sp_compile_layers(cx, arena, p->plan, database, NULL, &a, &n));
+    ok(sp_compile_layers(cx, arena, q->plan, database, NULL, &b, &m));
     assert_int_equal(n, 10); /* two layers of qkv, attention, projection, up, down */
     assert_int_equal(m, n);
     for (int i = 0; i < n; i++) {
@@ -274,7 +273,7 @@ static void layers_of_a_model(void **state)
         assert_true(a[i].n == b[i].n && a[i].k == b[i].k && a[i].density == b[i].density &&
                     a[i].us == b[i].us);
     }
-    sparta_arena_free(arena);
+    sp_arena_free(arena);
     sparta_package_close(p), sparta_package_close(q);
 }
 
@@ -303,14 +302,14 @@ static void a_library_must_win_clearly(void **state)
 {
     (void)state;
     static const char text[] = LAYER("w");
-    if (!sparta_implement_library(sparta_target_best())) skip();
+    if (!sp_implement_library(sp_target_best())) skip();
     for (int clear = 0; clear < 2; clear++) {
         const char *db = fresh_db();
         const double us = clear ? 9 : 9.6;
         remember(db, text, "dense4", 10);
         remember(db, text, "onednn", us);
         const decision d = decide(text, measured(db));
-        const sparta_layer l = inspect(text, db);
+        const sp_layer l = inspect(text, db);
         assert_string_equal(d.implement, clear ? "onednn" : "dense4");
         assert_string_equal(d.source, "database");
         assert_true(d.us == (clear ? us : 10) && fabs(d.dense_us - us) < 1e-5);
@@ -320,7 +319,7 @@ static void a_library_must_win_clearly(void **state)
     const char *db = fresh_db();
     remember(db, text, "dense4", 10);
     remember(db, text, "onednn", 5);
-    sparta_compile_request request = measured(db);
+    sp_compile_request request = measured(db);
     request.options.target = "portable";
     assert_string_equal(decide(text, request).implement, "dense4");
     setenv("SPARTA_ONEDNN", "0", 1);
@@ -332,47 +331,46 @@ static void a_package_runs_without_its_library(void **state)
 {
     (void)state;
     static const char text[] = LAYER("w");
-    if (!sparta_implement_library(sparta_target_best())) skip();
+    if (!sp_implement_library(sp_target_best())) skip();
     const char *db = fresh_db();
     remember(db, text, "dense4", 10);
     remember(db, text, "onednn", 5);
-    sparta_graph *want = typed(graph(text));
+    sp_graph *want = typed(graph(text));
     sparta_package *p = compile_in(cx, graph(text), measured(db));
     assert_string_equal(said_of(node_named(p, "y"), "implement"), "onednn");
-    ok(sparta_package_write(cx, p, in_root("library.sparta")));
+    ok(sp_package_write(cx, p, in_root("library.sparta")));
     sparta_package_close(p);
     inputs in = make_inputs(want, 70, 1, 4);
     for (int here = 1; here >= 0; here--)
         for (int threads = 1; threads <= 3; threads++) {
             if (!here) setenv("SPARTA_ONEDNN", "0", 1);
-            sparta_ctx_forget_notes(cx);
+            sp_ctx_forget_notes(cx);
             ok(sparta_package_open(cx, in_root("library.sparta"), &p));
             sparta_session *s = session(p, threads);
             agree(s, p, want, &in, here ? "with the library" : "without");
-            assert_int_equal(strstr(sparta_ctx_notes(cx), "sparta's own product takes its place") != NULL,
-                             !here);
+            assert_int_equal(strstr(sp_ctx_notes(cx), "sparta's own product takes its place") != NULL, !here);
             sparta_session_free(s);
             sparta_package_close(p);
         }
     free_inputs(&in);
-    sparta_graph_free(want);
+    sp_graph_free(want);
 }
 
 /* ------------------------------------------------------------------ there and back again */
 
 static void unplanned(const char *model, const char *prune, const char *sizes)
 {
-    sparta_compile_request dense = quick();
+    sp_compile_request dense = quick();
     dense.options.dense_only = 1;
-    sparta_graph *want = typed(zoo(model, prune, sizes)), *g;
+    sp_graph *want = typed(zoo(model, prune, sizes)), *g;
     sparta_package *p = compile(zoo(model, prune, sizes)), *q;
-    ok(sparta_package_write(cx, p, in_root("un.sparta")));
+    ok(sp_package_write(cx, p, in_root("un.sparta")));
     sparta_package_close(p);
     ok(sparta_package_open(cx, in_root("un.sparta"), &p));
-    ok(sparta_compile_unplan(cx, p, &g));
+    ok(sp_compile_unplan(cx, p, &g));
     for (int i = 0; i < g->n_nodes; i++)
         for (int k = 0; k < g->node[i]->attrs.n; k++)
-            assert_false(sparta_graph_is_annotation(g->node[i]->attrs.attr[k].name));
+            assert_false(sp_graph_is_annotation(g->node[i]->attrs.attr[k].name));
     inputs in = make_inputs(want, 3, 11, 4);
     results a = reference(want, &in), b = reference(g, &in);
     close_enough(&b, &a, 1e-5, "the plan on the references");
@@ -383,7 +381,7 @@ static void unplanned(const char *model, const char *prune, const char *sizes)
     free_results(&a), free_results(&b), free_inputs(&in);
     sparta_session_free(s), sparta_session_free(t);
     sparta_package_close(q), sparta_package_close(p);
-    sparta_graph_free(want);
+    sp_graph_free(want);
 }
 
 static void unplan(void **state)
@@ -399,8 +397,8 @@ static void settled(void **state)
 {
     (void)state;
     sparta_package *p = compile(zoo("bert-mini", "4x1:0.8", SMALL_BERT)), *q;
-    sparta_graph *g;
-    ok(sparta_compile_unplan(cx, p, &g));
+    sp_graph *g;
+    ok(sp_compile_unplan(cx, p, &g));
     q = compile_in(cx, g, quick());
     assert_int_equal(p->n_weights, q->n_weights);
     assert_int_equal(p->plan->n_nodes, q->plan->n_nodes);

@@ -9,16 +9,16 @@ static const char text[] =
     "node t: ? = Transpose(w) {perm=[1,0]} \"t\"\nnode y: ? = MatMul(x, t) \"y\"\noutput y\n";
 
 /* The layer with the elements of a mask only. */
-static sparta_graph *layer(const sparta_mask *m)
+static sp_graph *layer(const sp_mask *m)
 {
-    sparta_graph *g = graph(text);
-    float *w = sparta_graph_find(g, "w")->constant->data;
+    sp_graph *g = graph(text);
+    float *w = sp_graph_find(g, "w")->constant->data;
     for (int64_t i = 0; i < N * K; i++)
-        if (!sparta_mask_get(m, i / K, i % K)) w[i] = 0;
+        if (!sp_mask_get(m, i / K, i % K)) w[i] = 0;
     return g;
 }
 
-static results outputs_of(const sparta_mask *m, const inputs *in, int threads)
+static results outputs_of(const sp_mask *m, const inputs *in, int threads)
 {
     sparta_package *p = compile(layer(m));
     sparta_session *s = session(p, threads);
@@ -29,34 +29,34 @@ static results outputs_of(const sparta_mask *m, const inputs *in, int threads)
 }
 
 /* Blocks of 32x32 and of 4x4 here and there, an element now and then. */
-static void scatter(sparta_mask *m, uint64_t seed)
+static void scatter(sp_mask *m, uint64_t seed)
 {
-    sparta_rng rng = sparta_rng_seed(seed);
+    sp_rng rng = sp_rng_seed(seed);
     static const struct {
         int64_t size;
         double share;
     } parts[] = {{32, .3}, {4, .1}, {1, .05}};
-    for (size_t p = 0; p < SPARTA_COUNT(parts); p++)
+    for (size_t p = 0; p < SP_COUNT(parts); p++)
         for (int64_t i = 0; i < N; i += parts[p].size)
             for (int64_t j = 0; j < K; j += parts[p].size) {
-                if (sparta_rng_uniform(&rng) >= parts[p].share * (double)(seed % 3)) continue;
+                if (sp_rng_uniform(&rng) >= parts[p].share * (double)(seed % 3)) continue;
                 for (int64_t e = 0; e < parts[p].size * parts[p].size; e++)
-                    sparta_mask_set(m, i + e / parts[p].size, j + e % parts[p].size);
+                    sp_mask_set(m, i + e / parts[p].size, j + e % parts[p].size);
             }
 }
 
 static void parts_add_up(void **state)
 {
     (void)state;
-    static const sparta_cover_size sizes[] = {{32, 32, 4, 1, 8}, {4, 4, 2, 1, 4}, {1, 1, 0, 3, 0}};
-    sparta_graph *plain = typed(graph(text));
+    static const sp_cover_size sizes[] = {{32, 32, 4, 1, 8}, {4, 4, 2, 1, 4}, {1, 1, 0, 3, 0}};
+    sp_graph *plain = typed(graph(text));
     inputs in = make_inputs(plain, 70, 1, 5);
     for (uint64_t seed = 0; seed < 9; seed++) { /* every third is empty */
-        sparta_mask m;
-        sparta_cover cover;
-        ok(sparta_mask_create(cx, N, K, &m));
+        sp_mask m;
+        sp_cover cover;
+        ok(sp_mask_create(cx, N, K, &m));
         scatter(&m, seed);
-        ok(sparta_mask_cover(cx, &m, sizes, 3, SPARTA_COVER_GREEDY, &cover));
+        ok(sp_mask_cover(cx, &m, sizes, 3, SP_COVER_GREEDY, &cover));
         results whole = outputs_of(&m, &in, 1 + (int)seed % 2), sum = {0};
         for (int p = 0; p < cover.parts; p++) {
             results part = outputs_of(&cover.part[p].mask, &in, 1);
@@ -69,11 +69,11 @@ static void parts_add_up(void **state)
         }
         close_enough(&sum, &whole, 1e-5, "a cover");
         free_results(&sum), free_results(&whole);
-        sparta_cover_free(cx, &cover);
-        sparta_mask_free(cx, &m);
+        sp_cover_free(cx, &cover);
+        sp_mask_free(cx, &m);
     }
     free_inputs(&in);
-    sparta_graph_free(plain);
+    sp_graph_free(plain);
 }
 
 int main(void)

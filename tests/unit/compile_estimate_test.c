@@ -15,14 +15,14 @@ static int setup(void **state)
 {
     (void)state;
     cx = sparta_ctx_create(NULL);
-    for (size_t i = 0; i < SPARTA_COUNT(pool); i++) pool[i] = 1;
+    for (size_t i = 0; i < SP_COUNT(pool); i++) pool[i] = 1;
     return cx ? 0 : -1;
 }
 
 static int teardown(void **state)
 {
     (void)state;
-    size_t left = sparta_ctx_memory(cx);
+    size_t left = sp_ctx_memory(cx);
     sparta_ctx_free(cx);
     return left ? -1 : 0;
 }
@@ -41,22 +41,22 @@ static sparta_status fetch(void *arg, const char *name, sparta_tensor *out)
     return SPARTA_OK;
 }
 
-static sparta_graph *parse(const char *text)
+static sp_graph *parse(const char *text)
 {
-    sparta_graph *g;
-    ok(sparta_graph_parse(cx, text, fetch, NULL, &g));
-    ok(sparta_compile_passes(g));
+    sp_graph *g;
+    ok(sp_graph_parse(cx, text, fetch, NULL, &g));
+    ok(sp_compile_passes(g));
     return g;
 }
 
 static double us_of(const char *text, int64_t batch)
 {
-    sparta_graph *g = parse(text);
+    sp_graph *g = parse(text);
     const char *name = "batch";
     double us = 0;
     for (int i = 0; i < g->n_nodes; i++)
-        us += sparta_compile_estimate_node(cx, g->node[i], &(sparta_bindings){1, &name, &batch});
-    sparta_graph_free(g);
+        us += sp_compile_estimate_node(cx, g->node[i], &(sp_bindings){1, &name, &batch});
+    sp_graph_free(g);
     return us;
 }
 
@@ -79,31 +79,31 @@ static void counts(void **state)
                       64) < one / 4);
 }
 
-static sparta_coverage coverage_of(const char *text)
+static sp_coverage coverage_of(const char *text)
 {
-    sparta_graph *g = parse(text);
-    sparta_coverage c;
-    ok(sparta_compile_coverage(cx, g, &c));
-    sparta_graph_free(g);
+    sp_graph *g = parse(text);
+    sp_coverage c;
+    ok(sp_compile_coverage(cx, g, &c));
+    sp_graph_free(g);
     return c;
 }
 
 static void coverage(void **state)
 {
     (void)state;
-    sparta_coverage c = coverage_of(LINEAR("f32"));
+    sp_coverage c = coverage_of(LINEAR("f32"));
     assert_true(c.without_kernel == 0 && c.worst < 0);
-    sparta_compile_note_coverage(cx, &c);
-    assert_string_equal(sparta_ctx_notes(cx), "");
+    sp_compile_note_coverage(cx, &c);
+    assert_string_equal(sp_ctx_notes(cx), "");
     c = coverage_of(LINEAR("f64"));
     assert_true(c.without_kernel > .99);
     assert_non_null(strstr(c.why, "f32"));
     c = coverage_of(CONV);
-    assert_true(c.without_kernel > .99 && c.worst == SPARTA_OP_Conv && c.worst_share > .99);
-    sparta_compile_note_coverage(cx, &c);
-    assert_non_null(strstr(sparta_ctx_notes(cx), "100 % of the time runs without a kernel"));
-    assert_non_null(strstr(sparta_ctx_notes(cx), "convolutions"));
-    sparta_ctx_forget_notes(cx);
+    assert_true(c.without_kernel > .99 && c.worst == SP_OP_Conv && c.worst_share > .99);
+    sp_compile_note_coverage(cx, &c);
+    assert_non_null(strstr(sp_ctx_notes(cx), "100 % of the time runs without a kernel"));
+    assert_non_null(strstr(sp_ctx_notes(cx), "convolutions"));
+    sp_ctx_forget_notes(cx);
 }
 
 /* Sizes that nobody gave: an item of many tokens, or many items, within bounds, large enough to run. */
@@ -117,19 +117,19 @@ static void usual_sizes(void **state)
                  {"f32[batch,sequence,32]", "", 1, 128},
                  {"f32[batch,sequence,32]", "bound sequence[9]\n", 1, 9},
                  {"f32[4,32]", "", 0, 0}};
-    for (size_t i = 0; i < SPARTA_COUNT(cases); i++) {
+    for (size_t i = 0; i < SP_COUNT(cases); i++) {
         char text[200];
-        sparta_bindings b;
-        sparta_arena *arena = sparta_arena_create(cx);
+        sp_bindings b;
+        sp_arena *arena = sp_arena_create(cx);
         snprintf(text, sizeof text, "graph \"s\"\ninput x: %s\nnode y: ? = Relu(x) \"r\"\n%soutput y\n",
                  cases[i].input, cases[i].bound);
-        sparta_graph *g = parse(text);
-        ok(sparta_compile_usual_sizes(cx, arena, g, &b));
+        sp_graph *g = parse(text);
+        ok(sp_compile_usual_sizes(cx, arena, g, &b));
         assert_int_equal(b.n, (cases[i].batch > 0) + (cases[i].other > 0));
         if (b.n) assert_int_equal(b.value[0], cases[i].batch);
         if (b.n > 1) assert_int_equal(b.value[1], cases[i].other);
-        sparta_graph_free(g);
-        sparta_arena_free(arena);
+        sp_graph_free(g);
+        sp_arena_free(arena);
     }
 }
 

@@ -12,29 +12,29 @@
     "node j: ? = Relu(i) \"/j\"\nnode k: ? = MatMul(j, v) \"/k\"\nnode l: ? = Add(k, c) \"/l\"\n"            \
     "node m: ? = Add(l, x) \"/m\"\nnode n: ? = LayerNormalization(m, gain) \"/n\"\noutput n\n"
 
-static bool is_few(const sparta_node *n)
+static bool is_few(const sp_node *n)
 {
     const bool few = !strncmp(said_of(n, "implement"), "few_", 4);
     if (few) {
         assert_string_equal(said_of(n, "kernel"), "few");
         assert_string_equal(said_of(n, "layout"), ""); /* rows */
-        assert_int_equal(sparta_attr_int(&n->attrs, "stat", 0), 0);
+        assert_int_equal(sp_attr_int(&n->attrs, "stat", 0), 0);
     }
     return few;
 }
 
 /* Compiled, against the references, on one thread and on two, from memory and from a file. */
-static void try_model(const char *text, sparta_compile_request request, int64_t batch, bool few)
+static void try_model(const char *text, sp_compile_request request, int64_t batch, bool few)
 {
-    sparta_graph *g = typed(graph(text));
+    sp_graph *g = typed(graph(text));
     sparta_package *p = compile_in(cx, graph(text), request), *again = NULL;
     inputs in = make_inputs(g, batch, 1, 5);
     results want = reference(g, &in);
     assert_int_equal(is_few(node_named(p, "/h")), few);
     assert_int_equal(is_few(node_named(p, "/k")), few);
-    ok(sparta_package_write(cx, p, in_root("few.sparta")));
+    ok(sp_package_write(cx, p, in_root("few.sparta")));
     ok(sparta_package_open(cx, in_root("few.sparta"), &again));
-    ok(sparta_package_check_weights(cx, again));
+    ok(sp_package_check_weights(cx, again));
     results first = {0};
     for (int i = 0; i < 6; i++) {
         const sparta_package *q = i < 3 ? p : again;
@@ -55,7 +55,7 @@ static void try_model(const char *text, sparta_compile_request request, int64_t 
     free_inputs(&in);
     sparta_package_close(again);
     sparta_package_close(p);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 static void fixed_batches_stay_in_rows(void **state)
@@ -72,8 +72,8 @@ static void fixed_batches_stay_in_rows(void **state)
 static void sixteen_and_seventeen(void **state)
 {
     (void)state;
-    sparta_compile_request timed = {.options = {.size = sizeof(sparta_compile_options)}, .db = database};
-    sparta_graph *g = typed(graph(MODEL("16", "1x1:0.8")));
+    sp_compile_request timed = {.options = {.size = sizeof(sparta_compile_options)}, .db = database};
+    sp_graph *g = typed(graph(MODEL("16", "1x1:0.8")));
     sparta_package *p = compile_in(cx, graph(MODEL("16", "1x1:0.8")), timed);
     inputs in = make_inputs(g, 16, 1, 5);
     results want = reference(g, &in);
@@ -87,14 +87,14 @@ static void sixteen_and_seventeen(void **state)
     free_results(&want);
     free_inputs(&in);
     sparta_package_close(p);
-    sparta_graph_free(g);
+    sp_graph_free(g);
     try_model(MODEL("17", "1x1:0.8"), quick(), 17, false);
 }
 
 static void a_batch_that_may_be_anything_does_not(void **state)
 {
     (void)state;
-    sparta_ctx_clear(cx);
+    sp_ctx_clear(cx);
     sparta_package_close(
         compile(graph(MODEL("batch", "1x1:0.8")))); /* how many cannot be told, which is no failure */
     assert_string_equal(sparta_message(cx), "");
@@ -106,8 +106,8 @@ static void a_batch_that_may_be_anything_does_not(void **state)
 static void a_bound_is_enough(void **state)
 {
     (void)state;
-    sparta_graph *g = typed(graph(MODEL("batch", "1x1:0.8"))), *bounded = graph(MODEL("batch", "1x1:0.8"));
-    ok(sparta_graph_add_bound(bounded, "batch", 4));
+    sp_graph *g = typed(graph(MODEL("batch", "1x1:0.8"))), *bounded = graph(MODEL("batch", "1x1:0.8"));
+    ok(sp_graph_add_bound(bounded, "batch", 4));
     sparta_package *p = compile(bounded);
     assert_true(is_few(node_named(p, "/h")));
     sparta_session *s = session(p, 2);
@@ -122,17 +122,17 @@ static void a_bound_is_enough(void **state)
     free_inputs(&in);
     sparta_session_free(s);
     sparta_package_close(p);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* Every candidate is built, checked and timed with the tokens there are; the keys of their times say how many. */
 static void candidates_are_timed_with_that_many(void **state)
 {
     (void)state;
-    sparta_compile_request timed = {.options = {.size = sizeof(sparta_compile_options)}, .db = database};
+    sp_compile_request timed = {.options = {.size = sizeof(sparta_compile_options)}, .db = database};
     sparta_package *p = compile_in(cx, graph(MODEL("2", "1x1:0.8")), timed);
     assert_string_equal(said_of(node_named(p, "/h"), "source"), "measured");
-    assert_true(sparta_attr_float(&node_named(p, "/h")->attrs, "dense_us", 0) > 0);
+    assert_true(sp_attr_float(&node_named(p, "/h")->attrs, "dense_us", 0) > 0);
     sparta_package_close(p);
     p = compile_in(cx, graph(MODEL("2", "1x1:0.8")), timed);
     assert_string_equal(said_of(node_named(p, "/h"), "source"), "database");
@@ -161,11 +161,11 @@ static void strict_models_run_dense(void **state)
 static void a_small_transformer(void **state)
 {
     (void)state;
-    sparta_graph *g = typed(zoo("bert-mini", "1x1:0.8", TINY_BERT));
-    sparta_graph *fixed = zoo("bert-mini", "1x1:0.8", TINY_BERT);
+    sp_graph *g = typed(zoo("bert-mini", "1x1:0.8", TINY_BERT));
+    sp_graph *fixed = zoo("bert-mini", "1x1:0.8", TINY_BERT);
     int few = 0;
-    ok(sparta_graph_add_bound(fixed, "batch", 1));
-    ok(sparta_graph_add_bound(fixed, "sequence", 3));
+    ok(sp_graph_add_bound(fixed, "batch", 1));
+    ok(sp_graph_add_bound(fixed, "sequence", 3));
     sparta_package *p = compile(fixed);
     for (int i = 0; i < p->plan->n_nodes; i++) few += is_few(p->plan->node[i]);
     assert_true(few > 0);
@@ -179,7 +179,7 @@ static void a_small_transformer(void **state)
         sparta_session_free(s);
     }
     sparta_package_close(p);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* Bytes of positions, bits and coordinates that somebody changed and signed: refused, or harmless. */
@@ -189,21 +189,21 @@ static void damaged_packages(void **state)
     static const char *const models[] = {MODEL("1", "1x1:0.5"), MODEL("1", "1x1:0.97"),
                                          MODEL("1", "16x1:0.8")};
     const char *path = in_root("few.sparta"), *bad_path = in_root("bad.sparta");
-    sparta_rng rng = sparta_rng_seed(4);
+    sp_rng rng = sp_rng_seed(4);
     int refused = 0;
     for (int m = 0; m < 3; m++) {
         sparta_package *p = compile(graph(models[m])), *good = NULL;
-        ok(sparta_package_write(cx, p, path));
+        ok(sp_package_write(cx, p, path));
         sparta_package_close(p);
         ok(sparta_package_open(cx, path, &good));
-        uint8_t *bad = sparta_alloc(cx, good->file.size);
+        uint8_t *bad = sp_alloc(cx, good->file.size);
         assert_non_null(bad);
         for (int round = 0; round < 120; round++) {
-            const sparta_array_digest *d = &good->digest[sparta_rng_next(&rng) % (uint64_t)good->n_digests];
+            const sp_array_digest *d = &good->digest[sp_rng_next(&rng) % (uint64_t)good->n_digests];
             const size_t at = (size_t)(d->bytes - (const uint8_t *)good->file.data) +
-                              sparta_rng_next(&rng) % SPARTA_MAX(d->size, 1);
+                              sp_rng_next(&rng) % SP_MAX(d->size, 1);
             memcpy(bad, good->file.data, good->file.size);
-            if (at < good->file.size) bad[at] ^= (uint8_t)(1u << sparta_rng_next(&rng) % 8);
+            if (at < good->file.size) bad[at] ^= (uint8_t)(1u << sp_rng_next(&rng) % 8);
             sign(bad, good->file.size);
             FILE *f = fopen(bad_path, "wb");
             assert_non_null(f);
@@ -221,7 +221,7 @@ static void damaged_packages(void **state)
             sparta_session_free(run_it);
             sparta_package_close(p);
         }
-        sparta_free(cx, bad);
+        sp_free(cx, bad);
         sparta_package_close(good);
     }
     assert_true(refused > 0);
@@ -231,22 +231,22 @@ static void damaged_packages(void **state)
 static sparta_status compile_and_bind(sparta_ctx *c, bool measure, const char *db)
 {
     const sparta_session_options o = {.size = sizeof o, .threads = 1};
-    sparta_compile_request request = quick();
+    sp_compile_request request = quick();
     sparta_package *p = NULL;
     sparta_session *session_ = NULL;
-    sparta_graph *g = NULL;
-    maker m = {sparta_arena_create(c)};
-    if (!m.arena) return sparta_ctx_status(c);
+    sp_graph *g = NULL;
+    maker m = {sp_arena_create(c)};
+    if (!m.arena) return sp_ctx_status(c);
     request.options.no_measure = !measure;
     request.options.target = "portable";
     request.db = db;
-    sparta_status s = sparta_graph_parse(c, MODEL("1", "1x1:0.8"), make_weight, &m, &g);
-    if (s == SPARTA_OK) s = sparta_compile_graph(c, g, &request, &p);
-    if (s != SPARTA_OK) sparta_graph_free(g);
+    sparta_status s = sp_graph_parse(c, MODEL("1", "1x1:0.8"), make_weight, &m, &g);
+    if (s == SPARTA_OK) s = sp_compile_graph(c, g, &request, &p);
+    if (s != SPARTA_OK) sp_graph_free(g);
     if (s == SPARTA_OK) s = sparta_session_create(c, p, &o, &session_);
     sparta_session_free(session_);
     sparta_package_close(p);
-    sparta_arena_free(m.arena);
+    sp_arena_free(m.arena);
     return s;
 }
 
@@ -257,12 +257,12 @@ static void sweep(bool measure, uint64_t step)
         char db[128];
         snprintf(db, sizeof db, "%s/sweep%lu.db", root, (unsigned long)n);
         sparta_ctx *c = context(cache, NULL);
-        sparta_ctx_fail_alloc(c, n, true);
+        sp_ctx_fail_alloc(c, n, true);
         const sparta_status s = compile_and_bind(c, measure, measure ? db : database);
-        const bool reached = sparta_ctx_alloc_count(c) >= n;
+        const bool reached = sp_ctx_alloc_count(c) >= n;
         if (s != SPARTA_OK && s != SPARTA_E_MEMORY)
             fail_msg("allocation %lu: %s: %s", (unsigned long)n, sparta_status_name(s), sparta_message(c));
-        if (sparta_ctx_memory(c)) fail_msg("allocation %lu: bytes are lost", (unsigned long)n);
+        if (sp_ctx_memory(c)) fail_msg("allocation %lu: bytes are lost", (unsigned long)n);
         if (reached && s == SPARTA_OK) fail_msg("allocation %lu: nobody noticed", (unsigned long)n);
         sparta_ctx_free(c);
         if (reached) continue;

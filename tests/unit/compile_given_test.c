@@ -8,21 +8,21 @@ enum { LAYERS = 2, HEADS = 4, DIM = 24 };
 /* ------------------------------------------------------------------ pruning */
 
 /* Column n of a weight (k, n), that is output n of the product, and its bias: gone. */
-static void remove_output(sparta_graph *g, const char *module, int64_t n)
+static void remove_output(sp_graph *g, const char *module, int64_t n)
 {
     char name[128];
     snprintf(name, sizeof name, "%s.weight", module);
-    const sparta_tensor *w = sparta_graph_find(g, name)->constant;
+    const sparta_tensor *w = sp_graph_find(g, name)->constant;
     for (int64_t k = 0; k < w->dim[0]; k++) ((float *)w->data)[k * w->dim[1] + n] = 0;
     snprintf(name, sizeof name, "%s.bias", module);
-    ((float *)sparta_graph_find(g, name)->constant->data)[n] = 0;
+    ((float *)sp_graph_find(g, name)->constant->data)[n] = 0;
 }
 
 /* In every layer, those outputs of a module for which `gone` says so. */
-static void prune_module(sparta_graph *g, const char *module, int64_t outputs,
-                         bool (*gone)(int64_t n, sparta_rng *rng))
+static void prune_module(sp_graph *g, const char *module, int64_t outputs,
+                         bool (*gone)(int64_t n, sp_rng *rng))
 {
-    sparta_rng rng = sparta_rng_seed(5);
+    sp_rng rng = sp_rng_seed(5);
     for (int layer = 0; layer < LAYERS; layer++) {
         char name[96];
         snprintf(name, sizeof name, "encoder.layer.%d.%s", layer, module);
@@ -31,53 +31,53 @@ static void prune_module(sparta_graph *g, const char *module, int64_t outputs,
     }
 }
 
-static bool at_random(int64_t n, sparta_rng *rng)
+static bool at_random(int64_t n, sp_rng *rng)
 {
     (void)n;
-    return sparta_rng_uniform(rng) < .5;
+    return sp_rng_uniform(rng) < .5;
 }
-static bool eleven_a_head(int64_t n, sparta_rng *rng)
+static bool eleven_a_head(int64_t n, sp_rng *rng)
 {
     (void)rng;
     return n % DIM < 11;
 }
-static bool odd_heads(int64_t n, sparta_rng *rng)
+static bool odd_heads(int64_t n, sp_rng *rng)
 {
     (void)rng;
     return n / DIM % 2;
 }
 
-static void queries_and_keys(sparta_graph *g)
+static void queries_and_keys(sp_graph *g)
 {
     prune_module(g, "attention.self.query", HEADS * DIM, at_random);
     prune_module(g, "attention.self.key", HEADS * DIM, at_random);
 }
-static void odd_queries(sparta_graph *g)
+static void odd_queries(sp_graph *g)
 {
     prune_module(g, "attention.self.query", HEADS * DIM, eleven_a_head);
     prune_module(g, "attention.self.key", HEADS * DIM, eleven_a_head);
 }
-static void values(sparta_graph *g)
+static void values(sp_graph *g)
 {
     prune_module(g, "attention.self.value", HEADS * DIM, at_random);
 }
-static void odd_values(sparta_graph *g)
+static void odd_values(sp_graph *g)
 {
     prune_module(g, "attention.self.value", HEADS * DIM, eleven_a_head);
 }
-static void intermediate(sparta_graph *g)
+static void intermediate(sp_graph *g)
 {
     prune_module(g, "intermediate.dense", 128, at_random);
 }
-static void whole_heads(sparta_graph *g)
+static void whole_heads(sp_graph *g)
 {
     prune_module(g, "attention.self.value", HEADS * DIM, odd_heads);
 }
-static void everywhere(sparta_graph *g)
+static void everywhere(sp_graph *g)
 {
     queries_and_keys(g), odd_values(g), intermediate(g);
 }
-static void nowhere(sparta_graph *g)
+static void nowhere(sp_graph *g)
 {
     (void)g;
 }
@@ -86,14 +86,14 @@ static void nowhere(sparta_graph *g)
 
 typedef struct outcome {
     double us;
-    sparta_propagate_report went;
+    sp_propagate_report went;
     sparta_package *package;
 } outcome;
 
 /* What is chosen by the cost model does not depend on the target; portable code needs no compiler. */
-static sparta_compile_request portable(void)
+static sp_compile_request portable(void)
 {
-    sparta_compile_request r = quick();
+    sp_compile_request r = quick();
     r.options.target = "portable";
     return r;
 }
@@ -101,23 +101,23 @@ static sparta_compile_request portable(void)
 static outcome compile_model(const char *onnx, bool no_propagate)
 {
     outcome o = {0};
-    sparta_compile_request r = portable();
+    sp_compile_request r = portable();
     r.options.no_propagate = no_propagate;
     r.us = &o.us;
     r.went = &o.went;
-    ok(sparta_compile_file(cx, onnx, &r, &o.package));
+    ok(sp_compile_file(cx, onnx, &r, &o.package));
     return o;
 }
 
 /* Nodes of an operator, and those of them that a kernel runs. */
-static int count_op(const sparta_package *p, sparta_op_id op, int *kernels)
+static int count_op(const sparta_package *p, sp_op_id op, int *kernels)
 {
     int n = 0;
     *kernels = 0;
     for (int i = 0; i < p->plan->n_nodes; i++) {
         if (p->plan->node[i]->op != op) continue;
         n++;
-        *kernels += sparta_attr_find(&p->plan->node[i]->attrs, "kernel") != NULL;
+        *kernels += sp_attr_find(&p->plan->node[i]->attrs, "kernel") != NULL;
     }
     return n;
 }
@@ -125,9 +125,9 @@ static int count_op(const sparta_package *p, sparta_op_id op, int *kernels)
 static void attention_is_whole(const sparta_package *p)
 {
     int kernels;
-    assert_int_equal(count_op(p, SPARTA_OP_Attention, &kernels), LAYERS);
+    assert_int_equal(count_op(p, SP_OP_Attention, &kernels), LAYERS);
     assert_int_equal(kernels, LAYERS);
-    assert_int_equal(count_op(p, SPARTA_OP_Softmax, &kernels), 0);
+    assert_int_equal(count_op(p, SP_OP_Softmax, &kernels), 0);
 }
 
 static void a_pruned_bert_is_not_slower(void **state)
@@ -135,7 +135,7 @@ static void a_pruned_bert_is_not_slower(void **state)
     (void)state;
     static const struct {
         const char *name, *prune;
-        void (*edit)(sparta_graph *g);
+        void (*edit)(sp_graph *g);
         bool smaller; /* propagation must have taken something, and it must have been worth it */
     } cases[] = {{"queries and keys", NULL, queries_and_keys, false},
                  {"odd queries", NULL, odd_queries, true},
@@ -145,12 +145,12 @@ static void a_pruned_bert_is_not_slower(void **state)
                  {"heads", NULL, whole_heads, true},
                  {"everywhere", NULL, everywhere, true},
                  {"rows", "rows:0.5", nowhere, true}};
-    for (size_t i = 0; i < SPARTA_COUNT(cases); i++) {
+    for (size_t i = 0; i < SP_COUNT(cases); i++) {
         const char *onnx = in_root("pruned.onnx");
-        sparta_graph *g = zoo("bert-mini", cases[i].prune, BERT);
+        sp_graph *g = zoo("bert-mini", cases[i].prune, BERT);
         cases[i].edit(g);
-        ok(sparta_onnx_write(cx, g, onnx));
-        sparta_graph_free(g);
+        ok(sp_onnx_write(cx, g, onnx));
+        sp_graph_free(g);
         outcome best = compile_model(onnx, false), given = compile_model(onnx, true);
         const bool smaller = best.went.parameters_after < best.went.parameters_before;
         print_message("%-16s %8.1f us, as given %8.1f us, %ld of %ld parameters\n", cases[i].name, best.us,
@@ -178,19 +178,19 @@ static void no_model_of_the_zoo_is_slower(void **state)
         {"mobilenet-v2", "image=32 classes=10"},
         {"unet", "image=32 width=4 classes=2"},
         {"densenet-small", "image=8 layers=2 growth=4 classes=3"}};
-    for (size_t i = 0; i < SPARTA_COUNT(models); i++) {
+    for (size_t i = 0; i < SP_COUNT(models); i++) {
         const char *onnx = in_root("zoo.onnx");
-        sparta_graph *g = zoo(models[i][0], "rows:0.5", models[i][1]);
-        ok(sparta_onnx_write(cx, g, onnx));
-        sparta_graph_free(g);
-        sparta_compile_request r = portable();
+        sp_graph *g = zoo(models[i][0], "rows:0.5", models[i][1]);
+        ok(sp_onnx_write(cx, g, onnx));
+        sp_graph_free(g);
+        sp_compile_request r = portable();
         r.no_verify = true; /* other tests run them */
         double us[2];
         for (int k = 0; k < 2; k++) {
             sparta_package *p = NULL;
             r.options.no_propagate = k;
             r.us = &us[k];
-            ok(sparta_compile_file(cx, onnx, &r, &p));
+            ok(sp_compile_file(cx, onnx, &r, &p));
             sparta_package_close(p);
         }
         print_message("%-16s %8.1f us, as given %8.1f us\n", models[i][0], us[0], us[1]);
@@ -208,11 +208,11 @@ static void a_smaller_one_that_is_slower_loses(void **state)
         "node a: ? = MatMul(x, w) \"a\"\nnode b: ? = Relu(a) \"b\"\nnode y: ? = MatMul(b, v) \"y\"\noutput "
         "y\n";
     const char *onnx = in_root("channel.onnx");
-    sparta_graph *g = typed(graph(text));
-    const sparta_tensor *w = sparta_graph_find(g, "w")->constant;
+    sp_graph *g = typed(graph(text));
+    const sparta_tensor *w = sp_graph_find(g, "w")->constant;
     for (int64_t k = 0; k < 256; k++) ((float *)w->data)[k * 512 + 2] = 0;
-    ok(sparta_onnx_write(cx, g, onnx));
-    sparta_graph_free(g);
+    ok(sp_onnx_write(cx, g, onnx));
+    sp_graph_free(g);
     outcome best = compile_model(onnx, false), given = compile_model(onnx, true);
     print_message("a channel less: %.1f us, as given %.1f us\n", best.us, given.us);
     assert_true(best.went.parameters_before == best.went.parameters_after);
@@ -241,17 +241,17 @@ static void references_cost(void **state)
             "node t: ? = Transpose(o) {perm=[0,2,1,3]} \"t\"\nnode y: ? = Reshape(t, from) \"y\"\noutput "
             "y\n%s",
             wanted ? "output p\n" : "");
-        sparta_graph *g = typed(graph(text));
-        ok(sparta_compile_passes(g));
-        ok(sparta_compile_sum(cx, g, database, NULL, &us[wanted]));
-        sparta_graph_free(g);
+        sp_graph *g = typed(graph(text));
+        ok(sp_compile_passes(g));
+        ok(sp_compile_sum(cx, g, database, NULL, &us[wanted]));
+        sp_graph_free(g);
     }
     assert_true(us[0] > 0 && us[1] > 10 * us[0]);
 }
 
 /* ------------------------------------------------------------------ what was given */
 
-static int64_t parameters(const sparta_graph *g)
+static int64_t parameters(const sp_graph *g)
 {
     int64_t n = 0;
     for (int i = 0; i < g->n_values; i++)
@@ -266,30 +266,29 @@ static void a_package_keeps_what_was_given(void **state)
 {
     (void)state;
     const char *onnx = in_root("kept.onnx"), *file = in_root("kept.sparta");
-    sparta_graph *g = zoo("bert-mini", NULL, BERT), *back, *again;
+    sp_graph *g = zoo("bert-mini", NULL, BERT), *back, *again;
     intermediate(g), odd_queries(g);
     const int64_t all = parameters(g);
-    ok(sparta_onnx_write(cx, g, onnx));
+    ok(sp_onnx_write(cx, g, onnx));
     outcome best = compile_model(onnx, false);
     sparta_package *opened;
-    ok(sparta_package_write(cx, best.package, file));
+    ok(sp_package_write(cx, best.package, file));
     ok(sparta_package_open(cx, file, &opened));
     assert_string_equal(opened->given, best.package->given);
-    ok(sparta_compile_given(cx, opened, 1, &back));
-    ok(sparta_compile_given(cx, opened, 1, &again));
+    ok(sp_compile_given(cx, opened, 1, &back));
+    ok(sp_compile_given(cx, opened, 1, &again));
     assert_int_equal(parameters(back), all);
     assert_true(parameters(best.package->plan) < all);
-    const sparta_tensor *ids = sparta_graph_find(back, "embeddings.position_ids")->constant;
+    const sparta_tensor *ids = sp_graph_find(back, "embeddings.position_ids")->constant;
     for (int64_t i = 0; i < 130; i++) assert_int_equal(((int64_t *)ids->data)[i], i);
     const char *name = "encoder.layer.1.intermediate.dense.weight";
-    const sparta_tensor *w = sparta_graph_find(back, name)->constant,
-                        *w2 = sparta_graph_find(again, name)->constant;
+    const sparta_tensor *w = sp_graph_find(back, name)->constant, *w2 = sp_graph_find(again, name)->constant;
     assert_int_equal(w->dim[1], 128);
     for (int64_t i = 0; i < 96 * 128; i++) {
         assert_true(isfinite(((float *)w->data)[i]));
         assert_true(((float *)w->data)[i] == ((float *)w2->data)[i]); /* the seed decides */
     }
-    sparta_compile_request dense = portable();
+    sp_compile_request dense = portable();
     dense.options.dense_only = 1;
     dense.no_verify = true;
     sparta_package *baseline = compile_in(cx, back, dense);
@@ -300,7 +299,7 @@ static void a_package_keeps_what_was_given(void **state)
     free_results(&r), free_inputs(&in);
     sparta_session_free(s);
     sparta_package_close(baseline), sparta_package_close(opened), sparta_package_close(best.package);
-    sparta_graph_free(again), sparta_graph_free(g);
+    sp_graph_free(again), sp_graph_free(g);
 }
 
 /* Where nothing went, the plan has everything: its own weights are the baseline's. */
@@ -308,19 +307,19 @@ static void a_whole_model_keeps_nothing_twice(void **state)
 {
     (void)state;
     const char *onnx = in_root("whole.onnx");
-    sparta_graph *g = zoo("bert-mini", NULL, TINY_BERT), *back, *plan;
-    ok(sparta_onnx_write(cx, g, onnx));
-    sparta_graph_free(g);
+    sp_graph *g = zoo("bert-mini", NULL, TINY_BERT), *back, *plan;
+    ok(sp_onnx_write(cx, g, onnx));
+    sp_graph_free(g);
     outcome best = compile_model(onnx, false);
     assert_null(best.package->given);
-    ok(sparta_compile_given(cx, best.package, 1, &back));
-    ok(sparta_compile_unplan(cx, best.package, &plan));
-    sparta_text text[2];
-    sparta_text_init(&text[0], cx), sparta_text_init(&text[1], cx);
-    sparta_graph_print(back, &text[0]), sparta_graph_print(plan, &text[1]);
-    assert_string_equal(sparta_text_str(&text[0]), sparta_text_str(&text[1]));
-    sparta_text_free(&text[0]), sparta_text_free(&text[1]);
-    sparta_graph_free(back), sparta_graph_free(plan);
+    ok(sp_compile_given(cx, best.package, 1, &back));
+    ok(sp_compile_unplan(cx, best.package, &plan));
+    sp_text text[2];
+    sp_text_init(&text[0], cx), sp_text_init(&text[1], cx);
+    sp_graph_print(back, &text[0]), sp_graph_print(plan, &text[1]);
+    assert_string_equal(sp_text_str(&text[0]), sp_text_str(&text[1]));
+    sp_text_free(&text[0]), sp_text_free(&text[1]);
+    sp_graph_free(back), sp_graph_free(plan);
     sparta_package_close(best.package);
 }
 
@@ -336,12 +335,12 @@ static void hostile_texts(void **state)
                  {"graph \"g\"\nconst w: f32[4000000,4000000] @\"w\"\noutput w\n", SPARTA_E_MEMORY},
                  {"graph \"g\"\nconst w: f32[9000000000000000000,9] @\"w\"\noutput w\n", SPARTA_E_FORMAT}};
     sparta_package *p = compile(zoo("mlp", NULL, SMALL_MLP)), *q;
-    for (size_t i = 0; i < SPARTA_COUNT(texts); i++) {
-        sparta_graph *g = NULL;
+    for (size_t i = 0; i < SP_COUNT(texts); i++) {
+        sp_graph *g = NULL;
         p->given = texts[i].text;
-        ok(sparta_package_write(cx, p, in_root("hostile.sparta")));
+        ok(sp_package_write(cx, p, in_root("hostile.sparta")));
         ok(sparta_package_open(cx, in_root("hostile.sparta"), &q));
-        const sparta_status s = sparta_compile_given(cx, q, 0, &g);
+        const sparta_status s = sp_compile_given(cx, q, 0, &g);
         expect(cx, texts[i].status, s, texts[i].text, __FILE__, __LINE__);
         sparta_package_close(q);
     }
@@ -352,18 +351,18 @@ static void removal_needs_propagation(void **state)
 {
     (void)state;
     const char *onnx = in_root("remove.onnx");
-    sparta_graph *g = zoo("bert-mini", NULL, BERT);
-    ok(sparta_onnx_write(cx, g, onnx));
-    sparta_graph_free(g);
-    sparta_compile_request r = portable();
+    sp_graph *g = zoo("bert-mini", NULL, BERT);
+    ok(sp_onnx_write(cx, g, onnx));
+    sp_graph_free(g);
+    sp_compile_request r = portable();
     sparta_package *p = NULL;
     r.options.remove = (const char *const[]){"layer.0.heads=1", NULL};
-    ok(sparta_compile_file(cx, onnx, &r, &p));
+    ok(sp_compile_file(cx, onnx, &r, &p));
     attention_is_whole(p);
     assert_non_null(p->given);
     sparta_package_close(p);
     r.options.no_propagate = 1;
-    fails(SPARTA_E_USAGE, sparta_compile_file(cx, onnx, &r, &p));
+    fails(SPARTA_E_USAGE, sp_compile_file(cx, onnx, &r, &p));
     says("--no-propagate");
 }
 

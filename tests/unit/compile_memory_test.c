@@ -17,15 +17,14 @@ static void sweep(job work, const char *what)
     for (int forever = 0; forever < 2; forever++)
         for (uint64_t n = 1;; n++) {
             sparta_ctx *c = context(cache, NULL);
-            sparta_ctx_fail_alloc(c, n, forever);
+            sp_ctx_fail_alloc(c, n, forever);
             const sparta_status s = work(c);
-            const bool reached = sparta_ctx_alloc_count(c) >= n;
+            const bool reached = sp_ctx_alloc_count(c) >= n;
             if (s != SPARTA_OK && s != SPARTA_E_MEMORY)
                 fail_msg("%s, allocation %lu: %s: %s", what, (unsigned long)n, sparta_status_name(s),
                          sparta_message(c));
-            if (sparta_ctx_memory(c))
-                fail_msg("%s, allocation %lu: %zu bytes are lost", what, (unsigned long)n,
-                         sparta_ctx_memory(c));
+            if (sp_ctx_memory(c))
+                fail_msg("%s, allocation %lu: %zu bytes are lost", what, (unsigned long)n, sp_ctx_memory(c));
             if (reached && forever && s == SPARTA_OK)
                 fail_msg("%s, allocation %lu: nobody noticed", what, (unsigned long)n);
             sparta_ctx_free(c);
@@ -39,17 +38,17 @@ static void sweep(job work, const char *what)
 
 static sparta_status compile_small_with(sparta_ctx *c, int no_measure)
 {
-    sparta_compile_request request = {.options = {.size = sizeof request.options, .no_measure = no_measure},
-                                      .db = database};
-    sparta_graph *g = NULL;
+    sp_compile_request request = {.options = {.size = sizeof request.options, .no_measure = no_measure},
+                                  .db = database};
+    sp_graph *g = NULL;
     sparta_package *p = NULL;
-    maker m = {sparta_arena_create(c)};
-    if (!m.arena) return sparta_ctx_status(c);
-    sparta_status s = sparta_graph_parse(c, SMALL, make_weight, &m, &g);
-    if (s == SPARTA_OK) s = sparta_compile_graph(c, g, &request, &p);
-    if (s != SPARTA_OK) sparta_graph_free(g);
+    maker m = {sp_arena_create(c)};
+    if (!m.arena) return sp_ctx_status(c);
+    sparta_status s = sp_graph_parse(c, SMALL, make_weight, &m, &g);
+    if (s == SPARTA_OK) s = sp_compile_graph(c, g, &request, &p);
+    if (s != SPARTA_OK) sp_graph_free(g);
     sparta_package_close(p);
-    sparta_arena_free(m.arena);
+    sp_arena_free(m.arena);
     return s;
 }
 
@@ -79,16 +78,16 @@ static void choosing(void **state)
 /* Candidates that are built, checked and timed: slow, so only now and then. */
 static sparta_status compile_measured(sparta_ctx *c)
 {
-    sparta_compile_request request = {.options = {.size = sizeof request.options}, .db = ":memory:"};
-    sparta_graph *g = NULL;
+    sp_compile_request request = {.options = {.size = sizeof request.options}, .db = ":memory:"};
+    sp_graph *g = NULL;
     sparta_package *p = NULL;
-    maker m = {sparta_arena_create(c)};
-    if (!m.arena) return sparta_ctx_status(c);
-    sparta_status s = sparta_graph_parse(c, SMALL, make_weight, &m, &g);
-    if (s == SPARTA_OK) s = sparta_compile_graph(c, g, &request, &p);
-    if (s != SPARTA_OK) sparta_graph_free(g);
+    maker m = {sp_arena_create(c)};
+    if (!m.arena) return sp_ctx_status(c);
+    sparta_status s = sp_graph_parse(c, SMALL, make_weight, &m, &g);
+    if (s == SPARTA_OK) s = sp_compile_graph(c, g, &request, &p);
+    if (s != SPARTA_OK) sp_graph_free(g);
     sparta_package_close(p);
-    sparta_arena_free(m.arena);
+    sp_arena_free(m.arena);
     return s;
 }
 
@@ -97,15 +96,15 @@ static void measuring(void **state)
     (void)state;
     sparta_ctx *c = context(cache, NULL);
     assert_int_equal(compile_measured(c), SPARTA_OK);
-    const uint64_t all = sparta_ctx_alloc_count(c);
+    const uint64_t all = sp_ctx_alloc_count(c);
     sparta_ctx_free(c);
     for (uint64_t n = 1; n <= all; n += 7) {
         c = context(cache, NULL);
-        sparta_ctx_fail_alloc(c, n, true);
+        sp_ctx_fail_alloc(c, n, true);
         const sparta_status s = compile_measured(c);
         if (s != SPARTA_E_MEMORY)
             fail_msg("allocation %lu: %s: %s", (unsigned long)n, sparta_status_name(s), sparta_message(c));
-        assert_int_equal(sparta_ctx_memory(c), 0);
+        assert_int_equal(sp_ctx_memory(c), 0);
         sparta_ctx_free(c);
     }
 }
@@ -120,22 +119,22 @@ static sparta_status from_file(sparta_ctx *c)
 static void files(void **state)
 {
     (void)state;
-    sparta_graph *g = typed(graph(SMALL));
-    ok(sparta_onnx_write(cx, g, in_root("s.onnx")));
-    sparta_graph_free(g);
+    sp_graph *g = typed(graph(SMALL));
+    ok(sp_onnx_write(cx, g, in_root("s.onnx")));
+    sp_graph_free(g);
     sweep(from_file, "compile a file");
 }
 
 /* A model of which something goes: two candidates, the text of the given one, its graph again. */
 static sparta_status both_candidates(sparta_ctx *c)
 {
-    sparta_compile_request r = quick();
+    sp_compile_request r = quick();
     sparta_package *p = NULL;
-    sparta_graph *g = NULL;
+    sp_graph *g = NULL;
     r.options.target = "portable";
-    SPARTA_TRY(sparta_compile_file(c, in_root("g.onnx"), &r, &p));
-    sparta_status s = sparta_compile_given(c, p, 1, &g);
-    sparta_graph_free(g);
+    SP_TRY(sp_compile_file(c, in_root("g.onnx"), &r, &p));
+    sparta_status s = sp_compile_given(c, p, 1, &g);
+    sp_graph_free(g);
     sparta_package_close(p);
     return s;
 }
@@ -143,26 +142,26 @@ static sparta_status both_candidates(sparta_ctx *c)
 static void given(void **state)
 {
     (void)state;
-    sparta_graph *g = zoo("mlp", "rows:0.5", "inputs=9 hidden1=16 hidden2=8 classes=4");
-    ok(sparta_onnx_write(cx, g, in_root("g.onnx")));
-    sparta_graph_free(g);
+    sp_graph *g = zoo("mlp", "rows:0.5", "inputs=9 hidden1=16 hidden2=8 classes=4");
+    ok(sp_onnx_write(cx, g, in_root("g.onnx")));
+    sp_graph_free(g);
     sweep(both_candidates, "compile a model and a smaller one");
 }
 
 static sparta_status open_it(sparta_ctx *c)
 {
     sparta_package *p = NULL;
-    sparta_graph *g = NULL;
-    sparta_layer *layer;
+    sp_graph *g = NULL;
+    sp_layer *layer;
     int n;
-    SPARTA_TRY(sparta_package_open(c, in_root("o.sparta"), &p));
-    sparta_arena *arena = sparta_arena_create(c);
+    SP_TRY(sparta_package_open(c, in_root("o.sparta"), &p));
+    sp_arena *arena = sp_arena_create(c);
     sparta_status s =
-        arena ? sparta_compile_layers(c, arena, p->plan, database, NULL, &layer, &n) : sparta_ctx_status(c);
-    if (s == SPARTA_OK) s = sparta_package_check_weights(c, p);
-    if (s == SPARTA_OK) s = sparta_compile_unplan(c, p, &g);
-    sparta_arena_free(arena);
-    sparta_graph_free(g);
+        arena ? sp_compile_layers(c, arena, p->plan, database, NULL, &layer, &n) : sp_ctx_status(c);
+    if (s == SPARTA_OK) s = sp_package_check_weights(c, p);
+    if (s == SPARTA_OK) s = sp_compile_unplan(c, p, &g);
+    sp_arena_free(arena);
+    sp_graph_free(g);
     sparta_package_close(p);
     return s;
 }
@@ -171,7 +170,7 @@ static void opening(void **state)
 {
     (void)state;
     sparta_package *p = compile(zoo("bert-mini", "4x1:0.5", TINY_BERT));
-    ok(sparta_package_write(cx, p, in_root("o.sparta")));
+    ok(sp_package_write(cx, p, in_root("o.sparta")));
     sparta_package_close(p);
     sweep(open_it, "open");
 }

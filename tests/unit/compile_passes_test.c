@@ -12,18 +12,18 @@
 static void check_fixture(const char *name, const char *wanted, const sizes *runs, int n_runs)
 {
     char path[256];
-    sparta_model *plain, *fused;
+    sp_model *plain, *fused;
     snprintf(path, sizeof path, "tests/fixtures/%s.onnx", name);
-    ok(sparta_model_open(cx, path, NULL, &plain));
-    ok(sparta_model_open(cx, path, NULL, &fused));
-    ok(sparta_ops_infer(plain->graph));
-    ok(sparta_compile_passes(fused->graph));
-    ok(sparta_graph_verify(fused->graph));
+    ok(sp_model_open(cx, path, NULL, &plain));
+    ok(sp_model_open(cx, path, NULL, &fused));
+    ok(sp_ops_infer(plain->graph));
+    ok(sp_compile_passes(fused->graph));
+    ok(sp_graph_verify(fused->graph));
     has(name, fused->graph, wanted);
     has(name, fused->graph, NO_PIECES + 1);
     for (int i = 0; i < n_runs; i++) same_answer(name, plain->graph, fused->graph, runs[i], false);
-    sparta_model_close(plain);
-    sparta_model_close(fused);
+    sp_model_close(plain);
+    sp_model_close(fused);
 }
 
 static void berts(void **state)
@@ -33,11 +33,11 @@ static void berts(void **state)
         "bert-script-eager", "bert-script-sdpa", "bert-script-eager-4x1", "bert-script-sdpa-4x1",
         "bert-dynamo-eager", "bert-dynamo-sdpa", "bert-dynamo-eager-4x1", "bert-dynamo-sdpa-4x1"};
     static const sizes runs[] = {{1, 7}, {5, 7}, {1, 100}, {5, 100}, {1, 1}};
-    for (size_t i = 0; i < SPARTA_COUNT(names); i++)
+    for (size_t i = 0; i < SP_COUNT(names); i++)
         check_fixture(
             names[i],
             "Linear=9 Attention=2 LayerNormalization=5 Embed=1 Split=2 Where=1 Reshape=1 Shape=1 Gather=1",
-            runs, SPARTA_COUNT(runs));
+            runs, SP_COUNT(runs));
 }
 
 static void encoders(void **state)
@@ -53,8 +53,7 @@ static void mlps(void **state)
     (void)state;
     static const char *const names[] = {"mlp-script", "mlp-script-4x1", "mlp-dynamo", "mlp-dynamo-4x1"};
     static const sizes runs[] = {{1, 1}, {5, 1}, {64, 1}};
-    for (size_t i = 0; i < SPARTA_COUNT(names); i++)
-        check_fixture(names[i], "Linear=5", runs, SPARTA_COUNT(runs));
+    for (size_t i = 0; i < SP_COUNT(names); i++) check_fixture(names[i], "Linear=5", runs, SP_COUNT(runs));
 }
 
 static void dlrms(void **state)
@@ -63,36 +62,36 @@ static void dlrms(void **state)
     static const char *const names[] = {"dlrm-script", "dlrm-dynamo", "dlrm-script-lists",
                                         "dlrm-dynamo-lists"};
     static const sizes runs[] = {{1, 1}, {5, 1}, {64, 1}};
-    for (size_t i = 0; i < SPARTA_COUNT(names); i++)
+    for (size_t i = 0; i < SP_COUNT(names); i++)
         check_fixture(names[i], "Linear=4 Embed=4 Interact=1 Gather=0 Concat=0 Reshape=0 Flatten=0", runs,
-                      SPARTA_COUNT(runs));
+                      SP_COUNT(runs));
     static const char *const bags[] = {"dlrm-script-bags",
                                        "dlrm-dynamo-bags"}; /* sums between lookups and dots */
-    for (size_t i = 0; i < SPARTA_COUNT(bags); i++)
+    for (size_t i = 0; i < SP_COUNT(bags); i++)
         check_fixture(bags[i], "Linear=4 Embed=4 ReduceSum=4 Interact=1 MatMul=0 Concat=0", runs,
-                      SPARTA_COUNT(runs));
+                      SP_COUNT(runs));
 }
 
 /* What the passes keep for the report: masks small, names readable, weights not copied unless merged. */
 static void details(void **state)
 {
     (void)state;
-    sparta_model *m;
-    ok(sparta_model_open(cx, "tests/fixtures/bert-script-sdpa.onnx", NULL, &m));
-    ok(sparta_compile_passes(m->graph));
+    sp_model *m;
+    ok(sp_model_open(cx, "tests/fixtures/bert-script-sdpa.onnx", NULL, &m));
+    ok(sp_compile_passes(m->graph));
     int attentions = 0, merged = 0, dense = 0;
     for (int i = 0; i < m->graph->n_nodes; i++) {
-        const sparta_node *n = m->graph->node[i];
-        if (n->op == SPARTA_OP_Attention) {
+        const sp_node *n = m->graph->node[i];
+        if (n->op == SP_OP_Attention) {
             attentions++;
             assert_int_equal(n->n_in, 4);
-            assert_true(sparta_expr_is(n->in[3]->dims.dim[1], 1)); /* (B,1,1,T): rows are equal */
-            assert_true(sparta_expr_is(n->in[3]->dims.dim[2], 1));
-            assert_int_equal(sparta_attr_int(&n->attrs, "heads", 0), 2);
-            assert_true(sparta_attr_float(&n->attrs, "scale", 0) == 0.25f);
-            assert_int_equal(sparta_attr_int(&n->attrs, "nan_to_zero", 0), 1);
+            assert_true(sp_expr_is(n->in[3]->dims.dim[1], 1)); /* (B,1,1,T): rows are equal */
+            assert_true(sp_expr_is(n->in[3]->dims.dim[2], 1));
+            assert_int_equal(sp_attr_int(&n->attrs, "heads", 0), 2);
+            assert_true(sp_attr_float(&n->attrs, "scale", 0) == 0.25f);
+            assert_int_equal(sp_attr_int(&n->attrs, "nan_to_zero", 0), 1);
         }
-        if (n->op != SPARTA_OP_Linear) continue;
+        if (n->op != SP_OP_Linear) continue;
         if (strstr(n->name, "layer.0/attention/self")) {
             merged++;
             assert_string_equal(n->name, "/bert/encoder/layer.0/attention/self/{query,key,value}/MatMul");
@@ -101,7 +100,7 @@ static void details(void **state)
         }
         if (strstr(n->name, "layer.1/intermediate/dense/MatMul")) {
             dense++;
-            assert_string_equal(sparta_attr_string(&n->attrs, "activation", ""), "gelu");
+            assert_string_equal(sp_attr_string(&n->attrs, "activation", ""), "gelu");
             const char *w = n->in[1]->constant->data, *file = (const char *)m->file.data;
             assert_true(w >= file && w < file + m->file.size);
         }
@@ -109,7 +108,7 @@ static void details(void **state)
     assert_int_equal(attentions, 2);
     assert_int_equal(merged, 1);
     assert_int_equal(dense, 1);
-    sparta_model_close(m);
+    sp_model_close(m);
 }
 
 /* ------------------------------------------------------------------ the passes as such */
@@ -118,19 +117,19 @@ static void details(void **state)
 static void settled(void **state)
 {
     (void)state;
-    sparta_model *m;
-    sparta_text before, after;
-    sparta_text_init(&before, cx);
-    sparta_text_init(&after, cx);
-    ok(sparta_model_open(cx, "tests/fixtures/bert-dynamo-sdpa.onnx", NULL, &m));
-    ok(sparta_compile_passes(m->graph));
-    sparta_graph_print(m->graph, &before);
-    ok(sparta_compile_passes(m->graph));
-    sparta_graph_print(m->graph, &after);
-    assert_string_equal(sparta_text_str(&before), sparta_text_str(&after));
-    sparta_text_free(&before);
-    sparta_text_free(&after);
-    sparta_model_close(m);
+    sp_model *m;
+    sp_text before, after;
+    sp_text_init(&before, cx);
+    sp_text_init(&after, cx);
+    ok(sp_model_open(cx, "tests/fixtures/bert-dynamo-sdpa.onnx", NULL, &m));
+    ok(sp_compile_passes(m->graph));
+    sp_graph_print(m->graph, &before);
+    ok(sp_compile_passes(m->graph));
+    sp_graph_print(m->graph, &after);
+    assert_string_equal(sp_text_str(&before), sp_text_str(&after));
+    sp_text_free(&before);
+    sp_text_free(&after);
+    sp_model_close(m);
 }
 
 /* Every allocation fails once: an error, no crash, no leak. */
@@ -138,12 +137,12 @@ static void out_of_memory(void **state)
 {
     (void)state;
     for (uint64_t nth = 1;; nth++) {
-        sparta_model *m;
-        ok(sparta_model_open(cx, "tests/fixtures/bert-dynamo-sdpa.onnx", NULL, &m));
-        sparta_ctx_fail_alloc(cx, nth, false);
-        sparta_status status = sparta_compile_passes(m->graph);
-        sparta_ctx_fail_alloc(cx, 0, false);
-        sparta_model_close(m);
+        sp_model *m;
+        ok(sp_model_open(cx, "tests/fixtures/bert-dynamo-sdpa.onnx", NULL, &m));
+        sp_ctx_fail_alloc(cx, nth, false);
+        sparta_status status = sp_compile_passes(m->graph);
+        sp_ctx_fail_alloc(cx, 0, false);
+        sp_model_close(m);
         if (status == SPARTA_OK) break;
         assert_int_equal(status, SPARTA_E_MEMORY);
         assert_true(nth < 100000);
@@ -153,11 +152,11 @@ static void out_of_memory(void **state)
 static void cancelled(void **state)
 {
     (void)state;
-    sparta_model *m;
-    ok(sparta_model_open(cx, "tests/fixtures/bert-script-eager.onnx", NULL, &m));
+    sp_model *m;
+    ok(sp_model_open(cx, "tests/fixtures/bert-script-eager.onnx", NULL, &m));
     sparta_ctx_cancel(cx);
-    assert_int_equal(sparta_compile_passes(m->graph), SPARTA_E_CANCELLED);
-    sparta_model_close(m);
+    assert_int_equal(sp_compile_passes(m->graph), SPARTA_E_CANCELLED);
+    sp_model_close(m);
 }
 
 int main(void)

@@ -9,18 +9,18 @@ typedef struct small {
 
 static void check_small(const small *c)
 {
-    sparta_graph *plain = NULL, *fused = NULL;
-    ok(sparta_graph_parse(cx, c->text, fetch, NULL, &plain));
-    ok(sparta_graph_parse(cx, c->text, fetch, NULL, &fused));
-    sparta_status status = sparta_ops_infer(plain);
+    sp_graph *plain = NULL, *fused = NULL;
+    ok(sp_graph_parse(cx, c->text, fetch, NULL, &plain));
+    ok(sp_graph_parse(cx, c->text, fetch, NULL, &fused));
+    sparta_status status = sp_ops_infer(plain);
     if (status) print_error("%s: %s\n", c->name, sparta_message(cx));
     assert_int_equal(status, SPARTA_OK);
-    ok(sparta_compile_passes(fused));
+    ok(sp_compile_passes(fused));
     has(c->name, fused, c->wanted);
     same_answer(c->name, plain, fused, (sizes){2, 3}, true);
     same_answer(c->name, plain, fused, (sizes){1, 1}, true);
-    sparta_graph_free(plain);
-    sparta_graph_free(fused);
+    sp_graph_free(plain);
+    sp_graph_free(fused);
 }
 
 #define GRAPH               "graph \"t\"\n"
@@ -625,33 +625,33 @@ static void run_table(const small *table, size_t n)
 static void layernorm(void **state)
 {
     (void)state;
-    run_table(norms, SPARTA_COUNT(norms));
+    run_table(norms, SP_COUNT(norms));
 }
 static void gelu(void **state)
 {
     (void)state;
-    run_table(gelus, SPARTA_COUNT(gelus));
+    run_table(gelus, SP_COUNT(gelus));
 }
 static void linear(void **state)
 {
     (void)state;
-    run_table(linears, SPARTA_COUNT(linears));
+    run_table(linears, SP_COUNT(linears));
 }
 static void interact(void **state)
 {
     (void)state;
-    run_table(crossings, SPARTA_COUNT(crossings));
-    run_table(columns, SPARTA_COUNT(columns));
+    run_table(crossings, SP_COUNT(crossings));
+    run_table(columns, SP_COUNT(columns));
 }
 static void attention(void **state)
 {
     (void)state;
-    run_table(attentions, SPARTA_COUNT(attentions));
+    run_table(attentions, SP_COUNT(attentions));
 }
 static void rest(void **state)
 {
     (void)state;
-    run_table(others, SPARTA_COUNT(others));
+    run_table(others, SP_COUNT(others));
 }
 
 /* Dropout does nothing at inference; a model that asks for training, or may ask, keeps it. */
@@ -670,12 +670,12 @@ static void dropout(void **state)
              OUT("y"),
          "Dropout=1"},
     };
-    for (size_t i = 0; i < SPARTA_COUNT(table); i++) {
-        sparta_graph *g;
-        ok(sparta_graph_parse(cx, table[i].text, fetch, NULL, &g));
-        ok(sparta_compile_passes(g));
+    for (size_t i = 0; i < SP_COUNT(table); i++) {
+        sp_graph *g;
+        ok(sp_graph_parse(cx, table[i].text, fetch, NULL, &g));
+        ok(sp_compile_passes(g));
         has(table[i].name, g, table[i].wanted);
-        sparta_graph_free(g);
+        sp_graph_free(g);
     }
 }
 
@@ -685,18 +685,18 @@ static void interact_looks_at_the_transpose(void **state)
     (void)state;
     static const char *const perm[] = {"{perm=[0,1]}", "", "{perm=[1,0]}"};
     for (int i = 0; i < 3; i++) {
-        sparta_graph *g[2]; /* as it is, and after the pass */
+        sp_graph *g[2]; /* as it is, and after the pass */
         char text[1024];
         snprintf(
             text, sizeof text,
             GRAPH VECTORS DOTS LAST NODE("g", "GatherND(zl, nd)") "node y: ? = Transpose(g) %s\n" OUT("y"),
             perm[i]);
-        for (int k = 0; k < 2; k++) ok(sparta_graph_parse(cx, text, fetch, NULL, &g[k]));
-        for (int k = 0; k < 2; k++) ok(sparta_ops_infer(g[k]));
-        ok(sparta_pass_interact(g[1]));
+        for (int k = 0; k < 2; k++) ok(sp_graph_parse(cx, text, fetch, NULL, &g[k]));
+        for (int k = 0; k < 2; k++) ok(sp_ops_infer(g[k]));
+        ok(sp_pass_interact(g[1]));
         has(text, g[1], i ? "Interact=1" : "Interact=0");
         same_answer(text, g[0], g[1], (sizes){3, 1}, false); /* 3 items, 3 pairs: shapes do not tell */
-        for (int k = 0; k < 2; k++) sparta_graph_free(g[k]);
+        for (int k = 0; k < 2; k++) sp_graph_free(g[k]);
     }
 }
 
@@ -707,88 +707,88 @@ static void long_chains(void **state)
     static const char *const step[] = {"Identity(%s)", "Transpose(%s) {perm=[1,0]}", "Neg(%s)", "Mul(%s, c)",
                                        "Add(%s, %s)"};
     enum { LENGTH = 5000 };
-    for (size_t s = 0; s < SPARTA_COUNT(step); s++) {
-        sparta_text t;
-        sparta_graph *g;
+    for (size_t s = 0; s < SP_COUNT(step); s++) {
+        sp_text t;
+        sp_graph *g;
         char name[32] = "x", call[96];
-        sparta_text_init(&t, cx);
-        sparta_text_printf(&t, "graph \"t\"\ninput x: f32[2,2]\nconst c: f32[] = [0.5]\n");
+        sp_text_init(&t, cx);
+        sp_text_printf(&t, "graph \"t\"\ninput x: f32[2,2]\nconst c: f32[] = [0.5]\n");
         for (int i = 0; i < LENGTH; i++) {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
             snprintf(call, sizeof call, step[s], name, name);
 #pragma GCC diagnostic pop
             snprintf(name, sizeof name, "v%d", i);
-            sparta_text_printf(&t, "node %s: ? = %s\n", name, call);
+            sp_text_printf(&t, "node %s: ? = %s\n", name, call);
         }
-        sparta_text_printf(&t, "output %s\n", name);
-        ok(sparta_graph_parse(cx, sparta_text_str(&t), fetch, NULL, &g));
-        ok(sparta_compile_passes(g));
+        sp_text_printf(&t, "output %s\n", name);
+        ok(sp_graph_parse(cx, sp_text_str(&t), fetch, NULL, &g));
+        ok(sp_compile_passes(g));
         if (s == 0) assert_int_equal(g->n_nodes, 1);
-        sparta_graph_free(g);
-        sparta_text_free(&t);
+        sp_graph_free(g);
+        sp_text_free(&t);
     }
 }
 
 /* One random step of a chain on `rank` dims, as text; the dims change with it. */
-static void random_step(sparta_text *t, sparta_rng *r, int i, int64_t *dim, int *rank)
+static void random_step(sp_text *t, sp_rng *r, int i, int64_t *dim, int *rank)
 {
-    if (sparta_rng_next(r) % 2) {
+    if (sp_rng_next(r) % 2) {
         int64_t old[SPARTA_RANK], perm[SPARTA_RANK];
         for (int k = 0; k < *rank; k++) {
-            int j = (int)(sparta_rng_next(r) % (uint64_t)(k + 1));
+            int j = (int)(sp_rng_next(r) % (uint64_t)(k + 1));
             perm[k] = perm[j];
             perm[j] = k;
             old[k] = dim[k];
         }
-        sparta_text_printf(t, "node v%d: ? = Transpose(v%d) {perm=[", i + 1, i);
+        sp_text_printf(t, "node v%d: ? = Transpose(v%d) {perm=[", i + 1, i);
         for (int k = 0; k < *rank; k++) {
-            sparta_text_printf(t, "%s%ld", k ? "," : "", (long)perm[k]);
+            sp_text_printf(t, "%s%ld", k ? "," : "", (long)perm[k]);
             dim[k] = old[perm[k]];
         }
-        sparta_text_printf(t, "]}\n");
+        sp_text_printf(t, "]}\n");
         return;
     }
     int64_t elements = 1;
     for (int k = 0; k < *rank; k++) elements *= dim[k];
-    *rank = 1 + (int)(sparta_rng_next(r) % 5);
+    *rank = 1 + (int)(sp_rng_next(r) % 5);
     for (int k = 0; k < *rank; k++) { /* any divisor; the last dim takes the rest */
-        do dim[k] = 1 + (int64_t)(sparta_rng_next(r) % (uint64_t)elements);
+        do dim[k] = 1 + (int64_t)(sp_rng_next(r) % (uint64_t)elements);
         while (elements % dim[k]);
         if (k + 1 == *rank) dim[k] = elements;
         elements /= dim[k];
     }
-    sparta_text_printf(t, "const s%d: i64[%d] = [", i, *rank);
-    for (int k = 0; k < *rank; k++) sparta_text_printf(t, "%s%ld", k ? "," : "", (long)dim[k]);
-    sparta_text_printf(t, "]\nnode v%d: ? = Reshape(v%d, s%d)\n", i + 1, i, i);
+    sp_text_printf(t, "const s%d: i64[%d] = [", i, *rank);
+    for (int k = 0; k < *rank; k++) sp_text_printf(t, "%s%ld", k ? "," : "", (long)dim[k]);
+    sp_text_printf(t, "]\nnode v%d: ? = Reshape(v%d, s%d)\n", i + 1, i, i);
 }
 
 /* Chains of reshapes and transposes come out no longer, often shorter, and mean the same. */
 static void random_chains(void **state)
 {
     (void)state;
-    sparta_rng r = sparta_rng_seed(3);
+    sp_rng r = sp_rng_seed(3);
     int written = 0, left = 0;
     for (int i = 0; i < 500; i++) {
         int64_t dim[SPARTA_RANK] = {4, 6, 10};
-        int rank = 3, steps = 1 + (int)(sparta_rng_next(&r) % 7);
-        sparta_text t;
-        sparta_text_init(&t, cx);
-        sparta_text_printf(&t, "graph \"t\"\ninput v0: f32[4,6,10]\n");
+        int rank = 3, steps = 1 + (int)(sp_rng_next(&r) % 7);
+        sp_text t;
+        sp_text_init(&t, cx);
+        sp_text_printf(&t, "graph \"t\"\ninput v0: f32[4,6,10]\n");
         for (int k = 0; k < steps; k++) random_step(&t, &r, k, dim, &rank);
-        sparta_text_printf(&t, "node y: ? = Neg(v%d)\noutput y\n", steps);
-        sparta_graph *plain, *fused;
-        ok(sparta_graph_parse(cx, sparta_text_str(&t), fetch, NULL, &plain));
-        ok(sparta_graph_parse(cx, sparta_text_str(&t), fetch, NULL, &fused));
-        ok(sparta_ops_infer(plain));
-        ok(sparta_compile_passes(fused));
+        sp_text_printf(&t, "node y: ? = Neg(v%d)\noutput y\n", steps);
+        sp_graph *plain, *fused;
+        ok(sp_graph_parse(cx, sp_text_str(&t), fetch, NULL, &plain));
+        ok(sp_graph_parse(cx, sp_text_str(&t), fetch, NULL, &fused));
+        ok(sp_ops_infer(plain));
+        ok(sp_compile_passes(fused));
         assert_true(fused->n_nodes <= 1 + steps);
         written += steps;
         left += fused->n_nodes - 1;
-        same_answer(sparta_text_str(&t), plain, fused, (sizes){1, 1}, false);
-        sparta_graph_free(plain);
-        sparta_graph_free(fused);
-        sparta_text_free(&t);
+        same_answer(sp_text_str(&t), plain, fused, (sizes){1, 1}, false);
+        sp_graph_free(plain);
+        sp_graph_free(fused);
+        sp_text_free(&t);
     }
     assert_true(left * 4 < written * 3); /* 1341 of 2050 with this seed: random dims are often cut askew */
 }

@@ -7,49 +7,49 @@
 static const char *model_file(const char *name, const char *prune, const char *sizes)
 {
     const char *path = in_root("model.onnx");
-    sparta_graph *g = zoo(name, prune, sizes);
-    ok(sparta_onnx_write(cx, g, path));
-    sparta_graph_free(g);
+    sp_graph *g = zoo(name, prune, sizes);
+    ok(sp_onnx_write(cx, g, path));
+    sp_graph_free(g);
     return path;
 }
 
 static const char *schedule_file(const char *text)
 {
     const char *path = in_root("s.sched");
-    ok(sparta_file_write(cx, path, text, strlen(text)));
+    ok(sp_file_write(cx, path, text, strlen(text)));
     return path;
 }
 
-static sparta_compile_request scheduled(const char *text)
+static sp_compile_request scheduled(const char *text)
 {
-    sparta_compile_request r = quick();
+    sp_compile_request r = quick();
     r.options.schedule = schedule_file(text);
     return r;
 }
 
-static sparta_package *compiled(const char *onnx, sparta_compile_request r)
+static sparta_package *compiled(const char *onnx, sp_compile_request r)
 {
     sparta_package *p = NULL;
-    ok(sparta_compile_file(cx, onnx, &r, &p));
+    ok(sp_compile_file(cx, onnx, &r, &p));
     return p;
 }
 
 /* Constants of two plans, in the order of the values, are equal byte for byte. */
 static void same_weights(const sparta_package *a, const sparta_package *b)
 {
-    sparta_graph *g, *h;
-    ok(sparta_compile_unplan(cx, a, &g));
-    ok(sparta_compile_unplan(cx, b, &h));
+    sp_graph *g, *h;
+    ok(sp_compile_unplan(cx, a, &g));
+    ok(sp_compile_unplan(cx, b, &h));
     assert_int_equal(g->n_values, h->n_values);
     for (int i = 0; i < g->n_values; i++) {
         const sparta_tensor *x = g->value[i]->constant, *y = h->value[i]->constant;
         assert_int_equal(!x, !y);
         if (!x || !x->data) continue;
-        assert_true(sparta_tensor_same_shape(x, y));
+        assert_true(sp_tensor_same_shape(x, y));
         assert_memory_equal(x->data, y->data,
                             (size_t)sparta_tensor_elements(x) * sparta_dtype_size(x->dtype));
     }
-    sparta_graph_free(g), sparta_graph_free(h);
+    sp_graph_free(g), sp_graph_free(h);
 }
 
 static void same_as_the_zoo(const char *model, const char *sizes, const char *prune, const char *schedule)
@@ -59,11 +59,11 @@ static void same_as_the_zoo(const char *model, const char *sizes, const char *pr
     assert_int_equal(p->plan->n_nodes, q->plan->n_nodes);
     int sparse = 0;
     for (int i = 0; i < p->plan->n_nodes; i++) {
-        const sparta_node *a = p->plan->node[i], *b = q->plan->node[i];
+        const sp_node *a = p->plan->node[i], *b = q->plan->node[i];
         assert_string_equal(said_of(a, "implement"), said_of(b, "implement"));
         assert_string_equal(said_of(a, "pattern"), said_of(b, "pattern"));
-        assert_float_equal(sparta_attr_float(&a->attrs, "density", -1),
-                           sparta_attr_float(&b->attrs, "density", -1), 0);
+        assert_float_equal(sp_attr_float(&a->attrs, "density", -1), sp_attr_float(&b->attrs, "density", -1),
+                           0);
         sparse += !strcmp(said_of(b, "implement"), "strip4") || !strcmp(said_of(b, "implement"), "quads");
     }
     assert_true(sparse > 0);
@@ -89,22 +89,21 @@ static void magnitude(void **state)
 #define ONE                                                                                                  \
     "graph \"g\"\ninput x: f32[batch,8]\nconst w: f32[8,16] @\"w\"\nnode y: ? = MatMul(x, w) "               \
     "\"/y\"\noutput y\n"
-static sparta_graph *obey(const char *text, sparta_obeyed *o, sparta_schedule **s)
+static sp_graph *obey(const char *text, sp_obeyed *o, sparta_schedule **s)
 {
-    sparta_graph *g = graph(ONE);
+    sp_graph *g = graph(ONE);
     ok(sparta_schedule_parse(cx, text, "s", root, s));
-    ok(sparta_compile_schedule(cx, g, *s, o));
+    ok(sp_compile_schedule(cx, g, *s, o));
     return g;
 }
 
 static void threshold(void **state)
 {
     (void)state;
-    sparta_obeyed o;
+    sp_obeyed o;
     sparta_schedule *s;
-    sparta_graph *before = graph(ONE), *g = obey("tensor \"w\" { sparsify threshold(0.25) }", &o, &s);
-    const float *a = sparta_graph_find(before, "w")->constant->data,
-                *b = sparta_graph_find(g, "w")->constant->data;
+    sp_graph *before = graph(ONE), *g = obey("tensor \"w\" { sparsify threshold(0.25) }", &o, &s);
+    const float *a = sp_graph_find(before, "w")->constant->data, *b = sp_graph_find(g, "w")->constant->data;
     int gone = 0;
     for (int i = 0; i < 128; i++) {
         assert_true(b[i] == (fabsf(a[i]) < .25f ? 0 : a[i]));
@@ -120,7 +119,7 @@ static void threshold(void **state)
     assert_float_equal(o.effect[0].before, 1, 0);
     assert_float_equal(o.effect[0].after, 1 - gone / 128., 1e-9);
     sparta_schedule_free(s);
-    sparta_graph_free(g), sparta_graph_free(before);
+    sp_graph_free(g), sp_graph_free(before);
 }
 
 static void mask_file(void **state)
@@ -130,33 +129,32 @@ static void mask_file(void **state)
     const char *name = "w";
     const sparta_tensor t = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){8, 16}, keep),
                         wrong = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){16, 8}, keep);
-    sparta_obeyed o;
+    sp_obeyed o;
     sparta_schedule *s;
     for (int i = 0; i < 128; i += 3) keep[i] = 1;
-    ok(sparta_npz_write(cx, in_root("m.npz"), 1, &name, &t));
-    ok(sparta_npz_write(cx, in_root("wrong.npz"), 1, &name, &wrong));
+    ok(sp_npz_write(cx, in_root("m.npz"), 1, &name, &t));
+    ok(sp_npz_write(cx, in_root("wrong.npz"), 1, &name, &wrong));
     name = "v";
-    ok(sparta_npz_write(cx, in_root("other.npz"), 1, &name, &t));
-    sparta_graph *before = graph(ONE), *g = obey("tensor \"w\" { sparsify mask(\"m.npz\") }", &o, &s);
-    const float *a = sparta_graph_find(before, "w")->constant->data,
-                *b = sparta_graph_find(g, "w")->constant->data;
+    ok(sp_npz_write(cx, in_root("other.npz"), 1, &name, &t));
+    sp_graph *before = graph(ONE), *g = obey("tensor \"w\" { sparsify mask(\"m.npz\") }", &o, &s);
+    const float *a = sp_graph_find(before, "w")->constant->data, *b = sp_graph_find(g, "w")->constant->data;
     for (int i = 0; i < 128; i++) assert_true(b[i] == (keep[i] != 0 ? a[i] : 0));
     sparta_schedule_free(s);
-    sparta_graph_free(g);
+    sp_graph_free(g);
     /* several weights of one file, then another file */
     static const char three[] =
         "graph \"g\"\ninput x: f32[batch,8]\nconst w: f32[8,16] @\"w\"\nconst v: f32[8,16] @\"v\"\n"
         "const u: f32[8,16] @\"u\"\nnode a: ? = MatMul(x, w) \"/a\"\nnode b: ? = MatMul(x, v) \"/b\"\n"
         "node c: ? = MatMul(x, u) \"/c\"\noutput a\noutput b\noutput c\n";
     const char *both[] = {"w", "u"};
-    ok(sparta_npz_write(cx, in_root("both.npz"), 2, both, (const sparta_tensor[]){t, t}));
+    ok(sp_npz_write(cx, in_root("both.npz"), 2, both, (const sparta_tensor[]){t, t}));
     g = graph(three);
     ok(sparta_schedule_parse(
         cx,
         "tensor \"w\" { sparsify mask(\"both.npz\") }\ntensor \"v\" { sparsify mask(\"other.npz\") }\n"
         "tensor \"u\" { sparsify mask(\"both.npz\") }",
         "s", root, &s));
-    ok(sparta_compile_schedule(cx, g, s, &o));
+    ok(sp_compile_schedule(cx, g, s, &o));
     assert_int_equal(o.n, 3);
     for (int i = 0; i < 3; i++) assert_float_equal(o.effect[i].after, 43 / 128., 1e-9);
     sparta_schedule_free(s);
@@ -167,13 +165,13 @@ static void mask_file(void **state)
         {"tensor \"w\" { sparsify mask(\"nowhere.npz\") }", "s:1:28: 'w': "},
         {"tensor \"w\" { sparsify mask(\"/m.npz\") }", "leaves the folder of the schedule"},
         {"tensor \"w\" { sparsify mask(\"a/../../m.npz\") }", "leaves the folder of the schedule"}};
-    for (size_t i = 0; i < SPARTA_COUNT(bad); i++) {
+    for (size_t i = 0; i < SP_COUNT(bad); i++) {
         ok(sparta_schedule_parse(cx, bad[i][0], "s", root, &s));
-        assert_int_not_equal(sparta_compile_schedule(cx, g, s, &o), SPARTA_OK);
+        assert_int_not_equal(sp_compile_schedule(cx, g, s, &o), SPARTA_OK);
         says(bad[i][1]);
         sparta_schedule_free(s);
     }
-    sparta_graph_free(g), sparta_graph_free(before);
+    sp_graph_free(g), sp_graph_free(before);
 }
 
 /* A format that an implement stores decides, whatever the times say, and even where nothing is absent. */
@@ -186,7 +184,7 @@ static void pins(void **state)
                                              {"(o,i)->(o/4:dense, i:dense, o%4:dense)", "dense4"},
                                              {"quads(128)", "quads"},
                                              {"pairs(128)", "pairs"}};
-    for (size_t i = 0; i < 2 * SPARTA_COUNT(formats); i++) {
+    for (size_t i = 0; i < 2 * SP_COUNT(formats); i++) {
         const size_t f = i / 2;
         const char *onnx = model_file("bert-mini", i % 2 ? NULL : "4x1:0.5", SMALL_BERT);
         char text[256];
@@ -194,8 +192,8 @@ static void pins(void **state)
         sparta_package *p = compiled(onnx, scheduled(text));
         int pinned = 0;
         for (int k = 0; k < p->plan->n_nodes; k++) {
-            const sparta_node *n = p->plan->node[k];
-            if (n->op != SPARTA_OP_Linear || !strstr(n->name, "layer.0")) continue;
+            const sp_node *n = p->plan->node[k];
+            if (n->op != SP_OP_Linear || !strstr(n->name, "layer.0")) continue;
             assert_string_equal(said_of(n, "implement"), formats[f][1]);
             if (i == 0) mentions(said_of(n, "reason"), "the schedule pins dense4", __FILE__, __LINE__);
             pinned++;
@@ -222,18 +220,18 @@ static void walked(void **state)
         "hyb(1,2)",
         "sum{rownnz<=4 -> csr;\n rownnz in (4,8] -> bitmap; rest -> coo}"};
     const char *onnx = model_file("bert-mini", "4x1:0.8", SMALL_BERT);
-    for (size_t f = 0; f < SPARTA_COUNT(formats); f++) {
+    for (size_t f = 0; f < SP_COUNT(formats); f++) {
         sparta_ctx *c = context(cache, NULL); /* sums stay with it */
         char text[400];
         snprintf(text, sizeof text,
                  "format mine = %s\ntensor \"encoder.layer.0.output.dense.weight\" { format mine }",
                  formats[f]);
-        sparta_compile_request r = scheduled(text);
+        sp_compile_request r = scheduled(text);
         sparta_package *p = NULL;
-        ok_in(c, sparta_compile_file(c, onnx, &r, &p));
+        ok_in(c, sp_compile_file(c, onnx, &r, &p));
         int found = 0;
         for (int i = 0; i < p->plan->n_nodes; i++) {
-            const sparta_node *n = p->plan->node[i];
+            const sp_node *n = p->plan->node[i];
             if (strcmp(said_of(n, "implement"), "walk")) continue;
             mentions(said_of(n, "reason"), "walker", __FILE__, __LINE__);
             found++;
@@ -249,22 +247,22 @@ static void layers(void **state)
 {
     (void)state;
     static const char *const formats[][2] = {{"rows(4)", "dense4"}, {"strip(4)", "strip4"}, {"csr", "walk"}};
-    for (size_t f = 0; f < SPARTA_COUNT(formats); f++) {
+    for (size_t f = 0; f < SP_COUNT(formats); f++) {
         char text[128];
-        sparta_obeyed o;
+        sp_obeyed o;
         sparta_schedule *s;
-        sparta_layer *layer;
+        sp_layer *layer;
         int n;
         snprintf(text, sizeof text, "tensor \"w\" { sparsify magnitude(4x1, 0.5); format %s }",
                  formats[f][0]);
-        sparta_graph *g = obey(text, &o, &s);
+        sp_graph *g = obey(text, &o, &s);
         assert_string_equal(o.effect[1].implement->name, formats[f][1]);
         assert_non_null(o.effect[1].format);
-        ok(sparta_compile_passes(g));
-        ok(sparta_compile_layers(cx, g->arena, g, database, &o, &layer, &n));
+        ok(sp_compile_passes(g));
+        ok(sp_compile_layers(cx, g->arena, g, database, &o, &layer, &n));
         assert_int_equal(n, 1);
         assert_string_equal(layer[0].implement, formats[f][1]);
-        sparta_graph_free(g);
+        sp_graph_free(g);
         sparta_schedule_free(s);
     }
 }
@@ -272,8 +270,8 @@ static void layers(void **state)
 static void refused(const char *onnx, const char *text, sparta_status status, const char *message)
 {
     sparta_package *p = NULL;
-    sparta_compile_request r = scheduled(text);
-    fails(status, sparta_compile_file(cx, onnx, &r, &p));
+    sp_compile_request r = scheduled(text);
+    fails(status, sp_compile_file(cx, onnx, &r, &p));
     says(message);
     assert_null(p);
 }
@@ -319,15 +317,15 @@ static void model_clauses(void **state)
 {
     (void)state;
     const char *onnx = model_file("mlp", NULL, SMALL_MLP);
-    sparta_compile_request r = scheduled("model { target portable; dim batch=3 }");
+    sp_compile_request r = scheduled("model { target portable; dim batch=3 }");
     sparta_package *p = compiled(onnx, r);
     int64_t batch = 0;
-    assert_true(sparta_expr_is_const(p->plan->input[0]->dims.dim[0], &batch));
+    assert_true(sp_expr_is_const(p->plan->input[0]->dims.dim[0], &batch));
     assert_int_equal(batch, 3);
     sparta_package_close(p);
     r.options.dims = (const char *const[]){"batch=5", NULL}; /* the caller's word counts more */
     p = compiled(onnx, r);
-    assert_true(sparta_expr_is_const(p->plan->input[0]->dims.dim[0], &batch));
+    assert_true(sp_expr_is_const(p->plan->input[0]->dims.dim[0], &batch));
     assert_int_equal(batch, 5);
     sparta_package_close(p);
     p = compiled(onnx, scheduled("model { dim batch=1:2:7 }"));
@@ -346,20 +344,20 @@ static void memory(void **state)
         "tensor \"/y\" { format sum{rownnz<=4 -> csr; rest -> (i,j)->(i:compressed(nonunique), "
         "j:singleton(soa))} }",
         "tensor \"w\" { format quads(64) }"};
-    for (size_t t = 0; t < SPARTA_COUNT(texts); t++)
+    for (size_t t = 0; t < SP_COUNT(texts); t++)
         for (uint64_t n = 1;; n++) {
             sparta_ctx *c = sparta_ctx_create(NULL);
-            sparta_graph *g = graph_in(c, ONE);
-            sparta_obeyed o = {0};
+            sp_graph *g = graph_in(c, ONE);
+            sp_obeyed o = {0};
             sparta_schedule *s = NULL;
-            sparta_ctx_fail_alloc(c, n, false);
+            sp_ctx_fail_alloc(c, n, false);
             sparta_status status = sparta_schedule_parse(c, texts[t], "s", root, &s);
-            if (!status) status = sparta_compile_schedule(c, g, s, &o);
-            sparta_ctx_fail_alloc(c, 0, false);
+            if (!status) status = sp_compile_schedule(c, g, s, &o);
+            sp_ctx_fail_alloc(c, 0, false);
             const int effects = o.n;
             if (status && status != SPARTA_E_MEMORY) fail_msg("%d: %s", (int)n, sparta_message(c));
             sparta_schedule_free(s);
-            sparta_graph_free(g);
+            sp_graph_free(g);
             sparta_ctx_free(c);
             if (!status) {
                 if (n <= 5) fail_msg("text %d succeeds with failure %d", (int)t, (int)n);

@@ -65,12 +65,12 @@ static sparta_ctx *fresh(void)
     return c;
 }
 
-static sparta_status obey(sparta_ctx *c, const char *text, sparta_obeyed *o, sparta_graph **g)
+static sparta_status obey(sparta_ctx *c, const char *text, sp_obeyed *o, sp_graph **g)
 {
     sparta_schedule *s;
     ok_in(c, sparta_schedule_parse(c, text, "s", root, &s));
     *g = graph_in(c, ONE);
-    const sparta_status status = sparta_compile_schedule(c, *g, s, o);
+    const sparta_status status = sp_compile_schedule(c, *g, s, o);
     sparta_schedule_free(s);
     return status;
 }
@@ -78,22 +78,22 @@ static sparta_status obey(sparta_ctx *c, const char *text, sparta_obeyed *o, spa
 static void obeyed(sparta_ctx *c, const char *clauses)
 {
     char text[400];
-    sparta_obeyed o;
-    sparta_graph *g;
+    sp_obeyed o;
+    sp_graph *g;
     snprintf(text, sizeof text, "tensor \"w\" { %s }", clauses);
     const sparta_status status = obey(c, text, &o, &g);
-    sparta_graph_free(g);
+    sp_graph_free(g);
     ok_in(c, status);
 }
 
 static void refused(sparta_ctx *c, const char *clauses, const char *message)
 {
     char text[400];
-    sparta_obeyed o;
-    sparta_graph *g;
+    sp_obeyed o;
+    sp_graph *g;
     snprintf(text, sizeof text, "tensor \"w\" { %s }", clauses);
     const sparta_status status = obey(c, text, &o, &g);
-    sparta_graph_free(g);
+    sp_graph_free(g);
     if (status != SPARTA_E_USAGE || !strstr(sparta_message(c), message))
         fail_msg("%s\nsays (%d) '%s', not '%s'", text, status, sparta_message(c), message);
 }
@@ -110,13 +110,13 @@ static void asked(void **state)
 {
     (void)state;
     sparta_ctx *c = fresh();
-    sparta_obeyed o;
-    sparta_graph *before = graph_in(c, ONE), *g;
-    const float *a = sparta_graph_find(before, "w")->constant->data;
+    sp_obeyed o;
+    sp_graph *before = graph_in(c, ONE), *g;
+    const float *a = sp_graph_find(before, "w")->constant->data;
     keep("100");
     calls = 0;
     ok_in(c, obey(c, "sparsifier mine = elements(0.5, topk=7)\ntensor \"w\" { sparsify mine }", &o, &g));
-    const float *b = sparta_graph_find(g, "w")->constant->data; /* (k, n): turned */
+    const float *b = sp_graph_find(g, "w")->constant->data; /* (k, n): turned */
     assert_int_equal(calls, 1);
     assert_string_equal(given, "w: ratio=0.5 topk=7");
     for (int n = 0; n < N; n++)
@@ -127,7 +127,7 @@ static void asked(void **state)
     assert_int_equal(o.n, 1);
     assert_string_equal(o.effect[0].tensor, "w");
     assert_float_equal(o.effect[0].after, 43 / 128., 1e-9);
-    sparta_graph_free(g), sparta_graph_free(before);
+    sp_graph_free(g), sp_graph_free(before);
     sparta_ctx_free(c);
 }
 
@@ -206,8 +206,8 @@ static void promises(void **state)
         {"elements", "(n,k)->(n:dense, k:packed[auto])", NULL},
     };
     sparta_ctx *c = fresh();
-    const bool walk = sparta_implement_find("walk") != NULL;
-    for (size_t i = 0; i < SPARTA_COUNT(rows); i++) {
+    const bool walk = sp_implement_find("walk") != NULL;
+    for (size_t i = 0; i < SP_COUNT(rows); i++) {
         char text[256];
         keep("10000000");
         if (strstr(rows[i].sparsifier, "blocks")) keep("11000000");
@@ -241,9 +241,9 @@ static void compiled(void **state)
     (void)state;
     sparta_ctx *c = context(cache, NULL);
     const char *onnx = in_root("model.onnx"), *out = in_root("model.sparta");
-    sparta_graph *g = zoo("mlp", NULL, SMALL_MLP);
-    ok(sparta_onnx_write(cx, g, onnx));
-    sparta_graph_free(g);
+    sp_graph *g = zoo("mlp", NULL, SMALL_MLP);
+    ok(sp_onnx_write(cx, g, onnx));
+    sp_graph_free(g);
     int dice = 0;
     const sparta_sparsifier s = {
         .size = sizeof s, .name = "corner", .mask = corner, .user = &dice, .granularity = "4x1"};
@@ -262,7 +262,7 @@ static void compiled(void **state)
     ok_in(c, sparta_package_open(c, out, &p));
     int layers = 0;
     for (int i = 0; i < p->plan->n_nodes; i++) {
-        const double density = sparta_attr_float(&p->plan->node[i]->attrs, "density", -1);
+        const double density = sp_attr_float(&p->plan->node[i]->attrs, "density", -1);
         if (density < 0) continue;
         assert_true(density > .3 && density < .4);
         layers++;
@@ -293,12 +293,12 @@ static void memory(void **state)
                                      .arguments = (const char *const[]){"ratio?", "topk", NULL},
                                      .granularity = "4x2",
                                      .bound_argument = "topk"};
-        sparta_graph *g = graph_in(c, ONE);
+        sp_graph *g = graph_in(c, ONE);
         sparta_schedule *p = NULL;
         sparta_schedule_rule *r;
         const char *text;
-        sparta_obeyed o;
-        sparta_ctx_fail_alloc(c, n, false);
+        sp_obeyed o;
+        sp_ctx_fail_alloc(c, n, false);
         sparta_status status = sparta_sparsifier_register(c, &s);
         if (!status) status = sparta_schedule_create(c, NULL, &p);
         if (!status) status = sparta_schedule_define_sparsifier(p, "b", "blocks(topk=4)");
@@ -308,10 +308,10 @@ static void memory(void **state)
         if (!status) status = sparta_schedule_sparsify(r, "b");
         if (!status) status = sparta_schedule_set_format(r, "f");
         if (!status) status = sparta_schedule_print(p, &text);
-        if (!status) status = sparta_compile_schedule(c, g, p, &o);
-        sparta_ctx_fail_alloc(c, 0, false);
+        if (!status) status = sp_compile_schedule(c, g, p, &o);
+        sp_ctx_fail_alloc(c, 0, false);
         sparta_schedule_free(p);
-        sparta_graph_free(g);
+        sp_graph_free(g);
         if (status == SPARTA_OK) {
             assert_true(n > 5);
             sparta_ctx_free(c);

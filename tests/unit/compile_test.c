@@ -21,11 +21,11 @@ static void expect_runs(const char *text, const char *implement, int count)
     sparta_package *p = check_text(text);
     const int got = run_by(p, implement);
     if (got != count) {
-        sparta_text t;
-        sparta_text_init(&t, cx);
-        sparta_graph_print(p->plan, &t);
-        fprintf(stderr, "%s\n", sparta_text_str(&t));
-        sparta_text_free(&t);
+        sp_text t;
+        sp_text_init(&t, cx);
+        sp_graph_print(p->plan, &t);
+        fprintf(stderr, "%s\n", sp_text_str(&t));
+        sp_text_free(&t);
         fail_msg("%d nodes by %s, expected %d", got, implement, count);
     }
     sparta_package_close(p);
@@ -39,8 +39,8 @@ static void shapes_of_linear(void **state)
     static const int nk[][2] = {{1, 1}, {4, 1}, {5, 1},  {1, 7},    {3, 3},
                                 {4, 4}, {7, 9}, {64, 3}, {66, 130}, {130, 66}};
     static const char *const weights[] = {"w", "w|4x1:0.6", "w|1x1:0.8", "w|1x1:1.0", "w|cols:0.5"};
-    for (size_t i = 0; i < SPARTA_COUNT(nk); i++)
-        for (size_t k = 0; k < SPARTA_COUNT(weights); k++) {
+    for (size_t i = 0; i < SP_COUNT(nk); i++)
+        for (size_t k = 0; k < SP_COUNT(weights); k++) {
             char text[512];
             snprintf(text, sizeof text,
                      G "input x: f32[batch,%d]\nconst w: f32[%d,%d] @\"%s\"\nconst b: f32[%d] @\"b\"\n"
@@ -59,11 +59,11 @@ static void very_wide(void **state)
     (void)state;
     static const char text[] = G "input x: f32[batch,70001]\nconst w: f32[70001,8] @\"w|4x1:0.9\"\nnode y: ? "
                                  "= MatMul(x, w) \"y\"\noutput y\n";
-    sparta_graph *want = typed(graph(text));
+    sp_graph *want = typed(graph(text));
     sparta_package *p = compile(graph(text));
     assert_string_equal(said_of(node_named(p, "y"), "implement"), "strip4");
     assert_int_equal(p->weight[0].pack.format.level[1].crd, SPARTA_U32);
-    ok(sparta_package_write(cx, p, in_root("wide.sparta")));
+    ok(sp_package_write(cx, p, in_root("wide.sparta")));
     sparta_package *q;
     ok(sparta_package_open(cx, in_root("wide.sparta"), &q));
     sparta_session *s = session(p, 2), *t = session(q, 1);
@@ -73,7 +73,7 @@ static void very_wide(void **state)
     free_inputs(&in);
     sparta_session_free(s), sparta_session_free(t);
     sparta_package_close(p), sparta_package_close(q);
-    sparta_graph_free(want);
+    sp_graph_free(want);
 }
 
 static void activations_and_residuals(void **state)
@@ -81,7 +81,7 @@ static void activations_and_residuals(void **state)
     (void)state;
     static const char *const acts[] = {
         "Relu(b1)", "Tanh(b1)", "Sigmoid(b1)", "Gelu(b1)", "Gelu(b1) {approximate=\"tanh\"}", "Identity(b1)"};
-    for (size_t i = 0; i < SPARTA_COUNT(acts); i++) {
+    for (size_t i = 0; i < SP_COUNT(acts); i++) {
         char text[1024];
         snprintf(text, sizeof text,
                  G X
@@ -164,9 +164,9 @@ static void awkward_outputs(void **state)
         G X "const g: f32[24] @\"g\"\nnode y: ? = LayerNormalization(x, g) \"y\"\noutput y\n",
         G "input x: f32[batch,24]\ninput z: f32[batch,24]\nnode y: ? = Add(x, z) \"y\"\noutput y\n",
     };
-    for (size_t i = 0; i < SPARTA_COUNT(texts); i++) {
+    for (size_t i = 0; i < SP_COUNT(texts); i++) {
         sparta_package *p = check_text(texts[i]), *q;
-        ok(sparta_package_write(cx, p, in_root("outputs.sparta")));
+        ok(sp_package_write(cx, p, in_root("outputs.sparta")));
         ok(sparta_package_open(cx, in_root("outputs.sparta"), &q));
         sparta_session *a = session(p, 2), *b = session(q, 2);
         inputs in = make_inputs(p->plan, 5, 3, 1);
@@ -185,18 +185,17 @@ static void many_conversions(void **state)
 {
     (void)state;
     enum { PARTS = 60 };
-    sparta_text t;
-    sparta_text_init(&t, cx);
-    sparta_text_printf(&t, G X "const w: f32[24,%d] @\"w\"\nnode a: ? = MatMul(x, w) \"a\"\nnode ",
-                       4 * PARTS);
-    for (int i = 0; i < PARTS; i++) sparta_text_printf(&t, "%ss%d: ?", i ? ", " : "", i);
-    sparta_text_printf(&t, " = Split(a) {axis=1, num_outputs=%d} \"s\"\nnode y: ? = Concat(", PARTS);
-    for (int i = 0; i < PARTS; i++) sparta_text_printf(&t, "%ss%d", i ? ", " : "", PARTS - 1 - i);
-    sparta_text_printf(&t, ") {axis=0} \"y\"\noutput y\n");
-    sparta_package *p = check_text(sparta_text_str(&t));
+    sp_text t;
+    sp_text_init(&t, cx);
+    sp_text_printf(&t, G X "const w: f32[24,%d] @\"w\"\nnode a: ? = MatMul(x, w) \"a\"\nnode ", 4 * PARTS);
+    for (int i = 0; i < PARTS; i++) sp_text_printf(&t, "%ss%d: ?", i ? ", " : "", i);
+    sp_text_printf(&t, " = Split(a) {axis=1, num_outputs=%d} \"s\"\nnode y: ? = Concat(", PARTS);
+    for (int i = 0; i < PARTS; i++) sp_text_printf(&t, "%ss%d", i ? ", " : "", PARTS - 1 - i);
+    sp_text_printf(&t, ") {axis=0} \"y\"\noutput y\n");
+    sparta_package *p = check_text(sp_text_str(&t));
     assert_int_equal(run_by(p, "unpack"), PARTS);
     sparta_package_close(p);
-    sparta_text_free(&t);
+    sp_text_free(&t);
 }
 
 static void splits(void **state)
@@ -256,7 +255,7 @@ static void attentions(void **state)
     /* heads, their rows in q and k, in v: not all of fours, and as propagation leaves them, not equal */
     static const int heads[][3] = {{2, 12, 12}, {3, 8, 8}, {6, 4, 4}, {4, 6, 6}, {8, 3, 3}, {1, 24, 24},
                                    {4, 5, 8},   {4, 8, 5}, {4, 3, 7}, {2, 6, 1}, {3, 5, 7}, {1, 1, 9}};
-    for (size_t i = 0; i < SPARTA_COUNT(heads); i++) {
+    for (size_t i = 0; i < SP_COUNT(heads); i++) {
         char text[1792];
         const int n = heads[i][0], e = heads[i][1], d = heads[i][2];
         snprintf(
@@ -290,7 +289,7 @@ static void non_finite(void **state)
     sparta_ctx_options o = SPARTA_OPTIONS(sparta_ctx_options);
     o.strict = 1, o.cache_dir = cache;
     sparta_ctx *strict = sparta_ctx_create(&o);
-    sparta_graph *want = typed(graph(text));
+    sp_graph *want = typed(graph(text));
     sparta_package *p = compile_in(strict, graph_in(strict, text), quick()), *sparse = compile(graph(text));
     assert_string_equal(said_of(node_named(p, "y"), "implement"), "dense4");
     mentions(said_of(node_named(p, "y"), "reason"), "--strict", __FILE__, __LINE__);
@@ -307,7 +306,7 @@ static void non_finite(void **state)
     free_results(&a), free_results(&b), free_inputs(&in);
     sparta_session_free(s), sparta_session_free(t);
     sparta_package_close(p), sparta_package_close(sparse);
-    sparta_graph_free(want);
+    sp_graph_free(want);
     sparta_ctx_free(strict);
 }
 
@@ -315,15 +314,15 @@ static void non_finite(void **state)
 
 static void script(const char *path, const char *text)
 {
-    ok(sparta_file_write(cx, path, text, strlen(text)));
+    ok(sp_file_write(cx, path, text, strlen(text)));
     chmod(path, 0700);
 }
 
 static void works_with(const char *cache_dir, const char *compiler, bool code, const char *note)
 {
     sparta_ctx *c = context(cache_dir, compiler);
-    sparta_graph *want = typed(zoo("mlp", "4x1:0.8", "inputs=37 hidden1=64 hidden2=31 classes=10"));
-    sparta_compile_request request = quick();
+    sp_graph *want = typed(zoo("mlp", "4x1:0.8", "inputs=37 hidden1=64 hidden2=31 classes=10"));
+    sp_compile_request request = quick();
     request.db = NULL;
     sparta_package *p =
         compile_in(c, zoo_in(c, "mlp", "4x1:0.8", "inputs=37 hidden1=64 hidden2=31 classes=10"), request);
@@ -332,14 +331,13 @@ static void works_with(const char *cache_dir, const char *compiler, bool code, c
     results got = run_in(c, s, p, &in), expected = reference(want, &in);
     close_enough(&got, &expected, 1e-4, note);
     for (int i = 0; i < p->n_kernels; i++)
-        assert_int_equal(p->kernel[i].n_code > 0, code && sparta_target_best() != SPARTA_TARGET_PORTABLE);
-    if (sparta_target_best() != SPARTA_TARGET_PORTABLE)
-        mentions(sparta_ctx_notes(c), note, __FILE__, __LINE__);
+        assert_int_equal(p->kernel[i].n_code > 0, code && sp_target_best() != SP_TARGET_PORTABLE);
+    if (sp_target_best() != SP_TARGET_PORTABLE) mentions(sp_ctx_notes(c), note, __FILE__, __LINE__);
     free_results_in(c, &got), free_results(&expected), free_inputs(&in);
     sparta_session_free(s);
     sparta_package_close(p);
-    sparta_graph_free(want);
-    assert_int_equal(sparta_ctx_memory(c), 0);
+    sp_graph_free(want);
+    assert_int_equal(sp_ctx_memory(c), 0);
     sparta_ctx_free(c);
 }
 
@@ -378,25 +376,25 @@ static void cancelled(void **state)
 {
     (void)state;
     const char *onnx = in_root("c.onnx"), *out = in_root("c.sparta");
-    sparta_graph *g = zoo("bert-mini", "4x1:0.8", SMALL_BERT);
-    ok(sparta_onnx_write(cx, g, onnx));
-    sparta_graph_free(g);
+    sp_graph *g = zoo("bert-mini", "4x1:0.8", SMALL_BERT);
+    ok(sp_onnx_write(cx, g, onnx));
+    sp_graph_free(g);
     for (int how = 0; how < 3; how++) {
         sparta_ctx *c = context(in_root("cold"), NULL); /* an empty cache: the compiler would have to run */
-        sparta_compile_request request = {.options = {.size = sizeof request.options},
-                                          .progress = how == 1 ? cancel_at : NULL,
-                                          .progress_arg = c};
+        sp_compile_request request = {.options = {.size = sizeof request.options},
+                                      .progress = how == 1 ? cancel_at : NULL,
+                                      .progress_arg = c};
         sparta_package *p = NULL;
         pthread_t thread;
         if (how == 0) sparta_ctx_cancel(c);
         if (how == 2) assert_int_equal(pthread_create(&thread, NULL, cancel_soon, c), 0);
         sparta_status s =
-            how == 0 ? sparta_compile(c, onnx, out, NULL) : sparta_compile_file(c, onnx, &request, &p);
+            how == 0 ? sparta_compile(c, onnx, out, NULL) : sp_compile_file(c, onnx, &request, &p);
         if (how == 2) pthread_join(thread, NULL);
         assert_int_equal(s, SPARTA_E_CANCELLED);
         assert_null(p);
         assert_int_not_equal(access(out, F_OK), 0);
-        assert_int_equal(sparta_ctx_memory(c), 0);
+        assert_int_equal(sp_ctx_memory(c), 0);
         sparta_ctx_free(c);
     }
 }
@@ -405,9 +403,9 @@ static void budget(void **state)
 {
     (void)state;
     const char *onnx = in_root("b.onnx"), *out = in_root("b.sparta");
-    sparta_graph *g = zoo("bert-mini", "4x1:0.8", SMALL_BERT);
-    ok(sparta_onnx_write(cx, g, onnx));
-    sparta_graph_free(g);
+    sp_graph *g = zoo("bert-mini", "4x1:0.8", SMALL_BERT);
+    ok(sp_onnx_write(cx, g, onnx));
+    sp_graph_free(g);
     sparta_ctx_options o = SPARTA_OPTIONS(sparta_ctx_options);
     o.cache_dir = cache;
     o.max_memory = 100000;
@@ -415,7 +413,7 @@ static void budget(void **state)
     assert_int_equal(sparta_compile(c, onnx, out, NULL), SPARTA_E_MEMORY);
     mentions(sparta_message(c), "--max-memory", __FILE__, __LINE__);
     assert_int_not_equal(access(out, F_OK), 0);
-    assert_int_equal(sparta_ctx_memory(c), 0);
+    assert_int_equal(sp_ctx_memory(c), 0);
     sparta_ctx_free(c);
 }
 
@@ -436,21 +434,21 @@ static void masks(void **state)
     (void)state;
     const char *onnx = in_root("m.onnx"), *npz = in_root("m.npz"), *out = in_root("m.sparta");
     static uint8_t keep[20 * 24], wrong[24 * 20];
-    sparta_graph *g = graph(G X "const w: f32[24,20] @\"w\"\nnode y: ? = MatMul(x, w) \"y\"\noutput y\n");
-    ok(sparta_ops_infer(g));
-    ok(sparta_onnx_write(cx, g, onnx));
+    sp_graph *g = graph(G X "const w: f32[24,20] @\"w\"\nnode y: ? = MatMul(x, w) \"y\"\noutput y\n");
+    ok(sp_ops_infer(g));
+    ok(sp_onnx_write(cx, g, onnx));
     for (int i = 0; i < 24 * 20; i++) keep[i] = i / 20 % 3 == 0; /* inputs 0, 3, 6, ... */
     const char *names[] = {"w"};
     sparta_tensor t = sparta_tensor_view(SPARTA_BOOL, 2, (int64_t[]){24, 20}, keep);
-    ok(sparta_npz_write(cx, npz, 1, names, &t));
+    ok(sp_npz_write(cx, npz, 1, names, &t));
     ok(compile_with(onnx, npz, NULL, out));
     sparta_package *p;
     ok(sparta_package_open(cx, out, &p));
-    const sparta_node *y = node_named(p, "y");
+    const sp_node *y = node_named(p, "y");
     assert_string_equal(said_of(y, "implement"), "strip4");
     assert_string_equal(said_of(y, "pattern"), "cols");
-    assert_true(fabs(sparta_attr_float(&y->attrs, "density", 0) - 1 / 3.) < 1e-6);
-    float *w = (float *)(uintptr_t)sparta_graph_find(g, "w")->constant->data;
+    assert_true(fabs(sp_attr_float(&y->attrs, "density", 0) - 1 / 3.) < 1e-6);
+    float *w = (float *)(uintptr_t)sp_graph_find(g, "w")->constant->data;
     for (int i = 0; i < 24 * 20; i++)
         if (!keep[i]) w[i] = 0;
     sparta_session *s = session(p, 1);
@@ -464,49 +462,49 @@ static void masks(void **state)
     const char *tensors = in_root("m.safetensors"), *other = in_root("m2.sparta");
     char *one = NULL, *two = NULL;
     size_t n_one = 0, n_two = 0;
-    ok(sparta_safetensors_write(cx, tensors, 1, names, &t, 0, NULL));
+    ok(sp_safetensors_write(cx, tensors, 1, names, &t, 0, NULL));
     ok(compile_with(onnx, tensors, NULL, other));
-    ok(sparta_file_read(cx, out, 1 << 24, &one, &n_one));
-    ok(sparta_file_read(cx, other, 1 << 24, &two, &n_two));
+    ok(sp_file_read(cx, out, 1 << 24, &one, &n_one));
+    ok(sp_file_read(cx, other, 1 << 24, &two, &n_two));
     assert_int_equal(n_one, n_two);
     assert_memory_equal(one, two, n_one);
-    sparta_free(cx, one), sparta_free(cx, two);
+    sp_free(cx, one), sp_free(cx, two);
     names[0] = "nobody's";
-    ok(sparta_safetensors_write(cx, tensors, 1, names, &t, 0, NULL));
+    ok(sp_safetensors_write(cx, tensors, 1, names, &t, 0, NULL));
     fails(SPARTA_E_USAGE, compile_with(onnx, tensors, NULL, other));
     says("the model has no weight 'nobody's'");
-    ok(sparta_file_write(cx, tensors, "\2\0\0\0\0\0\0\0[]", 10));
+    ok(sp_file_write(cx, tensors, "\2\0\0\0\0\0\0\0[]", 10));
     fails(SPARTA_E_FORMAT, compile_with(onnx, tensors, NULL, other));
     says("does not begin with '{'");
     fails(SPARTA_E_FORMAT, compile_with(onnx, onnx, NULL, other)); /* a model is no masks */
     says("give an .npz or a .safetensors");
 
     names[0] = "no such weight";
-    ok(sparta_npz_write(cx, npz, 1, names, &t));
+    ok(sp_npz_write(cx, npz, 1, names, &t));
     fails(SPARTA_E_USAGE, compile_with(onnx, npz, NULL, out));
     says("no such weight");
     names[0] = "w";
     t = sparta_tensor_view(SPARTA_BOOL, 2, (int64_t[]){20, 24}, wrong);
-    ok(sparta_npz_write(cx, npz, 1, names, &t));
+    ok(sp_npz_write(cx, npz, 1, names, &t));
     fails(SPARTA_E_USAGE, compile_with(onnx, npz, NULL, out));
     says("it is 20x24, the weight is 24x20");
     fails(SPARTA_E_IO, compile_with(onnx, in_root("missing.npz"), NULL, out));
-    ok(sparta_file_write(cx, npz, "PK nonsense", 11));
+    ok(sp_file_write(cx, npz, "PK nonsense", 11));
     fails(SPARTA_E_FORMAT, compile_with(onnx, npz, NULL, out));
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 static void dims(void **state)
 {
     (void)state;
     const char *onnx = in_root("d.onnx"), *out = in_root("d.sparta");
-    sparta_graph *g = zoo("bert-mini", "4x1:0.8", TINY_BERT);
-    ok(sparta_onnx_write(cx, g, onnx));
+    sp_graph *g = zoo("bert-mini", "4x1:0.8", TINY_BERT);
+    ok(sp_onnx_write(cx, g, onnx));
     ok(compile_with(onnx, NULL, (const char *[]){"batch=3", "sequence=1:7:20", NULL}, out));
     sparta_package *p;
     ok(sparta_package_open(cx, out, &p));
     sparta_session *s = session(p, 2);
-    ok(sparta_ops_infer(g));
+    ok(sp_ops_infer(g));
     inputs in = make_inputs(g, 3, 9, 1), other = make_inputs(g, 2, 9, 1);
     agree(s, p, g, &in, "batch=3");
     sparta_named_tensor y = {.name = "last_hidden_state"};
@@ -528,11 +526,11 @@ static void dims(void **state)
                                         "batsch=1:2:3",    "batch= 3",
                                         "batch=1:2:3junk", "batch=99999999999999999999",
                                         "batch=3:"};
-    for (size_t i = 0; i < SPARTA_COUNT(wrong); i++) {
+    for (size_t i = 0; i < SP_COUNT(wrong); i++) {
         const sparta_status status = compile_with(onnx, NULL, (const char *[]){wrong[i], NULL}, out);
         if (status != SPARTA_E_USAGE) fail_msg("--dim '%s': %s", wrong[i], sparta_status_name(status));
     }
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 static void files(void **state)
@@ -540,11 +538,11 @@ static void files(void **state)
     (void)state;
     const char *onnx = in_root("f.onnx"), *out = in_root("f.sparta");
     fails(SPARTA_E_IO, compile_with(in_root("missing.onnx"), NULL, NULL, out));
-    ok(sparta_file_write(cx, onnx, "\x08", 1));
+    ok(sp_file_write(cx, onnx, "\x08", 1));
     assert_int_not_equal(compile_with(onnx, NULL, NULL, out), SPARTA_OK);
-    sparta_graph *g = zoo("mlp", "4x1:0.8", SMALL_MLP);
-    ok(sparta_onnx_write(cx, g, onnx));
-    sparta_graph_free(g);
+    sp_graph *g = zoo("mlp", "4x1:0.8", SMALL_MLP);
+    ok(sp_onnx_write(cx, g, onnx));
+    sp_graph_free(g);
     fails(SPARTA_E_IO, sparta_compile(cx, onnx, in_root("no/such/folder"), NULL));
     sparta_compile_options o = {.size = sizeof o, .no_measure = 1, .target = "z80"};
     fails(SPARTA_E_USAGE, sparta_compile(cx, onnx, out, &o));

@@ -8,16 +8,16 @@
 #define W  "const w: f32[8,8] @\"w\"\n"
 #define MM "node h: ? = MatMul(x, w) \"h\"\n"
 
-static const sparta_tolerance by_default = {-1, -1};
+static const sp_tolerance by_default = {-1, -1};
 
 /* The package of one text against the references of another. */
-static sparta_status check_against(const char *text, const char *reference, const sparta_tolerance *t)
+static sparta_status check_against(const char *text, const char *reference, const sp_tolerance *t)
 {
-    sparta_graph *want = typed(graph(reference));
+    sp_graph *want = typed(graph(reference));
     sparta_package *p = compile(graph(text));
-    sparta_status status = sparta_lower_verify(cx, p, want, t);
+    sparta_status status = sp_lower_verify(cx, p, want, t);
     sparta_package_close(p);
-    sparta_graph_free(want);
+    sp_graph_free(want);
     return status;
 }
 
@@ -54,12 +54,12 @@ static const struct {
 static void items_apart(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < SPARTA_COUNT(cases); i++) {
-        sparta_graph *g = typed(graph(cases[i].text));
+    for (size_t i = 0; i < SP_COUNT(cases); i++) {
+        sp_graph *g = typed(graph(cases[i].text));
         bool apart = !cases[i].apart;
-        ok(sparta_ops_items_apart(g, "batch", &apart));
+        ok(sp_ops_items_apart(g, "batch", &apart));
         if (apart != cases[i].apart) fail_msg("%d for\n%s", apart, cases[i].text);
-        sparta_graph_free(g);
+        sp_graph_free(g);
     }
 }
 
@@ -73,20 +73,19 @@ static void items_of_the_zoo(void **state)
                                             {"dlrm", "rows=10 tables=3 columns=16"},
                                             {"resnet50", "image=32 width=8 classes=4"},
                                             {"unet", "image=32 width=4 classes=2"}};
-    for (size_t i = 0; i < SPARTA_COUNT(models); i++) {
-        sparta_graph *g = typed(zoo(models[i][0], NULL, models[i][1]));
+    for (size_t i = 0; i < SP_COUNT(models); i++) {
+        sp_graph *g = typed(zoo(models[i][0], NULL, models[i][1]));
         bool apart = false;
-        ok(sparta_ops_items_apart(g, "batch", &apart));
+        ok(sp_ops_items_apart(g, "batch", &apart));
         if (!apart) fail_msg("%s", models[i][0]);
-        sparta_graph_free(g);
+        sp_graph_free(g);
     }
 }
 
 static void right_packages_pass(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < SPARTA_COUNT(cases); i++)
-        ok(check_against(cases[i].text, cases[i].text, &by_default));
+    for (size_t i = 0; i < SP_COUNT(cases); i++) ok(check_against(cases[i].text, cases[i].text, &by_default));
 }
 
 /* So costly that the references run on fewer items, which are then given again and again: not where an input has them behind
@@ -104,15 +103,14 @@ static void items_that_do_not_repeat(void **state)
           "s) "
           "\"n0\"\n"};
     enum { NODES = 40 };
-    for (size_t i = 0; i < SPARTA_COUNT(starts); i++) {
-        sparta_text t;
-        sparta_text_init(&t, cx);
-        sparta_text_printf(&t, "%s", starts[i]);
-        for (int n = 1; n <= NODES; n++)
-            sparta_text_printf(&t, "node n%d: ? = Neg(n%d) \"n%d\"\n", n, n - 1, n);
-        sparta_text_printf(&t, "output n%d\n", NODES);
-        ok(check_against(sparta_text_str(&t), sparta_text_str(&t), &by_default));
-        sparta_text_free(&t);
+    for (size_t i = 0; i < SP_COUNT(starts); i++) {
+        sp_text t;
+        sp_text_init(&t, cx);
+        sp_text_printf(&t, "%s", starts[i]);
+        for (int n = 1; n <= NODES; n++) sp_text_printf(&t, "node n%d: ? = Neg(n%d) \"n%d\"\n", n, n - 1, n);
+        sp_text_printf(&t, "output n%d\n", NODES);
+        ok(check_against(sp_text_str(&t), sp_text_str(&t), &by_default));
+        sp_text_free(&t);
     }
 }
 
@@ -121,15 +119,14 @@ static void many_symbols(void **state)
 {
     (void)state;
     enum { INPUTS = 60 };
-    sparta_text t;
-    sparta_text_init(&t, cx);
-    sparta_text_printf(&t, G W);
-    for (int i = 0; i < INPUTS; i++) sparta_text_printf(&t, "input x%d: f32[s%d,8]\n", i, i);
-    for (int i = 0; i < INPUTS; i++)
-        sparta_text_printf(&t, "node h%d: ? = MatMul(x%d, w) \"h%d\"\n", i, i, i);
-    for (int i = 0; i < INPUTS; i++) sparta_text_printf(&t, "output h%d\n", i);
-    ok(check_against(sparta_text_str(&t), sparta_text_str(&t), &by_default));
-    sparta_text_free(&t);
+    sp_text t;
+    sp_text_init(&t, cx);
+    sp_text_printf(&t, G W);
+    for (int i = 0; i < INPUTS; i++) sp_text_printf(&t, "input x%d: f32[s%d,8]\n", i, i);
+    for (int i = 0; i < INPUTS; i++) sp_text_printf(&t, "node h%d: ? = MatMul(x%d, w) \"h%d\"\n", i, i, i);
+    for (int i = 0; i < INPUTS; i++) sp_text_printf(&t, "output h%d\n", i);
+    ok(check_against(sp_text_str(&t), sp_text_str(&t), &by_default));
+    sp_text_free(&t);
 }
 
 /* Another weight before the same end. */
@@ -164,14 +161,14 @@ static void wrong_packages_are_caught(void **state)
         ENDS("const c: f32[] = [1e4]\nnode k: ? = Mul(h, c) \"k\"\nnode y: ? = Reciprocal(k) \"y\"\n"),
         ENDS("const c: f32[] = [60]\nnode k: ? = Sub(h, c) \"k\"\nnode y: ? = Exp(k) \"y\"\n"),
     };
-    for (size_t i = 0; i < SPARTA_COUNT(wrong); i++) {
+    for (size_t i = 0; i < SP_COUNT(wrong); i++) {
         fails(SPARTA_E_DIFFER, check_against(wrong[i][0], wrong[i][1], &by_default));
         says("nothing was written");
         says("give --rtol");
     }
-    ok(check_against(wrong[0][0], wrong[0][1], &(sparta_tolerance){10, -1}));
-    ok(check_against(wrong[0][0], wrong[0][1], &(sparta_tolerance){-1, 100}));
-    fails(SPARTA_E_DIFFER, check_against(wrong[0][0], wrong[0][1], &(sparta_tolerance){-1, 1e-3}));
+    ok(check_against(wrong[0][0], wrong[0][1], &(sp_tolerance){10, -1}));
+    ok(check_against(wrong[0][0], wrong[0][1], &(sp_tolerance){-1, 100}));
+    fails(SPARTA_E_DIFFER, check_against(wrong[0][0], wrong[0][1], &(sp_tolerance){-1, 1e-3}));
 }
 
 /* ------------------------------------------------------------------ quantised graphs */
@@ -209,7 +206,7 @@ static void flips_are_forgiven(void **state)
     static const char *const ends[][2] = {{QUANTISED("w", "t"), QUANTISED("u", "t")},
                                           {QUANTISED("w", "q"), QUANTISED("u", "q")},
                                           {QUANTISED("w", "b"), QUANTISED("u", "b")}};
-    for (size_t i = 0; i < SPARTA_COUNT(ends); i++) {
+    for (size_t i = 0; i < SP_COUNT(ends); i++) {
         ok(check_against(ends[i][0], ends[i][0], &by_default));
         fails(SPARTA_E_DIFFER, check_against(ends[i][1], ends[i][0], &by_default));
     }
@@ -227,16 +224,16 @@ static void slack_of_graphs(void **state)
                    "x", "q", "y") "output y\n",
                false},
               {G X W MM "output h\n", false}};
-    for (size_t i = 0; i < SPARTA_COUNT(of); i++) {
-        sparta_graph *g = typed(graph(of[i].text));
+    for (size_t i = 0; i < SP_COUNT(of); i++) {
+        sp_graph *g = typed(graph(of[i].text));
         inputs in = make_inputs(g, 5, 1, 1);
         sparta_tensor out;
         double slack;
-        ok(sparta_ops_answer(cx, g, &(sparta_answer){in.in, in.n, &out, &slack}));
+        ok(sp_ops_answer(cx, g, &(sp_answer){in.in, in.n, &out, &slack}));
         assert_true(of[i].flips ? slack > 1e-4 && slack < 0.2 : slack < 1e-5);
-        sparta_free(cx, out.data);
+        sp_free(cx, out.data);
         free_inputs(&in);
-        sparta_graph_free(g);
+        sp_graph_free(g);
     }
 }
 
@@ -245,21 +242,21 @@ static void check_without_memory(void **state)
 {
     (void)state;
     static const char *const texts[] = {QUANTISED("w", "t"), G X W MM "output h\n"};
-    for (size_t i = 0; i < SPARTA_COUNT(texts); i++) {
-        sparta_graph *want = typed(graph(texts[i]));
+    for (size_t i = 0; i < SP_COUNT(texts); i++) {
+        sp_graph *want = typed(graph(texts[i]));
         sparta_package *p = compile(graph(texts[i]));
-        const size_t before = sparta_ctx_memory(cx);
+        const size_t before = sp_ctx_memory(cx);
         sparta_status status = SPARTA_E_MEMORY;
         for (uint64_t n = 1; status != SPARTA_OK && n < 10000; n++) {
-            sparta_ctx_fail_alloc(cx, n, false);
-            status = sparta_lower_verify(cx, p, want, &by_default);
+            sp_ctx_fail_alloc(cx, n, false);
+            status = sp_lower_verify(cx, p, want, &by_default);
             if (status) assert_int_equal(status, SPARTA_E_MEMORY);
         }
-        sparta_ctx_fail_alloc(cx, 0, false);
+        sp_ctx_fail_alloc(cx, 0, false);
         assert_int_equal(status, SPARTA_OK);
-        assert_true(sparta_ctx_memory(cx) <= before + 4096); /* the graph's arena may have grown */
+        assert_true(sp_ctx_memory(cx) <= before + 4096); /* the graph's arena may have grown */
         sparta_package_close(p);
-        sparta_graph_free(want);
+        sp_graph_free(want);
     }
 }
 
@@ -275,12 +272,12 @@ static void costs(void **state)
          "input x: f32[batch,3,16,16]\nconst w: f32[4,3,3,3] @\"w\"\nnode y: ? = Conv(x, w) {pads=[1,1,1,1]} "
          "\"y\"\noutput y\n",
          10 * 4 * 16 * 16 * 27}};
-    for (size_t i = 0; i < SPARTA_COUNT(of); i++) {
-        sparta_graph *g = typed(graph(of[i].text));
+    for (size_t i = 0; i < SP_COUNT(of); i++) {
+        sp_graph *g = typed(graph(of[i].text));
         double cost;
-        ok(sparta_ops_cost(cx, g, &(sparta_bindings){1, (const char *[]){"batch"}, (int64_t[]){10}}, &cost));
+        ok(sp_ops_cost(cx, g, &(sp_bindings){1, (const char *[]){"batch"}, (int64_t[]){10}}, &cost));
         assert_true(cost >= of[i].want && cost <= 2.5 * of[i].want);
-        sparta_graph_free(g);
+        sp_graph_free(g);
     }
 }
 
@@ -290,7 +287,7 @@ static void costs(void **state)
  * references. */
 static double norm_error(const char *text, float gain, float mean)
 {
-    sparta_graph *want = typed(graph(text));
+    sp_graph *want = typed(graph(text));
     sparta_package *p = compile(graph(text));
     sparta_session *s = session(p, 1);
     inputs in = make_inputs(want, 67, 1, 3);
@@ -307,7 +304,7 @@ static double norm_error(const char *text, float gain, float mean)
     free_inputs(&in);
     sparta_session_free(s);
     sparta_package_close(p);
-    sparta_graph_free(want);
+    sp_graph_free(want);
     return worst;
 }
 
@@ -316,13 +313,13 @@ static void norm_of_awkward_rows(void **state)
     (void)state;
     static const int widths[] = {1, 5, 24, 256, 768, 5000};
     static const float means[] = {0.1f, 1000, -1e5f, 3e7f};
-    for (size_t i = 0; i < SPARTA_COUNT(widths); i++) {
+    for (size_t i = 0; i < SP_COUNT(widths); i++) {
         char alone[256];
         snprintf(alone, sizeof alone,
                  G "input x: f32[batch,%d]\nconst g: f32[%d] @\"g\"\nnode y: ? = LayerNormalization(x, g) "
                    "\"y\"\noutput y\n",
                  widths[i], widths[i]);
-        for (size_t k = 0; k < SPARTA_COUNT(means); k++) assert_true(norm_error(alone, 0, means[k]) == 0);
+        for (size_t k = 0; k < SP_COUNT(means); k++) assert_true(norm_error(alone, 0, means[k]) == 0);
         if (widths[i] > 1) assert_true(norm_error(alone, 1, 1000) < 2e-6);
     }
 }

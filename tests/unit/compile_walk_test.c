@@ -16,50 +16,50 @@ typedef struct wish {              /* how the weights are pruned, and in which f
 } wish;
 
 /* Zero where |n - k| > 1. */
-static void keep_band(sparta_graph *g, const char *name)
+static void keep_band(sp_graph *g, const char *name)
 {
-    const sparta_tensor *w = sparta_graph_find(g, name)->constant;
+    const sparta_tensor *w = sp_graph_find(g, name)->constant;
     for (int64_t i = 0; i < w->dim[0]; i++)
         for (int64_t j = 0; j < w->dim[1]; j++)
             if (i - j > 1 || j - i > 1) ((float *)w->data)[i * w->dim[1] + j] = 0;
 }
 
 /* The model as the wish prunes it; `o` says what it pins. */
-static sparta_graph *wished(const wish *q, sparta_schedule **s, sparta_obeyed *o)
+static sp_graph *wished(const wish *q, sparta_schedule **s, sp_obeyed *o)
 {
     const bool band = !strcmp(q->sparsify, "band");
     char text[2048];
-    sparta_graph *g = graph(MODEL);
+    sp_graph *g = graph(MODEL);
     if (band) keep_band(g, "w"), keep_band(g, "v");
     snprintf(text, sizeof text, "tensor \"?\" {\n  %s%s\n  format %s\n}\n", band ? "" : "sparsify ",
              band ? "" : q->sparsify, q->format);
     ok(sparta_schedule_parse(cx, text, "wish", root, s));
-    ok(sparta_compile_schedule(cx, g, *s, o));
+    ok(sp_compile_schedule(cx, g, *s, o));
     return g;
 }
 
-static sparta_package *compiled(const wish *q, sparta_compile_request r, sparta_status want)
+static sparta_package *compiled(const wish *q, sp_compile_request r, sparta_status want)
 {
     sparta_schedule *s;
-    sparta_obeyed o;
+    sp_obeyed o;
     sparta_package *p = NULL;
-    sparta_graph *g = wished(q, &s, &o);
+    sp_graph *g = wished(q, &s, &o);
     r.obeyed = &o;
-    fails(want, sparta_compile_graph(cx, g, &r, &p));
-    if (want) sparta_graph_free(g);
+    fails(want, sp_compile_graph(cx, g, &r, &p));
+    if (want) sp_graph_free(g);
     sparta_schedule_free(s);
     return p;
 }
 
 /* ------------------------------------------------------------------ what is in the package */
 
-static size_t bytes_of(const sparta_packed *p)
+static size_t bytes_of(const sp_packed *p)
 {
     size_t bytes = 0, one;
-    for (int i = -1; i < 2 * SPARTA_LEVELS; i++) {
+    for (int i = -1; i < 2 * SP_LEVELS; i++) {
         const sparta_tensor *t = i < 0 ? &p->values : i % 2 ? &p->pos[i / 2] : &p->crd[i / 2];
         if (!t->data) continue;
-        ok(sparta_tensor_bytes(cx, t->dtype, t->rank, t->dim, &one));
+        ok(sp_tensor_bytes(cx, t->dtype, t->rank, t->dim, &one));
         bytes += one;
     }
     for (int i = 0; i < p->parts; i++) bytes += bytes_of(&p->part[i]);
@@ -69,39 +69,39 @@ static size_t bytes_of(const sparta_packed *p)
 /* The weight lies in exactly the format that was asked for, with as many bytes as the format says. */
 static void stored_so(const sparta_package *p, const char *name, const char *asked)
 {
-    const sparta_weight *w = sparta_package_weight(p, name);
-    sparta_format f;
-    sparta_format_stats stats;
-    sparta_arena *arena = sparta_arena_create(cx);
+    const sp_weight *w = sp_package_weight(p, name);
+    sp_format f;
+    sp_format_stats stats;
+    sp_arena *arena = sp_arena_create(cx);
     sparta_tensor t;
     assert_non_null(w);
     assert_true(w->packed);
-    ok(sparta_format_parse(cx, asked, &f));
-    if (!sparta_format_equal(&w->pack.format, &f)) fail_msg("%s: not stored as %s", name, asked);
-    ok(sparta_package_fetch(arena, w, &t));
+    ok(sp_format_parse(cx, asked, &f));
+    if (!sp_format_equal(&w->pack.format, &f)) fail_msg("%s: not stored as %s", name, asked);
+    ok(sp_package_fetch(arena, w, &t));
     sparta_tensor as_packed = t;
     if (w->swapped) {
         as_packed.dim[0] = t.dim[1], as_packed.dim[1] = t.dim[0];
         as_packed.stride[0] = t.stride[1], as_packed.stride[1] = t.stride[0];
     }
-    ok(sparta_format_measure(cx, &f, &as_packed, NULL, &stats));
+    ok(sp_format_measure(cx, &f, &as_packed, NULL, &stats));
     if (stats.bytes != bytes_of(&w->pack))
         fail_msg("%s as %s: %zu bytes, measure says %zu", name, asked, bytes_of(&w->pack), stats.bytes);
-    sparta_arena_free(arena);
+    sp_arena_free(arena);
 }
 
 static void says_walk(const sparta_package *p, const char *node, const wish *q)
 {
-    const sparta_node *n = node_named(p, node);
-    sparta_format f, stored;
+    const sp_node *n = node_named(p, node);
+    sp_format f, stored;
     assert_string_equal(said_of(n, "implement"), "walk");
     assert_string_equal(said_of(n, "kernel"), "walk");
     mentions(said_of(n, "reason"), "has no kernel of its own: run by the generic walker", __FILE__, __LINE__);
     mentions(said_of(n, "reason"), " than dense (modelled: ", __FILE__, __LINE__);
     if (strlen(q->format) <= 100) mentions(said_of(n, "reason"), q->format, __FILE__, __LINE__);
-    ok(sparta_format_parse(cx, said_of(n, "format"), &stored));
-    ok(sparta_format_parse(cx, q->format, &f));
-    assert_true(sparta_format_equal(&f, &stored));
+    ok(sp_format_parse(cx, said_of(n, "format"), &stored));
+    ok(sp_format_parse(cx, q->format, &f));
+    assert_true(sp_format_equal(&f, &stored));
 }
 
 /* ------------------------------------------------------------------ every format */
@@ -144,13 +144,13 @@ static const wish wishes[] = {
 };
 
 /* At several sizes: one panel, a full one and a rest, several; alone and with two threads. */
-static void answers(const sparta_package *p, const sparta_graph *want, const char *what)
+static void answers(const sparta_package *p, const sp_graph *want, const char *what)
 {
     static const int64_t batch[] = {1, 67, 300};
-    results first[SPARTA_COUNT(batch)];
+    results first[SP_COUNT(batch)];
     for (int threads = 1; threads <= 2; threads++) {
         sparta_session *s = session(p, threads);
-        for (size_t i = 0; i < SPARTA_COUNT(batch); i++) {
+        for (size_t i = 0; i < SP_COUNT(batch); i++) {
             inputs in = make_inputs(want, batch[i], 1, i + 1);
             results got = run(s, p, &in), right = reference(want, &in);
             close_enough(&got, &right, 2e-5, what);
@@ -168,17 +168,17 @@ static void answers(const sparta_package *p, const sparta_graph *want, const cha
 }
 
 /* The graph again: the weights are those that went in, bit for bit, and it compiles dense. */
-static void unpacks(const sparta_package *p, const sparta_graph *want)
+static void unpacks(const sparta_package *p, const sp_graph *want)
 {
-    sparta_graph *g;
-    ok(sparta_compile_unplan(cx, p, &g));
+    sp_graph *g;
+    ok(sp_compile_unplan(cx, p, &g));
     for (int i = 0; i < 2; i++) {
-        const sparta_tensor *a = sparta_graph_find(g, i ? "v" : "w")->constant,
-                            *b = sparta_graph_find(want, i ? "v" : "w")->constant;
-        assert_true(sparta_tensor_same_shape(a, b));
+        const sparta_tensor *a = sp_graph_find(g, i ? "v" : "w")->constant,
+                            *b = sp_graph_find(want, i ? "v" : "w")->constant;
+        assert_true(sp_tensor_same_shape(a, b));
         assert_memory_equal(a->data, b->data, (size_t)sparta_tensor_elements(b) * sizeof(float));
     }
-    sparta_compile_request r = quick();
+    sp_compile_request r = quick();
     r.options.dense_only = 1;
     sparta_package *dense = compile_in(cx, g, r);
     assert_string_equal(said_of(node_named(dense, "/h"), "implement"), "dense4");
@@ -189,29 +189,28 @@ static void unpacks(const sparta_package *p, const sparta_graph *want)
 static void try_wish(const wish *q, const char *target)
 {
     sparta_schedule *s;
-    sparta_obeyed o;
-    sparta_graph *want = typed(wished(q, &s, &o));
-    sparta_compile_request r = quick();
+    sp_obeyed o;
+    sp_graph *want = typed(wished(q, &s, &o));
+    sp_compile_request r = quick();
     sparta_package *p, *again;
     r.options.target = target;
     p = compiled(q, r, SPARTA_OK);
     says_walk(p, "/h", q), says_walk(p, "/k", q);
     stored_so(p, "w", q->format), stored_so(p, "v", q->format);
     answers(p, want, q->format);
-    ok(sparta_package_write(cx, p, in_root("walk.sparta")));
+    ok(sp_package_write(cx, p, in_root("walk.sparta")));
     ok(sparta_package_open(cx, in_root("walk.sparta"), &again));
-    ok(sparta_package_check_weights(cx, again));
+    ok(sp_package_check_weights(cx, again));
     says_walk(again, "/h", q), says_walk(again, "/k", q);
     stored_so(again, "w", q->format), stored_so(again, "v", q->format);
     answers(again, want, q->format);
     unpacks(again, want);
     print_message("%-60s %8zu bytes of weights, %8zu of package\n", q->format,
-                  bytes_of(&sparta_package_weight(p, "w")->pack) +
-                      bytes_of(&sparta_package_weight(p, "v")->pack),
+                  bytes_of(&sp_package_weight(p, "w")->pack) + bytes_of(&sp_package_weight(p, "v")->pack),
                   again->bytes);
     sparta_package_close(again), sparta_package_close(p);
     sparta_schedule_free(s);
-    sparta_graph_free(want);
+    sp_graph_free(want);
 }
 
 /* Sums that were read belong to the context: one of this test's own. A second time they take no more. */
@@ -220,10 +219,10 @@ static void every_format(void **state)
     (void)state;
     sparta_ctx *mine = cx;
     cx = context(cache, NULL);
-    for (size_t i = 0; i < SPARTA_COUNT(wishes); i++) try_wish(&wishes[i], i % 2 ? "portable" : NULL);
-    const size_t held = sparta_ctx_memory(cx);
-    for (size_t i = 0; i < SPARTA_COUNT(wishes); i += 3) try_wish(&wishes[i], i % 2 ? NULL : "portable");
-    assert_int_equal(sparta_ctx_memory(cx), held);
+    for (size_t i = 0; i < SP_COUNT(wishes); i++) try_wish(&wishes[i], i % 2 ? "portable" : NULL);
+    const size_t held = sp_ctx_memory(cx);
+    for (size_t i = 0; i < SP_COUNT(wishes); i += 3) try_wish(&wishes[i], i % 2 ? NULL : "portable");
+    assert_int_equal(sp_ctx_memory(cx), held);
     sparta_ctx_free(cx);
     cx = mine;
 }
@@ -233,9 +232,9 @@ static void every_format(void **state)
 static const char *zoo_file(const char *name, const char *sizes)
 {
     const char *path = in_root("model.onnx");
-    sparta_graph *g = zoo(name, NULL, sizes);
-    ok(sparta_onnx_write(cx, g, path));
-    sparta_graph_free(g);
+    sp_graph *g = zoo(name, NULL, sizes);
+    ok(sp_onnx_write(cx, g, path));
+    sp_graph_free(g);
     return path;
 }
 
@@ -251,21 +250,21 @@ static void transformers(void **state)
 {
     (void)state;
     static const char *const formats[] = {"csr", "bsr(4)", "dcsr", "bitmap"};
-    for (size_t f = 0; f < SPARTA_COUNT(formats); f++) {
+    for (size_t f = 0; f < SP_COUNT(formats); f++) {
         const char *onnx = zoo_file("bert-mini", SMALL_BERT), *schedule = in_root("s.sched");
         char text[256];
-        sparta_compile_request r = quick();
+        sp_compile_request r = quick();
         sparta_package *p, *again;
         snprintf(text, sizeof text,
                  "tensor \"encoder.layer.*.weight\" { sparsify magnitude(4x4, 0.7); format %s }\n",
                  formats[f]);
-        ok(sparta_file_write(cx, schedule, text, strlen(text)));
+        ok(sp_file_write(cx, schedule, text, strlen(text)));
         r.options.schedule = schedule;
-        ok(sparta_compile_file(cx, onnx, &r, &p)); /* compares with the references of the file */
-        assert_int_equal(walkers(p), 8);           /* of each layer: QKV, projection, up, down */
-        ok(sparta_package_write(cx, p, in_root("bert.sparta")));
+        ok(sp_compile_file(cx, onnx, &r, &p)); /* compares with the references of the file */
+        assert_int_equal(walkers(p), 8);       /* of each layer: QKV, projection, up, down */
+        ok(sp_package_write(cx, p, in_root("bert.sparta")));
         ok(sparta_package_open(cx, in_root("bert.sparta"), &again));
-        ok(sparta_package_check_weights(cx, again));
+        ok(sp_package_check_weights(cx, again));
         for (int threads = 1; threads <= 2; threads++) {
             sparta_session *s = session(p, threads), *t = session(again, threads);
             for (int64_t sequence = 7; sequence <= 64; sequence += 57) {
@@ -285,7 +284,7 @@ static void transformers(void **state)
 static void never_by_itself(void **state)
 {
     (void)state;
-    sparta_compile_request r = quick();
+    sp_compile_request r = quick();
     sparta_package *p = compile(graph(MODEL));
     assert_int_equal(walkers(p), 0);
     sparta_package_close(p);
@@ -298,17 +297,17 @@ static void times_are_measured(void **state)
 {
     (void)state;
     const wish q = {"csr", "magnitude(1x1, 0.9)"};
-    sparta_compile_request r = quick();
+    sp_compile_request r = quick();
     r.options.no_measure = 0;
     for (int round = 0; round < 2; round++) { /* the second time from the database */
         sparta_package *p = compiled(&q, r, SPARTA_OK);
-        const sparta_node *n = node_named(p, "/h");
+        const sp_node *n = node_named(p, "/h");
         mentions(said_of(n, "reason"), "format csr has no kernel of its own: run by the generic walker, ",
                  __FILE__, __LINE__);
         mentions(said_of(n, "reason"), " than dense (measured: ", __FILE__, __LINE__);
         assert_string_equal(said_of(n, "source"), round ? "database" : "measured");
-        assert_true(sparta_attr_float(&n->attrs, "us", 0) > 0);
-        assert_true(sparta_attr_float(&n->attrs, "dense_us", 0) > 0);
+        assert_true(sp_attr_float(&n->attrs, "us", 0) > 0);
+        assert_true(sp_attr_float(&n->attrs, "dense_us", 0) > 0);
         sparta_package_close(p);
     }
     /* Another format of the same weight has a time of its own. */
@@ -322,13 +321,13 @@ static void layers_show_pins(void **state)
 {
     (void)state;
     sparta_schedule *s;
-    sparta_obeyed o;
-    sparta_layer *layer;
+    sp_obeyed o;
+    sp_layer *layer;
     int n;
-    sparta_arena *arena = sparta_arena_create(cx);
-    sparta_graph *g = wished(&(wish){"ell", "magnitude(1x1, 0.9)"}, &s, &o);
-    ok(sparta_compile_passes(g));
-    ok(sparta_compile_layers(cx, arena, g, in_root("none.db"), &o, &layer, &n));
+    sp_arena *arena = sp_arena_create(cx);
+    sp_graph *g = wished(&(wish){"ell", "magnitude(1x1, 0.9)"}, &s, &o);
+    ok(sp_compile_passes(g));
+    ok(sp_compile_layers(cx, arena, g, in_root("none.db"), &o, &layer, &n));
     assert_int_equal(n, 2);
     for (int i = 0; i < n; i++) {
         assert_string_equal(layer[i].implement, "walk");
@@ -336,11 +335,11 @@ static void layers_show_pins(void **state)
         mentions(layer[i].format, "packed[auto]", __FILE__, __LINE__);
         mentions(layer[i].reason, "format ell has no kernel of its own", __FILE__, __LINE__);
     }
-    ok(sparta_compile_layers(cx, arena, g, in_root("none.db"), NULL, &layer, &n));
+    ok(sp_compile_layers(cx, arena, g, in_root("none.db"), NULL, &layer, &n));
     for (int i = 0; i < n; i++)
-        assert_true(sparta_implement_find(layer[i].implement)->sparse && strcmp(layer[i].implement, "walk"));
-    sparta_arena_free(arena);
-    sparta_graph_free(g);
+        assert_true(sp_implement_find(layer[i].implement)->sparse && strcmp(layer[i].implement, "walk"));
+    sp_arena_free(arena);
+    sp_graph_free(g);
     sparta_schedule_free(s);
 }
 
@@ -349,14 +348,14 @@ static void layers_show_pins(void **state)
 static void inspected(const wish *q, double limit, sparta_status expected)
 {
     sparta_schedule *s;
-    sparta_obeyed o;
-    sparta_layer *layer;
+    sp_obeyed o;
+    sp_layer *layer;
     int n;
-    sparta_graph *g = wished(q, &s, &o);
+    sp_graph *g = wished(q, &s, &o);
     o.limit = limit;
-    ok(sparta_compile_passes(g));
-    fails(expected, sparta_compile_layers(cx, g->arena, g, in_root("none.db"), &o, &layer, &n));
-    sparta_graph_free(g);
+    ok(sp_compile_passes(g));
+    fails(expected, sp_compile_layers(cx, g->arena, g, in_root("none.db"), &o, &layer, &n));
+    sp_graph_free(g);
     sparta_schedule_free(s);
 }
 
@@ -364,7 +363,7 @@ static void too_much(void **state)
 {
     (void)state;
     const wish q = {"bsr(16)", "magnitude(1x1, 0.95)"};
-    sparta_compile_request r = quick();
+    sp_compile_request r = quick();
     compiled(&q, r, SPARTA_E_LIMIT);
     says("wish:3:3: "); /* the clause */
     says("format bsr(16) of '/h'");
@@ -387,18 +386,18 @@ static void crowded(void **state)
 {
     (void)state;
     sparta_schedule *s;
-    sparta_obeyed o;
+    sp_obeyed o;
     sparta_package *p;
-    sparta_graph *g = graph(MODEL);
+    sp_graph *g = graph(MODEL);
     const char *text = "tensor \"w\" { sparsify magnitude(1x1, 0.5)\n    format nm24 }";
     ok(sparta_schedule_parse(cx, text, "wish", root, &s));
-    sparta_compile_request r = quick();
+    sp_compile_request r = quick();
     r.obeyed = &o;
-    sparta_status status = sparta_compile_schedule(cx, g, s, &o);
-    if (status == SPARTA_OK) status = sparta_compile_graph(cx, g, &r, &p);
+    sparta_status status = sp_compile_schedule(cx, g, s, &o);
+    if (status == SPARTA_OK) status = sp_compile_graph(cx, g, &r, &p);
     assert_int_not_equal(status, SPARTA_OK);
     says("wish:2:5: ");
-    sparta_graph_free(g);
+    sp_graph_free(g);
     sparta_schedule_free(s);
 }
 
@@ -406,7 +405,7 @@ static void refusals(void **state)
 {
     (void)state;
     const wish q = {"csr", "magnitude(1x1, 0.8)"};
-    sparta_compile_request r = quick();
+    sp_compile_request r = quick();
     r.options.dense_only = 1;
     compiled(&q, r, SPARTA_E_UNSUPPORTED);
     says("wish:3:3: ");
@@ -418,7 +417,7 @@ static void refusals(void **state)
     cx = sparta_ctx_create(&co);
     compiled(&q, quick(), SPARTA_E_UNSUPPORTED);
     says("--strict allows no sparse product");
-    assert_int_equal(sparta_ctx_memory(cx), 0);
+    assert_int_equal(sp_ctx_memory(cx), 0);
     sparta_ctx_free(cx);
     cx = mine;
 }
@@ -430,31 +429,31 @@ static void refusals(void **state)
     "tensor \"w\" { sparsify magnitude(4x1, 0.5)\nformat sum{rownnz<=20 -> ell; rest -> quads(16)} }\n"      \
     "tensor \"v\" { format groups }"
 typedef struct held {
-    sparta_arena *arena;
-    sparta_graph *graph;
+    sp_arena *arena;
+    sp_graph *graph;
     sparta_package *package;
     sparta_session *session;
 } held;
 
 static sparta_status everything(sparta_ctx *c, const char *text, held *h)
 {
-    sparta_compile_request r = quick();
-    sparta_obeyed o;
+    sp_compile_request r = quick();
+    sp_obeyed o;
     sparta_schedule *schedule = NULL;
     maker m = {h->arena};
-    SPARTA_TRY(sparta_schedule_parse(c, text, "s", root, &schedule));
+    SP_TRY(sparta_schedule_parse(c, text, "s", root, &schedule));
     r.obeyed = &o;
     r.options.target = "portable";
-    sparta_status status = sparta_graph_parse(c, MODEL, make_weight, &m, &h->graph);
-    if (status == SPARTA_OK) status = sparta_compile_schedule(c, h->graph, schedule, &o);
-    if (status == SPARTA_OK) status = sparta_compile_graph(c, h->graph, &r, &h->package);
+    sparta_status status = sp_graph_parse(c, MODEL, make_weight, &m, &h->graph);
+    if (status == SPARTA_OK) status = sp_compile_schedule(c, h->graph, schedule, &o);
+    if (status == SPARTA_OK) status = sp_compile_graph(c, h->graph, &r, &h->package);
     sparta_schedule_free(schedule);
-    SPARTA_TRY(status);
+    SP_TRY(status);
     h->graph = NULL; /* the package's */
-    SPARTA_TRY(sparta_package_write(c, h->package, in_root("sweep.sparta")));
+    SP_TRY(sp_package_write(c, h->package, in_root("sweep.sparta")));
     sparta_package_close(h->package);
     h->package = NULL;
-    SPARTA_TRY(sparta_package_open(c, in_root("sweep.sparta"), &h->package));
+    SP_TRY(sparta_package_open(c, in_root("sweep.sparta"), &h->package));
     const sparta_session_options so = {.size = sizeof so, .threads = 1};
     return sparta_session_create(c, h->package, &so, &h->session);
 }
@@ -463,19 +462,19 @@ static void sweep(const char *text, bool keeps)
 {
     for (uint64_t n = 1;; n++) {
         sparta_ctx *c = context("", NULL);
-        held h = {.arena = sparta_arena_create(c)};
-        sparta_ctx_fail_alloc(c, n, false);
+        held h = {.arena = sp_arena_create(c)};
+        sp_ctx_fail_alloc(c, n, false);
         const sparta_status status = everything(c, text, &h);
-        const bool reached = sparta_ctx_alloc_count(c) >= n;
+        const bool reached = sp_ctx_alloc_count(c) >= n;
         if (status != SPARTA_OK && status != SPARTA_E_MEMORY)
             fail_msg("allocation %lu: %s: %s", (unsigned long)n, sparta_status_name(status),
                      sparta_message(c));
         sparta_session_free(h.session);
         sparta_package_close(h.package);
-        sparta_graph_free(h.graph);
-        sparta_arena_free(h.arena);
-        if (!keeps && sparta_ctx_memory(c))
-            fail_msg("allocation %lu: %zu bytes are lost", (unsigned long)n, sparta_ctx_memory(c));
+        sp_graph_free(h.graph);
+        sp_arena_free(h.arena);
+        if (!keeps && sp_ctx_memory(c))
+            fail_msg("allocation %lu: %zu bytes are lost", (unsigned long)n, sp_ctx_memory(c));
         sparta_ctx_free(c);
         if (reached) continue;
         assert_int_equal(status, SPARTA_OK);

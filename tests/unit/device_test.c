@@ -31,7 +31,7 @@ static void cpuinfo(const char *key, char *out, size_t size)
 static void cpu_agrees_with_the_kernel(void **state)
 {
     (void)state;
-    const sparta_cpu *c = sparta_cpu_info();
+    const sp_cpu *c = sp_cpu_info();
     char value[8192];
     cpuinfo("vendor_id", value, sizeof value);
     if (!value[0]) skip();
@@ -40,7 +40,7 @@ static void cpu_agrees_with_the_kernel(void **state)
     assert_int_equal(c->family, atoi(value));
     cpuinfo("model", value, sizeof value);
     assert_int_equal(c->model, atoi(value));
-    assert_int_equal(c->cores, sparta_cores());
+    assert_int_equal(c->cores, sp_cores());
     assert_true(c->memory > (size_t)64 << 20);
     assert_true(c->l1d == 0 || (c->l1d >= 8 << 10 && c->l1d <= 1 << 20));
     assert_true(c->l2 == 0 || c->l2 > c->l1d);
@@ -54,71 +54,71 @@ static void isa_agrees_with_the_kernel(void **state)
     cpuinfo("flags", flags, sizeof flags);
     if (!flags[0]) skip();
     snprintf(padded, sizeof padded, " %s ", flags);
-    snprintf(isa, sizeof isa, "%s", sparta_cpu_info()->isa);
+    snprintf(isa, sizeof isa, "%s", sp_cpu_info()->isa);
     assert_true(isa[0] != 0);
     for (char *word; (word = strsep(&rest, " "));) {
         char needle[64];
         snprintf(needle, sizeof needle, " %s ", strcmp(word, "lzcnt") ? word : "abm");
         if (!strstr(padded, needle)) fail_msg("isa has %s and /proc/cpuinfo has not", word);
-        assert_true(sparta_cpu_has(word));
+        assert_true(sp_cpu_has(word));
     }
-    assert_int_equal(sparta_cpu_has("avx512f"), strstr(padded, " avx512f ") != NULL);
+    assert_int_equal(sp_cpu_has("avx512f"), strstr(padded, " avx512f ") != NULL);
 }
 
 static void has_matches_whole_words(void **state)
 {
     (void)state;
-    assert_false(sparta_cpu_has(""));
-    assert_false(sparta_cpu_has("vx"));
-    assert_false(sparta_cpu_has("avx51"));
-    assert_false(sparta_cpu_has("avx2 fma avx512f nonsense"));
+    assert_false(sp_cpu_has(""));
+    assert_false(sp_cpu_has("vx"));
+    assert_false(sp_cpu_has("avx51"));
+    assert_false(sp_cpu_has("avx2 fma avx512f nonsense"));
 }
 
 static void digest_is_stable(void **state)
 {
     (void)state;
-    assert_true(sparta_cpu_digest() != 0);
-    assert_true(sparta_cpu_digest() == sparta_cpu_digest());
+    assert_true(sp_cpu_digest() != 0);
+    assert_true(sp_cpu_digest() == sp_cpu_digest());
 }
 
 static void targets_parse_back(void **state)
 {
     (void)state;
-    sparta_target t = SPARTA_TARGET_PORTABLE;
-    for (int i = 0; i < SPARTA_TARGETS; i++) {
-        assert_true(sparta_target_parse(sparta_target_name((sparta_target)i), &t));
+    sp_target t = SP_TARGET_PORTABLE;
+    for (int i = 0; i < SP_TARGETS; i++) {
+        assert_true(sp_target_parse(sp_target_name((sp_target)i), &t));
         assert_int_equal(t, i);
-        assert_true(sparta_target_bytes((sparta_target)i) >= 16);
+        assert_true(sp_target_bytes((sp_target)i) >= 16);
     }
-    assert_false(sparta_target_parse("AVX512", &t));
-    assert_false(sparta_target_parse("", &t));
-    assert_false(sparta_target_parse(NULL, &t));
-    assert_int_equal(t, SPARTA_TARGETS - 1); /* a failure leaves it */
-    assert_false(sparta_target_fits((sparta_target)99));
-    assert_false(sparta_target_fits((sparta_target)-1));
-    assert_string_equal(sparta_target_name((sparta_target)99), "unknown");
-    assert_string_equal(sparta_target_flags((sparta_target)99), "");
+    assert_false(sp_target_parse("AVX512", &t));
+    assert_false(sp_target_parse("", &t));
+    assert_false(sp_target_parse(NULL, &t));
+    assert_int_equal(t, SP_TARGETS - 1); /* a failure leaves it */
+    assert_false(sp_target_fits((sp_target)99));
+    assert_false(sp_target_fits((sp_target)-1));
+    assert_string_equal(sp_target_name((sp_target)99), "unknown");
+    assert_string_equal(sp_target_flags((sp_target)99), "");
 }
 
 static void the_environment_lowers_what_fits(void **state)
 {
     (void)state;
-    bool had = sparta_target_fits(SPARTA_TARGET_AVX512);
-    assert_true(sparta_target_fits(SPARTA_TARGET_PORTABLE));
+    bool had = sp_target_fits(SP_TARGET_AVX512);
+    assert_true(sp_target_fits(SP_TARGET_PORTABLE));
     setenv("SPARTA_TARGET", "portable", 1);
-    assert_false(sparta_target_fits(SPARTA_TARGET_AVX512));
-    assert_int_equal(sparta_target_best(), SPARTA_TARGET_PORTABLE);
-    assert_true(sparta_peak_flops(SPARTA_TARGET_AVX512, 1, 0.001) == 0);
+    assert_false(sp_target_fits(SP_TARGET_AVX512));
+    assert_int_equal(sp_target_best(), SP_TARGET_PORTABLE);
+    assert_true(sp_peak_flops(SP_TARGET_AVX512, 1, 0.001) == 0);
     setenv("SPARTA_TARGET", "avx512", 1); /* cannot raise */
-    assert_int_equal(sparta_target_fits(SPARTA_TARGET_AVX512), had);
-    assert_true(sparta_target_fits(SPARTA_TARGET_PORTABLE));
+    assert_int_equal(sp_target_fits(SP_TARGET_AVX512), had);
+    assert_true(sp_target_fits(SP_TARGET_PORTABLE));
     setenv("SPARTA_TARGET", "nonsense", 1);
-    assert_int_equal(sparta_target_fits(SPARTA_TARGET_AVX512), had);
+    assert_int_equal(sp_target_fits(SP_TARGET_AVX512), had);
     unsetenv("SPARTA_TARGET");
     if (had) {
-        assert_int_equal(sparta_target_best(), SPARTA_TARGET_AVX512);
+        assert_int_equal(sp_target_best(), SP_TARGET_AVX512);
         setenv("SPARTA_TARGET", "avx2", 1);
-        assert_int_equal(sparta_target_best(), SPARTA_TARGET_AVX2);
+        assert_int_equal(sp_target_best(), SP_TARGET_AVX2);
         unsetenv("SPARTA_TARGET");
     }
 }
@@ -126,19 +126,19 @@ static void the_environment_lowers_what_fits(void **state)
 static void peaks_make_sense(void **state)
 {
     (void)state;
-    double plain = sparta_peak_flops(SPARTA_TARGET_PORTABLE, 1, 0.02);
-    double both = sparta_peak_flops(SPARTA_TARGET_PORTABLE, 2, 0.02);
+    double plain = sp_peak_flops(SP_TARGET_PORTABLE, 1, 0.02);
+    double both = sp_peak_flops(SP_TARGET_PORTABLE, 2, 0.02);
     assert_true(plain > 1e9 && plain < 1e12);
-    int most = sparta_cores() > 1 ? 2 : 1;
+    int most = sp_cores() > 1 ? 2 : 1;
     if (both < plain * 0.8 || both > plain * (most + 1)) fail_msg("1 thread %g, 2 threads %g", plain, both);
-    if (sparta_target_fits(SPARTA_TARGET_AVX512)) {
-        double wide = sparta_peak_flops(SPARTA_TARGET_AVX512, 1, 0.02);
+    if (sp_target_fits(SP_TARGET_AVX512)) {
+        double wide = sp_peak_flops(SP_TARGET_AVX512, 1, 0.02);
         print_message("peak: portable %.1f GF/s, avx512 %.1f GF/s\n", plain / 1e9, wide / 1e9);
         assert_true(wide > 1.5 * plain && wide < 64 * 8e9 * 2);
-        double narrow = sparta_peak_flops(SPARTA_TARGET_AVX2, 1, 0.02);
+        double narrow = sp_peak_flops(SP_TARGET_AVX2, 1, 0.02);
         assert_true(narrow > 1.5 * plain && narrow < 1.2 * wide);
     }
-    double bytes = sparta_peak_bandwidth(1, 0.05);
+    double bytes = sp_peak_bandwidth(1, 0.05);
     print_message("bandwidth: %.1f GB/s\n", bytes / 1e9);
     assert_true(bytes > 1e8 && bytes < 1e12);
 }
@@ -146,12 +146,12 @@ static void peaks_make_sense(void **state)
 static void odd_requests_are_answered(void **state)
 {
     (void)state;
-    double start = sparta_now();
-    assert_true(sparta_peak_flops(sparta_target_best(), 0, -1) > 0);
-    assert_true(sparta_peak_flops(sparta_target_best(), 100000, 0.0 / 0.0) > 0);
-    assert_true(sparta_peak_flops((sparta_target)77, 1, 1) == 0);
-    assert_true(sparta_peak_bandwidth(-3, 0) > 0);
-    assert_true(sparta_now() - start < 20);
+    double start = sp_now();
+    assert_true(sp_peak_flops(sp_target_best(), 0, -1) > 0);
+    assert_true(sp_peak_flops(sp_target_best(), 100000, 0.0 / 0.0) > 0);
+    assert_true(sp_peak_flops((sp_target)77, 1, 1) == 0);
+    assert_true(sp_peak_bandwidth(-3, 0) > 0);
+    assert_true(sp_now() - start < 20);
 }
 
 int main(void)

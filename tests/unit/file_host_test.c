@@ -47,14 +47,14 @@ static void killed_writers_are_swept(void **state)
     const place *p = *state;
     pid_t pid = fork();
     if (pid == 0) {
-        sparta_atomic *f = sparta_atomic_open(p->cx, in(p, "out"));
-        if (!f || sparta_atomic_write(f, "half", 4)) _exit(1);
+        sp_atomic *f = sp_atomic_open(p->cx, in(p, "out"));
+        if (!f || sp_atomic_write(f, "half", 4)) _exit(1);
         raise(SIGKILL);
     }
     int status = 0;
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFSIGNALED(status));
-    assert_int_equal(sparta_file_write(p->cx, in(p, "other"), "whole", 5), SPARTA_OK);
+    assert_int_equal(sp_file_write(p->cx, in(p, "other"), "whole", 5), SPARTA_OK);
     char command[100];
     snprintf(command, sizeof command, "test \"$(ls -A %s)\" = other", p->folder);
     assert_int_equal(system(command), 0);
@@ -74,13 +74,13 @@ static void other_files_stay(void **state)
     static const char *const stay[] = {"x.0123abcd.sparta-tmp", ".x.0123abcg.sparta-tmp",
                                        ".x.0123abcd",           ".0123abcd.sparta-tmp",
                                        ".x.23abcd.sparta-tmp",  ".x.0123abcd.sparta-tmp~"};
-    for (size_t i = 0; i < SPARTA_COUNT(stay); i++) make(in(p, stay[i]));
+    for (size_t i = 0; i < SP_COUNT(stay); i++) make(in(p, stay[i]));
     make(in(p, ".x.0123abcd.sparta-tmp"));
     make(in(p, ".y.0123abcd.sparta-tmp"));
     int fd = open(in(p, ".y.0123abcd.sparta-tmp"), O_RDWR);
     assert_int_equal(flock(fd, LOCK_EX), 0);
-    assert_int_equal(sparta_file_write(p->cx, in(p, "x"), "whole", 5), SPARTA_OK);
-    for (size_t i = 0; i < SPARTA_COUNT(stay); i++) assert_int_equal(access(in(p, stay[i]), F_OK), 0);
+    assert_int_equal(sp_file_write(p->cx, in(p, "x"), "whole", 5), SPARTA_OK);
+    for (size_t i = 0; i < SP_COUNT(stay); i++) assert_int_equal(access(in(p, stay[i]), F_OK), 0);
     assert_int_equal(access(in(p, ".x.0123abcd.sparta-tmp"), F_OK), -1);
     assert_int_equal(access(in(p, ".y.0123abcd.sparta-tmp"), F_OK), 0);
     close(fd);
@@ -91,27 +91,27 @@ static void other_files_stay(void **state)
 static void a_changed_file_is_found_out(void **state)
 {
     const place *p = *state;
-    sparta_mapped m;
+    sp_mapped m;
     const char *path = in(p, "w");
-    assert_int_equal(sparta_file_write(p->cx, path, "0123456789", 10), SPARTA_OK);
-    assert_int_equal(sparta_map_open(p->cx, path, &m), SPARTA_OK);
-    assert_int_equal(sparta_map_check(p->cx, &m, path), SPARTA_OK);
+    assert_int_equal(sp_file_write(p->cx, path, "0123456789", 10), SPARTA_OK);
+    assert_int_equal(sp_mapped_open(p->cx, path, &m), SPARTA_OK);
+    assert_int_equal(sp_mapped_check(p->cx, &m, path), SPARTA_OK);
     overwrite(path, "01234x"); /* the same size */
-    assert_int_equal(sparta_map_check(p->cx, &m, path), SPARTA_E_IO);
+    assert_int_equal(sp_mapped_check(p->cx, &m, path), SPARTA_E_IO);
     assert_non_null(strstr(sparta_message(p->cx), "it was written while it was in use"));
-    sparta_map_close(&m);
+    sp_mapped_close(&m);
 
-    assert_int_equal(sparta_map_open_beneath(p->cx, p->folder, "w", &m), SPARTA_OK);
+    assert_int_equal(sp_mapped_open_beneath(p->cx, p->folder, "w", &m), SPARTA_OK);
     assert_int_equal(truncate(path, 3), 0);
-    assert_int_equal(sparta_map_check(p->cx, &m, path), SPARTA_E_IO);
+    assert_int_equal(sp_mapped_check(p->cx, &m, path), SPARTA_E_IO);
     assert_non_null(strstr(sparta_message(p->cx), "truncated"));
-    sparta_map_close(&m);
+    sp_mapped_close(&m);
 
-    assert_int_equal(sparta_map_open(p->cx, path, &m), SPARTA_OK);
-    assert_int_equal(sparta_file_write(p->cx, path, "another", 7), SPARTA_OK); /* renamed over it */
-    assert_int_equal(sparta_map_check(p->cx, &m, path), SPARTA_OK);
+    assert_int_equal(sp_mapped_open(p->cx, path, &m), SPARTA_OK);
+    assert_int_equal(sp_file_write(p->cx, path, "another", 7), SPARTA_OK); /* renamed over it */
+    assert_int_equal(sp_mapped_check(p->cx, &m, path), SPARTA_OK);
     assert_memory_equal(m.data, "012", 3);
-    sparta_map_close(&m);
+    sp_mapped_close(&m);
 }
 
 /* More files than descriptors: those that are not watched are mapped all the same. */
@@ -119,15 +119,15 @@ static void few_descriptors_are_enough(void **state)
 {
     const place *p = *state;
     struct rlimit before, few;
-    sparta_mapped m[100];
-    assert_int_equal(sparta_file_write(p->cx, in(p, "w"), "weights", 7), SPARTA_OK);
+    sp_mapped m[100];
+    assert_int_equal(sp_file_write(p->cx, in(p, "w"), "weights", 7), SPARTA_OK);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     few = (struct rlimit){64, before.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
-    for (size_t i = 0; i < SPARTA_COUNT(m); i++)
-        assert_int_equal(sparta_map_open(p->cx, in(p, "w"), &m[i]), SPARTA_OK);
+    for (size_t i = 0; i < SP_COUNT(m); i++)
+        assert_int_equal(sp_mapped_open(p->cx, in(p, "w"), &m[i]), SPARTA_OK);
     assert_true(m[0].kept);
-    for (size_t i = 0; i < SPARTA_COUNT(m); i++) sparta_map_close(&m[i]);
+    for (size_t i = 0; i < SP_COUNT(m); i++) sp_mapped_close(&m[i]);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
@@ -135,25 +135,25 @@ static void a_copy_stays_as_it_was(void **state)
 {
     const place *p = *state;
     sparta_ctx_options o = SPARTA_OPTIONS(sparta_ctx_options);
-    sparta_mapped m;
+    sp_mapped m;
     const char *path = in(p, "w");
     o.copy_files = 1;
     o.max_memory = 1 << 20;
     sparta_ctx *cx = sparta_ctx_create(&o);
-    assert_int_equal(sparta_file_write(cx, path, "0123456789", 10), SPARTA_OK);
-    assert_int_equal(sparta_map_open(cx, path, &m), SPARTA_OK);
+    assert_int_equal(sp_file_write(cx, path, "0123456789", 10), SPARTA_OK);
+    assert_int_equal(sp_mapped_open(cx, path, &m), SPARTA_OK);
     overwrite(path, "x");
     assert_int_equal(truncate(path, 1), 0);
-    assert_int_equal(sparta_map_check(cx, &m, path), SPARTA_OK);
-    sparta_map_forget(&m, m.data, m.size);
+    assert_int_equal(sp_mapped_check(cx, &m, path), SPARTA_OK);
+    sp_mapped_forget(&m, m.data, m.size);
     assert_memory_equal(m.data, "0123456789", 10);
-    sparta_map_close(&m);
-    sparta_map_close(&m);
-    assert_int_equal(sparta_ctx_memory(cx), 0);
+    sp_mapped_close(&m);
+    sp_mapped_close(&m);
+    assert_int_equal(sp_ctx_memory(cx), 0);
 
     assert_int_equal(truncate(path, 2 << 20), 0);
-    assert_int_equal(sparta_map_open(cx, path, &m), SPARTA_E_MEMORY); /* within the budget */
-    assert_int_equal(sparta_ctx_memory(cx), 0);
+    assert_int_equal(sp_mapped_open(cx, path, &m), SPARTA_E_MEMORY); /* within the budget */
+    assert_int_equal(sp_ctx_memory(cx), 0);
     sparta_ctx_free(cx);
 }
 
@@ -162,14 +162,14 @@ static void descriptors_are_not_used_up(void **state)
 {
     const place *p = *state;
     enum { FILES = 700 };
-    static sparta_mapped m[FILES];
+    static sp_mapped m[FILES];
     const char *path = in(p, "w");
-    assert_int_equal(sparta_file_write(p->cx, path, "0123456789", 10), SPARTA_OK);
-    for (int i = 0; i < FILES; i++) assert_int_equal(sparta_map_open(p->cx, path, &m[i]), SPARTA_OK);
+    assert_int_equal(sp_file_write(p->cx, path, "0123456789", 10), SPARTA_OK);
+    for (int i = 0; i < FILES; i++) assert_int_equal(sp_mapped_open(p->cx, path, &m[i]), SPARTA_OK);
     int fd = open("/dev/null", O_RDONLY);
     assert_true(fd >= 0 && fd <= 513);
     close(fd);
-    for (int i = 0; i < FILES; i++) sparta_map_close(&m[i]);
+    for (int i = 0; i < FILES; i++) sp_mapped_close(&m[i]);
     fd = open("/dev/null", O_RDONLY);
     assert_true(fd < 100);
     close(fd);
@@ -189,7 +189,7 @@ static int leave(void **state)
     place *p = *state;
     char command[100];
     snprintf(command, sizeof command, "rm -rf %s", p->folder);
-    int wrong = sparta_ctx_memory(p->cx) != 0 || system(command);
+    int wrong = sp_ctx_memory(p->cx) != 0 || system(command);
     sparta_ctx_free(p->cx);
     free(p);
     return wrong;

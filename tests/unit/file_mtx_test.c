@@ -17,16 +17,16 @@
 
 static char path[] = "/tmp/sparta-mtx-XXXXXX";
 
-static sparta_coo parse(sparta_ctx *cx, const char *text)
+static sp_coo parse(sparta_ctx *cx, const char *text)
 {
-    sparta_coo c = {0};
-    if (sparta_mtx_parse(cx, text, strlen(text), &c)) fail_msg("%s: %s", text, sparta_message(cx));
+    sp_coo c = {0};
+    if (sp_mtx_parse(cx, text, strlen(text), &c)) fail_msg("%s: %s", text, sparta_message(cx));
     return c;
 }
 
 /* ------------------------------------------------------------------ what is read */
 
-static void entries(const sparta_coo *c, int64_t n, const int64_t *rows, const int64_t *cols)
+static void entries(const sp_coo *c, int64_t n, const int64_t *rows, const int64_t *cols)
 {
     assert_int_equal(c->n, n);
     for (int64_t i = 0; i < n; i++) {
@@ -37,87 +37,87 @@ static void entries(const sparta_coo *c, int64_t n, const int64_t *rows, const i
 
 static void test_coordinate(void **state)
 {
-    sparta_coo c = parse(
+    sp_coo c = parse(
         *state,
         MM "coordinate real general\n% c\n\n3 4 3\n3 1 -.5\n%x\n \t\r\n1 4 1e2\r\n  1  2\t+2.E-1  \n\n% end");
     assert_true(!c.dense && c.rank == 2 && c.dim[0] == 3 && c.dim[1] == 4 && c.values.dtype == SPARTA_F64);
     entries(&c, 3, (int64_t[]){0, 0, 2}, (int64_t[]){1, 3, 0});
     assert_memory_equal(c.values.data, ((double[]){.2, 100, -.5}), 24);
-    sparta_coo_free(&c);
+    sp_coo_free(&c);
     c = parse(*state, "%%matrixmarket MATRIX Coordinate Double General\n1 1 1\n1 1 nan");
     assert_true(isnan(*(double *)c.values.data));
-    sparta_coo_free(&c);
+    sp_coo_free(&c);
     c = parse(*state,
               MM "coordinate integer general\n2 2 2\n1 1 9223372036854775807\n2 2 -9223372036854775808\n");
     assert_int_equal(c.values.dtype, SPARTA_I64);
     assert_memory_equal(c.values.data, ((int64_t[]){INT64_MAX, INT64_MIN}), 16);
-    sparta_coo_free(&c);
+    sp_coo_free(&c);
     c = parse(*state, MM "coordinate unsigned-integer general\n1 1 1\n1 1 4\n");
     assert_int_equal(*(int64_t *)c.values.data, 4);
-    sparta_coo_free(&c);
+    sp_coo_free(&c);
     c = parse(*state, MM "coordinate pattern general\n2 2 2\n2 1\n1 2");
     assert_null(c.values.data);
     entries(&c, 2, (int64_t[]){0, 1}, (int64_t[]){1, 0});
-    sparta_coo_free(&c);
+    sp_coo_free(&c);
     c = parse(*state, MM "coordinate real general\n0 0 0\n");
     assert_int_equal(c.n, 0);
-    sparta_coo_free(&c);
-    sparta_coo_free(&c);
+    sp_coo_free(&c);
+    sp_coo_free(&c);
     c = parse(*state, MM "coordinate pattern general\n9223372036854775807 9223372036854775807 "
                          "2\n9223372036854775807 1\n1 9223372036854775807\n");
     entries(&c, 2, (int64_t[]){0, INT64_MAX - 1}, (int64_t[]){INT64_MAX - 1, 0});
-    sparta_coo_free(&c);
+    sp_coo_free(&c);
 }
 
 static void test_symmetric(void **state)
 {
-    sparta_coo c = parse(*state, MM "coordinate real symmetric\n3 3 3\n1 1 5\n3 1 7\n3 2 0\n");
+    sp_coo c = parse(*state, MM "coordinate real symmetric\n3 3 3\n1 1 5\n3 1 7\n3 2 0\n");
     entries(&c, 5, (int64_t[]){0, 0, 1, 2, 2}, (int64_t[]){0, 2, 2, 0, 1});
     assert_memory_equal(c.values.data, ((double[]){5, 7, 0, 7, 0}), 40); /* the explicit zero is an entry */
     assert_int_equal(c.values.dim[0], 5);
-    sparta_coo_free(&c);
+    sp_coo_free(&c);
     c = parse(*state, MM
               "coordinate integer skew-symmetric\n3 3 2\n1 2 4\n1 3 -9\n"); /* above the diagonal: fine too */
     entries(&c, 4, (int64_t[]){0, 0, 1, 2}, (int64_t[]){1, 2, 0, 0});
     assert_memory_equal(c.values.data, ((int64_t[]){4, -9, -4, 9}), 32);
-    sparta_coo_free(&c);
+    sp_coo_free(&c);
     c = parse(*state, MM "coordinate pattern symmetric\n2 2 2\n2 1\n2 2\n");
     entries(&c, 3, (int64_t[]){0, 1, 1}, (int64_t[]){1, 0, 1});
-    sparta_coo_free(&c);
+    sp_coo_free(&c);
 }
 
 /* No complex numbers, but numbers that are real after all. */
 static void test_complex(void **state)
 {
-    sparta_coo c = parse(*state, MM "coordinate complex general\n2 2 3\n1 1 5 0\n2 1 7 -0.0\n2 2 0 0e5\n");
+    sp_coo c = parse(*state, MM "coordinate complex general\n2 2 3\n1 1 5 0\n2 1 7 -0.0\n2 2 0 0e5\n");
     entries(&c, 3, (int64_t[]){0, 1, 1}, (int64_t[]){0, 0, 1});
     assert_memory_equal(c.values.data, ((double[]){5, 7, 0}), 24);
-    sparta_coo_free(&c);
+    sp_coo_free(&c);
     c = parse(*state, MM "coordinate complex hermitian\n2 2 2\n1 1 5 0\n2 1 7 0\n");
     entries(&c, 3, (int64_t[]){0, 0, 1}, (int64_t[]){0, 1, 0});
     assert_memory_equal(c.values.data, ((double[]){5, 7, 7}), 24);
-    sparta_coo_free(&c);
+    sp_coo_free(&c);
     c = parse(*state, MM "array complex skew-symmetric\n2 2\n3 0\n");
     assert_true(((double *)c.values.data)[1] == -3 && ((double *)c.values.data)[2] == 3);
-    sparta_coo_free(&c);
+    sp_coo_free(&c);
 }
 
 /* LAGraph's full_noheader.mtx and west0067_noheader.mtx are such files. */
 static void test_no_first_line(void **state)
 {
-    sparta_coo c = parse(*state, "%%% c\n\n% the array of a matrix\n2 3\n1\n2\n%c\n3\n4\n5\n6.5\n");
+    sp_coo c = parse(*state, "%%% c\n\n% the array of a matrix\n2 3\n1\n2\n%c\n3\n4\n5\n6.5\n");
     assert_true(c.dense && c.n == 6 && c.dim[0] == 2 && c.values.dtype == SPARTA_F64);
     assert_memory_equal(c.values.data, ((double[]){1, 3, 5, 2, 4, 6.5}), 48);
-    sparta_coo_free(&c);
+    sp_coo_free(&c);
     c = parse(*state, "  3 4 2 \r\n3 1 -.5\r\n1 4 1e2");
     assert_true(!c.dense && c.dim[0] == 3 && c.dim[1] == 4 && c.values.dtype == SPARTA_F64);
     entries(&c, 2, (int64_t[]){0, 2}, (int64_t[]){3, 0});
     assert_memory_equal(c.values.data, ((double[]){100, -.5}), 16);
-    sparta_coo_free(&c);
+    sp_coo_free(&c);
     c = parse(*state, "%%GraphBLAS type int8_t\n1 2\n-128\n127\n");
     assert_int_equal(c.values.dtype, SPARTA_I8);
     assert_memory_equal(c.values.data, ((int8_t[]){-128, 127}), 2);
-    sparta_coo_free(&c);
+    sp_coo_free(&c);
 }
 
 /* The ends of every type, and one beyond them; in files of integers and, with a point or without, of reals. */
@@ -140,8 +140,8 @@ static const struct {
 
 static void refuse(sparta_ctx *cx, const char *text, const char *says)
 {
-    sparta_coo c;
-    if (sparta_mtx_parse(cx, text, strlen(text), &c) != SPARTA_E_RANGE || !strstr(sparta_message(cx), says))
+    sp_coo c;
+    if (sp_mtx_parse(cx, text, strlen(text), &c) != SPARTA_E_RANGE || !strstr(sparta_message(cx), says))
         fail_msg("%s: %s", text, sparta_message(cx));
 }
 
@@ -150,13 +150,12 @@ static void type_ends(sparta_ctx *cx, size_t i, const char *field)
     char text[400];
     snprintf(text, sizeof text, "%sarray %s general\n%% c\n%%%%graphblas type %s \n1 2\n%s\n%s\n", MM, field,
              typed[i].name, typed[i].least, typed[i].most);
-    sparta_coo c = parse(cx, text);
+    sp_coo c = parse(cx, text);
     assert_int_equal(c.values.dtype, typed[i].dtype);
-    assert_true(sparta_element_get_int(c.values.dtype, c.values.data, 0) ==
-                strtoll(typed[i].least, NULL, 10));
-    assert_true((uint64_t)sparta_element_get_int(c.values.dtype, c.values.data, 1) ==
+    assert_true(sp_element_get_int(c.values.dtype, c.values.data, 0) == strtoll(typed[i].least, NULL, 10));
+    assert_true((uint64_t)sp_element_get_int(c.values.dtype, c.values.data, 1) ==
                 strtoull(typed[i].most, NULL, 10));
-    sparta_coo_free(&c);
+    sp_coo_free(&c);
 }
 
 static void type_beyond(sparta_ctx *cx, size_t i, const char *field, bool above)
@@ -175,22 +174,22 @@ static void type_points(sparta_ctx *cx, size_t i)
 {
     static const char *const none[] = {"0.5", "inf", "nan", "1e30", "1e400"};
     char text[400];
-    for (size_t v = 0; v < SPARTA_COUNT(none); v++) {
+    for (size_t v = 0; v < SP_COUNT(none); v++) {
         snprintf(text, sizeof text, "%sarray real general\n%%%%GraphBLAS type %s\n1 1\n%s\n", MM,
                  typed[i].name, none[v]);
         refuse(cx, text, "line 4: the value");
     }
     snprintf(text, sizeof text, "%sarray real general\n%%%%GraphBLAS type %s\n1 2\n1.0\n-0.0\n", MM,
              typed[i].name);
-    sparta_coo c = parse(cx, text);
-    assert_int_equal(sparta_element_get_int(c.values.dtype, c.values.data, 0), 1);
-    assert_int_equal(sparta_element_get_int(c.values.dtype, c.values.data, 1), 0);
-    sparta_coo_free(&c);
+    sp_coo c = parse(cx, text);
+    assert_int_equal(sp_element_get_int(c.values.dtype, c.values.data, 0), 1);
+    assert_int_equal(sp_element_get_int(c.values.dtype, c.values.data, 1), 0);
+    sp_coo_free(&c);
 }
 
 static void test_types(void **state)
 {
-    for (size_t i = 0; i < SPARTA_COUNT(typed); i++) {
+    for (size_t i = 0; i < SP_COUNT(typed); i++) {
         for (int real = 0; real < 2; real++) {
             const char *field = real ? "real" : "integer";
             type_ends(*state, i, field);
@@ -203,62 +202,61 @@ static void test_types(void **state)
 
 static void test_types_real(void **state)
 {
-    sparta_coo c =
-        parse(*state, MM "array real general\n%%GraphBLAS type float\n1 3\n.1\n-inf\n3.4028235e38\n");
+    sp_coo c = parse(*state, MM "array real general\n%%GraphBLAS type float\n1 3\n.1\n-inf\n3.4028235e38\n");
     assert_int_equal(c.values.dtype, SPARTA_F32);
     assert_memory_equal(c.values.data, ((float[]){.1f, -INFINITY, 3.4028235e38f}), 12);
-    sparta_coo_free(&c);
+    sp_coo_free(&c);
     refuse(*state, MM "array real general\n%%GraphBLAS type float\n1 1\n-1e39\n",
            "line 4: the value -9.9999999999999994e+38 does not fit in float");
     c = parse(*state, MM "coordinate integer skew-symmetric\n%%GraphBLAS type double\n2 2 1\n2 1 7\n");
     assert_memory_equal(c.values.data, ((double[]){-7, 7}), 16);
-    sparta_coo_free(&c);
+    sp_coo_free(&c);
     c = parse(*state, MM "coordinate complex general\n%%GraphBLAS type float complex\n1 1 1\n1 1 .5 0\n");
     assert_true(c.values.dtype == SPARTA_F32 && *(float *)c.values.data == .5f);
-    sparta_coo_free(&c);
+    sp_coo_free(&c);
     c = parse(*state,
               MM "coordinate pattern symmetric\n%%GraphBLAS type bool\n2 2 1\n2 1\n"); /* still a pattern */
     assert_true(c.n == 2 && !c.values.data);
-    sparta_coo_free(&c);
+    sp_coo_free(&c);
     /* comments on other things, and after the sizes, are comments */
     c = parse(*state, MM "array integer general\n%%GraphBLAS comment\n1 1\n%%GraphBLAS type bool\n300\n");
     assert_true(c.values.dtype == SPARTA_I64 && *(int64_t *)c.values.data == 300);
-    sparta_coo_free(&c);
+    sp_coo_free(&c);
     refuse(*state, MM "coordinate integer general\n%%GraphBLAS type uint8_t\n2 2 2\n2 2 255\n2 2 1\n",
            "element (1, 1): the sum of duplicate entries");
 }
 
 static void test_array(void **state)
 {
-    sparta_coo c = parse(*state, MM "array real general\n2 3\n1\n2\n%c\n3\n4\n\n5\n6");
+    sp_coo c = parse(*state, MM "array real general\n2 3\n1\n2\n%c\n3\n4\n\n5\n6");
     assert_true(c.dense && c.n == 6 && !c.index[0]);
     assert_memory_equal(c.values.data, ((double[]){1, 3, 5, 2, 4, 6}), 48);
-    sparta_coo_free(&c);
+    sp_coo_free(&c);
     c = parse(*state, MM "array integer symmetric\n3 3\n1\n2\n3\n4\n5\n6\n");
     assert_memory_equal(c.values.data, ((int64_t[]){1, 2, 3, 2, 4, 5, 3, 5, 6}), 72);
-    sparta_coo_free(&c);
+    sp_coo_free(&c);
     c = parse(*state, MM "array real skew-symmetric\n3 3\n1\n2\n3\n");
     assert_memory_equal(((double *)c.values.data) + 1, ((double[]){-1, -2}), 16);
     assert_memory_equal(((double *)c.values.data) + 6, ((double[]){2, 3}), 16);
-    sparta_coo_free(&c);
+    sp_coo_free(&c);
     c = parse(*state, MM "array real general\n0 5\n");
     assert_true(c.dense && c.n == 0);
-    sparta_coo_free(&c);
+    sp_coo_free(&c);
 }
 
 static void test_duplicates(void **state)
 {
     sparta_ctx *cx = *state;
-    sparta_coo c = parse(cx, MM "coordinate real general\n2 2 5\n2 2 1\n1 1 .5\n2 2 2\n1 1 .25\n2 2 4\n");
+    sp_coo c = parse(cx, MM "coordinate real general\n2 2 5\n2 2 1\n1 1 .5\n2 2 2\n1 1 .25\n2 2 4\n");
     entries(&c, 2, (int64_t[]){0, 1}, (int64_t[]){0, 1});
     assert_memory_equal(c.values.data, ((double[]){.75, 7}), 16);
     assert_int_equal(c.values.dim[0], 2);
-    sparta_coo_free(&c);
+    sp_coo_free(&c);
     c = parse(cx, MM "coordinate pattern general\n2 2 3\n2 2\n1 1\n2 2\n");
     assert_int_equal(c.n, 2);
-    sparta_coo_free(&c);
+    sp_coo_free(&c);
     const char *big = MM "coordinate integer general\n2 2 2\n2 2 9223372036854775807\n2 2 1\n";
-    assert_int_equal(sparta_mtx_parse(cx, big, strlen(big), &c), SPARTA_E_RANGE);
+    assert_int_equal(sp_mtx_parse(cx, big, strlen(big), &c), SPARTA_E_RANGE);
     assert_non_null(strstr(sparta_message(cx), "element (1, 1): the sum of duplicate entries"));
 }
 
@@ -266,29 +264,27 @@ static void test_duplicates(void **state)
 static void test_sums(void **state)
 {
     sparta_ctx *cx = *state;
-    for (int d = 0; d < SPARTA_DTYPES; d++) {
+    for (int d = 0; d < SP_DTYPES; d++) {
         sparta_dtype t = (sparta_dtype)d;
         for (int big = 0; big < 2; big++) {
-            sparta_coo c;
-            assert_int_equal(sparta_coo_alloc(cx, 1, (int64_t[]){4}, 2, &t, &c), SPARTA_OK);
+            sp_coo c;
+            assert_int_equal(sp_coo_alloc(cx, 1, (int64_t[]){4}, 2, &t, &c), SPARTA_OK);
             c.index[0][0] = c.index[0][1] = 3;
-            bool real = sparta_dtype_is_float(t), boolean = t == SPARTA_BOOL;
+            bool real = sp_dtype_is_float(t), boolean = t == SPARTA_BOOL;
             const int64_t one = 1, two = boolean ? 1 : t == SPARTA_I2 ? -2 : 2; /* i2 ends at 1 */
-            const int bits = sparta_dtype_bits(t) - sparta_dtype_is_signed(t);
+            const int bits = sp_dtype_bits(t) - sp_dtype_is_signed(t);
             if (real || !big || boolean) {
-                sparta_element_set_int(t, c.values.data, 0, two),
-                    sparta_element_set_int(t, c.values.data, 1, one);
-                assert_int_equal(sparta_coo_canonical(&c), SPARTA_OK);
-                assert_true(c.n == 1 &&
-                            sparta_element_get_int(t, c.values.data, 0) == (boolean ? 1 : two + one));
+                sp_element_set_int(t, c.values.data, 0, two), sp_element_set_int(t, c.values.data, 1, one);
+                assert_int_equal(sp_coo_canonical(&c), SPARTA_OK);
+                assert_true(c.n == 1 && sp_element_get_int(t, c.values.data, 0) == (boolean ? 1 : two + one));
             } else {
                 /* the largest: all bits but the sign */
-                sparta_element_set_int(t, c.values.data, 0, (int64_t)(UINT64_MAX >> (64 - bits)));
-                sparta_element_set_int(t, c.values.data, 1, one);
-                assert_int_equal(sparta_coo_canonical(&c), SPARTA_E_RANGE);
+                sp_element_set_int(t, c.values.data, 0, (int64_t)(UINT64_MAX >> (64 - bits)));
+                sp_element_set_int(t, c.values.data, 1, one);
+                assert_int_equal(sp_coo_canonical(&c), SPARTA_E_RANGE);
                 assert_int_equal(c.n, 2);
             }
-            sparta_coo_free(&c);
+            sp_coo_free(&c);
         }
     }
 }
@@ -309,19 +305,19 @@ static void test_order(void **state)
     static const int64_t dims[][3] = {
         {7, 9, 3}, {1, 100000, 1}, {INT64_MAX, 5, INT64_C(1) << 40}, {3000, 3000, 3000}};
     static int64_t plain[N][4];
-    sparta_rng rng = sparta_rng_seed(3);
-    for (size_t k = 0; k < SPARTA_COUNT(dims); k++) {
-        sparta_coo c;
+    sp_rng rng = sp_rng_seed(3);
+    for (size_t k = 0; k < SP_COUNT(dims); k++) {
+        sp_coo c;
         int64_t n = 0;
         sparta_dtype t = SPARTA_I64;
-        assert_int_equal(sparta_coo_alloc(cx, 3, dims[k], N, &t, &c), SPARTA_OK);
+        assert_int_equal(sp_coo_alloc(cx, 3, dims[k], N, &t, &c), SPARTA_OK);
         for (int64_t i = 0; i < N; i++) {
             for (int d = 0; d < 3; d++)
-                plain[i][d] = c.index[d][i] = (int64_t)(sparta_rng_next(&rng) >> 1) % dims[k][d];
-            plain[i][3] = ((int64_t *)c.values.data)[i] = (int64_t)(sparta_rng_next(&rng) >> 40);
+                plain[i][d] = c.index[d][i] = (int64_t)(sp_rng_next(&rng) >> 1) % dims[k][d];
+            plain[i][3] = ((int64_t *)c.values.data)[i] = (int64_t)(sp_rng_next(&rng) >> 40);
         }
         qsort(plain, N, sizeof plain[0], by_index);
-        assert_int_equal(sparta_coo_canonical(&c), SPARTA_OK);
+        assert_int_equal(sp_coo_canonical(&c), SPARTA_OK);
         for (int64_t i = 0; i < N; n++) {
             int64_t sum = 0, first = i;
             for (; i < N && !by_index(plain[first], plain[i]); i++) sum += plain[i][3];
@@ -331,8 +327,8 @@ static void test_order(void **state)
         }
         assert_int_equal(c.n, n);
         c.index[1][n / 2] = dims[k][1];
-        assert_int_equal(sparta_coo_canonical(&c), SPARTA_E_RANGE);
-        sparta_coo_free(&c);
+        assert_int_equal(sp_coo_canonical(&c), SPARTA_E_RANGE);
+        sp_coo_free(&c);
     }
 }
 
@@ -458,22 +454,22 @@ static const struct {
 static void test_refused(void **state)
 {
     sparta_ctx *cx = *state;
-    for (size_t i = 0; i < SPARTA_COUNT(refused); i++) {
-        sparta_coo c = {.n = 77};
+    for (size_t i = 0; i < SP_COUNT(refused); i++) {
+        sp_coo c = {.n = 77};
         size_t n = strlen(refused[i].text);
         char *exact = malloc(n ? n : 1); /* not terminated */
         memcpy(exact, refused[i].text, n);
-        sparta_status status = sparta_mtx_parse(cx, exact, n, &c);
+        sparta_status status = sp_mtx_parse(cx, exact, n, &c);
         if (status != refused[i].status || !strstr(sparta_message(cx), refused[i].says))
             fail_msg("%s: status %d, \"%s\" does not say \"%s\"", refused[i].text, status, sparta_message(cx),
                      refused[i].says);
         assert_int_equal(c.n, 77);
-        assert_int_equal(sparta_ctx_memory(cx), 0);
+        assert_int_equal(sp_ctx_memory(cx), 0);
         free(exact);
     }
     const char nul[] = MM "coordinate real general\n1 1 1\n1 1 1\0\n";
-    sparta_coo c;
-    assert_int_equal(sparta_mtx_parse(cx, nul, sizeof nul - 1, &c), SPARTA_E_FORMAT);
+    sp_coo c;
+    assert_int_equal(sp_mtx_parse(cx, nul, sizeof nul - 1, &c), SPARTA_E_FORMAT);
 }
 
 /* A text cut anywhere gives an error, or (at a line's end of the value) what a shorter number says: never more entries. */
@@ -483,12 +479,12 @@ static void test_truncated(void **state)
     const char *text = MM "coordinate integer symmetric\n% c\n12 12 3\n10 1 7\n11 2 8\n12 12 9\n";
     size_t n = strlen(text), read = 0;
     for (size_t k = 0; k < n; k++) {
-        sparta_coo c;
+        sp_coo c;
         char *cut = malloc(k ? k : 1);
         memcpy(cut, text, k);
-        if (sparta_mtx_parse(cx, cut, k, &c) == SPARTA_OK) {
+        if (sp_mtx_parse(cx, cut, k, &c) == SPARTA_OK) {
             read++;
-            sparta_coo_free(&c);
+            sp_coo_free(&c);
         } else
             assert_non_null(strstr(sparta_message(cx), "line "));
         free(cut);
@@ -498,7 +494,7 @@ static void test_truncated(void **state)
 
 /* ------------------------------------------------------------------ round trips */
 
-static bool same(const sparta_coo *a, const sparta_coo *b)
+static bool same(const sp_coo *a, const sp_coo *b)
 {
     if (a->dense != b->dense || a->n != b->n || a->dim[0] != b->dim[0] || a->dim[1] != b->dim[1])
         return false;
@@ -506,66 +502,65 @@ static bool same(const sparta_coo *a, const sparta_coo *b)
     for (int d = 0; d < 2 && !a->dense; d++)
         if (a->n && memcmp(a->index[d], b->index[d], (size_t)a->n * 8)) return false;
     for (int64_t i = 0; a->values.data && i < a->n; i++) {
-        double x = sparta_element_get(a->values.dtype, a->values.data, i),
-               y = sparta_element_get(b->values.dtype, b->values.data, i);
+        double x = sp_element_get(a->values.dtype, a->values.data, i),
+               y = sp_element_get(b->values.dtype, b->values.data, i);
         if (isnan(x) ? !isnan(y) : memcmp(&x, &y, 8) != 0) return false;
     }
     return true;
 }
 
-static sparta_coo random_matrix(sparta_ctx *cx, sparta_rng *rng, sparta_dtype t, bool pattern)
+static sp_coo random_matrix(sparta_ctx *cx, sp_rng *rng, sparta_dtype t, bool pattern)
 {
-    sparta_coo c;
-    int64_t dim[2] = {(int64_t)(sparta_rng_next(rng) % 20), (int64_t)(sparta_rng_next(rng) % 20)};
-    int64_t n = dim[0] && dim[1] ? (int64_t)(sparta_rng_next(rng) % 40) : 0;
-    assert_int_equal(sparta_coo_alloc(cx, 2, dim, n, pattern ? NULL : &t, &c), SPARTA_OK);
+    sp_coo c;
+    int64_t dim[2] = {(int64_t)(sp_rng_next(rng) % 20), (int64_t)(sp_rng_next(rng) % 20)};
+    int64_t n = dim[0] && dim[1] ? (int64_t)(sp_rng_next(rng) % 40) : 0;
+    assert_int_equal(sp_coo_alloc(cx, 2, dim, n, pattern ? NULL : &t, &c), SPARTA_OK);
     for (int64_t i = 0; i < n; i++) {
-        for (int d = 0; d < 2; d++) c.index[d][i] = (int64_t)(sparta_rng_next(rng) % (uint64_t)dim[d]);
+        for (int d = 0; d < 2; d++) c.index[d][i] = (int64_t)(sp_rng_next(rng) % (uint64_t)dim[d]);
         if (!pattern)
-            sparta_element_set(t, c.values.data, i,
-                               sparta_dtype_is_float(t) ? sparta_rng_normal(rng) * 1e-3
-                                                        : (double)(sparta_rng_next(rng) % 3));
+            sp_element_set(t, c.values.data, i,
+                           sp_dtype_is_float(t) ? sp_rng_normal(rng) * 1e-3 : (double)(sp_rng_next(rng) % 3));
     }
-    assert_int_equal(sparta_coo_canonical(&c), SPARTA_OK);
+    assert_int_equal(sp_coo_canonical(&c), SPARTA_OK);
     return c;
 }
 
 static void test_round_trip(void **state)
 {
     sparta_ctx *cx = *state;
-    sparta_rng rng = sparta_rng_seed(9);
+    sp_rng rng = sp_rng_seed(9);
     for (int round = 0; round < 300; round++) {
         sparta_dtype t = (sparta_dtype)(round % (SPARTA_BOOL + 1)); /* sums would not fit narrower ones */
-        sparta_coo c = random_matrix(cx, &rng, t, round % 7 == 0), back,
-                   whole = {.cx = cx, .dense = true, .rank = 2};
+        sp_coo c = random_matrix(cx, &rng, t, round % 7 == 0), back,
+               whole = {.cx = cx, .dense = true, .rank = 2};
         if (c.n && c.values.data && t == SPARTA_F64)
             ((double *)c.values.data)[0] = round % 2 ? -INFINITY : -0.0;
-        assert_int_equal(sparta_mtx_write(cx, path, &c), SPARTA_OK);
-        assert_int_equal(sparta_mtx_read(cx, path, &back), SPARTA_OK);
+        assert_int_equal(sp_mtx_write(cx, path, &c), SPARTA_OK);
+        assert_int_equal(sp_mtx_read(cx, path, &back), SPARTA_OK);
         assert_true(same(&c, &back));
-        sparta_coo_free(&back);
-        assert_int_equal(sparta_coo_to_dense(cx, &c, &whole.values), SPARTA_OK);
+        sp_coo_free(&back);
+        assert_int_equal(sp_coo_to_dense(cx, &c, &whole.values), SPARTA_OK);
         whole.dim[0] = c.dim[0], whole.dim[1] = c.dim[1], whole.n = c.dim[0] * c.dim[1];
-        assert_int_equal(sparta_mtx_write(cx, path, &whole), SPARTA_OK);
-        assert_int_equal(sparta_mtx_read(cx, path, &back), SPARTA_OK);
+        assert_int_equal(sp_mtx_write(cx, path, &whole), SPARTA_OK);
+        assert_int_equal(sp_mtx_read(cx, path, &back), SPARTA_OK);
         assert_true(same(&whole, &back));
-        sparta_coo_free(&back);
-        sparta_free(cx, c.values.data);
+        sp_coo_free(&back);
+        sp_free(cx, c.values.data);
         c.values = (sparta_tensor){0};
-        assert_int_equal(sparta_smtx_write(cx, path, &c), SPARTA_OK);
-        assert_int_equal(sparta_smtx_read(cx, path, &back), SPARTA_OK);
+        assert_int_equal(sp_smtx_write(cx, path, &c), SPARTA_OK);
+        assert_int_equal(sp_smtx_read(cx, path, &back), SPARTA_OK);
         assert_true(same(&c, &back));
-        sparta_coo_free(&back), sparta_coo_free(&c), sparta_coo_free(&whole);
+        sp_coo_free(&back), sp_coo_free(&c), sp_coo_free(&whole);
     }
-    sparta_coo c;
+    sp_coo c;
     sparta_dtype u64 = SPARTA_U64;
-    assert_int_equal(sparta_coo_alloc(cx, 2, (int64_t[]){1, 1}, 1, &u64, &c), SPARTA_OK);
+    assert_int_equal(sp_coo_alloc(cx, 2, (int64_t[]){1, 1}, 1, &u64, &c), SPARTA_OK);
     *(uint64_t *)c.values.data = UINT64_MAX;
-    assert_int_equal(sparta_mtx_write(cx, path, &c), SPARTA_E_RANGE);
+    assert_int_equal(sp_mtx_write(cx, path, &c), SPARTA_E_RANGE);
     c.rank = 1;
-    assert_int_equal(sparta_mtx_write(cx, path, &c), SPARTA_E_SHAPE);
+    assert_int_equal(sp_mtx_write(cx, path, &c), SPARTA_E_SHAPE);
     c.rank = 2;
-    sparta_coo_free(&c);
+    sp_coo_free(&c);
 }
 
 /* ------------------------------------------------------------------ files: SciPy's, and real matrices */
@@ -619,18 +614,18 @@ static bool equal(double a, double b)
 
 static void compare_file(sparta_ctx *cx, const char *file)
 {
-    sparta_coo c;
+    sp_coo c;
     sparta_tensor t;
     int rows = 0, cols = 0;
-    if (sparta_matrix_read(cx, file, &c)) fail_msg("%s", sparta_message(cx));
+    if (sp_matrix_read(cx, file, &c)) fail_msg("%s", sparta_message(cx));
     double *a = naive(file, &rows, &cols);
     assert_true(c.dim[0] == rows && c.dim[1] == cols);
-    assert_int_equal(sparta_coo_to_dense(cx, &c, &t), SPARTA_OK);
+    assert_int_equal(sp_coo_to_dense(cx, &c, &t), SPARTA_OK);
     for (int64_t i = 0; i < (int64_t)rows * cols; i++)
-        if (!equal(sparta_element_get(t.dtype, t.data, i), a[i]))
+        if (!equal(sp_element_get(t.dtype, t.data, i), a[i]))
             fail_msg("%s: element %lld differs", file, (long long)i);
-    sparta_coo_free(&c);
-    sparta_free(cx, t.data);
+    sp_coo_free(&c);
+    sp_free(cx, t.data);
     free(a);
 }
 
@@ -686,9 +681,9 @@ static void test_shared_mangled(void **state)
     if (!folder) skip();
     for (int i = 0; i < 8; i++) {
         char file[300];
-        sparta_coo c;
+        sp_coo c;
         snprintf(file, sizeof file, "%s/mangled%d.mtx", folder, i + 1);
-        assert_int_equal(sparta_mtx_read(cx, file, &c), SPARTA_E_FORMAT);
+        assert_int_equal(sp_mtx_read(cx, file, &c), SPARTA_E_FORMAT);
         if (!strstr(sparta_message(cx), says[i]) || !strstr(sparta_message(cx), file))
             fail_msg("%s", sparta_message(cx));
     }
@@ -699,17 +694,16 @@ static void test_shared_mangled(void **state)
 static void test_smtx(void **state)
 {
     sparta_ctx *cx = *state;
-    sparta_coo c;
-    assert_int_equal(sparta_matrix_read(cx, CORPUS "dlmc.smtx", &c), SPARTA_OK);
+    sp_coo c;
+    assert_int_equal(sp_matrix_read(cx, CORPUS "dlmc.smtx", &c), SPARTA_OK);
     assert_true(c.dim[0] == 4 && c.dim[1] == 6 && !c.values.data);
     entries(&c, 5, (int64_t[]){0, 0, 2, 2, 3}, (int64_t[]){1, 5, 0, 1, 5});
-    sparta_coo_free(&c);
+    sp_coo_free(&c);
     static const char *const fine[] = {"2, 2, 0\n0 0 0\n\n", "2, 2, 0\n0 0 0", "0, 5, 0\n0\n",
                                        "1,2,2\n0 2\n1 0\n\n", "1 2 1\r\n0 1\r\n1\r\n"};
-    for (size_t i = 0; i < SPARTA_COUNT(fine); i++) {
-        if (sparta_smtx_parse(cx, fine[i], strlen(fine[i]), &c))
-            fail_msg("%s: %s", fine[i], sparta_message(cx));
-        sparta_coo_free(&c);
+    for (size_t i = 0; i < SP_COUNT(fine); i++) {
+        if (sp_smtx_parse(cx, fine[i], strlen(fine[i]), &c)) fail_msg("%s: %s", fine[i], sparta_message(cx));
+        sp_coo_free(&c);
     }
     static const char *const bad[][2] = {
         {"", "line 1: the file ends"},
@@ -730,9 +724,8 @@ static void test_smtx(void **state)
         {"2, 2, 1\n0 1 1\n0 0\n", "line 3: '0' follows"},
         {"2, 2, 1\n0 1 1\n0\n1\n", "line 4: '1' follows"},
         {"2, 2, 1\n0 1 1\n-1\n", "line 3: a column -1 is negative"}};
-    for (size_t i = 0; i < SPARTA_COUNT(bad); i++)
-        if (!sparta_smtx_parse(cx, bad[i][0], strlen(bad[i][0]), &c) ||
-            !strstr(sparta_message(cx), bad[i][1]))
+    for (size_t i = 0; i < SP_COUNT(bad); i++)
+        if (!sp_smtx_parse(cx, bad[i][0], strlen(bad[i][0]), &c) || !strstr(sparta_message(cx), bad[i][1]))
             fail_msg("%s: %s", bad[i][0], sparta_message(cx));
 }
 
@@ -743,28 +736,28 @@ static void test_memory(void **state)
     sparta_ctx *cx = *state;
     const char *text = MM "coordinate real symmetric\n9 9 3\n9 1 1\n2 1 1\n2 1 3\n";
     sparta_status status = SPARTA_E_MEMORY;
-    sparta_coo c;
+    sp_coo c;
     for (uint64_t nth = 1; status; nth++) {
         assert_true(nth < 100);
-        sparta_ctx_fail_alloc(cx, nth, true);
-        status = sparta_mtx_parse(cx, text, strlen(text), &c);
-        sparta_ctx_fail_alloc(cx, 0, false);
+        sp_ctx_fail_alloc(cx, nth, true);
+        status = sp_mtx_parse(cx, text, strlen(text), &c);
+        sp_ctx_fail_alloc(cx, 0, false);
         if (status) assert_int_equal(status, SPARTA_E_MEMORY);
-        if (status) assert_int_equal(sparta_ctx_memory(cx), 0);
+        if (status) assert_int_equal(sp_ctx_memory(cx), 0);
     }
     for (int which = 0; which < 2; which++) {
-        size_t held = sparta_ctx_memory(cx);
+        size_t held = sp_ctx_memory(cx);
         status = SPARTA_E_MEMORY;
         for (uint64_t nth = 1; status; nth++) {
             assert_true(nth < 100);
-            sparta_ctx_fail_alloc(cx, nth, true);
-            status = which ? sparta_smtx_write(cx, path, &c) : sparta_mtx_write(cx, path, &c);
-            sparta_ctx_fail_alloc(cx, 0, false);
+            sp_ctx_fail_alloc(cx, nth, true);
+            status = which ? sp_smtx_write(cx, path, &c) : sp_mtx_write(cx, path, &c);
+            sp_ctx_fail_alloc(cx, 0, false);
             if (status) assert_int_equal(status, SPARTA_E_MEMORY);
-            assert_int_equal(sparta_ctx_memory(cx), held);
+            assert_int_equal(sp_ctx_memory(cx), held);
         }
     }
-    sparta_coo_free(&c);
+    sp_coo_free(&c);
     sparta_ctx_options options = SPARTA_OPTIONS(sparta_ctx_options);
     options.max_memory = 4096;
     sparta_ctx *poor = sparta_ctx_create(&options);
@@ -772,16 +765,16 @@ static void test_memory(void **state)
     if (shared("matrices")) {
         char file[300];
         snprintf(file, sizeof file, "%s/cora.mtx", shared("matrices"));
-        assert_int_equal(sparta_mtx_read(poor, file, &c), SPARTA_E_MEMORY);
+        assert_int_equal(sp_mtx_read(poor, file, &c), SPARTA_E_MEMORY);
     }
-    assert_int_equal(sparta_ctx_memory(poor), 0);
+    assert_int_equal(sp_ctx_memory(poor), 0);
     c = parse(cx, MM "coordinate pattern general\n4611686018427387904 4611686018427387904 0\n");
     sparta_tensor t;
-    assert_int_not_equal(sparta_coo_to_dense(cx, &c, &t), SPARTA_OK);
-    sparta_coo_free(&c);
+    assert_int_not_equal(sp_coo_to_dense(cx, &c, &t), SPARTA_OK);
+    sp_coo_free(&c);
     sparta_ctx_free(poor);
     sparta_ctx_cancel(cx); /* last test: a cancellation stays */
-    assert_int_equal(sparta_mtx_read(cx, CORPUS "real.mtx", &c), SPARTA_E_CANCELLED);
+    assert_int_equal(sp_mtx_read(cx, CORPUS "real.mtx", &c), SPARTA_E_CANCELLED);
 }
 
 static int setup(void **state)
@@ -794,7 +787,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    size_t left = sparta_ctx_memory(*state);
+    size_t left = sp_ctx_memory(*state);
     unlink(path);
     sparta_ctx_free(*state);
     return left ? -1 : 0;

@@ -20,31 +20,31 @@ static void write_sample(sparta_ctx *cx)
                           sparta_tensor_view(SPARTA_I64, 0, NULL, &one),
                           sparta_tensor_view(SPARTA_U8, 1, (int64_t[]){0}, NULL)};
     t[0].stride[0] = 1, t[0].stride[1] = 3; /* a transposed view */
-    assert_int_equal(sparta_npz_write(cx, path, 3, (const char *const[]){"layer/w", "\xc3\xa9", ""}, t),
+    assert_int_equal(sp_npz_write(cx, path, 3, (const char *const[]){"layer/w", "\xc3\xa9", ""}, t),
                      SPARTA_OK);
 }
 
 static void test_round_trip(void **state)
 {
     sparta_ctx *cx = *state;
-    sparta_npz z;
+    sp_npz z;
     write_sample(cx);
-    assert_int_equal(sparta_npz_read(cx, path, &z), SPARTA_OK);
+    assert_int_equal(sp_npz_read(cx, path, &z), SPARTA_OK);
     assert_int_equal(z.n, 3);
-    const sparta_tensor *t = sparta_npz_find(&z, "layer/w");
+    const sparta_tensor *t = sp_npz_find(&z, "layer/w");
     assert_true(t && t->dtype == SPARTA_F32 && t->rank == 2 && t->dim[0] == 3);
     assert_memory_equal(t->data, ((float[]){1, 4, 2, 5, 3, 6}), 24);
-    t = sparta_npz_find(&z, "\xc3\xa9");
+    t = sp_npz_find(&z, "\xc3\xa9");
     assert_true(t && t->rank == 0 && *(int64_t *)t->data == 77);
-    t = sparta_npz_find(&z, "");
+    t = sp_npz_find(&z, "");
     assert_true(t && t->rank == 1 && t->dim[0] == 0);
-    assert_null(sparta_npz_find(&z, "layer"));
-    sparta_npz_free(&z);
-    sparta_npz_free(&z);
-    assert_int_equal(sparta_npz_write(cx, path, 0, NULL, NULL), SPARTA_OK);
-    assert_int_equal(sparta_npz_read(cx, path, &z), SPARTA_OK);
+    assert_null(sp_npz_find(&z, "layer"));
+    sp_npz_free(&z);
+    sp_npz_free(&z);
+    assert_int_equal(sp_npz_write(cx, path, 0, NULL, NULL), SPARTA_OK);
+    assert_int_equal(sp_npz_read(cx, path, &z), SPARTA_OK);
     assert_int_equal(z.n, 0);
-    sparta_npz_free(&z);
+    sp_npz_free(&z);
 }
 
 static void test_many(void **state)
@@ -61,42 +61,42 @@ static void test_many(void **state)
         data[i] = (uint8_t)i;
         t[i] = sparta_tensor_view(SPARTA_U8, 1, (int64_t[]){1}, &data[i]);
     }
-    assert_int_equal(sparta_npz_write(cx, path, N, names, t), SPARTA_OK);
-    sparta_npz z;
-    assert_int_equal(sparta_npz_read(cx, path, &z), SPARTA_OK);
+    assert_int_equal(sp_npz_write(cx, path, N, names, t), SPARTA_OK);
+    sp_npz z;
+    assert_int_equal(sp_npz_read(cx, path, &z), SPARTA_OK);
     assert_int_equal(z.n, N);
     for (int i = 0; i < N; i++) assert_int_equal(*(uint8_t *)z.entry[i].tensor.data, data[i]);
-    sparta_npz_free(&z);
+    sp_npz_free(&z);
     names[5] = names[6];
-    assert_int_equal(sparta_npz_write(cx, path, N, names, t), SPARTA_E_USAGE);
+    assert_int_equal(sp_npz_write(cx, path, N, names, t), SPARTA_E_USAGE);
     free(text), free(names), free(t), free(data);
 }
 
 static void test_written_layout(void **state)
 {
     sparta_ctx *cx = *state;
-    sparta_mapped m;
+    sp_mapped m;
     zip_directory d;
     write_sample(cx);
-    assert_int_equal(sparta_map_open(cx, path, &m), SPARTA_OK);
-    assert_int_equal(sparta_zip_directory(cx, &m, &d), SPARTA_OK);
+    assert_int_equal(sp_mapped_open(cx, path, &m), SPARTA_OK);
+    assert_int_equal(sp_zip_directory(cx, &m, &d), SPARTA_OK);
     uint64_t at = d.at;
     for (uint64_t i = 0; i < d.n; i++) {
         zip_entry e;
-        assert_int_equal(sparta_zip_entry(cx, &m, &d, &at, &e), SPARTA_OK);
+        assert_int_equal(sp_zip_entry(cx, &m, &d, &at, &e), SPARTA_OK);
         assert_int_equal((uint64_t)(e.data - m.data) % 64, 0);
         assert_int_equal(e.method, ZIP_STORED);
     }
     assert_int_equal(at, d.at + d.size);
-    sparta_map_close(&m);
+    sp_mapped_close(&m);
 }
 
 static void test_crc(void **state)
 {
     (void)state;
-    assert_int_equal(sparta_crc32(0, "123456789", 9), 0xcbf43926);
-    assert_int_equal(sparta_crc32(sparta_crc32(0, "1234", 4), "56789", 5), 0xcbf43926);
-    assert_int_equal(sparta_crc32(0, "", 0), 0);
+    assert_int_equal(sp_crc32(0, "123456789", 9), 0xcbf43926);
+    assert_int_equal(sp_crc32(sp_crc32(0, "1234", 4), "56789", 5), 0xcbf43926);
+    assert_int_equal(sp_crc32(0, "", 0), 0);
 }
 
 /* ------------------------------------------------------------------ by hand */
@@ -159,24 +159,24 @@ static void make_zip(const made *entries, int n)
         put(0, 2);
 }
 
-static sparta_status read_zip(sparta_ctx *cx, const uint8_t *bytes, size_t n, sparta_npz *z)
+static sparta_status read_zip(sparta_ctx *cx, const uint8_t *bytes, size_t n, sp_npz *z)
 {
     FILE *f = fopen(path, "wb");
     assert_true(f && (n == 0 || fwrite(bytes, n, 1, f) == 1) && !fclose(f));
-    return sparta_npz_read(cx, path, z);
+    return sp_npz_read(cx, path, z);
 }
 
 static void expect(sparta_ctx *cx, const made *entries, int n, sparta_status expected)
 {
-    sparta_npz z = {.n = 55};
+    sp_npz z = {.n = 55};
     make_zip(entries, n);
     sparta_status status = read_zip(cx, zip, zip_size, &z);
     if (status != expected) fail_msg("%s: %s", sparta_status_name(status), sparta_message(cx));
     if (status == SPARTA_OK)
-        sparta_npz_free(&z);
+        sp_npz_free(&z);
     else
         assert_int_equal(z.n, 55);
-    assert_int_equal(sparta_ctx_memory(cx), 0);
+    assert_int_equal(sp_ctx_memory(cx), 0);
 }
 
 /* An array of 3 bytes, as it is and as one stored block of deflate. */
@@ -185,14 +185,14 @@ static size_t npy_size;
 
 static made sample(sparta_ctx *cx)
 {
-    sparta_text t;
+    sp_text t;
     sparta_tensor v = sparta_tensor_view(SPARTA_U8, 1, (int64_t[]){3}, NULL);
-    sparta_text_init(&t, cx);
-    sparta_npy_header(&v, &t);
+    sp_text_init(&t, cx);
+    sp_npy_header(&v, &t);
     memcpy(npy, t.data, t.size);
     memcpy(npy + t.size, "\7\10\11", 3);
     npy_size = t.size + 3;
-    sparta_text_free(&t);
+    sp_text_free(&t);
     deflated[0] = 1;
     deflated[1] = (uint8_t)npy_size, deflated[2] = (uint8_t)(npy_size >> 8);
     deflated[3] = (uint8_t)~deflated[1], deflated[4] = (uint8_t)~deflated[2];
@@ -201,7 +201,7 @@ static made sample(sparta_ctx *cx)
                   .data = npy,
                   .packed = npy_size,
                   .size = npy_size,
-                  .crc = sparta_crc32(0, npy, npy_size)};
+                  .crc = sp_crc32(0, npy, npy_size)};
 }
 
 static made deflated_sample(sparta_ctx *cx)
@@ -241,7 +241,7 @@ static void test_by_hand(void **state)
     bad.size = bad.packed = SIZE_MAX - 10, bad.extra64 = true;
     expect(cx, &bad, 1, SPARTA_E_FORMAT);
     bad = e, bad.packed = bad.size = npy_size - 1,
-    bad.crc = sparta_crc32(0, npy, npy_size - 1); /* an npy cut short, honestly */
+    bad.crc = sp_crc32(0, npy, npy_size - 1); /* an npy cut short, honestly */
     expect(cx, &bad, 1, SPARTA_E_FORMAT);
     assert_non_null(strstr(sparta_message(cx), "array a"));
 }
@@ -250,13 +250,13 @@ static void test_deflated(void **state)
 {
     sparta_ctx *cx = *state;
     made e = deflated_sample(cx), bad = e;
-    sparta_npz z;
+    sp_npz z;
     make_zip(&e, 1);
     sparta_status status = read_zip(cx, zip, zip_size, &z);
     if (status == SPARTA_E_UNSUPPORTED) skip(); /* no zlib here */
     assert_int_equal(status, SPARTA_OK);
     assert_memory_equal(z.entry[0].tensor.data, "\7\10\11", 3);
-    sparta_npz_free(&z);
+    sp_npz_free(&z);
     bad.size--; /* more comes out than is promised */
     expect(cx, &bad, 1, SPARTA_E_FORMAT);
     bad = e, bad.size++; /* less */
@@ -285,20 +285,20 @@ static void test_overlap(void **state)
     size_t end = zip_size - ZIP_END_SIZE, start = end - 8 * (ZIP_CENTRAL_SIZE + 5);
     for (int i = 0; i < 8; i++) /* every entry points at the first one's data */
         memset(zip + start + (size_t)i * (ZIP_CENTRAL_SIZE + 5) + 42, 0, 4);
-    sparta_npz z;
+    sp_npz z;
     assert_int_equal(read_zip(cx, zip, zip_size, &z), SPARTA_E_FORMAT);
 }
 
 static void use(sparta_ctx *cx, const uint8_t *bytes, size_t n, int *read)
 {
-    sparta_npz z;
+    sp_npz z;
     if (read_zip(cx, bytes, n, &z) == SPARTA_OK) {
         ++*read;
-        sparta_npz_free(&z);
+        sp_npz_free(&z);
     } else {
         assert_true(sparta_message(cx)[0] != 0);
     }
-    assert_int_equal(sparta_ctx_memory(cx), 0);
+    assert_int_equal(sp_ctx_memory(cx), 0);
 }
 
 static void test_damage(void **state)
@@ -320,11 +320,10 @@ static void test_damage(void **state)
             use(cx, copy, zip_size, &read);
             if (i >= first && i < first + npy_size) assert_int_equal(read, before); /* the CRC sees it */
         }
-    sparta_rng r = sparta_rng_seed(3);
+    sp_rng r = sp_rng_seed(3);
     for (int round = 0; round < 1500; round++) { /* several bytes at once, in the structures */
         memcpy(copy, zip, zip_size);
-        for (int k = 0; k < 4; k++)
-            copy[zip_size - 1 - sparta_rng_next(&r) % 130] = (uint8_t)sparta_rng_next(&r);
+        for (int k = 0; k < 4; k++) copy[zip_size - 1 - sp_rng_next(&r) % 130] = (uint8_t)sp_rng_next(&r);
         use(cx, copy, zip_size, &read);
     }
     memset(copy, 0, sizeof copy);
@@ -336,32 +335,32 @@ static void test_damage(void **state)
 static void test_fail_alloc(void **state)
 {
     sparta_ctx *cx = *state;
-    sparta_npz z;
+    sp_npz z;
     sparta_tensor t = sparta_tensor_view(SPARTA_U8, 2, (int64_t[]){2, 3}, npy);
     t.stride[0] = 1, t.stride[1] = 2;
     uint64_t n = 1;
     for (;; n++) {
-        sparta_ctx_fail_alloc(cx, n, false);
-        sparta_status status = sparta_npz_write(cx, path, 1, (const char *const[]){"w"}, &t);
-        if (!status) status = sparta_npz_read(cx, path, &z);
-        sparta_ctx_fail_alloc(cx, 0, false);
+        sp_ctx_fail_alloc(cx, n, false);
+        sparta_status status = sp_npz_write(cx, path, 1, (const char *const[]){"w"}, &t);
+        if (!status) status = sp_npz_read(cx, path, &z);
+        sp_ctx_fail_alloc(cx, 0, false);
         if (!status) break;
         assert_int_equal(status, SPARTA_E_MEMORY);
-        assert_int_equal(sparta_ctx_memory(cx), 0);
+        assert_int_equal(sp_ctx_memory(cx), 0);
     }
-    sparta_npz_free(&z);
+    sp_npz_free(&z);
     assert_true(n > 10);
     made e = deflated_sample(cx);
     make_zip(&e, 1);
     for (n = 1;; n++) {
-        sparta_ctx_fail_alloc(cx, n, true);
+        sp_ctx_fail_alloc(cx, n, true);
         sparta_status status = read_zip(cx, zip, zip_size, &z);
-        sparta_ctx_fail_alloc(cx, 0, false);
+        sp_ctx_fail_alloc(cx, 0, false);
         if (status == SPARTA_OK || status == SPARTA_E_UNSUPPORTED) break;
         assert_int_equal(status, SPARTA_E_MEMORY);
-        assert_int_equal(sparta_ctx_memory(cx), 0);
+        assert_int_equal(sp_ctx_memory(cx), 0);
     }
-    if (sparta_ctx_memory(cx)) sparta_npz_free(&z);
+    if (sp_ctx_memory(cx)) sp_npz_free(&z);
 }
 
 static int set_up(void **state)
@@ -375,7 +374,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     remove(path);
-    int held = sparta_ctx_memory(*state) != 0;
+    int held = sp_ctx_memory(*state) != 0;
     sparta_ctx_free(*state);
     return held;
 }

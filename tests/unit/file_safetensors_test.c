@@ -29,25 +29,25 @@ static uint8_t *make(const char *header, size_t n, size_t *size)
 static void accepts(sparta_ctx *cx, const char *header, size_t n, int tensors)
 {
     size_t size;
-    sparta_safetensors s;
+    sp_safetensors s;
     uint8_t *bytes = make(header, n, &size);
-    sparta_status status = sparta_safetensors_parse(cx, bytes, size, &s);
+    sparta_status status = sp_safetensors_parse(cx, bytes, size, &s);
     if (status) fail_msg("%s: %s", header, sparta_message(cx));
     assert_int_equal(s.n, tensors);
-    sparta_safetensors_close(&s);
-    assert_int_equal(sparta_ctx_memory(cx), 0);
+    sp_safetensors_close(&s);
+    assert_int_equal(sp_ctx_memory(cx), 0);
 }
 
 static void refuses(sparta_ctx *cx, sparta_status expected, const char *header, size_t n, const char *says)
 {
     size_t size;
-    sparta_safetensors s = {.n = 77};
+    sp_safetensors s = {.n = 77};
     uint8_t *bytes = make(header, n, &size);
-    sparta_status status = sparta_safetensors_parse(cx, bytes, size, &s);
+    sparta_status status = sp_safetensors_parse(cx, bytes, size, &s);
     if (status != expected || !strstr(sparta_message(cx), says))
         fail_msg("%s: status %d, \"%s\" does not say \"%s\"", header, status, sparta_message(cx), says);
     assert_int_equal(s.n, 77); /* untouched */
-    assert_int_equal(sparta_ctx_memory(cx), 0);
+    assert_int_equal(sp_ctx_memory(cx), 0);
 }
 
 #define T(dtype, shape, from, to)                                                                            \
@@ -104,7 +104,7 @@ static void test_structure(void **state)
     static const char *const offsets[] = {
         "[0]",    "[0,1,2]", "[]",        "[0,1.0]", "[0,1e0]",
         "[0,-1]", "[00,1]",  "[\"0\",1]", "0",       "[0,18446744073709551616]"};
-    for (size_t i = 0; i < SPARTA_COUNT(offsets); i++) {
+    for (size_t i = 0; i < SP_COUNT(offsets); i++) {
         char text[200];
         snprintf(text, sizeof text, "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":%s}}",
                  offsets[i]);
@@ -118,20 +118,20 @@ static void test_strings(void **state)
     static const char *const bad[] = {
         "\\x",  "\\u12", "\\ud800",  "\\udc00",      "\\ud800\\u0041",   "\\u0000",
         "\x01", "\xff",  "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82"};
-    for (size_t i = 0; i < SPARTA_COUNT(bad); i++) {
+    for (size_t i = 0; i < SP_COUNT(bad); i++) {
         char text[200];
         snprintf(text, sizeof text, "{\"%s\":" T("U8", "[1]", 0, 1) "}", bad[i]);
         refuses(cx, SPARTA_E_FORMAT, text, 1, "malformed header at byte");
     }
     size_t size;
-    sparta_safetensors s;
+    sp_safetensors s;
     make("{\"\\ud83d\\ude00\\u00e9\\n\\/\xe2\x82\xac\":" T("U8", "[1]", 0,
                                                            1) ",\"__metadata__\":{\"k\":\"\\\"v\\\\\"}}",
          1, &size);
-    assert_int_equal(sparta_safetensors_parse(cx, store, size, &s), SPARTA_OK);
-    assert_non_null(sparta_safetensors_find(&s, "\xf0\x9f\x98\x80\xc3\xa9\n/\xe2\x82\xac"));
+    assert_int_equal(sp_safetensors_parse(cx, store, size, &s), SPARTA_OK);
+    assert_non_null(sp_safetensors_find(&s, "\xf0\x9f\x98\x80\xc3\xa9\n/\xe2\x82\xac"));
     assert_string_equal(s.metadata[0].value, "\"v\\");
-    sparta_safetensors_close(&s);
+    sp_safetensors_close(&s);
 }
 
 static void test_data(void **state)
@@ -168,17 +168,16 @@ static void test_length(void **state)
 {
     sparta_ctx *cx = *state;
     uint8_t bytes[16] = {2, 0, 0, 0, 0, 0, 0, 0, '{', '}'};
-    sparta_safetensors s;
-    assert_int_equal(sparta_safetensors_parse(cx, bytes, 10, &s), SPARTA_OK);
-    sparta_safetensors_close(&s);
-    for (size_t n = 0; n < 10; n++)
-        assert_int_equal(sparta_safetensors_parse(cx, bytes, n, &s), SPARTA_E_FORMAT);
+    sp_safetensors s;
+    assert_int_equal(sp_safetensors_parse(cx, bytes, 10, &s), SPARTA_OK);
+    sp_safetensors_close(&s);
+    for (size_t n = 0; n < 10; n++) assert_int_equal(sp_safetensors_parse(cx, bytes, n, &s), SPARTA_E_FORMAT);
     bytes[0] = 3;
-    assert_int_equal(sparta_safetensors_parse(cx, bytes, 10, &s), SPARTA_E_FORMAT);
+    assert_int_equal(sp_safetensors_parse(cx, bytes, 10, &s), SPARTA_E_FORMAT);
     bytes[4] = 1;
-    assert_int_equal(sparta_safetensors_parse(cx, bytes, 10, &s), SPARTA_E_LIMIT);
+    assert_int_equal(sp_safetensors_parse(cx, bytes, 10, &s), SPARTA_E_LIMIT);
     memset(bytes, 255, 8);
-    assert_int_equal(sparta_safetensors_parse(cx, bytes, 10, &s), SPARTA_E_LIMIT);
+    assert_int_equal(sp_safetensors_parse(cx, bytes, 10, &s), SPARTA_E_LIMIT);
     assert_non_null(strstr(sparta_message(cx), "100000000"));
 }
 
@@ -187,24 +186,24 @@ static void test_views(void **state)
 {
     sparta_ctx *cx = *state;
     size_t size;
-    sparta_safetensors s;
+    sp_safetensors s;
     const char *header = "{\"b\":" T("BOOL", "[2]", 0, 2) ",\"f\":" T("U16", "[2]", 2, 6) ",\"i\":" T(
         "I32", "[1]", 6, 10) ",\"u\":" T("U8", "[1]", 10, 11) "}";
     make(header, 11, &size);
     const uint8_t *data = store + size - 11;
-    assert_int_equal(sparta_safetensors_parse(cx, store, size, &s), SPARTA_OK);
-    const sparta_tensor *b = sparta_safetensors_find(&s, "b"), *i = sparta_safetensors_find(&s, "i"),
-                        *u = sparta_safetensors_find(&s, "u");
+    assert_int_equal(sp_safetensors_parse(cx, store, size, &s), SPARTA_OK);
+    const sparta_tensor *b = sp_safetensors_find(&s, "b"), *i = sp_safetensors_find(&s, "i"),
+                        *u = sp_safetensors_find(&s, "u");
     assert_true(b && i && u);
     assert_memory_equal(b->data, "\1\1", 2); /* it was 1 2 */
     assert_ptr_not_equal(b->data, data);
     assert_int_equal(*(int32_t *)i->data, 0x0a090807);
     assert_int_equal((uintptr_t)i->data % 4, 0);
     assert_ptr_equal(u->data, data + 10);
-    assert_null(sparta_safetensors_find(&s, "x"));
-    sparta_safetensors_close(&s);
-    sparta_safetensors_close(&s);
-    assert_int_equal(sparta_ctx_memory(cx), 0);
+    assert_null(sp_safetensors_find(&s, "x"));
+    sp_safetensors_close(&s);
+    sp_safetensors_close(&s);
+    assert_int_equal(sp_ctx_memory(cx), 0);
 }
 
 /* ------------------------------------------------------------------ writing */
@@ -226,32 +225,32 @@ static sparta_status write_reference(sparta_ctx *cx)
                          sparta_tensor_view(SPARTA_F16, 1, (int64_t[]){3}, half),
                          sparta_tensor_view(SPARTA_U8, 1, (int64_t[]){1}, one)};
     t[0].stride[0] = 1, t[0].stride[1] = 2;
-    return sparta_safetensors_write(cx, path, 7, names, t, 1, &(sparta_pair){"format", "np"});
+    return sp_safetensors_write(cx, path, 7, names, t, 1, &(sp_pair){"format", "np"});
 }
 
 /* tests/fixtures/make_matrices.py wrote the same tensors with the reference library: the same file, byte for byte. */
 static void test_reference(void **state)
 {
     sparta_ctx *cx = *state;
-    sparta_mapped theirs, ours;
-    sparta_safetensors s;
+    sp_mapped theirs, ours;
+    sp_safetensors s;
     assert_int_equal(write_reference(cx), SPARTA_OK);
-    assert_int_equal(sparta_map_open(cx, REFERENCE, &theirs), SPARTA_OK);
-    assert_int_equal(sparta_map_open(cx, path, &ours), SPARTA_OK);
+    assert_int_equal(sp_mapped_open(cx, REFERENCE, &theirs), SPARTA_OK);
+    assert_int_equal(sp_mapped_open(cx, path, &ours), SPARTA_OK);
     assert_int_equal(ours.size, theirs.size);
     assert_memory_equal(ours.data, theirs.data, ours.size);
-    sparta_map_close(&theirs), sparta_map_close(&ours);
-    assert_int_equal(sparta_safetensors_open(cx, REFERENCE, &s), SPARTA_OK);
+    sp_mapped_close(&theirs), sp_mapped_close(&ours);
+    assert_int_equal(sp_safetensors_open(cx, REFERENCE, &s), SPARTA_OK);
     assert_int_equal(s.n, 7);
     assert_string_equal(s.metadata[0].key, "format");
-    const sparta_tensor *t = sparta_safetensors_find(&s, "w");
+    const sparta_tensor *t = sp_safetensors_find(&s, "w");
     assert_true(t && t->rank == 2 && t->dim[0] == 2 && t->dim[1] == 3);
     for (int i = 0; i < 6; i++) assert_true(((float *)t->data)[i] == (float)i);
-    t = sparta_safetensors_find(&s, "scalar");
+    t = sp_safetensors_find(&s, "scalar");
     assert_true(t && t->rank == 0 && *(double *)t->data == 2.5);
-    t = sparta_safetensors_find(&s, "empty");
+    t = sp_safetensors_find(&s, "empty");
     assert_true(t && t->rank == 2 && t->dim[0] == 0 && t->dim[1] == 4);
-    sparta_safetensors_close(&s);
+    sp_safetensors_close(&s);
 }
 
 static void test_every_type(void **state)
@@ -262,36 +261,35 @@ static void test_every_type(void **state)
     char text[TYPES][8];
     const char *names[TYPES];
     sparta_tensor t[TYPES];
-    sparta_safetensors s;
+    sp_safetensors s;
     for (int i = 0; i < TYPES; i++) {
         for (int k = 0; k < 24; k++) data[i][k] = i == SPARTA_BOOL ? k & 1 : (uint8_t)(i * 31 + k);
         snprintf(text[i], sizeof text[i], "t%d", i);
         names[i] = text[i];
         t[i] = sparta_tensor_view((sparta_dtype)i, 1, (int64_t[]){3}, data[i]);
     }
-    assert_int_equal(sparta_safetensors_write(cx, path, TYPES, names, t, 0, NULL), SPARTA_OK);
-    assert_int_equal(sparta_safetensors_open(cx, path, &s), SPARTA_OK);
+    assert_int_equal(sp_safetensors_write(cx, path, TYPES, names, t, 0, NULL), SPARTA_OK);
+    assert_int_equal(sp_safetensors_open(cx, path, &s), SPARTA_OK);
     assert_int_equal(s.n, TYPES);
     for (int i = 0; i < TYPES; i++) {
-        const sparta_tensor *x = sparta_safetensors_find(&s, names[i]);
+        const sparta_tensor *x = sp_safetensors_find(&s, names[i]);
         assert_true(x && x->dtype == (sparta_dtype)i);
         assert_memory_equal(x->data, data[i], 3 * sparta_dtype_size((sparta_dtype)i));
         assert_true((uint8_t *)x->data >= s.file.data && (uint8_t *)x->data < s.file.data + s.file.size);
     }
-    sparta_safetensors_close(&s);
-    for (int i = TYPES; i < SPARTA_DTYPES; i++) {
+    sp_safetensors_close(&s);
+    for (int i = TYPES; i < SP_DTYPES; i++) {
         sparta_tensor narrow = sparta_tensor_view((sparta_dtype)i, 1, (int64_t[]){3}, data[0]);
-        assert_int_equal(sparta_safetensors_write(cx, path, 1, names, &narrow, 0, NULL),
-                         SPARTA_E_UNSUPPORTED);
+        assert_int_equal(sp_safetensors_write(cx, path, 1, names, &narrow, 0, NULL), SPARTA_E_UNSUPPORTED);
     }
     names[1] = names[0];
-    assert_int_equal(sparta_safetensors_write(cx, path, 2, names, t, 0, NULL), SPARTA_E_USAGE);
+    assert_int_equal(sp_safetensors_write(cx, path, 2, names, t, 0, NULL), SPARTA_E_USAGE);
     names[1] = "\xff";
-    assert_int_equal(sparta_safetensors_write(cx, path, 2, names, t, 0, NULL), SPARTA_E_USAGE);
-    sparta_pair twice[2] = {{"k", "v"}, {"k", "w"}};
-    assert_int_equal(sparta_safetensors_write(cx, path, 1, names, t, 2, twice), SPARTA_E_USAGE);
+    assert_int_equal(sp_safetensors_write(cx, path, 2, names, t, 0, NULL), SPARTA_E_USAGE);
+    sp_pair twice[2] = {{"k", "v"}, {"k", "w"}};
+    assert_int_equal(sp_safetensors_write(cx, path, 1, names, t, 2, twice), SPARTA_E_USAGE);
     names[1] = "__metadata__";
-    assert_int_equal(sparta_safetensors_write(cx, path, 2, names, t, 0, NULL), SPARTA_E_USAGE);
+    assert_int_equal(sp_safetensors_write(cx, path, 2, names, t, 0, NULL), SPARTA_E_USAGE);
 }
 
 /* ------------------------------------------------------------------ damage */
@@ -301,15 +299,15 @@ static void test_truncated(void **state)
     sparta_ctx *cx = *state;
     char *bytes;
     size_t n;
-    sparta_safetensors s;
-    assert_int_equal(sparta_file_read(cx, REFERENCE, 4096, &bytes, &n), SPARTA_OK);
+    sp_safetensors s;
+    assert_int_equal(sp_file_read(cx, REFERENCE, 4096, &bytes, &n), SPARTA_OK);
     for (size_t k = 0; k < n; k++) {
         uint8_t *cut = malloc(k + 1); /* a byte past the end is ASan's to see */
         memcpy(cut + 1, bytes, k);
-        assert_int_equal(sparta_safetensors_parse(cx, cut + 1, k, &s), SPARTA_E_FORMAT);
+        assert_int_equal(sp_safetensors_parse(cx, cut + 1, k, &s), SPARTA_E_FORMAT);
         free(cut);
     }
-    sparta_free(cx, bytes);
+    sp_free(cx, bytes);
 }
 
 static void test_mutated(void **state)
@@ -317,51 +315,51 @@ static void test_mutated(void **state)
     sparta_ctx *cx = *state;
     char *bytes;
     size_t n;
-    sparta_rng rng = sparta_rng_seed(5);
-    assert_int_equal(sparta_file_read(cx, REFERENCE, 4096, &bytes, &n), SPARTA_OK);
+    sp_rng rng = sp_rng_seed(5);
+    assert_int_equal(sp_file_read(cx, REFERENCE, 4096, &bytes, &n), SPARTA_OK);
     size_t header = 8 + (size_t)(uint8_t)bytes[0] + 256 * (size_t)(uint8_t)bytes[1], accepted = 0;
     for (int round = 0; round < 20000; round++) {
-        sparta_safetensors s;
-        size_t at = sparta_rng_next(&rng) % header;
+        sp_safetensors s;
+        size_t at = sp_rng_next(&rng) % header;
         char old = bytes[at];
-        bytes[at] = (char)sparta_rng_next(&rng);
-        if (sparta_safetensors_parse(cx, bytes, n, &s) == SPARTA_OK) {
+        bytes[at] = (char)sp_rng_next(&rng);
+        if (sp_safetensors_parse(cx, bytes, n, &s) == SPARTA_OK) {
             uint64_t end = 0;
             for (int i = 0; i < s.n; i++)
                 end += (uint64_t)sparta_tensor_elements(&s.entry[i].tensor) *
                        sparta_dtype_size(s.entry[i].tensor.dtype);
             assert_int_equal(end, n - header);
             accepted++;
-            sparta_safetensors_close(&s);
+            sp_safetensors_close(&s);
         }
         bytes[at] = old;
     }
     assert_true(accepted > 0 && accepted < 10000); /* a name's letters may change, little else */
-    sparta_free(cx, bytes);
+    sp_free(cx, bytes);
 }
 
 static void test_memory(void **state)
 {
     sparta_ctx *cx = *state;
-    sparta_safetensors s;
+    sp_safetensors s;
     sparta_status status = SPARTA_E_MEMORY;
     for (uint64_t nth = 1; status; nth++) {
         assert_true(nth < 1000);
-        sparta_ctx_fail_alloc(cx, nth, true);
-        status = sparta_safetensors_open(cx, REFERENCE, &s);
-        sparta_ctx_fail_alloc(cx, 0, false);
+        sp_ctx_fail_alloc(cx, nth, true);
+        status = sp_safetensors_open(cx, REFERENCE, &s);
+        sp_ctx_fail_alloc(cx, 0, false);
         if (status) assert_int_equal(status, SPARTA_E_MEMORY);
-        if (!status) sparta_safetensors_close(&s);
-        assert_int_equal(sparta_ctx_memory(cx), 0);
+        if (!status) sp_safetensors_close(&s);
+        assert_int_equal(sp_ctx_memory(cx), 0);
     }
     status = SPARTA_E_MEMORY;
     for (uint64_t nth = 1; status; nth++) {
         assert_true(nth < 1000);
-        sparta_ctx_fail_alloc(cx, nth, true);
+        sp_ctx_fail_alloc(cx, nth, true);
         status = write_reference(cx);
-        sparta_ctx_fail_alloc(cx, 0, false);
+        sp_ctx_fail_alloc(cx, 0, false);
         if (status) assert_int_equal(status, SPARTA_E_MEMORY);
-        assert_int_equal(sparta_ctx_memory(cx), 0);
+        assert_int_equal(sp_ctx_memory(cx), 0);
     }
 }
 
@@ -372,21 +370,20 @@ static void test_budget(void **state)
     sparta_ctx_options options = SPARTA_OPTIONS(sparta_ctx_options);
     options.max_memory = 1 << 20;
     sparta_ctx *cx = sparta_ctx_create(&options);
-    sparta_text t;
-    sparta_safetensors s;
+    sp_text t;
+    sp_safetensors s;
     sparta_ctx *rich = sparta_ctx_create(NULL);
-    sparta_text_init(&t, rich);
-    sparta_text_put(&t, "\0\0\0\0\0\0\0\0{", 9);
-    for (int i = 0; i < 20000; i++)
-        sparta_text_printf(&t, "%s\"t%d\":" T("U8", "[0]", 0, 0), i ? "," : "", i);
-    sparta_text_put(&t, "}", 1);
+    sp_text_init(&t, rich);
+    sp_text_put(&t, "\0\0\0\0\0\0\0\0{", 9);
+    for (int i = 0; i < 20000; i++) sp_text_printf(&t, "%s\"t%d\":" T("U8", "[0]", 0, 0), i ? "," : "", i);
+    sp_text_put(&t, "}", 1);
     for (int i = 0; i < 8; i++) t.data[i] = (char)((t.size - 8) >> (8 * i) & 255);
-    assert_int_equal(sparta_safetensors_parse(cx, t.data, t.size, &s), SPARTA_E_MEMORY);
-    assert_int_equal(sparta_ctx_memory(cx), 0);
-    assert_int_equal(sparta_safetensors_parse(rich, t.data, t.size, &s), SPARTA_OK);
+    assert_int_equal(sp_safetensors_parse(cx, t.data, t.size, &s), SPARTA_E_MEMORY);
+    assert_int_equal(sp_ctx_memory(cx), 0);
+    assert_int_equal(sp_safetensors_parse(rich, t.data, t.size, &s), SPARTA_OK);
     assert_int_equal(s.n, 20000);
-    sparta_safetensors_close(&s);
-    sparta_text_free(&t);
+    sp_safetensors_close(&s);
+    sp_text_free(&t);
     sparta_ctx_free(rich);
     sparta_ctx_free(cx);
 }
@@ -394,25 +391,25 @@ static void test_budget(void **state)
 static void test_arrays(void **state)
 {
     sparta_ctx *cx = *state;
-    sparta_arrays a;
-    sparta_holds holds;
-    assert_int_equal(sparta_arrays_open(cx, REFERENCE, &a), SPARTA_OK);
+    sp_arrays a;
+    sp_holds holds;
+    assert_int_equal(sp_arrays_open(cx, REFERENCE, &a), SPARTA_OK);
     assert_int_equal(a.n, 7);
-    sparta_arrays_close(&a);
-    sparta_arrays_close(&a);
-    assert_int_equal(sparta_arrays_open(cx, "tests/fuzz/corpus/fuzz_npz/csr.npz", &a), SPARTA_OK);
+    sp_arrays_close(&a);
+    sp_arrays_close(&a);
+    assert_int_equal(sp_arrays_open(cx, "tests/fuzz/corpus/fuzz_npz/csr.npz", &a), SPARTA_OK);
     assert_int_equal(a.n, 5);
-    sparta_arrays_close(&a);
-    assert_int_equal(sparta_arrays_open(cx, "tests/fuzz/corpus/fuzz_mtx/real.mtx", &a), SPARTA_E_FORMAT);
-    assert_int_equal(sparta_arrays_open(cx, "/nonexistent/x.npz", &a), SPARTA_E_IO);
+    sp_arrays_close(&a);
+    assert_int_equal(sp_arrays_open(cx, "tests/fuzz/corpus/fuzz_mtx/real.mtx", &a), SPARTA_E_FORMAT);
+    assert_int_equal(sp_arrays_open(cx, "/nonexistent/x.npz", &a), SPARTA_E_IO);
     assert_int_equal(write_reference(cx), SPARTA_OK); /* the name says nothing, the bytes do */
-    assert_int_equal(sparta_file_holds(cx, path, &holds), SPARTA_OK);
-    assert_int_equal(holds, SPARTA_HOLDS_SAFETENSORS);
-    assert_int_equal(sparta_file_holds(cx, "tests/fuzz/corpus/fuzz_mtx/dlmc.smtx", &holds), SPARTA_OK);
-    assert_int_equal(holds, SPARTA_HOLDS_SMTX);
-    assert_int_equal(sparta_file_holds(cx, "Makefile", &holds), SPARTA_OK);
-    assert_int_equal(holds, SPARTA_HOLDS_OTHER);
-    assert_int_equal(sparta_ctx_memory(cx), 0);
+    assert_int_equal(sp_file_holds(cx, path, &holds), SPARTA_OK);
+    assert_int_equal(holds, SP_HOLDS_SAFETENSORS);
+    assert_int_equal(sp_file_holds(cx, "tests/fuzz/corpus/fuzz_mtx/dlmc.smtx", &holds), SPARTA_OK);
+    assert_int_equal(holds, SP_HOLDS_SMTX);
+    assert_int_equal(sp_file_holds(cx, "Makefile", &holds), SPARTA_OK);
+    assert_int_equal(holds, SP_HOLDS_OTHER);
+    assert_int_equal(sp_ctx_memory(cx), 0);
 }
 
 static int setup(void **state)
@@ -425,7 +422,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    size_t left = sparta_ctx_memory(*state);
+    size_t left = sp_ctx_memory(*state);
     unlink(path);
     sparta_ctx_free(*state);
     return left ? -1 : 0;

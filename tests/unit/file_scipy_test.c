@@ -17,19 +17,19 @@ static char path[] = "/tmp/sparta-scipy-XXXXXX";
 /* The matrix of tests/fixtures/make_matrices.py. */
 static const double matrix[4][6] = {{0, 1.5, 0, 0, 0, -2}, {0}, {3, 4}, {0, 0, 0, 0, 0, 7}};
 
-static void check(sparta_ctx *cx, const sparta_coo *c, int64_t n, bool whole)
+static void check(sparta_ctx *cx, const sp_coo *c, int64_t n, bool whole)
 {
     sparta_tensor t;
     assert_int_equal(c->n, n);
     assert_true(c->dim[0] == 4 && c->dim[1] == 6 && c->rank == 2 && !c->dense);
     for (int64_t i = 1; i < n; i++)
         assert_true(c->index[0][i - 1] * 6 + c->index[1][i - 1] < c->index[0][i] * 6 + c->index[1][i]);
-    assert_int_equal(sparta_coo_to_dense(cx, c, &t), SPARTA_OK);
+    assert_int_equal(sp_coo_to_dense(cx, c, &t), SPARTA_OK);
     for (int i = 0; i < 24; i++) {
         double want = whole ? matrix[i / 6][i % 6] : (double)(int)matrix[i / 6][i % 6];
-        assert_true(sparta_element_get(t.dtype, t.data, i) == want);
+        assert_true(sp_element_get(t.dtype, t.data, i) == want);
     }
-    sparta_free(cx, t.data);
+    sp_free(cx, t.data);
 }
 
 static void test_files(void **state)
@@ -44,20 +44,20 @@ static void test_files(void **state)
         {"dia", SPARTA_F32, 5},  {"coo", SPARTA_F32, 6}, /* an explicit zero; a duplicate summed */
         {"bsr", SPARTA_F32, 24}, /* every block of 2 x 3 has something: zeros in blocks are entries */
         {"stored", SPARTA_I8, 5}};
-    for (size_t i = 0; i < SPARTA_COUNT(files); i++) {
+    for (size_t i = 0; i < SP_COUNT(files); i++) {
         char file[200];
-        sparta_coo c;
+        sp_coo c;
         snprintf(file, sizeof file, CORPUS "%s.npz", files[i].name);
-        sparta_status status = sparta_matrix_read(cx, file, &c);
+        sparta_status status = sp_matrix_read(cx, file, &c);
         if (status == SPARTA_E_UNSUPPORTED && strstr(sparta_message(cx), "libz"))
             continue; /* all but one are deflated */
         if (status) fail_msg("%s", sparta_message(cx));
         assert_int_equal(c.values.dtype, files[i].dtype);
         check(cx, &c, files[i].n, files[i].dtype == SPARTA_F32);
-        sparta_coo_free(&c);
+        sp_coo_free(&c);
     }
-    sparta_coo c;
-    assert_int_equal(sparta_scipy_read(cx, CORPUS "objects.npz", &c),
+    sp_coo c;
+    assert_int_equal(sp_scipy_read(cx, CORPUS "objects.npz", &c),
                      SPARTA_E_UNSUPPORTED); /* pickles are never opened */
     assert_non_null(strstr(sparta_message(cx), "|O"));
 }
@@ -73,22 +73,21 @@ typedef struct part {
 } part;
 
 /* The layout is spelled in `format`; arrays are made from doubles. */
-static sparta_status read_parts(sparta_ctx *cx, const char *format, const part *parts, int n, sparta_coo *out)
+static sparta_status read_parts(sparta_ctx *cx, const char *format, const part *parts, int n, sp_coo *out)
 {
-    sparta_npz_entry entry[8] = {0};
-    sparta_npz z = {cx, n + 1, entry};
+    sp_npz_entry entry[8] = {0};
+    sp_npz z = {cx, n + 1, entry};
     for (int i = 0; i < n; i++) {
         entry[i].name = (char *)parts[i].name;
-        assert_int_equal(
-            sparta_tensor_alloc(cx, parts[i].dtype, parts[i].rank, parts[i].dim, &entry[i].tensor),
-            SPARTA_OK);
+        assert_int_equal(sp_tensor_alloc(cx, parts[i].dtype, parts[i].rank, parts[i].dim, &entry[i].tensor),
+                         SPARTA_OK);
         for (int64_t k = 0; k < sparta_tensor_elements(&entry[i].tensor); k++)
-            sparta_element_set(parts[i].dtype, entry[i].tensor.data, k, parts[i].value[k]);
+            sp_element_set(parts[i].dtype, entry[i].tensor.data, k, parts[i].value[k]);
     }
     entry[n].name = "format";
     entry[n].tensor = sparta_tensor_view(SPARTA_U8, 1, (int64_t[]){(int64_t)strlen(format)}, (void *)format);
-    sparta_status status = sparta_scipy_matrix(cx, &z, out);
-    for (int i = 0; i < n; i++) sparta_free(cx, entry[i].tensor.data);
+    sparta_status status = sp_scipy_matrix(cx, &z, out);
+    for (int i = 0; i < n; i++) sp_free(cx, entry[i].tensor.data);
     return status;
 }
 
@@ -98,7 +97,7 @@ static part shape = {"shape", SPARTA_I64, 1, {2}, (const double[]){2, 3}};
 static void csr(sparta_ctx *cx, const char *format, const double *indptr, int64_t np, const double *indices,
                 sparta_status want, const char *says)
 {
-    sparta_coo c = {.n = 77};
+    sp_coo c = {.n = 77};
     part parts[] = {shape,
                     {"data", SPARTA_F32, 1, {2}, D(5, 6)},
                     {"indptr", SPARTA_I32, 1, {np}, indptr},
@@ -107,8 +106,8 @@ static void csr(sparta_ctx *cx, const char *format, const double *indptr, int64_
     if (status != want || (status && !strstr(sparta_message(cx), says)))
         fail_msg("status %d: %s", status, sparta_message(cx));
     if (status) assert_int_equal(c.n, 77);
-    if (!status) sparta_coo_free(&c);
-    assert_int_equal(sparta_ctx_memory(cx), 0);
+    if (!status) sp_coo_free(&c);
+    assert_int_equal(sp_ctx_memory(cx), 0);
 }
 
 static void test_segments(void **state)
@@ -133,12 +132,12 @@ static void test_segments(void **state)
 static void refused(sparta_ctx *cx, const char *format, const part *parts, int n, sparta_status want,
                     const char *says)
 {
-    sparta_coo c = {.n = 77};
+    sp_coo c = {.n = 77};
     sparta_status status = read_parts(cx, format, parts, n, &c);
     if (status != want || !strstr(sparta_message(cx), says))
         fail_msg("status %d: %s", status, sparta_message(cx));
     assert_int_equal(c.n, 77);
-    assert_int_equal(sparta_ctx_memory(cx), 0);
+    assert_int_equal(sp_ctx_memory(cx), 0);
 }
 
 static void test_refused(void **state)
@@ -182,7 +181,7 @@ static void test_refused(void **state)
 static void test_diagonals(void **state)
 {
     sparta_ctx *cx = *state;
-    sparta_coo c;
+    sp_coo c;
     /* [1 5 .]  a short data array, slots outside of the matrix, a zero inside
      * [. 2 6] */
     part parts[] = {shape,
@@ -193,11 +192,11 @@ static void test_diagonals(void **state)
     assert_memory_equal(c.index[0], ((int64_t[]){0, 0, 1, 1}), 32);
     assert_memory_equal(c.index[1], ((int64_t[]){0, 1, 1, 2}), 32);
     assert_memory_equal(c.values.data, ((double[]){1, 5, 2, 6}), 32);
-    sparta_coo_free(&c);
+    sp_coo_free(&c);
     part empty[] = {shape, {"data", SPARTA_F64, 2, {0, 0}, D(0)}, {"offsets", SPARTA_I64, 1, {0}, D(0)}};
     assert_int_equal(read_parts(cx, "dia", empty, 3, &c), SPARTA_OK);
     assert_int_equal(c.n, 0);
-    sparta_coo_free(&c);
+    sp_coo_free(&c);
 }
 
 /* ------------------------------------------------------------------ damage */
@@ -207,29 +206,29 @@ static void test_truncated(void **state)
     sparta_ctx *cx = *state;
     char *bytes;
     size_t n;
-    sparta_coo c;
-    assert_int_equal(sparta_file_read(cx, CORPUS "stored.npz", 4096, &bytes, &n), SPARTA_OK);
+    sp_coo c;
+    assert_int_equal(sp_file_read(cx, CORPUS "stored.npz", 4096, &bytes, &n), SPARTA_OK);
     for (size_t k = 0; k < n; k += 3) {
         FILE *f = fopen(path, "wb");
         assert_true(f && fwrite(bytes, 1, k, f) == k && !fclose(f));
-        assert_int_equal(sparta_scipy_read(cx, path, &c), SPARTA_E_FORMAT);
+        assert_int_equal(sp_scipy_read(cx, path, &c), SPARTA_E_FORMAT);
     }
-    sparta_free(cx, bytes);
+    sp_free(cx, bytes);
 }
 
 static void test_memory(void **state)
 {
     sparta_ctx *cx = *state;
     sparta_status status = SPARTA_E_MEMORY;
-    sparta_coo c;
+    sp_coo c;
     for (uint64_t nth = 1; status; nth++) {
         assert_true(nth < 1000);
-        sparta_ctx_fail_alloc(cx, nth, true);
-        status = sparta_scipy_read(cx, CORPUS "stored.npz", &c);
-        sparta_ctx_fail_alloc(cx, 0, false);
+        sp_ctx_fail_alloc(cx, nth, true);
+        status = sp_scipy_read(cx, CORPUS "stored.npz", &c);
+        sp_ctx_fail_alloc(cx, 0, false);
         if (status) assert_int_equal(status, SPARTA_E_MEMORY);
-        if (!status) sparta_coo_free(&c);
-        assert_int_equal(sparta_ctx_memory(cx), 0);
+        if (!status) sp_coo_free(&c);
+        assert_int_equal(sp_ctx_memory(cx), 0);
     }
 }
 
@@ -243,7 +242,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    size_t left = sparta_ctx_memory(*state);
+    size_t left = sp_ctx_memory(*state);
     unlink(path);
     sparta_ctx_free(*state);
     return left ? -1 : 0;

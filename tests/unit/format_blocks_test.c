@@ -7,28 +7,28 @@
 #include "format/rows.h"
 
 static sparta_ctx *cx;
-static sparta_pool *pool[4]; /* by threads; 0 and 1: none */
+static sp_pool *pool[4]; /* by threads; 0 and 1: none */
 
 static int setup(void **state)
 {
     (void)state;
     cx = sparta_ctx_create(NULL);
-    for (int t = 2; t <= 3; t++) pool[t] = sparta_pool_create(cx, t);
+    for (int t = 2; t <= 3; t++) pool[t] = sp_pool_create(cx, t);
     return !cx || !pool[2] || !pool[3];
 }
 
 static int teardown(void **state)
 {
     (void)state;
-    for (int t = 2; t <= 3; t++) sparta_pool_free(pool[t]);
+    for (int t = 2; t <= 3; t++) sp_pool_free(pool[t]);
     sparta_ctx_free(cx);
     return 0;
 }
 
-static sparta_format format_of(const char *text)
+static sp_format format_of(const char *text)
 {
-    sparta_format f;
-    if (sparta_format_parse(cx, text, &f)) fail_msg("%s: %s", text, sparta_message(cx));
+    sp_format f;
+    if (sp_format_parse(cx, text, &f)) fail_msg("%s: %s", text, sparta_message(cx));
     return f;
 }
 
@@ -40,27 +40,27 @@ typedef struct {
 } spec;
 
 /* A random matrix as csr. */
-static sparta_packed matrix_of(const spec *s, uint64_t seed)
+static sp_packed matrix_of(const spec *s, uint64_t seed)
 {
-    sparta_rng r = sparta_rng_seed(seed);
-    sparta_packed p = {.format = format_of("csr"),
-                       .dtype = s->pattern ? SPARTA_BOOL : s->dtype,
-                       .pattern = s->pattern,
-                       .rank = 2,
-                       .dim = {s->rows, s->cols}};
+    sp_rng r = sp_rng_seed(seed);
+    sp_packed p = {.format = format_of("csr"),
+                   .dtype = s->pattern ? SPARTA_BOOL : s->dtype,
+                   .pattern = s->pattern,
+                   .rank = 2,
+                   .dim = {s->rows, s->cols}};
     int64_t n = 0, most = s->rows * s->cols;
-    int32_t *pos = sparta_zalloc(cx, (size_t)(s->rows + 1) * 4), *col = sparta_alloc(cx, (size_t)most * 4);
-    char *value = sparta_zalloc(cx, (size_t)most * sparta_dtype_size(s->dtype));
+    int32_t *pos = sp_zalloc(cx, (size_t)(s->rows + 1) * 4), *col = sp_alloc(cx, (size_t)most * 4);
+    char *value = sp_zalloc(cx, (size_t)most * sparta_dtype_size(s->dtype));
     for (int64_t i = 0; i < s->rows; i++, pos[i] = (int32_t)n)
         for (int64_t j = 0; j < s->cols; j++) {
-            if (sparta_rng_uniform(&r) >= s->density) continue;
-            sparta_element_set(s->dtype, value, n, (double)(1 + sparta_rng_next(&r) % 100));
+            if (sp_rng_uniform(&r) >= s->density) continue;
+            sp_element_set(s->dtype, value, n, (double)(1 + sp_rng_next(&r) % 100));
             col[n++] = (int32_t)j;
         }
     p.pos[1] = sparta_tensor_view(SPARTA_I32, 1, &(int64_t){s->rows + 1}, pos);
     p.crd[1] = sparta_tensor_view(SPARTA_I32, 1, &n, col);
     if (s->pattern)
-        sparta_free(cx, value);
+        sp_free(cx, value);
     else
         p.values = sparta_tensor_view(s->dtype, 1, &n, value);
     return p;
@@ -75,50 +75,49 @@ static void same_array(const sparta_tensor *a, const sparta_tensor *b, const cha
 }
 
 /* Do the blocks of each row of blocks come in the order in which `lines` (csr, or csc) first has them? */
-static void check_order(const sparta_packed *p, const sparta_packed *lines, int64_t a, int64_t b)
+static void check_order(const sp_packed *p, const sp_packed *lines, int64_t a, int64_t b)
 {
     const int32_t *pos = lines->pos[1].data, *col = lines->crd[1].data;
     int64_t n = 0, rows = lines->pos[1].dim[0] - 1;
     for (int64_t unit = 0; unit * a < rows; unit++) {
         int64_t first = n;
-        for (int64_t i = pos[unit * a]; i < pos[SPARTA_MIN(rows, (unit + 1) * a)]; i++) {
+        for (int64_t i = pos[unit * a]; i < pos[SP_MIN(rows, (unit + 1) * a)]; i++) {
             int64_t q = first;
-            while (q < n && sparta_index_get(p->crd[1].dtype, p->crd[1].data, q) != col[i] / b) q++;
+            while (q < n && sp_index_get(p->crd[1].dtype, p->crd[1].data, q) != col[i] / b) q++;
             if (q < n) continue;
             assert_true(n < p->crd[1].dim[0]);
-            assert_int_equal(sparta_index_get(p->crd[1].dtype, p->crd[1].data, n++), col[i] / b);
+            assert_int_equal(sp_index_get(p->crd[1].dtype, p->crd[1].data, n++), col[i] / b);
         }
-        assert_int_equal(sparta_index_get(p->pos[1].dtype, p->pos[1].data, unit + 1), n);
+        assert_int_equal(sp_index_get(p->pos[1].dtype, p->pos[1].data, unit + 1), n);
     }
     assert_int_equal(n, p->crd[1].dim[0]);
 }
 
 /* Fast to `to`: taken, valid, in order; what the generic path writes for it, read again, is the same matrix; as is it. */
-static void check_come(const sparta_packed *entries, const char *source, const char *to, int threads)
+static void check_come(const sp_packed *entries, const char *source, const char *to, int threads)
 {
-    sparta_format f = format_of(source), t = format_of(to), csr = format_of("csr"), csc = format_of("csc");
+    sp_format f = format_of(source), t = format_of(to), csr = format_of("csr"), csc = format_of("csc");
     const bool turned = t.level[0].dim == 1;
-    sparta_packed from, out, oracle, lines, back[2];
+    sp_packed from, out, oracle, lines, back[2];
     bool done = false;
-    assert_int_equal(sparta_convert_generic(cx, entries, &f, &from), SPARTA_OK);
-    assert_int_equal(sparta_convert_fast(cx, &from, &t, pool[threads], &done, &out), SPARTA_OK);
+    assert_int_equal(sp_convert_generic(cx, entries, &f, &from), SPARTA_OK);
+    assert_int_equal(sp_convert_fast(cx, &from, &t, pool[threads], &done, &out), SPARTA_OK);
     if (!done) fail_msg("%s -> %s: not taken", source, to);
-    assert_int_equal(sparta_packed_verify(cx, &out), SPARTA_OK);
-    assert_int_equal(sparta_convert_generic(cx, &from, turned ? &csc : &csr, &lines), SPARTA_OK);
+    assert_int_equal(sp_packed_verify(cx, &out), SPARTA_OK);
+    assert_int_equal(sp_convert_generic(cx, &from, turned ? &csc : &csr, &lines), SPARTA_OK);
     check_order(&out, &lines, t.level[0].c, t.level[1].c);
-    assert_int_equal(sparta_convert_generic(cx, &from, &t, &oracle), SPARTA_OK);
+    assert_int_equal(sp_convert_generic(cx, &from, &t, &oracle), SPARTA_OK);
     same_array(&out.pos[1], &oracle.pos[1], to);
-    assert_int_equal(sparta_convert_fast(cx, &out, &f, pool[threads], &done, &back[0]), SPARTA_OK);
+    assert_int_equal(sp_convert_fast(cx, &out, &f, pool[threads], &done, &back[0]), SPARTA_OK);
     if (!done) fail_msg("%s -> %s: not read by rows", to, source);
-    sparta_packed_free(cx, &back[0]);
+    sp_packed_free(cx, &back[0]);
     for (int k = 0; k < 2; k++)
-        assert_int_equal(sparta_format_convert(cx, k ? &oracle : &out, &csr, pool[threads], &back[k]),
-                         SPARTA_OK);
+        assert_int_equal(sp_format_convert(cx, k ? &oracle : &out, &csr, pool[threads], &back[k]), SPARTA_OK);
     same_array(&back[0].pos[1], &back[1].pos[1], to);
     same_array(&back[0].crd[1], &back[1].crd[1], to);
     same_array(&back[0].values, &back[1].values, to);
-    sparta_packed *all[] = {&from, &out, &oracle, &lines, &back[0], &back[1]};
-    for (size_t i = 0; i < SPARTA_COUNT(all); i++) sparta_packed_free(cx, all[i]);
+    sp_packed *all[] = {&from, &out, &oracle, &lines, &back[0], &back[1]};
+    for (size_t i = 0; i < SP_COUNT(all); i++) sp_packed_free(cx, all[i]);
 }
 
 static void test_blocks_come(void **state)
@@ -132,12 +131,12 @@ static void test_blocks_come(void **state)
     static const spec specs[] = {{37, 50, 0.2, false, SPARTA_F32},   {64, 64, 1, false, SPARTA_I8},
                                  {70, 900, 0.01, false, SPARTA_F64}, {24, 5000, 0.002, false, SPARTA_F16},
                                  {40, 30, 0.1, true, SPARTA_F32},    {12, 8, 0, false, SPARTA_F32}};
-    for (size_t k = 0; k < SPARTA_COUNT(specs); k++) {
-        sparta_packed entries = matrix_of(&specs[k], k);
-        for (size_t a = 0; a < SPARTA_COUNT(source); a++)
-            for (size_t b = 0; b < SPARTA_COUNT(to); b++)
+    for (size_t k = 0; k < SP_COUNT(specs); k++) {
+        sp_packed entries = matrix_of(&specs[k], k);
+        for (size_t a = 0; a < SP_COUNT(source); a++)
+            for (size_t b = 0; b < SP_COUNT(to); b++)
                 check_come(&entries, source[a], to[b], 1 + (int)((k + a + b) % 3));
-        sparta_packed_free(cx, &entries);
+        sp_packed_free(cx, &entries);
     }
 }
 
@@ -148,23 +147,23 @@ static void test_blocks_come_damaged(void **state)
     static const int32_t wrong[] = {-1, 0, 3, 10, INT32_MAX, INT32_MIN};
     int32_t pos[4] = {0, 2, 4, 5}, col[5] = {3, 9, 1, 9, 0};
     float value[5] = {1, 2, 3, 4, 5};
-    sparta_packed p = {.format = format_of("csr"), .dtype = SPARTA_F32, .rank = 2, .dim = {3, 10}}, out;
+    sp_packed p = {.format = format_of("csr"), .dtype = SPARTA_F32, .rank = 2, .dim = {3, 10}}, out;
     p.pos[1] = sparta_tensor_view(SPARTA_I32, 1, &(int64_t){4}, pos);
     p.crd[1] = sparta_tensor_view(SPARTA_I32, 1, &(int64_t){5}, col);
     p.values = sparta_tensor_view(SPARTA_F32, 1, &(int64_t){5}, value);
-    sparta_format t = format_of("(i,j)->(i/2:dense, j/2:compressed(nonordered), i%2:dense, j%2:dense)");
+    sp_format t = format_of("(i,j)->(i/2:dense, j/2:compressed(nonordered), i%2:dense, j%2:dense)");
     bool done = false;
-    assert_int_equal(sparta_convert_fast(cx, &p, &t, NULL, &done, &out), SPARTA_OK);
+    assert_int_equal(sp_convert_fast(cx, &p, &t, NULL, &done, &out), SPARTA_OK);
     assert_true(done);
     assert_memory_equal(out.crd[1].data, ((int32_t[]){1, 4, 0, 0}),
                         16); /* 3 and 9, then 1; the next row: 0 */
     assert_memory_equal(out.values.data, ((float[]){0, 1, 0, 0, 0, 2, 0, 4, 0, 0, 0, 3, 5, 0, 0, 0}), 64);
-    sparta_packed_free(cx, &out);
-    for (size_t i = 0; i < SPARTA_COUNT(wrong); i++) {
+    sp_packed_free(cx, &out);
+    for (size_t i = 0; i < SP_COUNT(wrong); i++) {
         col[1] = wrong[i]; /* after 3 */
-        assert_int_equal(sparta_convert_fast(cx, &p, &t, NULL, &done, &out), SPARTA_OK);
+        assert_int_equal(sp_convert_fast(cx, &p, &t, NULL, &done, &out), SPARTA_OK);
         assert_false(done);
-        assert_int_equal(sparta_format_convert(cx, &p, &t, NULL, &out), SPARTA_E_FORMAT);
+        assert_int_equal(sp_format_convert(cx, &p, &t, NULL, &out), SPARTA_E_FORMAT);
     }
 }
 
@@ -174,40 +173,40 @@ static void test_blocks_read(void **state)
     (void)state;
     int32_t pos[2] = {0, 3}, col[3] = {2, 0, 1};
     float value[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, got[12];
-    sparta_packed p = {.dtype = SPARTA_F32, .rank = 2, .dim = {2, 6}}, out;
+    sp_packed p = {.dtype = SPARTA_F32, .rank = 2, .dim = {2, 6}}, out;
     p.format = format_of("(i,j)->(i/2:dense, j/2:compressed(nonordered), i%2:dense, j%2:dense)");
     p.pos[1] = sparta_tensor_view(SPARTA_I32, 1, &(int64_t){2}, pos);
     p.crd[1] = sparta_tensor_view(SPARTA_I32, 1, &(int64_t){3}, col);
     p.values = sparta_tensor_view(SPARTA_F32, 1, &(int64_t){12}, value);
     sparta_tensor t = sparta_tensor_view(SPARTA_F32, 2, p.dim, got);
-    sparta_format csr = format_of("csr");
+    sp_format csr = format_of("csr");
     bool done = false;
-    assert_int_equal(sparta_unpack_fast(cx, &p, &t, NULL, &done), SPARTA_OK);
+    assert_int_equal(sp_unpack_fast(cx, &p, &t, NULL, &done), SPARTA_OK);
     assert_true(done);
     assert_memory_equal(got, ((float[]){5, 6, 9, 10, 1, 2, 7, 8, 11, 12, 3, 4}), sizeof got);
-    const size_t held = sparta_ctx_memory(cx);
+    const size_t held = sp_ctx_memory(cx);
     sparta_status status = SPARTA_E_MEMORY;
     for (uint64_t nth = 1; status; nth++) {
-        sparta_ctx_fail_alloc(cx, nth, false);
-        status = sparta_convert_fast(cx, &p, &csr, NULL, &done, &out);
-        sparta_ctx_fail_alloc(cx, 0, false);
+        sp_ctx_fail_alloc(cx, nth, false);
+        status = sp_convert_fast(cx, &p, &csr, NULL, &done, &out);
+        sp_ctx_fail_alloc(cx, 0, false);
         if (!status) break;
         assert_int_equal(status, SPARTA_E_MEMORY);
-        assert_int_equal(sparta_ctx_memory(cx), held);
+        assert_int_equal(sp_ctx_memory(cx), held);
     }
     assert_true(done);
-    sparta_packed_free(cx, &out);
+    sp_packed_free(cx, &out);
     col[2] = 2; /* twice */
-    assert_int_equal(sparta_convert_fast(cx, &p, &csr, NULL, &done, &out), SPARTA_OK);
+    assert_int_equal(sp_convert_fast(cx, &p, &csr, NULL, &done, &out), SPARTA_OK);
     assert_false(done);
-    assert_int_equal(sparta_format_unpack(cx, &p, &t), SPARTA_OK);
+    assert_int_equal(sp_format_unpack(cx, &p, &t), SPARTA_OK);
     assert_true(got[4] == 1 + 9 && got[0] == 5 && got[2] == 0);
     static const int32_t wrong[] = {-1, 3, INT32_MAX, INT32_MIN};
-    for (size_t i = 0; i < SPARTA_COUNT(wrong); i++) {
+    for (size_t i = 0; i < SP_COUNT(wrong); i++) {
         col[2] = wrong[i];
-        assert_int_equal(sparta_convert_fast(cx, &p, &csr, NULL, &done, &out), SPARTA_OK);
+        assert_int_equal(sp_convert_fast(cx, &p, &csr, NULL, &done, &out), SPARTA_OK);
         assert_false(done);
-        assert_int_equal(sparta_format_convert(cx, &p, &csr, NULL, &out), SPARTA_E_FORMAT);
+        assert_int_equal(sp_format_convert(cx, &p, &csr, NULL, &out), SPARTA_E_FORMAT);
     }
 }
 

@@ -9,28 +9,28 @@
 #include "format/rows.h"
 
 static sparta_ctx *cx;
-static sparta_pool *pool[4]; /* by threads; 0 and 1: none */
+static sp_pool *pool[4]; /* by threads; 0 and 1: none */
 
 static int setup(void **state)
 {
     (void)state;
     cx = sparta_ctx_create(NULL);
-    for (int t = 2; t <= 3; t++) pool[t] = sparta_pool_create(cx, t);
+    for (int t = 2; t <= 3; t++) pool[t] = sp_pool_create(cx, t);
     return !cx || !pool[2] || !pool[3];
 }
 
 static int teardown(void **state)
 {
     (void)state;
-    for (int t = 2; t <= 3; t++) sparta_pool_free(pool[t]);
+    for (int t = 2; t <= 3; t++) sp_pool_free(pool[t]);
     sparta_ctx_free(cx); /* with the sums that were parsed */
     return 0;
 }
 
-static sparta_format format_of(const char *text)
+static sp_format format_of(const char *text)
 {
-    sparta_format f;
-    if (sparta_format_parse(cx, text, &f)) fail_msg("%s: %s", text, sparta_message(cx));
+    sp_format f;
+    if (sp_format_parse(cx, text, &f)) fail_msg("%s: %s", text, sparta_message(cx));
     return f;
 }
 
@@ -46,32 +46,32 @@ typedef struct {
 } spec;
 
 /* Ascending entries, or shuffled ones. */
-static sparta_packed entries_of(const spec *s, bool shuffle, uint64_t seed)
+static sp_packed entries_of(const spec *s, bool shuffle, uint64_t seed)
 {
-    sparta_rng r = sparta_rng_seed(seed);
+    sp_rng r = sp_rng_seed(seed);
     size_t size = sparta_dtype_size(s->dtype), most = (size_t)(s->rows * s->cols);
-    sparta_packed p = {
+    sp_packed p = {
         .format = format_of(
             shuffle ? "(i,j)->(i:compressed(nonunique,nonordered), j:singleton(nonordered,soa))" : "coo"),
         .dtype = s->pattern ? SPARTA_BOOL : s->dtype,
         .pattern = s->pattern,
         .rank = 2,
         .dim = {s->rows, s->cols}};
-    int32_t *row = sparta_alloc(cx, most * 4), *col = sparta_alloc(cx, most * 4);
-    char *value = sparta_zalloc(cx, most * size);
+    int32_t *row = sp_alloc(cx, most * 4), *col = sp_alloc(cx, most * 4);
+    char *value = sp_zalloc(cx, most * size);
     int64_t n = 0;
     for (int64_t i = 0; i < s->rows; i++)
         for (int64_t j = 0, group = 0; j < s->cols; j++) {
             if (j % 4 == 0) group = 0;
-            if (sparta_rng_uniform(&r) >= s->density || (s->nm && group == 2)) continue;
+            if (sp_rng_uniform(&r) >= s->density || (s->nm && group == 2)) continue;
             group++;
             row[n] = (int32_t)i, col[n] = (int32_t)j;
-            bool zero = s->zeros && sparta_rng_next(&r) % (unsigned)s->zeros == 0;
-            if (!zero) sparta_element_set(s->dtype, value, n, (double)(1 + sparta_rng_next(&r) % 100));
+            bool zero = s->zeros && sp_rng_next(&r) % (unsigned)s->zeros == 0;
+            if (!zero) sp_element_set(s->dtype, value, n, (double)(1 + sp_rng_next(&r) % 100));
             n++;
         }
     for (int64_t i = n - 1; shuffle && i > 0; i--) {
-        int64_t k = (int64_t)(sparta_rng_next(&r) % (uint64_t)(i + 1));
+        int64_t k = (int64_t)(sp_rng_next(&r) % (uint64_t)(i + 1));
         char t[8];
         int32_t a = row[i], b = col[i];
         row[i] = row[k], col[i] = col[k], row[k] = a, col[k] = b;
@@ -79,13 +79,13 @@ static sparta_packed entries_of(const spec *s, bool shuffle, uint64_t seed)
         memcpy(value + (size_t)i * size, value + (size_t)k * size, size);
         memcpy(value + (size_t)k * size, t, size);
     }
-    int32_t *pos = sparta_zalloc(cx, 8);
+    int32_t *pos = sp_zalloc(cx, 8);
     pos[1] = (int32_t)n;
     p.pos[0] = sparta_tensor_view(SPARTA_I32, 1, &(int64_t){2}, pos);
     p.crd[0] = sparta_tensor_view(SPARTA_I32, 1, &n, row);
     p.crd[1] = sparta_tensor_view(SPARTA_I32, 1, &n, col);
     if (s->pattern)
-        sparta_free(cx, value);
+        sp_free(cx, value);
     else
         p.values = sparta_tensor_view(s->dtype, 1, &n, value);
     return p;
@@ -110,12 +110,12 @@ static void same_array(const sparta_tensor *a, const sparta_tensor *b, const cha
         fail_msg("%s: %s %d differ", where, what, level);
 }
 
-static void same(const sparta_packed *a, const sparta_packed *b, const char *where)
+static void same(const sp_packed *a, const sp_packed *b, const char *where)
 {
-    if (!sparta_format_equal(&a->format, &b->format) || a->dtype != b->dtype || a->pattern != b->pattern ||
+    if (!sp_format_equal(&a->format, &b->format) || a->dtype != b->dtype || a->pattern != b->pattern ||
         a->rank != b->rank || a->dim[0] != b->dim[0] || a->dim[1] != b->dim[1] || a->parts != b->parts)
         fail_msg("%s: heads differ", where);
-    for (int l = 0; l < SPARTA_LEVELS; l++) {
+    for (int l = 0; l < SP_LEVELS; l++) {
         same_array(&a->pos[l], &b->pos[l], "pos", l, where);
         same_array(&a->crd[l], &b->crd[l], "crd", l, where);
     }
@@ -124,13 +124,13 @@ static void same(const sparta_packed *a, const sparta_packed *b, const char *whe
 }
 
 /* The same for what it would store. Returns whether it was counted by rows. */
-static bool compare_stats(const sparta_packed *from, const sparta_format *to, const char *where)
+static bool compare_stats(const sp_packed *from, const sp_format *to, const char *where)
 {
-    sparta_format_stats fast = {.slots = -1}, oracle = {0};
+    sp_format_stats fast = {.slots = -1}, oracle = {0};
     bool done = false;
-    size_t held = sparta_ctx_memory(cx);
-    sparta_status refused = sparta_measure_generic(cx, from, to, &oracle);
-    sparta_status status = sparta_measure_fast(cx, from, to, &done, &fast);
+    size_t held = sp_ctx_memory(cx);
+    sparta_status refused = sp_measure_generic(cx, from, to, &oracle);
+    sparta_status status = sp_measure_fast(cx, from, to, &done, &fast);
     if (refused && !status && done)
         fail_msg("%s: measured what the generic path refuses: %s", where, sparta_message(cx));
     if (!refused && status) fail_msg("%s: %s", where, sparta_message(cx));
@@ -142,26 +142,26 @@ static bool compare_stats(const sparta_packed *from, const sparta_format *to, co
                  (long long)fast.elements, (long long)fast.slots, fast.bytes, (long long)oracle.elements,
                  (long long)oracle.slots, oracle.bytes);
     }
-    assert_int_equal(sparta_ctx_memory(cx), held);
+    assert_int_equal(sp_ctx_memory(cx), held);
     return done;
 }
 
 /* Does the fast path give what the generic gives, or refuse what it refuses? Returns whether it was taken. */
-static bool compare(const sparta_packed *from, const sparta_format *to, int threads, const char *where)
+static bool compare(const sp_packed *from, const sp_format *to, int threads, const char *where)
 {
-    sparta_packed fast = {0}, oracle = {0};
+    sp_packed fast = {0}, oracle = {0};
     bool done = false;
-    size_t held = sparta_ctx_memory(cx);
-    sparta_status refused = sparta_convert_generic(cx, from, to, &oracle);
-    sparta_status status = sparta_convert_fast(cx, from, to, pool[threads], &done, &fast);
+    size_t held = sp_ctx_memory(cx);
+    sparta_status refused = sp_convert_generic(cx, from, to, &oracle);
+    sparta_status status = sp_convert_fast(cx, from, to, pool[threads], &done, &fast);
     if (refused && (done || (status && status != refused)))
         fail_msg("%s: the generic path refuses: %s", where, sparta_message(cx));
     if (!refused && status) fail_msg("%s: %s", where, sparta_message(cx));
     if (done) same(&fast, &oracle, where);
-    if (done) assert_int_equal(sparta_packed_verify(cx, &fast), SPARTA_OK);
-    sparta_packed_free(cx, &fast);
-    sparta_packed_free(cx, &oracle);
-    assert_int_equal(sparta_ctx_memory(cx), held);
+    if (done) assert_int_equal(sp_packed_verify(cx, &fast), SPARTA_OK);
+    sp_packed_free(cx, &fast);
+    sp_packed_free(cx, &oracle);
+    assert_int_equal(sp_ctx_memory(cx), held);
     compare_stats(from, to, where);
     return done;
 }
@@ -201,29 +201,29 @@ static const char *const texts[] = {
     "sum{rownnz<=3 -> (i,j)->(i:compressed, j:packed[4](pad=zero)), crd=u8; rest -> "
     "(i,j)->(i:compressed(nonunique), j:packed[5])}",
 };
-enum { TEXTS = SPARTA_COUNT(texts) };
+enum { TEXTS = SP_COUNT(texts) };
 
 /* Every source x every target. Returns how many were taken. */
 static int all_pairs(const spec *s, uint64_t seed, int threads)
 {
-    sparta_packed entries = entries_of(s, false, seed);
+    sp_packed entries = entries_of(s, false, seed);
     int taken = 0;
     for (int a = 0; a < TEXTS; a++) {
-        sparta_format f = format_of(texts[a]);
-        sparta_packed from = {0};
-        if (sparta_convert_generic(cx, &entries, &f, &from)) continue; /* too many for nm or u8 */
+        sp_format f = format_of(texts[a]);
+        sp_packed from = {0};
+        if (sp_convert_generic(cx, &entries, &f, &from)) continue; /* too many for nm or u8 */
         for (int b = 0; b < TEXTS; b++) {
             char where[300];
-            sparta_format to = format_of(texts[b]);
+            sp_format to = format_of(texts[b]);
             snprintf(where, sizeof where, "%s -> %s (%lldx%lld, %s%s, density %.2f, zeros %d, %d threads)",
                      texts[a], texts[b], (long long)s->rows, (long long)s->cols, sparta_dtype_name(s->dtype),
                      s->pattern ? ", pattern" : "", s->density, s->zeros, threads);
-            assert_string_not_equal(sparta_convert_path(&f, &to), "generic");
+            assert_string_not_equal(sp_convert_path(&f, &to), "generic");
             taken += compare(&from, &to, threads, where);
         }
-        sparta_packed_free(cx, &from);
+        sp_packed_free(cx, &from);
     }
-    sparta_packed_free(cx, &entries);
+    sp_packed_free(cx, &entries);
     return taken;
 }
 
@@ -239,8 +239,8 @@ static void test_shapes(void **state)
     (void)state;
     static const int64_t shape[][2] = {{1, 1}, {1, 40}, {40, 1}, {7, 13}, {64, 64}, {33, 70}, {5, 129}};
     static const double density[] = {0, 0.05, 0.4, 1};
-    for (size_t i = 0; i < SPARTA_COUNT(shape); i++)
-        for (size_t d = 0; d < SPARTA_COUNT(density); d += EACH) {
+    for (size_t i = 0; i < SP_COUNT(shape); i++)
+        for (size_t d = 0; d < SP_COUNT(density); d += EACH) {
             spec s = {shape[i][0], shape[i][1], density[d], 0, d != 3, false, SPARTA_F32};
             int taken = all_pairs(&s, 17 * i + d, (int)(i % 3) + 1);
             assert_in_range(taken, TEXTS, TEXTS * TEXTS);
@@ -253,37 +253,37 @@ static void test_all_taken(void **state)
     (void)state;
     if (EACH > 1) skip(); /* one thread */
     spec s = {24, 40, 0.2, 0, true, false, SPARTA_F32};
-    sparta_packed entries = entries_of(&s, false, 3);
+    sp_packed entries = entries_of(&s, false, 3);
     for (int a = 0; a < TEXTS; a++)
         for (int b = 0; b < TEXTS; b++) {
-            sparta_format f = format_of(texts[a]), to = format_of(texts[b]);
-            sparta_packed from = {0}, out = {0};
+            sp_format f = format_of(texts[a]), to = format_of(texts[b]);
+            sp_packed from = {0}, out = {0};
             bool done = false;
-            if (sparta_convert_generic(cx, &entries, &f, &from)) continue;
-            bool refused = sparta_convert_generic(cx, &from, &to, &out);
-            sparta_packed_free(cx, &out);
-            assert_int_equal(sparta_convert_fast(cx, &from, &to, NULL, &done, &out), SPARTA_OK);
+            if (sp_convert_generic(cx, &entries, &f, &from)) continue;
+            bool refused = sp_convert_generic(cx, &from, &to, &out);
+            sp_packed_free(cx, &out);
+            assert_int_equal(sp_convert_fast(cx, &from, &to, NULL, &done, &out), SPARTA_OK);
             if (done == refused) fail_msg("%s -> %s: %staken", texts[a], texts[b], done ? "" : "not ");
-            sparta_packed_free(cx, &out);
-            sparta_packed_free(cx, &from);
+            sp_packed_free(cx, &out);
+            sp_packed_free(cx, &from);
         }
-    sparta_packed_free(cx, &entries);
+    sp_packed_free(cx, &entries);
 }
 
 static void test_empty(void **state)
 {
     (void)state;
     static const int64_t shape[][2] = {{0, 0}, {0, 5}, {5, 0}};
-    for (size_t i = 0; i < SPARTA_COUNT(shape); i++) {
+    for (size_t i = 0; i < SP_COUNT(shape); i++) {
         spec s = {shape[i][0], shape[i][1], 1, 0, false, false, SPARTA_F32};
         all_pairs(&s, i, 2);
     }
     int32_t none[1] = {0}; /* wide enough for columns in bands, which no row has entries for */
-    sparta_packed p = {.format = format_of("csr"), .dtype = SPARTA_F32, .rank = 2, .dim = {0, 2000}};
+    sp_packed p = {.format = format_of("csr"), .dtype = SPARTA_F32, .rank = 2, .dim = {0, 2000}};
     p.pos[1] = sparta_tensor_view(SPARTA_I32, 1, &(int64_t){1}, none);
     p.crd[1] = sparta_tensor_view(SPARTA_I32, 1, &(int64_t){0}, none);
     p.values = sparta_tensor_view(SPARTA_F32, 1, &(int64_t){0}, none);
-    sparta_format csc = format_of("csc");
+    sp_format csc = format_of("csc");
     assert_true(compare(&p, &csc, 2, "0x2000 csr -> csc"));
 }
 
@@ -292,7 +292,7 @@ static void test_types(void **state)
     (void)state;
     static const sparta_dtype dtype[] = {SPARTA_I8,  SPARTA_F16, SPARTA_BF16,
                                          SPARTA_I32, SPARTA_F64, SPARTA_BOOL};
-    for (size_t i = 0; i < SPARTA_COUNT(dtype); i++) {
+    for (size_t i = 0; i < SP_COUNT(dtype); i++) {
         spec s = {37, 50, 0.3, 5, i % 2, false, dtype[i]};
         all_pairs(&s, i, 1 + (int)(i % 3));
     }
@@ -317,9 +317,9 @@ static void test_zeros(void **state)
     all_pairs(&s, 9, 1);
     float row[2][5] = {{0, -0.0f, __builtin_nanf(""), 0, 1}, {-0.0f, 0, 0, 0, 0}};
     sparta_tensor t = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){2, 5}, row);
-    sparta_packed dense = sparta_packed_of_dense(&t);
+    sp_packed dense = sp_packed_of_dense(&t);
     for (int b = 0; b < TEXTS; b++) {
-        sparta_format to = format_of(texts[b]);
+        sp_format to = format_of(texts[b]);
         compare(&dense, &to, 1, texts[b]);
     }
 }
@@ -335,8 +335,8 @@ static void test_large(void **state)
         double density;
     } shape[] = {{100, 517, 0.5}, {80, 1000, 0.02}, {20, 9000, 0.004}, {2000, 130, 0.01},
                  {40, 1500, 0.5}, {30, 2000, 0.15}, {15, 20000, 0.002}};
-    for (size_t i = 0; i < SPARTA_COUNT(shape); i++)
-        for (size_t a = 0; a < SPARTA_COUNT(some); a++) {
+    for (size_t i = 0; i < SP_COUNT(shape); i++)
+        for (size_t a = 0; a < SP_COUNT(some); a++) {
             spec s = {shape[i].rows,
                       shape[i].cols,
                       shape[i].density,
@@ -344,18 +344,18 @@ static void test_large(void **state)
                       false,
                       false,
                       i % 2 ? SPARTA_F64 : SPARTA_F32};
-            sparta_packed entries = entries_of(&s, false, i), from;
-            sparta_format f = format_of(some[a]);
-            assert_int_equal(sparta_convert_generic(cx, &entries, &f, &from), SPARTA_OK);
-            for (size_t b = 0; b < SPARTA_COUNT(some); b += EACH)
+            sp_packed entries = entries_of(&s, false, i), from;
+            sp_format f = format_of(some[a]);
+            assert_int_equal(sp_convert_generic(cx, &entries, &f, &from), SPARTA_OK);
+            for (size_t b = 0; b < SP_COUNT(some); b += EACH)
                 for (int plain = 0; plain < 2; plain++) {
-                    sparta_format to = format_of(some[b]);
-                    sparta_plain_only = plain;
+                    sp_format to = format_of(some[b]);
+                    sp_plain_only = plain;
                     assert_true(compare(&from, &to, 1 + (int)((a + b) % 3), some[b]));
-                    sparta_plain_only = false;
+                    sp_plain_only = false;
                 }
-            sparta_packed_free(cx, &from);
-            sparta_packed_free(cx, &entries);
+            sp_packed_free(cx, &from);
+            sp_packed_free(cx, &entries);
         }
 }
 
@@ -365,25 +365,25 @@ static void test_far(void **state)
     (void)state;
     static const int length[] = {0, 1, 0, 0, 7, 5000, 0, 3, 4096, 0, 0, 4095, 2, 900, 900, 900, 900, 900, 0};
     static const char *const to[] = {"csc", "csc, crd=i64", "(i,j)->(j:dense, i:bitmap)"};
-    enum { LENGTHS = SPARTA_COUNT(length), ROWS = 3 * LENGTHS, COLS = 100000 };
+    enum { LENGTHS = SP_COUNT(length), ROWS = 3 * LENGTHS, COLS = 100000 };
     int32_t pos[ROWS + 1] = {0};
     for (int r = 0; r < ROWS; r++) pos[r + 1] = pos[r] + length[r % LENGTHS];
     const int64_t n = pos[ROWS];
-    int32_t *col = sparta_alloc(cx, (size_t)n * sizeof *col);
-    float *value = sparta_alloc(cx, (size_t)n * sizeof *value);
+    int32_t *col = sp_alloc(cx, (size_t)n * sizeof *col);
+    float *value = sp_alloc(cx, (size_t)n * sizeof *value);
     for (int r = 0; r < ROWS; r++)
         for (int32_t i = pos[r]; i < pos[r + 1]; i++) col[i] = r * 37 % 19 + 19 * (i - pos[r]);
     for (int64_t i = 0; i < n; i++) value[i] = (float)(i + 1);
-    sparta_packed p = {.format = format_of("csr"), .dtype = SPARTA_F32, .rank = 2, .dim = {ROWS, COLS}};
+    sp_packed p = {.format = format_of("csr"), .dtype = SPARTA_F32, .rank = 2, .dim = {ROWS, COLS}};
     p.pos[1] = sparta_tensor_view(SPARTA_I32, 1, &(int64_t){ROWS + 1}, pos);
     p.crd[1] = sparta_tensor_view(SPARTA_I32, 1, &n, col);
     p.values = sparta_tensor_view(SPARTA_F32, 1, &n, value);
     for (int threads = 1; threads <= 3; threads++)
-        for (size_t b = 0; b < SPARTA_COUNT(to); b++) {
-            sparta_format f = format_of(to[b]);
+        for (size_t b = 0; b < SP_COUNT(to); b++) {
+            sp_format f = format_of(to[b]);
             assert_true(compare(&p, &f, threads, to[b]));
         }
-    sparta_free(cx, col), sparta_free(cx, value);
+    sp_free(cx, col), sp_free(cx, value);
 }
 
 /* ------------------------------------------------------------------ entries in any order */
@@ -396,19 +396,19 @@ static void test_shuffled(void **state)
         int64_t rows, cols;
         double density;
     } shape[] = {{9, 7, 0.5}, {3, 400, 0.5}, {5, 30000, 0.01}, {500, 3, 0.3}, {40, 40, 0}, {6, 5000, 0.005}};
-    for (size_t i = 0; i < SPARTA_COUNT(shape); i++)
-        for (size_t d = 0; d < SPARTA_COUNT(dtype); d++)
+    for (size_t i = 0; i < SP_COUNT(shape); i++)
+        for (size_t d = 0; d < SP_COUNT(dtype); d++)
             for (int threads = 1; threads <= 3; threads++) {
                 spec s = {shape[i].rows, shape[i].cols,          shape[i].density, 4,
                           false,         d == 0 && threads == 1, dtype[d]};
-                sparta_packed from = entries_of(&s, true, 10 * i + d);
+                sp_packed from = entries_of(&s, true, 10 * i + d);
                 static const char *const to[] = {"csr",      "csc",          "coo",    "dense",
                                                  "bsr(4,4)", "csr, crd=i64", "bitmap", "dcsr"};
-                for (size_t b = 0; b < SPARTA_COUNT(to); b++) {
-                    sparta_format f = format_of(to[b]);
+                for (size_t b = 0; b < SP_COUNT(to); b++) {
+                    sp_format f = format_of(to[b]);
                     assert_true(compare(&from, &f, threads, to[b]));
                 }
-                sparta_packed_free(cx, &from);
+                sp_packed_free(cx, &from);
             }
 }
 
@@ -418,23 +418,23 @@ static void test_columns_fall(void **state)
     (void)state;
     int32_t pos[2] = {0, 5}, row[5] = {0, 0, 2, 2, 2}, col[5] = {3, 1, 9, 0, 4};
     float value[5] = {1, 2, 3, 4, 5};
-    sparta_packed p = {.format = format_of("coo"),
-                       .dtype = SPARTA_F32,
-                       .rank = 2,
-                       .dim = {3, 10},
-                       .pos = {sparta_tensor_view(SPARTA_I32, 1, &(int64_t){2}, pos)},
-                       .crd = {sparta_tensor_view(SPARTA_I32, 1, &(int64_t){5}, row),
-                               sparta_tensor_view(SPARTA_I32, 1, &(int64_t){5}, col)},
-                       .values = sparta_tensor_view(SPARTA_F32, 1, &(int64_t){5}, value)};
-    sparta_format f = format_of("csr");
+    sp_packed p = {.format = format_of("coo"),
+                   .dtype = SPARTA_F32,
+                   .rank = 2,
+                   .dim = {3, 10},
+                   .pos = {sparta_tensor_view(SPARTA_I32, 1, &(int64_t){2}, pos)},
+                   .crd = {sparta_tensor_view(SPARTA_I32, 1, &(int64_t){5}, row),
+                           sparta_tensor_view(SPARTA_I32, 1, &(int64_t){5}, col)},
+                   .values = sparta_tensor_view(SPARTA_F32, 1, &(int64_t){5}, value)};
+    sp_format f = format_of("csr");
     assert_true(compare(&p, &f, 1, "columns fall"));
     col[1] = 3; /* twice: the generic path adds */
     assert_false(compare(&p, &f, 1, "twice"));
-    sparta_packed out;
-    assert_int_equal(sparta_format_convert(cx, &p, &f, NULL, &out), SPARTA_OK);
+    sp_packed out;
+    assert_int_equal(sp_format_convert(cx, &p, &f, NULL, &out), SPARTA_OK);
     assert_int_equal(out.values.dim[0], 4);
     assert_true(((float *)out.values.data)[0] == 3);
-    sparta_packed_free(cx, &out);
+    sp_packed_free(cx, &out);
 }
 
 /* ------------------------------------------------------------------ hostile storage */
@@ -446,43 +446,43 @@ static void test_damaged(void **state)
     if (EACH > 1) skip(); /* one thread */
     static const int64_t wrong[] = {-1, 0, 1, 3, 7, 100, INT32_MAX, INT32_MIN};
     spec s = {6, 11, 0.3, 0, true, false, SPARTA_F32};
-    sparta_packed entries = entries_of(&s, false, 2);
-    sparta_rng r = sparta_rng_seed(4);
+    sp_packed entries = entries_of(&s, false, 2);
+    sp_rng r = sp_rng_seed(4);
     for (int a = 0; a < TEXTS; a++) {
-        sparta_format f = format_of(texts[a]);
-        sparta_packed from;
-        if (sparta_convert_generic(cx, &entries, &f, &from)) continue;
+        sp_format f = format_of(texts[a]);
+        sp_packed from;
+        if (sp_convert_generic(cx, &entries, &f, &from)) continue;
         for (int times = 0; times < 60; times++) {
-            int l = (int)(sparta_rng_next(&r) % 3);
-            sparta_packed *p = from.parts ? &from.part[sparta_rng_next(&r) % (uint64_t)from.parts] : &from;
+            int l = (int)(sp_rng_next(&r) % 3);
+            sp_packed *p = from.parts ? &from.part[sp_rng_next(&r) % (uint64_t)from.parts] : &from;
             sparta_tensor *t = times % 3 ? &p->crd[l] : times % 2 ? &p->pos[l] : &p->values;
             if (!t->data || !t->dim[0]) continue;
-            int64_t i = (int64_t)(sparta_rng_next(&r) % (uint64_t)t->dim[0]);
-            int64_t was = sparta_index_get(t->dtype == SPARTA_F32 ? SPARTA_I32 : t->dtype, t->data, i);
-            sparta_index_set(t->dtype == SPARTA_F32 ? SPARTA_I32 : t->dtype, t->data, i,
-                             wrong[sparta_rng_next(&r) % SPARTA_COUNT(wrong)]);
+            int64_t i = (int64_t)(sp_rng_next(&r) % (uint64_t)t->dim[0]);
+            int64_t was = sp_index_get(t->dtype == SPARTA_F32 ? SPARTA_I32 : t->dtype, t->data, i);
+            sp_index_set(t->dtype == SPARTA_F32 ? SPARTA_I32 : t->dtype, t->data, i,
+                         wrong[sp_rng_next(&r) % SP_COUNT(wrong)]);
             for (int b = 0; b < TEXTS; b++) {
-                sparta_format to = format_of(texts[b]);
+                sp_format to = format_of(texts[b]);
                 compare(&from, &to, 1, texts[a]);
             }
-            sparta_index_set(t->dtype == SPARTA_F32 ? SPARTA_I32 : t->dtype, t->data, i, was);
+            sp_index_set(t->dtype == SPARTA_F32 ? SPARTA_I32 : t->dtype, t->data, i, was);
         }
         for (int times = 0; times < 12; times++) { /* lengths that lie, as far as memory allows: shorter */
             int l = times % 3;
-            sparta_packed *p = from.parts ? &from.part[times % from.parts] : &from;
+            sp_packed *p = from.parts ? &from.part[times % from.parts] : &from;
             sparta_tensor *t = times < 3 ? &p->crd[l] : times < 6 ? &p->pos[l] : &p->values;
             if (!t->data || !t->dim[0]) continue;
             int64_t was = t->dim[0];
             t->dim[0] = times % 2 ? 0 : was - 1;
             for (int b = 0; b < TEXTS; b++) {
-                sparta_format to = format_of(texts[b]);
-                assert_false(compare(&from, &to, 2, texts[a]) && sparta_packed_verify(cx, &from));
+                sp_format to = format_of(texts[b]);
+                assert_false(compare(&from, &to, 2, texts[a]) && sp_packed_verify(cx, &from));
             }
             t->dim[0] = was;
         }
-        sparta_packed_free(cx, &from);
+        sp_packed_free(cx, &from);
     }
-    sparta_packed_free(cx, &entries);
+    sp_packed_free(cx, &entries);
 }
 
 /* A few entries of a matrix with very many rows are not for us: no array of all rows is made. */
@@ -491,18 +491,18 @@ static void test_tall(void **state)
     (void)state;
     int32_t pos[2] = {0, 1}, row[1] = {1 << 30}, col[1] = {5};
     float value[1] = {1};
-    sparta_packed p = {.format = format_of("coo"),
-                       .dtype = SPARTA_F32,
-                       .rank = 2,
-                       .dim = {INT32_MAX - 100, 1 << 30},
-                       .pos = {sparta_tensor_view(SPARTA_I32, 1, &(int64_t){2}, pos)},
-                       .crd = {sparta_tensor_view(SPARTA_I32, 1, &(int64_t){1}, row),
-                               sparta_tensor_view(SPARTA_I32, 1, &(int64_t){1}, col)},
-                       .values = sparta_tensor_view(SPARTA_F32, 1, &(int64_t){1}, value)};
-    sparta_format f = format_of("dcsr");
-    size_t before = sparta_ctx_memory_peak(cx);
+    sp_packed p = {.format = format_of("coo"),
+                   .dtype = SPARTA_F32,
+                   .rank = 2,
+                   .dim = {INT32_MAX - 100, 1 << 30},
+                   .pos = {sparta_tensor_view(SPARTA_I32, 1, &(int64_t){2}, pos)},
+                   .crd = {sparta_tensor_view(SPARTA_I32, 1, &(int64_t){1}, row),
+                           sparta_tensor_view(SPARTA_I32, 1, &(int64_t){1}, col)},
+                   .values = sparta_tensor_view(SPARTA_F32, 1, &(int64_t){1}, value)};
+    sp_format f = format_of("dcsr");
+    size_t before = sp_ctx_memory_peak(cx);
     assert_false(compare(&p, &f, 1, "tall"));
-    assert_in_range(sparta_ctx_memory_peak(cx), 0, before + (1 << 20));
+    assert_in_range(sp_ctx_memory_peak(cx), 0, before + (1 << 20));
 }
 
 /* ------------------------------------------------------------------ tensors */
@@ -511,7 +511,7 @@ static void test_unpack(void **state)
 {
     (void)state;
     spec s = {19, 23, 0.3, 0, true, false, SPARTA_F32};
-    sparta_packed entries = entries_of(&s, false, 12);
+    sp_packed entries = entries_of(&s, false, 12);
     float want[19 * 23], got[19 * 23 * 3];
     sparta_tensor whole = sparta_tensor_view(SPARTA_F32, 2, entries.dim, want);
     memset(want, 0, sizeof want);
@@ -519,32 +519,32 @@ static void test_unpack(void **state)
         want[((int32_t *)entries.crd[0].data)[i] * 23 + ((int32_t *)entries.crd[1].data)[i]] =
             ((float *)entries.values.data)[i];
     for (int a = 0; a < TEXTS; a++) {
-        sparta_format f = format_of(texts[a]);
-        sparta_packed p;
-        if (sparta_convert_generic(cx, &entries, &f, &p)) continue;
+        sp_format f = format_of(texts[a]);
+        sp_packed p;
+        if (sp_convert_generic(cx, &entries, &f, &p)) continue;
         static const int64_t stride[][2] = {{23, 1}, {1, 19}, {69, 3}};
         for (int k = 0; k < 3; k++) {
             sparta_tensor t = {SPARTA_F32, 2, {19, 23}, {stride[k][0], stride[k][1]}, got};
             bool done = false;
             memset(got, 0x55, sizeof got);
-            assert_int_equal(sparta_unpack_fast(cx, &p, &t, pool[k + 1], &done), SPARTA_OK);
+            assert_int_equal(sp_unpack_fast(cx, &p, &t, pool[k + 1], &done), SPARTA_OK);
             assert_true(done);
             for (int64_t i = 0; i < 19 * 23; i++)
                 if (got[i / 23 * stride[k][0] + i % 23 * stride[k][1]] != want[i])
                     fail_msg("%s, strides %d: element %d", texts[a], k, (int)i);
         }
-        sparta_packed_free(cx, &p);
+        sp_packed_free(cx, &p);
         bool done = false;
-        sparta_packed oracle;
-        assert_int_equal(sparta_pack_fast(cx, &(sparta_pack_job){&f, &whole, NULL, true}, NULL, &done, &p),
+        sp_packed oracle;
+        assert_int_equal(sp_pack_fast(cx, &(sp_pack_job){&f, &whole, NULL, true}, NULL, &done, &p),
                          SPARTA_OK);
         assert_true(done);
-        assert_int_equal(sparta_convert_generic(cx, &entries, &f, &oracle), SPARTA_OK);
+        assert_int_equal(sp_convert_generic(cx, &entries, &f, &oracle), SPARTA_OK);
         same(&p, &oracle, texts[a]);
-        sparta_packed_free(cx, &p);
-        sparta_packed_free(cx, &oracle);
+        sp_packed_free(cx, &p);
+        sp_packed_free(cx, &oracle);
     }
-    sparta_packed_free(cx, &entries);
+    sp_packed_free(cx, &entries);
 }
 
 /* A damaged row is found before the first element is written. */
@@ -553,12 +553,12 @@ static void test_unpack_untouched(void **state)
     (void)state;
     int32_t pos[3] = {0, 1, 2}, col[2] = {0, 7};
     float value[2] = {1, 2}, got[4] = {9, 9, 9, 9};
-    sparta_packed p = {.format = format_of("csr"), .dtype = SPARTA_F32, .rank = 2, .dim = {2, 2}};
+    sp_packed p = {.format = format_of("csr"), .dtype = SPARTA_F32, .rank = 2, .dim = {2, 2}};
     p.pos[1] = sparta_tensor_view(SPARTA_I32, 1, &(int64_t){3}, pos);
     p.crd[1] = sparta_tensor_view(SPARTA_I32, 1, &(int64_t){2}, col);
     p.values = sparta_tensor_view(SPARTA_F32, 1, &(int64_t){2}, value);
     sparta_tensor t = sparta_tensor_view(SPARTA_F32, 2, p.dim, got);
-    assert_int_equal(sparta_format_unpack(cx, &p, &t), SPARTA_E_FORMAT);
+    assert_int_equal(sp_format_unpack(cx, &p, &t), SPARTA_E_FORMAT);
     for (int i = 0; i < 4; i++) assert_true(got[i] == 9);
 }
 
@@ -570,23 +570,23 @@ static void test_unpack_rows_fall(void **state)
     for (int k = 0; k < 2; k++) {
         int32_t pos[2] = {0, 2}, row[2] = {1, 0}, col[2] = {0, 1};
         float value[2] = {1, 2}, got[4] = {9, 9, 9, 9};
-        sparta_packed p = {.format = format_of(text[k]), .dtype = SPARTA_F32, .rank = 2, .dim = {2, 2}};
+        sp_packed p = {.format = format_of(text[k]), .dtype = SPARTA_F32, .rank = 2, .dim = {2, 2}};
         p.pos[0] = sparta_tensor_view(SPARTA_I32, 1, &(int64_t){2}, pos);
         p.crd[0] = sparta_tensor_view(SPARTA_I32, 1, &(int64_t){2}, row);
         p.crd[1] = sparta_tensor_view(SPARTA_I32, 1, &(int64_t){2}, col);
         p.values = sparta_tensor_view(SPARTA_F32, 1, &(int64_t){2}, value);
         sparta_tensor t = sparta_tensor_view(SPARTA_F32, 2, p.dim, got);
-        assert_int_equal(sparta_format_unpack(cx, &p, &t), k ? SPARTA_OK : SPARTA_E_FORMAT);
+        assert_int_equal(sp_format_unpack(cx, &p, &t), k ? SPARTA_OK : SPARTA_E_FORMAT);
         assert_true(got[2] == (k ? 1 : 9) && got[1] == (k ? 2 : 9));
     }
 }
 
 /* ------------------------------------------------------------------ memory */
 
-static size_t bytes_of(const sparta_packed *p)
+static size_t bytes_of(const sp_packed *p)
 {
-    sparta_format_stats stats;
-    assert_int_equal(sparta_packed_measure(cx, p, &stats), SPARTA_OK);
+    sp_format_stats stats;
+    assert_int_equal(sp_packed_measure(cx, p, &stats), SPARTA_OK);
     return stats.bytes;
 }
 
@@ -599,27 +599,27 @@ static void test_peak(void **state)
                                        "bsr(32,32)", "ell", "bitmap", "dcsr"};
     enum { SIDE = 600 };
     spec s = {SIDE, SIDE, 0.3, 0, false, false, SPARTA_F32};
-    sparta_packed entries = entries_of(&s, false, 1);
-    for (size_t a = 0; a < SPARTA_COUNT(some); a++)
-        for (size_t b = 0; b < SPARTA_COUNT(some); b++) {
+    sp_packed entries = entries_of(&s, false, 1);
+    for (size_t a = 0; a < SP_COUNT(some); a++)
+        for (size_t b = 0; b < SP_COUNT(some); b++) {
             sparta_ctx *main_cx = cx;
-            sparta_packed from, out;
-            sparta_format f = format_of(some[a]);
+            sp_packed from, out;
+            sp_format f = format_of(some[a]);
             if (a == 2 && b != 2 && b > 1) continue; /* csc is not sorted by rows */
-            assert_int_equal(sparta_convert_generic(cx, &entries, &f, &from), SPARTA_OK);
+            assert_int_equal(sp_convert_generic(cx, &entries, &f, &from), SPARTA_OK);
             cx = sparta_ctx_create(NULL); /* a peak of its own */
-            sparta_format to = format_of(some[b]);
-            size_t before = sparta_ctx_memory(cx);
-            assert_int_equal(sparta_format_convert(cx, &from, &to, NULL, &out), SPARTA_OK);
-            size_t extra = sparta_ctx_memory_peak(cx) - before - bytes_of(&out);
+            sp_format to = format_of(some[b]);
+            size_t before = sp_ctx_memory(cx);
+            assert_int_equal(sp_format_convert(cx, &from, &to, NULL, &out), SPARTA_OK);
+            size_t extra = sp_ctx_memory_peak(cx) - before - bytes_of(&out);
             if (extra > 64 * SIDE + 4096)
                 fail_msg("%s -> %s: %zu bytes beyond the result", some[a], some[b], extra);
-            sparta_packed_free(cx, &out);
+            sp_packed_free(cx, &out);
             sparta_ctx_free(cx);
             cx = main_cx;
-            sparta_packed_free(cx, &from);
+            sp_packed_free(cx, &from);
         }
-    sparta_packed_free(cx, &entries);
+    sp_packed_free(cx, &entries);
 }
 
 static void test_out_of_memory(void **state)
@@ -627,33 +627,33 @@ static void test_out_of_memory(void **state)
     (void)state;
     if (EACH > 1) skip(); /* one thread */
     spec s = {20, 24, 0.3, 0, true, false, SPARTA_F32};
-    sparta_packed sorted = entries_of(&s, false, 1), shuffled = entries_of(&s, true, 1);
+    sp_packed sorted = entries_of(&s, false, 1), shuffled = entries_of(&s, true, 1);
     for (int a = 0; a <= TEXTS; a++) {
-        sparta_packed from = {0};
-        sparta_format f = format_of(a < TEXTS ? texts[a] : "csr");
-        if (a < TEXTS && sparta_convert_generic(cx, &sorted, &f, &from)) continue;
-        const sparta_packed *p = a < TEXTS ? &from : &shuffled;
+        sp_packed from = {0};
+        sp_format f = format_of(a < TEXTS ? texts[a] : "csr");
+        if (a < TEXTS && sp_convert_generic(cx, &sorted, &f, &from)) continue;
+        const sp_packed *p = a < TEXTS ? &from : &shuffled;
         for (int b = 0; b < TEXTS; b++) {
-            sparta_format to = format_of(texts[b]);
+            sp_format to = format_of(texts[b]);
             sparta_status status = SPARTA_E_MEMORY;
             for (uint64_t n = 1; status == SPARTA_E_MEMORY; n++) {
-                sparta_packed out = {0};
+                sp_packed out = {0};
                 bool done = false;
-                size_t held = sparta_ctx_memory(cx);
-                sparta_ctx_fail_alloc(cx, n, n % 2);
-                status = sparta_convert_fast(cx, p, &to, NULL, &done, &out);
-                sparta_ctx_fail_alloc(cx, 0, false);
-                if (status) assert_int_equal(sparta_ctx_memory(cx), held);
+                size_t held = sp_ctx_memory(cx);
+                sp_ctx_fail_alloc(cx, n, n % 2);
+                status = sp_convert_fast(cx, p, &to, NULL, &done, &out);
+                sp_ctx_fail_alloc(cx, 0, false);
+                if (status) assert_int_equal(sp_ctx_memory(cx), held);
                 if (done && status) fail_msg("done, and %s", sparta_message(cx));
-                sparta_packed_free(cx, &out);
-                assert_int_equal(sparta_ctx_memory(cx), held);
+                sp_packed_free(cx, &out);
+                assert_int_equal(sp_ctx_memory(cx), held);
                 assert_in_range(n, 1, 60);
             }
         }
-        sparta_packed_free(cx, &from);
+        sp_packed_free(cx, &from);
     }
-    sparta_packed_free(cx, &sorted);
-    sparta_packed_free(cx, &shuffled);
+    sp_packed_free(cx, &sorted);
+    sp_packed_free(cx, &shuffled);
 }
 
 /* Which targets are counted: all that lie as the source does, but nm; and whatever is dense. */
@@ -684,28 +684,28 @@ static void test_counted(void **state)
     static const char *const from[] = {"csr", "dense",  "coo, crd=i64", "bsr(4,4)",
                                        "ell", "bitmap", "hyb(1,2)"};
     spec s = {50, 61, 0.3, 5, true, false, SPARTA_BF16};
-    sparta_packed entries = entries_of(&s, false, 9);
-    for (size_t a = 0; a < SPARTA_COUNT(from); a++) {
-        sparta_format f = format_of(from[a]);
-        sparta_packed p = {0};
-        assert_int_equal(sparta_convert_generic(cx, &entries, &f, &p), SPARTA_OK);
-        for (size_t b = 0; b < SPARTA_COUNT(row); b++) {
-            sparta_format to = format_of(row[b].to);
+    sp_packed entries = entries_of(&s, false, 9);
+    for (size_t a = 0; a < SP_COUNT(from); a++) {
+        sp_format f = format_of(from[a]);
+        sp_packed p = {0};
+        assert_int_equal(sp_convert_generic(cx, &entries, &f, &p), SPARTA_OK);
+        for (size_t b = 0; b < SP_COUNT(row); b++) {
+            sp_format to = format_of(row[b].to);
             if (compare_stats(&p, &to, row[b].to) != row[b].counted)
                 fail_msg("%s -> %s: %scounted by rows", from[a], row[b].to, row[b].counted ? "not " : "");
             for (uint64_t n = 1; n < 8; n++) { /* out of memory */
-                sparta_format_stats stats = {.slots = -1};
-                size_t held = sparta_ctx_memory(cx);
-                sparta_ctx_fail_alloc(cx, n, true);
-                sparta_status status = sparta_format_measure_packed(cx, &p, &to, &stats);
-                sparta_ctx_fail_alloc(cx, 0, false);
+                sp_format_stats stats = {.slots = -1};
+                size_t held = sp_ctx_memory(cx);
+                sp_ctx_fail_alloc(cx, n, true);
+                sparta_status status = sp_format_measure_packed(cx, &p, &to, &stats);
+                sp_ctx_fail_alloc(cx, 0, false);
                 if (status) assert_int_equal(stats.slots, -1);
-                assert_int_equal(sparta_ctx_memory(cx), held);
+                assert_int_equal(sp_ctx_memory(cx), held);
             }
         }
-        sparta_packed_free(cx, &p);
+        sp_packed_free(cx, &p);
     }
-    sparta_packed_free(cx, &entries);
+    sp_packed_free(cx, &entries);
 }
 
 /* What is no path is said to be none. */
@@ -719,11 +719,11 @@ static void test_generic(void **state)
                                        "bell(4)",
                                        "vnni",
                                        "csf"};
-    sparta_format csr = format_of("csr");
-    for (size_t i = 0; i < SPARTA_COUNT(none); i++) {
-        sparta_format f = format_of(none[i]);
-        assert_int_equal(!strcmp(sparta_convert_path(&f, &csr), "generic"), i > 0);
-        assert_int_equal(!strcmp(sparta_convert_path(&csr, &f), "generic"), i > 0);
+    sp_format csr = format_of("csr");
+    for (size_t i = 0; i < SP_COUNT(none); i++) {
+        sp_format f = format_of(none[i]);
+        assert_int_equal(!strcmp(sp_convert_path(&f, &csr), "generic"), i > 0);
+        assert_int_equal(!strcmp(sp_convert_path(&csr, &f), "generic"), i > 0);
     }
 }
 

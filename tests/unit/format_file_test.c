@@ -21,11 +21,11 @@ static int tear_down_file(void **state)
 
 static void expect_names(const char *text, const sparta_tensor *t, const char *want)
 {
-    sparta_packed p = pack(text, t, NULL);
-    sparta_npz z;
+    sp_packed p = pack(text, t, NULL);
+    sp_npz z;
     char got[1000] = "";
-    OK(sparta_packed_write(cx, path, &p));
-    OK(sparta_npz_read(cx, path, &z));
+    OK(sp_packed_write(cx, path, &p));
+    OK(sp_npz_read(cx, path, &z));
     for (int i = 0; i < z.n; i++) {
         const sparta_tensor *a = &z.entry[i].tensor;
         snprintf(got + strlen(got), sizeof got - strlen(got), "%s %s %lld", z.entry[i].name,
@@ -34,11 +34,11 @@ static void expect_names(const char *text, const sparta_tensor *t, const char *w
             snprintf(got + strlen(got), sizeof got - strlen(got), "x%lld", (long long)a->dim[1]);
         snprintf(got + strlen(got), sizeof got - strlen(got), "; ");
     }
-    assert_true(sparta_npz_is_packed(&z));
+    assert_true(sp_npz_is_packed(&z));
     char *format = strstr(got, "; "); /* its length does not matter here */
     if (strcmp(format, want)) fail_msg("%s:\n  %s, wanted\n  %s", text, format, want);
-    sparta_npz_free(&z);
-    sparta_packed_free(cx, &p);
+    sp_npz_free(&z);
+    sp_packed_free(cx, &p);
 }
 
 static void names(void **state)
@@ -70,48 +70,48 @@ static void random_files(void **state)
     (void)state;
     static drawn d;
     static char text[FORMAT_DRAWN];
-    sparta_rng r = sparta_rng_seed(41);
+    sp_rng r = sp_rng_seed(41);
     int64_t pos[2];
     int files = 0, patterns = 0;
     for (int n = 0; n < 600; n++) {
         int rank = 1 + (int)roll(&r, 4);
-        draw_tensor(&r, (sparta_dtype)(n % SPARTA_DTYPES), rank, 1 + roll(&r, 6), &d);
+        draw_tensor(&r, (sparta_dtype)(n % SP_DTYPES), rank, 1 + roll(&r, 6), &d);
         format_draw(&r, rank, true, text, sizeof text);
         if (rank == 2 && roll(&r, 8) == 0) strcpy(text, roll(&r, 2) ? "quads(4)" : "groups");
-        sparta_format f = parse(text);
-        sparta_packed dense = sparta_packed_of_dense(&d.t), p;
-        sparta_coo c;
-        OK(sparta_packed_to_coo(cx, &dense, &c));
+        sp_format f = parse(text);
+        sp_packed dense = sp_packed_of_dense(&d.t), p;
+        sp_coo c;
+        OK(sp_packed_to_coo(cx, &dense, &c));
         bool pattern = roll(&r, 4) == 0;
         if (pattern) {
-            sparta_free(cx, c.values.data);
+            sp_free(cx, c.values.data);
             c.values = (sparta_tensor){0};
         }
-        sparta_packed view = sparta_packed_of_coo(&c, pos);
-        if (sparta_format_convert(cx, &view, &f, NULL, &p)) {
-            sparta_coo_free(&c);
+        sp_packed view = sp_packed_of_coo(&c, pos);
+        if (sp_format_convert(cx, &view, &f, NULL, &p)) {
+            sp_coo_free(&c);
             continue;
         }
-        sparta_packed_file file;
-        if (!pattern && sparta_dtype_bits(d.t.dtype) < 8) { /* NumPy would not tell i4 from u4 */
-            assert_int_equal(sparta_packed_write(cx, path, &p), SPARTA_E_UNSUPPORTED);
-            sparta_packed_free(cx, &p);
-            sparta_coo_free(&c);
+        sp_packed_file file;
+        if (!pattern && sp_dtype_bits(d.t.dtype) < 8) { /* NumPy would not tell i4 from u4 */
+            assert_int_equal(sp_packed_write(cx, path, &p), SPARTA_E_UNSUPPORTED);
+            sp_packed_free(cx, &p);
+            sp_coo_free(&c);
             continue;
         }
-        OK(sparta_packed_write(cx, path, &p));
-        if (sparta_packed_read(cx, path, &file)) fail_msg("%s: %s", text, sparta_message(cx));
+        OK(sp_packed_write(cx, path, &p));
+        if (sp_packed_read(cx, path, &file)) fail_msg("%s: %s", text, sparta_message(cx));
         assert_int_equal(file.packed.pattern, pattern); /* also where it has bools */
         if (!same_packed(&file.packed, &p)) fail_msg("%s: read is not what was written", text);
-        sparta_coo back;
-        OK(sparta_packed_to_coo(cx, &file.packed, &back));
+        sp_coo back;
+        OK(sp_packed_to_coo(cx, &file.packed, &back));
         assert_int_equal(back.n, c.n);
         for (int k = 0; k < rank; k++)
             assert_memory_equal(back.index[k], c.index[k], (size_t)c.n * sizeof(int64_t));
         files++, patterns += pattern;
-        sparta_coo_free(&back), sparta_coo_free(&c);
-        sparta_packed_file_free(cx, &file);
-        sparta_packed_free(cx, &p);
+        sp_coo_free(&back), sp_coo_free(&c);
+        sp_packed_file_free(cx, &file);
+        sp_packed_free(cx, &p);
     }
     assert_true(files > 450 && patterns > 80);
 }
@@ -159,15 +159,15 @@ static sparta_tensor *find_array(arrays *a, const char *name)
 static void expect_refused(const arrays *a, const char *message)
 {
     const char *name[MOST];
-    sparta_packed_file file = {.packed.rank = 77};
-    size_t before = sparta_ctx_memory(cx);
+    sp_packed_file file = {.packed.rank = 77};
+    size_t before = sp_ctx_memory(cx);
     for (int i = 0; i < a->n; i++) name[i] = a->name[i];
-    OK(sparta_npz_write(cx, path, a->n, name, a->tensor));
-    sparta_status status = sparta_packed_read(cx, path, &file);
+    OK(sp_npz_write(cx, path, a->n, name, a->tensor));
+    sparta_status status = sp_packed_read(cx, path, &file);
     char want[600];
     snprintf(want, sizeof want, "%s: %s", path, message);
     expect_message(status, SPARTA_E_FORMAT, want);
-    assert_true(file.packed.rank == 77 && sparta_ctx_memory(cx) == before);
+    assert_true(file.packed.rank == 77 && sp_ctx_memory(cx) == before);
 }
 
 static const int32_t pos[] = {0, 2, 3}, crd[] = {0, 3, 2};
@@ -235,11 +235,11 @@ static void hostile(void **state)
     const char *name[MOST];
     put(&a, "note", row_of(SPARTA_U8, 1, version)), put(&a, "padding", row_of(SPARTA_U8, 1, version));
     for (int i = 0; i < a.n; i++) name[i] = a.name[i];
-    OK(sparta_npz_write(cx, path, a.n, name, a.tensor));
-    sparta_packed_file file;
-    OK(sparta_packed_read(cx, path, &file));
+    OK(sp_npz_write(cx, path, a.n, name, a.tensor));
+    sp_packed_file file;
+    OK(sp_packed_read(cx, path, &file));
     expect_packed(&file.packed, "pos1 0 2 3; crd1 0 3 2; values 1 2 3; ");
-    sparta_packed_file_free(cx, &file);
+    sp_packed_file_free(cx, &file);
     parse("sum{rownnz<=1 -> csr; rest -> csr}"); /* the context keeps it */
     a = csr_file("sum{rownnz<=1 -> csr; rest -> csr}");
     expect_refused(&a, "the array p1_l1_pos is missing");
@@ -252,7 +252,7 @@ static void hostile(void **state)
 static char *read_bytes(size_t *n)
 {
     char *bytes;
-    OK(sparta_file_read(cx, path, 1 << 20, &bytes, n));
+    OK(sp_file_read(cx, path, 1 << 20, &bytes, n));
     return bytes;
 }
 
@@ -261,22 +261,22 @@ static void names_twice(void **state)
 {
     (void)state;
     static const char *const cases[][2] = {{"p0_valueX", "p0_values"}, {"shapX", "shape"}};
-    for (size_t i = 0; i < SPARTA_COUNT(cases); i++) {
+    for (size_t i = 0; i < SP_COUNT(cases); i++) {
         arrays a = csr_file("csr");
         const char *name[MOST];
         put(&a, cases[i][0], row_of(SPARTA_F32, 3, values));
         for (int k = 0; k < a.n; k++) name[k] = a.name[k];
-        OK(sparta_npz_write(cx, path, a.n, name, a.tensor));
+        OK(sp_npz_write(cx, path, a.n, name, a.tensor));
         size_t n, length = strlen(cases[i][0]);
         char *bytes = read_bytes(&n);
         for (size_t at = 0; at + length <= n; at++)
             if (!memcmp(bytes + at, cases[i][0], length)) memcpy(bytes + at, cases[i][1], length);
-        OK(sparta_file_write(cx, path, bytes, n));
-        sparta_free(cx, bytes);
-        sparta_packed_file file;
+        OK(sp_file_write(cx, path, bytes, n));
+        sp_free(cx, bytes);
+        sp_packed_file file;
         char want[200];
         snprintf(want, sizeof want, "%s: npz: two arrays are named \"%s\"", path, cases[i][1]);
-        expect_message(sparta_packed_read(cx, path, &file), SPARTA_E_FORMAT, want);
+        expect_message(sp_packed_read(cx, path, &file), SPARTA_E_FORMAT, want);
     }
 }
 
@@ -288,29 +288,29 @@ static void truncated(void **state)
                                         "dia"};
     float w[8] = {1, 0, 0, 2, 0, 0, 3, 0};
     sparta_tensor t = {SPARTA_F32, 2, {2, 4}, {4, 1}, w};
-    sparta_rng r = sparta_rng_seed(42);
-    for (size_t i = 0; i < SPARTA_COUNT(texts); i++) {
-        sparta_packed p = pack(texts[i], &t, NULL);
-        sparta_packed_file file;
+    sp_rng r = sp_rng_seed(42);
+    for (size_t i = 0; i < SP_COUNT(texts); i++) {
+        sp_packed p = pack(texts[i], &t, NULL);
+        sp_packed_file file;
         size_t n, step = i ? 7 : 1;
-        OK(sparta_packed_write(cx, path, &p));
+        OK(sp_packed_write(cx, path, &p));
         char *bytes = read_bytes(&n);
         for (size_t cut = 0; cut < n; cut += step) {
-            OK(sparta_file_write(cx, path, bytes, cut));
-            assert_int_equal(sparta_packed_read(cx, path, &file), SPARTA_E_FORMAT);
+            OK(sp_file_write(cx, path, bytes, cut));
+            assert_int_equal(sp_packed_read(cx, path, &file), SPARTA_E_FORMAT);
         }
         for (int flip = 0; flip < 300; flip++) {
             size_t at = roll(&r, (unsigned)n);
             bytes[at] ^= (char)(1 << flip % 8);
-            OK(sparta_file_write(cx, path, bytes, n));
-            if (!sparta_packed_read(cx, path, &file)) {
-                OK(sparta_packed_verify(cx, &file.packed));
-                sparta_packed_file_free(cx, &file);
+            OK(sp_file_write(cx, path, bytes, n));
+            if (!sp_packed_read(cx, path, &file)) {
+                OK(sp_packed_verify(cx, &file.packed));
+                sp_packed_file_free(cx, &file);
             }
             bytes[at] ^= (char)(1 << flip % 8);
         }
-        sparta_free(cx, bytes);
-        sparta_packed_free(cx, &p);
+        sp_free(cx, bytes);
+        sp_packed_free(cx, &p);
     }
 }
 
@@ -319,17 +319,17 @@ static void what_cannot_be_written(void **state)
     (void)state;
     float w[8] = {1, 0, 0, 2, 0, 0, 3, 0};
     sparta_tensor t = {SPARTA_F32, 2, {2, 4}, {4, 1}, w};
-    sparta_packed p = pack("csr", &t, NULL);
+    sp_packed p = pack("csr", &t, NULL);
     unlink(path);
-    assert_int_equal(sparta_packed_write(cx, "/nowhere/at/all.npz", &p), SPARTA_E_IO);
+    assert_int_equal(sp_packed_write(cx, "/nowhere/at/all.npz", &p), SPARTA_E_IO);
     ((int32_t *)p.crd[1].data)[0] = 99;
-    assert_int_equal(sparta_packed_write(cx, path, &p), SPARTA_E_FORMAT);
+    assert_int_equal(sp_packed_write(cx, path, &p), SPARTA_E_FORMAT);
     struct stat st;
     assert_int_equal(stat(path, &st), -1); /* nothing was begun */
-    sparta_packed_free(cx, &p);
-    sparta_packed_file file;
-    assert_int_equal(sparta_packed_read(cx, path, &file), SPARTA_E_IO);
-    sparta_packed_file_free(cx, NULL);
+    sp_packed_free(cx, &p);
+    sp_packed_file file;
+    assert_int_equal(sp_packed_read(cx, path, &file), SPARTA_E_IO);
+    sp_packed_file_free(cx, NULL);
 }
 
 static void out_of_memory(void **state)
@@ -338,25 +338,25 @@ static void out_of_memory(void **state)
     static const char *const texts[] = {"csr", "sum{rownnz<=1 -> csr; rest -> quads}"};
     float w[8] = {1, 0, 0, 2, 0, 0, 3, 0};
     sparta_tensor t = {SPARTA_F32, 2, {2, 4}, {4, 1}, w};
-    for (size_t i = 0; i < SPARTA_COUNT(texts); i++) {
-        sparta_packed p = pack(texts[i], &t, NULL);
+    for (size_t i = 0; i < SP_COUNT(texts); i++) {
+        sp_packed p = pack(texts[i], &t, NULL);
         for (uint64_t nth = 1;; nth++) {
-            sparta_packed_file file;
-            size_t before = sparta_ctx_memory(cx);
+            sp_packed_file file;
+            size_t before = sp_ctx_memory(cx);
             assert_true(nth < 500);
-            sparta_ctx_fail_alloc(cx, nth, false);
-            sparta_status status = sparta_packed_write(cx, path, &p);
-            if (!status) status = sparta_packed_read(cx, path, &file);
-            sparta_ctx_fail_alloc(cx, 0, false);
-            if (!status) sparta_packed_file_free(cx, &file);
-            assert_int_equal(sparta_ctx_memory(cx), before);
+            sp_ctx_fail_alloc(cx, nth, false);
+            sparta_status status = sp_packed_write(cx, path, &p);
+            if (!status) status = sp_packed_read(cx, path, &file);
+            sp_ctx_fail_alloc(cx, 0, false);
+            if (!status) sp_packed_file_free(cx, &file);
+            assert_int_equal(sp_ctx_memory(cx), before);
             if (!status) {
                 assert_true(nth > 10);
                 break;
             }
             assert_int_equal(status, SPARTA_E_MEMORY);
         }
-        sparta_packed_free(cx, &p);
+        sp_packed_free(cx, &p);
     }
 }
 

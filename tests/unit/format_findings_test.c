@@ -24,25 +24,25 @@ static bool present(int pattern, int64_t i, int64_t j)
 static void keep_promises(void **state)
 {
     (void)state;
-    static sparta_mask_facts facts;
+    static sp_mask_facts facts;
     static float w[ROWS * COLS];
     int checked = 0;
     for (int pattern = 0; pattern < 9; pattern++) {
         for (int64_t i = 0; i < ROWS * COLS; i++) w[i] = present(pattern, i / COLS, i % COLS);
         sparta_tensor t = {SPARTA_F32, 2, {ROWS, COLS}, {COLS, 1}, w};
-        sparta_mask m;
-        OK(sparta_mask_of(cx, &t, &m));
-        OK(sparta_mask_report(cx, &m, &(sparta_report_options){.slack = 1, .head_rows = 12, .head_cols = 16},
-                              &facts));
+        sp_mask m;
+        OK(sp_mask_of(cx, &t, &m));
+        OK(sp_mask_report(cx, &m, &(sp_report_options){.slack = 1, .head_rows = 12, .head_cols = 16},
+                          &facts));
         for (int64_t i = 0; i < facts.finding_count; i++, checked++) {
-            const sparta_finding *x = &facts.finding[i];
-            sparta_format f;
-            sparta_format_stats stats;
-            OK(sparta_format_parse(cx, x->format, &f));
-            OK(sparta_format_measure(cx, &f, &t, NULL, &stats));
+            const sp_finding *x = &facts.finding[i];
+            sp_format f;
+            sp_format_stats stats;
+            OK(sp_format_parse(cx, x->format, &f));
+            OK(sp_format_measure(cx, &f, &t, NULL, &stats));
             assert_int_equal(stats.elements, facts.present);
             assert_int_equal(stats.bytes, x->bytes);
-            if (x->kind < SPARTA_FIND_DIAGONALS) /* a stored diagonal has all rows */
+            if (x->kind < SP_FIND_DIAGONALS) /* a stored diagonal has all rows */
                 assert_int_equal(stats.slots, x->slots);
         }
         FREE(&m);

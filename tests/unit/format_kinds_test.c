@@ -24,24 +24,24 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    int left = (int)sparta_ctx_memory(cx);
+    int left = (int)sp_ctx_memory(cx);
     sparta_ctx_free(cx);
     return left;
 }
 
-static sparta_format parse(const char *text)
+static sp_format parse(const char *text)
 {
-    sparta_format f;
-    if (sparta_format_parse(cx, text, &f)) fail_msg("%s: %s", text, sparta_message(cx));
+    sp_format f;
+    if (sp_format_parse(cx, text, &f)) fail_msg("%s: %s", text, sparta_message(cx));
     return f;
 }
 
-static sparta_packed pack(const char *text, const sparta_tensor *t, const sparta_mask *m)
+static sp_packed pack(const char *text, const sparta_tensor *t, const sp_mask *m)
 {
-    sparta_format f = parse(text);
-    sparta_packed p;
-    if (sparta_format_pack(cx, &f, t, m, &p)) fail_msg("%s: %s", text, sparta_message(cx));
-    if (sparta_packed_verify(cx, &p)) fail_msg("%s: %s", text, sparta_message(cx));
+    sp_format f = parse(text);
+    sp_packed p;
+    if (sp_format_pack(cx, &f, t, m, &p)) fail_msg("%s: %s", text, sparta_message(cx));
+    if (sp_packed_verify(cx, &p)) fail_msg("%s: %s", text, sparta_message(cx));
     return p;
 }
 
@@ -55,13 +55,13 @@ static void print_array(char *out, size_t size, const char *name, int level, con
     used += (size_t)(level < 0 ? snprintf(out + used, size - used, "%s", name)
                                : snprintf(out + used, size - used, "%s%d", name, level));
     for (int64_t i = 0; i < n; i++)
-        used += (size_t)snprintf(out + used, size - used, " %g", sparta_element_get(t->dtype, t->data, i));
+        used += (size_t)snprintf(out + used, size - used, " %g", sp_element_get(t->dtype, t->data, i));
     snprintf(out + used, size - used, "; ");
 }
 
 static void expect_arrays(const char *text, const sparta_tensor *t, const char *want)
 {
-    sparta_packed p = pack(text, t, NULL);
+    sp_packed p = pack(text, t, NULL);
     char got[2000] = "";
     for (int l = 0; l < p.format.n; l++) {
         print_array(got, sizeof got, "pos", l, &p.pos[l]);
@@ -69,7 +69,7 @@ static void expect_arrays(const char *text, const sparta_tensor *t, const char *
     }
     print_array(got, sizeof got, "values", -1, &p.values);
     if (strcmp(got, want)) fail_msg("%s:\n  %s, wanted\n  %s", text, got, want);
-    sparta_packed_free(cx, &p);
+    sp_packed_free(cx, &p);
 }
 
 static void worked_out_by_hand(void **state)
@@ -138,24 +138,24 @@ static void zeros_and_masks(void **state)
     (void)state;
     float w[] = {0, -0.0f, 1, 2}, back[4];
     sparta_tensor t = {SPARTA_F32, 2, {2, 2}, {2, 1}, w}, out = {SPARTA_F32, 2, {2, 2}, {2, 1}, back};
-    sparta_mask m;
-    assert_int_equal(sparta_mask_create(cx, 2, 2, &m), SPARTA_OK);
-    sparta_mask_set(&m, 0, 0), sparta_mask_set(&m, 0, 1), sparta_mask_set(&m, 1, 1);
-    sparta_packed p = pack("ell", &t, &m);
+    sp_mask m;
+    assert_int_equal(sp_mask_create(cx, 2, 2, &m), SPARTA_OK);
+    sp_mask_set(&m, 0, 0), sp_mask_set(&m, 0, 1), sp_mask_set(&m, 1, 1);
+    sp_packed p = pack("ell", &t, &m);
     assert_int_equal(p.values.dim[0], 4); /* two in row 0; row 1 has one and padding */
     memset(back, 0xa5, sizeof back);
-    assert_int_equal(sparta_format_unpack(cx, &p, &out), SPARTA_OK);
+    assert_int_equal(sp_format_unpack(cx, &p, &out), SPARTA_OK);
     assert_memory_equal(back, ((float[]){0, -0.0f, 0, 2}), sizeof back);
-    sparta_packed_free(cx, &p);
+    sp_packed_free(cx, &p);
     static const char *const texts[] = {"(i,j)->(i:dense, j:packed[auto](zeroless))",
                                         "(i,j)->(i:dense, j:compressed(zeroless))",
                                         "(i,j)->(i:dense, j:bitmap(zeroless))"};
-    for (size_t i = 0; i < SPARTA_COUNT(texts); i++) {
+    for (size_t i = 0; i < SP_COUNT(texts); i++) {
         p = pack(texts[i], &t, &m);
         assert_int_equal(p.values.dim[0], 2); /* -0.0 is no zero */
-        sparta_packed_free(cx, &p);
+        sp_packed_free(cx, &p);
     }
-    sparta_mask_free(cx, &m);
+    sp_mask_free(cx, &m);
 }
 
 /* Duplicates that a source stores are summed, in any order where the format says so. */
@@ -164,34 +164,34 @@ static void duplicates_add(void **state)
     (void)state;
     float w[4] = {1, 2, 3, 0}, back[4];
     sparta_tensor t = {SPARTA_F32, 2, {2, 2}, {2, 1}, w}, out = {SPARTA_F32, 2, {2, 2}, {2, 1}, back};
-    sparta_packed p = pack("coo", &t, NULL);
+    sp_packed p = pack("coo", &t, NULL);
     ((int32_t *)p.crd[1].data)[1] = 0;
-    assert_int_equal(sparta_format_unpack(cx, &p, &out), SPARTA_OK);
+    assert_int_equal(sp_format_unpack(cx, &p, &out), SPARTA_OK);
     assert_memory_equal(back, ((float[]){3, 0, 3, 0}), sizeof back);
     ((int32_t *)p.crd[0].data)[0] = 1;
-    assert_int_equal(sparta_packed_verify(cx, &p), SPARTA_E_FORMAT); /* falls */
-    p.format.level[0].properties |= SPARTA_PROP_NONORDERED;
-    assert_int_equal(sparta_format_unpack(cx, &p, &out), SPARTA_OK);
+    assert_int_equal(sp_packed_verify(cx, &p), SPARTA_E_FORMAT); /* falls */
+    p.format.level[0].properties |= SP_PROP_NONORDERED;
+    assert_int_equal(sp_format_unpack(cx, &p, &out), SPARTA_OK);
     assert_memory_equal(back, ((float[]){2, 0, 4, 0}), sizeof back);
-    sparta_packed_free(cx, &p);
+    sp_packed_free(cx, &p);
     int64_t big[2] = {INT64_MAX, 1}, sum[2];
     sparta_tensor l = {SPARTA_I64, 2, {1, 2}, {2, 1}, big}, lo = {SPARTA_I64, 2, {1, 2}, {2, 1}, sum};
     p = pack("coo", &l, NULL);
     ((int32_t *)p.crd[1].data)[1] = 0;
-    assert_int_equal(sparta_format_unpack(cx, &p, &lo), SPARTA_OK); /* wraps, as integers do */
+    assert_int_equal(sp_format_unpack(cx, &p, &lo), SPARTA_OK); /* wraps, as integers do */
     assert_true(sum[0] == INT64_MIN);
-    sparta_packed_free(cx, &p);
+    sp_packed_free(cx, &p);
 }
 
 static void expect_refused(const char *text, const sparta_tensor *t, sparta_status want, const char *message)
 {
-    sparta_format f = parse(text);
-    sparta_packed p = {.rank = 77};
-    sparta_format_stats stats = {.slots = 77};
-    sparta_status status = sparta_format_pack(cx, &f, t, NULL, &p);
+    sp_format f = parse(text);
+    sp_packed p = {.rank = 77};
+    sp_format_stats stats = {.slots = 77};
+    sparta_status status = sp_format_pack(cx, &f, t, NULL, &p);
     if (status != want || strcmp(sparta_message(cx), message))
         fail_msg("%s: status %d, '%s', wanted '%s'", text, status, sparta_message(cx), message);
-    assert_int_equal(sparta_format_measure(cx, &f, t, NULL, &stats), want);
+    assert_int_equal(sp_format_measure(cx, &f, t, NULL, &stats), want);
     assert_true(p.rank == 77 && stats.slots == 77);
 }
 
@@ -217,16 +217,16 @@ static void what_does_not_fit(void **state)
                    "packed[auto]");
     expect_refused("(i,j)->(i:packed[1], j:compressed)", &t, SPARTA_E_USAGE,
                    "pack: the tensor has 2 entries, packed[1] holds 1; use packed[2] or packed[auto]");
-    float *wide = sparta_alloc_array(cx, 400, sizeof *wide);
+    float *wide = sp_alloc_array(cx, 400, sizeof *wide);
     assert_non_null(wide);
     for (int i = 0; i < 300; i++) wide[i] = 1;
     sparta_tensor row = {SPARTA_F32, 2, {1, 300}, {300, 1}, wide};
     static const char *const narrow[] = {"(i,j)->(i:dense, j:ragged), pos=u8", "bitmap, pos=u8",
                                          "(i,j)->(i:dense, j:loose), pos=u8"};
-    for (size_t i = 0; i < SPARTA_COUNT(narrow); i++)
+    for (size_t i = 0; i < SP_COUNT(narrow); i++)
         expect_refused(narrow[i], &row, SPARTA_E_USAGE,
                        "format: pos=u8 holds positions up to 255, level 1 has 300; use pos=u16");
-    sparta_free(cx, wide);
+    sp_free(cx, wide);
 }
 
 static void the_limit(void **state)
@@ -246,24 +246,24 @@ static void the_limit(void **state)
                 "full: use compressed levels of i and j, or raise the limit"},
         {"bsr(16)", "pack: the format would store 15.1x the nonzeros (limit 4.0x); use smaller blocks, or "
                     "compressed levels of single elements, or raise the limit"}};
-    sparta_format_stats stats;
-    for (size_t i = 0; i < SPARTA_COUNT(cases); i++) {
-        sparta_format f = parse(cases[i].text);
-        assert_int_equal(sparta_format_measure(cx, &f, &t, NULL, &stats), SPARTA_OK);
-        assert_int_equal(sparta_format_within(cx, &f, &stats, 0), SPARTA_E_LIMIT);
+    sp_format_stats stats;
+    for (size_t i = 0; i < SP_COUNT(cases); i++) {
+        sp_format f = parse(cases[i].text);
+        assert_int_equal(sp_format_measure(cx, &f, &t, NULL, &stats), SPARTA_OK);
+        assert_int_equal(sp_format_within(cx, &f, &stats, 0), SPARTA_E_LIMIT);
         assert_string_equal(sparta_message(cx), cases[i].message);
-        assert_int_equal(sparta_format_within(cx, &f, &stats, 16), SPARTA_OK);
-        assert_int_equal(sparta_format_within(cx, &f, &stats, 15), SPARTA_E_LIMIT);
+        assert_int_equal(sp_format_within(cx, &f, &stats, 16), SPARTA_OK);
+        assert_int_equal(sp_format_within(cx, &f, &stats, 15), SPARTA_E_LIMIT);
     }
     static const char *const fine[] = {"dense", "panel",  "csr",
                                        "coo",   "bitmap", "(i,j)->(i:dense, j:ragged)"};
-    for (size_t i = 0; i < SPARTA_COUNT(fine); i++) {
-        sparta_format f = parse(fine[i]);
-        assert_int_equal(sparta_format_measure(cx, &f, &t, NULL, &stats), SPARTA_OK);
-        assert_int_equal(sparta_format_within(cx, &f, &stats, 0), SPARTA_OK);
+    for (size_t i = 0; i < SP_COUNT(fine); i++) {
+        sp_format f = parse(fine[i]);
+        assert_int_equal(sp_format_measure(cx, &f, &t, NULL, &stats), SPARTA_OK);
+        assert_int_equal(sp_format_within(cx, &f, &stats, 0), SPARTA_OK);
     }
-    sparta_format f = parse("ell");
-    assert_int_equal(sparta_format_measure(cx, &f, &t, NULL, &stats), SPARTA_OK);
+    sp_format f = parse("ell");
+    assert_int_equal(sp_format_measure(cx, &f, &t, NULL, &stats), SPARTA_OK);
     assert_int_equal(stats.longest[0], 16);
     assert_int_equal(stats.longest[1], 16);
     assert_int_equal(stats.segments[1], 16);
@@ -279,20 +279,20 @@ static size_t bytes_of(const sparta_tensor *t)
     return t->rank ? (size_t)sparta_tensor_elements(t) * sparta_dtype_size(t->dtype) : 0;
 }
 
-static void expect_stable_text(const char *text, const sparta_format *f)
+static void expect_stable_text(const char *text, const sp_format *f)
 {
-    sparta_text a, b;
-    sparta_format again;
-    sparta_text_init(&a, cx), sparta_text_init(&b, cx);
-    sparta_format_print(f, &a);
-    if (sparta_format_parse(cx, sparta_text_str(&a), &again)) fail_msg("%s: %s", text, sparta_message(cx));
-    assert_true(sparta_format_equal(f, &again));
-    sparta_format_print(&again, &b);
-    assert_string_equal(sparta_text_str(&a), sparta_text_str(&b));
-    sparta_text_free(&a), sparta_text_free(&b);
+    sp_text a, b;
+    sp_format again;
+    sp_text_init(&a, cx), sp_text_init(&b, cx);
+    sp_format_print(f, &a);
+    if (sp_format_parse(cx, sp_text_str(&a), &again)) fail_msg("%s: %s", text, sparta_message(cx));
+    assert_true(sp_format_equal(f, &again));
+    sp_format_print(&again, &b);
+    assert_string_equal(sp_text_str(&a), sp_text_str(&b));
+    sp_text_free(&a), sp_text_free(&b);
 }
 
-static void expect_stats(const sparta_packed *p, const sparta_format_stats *s, int64_t elements)
+static void expect_stats(const sp_packed *p, const sp_format_stats *s, int64_t elements)
 {
     size_t pos = 0, crd = 0;
     for (int l = 0; l < p->format.n; l++) pos += bytes_of(&p->pos[l]), crd += bytes_of(&p->crd[l]);
@@ -307,7 +307,7 @@ static void expect_stats(const sparta_packed *p, const sparta_format_stats *s, i
 #define ELEMENTS 4096
 
 /* Flip bits: refused or read safely (the sanitizers watch), and never accepted by one reader only. */
-static void damage(sparta_rng *r, sparta_packed *p, const sparta_tensor *out)
+static void damage(sp_rng *r, sp_packed *p, const sparta_tensor *out)
 {
     for (int n = 0; n < 4; n++) {
         int l = (int)roll(r, (unsigned)p->format.n);
@@ -315,7 +315,7 @@ static void damage(sparta_rng *r, sparta_packed *p, const sparta_tensor *out)
         size_t bytes = bytes_of(a);
         if (bytes) ((uint8_t *)a->data)[roll(r, (unsigned)bytes)] ^= (uint8_t)(1 << roll(r, 8));
         if (roll(r, 6) == 0 && a->rank == 1 && a->dim[0] > 0) a->dim[0]--;
-        sparta_status verified = sparta_packed_verify(cx, p), unpacked = sparta_format_unpack(cx, p, out);
+        sparta_status verified = sp_packed_verify(cx, p), unpacked = sp_format_unpack(cx, p, out);
         assert_true(verified == SPARTA_OK || verified == SPARTA_E_FORMAT || verified == SPARTA_E_LIMIT);
         if (verified) assert_int_equal(unpacked, verified);
     }
@@ -324,7 +324,7 @@ static void damage(sparta_rng *r, sparta_packed *p, const sparta_tensor *out)
 static void random_formats(void **state)
 {
     (void)state;
-    sparta_rng r = sparta_rng_seed(7);
+    sp_rng r = sp_rng_seed(7);
     static int16_t w[ELEMENTS], back[ELEMENTS];
     int packed = 0, refused = 0;
     for (int n = 0; n < 6000; n++) {
@@ -343,27 +343,27 @@ static void random_formats(void **state)
         elements = 0;
         for (int64_t i = 0; i < all; i++) elements += w[i] != 0;
         format_draw(&r, rank, false, text, sizeof text);
-        sparta_format f = parse(text);
+        sp_format f = parse(text);
         expect_stable_text(text, &f);
-        sparta_packed p;
-        sparta_format_stats stats;
-        sparta_status status = sparta_format_pack(cx, &f, &t, NULL, &p);
+        sp_packed p;
+        sp_format_stats stats;
+        sparta_status status = sp_format_pack(cx, &f, &t, NULL, &p);
         if (status) { /* a singleton or a width that is too narrow */
             assert_int_equal(status, SPARTA_E_USAGE);
-            assert_int_equal(sparta_format_measure(cx, &f, &t, NULL, &stats), status);
+            assert_int_equal(sp_format_measure(cx, &f, &t, NULL, &stats), status);
             refused++;
             continue;
         }
         packed++;
-        assert_int_equal(sparta_format_measure(cx, &f, &t, NULL, &stats), SPARTA_OK);
+        assert_int_equal(sp_format_measure(cx, &f, &t, NULL, &stats), SPARTA_OK);
         expect_stats(&p, &stats, elements);
         sparta_tensor out = t;
         out.data = back;
         memset(back, 0xa5, sizeof back);
-        if (sparta_format_unpack(cx, &p, &out)) fail_msg("%s: %s", text, sparta_message(cx));
+        if (sp_format_unpack(cx, &p, &out)) fail_msg("%s: %s", text, sparta_message(cx));
         if (memcmp(back, w, (size_t)all * sizeof *w)) fail_msg("%s: other elements came back", text);
         damage(&r, &p, &out);
-        sparta_packed_free(cx, &p);
+        sp_packed_free(cx, &p);
     }
     assert_true(packed > 4000 && refused > 100);
 }
@@ -378,10 +378,10 @@ static void every_named_format(void **state)
                                         "bell(2,3)", "dia",      "bitmap",   "cv(4)",   "sr-bcrs(4,2)",
                                         "panel",     "vnni",     "strip(4)", "rows(4)"};
     static const int64_t shapes[][2] = {{0, 0}, {0, 3}, {3, 0}, {1, 1}, {1, 9}, {9, 1}, {7, 5}, {17, 33}};
-    sparta_rng r = sparta_rng_seed(11);
+    sp_rng r = sp_rng_seed(11);
     static double w[17 * 33], back[17 * 33];
-    for (size_t i = 0; i < SPARTA_COUNT(names); i++)
-        for (size_t s = 0; s < SPARTA_COUNT(shapes); s++)
+    for (size_t i = 0; i < SP_COUNT(names); i++)
+        for (size_t s = 0; s < SP_COUNT(shapes); s++)
             for (unsigned one_in = 0; one_in < 4; one_in++) { /* empty, full, half, a third */
                 int64_t rows = shapes[s][0], cols = shapes[s][1];
                 for (int64_t e = 0; e < rows * cols; e++)
@@ -389,10 +389,10 @@ static void every_named_format(void **state)
                 sparta_tensor t = {SPARTA_F64, 2, {rows, cols}, {cols, 1}, w}, out = t;
                 out.data = back;
                 memset(back, 0xa5, sizeof back);
-                sparta_packed p = pack(names[i], &t, NULL);
-                if (sparta_format_unpack(cx, &p, &out)) fail_msg("%s: %s", names[i], sparta_message(cx));
+                sp_packed p = pack(names[i], &t, NULL);
+                if (sp_format_unpack(cx, &p, &out)) fail_msg("%s: %s", names[i], sparta_message(cx));
                 assert_memory_equal(back, w, (size_t)(rows * cols) * sizeof *w);
-                sparta_packed_free(cx, &p);
+                sp_packed_free(cx, &p);
             }
 }
 
@@ -405,14 +405,14 @@ static void broken(void **state)
     sparta_tensor t = {SPARTA_F32, 2, {4, 4}, {4, 1}, w}, out = {SPARTA_F32, 2, {4, 4}, {4, 1}, back};
 #define BREAK(text, message, change)                                                                         \
     do {                                                                                                     \
-        sparta_packed good = pack(text, &t, NULL), p = good;                                                 \
+        sp_packed good = pack(text, &t, NULL), p = good;                                                     \
         int32_t *pos = p.pos[1].data, *crd = p.crd[1].data;                                                  \
         (void)pos, (void)crd;                                                                                \
         change;                                                                                              \
-        assert_int_equal(sparta_format_unpack(cx, &p, &out), SPARTA_E_FORMAT);                               \
+        assert_int_equal(sp_format_unpack(cx, &p, &out), SPARTA_E_FORMAT);                                   \
         if (strncmp(sparta_message(cx), message, strlen(message)))                                           \
             fail_msg("'%s', wanted '%s'", sparta_message(cx), message);                                      \
-        sparta_packed_free(cx, &good);                                                                       \
+        sp_packed_free(cx, &good);                                                                           \
     } while (0)
     BREAK("ell", "packed: level 1: crd[2] is 2 after 3; segment 0 must ascend, then repeat its last",
           crd[2] = 2);
@@ -454,13 +454,13 @@ static void shared_in_one_row(void **state)
     (void)state;
     float w[4] = {1, 2, 0, 3}, back[4];
     sparta_tensor t = {SPARTA_F32, 2, {2, 2}, {2, 1}, w}, out = {SPARTA_F32, 2, {2, 2}, {2, 1}, back};
-    sparta_packed p = pack("(i,j)->(i:compressed(nonunique), j:singleton(aos))", &t, NULL);
+    sp_packed p = pack("(i,j)->(i:compressed(nonunique), j:singleton(aos))", &t, NULL);
     assert_int_equal(p.crd[0].dim[0], 3);
     assert_int_equal(p.crd[0].dim[1], 2);
     p.crd[0].rank = 1, p.crd[0].dim[0] = 6, p.crd[0].stride[0] = 1;
-    assert_int_equal(sparta_format_unpack(cx, &p, &out), SPARTA_OK);
+    assert_int_equal(sp_format_unpack(cx, &p, &out), SPARTA_OK);
     assert_memory_equal(back, w, sizeof w);
-    sparta_packed_free(cx, &p);
+    sp_packed_free(cx, &p);
 }
 
 /* Room between the segments of a loose level belongs to nobody. */
@@ -469,13 +469,13 @@ static void holes(void **state)
     (void)state;
     int32_t pos[] = {1, 2, 4, 6}, crd[] = {99, 2, -5, 7, 0, 1};
     float values[] = {9, 1, 9, 9, 2, 3}, back[6];
-    sparta_packed p = {
+    sp_packed p = {
         .format = parse("(i,j)->(i:dense, j:loose)"), .dtype = SPARTA_F32, .rank = 2, .dim = {2, 3}};
     p.pos[1] = (sparta_tensor){SPARTA_I32, 1, {4}, {1}, pos};
     p.crd[1] = (sparta_tensor){SPARTA_I32, 1, {6}, {1}, crd};
     p.values = (sparta_tensor){SPARTA_F32, 1, {6}, {1}, values};
     sparta_tensor out = {SPARTA_F32, 2, {2, 3}, {3, 1}, back};
-    if (sparta_format_unpack(cx, &p, &out)) fail_msg("%s", sparta_message(cx));
+    if (sp_format_unpack(cx, &p, &out)) fail_msg("%s", sparta_message(cx));
     assert_memory_equal(back, ((float[]){0, 0, 1, 2, 3, 0}), sizeof back);
 }
 
@@ -490,24 +490,24 @@ static void absurd(void **state)
                                         "bell(7), crd=i64"};
     int64_t dims[][2] = {{INT64_C(1) << 60, 0}, {0, INT64_C(1) << 60}, {INT64_MAX, 0}, {0, INT64_MAX}};
     float none[1];
-    for (size_t i = 0; i < SPARTA_COUNT(texts); i++)
-        for (size_t d = 0; d < SPARTA_COUNT(dims); d++) {
-            sparta_format f = parse(texts[i]);
+    for (size_t i = 0; i < SP_COUNT(texts); i++)
+        for (size_t d = 0; d < SP_COUNT(dims); d++) {
+            sp_format f = parse(texts[i]);
             sparta_tensor t = {SPARTA_F32, 2, {dims[d][0], dims[d][1]}, {0, 0}, none};
-            sparta_packed p;
-            if (sparta_format_pack(cx, &f, &t, NULL, &p)) continue;
-            assert_int_equal(sparta_packed_verify(cx, &p), SPARTA_OK);
-            assert_int_equal(sparta_format_unpack(cx, &p, &t), SPARTA_OK);
-            sparta_packed_free(cx, &p);
+            sp_packed p;
+            if (sp_format_pack(cx, &f, &t, NULL, &p)) continue;
+            assert_int_equal(sp_packed_verify(cx, &p), SPARTA_OK);
+            assert_int_equal(sp_format_unpack(cx, &p, &t), SPARTA_OK);
+            sp_packed_free(cx, &p);
         }
-    sparta_format f = parse("dia, crd=i64");
-    assert_int_equal(sparta_format_check(cx, &f, 2, (int64_t[]){INT64_MAX, INT64_MAX}), SPARTA_E_LIMIT);
-    assert_int_equal(sparta_format_check(cx, &f, 2, (int64_t[]){2, INT64_MAX}), SPARTA_E_LIMIT);
+    sp_format f = parse("dia, crd=i64");
+    assert_int_equal(sp_format_check(cx, &f, 2, (int64_t[]){INT64_MAX, INT64_MAX}), SPARTA_E_LIMIT);
+    assert_int_equal(sp_format_check(cx, &f, 2, (int64_t[]){2, INT64_MAX}), SPARTA_E_LIMIT);
     f = parse("dia");
-    assert_int_equal(sparta_format_check(cx, &f, 2, (int64_t[]){INT64_C(1) << 31, 1}), SPARTA_OK);
-    assert_int_equal(sparta_format_check(cx, &f, 2, (int64_t[]){(INT64_C(1) << 31) + 1, 1}), SPARTA_E_USAGE);
+    assert_int_equal(sp_format_check(cx, &f, 2, (int64_t[]){INT64_C(1) << 31, 1}), SPARTA_OK);
+    assert_int_equal(sp_format_check(cx, &f, 2, (int64_t[]){(INT64_C(1) << 31) + 1, 1}), SPARTA_E_USAGE);
     f = parse("(i,j)->(i:dense, j/8:dense, j%8:structured[2,8]), crd=u2");
-    assert_int_equal(sparta_format_check(cx, &f, 2, (int64_t[]){8, 8}), SPARTA_E_USAGE);
+    assert_int_equal(sp_format_check(cx, &f, 2, (int64_t[]){8, 8}), SPARTA_E_USAGE);
     assert_string_equal(sparta_message(cx),
                         "format: crd=u2 holds coordinates below 4, level j%8 has 8; use crd=u8");
 }
@@ -521,17 +521,17 @@ static void out_of_memory(void **state)
     float w[63], back[63];
     for (int i = 0; i < 63; i++) w[i] = (float)(i % 4);
     sparta_tensor t = {SPARTA_F32, 2, {9, 7}, {7, 1}, w}, out = {SPARTA_F32, 2, {9, 7}, {7, 1}, back};
-    for (size_t i = 0; i < SPARTA_COUNT(texts); i++) {
-        sparta_format f = parse(texts[i]);
+    for (size_t i = 0; i < SP_COUNT(texts); i++) {
+        sp_format f = parse(texts[i]);
         for (uint64_t nth = 1;; nth++) {
-            sparta_packed p = {0};
+            sp_packed p = {0};
             assert_true(nth < 200);
-            sparta_ctx_fail_alloc(cx, nth, false);
-            sparta_status status = sparta_format_pack(cx, &f, &t, NULL, &p);
-            if (!status) status = sparta_format_unpack(cx, &p, &out);
-            sparta_ctx_fail_alloc(cx, 0, false);
-            sparta_packed_free(cx, &p);
-            assert_int_equal(sparta_ctx_memory(cx), 0);
+            sp_ctx_fail_alloc(cx, nth, false);
+            sparta_status status = sp_format_pack(cx, &f, &t, NULL, &p);
+            if (!status) status = sp_format_unpack(cx, &p, &out);
+            sp_ctx_fail_alloc(cx, 0, false);
+            sp_packed_free(cx, &p);
+            assert_int_equal(sp_ctx_memory(cx), 0);
             if (status == SPARTA_OK) {
                 assert_true(nth > 4);
                 break;

@@ -15,9 +15,9 @@ static float dense[ROWS][COLS];
 static int set_up(void **state)
 {
     (void)state;
-    sparta_rng r = sparta_rng_seed(3);
+    sp_rng r = sp_rng_seed(3);
     for (int i = 0; i < ROWS * COLS; i++)
-        if (sparta_rng_uniform(&r) < 0.3) dense[i / COLS][i % COLS] = (float)(1 + i);
+        if (sp_rng_uniform(&r) < 0.3) dense[i / COLS][i % COLS] = (float)(1 + i);
     cx = sparta_ctx_create(NULL);
     return cx ? 0 : -1;
 }
@@ -25,36 +25,35 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    bool keeps =
-        sparta_ctx_slot(cx, SPARTA_SLOT_FORMATS); /* sums that were parsed live as long as the context */
-    int left = keeps ? 0 : (int)sparta_ctx_memory(cx);
+    bool keeps = sp_ctx_slot(cx, SP_SLOT_FORMATS); /* sums that were parsed live as long as the context */
+    int left = keeps ? 0 : (int)sp_ctx_memory(cx);
     sparta_ctx_free(cx);
     return left;
 }
 
-static sparta_packed packed(const char *text)
+static sp_packed packed(const char *text)
 {
-    sparta_format f;
-    sparta_packed p;
+    sp_format f;
+    sp_packed p;
     sparta_tensor t = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){ROWS, COLS}, dense);
-    OK(sparta_format_parse(cx, text, &f));
-    OK(sparta_format_pack(cx, &f, &t, NULL, &p));
+    OK(sp_format_parse(cx, text, &f));
+    OK(sp_format_pack(cx, &f, &t, NULL, &p));
     return p;
 }
 
 static int64_t at(const sparta_tensor *t, int64_t i)
 {
-    return sparta_element_get_int(t->dtype, t->data, i * t->stride[t->rank - 1]);
+    return sp_element_get_int(t->dtype, t->data, i * t->stride[t->rank - 1]);
 }
 
 /* The matrix, read from the layout's arrays as SciPy's and PyTorch's documents say they are. */
-static void read_layout(const sparta_layout *l, float out[ROWS][COLS])
+static void read_layout(const sp_layout *l, float out[ROWS][COLS])
 {
     memset(out, 0, sizeof dense);
     const float *v = l->values.data;
-    bool turned = l->kind == SPARTA_LAYOUT_CSC || l->kind == SPARTA_LAYOUT_BSC;
+    bool turned = l->kind == SP_LAYOUT_CSC || l->kind == SP_LAYOUT_BSC;
     int64_t b = l->block[0], c = l->block[1], lines = turned ? COLS / c : ROWS / b;
-    if (l->kind == SPARTA_LAYOUT_COO) {
+    if (l->kind == SP_LAYOUT_COO) {
         for (int64_t i = 0; i < l->row.dim[0]; i++) out[at(&l->row, i)][at(&l->col, i)] += v[i];
         return;
     }
@@ -67,11 +66,11 @@ static void read_layout(const sparta_layout *l, float out[ROWS][COLS])
             }
 }
 
-static void assert_unpacks(const sparta_packed *p)
+static void assert_unpacks(const sp_packed *p)
 {
     static float back[ROWS][COLS];
     sparta_tensor t = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){ROWS, COLS}, back);
-    OK(sparta_format_unpack(cx, p, &t));
+    OK(sp_format_unpack(cx, p, &t));
     assert_memory_equal(back, dense, sizeof dense);
 }
 
@@ -80,35 +79,35 @@ static void there_and_back(void **state)
     (void)state;
     static const struct {
         const char *text;
-        sparta_layout_kind kind;
+        sp_layout_kind kind;
         bool scipy, torch;
-    } row[] = {{"csr", SPARTA_LAYOUT_CSR, true, true},
-               {"csr, pos=i64, crd=i64", SPARTA_LAYOUT_CSR, true, true},
-               {"csc", SPARTA_LAYOUT_CSC, true, true},
-               {"bsr(3,2)", SPARTA_LAYOUT_BSR, true, true},
-               {"bsc(3,2), pos=i64, crd=i64", SPARTA_LAYOUT_BSC, false, true},
-               {"coo", SPARTA_LAYOUT_COO, true, false},
-               {"coo, pos=i64, crd=i64", SPARTA_LAYOUT_COO, true, false},
-               {"(i,j)->(i:compressed(nonunique), j:singleton(aos)), crd=i64, pos=i64", SPARTA_LAYOUT_COO,
-                true, true},
-               {"(i,j)->(j:compressed(nonunique), i:singleton(soa))", SPARTA_LAYOUT_COO, true, false},
-               /* none of them, or not as a view */
-               {"csr, crd=u16", SPARTA_LAYOUT_CSR, false, false},
-               {"csr, crd=i64", SPARTA_LAYOUT_CSR, false, false},
-               {"bsr(5,2)", SPARTA_LAYOUT_BSR, false, false},
-               {"(i,j)->(i/3:dense, j/2:compressed, j%2:dense, i%3:dense)", SPARTA_LAYOUT_BSR, false, false},
-               {"dcsr", SPARTA_LAYOUT_CSR, false, false},
-               {"dense", SPARTA_LAYOUT_CSR, false, false},
-               {"ell", SPARTA_LAYOUT_CSR, false, false},
-               {"(i,j)->(i/3:dense, j:compressed, i%3:dense)", SPARTA_LAYOUT_CSR, false, false},
-               {"sum{rownnz<=4 -> csr; rest -> csr}", SPARTA_LAYOUT_CSR, false, false}};
-    for (size_t i = 0; i < SPARTA_COUNT(row); i++) {
-        sparta_packed p = packed(row[i].text), back;
+    } row[] = {
+        {"csr", SP_LAYOUT_CSR, true, true},
+        {"csr, pos=i64, crd=i64", SP_LAYOUT_CSR, true, true},
+        {"csc", SP_LAYOUT_CSC, true, true},
+        {"bsr(3,2)", SP_LAYOUT_BSR, true, true},
+        {"bsc(3,2), pos=i64, crd=i64", SP_LAYOUT_BSC, false, true},
+        {"coo", SP_LAYOUT_COO, true, false},
+        {"coo, pos=i64, crd=i64", SP_LAYOUT_COO, true, false},
+        {"(i,j)->(i:compressed(nonunique), j:singleton(aos)), crd=i64, pos=i64", SP_LAYOUT_COO, true, true},
+        {"(i,j)->(j:compressed(nonunique), i:singleton(soa))", SP_LAYOUT_COO, true, false},
+        /* none of them, or not as a view */
+        {"csr, crd=u16", SP_LAYOUT_CSR, false, false},
+        {"csr, crd=i64", SP_LAYOUT_CSR, false, false},
+        {"bsr(5,2)", SP_LAYOUT_BSR, false, false},
+        {"(i,j)->(i/3:dense, j/2:compressed, j%2:dense, i%3:dense)", SP_LAYOUT_BSR, false, false},
+        {"dcsr", SP_LAYOUT_CSR, false, false},
+        {"dense", SP_LAYOUT_CSR, false, false},
+        {"ell", SP_LAYOUT_CSR, false, false},
+        {"(i,j)->(i/3:dense, j:compressed, i%3:dense)", SP_LAYOUT_CSR, false, false},
+        {"sum{rownnz<=4 -> csr; rest -> csr}", SP_LAYOUT_CSR, false, false}};
+    for (size_t i = 0; i < SP_COUNT(row); i++) {
+        sp_packed p = packed(row[i].text), back;
         for (int who = 0; who < 2; who++) {
-            sparta_layout l;
+            sp_layout l;
             int64_t pos[2];
             static float out[ROWS][COLS];
-            sparta_status status = sparta_layout_of_packed(cx, &p, (sparta_layout_for)who, &l);
+            sparta_status status = sp_layout_of_packed(cx, &p, (sp_layout_for)who, &l);
             assert_int_equal(status, (who ? row[i].torch : row[i].scipy) ? SPARTA_OK : SPARTA_E_UNSUPPORTED);
             if (status) {
                 assert_non_null(strstr(sparta_message(cx), "convert it to"));
@@ -119,11 +118,11 @@ static void there_and_back(void **state)
             read_layout(&l, out);
             assert_memory_equal(out, dense, sizeof dense);
             if (i == 8) l.unordered = true; /* by columns: rows do not ascend */
-            OK(sparta_packed_of_layout(cx, &l, pos, &back));
+            OK(sp_packed_of_layout(cx, &l, pos, &back));
             assert_ptr_equal(back.values.data, p.values.data);
             assert_unpacks(&back);
         }
-        sparta_packed_free(cx, &p);
+        sp_packed_free(cx, &p);
     }
 }
 
@@ -133,22 +132,22 @@ static void torch_coo(void **state)
     (void)state;
     int64_t index[2][3] = {{0, 0, 2}, {1, 3, 0}}, pos[2];
     float value[3] = {5, 6, 7}, out[3][4];
-    sparta_packed p;
-    sparta_layout l = {.kind = SPARTA_LAYOUT_COO,
-                       .dim = {3, 4},
-                       .indices = sparta_tensor_view(SPARTA_I64, 2, (int64_t[]){2, 3}, index),
-                       .values = sparta_tensor_view(SPARTA_F32, 1, (int64_t[]){3}, value)};
+    sp_packed p;
+    sp_layout l = {.kind = SP_LAYOUT_COO,
+                   .dim = {3, 4},
+                   .indices = sparta_tensor_view(SPARTA_I64, 2, (int64_t[]){2, 3}, index),
+                   .values = sparta_tensor_view(SPARTA_F32, 1, (int64_t[]){3}, value)};
     sparta_tensor t = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){3, 4}, out);
-    OK(sparta_packed_of_layout(cx, &l, pos, &p));
-    OK(sparta_format_unpack(cx, &p, &t));
+    OK(sp_packed_of_layout(cx, &l, pos, &p));
+    OK(sp_format_unpack(cx, &p, &t));
     assert_true(out[0][1] == 5 && out[0][3] == 6 && out[2][0] == 7 && out[1][1] == 0);
     index[0][0] = 3; /* outside, and out of order */
-    assert_int_equal(sparta_packed_of_layout(cx, &l, pos, &p), SPARTA_E_FORMAT);
+    assert_int_equal(sp_packed_of_layout(cx, &l, pos, &p), SPARTA_E_FORMAT);
     index[0][0] = 2, index[0][2] = 0, index[1][2] = 3; /* (2,1) (0,3) (0,3) */
-    assert_int_equal(sparta_packed_of_layout(cx, &l, pos, &p), SPARTA_E_FORMAT);
+    assert_int_equal(sp_packed_of_layout(cx, &l, pos, &p), SPARTA_E_FORMAT);
     l.unordered = true; /* uncoalesced: adds up */
-    OK(sparta_packed_of_layout(cx, &l, pos, &p));
-    OK(sparta_format_unpack(cx, &p, &t));
+    OK(sp_packed_of_layout(cx, &l, pos, &p));
+    OK(sp_format_unpack(cx, &p, &t));
     assert_true(out[2][1] == 5 && out[0][3] == 13);
 }
 
@@ -157,25 +156,25 @@ static void patterns_and_rows(void **state)
 {
     (void)state;
     int64_t index[2][3] = {{0, 0, 2}, {1, 3, 0}}, pos[2];
-    sparta_layout l = {.kind = SPARTA_LAYOUT_COO,
-                       .dim = {3, 4},
-                       .indices = sparta_tensor_view(SPARTA_I64, 2, (int64_t[]){2, 3}, index)};
-    sparta_packed p, packed;
-    OK(sparta_packed_of_layout(cx, &l, pos, &p));
-    sparta_format f;
-    OK(sparta_format_parse(cx, "bsr(3,2)", &f));
-    OK(sparta_format_convert(cx, &p, &f, NULL, &packed));
-    OK(sparta_layout_of_packed(cx, &packed, SPARTA_LAYOUT_TORCH, &l));
+    sp_layout l = {.kind = SP_LAYOUT_COO,
+                   .dim = {3, 4},
+                   .indices = sparta_tensor_view(SPARTA_I64, 2, (int64_t[]){2, 3}, index)};
+    sp_packed p, packed;
+    OK(sp_packed_of_layout(cx, &l, pos, &p));
+    sp_format f;
+    OK(sp_format_parse(cx, "bsr(3,2)", &f));
+    OK(sp_format_convert(cx, &p, &f, NULL, &packed));
+    OK(sp_layout_of_packed(cx, &packed, SP_LAYOUT_TORCH, &l));
     assert_true(packed.pattern && l.values.rank == 3 && l.values.dtype == SPARTA_BOOL &&
                 l.values.data == packed.values.data);
-    sparta_packed_free(cx, &packed);
-    OK(sparta_format_parse(cx, "(i,j)->(i:compressed(nonunique), j:singleton(aos)), crd=i64, pos=i64", &f));
-    OK(sparta_format_convert(cx, &p, &f, NULL, &packed));
+    sp_packed_free(cx, &packed);
+    OK(sp_format_parse(cx, "(i,j)->(i:compressed(nonunique), j:singleton(aos)), crd=i64, pos=i64", &f));
+    OK(sp_format_convert(cx, &p, &f, NULL, &packed));
     packed.crd[0] = sparta_tensor_view(SPARTA_I64, 1, (int64_t[]){6}, packed.crd[0].data);
-    OK(sparta_packed_verify(cx, &packed));
-    OK(sparta_layout_of_packed(cx, &packed, SPARTA_LAYOUT_TORCH, &l));
+    OK(sp_packed_verify(cx, &packed));
+    OK(sp_layout_of_packed(cx, &packed, SP_LAYOUT_TORCH, &l));
     assert_true(l.indices.dim[1] == 3 && l.row.dim[0] == 3 && l.col.dim[0] == 3);
-    sparta_packed_free(cx, &packed);
+    sp_packed_free(cx, &packed);
 }
 
 /* Arrays that lie. */
@@ -185,20 +184,20 @@ static void hostile(void **state)
     int32_t offsets[4] = {0, 2, 2, 3}, indices[3] = {0, 3, 1};
     float value[6] = {1, 2, 3, 4, 5, 6};
     int64_t pos[2];
-    sparta_packed p = {.rank = 77};
-    const sparta_layout good = {.kind = SPARTA_LAYOUT_CSR,
-                                .dim = {3, 4},
-                                .offsets = sparta_tensor_view(SPARTA_I32, 1, (int64_t[]){4}, offsets),
-                                .indices = sparta_tensor_view(SPARTA_I32, 1, (int64_t[]){3}, indices),
-                                .values = sparta_tensor_view(SPARTA_F32, 1, (int64_t[]){3}, value)};
-    sparta_layout l = good;
-    OK(sparta_packed_of_layout(cx, &l, pos, &p));
+    sp_packed p = {.rank = 77};
+    const sp_layout good = {.kind = SP_LAYOUT_CSR,
+                            .dim = {3, 4},
+                            .offsets = sparta_tensor_view(SPARTA_I32, 1, (int64_t[]){4}, offsets),
+                            .indices = sparta_tensor_view(SPARTA_I32, 1, (int64_t[]){3}, indices),
+                            .values = sparta_tensor_view(SPARTA_F32, 1, (int64_t[]){3}, value)};
+    sp_layout l = good;
+    OK(sp_packed_of_layout(cx, &l, pos, &p));
     p.rank = 77;
 #define REFUSED(...)                                                                                         \
     do {                                                                                                     \
         l = good;                                                                                            \
         __VA_ARGS__;                                                                                         \
-        assert_int_not_equal(sparta_packed_of_layout(cx, &l, pos, &p), SPARTA_OK);                           \
+        assert_int_not_equal(sp_packed_of_layout(cx, &l, pos, &p), SPARTA_OK);                               \
         assert_int_equal(p.rank, 77);                                                                        \
     } while (0)
     REFUSED(l.dim[0] = -1);
@@ -213,22 +212,22 @@ static void hostile(void **state)
     REFUSED(l.values.dim[0] = 2);
     REFUSED(l.values.stride[0] = 2);
     REFUSED(l.values.rank = 3);
-    REFUSED(l.kind = SPARTA_LAYOUT_BSR; l.block[0] = 0; l.block[1] = 2);
-    REFUSED(l.kind = SPARTA_LAYOUT_BSR; l.block[0] = l.block[1] = INT64_MAX);
-    REFUSED(l.kind = SPARTA_LAYOUT_COO);
+    REFUSED(l.kind = SP_LAYOUT_BSR; l.block[0] = 0; l.block[1] = 2);
+    REFUSED(l.kind = SP_LAYOUT_BSR; l.block[0] = l.block[1] = INT64_MAX);
+    REFUSED(l.kind = SP_LAYOUT_COO);
     offsets[1] = 9;
     REFUSED((void)0);
     offsets[1] = 2, indices[1] = 0; /* twice in a row */
     REFUSED((void)0);
     l = good, l.unordered = true;
-    OK(sparta_packed_of_layout(cx, &l, pos, &p));
+    OK(sp_packed_of_layout(cx, &l, pos, &p));
     float out[3][4];
     sparta_tensor t = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){3, 4}, out);
-    OK(sparta_format_unpack(cx, &p, &t));
+    OK(sp_format_unpack(cx, &p, &t));
     assert_true(out[0][0] == 3 && out[2][1] == 3);
     /* no values: a pattern */
     indices[1] = 3, l = good, l.values = (sparta_tensor){0};
-    OK(sparta_packed_of_layout(cx, &l, pos, &p));
+    OK(sp_packed_of_layout(cx, &l, pos, &p));
     assert_true(p.pattern);
 }
 

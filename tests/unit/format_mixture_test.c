@@ -7,49 +7,49 @@
 #define COLS 200
 static float w[ROWS * COLS], back[ROWS * COLS];
 
-static void fill(sparta_rng *r, int64_t side, double chance)
+static void fill(sp_rng *r, int64_t side, double chance)
 {
     memset(w, 0, sizeof w);
     for (int64_t i = 0; i < ROWS * COLS; i++)
-        if (sparta_rng_uniform(r) < 0.01) w[i] = (float)(1 + i);
+        if (sp_rng_uniform(r) < 0.01) w[i] = (float)(1 + i);
     for (int64_t i = 0; i < ROWS; i += side)
         for (int64_t j = 0; j < COLS; j += side)
-            for (int64_t e = 0, in = sparta_rng_uniform(r) < 0.3; in && e < side * side; e++)
-                if (i + e / side < ROWS && j + e % side < COLS && sparta_rng_uniform(r) < chance)
+            for (int64_t e = 0, in = sp_rng_uniform(r) < 0.3; in && e < side * side; e++)
+                if (i + e / side < ROWS && j + e % side < COLS && sp_rng_uniform(r) < chance)
                     w[(i + e / side) * COLS + j + e % side] = (float)(1 + e);
 }
 
 static void check(const char *text, size_t bytes, int64_t slots)
 {
     sparta_tensor t = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){ROWS, COLS}, w), to = t;
-    sparta_format f;
-    sparta_format_stats stats;
-    sparta_packed p;
+    sp_format f;
+    sp_format_stats stats;
+    sp_packed p;
     to.data = back;
-    OK(sparta_format_parse(cx, text, &f));
-    OK(sparta_format_measure(cx, &f, &t, NULL, &stats));
+    OK(sp_format_parse(cx, text, &f));
+    OK(sp_format_measure(cx, &f, &t, NULL, &stats));
     if (bytes) assert_int_equal(stats.bytes, bytes);
     if (bytes) assert_int_equal(stats.slots, slots);
-    OK(sparta_format_pack(cx, &f, &t, NULL, &p));
-    OK(sparta_format_unpack(cx, &p, &to));
+    OK(sp_format_pack(cx, &f, &t, NULL, &p));
+    OK(sp_format_unpack(cx, &p, &to));
     assert_memory_equal(w, back, sizeof w);
-    sparta_packed_free(cx, &p);
+    sp_packed_free(cx, &p);
 }
 
 static void mixtures(void **state)
 {
     (void)state;
-    static sparta_mask_facts facts;
-    sparta_rng r = sparta_rng_seed(5);
+    static sp_mask_facts facts;
+    sp_rng r = sp_rng_seed(5);
     int found = 0;
     for (int round = 0; round < 24; round++) {
-        sparta_mask m;
+        sp_mask m;
         sparta_tensor t = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){ROWS, COLS}, w);
         fill(&r, 8 << round % 4, round % 3 ? 0.8 : 1);
-        OK(sparta_mask_of(cx, &t, &m));
-        OK(sparta_mask_report(cx, &m, &(sparta_report_options){.slack = round % 2 ? 1.5 : 1}, &facts));
+        OK(sp_mask_of(cx, &t, &m));
+        OK(sp_mask_report(cx, &m, &(sp_report_options){.slack = round % 2 ? 1.5 : 1}, &facts));
         for (int64_t i = 0; i < facts.finding_count; i++)
-            if (facts.finding[i].kind == SPARTA_FIND_MIXTURE) {
+            if (facts.finding[i].kind == SP_FIND_MIXTURE) {
                 check(facts.finding[i].format, facts.finding[i].bytes, facts.finding[i].slots);
                 found++;
             }
@@ -61,19 +61,19 @@ static void mixtures(void **state)
 static void buckets(void **state)
 {
     (void)state;
-    sparta_rng r = sparta_rng_seed(6);
+    sp_rng r = sp_rng_seed(6);
     for (int round = 0; round < 6; round++) {
-        sparta_mask m;
-        sparta_text text;
+        sp_mask m;
+        sp_text text;
         sparta_tensor t = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){ROWS, COLS}, w);
         memset(w, 0, sizeof w);
         for (int64_t i = 0; round && i < ROWS; i++)
             for (int64_t k = below(&r, 12) * below(&r, 12); k > 0; k--) w[i * COLS + below(&r, COLS)] = 1;
-        OK(sparta_mask_of(cx, &t, &m));
-        sparta_text_init(&text, cx);
-        OK(sparta_mask_bucket_format(cx, &m, INT64_C(1) << 2 * round, &text));
-        check(sparta_text_str(&text), 0, 0);
-        sparta_text_free(&text);
+        OK(sp_mask_of(cx, &t, &m));
+        sp_text_init(&text, cx);
+        OK(sp_mask_bucket_format(cx, &m, INT64_C(1) << 2 * round, &text));
+        check(sp_text_str(&text), 0, 0);
+        sp_text_free(&text);
         FREE(&m);
     }
 }

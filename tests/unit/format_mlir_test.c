@@ -66,14 +66,14 @@ static void converted(void **state)
     int32_t x[32] = {1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
                      0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 4, 0, 5};
     sparta_tensor t = {SPARTA_I32, 2, {4, 8}, {8, 1}, x};
-    for (size_t i = 0; i < SPARTA_COUNT(texts); i++)
-        for (size_t k = 0; k < SPARTA_COUNT(texts); k++) {
-            sparta_packed from = pack(texts[i], &t, NULL), want = pack(texts[k], &t, NULL);
-            sparta_packed got = convert(&from, texts[k]);
+    for (size_t i = 0; i < SP_COUNT(texts); i++)
+        for (size_t k = 0; k < SP_COUNT(texts); k++) {
+            sp_packed from = pack(texts[i], &t, NULL), want = pack(texts[k], &t, NULL);
+            sp_packed got = convert(&from, texts[k]);
             if (!same_packed(&got, &want)) fail_msg("%s to %s differs", texts[i], texts[k]);
-            sparta_packed_free(cx, &from), sparta_packed_free(cx, &want), sparta_packed_free(cx, &got);
+            sp_packed_free(cx, &from), sp_packed_free(cx, &want), sp_packed_free(cx, &got);
         }
-    assert_int_equal(sparta_ctx_memory(cx), 0);
+    assert_int_equal(sp_ctx_memory(cx), 0);
 }
 
 int main(void)

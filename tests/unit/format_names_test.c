@@ -40,10 +40,10 @@ static void write_file(const char *bytes, size_t n)
 
 static void expect_means(const char *name, const char *want)
 {
-    sparta_format a, b;
-    if (sparta_format_parse(cx, name, &a)) fail_msg("%s: %s", name, sparta_message(cx));
-    assert_int_equal(sparta_format_parse(cx, want, &b), SPARTA_OK);
-    assert_true(sparta_format_equal(&a, &b));
+    sp_format a, b;
+    if (sp_format_parse(cx, name, &a)) fail_msg("%s: %s", name, sparta_message(cx));
+    assert_int_equal(sp_format_parse(cx, want, &b), SPARTA_OK);
+    assert_true(sp_format_equal(&a, &b));
 }
 
 static void expect_failure(sparta_status status, const char *message)
@@ -55,33 +55,33 @@ static void expect_failure(sparta_status status, const char *message)
 static void by_a_call(void **state)
 {
     (void)state;
-    assert_false(sparta_format_is_name(cx, "fours"));
-    assert_int_equal(sparta_format_define(cx, "fours", "(i,j)->(i/4:dense, j:bitmap, i%4:dense), pos=u16"),
+    assert_false(sp_format_is_name(cx, "fours"));
+    assert_int_equal(sp_format_define(cx, "fours", "(i,j)->(i/4:dense, j:bitmap, i%4:dense), pos=u16"),
                      SPARTA_OK);
-    assert_true(sparta_format_is_name(cx, "fours"));
+    assert_true(sp_format_is_name(cx, "fours"));
     expect_means("fours", "(a,b)->(a/4:dense, b:bitmap, a%4:dense), pos=u16");
     expect_means("fours, pos=u32", "(a,b)->(a/4:dense, b:bitmap, a%4:dense), pos=u32");
     expect_means("fours, pos=i32", "(a,b)->(a/4:dense, b:bitmap, a%4:dense)");
     expect_means("fours",
                  "(a,b)->(a/4:dense, b:bitmap, a%4:dense), pos=u16"); /* untouched by the widths above */
-    assert_int_equal(sparta_format_define(cx, "my-sum_2", "sum{rownnz<=4 -> fours; rest -> csr}"), SPARTA_OK);
+    assert_int_equal(sp_format_define(cx, "my-sum_2", "sum{rownnz<=4 -> fours; rest -> csr}"), SPARTA_OK);
     expect_means("sum{first(3) -> fours; rest -> my-sum_2}",
                  "sum{first(3) -> (i,j)->(i/4:dense, j:bitmap, i%4:dense), pos=u16; rest -> sum{rownnz<=4 -> "
                  "fours; rest "
                  "-> csr}}");
-    sparta_format f;
-    expect_failure(sparta_format_parse(cx, "fours(4)", &f), "format:1:7: 'fours' takes 0 arguments");
-    expect_failure(sparta_format_parse(cx, "fuors", &f),
+    sp_format f;
+    expect_failure(sp_format_parse(cx, "fours(4)", &f), "format:1:7: 'fours' takes 0 arguments");
+    expect_failure(sp_format_parse(cx, "fuors", &f),
                    "format:1:1: unknown format 'fuors'; did you mean 'fours'?");
     /* Again: fine when it means the same. */
-    assert_int_equal(sparta_format_define(cx, "fours", "(x,y)->(x/4:dense, y:bitmap, x%4:dense), pos=u16"),
+    assert_int_equal(sp_format_define(cx, "fours", "(x,y)->(x/4:dense, y:bitmap, x%4:dense), pos=u16"),
                      SPARTA_OK);
-    expect_failure(sparta_format_define(cx, "fours", "csr"),
+    expect_failure(sp_format_define(cx, "fours", "csr"),
                    "format: 'fours' is defined already, by a call, as something else; rename one");
-    expect_failure(sparta_format_define(cx, "bad", "(i,j)->(i:dense, j:zzz)"),
+    expect_failure(sp_format_define(cx, "bad", "(i,j)->(i:dense, j:zzz)"),
                    "format:1:20: unknown level kind 'zzz'");
-    assert_false(sparta_format_is_name(cx, "bad"));
-    expect_failure(sparta_format_define(cx, "itself", "itself"), "format:1:1: unknown format 'itself'");
+    assert_false(sp_format_is_name(cx, "bad"));
+    expect_failure(sp_format_define(cx, "itself", "itself"), "format:1:1: unknown format 'itself'");
 }
 
 static void names_that_are_taken(void **state)
@@ -93,27 +93,27 @@ static void names_that_are_taken(void **state)
         "crd", "format", "compressed", "range",  "structured", "singleton",    "loose", "ragged", "packed"};
     static const char *const none[] = {"",   "4x",   "a b", "a-",   "a-4", "-a",
                                        "a(", "\xff", "a\n", "csr,", "i/4", "a--b"};
-    for (size_t i = 0; i < SPARTA_COUNT(own); i++) {
-        expect_failure(sparta_format_define(cx, own[i], "csr"), "format: '");
+    for (size_t i = 0; i < SP_COUNT(own); i++) {
+        expect_failure(sp_format_define(cx, own[i], "csr"), "format: '");
         assert_non_null(strstr(sparta_message(cx), "is one of sparta's own; choose another name"));
-        assert_int_equal(sparta_format_name_check(cx, own[i]), SPARTA_E_USAGE);
+        assert_int_equal(sp_format_name_check(cx, own[i]), SPARTA_E_USAGE);
     }
-    for (int i = 0; i < sparta_opaque_count(); i++)
-        expect_failure(sparta_format_define(cx, sparta_opaque_row(i)->name, "csr"), "format: '");
-    for (size_t i = 0; i < SPARTA_COUNT(words); i++) {
-        expect_failure(sparta_format_define(cx, words[i], "csr"), "format: '");
+    for (int i = 0; i < sp_opaque_count(); i++)
+        expect_failure(sp_format_define(cx, sp_opaque_row(i)->name, "csr"), "format: '");
+    for (size_t i = 0; i < SP_COUNT(words); i++) {
+        expect_failure(sp_format_define(cx, words[i], "csr"), "format: '");
         assert_non_null(strstr(sparta_message(cx), "is a word of the language; choose another name"));
     }
-    for (size_t i = 0; i < SPARTA_COUNT(none); i++)
-        expect_failure(sparta_format_define(cx, none[i], "csr"), "format: a name is letters");
+    for (size_t i = 0; i < SP_COUNT(none); i++)
+        expect_failure(sp_format_define(cx, none[i], "csr"), "format: a name is letters");
     char longest[80];
     memset(longest, 'a', sizeof longest);
     longest[64] = 0;
-    expect_failure(sparta_format_define(cx, longest, "csr"),
+    expect_failure(sp_format_define(cx, longest, "csr"),
                    "format: the name 'aaaaaaaaaaaaaaaaaaaaaaaa...' is longer");
     longest[63] = 0;
-    assert_int_equal(sparta_format_name_check(cx, longest), SPARTA_OK);
-    assert_int_equal(sparta_format_define(cx, longest, "csr"), SPARTA_OK);
+    assert_int_equal(sp_format_name_check(cx, longest), SPARTA_OK);
+    assert_int_equal(sp_format_define(cx, longest, "csr"), SPARTA_OK);
     expect_means(longest, "csr");
 }
 
@@ -133,19 +133,19 @@ static void from_a_file(void **state)
                                "format last = coo";
     write_file(text, strlen(text));
     for (int twice = 0; twice < 2; twice++) /* again is fine */
-        if (sparta_format_define_file(cx, path)) fail_msg("%s", sparta_message(cx));
+        if (sp_format_define_file(cx, path)) fail_msg("%s", sparta_message(cx));
     expect_means("sixteens", "(i,j)->(i/16:dense, j:bitmap, i%16:dense), pos=u16");
     expect_means("parts", "sum{rownnz<=8 -> sixteens; rest -> csr}");
     expect_means("last", "coo");
     char want[200];
     snprintf(want, sizeof want, "format: 'parts' is defined already at %s:8 as something else; rename one",
              path);
-    expect_failure(sparta_format_define(cx, "parts", "csr"), want);
+    expect_failure(sp_format_define(cx, "parts", "csr"), want);
     write_file("", 0);
-    assert_int_equal(sparta_format_define_file(cx, path), SPARTA_OK);
+    assert_int_equal(sp_format_define_file(cx, path), SPARTA_OK);
     write_file("# nothing", 9);
-    assert_int_equal(sparta_format_define_file(cx, path), SPARTA_OK);
-    assert_int_equal(sparta_format_define_file(cx, "/nonexistent/names"), SPARTA_E_IO);
+    assert_int_equal(sp_format_define_file(cx, path), SPARTA_OK);
+    assert_int_equal(sp_format_define_file(cx, "/nonexistent/names"), SPARTA_E_IO);
 }
 
 static void wrong_files(void **state)
@@ -175,26 +175,26 @@ static void wrong_files(void **state)
          ":1:8: the name 'abcdefghijklmnopqrstuvwx...' is longer"},
     };
     char want[300];
-    for (size_t i = 0; i < SPARTA_COUNT(cases); i++) {
+    for (size_t i = 0; i < SP_COUNT(cases); i++) {
         write_file(cases[i][0], strlen(cases[i][0]));
         snprintf(want, sizeof want, "%s%s", path, cases[i][1]);
-        expect_failure(sparta_format_define_file(cx, path), want);
-        assert_false(sparta_format_is_name(cx, "x")); /* all or none */
-        assert_false(sparta_format_is_name(cx, "y"));
+        expect_failure(sp_format_define_file(cx, path), want);
+        assert_false(sp_format_is_name(cx, "x")); /* all or none */
+        assert_false(sp_format_is_name(cx, "y"));
     }
     write_file("format a = csr\n\0 = coo", 23);
     snprintf(want, sizeof want, "%s: byte 15 is 0", path);
-    expect_failure(sparta_format_define_file(cx, path), want);
+    expect_failure(sp_format_define_file(cx, path), want);
     static char large[(1 << 20) + 100];
     memset(large, ' ', sizeof large);
     write_file(large, sizeof large);
-    assert_true(sparta_format_define_file(cx, path) != SPARTA_OK);
+    assert_true(sp_format_define_file(cx, path) != SPARTA_OK);
     strcpy(large, "format a = ");
     memset(large + strlen(large), ' ', 5000);
     strcpy(large + 5000, "csr");
     write_file(large, strlen(large));
     snprintf(want, sizeof want, "%s:1:8: the text is longer than 4096 bytes", path);
-    expect_failure(sparta_format_define_file(cx, path), want);
+    expect_failure(sp_format_define_file(cx, path), want);
 }
 
 /* So many that looking them up would take long: an end, and those before it are there. */
@@ -208,12 +208,12 @@ static void too_many(void **state)
     assert_non_null(own);
     for (; n < 10000 && !status; n++) {
         snprintf(name, sizeof name, "n%d", n);
-        status = sparta_format_define(own, name, "csr");
+        status = sp_format_define(own, name, "csr");
     }
     assert_int_equal(status, SPARTA_E_LIMIT);
     assert_int_equal(n, 4097);
-    assert_true(sparta_format_is_name(own, "n4095"));
-    assert_false(sparta_format_is_name(own, "n4096"));
+    assert_true(sp_format_is_name(own, "n4095"));
+    assert_false(sp_format_is_name(own, "n4096"));
     sparta_ctx_free(own);
 }
 
@@ -239,19 +239,19 @@ static void random_bytes(void **state)
                                         "\xff",
                                         "=",
                                         "\n\nformat c = "};
-    sparta_rng r = sparta_rng_seed(11);
+    sp_rng r = sp_rng_seed(11);
     int read = 0;
     for (int n = 0; n < 2000; n++) {
         sparta_ctx *own = sparta_ctx_create(NULL);
         char text[400] = "";
         assert_non_null(own);
         if (n % 2) strcpy(text, "format a = ");
-        for (int w = (int)(sparta_rng_next(&r) % 8); w >= 0; w--)
-            strcat(text, words[(sparta_rng_next(&r) >> 33) % SPARTA_COUNT(words)]);
+        for (int w = (int)(sp_rng_next(&r) % 8); w >= 0; w--)
+            strcat(text, words[(sp_rng_next(&r) >> 33) % SP_COUNT(words)]);
         write_file(text, strlen(text));
-        sparta_status status = sparta_format_define_file(own, path);
+        sparta_status status = sp_format_define_file(own, path);
         assert_true(status == SPARTA_OK || status == SPARTA_E_USAGE);
-        if (status) assert_false(sparta_format_is_name(own, "a"));
+        if (status) assert_false(sp_format_is_name(own, "a"));
         read += !status;
         sparta_ctx_free(own);
     }
@@ -269,13 +269,13 @@ static void out_of_memory(void **state)
         for (uint64_t nth = 1; status; nth++) {
             sparta_ctx *own = sparta_ctx_create(NULL);
             assert_non_null(own);
-            sparta_ctx_fail_alloc(own, nth, false);
-            status = file ? sparta_format_define_file(own, path)
-                          : sparta_format_define(own, "two", "sum{rownnz<=4 -> csr; rest -> coo}");
-            sparta_ctx_fail_alloc(own, 0, false);
+            sp_ctx_fail_alloc(own, nth, false);
+            status = file ? sp_format_define_file(own, path)
+                          : sp_format_define(own, "two", "sum{rownnz<=4 -> csr; rest -> coo}");
+            sp_ctx_fail_alloc(own, 0, false);
             assert_true(status == SPARTA_OK || status == SPARTA_E_MEMORY);
-            assert_int_equal(sparta_format_is_name(own, "two"), status == SPARTA_OK);
-            if (status) assert_false(sparta_format_is_name(own, "one"));
+            assert_int_equal(sp_format_is_name(own, "two"), status == SPARTA_OK);
+            if (status) assert_false(sp_format_is_name(own, "one"));
             assert_true(nth < 100);
             sparta_ctx_free(own);
         }

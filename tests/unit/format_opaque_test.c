@@ -64,70 +64,70 @@ static void zeros(void **state)
     (void)state;
     float w[8] = {1, 0, 0, 2, 0, 0, 0, 0};
     sparta_tensor t = {SPARTA_F32, 2, {2, 4}, {4, 1}, w};
-    sparta_mask m;
-    OK(sparta_mask_create(cx, 2, 4, &m));
-    sparta_mask_set(&m, 0, 0), sparta_mask_set(&m, 0, 2), sparta_mask_set(&m, 1, 3);
-    sparta_packed p = pack("quads", &t, &m), g = pack("groups", &t, &m);
-    sparta_packed a = convert(&p, "coo"), b = convert(&g, "coo");
+    sp_mask m;
+    OK(sp_mask_create(cx, 2, 4, &m));
+    sp_mask_set(&m, 0, 0), sp_mask_set(&m, 0, 2), sp_mask_set(&m, 1, 3);
+    sp_packed p = pack("quads", &t, &m), g = pack("groups", &t, &m);
+    sp_packed a = convert(&p, "coo"), b = convert(&g, "coo");
     expect_packed(&a, "pos0 0 3; crd0 0 0 1; crd1 0 2 3; values 1 0 0; ");
     expect_packed(&b, "pos0 0 1; crd0 0; crd1 0; values 1; ");
-    sparta_packed_free(cx, &p), sparta_packed_free(cx, &g);
-    sparta_packed_free(cx, &a), sparta_packed_free(cx, &b);
-    sparta_mask_free(cx, &m);
+    sp_packed_free(cx, &p), sp_packed_free(cx, &g);
+    sp_packed_free(cx, &a), sp_packed_free(cx, &b);
+    sp_mask_free(cx, &m);
 }
 
 static void patterns(void **state)
 {
     (void)state;
     int64_t row[] = {0, 0, 5}, col[] = {1, 3, 0}, pos[2];
-    sparta_coo c = {.cx = cx, .rank = 2, .dim = {6, 4}, .n = 3, .index = {row, col}};
-    sparta_packed view = sparta_packed_of_coo(&c, pos);
-    sparta_packed q = convert(&view, "quads(2)"), g = convert(&view, "groups");
+    sp_coo c = {.cx = cx, .rank = 2, .dim = {6, 4}, .n = 3, .index = {row, col}};
+    sp_packed view = sp_packed_of_coo(&c, pos);
+    sp_packed q = convert(&view, "quads(2)"), g = convert(&view, "groups");
     assert_true(q.pattern && g.pattern && q.dtype == SPARTA_BOOL && !q.values.data);
     assert_int_equal(g.values.dim[0], 2 * 16); /* only bools tell its slots from its elements */
     uint8_t back[24], want[24] = {[1] = 1, [3] = 1, [20] = 1};
     sparta_tensor out = {SPARTA_BOOL, 2, {6, 4}, {4, 1}, back};
-    OK(sparta_format_unpack(cx, &q, &out));
+    OK(sp_format_unpack(cx, &q, &out));
     assert_memory_equal(back, want, sizeof back);
-    OK(sparta_format_unpack(cx, &g, &out));
+    OK(sp_format_unpack(cx, &g, &out));
     assert_memory_equal(back, want, sizeof back);
-    sparta_packed_free(cx, &q), sparta_packed_free(cx, &g);
+    sp_packed_free(cx, &q), sp_packed_free(cx, &g);
 }
 
 static void shapes_and_widths(void **state)
 {
     (void)state;
-    sparta_format q = parse("quads"), k = parse("quads(256)"), g = parse("groups");
-    OK(sparta_format_check(cx, &q, 2, (int64_t[]){7, 65536}));
-    OK(sparta_format_check(cx, &k, 2, (int64_t[]){7, 1 << 20}));
-    OK(sparta_format_check(cx, &g, 2, (int64_t[]){7, 65536}));
+    sp_format q = parse("quads"), k = parse("quads(256)"), g = parse("groups");
+    OK(sp_format_check(cx, &q, 2, (int64_t[]){7, 65536}));
+    OK(sp_format_check(cx, &k, 2, (int64_t[]){7, 1 << 20}));
+    OK(sp_format_check(cx, &g, 2, (int64_t[]){7, 65536}));
     expect_message(
-        sparta_format_check(cx, &q, 2, (int64_t[]){7, 65537}), SPARTA_E_USAGE,
+        sp_format_check(cx, &q, 2, (int64_t[]){7, 65537}), SPARTA_E_USAGE,
         "format: quads: indices are u16, a block of 65537 columns is too wide; use quads(K) with K from");
-    expect_message(sparta_format_check(cx, &g, 2, (int64_t[]){7, 65537}), SPARTA_E_USAGE,
+    expect_message(sp_format_check(cx, &g, 2, (int64_t[]){7, 65537}), SPARTA_E_USAGE,
                    "format: groups: 65537 columns are too many");
-    assert_int_equal(sparta_format_check(cx, &g, 3, (int64_t[]){7, 7, 7}), SPARTA_E_USAGE);
-    assert_int_equal(sparta_format_check(cx, &q, 1, (int64_t[]){7}), SPARTA_E_USAGE);
-    assert_int_equal(sparta_format_check(cx, &q, 2, (int64_t[]){INT64_MAX, 1000}), SPARTA_E_LIMIT);
-    sparta_format pairs = parse("pairs");
-    OK(sparta_format_check(cx, &pairs, 2, (int64_t[]){7, 65536}));
-    expect_message(sparta_format_check(cx, &pairs, 2, (int64_t[]){7, 65537}), SPARTA_E_USAGE,
+    assert_int_equal(sp_format_check(cx, &g, 3, (int64_t[]){7, 7, 7}), SPARTA_E_USAGE);
+    assert_int_equal(sp_format_check(cx, &q, 1, (int64_t[]){7}), SPARTA_E_USAGE);
+    assert_int_equal(sp_format_check(cx, &q, 2, (int64_t[]){INT64_MAX, 1000}), SPARTA_E_LIMIT);
+    sp_format pairs = parse("pairs");
+    OK(sp_format_check(cx, &pairs, 2, (int64_t[]){7, 65536}));
+    expect_message(sp_format_check(cx, &pairs, 2, (int64_t[]){7, 65537}), SPARTA_E_USAGE,
                    "format: pairs: indices are u16, a range of 65537 columns is too wide; use pairs(K)");
-    assert_int_equal(sparta_format_check(cx, &pairs, 1, (int64_t[]){7}), SPARTA_E_USAGE);
-    assert_int_equal(sparta_format_check(cx, &pairs, 2, (int64_t[]){INT64_MAX, 1000}), SPARTA_E_LIMIT);
-    assert_int_equal(sparta_format_check(cx, &g, 2, (int64_t[]){INT64_MAX, 1000}), SPARTA_E_LIMIT);
+    assert_int_equal(sp_format_check(cx, &pairs, 1, (int64_t[]){7}), SPARTA_E_USAGE);
+    assert_int_equal(sp_format_check(cx, &pairs, 2, (int64_t[]){INT64_MAX, 1000}), SPARTA_E_LIMIT);
+    assert_int_equal(sp_format_check(cx, &g, 2, (int64_t[]){INT64_MAX, 1000}), SPARTA_E_LIMIT);
     uint8_t *w = calloc(1, 65536);
     sparta_tensor t = {SPARTA_U8, 2, {1, 65536}, {65536, 1}, w};
     memset(w, 1, 65535);
-    sparta_packed p = pack("quads", &t, NULL); /* 65535 of one pattern fit */
+    sp_packed p = pack("quads", &t, NULL); /* 65535 of one pattern fit */
     assert_int_equal(((uint16_t *)p.crd[0].data)[1], 65535);
-    sparta_packed_free(cx, &p);
+    sp_packed_free(cx, &p);
     w[65535] = 1;
     expect_message(
-        sparta_format_pack(cx, &q, &t, NULL, &p), SPARTA_E_USAGE,
+        sp_format_pack(cx, &q, &t, NULL, &p), SPARTA_E_USAGE,
         "pack: quads: 65536 columns of a block have one pattern, counts hold 65535; use quads(32768)");
     p = pack("quads(32768)", &t, NULL);
-    sparta_packed_free(cx, &p);
+    sp_packed_free(cx, &p);
     free(w);
 }
 
@@ -138,22 +138,22 @@ static void random_tensors(void **state)
 {
     (void)state;
     static drawn d;
-    sparta_rng r = sparta_rng_seed(21);
-    size_t before = sparta_ctx_memory(cx);
+    sp_rng r = sp_rng_seed(21);
+    size_t before = sp_ctx_memory(cx);
     for (int n = 0; n < 3000; n++) {
-        const char *text = texts[roll(&r, SPARTA_COUNT(texts))];
-        draw_tensor(&r, (sparta_dtype)(n % SPARTA_DTYPES), 2, 1 + roll(&r, 6), &d);
-        sparta_packed p = pack(text, &d.t, NULL);
-        sparta_format_stats told, measured;
-        OK(sparta_format_measure(cx, &p.format, &d.t, NULL, &told));
-        OK(sparta_packed_measure(cx, &p, &measured));
+        const char *text = texts[roll(&r, SP_COUNT(texts))];
+        draw_tensor(&r, (sparta_dtype)(n % SP_DTYPES), 2, 1 + roll(&r, 6), &d);
+        sp_packed p = pack(text, &d.t, NULL);
+        sp_format_stats told, measured;
+        OK(sp_format_measure(cx, &p.format, &d.t, NULL, &told));
+        OK(sp_packed_measure(cx, &p, &measured));
         assert_memory_equal(&told, &measured, sizeof told);
         assert_int_equal(told.bytes, bytes_of(&p.crd[0]) + bytes_of(&p.crd[1]) + bytes_of(&p.values));
         assert_int_equal(told.slots, p.values.dim[0]);
         expect_tensor(&p, &d.t, text);
-        sparta_packed_free(cx, &p);
+        sp_packed_free(cx, &p);
     }
-    assert_int_equal(sparta_ctx_memory(cx), before);
+    assert_int_equal(sp_ctx_memory(cx), before);
 }
 
 /* Flip bits of storage whose arrays are exactly as long as they say: refused, or read safely. */
@@ -162,11 +162,11 @@ static void damage(void **state)
     (void)state;
     static drawn d;
     static uint8_t back[ROOM * 8];
-    sparta_rng r = sparta_rng_seed(22);
+    sp_rng r = sp_rng_seed(22);
     int refused = 0, accepted = 0;
     for (int n = 0; n < 4000; n++) {
         draw_tensor(&r, SPARTA_I16, 2, 1 + roll(&r, 4), &d);
-        sparta_packed good = pack(texts[roll(&r, SPARTA_COUNT(texts))], &d.t, NULL), p = good;
+        sp_packed good = pack(texts[roll(&r, SP_COUNT(texts))], &d.t, NULL), p = good;
         sparta_tensor *all[] = {&p.crd[0], &p.crd[1], &p.values}, out = d.t;
         out.data = back;
         for (int i = 0; i < 3; i++) {
@@ -178,12 +178,12 @@ static void damage(void **state)
         if (bytes_of(a)) ((uint8_t *)a->data)[roll(&r, (unsigned)bytes_of(a))] ^= (uint8_t)(1 << roll(&r, 8));
         if (roll(&r, 6) == 0 && a->dim[0]) a->dim[0]--;
         if (roll(&r, 8) == 0) p.dim[roll(&r, 2)] += roll(&r, 3);
-        sparta_status verified = sparta_packed_verify(cx, &p), unpacked = sparta_format_unpack(cx, &p, &out);
+        sparta_status verified = sp_packed_verify(cx, &p), unpacked = sp_format_unpack(cx, &p, &out);
         assert_true(!verified || verified == SPARTA_E_FORMAT);
         if (verified) assert_int_equal(unpacked, verified);
         *(verified ? &refused : &accepted) += 1;
         for (int i = 0; i < 3; i++) free(all[i]->data);
-        sparta_packed_free(cx, &good);
+        sp_packed_free(cx, &good);
     }
     assert_true(refused > 500 && accepted > 500);
 }
@@ -195,14 +195,14 @@ static void broken(void **state)
     sparta_tensor t = {SPARTA_F32, 2, {5, 4}, {4, 1}, w}, out = {SPARTA_F32, 2, {5, 4}, {4, 1}, back};
 #define BREAK(text, message, change)                                                                         \
     do {                                                                                                     \
-        sparta_packed good = pack(text, &t, NULL), p = good;                                                 \
+        sp_packed good = pack(text, &t, NULL), p = good;                                                     \
         uint16_t *counts = p.crd[0].data, *index = p.crd[1].data;                                            \
         int32_t *pos = p.crd[0].data;                                                                        \
         (void)counts, (void)index, (void)pos;                                                                \
         change;                                                                                              \
-        expect_message(sparta_format_unpack(cx, &p, &out), SPARTA_E_FORMAT, message);                        \
+        expect_message(sp_format_unpack(cx, &p, &out), SPARTA_E_FORMAT, message);                            \
         assert_true(back[0] == 9);                                                                           \
-        sparta_packed_free(cx, &good);                                                                       \
+        sp_packed_free(cx, &good);                                                                           \
     } while (0)
     BREAK("quads", "packed: quads: counts has 31 entries, 1 blocks of 2 strips need 32",
           p.crd[0].dim[0] = 31);
@@ -248,11 +248,11 @@ static void broken(void **state)
     BREAK("groups", "packed: values are f32, the format says f64", p.dtype = SPARTA_F64);
 #undef BREAK
     sparta_tensor row = {SPARTA_F32, 2, {1, 3}, {3, 1}, (float[]){1, 2, 0}};
-    sparta_packed p = pack("quads", &row, NULL); /* two columns in one bucket */
+    sp_packed p = pack("quads", &row, NULL); /* two columns in one bucket */
     ((uint16_t *)p.crd[1].data)[0] = 1;
-    expect_message(sparta_packed_verify(cx, &p), SPARTA_E_FORMAT,
+    expect_message(sp_packed_verify(cx, &p), SPARTA_E_FORMAT,
                    "packed: quads: index[1] is 1 after 1; the columns of a bucket ascend");
-    sparta_packed_free(cx, &p);
+    sp_packed_free(cx, &p);
 }
 
 /* The fast path of a dense source against the entries: shapes around words and strips, any strides and types, with a mask and without. */
@@ -261,38 +261,36 @@ static void fast_quads(void **state)
     (void)state;
     static const char *const text[] = {"quads", "quads(64)", "quads(128)"};
     static const sparta_dtype dtype[] = {SPARTA_F32, SPARTA_I8, SPARTA_BF16, SPARTA_F64};
-    sparta_rng r = sparta_rng_seed(11);
+    sp_rng r = sp_rng_seed(11);
     for (int i = 0; i < 400; i++) {
-        const int64_t n = 1 + (int64_t)(sparta_rng_next(&r) % 21),
-                      k = 1 + (int64_t)(sparta_rng_next(&r) % 300);
-        const bool turned = sparta_rng_next(&r) & 1, masked = sparta_rng_next(&r) & 1;
-        const double density = sparta_rng_uniform(&r);
+        const int64_t n = 1 + (int64_t)(sp_rng_next(&r) % 21), k = 1 + (int64_t)(sp_rng_next(&r) % 300);
+        const bool turned = sp_rng_next(&r) & 1, masked = sp_rng_next(&r) & 1;
+        const double density = sp_rng_uniform(&r);
         sparta_tensor t;
-        sparta_mask m = {0};
-        OK(sparta_tensor_alloc(cx, dtype[i % 4], 2, (int64_t[]){turned ? k : n, turned ? n : k}, &t));
+        sp_mask m = {0};
+        OK(sp_tensor_alloc(cx, dtype[i % 4], 2, (int64_t[]){turned ? k : n, turned ? n : k}, &t));
         for (int64_t e = 0; e < n * k; e++)
-            if (sparta_rng_uniform(&r) < density)
-                sparta_element_set(t.dtype, t.data, e, (double)(sparta_rng_next(&r) % 100));
+            if (sp_rng_uniform(&r) < density)
+                sp_element_set(t.dtype, t.data, e, (double)(sp_rng_next(&r) % 100));
         if (turned) t.dim[0] = n, t.dim[1] = k, t.stride[0] = 1, t.stride[1] = n;
         if (masked) {
-            OK(sparta_mask_create(cx, n, k, &m));
+            OK(sp_mask_create(cx, n, k, &m));
             for (int64_t e = 0; e < n * k; e++)
-                if (sparta_rng_uniform(&r) < density) sparta_mask_set(&m, e / k, e % k);
+                if (sp_rng_uniform(&r) < density) sp_mask_set(&m, e / k, e % k);
         }
-        const sparta_format f = parse(text[i % 3]);
-        const sparta_pack_job job = {&f, &t, masked ? &m : NULL, true};
-        sparta_packed fast = pack(text[i % 3], &t, job.mask),
-                      slow = {.format = f, .dtype = t.dtype, .rank = 2};
-        sparta_format_stats said = {0}, stats = {0};
+        const sp_format f = parse(text[i % 3]);
+        const sp_pack_job job = {&f, &t, masked ? &m : NULL, true};
+        sp_packed fast = pack(text[i % 3], &t, job.mask), slow = {.format = f, .dtype = t.dtype, .rank = 2};
+        sp_format_stats said = {0}, stats = {0};
         slow.dim[0] = n, slow.dim[1] = k;
-        assert_true(sparta_pack_quads_can(&f, &t));
-        OK(sparta_pack_generic(cx, &job, &slow, &stats));
-        OK(sparta_format_measure(cx, &f, &t, job.mask, &said));
+        assert_true(sp_pack_quads_can(&f, &t));
+        OK(sp_pack_generic(cx, &job, &slow, &stats));
+        OK(sp_format_measure(cx, &f, &t, job.mask, &said));
         assert_true(same_packed(&fast, &slow));
         assert_memory_equal(&said, &stats, sizeof said);
-        sparta_packed_free(cx, &fast), sparta_packed_free(cx, &slow);
-        sparta_mask_free(cx, &m);
-        sparta_free(cx, t.data);
+        sp_packed_free(cx, &fast), sp_packed_free(cx, &slow);
+        sp_mask_free(cx, &m);
+        sp_free(cx, t.data);
     }
 }
 
@@ -301,18 +299,18 @@ static void out_of_memory(void **state)
     (void)state;
     float w[20] = {1, 0, 2, 0, 0, 0, 3, 0, 0, 4, 5}, back[20];
     sparta_tensor t = {SPARTA_F32, 2, {5, 4}, {4, 1}, w}, out = {SPARTA_F32, 2, {5, 4}, {4, 1}, back};
-    size_t before = sparta_ctx_memory(cx);
-    for (size_t i = 0; i < SPARTA_COUNT(texts); i++) {
-        sparta_format f = parse(texts[i]);
+    size_t before = sp_ctx_memory(cx);
+    for (size_t i = 0; i < SP_COUNT(texts); i++) {
+        sp_format f = parse(texts[i]);
         for (uint64_t nth = 1;; nth++) {
-            sparta_packed p = {0};
+            sp_packed p = {0};
             assert_true(nth < 200);
-            sparta_ctx_fail_alloc(cx, nth, false);
-            sparta_status status = sparta_format_pack(cx, &f, &t, NULL, &p);
-            if (!status) status = sparta_format_unpack(cx, &p, &out);
-            sparta_ctx_fail_alloc(cx, 0, false);
-            sparta_packed_free(cx, &p);
-            assert_int_equal(sparta_ctx_memory(cx), before);
+            sp_ctx_fail_alloc(cx, nth, false);
+            sparta_status status = sp_format_pack(cx, &f, &t, NULL, &p);
+            if (!status) status = sp_format_unpack(cx, &p, &out);
+            sp_ctx_fail_alloc(cx, 0, false);
+            sp_packed_free(cx, &p);
+            assert_int_equal(sp_ctx_memory(cx), before);
             if (!status) {
                 assert_true(nth > 3);
                 break;

@@ -9,8 +9,8 @@
  * Whatever is drawn parses and fits every shape of its rank. Storage may still refuse a tensor: a row that is longer
  * than a singleton or a packed level, a width that is too narrow, an element that no part of a sum takes.
  */
-#ifndef SPARTA_TESTS_FORMAT_RANDOM_H
-#define SPARTA_TESTS_FORMAT_RANDOM_H
+#ifndef SP_TESTS_FORMAT_RANDOM_H
+#define SP_TESTS_FORMAT_RANDOM_H
 
 #include <stdio.h>
 #include <string.h>
@@ -18,13 +18,13 @@
 
 #define FORMAT_DRAWN 4096 /* enough for any text that is drawn */
 
-static inline unsigned roll(sparta_rng *r, unsigned n)
+static inline unsigned roll(sp_rng *r, unsigned n)
 {
-    return (unsigned)(sparta_rng_next(r) >> 33) % n;
+    return (unsigned)(sp_rng_next(r) >> 33) % n;
 }
 
 /* A kind for a level that may be anything; `first`: level 0. */
-static inline const char *format_any_kind(sparta_rng *r, bool first)
+static inline const char *format_any_kind(sp_rng *r, bool first)
 {
     static const char *const kinds[] = {"dense",
                                         "dense",
@@ -41,15 +41,15 @@ static inline const char *format_any_kind(sparta_rng *r, bool first)
                                         "compressed(nonunique)",
                                         "packed[auto](zeroless)",
                                         "singleton"};
-    return kinds[roll(r, SPARTA_COUNT(kinds) - (first ? 1 : 0))];
+    return kinds[roll(r, SP_COUNT(kinds) - (first ? 1 : 0))];
 }
 
 /* The levels of the tensor's dimensions, cut into blocks, in any order, with any kinds. */
-static inline void format_draw_levels(sparta_rng *r, int rank, char *out, size_t size)
+static inline void format_draw_levels(sp_rng *r, int rank, char *out, size_t size)
 {
     static const char names[] = "ijklmn";
     static const int outer[] = {2, 3, 4, 8}, inner[] = {1, 1, 2, 4};
-    char expr[SPARTA_LEVELS][24], kind[SPARTA_LEVELS][40];
+    char expr[SP_LEVELS][24], kind[SP_LEVELS][40];
     int n = 0;
     bool diagonal = rank >= 2 && roll(r, 6) == 0;
     for (int d = diagonal ? 2 : 0; d < rank; d++) {
@@ -83,10 +83,10 @@ static inline void format_draw_levels(sparta_rng *r, int rank, char *out, size_t
     snprintf(out + used, size - used, "%s", !has_pos || roll(r, 3) ? ")" : "), pos=u16");
 }
 
-static inline void format_draw_sum(sparta_rng *r, int rank, int depth, char *out, size_t size);
+static inline void format_draw_sum(sp_rng *r, int rank, int depth, char *out, size_t size);
 
 /* What stands behind the arrow of a part; `blocks`: with at least one i/c. */
-static inline void format_draw_part(sparta_rng *r, int rank, int depth, bool blocks, char *out, size_t size)
+static inline void format_draw_part(sp_rng *r, int rank, int depth, bool blocks, char *out, size_t size)
 {
     static const char *const names[] = {"csr", "coo",         "csr, crd=u16",  "dcsr",   "bsr(2,3)",
                                         "ell", "ell, crd=u8", "dcsr, pos=u16", "bitmap", "csc"};
@@ -101,14 +101,14 @@ static inline void format_draw_part(sparta_rng *r, int rank, int depth, bool blo
     } else if (depth == 0 && roll(r, 4) == 0) {
         format_draw_sum(r, rank, depth + 1, out, size);
     } else if (rank == 2 && roll(r, 3) == 0) {
-        snprintf(out, size, "%s", names[roll(r, SPARTA_COUNT(names))]);
+        snprintf(out, size, "%s", names[roll(r, SP_COUNT(names))]);
     } else {
         format_draw_levels(r, rank, out, size);
     }
 }
 
 /* One kind of selector, then `rest` (mostly). */
-static inline void format_draw_sum(sparta_rng *r, int rank, int depth, char *out, size_t size)
+static inline void format_draw_sum(sp_rng *r, int rank, int depth, char *out, size_t size)
 {
     char part[FORMAT_DRAWN / 2], select[64];
     size_t used = (size_t)snprintf(out, size, "sum{");
@@ -140,7 +140,7 @@ static inline void format_draw_sum(sparta_rng *r, int rank, int depth, char *out
 }
 
 /* rank: 1 to 6. With `sums` about a third of what is drawn are sums. */
-static inline void format_draw(sparta_rng *r, int rank, bool sums, char *out, size_t size)
+static inline void format_draw(sp_rng *r, int rank, bool sums, char *out, size_t size)
 {
     if (sums && roll(r, 3) == 0)
         format_draw_sum(r, rank, 0, out, size);

@@ -54,30 +54,30 @@ static void by_other_selectors(void **state)
 static void nobody_takes_it(void **state)
 {
     (void)state;
-    sparta_packed p = {.rank = 77};
-    sparta_format_stats stats = {.slots = 77};
-    sparta_format f = parse("sum{rownnz<=2 -> coo}");
+    sp_packed p = {.rank = 77};
+    sp_format_stats stats = {.slots = 77};
+    sp_format f = parse("sum{rownnz<=2 -> coo}");
     const char *message =
         "pack: row 2 has 4 elements, and no part of the sum takes 4 of them; end it with '; rest -> coo'";
-    expect_message(sparta_format_pack(cx, &f, &t, NULL, &p), SPARTA_E_USAGE, message);
-    expect_message(sparta_format_measure(cx, &f, &t, NULL, &stats), SPARTA_E_USAGE, message);
+    expect_message(sp_format_pack(cx, &f, &t, NULL, &p), SPARTA_E_USAGE, message);
+    expect_message(sp_format_measure(cx, &f, &t, NULL, &stats), SPARTA_E_USAGE, message);
     f = parse("sum{first(3) -> coo}");
     expect_message(
-        sparta_format_pack(cx, &f, &t, NULL, &p), SPARTA_E_USAGE,
+        sp_format_pack(cx, &f, &t, NULL, &p), SPARTA_E_USAGE,
         "pack: row 2 has 4 elements, and no part of the sum takes 1 of them; end it with '; rest -> coo'");
     f = parse("sum{rownnz<=2 -> coo; rest -> (i,j)->(i:compressed, j:packed[3])}");
-    expect_message(sparta_format_pack(cx, &f, &t, NULL, &p), SPARTA_E_USAGE, "pack: row 2 has 4 entries");
+    expect_message(sp_format_pack(cx, &f, &t, NULL, &p), SPARTA_E_USAGE, "pack: row 2 has 4 entries");
     assert_true(p.rank == 77 && stats.slots == 77);
 }
 
 static void statistics_and_the_limit(void **state)
 {
     (void)state;
-    sparta_format f = parse("sum{rownnz<=1 -> bsr(4); rest -> csr}");
-    sparta_packed p = pack("sum{rownnz<=1 -> bsr(4); rest -> csr}", &t, NULL);
-    sparta_format_stats before, after;
-    OK(sparta_format_measure(cx, &f, &t, NULL, &before));
-    OK(sparta_packed_measure(cx, &p, &after));
+    sp_format f = parse("sum{rownnz<=1 -> bsr(4); rest -> csr}");
+    sp_packed p = pack("sum{rownnz<=1 -> bsr(4); rest -> csr}", &t, NULL);
+    sp_format_stats before, after;
+    OK(sp_format_measure(cx, &f, &t, NULL, &before));
+    OK(sp_packed_measure(cx, &p, &after));
     assert_memory_equal(&before, &after, sizeof before);
     assert_int_equal(before.parts, 2);
     assert_int_equal(before.elements, 7);
@@ -87,31 +87,31 @@ static void statistics_and_the_limit(void **state)
     assert_int_equal(before.crd_bytes, (1 + 6) * 4);
     assert_int_equal(before.longest[1], 1); /* of the part with most slots: one block in its row */
     expect_message(
-        sparta_format_within(cx, &f, &before, 3), SPARTA_E_LIMIT,
+        sp_format_within(cx, &f, &before, 3), SPARTA_E_LIMIT,
         "pack: the format would store 3.1x the nonzeros (limit 3.0x); let fewer elements go to its "
         "padded parts");
-    OK(sparta_format_within(cx, &f, &before, 0));
+    OK(sp_format_within(cx, &f, &before, 0));
     f = parse("sum{rownnz<=1 -> dense; rest -> dense}");
-    OK(sparta_format_measure(cx, &f, &t, NULL, &before));
-    OK(sparta_format_within(cx, &f, &before, 1)); /* dense levels only */
-    sparta_packed_free(cx, &p);
+    OK(sp_format_measure(cx, &f, &t, NULL, &before));
+    OK(sp_format_within(cx, &f, &before, 1)); /* dense levels only */
+    sp_packed_free(cx, &p);
 }
 
 static void what_is_in_two_parts_adds(void **state)
 {
     (void)state;
-    sparta_packed p = pack("sum{rownnz<=2 -> csr; rest -> coo}", &t, NULL);
+    sp_packed p = pack("sum{rownnz<=2 -> csr; rest -> coo}", &t, NULL);
     ((int32_t *)p.part[1].crd[0].data)[0] = 0; /* (2,0) 3 becomes (0,0), where part 0 has 1 */
     float want[20], back[20];
     memcpy(want, matrix, sizeof want);
     want[0] = 4, want[10] = 0;
     sparta_tensor out = t;
     out.data = back;
-    OK(sparta_format_unpack(cx, &p, &out));
+    OK(sp_format_unpack(cx, &p, &out));
     assert_memory_equal(back, want, sizeof want);
-    sparta_packed one = convert(&p, "csr");
+    sp_packed one = convert(&p, "csr");
     expect_packed(&one, "pos1 0 2 2 5 6; crd1 0 2 1 2 4 3; values 4 2 4 5 6 7; ");
-    sparta_packed_free(cx, &p), sparta_packed_free(cx, &one);
+    sp_packed_free(cx, &p), sp_packed_free(cx, &one);
 }
 
 static void broken(void **state)
@@ -122,18 +122,18 @@ static void broken(void **state)
     out.data = back;
 #define BREAK(message, change)                                                                               \
     do {                                                                                                     \
-        sparta_packed good = pack("sum{rownnz<=2 -> " ROWS_OF(2) "; rest -> coo}", &t, NULL), p = good;      \
-        sparta_packed part[2] = {good.part[0], good.part[1]};                                                \
-        sparta_format csr = parse("csr");                                                                    \
+        sp_packed good = pack("sum{rownnz<=2 -> " ROWS_OF(2) "; rest -> coo}", &t, NULL), p = good;          \
+        sp_packed part[2] = {good.part[0], good.part[1]};                                                    \
+        sp_format csr = parse("csr");                                                                        \
         (void)csr;                                                                                           \
         p.part = part;                                                                                       \
         change;                                                                                              \
-        sparta_packed none = {.rank = 77};                                                                   \
-        expect_message(sparta_format_unpack(cx, &p, &out), SPARTA_E_FORMAT, "");                             \
-        expect_message(sparta_format_convert(cx, &p, &csr, NULL, &none), SPARTA_E_FORMAT, "");               \
-        expect_message(sparta_packed_verify(cx, &p), SPARTA_E_FORMAT, message);                              \
+        sp_packed none = {.rank = 77};                                                                       \
+        expect_message(sp_format_unpack(cx, &p, &out), SPARTA_E_FORMAT, "");                                 \
+        expect_message(sp_format_convert(cx, &p, &csr, NULL, &none), SPARTA_E_FORMAT, "");                   \
+        expect_message(sp_packed_verify(cx, &p), SPARTA_E_FORMAT, message);                                  \
         assert_true(back[0] == 9 && none.rank == 77);                                                        \
-        sparta_packed_free(cx, &good);                                                                       \
+        sp_packed_free(cx, &good);                                                                           \
     } while (0)
     BREAK("packed: 1 parts, the sum has 2", p.parts = 1);
     BREAK("packed: 2 parts, the sum has 2", p.part = NULL);
@@ -155,12 +155,12 @@ static void values_in_the_padding_of_a_part(void **state)
     float back[20] = {9};
     sparta_tensor out = t;
     out.data = back;
-    sparta_packed p = pack("sum{rownnz<=2 -> " ROWS_OF(2) "; rest -> coo}", &t, NULL);
+    sp_packed p = pack("sum{rownnz<=2 -> " ROWS_OF(2) "; rest -> coo}", &t, NULL);
     ((float *)p.part[0].values.data)[3] = 5;
-    expect_message(sparta_format_unpack(cx, &p, &out), SPARTA_E_FORMAT,
+    expect_message(sp_format_unpack(cx, &p, &out), SPARTA_E_FORMAT,
                    "packed: value 3 lies outside the tensor, in the padding, and is not 0");
     assert_true(back[0] == 9);
-    sparta_packed_free(cx, &p);
+    sp_packed_free(cx, &p);
 }
 
 static void out_of_memory(void **state)
@@ -172,18 +172,18 @@ static void out_of_memory(void **state)
     float back[20];
     sparta_tensor out = t;
     out.data = back;
-    for (size_t i = 0; i < SPARTA_COUNT(texts); i++) {
-        sparta_format f = parse(texts[i]);
-        size_t before = sparta_ctx_memory(cx);
+    for (size_t i = 0; i < SP_COUNT(texts); i++) {
+        sp_format f = parse(texts[i]);
+        size_t before = sp_ctx_memory(cx);
         for (uint64_t nth = 1;; nth++) {
-            sparta_packed p = {0};
+            sp_packed p = {0};
             assert_true(nth < 500);
-            sparta_ctx_fail_alloc(cx, nth, false);
-            sparta_status status = sparta_format_pack(cx, &f, &t, NULL, &p);
-            if (!status) status = sparta_format_unpack(cx, &p, &out);
-            sparta_ctx_fail_alloc(cx, 0, false);
-            sparta_packed_free(cx, &p);
-            assert_int_equal(sparta_ctx_memory(cx), before);
+            sp_ctx_fail_alloc(cx, nth, false);
+            sparta_status status = sp_format_pack(cx, &f, &t, NULL, &p);
+            if (!status) status = sp_format_unpack(cx, &p, &out);
+            sp_ctx_fail_alloc(cx, 0, false);
+            sp_packed_free(cx, &p);
+            assert_int_equal(sp_ctx_memory(cx), before);
             if (!status) {
                 assert_true(nth > 10);
                 break;

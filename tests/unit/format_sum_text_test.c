@@ -27,21 +27,21 @@ static int tear_down(void **state)
     return 0;
 }
 
-static sparta_format parse(const char *text)
+static sp_format parse(const char *text)
 {
-    sparta_format f;
-    if (sparta_format_parse(cx, text, &f)) fail_msg("'%s': %s", text, sparta_message(cx));
+    sp_format f;
+    if (sp_format_parse(cx, text, &f)) fail_msg("'%s': %s", text, sparta_message(cx));
     return f;
 }
 
-static void expect_print(const sparta_format *f, const char *want)
+static void expect_print(const sp_format *f, const char *want)
 {
-    sparta_text t;
-    sparta_text_init(&t, cx);
-    sparta_format_print(f, &t);
+    sp_text t;
+    sp_text_init(&t, cx);
+    sp_format_print(f, &t);
     assert_int_equal(t.status, SPARTA_OK);
-    assert_string_equal(sparta_text_str(&t), want);
-    sparta_text_free(&t);
+    assert_string_equal(sp_text_str(&t), want);
+    sp_text_free(&t);
 }
 
 #define CSR  "(i,j)->(i:dense, j:compressed)"
@@ -93,10 +93,10 @@ static void canonical(void **state)
          "sum{first(8) -> sum{rownnz<=1 -> " ROWS "[1]); rownnz in (1,2] -> " ROWS "[2]); rest -> " CUT
          "[2])}; rest -> " CSR "}"},
     };
-    for (size_t i = 0; i < SPARTA_COUNT(cases); i++) {
-        sparta_format f = parse(cases[i][0]), again = parse(cases[i][1]);
+    for (size_t i = 0; i < SP_COUNT(cases); i++) {
+        sp_format f = parse(cases[i][0]), again = parse(cases[i][1]);
         expect_print(&f, cases[i][1]);
-        assert_true(sparta_format_equal(&f, &again));
+        assert_true(sp_format_equal(&f, &again));
         assert_ptr_equal(f.sum, again.sum); /* one copy */
         assert_int_equal(f.n, 0);
         assert_int_equal(f.rank, f.sum->part[0].format.rank);
@@ -106,15 +106,15 @@ static void canonical(void **state)
 static void hybrids(void **state)
 {
     (void)state;
-    sparta_format f = parse("hyb(1,30)");
+    sp_format f = parse("hyb(1,30)");
     assert_int_equal(f.sum->n, 32);
     assert_int_equal(f.sum->part[31].format.level[1].w, 1 << 30);
     f = parse("hyb(16,5)"); /* what SparseTIR takes for ogbn-products */
     assert_int_equal(f.sum->part[0].select.b, 16);
     assert_int_equal(f.sum->part[0].format.sum->n, 7);
     f = parse("hyb(2)");
-    sparta_format both = parse("hyb(2,2)");
-    assert_true(sparta_format_equal(&f, &both));
+    sp_format both = parse("hyb(2,2)");
+    assert_true(sp_format_equal(&f, &both));
 }
 
 #define SELECTORS "(rownnz<=n, rownnz in (a,b], colpart(c), blockdensity>=x, first(k), rest)"
@@ -203,16 +203,16 @@ static void refused(void **state)
     };
     size_t before = 0;
     for (int pass = 0; pass < 2; pass++) {
-        for (size_t i = 0; i < SPARTA_COUNT(cases); i++) {
-            sparta_format f = {.rank = 77};
-            sparta_status status = sparta_format_parse(cx, cases[i][0], &f);
+        for (size_t i = 0; i < SP_COUNT(cases); i++) {
+            sp_format f = {.rank = 77};
+            sparta_status status = sp_format_parse(cx, cases[i][0], &f);
             if (status != SPARTA_E_USAGE || strncmp(sparta_message(cx), cases[i][1], strlen(cases[i][1])))
                 fail_msg("'%s': status %d, message '%s', wanted '%s'", cases[i][0], status,
                          sparta_message(cx), cases[i][1]);
             assert_int_equal(f.rank, 77); /* untouched */
         }
-        if (pass) assert_int_equal(sparta_ctx_memory(cx), before);
-        before = sparta_ctx_memory(cx);
+        if (pass) assert_int_equal(sp_ctx_memory(cx), before);
+        before = sp_ctx_memory(cx);
     }
 }
 
@@ -238,14 +238,14 @@ static void equality(void **state)
                                          "hyb(1,1)",
                                          "hyb(1,2)",
                                          "hyb(2,1)"};
-    for (size_t i = 0; i < SPARTA_COUNT(differ); i++)
-        for (size_t j = 0; j < SPARTA_COUNT(differ); j++) {
-            sparta_format a = parse(differ[i]), b = parse(differ[j]);
-            assert_int_equal(sparta_format_equal(&a, &b), i == j);
+    for (size_t i = 0; i < SP_COUNT(differ); i++)
+        for (size_t j = 0; j < SP_COUNT(differ); j++) {
+            sp_format a = parse(differ[i]), b = parse(differ[j]);
+            assert_int_equal(sp_format_equal(&a, &b), i == j);
         }
     /* Names of dimensions do not matter for storage, but they do for the text. */
-    sparta_format a = parse("sum{rest -> csr}"), b = parse("sum{rest -> (n,k)->(n:dense, k:compressed)}");
-    assert_true(sparta_format_equal(&a, &b));
+    sp_format a = parse("sum{rest -> csr}"), b = parse("sum{rest -> (n,k)->(n:dense, k:compressed)}");
+    assert_true(sp_format_equal(&a, &b));
     assert_ptr_not_equal(a.sum, b.sum);
     expect_print(&b, "sum{rest -> (n,k)->(n:dense, k:compressed)}");
 }
@@ -253,8 +253,8 @@ static void equality(void **state)
 static void check_shape(const char *text, int rank, const int64_t *dim, sparta_status want,
                         const char *message)
 {
-    sparta_format f = parse(text);
-    sparta_status status = sparta_format_check(cx, &f, rank, dim);
+    sp_format f = parse(text);
+    sparta_status status = sp_format_check(cx, &f, rank, dim);
     if (status != want || (want && strncmp(sparta_message(cx), message, strlen(message))))
         fail_msg("'%s': status %d, message '%s', wanted '%s'", text, status, sparta_message(cx), message);
 }
@@ -279,10 +279,10 @@ static void broken_values(void **state)
 {
     (void)state;
     struct {
-        sparta_sum sum;
-        struct sparta_sum_part part[2];
+        sp_sum sum;
+        struct sp_sum_part part[2];
     } own;
-    sparta_format good = parse("sum{rownnz<=4 -> csr; rest -> coo}"), f;
+    sp_format good = parse("sum{rownnz<=4 -> csr; rest -> coo}"), f;
     int64_t dim[] = {5, 7};
 #define BREAK(change)                                                                                        \
     do {                                                                                                     \
@@ -290,41 +290,41 @@ static void broken_values(void **state)
         f = good;                                                                                            \
         f.sum = &own.sum;                                                                                    \
         change;                                                                                              \
-        assert_int_equal(sparta_format_check(cx, &f, 2, dim), SPARTA_E_USAGE);                               \
+        assert_int_equal(sp_format_check(cx, &f, 2, dim), SPARTA_E_USAGE);                                   \
     } while (0)
     BREAK(own.sum.n = 0);
     BREAK(own.sum.n = -1);
-    BREAK(own.sum.n = SPARTA_PARTS + 1);
+    BREAK(own.sum.n = SP_PARTS + 1);
     BREAK(f.n = 1);
     BREAK(f.rank = 3);
-    BREAK(f.opaque = (const sparta_opaque *)&own);
-    BREAK(f.sum = NULL; f.opaque = (const sparta_opaque *)&own);
+    BREAK(f.opaque = (const sp_opaque *)&own);
+    BREAK(f.sum = NULL; f.opaque = (const sp_opaque *)&own);
     BREAK(f.sum = NULL);
     BREAK(own.sum.part[0].select.b = 0);
     BREAK(own.sum.part[0].select.a = -1);
-    BREAK(own.sum.part[0].select.kind = (sparta_select_kind)9);
-    BREAK(own.sum.part[0].select.kind = SPARTA_SELECT_REST);
+    BREAK(own.sum.part[0].select.kind = (sp_select_kind)9);
+    BREAK(own.sum.part[0].select.kind = SP_SELECT_REST);
     BREAK(own.sum.part[0].format.n = 0);
     BREAK(own.sum.part[1].format.level[0].kind = 99);
     BREAK(own.sum.part[1].format = f); /* a cycle */
     BREAK(own.sum.part[0].format = f; own.sum.part[1].format = f);
 #undef BREAK
-    assert_int_equal(sparta_format_check(cx, &good, 2, dim), SPARTA_OK);
+    assert_int_equal(sp_format_check(cx, &good, 2, dim), SPARTA_OK);
 }
 
 static void opaque_names(void **state)
 {
     (void)state;
-    assert_true(sparta_opaque_count() > 0);
-    for (int i = 0; i < sparta_opaque_count(); i++) {
-        const sparta_opaque *o = sparta_opaque_row(i);
+    assert_true(sp_opaque_count() > 0);
+    for (int i = 0; i < sp_opaque_count(); i++) {
+        const sp_opaque *o = sp_opaque_row(i);
         char text[200];
         int used = snprintf(text, sizeof text, "%s", o->name);
-        assert_true(o->arguments <= SPARTA_FORMAT_ARGUMENTS);
+        assert_true(o->arguments <= SP_FORMAT_ARGUMENTS);
         for (int a = 0; a < o->arguments; a++)
             used += snprintf(text + used, sizeof text - (size_t)used, "%c%d", a ? ',' : '(', 128 + a);
         if (o->arguments) used += snprintf(text + used, sizeof text - (size_t)used, ")");
-        sparta_format f = parse(text), part;
+        sp_format f = parse(text), part;
         assert_ptr_equal(f.opaque, o);
         assert_int_equal(f.rank, 2);
         assert_int_equal(f.n, 0);
@@ -332,22 +332,22 @@ static void opaque_names(void **state)
         expect_print(&f, text);
         part = parse(o->name); /* arguments may be left out: the check says whether that can be */
         expect_print(&part, o->name);
-        assert_int_equal(sparta_format_equal(&f, &part), !o->arguments);
+        assert_int_equal(sp_format_equal(&f, &part), !o->arguments);
         if (o->arguments) {
             part.argument[0] = -1;
-            assert_int_equal(sparta_format_check(cx, &part, 2, (int64_t[]){8, 8}), SPARTA_E_USAGE);
+            assert_int_equal(sp_format_check(cx, &part, 2, (int64_t[]){8, 8}), SPARTA_E_USAGE);
         }
-        assert_true(sparta_format_is_name(cx, o->name));
+        assert_true(sp_format_is_name(cx, o->name));
         char sum[500];
         snprintf(sum, sizeof sum, "sum{rownnz<=4 -> %s; rest -> %s}", text, text);
         part = parse(sum);
         expect_print(&part, sum);
-        assert_true(sparta_format_equal(&part.sum->part[0].format, &f));
+        assert_true(sp_format_equal(&part.sum->part[0].format, &f));
         snprintf(text + used, sizeof text - (size_t)used, ", crd=u16");
-        assert_int_equal(sparta_format_parse(cx, text, &f), SPARTA_E_USAGE);
+        assert_int_equal(sp_format_parse(cx, text, &f), SPARTA_E_USAGE);
         assert_non_null(strstr(sparta_message(cx), "takes no widths; remove them"));
         snprintf(text, sizeof text, "%s(1,2,3,4,5)", o->name);
-        assert_int_equal(sparta_format_parse(cx, text, &f), SPARTA_E_USAGE);
+        assert_int_equal(sp_format_parse(cx, text, &f), SPARTA_E_USAGE);
     }
 }
 
@@ -355,27 +355,27 @@ static void opaque_names(void **state)
 static void random_formats(void **state)
 {
     (void)state;
-    sparta_rng r = sparta_rng_seed(2024);
+    sp_rng r = sp_rng_seed(2024);
     int sums = 0, nested = 0;
     for (int n = 0; n < 6000; n++) {
         char text[FORMAT_DRAWN];
         int64_t dim[SPARTA_RANK];
         int rank = 1 + (int)roll(&r, 6);
         format_draw(&r, rank, true, text, sizeof text);
-        sparta_format f = parse(text), again;
+        sp_format f = parse(text), again;
         assert_int_equal(f.rank, rank);
-        sparta_text t;
-        sparta_text_init(&t, cx);
-        sparta_format_print(&f, &t);
-        again = parse(sparta_text_str(&t));
-        assert_true(sparta_format_equal(&f, &again));
+        sp_text t;
+        sp_text_init(&t, cx);
+        sp_format_print(&f, &t);
+        again = parse(sp_text_str(&t));
+        assert_true(sp_format_equal(&f, &again));
         assert_ptr_equal(f.sum, again.sum);
-        expect_print(&again, sparta_text_str(&t));
+        expect_print(&again, sp_text_str(&t));
         for (int d = 0; d < rank; d++) dim[d] = (int64_t)roll(&r, 20);
-        if (sparta_format_check(cx, &f, rank, dim)) fail_msg("'%s': %s", text, sparta_message(cx));
+        if (sp_format_check(cx, &f, rank, dim)) fail_msg("'%s': %s", text, sparta_message(cx));
         sums += f.sum != NULL;
         for (int i = 0; f.sum && i < f.sum->n; i++) nested += f.sum->part[i].format.sum != NULL;
-        sparta_text_free(&t);
+        sp_text_free(&t);
     }
     assert_true(sums > 1500 && nested > 200);
 }
@@ -416,22 +416,22 @@ static void random_texts(void **state)
                                         "rest -> csr}",
                                         "sum",
                                         "-"};
-    sparta_rng r = sparta_rng_seed(5);
+    sp_rng r = sp_rng_seed(5);
     int parsed = 0;
     for (int n = 0; n < 40000; n++) {
         char text[512] = "";
         if (n % 2) strcat(text, "sum{");
-        for (int w = (int)roll(&r, 9); w >= 0; w--) strcat(text, words[roll(&r, SPARTA_COUNT(words))]);
+        for (int w = (int)roll(&r, 9); w >= 0; w--) strcat(text, words[roll(&r, SP_COUNT(words))]);
         if (n % 3) strcat(text, "}");
-        sparta_format f, again;
-        if (sparta_format_parse(cx, text, &f)) continue;
+        sp_format f, again;
+        if (sp_format_parse(cx, text, &f)) continue;
         parsed++;
-        sparta_text t;
-        sparta_text_init(&t, cx);
-        sparta_format_print(&f, &t);
-        again = parse(sparta_text_str(&t));
-        assert_true(sparta_format_equal(&f, &again));
-        sparta_text_free(&t);
+        sp_text t;
+        sp_text_init(&t, cx);
+        sp_format_print(&f, &t);
+        again = parse(sp_text_str(&t));
+        assert_true(sp_format_equal(&f, &again));
+        sp_text_free(&t);
     }
     assert_true(parsed > 100);
 }
@@ -443,13 +443,13 @@ static void hostile(void **state)
     static const char *const seeds[] = {"(",         "sum{",        "sum{rest -> ", "sum{rest->csr;",
                                         "}",         ";",           "rest->",       "sum{first(1)->",
                                         "hyb(1,1),", "csr,crd=u8,", "\n",           "9"};
-    sparta_format f;
-    for (size_t i = 0; i < SPARTA_COUNT(seeds); i++) {
+    sp_format f;
+    for (size_t i = 0; i < SP_COUNT(seeds); i++) {
         for (size_t size = 1; size <= 4096; size = size * 3 + 1) {
             size_t n = strlen(seeds[i]);
             for (size_t k = 0; k < size; k++) text[k] = seeds[i][k % n];
             text[size] = 0;
-            assert_int_equal(sparta_format_parse(cx, text, &f), SPARTA_E_USAGE);
+            assert_int_equal(sp_format_parse(cx, text, &f), SPARTA_E_USAGE);
         }
     }
     text[0] = 0;
@@ -458,24 +458,24 @@ static void hostile(void **state)
         for (int d = 0; d < depth; d++) strcat(text, "sum{rest->");
         strcat(text, "csr");
         for (int d = 0; d < depth; d++) strcat(text, "}");
-        assert_int_equal(sparta_format_parse(cx, text, &f), depth <= 8 ? SPARTA_OK : SPARTA_E_USAGE);
+        assert_int_equal(sp_format_parse(cx, text, &f), depth <= 8 ? SPARTA_OK : SPARTA_E_USAGE);
         if (depth > 8) assert_non_null(strstr(sparta_message(cx), "sums lie more than 8 deep"));
     }
     text[0] = 0;
     for (int d = 0; d < 8; d++) strcat(text, "sum{rest->");
     strcat(text, "hyb(1,1)");
     for (int d = 0; d < 8; d++) strcat(text, "}");
-    assert_int_equal(sparta_format_parse(cx, text, &f), SPARTA_E_USAGE);
+    assert_int_equal(sp_format_parse(cx, text, &f), SPARTA_E_USAGE);
     strcpy(text, "sum{"); /* many short names of long texts */
     for (int k = 0; k < 100; k++)
         sprintf(text + strlen(text), "rownnz in (%d,%d]->bsr(2147483647,2147483647);", k, k + 1);
     strcat(text, "rest->csr}");
-    assert_int_equal(sparta_format_parse(cx, text, &f), SPARTA_E_USAGE); /* above 4096 bytes as it is */
+    assert_int_equal(sp_format_parse(cx, text, &f), SPARTA_E_USAGE); /* above 4096 bytes as it is */
     strcpy(text, "sum{");
     for (int k = 0; k < 60; k++)
         sprintf(text + strlen(text), "rownnz in (%d,%d]->dbsr(2147483647);", k, k + 1);
     strcat(text, "rest->csr}");
-    assert_int_equal(sparta_format_parse(cx, text, &f), SPARTA_E_USAGE);
+    assert_int_equal(sp_format_parse(cx, text, &f), SPARTA_E_USAGE);
     assert_non_null(strstr(sparta_message(cx), "sum: written out it is longer than 4096 bytes"));
 }
 
@@ -484,18 +484,18 @@ static void memory(void **state)
 {
     (void)state;
     sparta_ctx *own = sparta_ctx_create(NULL);
-    sparta_format f;
+    sp_format f;
     assert_non_null(own);
-    assert_int_equal(sparta_format_parse(own, "csr", &f), SPARTA_OK);
-    assert_int_equal(sparta_ctx_memory(own), 0);
-    assert_int_equal(sparta_format_parse(own, "hyb(2,4)", &f), SPARTA_OK);
-    size_t once = sparta_ctx_memory(own);
+    assert_int_equal(sp_format_parse(own, "csr", &f), SPARTA_OK);
+    assert_int_equal(sp_ctx_memory(own), 0);
+    assert_int_equal(sp_format_parse(own, "hyb(2,4)", &f), SPARTA_OK);
+    size_t once = sp_ctx_memory(own);
     assert_true(once > 0);
     for (int i = 0; i < 1000; i++) {
-        assert_int_equal(sparta_format_parse(own, i % 2 ? "hyb(2,4)" : " hyb( 2 ,4)", &f), SPARTA_OK);
-        assert_int_equal(sparta_format_parse(own, "sum{rest -> hyb(2,4); rest -> csr}", &f), SPARTA_E_USAGE);
+        assert_int_equal(sp_format_parse(own, i % 2 ? "hyb(2,4)" : " hyb( 2 ,4)", &f), SPARTA_OK);
+        assert_int_equal(sp_format_parse(own, "sum{rest -> hyb(2,4); rest -> csr}", &f), SPARTA_E_USAGE);
     }
-    assert_int_equal(sparta_ctx_memory(own), once);
+    assert_int_equal(sp_ctx_memory(own), once);
     sparta_ctx_free(own);
 }
 
@@ -504,20 +504,20 @@ static void out_of_memory(void **state)
     (void)state;
     static const char *const texts[] = {"sum{rownnz<=4 -> csr; rest -> sum{first(2) -> ell; rest -> coo}}",
                                         "hyb(2,4)", "hyb(2,2), crd=u16, pos=u8"};
-    for (size_t i = 0; i < SPARTA_COUNT(texts); i++)
+    for (size_t i = 0; i < SP_COUNT(texts); i++)
         for (int forever = 0; forever < 2; forever++) {
             sparta_status status = SPARTA_E_MEMORY;
             for (uint64_t nth = 1; status; nth++) {
                 sparta_ctx *own = sparta_ctx_create(NULL);
-                sparta_format f = {.rank = 77};
+                sp_format f = {.rank = 77};
                 assert_non_null(own);
-                sparta_ctx_fail_alloc(own, nth, forever);
-                status = sparta_format_parse(own, texts[i], &f);
-                sparta_ctx_fail_alloc(own, 0, false);
+                sp_ctx_fail_alloc(own, nth, forever);
+                status = sp_format_parse(own, texts[i], &f);
+                sp_ctx_fail_alloc(own, 0, false);
                 assert_true(status == SPARTA_OK || status == SPARTA_E_MEMORY);
                 assert_int_equal(f.rank, status ? 77 : 2);
                 assert_true(nth < 100);
-                assert_int_equal(sparta_format_parse(own, texts[i], &f), SPARTA_OK);
+                assert_int_equal(sp_format_parse(own, texts[i], &f), SPARTA_OK);
                 sparta_ctx_free(own);
             }
         }

@@ -21,19 +21,19 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    int left = (int)sparta_ctx_memory(cx);
+    int left = (int)sp_ctx_memory(cx);
     sparta_ctx_free(cx);
     return left;
 }
 
-static void expect_print(const sparta_format *f, const char *want)
+static void expect_print(const sp_format *f, const char *want)
 {
-    sparta_text t;
-    sparta_text_init(&t, cx);
-    sparta_format_print(f, &t);
+    sp_text t;
+    sp_text_init(&t, cx);
+    sp_format_print(f, &t);
     assert_int_equal(t.status, SPARTA_OK);
-    assert_string_equal(sparta_text_str(&t), want);
-    sparta_text_free(&t);
+    assert_string_equal(sp_text_str(&t), want);
+    sp_text_free(&t);
 }
 
 static void canonical(void **state)
@@ -100,12 +100,12 @@ static void canonical(void **state)
          "a/2:dense, a%2:dense, b%2:dense, c%2:dense, "
          "d%2:dense)"},
     };
-    for (size_t i = 0; i < SPARTA_COUNT(cases); i++) {
-        sparta_format f, again;
-        if (sparta_format_parse(cx, cases[i][0], &f)) fail_msg("%s: %s", cases[i][0], sparta_message(cx));
+    for (size_t i = 0; i < SP_COUNT(cases); i++) {
+        sp_format f, again;
+        if (sp_format_parse(cx, cases[i][0], &f)) fail_msg("%s: %s", cases[i][0], sparta_message(cx));
         expect_print(&f, cases[i][1]);
-        assert_int_equal(sparta_format_parse(cx, cases[i][1], &again), SPARTA_OK);
-        assert_true(sparta_format_equal(&f, &again));
+        assert_int_equal(sp_format_parse(cx, cases[i][1], &again), SPARTA_OK);
+        assert_true(sp_format_equal(&f, &again));
         expect_print(&again, cases[i][1]);
     }
 }
@@ -121,31 +121,31 @@ static void every_name(void **state)
         const char *name;
         int arguments;
     } rows[] = {
-#define SPARTA_FORMAT(name, arguments, text)           {name, arguments},
-#define SPARTA_FORMAT_WRITTEN(name, arguments, writer) {name, arguments},
+#define SP_FORMAT(name, arguments, text)           {name, arguments},
+#define SP_FORMAT_WRITTEN(name, arguments, writer) {name, arguments},
 #include "format/formats.def"
-#undef SPARTA_FORMAT
-#undef SPARTA_FORMAT_WRITTEN
+#undef SP_FORMAT
+#undef SP_FORMAT_WRITTEN
     };
     static const char *const asked[] = {"dense", "csr",     "csc",   "coo",  "dcsr",  "dcsc",   "bsr", "bsc",
                                         "dbsr",  "ell",     "bell",  "dia",  "nm24",  "bitmap", "csf", "hyb",
                                         "cv",    "sr-bcrs", "panel", "vnni", "strip", "rows"};
-    for (size_t i = 0; i < SPARTA_COUNT(asked); i++) assert_true(sparta_format_is_name(cx, asked[i]));
-    for (size_t i = 0; i < SPARTA_COUNT(rows); i++) {
+    for (size_t i = 0; i < SP_COUNT(asked); i++) assert_true(sp_format_is_name(cx, asked[i]));
+    for (size_t i = 0; i < SP_COUNT(rows); i++) {
         char text[128];
         const char *most = strcmp(rows[i].name, "hyb") ? "2147483647" : "8";
         int used = snprintf(text, sizeof text, "%s", rows[i].name);
         for (int a = 0; a < rows[i].arguments; a++)
             used += snprintf(text + used, sizeof text - (size_t)used, "%c%s", a ? ',' : '(', most);
         if (rows[i].arguments) snprintf(text + used, sizeof text - (size_t)used, ")");
-        sparta_format f, again;
-        if (sparta_format_parse(cx, text, &f)) fail_msg("%s: %s", text, sparta_message(cx));
-        sparta_text t;
-        sparta_text_init(&t, cx);
-        sparta_format_print(&f, &t);
-        assert_int_equal(sparta_format_parse(cx, sparta_text_str(&t), &again), SPARTA_OK);
-        assert_true(sparta_format_equal(&f, &again));
-        sparta_text_free(&t);
+        sp_format f, again;
+        if (sp_format_parse(cx, text, &f)) fail_msg("%s: %s", text, sparta_message(cx));
+        sp_text t;
+        sp_text_init(&t, cx);
+        sp_format_print(&f, &t);
+        assert_int_equal(sp_format_parse(cx, sp_text_str(&t), &again), SPARTA_OK);
+        assert_true(sp_format_equal(&f, &again));
+        sp_text_free(&t);
     }
     sparta_ctx_free(cx);
     cx = outside;
@@ -289,9 +289,9 @@ static void refused(void **state)
         {"bitmap, crd=u8", SPARTA_E_USAGE, "format:1:9: crd: no such level stores coordinates"},
         {"sr-bcr(4,4)", SPARTA_E_USAGE, "format:1:1: unknown format 'sr-bcr'; did you mean 'sr-bcrs'?"},
     };
-    for (size_t i = 0; i < SPARTA_COUNT(cases); i++) {
-        sparta_format f = {.rank = 77};
-        sparta_status status = sparta_format_parse(cx, cases[i].text, &f);
+    for (size_t i = 0; i < SP_COUNT(cases); i++) {
+        sp_format f = {.rank = 77};
+        sparta_status status = sp_format_parse(cx, cases[i].text, &f);
         if (status != cases[i].status ||
             strncmp(sparta_message(cx), cases[i].message, strlen(cases[i].message)))
             fail_msg("'%s': status %d, message '%s', wanted '%s'", cases[i].text, status, sparta_message(cx),
@@ -306,10 +306,10 @@ static void too_long(void **state)
     static char text[10000];
     memset(text, ' ', sizeof text - 1);
     memcpy(text, "csr", 3);
-    sparta_format f;
-    assert_int_equal(sparta_format_parse(cx, text, &f), SPARTA_E_USAGE);
+    sp_format f;
+    assert_int_equal(sp_format_parse(cx, text, &f), SPARTA_E_USAGE);
     text[4096] = 0;
-    assert_int_equal(sparta_format_parse(cx, text, &f), SPARTA_OK);
+    assert_int_equal(sp_format_parse(cx, text, &f), SPARTA_OK);
 }
 
 static void equality(void **state)
@@ -350,26 +350,26 @@ static void equality(void **state)
                                          "(i)->(i/32:dense, i%32/4:dense, i%4:dense)",
                                          "(i)->(i/32:dense, i%32/8:dense, i%8:dense)",
                                          "(i,j,k)->(i:dense, j:compressed, k:dense)"};
-    sparta_format a, b;
-    for (size_t i = 0; i < SPARTA_COUNT(same); i++) {
-        assert_int_equal(sparta_format_parse(cx, same[i][0], &a), SPARTA_OK);
-        assert_int_equal(sparta_format_parse(cx, same[i][1], &b), SPARTA_OK);
-        assert_true(sparta_format_equal(&a, &b));
+    sp_format a, b;
+    for (size_t i = 0; i < SP_COUNT(same); i++) {
+        assert_int_equal(sp_format_parse(cx, same[i][0], &a), SPARTA_OK);
+        assert_int_equal(sp_format_parse(cx, same[i][1], &b), SPARTA_OK);
+        assert_true(sp_format_equal(&a, &b));
     }
-    for (size_t i = 0; i < SPARTA_COUNT(differ); i++)
-        for (size_t j = 0; j < SPARTA_COUNT(differ); j++) {
-            assert_int_equal(sparta_format_parse(cx, differ[i], &a), SPARTA_OK);
-            assert_int_equal(sparta_format_parse(cx, differ[j], &b), SPARTA_OK);
-            assert_int_equal(sparta_format_equal(&a, &b), i == j);
+    for (size_t i = 0; i < SP_COUNT(differ); i++)
+        for (size_t j = 0; j < SP_COUNT(differ); j++) {
+            assert_int_equal(sp_format_parse(cx, differ[i], &a), SPARTA_OK);
+            assert_int_equal(sp_format_parse(cx, differ[j], &b), SPARTA_OK);
+            assert_int_equal(sp_format_equal(&a, &b), i == j);
         }
 }
 
 static void check_shape(const char *text, int rank, const int64_t *dim, sparta_status want,
                         const char *message)
 {
-    sparta_format f;
-    assert_int_equal(sparta_format_parse(cx, text, &f), SPARTA_OK);
-    sparta_status status = sparta_format_check(cx, &f, rank, dim);
+    sp_format f;
+    assert_int_equal(sp_format_parse(cx, text, &f), SPARTA_OK);
+    sparta_status status = sp_format_check(cx, &f, rank, dim);
     if (status != want || (want && strncmp(sparta_message(cx), message, strlen(message))))
         fail_msg("'%s': status %d, message '%s', wanted '%s'", text, status, sparta_message(cx), message);
 }
@@ -410,14 +410,14 @@ static void shapes(void **state)
 static void broken_values(void **state)
 {
     (void)state;
-    sparta_format good, f;
+    sp_format good, f;
     int64_t dim[] = {5, 7};
-    assert_int_equal(sparta_format_parse(cx, "bsr(2,3)", &good), SPARTA_OK);
+    assert_int_equal(sp_format_parse(cx, "bsr(2,3)", &good), SPARTA_OK);
 #define BREAK(change)                                                                                        \
     do {                                                                                                     \
         f = good;                                                                                            \
         change;                                                                                              \
-        assert_int_equal(sparta_format_check(cx, &f, 2, dim), SPARTA_E_USAGE);                               \
+        assert_int_equal(sp_format_check(cx, &f, 2, dim), SPARTA_E_USAGE);                                   \
     } while (0)
     BREAK(f.rank = 0);
     BREAK(f.rank = 9);
@@ -430,22 +430,22 @@ static void broken_values(void **state)
     BREAK(f.level[0].c = 0);
     BREAK(f.level[0].c = INT64_MAX);
     BREAK(f.level[0].map = 7);
-    BREAK(f.level[0].map = SPARTA_MAP_ALL);
+    BREAK(f.level[0].map = SP_MAP_ALL);
     BREAK(f.level[1].crd = SPARTA_F32);
     BREAK(f.level[1].pos = (sparta_dtype)99);
-    BREAK(f.level[1].properties = SPARTA_PROP_AOS);
+    BREAK(f.level[1].properties = SP_PROP_AOS);
     BREAK(f.level[1].properties = 1u << 31);
     BREAK(f.level[1].crd_bits = 2);
-    BREAK(f.level[1].kind = SPARTA_LEVEL_STRUCTURED);
-    BREAK(f.level[1].kind = SPARTA_LEVEL_RANGE);
-    BREAK(f.level[0].kind = SPARTA_LEVEL_SINGLETON);
+    BREAK(f.level[1].kind = SP_LEVEL_STRUCTURED);
+    BREAK(f.level[1].kind = SP_LEVEL_RANGE);
+    BREAK(f.level[0].kind = SP_LEVEL_SINGLETON);
     BREAK(f.level[1].w = -1);
-    BREAK(f.level[1].map = SPARTA_MAP_SUB; f.level[1].other = 2);
-    BREAK(f.level[1].map = SPARTA_MAP_SUB; f.level[1].other = -1);
-    BREAK(f.level[1].map = SPARTA_MAP_NEST);
-    BREAK(f.level[1].map = SPARTA_MAP_NEST; f.level[1].inner = INT64_MAX);
+    BREAK(f.level[1].map = SP_MAP_SUB; f.level[1].other = 2);
+    BREAK(f.level[1].map = SP_MAP_SUB; f.level[1].other = -1);
+    BREAK(f.level[1].map = SP_MAP_NEST);
+    BREAK(f.level[1].map = SP_MAP_NEST; f.level[1].inner = INT64_MAX);
 #undef BREAK
-    assert_int_equal(sparta_format_check(cx, &good, 2, dim), SPARTA_OK);
+    assert_int_equal(sp_format_check(cx, &good, 2, dim), SPARTA_OK);
 }
 
 /* Any text at all: no crash, and what parses prints to something that parses to the same. */
@@ -490,22 +490,22 @@ static void random_texts(void **state)
                                         "dia",
                                         "(i,j)->(i:dense, j:compressed)",
                                         "(i,j)->(i/4:dense, j:compressed, i%4:dense)"};
-    sparta_rng r = sparta_rng_seed(99);
+    sp_rng r = sp_rng_seed(99);
     int parsed = 0;
     for (int n = 0; n < 30000; n++) {
         char text[512] = "";
-        for (int w = (int)(sparta_rng_next(&r) % 14); w >= 0; w--)
-            strcat(text, words[sparta_rng_next(&r) % SPARTA_COUNT(words)]);
-        sparta_format f, again;
-        if (sparta_format_parse(cx, text, &f)) continue;
+        for (int w = (int)(sp_rng_next(&r) % 14); w >= 0; w--)
+            strcat(text, words[sp_rng_next(&r) % SP_COUNT(words)]);
+        sp_format f, again;
+        if (sp_format_parse(cx, text, &f)) continue;
         parsed++;
-        sparta_text t;
-        sparta_text_init(&t, cx);
-        sparta_format_print(&f, &t);
-        assert_int_equal(sparta_format_parse(cx, sparta_text_str(&t), &again), SPARTA_OK);
-        assert_true(sparta_format_equal(&f, &again));
-        expect_print(&again, sparta_text_str(&t));
-        sparta_text_free(&t);
+        sp_text t;
+        sp_text_init(&t, cx);
+        sp_format_print(&f, &t);
+        assert_int_equal(sp_format_parse(cx, sp_text_str(&t), &again), SPARTA_OK);
+        assert_true(sp_format_equal(&f, &again));
+        expect_print(&again, sp_text_str(&t));
+        sp_text_free(&t);
     }
     assert_true(parsed > 50);
 }

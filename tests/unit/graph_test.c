@@ -22,7 +22,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
-    size_t left = sparta_ctx_memory(cx);
+    size_t left = sp_ctx_memory(cx);
     sparta_ctx_free(cx);
     return left ? -1 : 0; /* a leak fails the test */
 }
@@ -46,30 +46,30 @@ static sparta_status fetch(void *arg, const char *name, sparta_tensor *out)
 {
     (void)arg;
     if (strcmp(name, "encoder \"big\".weight") && strcmp(name, "w"))
-        return sparta_fail(cx, SPARTA_E_FORMAT, "no '%s'", name);
+        return sp_fail(cx, SPARTA_E_FORMAT, "no '%s'", name);
     out->data = big;
     return SPARTA_OK;
 }
 
-static sparta_graph *parse(const char *text)
+static sp_graph *parse(const char *text)
 {
-    sparta_graph *g = NULL;
-    ok(sparta_graph_parse(cx, text, fetch, NULL, &g));
+    sp_graph *g = NULL;
+    ok(sp_graph_parse(cx, text, fetch, NULL, &g));
     return g;
 }
 
-static char *print(const sparta_graph *g)
+static char *print(const sp_graph *g)
 {
-    sparta_text t;
-    sparta_text_init(&t, cx);
-    sparta_graph_print(g, &t);
+    sp_text t;
+    sp_text_init(&t, cx);
+    sp_graph_print(g, &t);
     assert_int_equal(t.status, SPARTA_OK);
-    char *s = strdup(sparta_text_str(&t));
-    sparta_text_free(&t);
+    char *s = strdup(sp_text_str(&t));
+    sp_text_free(&t);
     return s;
 }
 
-static void prints(const sparta_graph *g, const char *expected)
+static void prints(const sp_graph *g, const char *expected)
 {
     char *s = print(g);
     assert_string_equal(s, expected);
@@ -106,108 +106,99 @@ static const char sample[] =
 static void text_round_trip(void **state)
 {
     (void)state;
-    sparta_graph *g = parse(sample);
+    sp_graph *g = parse(sample);
     prints(g, sample);
-    sparta_value *v = sparta_graph_find(g, "axes");
+    sp_value *v = sp_graph_find(g, "axes");
     assert_int_equal(v->n_ints, 2);
-    assert_true(sparta_expr_is(v->ints[0], -1));
-    assert_null(sparta_graph_find(g, "u")->ints); /* has no int64 */
-    assert_ptr_equal(sparta_graph_find(g, "w")->constant->data, big);
-    assert_string_equal(sparta_graph_find(g, "halves")->origin, "h");
-    assert_true(sparta_attr_find(&sparta_graph_find(g, "e")->producer->attrs, "value_floats")->floats[1] ==
-                2.5f);
-    sparta_graph_free(g);
+    assert_true(sp_expr_is(v->ints[0], -1));
+    assert_null(sp_graph_find(g, "u")->ints); /* has no int64 */
+    assert_ptr_equal(sp_graph_find(g, "w")->constant->data, big);
+    assert_string_equal(sp_graph_find(g, "halves")->origin, "h");
+    assert_true(sp_attr_find(&sp_graph_find(g, "e")->producer->attrs, "value_floats")->floats[1] == 2.5f);
+    sp_graph_free(g);
 }
 
 /* ------------------------------------------------------------------ building */
 
-static sparta_value *constant(sparta_graph *g, const char *name, int64_t n, const int64_t *data)
+static sp_value *constant(sp_graph *g, const char *name, int64_t n, const int64_t *data)
 {
     sparta_tensor t = sparta_tensor_view(SPARTA_I64, 1, &n, (void *)data);
-    sparta_value *v = NULL;
-    ok(sparta_graph_add_constant(g, name, &t, true, &v));
+    sp_value *v = NULL;
+    ok(sp_graph_add_constant(g, name, &t, true, &v));
     return v;
 }
 
-static sparta_value *node(sparta_graph *g, sparta_op_id op, const char *name, sparta_value *a,
-                          sparta_value *b)
+static sp_value *node(sp_graph *g, sp_op_id op, const char *name, sp_value *a, sp_value *b)
 {
-    sparta_value *in[] = {a, b}, *out[] = {NULL};
-    ok(sparta_graph_add_node(g, op, name, b ? 2 : 1, in, 1, out, NULL, NULL));
+    sp_value *in[] = {a, b}, *out[] = {NULL};
+    ok(sp_graph_add_node(g, op, name, b ? 2 : 1, in, 1, out, NULL, NULL));
     return out[0];
 }
 
-static sparta_graph *started(sparta_value **x)
+static sp_graph *started(sp_value **x)
 {
-    sparta_graph *g = NULL;
-    ok(sparta_graph_create(cx, "t", &g));
-    sparta_dims d = {1, {sparta_expr_symbol(g->arena, "n")}};
-    ok(sparta_graph_add_input(g, "x", SPARTA_F32, &d, x));
+    sp_graph *g = NULL;
+    ok(sp_graph_create(cx, "t", &g));
+    sp_dims d = {1, {sp_expr_symbol(g->arena, "n")}};
+    ok(sp_graph_add_input(g, "x", SPARTA_F32, &d, x));
     return g;
 }
 
 static void building(void **state)
 {
     (void)state;
-    sparta_value *x, *other;
-    sparta_graph *g = started(&x);
+    sp_value *x, *other;
+    sp_graph *g = started(&x);
     int64_t numbers[] = {3, 4};
-    sparta_value *c = constant(g, "c", 2, numbers);
+    sp_value *c = constant(g, "c", 2, numbers);
     numbers[0] = 9; /* it was copied */
-    assert_true(sparta_expr_is(c->ints[0], 3));
-    sparta_value *y = node(g, SPARTA_OP_Add, "add", x, c);
+    assert_true(sp_expr_is(c->ints[0], 3));
+    sp_value *y = node(g, SP_OP_Add, "add", x, c);
     assert_string_equal(y->name, "%0");
-    ok(sparta_graph_add_value(g, "%1", &other));
-    ok(sparta_graph_add_value(g, NULL, &other));
+    ok(sp_graph_add_value(g, "%1", &other));
+    ok(sp_graph_add_value(g, NULL, &other));
     assert_string_equal(other->name, "%2");
-    ok(sparta_graph_add_output(g, y));
-    fails(SPARTA_E_FORMAT, "twice", sparta_graph_add_output(g, y));
-    fails(SPARTA_E_FORMAT, "'x'", sparta_graph_add_value(g, "x", &other));
-    fails(SPARTA_E_FORMAT, "'c'", sparta_graph_add_input(g, "c", SPARTA_F32, &x->dims, NULL));
-    ok(sparta_graph_verify(g));
-    assert_int_equal(sparta_graph_uses(g, c), 1);
-    sparta_graph_free(g);
-    sparta_graph_free(NULL);
+    ok(sp_graph_add_output(g, y));
+    fails(SPARTA_E_FORMAT, "twice", sp_graph_add_output(g, y));
+    fails(SPARTA_E_FORMAT, "'x'", sp_graph_add_value(g, "x", &other));
+    fails(SPARTA_E_FORMAT, "'c'", sp_graph_add_input(g, "c", SPARTA_F32, &x->dims, NULL));
+    ok(sp_graph_verify(g));
+    assert_int_equal(sp_graph_uses(g, c), 1);
+    sp_graph_free(g);
+    sp_graph_free(NULL);
 }
 
 static void bad_nodes(void **state)
 {
     (void)state;
-    sparta_value *x;
-    sparta_graph *g = started(&x);
-    sparta_value *in[] = {x, NULL, x}, *out[] = {NULL, NULL};
-    fails(SPARTA_E_FORMAT, "3 inputs",
-          sparta_graph_add_node(g, SPARTA_OP_Add, "a", 3, in, 1, out, NULL, NULL));
+    sp_value *x;
+    sp_graph *g = started(&x);
+    sp_value *in[] = {x, NULL, x}, *out[] = {NULL, NULL};
+    fails(SPARTA_E_FORMAT, "3 inputs", sp_graph_add_node(g, SP_OP_Add, "a", 3, in, 1, out, NULL, NULL));
     fails(SPARTA_E_FORMAT, "input 1 is absent",
-          sparta_graph_add_node(g, SPARTA_OP_Add, "a", 2, in, 1, out, NULL, NULL));
+          sp_graph_add_node(g, SP_OP_Add, "a", 2, in, 1, out, NULL, NULL));
     fails(SPARTA_E_FORMAT, "input 1 is absent",
-          sparta_graph_add_node(g, SPARTA_OP_Concat, "a", 3, in, 1, out, NULL, NULL));
-    fails(SPARTA_E_FORMAT, "2 outputs",
-          sparta_graph_add_node(g, SPARTA_OP_Relu, "a", 1, in, 2, out, NULL, NULL));
-    fails(SPARTA_E_FORMAT, "0 outputs",
-          sparta_graph_add_node(g, SPARTA_OP_Relu, "a", 1, in, 0, out, NULL, NULL));
+          sp_graph_add_node(g, SP_OP_Concat, "a", 3, in, 1, out, NULL, NULL));
+    fails(SPARTA_E_FORMAT, "2 outputs", sp_graph_add_node(g, SP_OP_Relu, "a", 1, in, 2, out, NULL, NULL));
+    fails(SPARTA_E_FORMAT, "0 outputs", sp_graph_add_node(g, SP_OP_Relu, "a", 1, in, 0, out, NULL, NULL));
     out[0] = x;
     fails(SPARTA_E_FORMAT, "already defined",
-          sparta_graph_add_node(g, SPARTA_OP_Relu, "a", 1, in, 1, out, NULL, NULL));
-    ok(sparta_graph_add_value(g, "twice", &out[0]));
+          sp_graph_add_node(g, SP_OP_Relu, "a", 1, in, 1, out, NULL, NULL));
+    ok(sp_graph_add_value(g, "twice", &out[0]));
     out[1] = out[0];
-    fails(SPARTA_E_FORMAT, "listed twice",
-          sparta_graph_add_node(g, SPARTA_OP_Split, "a", 1, in, 2, out, NULL, NULL));
-    sparta_attr two[] = {{.name = "axis", .kind = SPARTA_ATTR_INT},
-                         {.name = "axis", .kind = SPARTA_ATTR_INT}};
-    sparta_attr wrong = {.name = "axis", .kind = SPARTA_ATTR_FLOAT},
-                unknown = {.name = "axes", .kind = SPARTA_ATTR_INT};
+    fails(SPARTA_E_FORMAT, "listed twice", sp_graph_add_node(g, SP_OP_Split, "a", 1, in, 2, out, NULL, NULL));
+    sp_attr two[] = {{.name = "axis", .kind = SP_ATTR_INT}, {.name = "axis", .kind = SP_ATTR_INT}};
+    sp_attr wrong = {.name = "axis", .kind = SP_ATTR_FLOAT}, unknown = {.name = "axes", .kind = SP_ATTR_INT};
     out[0] = NULL;
     fails(SPARTA_E_FORMAT, "given twice",
-          sparta_graph_add_node(g, SPARTA_OP_Softmax, "a", 1, in, 1, out, &(sparta_attrs){2, two}, NULL));
+          sp_graph_add_node(g, SP_OP_Softmax, "a", 1, in, 1, out, &(sp_attrs){2, two}, NULL));
     fails(SPARTA_E_FORMAT, "is a float",
-          sparta_graph_add_node(g, SPARTA_OP_Softmax, "a", 1, in, 1, out, &(sparta_attrs){1, &wrong}, NULL));
-    fails(
-        SPARTA_E_UNSUPPORTED, "'axes'",
-        sparta_graph_add_node(g, SPARTA_OP_Softmax, "a", 1, in, 1, out, &(sparta_attrs){1, &unknown}, NULL));
+          sp_graph_add_node(g, SP_OP_Softmax, "a", 1, in, 1, out, &(sp_attrs){1, &wrong}, NULL));
+    fails(SPARTA_E_UNSUPPORTED, "'axes'",
+          sp_graph_add_node(g, SP_OP_Softmax, "a", 1, in, 1, out, &(sp_attrs){1, &unknown}, NULL));
     assert_int_equal(g->n_nodes, 0);
-    ok(sparta_graph_verify(g));
-    sparta_graph_free(g);
+    ok(sp_graph_verify(g));
+    sp_graph_free(g);
 }
 
 /* ------------------------------------------------------------------ changing */
@@ -215,37 +206,35 @@ static void bad_nodes(void **state)
 static void changing(void **state)
 {
     (void)state;
-    sparta_graph *g =
+    sp_graph *g =
         parse("graph \"\"\ninput  x: f32[4]\nnode   a: ? = Relu(x) \"1\"\nnode   b: ? = Identity(a) \"2\"\n"
               "node   c: ? = Add(a, b) \"3\"\nnode   dead: ? = Tanh(c) \"4\"\nnode   dead2: ? = Tanh(dead) "
               "\"5\"\noutput b\noutput c\n");
-    sparta_value *a = sparta_graph_find(g, "a"), *b = sparta_graph_find(g, "b"),
-                 *x = sparta_graph_find(g, "x");
-    assert_int_equal(sparta_graph_uses(g, a), 2);
-    assert_int_equal(sparta_graph_uses(g, b), 2);
-    sparta_graph_replace(g, b, a); /* the output keeps its name */
-    ok(sparta_graph_sweep(g));
-    ok(sparta_graph_verify(g));
+    sp_value *a = sp_graph_find(g, "a"), *b = sp_graph_find(g, "b"), *x = sp_graph_find(g, "x");
+    assert_int_equal(sp_graph_uses(g, a), 2);
+    assert_int_equal(sp_graph_uses(g, b), 2);
+    sp_graph_replace(g, b, a); /* the output keeps its name */
+    ok(sp_graph_sweep(g));
+    ok(sp_graph_verify(g));
     prints(g, "graph \"\"\ninput  x: f32[4]\nnode   b: ? = Relu(x) \"1\"\nnode   c: ? = Add(b, b) "
               "\"3\"\noutput b\noutput c\n");
-    sparta_graph_replace(g, a,
-                         x); /* an input cannot take the name over: the node stays for the output alone */
-    ok(sparta_graph_sweep(g));
+    sp_graph_replace(g, a, x); /* an input cannot take the name over: the node stays for the output alone */
+    ok(sp_graph_sweep(g));
     prints(g, "graph \"\"\ninput  x: f32[4]\nnode   b: ? = Relu(x) \"1\"\nnode   c: ? = Add(x, x) "
               "\"3\"\noutput b\noutput c\n");
-    sparta_node *add = g->node[1], *relu = g->node[0];
-    ok(sparta_graph_insert_node(g, 0, add)); /* moves */
+    sp_node *add = g->node[1], *relu = g->node[0];
+    ok(sp_graph_insert_node(g, 0, add)); /* moves */
     assert_ptr_equal(g->node[0], add);
     assert_int_equal(g->n_nodes, 2);
-    ok(sparta_graph_insert_node(g, 2, add)); /* to the end */
+    ok(sp_graph_insert_node(g, 2, add)); /* to the end */
     assert_ptr_equal(g->node[1], add);
-    sparta_graph_remove_node(g, 0);
+    sp_graph_remove_node(g, 0);
     assert_null(relu->out[0]->producer);
-    fails(SPARTA_E_INTERNAL, "'b' is made by nobody", sparta_graph_verify(g));
-    ok(sparta_graph_insert_node(g, 0, relu)); /* comes back */
-    ok(sparta_graph_verify(g));
-    fails(SPARTA_E_INTERNAL, "cannot insert", sparta_graph_insert_node(g, 3, relu));
-    sparta_graph_free(g);
+    fails(SPARTA_E_INTERNAL, "'b' is made by nobody", sp_graph_verify(g));
+    ok(sp_graph_insert_node(g, 0, relu)); /* comes back */
+    ok(sp_graph_verify(g));
+    fails(SPARTA_E_INTERNAL, "cannot insert", sp_graph_insert_node(g, 3, relu));
+    sp_graph_free(g);
 }
 
 /* Every slot that has a value is listed once, and replacing among them is replacing. */
@@ -255,62 +244,62 @@ static void users(void **state)
     const char *text =
         "graph \"\"\ninput x: f32[4]\nnode a: ? = Relu(x)\nnode b: ? = Relu(a)\nnode c: ? = Add(b, b)\n"
         "node d: ? = Clip(b, _, c)\noutput d\noutput b\n";
-    sparta_graph *g = NULL, *h = NULL;
-    ok(sparta_graph_parse(cx, text, NULL, NULL, &g));
-    ok(sparta_graph_parse(cx, text, NULL, NULL, &h));
-    sparta_arena *arena = sparta_arena_create(cx);
-    sparta_users u;
-    ok(sparta_graph_users(g, arena, &u));
+    sp_graph *g = NULL, *h = NULL;
+    ok(sp_graph_parse(cx, text, NULL, NULL, &g));
+    ok(sp_graph_parse(cx, text, NULL, NULL, &h));
+    sp_arena *arena = sp_arena_create(cx);
+    sp_users u;
+    ok(sp_graph_users(g, arena, &u));
     const int expected[][5] = {{1, 0}, {2, 0, 1}, {4, 1, 2, 2, 3}, {2, 2, 3}, {1, 3}}; /* how many, which */
     for (int i = 0; i < 5; i++) {
-        const int id = sparta_graph_find(g, (const char[2]){"xabcd"[i], 0})->id;
+        const int id = sp_graph_find(g, (const char[2]){"xabcd"[i], 0})->id;
         assert_int_equal(u.first[id + 1] - u.first[id], expected[i][0]);
         assert_memory_equal(u.user + u.first[id], expected[i] + 1, (size_t)expected[i][0] * sizeof(int));
     }
-    sparta_graph_replace_among(g, &u, sparta_graph_find(g, "b"), sparta_graph_find(g, "a"));
-    sparta_graph_replace(h, sparta_graph_find(h, "b"), sparta_graph_find(h, "a"));
-    sparta_text t;
-    sparta_text_init(&t, cx);
-    sparta_graph_print(h, &t);
-    prints(g, sparta_text_str(&t));
-    sparta_text_free(&t);
-    sparta_arena_free(arena);
-    sparta_graph_free(g);
-    sparta_graph_free(h);
+    sp_graph_replace_among(g, &u, sp_graph_find(g, "b"), sp_graph_find(g, "a"));
+    sp_graph_replace(h, sp_graph_find(h, "b"), sp_graph_find(h, "a"));
+    sp_text t;
+    sp_text_init(&t, cx);
+    sp_graph_print(h, &t);
+    prints(g, sp_text_str(&t));
+    sp_text_free(&t);
+    sp_arena_free(arena);
+    sp_graph_free(g);
+    sp_graph_free(h);
 }
 
 static void sorting(void **state)
 {
     (void)state;
     enum { n = 50000 }; /* a chain, backwards: no recursion may be in it */
-    sparta_value *x, *value[n];
-    sparta_graph *g = started(&x);
-    for (int i = 0; i < n; i++) ok(sparta_graph_add_value(g, NULL, &value[i]));
+    sp_value *x, *value[n];
+    sp_graph *g = started(&x);
+    for (int i = 0; i < n; i++) ok(sp_graph_add_value(g, NULL, &value[i]));
     for (int i = n - 1; i >= 0; i--)
-        ok(sparta_graph_add_node(g, SPARTA_OP_Relu, "", 1, i ? &value[i - 1] : &x, 1, &value[i], NULL, NULL));
-    ok(sparta_graph_add_output(g, value[n - 1]));
-    fails(SPARTA_E_INTERNAL, "not made before", sparta_graph_verify(g));
-    ok(sparta_graph_sort(g));
-    ok(sparta_graph_verify(g));
+        ok(sp_graph_add_node(g, SP_OP_Relu, "", 1, i ? &value[i - 1] : &x, 1, &value[i], NULL, NULL));
+    ok(sp_graph_add_output(g, value[n - 1]));
+    fails(SPARTA_E_INTERNAL, "not made before", sp_graph_verify(g));
+    ok(sp_graph_sort(g));
+    ok(sp_graph_verify(g));
     for (int i = 0; i < n; i++) assert_ptr_equal(g->node[i]->out[0], value[i]);
     g->node[0]->in[0] = value[n - 1];
-    fails(SPARTA_E_FORMAT, "cycle", sparta_graph_sort(g));
-    sparta_graph_free(g);
+    fails(SPARTA_E_FORMAT, "cycle", sp_graph_sort(g));
+    sp_graph_free(g);
 }
 
 static void sorting_is_stable(void **state)
 {
     (void)state;
-    sparta_value *x;
-    sparta_graph *g = started(&x);
-    sparta_value *a = node(g, SPARTA_OP_Relu, "1", x, NULL), *b = node(g, SPARTA_OP_Abs, "2", x, NULL);
-    node(g, SPARTA_OP_Add, "3", b, a);
-    node(g, SPARTA_OP_Add, "4", a, x);
-    ok(sparta_graph_sort(g));
+    sp_value *x;
+    sp_graph *g = started(&x);
+    sp_value *a = node(g, SP_OP_Relu, "1", x, NULL), *b = node(g, SP_OP_Abs, "2", x, NULL);
+    node(g, SP_OP_Add, "3", b, a);
+    node(g, SP_OP_Add, "4", a, x);
+    ok(sp_graph_sort(g));
     for (int i = 0; i < 4; i++) assert_int_equal(g->node[i]->name[0], '1' + i);
     g->node[0]->in[0] = a; /* a node that eats its own output */
-    fails(SPARTA_E_FORMAT, "Relu '1'", sparta_graph_sort(g));
-    sparta_graph_free(g);
+    fails(SPARTA_E_FORMAT, "Relu '1'", sp_graph_sort(g));
+    sp_graph_free(g);
 }
 
 /* ------------------------------------------------------------------ verify */
@@ -318,28 +307,27 @@ static void sorting_is_stable(void **state)
 #define BREAK(words, damage, repair)                                                                         \
     do {                                                                                                     \
         damage;                                                                                              \
-        fails(SPARTA_E_INTERNAL, words, sparta_graph_verify(g));                                             \
+        fails(SPARTA_E_INTERNAL, words, sp_graph_verify(g));                                                 \
         repair;                                                                                              \
-        ok(sparta_graph_verify(g));                                                                          \
+        ok(sp_graph_verify(g));                                                                              \
     } while (0)
 
 static void verify_finds(void **state)
 {
     (void)state;
-    sparta_graph *g = parse(sample);
-    sparta_value *w = sparta_graph_find(g, "w"), *axes = sparta_graph_find(g, "axes"),
-                 *ids = sparta_graph_find(g, "ids");
-    sparta_value *h = sparta_graph_find(g, "h");
+    sp_graph *g = parse(sample);
+    sp_value *w = sp_graph_find(g, "w"), *axes = sp_graph_find(g, "axes"), *ids = sp_graph_find(g, "ids");
+    sp_value *h = sp_graph_find(g, "h");
     const sparta_tensor *t = w->constant;
-    sparta_node *n = g->node[1], *keep = n->out[0]->producer;
-    sparta_value *in = n->in[0];
+    sp_node *n = g->node[1], *keep = n->out[0]->producer;
+    sp_value *in = n->in[0];
     const char *name = ids->name;
     BREAK("has id", ids->id = 5, ids->id = 0);
     BREAK("by its name", ids->name = "other", ids->name = name);
     BREAK("no type", ids->typed = false, ids->typed = true);
     BREAK("another type", w->dtype = SPARTA_F64, w->dtype = SPARTA_F32);
     BREAK("input and a constant", w->is_input = true, w->is_input = false);
-    BREAK("other dims", w->dims.dim[0] = w->dims.dim[1], w->dims.dim[0] = sparta_expr_const(g->arena, 17));
+    BREAK("other dims", w->dims.dim[0] = w->dims.dim[1], w->dims.dim[0] = sp_expr_const(g->arena, 17));
     BREAK("1 ints", axes->n_ints = 1, axes->n_ints = 2);
     BREAK("outputs are listed", g->n_outputs--, g->n_outputs++);
     BREAK("2 of 3 inputs", g->n_inputs--, g->n_inputs++);
@@ -351,9 +339,9 @@ static void verify_finds(void **state)
     sparta_tensor strided = *t;
     strided.stride[0] = 2;
     BREAK("not row-major", w->constant = &strided, w->constant = t);
-    sparta_value stranger = *in;
+    sp_value stranger = *in;
     BREAK("not of this graph", n->in[0] = &stranger, n->in[0] = in);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* ------------------------------------------------------------------ hostile texts */
@@ -412,23 +400,22 @@ static void bad_texts(void **state)
          "as many elements"},
         {"graph \"\"\ninput x: f32[1]\noutput x\noutput x\n", "twice"},
     };
-    for (size_t i = 0; i < SPARTA_COUNT(bad); i++) {
-        sparta_graph *g = NULL;
-        sparta_status status = sparta_graph_parse(cx, bad[i].text, fetch, NULL, &g);
+    for (size_t i = 0; i < SP_COUNT(bad); i++) {
+        sp_graph *g = NULL;
+        sparta_status status = sp_graph_parse(cx, bad[i].text, fetch, NULL, &g);
         if (status != SPARTA_E_FORMAT || !strstr(sparta_message(cx), bad[i].words))
             print_error("%s -> %s\n", bad[i].text, sparta_message(cx));
         assert_int_equal(status, SPARTA_E_FORMAT);
         assert_non_null(strstr(sparta_message(cx), bad[i].words));
         assert_null(g);
     }
-    sparta_graph *g = NULL;
+    sp_graph *g = NULL;
     fails(SPARTA_E_UNSUPPORTED, "'spin'",
-          sparta_graph_parse(cx, "graph \"\"\ninput x: f32[1]\nnode y: ? = Relu(x) {spin=1}\n", fetch, NULL,
-                             &g));
+          sp_graph_parse(cx, "graph \"\"\ninput x: f32[1]\nnode y: ? = Relu(x) {spin=1}\n", fetch, NULL, &g));
     fails(SPARTA_E_LIMIT, "more than 8",
-          sparta_graph_parse(cx, "graph \"\"\ninput x: f32[1,1,1,1,1,1,1,1,1]\n", fetch, NULL, &g));
+          sp_graph_parse(cx, "graph \"\"\ninput x: f32[1,1,1,1,1,1,1,1,1]\n", fetch, NULL, &g));
     fails(SPARTA_E_FORMAT, "nobody holds",
-          sparta_graph_parse(cx, "graph \"\"\nconst x: f32[99] @\"w\"\n", NULL, NULL, &g));
+          sp_graph_parse(cx, "graph \"\"\nconst x: f32[99] @\"w\"\n", NULL, NULL, &g));
 }
 
 static sparta_status lying_fetch(void *arg, const char *name, sparta_tensor *out)
@@ -449,57 +436,57 @@ static void lying_weights(void **state)
     (void)state;
     const char *text = "graph \"\"\nconst  x: f32[17] @\"w\"\noutput x\n";
     for (int how = 0; how < 4; how++) {
-        sparta_graph *g = NULL;
-        fails(SPARTA_E_FORMAT, "'w'", sparta_graph_parse(cx, text, lying_fetch, &how, &g));
+        sp_graph *g = NULL;
+        fails(SPARTA_E_FORMAT, "'w'", sp_graph_parse(cx, text, lying_fetch, &how, &g));
     }
     int packed = 4; /* a weight that is not in rows: allowed, without contents, and its text is stable */
-    sparta_graph *g = NULL;
-    sparta_text printed;
-    ok(sparta_graph_parse(cx, text, lying_fetch, &packed, &g));
-    assert_null(sparta_graph_find(g, "x")->constant->data);
-    sparta_text_init(&printed, cx);
-    sparta_graph_print(g, &printed);
-    assert_string_equal(sparta_text_str(&printed), text);
-    sparta_text_free(&printed);
-    sparta_graph_free(g);
+    sp_graph *g = NULL;
+    sp_text printed;
+    ok(sp_graph_parse(cx, text, lying_fetch, &packed, &g));
+    assert_null(sp_graph_find(g, "x")->constant->data);
+    sp_text_init(&printed, cx);
+    sp_graph_print(g, &printed);
+    assert_string_equal(sp_text_str(&printed), text);
+    sp_text_free(&printed);
+    sp_graph_free(g);
 }
 
 static void bounds(void **state)
 {
     (void)state;
     const char *text = "graph \"\"\ninput  x: f32[n,3]\nbound  n[512]\noutput x\n";
-    sparta_graph *g = NULL;
-    sparta_text printed;
-    ok(sparta_graph_parse(cx, text, NULL, NULL, &g));
-    sparta_text_init(&printed, cx);
-    sparta_graph_print(g, &printed);
-    assert_string_equal(sparta_text_str(&printed), text);
-    sparta_text_free(&printed);
-    ok(sparta_graph_add_bound(g, "n", 100)); /* the smaller counts */
-    ok(sparta_graph_add_bound(g, "n", 200));
+    sp_graph *g = NULL;
+    sp_text printed;
+    ok(sp_graph_parse(cx, text, NULL, NULL, &g));
+    sp_text_init(&printed, cx);
+    sp_graph_print(g, &printed);
+    assert_string_equal(sp_text_str(&printed), text);
+    sp_text_free(&printed);
+    ok(sp_graph_add_bound(g, "n", 100)); /* the smaller counts */
+    ok(sp_graph_add_bound(g, "n", 200));
     assert_int_equal(g->n_bounds, 1);
     assert_int_equal(g->bound[0].most, 100);
-    sparta_graph_free(g);
-    fails(SPARTA_E_FORMAT, "at least 1", sparta_graph_parse(cx, "graph \"\"\nbound n[0]\n", NULL, NULL, &g));
-    fails(SPARTA_E_FORMAT, "at least 1", sparta_graph_parse(cx, "graph \"\"\nbound n[m]\n", NULL, NULL, &g));
+    sp_graph_free(g);
+    fails(SPARTA_E_FORMAT, "at least 1", sp_graph_parse(cx, "graph \"\"\nbound n[0]\n", NULL, NULL, &g));
+    fails(SPARTA_E_FORMAT, "at least 1", sp_graph_parse(cx, "graph \"\"\nbound n[m]\n", NULL, NULL, &g));
 }
 
 /* Whatever the bytes: an error, or a graph that verifies and whose text is stable. */
 static int try(const char *text)
 {
-    sparta_graph *g = NULL;
-    sparta_status status = sparta_graph_parse(cx, text, fetch, NULL, &g);
+    sp_graph *g = NULL;
+    sparta_status status = sp_graph_parse(cx, text, fetch, NULL, &g);
     if (status) {
         assert_int_not_equal(status, SPARTA_E_INTERNAL);
         return 0;
     }
-    ok(sparta_graph_verify(g));
+    ok(sp_graph_verify(g));
     char *once = print(g);
-    sparta_graph *again = parse(once);
+    sp_graph *again = parse(once);
     prints(again, once);
     free(once);
-    sparta_graph_free(again);
-    sparta_graph_free(g);
+    sp_graph_free(again);
+    sp_graph_free(g);
     return 1;
 }
 
@@ -513,13 +500,13 @@ static void mutated_texts(void **state)
         text[n] = 0;
         try(text);
     }
-    sparta_rng rng = sparta_rng_seed(7);
+    sp_rng rng = sp_rng_seed(7);
     for (int i = 0; i < 20000; i++) {
         memcpy(text, sample, sizeof sample);
-        for (int k = (int)(sparta_rng_next(&rng) % 3); k >= 0; k--) {
-            size_t at = sparta_rng_next(&rng) % (sizeof sample - 1);
+        for (int k = (int)(sp_rng_next(&rng) % 3); k >= 0; k--) {
+            size_t at = sp_rng_next(&rng) % (sizeof sample - 1);
             static const char bytes[] = "[](){},=:\"\\@_?. \n019-aexn\xff\x01";
-            text[at] = bytes[sparta_rng_next(&rng) % (sizeof bytes - 1)];
+            text[at] = bytes[sp_rng_next(&rng) % (sizeof bytes - 1)];
         }
         lived += try(text);
     }
@@ -529,31 +516,31 @@ static void mutated_texts(void **state)
 static void out_of_memory(void **state)
 {
     (void)state;
-    sparta_graph *g = NULL;
+    sp_graph *g = NULL;
     for (uint64_t nth = 1;; nth++) {
-        size_t before = sparta_ctx_memory(cx);
-        sparta_ctx_fail_alloc(cx, nth, nth % 2);
-        sparta_status status = sparta_graph_parse(cx, sample, fetch, NULL, &g);
-        sparta_ctx_fail_alloc(cx, 0, false);
+        size_t before = sp_ctx_memory(cx);
+        sp_ctx_fail_alloc(cx, nth, nth % 2);
+        sparta_status status = sp_graph_parse(cx, sample, fetch, NULL, &g);
+        sp_ctx_fail_alloc(cx, 0, false);
         if (status == SPARTA_OK) break;
         assert_int_equal(status, SPARTA_E_MEMORY);
-        assert_int_equal(sparta_ctx_memory(cx), before);
+        assert_int_equal(sp_ctx_memory(cx), before);
         assert_true(nth < 100000);
     }
     for (uint64_t nth = 1;; nth++) {
-        sparta_text t;
-        sparta_text_init(&t, cx);
-        sparta_ctx_fail_alloc(cx, nth, true);
-        sparta_graph_print(g, &t);
-        sparta_status status = t.status ? t.status : sparta_graph_sort(g);
-        if (!status) status = sparta_graph_sweep(g);
-        if (!status) status = sparta_graph_verify(g);
-        sparta_ctx_fail_alloc(cx, 0, false);
-        sparta_text_free(&t);
+        sp_text t;
+        sp_text_init(&t, cx);
+        sp_ctx_fail_alloc(cx, nth, true);
+        sp_graph_print(g, &t);
+        sparta_status status = t.status ? t.status : sp_graph_sort(g);
+        if (!status) status = sp_graph_sweep(g);
+        if (!status) status = sp_graph_verify(g);
+        sp_ctx_fail_alloc(cx, 0, false);
+        sp_text_free(&t);
         if (status == SPARTA_OK) break;
         assert_int_equal(status, SPARTA_E_MEMORY);
     }
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 int main(void)

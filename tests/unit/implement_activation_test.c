@@ -32,19 +32,19 @@ static const char probe_text[] =
     "PROBE(probe_exp2, exp2v) PROBE(probe_exp2_down, exp2_down) PROBE(probe_gelu, gelu) PROBE(probe_tanh, "
     "tanhv)\n"
     "PROBE(probe_gelu_tanh, gelu_tanh) PROBE(probe_sigmoid, sigmoid)\n"
-    "INLINE vec probe_relu_of(vec x) { return activate(x, SPARTA_ACT_RELU); } PROBE(probe_relu, "
+    "INLINE vec probe_relu_of(vec x) { return activate(x, SP_ACT_RELU); } PROBE(probe_relu, "
     "probe_relu_of)\n";
 
 /* The probes of a target; portable means the same text compiled without its flags. NULL: no compiler. */
-static const sparta_object *probes(sparta_target target)
+static const sp_object *probes(sp_target target)
 {
-    sparta_text text;
-    sparta_text_init(&text, cx);
-    ok(sparta_implement_text("map", "", target, &text));
-    sparta_text_printf(&text, "%s", probe_text);
+    sp_text text;
+    sp_text_init(&text, cx);
+    ok(sp_implement_text("map", "", target, &text));
+    sp_text_printf(&text, "%s", probe_text);
     ok(text.status);
-    const sparta_object *o = load_text(target, sparta_text_str(&text));
-    sparta_text_free(&text);
+    const sp_object *o = load_text(target, sp_text_str(&text));
+    sp_text_free(&text);
     return o;
 }
 
@@ -56,7 +56,7 @@ static float *grid(double range, int64_t *n)
         0.f,  -0.f,  1e-45f, -1e-45f, 1e-39f, -1e-39f, 1.17549435e-38f, -1.17549435e-38f,
         88.f, -88.f, 89.f,   -89.f,   1e4f,   -1e4f,   3.4e38f,         -3.4e38f};
     *n = (steps + 2 * decades + 16 + 15) / 16 * 16;
-    float *x = sparta_alloc_array(cx, (size_t)*n, sizeof *x);
+    float *x = sp_alloc_array(cx, (size_t)*n, sizeof *x);
     assert_non_null(x);
     int64_t at = 0;
     for (int64_t i = 0; i < steps; i++) x[at++] = (float)(range * (2. * (double)i / (double)(steps - 1) - 1));
@@ -77,12 +77,12 @@ typedef struct measure {
     double relative, absolute, slope; /* error <= relative |f(x)| + absolute max(1, |x|) + slope |x f(x)| */
 } measure;
 
-static void measure_one(const sparta_object *o, const measure *m, const char *target)
+static void measure_one(const sp_object *o, const measure *m, const char *target)
 {
     int64_t n;
-    float *x = grid(m->range, &n), *y = sparta_alloc_array(cx, (size_t)n, sizeof *y);
+    float *x = grid(m->range, &n), *y = sp_alloc_array(cx, (size_t)n, sizeof *y);
     double worst = 0, where = 0;
-    sparta_entry f = (sparta_entry)(uintptr_t)sparta_jit_symbol(o, m->symbol);
+    sp_entry f = (sp_entry)(uintptr_t)sp_jit_symbol(o, m->symbol);
     assert_non_null(f);
     f(&(struct probe_args){x, y, (long)(n / 16)});
     for (int64_t i = 0; i < n; i++) {
@@ -98,8 +98,8 @@ static void measure_one(const sparta_object *o, const measure *m, const char *ta
         fail_msg("%s on %s: %.9g at %.9g, should be %.9g (%.2f times the bound)", m->symbol, target,
                  (double)got[0], where, m->exact(where), worst);
     }
-    sparta_free(cx, x);
-    sparta_free(cx, y);
+    sp_free(cx, x);
+    sp_free(cx, y);
 }
 
 static const measure measures[] = {
@@ -117,29 +117,29 @@ static const measure measures[] = {
 static void functions_are_as_exact_as_they_say(void **state)
 {
     (void)state;
-    for (int t = SPARTA_TARGETS - 1; t >= 0; t--) {
-        if (!sparta_target_fits((sparta_target)t)) continue;
-        const sparta_object *o = probes((sparta_target)t);
+    for (int t = SP_TARGETS - 1; t >= 0; t--) {
+        if (!sp_target_fits((sp_target)t)) continue;
+        const sp_object *o = probes((sp_target)t);
         if (!o) skip();
-        for (size_t i = 0; i < SPARTA_COUNT(measures); i++)
-            measure_one(o, &measures[i], sparta_target_name((sparta_target)t));
-        sparta_jit_close(o);
+        for (size_t i = 0; i < SP_COUNT(measures); i++)
+            measure_one(o, &measures[i], sp_target_name((sp_target)t));
+        sp_jit_close(o);
     }
 }
 
 /* One vector through a probe: the answer of its first lane, which must be that of every lane. */
-static float probe(const sparta_object *o, const char *symbol, float x)
+static float probe(const sp_object *o, const char *symbol, float x)
 {
     float in[16] __attribute__((aligned(64))), out[16] __attribute__((aligned(64)));
     for (int i = 0; i < 16; i++) in[i] = x;
-    sparta_entry f = (sparta_entry)(uintptr_t)sparta_jit_symbol(o, symbol);
+    sp_entry f = (sp_entry)(uintptr_t)sp_jit_symbol(o, symbol);
     assert_non_null(f);
     f(&(struct probe_args){in, out, 1});
     for (int i = 1; i < 16; i++) assert_memory_equal(&out[i], &out[0], 4);
     return out[0];
 }
 
-static void ends(const sparta_object *o)
+static void ends(const sp_object *o)
 {
     static const struct {
         const char *symbol;
@@ -178,13 +178,13 @@ static void ends(const sparta_object *o)
         {"probe_exp2_down", -126, 0x1p-126f},
         {"probe_exp2_down", -200, 0},
     };
-    for (size_t i = 0; i < SPARTA_COUNT(table); i++) {
+    for (size_t i = 0; i < SP_COUNT(table); i++) {
         const float y = probe(o, table[i].symbol, table[i].x);
         if (y != table[i].y)
             fail_msg("%s of %g is %.9g, should be %.9g", table[i].symbol, (double)table[i].x, (double)y,
                      (double)table[i].y);
     }
-    for (size_t i = 0; i < SPARTA_COUNT(measures); i++)
+    for (size_t i = 0; i < SP_COUNT(measures); i++)
         if (!isnan(probe(o, measures[i].symbol, NAN)) || !isnan(probe(o, measures[i].symbol, -NAN)))
             fail_msg("%s loses a NaN", measures[i].symbol);
 }
@@ -192,12 +192,12 @@ static void ends(const sparta_object *o)
 static void infinities_and_nan_follow_ieee(void **state)
 {
     (void)state;
-    for (int t = SPARTA_TARGETS - 1; t >= 0; t--) {
-        if (!sparta_target_fits((sparta_target)t)) continue;
-        const sparta_object *o = probes((sparta_target)t);
+    for (int t = SP_TARGETS - 1; t >= 0; t--) {
+        if (!sp_target_fits((sp_target)t)) continue;
+        const sp_object *o = probes((sp_target)t);
         if (!o) skip();
         ends(o);
-        sparta_jit_close(o);
+        sp_jit_close(o);
     }
 }
 
@@ -213,7 +213,7 @@ static void the_library_agrees(void **state)
                {"Sigmoid", "", exact_sigmoid},
                {"Gelu", "", exact_gelu},
                {"Gelu", "approximate=\"tanh\"", exact_gelu_tanh}};
-    for (size_t op = 0; op < SPARTA_COUNT(ops); op++) {
+    for (size_t op = 0; op < SP_COUNT(ops); op++) {
         int64_t n;
         float *x = grid(20, &n);
         bed *b = bed_make();
@@ -231,7 +231,7 @@ static void the_library_agrees(void **state)
         }
         assert_true(isnan(y[5]));
         bed_free(b);
-        sparta_free(cx, x);
+        sp_free(cx, x);
     }
 }
 

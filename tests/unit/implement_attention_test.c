@@ -53,11 +53,11 @@ static bed *attention_bed(const shape *s, const char *more)
 static bool attention_entry(const bed *b, int target, how *h)
 {
     char parameters[64];
-    const sparta_task t = task_of(b, NULL, NULL);
-    assert_true(sparta_implement_attention.match(&t));
-    parameters_of(&sparta_implement_attention, &t, parameters, sizeof parameters);
+    const sp_task t = task_of(b, NULL, NULL);
+    assert_true(sp_implement_attention.match(&t));
+    parameters_of(&sp_implement_attention, &t, parameters, sizeof parameters);
     *h = (how){.kernel = "attention", .parts = 1};
-    return entry_of((sparta_target)target, "attention", parameters, &h->entry);
+    return entry_of((sp_target)target, "attention", parameters, &h->entry);
 }
 
 /* The largest sum |q||k| scale: a rounding of so large a score is a relative error of its probability. */
@@ -65,7 +65,7 @@ static double largest_score(const bed *b, const shape *s)
 {
     const float *q = b->in[0].data, *k = b->in[1].data;
     const int64_t width = s->heads * s->dim;
-    double most = 0, scale = sparta_attr_float(&b->node->attrs, "scale", (float)(1 / sqrt((double)s->dim)));
+    double most = 0, scale = sp_attr_float(&b->node->attrs, "scale", (float)(1 / sqrt((double)s->dim)));
     for (int64_t i = 0; i < s->batch * s->queries; i++)
         for (int64_t t = 0; t < s->keys; t++)
             for (int64_t h = 0; h < s->heads; h++) {
@@ -96,7 +96,7 @@ static void try_shape(const shape *s, const char *more, float spread)
         how h;
         char who[64];
         if (!attention_entry(b, target, &h)) continue;
-        snprintf(who, sizeof who, "%s, mask %d", sparta_target_name((sparta_target)target), s->mask);
+        snprintf(who, sizeof who, "%s, mask %d", sp_target_name((sp_target)target), s->mask);
         const float *y = run_kernel(b, &h);
         close_enough(b, y, NULL, 0, bound, who);
         for (h.parts = 2; h.parts <= 4; h.parts++) same_bits(b, y, run_kernel(b, &h), "parts of attention");
@@ -134,8 +134,8 @@ static void heads_of_unequal_sizes(void **state)
     (void)state;
     static const int64_t sizes[][2] = {{53, 64}, {64, 53}, {1, 1}, {3, 2}, {5, 7}, {6, 1}, {2, 12}, {31, 33}};
     static const int64_t rows[] = {1, 17, 64, 130};
-    for (size_t i = 0; i < SPARTA_COUNT(sizes); i++)
-        for (size_t k = 0; k < SPARTA_COUNT(rows); k++) {
+    for (size_t i = 0; i < SP_COUNT(sizes); i++)
+        for (size_t k = 0; k < SP_COUNT(rows); k++) {
             const shape s = {2,           rows[k],      rows[k],    1 + (int64_t)(i + k) % 3,
                              sizes[i][0], (int)(k % 3), sizes[i][1]};
             try_shape(&s, k % 2 ? ", scale=0.25" : "", 1);
@@ -218,7 +218,7 @@ static void items_do_not_leak(void **state)
         bed *b = attention_bed(&s, "");
         const int64_t bad = below(s.batch), item = s.queries * s.heads * s.dim;
         how h;
-        const float *clean[SPARTA_TARGETS] = {0};
+        const float *clean[SP_TARGETS] = {0};
         EACH_TARGET(target) if (attention_entry(b, target, &h)) clean[target] = run_kernel(b, &h);
         for (int j = 0; j < b->n_in; j++) {
             const int64_t size = sparta_tensor_elements(&b->in[j]) / s.batch;
@@ -265,59 +265,59 @@ static void nan_goes_where_it_belongs(void **state)
     }
 }
 
-static sparta_status check_of(bed *b, void (*spoil)(sparta_job *job))
+static sparta_status check_of(bed *b, void (*spoil)(sp_job *job))
 {
-    sparta_job job = {.node = b->node, .n_in = b->n_in, .n_out = 1, .tokens = sparta_panel_tokens(&b->out)};
+    sp_job job = {.node = b->node, .n_in = b->n_in, .n_out = 1, .tokens = sp_panel_tokens(&b->out)};
     const how h = {.kernel = "attention", .parts = 1};
     const lain y = lay(b, &b->out, 0);
     bind_inputs(b, &h, &job);
     job.out[0] = lain_operand(&y, &b->out);
     spoil(&job);
-    sparta_status s = sparta_panel_attention.prepare(cx, b->arena, &job);
-    return s == SPARTA_OK ? sparta_panel_attention.check(cx, &job) : s;
+    sparta_status s = sp_panel_attention.prepare(cx, b->arena, &job);
+    return s == SPARTA_OK ? sp_panel_attention.check(cx, &job) : s;
 }
 
-static void nothing(sparta_job *job)
+static void nothing(sp_job *job)
 {
     (void)job;
 }
-static void longer_keys(sparta_job *job)
+static void longer_keys(sp_job *job)
 {
     job->in[1].tensor.dim[1]++;
 }
-static void more_items(sparta_job *job)
+static void more_items(sp_job *job)
 {
     job->in[2].tensor.dim[0]++;
 }
-static void wider_mask(sparta_job *job)
+static void wider_mask(sp_job *job)
 {
     job->in[3].tensor.dim[3] = 5;
 }
-static void wrong_mask(sparta_job *job)
+static void wrong_mask(sp_job *job)
 {
     job->in[3].tensor.dtype = SPARTA_BOOL;
 }
-static void slotted_keys(sparta_job *job)
+static void slotted_keys(sp_job *job)
 {
     job->in[1].slotted = true;
 }
-static void no_value(sparta_job *job)
+static void no_value(sp_job *job)
 {
     job->n_in = 2;
 }
-static void flat_query(sparta_job *job)
+static void flat_query(sp_job *job)
 {
     job->in[0].tensor.rank = 2;
 }
-static void other_keys(sparta_job *job)
+static void other_keys(sp_job *job)
 {
     job->in[1].tensor.dim[2] = 5;
 }
-static void odd_values(sparta_job *job)
+static void odd_values(sp_job *job)
 {
     job->in[2].tensor.dim[2] = 9;
 }
-static void fewer_tokens(sparta_job *job)
+static void fewer_tokens(sp_job *job)
 {
     job->tokens--;
 }
@@ -342,8 +342,8 @@ static void refuses_what_does_not_fit(void **state)
     ok(check_of(b, nothing));
     fails(SPARTA_E_SHAPE, "12 features of q and 9 of v do not make 2 heads", check_of(b, odd_values));
     fails(SPARTA_E_SHAPE, "k does not fit", check_of(b, other_keys));
-    const sparta_task t = task_of(b, NULL, NULL);
-    assert_true(sparta_implement_attention.match(&t));
+    const sp_task t = task_of(b, NULL, NULL);
+    assert_true(sp_implement_attention.match(&t));
     bed_free(b);
 }
 

@@ -3,8 +3,8 @@
  * Compiled kernels are kept in a folder beside the test program, so that only the first run waits for the compiler, and loaded once a
  * program. Without a compiler the portable kernels are tested alone, and a line says so.
  */
-#ifndef SPARTA_IMPLEMENT_BED_H
-#define SPARTA_IMPLEMENT_BED_H
+#ifndef SP_IMPLEMENT_BED_H
+#define SP_IMPLEMENT_BED_H
 
 #include "panel_bed.h"
 #include "implement/implement.h"
@@ -14,18 +14,18 @@
 enum { KERNELS = 256 };
 static struct loaded {
     char key[128];
-    const sparta_object *object;
+    const sp_object *object;
 } loaded[KERNELS];
 static int n_loaded, no_compiler;
 
 /* Load `text` for `target`; NULL: there is no compiler. */
-static inline const sparta_object *load_text(sparta_target target, const char *text)
+static inline const sp_object *load_text(sp_target target, const char *text)
 {
-    const sparta_object *o = NULL;
-    sparta_status s = sparta_jit_get(cx, target, text, &o, NULL);
+    const sp_object *o = NULL;
+    sparta_status s = sp_jit_get(cx, target, text, &o, NULL);
     if (s == SPARTA_E_COMPILER) {
-        sparta_jit_state state;
-        sparta_jit_describe(cx, &state);
+        sp_jit_state state;
+        sp_jit_describe(cx, &state);
         if (state.compiler[0]) fail_msg("%s", sparta_message(cx));
         if (!no_compiler++) print_message("no compiler: only the portable kernels are tested\n");
         return NULL;
@@ -35,55 +35,54 @@ static inline const sparta_object *load_text(sparta_target target, const char *t
 }
 
 /* The entry of a kernel for a target. False: there is no compiler for it. */
-static inline bool entry_of(sparta_target target, const char *kernel, const char *parameters,
-                            sparta_entry *out)
+static inline bool entry_of(sp_target target, const char *kernel, const char *parameters, sp_entry *out)
 {
     char key[sizeof loaded->key], symbol[64];
     *out = NULL;
-    if (target == SPARTA_TARGET_PORTABLE) return true;
+    if (target == SP_TARGET_PORTABLE) return true;
     if (no_compiler) return false;
-    snprintf(key, sizeof key, "%s %s %s", sparta_target_name(target), kernel, parameters);
+    snprintf(key, sizeof key, "%s %s %s", sp_target_name(target), kernel, parameters);
     int i = 0;
     while (i < n_loaded && strcmp(loaded[i].key, key)) i++;
     if (i == n_loaded) {
-        sparta_text text;
-        sparta_text_init(&text, cx);
-        ok(sparta_implement_text(kernel, parameters, target, &text));
-        const sparta_object *o = load_text(target, sparta_text_str(&text));
-        sparta_text_free(&text);
+        sp_text text;
+        sp_text_init(&text, cx);
+        ok(sp_implement_text(kernel, parameters, target, &text));
+        const sp_object *o = load_text(target, sp_text_str(&text));
+        sp_text_free(&text);
         if (!o) return false;
         assert_true(n_loaded < KERNELS);
         memcpy(loaded[i].key, key, sizeof key);
         loaded[n_loaded++].object = o;
     }
-    snprintf(symbol, sizeof symbol, "sparta_kernel_%s", kernel);
-    *out = (sparta_entry)(uintptr_t)sparta_jit_symbol(loaded[i].object, symbol);
+    snprintf(symbol, sizeof symbol, "sp_kernel_%s", kernel);
+    *out = (sp_entry)(uintptr_t)sp_jit_symbol(loaded[i].object, symbol);
     assert_non_null(*out);
     return true;
 }
 
-/* What rows look at; free mask with sparta_mask_free. */
-static inline sparta_task task_of(const bed *b, const sparta_tensor *weight, sparta_mask *mask)
+/* What rows look at; free mask with sp_mask_free. */
+static inline sp_task task_of(const bed *b, const sparta_tensor *weight, sp_mask *mask)
 {
-    sparta_task t = {.node = b->node};
+    sp_task t = {.node = b->node};
     if (!weight) return t;
     t.n = weight->dim[0], t.k = weight->dim[1];
-    ok(sparta_mask_of(cx, weight, mask));
+    ok(sp_mask_of(cx, weight, mask));
     t.mask = mask;
-    ok(sparta_mask_detect(cx, mask, 1.02, &t.pattern));
-    ok(sparta_mask_fill(cx, mask, 4, 1, &t.strip_fill));
-    ok(sparta_mask_fill(cx, mask, 16, 1, &t.strip16_fill));
+    ok(sp_mask_detect(cx, mask, 1.02, &t.pattern));
+    ok(sp_mask_fill(cx, mask, 4, 1, &t.strip_fill));
+    ok(sp_mask_fill(cx, mask, 16, 1, &t.strip16_fill));
     return t;
 }
 
-static inline void parameters_of(const sparta_implement *im, const sparta_task *t, char *out, size_t size)
+static inline void parameters_of(const sp_implement *im, const sp_task *t, char *out, size_t size)
 {
-    sparta_text text;
-    sparta_text_init(&text, cx);
+    sp_text text;
+    sp_text_init(&text, cx);
     if (im->parameters) im->parameters(t, &text);
     ok(text.status);
-    snprintf(out, size, "%s", sparta_text_str(&text));
-    sparta_text_free(&text);
+    snprintf(out, size, "%s", sp_text_str(&text));
+    sp_text_free(&text);
 }
 
 static inline int kernels_begin(void **state)
@@ -97,20 +96,20 @@ static inline int kernels_begin(void **state)
     sparta_ctx_options o = SPARTA_OPTIONS(sparta_ctx_options);
     o.cache_dir = folder;
     cx = sparta_ctx_create(&o);
-    rng = sparta_rng_seed(20240607);
+    rng = sp_rng_seed(20240607);
     return cx ? 0 : -1;
 }
 
 static inline int kernels_end(void **state)
 {
-    for (int i = 0; i < n_loaded; i++) sparta_jit_close(loaded[i].object);
+    for (int i = 0; i < n_loaded; i++) sp_jit_close(loaded[i].object);
     n_loaded = 0;
     return context_end(state);
 }
 
 /* Every target that fits, worst first; stops where a kernel cannot be had. */
 #define EACH_TARGET(t)                                                                                       \
-    for (int t = SPARTA_TARGETS - 1; t >= 0; t--)                                                            \
-        if (sparta_target_fits((sparta_target)t))
+    for (int t = SP_TARGETS - 1; t >= 0; t--)                                                                \
+        if (sp_target_fits((sp_target)t))
 
 #endif

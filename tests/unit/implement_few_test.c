@@ -4,9 +4,9 @@
 #include "implement_bed.h"
 #include <sys/mman.h>
 
-static const sparta_implement *const few[] = {&sparta_implement_few_bitmap, &sparta_implement_few_strip16,
-                                              &sparta_implement_few_csr, &sparta_implement_few_dense};
-static int ran[4][SPARTA_TARGETS];
+static const sp_implement *const few[] = {&sp_implement_few_bitmap, &sp_implement_few_strip16,
+                                          &sp_implement_few_csr, &sp_implement_few_dense};
+static int ran[4][SP_TARGETS];
 
 typedef struct layer {
     int64_t n, k, tokens;
@@ -18,12 +18,12 @@ typedef struct layer {
 static bed *few_bed(const layer *l)
 {
     bed *b = bed_make();
-    const uint64_t seed = sparta_rng_next(&rng);
+    const uint64_t seed = sp_rng_next(&rng);
     bed_input(b, false, SPARTA_F32, DIMS(1, l->tokens, l->k));
     float *w = bed_input(b, true, SPARTA_F32, DIMS(l->n, l->k))->data;
     for (int64_t i = 0; i < l->n * l->k; i++) {
         const int64_t at[2] = {i / l->k / l->block, i % l->k};
-        if ((double)(sparta_hash(at, sizeof at, seed) % 1000) >= l->density * 1000) w[i] = 0;
+        if ((double)(sp_hash(at, sizeof at, seed) % 1000) >= l->density * 1000) w[i] = 0;
     }
     bed_input(b, true, SPARTA_F32, DIMS(l->n));
     if (!l->plain) bed_input(b, false, SPARTA_F32, DIMS(1, l->tokens, l->n));
@@ -33,16 +33,16 @@ static bed *few_bed(const layer *l)
     return b;
 }
 
-static sparta_packed packed_for(const sparta_implement *im, const sparta_task *t, const sparta_tensor *w)
+static sp_packed packed_for(const sp_implement *im, const sp_task *t, const sparta_tensor *w)
 {
-    sparta_text text;
-    sparta_format format;
-    sparta_packed p;
-    sparta_text_init(&text, cx);
+    sp_text text;
+    sp_format format;
+    sp_packed p;
+    sp_text_init(&text, cx);
     im->format(t, &text);
-    ok(sparta_format_parse(cx, sparta_text_str(&text), &format));
-    sparta_text_free(&text);
-    ok(sparta_format_pack(cx, &format, w, im->sparse ? t->mask : NULL, &p));
+    ok(sp_format_parse(cx, sp_text_str(&text), &format));
+    sp_text_free(&text);
+    ok(sp_format_pack(cx, &format, w, im->sparse ? t->mask : NULL, &p));
     return p;
 }
 
@@ -73,43 +73,43 @@ static void unfence(fenced *f, sparta_tensor *t)
     munmap(f->base, f->size);
 }
 
-static void try_row(bed *b, const layer *l, int i, const sparta_task *t)
+static void try_row(bed *b, const layer *l, int i, const sp_task *t)
 {
     char parameters[96], who[160];
-    sparta_packed packed = packed_for(few[i], t, &b->in[1]);
+    sp_packed packed = packed_for(few[i], t, &b->in[1]);
     sparta_tensor *ends[] = {&packed.values, &packed.pos[1], &packed.crd[1], &b->in[0], &b->in[b->n_in - 1]};
-    fenced f[SPARTA_COUNT(ends)];
+    fenced f[SP_COUNT(ends)];
     parameters_of(few[i], t, parameters, sizeof parameters);
-    for (size_t k = 0; k < SPARTA_COUNT(ends); k++) f[k] = fence(ends[k]);
+    for (size_t k = 0; k < SP_COUNT(ends); k++) f[k] = fence(ends[k]);
     EACH_TARGET(target)
     {
         how h = {.kernel = few[i]->kernel, .packed = &packed, .parts = 1};
-        if (!entry_of((sparta_target)target, few[i]->kernel, parameters, &h.entry)) continue;
-        snprintf(who, sizeof who, "%s, %s, %s, density %g", few[i]->name,
-                 sparta_target_name((sparta_target)target), parameters, l->density);
+        if (!entry_of((sp_target)target, few[i]->kernel, parameters, &h.entry)) continue;
+        snprintf(who, sizeof who, "%s, %s, %s, density %g", few[i]->name, sp_target_name((sp_target)target),
+                 parameters, l->density);
         const float *y = run_kernel(b, &h);
         close_enough(b, y, NULL, 2e-5, 2e-6, who);
         h.parts = 2 + (int)below(4);
         same_bits(b, y, run_kernel(b, &h), who);
         ran[i][target]++;
     }
-    for (size_t k = 0; k < SPARTA_COUNT(ends); k++) unfence(&f[k], ends[k]);
-    sparta_packed_free(cx, &packed);
+    for (size_t k = 0; k < SP_COUNT(ends); k++) unfence(&f[k], ends[k]);
+    sp_packed_free(cx, &packed);
 }
 
 /* `expected` tokens are what the kernel is made for. */
 static void try_layer(const layer *l, int64_t expected)
 {
     bed *b = few_bed(l);
-    sparta_mask mask;
-    sparta_task t = task_of(b, &b->in[1], &mask);
+    sp_mask mask;
+    sp_task t = task_of(b, &b->in[1], &mask);
     t.tokens = expected;
-    for (int i = 0; i < (int)SPARTA_COUNT(few); i++) {
+    for (int i = 0; i < (int)SP_COUNT(few); i++) {
         if (!few[i]->match(&t)) continue;
         assert_true(few[i]->cost(&t) > 0);
         try_row(b, l, i, &t);
     }
-    sparta_mask_free(cx, &mask);
+    sp_mask_free(cx, &mask);
     bed_free(b);
 }
 
@@ -127,7 +127,7 @@ static void few_agrees_with_the_reference(void **state)
 {
     (void)state;
     for (int round = 0; round < 60 / (FEWER > 1 ? 5 : 1); round++)
-        for (int64_t tokens = 1; tokens <= SPARTA_FEW_TOKENS; tokens++) {
+        for (int64_t tokens = 1; tokens <= SP_FEW_TOKENS; tokens++) {
             layer l = draw(tokens);
             /* a kernel takes the compiler a second: of the plain ones those for 2 and 8, of the others those for 1, 4 and 16 */
             l.plain = tokens == 2 || (tokens > 4 && tokens <= 8);
@@ -140,8 +140,8 @@ static void other_numbers_of_tokens_work(void **state)
 {
     (void)state;
     static const int64_t counts[] = {1, 2, 3, 5, 9, 15, 17, 33, 64, 65, 130}, made_for[] = {1, 4, 16};
-    for (size_t i = 0; i < SPARTA_COUNT(counts); i++)
-        for (size_t k = 0; k < SPARTA_COUNT(made_for); k++) {
+    for (size_t i = 0; i < SP_COUNT(counts); i++)
+        for (size_t k = 0; k < SP_COUNT(made_for); k++) {
             layer l = draw(counts[i]);
             l.plain = false;
             try_layer(&l, made_for[k]);
@@ -160,12 +160,12 @@ static void uneven_rows(void **state)
             for (int64_t k = 0; k < l.k; k++)
                 if (kind == 0 ? n % 3 : kind == 1 ? n != 66 : n > 0 || k < 330) w[n * l.k + k] = 0;
         reference(b);
-        sparta_mask mask;
-        sparta_task t = task_of(b, &b->in[1], &mask);
+        sp_mask mask;
+        sp_task t = task_of(b, &b->in[1], &mask);
         t.tokens = 1;
         for (int i = 0; i < 4; i++)
             if (few[i]->match(&t)) try_row(b, &l, i, &t);
-        sparta_mask_free(cx, &mask);
+        sp_mask_free(cx, &mask);
         bed_free(b);
     }
 }
@@ -175,14 +175,14 @@ static void they_take_few_tokens_only(void **state)
     (void)state;
     const layer l = {.n = 32, .k = 40, .tokens = 3, .density = .2, .block = 16};
     bed *b = few_bed(&l);
-    sparta_mask mask;
-    sparta_task t = task_of(b, &b->in[1], &mask);
+    sp_mask mask;
+    sp_task t = task_of(b, &b->in[1], &mask);
     for (int i = 0; i < 4; i++) {
         t.tokens = 0;
         assert_false(few[i]->match(&t));
-        t.tokens = SPARTA_FEW_TOKENS + 1;
+        t.tokens = SP_FEW_TOKENS + 1;
         assert_false(few[i]->match(&t));
-        t.tokens = SPARTA_FEW_TOKENS;
+        t.tokens = SP_FEW_TOKENS;
         assert_true(few[i]->match(&t));
         t.strict = true;
         assert_int_equal(few[i]->match(&t), !few[i]->sparse);
@@ -192,7 +192,7 @@ static void they_take_few_tokens_only(void **state)
     t.k = 65536; /* two bytes of coordinate */
     assert_false(few[1]->match(&t));
     assert_false(few[2]->match(&t));
-    sparta_mask_free(cx, &mask);
+    sp_mask_free(cx, &mask);
     bed_free(b);
 }
 
@@ -209,33 +209,33 @@ static void the_kernel_refuses_what_it_cannot_read(void **state)
         "dense", "quads(128)", "(n,k)->(n:dense, k:bitmap), pos=i64"};
     const layer l = {.n = 20, .k = 40, .tokens = 3, .density = .2, .block = 1};
     bed *b = few_bed(&l);
-    for (size_t i = 0; i < SPARTA_COUNT(others); i++) {
-        sparta_format format;
-        sparta_packed packed;
-        ok(sparta_format_parse(cx, others[i], &format));
-        ok(sparta_format_pack(cx, &format, &b->in[1], NULL, &packed));
-        sparta_job job = {.node = b->node, .n_in = b->n_in, .n_out = 1};
+    for (size_t i = 0; i < SP_COUNT(others); i++) {
+        sp_format format;
+        sp_packed packed;
+        ok(sp_format_parse(cx, others[i], &format));
+        ok(sp_format_pack(cx, &format, &b->in[1], NULL, &packed));
+        sp_job job = {.node = b->node, .n_in = b->n_in, .n_out = 1};
         bind_inputs(b, &(how){.kernel = "few", .packed = &packed}, &job);
-        fails(SPARTA_E_FORMAT, "stored neither as bitmap", sparta_panel_few.prepare(cx, b->arena, &job));
-        sparta_packed_free(cx, &packed);
+        fails(SPARTA_E_FORMAT, "stored neither as bitmap", sp_panel_few.prepare(cx, b->arena, &job));
+        sp_packed_free(cx, &packed);
     }
-    sparta_mask mask;
-    const sparta_task t = task_of(b, &b->in[1], &mask);
-    sparta_packed packed = packed_for(few[0], &t, &b->in[1]);
-    sparta_job job, bad;
+    sp_mask mask;
+    const sp_task t = task_of(b, &b->in[1], &mask);
+    sp_packed packed = packed_for(few[0], &t, &b->in[1]);
+    sp_job job, bad;
     bind(b, &(how){.kernel = "few", .packed = &packed}, NULL, &job);
     bad = job, bad.in[0].tensor = sized(3, 39);
-    fails(SPARTA_E_SHAPE, "the input has", sparta_panel_few.check(cx, &bad));
+    fails(SPARTA_E_SHAPE, "the input has", sp_panel_few.check(cx, &bad));
     bad = job, bad.out[0].tensor = sized(3, 21);
-    fails(SPARTA_E_SHAPE, "the output has", sparta_panel_few.check(cx, &bad));
+    fails(SPARTA_E_SHAPE, "the output has", sp_panel_few.check(cx, &bad));
     bad = job, bad.in[3].tensor = sized(4, 20);
-    fails(SPARTA_E_SHAPE, "the residual has", sparta_panel_few.check(cx, &bad));
-    bad = job, bad.in[0].kind = SPARTA_OPERAND_PANELS;
-    fails(SPARTA_E_INTERNAL, "must be f32 rows", sparta_panel_few.check(cx, &bad));
+    fails(SPARTA_E_SHAPE, "the residual has", sp_panel_few.check(cx, &bad));
+    bad = job, bad.in[0].kind = SP_OPERAND_PANELS;
+    fails(SPARTA_E_INTERNAL, "must be f32 rows", sp_panel_few.check(cx, &bad));
     bad = job, bad.stat = true;
-    fails(SPARTA_E_FORMAT, "no statistics", sparta_panel_few.check(cx, &bad));
-    sparta_packed_free(cx, &packed);
-    sparta_mask_free(cx, &mask);
+    fails(SPARTA_E_FORMAT, "no statistics", sp_panel_few.check(cx, &bad));
+    sp_packed_free(cx, &packed);
+    sp_mask_free(cx, &mask);
     bed_free(b);
 }
 
@@ -245,7 +245,7 @@ static void every_row_ran_on_every_target(void **state)
     (void)state;
     EACH_TARGET(target)
     for (int i = 0; i < 4; i++)
-        if (target == SPARTA_TARGET_PORTABLE || !no_compiler) assert_true(ran[i][target] > 0);
+        if (target == SP_TARGET_PORTABLE || !no_compiler) assert_true(ran[i][target] > 0);
 }
 
 int main(void)

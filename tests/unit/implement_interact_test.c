@@ -28,7 +28,7 @@ static int64_t make_pairs(const shape *s, int64_t (*pair)[2])
 
 static bed *interact_bed(const shape *s)
 {
-    int64_t pair[SPARTA_OPERANDS * SPARTA_OPERANDS][2];
+    int64_t pair[SP_OPERANDS * SP_OPERANDS][2];
     char attrs[32];
     bed *b = bed_make();
     int64_t count = make_pairs(s, pair);
@@ -36,7 +36,7 @@ static bed *interact_bed(const shape *s)
     for (int i = 0; i < s->n; i++) bed_input(b, false, SPARTA_F32, DIMS(s->items, s->dim));
     const sparta_dtype dtype = below(2) ? SPARTA_I64 : SPARTA_I32;
     sparta_tensor *pairs = bed_input(b, true, dtype, DIMS(count, 2));
-    for (int64_t i = 0; i < 2 * count; i++) sparta_element_set_int(dtype, pairs->data, i, pair[i / 2][i % 2]);
+    for (int64_t i = 0; i < 2 * count; i++) sp_element_set_int(dtype, pairs->data, i, pair[i / 2][i % 2]);
     snprintf(attrs, sizeof attrs, "keep=%ld", (long)s->keep);
     bed_node(b, "sparta::Interact", attrs, DIMS(s->items, count + (s->keep >= 0 ? s->dim : 0)));
     return b;
@@ -46,7 +46,7 @@ static bed *interact_bed(const shape *s)
 
 typedef struct lookup {
     bed *b;
-    sparta_job job;
+    sp_job job;
 } lookup;
 
 /* Vector i of the bed is what this Embed gives: ids in rows of their own, or a column of a matrix. */
@@ -61,29 +61,28 @@ static void look_up(bed *b, const shape *s, int i, lookup *out)
     sparta_tensor *ids = columns ? bed_input(e, false, dtype, DIMS(s->items, columns))
                                  : bed_input(e, false, dtype, DIMS(s->items));
     for (int64_t k = 0; k < sparta_tensor_elements(ids); k++)
-        sparta_element_set_int(dtype, ids->data, k, below(2 * rows) - rows);
+        sp_element_set_int(dtype, ids->data, k, below(2 * rows) - rows);
     if (columns) snprintf(attrs, sizeof attrs, "column=%ld", (long)below(columns));
     bed_node(e, "sparta::Embed", attrs, DIMS(s->items, s->dim));
     reference(e);
     memcpy(b->in[i].data, e->out.data, (size_t)(s->items * s->dim) * sizeof(float));
     out->b = e;
-    out->job = (sparta_job){.node = e->node, .n_in = 2, .n_out = 1, .tokens = s->items};
-    for (int k = 0; k < 2; k++)
-        out->job.in[k] = (sparta_operand){.kind = SPARTA_OPERAND_ROWS, .tensor = e->in[k]};
-    out->job.out[0] = (sparta_operand){.kind = SPARTA_OPERAND_PANELS, .tensor = e->out};
+    out->job = (sp_job){.node = e->node, .n_in = 2, .n_out = 1, .tokens = s->items};
+    for (int k = 0; k < 2; k++) out->job.in[k] = (sp_operand){.kind = SP_OPERAND_ROWS, .tensor = e->in[k]};
+    out->job.out[0] = (sp_operand){.kind = SP_OPERAND_PANELS, .tensor = e->out};
 }
 
 /* The same node with these vectors looked up: their panels are gone. */
 static float *run_with_lookups(bed *b, const how *h, const shape *s, const lookup *from)
 {
-    sparta_job job;
-    float *rows = sparta_arena_array(b->arena, (size_t)sparta_tensor_elements(&b->out), sizeof(float));
+    sp_job job;
+    float *rows = sp_arena_array(b->arena, (size_t)sparta_tensor_elements(&b->out), sizeof(float));
     assert_non_null(rows);
     const lain y = lay(b, &b->out, h->parts);
     bind(b, h, &y, &job);
     for (int i = 0; i < s->n; i++)
         if (from[i].b) job.in[i].rows = &from[i].job, job.in[i].panel = NULL;
-    ok(sparta_panel_interact.check(cx, &job));
+    ok(sp_panel_interact.check(cx, &job));
     run_places(b, h, &job);
     check_guards(b, &y, job.tokens, false);
     move_rows(&y, &b->out, rows, false);
@@ -94,19 +93,19 @@ static float *run_with_lookups(bed *b, const how *h, const shape *s, const looku
 
 static void try_shape(const shape *s)
 {
-    lookup from[SPARTA_OPERANDS] = {0};
+    lookup from[SP_OPERANDS] = {0};
     bed *b = interact_bed(s);
     for (int i = 0; i < s->n; i++)
         if (below(3) > 0) look_up(b, s, i, &from[i]);
     reference(b);
-    const sparta_task task = task_of(b, NULL, NULL);
-    assert_true(sparta_implement_interact.match(&task));
+    const sp_task task = task_of(b, NULL, NULL);
+    assert_true(sp_implement_interact.match(&task));
     EACH_TARGET(t)
     {
         how h = {.kernel = "interact", .parts = 1};
-        if (!entry_of((sparta_target)t, "interact", "", &h.entry)) continue;
+        if (!entry_of((sp_target)t, "interact", "", &h.entry)) continue;
         const float *y = run_kernel(b, &h);
-        close_enough(b, y, NULL, 2e-6, 1e-7, sparta_target_name((sparta_target)t));
+        close_enough(b, y, NULL, 2e-6, 1e-7, sp_target_name((sp_target)t));
         for (h.parts = 1; h.parts <= 5; h.parts++) {
             same_bits(b, y, run_kernel(b, &h), "parts");
             same_bits(b, y, run_with_lookups(b, &h, s, from), "looked up");
@@ -122,7 +121,7 @@ static void agrees_with_the_reference(void **state)
     (void)state;
     static const int64_t dims[] = {1, 3, 4, 8, 15, 16, 17, 32, 40, 128};
     for (int i = 0; i < 300 / FEWER; i++) {
-        shape s = {.n = 1 + (int)below(SPARTA_OPERANDS - 1), .items = 1 + below(200), .dim = ONE_OF(dims)};
+        shape s = {.n = 1 + (int)below(SP_OPERANDS - 1), .items = 1 + below(200), .dim = ONE_OF(dims)};
         s.self = s.n == 1 || below(2);
         s.keep = below(2) ? below(s.n) : -1;
         try_shape(&s);
@@ -141,7 +140,7 @@ static void long_vectors(void **state)
 {
     (void)state;
     static const int64_t dims[] = {255, 256, 257, 512, 700};
-    for (size_t i = 0; i < SPARTA_COUNT(dims); i++)
+    for (size_t i = 0; i < SP_COUNT(dims); i++)
         try_shape(&(shape){.n = 6, .items = 70, .dim = dims[i], .keep = 5, .self = true});
 }
 
@@ -157,8 +156,8 @@ static void lanes_are_apart(void **state)
     EACH_TARGET(t)
     {
         how h = {.kernel = "interact", .parts = 1};
-        if (!entry_of((sparta_target)t, "interact", "", &h.entry)) continue;
-        close_enough(b, run_kernel(b, &h), NULL, 2e-6, 1e-7, sparta_target_name((sparta_target)t));
+        if (!entry_of((sp_target)t, "interact", "", &h.entry)) continue;
+        close_enough(b, run_kernel(b, &h), NULL, 2e-6, 1e-7, sp_target_name((sp_target)t));
     }
     bed_free(b);
 }
@@ -178,15 +177,15 @@ static bed *pairs_bed(int64_t items, int64_t count, const int64_t *pair, bool co
 static void check_pairs(int64_t count, const int64_t *pair, bool constant, bool wanted)
 {
     bed *b = pairs_bed(3, count, pair, constant);
-    const sparta_task t = task_of(b, NULL, NULL);
-    assert_int_equal(sparta_implement_interact.match(&t), wanted);
-    sparta_job job = {.node = b->node, .n_in = b->n_in, .n_out = 1, .tokens = 3};
+    const sp_task t = task_of(b, NULL, NULL);
+    assert_int_equal(sp_implement_interact.match(&t), wanted);
+    sp_job job = {.node = b->node, .n_in = b->n_in, .n_out = 1, .tokens = 3};
     bind_inputs(b, &(how){.kernel = "interact"}, &job);
-    job.in[3].kind = SPARTA_OPERAND_ROWS, job.in[3].tensor = b->in[3];
+    job.in[3].kind = SP_OPERAND_ROWS, job.in[3].tensor = b->in[3];
     if (wanted)
-        ok(sparta_panel_interact.prepare(cx, b->arena, &job));
+        ok(sp_panel_interact.prepare(cx, b->arena, &job));
     else
-        fails(SPARTA_E_FORMAT, "pairs", sparta_panel_interact.prepare(cx, b->arena, &job));
+        fails(SPARTA_E_FORMAT, "pairs", sp_panel_interact.prepare(cx, b->arena, &job));
     bed_free(b);
 }
 
@@ -208,18 +207,18 @@ static void vectors_must_fit(void **state)
     (void)state;
     bed *b = pairs_bed(10, 2, (int64_t[]){1, 0, 2, 0}, true);
     const lain y = lay(b, &b->out, 0);
-    sparta_job job;
+    sp_job job;
     bind(b, &(how){.kernel = "interact", .parts = 1}, &y, &job);
     job.in[1].tensor.dim[1]++;
-    fails(SPARTA_E_SHAPE, "a vector has", sparta_panel_interact.check(cx, &job));
+    fails(SPARTA_E_SHAPE, "a vector has", sp_panel_interact.check(cx, &job));
     job.in[1].tensor.dim[1]--;
     job.in[2].tensor.dim[0]--;
-    fails(SPARTA_E_SHAPE, "a vector has 9 tokens", sparta_panel_interact.check(cx, &job));
+    fails(SPARTA_E_SHAPE, "a vector has 9 tokens", sp_panel_interact.check(cx, &job));
     job.in[2].tensor.dim[0]++;
     job.out[0].tensor.dim[1]++;
-    fails(SPARTA_E_SHAPE, "the output has", sparta_panel_interact.check(cx, &job));
+    fails(SPARTA_E_SHAPE, "the output has", sp_panel_interact.check(cx, &job));
     job.out[0].tensor.dim[1]--;
-    ok(sparta_panel_interact.check(cx, &job));
+    ok(sp_panel_interact.check(cx, &job));
     bed_free(b);
 }
 

@@ -127,11 +127,11 @@ static char *assembly(const char *kernel, const char *parameters)
 {
     char folder[] = "/tmp/sparta-registers-XXXXXX", c[64], s[64], common[512], own[256];
     const char *argv[MOST_ARGV];
-    sparta_jit_state state;
-    sparta_text text, said;
+    sp_jit_state state;
+    sp_text text, said;
     int n = 0, code = -1;
-    sparta_jit_describe(cx, &state);
-    if (!state.compiler[0] || !sparta_target_fits(SPARTA_TARGET_AVX512)) {
+    sp_jit_describe(cx, &state);
+    if (!state.compiler[0] || !sp_target_fits(SP_TARGET_AVX512)) {
         print_message("skipped: %s\n",
                       state.compiler[0] ? "this machine has no AVX-512" : "there is no compiler");
         return NULL;
@@ -139,22 +139,22 @@ static char *assembly(const char *kernel, const char *parameters)
     assert_non_null(mkdtemp(folder));
     snprintf(c, sizeof c, "%s/k.c", folder);
     snprintf(s, sizeof s, "%s/k.s", folder);
-    sparta_text_init(&text, cx);
-    sparta_text_init(&said, cx);
-    ok(sparta_implement_text(kernel, parameters, SPARTA_TARGET_AVX512, &text));
-    write_file(c, sparta_text_str(&text));
-    snprintf(common, sizeof common, "%s", sparta_compiler_flags());
-    snprintf(own, sizeof own, "%s", sparta_target_flags(SPARTA_TARGET_AVX512));
+    sp_text_init(&text, cx);
+    sp_text_init(&said, cx);
+    ok(sp_implement_text(kernel, parameters, SP_TARGET_AVX512, &text));
+    write_file(c, sp_text_str(&text));
+    snprintf(common, sizeof common, "%s", sp_compiler_flags());
+    snprintf(own, sizeof own, "%s", sp_target_flags(SP_TARGET_AVX512));
     argv[n++] = state.compiler;
     n = add_words(argv, n, common);
     n = add_words(argv, n, own);
     argv[n++] = c, argv[n++] = "-S", argv[n++] = "-o", argv[n++] = s, argv[n] = NULL;
-    ok(sparta_spawn(cx, argv, &(sparta_spawn_options){.timeout = 60}, &said, &code));
-    if (code) fail_msg("%s: %s", state.compiler, sparta_text_str(&said));
+    ok(sp_spawn(cx, argv, &(sp_spawn_options){.timeout = 60}, &said, &code));
+    if (code) fail_msg("%s: %s", state.compiler, sp_text_str(&said));
     char *out = read_file(s);
     unlink(c), unlink(s), rmdir(folder);
-    sparta_text_free(&text);
-    sparta_text_free(&said);
+    sp_text_free(&text);
+    sp_text_free(&said);
     return out;
 }
 

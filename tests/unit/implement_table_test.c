@@ -3,13 +3,13 @@
 #include "implement_bed.h"
 #include "panel/library.h"
 
-static int ran[32][SPARTA_TARGETS]; /* by row of implements.def */
+static int ran[32][SP_TARGETS]; /* by row of implements.def */
 static long cases;
 
-static int row_of(const sparta_implement *im)
+static int row_of(const sp_implement *im)
 {
-    for (int i = 0; i < sparta_implement_count(); i++)
-        if (sparta_implement_row(i) == im) return i;
+    for (int i = 0; i < sp_implement_count(); i++)
+        if (sp_implement_row(i) == im) return i;
     fail_msg("%s is no row", im->name);
     return -1;
 }
@@ -33,10 +33,10 @@ static bool present(int pattern, uint64_t seed, int64_t n, int64_t k, int64_t n0
     case DENSE: return true;
     case EMPTY: return false;
     case ONE: return n == n0 && k == k0;
-    case N2M4: return k % 4 == (int64_t)(sparta_hash((int64_t[]){n, k / 4}, 16, seed) % 4) || k % 4 == n % 4;
-    case ZERO_ROWS: return sparta_hash(&n, 8, seed) % 2;
-    case ZERO_STRIPS: return sparta_hash((int64_t[]){n / 4}, 8, seed) % 2 && (n + k) % 3 == 0;
-    default: return sparta_hash(at, sizeof at, seed) % 10 < 2;
+    case N2M4: return k % 4 == (int64_t)(sp_hash((int64_t[]){n, k / 4}, 16, seed) % 4) || k % 4 == n % 4;
+    case ZERO_ROWS: return sp_hash(&n, 8, seed) % 2;
+    case ZERO_STRIPS: return sp_hash((int64_t[]){n / 4}, 8, seed) % 2 && (n + k) % 3 == 0;
+    default: return sp_hash(at, sizeof at, seed) % 10 < 2;
     }
 }
 
@@ -59,7 +59,7 @@ static sparta_tensor weight_of(const bed *b, const layer *l)
 static void draw_weight(const bed *b, const layer *l)
 {
     const sparta_tensor w = weight_of(b, l);
-    const uint64_t seed = sparta_rng_next(&rng);
+    const uint64_t seed = sp_rng_next(&rng);
     const int64_t n0 = below(l->n), k0 = below(l->k);
     for (int64_t n = 0; n < l->n; n++)
         for (int64_t k = 0; k < l->k; k++)
@@ -71,7 +71,7 @@ static bed *linear_bed(const layer *l)
 {
     char attrs[64];
     bed *b = bed_make();
-    const int64_t one = SPARTA_MAX(l->tokens / 7, 1),
+    const int64_t one = SP_MAX(l->tokens / 7, 1),
                   items = l->tokens % 7 ? 1 : 7; /* tokens in one or two leading dims */
     const int64_t middle = items == 7 ? one : l->tokens;
     bed_input(b, false, SPARTA_F32, DIMS(items, middle, l->k));
@@ -95,30 +95,30 @@ static bed *linear_bed(const layer *l)
 static float *magnitudes(bed *b)
 {
     sparta_tensor in[4], out;
-    const sparta_attr plain = {.name = "transposed", .i = sparta_attr_int(&b->node->attrs, "transposed", 0)};
-    const sparta_attrs attrs = {1, &plain};
+    const sp_attr plain = {.name = "transposed", .i = sp_attr_int(&b->node->attrs, "transposed", 0)};
+    const sp_attrs attrs = {1, &plain};
     for (int i = 0; i < b->n_in; i++) {
         in[i] = b->in[i];
         if (in[i].rank < 0) continue;
-        ok(sparta_tensor_alloc_in(b->arena, SPARTA_F32, in[i].rank, in[i].dim, &in[i]));
+        ok(sp_tensor_alloc_in(b->arena, SPARTA_F32, in[i].rank, in[i].dim, &in[i]));
         for (int64_t j = 0; j < sparta_tensor_elements(&in[i]); j++)
             ((float *)in[i].data)[j] = fabsf(((float *)b->in[i].data)[j]);
     }
-    ok(sparta_tensor_alloc_in(b->arena, SPARTA_F32, b->out.rank, b->out.dim, &out));
-    ok(sparta_builtin_Linear(cx, &(sparta_op_args){&attrs, b->n_in, 1, in, &out}));
+    ok(sp_tensor_alloc_in(b->arena, SPARTA_F32, b->out.rank, b->out.dim, &out));
+    ok(sp_builtin_Linear(cx, &(sp_op_args){&attrs, b->n_in, 1, in, &out}));
     return out.data;
 }
 
-static sparta_packed packed_for(const sparta_implement *im, const sparta_task *t, const sparta_tensor *w)
+static sp_packed packed_for(const sp_implement *im, const sp_task *t, const sparta_tensor *w)
 {
-    sparta_text text;
-    sparta_format format;
-    sparta_packed p;
-    sparta_text_init(&text, cx);
+    sp_text text;
+    sp_format format;
+    sp_packed p;
+    sp_text_init(&text, cx);
     im->format(t, &text);
-    ok(sparta_format_parse(cx, sparta_text_str(&text), &format));
-    sparta_text_free(&text);
-    ok(sparta_format_pack(cx, &format, w, im->sparse ? t->mask : NULL, &p));
+    ok(sp_format_parse(cx, sp_text_str(&text), &format));
+    sp_text_free(&text);
+    ok(sp_format_pack(cx, &format, w, im->sparse ? t->mask : NULL, &p));
     return p;
 }
 
@@ -129,20 +129,19 @@ static bool worth_compiling(const layer *l)
     return (!l->residual && !l->stat) || l->act == 0 || l->act == 2;
 }
 
-static void try_row(bed *b, const layer *l, const sparta_implement *im, const sparta_task *t,
-                    const float *size)
+static void try_row(bed *b, const layer *l, const sp_implement *im, const sp_task *t, const float *size)
 {
     char parameters[96], who[160];
     const sparta_tensor w = weight_of(b, l);
-    sparta_packed packed = packed_for(im, t, &w);
+    sp_packed packed = packed_for(im, t, &w);
     parameters_of(im, t, parameters, sizeof parameters);
     EACH_TARGET(target)
     {
         how h = {.kernel = im->kernel, .packed = &packed, .parts = 1, .stat = l->stat && !im->rows};
-        if (target != SPARTA_TARGET_PORTABLE && (im->rows || !worth_compiling(l))) continue;
-        if (!entry_of((sparta_target)target, im->kernel, parameters, &h.entry)) continue;
-        snprintf(who, sizeof who, "%s, %s, %s, pattern %d", im->name,
-                 sparta_target_name((sparta_target)target), parameters, l->pattern);
+        if (target != SP_TARGET_PORTABLE && (im->rows || !worth_compiling(l))) continue;
+        if (!entry_of((sp_target)target, im->kernel, parameters, &h.entry)) continue;
+        snprintf(who, sizeof who, "%s, %s, %s, pattern %d", im->name, sp_target_name((sp_target)target),
+                 parameters, l->pattern);
         const float *y = run_kernel(b, &h);
         close_enough(b, y, size, 4e-6, 5e-7, who);
         h.parts = 2 + (int)below(3);
@@ -150,14 +149,13 @@ static void try_row(bed *b, const layer *l, const sparta_implement *im, const sp
         ran[row_of(im)][target]++;
         cases += 2;
     }
-    sparta_packed_free(cx, &packed);
+    sp_packed_free(cx, &packed);
 }
 
 /* Once more without the library that was just used: the kernel's own product takes its place. */
-static void try_row_alone(bed *b, const layer *l, const sparta_implement *im, const sparta_task *t,
-                          const float *size)
+static void try_row_alone(bed *b, const layer *l, const sp_implement *im, const sp_task *t, const float *size)
 {
-    if (!sparta_library_version()) return;
+    if (!sp_library_version()) return;
     setenv("SPARTA_ONEDNN", "0", 1);
     try_row(b, l, im, t, size);
     unsetenv("SPARTA_ONEDNN");
@@ -189,18 +187,18 @@ static const char *const formats[] = {
 static void try_layer(const layer *l)
 {
     bed *b = linear_bed(l);
-    sparta_mask mask;
+    sp_mask mask;
     const sparta_tensor w = weight_of(b, l);
     const float *size = magnitudes(b);
-    sparta_task t = task_of(b, &w, &mask);
+    sp_task t = task_of(b, &w, &mask);
     t.stat = l->stat;
     t.tokens = l->tokens;
     t.format = ONE_OF(formats);
     t.library = true;
     int matched = 0;
-    for (int i = 0; i < sparta_implement_count(); i++) {
-        const sparta_implement *im = sparta_implement_row(i);
-        for (t.setting = 0; t.setting < sparta_implement_settings(im); t.setting++) {
+    for (int i = 0; i < sp_implement_count(); i++) {
+        const sp_implement *im = sp_implement_row(i);
+        for (t.setting = 0; t.setting < sp_implement_settings(im); t.setting++) {
             if (!im->match(&t)) continue;
             matched++;
             assert_true(!im->format || im->cost(&t) > 0);
@@ -211,7 +209,7 @@ static void try_layer(const layer *l)
     assert_true(
         matched >=
         4); /* dense4, onednn and, when asked for a format, walk take every one, the builtin everything */
-    sparta_mask_free(cx, &mask);
+    sp_mask_free(cx, &mask);
     bed_free(b);
 }
 
@@ -266,10 +264,10 @@ static void linear_on_infinite_inputs(void **state)
         float *x = b->in[0].data, *w = b->in[1].data;
         for (int n = 0; n < 8; n++) w[n * 8 + 3] = n < 4 ? 0 : 1; /* column 3: absent in the first strip */
         x[5 * 8 + 3] = INFINITY, x[6 * 8 + 3] = NAN;
-        sparta_mask mask;
-        sparta_task t = task_of(b, &b->in[1], &mask);
-        const sparta_implement *im = sparse ? &sparta_implement_strip4 : &sparta_implement_dense4;
-        sparta_packed packed = packed_for(im, &t, &b->in[1]);
+        sp_mask mask;
+        sp_task t = task_of(b, &b->in[1], &mask);
+        const sp_implement *im = sparse ? &sp_implement_strip4 : &sp_implement_dense4;
+        sp_packed packed = packed_for(im, &t, &b->in[1]);
         assert_true(im->match(&t));
         t.strict = true;
         assert_int_equal(im->match(&t), !sparse);
@@ -280,8 +278,8 @@ static void linear_on_infinite_inputs(void **state)
             assert_int_equal(isfinite(y[6 * 8 + n]), sparse && n < 4);
             if (n >= 4) assert_true(isinf(y[5 * 8 + n]) && isnan(y[6 * 8 + n]));
         }
-        sparta_packed_free(cx, &packed);
-        sparta_mask_free(cx, &mask);
+        sp_packed_free(cx, &packed);
+        sp_mask_free(cx, &mask);
         bed_free(b);
     }
 }
@@ -291,8 +289,8 @@ static void linear_on_infinite_inputs(void **state)
 /* What the error of a token's row is measured against. */
 static float *norm_sizes(bed *b, const float *x, double eps)
 {
-    const int64_t n = sparta_panel_features(&b->out), tokens = sparta_panel_tokens(&b->out);
-    float *size = sparta_arena_array(b->arena, (size_t)(n * tokens) + 1, sizeof(float));
+    const int64_t n = sp_panel_features(&b->out), tokens = sp_panel_tokens(&b->out);
+    float *size = sp_arena_array(b->arena, (size_t)(n * tokens) + 1, sizeof(float));
     assert_non_null(size);
     for (int64_t t = 0; t < tokens; t++) {
         double mean = 0, variance = 0;
@@ -321,18 +319,18 @@ static void norm_agrees_with_the_reference(void **state)
         if (below(2)) bed_input(b, true, SPARTA_F32, DIMS(n));
         bed_node(b, "LayerNormalization", "axis=-1, epsilon=1e-05", DIMS(tokens, n));
         reference(b);
-        const sparta_task t = task_of(b, NULL, NULL);
-        assert_true(sparta_implement_norm.match(&t));
+        const sp_task t = task_of(b, NULL, NULL);
+        assert_true(sp_implement_norm.match(&t));
         const float *size = norm_sizes(b, x, 1e-5);
         EACH_TARGET(target)
         {
             how h = {.kernel = "norm", .parts = 1};
-            if (!entry_of((sparta_target)target, "norm", "", &h.entry)) continue;
+            if (!entry_of((sp_target)target, "norm", "", &h.entry)) continue;
             const float *y = run_kernel(b, &h);
-            close_enough(b, y, size, 4e-6, 1e-7, sparta_target_name((sparta_target)target));
+            close_enough(b, y, size, 4e-6, 1e-7, sp_target_name((sp_target)target));
             h.parts = 2 + (int)below(3);
             same_bits(b, y, run_kernel(b, &h), "parts of norm");
-            ran[row_of(&sparta_implement_norm)][target]++;
+            ran[row_of(&sp_implement_norm)][target]++;
             cases += 2;
         }
         bed_free(b);
@@ -354,11 +352,11 @@ static void try_statistics(const layer *l, double mean)
     reference(after);
     const float *size = norm_sizes(after, x, 1e-5);
     const sparta_tensor w = weight_of(b, l);
-    sparta_mask mask;
-    sparta_task t = task_of(b, &w, &mask);
-    const sparta_implement *im = below(2) ? &sparta_implement_strip4 : &sparta_implement_pairs;
+    sp_mask mask;
+    sp_task t = task_of(b, &w, &mask);
+    const sp_implement *im = below(2) ? &sp_implement_strip4 : &sp_implement_pairs;
     t.stat = true;
-    sparta_packed packed = packed_for(im, &t, &w);
+    sp_packed packed = packed_for(im, &t, &w);
     char parameters[96];
     parameters_of(im, &t, parameters, sizeof parameters);
     EACH_TARGET(target) for (int parts = 1; parts <= 4; parts++)
@@ -366,17 +364,16 @@ static void try_statistics(const layer *l, double mean)
         const lain y = lay(b, &b->out, parts);
         how h = {.kernel = im->kernel, .packed = &packed, .parts = parts, .stat = true, .y = &y};
         how g = {.kernel = "norm", .parts = parts, .stat = true, .x = &y};
-        if (!entry_of((sparta_target)target, im->kernel, parameters, &h.entry) ||
-            !entry_of((sparta_target)target, "norm", "", &g.entry))
+        if (!entry_of((sp_target)target, im->kernel, parameters, &h.entry) ||
+            !entry_of((sp_target)target, "norm", "", &g.entry))
             break;
         run_kernel(b, &h);
         /* The product's own error, seen through the normalisation, comes on top. */
-        close_enough(after, run_kernel(after, &g), size, 2e-5, 1e-6,
-                     sparta_target_name((sparta_target)target));
+        close_enough(after, run_kernel(after, &g), size, 2e-5, 1e-6, sp_target_name((sp_target)target));
         cases++;
     }
-    sparta_packed_free(cx, &packed);
-    sparta_mask_free(cx, &mask);
+    sp_packed_free(cx, &packed);
+    sp_mask_free(cx, &mask);
     bed_free(after);
     bed_free(b);
 }
@@ -420,19 +417,19 @@ static void norm_keeps_tokens_apart(void **state)
     bed_input(after, false, SPARTA_F32, b->out.rank, b->out.dim);
     bed_input(after, true, SPARTA_F32, DIMS(64));
     bed_node(after, "LayerNormalization", "", b->out.rank, b->out.dim);
-    sparta_mask mask;
-    sparta_task t = task_of(b, &b->in[1], &mask);
+    sp_mask mask;
+    sp_task t = task_of(b, &b->in[1], &mask);
     t.stat = true;
-    sparta_packed packed = packed_for(&sparta_implement_dense4, &t, &b->in[1]);
+    sp_packed packed = packed_for(&sp_implement_dense4, &t, &b->in[1]);
     char parameters[96];
-    parameters_of(&sparta_implement_dense4, &t, parameters, sizeof parameters);
+    parameters_of(&sp_implement_dense4, &t, parameters, sizeof parameters);
     EACH_TARGET(target)
     {
         const lain y = lay(b, &b->out, 1), z = lay(b, &b->out, 1);
         how h = {.kernel = "linear", .packed = &packed, .parts = 1, .stat = true, .y = &y},
             g = {.kernel = "norm", .parts = 1, .stat = true, .x = &y};
-        if (!entry_of((sparta_target)target, "linear", parameters, &h.entry) ||
-            !entry_of((sparta_target)target, "norm", "", &g.entry))
+        if (!entry_of((sp_target)target, "linear", parameters, &h.entry) ||
+            !entry_of((sp_target)target, "norm", "", &g.entry))
             continue;
         float *x = b->in[0].data;
         for (int i = 0; i < 32; i++) x[21 * 32 + i] = 1;
@@ -450,8 +447,8 @@ static void norm_keeps_tokens_apart(void **state)
                          (double)before[i]);
         }
     }
-    sparta_packed_free(cx, &packed);
-    sparta_mask_free(cx, &mask);
+    sp_packed_free(cx, &packed);
+    sp_mask_free(cx, &mask);
     bed_free(after);
     bed_free(b);
 }
@@ -459,18 +456,18 @@ static void norm_keeps_tokens_apart(void **state)
 /* ------------------------------------------------------------------ map, embed, pack and unpack */
 
 /* Run `kernel` on every target in one part and in several: the same bits, and close to the reference. */
-static void try_kernel(bed *b, const char *kernel, const sparta_implement *im, double absolute)
+static void try_kernel(bed *b, const char *kernel, const sp_implement *im, double absolute)
 {
     if (im) {
-        const sparta_task t = task_of(b, NULL, NULL);
+        const sp_task t = task_of(b, NULL, NULL);
         assert_true(im->match(&t) && !im->cost && !strcmp(im->kernel, kernel));
     }
     EACH_TARGET(target)
     {
         how h = {.kernel = kernel, .parts = 1};
-        if (!entry_of((sparta_target)target, kernel, "", &h.entry)) continue;
+        if (!entry_of((sp_target)target, kernel, "", &h.entry)) continue;
         const float *y = run_kernel(b, &h);
-        close_enough(b, y, NULL, absolute, absolute, sparta_target_name((sparta_target)target));
+        close_enough(b, y, NULL, absolute, absolute, sp_target_name((sp_target)target));
         for (h.parts = 2; h.parts <= 4; h.parts++) same_bits(b, y, run_kernel(b, &h), kernel);
         if (im) ran[row_of(im)][target]++;
         cases += 4;
@@ -492,12 +489,12 @@ static void map_agrees_with_the_reference(void **state)
                {"Gelu", "approximate=\"tanh\"", 1}};
     for (int i = 0; i < 200 / FEWER; i++) {
         const int64_t n = ONE_OF(outputs), tokens = ONE_OF(token_counts);
-        const size_t op = (size_t)i % SPARTA_COUNT(ops);
+        const size_t op = (size_t)i % SP_COUNT(ops);
         bed *b = bed_make();
         for (int j = 0; j < ops[op].n; j++) bed_input(b, false, SPARTA_F32, DIMS(tokens, n));
         bed_node(b, ops[op].op, ops[op].attrs, DIMS(tokens, n));
         reference(b);
-        try_kernel(b, "map", &sparta_implement_map, op < 2 ? 0 : 4e-7); /* Add and Relu: to the bit */
+        try_kernel(b, "map", &sp_implement_map, op < 2 ? 0 : 4e-7); /* Add and Relu: to the bit */
     }
 }
 
@@ -515,7 +512,7 @@ static bed *embed_bed(int tables, int64_t batch, int64_t sequence, int64_t n)
                              : shape == 2 ? bed_input(b, false, dtype, DIMS(sequence))
                                           : bed_input(b, false, dtype, DIMS(batch, 1));
         for (int64_t j = 0; j < sparta_tensor_elements(ids); j++)
-            sparta_element_set_int(dtype, ids->data, j, below(2 * rows) - rows); /* half of them negative */
+            sp_element_set_int(dtype, ids->data, j, below(2 * rows) - rows); /* half of them negative */
     }
     bed_node(b, "sparta::Embed", "", DIMS(batch, sequence, n));
     reference(b);
@@ -528,7 +525,7 @@ static void embed_agrees_with_the_reference(void **state)
     static const int64_t sequences[] = {1, 7, 16, 17, 63, 64, 65, 128};
     for (int i = 0; i < 200 / FEWER; i++)
         try_kernel(embed_bed(1 + (int)below(4), 1 + below(4), ONE_OF(sequences), ONE_OF(outputs)), "embed",
-                   &sparta_implement_embed, 4e-7);
+                   &sp_implement_embed, 4e-7);
 }
 
 /* More in implement_interact_test.c. */
@@ -543,7 +540,7 @@ static void interact_agrees_with_the_reference(void **state)
         for (int64_t j = 0; j < n - 1; j++) pair[2 * j] = j + 1, pair[2 * j + 1] = j;
         bed_node(b, "sparta::Interact", "keep=1", DIMS(tokens, dim + n - 1));
         reference(b);
-        try_kernel(b, "interact", &sparta_implement_interact, 2e-6);
+        try_kernel(b, "interact", &sp_implement_interact, 2e-6);
     }
 }
 
@@ -562,9 +559,9 @@ static void pack_and_unpack_move_every_element(void **state)
 
 /* ------------------------------------------------------------------ what rows take and what they leave */
 
-static bool matches(const sparta_implement *im, bed *b)
+static bool matches(const sp_implement *im, bed *b)
 {
-    const sparta_task t = task_of(b, NULL, NULL);
+    const sp_task t = task_of(b, NULL, NULL);
     const bool m = im->match(&t);
     bed_free(b);
     return m;
@@ -577,40 +574,40 @@ static void rows_leave_what_they_cannot_do(void **state)
     bed_input(b, false, SPARTA_F32, DIMS(3, 8));
     bed_input(b, true, SPARTA_F32, DIMS(1));
     bed_node(b, "LayerNormalization", "axis=-1", DIMS(3, 8));
-    assert_false(matches(&sparta_implement_norm, b));
+    assert_false(matches(&sp_implement_norm, b));
     b = bed_make(); /* over two axes */
     bed_input(b, false, SPARTA_F32, DIMS(3, 4, 8));
     bed_input(b, true, SPARTA_F32, DIMS(4, 8));
     bed_node(b, "LayerNormalization", "axis=1", DIMS(3, 4, 8));
-    assert_false(matches(&sparta_implement_norm, b));
+    assert_false(matches(&sp_implement_norm, b));
     b = bed_make(); /* a gain that is computed */
     bed_input(b, false, SPARTA_F32, DIMS(3, 8));
     bed_input(b, false, SPARTA_F32, DIMS(8));
     bed_node(b, "LayerNormalization", "axis=-1", DIMS(3, 8));
-    assert_false(matches(&sparta_implement_norm, b));
+    assert_false(matches(&sp_implement_norm, b));
     b = bed_make(); /* shapes that broadcast */
     bed_input(b, false, SPARTA_F32, DIMS(3, 8));
     bed_input(b, false, SPARTA_F32, DIMS(1, 8));
     bed_node(b, "Add", "", DIMS(3, 8));
-    assert_false(matches(&sparta_implement_map, b));
+    assert_false(matches(&sp_implement_map, b));
     b = bed_make(); /* a table that is computed */
     bed_input(b, false, SPARTA_F32, DIMS(3, 8));
     bed_input(b, false, SPARTA_I64, DIMS(2, 5));
     bed_node(b, "sparta::Embed", "", DIMS(2, 5, 8));
-    assert_false(matches(&sparta_implement_embed, b));
+    assert_false(matches(&sp_implement_embed, b));
     b = bed_make(); /* a table without its ids */
     bed_input(b, true, SPARTA_F32, DIMS(3, 8));
     bed_input(b, false, SPARTA_I64, DIMS(2, 5));
     bed_input(b, true, SPARTA_F32, DIMS(3, 8));
     bed_node(b, "sparta::Embed", "", DIMS(2, 5, 8));
-    assert_false(matches(&sparta_implement_embed, b));
+    assert_false(matches(&sp_implement_embed, b));
     b = bed_make(); /* no mask: the weight is no constant */
     bed_input(b, false, SPARTA_F32, DIMS(3, 8));
     bed_input(b, false, SPARTA_F32, DIMS(4, 8));
     bed_node(b, "sparta::Linear", "transposed=1", DIMS(3, 4));
-    const sparta_task t = task_of(b, NULL, NULL);
-    assert_false(sparta_implement_strip4.match(&t) || sparta_implement_dense4.match(&t));
-    assert_true(matches(&sparta_implement_builtin, b));
+    const sp_task t = task_of(b, NULL, NULL);
+    assert_false(sp_implement_strip4.match(&t) || sp_implement_dense4.match(&t));
+    assert_true(matches(&sp_implement_builtin, b));
 }
 
 static void a_dense_weight_is_not_for_strip4(void **state)
@@ -618,53 +615,51 @@ static void a_dense_weight_is_not_for_strip4(void **state)
     (void)state;
     const layer l = {.n = 8, .k = 8, .tokens = 2, .pattern = DENSE, .transposed = true};
     bed *b = linear_bed(&l);
-    sparta_mask mask;
-    sparta_task t = task_of(b, &b->in[1], &mask);
-    assert_false(sparta_implement_strip4.match(&t));
-    assert_true(sparta_implement_dense4.match(&t));
-    sparta_mask_free(cx, &mask);
+    sp_mask mask;
+    sp_task t = task_of(b, &b->in[1], &mask);
+    assert_false(sp_implement_strip4.match(&t));
+    assert_true(sp_implement_dense4.match(&t));
+    sp_mask_free(cx, &mask);
     bed_free(b);
 }
 
 static void texts_say_where_they_came_from(void **state)
 {
     (void)state;
-    sparta_text t;
-    sparta_text_init(&t, cx);
-    ok(sparta_implement_text("linear", "FORM=1  ACT=2 ", SPARTA_TARGET_AVX512, &t));
-    assert_non_null(strstr(sparta_text_str(&t), "/* sparta " SPARTA_VERSION
-                                                ": kernel linear, target avx512, FORM=1  ACT=2  */\n"));
-    assert_non_null(strstr(sparta_text_str(&t), "\n#define FORM 1\n#define ACT 2\n/* The contract"));
-    assert_null(strstr(sparta_text_str(&t), "#include"));
-    sparta_text_free(&t);
-    fails(SPARTA_E_INTERNAL, "'nothing'", sparta_implement_text("nothing", "", SPARTA_TARGET_PORTABLE, &t));
-    sparta_text_free(&t);
-    for (int i = 0; i < sparta_implement_count(); i++) {
-        const sparta_implement *im = sparta_implement_row(i);
-        assert_ptr_equal(sparta_implement_find(im->name), im);
-        if (im->kernel) assert_non_null(sparta_panel_find(im->kernel));
+    sp_text t;
+    sp_text_init(&t, cx);
+    ok(sp_implement_text("linear", "FORM=1  ACT=2 ", SP_TARGET_AVX512, &t));
+    assert_non_null(strstr(sp_text_str(&t), "/* sparta " SPARTA_VERSION
+                                            ": kernel linear, target avx512, FORM=1  ACT=2  */\n"));
+    assert_non_null(strstr(sp_text_str(&t), "\n#define FORM 1\n#define ACT 2\n/* The contract"));
+    assert_null(strstr(sp_text_str(&t), "#include"));
+    sp_text_free(&t);
+    fails(SPARTA_E_INTERNAL, "'nothing'", sp_implement_text("nothing", "", SP_TARGET_PORTABLE, &t));
+    sp_text_free(&t);
+    for (int i = 0; i < sp_implement_count(); i++) {
+        const sp_implement *im = sp_implement_row(i);
+        assert_ptr_equal(sp_implement_find(im->name), im);
+        if (im->kernel) assert_non_null(sp_panel_find(im->kernel));
     }
-    assert_null(sparta_implement_find("strip"));
-    assert_ptr_equal(sparta_implement_row(sparta_implement_count() - 1), &sparta_implement_builtin);
+    assert_null(sp_implement_find("strip"));
+    assert_ptr_equal(sp_implement_row(sp_implement_count() - 1), &sp_implement_builtin);
 }
 
 /* Last: a row that nobody tried is a hole in this file. */
 static void every_row_ran_on_every_target(void **state)
 {
     (void)state;
-    EACH_TARGET(target) for (int i = 0; i < sparta_implement_count(); i++)
+    EACH_TARGET(target) for (int i = 0; i < sp_implement_count(); i++)
     {
-        const sparta_implement *im = sparta_implement_row(i);
-        if (!im->kernel || im == &sparta_implement_attention ||
-            (im->rows && target != SPARTA_TARGET_PORTABLE) ||
-            (target != SPARTA_TARGET_PORTABLE && no_compiler))
+        const sp_implement *im = sp_implement_row(i);
+        if (!im->kernel || im == &sp_implement_attention || (im->rows && target != SP_TARGET_PORTABLE) ||
+            (target != SP_TARGET_PORTABLE && no_compiler))
             continue;
-        if (!ran[i][target])
-            fail_msg("%s never ran on %s", im->name, sparta_target_name((sparta_target)target));
+        if (!ran[i][target]) fail_msg("%s never ran on %s", im->name, sp_target_name((sp_target)target));
     }
-    if (!sparta_library_version())
+    if (!sp_library_version())
         print_message("oneDNN is %s: only the product that takes its place is tested\n",
-                      sparta_library_problem());
+                      sp_library_problem());
     print_message("implement_table_test: %ld cases\n", cases);
 }
 

@@ -22,7 +22,7 @@ static inline int setup(void **state)
 static inline int teardown(void **state)
 {
     (void)state;
-    size_t left = sparta_ctx_memory(cx);
+    size_t left = sp_ctx_memory(cx);
     sparta_ctx_free(cx);
     return left ? -1 : 0; /* a leak fails the test */
 }
@@ -45,10 +45,10 @@ static inline void said(const char *words)
  * sanitizer. */
 static inline void refused(bytes m, sparta_status status, const char *words)
 {
-    sparta_model *model = NULL;
+    sp_model *model = NULL;
     uint8_t *exact = malloc(m.size ? m.size : 1);
     memcpy(exact, m.data, m.size);
-    sparta_status got = sparta_model_parse(cx, exact, m.size, NULL, &model);
+    sparta_status got = sp_model_parse(cx, exact, m.size, NULL, &model);
     if (got != status) print_error("%s (%s)\n", sparta_status_name(got), sparta_message(cx));
     assert_int_equal(got, status);
     assert_null(model);
@@ -60,15 +60,15 @@ static inline void refused(bytes m, sparta_status status, const char *words)
 /* The text of the graph that the model becomes; `m` is used up. */
 static inline void becomes(bytes m, const char *expected)
 {
-    sparta_model *model = NULL;
-    sparta_text t;
-    ok(sparta_model_parse(cx, m.data, m.size, NULL, &model));
-    sparta_text_init(&t, cx);
-    sparta_graph_print(model->graph, &t);
+    sp_model *model = NULL;
+    sp_text t;
+    ok(sp_model_parse(cx, m.data, m.size, NULL, &model));
+    sp_text_init(&t, cx);
+    sp_graph_print(model->graph, &t);
     assert_int_equal(t.status, SPARTA_OK);
-    assert_string_equal(sparta_text_str(&t), expected);
-    sparta_text_free(&t);
-    sparta_model_close(model);
+    assert_string_equal(sp_text_str(&t), expected);
+    sp_text_free(&t);
+    sp_model_close(model);
     free(m.data);
 }
 

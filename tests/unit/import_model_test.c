@@ -24,15 +24,15 @@ static void sample(void **state)
 {
     (void)state;
     bytes m = model_of(12, sample_graph());
-    sparta_model *model = NULL;
-    ok(sparta_model_parse(cx, m.data, m.size, NULL, &model));
+    sp_model *model = NULL;
+    ok(sp_model_parse(cx, m.data, m.size, NULL, &model));
     assert_int_equal(model->opset, 12);
     assert_int_equal(model->parameters, 15);
     assert_int_equal(model->graph->n_inputs, 1);
-    assert_string_equal(sparta_graph_find(model->graph, "w")->origin, "w");
-    assert_null(sparta_graph_find(model->graph, "c")->origin);
-    sparta_model_close(model);
-    sparta_model_close(NULL);
+    assert_string_equal(sp_graph_find(model->graph, "w")->origin, "w");
+    assert_null(sp_graph_find(model->graph, "c")->origin);
+    sp_model_close(model);
+    sp_model_close(NULL);
     becomes(m, "graph \"sample\"\n"
                "input  x: f32[batch,4]\n"
                "const  w: f32[4,3] = [1.0,2.0,3.0,4.0,5.0,6.0,7.0,8.0,9.0,10.0,11.0,12.0] @\"w\"\n"
@@ -67,7 +67,7 @@ static void old_axes(void **state)
     static const char *const ops[] = {"Squeeze",         "ReduceMean",   "ReduceSum",      "ReduceMax",
                                       "ReduceMin",       "ReduceProd",   "ReduceL1",       "ReduceL2",
                                       "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp"};
-    for (size_t i = 0; i < SPARTA_COUNT(ops); i++) {
+    for (size_t i = 0; i < SP_COUNT(ops); i++) {
         char text[300];
         snprintf(text, sizeof text,
                  HEAD "const  %%0: i64[2] = [1,-1]\nnode   y: ? = %s(x, %%0) \"y\"\noutput y\n", ops[i]);
@@ -182,19 +182,19 @@ static void dims(void **state)
     put_piece(&g, GRAPH_INPUT, info("s", 9, ""));
     put_piece(&g, GRAPH_OUTPUT, info("s", 9, NULL));
     bytes m = model_of(17, g);
-    sparta_model *model = NULL;
-    ok(sparta_model_parse(cx, m.data, m.size, NULL, &model));
-    const sparta_dims *ids = &model->graph->input[0]->dims, *b = &model->graph->input[1]->dims;
+    sp_model *model = NULL;
+    ok(sp_model_parse(cx, m.data, m.size, NULL, &model));
+    const sp_dims *ids = &model->graph->input[0]->dims, *b = &model->graph->input[1]->dims;
     assert_int_equal(model->graph->input[2]->dims.rank, 0);
-    assert_true(sparta_expr_equal(ids->dim[0], b->dim[0])); /* one name is one symbol */
-    assert_false(sparta_expr_equal(
-        ids->dim[0], ids->dim[1])); /* two names are two, even if they look alike when mangled */
-    assert_false(sparta_expr_equal(ids->dim[2], b->dim[1])); /* and a name is not what we make up */
+    assert_true(sp_expr_equal(ids->dim[0], b->dim[0])); /* one name is one symbol */
+    assert_false(sp_expr_equal(ids->dim[0],
+                               ids->dim[1])); /* two names are two, even if they look alike when mangled */
+    assert_false(sp_expr_equal(ids->dim[2], b->dim[1])); /* and a name is not what we make up */
     const char *name;
-    assert_true(sparta_expr_is_symbol(b->dim[2], &name));
+    assert_true(sp_expr_is_symbol(b->dim[2], &name));
     assert_string_equal(name, "b_2");
-    assert_true(sparta_expr_is(ids->dim[3], 0));
-    sparta_model_close(model);
+    assert_true(sp_expr_is(ids->dim[3], 0));
+    sp_model_close(model);
     free(m.data);
 }
 
@@ -208,14 +208,14 @@ static void anonymous_dims(void **state)
     put_piece(&g, GRAPH_INPUT, info("serving:/ids.0", 7, "-7"));
     put_piece(&g, GRAPH_OUTPUT, info("x", 7, NULL));
     bytes m = model_of(17, g);
-    sparta_model *model = NULL;
-    ok(sparta_model_parse(cx, m.data, m.size, NULL, &model));
+    sp_model *model = NULL;
+    ok(sp_model_parse(cx, m.data, m.size, NULL, &model));
     for (int i = 0; i < 5; i++) {
         const char *name;
-        assert_true(sparta_expr_is_symbol(model->graph->input[i / 4]->dims.dim[i % 4], &name));
+        assert_true(sp_expr_is_symbol(model->graph->input[i / 4]->dims.dim[i % 4], &name));
         assert_string_equal(name, want[i]);
     }
-    sparta_model_close(model);
+    sp_model_close(model);
     free(m.data);
 }
 
@@ -352,11 +352,11 @@ static sparta_status try(const uint8_t *data, size_t n)
 {
     uint8_t *exact = malloc(n ? n : 1);
     memcpy(exact, data, n);
-    sparta_model *m = NULL;
-    sparta_status status = sparta_model_parse(cx, exact, n, NULL, &m);
-    if (status == SPARTA_OK) ok(sparta_graph_verify(m->graph));
+    sp_model *m = NULL;
+    sparta_status status = sp_model_parse(cx, exact, n, NULL, &m);
+    if (status == SPARTA_OK) ok(sp_graph_verify(m->graph));
     assert_int_not_equal(status, SPARTA_E_INTERNAL);
-    sparta_model_close(m);
+    sp_model_close(m);
     free(exact);
     return status;
 }
@@ -378,7 +378,7 @@ static void mutated(void **state)
     int lived = 0, died = 0;
     for (size_t at = 0; at < m.size; at++) { /* every byte, a few values */
         static const uint8_t flips[] = {1, 2, 4, 8, 16, 32, 64, 128, 255};
-        for (size_t k = 0; k < SPARTA_COUNT(flips); k++) {
+        for (size_t k = 0; k < SP_COUNT(flips); k++) {
             memcpy(copy, m.data, m.size);
             copy[at] ^= flips[k];
             if (try(copy, m.size))
@@ -387,10 +387,10 @@ static void mutated(void **state)
                 lived++;
         }
     }
-    sparta_rng rng = sparta_rng_seed(3);
+    sp_rng rng = sp_rng_seed(3);
     for (int i = 0; i < 20000; i++) {
         memcpy(copy, m.data, m.size);
-        for (int k = 0; k < 3; k++) copy[sparta_rng_next(&rng) % m.size] = (uint8_t)sparta_rng_next(&rng);
+        for (int k = 0; k < 3; k++) copy[sp_rng_next(&rng) % m.size] = (uint8_t)sp_rng_next(&rng);
         if (try(copy, m.size))
             died++;
         else
@@ -405,19 +405,19 @@ static void out_of_memory(void **state)
 {
     (void)state;
     bytes m = model_of(12, sample_graph());
-    sparta_model *model = NULL;
+    sp_model *model = NULL;
     for (uint64_t nth = 1;; nth++) {
-        sparta_ctx_fail_alloc(cx, nth, nth % 2);
-        sparta_status status = sparta_model_parse(cx, m.data, m.size, NULL, &model);
-        sparta_ctx_fail_alloc(cx, 0, false);
+        sp_ctx_fail_alloc(cx, nth, nth % 2);
+        sparta_status status = sp_model_parse(cx, m.data, m.size, NULL, &model);
+        sp_ctx_fail_alloc(cx, 0, false);
         if (status == SPARTA_OK) {
             assert_true(nth > 30);
             break;
         }
         assert_int_equal(status, SPARTA_E_MEMORY);
-        assert_int_equal(sparta_ctx_memory(cx), 0);
+        assert_int_equal(sp_ctx_memory(cx), 0);
     }
-    sparta_model_close(model);
+    sp_model_close(model);
     free(m.data);
 }
 

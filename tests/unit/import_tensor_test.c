@@ -8,7 +8,7 @@ static sparta_status read_one(bytes t, sparta_tensor *out)
 {
     uint8_t *exact = malloc(t.size ? t.size : 1);
     memcpy(exact, t.data, t.size);
-    sparta_status status = sparta_onnx_tensor(cx, exact, t.size, out);
+    sparta_status status = sp_onnx_tensor(cx, exact, t.size, out);
     free(exact);
     free(t.data);
     return status;
@@ -17,13 +17,12 @@ static sparta_status read_one(bytes t, sparta_tensor *out)
 static void tensor_refused(bytes t, sparta_status status, const char *words)
 {
     sparta_tensor out;
-    uint64_t before = sparta_ctx_memory_peak(cx);
+    uint64_t before = sp_ctx_memory_peak(cx);
     sparta_status got = read_one(t, &out);
     if (got != status) print_error("%s (%s)\n", sparta_status_name(got), sparta_message(cx));
     assert_int_equal(got, status);
     said(words);
-    assert_true(sparta_ctx_memory_peak(cx) <
-                before + 65536); /* refused before anything large was asked for */
+    assert_true(sp_ctx_memory_peak(cx) < before + 65536); /* refused before anything large was asked for */
 }
 
 static void reads(bytes t, sparta_dtype dtype, int64_t n, const void *expected)
@@ -33,7 +32,7 @@ static void reads(bytes t, sparta_dtype dtype, int64_t n, const void *expected)
     assert_int_equal(out.dtype, dtype);
     assert_int_equal(sparta_tensor_elements(&out), n);
     assert_memory_equal(out.data, expected, (size_t)n * sparta_dtype_size(dtype));
-    sparta_free(cx, out.data);
+    sp_free(cx, out.data);
 }
 
 static const int64_t two[] = {2};
@@ -221,21 +220,21 @@ static void remove_folder(void)
 {
     static const char *const names[] = {"w.bin",   "linked.bin", "hard.bin",  "soft.bin",
                                         "softsub", "pipe",       "sub/w.bin", "m.onnx"};
-    for (size_t i = 0; i < SPARTA_COUNT(names); i++) unlink(path_of(names[i]));
+    for (size_t i = 0; i < SP_COUNT(names); i++) unlink(path_of(names[i]));
     rmdir(path_of("sub"));
     rmdir(folder);
 }
 
-static sparta_status open_model(bytes m, sparta_model **out)
+static sparta_status open_model(bytes m, sp_model **out)
 {
     write_file("m.onnx", m.data, m.size);
     free(m.data);
-    return sparta_model_open(cx, path_of("m.onnx"), NULL, out);
+    return sp_model_open(cx, path_of("m.onnx"), NULL, out);
 }
 
 static void external_refused(bytes m, const char *words)
 {
-    sparta_model *model = NULL;
+    sp_model *model = NULL;
     sparta_status status = open_model(m, &model);
     if (!status || status == SPARTA_E_INTERNAL || status == SPARTA_E_MEMORY)
         print_error("%d %s\n", status, sparta_message(cx));
@@ -247,13 +246,13 @@ static void external_refused(bytes m, const char *words)
 
 static void external_reads(bytes m, float first, float second)
 {
-    sparta_model *model = NULL;
+    sp_model *model = NULL;
     ok(open_model(m, &model));
     const float *data = model->graph->output[0]->constant->data;
     assert_int_equal((uintptr_t)data % 4, 0);
     assert_true(data[0] == first && data[1] == second);
     assert_int_equal(model->n_external, 1);
-    sparta_model_close(model);
+    sp_model_close(model);
 }
 
 static void external(void **state)
@@ -300,17 +299,17 @@ static void misaligned(void **state)
     static const uint8_t odd[9] = {0, 0, 0, 0x80, 0x3f, 0, 0, 0, 0x40}; /* 1 and 2 from byte 1 on */
     write_file("sub/w.bin", odd, sizeof odd);
     external_reads(external_model("sub/w.bin", "1", NULL, NULL), 1, 2);
-    sparta_model *model = NULL;
+    sp_model *model = NULL;
     ok(open_model(external_model("w.bin", "4", NULL, NULL), &model));
     assert_ptr_equal(model->graph->output[0]->constant->data,
                      model->external[0].data + 4); /* aligned: not copied */
-    sparta_model_close(model);
-    sparta_import_options root = {path_of("sub")};
+    sp_model_close(model);
+    sp_import_options root = {path_of("sub")};
     char where[128];
     strcpy(where, root.external_data_root);
     root.external_data_root = where;
     write_file("sub/w.bin", (float[]){7, 8}, 8);
-    assert_int_equal(sparta_model_open(cx, path_of("m.onnx"), &root, &model), SPARTA_E_FORMAT);
+    assert_int_equal(sp_model_open(cx, path_of("m.onnx"), &root, &model), SPARTA_E_FORMAT);
     said("the file has 8"); /* it was the other folder's */
     remove_folder();
 }
@@ -318,9 +317,9 @@ static void misaligned(void **state)
 static void no_file(void **state)
 {
     (void)state;
-    sparta_model *model = NULL;
-    assert_int_equal(sparta_model_open(cx, "/nowhere/m.onnx", NULL, &model), SPARTA_E_IO);
-    assert_int_not_equal(sparta_model_open(cx, "/tmp", NULL, &model), SPARTA_OK);
+    sp_model *model = NULL;
+    assert_int_equal(sp_model_open(cx, "/nowhere/m.onnx", NULL, &model), SPARTA_E_IO);
+    assert_int_not_equal(sp_model_open(cx, "/tmp", NULL, &model), SPARTA_OK);
     assert_null(model);
 }
 
@@ -339,9 +338,9 @@ static void budget(void **state)
     put_piece(&g, GRAPH_INITIALIZER, t);
     put_piece(&g, GRAPH_OUTPUT, info("w", 9, NULL));
     bytes m = model_of(17, g);
-    sparta_model *model = NULL;
-    assert_int_equal(sparta_model_parse(small, m.data, m.size, NULL, &model), SPARTA_E_MEMORY);
-    assert_int_equal(sparta_ctx_memory(small), 0);
+    sp_model *model = NULL;
+    assert_int_equal(sp_model_parse(small, m.data, m.size, NULL, &model), SPARTA_E_MEMORY);
+    assert_int_equal(sp_ctx_memory(small), 0);
     sparta_ctx_free(small);
     free(m.data);
 }

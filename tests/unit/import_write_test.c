@@ -47,33 +47,33 @@ static sparta_status fetch(void *arg, const char *name, sparta_tensor *out)
     return SPARTA_OK;
 }
 
-static sparta_graph *parse(const char *text)
+static sp_graph *parse(const char *text)
 {
-    sparta_graph *g = NULL;
-    ok(sparta_graph_parse(cx, text, fetch, NULL, &g));
+    sp_graph *g = NULL;
+    ok(sp_graph_parse(cx, text, fetch, NULL, &g));
     return g;
 }
 
 /* Written and read back, the graph has this text; files in the folder are counted. */
 static void written(const char *text, uint64_t limit, const char *expected, int files)
 {
-    sparta_graph *g = parse(text);
-    ok(sparta_onnx_write_within(cx, g, path, limit));
-    sparta_graph_free(g);
-    sparta_model *m = NULL;
-    ok(sparta_model_open(cx, path, NULL, &m));
+    sp_graph *g = parse(text);
+    ok(sp_onnx_write_within(cx, g, path, limit));
+    sp_graph_free(g);
+    sp_model *m = NULL;
+    ok(sp_model_open(cx, path, NULL, &m));
     assert_int_equal(m->opset, 21);
-    sparta_text t;
-    sparta_text_init(&t, cx);
-    sparta_graph_print(m->graph, &t);
-    assert_string_equal(sparta_text_str(&t), expected);
+    sp_text t;
+    sp_text_init(&t, cx);
+    sp_graph_print(m->graph, &t);
+    assert_string_equal(sp_text_str(&t), expected);
     for (int i = 0; i < m->graph->n_values; i++) {
-        const sparta_value *v = m->graph->value[i];
+        const sp_value *v = m->graph->value[i];
         if (v->constant && v->dtype == SPARTA_F32 && sparta_tensor_elements(v->constant) == 2048)
             assert_memory_equal(v->constant->data, weights, sizeof weights);
     }
-    sparta_text_free(&t);
-    sparta_model_close(m);
+    sp_text_free(&t);
+    sp_model_close(m);
     assert_int_equal(sweep_folder(), files);
 }
 
@@ -137,7 +137,7 @@ static void linear(void **state)
             1);
 }
 
-static bool lies_in(const sparta_mapped *file, const void *data)
+static bool lies_in(const sp_mapped *file, const void *data)
 {
     const uint8_t *at = data;
     return at >= file->data && at < file->data + file->size;
@@ -156,11 +156,11 @@ static void in_place(void **state)
             "f32[32,64] @\"w\"\nconst  h: f16[1] = [1]\nconst  l: i64[4] = [1,2,3,4]\nnode   y: f32[n,64] = "
             "MatMul(x, w)\noutput y\noutput b\noutput h\noutput l\noutput %.*s\n",
             letters, "aaaaaaaaaaaaaaaaaaaa", letters, "aaaaaaaaaaaaaaaaaaaa");
-        sparta_graph *g = parse(text);
-        sparta_model *m = NULL;
-        ok(sparta_onnx_write(cx, g, path));
-        sparta_graph_free(g);
-        ok(sparta_model_open(cx, path, NULL, &m));
+        sp_graph *g = parse(text);
+        sp_model *m = NULL;
+        ok(sp_onnx_write(cx, g, path));
+        sp_graph_free(g);
+        ok(sp_model_open(cx, path, NULL, &m));
         int constants = 0;
         for (int i = 0; i < m->graph->n_values; i++)
             if (m->graph->value[i]->constant) {
@@ -168,25 +168,25 @@ static void in_place(void **state)
                 constants++;
             }
         assert_int_equal(constants, 5);
-        sparta_model_close(m);
+        sp_model_close(m);
     }
 }
 
 /* The opset is the lowest that has all that is there, and elements narrower than a byte come back as they were. */
 static void needs(const char *text, int opset, const char *constant)
 {
-    sparta_graph *g = parse(text);
-    ok(sparta_onnx_write(cx, g, path));
-    sparta_graph_free(g);
-    sparta_model *m = NULL;
-    ok(sparta_model_open(cx, path, NULL, &m));
+    sp_graph *g = parse(text);
+    ok(sp_onnx_write(cx, g, path));
+    sp_graph_free(g);
+    sp_model *m = NULL;
+    ok(sp_model_open(cx, path, NULL, &m));
     assert_int_equal(m->opset, opset);
-    sparta_text t;
-    sparta_text_init(&t, cx);
-    sparta_graph_print(m->graph, &t);
-    if (!strstr(sparta_text_str(&t), constant)) fail_msg("'%s' is not in\n%s", constant, sparta_text_str(&t));
-    sparta_text_free(&t);
-    sparta_model_close(m);
+    sp_text t;
+    sp_text_init(&t, cx);
+    sp_graph_print(m->graph, &t);
+    if (!strstr(sp_text_str(&t), constant)) fail_msg("'%s' is not in\n%s", constant, sp_text_str(&t));
+    sp_text_free(&t);
+    sp_model_close(m);
     assert_int_equal(sweep_folder(), 1);
 }
 
@@ -220,17 +220,17 @@ static void later_opsets(void **state)
     for (size_t i = 0; i < sizeof many; i++) many[i] = (uint8_t)(i * 7 & 15);
     for (int beside = 0; beside < 2; beside++) {
         sparta_tensor t = sparta_tensor_view(SPARTA_U4, 1, (int64_t[]){sizeof many}, many);
-        sparta_graph *g = NULL;
-        sparta_value *v = NULL;
-        sparta_model *m = NULL;
-        ok(sparta_graph_create(cx, "g", &g));
-        ok(sparta_graph_add_constant(g, "w", &t, false, &v));
-        ok(sparta_graph_add_output(g, v));
-        ok(sparta_onnx_write_within(cx, g, path, beside ? 0 : (uint64_t)2 << 30));
-        sparta_graph_free(g);
-        ok(sparta_model_open(cx, path, NULL, &m));
-        assert_memory_equal(sparta_graph_find(m->graph, "w")->constant->data, many, sizeof many);
-        sparta_model_close(m);
+        sp_graph *g = NULL;
+        sp_value *v = NULL;
+        sp_model *m = NULL;
+        ok(sp_graph_create(cx, "g", &g));
+        ok(sp_graph_add_constant(g, "w", &t, false, &v));
+        ok(sp_graph_add_output(g, v));
+        ok(sp_onnx_write_within(cx, g, path, beside ? 0 : (uint64_t)2 << 30));
+        sp_graph_free(g);
+        ok(sp_model_open(cx, path, NULL, &m));
+        assert_memory_equal(sp_graph_find(m->graph, "w")->constant->data, many, sizeof many);
+        sp_model_close(m);
         assert_int_equal(sweep_folder(), 1 + beside);
     }
 }
@@ -238,34 +238,34 @@ static void later_opsets(void **state)
 static void refused_graphs(void **state)
 {
     (void)state;
-    sparta_graph *g = parse("graph \"g\"\ninput  x: f32[1,2,8]\nnode   y: f32[1,2,8] = sparta::Attention(x, "
-                            "x, x) {heads=2} \"at\"\noutput y\n");
-    assert_int_equal(sparta_onnx_write(cx, g, path), SPARTA_E_UNSUPPORTED);
+    sp_graph *g = parse("graph \"g\"\ninput  x: f32[1,2,8]\nnode   y: f32[1,2,8] = sparta::Attention(x, "
+                        "x, x) {heads=2} \"at\"\noutput y\n");
+    assert_int_equal(sp_onnx_write(cx, g, path), SPARTA_E_UNSUPPORTED);
     said("Attention 'at'");
-    sparta_graph_free(g);
+    sp_graph_free(g);
     g = parse("graph \"g\"\ninput  x: f32[1]\nnode   y: ? = Relu(x)\noutput y\n");
-    assert_int_equal(sparta_onnx_write(cx, g, path), SPARTA_E_USAGE);
+    assert_int_equal(sp_onnx_write(cx, g, path), SPARTA_E_USAGE);
     said("'y'");
-    sparta_graph_free(g);
+    sp_graph_free(g);
     g = parse("graph \"g\"\ninput  x: f32[1]\noutput x\n");
-    assert_int_equal(sparta_onnx_write(cx, g, "/nowhere/at/all.onnx"), SPARTA_E_IO);
-    sparta_graph_free(g);
+    assert_int_equal(sp_onnx_write(cx, g, "/nowhere/at/all.onnx"), SPARTA_E_IO);
+    sp_graph_free(g);
     assert_int_equal(sweep_folder(), 0);
 }
 
 static void out_of_memory(void **state)
 {
     (void)state;
-    sparta_graph *g = parse(
+    sp_graph *g = parse(
         "graph \"g\"\ninput  x: f32[n,32]\nconst  w: f32[64,32] @\"w\"\n"
         "node   y: f32[n,64] = sparta::Linear(x, w) {transposed=1, activation=\"relu\"} \"L\"\noutput y\n");
-    size_t before = sparta_ctx_memory(cx);
+    size_t before = sp_ctx_memory(cx);
     for (int external = 0; external < 2; external++)
         for (uint64_t nth = 1;; nth++) {
-            sparta_ctx_fail_alloc(cx, nth, nth % 2);
-            sparta_status status = sparta_onnx_write_within(cx, g, path, external ? 0 : (uint64_t)2 << 30);
-            sparta_ctx_fail_alloc(cx, 0, false);
-            assert_int_equal(sparta_ctx_memory(cx), before);
+            sp_ctx_fail_alloc(cx, nth, nth % 2);
+            sparta_status status = sp_onnx_write_within(cx, g, path, external ? 0 : (uint64_t)2 << 30);
+            sp_ctx_fail_alloc(cx, 0, false);
+            assert_int_equal(sp_ctx_memory(cx), before);
             bool there = access(path, F_OK) == 0;
             int files = sweep_folder();
             if (status == SPARTA_OK) {
@@ -278,7 +278,7 @@ static void out_of_memory(void **state)
                 there); /* nothing half-written; complete weights without their model may be left behind */
             assert_true(files <= external);
         }
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 int main(void)

@@ -15,7 +15,7 @@ static void no_compiler(void **state)
     sparta_ctx *cx = context(p->cache, "");
     refused(cx, adds, "switched off");
     refused(cx, subs, "switched off");
-    assert_null(strchr(sparta_ctx_notes(cx), '\n')); /* one note */
+    assert_null(strchr(sp_ctx_notes(cx), '\n')); /* one note */
     sparta_ctx_free(cx);
     cx = context(p->cache, "cc");
     refused(cx, adds, "no absolute path");
@@ -32,13 +32,13 @@ static void failing_text(void **state)
 {
     place *p = *state;
     refused(p->cx, "int f(void) { return nonsense; }\n", "nonsense");
-    assert_int_equal(use(p->cx, adds, 8), SPARTA_JIT_COMPILED); /* the compiler is not given up */
+    assert_int_equal(use(p->cx, adds, 8), SP_JIT_COMPILED); /* the compiler is not given up */
     refused(p->cx,
             VISIBLE "int f(void) { extern int nowhere_to_be_found(void); return nowhere_to_be_found(); }\n",
             "nowhere_to_be_found");
     assert_int_equal(entries(p->cache, NULL, 0), 2);
     assert_int_equal(kernels(p, NULL, 0), 1); /* what does not load is not kept */
-    assert_int_equal(sparta_ctx_memory(p->cx), 0);
+    assert_int_equal(sp_ctx_memory(p->cx), 0);
 }
 
 static void failing_compilers(void **state)
@@ -58,12 +58,12 @@ static void failing_compilers(void **state)
         {"printf '\\033[31mred\\n'; exit 1", "?[31mred"},
         {"yes 'a line of many' | head -c 8000000; exit 3", "exit 3): a line of many"},
     };
-    for (size_t i = 0; i < SPARTA_COUNT(bad); i++) {
+    for (size_t i = 0; i < SP_COUNT(bad); i++) {
         char name[16];
         snprintf(name, sizeof name, "cc%zu", i);
         sparta_ctx *cx = with_script(p, name, bad[i].body);
         refused(cx, adds, bad[i].message);
-        assert_int_equal(sparta_ctx_memory(cx), 0);
+        assert_int_equal(sp_ctx_memory(cx), 0);
         sparta_ctx_free(cx);
     }
     assert_int_equal(kernels(p, NULL, 0), 0);
@@ -75,9 +75,9 @@ static void old_compilers_do_without_the_parameter(void **state)
     sparta_ctx *cx = with_script(p, "old",
                                  "case \"$*\" in *--param*) echo \"cc1: error: invalid --param name "
                                  "'avoid-fma-max-bits'\" >&2; exit 1 ;; esac\nexec /usr/bin/cc \"$@\"");
-    assert_int_equal(use(cx, adds, 8), SPARTA_JIT_COMPILED);
-    assert_int_equal(sparta_ctx_memory(cx), 0);
-    assert_string_equal(sparta_ctx_notes(cx), "");
+    assert_int_equal(use(cx, adds, 8), SP_JIT_COMPILED);
+    assert_int_equal(sp_ctx_memory(cx), 0);
+    assert_string_equal(sp_ctx_notes(cx), "");
     sparta_ctx_free(cx);
 }
 
@@ -94,15 +94,15 @@ static void hanging_compilers(void **state)
 {
     place *p = *state;
     char path[128];
-    double start = sparta_now();
+    double start = sp_now();
     setenv("SPARTA_CC_TIMEOUT", "1", 1);
     sparta_ctx *cx = with_script(p, "hangs", "sleep 100");
     refused(cx, adds, "took longer than 1 s");
-    double first = sparta_now() - start;
+    double first = sp_now() - start;
     assert_true(first >= 0.9 && first < 10);
-    start = sparta_now();
+    start = sp_now();
     refused(cx, subs, "hung before"); /* a model has many kernels: one wait is enough */
-    assert_true(sparta_now() - start < 0.5);
+    assert_true(sp_now() - start < 0.5);
     sparta_ctx_free(cx);
     snprintf(path, sizeof path, "%s/mute", p->root);
     write_script(path, "sleep 100");
@@ -111,7 +111,7 @@ static void hanging_compilers(void **state)
     refused(cx, adds, "hung before");
     sparta_ctx_free(cx);
     unsetenv("SPARTA_CC_TIMEOUT");
-    assert_int_equal(use(p->cx, adds, 8), SPARTA_JIT_COMPILED); /* another compiler is not to blame */
+    assert_int_equal(use(p->cx, adds, 8), SP_JIT_COMPILED); /* another compiler is not to blame */
 }
 
 /* The compiler sees a clean environment: nothing of ours steers it. */
@@ -144,11 +144,11 @@ static void compiler_is_part_of_the_key(void **state)
     const char *body = "exec /usr/bin/cc \"$@\"";
     if (access("/usr/bin/cc", X_OK)) skip();
     sparta_ctx *cx = with_script(p, "wrapped", body);
-    assert_int_equal(use(cx, adds, 8), SPARTA_JIT_COMPILED);
-    assert_int_equal(use(cx, adds, 8), SPARTA_JIT_CACHE);
+    assert_int_equal(use(cx, adds, 8), SP_JIT_COMPILED);
+    assert_int_equal(use(cx, adds, 8), SP_JIT_CACHE);
     sparta_ctx_free(cx);
     cx = with_script(p, "wrapped", "# upgraded\nexec /usr/bin/cc \"$@\"");
-    assert_int_equal(use(cx, adds, 8), SPARTA_JIT_COMPILED);
+    assert_int_equal(use(cx, adds, 8), SP_JIT_COMPILED);
     sparta_ctx_free(cx);
 }
 
@@ -163,16 +163,16 @@ static void cancelled_while_compiling(void **state)
 {
     place *p = *state;
     pthread_t thread;
-    const sparta_object *o = NULL;
+    const sp_object *o = NULL;
     sparta_ctx *cx = with_script(p, "slow", "sleep 100");
-    double start = sparta_now();
+    double start = sp_now();
     assert_int_equal(pthread_create(&thread, NULL, cancel_soon, cx), 0);
-    assert_int_equal(sparta_jit_get(cx, SPARTA_TARGET_PORTABLE, adds, &o, NULL), SPARTA_E_CANCELLED);
-    assert_true(sparta_now() - start < 20);
+    assert_int_equal(sp_jit_get(cx, SP_TARGET_PORTABLE, adds, &o, NULL), SPARTA_E_CANCELLED);
+    assert_true(sp_now() - start < 20);
     pthread_join(thread, NULL);
     assert_null(o);
-    assert_int_equal(sparta_ctx_memory(cx), 0);
-    assert_string_equal(sparta_ctx_notes(cx), "");
+    assert_int_equal(sp_ctx_memory(cx), 0);
+    assert_string_equal(sp_ctx_notes(cx), "");
     sparta_ctx_free(cx);
     assert_int_equal(entries(p->cache, NULL, 0) - (kernels(p, NULL, 0) >= 0), 1); /* key and kernels only */
 }
@@ -185,20 +185,20 @@ static void every_allocation_may_fail(void **state)
     use(p->cx, adds, 8);                      /* the version of the compiler is known from here on */
     for (int round = 0; round < 2; round++) { /* from the cache, then compiled */
         for (uint64_t n = 1; n < 100; n++) {
-            const sparta_object *o = NULL;
+            const sp_object *o = NULL;
             char command[128];
             snprintf(command, sizeof command, "rm -f %s/kernels/*", p->cache);
             if (round) assert_int_equal(system(command), 0);
-            sparta_ctx_fail_alloc(p->cx, n, false);
-            status = sparta_jit_get(p->cx, SPARTA_TARGET_PORTABLE, adds, &o, NULL);
-            sparta_ctx_fail_alloc(p->cx, 0, false);
+            sp_ctx_fail_alloc(p->cx, n, false);
+            status = sp_jit_get(p->cx, SP_TARGET_PORTABLE, adds, &o, NULL);
+            sp_ctx_fail_alloc(p->cx, 0, false);
             if (status) {
                 assert_int_equal(status, SPARTA_E_MEMORY);
                 assert_null(o);
                 failures++;
             }
-            sparta_jit_close(o);
-            assert_int_equal(sparta_ctx_memory(p->cx), 0);
+            sp_jit_close(o);
+            assert_int_equal(sp_ctx_memory(p->cx), 0);
         }
     }
     assert_int_equal(status, SPARTA_OK);
@@ -215,10 +215,10 @@ static void processes_compile_at_once(void **state)
     for (int i = 0; i < PROCESSES; i++) {
         if ((pid[i] = fork()) != 0) continue;
         sparta_ctx *cx = context(p->cache, NULL);
-        const sparta_object *o;
-        if (sparta_jit_get(cx, SPARTA_TARGET_PORTABLE, adds, &o, NULL)) _exit(1);
-        binary f = (binary)sparta_jit_symbol(o, "add");
-        _exit(f && f(5, 3) == 8 && !sparta_ctx_notes(cx)[0] ? 0 : 2);
+        const sp_object *o;
+        if (sp_jit_get(cx, SP_TARGET_PORTABLE, adds, &o, NULL)) _exit(1);
+        binary f = (binary)sp_jit_symbol(o, "add");
+        _exit(f && f(5, 3) == 8 && !sp_ctx_notes(cx)[0] ? 0 : 2);
     }
     for (int i = 0; i < PROCESSES; i++) {
         int status;
@@ -227,7 +227,7 @@ static void processes_compile_at_once(void **state)
     }
     assert_int_equal(kernels(p, NULL, 0), 1);
     assert_int_equal(entries(p->cache, NULL, 0), 2);
-    assert_int_equal(use(p->cx, adds, 8), SPARTA_JIT_CACHE);
+    assert_int_equal(use(p->cx, adds, 8), SP_JIT_CACHE);
 }
 
 /* Processes that are killed at any moment leave a cache that works. */
@@ -238,11 +238,11 @@ static void killed_processes_do_no_harm(void **state)
         pid_t pid = fork();
         if (pid == 0) {
             sparta_ctx *cx = context(p->cache, NULL);
-            const sparta_object *o;
+            const sp_object *o;
             for (int k = 0;; k++) {
                 char text[128];
                 snprintf(text, sizeof text, VISIBLE "int add(int a, int b) { return a + b + %d; }\n", k);
-                if (sparta_jit_get(cx, SPARTA_TARGET_PORTABLE, text, &o, NULL)) _exit(1);
+                if (sp_jit_get(cx, SP_TARGET_PORTABLE, text, &o, NULL)) _exit(1);
             }
         }
         usleep(1000 + 17000 * (unsigned)i);
@@ -251,7 +251,7 @@ static void killed_processes_do_no_harm(void **state)
     }
     use(p->cx, VISIBLE "int add(int a, int b) { return a + b + 0; }\n", 8);
     use(p->cx, VISIBLE "int add(int a, int b) { return a + b + 1; }\n", 9);
-    assert_null(strstr(sparta_ctx_notes(p->cx), "damaged"));
+    assert_null(strstr(sp_ctx_notes(p->cx), "damaged"));
 }
 
 typedef struct worker {
@@ -267,18 +267,17 @@ static void *hammer(void *arg)
     sparta_ctx *cx = sparta_ctx_create(&options);
     for (int i = 0; i < 60; i++) {
         int k = (i + w->seed) % 3;
-        const sparta_object *o, *same;
+        const sp_object *o, *same;
         char text[128];
         snprintf(text, sizeof text, VISIBLE "int add(int a, int b) { return a + %d * b; }\n", k);
-        if (sparta_jit_get(cx, SPARTA_TARGET_PORTABLE, text, &o, NULL) ||
-            sparta_jit_load(cx, o->bytes, o->size, &same)) {
+        if (sp_jit_get(cx, SP_TARGET_PORTABLE, text, &o, NULL) || sp_jit_load(cx, o->bytes, o->size, &same)) {
             w->wrong++;
             continue;
         }
-        binary f = (binary)sparta_jit_symbol(o, "add");
+        binary f = (binary)sp_jit_symbol(o, "add");
         w->wrong += o != same || f(100, 7) != 100 + 7 * k;
-        sparta_jit_close(same);
-        sparta_jit_close(o);
+        sp_jit_close(same);
+        sp_jit_close(o);
     }
     sparta_ctx_free(cx);
     return NULL;

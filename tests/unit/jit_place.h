@@ -1,6 +1,6 @@
 /* A folder, a cache and a context of its own for every test of jit, and what both of its files use. */
-#ifndef SPARTA_JIT_PLACE_H
-#define SPARTA_JIT_PLACE_H
+#ifndef SP_JIT_PLACE_H
+#define SP_JIT_PLACE_H
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -74,28 +74,28 @@ static inline int leave(void **state)
 }
 
 /* Compile (or find) and call; returns the rung. */
-static inline sparta_jit_rung use(sparta_ctx *cx, const char *text, int expected)
+static inline sp_jit_rung use(sparta_ctx *cx, const char *text, int expected)
 {
-    const sparta_object *o = NULL;
-    sparta_jit_rung rung = (sparta_jit_rung)-1;
-    sparta_status status = sparta_jit_get(cx, SPARTA_TARGET_PORTABLE, text, &o, &rung);
+    const sp_object *o = NULL;
+    sp_jit_rung rung = (sp_jit_rung)-1;
+    sparta_status status = sp_jit_get(cx, SP_TARGET_PORTABLE, text, &o, &rung);
     if (status) fail_msg("%s", sparta_message(cx));
-    binary f = (binary)sparta_jit_symbol(o, "add");
+    binary f = (binary)sp_jit_symbol(o, "add");
     assert_non_null(f);
     assert_int_equal(f(5, 3), expected);
-    sparta_jit_close(o);
+    sp_jit_close(o);
     return rung;
 }
 
 static inline void refused(sparta_ctx *cx, const char *text, const char *message)
 {
-    const sparta_object *o = (const sparta_object *)&o;
-    sparta_jit_rung rung = SPARTA_JIT_CACHE;
-    assert_int_equal(sparta_jit_get(cx, SPARTA_TARGET_PORTABLE, text, &o, &rung), SPARTA_E_COMPILER);
+    const sp_object *o = (const sp_object *)&o;
+    sp_jit_rung rung = SP_JIT_CACHE;
+    assert_int_equal(sp_jit_get(cx, SP_TARGET_PORTABLE, text, &o, &rung), SPARTA_E_COMPILER);
     if (!strstr(sparta_message(cx), message)) fail_msg("no '%s' in: %s", message, sparta_message(cx));
     assert_ptr_equal(o, &o); /* outputs are untouched */
-    assert_int_equal(rung, SPARTA_JIT_CACHE);
-    assert_non_null(strstr(sparta_ctx_notes(cx), "compiler:"));
+    assert_int_equal(rung, SP_JIT_CACHE);
+    assert_non_null(strstr(sp_ctx_notes(cx), "compiler:"));
 }
 
 /* The number of files in a folder; *last is the path of one of them. */

@@ -12,21 +12,21 @@
 enum { N = 64, K = 96 };
 
 static sparta_ctx *cx;
-static sparta_arena *arena;
+static sp_arena *arena;
 static float w[N * K];
 
 static int setup(void **state)
 {
     (void)state;
     cx = sparta_ctx_create(NULL);
-    arena = cx ? sparta_arena_create(cx) : NULL;
+    arena = cx ? sp_arena_create(cx) : NULL;
     return arena ? 0 : 1;
 }
 
 static int teardown(void **state)
 {
     (void)state;
-    sparta_arena_free(arena);
+    sp_arena_free(arena);
     sparta_ctx_free(cx);
     return 0;
 }
@@ -34,13 +34,13 @@ static int teardown(void **state)
 /* Blocks of n x m, one in four there. */
 static void blocks(int n, int m, uint64_t seed)
 {
-    sparta_rng r = sparta_rng_seed(seed);
+    sp_rng r = sp_rng_seed(seed);
     memset(w, 0, sizeof w);
     for (int i = 0; i < N; i += n)
         for (int k = 0; k < K; k += m) {
-            if (sparta_rng_uniform(&r) > 0.25) continue;
+            if (sp_rng_uniform(&r) > 0.25) continue;
             for (int a = 0; a < n; a++)
-                for (int b = 0; b < m; b++) w[(i + a) * K + k + b] = (float)(1 + sparta_rng_uniform(&r));
+                for (int b = 0; b < m; b++) w[(i + a) * K + k + b] = (float)(1 + sp_rng_uniform(&r));
         }
 }
 
@@ -49,15 +49,15 @@ static sparta_tensor weight(void)
     return sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){N, K}, w);
 }
 
-static sparta_advice advise(const sparta_tensor *t, sparta_advise_request r)
+static sp_advice advise(const sparta_tensor *t, sp_advise_request r)
 {
-    const sparta_packed p = sparta_packed_of_dense(t);
-    sparta_advice a = {0};
-    assert_int_equal(sparta_advise(cx, arena, &p, &r, &a), SPARTA_OK);
+    const sp_packed p = sp_packed_of_dense(t);
+    sp_advice a = {0};
+    assert_int_equal(sp_advise(cx, arena, &p, &r, &a), SPARTA_OK);
     return a;
 }
 
-static const sparta_advice_row *find(const sparta_advice *a, const char *format)
+static const sp_advice_row *find(const sp_advice *a, const char *format)
 {
     for (int i = 0; i < a->n; i++)
         if (!strcmp(a->row[i].format, format)) return &a->row[i];
@@ -65,19 +65,19 @@ static const sparta_advice_row *find(const sparta_advice *a, const char *format)
 }
 
 /* Rows by bytes, and their numbers those of pack itself. */
-static void check_rows(const sparta_advice *a, const sparta_tensor *t)
+static void check_rows(const sp_advice *a, const sparta_tensor *t)
 {
     assert_true(a->n > 0);
     for (int i = 0; i < a->n; i++) {
-        const sparta_advice_row *row = &a->row[i];
-        sparta_format_stats s;
+        const sp_advice_row *row = &a->row[i];
+        sp_format_stats s;
         assert_true(i == 0 || row->stats.bytes >= row[-1].stats.bytes);
-        assert_int_equal(sparta_format_measure(cx, &row->parsed, t, NULL, &s), SPARTA_OK);
+        assert_int_equal(sp_format_measure(cx, &row->parsed, t, NULL, &s), SPARTA_OK);
         assert_int_equal(s.bytes, row->stats.bytes);
         assert_int_equal(s.slots, row->stats.slots);
         assert_int_equal(row->stats.elements, a->elements);
         if (a->dense_bytes > 0) assert_true(fabs(row->share - (double)s.bytes / a->dense_bytes) < 1e-9);
-        for (int k = 0; k < i; k++) assert_false(sparta_format_equal(&row->parsed, &a->row[k].parsed));
+        for (int k = 0; k < i; k++) assert_false(sp_format_equal(&row->parsed, &a->row[k].parsed));
     }
 }
 
@@ -86,7 +86,7 @@ static void strips(void **state)
     (void)state;
     blocks(4, 1, 1);
     const sparta_tensor t = weight();
-    const sparta_advice a = advise(&t, (sparta_advise_request){0});
+    const sp_advice a = advise(&t, (sp_advise_request){0});
     check_rows(&a, &t);
     assert_true(a.looked);
     assert_string_equal(a.row[0].pattern, "4x1");
@@ -95,7 +95,7 @@ static void strips(void **state)
     assert_string_equal(find(&a, "rows(4)")->implement->name, "dense4");
     assert_string_equal(find(&a, "csr")->implement->name, "walk");
     static const char *const always[] = {"csr", "coo", "dcsr", "bitmap", "ell", "dia", "dense", "groups"};
-    for (size_t i = 0; i < SPARTA_COUNT(always); i++) assert_non_null(find(&a, always[i]));
+    for (size_t i = 0; i < SP_COUNT(always); i++) assert_non_null(find(&a, always[i]));
     for (int i = 0; i < a.n; i++) assert_string_not_equal(a.row[i].pattern, "2x1"); /* 4x1 says it */
 }
 
@@ -106,7 +106,7 @@ static void mixture(void **state)
     blocks(32, 32, 3);
     for (int i = 0; i < N; i += 3) w[i * K + (i * 37) % K] = 2;
     const sparta_tensor t = weight();
-    const sparta_advice a = advise(&t, (sparta_advise_request){0});
+    const sp_advice a = advise(&t, (sp_advise_request){0});
     check_rows(&a, &t);
     assert_memory_equal(a.row[0].format, "sum{blockdensity>=", 18);
     assert_int_equal(a.row[0].stats.slots, a.elements);
@@ -115,17 +115,16 @@ static void mixture(void **state)
 static void pairs(void **state)
 {
     (void)state;
-    sparta_rng r = sparta_rng_seed(5);
+    sp_rng r = sp_rng_seed(5);
     memset(w, 0, sizeof w);
     for (int g = 0; g < N * K; g += 4) {
-        const int first = (int)(sparta_rng_next(&r) % 4),
-                  second = (first + 1 + (int)(sparta_rng_next(&r) % 3)) % 4;
+        const int first = (int)(sp_rng_next(&r) % 4), second = (first + 1 + (int)(sp_rng_next(&r) % 3)) % 4;
         w[g + first] = w[g + second] = 1;
     }
     const sparta_tensor t = weight();
-    const sparta_advice a = advise(&t, (sparta_advise_request){0});
+    const sp_advice a = advise(&t, (sp_advise_request){0});
     check_rows(&a, &t);
-    const sparta_advice_row *row = find(&a, "nm24");
+    const sp_advice_row *row = find(&a, "nm24");
     assert_non_null(row);
     assert_string_equal(row->pattern, "2:4 along k");
     assert_true(row->exact);
@@ -137,15 +136,15 @@ static void scattered(void **state)
     (void)state;
     enum { COLUMNS = 200 };
     static float x[32 * COLUMNS];
-    sparta_rng r = sparta_rng_seed(21);
-    for (int i = 0; i < 32 * COLUMNS; i++) x[i] = sparta_rng_uniform(&r) < 0.2 ? 1 : 0;
+    sp_rng r = sp_rng_seed(21);
+    for (int i = 0; i < 32 * COLUMNS; i++) x[i] = sp_rng_uniform(&r) < 0.2 ? 1 : 0;
     const sparta_tensor t = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){32, COLUMNS}, x);
-    const sparta_packed p = sparta_packed_of_dense(&t);
-    sparta_advice a = advise(&t, (sparta_advise_request){0});
+    const sp_packed p = sp_packed_of_dense(&t);
+    sp_advice a = advise(&t, (sp_advise_request){0});
     check_rows(&a, &t);
     static const char *const theirs[][2] = {
         {"quads(128)", "quads"}, {"quads(256)", "quads"}, {"pairs(128)", "pairs"}, {"pairs(256)", "pairs"}};
-    for (size_t i = 0; i < SPARTA_COUNT(theirs); i++) {
+    for (size_t i = 0; i < SP_COUNT(theirs); i++) {
         assert_non_null(find(&a, theirs[i][0]));
         assert_string_equal(find(&a, theirs[i][0])->implement->name, theirs[i][1]);
     }
@@ -154,8 +153,7 @@ static void scattered(void **state)
         if (!strncmp(a.row[i].format, "quads", 5)) assert_string_equal(a.row[i].implement->name, "quads");
     assert_null(a.fastest);
     assert_int_equal(
-        sparta_advise_time(cx, &p, &(sparta_advise_timing){.tokens = 8, .seconds = 1e-4, .limit = 6}, &a),
-        SPARTA_OK);
+        sp_advise_time(cx, &p, &(sp_advise_timing){.tokens = 8, .seconds = 1e-4, .limit = 6}, &a), SPARTA_OK);
     assert_non_null(a.fastest);
     for (int i = 0; i < a.n; i++) {
         const bool dense = !strcmp(a.row[i].format, "dense") || !strcmp(a.row[i].format, "rows(4)");
@@ -170,7 +168,7 @@ static void too_large(void **state)
     (void)state;
     blocks(4, 4, 7);
     const sparta_tensor t = weight();
-    const sparta_advice a = advise(&t, (sparta_advise_request){.bitset = 8, .group = true});
+    const sp_advice a = advise(&t, (sp_advise_request){.bitset = 8, .group = true});
     check_rows(&a, &t);
     assert_false(a.looked);
     assert_null(a.order);
@@ -184,11 +182,11 @@ static void small_shapes(void **state)
     (void)state;
     static const int64_t shape[][2] = {{0, 0}, {0, 5}, {5, 0}, {1, 1}, {1, 70}, {70, 1}, {5, 7}};
     memset(w, 0, sizeof w);
-    for (size_t i = 0; i < SPARTA_COUNT(shape); i++)
+    for (size_t i = 0; i < SP_COUNT(shape); i++)
         for (int full = 0; full < 2; full++) {
             for (int k = 0; k < 100; k++) w[k] = (float)full;
             const sparta_tensor t = sparta_tensor_view(SPARTA_F32, 2, shape[i], w);
-            const sparta_advice a = advise(&t, (sparta_advise_request){.group = true});
+            const sp_advice a = advise(&t, (sp_advise_request){.group = true});
             check_rows(&a, &t);
             assert_int_equal(a.elements, full ? shape[i][0] * shape[i][1] : 0);
         }
@@ -203,7 +201,7 @@ static void other_ranks(void **state)
         for (int d = 1; d < rank; d++) dim[d] = d % 2 ? 2 : 3, dim[0] /= dim[d];
         if (rank == 2) continue;
         const sparta_tensor t = sparta_tensor_view(SPARTA_F32, rank, dim, w);
-        const sparta_advice a = advise(&t, (sparta_advise_request){0});
+        const sp_advice a = advise(&t, (sp_advise_request){0});
         check_rows(&a, &t);
         assert_false(a.looked);
         assert_int_equal(a.n, rank == 1 ? 2 : 3); /* of one dimension a tree is coordinates */
@@ -216,10 +214,10 @@ static void other_types(void **state)
     (void)state;
     blocks(4, 4, 9);
     sparta_tensor t = weight(), wide;
-    const sparta_advice f32 = advise(&t, (sparta_advise_request){0});
-    assert_int_equal(sparta_tensor_alloc_in(arena, SPARTA_F64, 2, t.dim, &wide), SPARTA_OK);
+    const sp_advice f32 = advise(&t, (sp_advise_request){0});
+    assert_int_equal(sp_tensor_alloc_in(arena, SPARTA_F64, 2, t.dim, &wide), SPARTA_OK);
     for (int64_t i = 0; i < N * K; i++) ((double *)wide.data)[i] = (double)w[i];
-    const sparta_advice f64 = advise(&wide, (sparta_advise_request){0});
+    const sp_advice f64 = advise(&wide, (sp_advise_request){0});
     for (int i = 0; i < f32.n; i++) assert_non_null(f32.row[i].implement);
     for (int i = 0; i < f64.n; i++) assert_null(f64.row[i].implement);
 }
@@ -229,16 +227,16 @@ static void grouping(void **state)
 {
     (void)state;
     float row[K];
-    sparta_rng r = sparta_rng_seed(11);
+    sp_rng r = sp_rng_seed(11);
     blocks(4, 1, 11);
     for (int i = N - 1; i > 0; i--) {
-        const int k = (int)(sparta_rng_next(&r) % (uint64_t)(i + 1));
+        const int k = (int)(sp_rng_next(&r) % (uint64_t)(i + 1));
         memcpy(row, w + i * K, sizeof row);
         memmove(w + i * K, w + k * K, sizeof row);
         memcpy(w + k * K, row, sizeof row);
     }
     const sparta_tensor t = weight();
-    const sparta_advice a = advise(&t, (sparta_advise_request){.group = true});
+    const sp_advice a = advise(&t, (sp_advise_request){.group = true});
     bool seen[N] = {0};
     assert_non_null(a.order);
     for (int i = 0; i < N; i++) seen[a.order[i]] = true;
@@ -255,16 +253,14 @@ static void also(void **state)
     blocks(4, 1, 13);
     const sparta_tensor t = weight();
     const char *mine = "(i,j)->(i/4:dense, j:bitmap, i%4:dense), pos=u16";
-    const sparta_advice a = advise(&t, (sparta_advise_request){.also = mine});
+    const sp_advice a = advise(&t, (sp_advise_request){.also = mine});
     check_rows(&a, &t);
     assert_ptr_equal(find(&a, mine), &a.row[0]);
     for (int k = 0; k < K; k++) w[k] = 1;
-    const sparta_packed p = sparta_packed_of_dense(&t);
-    sparta_advice no = {.n = -1};
-    assert_int_equal(sparta_advise(cx, arena, &p, &(sparta_advise_request){.also = "nm24"}, &no),
-                     SPARTA_E_USAGE);
-    assert_int_equal(sparta_advise(cx, arena, &p, &(sparta_advise_request){.also = "csf"}, &no),
-                     SPARTA_E_USAGE);
+    const sp_packed p = sp_packed_of_dense(&t);
+    sp_advice no = {.n = -1};
+    assert_int_equal(sp_advise(cx, arena, &p, &(sp_advise_request){.also = "nm24"}, &no), SPARTA_E_USAGE);
+    assert_int_equal(sp_advise(cx, arena, &p, &(sp_advise_request){.also = "csf"}, &no), SPARTA_E_USAGE);
     assert_int_equal(no.n, -1);
 }
 
@@ -274,17 +270,17 @@ static void huge(void **state)
     (void)state;
     const sparta_dtype f32 = SPARTA_F32;
     int64_t pos[2];
-    sparta_coo c;
-    sparta_advice a;
-    assert_int_equal(sparta_coo_alloc(cx, 2, (int64_t[]){1000000, 1000000}, 3, &f32, &c), SPARTA_OK);
+    sp_coo c;
+    sp_advice a;
+    assert_int_equal(sp_coo_alloc(cx, 2, (int64_t[]){1000000, 1000000}, 3, &f32, &c), SPARTA_OK);
     for (int i = 0; i < 3; i++) c.index[0][i] = c.index[1][i] = i * 333333, ((float *)c.values.data)[i] = 1;
-    const sparta_packed p = sparta_packed_of_coo(&c, pos);
-    assert_int_equal(sparta_advise(cx, arena, &p, &(sparta_advise_request){0}, &a), SPARTA_OK);
+    const sp_packed p = sp_packed_of_coo(&c, pos);
+    assert_int_equal(sp_advise(cx, arena, &p, &(sp_advise_request){0}, &a), SPARTA_OK);
     assert_false(a.looked);
     assert_int_equal(a.elements, 3);
     assert_string_equal(a.row[0].format, "coo");
     assert_string_equal(find(&a, "cv(4)")->implement->name, "strip4"); /* with wider coordinates */
-    sparta_coo_free(&c);
+    sp_coo_free(&c);
 }
 
 static void out_of_memory(void **state)
@@ -292,26 +288,26 @@ static void out_of_memory(void **state)
     (void)state;
     blocks(4, 4, 15);
     const sparta_tensor t = weight();
-    const sparta_packed p = sparta_packed_of_dense(&t);
-    const sparta_advise_request r = {.group = true};
-    sparta_advice a;
+    const sp_packed p = sp_packed_of_dense(&t);
+    const sp_advise_request r = {.group = true};
+    sp_advice a;
     (void)advise(&t, r); /* the sums it makes belong to the context from now on */
-    const size_t before = sparta_ctx_memory(cx);
-    const uint64_t from = sparta_ctx_alloc_count(cx);
-    sparta_arena *own = sparta_arena_create(cx);
-    assert_int_equal(sparta_advise(cx, own, &p, &r, &a), SPARTA_OK);
-    sparta_arena_free(own);
-    const uint64_t asked = sparta_ctx_alloc_count(cx) - from;
+    const size_t before = sp_ctx_memory(cx);
+    const uint64_t from = sp_ctx_alloc_count(cx);
+    sp_arena *own = sp_arena_create(cx);
+    assert_int_equal(sp_advise(cx, own, &p, &r, &a), SPARTA_OK);
+    sp_arena_free(own);
+    const uint64_t asked = sp_ctx_alloc_count(cx) - from;
     int failed = 0;
     for (uint64_t nth = 1; nth <= asked; nth += nth < 200 ? 1 : 7) {
-        own = sparta_arena_create(cx);
-        sparta_ctx_fail_alloc(cx, nth, false);
-        const sparta_status s = sparta_advise(cx, own, &p, &r, &a);
-        sparta_ctx_fail_alloc(cx, 0, false);
+        own = sp_arena_create(cx);
+        sp_ctx_fail_alloc(cx, nth, false);
+        const sparta_status s = sp_advise(cx, own, &p, &r, &a);
+        sp_ctx_fail_alloc(cx, 0, false);
         assert_true(s == SPARTA_OK || s == SPARTA_E_MEMORY);
         failed += s != SPARTA_OK;
-        sparta_arena_free(own);
-        assert_int_equal(sparta_ctx_memory(cx), before);
+        sp_arena_free(own);
+        assert_int_equal(sp_ctx_memory(cx), before);
     }
     assert_true(failed > 20);
 }
@@ -321,13 +317,13 @@ static void cancelled(void **state)
     (void)state;
     blocks(4, 4, 17);
     sparta_ctx *other = sparta_ctx_create(NULL);
-    sparta_arena *own = sparta_arena_create(other);
+    sp_arena *own = sp_arena_create(other);
     const sparta_tensor t = weight();
-    const sparta_packed p = sparta_packed_of_dense(&t);
-    sparta_advice a;
+    const sp_packed p = sp_packed_of_dense(&t);
+    sp_advice a;
     sparta_ctx_cancel(other);
-    assert_int_equal(sparta_advise(other, own, &p, &(sparta_advise_request){0}, &a), SPARTA_E_CANCELLED);
-    sparta_arena_free(own);
+    assert_int_equal(sp_advise(other, own, &p, &(sp_advise_request){0}, &a), SPARTA_E_CANCELLED);
+    sp_arena_free(own);
     sparta_ctx_free(other);
 }
 

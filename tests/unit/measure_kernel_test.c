@@ -34,17 +34,17 @@ static int teardown(void **state)
 /* ------------------------------------------------------------------ comparisons */
 
 /* b is three times a; one pair in `each` is hit by something that lasts `hit`, in a and in b alike. */
-static sparta_comparison compare(int each, double hit, double jitter)
+static sp_comparison compare(int each, double hit, double jitter)
 {
     double a[PAIRS], b[PAIRS];
-    sparta_rng r = sparta_rng_seed(7);
-    sparta_comparison c = {.ratio = -1};
+    sp_rng r = sp_rng_seed(7);
+    sp_comparison c = {.ratio = -1};
     for (int i = 0; i < PAIRS; i++) {
         const double more = each && i % each == 0 ? hit : 0;
-        a[i] = 1 + more + jitter * sparta_rng_uniform(&r);
-        b[i] = 3 + more + jitter * sparta_rng_uniform(&r);
+        a[i] = 1 + more + jitter * sp_rng_uniform(&r);
+        b[i] = 3 + more + jitter * sp_rng_uniform(&r);
     }
-    assert_int_equal(sparta_compare(cx, a, b, PAIRS, 1, &c), SPARTA_OK);
+    assert_int_equal(sp_compare(cx, a, b, PAIRS, 1, &c), SPARTA_OK);
     assert_true(c.lo <= c.ratio && c.ratio <= c.hi);
     return c;
 }
@@ -52,7 +52,7 @@ static sparta_comparison compare(int each, double hit, double jitter)
 static void a_quiet_machine(void **state)
 {
     (void)state;
-    sparta_comparison c = compare(0, 0, 0.01);
+    sp_comparison c = compare(0, 0, 0.01);
     assert_false(c.noisy);
     assert_true(fabs(c.ratio - 3) < 0.05);
     c = compare(20, 50, 0.01); /* a few interruptions do not move medians */
@@ -66,10 +66,10 @@ static void a_noisy_machine(void **state)
     (void)state;
     assert_true(compare(3, 5, 0.01).noisy);
     assert_true(compare(0, 0, 2).noisy);
-    sparta_comparison c;
+    sp_comparison c;
     const double one = 1;
-    assert_int_equal(sparta_compare(cx, &one, &one, 0, 1, &c), SPARTA_E_RANGE);
-    assert_int_equal(sparta_compare(cx, &one, &one, 1, 1, &c), SPARTA_OK);
+    assert_int_equal(sp_compare(cx, &one, &one, 0, 1, &c), SPARTA_E_RANGE);
+    assert_int_equal(sp_compare(cx, &one, &one, 1, 1, &c), SPARTA_OK);
     assert_true(c.ratio == 1 && !c.noisy);
 }
 
@@ -77,14 +77,14 @@ static void comparing_without_memory(void **state)
 {
     (void)state;
     const double x[4] = {1, 2, 3, 4};
-    sparta_comparison c;
+    sp_comparison c;
     sparta_status s = SPARTA_E_MEMORY;
     for (uint64_t n = 1; s && n < 100; n++) {
-        sparta_ctx_fail_alloc(cx, n, true);
-        s = sparta_compare(cx, x, x, 4, 1, &c);
+        sp_ctx_fail_alloc(cx, n, true);
+        s = sp_compare(cx, x, x, 4, 1, &c);
         assert_true(s == SPARTA_OK || s == SPARTA_E_MEMORY);
     }
-    sparta_ctx_fail_alloc(cx, 0, false);
+    sp_ctx_fail_alloc(cx, 0, false);
     assert_int_equal(s, SPARTA_OK);
 }
 
@@ -92,25 +92,25 @@ static void comparing_without_memory(void **state)
 
 static int64_t scatter(double density)
 {
-    sparta_rng r = sparta_rng_seed(3);
+    sp_rng r = sp_rng_seed(3);
     int64_t there = 0;
     for (int i = 0; i < N * K; i++) {
-        w[i] = sparta_rng_uniform(&r) < density ? (float)(1 + sparta_rng_uniform(&r)) : 0;
+        w[i] = sp_rng_uniform(&r) < density ? (float)(1 + sp_rng_uniform(&r)) : 0;
         there += w[i] != 0;
     }
     return there;
 }
 
-static sparta_status time_it(const sparta_tensor *t, const char *format, sparta_kernel_result *out)
+static sparta_status time_it(const sparta_tensor *t, const char *format, sp_kernel_result *out)
 {
-    const sparta_kernel_request q = {.m = 20,
-                                     .weight = t,
-                                     .format = format,
-                                     .threads = 1,
-                                     .seconds = 1e-4,
-                                     .quick = true,
-                                     .target = "portable"};
-    return sparta_kernel_bench(cx, &q, out);
+    const sp_kernel_request q = {.m = 20,
+                                 .weight = t,
+                                 .format = format,
+                                 .threads = 1,
+                                 .seconds = 1e-4,
+                                 .quick = true,
+                                 .target = "portable"};
+    return sp_kernel_bench(cx, &q, out);
 }
 
 static void chosen_formats(void **state)
@@ -124,8 +124,8 @@ static void chosen_formats(void **state)
                  {"csr, crd=u16", "walk"}};
     const int64_t there = scatter(0.5);
     const sparta_tensor t = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){N, K}, w);
-    for (size_t i = 0; i < SPARTA_COUNT(cases); i++) {
-        sparta_kernel_result r;
+    for (size_t i = 0; i < SP_COUNT(cases); i++) {
+        sp_kernel_result r;
         assert_int_equal(time_it(&t, cases[i].format, &r), SPARTA_OK);
         assert_string_equal(r.implement, cases[i].implement);
         assert_string_equal(r.dense_name, "dense4");
@@ -148,7 +148,7 @@ static void other_weights(void **state)
         for (int k = 0; k < K; k++) wide[k * N + n] = (double)w[n * K + k];
     sparta_tensor t = sparta_tensor_view(SPARTA_F64, 2, (int64_t[]){N, K}, wide);
     t.stride[0] = 1, t.stride[1] = N;
-    sparta_kernel_result r;
+    sp_kernel_result r;
     assert_int_equal(time_it(&t, NULL, &r), SPARTA_OK);
     assert_int_equal(r.nnz, there);
     assert_true(!strcmp(r.implement, "pairs") || !strcmp(r.implement, "quads"));
@@ -173,23 +173,23 @@ static void masks(void **state)
     for (int i = 0; i < N * K; i++) keep[i] = i % 3 == 0;
     const sparta_tensor mask = sparta_tensor_view(SPARTA_BOOL, 2, (int64_t[]){N, K}, keep),
                         t = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){N, K}, w);
-    assert_int_equal(sparta_npy_write(cx, npy, &mask), SPARTA_OK);
-    sparta_kernel_request q = {.m = 20,
-                               .n = N,
-                               .k = K,
-                               .pattern = npy,
-                               .threads = 1,
-                               .seconds = 1e-4,
-                               .quick = true,
-                               .target = "portable"};
-    sparta_kernel_result r;
-    assert_int_equal(sparta_kernel_bench(cx, &q, &r), SPARTA_OK);
+    assert_int_equal(sp_npy_write(cx, npy, &mask), SPARTA_OK);
+    sp_kernel_request q = {.m = 20,
+                           .n = N,
+                           .k = K,
+                           .pattern = npy,
+                           .threads = 1,
+                           .seconds = 1e-4,
+                           .quick = true,
+                           .target = "portable"};
+    sp_kernel_result r;
+    assert_int_equal(sp_kernel_bench(cx, &q, &r), SPARTA_OK);
     assert_int_equal(r.nnz, N * K / 3);
     q.weight = &t;
-    assert_int_equal(sparta_kernel_bench(cx, &q, &r), SPARTA_OK);
+    assert_int_equal(sp_kernel_bench(cx, &q, &r), SPARTA_OK);
     assert_int_equal(r.nnz, N * K / 3);
     q.weight = NULL, q.n = N + 1;
-    assert_int_equal(sparta_kernel_bench(cx, &q, &r), SPARTA_E_SHAPE);
+    assert_int_equal(sp_kernel_bench(cx, &q, &r), SPARTA_E_SHAPE);
     unlink(npy);
     rmdir(path);
 }
@@ -199,14 +199,14 @@ static void timing_without_memory(void **state)
     (void)state;
     scatter(0.3);
     const sparta_tensor t = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){N, K}, w);
-    sparta_kernel_result r;
+    sp_kernel_result r;
     sparta_status s = SPARTA_E_MEMORY;
     for (uint64_t n = 1; s && n < 5000; n++) {
-        sparta_ctx_fail_alloc(cx, n, true);
+        sp_ctx_fail_alloc(cx, n, true);
         s = time_it(&t, "csr", &r);
         assert_true(s == SPARTA_OK || s == SPARTA_E_MEMORY);
     }
-    sparta_ctx_fail_alloc(cx, 0, false);
+    sp_ctx_fail_alloc(cx, 0, false);
     assert_int_equal(s, SPARTA_OK);
 }
 

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 static sparta_ctx *cx;
-static sparta_arena *arena;
+static sp_arena *arena;
 static char folder[64], model[96];
 
 static int setup(void **state)
@@ -27,33 +27,33 @@ static int setup(void **state)
     if (!mkdtemp(folder)) return 1;
     snprintf(model, sizeof model, "%s/mlp.onnx", folder);
     cx = sparta_ctx_create(&o);
-    arena = cx ? sparta_arena_create(cx) : NULL;
-    const sparta_zoo_request r = {.name = "mlp", .seed = 1};
-    sparta_graph *g = NULL;
-    if (!arena || sparta_zoo_build(cx, &r, &g)) return 1;
-    sparta_status status = sparta_onnx_write(cx, g, model);
-    sparta_graph_free(g);
+    arena = cx ? sp_arena_create(cx) : NULL;
+    const sp_zoo_request r = {.name = "mlp", .seed = 1};
+    sp_graph *g = NULL;
+    if (!arena || sp_zoo_build(cx, &r, &g)) return 1;
+    sparta_status status = sp_onnx_write(cx, g, model);
+    sp_graph_free(g);
     return status != SPARTA_OK;
 }
 
 static int teardown(void **state)
 {
     (void)state;
-    sparta_arena_free(arena);
-    size_t held = sparta_ctx_memory(cx);
+    sp_arena_free(arena);
+    size_t held = sp_ctx_memory(cx);
     sparta_ctx_free(cx);
     unlink(model);
     return rmdir(folder) || held;
 }
 
-static sparta_bench_request request(int concurrency, double seconds)
+static sp_bench_request request(int concurrency, double seconds)
 {
-    sparta_bench_request r = {.subject = model,
-                              .concurrency = concurrency,
-                              .threads = 1,
-                              .warmup = 1,
-                              .seconds = seconds,
-                              .seed = 1};
+    sp_bench_request r = {.subject = model,
+                          .concurrency = concurrency,
+                          .threads = 1,
+                          .warmup = 1,
+                          .seconds = seconds,
+                          .seed = 1};
     r.compile.options = SPARTA_OPTIONS(sparta_compile_options);
     r.compile.options.no_measure = 1;
     return r;
@@ -62,9 +62,9 @@ static sparta_bench_request request(int concurrency, double seconds)
 static void several_at_a_time(void **state)
 {
     (void)state;
-    const sparta_bench_request r = request(3, 0.05);
-    sparta_bench_result out;
-    assert_int_equal(sparta_bench(cx, arena, &r, &out), SPARTA_OK);
+    const sp_bench_request r = request(3, 0.05);
+    sp_bench_result out;
+    assert_int_equal(sp_bench(cx, arena, &r, &out), SPARTA_OK);
     assert_int_equal(out.concurrency, 3);
     assert_true(out.subject.runs >= 15 &&
                 out.baseline.runs >= 15); /* five windows, a run of each thread in each */
@@ -73,14 +73,14 @@ static void several_at_a_time(void **state)
     assert_true(out.subject.items_per_s > 0 && out.ratio_lo <= out.ratio && out.ratio <= out.ratio_hi);
     /* three sessions together do no less than the slowest of them would alone, three times */
     double slowest = 0;
-    for (int64_t i = 0; i < out.subject.runs; i++) slowest = SPARTA_MAX(slowest, out.subject.times[i]);
+    for (int64_t i = 0; i < out.subject.runs; i++) slowest = SP_MAX(slowest, out.subject.times[i]);
     assert_true(out.subject.items_per_s > 0.9 / slowest);
-    sparta_bench_request wrong = r;
+    sp_bench_request wrong = r;
     wrong.iterations = 3;
-    assert_int_equal(sparta_bench(cx, arena, &wrong, &out), SPARTA_E_USAGE);
+    assert_int_equal(sp_bench(cx, arena, &wrong, &out), SPARTA_E_USAGE);
     wrong = r;
     wrong.against = "onnxruntime";
-    assert_int_equal(sparta_bench(cx, arena, &wrong, &out), SPARTA_E_USAGE);
+    assert_int_equal(sp_bench(cx, arena, &wrong, &out), SPARTA_E_USAGE);
 }
 
 static void *cancel_soon(void *arg)
@@ -94,35 +94,35 @@ static void cancelled(void **state)
 {
     (void)state;
     pthread_t thread;
-    const sparta_bench_request r = request(2, 3600);
-    sparta_bench_result out;
+    const sp_bench_request r = request(2, 3600);
+    sp_bench_result out;
     assert_int_equal(pthread_create(&thread, NULL, cancel_soon, cx), 0);
-    assert_int_equal(sparta_bench(cx, arena, &r, &out), SPARTA_E_CANCELLED);
+    assert_int_equal(sp_bench(cx, arena, &r, &out), SPARTA_E_CANCELLED);
     pthread_join(thread, NULL);
 }
 
 static void without_memory(void **state)
 {
     (void)state;
-    sparta_runner of = {0};
-    sparta_bench_request r = request(2, 0.001);
-    sparta_bindings sizes;
-    assert_int_equal(sparta_runner_open(cx, model, &r.compile, &of), SPARTA_OK);
-    assert_int_equal(sparta_sizes_fill(cx, arena, of.package->plan, &r.sizes, &sizes), SPARTA_OK);
-    const sparta_runner_start how = {1, false, 1, &sizes};
+    sp_runner of = {0};
+    sp_bench_request r = request(2, 0.001);
+    sp_bindings sizes;
+    assert_int_equal(sp_runner_open(cx, model, &r.compile, &of), SPARTA_OK);
+    assert_int_equal(sp_sizes_fill(cx, arena, of.package->plan, &r.sizes, &sizes), SPARTA_OK);
+    const sp_runner_start how = {1, false, 1, &sizes};
     sparta_status s = SPARTA_E_MEMORY;
     for (uint64_t n = 1; s && n < 200; n++) {
-        sparta_load *l = NULL;
-        sparta_samples latency = {0}, rate = {0};
-        sparta_ctx_fail_alloc(cx, n, true);
-        s = sparta_load_open(cx, &of, 2, &how, &l);
-        if (!s) s = sparta_load_alternate(arena, l, NULL, &r, &latency, NULL, &rate, NULL);
-        sparta_ctx_fail_alloc(cx, 0, false);
+        sp_load *l = NULL;
+        sp_samples latency = {0}, rate = {0};
+        sp_ctx_fail_alloc(cx, n, true);
+        s = sp_load_open(cx, &of, 2, &how, &l);
+        if (!s) s = sp_load_alternate(arena, l, NULL, &r, &latency, NULL, &rate, NULL);
+        sp_ctx_fail_alloc(cx, 0, false);
         assert_true(s == SPARTA_OK || s == SPARTA_E_MEMORY);
-        sparta_load_close(l);
+        sp_load_close(l);
     }
     assert_int_equal(s, SPARTA_OK);
-    sparta_runner_close(&of);
+    sp_runner_close(&of);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

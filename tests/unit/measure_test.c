@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 static sparta_ctx *cx;
-static sparta_arena *arena;
+static sp_arena *arena;
 static char folder[64];
 
 static int setup(void **state)
@@ -29,7 +29,7 @@ static int setup(void **state)
     snprintf(cache, sizeof cache, "%s/cache", folder);
     o.cache_dir = cache;
     cx = sparta_ctx_create(&o);
-    arena = cx ? sparta_arena_create(cx) : NULL;
+    arena = cx ? sp_arena_create(cx) : NULL;
     return arena ? 0 : 1;
 }
 
@@ -37,8 +37,8 @@ static int teardown(void **state)
 {
     (void)state;
     char command[128];
-    sparta_arena_free(arena);
-    size_t held = sparta_ctx_memory(cx);
+    sp_arena_free(arena);
+    size_t held = sp_ctx_memory(cx);
     sparta_ctx_free(cx);
     snprintf(command, sizeof command, "rm -rf %s", folder);
     return system(command) || held;
@@ -50,13 +50,13 @@ static void quantiles(void **state)
 {
     (void)state;
     const double x[] = {1, 2, 3, 4, 10};
-    assert_true(sparta_quantile(x, 5, 0) == 1);
-    assert_true(sparta_quantile(x, 5, 0.5) == 3);
-    assert_true(sparta_quantile(x, 4, 0.5) == 2.5);
-    assert_true(sparta_quantile(x, 5, 1) == 10);
-    assert_true(fabs(sparta_quantile(x, 5, 0.9) - 7.6) < 1e-12);
-    assert_true(sparta_quantile(x, 1, 0.99) == 1);
-    assert_true(sparta_quantile(x, 0, 0.5) == 0);
+    assert_true(sp_quantile(x, 5, 0) == 1);
+    assert_true(sp_quantile(x, 5, 0.5) == 3);
+    assert_true(sp_quantile(x, 4, 0.5) == 2.5);
+    assert_true(sp_quantile(x, 5, 1) == 10);
+    assert_true(fabs(sp_quantile(x, 5, 0.9) - 7.6) < 1e-12);
+    assert_true(sp_quantile(x, 1, 0.99) == 1);
+    assert_true(sp_quantile(x, 0, 0.5) == 0);
 }
 
 static void interval_of_a_constant_ratio(void **state)
@@ -67,26 +67,26 @@ static void interval_of_a_constant_ratio(void **state)
         a[i] = 2;
         b[i] = 3;
     }
-    assert_int_equal(sparta_ratio_interval(cx, a, b, 40, 1, &lo, &hi), SPARTA_OK);
+    assert_int_equal(sp_ratio_interval(cx, a, b, 40, 1, &lo, &hi), SPARTA_OK);
     assert_true(lo == 1.5 && hi == 1.5);
-    assert_int_equal(sparta_ratio_interval(cx, a, b, 1, 1, &lo, &hi), SPARTA_OK);
+    assert_int_equal(sp_ratio_interval(cx, a, b, 1, 1, &lo, &hi), SPARTA_OK);
     assert_true(lo == 1.5 && hi == 1.5);
-    assert_int_equal(sparta_ratio_interval(cx, a, b, 0, 1, &lo, &hi), SPARTA_E_RANGE);
+    assert_int_equal(sp_ratio_interval(cx, a, b, 0, 1, &lo, &hi), SPARTA_E_RANGE);
 }
 
 /* The interval holds the truth about 95 times of 100, and is repeatable. */
 static void interval_covers(void **state)
 {
     (void)state;
-    sparta_rng rng = sparta_rng_seed(5);
+    sp_rng rng = sp_rng_seed(5);
     int held = 0;
     for (int trial = 0; trial < 200; trial++) {
         double a[60], b[60], lo, hi;
         for (int i = 0; i < 60; i++) {
-            a[i] = 1 + 0.1 * sparta_rng_normal(&rng);
-            b[i] = 2 + 0.2 * sparta_rng_normal(&rng);
+            a[i] = 1 + 0.1 * sp_rng_normal(&rng);
+            b[i] = 2 + 0.2 * sp_rng_normal(&rng);
         }
-        assert_int_equal(sparta_ratio_interval(cx, a, b, 60, (uint64_t)trial, &lo, &hi), SPARTA_OK);
+        assert_int_equal(sp_ratio_interval(cx, a, b, 60, (uint64_t)trial, &lo, &hi), SPARTA_OK);
         assert_true(lo <= hi && hi - lo < 0.5 && hi - lo > 0.01);
         held += lo <= 2 && 2 <= hi;
     }
@@ -97,31 +97,31 @@ static void interval_memory_may_fail(void **state)
 {
     (void)state;
     double a[8] = {1, 2, 3, 4, 5, 6, 7, 8}, lo = -1, hi = -1;
-    size_t before = sparta_ctx_memory(cx);
+    size_t before = sp_ctx_memory(cx);
     for (uint64_t n = 1; n <= 4; n++) {
-        sparta_ctx_fail_alloc(cx, n, false);
-        assert_int_equal(sparta_ratio_interval(cx, a, a, 8, 1, &lo, &hi), SPARTA_E_MEMORY);
+        sp_ctx_fail_alloc(cx, n, false);
+        assert_int_equal(sp_ratio_interval(cx, a, a, 8, 1, &lo, &hi), SPARTA_E_MEMORY);
         assert_true(lo == -1 && hi == -1);
     }
-    sparta_ctx_fail_alloc(cx, 0, false);
-    assert_int_equal(sparta_ctx_memory(cx), before);
+    sp_ctx_fail_alloc(cx, 0, false);
+    assert_int_equal(sp_ctx_memory(cx), before);
 }
 
 /* ------------------------------------------------------------------ closeness */
 
-static bool close4(float a0, float b0, double rtol, double atol, sparta_closeness *out)
+static bool close4(float a0, float b0, double rtol, double atol, sp_closeness *out)
 {
     float a[4] = {a0, 1, -10, 3}, b[4] = {b0, 1, -10, 3};
     int64_t dim[2] = {2, 2};
     sparta_tensor ta = sparta_tensor_view(SPARTA_F32, 2, dim, a),
                   tb = sparta_tensor_view(SPARTA_F32, 2, dim, b);
-    return sparta_close(&ta, &tb, &(sparta_tolerance){rtol, atol}, 0, out);
+    return sp_close(&ta, &tb, &(sp_tolerance){rtol, atol}, 0, out);
 }
 
 static void closeness(void **state)
 {
     (void)state;
-    sparta_closeness o;
+    sp_closeness o;
     assert_true(close4(2, 2, 0, 0, &o));
     assert_true(o.max_abs == 0 && o.max_rel == 0 && fabs(o.cosine - 1) < 1e-12 && o.ok && o.largest == 10);
     /* relative to the largest value of all, which is 10 */
@@ -144,17 +144,17 @@ static void closeness_by_slack(void **state)
     (void)state;
     float x[2] = {1e-8f, 2e-8f}, y[2] = {1e-8f, 3e-8f};
     int32_t i[2] = {1, 2}, k[2] = {1, 3};
-    const sparta_tolerance by_default = {-1, -1}, none = {-1, 0};
-    sparta_closeness o;
+    const sp_tolerance by_default = {-1, -1}, none = {-1, 0};
+    sp_closeness o;
     sparta_tensor a = sparta_tensor_view(SPARTA_F32, 1, (int64_t[]){2}, x),
                   b = sparta_tensor_view(SPARTA_F32, 1, (int64_t[]){2}, y),
                   c = sparta_tensor_view(SPARTA_I32, 1, (int64_t[]){2}, i),
                   d = sparta_tensor_view(SPARTA_I32, 1, (int64_t[]){2}, k);
-    assert_false(sparta_close(&a, &b, &by_default, 3e-14, &o));
-    assert_true(sparta_close(&a, &b, &by_default, 1e-6, &o));
-    assert_false(sparta_close(&a, &b, &none, 1e-6, &o));
-    assert_false(sparta_close(&c, &d, &by_default, 0, &o));
-    assert_true(sparta_close(&c, &d, &by_default, 1, &o));
+    assert_false(sp_close(&a, &b, &by_default, 3e-14, &o));
+    assert_true(sp_close(&a, &b, &by_default, 1e-6, &o));
+    assert_false(sp_close(&a, &b, &none, 1e-6, &o));
+    assert_false(sp_close(&c, &d, &by_default, 0, &o));
+    assert_true(sp_close(&c, &d, &by_default, 1, &o));
 }
 
 /* The largest operand of what computes an output: through what only moves it, of inputs and constants too; masks do not count in a
@@ -172,18 +172,18 @@ static void scales(void **state)
     float x[2] = {-40, 5};
     sparta_named_tensor in = {"x", sparta_tensor_view(SPARTA_F32, 1, (int64_t[]){2}, x)};
     sparta_tensor out[6];
-    sparta_graph *g = NULL;
-    sparta_scales s;
-    assert_int_equal(sparta_graph_parse(cx, text, NULL, NULL, &g), SPARTA_OK);
-    assert_int_equal(sparta_ops_infer(g), SPARTA_OK);
-    assert_int_equal(sparta_scales_create(cx, g, &in, 1, &s), SPARTA_OK);
-    assert_int_equal(sparta_ops_run(cx, g, &in, 1, out, sparta_scales_watch, &s), SPARTA_OK);
+    sp_graph *g = NULL;
+    sp_scales s;
+    assert_int_equal(sp_graph_parse(cx, text, NULL, NULL, &g), SPARTA_OK);
+    assert_int_equal(sp_ops_infer(g), SPARTA_OK);
+    assert_int_equal(sp_scales_create(cx, g, &in, 1, &s), SPARTA_OK);
+    assert_int_equal(sp_ops_run(cx, g, &in, 1, out, sp_scales_watch, &s), SPARTA_OK);
     for (int i = 0; i < 6; i++) {
-        assert_true(sparta_scales_of(&s, g->output[i]) == want[i]);
-        sparta_free(cx, out[i].data);
+        assert_true(sp_scales_of(&s, g->output[i]) == want[i]);
+        sp_free(cx, out[i].data);
     }
-    sparta_scales_free(&s);
-    sparta_graph_free(g);
+    sp_scales_free(&s);
+    sp_graph_free(g);
 }
 
 static void closeness_of_other_shapes(void **state)
@@ -191,14 +191,14 @@ static void closeness_of_other_shapes(void **state)
     (void)state;
     float x[6] = {0};
     int32_t n[6] = {0};
-    const sparta_tolerance any = {1, 1}, none = {0, 0};
-    sparta_closeness o;
+    const sp_tolerance any = {1, 1}, none = {0, 0};
+    sp_closeness o;
     sparta_tensor a = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){2, 3}, x),
                   b = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){3, 2}, x);
     sparta_tensor c = sparta_tensor_view(SPARTA_I32, 2, (int64_t[]){2, 3}, n);
-    assert_false(sparta_close(&a, &b, &any, 0, &o));
-    assert_false(sparta_close(&a, &c, &any, 0, &o));
-    assert_true(sparta_close(&a, &a, &none, 0, &o));
+    assert_false(sp_close(&a, &b, &any, 0, &o));
+    assert_false(sp_close(&a, &c, &any, 0, &o));
+    assert_true(sp_close(&a, &a, &none, 0, &o));
     assert_true(o.cosine == 1); /* of zeros */
 }
 
@@ -224,55 +224,55 @@ static void put(const char *path, const char *bytes, size_t n)
 static void kinds_of_files(void **state)
 {
     (void)state;
-    sparta_file_kind kind;
+    sp_file_kind kind;
     const char *path = in_folder("f");
     static const struct {
         const char *bytes;
         size_t n;
-        sparta_file_kind kind;
-    } cases[] = {{"SPARTA\r\n....", 12, SPARTA_FILE_PACKAGE},
-                 {"\x93NUMPY\1\0", 8, SPARTA_FILE_NPY},
-                 {"PK\3\4....", 8, SPARTA_FILE_NPZ},
-                 {"\x08\x0a", 2, SPARTA_FILE_ONNX},
-                 {"SPART", 5, SPARTA_FILE_ONNX},
-                 {"P", 1, SPARTA_FILE_ONNX}};
-    for (size_t i = 0; i < SPARTA_COUNT(cases); i++) {
+        sp_file_kind kind;
+    } cases[] = {{"SPARTA\r\n....", 12, SP_FILE_PACKAGE},
+                 {"\x93NUMPY\1\0", 8, SP_FILE_NPY},
+                 {"PK\3\4....", 8, SP_FILE_NPZ},
+                 {"\x08\x0a", 2, SP_FILE_ONNX},
+                 {"SPART", 5, SP_FILE_ONNX},
+                 {"P", 1, SP_FILE_ONNX}};
+    for (size_t i = 0; i < SP_COUNT(cases); i++) {
         put(path, cases[i].bytes, cases[i].n);
-        assert_int_equal(sparta_file_kind_of(cx, path, &kind), SPARTA_OK);
+        assert_int_equal(sp_file_kind_of(cx, path, &kind), SPARTA_OK);
         assert_int_equal(kind, cases[i].kind);
     }
     put(path, "", 0);
-    assert_int_equal(sparta_file_kind_of(cx, path, &kind), SPARTA_E_FORMAT);
-    assert_int_equal(sparta_file_kind_of(cx, folder, &kind), SPARTA_E_IO);
-    assert_int_equal(sparta_file_kind_of(cx, in_folder("missing"), &kind), SPARTA_E_IO);
+    assert_int_equal(sp_file_kind_of(cx, path, &kind), SPARTA_E_FORMAT);
+    assert_int_equal(sp_file_kind_of(cx, folder, &kind), SPARTA_E_IO);
+    assert_int_equal(sp_file_kind_of(cx, in_folder("missing"), &kind), SPARTA_E_IO);
     assert_int_equal(mkfifo(in_folder("pipe"), 0600), 0);
-    assert_int_equal(sparta_file_kind_of(cx, in_folder("pipe"), &kind),
+    assert_int_equal(sp_file_kind_of(cx, in_folder("pipe"), &kind),
                      SPARTA_E_IO); /* and does not wait for a writer */
 }
 
-static sparta_graph *small(const char *name, uint64_t seed, const char *prune)
+static sp_graph *small(const char *name, uint64_t seed, const char *prune)
 {
     static const char *const dim[] = {"layers", "hidden", "heads", "ffn", "vocab", "positions"};
     static const int64_t value[] = {1, 32, 2, 64, 50, 24};
-    sparta_prune_spec spec;
-    sparta_zoo_request r = {.name = name, .seed = seed};
-    sparta_graph *g = NULL;
-    if (!strcmp(name, "bert-mini")) r.dims = (sparta_bindings){6, dim, value};
+    sp_prune_spec spec;
+    sp_zoo_request r = {.name = name, .seed = seed};
+    sp_graph *g = NULL;
+    if (!strcmp(name, "bert-mini")) r.dims = (sp_bindings){6, dim, value};
     if (prune) {
-        assert_int_equal(sparta_prune_parse(cx, prune, &spec), SPARTA_OK);
+        assert_int_equal(sp_prune_parse(cx, prune, &spec), SPARTA_OK);
         r.prune = &spec;
     }
-    assert_int_equal(sparta_zoo_build(cx, &r, &g), SPARTA_OK);
+    assert_int_equal(sp_zoo_build(cx, &r, &g), SPARTA_OK);
     return g;
 }
 
 static void sizes_of_symbols(void **state)
 {
     (void)state;
-    sparta_graph *g = small("bert-mini", 1, NULL);
-    sparta_bindings none = {0}, out;
-    assert_int_equal(sparta_ops_infer(g), SPARTA_OK);
-    assert_int_equal(sparta_sizes_fill(cx, arena, g, &none, &out), SPARTA_OK);
+    sp_graph *g = small("bert-mini", 1, NULL);
+    sp_bindings none = {0}, out;
+    assert_int_equal(sp_ops_infer(g), SPARTA_OK);
+    assert_int_equal(sp_sizes_fill(cx, arena, g, &none, &out), SPARTA_OK);
     assert_int_equal(out.n, 2);
     assert_string_equal(out.name[0], "batch");
     assert_string_equal(out.name[1], "sequence");
@@ -280,23 +280,22 @@ static void sizes_of_symbols(void **state)
     assert_int_equal(out.value[1], 24); /* 128, but the position table ends at 24 */
     const char *names[] = {"sequence", "batch"};
     int64_t values[] = {7, 3};
-    sparta_bindings given = {2, names, values};
-    assert_int_equal(sparta_sizes_fill(cx, arena, g, &given, &out), SPARTA_OK);
+    sp_bindings given = {2, names, values};
+    assert_int_equal(sp_sizes_fill(cx, arena, g, &given, &out), SPARTA_OK);
     assert_int_equal(out.value[0], 3);
     assert_int_equal(out.value[1], 7);
     values[0] = 25;
-    assert_int_equal(sparta_sizes_fill(cx, arena, g, &given, &out), SPARTA_E_USAGE);
+    assert_int_equal(sp_sizes_fill(cx, arena, g, &given, &out), SPARTA_E_USAGE);
     values[0] = -1;
-    assert_int_equal(sparta_sizes_fill(cx, arena, g, &given, &out), SPARTA_E_USAGE);
+    assert_int_equal(sp_sizes_fill(cx, arena, g, &given, &out), SPARTA_E_USAGE);
     values[0] = 0;
-    assert_int_equal(sparta_sizes_fill(cx, arena, g, &given, &out), SPARTA_OK);
-    assert_int_equal(sparta_sizes_some(cx, &out),
-                     SPARTA_E_USAGE); /* it runs, and there is nothing to measure */
+    assert_int_equal(sp_sizes_fill(cx, arena, g, &given, &out), SPARTA_OK);
+    assert_int_equal(sp_sizes_some(cx, &out), SPARTA_E_USAGE); /* it runs, and there is nothing to measure */
     names[0] = "sequense";
     values[0] = 7;
-    assert_int_equal(sparta_sizes_fill(cx, arena, g, &given, &out), SPARTA_E_USAGE);
+    assert_int_equal(sp_sizes_fill(cx, arena, g, &given, &out), SPARTA_E_USAGE);
     assert_non_null(strstr(sparta_message(cx), "did you mean sequence"));
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* ------------------------------------------------------------------ from end to end */
@@ -304,23 +303,23 @@ static void sizes_of_symbols(void **state)
 static const char *write_model(const char *name, const char *file, uint64_t seed, const char *prune)
 {
     const char *path = in_folder(file);
-    sparta_graph *g = small(name, seed, prune);
-    assert_int_equal(sparta_onnx_write(cx, g, path), SPARTA_OK);
-    sparta_graph_free(g);
+    sp_graph *g = small(name, seed, prune);
+    assert_int_equal(sp_onnx_write(cx, g, path), SPARTA_OK);
+    sp_graph_free(g);
     return path;
 }
 
-static sparta_compile_request quick(void)
+static sp_compile_request quick(void)
 {
-    sparta_compile_request r = {.options = SPARTA_OPTIONS(sparta_compile_options)};
+    sp_compile_request r = {.options = SPARTA_OPTIONS(sparta_compile_options)};
     r.options.no_measure = 1;
     return r;
 }
 
-static sparta_status verify(const char *a, const char *b, sparta_verify_result *out)
+static sparta_status verify(const char *a, const char *b, sp_verify_result *out)
 {
-    sparta_verify_request r = {.a = a, .against = b, .tolerance = {-1, -1}, .threads = 1, .compile = quick()};
-    return sparta_verify(cx, arena, &r, out);
+    sp_verify_request r = {.a = a, .against = b, .tolerance = {-1, -1}, .threads = 1, .compile = quick()};
+    return sp_verify(cx, arena, &r, out);
 }
 
 static void verify_package_against_model(void **state)
@@ -332,7 +331,7 @@ static void verify_package_against_model(void **state)
     sparta_compile_options o = SPARTA_OPTIONS(sparta_compile_options);
     o.no_measure = 1;
     assert_int_equal(sparta_compile(cx, onnx, package, &o), SPARTA_OK);
-    sparta_verify_result r = {0};
+    sp_verify_result r = {0};
     assert_int_equal(verify(package, onnx, &r), SPARTA_OK);
     assert_true(r.ok);
     assert_int_equal(r.n_outputs, 1);
@@ -354,16 +353,16 @@ static void verify_by_cost(void **state)
         const char *sizes;
     } cases[] = {{0, "batch=67"}, {10240, "batch=10"}, {10, "batch=2"}};
     const char *path = in_folder("cost.onnx");
-    sparta_graph *g = NULL;
-    assert_int_equal(sparta_graph_parse(cx, text, NULL, NULL, &g), SPARTA_OK);
-    assert_int_equal(sparta_ops_infer(g), SPARTA_OK);
-    assert_int_equal(sparta_onnx_write(cx, g, path), SPARTA_OK);
-    sparta_graph_free(g);
-    for (size_t i = 0; i < SPARTA_COUNT(cases); i++) {
-        sparta_verify_request r = {
+    sp_graph *g = NULL;
+    assert_int_equal(sp_graph_parse(cx, text, NULL, NULL, &g), SPARTA_OK);
+    assert_int_equal(sp_ops_infer(g), SPARTA_OK);
+    assert_int_equal(sp_onnx_write(cx, g, path), SPARTA_OK);
+    sp_graph_free(g);
+    for (size_t i = 0; i < SP_COUNT(cases); i++) {
+        sp_verify_request r = {
             .a = path, .against = path, .tolerance = {-1, -1}, .cost = cases[i].cost, .compile = quick()};
-        sparta_verify_result result = {0};
-        assert_int_equal(sparta_verify(cx, arena, &r, &result), SPARTA_OK);
+        sp_verify_result result = {0};
+        assert_int_equal(sp_verify(cx, arena, &r, &result), SPARTA_OK);
         assert_string_equal(result.sizes[0], "batch=1");
         assert_string_equal(result.sizes[result.n_sizes - 1], cases[i].sizes);
     }
@@ -376,13 +375,13 @@ static void verify_finds_the_first_difference(void **state)
     (void)state;
     char first[128], second[128], package[128];
     snprintf(first, sizeof first, "%s", write_model("mlp", "a.onnx", 1, NULL));
-    sparta_graph *g = small("mlp", 1, NULL);
-    const sparta_value *w = sparta_graph_find(g, "fc2.weight");
+    sp_graph *g = small("mlp", 1, NULL);
+    const sp_value *w = sp_graph_find(g, "fc2.weight");
     ((float *)w->constant->data)[5] += 1;
     snprintf(second, sizeof second, "%s", in_folder("b.onnx"));
-    assert_int_equal(sparta_onnx_write(cx, g, second), SPARTA_OK);
-    sparta_graph_free(g);
-    sparta_verify_result r = {0};
+    assert_int_equal(sp_onnx_write(cx, g, second), SPARTA_OK);
+    sp_graph_free(g);
+    sp_verify_result r = {0};
     assert_int_equal(verify(second, first, &r), SPARTA_OK);
     assert_false(r.ok);
     assert_non_null(r.first_difference);
@@ -402,7 +401,7 @@ static void verify_refuses_other_models(void **state)
 {
     (void)state;
     char first[128], second[128];
-    sparta_verify_result r = {0};
+    sp_verify_result r = {0};
     snprintf(first, sizeof first, "%s", write_model("mlp", "a.onnx", 1, NULL));
     snprintf(second, sizeof second, "%s", write_model("bert-mini", "b.onnx", 1, NULL));
     assert_int_equal(verify(first, second, &r), SPARTA_E_USAGE);
@@ -414,10 +413,10 @@ static void bench_two_subjects(void **state)
     (void)state;
     char onnx[128];
     snprintf(onnx, sizeof onnx, "%s", write_model("bert-mini", "m.onnx", 1, "4x1:0.8"));
-    sparta_bench_request r = {
+    sp_bench_request r = {
         .subject = onnx, .threads = 1, .iterations = 7, .warmup = 1, .profile = true, .compile = quick()};
-    sparta_bench_result out;
-    assert_int_equal(sparta_bench(cx, arena, &r, &out), SPARTA_OK);
+    sp_bench_result out;
+    assert_int_equal(sp_bench(cx, arena, &r, &out), SPARTA_OK);
     assert_int_equal(out.subject.runs, 7);
     assert_int_equal(out.baseline.runs, 7);
     assert_true(out.subject.median > 0 && out.subject.best <= out.subject.median &&
@@ -428,11 +427,11 @@ static void bench_two_subjects(void **state)
     assert_int_equal(out.threads, 1);
     r.no_baseline = true;
     r.profile = false;
-    assert_int_equal(sparta_bench(cx, arena, &r, &out), SPARTA_OK);
+    assert_int_equal(sp_bench(cx, arena, &r, &out), SPARTA_OK);
     assert_int_equal(out.baseline.runs, 0);
     assert_int_equal(out.n_layers, 0);
     sparta_ctx_cancel(cx);
-    assert_int_equal(sparta_bench(cx, arena, &r, &out), SPARTA_E_CANCELLED);
+    assert_int_equal(sp_bench(cx, arena, &r, &out), SPARTA_E_CANCELLED);
 }
 
 static void kernel_by_itself(void **state)
@@ -446,17 +445,17 @@ static void kernel_by_itself(void **state)
                  {65, 33, 70, "4x1", 0.8}, {130, 64, 64, "2:4", 0},
                  {64, 16, 16, "4x1", 1},   {1, 900, 1800, "1x1", 0.2}, /* in more than one piece */
                  {16, 33, 70, "16x1", 0.5}};
-    for (size_t i = 0; i < SPARTA_COUNT(cases); i++) {
-        sparta_kernel_request q = {.m = cases[i].m,
-                                   .n = cases[i].n,
-                                   .k = cases[i].k,
-                                   .pattern = cases[i].pattern,
-                                   .sparsity = cases[i].sparsity,
-                                   .threads = 2,
-                                   .seconds = 0.005,
-                                   .seed = 3};
-        sparta_kernel_result r;
-        assert_int_equal(sparta_kernel_bench(cx, &q, &r), SPARTA_OK);
+    for (size_t i = 0; i < SP_COUNT(cases); i++) {
+        sp_kernel_request q = {.m = cases[i].m,
+                               .n = cases[i].n,
+                               .k = cases[i].k,
+                               .pattern = cases[i].pattern,
+                               .sparsity = cases[i].sparsity,
+                               .threads = 2,
+                               .seconds = 0.005,
+                               .seed = 3};
+        sp_kernel_result r;
+        assert_int_equal(sp_kernel_bench(cx, &q, &r), SPARTA_OK);
         assert_true(r.best_us > 0 && r.median_us >= r.best_us && r.dense_best_us > 0);
         assert_true(r.nnz >= 0 && r.nnz <= q.n * q.k);
         assert_true(r.share_of_peak >= 0 && r.share_of_peak < 1.2);
@@ -468,13 +467,13 @@ static void kernel_by_itself(void **state)
             assert_float_equal(r.gbytes_per_s, (double)r.stored_bytes / r.best_us * 1e-3,
                                1e-6 * r.gbytes_per_s);
     }
-    sparta_kernel_request q = {
+    sp_kernel_request q = {
         .m = 4, .n = 4, .k = 4, .pattern = "nonsense", .sparsity = 0.5, .threads = 1, .seconds = 0.005};
-    sparta_kernel_result r;
-    assert_int_equal(sparta_kernel_bench(cx, &q, &r), SPARTA_E_USAGE);
+    sp_kernel_result r;
+    assert_int_equal(sp_kernel_bench(cx, &q, &r), SPARTA_E_USAGE);
     q.pattern = "4x1";
     q.m = 0;
-    assert_int_equal(sparta_kernel_bench(cx, &q, &r), SPARTA_E_USAGE);
+    assert_int_equal(sp_kernel_bench(cx, &q, &r), SPARTA_E_USAGE);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 static sparta_ctx *cx;
-static sparta_arena *arena;
+static sp_arena *arena;
 static char folder[64], model[96];
 
 static int enter_with(const char *cache, const char *compiler)
@@ -30,7 +30,7 @@ static int enter_with(const char *cache, const char *compiler)
     o.cache_dir = *cache ? path : "";
     o.compiler = compiler;
     cx = sparta_ctx_create(&o);
-    arena = cx ? sparta_arena_create(cx) : NULL;
+    arena = cx ? sp_arena_create(cx) : NULL;
     return arena ? 0 : 1;
 }
 
@@ -51,8 +51,8 @@ static int leave(void **state)
 {
     (void)state;
     char command[128];
-    sparta_arena_free(arena);
-    const size_t held = sparta_ctx_memory(cx);
+    sp_arena_free(arena);
+    const size_t held = sp_ctx_memory(cx);
     sparta_ctx_free(cx);
     snprintf(command, sizeof command, "rm -rf %s", folder);
     return system(command) || held;
@@ -63,23 +63,23 @@ static void write_model(int64_t inputs, int64_t hidden)
 {
     static const char *const name[] = {"inputs", "hidden1", "hidden2"};
     const int64_t value[] = {inputs, hidden, 40};
-    sparta_graph *g;
-    sparta_zoo_request r = {.name = "mlp", .seed = 3, .dims = {3, name, value}};
-    assert_int_equal(sparta_zoo_build(cx, &r, &g), SPARTA_OK);
+    sp_graph *g;
+    sp_zoo_request r = {.name = "mlp", .seed = 3, .dims = {3, name, value}};
+    assert_int_equal(sp_zoo_build(cx, &r, &g), SPARTA_OK);
     snprintf(model, sizeof model, "%s/m.onnx", folder);
-    assert_int_equal(sparta_onnx_write(cx, g, model), SPARTA_OK);
-    sparta_graph_free(g);
+    assert_int_equal(sp_onnx_write(cx, g, model), SPARTA_OK);
+    sp_graph_free(g);
 }
 
-static sparta_what_if_request ask(const char *const *pattern, int n)
+static sp_what_if_request ask(const char *const *pattern, int n)
 {
-    return (sparta_what_if_request){.model = model,
-                                    .pattern = pattern,
-                                    .n_patterns = n,
-                                    .threads = 1,
-                                    .seconds = .01,
-                                    .no_break_even = true,
-                                    .compile = {.options = SPARTA_OPTIONS(sparta_compile_options)}};
+    return (sp_what_if_request){.model = model,
+                                .pattern = pattern,
+                                .n_patterns = n,
+                                .threads = 1,
+                                .seconds = .01,
+                                .no_break_even = true,
+                                .compile = {.options = SPARTA_OPTIONS(sparta_compile_options)}};
 }
 
 static uint64_t file_digest(const char *path)
@@ -92,7 +92,7 @@ static uint64_t file_digest(const char *path)
     return d;
 }
 
-static const sparta_what_if_layer *layer_of(const sparta_what_if_pattern *p, const char *name)
+static const sp_what_if_layer *layer_of(const sp_what_if_pattern *p, const char *name)
 {
     for (int i = 0; i < p->n_layers; i++)
         if (strstr(p->layer[i].name, name)) return &p->layer[i];
@@ -102,7 +102,7 @@ static const sparta_what_if_layer *layer_of(const sparta_what_if_pattern *p, con
 
 /* ------------------------------------------------------------------ patterns */
 
-static void check_common(const sparta_what_if_pattern *p)
+static void check_common(const sp_what_if_pattern *p)
 {
     assert_true(isfinite(p->speedup) && p->speedup > 0);
     assert_true(p->ci95[0] <= p->ci95[1] && p->ci95[0] > 0);
@@ -119,18 +119,17 @@ static void patterns_are_compared(void **state)
 {
     (void)state;
     static const char *const pattern[] = {"4x1:0.9", "32x32:0.9", "2:4", "1x1:0.9"};
-    sparta_what_if out;
+    sp_what_if out;
     write_model(192, 128);
     const uint64_t before = file_digest(model);
-    const sparta_what_if_request r = ask(pattern, 4);
-    assert_int_equal(sparta_what_if_run(cx, arena, &r, &out), SPARTA_OK);
+    const sp_what_if_request r = ask(pattern, 4);
+    assert_int_equal(sp_what_if_run(cx, arena, &r, &out), SPARTA_OK);
     assert_true(out.complete);
     assert_int_equal(out.n, 4);
     assert_int_equal(out.threads, 1);
     assert_int_equal(out.sizes.n, 1);
     for (int i = 0; i < 4; i++) check_common(&out.pattern[i]);
-    const sparta_what_if_pattern *strips = &out.pattern[0], *blocks = &out.pattern[1],
-                                 *half = &out.pattern[2];
+    const sp_what_if_pattern *strips = &out.pattern[0], *blocks = &out.pattern[1], *half = &out.pattern[2];
     assert_string_equal(strips->pattern, "4x1:0.9");
     assert_int_equal(strips->n_pruned, 3);
     assert_true(strips->sparsity >= .9 && strips->sparsity < .92);
@@ -147,11 +146,11 @@ static void misfits_are_said(void **state)
 {
     (void)state;
     static const char *const pattern[] = {"4x1:0.9", "32x32:0.5", "rows:0.5"};
-    sparta_what_if out;
+    sp_what_if out;
     write_model(96, 64);
-    const sparta_what_if_request r = ask(pattern, 3);
-    assert_int_equal(sparta_what_if_run(cx, arena, &r, &out), SPARTA_OK);
-    const sparta_what_if_pattern *p = &out.pattern[0];
+    const sp_what_if_request r = ask(pattern, 3);
+    assert_int_equal(sp_what_if_run(cx, arena, &r, &out), SPARTA_OK);
+    const sp_what_if_pattern *p = &out.pattern[0];
     assert_int_equal(p->n_remarks, 1);
     assert_string_equal(p->remark[0].weight, "fc3.weight");
     assert_false(p->remark[0].skipped);
@@ -172,10 +171,10 @@ static void all_skipped(void **state)
 {
     (void)state;
     static const char *const pattern[] = {"1024x1024:0.5", "1x1:0"};
-    sparta_what_if out;
+    sp_what_if out;
     write_model(96, 64);
-    const sparta_what_if_request r = ask(pattern, 2);
-    assert_int_equal(sparta_what_if_run(cx, arena, &r, &out), SPARTA_OK);
+    const sp_what_if_request r = ask(pattern, 2);
+    assert_int_equal(sp_what_if_run(cx, arena, &r, &out), SPARTA_OK);
     assert_int_equal(out.pattern[0].n_pruned, 0);
     assert_int_equal(out.pattern[0].n_remarks, 3);
     assert_true(isnan(out.pattern[0].speedup) && out.pattern[0].norm_kept == 1);
@@ -189,13 +188,13 @@ static void packages_too(void **state)
     (void)state;
     static const char *const pattern[] = {"4x1:0.8"};
     char package[96];
-    sparta_what_if out;
+    sp_what_if out;
     write_model(96, 64);
     snprintf(package, sizeof package, "%s/m.sparta", folder);
     assert_int_equal(sparta_compile(cx, model, package, NULL), SPARTA_OK);
-    sparta_what_if_request r = ask(pattern, 1);
+    sp_what_if_request r = ask(pattern, 1);
     r.model = package;
-    assert_int_equal(sparta_what_if_run(cx, arena, &r, &out), SPARTA_OK);
+    assert_int_equal(sp_what_if_run(cx, arena, &r, &out), SPARTA_OK);
     assert_int_equal(out.pattern[0].n_pruned, 3);
     assert_true(out.pattern[0].sparsity >= .8);
 }
@@ -207,26 +206,26 @@ static void given_sizes_are_compiled_for(void **state)
     static const char *const pattern[] = {"1x1:0.8"}, *const batch[] = {"batch"};
     static const int64_t size[] = {1, 16, 17};
     char package[96];
-    sparta_what_if out;
+    sp_what_if out;
     write_model(192, 128);
     snprintf(package, sizeof package, "%s/m.sparta", folder);
     assert_int_equal(sparta_compile(cx, model, package, NULL), SPARTA_OK);
     for (int i = 0; i < 4; i++) {
-        sparta_what_if_request r = ask(pattern, 1);
+        sp_what_if_request r = ask(pattern, 1);
         r.compile.options.no_measure = 1;
-        r.sizes = (sparta_bindings){i < 3, batch, &size[i % 3]};
+        r.sizes = (sp_bindings){i < 3, batch, &size[i % 3]};
         for (int k = 0; k < 2; k++) {
             r.model = k ? package : model;
-            assert_int_equal(sparta_what_if_run(cx, arena, &r, &out), SPARTA_OK);
+            assert_int_equal(sp_what_if_run(cx, arena, &r, &out), SPARTA_OK);
             assert_int_equal(out.sizes.value[0], i < 3 ? size[i] : 1);
-            const sparta_what_if_layer *l = layer_of(&out.pattern[0], "fc1");
+            const sp_what_if_layer *l = layer_of(&out.pattern[0], "fc1");
             assert_int_equal(l->tokens, i < 2 ? size[i] : 128);
             if (i != 1) assert_int_equal(!strncmp(l->implement, "few_", 4), i == 0);
         }
     }
-    sparta_what_if_request r = ask(pattern, 1);
-    r.sizes = (sparta_bindings){1, (const char *const[]){"bach"}, size};
-    assert_int_equal(sparta_what_if_run(cx, arena, &r, &out), SPARTA_E_USAGE);
+    sp_what_if_request r = ask(pattern, 1);
+    r.sizes = (sp_bindings){1, (const char *const[]){"bach"}, size};
+    assert_int_equal(sp_what_if_run(cx, arena, &r, &out), SPARTA_E_USAGE);
     assert_non_null(strstr(sparta_message(cx), "did you mean batch"));
 }
 
@@ -238,23 +237,23 @@ static void bad_patterns(void **state)
     static const char *const bad[] = {"",      "4x1",     "4x1:2",   "4x1:nan",
                                       "bogus", "0x4:0.5", "2:4:0.5", "99999999x1:0.5",
                                       "5:4",   "4x1:-1",  "-4x1:1",  "4x1:0.9 "};
-    sparta_what_if out = {.n = 77};
+    sp_what_if out = {.n = 77};
     write_model(96, 64);
-    for (size_t i = 0; i < SPARTA_COUNT(bad); i++) {
-        const sparta_what_if_request r = ask(&bad[i], 1);
-        assert_int_equal(sparta_what_if_run(cx, arena, &r, &out), SPARTA_E_USAGE);
+    for (size_t i = 0; i < SP_COUNT(bad); i++) {
+        const sp_what_if_request r = ask(&bad[i], 1);
+        assert_int_equal(sp_what_if_run(cx, arena, &r, &out), SPARTA_E_USAGE);
         assert_non_null(strstr(sparta_message(cx), "what-if"));
         assert_int_equal(out.n, 77);
     }
     static const char *const twice[] = {"2:4", "4x1:0.5", "2:4"};
-    sparta_what_if_request r = ask(twice, 3);
-    assert_int_equal(sparta_what_if_run(cx, arena, &r, &out), SPARTA_E_USAGE);
+    sp_what_if_request r = ask(twice, 3);
+    assert_int_equal(sp_what_if_run(cx, arena, &r, &out), SPARTA_E_USAGE);
     assert_non_null(strstr(sparta_message(cx), "twice"));
     r.n_patterns = 0;
-    assert_int_equal(sparta_what_if_run(cx, arena, &r, &out), SPARTA_E_USAGE);
+    assert_int_equal(sp_what_if_run(cx, arena, &r, &out), SPARTA_E_USAGE);
     r = ask(twice, 1);
     r.model = "/nowhere/at/all.onnx";
-    assert_int_equal(sparta_what_if_run(cx, arena, &r, &out), SPARTA_E_IO);
+    assert_int_equal(sp_what_if_run(cx, arena, &r, &out), SPARTA_E_IO);
     assert_int_equal(out.n, 77);
 }
 
@@ -264,15 +263,15 @@ static void nothing_to_prune(void **state)
     (void)state;
     static const char *const pattern[] = {"2:4"};
     static const char text[] = "graph \"g\"\ninput x: f32[4,4]\nnode y: ? = Relu(x) \"y\"\noutput y\n";
-    sparta_graph *g;
-    sparta_what_if out;
-    assert_int_equal(sparta_graph_parse(cx, text, NULL, NULL, &g), SPARTA_OK);
-    assert_int_equal(sparta_ops_infer(g), SPARTA_OK);
+    sp_graph *g;
+    sp_what_if out;
+    assert_int_equal(sp_graph_parse(cx, text, NULL, NULL, &g), SPARTA_OK);
+    assert_int_equal(sp_ops_infer(g), SPARTA_OK);
     snprintf(model, sizeof model, "%s/relu.onnx", folder);
-    assert_int_equal(sparta_onnx_write(cx, g, model), SPARTA_OK);
-    sparta_graph_free(g);
-    const sparta_what_if_request r = ask(pattern, 1);
-    assert_int_equal(sparta_what_if_run(cx, arena, &r, &out), SPARTA_E_USAGE);
+    assert_int_equal(sp_onnx_write(cx, g, model), SPARTA_OK);
+    sp_graph_free(g);
+    const sp_what_if_request r = ask(pattern, 1);
+    assert_int_equal(sp_what_if_run(cx, arena, &r, &out), SPARTA_E_USAGE);
     assert_non_null(strstr(sparta_message(cx), "nothing to prune"));
 }
 
@@ -287,12 +286,12 @@ static void interrupted_keeps_what_is_there(void **state)
     (void)state;
     static const char *const pattern[] = {"4x1:0.9", "2:4", "1x1:0.9"};
     static char stop[] = "2:4";
-    sparta_what_if out = {.n = 77};
+    sp_what_if out = {.n = 77};
     write_model(96, 64);
-    sparta_what_if_request r = ask(pattern, 3);
+    sp_what_if_request r = ask(pattern, 3);
     r.compile.progress = stop_at;
     r.compile.progress_arg = stop;
-    assert_int_equal(sparta_what_if_run(cx, arena, &r, &out), SPARTA_E_CANCELLED);
+    assert_int_equal(sp_what_if_run(cx, arena, &r, &out), SPARTA_E_CANCELLED);
     assert_int_equal(out.n, 1);
     assert_false(out.complete);
     assert_string_equal(out.pattern[0].pattern, "4x1:0.9");
@@ -304,24 +303,24 @@ static void memory_may_fail(void **state)
     (void)state;
     static const char *const pattern[] = {"4x1:0.9"};
     write_model(12, 8);
-    const size_t before = sparta_ctx_memory(cx);
+    const size_t before = sp_ctx_memory(cx);
     sparta_status status = SPARTA_E_MEMORY;
     int failed = 0;
     for (uint64_t n = 1; status; n += 1 + n / 40) {
-        sparta_what_if out = {.n = 77};
-        sparta_arena *a = sparta_arena_create(cx);
-        sparta_what_if_request r = ask(pattern, 1);
+        sp_what_if out = {.n = 77};
+        sp_arena *a = sp_arena_create(cx);
+        sp_what_if_request r = ask(pattern, 1);
         r.seconds = 0;
         r.compile.options.no_measure = 1;
         assert_non_null(a);
-        sparta_ctx_fail_alloc(cx, n, false);
-        status = sparta_what_if_run(cx, a, &r, &out);
-        sparta_ctx_fail_alloc(cx, 0, false);
+        sp_ctx_fail_alloc(cx, n, false);
+        status = sp_what_if_run(cx, a, &r, &out);
+        sp_ctx_fail_alloc(cx, 0, false);
         if (status) assert_int_equal(status, SPARTA_E_MEMORY);
         if (status) assert_int_equal(out.n, 77);
         failed += status != SPARTA_OK;
-        sparta_arena_free(a);
-        assert_int_equal(sparta_ctx_memory(cx), before);
+        sp_arena_free(a);
+        assert_int_equal(sp_ctx_memory(cx), before);
         assert_true(n < 1000000);
     }
     assert_true(failed > 50);
@@ -332,30 +331,30 @@ static void memory_may_fail(void **state)
 /* As if a sparse row took `slope` of what is left, and `base` besides, where dense takes 100. */
 static void pretend(const char *db_path, const char *pattern, double base, double slope)
 {
-    sparta_tune_db *db;
-    assert_int_equal(sparta_tune_open(cx, db_path, &db), SPARTA_OK);
+    sp_tune_db *db;
+    assert_int_equal(sp_tune_open(cx, db_path, &db), SPARTA_OK);
     for (int i = 2; i <= 98; i++) {
         char key[256];
-        const char *library = sparta_implement_onednn.version();
-        sparta_trial t = {.us = base + slope * (100 - i) / 100., .threads = 1};
+        const char *library = sp_implement_onednn.version();
+        sp_trial t = {.us = base + slope * (100 - i) / 100., .threads = 1};
         snprintf(key, sizeof key,
                  "break-even n=768 k=768 pattern=%s sparsity=%.2f tokens=128 target=%s library=%s cpu=%016lx "
                  "sparta=%s",
-                 pattern, i / 100., sparta_target_name(sparta_target_best()), library ? library : "none",
-                 (unsigned long)sparta_cpu_digest(), SPARTA_VERSION);
+                 pattern, i / 100., sp_target_name(sp_target_best()), library ? library : "none",
+                 (unsigned long)sp_cpu_digest(), SPARTA_VERSION);
         snprintf(t.implement, sizeof t.implement, "quads");
-        sparta_tune_add(db, key, &t);
-        t = (sparta_trial){.us = 100, .threads = 1};
+        sp_tune_add(db, key, &t);
+        t = (sp_trial){.us = 100, .threads = 1};
         snprintf(t.implement, sizeof t.implement, "dense4");
-        sparta_tune_add(db, key, &t);
+        sp_tune_add(db, key, &t);
     }
-    sparta_tune_close(db);
+    sp_tune_close(db);
 }
 
-static sparta_break_even found(const char *db, const char *pattern, int64_t n, int64_t k)
+static sp_break_even found(const char *db, const char *pattern, int64_t n, int64_t k)
 {
-    sparta_break_even e = {.n = n, .k = k};
-    assert_int_equal(sparta_break_even_find(cx, arena, db, pattern, NULL, &e), SPARTA_OK);
+    sp_break_even e = {.n = n, .k = k};
+    assert_int_equal(sp_break_even_find(cx, arena, db, pattern, NULL, &e), SPARTA_OK);
     assert_true(e.n == n && e.k == k);
     return e;
 }
@@ -373,16 +372,16 @@ static void break_even_of_known_times(void **state)
                    {"1x1", 10, 150, .4},
                    {"16x1", 20, 800, .9},
                    {"8x1", 50, 60, 1 - 50 / 60.}};
-    for (size_t i = 0; i < SPARTA_COUNT(made_up); i++) {
+    for (size_t i = 0; i < SP_COUNT(made_up); i++) {
         pretend(db, made_up[i].pattern, made_up[i].base, made_up[i].slope);
-        const sparta_break_even e = found(db, made_up[i].pattern, 768, 768);
+        const sp_break_even e = found(db, made_up[i].pattern, 768, 768);
         assert_true(fabs(e.sparsity - made_up[i].at) < .005);
         assert_string_equal(e.source, "database");
         assert_string_equal(e.implement, "quads");
         assert_string_equal(e.note, "");
     }
     pretend(db, "rows", 150, 10); /* never */
-    sparta_break_even e = found(db, "rows", 768, 768);
+    sp_break_even e = found(db, "rows", 768, 768);
     assert_true(isnan(e.sparsity));
     assert_non_null(strstr(e.note, "dense is faster"));
     pretend(db, "cols", 0, 90); /* always */
@@ -397,14 +396,14 @@ static void break_even_of_known_times(void **state)
 static void break_even_is_remembered(void **state)
 {
     (void)state;
-    const sparta_break_even a = found(NULL, "4x1", 128, 64), b = found(NULL, "4x1", 128, 64);
+    const sp_break_even a = found(NULL, "4x1", 128, 64), b = found(NULL, "4x1", 128, 64);
     assert_string_equal(a.source, "measured");
     assert_string_equal(b.source, "database");
     assert_true(a.sparsity == b.sparsity || (isnan(a.sparsity) && isnan(b.sparsity)));
     assert_true(isnan(a.sparsity) ? *a.note : (a.sparsity >= .02 && a.sparsity <= .98));
-    sparta_break_even e = {.n = 64, .k = 64};
-    assert_int_equal(sparta_break_even_find(cx, arena, NULL, "4x1:0.9", NULL, &e), SPARTA_E_USAGE);
-    assert_int_equal(sparta_break_even_find(cx, arena, NULL, "", NULL, &e), SPARTA_E_USAGE);
+    sp_break_even e = {.n = 64, .k = 64};
+    assert_int_equal(sp_break_even_find(cx, arena, NULL, "4x1:0.9", NULL, &e), SPARTA_E_USAGE);
+    assert_int_equal(sp_break_even_find(cx, arena, NULL, "", NULL, &e), SPARTA_E_USAGE);
 }
 
 /* That no sparse row takes a weight is an answer, not a failure that somebody finds later. */
@@ -415,8 +414,8 @@ static void break_even_of_no_row(void **state)
     o.cache_dir = o.compiler = "";
     o.strict = 1;
     sparta_ctx *strict = sparta_ctx_create(&o);
-    sparta_break_even e = {.n = 64, .k = 64};
-    assert_int_equal(sparta_break_even_find(strict, arena, ":memory:", "4x1", NULL, &e), SPARTA_OK);
+    sp_break_even e = {.n = 64, .k = 64};
+    assert_int_equal(sp_break_even_find(strict, arena, ":memory:", "4x1", NULL, &e), SPARTA_OK);
     assert_non_null(strstr(e.note, "no sparse implement"));
     assert_true(isnan(e.sparsity));
     assert_string_equal(sparta_message(strict), "");
@@ -428,11 +427,11 @@ static void what_if_with_break_even(void **state)
 {
     (void)state;
     static const char *const pattern[] = {"4x1:0.9", "2:4"};
-    sparta_what_if out;
+    sp_what_if out;
     write_model(64, 64);
-    sparta_what_if_request r = ask(pattern, 2);
+    sp_what_if_request r = ask(pattern, 2);
     r.no_break_even = false;
-    assert_int_equal(sparta_what_if_run(cx, arena, &r, &out), SPARTA_OK);
+    assert_int_equal(sp_what_if_run(cx, arena, &r, &out), SPARTA_OK);
     assert_int_equal(out.pattern[0].n_break_even, 3);
     assert_int_equal(out.pattern[1].n_break_even, 0);
     assert_int_equal(out.pattern[0].break_even[0].n, 64); /* the most work first */

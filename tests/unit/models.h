@@ -1,7 +1,7 @@
 /* What the tests of package, run and compile share: a folder with its own cache and database, small models (of the zoo, or from the
  * text form of a graph with weights made from their names), compiling them, running them, comparing with the references. */
-#ifndef SPARTA_TEST_MODELS_H
-#define SPARTA_TEST_MODELS_H
+#ifndef SP_TEST_MODELS_H
+#define SP_TEST_MODELS_H
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -62,7 +62,7 @@ HELPER int leave(void **state)
 {
     (void)state;
     char command[256];
-    const size_t held = sparta_ctx_memory(cx);
+    const size_t held = sp_ctx_memory(cx);
     if (held) fprintf(stderr, "%zu bytes were not given back\n", held);
     sparta_ctx_free(cx);
     snprintf(command, sizeof command, "chmod -R u+rwx %s; rm -rf %s", root, root);
@@ -93,14 +93,14 @@ HELPER void mentions(const char *text, const char *words, const char *file, int 
 /* ------------------------------------------------------------------ models */
 
 /* Sizes as text, "layers=1 hidden=64". */
-HELPER sparta_graph *zoo_in(sparta_ctx *c, const char *name, const char *prune, const char *sizes)
+HELPER sp_graph *zoo_in(sparta_ctx *c, const char *name, const char *prune, const char *sizes)
 {
     static char text[256];
     const char *names[16];
     int64_t value[16];
-    sparta_zoo_request r = {.name = name, .seed = 3, .dims = {0, names, value}};
-    sparta_prune_spec spec;
-    sparta_graph *g = NULL;
+    sp_zoo_request r = {.name = name, .seed = 3, .dims = {0, names, value}};
+    sp_prune_spec spec;
+    sp_graph *g = NULL;
     snprintf(text, sizeof text, "%s", sizes);
     for (char *word = strtok(text, " "); word; word = strtok(NULL, " ")) {
         char *eq = strchr(word, '=');
@@ -109,10 +109,10 @@ HELPER sparta_graph *zoo_in(sparta_ctx *c, const char *name, const char *prune, 
         value[r.dims.n++] = atoll(eq + 1);
     }
     if (prune) {
-        ok_in(c, sparta_prune_parse(c, prune, &spec));
+        ok_in(c, sp_prune_parse(c, prune, &spec));
         r.prune = &spec;
     }
-    ok_in(c, sparta_zoo_build(c, &r, &g));
+    ok_in(c, sp_zoo_build(c, &r, &g));
     return g;
 }
 
@@ -120,74 +120,74 @@ HELPER sparta_graph *zoo_in(sparta_ctx *c, const char *name, const char *prune, 
 #define TINY_BERT  "layers=1 hidden=16 heads=2 ffn=32 vocab=20 positions=20"
 #define SMALL_MLP  "inputs=37 hidden1=64 hidden2=30 classes=10"
 
-HELPER sparta_graph *zoo(const char *name, const char *prune, const char *sizes)
+HELPER sp_graph *zoo(const char *name, const char *prune, const char *sizes)
 {
     return zoo_in(cx, name, prune, sizes);
 }
 
 typedef struct maker {
-    sparta_arena *arena;
+    sp_arena *arena;
 } maker;
 
 /* "w", "w|4x1:0.8": numbers from the name, pruned as (k,n) are; "w^4x1:0.8": as (n,k). */
 HELPER sparta_status make_weight(void *arg, const char *name, sparta_tensor *out)
 {
     const maker *m = arg;
-    sparta_ctx *c = sparta_arena_ctx(m->arena);
-    sparta_rng rng = sparta_rng_seed(sparta_hash(name, strlen(name), 1));
+    sparta_ctx *c = sp_arena_ctx(m->arena);
+    sp_rng rng = sp_rng_seed(sp_hash(name, strlen(name), 1));
     const char *how = strpbrk(name, "|^");
-    SPARTA_TRY(sparta_tensor_alloc_in(m->arena, out->dtype, out->rank, out->dim, out));
+    SP_TRY(sp_tensor_alloc_in(m->arena, out->dtype, out->rank, out->dim, out));
     for (int64_t i = 0, n = sparta_tensor_elements(out); i < n; i++)
-        if (sparta_dtype_is_float(out->dtype))
-            sparta_element_set(out->dtype, out->data, i, sparta_rng_uniform(&rng) - .5);
+        if (sp_dtype_is_float(out->dtype))
+            sp_element_set(out->dtype, out->data, i, sp_rng_uniform(&rng) - .5);
         else
-            sparta_element_set_int(out->dtype, out->data, i, i);
+            sp_element_set_int(out->dtype, out->data, i, i);
     if (!how) return SPARTA_OK;
-    sparta_prune_spec spec;
+    sp_prune_spec spec;
     sparta_tensor view = *out;
     if (*how == '|') {
         view.dim[0] = out->dim[1], view.dim[1] = out->dim[0];
         view.stride[0] = out->stride[1], view.stride[1] = out->stride[0];
     }
-    SPARTA_TRY(sparta_prune_parse(c, how + 1, &spec));
-    return sparta_prune(c, &spec, &view, NULL);
+    SP_TRY(sp_prune_parse(c, how + 1, &spec));
+    return sp_prune(c, &spec, &view, NULL);
 }
 
-HELPER sparta_graph *graph_in(sparta_ctx *c, const char *text)
+HELPER sp_graph *graph_in(sparta_ctx *c, const char *text)
 {
-    maker m = {sparta_arena_create(c)};
-    sparta_graph *g = NULL;
+    maker m = {sp_arena_create(c)};
+    sp_graph *g = NULL;
     assert_non_null(m.arena);
-    ok_in(c, sparta_graph_parse(c, text, make_weight, &m, &g));
+    ok_in(c, sp_graph_parse(c, text, make_weight, &m, &g));
     g->adopted = m.arena;
     return g;
 }
-HELPER sparta_graph *graph(const char *text)
+HELPER sp_graph *graph(const char *text)
 {
     return graph_in(cx, text);
 }
 
 /* The same graph again, typed: what results are compared with. */
-HELPER sparta_graph *typed(sparta_graph *g)
+HELPER sp_graph *typed(sp_graph *g)
 {
-    ok_in(g->cx, sparta_ops_infer(g));
+    ok_in(g->cx, sp_ops_infer(g));
     return g;
 }
 
-HELPER sparta_compile_request quick(void)
+HELPER sp_compile_request quick(void)
 {
-    return (sparta_compile_request){.options = {.size = sizeof(sparta_compile_options), .no_measure = 1},
-                                    .db = database};
+    return (sp_compile_request){.options = {.size = sizeof(sparta_compile_options), .no_measure = 1},
+                                .db = database};
 }
 
 /* The graph becomes part of the package. */
-HELPER sparta_package *compile_in(sparta_ctx *c, sparta_graph *g, sparta_compile_request request)
+HELPER sparta_package *compile_in(sparta_ctx *c, sp_graph *g, sp_compile_request request)
 {
     sparta_package *p = NULL;
-    ok_in(c, sparta_compile_graph(c, g, &request, &p));
+    ok_in(c, sp_compile_graph(c, g, &request, &p));
     return p;
 }
-HELPER sparta_package *compile(sparta_graph *g)
+HELPER sparta_package *compile(sp_graph *g)
 {
     return compile_in(cx, g, quick());
 }
@@ -197,7 +197,7 @@ HELPER sparta_session *session_in(sparta_ctx *c, const sparta_package *p, int th
     sparta_session_options o = {.size = sizeof o, .threads = threads};
     sparta_session *s = NULL;
     ok_in(c, sparta_session_create(c, p, &o, &s));
-    sparta_session_share_from(s, 0); /* small models, by all threads */
+    sp_session_share_from(s, 0); /* small models, by all threads */
     return s;
 }
 HELPER sparta_session *session(const sparta_package *p, int threads)
@@ -205,16 +205,16 @@ HELPER sparta_session *session(const sparta_package *p, int threads)
     return session_in(cx, p, threads);
 }
 
-HELPER const sparta_node *node_named(const sparta_package *p, const char *part)
+HELPER const sp_node *node_named(const sparta_package *p, const char *part)
 {
     for (int i = 0; i < p->plan->n_nodes; i++)
         if (strstr(p->plan->node[i]->name, part)) return p->plan->node[i];
     fail_msg("no node like '%s'", part);
     return NULL;
 }
-HELPER const char *said_of(const sparta_node *n, const char *attribute)
+HELPER const char *said_of(const sp_node *n, const char *attribute)
 {
-    return sparta_attr_string(&n->attrs, attribute, "");
+    return sp_attr_string(&n->attrs, attribute, "");
 }
 
 /* ------------------------------------------------------------------ running */
@@ -226,23 +226,22 @@ typedef struct inputs {
     sparta_named_tensor in[MOST];
 } inputs;
 
-HELPER inputs make_inputs_in(sparta_ctx *c, const sparta_graph *g, int64_t batch, int64_t sequence,
-                             uint64_t seed)
+HELPER inputs make_inputs_in(sparta_ctx *c, const sp_graph *g, int64_t batch, int64_t sequence, uint64_t seed)
 {
     inputs i = {.n = g->n_inputs};
     assert_true(g->n_inputs <= MOST);
-    const sparta_make_inputs how = {seed,
-                                    {2, (const char *[]){"batch", "sequence"}, (int64_t[]){batch, sequence}}};
-    ok_in(c, sparta_inputs_make(c, g, &how, i.in));
+    const sp_make_inputs how = {seed,
+                                {2, (const char *[]){"batch", "sequence"}, (int64_t[]){batch, sequence}}};
+    ok_in(c, sp_inputs_make(c, g, &how, i.in));
     return i;
 }
-HELPER inputs make_inputs(const sparta_graph *g, int64_t batch, int64_t sequence, uint64_t seed)
+HELPER inputs make_inputs(const sp_graph *g, int64_t batch, int64_t sequence, uint64_t seed)
 {
     return make_inputs_in(cx, g, batch, sequence, seed);
 }
 HELPER void free_inputs(inputs *i)
 {
-    sparta_inputs_free(cx, i->in, i->n);
+    sp_inputs_free(cx, i->in, i->n);
 }
 
 typedef struct results {
@@ -252,7 +251,7 @@ typedef struct results {
 
 HELPER void free_results_in(sparta_ctx *c, results *r)
 {
-    for (int i = 0; i < r->n; i++) sparta_free(c, r->t[i].data);
+    for (int i = 0; i < r->n; i++) sp_free(c, r->t[i].data);
     r->n = 0;
 }
 HELPER void free_results(results *r)
@@ -267,8 +266,8 @@ HELPER results run_in(sparta_ctx *c, sparta_session *s, const sparta_package *p,
     for (int i = 0; i < r.n; i++) out[i].name = sparta_package_output_name(p, i);
     ok_in(c, sparta_session_run(c, s, in->in, in->n, out, r.n));
     for (int i = 0; i < r.n; i++) {
-        ok_in(c, sparta_tensor_alloc(c, out[i].tensor.dtype, out[i].tensor.rank, out[i].tensor.dim, &r.t[i]));
-        ok_in(c, sparta_tensor_copy(c, &out[i].tensor, &r.t[i]));
+        ok_in(c, sp_tensor_alloc(c, out[i].tensor.dtype, out[i].tensor.rank, out[i].tensor.dim, &r.t[i]));
+        ok_in(c, sp_tensor_copy(c, &out[i].tensor, &r.t[i]));
     }
     return r;
 }
@@ -277,13 +276,13 @@ HELPER results run(sparta_session *s, const sparta_package *p, const inputs *in)
     return run_in(cx, s, p, in);
 }
 
-HELPER results reference_in(sparta_ctx *c, const sparta_graph *g, const inputs *in)
+HELPER results reference_in(sparta_ctx *c, const sp_graph *g, const inputs *in)
 {
     results r = {.n = g->n_outputs};
-    ok_in(c, sparta_ops_run(c, g, in->in, in->n, r.t, NULL, NULL));
+    ok_in(c, sp_ops_run(c, g, in->in, in->n, r.t, NULL, NULL));
     return r;
 }
-HELPER results reference(const sparta_graph *g, const inputs *in)
+HELPER results reference(const sp_graph *g, const inputs *in)
 {
     return reference_in(cx, g, in);
 }
@@ -292,10 +291,9 @@ HELPER results reference(const sparta_graph *g, const inputs *in)
 HELPER double apart(const sparta_tensor *a, const sparta_tensor *b)
 {
     double most = 1e-6, worst = 0;
-    if (a->dtype != b->dtype || !sparta_tensor_same_shape(a, b)) return 1e9;
+    if (a->dtype != b->dtype || !sp_tensor_same_shape(a, b)) return 1e9;
     for (int64_t i = 0, n = sparta_tensor_elements(a); i < n; i++) {
-        const double x = sparta_element_get(a->dtype, a->data, i),
-                     y = sparta_element_get(b->dtype, b->data, i);
+        const double x = sp_element_get(a->dtype, a->data, i), y = sp_element_get(b->dtype, b->data, i);
         if (x == y || (isnan(x) && isnan(y))) {
             if (isfinite(y)) most = fmax(most, fabs(y));
             continue;
@@ -321,14 +319,14 @@ HELPER void same_bits(const results *a, const results *b, const char *what)
     assert_int_equal(a->n, b->n);
     for (int i = 0; i < a->n; i++) {
         size_t bytes;
-        ok(sparta_tensor_bytes(cx, a->t[i].dtype, a->t[i].rank, a->t[i].dim, &bytes));
-        if (!sparta_tensor_same_shape(&a->t[i], &b->t[i]) || memcmp(a->t[i].data, b->t[i].data, bytes))
+        ok(sp_tensor_bytes(cx, a->t[i].dtype, a->t[i].rank, a->t[i].dim, &bytes));
+        if (!sp_tensor_same_shape(&a->t[i], &b->t[i]) || memcmp(a->t[i].data, b->t[i].data, bytes))
             fail_msg("%s: output %d is not the same, %g apart", what, i, apart(&a->t[i], &b->t[i]));
     }
 }
 
 /* One run of a session against the references of a graph. */
-HELPER void agree(sparta_session *s, const sparta_package *p, const sparta_graph *g, const inputs *in,
+HELPER void agree(sparta_session *s, const sparta_package *p, const sp_graph *g, const inputs *in,
                   const char *what)
 {
     results got = run(s, p, in), want = reference(g, in);
@@ -338,14 +336,14 @@ HELPER void agree(sparta_session *s, const sparta_package *p, const sparta_graph
 }
 
 /* Compile a graph given as text, run it at some sizes with one and with three threads, compare. */
-HELPER sparta_package *check_text_with(const char *text, sparta_compile_request request)
+HELPER sparta_package *check_text_with(const char *text, sp_compile_request request)
 {
     static const int64_t sizes[][2] = {{1, 1}, {3, 5}, {65, 2}, {2, 64}};
-    sparta_graph *want = typed(graph(text));
+    sp_graph *want = typed(graph(text));
     sparta_package *p = compile_in(cx, graph(text), request);
     for (int threads = 1; threads <= 3; threads += 2) {
         sparta_session *s = session(p, threads);
-        for (size_t i = 0; i < SPARTA_COUNT(sizes); i++) {
+        for (size_t i = 0; i < SP_COUNT(sizes); i++) {
             char what[64];
             inputs in = make_inputs(want, sizes[i][0], sizes[i][1], i + 1);
             snprintf(what, sizeof what, "%ld x %ld, %d threads", (long)sizes[i][0], (long)sizes[i][1],
@@ -355,7 +353,7 @@ HELPER sparta_package *check_text_with(const char *text, sparta_compile_request 
         }
         sparta_session_free(s);
     }
-    sparta_graph_free(want);
+    sp_graph_free(want);
     return p;
 }
 HELPER sparta_package *check_text(const char *text)

@@ -1,6 +1,6 @@
 /* What tests of operators stand on: a context that must end empty, and graphs from their text. */
-#ifndef SPARTA_TESTS_OPS_BED_H
-#define SPARTA_TESTS_OPS_BED_H
+#ifndef SP_TESTS_OPS_BED_H
+#define SP_TESTS_OPS_BED_H
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,16 +22,15 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    int left = (int)sparta_ctx_memory(cx);
+    int left = (int)sp_ctx_memory(cx);
     sparta_ctx_free(cx);
     return left; /* a leak fails the group */
 }
 
-static sparta_graph *parse(const char *text)
+static sp_graph *parse(const char *text)
 {
-    sparta_graph *g = NULL;
-    if (sparta_graph_parse(cx, text, NULL, NULL, &g) != SPARTA_OK)
-        fail_msg("%s\n%s", sparta_message(cx), text);
+    sp_graph *g = NULL;
+    if (sp_graph_parse(cx, text, NULL, NULL, &g) != SPARTA_OK) fail_msg("%s\n%s", sparta_message(cx), text);
     return g;
 }
 

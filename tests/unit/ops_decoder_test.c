@@ -7,51 +7,51 @@
 /* After inference value `name` has this type and these dims, written as in a graph. */
 static void types(const char *text, const char *name, const char *want)
 {
-    sparta_graph *g = parse(text);
-    if (sparta_ops_infer(g) != SPARTA_OK) fail_msg("%s\n%s", sparta_message(cx), text);
-    const sparta_value *v = sparta_graph_find(g, name);
-    sparta_text t;
-    sparta_text_init(&t, cx);
-    sparta_text_printf(&t, "%s", sparta_dtype_name(v->dtype));
-    sparta_dims_print(&v->dims, &t);
-    assert_string_equal(sparta_text_str(&t), want);
-    sparta_text_free(&t);
-    sparta_graph_free(g);
+    sp_graph *g = parse(text);
+    if (sp_ops_infer(g) != SPARTA_OK) fail_msg("%s\n%s", sparta_message(cx), text);
+    const sp_value *v = sp_graph_find(g, name);
+    sp_text t;
+    sp_text_init(&t, cx);
+    sp_text_printf(&t, "%s", sparta_dtype_name(v->dtype));
+    sp_dims_print(&v->dims, &t);
+    assert_string_equal(sp_text_str(&t), want);
+    sp_text_free(&t);
+    sp_graph_free(g);
 }
 
 static void fails(const char *text, sparta_status status, const char *words)
 {
-    sparta_graph *g = parse(text);
-    sparta_status got = sparta_ops_infer(g);
+    sp_graph *g = parse(text);
+    sparta_status got = sp_ops_infer(g);
     if (got != status || !strstr(sparta_message(cx), words))
         fail_msg("%s, wanted %s with '%s': %s", sparta_status_name(got), sparta_status_name(status), words,
                  sparta_message(cx));
-    sparta_graph_free(g);
-    sparta_ctx_clear(cx);
+    sp_graph_free(g);
+    sp_ctx_clear(cx);
 }
 
 /* A graph of constants folds, and its output y is known then; DequantizeLinear, which does not, runs. */
 static void folds(const char *text, int64_t n, const double *want)
 {
-    sparta_graph *g = parse(text);
-    if (sparta_ops_infer(g) != SPARTA_OK) fail_msg("%s\n%s", sparta_message(cx), text);
-    const sparta_tensor *t = sparta_graph_find(g, "y")->constant;
+    sp_graph *g = parse(text);
+    if (sp_ops_infer(g) != SPARTA_OK) fail_msg("%s\n%s", sparta_message(cx), text);
+    const sparta_tensor *t = sp_graph_find(g, "y")->constant;
     sparta_tensor ran = {.rank = 0};
     if (!t) {
         assert_non_null(strstr(text, "DequantizeLinear"));
-        if (sparta_ops_run(cx, g, NULL, 0, &ran, NULL, NULL) != SPARTA_OK)
+        if (sp_ops_run(cx, g, NULL, 0, &ran, NULL, NULL) != SPARTA_OK)
             fail_msg("%s\n%s", sparta_message(cx), text);
         t = &ran;
     }
     assert_int_equal(sparta_tensor_elements(t), n);
     for (int64_t i = 0; i < n; i++) {
-        double x = sparta_element_get(t->dtype, t->data, i);
+        double x = sp_element_get(t->dtype, t->data, i);
         if (!(fabs(x - want[i]) <= 1e-6 * (1 + fabs(want[i]))) && !(isnan(x) && isnan(want[i])) &&
             x != want[i])
             fail_msg("element %d is %.9g, wanted %.9g\n%s", (int)i, x, want[i], text);
     }
-    sparta_free(cx, ran.data);
-    sparta_graph_free(g);
+    sp_free(cx, ran.data);
+    sp_graph_free(g);
 }
 #define FOLDS(text, ...)                                                                                     \
     folds("graph \"t\"\n" text "output y\n", (int64_t)(sizeof((double[]){__VA_ARGS__}) / sizeof(double)),    \
@@ -108,11 +108,11 @@ static void einsum_lies(void **state)
         char text[400];
         snprintf(text, sizeof text, EINSUM("b", "%c%c%c%c"), letters[n % 7], letters[n / 7 % 7],
                  letters[n / 49 % 7], letters[n / 343]);
-        sparta_graph *g = parse(text);
-        sparta_status status = sparta_ops_infer(g);
+        sp_graph *g = parse(text);
+        sparta_status status = sp_ops_infer(g);
         assert_true(status == SPARTA_OK || status == SPARTA_E_FORMAT || status == SPARTA_E_SHAPE);
-        sparta_graph_free(g);
-        sparta_ctx_clear(cx);
+        sp_graph_free(g);
+        sp_ctx_clear(cx);
     }
 }
 
@@ -138,11 +138,11 @@ static void einsum_answers(void **state)
 static void einsum_takes_no_years(void **state)
 {
     (void)state;
-    sparta_graph *g = parse("graph \"t\"\nconst n: i64[2] = [1000,1000]\nnode a: ? = ConstantOfShape(n)\n"
-                            "node y: ? = Einsum(a, a, a) {equation=\"ab,cd,ef->\"}\noutput y\n");
-    assert_int_equal(sparta_ops_infer(g), SPARTA_OK);
-    assert_null(sparta_graph_find(g, "y")->constant);
-    sparta_graph_free(g);
+    sp_graph *g = parse("graph \"t\"\nconst n: i64[2] = [1000,1000]\nnode a: ? = ConstantOfShape(n)\n"
+                        "node y: ? = Einsum(a, a, a) {equation=\"ab,cd,ef->\"}\noutput y\n");
+    assert_int_equal(sp_ops_infer(g), SPARTA_OK);
+    assert_null(sp_graph_find(g, "y")->constant);
+    sp_graph_free(g);
 }
 
 /* ------------------------------------------------------------------ TopK, ArgMax, reductions */
@@ -382,12 +382,12 @@ static void without_memory(void **state)
 {
     (void)state;
     for (int n = 1;; n++) {
-        sparta_graph *g = parse(everything);
-        sparta_ctx_fail_alloc(cx, (uint64_t)n, false);
-        sparta_status status = sparta_ops_infer(g);
-        sparta_ctx_fail_alloc(cx, 0, false);
-        sparta_graph_free(g);
-        sparta_ctx_clear(cx);
+        sp_graph *g = parse(everything);
+        sp_ctx_fail_alloc(cx, (uint64_t)n, false);
+        sparta_status status = sp_ops_infer(g);
+        sp_ctx_fail_alloc(cx, 0, false);
+        sp_graph_free(g);
+        sp_ctx_clear(cx);
         if (status == SPARTA_OK) {
             assert_true(n > 10);
             break;

@@ -1,7 +1,7 @@
 /* What the experiments of ops_flow_test.c stand on: one node in a graph as it is written, the same with numbers for symbols, its
  * tensors, and where an element is in the labels of its rule. */
-#ifndef SPARTA_TESTS_OPS_FLOW_BENCH_H
-#define SPARTA_TESTS_OPS_FLOW_BENCH_H
+#ifndef SP_TESTS_OPS_FLOW_BENCH_H
+#define SP_TESTS_OPS_FLOW_BENCH_H
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,7 +34,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    int left = (int)sparta_ctx_memory(cx);
+    int left = (int)sp_ctx_memory(cx);
     sparta_ctx_free(cx);
     return left; /* a leak fails the group */
 }
@@ -42,31 +42,30 @@ static int tear_down(void **state)
 /* ------------------------------------------------------------------ one case */
 typedef struct bench {
     const char *text;
-    sparta_graph *g, *bound; /* as written; with numbers for symbols */
-    sparta_node *n, *run;    /* the node that makes y, in both */
-    sparta_axes a;
-    int64_t size[SPARTA_LABELS]; /* of labels, with the symbols bound */
+    sp_graph *g, *bound; /* as written; with numbers for symbols */
+    sp_node *n, *run;    /* the node that makes y, in both */
+    sp_axes a;
+    int64_t size[SP_LABELS];     /* of labels, with the symbols bound */
     sparta_tensor in[8], out[8]; /* of run */
     int limit;                   /* integers that are inputs are in [0, limit) */
 } bench;
 
-static const sparta_bindings bindings = {3, (const char *const[]){"b", "s", "t"}, (const int64_t[]){2, 6, 3}};
+static const sp_bindings bindings = {3, (const char *const[]){"b", "s", "t"}, (const int64_t[]){2, 6, 3}};
 
-static sparta_graph *graph_of(const char *text, bool bind)
+static sp_graph *graph_of(const char *text, bool bind)
 {
-    sparta_graph *g = NULL;
-    sparta_status status = sparta_graph_parse(cx, text, NULL, NULL, &g);
+    sp_graph *g = NULL;
+    sparta_status status = sp_graph_parse(cx, text, NULL, NULL, &g);
     for (int i = 0; bind && status == SPARTA_OK && i < bindings.n; i++) {
-        sparta_bindings one = {1, &bindings.name[i], &bindings.value[i]};
-        if (sparta_ops_bind(g, &one) != SPARTA_OK)
-            sparta_ctx_clear(cx); /* not every graph has every symbol */
+        sp_bindings one = {1, &bindings.name[i], &bindings.value[i]};
+        if (sp_ops_bind(g, &one) != SPARTA_OK) sp_ctx_clear(cx); /* not every graph has every symbol */
     }
-    if (status == SPARTA_OK) status = sparta_ops_infer(g);
+    if (status == SPARTA_OK) status = sp_ops_infer(g);
     if (status != SPARTA_OK) fail_msg("%s\n%s", sparta_message(cx), text);
     return g;
 }
 
-static sparta_value *operand(const bench *b, int o)
+static sp_value *operand(const bench *b, int o)
 {
     return o < b->n->n_in ? b->n->in[o] : b->n->out[o - b->n->n_in];
 }
@@ -79,27 +78,27 @@ static const sparta_tensor *tensor(const bench *b, int o)
 static void random_fill(const bench *b, const sparta_tensor *t)
 {
     for (int64_t i = 0; i < sparta_tensor_elements(t); i++) {
-        if (sparta_dtype_is_float(t->dtype))
-            sparta_element_set(t->dtype, t->data, i, 0.5 + (double)draw(1 << 20) / (1 << 20));
+        if (sp_dtype_is_float(t->dtype))
+            sp_element_set(t->dtype, t->data, i, 0.5 + (double)draw(1 << 20) / (1 << 20));
         else
-            sparta_element_set_int(t->dtype, t->data, i,
-                                   (int64_t)draw(t->dtype == SPARTA_BOOL ? 2 : (uint64_t)b->limit));
+            sp_element_set_int(t->dtype, t->data, i,
+                               (int64_t)draw(t->dtype == SPARTA_BOOL ? 2 : (uint64_t)b->limit));
     }
 }
 
-static sparta_tensor room_for(const sparta_value *v)
+static sparta_tensor room_for(const sp_value *v)
 {
     int64_t dim[SPARTA_RANK];
     sparta_tensor t;
-    assert_true(sparta_dims_const(&v->dims, dim));
-    assert_int_equal(sparta_tensor_alloc(cx, v->dtype, v->dims.rank, dim, &t), SPARTA_OK);
+    assert_true(sp_dims_const(&v->dims, dim));
+    assert_int_equal(sp_tensor_alloc(cx, v->dtype, v->dims.rank, dim, &t), SPARTA_OK);
     return t;
 }
 
 static void run(const bench *b)
 {
-    sparta_op_args args = {&b->run->attrs, b->run->n_in, b->run->n_out, b->in, b->out};
-    if (sparta_builtin_row(b->run->op)->fn(cx, &args) != SPARTA_OK)
+    sp_op_args args = {&b->run->attrs, b->run->n_in, b->run->n_out, b->in, b->out};
+    if (sp_builtin_row(b->run->op)->fn(cx, &args) != SPARTA_OK)
         fail_msg("%s\n%s", sparta_message(cx), b->text);
 }
 
@@ -107,10 +106,10 @@ static void run(const bench *b)
 static void bind_sizes(bench *b)
 {
     for (int l = 0; l < b->a.labels; l++) b->size[l] = b->a.label[l].size;
-    for (int again = 0; again < SPARTA_LABELS; again++)
+    for (int again = 0; again < SP_LABELS; again++)
         for (int o = 0; o < b->n->n_in + b->n->n_out; o++)
-            for (int i = 0; operand(b, o) && b->a.in[o].role != SPARTA_SIDE && i < tensor(b, o)->rank; i++) {
-                const sparta_axis *x = &b->a.in[o].axis[i];
+            for (int i = 0; operand(b, o) && b->a.in[o].role != SP_SIDE && i < tensor(b, o)->rank; i++) {
+                const sp_axis *x = &b->a.in[o].axis[i];
                 int64_t known = 1;
                 int open = -1, opens = 0;
                 for (int j = 0; j < x->n; j++) {
@@ -129,7 +128,7 @@ static bench open_bench(const char *text, int limit)
     b.n = b.g->output[0]->producer;
     b.run = b.bound->output[0]->producer;
     assert_true(b.n && b.run && b.n->op == b.run->op && b.n->n_in == b.run->n_in);
-    if (sparta_axes_of(b.g, b.n, b.g->arena, &b.a) != SPARTA_OK) fail_msg("%s\n%s", sparta_message(cx), text);
+    if (sp_axes_of(b.g, b.n, b.g->arena, &b.a) != SPARTA_OK) fail_msg("%s\n%s", sparta_message(cx), text);
     for (int i = 0; i < b.n->n_in; i++) {
         b.in[i] = (sparta_tensor){.rank = -1};
         if (!b.run->in[i]) continue;
@@ -144,11 +143,11 @@ static bench open_bench(const char *text, int limit)
 
 static void close_bench(bench *b)
 {
-    for (int i = 0; i < b->n->n_out; i++) sparta_free(cx, b->out[i].data);
+    for (int i = 0; i < b->n->n_out; i++) sp_free(cx, b->out[i].data);
     for (int i = 0; i < b->run->n_in; i++)
-        if (b->run->in[i] && !b->run->in[i]->constant) sparta_free(cx, b->in[i].data);
-    sparta_graph_free(b->g);
-    sparta_graph_free(b->bound);
+        if (b->run->in[i] && !b->run->in[i]->constant) sp_free(cx, b->in[i].data);
+    sp_graph_free(b->g);
+    sp_graph_free(b->bound);
 }
 
 /* ------------------------------------------------------------------ labels of an element */
@@ -157,13 +156,13 @@ static bool place(const bench *b, int o, int64_t element, int64_t *at)
 {
     const sparta_tensor *t = tensor(b, o);
     bool inside = true;
-    for (int l = 0; l < SPARTA_LABELS; l++) at[l] = -1;
+    for (int l = 0; l < SP_LABELS; l++) at[l] = -1;
     for (int i = t->rank - 1; i >= 0; i--) {
-        const sparta_axis *x = &b->a.in[o].axis[i];
+        const sp_axis *x = &b->a.in[o].axis[i];
         int64_t rest = element % t->dim[i];
         element /= t->dim[i];
         if (x->n == 0) assert_int_equal(t->dim[i], 1);
-        if (x->window) rest = sparta_axis_at(x, rest);
+        if (x->window) rest = sp_axis_at(x, rest);
         for (int j = x->n - 1; j >= 0; j--) {
             int l = x->label[j];
             at[l] = j ? rest % b->size[l] : rest;

@@ -21,7 +21,7 @@
         {G "input x: f32[2,3]\nnode y: ? = " op "(x) {noop_with_empty_axes=1}" END, how, 2, 2},              \
         {G "input x: f32[]\nnode y: ? = " op "(x)" END, how, 2, 0},                                          \
     {                                                                                                        \
-        G "input x: f32[2,0]\nnode y: ? = " op "(x)" END, SPARTA_FLOW_OPAQUE, 2, 0                           \
+        G "input x: f32[2,0]\nnode y: ? = " op "(x)" END, SP_FLOW_OPAQUE, 2, 0                               \
     }
 
 /* clang-format off */
@@ -73,7 +73,7 @@ BINARY("LessOrEqual"), BINARY("Greater"), BINARY("GreaterOrEqual"), LOGIC("Or"),
 {G "input x: f32[2,3,4]\ninput g: f32[2,3,4]\ninput h: f32[]\nnode y: ? = LayerNormalization(x, g, h)" END, PRO, 2, 2},
 {G "input x: f32[2,3,4]\ninput g: f32[4]\ninput h: f32[4]\nnode y: ? = LayerNormalization(x, g, h) {epsilon=0.0}" END, FUN, 2, 2},
 {G "input x: f32[2,3,4]\nconst a: i64[] = [-2]\nnode y: ? = CumSum(x, a) {reverse=1}" END, PRO, 2, 2},
-{G "input x: f32[2,3,4]\ninput a: i64[]\nnode y: ? = CumSum(x, a)" END, SPARTA_FLOW_OPAQUE, 2, 0},
+{G "input x: f32[2,3,4]\ninput a: i64[]\nnode y: ? = CumSum(x, a)" END, SP_FLOW_OPAQUE, 2, 0},
 {G "input x: f32[2,3,4]\nconst k: i64[] = [1]\nnode y: ? = Trilu(x, k)" END, PRO, 2, 1},
 {G "input x: f32[3,4]\nnode y: ? = Trilu(x) {upper=0}" END, PRO, 2, 0},
 REDUCE("ReduceSum", PRO, 3, 3, 2),
@@ -93,7 +93,7 @@ REDUCE("ReduceMax", FUN, 2, 1, 0), REDUCE("ReduceMin", FUN, 2, 1, 0), REDUCE("Re
 {G "input x: f32[3,4]\nconst n: i64[2] = [3,4]\nnode y: ? = Expand(x, n)" END, MOV, 2, 2},
 {G "input x: f32[4]\ninput z: f32[b]\nnode k: ? = Shape(z)\nconst f: i64[1] = [4]\nnode n: ? = Concat(k, f) {axis=0}\nnode y: ? = Expand(x, n)" END, MOV, 2, 1},
 {G "input x: f32[3,1,2]\nconst n: i64[3] = [2,4,1]\nnode y: ? = Tile(x, n)" END, MOV, 2, 4},
-{G "input x: f32[3]\nconst n: i64[1] = [0]\nnode y: ? = Tile(x, n)" END, SPARTA_FLOW_OPAQUE, 2, 0},
+{G "input x: f32[3]\nconst n: i64[1] = [0]\nnode y: ? = Tile(x, n)" END, SP_FLOW_OPAQUE, 2, 0},
 {G "input x: f32[2,3]\ninput z: f32[2,4]\nnode y: ? = Concat(x, z, x) {axis=-1}" END, MOV, 2, 1 + 1},
 {G "input x: f32[2,3]\ninput z: f32[2,0]\nnode y: ? = Concat(x, z) {axis=1}" END, MOV, 2, 2},
 {G "input x: f32[b,3]\ninput z: f32[t,3]\nnode y: ? = Concat(x, z) {axis=0}" END, FUN, 2, 1},
@@ -130,7 +130,7 @@ SHAPED("[5,6,4,3]", "4", "[5,4,6,3]", PRO, 4),
 SHAPED("[3,5]", "2", "[5,3]", PRO, 0),
 SHAPED("[]", "2", "[1,1]", MOV, 0),
 SHAPED("[1,1]", "0", "[]", MOV, 0),
-SHAPED("[2,0,3]", "2", "[0,-1]", SPARTA_FLOW_OPAQUE, 0),
+SHAPED("[2,0,3]", "2", "[0,-1]", SP_FLOW_OPAQUE, 0),
 SHAPED("[b,s,12]", "4", "[0,0,3,4]", MOV, 2),
 SHAPED("[b,s,3,4]", "3", "[0,0,-1]", MOV, 2),
 SHAPED("[b,s,12]", "2", "[-1,12]", MOV, 1),
@@ -205,10 +205,10 @@ CONVTB("[1,2,2,2,3]", "[2,3,1,2,2]", "3", "pads=[0,1,0,0,0,1]", 2),
     POOL(op, how, "[2,2,3,2,3]", "kernel_shape=[2,1,2], pads=[1,0,0,0,0,1]", 2),                             \
     POOL(op, how, "[b,3,s,t]", "kernel_shape=[2,2]", 1)
 POOLS("MaxPool", FUN), POOLS("AveragePool", PRO), POOLS("LpPool", PRO),
-POOL("MaxPool", SPARTA_FLOW_OPAQUE, "[1,2,2]", "kernel_shape=[2], dilations=[3], pads=[1,1]", 0), /* a window of nothing */
-POOL("AveragePool", SPARTA_FLOW_OPAQUE, "[1,2,s]", "kernel_shape=[2], dilations=[3], pads=[1,1]", 0),
+POOL("MaxPool", SP_FLOW_OPAQUE, "[1,2,2]", "kernel_shape=[2], dilations=[3], pads=[1,1]", 0), /* a window of nothing */
+POOL("AveragePool", SP_FLOW_OPAQUE, "[1,2,s]", "kernel_shape=[2], dilations=[3], pads=[1,1]", 0),
 POOL("MaxPool", FUN, "[1,2,3]", "kernel_shape=[2], dilations=[3], pads=[1,1]", 1),
-{G "input x: f32[1,3,4]\nnode y: ?, i: ? = MaxPool(x) {kernel_shape=[2]}" END, SPARTA_FLOW_OPAQUE, 2, 0},
+{G "input x: f32[1,3,4]\nnode y: ?, i: ? = MaxPool(x) {kernel_shape=[2]}" END, SP_FLOW_OPAQUE, 2, 0},
 {G "input x: u8[2,3,4]\nnode y: ? = MaxPool(x) {kernel_shape=[2], pads=[1,1]}" END, FUN, 9, 2},
 POOL("AveragePool", PRO, "[2,3,5,4]", "kernel_shape=[3,2], pads=[1,0,1,1], count_include_pad=1", 2),
 POOL("AveragePool", PRO, "[1,3,6,5]", "kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1], ceil_mode=1, count_include_pad=1", 1),
@@ -266,7 +266,7 @@ SIZES("[2,3,4]", "2", "[7,3]", " {axes=[2,1], nearest_mode=\"floor\"}", 2),
 SIZES("[2,3,20]", "2", "[4,22]", " {axes=[1,2], keep_aspect_ratio_policy=\"not_larger\"}", 1), /* 3 remain, scaled by 1.1 */
 SIZES("[2,4,4]", "2", "[8,6]", " {axes=[1,2], keep_aspect_ratio_policy=\"not_smaller\", mode=\"linear\"}", 1),
 {G "input x: i8[2,3,4]\nconst k: i64[3] = [2,3,8]\nnode y: ? = Resize(x, _, _, k)" END, PRO, 9, 2},
-{G "input x: f32[2,4]\nconst r: f32[4] = [0,0.25,1,0.75]\nconst k: i64[2] = [2,4]\nnode y: ? = Resize(x, r, _, k) {coordinate_transformation_mode=\"tf_crop_and_resize\"}" END, SPARTA_FLOW_OPAQUE, 2, 0},
+{G "input x: f32[2,4]\nconst r: f32[4] = [0,0.25,1,0.75]\nconst k: i64[2] = [2,4]\nnode y: ? = Resize(x, r, _, k) {coordinate_transformation_mode=\"tf_crop_and_resize\"}" END, SP_FLOW_OPAQUE, 2, 0},
 
 /* sums of products by letters */
 #define EIN1(x, equation, go) {G "input x: f32" x "\nnode y: ? = Einsum(x) {equation=\"" equation "\"}" END, PRO, 2, go}
@@ -298,10 +298,10 @@ ATTEND("[b,s,8]", "[b,t,8]", "[b,t,8]", PLAIN, "q_num_heads=2, kv_num_heads=2", 
 ATTEND("[2,2,3,2]", "[2,2,4,2]", "[2,2,4,3]", "input m: f32[3,4]\nnode y: ? = Attention(q, k, v, m)", "scale=1.0", 4),
 ATTEND("[2,4,3,2]", "[2,2,4,2]", "[2,2,4,3]", "input m: f32[2,4,1,4]\nnode y: ? = Attention(q, k, v, m)", "is_causal=1", 4),
 ATTEND("[2,4,3,2]", "[2,2,2,2]", "[2,2,2,3]", "const m: bool[1,1,3,2] = [1,0,0,1,1,1]\nnode y: ? = Attention(q, k, v, m)", "scale=1.0", 5),
-{G "input q: f32[2,2,3,2]\ninput k: f32[2,2,4,2]\ninput m: f32[3,2]\nnode y: ? = Attention(q, k, k, m)" END, SPARTA_FLOW_OPAQUE, 2, 0},
-{G "input q: f32[1,2,3,2]\nconst m: bool[3,3] = [1,0,0,0,0,0,1,1,1]\nnode y: ? = Attention(q, q, q, m)" END, SPARTA_FLOW_OPAQUE, 2, 0}, /* a row of NaN */
-{G "input q: f32[1,2,3,2]\nconst m: bool[3,3] = [1,1,0,0,0,1,1,1,1]\nnode y: ? = Attention(q, q, q, m) {is_causal=1}" END, SPARTA_FLOW_OPAQUE, 2, 0},
-{G "input q: f32[2,2,3,2]\ninput p: f32[2,2,1,2]\nnode y: ?, k: ?, v: ? = Attention(q, q, q, _, p, p)" END, SPARTA_FLOW_OPAQUE, 2, 0},
+{G "input q: f32[2,2,3,2]\ninput k: f32[2,2,4,2]\ninput m: f32[3,2]\nnode y: ? = Attention(q, k, k, m)" END, SP_FLOW_OPAQUE, 2, 0},
+{G "input q: f32[1,2,3,2]\nconst m: bool[3,3] = [1,0,0,0,0,0,1,1,1]\nnode y: ? = Attention(q, q, q, m)" END, SP_FLOW_OPAQUE, 2, 0}, /* a row of NaN */
+{G "input q: f32[1,2,3,2]\nconst m: bool[3,3] = [1,1,0,0,0,1,1,1,1]\nnode y: ? = Attention(q, q, q, m) {is_causal=1}" END, SP_FLOW_OPAQUE, 2, 0},
+{G "input q: f32[2,2,3,2]\ninput p: f32[2,2,1,2]\nnode y: ?, k: ?, v: ? = Attention(q, q, q, _, p, p)" END, SP_FLOW_OPAQUE, 2, 0},
 
 /* quantised */
 #define QUANT(x, s, zero, attrs, go) {G "input x: f32" x "\ninput k: f32" s "\ninput z: " zero s "\nnode y: ? = QuantizeLinear(x, k, z)" attrs END, FUN, 3, go}

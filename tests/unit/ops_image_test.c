@@ -23,26 +23,26 @@ static void expect(const char *node, const char *want)
 {
     char text[4096];
     snprintf(text, sizeof text, HEAD "node y: ? = %s \"y\"\noutput y\n", node);
-    sparta_graph *g = parse(text);
-    if (sparta_ops_infer(g) != SPARTA_OK) fail_msg("%s\n%s", sparta_message(cx), node);
-    if (sparta_graph_verify(g) != SPARTA_OK) fail_msg("%s\n%s", sparta_message(cx), node);
-    sparta_text t;
-    sparta_text_init(&t, cx);
-    sparta_dims_print(&sparta_graph_find(g, "y")->dims, &t);
-    if (strcmp(sparta_text_str(&t), want)) fail_msg("%s: %s, wanted %s", node, sparta_text_str(&t), want);
-    sparta_text_free(&t);
-    sparta_graph_free(g);
+    sp_graph *g = parse(text);
+    if (sp_ops_infer(g) != SPARTA_OK) fail_msg("%s\n%s", sparta_message(cx), node);
+    if (sp_graph_verify(g) != SPARTA_OK) fail_msg("%s\n%s", sparta_message(cx), node);
+    sp_text t;
+    sp_text_init(&t, cx);
+    sp_dims_print(&sp_graph_find(g, "y")->dims, &t);
+    if (strcmp(sp_text_str(&t), want)) fail_msg("%s: %s, wanted %s", node, sp_text_str(&t), want);
+    sp_text_free(&t);
+    sp_graph_free(g);
 }
 
 static void refuse(const char *node, sparta_status status, const char *says)
 {
     char text[4096];
     snprintf(text, sizeof text, HEAD "node y: ? = %s \"y\"\noutput y\n", node);
-    sparta_graph *g = parse(text);
-    sparta_status got = sparta_ops_infer(g);
+    sp_graph *g = parse(text);
+    sparta_status got = sp_ops_infer(g);
     if (got != status) fail_msg("%s: %s (%s)", node, sparta_status_name(got), sparta_message(cx));
     if (!strstr(sparta_message(cx), says)) fail_msg("%s: '%s' is not in: %s", node, says, sparta_message(cx));
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 static void test_windows(void **state)
@@ -178,76 +178,76 @@ static void test_hostile_others(void **state)
 static void test_folding(void **state)
 {
     (void)state;
-    sparta_graph *g = parse("graph \"t\"\nconst x: f32[1,1,4] = [1,2,3,4]\nconst w: f32[1,1,2] = [1,10]\n"
-                            "node y: ? = Conv(x, w)\noutput y\n");
-    assert_int_equal(sparta_ops_infer(g), SPARTA_OK);
+    sp_graph *g = parse("graph \"t\"\nconst x: f32[1,1,4] = [1,2,3,4]\nconst w: f32[1,1,2] = [1,10]\n"
+                        "node y: ? = Conv(x, w)\noutput y\n");
+    assert_int_equal(sp_ops_infer(g), SPARTA_OK);
     assert_int_equal(g->n_nodes, 0);
-    assert_true(((const float *)sparta_graph_find(g, "y")->constant->data)[2] == 43);
-    sparta_graph_free(g);
+    assert_true(((const float *)sp_graph_find(g, "y")->constant->data)[2] == 43);
+    sp_graph_free(g);
     g = parse("graph \"t\"\nconst shape: i64[4] = [1,1,1500,1500]\nnode x: ? = ConstantOfShape(shape)\n"
               "node y: ? = MaxPool(x) {kernel_shape=[1001,1001], pads=[500,500,500,500]}\noutput y\n");
-    assert_int_equal(sparta_ops_infer(g), SPARTA_OK);
+    assert_int_equal(sp_ops_infer(g), SPARTA_OK);
     assert_int_equal(g->n_nodes, 1);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* Sizes that only the run knows: a kernel that does not fit then is an error, not an empty result. */
 static void test_run(void **state)
 {
     (void)state;
-    sparta_graph *g = parse("graph \"t\"\ninput x: f32[1,1,n]\nconst w: f32[1,1,3] = [1,1,1]\n"
-                            "node y: ? = Conv(x, w)\noutput y\n");
-    assert_int_equal(sparta_ops_infer(g), SPARTA_OK);
+    sp_graph *g = parse("graph \"t\"\ninput x: f32[1,1,n]\nconst w: f32[1,1,3] = [1,1,1]\n"
+                        "node y: ? = Conv(x, w)\noutput y\n");
+    assert_int_equal(sp_ops_infer(g), SPARTA_OK);
     float data[5] = {1, 2, 3, 4, 5};
     for (int64_t n = 2; n <= 5; n += 3) {
         int64_t dim[] = {1, 1, n};
         sparta_named_tensor in = {"x", sparta_tensor_view(SPARTA_F32, 3, dim, data)};
         sparta_tensor out;
-        sparta_status status = sparta_ops_run(cx, g, &in, 1, &out, NULL, NULL);
+        sparta_status status = sp_ops_run(cx, g, &in, 1, &out, NULL, NULL);
         assert_int_equal(status, n == 2 ? SPARTA_E_SHAPE : SPARTA_OK);
         if (status != SPARTA_OK) {
             assert_non_null(strstr(sparta_message(cx), "the kernel spans 3"));
             continue;
         }
         assert_true(((float *)out.data)[2] == 12);
-        sparta_free(cx, out.data);
+        sp_free(cx, out.data);
     }
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* Attributes drawn from numbers that break things: each node is refused with a message or runs, and results that are not large are
  * computed (under the sanitizers, without a wrong read). */
-static int64_t nasty(sparta_rng *r)
+static int64_t nasty(sp_rng *r)
 {
     static const int64_t numbers[] = {1, 1, 1,  2,          2,       3,         0,
                                       4, 7, -1, 2147483647, 1000000, INT64_MAX, INT64_MIN};
-    uint64_t mild = sparta_rng_next(r) % 4; /* mostly such that something can run */
-    return numbers[sparta_rng_next(r) % (mild ? 6 : SPARTA_COUNT(numbers))];
+    uint64_t mild = sp_rng_next(r) % 4; /* mostly such that something can run */
+    return numbers[sp_rng_next(r) % (mild ? 6 : SP_COUNT(numbers))];
 }
 
-static int64_t pad_of(sparta_rng *r)
+static int64_t pad_of(sp_rng *r)
 {
     int64_t n = nasty(r);
     return n > INT64_MIN && n < 4 ? n - 1 : n;
 }
 
-static void run_if_small(sparta_graph *g)
+static void run_if_small(sp_graph *g)
 {
     static float data[256];
     sparta_named_tensor in[2] = {{.name = "x"}, {.name = "w"}};
     int64_t dim[SPARTA_RANK] = {0}, elements = 1;
-    const sparta_value *y = sparta_graph_find(g, "y");
-    assert_true(sparta_dims_const(&y->dims, dim));
+    const sp_value *y = sp_graph_find(g, "y");
+    assert_true(sp_dims_const(&y->dims, dim));
     for (int i = 0; i < y->dims.rank; i++) elements = dim[i] > 10000 ? 1000000 : elements * dim[i];
     if (elements > 100000) return;
     for (int i = 0; i < g->n_inputs; i++) {
-        const sparta_value *v = sparta_graph_find(g, in[i].name);
-        assert_true(sparta_dims_const(&v->dims, dim));
+        const sp_value *v = sp_graph_find(g, in[i].name);
+        assert_true(sp_dims_const(&v->dims, dim));
         in[i].tensor = sparta_tensor_view(SPARTA_F32, v->dims.rank, dim, data);
     }
     sparta_tensor out;
-    if (sparta_ops_run(cx, g, in, g->n_inputs, &out, NULL, NULL) == SPARTA_OK)
-        sparta_free(cx, out.data);
+    if (sp_ops_run(cx, g, in, g->n_inputs, &out, NULL, NULL) == SPARTA_OK)
+        sp_free(cx, out.data);
     else
         assert_true(sparta_message(cx)[0] != 0);
 }
@@ -257,16 +257,16 @@ static void test_random_attributes(void **state)
     (void)state;
     static const char *const ops[] = {"Conv(x, w)", "ConvTranspose(x, w)", "MaxPool(x)", "AveragePool(x)",
                                       "LpPool(x)"};
-    sparta_rng r = sparta_rng_seed(11);
+    sp_rng r = sp_rng_seed(11);
     int ran = 0;
     for (int i = 0; i < 4000; i++) {
-        const int op = (int)(sparta_rng_next(&r) % 5);
+        const int op = (int)(sp_rng_next(&r) % 5);
         char text[2048];
         int n =
             snprintf(text, sizeof text,
                      "graph \"t\"\ninput x: f32[1,2,%d,5]\n%snode y: ? = %s {strides=[%lld,%lld], "
                      "dilations=[%lld,%lld]",
-                     (int)(sparta_rng_next(&r) % 7), op < 2 ? "input w: f32[2,2,2,3]\n" : "", ops[op],
+                     (int)(sp_rng_next(&r) % 7), op < 2 ? "input w: f32[2,2,2,3]\n" : "", ops[op],
                      (long long)nasty(&r), (long long)nasty(&r), (long long)nasty(&r), (long long)nasty(&r));
         if (op >= 2)
             n += snprintf(text + n, sizeof text - (size_t)n, ", kernel_shape=[%lld,%lld], ceil_mode=%d",
@@ -280,18 +280,18 @@ static void test_random_attributes(void **state)
                           (long long)nasty(&r), (long long)nasty(&r));
         static const char *const padding[] = {"", ", auto_pad=\"SAME_UPPER\"", ", auto_pad=\"SAME_LOWER\"",
                                               ", auto_pad=\"VALID\""};
-        n += snprintf(text + n, sizeof text - (size_t)n, "%s", padding[sparta_rng_next(&r) % 4]);
+        n += snprintf(text + n, sizeof text - (size_t)n, "%s", padding[sp_rng_next(&r) % 4]);
         snprintf(text + n, sizeof text - (size_t)n, ", pads=[%lld,%lld,%lld,%lld]}\noutput y\n",
                  (long long)pad_of(&r), (long long)pad_of(&r), (long long)pad_of(&r), 0LL);
-        sparta_graph *g = NULL;
-        if (sparta_graph_parse(cx, text, NULL, NULL, &g) != SPARTA_OK)
+        sp_graph *g = NULL;
+        if (sp_graph_parse(cx, text, NULL, NULL, &g) != SPARTA_OK)
             fail_msg("%s\n%s", sparta_message(cx), text);
-        if (sparta_ops_infer(g) == SPARTA_OK) {
+        if (sp_ops_infer(g) == SPARTA_OK) {
             run_if_small(g);
             ran++;
         } else
             assert_true(strchr(sparta_message(cx), '\'') != NULL); /* it names its node */
-        sparta_graph_free(g);
+        sp_graph_free(g);
     }
     assert_true(ran > 400); /* the case is not empty */
 }
@@ -301,21 +301,21 @@ static void test_memory(void **state)
     (void)state;
     bool done = false;
     for (uint64_t n = 1; !done && n < 3000; n++) {
-        sparta_ctx_fail_alloc(cx, n, true);
-        sparta_graph *g = NULL;
-        sparta_status status = sparta_graph_parse(
-            cx,
-            HEAD "node a: ? = Conv(x, w, b8) {pads=[1,1,1,1], strides=[2,2]}\n"
-                 "node b: ? = MaxPool(a) {kernel_shape=[3,3], ceil_mode=1, strides=[2,2]}\n"
-                 "node c: ? = Resize(b, _, two)\nnode d: ? = Pad(c, pads)\n"
-                 "node e: ? = ConvTranspose(line, l) {strides=[2]}\n"
-                 "node f: ? = DepthToSpace(w) {blocksize=1}\noutput d\noutput e\noutput f\n",
-            NULL, NULL, &g);
-        if (status == SPARTA_OK) status = sparta_ops_infer(g);
-        sparta_ctx_fail_alloc(cx, 0, false);
+        sp_ctx_fail_alloc(cx, n, true);
+        sp_graph *g = NULL;
+        sparta_status status =
+            sp_graph_parse(cx,
+                           HEAD "node a: ? = Conv(x, w, b8) {pads=[1,1,1,1], strides=[2,2]}\n"
+                                "node b: ? = MaxPool(a) {kernel_shape=[3,3], ceil_mode=1, strides=[2,2]}\n"
+                                "node c: ? = Resize(b, _, two)\nnode d: ? = Pad(c, pads)\n"
+                                "node e: ? = ConvTranspose(line, l) {strides=[2]}\n"
+                                "node f: ? = DepthToSpace(w) {blocksize=1}\noutput d\noutput e\noutput f\n",
+                           NULL, NULL, &g);
+        if (status == SPARTA_OK) status = sp_ops_infer(g);
+        sp_ctx_fail_alloc(cx, 0, false);
         assert_true(status == SPARTA_OK || status == SPARTA_E_MEMORY);
         done = status == SPARTA_OK;
-        sparta_graph_free(g);
+        sp_graph_free(g);
     }
     assert_true(done);
 }

@@ -2,27 +2,27 @@
  * every run, on the references and in sessions, before anything is computed. */
 #include "models.h"
 
-static sparta_graph *inferred(const char *text)
+static sp_graph *inferred(const char *text)
 {
-    sparta_graph *g = NULL;
-    if (sparta_graph_parse(cx, text, NULL, NULL, &g) != SPARTA_OK) fail_msg("%s", sparta_message(cx));
-    if (sparta_ops_infer(g) != SPARTA_OK) fail_msg("%s\n%s", sparta_message(cx), text);
+    sp_graph *g = NULL;
+    if (sp_graph_parse(cx, text, NULL, NULL, &g) != SPARTA_OK) fail_msg("%s", sparta_message(cx));
+    if (sp_ops_infer(g) != SPARTA_OK) fail_msg("%s\n%s", sparta_message(cx), text);
     return g;
 }
 
 /* Dims of all inputs, one after the other. */
 static void inputs_become(const char *text, const char *want, int musts)
 {
-    sparta_graph *g = inferred(text);
-    sparta_text t;
-    sparta_text_init(&t, cx);
-    for (int i = 0; i < g->n_inputs; i++) sparta_dims_print(&g->input[i]->dims, &t);
-    assert_string_equal(sparta_text_str(&t), want);
+    sp_graph *g = inferred(text);
+    sp_text t;
+    sp_text_init(&t, cx);
+    for (int i = 0; i < g->n_inputs; i++) sp_dims_print(&g->input[i]->dims, &t);
+    assert_string_equal(sp_text_str(&t), want);
     assert_int_equal(g->n_musts, musts);
-    assert_int_equal(sparta_ops_infer(g), SPARTA_OK); /* and stays so */
+    assert_int_equal(sp_ops_infer(g), SPARTA_OK); /* and stays so */
     assert_int_equal(g->n_musts, musts);
-    sparta_text_free(&t);
-    sparta_graph_free(g);
+    sp_text_free(&t);
+    sp_graph_free(g);
 }
 
 #define HEAD "graph \"g\"\n"
@@ -50,14 +50,14 @@ static void symbols_become_one(void **state)
     inputs_become(HEAD
                   "input a: f32[n,m]\nconst axes: i64[1] = [0]\nnode y: ? = Squeeze(a, axes)\noutput y\n",
                   "[1,m]", 0);
-    sparta_ctx_forget_notes(cx);
+    sp_ctx_forget_notes(cx);
 }
 
 /* Half of n, rounded up, is 1 for one and two alone. */
 static void squeezes_compare(void **state)
 {
     (void)state;
-    sparta_graph *g =
+    sp_graph *g =
         inferred(HEAD "input x: f32[n]\nconst from: i64[1] = [0]\nconst to: i64[1] = [9223372036854775807]\n"
                       "const by: i64[1] = [2]\nnode h: ? = Slice(x, from, to, from, by)\n"
                       "node y: ? = Squeeze(h, from) \"one\"\noutput y\n");
@@ -66,11 +66,11 @@ static void squeezes_compare(void **state)
         float x[3] = {7, 8, 9};
         const sparta_named_tensor in = {"x", sparta_tensor_view(SPARTA_F32, 1, (int64_t[]){n}, x)};
         sparta_tensor out = {0};
-        assert_int_equal(sparta_ops_run(cx, g, &in, 1, &out, NULL, NULL), n < 3 ? SPARTA_OK : SPARTA_E_SHAPE);
+        assert_int_equal(sp_ops_run(cx, g, &in, 1, &out, NULL, NULL), n < 3 ? SPARTA_OK : SPARTA_E_SHAPE);
         if (n < 3) assert_true(out.rank == 0 && *(const float *)out.data == 7);
-        sparta_free(cx, out.data);
+        sp_free(cx, out.data);
     }
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* Half, and twice that again: right for even sizes alone. */
@@ -83,18 +83,18 @@ static void squeezes_compare(void **state)
 static void runs_compare(void **state)
 {
     (void)state;
-    sparta_graph *g = inferred(EVEN);
+    sp_graph *g = inferred(EVEN);
     assert_int_equal(g->n_musts, 1);
     for (int64_t n = 3; n <= 4; n++) {
         float x[8] = {1, 2, 3, 4, 5, 6, 7, 8};
         const sparta_named_tensor in = {"x", sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){n, 2}, x)};
         sparta_tensor out = {0};
-        const sparta_status s = sparta_ops_run(cx, g, &in, 1, &out, NULL, NULL);
+        const sparta_status s = sp_ops_run(cx, g, &in, 1, &out, NULL, NULL);
         assert_int_equal(s, n == 4 ? SPARTA_OK : SPARTA_E_SHAPE);
         if (s) assert_non_null(strstr(sparta_message(cx), "node 'sum': two sizes that must be equal differ"));
-        sparta_free(cx, out.data);
+        sp_free(cx, out.data);
     }
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* The plan keeps it, through its text. */
@@ -102,11 +102,11 @@ static void sessions_compare(void **state)
 {
     (void)state;
     sparta_package *p = compile(inferred(EVEN));
-    sparta_text t;
-    sparta_text_init(&t, cx);
-    sparta_graph_print(p->plan, &t);
-    assert_non_null(strstr(sparta_text_str(&t), "must   [n,2*((n+1)/2)] \"sum\""));
-    sparta_text_free(&t);
+    sp_text t;
+    sp_text_init(&t, cx);
+    sp_graph_print(p->plan, &t);
+    assert_non_null(strstr(sp_text_str(&t), "must   [n,2*((n+1)/2)] \"sum\""));
+    sp_text_free(&t);
     sparta_session *s = session(p, 1);
     for (int64_t n = 5; n >= 2; n--) {
         float x[10] = {0};
@@ -142,13 +142,13 @@ static void arithmetic_of_inputs(void **state)
 static void defaults_hold(void **state)
 {
     (void)state;
-    sparta_graph *g = inferred(EVEN);
+    sp_graph *g = inferred(EVEN);
     const char *const name[] = {"n"};
     const bool fixed[] = {false};
     int64_t value[] = {1};
-    assert_int_equal(sparta_sizes_that_run(cx, g, 1, name, fixed, value), SPARTA_OK);
+    assert_int_equal(sp_sizes_that_run(cx, g, 1, name, fixed, value), SPARTA_OK);
     assert_int_equal(value[0], 2);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 int main(void)

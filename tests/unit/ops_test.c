@@ -6,28 +6,28 @@
 /* After inference the dims of value y are `want`; returns how many nodes are left. */
 static int expect_dims(const char *text, const char *want)
 {
-    sparta_graph *g = parse(text);
-    if (sparta_ops_infer(g) != SPARTA_OK) fail_msg("%s\n%s", sparta_message(cx), text);
-    if (sparta_graph_verify(g) != SPARTA_OK) fail_msg("%s\n%s", sparta_message(cx), text);
-    sparta_text t;
-    sparta_text_init(&t, cx);
-    sparta_dims_print(&sparta_graph_find(g, "y")->dims, &t);
-    assert_string_equal(sparta_text_str(&t), want);
-    sparta_text_free(&t);
+    sp_graph *g = parse(text);
+    if (sp_ops_infer(g) != SPARTA_OK) fail_msg("%s\n%s", sparta_message(cx), text);
+    if (sp_graph_verify(g) != SPARTA_OK) fail_msg("%s\n%s", sparta_message(cx), text);
+    sp_text t;
+    sp_text_init(&t, cx);
+    sp_dims_print(&sp_graph_find(g, "y")->dims, &t);
+    assert_string_equal(sp_text_str(&t), want);
+    sp_text_free(&t);
     int nodes = g->n_nodes;
-    if (sparta_ops_infer(g) != SPARTA_OK) fail_msg("the second time: %s\n%s", sparta_message(cx), text);
+    if (sp_ops_infer(g) != SPARTA_OK) fail_msg("the second time: %s\n%s", sparta_message(cx), text);
     assert_int_equal(g->n_nodes, nodes); /* once is enough */
-    sparta_graph_free(g);
+    sp_graph_free(g);
     return nodes;
 }
 
 static void expect_failure(const char *text, sparta_status status, const char *const *words)
 {
-    sparta_graph *g = parse(text);
-    assert_int_equal(sparta_ops_infer(g), status);
+    sp_graph *g = parse(text);
+    assert_int_equal(sp_ops_infer(g), status);
     for (; *words; words++)
         if (!strstr(sparta_message(cx), *words)) fail_msg("'%s' is not in: %s", *words, sparta_message(cx));
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 #define FAILS(status, text, ...)                                                                             \
     expect_failure("graph \"t\"\n" text, status, (const char *const[]){__VA_ARGS__, NULL})
@@ -135,7 +135,7 @@ static void test_slice(void **state)
         {"5", "3", "2", "1", "[batch,sequence,0]"},
         {"-1", "0", "2", "-100", "[batch,sequence,3]"},
     };
-    for (size_t i = 0; i < SPARTA_COUNT(cases); i++) {
+    for (size_t i = 0; i < SP_COUNT(cases); i++) {
         char text[1000];
         snprintf(
             text, sizeof text,
@@ -180,7 +180,7 @@ static void test_shapes(void **state)
         {"node z: ?, y: ? = LayerNormalization(x, v)\n", "[batch,sequence,1]"},
         {"node y: ? = Add(x, v)\n", "[batch,sequence,256]"},
     };
-    for (size_t i = 0; i < SPARTA_COUNT(cases); i++) {
+    for (size_t i = 0; i < SP_COUNT(cases); i++) {
         char text[1000];
         snprintf(text, sizeof text, IDS "input w: f32[256,7]\ninput v: f32[256]\n%soutput y\n", cases[i][0]);
         expect_dims(text, cases[i][1]);
@@ -190,20 +190,20 @@ static void test_shapes(void **state)
 static void test_fold_float(void **state)
 {
     (void)state;
-    sparta_graph *g = parse("graph \"t\"\nconst a: f32[2] = [3,4]\nconst two: f32[] = [2]\nnode s: ? = "
-                            "Pow(a, two)\nnode r: ? = ReduceSum(s) "
-                            "{keepdims=0}\nnode y: ? = Sqrt(r)\noutput y\n");
-    assert_int_equal(sparta_ops_infer(g), SPARTA_OK);
+    sp_graph *g = parse("graph \"t\"\nconst a: f32[2] = [3,4]\nconst two: f32[] = [2]\nnode s: ? = "
+                        "Pow(a, two)\nnode r: ? = ReduceSum(s) "
+                        "{keepdims=0}\nnode y: ? = Sqrt(r)\noutput y\n");
+    assert_int_equal(sp_ops_infer(g), SPARTA_OK);
     assert_int_equal(g->n_nodes, 0);
-    const sparta_value *y = sparta_graph_find(g, "y");
+    const sp_value *y = sp_graph_find(g, "y");
     assert_non_null(y->constant);
     assert_true(*(const float *)y->constant->data == 5);
     sparta_tensor out;
-    assert_int_equal(sparta_ops_run(cx, g, NULL, 0, &out, NULL, NULL), SPARTA_OK);
+    assert_int_equal(sp_ops_run(cx, g, NULL, 0, &out, NULL, NULL), SPARTA_OK);
     assert_true(*(float *)out.data == 5);
     assert_ptr_not_equal(out.data, y->constant->data); /* a copy that is ours */
-    sparta_free(cx, out.data);
-    sparta_graph_free(g);
+    sp_free(cx, out.data);
+    sp_graph_free(g);
 }
 
 /* A folded result may not be larger than 16 MiB, and what is dead need not make sense. */
@@ -300,96 +300,96 @@ static void test_errors(void **state)
 static void test_bind(void **state)
 {
     (void)state;
-    sparta_graph *g = parse(SUM);
+    sp_graph *g = parse(SUM);
     const char *name[] = {"m"}, *wrong[] = {"batch"};
     int64_t value[] = {3};
-    assert_int_equal(sparta_ops_bind(g, &(sparta_bindings){1, wrong, value}), SPARTA_E_USAGE);
+    assert_int_equal(sp_ops_bind(g, &(sp_bindings){1, wrong, value}), SPARTA_E_USAGE);
     assert_non_null(strstr(sparta_message(cx), "batch"));
     assert_non_null(strstr(sparta_message(cx), "a[n,m]"));
-    assert_int_equal(sparta_ops_bind(g, &(sparta_bindings){1, name, value}), SPARTA_OK);
-    assert_int_equal(sparta_ops_infer(g), SPARTA_OK);
-    const sparta_dims *d = &sparta_graph_find(g, "y")->dims;
-    assert_true(sparta_expr_is(d->dim[1], 3) && sparta_expr_is_symbol(d->dim[0], NULL));
-    sparta_graph_free(g);
+    assert_int_equal(sp_ops_bind(g, &(sp_bindings){1, name, value}), SPARTA_OK);
+    assert_int_equal(sp_ops_infer(g), SPARTA_OK);
+    const sp_dims *d = &sp_graph_find(g, "y")->dims;
+    assert_true(sp_expr_is(d->dim[1], 3) && sp_expr_is_symbol(d->dim[0], NULL));
+    sp_graph_free(g);
 }
 
 static int watched;
-static sparta_status watch(void *arg, const sparta_value *v, const sparta_tensor *t)
+static sparta_status watch(void *arg, const sp_value *v, const sparta_tensor *t)
 {
     (void)arg;
     watched += !strcmp(v->name, "s") || !strcmp(v->name, "y");
-    return t->data ? SPARTA_OK : sparta_fail(cx, SPARTA_E_INTERNAL, "no data");
+    return t->data ? SPARTA_OK : sp_fail(cx, SPARTA_E_INTERNAL, "no data");
 }
 
 static void test_run(void **state)
 {
     (void)state;
-    sparta_graph *g = parse(SUM);
-    assert_int_equal(sparta_ops_infer(g), SPARTA_OK);
+    sp_graph *g = parse(SUM);
+    assert_int_equal(sp_ops_infer(g), SPARTA_OK);
     float a[] = {1, 2, 3, 4, 5, 6}, b[] = {10, 20, 30};
     sparta_named_tensor in[] = {{"b", sparta_tensor_view(SPARTA_F32, 1, (int64_t[]){3}, b)},
                                 {"a", sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){2, 3}, a)}};
     sparta_tensor out[2];
     watched = 0;
-    assert_int_equal(sparta_ops_run(cx, g, in, 2, out, watch, NULL), SPARTA_OK);
+    assert_int_equal(sp_ops_run(cx, g, in, 2, out, watch, NULL), SPARTA_OK);
     assert_int_equal(watched, 2);
     for (int i = 0; i < 6; i++) {
         assert_true(((float *)out[1].data)[i] == a[i] + b[i % 3]);
         assert_true(((float *)out[0].data)[i] == (a[i] + b[i % 3]) / 2);
     }
-    for (int i = 0; i < 2; i++) sparta_free(cx, out[i].data);
+    for (int i = 0; i < 2; i++) sp_free(cx, out[i].data);
     in[0].tensor.dim[0] = 2; /* m is 3 in a */
-    assert_int_equal(sparta_ops_run(cx, g, in, 2, out, NULL, NULL), SPARTA_E_SHAPE);
+    assert_int_equal(sp_ops_run(cx, g, in, 2, out, NULL, NULL), SPARTA_E_SHAPE);
     assert_non_null(strstr(sparta_message(cx), "'m' is 2 in input 'b' and 3 in input 'a'"));
-    assert_int_equal(sparta_ops_run(cx, g, in, 1, out, NULL, NULL), SPARTA_E_USAGE);
+    assert_int_equal(sp_ops_run(cx, g, in, 1, out, NULL, NULL), SPARTA_E_USAGE);
     assert_non_null(strstr(sparta_message(cx), "missing: 'a'"));
     assert_non_null(strstr(sparta_message(cx), "'a', 'b'"));
     in[1].name = "A";
-    assert_int_equal(sparta_ops_run(cx, g, in, 2, out, NULL, NULL), SPARTA_E_USAGE);
+    assert_int_equal(sp_ops_run(cx, g, in, 2, out, NULL, NULL), SPARTA_E_USAGE);
     in[1].name = "b";
-    assert_int_equal(sparta_ops_run(cx, g, in, 2, out, NULL, NULL), SPARTA_E_USAGE);
+    assert_int_equal(sp_ops_run(cx, g, in, 2, out, NULL, NULL), SPARTA_E_USAGE);
     in[1].name = "a";
     in[1].tensor.rank = 1;
-    assert_int_equal(sparta_ops_run(cx, g, in, 2, out, NULL, NULL), SPARTA_E_SHAPE);
+    assert_int_equal(sp_ops_run(cx, g, in, 2, out, NULL, NULL), SPARTA_E_SHAPE);
     in[1].tensor.rank = 2;
     in[1].tensor.dtype = SPARTA_I32;
-    assert_int_equal(sparta_ops_run(cx, g, in, 2, out, NULL, NULL), SPARTA_E_DTYPE);
-    sparta_graph_free(g);
+    assert_int_equal(sp_ops_run(cx, g, in, 2, out, NULL, NULL), SPARTA_E_DTYPE);
+    sp_graph_free(g);
 }
 
 /* A sequence longer than the table of positions is refused by the run, since inference took it to fit. */
 static void test_run_too_long(void **state)
 {
     (void)state;
-    sparta_graph *g = parse(
+    sp_graph *g = parse(
         "graph \"t\"\ninput ids: i64[sequence]\nconst zero: i64[1] = [0]\nconst table: i64[4] = [5,6,7,8]\n"
         "node n: ? = Shape(ids)\nnode y: ? = Slice(table, zero, n) \"positions\"\noutput y\n");
-    assert_int_equal(sparta_ops_infer(g), SPARTA_OK);
+    assert_int_equal(sp_ops_infer(g), SPARTA_OK);
     int64_t ids[5] = {0}, want[] = {5, 6, 7};
     sparta_named_tensor in = {"ids", sparta_tensor_view(SPARTA_I64, 1, (int64_t[]){3}, ids)};
     sparta_tensor out;
-    assert_int_equal(sparta_ops_run(cx, g, &in, 1, &out, NULL, NULL), SPARTA_OK);
+    assert_int_equal(sp_ops_run(cx, g, &in, 1, &out, NULL, NULL), SPARTA_OK);
     assert_memory_equal(out.data, want, sizeof want);
-    sparta_free(cx, out.data);
+    sp_free(cx, out.data);
     in.tensor.dim[0] = 5;
-    assert_int_equal(sparta_ops_run(cx, g, &in, 1, &out, NULL, NULL), SPARTA_E_RANGE);
+    assert_int_equal(sp_ops_run(cx, g, &in, 1, &out, NULL, NULL), SPARTA_E_RANGE);
     assert_non_null(strstr(sparta_message(cx), "positions"));
     in.tensor.dim[0] = 0; /* nothing is fine */
-    assert_int_equal(sparta_ops_run(cx, g, &in, 1, &out, NULL, NULL), SPARTA_OK);
-    sparta_free(cx, out.data);
-    sparta_graph_free(g);
+    assert_int_equal(sp_ops_run(cx, g, &in, 1, &out, NULL, NULL), SPARTA_OK);
+    sp_free(cx, out.data);
+    sp_graph_free(g);
 }
 
 static void test_cancel(void **state)
 {
     (void)state;
     sparta_ctx *mine = sparta_ctx_create(NULL);
-    sparta_graph *g;
+    sp_graph *g;
     assert_non_null(mine);
-    assert_int_equal(sparta_graph_parse(mine, SUM, NULL, NULL, &g), SPARTA_OK);
+    assert_int_equal(sp_graph_parse(mine, SUM, NULL, NULL, &g), SPARTA_OK);
     sparta_ctx_cancel(mine);
-    assert_int_equal(sparta_ops_infer(g), SPARTA_E_CANCELLED);
-    sparta_graph_free(g);
+    assert_int_equal(sp_ops_infer(g), SPARTA_E_CANCELLED);
+    sp_graph_free(g);
     sparta_ctx_free(mine);
 }
 
@@ -413,19 +413,19 @@ static const char *const transformer =
 
 static sparta_status whole_walk(sparta_ctx *mine)
 {
-    sparta_graph *g = NULL;
+    sp_graph *g = NULL;
     sparta_tensor out;
     float w[32];
     int64_t ids[] = {1, 7, -8, 3, 2, 0};
     for (int i = 0; i < 32; i++) w[i] = (float)i;
     sparta_named_tensor in[] = {{"ids", sparta_tensor_view(SPARTA_I64, 2, (int64_t[]){2, 3}, ids)},
                                 {"w", sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){8, 4}, w)}};
-    sparta_status status = sparta_graph_parse(mine, transformer, NULL, NULL, &g);
-    if (status == SPARTA_OK) status = sparta_ops_infer(g);
-    if (status == SPARTA_OK) status = sparta_graph_verify(g);
-    if (status == SPARTA_OK) status = sparta_ops_run(mine, g, in, 2, &out, NULL, NULL);
-    if (status == SPARTA_OK) sparta_free(mine, out.data);
-    sparta_graph_free(g);
+    sparta_status status = sp_graph_parse(mine, transformer, NULL, NULL, &g);
+    if (status == SPARTA_OK) status = sp_ops_infer(g);
+    if (status == SPARTA_OK) status = sp_graph_verify(g);
+    if (status == SPARTA_OK) status = sp_ops_run(mine, g, in, 2, &out, NULL, NULL);
+    if (status == SPARTA_OK) sp_free(mine, out.data);
+    sp_graph_free(g);
     return status;
 }
 
@@ -437,10 +437,10 @@ static void test_out_of_memory(void **state)
     for (; status == SPARTA_E_MEMORY; n++) {
         sparta_ctx *mine = sparta_ctx_create(NULL);
         assert_non_null(mine);
-        sparta_ctx_fail_alloc(mine, n, n % 2);
+        sp_ctx_fail_alloc(mine, n, n % 2);
         status = whole_walk(mine);
         if (status != SPARTA_OK) assert_int_equal(status, SPARTA_E_MEMORY);
-        assert_int_equal(sparta_ctx_memory(mine), 0);
+        assert_int_equal(sp_ctx_memory(mine), 0);
         sparta_ctx_free(mine);
     }
     assert_int_equal(status, SPARTA_OK);

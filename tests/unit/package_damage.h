@@ -1,6 +1,6 @@
 /* Damaging packages on purpose, and signing them again: for the tests of hostile files and for the fuzzer. */
-#ifndef SPARTA_TEST_PACKAGE_DAMAGE_H
-#define SPARTA_TEST_PACKAGE_DAMAGE_H
+#ifndef SP_TEST_PACKAGE_DAMAGE_H
+#define SP_TEST_PACKAGE_DAMAGE_H
 
 #include "package/disk.h"
 #include <string.h>
@@ -14,10 +14,10 @@ static inline void sign(uint8_t *image, size_t size)
     for (int i = 0; i < DISK_WEIGHTS; i++) {
         disk_section *s = &h.section[i];
         if (s->offset <= size && s->size <= size - s->offset)
-            sparta_sha256_of(image + s->offset, s->size, s->digest);
+            sp_sha256_of(image + s->offset, s->size, s->digest);
     }
     memcpy(image, &h, sizeof h);
-    sparta_sha256_of(image, HEADER_BYTES - 32, image + HEADER_BYTES - 32);
+    sp_sha256_of(image, HEADER_BYTES - 32, image + HEADER_BYTES - 32);
 }
 
 #endif

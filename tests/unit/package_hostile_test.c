@@ -21,13 +21,13 @@ static const char *const schedule =
     "tensor \"d\" { sparsify magnitude(1x1, 0.4)\nformat sum{blockdensity>=0.75 -> bsr(2); rest -> "
     "sum{first(2) -> quads(8); rest -> coo}} }\n";
 
-static sparta_package *scheduled(sparta_compile_request request)
+static sparta_package *scheduled(sp_compile_request request)
 {
     sparta_schedule *s;
-    sparta_obeyed o;
-    sparta_graph *g = graph(model);
+    sp_obeyed o;
+    sp_graph *g = graph(model);
     ok(sparta_schedule_parse(cx, schedule, "s", root, &s));
-    ok(sparta_compile_schedule(cx, g, s, &o));
+    ok(sp_compile_schedule(cx, g, s, &o));
     request.obeyed = &o;
     sparta_package *p = compile_in(cx, g, request);
     sparta_schedule_free(s);
@@ -38,15 +38,15 @@ static int make_image(void **state)
 {
     if (enter(state)) return -1;
     char *bytes;
-    sparta_compile_request request = quick();
+    sp_compile_request request = quick();
     sparta_package *p = scheduled(request); /* this one with machine code */
-    ok(sparta_package_write(cx, p, in_root("native.sparta")));
+    ok(sp_package_write(cx, p, in_root("native.sparta")));
     sparta_package_close(p);
     request.options.target = "portable";
     p = scheduled(request);
-    ok(sparta_package_write(cx, p, in_root("good.sparta")));
+    ok(sp_package_write(cx, p, in_root("good.sparta")));
     sparta_package_close(p);
-    ok(sparta_file_read(cx, in_root("good.sparta"), 1 << 24, &bytes, &image_size));
+    ok(sp_file_read(cx, in_root("good.sparta"), 1 << 24, &bytes, &image_size));
     image = (uint8_t *)bytes;
     memcpy(&header, image, sizeof header);
     return 0;
@@ -54,8 +54,8 @@ static int make_image(void **state)
 
 static int drop_image(void **state)
 {
-    sparta_free(cx, image);
-    const size_t kept = sparta_ctx_memory(cx); /* sums that were read belong to the context */
+    sp_free(cx, image);
+    const size_t kept = sp_ctx_memory(cx); /* sums that were read belong to the context */
     sparta_ctx_free(cx);
     cx = context(cache, NULL);
     if (kept > 1 << 20) fprintf(stderr, "%zu bytes were kept\n", kept);
@@ -64,7 +64,7 @@ static int drop_image(void **state)
 
 static uint8_t *copied(void)
 {
-    uint8_t *c = sparta_alloc(cx, image_size);
+    uint8_t *c = sp_alloc(cx, image_size);
     assert_non_null(c);
     return memcpy(c, image, image_size);
 }
@@ -126,7 +126,7 @@ static void flipped(void **state)
 {
     (void)state;
     static const int sections[] = {DISK_PLAN, DISK_TABLES, DISK_CODE, DISK_SOURCE};
-    sparta_rng rng = sparta_rng_seed(5);
+    sp_rng rng = sp_rng_seed(5);
     sparta_package *p;
     disk_header h;
     const int fd = open(in_root("native.sparta"), O_RDWR | O_CLOEXEC);
@@ -135,7 +135,7 @@ static void flipped(void **state)
     for (int i = 0; i < 500; i++) {
         const disk_section *s = &h.section[sections[i % 4]];
         if (!s->size) continue;
-        flip(fd, s->offset + sparta_rng_next(&rng) % s->size, sparta_rng_next(&rng) % 8);
+        flip(fd, s->offset + sp_rng_next(&rng) % s->size, sp_rng_next(&rng) % 8);
         says("digest");
     }
     close(fd);
@@ -149,10 +149,10 @@ static void flipped_weights(void **state)
     (void)state;
     sparta_package *good = NULL, *p = NULL;
     ok(open_bytes(image, image_size, &good));
-    ok(sparta_package_check_weights(cx, good));
+    ok(sp_package_check_weights(cx, good));
     uint8_t *bad = copied();
     for (int i = 0; i < good->n_digests; i++) {
-        const sparta_array_digest *d = &good->digest[i];
+        const sp_array_digest *d = &good->digest[i];
         if (!d->size) continue;
         const size_t at = (size_t)(d->bytes - good->file.data) + d->size / 2;
         char name[64];
@@ -161,14 +161,14 @@ static void flipped_weights(void **state)
         const sparta_status s =
             open_bytes(bad, image_size, &p); /* positions and coordinates are verified on opening */
         if (s == SPARTA_OK) {
-            fails(SPARTA_E_FORMAT, sparta_package_check_weights(cx, p));
+            fails(SPARTA_E_FORMAT, sp_package_check_weights(cx, p));
             sparta_package_close(p);
         } else
             assert_int_equal(s, SPARTA_E_FORMAT);
         says(name);
         bad[at] = image[at];
     }
-    sparta_free(cx, bad);
+    sp_free(cx, bad);
     sparta_package_close(good);
 }
 
@@ -186,7 +186,7 @@ static void other_version(void **state)
             says("compile the model again");
         }
     }
-    sparta_free(cx, bad);
+    sp_free(cx, bad);
 }
 
 /* ------------------------------------------------------------------ signed again: the parsers themselves */
@@ -194,18 +194,18 @@ static void other_version(void **state)
 /* Whatever opens can be looked at, and, when its plan is the good one, run. */
 static void use(sparta_package *p, bool run_it)
 {
-    sparta_layer *layer;
+    sp_layer *layer;
     int n;
-    sparta_arena *arena = sparta_arena_create(cx);
+    sp_arena *arena = sp_arena_create(cx);
     assert_non_null(arena);
-    sparta_status s = sparta_package_check_weights(cx, p);
+    sparta_status s = sp_package_check_weights(cx, p);
     assert_true(s == SPARTA_OK || s == SPARTA_E_FORMAT);
-    s = sparta_compile_layers(cx, arena, p->plan, database, NULL, &layer, &n);
+    s = sp_compile_layers(cx, arena, p->plan, database, NULL, &layer, &n);
     for (int i = 0; i < p->n_weights && s == SPARTA_OK; i++) {
         sparta_tensor t;
-        s = sparta_package_fetch(arena, &p->weight[i], &t);
+        s = sp_package_fetch(arena, &p->weight[i], &t);
     }
-    sparta_arena_free(arena);
+    sp_arena_free(arena);
     sparta_session *session_ = NULL;
     sparta_session_options o = {.size = sizeof o, .threads = 2};
     if (run_it && sparta_session_create(cx, p, &o, &session_) == SPARTA_OK) {
@@ -231,21 +231,21 @@ static int try_signed(uint8_t *bad, size_t size, bool run_it)
 }
 
 /* A few bytes of a section become others: random ones, digits, marks of the texts. */
-static void mutate(uint8_t *bad, const disk_section *s, sparta_rng *rng)
+static void mutate(uint8_t *bad, const disk_section *s, sp_rng *rng)
 {
     static const char marks[] = "0123456789 \n\"\\:=@(){}[],_%-x";
-    for (int n = 1 + (int)(sparta_rng_next(rng) % 4); n > 0; n--) {
-        uint8_t *at = bad + s->offset + sparta_rng_next(rng) % s->size;
-        if (sparta_rng_next(rng) % 3)
-            *at = (uint8_t)marks[sparta_rng_next(rng) % (sizeof marks - 1)];
+    for (int n = 1 + (int)(sp_rng_next(rng) % 4); n > 0; n--) {
+        uint8_t *at = bad + s->offset + sp_rng_next(rng) % s->size;
+        if (sp_rng_next(rng) % 3)
+            *at = (uint8_t)marks[sp_rng_next(rng) % (sizeof marks - 1)];
         else
-            *at ^= (uint8_t)(1u << sparta_rng_next(rng) % 8);
+            *at ^= (uint8_t)(1u << sp_rng_next(rng) % 8);
     }
 }
 
 static void signed_sections(int which, bool run_it, int rounds)
 {
-    sparta_rng rng = sparta_rng_seed((uint64_t)which + 1);
+    sp_rng rng = sp_rng_seed((uint64_t)which + 1);
     uint8_t *bad = copied();
     int opened = 0;
     for (int i = 0; i < rounds; i++) {
@@ -254,7 +254,7 @@ static void signed_sections(int which, bool run_it, int rounds)
         memcpy(bad, image, image_size);
     }
     assert_in_range(opened, 1, rounds - 1); /* some changes are harmless, some are not */
-    sparta_free(cx, bad);
+    sp_free(cx, bad);
 }
 
 static void signed_tables(void **state)
@@ -277,7 +277,7 @@ static void signed_coordinates(void **state)
     uint8_t *bad = copied();
     int opened = 0, tried = 0;
     for (int i = 0; i < good->n_digests; i++) {
-        const sparta_array_digest *d = &good->digest[i];
+        const sp_array_digest *d = &good->digest[i];
         if (d->size > 200 || !strchr("acd", *d->weight) || d->weight[1]) continue;
         for (size_t k = 0; k < d->size; k += *d->weight == 'a' ? 1 : 3)
             for (int v = 0; v < 3; v++) {
@@ -289,7 +289,7 @@ static void signed_coordinates(void **state)
             }
     }
     assert_true(tried > 100 && opened < tried);
-    sparta_free(cx, bad);
+    sp_free(cx, bad);
     sparta_package_close(good);
 }
 
@@ -314,7 +314,7 @@ static void signed_header(void **state)
                                UINT64_MAX - 63};
     uint8_t *bad = copied();
     for (int i = 0; i < DISK_SECTIONS; i++)
-        for (size_t v = 0; v < SPARTA_COUNT(values); v++)
+        for (size_t v = 0; v < SP_COUNT(values); v++)
             for (int field = 0; field < 2; field++) {
                 disk_header h = header;
                 if (field)
@@ -330,14 +330,14 @@ static void signed_header(void **state)
         assert_int_equal(try_signed(bad, image_size, false), sections == DISK_SECTIONS);
         memcpy(bad, image, image_size);
     }
-    sparta_free(cx, bad);
+    sp_free(cx, bad);
 }
 
 /* The image with other tables or another plan, put at its end. */
 static sparta_status open_with(int which, const char *text, sparta_package **out)
 {
     const size_t at = (image_size + 63) & ~(size_t)63, n = strlen(text);
-    uint8_t *bad = sparta_zalloc(cx, at + n);
+    uint8_t *bad = sp_zalloc(cx, at + n);
     disk_header h = header;
     assert_non_null(bad);
     memcpy(bad, image, image_size);
@@ -347,7 +347,7 @@ static sparta_status open_with(int which, const char *text, sparta_package **out
     memcpy(bad, &h, sizeof h);
     sign(bad, at + n);
     const sparta_status s = open_bytes(bad, at + n, out);
-    sparta_free(cx, bad);
+    sp_free(cx, bad);
     return s;
 }
 
@@ -413,7 +413,7 @@ static void wrong_tables(void **state)
         "something \"a\"\n",
         "\n",
     };
-    for (size_t i = 0; i < SPARTA_COUNT(lines); i++) {
+    for (size_t i = 0; i < SP_COUNT(lines); i++) {
         sparta_package *p = NULL;
         const sparta_status s = open_with(DISK_TABLES, lines[i], &p);
         if (s != SPARTA_E_FORMAT)
@@ -479,7 +479,7 @@ static void wrong_plans(void **state)
          "node y: f32[batch,2305843009213693952] = Identity(p) {kernel=\"unpack\"} \"y\"\noutput y\n",
          ""},
     };
-    for (size_t i = 0; i < SPARTA_COUNT(plans); i++) {
+    for (size_t i = 0; i < SP_COUNT(plans); i++) {
         char text[1024];
         sparta_package *p = NULL;
         sparta_session *s = NULL;

@@ -28,9 +28,9 @@ static void round_trip(const char *model, const char *prune, const char *sizes)
 {
     const char *path = in_root("round.sparta");
     sparta_package *made = compile(zoo(model, prune, sizes));
-    ok(sparta_package_write(cx, made, path));
+    ok(sp_package_write(cx, made, path));
     sparta_package *a = opened(cx, path), *b = opened(cx, path);
-    ok(sparta_package_check_weights(cx, a));
+    ok(sp_package_check_weights(cx, a));
     assert_int_equal(a->n_weights, made->n_weights);
     assert_int_equal(a->n_kernels, made->n_kernels);
     for (int threads = 1; threads <= 2; threads++) {
@@ -47,13 +47,13 @@ static void round_trip(const char *model, const char *prune, const char *sizes)
     const char *copy = in_root("copy.sparta");
     char *first, *second;
     size_t n, m;
-    ok(sparta_package_write(cx, a, copy));
-    ok(sparta_file_read(cx, path, 1 << 24, &first, &n));
-    ok(sparta_file_read(cx, copy, 1 << 24, &second, &m));
+    ok(sp_package_write(cx, a, copy));
+    ok(sp_file_read(cx, path, 1 << 24, &first, &n));
+    ok(sp_file_read(cx, copy, 1 << 24, &second, &m));
     assert_int_equal(n, m);
     assert_int_equal(n, a->bytes);
     assert_memory_equal(first, second, n);
-    sparta_free(cx, first), sparta_free(cx, second);
+    sp_free(cx, first), sp_free(cx, second);
     sparta_package_close(made), sparta_package_close(a), sparta_package_close(b);
 }
 
@@ -75,26 +75,26 @@ static void weights_come_back(void **state)
         "@\"bias\"\n"
         "node h: f32[batch,10] = MatMul(x, a) \"h\"\nnode i: f32[batch,10] = Add(h, bias) \"i\"\n"
         "node y: f32[batch,6] = Gemm(i, b) {transB=1} \"y\"\noutput y\n";
-    sparta_graph *g = graph(text);
+    sp_graph *g = graph(text);
     sparta_package *made = compile(graph(text));
-    ok(sparta_package_write(cx, made, in_root("w.sparta")));
+    ok(sp_package_write(cx, made, in_root("w.sparta")));
     sparta_package *p = opened(cx, in_root("w.sparta"));
-    sparta_arena *arena = sparta_arena_create(cx);
+    sp_arena *arena = sp_arena_create(cx);
     int packed = 0;
     for (int i = 0; i < p->n_weights; i++) {
         sparta_tensor t;
-        const sparta_value *v = sparta_graph_find(g, p->weight[i].name);
+        const sp_value *v = sp_graph_find(g, p->weight[i].name);
         assert_non_null(v);
-        ok(sparta_package_fetch(arena, &p->weight[i], &t));
+        ok(sp_package_fetch(arena, &p->weight[i], &t));
         assert_true(apart(&t, v->constant) == 0);
         packed += p->weight[i].packed;
     }
     assert_int_equal(packed, 2);
-    assert_null(sparta_package_weight(p, "none"));
-    assert_ptr_equal(sparta_package_weight(p, "a"), &p->weight[sparta_package_weight(p, "a") - p->weight]);
-    sparta_arena_free(arena);
+    assert_null(sp_package_weight(p, "none"));
+    assert_ptr_equal(sp_package_weight(p, "a"), &p->weight[sp_package_weight(p, "a") - p->weight]);
+    sp_arena_free(arena);
     sparta_package_close(p), sparta_package_close(made);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* Names that need quoting survive. */
@@ -105,11 +105,11 @@ static void odd_names(void **state)
                                    "const \"w\\\"1\\\\ \": f32[8,24] @\"w\"\nnode \"out put\": ? = "
                                    "MatMul(\"x y\", \"w\\\"1\\\\ \") \"no de\"\n"
                                    "output \"out put\"\n");
-    ok(sparta_package_write(cx, p, in_root("odd.sparta")));
+    ok(sp_package_write(cx, p, in_root("odd.sparta")));
     sparta_package *q = opened(cx, in_root("odd.sparta"));
     assert_string_equal(sparta_package_input_name(q, 0), "x y");
     assert_string_equal(sparta_package_output_name(q, 0), "out put");
-    assert_non_null(sparta_package_weight(q, "w\"1\\ "));
+    assert_non_null(sp_package_weight(q, "w\"1\\ "));
     sparta_session *a = session(p, 1), *b = session(q, 1);
     inputs in = make_inputs(q->plan, 2, 1, 1);
     results x = run(a, p, &in), y = run(b, q, &in);
@@ -126,7 +126,7 @@ static void close_to(sparta_ctx *c, const sparta_package *p, const results *want
                      const char *isa)
 {
     sparta_session *s = session_in(c, p, 2);
-    assert_string_equal(sparta_session_isa(s), isa);
+    assert_string_equal(sp_session_isa(s), isa);
     results got = run_in(c, s, p, in);
     close_enough(&got, want, 1e-4, isa);
     free_results_in(c, &got);
@@ -137,33 +137,32 @@ static void other_targets(void **state)
 {
     (void)state;
     const char *path = in_root("native.sparta"), *portable = in_root("portable.sparta");
-    const char *best = sparta_target_name(sparta_target_best());
-    sparta_compile_request request = quick();
+    const char *best = sp_target_name(sp_target_best());
+    sp_compile_request request = quick();
     sparta_package *made = compile_in(cx, zoo("bert-mini", "4x1:0.8", SMALL_BERT), request), *p;
     sparta_session *s = session(made, 2);
     inputs in = make_inputs(made->plan, 3, 30, 5);
     results want = run(s, made, &in);
-    ok(sparta_package_write(cx, made, path));
+    ok(sp_package_write(cx, made, path));
     request.options.target = "portable";
     p = compile_in(cx, zoo("bert-mini", "4x1:0.8", SMALL_BERT), request);
-    ok(sparta_package_write(cx, p, portable));
+    ok(sp_package_write(cx, p, portable));
     sparta_package_close(p);
 
     sparta_ctx *bare = context("", ""); /* a machine with neither compiler nor cache runs what is inside */
     p = opened(bare, path);
     close_to(bare, p, &want, &in, best);
-    assert_string_equal(sparta_ctx_notes(bare), "");
+    assert_string_equal(sp_ctx_notes(bare), "");
     setenv("SPARTA_TARGET", "portable", 1); /* a lesser CPU: portable code, and a remark */
     close_to(bare, p, &want, &in, "portable");
     unsetenv("SPARTA_TARGET");
-    if (strcmp(best, "portable"))
-        mentions(sparta_ctx_notes(bare), "portable versions do", __FILE__, __LINE__);
+    if (strcmp(best, "portable")) mentions(sp_ctx_notes(bare), "portable versions do", __FILE__, __LINE__);
     sparta_package_close(p);
     p = opened(bare, portable); /* made for any CPU */
     for (int i = 0; i < p->n_kernels; i++) assert_int_equal(p->kernel[i].n_code, 0);
     close_to(bare, p, &want, &in, "portable");
     sparta_package_close(p);
-    assert_int_equal(sparta_ctx_memory(bare), 0);
+    assert_int_equal(sp_ctx_memory(bare), 0);
     sparta_ctx_free(bare);
 
     free_results(&want), free_inputs(&in);
@@ -209,7 +208,7 @@ static void concurrent_sessions(void **state)
     (void)state;
     static const int64_t sizes[4][2] = {{1, 7}, {2, 40}, {3, 64}, {1, 1}};
     sparta_package *made = compile(zoo("bert-mini", "4x1:0.8", SMALL_BERT));
-    ok(sparta_package_write(cx, made, in_root("shared.sparta")));
+    ok(sp_package_write(cx, made, in_root("shared.sparta")));
     sparta_package *p = opened(cx, in_root("shared.sparta"));
     sparta_session *s = session(made, 1);
     inputs in[4];
@@ -242,15 +241,15 @@ static void concurrent_sessions(void **state)
 
 static void write_old(const char *path)
 {
-    ok(sparta_file_write(cx, path, "old", 3));
+    ok(sp_file_write(cx, path, "old", 3));
 }
 static void still_old(const char *folder, const char *path)
 {
     char *bytes;
     size_t n;
-    ok(sparta_file_read(cx, path, 100, &bytes, &n));
+    ok(sp_file_read(cx, path, 100, &bytes, &n));
     assert_string_equal(bytes, "old");
-    sparta_free(cx, bytes);
+    sp_free(cx, bytes);
     assert_int_equal(files_in(folder), 1); /* no temporary file stays */
 }
 
@@ -261,22 +260,22 @@ static void failing_writes(void **state)
     sparta_package *p = compile(zoo("mlp", "4x1:0.8", SMALL_MLP));
     assert_int_equal(mkdir(folder, 0700), 0);
     write_old(path);
-    fails(SPARTA_E_IO, sparta_package_write(cx, p, in_root("nowhere/model.sparta")));
+    fails(SPARTA_E_IO, sp_package_write(cx, p, in_root("nowhere/model.sparta")));
     says("nowhere");
-    fails(SPARTA_E_IO, sparta_package_write(cx, p, folder));
+    fails(SPARTA_E_IO, sp_package_write(cx, p, folder));
     struct rlimit was, small = {20000, RLIM_INFINITY}; /* as a full disk: the file ends in its middle */
     getrlimit(RLIMIT_FSIZE, &was);
     small.rlim_max = was.rlim_max;
     signal(SIGXFSZ, SIG_IGN);
     setrlimit(RLIMIT_FSIZE, &small);
-    sparta_status s = sparta_package_write(cx, p, path);
+    sparta_status s = sp_package_write(cx, p, path);
     setrlimit(RLIMIT_FSIZE, &was);
     assert_int_equal(s, SPARTA_E_IO);
     still_old(folder, path);
     for (uint64_t n = 1;; n++) { /* memory fails at each allocation */
-        sparta_ctx_fail_alloc(cx, n, true);
-        s = sparta_package_write(cx, p, path);
-        sparta_ctx_fail_alloc(cx, 0, false);
+        sp_ctx_fail_alloc(cx, n, true);
+        s = sp_package_write(cx, p, path);
+        sp_ctx_fail_alloc(cx, 0, false);
         if (s == SPARTA_OK) break;
         assert_int_equal(s, SPARTA_E_MEMORY);
         still_old(folder, path);
@@ -295,10 +294,10 @@ static void cancelled_write(void **state)
     assert_int_equal(mkdir(folder, 0700), 0);
     write_old(path);
     sparta_ctx_cancel(c);
-    expect(c, SPARTA_E_CANCELLED, sparta_package_write(c, p, path), "write", __FILE__, __LINE__);
+    expect(c, SPARTA_E_CANCELLED, sp_package_write(c, p, path), "write", __FILE__, __LINE__);
     still_old(folder, path);
     sparta_package_close(p);
-    assert_int_equal(sparta_ctx_memory(c), 0);
+    assert_int_equal(sp_ctx_memory(c), 0);
     sparta_ctx_free(c);
 }
 
@@ -308,9 +307,9 @@ static void wrong_files(void **state)
     sparta_package *p = (sparta_package *)1;
     fails(SPARTA_E_IO, sparta_package_open(cx, in_root("missing.sparta"), &p));
     fails(SPARTA_E_IO, sparta_package_open(cx, root, &p));
-    ok(sparta_file_write(cx, in_root("empty"), "", 0));
+    ok(sp_file_write(cx, in_root("empty"), "", 0));
     fails(SPARTA_E_FORMAT, sparta_package_open(cx, in_root("empty"), &p));
-    ok(sparta_file_write(cx, in_root("text"), "SPARTA\r\n", 8));
+    ok(sp_file_write(cx, in_root("text"), "SPARTA\r\n", 8));
     fails(SPARTA_E_FORMAT, sparta_package_open(cx, in_root("text"), &p));
     says("not a package");
     assert_ptr_equal(p, (sparta_package *)1);

@@ -4,8 +4,8 @@
  * NaN of its own. A kernel that reads one into an answer is found by the comparison, one that writes where it must not is found
  * because the NaN is gone. Needs room panel and what is left of it.
  */
-#ifndef SPARTA_PANEL_BED_H
-#define SPARTA_PANEL_BED_H
+#ifndef SP_PANEL_BED_H
+#define SP_PANEL_BED_H
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -40,21 +40,21 @@
     } while (0)
 
 static sparta_ctx *cx;
-static sparta_rng rng;
+static sp_rng rng;
 
 static inline int64_t below(int64_t n)
 {
-    return (int64_t)(sparta_rng_next(&rng) % (uint64_t)n);
+    return (int64_t)(sp_rng_next(&rng) % (uint64_t)n);
 }
-#define ONE_OF(array) (array)[below((int64_t)SPARTA_COUNT(array))]
+#define ONE_OF(array) (array)[below((int64_t)SP_COUNT(array))]
 
 typedef struct bed {
-    sparta_arena *arena; /* everything of this case */
-    sparta_graph *graph;
-    const sparta_node *node;
+    sp_arena *arena; /* everything of this case */
+    sp_graph *graph;
+    const sp_node *node;
     int n_in;
-    sparta_tensor in[SPARTA_OPERANDS]; /* in rows; rank -1: absent */
-    bool constant[SPARTA_OPERANDS];
+    sparta_tensor in[SP_OPERANDS]; /* in rows; rank -1: absent */
+    bool constant[SP_OPERANDS];
     sparta_tensor out; /* the reference's answer */
     char what[256];    /* for messages */
 } bed;
@@ -63,9 +63,9 @@ typedef struct bed {
 
 static inline bed *bed_make(void)
 {
-    sparta_arena *arena = sparta_arena_create(cx);
+    sp_arena *arena = sp_arena_create(cx);
     assert_non_null(arena);
-    bed *b = sparta_arena_alloc(arena, sizeof *b);
+    bed *b = sp_arena_alloc(arena, sizeof *b);
     assert_non_null(b);
     b->arena = arena;
     return b;
@@ -73,9 +73,9 @@ static inline bed *bed_make(void)
 
 static inline void bed_free(bed *b)
 {
-    for (int i = 0; i < b->n_in; i++) sparta_free(cx, b->in[i].data);
-    sparta_graph_free(b->graph);
-    sparta_arena_free(b->arena);
+    for (int i = 0; i < b->n_in; i++) sp_free(cx, b->in[i].data);
+    sp_graph_free(b->graph);
+    sp_arena_free(b->arena);
 }
 
 /* The next input, in rows: normal numbers when it is f32, else zeros. */
@@ -84,9 +84,9 @@ static inline sparta_tensor *bed_input(bed *b, bool constant, sparta_dtype dtype
 {
     sparta_tensor *t = &b->in[b->n_in];
     b->constant[b->n_in++] = constant;
-    ok(sparta_tensor_alloc(cx, dtype, rank, dim, t)); /* a block of its own: a sanitizer sees its end */
+    ok(sp_tensor_alloc(cx, dtype, rank, dim, t)); /* a block of its own: a sanitizer sees its end */
     for (int64_t i = 0; dtype == SPARTA_F32 && i < sparta_tensor_elements(t); i++)
-        ((float *)t->data)[i] = (float)sparta_rng_normal(&rng);
+        ((float *)t->data)[i] = (float)sp_rng_normal(&rng);
     return t;
 }
 
@@ -101,45 +101,45 @@ static inline sparta_status bed_fetch(void *arg, const char *name, sparta_tensor
     return SPARTA_OK;
 }
 
-static inline void put_dims(sparta_text *t, const sparta_tensor *x)
+static inline void put_dims(sp_text *t, const sparta_tensor *x)
 {
-    sparta_text_printf(t, "%s[", sparta_dtype_name(x->dtype));
-    for (int d = 0; d < x->rank; d++) sparta_text_printf(t, "%s%ld", d ? "," : "", (long)x->dim[d]);
-    sparta_text_printf(t, "]");
+    sp_text_printf(t, "%s[", sparta_dtype_name(x->dtype));
+    for (int d = 0; d < x->rank; d++) sp_text_printf(t, "%s%ld", d ? "," : "", (long)x->dim[d]);
+    sp_text_printf(t, "]");
 }
 
 /* The node itself: `op` as texts of graphs write it, `attrs` without its braces. Its output has these dims and is f32. */
 static inline void bed_node(bed *b, const char *op, const char *attrs, int rank, const int64_t *dim)
 {
-    sparta_text t;
-    ok(sparta_tensor_alloc_in(b->arena, SPARTA_F32, rank, dim, &b->out));
-    sparta_text_init(&t, cx);
-    sparta_text_printf(&t, "graph \"bed\"\n");
+    sp_text t;
+    ok(sp_tensor_alloc_in(b->arena, SPARTA_F32, rank, dim, &b->out));
+    sp_text_init(&t, cx);
+    sp_text_printf(&t, "graph \"bed\"\n");
     for (int i = 0; i < b->n_in; i++) {
         if (b->in[i].rank < 0) continue;
-        sparta_text_printf(&t, "%s i%d: ", b->constant[i] ? "const" : "input", i);
+        sp_text_printf(&t, "%s i%d: ", b->constant[i] ? "const" : "input", i);
         put_dims(&t, &b->in[i]);
-        sparta_text_printf(&t, b->constant[i] ? " @\"i%d\"\n" : "\n", i);
+        sp_text_printf(&t, b->constant[i] ? " @\"i%d\"\n" : "\n", i);
     }
-    sparta_text_printf(&t, "node y: ");
+    sp_text_printf(&t, "node y: ");
     put_dims(&t, &b->out);
-    sparta_text_printf(&t, " = %s(", op);
+    sp_text_printf(&t, " = %s(", op);
     for (int i = 0; i < b->n_in; i++) {
-        sparta_text_printf(&t, b->in[i].rank < 0 ? "%s_" : "%si%d", i ? ", " : "", i);
+        sp_text_printf(&t, b->in[i].rank < 0 ? "%s_" : "%si%d", i ? ", " : "", i);
     }
-    sparta_text_printf(&t, ")%s%s%s \"bed\"\noutput y\n", *attrs ? " {" : "", attrs, *attrs ? "}" : "");
+    sp_text_printf(&t, ")%s%s%s \"bed\"\noutput y\n", *attrs ? " {" : "", attrs, *attrs ? "}" : "");
     ok(t.status);
-    snprintf(b->what, sizeof b->what, "%.255s", strstr(sparta_text_str(&t), "node y"));
-    if (sparta_graph_parse(cx, sparta_text_str(&t), bed_fetch, b, &b->graph))
-        fail_msg("%s in\n%s", sparta_message(cx), sparta_text_str(&t));
-    sparta_text_free(&t);
+    snprintf(b->what, sizeof b->what, "%.255s", strstr(sp_text_str(&t), "node y"));
+    if (sp_graph_parse(cx, sp_text_str(&t), bed_fetch, b, &b->graph))
+        fail_msg("%s in\n%s", sparta_message(cx), sp_text_str(&t));
+    sp_text_free(&t);
     b->node = b->graph->node[0];
 }
 
 static inline void reference(const bed *b)
 {
-    const sparta_op_args args = {&b->node->attrs, b->n_in, 1, b->in, &b->out};
-    ok(sparta_builtin_row(b->node->op)->fn(cx, &args));
+    const sp_op_args args = {&b->node->attrs, b->n_in, 1, b->in, &b->out};
+    ok(sp_builtin_row(b->node->op)->fn(cx, &args));
 }
 
 /* ------------------------------------------------------------------ panels full of guards */
@@ -152,10 +152,10 @@ typedef struct lain { /* a value in panels, as a view of rows in the middle of l
 
 static inline lain lay(bed *b, const sparta_tensor *t, int parts)
 {
-    lain l = {.row0 = 4 * below(3), .rows = sparta_panel_rows(sparta_panel_features(t)), .parts = parts};
-    l.panels = sparta_panels(sparta_panel_tokens(t));
-    l.gap = (l.row0 + l.rows + below(3) + 2 * parts) * SPARTA_PANEL;
-    l.base = sparta_arena_array(b->arena, (size_t)(l.gap * l.panels) + 16, sizeof(float));
+    lain l = {.row0 = 4 * below(3), .rows = sp_panel_rows(sp_panel_features(t)), .parts = parts};
+    l.panels = sp_panels(sp_panel_tokens(t));
+    l.gap = (l.row0 + l.rows + below(3) + 2 * parts) * SP_PANEL;
+    l.base = sp_arena_array(b->arena, (size_t)(l.gap * l.panels) + 16, sizeof(float));
     assert_non_null(l.base);
     for (int64_t i = 0; i < l.gap * l.panels; i++) ((uint32_t *)(void *)l.base)[i] = GUARD;
     return l;
@@ -163,13 +163,12 @@ static inline lain lay(bed *b, const sparta_tensor *t, int parts)
 
 static inline float *lain_at(const lain *l, int64_t token, int64_t feature)
 {
-    return l->base + token / SPARTA_PANEL * l->gap + (l->row0 + feature) * SPARTA_PANEL +
-           token % SPARTA_PANEL;
+    return l->base + token / SP_PANEL * l->gap + (l->row0 + feature) * SP_PANEL + token % SP_PANEL;
 }
 
 static inline void move_rows(const lain *l, const sparta_tensor *t, float *rows, bool in)
 {
-    const int64_t features = sparta_panel_features(t), tokens = sparta_panel_tokens(t);
+    const int64_t features = sp_panel_features(t), tokens = sp_panel_tokens(t);
     for (int64_t i = 0; i < tokens; i++)
         for (int64_t f = 0; f < features; f++) {
             if (in)
@@ -179,12 +178,11 @@ static inline void move_rows(const lain *l, const sparta_tensor *t, float *rows,
         }
 }
 
-static inline sparta_operand lain_operand(const lain *l, const sparta_tensor *t)
+static inline sp_operand lain_operand(const lain *l, const sparta_tensor *t)
 {
-    sparta_operand o = {SPARTA_OPERAND_PANELS, .tensor = *t, .panel = l->base + l->row0 * SPARTA_PANEL,
-                        .gap = l->gap};
+    sp_operand o = {SP_OPERAND_PANELS, .tensor = *t, .panel = l->base + l->row0 * SP_PANEL, .gap = l->gap};
     o.tensor.data = NULL;
-    o.stat = l->base + l->gap - l->parts * 2 * SPARTA_PANEL;
+    o.stat = l->base + l->gap - l->parts * 2 * SP_PANEL;
     return o;
 }
 
@@ -192,10 +190,10 @@ static inline sparta_operand lain_operand(const lain *l, const sparta_tensor *t)
 static inline void check_guards(const bed *b, const lain *l, int64_t tokens, bool stat)
 {
     for (int64_t i = 0; i < l->gap * l->panels; i++) {
-        const int64_t lane = i % SPARTA_PANEL, row = i % l->gap / SPARTA_PANEL - l->row0, panel = i / l->gap;
-        const int64_t lanes = SPARTA_MIN(SPARTA_PANEL, (tokens - panel * SPARTA_PANEL + 15) / 16 * 16);
+        const int64_t lane = i % SP_PANEL, row = i % l->gap / SP_PANEL - l->row0, panel = i / l->gap;
+        const int64_t lanes = SP_MIN(SP_PANEL, (tokens - panel * SP_PANEL + 15) / 16 * 16);
         if (row >= 0 && row < l->rows && lane < lanes) continue;
-        if (stat && i % l->gap >= l->gap - l->parts * 2 * SPARTA_PANEL) continue;
+        if (stat && i % l->gap >= l->gap - l->parts * 2 * SP_PANEL) continue;
         if (((uint32_t *)(void *)l->base)[i] != GUARD)
             fail_msg("%s: panel %ld row %ld lane %ld was written", b->what, (long)panel, (long)row,
                      (long)lane);
@@ -206,8 +204,8 @@ static inline void check_guards(const bed *b, const lain *l, int64_t tokens, boo
 
 typedef struct how { /* the way to run it */
     const char *kernel;
-    sparta_entry entry; /* NULL: the portable one */
-    const sparta_packed *packed;
+    sp_entry entry; /* NULL: the portable one */
+    const sp_packed *packed;
     int parts;
     bool stat;
     const lain *x, *y; /* panels to use instead of fresh ones for input 0 and the output; may be NULL */
@@ -223,64 +221,62 @@ static inline bool in_panels(const char *kernel, int i)
     return !strcmp(kernel, "map") || !strcmp(kernel, "unpack") || !strcmp(kernel, "interact");
 }
 
-static inline void bind_inputs(bed *b, const how *h, sparta_job *job)
+static inline void bind_inputs(bed *b, const how *h, sp_job *job)
 {
     for (int i = 0; i < b->n_in; i++) {
-        sparta_operand *o = &job->in[i];
+        sp_operand *o = &job->in[i];
         if (b->in[i].rank < 0) continue;
         if (in_panels(h->kernel, i) && !b->constant[i]) {
             const lain l = i == 0 && h->x ? *h->x : lay(b, &b->in[i], 0);
             if (!(i == 0 && h->x)) move_rows(&l, &b->in[i], b->in[i].data, true);
             *o = lain_operand(&l, &b->in[i]);
         } else {
-            *o = (sparta_operand){.kind = SPARTA_OPERAND_ROWS, .tensor = b->in[i]};
-            if (i == 1 && h->packed) o->kind = SPARTA_OPERAND_PACKED, o->packed = h->packed;
+            *o = (sp_operand){.kind = SP_OPERAND_ROWS, .tensor = b->in[i]};
+            if (i == 1 && h->packed) o->kind = SP_OPERAND_PACKED, o->packed = h->packed;
         }
     }
 }
 
 /* Operands, tokens, prepare and check: as room run does it. */
-static inline void bind(bed *b, const how *h, const lain *y, sparta_job *job)
+static inline void bind(bed *b, const how *h, const lain *y, sp_job *job)
 {
-    const sparta_panel_kernel *kernel = sparta_panel_find(h->kernel);
-    *job = (sparta_job){.node = b->node, .n_in = b->n_in, .n_out = 1, .stat = h->stat};
+    const sp_panel_kernel *kernel = sp_panel_find(h->kernel);
+    *job = (sp_job){.node = b->node, .n_in = b->n_in, .n_out = 1, .stat = h->stat};
     bind_inputs(b, h, job);
-    job->out[0] =
-        y ? lain_operand(y, &b->out) : (sparta_operand){.kind = SPARTA_OPERAND_ROWS, .tensor = b->out};
-    job->tokens = sparta_panel_tokens(&b->out);
-    job->panels = sparta_panels(job->tokens);
+    job->out[0] = y ? lain_operand(y, &b->out) : (sp_operand){.kind = SP_OPERAND_ROWS, .tensor = b->out};
+    job->tokens = sp_panel_tokens(&b->out);
+    job->panels = sp_panels(job->tokens);
     ok(kernel->prepare(cx, b->arena, job));
     ok(kernel->check(cx, job));
     if (kernel->ready) ok(kernel->ready(cx, job));
 }
 
-static inline void run_places(bed *b, const how *h, const sparta_job *job)
+static inline void run_places(bed *b, const how *h, const sp_job *job)
 {
-    const sparta_panel_kernel *kernel = sparta_panel_find(h->kernel);
+    const sp_panel_kernel *kernel = sp_panel_find(h->kernel);
     const size_t floats = (kernel->work ? kernel->work(job) : 0) / sizeof(float);
-    uint32_t *work = sparta_alloc(cx, (floats + 16) * sizeof(float));
+    uint32_t *work = sp_alloc(cx, (floats + 16) * sizeof(float));
     assert_non_null(work);
     for (int64_t p = 0; p < job->panels; p++)
         for (int part = 0; part < h->parts; part++) {
-            const sparta_place at = {
-                .panel = p, .part = part, .parts = h->parts, .work = (float *)(void *)work};
-            sparta_panel_args args;
+            const sp_place at = {.panel = p, .part = part, .parts = h->parts, .work = (float *)(void *)work};
+            sp_panel_args args;
             memset(&args, 0xa5, sizeof args); /* what fill leaves out shows */
             for (size_t i = 0; i < floats + 16; i++) work[i] = GUARD;
             if (kernel->fill(job, &at, &args)) (h->entry ? h->entry : kernel->portable)(&args);
             for (size_t i = floats; i < floats + 16; i++)
                 if (work[i] != GUARD) fail_msg("%s: wrote past its scratch", b->what);
         }
-    sparta_free(cx, work);
+    sp_free(cx, work);
 }
 
 /* Run it; the answer in rows, in the bed's arena. */
 static inline float *run_kernel(bed *b, const how *h)
 {
-    sparta_job job;
+    sp_job job;
     const size_t elements = (size_t)sparta_tensor_elements(&b->out),
-                 past = 16 * (size_t)sparta_panel_features(&b->out);
-    float *rows = sparta_arena_array(b->arena, elements + past, sizeof(float));
+                 past = 16 * (size_t)sp_panel_features(&b->out);
+    float *rows = sp_arena_array(b->arena, elements + past, sizeof(float));
     assert_non_null(rows);
     const bool to_rows = !strcmp(h->kernel, "unpack") || !strcmp(h->kernel, "few");
     lain y = {0};
@@ -336,14 +332,14 @@ static inline int context_begin(void **state)
     sparta_ctx_options o = SPARTA_OPTIONS(sparta_ctx_options);
     o.cache_dir = ""; /* the user's own is none of a test's business */
     cx = sparta_ctx_create(&o);
-    rng = sparta_rng_seed(20240607);
+    rng = sp_rng_seed(20240607);
     return cx ? 0 : -1;
 }
 
 static inline int context_end(void **state)
 {
     (void)state;
-    const size_t left = sparta_ctx_memory(cx);
+    const size_t left = sp_ctx_memory(cx);
     sparta_ctx_free(cx);
     if (left) print_error("%zu bytes are left\n", left);
     return left ? -1 : 0;

@@ -10,9 +10,9 @@ static void off(void **state)
 {
     (void)state;
     setenv("SPARTA_ONEDNN", "0", 1);
-    assert_null(sparta_library_sgemm());
-    assert_null(sparta_library_version());
-    assert_string_equal(sparta_library_problem(), "switched off by SPARTA_ONEDNN=0");
+    assert_null(sp_library_sgemm());
+    assert_null(sp_library_version());
+    assert_string_equal(sp_library_problem(), "switched off by SPARTA_ONEDNN=0");
     unsetenv("SPARTA_ONEDNN");
 }
 
@@ -20,17 +20,17 @@ static void off(void **state)
 static void there_or_not(void **state)
 {
     (void)state;
-    const bool there = sparta_library_sgemm() != NULL;
-    assert_int_equal(there, sparta_library_version() != NULL);
-    assert_int_equal(there, sparta_library_problem() == NULL);
-    assert_ptr_equal(sparta_library_sgemm(), sparta_library_sgemm());
+    const bool there = sp_library_sgemm() != NULL;
+    assert_int_equal(there, sp_library_version() != NULL);
+    assert_int_equal(there, sp_library_problem() == NULL);
+    assert_ptr_equal(sp_library_sgemm(), sp_library_sgemm());
     if (there)
-        assert_non_null(strstr(sparta_library_version(), "oneDNN "));
+        assert_non_null(strstr(sp_library_version(), "oneDNN "));
     else
         print_message("oneDNN is %s: only the product that takes its place is tested\n",
-                      sparta_library_problem());
+                      sp_library_problem());
     setenv("SPARTA_ONEDNN", "1", 1); /* only 0 switches off */
-    assert_int_equal(there, sparta_library_version() != NULL);
+    assert_int_equal(there, sp_library_version() != NULL);
     unsetenv("SPARTA_ONEDNN");
 }
 
@@ -44,37 +44,37 @@ typedef struct work {
 
 static work make_work(uint64_t seed)
 {
-    sparta_rng r = sparta_rng_seed(seed);
-    work k = {sparta_alloc_array(cx, ROWS * INPUTS, sizeof(float)),
-              sparta_alloc_array(cx, INPUTS * SPARTA_PANEL, sizeof(float)),
-              sparta_alloc_array(cx, ROWS * SPARTA_PANEL, sizeof(float)), 0};
+    sp_rng r = sp_rng_seed(seed);
+    work k = {sp_alloc_array(cx, ROWS * INPUTS, sizeof(float)),
+              sp_alloc_array(cx, INPUTS * SP_PANEL, sizeof(float)),
+              sp_alloc_array(cx, ROWS * SP_PANEL, sizeof(float)), 0};
     assert_true(k.w && k.x && k.y);
-    for (int i = 0; i < ROWS * INPUTS; i++) k.w[i] = (float)sparta_rng_normal(&r);
-    for (int i = 0; i < INPUTS * SPARTA_PANEL; i++) k.x[i] = (float)sparta_rng_normal(&r);
+    for (int i = 0; i < ROWS * INPUTS; i++) k.w[i] = (float)sp_rng_normal(&r);
+    for (int i = 0; i < INPUTS * SP_PANEL; i++) k.x[i] = (float)sp_rng_normal(&r);
     return k;
 }
 
 static void free_work(work *k)
 {
-    sparta_free(cx, k->w), sparta_free(cx, k->x), sparta_free(cx, k->y);
+    sp_free(cx, k->w), sp_free(cx, k->x), sp_free(cx, k->y);
 }
 
 /* y = w x of these sizes, and lanes that are not asked for untouched. */
 static void multiply(work *k, long rows, long inputs, long tokens)
 {
-    for (long i = 0; i < ROWS * SPARTA_PANEL; i++) k->y[i] = NAN;
-    if (sparta_library_sgemm()(k->w, k->x, k->y, rows, inputs, tokens)) k->wrong++;
+    for (long i = 0; i < ROWS * SP_PANEL; i++) k->y[i] = NAN;
+    if (sp_library_sgemm()(k->w, k->x, k->y, rows, inputs, tokens)) k->wrong++;
     for (long n = 0; n < rows; n++)
-        for (long t = 0; t < SPARTA_PANEL; t++) {
-            const float y = k->y[n * SPARTA_PANEL + t];
+        for (long t = 0; t < SP_PANEL; t++) {
+            const float y = k->y[n * SP_PANEL + t];
             double sum = 0, size = 0;
             for (long i = 0; i < inputs; i++) {
-                const double one = (double)k->w[n * inputs + i] * k->x[i * SPARTA_PANEL + t];
+                const double one = (double)k->w[n * inputs + i] * k->x[i * SP_PANEL + t];
                 sum += one, size += fabs(one);
             }
             k->wrong += t < tokens ? !(fabs(y - sum) <= 4e-6 * size + 1e-7) : !isnan(y);
         }
-    for (long i = rows * SPARTA_PANEL; i < ROWS * SPARTA_PANEL; i++) k->wrong += !isnan(k->y[i]);
+    for (long i = rows * SP_PANEL; i < ROWS * SP_PANEL; i++) k->wrong += !isnan(k->y[i]);
 }
 
 static int process_threads(void)
@@ -89,14 +89,14 @@ static int process_threads(void)
 static void right_on_one_thread(void **state)
 {
     (void)state;
-    if (!sparta_library_sgemm()) skip();
+    if (!sp_library_sgemm()) skip();
     static const long rows[] = {1, 2, 5, 16, 47, ROWS}, inputs[] = {1, 3, 64, 257, INPUTS},
                       tokens[] = {16, 32, 48, 64};
     const int before = process_threads();
     work k = make_work(5);
-    for (size_t i = 0; i < SPARTA_COUNT(rows); i++)
-        for (size_t j = 0; j < SPARTA_COUNT(inputs); j++)
-            for (size_t t = 0; t < SPARTA_COUNT(tokens); t++) multiply(&k, rows[i], inputs[j], tokens[t]);
+    for (size_t i = 0; i < SP_COUNT(rows); i++)
+        for (size_t j = 0; j < SP_COUNT(inputs); j++)
+            for (size_t t = 0; t < SP_COUNT(tokens); t++) multiply(&k, rows[i], inputs[j], tokens[t]);
     assert_int_equal(k.wrong, 0);
     assert_int_equal(process_threads(), before);
     free_work(&k);
@@ -106,7 +106,7 @@ static void right_on_one_thread(void **state)
 static void settings_of_the_host(void **state)
 {
     (void)state;
-    if (!sparta_library_sgemm()) skip();
+    if (!sp_library_sgemm()) skip();
     void *openmp = dlopen("libgomp.so.1", RTLD_NOW | RTLD_NOLOAD);
     if (!openmp) skip();
     int (*threads)(void);
@@ -118,7 +118,7 @@ static void settings_of_the_host(void **state)
     work k = make_work(6);
     for (int n = 1; n < 5; n++) {
         set_threads(n);
-        multiply(&k, ROWS, INPUTS, SPARTA_PANEL);
+        multiply(&k, ROWS, INPUTS, SP_PANEL);
         assert_int_equal(threads(), n);
     }
     set_threads(first);
@@ -130,14 +130,14 @@ static void settings_of_the_host(void **state)
 
 static void *again_and_again(void *arg)
 {
-    for (long i = 0; i < 20; i++) multiply(arg, 16 + i, INPUTS - i, SPARTA_PANEL);
+    for (long i = 0; i < 20; i++) multiply(arg, 16 + i, INPUTS - i, SP_PANEL);
     return NULL;
 }
 
 static void several_threads_at_once(void **state)
 {
     (void)state;
-    if (!sparta_library_sgemm()) skip();
+    if (!sp_library_sgemm()) skip();
     work k[4];
     pthread_t thread[4];
     for (int i = 0; i < 4; i++) k[i] = make_work((uint64_t)i);
@@ -151,12 +151,12 @@ static void several_threads_at_once(void **state)
 
 /* ------------------------------------------------------------------ the kernel */
 
-static sparta_packed pack(const sparta_tensor *w, const char *text)
+static sp_packed pack(const sparta_tensor *w, const char *text)
 {
-    sparta_format format;
-    sparta_packed p;
-    ok(sparta_format_parse(cx, text, &format));
-    ok(sparta_format_pack(cx, &format, w, NULL, &p));
+    sp_format format;
+    sp_packed p;
+    ok(sp_format_parse(cx, text, &format));
+    ok(sp_format_pack(cx, &format, w, NULL, &p));
     return p;
 }
 
@@ -176,7 +176,7 @@ static int gives_up(const float *w, const float *x, float *y, long rows, long k,
 {
     (void)w, (void)x, (void)k;
     for (long i = 0; i < rows; i++)
-        for (long t = 0; t < tokens; t++) y[i * SPARTA_PANEL + t] = NAN;
+        for (long t = 0; t < tokens; t++) y[i * SP_PANEL + t] = NAN;
     asked++;
     return 1;
 }
@@ -186,19 +186,19 @@ static void a_library_that_gives_up(void **state)
 {
     (void)state;
     bed *b = layer(70, 37, 300);
-    sparta_packed p = pack(&b->in[1], "(n,k)->(n:dense, k:dense)");
+    sp_packed p = pack(&b->in[1], "(n,k)->(n:dense, k:dense)");
     const how h = {.kernel = "library", .packed = &p, .parts = 2};
     const lain y = lay(b, &b->out, 2);
-    sparta_job job;
+    sp_job job;
     bind(b, &h, &y, &job);
     job.product = gives_up;
     run_places(b, &h, &job);
     assert_int_equal(asked, 4);
-    float *rows = sparta_arena_array(b->arena, (size_t)sparta_tensor_elements(&b->out), sizeof(float));
+    float *rows = sp_arena_array(b->arena, (size_t)sparta_tensor_elements(&b->out), sizeof(float));
     assert_non_null(rows);
     move_rows(&y, &b->out, rows, false);
     close_enough(b, rows, NULL, 1e-5, 0, "after giving up");
-    sparta_packed_free(cx, &p);
+    sp_packed_free(cx, &p);
     bed_free(b);
 }
 
@@ -207,13 +207,13 @@ static void a_note_where_there_is_none(void **state)
 {
     (void)state;
     bed *b = layer(17, 9, 20);
-    sparta_packed p = pack(&b->in[1], "(n,k)->(n:dense, k:dense)");
+    sp_packed p = pack(&b->in[1], "(n,k)->(n:dense, k:dense)");
     setenv("SPARTA_ONEDNN", "0", 1);
     const float *y = run_kernel(b, &(how){.kernel = "library", .packed = &p, .parts = 1});
     unsetenv("SPARTA_ONEDNN");
     close_enough(b, y, NULL, 1e-5, 0, "without the library");
-    assert_non_null(strstr(sparta_ctx_notes(cx), "oneDNN, for which a layer was compiled, is switched off"));
-    sparta_packed_free(cx, &p);
+    assert_non_null(strstr(sp_ctx_notes(cx), "oneDNN, for which a layer was compiled, is switched off"));
+    sp_packed_free(cx, &p);
     bed_free(b);
 }
 
@@ -227,12 +227,12 @@ static void other_formats_are_refused(void **state)
                                           "quads(128)",
                                           "bitmap"};
     bed *b = layer(5, 8, 8);
-    for (size_t i = 0; i < SPARTA_COUNT(formats); i++) {
-        sparta_packed p = pack(&b->in[1], formats[i]);
-        sparta_job job = {.node = b->node, .n_in = 3, .n_out = 1};
+    for (size_t i = 0; i < SP_COUNT(formats); i++) {
+        sp_packed p = pack(&b->in[1], formats[i]);
+        sp_job job = {.node = b->node, .n_in = 3, .n_out = 1};
         bind_inputs(b, &(how){.kernel = "library", .packed = &p}, &job);
-        fails(SPARTA_E_FORMAT, "row by row", sparta_panel_library.prepare(cx, b->arena, &job));
-        sparta_packed_free(cx, &p);
+        fails(SPARTA_E_FORMAT, "row by row", sp_panel_library.prepare(cx, b->arena, &job));
+        sp_packed_free(cx, &p);
     }
     bed_free(b);
 }

@@ -8,45 +8,45 @@ static void finds_kernels_and_their_texts(void **state)
 {
     (void)state;
     static const char *const names[] = {
-#define SPARTA_PANEL_KERNEL(name) #name,
+#define SP_PANEL_KERNEL(name) #name,
 #include "panel/panel.def"
-#undef SPARTA_PANEL_KERNEL
+#undef SP_PANEL_KERNEL
     };
-    for (size_t i = 0; i < SPARTA_COUNT(names); i++) {
-        const sparta_panel_kernel *k = sparta_panel_find(names[i]);
+    for (size_t i = 0; i < SP_COUNT(names); i++) {
+        const sp_panel_kernel *k = sp_panel_find(names[i]);
         char words[64];
-        sparta_text t;
+        sp_text t;
         assert_non_null(k);
         assert_string_equal(k->name, names[i]);
         assert_true(k->portable && k->prepare && k->check && k->fill);
-        sparta_text_init(&t, cx);
-        ok(sparta_panel_text(names[i], &t));
-        snprintf(words, sizeof words, "KERNEL void sparta_kernel_%s(const void *args)", names[i]);
-        assert_non_null(strstr(sparta_text_str(&t), words));
-        assert_non_null(strstr(sparta_text_str(&t), "#ifndef SPARTA_PANEL_ABI"));
-        assert_non_null(strstr(sparta_text_str(&t), "typedef float vec"));
-        assert_int_equal(strlen(sparta_text_str(&t)), t.size); /* no 0 in it: nothing was cut */
-        sparta_text_free(&t);
+        sp_text_init(&t, cx);
+        ok(sp_panel_text(names[i], &t));
+        snprintf(words, sizeof words, "KERNEL void sp_kernel_%s(const void *args)", names[i]);
+        assert_non_null(strstr(sp_text_str(&t), words));
+        assert_non_null(strstr(sp_text_str(&t), "#ifndef SP_PANEL_ABI"));
+        assert_non_null(strstr(sp_text_str(&t), "typedef float vec"));
+        assert_int_equal(strlen(sp_text_str(&t)), t.size); /* no 0 in it: nothing was cut */
+        sp_text_free(&t);
     }
-    assert_null(sparta_panel_find("lin"));
-    assert_null(sparta_panel_find(""));
-    sparta_text t;
-    sparta_text_init(&t, cx);
-    fails(SPARTA_E_INTERNAL, "no kernel 'lin'", sparta_panel_text("lin", &t));
-    sparta_text_free(&t);
+    assert_null(sp_panel_find("lin"));
+    assert_null(sp_panel_find(""));
+    sp_text t;
+    sp_text_init(&t, cx);
+    fails(SPARTA_E_INTERNAL, "no kernel 'lin'", sp_panel_text("lin", &t));
+    sp_text_free(&t);
 }
 
 static void knows_activations(void **state)
 {
     (void)state;
-    assert_int_equal(sparta_act_parse(""), SPARTA_ACT_NONE);
-    assert_int_equal(sparta_act_parse("relu"), SPARTA_ACT_RELU);
-    assert_int_equal(sparta_act_parse("gelu"), SPARTA_ACT_GELU);
-    assert_int_equal(sparta_act_parse("gelu_tanh"), SPARTA_ACT_GELU_TANH);
-    assert_int_equal(sparta_act_parse("tanh"), SPARTA_ACT_TANH);
-    assert_int_equal(sparta_act_parse("sigmoid"), SPARTA_ACT_SIGMOID);
-    assert_int_equal(sparta_act_parse("Relu"), -1);
-    assert_int_equal(sparta_act_parse("gelu_"), -1);
+    assert_int_equal(sp_act_parse(""), SP_ACT_NONE);
+    assert_int_equal(sp_act_parse("relu"), SP_ACT_RELU);
+    assert_int_equal(sp_act_parse("gelu"), SP_ACT_GELU);
+    assert_int_equal(sp_act_parse("gelu_tanh"), SP_ACT_GELU_TANH);
+    assert_int_equal(sp_act_parse("tanh"), SP_ACT_TANH);
+    assert_int_equal(sp_act_parse("sigmoid"), SP_ACT_SIGMOID);
+    assert_int_equal(sp_act_parse("Relu"), -1);
+    assert_int_equal(sp_act_parse("gelu_"), -1);
 }
 
 static void shares_meet_without_gaps(void **state)
@@ -57,7 +57,7 @@ static void shares_meet_without_gaps(void **state)
             for (int parts = 1; parts <= 9; parts++) {
                 int64_t at = 0, from, to;
                 for (int part = 0; part < parts; part++, at = to) {
-                    sparta_panel_share(n, unit, &(sparta_place){.part = part, .parts = parts}, &from, &to);
+                    sp_panel_share(n, unit, &(sp_place){.part = part, .parts = parts}, &from, &to);
                     assert_true(from == at && to >= from && (to % unit == 0 || to == n));
                 }
                 assert_int_equal(at, n);
@@ -66,12 +66,12 @@ static void shares_meet_without_gaps(void **state)
 
 /* ------------------------------------------------------------------ beds */
 
-static sparta_packed pack_weight(const bed *b, const char *text)
+static sp_packed pack_weight(const bed *b, const char *text)
 {
-    sparta_format f;
-    sparta_packed p;
-    ok(sparta_format_parse(cx, text, &f));
-    ok(sparta_format_pack(cx, &f, &b->in[1], NULL, &p));
+    sp_format f;
+    sp_packed p;
+    ok(sp_format_parse(cx, text, &f));
+    ok(sp_format_pack(cx, &f, &b->in[1], NULL, &p));
     return p;
 }
 
@@ -130,18 +130,18 @@ static bed *embed_bed(int64_t batch, int64_t sequence, int64_t n)
 /* Operands in per-thread slots: panel p goes through slot p % 3, tokens moved in before and out after it. */
 static float *run_in_slots(bed *b, const how *h)
 {
-    const sparta_panel_kernel *kernel = sparta_panel_find(h->kernel);
+    const sp_panel_kernel *kernel = sp_panel_find(h->kernel);
     sparta_tensor slots_in = b->in[0], slots_out = b->out;
-    const int64_t tokens = sparta_panel_tokens(&b->out), n = sparta_panel_features(&b->out),
-                  k = sparta_panel_features(&b->in[0]);
+    const int64_t tokens = sp_panel_tokens(&b->out), n = sp_panel_features(&b->out),
+                  k = sp_panel_features(&b->in[0]);
     const bool from_rows = !in_panels(h->kernel, 0), to_rows = !strcmp(h->kernel, "unpack");
-    float *rows = sparta_arena_array(b->arena, (size_t)(tokens * n), sizeof(float));
+    float *rows = sp_arena_array(b->arena, (size_t)(tokens * n), sizeof(float));
     assert_non_null(rows);
     slots_in.rank = slots_out.rank = 2; /* three panels: as many slots */
-    slots_in.dim[0] = slots_out.dim[0] = 3 * SPARTA_PANEL;
+    slots_in.dim[0] = slots_out.dim[0] = 3 * SP_PANEL;
     slots_in.dim[1] = k, slots_out.dim[1] = n;
     const lain x = lay(b, &slots_in, 0), y = lay(b, &slots_out, 1), whole = lay(b, &b->out, 1);
-    sparta_job job;
+    sp_job job;
     bind(b, h, to_rows ? NULL : &whole, &job);
     if (to_rows) job.out[0].tensor.data = rows;
     if (!from_rows) {
@@ -153,35 +153,34 @@ static float *run_in_slots(bed *b, const how *h)
         job.out[0].slotted = true;
     }
     ok(kernel->check(cx, &job));
-    float *work = sparta_alloc(cx, (kernel->work ? kernel->work(&job) : 0) + 64);
+    float *work = sp_alloc(cx, (kernel->work ? kernel->work(&job) : 0) + 64);
     for (int64_t p = 0; p < job.panels; p++) {
-        const int64_t slot = p % 3 * SPARTA_PANEL,
-                      count = SPARTA_MIN(tokens - p * SPARTA_PANEL, SPARTA_PANEL);
-        sparta_panel_args args;
+        const int64_t slot = p % 3 * SP_PANEL, count = SP_MIN(tokens - p * SP_PANEL, SP_PANEL);
+        sp_panel_args args;
         memset(&args, 0xa5, sizeof args);
         for (int64_t t = 0; !from_rows && t < count; t++)
             for (int64_t f = 0; f < k; f++)
-                *lain_at(&x, slot + t, f) = ((float *)b->in[0].data)[(p * SPARTA_PANEL + t) * k + f];
-        if (kernel->fill(&job, &(sparta_place){.panel = p, .slot = (int)(p % 3), .parts = 1, .work = work},
+                *lain_at(&x, slot + t, f) = ((float *)b->in[0].data)[(p * SP_PANEL + t) * k + f];
+        if (kernel->fill(&job, &(sp_place){.panel = p, .slot = (int)(p % 3), .parts = 1, .work = work},
                          &args))
             kernel->portable(&args);
         for (int64_t t = 0; !to_rows && t < count; t++)
-            for (int64_t f = 0; f < n; f++) rows[(p * SPARTA_PANEL + t) * n + f] = *lain_at(&y, slot + t, f);
+            for (int64_t f = 0; f < n; f++) rows[(p * SP_PANEL + t) * n + f] = *lain_at(&y, slot + t, f);
     }
-    sparta_free(cx, work);
+    sp_free(cx, work);
     return rows;
 }
 
 static void try_slots(bed *b, const char *kernel)
 {
     how h = {.kernel = kernel, .parts = 1};
-    sparta_packed packed = {0};
+    sp_packed packed = {0};
     if (!strcmp(kernel, "linear") || !strcmp(kernel, "walk") || !strcmp(kernel, "pairs")) {
         packed = pack_weight(b, !strcmp(kernel, "pairs") ? "pairs(8)" : "strip(4), crd=u16");
         h.packed = &packed;
     }
     same_bits(b, run_kernel(b, &h), run_in_slots(b, &h), kernel);
-    if (h.packed) sparta_packed_free(cx, &packed);
+    if (h.packed) sp_packed_free(cx, &packed);
     bed_free(b);
 }
 
@@ -222,7 +221,7 @@ static void odd_numbers_are_moved_as_they_are(void **state)
     (void)state;
     bed *b = plain_bed("Identity", 1, 70, 19);
     uint32_t *x = b->in[0].data;
-    for (int i = 0; i < 70 * 19; i++) x[i] = (uint32_t)sparta_rng_next(&rng); /* any bits at all */
+    for (int i = 0; i < 70 * 19; i++) x[i] = (uint32_t)sp_rng_next(&rng); /* any bits at all */
     const lain middle = lay(b, &b->out, 0);
     run_kernel(b, &(how){.kernel = "pack", .parts = 2, .y = &middle});
     assert_memory_equal(run_kernel(b, &(how){.kernel = "unpack", .parts = 3, .x = &middle}), x, 70 * 19 * 4);
@@ -234,15 +233,15 @@ static void linear_works_without_a_compiler(void **state)
     (void)state;
     static const char *const formats[] = {"strip(4), crd=u16", "strip(4), crd=u32",
                                           "(n,k)->(n/4:dense, k:dense, n%4:dense)"};
-    for (size_t i = 0; i < SPARTA_COUNT(formats); i++) {
+    for (size_t i = 0; i < SP_COUNT(formats); i++) {
         bed *b = linear_bed(77, 26, 31, "tanh");
-        sparta_packed packed = pack_weight(b, formats[i]);
+        sp_packed packed = pack_weight(b, formats[i]);
         how h = {.kernel = "linear", .packed = &packed, .parts = 1};
         const float *y = run_kernel(b, &h);
         close_enough(b, y, NULL, 1e-5, 1e-6, formats[i]);
         for (h.parts = 2; h.parts <= 12; h.parts++)
             same_bits(b, y, run_kernel(b, &h), formats[i]); /* more parts than strips too */
-        sparta_packed_free(cx, &packed);
+        sp_packed_free(cx, &packed);
         bed_free(b);
     }
 }
@@ -263,17 +262,17 @@ static void walk_runs_every_storage(void **state)
         "sum{first(2) -> ell; rest -> sum{blockdensity>=0.5 -> bsr(4,2); rest -> quads(16)}}"};
     sparta_ctx *mine = cx;
     context_begin(state);
-    for (size_t i = 0; i < SPARTA_COUNT(formats); i++) {
+    for (size_t i = 0; i < SP_COUNT(formats); i++) {
         bed *b = linear_bed(77, 26, 31, "tanh");
         float *w = b->in[1].data;
-        for (int k = 0; k < 26 * 31; k++) w[k] = sparta_hash(&k, sizeof k, i) % 3 && k / 31 != 7 ? 0 : w[k];
+        for (int k = 0; k < 26 * 31; k++) w[k] = sp_hash(&k, sizeof k, i) % 3 && k / 31 != 7 ? 0 : w[k];
         reference(b);
-        sparta_packed packed = pack_weight(b, formats[i]);
+        sp_packed packed = pack_weight(b, formats[i]);
         how h = {.kernel = "walk", .packed = &packed, .parts = 1};
         const float *y = run_kernel(b, &h);
         close_enough(b, y, NULL, 1e-5, 1e-6, formats[i]);
         for (h.parts = 2; h.parts <= 40; h.parts += 3) same_bits(b, y, run_kernel(b, &h), formats[i]);
-        sparta_packed_free(cx, &packed);
+        sp_packed_free(cx, &packed);
         bed_free(b);
     }
     sparta_ctx_free(cx);
@@ -285,11 +284,11 @@ static void walk_runs_every_storage(void **state)
 static sparta_status embed_ready(int64_t id, int table)
 {
     bed *b = embed_bed(2, 40, 8);
-    sparta_job job;
+    sp_job job;
     const lain y = lay(b, &b->out, 0);
     bind(b, &(how){.kernel = "embed", .parts = 1}, &y, &job);
-    sparta_element_set_int(b->in[2 * table + 1].dtype, b->in[2 * table + 1].data, 33, id);
-    sparta_status s = sparta_panel_embed.ready(cx, &job);
+    sp_element_set_int(b->in[2 * table + 1].dtype, b->in[2 * table + 1].data, 33, id);
+    sparta_status s = sp_panel_embed.ready(cx, &job);
     bed_free(b);
     return s;
 }
@@ -321,94 +320,94 @@ static void ids_may_repeat(void **state)
 
 /* ------------------------------------------------------------------ what kernels refuse */
 
-typedef void (*spoil)(sparta_job *job);
-static sparta_status refuse(bed *b, const char *kernel, const sparta_packed *packed, spoil how_to)
+typedef void (*spoil)(sp_job *job);
+static sparta_status refuse(bed *b, const char *kernel, const sp_packed *packed, spoil how_to)
 {
-    const sparta_panel_kernel *k = sparta_panel_find(kernel);
+    const sp_panel_kernel *k = sp_panel_find(kernel);
     const how h = {.kernel = kernel, .packed = packed, .parts = 1};
-    sparta_job job = {.node = b->node, .n_in = b->n_in, .n_out = 1, .tokens = sparta_panel_tokens(&b->out)};
+    sp_job job = {.node = b->node, .n_in = b->n_in, .n_out = 1, .tokens = sp_panel_tokens(&b->out)};
     const lain y = lay(b, &b->out, 0);
     bind_inputs(b, &h, &job);
-    job.out[0] = !strcmp(kernel, "unpack") ? (sparta_operand){.kind = SPARTA_OPERAND_ROWS, .tensor = b->out}
+    job.out[0] = !strcmp(kernel, "unpack") ? (sp_operand){.kind = SP_OPERAND_ROWS, .tensor = b->out}
                                            : lain_operand(&y, &b->out);
     if (how_to) how_to(&job);
     sparta_status s = k->prepare(cx, b->arena, &job);
     return s == SPARTA_OK ? k->check(cx, &job) : s;
 }
 
-static void wider_input(sparta_job *j)
+static void wider_input(sp_job *j)
 {
     j->in[0].tensor.dim[1]++;
 }
-static void more_tokens(sparta_job *j)
+static void more_tokens(sp_job *j)
 {
     j->in[0].tensor.dim[0]++;
 }
-static void input_in_rows(sparta_job *j)
+static void input_in_rows(sp_job *j)
 {
-    j->in[0].kind = SPARTA_OPERAND_ROWS;
+    j->in[0].kind = SP_OPERAND_ROWS;
 }
-static void input_in_panels(sparta_job *j)
+static void input_in_panels(sp_job *j)
 {
-    j->in[0].kind = SPARTA_OPERAND_PANELS;
+    j->in[0].kind = SP_OPERAND_PANELS;
 }
-static void input_of_ints(sparta_job *j)
+static void input_of_ints(sp_job *j)
 {
     j->in[0].tensor.dtype = SPARTA_I32;
 }
-static void input_with_gaps(sparta_job *j)
+static void input_with_gaps(sp_job *j)
 {
     j->in[0].tensor.stride[0]++;
 }
-static void wider_output(sparta_job *j)
+static void wider_output(sp_job *j)
 {
     j->out[0].tensor.dim[j->out[0].tensor.rank - 1]++;
 }
-static void output_with_gaps(sparta_job *j)
+static void output_with_gaps(sp_job *j)
 {
     j->out[0].tensor.stride[0]++;
 }
-static void weight_in_rows(sparta_job *j)
+static void weight_in_rows(sp_job *j)
 {
-    j->in[1].kind = SPARTA_OPERAND_ROWS;
+    j->in[1].kind = SP_OPERAND_ROWS;
 }
-static void short_vector(sparta_job *j)
+static void short_vector(sp_job *j)
 {
     j->in[2].tensor.dim[0]--;
 }
-static void vector_without_data(sparta_job *j)
+static void vector_without_data(sp_job *j)
 {
     j->in[2].tensor.data = NULL;
 }
-static void vector_of_doubles(sparta_job *j)
+static void vector_of_doubles(sp_job *j)
 {
     j->in[2].tensor.dtype = SPARTA_F64;
 }
-static void wider_residual(sparta_job *j)
+static void wider_residual(sp_job *j)
 {
     j->in[3].tensor.dim[1]++;
 }
-static void fewer_seconds(sparta_job *j)
+static void fewer_seconds(sp_job *j)
 {
     j->in[1].tensor.dim[0]--;
 }
-static void gain_in_panels(sparta_job *j)
+static void gain_in_panels(sp_job *j)
 {
-    j->in[1].kind = SPARTA_OPERAND_PANELS;
+    j->in[1].kind = SP_OPERAND_PANELS;
 }
-static void odd_inputs(sparta_job *j)
+static void odd_inputs(sp_job *j)
 {
     j->n_in--;
 }
-static void ids_of_floats(sparta_job *j)
+static void ids_of_floats(sp_job *j)
 {
     j->in[1].tensor.dtype = SPARTA_F32;
 }
-static void longer_ids(sparta_job *j)
+static void longer_ids(sp_job *j)
 {
     j->in[1].tensor.dim[1]++;
 }
-static void narrow_table(sparta_job *j)
+static void narrow_table(sp_job *j)
 {
     j->in[0].tensor.dim[1]--;
 }
@@ -417,10 +416,9 @@ static void linear_refuses_what_does_not_fit(void **state)
 {
     (void)state;
     bed *b = linear_bed(10, 6, 5, "relu");
-    sparta_packed strips = pack_weight(b, "strip(4), crd=u16"), csr = pack_weight(b, "csr"),
-                  eight = pack_weight(b, "strip(8), crd=u16");
-    sparta_packed wide = pack_weight(b, "strip(4), crd=u16, pos=i64"),
-                  bytes = pack_weight(b, "strip(4), crd=u8");
+    sp_packed strips = pack_weight(b, "strip(4), crd=u16"), csr = pack_weight(b, "csr"),
+              eight = pack_weight(b, "strip(8), crd=u16");
+    sp_packed wide = pack_weight(b, "strip(4), crd=u16, pos=i64"), bytes = pack_weight(b, "strip(4), crd=u8");
     ok(refuse(b, "linear", &strips, NULL));
     fails(SPARTA_E_FORMAT, "strips of 4", refuse(b, "linear", &csr, NULL));
     fails(SPARTA_E_FORMAT, "strips of 4", refuse(b, "linear", &eight, NULL));
@@ -438,8 +436,8 @@ static void linear_refuses_what_does_not_fit(void **state)
     fails(SPARTA_E_FORMAT, "a vector of 6", refuse(b, "linear", &strips, short_vector));
     fails(SPARTA_E_FORMAT, "a vector of 6", refuse(b, "linear", &strips, vector_without_data));
     fails(SPARTA_E_FORMAT, "a vector of 6", refuse(b, "linear", &strips, vector_of_doubles));
-    sparta_packed *all[] = {&strips, &csr, &eight, &wide, &bytes};
-    for (size_t i = 0; i < SPARTA_COUNT(all); i++) sparta_packed_free(cx, all[i]);
+    sp_packed *all[] = {&strips, &csr, &eight, &wide, &bytes};
+    for (size_t i = 0; i < SP_COUNT(all); i++) sp_packed_free(cx, all[i]);
     bed_free(b);
 }
 
@@ -447,7 +445,7 @@ static void walk_refuses_what_does_not_fit(void **state)
 {
     (void)state;
     bed *b = linear_bed(10, 6, 5, "relu");
-    sparta_packed csr = pack_weight(b, "csr"), bad = csr, other = csr;
+    sp_packed csr = pack_weight(b, "csr"), bad = csr, other = csr;
     int32_t crd[64], far[64];
     ok(refuse(b, "walk", &csr, NULL));
     fails(SPARTA_E_FORMAT, "not stored in a format", refuse(b, "walk", &csr, weight_in_rows));
@@ -462,7 +460,7 @@ static void walk_refuses_what_does_not_fit(void **state)
     fails(SPARTA_E_FORMAT, "bed: packed: ", refuse(b, "walk", &bad, NULL));
     other.dtype = SPARTA_I32;
     fails(SPARTA_E_FORMAT, "no f32 matrix", refuse(b, "walk", &other, NULL));
-    sparta_packed_free(cx, &csr);
+    sp_packed_free(cx, &csr);
     bed_free(b);
 }
 
@@ -506,24 +504,24 @@ static void a_lack_of_memory_is_said(void **state)
 {
     (void)state;
     bed *b = linear_bed(10, 4000, 3, ""); /* a bias that no chunk of the arena has room for */
-    sparta_packed strips = pack_weight(b, "strip(4), crd=u16");
-    sparta_arena *arena = sparta_arena_create(cx);
-    sparta_job job = {.node = b->node, .n_in = 3, .n_out = 1, .tokens = 10};
+    sp_packed strips = pack_weight(b, "strip(4), crd=u16");
+    sp_arena *arena = sp_arena_create(cx);
+    sp_job job = {.node = b->node, .n_in = 3, .n_out = 1, .tokens = 10};
     bind_inputs(b, &(how){.kernel = "linear", .packed = &strips}, &job);
     int tries = 0;
     sparta_status s;
     do {
         job.bias = NULL;
-        sparta_ctx_fail_alloc(cx, (uint64_t)++tries, true);
-        s = sparta_panel_linear.prepare(cx, arena, &job);
-        sparta_ctx_fail_alloc(cx, 0, false);
+        sp_ctx_fail_alloc(cx, (uint64_t)++tries, true);
+        s = sp_panel_linear.prepare(cx, arena, &job);
+        sp_ctx_fail_alloc(cx, 0, false);
         if (s) assert_int_equal(s, SPARTA_E_MEMORY);
         if (s) assert_null(job.bias);
     } while (s && tries < 10);
     assert_true(tries > 1);
     ok(s);
-    sparta_arena_free(arena);
-    sparta_packed_free(cx, &strips);
+    sp_arena_free(arena);
+    sp_packed_free(cx, &strips);
     bed_free(b);
 }
 

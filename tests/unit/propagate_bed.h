@@ -1,6 +1,6 @@
 /* What tests of propagation stand on: a context that must end empty, and inferred graphs from their text. */
-#ifndef SPARTA_TESTS_PROPAGATE_BED_H
-#define SPARTA_TESTS_PROPAGATE_BED_H
+#ifndef SP_TESTS_PROPAGATE_BED_H
+#define SP_TESTS_PROPAGATE_BED_H
 
 #include "propagate/propagate.h"
 #include <setjmp.h>
@@ -21,7 +21,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    assert_int_equal(sparta_ctx_memory(cx), 0);
+    assert_int_equal(sp_ctx_memory(cx), 0);
     sparta_ctx_free(cx);
     return 0;
 }
@@ -31,11 +31,11 @@ static void ok(sparta_status status)
     if (status != SPARTA_OK) fail_msg("%s", sparta_message(cx));
 }
 
-static sparta_graph *parse(const char *text)
+static sp_graph *parse(const char *text)
 {
-    sparta_graph *g;
-    ok(sparta_graph_parse(cx, text, NULL, NULL, &g));
-    ok(sparta_ops_infer(g));
+    sp_graph *g;
+    ok(sp_graph_parse(cx, text, NULL, NULL, &g));
+    ok(sp_ops_infer(g));
     return g;
 }
 

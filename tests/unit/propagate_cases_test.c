@@ -30,16 +30,16 @@ static int draw(int below)
 
 typedef struct expectation {
     const char *text;
-    sparta_flow_how how;
+    sp_flow_how how;
     int limit, go;
 } expectation;
 
 #define G   "graph \"g\"\n"
 #define X34 G "input x: f32[3,4]\n"
 #define END "\noutput y\n"
-#define FUN SPARTA_FLOW_FUNCTION
-#define PRO SPARTA_FLOW_PRODUCT
-#define MOV SPARTA_FLOW_MOVE
+#define FUN SP_FLOW_FUNCTION
+#define PRO SP_FLOW_PRODUCT
+#define MOV SP_FLOW_MOVE
 
 static const expectation cases[] = {
 #include "ops_flow_cases.h"
@@ -91,7 +91,7 @@ static void put_along(char *out, const char *name, const char *suffix, const sha
 {
     int64_t n = axis >= 0 ? s->dim[axis] : 1;
     put(out, "const %s_%s: f32[", name, suffix);
-    for (int i = SPARTA_MAX(axis, 0); i < s->rank && axis >= 0; i++)
+    for (int i = SP_MAX(axis, 0); i < s->rank && axis >= 0; i++)
         put(out, "%s%lld", i > axis ? "," : "", i == axis ? (long long)n : 1LL);
     put(out, "] = [");
     for (int64_t i = 0; i < n; i++) put(out, "%s%g", i ? "," : "", zeros == 1 ? 0.0 : number(zeros));
@@ -156,30 +156,30 @@ static void dress_all(char *out, const expectation *c)
     }
 }
 
-static sparta_graph *graph_of(sparta_ctx *cx, const char *text)
+static sp_graph *graph_of(sparta_ctx *cx, const char *text)
 {
-    sparta_graph *g = NULL;
-    sparta_status status = sparta_graph_parse(cx, text, NULL, NULL, &g);
-    if (status == SPARTA_OK) status = sparta_ops_infer(g);
+    sp_graph *g = NULL;
+    sparta_status status = sp_graph_parse(cx, text, NULL, NULL, &g);
+    if (status == SPARTA_OK) status = sp_ops_infer(g);
     if (status == SPARTA_OK) return g;
-    sparta_graph_free(g);
+    sp_graph_free(g);
     return NULL;
 }
 
 /* Only some of y is wanted: y is not the output any more, but a sum of some of it. */
 static void want_some(sparta_ctx *cx, char *text)
 {
-    sparta_graph *g = graph_of(cx, text);
+    sp_graph *g = graph_of(cx, text);
     if (!g) return;
-    const sparta_value *y = g->output[0];
+    const sp_value *y = g->output[0];
     shape s = {.rank = y->dims.rank};
     for (int i = 0; i < s.rank; i++) {
-        if (!sparta_expr_is_const(y->dims.dim[i], &s.dim[i])) s.dim[i] = -1;
+        if (!sp_expr_is_const(y->dims.dim[i], &s.dim[i])) s.dim[i] = -1;
         s.numbers += s.dim[i] >= 0;
     }
     int axis = pick_axis(&s);
     bool good = y->dtype == SPARTA_F32 && axis >= 0 && s.dim[axis] > 0;
-    sparta_graph_free(g);
+    sp_graph_free(g);
     if (!good) return;
     *strstr(text, "output y") = 0;
     put_along(text, "y", "gate", &s, axis, 2);
@@ -190,12 +190,12 @@ static void want_some(sparta_ctx *cx, char *text)
 }
 
 /* ------------------------------------------------------------------ runs */
-static int64_t size_of(const sparta_expr *x)
+static int64_t size_of(const sp_expr *x)
 {
     int64_t n = 0;
     const char *symbol;
-    if (sparta_expr_is_const(x, &n)) return n;
-    assert_true(sparta_expr_is_symbol(x, &symbol));
+    if (sp_expr_is_const(x, &n)) return n;
+    assert_true(sp_expr_is_symbol(x, &symbol));
     return *symbol == 'b' ? 2 : *symbol == 's' ? 6 : 3;
 }
 
@@ -203,45 +203,42 @@ static int64_t size_of(const sparta_expr *x)
 static double any_number(bool positive, bool strict)
 {
     static const double odd[] = {INFINITY, -INFINITY, NAN, 0, -0.0};
-    if (strict && draw(6) == 0) return odd[draw(SPARTA_COUNT(odd))];
+    if (strict && draw(6) == 0) return odd[draw(SP_COUNT(odd))];
     return (positive ? 0.5 : -1) + draw(1 << 20) / 524288.0;
 }
 
-static void draw_inputs(sparta_ctx *cx, const sparta_graph *g, int limit, bool positive,
-                        sparta_named_tensor *in)
+static void draw_inputs(sparta_ctx *cx, const sp_graph *g, int limit, bool positive, sparta_named_tensor *in)
 {
     for (int i = 0; i < g->n_inputs; i++) {
-        const sparta_value *v = g->input[i];
+        const sp_value *v = g->input[i];
         int64_t dim[SPARTA_RANK];
         for (int k = 0; k < v->dims.rank; k++) dim[k] = size_of(v->dims.dim[k]);
         in[i].name = v->name;
-        assert_int_equal(sparta_tensor_alloc(cx, v->dtype, v->dims.rank, dim, &in[i].tensor), SPARTA_OK);
+        assert_int_equal(sp_tensor_alloc(cx, v->dtype, v->dims.rank, dim, &in[i].tensor), SPARTA_OK);
         for (int64_t k = 0; k < sparta_tensor_elements(&in[i].tensor); k++) {
-            if (sparta_dtype_is_float(v->dtype))
-                sparta_element_set(v->dtype, in[i].tensor.data, k,
-                                   any_number(positive, sparta_ctx_strict(cx)));
+            if (sp_dtype_is_float(v->dtype))
+                sp_element_set(v->dtype, in[i].tensor.data, k, any_number(positive, sp_ctx_strict(cx)));
             else
-                sparta_element_set_int(v->dtype, in[i].tensor.data, k,
-                                       draw(v->dtype == SPARTA_BOOL ? 2 : limit));
+                sp_element_set_int(v->dtype, in[i].tensor.data, k, draw(v->dtype == SPARTA_BOOL ? 2 : limit));
         }
     }
 }
 
 typedef struct watching {
-    const sparta_propagation *p;
+    const sp_propagation *p;
     const char *text;
     bool strict;
     int64_t known, odd; /* of what operators give; not finite */
 } watching;
 
-static sparta_status look(void *arg, const sparta_value *v, const sparta_tensor *t)
+static sparta_status look(void *arg, const sp_value *v, const sparta_tensor *t)
 {
     watching *w = arg;
     int64_t index[SPARTA_RANK] = {0};
     if (v->is_input || v->constant) return SPARTA_OK;
     for (int64_t i = 0; i < sparta_tensor_elements(t); i++) {
-        double claimed, got = sparta_element_get(t->dtype, t->data, i);
-        bool known = sparta_propagation_known(w->p, v, index, &claimed);
+        double claimed, got = sp_element_get(t->dtype, t->data, i);
+        bool known = sp_propagation_known(w->p, v, index, &claimed);
         w->odd += !isfinite(got);
         w->known += known && !strcmp(v->name, "y");
         if (known && claimed != got && (!w->odd || w->strict))
@@ -255,16 +252,15 @@ static sparta_status look(void *arg, const sparta_value *v, const sparta_tensor 
 static void compare(const sparta_tensor *a, const sparta_tensor *b, const char *text)
 {
     double most = 0;
-    if (!sparta_tensor_same_shape(a, b) || a->dtype != b->dtype)
-        fail_msg("the answer has other dims\n%s", text);
+    if (!sp_tensor_same_shape(a, b) || a->dtype != b->dtype) fail_msg("the answer has other dims\n%s", text);
     for (int64_t i = 0; i < sparta_tensor_elements(a); i++) {
-        double x = fabs(sparta_element_get(a->dtype, a->data, i));
-        most = isfinite(x) ? SPARTA_MAX(most, x) : most;
+        double x = fabs(sp_element_get(a->dtype, a->data, i));
+        most = isfinite(x) ? SP_MAX(most, x) : most;
     }
     for (int64_t i = 0; i < sparta_tensor_elements(a); i++) {
-        double x = sparta_element_get(a->dtype, a->data, i), y = sparta_element_get(b->dtype, b->data, i);
+        double x = sp_element_get(a->dtype, a->data, i), y = sp_element_get(b->dtype, b->data, i);
         if (!(x == y || (isnan(x) && isnan(y)) ||
-              fabs(x - y) <= (sparta_dtype_is_float(a->dtype) ? 1e-5 * most : 0)))
+              fabs(x - y) <= (sp_dtype_is_float(a->dtype) ? 1e-5 * most : 0)))
             fail_msg("the smaller model says %.9g for %.9g at element %lld\n%s", y, x, (long long)i, text);
     }
 }
@@ -273,7 +269,7 @@ static int64_t odd_elements(const sparta_tensor *t)
 {
     int64_t n = 0;
     for (int64_t i = 0; i < sparta_tensor_elements(t); i++)
-        n += !isfinite(sparta_element_get(t->dtype, t->data, i));
+        n += !isfinite(sp_element_get(t->dtype, t->data, i));
     return n;
 }
 
@@ -281,39 +277,39 @@ typedef struct tally {
     int64_t models, refused, known, smaller, odd;
 } tally;
 
-static void run_both(sparta_ctx *cx, sparta_graph *g, const sparta_graph *small, int limit, bool positive,
+static void run_both(sparta_ctx *cx, sp_graph *g, const sp_graph *small, int limit, bool positive,
                      watching *w)
 {
     sparta_named_tensor in[8];
     sparta_tensor a[1], b[1];
     draw_inputs(cx, g, limit, positive, in);
-    if (sparta_ops_run(cx, g, in, g->n_inputs, a, look, w) == SPARTA_OK) {
-        if (sparta_ops_run(cx, small, in, g->n_inputs, b, NULL, NULL) != SPARTA_OK)
+    if (sp_ops_run(cx, g, in, g->n_inputs, a, look, w) == SPARTA_OK) {
+        if (sp_ops_run(cx, small, in, g->n_inputs, b, NULL, NULL) != SPARTA_OK)
             fail_msg("smaller: %s\n%s", sparta_message(cx), w->text);
         if (!w->odd || w->strict) compare(a, b, w->text);
-        sparta_free(cx, a[0].data);
-        sparta_free(cx, b[0].data);
+        sp_free(cx, a[0].data);
+        sp_free(cx, b[0].data);
     } else {
         w->odd++; /* an index that the draw put outside */
-        sparta_ctx_clear(cx);
+        sp_ctx_clear(cx);
     }
-    for (int i = 0; i < g->n_inputs; i++) sparta_free(cx, in[i].tensor.data);
+    for (int i = 0; i < g->n_inputs; i++) sp_free(cx, in[i].tensor.data);
 }
 
 static void check_model(sparta_ctx *cx, const char *text, int limit, tally *t)
 {
-    sparta_graph *g = graph_of(cx, text), *small = g ? graph_of(cx, text) : NULL;
-    sparta_propagate_report report;
-    watching w = {.text = text, .strict = sparta_ctx_strict(cx)};
+    sp_graph *g = graph_of(cx, text), *small = g ? graph_of(cx, text) : NULL;
+    sp_propagate_report report;
+    watching w = {.text = text, .strict = sp_ctx_strict(cx)};
     t->models++;
     if (!g) { /* constants that the shape rule does not like */
         t->refused++;
-        sparta_ctx_clear(cx);
+        sp_ctx_clear(cx);
         return;
     }
-    sparta_propagation *p = NULL;
-    if (sparta_propagate_facts(g, NULL, &p) != SPARTA_OK) fail_msg("facts: %s\n%s", sparta_message(cx), text);
-    if (sparta_propagate(small, NULL, &report) != SPARTA_OK) fail_msg("%s\n%s", sparta_message(cx), text);
+    sp_propagation *p = NULL;
+    if (sp_propagate_facts(g, NULL, &p) != SPARTA_OK) fail_msg("facts: %s\n%s", sparta_message(cx), text);
+    if (sp_propagate(small, NULL, &report) != SPARTA_OK) fail_msg("%s\n%s", sparta_message(cx), text);
     w.p = p;
     for (int i = 0; i < g->n_values; i++) /* some were folded */
         if (g->value[i]->constant) w.odd += odd_elements(g->value[i]->constant);
@@ -321,9 +317,9 @@ static void check_model(sparta_ctx *cx, const char *text, int limit, tally *t)
     t->known += w.known > 0;
     t->odd += w.odd > 0;
     t->smaller += report.parameters_after < report.parameters_before;
-    sparta_propagation_free(p);
-    sparta_graph_free(g);
-    sparta_graph_free(small);
+    sp_propagation_free(p);
+    sp_graph_free(g);
+    sp_graph_free(small);
 }
 
 static void check_all(bool strict)
@@ -333,11 +329,11 @@ static void check_all(bool strict)
     sparta_ctx *cx = sparta_ctx_create(&options);
     tally t = {0};
     assert_non_null(cx);
-    for (size_t i = 0; i < SPARTA_COUNT(cases); i++)
+    for (size_t i = 0; i < SP_COUNT(cases); i++)
         for (int round = 0; round < (strict ? 2 : ROUNDS); round++) {
             dress_all(text, &cases[i]);
             if (round % 2) want_some(cx, text);
-            sparta_ctx_clear(cx);
+            sp_ctx_clear(cx);
             check_model(cx, text, cases[i].limit, &t);
         }
     printf("%lld models%s: %lld refused, %lld not finite, something is known of %lld results, %lld became "
@@ -350,7 +346,7 @@ static void check_all(bool strict)
         assert_true(t.known * 4 >= t.models);
         assert_true(t.smaller * 5 >= t.models);
     }
-    assert_int_equal(sparta_ctx_memory(cx), 0);
+    assert_int_equal(sp_ctx_memory(cx), 0);
     sparta_ctx_free(cx);
 }
 

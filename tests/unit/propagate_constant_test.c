@@ -40,35 +40,34 @@ static float element(int way, int64_t i, int64_t inner, int64_t n)
     }
 }
 
-static void check_states(const sparta_graph *g, const sparta_value *v)
+static void check_states(const sp_graph *g, const sp_value *v)
 {
-    sparta_propagation *p;
+    sp_propagation *p;
     const sparta_tensor *t = v->constant;
     int64_t index[SPARTA_RANK] = {0};
-    ok(sparta_propagate_facts((sparta_graph *)g, NULL, &p));
+    ok(sp_propagate_facts((sp_graph *)g, NULL, &p));
     for (int64_t i = 0; i < sparta_tensor_elements(t); i++) {
-        double known = -1, x = sparta_element_get(t->dtype, t->data, i);
-        const bool is = sparta_propagation_known(p, v, index, &known);
+        double known = -1, x = sp_element_get(t->dtype, t->data, i);
+        const bool is = sp_propagation_known(p, v, index, &known);
         assert_int_equal(is, isfinite(x));
         if (is) assert_true(known == x);
         for (int d = t->rank - 1; d >= 0 && ++index[d] == t->dim[d]; d--) index[d] = 0;
     }
-    sparta_propagation_free(p);
+    sp_propagation_free(p);
 }
 
 /* x + c: a node that is not computed beforehand. */
-static sparta_graph *with_constant(const sparta_tensor *t, sparta_value **v)
+static sp_graph *with_constant(const sparta_tensor *t, sp_value **v)
 {
-    sparta_value *y;
-    sparta_graph *g = parse(t->dtype == SPARTA_F32   ? "graph \"g\"\ninput x: f32[]\noutput x\n"
-                            : t->dtype == SPARTA_F16 ? "graph \"g\"\ninput x: f16[]\noutput x\n"
-                                                     : "graph \"g\"\ninput x: i8[]\noutput x\n");
-    ok(sparta_graph_add_constant(g, "c", t, true, v));
-    ok(sparta_graph_add_value(g, "y", &y));
-    ok(sparta_graph_add_node(g, SPARTA_OP_Add, "n", 2, (sparta_value *[]){g->input[0], *v}, 1, &y, NULL,
-                             NULL));
-    ok(sparta_graph_add_output(g, y));
-    ok(sparta_ops_infer(g));
+    sp_value *y;
+    sp_graph *g = parse(t->dtype == SPARTA_F32   ? "graph \"g\"\ninput x: f32[]\noutput x\n"
+                        : t->dtype == SPARTA_F16 ? "graph \"g\"\ninput x: f16[]\noutput x\n"
+                                                 : "graph \"g\"\ninput x: i8[]\noutput x\n");
+    ok(sp_graph_add_constant(g, "c", t, true, v));
+    ok(sp_graph_add_value(g, "y", &y));
+    ok(sp_graph_add_node(g, SP_OP_Add, "n", 2, (sp_value *[]){g->input[0], *v}, 1, &y, NULL, NULL));
+    ok(sp_graph_add_output(g, y));
+    ok(sp_ops_infer(g));
     return g;
 }
 
@@ -84,19 +83,19 @@ static void test_states(void **state)
     static const sparta_dtype types[] = {SPARTA_F32, SPARTA_F16, SPARTA_I8};
     (void)state;
     seed = 88172645463325252u;
-    for (size_t k = 0; k < SPARTA_COUNT(shapes); k++)
+    for (size_t k = 0; k < SP_COUNT(shapes); k++)
         for (int way = 0; way < WAYS; way++)
-            for (size_t d = 0; d < SPARTA_COUNT(types); d++) {
-                if (way == NOT_FINITE && !sparta_dtype_is_float(types[d])) continue;
+            for (size_t d = 0; d < SP_COUNT(types); d++) {
+                if (way == NOT_FINITE && !sp_dtype_is_float(types[d])) continue;
                 const int64_t n = elements_of(&shapes[k]), inner = shapes[k].rank ? n / shapes[k].dim[0] : 1;
                 void *data = test_malloc((size_t)n * 4);
                 for (int64_t i = 0; i < n; i++)
-                    sparta_element_set(types[d], data, i, (double)element(way, i, inner, n));
+                    sp_element_set(types[d], data, i, (double)element(way, i, inner, n));
                 sparta_tensor t = sparta_tensor_view(types[d], shapes[k].rank, shapes[k].dim, data);
-                sparta_value *v;
-                sparta_graph *g = with_constant(&t, &v);
+                sp_value *v;
+                sp_graph *g = with_constant(&t, &v);
                 check_states(g, v);
-                sparta_graph_free(g);
+                sp_graph_free(g);
                 test_free(data);
             }
 }
@@ -123,23 +122,23 @@ static void test_cuts(void **state)
     (void)state;
     seed = 2463534242u;
     for (int round = 0; round < 600; round++) {
-        sparta_arena *arena = sparta_arena_create(cx);
-        const shape *s = &shapes[draw() % SPARTA_COUNT(shapes)];
+        sp_arena *arena = sp_arena_create(cx);
+        const shape *s = &shapes[draw() % SP_COUNT(shapes)];
         uint8_t *gone[SPARTA_RANK] = {NULL};
         sparta_tensor t, out;
-        sparta_cut *cut = NULL;
-        ok(sparta_tensor_alloc_in(arena, types[draw() % 4], s->rank, s->dim, &t));
+        sp_cut *cut = NULL;
+        ok(sp_tensor_alloc_in(arena, types[draw() % 4], s->rank, s->dim, &t));
         for (size_t i = 0; i < (size_t)sparta_tensor_elements(&t) * sparta_dtype_size(t.dtype); i++)
             ((uint8_t *)t.data)[i] = (uint8_t)draw();
         for (int d = 0; d < s->rank; d++) {
             if (draw() % 2) continue;
-            gone[d] = sparta_arena_alloc(arena, (size_t)s->dim[d]);
+            gone[d] = sp_arena_alloc(arena, (size_t)s->dim[d]);
             for (int64_t i = 0; i < s->dim[d]; i++) gone[d][i] = draw() % 3 == 0;
         }
-        ok(sparta_cut_plan(arena, arena, &t, gone, &out, &cut));
-        ok(sparta_cut_all(arena, cut, 1));
+        ok(sp_cut_plan(arena, arena, &t, gone, &out, &cut));
+        ok(sp_cut_all(arena, cut, 1));
         check_cut(&t, gone, &out);
-        sparta_arena_free(arena);
+        sp_arena_free(arena);
     }
 }
 
@@ -148,23 +147,23 @@ static void test_many_cuts(void **state)
 {
     enum { N = 24 };
     (void)state;
-    sparta_arena *arena = sparta_arena_create(cx);
+    sp_arena *arena = sp_arena_create(cx);
     sparta_tensor t[N], out[N];
     uint8_t *gone[N][2];
-    sparta_cut *cut = NULL;
+    sp_cut *cut = NULL;
     seed = 123456789;
     for (int k = 0; k < N; k++) {
-        ok(sparta_tensor_alloc_in(arena, SPARTA_F32, 2, (int64_t[]){700, 512}, &t[k]));
+        ok(sp_tensor_alloc_in(arena, SPARTA_F32, 2, (int64_t[]){700, 512}, &t[k]));
         for (int64_t i = 0; i < 700 * 512; i++) ((float *)t[k].data)[i] = (float)(k * 1000000 + i);
         for (int d = 0; d < 2; d++) {
-            gone[k][d] = sparta_arena_alloc(arena, 700);
+            gone[k][d] = sp_arena_alloc(arena, 700);
             for (int i = 0; i < 700; i++) gone[k][d][i] = draw() % 9 == 0;
         }
-        ok(sparta_cut_plan(arena, arena, &t[k], gone[k], &out[k], &cut));
+        ok(sp_cut_plan(arena, arena, &t[k], gone[k], &out[k], &cut));
     }
-    ok(sparta_cut_all(arena, cut, 3));
+    ok(sp_cut_all(arena, cut, 3));
     for (int k = 0; k < N; k++) check_cut(&t[k], gone[k], &out[k]);
-    sparta_arena_free(arena);
+    sp_arena_free(arena);
 }
 
 int main(void)

@@ -7,9 +7,9 @@
 
 /* ------------------------------------------------------------------ pruning */
 /* Indices [from, to) of an axis of a constant become `what`. */
-static void fill(sparta_graph *g, const char *name, int axis, int64_t from, int64_t to, double what)
+static void fill(sp_graph *g, const char *name, int axis, int64_t from, int64_t to, double what)
 {
-    const sparta_value *v = sparta_graph_find(g, name);
+    const sp_value *v = sp_graph_find(g, name);
     if (!v || !v->constant) fail_msg("no constant '%s'", name);
     const sparta_tensor *t = v->constant;
     int64_t inner = 1;
@@ -17,11 +17,11 @@ static void fill(sparta_graph *g, const char *name, int axis, int64_t from, int6
     for (int k = axis + 1; k < t->rank; k++) inner *= t->dim[k];
     for (int64_t i = 0, n = sparta_tensor_elements(t); i < n; i++) {
         const int64_t at = i / inner % t->dim[axis];
-        if (at >= from && at < to) sparta_element_set(t->dtype, t->data, i, what);
+        if (at >= from && at < to) sp_element_set(t->dtype, t->data, i, what);
     }
 }
 
-static void zero(sparta_graph *g, const char *name, int axis, int64_t from, int64_t to)
+static void zero(sp_graph *g, const char *name, int axis, int64_t from, int64_t to)
 {
     fill(g, name, axis, from, to, 0);
 }
@@ -40,23 +40,23 @@ static const char *say(const char *format, ...)
 }
 
 /* Scale and bias of a BatchNormalization. */
-static void silence(sparta_graph *g, const char *norm, int64_t from, int64_t to)
+static void silence(sp_graph *g, const char *norm, int64_t from, int64_t to)
 {
     zero(g, say("%s.weight", norm), 0, from, to);
     zero(g, say("%s.bias", norm), 0, from, to);
 }
 
 /* Output channels [from, to) of a convolution and of the normalisation behind it. */
-static void prune_unit(sparta_graph *g, const char *conv, const char *norm, int64_t from, int64_t to)
+static void prune_unit(sp_graph *g, const char *conv, const char *norm, int64_t from, int64_t to)
 {
     zero(g, say("%s.weight", conv), 0, from, to);
     silence(g, norm, from, to);
 }
 
 /* ------------------------------------------------------------------ counting */
-static sparta_propagate_report report;
+static sp_propagate_report report;
 
-static const sparta_kept *kept(const char *name)
+static const sp_kept *kept(const char *name)
 {
     for (int i = 0; i < report.n; i++)
         if (!strcmp(report.tensor[i].name, name)) return &report.tensor[i];
@@ -67,7 +67,7 @@ static const sparta_kept *kept(const char *name)
 static void show(void)
 {
     for (int i = 0; i < report.n; i++) {
-        const sparta_kept *k = &report.tensor[i];
+        const sp_kept *k = &report.tensor[i];
         fprintf(stderr, "%s %lld,%lld -> %lld,%lld%s %s\n", k->name, (long long)k->before[0],
                 (long long)k->before[1], (long long)k->after[0], (long long)k->after[1],
                 k->gone ? " gone" : "", k->blocked_by);
@@ -76,28 +76,28 @@ static void show(void)
 
 /* The model goes from so many parameters to so many, and answers as `whole` does, which is made alike and gets the request as an edit;
  * NULL: as it did before. The graph stays for more questions: free it. */
-static void becomes(sparta_graph *g, sparta_graph *whole, const char *request, int64_t before, int64_t after)
+static void becomes(sp_graph *g, sp_graph *whole, const char *request, int64_t before, int64_t after)
 {
-    sparta_propagate_options options = {.n_remove = request != NULL, .remove = &request};
+    sp_propagate_options options = {.n_remove = request != NULL, .remove = &request};
     inputs in = make_inputs(g, 2, 5, 11);
     if (whole) {
-        ok(sparta_propagate_remove(whole, request));
-        ok(sparta_ops_infer(whole));
+        ok(sp_propagate_remove(whole, request));
+        ok(sp_ops_infer(whole));
     }
     results truth = reference(whole ? whole : g, &in);
-    ok(sparta_propagate(g, &options, &report));
+    ok(sp_propagate(g, &options, &report));
     results small = reference(g, &in);
     close_enough(&small, &truth, 1e-5, g->name);
     free_results(&truth);
     free_results(&small);
     free_inputs(&in);
-    sparta_graph_free(whole);
+    sp_graph_free(whole);
     if (report.parameters_after != after) show();
     assert_int_equal(report.parameters_before, before);
     assert_int_equal(report.parameters_after, after);
 }
 
-static sparta_graph *model(const char *name, const char *sizes)
+static sp_graph *model(const char *name, const char *sizes)
 {
     return typed(zoo(name, NULL, sizes));
 }
@@ -125,7 +125,7 @@ static const int blocks[] = {3, 4, 6, 3};
 static void resnet_inside_blocks(void **state)
 {
     (void)state;
-    sparta_graph *g = model("resnet50", "image=32 width=8 classes=10");
+    sp_graph *g = model("resnet50", "image=32 width=8 classes=10");
     for (int stage = 0; stage < 4; stage++)
         for (int i = 0; i < blocks[stage]; i++)
             for (int c = 1; c <= 2; c++) {
@@ -137,11 +137,11 @@ static void resnet_inside_blocks(void **state)
     assert_int_equal(kept("layer4.2.conv2.weight")->after[0], 32);
     assert_int_equal(kept("layer4.2.conv2.weight")->after[1], 32);
     assert_int_equal(report.moved, 0);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* 16 of the 32 channels between the blocks of stage 1, in every branch that adds to them. */
-static void prune_stage_1(sparta_graph *g)
+static void prune_stage_1(sp_graph *g)
 {
     prune_unit(g, "layer1.0.downsample.0", "layer1.0.downsample.1", 16, 32);
     for (int i = 0; i < 3; i++) prune_unit(g, say("layer1.%d.conv3", i), say("layer1.%d.bn3", i), 16, 32);
@@ -154,11 +154,11 @@ static void prune_stage_1(sparta_graph *g)
 static void resnet_residual_group(void **state)
 {
     (void)state;
-    sparta_graph *g = model("resnet50", "image=32 width=8 classes=10");
+    sp_graph *g = model("resnet50", "image=32 width=8 classes=10");
     prune_stage_1(g);
     becomes(g, NULL, NULL, RESNET, RESNET - 2304);
     assert_int_equal(report.moved, 0);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* With biases left the channels are constants, which 1x1 convolutions take up: layer1.1.conv1 and layer1.2.conv1 (8 each), layer2.0.conv1
@@ -166,25 +166,25 @@ static void resnet_residual_group(void **state)
 static void resnet_residual_constants(void **state)
 {
     (void)state;
-    sparta_graph *g = model("resnet50", "image=32 width=8 classes=10");
+    sp_graph *g = model("resnet50", "image=32 width=8 classes=10");
     prune_stage_1(g);
     for (int i = 0; i < 3; i++) fill(g, say("layer1.%d.bn3.bias", i), 0, 16, 32, 0.25);
     becomes(g, NULL, NULL, RESNET, RESNET - 2304 + 96);
     assert_int_equal(report.moved, 4);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* One branch alone: nothing goes, and the report names the other. */
 static void resnet_residual_blocked(void **state)
 {
     (void)state;
-    sparta_graph *g = model("resnet50", "image=32 width=8 classes=10");
+    sp_graph *g = model("resnet50", "image=32 width=8 classes=10");
     prune_unit(g, "layer1.0.conv3", "layer1.0.bn3", 16, 32);
     becomes(g, NULL, NULL, RESNET, RESNET);
     mentions(kept("layer1.0.conv3.weight")->blocked_by,
              "keeps 16 zero outputs of 32, because 'layer1.0.downsample.0.weight' needs them", __FILE__,
              __LINE__);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* ------------------------------------------------------------------ MobileNetV2, 10 classes: 2270794, and the two scalars of Relu6
@@ -197,7 +197,7 @@ static void mobilenet_depthwise(void **state)
 {
     (void)state;
     static const int64_t in[] = {16, 24, 24, 32, 32, 32, 64, 64, 64, 64, 96, 96, 96, 160, 160, 160};
-    sparta_graph *g = model("mobilenet-v2", "image=32 classes=10");
+    sp_graph *g = model("mobilenet-v2", "image=32 classes=10");
     for (int i = 0; i < 16; i++) {
         prune_unit(g, say("features.%d.conv.0.0", i + 2), say("features.%d.conv.0.1", i + 2), 3 * in[i],
                    6 * in[i]);
@@ -205,17 +205,17 @@ static void mobilenet_depthwise(void **state)
     }
     becomes(g, NULL, NULL, 2270796, 2270796 - 917664);
     assert_int_equal(kept("features.2.conv.1.0.weight")->after[0], 48);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* The depthwise convolution alone is pruned: what feeds its channels is not needed, so as much goes. */
 static void mobilenet_backward(void **state)
 {
     (void)state;
-    sparta_graph *g = model("mobilenet-v2", "image=32 classes=10");
+    sp_graph *g = model("mobilenet-v2", "image=32 classes=10");
     prune_unit(g, "features.2.conv.1.0", "features.2.conv.1.1", 48, 96);
     becomes(g, NULL, NULL, 2270796, 2270796 - 2736);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* ------------------------------------------------------------------ BERT and GPT-2, 2 layers, hidden 16, 4 heads of 4, ffn 32
@@ -228,9 +228,9 @@ static void mobilenet_backward(void **state)
 #define BERT (704 + 2 * 2224 + 5)
 
 /* Layer 0: heads 1 and 3 on request, 16 units without bias. Layer 1: head 0 has no output rows, head 2 no values, 8 units are constants. */
-static sparta_graph *pruned_bert(void)
+static sp_graph *pruned_bert(void)
 {
-    sparta_graph *g = model("bert-mini", TINY);
+    sp_graph *g = model("bert-mini", TINY);
     zero(g, "encoder.layer.0.intermediate.dense.weight", 1, 16, 32);
     zero(g, "encoder.layer.0.intermediate.dense.bias", 0, 16, 32);
     zero(g, "encoder.layer.1.attention.output.dense.weight", 0, 0, 4);
@@ -243,10 +243,10 @@ static sparta_graph *pruned_bert(void)
 static void bert_heads_and_ffn(void **state)
 {
     (void)state;
-    sparta_graph *g = pruned_bert();
+    sp_graph *g = pruned_bert();
     becomes(g, pruned_bert(), "encoder.layer.0.heads=1,3", BERT, BERT - 4 * 268 - (16 + 8) * 33);
     assert_int_equal(kept("encoder.layer.1.attention.self.key.weight")->after[1], 8);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* Tables (20 + 20) x 16, and the words' once more, transposed; a layer 2 x 32 + 16 x 48 + 48 + 272 + 512 + 32 + 512 + 16 = 2224; ln_f 32;
@@ -254,9 +254,9 @@ static void bert_heads_and_ffn(void **state)
 #define GPT2 (960 + 2 * 2224 + 32 + 6)
 
 /* The same of a fused query, key and value: columns 0, 16, 32 and so on of c_attn begin them. */
-static sparta_graph *pruned_gpt2(void)
+static sp_graph *pruned_gpt2(void)
 {
-    sparta_graph *g = model("gpt2-small", TINY);
+    sp_graph *g = model("gpt2-small", TINY);
     zero(g, "h.0.mlp.c_fc.weight", 1, 16, 32);
     zero(g, "h.0.mlp.c_fc.bias", 0, 16, 32);
     zero(g, "h.1.attn.c_proj.weight", 0, 0, 4);
@@ -269,10 +269,10 @@ static sparta_graph *pruned_gpt2(void)
 static void gpt2_heads_and_ffn(void **state)
 {
     (void)state;
-    sparta_graph *g = pruned_gpt2();
+    sp_graph *g = pruned_gpt2();
     becomes(g, pruned_gpt2(), "h.0.heads=1,3", GPT2, GPT2 - 4 * 268 - (16 + 8) * 33);
     assert_int_equal(kept("h.0.attn.c_attn.weight")->after[1], 24);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* ------------------------------------------------------------------ U-Net, width 4
@@ -285,7 +285,7 @@ static void gpt2_heads_and_ffn(void **state)
 static const char *const levels[] = {"inc", "down1.maxpool_conv.1", "down2.maxpool_conv.1",
                                      "down3.maxpool_conv.1", "down4.maxpool_conv.1"};
 
-static void prune_level(sparta_graph *g, const char *path, int first, int64_t width)
+static void prune_level(sp_graph *g, const char *path, int first, int64_t width)
 {
     for (int i = first; i < 2; i++)
         prune_unit(g, say("%s.double_conv.%d", path, 3 * i), say("%s.double_conv.%d", path, 3 * i + 1),
@@ -297,10 +297,10 @@ static void prune_level(sparta_graph *g, const char *path, int first, int64_t wi
 static void unet_skips(void **state)
 {
     (void)state;
-    sparta_graph *g = model("unet", "image=16 width=4");
+    sp_graph *g = model("unet", "image=16 width=4");
     for (int i = 0; i < 4; i++) prune_level(g, levels[i], 1, 4 << i);
     becomes(g, NULL, NULL, UNET, UNET - 24600);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* Half of everything is a U-Net of width 2:
@@ -308,7 +308,7 @@ static void unet_skips(void **state)
 static void unet_halved(void **state)
 {
     (void)state;
-    sparta_graph *g = model("unet", "image=16 width=4");
+    sp_graph *g = model("unet", "image=16 width=4");
     for (int i = 0; i < 5; i++) prune_level(g, levels[i], 0, 4 << i);
     for (int i = 1; i <= 4; i++) {
         const int64_t w = 64 >> i;
@@ -317,7 +317,7 @@ static void unet_halved(void **state)
         prune_level(g, say("up%d.conv", i), 0, w);
     }
     becomes(g, NULL, NULL, UNET, 31122);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* ------------------------------------------------------------------ DenseNet, 3 blocks of 2 layers, growth 4, 10 classes
@@ -330,7 +330,7 @@ static void unet_halved(void **state)
 #define DENSENET 5874
 
 /* What normalisations make of the channels that are gone: their scale is left, the bias is set. */
-static void prune_dense(sparta_graph *g, double bias, bool scaled)
+static void prune_dense(sp_graph *g, double bias, bool scaled)
 {
     for (int b = 1; b <= 3; b++) {
         char second[64], last[64];
@@ -352,22 +352,22 @@ static void prune_dense(sparta_graph *g, double bias, bool scaled)
 static void densenet_concatenations(void **state)
 {
     (void)state;
-    sparta_graph *g = model("densenet-small", "image=8 layers=2 growth=4");
+    sp_graph *g = model("densenet-small", "image=8 layers=2 growth=4");
     prune_dense(g, 0, false);
     becomes(g, NULL, NULL, DENSENET, DENSENET - 2000);
     assert_int_equal(report.moved, 0);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* Normalised zeros are constants: each second layer's conv1 (16) and each transition's conv (8) get a bias, the classifier has one. */
 static void densenet_constants(void **state)
 {
     (void)state;
-    sparta_graph *g = model("densenet-small", "image=8 layers=2 growth=4");
+    sp_graph *g = model("densenet-small", "image=8 layers=2 growth=4");
     prune_dense(g, 0.5, true);
     becomes(g, NULL, NULL, DENSENET, DENSENET - 2000 + 3 * 16 + 2 * 8);
     assert_int_equal(report.moved, 6);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* ------------------------------------------------------------------ a convolution of 4 groups of 2 channels
@@ -375,7 +375,7 @@ static void densenet_constants(void **state)
  *     a 8 x 3, w 8 x 2 x 3 x 3, c 5 x 8:   24 + 144 + 40 = 208 */
 #define GROUPED 208
 
-static sparta_graph *grouped(void)
+static sp_graph *grouped(void)
 {
     return typed(graph("graph \"grouped\"\n"
                        "input x: f32[batch,3,5,5]\n"
@@ -394,47 +394,47 @@ static sparta_graph *grouped(void)
 static void grouped_same_outputs(void **state)
 {
     (void)state;
-    sparta_graph *g = grouped();
+    sp_graph *g = grouped();
     for (int i = 1; i < 8; i += 2) zero(g, "w", 0, i, i + 1);
     becomes(g, NULL, NULL, GROUPED, GROUPED - 72 - 20);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* The first input of every group: 4 x 3 of a, 8 x 9 of w. */
 static void grouped_same_inputs(void **state)
 {
     (void)state;
-    sparta_graph *g = grouped();
+    sp_graph *g = grouped();
     for (int i = 0; i < 8; i += 2) zero(g, "a", 0, i, i + 1);
     becomes(g, NULL, NULL, GROUPED, GROUPED - 12 - 72);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* Group 1 by its outputs, group 3 by its inputs: 4 x 3 of a, 4 x 18 of w, 4 x 5 of c; two groups are left. */
 static void grouped_whole_groups(void **state)
 {
     (void)state;
-    sparta_graph *g = grouped();
+    sp_graph *g = grouped();
     zero(g, "w", 0, 2, 4);
     zero(g, "a", 0, 6, 8);
     becomes(g, NULL, NULL, GROUPED, GROUPED - 12 - 72 - 20);
     assert_int_equal(kept("w")->after[0], 4);
     assert_int_equal(kept("w")->after[1], 2);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* Another channel in each group: groups must stay alike, so nothing goes, and the report says so. */
 static void grouped_unlike(void **state)
 {
     (void)state;
-    sparta_graph *g = grouped();
+    sp_graph *g = grouped();
     zero(g, "w", 0, 0, 1);
     zero(g, "w", 0, 3, 4);
     becomes(g, NULL, NULL, GROUPED, GROUPED);
     mentions(kept("w")->blocked_by, "keeps 2 zero outputs of", __FILE__, __LINE__);
     mentions(kept("w")->blocked_by, "it takes them as 4 x 2; prune whole blocks of that (heads, groups)",
              __FILE__, __LINE__);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* ------------------------------------------------------------------ batch and heads as one axis, as torch writes them
@@ -467,9 +467,9 @@ static const char merged_heads[] = "graph \"heads\"\n"
 static void heads_in_the_batch(void **state)
 {
     (void)state;
-    sparta_graph *g = typed(graph(merged_heads));
+    sp_graph *g = typed(graph(merged_heads));
     becomes(g, NULL, NULL, 88, 44);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* Memory that ends anywhere is an error that leaves nothing behind; the graph may be freed. */
@@ -478,15 +478,15 @@ static void heads_out_of_memory(void **state)
     (void)state;
     bool done = false;
     for (uint64_t at = 1; !done && at < 5000; at++) {
-        sparta_graph *g = typed(graph(merged_heads));
-        sparta_propagate_report r;
-        sparta_ctx_fail_alloc(cx, at, false);
-        sparta_status status = sparta_propagate(g, NULL, &r);
+        sp_graph *g = typed(graph(merged_heads));
+        sp_propagate_report r;
+        sp_ctx_fail_alloc(cx, at, false);
+        sparta_status status = sp_propagate(g, NULL, &r);
         done = status == SPARTA_OK;
-        sparta_ctx_fail_alloc(cx, 0, false);
+        sp_ctx_fail_alloc(cx, 0, false);
         if (!done) assert_int_equal(status, SPARTA_E_MEMORY);
-        sparta_ctx_clear(cx);
-        sparta_graph_free(g);
+        sp_ctx_clear(cx);
+        sp_graph_free(g);
     }
     assert_true(done);
 }

@@ -4,15 +4,15 @@
 #include <stdio.h>
 #include <string.h>
 
-static int count(const sparta_graph *g, const char *op)
+static int count(const sp_graph *g, const char *op)
 {
     int n = 0;
-    for (int i = 0; i < g->n_nodes; i++) n += !strcmp(sparta_builtin_row(g->node[i]->op)->name, op);
+    for (int i = 0; i < g->n_nodes; i++) n += !strcmp(sp_builtin_row(g->node[i]->op)->name, op);
     return n;
 }
 
 /* q --Dequantize--> Transpose --> Quantize with the given second scale and zero point, and what lies between. */
-static sparta_graph *pair(const char *scale, const char *zero, const char *between)
+static sp_graph *pair(const char *scale, const char *zero, const char *between)
 {
     char text[2000];
     snprintf(text, sizeof text,
@@ -37,9 +37,9 @@ static sparta_graph *pair(const char *scale, const char *zero, const char *betwe
 static void test_pairs_cancel(void **state)
 {
     (void)state;
-    sparta_propagate_report report;
-    sparta_graph *g = pair("0.25", "3", TURN);
-    ok(sparta_propagate(g, NULL, &report));
+    sp_propagate_report report;
+    sp_graph *g = pair("0.25", "3", TURN);
+    ok(sp_propagate(g, NULL, &report));
     assert_int_equal(count(g, "DequantizeLinear") + count(g, "QuantizeLinear"), 0);
     assert_int_equal(count(g, "Transpose"), 1);
     assert_string_equal(g->output[0]->name, "r");
@@ -48,10 +48,10 @@ static void test_pairs_cancel(void **state)
     int8_t in[8] = {-128, -1, 0, 127, 5, 6, 7, 8};
     sparta_named_tensor input = {"q", sparta_tensor_view(SPARTA_I8, 2, dim, in)};
     sparta_tensor out;
-    ok(sparta_ops_run(cx, g, &input, 1, &out, NULL, NULL));
+    ok(sp_ops_run(cx, g, &input, 1, &out, NULL, NULL));
     for (int i = 0; i < 8; i++) assert_int_equal(((int8_t *)out.data)[i % 4 * 2 + i / 4], in[i]);
-    sparta_free(cx, out.data);
-    sparta_graph_free(g);
+    sp_free(cx, out.data);
+    sp_graph_free(g);
 }
 
 /* One pair behind the other: each is found, as long as the model is. */
@@ -59,26 +59,25 @@ static void test_many_pairs_cancel(void **state)
 {
     (void)state;
     char name[2][16] = {"q"};
-    sparta_propagate_report report;
-    sparta_text t;
-    sparta_text_init(&t, cx);
-    sparta_text_printf(&t, "graph \"g\"\ninput q: i8[b,4]\nconst s: f32[] = [0.25]\nconst z: i8[] = [3]\n");
+    sp_propagate_report report;
+    sp_text t;
+    sp_text_init(&t, cx);
+    sp_text_printf(&t, "graph \"g\"\ninput q: i8[b,4]\nconst s: f32[] = [0.25]\nconst z: i8[] = [3]\n");
     for (int i = 0; i < 5000; i++) {
         snprintf(name[(i + 1) % 2], sizeof *name, "q%d", i);
-        sparta_text_printf(
-            &t,
-            "node x%d: ? = DequantizeLinear(%s, s, z)\nnode y%d: ? = Transpose(x%d) {perm=[1,0]}\n"
-            "node %s: ? = QuantizeLinear(y%d, s, z)\n",
-            i, name[i % 2], i, i, name[(i + 1) % 2], i);
+        sp_text_printf(&t,
+                       "node x%d: ? = DequantizeLinear(%s, s, z)\nnode y%d: ? = Transpose(x%d) {perm=[1,0]}\n"
+                       "node %s: ? = QuantizeLinear(y%d, s, z)\n",
+                       i, name[i % 2], i, i, name[(i + 1) % 2], i);
     }
-    sparta_text_printf(&t, "output %s\n", name[0]);
+    sp_text_printf(&t, "output %s\n", name[0]);
     ok(t.status);
-    sparta_graph *g = parse(sparta_text_str(&t));
-    sparta_text_free(&t);
-    ok(sparta_propagate(g, NULL, &report));
+    sp_graph *g = parse(sp_text_str(&t));
+    sp_text_free(&t);
+    ok(sp_propagate(g, NULL, &report));
     assert_int_equal(g->n_nodes, 5000);
     assert_int_equal(count(g, "Transpose"), 5000);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* Another scale, zero point, arithmetic or a border between them: the pair computes something. */
@@ -92,49 +91,49 @@ static void test_pairs_stay(void **state)
         {"0.25", "3", "node y: ? = Pad(x, pads)\n"},
         {"0.25", "3", "node y: ? = Add(x, x)\n"},
     };
-    for (size_t i = 0; i < SPARTA_COUNT(cases); i++) {
-        sparta_propagate_report report;
-        sparta_graph *g = pair(cases[i][0], cases[i][1], cases[i][2]);
-        ok(sparta_propagate(g, NULL, &report));
+    for (size_t i = 0; i < SP_COUNT(cases); i++) {
+        sp_propagate_report report;
+        sp_graph *g = pair(cases[i][0], cases[i][1], cases[i][2]);
+        ok(sp_propagate(g, NULL, &report));
         assert_int_equal(count(g, "DequantizeLinear"), 1);
         assert_int_equal(count(g, "QuantizeLinear"), 1);
-        sparta_graph_free(g);
+        sp_graph_free(g);
     }
 }
 
-static sparta_precision precision_of(const sparta_propagation *p, const sparta_graph *g, const char *name)
+static sp_precision precision_of(const sp_propagation *p, const sp_graph *g, const char *name)
 {
-    const sparta_value *v = sparta_graph_find(g, name);
+    const sp_value *v = sp_graph_find(g, name);
     assert_non_null(v);
-    return sparta_propagation_precision(p, v);
+    return sp_propagation_precision(p, v);
 }
 
 /* A move keeps the precision, arithmetic does not, and two of them meet at the first that holds both. */
 static void test_flows(void **state)
 {
     (void)state;
-    sparta_propagation *p;
-    sparta_graph *g = parse("graph \"flow\"\n"
-                            "input q: i8[b,4]\n"
-                            "input u: u8[b,4]\n"
-                            "const s: f32[] = [0.25]\n"
-                            "const pads: i64[4] = [0,1,0,1]\n"
-                            "node x: ? = DequantizeLinear(q, s)\n"
-                            "node y: ? = DequantizeLinear(u, s)\n"
-                            "node t: ? = Transpose(x) {perm=[1,0]}\n"
-                            "node r: ? = Relu(t)\n"
-                            "node c: ? = Concat(x, y) {axis=1}\n"
-                            "node d: ? = Concat(x, x) {axis=1}\n"
-                            "output r\noutput c\noutput d\n");
-    ok(sparta_propagate_facts(g, NULL, &p));
-    assert_int_equal(precision_of(p, g, "q"), SPARTA_PRECISION_I8);
-    assert_int_equal(precision_of(p, g, "x"), SPARTA_PRECISION_I8);
-    assert_int_equal(precision_of(p, g, "t"), SPARTA_PRECISION_I8);
-    assert_int_equal(precision_of(p, g, "r"), SPARTA_PRECISION_F32);
-    assert_int_equal(precision_of(p, g, "c"), SPARTA_PRECISION_I16);
-    assert_int_equal(precision_of(p, g, "d"), SPARTA_PRECISION_I8);
-    sparta_propagation_free(p);
-    sparta_graph_free(g);
+    sp_propagation *p;
+    sp_graph *g = parse("graph \"flow\"\n"
+                        "input q: i8[b,4]\n"
+                        "input u: u8[b,4]\n"
+                        "const s: f32[] = [0.25]\n"
+                        "const pads: i64[4] = [0,1,0,1]\n"
+                        "node x: ? = DequantizeLinear(q, s)\n"
+                        "node y: ? = DequantizeLinear(u, s)\n"
+                        "node t: ? = Transpose(x) {perm=[1,0]}\n"
+                        "node r: ? = Relu(t)\n"
+                        "node c: ? = Concat(x, y) {axis=1}\n"
+                        "node d: ? = Concat(x, x) {axis=1}\n"
+                        "output r\noutput c\noutput d\n");
+    ok(sp_propagate_facts(g, NULL, &p));
+    assert_int_equal(precision_of(p, g, "q"), SP_PRECISION_I8);
+    assert_int_equal(precision_of(p, g, "x"), SP_PRECISION_I8);
+    assert_int_equal(precision_of(p, g, "t"), SP_PRECISION_I8);
+    assert_int_equal(precision_of(p, g, "r"), SP_PRECISION_F32);
+    assert_int_equal(precision_of(p, g, "c"), SP_PRECISION_I16);
+    assert_int_equal(precision_of(p, g, "d"), SP_PRECISION_I8);
+    sp_propagation_free(p);
+    sp_graph_free(g);
 }
 
 #define QUANTISED                                                                                            \
@@ -154,59 +153,59 @@ static void test_flows(void **state)
 static void test_weights_stay_narrow(void **state)
 {
     (void)state;
-    sparta_propagate_report report;
-    sparta_graph *g = parse(QUANTISED);
+    sp_propagate_report report;
+    sp_graph *g = parse(QUANTISED);
     assert_int_equal(count(g, "DequantizeLinear"), 1);
-    ok(sparta_propagate(g, NULL, &report));
+    ok(sp_propagate(g, NULL, &report));
     assert_int_equal(count(g, "DequantizeLinear"), 1);
-    assert_int_equal(sparta_graph_find(g, "q")->dtype, SPARTA_I8);
+    assert_int_equal(sp_graph_find(g, "q")->dtype, SPARTA_I8);
     assert_true(report.parameters_after < report.parameters_before);
-    ok(sparta_pass_dequantize(g));
-    ok(sparta_ops_infer(g));
+    ok(sp_pass_dequantize(g));
+    ok(sp_ops_infer(g));
     assert_int_equal(count(g, "DequantizeLinear"), 0);
-    const sparta_value *w = sparta_graph_find(g, "w");
+    const sp_value *w = sp_graph_find(g, "w");
     assert_non_null(w->constant);
     assert_int_equal(w->dtype, SPARTA_F32);
     assert_true(((const float *)w->constant->data)[0] == 0.5f);
-    ok(sparta_graph_verify(g));
-    sparta_graph_free(g);
+    ok(sp_graph_verify(g));
+    sp_graph_free(g);
 }
 
 /* dims, zeros, constants and precision as an attribute. */
 static void test_attribute(void **state)
 {
     (void)state;
-    sparta_propagation *p;
-    sparta_tesa t;
+    sp_propagation *p;
+    sp_tesa t;
     double x, zeros, constants;
-    sparta_graph *g = parse("graph \"attribute\"\n"
-                            "input x: f32[b,2]\n"
-                            "const w: f32[2,4] = [1,0,0,2,3,0,0,4]\n"
-                            "const bias: f32[4] = [1,0,7,3]\n"
-                            "node h: ? = MatMul(x, w)\n"
-                            "node y: ? = Add(h, bias)\n"
-                            "output y\n"
-                            "bound b[8]\n");
-    ok(sparta_propagate_facts(g, NULL, &p));
-    const sparta_value *y = sparta_graph_find(g, "y");
-    ok(sparta_propagation_tesa(cx, p, y, &t));
+    sp_graph *g = parse("graph \"attribute\"\n"
+                        "input x: f32[b,2]\n"
+                        "const w: f32[2,4] = [1,0,0,2,3,0,0,4]\n"
+                        "const bias: f32[4] = [1,0,7,3]\n"
+                        "node h: ? = MatMul(x, w)\n"
+                        "node y: ? = Add(h, bias)\n"
+                        "output y\n"
+                        "bound b[8]\n");
+    ok(sp_propagate_facts(g, NULL, &p));
+    const sp_value *y = sp_graph_find(g, "y");
+    ok(sp_propagation_tesa(cx, p, y, &t));
     assert_int_equal(t.dim[0].max, 8);
     assert_string_equal(t.dim[0].name, "b");
     assert_int_equal(t.dim[1].max, 4);
-    assert_true(sparta_tesa_present(&t, (int64_t[]){0, 0}));
-    assert_false(sparta_tesa_present(&t, (int64_t[]){5, 1}));
-    assert_true(sparta_tesa_known(&t, (int64_t[]){3, 2}, &x, &(int64_t){0}));
+    assert_true(sp_tesa_present(&t, (int64_t[]){0, 0}));
+    assert_false(sp_tesa_present(&t, (int64_t[]){5, 1}));
+    assert_true(sp_tesa_known(&t, (int64_t[]){3, 2}, &x, &(int64_t){0}));
     assert_true(x == 7);
-    assert_false(sparta_tesa_known(&t, (int64_t[]){3, 3}, &x, &(int64_t){0}));
-    assert_int_equal(sparta_tesa_precision_at(&t, (int64_t[]){0, 0}), SPARTA_PRECISION_F32);
-    sparta_propagation_shares(p, y, &zeros, &constants);
+    assert_false(sp_tesa_known(&t, (int64_t[]){3, 3}, &x, &(int64_t){0}));
+    assert_int_equal(sp_tesa_precision_at(&t, (int64_t[]){0, 0}), SP_PRECISION_F32);
+    sp_propagation_shares(p, y, &zeros, &constants);
     assert_true(zeros == .25 && constants == .25);
-    sparta_tesa_free(cx, &t);
-    ok(sparta_propagation_tesa(cx, p, sparta_graph_find(g, "w"), &t));
-    assert_false(sparta_tesa_present(&t, (int64_t[]){1, 1}));
-    sparta_tesa_free(cx, &t);
-    sparta_propagation_free(p);
-    sparta_graph_free(g);
+    sp_tesa_free(cx, &t);
+    ok(sp_propagation_tesa(cx, p, sp_graph_find(g, "w"), &t));
+    assert_false(sp_tesa_present(&t, (int64_t[]){1, 1}));
+    sp_tesa_free(cx, &t);
+    sp_propagation_free(p);
+    sp_graph_free(g);
 }
 
 /* Every allocation may fail, and nothing is left behind. */
@@ -214,18 +213,18 @@ static void test_memory(void **state)
 {
     (void)state;
     for (uint64_t n = 1;; n++) {
-        sparta_propagation *p = NULL;
-        sparta_tesa t = {0};
-        sparta_graph *g = pair("0.25", "3", TURN);
-        sparta_ctx_fail_alloc(cx, n, false);
-        sparta_status status = sparta_propagate_facts(g, NULL, &p);
-        if (status == SPARTA_OK) status = sparta_propagation_tesa(cx, p, g->output[0], &t);
-        sparta_propagate_report report;
-        if (status == SPARTA_OK) status = sparta_propagate(g, NULL, &report);
-        sparta_ctx_fail_alloc(cx, 0, false);
-        sparta_tesa_free(cx, &t);
-        sparta_propagation_free(p);
-        sparta_graph_free(g);
+        sp_propagation *p = NULL;
+        sp_tesa t = {0};
+        sp_graph *g = pair("0.25", "3", TURN);
+        sp_ctx_fail_alloc(cx, n, false);
+        sparta_status status = sp_propagate_facts(g, NULL, &p);
+        if (status == SPARTA_OK) status = sp_propagation_tesa(cx, p, g->output[0], &t);
+        sp_propagate_report report;
+        if (status == SPARTA_OK) status = sp_propagate(g, NULL, &report);
+        sp_ctx_fail_alloc(cx, 0, false);
+        sp_tesa_free(cx, &t);
+        sp_propagation_free(p);
+        sp_graph_free(g);
         if (status == SPARTA_OK) break;
         assert_int_equal(status, SPARTA_E_MEMORY);
         assert_in_range(n, 1, 5000);

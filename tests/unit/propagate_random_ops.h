@@ -2,8 +2,8 @@
  *
  * A maker chooses operands from what there is, makes constants, and appends a node or a few; where nothing fits it gives
  * up. Operators that the build does not have are never drawn. The soundness test fails for an operator without a row. */
-#ifndef SPARTA_TESTS_PROPAGATE_RANDOM_OPS_H
-#define SPARTA_TESTS_PROPAGATE_RANDOM_OPS_H
+#ifndef SP_TESTS_PROPAGATE_RANDOM_OPS_H
+#define SP_TESTS_PROPAGATE_RANDOM_OPS_H
 
 #include "propagate_random.h"
 #include "propagate_random_moves.h"
@@ -11,24 +11,24 @@
 /* ------------------------------------------------------------------ element by element */
 static inline bool make_unary(draw *d, const char *op)
 {
-    sparta_value *x = draw_float(d, 0, 5);
-    return x && put1(d, op, x, SPARTA_MAX(reach_of(d, x), 2));
+    sp_value *x = draw_float(d, 0, 5);
+    return x && put1(d, op, x, SP_MAX(reach_of(d, x), 2));
 }
 
 /* Arguments that could be too large or of the wrong sign: into [-1, 1] first, or made positive. */
 static inline bool make_small(draw *d, const char *op)
 {
-    sparta_value *x = tame(d, draw_float(d, 0, 5), 1);
+    sp_value *x = tame(d, draw_float(d, 0, 5), 1);
     return x && put1(d, op, x, 3);
 }
 
 static inline bool make_positive(draw *d, const char *op)
 {
-    sparta_value *x = draw_float(d, 0, 5), *y = x;
+    sp_value *x = draw_float(d, 0, 5), *y = x;
     if (x && !d->wild) y = put1(d, "Abs", x, reach_of(d, x));
-    sparta_value *one = y && !d->wild && strcmp(op, "Sqrt") ? put_scalar(d, y->dtype, 0.5) : NULL;
+    sp_value *one = y && !d->wild && strcmp(op, "Sqrt") ? put_scalar(d, y->dtype, 0.5) : NULL;
     if (one) y = put2(d, "Add", y, one, reach_of(d, x) + 1);
-    return y && put1(d, op, y, SPARTA_MAX(reach_of(d, x), 2));
+    return y && put1(d, op, y, SP_MAX(reach_of(d, x), 2));
 }
 
 static inline double reach_binary(const char *op, double a, double b)
@@ -36,13 +36,13 @@ static inline double reach_binary(const char *op, double a, double b)
     return !strcmp(op, "Mul")                         ? a * b
            : !strcmp(op, "Div")                       ? 4 * a
            : !strcmp(op, "Add") || !strcmp(op, "Sub") ? a + b
-                                                      : SPARTA_MAX(a, b);
+                                                      : SP_MAX(a, b);
 }
 
 /* With a constant, on either side. */
 static inline bool make_with_constant(draw *d, const char *op)
 {
-    sparta_value *x = draw_float(d, 0, 5), *c = x ? draw_beside(d, x) : NULL;
+    sp_value *x = draw_float(d, 0, 5), *c = x ? draw_beside(d, x) : NULL;
     if (!c) return false;
     double reach = reach_binary(op, reach_of(d, x), reach_of(d, c));
     return roll(d, 4) ? put2(d, op, x, c, reach) : put2(d, op, c, x, reach);
@@ -50,7 +50,7 @@ static inline bool make_with_constant(draw *d, const char *op)
 
 static inline bool make_binary(draw *d, const char *op)
 {
-    sparta_value *x = draw_float(d, 0, 5), *y = x ? draw_partner(d, x) : NULL;
+    sp_value *x = draw_float(d, 0, 5), *y = x ? draw_partner(d, x) : NULL;
     if (roll(d, 3) == 0 || !y) return make_with_constant(d, op);
     return put2(d, op, x, y, reach_binary(op, reach_of(d, x), reach_of(d, y)));
 }
@@ -58,7 +58,7 @@ static inline bool make_binary(draw *d, const char *op)
 /* What divides is a constant other than 0, or positive. */
 static inline bool make_divide(draw *d, const char *op)
 {
-    sparta_value *x = draw_float(d, 0, 5), *y;
+    sp_value *x = draw_float(d, 0, 5), *y;
     if (!x) return false;
     if (d->wild) return make_binary(d, op);
     if (roll(d, 2)) {
@@ -69,7 +69,7 @@ static inline bool make_divide(draw *d, const char *op)
         sparta_tensor t = sparta_tensor_view(SPARTA_F32, 1, &n, by);
         y = put_constant(d, &t, 1.5);
     } else {
-        sparta_value *s = put1(d, "Abs", x, reach_of(d, x)), *c = s ? put_scalar(d, s->dtype, 0.25) : NULL;
+        sp_value *s = put1(d, "Abs", x, reach_of(d, x)), *c = s ? put_scalar(d, s->dtype, 0.25) : NULL;
         y = c ? put2(d, "Add", s, c, reach_of(d, x) + 1) : NULL;
     }
     return y && put2(d, op, x, y, reach_of(d, x) * (strcmp(op, "Mod") ? 4 : 1));
@@ -77,28 +77,28 @@ static inline bool make_divide(draw *d, const char *op)
 
 static inline bool make_mod(draw *d, const char *op)
 {
-    sparta_value *x = draw_float(d, 0, 4), *by = x ? put_scalar(d, x->dtype, 1.5) : NULL;
-    const sparta_attr attr[] = {DRAW_INT("fmod", 1)};
-    return by && put_node(d, op, 2, (sparta_value *[]){x, by}, 2, 1, attr);
+    sp_value *x = draw_float(d, 0, 4), *by = x ? put_scalar(d, x->dtype, 1.5) : NULL;
+    const sp_attr attr[] = {DRAW_INT("fmod", 1)};
+    return by && put_node(d, op, 2, (sp_value *[]){x, by}, 2, 1, attr);
 }
 
 static inline bool make_pow(draw *d, const char *op)
 {
-    sparta_value *x = tame(d, draw_float(d, 0, 4), 2),
-                 *by = !x           ? NULL
-                       : roll(d, 2) ? draw_switch(d, x, x->dtype)
-                                    : put_scalar(d, x->dtype, (double)roll(d, 4));
+    sp_value *x = tame(d, draw_float(d, 0, 4), 2), *by = !x ? NULL
+                                                         : roll(d, 2)
+                                                             ? draw_switch(d, x, x->dtype)
+                                                             : put_scalar(d, x->dtype, (double)roll(d, 4));
     return by && put2(d, op, x, by, 8);
 }
 
 static inline bool make_many(draw *d, const char *op)
 {
-    sparta_value *in[4] = {draw_float(d, 0, 5)};
+    sp_value *in[4] = {draw_float(d, 0, 5)};
     int n = 1 + (int)roll(d, 3);
     if (!in[0]) return false;
     double reach = reach_of(d, in[0]);
     for (int i = 1; i < n; i++) {
-        sparta_value *y = roll(d, 2) ? draw_partner(d, in[0]) : draw_beside(d, in[0]);
+        sp_value *y = roll(d, 2) ? draw_partner(d, in[0]) : draw_beside(d, in[0]);
         if (!y) return false;
         in[i] = y;
         reach += reach_of(d, y);
@@ -108,36 +108,35 @@ static inline bool make_many(draw *d, const char *op)
 
 static inline bool make_clip(draw *d, const char *op)
 {
-    sparta_value *x = draw_float(d, 0, 5);
+    sp_value *x = draw_float(d, 0, 5);
     if (!x) return false;
-    sparta_value *low = roll(d, 2) ? put_scalar(d, x->dtype, -1.0 + (double)roll(d, 2) * 1.5) : NULL,
-                 *high = roll(d, 2) || !low ? put_scalar(d, x->dtype, 2) : NULL;
-    return put_node(d, op, 3, (sparta_value *[]){x, low, high}, reach_of(d, x) + 2, 0, NULL);
+    sp_value *low = roll(d, 2) ? put_scalar(d, x->dtype, -1.0 + (double)roll(d, 2) * 1.5) : NULL,
+             *high = roll(d, 2) || !low ? put_scalar(d, x->dtype, 2) : NULL;
+    return put_node(d, op, 3, (sp_value *[]){x, low, high}, reach_of(d, x) + 2, 0, NULL);
 }
 
 static inline bool make_prelu(draw *d, const char *op)
 {
-    sparta_value *x = draw_float(d, 1, 5);
+    sp_value *x = draw_float(d, 1, 5);
     if (!x) return false;
     int axis = (int)roll(d, (unsigned)x->dims.rank);
     int64_t dim[SPARTA_RANK];
     for (int i = axis; i < x->dims.rank; i++)
         dim[i - axis] = i == axis && size_of(x, i) > 0 ? size_of(x, i) : 1;
-    sparta_value *slope = draw_constant(d, x->dtype, x->dims.rank - axis, dim);
+    sp_value *slope = draw_constant(d, x->dtype, x->dims.rank - axis, dim);
     return slope && put2(d, op, x, slope, 2 * reach_of(d, x));
 }
 
 /* ------------------------------------------------------------------ booleans and types */
 static inline bool make_compare(draw *d, const char *op)
 {
-    sparta_value *x = draw_float(d, 0, 4),
-                 *y = x ? roll(d, 2) ? draw_beside(d, x) : draw_partner(d, x) : NULL;
+    sp_value *x = draw_float(d, 0, 4), *y = x ? roll(d, 2) ? draw_beside(d, x) : draw_partner(d, x) : NULL;
     return y && put2(d, op, x, y, 1);
 }
 
 static inline bool make_logic(draw *d, const char *op)
 {
-    sparta_value *x = draw_value(d, SPARTA_BOOL, 0, 4), *y = NULL;
+    sp_value *x = draw_value(d, SPARTA_BOOL, 0, 4), *y = NULL;
     unsigned kind = roll(d, 3);
     if (x)
         y = kind == 0 ? draw_beside(d, x) : kind == 1 ? draw_switch(d, x, SPARTA_BOOL) : draw_partner(d, x);
@@ -146,61 +145,61 @@ static inline bool make_logic(draw *d, const char *op)
 
 static inline bool make_not(draw *d, const char *op)
 {
-    sparta_value *x = draw_value(d, SPARTA_BOOL, 0, 4);
+    sp_value *x = draw_value(d, SPARTA_BOOL, 0, 4);
     return x && put1(d, op, x, 1);
 }
 
 static inline bool make_where(draw *d, const char *op)
 {
-    sparta_value *x = draw_float(d, 0, 4),
-                 *y = x ? roll(d, 2) ? draw_beside(d, x) : draw_partner(d, x) : NULL, *c = NULL;
+    sp_value *x = draw_float(d, 0, 4), *y = x ? roll(d, 2) ? draw_beside(d, x) : draw_partner(d, x) : NULL,
+             *c = NULL;
     if (!y) return false;
     for (int tries = 0; tries < 20 && !c; tries++) {
-        sparta_value *v = d->value[roll(d, (unsigned)d->n)];
+        sp_value *v = d->value[roll(d, (unsigned)d->n)];
         if (v->dtype == SPARTA_BOOL && v->dims.rank <= x->dims.rank) c = v;
     }
     if (roll(d, 2)) c = draw_switch(d, x, SPARTA_BOOL);
     if (!c || roll(d, 6) == 0) {
-        int64_t dim[1] = {x->dims.rank ? SPARTA_MAX(size_of(x, x->dims.rank - 1), 1) : 1};
+        int64_t dim[1] = {x->dims.rank ? SP_MAX(size_of(x, x->dims.rank - 1), 1) : 1};
         c = draw_constant(d, SPARTA_BOOL, x->dims.rank ? 1 : 0, dim);
     }
-    double reach = SPARTA_MAX(reach_of(d, x), reach_of(d, y));
-    return c && put_node(d, op, 3, roll(d, 2) ? (sparta_value *[]){c, x, y} : (sparta_value *[]){c, y, x},
-                         reach, 0, NULL);
+    double reach = SP_MAX(reach_of(d, x), reach_of(d, y));
+    return c &&
+           put_node(d, op, 3, roll(d, 2) ? (sp_value *[]){c, x, y} : (sp_value *[]){c, y, x}, reach, 0, NULL);
 }
 
 static inline bool make_cast(draw *d, const char *op)
 {
     static const sparta_dtype types[] = {SPARTA_F32, SPARTA_F32, SPARTA_F32,  SPARTA_F64, SPARTA_I64,
                                          SPARTA_I32, SPARTA_F16, SPARTA_BOOL, SPARTA_I8};
-    sparta_value *x = tame(d, draw_value(d, SPARTA_DTYPES, 0, 5), 32);
-    sparta_dtype to = types[roll(d, SPARTA_COUNT(types))];
-    const sparta_attr attr[] = {DRAW_INT("to", sparta_dtype_to_onnx(to))};
-    if (!x || (d->wild && !sparta_dtype_is_float(to) && to != SPARTA_BOOL))
+    sp_value *x = tame(d, draw_value(d, SP_DTYPES, 0, 5), 32);
+    sparta_dtype to = types[roll(d, SP_COUNT(types))];
+    const sp_attr attr[] = {DRAW_INT("to", sp_dtype_to_onnx(to))};
+    if (!x || (d->wild && !sp_dtype_is_float(to) && to != SPARTA_BOOL))
         return false; /* what a NaN is as an integer nobody says */
     return put_node(d, op, 1, &x, reach_of(d, x), 1, attr);
 }
 
 static inline bool make_castlike(draw *d, const char *op)
 {
-    sparta_value *x = draw_value(d, SPARTA_DTYPES, 0, 5),
-                 *y = draw_value(d, roll(d, 2) ? SPARTA_F32 : SPARTA_F64, 0, 5);
+    sp_value *x = draw_value(d, SP_DTYPES, 0, 5),
+             *y = draw_value(d, roll(d, 2) ? SPARTA_F32 : SPARTA_F64, 0, 5);
     return x && y && put2(d, op, x, y, reach_of(d, x));
 }
 
 static inline bool make_any_unary(draw *d, const char *op)
 {
-    sparta_value *x = draw_value(d, SPARTA_DTYPES, 0, 5);
+    sp_value *x = draw_value(d, SP_DTYPES, 0, 5);
     return x && put1(d, op, x, reach_of(d, x));
 }
 
 static inline bool make_round_trip(draw *d, const char *op)
 {
-    sparta_value *x = tame(d, draw_float(d, 1, 4), 32);
+    sp_value *x = tame(d, draw_float(d, 1, 4), 32);
     if (!x || x->dtype != SPARTA_F32 || !draw_find("DequantizeLinear")) return false;
     static const char *const types[] = {"i8", "u8", "i4", "u4"};
     sparta_dtype type;
-    if (!sparta_dtype_parse(types[roll(d, 4)], &type)) return false;
+    if (!sp_dtype_parse(types[roll(d, 4)], &type)) return false;
     int axis = roll(d, 2) ? draw_axis(d, x, 1) : -1;
     float scale[64];
     int64_t n = axis >= 0 ? size_of(x, axis) : 1;
@@ -208,21 +207,21 @@ static inline bool make_round_trip(draw *d, const char *op)
     for (int i = 0; i < 64; i++) scale[i] = (float)(1 + roll(d, 4)) / 16;
     sparta_tensor t = sparta_tensor_view(SPARTA_F32, axis >= 0, &n, scale);
     if (roll(d, 8) == 0) scale[roll(d, (unsigned)n)] = roll(d, 2) ? 0.0f : -0.0f;
-    sparta_value *s = put_constant(d, &t, 1), *zero = draw_constant(d, type, axis >= 0, &n), *q;
-    const sparta_attr attr[] = {DRAW_INT("axis", axis)};
+    sp_value *s = put_constant(d, &t, 1), *zero = draw_constant(d, type, axis >= 0, &n), *q;
+    const sp_attr attr[] = {DRAW_INT("axis", axis)};
     if (!s || !zero) return false;
-    q = put_node(d, op, 3, (sparta_value *[]){x, s, zero}, 127, axis >= 0, attr);
+    q = put_node(d, op, 3, (sp_value *[]){x, s, zero}, 127, axis >= 0, attr);
     if (q && roll(d, 3) == 0 && q->dims.rank == 2) { /* a mover between them */
-        const sparta_attr perm[] = {DRAW_INTS("perm", 2, ((int64_t[]){0, 1}))};
+        const sp_attr perm[] = {DRAW_INTS("perm", 2, ((int64_t[]){0, 1}))};
         q = put_node(d, "Transpose", 1, &q, 127, 1, perm);
     }
-    return q && put_node(d, "DequantizeLinear", 3, (sparta_value *[]){q, s, zero}, 32, axis >= 0, attr);
+    return q && put_node(d, "DequantizeLinear", 3, (sp_value *[]){q, s, zero}, 32, axis >= 0, attr);
 }
 
 /* ------------------------------------------------------------------ products */
 static inline bool make_matmul(draw *d, const char *op)
 {
-    sparta_value *x = draw_float(d, 1, 4), *w;
+    sp_value *x = draw_float(d, 1, 4), *w;
     if (!x || size_of(x, x->dims.rank - 1) < 1) return false;
     int64_t k = size_of(x, x->dims.rank - 1), n = 1 + roll(d, 8), dim[3];
     unsigned kind = roll(d, 12);
@@ -231,7 +230,7 @@ static inline bool make_matmul(draw *d, const char *op)
         int64_t perm[SPARTA_RANK];
         int rank = x->dims.rank;
         for (int i = 0; i < rank; i++) perm[i] = i < rank - 2 ? i : 2 * rank - 3 - i;
-        const sparta_attr attr[] = {DRAW_INTS("perm", rank, perm)};
+        const sp_attr attr[] = {DRAW_INTS("perm", rank, perm)};
         w = put_node(d, "Transpose", 1, &x, reach_of(d, x), 1, attr);
         return w && put2(d, op, x, w, (double)k * reach_of(d, x) * reach_of(d, x));
     }
@@ -255,60 +254,58 @@ static inline bool make_matmul(draw *d, const char *op)
 
 static inline bool make_gemm(draw *d, const char *op)
 {
-    sparta_value *x = draw_float(d, 2, 2), *w, *c = NULL;
+    sp_value *x = draw_float(d, 2, 2), *w, *c = NULL;
     int ta = roll(d, 4) == 0, tb = (int)roll(d, 2);
     if (!x || size_of(x, !ta) < 1) return false;
     int64_t k = size_of(x, !ta), n = 1 + roll(d, 8);
     w = draw_constant(d, x->dtype, 2, tb ? (int64_t[]){n, k} : (int64_t[]){k, n});
     if (roll(d, 3)) c = roll(d, 3) ? draw_vector(d, x->dtype, n) : draw_vector(d, x->dtype, 1);
     static const float scales[] = {1, 1, 0.5f, -2, 0};
-    const sparta_attr attr[] = {DRAW_INT("transA", ta), DRAW_INT("transB", tb),
-                                DRAW_FLOAT("alpha", scales[roll(d, 5)]),
-                                DRAW_FLOAT("beta", scales[roll(d, 5)])};
-    return w && put_node(d, op, c ? 3 : 2, (sparta_value *[]){x, w, c}, (double)k * 4 * reach_of(d, x) + 4, 4,
-                         attr);
+    const sp_attr attr[] = {DRAW_INT("transA", ta), DRAW_INT("transB", tb),
+                            DRAW_FLOAT("alpha", scales[roll(d, 5)]), DRAW_FLOAT("beta", scales[roll(d, 5)])};
+    return w &&
+           put_node(d, op, c ? 3 : 2, (sp_value *[]){x, w, c}, (double)k * 4 * reach_of(d, x) + 4, 4, attr);
 }
 
 static inline bool make_linear(draw *d, const char *op)
 {
     static const char *const activations[] = {"", "", "relu", "gelu", "tanh"};
-    sparta_value *x = draw_float(d, 1, 4), *w, *bias, *residual = NULL;
+    sp_value *x = draw_float(d, 1, 4), *w, *bias, *residual = NULL;
     if (!x || size_of(x, x->dims.rank - 1) < 1) return false;
     int64_t k = size_of(x, x->dims.rank - 1), n = roll(d, 2) ? k : 1 + roll(d, 8);
     int transposed = (int)roll(d, 2);
     w = draw_constant(d, x->dtype, 2, transposed ? (int64_t[]){n, k} : (int64_t[]){k, n});
     bias = roll(d, 2) ? draw_vector(d, x->dtype, n) : NULL;
     if (n == k && roll(d, 3) == 0) residual = x;
-    const sparta_attr attr[] = {DRAW_INT("transposed", transposed),
-                                DRAW_STRING("activation", activations[roll(d, 5)])};
-    return w &&
-           put_node(d, op,
-                    residual ? 4
-                    : bias   ? 3
-                             : 2,
-                    (sparta_value *[]){x, w, bias, residual}, (double)(k + 1) * 3 * reach_of(d, x), 2, attr);
+    const sp_attr attr[] = {DRAW_INT("transposed", transposed),
+                            DRAW_STRING("activation", activations[roll(d, 5)])};
+    return w && put_node(d, op,
+                         residual ? 4
+                         : bias   ? 3
+                                  : 2,
+                         (sp_value *[]){x, w, bias, residual}, (double)(k + 1) * 3 * reach_of(d, x), 2, attr);
 }
 
 static inline bool make_attention(draw *d, const char *op)
 {
-    sparta_value *x = tame(d, draw_float(d, 3, 3), 8), *in[4] = {NULL};
+    sp_value *x = tame(d, draw_float(d, 3, 3), 8), *in[4] = {NULL};
     if (!x || x->dtype != SPARTA_F32 || size_of(x, 2) < 1) return false;
     int64_t c = size_of(x, 2), heads = 1 + roll(d, 4);
     for (int i = 0; i < 3; i++) {
         const int64_t columns = i == 2 && c % 2 ? 12 : 8; /* heads of v may have another width */
-        sparta_value *w = draw_constant(d, SPARTA_F32, 2, (int64_t[]){c, columns}),
-                     *p = w ? put2(d, "MatMul", x, w, 2 * (double)c * reach_of(d, x)) : NULL;
-        sparta_value *b = p ? draw_vector(d, SPARTA_F32, columns) : NULL;
+        sp_value *w = draw_constant(d, SPARTA_F32, 2, (int64_t[]){c, columns}),
+                 *p = w ? put2(d, "MatMul", x, w, 2 * (double)c * reach_of(d, x)) : NULL;
+        sp_value *b = p ? draw_vector(d, SPARTA_F32, columns) : NULL;
         in[i] = b ? tame(d, put2(d, "Add", p, b, 2 + reach_of(d, p)), 8) : NULL;
         if (!in[i]) return false;
     }
     heads = heads == 3 ? 4 : heads;
     if (!strncmp(op, "sparta::", 8)) {
-        const sparta_attr attr[] = {DRAW_INT("heads", heads), DRAW_FLOAT("scale", 0.5f)};
+        const sp_attr attr[] = {DRAW_INT("heads", heads), DRAW_FLOAT("scale", 0.5f)};
         return put_node(d, op, 3, in, 8, 2, attr);
     }
-    const sparta_attr attr[] = {DRAW_INT("q_num_heads", heads), DRAW_INT("kv_num_heads", heads),
-                                DRAW_INT("is_causal", roll(d, 2))};
+    const sp_attr attr[] = {DRAW_INT("q_num_heads", heads), DRAW_INT("kv_num_heads", heads),
+                            DRAW_INT("is_causal", roll(d, 2))};
     return put_node(d, op, 3, in, 8, 3, attr);
 }
 
@@ -320,35 +317,34 @@ static inline bool make_einsum(draw *d, const char *op)
             other; /* the first operand is drawn, the second has the last dims of it: its rank, or -1 for none */
     } forms[] = {{"ij,jk->ik", 2, 2},    {"ij->ji", 2, -1},  {"ij->i", 2, -1},     {"bij,jk->bik", 3, 2},
                  {"bij,kj->bki", 3, -2}, {"ij,j->ij", 2, 1}, {"...j,j->...", 2, 1}};
-    unsigned f = roll(d, SPARTA_COUNT(forms));
-    sparta_value *x = draw_float(d, forms[f].rank, forms[f].rank), *w = NULL;
-    const sparta_attr attr[] = {DRAW_STRING("equation", forms[f].equation)};
+    unsigned f = roll(d, SP_COUNT(forms));
+    sp_value *x = draw_float(d, forms[f].rank, forms[f].rank), *w = NULL;
+    const sp_attr attr[] = {DRAW_STRING("equation", forms[f].equation)};
     if (!x || size_of(x, x->dims.rank - 1) < 1) return false;
     int64_t k = size_of(x, x->dims.rank - 1), n = 1 + roll(d, 6);
     if (forms[f].other == 2) w = draw_constant(d, x->dtype, 2, (int64_t[]){k, n});
     if (forms[f].other == -2) w = draw_constant(d, x->dtype, 2, (int64_t[]){n, k});
     if (forms[f].other == 1) w = draw_vector(d, x->dtype, k);
-    return put_node(d, op, w ? 2 : 1, (sparta_value *[]){x, w}, (double)k * 2 * reach_of(d, x), 1, attr);
+    return put_node(d, op, w ? 2 : 1, (sp_value *[]){x, w}, (double)k * 2 * reach_of(d, x), 1, attr);
 }
 
 static inline bool make_interact(draw *d, const char *op)
 {
-    sparta_value *x = tame(d, draw_float(d, 2, 2), 8), *y = NULL;
+    sp_value *x = tame(d, draw_float(d, 2, 2), 8), *y = NULL;
     for (int i = 0; x && i < d->n && !y; i++)
-        if (d->value[i] != x && d->value[i]->dtype == x->dtype &&
-            sparta_dims_equal(&d->value[i]->dims, &x->dims))
+        if (d->value[i] != x && d->value[i]->dtype == x->dtype && sp_dims_equal(&d->value[i]->dims, &x->dims))
             y = tame(d, d->value[i], 8);
     if (!y || size_of(x, 1) < 1) return false;
     int64_t pairs[] = {1, 0, 1, 1};
     sparta_tensor t = sparta_tensor_view(SPARTA_I64, 2, (int64_t[]){2, 2}, pairs);
-    sparta_value *p = put_constant(d, &t, 1);
-    const sparta_attr attr[] = {DRAW_INT("keep", (int64_t)roll(d, 3) - 1)};
-    return p && put_node(d, op, 3, (sparta_value *[]){x, y, p}, 64 * (double)size_of(x, 1), 1, attr);
+    sp_value *p = put_constant(d, &t, 1);
+    const sp_attr attr[] = {DRAW_INT("keep", (int64_t)roll(d, 3) - 1)};
+    return p && put_node(d, op, 3, (sp_value *[]){x, y, p}, 64 * (double)size_of(x, 1), 1, attr);
 }
 
 static inline bool make_embed(draw *d, const char *op)
 {
-    sparta_value *ids = draw_value(d, SPARTA_I64, 1, 2), *table = NULL;
+    sp_value *ids = draw_value(d, SPARTA_I64, 1, 2), *table = NULL;
     if (!ids || !ids->is_input) return false;
     table = draw_constant(d, SPARTA_F32, 2, (int64_t[]){4 + roll(d, 3), 4 + 2 * roll(d, 3)});
     return table && put2(d, op, table, ids, 2);
@@ -357,7 +353,7 @@ static inline bool make_embed(draw *d, const char *op)
 /* ------------------------------------------------------------------ windows */
 static inline bool make_conv(draw *d, const char *op)
 {
-    sparta_value *x = draw_float(d, 3, 5), *w, *bias;
+    sp_value *x = draw_float(d, 3, 5), *w, *bias;
     bool up = !strcmp(op, "ConvTranspose");
     if (!x || size_of(x, 1) < 1) return false;
     int spatial = x->dims.rank - 2;
@@ -366,58 +362,57 @@ static inline bool make_conv(draw *d, const char *op)
     dim[0] = up ? c : m, dim[1] = up ? each : c / group;
     for (int i = 0; i < spatial; i++) {
         int64_t size = size_of(x, 2 + i);
-        dim[2 + i] = 1 + roll(d, (unsigned)SPARTA_MIN(SPARTA_MAX(size, 1), 3));
+        dim[2 + i] = 1 + roll(d, (unsigned)SP_MIN(SP_MAX(size, 1), 3));
         stride[i] = 1 + (roll(d, 3) == 0), dilation[i] = 1 + (roll(d, 6) == 0);
         pads[i] = roll(d, 2) ? 0 : (int64_t)roll(d, (unsigned)dim[2 + i]), pads[spatial + i] = pads[i];
         if (size > 8) return false;
     }
     w = draw_constant(d, x->dtype, spatial + 2, dim);
     bias = roll(d, 2) ? draw_vector(d, x->dtype, m) : NULL;
-    const sparta_attr attr[] = {DRAW_INT("group", group), DRAW_INTS("strides", spatial, stride),
-                                DRAW_INTS("dilations", spatial, dilation),
-                                DRAW_INTS("pads", 2 * spatial, pads)};
+    const sp_attr attr[] = {DRAW_INT("group", group), DRAW_INTS("strides", spatial, stride),
+                            DRAW_INTS("dilations", spatial, dilation), DRAW_INTS("pads", 2 * spatial, pads)};
     int64_t terms = c;
     for (int i = 0; i < spatial; i++) terms *= dim[2 + i];
-    return w && put_node(d, op, bias ? 3 : 2, (sparta_value *[]){x, w, bias},
+    return w && put_node(d, op, bias ? 3 : 2, (sp_value *[]){x, w, bias},
                          2 * (double)terms * reach_of(d, x) + 2, 4, attr);
 }
 
 static inline bool make_pool(draw *d, const char *op)
 {
-    sparta_value *x = draw_float(d, 3, 5);
+    sp_value *x = draw_float(d, 3, 5);
     int64_t kernel[3], stride[3], pads[6];
     if (!x) return false;
     int spatial = x->dims.rank - 2;
     for (int i = 0; i < spatial; i++) {
         int64_t size = size_of(x, 2 + i);
         if (size < 1) return false;
-        kernel[i] = 1 + roll(d, (unsigned)SPARTA_MIN(size, 3)), stride[i] = 1 + roll(d, 2);
+        kernel[i] = 1 + roll(d, (unsigned)SP_MIN(size, 3)), stride[i] = 1 + roll(d, 2);
         pads[i] = pads[spatial + i] = kernel[i] > 1 ? roll(d, 2) : 0;
     }
-    const sparta_attr attr[] = {DRAW_INTS("kernel_shape", spatial, kernel),
-                                DRAW_INTS("strides", spatial, stride), DRAW_INTS("pads", 2 * spatial, pads)};
+    const sp_attr attr[] = {DRAW_INTS("kernel_shape", spatial, kernel), DRAW_INTS("strides", spatial, stride),
+                            DRAW_INTS("pads", 2 * spatial, pads)};
     return put_node(d, op, 1, &x, 32 * reach_of(d, x), 3, attr);
 }
 
 static inline bool make_global_pool(draw *d, const char *op)
 {
-    sparta_value *x = draw_float(d, 3, 5);
+    sp_value *x = draw_float(d, 3, 5);
     return x && put1(d, op, x, 64 * reach_of(d, x));
 }
 
 /* Positive numbers that nothing masks: variances. */
-static inline sparta_value *put_positive(draw *d, sparta_dtype dtype, int64_t n)
+static inline sp_value *put_positive(draw *d, sparta_dtype dtype, int64_t n)
 {
     double data[64];
     sparta_tensor t = sparta_tensor_view(dtype, 1, &n, data);
     if (n < 1 || n > 64) return NULL;
-    for (int64_t i = 0; i < n; i++) sparta_element_set(dtype, data, i, 0.25 * (1 + roll(d, 8)));
+    for (int64_t i = 0; i < n; i++) sp_element_set(dtype, data, i, 0.25 * (1 + roll(d, 8)));
     return put_constant(d, &t, 3);
 }
 
 static inline bool make_batch_norm(draw *d, const char *op)
 {
-    sparta_value *x = draw_float(d, 2, 5), *in[5];
+    sp_value *x = draw_float(d, 2, 5), *in[5];
     if (!x || size_of(x, 1) < 1) return false;
     in[0] = x;
     int64_t c = size_of(x, 1);
@@ -430,50 +425,50 @@ static inline bool make_batch_norm(draw *d, const char *op)
 /* Normalisations over the spatial axes of a channel or of a group of them. */
 static inline bool make_channel_norm(draw *d, const char *op)
 {
-    sparta_value *x = draw_float(d, 3, 5), *in[3];
+    sp_value *x = draw_float(d, 3, 5), *in[3];
     if (!x || size_of(x, 1) < 1) return false;
     int64_t c = size_of(x, 1);
     in[0] = x, in[1] = draw_scale(d, x->dtype, 1, &c), in[2] = draw_vector(d, x->dtype, c);
-    const sparta_attr attr[] = {DRAW_INT("num_groups", c % 2 ? 1 : 2)};
+    const sp_attr attr[] = {DRAW_INT("num_groups", c % 2 ? 1 : 2)};
     return put_node(d, op, 3, in, 20, !strcmp(op, "GroupNormalization"), attr);
 }
 
 static inline bool make_pad(draw *d, const char *op)
 {
     static const char *const modes[] = {"constant", "constant", "reflect", "edge"};
-    sparta_value *x = draw_float(d, 1, 4);
+    sp_value *x = draw_float(d, 1, 4);
     int axis = x ? draw_axis(d, x, 2) : -1;
     if (axis < 0) return false;
     int64_t pads[2] = {roll(d, 2), roll(d, 3) - (int64_t)(roll(d, 6) == 0)}, axes[1] = {axis};
-    sparta_value *p = put_ints(d, 2, pads), *a = put_ints(d, 1, axes),
-                 *fill = roll(d, 2) ? put_scalar(d, x->dtype, 1) : NULL;
-    const sparta_attr attr[] = {DRAW_STRING("mode", modes[roll(d, 4)])};
+    sp_value *p = put_ints(d, 2, pads), *a = put_ints(d, 1, axes),
+             *fill = roll(d, 2) ? put_scalar(d, x->dtype, 1) : NULL;
+    const sp_attr attr[] = {DRAW_STRING("mode", modes[roll(d, 4)])};
     if (strcmp(attr[0].s, "constant") && (size_of(x, axis) < 3 || pads[1] < 0)) return false;
-    return p && a && put_node(d, op, 4, (sparta_value *[]){x, p, fill, a}, reach_of(d, x) + 1, 1, attr);
+    return p && a && put_node(d, op, 4, (sp_value *[]){x, p, fill, a}, reach_of(d, x) + 1, 1, attr);
 }
 
 static inline bool make_resize(draw *d, const char *op)
 {
     static const char *const modes[] = {"nearest", "nearest", "linear"};
-    sparta_value *x = draw_float(d, 3, 4);
+    sp_value *x = draw_float(d, 3, 4);
     float scales[4] = {1, 1, 1 + (float)roll(d, 2), roll(d, 3) ? 2 : 0.5f};
     if (!x || x->dtype != SPARTA_F32) return false;
     for (int i = 2; i < x->dims.rank; i++)
         if (size_of(x, i) < 2 || size_of(x, i) > 8) return false;
     sparta_tensor t = sparta_tensor_view(SPARTA_F32, 1, (int64_t[]){x->dims.rank}, scales);
-    sparta_value *s = put_constant(d, &t, 2);
-    const sparta_attr attr[] = {DRAW_STRING("mode", modes[roll(d, 3)])};
-    return s && put_node(d, op, 3, (sparta_value *[]){x, NULL, s}, reach_of(d, x), 1, attr);
+    sp_value *s = put_constant(d, &t, 2);
+    const sp_attr attr[] = {DRAW_STRING("mode", modes[roll(d, 3)])};
+    return s && put_node(d, op, 3, (sp_value *[]){x, NULL, s}, reach_of(d, x), 1, attr);
 }
 
 static inline bool make_blocks(draw *d, const char *op)
 {
-    sparta_value *x = draw_float(d, 4, 4);
+    sp_value *x = draw_float(d, 4, 4);
     bool out = !strcmp(op, "DepthToSpace");
     if (!x || (out ? size_of(x, 1) < 4 || size_of(x, 1) % 4
                    : size_of(x, 2) < 2 || size_of(x, 3) < 2 || size_of(x, 2) % 2 || size_of(x, 3) % 2))
         return false;
-    const sparta_attr attr[] = {DRAW_INT("blocksize", 2), DRAW_STRING("mode", roll(d, 2) ? "DCR" : "CRD")};
+    const sp_attr attr[] = {DRAW_INT("blocksize", 2), DRAW_STRING("mode", roll(d, 2) ? "DCR" : "CRD")};
     return put_node(d, op, 1, &x, reach_of(d, x), out ? 2 : 1, attr);
 }
 
@@ -481,41 +476,40 @@ static inline bool make_blocks(draw *d, const char *op)
 /* A shape that the model computes: Reshape(x, Shape(y)) of equal dims, or a Size. */
 static inline bool make_shape(draw *d, const char *op)
 {
-    sparta_value *x = draw_value(d, SPARTA_F32, 1, 4), *s = x ? put1(d, op, x, 8) : NULL;
+    sp_value *x = draw_value(d, SPARTA_F32, 1, 4), *s = x ? put1(d, op, x, 8) : NULL;
     if (!s) return false;
-    sparta_value *y = draw_value(d, SPARTA_F32, 1, 4);
-    if (y && roll(d, 2) && sparta_dims_equal(&x->dims, &y->dims))
-        return put2(d, "Reshape", y, s, reach_of(d, y));
-    const sparta_attr attr[] = {DRAW_INT("to", 1)};
+    sp_value *y = draw_value(d, SPARTA_F32, 1, 4);
+    if (y && roll(d, 2) && sp_dims_equal(&x->dims, &y->dims)) return put2(d, "Reshape", y, s, reach_of(d, y));
+    const sp_attr attr[] = {DRAW_INT("to", 1)};
     return put_node(d, "Cast", 1, &s, 16, 1, attr);
 }
 
 static inline bool make_constant(draw *d, const char *op)
 {
-    sparta_value *x = draw_float(d, 0, 4);
-    const sparta_attr attr[] = {DRAW_FLOAT("value_float", (float)draw_number(d))};
-    sparta_value *c = x && x->dtype == SPARTA_F32 ? put_node(d, op, 0, NULL, 2, 1, attr) : NULL;
+    sp_value *x = draw_float(d, 0, 4);
+    const sp_attr attr[] = {DRAW_FLOAT("value_float", (float)draw_number(d))};
+    sp_value *c = x && x->dtype == SPARTA_F32 ? put_node(d, op, 0, NULL, 2, 1, attr) : NULL;
     return c && put2(d, "Add", x, c, 2 + reach_of(d, x));
 }
 
 static inline bool make_constant_of_shape(draw *d, const char *op)
 {
-    sparta_value *x = draw_value(d, SPARTA_F32, 1, 4), *s = x ? put1(d, "Shape", x, 8) : NULL;
+    sp_value *x = draw_value(d, SPARTA_F32, 1, 4), *s = x ? put1(d, "Shape", x, 8) : NULL;
     float value = (float)roll(d, 2);
     sparta_tensor t = sparta_tensor_view(SPARTA_F32, 1, (int64_t[]){1}, &value);
-    const sparta_attr attr[] = {{.name = "value", .kind = SPARTA_ATTR_TENSOR, .tensor = &t}};
-    sparta_value *c = s ? put_node(d, op, 1, &s, 1, 1, attr) : NULL;
+    const sp_attr attr[] = {{.name = "value", .kind = SP_ATTR_TENSOR, .tensor = &t}};
+    sp_value *c = s ? put_node(d, op, 1, &s, 1, 1, attr) : NULL;
     return c && put2(d, roll(d, 2) ? "Mul" : "Add", x, c, 1 + reach_of(d, x));
 }
 
 static inline bool make_range(draw *d, const char *op)
 {
-    sparta_value *x = draw_float(d, 1, 4), *from = put_scalar(d, SPARTA_F32, 0),
-                 *step = put_scalar(d, SPARTA_F32, 1);
+    sp_value *x = draw_float(d, 1, 4), *from = put_scalar(d, SPARTA_F32, 0),
+             *step = put_scalar(d, SPARTA_F32, 1);
     int64_t n = x ? size_of(x, x->dims.rank - 1) : -1;
     if (n < 1 || x->dtype != SPARTA_F32) return false;
-    sparta_value *to = put_scalar(d, SPARTA_F32, (double)n),
-                 *r = to ? put_node(d, op, 3, (sparta_value *[]){from, to, step}, 16, 0, NULL) : NULL;
+    sp_value *to = put_scalar(d, SPARTA_F32, (double)n),
+             *r = to ? put_node(d, op, 3, (sp_value *[]){from, to, step}, 16, 0, NULL) : NULL;
     return r && put2(d, "Mul", x, r, 16 * reach_of(d, x));
 }
 
@@ -523,7 +517,7 @@ static inline bool make_range(draw *d, const char *op)
 /* x + W2 relu(W1 x + b1) + b2, with hidden units that are dead at one end or the other. */
 static inline bool make_mlp(draw *d, const char *op)
 {
-    sparta_value *x = draw_float(d, 2, 3), *h, *c;
+    sp_value *x = draw_float(d, 2, 3), *h, *c;
     if (!x || size_of(x, x->dims.rank - 1) < 1) return false;
     int64_t k = size_of(x, x->dims.rank - 1), n = 4 + 2 * roll(d, 4);
     double reach = 2 * (double)k * reach_of(d, x);
@@ -543,7 +537,7 @@ static inline bool make_mlp(draw *d, const char *op)
 /* (b, s, c) into heads and back, with something done to each of them. */
 static inline bool make_heads(draw *d, const char *op)
 {
-    sparta_value *x = draw_float(d, 3, 3), *w, *h, *shape;
+    sp_value *x = draw_float(d, 3, 3), *w, *h, *shape;
     if (!x || size_of(x, 2) < 1) return false;
     int64_t c = size_of(x, 2), each = 2, heads = 2 + roll(d, 3);
     double reach = 2 * (double)c * reach_of(d, x);
@@ -555,7 +549,7 @@ static inline bool make_heads(draw *d, const char *op)
         return false;
     if (!(shape = put_ints(d, 4, (int64_t[]){0, 0, heads, each})) || !(h = put2(d, op, h, shape, reach + 2)))
         return false;
-    const sparta_attr swap[] = {DRAW_INTS("perm", 4, ((int64_t[]){0, 2, 1, 3}))};
+    const sp_attr swap[] = {DRAW_INTS("perm", 4, ((int64_t[]){0, 2, 1, 3}))};
     if (!(h = put_node(d, "Transpose", 1, &h, reach + 2, 1, swap))) return false;
     if (roll(d, 2)) { /* a gate for each head */
         w = draw_constant(d, x->dtype, 3, (int64_t[]){heads, 1, 1});
@@ -573,12 +567,12 @@ static inline bool make_heads(draw *d, const char *op)
 /* (b, s, c) into (b*h, s, d), attention among these, and back to (b, s, c) */
 static inline bool make_joined(draw *d, const char *op)
 {
-    sparta_value *x = draw_float(d, 3, 3), *w, *h, *t, *shape[4];
+    sp_value *x = draw_float(d, 3, 3), *w, *h, *t, *shape[4];
     if (!x || size_of(x, 1) < 1 || size_of(x, 2) < 1) return false;
     const int64_t s = size_of(x, 1), c = size_of(x, 2), each = 2, heads = 2 + roll(d, 3);
     const double reach = 2 * (double)c * reach_of(d, x);
-    const sparta_attr swap[] = {DRAW_INTS("perm", 4, ((int64_t[]){0, 2, 1, 3}))},
-                      turn[] = {DRAW_INTS("perm", 3, ((int64_t[]){0, 2, 1}))};
+    const sp_attr swap[] = {DRAW_INTS("perm", 4, ((int64_t[]){0, 2, 1, 3}))},
+                  turn[] = {DRAW_INTS("perm", 3, ((int64_t[]){0, 2, 1}))};
     shape[0] = put_ints(d, 4, (int64_t[]){0, 0, heads, each});
     shape[1] = put_ints(d, 3, (int64_t[]){-1, s, each});
     shape[2] = put_ints(d, 4, (int64_t[]){-1, heads, s, each});
@@ -726,7 +720,7 @@ static const draw_row *draw_table(int *n)
         {"Reshape", 6, make_heads},
         {"MatMul", 2, make_joined},
     };
-    *n = (int)SPARTA_COUNT(rows);
+    *n = (int)SP_COUNT(rows);
     return rows;
 }
 

@@ -128,7 +128,7 @@ static const scenario scenarios[] = {
      "4", NULL, 0},
 };
 
-static sparta_graph *made(const scenario *s, const char *with)
+static sp_graph *made(const scenario *s, const char *with)
 {
     char text[8192];
     size_t n = 0;
@@ -148,38 +148,38 @@ static sparta_graph *made(const scenario *s, const char *with)
 static void test_words(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < SPARTA_COUNT(scenarios); i++) {
+    for (size_t i = 0; i < SP_COUNT(scenarios); i++) {
         const scenario *s = &scenarios[i];
-        sparta_propagate_report r;
+        sp_propagate_report r;
         const char *said = NULL;
-        sparta_graph *g = made(s, s->before);
-        ok(sparta_propagate(g, NULL, &r));
+        sp_graph *g = made(s, s->before);
+        ok(sp_propagate(g, NULL, &r));
         for (int k = 0; k < r.n; k++)
             if (!strcmp(r.tensor[k].name, s->weight)) said = r.tensor[k].blocked_by;
         if (!said || strcmp(said, s->says)) fail_msg("%zu, %s: %s\nnot %s", i, s->weight, said, s->says);
         assert_string_equal(r.cut_short, "");
-        sparta_graph_free(g);
+        sp_graph_free(g);
         if (!s->after) continue;
         g = made(s, s->after);
-        ok(sparta_propagate(g, NULL, &r));
+        ok(sp_propagate(g, NULL, &r));
         if (r.parameters_before - r.parameters_after != s->fewer)
             fail_msg("%zu, %s: with the advice %lld went, not %lld", i, s->weight,
                      (long long)(r.parameters_before - r.parameters_after), (long long)s->fewer);
-        sparta_graph_free(g);
+        sp_graph_free(g);
     }
 }
 
 static void test_memory(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < SPARTA_COUNT(scenarios); i += 3)
+    for (size_t i = 0; i < SP_COUNT(scenarios); i += 3)
         for (uint64_t n = 1;; n++) {
-            sparta_propagate_report r;
-            sparta_graph *g = made(&scenarios[i], scenarios[i].before);
-            sparta_ctx_fail_alloc(cx, n, false);
-            sparta_status status = sparta_propagate(g, NULL, &r);
-            sparta_ctx_fail_alloc(cx, 0, false);
-            sparta_graph_free(g);
+            sp_propagate_report r;
+            sp_graph *g = made(&scenarios[i], scenarios[i].before);
+            sp_ctx_fail_alloc(cx, n, false);
+            sparta_status status = sp_propagate(g, NULL, &r);
+            sp_ctx_fail_alloc(cx, 0, false);
+            sp_graph_free(g);
             if (status == SPARTA_OK) break;
             assert_int_equal(status, SPARTA_E_MEMORY);
             assert_in_range(n, 1, 100000);
@@ -194,12 +194,12 @@ static void test_memory(void **state)
 
 static void shortened(double effort, const char *says, int64_t fewer)
 {
-    sparta_propagate_report r;
-    sparta_graph *g = parse(DEAD);
-    ok(sparta_propagate(g, &(sparta_propagate_options){.effort = effort}, &r));
+    sp_propagate_report r;
+    sp_graph *g = parse(DEAD);
+    ok(sp_propagate(g, &(sp_propagate_options){.effort = effort}, &r));
     if (says ? !strstr(r.cut_short, says) : *r.cut_short != 0) fail_msg("%g: \"%s\"", effort, r.cut_short);
     assert_int_equal(r.parameters_before - r.parameters_after, fewer);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 static void test_effort(void **state)
@@ -214,11 +214,11 @@ static void test_effort(void **state)
         0);
     /* every share between them says so, or has done all of it */
     for (double share = 1e-9; share < 1e-5; share *= 1.5) {
-        sparta_propagate_report r;
-        sparta_graph *g = parse(DEAD);
-        ok(sparta_propagate(g, &(sparta_propagate_options){.effort = share}, &r));
+        sp_propagate_report r;
+        sp_graph *g = parse(DEAD);
+        ok(sp_propagate(g, &(sp_propagate_options){.effort = share}, &r));
         assert_true(*r.cut_short || r.parameters_before - r.parameters_after == 3);
-        sparta_graph_free(g);
+        sp_graph_free(g);
     }
 }
 
@@ -246,16 +246,16 @@ static void test_little_memory(void **state)
         sparta_ctx *little = sparta_ctx_create(&(sparta_ctx_options){
             .size = sizeof(sparta_ctx_options), .max_memory = (more ? 8u : 400u) << (more ? 20 : 10)});
         assert_non_null(little);
-        sparta_graph *g;
-        sparta_propagate_report r;
-        assert_int_equal(sparta_graph_parse(little, text, fetch, NULL, &g), SPARTA_OK);
-        assert_int_equal(sparta_ops_infer(g), SPARTA_OK);
-        if (sparta_propagate(g, NULL, &r) != SPARTA_OK) fail_msg("%s", sparta_message(little));
+        sp_graph *g;
+        sp_propagate_report r;
+        assert_int_equal(sp_graph_parse(little, text, fetch, NULL, &g), SPARTA_OK);
+        assert_int_equal(sp_ops_infer(g), SPARTA_OK);
+        if (sp_propagate(g, NULL, &r) != SPARTA_OK) fail_msg("%s", sparta_message(little));
         const int64_t fewer = r.parameters_before - r.parameters_after;
         const bool told = strstr(r.cut_short, "MB of facts") && strstr(r.cut_short, "--max-memory");
         if (told == more || (fewer > 0) != more)
             fail_msg("%d: %lld went, \"%s\"", more, (long long)fewer, r.cut_short);
-        sparta_graph_free(g);
+        sp_graph_free(g);
         sparta_ctx_free(little);
     }
 }

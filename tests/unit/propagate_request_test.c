@@ -25,34 +25,34 @@
         "1") "node y: ? = Mul(c1, gamma)\n"                                                                  \
              "output y\n"
 
-static void run(const sparta_graph *g, const char *name, sparta_tensor in, sparta_tensor *out)
+static void run(const sp_graph *g, const char *name, sparta_tensor in, sparta_tensor *out)
 {
     sparta_named_tensor input = {name, in};
-    ok(sparta_ops_run(cx, g, &input, 1, out, NULL, NULL));
+    ok(sp_ops_run(cx, g, &input, 1, out, NULL, NULL));
 }
 
 /* The edited graph and the smaller one that propagation makes of it answer alike. */
 static void same(const char *text, const char *request, const char *input, sparta_tensor in, int64_t fewer)
 {
-    sparta_graph *edited = parse(text), *smaller = parse(text);
-    sparta_propagate_report report;
+    sp_graph *edited = parse(text), *smaller = parse(text);
+    sp_propagate_report report;
     sparta_tensor a, b;
-    ok(sparta_propagate_remove(edited, request));
-    ok(sparta_ops_infer(edited));
-    ok(sparta_propagate(smaller, &(sparta_propagate_options){.n_remove = 1, .remove = &request}, &report));
+    ok(sp_propagate_remove(edited, request));
+    ok(sp_ops_infer(edited));
+    ok(sp_propagate(smaller, &(sp_propagate_options){.n_remove = 1, .remove = &request}, &report));
     assert_int_equal(report.parameters_before - report.parameters_after, fewer);
     run(edited, input, in, &a);
     run(smaller, input, in, &b);
-    assert_true(sparta_tensor_same_shape(&a, &b));
+    assert_true(sp_tensor_same_shape(&a, &b));
     for (int64_t i = 0; i < sparta_tensor_elements(&a); i++)
         assert_true(fabs(((float *)a.data)[i] - ((float *)b.data)[i]) <= 1e-5 * fabs(((float *)a.data)[i]));
-    sparta_free(cx, a.data);
-    sparta_free(cx, b.data);
-    sparta_graph_free(edited);
-    sparta_graph_free(smaller);
+    sp_free(cx, a.data);
+    sp_free(cx, b.data);
+    sp_graph_free(edited);
+    sp_graph_free(smaller);
 }
 
-static int masks(const sparta_graph *g)
+static int masks(const sp_graph *g)
 {
     int n = 0;
     for (int i = 0; i < g->n_nodes; i++) n += strstr(g->node[i]->name, "/heads") != NULL;
@@ -69,13 +69,13 @@ static void test_heads(void **state)
                  {"encoder.layer.heads=1", 2},
                  {"heads=0-1", 2},
                  {"/encoder/layer.0/self.heads=0,1", 1}};
-    for (size_t i = 0; i < SPARTA_COUNT(cases); i++) {
-        sparta_graph *g = parse(MODEL);
-        ok(sparta_propagate_remove(g, cases[i].request));
+    for (size_t i = 0; i < SP_COUNT(cases); i++) {
+        sp_graph *g = parse(MODEL);
+        ok(sp_propagate_remove(g, cases[i].request));
         assert_int_equal(masks(g), cases[i].masks);
-        ok(sparta_ops_infer(g));
-        ok(sparta_graph_verify(g));
-        sparta_graph_free(g);
+        ok(sp_ops_infer(g));
+        ok(sp_graph_verify(g));
+        sp_graph_free(g);
     }
 }
 
@@ -165,7 +165,7 @@ static void test_ways_to_write_heads(void **state)
     static const char *const one[] = {PROJECTED(FOLDED, "d"), PROJECTED(HEADS_FIRST, "d"),
                                       PROJECTED(RANK_3, "d"), PROJECTED(RANK_4, "d"), PROJECTED(FUSED, "d")};
 #undef BATCH
-    for (size_t i = 0; i < SPARTA_COUNT(two); i++)
+    for (size_t i = 0; i < SP_COUNT(two); i++)
         for (int head = 0; head < 2; head++) {
             const char *request = head ? "fold.heads=1" : "h.0.heads=0"; /* by the layer before it, too */
             same(two[i], request, "x", sparta_tensor_view(SPARTA_F32, 3, (int64_t[]){2, 3, 4}, batches),
@@ -183,13 +183,13 @@ static void test_symbolic_batch(void **state)
     static const char *const texts[] = {PROJECTED(FOLDED, "d"), PROJECTED(HEADS_FIRST, "d"),
                                         PROJECTED(RANK_3, "d"), PROJECTED(RANK_4, "d")};
 #undef BATCH
-    for (size_t i = 0; i < SPARTA_COUNT(texts); i++) {
-        sparta_graph *plain = parse(texts[i]), *edited = parse(texts[i]);
+    for (size_t i = 0; i < SP_COUNT(texts); i++) {
+        sp_graph *plain = parse(texts[i]), *edited = parse(texts[i]);
         sparta_tensor a, b;
-        ok(sparta_propagate_remove(edited, "heads=0"));
-        ok(sparta_propagate_remove(edited, "fold.heads=1"));
+        ok(sp_propagate_remove(edited, "heads=0"));
+        ok(sp_propagate_remove(edited, "fold.heads=1"));
         assert_int_equal(masks(edited), 2);
-        ok(sparta_ops_infer(edited));
+        ok(sp_ops_infer(edited));
         const sparta_tensor in = sparta_tensor_view(SPARTA_F32, 3, (int64_t[]){2, 3, 4}, batches);
         run(plain, "x", in, &a);
         run(edited, "x", in, &b);
@@ -199,10 +199,10 @@ static void test_symbolic_batch(void **state)
             assert_true(((float *)b.data)[k] == 0);
         }
         assert_true(kept > 1);
-        sparta_free(cx, a.data);
-        sparta_free(cx, b.data);
-        sparta_graph_free(plain);
-        sparta_graph_free(edited);
+        sp_free(cx, a.data);
+        sp_free(cx, b.data);
+        sp_graph_free(plain);
+        sp_graph_free(edited);
     }
 }
 
@@ -217,9 +217,9 @@ static void test_held(void **state)
         "node d: ? = Attention(q, k, k) {q_num_heads=4, kv_num_heads=2} \"/a/Attention\"\n"
         "node y: ? = MatMul(d, wo)\noutput y\n";
     const char *const requests[] = {"a.heads=1", "a.heads=1"};
-    sparta_graph *g = parse(text);
-    sparta_propagate_report r;
-    ok(sparta_propagate(g, &(sparta_propagate_options){.n_remove = 2, .remove = requests}, &r));
+    sp_graph *g = parse(text);
+    sp_propagate_report r;
+    ok(sp_propagate(g, &(sp_propagate_options){.n_remove = 2, .remove = requests}, &r));
     assert_int_equal(r.parameters_before, 28);
     assert_int_equal(r.parameters_after, 28);
     assert_int_equal(r.n, 5);
@@ -229,7 +229,7 @@ static void test_held(void **state)
         r.tensor[3].blocked_by,
         "keeps 1 zero column of 4, because of Attention '/a/Attention': it takes them as 2 x 2; prune whole "
         "blocks of that (heads, groups), or the same places in every block");
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* Of a request that is obeyed nothing is left to count; the mask of one that is not is no parameter, once. */
@@ -246,30 +246,30 @@ static void test_obeyed_and_held(void **state)
         "node e: ? = MatMul(x, v)\nnode f: ? = Attention(e, e, e) {q_num_heads=2, kv_num_heads=2} "
         "\"/b/Attention\"\nnode z: ? = MatMul(f, vo)\noutput z\n";
     const char *const requests[] = {"b.heads=0", "a.heads=1"};
-    sparta_graph *g = parse(text);
-    sparta_propagate_report r;
-    ok(sparta_propagate(g, &(sparta_propagate_options){.n_remove = 2, .remove = requests}, &r));
+    sp_graph *g = parse(text);
+    sp_propagate_report r;
+    ok(sp_propagate(g, &(sp_propagate_options){.n_remove = 2, .remove = requests}, &r));
     assert_int_equal(r.parameters_before, 48);
     assert_int_equal(r.parameters_after, 38);
     assert_int_equal(r.n, 6);
     assert_string_equal(r.tensor[5].name, "/a/Attention/heads");
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* A way to the heads that is longer than anybody writes ends in a message, not in the stack. */
 static void test_long_way(void **state)
 {
     (void)state;
-    sparta_text t;
-    sparta_text_init(&t, cx);
-    sparta_text_printf(&t, "graph \"a\"\ninput p: f32[b,3,3]\nnode v0: ? = Softmax(p) \"a/Softmax\"\n");
-    for (int i = 0; i < 20000; i++) sparta_text_printf(&t, "node v%d: ? = Relu(v%d)\n", i + 1, i);
-    sparta_text_printf(&t, "const w: f32[3,1] = [1,2,3]\nnode y: ? = MatMul(v20000, w)\noutput y\n");
-    sparta_graph *g = parse(sparta_text_str(&t));
-    sparta_text_free(&t);
-    assert_int_equal(sparta_propagate_remove(g, "a.heads=0"), SPARTA_E_UNSUPPORTED);
-    sparta_ctx_clear(cx);
-    sparta_graph_free(g);
+    sp_text t;
+    sp_text_init(&t, cx);
+    sp_text_printf(&t, "graph \"a\"\ninput p: f32[b,3,3]\nnode v0: ? = Softmax(p) \"a/Softmax\"\n");
+    for (int i = 0; i < 20000; i++) sp_text_printf(&t, "node v%d: ? = Relu(v%d)\n", i + 1, i);
+    sp_text_printf(&t, "const w: f32[3,1] = [1,2,3]\nnode y: ? = MatMul(v20000, w)\noutput y\n");
+    sp_graph *g = parse(sp_text_str(&t));
+    sp_text_free(&t);
+    assert_int_equal(sp_propagate_remove(g, "a.heads=0"), SPARTA_E_UNSUPPORTED);
+    sp_ctx_clear(cx);
+    sp_graph_free(g);
 }
 
 /* Where heads cannot be told from the batch it says so, and what to write; a Softmax over classes is passed over. */
@@ -297,12 +297,12 @@ static void test_unclear_heads(void **state)
         {"graph \"a\"\ninput p: f32[2,3,5]\nnode y: ? = Softmax(p) \"a/Softmax\"\noutput y\n",
          "no Softmax or Attention", SPARTA_E_USAGE},
     };
-    for (size_t i = 0; i < SPARTA_COUNT(cases); i++) {
-        sparta_graph *g = parse(cases[i].text);
-        assert_int_equal(sparta_propagate_remove(g, "a.heads=0"), cases[i].status);
+    for (size_t i = 0; i < SP_COUNT(cases); i++) {
+        sp_graph *g = parse(cases[i].text);
+        assert_int_equal(sp_propagate_remove(g, "a.heads=0"), cases[i].status);
         if (!strstr(sparta_message(cx), cases[i].says)) fail_msg("%zu: %s", i, sparta_message(cx));
-        sparta_ctx_clear(cx);
-        sparta_graph_free(g);
+        sp_ctx_clear(cx);
+        sp_graph_free(g);
     }
 }
 
@@ -331,23 +331,23 @@ static void test_refused(void **state)
         {"gamma=1", "no weight of a product", SPARTA_E_USAGE},
         {"w=4", "from 0 to 3 of 'w'", SPARTA_E_USAGE},
     };
-    for (size_t i = 0; i < SPARTA_COUNT(cases); i++) {
-        sparta_graph *g = parse(MODEL);
-        assert_int_equal(sparta_propagate_remove(g, cases[i].request), cases[i].status);
+    for (size_t i = 0; i < SP_COUNT(cases); i++) {
+        sp_graph *g = parse(MODEL);
+        assert_int_equal(sp_propagate_remove(g, cases[i].request), cases[i].status);
         if (!strstr(sparta_message(cx), cases[i].says))
             fail_msg("%s: %s", cases[i].request, sparta_message(cx));
-        sparta_ctx_clear(cx);
-        sparta_graph_free(g);
+        sp_ctx_clear(cx);
+        sp_graph_free(g);
     }
 }
 
 static void test_no_softmax(void **state)
 {
     (void)state;
-    sparta_graph *g = parse("graph \"a\"\ninput x: f32[3,4]\nnode y: ? = Relu(x)\noutput y\n");
-    assert_int_equal(sparta_propagate_remove(g, "a.heads=1"), SPARTA_E_USAGE);
+    sp_graph *g = parse("graph \"a\"\ninput x: f32[3,4]\nnode y: ? = Relu(x)\noutput y\n");
+    assert_int_equal(sp_propagate_remove(g, "a.heads=1"), SPARTA_E_USAGE);
     assert_non_null(strstr(sparta_message(cx), "the model has none"));
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 static void test_memory(void **state)
@@ -357,13 +357,13 @@ static void test_memory(void **state)
     static const char *const cases[][2] = {
         {MODEL, "layer.heads=1"}, {MODEL, "w=1"}, {PROJECTED(FOLDED, "d"), "fold.heads=1"}};
 #undef BATCH
-    for (size_t i = 0; i < SPARTA_COUNT(cases); i++)
+    for (size_t i = 0; i < SP_COUNT(cases); i++)
         for (uint64_t n = 1;; n++) {
-            sparta_graph *g = parse(cases[i][0]);
-            sparta_ctx_fail_alloc(cx, n, false);
-            sparta_status status = sparta_propagate_remove(g, cases[i][1]);
-            sparta_ctx_fail_alloc(cx, 0, false);
-            sparta_graph_free(g);
+            sp_graph *g = parse(cases[i][0]);
+            sp_ctx_fail_alloc(cx, n, false);
+            sparta_status status = sp_propagate_remove(g, cases[i][1]);
+            sp_ctx_fail_alloc(cx, 0, false);
+            sp_graph_free(g);
             if (status == SPARTA_OK) break;
             assert_int_equal(status, SPARTA_E_MEMORY);
             assert_in_range(n, 1, 1000);

@@ -25,7 +25,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    assert_int_equal(sparta_ctx_memory(cx), 0);
+    assert_int_equal(sp_ctx_memory(cx), 0);
     sparta_ctx_free(cx);
     return 0;
 }
@@ -36,61 +36,61 @@ static void ok(sparta_status status)
 }
 
 /* ------------------------------------------------------------------ building */
-static sparta_graph *g;
+static sp_graph *g;
 
-static sparta_value *input(int rank, const int64_t *dim)
+static sp_value *input(int rank, const int64_t *dim)
 {
-    sparta_dims dims = {.rank = rank};
-    sparta_value *v;
+    sp_dims dims = {.rank = rank};
+    sp_value *v;
     for (int i = 0; i < rank; i++)
-        dims.dim[i] = dim[i] < 0 ? sparta_expr_symbol(g->arena, "b") : sparta_expr_const(g->arena, dim[i]);
-    ok(sparta_graph_add_input(g, NULL, SPARTA_F32, &dims, &v));
+        dims.dim[i] = dim[i] < 0 ? sp_expr_symbol(g->arena, "b") : sp_expr_const(g->arena, dim[i]);
+    ok(sp_graph_add_input(g, NULL, SPARTA_F32, &dims, &v));
     return v;
 }
 
 /* Ones, and 0 where a column (or element) i has i % 4 == 1. */
-static sparta_value *weight(int rank, const int64_t *dim)
+static sp_value *weight(int rank, const int64_t *dim)
 {
     sparta_tensor t;
-    sparta_value *v;
-    ok(sparta_tensor_alloc_in(g->arena, SPARTA_F32, rank, dim, &t));
+    sp_value *v;
+    ok(sp_tensor_alloc_in(g->arena, SPARTA_F32, rank, dim, &t));
     for (int64_t i = 0, n = sparta_tensor_elements(&t); i < n; i++)
         ((float *)t.data)[i] = i % dim[rank - 1] % 4 != 1;
-    ok(sparta_graph_add_constant(g, NULL, &t, false, &v));
+    ok(sp_graph_add_constant(g, NULL, &t, false, &v));
     return v;
 }
 
-static sparta_value *ints(int n, const int64_t *x)
+static sp_value *ints(int n, const int64_t *x)
 {
-    sparta_value *v;
+    sp_value *v;
     sparta_tensor t = sparta_tensor_view(SPARTA_I64, 1, (int64_t[]){n}, (void *)(uintptr_t)x);
-    ok(sparta_graph_add_constant(g, NULL, &t, true, &v));
+    ok(sp_graph_add_constant(g, NULL, &t, true, &v));
     return v;
 }
 
-static sparta_value *node(sparta_op_id op, int n_in, sparta_value *const *in, const sparta_attr *attr)
+static sp_value *node(sp_op_id op, int n_in, sp_value *const *in, const sp_attr *attr)
 {
-    sparta_value *out = NULL;
-    ok(sparta_graph_add_node(g, op, NULL, n_in, in, 1, &out, &(sparta_attrs){attr ? 1 : 0, attr}, NULL));
+    sp_value *out = NULL;
+    ok(sp_graph_add_node(g, op, NULL, n_in, in, 1, &out, &(sp_attrs){attr ? 1 : 0, attr}, NULL));
     return out;
 }
 
-static sparta_value *both(sparta_op_id op, sparta_value *x, sparta_value *y)
+static sp_value *both(sp_op_id op, sp_value *x, sp_value *y)
 {
-    return node(op, 2, (sparta_value *[]){x, y}, NULL);
+    return node(op, 2, (sp_value *[]){x, y}, NULL);
 }
 
 /* Infer and propagate; seconds of the latter. */
-static double timed(sparta_value *output, sparta_propagate_report *r)
+static double timed(sp_value *output, sp_propagate_report *r)
 {
-    ok(sparta_graph_add_output(g, output));
-    ok(sparta_ops_infer(g));
-    double from = sparta_now();
-    ok(sparta_propagate(g, NULL, r));
-    double seconds = sparta_now() - from;
+    ok(sp_graph_add_output(g, output));
+    ok(sp_ops_infer(g));
+    double from = sp_now();
+    ok(sp_propagate(g, NULL, r));
+    double seconds = sp_now() - from;
     printf("%d nodes, then %d; %lld parameters, then %lld; %d rounds; %.2f s; %zu MB at most\n",
            r->nodes_before, r->nodes_after, (long long)r->parameters_before, (long long)r->parameters_after,
-           r->rounds, seconds, sparta_ctx_memory_peak(cx) >> 20);
+           r->rounds, seconds, sp_ctx_memory_peak(cx) >> 20);
     return seconds;
 }
 
@@ -99,41 +99,40 @@ static double timed(sparta_value *output, sparta_propagate_report *r)
 static void test_ten_thousand_nodes(void **state)
 {
     (void)state;
-    ok(sparta_graph_create(cx, "chain", &g));
-    sparta_value *x = input(2, (int64_t[]){-1, 8});
+    ok(sp_graph_create(cx, "chain", &g));
+    sp_value *x = input(2, (int64_t[]){-1, 8});
     while (g->n_nodes < 10000) {
-        sparta_value *h = both(SPARTA_OP_Add, both(SPARTA_OP_MatMul, x, weight(2, (int64_t[]){8, 16})),
-                               weight(1, (int64_t[]){16}));
-        h = node(SPARTA_OP_Relu, 1, &h, NULL);
-        h = both(SPARTA_OP_Add, both(SPARTA_OP_MatMul, h, weight(2, (int64_t[]){16, 8})),
-                 weight(1, (int64_t[]){8}));
-        x = both(SPARTA_OP_Add, x, h);
+        sp_value *h =
+            both(SP_OP_Add, both(SP_OP_MatMul, x, weight(2, (int64_t[]){8, 16})), weight(1, (int64_t[]){16}));
+        h = node(SP_OP_Relu, 1, &h, NULL);
+        h = both(SP_OP_Add, both(SP_OP_MatMul, h, weight(2, (int64_t[]){16, 8})), weight(1, (int64_t[]){8}));
+        x = both(SP_OP_Add, x, h);
     }
-    sparta_propagate_report r;
+    sp_propagate_report r;
     double seconds = timed(x, &r);
     assert_int_equal(r.parameters_before, 1667 * (8 * 16 + 16 + 16 * 8 + 8));
     assert_true(r.parameters_after <= 1667 * (8 * 12 + 12 + 12 * 8 + 8));
     assert_true(seconds < 5 * SLOWER);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* Blocks whose constants have no bias to go to: an Add is put after each of them. */
 static void test_many_new_biases(void **state)
 {
     (void)state;
-    ok(sparta_graph_create(cx, "biases", &g));
-    sparta_value *x = input(2, (int64_t[]){-1, 8});
+    ok(sp_graph_create(cx, "biases", &g));
+    sp_value *x = input(2, (int64_t[]){-1, 8});
     while (g->n_nodes < 10000) {
-        sparta_value *h = both(SPARTA_OP_MatMul, x, weight(2, (int64_t[]){8, 8}));
-        h = node(SPARTA_OP_Sigmoid, 1, &h, NULL); /* 0 becomes 0.5 */
-        h = both(SPARTA_OP_MatMul, h, weight(2, (int64_t[]){8, 8}));
-        x = both(SPARTA_OP_Add, x, h);
+        sp_value *h = both(SP_OP_MatMul, x, weight(2, (int64_t[]){8, 8}));
+        h = node(SP_OP_Sigmoid, 1, &h, NULL); /* 0 becomes 0.5 */
+        h = both(SP_OP_MatMul, h, weight(2, (int64_t[]){8, 8}));
+        x = both(SP_OP_Add, x, h);
     }
-    sparta_propagate_report r;
+    sp_propagate_report r;
     double seconds = timed(x, &r);
     assert_true(r.parameters_after < r.parameters_before);
     assert_true(seconds < 5 * SLOWER);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* 64 MB of weights, of which a quarter of the columns is zero: what stays is copied, in less than twice the memory. */
@@ -141,18 +140,18 @@ static void test_large_weights(void **state)
 {
     (void)state;
     enum { LAYERS = 16, N = 1024, LEFT = N / 4 * 3 };
-    ok(sparta_graph_create(cx, "large", &g));
-    sparta_value *x = input(2, (int64_t[]){-1, N});
+    ok(sp_graph_create(cx, "large", &g));
+    sp_value *x = input(2, (int64_t[]){-1, N});
     for (int i = 0; i < LAYERS; i++) {
-        x = both(SPARTA_OP_MatMul, x, weight(2, (int64_t[]){N, N}));
-        x = node(SPARTA_OP_Relu, 1, &x, NULL);
+        x = both(SP_OP_MatMul, x, weight(2, (int64_t[]){N, N}));
+        x = node(SP_OP_Relu, 1, &x, NULL);
     }
-    sparta_propagate_report r;
+    sp_propagate_report r;
     double seconds = timed(x, &r);
     assert_int_equal(r.parameters_after, 2 * N * LEFT + (LAYERS - 2) * LEFT * LEFT);
-    assert_true(sparta_ctx_memory_peak(cx) < 2 * sizeof(float) * LAYERS * N * N);
+    assert_true(sp_ctx_memory_peak(cx) < 2 * sizeof(float) * LAYERS * N * N);
     assert_true(seconds < 2 * SLOWER);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* ------------------------------------------------------------------ hostile */
@@ -160,17 +159,16 @@ static void test_wide_concat(void **state)
 {
     (void)state;
     enum { PARTS = 1000 };
-    static sparta_value *part[PARTS];
-    ok(sparta_graph_create(cx, "wide", &g));
-    sparta_value *x = input(2, (int64_t[]){-1, 8});
-    for (int i = 0; i < PARTS; i++) part[i] = both(SPARTA_OP_MatMul, x, weight(2, (int64_t[]){8, 16}));
-    sparta_value *y =
-        node(SPARTA_OP_Concat, PARTS, part, &(sparta_attr){.name = "axis", .kind = SPARTA_ATTR_INT, .i = 1});
-    sparta_propagate_report r;
-    double seconds = timed(both(SPARTA_OP_MatMul, y, weight(2, (int64_t[]){16 * PARTS, 4})), &r);
+    static sp_value *part[PARTS];
+    ok(sp_graph_create(cx, "wide", &g));
+    sp_value *x = input(2, (int64_t[]){-1, 8});
+    for (int i = 0; i < PARTS; i++) part[i] = both(SP_OP_MatMul, x, weight(2, (int64_t[]){8, 16}));
+    sp_value *y = node(SP_OP_Concat, PARTS, part, &(sp_attr){.name = "axis", .kind = SP_ATTR_INT, .i = 1});
+    sp_propagate_report r;
+    double seconds = timed(both(SP_OP_MatMul, y, weight(2, (int64_t[]){16 * PARTS, 4})), &r);
     assert_int_equal(r.parameters_after, PARTS * (8 * 12 + 12 * 4));
     assert_true(seconds < 5 * SLOWER);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* One node that has a value, and one that has constants of its own, in each of thousands of slots. */
@@ -178,24 +176,23 @@ static void test_many_slots(void **state)
 {
     (void)state;
     enum { SLOTS = 40000 };
-    static sparta_value *same[SLOTS], *own[SLOTS];
-    ok(sparta_graph_create(cx, "slots", &g));
-    sparta_value *x = input(2, (int64_t[]){2, 2}), *y = input(2, (int64_t[]){2, 2});
+    static sp_value *same[SLOTS], *own[SLOTS];
+    ok(sp_graph_create(cx, "slots", &g));
+    sp_value *x = input(2, (int64_t[]){2, 2}), *y = input(2, (int64_t[]){2, 2});
     sparta_tensor zero = sparta_tensor_view(SPARTA_F32, 0, NULL, &(float){0});
-    ok(sparta_graph_add_constant(g, NULL, &zero, true, &own[0]));
-    same[0] = own[0] = both(SPARTA_OP_Add, x, own[0]);
+    ok(sp_graph_add_constant(g, NULL, &zero, true, &own[0]));
+    same[0] = own[0] = both(SP_OP_Add, x, own[0]);
     for (int i = 1; i < SLOTS; i++) {
         same[i] = same[0];
         own[i] = weight(2, (int64_t[]){2, 2});
     }
     same[1] = y;
-    sparta_propagate_report r;
-    double seconds = timed(
-        both(SPARTA_OP_Add, node(SPARTA_OP_Max, SLOTS, same, NULL), node(SPARTA_OP_Max, SLOTS, own, NULL)),
-        &r);
+    sp_propagate_report r;
+    double seconds =
+        timed(both(SP_OP_Add, node(SP_OP_Max, SLOTS, same, NULL), node(SP_OP_Max, SLOTS, own, NULL)), &r);
     assert_int_equal(r.nodes_after, 3);
     assert_true(seconds < 2 * SLOWER);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* Reshapes that join axes, all of which one node has: none can come apart without all others, and the output is in the way. */
@@ -203,14 +200,14 @@ static void test_many_joined(void **state)
 {
     (void)state;
     enum { JOINED = 5000 };
-    static sparta_value *part[JOINED];
-    ok(sparta_graph_create(cx, "joined", &g));
-    sparta_value *x = input(3, (int64_t[]){-1, 2, 3}), *shape = ints(2, (int64_t[]){-1, 3});
-    for (int i = 0; i < JOINED; i++) part[i] = both(SPARTA_OP_Reshape, x, shape);
-    sparta_propagate_report r;
-    sparta_value *y = node(SPARTA_OP_Max, JOINED, part, NULL);
-    assert_true(timed(node(SPARTA_OP_Neg, 1, &y, NULL), &r) < 2 * SLOWER);
-    sparta_graph_free(g);
+    static sp_value *part[JOINED];
+    ok(sp_graph_create(cx, "joined", &g));
+    sp_value *x = input(3, (int64_t[]){-1, 2, 3}), *shape = ints(2, (int64_t[]){-1, 3});
+    for (int i = 0; i < JOINED; i++) part[i] = both(SP_OP_Reshape, x, shape);
+    sp_propagate_report r;
+    sp_value *y = node(SP_OP_Max, JOINED, part, NULL);
+    assert_true(timed(node(SP_OP_Neg, 1, &y, NULL), &r) < 2 * SLOWER);
+    sp_graph_free(g);
 }
 
 /* A weight and thousands of transposed copies of it: all are tied to it, in the report and in the file. */
@@ -218,37 +215,36 @@ static void test_many_tied(void **state)
 {
     (void)state;
     enum { COPIES = 20000 };
-    ok(sparta_graph_create(cx, "tied", &g));
-    sparta_value *x = input(2, (int64_t[]){2, 2}), *w = weight(2, (int64_t[]){2, 2});
+    ok(sp_graph_create(cx, "tied", &g));
+    sp_value *x = input(2, (int64_t[]){2, 2}), *w = weight(2, (int64_t[]){2, 2});
     w->origin = w->name;
-    sparta_value *y = both(SPARTA_OP_MatMul, x, w);
+    sp_value *y = both(SP_OP_MatMul, x, w);
     for (int i = 0; i < COPIES; i++)
-        y = both(SPARTA_OP_Add, y, both(SPARTA_OP_MatMul, x, node(SPARTA_OP_Transpose, 1, &w, NULL)));
-    sparta_propagate_report r;
-    double seconds = timed(y, &r), from = sparta_now();
+        y = both(SP_OP_Add, y, both(SP_OP_MatMul, x, node(SP_OP_Transpose, 1, &w, NULL)));
+    sp_propagate_report r;
+    double seconds = timed(y, &r), from = sp_now();
     assert_int_equal(r.parameters_before, 4);
-    ok(sparta_propagate_tie(g));
-    seconds += sparta_now() - from;
+    ok(sp_propagate_tie(g));
+    seconds += sp_now() - from;
     assert_true(seconds < 3 * SLOWER);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* One axis of 2^20 comes apart into four, whose order changes, and back; a gate has a fact for each element. */
 static void test_large_composites(void **state)
 {
     (void)state;
-    ok(sparta_graph_create(cx, "composite", &g));
-    sparta_value *x = input(2, (int64_t[]){-1, 1 << 20});
-    x = both(SPARTA_OP_Mul, x, weight(1, (int64_t[]){1 << 20}));
-    x = both(SPARTA_OP_Reshape, x, ints(5, (int64_t[]){0, 32, 32, 32, 32}));
-    x = node(
-        SPARTA_OP_Transpose, 1, &x,
-        &(sparta_attr){.name = "perm", .kind = SPARTA_ATTR_INTS, .n = 5, .ints = (int64_t[]){0, 4, 2, 3, 1}});
-    x = both(SPARTA_OP_Reshape, x, ints(2, (int64_t[]){0, 1 << 20}));
-    x = node(SPARTA_OP_Relu, 1, &x, NULL);
-    sparta_propagate_report r;
-    assert_true(timed(both(SPARTA_OP_ReduceSum, x, ints(1, (int64_t[]){1})), &r) < 5 * SLOWER);
-    sparta_graph_free(g);
+    ok(sp_graph_create(cx, "composite", &g));
+    sp_value *x = input(2, (int64_t[]){-1, 1 << 20});
+    x = both(SP_OP_Mul, x, weight(1, (int64_t[]){1 << 20}));
+    x = both(SP_OP_Reshape, x, ints(5, (int64_t[]){0, 32, 32, 32, 32}));
+    x = node(SP_OP_Transpose, 1, &x,
+             &(sp_attr){.name = "perm", .kind = SP_ATTR_INTS, .n = 5, .ints = (int64_t[]){0, 4, 2, 3, 1}});
+    x = both(SP_OP_Reshape, x, ints(2, (int64_t[]){0, 1 << 20}));
+    x = node(SP_OP_Relu, 1, &x, NULL);
+    sp_propagate_report r;
+    assert_true(timed(both(SP_OP_ReduceSum, x, ints(1, (int64_t[]){1})), &r) < 5 * SLOWER);
+    sp_graph_free(g);
 }
 
 /* Facts as fine as they are kept, and one step finer, through an outer product and sums of it. */
@@ -256,14 +252,14 @@ static void test_fine_facts(void **state)
 {
     (void)state;
     for (int64_t n = 2048; n <= 4096; n *= 2) {
-        ok(sparta_graph_create(cx, "fine", &g));
-        sparta_value *x = input(2, (int64_t[]){n, n});
-        x = both(SPARTA_OP_Mul, x, weight(2, (int64_t[]){n, n}));
+        ok(sp_graph_create(cx, "fine", &g));
+        sp_value *x = input(2, (int64_t[]){n, n});
+        x = both(SP_OP_Mul, x, weight(2, (int64_t[]){n, n}));
         for (int i = 0; i < 4; i++)
-            x = i % 2 ? both(SPARTA_OP_Mul, x, weight(1, (int64_t[]){n})) : node(SPARTA_OP_Relu, 1, &x, NULL);
-        sparta_propagate_report r;
-        assert_true(timed(both(SPARTA_OP_ReduceSum, x, ints(1, (int64_t[]){1})), &r) < 5 * SLOWER);
-        sparta_graph_free(g);
+            x = i % 2 ? both(SP_OP_Mul, x, weight(1, (int64_t[]){n})) : node(SP_OP_Relu, 1, &x, NULL);
+        sp_propagate_report r;
+        assert_true(timed(both(SP_OP_ReduceSum, x, ints(1, (int64_t[]){1})), &r) < 5 * SLOWER);
+        sp_graph_free(g);
     }
 }
 
@@ -272,12 +268,12 @@ static void test_product_of_fine_facts(void **state)
 {
     (void)state;
     const int64_t n = 2048;
-    ok(sparta_graph_create(cx, "product", &g));
-    sparta_value *x = both(SPARTA_OP_Mul, input(2, (int64_t[]){n, n}), weight(2, (int64_t[]){n, n}));
-    sparta_value *y = both(SPARTA_OP_Mul, input(2, (int64_t[]){n, n}), weight(2, (int64_t[]){n, n}));
-    sparta_propagate_report r;
-    assert_true(timed(both(SPARTA_OP_MatMul, x, y), &r) < 10 * SLOWER);
-    sparta_graph_free(g);
+    ok(sp_graph_create(cx, "product", &g));
+    sp_value *x = both(SP_OP_Mul, input(2, (int64_t[]){n, n}), weight(2, (int64_t[]){n, n}));
+    sp_value *y = both(SP_OP_Mul, input(2, (int64_t[]){n, n}), weight(2, (int64_t[]){n, n}));
+    sp_propagate_report r;
+    assert_true(timed(both(SP_OP_MatMul, x, y), &r) < 10 * SLOWER);
+    sp_graph_free(g);
 }
 
 #define ON(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)

@@ -2,14 +2,14 @@
 #include "propagate_bed.h"
 #include <stdio.h>
 
-static sparta_graph *propagated(const char *text, sparta_propagate_report *report)
+static sp_graph *propagated(const char *text, sp_propagate_report *report)
 {
-    sparta_graph *g = parse(text);
-    ok(sparta_propagate(g, NULL, report));
+    sp_graph *g = parse(text);
+    ok(sp_propagate(g, NULL, report));
     return g;
 }
 
-static int count(const sparta_graph *g, sparta_op_id op)
+static int count(const sp_graph *g, sp_op_id op)
 {
     int n = 0;
     for (int i = 0; i < g->n_nodes; i++) n += g->node[i]->op == op;
@@ -17,9 +17,9 @@ static int count(const sparta_graph *g, sparta_op_id op)
 }
 
 /* A constant has these dims. */
-static void has(const sparta_graph *g, const char *name, int rank, const int64_t *dim)
+static void has(const sp_graph *g, const char *name, int rank, const int64_t *dim)
 {
-    const sparta_value *v = sparta_graph_find(g, name);
+    const sp_value *v = sp_graph_find(g, name);
     assert_true(v && v->constant);
     assert_int_equal(v->constant->rank, rank);
     for (int i = 0; i < rank; i++) assert_int_equal(v->constant->dim[i], dim[i]);
@@ -36,8 +36,8 @@ static void has(const sparta_graph *g, const char *name, int rank, const int64_t
 static void test_computed_shape(void **state)
 {
     (void)state;
-    sparta_propagate_report r;
-    sparta_graph *g = propagated(
+    sp_propagate_report r;
+    sp_graph *g = propagated(
         "graph \"g\"\ninput x: f32[b,s,2]\n"
         "const flat: i64[2] = [-1,2]\nconst flat4: i64[2] = [-1,4]\n"
         "const w1: f32[2,4] = [1,0,2,0,3,0,4,0]\nconst w2: f32[4,2] = [1,2,3,4,5,6,7,8]\n"
@@ -49,11 +49,11 @@ static void test_computed_shape(void **state)
         &r);
     HAS(g, "w1", 2, 2);
     HAS(g, "w2", 2, 2);
-    assert_int_equal(count(g, SPARTA_OP_Where), 1); /* [b, s, 4] is now [b, s, 2] */
-    const sparta_node *reshape = sparta_graph_find(g, "y1")->producer;
+    assert_int_equal(count(g, SP_OP_Where), 1); /* [b, s, 4] is now [b, s, 2] */
+    const sp_node *reshape = sp_graph_find(g, "y1")->producer;
     assert_int_equal(reshape->in[1]->n_ints, 3);
-    assert_true(sparta_expr_is(reshape->in[1]->ints[2], 2));
-    sparta_graph_free(g);
+    assert_true(sp_expr_is(reshape->in[1]->ints[2], 2));
+    sp_graph_free(g);
 }
 
 /* What Expand, Tile and ConstantOfShape make may be less. */
@@ -66,15 +66,15 @@ static void test_made(void **state)
         "node l: ? = Concat(bs, four) {axis=0}\nnode z: ? = ConstantOfShape(l)\nnode m: ? = Add(x, z)\n"};
     for (int i = 0; i < 3; i++) {
         char text[600];
-        sparta_propagate_report r;
+        sp_propagate_report r;
         snprintf(text, sizeof text,
                  "graph \"g\"\ninput x: f32[b,s,1]\nconst four: i64[1] = [4]\n"
                  "const w: f32[4,2] = [1,2,0,0,3,4,0,0]\nnode bs: ? = Shape(x) {end=2}\n%s"
                  "node y: ? = MatMul(m, w)\noutput y\n",
                  made[i]);
-        sparta_graph *g = propagated(text, &r);
+        sp_graph *g = propagated(text, &r);
         HAS(g, "w", 2, 2);
-        sparta_graph_free(g);
+        sp_graph_free(g);
     }
 }
 
@@ -82,22 +82,21 @@ static void test_made(void **state)
 static void test_made_of_zeros(void **state)
 {
     (void)state;
-    sparta_propagate_report r;
-    sparta_graph *g =
-        propagated("graph \"g\"\ninput x: f32[b,2]\nnode l: ? = Shape(x)\n"
-                   "node z: ? = ConstantOfShape(l)\nnode a: ? = Add(x, z)\nnode y: ? = Relu(a)\n"
-                   "output y\n",
-                   &r);
+    sp_propagate_report r;
+    sp_graph *g = propagated("graph \"g\"\ninput x: f32[b,2]\nnode l: ? = Shape(x)\n"
+                             "node z: ? = ConstantOfShape(l)\nnode a: ? = Add(x, z)\nnode y: ? = Relu(a)\n"
+                             "output y\n",
+                             &r);
     assert_int_equal(g->n_nodes, 1);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* The list of an Expand may be shorter than what it makes: dims before it are the input's. */
 static void test_short_list(void **state)
 {
     (void)state;
-    sparta_propagate_report r;
-    sparta_graph *g = propagated(
+    sp_propagate_report r;
+    sp_graph *g = propagated(
         "graph \"g\"\ninput x: f32[2]\ninput t: f32[n]\nconst w: f32[2,3] = [1,0,2,3,0,4]\n"
         "const apart: i64[3] = [3,1,1]\nconst one: i64[1] = [1]\nconst v: f32[3,2] = [1,2,3,4,5,6]\n"
         "node h: ? = MatMul(x, w)\nnode a: ? = Reshape(h, apart)\nnode s: ? = Shape(t)\n"
@@ -106,7 +105,7 @@ static void test_short_list(void **state)
         &r);
     HAS(g, "w", 2, 2);
     HAS(g, "v", 2, 2);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* ------------------------------------------------------------------ batch and heads as one axis */
@@ -131,13 +130,13 @@ static void test_short_list(void **state)
 
 static void check_heads(const char *text, int64_t left)
 {
-    sparta_propagate_report r;
-    sparta_graph *g = propagated(text, &r);
+    sp_propagate_report r;
+    sp_graph *g = propagated(text, &r);
     HAS(g, "wq", 4, left);
     HAS(g, "wk", 4, left);
     HAS(g, "wv", 4, left);
     HAS(g, "wo", left, 4);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 static void test_joined_heads(void **state)
@@ -166,29 +165,29 @@ static void test_joined_heads(void **state)
 static void test_joined_sizes(void **state)
 {
     (void)state;
-    sparta_propagate_report r;
-    sparta_graph *g = propagated(BMM("const f: f32[] = [2]\nnode w1: ? = Mul(w0, f)\nnode ks: ? = Shape(k)\n",
-                                     "output y\noutput ks\n"),
-                                 &r);
-    const sparta_value *ks = g->output[1];
-    sparta_text t;
+    sp_propagate_report r;
+    sp_graph *g = propagated(BMM("const f: f32[] = [2]\nnode w1: ? = Mul(w0, f)\nnode ks: ? = Shape(k)\n",
+                                 "output y\noutput ks\n"),
+                             &r);
+    const sp_value *ks = g->output[1];
+    sp_text t;
     assert_int_equal(ks->n_ints, 3);
-    sparta_text_init(&t, cx);
+    sp_text_init(&t, cx);
     for (int i = 0; i < 3; i++) {
-        sparta_expr_print(ks->ints[i], &t);
-        sparta_text_printf(&t, " ");
+        sp_expr_print(ks->ints[i], &t);
+        sp_text_printf(&t, " ");
     }
-    assert_string_equal(sparta_text_str(&t), "2*b s 2 ");
-    sparta_text_free(&t);
-    sparta_graph_free(g);
+    assert_string_equal(sp_text_str(&t), "2*b s 2 ");
+    sp_text_free(&t);
+    sp_graph_free(g);
 }
 
 /* Two axes of one value come apart, one after the other, and its sizes are told: a Shape is rewritten once. */
 static void test_joined_twice(void **state)
 {
     (void)state;
-    sparta_propagate_report r;
-    sparta_graph *g = propagated(
+    sp_propagate_report r;
+    sp_graph *g = propagated(
         "graph \"g\"\ninput x: f32[b,4,s,5]\nconst i0: i64[1] = [0]\nconst i2: i64[1] = [2]\n"
         "const four: i64[1] = [4]\nconst five: i64[1] = [5]\nnode size: ? = Shape(x)\n"
         "node b1: ? = Gather(size, i0)\nnode s1: ? = Gather(size, i2)\nnode bh: ? = Mul(b1, four)\n"
@@ -197,10 +196,10 @@ static void test_joined_twice(void **state)
         "node j: ? = Reshape(a, joined)\nnode h: ? = Relu(j)\nnode hs: ? = Shape(h)\n"
         "node p: ? = Reshape(h, apart)\nnode y: ? = Abs(p)\noutput y\noutput hs\n",
         &r);
-    assert_int_equal(count(g, SPARTA_OP_Shape), 1);
-    assert_int_equal(sparta_graph_find(g, "hs")->n_ints, 2);
-    assert_int_equal(sparta_graph_find(g, "y")->dims.rank, 4);
-    sparta_graph_free(g);
+    assert_int_equal(count(g, SP_OP_Shape), 1);
+    assert_int_equal(sp_graph_find(g, "hs")->n_ints, 2);
+    assert_int_equal(sp_graph_find(g, "y")->dims.rank, 4);
+    sp_graph_free(g);
 }
 
 /* An operand that reaches as far as the axis and lacks it, a softmax over it, an operator that is not looked into and an output keep
@@ -214,12 +213,12 @@ static void test_stays_joined(void **state)
         BMM("const ax: i64[] = [2]\nnode w1: ? = CumSum(w0, ax)\n", "output y\n"),
         BMM("node w1: ? = Neg(w0)\n", "output y\noutput w1\n"),
     };
-    for (size_t i = 0; i < SPARTA_COUNT(keeps); i++) {
-        sparta_propagate_report r;
-        sparta_graph *g = propagated(keeps[i], &r);
-        assert_int_equal(sparta_graph_find(g, "w0")->dims.rank, 3);
+    for (size_t i = 0; i < SP_COUNT(keeps); i++) {
+        sp_propagate_report r;
+        sp_graph *g = propagated(keeps[i], &r);
+        assert_int_equal(sp_graph_find(g, "w0")->dims.rank, 3);
         HAS(g, "wq", 4, 4);
-        sparta_graph_free(g);
+        sp_graph_free(g);
     }
 }
 
@@ -228,8 +227,8 @@ static void test_stays_joined(void **state)
 static void test_kept_once(void **state)
 {
     (void)state;
-    sparta_propagate_report r;
-    sparta_graph *g =
+    sp_propagate_report r;
+    sp_graph *g =
         propagated("graph \"g\"\ninput x: f32[2,3,2]\nconst t: f32[2,2] = [1,2,3,4]\n"
                    "const i: i64[2,3] = [1,1,1,1,1,1]\nconst k: i64[2,3] = [0,1,0,0,1,0]\n"
                    "node e: ? = Gather(t, i)\nnode f: ? = Gather(t, k)\nnode h: ? = Gather(t, i)\n"
@@ -239,58 +238,56 @@ static void test_kept_once(void **state)
     HAS(g, "e", 1, 1, 2);
     HAS(g, "f", 1, 3, 2);
     HAS(g, "h", 2, 3, 2);
-    const float *e = sparta_graph_find(g, "e")->constant->data,
-                *f = sparta_graph_find(g, "f")->constant->data;
+    const float *e = sp_graph_find(g, "e")->constant->data, *f = sp_graph_find(g, "f")->constant->data;
     assert_true(e[0] == 3 && e[1] == 4 && f[0] == 1 && f[2] == 3 && f[4] == 1);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* Of two that repeat alike, and give their node's output its dims, one stays as it is. */
 static void test_one_stays(void **state)
 {
     (void)state;
-    sparta_propagate_report r;
-    sparta_graph *g =
+    sp_propagate_report r;
+    sp_graph *g =
         propagated("graph \"g\"\ninput x: f32[1,1]\nconst a: f32[2,3] = [1,2,3,1,2,3]\n"
                    "const b: f32[2,3] = [2,1,5,2,1,5]\nnode c: ? = Add(a, b)\nnode d: ? = Mul(a, b)\n"
                    "node y: ? = Max(c, d, x)\noutput y\n",
                    &r);
     HAS(g, "c", 2, 3);
     HAS(g, "d", 1, 3);
-    assert_true(sparta_expr_is(g->output[0]->dims.dim[0], 2));
-    sparta_graph_free(g);
+    assert_true(sp_expr_is(g->output[0]->dims.dim[0], 2));
+    sp_graph_free(g);
 }
 
 /* What is known for many users is in the file once, unless it is small. */
 static void test_known_once(void **state)
 {
     (void)state;
-    sparta_propagate_report r;
-    sparta_graph *g =
-        propagated("graph \"g\"\ninput x: f32[40,40]\ninput u: f32[b,40]\nconst z: f32[] = [0]\n"
-                   "const s: i64[2] = [40,40]\nnode k0: ? = Mul(x, z)\nnode k: ? = Cos(k0)\n"
-                   "node p: ? = MatMul(u, k)\nnode q: ? = MatMul(p, k)\noutput q\n",
-                   &r);
+    sp_propagate_report r;
+    sp_graph *g = propagated("graph \"g\"\ninput x: f32[40,40]\ninput u: f32[b,40]\nconst z: f32[] = [0]\n"
+                             "const s: i64[2] = [40,40]\nnode k0: ? = Mul(x, z)\nnode k: ? = Cos(k0)\n"
+                             "node p: ? = MatMul(u, k)\nnode q: ? = MatMul(p, k)\noutput q\n",
+                             &r);
     assert_int_equal(g->n_nodes, 2);
     assert_true(g->node[0]->in[1]->constant && g->node[0]->in[1] == g->node[1]->in[1]);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* A weight that is dequantised and then turned stays narrow; of blocks that share a scale, columns and whole blocks go. */
 static void test_narrow(void **state)
 {
     (void)state;
-    sparta_propagate_report r;
-    sparta_graph *g = propagated("graph \"g\"\ninput x: f32[b,4]\n"
-                                 "const q: i8[2,4] = [1,2,0,0,3,4,0,0]\nconst s: f32[] = [0.5]\n"
-                                 "node w: ? = DequantizeLinear(q, s)\nnode t: ? = Transpose(w) {perm=[1,0]}\n"
-                                 "const v: f32[4,4] = [1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7]\n"
-                                 "node h: ? = MatMul(x, v)\nnode y: ? = MatMul(h, t)\noutput y\n",
-                                 &r);
+    sp_propagate_report r;
+    sp_graph *g = propagated("graph \"g\"\ninput x: f32[b,4]\n"
+                             "const q: i8[2,4] = [1,2,0,0,3,4,0,0]\nconst s: f32[] = [0.5]\n"
+                             "node w: ? = DequantizeLinear(q, s)\nnode t: ? = Transpose(w) {perm=[1,0]}\n"
+                             "const v: f32[4,4] = [1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7]\n"
+                             "node h: ? = MatMul(x, v)\nnode y: ? = MatMul(h, t)\noutput y\n",
+                             &r);
     HAS(g, "q", 2, 2);
     HAS(g, "v", 4, 2);
-    assert_int_equal(count(g, SPARTA_OP_DequantizeLinear), 1);
-    sparta_graph_free(g);
+    assert_int_equal(count(g, SP_OP_DequantizeLinear), 1);
+    sp_graph_free(g);
     g = propagated(
         "graph \"g\"\ninput x: f32[b,2]\nconst v: f32[2,4] = [1,2,3,4,5,6,7,8]\n"
         "const q: i8[4,3] = [1,0,2,3,0,4,0,0,0,0,0,0]\nconst s: f32[2,3] = [1,2,3,4,5,6]\n"
@@ -301,7 +298,7 @@ static void test_narrow(void **state)
     HAS(g, "s", 1, 2);
     HAS(g, "v", 2, 2);
     HAS(g, "u", 2, 2);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* Memory that ends anywhere leaves nothing behind. */
@@ -312,15 +309,15 @@ static void test_memory(void **state)
                            "output y\noutput ks\n");
     bool done = false;
     for (int64_t n = 1; !done; n++) {
-        sparta_graph *g = parse(text);
-        sparta_propagate_report r;
-        sparta_ctx_fail_alloc(cx, n, false);
-        sparta_status status = sparta_propagate(g, NULL, &r);
-        sparta_ctx_fail_alloc(cx, 0, false);
+        sp_graph *g = parse(text);
+        sp_propagate_report r;
+        sp_ctx_fail_alloc(cx, n, false);
+        sparta_status status = sp_propagate(g, NULL, &r);
+        sp_ctx_fail_alloc(cx, 0, false);
         done = status == SPARTA_OK;
         if (!done) assert_int_equal(status, SPARTA_E_MEMORY);
-        sparta_ctx_clear(cx);
-        sparta_graph_free(g);
+        sp_ctx_clear(cx);
+        sp_graph_free(g);
     }
 }
 

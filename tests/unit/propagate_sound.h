@@ -10,8 +10,8 @@
  * largest magnitude of the output. A larger difference counts when it is not of the kind that the model makes of its own rounding: a
  * model that answers otherwise when each of its values moves by about an ulp (a Floor of what is almost 1) says nothing, and is set
  * aside; the tests limit how many are. */
-#ifndef SPARTA_TESTS_PROPAGATE_SOUND_H
-#define SPARTA_TESTS_PROPAGATE_SOUND_H
+#ifndef SP_TESTS_PROPAGATE_SOUND_H
+#define SP_TESTS_PROPAGATE_SOUND_H
 
 #include "propagate_random.h"
 
@@ -22,7 +22,7 @@ typedef struct soundness {
     int64_t spoiled;             /* that nobody needs, and were changed */
     int64_t runs, beyond, aside; /* runs, those that left the finite numbers, outputs set aside */
     int64_t answers, exact;      /* outputs compared, those equal bit for bit */
-    int64_t made[SPARTA_OPS], refused[SPARTA_OPS];
+    int64_t made[SP_OPS], refused[SP_OPS];
     char why[512]; /* what was not sound */
 } soundness;
 
@@ -31,42 +31,40 @@ typedef struct soundness {
 /* ------------------------------------------------------------------ facts */
 typedef struct watching {
     soundness *s;
-    const sparta_propagation *p;
-    sparta_rng *jiggle, *spoil; /* NULL: claims are checked */
+    const sp_propagation *p;
+    sp_rng *jiggle, *spoil; /* NULL: claims are checked */
     bool wild, beyond, wrong;
 } watching;
 
 /* Each element moves by about an ulp; zeros stay. */
-static inline void jiggle(sparta_rng *r, const sparta_tensor *t, int64_t n)
+static inline void jiggle(sp_rng *r, const sparta_tensor *t, int64_t n)
 {
     double ulp = t->dtype == SPARTA_F64 ? 1e-15 : t->dtype == SPARTA_F32 ? 1e-7 : 1e-3;
-    for (int64_t i = 0; sparta_dtype_is_float(t->dtype) && i < n; i++)
-        sparta_element_set(t->dtype, t->data, i,
-                           sparta_element_get(t->dtype, t->data, i) *
-                               (1 + ulp * (sparta_rng_uniform(r) * 4 - 2)));
+    for (int64_t i = 0; sp_dtype_is_float(t->dtype) && i < n; i++)
+        sp_element_set(t->dtype, t->data, i,
+                       sp_element_get(t->dtype, t->data, i) * (1 + ulp * (sp_rng_uniform(r) * 4 - 2)));
 }
 
 /* What nobody needs becomes something else; its sign stays, mostly, so that roots and logarithms do. Integers may be indices. */
-static inline void spoil(watching *w, const sparta_value *v, const sparta_tensor *t, int64_t n)
+static inline void spoil(watching *w, const sp_value *v, const sparta_tensor *t, int64_t n)
 {
     int64_t index[SPARTA_RANK] = {0};
     double claimed;
     bool flips = t->dtype == SPARTA_BOOL;
-    for (int64_t i = 0; (flips || sparta_dtype_is_float(t->dtype)) && i < n; i++) {
-        if (!sparta_propagation_needed(w->p, v, index) &&
-            !sparta_propagation_known(w->p, v, index, &claimed)) {
-            double x = sparta_element_get(t->dtype, t->data, i), u = sparta_rng_uniform(w->spoil);
+    for (int64_t i = 0; (flips || sp_dtype_is_float(t->dtype)) && i < n; i++) {
+        if (!sp_propagation_needed(w->p, v, index) && !sp_propagation_known(w->p, v, index, &claimed)) {
+            double x = sp_element_get(t->dtype, t->data, i), u = sp_rng_uniform(w->spoil);
             double y = flips    ? (double)(x == 0)
                        : u < .1 ? (double)(w->wild ? NAN : 0.5)
                                 : x * (0.5 + u) + (u > .9);
-            sparta_element_set(t->dtype, t->data, i, y);
+            sp_element_set(t->dtype, t->data, i, y);
             w->s->spoiled++;
         }
         for (int d = t->rank - 1; d >= 0 && ++index[d] == t->dim[d]; d--) index[d] = 0;
     }
 }
 
-static inline sparta_status look(void *arg, const sparta_value *v, const sparta_tensor *t)
+static inline sparta_status look(void *arg, const sp_value *v, const sparta_tensor *t)
 {
     watching *w = arg;
     int64_t index[SPARTA_RANK] = {0}, n = sparta_tensor_elements(t);
@@ -74,22 +72,21 @@ static inline sparta_status look(void *arg, const sparta_value *v, const sparta_
         jiggle(w->jiggle, t, n);
         return SPARTA_OK;
     }
-    for (int64_t i = 0; i < n && !w->wild; i++)
-        w->beyond |= !isfinite(sparta_element_get(t->dtype, t->data, i));
+    for (int64_t i = 0; i < n && !w->wild; i++) w->beyond |= !isfinite(sp_element_get(t->dtype, t->data, i));
     if (w->spoil) {
         spoil(w, v, t, n);
         return SPARTA_OK;
     }
     if (w->beyond || w->wrong || v->is_input || v->constant) return SPARTA_OK;
     for (int64_t i = 0; i < n; i++) {
-        double claimed, got = sparta_element_get(t->dtype, t->data, i);
-        bool known = sparta_propagation_known(w->p, v, index, &claimed);
+        double claimed, got = sp_element_get(t->dtype, t->data, i);
+        bool known = sp_propagation_known(w->p, v, index, &claimed);
         w->s->elements++;
         w->s->known += known;
         if (known && claimed != got) {
             w->wrong = true;
             (void)UNSOUND(w->s, "'%s' (of %s) is called %.9g at element %lld and is %.9g", v->name,
-                          v->producer ? sparta_builtin_row(v->producer->op)->name : "nobody", claimed,
+                          v->producer ? sp_builtin_row(v->producer->op)->name : "nobody", claimed,
                           (long long)i, got);
             return SPARTA_OK;
         }
@@ -103,23 +100,23 @@ static inline bool same_output(const sparta_tensor *a, const sparta_tensor *b, d
 {
     int64_t n = sparta_tensor_elements(a);
     double most = 0;
-    if (!sparta_tensor_same_shape(a, b) || a->dtype != b->dtype) return false;
+    if (!sp_tensor_same_shape(a, b) || a->dtype != b->dtype) return false;
     for (int64_t i = 0; i < n; i++) {
-        double x = fabs(sparta_element_get(a->dtype, a->data, i));
-        if (isfinite(x)) most = SPARTA_MAX(most, x);
+        double x = fabs(sp_element_get(a->dtype, a->data, i));
+        if (isfinite(x)) most = SP_MAX(most, x);
     }
     if (a->dtype == SPARTA_F16 || a->dtype == SPARTA_BF16) part *= 1000;
     for (int64_t i = 0; i < n; i++) {
-        double x = sparta_element_get(a->dtype, a->data, i), y = sparta_element_get(b->dtype, b->data, i);
+        double x = sp_element_get(a->dtype, a->data, i), y = sp_element_get(b->dtype, b->data, i);
         if (x == y || (isnan(x) && isnan(y))) continue;
-        if (!sparta_dtype_is_float(a->dtype) || !(fabs(x - y) <= part * most)) return false;
+        if (!sp_dtype_is_float(a->dtype) || !(fabs(x - y) <= part * most)) return false;
     }
     return true;
 }
 
-static inline void free_outputs(sparta_ctx *cx, const sparta_graph *g, sparta_tensor *out)
+static inline void free_outputs(sparta_ctx *cx, const sp_graph *g, sparta_tensor *out)
 {
-    for (int i = 0; i < g->n_outputs; i++) sparta_free(cx, out[i].data);
+    for (int i = 0; i < g->n_outputs; i++) sp_free(cx, out[i].data);
 }
 
 enum { SOUND_OUTPUTS = 64 };
@@ -130,16 +127,16 @@ static inline bool shaky(draw *d, const sparta_named_tensor *in, const sparta_te
     sparta_tensor out[SOUND_OUTPUTS];
     bool moved = false;
     for (uint64_t k = 0; k < 6 && !moved; k++) {
-        sparta_rng r = sparta_rng_seed(k + 1);
+        sp_rng r = sp_rng_seed(k + 1);
         watching w = {.jiggle = &r};
-        if (sparta_ops_run(d->cx, d->g, in, d->g->n_inputs, out, look, &w) != SPARTA_OK) return false;
+        if (sp_ops_run(d->cx, d->g, in, d->g->n_inputs, out, look, &w) != SPARTA_OK) return false;
         moved = !same_output(&truth[o], &out[o], 1e-6);
         free_outputs(d->cx, d->g, out);
     }
     return moved;
 }
 
-static inline bool compare(draw *d, const sparta_graph *small, bool exact, const sparta_named_tensor *in,
+static inline bool compare(draw *d, const sp_graph *small, bool exact, const sparta_named_tensor *in,
                            const sparta_tensor *a, const sparta_tensor *b, soundness *s)
 {
     for (int o = 0; o < d->g->n_outputs; o++) {
@@ -153,30 +150,30 @@ static inline bool compare(draw *d, const sparta_graph *small, bool exact, const
             continue;
         }
         int64_t n = sparta_tensor_elements(&a[o]), at = 0;
-        if (!sparta_tensor_same_shape(&a[o], &b[o]))
+        if (!sp_tensor_same_shape(&a[o], &b[o]))
             return UNSOUND(s, "output '%s' has other dims", d->g->output[o]->name);
         for (double most = -1; n > 0; n--) {
-            double x = sparta_element_get(a[o].dtype, a[o].data, n - 1),
-                   y = sparta_element_get(b[o].dtype, b[o].data, n - 1);
+            double x = sp_element_get(a[o].dtype, a[o].data, n - 1),
+                   y = sp_element_get(b[o].dtype, b[o].data, n - 1);
             double off = x == y || (isnan(x) && isnan(y)) ? 0 : isfinite(x - y) ? fabs(x - y) : INFINITY;
             if (off > most) most = off, at = n - 1;
         }
         return UNSOUND(s, "output '%s' is %.9g at element %lld and was %.9g", d->g->output[o]->name,
-                       sparta_element_get(b[o].dtype, b[o].data, at), (long long)at,
-                       sparta_element_get(a[o].dtype, a[o].data, at));
+                       sp_element_get(b[o].dtype, b[o].data, at), (long long)at,
+                       sp_element_get(a[o].dtype, a[o].data, at));
     }
     return true;
 }
 
 /* Do the answers stay when what nobody needs is changed? */
-static inline bool needs_no_more(draw *d, const sparta_propagation *p, const sparta_named_tensor *in,
+static inline bool needs_no_more(draw *d, const sp_propagation *p, const sparta_named_tensor *in,
                                  uint64_t seed, const sparta_tensor *truth, soundness *s)
 {
     sparta_tensor out[SOUND_OUTPUTS];
-    sparta_rng r = sparta_rng_seed(seed);
+    sp_rng r = sp_rng_seed(seed);
     watching w = {.s = s, .p = p, .spoil = &r, .wild = d->wild};
     bool same = true;
-    if (sparta_ops_run(d->cx, d->g, in, d->g->n_inputs, out, look, &w) != SPARTA_OK)
+    if (sp_ops_run(d->cx, d->g, in, d->g->n_inputs, out, look, &w) != SPARTA_OK)
         return UNSOUND(s, "the spoiled model does not run: %s", sparta_message(d->cx));
     for (int o = 0; o < d->g->n_outputs && same; o++) {
         same = w.beyond || same_output(&truth[o], &out[o], 0);
@@ -187,7 +184,7 @@ static inline bool needs_no_more(draw *d, const sparta_propagation *p, const spa
 }
 
 /* One input: the facts, and the answers of both. */
-static inline bool check_input(draw *d, const sparta_graph *small, bool exact, const sparta_propagation *p,
+static inline bool check_input(draw *d, const sp_graph *small, bool exact, const sp_propagation *p,
                                uint64_t seed, soundness *s)
 {
     sparta_named_tensor in[DRAW_INPUTS] = {{0}};
@@ -195,9 +192,9 @@ static inline bool check_input(draw *d, const sparta_graph *small, bool exact, c
     watching w = {.s = s, .p = p, .wild = d->wild};
     bool sound = true;
     if (draw_inputs(d, seed, in) != SPARTA_OK) return UNSOUND(s, "inputs: %s", sparta_message(d->cx));
-    if (sparta_ops_run(d->cx, d->g, in, d->g->n_inputs, a, look, &w) != SPARTA_OK)
+    if (sp_ops_run(d->cx, d->g, in, d->g->n_inputs, a, look, &w) != SPARTA_OK)
         sound = UNSOUND(s, "the model does not run: %s", sparta_message(d->cx));
-    else if (sparta_ops_run(d->cx, small, in, d->g->n_inputs, b, NULL, NULL) != SPARTA_OK) {
+    else if (sp_ops_run(d->cx, small, in, d->g->n_inputs, b, NULL, NULL) != SPARTA_OK) {
         sound = UNSOUND(s, "the smaller model does not run: %s", sparta_message(d->cx));
         free_outputs(d->cx, d->g, a);
     } else {
@@ -215,58 +212,56 @@ static inline bool check_input(draw *d, const sparta_graph *small, bool exact, c
 /* ------------------------------------------------------------------ the smaller model as a graph */
 static inline sparta_status fetch_constant(void *arg, const char *name, sparta_tensor *out)
 {
-    const sparta_graph *g = arg;
+    const sp_graph *g = arg;
     for (int i = 0; i < g->n_values; i++) {
-        const sparta_value *v = g->value[i];
+        const sp_value *v = g->value[i];
         if (!v->constant || strcmp(v->origin ? v->origin : v->name, name)) continue;
         *out = *v->constant;
         return SPARTA_OK;
     }
-    return sparta_fail(g->cx, SPARTA_E_FORMAT, "there is no constant %s", name);
+    return sp_fail(g->cx, SPARTA_E_FORMAT, "there is no constant %s", name);
 }
 
-static inline bool reads_back(sparta_graph *g, const char *text, soundness *s)
+static inline bool reads_back(sp_graph *g, const char *text, soundness *s)
 {
-    sparta_graph *copy;
-    sparta_text again;
-    if (sparta_graph_parse(g->cx, text, fetch_constant, g, &copy) != SPARTA_OK)
+    sp_graph *copy;
+    sp_text again;
+    if (sp_graph_parse(g->cx, text, fetch_constant, g, &copy) != SPARTA_OK)
         return UNSOUND(s, "the text does not parse: %s", sparta_message(g->cx));
-    sparta_text_init(&again, g->cx);
-    sparta_graph_print(copy, &again);
-    bool same = !strcmp(text, sparta_text_str(&again)), valid = sparta_graph_verify(g) == SPARTA_OK;
-    sparta_text_free(&again);
-    sparta_graph_free(copy);
+    sp_text_init(&again, g->cx);
+    sp_graph_print(copy, &again);
+    bool same = !strcmp(text, sp_text_str(&again)), valid = sp_graph_verify(g) == SPARTA_OK;
+    sp_text_free(&again);
+    sp_graph_free(copy);
     if (!valid) return UNSOUND(s, "%s", sparta_message(g->cx));
     return same ? true : UNSOUND(s, "the text of its text is another");
 }
 
-static inline bool stays(sparta_graph *g, const sparta_propagate_options *options, const char *text,
-                         soundness *s)
+static inline bool stays(sp_graph *g, const sp_propagate_options *options, const char *text, soundness *s)
 {
-    sparta_propagate_report report;
-    sparta_text again;
-    if (sparta_propagate(g, options, &report) != SPARTA_OK)
-        return UNSOUND(s, "again: %s", sparta_message(g->cx));
-    sparta_text_init(&again, g->cx);
-    sparta_graph_print(g, &again);
-    bool same = !strcmp(text, sparta_text_str(&again));
-    sparta_text_free(&again);
+    sp_propagate_report report;
+    sp_text again;
+    if (sp_propagate(g, options, &report) != SPARTA_OK) return UNSOUND(s, "again: %s", sparta_message(g->cx));
+    sp_text_init(&again, g->cx);
+    sp_graph_print(g, &again);
+    bool same = !strcmp(text, sp_text_str(&again));
+    sp_text_free(&again);
     return same ? true : UNSOUND(s, "propagating it again changes it");
 }
 
 /* ------------------------------------------------------------------ a seed */
-static inline bool check_graph(draw *d, sparta_graph *small, uint64_t seed, soundness *s)
+static inline bool check_graph(draw *d, sp_graph *small, uint64_t seed, soundness *s)
 {
-    sparta_propagation *p;
-    sparta_propagate_report report;
-    sparta_text text;
+    sp_propagation *p;
+    sp_propagate_report report;
+    sp_text text;
     bool sound = true;
     if (d->g->n_outputs > SOUND_OUTPUTS) return UNSOUND(s, "%d outputs", d->g->n_outputs);
-    if (sparta_propagate_facts(d->g, NULL, &p) != SPARTA_OK)
+    if (sp_propagate_facts(d->g, NULL, &p) != SPARTA_OK)
         return UNSOUND(s, "facts: %s", sparta_message(d->cx));
-    const sparta_propagate_options options = {.multiple = seed % 6 ? 1 : 2 + (int)(seed % 4)};
-    if (sparta_propagate(small, &options, &report) != SPARTA_OK) {
-        sparta_propagation_free(p);
+    const sp_propagate_options options = {.multiple = seed % 6 ? 1 : 2 + (int)(seed % 4)};
+    if (sp_propagate(small, &options, &report) != SPARTA_OK) {
+        sp_propagation_free(p);
         return UNSOUND(s, "propagate: %s", sparta_message(d->cx));
     }
     s->graphs++;
@@ -276,14 +271,14 @@ static inline bool check_graph(draw *d, sparta_graph *small, uint64_t seed, soun
     s->parameters_after += report.parameters_after;
     s->smaller +=
         report.parameters_after < report.parameters_before || report.nodes_after < report.nodes_before;
-    sparta_text_init(&text, d->cx);
-    sparta_graph_print(small, &text);
+    sp_text_init(&text, d->cx);
+    sp_graph_print(small, &text);
     for (int i = 0; i < s->inputs && sound; i++)
         sound = check_input(d, small, report.moved == 0, p, seed * 1000 + (uint64_t)i, s);
-    sound = sound && reads_back(small, sparta_text_str(&text), s) &&
-            stays(small, &options, sparta_text_str(&text), s);
-    sparta_text_free(&text);
-    sparta_propagation_free(p);
+    sound =
+        sound && reads_back(small, sp_text_str(&text), s) && stays(small, &options, sp_text_str(&text), s);
+    sp_text_free(&text);
+    sp_propagation_free(p);
     return sound;
 }
 
@@ -291,20 +286,20 @@ static inline bool check_graph(draw *d, sparta_graph *small, uint64_t seed, soun
 static inline bool check_seed(sparta_ctx *cx, uint64_t seed, soundness *s)
 {
     static draw d, twin;
-    bool sound, wild = sparta_ctx_strict(cx);
+    bool sound, wild = sp_ctx_strict(cx);
     s->why[0] = 0;
     if (draw_graph(cx, seed, wild, &d) != SPARTA_OK) return UNSOUND(s, "drawing: %s", sparta_message(cx));
     if (draw_graph(cx, seed, wild, &twin) != SPARTA_OK) {
-        sparta_graph_free(d.g);
+        sp_graph_free(d.g);
         return UNSOUND(s, "drawing it again: %s", sparta_message(cx));
     }
-    for (int i = 0; i < SPARTA_OPS; i++) {
+    for (int i = 0; i < SP_OPS; i++) {
         s->made[i] += d.made[i];
         s->refused[i] += d.refused[i];
     }
     sound = check_graph(&d, twin.g, seed, s);
-    sparta_graph_free(twin.g);
-    sparta_graph_free(d.g);
+    sp_graph_free(twin.g);
+    sp_graph_free(d.g);
     return sound;
 }
 

@@ -25,24 +25,24 @@ static sparta_ctx *context(bool strict)
     return sparta_ctx_create(&options);
 }
 
-static void show(const char *title, const sparta_graph *g)
+static void show(const char *title, const sp_graph *g)
 {
-    sparta_text t;
-    sparta_text_init(&t, g->cx);
-    sparta_graph_print(g, &t);
-    printf("---- %s\n%s", title, sparta_text_str(&t));
-    sparta_text_free(&t);
+    sp_text t;
+    sp_text_init(&t, g->cx);
+    sp_graph_print(g, &t);
+    printf("---- %s\n%s", title, sp_text_str(&t));
+    sp_text_free(&t);
 }
 
 /* The constants that the text leaves out. */
-static void show_constants(const sparta_graph *g)
+static void show_constants(const sp_graph *g)
 {
     for (int i = 0; i < g->n_values; i++) {
         const sparta_tensor *t = g->value[i]->constant;
-        if (!t || sparta_tensor_elements(t) <= SPARTA_GRAPH_WRITTEN) continue;
+        if (!t || sparta_tensor_elements(t) <= SP_GRAPH_WRITTEN) continue;
         printf("%s =", g->value[i]->name);
         for (int64_t k = 0; k < sparta_tensor_elements(t); k++)
-            printf(" %g", sparta_element_get(t->dtype, t->data, k));
+            printf(" %g", sp_element_get(t->dtype, t->data, k));
         printf("\n");
     }
 }
@@ -50,19 +50,19 @@ static void show_constants(const sparta_graph *g)
 static void show_seed(sparta_ctx *cx, uint64_t seed)
 {
     static draw d;
-    sparta_propagate_report report;
-    if (draw_graph(cx, seed, sparta_ctx_strict(cx), &d) != SPARTA_OK) return;
+    sp_propagate_report report;
+    if (draw_graph(cx, seed, sp_ctx_strict(cx), &d) != SPARTA_OK) return;
     show("the model", d.g);
     show_constants(d.g);
-    if (sparta_propagate(d.g, NULL, &report) == SPARTA_OK) show("propagated", d.g);
-    sparta_graph_free(d.g);
+    if (sp_propagate(d.g, NULL, &report) == SPARTA_OK) show("propagated", d.g);
+    sp_graph_free(d.g);
 }
 
 /* Every operator has a row in propagate_random_ops.h and was made. */
 static void check_cover(const soundness *s)
 {
-    for (int i = 0; i < SPARTA_OPS; i++) {
-        const sparta_builtin *row = sparta_builtin_row((sparta_op_id)i);
+    for (int i = 0; i < SP_OPS; i++) {
+        const sp_builtin *row = sp_builtin_row((sp_op_id)i);
         if (getenv("SPARTA_SOUNDNESS_OPS"))
             printf("%-24s %8lld made %8lld refused\n", row->name, (long long)s->made[i],
                    (long long)s->refused[i]);
@@ -79,7 +79,7 @@ static void test_random_models(void **state)
     static soundness s;
     s.inputs = 20;
     sparta_ctx *plain = context(false), *strict = context(true);
-    double from = sparta_now();
+    double from = sp_now();
     for (uint64_t seed = first; seed < first + count && bad < 10; seed++) {
         sparta_ctx *cx = seed % STRICT_SHARE ? plain : strict;
         if (count == 1) show_seed(cx, seed);
@@ -87,7 +87,7 @@ static void test_random_models(void **state)
         printf("seed %llu%s: %s\n", (unsigned long long)seed, cx == strict ? " (strict)" : "", s.why);
         if (!bad++ && count > 1) show_seed(cx, seed);
     }
-    double seconds = sparta_now() - from;
+    double seconds = sp_now() - from;
     printf("| seeds | models | inputs | nodes | after | parameters | after | elements | known | not needed "
            "| bit for bit | set aside | seconds |\n");
     printf("| %llu to %llu | %lld | %d | %lld | %lld | %lld | %lld | %lld | %lld | %lld | %.2f %% "
@@ -95,13 +95,13 @@ static void test_random_models(void **state)
            (unsigned long long)first, (unsigned long long)(first + count - 1), (long long)s.graphs, s.inputs,
            (long long)s.nodes, (long long)s.nodes_after, (long long)s.parameters,
            (long long)s.parameters_after, (long long)s.elements, (long long)s.known, (long long)s.spoiled,
-           100.0 * (double)s.exact / (double)SPARTA_MAX(s.answers, 1), (long long)s.aside,
-           (long long)s.answers, seconds);
+           100.0 * (double)s.exact / (double)SP_MAX(s.answers, 1), (long long)s.aside, (long long)s.answers,
+           seconds);
     printf("note: propagation of %lld random graphs: %lld elements claimed about, %d inputs each, %d graphs "
            "wrong\n",
            (long long)s.graphs, (long long)s.elements, s.inputs, (int)bad);
-    assert_int_equal(sparta_ctx_memory(plain), 0);
-    assert_int_equal(sparta_ctx_memory(strict), 0);
+    assert_int_equal(sp_ctx_memory(plain), 0);
+    assert_int_equal(sp_ctx_memory(strict), 0);
     sparta_ctx_free(plain);
     sparta_ctx_free(strict);
     assert_int_equal(bad, 0);

@@ -11,51 +11,51 @@
 
 enum { MOST = 1000 }; /* models until a mistake must have been caught */
 
-static const sparta_flow *right; /* the rule of the operator that is being spoiled */
+static const sp_flow *right; /* the rule of the operator that is being spoiled */
 
 /* ------------------------------------------------------------------ mistakes */
 /* Everything may be cut. */
-static sparta_status may_go(sparta_axes *a)
+static sparta_status may_go(sp_axes *a)
 {
-    SPARTA_TRY(right->axes(a));
+    SP_TRY(right->axes(a));
     for (int l = 0; l < a->labels; l++) {
         a->label[l].why = NULL;
-        if (a->label[l].kind == SPARTA_WHOLE) a->label[l].kind = SPARTA_EACH;
+        if (a->label[l].kind == SP_WHOLE) a->label[l].kind = SP_EACH;
     }
     return SPARTA_OK;
 }
 
 /* Zero where one input is. */
-static sparta_status as_product(sparta_axes *a)
+static sparta_status as_product(sp_axes *a)
 {
-    return sparta_flow_times(a);
+    return sp_flow_times(a);
 }
 
 /* The first input passes as it is. */
-static sparta_status as_move(sparta_axes *a)
+static sparta_status as_move(sp_axes *a)
 {
-    return sparta_flow_same(a);
+    return sp_flow_same(a);
 }
 
 /* The last two labels of the output have changed places. */
-static sparta_status swapped(sparta_axes *a)
+static sparta_status swapped(sp_axes *a)
 {
-    SPARTA_TRY(right->axes(a));
+    SP_TRY(right->axes(a));
     int rank = a->n->out[0]->dims.rank;
-    if (rank < 2 || !sparta_expr_equal(a->n->out[0]->dims.dim[rank - 1], a->n->out[0]->dims.dim[rank - 2]))
+    if (rank < 2 || !sp_expr_equal(a->n->out[0]->dims.dim[rank - 1], a->n->out[0]->dims.dim[rank - 2]))
         return SPARTA_OK;
-    sparta_axis x = a->out[0].axis[rank - 1];
+    sp_axis x = a->out[0].axis[rank - 1];
     a->out[0].axis[rank - 1] = a->out[0].axis[rank - 2];
     a->out[0].axis[rank - 2] = x;
     return SPARTA_OK;
 }
 
 /* Composite axes are taken for minor first. */
-static sparta_status minor_first(sparta_axes *a)
+static sparta_status minor_first(sp_axes *a)
 {
-    SPARTA_TRY(right->axes(a));
+    SP_TRY(right->axes(a));
     for (int k = 0; k < a->n->out[0]->dims.rank; k++) {
-        sparta_axis *x = &a->out[0].axis[k];
+        sp_axis *x = &a->out[0].axis[k];
         if (x->n != 2) continue;
         int l = x->label[0];
         x->label[0] = x->label[1];
@@ -65,12 +65,12 @@ static sparta_status minor_first(sparta_axes *a)
 }
 
 /* Windows of inputs of equal length are in the wrong order. */
-static sparta_status windows_swapped(sparta_axes *a)
+static sparta_status windows_swapped(sp_axes *a)
 {
-    SPARTA_TRY(right->axes(a));
+    SP_TRY(right->axes(a));
     for (int k = 0; a->n->n_in > 1 && k < a->n->out[0]->dims.rank; k++) {
-        sparta_axis *x = &a->in[0].axis[k], *y = &a->in[1].axis[k];
-        if (!x->window || !sparta_expr_equal(a->n->in[0]->dims.dim[k], a->n->in[1]->dims.dim[k])) continue;
+        sp_axis *x = &a->in[0].axis[k], *y = &a->in[1].axis[k];
+        if (!x->window || !sp_expr_equal(a->n->in[0]->dims.dim[k], a->n->in[1]->dims.dim[k])) continue;
         int64_t from = x->from;
         x->from = y->from;
         y->from = from;
@@ -79,9 +79,9 @@ static sparta_status windows_swapped(sparta_axes *a)
 }
 
 /* Windows begin where the axis does. */
-static sparta_status windows_at_0(sparta_axes *a)
+static sparta_status windows_at_0(sp_axes *a)
 {
-    SPARTA_TRY(right->axes(a));
+    SP_TRY(right->axes(a));
     for (int o = 0; o < a->n->n_out; o++)
         for (int k = 0; k < a->n->out[o]->dims.rank; k++)
             if (a->out[o].axis[k].window && !a->out[o].axis[k].at && a->out[o].axis[k].step == 1)
@@ -90,13 +90,13 @@ static sparta_status windows_at_0(sparta_axes *a)
 }
 
 /* Picks are the first ones. */
-static sparta_status picks_in_order(sparta_axes *a)
+static sparta_status picks_in_order(sp_axes *a)
 {
-    SPARTA_TRY(right->axes(a));
+    SP_TRY(right->axes(a));
     for (int k = 0; k < a->n->out[0]->dims.rank; k++) {
-        sparta_axis *x = &a->out[0].axis[k];
+        sp_axis *x = &a->out[0].axis[k];
         int64_t n = x->at ? size_of(a->n->out[0], k) : 0, size = x->at ? a->label[x->label[0]].size : 0;
-        int64_t *at = x->at ? sparta_arena_array(a->arena, (size_t)n, sizeof *at) : NULL;
+        int64_t *at = x->at ? sp_arena_array(a->arena, (size_t)n, sizeof *at) : NULL;
         for (int64_t i = 0; at && i < n; i++) at[i] = i % size;
         if (at) x->at = at;
     }
@@ -104,18 +104,18 @@ static sparta_status picks_in_order(sparta_axes *a)
 }
 
 /* What is added is taken for a factor. */
-static sparta_status term_for_factor(sparta_axes *a)
+static sparta_status term_for_factor(sp_axes *a)
 {
-    SPARTA_TRY(right->axes(a));
+    SP_TRY(right->axes(a));
     for (int i = 2; i < a->n->n_in; i++)
-        if (a->in[i].role == SPARTA_TERM) a->in[i].role = SPARTA_FACTOR;
+        if (a->in[i].role == SP_TERM) a->in[i].role = SP_FACTOR;
     return SPARTA_OK;
 }
 
 /* What is hidden by a zero is said to be by everything else, and the other way round. */
-static sparta_status hides_wrongly(sparta_axes *a)
+static sparta_status hides_wrongly(sp_axes *a)
 {
-    SPARTA_TRY(right->axes(a));
+    SP_TRY(right->axes(a));
     for (int i = 0; i < a->n->n_in; i++) {
         uint64_t zero = a->in[i].hides[false];
         a->in[i].hides[false] = a->in[i].hides[true];
@@ -125,30 +125,30 @@ static sparta_status hides_wrongly(sparta_axes *a)
 }
 
 /* One zero is enough. */
-static sparta_status zero_hides_line(sparta_axes *a)
+static sparta_status zero_hides_line(sp_axes *a)
 {
-    SPARTA_TRY(right->axes(a));
-    a->how = SPARTA_FLOW_PRODUCT;
-    a->in[0].role = SPARTA_FACTOR;
+    SP_TRY(right->axes(a));
+    a->how = SP_FLOW_PRODUCT;
+    a->in[0].role = SP_FACTOR;
     a->in[0].hides[false] = 1;
     return SPARTA_OK;
 }
 
 /* The scale is said to come before the mixing, index by index. */
-static sparta_status not_mixed(sparta_axes *a)
+static sparta_status not_mixed(sp_axes *a)
 {
-    SPARTA_TRY(right->axes(a));
+    SP_TRY(right->axes(a));
     for (int l = 0; l < a->labels; l++)
-        if (a->label[l].kind == SPARTA_WHOLE) a->label[l].kind = SPARTA_EACH;
+        if (a->label[l].kind == SP_WHOLE) a->label[l].kind = SP_EACH;
     return SPARTA_OK;
 }
 
 /* Further outputs are scaled, too. */
-static sparta_status all_scaled(sparta_axes *a)
+static sparta_status all_scaled(sp_axes *a)
 {
-    static const sparta_role role[3] = {SPARTA_ARG, SPARTA_FACTOR, SPARTA_TERM};
-    SPARTA_TRY(right->axes(a));
-    a->how = SPARTA_FLOW_PRODUCT;
+    static const sp_role role[3] = {SP_ARG, SP_FACTOR, SP_TERM};
+    SP_TRY(right->axes(a));
+    a->how = SP_FLOW_PRODUCT;
     for (int i = 0; i < a->n->n_in; i++) a->in[i].role = role[i];
     return SPARTA_OK;
 }
@@ -156,7 +156,7 @@ static sparta_status all_scaled(sparta_axes *a)
 /* ------------------------------------------------------------------ the table */
 static const struct {
     const char *op, *mistake;
-    sparta_status (*axes)(sparta_axes *a);
+    sparta_status (*axes)(sp_axes *a);
     bool keeps_shrink;
 } planted[] = {
     {"Add", "zero where one input is", as_product, true},
@@ -199,15 +199,15 @@ static const struct {
     {"RMSNormalization", "statistics of each element alone", not_mixed, true},
 };
 
-static uint64_t caught_at(sparta_op_id op, const sparta_flow *wrong, soundness *s)
+static uint64_t caught_at(sp_op_id op, const sp_flow *wrong, soundness *s)
 {
     sparta_ctx *cx = sparta_ctx_create(NULL);
     uint64_t seed = 1;
     assert_non_null(cx);
-    sparta_flow_override[op] = wrong;
+    sp_flow_override[op] = wrong;
     while (seed <= MOST && check_seed(cx, seed, s)) seed++;
-    sparta_flow_override[op] = NULL;
-    assert_int_equal(sparta_ctx_memory(cx), 0);
+    sp_flow_override[op] = NULL;
+    assert_int_equal(sp_ctx_memory(cx), 0);
     sparta_ctx_free(cx);
     return seed;
 }
@@ -218,21 +218,21 @@ static void test_wrong_rules_are_caught(void **state)
     static soundness s;
     int missed = 0;
     s.inputs = 3;
-    for (size_t i = 0; i < SPARTA_COUNT(planted); i++) {
-        const sparta_builtin *row = draw_find(planted[i].op);
+    for (size_t i = 0; i < SP_COUNT(planted); i++) {
+        const sp_builtin *row = draw_find(planted[i].op);
         assert_non_null(row);
-        right = sparta_flow_of(row->id);
-        sparta_flow wrong = *right;
+        right = sp_flow_of(row->id);
+        sp_flow wrong = *right;
         if (planted[i].axes) wrong.axes = planted[i].axes;
         if (!planted[i].keeps_shrink) wrong.shrink = NULL;
         uint64_t seed = caught_at(row->id, &wrong, &s);
         printf("%-20s %-40s %s %llu: %s\n", planted[i].op, planted[i].mistake,
-               seed > MOST ? "NOT CAUGHT by" : "caught by seed", (unsigned long long)SPARTA_MIN(seed, MOST),
+               seed > MOST ? "NOT CAUGHT by" : "caught by seed", (unsigned long long)SP_MIN(seed, MOST),
                s.why);
         missed += seed > MOST;
     }
-    printf("note: propagation: %d wrong rules planted, %d of them caught\n", (int)SPARTA_COUNT(planted),
-           (int)SPARTA_COUNT(planted) - missed);
+    printf("note: propagation: %d wrong rules planted, %d of them caught\n", (int)SP_COUNT(planted),
+           (int)SP_COUNT(planted) - missed);
     assert_int_equal(missed, 0);
 }
 

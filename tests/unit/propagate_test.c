@@ -12,17 +12,17 @@ static int set_up_strict(void **state)
 }
 
 /* What the graph becomes, its constants and dims in full. */
-static void becomes(const char *text, const char *expected, sparta_propagate_report *report)
+static void becomes(const char *text, const char *expected, sp_propagate_report *report)
 {
-    sparta_graph *g = parse(text);
-    sparta_text t;
-    sparta_propagate_report mine;
-    ok(sparta_propagate(g, NULL, &mine));
-    sparta_text_init(&t, cx);
-    sparta_graph_print(g, &t);
-    assert_string_equal(sparta_text_str(&t), expected);
-    sparta_text_free(&t);
-    sparta_graph_free(g);
+    sp_graph *g = parse(text);
+    sp_text t;
+    sp_propagate_report mine;
+    ok(sp_propagate(g, NULL, &mine));
+    sp_text_init(&t, cx);
+    sp_graph_print(g, &t);
+    assert_string_equal(sp_text_str(&t), expected);
+    sp_text_free(&t);
+    sp_graph_free(g);
     if (report) *report = mine;
 }
 
@@ -36,21 +36,21 @@ static void test_multiple(void **state)
                        "node h: ? = MatMul(x, w1)\nnode y: ? = MatMul(h, w2)\noutput y\n";
     for (int multiple = 0; multiple < 9; multiple++) {
         static const int left[] = {2, 2, 2, 3, 4, 5, 6, 6, 6};
-        const sparta_propagate_options options = {.multiple = multiple};
-        sparta_propagate_report r;
-        sparta_graph *g = parse(text);
-        ok(sparta_propagate(g, &options, &r));
+        const sp_propagate_options options = {.multiple = multiple};
+        sp_propagate_report r;
+        sp_graph *g = parse(text);
+        ok(sp_propagate(g, &options, &r));
         assert_int_equal(r.n, 2);
         assert_int_equal(r.tensor[0].after[1], left[multiple]);
         assert_int_equal(r.tensor[1].after[0], left[multiple]);
         assert_int_equal(r.tensor[1].after[1], 4);
         assert_string_equal(r.tensor[0].blocked_by, "");
         assert_string_equal(r.tensor[1].blocked_by, "");
-        sparta_graph_free(g);
+        sp_graph_free(g);
     }
 }
 
-static const sparta_kept *find(const sparta_propagate_report *r, const char *name)
+static const sp_kept *find(const sp_propagate_report *r, const char *name)
 {
     for (int i = 0; i < r->n; i++)
         if (!strcmp(r->tensor[i].name, name)) return &r->tensor[i];
@@ -59,10 +59,10 @@ static const sparta_kept *find(const sparta_propagate_report *r, const char *nam
 }
 
 /* After propagation this initialiser has these dims (0, ..: gone), and what holds the rest says `why` somewhere. */
-static void left(const sparta_propagate_report *r, const char *name, int64_t rows, int64_t columns,
+static void left(const sp_propagate_report *r, const char *name, int64_t rows, int64_t columns,
                  const char *why)
 {
-    const sparta_kept *k = find(r, name);
+    const sp_kept *k = find(r, name);
     assert_int_equal(k->gone, rows == 0);
     if (rows) {
         assert_int_equal(k->after[0], rows);
@@ -74,10 +74,10 @@ static void left(const sparta_propagate_report *r, const char *name, int64_t row
         fail_msg("'%s' says \"%s\", not \"%s\"", name, k->blocked_by, why);
 }
 
-static sparta_graph *propagated(const char *text, sparta_propagate_report *report)
+static sp_graph *propagated(const char *text, sp_propagate_report *report)
 {
-    sparta_graph *g = parse(text);
-    ok(sparta_propagate(g, NULL, report));
+    sp_graph *g = parse(text);
+    ok(sp_propagate(g, NULL, report));
     return g;
 }
 
@@ -99,17 +99,17 @@ static const char mlp[] = "graph \"mlp\"\n"
 static void test_constants_into_the_next_bias(void **state)
 {
     (void)state;
-    sparta_propagate_report r;
-    sparta_graph *g = propagated(mlp, &r);
+    sp_propagate_report r;
+    sp_graph *g = propagated(mlp, &r);
     assert_int_equal(r.parameters_before, 17);
     assert_int_equal(r.parameters_after, 7);
     assert_int_equal(r.nodes_after, 5);
     left(&r, "w1", 2, 1, "");
     left(&r, "b1", 1, 0, "");
     left(&r, "w2", 1, 2, "");
-    const float *b2 = sparta_graph_find(g, "b2")->constant->data;
+    const float *b2 = sp_graph_find(g, "b2")->constant->data;
     assert_true(b2[0] == 15 && b2[1] == 17);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* Nobody adds anything after the product: an Add is put there. */
@@ -141,11 +141,11 @@ static void test_constants_without_a_bias(void **state)
 static void test_strict_keeps(void **state)
 {
     (void)state;
-    sparta_propagate_report r;
-    sparta_graph *g = propagated(mlp, &r);
+    sp_propagate_report r;
+    sp_graph *g = propagated(mlp, &r);
     assert_int_equal(r.parameters_after, 17);
     assert_int_equal(r.nodes_after, 5);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* ------------------------------------------------------------------ who holds it */
@@ -164,41 +164,41 @@ static void test_strict_keeps(void **state)
 static void test_residual(void **state)
 {
     (void)state;
-    sparta_propagate_report r;
-    sparta_graph *g = propagated(RESIDUAL("[1,1,1,1,1,1]"), &r);
+    sp_propagate_report r;
+    sp_graph *g = propagated(RESIDUAL("[1,1,1,1,1,1]"), &r);
     left(&r, "w1", 2, 3, "keeps 1 zero output of 3, because 'w2' needs them: prune both alike");
     left(&r, "w2", 2, 3, "");
     assert_int_equal(r.parameters_after, 15);
-    sparta_graph_free(g);
+    sp_graph_free(g);
     g = propagated(RESIDUAL("[1,0,1,1,0,1]"), &r);
     left(&r, "w1", 2, 2, "");
     left(&r, "w2", 2, 2, "");
     left(&r, "w3", 2, 1, "");
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 static void test_outputs_keep(void **state)
 {
     (void)state;
-    sparta_propagate_report r;
-    sparta_graph *g = propagated("graph \"g\"\ninput x: f32[b,2]\nconst w: f32[2,3] = [1,0,2,3,0,4]\n"
-                                 "node y: f32[b,3] = MatMul(x, w)\noutput y\n",
-                                 &r);
+    sp_propagate_report r;
+    sp_graph *g = propagated("graph \"g\"\ninput x: f32[b,2]\nconst w: f32[2,3] = [1,0,2,3,0,4]\n"
+                             "node y: f32[b,3] = MatMul(x, w)\noutput y\n",
+                             &r);
     left(&r, "w", 2, 3, "'y' is an output of the model");
-    sparta_graph_free(g);
+    sp_graph_free(g);
     g = propagated("graph \"g\"\ninput x: f32[b,2]\nconst w: f32[2,2] = [1,3,0,-0.0]\n"
                    "node y: f32[b,2] = MatMul(x, w)\noutput y\n",
                    &r);
     left(&r, "w", 2, 2, "'x' is an input of the model");
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* Its statistics run over all features: the dead ones stay, though they are constants before it. */
 static void test_layer_norm_keeps(void **state)
 {
     (void)state;
-    sparta_propagate_report r;
-    sparta_graph *g =
+    sp_propagate_report r;
+    sp_graph *g =
         propagated("graph \"g\"\ninput x: f32[b,2]\nconst w: f32[2,3] = [1,0,2,3,0,4]\n"
                    "const scale: f32[3] = [1,1,0]\n"
                    "const v: f32[3,1] = [1,2,3]\n"
@@ -207,7 +207,7 @@ static void test_layer_norm_keeps(void **state)
                    "node y: f32[b,1] = MatMul(n, v)\noutput y\n",
                    &r);
     left(&r, "w", 2, 3, "LayerNormalization 'norm'");
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* A weight of two layers: a column goes when neither needs it. */
@@ -227,16 +227,16 @@ static void test_layer_norm_keeps(void **state)
 static void test_shared_weight(void **state)
 {
     (void)state;
-    sparta_propagate_report r;
-    sparta_graph *g = propagated(SHARED("[1,1]"), &r);
+    sp_propagate_report r;
+    sp_graph *g = propagated(SHARED("[1,1]"), &r);
     left(&r, "w", 2, 2, "");
     left(&r, "v1", 2, 1, "'w' needs them: prune both alike"); /* its other user does */
-    sparta_graph_free(g);
+    sp_graph_free(g);
     g = propagated(SHARED("[1,0]"), &r);
     left(&r, "w", 2, 1, "");
     left(&r, "v1", 1, 1, "");
     left(&r, "v2", 1, 1, "");
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* ------------------------------------------------------------------ movers */
@@ -244,15 +244,15 @@ static void test_shared_weight(void **state)
 static void test_embedding_columns(void **state)
 {
     (void)state;
-    sparta_propagate_report r;
-    sparta_graph *g = propagated("graph \"words\"\ninput i: i64[b,s]\n"
-                                 "const t: f32[3,4] = [1,0,2,3,4,0,5,6,8,0,0,7]\n"
-                                 "const w: f32[4,2] = [1,2,3,4,5,6,0,0]\n"
-                                 "node e: ? = Gather(t, i)\nnode y: ? = MatMul(e, w)\noutput y\n",
-                                 &r);
+    sp_propagate_report r;
+    sp_graph *g = propagated("graph \"words\"\ninput i: i64[b,s]\n"
+                             "const t: f32[3,4] = [1,0,2,3,4,0,5,6,8,0,0,7]\n"
+                             "const w: f32[4,2] = [1,2,3,4,5,6,0,0]\n"
+                             "node e: ? = Gather(t, i)\nnode y: ? = MatMul(e, w)\noutput y\n",
+                             &r);
     left(&r, "t", 3, 2, "");
     left(&r, "w", 2, 2, "");
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* Head 1 of 2 is dead where it is made: it goes from both weights, and the shapes say so. */
@@ -349,22 +349,22 @@ static void test_split(void **state)
 static void test_slice(void **state)
 {
     (void)state;
-    sparta_propagate_report r;
-    sparta_graph *g = propagated("graph \"g\"\n"
-                                 "input x: f32[b,1]\n"
-                                 "const w: f32[1,4] = [1,2,3,4]\n"
-                                 "const from: i64[1] = [1]\n"
-                                 "const to: i64[1] = [3]\n"
-                                 "const axes: i64[1] = [1]\n"
-                                 "const v: f32[2,1] = [1,2]\n"
-                                 "node h: f32[b,4] = MatMul(x, w)\n"
-                                 "node s: f32[b,2] = Slice(h, from, to, axes)\n"
-                                 "node y: f32[b,1] = MatMul(s, v)\n"
-                                 "output y\n",
-                                 &r);
+    sp_propagate_report r;
+    sp_graph *g = propagated("graph \"g\"\n"
+                             "input x: f32[b,1]\n"
+                             "const w: f32[1,4] = [1,2,3,4]\n"
+                             "const from: i64[1] = [1]\n"
+                             "const to: i64[1] = [3]\n"
+                             "const axes: i64[1] = [1]\n"
+                             "const v: f32[2,1] = [1,2]\n"
+                             "node h: f32[b,4] = MatMul(x, w)\n"
+                             "node s: f32[b,2] = Slice(h, from, to, axes)\n"
+                             "node y: f32[b,1] = MatMul(s, v)\n"
+                             "output y\n",
+                             &r);
     left(&r, "w", 1, 2, "");
-    assert_int_equal(((const float *)sparta_graph_find(g, "w")->constant->data)[0], 2);
-    sparta_graph_free(g);
+    assert_int_equal(((const float *)sp_graph_find(g, "w")->constant->data)[0], 2);
+    sp_graph_free(g);
 }
 
 /* ------------------------------------------------------------------ nodes that go */
@@ -413,30 +413,30 @@ static void test_adding_nothing_goes(void **state)
 static void test_adding_that_widens_stays(void **state)
 {
     (void)state;
-    sparta_propagate_report r;
-    sparta_graph *g = propagated("graph \"g\"\ninput x: f32[1,2]\nconst zero: f32[3,2] = [0,0,0,0,0,0]\n"
-                                 "node y: f32[3,2] = Add(x, zero)\noutput y\n",
-                                 &r);
+    sp_propagate_report r;
+    sp_graph *g = propagated("graph \"g\"\ninput x: f32[1,2]\nconst zero: f32[3,2] = [0,0,0,0,0,0]\n"
+                             "node y: f32[3,2] = Add(x, zero)\noutput y\n",
+                             &r);
     assert_int_equal(r.nodes_after, 1);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* ------------------------------------------------------------------ facts */
 static void test_facts(void **state)
 {
     (void)state;
-    sparta_graph *g = parse(mlp);
-    sparta_propagation *p;
+    sp_graph *g = parse(mlp);
+    sp_propagation *p;
     double x;
-    ok(sparta_propagate_facts(g, NULL, &p));
-    const sparta_value *r = sparta_graph_find(g, "r"), *y = sparta_graph_find(g, "y");
-    assert_true(sparta_propagation_known(p, r, (int64_t[]){0, 1}, &x) && x == 2);
-    assert_false(sparta_propagation_known(p, r, (int64_t[]){0, 0}, &x));
-    assert_true(sparta_propagation_needed(p, r, (int64_t[]){0, 1}));
-    assert_false(sparta_propagation_needed(p, r, (int64_t[]){0, 2}));
-    assert_true(sparta_propagation_needed(p, y, (int64_t[]){0, 1}));
-    sparta_propagation_free(p);
-    sparta_graph_free(g);
+    ok(sp_propagate_facts(g, NULL, &p));
+    const sp_value *r = sp_graph_find(g, "r"), *y = sp_graph_find(g, "y");
+    assert_true(sp_propagation_known(p, r, (int64_t[]){0, 1}, &x) && x == 2);
+    assert_false(sp_propagation_known(p, r, (int64_t[]){0, 0}, &x));
+    assert_true(sp_propagation_needed(p, r, (int64_t[]){0, 1}));
+    assert_false(sp_propagation_needed(p, r, (int64_t[]){0, 2}));
+    assert_true(sp_propagation_needed(p, y, (int64_t[]){0, 1}));
+    sp_propagation_free(p);
+    sp_graph_free(g);
 }
 
 /* a and d are 0 at index 0, Relu(1 * -5 + 1 * 3), so that neither is needed there, because of the other; they must stay 0 all the
@@ -474,16 +474,15 @@ static void test_zeros_that_rest_on_each_other(void **state)
 static void test_keys_of_no_value(void **state)
 {
     (void)state;
-    sparta_graph *g =
-        parse("graph \"g\"\ninput q: f32[1,1,2,2]\ninput u: f32[1,1,1,2]\ninput r: f32[1,1,1,2]\n"
-              "const v: f32[1,1,2,2] = [0,0,1,1]\nnode i: f32[1,1,1,2] = Identity(u)\n"
-              "node k: f32[1,1,2,2] = Concat(i, r) {axis=2}\n"
-              "node y: f32[1,1,2,2] = Attention(q, k, v)\noutput y\n");
-    sparta_propagation *p;
-    ok(sparta_propagate_facts(g, NULL, &p));
-    assert_true(sparta_propagation_needed(p, sparta_graph_find(g, "i"), (int64_t[]){0, 0, 0, 0}));
-    sparta_propagation_free(p);
-    sparta_graph_free(g);
+    sp_graph *g = parse("graph \"g\"\ninput q: f32[1,1,2,2]\ninput u: f32[1,1,1,2]\ninput r: f32[1,1,1,2]\n"
+                        "const v: f32[1,1,2,2] = [0,0,1,1]\nnode i: f32[1,1,1,2] = Identity(u)\n"
+                        "node k: f32[1,1,2,2] = Concat(i, r) {axis=2}\n"
+                        "node y: f32[1,1,2,2] = Attention(q, k, v)\noutput y\n");
+    sp_propagation *p;
+    ok(sp_propagate_facts(g, NULL, &p));
+    assert_true(sp_propagation_needed(p, sp_graph_find(g, "i"), (int64_t[]){0, 0, 0, 0}));
+    sp_propagation_free(p);
+    sp_graph_free(g);
 }
 
 /* ------------------------------------------------------------------ no memory, no time */
@@ -491,19 +490,19 @@ static void test_keys_of_no_value(void **state)
 static void sweep(const char *text)
 {
     for (uint64_t nth = 1;; nth++) {
-        sparta_graph *g = parse(text);
-        sparta_propagate_report r;
-        sparta_ctx_fail_alloc(cx, nth, false);
-        sparta_status status = sparta_propagate(g, NULL, &r);
-        sparta_ctx_fail_alloc(cx, 0, false);
-        sparta_graph_free(g);
-        assert_int_equal(sparta_ctx_memory(cx), 0);
+        sp_graph *g = parse(text);
+        sp_propagate_report r;
+        sp_ctx_fail_alloc(cx, nth, false);
+        sparta_status status = sp_propagate(g, NULL, &r);
+        sp_ctx_fail_alloc(cx, 0, false);
+        sp_graph_free(g);
+        assert_int_equal(sp_ctx_memory(cx), 0);
         if (status == SPARTA_OK) {
             assert_true(nth > 10);
             return;
         }
         assert_int_equal(status, SPARTA_E_MEMORY);
-        sparta_ctx_clear(cx);
+        sp_ctx_clear(cx);
     }
 }
 
@@ -523,11 +522,11 @@ static void test_out_of_memory(void **state)
 static void test_cancel(void **state)
 {
     (void)state;
-    sparta_graph *g = parse(mlp);
-    sparta_propagate_report r;
+    sp_graph *g = parse(mlp);
+    sp_propagate_report r;
     sparta_ctx_cancel(cx);
-    assert_int_equal(sparta_propagate(g, NULL, &r), SPARTA_E_CANCELLED);
-    sparta_graph_free(g);
+    assert_int_equal(sp_propagate(g, NULL, &r), SPARTA_E_CANCELLED);
+    sp_graph_free(g);
 }
 
 #define ON(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)

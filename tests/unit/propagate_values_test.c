@@ -8,26 +8,26 @@
 
 #define HEAD "graph \"g\"\n"
 
-static sparta_propagation *facts(sparta_graph *g)
+static sp_propagation *facts(sp_graph *g)
 {
-    sparta_propagation *p;
-    ok(sparta_propagate_facts(g, NULL, &p));
+    sp_propagation *p;
+    ok(sp_propagate_facts(g, NULL, &p));
     return p;
 }
 
 /* "2 . 0": what is known of a value along its last axis, with 0 for the others; a dot is unknown. */
-static void known(const sparta_graph *g, const sparta_propagation *p, const char *name, const char *expected)
+static void known(const sp_graph *g, const sp_propagation *p, const char *name, const char *expected)
 {
-    const sparta_value *v = sparta_graph_find(g, name);
+    const sp_value *v = sp_graph_find(g, name);
     char text[200] = "";
     int64_t n = 1, index[SPARTA_RANK] = {0};
     assert_non_null(v);
-    if (v->dims.rank) assert_true(sparta_expr_is_const(v->dims.dim[v->dims.rank - 1], &n));
+    if (v->dims.rank) assert_true(sp_expr_is_const(v->dims.dim[v->dims.rank - 1], &n));
     for (int64_t i = 0; i < n; i++) {
         double x;
         size_t at = strlen(text);
         if (v->dims.rank) index[v->dims.rank - 1] = i;
-        if (sparta_propagation_known(p, v, index, &x))
+        if (sp_propagation_known(p, v, index, &x))
             snprintf(text + at, sizeof text - at, "%s%g", i ? " " : "", x);
         else
             snprintf(text + at, sizeof text - at, "%s.", i ? " " : "");
@@ -36,18 +36,17 @@ static void known(const sparta_graph *g, const sparta_propagation *p, const char
 }
 
 /* "1 0 1": what is needed along the last axis. */
-static void needed(const sparta_graph *g, const sparta_propagation *p, const char *name, const char *expected)
+static void needed(const sp_graph *g, const sp_propagation *p, const char *name, const char *expected)
 {
-    const sparta_value *v = sparta_graph_find(g, name);
+    const sp_value *v = sp_graph_find(g, name);
     char text[200] = "";
     int64_t n = 1, index[SPARTA_RANK] = {0};
     assert_non_null(v);
-    if (v->dims.rank) assert_true(sparta_expr_is_const(v->dims.dim[v->dims.rank - 1], &n));
+    if (v->dims.rank) assert_true(sp_expr_is_const(v->dims.dim[v->dims.rank - 1], &n));
     for (int64_t i = 0; i < n; i++) {
         size_t at = strlen(text);
         if (v->dims.rank) index[v->dims.rank - 1] = i;
-        snprintf(text + at, sizeof text - at, "%s%d", i ? " " : "",
-                 (int)sparta_propagation_needed(p, v, index));
+        snprintf(text + at, sizeof text - at, "%s%d", i ? " " : "", (int)sp_propagation_needed(p, v, index));
     }
     assert_string_equal(text, expected);
 }
@@ -59,18 +58,18 @@ typedef struct expectation {
 
 static void check(const expectation *e)
 {
-    sparta_graph *g = parse(e->text);
-    sparta_propagation *p = facts(g);
+    sp_graph *g = parse(e->text);
+    sp_propagation *p = facts(g);
     known(g, p, "y", e->y);
     if (e->u) needed(g, p, "u", e->u);
-    sparta_propagation_free(p);
-    sparta_graph_free(g);
+    sp_propagation_free(p);
+    sp_graph_free(g);
 }
 
 static void strictly(void)
 {
     sparta_ctx_options options = {.size = sizeof options, .strict = true};
-    assert_int_equal(sparta_ctx_memory(cx), 0);
+    assert_int_equal(sp_ctx_memory(cx), 0);
     sparta_ctx_free(cx);
     cx = sparta_ctx_create(&options);
     assert_non_null(cx);
@@ -119,9 +118,9 @@ static const expectation firm[] = {
 static void test_hidden(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < SPARTA_COUNT(firm); i++) check(&firm[i]);
+    for (size_t i = 0; i < SP_COUNT(firm); i++) check(&firm[i]);
     strictly();
-    for (size_t i = 0; i < SPARTA_COUNT(firm); i++) check(&firm[i]);
+    for (size_t i = 0; i < SP_COUNT(firm); i++) check(&firm[i]);
 }
 
 /* ------------------------------------------------------------------ for finite values */
@@ -177,8 +176,8 @@ static const expectation nothing[] = {
 static void test_finite(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < SPARTA_COUNT(when_finite); i++) check(&when_finite[i]);
-    for (size_t i = 0; i < SPARTA_COUNT(nothing); i++) check(&nothing[i]);
+    for (size_t i = 0; i < SP_COUNT(when_finite); i++) check(&when_finite[i]);
+    for (size_t i = 0; i < SP_COUNT(nothing); i++) check(&nothing[i]);
 }
 
 /* Nothing of it is known then. */
@@ -186,7 +185,7 @@ static void test_finite_is_not_strict(void **state)
 {
     (void)state;
     strictly();
-    for (size_t i = 0; i < SPARTA_COUNT(when_finite); i++) {
+    for (size_t i = 0; i < SP_COUNT(when_finite); i++) {
         char dots[16] = ".";
         for (const char *s = when_finite[i].y; (s = strchr(s, ' ')); s++) strcat(dots, " .");
         check(&(expectation){when_finite[i].text, dots, NULL});
@@ -214,7 +213,7 @@ static void test_quantized_by_zero(void **state)
          "node y: ? = QuantizeLinear(w, s, z)" Y,
          "127 -128 127", NULL}, /* beyond all floats, it still ends at the bounds */
     };
-    for (size_t i = 0; i < SPARTA_COUNT(cases); i++) check(&cases[i]);
+    for (size_t i = 0; i < SP_COUNT(cases); i++) check(&cases[i]);
 }
 
 /* Strictly, a zero keeps its sign: 1 / -0.0 is not 1 / 0. */
@@ -222,23 +221,23 @@ static void test_strict_zeros_keep_their_sign(void **state)
 {
     (void)state;
     strictly();
-    sparta_propagate_report r;
-    sparta_graph *g = parse(HEAD "input x: f32[2,2]\nconst c: bool[] = [0]\nconst k: f32[2] = [-0.0,0]\n"
-                                 "node w: ? = Where(c, x, k)\nnode t: ? = Transpose(w)\nnode a: ? = Relu(x)\n"
-                                 "node y: ? = Div(a, t)" Y);
-    ok(sparta_propagate(g, NULL, &r));
-    const sparta_tensor *by = sparta_graph_find(g, "y")->producer->in[1]->constant;
+    sp_propagate_report r;
+    sp_graph *g = parse(HEAD "input x: f32[2,2]\nconst c: bool[] = [0]\nconst k: f32[2] = [-0.0,0]\n"
+                             "node w: ? = Where(c, x, k)\nnode t: ? = Transpose(w)\nnode a: ? = Relu(x)\n"
+                             "node y: ? = Div(a, t)" Y);
+    ok(sp_propagate(g, NULL, &r));
+    const sparta_tensor *by = sp_graph_find(g, "y")->producer->in[1]->constant;
     assert_non_null(by);
     const int64_t n = sparta_tensor_elements(by);
-    assert_true(signbit(sparta_element_get(SPARTA_F32, by->data, 0)));
-    assert_false(signbit(sparta_element_get(SPARTA_F32, by->data, n - 1)));
-    sparta_graph_free(g);
+    assert_true(signbit(sp_element_get(SPARTA_F32, by->data, 0)));
+    assert_false(signbit(sp_element_get(SPARTA_F32, by->data, n - 1)));
+    sp_graph_free(g);
 }
 
 /* ------------------------------------------------------------------ an ARG of a sum */
-static sparta_status with_values(sparta_axes *a)
+static sparta_status with_values(sp_axes *a)
 {
-    SPARTA_TRY(sparta_flow_OnnxAttention.axes(a));
+    SP_TRY(sp_flow_OnnxAttention.axes(a));
     a->no_values = false;
     return SPARTA_OK;
 }
@@ -248,48 +247,47 @@ static sparta_status with_values(sparta_axes *a)
 static void test_unknown_key_of_no_value(void **state)
 {
     (void)state;
-    sparta_flow wrong = sparta_flow_OnnxAttention;
+    sp_flow wrong = sp_flow_OnnxAttention;
     wrong.axes = with_values;
-    sparta_flow_override[SPARTA_OP_OnnxAttention] = &wrong;
-    sparta_graph *g =
+    sp_flow_override[SP_OP_OnnxAttention] = &wrong;
+    sp_graph *g =
         parse(HEAD "input u: f32[1,1,1,2]\nconst o: f32[] = [0]\nnode n: ? = Mul(u, o)\n"
                    "const c: f32[1,1,1,2] = [1,2]\nnode q: ? = Add(n, c)\nnode k: ? = Concat(u, q) {axis=2}\n"
                    "const v: f32[1,1,2,2] = [0,0,1,0]\nnode y: ? = Attention(q, k, v)" Y);
-    sparta_propagation *p = facts(g);
+    sp_propagation *p = facts(g);
     known(g, p, "q", "1 2");
     known(g, p, "y", ". 0");
-    sparta_propagation_free(p);
-    sparta_graph_free(g);
-    sparta_flow_override[SPARTA_OP_OnnxAttention] = NULL;
+    sp_propagation_free(p);
+    sp_graph_free(g);
+    sp_flow_override[SP_OP_OnnxAttention] = NULL;
 }
 
 /* ------------------------------------------------------------------ the smaller model */
-static void dims_are(const sparta_graph *g, const char *name, const char *expected)
+static void dims_are(const sp_graph *g, const char *name, const char *expected)
 {
-    const sparta_value *v = sparta_graph_find(g, name);
-    sparta_text t;
-    sparta_text_init(&t, cx);
+    const sp_value *v = sp_graph_find(g, name);
+    sp_text t;
+    sp_text_init(&t, cx);
     assert_non_null(v);
-    sparta_dims_print(&v->dims, &t);
-    assert_string_equal(sparta_text_str(&t), expected);
-    sparta_text_free(&t);
+    sp_dims_print(&v->dims, &t);
+    assert_string_equal(sp_text_str(&t), expected);
+    sp_text_free(&t);
 }
 
 /* Channels that a condition switches off go from the layer before it; what is there in their place goes into the bias after it. */
 static void test_where_switches_channels_off(void **state)
 {
     (void)state;
-    sparta_propagate_report r;
-    sparta_graph *g =
-        parse(HEAD "input x: f32[b,2]\nconst w: f32[2,4] = [1,2,3,4,5,6,7,8]\n"
-                   "node h: ? = MatMul(x, w)\nconst c: bool[4] = [1,0,1,0]\nconst z: f32[] = [2]\n"
-                   "node a: ? = Where(c, h, z)\nconst v: f32[4,1] = [1,10,100,1000]\n"
-                   "node y: ? = MatMul(a, v)" Y);
-    ok(sparta_propagate(g, NULL, &r));
+    sp_propagate_report r;
+    sp_graph *g = parse(HEAD "input x: f32[b,2]\nconst w: f32[2,4] = [1,2,3,4,5,6,7,8]\n"
+                             "node h: ? = MatMul(x, w)\nconst c: bool[4] = [1,0,1,0]\nconst z: f32[] = [2]\n"
+                             "node a: ? = Where(c, h, z)\nconst v: f32[4,1] = [1,10,100,1000]\n"
+                             "node y: ? = MatMul(a, v)" Y);
+    ok(sp_propagate(g, NULL, &r));
     dims_are(g, "w", "[2,2]");
     dims_are(g, "v", "[2,1]");
     assert_int_equal(r.moved, 1); /* 2 * 10 + 2 * 1000 */
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* A condition that is the same everywhere takes one choice as it is; who made the other is gone. */
@@ -299,16 +297,16 @@ static void test_where_of_one_kind_goes(void **state)
     static const char *const condition[] = {"0", "1"};
     for (int i = 0; i < 2; i++) {
         char text[500];
-        sparta_propagate_report r;
+        sp_propagate_report r;
         snprintf(text, sizeof text,
                  HEAD "input x: f32[2,3]\nconst c: bool[] = [%s]\nnode s: ? = Sin(x)\nnode t: ? = Cos(x)\n"
                       "node w: ? = Where(c, s, t)\nnode y: ? = Relu(w)" Y,
                  condition[i]);
-        sparta_graph *g = parse(text);
-        ok(sparta_propagate(g, NULL, &r));
+        sp_graph *g = parse(text);
+        ok(sp_propagate(g, NULL, &r));
         assert_int_equal(r.nodes_after, 2);
-        assert_string_equal(sparta_graph_find(g, "y")->producer->in[0]->name, i ? "s" : "t");
-        sparta_graph_free(g);
+        assert_string_equal(sp_graph_find(g, "y")->producer->in[0]->name, i ? "s" : "t");
+        sp_graph_free(g);
     }
 }
 
@@ -320,18 +318,18 @@ static void test_slimmed_norm(void **state)
     static const char *const scale[] = {"0,0,0,0", "1,0,0,0"};
     for (int i = 0; i < 2; i++) {
         char text[800];
-        sparta_propagate_report r;
+        sp_propagate_report r;
         snprintf(text, sizeof text,
                  HEAD "input x: f32[b,2]\nconst w: f32[2,4] = [1,2,3,4,5,6,7,8]\nnode h: ? = MatMul(x, w)\n"
                       "const g: f32[4] = [%s]\nconst d: f32[4] = [1,2,3,4]\n"
                       "node n: ? = LayerNormalization(h, g, d)\nconst v: f32[4,2] = [1,2,3,4,5,6,7,8]\n"
                       "node m: ? = MatMul(n, v)\ninput u: f32[b,2]\nnode y: ? = Add(m, u)" Y,
                  scale[i]);
-        sparta_graph *g = parse(text);
-        ok(sparta_propagate(g, NULL, &r));
+        sp_graph *g = parse(text);
+        ok(sp_propagate(g, NULL, &r));
         assert_int_equal(r.nodes_after, i ? 4 : 1);
         if (i) dims_are(g, "v", "[4,2]");
-        sparta_graph_free(g);
+        sp_graph_free(g);
     }
 }
 
@@ -339,20 +337,19 @@ static void test_slimmed_norm(void **state)
 static void test_sums_of_large_integers(void **state)
 {
     (void)state;
-    sparta_propagate_report r;
-    sparta_graph *g =
-        parse(HEAD "input x: i64[b,2]\nconst m: i64[2,2] = [0,1,0,1]\nnode s: ? = MatMul(x, m)\n"
-                   "const k: i64[2] = [1,0]\nnode t: ? = Add(s, k)\n"
-                   "const w: i64[2,2] = [9007199254740993,9223372036854775807,1,1]\n"
-                   "node h: ? = MatMul(t, w)\nconst d: i64[2] = [2,2]\nnode y: ? = Add(h, d)" Y);
-    ok(sparta_propagate(g, NULL, &r));
+    sp_propagate_report r;
+    sp_graph *g = parse(HEAD "input x: i64[b,2]\nconst m: i64[2,2] = [0,1,0,1]\nnode s: ? = MatMul(x, m)\n"
+                             "const k: i64[2] = [1,0]\nnode t: ? = Add(s, k)\n"
+                             "const w: i64[2,2] = [9007199254740993,9223372036854775807,1,1]\n"
+                             "node h: ? = MatMul(t, w)\nconst d: i64[2] = [2,2]\nnode y: ? = Add(h, d)" Y);
+    ok(sp_propagate(g, NULL, &r));
     assert_int_equal(r.moved, 1);
-    const sparta_node *add = sparta_graph_find(g, "y")->producer;
+    const sp_node *add = sp_graph_find(g, "y")->producer;
     const sparta_tensor *bias = add->in[add->in[1]->constant != NULL]->constant;
     assert_non_null(bias);
-    assert_true(sparta_element_get_int(SPARTA_I64, bias->data, 0) == 9007199254740995);
-    assert_true(sparta_element_get_int(SPARTA_I64, bias->data, 1) == INT64_MIN + 1);
-    sparta_graph_free(g);
+    assert_true(sp_element_get_int(SPARTA_I64, bias->data, 0) == 9007199254740995);
+    assert_true(sp_element_get_int(SPARTA_I64, bias->data, 1) == INT64_MIN + 1);
+    sp_graph_free(g);
 }
 
 /* ------------------------------------------------------------------ no memory */
@@ -360,17 +357,17 @@ static void test_out_of_memory(void **state)
 {
     (void)state;
     const char *const text[] = {firm[6].text, when_finite[0].text, when_finite[8].text};
-    for (size_t i = 0; i < SPARTA_COUNT(text); i++) {
+    for (size_t i = 0; i < SP_COUNT(text); i++) {
         sparta_status status = SPARTA_E_MEMORY;
         for (uint64_t nth = 1; status == SPARTA_E_MEMORY; nth++) {
-            sparta_graph *g = parse(text[i]);
-            sparta_propagate_report r;
-            sparta_ctx_fail_alloc(cx, nth, false);
-            status = sparta_propagate(g, NULL, &r);
-            sparta_ctx_fail_alloc(cx, 0, false);
-            sparta_graph_free(g);
-            assert_int_equal(sparta_ctx_memory(cx), 0);
-            sparta_ctx_clear(cx);
+            sp_graph *g = parse(text[i]);
+            sp_propagate_report r;
+            sp_ctx_fail_alloc(cx, nth, false);
+            status = sp_propagate(g, NULL, &r);
+            sp_ctx_fail_alloc(cx, 0, false);
+            sp_graph_free(g);
+            assert_int_equal(sp_ctx_memory(cx), 0);
+            sp_ctx_clear(cx);
             assert_true(status != SPARTA_OK || nth > 10);
         }
         assert_int_equal(status, SPARTA_OK);

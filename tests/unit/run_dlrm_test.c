@@ -4,7 +4,7 @@
 
 #define SMALL_DLRM "rows=30 tables=5 columns=16"
 
-static int64_t count(const sparta_package *p, sparta_op_id op)
+static int64_t count(const sparta_package *p, sp_op_id op)
 {
     int64_t n = 0;
     for (int i = 0; i < p->plan->n_nodes; i++) n += p->plan->node[i]->op == op;
@@ -16,14 +16,14 @@ static void every_number_of_items(void **state)
     (void)state;
     static const char *const prunes[] = {NULL, "16x4:0.85", "1x1:0.5"};
     static const int64_t batches[] = {1, 2, 15, 16, 17, 33, 63, 64, 65, 127, 128, 129, 200};
-    for (size_t k = 0; k < SPARTA_COUNT(prunes); k++) {
-        sparta_graph *g = typed(zoo("dlrm", prunes[k], SMALL_DLRM));
+    for (size_t k = 0; k < SP_COUNT(prunes); k++) {
+        sp_graph *g = typed(zoo("dlrm", prunes[k], SMALL_DLRM));
         sparta_package *p = compile(zoo("dlrm", prunes[k], SMALL_DLRM));
-        assert_int_equal(count(p, SPARTA_OP_Interact), 1);
-        assert_int_equal(count(p, SPARTA_OP_Embed), 5);
-        assert_int_equal(count(p, SPARTA_OP_MatMul) + count(p, SPARTA_OP_Gather), 0);
+        assert_int_equal(count(p, SP_OP_Interact), 1);
+        assert_int_equal(count(p, SP_OP_Embed), 5);
+        assert_int_equal(count(p, SP_OP_MatMul) + count(p, SP_OP_Gather), 0);
         sparta_session *one = session(p, 1), *two = session(p, 2), *three = session(p, 3);
-        for (size_t i = 0; i < SPARTA_COUNT(batches); i++) {
+        for (size_t i = 0; i < SP_COUNT(batches); i++) {
             inputs in = make_inputs(g, batches[i], 1, 5 + i);
             agree(one, p, g, &in, "one thread");
             results a = run(one, p, &in), b = run(two, p, &in), c = run(three, p, &in);
@@ -34,7 +34,7 @@ static void every_number_of_items(void **state)
         }
         sparta_session_free(one), sparta_session_free(two), sparta_session_free(three);
         sparta_package_close(p);
-        sparta_graph_free(g);
+        sp_graph_free(g);
     }
 }
 
@@ -42,20 +42,20 @@ static void every_number_of_items(void **state)
 static void generated_ids_fit(void **state)
 {
     (void)state;
-    sparta_graph *g = typed(zoo("dlrm", NULL, SMALL_DLRM));
+    sp_graph *g = typed(zoo("dlrm", NULL, SMALL_DLRM));
     sparta_package *p = compile(zoo("dlrm", NULL, SMALL_DLRM));
-    const sparta_graph *both[] = {g, p->plan};
+    const sp_graph *both[] = {g, p->plan};
     for (int k = 0; k < 2; k++) {
         inputs in = make_inputs(both[k], 500, 1, 7);
         const int64_t *ids = in.in[1].tensor.data;
         int64_t least = INT64_MAX, most = INT64_MIN;
-        for (int i = 0; i < 2500; i++) least = SPARTA_MIN(least, ids[i]), most = SPARTA_MAX(most, ids[i]);
+        for (int i = 0; i < 2500; i++) least = SP_MIN(least, ids[i]), most = SP_MAX(most, ids[i]);
         assert_int_equal(least, 0);
         assert_int_equal(most, 29);
         free_inputs(&in);
     }
     sparta_package_close(p);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 static void wrong_ids_are_refused(void **state)
@@ -67,7 +67,7 @@ static void wrong_ids_are_refused(void **state)
     int64_t *ids = in.in[1].tensor.data;
     results before = run(s, p, &in);
     static const int64_t wrong[] = {30, -31, INT64_MAX, INT64_MIN};
-    for (size_t i = 0; i < SPARTA_COUNT(wrong); i++) {
+    for (size_t i = 0; i < SP_COUNT(wrong); i++) {
         sparta_named_tensor out = {.name = "probability"};
         const int64_t was = ids[69 * 5 + 3];
         ids[69 * 5 + 3] = wrong[i];
@@ -88,7 +88,7 @@ static void wrong_ids_are_refused(void **state)
 static void ids_may_move(void **state)
 {
     (void)state;
-    sparta_graph *g = typed(zoo("dlrm", NULL, SMALL_DLRM));
+    sp_graph *g = typed(zoo("dlrm", NULL, SMALL_DLRM));
     sparta_package *p = compile(zoo("dlrm", NULL, SMALL_DLRM));
     sparta_session *s = session(p, 1);
     inputs a = make_inputs(g, 70, 1, 1), b = make_inputs(g, 70, 1, 2);
@@ -98,7 +98,7 @@ static void ids_may_move(void **state)
     free_inputs(&a), free_inputs(&b);
     sparta_session_free(s);
     sparta_package_close(p);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* A lookup that somebody else reads, one that is an output, one read twice, a sum of two: all must be stored. */
@@ -118,7 +118,7 @@ static const char others[] =
 static void lookups_that_are_stored(void **state)
 {
     (void)state;
-    sparta_graph *g = typed(graph(others));
+    sp_graph *g = typed(graph(others));
     sparta_package *p = compile(graph(others));
     for (int threads = 1; threads <= 2; threads++) {
         sparta_session *s = session(p, threads);
@@ -130,15 +130,15 @@ static void lookups_that_are_stored(void **state)
         sparta_session_free(s);
     }
     sparta_package_close(p);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 static void through_a_file(void **state)
 {
     (void)state;
-    sparta_graph *g = typed(zoo("dlrm", "16x4:0.85", SMALL_DLRM));
+    sp_graph *g = typed(zoo("dlrm", "16x4:0.85", SMALL_DLRM));
     sparta_package *p = compile(zoo("dlrm", "16x4:0.85", SMALL_DLRM)), *read = NULL;
-    ok(sparta_package_write(cx, p, in_root("dlrm.sparta")));
+    ok(sp_package_write(cx, p, in_root("dlrm.sparta")));
     ok(sparta_package_open(cx, in_root("dlrm.sparta"), &read));
     sparta_session *s = session(read, 2);
     inputs in = make_inputs(read->plan, 77, 1, 3);
@@ -147,7 +147,7 @@ static void through_a_file(void **state)
     sparta_session_free(s);
     sparta_package_close(read);
     sparta_package_close(p);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* Plans from a file may be anything: an error, no crash. */
@@ -168,9 +168,9 @@ static void odd_plans(void **state)
                  {PLAN("p, e, x"), SPARTA_E_FORMAT},     {PLAN("p, x, pairs"), SPARTA_E_INTERNAL},
                  {PLAN("e, e, pairs"), SPARTA_OK},       {PLAN("p, e, e, pairs"), SPARTA_OK},
                  {PLAN("pairs, pairs"), SPARTA_E_FORMAT}};
-    for (size_t i = 0; i < SPARTA_COUNT(plans); i++) {
+    for (size_t i = 0; i < SP_COUNT(plans); i++) {
         sparta_package *p;
-        ok(sparta_package_create(cx, &p));
+        ok(sp_package_create(cx, &p));
         p->plan = graph(plans[i].text);
         sparta_session_options o = {.size = sizeof o, .threads = 1};
         sparta_named_tensor out = {.name = "y"};
@@ -195,10 +195,10 @@ static void memory_may_fail(void **state)
         sparta_session_options o = {.size = sizeof o, .threads = 1};
         sparta_named_tensor out = {.name = "probability"};
         sparta_session *s = NULL;
-        sparta_ctx_fail_alloc(cx, n, true);
+        sp_ctx_fail_alloc(cx, n, true);
         sparta_status status = sparta_session_create(cx, p, &o, &s);
         if (!status) status = sparta_session_run(cx, s, in.in, in.n, &out, 1);
-        sparta_ctx_fail_alloc(cx, 0, false);
+        sp_ctx_fail_alloc(cx, 0, false);
         assert_true(status == SPARTA_OK || status == SPARTA_E_MEMORY);
         done = status == SPARTA_OK;
         sparta_session_free(s);

@@ -7,7 +7,7 @@ enum { BATCH = 12, LENGTH = 64 };
 static sparta_package *saved(sparta_ctx *c, const char *path)
 {
     sparta_package *made = compile(zoo("bert-mini", "4x1:0.8", SMALL_BERT)), *p = NULL;
-    ok(sparta_package_write(cx, made, path));
+    ok(sp_package_write(cx, made, path));
     sparta_package_close(made);
     ok_in(c, sparta_package_open(c, path, &p));
     return p;
@@ -76,7 +76,7 @@ static void a_copy_does_not_mind(void **state)
     free_results_in(copying, &before), free_results_in(copying, &after), free_inputs(&in);
     sparta_session_free(s);
     sparta_package_close(p);
-    assert_int_equal(sparta_ctx_memory(copying), 0);
+    assert_int_equal(sp_ctx_memory(copying), 0);
     sparta_ctx_free(copying);
 }
 
@@ -130,11 +130,11 @@ static void bits_and_threads(void **state)
         {"bert-mini", "4x1:0.8", SMALL_BERT, 3, 37, false},
         {"gpt2-small", NULL, "layers=1 hidden=32 heads=2 vocab=40 positions=130", 30, 64, true},
     };
-    for (size_t c = 0; c < SPARTA_COUNT(cases); c++) {
+    for (size_t c = 0; c < SP_COUNT(cases); c++) {
         sparta_package *p = compile(zoo(cases[c].name, cases[c].prune, cases[c].sizes));
         inputs in = make_inputs(p->plan, cases[c].batch, cases[c].sequence, c + 1);
         results one = {0};
-        for (size_t t = 0; t < SPARTA_COUNT(threads); t++) {
+        for (size_t t = 0; t < SP_COUNT(threads); t++) {
             sparta_session *s = session(p, threads[t]), *other = session(p, threads[t]);
             results got = run(s, p, &in), again = run(s, p, &in), elsewhere = run(other, p, &in);
             same_bits(&again, &got, "run again");
@@ -165,28 +165,28 @@ static void nothing_to_do(void **state)
         {"bert-mini", NULL, SMALL_BERT, 3, 0},     {"bert-mini", "1x1:0.8", SMALL_BERT, 0, 0},
         {"dlrm", NULL, "rows=8 columns=16", 0, 1},
     };
-    for (size_t c = 0; c < SPARTA_COUNT(cases); c++) {
-        sparta_graph *g = typed(zoo(cases[c].name, cases[c].prune, cases[c].sizes));
+    for (size_t c = 0; c < SP_COUNT(cases); c++) {
+        sp_graph *g = typed(zoo(cases[c].name, cases[c].prune, cases[c].sizes));
         sparta_package *p = compile(zoo(cases[c].name, cases[c].prune, cases[c].sizes));
-        sparta_named_tensor *in = sparta_alloc_array(cx, (size_t)g->n_inputs + 1, sizeof *in);
+        sparta_named_tensor *in = sp_alloc_array(cx, (size_t)g->n_inputs + 1, sizeof *in);
         const int64_t size[] = {cases[c].batch, cases[c].sequence};
-        const sparta_make_inputs how = {1, {2, (const char *[]){"batch", "sequence"}, size}};
+        const sp_make_inputs how = {1, {2, (const char *[]){"batch", "sequence"}, size}};
         sparta_tensor want;
-        ok(sparta_inputs_make(cx, g, &how, in));
-        ok(sparta_ops_run(cx, g, in, g->n_inputs, &want, NULL, NULL));
+        ok(sp_inputs_make(cx, g, &how, in));
+        ok(sp_ops_run(cx, g, in, g->n_inputs, &want, NULL, NULL));
         for (int threads = 1; threads <= 3; threads += 2) {
             sparta_session *s = session(p, threads);
             sparta_named_tensor out = {.name = sparta_package_output_name(p, 0)};
             ok(sparta_session_run(cx, s, in, g->n_inputs, &out, 1));
-            assert_true(sparta_tensor_same_shape(&out.tensor, &want));
+            assert_true(sp_tensor_same_shape(&out.tensor, &want));
             assert_int_equal(sparta_tensor_elements(&out.tensor), 0);
             sparta_session_free(s);
         }
-        sparta_free(cx, want.data);
-        sparta_inputs_free(cx, in, g->n_inputs);
-        sparta_free(cx, in);
+        sp_free(cx, want.data);
+        sp_inputs_free(cx, in, g->n_inputs);
+        sp_free(cx, in);
         sparta_package_close(p);
-        sparta_graph_free(g);
+        sp_graph_free(g);
     }
 }
 

@@ -8,16 +8,16 @@ typedef struct times {
     double session, reference;
 } times;
 
-static sparta_graph *with_inputs(int n, const sparta_named_tensor *in)
+static sp_graph *with_inputs(int n, const sparta_named_tensor *in)
 {
-    sparta_text t;
-    sparta_graph *g = NULL;
-    sparta_text_init(&t, cx);
-    sparta_text_printf(&t, "graph \"g\"\n");
-    for (int i = 0; i < n; i++) sparta_text_printf(&t, "input %s: f32[1]\n", in[i].name);
-    sparta_text_printf(&t, "node y: f32[1] = Relu(input0)\noutput y\n");
-    ok(sparta_graph_parse(cx, sparta_text_str(&t), NULL, NULL, &g));
-    sparta_text_free(&t);
+    sp_text t;
+    sp_graph *g = NULL;
+    sp_text_init(&t, cx);
+    sp_text_printf(&t, "graph \"g\"\n");
+    for (int i = 0; i < n; i++) sp_text_printf(&t, "input %s: f32[1]\n", in[i].name);
+    sp_text_printf(&t, "node y: f32[1] = Relu(input0)\noutput y\n");
+    ok(sp_graph_parse(cx, sp_text_str(&t), NULL, NULL, &g));
+    sp_text_free(&t);
     return g;
 }
 
@@ -38,11 +38,11 @@ static times seconds(int n)
         snprintf(text[i], sizeof text[i], "input%d", i);
         in[i] = (sparta_named_tensor){text[i], sparta_tensor_view(SPARTA_F32, 1, (int64_t[]){1}, &one)};
     }
-    sparta_graph *g = with_inputs(n, in);
+    sp_graph *g = with_inputs(n, in);
     clock_t start = clock();
-    ok(sparta_ops_run(cx, g, in, n, &made, NULL, NULL));
+    ok(sp_ops_run(cx, g, in, n, &made, NULL, NULL));
     taken.reference = since(start);
-    sparta_free(cx, made.data);
+    sp_free(cx, made.data);
     sparta_package *p = compile(g);
     sparta_session *s = session(p, 1);
     start = clock();

@@ -128,7 +128,7 @@ static void wrong_sizes(void **state)
                  {1, 21, "at most 20 is allowed"},
                  {1, INT64_MAX, "at most 20 is allowed"},
                  {1, 64, "at most 20 is allowed"}};
-    for (size_t i = 0; i < SPARTA_COUNT(cases); i++) {
+    for (size_t i = 0; i < SP_COUNT(cases); i++) {
         inputs bad = good;
         for (int k = 0; k < bad.n; k++)
             bad.in[k].tensor =
@@ -160,7 +160,7 @@ static void ids_out_of_range(void **state)
     static const int64_t ids[] = {20, 21, 1000000, INT64_MAX, INT64_MIN, -21};
     inputs bad = make_inputs(package->plan, BATCH, LENGTH, 1);
     int64_t *at = (int64_t *)named(&bad, "input_ids")->tensor.data + BATCH * LENGTH - 1, was = *at;
-    for (size_t i = 0; i < SPARTA_COUNT(ids); i++) {
+    for (size_t i = 0; i < SP_COUNT(ids); i++) {
         *at = ids[i];
         refused(SPARTA_E_RANGE, &bad, "is outside of the table's 20 rows");
     }
@@ -187,7 +187,7 @@ static void budget(void **state)
     ok_in(small, sparta_session_run(small, s, good.in, good.n, &out, 1)); /* small sizes still fit */
     free_inputs(&large);
     sparta_session_free(s);
-    assert_int_equal(sparta_ctx_memory(small), 0);
+    assert_int_equal(sp_ctx_memory(small), 0);
     sparta_ctx_free(small);
 }
 
@@ -200,7 +200,7 @@ static void another_context_runs(void **state)
     results want = run(sessions[0], package, &good), got = run_in(other, s, package, &good);
     close_enough(&got, &want, 1e-6, "other context");
     free_results_in(other, &got), free_results(&want);
-    assert_int_equal(sparta_ctx_memory(other), 0);
+    assert_int_equal(sp_ctx_memory(other), 0);
     sparta_ctx_free(other);
     sparta_session_free(s);
 }
@@ -216,7 +216,7 @@ static void cancelled(void **state)
     expect(c, SPARTA_E_CANCELLED, sparta_session_run(c, s, good.in, good.n, &out, 1), "run", __FILE__,
            __LINE__);
     sparta_session_free(s);
-    assert_int_equal(sparta_ctx_memory(c), 0);
+    assert_int_equal(sp_ctx_memory(c), 0);
     sparta_ctx_free(c);
 }
 
@@ -230,11 +230,11 @@ static void failing_memory(void **state)
             sparta_session *s = NULL;
             sparta_session_options o = {.size = sizeof o, .threads = 2};
             sparta_named_tensor out = {.name = "last_hidden_state"};
-            sparta_ctx_fail_alloc(c, n, forever);
+            sp_ctx_fail_alloc(c, n, forever);
             sparta_status status = sparta_session_create(c, package, &o, &s);
             if (status == SPARTA_OK) status = sparta_session_run(c, s, good.in, good.n, &out, 1);
             if (status != SPARTA_OK) assert_int_equal(status, SPARTA_E_MEMORY);
-            sparta_ctx_fail_alloc(c, 0, false);
+            sp_ctx_fail_alloc(c, 0, false);
             if (s && status) { /* it recovers */
                 ok_in(c, sparta_session_run(c, s, good.in, good.n, &out, 1));
                 results want = run(sessions[1], package, &good);
@@ -242,7 +242,7 @@ static void failing_memory(void **state)
                 free_results(&want);
             }
             sparta_session_free(s);
-            assert_int_equal(sparta_ctx_memory(c), 0);
+            assert_int_equal(sp_ctx_memory(c), 0);
             sparta_ctx_free(c);
             if (status == SPARTA_OK) {
                 assert_true(n > 5);

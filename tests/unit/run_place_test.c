@@ -8,7 +8,7 @@ enum { STEPS = 400, VALUES = 1200 };
 
 typedef struct bed {
     int n;
-    sparta_value *name;
+    sp_value *name;
     run_value *value, **list;
 } bed;
 
@@ -78,11 +78,11 @@ static void as_the_plain_search(void **state)
         for (int i = 0; i < b.n; i++) {
             random = random * 6364136223846793005u + 1442695040888963407u;
             b.value[i].first = (int)(random >> 33) % STEPS;
-            b.value[i].last = SPARTA_MIN(b.value[i].first + (int)(random >> 45) % longest[l], STEPS - 1);
+            b.value[i].last = SP_MIN(b.value[i].first + (int)(random >> 45) % longest[l], STEPS - 1);
             b.value[i].bytes = 64 * ((random >> 40) % 9);
         }
-        assert_int_equal(sparta_session_place(cx, b.list, b.n, &total), SPARTA_OK);
-        for (int i = 0; i < b.n; i++) most = SPARTA_MAX(most, b.value[i].offset + b.value[i].bytes);
+        assert_int_equal(sp_session_place(cx, b.list, b.n, &total), SPARTA_OK);
+        for (int i = 0; i < b.n; i++) most = SP_MAX(most, b.value[i].offset + b.value[i].bytes);
         assert_int_equal(total, most);
         lowest_of_all(&b);
         done(&b);
@@ -95,11 +95,11 @@ static double seconds(int n)
     size_t total;
     for (int i = 0; i < n; i++) {
         b.value[i].first = i;
-        b.value[i].last = SPARTA_MIN(i + 1 + (i % 10 == 0) * 50, n - 1); /* a chain with bridges */
+        b.value[i].last = SP_MIN(i + 1 + (i % 10 == 0) * 50, n - 1); /* a chain with bridges */
         b.value[i].bytes = 64;
     }
     const clock_t start = clock();
-    assert_int_equal(sparta_session_place(cx, b.list, b.n, &total), SPARTA_OK);
+    assert_int_equal(sp_session_place(cx, b.list, b.n, &total), SPARTA_OK);
     const double taken = (double)(clock() - start) / CLOCKS_PER_SEC;
     assert_in_range(total, 2 * 64, 8 * 64);
     done(&b);

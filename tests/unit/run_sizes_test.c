@@ -4,21 +4,21 @@
 
 static const char *const NAMES[] = {"h", "w"};
 
-static sparta_graph *inferred(const char *text)
+static sp_graph *inferred(const char *text)
 {
-    sparta_graph *g = parse(text);
-    if (sparta_ops_infer(g) != SPARTA_OK) fail_msg("%s", sparta_message(cx));
+    sp_graph *g = parse(text);
+    if (sp_ops_infer(g) != SPARTA_OK) fail_msg("%s", sparta_message(cx));
     return g;
 }
 
 static void raised(const char *text, const bool *fixed, int64_t h, int64_t w)
 {
-    sparta_graph *g = inferred(text);
+    sp_graph *g = inferred(text);
     int64_t value[] = {1, 1};
-    assert_int_equal(sparta_sizes_that_run(cx, g, 2, NAMES, fixed, value), SPARTA_OK);
+    assert_int_equal(sp_sizes_that_run(cx, g, 2, NAMES, fixed, value), SPARTA_OK);
     assert_int_equal(value[0], h);
     assert_int_equal(value[1], w);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* A kernel of 5x3, then a pool of 2x2: 6 by 4 is the least that leaves an element. */
@@ -51,19 +51,19 @@ static void bounds_stay(void **state)
 static void sides_of_an_image(void **state)
 {
     (void)state;
-    sparta_graph *g = inferred("graph \"image\"\n"
-                               "input x: f32[n,3,h,w]\n"
-                               "input t: f32[1,3,a,b]\n"
-                               "const k: f32[1,3,1,1] = [1, 1, 1]\n"
-                               "node  y: ? = Relu(x)\n"
-                               "node  z: ? = Conv(y, k)\n"
-                               "node  u: ? = Relu(t)\n"
-                               "output z\noutput u\n");
-    assert_true(sparta_symbol_is_image_side(g, "h"));
-    assert_true(sparta_symbol_is_image_side(g, "w"));
-    assert_false(sparta_symbol_is_image_side(g, "n"));
-    assert_false(sparta_symbol_is_image_side(g, "a")); /* nothing convolves it */
-    sparta_graph_free(g);
+    sp_graph *g = inferred("graph \"image\"\n"
+                           "input x: f32[n,3,h,w]\n"
+                           "input t: f32[1,3,a,b]\n"
+                           "const k: f32[1,3,1,1] = [1, 1, 1]\n"
+                           "node  y: ? = Relu(x)\n"
+                           "node  z: ? = Conv(y, k)\n"
+                           "node  u: ? = Relu(t)\n"
+                           "output z\noutput u\n");
+    assert_true(sp_symbol_is_image_side(g, "h"));
+    assert_true(sp_symbol_is_image_side(g, "w"));
+    assert_false(sp_symbol_is_image_side(g, "n"));
+    assert_false(sp_symbol_is_image_side(g, "a")); /* nothing convolves it */
+    sp_graph_free(g);
 }
 
 int main(void)

@@ -31,20 +31,20 @@ static void mask_some(const inputs *in)
         if (strcmp(in->in[i].name, "attention_mask")) continue;
         for (int64_t b = 0; b < t->dim[0]; b++)
             for (int64_t s = 0; s < t->dim[1]; s++)
-                sparta_element_set_int(t->dtype, t->data, b * t->dim[1] + s,
-                                       b + 1 == t->dim[0] ? s == 0 : s <= t->dim[1] / 2);
+                sp_element_set_int(t->dtype, t->data, b * t->dim[1] + s,
+                                   b + 1 == t->dim[0] ? s == 0 : s <= t->dim[1] / 2);
     }
 }
 
 static void every_size(const model *m, bool masked)
 {
-    sparta_graph *want = typed(zoo(m->name, m->prune, m->sizes));
-    sparta_compile_request request = quick();
+    sp_graph *want = typed(zoo(m->name, m->prune, m->sizes));
+    sp_compile_request request = quick();
     request.options.dense_only = m->dense_only;
     sparta_package *p = compile_in(cx, zoo(m->name, m->prune, m->sizes), request);
     sparta_session *s[4];
     for (int t = 0; t < 4; t++) s[t] = session(p, t + 1);
-    for (size_t i = 0; i < SPARTA_COUNT(sizes); i++) {
+    for (size_t i = 0; i < SP_COUNT(sizes); i++) {
         char what[128];
         inputs in = make_inputs(want, sizes[i].batch, sizes[i].sequence, i + 1);
         if (masked) mask_some(&in);
@@ -67,13 +67,13 @@ static void every_size(const model *m, bool masked)
     }
     for (int t = 0; t < 4; t++) sparta_session_free(s[t]);
     sparta_package_close(p);
-    sparta_graph_free(want);
+    sp_graph_free(want);
 }
 
 static void all_models(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < SPARTA_COUNT(models); i++) every_size(&models[i], false);
+    for (size_t i = 0; i < SP_COUNT(models); i++) every_size(&models[i], false);
 }
 
 /* The kernels inside the library, which the sanitizers see through. */
@@ -196,10 +196,10 @@ static void host_threads(void **state)
     int calls = 0;
     sparta_ctx_options o = {.size = sizeof o, .cache_dir = cache, .parallel_for = backwards, .host = &calls};
     sparta_ctx *host = sparta_ctx_create(&o);
-    sparta_graph *want = typed(zoo("bert-mini", "4x1:0.8", SMALL_BERT));
+    sp_graph *want = typed(zoo("bert-mini", "4x1:0.8", SMALL_BERT));
     sparta_package *p = compile(zoo("bert-mini", "4x1:0.8", SMALL_BERT));
     sparta_session *s = session_in(host, p, 3);
-    for (size_t i = 0; i < SPARTA_COUNT(sizes); i++) {
+    for (size_t i = 0; i < SP_COUNT(sizes); i++) {
         inputs in = make_inputs(want, sizes[i].batch, sizes[i].sequence, i);
         agree(s, p, want, &in, "host");
         free_inputs(&in);
@@ -207,7 +207,7 @@ static void host_threads(void **state)
     assert_true(calls > 20);
     sparta_session_free(s);
     sparta_package_close(p);
-    sparta_graph_free(want);
+    sp_graph_free(want);
     sparta_ctx_free(host);
 }
 
@@ -227,11 +227,11 @@ static void threads_give_the_same_bits(void **state)
         {"bert-mini", "1x1:0.8", SMALL_BERT, {{12, 64}, {12, 64}, {12, 128}, {24, 32}}},
         {"bert-mini", "16x4:0.7", SMALL_BERT, {{12, 64}, {12, 64}, {12, 128}, {24, 32}}},
     };
-    for (size_t c = 0; c < SPARTA_COUNT(cases); c++) {
+    for (size_t c = 0; c < SP_COUNT(cases); c++) {
         sparta_package *p = compile(zoo(cases[c].name, cases[c].prune, cases[c].sizes));
         sparta_session *s[4];
         for (int t = 0; t < 4; t++) s[t] = session(p, t + 1);
-        for (size_t i = 0; i < SPARTA_COUNT(cases[c].at); i++) {
+        for (size_t i = 0; i < SP_COUNT(cases[c].at); i++) {
             inputs in = make_inputs(p->plan, cases[c].at[i].batch, cases[c].at[i].sequence, i + 1);
             results one = run(s[0], p, &in);
             for (int t = 1; t < 4; t++) {
@@ -261,19 +261,19 @@ static void small_runs_stay_on_one_thread(void **state)
     sparta_package *p = compile(zoo("mlp", NULL, SMALL_MLP)); /* 2 * 4588 operations a token */
     sparta_session *one = session(p, 1), *s = NULL;
     ok_in(host, sparta_session_create(host, p, &two, &s));
-    for (size_t i = 0; i < SPARTA_COUNT(at); i++) {
+    for (size_t i = 0; i < SP_COUNT(at); i++) {
         inputs in = make_inputs(p->plan, at[i].batch, 1, i);
         calls = 0;
         results want = run(one, p, &in), got = run(s, p, &in);
         if ((calls > 0) != at[i].shared) fail_msg("batch %ld: %d jobs", (long)at[i].batch, calls);
         same_bits(&got, &want, "mlp");
-        sparta_session_share_from(s, 0); /* all of it */
+        sp_session_share_from(s, 0); /* all of it */
         calls = 0;
         free_results(&got);
         got = run(s, p, &in);
         assert_true(calls > 0);
         same_bits(&got, &want, "mlp shared");
-        sparta_session_share_from(s, SPARTA_SHARE_FROM);
+        sp_session_share_from(s, SP_SHARE_FROM);
         free_results(&want), free_results(&got), free_inputs(&in);
     }
     sparta_session_free(one), sparta_session_free(s);
@@ -291,11 +291,11 @@ static void memory_follows(void **state)
     for (int round = 0; round < 2; round++) {
         inputs in = make_inputs(p->plan, 4, 1, 1);
         results r = run(s, p, &in);
-        small = sparta_session_memory(s);
+        small = sp_session_memory(s);
         free_results(&r), free_inputs(&in);
         in = make_inputs(p->plan, 2000, 1, 1);
         r = run(s, p, &in);
-        large = sparta_session_memory(s);
+        large = sp_session_memory(s);
         assert_true(large > 2 * small && small > 0);
         free_results(&r), free_inputs(&in);
     }
@@ -309,14 +309,14 @@ static void profile(void **state)
     sparta_package *p = compile(zoo("bert-mini", "4x1:0.8", SMALL_BERT));
     sparta_session_options o = {.size = sizeof o, .threads = 2, .profile = 1};
     sparta_session *s = NULL;
-    const sparta_step_profile *step;
+    const sp_step_profile *step;
     ok(sparta_session_create(cx, p, &o, &s));
     inputs in = make_inputs(p->plan, 2, 32, 1);
     for (int i = 0; i < 3; i++) {
         results r = run(s, p, &in);
         free_results(&r);
     }
-    const int n = sparta_session_profile(s, &step, true);
+    const int n = sp_session_profile(s, &step, true);
     int strips = 0, attentions = 0;
     for (int i = 0; i < n; i++) {
         assert_true(step[i].seconds > 0 && step[i].ops <= step[i].dense_ops);
@@ -329,7 +329,7 @@ static void profile(void **state)
     }
     assert_int_equal(strips, 8); /* qkv, projection, up, down in each of two layers */
     assert_int_equal(attentions, 2);
-    for (int i = sparta_session_profile(s, &step, false) - 1; i >= 0; i--) assert_true(step[i].seconds == 0);
+    for (int i = sp_session_profile(s, &step, false) - 1; i >= 0; i--) assert_true(step[i].seconds == 0);
     free_inputs(&in);
     sparta_session_free(s);
     sparta_package_close(p);

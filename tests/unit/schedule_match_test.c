@@ -8,7 +8,7 @@
 #include <string.h>
 
 static sparta_ctx *cx;
-static sparta_graph *g;
+static sp_graph *g;
 static float numbers[64];
 
 static sparta_status fetch(void *arg, const char *name, sparta_tensor *out)
@@ -35,7 +35,7 @@ static int enter(void **state)
     cx = sparta_ctx_create(NULL);
     if (!cx) return -1;
     for (int i = 0; i < 64; i++) numbers[i] = (float)(i + 1);
-    if (sparta_graph_parse(cx, GRAPH, fetch, NULL, &g) == SPARTA_OK) return 0;
+    if (sp_graph_parse(cx, GRAPH, fetch, NULL, &g) == SPARTA_OK) return 0;
     print_error("%s\n", sparta_message(cx));
     return -1;
 }
@@ -43,54 +43,54 @@ static int enter(void **state)
 static int leave(void **state)
 {
     (void)state;
-    sparta_graph_free(g);
-    const bool kept = sparta_ctx_memory(cx) != 0;
+    sp_graph_free(g);
+    const bool kept = sp_ctx_memory(cx) != 0;
     sparta_ctx_free(cx);
     return kept;
 }
 
-static sparta_status matched(const char *text, sparta_arena *arena, sparta_schedule_match **m, int *n,
+static sparta_status matched(const char *text, sp_arena *arena, sp_schedule_match **m, int *n,
                              sparta_schedule **s)
 {
     *s = NULL;
     assert_int_equal(sparta_schedule_parse(cx, text, "s", NULL, s), SPARTA_OK);
-    return sparta_schedule_matches(*s, g, arena, m, n);
+    return sp_schedule_matches(*s, g, arena, m, n);
 }
 
 /* The names of the weights that rules name, and the text of a clause of each. */
 static void names(const char *text, const char *expected)
 {
-    sparta_arena *arena = sparta_arena_create(cx);
-    sparta_schedule_match *m;
+    sp_arena *arena = sp_arena_create(cx);
+    sp_schedule_match *m;
     sparta_schedule *s;
-    sparta_text t;
+    sp_text t;
     int n;
     if (matched(text, arena, &m, &n, &s) != SPARTA_OK) fail_msg("%s", sparta_message(cx));
-    sparta_text_init(&t, cx);
+    sp_text_init(&t, cx);
     for (int i = 0; i < n; i++) {
-        sparta_text_printf(&t, "%s%s:", m[i].value->origin ? m[i].value->origin : m[i].value->name,
-                           m[i].turned ? "~" : "");
-        for (int k = 0; k < SPARTA_CLAUSES; k++)
-            if (m[i].rule[k]) sparta_text_printf(&t, " %s", m[i].rule[k]->clause[k].text);
-        sparta_text_printf(&t, "\n");
+        sp_text_printf(&t, "%s%s:", m[i].value->origin ? m[i].value->origin : m[i].value->name,
+                       m[i].turned ? "~" : "");
+        for (int k = 0; k < SP_CLAUSES; k++)
+            if (m[i].rule[k]) sp_text_printf(&t, " %s", m[i].rule[k]->clause[k].text);
+        sp_text_printf(&t, "\n");
     }
-    assert_string_equal(sparta_text_str(&t), expected);
-    sparta_text_free(&t);
+    assert_string_equal(sp_text_str(&t), expected);
+    sp_text_free(&t);
     sparta_schedule_free(s);
-    sparta_arena_free(arena);
+    sp_arena_free(arena);
 }
 
 static void refused(const char *text, sparta_status status, const char *message)
 {
-    sparta_arena *arena = sparta_arena_create(cx);
-    sparta_schedule_match *m;
+    sp_arena *arena = sp_arena_create(cx);
+    sp_schedule_match *m;
     sparta_schedule *s;
     int n;
     const sparta_status got = matched(text, arena, &m, &n, &s);
     if (got != status || strcmp(sparta_message(cx), message) != 0)
         fail_msg("says (%d) %s\nnot (%d) %s", got, sparta_message(cx), status, message);
     sparta_schedule_free(s);
-    sparta_arena_free(arena);
+    sp_arena_free(arena);
 }
 
 static void by_name(void **state)
@@ -147,11 +147,10 @@ static void conflicts(void **state)
     refused("tensor \"*up*\" { format csr }\ntensor \"*up*\" { format csr, crd=i32 }", SPARTA_E_USAGE,
             "s:2:17: format csr, crd=i32 conflicts with format csr at s:1:17: both are said of "
             "'encoder.0.up.weight'; narrow one of the globs");
-    assert_true(sparta_schedule_says_widths("csr, crd=i32"));
-    assert_true(sparta_schedule_says_widths("sum{rownnz<=4 -> csr, pos[1]=u16; rest -> coo}"));
-    assert_false(
-        sparta_schedule_says_widths("sum{rownnz<=4 -> csr; blockdensity>=0.5 -> bsr(4); rest -> coo}"));
-    assert_false(sparta_schedule_says_widths("(i,j)->(i:dense, j:packed[4](pad=zero))"));
+    assert_true(sp_schedule_says_widths("csr, crd=i32"));
+    assert_true(sp_schedule_says_widths("sum{rownnz<=4 -> csr, pos[1]=u16; rest -> coo}"));
+    assert_false(sp_schedule_says_widths("sum{rownnz<=4 -> csr; blockdensity>=0.5 -> bsr(4); rest -> coo}"));
+    assert_false(sp_schedule_says_widths("(i,j)->(i:dense, j:packed[4](pad=zero))"));
     refused("tensor \"tied*\" { sparsify threshold(1) }", SPARTA_E_UNSUPPORTED,
             "s:1:1: 'tied.weight' is used as it is by '/first' and transposed by '/second'; leave it out");
 }

@@ -41,12 +41,12 @@ static sparta_schedule *parse(const char *text)
 
 static char *printed(const sparta_schedule *s)
 {
-    sparta_text t;
-    sparta_text_init(&t, cx);
-    sparta_schedule_write(s, &t);
+    sp_text t;
+    sp_text_init(&t, cx);
+    sp_schedule_write(s, &t);
     assert_int_equal(t.status, SPARTA_OK);
-    char *copy = strdup(sparta_text_str(&t));
-    sparta_text_free(&t);
+    char *copy = strdup(sp_text_str(&t));
+    sp_text_free(&t);
     return copy;
 }
 
@@ -68,19 +68,19 @@ static void refused(const char *text, sparta_status status, const char *message)
     sparta_schedule *s = NULL;
     /* sums that are parsed stay with the context, once */
     sparta_status got = sparta_schedule_parse(cx, text, "s", root, &s);
-    const size_t before = sparta_ctx_memory(cx);
+    const size_t before = sp_ctx_memory(cx);
     if (got == status) got = sparta_schedule_parse(cx, text, "s", root, &s);
     if (got != status || strncmp(sparta_message(cx), message, strlen(message)) != 0)
         fail_msg("%s\nsays (%d) %s\nnot (%d) %s", text, got, sparta_message(cx), status, message);
     assert_null(s);
-    assert_int_equal(sparta_ctx_memory(cx), before);
+    assert_int_equal(sp_ctx_memory(cx), before);
 }
 
 static void write_file(const char *name, const char *text)
 {
     char path[128];
     snprintf(path, sizeof path, "%s/%s", root, name);
-    assert_int_equal(sparta_file_write(cx, path, text, strlen(text)), SPARTA_OK);
+    assert_int_equal(sp_file_write(cx, path, text, strlen(text)), SPARTA_OK);
 }
 
 /* ------------------------------------------------------------------ */
@@ -147,15 +147,15 @@ static void names_mean(void **state)
     (void)state;
     sparta_schedule *s = parse("sparsifier h = magnitude(rows, 0.5)\nformat f = bsr(4)\n"
                                "tensor \"x\" { sparsify h\n  format f }");
-    const sparta_schedule_clause *c = s->rule[0]->clause;
-    assert_string_equal(c[SPARTA_CLAUSE_SPARSIFY].text, "h");
-    assert_string_equal(c[SPARTA_CLAUSE_SPARSIFY].means, "magnitude(pattern=rows, sparsity=0.5)");
-    assert_string_equal(sparta_schedule_arg_of(&c[SPARTA_CLAUSE_SPARSIFY].call, "pattern")->text, "rows");
-    assert_null(sparta_schedule_arg_of(&c[SPARTA_CLAUSE_SPARSIFY].call, "nothing"));
-    assert_string_equal(c[SPARTA_CLAUSE_FORMAT].means, "bsr(4)");
-    assert_int_equal(c[SPARTA_CLAUSE_FORMAT].at.line, 4);
-    assert_int_equal(c[SPARTA_CLAUSE_FORMAT].at.column, 3);
-    assert_false(c[SPARTA_CLAUSE_KERNEL].given);
+    const sp_schedule_clause *c = s->rule[0]->clause;
+    assert_string_equal(c[SP_CLAUSE_SPARSIFY].text, "h");
+    assert_string_equal(c[SP_CLAUSE_SPARSIFY].means, "magnitude(pattern=rows, sparsity=0.5)");
+    assert_string_equal(sp_schedule_arg_of(&c[SP_CLAUSE_SPARSIFY].call, "pattern")->text, "rows");
+    assert_null(sp_schedule_arg_of(&c[SP_CLAUSE_SPARSIFY].call, "nothing"));
+    assert_string_equal(c[SP_CLAUSE_FORMAT].means, "bsr(4)");
+    assert_int_equal(c[SP_CLAUSE_FORMAT].at.line, 4);
+    assert_int_equal(c[SP_CLAUSE_FORMAT].at.column, 3);
+    assert_false(c[SP_CLAUSE_KERNEL].given);
     sparta_schedule_free(s);
 }
 
@@ -258,7 +258,7 @@ static void mistakes(void **state)
         {"tensor \"a\" { & }", "s:1:14: '&' means nothing here"},
         {"\xc3\xa4", "s:1:1: byte 195 means nothing here"},
     };
-    for (size_t i = 0; i < SPARTA_COUNT(rows); i++) {
+    for (size_t i = 0; i < SP_COUNT(rows); i++) {
         sparta_status status = strstr(rows[i].text, "nowhere") ? SPARTA_OK : SPARTA_E_USAGE;
         if (status == SPARTA_OK) { /* the file's own status */
             sparta_schedule *s = NULL;
@@ -272,13 +272,13 @@ static void mistakes(void **state)
 static void limits(void **state)
 {
     (void)state;
-    char *text = malloc(SPARTA_SCHEDULE_BYTES + 2);
-    memset(text, ' ', SPARTA_SCHEDULE_BYTES + 1);
-    text[SPARTA_SCHEDULE_BYTES + 1] = 0;
+    char *text = malloc(SP_SCHEDULE_BYTES + 2);
+    memset(text, ' ', SP_SCHEDULE_BYTES + 1);
+    text[SP_SCHEDULE_BYTES + 1] = 0;
     refused(text, SPARTA_E_LIMIT, "s: a schedule has at most");
-    text[SPARTA_SCHEDULE_BYTES] = 0;
+    text[SP_SCHEDULE_BYTES] = 0;
     sparta_schedule_free(parse(text));
-    memset(text, 'a', SPARTA_SCHEDULE_BYTES);
+    memset(text, 'a', SP_SCHEDULE_BYTES);
     refused(text, SPARTA_E_USAGE, "s:1:1: the word is longer than 1024 bytes");
     text[0] = '"';
     refused(text, SPARTA_E_USAGE, "s:1:1: the string is longer than 1024 bytes");
@@ -299,10 +299,10 @@ static void limits(void **state)
     refused(text, SPARTA_E_USAGE, "s:1:150: more than 64 primitives");
     *text = 0;
     char *end = text;
-    for (int i = 0; i < SPARTA_SCHEDULE_RULES + 1; i++) end += sprintf(end, "tensor \"a\" {}\n");
+    for (int i = 0; i < SP_SCHEDULE_RULES + 1; i++) end += sprintf(end, "tensor \"a\" {}\n");
     refused(text, SPARTA_E_USAGE, "s:4097:1: more than 4096 tensors");
     end = text;
-    for (int i = 0; i < SPARTA_SCHEDULE_NAMES + 1; i++) end += sprintf(end, "format f%d = csr\n", i);
+    for (int i = 0; i < SP_SCHEDULE_NAMES + 1; i++) end += sprintf(end, "format f%d = csr\n", i);
     refused(text, SPARTA_E_USAGE, "s:257:1: more than 256 definitions");
     free(text);
 }
@@ -346,7 +346,7 @@ static void includes(void **state)
     for (int i = 0; i < 65; i++) strcat(many, "include \"empty\"\n");
     refused(many, SPARTA_E_USAGE, "s:65:1: more than 64 includes");
     snprintf(path, sizeof path, "%s/zero", root);
-    assert_int_equal(sparta_file_write(cx, path, "a\0b", 3), SPARTA_OK);
+    assert_int_equal(sp_file_write(cx, path, "a\0b", 3), SPARTA_OK);
     refused("include \"zero\"", SPARTA_E_USAGE, "s:1:1: 'zero' is no text");
     assert_int_equal(sparta_schedule_open(cx, path, &s), SPARTA_E_FORMAT);
     snprintf(path, sizeof path, "%s/nowhere", root);
@@ -388,7 +388,7 @@ static void calls(void **state)
     assert_string_equal(sparta_message(cx),
                         "sparsify of \"b\":1:14: expected ';', a new line or '}', found 'threshold'");
     assert_int_equal(sparta_schedule_sparsify(r, "threshold(1); format csr"), SPARTA_E_USAGE);
-    assert_false(r->clause[SPARTA_CLAUSE_SPARSIFY].given);
+    assert_false(r->clause[SP_CLAUSE_SPARSIFY].given);
     free(built), free(after);
     sparta_schedule_free(s);
 }
@@ -402,17 +402,17 @@ static void memory(void **state)
     write_file("common", "sparsifier h = magnitude(4x1, 0.9)");
     for (uint64_t n = 1;; n++) {
         sparta_schedule *s = NULL;
-        const size_t before = sparta_ctx_memory(cx);
-        sparta_ctx_fail_alloc(cx, n, false);
+        const size_t before = sp_ctx_memory(cx);
+        sp_ctx_fail_alloc(cx, n, false);
         const sparta_status status = sparta_schedule_parse(cx, text, "s", root, &s);
-        sparta_ctx_fail_alloc(cx, 0, false);
+        sp_ctx_fail_alloc(cx, 0, false);
         if (status == SPARTA_OK) {
             sparta_schedule_free(s);
             assert_true(n > 3);
             break;
         }
         assert_int_equal(status, SPARTA_E_MEMORY);
-        assert_int_equal(sparta_ctx_memory(cx), before);
+        assert_int_equal(sp_ctx_memory(cx), before);
     }
 }
 

@@ -20,7 +20,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    int left = (int)sparta_ctx_memory(cx);
+    int left = (int)sp_ctx_memory(cx);
     sparta_ctx_free(cx);
     return left;
 }
@@ -34,10 +34,10 @@ static void round_trips(void **state)
 {
     (void)state;
     static double memory[24];
-    for (int d = SPARTA_U4; d < SPARTA_DTYPES; d++) { /* packed there, and not here */
+    for (int d = SPARTA_U4; d < SP_DTYPES; d++) { /* packed there, and not here */
         sparta_tensor t = sparta_tensor_view((sparta_dtype)d, 1, (int64_t[]){3}, memory);
-        sparta_dl_versioned *v;
-        assert_int_equal(sparta_tensor_to_dlpack(cx, &t, NULL, &v), SPARTA_E_UNSUPPORTED);
+        sp_dl_versioned *v;
+        assert_int_equal(sp_tensor_to_dlpack(cx, &t, NULL, &v), SPARTA_E_UNSUPPORTED);
     }
     for (int d = 0; d <= SPARTA_BOOL; d++)
         for (int copy = 0; copy < 2; copy++) {
@@ -45,25 +45,25 @@ static void round_trips(void **state)
             /* rows turned round, every second column */
             sparta_tensor t = {(sparta_dtype)d, 2, {3, 4}, {-8, 2}, NULL}, back;
             t.data = (char *)memory + 16 * sparta_dtype_size((sparta_dtype)d);
-            for (int64_t i = 0; i < 24; i++) sparta_element_set_int((sparta_dtype)d, memory, i, i % 2);
-            sparta_dl_versioned *v;
-            sparta_dl_managed *m;
-            sparta_dl_options o = {.copy = copy, .done = count_done, .arg = &done};
-            OK(sparta_tensor_to_dlpack(cx, &t, &o, &v));
+            for (int64_t i = 0; i < 24; i++) sp_element_set_int((sparta_dtype)d, memory, i, i % 2);
+            sp_dl_versioned *v;
+            sp_dl_managed *m;
+            sp_dl_options o = {.copy = copy, .done = count_done, .arg = &done};
+            OK(sp_tensor_to_dlpack(cx, &t, &o, &v));
             assert_int_equal(v->version.major, 1);
-            assert_int_equal(v->flags, copy ? SPARTA_DL_COPIED : 0);
-            OK(sparta_tensor_from_dlpack_versioned(cx, v, true, &back));
+            assert_int_equal(v->flags, copy ? SP_DL_COPIED : 0);
+            OK(sp_tensor_from_dlpack_versioned(cx, v, true, &back));
             assert_true(back.dtype == t.dtype && back.rank == 2 && back.dim[0] == 3 && back.dim[1] == 4);
             assert_int_equal(back.data == t.data, !copy);
             assert_int_equal(back.stride[0], copy ? 4 : -8);
             for (int64_t i = 0; i < 12; i++)
-                assert_int_equal(sparta_element_get_int(t.dtype, back.data,
-                                                        i / 4 * back.stride[0] + i % 4 * back.stride[1]),
-                                 sparta_element_get_int(t.dtype, t.data, i / 4 * -8 + i % 4 * 2));
+                assert_int_equal(
+                    sp_element_get_int(t.dtype, back.data, i / 4 * back.stride[0] + i % 4 * back.stride[1]),
+                    sp_element_get_int(t.dtype, t.data, i / 4 * -8 + i % 4 * 2));
             v->deleter(v);
             assert_int_equal(done, 1);
-            OK(sparta_tensor_to_dlpack_managed(cx, &t, &o, &m));
-            OK(sparta_tensor_from_dlpack(cx, &m->tensor, &back));
+            OK(sp_tensor_to_dlpack_managed(cx, &t, &o, &m));
+            OK(sp_tensor_from_dlpack(cx, &m->tensor, &back));
             assert_int_equal(back.dim[1], 4);
             m->deleter(m);
             assert_int_equal(done, 2);
@@ -75,38 +75,38 @@ static void options(void **state)
     (void)state;
     float x[2] = {1, 2};
     sparta_tensor t = sparta_tensor_view(SPARTA_F32, 1, (int64_t[]){2}, x), back;
-    sparta_dl_versioned *v;
-    sparta_dl_managed *m;
-    OK(sparta_tensor_to_dlpack(cx, &t, &(sparta_dl_options){.read_only = true}, &v));
-    assert_int_equal(v->flags, SPARTA_DL_READ_ONLY);
-    assert_int_equal(sparta_tensor_from_dlpack_versioned(cx, v, true, &back), SPARTA_E_USAGE);
-    OK(sparta_tensor_from_dlpack_versioned(cx, v, false, &back));
+    sp_dl_versioned *v;
+    sp_dl_managed *m;
+    OK(sp_tensor_to_dlpack(cx, &t, &(sp_dl_options){.read_only = true}, &v));
+    assert_int_equal(v->flags, SP_DL_READ_ONLY);
+    assert_int_equal(sp_tensor_from_dlpack_versioned(cx, v, true, &back), SPARTA_E_USAGE);
+    OK(sp_tensor_from_dlpack_versioned(cx, v, false, &back));
     v->version.major = 2;
     v->tensor.shape = (void *)8; /* not to be looked at */
-    assert_int_equal(sparta_tensor_from_dlpack_versioned(cx, v, false, &back), SPARTA_E_UNSUPPORTED);
+    assert_int_equal(sp_tensor_from_dlpack_versioned(cx, v, false, &back), SPARTA_E_UNSUPPORTED);
     v->deleter(v);
-    assert_int_equal(sparta_tensor_to_dlpack_managed(cx, &t, &(sparta_dl_options){.read_only = true}, &m),
+    assert_int_equal(sp_tensor_to_dlpack_managed(cx, &t, &(sp_dl_options){.read_only = true}, &m),
                      SPARTA_E_USAGE);
     /* no elements, no data; a scalar */
     t = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){0, 3}, x);
-    OK(sparta_tensor_to_dlpack(cx, &t, NULL, &v));
+    OK(sp_tensor_to_dlpack(cx, &t, NULL, &v));
     assert_null(v->tensor.data);
-    OK(sparta_tensor_from_dlpack_versioned(cx, v, true, &back));
+    OK(sp_tensor_from_dlpack_versioned(cx, v, true, &back));
     assert_int_equal(sparta_tensor_elements(&back), 0);
     v->deleter(v);
     t = sparta_tensor_view(SPARTA_F32, 0, NULL, x);
-    OK(sparta_tensor_to_dlpack(cx, &t, NULL, &v));
-    OK(sparta_tensor_from_dlpack_versioned(cx, v, true, &back));
+    OK(sp_tensor_to_dlpack(cx, &t, NULL, &v));
+    OK(sp_tensor_from_dlpack_versioned(cx, v, true, &back));
     assert_true(back.rank == 0 && back.data == x);
     v->deleter(v);
 }
 
 /* What another library might hand over. */
-static sparta_dl_tensor good(float *x, int64_t *shape)
+static sp_dl_tensor good(float *x, int64_t *shape)
 {
     shape[0] = 2, shape[1] = 3;
-    return (sparta_dl_tensor){
-        .data = x, .device = {1, 0}, .ndim = 2, .dtype = {SPARTA_DL_FLOAT, 32, 1}, .shape = shape};
+    return (sp_dl_tensor){
+        .data = x, .device = {1, 0}, .ndim = 2, .dtype = {SP_DL_FLOAT, 32, 1}, .shape = shape};
 }
 
 static void without_strides(void **state)
@@ -115,11 +115,11 @@ static void without_strides(void **state)
     float x[8] = {0, 1, 2, 3, 4, 5, 6, 7};
     int64_t shape[2];
     sparta_tensor t;
-    sparta_dl_tensor dl = good(x, shape);
+    sp_dl_tensor dl = good(x, shape);
     dl.byte_offset = 2 * sizeof(float);
-    OK(sparta_tensor_from_dlpack(cx, &dl, &t));
+    OK(sp_tensor_from_dlpack(cx, &dl, &t));
     assert_true(t.stride[0] == 3 && t.stride[1] == 1 && t.data == x + 2);
-    assert_true(sparta_tensor_contiguous(&t));
+    assert_true(sp_tensor_contiguous(&t));
 }
 
 static void lies(void **state)
@@ -130,9 +130,9 @@ static void lies(void **state)
     sparta_tensor t = {.rank = 77};
 #define REFUSED(status, ...)                                                                                 \
     do {                                                                                                     \
-        sparta_dl_tensor dl = good(x, shape);                                                                \
+        sp_dl_tensor dl = good(x, shape);                                                                    \
         __VA_ARGS__;                                                                                         \
-        assert_int_equal(sparta_tensor_from_dlpack(cx, &dl, &t), status);                                    \
+        assert_int_equal(sp_tensor_from_dlpack(cx, &dl, &t), status);                                        \
         assert_int_equal(t.rank, 77);                                                                        \
     } while (0)
     REFUSED(SPARTA_E_UNSUPPORTED, dl.device.type = 2);
@@ -165,15 +165,15 @@ static void memory(void **state)
     float x[6] = {0};
     int done = 0;
     sparta_tensor t = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){2, 3}, x);
-    sparta_dl_versioned *v = NULL;
+    sp_dl_versioned *v = NULL;
     for (uint64_t fail = 1; fail < 10; fail++) {
-        sparta_ctx_fail_alloc(cx, fail, false);
-        sparta_status status = sparta_tensor_to_dlpack(
-            cx, &t, &(sparta_dl_options){.copy = true, .done = count_done, .arg = &done}, &v);
-        sparta_ctx_fail_alloc(cx, 0, false);
+        sp_ctx_fail_alloc(cx, fail, false);
+        sparta_status status =
+            sp_tensor_to_dlpack(cx, &t, &(sp_dl_options){.copy = true, .done = count_done, .arg = &done}, &v);
+        sp_ctx_fail_alloc(cx, 0, false);
         if (!status) break;
         assert_int_equal(status, SPARTA_E_MEMORY);
-        assert_int_equal(sparta_ctx_memory(cx), 0);
+        assert_int_equal(sp_ctx_memory(cx), 0);
         assert_int_equal(done, 0);
     }
     assert_non_null(v);

@@ -11,37 +11,36 @@
 static void test_types(void **state)
 {
     (void)state;
-    static const size_t sizes[SPARTA_DTYPES] = {4, 2, 2, 8, 1, 1, 2, 2, 4, 4, 8, 8, 1, 1, 1, 1, 1};
-    for (int i = 0; i < SPARTA_DTYPES; i++) {
+    static const size_t sizes[SP_DTYPES] = {4, 2, 2, 8, 1, 1, 2, 2, 4, 4, 8, 8, 1, 1, 1, 1, 1};
+    for (int i = 0; i < SP_DTYPES; i++) {
         sparta_dtype d = (sparta_dtype)i, again = (sparta_dtype)-1;
         assert_int_equal(sparta_dtype_size(d), sizes[i]);
-        assert_true(sparta_dtype_parse(sparta_dtype_name(d), &again) && again == d);
+        assert_true(sp_dtype_parse(sparta_dtype_name(d), &again) && again == d);
         again = (sparta_dtype)-1;
-        assert_true(sparta_dtype_from_onnx(sparta_dtype_to_onnx(d), &again) && again == d);
+        assert_true(sp_dtype_from_onnx(sp_dtype_to_onnx(d), &again) && again == d);
     }
     sparta_dtype d = SPARTA_U64;
-    assert_false(sparta_dtype_parse("float", &d) || sparta_dtype_parse("", &d) ||
-                 sparta_dtype_from_onnx(0, &d) || sparta_dtype_from_onnx(8, &d) ||
-                 sparta_dtype_from_onnx(-1, &d));
+    assert_false(sp_dtype_parse("float", &d) || sp_dtype_parse("", &d) || sp_dtype_from_onnx(0, &d) ||
+                 sp_dtype_from_onnx(8, &d) || sp_dtype_from_onnx(-1, &d));
     assert_int_equal(d, SPARTA_U64);
-    assert_int_equal(sparta_dtype_size((sparta_dtype)SPARTA_DTYPES), 0);
+    assert_int_equal(sparta_dtype_size((sparta_dtype)SP_DTYPES), 0);
     assert_int_equal(sparta_dtype_size((sparta_dtype)-1), 0);
     assert_string_equal(sparta_dtype_name((sparta_dtype)99), "unknown");
-    assert_true(sparta_dtype_is_float(SPARTA_BF16) && !sparta_dtype_is_float(SPARTA_I8));
-    assert_true(sparta_dtype_is_signed(SPARTA_F16) && sparta_dtype_is_signed(SPARTA_I64) &&
-                !sparta_dtype_is_signed(SPARTA_U8) && !sparta_dtype_is_signed(SPARTA_BOOL));
-    assert_true(sparta_dtype_is_signed(SPARTA_I4) && sparta_dtype_is_signed(SPARTA_I2) &&
-                !sparta_dtype_is_signed(SPARTA_U4) && !sparta_dtype_is_signed(SPARTA_U2));
+    assert_true(sp_dtype_is_float(SPARTA_BF16) && !sp_dtype_is_float(SPARTA_I8));
+    assert_true(sp_dtype_is_signed(SPARTA_F16) && sp_dtype_is_signed(SPARTA_I64) &&
+                !sp_dtype_is_signed(SPARTA_U8) && !sp_dtype_is_signed(SPARTA_BOOL));
+    assert_true(sp_dtype_is_signed(SPARTA_I4) && sp_dtype_is_signed(SPARTA_I2) &&
+                !sp_dtype_is_signed(SPARTA_U4) && !sp_dtype_is_signed(SPARTA_U2));
     uint8_t byte[] = {0, 3, 2};
     sparta_tensor t = sparta_tensor_view(SPARTA_U4, 1, (int64_t[]){3}, byte);
-    assert_true(sparta_tensor_narrow(&t, SPARTA_I2) && t.dtype == SPARTA_I2);
-    assert_false(sparta_tensor_narrow(&t, SPARTA_U8));
+    assert_true(sp_tensor_narrow(&t, SPARTA_I2) && t.dtype == SPARTA_I2);
+    assert_false(sp_tensor_narrow(&t, SPARTA_U8));
     byte[1] = 4; /* three bits */
     t.dtype = SPARTA_U4;
-    assert_false(sparta_tensor_narrow(&t, SPARTA_U2));
-    assert_true(t.dtype == SPARTA_U4 && sparta_tensor_narrow(&t, SPARTA_I4));
+    assert_false(sp_tensor_narrow(&t, SPARTA_U2));
+    assert_true(t.dtype == SPARTA_U4 && sp_tensor_narrow(&t, SPARTA_I4));
     t.dtype = SPARTA_I8;
-    assert_false(sparta_tensor_narrow(&t, SPARTA_I4));
+    assert_false(sp_tensor_narrow(&t, SPARTA_I4));
 }
 
 /* ------------------------------------------------------------------ 16-bit floats */
@@ -94,12 +93,12 @@ static void check_half(int exponent_bits, float (*up)(uint16_t), uint16_t (*down
 static void test_halves(void **state)
 {
     (void)state;
-    check_half(5, sparta_f16_to_f32, sparta_f32_to_f16);
-    check_half(8, sparta_bf16_to_f32, sparta_f32_to_bf16);
-    assert_int_equal(sparta_f32_to_f16(3e38f), 0x7c00);
-    assert_int_equal(sparta_f32_to_f16(-1e-30f), 0x8000);
-    assert_int_equal(sparta_f32_to_f16(INFINITY), 0x7c00);
-    assert_int_equal(sparta_f32_to_bf16(3.4028235e38f), 0x7f80);
+    check_half(5, sp_f16_to_f32, sp_f32_to_f16);
+    check_half(8, sp_bf16_to_f32, sp_f32_to_bf16);
+    assert_int_equal(sp_f32_to_f16(3e38f), 0x7c00);
+    assert_int_equal(sp_f32_to_f16(-1e-30f), 0x8000);
+    assert_int_equal(sp_f32_to_f16(INFINITY), 0x7c00);
+    assert_int_equal(sp_f32_to_bf16(3.4028235e38f), 0x7f80);
 }
 
 /* ------------------------------------------------------------------ elements */
@@ -115,62 +114,61 @@ static void test_elements(void **state)
 {
     (void)state;
     uint64_t memory[4];
-    for (int i = 0; i < SPARTA_DTYPES; i++) {
+    for (int i = 0; i < SP_DTYPES; i++) {
         sparta_dtype d = (sparta_dtype)i;
         memset(memory, 0, sizeof memory);
-        sparta_element_set(d, memory, 1, 1);
-        assert_true(sparta_element_get(d, memory, 1) == 1 && sparta_element_get(d, memory, 0) == 0 &&
-                    sparta_element_get(d, memory, 2) == 0);
-        const int bits = sparta_dtype_bits(d);
+        sp_element_set(d, memory, 1, 1);
+        assert_true(sp_element_get(d, memory, 1) == 1 && sp_element_get(d, memory, 0) == 0 &&
+                    sp_element_get(d, memory, 2) == 0);
+        const int bits = sp_dtype_bits(d);
         const int64_t put = d == SPARTA_BOOL ? 5 : 100, want = d == SPARTA_BOOL ? 1
                                                                : bits < 8       ? 100 % (1 << bits)
                                                                                 : 100;
-        sparta_element_set_int(d, memory, 2, put);
-        assert_int_equal(sparta_element_get_int(d, memory, 2), want);
-        sparta_element_set(d, memory, 1, NAN); /* no trap, no undefined cast */
-        if (d == SPARTA_F32 || d == SPARTA_F64) assert_true(isnan(sparta_element_get(d, memory, 1)));
-        if (!sparta_dtype_is_float(d) && d != SPARTA_BOOL)
-            assert_int_equal(sparta_element_get_int(d, memory, 1), 0);
-        sparta_element_set(d, memory, 1, 1e300);
-        sparta_element_set(d, memory, 1, -INFINITY);
+        sp_element_set_int(d, memory, 2, put);
+        assert_int_equal(sp_element_get_int(d, memory, 2), want);
+        sp_element_set(d, memory, 1, NAN); /* no trap, no undefined cast */
+        if (d == SPARTA_F32 || d == SPARTA_F64) assert_true(isnan(sp_element_get(d, memory, 1)));
+        if (!sp_dtype_is_float(d) && d != SPARTA_BOOL) assert_int_equal(sp_element_get_int(d, memory, 1), 0);
+        sp_element_set(d, memory, 1, 1e300);
+        sp_element_set(d, memory, 1, -INFINITY);
     }
     /* narrower than a byte: the low bits count, signs are extended, and writing leaves the others 0 */
     for (int v = -8; v < 16; v++) {
-        sparta_element_set_int(SPARTA_I4, memory, 0, v);
-        assert_int_equal(sparta_element_get_int(SPARTA_I4, memory, 0), v > 7 ? v - 16 : v);
+        sp_element_set_int(SPARTA_I4, memory, 0, v);
+        assert_int_equal(sp_element_get_int(SPARTA_I4, memory, 0), v > 7 ? v - 16 : v);
         assert_int_equal(((uint8_t *)memory)[0], v & 15);
-        sparta_element_set_int(SPARTA_U4, memory, 0, v);
-        assert_int_equal(sparta_element_get_int(SPARTA_U4, memory, 0), v & 15);
-        sparta_element_set_int(SPARTA_I2, memory, 0, v);
-        assert_int_equal(sparta_element_get_int(SPARTA_I2, memory, 0), (v & 3) > 1 ? (v & 3) - 4 : v & 3);
-        sparta_element_set_int(SPARTA_U2, memory, 0, v);
-        assert_int_equal(sparta_element_get_int(SPARTA_U2, memory, 0), v & 3);
+        sp_element_set_int(SPARTA_U4, memory, 0, v);
+        assert_int_equal(sp_element_get_int(SPARTA_U4, memory, 0), v & 15);
+        sp_element_set_int(SPARTA_I2, memory, 0, v);
+        assert_int_equal(sp_element_get_int(SPARTA_I2, memory, 0), (v & 3) > 1 ? (v & 3) - 4 : v & 3);
+        sp_element_set_int(SPARTA_U2, memory, 0, v);
+        assert_int_equal(sp_element_get_int(SPARTA_U2, memory, 0), v & 3);
     }
     ((uint8_t *)memory)[0] = 0xf8;
-    assert_int_equal(sparta_element_get_int(SPARTA_I4, memory, 0), -8);
-    assert_true(sparta_element_get(SPARTA_U4, memory, 0) == 8);
-    sparta_element_set(SPARTA_I8, memory, 0, -1.9);
-    assert_int_equal(sparta_element_get_int(SPARTA_I8, memory, 0), -1);
-    sparta_element_set(SPARTA_U8, memory, 0, 257);
-    assert_int_equal(sparta_element_get_int(SPARTA_U8, memory, 0), 1);
-    sparta_element_set(SPARTA_U8, memory, 0, -1);
-    assert_int_equal(sparta_element_get_int(SPARTA_U8, memory, 0), 255);
-    sparta_element_set(SPARTA_U64, memory, 0, 0x1p63);
-    assert_true(memory[0] == (uint64_t)1 << 63 && sparta_element_get(SPARTA_U64, memory, 0) == 0x1p63);
-    sparta_element_set(SPARTA_BOOL, memory, 0, 0.25);
+    assert_int_equal(sp_element_get_int(SPARTA_I4, memory, 0), -8);
+    assert_true(sp_element_get(SPARTA_U4, memory, 0) == 8);
+    sp_element_set(SPARTA_I8, memory, 0, -1.9);
+    assert_int_equal(sp_element_get_int(SPARTA_I8, memory, 0), -1);
+    sp_element_set(SPARTA_U8, memory, 0, 257);
+    assert_int_equal(sp_element_get_int(SPARTA_U8, memory, 0), 1);
+    sp_element_set(SPARTA_U8, memory, 0, -1);
+    assert_int_equal(sp_element_get_int(SPARTA_U8, memory, 0), 255);
+    sp_element_set(SPARTA_U64, memory, 0, 0x1p63);
+    assert_true(memory[0] == (uint64_t)1 << 63 && sp_element_get(SPARTA_U64, memory, 0) == 0x1p63);
+    sp_element_set(SPARTA_BOOL, memory, 0, 0.25);
     assert_int_equal(bits16(memory) & 255, 1);
     memset(memory, 7, sizeof memory);
-    assert_int_equal(sparta_element_get_int(SPARTA_BOOL, memory, 3), 1);
+    assert_int_equal(sp_element_get_int(SPARTA_BOOL, memory, 3), 1);
     /* 1 + 2^-11 is the middle of two f16; what is above it by less than a float's step must round up */
-    sparta_element_set(SPARTA_F16, memory, 0, 1 + 0x1p-11 + 0x1p-40);
+    sp_element_set(SPARTA_F16, memory, 0, 1 + 0x1p-11 + 0x1p-40);
     assert_int_equal(bits16(memory), 0x3c01);
-    sparta_element_set(SPARTA_F16, memory, 0, 1 + 0x1p-11 - 0x1p-40);
+    sp_element_set(SPARTA_F16, memory, 0, 1 + 0x1p-11 - 0x1p-40);
     assert_int_equal(bits16(memory), 0x3c00);
-    sparta_element_set(SPARTA_BF16, memory, 0, -(1 + 0x1p-8 + 0x1p-40));
+    sp_element_set(SPARTA_BF16, memory, 0, -(1 + 0x1p-8 + 0x1p-40));
     assert_int_equal(bits16(memory), 0xbf81);
-    sparta_element_set(SPARTA_F16, memory, 0, 1e300);
+    sp_element_set(SPARTA_F16, memory, 0, 1e300);
     assert_int_equal(bits16(memory), 0x7c00);
-    sparta_element_set(SPARTA_F16, memory, 0, -1e-300);
+    sp_element_set(SPARTA_F16, memory, 0, -1e-300);
     assert_int_equal(bits16(memory), 0x8000);
 }
 
@@ -180,22 +178,22 @@ static void test_sizes(void **state)
 {
     sparta_ctx *cx = *state;
     size_t n = 77;
-    assert_int_equal(sparta_tensor_bytes(cx, SPARTA_F32, 2, (int64_t[]){3, 4}, &n), SPARTA_OK);
+    assert_int_equal(sp_tensor_bytes(cx, SPARTA_F32, 2, (int64_t[]){3, 4}, &n), SPARTA_OK);
     assert_int_equal(n, 48);
-    assert_int_equal(sparta_tensor_bytes(cx, SPARTA_F64, 0, NULL, &n), SPARTA_OK);
+    assert_int_equal(sp_tensor_bytes(cx, SPARTA_F64, 0, NULL, &n), SPARTA_OK);
     assert_int_equal(n, 8);
-    assert_int_equal(sparta_tensor_bytes(cx, SPARTA_I8, 3, (int64_t[]){3, 0, 5}, &n), SPARTA_OK);
+    assert_int_equal(sp_tensor_bytes(cx, SPARTA_I8, 3, (int64_t[]){3, 0, 5}, &n), SPARTA_OK);
     assert_int_equal(n, 0);
     n = 77;
-    assert_int_equal(sparta_tensor_bytes(cx, SPARTA_F32, 1, (int64_t[]){-1}, &n), SPARTA_E_SHAPE);
-    assert_int_equal(sparta_tensor_bytes(cx, SPARTA_F32, 2, (int64_t[]){1LL << 32, 1LL << 32}, &n),
+    assert_int_equal(sp_tensor_bytes(cx, SPARTA_F32, 1, (int64_t[]){-1}, &n), SPARTA_E_SHAPE);
+    assert_int_equal(sp_tensor_bytes(cx, SPARTA_F32, 2, (int64_t[]){1LL << 32, 1LL << 32}, &n),
                      SPARTA_E_LIMIT);
-    assert_int_equal(sparta_tensor_bytes(cx, SPARTA_F32, 1, (int64_t[]){INT64_MAX / 2}, &n), SPARTA_E_LIMIT);
-    assert_int_equal(sparta_tensor_bytes(cx, SPARTA_F32, 3, (int64_t[]){0, 1LL << 40, 1LL << 40}, &n),
+    assert_int_equal(sp_tensor_bytes(cx, SPARTA_F32, 1, (int64_t[]){INT64_MAX / 2}, &n), SPARTA_E_LIMIT);
+    assert_int_equal(sp_tensor_bytes(cx, SPARTA_F32, 3, (int64_t[]){0, 1LL << 40, 1LL << 40}, &n),
                      SPARTA_E_LIMIT);
-    assert_int_equal(sparta_tensor_bytes(cx, SPARTA_F32, 9, (int64_t[9]){1}, &n), SPARTA_E_SHAPE);
-    assert_int_equal(sparta_tensor_bytes(cx, SPARTA_F32, -1, NULL, &n), SPARTA_E_SHAPE);
-    assert_int_equal(sparta_tensor_bytes(cx, (sparta_dtype)50, 0, NULL, &n), SPARTA_E_DTYPE);
+    assert_int_equal(sp_tensor_bytes(cx, SPARTA_F32, 9, (int64_t[9]){1}, &n), SPARTA_E_SHAPE);
+    assert_int_equal(sp_tensor_bytes(cx, SPARTA_F32, -1, NULL, &n), SPARTA_E_SHAPE);
+    assert_int_equal(sp_tensor_bytes(cx, (sparta_dtype)50, 0, NULL, &n), SPARTA_E_DTYPE);
     assert_int_equal(n, 77);
     sparta_tensor t = sparta_tensor_view(SPARTA_F32, 3, (int64_t[]){2, 3, 4}, NULL);
     assert_true(t.stride[0] == 12 && t.stride[1] == 4 && t.stride[2] == 1);
@@ -217,49 +215,49 @@ static void test_alloc(void **state)
 {
     sparta_ctx *cx = *state;
     sparta_tensor t = {.rank = 55};
-    assert_int_equal(sparta_tensor_alloc(cx, SPARTA_F32, 1, (int64_t[]){1LL << 50}, &t), SPARTA_E_MEMORY);
+    assert_int_equal(sp_tensor_alloc(cx, SPARTA_F32, 1, (int64_t[]){1LL << 50}, &t), SPARTA_E_MEMORY);
     assert_int_equal(t.rank, 55);
-    assert_int_equal(sparta_tensor_alloc(cx, SPARTA_I16, 2, (int64_t[]){5, 7}, &t), SPARTA_OK);
+    assert_int_equal(sp_tensor_alloc(cx, SPARTA_I16, 2, (int64_t[]){5, 7}, &t), SPARTA_OK);
     for (int i = 0; i < 35; i++) assert_int_equal(((int16_t *)t.data)[i], 0);
-    sparta_free(cx, t.data);
-    sparta_arena *a = sparta_arena_create(cx);
-    assert_int_equal(sparta_tensor_alloc_in(a, SPARTA_U8, 1, (int64_t[]){0}, &t), SPARTA_OK);
+    sp_free(cx, t.data);
+    sp_arena *a = sp_arena_create(cx);
+    assert_int_equal(sp_tensor_alloc_in(a, SPARTA_U8, 1, (int64_t[]){0}, &t), SPARTA_OK);
     assert_non_null(t.data);
-    sparta_arena_free(a);
+    sp_arena_free(a);
 }
 
 static void test_contiguous(void **state)
 {
     (void)state;
     sparta_tensor t = sparta_tensor_view(SPARTA_F32, 3, (int64_t[]){2, 1, 4}, NULL);
-    assert_true(sparta_tensor_contiguous(&t));
+    assert_true(sp_tensor_contiguous(&t));
     t.stride[1] = 1000; /* of a dimension of size 1: never used */
-    assert_true(sparta_tensor_contiguous(&t));
+    assert_true(sp_tensor_contiguous(&t));
     t.stride[0] = 5;
-    assert_false(sparta_tensor_contiguous(&t));
+    assert_false(sp_tensor_contiguous(&t));
     t.dim[1] = 0;
-    assert_true(sparta_tensor_contiguous(&t)); /* nothing in it */
+    assert_true(sp_tensor_contiguous(&t)); /* nothing in it */
     t = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){4, 3}, NULL);
     t.dim[1] = INT64_MAX, t.stride[0] = INT64_MAX; /* dims that are nobody's, from a caller: no overflow */
-    assert_true(sparta_tensor_contiguous(&t) == false);
+    assert_true(sp_tensor_contiguous(&t) == false);
     sparta_tensor scalar = sparta_tensor_view(SPARTA_F32, 0, NULL, NULL);
-    assert_true(sparta_tensor_contiguous(&scalar));
-    assert_false(sparta_tensor_same_shape(&t, &scalar));
-    assert_true(sparta_tensor_same_shape(&scalar, &scalar));
+    assert_true(sp_tensor_contiguous(&scalar));
+    assert_false(sp_tensor_same_shape(&t, &scalar));
+    assert_true(sp_tensor_same_shape(&scalar, &scalar));
 }
 
 static void test_print(void **state)
 {
     sparta_ctx *cx = *state;
-    sparta_text text;
-    sparta_text_init(&text, cx);
+    sp_text text;
+    sp_text_init(&text, cx);
     sparta_tensor t = sparta_tensor_view(SPARTA_F32, 3, (int64_t[]){2, 1, 4}, NULL),
                   s = sparta_tensor_view(SPARTA_F32, 0, NULL, NULL);
-    sparta_tensor_print_shape(&t, &text);
-    sparta_text_put(&text, " ", 1);
-    sparta_tensor_print_shape(&s, &text);
-    assert_string_equal(sparta_text_str(&text), "2x1x4 scalar");
-    sparta_text_free(&text);
+    sp_tensor_print_shape(&t, &text);
+    sp_text_put(&text, " ", 1);
+    sp_tensor_print_shape(&s, &text);
+    assert_string_equal(sp_text_str(&text), "2x1x4 scalar");
+    sp_text_free(&text);
 }
 
 static void test_broadcast(void **state)
@@ -267,19 +265,19 @@ static void test_broadcast(void **state)
     sparta_ctx *cx = *state;
     float data[3] = {1, 2, 3};
     sparta_tensor t = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){3, 1}, data), b = {.rank = 55};
-    assert_int_equal(sparta_tensor_broadcast(cx, &t, 3, (int64_t[]){2, 3, 4}, &b), SPARTA_OK);
+    assert_int_equal(sp_tensor_broadcast(cx, &t, 3, (int64_t[]){2, 3, 4}, &b), SPARTA_OK);
     assert_true(b.stride[0] == 0 && b.stride[1] == 1 && b.stride[2] == 0);
     const sparta_tensor *list[] = {&b};
     int n = 0;
-    for (sparta_walk w = sparta_walk_begin(3, b.dim, 1, list); w.more; sparta_walk_next(&w), n++)
-        assert_true(sparta_element_get(SPARTA_F32, b.data, w.at[0]) == (double)(n / 4 % 3 + 1));
+    for (sp_walk w = sp_walk_begin(3, b.dim, 1, list); w.more; sp_walk_next(&w), n++)
+        assert_true(sp_element_get(SPARTA_F32, b.data, w.at[0]) == (double)(n / 4 % 3 + 1));
     assert_int_equal(n, 24);
     b.rank = 55;
-    assert_int_equal(sparta_tensor_broadcast(cx, &t, 2, (int64_t[]){2, 4}, &b), SPARTA_E_SHAPE);
-    assert_int_equal(sparta_tensor_broadcast(cx, &t, 1, (int64_t[]){3}, &b), SPARTA_E_SHAPE);
-    assert_int_equal(sparta_tensor_broadcast(cx, &t, 9, (int64_t[9]){0}, &b), SPARTA_E_SHAPE);
+    assert_int_equal(sp_tensor_broadcast(cx, &t, 2, (int64_t[]){2, 4}, &b), SPARTA_E_SHAPE);
+    assert_int_equal(sp_tensor_broadcast(cx, &t, 1, (int64_t[]){3}, &b), SPARTA_E_SHAPE);
+    assert_int_equal(sp_tensor_broadcast(cx, &t, 9, (int64_t[9]){0}, &b), SPARTA_E_SHAPE);
     assert_int_equal(b.rank, 55);
-    assert_int_equal(sparta_tensor_broadcast(cx, &t, 2, (int64_t[]){3, 0}, &b),
+    assert_int_equal(sp_tensor_broadcast(cx, &t, 2, (int64_t[]){3, 0}, &b),
                      SPARTA_OK); /* 1 repeats no times */
     assert_int_equal(sparta_tensor_elements(&b), 0);
 }
@@ -288,15 +286,15 @@ static void test_walk(void **state)
 {
     (void)state;
     int n = 0;
-    for (sparta_walk w = sparta_walk_begin(0, NULL, 0, NULL); w.more; sparta_walk_next(&w)) n++;
+    for (sp_walk w = sp_walk_begin(0, NULL, 0, NULL); w.more; sp_walk_next(&w)) n++;
     assert_int_equal(n, 1);
-    for (sparta_walk w = sparta_walk_begin(2, (int64_t[]){3, 0}, 0, NULL); w.more; sparta_walk_next(&w)) n++;
+    for (sp_walk w = sp_walk_begin(2, (int64_t[]){3, 0}, 0, NULL); w.more; sp_walk_next(&w)) n++;
     assert_int_equal(n, 1);
     sparta_tensor t = sparta_tensor_view(SPARTA_F32, 3, (int64_t[]){2, 3, 4}, NULL), u = t;
     u.stride[0] = 1, u.stride[1] = 2, u.stride[2] = 6;
     const sparta_tensor *list[] = {&t, &u};
     n = 0;
-    for (sparta_walk w = sparta_walk_begin(3, t.dim, 2, list); w.more; sparta_walk_next(&w), n++) {
+    for (sp_walk w = sp_walk_begin(3, t.dim, 2, list); w.more; sp_walk_next(&w), n++) {
         assert_int_equal(w.at[0], n);
         assert_int_equal(w.at[1], w.index[0] + 2 * w.index[1] + 6 * w.index[2]);
         assert_int_equal(n, w.index[0] * 12 + w.index[1] * 4 + w.index[2]);
@@ -308,7 +306,7 @@ static void test_copy(void **state)
 {
     sparta_ctx *cx = *state;
     static uint8_t from[8 * 60 + 1], to[8 * 60], back[8 * 60];
-    for (int i = 0; i < SPARTA_DTYPES; i++) {
+    for (int i = 0; i < SP_DTYPES; i++) {
         sparta_dtype d = (sparta_dtype)i;
         size_t bytes = 60 * sparta_dtype_size(d);
         for (size_t k = 0; k < bytes; k++) from[k + 1] = (uint8_t)(k * 7 + 1);
@@ -316,19 +314,19 @@ static void test_copy(void **state)
         sparta_tensor b = a, c = a;
         b.data = to, c.data = back;
         b.stride[0] = 1, b.stride[1] = 3, b.stride[2] = 12; /* Fortran's order */
-        assert_int_equal(sparta_tensor_copy(cx, &a, &b), SPARTA_OK);
-        assert_int_equal(sparta_tensor_copy(cx, &b, &c), SPARTA_OK);
+        assert_int_equal(sp_tensor_copy(cx, &a, &b), SPARTA_OK);
+        assert_int_equal(sp_tensor_copy(cx, &b, &c), SPARTA_OK);
         assert_memory_equal(back, from + 1, bytes);
         size_t s = sparta_dtype_size(d); /* (1,2,3) */
         assert_memory_equal(to + (1 + 2 * 3 + 3 * 12) * s, from + 1 + (1 * 20 + 2 * 5 + 3) * s, s);
     }
     sparta_tensor a = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){3, 4}, from),
                   b = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){4, 3}, to);
-    assert_int_equal(sparta_tensor_copy(cx, &a, &b), SPARTA_E_SHAPE);
+    assert_int_equal(sp_tensor_copy(cx, &a, &b), SPARTA_E_SHAPE);
     b = a, b.dtype = SPARTA_I32;
-    assert_int_equal(sparta_tensor_copy(cx, &a, &b), SPARTA_E_DTYPE);
+    assert_int_equal(sp_tensor_copy(cx, &a, &b), SPARTA_E_DTYPE);
     a.dim[0] = b.dim[0] = 0, b.dtype = SPARTA_F32, a.data = b.data = NULL;
-    assert_int_equal(sparta_tensor_copy(cx, &a, &b), SPARTA_OK);
+    assert_int_equal(sp_tensor_copy(cx, &a, &b), SPARTA_OK);
 }
 
 /* -0.0 is a zero of a dense source, of every float type and with any strides, and stays in a strict context. */
@@ -338,26 +336,26 @@ static void test_plain_zeros(void **state)
         sparta_ctx_create(&(sparta_ctx_options){.size = sizeof(sparta_ctx_options), .strict = 1});
     static const sparta_dtype types[] = {SPARTA_F64, SPARTA_F32, SPARTA_F16, SPARTA_BF16, SPARTA_I32};
     const double x[6] = {1, -0.0, 0, -2, -0.0, -1e-7};
-    for (size_t d = 0; d < SPARTA_COUNT(types); d++)
+    for (size_t d = 0; d < SP_COUNT(types); d++)
         for (int turned = 0; turned < 2; turned++) {
             double room[6];
             sparta_tensor t = sparta_tensor_view(types[d], 2, (int64_t[]){2, 3}, room), own;
             const sparta_tensor *out;
             if (turned) t.dim[0] = 3, t.dim[1] = 2, t.stride[0] = 1, t.stride[1] = 3;
-            for (int i = 0; i < 6; i++) sparta_element_set(types[d], room, i, x[i]);
-            assert_int_equal(sparta_tensor_plain_zeros(strict, &t, &own, &out), SPARTA_OK);
+            for (int i = 0; i < 6; i++) sp_element_set(types[d], room, i, x[i]);
+            assert_int_equal(sp_tensor_plain_zeros(strict, &t, &own, &out), SPARTA_OK);
             assert_true(out == &t && !own.data);
-            assert_int_equal(sparta_tensor_plain_zeros(*state, &t, &own, &out), SPARTA_OK);
+            assert_int_equal(sp_tensor_plain_zeros(*state, &t, &own, &out), SPARTA_OK);
             assert_true((out == &own) == (types[d] != SPARTA_I32));
             for (int i = 0; i < 6; i++) {
-                const double a = sparta_element_get(types[d], out->data,
-                                                    i / t.dim[1] * out->stride[0] +
-                                                        i % t.dim[1] * out->stride[1]),
-                             b = sparta_element_get(types[d], t.data,
-                                                    i / t.dim[1] * t.stride[0] + i % t.dim[1] * t.stride[1]);
+                const double a = sp_element_get(types[d], out->data,
+                                                i / t.dim[1] * out->stride[0] +
+                                                    i % t.dim[1] * out->stride[1]),
+                             b = sp_element_get(types[d], t.data,
+                                                i / t.dim[1] * t.stride[0] + i % t.dim[1] * t.stride[1]);
                 assert_true(a == b && (b != 0 || !signbit(a)));
             }
-            sparta_free(*state, own.data);
+            sp_free(*state, own.data);
         }
     sparta_ctx_free(strict);
 }
@@ -369,7 +367,7 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    int held = sparta_ctx_memory(*state) != 0;
+    int held = sp_ctx_memory(*state) != 0;
     sparta_ctx_free(*state);
     return held;
 }

@@ -8,58 +8,58 @@ static char path[256];
 
 static const char *in_tmp(const char *name)
 {
-    snprintf(path, sizeof path, "/tmp/sparta_tesa_%d_%s", (int)getpid(), name);
+    snprintf(path, sizeof path, "/tmp/sp_tesa_%d_%s", (int)getpid(), name);
     return path;
 }
 
-static void check_text(const sparta_tesa *t)
+static void check_text(const sp_tesa *t)
 {
-    sparta_text first, second;
-    sparta_tesa again;
-    sparta_text_init(&first, cx);
-    sparta_text_init(&second, cx);
-    sparta_tesa_print(t, &first);
+    sp_text first, second;
+    sp_tesa again;
+    sp_text_init(&first, cx);
+    sp_text_init(&second, cx);
+    sp_tesa_print(t, &first);
     OK(first.status);
-    OK(sparta_tesa_parse(cx, sparta_text_str(&first), &again));
-    assert_true(sparta_tesa_equal(t, &again) && sparta_tesa_digest(t) == sparta_tesa_digest(&again));
-    sparta_tesa_print(&again, &second);
-    assert_string_equal(sparta_text_str(&first), sparta_text_str(&second));
-    sparta_tesa_free(cx, &again);
-    sparta_text_free(&first);
-    sparta_text_free(&second);
+    OK(sp_tesa_parse(cx, sp_text_str(&first), &again));
+    assert_true(sp_tesa_equal(t, &again) && sp_tesa_digest(t) == sp_tesa_digest(&again));
+    sp_tesa_print(&again, &second);
+    assert_string_equal(sp_text_str(&first), sp_text_str(&second));
+    sp_tesa_free(cx, &again);
+    sp_text_free(&first);
+    sp_text_free(&second);
 }
 
 static void random_ones(void **state)
 {
     (void)state;
-    sparta_rng r = sparta_rng_seed(11);
+    sp_rng r = sp_rng_seed(11);
     static model m;
     for (int i = 0; i < 300; i++) {
         random_shape(&r, &m, true);
         random_facts(&r, &m, 7);
-        sparta_tesa t = tesa_of(&m);
+        sp_tesa t = tesa_of(&m);
         check_text(&t);
         if (i % 3 == 0) {
-            OK(sparta_tesa_set_bound(cx, &t, i % 2 && m.rank > 1 ? SPARTA_HAS_BLOCKS : SPARTA_HAS_OF_ROW, i,
-                                     (int64_t[]){1 + i, 64}));
+            OK(sp_tesa_set_bound(cx, &t, i % 2 && m.rank > 1 ? SP_HAS_BLOCKS : SP_HAS_OF_ROW, i,
+                                 (int64_t[]){1 + i, 64}));
             check_text(&t);
         }
-        sparta_tesa_free(cx, &t);
+        sp_tesa_free(cx, &t);
     }
 }
 
 /* What is printed for what is said. */
 static void says(const char *in, const char *out)
 {
-    sparta_tesa t;
-    sparta_text text;
-    if (sparta_tesa_parse(cx, in, &t)) fail_msg("%s: %s", in, sparta_message(cx));
-    sparta_text_init(&text, cx);
-    sparta_tesa_print(&t, &text);
-    assert_string_equal(sparta_text_str(&text), out);
-    sparta_text_free(&text);
+    sp_tesa t;
+    sp_text text;
+    if (sp_tesa_parse(cx, in, &t)) fail_msg("%s: %s", in, sparta_message(cx));
+    sp_text_init(&text, cx);
+    sp_tesa_print(&t, &text);
+    assert_string_equal(sp_text_str(&text), out);
+    sp_text_free(&text);
     check_text(&t);
-    sparta_tesa_free(cx, &t);
+    sp_tesa_free(cx, &t);
 }
 
 static void golden(void **state)
@@ -78,7 +78,7 @@ static void golden(void **state)
         "tesa [3, 4]; has unknown; constant i64 mask 1x1 hex 1 values -7; precision i64",
         "tesa [0, 5]; has all; precision f32",
         "tesa [3, 4]; has none; precision i4"};
-    for (size_t i = 0; i < SPARTA_COUNT(same); i++) says(same[i], same[i]);
+    for (size_t i = 0; i < SP_COUNT(same); i++) says(same[i], same[i]);
     says("tesa [2,2];has along 0 1 mask 2x2 rle 0 4;precision per [1,1] i8 i8 i8 i8",
          "tesa [2, 2]; has all; precision i8");
     says("tesa [2,2]; has along 0 mask 2x1 rle 0 1 1; constant f32 along 0 1 mask 2x2 hex 3 3 values 1 1 0 "
@@ -144,9 +144,9 @@ static void refused(void **state)
         "tesa [n:1..2]; has all; precision per [1] f32 f32",
         "tesa [9223372036854775807, 9223372036854775807]; has all; precision per [1, 1] f32",
         "tesa [4611686018427387904, 4]; has along 0 1 mask 4611686018427387904x4 rle 1; precision f32"};
-    sparta_tesa t = {.rank = 77};
-    for (size_t i = 0; i < SPARTA_COUNT(bad); i++) {
-        sparta_status status = sparta_tesa_parse(cx, bad[i], &t);
+    sp_tesa t = {.rank = 77};
+    for (size_t i = 0; i < SP_COUNT(bad); i++) {
+        sparta_status status = sp_tesa_parse(cx, bad[i], &t);
         if (!status) fail_msg("taken: %s", bad[i]);
         if (status != SPARTA_E_FORMAT && status != SPARTA_E_SHAPE && status != SPARTA_E_MEMORY)
             fail_msg("%s: %s", bad[i], sparta_message(cx));
@@ -162,16 +162,16 @@ static void mangled(void **state)
         "tesa [b:1..8, 2, 4]; has along 1 2 mask 1x8 rle 1 6 1; constant f32 along 2 mask 1x4 rle 1 1 1 1 "
         "values 0.5 -2; precision per [0, 1, 2] i8 f16 i8 f32";
     char changed[256];
-    sparta_tesa t;
+    sp_tesa t;
     size_t n = strlen(text);
     int taken = 0;
     for (size_t i = 0; i < n; i++)
         for (int c = 0; c < 96; c++) {
             memcpy(changed, text, n + 1);
             changed[i] = (char)(c ? 31 + c : 0);
-            if (sparta_tesa_parse(cx, changed, &t)) continue;
+            if (sp_tesa_parse(cx, changed, &t)) continue;
             check_text(&t);
-            sparta_tesa_free(cx, &t);
+            sp_tesa_free(cx, &t);
             taken++;
         }
     assert_true(taken > 10);
@@ -180,32 +180,32 @@ static void mangled(void **state)
 static void files(void **state)
 {
     (void)state;
-    sparta_rng r = sparta_rng_seed(12);
+    sp_rng r = sp_rng_seed(12);
     static model m;
     static const char *const names[] = {"layer.0/weight", "b", "has", "", "b/tesa"}, *const kinds[] = {
                                                                                          "a.npz",
                                                                                          "a.safetensors"};
     for (int i = 0; i < 40; i++) {
-        sparta_tesa t[5];
-        sparta_tesa_file f;
+        sp_tesa t[5];
+        sp_tesa_file f;
         const char *file = in_tmp(kinds[i % 2]);
         for (int k = 0; k < 5; k++) {
             random_shape(&r, &m, true);
             random_facts(&r, &m, 7);
             t[k] = tesa_of(&m);
         }
-        OK(sparta_tesa_set_bound(cx, &t[2], SPARTA_HAS_OF_ROW, 5, NULL));
-        OK(sparta_tesa_write(cx, file, 5, names, t));
-        OK(sparta_tesa_read(cx, file, &f));
+        OK(sp_tesa_set_bound(cx, &t[2], SP_HAS_OF_ROW, 5, NULL));
+        OK(sp_tesa_write(cx, file, 5, names, t));
+        OK(sp_tesa_read(cx, file, &f));
         assert_int_equal(f.n, 5);
         for (int k = 0; k < 5; k++) {
             int found = -1;
             for (int j = 0; j < f.n; j++)
                 if (!strcmp(f.name[j], names[k])) found = j;
-            assert_true(found >= 0 && sparta_tesa_equal(&f.tesa[found], &t[k]));
-            sparta_tesa_free(cx, &t[k]);
+            assert_true(found >= 0 && sp_tesa_equal(&f.tesa[found], &t[k]));
+            sp_tesa_free(cx, &t[k]);
         }
-        sparta_tesa_file_free(cx, &f);
+        sp_tesa_file_free(cx, &f);
         unlink(file);
     }
 }
@@ -226,17 +226,17 @@ static void hostile_files(void **state)
                              sparta_tensor_view(SPARTA_F32, 1, &two, values),
                              sparta_tensor_view(SPARTA_U8, 2, (int64_t[]){2, 1}, map)};
     const char *file = in_tmp("h.npz");
-    sparta_tesa_file f;
-    OK(sparta_npz_write(cx, file, 5, names, good));
-    OK(sparta_tesa_read(cx, file, &f));
+    sp_tesa_file f;
+    OK(sp_npz_write(cx, file, 5, names, good));
+    OK(sp_tesa_read(cx, file, &f));
     assert_true(f.n == 1 && f.tesa[0].constants == 2 && !strcmp(f.name[0], "w"));
-    sparta_tesa_file_free(cx, &f);
+    sp_tesa_file_free(cx, &f);
     for (int i = 0; i < 5; i++) { /* one is missing: another array stands in its place */
         const char *other[5];
         memcpy(other, names, sizeof other);
         other[i] = "w/else";
-        OK(sparta_npz_write(cx, file, 5, other, good));
-        assert_int_equal(sparta_tesa_read(cx, file, &f), SPARTA_E_FORMAT);
+        OK(sp_npz_write(cx, file, 5, other, good));
+        assert_int_equal(sp_tesa_read(cx, file, &f), SPARTA_E_FORMAT);
         assert_non_null(strstr(sparta_message(cx), "h.npz"));
     }
     for (int i = 0; i < 5; i++)
@@ -247,21 +247,21 @@ static void hostile_files(void **state)
                 bad[i].dim[0]--;
             else
                 bad[i].dtype = i == 3 ? SPARTA_I32 : SPARTA_I8;
-            OK(sparta_npz_write(cx, file, 5, names, bad));
-            assert_int_equal(sparta_tesa_read(cx, file, &f), SPARTA_E_FORMAT);
+            OK(sp_npz_write(cx, file, 5, names, bad));
+            assert_int_equal(sp_tesa_read(cx, file, &f), SPARTA_E_FORMAT);
         }
     bits[3] = 2; /* a bit beyond the columns */
-    OK(sparta_npz_write(cx, file, 5, names, good));
-    assert_int_equal(sparta_tesa_read(cx, file, &f), SPARTA_E_FORMAT);
+    OK(sp_npz_write(cx, file, 5, names, good));
+    assert_int_equal(sp_tesa_read(cx, file, &f), SPARTA_E_FORMAT);
     bits[3] = 0, map[1] = 2; /* not in the list */
-    OK(sparta_npz_write(cx, file, 5, names, good));
-    assert_int_equal(sparta_tesa_read(cx, file, &f), SPARTA_E_FORMAT);
+    OK(sp_npz_write(cx, file, 5, names, good));
+    assert_int_equal(sp_tesa_read(cx, file, &f), SPARTA_E_FORMAT);
     unlink(file);
-    sparta_tesa t;
-    OK(sparta_tesa_parse(cx, "tesa [2]; has all; precision f32", &t));
-    assert_int_equal(sparta_tesa_write(cx, file, 2, (const char *[]){"a", "a"}, (sparta_tesa[]){t, t}),
+    sp_tesa t;
+    OK(sp_tesa_parse(cx, "tesa [2]; has all; precision f32", &t));
+    assert_int_equal(sp_tesa_write(cx, file, 2, (const char *[]){"a", "a"}, (sp_tesa[]){t, t}),
                      SPARTA_E_USAGE);
-    sparta_tesa_free(cx, &t);
+    sp_tesa_free(cx, &t);
 }
 
 static void memory(void **state)
@@ -271,26 +271,26 @@ static void memory(void **state)
         "tesa [b:1..8, 2, 4]; has along 1 2 mask 1x8 rle 1 6 1; constant f32 along 2 mask 1x4 rle 1 1 1 1 "
         "values 0.5 -2; precision per [0, 1, 2] i8 f16 i8 f32";
     const char *file = in_tmp("m.npz"), *name = "w";
-    sparta_tesa t, again;
-    sparta_tesa_file f;
-    OK(sparta_tesa_parse(cx, text, &t));
-    OK(sparta_tesa_write(cx, file, 1, &name, &t));
+    sp_tesa t, again;
+    sp_tesa_file f;
+    OK(sp_tesa_parse(cx, text, &t));
+    OK(sp_tesa_write(cx, file, 1, &name, &t));
     for (int what = 0; what < 3; what++)
         for (uint64_t fail = 1;; fail++) {
-            size_t before = sparta_ctx_memory(cx);
-            sparta_ctx_fail_alloc(cx, fail, false);
-            sparta_status status = what == 0   ? sparta_tesa_parse(cx, text, &again)
-                                   : what == 1 ? sparta_tesa_write(cx, file, 1, &name, &t)
-                                               : sparta_tesa_read(cx, file, &f);
-            sparta_ctx_fail_alloc(cx, 0, false);
-            if (!status && what == 0) sparta_tesa_free(cx, &again);
-            if (!status && what == 2) sparta_tesa_file_free(cx, &f);
+            size_t before = sp_ctx_memory(cx);
+            sp_ctx_fail_alloc(cx, fail, false);
+            sparta_status status = what == 0   ? sp_tesa_parse(cx, text, &again)
+                                   : what == 1 ? sp_tesa_write(cx, file, 1, &name, &t)
+                                               : sp_tesa_read(cx, file, &f);
+            sp_ctx_fail_alloc(cx, 0, false);
+            if (!status && what == 0) sp_tesa_free(cx, &again);
+            if (!status && what == 2) sp_tesa_file_free(cx, &f);
             if (!status) break;
             assert_int_equal(status, SPARTA_E_MEMORY);
-            assert_int_equal(sparta_ctx_memory(cx), before);
+            assert_int_equal(sp_ctx_memory(cx), before);
             assert_true(fail < 1000);
         }
-    sparta_tesa_free(cx, &t);
+    sp_tesa_free(cx, &t);
     unlink(file);
 }
 

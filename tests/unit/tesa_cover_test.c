@@ -1,17 +1,17 @@
 /* Covers: always disjoint with the mask as their union, priced as they say, and never better than the best there is. */
 #include "tesa_bed.h"
 
-#define get sparta_mask_get
+#define get sp_mask_get
 
-static void check_part(const sparta_cover_part *p, const sparta_cover_size *size)
+static void check_part(const sp_cover_part *p, const sp_cover_size *size)
 {
     int64_t blocks = 0, segments = 0;
     for (int64_t i = 0; i < p->mask.rows; i += p->n) {
         bool segment = false;
         for (int64_t j = 0; j < p->mask.cols; j += p->m) {
             bool any = false;
-            for (int64_t a = i; a < SPARTA_MIN(p->mask.rows, i + p->n); a++)
-                for (int64_t b = j; b < SPARTA_MIN(p->mask.cols, j + p->m); b++) any |= get(&p->mask, a, b);
+            for (int64_t a = i; a < SP_MIN(p->mask.rows, i + p->n); a++)
+                for (int64_t b = j; b < SP_MIN(p->mask.cols, j + p->m); b++) any |= get(&p->mask, a, b);
             blocks += any, segment |= any;
         }
         segments += segment;
@@ -28,38 +28,37 @@ static void check_part(const sparta_cover_part *p, const sparta_cover_size *size
 }
 
 /* Returns its cost. */
-static double check_cover(const sparta_mask *m, const sparta_cover_size *size, int sizes,
-                          sparta_cover_how how)
+static double check_cover(const sp_mask *m, const sp_cover_size *size, int sizes, sp_cover_how how)
 {
-    sparta_cover c;
-    OK(sparta_mask_cover(cx, m, size, sizes, how, &c));
+    sp_cover c;
+    OK(sp_mask_cover(cx, m, size, sizes, how, &c));
     assert_int_equal(c.parts, sizes);
-    sparta_mask all = mask_of_shape(m->rows, m->cols);
+    sp_mask all = mask_of_shape(m->rows, m->cols);
     int64_t count = 0;
     double cost = 0;
     for (int l = 0; l < sizes; l++) {
         check_part(&c.part[l], &size[l]);
-        OK(sparta_mask_or(cx, &all, &c.part[l].mask));
-        count += sparta_mask_count(&c.part[l].mask);
+        OK(sp_mask_or(cx, &all, &c.part[l].mask));
+        count += sp_mask_count(&c.part[l].mask);
         cost += c.part[l].cost;
     }
-    assert_true(sparta_mask_equal(&all, m));       /* their union */
-    assert_int_equal(count, sparta_mask_count(m)); /* and disjoint */
+    assert_true(sp_mask_equal(&all, m));       /* their union */
+    assert_int_equal(count, sp_mask_count(m)); /* and disjoint */
     assert_true(fabs(c.cost - cost) <= 1e-9 * (1 + cost));
     cost = c.cost;
     FREE(&all);
-    sparta_cover_free(cx, &c);
+    sp_cover_free(cx, &c);
     return cost;
 }
 
 /* ------------------------------------------------------------------ the best there is, by trying everything */
 
 typedef struct {
-    const sparta_mask *m;
-    const sparta_cover_size *size;
+    const sp_mask *m;
+    const sp_cover_size *size;
     int sizes;
-    int64_t blocks[SPARTA_COVER_SIZES];
-    int strip[SPARTA_COVER_SIZES][64]; /* blocks in it */
+    int64_t blocks[SP_COVER_SIZES];
+    int strip[SP_COVER_SIZES][64]; /* blocks in it */
     struct {
         int l;
         int64_t n, k;
@@ -70,8 +69,8 @@ typedef struct {
 
 static bool anything(const search *s, int l, int64_t n, int64_t k)
 {
-    for (int64_t i = n; i < SPARTA_MIN(s->m->rows, n + s->size[l].n); i++)
-        for (int64_t j = k; j < SPARTA_MIN(s->m->cols, k + s->size[l].m); j++)
+    for (int64_t i = n; i < SP_MIN(s->m->rows, n + s->size[l].n); i++)
+        for (int64_t j = k; j < SP_MIN(s->m->cols, k + s->size[l].m); j++)
             if (get(s->m, i, j)) return true;
     return false;
 }
@@ -91,7 +90,7 @@ static double price(const search *s)
 static void try_all(search *s)
 {
     if (!s->left) {
-        s->best = SPARTA_MIN(s->best, price(s));
+        s->best = SP_MIN(s->best, price(s));
         return;
     }
     s->left--;
@@ -105,8 +104,8 @@ static void try_all(search *s)
         s->blocks[l]--, s->strip[l][n / s->size[l].n]--;
         if (l + 1 < s->sizes) {
             s->left = before;
-            for (int64_t i = n; i < SPARTA_MIN(s->m->rows, n + s->size[l].n); i += s->size[l + 1].n)
-                for (int64_t j = k; j < SPARTA_MIN(s->m->cols, k + s->size[l].m); j += s->size[l + 1].m) {
+            for (int64_t i = n; i < SP_MIN(s->m->rows, n + s->size[l].n); i += s->size[l + 1].n)
+                for (int64_t j = k; j < SP_MIN(s->m->cols, k + s->size[l].m); j += s->size[l + 1].m) {
                     s->todo[s->left].l = l + 1, s->todo[s->left].n = i, s->todo[s->left].k = j;
                     s->left++;
                 }
@@ -117,7 +116,7 @@ static void try_all(search *s)
     s->left = before + 1;
 }
 
-static double best_there_is(const sparta_mask *m, const sparta_cover_size *size, int sizes)
+static double best_there_is(const sp_mask *m, const sp_cover_size *size, int sizes)
 {
     static search s;
     s = (search){.m = m, .size = size, .sizes = sizes, .best = INFINITY};
@@ -131,17 +130,17 @@ static double best_there_is(const sparta_mask *m, const sparta_cover_size *size,
 }
 
 /* A mask with blocks and single elements. */
-static sparta_mask mixture(sparta_rng *r, int64_t rows, int64_t cols, int64_t n, int64_t k)
+static sp_mask mixture(sp_rng *r, int64_t rows, int64_t cols, int64_t n, int64_t k)
 {
-    sparta_mask few = random_mask(r, (rows + n - 1) / n, (cols + k - 1) / k, 0.4), m;
-    sparta_mask more = random_mask(r, rows, cols, sparta_rng_uniform(r) * 0.4);
-    OK(sparta_mask_refine(cx, &few, n, k, (int64_t[]){rows, cols}, &m));
-    OK(sparta_mask_or(cx, &m, &more));
+    sp_mask few = random_mask(r, (rows + n - 1) / n, (cols + k - 1) / k, 0.4), m;
+    sp_mask more = random_mask(r, rows, cols, sp_rng_uniform(r) * 0.4);
+    OK(sp_mask_refine(cx, &few, n, k, (int64_t[]){rows, cols}, &m));
+    OK(sp_mask_or(cx, &m, &more));
     FREE(&few, &more);
     return m;
 }
 
-static void random_costs(sparta_rng *r, sparta_cover_size *size, int sizes, bool segments)
+static void random_costs(sp_rng *r, sp_cover_size *size, int sizes, bool segments)
 {
     for (int l = 0; l < sizes; l++) { /* small whole numbers: sums are exact, draws happen */
         size[l].block = (double)below(r, 5);
@@ -153,31 +152,31 @@ static void random_costs(sparta_rng *r, sparta_cover_size *size, int sizes, bool
 static void small_ones_exactly(void **state)
 {
     (void)state;
-    static const sparta_cover_size sets[][3] = {{{4, 4, 0, 0, 0}, {2, 2, 0, 0, 0}, {1, 1, 0, 0, 0}},
-                                                {{2, 2, 0, 0, 0}, {1, 1, 0, 0, 0}},
-                                                {{2, 4, 0, 0, 0}, {2, 1, 0, 0, 0}, {1, 1, 0, 0, 0}},
-                                                {{4, 2, 0, 0, 0}, {1, 2, 0, 0, 0}},
-                                                {{3, 3, 0, 0, 0}, {1, 1, 0, 0, 0}},
-                                                {{2, 3, 0, 0, 0}}};
+    static const sp_cover_size sets[][3] = {{{4, 4, 0, 0, 0}, {2, 2, 0, 0, 0}, {1, 1, 0, 0, 0}},
+                                            {{2, 2, 0, 0, 0}, {1, 1, 0, 0, 0}},
+                                            {{2, 4, 0, 0, 0}, {2, 1, 0, 0, 0}, {1, 1, 0, 0, 0}},
+                                            {{4, 2, 0, 0, 0}, {1, 2, 0, 0, 0}},
+                                            {{3, 3, 0, 0, 0}, {1, 1, 0, 0, 0}},
+                                            {{2, 3, 0, 0, 0}}};
     static const int count[] = {3, 2, 3, 2, 2, 1};
-    sparta_rng r = sparta_rng_seed(1);
+    sp_rng r = sp_rng_seed(1);
     int worse = 0, rounds = 3000;
     for (int round = 0; round < rounds; round++) {
-        int set = round % (int)SPARTA_COUNT(sets), sizes = count[set];
-        sparta_cover_size size[3];
+        int set = round % (int)SP_COUNT(sets), sizes = count[set];
+        sp_cover_size size[3];
         memcpy(size, sets[set], sizeof size);
         random_costs(&r, size, sizes, round % 3 != 0);
-        sparta_mask m = mixture(&r, 1 + below(&r, 5), 1 + below(&r, 5), 2, 2);
+        sp_mask m = mixture(&r, 1 + below(&r, 5), 1 + below(&r, 5), 2, 2);
         double best = best_there_is(&m, size, sizes);
-        double exact = check_cover(&m, size, sizes, SPARTA_COVER_EXACT);
-        double greedy = check_cover(&m, size, sizes, SPARTA_COVER_GREEDY);
+        double exact = check_cover(&m, size, sizes, SP_COVER_EXACT);
+        double greedy = check_cover(&m, size, sizes, SP_COVER_GREEDY);
         assert_true(exact == best);
         assert_true(greedy >= best);
         assert_true(round % 3 || greedy == best); /* no segments: greedy is the best too */
         assert_true(greedy <= 1.75 * best);
         worse += greedy > best;
         for (int l = 0; l < sizes; l++) /* and no single size is better */
-            assert_true(greedy <= check_cover(&m, &size[l], 1, SPARTA_COVER_GREEDY));
+            assert_true(greedy <= check_cover(&m, &size[l], 1, SP_COVER_GREEDY));
         FREE(&m);
     }
     assert_true(worse < rounds / 10);
@@ -186,7 +185,7 @@ static void small_ones_exactly(void **state)
 static void many_random_ones(void **state)
 {
     (void)state;
-    static const sparta_cover_size sets[][4] = {
+    static const sp_cover_size sets[][4] = {
         {{32, 32, 0, 0, 0}, {4, 4, 0, 0, 0}, {1, 1, 0, 0, 0}},
         {{64, 16, 0, 0, 0}, {16, 16, 0, 0, 0}, {4, 1, 0, 0, 0}, {1, 1, 0, 0, 0}},
         {{8, 1, 0, 0, 0}, {4, 1, 0, 0, 0}, {2, 1, 0, 0, 0}, {1, 1, 0, 0, 0}},
@@ -194,14 +193,14 @@ static void many_random_ones(void **state)
         {{12, 130, 0, 0, 0}, {4, 65, 0, 0, 0}, {2, 5, 0, 0, 0}},
         {{1024, 1024, 0, 0, 0}, {1, 1024, 0, 0, 0}, {1, 1, 0, 0, 0}}};
     static const int count[] = {3, 4, 4, 3, 3, 3};
-    sparta_rng r = sparta_rng_seed(2);
+    sp_rng r = sp_rng_seed(2);
     for (int round = 0; round < 1500; round++) {
-        int set = round % (int)SPARTA_COUNT(sets);
-        sparta_cover_size size[4];
+        int set = round % (int)SP_COUNT(sets);
+        sp_cover_size size[4];
         memcpy(size, sets[set], sizeof size);
         random_costs(&r, size, count[set], round % 2);
-        sparta_mask m = mixture(&r, below(&r, 70), below(&r, 140), size[1].n, size[1].m);
-        check_cover(&m, size, count[set], SPARTA_COVER_GREEDY);
+        sp_mask m = mixture(&r, below(&r, 70), below(&r, 140), size[1].n, size[1].m);
+        check_cover(&m, size, count[set], SP_COVER_GREEDY);
         FREE(&m);
     }
 }
@@ -210,91 +209,90 @@ static void drawn_one(void **state)
 {
     (void)state;
     static const char *const rows[] = {"11..1", "11...", "...1.", "....."};
-    static const sparta_cover_size size[] = {{2, 2, 1, 1, 0}, {1, 1, 1, 1, 0}};
-    sparta_mask m = drawn(4, rows);
-    sparta_cover c;
-    OK(sparta_mask_cover(cx, &m, size, 2, SPARTA_COVER_GREEDY, &c));
+    static const sp_cover_size size[] = {{2, 2, 1, 1, 0}, {1, 1, 1, 1, 0}};
+    sp_mask m = drawn(4, rows);
+    sp_cover c;
+    OK(sp_mask_cover(cx, &m, size, 2, SP_COVER_GREEDY, &c));
     assert_int_equal(c.part[0].blocks, 1);
     assert_int_equal(c.part[0].slots, 4);
     assert_int_equal(c.part[1].blocks, 2);
     assert_int_equal(c.part[1].segments, 2);
     assert_true(c.cost == 5 + 4);
     assert_true(get(&c.part[1].mask, 0, 4) && get(&c.part[1].mask, 2, 3));
-    sparta_cover_free(cx, &c);
-    sparta_cover_free(cx, &c);
-    sparta_cover_free(cx, NULL);
+    sp_cover_free(cx, &c);
+    sp_cover_free(cx, &c);
+    sp_cover_free(cx, NULL);
     FREE(&m);
 }
 
 static void refused(void **state)
 {
     (void)state;
-    sparta_mask m = mask_of_shape(40, 40);
-    sparta_cover c = {.parts = 42};
-    static const sparta_cover_size bad[][2] = {{{4, 4, 1, 1, 0}, {3, 1, 1, 1, 0}},
-                                               {{1, 1, 1, 1, 0}, {4, 4, 1, 1, 0}},
-                                               {{4, 4, 1, 1, 0}, {4, 4, 1, 1, 0}},
-                                               {{4, 0, 1, 1, 0}, {1, 1, 1, 1, 0}},
-                                               {{4, 4, -1, 1, 0}, {1, 1, 1, 1, 0}},
-                                               {{4, 4, 1, NAN, 0}, {1, 1, 1, 1, 0}},
-                                               {{4, 4, 1, 1, INFINITY}, {1, 1, 1, 1, 0}},
-                                               {{4, 4, 1e308, 1, 0}, {1, 1, 1, 1, 0}},
-                                               {{4, 4, NAN, 1, 0}, {1, 1, 1, 1, 0}},
-                                               {{4, 4, 1, 1, -1}, {1, 1, 1, 1, 0}},
-                                               {{INT64_C(1) << 40, 4, 1, 1, 0}, {1, 1, 1, 1, 0}}};
-    for (size_t i = 0; i < SPARTA_COUNT(bad); i++)
-        assert_int_equal(sparta_mask_cover(cx, &m, bad[i], 2, SPARTA_COVER_GREEDY, &c), SPARTA_E_USAGE);
-    assert_int_equal(sparta_mask_cover(cx, &m, bad[0], 0, SPARTA_COVER_GREEDY, &c), SPARTA_E_USAGE);
-    static const sparta_cover_size tall[] = {{32, 32, 1, 1, 1}, {1, 1, 1, 1, 1}};
-    assert_int_equal(sparta_mask_cover(cx, &m, tall, 2, SPARTA_COVER_EXACT, &c), SPARTA_E_USAGE);
+    sp_mask m = mask_of_shape(40, 40);
+    sp_cover c = {.parts = 42};
+    static const sp_cover_size bad[][2] = {{{4, 4, 1, 1, 0}, {3, 1, 1, 1, 0}},
+                                           {{1, 1, 1, 1, 0}, {4, 4, 1, 1, 0}},
+                                           {{4, 4, 1, 1, 0}, {4, 4, 1, 1, 0}},
+                                           {{4, 0, 1, 1, 0}, {1, 1, 1, 1, 0}},
+                                           {{4, 4, -1, 1, 0}, {1, 1, 1, 1, 0}},
+                                           {{4, 4, 1, NAN, 0}, {1, 1, 1, 1, 0}},
+                                           {{4, 4, 1, 1, INFINITY}, {1, 1, 1, 1, 0}},
+                                           {{4, 4, 1e308, 1, 0}, {1, 1, 1, 1, 0}},
+                                           {{4, 4, NAN, 1, 0}, {1, 1, 1, 1, 0}},
+                                           {{4, 4, 1, 1, -1}, {1, 1, 1, 1, 0}},
+                                           {{INT64_C(1) << 40, 4, 1, 1, 0}, {1, 1, 1, 1, 0}}};
+    for (size_t i = 0; i < SP_COUNT(bad); i++)
+        assert_int_equal(sp_mask_cover(cx, &m, bad[i], 2, SP_COVER_GREEDY, &c), SPARTA_E_USAGE);
+    assert_int_equal(sp_mask_cover(cx, &m, bad[0], 0, SP_COVER_GREEDY, &c), SPARTA_E_USAGE);
+    static const sp_cover_size tall[] = {{32, 32, 1, 1, 1}, {1, 1, 1, 1, 1}};
+    assert_int_equal(sp_mask_cover(cx, &m, tall, 2, SP_COVER_EXACT, &c), SPARTA_E_USAGE);
     assert_int_equal(c.parts, 42);
     FREE(&m);
     m = mask_of_shape(INT64_C(1) << 58, 0);
-    OK(sparta_mask_cover(cx, &m, tall, 2, SPARTA_COVER_GREEDY, &c));
+    OK(sp_mask_cover(cx, &m, tall, 2, SP_COVER_GREEDY, &c));
     assert_true(c.cost == 0 && c.part[1].mask.rows == m.rows);
-    sparta_cover_free(cx, &c);
+    sp_cover_free(cx, &c);
     FREE(&m);
 }
 
 /* Everything in this room that allocates, and what it hands out freed. */
-static sparta_status everything(const sparta_mask *m)
+static sparta_status everything(const sp_mask *m)
 {
-    static const sparta_cover_size size[] = {{4, 4, 1, 1, 1}, {2, 2, 1, 1, 1}};
-    static sparta_mask_facts facts;
-    sparta_mask out[5] = {0};
-    sparta_cover c = {0};
-    sparta_grouping g = {0};
-    sparta_text text;
-    sparta_text_init(&text, cx);
-    sparta_status s =
-        sparta_mask_slice(cx, m, (int64_t[]){1, 9, 0, 0, 0}, (int64_t[]){3, 9, 0, 0, 0}, &out[0]);
-    if (!s) s = sparta_mask_concat(cx, SPARTA_ALONG_COLS, (const sparta_mask *[]){m, m}, 2, &out[1]);
-    if (!s) s = sparta_mask_coarsen(cx, m, 2, 2, SPARTA_COARSEN_ALL, &out[2]);
-    if (!s) s = sparta_mask_refine(cx, &out[2], 2, 2, (int64_t[]){10, 10, 0, 0, 0}, &out[3]);
-    if (!s) s = sparta_mask_report(cx, m, &(sparta_report_options){.slack = 1, .head_rows = 2}, &facts);
-    if (!s) s = sparta_mask_group_rows(cx, m, 2, 2, &g);
-    if (!s) s = sparta_mask_cover(cx, m, size, 2, SPARTA_COVER_EXACT, &c);
-    if (!s) sparta_mask_print(m, &text), s = text.status;
-    if (!s) s = sparta_mask_parse(cx, sparta_text_str(&text), &out[4]);
-    sparta_text_free(&text);
-    sparta_cover_free(cx, &c);
-    sparta_free(cx, g.order);
-    for (int i = 0; i < 5; i++) sparta_mask_free(cx, &out[i]);
+    static const sp_cover_size size[] = {{4, 4, 1, 1, 1}, {2, 2, 1, 1, 1}};
+    static sp_mask_facts facts;
+    sp_mask out[5] = {0};
+    sp_cover c = {0};
+    sp_grouping g = {0};
+    sp_text text;
+    sp_text_init(&text, cx);
+    sparta_status s = sp_mask_slice(cx, m, (int64_t[]){1, 9, 0, 0, 0}, (int64_t[]){3, 9, 0, 0, 0}, &out[0]);
+    if (!s) s = sp_mask_concat(cx, SP_ALONG_COLS, (const sp_mask *[]){m, m}, 2, &out[1]);
+    if (!s) s = sp_mask_coarsen(cx, m, 2, 2, SP_COARSEN_ALL, &out[2]);
+    if (!s) s = sp_mask_refine(cx, &out[2], 2, 2, (int64_t[]){10, 10, 0, 0, 0}, &out[3]);
+    if (!s) s = sp_mask_report(cx, m, &(sp_report_options){.slack = 1, .head_rows = 2}, &facts);
+    if (!s) s = sp_mask_group_rows(cx, m, 2, 2, &g);
+    if (!s) s = sp_mask_cover(cx, m, size, 2, SP_COVER_EXACT, &c);
+    if (!s) sp_mask_print(m, &text), s = text.status;
+    if (!s) s = sp_mask_parse(cx, sp_text_str(&text), &out[4]);
+    sp_text_free(&text);
+    sp_cover_free(cx, &c);
+    sp_free(cx, g.order);
+    for (int i = 0; i < 5; i++) sp_mask_free(cx, &out[i]);
     return s;
 }
 
 static void out_of_memory(void **state)
 {
     (void)state;
-    sparta_rng r = sparta_rng_seed(3);
-    sparta_mask m = random_mask(&r, 10, 10, 0.5);
-    size_t before = sparta_ctx_memory(cx);
+    sp_rng r = sp_rng_seed(3);
+    sp_mask m = random_mask(&r, 10, 10, 0.5);
+    size_t before = sp_ctx_memory(cx);
     uint64_t nth = 1;
     for (;; nth++) {
-        sparta_ctx_fail_alloc(cx, nth, false);
+        sp_ctx_fail_alloc(cx, nth, false);
         sparta_status status = everything(&m);
-        sparta_ctx_fail_alloc(cx, 0, false);
-        assert_int_equal(sparta_ctx_memory(cx), before);
+        sp_ctx_fail_alloc(cx, 0, false);
+        assert_int_equal(sp_ctx_memory(cx), before);
         if (status == SPARTA_OK) break;
         assert_int_equal(status, SPARTA_E_MEMORY);
         assert_true(nth < 200);

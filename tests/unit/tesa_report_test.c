@@ -2,11 +2,11 @@
 #include "tesa_bed.h"
 #include "tesa/words.h"
 
-#define get sparta_mask_get
+#define get sp_mask_get
 
-static sparta_mask_facts facts; /* large */
+static sp_mask_facts facts; /* large */
 
-static int64_t naive_blocks(const sparta_mask *m, int64_t n, int64_t k)
+static int64_t naive_blocks(const sp_mask *m, int64_t n, int64_t k)
 {
     int64_t blocks = 0;
     for (int64_t i = 0; i < m->rows; i += n)
@@ -20,21 +20,20 @@ static int64_t naive_blocks(const sparta_mask *m, int64_t n, int64_t k)
 }
 
 /* Groups of g neighbours along an axis with more than c. */
-static void check_groups(const sparta_mask *m, int axis, int size)
+static void check_groups(const sp_mask *m, int axis, int size)
 {
     int64_t more[16] = {0}, g = 2 << size;
     int64_t lines = axis ? m->rows : m->cols, length = axis ? m->cols : m->rows;
     for (int64_t l = 0; l < lines; l++)
         for (int64_t at = 0; at < length; at += g) {
             int64_t in = 0;
-            for (int64_t e = at; e < SPARTA_MIN(length, at + g); e++)
-                in += axis ? get(m, l, e) : get(m, e, l);
+            for (int64_t e = at; e < SP_MIN(length, at + g); e++) in += axis ? get(m, l, e) : get(m, e, l);
             for (int64_t c = 0; c < in; c++) more[c]++;
         }
     for (int c = 0; c < g; c++) assert_int_equal(facts.more[axis][size][c], more[c]);
 }
 
-static void check_lines(const sparta_mask *m, int64_t heads)
+static void check_lines(const sp_mask *m, int64_t heads)
 {
     int64_t used_rows = 0, full_rows = 0, used_cols = 0, full_cols = 0, head_rows = 0, last = -1;
     for (int64_t i = 0; i < m->rows; i++) {
@@ -59,7 +58,7 @@ static void check_lines(const sparta_mask *m, int64_t heads)
     assert_int_equal(facts.head_cols, head_cols);
 }
 
-static void check_diagonals(const sparta_mask *m)
+static void check_diagonals(const sp_mask *m)
 {
     int64_t used = 0, slots = 0, first = 0, last = 0;
     for (int64_t d = 1 - m->rows; d < m->cols; d++) {
@@ -76,24 +75,24 @@ static void check_diagonals(const sparta_mask *m)
     assert_int_equal(facts.last, last);
 }
 
-static void check_report(const sparta_mask *m, double slack, int64_t heads)
+static void check_report(const sp_mask *m, double slack, int64_t heads)
 {
-    OK(sparta_mask_report(
-        cx, m, &(sparta_report_options){.slack = slack, .head_rows = heads, .head_cols = heads}, &facts));
-    assert_int_equal(facts.present, sparta_mask_count(m));
-    for (int h = 0; h < SPARTA_BLOCK_SIZES; h++)
-        for (int w = 0; w < SPARTA_BLOCK_SIZES; w++)
+    OK(sp_mask_report(cx, m, &(sp_report_options){.slack = slack, .head_rows = heads, .head_cols = heads},
+                      &facts));
+    assert_int_equal(facts.present, sp_mask_count(m));
+    for (int h = 0; h < SP_BLOCK_SIZES; h++)
+        for (int w = 0; w < SP_BLOCK_SIZES; w++)
             assert_int_equal(facts.blocks[h][w], naive_blocks(m, 1 << h, 1 << w));
     for (int axis = 0; axis < 2; axis++)
-        for (int s = 0; s < SPARTA_NM_SIZES; s++) check_groups(m, axis, s);
+        for (int s = 0; s < SP_NM_SIZES; s++) check_groups(m, axis, s);
     check_lines(m, heads);
     check_diagonals(m);
     for (int64_t i = 0; i < facts.finding_count; i++) {
-        const sparta_finding *x = &facts.finding[i];
+        const sp_finding *x = &facts.finding[i];
         bool csr = !strcmp(x->format, "csr");
         assert_true(csr || x->fill <= slack);
         assert_true(csr || (double)x->missed <= (slack - 1) * (double)facts.present);
-        assert_true(x->missed ? x->kind == SPARTA_FIND_NM_COLS || x->kind == SPARTA_FIND_NM_ROWS
+        assert_true(x->missed ? x->kind == SP_FIND_NM_COLS || x->kind == SP_FIND_NM_ROWS
                               : x->slots >= facts.present);
         assert_true(fabs(x->fill - (double)x->slots / (double)facts.present) < 1e-12);
         assert_int_equal(x->exact, x->slots == facts.present && !x->missed);
@@ -107,15 +106,15 @@ static void check_report(const sparta_mask *m, double slack, int64_t heads)
 static void every_way(void **state)
 {
     (void)state;
-    sparta_rng r = sparta_rng_seed(9);
-    for (size_t s = 3; s < SPARTA_COUNT(shapes); s++) {
-        sparta_mask m = random_mask(&r, shapes[s][0], shapes[s][1], 0.3);
-        OK(sparta_mask_report(cx, &m, &(sparta_report_options){.slack = 1}, &facts));
-        for (int way = SPARTA_TILE_ANYWHERE; way <= SPARTA_TILE_VPOPCNT; way++) {
-            static sparta_mask_facts other;
+    sp_rng r = sp_rng_seed(9);
+    for (size_t s = 3; s < SP_COUNT(shapes); s++) {
+        sp_mask m = random_mask(&r, shapes[s][0], shapes[s][1], 0.3);
+        OK(sp_mask_report(cx, &m, &(sp_report_options){.slack = 1}, &facts));
+        for (int way = SP_TILE_ANYWHERE; way <= SP_TILE_VPOPCNT; way++) {
+            static sp_mask_facts other;
             uint64_t in_col[4] = {0};
             memset(&other, 0xa5, sizeof other);
-            OK(sparta_count_tiles(cx, &m, (sparta_tile_way)way, &other, in_col));
+            OK(sp_count_tiles(cx, &m, (sp_tile_way)way, &other, in_col));
             assert_memory_equal(facts.blocks, other.blocks, sizeof other.blocks);
             assert_memory_equal(facts.more, other.more, sizeof other.more);
         }
@@ -126,43 +125,42 @@ static void every_way(void **state)
 static void against_loops(void **state)
 {
     (void)state;
-    sparta_rng r = sparta_rng_seed(1);
+    sp_rng r = sp_rng_seed(1);
     static const double density[] = {0, 0.02, 0.5, 0.98, 2};
-    for (size_t s = 0; s < SPARTA_COUNT(shapes); s++)
-        for (size_t d = 0; d < SPARTA_COUNT(density); d++) {
-            sparta_mask m = random_mask(&r, shapes[s][0], shapes[s][1], density[d]);
+    for (size_t s = 0; s < SP_COUNT(shapes); s++)
+        for (size_t d = 0; d < SP_COUNT(density); d++) {
+            sp_mask m = random_mask(&r, shapes[s][0], shapes[s][1], density[d]);
             check_report(&m, d % 2 ? 1 : 1.3, 1 + below(&r, 40));
             FREE(&m);
         }
 }
 
-static const sparta_finding *find(const char *name)
+static const sp_finding *find(const char *name)
 {
     for (int64_t i = 0; i < facts.finding_count; i++)
         if (!strcmp(facts.finding[i].name, name)) return &facts.finding[i];
     return NULL;
 }
 
-static void expect(sparta_mask *m, double slack, const char *name, const char *format, bool exact)
+static void expect(sp_mask *m, double slack, const char *name, const char *format, bool exact)
 {
-    OK(sparta_mask_report(cx, m, &(sparta_report_options){.slack = slack, .head_rows = 12, .head_cols = 16},
-                          &facts));
-    const sparta_finding *x = find(name);
+    OK(sp_mask_report(cx, m, &(sp_report_options){.slack = slack, .head_rows = 12, .head_cols = 16}, &facts));
+    const sp_finding *x = find(name);
     assert_non_null(x);
     assert_string_equal(x->format, format);
     assert_int_equal(x->exact, exact);
 }
 
 /* n of every m neighbours, at random places. */
-static sparta_mask nm_mask(sparta_rng *r, int64_t rows, int64_t cols, int n, int m)
+static sp_mask nm_mask(sp_rng *r, int64_t rows, int64_t cols, int n, int m)
 {
-    sparta_mask out = mask_of_shape(rows, cols);
+    sp_mask out = mask_of_shape(rows, cols);
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < cols; j += m)
             for (int left = n; left;) {
                 int64_t k = j + below(r, m);
                 if (get(&out, i, k)) continue;
-                sparta_mask_set(&out, i, k);
+                sp_mask_set(&out, i, k);
                 left--;
             }
     return out;
@@ -171,25 +169,25 @@ static sparta_mask nm_mask(sparta_rng *r, int64_t rows, int64_t cols, int n, int
 static void n_of_m(void **state)
 {
     (void)state;
-    sparta_rng r = sparta_rng_seed(2);
-    sparta_mask m = nm_mask(&r, 48, 96, 2, 4), t;
+    sp_rng r = sp_rng_seed(2);
+    sp_mask m = nm_mask(&r, 48, 96, 2, 4), t;
     expect(&m, 1, "2:4 along k", "nm24", true);
-    assert_int_equal(facts.finding[0].kind, SPARTA_FIND_NM_COLS); /* the fewest bytes */
+    assert_int_equal(facts.finding[0].kind, SP_FIND_NM_COLS); /* the fewest bytes */
     assert_null(find("2:4 along n"));
-    OK(sparta_mask_transpose(cx, &m, &t));
+    OK(sp_mask_transpose(cx, &m, &t));
     expect(&t, 1, "2:4 along n", "(i,j)->(j:dense, i/4:dense, i%4:structured[2,4]), crd=u2", true);
     FREE(&m, &t);
     m = nm_mask(&r, 48, 96, 1, 4);
     expect(&m, 1, "1:4 along k", "(i,j)->(i:dense, j/4:dense, j%4:structured[1,4]), crd=u2", true);
-    clear(&m, 0, sparta_bits_next(m.bits, 0, 96));
+    clear(&m, 0, sp_bits_next(m.bits, 0, 96));
     expect(&m, 1.05, "1:4 along k", "(i,j)->(i:dense, j/4:dense, j%4:structured[1,4]), crd=u2", false);
     FREE(&m);
     m = nm_mask(&r, 48, 96, 4, 8);
     expect(&m, 1, "4:8 along k", "(i,j)->(i:dense, j/8:dense, j%8:structured[4,8]), crd=u4", true);
-    sparta_mask_not(&m);
-    int64_t k = sparta_bits_next(m.bits, 0, 96); /* one more in a group: nearly */
-    sparta_mask_not(&m);
-    sparta_mask_set(&m, 0, k);
+    sp_mask_not(&m);
+    int64_t k = sp_bits_next(m.bits, 0, 96); /* one more in a group: nearly */
+    sp_mask_not(&m);
+    sp_mask_set(&m, 0, k);
     expect(&m, 1.05, "4:8 along k", "(i,j)->(i:dense, j/8:dense, j%8:structured[4,8]), crd=u4", false);
     assert_int_equal(find("4:8 along k")->missed, 1);
     FREE(&m);
@@ -199,12 +197,12 @@ static void n_of_m(void **state)
 }
 
 /* Present where the coarse bit of (n, k) is. */
-static sparta_mask blocks(sparta_rng *r, int64_t rows, int64_t cols, int64_t n, int64_t k)
+static sp_mask blocks(sp_rng *r, int64_t rows, int64_t cols, int64_t n, int64_t k)
 {
-    sparta_mask few = random_mask(r, (rows + n - 1) / n, (cols + k - 1) / k, 0.3), m;
-    sparta_mask_set(&few, 0, few.cols - 1);
+    sp_mask few = random_mask(r, (rows + n - 1) / n, (cols + k - 1) / k, 0.3), m;
+    sp_mask_set(&few, 0, few.cols - 1);
     clear(&few, few.rows - 1, 0);
-    OK(sparta_mask_refine(cx, &few, n, k, (int64_t[]){rows, cols}, &m));
+    OK(sp_mask_refine(cx, &few, n, k, (int64_t[]){rows, cols}, &m));
     FREE(&few);
     return m;
 }
@@ -212,8 +210,8 @@ static sparta_mask blocks(sparta_rng *r, int64_t rows, int64_t cols, int64_t n, 
 static void other_patterns(void **state)
 {
     (void)state;
-    sparta_rng r = sparta_rng_seed(3);
-    sparta_mask m = blocks(&r, 96, 128, 4, 4);
+    sp_rng r = sp_rng_seed(3);
+    sp_mask m = blocks(&r, 96, 128, 4, 4);
     expect(&m, 1, "4x4", "bsr(4,4)", true);
     expect(&m, 1, "4x1", "(n,k)->(n/4:dense, k:compressed, n%4:dense), crd=u16", true);
     expect(&m, 1, "1x1", "csr", true);
@@ -234,7 +232,7 @@ static void other_patterns(void **state)
     FREE(&m);
     m = mask_of_shape(50, 90);
     for (int64_t i = 0; i < 50; i++)
-        for (int64_t j = SPARTA_MAX(0, i - 2); j <= i + 3; j++) sparta_mask_set(&m, i, j);
+        for (int64_t j = SP_MAX(0, i - 2); j <= i + 3; j++) sp_mask_set(&m, i, j);
     expect(&m, 1, "band -2..3", "(i,j)->(j-i:compressed, i:range)", true);
     expect(&m, 1, "6 diagonals", "(i,j)->(j-i:compressed, i:range)", true);
     for (int64_t i = 0; i < 50; i++) clear(&m, i, i + 1);
@@ -249,29 +247,29 @@ static void other_patterns(void **state)
 static void refused(void **state)
 {
     (void)state;
-    sparta_mask m = mask_of_shape(3, 3);
+    sp_mask m = mask_of_shape(3, 3);
     facts.rows = 42;
-    static const sparta_report_options bad[] = {
+    static const sp_report_options bad[] = {
         {.slack = 0.9}, {.slack = NAN}, {.slack = 1, .head_rows = -1}, {.slack = 1, .head_cols = -1}};
-    for (size_t i = 0; i < SPARTA_COUNT(bad); i++)
-        assert_int_equal(sparta_mask_report(cx, &m, &bad[i], &facts), SPARTA_E_USAGE);
+    for (size_t i = 0; i < SP_COUNT(bad); i++)
+        assert_int_equal(sp_mask_report(cx, &m, &bad[i], &facts), SPARTA_E_USAGE);
     assert_int_equal(facts.rows, 42);
     FREE(&m);
     m = mask_of_shape(INT64_C(1) << 60, 0);
-    OK(sparta_mask_report(cx, &m, &(sparta_report_options){.slack = 1}, &facts));
+    OK(sp_mask_report(cx, &m, &(sp_report_options){.slack = 1}, &facts));
     assert_int_equal(facts.finding_count, 0);
     FREE(&m);
 }
 
 /* ------------------------------------------------------------------ orders of rows */
 
-static void check_order(const sparta_mask *m, int n, int k, const sparta_grouping *g)
+static void check_order(const sp_mask *m, int n, int k, const sp_grouping *g)
 {
-    sparta_mask moved;
+    sp_mask moved;
     double before, after;
-    OK(sparta_mask_permute(cx, m, g->order, &moved)); /* a permutation */
-    OK(sparta_mask_fill(cx, m, n, k, &before));
-    OK(sparta_mask_fill(cx, &moved, n, k, &after));
+    OK(sp_mask_permute(cx, m, g->order, &moved)); /* a permutation */
+    OK(sp_mask_fill(cx, m, n, k, &before));
+    OK(sp_mask_fill(cx, &moved, n, k, &after));
     assert_true(before == g->fill_before && after == g->fill_after && after <= before);
     FREE(&moved);
 }
@@ -279,37 +277,37 @@ static void check_order(const sparta_mask *m, int n, int k, const sparta_groupin
 static void grouping(void **state)
 {
     (void)state;
-    sparta_rng r = sparta_rng_seed(4);
-    sparta_grouping g;
+    sp_rng r = sp_rng_seed(4);
+    sp_grouping g;
     for (int round = 0; round < 50; round++) { /* blocks, shuffled: found again without a hole */
         int n = 2 << below(&r, 4), k = 1 << below(&r, 5);
-        sparta_mask m = blocks(&r, 32 * n, 256, n, k), mixed;
+        sp_mask m = blocks(&r, 32 * n, 256, n, k), mixed;
         int64_t order[512];
         for (int64_t i = 0; i < m.rows; i++) order[i] = i;
         for (int64_t i = m.rows - 1; i > 0; i--) {
             int64_t j = below(&r, i + 1), swap = order[i];
             order[i] = order[j], order[j] = swap;
         }
-        OK(sparta_mask_permute(cx, &m, order, &mixed));
-        OK(sparta_mask_group_rows(cx, &mixed, n, k, &g));
+        OK(sp_mask_permute(cx, &m, order, &mixed));
+        OK(sp_mask_group_rows(cx, &mixed, n, k, &g));
         check_order(&mixed, n, k, &g);
         assert_true(g.fill_after == 1 && g.fill_before > 1.2);
         assert_non_null(strstr(g.format, k > 1 ? "bsr(" : n > 1 ? "k:compressed" : "csr"));
-        sparta_free(cx, g.order);
+        sp_free(cx, g.order);
         for (int holes = 0; holes < 5; holes++) clear(&mixed, below(&r, m.rows), below(&r, 256));
-        OK(sparta_mask_group_rows(cx, &mixed, n, k, &g));
+        OK(sp_mask_group_rows(cx, &mixed, n, k, &g));
         check_order(&mixed, n, k, &g);
         assert_true(g.fill_after < 1.3);
-        sparta_free(cx, g.order);
+        sp_free(cx, g.order);
         FREE(&m, &mixed);
     }
-    for (size_t s = 0; s < SPARTA_COUNT(shapes); s++) {
-        sparta_mask m = random_mask(&r, shapes[s][0], shapes[s][1], 0.1);
-        OK(sparta_mask_group_rows(cx, &m, 3, 5, &g));
+    for (size_t s = 0; s < SP_COUNT(shapes); s++) {
+        sp_mask m = random_mask(&r, shapes[s][0], shapes[s][1], 0.1);
+        OK(sp_mask_group_rows(cx, &m, 3, 5, &g));
         check_order(&m, 3, 5, &g);
-        sparta_free(cx, g.order);
-        assert_int_equal(sparta_mask_group_rows(cx, &m, 0, 5, &g), SPARTA_E_USAGE);
-        assert_int_equal(sparta_mask_group_rows(cx, &m, 3, 0, &g), SPARTA_E_USAGE);
+        sp_free(cx, g.order);
+        assert_int_equal(sp_mask_group_rows(cx, &m, 0, 5, &g), SPARTA_E_USAGE);
+        assert_int_equal(sp_mask_group_rows(cx, &m, 3, 0, &g), SPARTA_E_USAGE);
         FREE(&m);
     }
 }
@@ -319,13 +317,13 @@ static void buckets(void **state)
     (void)state;
     static const int64_t count[] = {0, 1, 2, 3, 4, 5, 8, 9, 64, 65, 128, 129};
     static const int want[] = {0, 1, 2, 3, 3, 4, 4, 5, 7, 8, 8, 9};
-    sparta_mask m = mask_of_shape(SPARTA_COUNT(count), 200);
-    for (size_t i = 0; i < SPARTA_COUNT(count); i++)
-        for (int64_t j = 0; j < count[i]; j++) sparta_mask_set(&m, (int64_t)i, 199 - j);
+    sp_mask m = mask_of_shape(SP_COUNT(count), 200);
+    for (size_t i = 0; i < SP_COUNT(count); i++)
+        for (int64_t j = 0; j < count[i]; j++) sp_mask_set(&m, (int64_t)i, 199 - j);
     uint8_t *bucket;
-    OK(sparta_mask_row_buckets(cx, &m, &bucket));
-    for (size_t i = 0; i < SPARTA_COUNT(count); i++) assert_int_equal(bucket[i], want[i]);
-    sparta_free(cx, bucket);
+    OK(sp_mask_row_buckets(cx, &m, &bucket));
+    for (size_t i = 0; i < SP_COUNT(count); i++) assert_int_equal(bucket[i], want[i]);
+    sp_free(cx, bucket);
     FREE(&m);
 }
 
@@ -333,20 +331,19 @@ static void buckets(void **state)
 static void mixtures(void **state)
 {
     (void)state;
-    sparta_rng r = sparta_rng_seed(21);
+    sp_rng r = sp_rng_seed(21);
     for (int round = 0; round < 30; round++) {
-        sparta_mask m = random_mask(&r, 1 + below(&r, 150), 1 + below(&r, 150), 0.05);
+        sp_mask m = random_mask(&r, 1 + below(&r, 150), 1 + below(&r, 150), 0.05);
         for (int i = 0; i < 12; i++) {
             int64_t side = 8 << below(&r, 4), row = below(&r, m.rows) / side * side,
                     col = below(&r, m.cols) / side * side;
             for (int64_t e = 0; e < side * side; e++)
-                if (row + e / side < m.rows && col + e % side < m.cols &&
-                    sparta_rng_uniform(&r) < 0.4 + 0.1 * i)
-                    sparta_mask_set(&m, row + e / side, col + e % side);
+                if (row + e / side < m.rows && col + e % side < m.cols && sp_rng_uniform(&r) < 0.4 + 0.1 * i)
+                    sp_mask_set(&m, row + e / side, col + e % side);
         }
         double slack = round % 2 ? 4 : 1.25;
-        OK(sparta_mask_report(cx, &m, &(sparta_report_options){.slack = slack}, &facts));
-        for (int s = 0; s < SPARTA_MIXTURE_SIZES; s++) {
+        OK(sp_mask_report(cx, &m, &(sp_report_options){.slack = slack}, &facts));
+        for (int s = 0; s < SP_MIXTURE_SIZES; s++) {
             int64_t n = 8 << s, blocks = 0, inside = 0;
             for (int64_t i = 0; i < m.rows; i += n)
                 for (int64_t j = 0; j < m.cols; j += n) {
@@ -359,28 +356,27 @@ static void mixtures(void **state)
             assert_int_equal(facts.dense_blocks[s], blocks);
             assert_int_equal(facts.in_dense[s], inside);
             if (slack < 2) continue; /* then only the price decides */
-            sparta_cover c;
-            OK(sparta_mask_cover(cx, &m, (sparta_cover_size[]){{n, n, 4, 4, 0}, {1, 1, 4, 4, 0}}, 2,
-                                 SPARTA_COVER_GREEDY, &c));
+            sp_cover c;
+            OK(sp_mask_cover(cx, &m, (sp_cover_size[]){{n, n, 4, 4, 0}, {1, 1, 4, 4, 0}}, 2, SP_COVER_GREEDY,
+                             &c));
             assert_int_equal(c.part[0].blocks, blocks);
-            assert_int_equal(sparta_mask_count(&c.part[0].mask), inside);
-            sparta_cover_free(cx, &c);
+            assert_int_equal(sp_mask_count(&c.part[0].mask), inside);
+            sp_cover_free(cx, &c);
         }
         FREE(&m);
     }
-    sparta_mask m = random_mask(&r, 128, 192, 0.01);
+    sp_mask m = random_mask(&r, 128, 192, 0.01);
     for (int64_t e = 0; e < 4096; e++)
-        sparta_mask_set(&m, 32 + e / 64, 64 + e % 64 / 32 * 64 + e % 32); /* four of 32x32 */
+        sp_mask_set(&m, 32 + e / 64, 64 + e % 64 / 32 * 64 + e % 32); /* four of 32x32 */
     expect(&m, 1, "32x32 and rest", "sum{blockdensity>=1 -> bsr(32,32); rest -> csr}", true);
-    assert_int_equal(facts.finding[0].kind, SPARTA_FIND_MIXTURE); /* the fewest bytes */
+    assert_int_equal(facts.finding[0].kind, SP_FIND_MIXTURE); /* the fewest bytes */
     clear(&m, 33, 65);
     expect(&m, 1.05, "32x32 and rest", "sum{blockdensity>=0.953125 -> bsr(32,32); rest -> csr}", false);
     assert_int_equal(find("32x32 and rest")->slots, facts.present + 1);
     FREE(&m);
     m = random_mask(&r, 128, 192, 0.3); /* nothing to gain */
-    OK(sparta_mask_report(cx, &m, &(sparta_report_options){.slack = 1.05}, &facts));
-    for (int64_t i = 0; i < facts.finding_count; i++)
-        assert_true(facts.finding[i].kind != SPARTA_FIND_MIXTURE);
+    OK(sp_mask_report(cx, &m, &(sp_report_options){.slack = 1.05}, &facts));
+    for (int64_t i = 0; i < facts.finding_count; i++) assert_true(facts.finding[i].kind != SP_FIND_MIXTURE);
     FREE(&m);
 }
 
@@ -388,18 +384,18 @@ static void mixtures(void **state)
 static void bucket_masks(void **state)
 {
     (void)state;
-    sparta_rng r = sparta_rng_seed(22);
-    sparta_mask m = mask_of_shape(60, 100), all = mask_of_shape(60, 100);
+    sp_rng r = sp_rng_seed(22);
+    sp_mask m = mask_of_shape(60, 100), all = mask_of_shape(60, 100);
     for (int64_t i = 0; i < 60; i++)
-        for (int64_t k = below(&r, 10) * below(&r, 10); k > 0; k--) sparta_mask_set(&m, i, below(&r, 100));
+        for (int64_t k = below(&r, 10) * below(&r, 10); k > 0; k--) sp_mask_set(&m, i, below(&r, 100));
     uint8_t *bucket;
     int64_t count = 0;
-    OK(sparta_mask_row_buckets(cx, &m, &bucket));
+    OK(sp_mask_row_buckets(cx, &m, &bucket));
     for (int b = 0; b < 66; b++) {
-        sparta_mask part;
-        OK(sparta_mask_bucket(cx, &m, bucket, (uint8_t)b, &part));
-        count += sparta_mask_count(&part);
-        OK(sparta_mask_or(cx, &all, &part));
+        sp_mask part;
+        OK(sp_mask_bucket(cx, &m, bucket, (uint8_t)b, &part));
+        count += sp_mask_count(&part);
+        OK(sp_mask_or(cx, &all, &part));
         for (int64_t i = 0; i < 60; i++) {
             int64_t in = 0;
             for (int64_t k = 0; k < 100; k++) in += get(&part, i, k);
@@ -407,19 +403,19 @@ static void bucket_masks(void **state)
         }
         FREE(&part);
     }
-    assert_int_equal(count, sparta_mask_count(&m));
-    assert_true(sparta_mask_equal(&m, &all));
-    sparta_free(cx, bucket);
+    assert_int_equal(count, sp_mask_count(&m));
+    assert_true(sp_mask_equal(&m, &all));
+    sp_free(cx, bucket);
     FREE(&m, &all);
     m = drawn(4, (const char *[]){"1.......", "1.1.....", "11111...", "........"});
-    sparta_text text;
-    sparta_text_init(&text, cx);
-    OK(sparta_mask_bucket_format(cx, &m, 2, &text));
-    assert_string_equal(sparta_text_str(&text),
+    sp_text text;
+    sp_text_init(&text, cx);
+    OK(sp_mask_bucket_format(cx, &m, 2, &text));
+    assert_string_equal(sp_text_str(&text),
                         "sum{rownnz in (0,1] -> (i,j)->(i:compressed, j:packed[1]); "
                         "rownnz in (1,2] -> (i,j)->(i:compressed, j:packed[2]); rest -> csr}");
-    sparta_text_free(&text);
-    assert_int_equal(sparta_mask_bucket_format(cx, &m, 3, &text), SPARTA_E_USAGE);
+    sp_text_free(&text);
+    assert_int_equal(sp_mask_bucket_format(cx, &m, 3, &text), SPARTA_E_USAGE);
     FREE(&m);
 }
 

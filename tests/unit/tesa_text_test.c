@@ -1,51 +1,51 @@
 /* The text of masks: what is printed parses to the same, and what is damaged is refused. */
 #include "tesa_bed.h"
 
-static void round_trip(const sparta_mask *m)
+static void round_trip(const sp_mask *m)
 {
-    sparta_text first, second;
-    sparta_mask back;
-    sparta_text_init(&first, cx);
-    sparta_text_init(&second, cx);
-    sparta_mask_print(m, &first);
+    sp_text first, second;
+    sp_mask back;
+    sp_text_init(&first, cx);
+    sp_text_init(&second, cx);
+    sp_mask_print(m, &first);
     OK(first.status);
-    OK(sparta_mask_parse(cx, sparta_text_str(&first), &back));
-    assert_true(sparta_mask_equal(m, &back));
-    assert_true(sparta_mask_digest(m) == sparta_mask_digest(&back));
-    sparta_mask_print(&back, &second);
-    assert_string_equal(sparta_text_str(&first), sparta_text_str(&second));
+    OK(sp_mask_parse(cx, sp_text_str(&first), &back));
+    assert_true(sp_mask_equal(m, &back));
+    assert_true(sp_mask_digest(m) == sp_mask_digest(&back));
+    sp_mask_print(&back, &second);
+    assert_string_equal(sp_text_str(&first), sp_text_str(&second));
     int64_t rows = m->rows < 1000 ? m->rows : 0;
     assert_true((int64_t)first.size <= rows * ((m->cols + 3) / 4 + 1) + 64); /* never longer than hex */
-    sparta_text_free(&first);
-    sparta_text_free(&second);
+    sp_text_free(&first);
+    sp_text_free(&second);
     FREE(&back);
 }
 
 static void round_trips(void **state)
 {
     (void)state;
-    sparta_rng r = sparta_rng_seed(1);
+    sp_rng r = sp_rng_seed(1);
     static const double density[] = {0, 0.01, 0.3, 0.99, 2};
-    for (size_t s = 0; s < SPARTA_COUNT(shapes); s++)
-        for (size_t d = 0; d < SPARTA_COUNT(density); d++) {
-            sparta_mask m = random_mask(&r, shapes[s][0], shapes[s][1], density[d]);
+    for (size_t s = 0; s < SP_COUNT(shapes); s++)
+        for (size_t d = 0; d < SP_COUNT(density); d++) {
+            sp_mask m = random_mask(&r, shapes[s][0], shapes[s][1], density[d]);
             round_trip(&m);
             FREE(&m);
         }
-    sparta_mask many = mask_of_shape(INT64_C(1) << 60, 0);
+    sp_mask many = mask_of_shape(INT64_C(1) << 60, 0);
     round_trip(&many);
     FREE(&many);
 }
 
 static void expect(const char *text, const char *canonical)
 {
-    sparta_mask m;
-    sparta_text out;
-    sparta_text_init(&out, cx);
-    OK(sparta_mask_parse(cx, text, &m));
-    sparta_mask_print(&m, &out);
-    assert_string_equal(sparta_text_str(&out), canonical);
-    sparta_text_free(&out);
+    sp_mask m;
+    sp_text out;
+    sp_text_init(&out, cx);
+    OK(sp_mask_parse(cx, text, &m));
+    sp_mask_print(&m, &out);
+    assert_string_equal(sp_text_str(&out), canonical);
+    sp_text_free(&out);
     FREE(&m);
 }
 
@@ -61,10 +61,10 @@ static void texts(void **state)
     expect("mask 3x3 rle 9", "mask 3x3 rle 9");
     expect("mask 0x0 hex", "mask 0x0 rle");
     expect("mask 7x0 rle", "mask 7x0 rle");
-    sparta_mask m;
-    OK(sparta_mask_parse(cx, "mask 2x8 hex 0f 08", &m));
+    sp_mask m;
+    OK(sp_mask_parse(cx, "mask 2x8 hex 0f 08", &m));
     for (int64_t n = 0; n < 2; n++)
-        for (int64_t k = 0; k < 8; k++) assert_int_equal(sparta_mask_get(&m, n, k), n ? k == 7 : k >= 4);
+        for (int64_t k = 0; k < 8; k++) assert_int_equal(sp_mask_get(&m, n, k), n ? k == 7 : k >= 4);
     FREE(&m);
 }
 
@@ -100,14 +100,14 @@ static void refused(void **state)
                                       "mask 1x3 hex 8",
                                       "mask 1x3 hex 5 x",
                                       "mask 0x0 rle 0"};
-    sparta_mask m = {.rows = 42};
-    for (size_t i = 0; i < SPARTA_COUNT(bad); i++) {
-        assert_int_equal(sparta_mask_parse(cx, bad[i], &m), SPARTA_E_FORMAT);
+    sp_mask m = {.rows = 42};
+    for (size_t i = 0; i < SP_COUNT(bad); i++) {
+        assert_int_equal(sp_mask_parse(cx, bad[i], &m), SPARTA_E_FORMAT);
         assert_non_null(strstr(sparta_message(cx), "character "));
     }
-    assert_int_equal(sparta_mask_parse(cx, "mask 4000000000000000000x4000000000000000000 rle", &m),
+    assert_int_equal(sp_mask_parse(cx, "mask 4000000000000000000x4000000000000000000 rle", &m),
                      SPARTA_E_SHAPE);
-    assert_int_equal(sparta_mask_parse(cx, "mask 1000000000x1000000000 rle 1", &m), SPARTA_E_MEMORY);
+    assert_int_equal(sp_mask_parse(cx, "mask 1000000000x1000000000 rle 1", &m), SPARTA_E_MEMORY);
     assert_int_equal(m.rows, 42);
 }
 

@@ -56,31 +56,31 @@ static int leave(void **state)
     return rc;
 }
 
-static sparta_tune_db *open_db(sparta_ctx *cx, const char *path)
+static sp_tune_db *open_db(sparta_ctx *cx, const char *path)
 {
-    sparta_tune_db *db = NULL;
-    assert_int_equal(sparta_tune_open(cx, path, &db), SPARTA_OK);
+    sp_tune_db *db = NULL;
+    assert_int_equal(sp_tune_open(cx, path, &db), SPARTA_OK);
     assert_non_null(db);
     return db;
 }
 
-static sparta_trial trial(const char *implement, const char *parameters, double us, int threads)
+static sp_trial trial(const char *implement, const char *parameters, double us, int threads)
 {
-    sparta_trial t = {.us = us, .threads = threads};
+    sp_trial t = {.us = us, .threads = threads};
     snprintf(t.implement, sizeof t.implement, "%s", implement);
     snprintf(t.parameters, sizeof t.parameters, "%s", parameters);
     return t;
 }
 
-static void add(sparta_tune_db *db, const char *key, const char *implement, const char *parameters, double us)
+static void add(sp_tune_db *db, const char *key, const char *implement, const char *parameters, double us)
 {
-    sparta_trial t = trial(implement, parameters, us, 2);
-    sparta_tune_add(db, key, &t);
+    sp_trial t = trial(implement, parameters, us, 2);
+    sp_tune_add(db, key, &t);
 }
 
-static int count(sparta_tune_db *db, const char *key)
+static int count(sp_tune_db *db, const char *key)
 {
-    return sparta_tune_find(db, key, NULL, 0);
+    return sp_tune_find(db, key, NULL, 0);
 }
 
 /* The first column of the first row of a query, by another connection. */
@@ -88,24 +88,23 @@ static void query(const char *file, const char *text, char *out, size_t size)
 {
     sqlite3 *sql;
     sqlite3_stmt *s;
-    assert_null(sparta_sqlite_problem());
-    assert_int_equal(sparta_sqlite.open_v2(file, &sql, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
-    assert_int_equal(sparta_sqlite.prepare_v2(sql, text, -1, &s, NULL), SQLITE_OK);
+    assert_null(sp_sqlite_problem());
+    assert_int_equal(sp_sqlite.open_v2(file, &sql, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
+    assert_int_equal(sp_sqlite.prepare_v2(sql, text, -1, &s, NULL), SQLITE_OK);
     out[0] = 0;
-    if (sparta_sqlite.step(s) == SQLITE_ROW)
-        snprintf(out, size, "%s", (const char *)sparta_sqlite.column_text(s, 0));
-    sparta_sqlite.finalize(s);
-    sparta_sqlite.close(sql);
+    if (sp_sqlite.step(s) == SQLITE_ROW) snprintf(out, size, "%s", (const char *)sp_sqlite.column_text(s, 0));
+    sp_sqlite.finalize(s);
+    sp_sqlite.close(sql);
 }
 
 static void execute(const char *file, const char *text)
 {
     sqlite3 *sql;
-    assert_null(sparta_sqlite_problem());
-    assert_int_equal(sparta_sqlite.open_v2(file, &sql, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL),
+    assert_null(sp_sqlite_problem());
+    assert_int_equal(sp_sqlite.open_v2(file, &sql, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL),
                      SQLITE_OK);
-    assert_int_equal(sparta_sqlite.exec(sql, text, NULL, NULL, NULL), SQLITE_OK);
-    sparta_sqlite.close(sql);
+    assert_int_equal(sp_sqlite.exec(sql, text, NULL, NULL, NULL), SQLITE_OK);
+    sp_sqlite.close(sql);
 }
 
 static int files_like(const char *folder, const char *part)
@@ -122,50 +121,50 @@ static int files_like(const char *folder, const char *part)
 static void remembers_fastest_first(void **state)
 {
     place *p = *state;
-    sparta_trial t[8];
+    sp_trial t[8];
     char text[64];
-    sparta_tune_db *db = open_db(p->cx, NULL);
+    sp_tune_db *db = open_db(p->cx, NULL);
     assert_int_equal(count(db, "k"), 0);
     add(db, "k", "dense", "", 30);
     add(db, "k", "strip4", "tile=64", 10);
     add(db, "k", "strip4", "tile=32", 20);
     add(db, "other", "dense", "", 1);
-    sparta_tune_close(db);
+    sp_tune_close(db);
     db = open_db(p->cx, NULL);
-    assert_int_equal(sparta_tune_find(db, "k", t, 8), 3);
+    assert_int_equal(sp_tune_find(db, "k", t, 8), 3);
     assert_string_equal(t[0].parameters, "tile=64");
     assert_string_equal(t[1].parameters, "tile=32");
     assert_string_equal(t[2].implement, "dense");
     assert_true(t[0].us == 10 && t[1].us == 20 && t[2].us == 30);
     assert_int_equal(t[0].threads, 2);
     memset(&t[1], 0x55, sizeof t[1]);
-    assert_int_equal(sparta_tune_find(db, "k", t, 1), 3); /* all are counted, one is written */
+    assert_int_equal(sp_tune_find(db, "k", t, 1), 3); /* all are counted, one is written */
     assert_int_equal(((unsigned char *)&t[1])[0], 0x55);
-    sparta_tune_close(db);
+    sp_tune_close(db);
     query(p->file, "SELECT implement||'/'||parameters FROM winner WHERE key='k'", text, sizeof text);
     assert_string_equal(text, "strip4/tile=64");
     query(p->file, "PRAGMA journal_mode", text, sizeof text);
     assert_string_equal(text, "wal");
     query(p->file, "PRAGMA user_version", text, sizeof text);
     assert_string_equal(text, "1");
-    assert_string_equal(sparta_ctx_notes(p->cx), "");
-    assert_int_equal(sparta_ctx_memory(p->cx), 0);
+    assert_string_equal(sp_ctx_notes(p->cx), "");
+    assert_int_equal(sp_ctx_memory(p->cx), 0);
 }
 
 static void keeps_the_faster_time(void **state)
 {
     place *p = *state;
-    sparta_trial t, slow = trial("dense", "x", 12, 1), fast = trial("dense", "x", 7, 4);
+    sp_trial t, slow = trial("dense", "x", 12, 1), fast = trial("dense", "x", 7, 4);
     char text[64];
-    sparta_tune_db *db = open_db(p->cx, NULL);
-    sparta_tune_add(db, "k", &slow);
-    sparta_tune_add(db, "k", &fast);
-    sparta_tune_add(db, "k", &slow);
-    assert_int_equal(sparta_tune_find(db, "k", &t, 1), 1);
+    sp_tune_db *db = open_db(p->cx, NULL);
+    sp_tune_add(db, "k", &slow);
+    sp_tune_add(db, "k", &fast);
+    sp_tune_add(db, "k", &slow);
+    assert_int_equal(sp_tune_find(db, "k", &t, 1), 1);
     assert_true(t.us == 7);
     assert_int_equal(t.threads, 4); /* of the faster one */
     add(db, "k", "other", "", 9);
-    sparta_tune_close(db);
+    sp_tune_close(db);
     query(p->file, "SELECT implement||us||measured FROM trial NATURAL JOIN winner WHERE key='k'", text,
           sizeof text);
     assert_string_equal(text, "dense7.03");
@@ -174,35 +173,35 @@ static void keeps_the_faster_time(void **state)
 static void nonsense_is_not_recorded(void **state)
 {
     place *p = *state;
-    sparta_tune_db *db = open_db(p->cx, ":memory:");
-    sparta_trial t = trial("dense", "", 1, 1);
+    sp_tune_db *db = open_db(p->cx, ":memory:");
+    sp_trial t = trial("dense", "", 1, 1);
     const double bad[] = {0, -1, 1.0 / 0.0, 0.0 / 0.0};
-    for (size_t i = 0; i < SPARTA_COUNT(bad); i++) {
+    for (size_t i = 0; i < SP_COUNT(bad); i++) {
         t.us = bad[i];
-        sparta_tune_add(db, "k", &t);
+        sp_tune_add(db, "k", &t);
     }
     t.us = 1;
     t.threads = 0;
-    sparta_tune_add(db, "k", &t);
+    sp_tune_add(db, "k", &t);
     t.threads = 1;
     memset(t.implement, 'x', sizeof t.implement); /* no end */
-    sparta_tune_add(db, "k", &t);
+    sp_tune_add(db, "k", &t);
     assert_int_equal(count(db, "k"), 0);
-    sparta_tune_add(NULL, "k", &t);
-    assert_int_equal(sparta_tune_find(NULL, "k", &t, 1), 0);
+    sp_tune_add(NULL, "k", &t);
+    assert_int_equal(sp_tune_find(NULL, "k", &t, 1), 0);
     add(db, "'; DROP TABLE trial; --", "im'pl", "pa\"r\n", 3); /* text is text */
-    assert_int_equal(sparta_tune_find(db, "'; DROP TABLE trial; --", &t, 1), 1);
+    assert_int_equal(sp_tune_find(db, "'; DROP TABLE trial; --", &t, 1), 1);
     assert_string_equal(t.parameters, "pa\"r\n");
-    sparta_tune_close(db);
-    sparta_tune_close(NULL);
+    sp_tune_close(db);
+    sp_tune_close(NULL);
 }
 
 /* Records somebody else put there: hints that fit, or nothing. */
 static void foreign_records_are_checked(void **state)
 {
     place *p = *state;
-    sparta_trial t[4];
-    sparta_tune_close(open_db(p->cx, NULL));
+    sp_trial t[4];
+    sp_tune_close(open_db(p->cx, NULL));
     execute(p->file, "INSERT INTO trial VALUES('k', hex(zeroblob(500)), '', 1, 1, 1, 0);"
                      "INSERT INTO trial VALUES('k', 'dense', hex(zeroblob(48)), 1, 1, 1, 0);"
                      "INSERT INTO trial VALUES('k', 'a'||char(0)||'b', '', 1, 1, 1, 0);"
@@ -210,12 +209,12 @@ static void foreign_records_are_checked(void **state)
                      "0), ('k', 'none', '', 5, 0, 1, 0);"
                      "INSERT INTO trial VALUES('k', 'good', '', 2, 1, 1, 0);"
                      "CREATE TRIGGER evil AFTER INSERT ON trial BEGIN DELETE FROM winner; END;");
-    sparta_tune_db *db = open_db(p->cx, NULL);
-    assert_int_equal(sparta_tune_find(db, "k", t, 4), 1);
+    sp_tune_db *db = open_db(p->cx, NULL);
+    assert_int_equal(sp_tune_find(db, "k", t, 4), 1);
     assert_string_equal(t[0].implement, "good");
     add(db, "a", "dense", "", 1);
     add(db, "b", "dense", "", 1);
-    sparta_tune_close(db);
+    sp_tune_close(db);
     char text[64];
     query(p->file, "SELECT count(*) FROM winner", text, sizeof text);
     assert_string_equal(text, "2"); /* a trigger of the file's does not run */
@@ -225,17 +224,17 @@ static void lives_in_memory_without_a_folder(void **state)
 {
     place *p = *state;
     sparta_ctx *cx = context("");
-    sparta_tune_db *db = open_db(cx, NULL), *other = open_db(cx, NULL);
+    sp_tune_db *db = open_db(cx, NULL), *other = open_db(cx, NULL);
     add(db, "k", "dense", "", 5);
     assert_int_equal(count(db, "k"), 1);
     assert_int_equal(count(other, "k"), 0);
-    sparta_tune_close(db);
-    sparta_tune_close(other);
+    sp_tune_close(db);
+    sp_tune_close(other);
     db = open_db(cx, "/nonexistent/folder/tune.db");
-    assert_non_null(strstr(sparta_ctx_notes(cx), "in memory"));
+    assert_non_null(strstr(sp_ctx_notes(cx), "in memory"));
     add(db, "k", "dense", "", 5);
     assert_int_equal(count(db, "k"), 1);
-    sparta_tune_close(db);
+    sp_tune_close(db);
     sparta_ctx_free(cx);
     assert_int_equal(access(p->cache, F_OK), -1);
 }
@@ -244,24 +243,24 @@ static void lives_in_memory_without_a_folder(void **state)
 static void does_without_sqlite(void **state)
 {
     place *p = *state;
-    sparta_trial t[4], slow = trial("dense", "x", 12, 1), fast = trial("dense", "x", 7, 4);
+    sp_trial t[4], slow = trial("dense", "x", 12, 1), fast = trial("dense", "x", 7, 4);
     assert_int_equal(setenv("SPARTA_SQLITE", "0", 1), 0);
-    sparta_tune_db *db = open_db(p->cx, NULL);
+    sp_tune_db *db = open_db(p->cx, NULL);
     assert_int_equal(unsetenv("SPARTA_SQLITE"), 0);
-    assert_non_null(strstr(sparta_ctx_notes(p->cx), "SPARTA_SQLITE=0; measured times are forgotten"));
-    sparta_tune_add(db, "k", &slow);
-    sparta_tune_add(db, "k", &fast);
-    sparta_tune_add(db, "k", &slow);
+    assert_non_null(strstr(sp_ctx_notes(p->cx), "SPARTA_SQLITE=0; measured times are forgotten"));
+    sp_tune_add(db, "k", &slow);
+    sp_tune_add(db, "k", &fast);
+    sp_tune_add(db, "k", &slow);
     add(db, "k", "strip4", "tile=64", 5);
     add(db, "k", "strip4", "tile=32", 5);
     add(db, "other", "dense", "", 1);
-    assert_int_equal(sparta_tune_find(db, "k", t, 4), 3);
+    assert_int_equal(sp_tune_find(db, "k", t, 4), 3);
     assert_string_equal(t[0].parameters, "tile=32");
     assert_string_equal(t[1].parameters, "tile=64");
     assert_true(t[2].us == 7 && t[2].threads == 4);
-    sparta_tune_close(db);
+    sp_tune_close(db);
     assert_int_equal(access(p->file, F_OK), -1);
-    assert_int_equal(sparta_ctx_memory(p->cx), 0);
+    assert_int_equal(sp_ctx_memory(p->cx), 0);
 }
 
 static void odd_names_are_plain_names(void **state)
@@ -271,17 +270,17 @@ static void odd_names_are_plain_names(void **state)
     char before[512];
     assert_non_null(getcwd(before, sizeof before));
     assert_int_equal(chdir(p->root), 0);
-    for (size_t i = 0; i < SPARTA_COUNT(odd); i++) {
-        sparta_tune_db *db = open_db(p->cx, odd[i]);
+    for (size_t i = 0; i < SP_COUNT(odd); i++) {
+        sp_tune_db *db = open_db(p->cx, odd[i]);
         add(db, "k", "dense", "", 5);
-        sparta_tune_close(db);
+        sp_tune_close(db);
         assert_int_equal(access(odd[i], F_OK), 0);
     }
     assert_int_equal(chdir(before), 0);
     char *deep = malloc(9000);
     memset(deep, 'a', 8999);
     deep[8999] = 0;
-    sparta_tune_close(open_db(p->cx, deep));
+    sp_tune_close(open_db(p->cx, deep));
     free(deep);
 }
 
@@ -298,13 +297,13 @@ static void overwrite(const char *file, long offset, size_t n)
 
 static void fill(const place *p, int n)
 {
-    sparta_tune_db *db = open_db(p->cx, NULL);
+    sp_tune_db *db = open_db(p->cx, NULL);
     for (int i = 0; i < n; i++) {
         char key[32];
         snprintf(key, sizeof key, "key %d", i);
         add(db, key, "dense", "some parameters", i + 1);
     }
-    sparta_tune_close(db);
+    sp_tune_close(db);
 }
 
 /* Whatever part is damaged: it works after, and where nothing could be read a note says so. */
@@ -315,22 +314,22 @@ static void damaged_files_are_set_aside(void **state)
         long offset;
         size_t n;
     } at[] = {{0, 16}, {0, 4096}, {100, 3000}, {4096, 4096}, {0, 100000}};
-    for (size_t i = 0; i < SPARTA_COUNT(at); i++) {
+    for (size_t i = 0; i < SP_COUNT(at); i++) {
         fill(p, 200);
         overwrite(p->file, at[i].offset, at[i].n);
-        sparta_tune_db *db = open_db(p->cx, NULL);
+        sp_tune_db *db = open_db(p->cx, NULL);
         count(db, "key 7");
         add(db, "new", "dense", "", 5);
         add(db, "new", "strip4", "", 4);
         assert_int_equal(count(db, "new"), 2);
-        sparta_tune_close(db);
-        if (!strstr(sparta_ctx_notes(p->cx), "set aside as"))
-            fail_msg("no note after damage %zu: %s", i, sparta_ctx_notes(p->cx));
-        sparta_ctx_forget_notes(p->cx);
+        sp_tune_close(db);
+        if (!strstr(sp_ctx_notes(p->cx), "set aside as"))
+            fail_msg("no note after damage %zu: %s", i, sp_ctx_notes(p->cx));
+        sp_ctx_forget_notes(p->cx);
         db = open_db(p->cx, NULL); /* and it lasts */
         assert_int_equal(count(db, "new"), 2);
-        sparta_tune_close(db);
-        assert_string_equal(sparta_ctx_notes(p->cx), "");
+        sp_tune_close(db);
+        assert_string_equal(sp_ctx_notes(p->cx), "");
         char command[128];
         assert_true(files_like(p->cache, ".corrupt-") > 0);
         snprintf(command, sizeof command, "rm -f %s*", p->file);
@@ -341,21 +340,20 @@ static void damaged_files_are_set_aside(void **state)
 static void flipped_bytes_never_crash(void **state)
 {
     place *p = *state;
-    sparta_rng r = sparta_rng_seed(7);
+    sp_rng r = sp_rng_seed(7);
     fill(p, 100);
     struct stat st;
     assert_int_equal(stat(p->file, &st), 0);
     for (int i = 0; i < 60; i++) {
-        for (int k = 0; k < 20; k++)
-            overwrite(p->file, (long)(sparta_rng_next(&r) % (uint64_t)st.st_size), 1);
-        sparta_tune_db *db = open_db(p->cx, NULL);
-        sparta_trial t[4];
-        sparta_tune_find(db, "key 50", t, 4);
+        for (int k = 0; k < 20; k++) overwrite(p->file, (long)(sp_rng_next(&r) % (uint64_t)st.st_size), 1);
+        sp_tune_db *db = open_db(p->cx, NULL);
+        sp_trial t[4];
+        sp_tune_find(db, "key 50", t, 4);
         add(db, "new", "dense", "", 5);
         assert_int_equal(count(db, "new"), 1);
-        sparta_tune_close(db);
+        sp_tune_close(db);
         if (stat(p->file, &st)) fail();
-        sparta_ctx_forget_notes(p->cx);
+        sp_ctx_forget_notes(p->cx);
         if (st.st_size < 8192) fill(p, 100);
         assert_int_equal(stat(p->file, &st), 0);
     }
@@ -368,24 +366,24 @@ static void files_of_others_are_left_alone(void **state)
     char file[96], text[64];
     snprintf(file, sizeof file, "%s/photos.db", p->root);
     execute(file, "CREATE TABLE photo(name); INSERT INTO photo VALUES('cat')");
-    sparta_tune_db *db = open_db(p->cx, file);
+    sp_tune_db *db = open_db(p->cx, file);
     add(db, "k", "dense", "", 5);
     assert_int_equal(count(db, "k"), 1);
-    sparta_tune_close(db);
-    assert_non_null(strstr(sparta_ctx_notes(p->cx), "not a tuning database"));
+    sp_tune_close(db);
+    assert_non_null(strstr(sp_ctx_notes(p->cx), "not a tuning database"));
     query(file, "SELECT group_concat(name) FROM sqlite_schema", text, sizeof text);
     assert_string_equal(text, "photo");
     snprintf(file, sizeof file, "%s/model.onnx", p->root);
     FILE *f = fopen(file, "w");
     for (int i = 0; i < 1000; i++) fputs("not a database ", f);
     fclose(f);
-    sparta_tune_close(open_db(p->cx, file));
+    sp_tune_close(open_db(p->cx, file));
     struct stat st;
     assert_int_equal(stat(file, &st), 0);
     assert_int_equal(st.st_size, 15000);
     assert_int_equal(files_like(p->root, "corrupt"), 0);
     snprintf(file, sizeof file, "%s", p->root); /* a folder */
-    sparta_tune_close(open_db(p->cx, file));
+    sp_tune_close(open_db(p->cx, file));
 }
 
 static uint64_t file_digest(const char *path)
@@ -405,21 +403,21 @@ static void later_versions_are_left_alone(void **state)
     fill(p, 3);
     execute(p->file, "PRAGMA user_version=99");
     const uint64_t bytes = file_digest(p->file);
-    sparta_tune_db *db = open_db(p->cx, NULL);
-    assert_non_null(strstr(sparta_ctx_notes(p->cx), "later version"));
+    sp_tune_db *db = open_db(p->cx, NULL);
+    assert_non_null(strstr(sp_ctx_notes(p->cx), "later version"));
     assert_int_equal(count(db, "key 1"), 0);
     add(db, "k", "dense", "", 1);
     assert_int_equal(count(db, "k"), 1); /* in memory */
-    sparta_tune_close(db);
+    sp_tune_close(db);
     assert_true(file_digest(p->file) == bytes); /* untouched */
     query(p->file, "SELECT count(*) FROM trial", text, sizeof text);
     assert_string_equal(text, "3");
     execute(p->file, "PRAGMA user_version=1; DROP TABLE trial"); /* ours by name, but not by content */
-    sparta_ctx_forget_notes(p->cx);
+    sp_ctx_forget_notes(p->cx);
     db = open_db(p->cx, NULL);
     add(db, "k", "dense", "", 1);
-    sparta_tune_close(db);
-    assert_non_null(strstr(sparta_ctx_notes(p->cx), "set aside"));
+    sp_tune_close(db);
+    assert_non_null(strstr(sp_ctx_notes(p->cx), "set aside"));
     query(p->file, "SELECT count(*) FROM trial", text, sizeof text);
     assert_string_equal(text, "1");
 }
@@ -434,35 +432,35 @@ static void processes_write_at_once(void **state)
     for (int i = 0; i < PROCESSES; i++) {
         if ((pid[i] = fork()) != 0) continue;
         sparta_ctx *cx = context(p->cache);
-        sparta_tune_db *db;
-        if (sparta_tune_open(cx, NULL, &db)) _exit(1);
+        sp_tune_db *db;
+        if (sp_tune_open(cx, NULL, &db)) _exit(1);
         for (int k = 0; k < RECORDS; k++) {
             char parameters[64];
             snprintf(parameters, sizeof parameters, "process=%d n=%d", i, k);
             add(db, "shared", "dense", parameters, 100 * i + k + 1);
         }
-        sparta_tune_close(db);
-        if (sparta_ctx_notes(cx)[0]) fprintf(stderr, "%s\n", sparta_ctx_notes(cx));
-        _exit(sparta_ctx_notes(cx)[0] ? 2 : 0);
+        sp_tune_close(db);
+        if (sp_ctx_notes(cx)[0]) fprintf(stderr, "%s\n", sp_ctx_notes(cx));
+        _exit(sp_ctx_notes(cx)[0] ? 2 : 0);
     }
     for (int i = 0; i < PROCESSES; i++) {
         int status;
         assert_int_equal(waitpid(pid[i], &status, 0), pid[i]);
         assert_int_equal(status, 0);
     }
-    sparta_tune_db *db = open_db(p->cx, NULL);
-    sparta_trial t;
-    assert_int_equal(sparta_tune_find(db, "shared", &t, 1), PROCESSES * RECORDS);
+    sp_tune_db *db = open_db(p->cx, NULL);
+    sp_trial t;
+    assert_int_equal(sp_tune_find(db, "shared", &t, 1), PROCESSES * RECORDS);
     assert_true(t.us == 1);
-    sparta_tune_close(db);
+    sp_tune_close(db);
 }
 
 /* Writes for ever. */
 static void write_on(const place *p, int i)
 {
     sparta_ctx *cx = context(p->cache);
-    sparta_tune_db *db;
-    if (sparta_tune_open(cx, NULL, &db)) _exit(1);
+    sp_tune_db *db;
+    if (sp_tune_open(cx, NULL, &db)) _exit(1);
     for (int k = 0;; k++) {
         char parameters[64];
         snprintf(parameters, sizeof parameters, "%d.%d", i, k);
@@ -474,25 +472,25 @@ static void write_on(const place *p, int i)
 static void killed_writers_do_no_harm(void **state)
 {
     place *p = *state;
-    sparta_rng rng = sparta_rng_seed((uint64_t)getpid());
+    sp_rng rng = sp_rng_seed((uint64_t)getpid());
     int before = 0;
     for (int i = 0; i < 50; i += 2) {
         pid_t pid[2];
         for (int k = 0; k < 2; k++)
             if ((pid[k] = fork()) == 0) write_on(p, i + k);
         for (int k = 0; k < 2; k++) {
-            usleep((unsigned)(sparta_rng_next(&rng) % (i < 20 ? 4000 : 30000)));
+            usleep((unsigned)(sp_rng_next(&rng) % (i < 20 ? 4000 : 30000)));
             kill(pid[k], SIGKILL);
             assert_int_equal(waitpid(pid[k], NULL, 0), pid[k]);
         }
-        sparta_tune_db *db = open_db(p->cx, NULL);
+        sp_tune_db *db = open_db(p->cx, NULL);
         int n = count(db, "k");
         assert_true(n >= before); /* what was there stays */
         before = n;
-        sparta_tune_close(db);
+        sp_tune_close(db);
     }
     assert_true(before > 0);
-    assert_string_equal(sparta_ctx_notes(p->cx), "");
+    assert_string_equal(sp_ctx_notes(p->cx), "");
     char text[64];
     query(p->file, "PRAGMA integrity_check", text, sizeof text);
     assert_string_equal(text, "ok");
@@ -513,19 +511,19 @@ static void fill_disk(rlim_t bytes)
 static int add_until_full(const place *p, rlim_t bytes)
 {
     sparta_ctx *cx = context(p->cache);
-    sparta_tune_db *db;
+    sp_tune_db *db;
     fill_disk(bytes);
-    if (sparta_tune_open(cx, NULL, &db)) return 1;
+    if (sp_tune_open(cx, NULL, &db)) return 1;
     for (int k = 0; k < 400; k++) {
         char parameters[96];
         snprintf(parameters, sizeof parameters, "%080d", k);
         add(db, "k", "dense", parameters, k + 1);
     }
-    if (!strstr(sparta_ctx_notes(cx), "tune: ")) return 2; /* it is said */
+    if (!strstr(sp_ctx_notes(cx), "tune: ")) return 2;     /* it is said */
     if (bytes > 8192 && count(db, "key 1") != 1) return 3; /* and what was there is still found */
     if (bytes <= 8192 && count(db, "k") != 400) return 4;  /* no file at all: memory serves */
-    sparta_tune_close(db);
-    return sparta_ctx_memory(cx) ? 5 : 0;
+    sp_tune_close(db);
+    return sp_ctx_memory(cx) ? 5 : 0;
 }
 
 static void full_disks_do_no_harm(void **state)
@@ -533,7 +531,7 @@ static void full_disks_do_no_harm(void **state)
     place *p = *state;
     char text[64];
     static const rlim_t sizes[] = {0, 100, 4096, 40000, 50000, 70000};
-    for (size_t i = 0; i < SPARTA_COUNT(sizes); i++) {
+    for (size_t i = 0; i < SP_COUNT(sizes); i++) {
         int status;
         if (i == 3) fill(p, 3); /* from here on there is a database */
         pid_t pid = fork();
@@ -546,21 +544,21 @@ static void full_disks_do_no_harm(void **state)
         }
         query(p->file, "PRAGMA integrity_check", text, sizeof text);
         assert_string_equal(text, "ok");
-        sparta_tune_db *db = open_db(p->cx, NULL); /* room again: it goes on */
+        sp_tune_db *db = open_db(p->cx, NULL); /* room again: it goes on */
         add(db, "later", "dense", "", 1);
         assert_int_equal(count(db, "later"), 1);
         assert_int_equal(count(db, "key 1"), 1);
-        sparta_tune_close(db);
+        sp_tune_close(db);
     }
-    assert_string_equal(sparta_ctx_notes(p->cx), "");
+    assert_string_equal(sp_ctx_notes(p->cx), "");
 }
 
 /* ------------------------------------------------------------------ timing */
 
 static void spin(void *arg)
 {
-    double end = sparta_now() + *(double *)arg;
-    while (sparta_now() < end) {}
+    double end = sp_now() + *(double *)arg;
+    while (sp_now() < end) {}
 }
 
 static void nothing(void *arg)
@@ -571,36 +569,36 @@ static void nothing(void *arg)
 static void times_are_right(void **state)
 {
     place *p = *state;
-    sparta_timing t = {0};
+    sp_timing t = {0};
     double us50 = 50e-6, us1 = 1e-6;
     uint64_t calls = 0;
-    assert_int_equal(sparta_time(p->cx, spin, &us50, 0.05, &t), SPARTA_OK);
+    assert_int_equal(sp_time(p->cx, spin, &us50, 0.05, &t), SPARTA_OK);
     assert_true(t.best >= 50e-6 && t.best < 75e-6);
     assert_true(t.median >= t.best);
     assert_true(t.windows > 10);
-    assert_int_equal(sparta_time(p->cx, spin, &us1, 0.05, &t), SPARTA_OK);
+    assert_int_equal(sp_time(p->cx, spin, &us1, 0.05, &t), SPARTA_OK);
     assert_true(t.best >= 1e-6 && t.best < 2e-6);
-    double start = sparta_now();
-    assert_int_equal(sparta_time(p->cx, nothing, &calls, 0.02, &t), SPARTA_OK);
-    assert_true(sparta_now() - start < 2);
+    double start = sp_now();
+    assert_int_equal(sp_time(p->cx, nothing, &calls, 0.02, &t), SPARTA_OK);
+    assert_true(sp_now() - start < 2);
     assert_true(t.best > 0 && t.best < 1e-6);
     assert_true(calls > 20000);
-    assert_int_equal(sparta_ctx_memory(p->cx), 0);
+    assert_int_equal(sp_ctx_memory(p->cx), 0);
 }
 
 static void odd_times_are_served(void **state)
 {
     place *p = *state;
-    sparta_timing t = {0};
+    sp_timing t = {0};
     double ms5 = 5e-3;
-    assert_int_equal(sparta_time(p->cx, spin, &ms5, 0, &t), SPARTA_OK); /* at least one window */
+    assert_int_equal(sp_time(p->cx, spin, &ms5, 0, &t), SPARTA_OK); /* at least one window */
     assert_int_equal(t.windows, 1);
     assert_true(t.best >= 5e-3 && t.median == t.best);
-    assert_int_equal(sparta_time(p->cx, spin, &ms5, 0.0 / 0.0, &t), SPARTA_OK);
-    assert_int_equal(sparta_time(p->cx, spin, &ms5, -1, &t), SPARTA_OK);
-    sparta_timing kept = t;
-    sparta_ctx_fail_alloc(p->cx, 1, false);
-    assert_int_equal(sparta_time(p->cx, spin, &ms5, 0, &t), SPARTA_E_MEMORY);
+    assert_int_equal(sp_time(p->cx, spin, &ms5, 0.0 / 0.0, &t), SPARTA_OK);
+    assert_int_equal(sp_time(p->cx, spin, &ms5, -1, &t), SPARTA_OK);
+    sp_timing kept = t;
+    sp_ctx_fail_alloc(p->cx, 1, false);
+    assert_int_equal(sp_time(p->cx, spin, &ms5, 0, &t), SPARTA_E_MEMORY);
     assert_memory_equal(&kept, &t, sizeof t);
 }
 
@@ -615,14 +613,14 @@ static void timing_can_be_cancelled(void **state)
 {
     place *p = *state;
     pthread_t thread;
-    sparta_timing t = {0};
-    double us50 = 50e-6, start = sparta_now();
+    sp_timing t = {0};
+    double us50 = 50e-6, start = sp_now();
     assert_int_equal(pthread_create(&thread, NULL, cancel_soon, p->cx), 0);
-    assert_int_equal(sparta_time(p->cx, spin, &us50, 600, &t), SPARTA_E_CANCELLED);
-    assert_true(sparta_now() - start < 10);
+    assert_int_equal(sp_time(p->cx, spin, &us50, 600, &t), SPARTA_E_CANCELLED);
+    assert_true(sp_now() - start < 10);
     pthread_join(thread, NULL);
     assert_int_equal(t.windows, 0);
-    assert_int_equal(sparta_ctx_memory(p->cx), 0);
+    assert_int_equal(sp_ctx_memory(p->cx), 0);
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, enter, leave)

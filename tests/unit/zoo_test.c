@@ -22,12 +22,12 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
-    size_t held = sparta_ctx_memory(cx);
+    size_t held = sp_ctx_memory(cx);
     sparta_ctx_free(cx);
     return held != 0;
 }
 
-static int64_t parameters(const sparta_graph *g)
+static int64_t parameters(const sp_graph *g)
 {
     int64_t n = 0;
     for (int i = 0; i < g->n_values; i++)
@@ -36,12 +36,12 @@ static int64_t parameters(const sparta_graph *g)
     return n;
 }
 
-static sparta_graph *build(const char *name, uint64_t seed, const sparta_prune_spec *prune, int n,
-                           const char *const *dim, const int64_t *value)
+static sp_graph *build(const char *name, uint64_t seed, const sp_prune_spec *prune, int n,
+                       const char *const *dim, const int64_t *value)
 {
-    sparta_zoo_request r = {.name = name, .seed = seed, .prune = prune, .dims = {n, dim, value}};
-    sparta_graph *g = NULL;
-    assert_int_equal(sparta_zoo_build(cx, &r, &g), SPARTA_OK);
+    sp_zoo_request r = {.name = name, .seed = seed, .prune = prune, .dims = {n, dim, value}};
+    sp_graph *g = NULL;
+    assert_int_equal(sp_zoo_build(cx, &r, &g), SPARTA_OK);
     return g;
 }
 
@@ -49,15 +49,15 @@ static sparta_graph *build(const char *name, uint64_t seed, const sparta_prune_s
 static void table_counts_parameters(void **state)
 {
     (void)state;
-    for (int i = 0; i < sparta_zoo_count(); i++) {
-        const sparta_zoo_model *m = sparta_zoo_row(i);
+    for (int i = 0; i < sp_zoo_count(); i++) {
+        const sp_zoo_model *m = sp_zoo_row(i);
         int64_t counted;
         const bool gpt2 = !strcmp(m->name, "gpt2-small"), dlrm = !strcmp(m->name, "dlrm");
         const bool bert = !strncmp(m->name, "bert", 4);
         if (!bert && !dlrm && !gpt2) {
-            sparta_graph *g = build(m->name, 0, NULL, 0, NULL, NULL);
+            sp_graph *g = build(m->name, 0, NULL, 0, NULL, NULL);
             counted = parameters(g);
-            sparta_graph_free(g);
+            sp_graph_free(g);
         } else {
             int64_t at[2];
             const int64_t layers = dlrm                      ? 100000
@@ -66,30 +66,29 @@ static void table_counts_parameters(void **state)
                                    : gpt2                    ? 12
                                                              : 24;
             for (int64_t n = 1; n <= 2; n++) {
-                sparta_graph *g =
-                    build(m->name, 0, NULL, 1, (const char *const[]){dlrm ? "rows" : "layers"}, &n);
+                sp_graph *g = build(m->name, 0, NULL, 1, (const char *const[]){dlrm ? "rows" : "layers"}, &n);
                 at[n - 1] = parameters(g);
-                sparta_graph_free(g);
+                sp_graph_free(g);
             }
             counted = at[0] + (layers - 1) * (at[1] - at[0]);
         }
         assert_int_equal(counted, m->parameters);
     }
-    assert_null(sparta_zoo_row(-1));
-    assert_null(sparta_zoo_row(sparta_zoo_count()));
+    assert_null(sp_zoo_row(-1));
+    assert_null(sp_zoo_row(sp_zoo_count()));
 }
 
 static const char *const small_name[] = {"layers", "hidden", "heads", "ffn", "vocab", "positions"};
 static const int64_t small_size[] = {2, 32, 2, 64, 50, 24};
 
-static sparta_graph *small(uint64_t seed, const sparta_prune_spec *prune)
+static sp_graph *small(uint64_t seed, const sp_prune_spec *prune)
 {
     return build("bert-mini", seed, prune, 6, small_name, small_size);
 }
 
-static const sparta_tensor *weight(const sparta_graph *g, const char *name)
+static const sparta_tensor *weight(const sp_graph *g, const char *name)
 {
-    const sparta_value *v = sparta_graph_find(g, name);
+    const sp_value *v = sp_graph_find(g, name);
     assert_non_null(v);
     assert_non_null(v->constant);
     return v->constant;
@@ -102,12 +101,12 @@ static double density(const sparta_tensor *t)
     return (double)kept / (double)n;
 }
 
-static uint64_t digest(const sparta_graph *g)
+static uint64_t digest(const sp_graph *g)
 {
     uint64_t h = 0;
     for (int i = 0; i < g->n_values; i++) {
         const sparta_tensor *t = g->value[i]->constant;
-        if (t) h = sparta_hash(t->data, (size_t)sparta_tensor_elements(t) * sparta_dtype_size(t->dtype), h);
+        if (t) h = sp_hash(t->data, (size_t)sparta_tensor_elements(t) * sparta_dtype_size(t->dtype), h);
     }
     return h;
 }
@@ -115,29 +114,29 @@ static uint64_t digest(const sparta_graph *g)
 static void same_seed_same_bytes(void **state)
 {
     (void)state;
-    sparta_graph *a = small(7, NULL), *b = small(7, NULL), *c = small(8, NULL);
+    sp_graph *a = small(7, NULL), *b = small(7, NULL), *c = small(8, NULL);
     assert_true(digest(a) == digest(b));
     assert_true(digest(a) != digest(c));
-    sparta_graph_free(a);
-    sparta_graph_free(b);
-    sparta_graph_free(c);
+    sp_graph_free(a);
+    sp_graph_free(b);
+    sp_graph_free(c);
 }
 
 /* The numbers themselves, so that another machine or compiler that makes others is found. */
 static void first_weights_are_known(void **state)
 {
     (void)state;
-    sparta_graph *g = build("mlp", 1, NULL, 0, NULL, NULL);
+    sp_graph *g = build("mlp", 1, NULL, 0, NULL, NULL);
     const sparta_tensor *w = weight(g, "fc1.weight");
-    uint64_t h = sparta_hash(w->data, 512 * 784 * 4, 0);
+    uint64_t h = sp_hash(w->data, 512 * 784 * 4, 0);
     assert_int_equal(h, UINT64_C(0xf5b033440bfd0494));
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 static void weights_look_normal(void **state)
 {
     (void)state;
-    sparta_graph *g =
+    sp_graph *g =
         build("bert-mini", 3, NULL, 2, (const char *const[]){"layers", "vocab"}, (int64_t[]){1, 10});
     const sparta_tensor *t = weight(g, "encoder.layer.0.intermediate.dense.weight");
     int64_t n = sparta_tensor_elements(t), beyond = 0;
@@ -155,7 +154,7 @@ static void weights_look_normal(void **state)
     assert_true(density(t) == 1.0);
     double gain = ((const float *)weight(g, "encoder.layer.0.output.LayerNorm.weight")->data)[0];
     assert_true(gain > 0.7 && gain < 1.3);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 static void prunes_only_the_encoder(void **state)
@@ -164,11 +163,11 @@ static void prunes_only_the_encoder(void **state)
     static const char *const pruned[] = {"attention.self.query", "attention.self.key",
                                          "attention.self.value", "attention.output.dense",
                                          "intermediate.dense",   "output.dense"};
-    sparta_prune_spec spec;
-    assert_int_equal(sparta_prune_parse(cx, "4x1:0.75", &spec), SPARTA_OK);
-    sparta_graph *g = small(1, &spec);
+    sp_prune_spec spec;
+    assert_int_equal(sp_prune_parse(cx, "4x1:0.75", &spec), SPARTA_OK);
+    sp_graph *g = small(1, &spec);
     for (int layer = 0; layer < 2; layer++)
-        for (size_t i = 0; i < SPARTA_COUNT(pruned); i++) {
+        for (size_t i = 0; i < SP_COUNT(pruned); i++) {
             char name[128];
             snprintf(name, sizeof name, "encoder.layer.%d.%s.weight", layer, pruned[i]);
             const sparta_tensor *t = weight(g, name); /* (in, out): blocks of 4 along the second dimension */
@@ -181,12 +180,12 @@ static void prunes_only_the_encoder(void **state)
         }
     assert_true(density(weight(g, "embeddings.word_embeddings.weight")) == 1.0);
     assert_true(density(weight(g, "encoder.layer.0.output.dense.bias")) == 1.0);
-    sparta_graph_free(g);
+    sp_graph_free(g);
     g = build("mlp", 1, &spec, 0, NULL, NULL);
     assert_true(fabs(density(weight(g, "fc1.weight")) - 0.25) < 0.01);
     assert_true(fabs(density(weight(g, "fc2.weight")) - 0.25) < 0.01);
     assert_true(density(weight(g, "fc3.weight")) == 1.0);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 static void prunes_all_of_dlrm_but_both_ends(void **state)
@@ -194,15 +193,15 @@ static void prunes_all_of_dlrm_but_both_ends(void **state)
     (void)state;
     static const char *const pruned[] = {"bot_l.2", "bot_l.4", "top_l.0", "top_l.2", "top_l.4", "top_l.6"};
     static const char *const dense[] = {"bot_l.0", "top_l.8", "emb_l.0", "emb_l.25"};
-    sparta_prune_spec spec;
+    sp_prune_spec spec;
     char name[64];
-    assert_int_equal(sparta_prune_parse(cx, "16x4:0.85", &spec), SPARTA_OK);
-    sparta_graph *g = build("dlrm", 1, &spec, 1, (const char *const[]){"rows"}, (int64_t[]){7});
-    for (size_t i = 0; i < SPARTA_COUNT(pruned); i++) {
+    assert_int_equal(sp_prune_parse(cx, "16x4:0.85", &spec), SPARTA_OK);
+    sp_graph *g = build("dlrm", 1, &spec, 1, (const char *const[]){"rows"}, (int64_t[]){7});
+    for (size_t i = 0; i < SP_COUNT(pruned); i++) {
         snprintf(name, sizeof name, "%s.weight", pruned[i]);
         assert_true(fabs(density(weight(g, name)) - 0.15) < 0.01);
     }
-    for (size_t i = 0; i < SPARTA_COUNT(dense); i++) {
+    for (size_t i = 0; i < SP_COUNT(dense); i++) {
         snprintf(name, sizeof name, "%s.weight", dense[i]);
         assert_true(density(weight(g, name)) == 1.0);
     }
@@ -210,9 +209,9 @@ static void prunes_all_of_dlrm_but_both_ends(void **state)
     assert_int_equal(g->n_inputs, 2);
     assert_string_equal(g->input[0]->name, "dense");
     assert_int_equal(g->input[1]->dtype, SPARTA_I64);
-    assert_true(sparta_expr_is(g->input[1]->dims.dim[1], 26));
+    assert_true(sp_expr_is(g->input[1]->dims.dim[1], 26));
     assert_string_equal(g->output[0]->name, "probability");
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 /* What torchvision's models have, counted there: parameters and running statistics. */
@@ -232,61 +231,61 @@ static void images_are_those_of_torchvision(void **state)
                  {"unet", "down4.maxpool_conv.1.double_conv.3.weight", {512, 512, 3, 3}},
                  {"densenet-small", "features.denseblock3.denselayer8.conv2.weight", {12, 48, 3, 3}},
                  {"densenet-small", "features.transition1.conv.weight", {60, 120, 1, 1}}};
-    for (size_t i = 0; i < SPARTA_COUNT(known); i++) {
-        sparta_graph *g = build(known[i].model, 1, NULL, 0, NULL, NULL);
+    for (size_t i = 0; i < SP_COUNT(known); i++) {
+        sp_graph *g = build(known[i].model, 1, NULL, 0, NULL, NULL);
         const sparta_tensor *t = weight(g, known[i].weight);
         assert_int_equal(t->rank, 4);
         assert_memory_equal(t->dim, known[i].dim, sizeof known[i].dim);
-        sparta_graph_free(g);
+        sp_graph_free(g);
     }
 }
 
 static void prunes_all_filters_but_the_first(void **state)
 {
     (void)state;
-    sparta_prune_spec spec;
-    assert_int_equal(sparta_prune_parse(cx, "1x1:0.75", &spec), SPARTA_OK);
-    sparta_graph *g = build("resnet50", 1, &spec, 1, (const char *const[]){"width"}, (int64_t[]){16});
+    sp_prune_spec spec;
+    assert_int_equal(sp_prune_parse(cx, "1x1:0.75", &spec), SPARTA_OK);
+    sp_graph *g = build("resnet50", 1, &spec, 1, (const char *const[]){"width"}, (int64_t[]){16});
     assert_true(density(weight(g, "conv1.weight")) == 1.0);
     assert_true(density(weight(g, "fc.weight")) == 1.0);
     assert_true(fabs(density(weight(g, "layer1.0.conv1.weight")) - 0.25) < 0.01);
     assert_true(fabs(density(weight(g, "layer4.2.conv3.weight")) - 0.25) < 0.01);
     assert_true(fabs(density(weight(g, "layer2.0.downsample.0.weight")) - 0.25) < 0.01);
-    sparta_graph_free(g);
+    sp_graph_free(g);
     g = build("mobilenet-v2", 1, &spec, 0, NULL, NULL);
     assert_true(density(weight(g, "features.5.conv.1.0.weight")) == 1.0); /* depthwise */
     assert_true(fabs(density(weight(g, "features.5.conv.0.0.weight")) - 0.25) < 0.01);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 static void interface_is_as_documented(void **state)
 {
     (void)state;
     static const char *const inputs[] = {"input_ids", "attention_mask", "token_type_ids"};
-    sparta_graph *g = small(1, NULL);
+    sp_graph *g = small(1, NULL);
     assert_int_equal(g->n_inputs, 3);
     for (int i = 0; i < 3; i++) {
         const char *symbol;
         assert_string_equal(g->input[i]->name, inputs[i]);
         assert_int_equal(g->input[i]->dtype, SPARTA_I64);
-        assert_true(sparta_expr_is_symbol(g->input[i]->dims.dim[0], &symbol));
+        assert_true(sp_expr_is_symbol(g->input[i]->dims.dim[0], &symbol));
         assert_string_equal(symbol, "batch");
     }
     assert_int_equal(g->n_outputs, 1);
     assert_string_equal(g->output[0]->name, "last_hidden_state");
     assert_int_equal(g->output[0]->dims.rank, 3);
-    sparta_graph_free(g);
+    sp_graph_free(g);
     g = build("mlp", 1, NULL, 1, (const char *const[]){"batch"}, (int64_t[]){5});
-    assert_true(sparta_expr_is(g->input[0]->dims.dim[0], 5));
-    assert_true(sparta_expr_is(g->output[0]->dims.dim[1], 10));
-    sparta_graph_free(g);
+    assert_true(sp_expr_is(g->input[0]->dims.dim[0], 5));
+    assert_true(sp_expr_is(g->output[0]->dims.dim[1], 10));
+    sp_graph_free(g);
 }
 
 static void refuse(const char *name, const char *dim, int64_t value, const char *says)
 {
-    sparta_zoo_request r = {.name = name, .dims = {dim ? 1 : 0, &dim, &value}};
-    sparta_graph *g = NULL;
-    assert_int_equal(sparta_zoo_build(cx, &r, &g), SPARTA_E_USAGE);
+    sp_zoo_request r = {.name = name, .dims = {dim ? 1 : 0, &dim, &value}};
+    sp_graph *g = NULL;
+    assert_int_equal(sp_zoo_build(cx, &r, &g), SPARTA_E_USAGE);
     assert_null(g);
     assert_non_null(strstr(sparta_message(cx), says));
 }
@@ -316,23 +315,23 @@ static void memory_may_fail(void **state)
     (void)state;
     const char *name = "hidden";
     int64_t huge = INT32_MAX - INT32_MAX % 4;
-    sparta_zoo_request r = {.name = "bert-mini", .dims = {1, &name, &huge}};
-    sparta_graph *g = NULL;
-    assert_int_equal(sparta_zoo_build(cx, &r, &g), SPARTA_E_MEMORY);
-    r.dims = (sparta_bindings){6, small_name, small_size};
-    sparta_prune_spec spec;
-    assert_int_equal(sparta_prune_parse(cx, "4x1:0.5", &spec), SPARTA_OK);
+    sp_zoo_request r = {.name = "bert-mini", .dims = {1, &name, &huge}};
+    sp_graph *g = NULL;
+    assert_int_equal(sp_zoo_build(cx, &r, &g), SPARTA_E_MEMORY);
+    r.dims = (sp_bindings){6, small_name, small_size};
+    sp_prune_spec spec;
+    assert_int_equal(sp_prune_parse(cx, "4x1:0.5", &spec), SPARTA_OK);
     r.prune = &spec;
     bool done = false;
     for (uint64_t n = 1; !done && n < 5000; n++) {
-        sparta_ctx_fail_alloc(cx, n, true);
-        sparta_status status = sparta_zoo_build(cx, &r, &g);
-        sparta_ctx_fail_alloc(cx, 0, false);
+        sp_ctx_fail_alloc(cx, n, true);
+        sparta_status status = sp_zoo_build(cx, &r, &g);
+        sp_ctx_fail_alloc(cx, 0, false);
         assert_true(status == SPARTA_OK || status == SPARTA_E_MEMORY);
         done = status == SPARTA_OK;
     }
     assert_true(done);
-    sparta_graph_free(g);
+    sp_graph_free(g);
 }
 
 int main(void)
