@@ -23,7 +23,7 @@ ifeq ($(origin CC),default)
 CC := $(if $(filter fuzz,$(BUILD)),clang,gcc)
 endif
 
-VERSION    := $(shell sed -n 's/^\#define SPARTA_VERSION "\(.*\)"/\1/p' include/sparta.h)
+VERSION    := $(shell sed -n 's/^\#define SPARTA_VERSION  *"\(.*\)"/\1/p' include/sparta.h)
 MAJOR      := $(firstword $(subst ., ,$(VERSION)))
 PREFIX     ?= /usr/local
 JOBS       ?= $(shell nproc)

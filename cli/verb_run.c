@@ -145,8 +145,8 @@ static sparta_status in_session(job *j, sparta_package *p, sparta_session **s)
     double start = sp_now();
     SP_TRY(sparta_session_run(j->c->cx, *s, j->in.tensor, j->in.n, j->out, j->n_out));
     j->seconds = sp_now() - start;
-    j->threads = sp_session_threads(*s);
-    j->isa = sp_session_isa(*s);
+    j->threads = sparta_session_threads(*s);
+    j->isa = sparta_session_isa(*s);
     return finish(j);
 }
 

@@ -4,14 +4,18 @@
  *     sparta_package *p;
  *     sparta_session *s;
  *     if (sparta_compile(cx, "bert.onnx", "bert.sparta", NULL) || sparta_package_open(cx, "bert.sparta", &p) ||
- *         sparta_session_create(cx, p, NULL, &s))
+ *         sparta_session_create(cx, p, NULL, &s) || sparta_session_run(cx, s, inputs, 3, outputs, 1))
  *         puts(sparta_message(cx));
- *     sparta_session_run(cx, s, inputs, 3, outputs, 1);
  *
- * Every function that can fail returns a status; sparta_message(cx) says what, where and what to do. Handles are freed by
- * their own *_free or *_close, which accept NULL. A context serves one thread at a time; an opened package may be shared by
- * threads, each with its own context and sessions. Option structs start with their size, so that they can grow:
- * set it with SPARTA_OPTIONS or pass NULL for the defaults.
+ * docs/api.md goes through it in ten minutes. The rules:
+ *
+ *   status    every function that can fail returns one, and the compiler warns when it is not looked at; sparta_message(cx) says where,
+ *             what and what to do. On failure outputs are as they were
+ *   handles   are freed by their own *_free or *_close, which accept NULL, and before the context that made them
+ *   threads   a context serves one thread at a time; an opened package may be shared by threads, each with its own context and sessions
+ *   options   start with their size, so that they can grow: begin with SPARTA_OPTIONS(type), in C and in C++, or pass NULL for the defaults.
+ *             A size of 0 is refused. 0 and NULL are the default of every field. Messages name a field as "options.dims"
+ *   structs   that the library hands out by pointer may get more fields at their end
  */
 #ifndef SPARTA_H
 #define SPARTA_H
@@ -19,17 +23,37 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+/* The version of this header; sparta_version() and sparta_version_number() are those of the library that runs. */
+#define SPARTA_VERSION       "0.1.0"
+#define SPARTA_VERSION_MAJOR 0
+#define SPARTA_VERSION_MINOR 1
+#define SPARTA_VERSION_PATCH 0
+#define SPARTA_VERSION_NUMBER                                                                                \
+    (SPARTA_VERSION_MAJOR * 10000 + SPARTA_VERSION_MINOR * 100 + SPARTA_VERSION_PATCH)
 
-#define SPARTA_VERSION "0.1.0"
 #if defined(__GNUC__)
-#define SPARTA_API __attribute__((visibility("default")))
+#define SPARTA_API  __attribute__((visibility("default")))
+#define SPARTA_MUST __attribute__((warn_unused_result))
 #else
 #define SPARTA_API
+#define SPARTA_MUST
 #endif
+
+/* Options with nothing set but their size: sparta_compile_options o = SPARTA_OPTIONS(sparta_compile_options); */
+#ifdef __cplusplus
+extern "C++" {
+template <class options> inline options sparta_options()
+{
+    options o = options();
+    o.size = sizeof o;
+    return o;
+}
+}
+#define SPARTA_OPTIONS(type) (sparta_options<type>())
+extern "C" {
+#else
 #define SPARTA_OPTIONS(type) ((type){.size = sizeof(type)})
+#endif
 
 typedef enum sparta_status {
     SPARTA_OK = 0,
@@ -39,7 +63,7 @@ typedef enum sparta_status {
     SPARTA_E_DTYPE,       /* types do not fit */
     SPARTA_E_RANGE,       /* an index is out of range */
     SPARTA_E_COMPILER,    /* the C compiler failed */
-    SPARTA_E_USAGE,       /* wrong use: a flag, an input name, a text */
+    SPARTA_E_USAGE,       /* wrong use: an option, an input name, a text */
     SPARTA_E_DIFFER,      /* answers differ */
     SPARTA_E_UNSUPPORTED, /* not supported */
     SPARTA_E_MEMORY,      /* out of memory or of its budget */
@@ -53,27 +77,37 @@ typedef struct sparta_ctx sparta_ctx;
 
 typedef struct sparta_ctx_options {
     size_t size;
-    size_t max_memory; /* bytes; 0: the smaller of 8 GiB and half of the machine's memory */
-    int strict;        /* no shortcut that differs on non-finite values */
+    /* Bytes that everything this context holds may take together; 0: the smaller of 8 GiB and half of the machine's memory. */
+    size_t max_memory;
+    /* 1: no shortcut that differs on non-finite values. */
+    int strict;
     /* Threads of the host: called instead of our own pool. It must call fn(arg, i) for each i in [0, n). */
     void (*parallel_for)(void *host, int n, void (*fn)(void *arg, int i), void *arg);
     void *host;
-    const char *
-        cache_dir; /* compiled kernels and tuning records; NULL: $XDG_CACHE_HOME/sparta or ~/.cache/sparta; "": none */
-    const char *
-        compiler; /* absolute path of the C compiler; NULL: cc as found in /usr/bin or /usr/local/bin; "": none */
+    /* Compiled kernels and tuning records; NULL: $XDG_CACHE_HOME/sparta or ~/.cache/sparta; "": none. */
+    const char *cache_dir;
+    /* Absolute path of the C compiler; NULL: cc as found in /usr/bin or /usr/local/bin; "": none. */
+    const char *compiler;
     /* Models and packages are mapped, so that weights cost no memory twice; who writes into such a file changes what runs. 1: they are
      * copied when they are opened, within max_memory, and nothing that happens to the file matters afterwards. */
     int copy_files;
 } sparta_ctx_options;
 
-SPARTA_API sparta_ctx *sparta_ctx_create(const sparta_ctx_options *options); /* NULL: no memory */
+/* NULL: there is no memory, or the options have no size. */
+SPARTA_API sparta_ctx *sparta_ctx_create(const sparta_ctx_options *options);
 SPARTA_API void sparta_ctx_free(sparta_ctx *cx);
-SPARTA_API const char *sparta_message(const sparta_ctx *cx); /* of the last failure; "" when there was none */
+/* Of the last failure: "where: what; what to do". "" when there was none. */
+SPARTA_API const char *sparta_message(const sparta_ctx *cx);
+/* Remarks that are no failures ("no code of the package runs here: the portable kernels do"), one a line; "" when there are none. */
+SPARTA_API const char *sparta_notes(const sparta_ctx *cx);
+/* From any thread or a signal handler: long work of this context stops with E_CANCELLED, now and until it is reset. */
+SPARTA_API void sparta_ctx_cancel(sparta_ctx *cx);
+/* Forgets message, notes and a cancellation; what was made and registered stays. */
+SPARTA_API void sparta_ctx_reset(sparta_ctx *cx);
+/* "E_SHAPE"; "unknown" for what is none. */
 SPARTA_API const char *sparta_status_name(sparta_status status);
-SPARTA_API void sparta_ctx_cancel(
-    sparta_ctx *cx); /* from any thread or a signal handler: long work stops with E_CANCELLED */
 SPARTA_API const char *sparta_version(void);
+SPARTA_API int sparta_version_number(void);
 
 /* ------------------------------------------------------------------ tensors */
 typedef enum sparta_dtype {
@@ -123,32 +157,41 @@ SPARTA_API const char *sparta_dtype_name(sparta_dtype dtype);
  * The language is in docs/schedules.md; each call reads its text by the rules of the language. On failure (E_USAGE; the
  * message has the column) a schedule is as before. It belongs to its context. */
 typedef struct sparta_schedule sparta_schedule;
-typedef struct sparta_schedule_rule
-    sparta_schedule_rule; /* what is said of the weights that a glob names; lives as long as its schedule */
+/* What is said of the weights that a glob names; lives as long as its schedule. */
+typedef struct sparta_schedule_rule sparta_schedule_rule;
 
 /* An empty one. Masks lie beneath `folder`; NULL: the current one. */
-SPARTA_API sparta_status sparta_schedule_create(sparta_ctx *cx, const char *folder, sparta_schedule **out);
-SPARTA_API sparta_status sparta_schedule_open(sparta_ctx *cx, const char *path, sparta_schedule **out);
+SPARTA_API SPARTA_MUST sparta_status sparta_schedule_create(sparta_ctx *cx, const char *folder,
+                                                            sparta_schedule **out);
+SPARTA_API SPARTA_MUST sparta_status sparta_schedule_open(sparta_ctx *cx, const char *path,
+                                                          sparta_schedule **out);
 /* Messages say `name` where a file's would say the file; includes and masks lie beneath `folder`. */
-SPARTA_API sparta_status sparta_schedule_parse(sparta_ctx *cx, const char *text, const char *name,
-                                               const char *folder, sparta_schedule **out);
+SPARTA_API SPARTA_MUST sparta_status sparta_schedule_parse(sparta_ctx *cx, const char *text, const char *name,
+                                                           const char *folder, sparta_schedule **out);
 SPARTA_API void sparta_schedule_free(sparta_schedule *schedule);
 /* A new rule; several may name one weight as long as they agree. */
-SPARTA_API sparta_status sparta_schedule_tensor(sparta_schedule *schedule, const char *glob,
-                                                sparta_schedule_rule **out);
-SPARTA_API sparta_status sparta_schedule_sparsify(sparta_schedule_rule *rule, const char *sparsifier);
-SPARTA_API sparta_status sparta_schedule_set_format(sparta_schedule_rule *rule, const char *format);
-SPARTA_API sparta_status sparta_schedule_quantize(sparta_schedule_rule *rule, const char *precision);
-SPARTA_API sparta_status sparta_schedule_kernel(sparta_schedule_rule *rule, const char *primitives);
-SPARTA_API sparta_status sparta_schedule_set_target(sparta_schedule *schedule, const char *target);
-SPARTA_API sparta_status sparta_schedule_set_dim(sparta_schedule *schedule, const char *name,
-                                                 const char *sizes); /* "4" or "1:8:32" */
-SPARTA_API sparta_status sparta_schedule_define_format(sparta_schedule *schedule, const char *name,
-                                                       const char *format);
-SPARTA_API sparta_status sparta_schedule_define_sparsifier(sparta_schedule *schedule, const char *name,
-                                                           const char *sparsifier);
+SPARTA_API SPARTA_MUST sparta_status sparta_schedule_tensor(sparta_schedule *schedule, const char *glob,
+                                                            sparta_schedule_rule **out);
+SPARTA_API SPARTA_MUST sparta_status sparta_schedule_sparsify(sparta_schedule_rule *rule,
+                                                              const char *sparsifier);
+SPARTA_API SPARTA_MUST sparta_status sparta_schedule_set_format(sparta_schedule_rule *rule,
+                                                                const char *format);
+SPARTA_API SPARTA_MUST sparta_status sparta_schedule_quantize(sparta_schedule_rule *rule,
+                                                              const char *precision);
+SPARTA_API SPARTA_MUST sparta_status sparta_schedule_kernel(sparta_schedule_rule *rule,
+                                                            const char *primitives);
+SPARTA_API SPARTA_MUST sparta_status sparta_schedule_set_target(sparta_schedule *schedule,
+                                                                const char *target);
+/* sizes: "4" or "1:8:32". */
+SPARTA_API SPARTA_MUST sparta_status sparta_schedule_set_dim(sparta_schedule *schedule, const char *name,
+                                                             const char *sizes);
+SPARTA_API SPARTA_MUST sparta_status sparta_schedule_define_format(sparta_schedule *schedule,
+                                                                   const char *name, const char *format);
+SPARTA_API SPARTA_MUST sparta_status sparta_schedule_define_sparsifier(sparta_schedule *schedule,
+                                                                       const char *name,
+                                                                       const char *sparsifier);
 /* The whole as text, which parses to the same; it belongs to the schedule, until the next print. */
-SPARTA_API sparta_status sparta_schedule_print(sparta_schedule *schedule, const char **out);
+SPARTA_API SPARTA_MUST sparta_status sparta_schedule_print(sparta_schedule *schedule, const char **out);
 
 /* ------------------------------------------------------------------ sparsifiers of your own
  *
@@ -189,7 +232,8 @@ typedef struct sparta_sparsifier {
     const char *bound_argument; /* the argument that sets the bound, "topk"; NULL: none does */
 } sparta_sparsifier;
 /* For the context's life. E_USAGE: the name is taken, or something is wrong with it. */
-SPARTA_API sparta_status sparta_sparsifier_register(sparta_ctx *cx, const sparta_sparsifier *sparsifier);
+SPARTA_API SPARTA_MUST sparta_status sparta_sparsifier_register(sparta_ctx *cx,
+                                                                const sparta_sparsifier *sparsifier);
 /* Plugins: a shared library for `sparta --plugin ./mine.so` defines this function, which the library does not have. The program calls it once; it
  * registers sparsifiers and may call everything of this header (examples/plugin.c). A plugin is trusted code. */
 sparta_status sparta_plugin(sparta_ctx *cx);
@@ -197,35 +241,48 @@ sparta_status sparta_plugin(sparta_ctx *cx);
 /* ------------------------------------------------------------------ compile */
 typedef struct sparta_compile_options {
     size_t size;
-    const char *
-        masks; /* .npz or .safetensors with an array per weight, zero where the weight is gone; NULL: exact zeros */
-    const char *
-        target; /* "avx512", "portable", "avx512,avx2" for a package with code for both, also for what this machine cannot
-                           run: such code is not checked, and marked; NULL: the best this machine has */
-    int dense_only;                 /* use no sparse implement (the honest baseline) */
-    int no_measure;                 /* choose by the cost model instead of timing candidates */
-    int threads;                    /* for measuring; 0: the cores available */
-    const char *external_data_root; /* NULL: the folder of the model */
-    const char *const *dims;        /* "name=value" or "name=min:opt:max", ended by NULL */
-    const char *schedule; /* file that says what to do with which weights (docs/schedules.md); NULL: none */
-    const sparta_schedule *rules; /* the same as an object of this context; NULL: none. Not both */
-    double limit; /* a format of the schedule may store so many slots for each non-zero; 0: 4 */
-    const char *const
-        *remove;      /* "encoder.2.heads=3,5" or "conv1.weight=4-7" (docs/propagation.md), ended by NULL */
-    int multiple;     /* axes of weights lose so many that a multiple of this stays; 0: 1 */
-    double rtol;      /* of compile's own check, relative to the largest value of an output; 0: 1e-4 (f32) */
-    double atol;      /* absolute; 0: 1e-6 of what the output is added up from (docs/checking.md) */
-    int no_propagate; /* compile the graph as it is; otherwise a smaller one, where that is faster */
+    /* .npz or .safetensors with an array per weight, zero where the weight is gone; NULL: exact zeros are the mask. */
+    const char *masks;
+    /* "avx512", "portable", "avx512,avx2" for a package with code for both, also for what this machine cannot run: such code is not
+     * checked, and marked; NULL: the best this machine has. */
+    const char *target;
+    /* Use no sparse implement: the honest baseline. */
+    int dense_only;
+    /* Choose by the cost model instead of timing candidates. */
+    int no_measure;
+    /* For measuring; 0: the cores available. */
+    int threads;
+    /* Where a model's external weights lie; NULL: the folder of the model. */
+    const char *external_data_root;
+    /* "name=value" or "name=min:opt:max", ended by NULL. */
+    const char *const *dims;
+    /* A file that says what to do with which weights (docs/schedules.md); NULL: none. */
+    const char *schedule;
+    /* The same as an object of this context; NULL: none. Not both. */
+    const sparta_schedule *rules;
+    /* Slots that a format of the schedule may store for each non-zero; 0: 4. */
+    double limit;
+    /* "encoder.2.heads=3,5" or "conv1.weight=4-7" (docs/propagation.md), ended by NULL. */
+    const char *const *remove;
+    /* Axes of weights that become smaller stay multiples of this; 0: 1. */
+    int multiple;
+    /* Of compile's own check, relative to the largest value of an output; 0: 1e-4 (f32). */
+    double rtol;
+    /* Absolute; 0: 1e-6 of what the output is added up from (docs/checking.md). */
+    double atol;
+    /* Compile the graph as it is; otherwise a smaller one, where that is faster. */
+    int no_propagate;
 } sparta_compile_options;
 
 /* Compile an ONNX model into a package. Verifies its own result before it writes. */
-SPARTA_API sparta_status sparta_compile(sparta_ctx *cx, const char *onnx, const char *package,
-                                        const sparta_compile_options *options);
+SPARTA_API SPARTA_MUST sparta_status sparta_compile(sparta_ctx *cx, const char *onnx, const char *package,
+                                                    const sparta_compile_options *options);
 
 /* Write a smaller ONNX model that gives the same answer: what is known to be zero or constant, and what no output needs, goes
  * (docs/propagation.md). Of the options masks, schedule, rules, external_data_root, dims, remove, multiple and threads count. */
-SPARTA_API sparta_status sparta_propagate_file(sparta_ctx *cx, const char *onnx, const char *smaller,
-                                               const sparta_compile_options *options);
+SPARTA_API SPARTA_MUST sparta_status sparta_propagate_file(sparta_ctx *cx, const char *onnx,
+                                                           const char *smaller,
+                                                           const sparta_compile_options *options);
 
 /* ------------------------------------------------------------------ run */
 typedef struct sparta_package sparta_package;
@@ -233,8 +290,10 @@ typedef struct sparta_session sparta_session;
 
 typedef struct sparta_session_options {
     size_t size;
-    int threads; /* 0: the cores available */
-    int profile; /* time every step */
+    /* 0: the cores available. */
+    int threads;
+    /* Time every step. */
+    int profile;
 } sparta_session_options;
 
 typedef struct sparta_named_tensor {
@@ -242,25 +301,34 @@ typedef struct sparta_named_tensor {
     sparta_tensor tensor;
 } sparta_named_tensor;
 
-SPARTA_API sparta_status sparta_package_open(sparta_ctx *cx, const char *path, sparta_package **out);
+SPARTA_API SPARTA_MUST sparta_status sparta_package_open(sparta_ctx *cx, const char *path,
+                                                         sparta_package **out);
 SPARTA_API void sparta_package_close(sparta_package *package);
+/* What it takes and gives. Past the last a name is NULL. */
 SPARTA_API int sparta_package_inputs(const sparta_package *package);
 SPARTA_API int sparta_package_outputs(const sparta_package *package);
 SPARTA_API const char *sparta_package_input_name(const sparta_package *package, int i);
 SPARTA_API const char *sparta_package_output_name(const sparta_package *package, int i);
+/* Type and dims, without data; a dimension that is not the same in every run is -1. Past the last: rank -1. */
+SPARTA_API void sparta_package_input_type(const sparta_package *package, int i, sparta_tensor *out);
+SPARTA_API void sparta_package_output_type(const sparta_package *package, int i, sparta_tensor *out);
 /* What whoever runs it should know, "" when there is nothing: kernels that are slow portable C, because the compiler did not make
  * them when the model was compiled, and why. */
 SPARTA_API const char *sparta_package_note(const sparta_package *package);
-/* Type and dims of input i, without data; a dimension that every run may choose is -1. Past the last: rank -1, names NULL. */
-SPARTA_API void sparta_package_input_type(const sparta_package *package, int i, sparta_tensor *out);
 
-SPARTA_API sparta_status sparta_session_create(sparta_ctx *cx, const sparta_package *package,
-                                               const sparta_session_options *options, sparta_session **out);
+SPARTA_API SPARTA_MUST sparta_status sparta_session_create(sparta_ctx *cx, const sparta_package *package,
+                                                           const sparta_session_options *options,
+                                                           sparta_session **out);
 SPARTA_API void sparta_session_free(sparta_session *session);
 /* Inputs in any order, by name. outputs[i].name chooses; its tensor is filled with a view that lives until the next run. */
-SPARTA_API sparta_status sparta_session_run(sparta_ctx *cx, sparta_session *session,
-                                            const sparta_named_tensor *inputs, int n_inputs,
-                                            sparta_named_tensor *outputs, int n_outputs);
+SPARTA_API SPARTA_MUST sparta_status sparta_session_run(sparta_ctx *cx, sparta_session *session,
+                                                        const sparta_named_tensor *inputs, int n_inputs,
+                                                        sparta_named_tensor *outputs, int n_outputs);
+/* The target whose code it runs, "avx512"; "portable": no code of the package runs here, and slower portable C does. */
+SPARTA_API const char *sparta_session_isa(const sparta_session *session);
+/* Kernels of the package that run as portable C, because it has no code for them that runs here; 0: all is as compiled. */
+SPARTA_API int sparta_session_portable(const sparta_session *session);
+SPARTA_API int sparta_session_threads(const sparta_session *session);
 
 #ifdef __cplusplus
 }

@@ -62,13 +62,12 @@ sparta_status sp_fail(sparta_ctx *cx, sparta_status status, const char *format, 
 sparta_status sp_fail_in(sparta_ctx *cx, const char *format, ...) SP_PRINTF(2, 3);
 sparta_status sp_ctx_status(
     const sparta_ctx *cx);         /* of the last failure; SPARTA_E_INTERNAL when there is none */
-void sp_ctx_clear(sparta_ctx *cx); /* forgets the message; a cancellation stays for the life of the context */
+void sp_ctx_clear(sparta_ctx *cx); /* forgets the message; a cancellation stays */
 /* E_CANCELLED once somebody asked to stop; call it in every loop that may last. */
 sparta_status sp_check_cancel(sparta_ctx *cx) SP_MUST;
 /* Remarks for the user that are no errors ("no compiler: the portable kernels run"); shown once by the door.
  */
 void sp_note(sparta_ctx *cx, const char *format, ...) SP_PRINTF(2, 3);
-const char *sp_ctx_notes(const sparta_ctx *cx); /* newline-separated, "" when there are none */
 void sp_ctx_forget_notes(sparta_ctx *cx);
 /* Tests: let the n-th allocation from now fail (1 = the next), every later one too when `forever`; 0 switches
  * it off. */

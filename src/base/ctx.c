@@ -44,6 +44,11 @@ const char *sparta_version(void)
     return SPARTA_VERSION;
 }
 
+int sparta_version_number(void)
+{
+    return SPARTA_VERSION_NUMBER;
+}
+
 /* ------------------------------------------------------------------ life */
 
 static size_t default_budget(void)
@@ -204,6 +209,14 @@ void sparta_ctx_cancel(sparta_ctx *cx)
     if (cx) atomic_store_explicit(&cx->cancelled, 1, memory_order_relaxed);
 }
 
+void sparta_ctx_reset(sparta_ctx *cx)
+{
+    if (!cx) return;
+    sp_ctx_clear(cx);
+    sp_ctx_forget_notes(cx);
+    atomic_store_explicit(&cx->cancelled, 0, memory_order_relaxed);
+}
+
 sparta_status sp_check_cancel(sparta_ctx *cx)
 {
     if (!atomic_load_explicit(&cx->cancelled, memory_order_relaxed)) return SPARTA_OK;
@@ -234,9 +247,9 @@ void sp_note(sparta_ctx *cx, const char *format, ...)
     memcpy(cx->notes + used, text, n + 1);
 }
 
-const char *sp_ctx_notes(const sparta_ctx *cx)
+const char *sparta_notes(const sparta_ctx *cx)
 {
-    return cx->notes;
+    return cx ? cx->notes : "";
 }
 
 void sp_ctx_forget_notes(sparta_ctx *cx)

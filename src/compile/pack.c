@@ -162,7 +162,7 @@ static sparta_status kernels(lowering *l)
 static const char *compilers_fault(sparta_ctx *cx, int *length)
 {
     static const char word[] = "compiler: ";
-    const char *notes = sp_ctx_notes(cx);
+    const char *notes = sparta_notes(cx);
     while (*notes && strncmp(notes, word, sizeof word - 1)) {
         notes += strcspn(notes, "\n");
         notes += *notes == '\n';

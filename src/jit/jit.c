@@ -143,7 +143,7 @@ static sparta_status climb(sparta_ctx *cx, request *r, const sp_object **found, 
 /* One note about the compiler is enough, however many kernels it does not make. */
 static void note_failure(sparta_ctx *cx)
 {
-    const char *notes = sp_ctx_notes(cx);
+    const char *notes = sparta_notes(cx);
     if (!strncmp(notes, "compiler:", 9) || strstr(notes, "\ncompiler:")) return;
     sp_note(cx, "%s", sparta_message(cx));
 }

@@ -47,8 +47,8 @@ static sparta_status measure(bench *s)
 static void measure_peak(bench *s)
 {
     sp_target target;
-    if (!sp_target_parse(sp_session_isa(s->a.session), &target)) target = sp_target_best();
-    double peak = sp_peak_flops(target, sp_session_threads(s->a.session), 0.1);
+    if (!sp_target_parse(sparta_session_isa(s->a.session), &target)) target = sp_target_best();
+    double peak = sp_peak_flops(target, sparta_session_threads(s->a.session), 0.1);
     s->peak = SP_MAX(s->peak, peak);
 }
 
@@ -215,12 +215,12 @@ static sparta_status fill_times(bench *s, sp_bench_result *out)
 
 static sparta_status fill(bench *s, sp_bench_result *out)
 {
-    sp_bench_result result = {.threads = sp_session_threads(s->a.session),
+    sp_bench_result result = {.threads = sparta_session_threads(s->a.session),
                               .concurrency = SP_MAX(s->r->concurrency, 1),
                               .sizes = s->sizes,
                               .profiled_ms = s->profiled * 1e3,
                               .peak_gops = s->peak * 1e-9};
-    snprintf(result.isa, sizeof result.isa, "%s", sp_session_isa(s->a.session));
+    snprintf(result.isa, sizeof result.isa, "%s", sparta_session_isa(s->a.session));
     SP_TRY(fill_times(s, &result));
     SP_TRY(fill_layers(s, profiles_both(s), &result));
     *out = result;
@@ -247,7 +247,7 @@ static sparta_status peer_model(const bench *s, const char **out)
 
 static sparta_status open_peer(bench *s)
 {
-    sp_peer_model m = {.threads = sp_session_threads(s->a.session),
+    sp_peer_model m = {.threads = sparta_session_threads(s->a.session),
                        .in = s->a.in,
                        .n_in = s->a.n_in,
                        .out = s->a.out,

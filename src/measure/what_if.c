@@ -403,8 +403,8 @@ static sparta_status prepare(study *s)
     close_fresh(&f);
     SP_TRY(status);
     SP_TRY(start_session(s, &s->dense));
-    s->out.threads = sp_session_threads(s->dense.session);
-    snprintf(s->out.isa, sizeof s->out.isa, "%s", sp_session_isa(s->dense.session));
+    s->out.threads = sparta_session_threads(s->dense.session);
+    snprintf(s->out.isa, sizeof s->out.isa, "%s", sparta_session_isa(s->dense.session));
     s->step++;
     return SPARTA_OK;
 }

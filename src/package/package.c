@@ -86,14 +86,23 @@ const char *sparta_package_output_name(const sparta_package *p, int i)
     return i >= 0 && i < p->plan->n_outputs ? p->plan->output[i]->name : NULL;
 }
 
-void sparta_package_input_type(const sparta_package *p, int i, sparta_tensor *out)
+static void type_of(sp_value *const *list, int n, int i, sparta_tensor *out)
 {
     *out = (sparta_tensor){.rank = -1};
-    if (i < 0 || i >= p->plan->n_inputs) return;
-    const sp_value *v = p->plan->input[i];
+    if (i < 0 || i >= n) return;
+    const sp_value *v = list[i];
     *out = (sparta_tensor){.dtype = v->dtype, .rank = v->dims.rank};
     for (int d = 0; d < v->dims.rank; d++)
         if (!sp_expr_is_const(v->dims.dim[d], &out->dim[d])) out->dim[d] = -1;
+}
+
+void sparta_package_input_type(const sparta_package *p, int i, sparta_tensor *out)
+{
+    type_of(p->plan->input, p->plan->n_inputs, i, out);
+}
+void sparta_package_output_type(const sparta_package *p, int i, sparta_tensor *out)
+{
+    type_of(p->plan->output, p->plan->n_outputs, i, out);
 }
 
 int sp_package_targets(const sparta_package *p, sp_package_target out[SP_TARGETS])

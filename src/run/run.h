@@ -36,14 +36,11 @@ typedef struct sp_step_profile {
 
 /* After sparta_session_run with options.profile; resets the means when `reset`. */
 int sp_session_profile(sparta_session *s, const sp_step_profile **out, bool reset);
-int sp_session_threads(const sparta_session *s);
 /* A run of fewer operations stays on the caller's thread: to wake the others takes longer than they save. What is no product counts 16
  * for each number it makes. For checks that are about threads; from the next run on. */
 #define SP_SHARE_FROM 1e6
 void sp_session_share_from(sparta_session *s, double operations);
 size_t sp_session_memory(const sparta_session *s); /* bytes of buffers at the present sizes */
-const char *sp_session_isa(
-    const sparta_session *s); /* target of its compiled kernels: "avx512"; "portable": there are none */
 
 /* Inputs made from a seed at the sizes given (every symbol needs a value): floats in [lo, hi) (default -1 to 1), integers inside the
  * bounds of the Gather or Embed that uses them (else 0 or 1), masks named *mask* all ones. Row-major, allocated from cx. */

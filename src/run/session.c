@@ -68,11 +68,12 @@ static sparta_status load_code(sparta_session *s)
             "package: its code for %s was compiled on a machine that cannot run it and was never checked; "
             "`sparta verify` against the model does that",
             s->isa);
-    if (p->n_kernels > native)
+    s->portable = p->n_kernels - native;
+    if (s->portable)
         sp_note(s->cx,
                 "package: %d of %d kernels have no code that runs here; their portable versions do, "
                 "which are slower",
-                p->n_kernels - native, p->n_kernels);
+                s->portable, p->n_kernels);
     return SPARTA_OK;
 }
 
@@ -246,7 +247,7 @@ void sp_session_share_from(sparta_session *s, double operations)
     s->laid_out = false;
 }
 
-int sp_session_threads(const sparta_session *s)
+int sparta_session_threads(const sparta_session *s)
 {
     return s->threads;
 }
@@ -254,7 +255,11 @@ size_t sp_session_memory(const sparta_session *s)
 {
     return s->buffer_bytes;
 }
-const char *sp_session_isa(const sparta_session *s)
+const char *sparta_session_isa(const sparta_session *s)
 {
     return s->isa;
+}
+int sparta_session_portable(const sparta_session *s)
+{
+    return s->portable;
 }

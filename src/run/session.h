@@ -64,6 +64,7 @@ struct sparta_session {
     char *buffer; /* arena, slots, scratch */
     size_t buffer_bytes, slot_bytes, slots_at, work_at, work_bytes;
     const char *isa;
+    int portable;  /* kernels that have no code which runs here */
     int64_t runs;  /* profiled */
     double *spent; /* [threads][steps] seconds */
     sp_step_profile *profiled;

@@ -95,15 +95,15 @@ static void test_notes(void **state)
 {
     (void)state;
     sparta_ctx *cx = new_ctx(0);
-    assert_string_equal(sp_ctx_notes(cx), "");
+    assert_string_equal(sparta_notes(cx), "");
     sp_note(cx, "no compiler");
     sp_note(cx, "no %s", "compiler");
     sp_note(cx, "compiler"); /* a part of a line is not that line */
-    assert_string_equal(sp_ctx_notes(cx), "no compiler\ncompiler");
+    assert_string_equal(sparta_notes(cx), "no compiler\ncompiler");
     for (int i = 0; i < 10000; i++) sp_note(cx, "note %d", i);
-    assert_true(strlen(sp_ctx_notes(cx)) < 4096);
+    assert_true(strlen(sparta_notes(cx)) < 4096);
     sp_ctx_forget_notes(cx);
-    assert_string_equal(sp_ctx_notes(cx), "");
+    assert_string_equal(sparta_notes(cx), "");
     sparta_ctx_free(cx);
 }
 
@@ -405,7 +405,7 @@ static void test_clean(void **state)
         assert_string_equal(sparta_message(cx), rows[i][1]);
     }
     sp_note(cx, "node %s", "a\nsparta: note: fake");
-    assert_string_equal(sp_ctx_notes(cx), "node a?sparta: note: fake");
+    assert_string_equal(sparta_notes(cx), "node a?sparta: note: fake");
     sparta_ctx_free(cx);
 }
 

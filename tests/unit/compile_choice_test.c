@@ -127,7 +127,7 @@ static void remembered_rows_are_checked(void **state)
         request.options.no_measure = request.no_verify = modelled;
         sparta_package *p = compile_in(cx, g[0], request);
         assert_null(sp_attr_find(&node_named(p, "y")->attrs, "kernel"));
-        mentions(sp_ctx_notes(cx), "disagrees with the reference", __FILE__, __LINE__);
+        mentions(sparta_notes(cx), "disagrees with the reference", __FILE__, __LINE__);
         mentions(said_of(node_named(p, "y"), "reason"), "every kernel disagreed", __FILE__, __LINE__);
         sparta_session *s = session(p, 1);
         inputs in = make_inputs(g[1], 70, 1, 3);
@@ -348,7 +348,7 @@ static void a_package_runs_without_its_library(void **state)
             ok(sparta_package_open(cx, in_root("library.sparta"), &p));
             sparta_session *s = session(p, threads);
             agree(s, p, want, &in, here ? "with the library" : "without");
-            assert_int_equal(strstr(sp_ctx_notes(cx), "sparta's own product takes its place") != NULL, !here);
+            assert_int_equal(strstr(sparta_notes(cx), "sparta's own product takes its place") != NULL, !here);
             sparta_session_free(s);
             sparta_package_close(p);
         }

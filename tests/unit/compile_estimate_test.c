@@ -94,15 +94,15 @@ static void coverage(void **state)
     sp_coverage c = coverage_of(LINEAR("f32"));
     assert_true(c.without_kernel == 0 && c.worst < 0);
     sp_compile_note_coverage(cx, &c);
-    assert_string_equal(sp_ctx_notes(cx), "");
+    assert_string_equal(sparta_notes(cx), "");
     c = coverage_of(LINEAR("f64"));
     assert_true(c.without_kernel > .99);
     assert_non_null(strstr(c.why, "f32"));
     c = coverage_of(CONV);
     assert_true(c.without_kernel > .99 && c.worst == SP_OP_Conv && c.worst_share > .99);
     sp_compile_note_coverage(cx, &c);
-    assert_non_null(strstr(sp_ctx_notes(cx), "100 % of the time runs without a kernel"));
-    assert_non_null(strstr(sp_ctx_notes(cx), "convolutions"));
+    assert_non_null(strstr(sparta_notes(cx), "100 % of the time runs without a kernel"));
+    assert_non_null(strstr(sparta_notes(cx), "convolutions"));
     sp_ctx_forget_notes(cx);
 }
 

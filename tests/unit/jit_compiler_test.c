@@ -15,7 +15,7 @@ static void no_compiler(void **state)
     sparta_ctx *cx = context(p->cache, "");
     refused(cx, adds, "switched off");
     refused(cx, subs, "switched off");
-    assert_null(strchr(sp_ctx_notes(cx), '\n')); /* one note */
+    assert_null(strchr(sparta_notes(cx), '\n')); /* one note */
     sparta_ctx_free(cx);
     cx = context(p->cache, "cc");
     refused(cx, adds, "no absolute path");
@@ -77,7 +77,7 @@ static void old_compilers_do_without_the_parameter(void **state)
                                  "'avoid-fma-max-bits'\" >&2; exit 1 ;; esac\nexec /usr/bin/cc \"$@\"");
     assert_int_equal(use(cx, adds, 8), SP_JIT_COMPILED);
     assert_int_equal(sp_ctx_memory(cx), 0);
-    assert_string_equal(sp_ctx_notes(cx), "");
+    assert_string_equal(sparta_notes(cx), "");
     sparta_ctx_free(cx);
 }
 
@@ -172,7 +172,7 @@ static void cancelled_while_compiling(void **state)
     pthread_join(thread, NULL);
     assert_null(o);
     assert_int_equal(sp_ctx_memory(cx), 0);
-    assert_string_equal(sp_ctx_notes(cx), "");
+    assert_string_equal(sparta_notes(cx), "");
     sparta_ctx_free(cx);
     assert_int_equal(entries(p->cache, NULL, 0) - (kernels(p, NULL, 0) >= 0), 1); /* key and kernels only */
 }
@@ -218,7 +218,7 @@ static void processes_compile_at_once(void **state)
         const sp_object *o;
         if (sp_jit_get(cx, SP_TARGET_PORTABLE, adds, &o, NULL)) _exit(1);
         binary f = (binary)sp_jit_symbol(o, "add");
-        _exit(f && f(5, 3) == 8 && !sp_ctx_notes(cx)[0] ? 0 : 2);
+        _exit(f && f(5, 3) == 8 && !sparta_notes(cx)[0] ? 0 : 2);
     }
     for (int i = 0; i < PROCESSES; i++) {
         int status;
@@ -251,7 +251,7 @@ static void killed_processes_do_no_harm(void **state)
     }
     use(p->cx, VISIBLE "int add(int a, int b) { return a + b + 0; }\n", 8);
     use(p->cx, VISIBLE "int add(int a, int b) { return a + b + 1; }\n", 9);
-    assert_null(strstr(sp_ctx_notes(p->cx), "damaged"));
+    assert_null(strstr(sparta_notes(p->cx), "damaged"));
 }
 
 typedef struct worker {

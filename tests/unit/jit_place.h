@@ -95,7 +95,7 @@ static inline void refused(sparta_ctx *cx, const char *text, const char *message
     if (!strstr(sparta_message(cx), message)) fail_msg("no '%s' in: %s", message, sparta_message(cx));
     assert_ptr_equal(o, &o); /* outputs are untouched */
     assert_int_equal(rung, SP_JIT_CACHE);
-    assert_non_null(strstr(sp_ctx_notes(cx), "compiler:"));
+    assert_non_null(strstr(sparta_notes(cx), "compiler:"));
 }
 
 /* The number of files in a folder; *last is the path of one of them. */

@@ -30,7 +30,7 @@ static void climbs_the_ladder(void **state)
     assert_int_equal(st.st_mode & 07777, 0600);
     assert_int_equal(st.st_size, 32);
     assert_int_equal(entries(p->cache, NULL, 0), 2); /* key and kernels: nothing temporary is left */
-    assert_string_equal(sp_ctx_notes(p->cx), "");
+    assert_string_equal(sparta_notes(p->cx), "");
     assert_int_equal(sp_ctx_memory(p->cx), 0);
 }
 
@@ -157,7 +157,7 @@ static void describes_itself(void **state)
     assert_string_equal(s.cache, "");
     assert_string_equal(s.cache_problem, "switched off");
     assert_string_equal(sp_cache_folder(none), "");
-    assert_string_equal(sp_ctx_notes(none), ""); /* what was asked for is no remark */
+    assert_string_equal(sparta_notes(none), ""); /* what was asked for is no remark */
     sparta_ctx_free(none);
 }
 
@@ -187,7 +187,7 @@ static void poisoned_entries_are_compiled_again(void **state)
         assert_int_equal(kernels(p, file, sizeof file), 1);
         flip(file, at[i].offset, at[i].whence);
         assert_int_equal(use(p->cx, adds, 8), SP_JIT_COMPILED);
-        assert_non_null(strstr(sp_ctx_notes(p->cx), "damaged"));
+        assert_non_null(strstr(sparta_notes(p->cx), "damaged"));
         assert_int_equal(use(p->cx, adds, 8), SP_JIT_CACHE); /* healed */
     }
     for (long size = 0; size < 40; size += 13) {
@@ -228,7 +228,7 @@ static void entries_of_another_key_are_not_ours(void **state)
     assert_int_equal(use(p->cx, adds, 8), SP_JIT_COMPILED);
     assert_int_equal(chmod(key, 0644), 0); /* somebody may have read it */
     assert_int_equal(use(p->cx, adds, 8), SP_JIT_COMPILED);
-    assert_non_null(strstr(sp_ctx_notes(p->cx), "not private"));
+    assert_non_null(strstr(sparta_notes(p->cx), "not private"));
     assert_int_equal(unlink(key), 0);
     assert_int_equal(mkfifo(key, 0600), 0); /* and nobody waits for it */
     assert_int_equal(use(p->cx, adds, 8), SP_JIT_COMPILED);
@@ -257,8 +257,8 @@ static void without_cache(place *p, const char *cache, const char *why)
     sparta_ctx *cx = context(cache, NULL);
     assert_int_equal(use(cx, adds, 8), SP_JIT_COMPILED);
     assert_int_equal(use(cx, adds, 8), SP_JIT_COMPILED);
-    if (!strstr(sp_ctx_notes(cx), why)) fail_msg("no '%s' in: %s", why, sp_ctx_notes(cx));
-    assert_null(strchr(sp_ctx_notes(cx), '\n'));
+    if (!strstr(sparta_notes(cx), why)) fail_msg("no '%s' in: %s", why, sparta_notes(cx));
+    assert_null(strchr(sparta_notes(cx), '\n'));
     assert_string_equal(sp_cache_folder(cx), "");
     (void)p;
     sparta_ctx_free(cx);
@@ -313,7 +313,7 @@ static void unwritable_folder(void **state)
         sparta_ctx *cx = context(p->cache, NULL);
         const sp_object *o;
         if (sp_jit_get(cx, SP_TARGET_PORTABLE, adds, &o, NULL)) _exit(4);
-        _exit(strstr(sp_ctx_notes(cx), "cannot be written") ? 0 : 5);
+        _exit(strstr(sparta_notes(cx), "cannot be written") ? 0 : 5);
     }
     int status;
     assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -331,7 +331,7 @@ static void cache_can_be_switched_off(void **state)
     sparta_ctx *cx = context("", NULL);
     assert_int_equal(use(cx, adds, 8), SP_JIT_COMPILED);
     assert_int_equal(use(cx, adds, 8), SP_JIT_COMPILED);
-    assert_string_equal(sp_ctx_notes(cx), "");
+    assert_string_equal(sparta_notes(cx), "");
     sparta_ctx_free(cx);
 }
 
@@ -350,7 +350,7 @@ static void default_folder_follows_xdg(void **state)
     unsetenv("XDG_CACHE_HOME");
     unsetenv("HOME");
     assert_string_equal(sp_cache_folder(cx), "");
-    assert_non_null(strstr(sp_ctx_notes(cx), "HOME"));
+    assert_non_null(strstr(sparta_notes(cx), "HOME"));
     if (home) setenv("HOME", home, 1);
     free(home);
     sparta_ctx_free(cx);

@@ -126,7 +126,7 @@ static void close_to(sparta_ctx *c, const sparta_package *p, const results *want
                      const char *isa)
 {
     sparta_session *s = session_in(c, p, 2);
-    assert_string_equal(sp_session_isa(s), isa);
+    assert_string_equal(sparta_session_isa(s), isa);
     results got = run_in(c, s, p, in);
     close_enough(&got, want, 1e-4, isa);
     free_results_in(c, &got);
@@ -152,11 +152,11 @@ static void other_targets(void **state)
     sparta_ctx *bare = context("", ""); /* a machine with neither compiler nor cache runs what is inside */
     p = opened(bare, path);
     close_to(bare, p, &want, &in, best);
-    assert_string_equal(sp_ctx_notes(bare), "");
+    assert_string_equal(sparta_notes(bare), "");
     setenv("SPARTA_TARGET", "portable", 1); /* a lesser CPU: portable code, and a remark */
     close_to(bare, p, &want, &in, "portable");
     unsetenv("SPARTA_TARGET");
-    if (strcmp(best, "portable")) mentions(sp_ctx_notes(bare), "portable versions do", __FILE__, __LINE__);
+    if (strcmp(best, "portable")) mentions(sparta_notes(bare), "portable versions do", __FILE__, __LINE__);
     sparta_package_close(p);
     p = opened(bare, portable); /* made for any CPU */
     for (int i = 0; i < p->n_kernels; i++) assert_int_equal(p->kernel[i].n_code, 0);

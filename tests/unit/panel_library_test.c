@@ -212,7 +212,7 @@ static void a_note_where_there_is_none(void **state)
     const float *y = run_kernel(b, &(how){.kernel = "library", .packed = &p, .parts = 1});
     unsetenv("SPARTA_ONEDNN");
     close_enough(b, y, NULL, 1e-5, 0, "without the library");
-    assert_non_null(strstr(sp_ctx_notes(cx), "oneDNN, for which a layer was compiled, is switched off"));
+    assert_non_null(strstr(sparta_notes(cx), "oneDNN, for which a layer was compiled, is switched off"));
     sp_packed_free(cx, &p);
     bed_free(b);
 }

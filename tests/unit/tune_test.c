@@ -147,7 +147,7 @@ static void remembers_fastest_first(void **state)
     assert_string_equal(text, "wal");
     query(p->file, "PRAGMA user_version", text, sizeof text);
     assert_string_equal(text, "1");
-    assert_string_equal(sp_ctx_notes(p->cx), "");
+    assert_string_equal(sparta_notes(p->cx), "");
     assert_int_equal(sp_ctx_memory(p->cx), 0);
 }
 
@@ -231,7 +231,7 @@ static void lives_in_memory_without_a_folder(void **state)
     sp_tune_close(db);
     sp_tune_close(other);
     db = open_db(cx, "/nonexistent/folder/tune.db");
-    assert_non_null(strstr(sp_ctx_notes(cx), "in memory"));
+    assert_non_null(strstr(sparta_notes(cx), "in memory"));
     add(db, "k", "dense", "", 5);
     assert_int_equal(count(db, "k"), 1);
     sp_tune_close(db);
@@ -247,7 +247,7 @@ static void does_without_sqlite(void **state)
     assert_int_equal(setenv("SPARTA_SQLITE", "0", 1), 0);
     sp_tune_db *db = open_db(p->cx, NULL);
     assert_int_equal(unsetenv("SPARTA_SQLITE"), 0);
-    assert_non_null(strstr(sp_ctx_notes(p->cx), "SPARTA_SQLITE=0; measured times are forgotten"));
+    assert_non_null(strstr(sparta_notes(p->cx), "SPARTA_SQLITE=0; measured times are forgotten"));
     sp_tune_add(db, "k", &slow);
     sp_tune_add(db, "k", &fast);
     sp_tune_add(db, "k", &slow);
@@ -323,13 +323,13 @@ static void damaged_files_are_set_aside(void **state)
         add(db, "new", "strip4", "", 4);
         assert_int_equal(count(db, "new"), 2);
         sp_tune_close(db);
-        if (!strstr(sp_ctx_notes(p->cx), "set aside as"))
-            fail_msg("no note after damage %zu: %s", i, sp_ctx_notes(p->cx));
+        if (!strstr(sparta_notes(p->cx), "set aside as"))
+            fail_msg("no note after damage %zu: %s", i, sparta_notes(p->cx));
         sp_ctx_forget_notes(p->cx);
         db = open_db(p->cx, NULL); /* and it lasts */
         assert_int_equal(count(db, "new"), 2);
         sp_tune_close(db);
-        assert_string_equal(sp_ctx_notes(p->cx), "");
+        assert_string_equal(sparta_notes(p->cx), "");
         char command[128];
         assert_true(files_like(p->cache, ".corrupt-") > 0);
         snprintf(command, sizeof command, "rm -f %s*", p->file);
@@ -370,7 +370,7 @@ static void files_of_others_are_left_alone(void **state)
     add(db, "k", "dense", "", 5);
     assert_int_equal(count(db, "k"), 1);
     sp_tune_close(db);
-    assert_non_null(strstr(sp_ctx_notes(p->cx), "not a tuning database"));
+    assert_non_null(strstr(sparta_notes(p->cx), "not a tuning database"));
     query(file, "SELECT group_concat(name) FROM sqlite_schema", text, sizeof text);
     assert_string_equal(text, "photo");
     snprintf(file, sizeof file, "%s/model.onnx", p->root);
@@ -404,7 +404,7 @@ static void later_versions_are_left_alone(void **state)
     execute(p->file, "PRAGMA user_version=99");
     const uint64_t bytes = file_digest(p->file);
     sp_tune_db *db = open_db(p->cx, NULL);
-    assert_non_null(strstr(sp_ctx_notes(p->cx), "later version"));
+    assert_non_null(strstr(sparta_notes(p->cx), "later version"));
     assert_int_equal(count(db, "key 1"), 0);
     add(db, "k", "dense", "", 1);
     assert_int_equal(count(db, "k"), 1); /* in memory */
@@ -417,7 +417,7 @@ static void later_versions_are_left_alone(void **state)
     db = open_db(p->cx, NULL);
     add(db, "k", "dense", "", 1);
     sp_tune_close(db);
-    assert_non_null(strstr(sp_ctx_notes(p->cx), "set aside"));
+    assert_non_null(strstr(sparta_notes(p->cx), "set aside"));
     query(p->file, "SELECT count(*) FROM trial", text, sizeof text);
     assert_string_equal(text, "1");
 }
@@ -440,8 +440,8 @@ static void processes_write_at_once(void **state)
             add(db, "shared", "dense", parameters, 100 * i + k + 1);
         }
         sp_tune_close(db);
-        if (sp_ctx_notes(cx)[0]) fprintf(stderr, "%s\n", sp_ctx_notes(cx));
-        _exit(sp_ctx_notes(cx)[0] ? 2 : 0);
+        if (sparta_notes(cx)[0]) fprintf(stderr, "%s\n", sparta_notes(cx));
+        _exit(sparta_notes(cx)[0] ? 2 : 0);
     }
     for (int i = 0; i < PROCESSES; i++) {
         int status;
@@ -490,7 +490,7 @@ static void killed_writers_do_no_harm(void **state)
         sp_tune_close(db);
     }
     assert_true(before > 0);
-    assert_string_equal(sp_ctx_notes(p->cx), "");
+    assert_string_equal(sparta_notes(p->cx), "");
     char text[64];
     query(p->file, "PRAGMA integrity_check", text, sizeof text);
     assert_string_equal(text, "ok");
@@ -519,7 +519,7 @@ static int add_until_full(const place *p, rlim_t bytes)
         snprintf(parameters, sizeof parameters, "%080d", k);
         add(db, "k", "dense", parameters, k + 1);
     }
-    if (!strstr(sp_ctx_notes(cx), "tune: ")) return 2;     /* it is said */
+    if (!strstr(sparta_notes(cx), "tune: ")) return 2;     /* it is said */
     if (bytes > 8192 && count(db, "key 1") != 1) return 3; /* and what was there is still found */
     if (bytes <= 8192 && count(db, "k") != 400) return 4;  /* no file at all: memory serves */
     sp_tune_close(db);
@@ -550,7 +550,7 @@ static void full_disks_do_no_harm(void **state)
         assert_int_equal(count(db, "key 1"), 1);
         sp_tune_close(db);
     }
-    assert_string_equal(sp_ctx_notes(p->cx), "");
+    assert_string_equal(sparta_notes(p->cx), "");
 }
 
 /* ------------------------------------------------------------------ timing */
