@@ -83,9 +83,9 @@ const sparta_ctx_options *sp_ctx_options_of(const sparta_ctx *cx);
 int sp_exit_code(sparta_status status);
 /* What users add to the tables of other rooms lives as long as the context: one thing a slot, made by its room
  * when it is first needed, freed with the context. NULL: not made yet. */
-typedef enum { SP_SLOT_FORMATS, SP_SLOT_SPARSIFIERS, SP_SLOTS } sp_slot;
-void *sp_ctx_slot(const sparta_ctx *cx, sp_slot slot);
-void sp_ctx_set_slot(sparta_ctx *cx, sp_slot slot, void *thing,
+typedef enum { SP_SLOT_FORMATS, SP_SLOT_SPARSIFIERS, SP_SLOTS } sp_ctx_key;
+void *sp_ctx_slot(const sparta_ctx *cx, sp_ctx_key slot);
+void sp_ctx_set_slot(sparta_ctx *cx, sp_ctx_key slot, void *thing,
                      void (*free_thing)(sparta_ctx *cx, void *thing));
 
 /* ------------------------------------------------------------------ memory */

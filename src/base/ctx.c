@@ -109,12 +109,12 @@ const sparta_ctx_options *sp_ctx_options_of(const sparta_ctx *cx)
     return &cx->options;
 }
 
-void *sp_ctx_slot(const sparta_ctx *cx, sp_slot slot)
+void *sp_ctx_slot(const sparta_ctx *cx, sp_ctx_key slot)
 {
     return cx->slot[slot].thing;
 }
 
-void sp_ctx_set_slot(sparta_ctx *cx, sp_slot slot, void *thing,
+void sp_ctx_set_slot(sparta_ctx *cx, sp_ctx_key slot, void *thing,
                      void (*free_thing)(sparta_ctx *cx, void *thing))
 {
     cx->slot[slot].thing = thing;

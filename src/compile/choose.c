@@ -47,7 +47,8 @@ sparta_status sp_lower_most_tokens(sparta_ctx *cx, const sp_graph *g, const sp_v
 double sp_lower_modelled(const sp_task *t, const sp_implement *im)
 {
     const int64_t tokens = sp_lower_tokens(t);
-    return im->cost(t) * (double)(im->rows ? tokens : (tokens + 15) / 16 * 16) * 2 / 1e5; /* at 100 Gop/s */
+    return im->cost(t) * (double)(sp_implement_panels(im) ? (tokens + 15) / 16 * 16 : tokens) * 2 /
+           1e5; /* at 100 Gop/s */
 }
 
 sparta_status sp_lower_task(sparta_ctx *cx, const sp_graph *g, const sp_node *n, lower_node *out)
@@ -242,16 +243,17 @@ static sparta_status candidate_call(lowering *l, const lower_node *ln, bed *b, c
     const sp_node *node = ln->node;
     sp_job *j = &out->job;
     SP_TRY(sp_call_bind(l->cx, node, kernel->kernel, kernel->object, out));
-    j->in[0] = operand(b, im->rows ? b->x_rows : NULL, b->x, ln->task.k, false);
+    j->in[0] = operand(b, !sp_implement_panels(im) ? b->x_rows : NULL, b->x, ln->task.k, false);
     j->in[1] = (sp_operand){.kind = SP_OPERAND_PACKED, .tensor = *node->in[1]->constant, .packed = w};
     if (node->n_in > 2 && node->in[2])
         j->in[2] = (sp_operand){.kind = SP_OPERAND_ROWS, .tensor = *node->in[2]->constant};
     if (node->n_in > 3 && node->in[3])
-        j->in[3] = operand(b, im->rows ? b->residual_rows : NULL, b->residual, ln->task.n, false);
-    j->out[0] = operand(b, im->rows ? b->y_rows : NULL, b->y, ln->task.n, true);
+        j->in[3] =
+            operand(b, !sp_implement_panels(im) ? b->residual_rows : NULL, b->residual, ln->task.n, false);
+    j->out[0] = operand(b, !sp_implement_panels(im) ? b->y_rows : NULL, b->y, ln->task.n, true);
     j->tokens = b->tokens;
     j->panels = sp_panels(b->tokens);
-    j->stat = ln->task.stat && !im->rows;
+    j->stat = ln->task.stat && sp_implement_panels(im);
     SP_TRY(out->kernel->prepare(l->cx, b->arena, j));
     SP_TRY(out->kernel->check(l->cx, j));
     sp_free(l->cx, b->work);
@@ -316,7 +318,7 @@ static sparta_status try_candidate(lowering *l, const lower_node *ln, bed *b, co
         timed run = {&call, b->work};
         spoil(ln, b);
         run_call(&run);
-        *right = agrees(ln, b, im->rows);
+        *right = agrees(ln, b, !sp_implement_panels(im));
         if (*right && us) {
             sp_timing t = {0};
             s = sp_time(l->cx, run_call, &run, im->sparse ? .015 : .06,
@@ -433,7 +435,7 @@ static sparta_status first_turn(lowering *l, lower_node *ln, bed *b, contender *
         const sp_implement *im = sp_implement_row(i);
         for (int k = 0; k < sp_implement_settings(im) && *n < CONTENDERS; k++) {
             ln->task.setting = k;
-            if (!im->kernel || !im->match(&ln->task)) continue;
+            if (!im->kernel || !sp_implement_matches(im, &ln->task)) continue;
             if (im->sparse && l->request->options.dense_only) {
                 ln->sparse = LOWER_FORBIDDEN;
                 continue;
@@ -519,7 +521,7 @@ static sparta_status choose(lowering *l, lower_node *ln)
     for (int i = 0; i < sp_implement_count() && !ln->im; i++) {
         const sp_implement *im = sp_implement_row(i);
         if (im->format && ln->task.mask) continue; /* lost or failed above */
-        if (im->match(&ln->task)) ln->im = im;
+        if (sp_implement_matches(im, &ln->task)) ln->im = im;
     }
     sp_lower_reason(ln, l->peak);
     return SPARTA_OK;
@@ -532,7 +534,8 @@ bool *sp_lower_stats(sp_arena *arena, const sp_graph *g)
         const sp_node *n = g->node[i];
         const sp_node *from = n->n_in && n->in[0] ? n->in[0]->producer : NULL;
         const sp_task t = {.node = n};
-        if (from && from->op == SP_OP_Linear && from->out[0] == n->in[0] && sp_implement_norm.match(&t))
+        if (from && from->op == SP_OP_Linear && from->out[0] == n->in[0] &&
+            sp_implement_matches(&sp_implement_norm, &t))
             wanted[n->in[0]->id] = true;
     }
     return wanted;

@@ -175,7 +175,7 @@ bool sp_compile_has_kernel(const sp_node *n, bool plan)
     const sp_task t = {.node = n};
     for (int i = 0; i < sp_implement_count(); i++) {
         const sp_implement *im = sp_implement_row(i);
-        if (im->kernel && im->match(&t)) return true;
+        if (im->kernel && sp_implement_matches(im, &t)) return true;
     }
     return false;
 }

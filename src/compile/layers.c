@@ -51,7 +51,7 @@ static bool predict_row(sparta_ctx *cx, sp_tune_db *db, lower_node *ln, const sp
     bool known = true;
     for (int k = 0; im->kernel && im->format && k < sp_implement_settings(im); k++) {
         ln->task.setting = k;
-        if (!im->match(&ln->task)) continue;
+        if (!sp_implement_matches(im, &ln->task)) continue;
         const double us = model ? sp_lower_modelled(&ln->task, im) : known_us(cx, db, ln, im);
         known &= us > 0;
         sp_lower_try(cx, ln, im, us);
@@ -74,7 +74,7 @@ static void predict(sparta_ctx *cx, sp_tune_db *db, lower_node *ln)
     }
     if (ln->pin) ln->im = ln->pin->implement;
     for (int i = 0; i < sp_implement_count() && !ln->im; i++)
-        if (sp_implement_row(i)->match(&ln->task)) ln->im = sp_implement_row(i);
+        if (sp_implement_matches(sp_implement_row(i), &ln->task)) ln->im = sp_implement_row(i);
     sp_lower_reason(ln, 0);
 }
 

@@ -37,8 +37,8 @@ void sp_lower_decide(lowering *l, bool *panel)
         lower_node *ln = &l->node[i];
         const bool needs_neighbour = ln->im == &sp_implement_map; /* alone it is not worth conversions */
         ln->panel = is_view(ln->node, panel) ||
-                    (ln->im->kernel && !ln->im->rows && (!needs_neighbour || follows(ln, panel)));
-        if (!ln->panel && !ln->im->rows) ln->im = &sp_implement_builtin;
+                    (sp_implement_panels(ln->im) && (!needs_neighbour || follows(ln, panel)));
+        if (!ln->panel && sp_implement_panels(ln->im)) ln->im = &sp_implement_builtin;
         for (int k = 0; k < ln->node->n_out; k++) panel[ln->node->out[k]->id] = ln->panel;
     }
 }
@@ -46,16 +46,9 @@ void sp_lower_decide(lowering *l, bool *panel)
 /* Does input i of this node come in panels? */
 static bool takes_panel(const lower_node *ln, int i)
 {
-    if (!ln->panel) return false;
-    switch (ln->node->op) {
-    case SP_OP_Linear: return i == 0 || i == 3;
-    case SP_OP_Attention: return i < 3;
-    case SP_OP_LayerNormalization: return i == 0;
-    case SP_OP_Embed: return false;
-    case SP_OP_Interact: return i < ln->node->n_in - 1;
-    case SP_OP_Split: return i == 0;
-    default: return true;
-    }
+    if (ln->panel && !ln->im->kernel) return i == 0; /* a view */
+    const sp_slot *slot = sp_implement_slot(ln->im, ln->node, i);
+    return slot && slot->layouts & SP_IN(PANELS);
 }
 
 /* ------------------------------------------------------------------ conversions */

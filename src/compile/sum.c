@@ -36,7 +36,8 @@ static sparta_status of_node(sparta_ctx *cx, const lower_node *ln, const sp_bind
         return SPARTA_OK;
     }
     SP_TRY(tokens_of(cx, ln->node->out[0], sizes, &tokens)); /* panels do 16 of them in the time of one */
-    *us = ln->us * (ln->im->rows ? tokens : SP_MAX(tokens, 16)) / (double)sp_lower_tokens(&ln->task);
+    *us = ln->us * (sp_implement_panels(ln->im) ? SP_MAX(tokens, 16) : tokens) /
+          (double)sp_lower_tokens(&ln->task);
     return SPARTA_OK;
 }
 

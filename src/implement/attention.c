@@ -13,10 +13,9 @@ static int64_t head_rows(const sp_node *n, int i)
 static bool match(const sp_task *t)
 {
     const sp_node *n = t->node;
-    if (n->op != SP_OP_Attention) return false;
     for (int i = 0; i < 3; i++)
-        if (!sp_implement_tokens(n->in[i]) || n->in[i]->dims.rank != 3) return false;
-    if (n->n_in > 3 && n->in[3] && (n->in[3]->dtype != SPARTA_F32 || n->in[3]->dims.rank > 4)) return false;
+        if (!n->in[i] || n->in[i]->dims.rank != 3) return false;
+    if (n->n_in > 3 && n->in[3] && n->in[3]->dims.rank > 4) return false;
     return head_rows(n, 0) > 0 && head_rows(n, 2) > 0;
 }
 

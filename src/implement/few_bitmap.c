@@ -28,7 +28,6 @@ static void format(const sp_task *t, sp_text *out)
 
 const sp_implement sp_implement_few_bitmap = {.name = "few_bitmap",
                                               .sparse = true,
-                                              .rows = true,
                                               .kernel = "few",
                                               .match = match,
                                               .cost = cost,

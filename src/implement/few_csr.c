@@ -27,7 +27,6 @@ static void format(const sp_task *t, sp_text *out)
 
 const sp_implement sp_implement_few_csr = {.name = "few_csr",
                                            .sparse = true,
-                                           .rows = true,
                                            .kernel = "few",
                                            .match = match,
                                            .cost = cost,

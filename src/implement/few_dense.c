@@ -24,8 +24,6 @@ static void format(const sp_task *t, sp_text *out)
 }
 
 const sp_implement sp_implement_few_dense = {.name = "few_dense",
-
-                                             .rows = true,
                                              .kernel = "few",
                                              .match = match,
                                              .cost = cost,

@@ -26,7 +26,6 @@ static void format(const sp_task *t, sp_text *out)
 
 const sp_implement sp_implement_few_strip16 = {.name = "few_strip16",
                                                .sparse = true,
-                                               .rows = true,
                                                .kernel = "few",
                                                .match = match,
                                                .cost = cost,

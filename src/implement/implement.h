@@ -47,8 +47,8 @@ typedef struct sp_task {
 typedef struct sp_implement {
     const char *name;
     bool sparse;
-    bool rows;          /* its activations stay in rows, in and out */
-    const char *kernel; /* row of panel.def; NULL: the builtin */
+    const char *kernel; /* row of panel.def, whose slots say what it takes; NULL: the builtin */
+    /* Is it meant for this node? What the slots say is known to hold: ask sp_implement_matches. */
     bool (*match)(const sp_task *t);
     /* modelled multiply-adds a token, overheads included, to compare the rows of a Linear; NULL elsewhere */
     double (*cost)(const sp_task *t);
@@ -87,10 +87,17 @@ sparta_status sp_implement_text(const char *kernel, const char *parameters, sp_t
 sparta_status sp_implement_for_format(sparta_ctx *cx, const sp_format *f, bool widths, int64_t n, int64_t k,
                                       const sp_implement **out) SP_MUST;
 
+/* What an implement takes as input i of a node: the slot of its kernel; the builtin takes rows of any type. NULL: no such operand. */
+const sp_slot *sp_implement_slot(const sp_implement *im, const sp_node *n, int i);
+/* Do its results lie in panels? */
+bool sp_implement_panels(const sp_implement *im);
+/* Can it run the node of a task: every operand fits its slot, and the row is meant for it. */
+bool sp_implement_matches(const sp_implement *im, const sp_task *t);
+
 /* Is there a library that may compete with kernels for this target? It chooses its instructions itself, so only with the widest. */
 bool sp_implement_library(sp_target target);
 
-/* For rows: does the node's value live on f32 tokens: rank >= 2 (3 for attention), constant features? */
+/* Tokens and features: rank >= 2, and the features are a number: what panels can hold. */
 bool sp_implement_tokens(const sp_value *v);
 
 #endif

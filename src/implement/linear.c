@@ -5,21 +5,20 @@
 static bool bias_fits(const sp_task *t)
 {
     const sp_value *b = t->node->n_in > 2 ? t->node->in[2] : NULL;
-    return !b || (b->constant && b->dtype == SPARTA_F32 && sparta_tensor_elements(b->constant) == t->n);
+    return !b || (b->constant && sparta_tensor_elements(b->constant) == t->n);
 }
 
 static bool residual_fits(const sp_task *t)
 {
     const sp_value *r = t->node->n_in > 3 ? t->node->in[3] : NULL;
-    return !r || (r->dtype == SPARTA_F32 && !r->constant && sp_dims_equal(&r->dims, &t->node->out[0]->dims));
+    return !r || (!r->constant && sp_dims_equal(&r->dims, &t->node->out[0]->dims));
 }
 
 bool sp_linear_match(const sp_task *t)
 {
     const sp_node *n = t->node;
-    return n->op == SP_OP_Linear && t->mask && n->in[1]->dtype == SPARTA_F32 &&
-           sp_implement_tokens(n->in[0]) && !n->in[0]->constant && sp_implement_tokens(n->out[0]) &&
-           bias_fits(t) && residual_fits(t);
+    return t->mask && sp_implement_tokens(n->in[0]) && !n->in[0]->constant &&
+           sp_implement_tokens(n->out[0]) && bias_fits(t) && residual_fits(t);
 }
 
 void sp_linear_epilogue(const sp_task *t, sp_text *out)

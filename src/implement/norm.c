@@ -3,14 +3,13 @@
 
 static bool is_vector(const sp_value *v, const sp_expr *features)
 {
-    return !v || (v->constant && v->dtype == SPARTA_F32 && v->dims.rank == 1 &&
-                  sp_expr_equal(v->dims.dim[0], features));
+    return !v || (v->dims.rank == 1 && sp_expr_equal(v->dims.dim[0], features));
 }
 
 static bool match(const sp_task *t)
 {
     const sp_node *n = t->node;
-    if (n->op != SP_OP_LayerNormalization || n->n_out != 1 || !sp_implement_tokens(n->in[0])) return false;
+    if (!n->in[0]) return false;
     const int64_t axis = sp_attr_int(&n->attrs, "axis", -1);
     const int last = n->in[0]->dims.rank - 1;
     const sp_expr *features = n->in[0]->dims.dim[last];

@@ -29,7 +29,7 @@ sparta_status sp_implement_for_format(sparta_ctx *cx, const sp_format *f, bool w
     const sp_implement *walk = sp_implement_find("walk");
     for (int i = 0; i < sp_implement_count(); i++) {
         const sp_implement *im = sp_implement_row(i);
-        if (!im->format || !im->kernel || im == walk || im->version || im->rows)
+        if (!im->format || !im->kernel || im == walk || im->version || !sp_implement_panels(im))
             continue; /* what a schedule means does not depend on a library that may be here or not, nor on tokens */
         for (int setting = 0; setting < sp_implement_settings(im); setting++) {
             const sp_task task = {.n = n, .k = k, .setting = setting};

@@ -141,9 +141,9 @@ static sparta_status bind(bench *b, candidate *c)
 {
     sp_job *j = &c->call.job;
     SP_TRY(sp_call_bind(b->cx, b->node, c->im->kernel, c->object, &c->call));
-    j->in[0] = operand(b, c->im->rows ? b->x_rows : NULL, b->x, b->r->k);
+    j->in[0] = operand(b, !sp_implement_panels(c->im) ? b->x_rows : NULL, b->x, b->r->k);
     j->in[1] = (sp_operand){.kind = SP_OPERAND_PACKED, .tensor = b->w, .packed = &c->packed};
-    j->out[0] = operand(b, c->im->rows ? b->y_rows : NULL, b->y, b->r->n);
+    j->out[0] = operand(b, !sp_implement_panels(c->im) ? b->y_rows : NULL, b->y, b->r->n);
     j->tokens = b->r->m;
     j->panels = sp_panels(b->r->m);
     SP_TRY(c->call.kernel->prepare(b->cx, b->arena, j));
@@ -238,7 +238,7 @@ static sparta_status check(const bench *b, const candidate *c)
     const int64_t token[CHECKED] = {0, b->r->m / 2, b->r->m - 1};
     double worst = 0, most = 0;
     memset(b->y, 0, (size_t)(sp_panels(b->r->m) * sp_panel_rows(b->r->n) * SP_PANEL) * sizeof *b->y);
-    if (c->im->rows) memset(b->y_rows, 0, (size_t)(b->r->m * b->r->n) * sizeof *b->y_rows);
+    if (!sp_implement_panels(c->im)) memset(b->y_rows, 0, (size_t)(b->r->m * b->r->n) * sizeof *b->y_rows);
     run(b, c);
     for (int i = 0; i < CHECKED; i++)
         for (int64_t n = 0; n < b->r->n; n++) {
@@ -246,8 +246,8 @@ static sparta_status check(const bench *b, const candidate *c)
             double sum = 0;
             for (int64_t k = 0; k < b->r->k; k++)
                 if (w[k] != 0) sum += (double)w[k] * lane(b->x, b->r->k, token[i], k);
-            const double y =
-                c->im->rows ? b->y_rows[token[i] * b->r->n + n] : lane(b->y, b->r->n, token[i], n);
+            const double y = !sp_implement_panels(c->im) ? b->y_rows[token[i] * b->r->n + n]
+                                                         : lane(b->y, b->r->n, token[i], n);
             worst = isnan(y) ? INFINITY : fmax(worst, fabs(sum - y));
             most = fmax(most, fabs(sum));
         }
@@ -401,7 +401,7 @@ static sparta_status takes_part(bench *b, const sp_implement *im, bool *out)
     sp_text t;
     sp_format has;
     b->task.asked = im == b->asked;
-    *out = im->kernel && im->format && im->match(&b->task);
+    *out = im->kernel && im->format && sp_implement_matches(im, &b->task);
     if (!*out || !b->asked) return SPARTA_OK;
     if (im != b->asked) *out = !im->sparse && !b->r->alone;
     if (im != b->asked || !im->settings) return SPARTA_OK;

@@ -110,5 +110,17 @@ static bool takes(sp_op_id op)
     return op == SP_OP_Attention;
 }
 
-const sp_panel_kernel sp_panel_attention = {
-    "attention", sp_kernel_attention, takes, prepare, check, NULL, work, fill};
+static const sp_slot slots[] = {SP_F32_PANELS,
+                                {SP_IN(PANELS), SP_OF(F32), false, true},
+                                {SP_IN(PANELS), SP_OF(F32), false, true},
+                                SP_F32_ROWS};
+
+const sp_panel_kernel sp_panel_attention = {"attention",
+                                            sp_kernel_attention,
+                                            takes,
+                                            prepare,
+                                            check,
+                                            NULL,
+                                            work,
+                                            fill,
+                                            {slots, SP_COUNT(slots), 0, SP_F32_PANELS}};

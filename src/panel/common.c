@@ -65,6 +65,8 @@ float *sp_panel_tokens_at(const sp_job *job, const sp_place *at, const sp_operan
     return (float *)rows->tensor.data + token0 * features;
 }
 
+const sp_slot sp_panel_product_in[4] = {SP_F32_PANELS, SP_F32_PACKED, SP_F32_VECTOR, SP_F32_PANELS};
+
 sparta_status sp_panel_product_check(sparta_ctx *cx, const sp_job *job)
 {
     const sp_packed *w = job->in[1].packed;

@@ -11,6 +11,11 @@ sparta_status sp_panel_want(sparta_ctx *cx, const sp_job *job, const sp_operand 
 sparta_status sp_panel_vector(sparta_ctx *cx, sp_arena *arena, const sp_job *job, const sp_operand *o,
                               int64_t n, const float **out) SP_MUST;
 /* For products on panels; in: x, w (packed), bias?, residual? */
+extern const sp_slot sp_panel_product_in[4];
+#define SP_PRODUCT_SLOTS                                                                                     \
+    {                                                                                                        \
+        sp_panel_product_in, 4, 0, SP_F32_PANELS                                                             \
+    }
 static inline bool sp_panel_has_residual(const sp_job *job)
 {
     return job->n_in > 3 && job->in[3].kind != SP_OPERAND_ABSENT;

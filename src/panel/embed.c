@@ -133,4 +133,14 @@ static bool takes(sp_op_id op)
     return op == SP_OP_Embed;
 }
 
-const sp_panel_kernel sp_panel_embed = {"embed", sp_kernel_embed, takes, prepare, check, ready, work, fill};
+static const sp_slot slots[] = {SP_F32_VECTOR, {SP_IN(ROWS), SP_OF(I64) | SP_OF(I32), false, false}};
+
+const sp_panel_kernel sp_panel_embed = {"embed",
+                                        sp_kernel_embed,
+                                        takes,
+                                        prepare,
+                                        check,
+                                        ready,
+                                        work,
+                                        fill,
+                                        {slots, SP_COUNT(slots), 2, SP_F32_PANELS}};

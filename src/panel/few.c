@@ -122,4 +122,7 @@ static bool takes(sp_op_id op)
     return op == SP_OP_Linear;
 }
 
-const sp_panel_kernel sp_panel_few = {"few", sp_kernel_few, takes, prepare, check, NULL, work, fill};
+static const sp_slot slots[] = {SP_F32_ROWS, SP_F32_PACKED, SP_F32_VECTOR, SP_F32_ROWS};
+
+const sp_panel_kernel sp_panel_few = {
+    "few", sp_kernel_few, takes, prepare, check, NULL, work, fill, {slots, SP_COUNT(slots), 0, SP_F32_ROWS}};

@@ -110,5 +110,14 @@ static bool takes(sp_op_id op)
     return op == SP_OP_Interact;
 }
 
-const sp_panel_kernel sp_panel_interact = {"interact", sp_kernel_interact, takes, prepare, check, NULL, work,
-                                           fill};
+static const sp_slot slots[] = {SP_F32_PANELS, {SP_IN(ROWS), SP_OF(I64) | SP_OF(I32), true, false}};
+
+const sp_panel_kernel sp_panel_interact = {"interact",
+                                           sp_kernel_interact,
+                                           takes,
+                                           prepare,
+                                           check,
+                                           NULL,
+                                           work,
+                                           fill,
+                                           {slots, SP_COUNT(slots), 1, SP_F32_PANELS}};

@@ -59,4 +59,4 @@ static bool takes(sp_op_id op)
 }
 
 const sp_panel_kernel sp_panel_library = {
-    "library", sp_kernel_library, takes, prepare, sp_panel_product_check, NULL, NULL, fill};
+    "library", sp_kernel_library, takes, prepare, sp_panel_product_check, NULL, NULL, fill, SP_PRODUCT_SLOTS};

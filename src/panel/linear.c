@@ -143,4 +143,4 @@ static bool takes(sp_op_id op)
 }
 
 const sp_panel_kernel sp_panel_linear = {
-    "linear", sp_kernel_linear, takes, prepare, sp_panel_product_check, NULL, NULL, fill};
+    "linear", sp_kernel_linear, takes, prepare, sp_panel_product_check, NULL, NULL, fill, SP_PRODUCT_SLOTS};

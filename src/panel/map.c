@@ -52,4 +52,8 @@ static bool takes(sp_op_id op)
     return act_of(op, &(sp_attrs){0}) >= 0;
 }
 
-const sp_panel_kernel sp_panel_map = {"map", sp_kernel_map, takes, prepare, check, NULL, NULL, fill};
+static const sp_slot slots[] = {SP_F32_PANELS, SP_F32_PANELS};
+
+const sp_panel_kernel sp_panel_map = {"map",   sp_kernel_map, takes,
+                                      prepare, check,         NULL,
+                                      NULL,    fill,          {slots, SP_COUNT(slots), 0, SP_F32_PANELS}};

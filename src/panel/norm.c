@@ -44,4 +44,8 @@ static bool takes(sp_op_id op)
     return op == SP_OP_LayerNormalization;
 }
 
-const sp_panel_kernel sp_panel_norm = {"norm", sp_kernel_norm, takes, prepare, check, NULL, NULL, fill};
+static const sp_slot slots[] = {SP_F32_PANELS, SP_F32_VECTOR, SP_F32_VECTOR};
+
+const sp_panel_kernel sp_panel_norm = {"norm",  sp_kernel_norm, takes,
+                                       prepare, check,          NULL,
+                                       NULL,    fill,           {slots, SP_COUNT(slots), 0, SP_F32_PANELS}};

@@ -72,4 +72,4 @@ static bool takes(sp_op_id op)
 }
 
 const sp_panel_kernel sp_panel_pairs = {
-    "pairs", sp_kernel_pairs, takes, prepare, sp_panel_product_check, NULL, NULL, fill};
+    "pairs", sp_kernel_pairs, takes, prepare, sp_panel_product_check, NULL, NULL, fill, SP_PRODUCT_SLOTS};

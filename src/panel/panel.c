@@ -29,6 +29,14 @@ static const struct {
 #undef SP_PANEL_KERNEL
 };
 
+const sp_slot *sp_panel_slot(const sp_panel_kernel *k, int n, int i)
+{
+    const sp_slots *s = &k->slots;
+    const int tail = s->n - s->recur; /* of the last operands, where the others recur */
+    if (s->recur) return i >= n - tail ? &s->in[s->n - (n - i)] : &s->in[i % s->recur];
+    return i < s->n ? &s->in[i] : NULL;
+}
+
 const sp_panel_kernel *sp_panel_find(const char *name)
 {
     for (size_t i = 0; i < SP_COUNT(table); i++)

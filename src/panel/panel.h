@@ -17,6 +17,7 @@
  *     job     what one step works on: operands, sizes            (bound by room run, or by a test)
  *     place   which panel, and which part of it if several threads share it
  *     fill    job + place --> the arguments of one kernel call
+ *     slots   what each operand may be: panels, rows or packed, its types; who needs more than one panel asks them
  */
 #ifndef SP_PANEL_H
 #define SP_PANEL_H
@@ -83,6 +84,40 @@ typedef union sp_panel_args {
 
 typedef void (*sp_entry)(const void *args);
 
+/* What a kernel takes as one operand, or gives as its result. */
+typedef struct sp_slot {
+    unsigned layouts; /* a bit for each sp_operand_kind it may have */
+    unsigned dtypes;  /* a bit for each sparta_dtype */
+    bool constant;    /* it is read when a session is made: a weight, a bias, a table */
+    bool beyond;      /* panels other than the one at hand are read: keys and values of attention */
+} sp_slot;
+#define SP_IN(kind)  (1u << SP_OPERAND_##kind)
+#define SP_OF(dtype) (1u << SPARTA_##dtype)
+#define SP_F32_PANELS                                                                                        \
+    {                                                                                                        \
+        SP_IN(PANELS), SP_OF(F32), false, false                                                              \
+    }
+#define SP_F32_ROWS                                                                                          \
+    {                                                                                                        \
+        SP_IN(ROWS), SP_OF(F32), false, false                                                                \
+    }
+#define SP_F32_VECTOR                                                                                        \
+    {                                                                                                        \
+        SP_IN(ROWS), SP_OF(F32), true, false                                                                 \
+    }
+#define SP_F32_PACKED                                                                                        \
+    {                                                                                                        \
+        SP_IN(PACKED), SP_OF(F32), true, false                                                               \
+    }
+
+/* Slots of all operands. Where an operator takes any number of them, the first `recur` slots come again and again, and the rest are those
+ * of the last operands: (table, ids)*, or vector* pairs. */
+typedef struct sp_slots {
+    const sp_slot *in;
+    int n, recur;
+    sp_slot out;
+} sp_slots;
+
 typedef struct sp_panel_kernel {
     const char *name;
     sp_entry portable;
@@ -96,7 +131,11 @@ typedef struct sp_panel_kernel {
     size_t (*work)(const sp_job *job); /* bytes of scratch a thread needs; NULL: none */
     /* Arguments for one place; false: nothing to do there. */
     bool (*fill)(const sp_job *job, const sp_place *at, sp_panel_args *out);
+    sp_slots slots;
 } sp_panel_kernel;
+
+/* The slot of input i of n; NULL: the kernel takes no such operand. */
+const sp_slot *sp_panel_slot(const sp_panel_kernel *k, int n, int i);
 
 #define SP_PANEL_KERNEL(name) extern const sp_panel_kernel sp_panel_##name;
 #include "panel/panel.def"

@@ -20,5 +20,14 @@ static bool takes(sp_op_id op)
     return op == SP_OP_Identity;
 }
 
-const sp_panel_kernel sp_panel_unpack = {
-    "unpack", sp_kernel_unpack, takes, sp_panel_unprepared, check, NULL, NULL, fill};
+static const sp_slot slots[] = {SP_F32_PANELS};
+
+const sp_panel_kernel sp_panel_unpack = {"unpack",
+                                         sp_kernel_unpack,
+                                         takes,
+                                         sp_panel_unprepared,
+                                         check,
+                                         NULL,
+                                         NULL,
+                                         fill,
+                                         {slots, SP_COUNT(slots), 0, SP_F32_ROWS}};

@@ -158,5 +158,5 @@ static bool takes(sp_op_id op)
     return op == SP_OP_Linear;
 }
 
-const sp_panel_kernel sp_panel_walk = {"walk", sp_kernel_walk, takes, prepare, sp_panel_product_check,
-                                       NULL,   NULL,           fill};
+const sp_panel_kernel sp_panel_walk = {"walk", sp_kernel_walk, takes, prepare,         sp_panel_product_check,
+                                       NULL,   NULL,           fill,  SP_PRODUCT_SLOTS};

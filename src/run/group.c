@@ -19,10 +19,11 @@ static int root_of(const sparta_session *s, int id)
     return s->value[id].parent >= 0 ? s->value[id].parent : id;
 }
 
-/* Input i of a node is read beyond the panel at hand. */
-static bool reads_all(const sp_node *n, int i)
+/* Input i is read beyond the panel at hand. */
+static bool reads_all(const run_step *step, int i)
 {
-    return n->op == SP_OP_Attention && (i == 1 || i == 2);
+    const sp_slot *slot = step->call.kernel ? sp_panel_slot(step->call.kernel, step->node->n_in, i) : NULL;
+    return slot && slot->beyond;
 }
 
 /* The tokens a panel step works on, as expressions: the leading dims of its panel side. */
@@ -46,7 +47,7 @@ static bool must_wait(const sparta_session *s, const run_step *step, int group_f
         const sp_value *v = step->node->in[i];
         if (!v) continue;
         const run_value *r = &s->value[root_of(s, v->id)];
-        if (r->producer >= group_first && (!r->panels || reads_all(step->node, i))) return true;
+        if (r->producer >= group_first && (!r->panels || reads_all(step, i))) return true;
     }
     return false;
 }

@@ -54,7 +54,7 @@ static bool attention_entry(const bed *b, int target, how *h)
 {
     char parameters[64];
     const sp_task t = task_of(b, NULL, NULL);
-    assert_true(sp_implement_attention.match(&t));
+    assert_true(sp_implement_matches(&sp_implement_attention, &t));
     parameters_of(&sp_implement_attention, &t, parameters, sizeof parameters);
     *h = (how){.kernel = "attention", .parts = 1};
     return entry_of((sp_target)target, "attention", parameters, &h->entry);
@@ -343,7 +343,7 @@ static void refuses_what_does_not_fit(void **state)
     fails(SPARTA_E_SHAPE, "12 features of q and 9 of v do not make 2 heads", check_of(b, odd_values));
     fails(SPARTA_E_SHAPE, "k does not fit", check_of(b, other_keys));
     const sp_task t = task_of(b, NULL, NULL);
-    assert_true(sp_implement_attention.match(&t));
+    assert_true(sp_implement_matches(&sp_implement_attention, &t));
     bed_free(b);
 }
 

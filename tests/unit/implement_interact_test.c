@@ -99,7 +99,7 @@ static void try_shape(const shape *s)
         if (below(3) > 0) look_up(b, s, i, &from[i]);
     reference(b);
     const sp_task task = task_of(b, NULL, NULL);
-    assert_true(sp_implement_interact.match(&task));
+    assert_true(sp_implement_matches(&sp_implement_interact, &task));
     EACH_TARGET(t)
     {
         how h = {.kernel = "interact", .parts = 1};
@@ -178,7 +178,7 @@ static void check_pairs(int64_t count, const int64_t *pair, bool constant, bool 
 {
     bed *b = pairs_bed(3, count, pair, constant);
     const sp_task t = task_of(b, NULL, NULL);
-    assert_int_equal(sp_implement_interact.match(&t), wanted);
+    assert_int_equal(sp_implement_matches(&sp_implement_interact, &t), wanted);
     sp_job job = {.node = b->node, .n_in = b->n_in, .n_out = 1, .tokens = 3};
     bind_inputs(b, &(how){.kernel = "interact"}, &job);
     job.in[3].kind = SP_OPERAND_ROWS, job.in[3].tensor = b->in[3];

@@ -137,8 +137,9 @@ static void try_row(bed *b, const layer *l, const sp_implement *im, const sp_tas
     parameters_of(im, t, parameters, sizeof parameters);
     EACH_TARGET(target)
     {
-        how h = {.kernel = im->kernel, .packed = &packed, .parts = 1, .stat = l->stat && !im->rows};
-        if (target != SP_TARGET_PORTABLE && (im->rows || !worth_compiling(l))) continue;
+        how h = {
+            .kernel = im->kernel, .packed = &packed, .parts = 1, .stat = l->stat && sp_implement_panels(im)};
+        if (target != SP_TARGET_PORTABLE && (!sp_implement_panels(im) || !worth_compiling(l))) continue;
         if (!entry_of((sp_target)target, im->kernel, parameters, &h.entry)) continue;
         snprintf(who, sizeof who, "%s, %s, %s, pattern %d", im->name, sp_target_name((sp_target)target),
                  parameters, l->pattern);
@@ -199,7 +200,7 @@ static void try_layer(const layer *l)
     for (int i = 0; i < sp_implement_count(); i++) {
         const sp_implement *im = sp_implement_row(i);
         for (t.setting = 0; t.setting < sp_implement_settings(im); t.setting++) {
-            if (!im->match(&t)) continue;
+            if (!sp_implement_matches(im, &t)) continue;
             matched++;
             assert_true(!im->format || im->cost(&t) > 0);
             if (im->kernel) try_row(b, l, im, &t, size);
@@ -268,9 +269,9 @@ static void linear_on_infinite_inputs(void **state)
         sp_task t = task_of(b, &b->in[1], &mask);
         const sp_implement *im = sparse ? &sp_implement_strip4 : &sp_implement_dense4;
         sp_packed packed = packed_for(im, &t, &b->in[1]);
-        assert_true(im->match(&t));
+        assert_true(sp_implement_matches(im, &t));
         t.strict = true;
-        assert_int_equal(im->match(&t), !sparse);
+        assert_int_equal(sp_implement_matches(im, &t), !sparse);
         const float *y = run_kernel(b, &(how){.kernel = "linear", .packed = &packed, .parts = 1});
         for (int n = 0; n < 8; n++) {
             assert_true(isfinite(y[4 * 8 + n]));
@@ -320,7 +321,7 @@ static void norm_agrees_with_the_reference(void **state)
         bed_node(b, "LayerNormalization", "axis=-1, epsilon=1e-05", DIMS(tokens, n));
         reference(b);
         const sp_task t = task_of(b, NULL, NULL);
-        assert_true(sp_implement_norm.match(&t));
+        assert_true(sp_implement_matches(&sp_implement_norm, &t));
         const float *size = norm_sizes(b, x, 1e-5);
         EACH_TARGET(target)
         {
@@ -460,7 +461,7 @@ static void try_kernel(bed *b, const char *kernel, const sp_implement *im, doubl
 {
     if (im) {
         const sp_task t = task_of(b, NULL, NULL);
-        assert_true(im->match(&t) && !im->cost && !strcmp(im->kernel, kernel));
+        assert_true(sp_implement_matches(im, &t) && !im->cost && !strcmp(im->kernel, kernel));
     }
     EACH_TARGET(target)
     {
@@ -562,7 +563,7 @@ static void pack_and_unpack_move_every_element(void **state)
 static bool matches(const sp_implement *im, bed *b)
 {
     const sp_task t = task_of(b, NULL, NULL);
-    const bool m = im->match(&t);
+    const bool m = sp_implement_matches(im, &t);
     bed_free(b);
     return m;
 }
@@ -606,7 +607,8 @@ static void rows_leave_what_they_cannot_do(void **state)
     bed_input(b, false, SPARTA_F32, DIMS(4, 8));
     bed_node(b, "sparta::Linear", "transposed=1", DIMS(3, 4));
     const sp_task t = task_of(b, NULL, NULL);
-    assert_false(sp_implement_strip4.match(&t) || sp_implement_dense4.match(&t));
+    assert_false(sp_implement_matches(&sp_implement_strip4, &t) ||
+                 sp_implement_matches(&sp_implement_dense4, &t));
     assert_true(matches(&sp_implement_builtin, b));
 }
 
@@ -617,8 +619,8 @@ static void a_dense_weight_is_not_for_strip4(void **state)
     bed *b = linear_bed(&l);
     sp_mask mask;
     sp_task t = task_of(b, &b->in[1], &mask);
-    assert_false(sp_implement_strip4.match(&t));
-    assert_true(sp_implement_dense4.match(&t));
+    assert_false(sp_implement_matches(&sp_implement_strip4, &t));
+    assert_true(sp_implement_matches(&sp_implement_dense4, &t));
     sp_mask_free(cx, &mask);
     bed_free(b);
 }
@@ -652,7 +654,8 @@ static void every_row_ran_on_every_target(void **state)
     EACH_TARGET(target) for (int i = 0; i < sp_implement_count(); i++)
     {
         const sp_implement *im = sp_implement_row(i);
-        if (!im->kernel || im == &sp_implement_attention || (im->rows && target != SP_TARGET_PORTABLE) ||
+        if (!im->kernel || im == &sp_implement_attention ||
+            (!sp_implement_panels(im) && target != SP_TARGET_PORTABLE) ||
             (target != SP_TARGET_PORTABLE && no_compiler))
             continue;
         if (!ran[i][target]) fail_msg("%s never ran on %s", im->name, sp_target_name((sp_target)target));
