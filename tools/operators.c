@@ -1,33 +1,33 @@
 /* docs/operators.md from the tables: `make docs-operators` writes it, `make operators-check` says whether it is up to date.
  *
- * One row for each row of builtin/ops.def; what is said of it is in src/ops/<operator>.c (sp_flow). */
+ * One row for each row of builtin/ops.def; what is said of it is its rule in src/ops (sp_rule). */
 #include "ops/flow.h"
+#include "ops/quant.h"
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 
-/* ONNX's operators that are younger than opset 11, the oldest that is read. */
+/* Sets of types in words. */
 static const struct {
-    const char *name;
-    int since;
-} younger[] = {{"Attention", 23},
-               {"CastLike", 15},
-               {"Einsum", 12},
-               {"Gelu", 20},
-               {"GreaterOrEqual", 12},
-               {"GroupNormalization", 18},
-               {"HardSwish", 14},
-               {"LayerNormalization", 17},
-               {"LessOrEqual", 12},
-               {"Mish", 18},
-               {"RMSNormalization", 23},
-               {"RotaryEmbedding", 23},
-               {"Trilu", 14}};
+    unsigned types;
+    const char *words;
+} words[] = {{SP_FLOATS, "floats"},
+             {SP_NUMBERS, "numbers"},
+             {SP_BOOLS, "bools"},
+             {SP_ANY, "numbers and bools"},
+             {SP_ALL, "any"},
+             {SP_FLOATS | SP_SIGNED, "floats and signed integers"},
+             {SP_FLOATS | SP_INDICES, "floats, i32 and i64"},
+             {SP_WIDE, "floats and 32/64-bit integers"},
+             {SP_FLOATS | SP_TYPE(SPARTA_I8) | SP_TYPE(SPARTA_U8), "floats and 8-bit integers"},
+             {SP_QUANT_FLOATS | SP_TYPE(SPARTA_I32), "floats up to 32 bits, and i32"},
+             {SP_QUANT_TYPES | SP_TYPE(SPARTA_I32), "integers of 2 to 16 bits, and i32"}};
 
-static int since(const char *name)
+static const char *in_words(const char *op, unsigned types)
 {
-    for (size_t i = 0; i < SP_COUNT(younger); i++)
-        if (!strcmp(younger[i].name, name)) return younger[i].since;
-    return 11;
+    for (size_t i = 0; i < SP_COUNT(words); i++)
+        if (words[i].types == types) return words[i].words;
+    fprintf(stderr, "operators: %s takes a set of types that has no words here (%#x)\n", op, types);
+    exit(1);
 }
 
 static const char *const exactness[] = {
@@ -44,14 +44,14 @@ static void cell(const char *s)
     printf(" |");
 }
 
-static void row(const sp_builtin *b, const sp_flow *f)
+static void row(const sp_builtin *b, const sp_rule *f)
 {
     printf("| %s | ", b->name);
     if (*b->domain)
         printf("(fusion) |");
     else
-        printf("%d to 27 |", since(b->name));
-    cell(f->types);
+        printf("%d to 27 |", b->since);
+    cell(in_words(b->name, f->types));
     cell(exactness[f->exact]);
     cell(f->says);
     cell(f->refuses);
@@ -63,14 +63,14 @@ static void table(bool onnx)
     printf("| operator | opsets | types | rule | what passes | refused |\n|---|---|---|---|---|---|\n");
     for (int op = 0; op < SP_OPS; op++) {
         const sp_builtin *b = sp_builtin_row((sp_op_id)op);
-        if (onnx == !*b->domain) row(b, sp_flow_of((sp_op_id)op));
+        if (onnx == !*b->domain) row(b, sp_rule_of((sp_op_id)op));
     }
 }
 
 int main(void)
 {
     int count[3] = {0};
-    for (int op = 0; op < SP_OPS; op++) count[sp_flow_of((sp_op_id)op)->exact]++;
+    for (int op = 0; op < SP_OPS; op++) count[sp_rule_of((sp_op_id)op)->exact]++;
     printf(
         "# Operators\n\n"
         "Written by `make docs-operators` from the table of operators; do not edit.\n\n"

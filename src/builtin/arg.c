@@ -1,7 +1,9 @@
-/* The loop of arg.h. */
-#include "builtin/arg.h"
+/* Where a line along an axis has its extremes: ArgMax, ArgMin and TopK. A NaN is beyond every number, as in NumPy. */
+#include "builtin/view.h"
+#include <stdlib.h>
 
-int sp_element_compare(sparta_dtype dtype, const void *data, int64_t a, int64_t b)
+/* Order of two elements of one tensor: below 0, 0 or above; NaNs equal each other and are above all. */
+static int compare(sparta_dtype dtype, const void *data, int64_t a, int64_t b)
 {
     if (sp_dtype_is_float(dtype)) {
         double x = sp_element_get(dtype, data, a), y = sp_element_get(dtype, data, b);
@@ -13,6 +15,7 @@ int sp_element_compare(sparta_dtype dtype, const void *data, int64_t a, int64_t 
     return (x > y) - (x < y);
 }
 
+/* ------------------------------------------------------------------ one extreme */
 /* A NaN is beyond every number in either direction. */
 static bool is_nan(const sparta_tensor *t, int64_t at)
 {
@@ -23,11 +26,13 @@ static bool is_nan(const sparta_tensor *t, int64_t at)
 static bool beats(const sparta_tensor *x, int64_t a, int64_t b, bool largest, bool last)
 {
     if (is_nan(x, a) || is_nan(x, b)) return is_nan(x, a) && (last || !is_nan(x, b));
-    int order = sp_element_compare(x->dtype, x->data, a, b);
+    int order = compare(x->dtype, x->data, a, b);
     return order == 0 ? last : largest ? order > 0 : order < 0;
 }
 
-sparta_status sp_builtin_arg(sparta_ctx *cx, const sp_op_args *args, const char *op, bool largest)
+/* y = index of the largest (or smallest) element along attribute axis (0), the first of equals or with attribute select_last_index the
+ * last. */
+static sparta_status find_extreme(sparta_ctx *cx, const sp_op_args *args, const char *op, bool largest)
 {
     const sparta_tensor *x = &args->in[0], *y = &args->out[0];
     bool last = sp_attr_int(args->attrs, "select_last_index", 0) != 0;
@@ -47,5 +52,74 @@ sparta_status sp_builtin_arg(sparta_ctx *cx, const sp_op_args *args, const char 
             if (beats(x, w.at[0] + k * step, w.at[0] + best * step, largest, last)) best = k;
         sp_element_set_int(y->dtype, y->data, i++, best);
     }
+    return SPARTA_OK;
+}
+
+sparta_status sp_builtin_ArgMax(sparta_ctx *cx, const sp_op_args *args)
+{
+    return find_extreme(cx, args, "ArgMax", true);
+}
+
+sparta_status sp_builtin_ArgMin(sparta_ctx *cx, const sp_op_args *args)
+{
+    return find_extreme(cx, args, "ArgMin", false);
+}
+
+/* ------------------------------------------------------------------ TopK */
+/* The k largest (attribute largest=0: smallest) elements of each line along attribute axis (-1), and their indices, in order, equals by
+ * index. A NaN is larger than every number, as NumPy sorts. k is the second input. */
+typedef struct entry {
+    const sparta_tensor *x;
+    int64_t at, index; /* element offset, place in the line */
+    int sign;          /* 1: smallest first, -1: largest first */
+} entry;
+
+static int by_value(const void *a, const void *b)
+{
+    const entry *p = a, *q = b;
+    int order = p->sign * compare(p->x->dtype, p->x->data, p->at, q->at);
+    return order ? order : (p->index > q->index) - (p->index < q->index);
+}
+
+static void sort_line(entry *line, const sparta_tensor *x, int axis, int64_t start, int sign)
+{
+    for (int64_t i = 0; i < x->dim[axis]; i++) line[i] = (entry){x, start + i * x->stride[axis], i, sign};
+    qsort(line, (size_t)x->dim[axis], sizeof *line, by_value);
+}
+
+static sparta_status find_k(sparta_ctx *cx, const sp_op_args *args, int axis, int64_t *out)
+{
+    int64_t k = sp_element_get_int(args->in[1].dtype, args->in[1].data, 0), n = args->in[0].dim[axis];
+    if (k < 0 || k > n || k != args->out[0].dim[axis])
+        return sp_fail(cx, SPARTA_E_RANGE, "TopK: k is %lld, axis %d has %lld elements and the result %lld",
+                       (long long)k, axis, (long long)n, (long long)args->out[0].dim[axis]);
+    *out = k;
+    return SPARTA_OK;
+}
+
+sparta_status sp_builtin_TopK(sparta_ctx *cx, const sp_op_args *args)
+{
+    const sparta_tensor *x = &args->in[0], *values = &args->out[0];
+    const sparta_tensor *indices = args->n_out > 1 ? &args->out[1] : NULL;
+    int axis, sign = sp_attr_int(args->attrs, "largest", 1) ? -1 : 1;
+    int64_t k = 0;
+    SP_TRY(sp_builtin_axis(cx, "TopK", sp_attr_int(args->attrs, "axis", -1), x->rank, &axis));
+    SP_TRY(find_k(cx, args, axis, &k));
+    entry *line = sp_alloc_array(cx, (size_t)x->dim[axis], sizeof *line);
+    SP_NEED(cx, line);
+    sparta_tensor from = sp_view_drop(x, axis, 0), to = sp_view_drop(values, axis, 0);
+    sparta_tensor at = sp_view_drop(indices ? indices : values, axis, 0);
+    const sparta_tensor *all[] = {&from, &to, &at};
+    size_t size = sparta_dtype_size(x->dtype);
+    for (sp_walk w = sp_walk_begin(from.rank, from.dim, 3, all); k > 0 && w.more; sp_walk_next(&w)) {
+        sort_line(line, x, axis, w.at[0], sign);
+        for (int64_t i = 0; i < k; i++) {
+            sp_builtin_move(values->data, w.at[1] + i * values->stride[axis], x->data, line[i].at, size);
+            if (indices)
+                sp_element_set_int(indices->dtype, indices->data, w.at[2] + i * indices->stride[axis],
+                                   line[i].index);
+        }
+    }
+    sp_free(cx, line);
     return SPARTA_OK;
 }

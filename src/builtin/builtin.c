@@ -3,8 +3,8 @@
 #include <string.h>
 
 static const sp_builtin table[] = {
-#define SP_OP(id, domain, name, min_in, max_in, max_out)                                                     \
-    {SP_OP_##id, domain, name, min_in, max_in, max_out, sp_builtin_##id},
+#define SP_OP(id, domain, name, since, min_in, max_in, max_out)                                              \
+    {SP_OP_##id, domain, name, since, min_in, max_in, max_out, sp_builtin_##id},
 #include "builtin/ops.def"
 #undef SP_OP
 };

@@ -1,7 +1,8 @@
 /* builtin: the reference of every operator, in plain C that anyone can read.
  *
- * The operators are the rows of ops.def. Each has one file here with one function, written for clarity: it is what every fast
- * implement is checked against, and the runtime's last fallback. Matrix products and other float reductions accumulate in
+ * The operators are the rows of ops.def, of which elementwise.def and reductions.def are part. Each has one function here, in its file, in
+ * that of its family or made of its row, and written for clarity: it is what every fast implement is checked against, and the runtime's
+ * last fallback. Matrix products and other float reductions accumulate in
  * double, so that the reference is the better answer.
  *
  *     in[0..n_in)  --> sp_builtin_<id> --> out[0..n_out)        all row-major or strided views, memory already there
@@ -32,7 +33,7 @@
 #include "tensor/tensor.h"
 
 typedef enum sp_op_id {
-#define SP_OP(id, domain, name, min_in, max_in, max_out) SP_OP_##id,
+#define SP_OP(id, domain, name, since, min_in, max_in, max_out) SP_OP_##id,
 #include "builtin/ops.def"
 #undef SP_OP
     SP_OPS
@@ -83,6 +84,7 @@ typedef sparta_status (*sp_builtin_fn)(sparta_ctx *cx, const sp_op_args *args);
 typedef struct sp_builtin {
     sp_op_id id;
     const char *domain, *name;
+    int since; /* the first opset of it that is read */
     int min_in, max_in, max_out;
     sp_builtin_fn fn;
 } sp_builtin;
@@ -98,7 +100,7 @@ static inline bool sp_op_has(const sp_op_args *a, int i)
     return i < a->n_in && a->in[i].rank >= 0;
 }
 
-#define SP_OP(id, domain, name, min_in, max_in, max_out)                                                     \
+#define SP_OP(id, domain, name, since, min_in, max_in, max_out)                                              \
     sparta_status sp_builtin_##id(sparta_ctx *cx, const sp_op_args *args);
 #include "builtin/ops.def"
 #undef SP_OP

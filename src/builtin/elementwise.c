@@ -1,6 +1,7 @@
-/* The loops of elementwise.h. The last dimension is a plain strided loop, so that f32 runs at a tolerable
- * speed; the others are walked. */
+/* The loops of elementwise.h, and the references that the rows of elementwise.def make of them. With two inputs the last dimension is a
+ * plain strided loop, so that f32 runs at a tolerable speed; the others are walked. */
 #include "builtin/elementwise.h"
+#include <math.h>
 #include <string.h>
 
 /* ------------------------------------------------------------------ one input */
@@ -21,16 +22,18 @@ static void set_real(const sparta_tensor *t, int64_t at, double value)
 sparta_status sp_builtin_unary(sparta_ctx *cx, const sp_op_args *args, const sp_unary *f)
 {
     const sparta_tensor *in = &args->in[0], *out = &args->out[0], *both[] = {in, out};
-    bool real = sp_dtype_is_float(in->dtype);
+    bool real = sp_dtype_is_float(in->dtype), natural = in->dtype == SPARTA_U64 && f->natural;
     if (real ? !f->real : !f->integer)
         return sp_fail(cx, SPARTA_E_DTYPE, "this operator has no meaning for %s",
                        sparta_dtype_name(in->dtype));
     for (sp_walk w = sp_walk_begin(out->rank, out->dim, 2, both); w.more; sp_walk_next(&w)) {
         if (real)
             set_real(out, w.at[1], f->real(get_real(in, w.at[0])));
-        else
+        else {
+            int64_t x = sp_element_get_int(in->dtype, in->data, w.at[0]);
             sp_element_set_int(out->dtype, out->data, w.at[1],
-                               f->integer(sp_element_get_int(in->dtype, in->data, w.at[0])));
+                               natural ? (int64_t)f->natural((uint64_t)x) : f->integer(x));
+        }
     }
     return SPARTA_OK;
 }
@@ -190,3 +193,74 @@ void sp_builtin_move(void *to, int64_t at, const void *from, int64_t from_at, si
 {
     memcpy((char *)to + at * (int64_t)size, (const char *)from + from_at * (int64_t)size, size);
 }
+
+/* ------------------------------------------------------------------ the rows of elementwise.def */
+static double unit(double y)
+{
+    return y < 0 ? 0 : y > 1 ? 1 : y;
+}
+
+/* ln(1 + e^x), said so that no exponential overflows. */
+static double softplus(double x)
+{
+    return log1p(exp(-fabs(x))) + (x < 0 ? 0 : x);
+}
+
+#define REFERENCE(id, call)                                                                                  \
+    sparta_status sp_builtin_##id(sparta_ctx *cx, const sp_op_args *args)                                    \
+    {                                                                                                        \
+        return call;                                                                                         \
+    }
+#define BINARY(id, y_real, y_integer, y_natural, loop)                                                       \
+    static double id##_real(double a, double b)                                                              \
+    {                                                                                                        \
+        return y_real;                                                                                       \
+    }                                                                                                        \
+    static int64_t id##_integer(int64_t a, int64_t b)                                                        \
+    {                                                                                                        \
+        return y_integer;                                                                                    \
+    }                                                                                                        \
+    static uint64_t id##_natural(uint64_t a, uint64_t b)                                                     \
+    {                                                                                                        \
+        return y_natural;                                                                                    \
+    }                                                                                                        \
+    REFERENCE(id, loop(cx, args, &(sp_binary){id##_real, id##_integer, id##_natural}))
+
+#define SP_REAL(id, since, y)                                                                                \
+    static double id##_real(double x)                                                                        \
+    {                                                                                                        \
+        return y;                                                                                            \
+    }                                                                                                        \
+    REFERENCE(id, sp_builtin_unary(cx, args, &(sp_unary){.real = id##_real}))
+#define SP_REAL_WITH(id, since, of_alpha, other, of_other, y)                                                \
+    static double id##_real(double x, const double *p)                                                       \
+    {                                                                                                        \
+        const double alpha = p[0], other = p[1];                                                             \
+        (void)other;                                                                                         \
+        return y;                                                                                            \
+    }                                                                                                        \
+    REFERENCE(id, sp_builtin_unary_with(cx, args, id##_real,                                                 \
+                                        (double[]){sp_attr_float(args->attrs, "alpha", of_alpha),            \
+                                                   sp_attr_float(args->attrs, #other, of_other)}))
+#define SP_NUMBER(id, since, types, follow, y_real, y_integer, y_natural)                                    \
+    static double id##_real(double x)                                                                        \
+    {                                                                                                        \
+        return y_real;                                                                                       \
+    }                                                                                                        \
+    static int64_t id##_integer(int64_t x)                                                                   \
+    {                                                                                                        \
+        return y_integer;                                                                                    \
+    }                                                                                                        \
+    static uint64_t id##_natural(uint64_t x)                                                                 \
+    {                                                                                                        \
+        return y_natural;                                                                                    \
+    }                                                                                                        \
+    REFERENCE(id, sp_builtin_unary(cx, args, &(sp_unary){id##_real, id##_integer, id##_natural}))
+#define SP_ARITHMETIC(id, since, follow, flow, op)                                                           \
+    BINARY(id, a op b, (int64_t)((uint64_t)a op(uint64_t) b), a op b, sp_builtin_binary)
+#define SP_COMPARE(id, since, types, follow, op) BINARY(id, a op b, a op b, a op b, sp_builtin_binary)
+#define SP_LOGIC(id, since, flow, y)             BINARY(id, y, y, y, sp_builtin_binary)
+#define SP_EXTREME(id, since, follow, op)                                                                    \
+    BINARY(id, a != a || a op b ? a : b, a op b ? a : b, a op b ? a : b, sp_builtin_variadic)
+#define SP_OWN(id, since, least, most, types, shape, follow)
+#include "builtin/elementwise.def"

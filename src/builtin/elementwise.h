@@ -1,11 +1,12 @@
-/* Loops shared by the references that work element by element.
+/* Loops shared by the references that work element by element. Most of them are rows of elementwise.def, whose functions are made in
+ * elementwise.c.
  *
  *     out[i] = f(a[i], b[i])      a and b broadcast to the shape of out, every tensor may be strided
  *
  * The operator brings one small function per family of types: `real` (every float type, computed in double
  * and rounded once), `integer` (every integer type and bool, in int64: a wrap on storing gives the type's own
- * wrap) and, where the unsigned order matters, `natural` for u64, whose values do not fit int64. A NULL
- * function says the operator has no such types.
+ * wrap) and, where the unsigned order matters, `natural` for u64, whose values do not fit int64. Where a
+ * function is NULL, the operator has no such types.
  */
 #ifndef SP_BUILTIN_ELEMENTWISE_H
 #define SP_BUILTIN_ELEMENTWISE_H
@@ -15,6 +16,7 @@
 typedef struct sp_unary {
     double (*real)(double x);
     int64_t (*integer)(int64_t x);
+    uint64_t (*natural)(uint64_t x); /* NULL: integer is right for u64 too */
 } sp_unary;
 
 typedef struct sp_binary {

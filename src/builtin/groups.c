@@ -1,5 +1,6 @@
-/* The loop of groups.h. */
-#include "builtin/groups.h"
+/* InstanceNormalization and GroupNormalization: mean and variance over groups of neighbouring channels of each image, then scale[c] and
+ * bias[c] (GroupNormalization in the form of opset 21). */
+#include "builtin/view.h"
 #include <math.h>
 
 static void measure(const sparta_tensor *x, double epsilon, double *mean, double *inverse)
@@ -30,7 +31,9 @@ static void normalise(const sparta_tensor *x, const sparta_tensor *scale, const 
     }
 }
 
-sparta_status sp_builtin_groups(sparta_ctx *cx, const sp_op_args *args, int64_t groups)
+/* y = (x - mean) / sqrt(variance + epsilon) * scale[c] + bias[c]; x (N, C, ...), statistics over each of `groups` runs of channels of
+ * each n, in double. groups divides C. */
+static sparta_status by_groups(sparta_ctx *cx, const sp_op_args *args, int64_t groups)
 {
     const sparta_tensor *in = args->in, *x = &in[0], *y = &args->out[0];
     const double epsilon = sp_attr_float(args->attrs, "epsilon", 1e-5f);
@@ -50,4 +53,15 @@ sparta_status sp_builtin_groups(sparta_ctx *cx, const sp_op_args *args, int64_t 
             if (sparta_tensor_elements(&from)) normalise(&from, &scale, &bias, epsilon, &to);
         }
     return SPARTA_OK;
+}
+
+sparta_status sp_builtin_GroupNormalization(sparta_ctx *cx, const sp_op_args *args)
+{
+    return by_groups(cx, args, sp_attr_int(args->attrs, "num_groups", 1));
+}
+
+/* Every channel is a group. */
+sparta_status sp_builtin_InstanceNormalization(sparta_ctx *cx, const sp_op_args *args)
+{
+    return args->in[0].dim[1] ? by_groups(cx, args, args->in[0].dim[1]) : SPARTA_OK;
 }

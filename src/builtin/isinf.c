@@ -1,33 +1,25 @@
-/* IsInf: y = true where x is an infinity; attributes detect_negative and detect_positive (both 1) choose
- * which. */
+/* IsNaN and IsInf: true where x is not a number, or an infinity, of which attributes detect_negative and detect_positive (both 1) choose. */
 #include "builtin/elementwise.h"
 #include <math.h>
 
-static double either(double x)
+static double is_nan(double x)
 {
-    return isinf(x) != 0;
+    return x != x;
 }
 
-static double positive(double x)
+static double is_inf(double x, const double *detect)
 {
-    return isinf(x) && x > 0;
+    return isinf(x) && detect[x > 0];
 }
 
-static double negative(double x)
+sparta_status sp_builtin_IsNaN(sparta_ctx *cx, const sp_op_args *args)
 {
-    return isinf(x) && x < 0;
-}
-
-static double neither(double x)
-{
-    (void)x;
-    return 0;
+    return sp_builtin_unary(cx, args, &(sp_unary){.real = is_nan});
 }
 
 sparta_status sp_builtin_IsInf(sparta_ctx *cx, const sp_op_args *args)
 {
-    bool below = sp_attr_int(args->attrs, "detect_negative", 1),
-         above = sp_attr_int(args->attrs, "detect_positive", 1);
-    sp_unary f = {.real = below && above ? either : below ? negative : above ? positive : neither};
-    return sp_builtin_unary(cx, args, &f);
+    const double detect[2] = {sp_attr_int(args->attrs, "detect_negative", 1) != 0,
+                              sp_attr_int(args->attrs, "detect_positive", 1) != 0};
+    return sp_builtin_unary_with(cx, args, is_inf, detect);
 }

@@ -1,9 +1,11 @@
-/* The loop of line.h. */
+/* Operators that rewrite every line along one axis by itself: Softmax, LogSoftmax, Hardmax. */
 #include "builtin/line.h"
 #include "builtin/view.h"
+#include <math.h>
 
-sparta_status sp_builtin_lines(sparta_ctx *cx, const sp_op_args *args, const char *op,
-                               void (*f)(double *line, int64_t n))
+/* y = f of each line of x along attribute axis (-1), lines in double. */
+static sparta_status lines(sparta_ctx *cx, const sp_op_args *args, const char *op,
+                           void (*f)(double *line, int64_t n))
 {
     sparta_tensor x = args->in[0], y = args->out[0];
     int axis;
@@ -26,4 +28,46 @@ sparta_status sp_builtin_lines(sparta_ctx *cx, const sp_op_args *args, const cha
     }
     sp_free(cx, line);
     return SPARTA_OK;
+}
+
+/* y = e^(x - max) / sum of e^(x - max). Entries of -inf are 0; a line of nothing but -inf has no maximum to subtract (-inf - -inf) and is
+ * NaN, as IEEE says. */
+void sp_line_softmax(double *x, int64_t n)
+{
+    double max = -INFINITY, sum = 0;
+    for (int64_t i = 0; i < n; i++) max = x[i] > max ? x[i] : max;
+    for (int64_t i = 0; i < n; i++) sum += x[i] = exp(x[i] - max);
+    for (int64_t i = 0; i < n; i++) x[i] /= sum;
+}
+
+static void log_softmax(double *x, int64_t n)
+{
+    double max = -INFINITY, sum = 0;
+    for (int64_t i = 0; i < n; i++) max = x[i] > max ? x[i] : max;
+    for (int64_t i = 0; i < n; i++) sum += exp(x[i] - max);
+    for (int64_t i = 0; i < n; i++) x[i] = x[i] - max - log(sum);
+}
+
+/* 1 where the line has its first maximum and 0 elsewhere. */
+static void mark(double *line, int64_t n)
+{
+    int64_t at = 0;
+    for (int64_t i = 1; i < n; i++)
+        if (line[i] > line[at]) at = i;
+    for (int64_t i = 0; i < n; i++) line[i] = i == at;
+}
+
+sparta_status sp_builtin_Softmax(sparta_ctx *cx, const sp_op_args *args)
+{
+    return lines(cx, args, "Softmax", sp_line_softmax);
+}
+
+sparta_status sp_builtin_LogSoftmax(sparta_ctx *cx, const sp_op_args *args)
+{
+    return lines(cx, args, "LogSoftmax", log_softmax);
+}
+
+sparta_status sp_builtin_Hardmax(sparta_ctx *cx, const sp_op_args *args)
+{
+    return lines(cx, args, "Hardmax", mark);
 }

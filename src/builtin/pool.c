@@ -1,9 +1,27 @@
-/* The folds and loops of pool.h. */
-#include "builtin/pool.h"
+/* Pools: what is made of the elements in each window (MaxPool, AveragePool, LpPool) or of each whole plane (Global...), which becomes a
+ * plane of size 1. The operators differ in how they fold elements into one number:
+ *
+ *   max       the largest; padding is never one; MaxPool's second output says where in x it stood
+ *   average   the mean over the elements in x, or over the padding too with attribute count_include_pad=1; places that ceil_mode adds
+ *             beyond the padding never count
+ *   lp        (sum of |x|^p) ^ (1/p) */
+#include "builtin/window.h"
 #include <math.h>
 
+typedef struct pooled {
+    double value;
+    int64_t at; /* where in the plane MaxPool's element stood; -1: nowhere */
+    double p;   /* attribute p of the Lp pools */
+} pooled;
+
+typedef struct fold_by {
+    double first;
+    void (*take)(pooled *a, double x, int64_t at);
+    double (*end)(const pooled *a, int64_t count); /* count: elements, or places when padding counts */
+} fold_by;
+
 /* ------------------------------------------------------------------ folds */
-static void take_max(sp_pooled *a, double x, int64_t at)
+static void take_max(pooled *a, double x, int64_t at)
 {
     if (a->at >= 0 && !(x > a->value) && !(isnan(x) && !isnan(a->value)))
         return; /* the first of equals; NaN wins */
@@ -11,51 +29,51 @@ static void take_max(sp_pooled *a, double x, int64_t at)
     a->at = at;
 }
 
-static double end_max(const sp_pooled *a, int64_t count)
+static double end_max(const pooled *a, int64_t count)
 {
     (void)count;
     return a->value;
 }
 
-static void take_sum(sp_pooled *a, double x, int64_t at)
+static void take_sum(pooled *a, double x, int64_t at)
 {
     (void)at;
     a->value += x;
 }
 
-static double end_average(const sp_pooled *a, int64_t count)
+static double end_average(const pooled *a, int64_t count)
 {
     return a->value / (double)count;
 }
 
-static void take_power(sp_pooled *a, double x, int64_t at)
+static void take_power(pooled *a, double x, int64_t at)
 {
     (void)at;
     a->value += pow(fabs(x), a->p);
 }
 
-static double end_root(const sp_pooled *a, int64_t count)
+static double end_root(const pooled *a, int64_t count)
 {
     (void)count;
     return pow(a->value, 1 / a->p);
 }
 
-const sp_pool_fold sp_pool_max = {-INFINITY, take_max, end_max};
-const sp_pool_fold sp_pool_average = {0, take_sum, end_average};
-const sp_pool_fold sp_pool_lp = {0, take_power, end_root};
+static const fold_by max = {-INFINITY, take_max, end_max};
+static const fold_by average = {0, take_sum, end_average};
+static const fold_by lp = {0, take_power, end_root};
 
-static sp_pooled begin(const sp_pool_fold *fold, const sp_op_args *args)
+static pooled begin(const fold_by *fold, const sp_op_args *args)
 {
-    return (sp_pooled){fold->first, -1, (double)sp_attr_int(args->attrs, "p", 2)};
+    return (pooled){fold->first, -1, (double)sp_attr_int(args->attrs, "p", 2)};
 }
 
 /* ------------------------------------------------------------------ windows */
 typedef struct pool {
     sp_window w;
     int64_t in[3], out[3];
-    const sp_pool_fold *fold;
+    const fold_by *fold;
     const double *plane; /* (in) */
-    sp_pooled none;
+    pooled none;
     bool count_padding;
 } pool;
 
@@ -71,7 +89,7 @@ static int64_t taps(const pool *p, int i, int64_t o, int64_t *first, int64_t *fr
     return end;
 }
 
-static double fold_window(const pool *p, const int64_t o[3], sp_pooled *a)
+static double fold_window(const pool *p, const int64_t o[3], pooled *a)
 {
     int64_t first[3], from[3], to[3], count = 1;
     const int64_t *step = p->w.dilation;
@@ -106,7 +124,7 @@ static sparta_status fold_plane(sparta_ctx *cx, const pool *p, const sp_op_args 
         for (o[1] = 0; o[1] < p->out[1]; o[1]++) {
             SP_TRY(sp_check_cancel(cx));
             for (o[2] = 0; o[2] < p->out[2]; o[2]++, sp_walk_next(&w)) {
-                sp_pooled a;
+                pooled a;
                 sp_element_set(y->dtype, y->data, w.at[0], fold_window(p, o, &a));
                 if (indices)
                     sp_element_set_int(indices->dtype, indices->data, w.at[1],
@@ -135,7 +153,7 @@ static sparta_status fold_planes(sparta_ctx *cx, const pool *p, const sp_op_args
     return SPARTA_OK;
 }
 
-sparta_status sp_builtin_windows(sparta_ctx *cx, const sp_op_args *args, const sp_pool_fold *fold)
+static sparta_status windows(sparta_ctx *cx, const sp_op_args *args, const fold_by *fold)
 {
     const sparta_tensor *x = &args->in[0], *y = &args->out[0];
     pool p = {.fold = fold,
@@ -155,7 +173,7 @@ sparta_status sp_builtin_windows(sparta_ctx *cx, const sp_op_args *args, const s
 }
 
 /* ------------------------------------------------------------------ planes */
-sparta_status sp_builtin_planes(sparta_ctx *cx, const sp_op_args *args, const sp_pool_fold *fold)
+static sparta_status planes(sparta_ctx *cx, const sp_op_args *args, const fold_by *fold)
 {
     const sparta_tensor *x = &args->in[0], *y = &args->out[0], *both[] = {x, y};
     for (sp_walk w = sp_walk_begin(2, x->dim, 2, both); w.more; sp_walk_next(&w)) {
@@ -163,7 +181,7 @@ sparta_status sp_builtin_planes(sparta_ctx *cx, const sp_op_args *args, const sp
         sparta_tensor plane = sp_view_at(x, w.at[0]);
         plane = sp_view_tail(&plane, 2);
         const sparta_tensor *p = &plane;
-        sp_pooled a = begin(fold, args);
+        pooled a = begin(fold, args);
         int64_t at = 0;
         for (sp_walk v = sp_walk_begin(p->rank, p->dim, 1, &p); v.more; sp_walk_next(&v))
             fold->take(&a, sp_element_get(p->dtype, p->data, v.at[0]), at++);
@@ -171,3 +189,16 @@ sparta_status sp_builtin_planes(sparta_ctx *cx, const sp_op_args *args, const sp
     }
     return SPARTA_OK;
 }
+
+/* ------------------------------------------------------------------ the operators */
+#define POOL(id, loop, fold)                                                                                 \
+    sparta_status sp_builtin_##id(sparta_ctx *cx, const sp_op_args *args)                                    \
+    {                                                                                                        \
+        return loop(cx, args, &fold);                                                                        \
+    }
+POOL(MaxPool, windows, max)
+POOL(AveragePool, windows, average)
+POOL(LpPool, windows, lp)
+POOL(GlobalMaxPool, planes, max)
+POOL(GlobalAveragePool, planes, average)
+POOL(GlobalLpPool, planes, lp)

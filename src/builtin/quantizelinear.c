@@ -2,7 +2,6 @@
  * y. The quotient is rounded to attribute precision, or to the type of the scale, as the division would be. A NaN is the lowest
  * number of the type, as ONNX's reference has it. */
 #include "builtin/quant.h"
-#include "builtin/reduce.h"
 #include <math.h>
 
 static double rounded(sparta_dtype dtype, double x)

@@ -1,20 +1,20 @@
-/* The one loop of reduce.h: every element is combined into an accumulator of 64 bits that belongs to its
- * place in the output. */
-#include "builtin/reduce.h"
+/* Reductions over some of the dims: the references of the rows of reductions.def. Every element is combined into an accumulator of 64 bits
+ * that belongs to its place in the output.
+ *
+ * Which dims: the second input of the operator; without it (or when it is empty) all, or none when
+ * noop_with_empty_axes=1. */
 #include "builtin/view.h"
+#include <math.h>
 
-int64_t sp_dtype_lowest(sparta_dtype dtype)
-{
-    if (!sp_dtype_is_signed(dtype)) return 0;
-    return INT64_MIN >> (64 - sp_dtype_bits(dtype));
-}
-
-int64_t sp_dtype_highest(sparta_dtype dtype)
-{
-    if (dtype == SPARTA_BOOL) return 1;
-    if (!sp_dtype_is_signed(dtype)) return (int64_t)(UINT64_MAX >> (64 - sp_dtype_bits(dtype)));
-    return INT64_MAX >> (64 - sp_dtype_bits(dtype));
-}
+typedef struct reduction {
+    const char *op;
+    sp_binary f;
+    double real_start;
+    int64_t (*integer_start)(sparta_dtype dtype);
+    double (*finish)(double x); /* of the result in double; NULL: as it is */
+    bool mean;
+    bool in_double; /* integers too, and the result is cut off: roots and logarithms; f.real serves all */
+} reduction;
 
 static sparta_status find_axes(sparta_ctx *cx, const sp_op_args *args, const char *op,
                                bool reduced[SPARTA_RANK])
@@ -60,7 +60,7 @@ static int64_t divide(sparta_dtype dtype, int64_t sum, int64_t n)
     return dtype == SPARTA_U64 ? (int64_t)((uint64_t)sum / (uint64_t)n) : sum / n;
 }
 
-static void store(const sparta_tensor *out, cell *acc, const sp_reduction *r, int64_t each)
+static void store(const sparta_tensor *out, cell *acc, const reduction *r, int64_t each)
 {
     int64_t i = 0;
     for (sp_walk w = sp_walk_begin(out->rank, out->dim, 1, &out); w.more; sp_walk_next(&w), i++) {
@@ -74,7 +74,7 @@ static void store(const sparta_tensor *out, cell *acc, const sp_reduction *r, in
     }
 }
 
-sparta_status sp_builtin_reduce(sparta_ctx *cx, const sp_op_args *args, const sp_reduction *r)
+static sparta_status reduce(sparta_ctx *cx, const sp_op_args *args, const reduction *r)
 {
     const sparta_tensor *x = &args->in[0], *out = &args->out[0];
     bool real = sp_dtype_is_float(x->dtype) || r->in_double, reduced[SPARTA_RANK];
@@ -103,3 +103,50 @@ sparta_status sp_builtin_reduce(sparta_ctx *cx, const sp_op_args *args, const sp
     sp_free(cx, acc);
     return SPARTA_OK;
 }
+
+/* ------------------------------------------------------------------ the rows of reductions.def */
+/* log(e^a + e^x) = a + log(1 + e^(x - a)), a >= x: one more x is added without leaving the logarithm, so that nothing overflows. */
+static double log_add(double a, double x)
+{
+    if (a != a || x != x) return NAN;
+    double large = a > x ? a : x, small = a > x ? x : a;
+    return isinf(large) ? large : large + log1p(exp(small - large));
+}
+
+#define REFERENCE(id, ...)                                                                                   \
+    sparta_status sp_builtin_##id(sparta_ctx *cx, const sp_op_args *args)                                    \
+    {                                                                                                        \
+        return reduce(cx, args, &(reduction){.op = #id, .f.real = id##_real, __VA_ARGS__});                  \
+    }
+#define SP_REDUCE(id, types, follow, how, kind, why, says, start, first, y_real, y_integer, y_natural)       \
+    static double id##_real(double a, double x)                                                              \
+    {                                                                                                        \
+        return y_real;                                                                                       \
+    }                                                                                                        \
+    static uint64_t id##_natural(uint64_t a, uint64_t x)                                                     \
+    {                                                                                                        \
+        return y_natural;                                                                                    \
+    }                                                                                                        \
+    static int64_t id##_integer(int64_t signed_a, int64_t signed_x)                                          \
+    {                                                                                                        \
+        uint64_t a = (uint64_t)signed_a, x = (uint64_t)signed_x;                                             \
+        return (int64_t)(y_integer);                                                                         \
+    }                                                                                                        \
+    static int64_t id##_first(sparta_dtype dtype)                                                            \
+    {                                                                                                        \
+        (void)dtype;                                                                                         \
+        return first;                                                                                        \
+    }                                                                                                        \
+    REFERENCE(id, .f.integer = id##_integer, .f.natural = id##_natural, .real_start = start,                 \
+              .integer_start = id##_first, .mean = SP_OP_##id == SP_OP_ReduceMean)
+#define SP_REDUCE_REAL(id, why, start, y_real, finish_a)                                                     \
+    static double id##_real(double a, double x)                                                              \
+    {                                                                                                        \
+        return y_real;                                                                                       \
+    }                                                                                                        \
+    static double id##_finish(double a)                                                                      \
+    {                                                                                                        \
+        return finish_a;                                                                                     \
+    }                                                                                                        \
+    REFERENCE(id, .real_start = start, .finish = id##_finish, .in_double = true)
+#include "builtin/reductions.def"

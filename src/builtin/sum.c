@@ -1,5 +1,5 @@
-/* Sum: the sum of the inputs, element by element, broadcasting; in double, rounded once. */
-#include "builtin/sum.h"
+/* Sum and Mean of the inputs, element by element, broadcasting; in double, rounded once. */
+#include "builtin/elementwise.h"
 
 static sparta_status add(sparta_ctx *cx, const sparta_tensor *x, const sparta_tensor *out, double *sum)
 {
@@ -12,7 +12,7 @@ static sparta_status add(sparta_ctx *cx, const sparta_tensor *x, const sparta_te
     return SPARTA_OK;
 }
 
-sparta_status sp_builtin_sum(sparta_ctx *cx, const sp_op_args *args, double divisor)
+static sparta_status sum_of(sparta_ctx *cx, const sp_op_args *args, double divisor)
 {
     const sparta_tensor *out = &args->out[0];
     double *sum = sp_alloc_array(cx, (size_t)sparta_tensor_elements(out), sizeof *sum);
@@ -31,5 +31,10 @@ sparta_status sp_builtin_sum(sparta_ctx *cx, const sp_op_args *args, double divi
 
 sparta_status sp_builtin_Sum(sparta_ctx *cx, const sp_op_args *args)
 {
-    return sp_builtin_sum(cx, args, 1);
+    return sum_of(cx, args, 1);
+}
+
+sparta_status sp_builtin_Mean(sparta_ctx *cx, const sp_op_args *args)
+{
+    return sum_of(cx, args, args->n_in);
 }

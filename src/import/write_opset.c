@@ -2,15 +2,14 @@
  * it. Most runtimes are behind ONNX's newest: a file asks for no more than it needs. */
 #include "import/write.h"
 
-/* Operators, and attributes or inputs of them, that came after opset 21. */
+/* Attributes and inputs of operators that came after opset 21. */
 static const struct {
     sp_op_id op;
     int opset;
-    const char *attribute; /* NULL: the operator itself */
-    int input;             /* counts when it is there and not 0 */
+    const char *attribute;
+    int input; /* where it is not 0, and the node has it */
 } later[] = {
-    {SP_OP_RMSNormalization, 23, NULL, 0},      {SP_OP_RotaryEmbedding, 23, NULL, 0},
-    {SP_OP_OnnxAttention, 23, NULL, 0},         {SP_OP_OnnxAttention, 24, NULL, 6}, /* nonpad_kv_seqlen */
+    {SP_OP_OnnxAttention, 24, NULL, 6}, /* nonpad_kv_seqlen */
     {SP_OP_QuantizeLinear, 23, "precision", 0}, {SP_OP_DequantizeLinear, 23, "output_dtype", 0},
     {SP_OP_MaxPool, 22, "ceil_mode", 0}, /* before, a last window that starts in the padding counted */
     {SP_OP_AveragePool, 22, "ceil_mode", 0},
@@ -42,7 +41,7 @@ static bool bf16_since_22(sp_op_id op)
 
 static int of_node(const sp_node *n)
 {
-    int opset = SP_OPSET_WRITTEN;
+    int opset = SP_MAX(SP_OPSET_WRITTEN, sp_builtin_row(n->op)->since);
     for (size_t i = 0; i < SP_COUNT(later); i++) {
         if (later[i].op != n->op || later[i].opset < opset) continue;
         if (later[i].attribute && !sp_attr_find(&n->attrs, later[i].attribute)) continue;

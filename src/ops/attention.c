@@ -1,6 +1,5 @@
 /* Attention: q is (B, S, heads*E), k (B, T, heads*E), v (B, T, heads*D), the output (B, S, heads*D); the mask repeats into (B, heads,
  * S, T). */
-#include "ops/flow.h"
 #include "ops/ints.h"
 
 /* Columns of one head of input i. */
@@ -16,7 +15,7 @@ static sparta_status columns_of(sp_graph *g, const sp_node *n, int i, const sp_e
     return SPARTA_OK;
 }
 
-sparta_status sp_shape_Attention(sp_graph *g, sp_node *n)
+static sparta_status shape(sp_graph *g, sp_node *n)
 {
     const sp_dims *q = &n->in[0]->dims, *k = &n->in[1]->dims, *v = &n->in[2]->dims;
     const sp_expr *heads = sp_expr_const(g->arena, sp_attr_int(&n->attrs, "heads", 1)), *columns;
@@ -30,7 +29,6 @@ sparta_status sp_shape_Attention(sp_graph *g, sp_node *n)
     SP_TRY(sp_ops_agree(g, n, "length of k and v", k->dim[1], v->dim[1]));
     SP_TRY(columns_of(g, n, 0, heads, &columns));
     SP_TRY(columns_of(g, n, 2, heads, &columns));
-    SP_TRY(sp_ops_types(g, n, 0, SP_FLOATS));
     SP_TRY(sp_ops_types(g, n, 3, SP_FLOATS));
     sp_dims scores = {.rank = 4, .dim = {q->dim[0], heads, q->dim[1], k->dim[1]}};
     if (sp_ops_has(n, 3)) SP_TRY(sp_ops_broadcasts_to(g, n, &n->in[3]->dims, &scores));
@@ -77,6 +75,5 @@ static sparta_status shrink(const sp_shrink *s)
     return sp_shrink_int(s, "heads", sp_shrink_count(s, h, 0, s->axes->label[h].size));
 }
 
-const sp_flow sp_flow_Attention = {
-    SP_CONSERVATIVE, "head by head; the columns of a head and all rows of k and v stay", "floats", "", axes,
-    shrink};
+SP_RULE(Attention, shape, SP_FLOATS, SP_CONSERVATIVE, axes, shrink,
+        "head by head; the columns of a head and all rows of k and v stay", "");

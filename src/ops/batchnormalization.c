@@ -2,7 +2,7 @@
 #include "ops/flow.h"
 #include "ops/window.h"
 
-sparta_status sp_shape_BatchNormalization(sp_graph *g, sp_node *n)
+static sparta_status shape(sp_graph *g, sp_node *n)
 {
     if (sp_attr_int(&n->attrs, "training_mode", 0) || n->n_out > 1)
         return sp_ops_fail(g, n, SPARTA_E_UNSUPPORTED,
@@ -13,7 +13,7 @@ sparta_status sp_shape_BatchNormalization(sp_graph *g, sp_node *n)
         SP_TRY(sp_ops_types(g, n, i, SP_FLOATS));
         SP_TRY(sp_ops_per_channel(g, n, i));
     }
-    return sp_ops_unary(g, n, SP_FLOATS);
+    return sp_ops_same(g, n);
 }
 
 /* y = scale times what x became, plus bias: the bias alone where the scale is zero. */
@@ -31,5 +31,5 @@ static sparta_status axes(sp_axes *a)
     return SPARTA_OK;
 }
 
-const sp_flow sp_flow_BatchNormalization = {
-    SP_EXACT, "element by element; the bias where the scale is zero", "floats", "training", axes, NULL};
+SP_RULE(BatchNormalization, shape, SP_FLOATS, SP_EXACT, axes, NULL,
+        "element by element; the bias where the scale is zero", "training");

@@ -1,6 +1,6 @@
-/* Cast: the dims of the input in the type of attribute `to`. */
+/* Cast and CastLike: the dims of the input in the type of attribute `to`, or in that of the second input. */
 #include "ops/flow.h"
-#include "ops/cast.h"
+#include "ops/ints.h"
 
 /* A size as a bool: is it other than 0? */
 static sparta_status truth(sp_graph *g, const sp_expr *x, const sp_expr **out)
@@ -12,7 +12,8 @@ static sparta_status truth(sp_graph *g, const sp_expr *x, const sp_expr **out)
     return SPARTA_OK;
 }
 
-sparta_status sp_ops_cast(sp_graph *g, sp_node *n, sparta_dtype to)
+/* Dims of input 0 in type `to`; sizes stay known in i32, i64 and bool. */
+static sparta_status convert(sp_graph *g, sp_node *n, sparta_dtype to)
 {
     const sp_value *x = n->in[0];
     sp_ops_set(n, 0, to, &x->dims);
@@ -31,14 +32,30 @@ sparta_status sp_ops_cast(sp_graph *g, sp_node *n, sparta_dtype to)
     return SPARTA_OK;
 }
 
-sparta_status sp_shape_Cast(sp_graph *g, sp_node *n)
+static sparta_status cast_shape(sp_graph *g, sp_node *n)
 {
     int64_t code = sp_attr_int(&n->attrs, "to", 0);
     sparta_dtype to;
     if (!sp_dtype_from_onnx(code, &to))
         return sp_ops_fail(g, n, SPARTA_E_UNSUPPORTED, "ONNX type %lld is not supported", (long long)code);
-    return sp_ops_cast(g, n, to);
+    return convert(g, n, to);
 }
 
-const sp_flow sp_flow_Cast = {
-    SP_EXACT, "element by element", "any", "types that sparta does not have", sp_flow_each, NULL};
+SP_RULE(Cast, cast_shape, SP_ALL, SP_EXACT, sp_flow_each, NULL, "element by element",
+        "types that sparta does not have");
+
+static sparta_status like_shape(sp_graph *g, sp_node *n)
+{
+    return convert(g, n, n->in[1]->dtype);
+}
+
+/* Of the second input only the type counts. */
+static sparta_status like_axes(sp_axes *a)
+{
+    SP_TRY(sp_flow_same(a));
+    a->how = SP_FLOW_FUNCTION;
+    return SPARTA_OK;
+}
+
+SP_RULE(CastLike, like_shape, SP_ALL, SP_EXACT, like_axes, NULL, "element by element",
+        "types that sparta does not have");

@@ -1,8 +1,7 @@
 /* Concat: the sum of the dims along attribute axis; the other dims agree. */
-#include "ops/flow.h"
 #include "ops/ints.h"
 
-sparta_status sp_shape_Concat(sp_graph *g, sp_node *n)
+static sparta_status shape(sp_graph *g, sp_node *n)
 {
     sp_dims dims = n->in[0]->dims;
     int axis;
@@ -57,4 +56,4 @@ static sparta_status axes(sp_axes *a)
     return known ? SPARTA_OK : somewhere(a, axis);
 }
 
-const sp_flow sp_flow_Concat = {SP_EXACT, "the same elements side by side", "any", "", axes, NULL};
+SP_RULE(Concat, shape, SP_ALL, SP_EXACT, axes, NULL, "the same elements side by side", "");

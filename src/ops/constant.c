@@ -1,8 +1,7 @@
 /* Constant: type and dims of the one attribute. */
 #include "ops/flow.h"
-#include "ops/rule.h"
 
-sparta_status sp_shape_Constant(sp_graph *g, sp_node *n)
+static sparta_status shape(sp_graph *g, sp_node *n)
 {
     if (n->attrs.n != 1)
         return sp_ops_fail(g, n, SPARTA_E_FORMAT, "%d attributes; it has one, its value", n->attrs.n);
@@ -20,4 +19,4 @@ sparta_status sp_shape_Constant(sp_graph *g, sp_node *n)
     return SPARTA_OK;
 }
 
-const sp_flow sp_flow_Constant = {SP_OPAQUE, "folded: its value is a constant", "any", "texts", NULL, NULL};
+SP_RULE(Constant, shape, SP_ALL, SP_OPAQUE, NULL, NULL, "folded: its value is a constant", "texts");

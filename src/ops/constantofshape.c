@@ -1,8 +1,7 @@
 /* ConstantOfShape: the dims that the input holds, in the type of attribute value (f32 without it). */
-#include "ops/flow.h"
 #include "ops/ints.h"
 
-sparta_status sp_shape_ConstantOfShape(sp_graph *g, sp_node *n)
+static sparta_status shape(sp_graph *g, sp_node *n)
 {
     sp_list shape;
     sp_dims dims = {.rank = 0};
@@ -44,5 +43,5 @@ static sparta_status shrink(const sp_shrink *s)
     return sp_shrink_some(s, 0, y->rank, set, shape);
 }
 
-const sp_flow sp_flow_ConstantOfShape = {
-    SP_EXACT, "all of it is its value", "any", "a shape computed from data", axes, shrink};
+SP_RULE(ConstantOfShape, shape, SP_ALL, SP_EXACT, axes, shrink, "all of it is its value",
+        "a shape computed from data");

@@ -2,12 +2,11 @@
 #include "ops/flow.h"
 #include "ops/window.h"
 
-sparta_status sp_shape_Conv(sp_graph *g, sp_node *n)
+static sparta_status shape(sp_graph *g, sp_node *n)
 {
     const sp_dims *x = &n->in[0]->dims, *w = &n->in[1]->dims;
     sp_window window;
     int64_t filters;
-    SP_TRY(sp_ops_types(g, n, 0, SP_FLOATS));
     for (int i = 1; i < 3; i++) SP_TRY(sp_ops_same_type(g, n, 0, i));
     SP_TRY(sp_ops_rank(g, n, 0, 3, 2 + SP_WINDOW_DIMS));
     SP_TRY(sp_ops_window(g, n, w, &window));
@@ -57,10 +56,7 @@ static sparta_status axes(sp_axes *a)
     return SPARTA_OK;
 }
 
-const sp_flow sp_flow_Conv = {SP_EXACT,
-                              "zero where every product of its sum is; channels go, of grouped ones "
-                              "the same in each group or whole groups",
-                              "floats",
-                              "",
-                              axes,
-                              sp_shrink_groups};
+SP_RULE(Conv, shape, SP_FLOATS, SP_EXACT, axes, sp_shrink_groups,
+        "zero where every product of its sum is; channels go, of grouped ones the same in each group or "
+        "whole groups",
+        "");

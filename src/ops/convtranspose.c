@@ -56,12 +56,11 @@ static sparta_status add_spatial(sp_graph *g, const sp_node *n, const sp_window 
     return SPARTA_OK;
 }
 
-sparta_status sp_shape_ConvTranspose(sp_graph *g, sp_node *n)
+static sparta_status shape(sp_graph *g, sp_node *n)
 {
     const sp_dims *x = &n->in[0]->dims, *w = &n->in[1]->dims;
     sp_window window;
     int64_t channels;
-    SP_TRY(sp_ops_types(g, n, 0, SP_FLOATS));
     for (int i = 1; i < 3; i++) SP_TRY(sp_ops_same_type(g, n, 0, i));
     SP_TRY(sp_ops_rank(g, n, 0, 3, 2 + SP_WINDOW_DIMS));
     SP_TRY(sp_ops_window(g, n, w, &window));
@@ -117,10 +116,5 @@ static sparta_status axes(sp_axes *a)
     return SPARTA_OK;
 }
 
-const sp_flow sp_flow_ConvTranspose = {
-    SP_CONSERVATIVE,
-    "zero where every product of its sum is; channels go, constants of its input stay",
-    "floats",
-    "",
-    axes,
-    sp_shrink_groups};
+SP_RULE(ConvTranspose, shape, SP_FLOATS, SP_CONSERVATIVE, axes, sp_shrink_groups,
+        "zero where every product of its sum is; channels go, constants of its input stay", "");

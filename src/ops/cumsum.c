@@ -1,13 +1,12 @@
 /* CumSum: type and dims of the first input; the axis is a scalar. */
 #include "ops/flow.h"
-#include "ops/rule.h"
 
-sparta_status sp_shape_CumSum(sp_graph *g, sp_node *n)
+static sparta_status shape(sp_graph *g, sp_node *n)
 {
     SP_TRY(sp_ops_types(g, n, 1, SP_INDICES));
     SP_TRY(sp_ops_scalar(g, n, 1));
     SP_TRY(sp_ops_rank(g, n, 0, 1, SPARTA_RANK));
-    return sp_ops_unary(g, n, SP_NUMBERS);
+    return sp_ops_same(g, n);
 }
 
 /* Sums of a constant differ from element to element: only zeros pass. */
@@ -27,9 +26,5 @@ static sparta_status axes(sp_axes *a)
     return SPARTA_OK;
 }
 
-const sp_flow sp_flow_CumSum = {SP_CONSERVATIVE,
-                                "zero where the line along the axis is; all of the line stays",
-                                "numbers",
-                                "",
-                                axes,
-                                NULL};
+SP_RULE(CumSum, shape, SP_NUMBERS, SP_CONSERVATIVE, axes, NULL,
+        "zero where the line along the axis is; all of the line stays", "");

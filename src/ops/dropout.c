@@ -1,15 +1,14 @@
 /* Dropout: type and dims of the first input; the second output, the mask, is bool. Ratio and training_mode
  * are scalars. */
 #include "ops/flow.h"
-#include "ops/rule.h"
 
-sparta_status sp_shape_Dropout(sp_graph *g, sp_node *n)
+static sparta_status shape(sp_graph *g, sp_node *n)
 {
     SP_TRY(sp_ops_types(g, n, 1, SP_FLOATS));
     SP_TRY(sp_ops_types(g, n, 2, SP_BOOLS));
     for (int i = 1; i < 3; i++) SP_TRY(sp_ops_scalar(g, n, i));
     sp_ops_set(n, 1, SPARTA_BOOL, &n->in[0]->dims);
-    return sp_ops_unary(g, n, SP_FLOATS);
+    return sp_ops_same(g, n);
 }
 
 /* The mask is no element of the input: with it the whole is a function. */
@@ -20,5 +19,5 @@ static sparta_status axes(sp_axes *a)
     return SPARTA_OK;
 }
 
-const sp_flow sp_flow_Dropout = {
-    SP_EXACT, "the same elements; the mask is true", "floats", "training mode", axes, NULL};
+SP_RULE(Dropout, shape, SP_FLOATS, SP_EXACT, axes, NULL, "the same elements; the mask is true",
+        "training mode");

@@ -26,7 +26,7 @@ static sparta_status find_dims(sp_graph *g, const sp_node *n, const sp_einsum *e
     return SPARTA_OK;
 }
 
-sparta_status sp_shape_Einsum(sp_graph *g, sp_node *n)
+static sparta_status shape(sp_graph *g, sp_node *n)
 {
     sp_einsum e;
     sp_dims dims;
@@ -85,6 +85,5 @@ static sparta_status axes(sp_axes *a)
     return status;
 }
 
-const sp_flow sp_flow_Einsum = {
-    SP_EXACT, "zero where every product of its sum is; zero and constant summands go", "numbers", "", axes,
-    NULL};
+SP_RULE(Einsum, shape, SP_NUMBERS, SP_EXACT, axes, NULL,
+        "zero where every product of its sum is; zero and constant summands go", "");

@@ -1,7 +1,6 @@
 /* Embed: the dims of all ids broadcast against each other, then H, the width of every table. With attribute column the last dim of
  * the ids is not counted: one element of it is used. */
 #include "ops/flow.h"
-#include "ops/rule.h"
 
 /* The dims of the ids that are used. */
 static sparta_status used_dims(sp_graph *g, sp_node *n, int i, sp_dims *out)
@@ -18,7 +17,7 @@ static sparta_status used_dims(sp_graph *g, sp_node *n, int i, sp_dims *out)
     return SPARTA_OK;
 }
 
-sparta_status sp_shape_Embed(sp_graph *g, sp_node *n)
+static sparta_status shape(sp_graph *g, sp_node *n)
 {
     sp_dims dims = {.rank = 0}, ids;
     if (n->n_in % 2)
@@ -39,4 +38,4 @@ sparta_status sp_shape_Embed(sp_graph *g, sp_node *n)
     return SPARTA_OK;
 }
 
-const sp_flow sp_flow_Embed = {SP_OPAQUE, "opaque", "floats", "", NULL, NULL};
+SP_RULE(Embed, shape, SP_FLOATS, SP_OPAQUE, NULL, NULL, "opaque", "");

@@ -1,8 +1,7 @@
 /* Expand: the dims of x broadcast against those that the second input holds. */
-#include "ops/flow.h"
 #include "ops/ints.h"
 
-sparta_status sp_shape_Expand(sp_graph *g, sp_node *n)
+static sparta_status shape(sp_graph *g, sp_node *n)
 {
     sp_list shape;
     sp_dims dims = {.rank = 0};
@@ -46,5 +45,5 @@ static sparta_status shrink(const sp_shrink *s)
     return changed ? sp_shrink_some(s, 1, (int)count, set + before, shape + before) : SPARTA_OK;
 }
 
-const sp_flow sp_flow_Expand = {
-    SP_EXACT, "the same elements, repeated", "any", "a shape computed from data", axes, shrink};
+SP_RULE(Expand, shape, SP_ALL, SP_EXACT, axes, shrink, "the same elements, repeated",
+        "a shape computed from data");

@@ -1,9 +1,8 @@
 /* Flatten: two dims, the products of those before attribute axis (1) and of the others. axis may equal the
  * rank. */
-#include "ops/flow.h"
 #include "ops/ints.h"
 
-sparta_status sp_shape_Flatten(sp_graph *g, sp_node *n)
+static sparta_status shape(sp_graph *g, sp_node *n)
 {
     const sp_dims *x = &n->in[0]->dims;
     int64_t axis = sp_attr_int(&n->attrs, "axis", 1);
@@ -18,10 +17,5 @@ sparta_status sp_shape_Flatten(sp_graph *g, sp_node *n)
     return sp_ops_move(g, n, 1);
 }
 
-static sparta_status axes(sp_axes *a)
-{
-    return sp_flow_reshape(a);
-}
-
-const sp_flow sp_flow_Flatten = {
-    SP_EXACT, "the same elements; an axis is the product of those it joins", "any", "", axes, NULL};
+SP_RULE(Flatten, shape, SP_ALL, SP_EXACT, sp_flow_reshape, NULL,
+        "the same elements; an axis is the product of those it joins", "");

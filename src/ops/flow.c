@@ -1,20 +1,6 @@
 /* The parts of flow.h: labels, the rules that many operators share, and what shrinking needs. */
-#include "ops/flow.h"
 #include "ops/ints.h"
 #include <string.h>
-
-static const sp_flow *const flows[] = {
-#define SP_OP(id, domain, name, min_in, max_in, max_out) &sp_flow_##id,
-#include "builtin/ops.def"
-#undef SP_OP
-};
-
-const sp_flow *sp_flow_override[SP_OPS];
-
-const sp_flow *sp_flow_of(sp_op_id op)
-{
-    return sp_flow_override[op] ? sp_flow_override[op] : flows[op];
-}
 
 sparta_status sp_axes_of(sp_graph *g, const sp_node *n, sp_arena *arena, sp_axes *out)
 {
@@ -22,8 +8,8 @@ sparta_status sp_axes_of(sp_graph *g, const sp_node *n, sp_arena *arena, sp_axes
     a.in = sp_arena_array(arena, (size_t)(n->n_in + n->n_out), sizeof *a.in);
     SP_NEED(g->cx, a.in);
     a.out = a.in + n->n_in;
-    const sp_flow *flow = sp_flow_of(n->op);
-    if (flow->axes) SP_TRY(flow->axes(&a));
+    const sp_rule *rule = sp_rule_of(n->op);
+    if (rule->axes) SP_TRY(rule->axes(&a));
     *out = a;
     return SPARTA_OK;
 }
@@ -142,6 +128,7 @@ sparta_status sp_flow_reduce(sp_axes *a, sp_flow_how how, sp_label_kind kind, co
         if (!reduced) a->out[0].axis[to] = sp_axis_of(l);
         to += !reduced || keep;
     }
+    if (how == SP_FLOW_PRODUCT && kind == SP_WHOLE) a->in[0].hides[false] = 1 << 0;
     return SPARTA_OK;
 }
 

@@ -52,6 +52,7 @@
 #define SP_OPS_FLOW_H
 
 #include "ops/ops.h"
+#include "ops/rule.h"
 
 enum { SP_LABELS = 32, SP_COMPOSITE = 6 };
 
@@ -124,24 +125,30 @@ typedef struct sp_shrink {
 /* How much a rule says, for docs/operators.md and the counts that `make test` prints. */
 typedef enum { SP_OPAQUE, SP_CONSERVATIVE, SP_EXACT } sp_exactness;
 
-/* What an operator's file in this room says about it, sp_flow_<id>. */
-typedef struct sp_flow {
+/* Contents that are expressions, from those of two inputs; *out is NULL where it does not know (ints.h). */
+typedef sparta_status (*sp_ints_fn)(sp_graph *g, const sp_expr *a, const sp_expr *b, const sp_expr **out);
+
+/* Everything this room says of an operator: sp_rule_<id>. */
+typedef struct sp_rule {
+    sparta_status (*shape)(sp_graph *g, sp_node *n);
+    unsigned types; /* of its data, a set of rule.h: those that input 0 may have */
     sp_exactness exact;
-    const char *says;                  /* the rule in one line */
-    const char *types;                 /* "floats", "any" ... of its data, for the document */
-    const char *refuses;               /* what the shape rule or the reference refuses; "" */
+    const char *says;                  /* the rule of its flow in one line */
+    const char *refuses;               /* what the shape function or the reference refuses; "" */
     sparta_status (*axes)(sp_axes *a); /* NULL: opaque */
     /* After indices went: rewrite attributes and SIDE inputs of the node, whose values have their new dims already. NULL:
      * nothing to do. */
     sparta_status (*shrink)(const sp_shrink *s);
-} sp_flow;
+    sp_ints_fn follow; /* what a whole shape function of ints.h computes contents with, or NULL */
+} sp_rule;
 
-#define SP_OP(id, domain, name, min_in, max_in, max_out) extern const sp_flow sp_flow_##id;
+#define SP_OP(id, domain, name, since, min_in, max_in, max_out) extern const sp_rule sp_rule_##id;
 #include "builtin/ops.def"
 #undef SP_OP
-const sp_flow *sp_flow_of(sp_op_id op);
-/* Tests plant wrong rules here, one at a time, to see them caught. NULL, as all are otherwise: the operator's own. */
-extern const sp_flow *sp_flow_override[SP_OPS];
+const sp_rule *sp_rule_of(sp_op_id op);
+/* The rule of an operator that is not a row of a table. */
+#define SP_RULE(id, shape, types, exact, axes, shrink, says, refuses)                                        \
+    const sp_rule sp_rule_##id = {shape, types, exact, says, refuses, axes, shrink, NULL}
 
 /* The axes of a node, in `arena`; opaque where its operator has no rule. The node is typed. */
 sparta_status sp_axes_of(sp_graph *g, const sp_node *n, sp_arena *arena, sp_axes *out) SP_MUST;
@@ -174,10 +181,12 @@ static inline int64_t sp_axis_at(const sp_axis *x, int64_t i)
 sparta_status sp_axes_opaque(sp_axes *a);
 
 /* Whole rules. */
-sparta_status sp_flow_each(
-    sp_axes *a); /* FUNCTION: all inputs broadcast to output 0; further outputs like it */
-sparta_status sp_flow_times(sp_axes *a); /* PRODUCT: the same, all inputs are factors (Mul, And) */
-sparta_status sp_flow_same(sp_axes *a);  /* MOVE: output 0 is input 0, the other inputs are SIDE (Identity) */
+/* FUNCTION: all inputs broadcast to output 0; further outputs like it. */
+sparta_status sp_flow_each(sp_axes *a);
+/* PRODUCT: the same, all inputs are factors (Mul, And). */
+sparta_status sp_flow_times(sp_axes *a);
+/* MOVE: output 0 is input 0, the other inputs are SIDE (Identity). */
+sparta_status sp_flow_same(sp_axes *a);
 /* FUNCTION on input 0, whole along the axes of the set `whole`; output 0 has its dims. Other inputs, if any, are ARGs that
  * broadcast to it. */
 sparta_status sp_flow_along(sp_axes *a, const bool whole[SPARTA_RANK], const char *why) SP_MUST;
@@ -189,7 +198,8 @@ void sp_flow_scaled(sp_axes *a);
  * common. What is left is mixed: summed on the side of the input, new on that of the output, all of it with a why, and only zeros
  * pass. */
 sparta_status sp_flow_reshape(sp_axes *a) SP_MUST;
-/* Reductions: input 0 over the axes that input 1 names; their labels have this kind and why. */
+/* Reductions: input 0 over the axes that input 1 names; their labels have this kind and why. In a PRODUCT that is WHOLE along them one
+ * zero is enough. */
 sparta_status sp_flow_reduce(sp_axes *a, sp_flow_how how, sp_label_kind kind, const char *why) SP_MUST;
 /* Input `i` broadcasts against the labels of a value of this rank (NumPy's rule, from the right). */
 void sp_axes_broadcast(sp_axes *a, int i, sp_role role, int rank, const int *label);

@@ -1,8 +1,7 @@
 /* Gather: the dims of the indices in place of the dim at attribute axis (0). */
-#include "ops/flow.h"
 #include "ops/ints.h"
 
-sparta_status sp_shape_Gather(sp_graph *g, sp_node *n)
+static sparta_status shape(sp_graph *g, sp_node *n)
 {
     const sp_value *x = n->in[0], *indices = n->in[1];
     sp_dims dims = {.rank = 0};
@@ -112,10 +111,5 @@ static sparta_status shrink(const sp_shrink *s)
     return sp_shrink_tensor(s, 1, t->rank, dim, left);
 }
 
-const sp_flow sp_flow_Gather = {
-    SP_EXACT,
-    "the rows that constant indices name, the others go; zero where every row is, for computed ones",
-    "any",
-    "",
-    axes,
-    shrink};
+SP_RULE(Gather, shape, SP_ALL, SP_EXACT, axes, shrink,
+        "the rows that constant indices name, the others go; zero where every row is, for computed ones", "");

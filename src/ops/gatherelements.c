@@ -1,8 +1,7 @@
 /* GatherElements: the dims of the indices, which have the rank of x. */
-#include "ops/flow.h"
 #include "ops/ints.h"
 
-sparta_status sp_shape_GatherElements(sp_graph *g, sp_node *n)
+static sparta_status shape(sp_graph *g, sp_node *n)
 {
     int axis;
     SP_TRY(sp_ops_types(g, n, 1, SP_INDICES));
@@ -34,5 +33,5 @@ static sparta_status axes(sp_axes *a)
     return SPARTA_OK;
 }
 
-const sp_flow sp_flow_GatherElements = {
-    SP_CONSERVATIVE, "zero where all it chooses from is, which stays", "any", "", axes, NULL};
+SP_RULE(GatherElements, shape, SP_ALL, SP_CONSERVATIVE, axes, NULL,
+        "zero where all it chooses from is, which stays", "");

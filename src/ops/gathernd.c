@@ -1,9 +1,8 @@
 /* GatherND: the dims of indices but the last, then the dims of x that its tuples (and the batch) leave free.
  */
-#include "ops/flow.h"
 #include "ops/ints.h"
 
-sparta_status sp_shape_GatherND(sp_graph *g, sp_node *n)
+static sparta_status shape(sp_graph *g, sp_node *n)
 {
     const sp_dims *x = &n->in[0]->dims, *indices = &n->in[1]->dims;
     int64_t batch = sp_attr_int(&n->attrs, "batch_dims", 0), tuple;
@@ -49,5 +48,5 @@ static sparta_status axes(sp_axes *a)
     return SPARTA_OK;
 }
 
-const sp_flow sp_flow_GatherND = {
-    SP_CONSERVATIVE, "zero where all it chooses from is, which stays", "any", "", axes, NULL};
+SP_RULE(GatherND, shape, SP_ALL, SP_CONSERVATIVE, axes, NULL,
+        "zero where all it chooses from is, which stays", "");

@@ -1,13 +1,11 @@
 /* Gemm: (M, K) times (K, N) is (M, N), either input transposed on request; C repeats into (M, N). */
 #include "ops/flow.h"
-#include "ops/rule.h"
 #include <math.h>
 
-sparta_status sp_shape_Gemm(sp_graph *g, sp_node *n)
+static sparta_status shape(sp_graph *g, sp_node *n)
 {
     const sp_dims *a = &n->in[0]->dims, *b = &n->in[1]->dims;
     int ta = sp_attr_int(&n->attrs, "transA", 0) != 0, tb = sp_attr_int(&n->attrs, "transB", 0) != 0;
-    SP_TRY(sp_ops_types(g, n, 0, SP_FLOATS | SP_INDICES | SP_TYPE(SPARTA_U32) | SP_TYPE(SPARTA_U64)));
     for (int i = 1; i < 3; i++) SP_TRY(sp_ops_same_type(g, n, 0, i));
     for (int i = 0; i < 2; i++) SP_TRY(sp_ops_rank(g, n, i, 2, 2));
     SP_TRY(sp_ops_agree(g, n, "K of the left and of the right", a->dim[!ta], b->dim[tb]));
@@ -38,4 +36,4 @@ static sparta_status axes(sp_axes *a)
     return SPARTA_OK;
 }
 
-const sp_flow sp_flow_Gemm = {SP_EXACT, "as MatMul, plus C", "floats and 32/64-bit integers", "", axes, NULL};
+SP_RULE(Gemm, shape, SP_WIDE, SP_EXACT, axes, NULL, "as MatMul, plus C", "");

@@ -2,7 +2,7 @@
 #include "ops/flow.h"
 #include "ops/window.h"
 
-sparta_status sp_shape_GroupNormalization(sp_graph *g, sp_node *n)
+static sparta_status shape(sp_graph *g, sp_node *n)
 {
     const int64_t groups = sp_attr_int(&n->attrs, "num_groups", 0);
     int64_t channels;
@@ -14,7 +14,7 @@ sparta_status sp_shape_GroupNormalization(sp_graph *g, sp_node *n)
     if (groups < 1 || (sp_expr_is_const(n->in[0]->dims.dim[1], &channels) && channels % groups))
         return sp_ops_fail(g, n, SPARTA_E_SHAPE, "num_groups is %lld, which does not divide %s channels",
                            (long long)groups, sp_ops_say(g, n->in[0]->dims.dim[1]));
-    return sp_ops_unary(g, n, SP_FLOATS);
+    return sp_ops_same(g, n);
 }
 
 /* x and y: b (g c) ..., scale and bias: (g c). The statistics of a channel are those of its group, so whole groups go. */
@@ -45,10 +45,7 @@ static sparta_status shrink(const sp_shrink *s)
     return sp_shrink_int(s, "num_groups", sp_shrink_count(s, 0, 0, s->axes->label[0].size));
 }
 
-const sp_flow sp_flow_GroupNormalization = {SP_EXACT,
-                                            "group by group, and whole groups go; the bias where the "
-                                            "scale is zero, but the channels of a group all stay",
-                                            "floats",
-                                            "",
-                                            axes,
-                                            shrink};
+SP_RULE(GroupNormalization, shape, SP_FLOATS, SP_EXACT, axes, shrink,
+        "group by group, and whole groups go; the bias where the scale is zero, but the channels of a group "
+        "all stay",
+        "");

@@ -11,12 +11,6 @@ enum { ROUNDS = 16 };                 /* of solving for symbols: an export takes
 #define FOLD_WORK     ((int64_t)1 << 27) /* multiplications: a product beyond it stays in the graph */
 #define FOLD_WORK_ALL ((int64_t)1 << 31) /* of all products, in all inferences of a graph */
 
-static const sp_shape_fn rules[] = {
-#define SP_OP(id, domain, name, min_in, max_in, max_out) sp_shape_##id,
-#include "builtin/ops.def"
-#undef SP_OP
-};
-
 /* ------------------------------------------------------------------ one node */
 static sparta_status check_slots(const sp_graph *g, const sp_node *n)
 {
@@ -47,7 +41,9 @@ sparta_status sp_ops_infer_node(sp_graph *g, sp_node *n)
         n->out[i]->typed = false;
     }
     const char *op = sp_builtin_row(n->op)->name;
-    sparta_status status = rules[n->op](g, n);
+    const sp_rule *rule = sp_rule_of(n->op);
+    sparta_status status = sp_ops_types(g, n, 0, rule->types);
+    if (status == SPARTA_OK) status = rule->shape(g, n);
     const bool named =
         !strncmp(sparta_message(g->cx), op, strlen(op)) || !strncmp(sparta_message(g->cx), "node '", 6);
     return status == SPARTA_OK || named ? status : sp_fail_in(g->cx, "%s '%.200s'", op, n->name);

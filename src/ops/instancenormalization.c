@@ -2,14 +2,14 @@
 #include "ops/flow.h"
 #include "ops/window.h"
 
-sparta_status sp_shape_InstanceNormalization(sp_graph *g, sp_node *n)
+static sparta_status shape(sp_graph *g, sp_node *n)
 {
     SP_TRY(sp_ops_rank(g, n, 0, 3, SPARTA_RANK));
     for (int i = 1; i < 3; i++) {
         SP_TRY(sp_ops_same_type(g, n, 0, i));
         SP_TRY(sp_ops_per_channel(g, n, i));
     }
-    return sp_ops_unary(g, n, SP_FLOATS);
+    return sp_ops_same(g, n);
 }
 
 static sparta_status axes(sp_axes *a)
@@ -30,5 +30,5 @@ static sparta_status axes(sp_axes *a)
     return SPARTA_OK;
 }
 
-const sp_flow sp_flow_InstanceNormalization = {
-    SP_EXACT, "channel by channel; the bias where the scale is zero", "floats", "", axes, NULL};
+SP_RULE(InstanceNormalization, shape, SP_FLOATS, SP_EXACT, axes, NULL,
+        "channel by channel; the bias where the scale is zero", "");

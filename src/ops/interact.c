@@ -1,8 +1,7 @@
 /* Interact: (B, P), or (B, D + P) when attribute keep names a vector; all vectors are (B, D), the pairs (P, 2). */
 #include "ops/flow.h"
-#include "ops/rule.h"
 
-sparta_status sp_shape_Interact(sp_graph *g, sp_node *n)
+static sparta_status shape(sp_graph *g, sp_node *n)
 {
     const int vectors = n->n_in - 1;
     const int64_t keep = sp_attr_int(&n->attrs, "keep", -1);
@@ -30,4 +29,4 @@ sparta_status sp_shape_Interact(sp_graph *g, sp_node *n)
     return SPARTA_OK;
 }
 
-const sp_flow sp_flow_Interact = {SP_OPAQUE, "opaque", "floats", "", NULL, NULL};
+SP_RULE(Interact, shape, SP_FLOATS, SP_OPAQUE, NULL, NULL, "opaque", "");

@@ -154,11 +154,12 @@ sparta_status sp_ops_move(sp_graph *g, sp_node *n, unsigned data)
 }
 
 /* ------------------------------------------------------------------ elementwise rules */
-/* Contents of output 0 from those of a and b; stops quietly where f does not know. */
-static sparta_status combine(sp_graph *g, sp_node *n, const sp_value *a, const sp_value *b, sp_ints_fn f)
+/* Contents of output 0 from those of a and b; stops quietly where `follow` does not know. */
+static sparta_status combine(sp_graph *g, sp_node *n, const sp_value *a, const sp_value *b)
 {
+    const sp_ints_fn follow = sp_rule_of(n->op)->follow;
     sparta_tensor va, vb, out;
-    if (!f || !a->ints || !b->ints || !small_view(n->out[0], &out) || !small_view(a, &va) ||
+    if (!follow || !a->ints || !b->ints || !small_view(n->out[0], &out) || !small_view(a, &va) ||
         !small_view(b, &vb))
         return SPARTA_OK;
     SP_TRY(sp_tensor_broadcast(g->cx, &va, out.rank, out.dim, &va));
@@ -167,7 +168,7 @@ static sparta_status combine(sp_graph *g, sp_node *n, const sp_value *a, const s
     SP_NEED(g->cx, ints);
     const sparta_tensor *all[] = {&va, &vb, &out};
     for (sp_walk w = sp_walk_begin(out.rank, out.dim, 3, all); w.more; sp_walk_next(&w)) {
-        SP_TRY(f(g, a->ints[w.at[0]], b->ints[w.at[1]], &ints[w.at[2]]));
+        SP_TRY(follow(g, a->ints[w.at[0]], b->ints[w.at[1]], &ints[w.at[2]]));
         if (!ints[w.at[2]]) return SPARTA_OK;
     }
     sp_ops_set_ints(n, 0, ints);
@@ -180,56 +181,69 @@ static bool wide(const sp_node *n)
     return n->in[0]->dtype == SPARTA_I64 || n->in[0]->dtype == SPARTA_I32;
 }
 
-sparta_status sp_ops_binary(sp_graph *g, sp_node *n, unsigned types, sp_ints_fn f)
+sparta_status sp_ops_unary(sp_graph *g, sp_node *n)
+{
+    SP_TRY(sp_ops_same(g, n));
+    if (!sp_rule_of(n->op)->follow || !wide(n)) return SPARTA_OK;
+    const sp_expr *zero = sp_expr_const(g->arena, 0);
+    SP_NEED(g->cx, zero);
+    const sp_value scalar = {.dtype = n->in[0]->dtype, .ints = &zero, .n_ints = 1};
+    return combine(g, n, &scalar, n->in[0]);
+}
+
+static sparta_status broadcast_both(sp_graph *g, sp_node *n, sparta_dtype dtype)
 {
     sp_dims dims;
-    SP_TRY(sp_ops_types(g, n, 0, types));
     SP_TRY(sp_ops_same_type(g, n, 0, 1));
     SP_TRY(sp_ops_broadcast(g, n, &n->in[0]->dims, &n->in[1]->dims, &dims));
-    sp_ops_set(n, 0, n->in[0]->dtype, &dims);
-    return wide(n) ? combine(g, n, n->in[0], n->in[1], f) : SPARTA_OK;
+    sp_ops_set(n, 0, dtype, &dims);
+    return SPARTA_OK;
 }
 
-sparta_status sp_ops_compare(sp_graph *g, sp_node *n, unsigned types, sp_ints_fn f)
+sparta_status sp_ops_binary(sp_graph *g, sp_node *n)
 {
-    SP_TRY(sp_ops_binary(g, n, types, NULL));
-    n->out[0]->dtype = SPARTA_BOOL;
-    return combine(g, n, n->in[0], n->in[1], f);
+    SP_TRY(broadcast_both(g, n, n->in[0]->dtype));
+    return wide(n) ? combine(g, n, n->in[0], n->in[1]) : SPARTA_OK;
 }
 
-sparta_status sp_ops_variadic(sp_graph *g, sp_node *n, sp_ints_fn f)
+sparta_status sp_ops_compare(sp_graph *g, sp_node *n)
+{
+    SP_TRY(broadcast_both(g, n, SPARTA_BOOL));
+    return combine(g, n, n->in[0], n->in[1]);
+}
+
+sparta_status sp_ops_variadic(sp_graph *g, sp_node *n)
 {
     sp_dims dims = n->in[0]->dims;
-    SP_TRY(sp_ops_types(g, n, 0, SP_NUMBERS));
     for (int i = 1; i < n->n_in; i++) {
         SP_TRY(sp_ops_same_type(g, n, 0, i));
         SP_TRY(sp_ops_broadcast(g, n, &dims, &n->in[i]->dims, &dims));
     }
     sp_ops_set(n, 0, n->in[0]->dtype, &dims);
     if (n->n_in == 1) return sp_ops_move(g, n, 1);
-    return n->n_in == 2 && wide(n) ? combine(g, n, n->in[0], n->in[1], f) : SPARTA_OK;
+    return n->n_in == 2 && wide(n) ? combine(g, n, n->in[0], n->in[1]) : SPARTA_OK;
 }
 
 /* ------------------------------------------------------------------ reductions */
 /* A whole list to one number: Prod of a shape. */
-static sparta_status reduce_list(sp_graph *g, sp_node *n, sp_ints_fn f)
+static sparta_status reduce_list(sp_graph *g, sp_node *n)
 {
+    const sp_ints_fn follow = sp_rule_of(n->op)->follow;
     const sp_value *v = n->in[0];
-    if (!f || !wide(n) || !v->ints || v->n_ints == 0) return SPARTA_OK;
+    if (!follow || !wide(n) || !v->ints || v->n_ints == 0) return SPARTA_OK;
     const sp_expr **total = sp_arena_alloc(g->arena, sizeof *total);
     SP_NEED(g->cx, total);
     *total = v->ints[0];
-    for (int i = 1; i < v->n_ints && *total; i++) SP_TRY(f(g, *total, v->ints[i], total));
+    for (int i = 1; i < v->n_ints && *total; i++) SP_TRY(follow(g, *total, v->ints[i], total));
     if (*total) sp_ops_set_ints(n, 0, total);
     return SPARTA_OK;
 }
 
-sparta_status sp_ops_reduce(sp_graph *g, sp_node *n, unsigned types, sp_ints_fn f)
+sparta_status sp_ops_reduce(sp_graph *g, sp_node *n)
 {
     const sp_value *x = n->in[0];
     bool set[SPARTA_RANK], keep = sp_attr_int(&n->attrs, "keepdims", 1), all = true;
     int count;
-    SP_TRY(sp_ops_types(g, n, 0, types));
     SP_TRY(sp_ops_axes(g, n, 1, x->dims.rank, set, &count));
     bool every = count <= 0 && !sp_attr_int(&n->attrs, "noop_with_empty_axes", 0);
     sp_dims dims = {.rank = 0};
@@ -242,5 +256,5 @@ sparta_status sp_ops_reduce(sp_graph *g, sp_node *n, unsigned types, sp_ints_fn 
             SP_TRY(sp_ops_append(g, n, &dims, sp_expr_const(g->arena, 1)));
     }
     sp_ops_set(n, 0, x->dtype, &dims);
-    return all ? reduce_list(g, n, f) : SPARTA_OK;
+    return all ? reduce_list(g, n) : SPARTA_OK;
 }

@@ -13,6 +13,7 @@
 #ifndef SP_OPS_INTS_H
 #define SP_OPS_INTS_H
 
+#include "ops/flow.h"
 #include "ops/rule.h"
 
 /* x >= 1, x >= 0, x <= -1 for all sizes of its symbols? false: not known. They allocate nothing. */
@@ -44,15 +45,15 @@ void sp_ops_set_ints(sp_node *n, int i, const sp_expr *const *ints);
  * bit set `data`. */
 sparta_status sp_ops_move(sp_graph *g, sp_node *n, unsigned data) SP_MUST;
 
-/* Rule of a broadcasting operator on two inputs of one type; f, which may be NULL, computes contents, and
- * leaves *out NULL where it cannot. */
-typedef sparta_status (*sp_ints_fn)(sp_graph *g, const sp_expr *a, const sp_expr *b, const sp_expr **out);
-sparta_status sp_ops_binary(sp_graph *g, sp_node *n, unsigned types, sp_ints_fn f) SP_MUST;
-sparta_status sp_ops_compare(sp_graph *g, sp_node *n, unsigned types, sp_ints_fn f) SP_MUST; /* bools out */
-sparta_status sp_ops_variadic(sp_graph *g, sp_node *n, sp_ints_fn f) SP_MUST;
-sparta_status sp_ops_reduce(sp_graph *g, sp_node *n, unsigned types, sp_ints_fn f) SP_MUST;
+/* Whole shape functions. Contents are computed by the rule's `follow` where it has one: of one input, follow(0, x); of two that
+ * broadcast; of two whose result is a bool; of any number; of a list that is reduced. */
+sparta_status sp_ops_unary(sp_graph *g, sp_node *n) SP_MUST;
+sparta_status sp_ops_binary(sp_graph *g, sp_node *n) SP_MUST;
+sparta_status sp_ops_compare(sp_graph *g, sp_node *n) SP_MUST;
+sparta_status sp_ops_variadic(sp_graph *g, sp_node *n) SP_MUST;
+sparta_status sp_ops_reduce(sp_graph *g, sp_node *n) SP_MUST;
 
-/* What f may be. Division and remainder answer only for a >= 0, b >= 1. */
+/* What `follow` may be: *out is NULL where it does not know. Division and remainder answer only for a >= 0, b >= 1. */
 sparta_status sp_ints_add(sp_graph *g, const sp_expr *a, const sp_expr *b, const sp_expr **out);
 sparta_status sp_ints_sub(sp_graph *g, const sp_expr *a, const sp_expr *b, const sp_expr **out);
 sparta_status sp_ints_mul(sp_graph *g, const sp_expr *a, const sp_expr *b, const sp_expr **out);

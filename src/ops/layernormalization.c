@@ -1,9 +1,8 @@
 /* LayerNormalization: type and dims of x; scale and bias repeat into them. The mean and the inverse deviation
  * have 1 in the dims from attribute axis on, and the type of attribute stash_type. */
 #include "ops/flow.h"
-#include "ops/rule.h"
 
-sparta_status sp_shape_LayerNormalization(sp_graph *g, sp_node *n)
+static sparta_status shape(sp_graph *g, sp_node *n)
 {
     const sp_value *x = n->in[0];
     sp_dims rows = x->dims;
@@ -22,7 +21,7 @@ sparta_status sp_shape_LayerNormalization(sp_graph *g, sp_node *n)
         SP_NEED(g->cx, rows.dim[i]);
     }
     for (int i = 1; i < 3; i++) sp_ops_set(n, i, stash, &rows);
-    return sp_ops_unary(g, n, SP_FLOATS);
+    return sp_ops_same(g, n);
 }
 
 /* x, y: b s c, scale and bias: c; mean and inverse deviation: b s 1. */
@@ -40,7 +39,5 @@ static sparta_status axes(sp_axes *a)
     return SPARTA_OK;
 }
 
-const sp_flow sp_flow_LayerNormalization = {
-    SP_EXACT, "row by row; the bias where the scale is zero, but the normalised elements all stay",
-    "floats", "",
-    axes,     NULL};
+SP_RULE(LayerNormalization, shape, SP_FLOATS, SP_EXACT, axes, NULL,
+        "row by row; the bias where the scale is zero, but the normalised elements all stay", "");

@@ -1,17 +1,15 @@
 /* Linear: (..., K) times a weight is (..., N). The weight is (N, K) when attribute transposed=1, else (K, N);
  * bias is (N), the residual repeats into the result. */
 #include "ops/flow.h"
-#include "ops/rule.h"
 #include "builtin/activation.h"
 
-sparta_status sp_shape_Linear(sp_graph *g, sp_node *n)
+static sparta_status shape(sp_graph *g, sp_node *n)
 {
     const sp_dims *x = &n->in[0]->dims, *w = &n->in[1]->dims;
     int transposed = sp_attr_int(&n->attrs, "transposed", 0) != 0;
     const char *activation = sp_attr_string(&n->attrs, "activation", "");
     if (!sp_activation_find(activation))
         return sp_ops_fail(g, n, SPARTA_E_UNSUPPORTED, "activation \"%.40s\" is not known", activation);
-    SP_TRY(sp_ops_types(g, n, 0, SP_FLOATS));
     for (int i = 1; i < 4; i++) SP_TRY(sp_ops_same_type(g, n, 0, i));
     SP_TRY(sp_ops_rank(g, n, 0, 1, SPARTA_RANK));
     SP_TRY(sp_ops_rank(g, n, 1, 2, 2));
@@ -49,10 +47,5 @@ static sparta_status axes(sp_axes *a)
     return SPARTA_OK;
 }
 
-const sp_flow sp_flow_Linear = {
-    SP_CONSERVATIVE,
-    "as MatMul, plus bias and residual; with an activation known where all inputs are",
-    "floats",
-    "",
-    axes,
-    NULL};
+SP_RULE(Linear, shape, SP_FLOATS, SP_CONSERVATIVE, axes, NULL,
+        "as MatMul, plus bias and residual; with an activation known where all inputs are", "");

@@ -1,13 +1,11 @@
 /* MatMul: (..., M, K) times (..., K, N) is (..., M, N); the leading dims broadcast. A vector on the left is a
  * row, on the right a column, and its dim does not appear in the result. */
 #include "ops/flow.h"
-#include "ops/rule.h"
 
-sparta_status sp_shape_MatMul(sp_graph *g, sp_node *n)
+static sparta_status shape(sp_graph *g, sp_node *n)
 {
     const sp_dims *a = &n->in[0]->dims, *b = &n->in[1]->dims;
     sp_dims left = {.rank = SP_MAX(a->rank - 2, 0)}, right = {.rank = SP_MAX(b->rank - 2, 0)}, dims;
-    SP_TRY(sp_ops_types(g, n, 0, SP_FLOATS | SP_INDICES | SP_TYPE(SPARTA_U32) | SP_TYPE(SPARTA_U64)));
     SP_TRY(sp_ops_same_type(g, n, 0, 1));
     SP_TRY(sp_ops_rank(g, n, 0, 1, SPARTA_RANK));
     SP_TRY(sp_ops_rank(g, n, 1, 1, SPARTA_RANK));
@@ -47,9 +45,5 @@ static sparta_status axes(sp_axes *a)
     return SPARTA_OK;
 }
 
-const sp_flow sp_flow_MatMul = {SP_EXACT,
-                                "zero where every product of its sum is; zero and constant summands go",
-                                "floats and 32/64-bit integers",
-                                "",
-                                axes,
-                                NULL};
+SP_RULE(MatMul, shape, SP_WIDE, SP_EXACT, axes, NULL,
+        "zero where every product of its sum is; zero and constant summands go", "");

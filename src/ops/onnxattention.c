@@ -96,7 +96,7 @@ static sparta_status check_nonpad(sp_graph *g, sp_node *n, const shapes *s)
     return sp_ops_agree(g, n, "batch of nonpad_kv_seqlen", n->in[NONPAD]->dims.dim[0], s->q.dim[0]);
 }
 
-sparta_status sp_shape_OnnxAttention(sp_graph *g, sp_node *n)
+static sparta_status shape(sp_graph *g, sp_node *n)
 {
     shapes s;
     for (int i = Q; i <= V; i++) SP_TRY(sp_ops_types(g, n, i, SP_FLOATS));
@@ -222,10 +222,5 @@ static sparta_status shrink(const sp_shrink *s)
     return SPARTA_OK;
 }
 
-const sp_flow sp_flow_OnnxAttention = {
-    SP_CONSERVATIVE,
-    "head by head; zero where the values of a head are; opaque with a past",
-    "floats",
-    "",
-    axes,
-    shrink};
+SP_RULE(OnnxAttention, shape, SP_FLOATS, SP_CONSERVATIVE, axes, shrink,
+        "head by head; zero where the values of a head are; opaque with a past", "");

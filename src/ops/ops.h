@@ -1,8 +1,8 @@
 /* ops: what shape comes out.
  *
- * One file per operator of builtin/ops.def with one function, sp_shape_<id>. It checks the node's inputs (ranks, dtypes,
- * dims; E_SHAPE / E_DTYPE messages name the operator, the node and the values), sets dtype and dims of its outputs, and, where
- * it can, the contents: `ints` for shape arithmetic on expressions. sp_ops_infer runs the rules over the whole graph and
+ * Every operator of builtin/ops.def has one rule, sp_rule_<id> (flow.h), in its file, in that of its family, or made of its row
+ * (elementwise.c). Its shape function checks the node's inputs (ranks, dtypes, dims; E_SHAPE / E_DTYPE messages name the operator, the
+ * node and the values), sets dtype and dims of its outputs, and, where it can, the contents: `ints` for shape arithmetic on expressions. sp_ops_infer runs the rules over the whole graph and
  * folds nodes whose inputs are all constant by calling their reference (within a size limit), so that exported shape
  * arithmetic vanishes.
  *
@@ -18,12 +18,6 @@
 #define SP_OPS_H
 
 #include "graph/graph.h"
-
-typedef sparta_status (*sp_shape_fn)(sp_graph *g, sp_node *n);
-
-#define SP_OP(id, domain, name, min_in, max_in, max_out) sparta_status sp_shape_##id(sp_graph *g, sp_node *n);
-#include "builtin/ops.def"
-#undef SP_OP
 
 /* Type every value, fold what is constant, sweep what is dead. Every value of the graph is typed afterwards. */
 sparta_status sp_ops_infer(sp_graph *g) SP_MUST;

@@ -1,5 +1,4 @@
 /* Pad: every axis grows by its two pads of the second input, or those axes that the fourth names; pads may be negative. */
-#include "ops/flow.h"
 #include "ops/ints.h"
 #include <string.h>
 
@@ -15,13 +14,12 @@ static sparta_status read_axes(sp_graph *g, sp_node *n, int rank, int *axis, int
     return SPARTA_OK;
 }
 
-sparta_status sp_shape_Pad(sp_graph *g, sp_node *n)
+static sparta_status shape(sp_graph *g, sp_node *n)
 {
     const char *mode = sp_attr_string(&n->attrs, "mode", "constant");
     sp_dims dims = n->in[0]->dims;
     sp_list pads;
     int axis[SPARTA_RANK], count;
-    SP_TRY(sp_ops_types(g, n, 0, SP_ANY));
     if (strcmp(mode, "constant") && strcmp(mode, "reflect") && strcmp(mode, "edge") && strcmp(mode, "wrap"))
         return sp_ops_fail(g, n, SPARTA_E_UNSUPPORTED,
                            "mode is \"%.40s\"; it must be constant, reflect, edge or wrap", mode);
@@ -130,6 +128,5 @@ static sparta_status shrink(const sp_shrink *s)
     return sp_shrink_list(s, 1, 2 * count, pads);
 }
 
-const sp_flow sp_flow_Pad = {SP_EXACT, "the same elements with a border; a padded border is not the constant",
-                             "any",    "",
-                             axes,     shrink};
+SP_RULE(Pad, shape, SP_ANY, SP_EXACT, axes, shrink,
+        "the same elements with a border; a padded border is not the constant", "");

@@ -1,11 +1,9 @@
 /* Pow: the dims of both inputs broadcast against each other; the type is that of the base. */
 #include "ops/flow.h"
-#include "ops/rule.h"
 
-sparta_status sp_shape_Pow(sp_graph *g, sp_node *n)
+static sparta_status shape(sp_graph *g, sp_node *n)
 {
     sp_dims dims;
-    SP_TRY(sp_ops_types(g, n, 0, SP_FLOATS | SP_INDICES));
     SP_TRY(sp_ops_types(g, n, 1, SP_NUMBERS));
     SP_TRY(sp_ops_broadcast(g, n, &n->in[0]->dims, &n->in[1]->dims, &dims));
     sp_ops_set(n, 0, n->in[0]->dtype, &dims);
@@ -20,5 +18,5 @@ static sparta_status axes(sp_axes *a)
     return SPARTA_OK;
 }
 
-const sp_flow sp_flow_Pow = {
-    SP_EXACT, "element by element; 1 where the power is 0", "floats and 32/64-bit integers", "", axes, NULL};
+SP_RULE(Pow, shape, SP_FLOATS | SP_INDICES, SP_EXACT, axes, NULL,
+        "element by element; 1 where the power is 0", "");

@@ -64,10 +64,9 @@ sparta_status sp_ops_quant_type(sp_graph *g, const sp_node *n, const char *attri
     return SPARTA_OK;
 }
 
-sparta_status sp_shape_QuantizeLinear(sp_graph *g, sp_node *n)
+static sparta_status shape(sp_graph *g, sp_node *n)
 {
     sparta_dtype to = SPARTA_U8, said, precision;
-    SP_TRY(sp_ops_types(g, n, 0, SP_QUANT_FLOATS | SP_TYPE(SPARTA_I32)));
     SP_TRY(sp_ops_types(g, n, 1, SP_QUANT_FLOATS));
     SP_TRY(sp_ops_types(g, n, 2, SP_QUANT_TYPES));
     SP_TRY(sp_ops_quant(g, n));
@@ -145,7 +144,5 @@ static sparta_status axes(sp_axes *a)
     return SPARTA_OK;
 }
 
-const sp_flow sp_flow_QuantizeLinear = {
-    SP_EXACT, "element by element, with the scale of its tensor, index or block",
-    "floats", "8-bit floats",
-    axes,     NULL};
+SP_RULE(QuantizeLinear, shape, SP_QUANT_FLOATS | SP_TYPE(SPARTA_I32), SP_EXACT, axes, NULL,
+        "element by element, with the scale of its tensor, index or block", "8-bit floats");

@@ -1,6 +1,5 @@
 /* Range: one dim of max(ceil((limit - start) / delta), 0) elements. Of the three scalars, start and limit may
  * be sizes. */
-#include "ops/flow.h"
 #include "ops/ints.h"
 #include "builtin/range.h"
 
@@ -28,12 +27,11 @@ static sparta_status count_sizes(sp_graph *g, const sp_node *n, const sp_expr **
     return SPARTA_OK;
 }
 
-sparta_status sp_shape_Range(sp_graph *g, sp_node *n)
+static sparta_status shape(sp_graph *g, sp_node *n)
 {
     const sp_value *const *in = (const sp_value *const *)n->in;
     const sp_expr *count = NULL;
     sp_dims dims = {.rank = 0};
-    SP_TRY(sp_ops_types(g, n, 0, SP_FLOATS | SP_SIGNED));
     for (int i = 0; i < 3; i++) {
         SP_TRY(sp_ops_same_type(g, n, 0, i));
         SP_TRY(sp_ops_scalar(g, n, i));
@@ -56,9 +54,5 @@ sparta_status sp_shape_Range(sp_graph *g, sp_node *n)
     return SPARTA_OK;
 }
 
-const sp_flow sp_flow_Range = {SP_OPAQUE,
-                               "folded where its bounds are known, else opaque",
-                               "floats and signed integers",
-                               "bounds computed from data",
-                               NULL,
-                               NULL};
+SP_RULE(Range, shape, SP_FLOATS | SP_SIGNED, SP_OPAQUE, NULL, NULL,
+        "folded where its bounds are known, else opaque", "bounds computed from data");

@@ -1,6 +1,5 @@
 /* Reshape: the dims that the second input holds. 0 copies the dim of x at the same place (unless attribute
  * allowzero=1), one -1 is what makes the number of elements come out. */
-#include "ops/flow.h"
 #include "ops/ints.h"
 
 /* [batch1, s] to [batch2, -1]: symbols at one place are taken for one where the -1 has no size otherwise. */
@@ -47,7 +46,7 @@ static sparta_status complete(sp_graph *g, const sp_node *n, int unknown, sp_dim
     return SPARTA_OK;
 }
 
-sparta_status sp_shape_Reshape(sp_graph *g, sp_node *n)
+static sparta_status shape(sp_graph *g, sp_node *n)
 {
     sp_list shape;
     sp_dims dims = {.rank = 0};
@@ -95,7 +94,6 @@ static sparta_status shrink(const sp_shrink *s)
     return none ? sp_shrink_int(s, "allowzero", 1) : sp_shrink_drop(s, "allowzero");
 }
 
-const sp_flow sp_flow_Reshape = {
-    SP_CONSERVATIVE, "the same elements; exact where blocks stay whole, axes that it mixes stay",
-    "any",           "a shape computed from data",
-    sp_flow_reshape, shrink};
+SP_RULE(Reshape, shape, SP_ALL, SP_CONSERVATIVE, sp_flow_reshape, shrink,
+        "the same elements; exact where blocks stay whole, axes that it mixes stay",
+        "a shape computed from data");

@@ -120,7 +120,7 @@ static sparta_status check(sp_graph *g, const sp_node *n, const sp_resize *r)
     return SPARTA_OK;
 }
 
-sparta_status sp_shape_Resize(sp_graph *g, sp_node *n)
+static sparta_status shape(sp_graph *g, sp_node *n)
 {
     sp_dims dims = n->in[0]->dims, checked = {.rank = 0};
     sp_resize r;
@@ -185,10 +185,7 @@ static sparta_status shrink(const sp_shrink *s)
     return sp_shrink_list(s, 3, r.n_axes, size);
 }
 
-const sp_flow sp_flow_Resize = {SP_CONSERVATIVE,
-                                "axes that keep their size pass; zero stays zero and a constant that "
-                                "constant, but for smooth modes of f64",
-                                "floats, any for nearest",
-                                "",
-                                axes,
-                                shrink};
+SP_RULE(Resize, shape, SP_ANY, SP_CONSERVATIVE, axes, shrink,
+        "axes that keep their size pass; zero stays zero and a constant that constant, but for smooth modes "
+        "of f64",
+        "smooth modes of integers and bools");

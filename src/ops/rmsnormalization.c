@@ -1,8 +1,7 @@
 /* RMSNormalization: the dims of x; the scale repeats into them and gives the type. */
 #include "ops/flow.h"
-#include "ops/rule.h"
 
-sparta_status sp_shape_RMSNormalization(sp_graph *g, sp_node *n)
+static sparta_status shape(sp_graph *g, sp_node *n)
 {
     const sp_value *x = n->in[0], *scale = n->in[1];
     sparta_dtype stash;
@@ -10,7 +9,7 @@ sparta_status sp_shape_RMSNormalization(sp_graph *g, sp_node *n)
     if (!sp_dtype_from_onnx(sp_attr_int(&n->attrs, "stash_type", 1), &stash) || !sp_dtype_is_float(stash))
         return sp_ops_fail(g, n, SPARTA_E_UNSUPPORTED, "stash_type %lld is no float type",
                            (long long)sp_attr_int(&n->attrs, "stash_type", 1));
-    for (int i = 0; i < 2; i++) SP_TRY(sp_ops_types(g, n, i, SP_FLOATS));
+    SP_TRY(sp_ops_types(g, n, 1, SP_FLOATS));
     SP_TRY(sp_ops_axis(g, n, sp_attr_int(&n->attrs, "axis", -1), x->dims.rank, &axis));
     SP_TRY(sp_ops_broadcasts_to(g, n, &scale->dims, &x->dims));
     sp_ops_set(n, 0, scale->dtype, &x->dims);
@@ -29,6 +28,5 @@ static sparta_status axes(sp_axes *a)
     return SPARTA_OK;
 }
 
-const sp_flow sp_flow_RMSNormalization = {
-    SP_EXACT, "row by row; zero where the scale is, but the normalised elements all stay", "floats", "", axes,
-    NULL};
+SP_RULE(RMSNormalization, shape, SP_FLOATS, SP_EXACT, axes, NULL,
+        "row by row; zero where the scale is, but the normalised elements all stay", "");

@@ -36,7 +36,7 @@ static sparta_status find_half(sp_graph *g, const sp_node *n, const sp_expr *hea
     return SPARTA_OK;
 }
 
-sparta_status sp_shape_RotaryEmbedding(sp_graph *g, sp_node *n)
+static sparta_status shape(sp_graph *g, sp_node *n)
 {
     sp_dims x;
     const sp_expr *half;
@@ -58,7 +58,7 @@ sparta_status sp_shape_RotaryEmbedding(sp_graph *g, sp_node *n)
     SP_TRY(sp_ops_agree(g, n, "length of x and of the positions", x.dim[2], rows->dim[1]));
     SP_TRY(sp_ops_agree(g, n, "batch of cos and of sin", rows->dim[0], others->dim[0]));
     SP_TRY(sp_ops_agree(g, n, "length of cos and of sin", rows->dim[1], others->dim[1]));
-    return sp_ops_unary(g, n, SP_FLOATS);
+    return sp_ops_same(g, n);
 }
 
 /* The tables are by batch and place, (b s half), or by position, (positions half), with the positions (b s). */
@@ -109,6 +109,5 @@ static sparta_status shrink(const sp_shrink *s)
     return sp_shrink_int(s, "num_heads", sp_shrink_count(s, 1, 0, heads));
 }
 
-const sp_flow sp_flow_RotaryEmbedding = {
-    SP_CONSERVATIVE, "head by head; zero where the head is; the elements of a head stay", "floats", "", axes,
-    shrink};
+SP_RULE(RotaryEmbedding, shape, SP_FLOATS, SP_CONSERVATIVE, axes, shrink,
+        "head by head; zero where the head is; the elements of a head stay", "");

@@ -175,16 +175,16 @@ void sp_ops_set(sp_node *n, int i, sparta_dtype dtype, const sp_dims *dims)
 }
 
 /* ------------------------------------------------------------------ whole rules */
-sparta_status sp_ops_unary(sp_graph *g, sp_node *n, unsigned types)
+sparta_status sp_ops_same(sp_graph *g, sp_node *n)
 {
-    SP_TRY(sp_ops_types(g, n, 0, types));
+    (void)g;
     sp_ops_set(n, 0, n->in[0]->dtype, &n->in[0]->dims);
     return SPARTA_OK;
 }
 
-sparta_status sp_ops_test(sp_graph *g, sp_node *n, unsigned types)
+sparta_status sp_ops_test(sp_graph *g, sp_node *n)
 {
-    SP_TRY(sp_ops_types(g, n, 0, types));
+    (void)g;
     sp_ops_set(n, 0, SPARTA_BOOL, &n->in[0]->dims);
     return SPARTA_OK;
 }

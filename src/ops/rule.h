@@ -2,10 +2,10 @@
  *
  *   fail        an error that names operator and node              types     which types an input may have
  *   axis, axes  counted from the back when negative                broadcast NumPy's rule on dims that are expressions
- *   unary, binary, ...  whole rules that many operators share      list      a small integer input as expressions
+ *   same, binary, ...  whole rules that many operators share       list      a small integer input as expressions
  *
  * Before a rule runs, sp_ops_infer_node has checked that the node has the inputs and outputs its row asks
- * for, that all inputs are typed, and has forgotten what was known of the outputs.
+ * for, that all inputs are typed, the first with a type of the rule's, and has forgotten what was known of the outputs.
  */
 #ifndef SP_OPS_RULE_H
 #define SP_OPS_RULE_H
@@ -22,7 +22,9 @@
 #define SP_ANY      (SP_NUMBERS | SP_BOOLS)
 #define SP_NARROW   /* stored, moved, cast and quantised, but not computed with */                           \
     (SP_TYPE(SPARTA_U4) | SP_TYPE(SPARTA_I4) | SP_TYPE(SPARTA_U2) | SP_TYPE(SPARTA_I2))
+#define SP_ALL     (SP_ANY | SP_NARROW)
 #define SP_INDICES (SP_TYPE(SPARTA_I32) | SP_TYPE(SPARTA_I64))
+#define SP_WIDE    (SP_FLOATS | SP_INDICES | SP_TYPE(SPARTA_U32) | SP_TYPE(SPARTA_U64))
 
 sparta_status sp_ops_fail(const sp_graph *g, const sp_node *n, sparta_status status, const char *format, ...)
     SP_PRINTF(4, 5);
@@ -53,8 +55,8 @@ sparta_status sp_ops_broadcasts_to(sp_graph *g, const sp_node *n, const sp_dims 
 sparta_status sp_ops_append(const sp_graph *g, const sp_node *n, sp_dims *d, const sp_expr *x) SP_MUST;
 void sp_ops_set(sp_node *n, int i, sparta_dtype dtype, const sp_dims *dims);
 
-/* Whole rules. */
-sparta_status sp_ops_unary(sp_graph *g, sp_node *n, unsigned types) SP_MUST;
-sparta_status sp_ops_test(sp_graph *g, sp_node *n, unsigned types) SP_MUST; /* one input, bools out */
+/* Whole shape functions, for one input: type and dims of it; bools with its dims. ints.h has those that follow contents. */
+sparta_status sp_ops_same(sp_graph *g, sp_node *n) SP_MUST;
+sparta_status sp_ops_test(sp_graph *g, sp_node *n) SP_MUST;
 
 #endif

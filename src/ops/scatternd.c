@@ -1,6 +1,5 @@
 /* ScatterND: type and dims of x. updates has the dims of indices but the last, then those of x that the
  * tuples leave free. */
-#include "ops/flow.h"
 #include "ops/ints.h"
 #include <string.h>
 
@@ -14,7 +13,7 @@ static sparta_status check_reduction(sp_graph *g, sp_node *n)
                        "reduction \"%.40s\" is not one of none, add, mul, max, min", reduction);
 }
 
-sparta_status sp_shape_ScatterND(sp_graph *g, sp_node *n)
+static sparta_status shape(sp_graph *g, sp_node *n)
 {
     const sp_dims *x = &n->in[0]->dims, *indices = &n->in[1]->dims, *updates = &n->in[2]->dims;
     int64_t tuple;
@@ -61,10 +60,5 @@ static sparta_status axes(sp_axes *a)
     return SPARTA_OK;
 }
 
-const sp_flow sp_flow_ScatterND = {
-    SP_CONSERVATIVE,
-    "nothing is known of what it writes; axes that its tuples leave free are independent",
-    "any",
-    "",
-    axes,
-    NULL};
+SP_RULE(ScatterND, shape, SP_ALL, SP_CONSERVATIVE, axes, NULL,
+        "nothing is known of what it writes; axes that its tuples leave free are independent", "");

@@ -1,10 +1,9 @@
 /* Shape: i64, one element per dim from attribute start to attribute end; the contents are the dims
  * themselves. */
-#include "ops/flow.h"
 #include "ops/ints.h"
 #include "builtin/view.h"
 
-sparta_status sp_shape_Shape(sp_graph *g, sp_node *n)
+static sparta_status shape(sp_graph *g, sp_node *n)
 {
     const sp_dims *x = &n->in[0]->dims;
     int64_t first, count = sp_slice_count(x->rank, sp_attr_int(&n->attrs, "start", 0),
@@ -36,4 +35,4 @@ static sparta_status axes(sp_axes *a)
     return SPARTA_OK;
 }
 
-const sp_flow sp_flow_Shape = {SP_EXACT, "tells sizes, needs no contents", "any", "", axes, NULL};
+SP_RULE(Shape, shape, SP_ALL, SP_EXACT, axes, NULL, "tells sizes, needs no contents", "");

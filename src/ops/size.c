@@ -1,8 +1,7 @@
 /* Size: a scalar i64; its content is the product of the dims. */
-#include "ops/flow.h"
 #include "ops/ints.h"
 
-sparta_status sp_shape_Size(sp_graph *g, sp_node *n)
+static sparta_status shape(sp_graph *g, sp_node *n)
 {
     const sp_expr **ints = sp_arena_alloc(g->arena, sizeof *ints);
     SP_NEED(g->cx, ints);
@@ -28,5 +27,5 @@ static sparta_status axes(sp_axes *a)
     return SPARTA_OK;
 }
 
-const sp_flow sp_flow_Size = {
-    SP_CONSERVATIVE, "tells sizes, needs no contents; every axis stays", "any", "", axes, NULL};
+SP_RULE(Size, shape, SP_ALL, SP_CONSERVATIVE, axes, NULL, "tells sizes, needs no contents; every axis stays",
+        "");

@@ -4,7 +4,6 @@
  * A bound that is a symbol cannot be clamped to a dim that is a number without leaving a min() in every shape
  * that follows. It is taken to lie within the dim (position tables are longer than sequences), and the
  * reference refuses the run where it does not. */
-#include "ops/flow.h"
 #include "ops/ints.h"
 #include "builtin/view.h"
 
@@ -108,7 +107,7 @@ static sparta_status cut_axis(sp_graph *g, const sp_node *n, const cut *c, const
                        sp_ops_say(g, c->size));
 }
 
-sparta_status sp_shape_Slice(sp_graph *g, sp_node *n)
+static sparta_status shape(sp_graph *g, sp_node *n)
 {
     const sp_dims *x = &n->in[0]->dims;
     sp_dims dims = *x;
@@ -226,6 +225,5 @@ static sparta_status shrink(const sp_shrink *s)
     return sp_shrink_list(s, 2, count, end);
 }
 
-const sp_flow sp_flow_Slice = {SP_EXACT, "the elements of its window; what is outside goes",
-                               "any",    "bounds computed from data",
-                               axes,     shrink};
+SP_RULE(Slice, shape, SP_ALL, SP_EXACT, axes, shrink, "the elements of its window; what is outside goes",
+        "bounds computed from data");

@@ -1,6 +1,5 @@
 /* Split: along attribute axis (0) each output has its length from the second input, or all have the same, the
  * last one what remains. */
-#include "ops/flow.h"
 #include "ops/ints.h"
 
 /* ceil(size / parts) */
@@ -17,7 +16,7 @@ static sparta_status equal_part(sp_graph *g, const sp_expr *size, int parts, con
     return SPARTA_OK;
 }
 
-sparta_status sp_shape_Split(sp_graph *g, sp_node *n)
+static sparta_status shape(sp_graph *g, sp_node *n)
 {
     const sp_value *x = n->in[0];
     sp_list lengths;
@@ -102,5 +101,5 @@ static sparta_status shrink(const sp_shrink *s)
     return sp_shrink_drop(s, "num_outputs");
 }
 
-const sp_flow sp_flow_Split = {
-    SP_EXACT, "the same elements, each in its part", "any", "lengths computed from data", axes, shrink};
+SP_RULE(Split, shape, SP_ALL, SP_EXACT, axes, shrink, "the same elements, each in its part",
+        "lengths computed from data");

@@ -1,9 +1,8 @@
 /* Squeeze: without the dims that the second input names, which must be 1; without it, without every dim that
  * is 1. */
-#include "ops/flow.h"
 #include "ops/ints.h"
 
-sparta_status sp_shape_Squeeze(sp_graph *g, sp_node *n)
+static sparta_status shape(sp_graph *g, sp_node *n)
 {
     const sp_dims *x = &n->in[0]->dims;
     sp_dims dims = {.rank = 0};
@@ -49,5 +48,5 @@ static sparta_status shrink(const sp_shrink *s)
     return sp_shrink_list(s, 1, count, axes);
 }
 
-const sp_flow sp_flow_Squeeze = {
-    SP_EXACT, "the same elements, without axes of 1", "any", "axes that are computed", axes, shrink};
+SP_RULE(Squeeze, shape, SP_ALL, SP_EXACT, axes, shrink, "the same elements, without axes of 1",
+        "axes that are computed");

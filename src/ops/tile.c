@@ -1,8 +1,7 @@
 /* Tile: each dim times its entry in the second input. */
-#include "ops/flow.h"
 #include "ops/ints.h"
 
-sparta_status sp_shape_Tile(sp_graph *g, sp_node *n)
+static sparta_status shape(sp_graph *g, sp_node *n)
 {
     const sp_dims *x = &n->in[0]->dims;
     sp_list repeats;
@@ -56,5 +55,5 @@ static sparta_status shrink(const sp_shrink *s)
     return sp_shrink_some(s, 1, rank, set, times);
 }
 
-const sp_flow sp_flow_Tile = {
-    SP_EXACT, "the same elements, repeated", "any", "repeats computed from data", axes, shrink};
+SP_RULE(Tile, shape, SP_ALL, SP_EXACT, axes, shrink, "the same elements, repeated",
+        "repeats computed from data");

@@ -1,14 +1,12 @@
 /* TopK: the dims of x with k, the second input, at attribute axis; values have the type of x, indices are i64. */
-#include "ops/flow.h"
 #include "ops/ints.h"
 
-sparta_status sp_shape_TopK(sp_graph *g, sp_node *n)
+static sparta_status shape(sp_graph *g, sp_node *n)
 {
     sp_dims dims = n->in[0]->dims;
     sp_list k;
     int64_t count, size;
     int axis;
-    SP_TRY(sp_ops_types(g, n, 0, SP_NUMBERS));
     SP_TRY(sp_ops_axis(g, n, sp_attr_int(&n->attrs, "axis", -1), dims.rank, &axis));
     SP_TRY(sp_ops_list(g, n, 1, "k", &k));
     if (k.n != 1) return sp_ops_fail(g, n, SPARTA_E_SHAPE, "k has %d elements; it must be one", k.n);
@@ -43,5 +41,5 @@ static sparta_status axes(sp_axes *a)
     return SPARTA_OK;
 }
 
-const sp_flow sp_flow_TopK = {
-    SP_CONSERVATIVE, "line by line along the axis, whose elements all stay", "numbers", "", axes, NULL};
+SP_RULE(TopK, shape, SP_NUMBERS, SP_CONSERVATIVE, axes, NULL,
+        "line by line along the axis, whose elements all stay", "");

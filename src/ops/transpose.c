@@ -1,8 +1,7 @@
 /* Transpose: the dims in the order of attribute perm, or reversed. */
-#include "ops/flow.h"
 #include "ops/ints.h"
 
-sparta_status sp_shape_Transpose(sp_graph *g, sp_node *n)
+static sparta_status shape(sp_graph *g, sp_node *n)
 {
     const sp_dims *x = &n->in[0]->dims;
     const sp_attr *perm = sp_attr_find(&n->attrs, "perm");
@@ -38,5 +37,4 @@ static sparta_status axes(sp_axes *a)
     return SPARTA_OK;
 }
 
-const sp_flow sp_flow_Transpose = {SP_EXACT, "the same elements, axes in another order", "any", "", axes,
-                                   NULL};
+SP_RULE(Transpose, shape, SP_ALL, SP_EXACT, axes, NULL, "the same elements, axes in another order", "");

@@ -1,13 +1,12 @@
 /* Trilu: type and dims of the input, which has at least two; k is a scalar. */
 #include "ops/flow.h"
-#include "ops/rule.h"
 
-sparta_status sp_shape_Trilu(sp_graph *g, sp_node *n)
+static sparta_status shape(sp_graph *g, sp_node *n)
 {
     SP_TRY(sp_ops_types(g, n, 1, SP_INDICES));
     SP_TRY(sp_ops_scalar(g, n, 1));
     SP_TRY(sp_ops_rank(g, n, 0, 2, SPARTA_RANK));
-    return sp_ops_unary(g, n, SP_ANY);
+    return sp_ops_same(g, n);
 }
 
 /* A triangle of a constant is no constant: only zeros pass. */
@@ -25,5 +24,5 @@ static sparta_status axes(sp_axes *a)
     return SPARTA_OK;
 }
 
-const sp_flow sp_flow_Trilu = {
-    SP_CONSERVATIVE, "zero where the input is; rows and columns stay", "any", "", axes, NULL};
+SP_RULE(Trilu, shape, SP_ANY, SP_CONSERVATIVE, axes, NULL, "zero where the input is; rows and columns stay",
+        "");

@@ -1,8 +1,7 @@
 /* Unsqueeze: dims of 1 at the places of the result that the second input names. */
-#include "ops/flow.h"
 #include "ops/ints.h"
 
-sparta_status sp_shape_Unsqueeze(sp_graph *g, sp_node *n)
+static sparta_status shape(sp_graph *g, sp_node *n)
 {
     const sp_dims *x = &n->in[0]->dims;
     int64_t axes[SPARTA_RANK];
@@ -36,5 +35,5 @@ static sparta_status axes(sp_axes *a)
     return SPARTA_OK;
 }
 
-const sp_flow sp_flow_Unsqueeze = {
-    SP_EXACT, "the same elements, with more axes of 1", "any", "axes that are computed", axes, NULL};
+SP_RULE(Unsqueeze, shape, SP_ALL, SP_EXACT, axes, NULL, "the same elements, with more axes of 1",
+        "axes that are computed");

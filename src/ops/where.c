@@ -1,8 +1,7 @@
 /* Where: the dims of condition and both choices broadcast against each other. */
-#include "ops/flow.h"
 #include "ops/ints.h"
 
-sparta_status sp_shape_Where(sp_graph *g, sp_node *n)
+static sparta_status shape(sp_graph *g, sp_node *n)
 {
     sp_dims dims;
     SP_TRY(sp_ops_types(g, n, 0, SP_BOOLS));
@@ -21,7 +20,5 @@ static sparta_status axes(sp_axes *a)
     return SPARTA_OK;
 }
 
-const sp_flow sp_flow_Where = {
-    SP_EXACT, "element by element; where the condition is known, the choice it takes alone counts",
-    "any",    "",
-    axes,     NULL};
+SP_RULE(Where, shape, SP_ALL, SP_EXACT, axes, NULL,
+        "element by element; where the condition is known, the choice it takes alone counts", "");

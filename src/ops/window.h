@@ -9,7 +9,6 @@
 
 #include "builtin/window.h"
 #include "ops/flow.h"
-#include "ops/rule.h"
 
 /* The window of a node for x (N, C, in...); `weights` (A, B, kernel...) or NULL: attribute kernel_shape says the kernel. */
 sparta_status sp_ops_window(const sp_graph *g, const sp_node *n, const sp_dims *weights,
@@ -22,9 +21,6 @@ sparta_status sp_ops_per_channel(sp_graph *g, const sp_node *n, int i) SP_MUST;
 /* Input 2, if it is there, has an element for each filter. */
 sparta_status sp_ops_filter_bias(sp_graph *g, const sp_node *n, const sp_expr *filters) SP_MUST;
 
-/* Whole rules: pools over windows, and over all spatial dims. */
-sparta_status sp_ops_pool(sp_graph *g, sp_node *n, unsigned types) SP_MUST;
-sparta_status sp_ops_pool_all(sp_graph *g, sp_node *n) SP_MUST;
 /* Multiplications for each element of the result, for deciding whether folding is worth it; at most INT64_MAX. */
 int64_t sp_ops_window_work(const sp_node *n);
 
@@ -37,9 +33,5 @@ sparta_status sp_flow_taps(sp_axes *a, int k) SP_MUST;
 sparta_status sp_shrink_groups(const sp_shrink *s) SP_MUST;
 /* Anything but zeros around the input? */
 bool sp_window_padded(const sp_window *w);
-/* A pool: channel by channel. */
-sparta_status sp_flow_pool(sp_axes *a, sp_flow_how how, bool values) SP_MUST;
-/* A pool over all spatial dims. */
-sparta_status sp_flow_pool_all(sp_axes *a, sp_flow_how how, bool values) SP_MUST;
 
 #endif

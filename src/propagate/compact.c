@@ -182,13 +182,13 @@ static sparta_status rewrite(sp_propagation *p, int nodes, const sparta_tensor *
         if (p->fact[i].state.at && loses(p, g->value[i])) SP_TRY(shrink_value(p, g->value[i], &cuts));
     SP_TRY(sp_cut_all(p->arena, cuts, p->options ? p->options->threads : 0));
     for (int i = 0; i < nodes; i++) {
-        const sp_flow *flow = sp_flow_of(p->axes[i].n->op);
+        const sp_rule *rule = sp_rule_of(p->axes[i].n->op);
         sp_node *n = (sp_node *)p->axes[i].n;
         bool smaller = false;
         for (int l = 0; l < p->axes[i].labels; l++)
             for (int64_t k = 0; kept[i][l] && k < p->axes[i].label[l].size; k++) smaller |= !kept[i][l][k];
-        if (flow->shrink && smaller)
-            SP_TRY(flow->shrink(&(sp_shrink){g, n, &p->axes[i], (const uint8_t *const *)kept[i]}));
+        if (rule->shrink && smaller)
+            SP_TRY(rule->shrink(&(sp_shrink){g, n, &p->axes[i], (const uint8_t *const *)kept[i]}));
         p->moved += sums[i].data != NULL;
         if (sums[i].data) SP_TRY(take_up(p, &p->axes[i], &sums[i]));
     }

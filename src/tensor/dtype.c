@@ -142,3 +142,16 @@ uint16_t sp_f32_to_bf16(float f)
     if ((bits & 0x7fffffff) > 0x7f800000) return (uint16_t)(bits >> 16 | 0x40);
     return (uint16_t)((bits & 0x80000000) >> 16 | shift_round(bits & 0x7fffffff, 16));
 }
+
+int64_t sp_dtype_lowest(sparta_dtype dtype)
+{
+    if (!sp_dtype_is_signed(dtype)) return 0;
+    return INT64_MIN >> (64 - sp_dtype_bits(dtype));
+}
+
+int64_t sp_dtype_highest(sparta_dtype dtype)
+{
+    if (dtype == SPARTA_BOOL) return 1;
+    if (!sp_dtype_is_signed(dtype)) return (int64_t)(UINT64_MAX >> (64 - sp_dtype_bits(dtype)));
+    return INT64_MAX >> (64 - sp_dtype_bits(dtype));
+}

@@ -21,6 +21,9 @@ const char *sp_dtype_descr(sparta_dtype dtype); /* NumPy's */
 bool sp_dtype_is_float(sparta_dtype dtype);
 bool sp_dtype_is_signed(sparta_dtype dtype);
 int sp_dtype_bits(sparta_dtype dtype); /* that count: 4 of u4, though it takes a byte in memory */
+/* The range of an integer type or bool; u64 as int64 bits. */
+int64_t sp_dtype_lowest(sparta_dtype dtype);
+int64_t sp_dtype_highest(sparta_dtype dtype);
 
 float sp_f16_to_f32(uint16_t h);
 uint16_t sp_f32_to_f16(float f); /* round to nearest even, overflow to infinity, NaN stays NaN */

@@ -10,7 +10,7 @@ static const struct {
     const char *domain, *name;
     int least, most; /* inputs; -1: any number */
 } operators[] = {
-#define SP_OP(id, domain, name, least, most, outputs) {domain, name, least, most},
+#define SP_OP(id, domain, name, since, least, most, outputs) {domain, name, least, most},
 #include "builtin/ops.def"
 #undef SP_OP
 };

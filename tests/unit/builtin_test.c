@@ -106,6 +106,12 @@ static void test_unsigned_order(void **state)
     assert_true(t[0] == 0 && t[1] == 1);
     assert_int_equal(CALL(Div, &none, vy, va, vb), SPARTA_OK);
     assert_true(y[0] == UINT64_MAX && y[1] == 0);
+    assert_int_equal(CALL(Abs, &none, vy, va), SPARTA_OK);
+    assert_true(y[0] == a[0] && y[1] == a[1]);
+    assert_int_equal(CALL(Sign, &none, vy, va), SPARTA_OK);
+    assert_true(y[0] == 1 && y[1] == 1);
+    assert_int_equal(CALL(Erf, &none, vy, va), SPARTA_OK);
+    assert_true(y[0] == 1 && y[1] == 0); /* erf(1) is cut off */
     assert_int_equal(CALL(ReduceMax, ATTRS(INT("keepdims", 0)), scalar(SPARTA_U64, y), va), SPARTA_OK);
     assert_true(y[0] == UINT64_MAX);
 }

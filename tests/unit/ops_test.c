@@ -1,5 +1,6 @@
 /* Shape rules, folding of shape arithmetic, the reference executor; graphs are written in their text form. */
 #include "ops_bed.h"
+#include "ops/ints.h"
 #include <math.h>
 #include <stdio.h>
 
@@ -297,6 +298,33 @@ static void test_errors(void **state)
     "graph \"t\"\ninput a: f32[n,m]\ninput b: f32[m]\nconst c: f32[] = [0.5]\nnode s: ? = Add(a, b) "        \
     "\"sum\"\nnode y: ? = Mul(s, c)\noutput y\noutput s\n"
 
+/* Every operator whose shape function is one that many share: its rule's types are those that inference takes, no more and no fewer. */
+static void test_types(void **state)
+{
+    (void)state;
+    int tried = 0;
+    for (int op = 0; op < SP_OPS; op++) {
+        const sp_rule *rule = sp_rule_of((sp_op_id)op);
+        const bool two = rule->shape == sp_ops_binary || rule->shape == sp_ops_compare;
+        if (!two && rule->shape != sp_ops_same && rule->shape != sp_ops_unary && rule->shape != sp_ops_test &&
+            rule->shape != sp_ops_variadic && rule->shape != sp_ops_reduce)
+            continue;
+        for (int type = 0; type < SP_DTYPES; type++) {
+            char text[200];
+            snprintf(text, sizeof text, "graph \"t\"\ninput x: %s[3]\nnode y: ? = %s(x%s)\noutput y\n",
+                     sparta_dtype_name((sparta_dtype)type), sp_builtin_row((sp_op_id)op)->name,
+                     two ? ", x" : "");
+            sp_graph *g = parse(text);
+            const sparta_status want = rule->types & SP_TYPE(type) ? SPARTA_OK : SPARTA_E_DTYPE;
+            if (sp_ops_infer(g) != want) fail_msg("%s%s", text, sparta_message(cx));
+            sp_ctx_clear(cx);
+            sp_graph_free(g);
+            tried++;
+        }
+    }
+    assert_true(tried > 50 * SP_DTYPES);
+}
+
 static void test_bind(void **state)
 {
     (void)state;
@@ -450,14 +478,14 @@ static void test_out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_view),          cmocka_unit_test(test_view_dynamo),
-        cmocka_unit_test(test_expand_where),  cmocka_unit_test(test_arithmetic),
-        cmocka_unit_test(test_range),         cmocka_unit_test(test_slice),
-        cmocka_unit_test(test_shapes),        cmocka_unit_test(test_fold_float),
-        cmocka_unit_test(test_fold_limits),   cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_bind),          cmocka_unit_test(test_run),
-        cmocka_unit_test(test_run_too_long),  cmocka_unit_test(test_cancel),
-        cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_view),         cmocka_unit_test(test_view_dynamo),
+        cmocka_unit_test(test_expand_where), cmocka_unit_test(test_arithmetic),
+        cmocka_unit_test(test_range),        cmocka_unit_test(test_slice),
+        cmocka_unit_test(test_shapes),       cmocka_unit_test(test_fold_float),
+        cmocka_unit_test(test_fold_limits),  cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_types),        cmocka_unit_test(test_bind),
+        cmocka_unit_test(test_run),          cmocka_unit_test(test_run_too_long),
+        cmocka_unit_test(test_cancel),       cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

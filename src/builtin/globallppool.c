@@ -1,7 +1,0 @@
-/* GlobalLpPool: (sum of |x|^p) ^ (1/p) over each plane, as a plane of size 1. */
-#include "builtin/pool.h"
-
-sparta_status sp_builtin_GlobalLpPool(sparta_ctx *cx, const sp_op_args *args)
-{
-    return sp_builtin_planes(cx, args, &sp_pool_lp);
-}
