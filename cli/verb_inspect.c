@@ -368,7 +368,7 @@ sparta_status cli_verb_inspect(cli *c)
     switch (kind) {
     case SP_FILE_PACKAGE: return inspect_package(c);
     case SP_FILE_NPY: return cli_inspect_npy(c);
-    case SP_FILE_NPZ: return cli_inspect_arrays(c);
+    case SP_FILE_NPZ: SP_TRY(sp_import_can_show(c->cx, c->operand[0])); return cli_inspect_arrays(c);
     case SP_FILE_ONNX: break;
     }
     return arrays ? cli_inspect_arrays(c) : inspect_model(c);

@@ -19,7 +19,13 @@ static sparta_status parse_dim(sparta_ctx *cx, const char *text, char name[64], 
         char word[24];
         const size_t length = strcspn(++p, ":");
         snprintf(word, sizeof word, "%.*s", (int)SP_MIN(length, sizeof word - 1), p);
-        if (!sp_parse_int(word, &v[n]) || v[n] < 1)
+        const bool number = sp_parse_int(word, &v[n]);
+        if (number && v[n] == 0)
+            return sp_fail(cx, SPARTA_E_USAGE,
+                           "--dim %s: compiled for a size of 0 there is nothing to compute; leave the symbol "
+                           "open, then run takes 0 too",
+                           text);
+        if (!number || v[n] < 1)
             return sp_fail(cx, SPARTA_E_USAGE, "--dim %s: '%s' is not a size; give a number of at least 1",
                            text, word);
         p += length;

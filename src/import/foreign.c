@@ -1,14 +1,18 @@
 /* What a file is that is no ONNX model, by its first bytes and the names in an archive, and how one gets ONNX out of it. */
+#include "import/import.h"
 #include "import/onnx.h"
 #include <string.h>
 
 typedef struct foreign {
     size_t offset, n;
-    const char *bytes, *names, *what, *todo;
+    const char *bytes, *names;
+    bool shown;
+    const char *what, *todo;
 } foreign;
 
 static const foreign known[] = {
-#define SP_FOREIGN(offset, bytes, names, what, todo) {offset, sizeof(bytes) - 1, bytes, names, what, todo},
+#define SP_FOREIGN(offset, bytes, names, shown, what, todo)                                                  \
+    {offset, sizeof(bytes) - 1, bytes, names, shown, what, todo},
 #include "import/foreign.def"
 #undef SP_FOREIGN
 };
@@ -29,11 +33,26 @@ static bool fits(const foreign *f, sp_bytes file)
            (!*f->names || names(file, f->names));
 }
 
-sparta_status sp_onnx_not_foreign(sparta_ctx *cx, sp_bytes file)
+static const foreign *find(sp_bytes file)
 {
     for (size_t i = 0; i < SP_COUNT(known); i++)
-        if (fits(&known[i], file))
-            return sp_fail(cx, SPARTA_E_UNSUPPORTED, "is no ONNX model but %s; %s", known[i].what,
-                           known[i].todo);
-    return SPARTA_OK;
+        if (fits(&known[i], file)) return &known[i];
+    return NULL;
+}
+
+sparta_status sp_onnx_not_foreign(sparta_ctx *cx, sp_bytes file)
+{
+    const foreign *f = find(file);
+    if (!f) return SPARTA_OK;
+    return sp_fail(cx, SPARTA_E_UNSUPPORTED, "is no ONNX model but %s; %s", f->what, f->todo);
+}
+
+sparta_status sp_import_can_show(sparta_ctx *cx, const char *path)
+{
+    sp_mapped file;
+    SP_TRY(sp_mapped_open(cx, path, &file));
+    const foreign *f = find((sp_bytes){file.data, file.size});
+    sp_mapped_close(&file);
+    if (!f || f->shown) return SPARTA_OK;
+    return sp_fail(cx, SPARTA_E_UNSUPPORTED, "%s: is %s; %s", path, f->what, f->todo);
 }

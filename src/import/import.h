@@ -46,6 +46,10 @@ sparta_status sp_model_check(sparta_ctx *cx, const sp_model *m) SP_MUST;
  * Files up to 2 GiB in one; larger ones put weights beside it as external data ("<name>.data"). */
 sparta_status sp_onnx_write(sparta_ctx *cx, const sp_graph *g, const char *path) SP_MUST;
 
+/* E_UNSUPPORTED for a known file of something that is neither a model nor arrays (a module of PyTorch, say): what it is and how one gets
+ * ONNX out of it. */
+sparta_status sp_import_can_show(sparta_ctx *cx, const char *path) SP_MUST;
+
 /* A TensorProto by itself (node tests, .pb files). The tensor is a copy: sp_free(out->data). */
 sparta_status sp_onnx_tensor(sparta_ctx *cx, const void *bytes, size_t n, sparta_tensor *out) SP_MUST;
 

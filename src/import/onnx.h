@@ -119,10 +119,10 @@ sparta_status sp_onnx_read_tensor(sparta_ctx *cx, sp_importer *external, sp_aren
                                   sparta_tensor *out, const char **name) SP_MUST;
 /* Bytes of n elements in the file: those narrower than a byte are packed there. */
 size_t sp_onnx_packed(sparta_dtype dtype, int64_t n);
-/* external.c: `size` bytes of external data as the entries (in their TensorProto) say. */
-/* Is it, by its bytes, a known file of something else? E_UNSUPPORTED, with how to get ONNX out of it (foreign.def). */
+/* foreign.c. Is it, by its bytes, a known file of something else? E_UNSUPPORTED, with how to get ONNX out of it (foreign.def). */
 sparta_status sp_onnx_not_foreign(sparta_ctx *cx, sp_bytes file) SP_MUST;
 
+/* external.c: `size` bytes of external data as the entries (in their TensorProto) say. */
 typedef struct sp_onnx_external {
     const char *location, *offset, *length;
     bool checksum;

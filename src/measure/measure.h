@@ -146,6 +146,7 @@ typedef struct sp_verify_result {
     bool ok;
     int n_outputs;
     sp_verify_output *output;
+    bool compared;                /* an output had elements */
     const char *first_difference; /* name of the first value that differs, or NULL */
     int n_sizes;
     const char *sizes[3]; /* what was compared: "batch=1 sequence=65"; none when the inputs were given */

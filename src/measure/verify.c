@@ -177,6 +177,7 @@ static sparta_status compare(pair *p, const sp_tolerance *t, sp_verify_result *o
                            "%s: has no output \"%s\", which %s has; compare models with the same outputs",
                            p->a->path, out->output[i].name, p->b->path);
         SP_TRY(compare_output(p, at, i, t, &one));
+        out->compared |= sparta_tensor_elements(&p->rb.tensor[i]) > 0;
         keep_worst(&out->output[i], &one);
         out->ok &= one.ok;
     }
@@ -321,6 +322,9 @@ static sparta_status generated(sp_side *a, sp_side *b, const sp_verify_request *
         SP_TRY(sp_inputs_make(b->cx, b->graph, &make, in));
         sparta_status status = compare_on(a, b, in, n, r, arena, out);
         sp_inputs_free(b->cx, in, n);
+        if (status && sizes.n)
+            return sp_fail_in(b->cx, "made-up inputs of %s (--dim sets other sizes)",
+                              out->sizes[out->n_sizes - 1]);
         SP_TRY(status);
     }
     return SPARTA_OK;
@@ -342,6 +346,11 @@ static sparta_status compare_sides(sp_side *a, sp_side *b, const sp_verify_reque
         SP_TRY(compare_on(a, b, r->inputs, r->n_inputs, r, arena, &result));
     else
         SP_TRY(generated(a, b, r, arena, &result));
+    if (result.ok && !result.compared)
+        return sp_fail(a->cx, SPARTA_E_USAGE,
+                       "%s: every output is empty, so that nothing was compared; give inputs of one item or "
+                       "more",
+                       b->path);
     *out = result;
     return SPARTA_OK;
 }

@@ -2,21 +2,30 @@
 #include "run/run.h"
 #include <string.h>
 
-/* Operators whose output holds elements of input 0 and nothing else. */
-static bool passes_elements(const sp_node *n)
+/* Operators whose output holds all elements of input 0, each once or more. */
+static bool keeps_elements(const sp_node *n)
 {
     switch (n->op) {
     case SP_OP_Cast:
     case SP_OP_Identity:
-    case SP_OP_Gather:
-    case SP_OP_Slice:
-    case SP_OP_Split:
     case SP_OP_Reshape:
     case SP_OP_Flatten:
     case SP_OP_Squeeze:
     case SP_OP_Unsqueeze:
-    case SP_OP_Transpose: return true;
+    case SP_OP_Transpose:
+    case SP_OP_Expand: return true;
     default: return false;
+    }
+}
+
+/* Operators whose output holds elements of input 0 and nothing else. */
+static bool passes_elements(const sp_node *n)
+{
+    switch (n->op) {
+    case SP_OP_Gather:
+    case SP_OP_Slice:
+    case SP_OP_Split: return true;
+    default: return keeps_elements(n);
     }
 }
 
@@ -90,22 +99,75 @@ void sp_inputs_free(sparta_ctx *cx, sparta_named_tensor *t, int n)
     for (int i = 0; i < n; i++) sp_free(cx, t[i].tensor.data);
 }
 
-/* What was promised when it was compiled, and a slice of a constant that is as long as the symbol: the constant's own length bounds it. */
+/* The one integer of a constant; false: it is none. */
+static bool one_int(const sp_value *v, int64_t *out)
+{
+    if (!v || !v->constant || sp_dtype_is_float(v->dtype) || sparta_tensor_elements(v->constant) != 1)
+        return false;
+    *out = sp_element_get_int(v->dtype, v->constant->data, 0);
+    return true;
+}
+
+/* Is it start, start + 1, ... , as many as the symbol says, in whatever shape? The largest then is start + symbol - 1. */
+static bool counts_up(const sp_value *v, const char *symbol, int64_t *start)
+{
+    const char *name;
+    int64_t from, step, added;
+    *start = 0;
+    for (int steps = 0; steps < 16 && v->producer && !sp_dtype_is_float(v->dtype); steps++) {
+        const sp_node *n = v->producer;
+        if (n->op == SP_OP_Range) {
+            const bool known = one_int(n->in[0], &from) && one_int(n->in[2], &step) && from >= 0 && step == 1;
+            return known && sp_expr_is_symbol(v->dims.dim[0], &name) && !strcmp(name, symbol) &&
+                   !__builtin_add_overflow(*start, from, start);
+        }
+        const int other = n->op == SP_OP_Add && one_int(n->in[0], &added);
+        if (n->op == SP_OP_Add) {
+            if (!(other || one_int(n->in[1], &added)) || added < 0 ||
+                __builtin_add_overflow(*start, added, start))
+                return false;
+        } else if (!keeps_elements(n))
+            return false;
+        v = n->in[other];
+    }
+    return false;
+}
+
+/* A slice of a constant that is as long as the symbol: the constant's own length bounds it. */
+static int64_t bound_of_slice(const sp_node *n, const char *symbol)
+{
+    int64_t bound = INT64_MAX;
+    if (n->op != SP_OP_Slice || !n->in[0] || n->in[0]->producer || n->in[0]->is_input) return bound;
+    for (int d = 0; d < n->out[0]->dims.rank && d < n->in[0]->dims.rank; d++) {
+        const char *name;
+        int64_t size;
+        if (sp_expr_is_symbol(n->out[0]->dims.dim[d], &name) && !strcmp(name, symbol) &&
+            sp_expr_is_const(n->in[0]->dims.dim[d], &size))
+            bound = SP_MIN(bound, size);
+    }
+    return bound;
+}
+
+/* Positions that are counted up to the symbol, and looked up in a table: its rows bound it. */
+static int64_t bound_of_lookup(const sp_node *n, const char *symbol)
+{
+    int64_t bound = INT64_MAX, start;
+    for (int k = 1; k < n->n_in; k += 2) {
+        const int64_t rows = rows_indexed(n, k);
+        if (rows > 0 && counts_up(n->in[k], symbol, &start)) bound = SP_MIN(bound, SP_MAX(rows - start, 0));
+    }
+    return bound;
+}
+
+/* What was promised when it was compiled, and what the tables of the model hold. */
 int64_t sp_symbol_bound(const sp_graph *g, const char *symbol)
 {
     int64_t bound = INT64_MAX;
     for (int i = 0; i < g->n_bounds; i++)
         if (!strcmp(g->bound[i].symbol, symbol)) bound = g->bound[i].most;
     for (int i = 0; i < g->n_nodes; i++) {
-        const sp_node *n = g->node[i];
-        if (n->op != SP_OP_Slice || !n->in[0] || n->in[0]->producer || n->in[0]->is_input) continue;
-        for (int d = 0; d < n->out[0]->dims.rank && d < n->in[0]->dims.rank; d++) {
-            const char *name;
-            int64_t size;
-            if (sp_expr_is_symbol(n->out[0]->dims.dim[d], &name) && !strcmp(name, symbol) &&
-                sp_expr_is_const(n->in[0]->dims.dim[d], &size))
-                bound = SP_MIN(bound, size);
-        }
+        bound = SP_MIN(bound, bound_of_slice(g->node[i], symbol));
+        bound = SP_MIN(bound, bound_of_lookup(g->node[i], symbol));
     }
     return bound;
 }

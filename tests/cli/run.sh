@@ -127,6 +127,11 @@ json "{l['name']: l['shape'] for l in d['layers']}['w'] == [2, 3] and d['paramet
 run 0 "inspect an mtx" inspect "$seeds/fuzz_mtx/real.mtx"; has out "a sparse matrix, 5 elements" "inspect counts the entries"; has out "4x6" "inspect shows the shape"
 run 0 "inspect an smtx" inspect "$seeds/fuzz_mtx/dlmc.smtx" --json
 json "d['kind'] == 'matrix' and d['layers'][0]['entries'] == 5 and abs(d['layers'][0]['density'] - 5 / 24) < 1e-6" "inspect --json has the matrix"
+for file in torch.pt:w/data.pkl:torch.save script.pt:w/constants.pkl:TorchScript program.pt2:w/archive_format:torch.export other.zip:a.txt:"give the .onnx file"; do
+    python3 -c 'import sys, zipfile
+zipfile.ZipFile(sys.argv[1], "w").writestr(sys.argv[2], b"bytes")' "${file%%:*}" "$(echo "$file" | cut -d: -f2)"
+    run 4 "inspect ${file%%:*}" inspect "${file%%:*}"; has err "${file##*:}" "inspect says what ${file%%:*} is"; complains "${file%%:*}"
+done
 run 0 "inspect a matrix of SciPy" inspect "$seeds/fuzz_npz/stored.npz"; has out "i8" "inspect reads SciPy's matrices"
 printf '%%%%MatrixMarket matrix coordinate real general\n2 2 1\n1 3 1\n' > bad.mtx
 run 1 "inspect a bad mtx" inspect bad.mtx; has err "bad.mtx: line 3: the column 3 is not between 1 and 2" "the line is named"
@@ -326,6 +331,11 @@ run 3 "verify says by how much" verify bert.onnx --against bert4.onnx; has err "
 run 0 "verify says at which sizes" verify bert.sparta --against bert.onnx; has out "the same at batch=1 sequence=24; batch=5 sequence=7" "verify lists the sizes"
 run 2 "verify with a symbol far from all" verify bert.sparta --against bert.onnx --dim qqq=3; has err "it has batch, sequence" "an unknown symbol lists those there are"
 run 2 "verify with no size" verify bert.sparta --against bert.onnx --dim batch=0; has err "give 1 or more" "no size says what to give"
+python3 -c 'import struct, sys
+h = b"{\x27descr\x27: \x27<f4\x27, \x27fortran_order\x27: False, \x27shape\x27: (0, 784)}\n"
+open(sys.argv[1], "wb").write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(h)) + h)' none.npy
+run 2 "verify on no items" verify mlp.sparta --against mlp.onnx --input x=none.npy; has err "nothing was compared" "that nothing was compared is said"; complains "verify on no items"
+run 2 "compile for no items" compile mlp.onnx --dim batch=0 -o x.sparta; has err "leave the symbol open, then run takes 0 too" "a size of 0 is for run"
 run 2 "verify models with other inputs" verify mlp.onnx --against bert.onnx
 run 2 "verify with an unknown symbol" verify bert.sparta --against bert.onnx --dim seqence=3; has err "did you mean sequence" "an unknown symbol is guessed"
 run 2 "verify past the bound" verify bert.sparta --against bert.onnx --dim sequence=25

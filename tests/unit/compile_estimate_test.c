@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "compile/compile.h"
+#include "run/run.h"
 
 static sparta_ctx *cx;
 static double pool[1 << 10]; /* contents of every constant */
@@ -133,12 +134,43 @@ static void usual_sizes(void **state)
     }
 }
 
+/* Positions that a model counts itself and looks up: no more than the table has rows. */
+static void position_tables(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *start, *step, *added;
+        int64_t bound;
+    } cases[] = {{"0", "1", "0", 24},         {"0", "1", "2", 22},
+                 {"3", "1", "2", 19},         {"0", "1", "30", 0},
+                 {"0", "2", "0", INT64_MAX},  {"-1", "1", "0", INT64_MAX},
+                 {"0", "1", "-2", INT64_MAX}, {"1", "1", "9223372036854775807", INT64_MAX}};
+    for (size_t i = 0; i < SP_COUNT(cases); i++) {
+        char text[800];
+        snprintf(
+            text, sizeof text,
+            "graph \"p\"\ninput x: f32[batch,sequence]\nconst start: i64[] = [%s]\nconst step: i64[] = [%s]\n"
+            "const added: i64[1] = [%s]\nconst one: i64[] = [1]\nconst zero: i64[1] = [0]\n"
+            "const table: f32[24,8] @\"table\"\nnode s: ? = Shape(x) \"s\"\nnode n: ? = Gather(s, one) "
+            "\"n\"\n"
+            "node e: ? = Mul(n, step) \"m\"\nnode end: ? = Add(e, start) \"end\"\n"
+            "node r: ? = Range(start, end, step) \"r\"\nnode u: ? = Unsqueeze(r, zero) \"u\"\n"
+            "node ids: ? = Add(added, u) \"ids\"\nnode y: ? = Gather(table, ids) \"y\"\noutput y\n",
+            cases[i].start, cases[i].step, cases[i].added);
+        sp_graph *g = parse(text);
+        assert_true(sp_symbol_bound(g, "sequence") == cases[i].bound);
+        assert_true(sp_symbol_bound(g, "batch") == INT64_MAX);
+        sp_graph_free(g);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(counts, setup, teardown),
         cmocka_unit_test_setup_teardown(coverage, setup, teardown),
         cmocka_unit_test_setup_teardown(usual_sizes, setup, teardown),
+        cmocka_unit_test_setup_teardown(position_tables, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
