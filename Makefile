@@ -10,11 +10,12 @@ ROOMS      ?= $(RT_ROOMS) $(LIB_ROOMS)
 BUILD      ?= release
 B          ?= build/$(BUILD)
 CFLAGS     ?= -O2 -g
-SANITIZED  := -O1 -fno-omit-frame-pointer
-VARIANT_debug := -O0 -g3
+CHECKED    := -DSP_CHECKED# SP_ASSERT looks (base/base.h)
+SANITIZED  := -O1 -fno-omit-frame-pointer $(CHECKED)
+VARIANT_debug := -O0 -g3 $(CHECKED)
 VARIANT_asan  := $(SANITIZED) -fsanitize=address,undefined -fno-sanitize-recover=all
 VARIANT_tsan  := $(SANITIZED) -fsanitize=thread
-VARIANT_cov   := -O0 --coverage
+VARIANT_cov   := -O0 --coverage $(CHECKED)
 VARIANT_fuzz  := $(SANITIZED) -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -Wno-unknown-warning-option
 ifeq ($(filter $(BUILD),release debug asan tsan cov fuzz),)
 $(error BUILD=$(BUILD) is none of release debug asan tsan cov fuzz)

@@ -154,6 +154,10 @@ void cli_say(cli *c, const char *format, ...) SP_PRINTF(2, 3);
 
 /* A mapped file that is truncated while it is read ends the program with an error instead of a signal (fault.c). */
 void cli_watch_faults(bool json);
+/* Signals that ask the program to stop cancel the context (signals.c), until it is left, just before the context goes: all is said and
+ * written by then, and one that comes still later changes nothing. */
+void cli_watch_signals(sparta_ctx *cx);
+void cli_leave_signals(void);
 
 void cli_progress_show(void *c, int done, int all, const char *what); /* as room compile calls it */
 void cli_progress_end(cli *c);

@@ -1,33 +1,9 @@
 /* The program: reads the line, runs the verb, prints what it said, and exits with the code of its status. */
 #include "cli.h"
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-static sparta_ctx *interrupted; /* whose work a signal stops */
-
-static void on_signal(int signal)
-{
-    (void)signal;
-    sparta_ctx_cancel(interrupted);
-}
-
-/* The first signal asks the work to stop, which leaves no half-written file; the second kills (SA_RESETHAND).
- * A closed pipe and a file past its limit are errors of writing, not a death. */
-static void set_signals(sparta_ctx *cx, bool json)
-{
-    struct sigaction stop = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND},
-                     ignore = {.sa_handler = SIG_IGN};
-    interrupted = cx;
-    sigemptyset(&stop.sa_mask);
-    sigaction(SIGINT, &stop, NULL);
-    sigaction(SIGTERM, &stop, NULL);
-    sigaction(SIGPIPE, &ignore, NULL);
-    sigaction(SIGXFSZ, &ignore, NULL);
-    cli_watch_faults(json);
-}
 
 /* ------------------------------------------------------------------ what goes out */
 
@@ -201,7 +177,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "sparta: command line: no memory to start; close something\n");
         return sp_exit_code(SPARTA_E_MEMORY);
     }
-    set_signals(cx, asks_json(argc, argv));
+    cli_watch_signals(cx);
+    cli_watch_faults(asks_json(argc, argv));
     cli c = {.cx = cx};
     sp_text_init(&c.out, cx);
     sparta_status status = SPARTA_E_MEMORY;
@@ -213,6 +190,7 @@ int main(int argc, char **argv)
     int code = finish(&c, status);
     sp_text_free(&c.out);
     if (c.arena) sp_arena_free(c.arena);
+    cli_leave_signals();
     sparta_ctx_free(cx);
     return code;
 }

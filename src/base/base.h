@@ -35,6 +35,14 @@
 #define SP_COUNT(a)     (sizeof(a) / sizeof((a)[0]))
 #define SP_MIN(a, b)    ((a) < (b) ? (a) : (b))
 #define SP_MAX(a, b)    ((a) > (b) ? (a) : (b))
+/* For our own bugs only, never for what comes from outside: an invariant that a room's header states. Builds for people who look for
+ * bugs (debug, sanitizers, fuzz: -DSP_CHECKED) stop where it is broken; a release does not look, and does not evaluate it. */
+#ifdef SP_CHECKED
+#define SP_ASSERT(truth) ((truth) ? (void)0 : sp_broken(#truth, __FILE__, __LINE__))
+#else
+#define SP_ASSERT(truth) ((void)sizeof((truth) ? 1 : 0))
+#endif
+void sp_broken(const char *truth, const char *file, int line) __attribute__((noreturn));
 
 /* Pass an error on. */
 #define SP_TRY(call)                                                                                         \
@@ -80,6 +88,9 @@ bool sp_ctx_strict(const sparta_ctx *cx);
 /* The options the context was created with: strings are the context's own copies, max_memory is resolved,
  * absent ones are NULL. */
 const sparta_ctx_options *sp_ctx_options_of(const sparta_ctx *cx);
+/* Options that a caller gave, an option struct whose first member is its size: what his header knows of them into `to` (of `room` bytes, 0
+ * where his is shorter), all 0 for NULL. E_USAGE when the size is 0, since nothing of them would count: `what` begins the message. */
+sparta_status sp_options(sparta_ctx *cx, const char *what, const void *given, void *to, size_t room) SP_MUST;
 int sp_exit_code(sparta_status status);
 /* What users add to the tables of other rooms lives as long as the context: one thing a slot, made by its room
  * when it is first needed, freed with the context. NULL: not made yet. */

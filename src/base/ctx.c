@@ -49,6 +49,12 @@ int sparta_version_number(void)
     return SPARTA_VERSION_NUMBER;
 }
 
+void sp_broken(const char *truth, const char *file, int line)
+{
+    fprintf(stderr, "%s:%d: broken: %s\n", file, line, truth);
+    abort();
+}
+
 /* ------------------------------------------------------------------ life */
 
 static size_t default_budget(void)
@@ -67,10 +73,24 @@ static bool copy_string(const char **s)
     return *s != NULL;
 }
 
+sparta_status sp_options(sparta_ctx *cx, const char *what, const void *given, void *to, size_t room)
+{
+    size_t size = room;
+    if (given) memcpy(&size, given, sizeof size);
+    if (size < sizeof size)
+        return sp_fail(cx, SPARTA_E_USAGE,
+                       "%s: the size of its options is %zu, so that none of them would count; begin with "
+                       "SPARTA_OPTIONS, or set size to that of the struct",
+                       what, size);
+    memset(to, 0, room);
+    if (given) memcpy(to, given, SP_MIN(size, room));
+    return SPARTA_OK;
+}
+
 static bool keep_options(sparta_ctx *cx, const sparta_ctx_options *options)
 {
-    sparta_ctx_options given = {0};
-    if (options) memcpy(&given, options, SP_MIN(options->size, sizeof given));
+    sparta_ctx_options given;
+    if (sp_options(cx, "context", options, &given, sizeof given) != SPARTA_OK) return false;
     given.size = sizeof given;
     if (!given.max_memory) given.max_memory = default_budget();
     const char *cache_dir = given.cache_dir, *compiler = given.compiler;
@@ -187,7 +207,9 @@ sparta_status sp_fail_in(sparta_ctx *cx, const char *format, ...)
 
 const char *sparta_message(const sparta_ctx *cx)
 {
-    return cx ? cx->message : "";
+    return cx ? cx->message
+              : "context: there is none; its options have no size (begin with SPARTA_OPTIONS), or there is "
+                "no memory";
 }
 
 sparta_status sp_ctx_status(const sparta_ctx *cx)

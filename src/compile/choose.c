@@ -24,15 +24,15 @@ bool sp_lower_weight(const sp_node *n, sparta_tensor *view)
  * symbol without a bound, an overflow) is no failure: the tokens are not known to be few, and nothing is left of the attempt but that. */
 sparta_status sp_lower_most_tokens(sparta_ctx *cx, const sp_graph *g, const sp_value *v, int64_t *out)
 {
-    const char *name[32];
-    int64_t most[32], tokens = v->dims.rank >= 2;
-    sp_bindings b = {0, name, most};
-    for (int i = 0; i < g->n_inputs; i++)
-        for (int d = 0; d < g->input[i]->dims.rank && b.n < 32; d++)
-            if (sp_expr_is_symbol(g->input[i]->dims.dim[d], &name[b.n])) {
-                most[b.n] = sp_symbol_bound(g, name[b.n]);
-                b.n += most[b.n] <= SP_FEW_TOKENS; /* one that may be more makes for many tokens */
-            }
+    sp_symbols all;
+    int64_t most[SP_GRAPH_SYMBOLS], tokens = v->dims.rank >= 2;
+    sp_bindings b = {0, all.name, most};
+    SP_TRY(sp_input_symbols(cx, g, &all));
+    for (int i = 0; i < all.n; i++) {
+        all.name[b.n] = all.name[i];
+        most[b.n] = sp_symbol_bound(g, all.name[i]);
+        b.n += most[b.n] <= SP_FEW_TOKENS; /* one that may be more makes for many tokens */
+    }
     for (int d = 0; d + 1 < v->dims.rank && tokens; d++) {
         int64_t size = 0;
         const sparta_status s = sp_expr_eval(cx, v->dims.dim[d], &b, &size);

@@ -386,7 +386,7 @@ sparta_status sparta_compile(sparta_ctx *cx, const char *onnx, const char *packa
 {
     sp_compile_request request = {0};
     sparta_package *p;
-    if (options) memcpy(&request.options, options, SP_MIN(options->size, sizeof request.options));
+    SP_TRY(sp_options(cx, "compile", options, &request.options, sizeof request.options));
     SP_TRY(sp_compile_file(cx, onnx, &request, &p));
     sparta_status s = sp_package_write(cx, p, package);
     sparta_package_close(p);

@@ -30,17 +30,15 @@ static void set_usual(const sp_graph *g, int n, const char **name, const int *ax
 
 sparta_status sp_compile_usual_sizes(sparta_ctx *cx, sp_arena *arena, const sp_graph *g, sp_bindings *out)
 {
-    size_t most = 1;
-    for (int i = 0; i < g->n_inputs; i++) most += (size_t)g->input[i]->dims.rank;
-    const char **name = sp_arena_array(arena, most, sizeof *name);
-    int64_t *value = sp_arena_array(arena, most, sizeof *value);
-    bool *fixed = sp_arena_array(arena, most, sizeof *fixed);
-    int *axis = sp_arena_array(arena, most, sizeof *axis);
-    SP_NEED(cx, name && value && fixed && axis);
-    const int n = sp_input_symbols(g, name, axis);
-    set_usual(g, n, name, axis, value);
-    SP_TRY(sp_sizes_that_run(cx, g, n, name, fixed, value));
-    *out = (sp_bindings){n, name, value};
+    static const bool fixed[SP_GRAPH_SYMBOLS]; /* none is */
+    sp_symbols *s = sp_arena_alloc(arena, sizeof *s);
+    SP_NEED(cx, s);
+    SP_TRY(sp_input_symbols(cx, g, s));
+    int64_t *value = sp_arena_array(arena, (size_t)s->n + 1, sizeof *value);
+    SP_NEED(cx, value);
+    set_usual(g, s->n, s->name, s->axis, value);
+    SP_TRY(sp_sizes_that_run(cx, g, s->n, s->name, fixed, value));
+    *out = (sp_bindings){s->n, s->name, value};
     return SPARTA_OK;
 }
 

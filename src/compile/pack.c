@@ -37,7 +37,7 @@ static sp_attr float_attr(const char *name, double f)
 
 static sparta_status annotate(lowering *l, lower_node *ln)
 {
-    sp_attr a[12];
+    sp_attr a[12]; /* all of those below */
     const sp_weight *w = ln->task.mask ? sp_package_weight(l->package, ln->node->in[1]->name) : NULL;
     sp_text format;
     int n = 0;
@@ -61,6 +61,7 @@ static sparta_status annotate(lowering *l, lower_node *ln)
         sp_format_print(&w->pack.format, &format);
         a[n++] = text_attr("format", sp_text_str(&format));
     }
+    SP_ASSERT((size_t)n <= SP_COUNT(a));
     sparta_status s = format.status;
     if (s == SPARTA_OK && n) s = sp_lower_annotate(l->g, ln->node, a, n);
     sp_text_free(&format);

@@ -6,7 +6,7 @@
  *
  * Merged are those of equal activation and layout, all with a bias or all without, each with a multiple of 4
  * outputs so that blocks of rows do not straddle. Weights and biases are copied side by side; their names
- * list the parts: "layer.0.{query,key,value}.weight".
+ * tell people the parts: "layer.0.{query,key,value}.weight". Whoever needs the parts has sp_value.part.
  */
 #include "compile/match.h"
 #include "compile/passes.h"
@@ -97,9 +97,10 @@ static char *joined_name(sp_graph *g, int n, const char *const *name)
 /* Input `slot` of all parts, side by side along `axis`. */
 static sparta_status joined(sp_match *m, const group *s, int slot, int axis, sp_value **out)
 {
-    const char *name[PARTS];
+    const char **name = sp_arena_array(m->g->arena, PARTS, sizeof *name);
     sparta_tensor t = *s->part[0]->in[slot]->constant;
     int64_t at = 0;
+    SP_NEED(m->g->cx, name);
     for (int i = 0; i < s->n; i++) {
         const sp_value *v = s->part[i]->in[slot];
         name[i] = v->origin ? v->origin : v->name;
@@ -119,6 +120,8 @@ static sparta_status joined(sp_match *m, const group *s, int slot, int axis, sp_
     SP_NEED(m->g->cx, origin);
     SP_TRY(sp_graph_add_constant(m->g, sp_graph_find(m->g, origin) ? NULL : origin, &t, false, out));
     (*out)->origin = origin;
+    (*out)->part = name;
+    (*out)->n_parts = s->n;
     return sp_match_room(m);
 }
 

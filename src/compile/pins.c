@@ -2,54 +2,41 @@
  * value) are stored as one, so that what is asked of their parts must agree.
  */
 #include "compile/lower.h"
-#include <stdio.h>
 #include <string.h>
 
-static sp_effect *pin_named(const sp_obeyed *o, const char *name, size_t length)
+static const char *name_of(const sp_value *w)
+{
+    return w->origin ? w->origin : w->name;
+}
+
+static sp_effect *pin_named(const sp_obeyed *o, const char *name)
 {
     for (int i = 0; i < o->n; i++) {
         sp_effect *e = &o->effect[i];
-        if (e->implement && strlen(e->tensor) == length && !memcmp(e->tensor, name, length)) return e;
+        if (e->implement && !strcmp(e->tensor, name)) return e;
     }
     return NULL;
 }
 
-/* Part `i` of a merged name a.{query,key}.b: a.query.b; false: there is no such part. */
-static bool part_of(const char *name, int i, char *out, size_t size)
+static sparta_status pin_merged(sparta_ctx *cx, const sp_obeyed *o, const sp_value *w, const sp_effect **out)
 {
-    const char *open = strchr(name, '{'), *close = open ? strchr(open, '}') : NULL;
-    if (!close) return false;
-    const char *from = open + 1;
-    for (; i > 0; i--) {
-        from += strcspn(from, ",}");
-        if (*from != ',') return false;
-        from++;
-    }
-    const size_t length = strcspn(from, ",}");
-    return (size_t)snprintf(out, size, "%.*s%.*s%s", (int)(open - name), name, (int)length, from, close + 1) <
-           size;
-}
-
-static sparta_status pin_merged(sparta_ctx *cx, const sp_obeyed *o, const char *name, const sp_effect **out)
-{
-    char part[1024];
-    int pinned = 0, parts = 0;
+    int pinned = 0;
     sp_effect *some = NULL;
     bool same = true;
-    for (; part_of(name, parts, part, sizeof part); parts++) {
-        sp_effect *e = pin_named(o, part, strlen(part));
+    for (int i = 0; i < w->n_parts; i++) {
+        sp_effect *e = pin_named(o, w->part[i]);
         if (!e) continue;
         same &= !some || (some->implement == e->implement && !strcmp(some->format, e->format));
         some = e;
         e->used = true;
         pinned++;
     }
-    if (pinned && (pinned < parts || !same)) {
+    if (pinned && (pinned < w->n_parts || !same)) {
         sp_fail(
             cx, SPARTA_E_UNSUPPORTED,
             "format %.100s of '%.100s': the layer is merged into '%.100s', which is stored as one; say the "
             "same format for all of them",
-            some->text, some->tensor, name);
+            some->text, some->tensor, name_of(w));
         return sp_lower_fail_at(cx, some->at);
     }
     *out = some;
@@ -60,9 +47,8 @@ sparta_status sp_lower_pin(sparta_ctx *cx, const sp_obeyed *o, const sp_node *n,
 {
     *out = NULL;
     if (!o || n->op != SP_OP_Linear) return SPARTA_OK;
-    const char *name = n->in[1]->origin ? n->in[1]->origin : n->in[1]->name;
-    sp_effect *e = pin_named(o, name, strlen(name));
-    if (!e) return pin_merged(cx, o, name, out);
+    sp_effect *e = pin_named(o, name_of(n->in[1]));
+    if (!e) return pin_merged(cx, o, n->in[1], out);
     e->used = true;
     *out = e;
     return SPARTA_OK;

@@ -1,7 +1,6 @@
 /* Propagation as compile wants it (before the passes), and as a job of its own: ONNX in, smaller ONNX out. */
 #include "compile/lower.h"
 #include "ops/ops.h"
-#include <string.h>
 
 /* Weights whose format a schedule pins: a format may ask for a shape. */
 static sparta_status pinned(sp_graph *g, const sp_obeyed *o, sp_propagate_options *out)
@@ -33,10 +32,10 @@ bool sp_compile_worth(const sp_propagate_report *went, double smaller_us, double
 sparta_status sparta_propagate_file(sparta_ctx *cx, const char *onnx, const char *smaller,
                                     const sparta_compile_options *options)
 {
-    sparta_compile_options all = {0};
+    sparta_compile_options all;
     sp_propagate_report report;
     sp_opened o;
-    if (options) memcpy(&all, options, SP_MIN(options->size, sizeof all));
+    SP_TRY(sp_options(cx, "propagate", options, &all, sizeof all));
     SP_TRY(sp_compile_open(cx, onnx, &all, &o));
     sparta_status s = sp_compile_propagate(o.model->graph, &all, &o.obeyed, &report);
     if (s == SPARTA_OK) s = sp_propagate_tie(o.model->graph);

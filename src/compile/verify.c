@@ -21,11 +21,8 @@ typedef struct check {
     const sp_tolerance *tolerance;
     const char *item;       /* the symbol that counts items; NULL: there is none, or they are mixed */
     int64_t different, all; /* items of the references' run; of the package's */
-    int n;                  /* symbols: at most as many as the inputs have dims */
-    const char **name;
-    int *axis; /* where each first stands */
-    int64_t *size;
-    bool *fixed; /* none is */
+    sp_symbols symbol;
+    int64_t size[SP_GRAPH_SYMBOLS]; /* of each */
 } check;
 
 /* ------------------------------------------------------------------ sizes */
@@ -33,10 +30,12 @@ typedef struct check {
 /* Symbols in front (batch-like) are `items`, others TOKENS or as many as it takes, within their bounds. */
 static sparta_status set_sizes(check *c, int64_t items)
 {
-    c->n = sp_input_symbols(c->g, c->name, c->axis);
-    for (int i = 0; i < c->n; i++)
-        c->size[i] = SP_MIN(c->axis[i] == 0 ? items : TOKENS, sp_symbol_bound(c->g, c->name[i]));
-    return sp_sizes_that_run(c->cx, c->g, c->n, c->name, c->fixed, c->size);
+    static const bool fixed[SP_GRAPH_SYMBOLS]; /* none is */
+    const sp_symbols *s = &c->symbol;
+    SP_TRY(sp_input_symbols(c->cx, c->g, &c->symbol));
+    for (int i = 0; i < s->n; i++)
+        c->size[i] = SP_MIN(s->axis[i] == 0 ? items : TOKENS, sp_symbol_bound(c->g, s->name[i]));
+    return sp_sizes_that_run(c->cx, c->g, s->n, s->name, fixed, c->size);
 }
 
 static bool starts_with(const sp_value *v, const char *symbol)
@@ -73,15 +72,15 @@ static sparta_status plan(check *c)
     bool apart = false;
     double cost;
     SP_TRY(set_sizes(c, 1));
-    SP_TRY(sp_ops_cost(c->cx, c->g, &(sp_bindings){c->n, c->name, c->size}, &cost));
+    SP_TRY(sp_ops_cost(c->cx, c->g, &(sp_bindings){c->symbol.n, c->symbol.name, c->size}, &cost));
     if (item && repeats(c->g, item)) SP_TRY(sp_ops_items_apart(c->g, item, &apart));
     const int64_t most = item ? SP_MIN(ITEMS, sp_symbol_bound(c->g, item)) : ITEMS;
     const int64_t least = SP_MIN(apart ? 1 : MIXED, most);
     c->different = cost * (double)most <= BUDGET ? most : SP_MAX(least, (int64_t)(BUDGET / cost));
     c->item = apart ? item : NULL;
     SP_TRY(set_sizes(c, c->different));
-    for (int i = 0; i < c->n; i++)
-        if (item && !strcmp(c->name[i], item)) c->different = c->size[i];
+    for (int i = 0; i < c->symbol.n; i++)
+        if (item && !strcmp(c->symbol.name[i], item)) c->different = c->size[i];
     c->all = apart ? SP_MAX(most, c->different) : c->different;
     return SPARTA_OK;
 }
@@ -222,7 +221,8 @@ static sparta_status run_check(check *c)
     sparta_named_tensor *some = sp_alloc_array(c->cx, (size_t)g->n_inputs * 2 + 2, sizeof *some);
     SP_NEED(c->cx, some);
     sparta_named_tensor *all = some + g->n_inputs + 1;
-    sparta_status s = sp_inputs_make(c->cx, g, &(sp_make_inputs){11, {c->n, c->name, c->size}}, some);
+    sparta_status s =
+        sp_inputs_make(c->cx, g, &(sp_make_inputs){11, {c->symbol.n, c->symbol.name, c->size}}, some);
     if (s == SPARTA_OK) {
         s = repeat_all(c, some, all);
         if (s == SPARTA_OK) {
@@ -239,15 +239,5 @@ sparta_status sp_lower_verify(sparta_ctx *cx, const sparta_package *p, sp_graph 
                               const sp_tolerance *tolerance)
 {
     check c = {.cx = cx, .package = p, .g = g, .tolerance = tolerance};
-    size_t dims = 1;
-    for (int i = 0; i < g->n_inputs; i++) dims += (size_t)g->input[i]->dims.rank;
-    sp_arena *arena = sp_arena_create(cx);
-    SP_NEED(cx, arena);
-    c.name = sp_arena_array(arena, dims, sizeof *c.name);
-    c.axis = sp_arena_array(arena, dims, sizeof *c.axis);
-    c.size = sp_arena_array(arena, dims, sizeof *c.size);
-    c.fixed = sp_arena_array(arena, dims, sizeof *c.fixed);
-    sparta_status s = c.name && c.axis && c.size && c.fixed ? run_check(&c) : sp_ctx_status(cx);
-    sp_arena_free(arena);
-    return s;
+    return run_check(&c);
 }

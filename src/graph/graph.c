@@ -174,6 +174,23 @@ sparta_status sp_graph_add_constant(sp_graph *g, const char *name, const sparta_
     return SPARTA_OK;
 }
 
+static sparta_status add_number(sp_graph *g, const char *symbol, int64_t number, sp_bound **list, int *n)
+{
+    if (*n == SP_GRAPH_SYMBOLS)
+        return sp_fail(g->cx, SPARTA_E_LIMIT, "graph: more than %d symbols have a size or a bound",
+                       SP_GRAPH_SYMBOLS);
+    if (!*list) *list = sp_arena_array(g->arena, SP_GRAPH_SYMBOLS, sizeof **list);
+    const char *name = *list ? sp_arena_string(g->arena, symbol) : NULL;
+    SP_NEED(g->cx, name);
+    (*list)[(*n)++] = (sp_bound){name, number};
+    return SPARTA_OK;
+}
+
+sparta_status sp_graph_add_fixed(sp_graph *g, const char *symbol, int64_t size)
+{
+    return add_number(g, symbol, size, &g->fixed, &g->n_fixed);
+}
+
 sparta_status sp_graph_add_bound(sp_graph *g, const char *symbol, int64_t most)
 {
     for (int i = 0; i < g->n_bounds; i++)
@@ -181,12 +198,7 @@ sparta_status sp_graph_add_bound(sp_graph *g, const char *symbol, int64_t most)
             g->bound[i].most = SP_MIN(g->bound[i].most, most);
             return SPARTA_OK;
         }
-    if (g->n_bounds == SP_GRAPH_BOUNDS)
-        return sp_fail(g->cx, SPARTA_E_LIMIT, "graph: more than %d bounds of symbols", SP_GRAPH_BOUNDS);
-    const char *name = sp_arena_string(g->arena, symbol);
-    SP_NEED(g->cx, name);
-    g->bound[g->n_bounds++] = (sp_bound){name, most};
-    return SPARTA_OK;
+    return add_number(g, symbol, most, &g->bound, &g->n_bounds);
 }
 
 /* ------------------------------------------------------------------ nodes */

@@ -35,8 +35,9 @@
 #include "builtin/builtin.h"
 #include "expr/expr.h"
 
-#define SP_GRAPH_INTS    64 /* integer constants of at most so many elements have `ints` */
-#define SP_GRAPH_WRITTEN 16 /* constants of at most so many elements are written out in the text */
+#define SP_GRAPH_INTS    64  /* integer constants of at most so many elements have `ints` */
+#define SP_GRAPH_SYMBOLS 256 /* the most symbols that the inputs may have where their sizes are worked with */
+#define SP_GRAPH_WRITTEN 16  /* constants of at most so many elements are written out in the text */
 
 typedef struct sp_value sp_value;
 typedef struct sp_node sp_node;
@@ -54,6 +55,9 @@ struct sp_value {
     const sp_expr *const *ints;    /* contents of a small tensor of integers, row-major; NULL: not known */
     int n_ints;
     const char *origin; /* name of the initialiser a constant was made from; may equal name */
+    /* A constant that was made of several, side by side: their origins. NULL: of one. Not in the text. */
+    const char *const *part;
+    int n_parts;
 };
 
 struct sp_node {
@@ -80,7 +84,6 @@ typedef struct sp_bound { /* the most a symbol may be */
     const char *symbol;
     int64_t most;
 } sp_bound;
-#define SP_GRAPH_BOUNDS 16
 typedef struct
     sp_must { /* two sizes that a node takes for one and nothing proves to be: compared when sizes are known */
     const sp_expr *a, *b;
@@ -97,10 +100,10 @@ struct sp_graph {
     sp_node **node;   /* topological order */
     sp_value **input, **output;
     int value_capacity, node_capacity, input_capacity, output_capacity;
-    int n_bounds;
-    sp_bound bound[SP_GRAPH_BOUNDS];
-    int n_fixed; /* symbols that were replaced by numbers, so that a second word about them is understood; not in the text */
-    sp_bound fixed[SP_GRAPH_BOUNDS];
+    int n_bounds, n_fixed;
+    sp_bound *bound; /* room for SP_GRAPH_SYMBOLS; NULL: there are none */
+    /* Symbols that were replaced by numbers, so that a second word about them is understood; not in the text. Room as above. */
+    sp_bound *fixed;
     int n_musts;
     sp_must *must;   /* room for SP_GRAPH_MUSTS; NULL: there are none */
     sp_map *by_name; /* value name -> id */
@@ -129,6 +132,8 @@ sparta_status sp_graph_add_node(sp_graph *g, sp_op_id op, const char *name, int 
 sp_value *sp_graph_find(const sp_graph *g, const char *name); /* or NULL */
 /* The symbol is at most `most`; a second bound on it must be smaller to count. */
 sparta_status sp_graph_add_bound(sp_graph *g, const char *symbol, int64_t most) SP_MUST;
+/* The symbol was replaced by `size`, or so it is said. */
+sparta_status sp_graph_add_fixed(sp_graph *g, const char *symbol, int64_t size) SP_MUST;
 /* Two sizes that must be equal; one that is there already is not added again. */
 sparta_status sp_graph_add_must(sp_graph *g, const sp_expr *a, const sp_expr *b, const char *node) SP_MUST;
 /* Is every must so at these sizes? Else E_SHAPE: before anything runs, since whatever runs relies on it. */

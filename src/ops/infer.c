@@ -190,7 +190,11 @@ static void keep_origin(const sp_node *n)
                                        SP_OP_Reshape,  SP_OP_Flatten,   SP_OP_Transpose,
                                        SP_OP_Squeeze,  SP_OP_Unsqueeze, SP_OP_DequantizeLinear};
     for (size_t i = 0; i < SP_COUNT(clothes); i++)
-        if (clothes[i] == n->op) n->out[0]->origin = n->in[0]->origin;
+        if (clothes[i] == n->op) {
+            n->out[0]->origin = n->in[0]->origin;
+            n->out[0]->part = n->in[0]->part;
+            n->out[0]->n_parts = n->in[0]->n_parts;
+        }
 }
 
 /* Infer one node; *gone when its outputs are constants and nobody needs it any more. */
@@ -378,10 +382,6 @@ sparta_status sp_ops_bind(sp_graph *g, const sp_bindings *b)
     for (int i = 0; i < g->n_inputs; i++)
         for (int d = 0; d < g->input[i]->dims.rank; d++)
             SP_TRY(bind_dim(g, g->input[i], b, &g->input[i]->dims.dim[d]));
-    for (int i = 0; i < b->n && g->n_fixed < SP_GRAPH_BOUNDS; i++) {
-        const char *name = sp_arena_string(g->arena, b->name[i]);
-        SP_NEED(g->cx, name);
-        g->fixed[g->n_fixed++] = (sp_bound){name, b->value[i]};
-    }
+    for (int i = 0; i < b->n; i++) SP_TRY(sp_graph_add_fixed(g, b->name[i], b->value[i]));
     return SPARTA_OK;
 }

@@ -57,8 +57,13 @@ int64_t sp_symbol_bound(const sp_graph *g, const char *symbol);
  * in the kernel of a convolution. Where no sizes are found, they stay. name, fixed, value: n of each. */
 sparta_status sp_sizes_that_run(sparta_ctx *cx, const sp_graph *g, int n, const char *const *name,
                                 const bool *fixed, int64_t *value) SP_MUST;
-/* The symbols that are dims of inputs by themselves, each once; axis: where it first stands. name, axis: room for all dims of inputs. */
-int sp_input_symbols(const sp_graph *g, const char **name, int *axis);
+/* The symbols that are dims of inputs by themselves, each once, and where it first stands. E_LIMIT: there are too many. */
+typedef struct sp_symbols {
+    int n;
+    const char *name[SP_GRAPH_SYMBOLS];
+    int axis[SP_GRAPH_SYMBOLS];
+} sp_symbols;
+sparta_status sp_input_symbols(sparta_ctx *cx, const sp_graph *g, sp_symbols *out) SP_MUST;
 /* Height or width of an input (batch, 1 or 3 channels, height, width) that a convolution reads. */
 bool sp_symbol_is_image_side(const sp_graph *g, const char *symbol);
 

@@ -12,30 +12,23 @@ static bool is_view(const sp_node *n)
     return n->op == SP_OP_Split && is_panel(n) && !sp_attr_find(&n->attrs, "kernel");
 }
 
-static sparta_status add_symbol(sparta_session *s, const char *name)
-{
-    for (int i = 0; i < s->n_symbols; i++)
-        if (!strcmp(s->symbol[i], name)) return SPARTA_OK;
-    if (s->n_symbols == 64) return sp_fail(s->cx, SPARTA_E_LIMIT, "package: more than 64 symbols");
-    s->symbol[s->n_symbols] = name;
-    s->bound[s->n_symbols] = sp_symbol_bound(s->plan, name);
-    s->size[s->n_symbols++] = -1;
-    return SPARTA_OK;
-}
-
 /* Inputs name them; a dim that is arithmetic on them is compared when they have sizes. */
 static sparta_status find_symbols(sparta_session *s)
 {
-    s->symbol = sp_arena_array(s->arena, 64, sizeof(char *));
-    s->size = sp_arena_array(s->arena, 64, sizeof(int64_t));
-    s->wanted = sp_arena_array(s->arena, 64, sizeof(int64_t));
-    s->bound = sp_arena_array(s->arena, 64, sizeof(int64_t));
+    sp_symbols found;
+    SP_TRY(sp_input_symbols(s->cx, s->plan, &found));
+    const size_t n = (size_t)found.n;
+    s->symbol = sp_arena_array(s->arena, n + 1, sizeof(char *));
+    s->size = sp_arena_array(s->arena, n + 1, sizeof(int64_t));
+    s->wanted = sp_arena_array(s->arena, n + 1, sizeof(int64_t));
+    s->bound = sp_arena_array(s->arena, n + 1, sizeof(int64_t));
     if (!s->symbol || !s->size || !s->wanted || !s->bound) return sp_ctx_status(s->cx);
-    for (int i = 0; i < s->plan->n_inputs; i++)
-        for (int d = 0; d < s->plan->input[i]->dims.rank; d++) {
-            const char *name;
-            if (sp_expr_is_symbol(s->plan->input[i]->dims.dim[d], &name)) SP_TRY(add_symbol(s, name));
-        }
+    for (int i = 0; i < found.n; i++) {
+        s->symbol[i] = found.name[i];
+        s->bound[i] = sp_symbol_bound(s->plan, found.name[i]);
+        s->size[i] = -1;
+    }
+    s->n_symbols = found.n;
     return SPARTA_OK;
 }
 
@@ -205,13 +198,13 @@ static sparta_status build(sparta_session *s)
 sparta_status sparta_session_create(sparta_ctx *cx, const sparta_package *package,
                                     const sparta_session_options *options, sparta_session **out)
 {
+    sparta_session_options o;
+    SP_TRY(sp_options(cx, "session", options, &o, sizeof o));
     sparta_session *s = sp_zalloc(cx, sizeof *s);
     SP_NEED(cx, s);
     s->cx = cx;
     s->package = package;
     s->plan = package->plan;
-    sparta_session_options o = {0};
-    if (options) memcpy(&o, options, SP_MIN(options->size, sizeof o));
     s->profile = o.profile;
     s->arena = sp_arena_create(cx);
     s->pool = s->arena ? sp_pool_create(cx, o.threads) : NULL;

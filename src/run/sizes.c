@@ -135,18 +135,28 @@ sparta_status sp_sizes_that_run(sparta_ctx *cx, const sp_graph *g, int n, const 
     return status;
 }
 
-int sp_input_symbols(const sp_graph *g, const char **name, int *axis)
+static bool add_symbol(sp_symbols *s, const char *name, int axis)
 {
-    int n = 0;
+    for (int i = 0; i < s->n; i++)
+        if (!strcmp(s->name[i], name)) return true;
+    if (s->n == SP_GRAPH_SYMBOLS) return false;
+    s->name[s->n] = name;
+    s->axis[s->n++] = axis;
+    return true;
+}
+
+sparta_status sp_input_symbols(sparta_ctx *cx, const sp_graph *g, sp_symbols *out)
+{
+    const char *name;
+    out->n = 0;
     for (int i = 0; i < g->n_inputs; i++)
-        for (int d = 0; d < g->input[i]->dims.rank; d++) {
-            bool known = false;
-            if (!sp_expr_is_symbol(g->input[i]->dims.dim[d], &name[n])) continue;
-            for (int k = 0; k < n && !known; k++) known = !strcmp(name[k], name[n]);
-            axis[n] = d;
-            n += !known;
-        }
-    return n;
+        for (int d = 0; d < g->input[i]->dims.rank; d++)
+            if (sp_expr_is_symbol(g->input[i]->dims.dim[d], &name) && !add_symbol(out, name, d))
+                return sp_fail(cx, SPARTA_E_LIMIT,
+                               "model: its inputs have more than %d sizes that are not known; give some of "
+                               "them a number",
+                               SP_GRAPH_SYMBOLS);
+    return SPARTA_OK;
 }
 
 /* ------------------------------------------------------------------ images */

@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static sparta_ctx *new_ctx(size_t max_memory)
 {
@@ -46,6 +48,51 @@ static void test_options(void **state)
     assert_int_equal(sp_ctx_budget(cx), 12345);
     sparta_ctx_free(cx);
     sparta_ctx_free(NULL);
+}
+
+/* Options without a size would be ignored as a whole: they are refused, in words. */
+static void test_no_size(void **state)
+{
+    (void)state;
+    sparta_ctx_options o = {.strict = 1}, got;
+    assert_null(sparta_ctx_create(&o));
+    assert_non_null(strstr(sparta_message(NULL), "SPARTA_OPTIONS"));
+    sparta_ctx *cx = sparta_ctx_create(NULL);
+    for (o.size = 0; o.size < sizeof o.size; o.size++) {
+        memset(&got, 7, sizeof got);
+        assert_int_equal(sp_options(cx, "somebody", &o, &got, sizeof got), SPARTA_E_USAGE);
+        assert_non_null(strstr(sparta_message(cx), "somebody: the size of its options is "));
+        assert_int_equal(got.strict, 0x07070707); /* not touched */
+    }
+    assert_int_equal(sp_options(cx, "somebody", NULL, &got, sizeof got), SPARTA_OK);
+    assert_int_equal(got.strict, 0);
+    o.size = sizeof o + 100; /* of a newer header: what is known here counts */
+    assert_int_equal(sp_options(cx, "somebody", &o, &got, sizeof got), SPARTA_OK);
+    assert_int_equal(got.strict, 1);
+    sparta_ctx_free(cx);
+}
+
+/* Broken invariants stop the builds that look for them; a release does not even evaluate them. */
+static void test_assert(void **state)
+{
+    (void)state;
+    int looked = 0;
+    SP_ASSERT(++looked);
+#ifdef SP_CHECKED
+    assert_int_equal(looked, 1);
+    int status;
+    fflush(NULL);
+    const pid_t child = fork();
+    if (child == 0) {
+        fclose(stderr);
+        SP_ASSERT(looked == 2);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+#else
+    assert_int_equal(looked, 0);
+#endif
 }
 
 static void test_messages(void **state)
@@ -581,6 +628,7 @@ static void test_rng(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_no_size),       cmocka_unit_test(test_assert),
         cmocka_unit_test(test_options),       cmocka_unit_test(test_messages),
         cmocka_unit_test(test_long_messages), cmocka_unit_test(test_notes),
         cmocka_unit_test(test_cancel),        cmocka_unit_test(test_statuses),

@@ -159,6 +159,8 @@ static void a_pruned_bert_is_not_slower(void **state)
         assert_true(smaller || !cases[i].smaller);
         assert_int_equal(smaller, best.package->given != NULL);
         assert_null(given.package->given);
+        assert_string_equal(best.went.cut_short, ""); /* of whichever graph won: the other is gone */
+        for (int k = 0; k < best.went.n; k++) assert_true(*best.went.tensor[k].name);
         attention_is_whole(best.package);
         attention_is_whole(given.package);
         sparta_package_close(best.package), sparta_package_close(given.package);

@@ -276,6 +276,34 @@ static void refused(const char *onnx, const char *text, sparta_status status, co
     assert_null(p);
 }
 
+/* Weights of merged layers are found by their names, whatever is in them: commas and braces too. */
+static void names_of_merged_weights(void **state)
+{
+    (void)state;
+    static const char text[] = "graph \"g\"\n"
+                               "input x: f32[batch,16]\n"
+                               "const \"l.{q,r}.w\": f32[16,16] @\"l.{q,r}.w\"\n"
+                               "const \"l.k,v.w\": f32[16,16] @\"l.k,v.w\"\n"
+                               "const \"l.}.w\": f32[16,16] @\"l.}.w\"\n"
+                               "node p: ? = MatMul(x, \"l.{q,r}.w\") \"/p\"\n"
+                               "node q: ? = MatMul(x, \"l.k,v.w\") \"/q\"\n"
+                               "node r: ? = MatMul(x, \"l.}.w\") \"/r\"\n"
+                               "output p\noutput q\noutput r\n";
+    const char *onnx = in_root("names.onnx");
+    sp_graph *g = typed(graph(text));
+    ok(sp_onnx_write(cx, g, onnx));
+    sp_graph_free(g);
+    sparta_package *p =
+        compiled(onnx, scheduled("tensor \"l.*.w\" { sparsify magnitude(4x1, 0.5); format strip(4) }"));
+    int pinned = 0;
+    for (int i = 0; i < p->plan->n_nodes; i++)
+        pinned += !strcmp(said_of(p->plan->node[i], "implement"), "strip4");
+    assert_int_equal(pinned, 1); /* all three are one */
+    sparta_package_close(p);
+    refused(onnx, "tensor \"l.k,v.w\" { sparsify magnitude(4x1, 0.5); format strip(4) }",
+            SPARTA_E_UNSUPPORTED, "which is stored as one");
+}
+
 static void refusals(void **state)
 {
     (void)state;
@@ -370,9 +398,15 @@ static void memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(magnitude), cmocka_unit_test(threshold),     cmocka_unit_test(mask_file),
-        cmocka_unit_test(pins),      cmocka_unit_test(walked),        cmocka_unit_test(layers),
-        cmocka_unit_test(refusals),  cmocka_unit_test(model_clauses), cmocka_unit_test(memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(magnitude),
+                                       cmocka_unit_test(threshold),
+                                       cmocka_unit_test(mask_file),
+                                       cmocka_unit_test(pins),
+                                       cmocka_unit_test(walked),
+                                       cmocka_unit_test(layers),
+                                       cmocka_unit_test(names_of_merged_weights),
+                                       cmocka_unit_test(refusals),
+                                       cmocka_unit_test(model_clauses),
+                                       cmocka_unit_test(memory)};
     return cmocka_run_group_tests(tests, enter, leave);
 }

@@ -7,6 +7,16 @@
 #define X  "input x: f32[batch,24]\n"
 #define X3 "input x: f32[batch,sequence,24]\n"
 
+static void options_without_a_size(void **state)
+{
+    (void)state;
+    const sparta_compile_options o = {.no_measure = 1};
+    fails(SPARTA_E_USAGE, sparta_compile(cx, "model.onnx", "model.sparta", &o));
+    says("compile: the size of its options is 0");
+    fails(SPARTA_E_USAGE, sparta_propagate_file(cx, "model.onnx", "smaller.onnx", &o));
+    says("propagate: the size of its options is 0");
+}
+
 /* Nodes of a plan that an implement runs ("" counts what the builtins run). */
 static int run_by(const sparta_package *p, const char *implement)
 {
@@ -555,6 +565,7 @@ static void files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(options_without_a_size),
         cmocka_unit_test(shapes_of_linear),
         cmocka_unit_test(very_wide),
         cmocka_unit_test(activations_and_residuals),

@@ -23,6 +23,80 @@ static const model models[] = {
     {"mlp", "1x1:0.97", SMALL_MLP, 0},
 };
 
+static void options_without_a_size(void **state)
+{
+    (void)state;
+    sparta_package *p = compile(zoo("mlp", NULL, SMALL_MLP));
+    sparta_session *s = NULL;
+    const sparta_session_options o = {.threads = 1};
+    fails(SPARTA_E_USAGE, sparta_session_create(cx, p, &o, &s));
+    says("session: the size of its options is 0");
+    assert_null(s);
+    sparta_package_close(p);
+}
+
+/* x0 [s0,3] + x0 [s0,3], ...: as many symbols as there are inputs. */
+static sp_graph *with_symbols(int n)
+{
+    sp_text t;
+    sp_text_init(&t, cx);
+    sp_text_printf(&t, "graph \"symbols\"\n");
+    for (int i = 0; i < n; i++) sp_text_printf(&t, "input  x%d: f32[s%d,3]\n", i, i);
+    for (int i = 0; i < n; i++) sp_text_printf(&t, "bound  s%d[%d]\n", i, i + 1);
+    for (int i = 0; i < n; i++) sp_text_printf(&t, "node   y%d: ? = Add(x%d, x%d)\n", i, i, i);
+    for (int i = 0; i < n; i++) sp_text_printf(&t, "output y%d\n", i);
+    ok(t.status);
+    sp_graph *g = graph(sp_text_str(&t));
+    sp_text_free(&t);
+    return g;
+}
+
+/* One limit for all who work with symbols: what fits is compiled, checked and run, each with its own size and bound; one more is
+ * refused by name. */
+static void many_symbols(void **state)
+{
+    (void)state;
+    enum { N = SP_GRAPH_SYMBOLS };
+    static float data[N + 1][3];
+    sparta_package *p = compile(with_symbols(N));
+    sparta_session *s = session(p, 1);
+    sparta_named_tensor *in = calloc(N, sizeof *in), *out = calloc(N, sizeof *out);
+    for (int i = 0; i < N; i++) {
+        const int64_t dim[2] = {1 + i % 2, 3};
+        data[i][0] = (float)i;
+        in[i].name = sparta_package_input_name(p, i);
+        in[i].tensor = sparta_tensor_view(SPARTA_F32, 2, dim, data[i]);
+        out[i].name = sparta_package_output_name(p, i);
+    }
+    fails(SPARTA_E_USAGE, sparta_session_run(cx, s, in + 1, 1, out, 1)); /* others are missing */
+    in[0].tensor.dim[0] = 1;
+    ok(sparta_session_run(cx, s, in, N, out, N));
+    for (int i = 0; i < N; i++) {
+        assert_int_equal(out[i].tensor.dim[0], in[i].tensor.dim[0]);
+        assert_float_equal(*(float *)out[i].tensor.data, 2.f * (float)i, 0);
+    }
+    in[1].tensor.dim[0] = 3; /* s1 is at most 2 */
+    fails(SPARTA_E_USAGE, sparta_session_run(cx, s, in, N, out, N));
+    sparta_session_free(s);
+    sparta_package_close(p);
+    free(in), free(out);
+
+    sp_compile_request r = quick();
+    sp_graph *g = graph("graph \"g\"\ninput x: f32[batch]\nnode y: ? = Relu(x)\noutput y\n");
+    for (int i = 0; i <= N; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "t%d", i);
+        sp_value *v;
+        sp_dims dims = {.rank = 1};
+        dims.dim[0] = sp_expr_symbol(g->arena, name);
+        ok(sp_graph_add_input(g, name, SPARTA_F32, &dims, &v));
+    }
+    p = NULL;
+    fails(SPARTA_E_LIMIT, sp_compile_graph(cx, g, &r, &p));
+    says("more than 256 sizes");
+    sp_graph_free(g);
+}
+
 /* Half of every sequence is padding, the last item has one token only. */
 static void mask_some(const inputs *in)
 {
@@ -338,6 +412,8 @@ static void profile(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(options_without_a_size),
+        cmocka_unit_test(many_symbols),
         cmocka_unit_test(all_models),
         cmocka_unit_test(portable_kernels),
         cmocka_unit_test(padding),
