@@ -60,6 +60,7 @@ static void result_json(cli_json *j, const char *point, const sp_kernel_request 
     cli_json_int(j, "threads", r->threads);
     cli_json_text(j, "isa", r->isa);
     cli_json_text(j, "implement", r->implement);
+    cli_json_text(j, "knobs", r->point);
     cli_json_text(j, "parameters", r->parameters);
     cli_json_text(j, "format", r->format);
 }
@@ -98,6 +99,7 @@ static void say_result(cli *c, const sp_kernel_request *q, const sp_kernel_resul
         cli_say(c, "           %lld bytes stored; %.1f GB/s, %.1f %% of the %.1f that this machine reads\n",
                 (long long)r->stored_bytes, r->gbytes_per_s, r->share_of_bandwidth * 100,
                 r->peak_gbytes_per_s);
+    if (*r->point) cli_say(c, "           at %s\n", r->point);
     if (q->weight || q->format)
         cli_say(c, "           stored as %s, %lld bytes\n", r->format, (long long)r->stored_bytes);
     if (strcmp(r->implement, r->dense_name))

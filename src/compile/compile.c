@@ -107,7 +107,7 @@ static sparta_status finish(lowering *l, sparta_package **out)
 
 static void forget(lowering *l)
 {
-    for (int i = 0; i < l->n_nodes; i++) sp_mask_free(l->cx, &l->node[i].mask);
+    for (int i = 0; i < l->n_nodes; i++) sp_lower_forget(l->cx, &l->node[i]);
     for (int i = 0; i < l->n_kernels; i++)
         if (l->kernel[i].object) sp_jit_close(l->kernel[i].object);
     sp_tune_close(l->db);

@@ -169,7 +169,7 @@ bool sp_compile_has_kernel(const sp_node *n, bool plan)
 {
     sparta_tensor w;
     if (plan) return sp_attr_find(&n->attrs, "kernel") != NULL;
-    if (n->op == SP_OP_Linear) return sp_lower_weight(n, &w);
+    if (n->op == SP_OP_Linear) return sp_implement_weight(n, &w);
     const sp_task t = {.node = n};
     for (int i = 0; i < sp_implement_count(); i++) {
         const sp_implement *im = sp_implement_row(i);

@@ -33,26 +33,20 @@ static sparta_status from_plan(sparta_ctx *cx, const sp_graph *g, const sp_node 
     return SPARTA_OK;
 }
 
-static double known_us(sparta_ctx *cx, sp_tune_db *db, const lower_node *ln, const sp_implement *im)
+static double known_us(sp_recall *recall, const lower_node *ln, const sp_implement *im)
 {
-    sp_text key;
-    sp_trial trial;
-    sp_text_init(&key, cx);
-    sp_lower_key(ln, im, sp_target_best(), &key);
-    const double us =
-        key.status == SPARTA_OK && sp_tune_find(db, sp_text_str(&key), &trial, 1) > 0 ? trial.us : 0;
-    sp_text_free(&key);
-    return us;
+    char code[40];
+    if (sp_recall_code(recall->cx, &ln->task, im, sp_target_best(), code) != SPARTA_OK) return 0;
+    return sp_recall_us(recall, im, ln->task.point, code);
 }
 
-/* Every setting of one row; false: the database lacks one. */
-static bool predict_row(sparta_ctx *cx, sp_tune_db *db, lower_node *ln, const sp_implement *im, bool model)
+/* Every point of one row; false: the database lacks one. */
+static bool predict_row(sparta_ctx *cx, sp_recall *recall, lower_node *ln, const sp_implement *im, bool model)
 {
     bool known = true;
-    for (int k = 0; im->kernel && im->format && k < sp_implement_settings(im); k++) {
-        ln->task.setting = k;
-        if (!sp_implement_matches(im, &ln->task)) continue;
-        const double us = model ? sp_lower_modelled(&ln->task, im) : known_us(cx, db, ln, im);
+    for (int k = 0; im->kernel && im->format && k < sp_implement_points(im); k++) {
+        if (!sp_implement_point(im, k, &ln->task) || !sp_implement_matches(im, &ln->task)) continue;
+        const double us = model ? sp_lower_modelled(&ln->task, im) : known_us(recall, ln, im);
         known &= us > 0;
         sp_lower_try(cx, ln, im, us);
     }
@@ -60,22 +54,27 @@ static bool predict_row(sparta_ctx *cx, sp_tune_db *db, lower_node *ln, const sp
 }
 
 /* By the database where every candidate was measured, else by the cost model. */
-static void predict(sparta_ctx *cx, sp_tune_db *db, lower_node *ln)
+static sparta_status predict(sparta_ctx *cx, sp_tune_db *db, lower_node *ln)
 {
     bool known = true;
+    sp_recall recall = {0};
+    const sp_bed_request bed = sp_lower_bed(ln, NULL);
+    if (ln->task.mask) SP_TRY(sp_recall_open(cx, db, &bed, sp_target_best(), &recall));
     for (int pass = 0; pass < 2; pass++) {
         ln->us = ln->sparse_us = ln->dense_us = 0;
         ln->im = NULL;
         for (int i = 0; i < sp_implement_count() && ln->task.mask; i++)
-            known &= predict_row(cx, db, ln, sp_implement_row(i), pass == 1);
-        ln->task.setting = ln->setting;
+            known &= predict_row(cx, &recall, ln, sp_implement_row(i), pass == 1);
+        memcpy(ln->task.point, ln->point, sizeof ln->point);
         snprintf(ln->source, sizeof ln->source, "%s", !ln->im ? "" : pass == 0 ? "database" : "model");
         if (known) break;
     }
+    if (ln->task.mask) sp_recall_close(&recall);
     if (ln->pin) ln->im = ln->pin->implement;
     for (int i = 0; i < sp_implement_count() && !ln->im; i++)
         if (sp_implement_matches(sp_implement_row(i), &ln->task)) ln->im = sp_implement_row(i);
     sp_lower_reason(ln, 0);
+    return SPARTA_OK;
 }
 
 /* The text of the format in which an implement would store the weight. */
@@ -109,8 +108,7 @@ static sparta_status foresee(const survey *v, sp_node *n, lower_node *out)
     SP_TRY(sp_lower_asked(v->cx, out, v->obeyed ? v->obeyed->limit : 0));
     out->task.stat = v->stats[n->out[0]->id];
     out->task.library = sp_implement_library(sp_target_best());
-    predict(v->cx, v->db, out);
-    return SPARTA_OK;
+    return predict(v->cx, v->db, out);
 }
 
 static sparta_status from_graph(const survey *v, sp_node *n, sp_layer *out)
@@ -129,7 +127,7 @@ static sparta_status from_graph(const survey *v, sp_node *n, sp_layer *out)
         out->dense_us = ln.dense_us;
         s = set_format(cx, v->arena, &ln, out);
     }
-    sp_mask_free(cx, &ln.mask);
+    sp_lower_forget(cx, &ln);
     return s;
 }
 
@@ -142,8 +140,7 @@ static sparta_status estimate(const survey *v, lowering *l)
         lower_node *ln = &l->node[i];
         SP_TRY(sp_check_cancel(v->cx));
         const sparta_status s = foresee(v, v->g->node[i], ln);
-        sp_mask_free(v->cx, &ln->mask);
-        ln->task.mask = NULL;
+        sp_lower_forget(v->cx, ln);
         SP_TRY(s);
     }
     return sp_lower_sum(l);

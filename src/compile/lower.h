@@ -13,7 +13,7 @@
 #include "compile/compile.h"
 #include "implement/implement.h"
 #include "ops/close.h"
-#include "tune/tune.h"
+#include "tune/bed.h"
 
 typedef struct lower_kernel { /* one compiled text */
     const char *kernel, *parameters, *source;
@@ -30,12 +30,12 @@ typedef enum {
 typedef struct lower_node { /* what was decided for one node */
     sp_node *node;
     sp_task task;
-    sp_mask mask;
     const sp_implement *im;
     const sp_effect *pin; /* the format that a schedule asks for and its implement; NULL: the fastest */
     bool panel;           /* its output lives in panels */
     int kernel;           /* index in lowering.kernel, or -1 */
-    int setting;          /* of im */
+    char point[SP_POINT]; /* of im */
+    sp_packed *packed; /* the weight as im stores it, kept since it was checked; NULL: still to be packed */
     double us, dense_us,
         sparse_us; /* of the choice, of the best dense and of the best sparse row; 0: not tried */
     lower_sparse sparse;
@@ -63,19 +63,20 @@ typedef struct lowering {
     double us;   /* what all nodes take together, estimated */
     int n_nodes;
     lower_node *node; /* one a node of the graph, in its order */
-    int n_kernels;
+    int n_kernels, room_kernels;
     lower_kernel *kernel;
+    int64_t kept; /* bytes of packed weights of nodes */
     sparta_package *package;
 } lowering;
 
-#define LOWER_KERNELS 128 /* the most different kernels of one package */
-#define LOWER_ALIKE                                                                                          \
-    (1 << 16)            /* elements of a mask from which on its look, not its elements, tells the time */
+#define LOWER_KEEP                                                                                           \
+    (1 << 28) /* bytes of packed weights that stay until the package is made; others are packed again */
 #define LOWER_NOISE  .02 /* what best times differ by when nothing differs */
 #define LOWER_TOKENS 128 /* tokens that candidates are timed with when there may be many */
 
-/* A task for a node of the graph; makes the mask of a Linear's constant weight (free it with sp_mask_free). */
+/* A task for a node of the graph; free it with sp_implement_task_free. */
 sparta_status sp_lower_task(sparta_ctx *cx, const sp_graph *g, const sp_node *n, lower_node *out) SP_MUST;
+void sp_lower_forget(sparta_ctx *cx, lower_node *ln); /* its mask and what it has packed */
 /* The most tokens of a value, with every symbol at its bound; 0: not known, or so many that they need no counting. */
 sparta_status sp_lower_most_tokens(sparta_ctx *cx, const sp_graph *g, const sp_value *v,
                                    int64_t *out) SP_MUST;
@@ -86,15 +87,13 @@ static inline int64_t sp_lower_tokens(const sp_task *t)
 }
 /* Microseconds that the cost model of a row says for that many. Panels do 16 tokens in the time of one. */
 double sp_lower_modelled(const sp_task *t, const sp_implement *im);
-/* A Linear's weight as (n, k), whichever way it lies; false when it is not a 2-D f32 constant. */
-bool sp_lower_weight(const sp_node *n, sparta_tensor *view);
-/* The key under which times of an implement for a task are remembered; threads 1, sp_lower_tokens. */
-void sp_lower_key(const lower_node *ln, const sp_implement *im, sp_target target, sp_text *out);
+/* The bed that candidates for a node are timed on: sp_lower_tokens where tokens are computed by themselves, else `sizes`. */
+sp_bed_request sp_lower_bed(const lower_node *ln, const sp_bindings *sizes);
 /* By id of a value: a Linear makes it and a normalisation reads it, so that the Linear should leave statistics; NULL: no memory. */
 bool *sp_lower_stats(sp_arena *arena, const sp_graph *g);
 /* Compile the text of a kernel, once per parameters; *out is its index. */
 sparta_status sp_lower_kernel(lowering *l, const char *kernel, const char *parameters, int *out) SP_MUST;
-/* A row took so long with the setting of the task (0: it cannot run it): the choice, if it is the fastest so far. */
+/* A row took so long at the point of the task (0: it cannot run it): the choice, if it is the fastest so far. */
 void sp_lower_try(sparta_ctx *cx, lower_node *ln, const sp_implement *im, double us);
 /* Which nodes work on panels, by id of their outputs too; kernels that are not worth a conversion give way to the reference. */
 void sp_lower_decide(lowering *l, bool *panel);

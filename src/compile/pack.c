@@ -107,16 +107,22 @@ static sparta_status pack_weight(lowering *l, lower_node *ln)
     sp_weight *w;
     SP_TRY(own_weight(l, ln));
     SP_TRY(add_weight(l, ln->node->in[1], &w));
+    w->swapped = !sp_attr_int(&ln->node->attrs, "transposed", 0);
+    if (ln->packed) {
+        w->pack = *ln->packed;
+        w->packed = w->owned = true;
+        ln->packed = NULL;
+        return SPARTA_OK;
+    }
     sp_text_init(&text, l->cx);
     ln->im->format(&ln->task, &text);
     sparta_status s =
         text.status == SPARTA_OK ? sp_format_parse(l->cx, sp_text_str(&text), &format) : text.status;
     sp_text_free(&text);
     SP_TRY(s);
-    sp_lower_weight(ln->node, &view);
+    sp_implement_weight(ln->node, &view);
     SP_TRY(sp_format_pack(l->cx, &format, &view, ln->im->sparse ? ln->task.mask : NULL, &w->pack));
     w->packed = w->owned = true;
-    w->swapped = !sp_attr_int(&ln->node->attrs, "transposed", 0);
     return SPARTA_OK;
 }
 

@@ -1,5 +1,8 @@
-/* The table of implements, and kernel texts from templates and parameters. */
+/* The table of implements, their points and slots, the tasks they look at, and kernel texts from templates and parameters. */
 #include "implement/implement.h"
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const sp_implement *const table[] = {
@@ -44,6 +47,119 @@ bool sp_implement_tokens(const sp_value *v)
     int64_t features;
     return v && v->typed && v->dims.rank >= 2 && sp_expr_is_const(v->dims.dim[v->dims.rank - 1], &features) &&
            features > 0;
+}
+
+/* ------------------------------------------------------------------ points */
+
+/* Where the value of a word begins; NULL: it is not there. */
+static const char *word(const char *point, const char *name, size_t length)
+{
+    for (const char *p = point; *p; p += strspn(p, " ")) {
+        if (!strncmp(p, name, length) && p[length] == '=') return p + length + 1;
+        p += strcspn(p, " ");
+    }
+    return NULL;
+}
+
+int64_t sp_point_get(const char *point, const char *name, int64_t otherwise)
+{
+    const char *at = word(point, name, strlen(name));
+    return at ? strtoll(at, NULL, 10) : otherwise;
+}
+
+int sp_implement_points(const sp_implement *im)
+{
+    int n = 1;
+    for (int i = 0; im->space && i < im->space->n; i++) n *= im->space->knob[i].n;
+    return n;
+}
+
+static bool holds(const char *when, const char *point)
+{
+    const size_t name = strcspn(when, "=");
+    const char *at = word(point, when, name);
+    return at && strtoll(at, NULL, 10) == strtoll(when + name + 1, NULL, 10);
+}
+
+bool sp_implement_point(const sp_implement *im, int k, sp_task *t)
+{
+    size_t used = 0;
+    t->point[0] = 0;
+    for (int i = 0; im->space && i < im->space->n; i++) {
+        const sp_knob *knob = &im->space->knob[i];
+        const int at = k % knob->n;
+        k /= knob->n;
+        if (knob->when && !holds(knob->when, t->point)) {
+            if (at) return false; /* a knob that is not there has one position */
+            continue;
+        }
+        used += (size_t)snprintf(t->point + used, SP_POINT - used, "%s%s=%d", used ? " " : "", knob->name,
+                                 knob->value[at]);
+        assert(used < SP_POINT);
+    }
+    return !im->space || !im->space->allowed || im->space->allowed(t);
+}
+
+/* ------------------------------------------------------------------ tasks */
+
+bool sp_implement_weight(const sp_node *n, sparta_tensor *view)
+{
+    if (n->op != SP_OP_Linear) return false;
+    const sparta_tensor *w = n->in[1]->constant;
+    if (!w || !w->data || w->rank != 2 || w->dtype != SPARTA_F32) return false;
+    *view = *w;
+    if (!sp_attr_int(&n->attrs, "transposed", 0)) { /* (k, n): turn the view */
+        view->dim[0] = w->dim[1], view->dim[1] = w->dim[0];
+        view->stride[0] = w->stride[1], view->stride[1] = w->stride[0];
+    }
+    return view->dim[0] > 0 && view->dim[1] > 0;
+}
+
+/* Has input i the tokens of the output, and does no kernel need others than those at hand? */
+static bool same_tokens(const sp_node *n, int i)
+{
+    const sp_dims *a = &n->in[i]->dims, *y = &n->out[0]->dims;
+    if (a->rank != y->rank || a->rank < 2) return false;
+    for (int d = 0; d + 1 < a->rank; d++)
+        if (!sp_expr_equal(a->dim[d], y->dim[d])) return false;
+    for (size_t k = 0; k < SP_COUNT(table); k++) {
+        const sp_panel_kernel *kernel = table[k]->kernel ? sp_panel_find(table[k]->kernel) : NULL;
+        const sp_slot *slot = kernel && kernel->takes(n->op) ? sp_panel_slot(kernel, n->n_in, i) : NULL;
+        if (slot && slot->beyond) return false;
+    }
+    return true;
+}
+
+static sparta_status look_at_weight(sparta_ctx *cx, const sparta_tensor *w, sp_task *t)
+{
+    t->n = w->dim[0], t->k = w->dim[1];
+    t->mask = sp_zalloc(cx, sizeof *t->mask);
+    SP_NEED(cx, t->mask);
+    SP_TRY(sp_mask_of(cx, w, t->mask));
+    SP_TRY(sp_mask_detect(cx, t->mask, 1.02, &t->pattern));
+    if (sp_implement_few(t)) SP_TRY(sp_mask_fill(cx, t->mask, 16, 1, &t->strip16_fill));
+    return sp_mask_fill(cx, t->mask, 4, 1, &t->strip_fill);
+}
+
+sparta_status sp_implement_task(sparta_ctx *cx, const sp_node *n, int64_t tokens, sp_task *out)
+{
+    sparta_tensor w;
+    sp_task t = {.node = n, .tokens = tokens, .strict = sp_ctx_strict(cx), .each = n->n_out == 1};
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] && !n->in[i]->constant) t.each = t.each && same_tokens(n, i);
+    const sparta_status s = sp_implement_weight(n, &w) ? look_at_weight(cx, &w, &t) : SPARTA_OK;
+    if (s == SPARTA_OK)
+        *out = t;
+    else
+        sp_implement_task_free(cx, &t);
+    return s;
+}
+
+void sp_implement_task_free(sparta_ctx *cx, sp_task *t)
+{
+    if (t->mask) sp_mask_free(cx, t->mask);
+    sp_free(cx, t->mask);
+    t->mask = NULL;
 }
 
 /* ------------------------------------------------------------------ slots */

@@ -26,23 +26,42 @@
 #include "panel/panel.h"
 #include "tesa/tesa.h"
 
+/* A point of a row's space is a text of named parameters, "RANGE=128 CL=2": what the row makes #defines or storage of, by what its times are
+ * remembered, and what reports show. A space is a list of knobs; one with a condition is turned only where the words before it meet that. */
+#define SP_POINT 64
+typedef struct sp_task sp_task;
+typedef struct sp_knob {
+    const char *name;
+    int n;
+    const int *value;
+    const char *when; /* "FORM=2"; NULL: always */
+} sp_knob;
+typedef struct sp_space {
+    int n;
+    const sp_knob *knob;
+    bool (*allowed)(
+        const sp_task *t); /* does task.point make a difference for a weight of this size? NULL: all do */
+} sp_space;
+int64_t sp_point_get(const char *point, const char *name, int64_t otherwise);
+
 /* What rows look at: a node and, for a Linear, its weight as (n, k). */
-typedef struct sp_task {
+struct sp_task {
     const sp_node *node;
     int64_t n, k;
-    const sp_mask *mask; /* NULL: not a Linear with a constant weight */
+    sp_mask *mask; /* its own; NULL: not a Linear with a constant weight */
     sp_pattern pattern;
-    double strip_fill;  /* slots that 4x1 strips would store over elements present */
-    bool strict;        /* no product that skips 0 x Inf */
-    bool stat;          /* statistics for the normalisation that follows */
-    const char *format; /* asked for, and stored by no row of its own: the walker's; NULL: none */
-    bool asked;         /* a schedule asks for a format: whether its row is worth it is no question */
-    int setting;        /* which of the row's settings */
-    int64_t tokens;     /* the most there can be; 0: not known */
+    double strip_fill;    /* slots that 4x1 strips would store over elements present */
+    bool strict;          /* no product that skips 0 x Inf */
+    bool stat;            /* statistics for the normalisation that follows */
+    const char *format;   /* asked for, and stored by no row of its own: the walker's; NULL: none */
+    bool asked;           /* a schedule asks for a format: whether its row is worth it is no question */
+    char point[SP_POINT]; /* of the row's space */
+    bool each;            /* every token is computed by itself */
+    int64_t tokens;       /* the most there can be; 0: not known */
     double
         strip16_fill; /* slots that 16x1 strips would store over elements present; 0: not looked at, tokens are many */
     bool library; /* other people's libraries may compete (sp_implement_library) */
-} sp_task;
+};
 
 typedef struct sp_implement {
     const char *name;
@@ -54,16 +73,13 @@ typedef struct sp_implement {
     double (*cost)(const sp_task *t);
     void (*parameters)(const sp_task *t, sp_text *out); /* "FORM=1 ACT=2"; NULL: none */
     void (*format)(const sp_task *t, sp_text *out);     /* of the weight; NULL: stored as it is */
-    int settings; /* ways to run it that compete like rows of their own, by task.setting; 0: one */
     /* Of the library that runs it, found at run time; NULL: ours. Part of the key of its times. */
     const char *(*version)(void);
-    /* Does task.setting make a difference for a weight of this size? Others are not tried. NULL: all do. */
-    bool (*differs)(const sp_task *t);
+    const sp_space *space; /* its points compete like rows of their own; NULL: there is one, "" */
 } sp_implement;
-static inline int sp_implement_settings(const sp_implement *im)
-{
-    return im->settings ? im->settings : 1;
-}
+/* The points of a row, one after the other: how many numbers they have, and number k into task.point; false: it is none for this task. */
+int sp_implement_points(const sp_implement *im);
+bool sp_implement_point(const sp_implement *im, int k, sp_task *t);
 
 #define SP_IMPLEMENT(name) extern const sp_implement sp_implement_##name;
 #include "implement/implements.def"
@@ -78,6 +94,12 @@ static inline bool sp_implement_few(const sp_task *t)
 int sp_implement_count(void);
 const sp_implement *sp_implement_row(int i);
 const sp_implement *sp_implement_find(const char *name); /* or NULL */
+/* A Linear's weight as (n, k), whichever way it lies; false when it is not a 2-D f32 constant. */
+bool sp_implement_weight(const sp_node *n, sparta_tensor *view);
+/* The task of a typed node that has so many tokens at most; of a Linear with its mask and what is found in it. */
+sparta_status sp_implement_task(sparta_ctx *cx, const sp_node *n, int64_t tokens, sp_task *out) SP_MUST;
+void sp_implement_task_free(sparta_ctx *cx, sp_task *t);
+
 /* Text of a panel kernel with its parameters as #defines ("FORM=1 ACT=2"): where it came from, the ABI, the template. */
 sparta_status sp_implement_text(const char *kernel, const char *parameters, sp_target target,
                                 sp_text *out) SP_MUST;

@@ -34,6 +34,16 @@ void sp_linear_parameters(const sp_task *t, int form, sp_text *out)
     sp_linear_epilogue(t, out);
 }
 
+enum { SHORTEST = 128 };
+int64_t sp_linear_range(const sp_task *t)
+{
+    return sp_point_get(t->point, "RANGE", SHORTEST);
+}
+bool sp_linear_range_differs(const sp_task *t)
+{
+    return sp_linear_range(t) == SHORTEST || sp_linear_range(t) / 2 < t->k;
+}
+
 /* ------------------------------------------------------------------ few tokens */
 
 bool sp_few_match(const sp_task *t)

@@ -8,6 +8,10 @@ bool sp_linear_match(const sp_task *t);
 void sp_linear_epilogue(const sp_task *t, sp_text *out); /* "ACT=2 RESIDUAL=0 STAT=1" */
 void sp_linear_parameters(const sp_task *t, int form, sp_text *out);
 
+/* Rows whose weight comes in ranges of inputs, which double: knob RANGE. One as long as the input is the last that makes a difference. */
+int64_t sp_linear_range(const sp_task *t);
+bool sp_linear_range_differs(const sp_task *t);
+
 /* What the rows for few tokens share (kernel few). */
 bool sp_few_match(const sp_task *t);
 void sp_few_parameters(const sp_task *t, int form, sp_text *out);

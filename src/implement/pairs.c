@@ -5,16 +5,13 @@
 #include <math.h>
 
 static const int lengths[] = {128, 256}; /* of a range of inputs */
-
-static bool differs(const sp_task *t)
-{
-    return t->setting == 0 || lengths[t->setting - 1] < t->k;
-}
+static const sp_knob knobs[] = {{"RANGE", SP_COUNT(lengths), lengths, NULL}};
+static const sp_space space = {SP_COUNT(knobs), knobs, sp_linear_range_differs};
 
 /* Blocks of 4 rows are strip4's; above two fifths quads are faster. */
 static bool match(const sp_task *t)
 {
-    return sp_linear_match(t) && !t->strict && differs(t) &&
+    return sp_linear_match(t) && !t->strict &&
            (t->asked || (t->pattern.density <= 0.4 && t->strip_fill > 1.5));
 }
 
@@ -22,8 +19,8 @@ static bool match(const sp_task *t)
  * for; an epilogue as in strip4. */
 static double cost(const sp_task *t)
 {
-    const double ranges = ceil((double)t->k / lengths[t->setting]);
-    return (double)(t->n * t->k) * t->pattern.density * (t->setting ? 1.1 : 1.05) +
+    const double ranges = ceil((double)t->k / (double)sp_linear_range(t));
+    return (double)(t->n * t->k) * t->pattern.density * (sp_linear_range(t) > lengths[0] ? 1.1 : 1.05) +
            (double)t->n * (ranges * 2.6 + 12);
 }
 
@@ -33,7 +30,7 @@ static void parameters(const sp_task *t, sp_text *out)
 }
 static void format(const sp_task *t, sp_text *out)
 {
-    sp_text_printf(out, "pairs(%d)", lengths[t->setting]);
+    sp_text_printf(out, "pairs(%lld)", (long long)sp_linear_range(t));
 }
 
 const sp_implement sp_implement_pairs = {.name = "pairs",
@@ -43,5 +40,4 @@ const sp_implement sp_implement_pairs = {.name = "pairs",
                                          .cost = cost,
                                          .parameters = parameters,
                                          .format = format,
-                                         .settings = SP_COUNT(lengths),
-                                         .differs = differs};
+                                         .space = &space};

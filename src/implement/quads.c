@@ -6,21 +6,12 @@
 #include <math.h>
 
 static const int lengths[] = {128, 256, 512}; /* of a range */
-
-static int64_t range_of(const sp_task *t)
-{
-    return lengths[t->setting];
-}
-
-/* A range as long as the input is the last that makes a difference. */
-static bool differs(const sp_task *t)
-{
-    return t->setting == 0 || lengths[t->setting - 1] < t->k;
-}
+static const sp_knob knobs[] = {{"RANGE", SP_COUNT(lengths), lengths, NULL}};
+static const sp_space space = {SP_COUNT(knobs), knobs, sp_linear_range_differs};
 
 static bool match(const sp_task *t)
 {
-    return sp_linear_match(t) && !t->strict && (t->asked || !t->pattern.dense) && differs(t);
+    return sp_linear_match(t) && !t->strict && (t->asked || !t->pattern.dense);
 }
 
 /* A weight costs its multiply-add, an input of a strip its loads, about a third of one; the 15 loops of each (range, strip) as much as 24, an
@@ -28,7 +19,7 @@ static bool match(const sp_task *t)
 static double cost(const sp_task *t)
 {
     const double weights = (double)(t->n * t->k) * t->pattern.density, inputs = weights * t->strip_fill / 4;
-    const double ranges = ceil((double)t->k / (double)range_of(t));
+    const double ranges = ceil((double)t->k / (double)sp_linear_range(t));
     return weights * 1.02 + inputs * .35 + (double)t->n * (ranges * 6 + 12);
 }
 
@@ -38,7 +29,7 @@ static void parameters(const sp_task *t, sp_text *out)
 }
 static void format(const sp_task *t, sp_text *out)
 {
-    sp_text_printf(out, "quads(%lld)", (long long)range_of(t));
+    sp_text_printf(out, "quads(%lld)", (long long)sp_linear_range(t));
 }
 
 const sp_implement sp_implement_quads = {.name = "quads",
@@ -48,5 +39,4 @@ const sp_implement sp_implement_quads = {.name = "quads",
                                          .cost = cost,
                                          .parameters = parameters,
                                          .format = format,
-                                         .settings = SP_COUNT(lengths),
-                                         .differs = differs};
+                                         .space = &space};

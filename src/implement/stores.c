@@ -31,10 +31,10 @@ sparta_status sp_implement_for_format(sparta_ctx *cx, const sp_format *f, bool w
         const sp_implement *im = sp_implement_row(i);
         if (!im->format || !im->kernel || im == walk || im->version || !sp_implement_panels(im))
             continue; /* what a schedule means does not depend on a library that may be here or not, nor on tokens */
-        for (int setting = 0; setting < sp_implement_settings(im); setting++) {
-            const sp_task task = {.n = n, .k = k, .setting = setting};
+        for (int p = 0; p < sp_implement_points(im); p++) {
+            sp_task task = {.n = n, .k = k};
             sp_format has;
-            if (im->differs && !im->differs(&task)) continue;
+            if (!sp_implement_point(im, p, &task)) continue;
             SP_TRY(format_of(cx, im, &task, &has));
             if (!same_storage(*f, &has, widths)) continue;
             *out = im;

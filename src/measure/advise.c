@@ -234,10 +234,10 @@ static sparta_status try_cover(adviser *v)
  * matrices of millions of rows and columns. The others' are among those that are always tried. */
 static sparta_status try_implement(adviser *v, const sp_implement *im)
 {
-    for (int setting = 0; setting < im->settings; setting++) {
-        const sp_task task = {.n = v->from->dim[0], .k = v->from->dim[1], .setting = setting};
+    for (int p = 0; im->space && p < sp_implement_points(im); p++) {
+        sp_task task = {.n = v->from->dim[0], .k = v->from->dim[1]};
         sp_text text;
-        if (im->differs && !im->differs(&task)) continue;
+        if (!sp_implement_point(im, p, &task)) continue;
         sp_text_init(&text, v->cx);
         im->format(&task, &text);
         sparta_status s = text.status;

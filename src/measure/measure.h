@@ -184,7 +184,7 @@ typedef struct sp_kernel_result {
     double peak_gbytes_per_s,
         share_of_bandwidth; /* read from memory; 0: the tokens are too many for it to matter */
     int threads;
-    char implement[48], parameters[96], dense_name[48], isa[24];
+    char implement[48], point[64], parameters[96], dense_name[48], isa[24];
     char format[256]; /* in which the implement keeps the weight, canonical; a longer one is cut */
     char pattern[32]; /* found in the weight */
 } sp_kernel_result;

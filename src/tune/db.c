@@ -1,13 +1,11 @@
 /* The tuning database. Nothing here is an error for the caller: a record that cannot be read was not made,
  * one that cannot be written is forgotten, and a note says why.
  *
- *     trial   (key, implement, parameters) -> us, threads, measured (how often), at (when, Unix time)
- *     winner  key -> implement, parameters, us, threads                     kept in step in the same
- * transaction
+ *     trial   (key, implement, point) -> code, us, spread, verdict, threads, measured (how often), at (when, Unix time)
  *
- * The file says that it is ours: application_id "spta" and user_version 1. One that is ours (or lies in our
- * cache folder) and cannot be read is renamed to <file>.corrupt-<time>; any other file that was named by
- * mistake is left alone, and memory is used, as where there is no cache folder or no SQLite (records.c). */
+ * The file says that it is ours: application_id "spta" and user_version 2. One that is ours (or lies in our
+ * cache folder) and cannot be read is renamed to <file>.corrupt-<time>, one of an older schema to <file>.old-<time>; any other file that was
+ * named by mistake is left alone, and memory is used, as where there is no cache folder or no SQLite (records.c). */
 #include "tune/tune.h"
 #include "tune/records.h"
 #include "tune/sqlite.h"
@@ -21,7 +19,7 @@
 
 enum {
     APPLICATION = 0x73707461 /* "spta" */,
-    SCHEMA = 1,
+    SCHEMA = 2,
     BUSY_MS = 5000,
     LONGEST = 1 << 20,
     PATH_SIZE = 4096
@@ -30,41 +28,39 @@ enum {
 struct sp_tune_db {
     sparta_ctx *cx;
     sqlite3 *sql;
-    sqlite3_stmt *find, *add, *win;
-    sp_records *records;  /* instead of the three above: in memory */
+    sqlite3_stmt *find, *add;
+    sp_records *records;  /* instead of the two above: in memory */
     bool ours;            /* in the cache folder: may be set aside whatever is in it */
     char path[PATH_SIZE]; /* "" in memory */
     ino_t inode;          /* of the file that is open */
 };
 
-static const char schema[] =
-    "CREATE TABLE trial(key TEXT NOT NULL, implement TEXT NOT NULL, parameters TEXT NOT NULL,"
-    " us REAL NOT NULL, threads INTEGER NOT NULL, measured INTEGER NOT NULL, at INTEGER NOT NULL,"
-    " PRIMARY KEY(key, implement, parameters)) STRICT, WITHOUT ROWID;"
-    "CREATE TABLE winner(key TEXT NOT NULL PRIMARY KEY, implement TEXT NOT NULL, parameters TEXT NOT NULL,"
-    " us REAL NOT NULL, threads INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
-    "PRAGMA application_id=1936749665; PRAGMA user_version=1;";
-static const char find_text[] =
-    "SELECT implement, parameters, us, threads FROM trial WHERE key=?1 ORDER BY us, implement, parameters";
-/* An upsert's SET sees the old row: the faster time keeps its own threads and date. */
-static const char add_text[] = "INSERT INTO trial VALUES(?1,?2,?3,?4,?5,1,?6) ON CONFLICT(key, implement, "
-                               "parameters) DO UPDATE SET measured=measured+1,"
-                               " threads=iif(excluded.us<us, excluded.threads, threads), "
-                               "at=iif(excluded.us<us, excluded.at, at), us=min(us, excluded.us)";
-static const char win_text[] =
-    "INSERT INTO winner VALUES(?1,?2,?3,?4,?5) ON CONFLICT(key) DO UPDATE SET implement=excluded.implement,"
-    " parameters=excluded.parameters, us=excluded.us, threads=excluded.threads WHERE excluded.us<us";
+static const char *const verdicts[SP_VERDICTS] = {"ok", "wrong"};
 
-/* ------------------------------------------------------------------ opening a connection */
+static const char schema[] =
+    "CREATE TABLE trial(key TEXT NOT NULL, implement TEXT NOT NULL, point TEXT NOT NULL, code TEXT NOT NULL,"
+    " us REAL NOT NULL, spread REAL NOT NULL, verdict TEXT NOT NULL, threads INTEGER NOT NULL,"
+    " measured INTEGER NOT NULL, at INTEGER NOT NULL,"
+    " PRIMARY KEY(key, implement, point)) STRICT, WITHOUT ROWID;"
+    "PRAGMA application_id=1936749665; PRAGMA user_version=2;";
+static const char find_text[] =
+    "SELECT implement, point, code, us, spread, verdict, threads FROM trial WHERE key=?1"
+    " ORDER BY verdict<>'ok', us, implement, point";
+/* An upsert's SET sees the old row. */
+#define BETTER       "(excluded.code<>code OR (excluded.verdict='ok' AND (verdict<>'ok' OR excluded.us<us)))"
+#define KEEP(column) column "=iif(" BETTER ", excluded." column ", " column ")"
+static const char add_text[] =
+    "INSERT INTO trial VALUES(?1,?2,?3,?4,?5,?6,?7,?8,1,?9) ON CONFLICT(key, implement, point) DO UPDATE SET"
+    " measured=iif(excluded.code=code, measured+1, 1), " KEEP("code") ", " KEEP("us") ", " KEEP(
+        "spread") ", " KEEP("verdict") ", " KEEP("threads") ", " KEEP("at");
 
 static void shut(sp_tune_db *db)
 {
     if (!db->sql) return;
     sp_sqlite.finalize(db->find);
     sp_sqlite.finalize(db->add);
-    sp_sqlite.finalize(db->win);
     sp_sqlite.close(db->sql);
-    db->find = db->add = db->win = NULL;
+    db->find = db->add = NULL;
     db->sql = NULL;
 }
 
@@ -96,7 +92,7 @@ static void harden(sp_tune_db *db)
 }
 
 /* Under a write lock, so that of two processes with a new file one makes the tables. SQLITE_AUTH: somebody
- * else's database; SQLITE_MISMATCH: of a later sparta. */
+ * else's database; SQLITE_MISMATCH: of a later sparta; SQLITE_SCHEMA: of an earlier one. */
 static int agree_on_schema(sp_tune_db *db)
 {
     int64_t id = 0, version = 0, tables = 0;
@@ -106,6 +102,7 @@ static int agree_on_schema(sp_tune_db *db)
     if (rc) return rc;
     if (!id && !version && !tables) return run(db, schema);
     if (id != APPLICATION) return SQLITE_AUTH;
+    if (version > 0 && version < SCHEMA) return SQLITE_SCHEMA;
     return version == SCHEMA ? SQLITE_OK : version > SCHEMA ? SQLITE_MISMATCH : SQLITE_CORRUPT;
 }
 
@@ -113,7 +110,6 @@ static int prepare(sp_tune_db *db)
 {
     int rc = sp_sqlite.prepare_v3(db->sql, find_text, -1, SQLITE_PREPARE_PERSISTENT, &db->find, NULL);
     if (!rc) rc = sp_sqlite.prepare_v3(db->sql, add_text, -1, SQLITE_PREPARE_PERSISTENT, &db->add, NULL);
-    if (!rc) rc = sp_sqlite.prepare_v3(db->sql, win_text, -1, SQLITE_PREPARE_PERSISTENT, &db->win, NULL);
     return rc == SQLITE_ERROR ? SQLITE_CORRUPT : rc; /* it says that it is ours and has not our tables */
 }
 
@@ -151,12 +147,12 @@ static bool says_it_is_ours(const char *path)
 }
 
 /* Files go in this order: a log without its database is harmless, a new database beside an old log is not. */
-static bool set_aside(sp_tune_db *db, char *name, size_t size)
+static bool set_aside(sp_tune_db *db, const char *why, char *name, size_t size)
 {
     static const char *const parts[] = {"-wal", "-shm", ""};
     char from[PATH_SIZE + 8], to[PATH_SIZE + 64];
     struct stat st;
-    snprintf(name, size, "%s.corrupt-%lld", db->path, (long long)time(NULL));
+    snprintf(name, size, "%s.%s-%lld", db->path, why, (long long)time(NULL));
     if (lstat(db->path, &st) || (db->inode && st.st_ino != db->inode))
         return true; /* another process was faster */
     if (!S_ISREG(st.st_mode)) return false;
@@ -187,6 +183,7 @@ static const char *reason(int rc)
 {
     if (rc == SQLITE_AUTH) return "it is not a tuning database";
     if (rc == SQLITE_MISMATCH) return "it was written by a later version";
+    if (rc == SQLITE_SCHEMA) return "it was written by an earlier version";
     return sp_sqlite.errstr(rc);
 }
 
@@ -194,10 +191,11 @@ static const char *reason(int rc)
 static bool recover(sp_tune_db *db, int rc)
 {
     char name[PATH_SIZE + 48];
-    bool may =
-        (unreadable(rc) || rc == SQLITE_AUTH) && (db->ours || (unreadable(rc) && says_it_is_ours(db->path)));
+    const bool older = rc == SQLITE_SCHEMA; /* which only a file says that is ours */
+    const bool may = older || ((unreadable(rc) || rc == SQLITE_AUTH) &&
+                               (db->ours || (unreadable(rc) && says_it_is_ours(db->path))));
     shut(db);
-    if (may && set_aside(db, name, sizeof name)) {
+    if (may && set_aside(db, older ? "old" : "corrupt", name, sizeof name)) {
         db->inode = 0;
         sp_note(db->cx, "tune: %s: %s; it was set aside as %s and a new one is started", db->path, reason(rc),
                 name);
@@ -269,13 +267,22 @@ static bool copy(sqlite3_stmt *s, int column, char *out, size_t size)
     return true;
 }
 
+static bool plausible(const sp_trial *t)
+{
+    return (int)t->verdict >= 0 && t->verdict < SP_VERDICTS && isfinite(t->us) && isfinite(t->spread) &&
+           t->spread >= 0 && t->threads > 0 && (t->verdict == SP_VERDICT_OK ? t->us > 0 : t->us == 0);
+}
+
 static bool read_trial(sqlite3_stmt *s, sp_trial *t)
 {
     memset(t, 0, sizeof *t);
-    t->us = sp_sqlite.column_double(s, 2);
-    t->threads = sp_sqlite.column_int(s, 3);
-    return copy(s, 0, t->implement, sizeof t->implement) && copy(s, 1, t->parameters, sizeof t->parameters) &&
-           isfinite(t->us) && t->us > 0 && t->threads > 0;
+    t->us = sp_sqlite.column_double(s, 3);
+    t->spread = sp_sqlite.column_double(s, 4);
+    t->threads = sp_sqlite.column_int(s, 6);
+    const char *verdict = (const char *)sp_sqlite.column_text(s, 5);
+    while (verdict && t->verdict < SP_VERDICTS && strcmp(verdict, verdicts[t->verdict])) t->verdict++;
+    return verdict && copy(s, 0, t->implement, sizeof t->implement) &&
+           copy(s, 1, t->point, sizeof t->point) && copy(s, 2, t->code, sizeof t->code) && plausible(t);
 }
 
 static int find(sp_tune_db *db, const char *key, sp_trial *out, int most, int *count)
@@ -307,34 +314,26 @@ int sp_tune_find(sp_tune_db *db, const char *key, sp_trial *out, int most)
 
 /* ------------------------------------------------------------------ writing */
 
-static int step(sqlite3_stmt *s, const char *key, const sp_trial *t, bool dated)
+static int add(sp_tune_db *db, const char *key, const sp_trial *t)
 {
-    sp_sqlite.bind_text(s, 1, key, -1, NULL);
-    sp_sqlite.bind_text(s, 2, t->implement, -1, NULL);
-    sp_sqlite.bind_text(s, 3, t->parameters, -1, NULL);
-    sp_sqlite.bind_double(s, 4, t->us);
-    sp_sqlite.bind_int(s, 5, t->threads);
-    if (dated) sp_sqlite.bind_int64(s, 6, (long long)time(NULL));
+    sqlite3_stmt *s = db->add;
+    const char *text[] = {key, t->implement, t->point, t->code};
+    for (int i = 0; i < (int)SP_COUNT(text); i++) sp_sqlite.bind_text(s, i + 1, text[i], -1, NULL);
+    sp_sqlite.bind_double(s, 5, t->us);
+    sp_sqlite.bind_double(s, 6, t->spread);
+    sp_sqlite.bind_text(s, 7, verdicts[t->verdict], -1, NULL);
+    sp_sqlite.bind_int(s, 8, t->threads);
+    sp_sqlite.bind_int64(s, 9, (long long)time(NULL));
     int rc = sp_sqlite.step(s);
     sp_sqlite.reset(s);
     sp_sqlite.clear_bindings(s);
     return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
-static int add(sp_tune_db *db, const char *key, const sp_trial *t)
-{
-    int rc = run(db, "BEGIN IMMEDIATE");
-    if (!rc) rc = step(db->add, key, t, true);
-    if (!rc) rc = step(db->win, key, t, false);
-    if (!rc) rc = run(db, "COMMIT");
-    if (rc && !sp_sqlite.get_autocommit(db->sql)) run(db, "ROLLBACK");
-    return rc;
-}
-
 static bool sound(const char *key, const sp_trial *t)
 {
     return strlen(key) < LONGEST / 2 && memchr(t->implement, 0, sizeof t->implement) &&
-           memchr(t->parameters, 0, sizeof t->parameters) && isfinite(t->us) && t->us > 0 && t->threads > 0;
+           memchr(t->point, 0, sizeof t->point) && memchr(t->code, 0, sizeof t->code) && plausible(t);
 }
 
 /* An error of SQLite, or of no memory: what the record was lost to. */

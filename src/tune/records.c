@@ -60,20 +60,21 @@ static sparta_status new_list(sp_records *r, const char *key, record ***out)
     return SPARTA_OK;
 }
 
-/* The order of the database: by time, then by name. */
+/* The order of the database: the right ones, by time, then by name. */
 static bool before(const sp_trial *a, const sp_trial *b)
 {
+    if (a->verdict != b->verdict) return a->verdict < b->verdict;
     if (a->us != b->us) return a->us < b->us;
     const int names = strcmp(a->implement, b->implement);
-    return names ? names < 0 : strcmp(a->parameters, b->parameters) < 0;
+    return names ? names < 0 : strcmp(a->point, b->point) < 0;
 }
 
-/* Takes the record of the same implement and parameters out of the list; NULL: there is none. */
+/* Takes the record of the same implement and point out of the list; NULL: there is none. */
 static record *take(record **list, const sp_trial *t)
 {
     for (; *list; list = &(*list)->next) {
         record *x = *list;
-        if (strcmp(x->trial.implement, t->implement) || strcmp(x->trial.parameters, t->parameters)) continue;
+        if (strcmp(x->trial.implement, t->implement) || strcmp(x->trial.point, t->point)) continue;
         *list = x->next;
         return x;
     }
@@ -90,7 +91,9 @@ sparta_status sp_records_add(sp_records *r, const char *key, const sp_trial *t)
         SP_NEED(r->cx, x);
         x->trial = *t;
     }
-    if (t->us < x->trial.us) x->trial = *t;
+    if (strcmp(t->code, x->trial.code) ||
+        (t->verdict == SP_VERDICT_OK && (x->trial.verdict != SP_VERDICT_OK || t->us < x->trial.us)))
+        x->trial = *t;
     while (*list && before(&(*list)->trial, &x->trial)) list = &(*list)->next;
     x->next = *list;
     *list = x;

@@ -41,10 +41,10 @@ static void put(const char *name, const void *data, size_t size)
 static void check_found(const sp_trial *t, int n, int most)
 {
     for (int i = 0; i < n && i < most; i++) {
-        if (!memchr(t[i].implement, 0, sizeof t[i].implement) ||
-            !memchr(t[i].parameters, 0, sizeof t[i].parameters))
+        if (!memchr(t[i].implement, 0, sizeof t[i].implement) || !memchr(t[i].point, 0, sizeof t[i].point) ||
+            !memchr(t[i].code, 0, sizeof t[i].code))
             abort();
-        if (i && t[i].us < t[i - 1].us) abort(); /* fastest first */
+        if (i && t[i].verdict == t[i - 1].verdict && t[i].us < t[i - 1].us) abort(); /* fastest first */
         if (!isfinite(t[i].us)) abort();
     }
 }
@@ -53,7 +53,7 @@ static void check_found(const sp_trial *t, int n, int most)
 static void use(sp_tune_db *db)
 {
     static const char *const keys[] = {"Linear 64x64 dense", "k", ""};
-    sp_trial found[4], mine = {"strip4", "NV=4", 12.5, 1};
+    sp_trial found[4], mine = {.implement = "strip4", .point = "NV=4", .us = 12.5, .threads = 1};
     for (size_t i = 0; i < SP_COUNT(keys); i++) check_found(found, sp_tune_find(db, keys[i], found, 4), 4);
     sp_tune_add(db, "k", &mine);
     sp_tune_add(db, "k", &mine);

@@ -199,8 +199,8 @@ static void try_layer(const layer *l)
     int matched = 0;
     for (int i = 0; i < sp_implement_count(); i++) {
         const sp_implement *im = sp_implement_row(i);
-        for (t.setting = 0; t.setting < sp_implement_settings(im); t.setting++) {
-            if (!sp_implement_matches(im, &t)) continue;
+        for (int k = 0; k < sp_implement_points(im); k++) {
+            if (!sp_implement_point(im, k, &t) || !sp_implement_matches(im, &t)) continue;
             matched++;
             assert_true(!im->format || im->cost(&t) > 0);
             if (im->kernel) try_row(b, l, im, &t, size);

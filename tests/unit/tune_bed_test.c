@@ -1,0 +1,156 @@
+/* tune: the bed: what it calls right, whatever a contender leaves undone; and points of a space. */
+#include "panel_bed.h"
+#include "tune/bed.h"
+
+static const sp_bindings no_sizes = {0, NULL, NULL};
+
+static void nothing(const void *args)
+{
+    (void)args;
+}
+
+/* y(130, 12) = Linear(x, w) with a weight of which half is there. */
+static bed *product(sp_task *task)
+{
+    bed *b = bed_make();
+    bed_input(b, false, SPARTA_F32, DIMS(130, 20));
+    float *w = bed_input(b, true, SPARTA_F32, DIMS(12, 20))->data;
+    for (int i = 0; i < 240; i++) w[i] = i % 2 ? (float)i / 100 : 0;
+    bed_node(b, "sparta::Linear", "transposed=1", DIMS(130, 12));
+    assert_int_equal(sp_implement_task(cx, b->node, 130, task), SPARTA_OK);
+    return b;
+}
+
+/* Every row is right; one that writes nothing, or all but one token, is not, though it runs after one that is. */
+static void unwritten_outputs_are_wrong(void **state)
+{
+    (void)state;
+    sp_task task;
+    bed *b = product(&task);
+    sp_bed *on;
+    int tried = 0;
+    const sp_bed_request r = {.task = &task, .tokens = 130, .seed = 3};
+    assert_true(task.each && task.mask && task.n == 12 && task.k == 20);
+    assert_int_equal(sp_bed_create(cx, &r, &on), SPARTA_OK);
+    for (int i = 0; i < sp_implement_count(); i++) {
+        sp_contender c = {.im = sp_implement_row(i)};
+        if (!sp_implement_point(c.im, 0, &task) || !sp_implement_matches(c.im, &task)) continue;
+        memcpy(c.point, task.point, sizeof c.point);
+        assert_int_equal(sp_bed_check(on, &c), SPARTA_OK);
+        assert_true(c.found.ok);
+        if (c.im->kernel) {
+            const sp_entry entry = c.call.entry;
+            tried++;
+            c.call.entry = nothing;
+            assert_int_equal(sp_bed_check(on, &c), SPARTA_OK);
+            assert_false(c.found.ok);
+            c.call.entry = entry;
+            c.call.job.panels--; /* the last tokens stay as they were */
+            assert_int_equal(sp_bed_check(on, &c), SPARTA_OK);
+            assert_false(c.found.ok);
+            c.call.job.panels++;
+            assert_int_equal(sp_bed_time(on, &c, 1e-4), SPARTA_OK);
+            assert_true(c.best > 0 && c.spread >= 0);
+        }
+        sp_bed_drop(on, &c);
+    }
+    assert_true(tried >= 2);
+    sp_bed_free(on);
+    sp_implement_task_free(cx, &task);
+    bed_free(b);
+}
+
+/* More than any fixed number of contenders race, each in as many windows. */
+static void many_race(void **state)
+{
+    (void)state;
+    enum { MANY = 40 };
+    sp_task task;
+    bed *b = product(&task);
+    sp_bed *on;
+    sp_contender c[MANY] = {0}, *all[MANY];
+    const sp_bed_request r = {.task = &task, .tokens = 130, .seed = 3};
+    assert_int_equal(sp_bed_create(cx, &r, &on), SPARTA_OK);
+    for (int i = 0; i < MANY; i++) {
+        c[i].im = &sp_implement_dense4;
+        all[i] = &c[i];
+        assert_int_equal(sp_bed_build(on, all[i]), SPARTA_OK);
+    }
+    assert_int_equal(sp_bed_race(on, all, MANY, 0, 3), SPARTA_OK);
+    for (int i = 0; i < MANY; i++) {
+        assert_true(c[i].n_times == 3 && c[i].best > 0 && c[i].times[2] >= c[i].best);
+        sp_bed_drop(on, all[i]);
+    }
+    sp_bed_free(on);
+    sp_implement_task_free(cx, &task);
+    bed_free(b);
+}
+
+/* Operators that are no product lie on a bed as well: attention, whose tokens look at each other, is compared whole. */
+static void other_operators(void **state)
+{
+    (void)state;
+    sp_task task;
+    sp_bed *on;
+    bed *b = bed_make();
+    for (int i = 0; i < 3; i++) bed_input(b, false, SPARTA_F32, DIMS(2, 70, 16));
+    bed_node(b, "sparta::Attention", "heads=2", DIMS(2, 70, 16));
+    assert_int_equal(sp_implement_task(cx, b->node, 0, &task), SPARTA_OK);
+    assert_false(task.each);
+    assert_null(task.mask);
+    const sp_bed_request r = {.task = &task, .sizes = &no_sizes, .seed = 3};
+    sp_contender c = {.im = &sp_implement_attention}, reference = {.im = &sp_implement_builtin};
+    assert_true(sp_implement_matches(c.im, &task));
+    assert_int_equal(sp_bed_create(cx, &r, &on), SPARTA_OK);
+    assert_true(sp_bed_builtin_seconds(on) > 0);
+    assert_int_equal(sp_bed_check(on, &c), SPARTA_OK);
+    assert_true(c.found.ok);
+    c.call.job.in[1].panel = c.call.job.in[0].panel; /* other keys */
+    assert_int_equal(sp_bed_check(on, &c), SPARTA_OK);
+    assert_false(c.found.ok);
+    assert_int_equal(sp_bed_check(on, &reference), SPARTA_OK);
+    assert_true(reference.found.ok);
+    sp_bed_drop(on, &c);
+    sp_bed_drop(on, &reference);
+    sp_bed_free(on);
+    bed_free(b);
+}
+
+/* ------------------------------------------------------------------ points */
+
+static bool small(const sp_task *t)
+{
+    return sp_point_get(t->point, "B", 0) <= t->k;
+}
+
+static void points_of_a_space(void **state)
+{
+    (void)state;
+    static const int form[] = {1, 2}, b[] = {8, 16, 32}, c[] = {0, 1};
+    static const sp_knob knobs[] = {{"FORM", 2, form, NULL}, {"B", 3, b, NULL}, {"CL", 2, c, "FORM=2"}};
+    static const sp_space space = {3, knobs, small};
+    const sp_implement im = {.name = "made up", .space = &space};
+    static const char *const want[] = {"FORM=1 B=8",       "FORM=2 B=8 CL=0", "FORM=1 B=16",
+                                       "FORM=2 B=16 CL=0", "FORM=2 B=8 CL=1", "FORM=2 B=16 CL=1"};
+    sp_task t = {.k = 16};
+    int n = 0;
+    for (int k = 0; k < sp_implement_points(&im); k++)
+        if (sp_implement_point(&im, k, &t)) {
+            assert_true(n < (int)SP_COUNT(want));
+            assert_string_equal(t.point, want[n++]);
+        }
+    assert_int_equal(n, SP_COUNT(want));
+    assert_int_equal(sp_implement_points(&sp_implement_dense4), 1);
+    assert_true(sp_implement_point(&sp_implement_dense4, 0, &t));
+    assert_string_equal(t.point, "");
+    assert_int_equal(sp_point_get("RANGE=128 CL=2", "CL", 7), 2);
+    assert_int_equal(sp_point_get("RANGE=128 CL=2", "L", 7), 7);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(unwritten_outputs_are_wrong),
+                                       cmocka_unit_test(many_race), cmocka_unit_test(other_operators),
+                                       cmocka_unit_test(points_of_a_space)};
+    return cmocka_run_group_tests(tests, context_begin, context_end);
+}
