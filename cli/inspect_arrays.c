@@ -1,6 +1,6 @@
 /* sparta inspect, of arrays and matrices: type, shape, the pattern found, density, the formats that store it in the fewest bytes. */
 #include "verbs.h"
-#include "tesa/tesa.h"
+#include "tesa/attribute.h"
 #include <math.h>
 #include <string.h>
 
@@ -169,6 +169,17 @@ static void row_json(report *r, const char *name, const sparta_tensor *x, const 
     cli_json_close(j, '}');
 }
 
+static void row_text(report *r, const char *name, const char *type, const char *shape, const look *l)
+{
+    cli_table_text(&r->table, name);
+    cli_table_text(&r->table, type);
+    cli_table_text(&r->table, shape);
+    cli_table_text(&r->table, l->pattern.name);
+    cli_table_real(&r->table, 4, l->pattern.density);
+    cli_table_text(&r->table, l->n ? l->best[0].format : "");
+    cli_table_real(&r->table, 0, l->n ? (double)l->best[0].bytes : NAN);
+}
+
 /* entries: how many a sparse matrix stores; -1: it is dense. */
 static void row(report *r, const char *name, const sparta_tensor *x, const look *l, int64_t entries)
 {
@@ -180,13 +191,7 @@ static void row(report *r, const char *name, const sparta_tensor *x, const look 
     }
     sp_text_init(&shape, r->c->cx);
     sp_tensor_print_shape(x, &shape);
-    cli_table_text(&r->table, name);
-    cli_table_text(&r->table, sparta_dtype_name(x->dtype));
-    cli_table_text(&r->table, sp_text_str(&shape));
-    cli_table_text(&r->table, l->pattern.name);
-    cli_table_real(&r->table, 4, l->pattern.density);
-    cli_table_text(&r->table, l->n ? l->best[0].format : "");
-    cli_table_real(&r->table, 0, l->n ? (double)l->best[0].bytes : NAN);
+    row_text(r, name, sparta_dtype_name(x->dtype), sp_text_str(&shape), l);
     sp_text_free(&shape);
 }
 
@@ -252,6 +257,64 @@ static sparta_status show_arrays(cli *c, int n, const sp_npz_entry *entry, const
     return end(&r, head);
 }
 
+/* What exists of a value is looked at where it differs: along the other axes it is alike. */
+static sparta_status show_tesa(cli *c, report *r, const sp_named_tesa *e)
+{
+    look l = {.pattern = {.density = 1, .dense = true, .name = "dense"}};
+    sparta_tesa_facts f;
+    SP_TRY(sp_tesa_facts(c->arena, &e->tesa, &f));
+    if (f.has.data) SP_TRY(look_at(c, &f.has, &l));
+    l.n = 0; /* nobody stores an attribute */
+    if (!cli_wants_json(c)) {
+        row_text(r, e->name, f.precision, f.dims, &l);
+        return SPARTA_OK;
+    }
+    double zeros, constants;
+    sp_tesa_shares(&e->tesa, &zeros, &constants);
+    cli_json *j = &r->json;
+    cli_json_open(j, NULL, '{');
+    cli_json_text(j, "name", e->name);
+    cli_json_text(j, "dims", f.dims);
+    cli_json_text(j, "precision", f.precision);
+    cli_json_text(j, "pattern", l.pattern.name);
+    cli_json_real(j, "density", l.pattern.density);
+    cli_json_real(j, "zeros", zeros);
+    cli_json_real(j, "constants", constants);
+    cli_json_close(j, '}');
+    return SPARTA_OK;
+}
+
+/* A file that has attributes: those, and the arrays that belong to none. */
+static sparta_status show_tesas(cli *c, const sp_tesas *f)
+{
+    int attributes = 0;
+    report r = begin(c, "tesa");
+    for (int i = 0; i < f->n; i++) {
+        const sp_named_tesa *e = &f->entry[i];
+        look l;
+        SP_TRY(sp_check_cancel(c->cx));
+        if (e->array) {
+            SP_TRY(look_at(c, e->array, &l));
+            row(&r, e->name, e->array, &l, -1);
+            continue;
+        }
+        SP_TRY(show_tesa(c, &r, e));
+        attributes++;
+    }
+    const char *head = sp_arena_printf(c->arena, "%d attribute%s", attributes, attributes == 1 ? "" : "s");
+    SP_NEED(c->cx, head);
+    return end(&r, head);
+}
+
+static sparta_status inspect_tesas(cli *c)
+{
+    sp_tesas f;
+    SP_TRY(sp_tesas_open(c->cx, c->operand[0], &f));
+    sparta_status status = show_tesas(c, &f);
+    sp_tesas_close(&f);
+    return status;
+}
+
 static sparta_status show_matrix(cli *c, const sp_coo *m)
 {
     look l;
@@ -312,6 +375,12 @@ sparta_status cli_inspect_arrays(cli *c)
     SP_TRY(sp_file_holds(c->cx, c->operand[0], &holds));
     if (holds == SP_HOLDS_MTX || holds == SP_HOLDS_SMTX) return inspect_matrix(c);
     SP_TRY(sp_arrays_open(c->cx, c->operand[0], &a));
+    bool attributes = false;
+    for (int i = 0; i < a.n; i++) attributes |= sp_tesa_is_array(a.entry[i].name);
+    if (attributes) {
+        sp_arrays_close(&a);
+        return inspect_tesas(c);
+    }
     const sparta_tensor *format = sp_npz_is_packed(&a.npz) ? sp_npz_find(&a.npz, "format") : NULL;
     if (format && (format->rank != 1 || format->dtype != SPARTA_U8)) format = NULL;
     sparta_status status =

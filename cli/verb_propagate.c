@@ -19,11 +19,12 @@ static void values_json(cli_json *j, const sp_propagation *p, const sp_graph *g)
         for (int k = 0; k < g->node[i]->n_out; k++) {
             const sp_value *v = g->node[i]->out[k];
             double zeros, constants;
-            sp_propagation_shares(p, v, &zeros, &constants);
+            sp_tesa_shares(sp_propagation_tesa(p, v), &zeros, &constants);
             cli_json_open(j, NULL, '{');
             cli_json_text(j, "name", v->name);
             cli_json_text(j, "dtype", sparta_dtype_name(v->dtype));
-            cli_json_text(j, "precision", sp_precision_name(sp_propagation_precision(p, v)));
+            cli_json_text(j, "precision",
+                          sp_precision_name(sp_tesa_precision(sp_propagation_tesa(p, v), NULL)));
             cli_json_real(j, "zeros", zeros);
             cli_json_real(j, "constants", constants);
             cli_json_close(j, '}');
@@ -39,30 +40,35 @@ static sparta_status values_table(cli *c, const sp_propagation *p, const sp_grap
         for (int k = 0; k < g->node[i]->n_out; k++) {
             const sp_value *v = g->node[i]->out[k];
             double zeros, constants;
-            sp_propagation_shares(p, v, &zeros, &constants);
+            sp_tesa_shares(sp_propagation_tesa(p, v), &zeros, &constants);
             cli_table_text(&t, v->name);
             cli_table_text(&t, sparta_dtype_name(v->dtype));
-            cli_table_text(&t, sp_precision_name(sp_propagation_precision(p, v)));
+            cli_table_text(&t, sp_precision_name(sp_tesa_precision(sp_propagation_tesa(p, v), NULL)));
             cli_table_real(&t, 3, zeros);
             cli_table_real(&t, 3, constants);
         }
     return cli_table_end(&t);
 }
 
-/* --values: facts of the model as it is asked for, before anything goes. */
-static sparta_status find_values(cli *c, sp_graph *g, const sparta_compile_options *o, cli_json *j)
+static sparta_status show_values(cli *c, const sp_propagation *p, const sp_graph *g, cli_json *j)
 {
-    sp_propagation *p;
-    for (int i = 0; o->remove && o->remove[i]; i++) SP_TRY(sp_propagate_remove(g, o->remove[i]));
-    SP_TRY(sp_ops_infer(g));
-    SP_TRY(sp_propagate_facts(g, NULL, &p));
-    sparta_status status = SPARTA_OK;
     if (cli_wants_json(c))
         values_json(j, p, g);
     else
-        status = values_table(c, p, g);
+        SP_TRY(values_table(c, p, g));
+    cli_say(c, "\n");
+    return SPARTA_OK;
+}
+
+/* --values, --tesa: facts of the model as it is asked for, before anything goes. */
+static sparta_status find_values(cli *c, sp_graph *g, sparta_compile_options *o, cli_json *j)
+{
+    sp_propagation *p;
+    const char *file = cli_text(c, CLI_TESA, NULL);
+    SP_TRY(sp_compile_facts(g, o, &p));
+    sparta_status status = cli_has(c, CLI_VALUES) ? show_values(c, p, g, j) : SPARTA_OK;
+    if (!status && file) status = sp_propagation_write(p, file);
     sp_propagation_free(p);
-    if (!status) cli_say(c, "\n");
     return status;
 }
 
@@ -257,10 +263,7 @@ static sparta_status shrink(cli *c, sp_opened *o, sparta_compile_options *option
 {
     const char *path = cli_text(c, CLI_OUTPUT, NULL);
     const double start = sp_now();
-    if (cli_has(c, CLI_VALUES)) {
-        SP_TRY(find_values(c, o->model->graph, options, j));
-        options->remove = NULL; /* done */
-    }
+    if (cli_has(c, CLI_VALUES) || cli_has(c, CLI_TESA)) SP_TRY(find_values(c, o->model->graph, options, j));
     cli_progress_show(c, 1, 3, "propagating");
     SP_TRY(sp_compile_propagate(o->model->graph, options, &o->obeyed, &d->report));
     d->bytes_before = o->model->file.size;
@@ -291,6 +294,7 @@ sparta_status cli_verb_propagate(cli *c)
     SP_TRY(cli_compile_request(c, &r));
     SP_TRY(cli_compile_dims(c, &r.options.dims));
     SP_TRY(cli_writable(c, path));
+    if (cli_has(c, CLI_TESA)) SP_TRY(cli_writable(c, cli_text(c, CLI_TESA, NULL)));
     cli_progress_show(c, 0, 3, "reading");
     const double start = sp_now();
     SP_TRY(sp_compile_open(c->cx, c->operand[0], &r.options, &o));

@@ -147,6 +147,38 @@ SPARTA_API int64_t sparta_tensor_elements(const sparta_tensor *t); /* -1: too ma
 SPARTA_API size_t sparta_dtype_size(sparta_dtype dtype);
 SPARTA_API const char *sparta_dtype_name(sparta_dtype dtype);
 
+/* ------------------------------------------------------------------ TeSA: what is known of a tensor's elements (docs/tesa.md)
+ *
+ *     tesa [batch,128,768]; has along 2 mask 1x768 rle 0 700 68; precision f32        as text; 68 features are gone
+ *
+ * Arrays have a dim for each axis of the tensor: its size, or 1 where all are alike, as NumPy broadcasts. One without data is not there. */
+typedef struct sparta_tesa sparta_tesa;
+
+typedef struct sparta_tesa_facts {
+    size_t size;
+    const char *dims;      /* "[batch,128,768]": numbers, symbols, or arithmetic on them */
+    sparta_tensor has;     /* bool: which elements exist, the others are 0; not there: all */
+    sparta_tensor known;   /* bool: those that are constants; not there: none */
+    sparta_tensor values;  /* of any type: the values of those */
+    const char *precision; /* "i8"; or several, "i8 f16"; NULL: any */
+    sparta_tensor which;   /* u8: each element's place among these; not there: the first */
+} sparta_tesa_facts;
+
+SPARTA_API SPARTA_MUST sparta_status sparta_tesa_create(sparta_ctx *cx, const sparta_tesa_facts *facts,
+                                                        sparta_tesa **out);
+SPARTA_API SPARTA_MUST sparta_status sparta_tesa_parse(sparta_ctx *cx, const char *text, sparta_tesa **out);
+/* From an .npz or .safetensors: the attribute of that name; NULL: the only one. */
+SPARTA_API SPARTA_MUST sparta_status sparta_tesa_open(sparta_ctx *cx, const char *path, const char *name,
+                                                      sparta_tesa **out);
+/* Into an .npz, or a .safetensors when the path ends so. */
+SPARTA_API SPARTA_MUST sparta_status sparta_tesa_save(sparta_ctx *cx, const char *path, int n,
+                                                      const char *const *name,
+                                                      const sparta_tesa *const *tesa);
+/* Both live as long as the tesa. Its facts, `size` of the struct set; and its text, which parses to the same. */
+SPARTA_API void sparta_tesa_get(const sparta_tesa *tesa, sparta_tesa_facts *out);
+SPARTA_API SPARTA_MUST sparta_status sparta_tesa_print(sparta_tesa *tesa, const char **out);
+SPARTA_API void sparta_tesa_free(sparta_tesa *tesa);
+
 /* ------------------------------------------------------------------ schedules: what to do with which weights
  *
  *     sparta_schedule_create(cx, NULL, &s);                                  the same as the text
@@ -272,6 +304,8 @@ typedef struct sparta_compile_options {
     double atol;
     /* Compile the graph as it is; otherwise a smaller one, where that is faster. */
     int no_propagate;
+    /* propagate_file: an .npz or .safetensors for what is known of every value (docs/tesa.md); NULL: none. */
+    const char *tesa;
 } sparta_compile_options;
 
 /* Compile an ONNX model into a package. Verifies its own result before it writes. */
@@ -279,7 +313,7 @@ SPARTA_API SPARTA_MUST sparta_status sparta_compile(sparta_ctx *cx, const char *
                                                     const sparta_compile_options *options);
 
 /* Write a smaller ONNX model that gives the same answer: what is known to be zero or constant, and what no output needs, goes
- * (docs/propagation.md). Of the options masks, schedule, rules, external_data_root, dims, remove, multiple and threads count. */
+ * (docs/propagation.md). Of the options masks, schedule, rules, external_data_root, dims, remove, multiple, threads and tesa count. */
 SPARTA_API SPARTA_MUST sparta_status sparta_propagate_file(sparta_ctx *cx, const char *onnx,
                                                            const char *smaller,
                                                            const sparta_compile_options *options);

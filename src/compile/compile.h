@@ -89,6 +89,8 @@ void sp_compile_close(sp_opened *o);
 /* Make an inferred graph smaller; weights whose format a schedule pins keep their shape, what the options remove is removed first. */
 sparta_status sp_compile_propagate(sp_graph *g, const sparta_compile_options *options,
                                    const sp_obeyed *obeyed, sp_propagate_report *out) SP_MUST;
+/* What is known of the values of an inferred graph. What the options remove is removed from it, and from the options. */
+sparta_status sp_compile_facts(sp_graph *g, sparta_compile_options *options, sp_propagation **out) SP_MUST;
 /* Microseconds that one run of a graph takes after sp_compile_passes, at usual sizes on one thread: the sum over its nodes, from
  * the tuning database or the cost model. No code is built, nothing is timed. */
 sparta_status sp_compile_sum(sparta_ctx *cx, sp_graph *g, const char *db, const sp_obeyed *obeyed,

@@ -1,8 +1,9 @@
-/* masks: a file of arrays named after weights, zero where a weight is gone. An initialiser's name means the file's own shape; a name that
+/* masks: a file of arrays named after weights, zero where a weight is gone, or of attributes (docs/tesa.md), whose masks say it. An initialiser's name means the file's own shape; a name that
  * only PyTorch has (modules.h) means PyTorch's. What does not fit is told with what would: the weight of a
  * similar name, the weights that have the shape of the mask, or that the mask lies the other way round. */
 #include "compile/compile.h"
 #include "compile/modules.h"
+#include "tesa/attribute.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -79,17 +80,17 @@ static const char *similar(const sp_graph *g, const sp_modules *m, const char *n
 }
 
 static sparta_status no_weight(sparta_ctx *cx, const sp_graph *g, const sp_modules *m, const char *path,
-                               const sp_npz_entry *e)
+                               const char *name, const sparta_tensor *mask)
 {
-    const char *near = similar(g, m, e->name);
+    const char *near = similar(g, m, name);
     sp_text t;
     sp_text_init(&t, cx);
-    sp_text_printf(&t, "%.200s: the model has no weight '%.100s'", path, e->name);
+    sp_text_printf(&t, "%.200s: the model has no weight '%.100s'", path, name);
     const size_t plain = t.size;
     if (near)
         sp_text_printf(&t, "; did you mean '%.100s'?", near);
     else
-        tell_same_shape(g, &e->tensor, &t);
+        tell_same_shape(g, mask, &t);
     if (t.size == plain) sp_text_printf(&t, "; `sparta inspect` lists its layers");
     sparta_status s = t.status ? t.status : sp_fail(cx, SPARTA_E_USAGE, "%s", sp_text_str(&t));
     sp_text_free(&t);
@@ -187,24 +188,25 @@ static sparta_status name_weights(const sp_graph *g, sp_map *names)
     return SPARTA_OK;
 }
 
-static sparta_status apply_each(sparta_ctx *cx, sp_graph *g, const char *path, const sp_arrays *a,
+static sparta_status apply_each(sparta_ctx *cx, sp_graph *g, const char *path, const sp_tesas *a,
                                 const sp_map *names, sp_modules *modules, int64_t *lost)
 {
     for (int i = 0; i < a->n; i++) {
         const char *name = a->entry[i].name;
         int64_t id;
+        sparta_tensor mask;
         const bool known = sp_map_get(names, name, &id);
         const sp_module_weight own = {.name = name, .value = known ? g->value[id] : NULL}, *w = &own;
         SP_TRY(sp_check_cancel(cx));
+        SP_TRY(sp_tesas_mask(a, i, &mask));
         if (!known && !modules->g) SP_TRY(sp_modules_find_all(g, modules));
         if (!known) w = sp_modules_find(modules, name);
-        SP_TRY(w ? sp_compile_mask(cx, g, w, &a->entry[i].tensor, lost)
-                 : no_weight(cx, g, modules, path, &a->entry[i]));
+        SP_TRY(w ? sp_compile_mask(cx, g, w, &mask, lost) : no_weight(cx, g, modules, path, name, &mask));
     }
     return SPARTA_OK;
 }
 
-static sparta_status apply_all(sparta_ctx *cx, sp_graph *g, const char *path, const sp_arrays *a,
+static sparta_status apply_all(sparta_ctx *cx, sp_graph *g, const char *path, const sp_tesas *a,
                                int64_t *lost)
 {
     sp_modules modules = {0}; /* looked for when a name is not the file's */
@@ -219,12 +221,12 @@ static sparta_status apply_all(sparta_ctx *cx, sp_graph *g, const char *path, co
 
 sparta_status sp_compile_masks(sparta_ctx *cx, sp_graph *g, const char *path, int64_t *lost)
 {
-    sp_arrays a;
+    sp_tesas a;
     int64_t n = 0;
-    SP_TRY(sp_arrays_open(cx, path, &a));
+    SP_TRY(sp_tesas_open(cx, path, &a));
     if (!a.n) sp_note(cx, "%.200s: there is no mask in it: nothing is pruned", path);
     sparta_status s = apply_all(cx, g, path, &a, &n);
-    sp_arrays_close(&a);
+    sp_tesas_close(&a);
     if (s == SPARTA_OK && lost) *lost = n;
     return s;
 }

@@ -16,7 +16,7 @@
 
 typedef struct mask_file { /* the one that is open */
     const char *file;      /* NULL: none */
-    sp_arrays arrays;
+    sp_tesas arrays;
     sp_modules modules; /* of the graph, when first asked */
     int64_t lost;       /* weights that were not 0 and that masks removed */
 } mask_file;
@@ -114,7 +114,7 @@ static sparta_status sparsify_threshold(const job *j, const sp_schedule_call *ca
     return SPARTA_OK;
 }
 
-static sparta_status no_mask(const job *j, const sp_arrays *a, const char *file)
+static sparta_status no_mask(const job *j, const sp_tesas *a, const char *file)
 {
     const char *names[64];
     int n = 0;
@@ -131,13 +131,13 @@ static sparta_status open_masks(const job *j, const char *file)
     mask_file *m = j->masks;
     const char *path = NULL;
     if (m->file && !strcmp(m->file, file)) return SPARTA_OK;
-    if (m->file) sp_arrays_close(&m->arrays);
+    if (m->file) sp_tesas_close(&m->arrays);
     m->file = NULL;
     sp_mapped probe;
     SP_TRY(sp_schedule_path(j->s, j->g->arena, file, &path));
     SP_TRY(sp_mapped_open_beneath(j->cx, j->s->folder, file, &probe)); /* no link leads out of the folder */
     sp_mapped_close(&probe);
-    SP_TRY(sp_arrays_open(j->cx, path, &m->arrays));
+    SP_TRY(sp_tesas_open(j->cx, path, &m->arrays));
     m->file = file;
     return SPARTA_OK;
 }
@@ -148,16 +148,20 @@ static sparta_status sparsify_mask(const job *j, const sp_schedule_call *call, s
     *at = file->at;
     SP_TRY(open_masks(j, file->text));
     mask_file *m = j->masks;
-    const sp_arrays *a = &m->arrays;
+    const sp_tesas *a = &m->arrays;
     const sp_module_weight own = {.name = j->name, .value = j->m->value};
-    for (int i = 0; i < a->n; i++)
-        if (!strcmp(a->entry[i].name, j->name) || !strcmp(a->entry[i].name, j->m->value->name))
-            return sp_compile_mask(j->cx, j->g, &own, &a->entry[i].tensor, &m->lost);
+    sparta_tensor mask;
+    for (int i = 0; i < a->n; i++) {
+        if (strcmp(a->entry[i].name, j->name) && strcmp(a->entry[i].name, j->m->value->name)) continue;
+        SP_TRY(sp_tesas_mask(a, i, &mask));
+        return sp_compile_mask(j->cx, j->g, &own, &mask, &m->lost);
+    }
     if (!m->modules.g) SP_TRY(sp_modules_find_all(j->g, &m->modules));
     for (int i = 0; i < a->n; i++) {
         const sp_module_weight *w = sp_modules_find(&m->modules, a->entry[i].name);
-        if (w && w->value == j->m->value)
-            return sp_compile_mask(j->cx, j->g, w, &a->entry[i].tensor, &m->lost);
+        if (!w || w->value != j->m->value) continue;
+        SP_TRY(sp_tesas_mask(a, i, &mask));
+        return sp_compile_mask(j->cx, j->g, w, &mask, &m->lost);
     }
     return no_mask(j, a, file->text);
 }
@@ -313,7 +317,7 @@ sparta_status sp_compile_schedule(sparta_ctx *cx, sp_graph *g, const sparta_sche
         status = sp_check_cancel(cx);
         if (status == SPARTA_OK) status = obey_one(&j, &done);
     }
-    if (masks.file) sp_arrays_close(&masks.arrays);
+    if (masks.file) sp_tesas_close(&masks.arrays);
     sp_modules_free(&masks.modules);
     SP_TRY(status);
     done.masked_nonzero = masks.lost;

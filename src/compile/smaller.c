@@ -23,10 +23,28 @@ sparta_status sp_compile_propagate(sp_graph *g, const sparta_compile_options *op
     return sp_propagate(g, &o, out);
 }
 
+sparta_status sp_compile_facts(sp_graph *g, sparta_compile_options *options, sp_propagation **out)
+{
+    for (int i = 0; options->remove && options->remove[i]; i++)
+        SP_TRY(sp_propagate_remove(g, options->remove[i]));
+    options->remove = NULL; /* done */
+    SP_TRY(sp_ops_infer(g));
+    return sp_propagate_facts(g, NULL, out);
+}
+
 bool sp_compile_worth(const sp_propagate_report *went, double smaller_us, double given_us)
 {
     const bool saves = went->parameters_before - went->parameters_after >= went->parameters_before / 16;
     return smaller_us <= given_us * (saves ? 1 : 1 - LOWER_NOISE);
+}
+
+static sparta_status write_facts(sp_graph *g, sparta_compile_options *options)
+{
+    sp_propagation *p;
+    SP_TRY(sp_compile_facts(g, options, &p));
+    sparta_status s = sp_propagation_write(p, options->tesa);
+    sp_propagation_free(p);
+    return s;
 }
 
 sparta_status sparta_propagate_file(sparta_ctx *cx, const char *onnx, const char *smaller,
@@ -37,7 +55,8 @@ sparta_status sparta_propagate_file(sparta_ctx *cx, const char *onnx, const char
     sp_opened o;
     SP_TRY(sp_options(cx, "propagate", options, &all, sizeof all));
     SP_TRY(sp_compile_open(cx, onnx, &all, &o));
-    sparta_status s = sp_compile_propagate(o.model->graph, &all, &o.obeyed, &report);
+    sparta_status s = all.tesa ? write_facts(o.model->graph, &all) : SPARTA_OK;
+    if (s == SPARTA_OK) s = sp_compile_propagate(o.model->graph, &all, &o.obeyed, &report);
     if (s == SPARTA_OK) s = sp_propagate_tie(o.model->graph);
     if (s == SPARTA_OK) s = sp_model_check(cx, o.model);
     if (s == SPARTA_OK) s = sp_onnx_write(cx, o.model->graph, smaller);

@@ -25,13 +25,13 @@ static sparta_status wish(sp_propagation *p, const sp_value *v, int axis)
     SP_NEED(p->cx, gone);
     memset(gone, 1, (size_t)size);
     for (int i = 0; !v->constant && i < v->dims.rank; i++)
-        extent[i] = SP_MAX(f->state.extent[i], f->need.extent[i]);
+        extent[i] = SP_MAX(f->tesa.state.extent[i], f->need.extent[i]);
     int64_t count = v->constant ? 0 : sp_cells_count(v->dims.rank, extent);
     if (count < 0 || v->is_input || v->is_output) return SPARTA_OK;
     bool some = v->constant != NULL;
     for (int64_t c = 0; c < count; c++) {
-        bool stays =
-            sp_cells_get(&f->need, v->dims.rank, index) && sp_cells_get(&f->state, v->dims.rank, index) & 1;
+        bool stays = sp_cells_get(&f->need, v->dims.rank, index) &&
+                     sp_cells_get(&f->tesa.state, v->dims.rank, index) & 1;
         if (stays && extent[axis] == 1) return SPARTA_OK;
         if (stays) gone[index[axis]] = 0;
         for (int d = v->dims.rank - 1; d >= 0 && ++index[d] == extent[d]; d--) index[d] = 0;
@@ -65,11 +65,11 @@ static void dead_of_axis(const uint8_t *state, int64_t outer, int64_t size, int6
 static void dead_slices(sp_propagation *p, const sp_value *v)
 {
     sp_fact *f = sp_fact_of(p, v);
-    int64_t n = sp_cells_held(&f->state, v->dims.rank), inner = 1;
+    int64_t n = sp_cells_held(&f->tesa.state, v->dims.rank), inner = 1;
     for (int axis = v->dims.rank - 1; axis >= 0; axis--) {
-        const int64_t size = f->state.extent[axis];
+        const int64_t size = f->tesa.state.extent[axis];
         uint8_t *dead = f->wanted[axis];
-        if (dead) dead_of_axis(f->state.at, n / (size * inner), size, inner, dead);
+        if (dead) dead_of_axis(f->tesa.state.at, n / (size * inner), size, inner, dead);
         if (dead && size == 1) memset(dead, dead[0], (size_t)v->constant->dim[axis]); /* all are alike */
         inner *= size;
     }
@@ -89,7 +89,7 @@ static sparta_status begin(agreement *s)
     const sp_graph *g = p->g;
     for (int i = 0; i < g->n_values; i++) {
         const sp_value *v = g->value[i];
-        if (!v->typed || !p->fact[i].state.at) continue;
+        if (!v->typed || !p->fact[i].tesa.state.at) continue;
         if (!v->constant && !p->fact[i].need.at) continue; /* nobody has it */
         if (v->constant && kept_by_user(p, v)) continue;
         for (int k = 0; k < v->dims.rank; k++) SP_TRY(wish(p, v, k));

@@ -30,96 +30,12 @@ int64_t sp_axis_size(const sp_value *v, int axis)
     return sp_expr_is_const(v->dims.dim[axis], &n) ? n : -1;
 }
 
-int64_t sp_cells_held(const sp_cells *c, int rank)
-{
-    int64_t n = 1;
-    for (int i = 0; i < rank; i++) n *= c->extent[i];
-    return n;
-}
-
 int64_t sp_cells_count(int rank, const int64_t *extent)
 {
     int64_t n = 1;
     for (int i = 0; i < rank; i++)
         if (!sp_int_mul(n, extent[i], &n) || n > SP_CELLS) return -1;
     return n;
-}
-
-sparta_status sp_cells_new(const sp_propagation *p, int rank, const int64_t *extent, sp_cells *out)
-{
-    int64_t n = sp_cells_count(rank, extent);
-    sp_cells c = {.at = sp_arena_alloc(p->arena, (size_t)SP_MAX(n, 1))};
-    SP_NEED(p->cx, c.at);
-    for (int i = 0; i < rank; i++) c.extent[i] = extent[i];
-    *out = c;
-    return SPARTA_OK;
-}
-
-sparta_status sp_cells_one(const sp_propagation *p, uint8_t x, sp_cells *out)
-{
-    int64_t extent[SPARTA_RANK];
-    for (int i = 0; i < SPARTA_RANK; i++) extent[i] = 1;
-    SP_TRY(sp_cells_new(p, SPARTA_RANK, extent, out));
-    out->at[0] = x;
-    return SPARTA_OK;
-}
-
-int64_t sp_cell_at(int rank, const int64_t *extent, const int64_t *index)
-{
-    int64_t at = 0;
-    for (int i = 0; i < rank; i++) at = at * extent[i] + (extent[i] == 1 ? 0 : index[i]);
-    return at;
-}
-
-uint8_t sp_cells_get(const sp_cells *c, int rank, const int64_t *index)
-{
-    return c->at[sp_cell_at(rank, c->extent, index)];
-}
-
-bool sp_cells_has(const sp_cells *c, int rank, uint8_t bit)
-{
-    const int64_t n = sp_cells_held(c, rank);
-    for (int64_t i = 0; i < n; i++)
-        if (c->at[i] & bit) return true;
-    return false;
-}
-
-bool sp_cells_all(const sp_cells *c, int rank, uint8_t bit)
-{
-    const int64_t n = sp_cells_held(c, rank);
-    for (int64_t i = 0; i < n; i++)
-        if (!(c->at[i] & bit)) return false;
-    return true;
-}
-
-bool sp_slices_alike(const void *data, int64_t outer, int64_t size, size_t inner)
-{
-    for (int64_t o = 0; o < outer; o++) {
-        const char *row = (const char *)data + (size_t)(o * size) * inner;
-        for (int64_t i = 1; i < size; i++)
-            if (memcmp(row, row + (size_t)i * inner, inner)) return false;
-    }
-    return true;
-}
-
-void sp_slices_first(void *data, int64_t outer, int64_t size, size_t inner)
-{
-    for (int64_t o = 1; o < outer; o++)
-        memmove((char *)data + (size_t)o * inner, (char *)data + (size_t)(o * size) * inner, inner);
-}
-
-void sp_cells_tighten(sp_cells *c, int rank)
-{
-    int64_t n = sp_cells_held(c, rank), inner = 1;
-    for (int i = rank - 1; i >= 0 && n > 0; i--) {
-        const int64_t size = c->extent[i], outer = n / (size * inner);
-        if (size > 1 && sp_slices_alike(c->at, outer, size, (size_t)inner)) {
-            sp_slices_first(c->at, outer, size, (size_t)inner);
-            c->extent[i] = 1;
-            n /= size;
-        }
-        inner *= c->extent[i];
-    }
 }
 
 sparta_status sp_cells_add(const sp_propagation *p, int rank, sp_cells *into, const sp_cells *from)
@@ -132,8 +48,8 @@ sparta_status sp_cells_add(const sp_propagation *p, int rank, sp_cells *into, co
     int64_t extent[SPARTA_RANK] = {0}, index[SPARTA_RANK] = {0};
     for (int i = 0; i < rank; i++) extent[i] = SP_MAX(into->extent[i], from->extent[i]);
     int64_t n = sp_cells_count(rank, extent);
-    if (n < 0 || !sp_room(p, n, 1)) return sp_cells_one(p, 1, into); /* too fine to keep: all of it */
-    SP_TRY(sp_cells_new(p, rank, extent, &sum));
+    if (n < 0 || !sp_room(p, n, 1)) return sp_cells_one(p->arena, 1, into); /* too fine to keep: all of it */
+    SP_TRY(sp_cells_new(p->arena, rank, extent, &sum));
     for (int64_t at = 0; at < n; at++) {
         sum.at[at] = sp_cells_get(into, rank, index) | sp_cells_get(from, rank, index);
         for (int i = rank - 1; i >= 0 && ++index[i] == extent[i]; i--) index[i] = 0;
@@ -176,7 +92,7 @@ void sp_fact_vary(const sp_axes *a, int i, const sp_fact *f, bool vary[SP_SPACES
 {
     const int rank = a->n->in[i]->dims.rank;
     int64_t extent[SPARTA_RANK], stride[SP_SPACES];
-    for (int k = 0; k < rank; k++) extent[k] = sp_fact_extent(f, k);
+    for (int k = 0; k < rank; k++) extent[k] = sp_tesa_extent(&f->tesa, k);
     sp_view_strides(a, &a->in[i], rank, extent, true, stride);
     for (int l = 0; l < SP_SPACES; l++) vary[l] |= stride[l] != 0;
 }

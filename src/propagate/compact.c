@@ -179,7 +179,7 @@ static sparta_status rewrite(sp_propagation *p, int nodes, const sparta_tensor *
         SP_TRY(sp_labels_left(p, &p->axes[i], kept[i]));
     }
     for (int i = 0; i < p->n_values; i++)
-        if (p->fact[i].state.at && loses(p, g->value[i])) SP_TRY(shrink_value(p, g->value[i], &cuts));
+        if (p->fact[i].tesa.state.at && loses(p, g->value[i])) SP_TRY(shrink_value(p, g->value[i], &cuts));
     SP_TRY(sp_cut_all(p->arena, cuts, p->options ? p->options->threads : 0));
     for (int i = 0; i < nodes; i++) {
         const sp_rule *rule = sp_rule_of(p->axes[i].n->op);
@@ -200,7 +200,7 @@ sparta_status sp_compact(sp_propagation *p, bool *changed)
     sp_graph *g = p->g;
     int nodes = g->n_nodes, n = 0;
     bool some = false;
-    for (int i = 0; i < p->n_values; i++) some |= p->fact[i].state.at && loses(p, g->value[i]);
+    for (int i = 0; i < p->n_values; i++) some |= p->fact[i].tesa.state.at && loses(p, g->value[i]);
     if (!some) return SPARTA_OK;
     *changed = true;
     sparta_tensor *sums = sp_arena_array(p->arena, (size_t)SP_MAX(nodes, 1), sizeof *sums);

@@ -142,21 +142,21 @@ sparta_status sp_known_constant(sp_propagation *p, const sp_value *v)
     uint8_t first;
     bool fits = false;
     f->wild = sp_dtype_is_float(t->dtype); /* unless they are looked at */
-    if (n <= 0) return sp_cells_one(p, SP_UNKNOWN, &f->state);
+    if (n <= 0) return sp_cells_one(p->arena, SP_UNKNOWN, &f->tesa.state);
     const rows r = rows_of(t);
     const bool signs = has_signs(p, t, n);
     if (!signs && uniform(&r, 0, &first))
-        SP_TRY(by_rows(p, &r, &f->state, &fits));
+        SP_TRY(by_rows(p, &r, &f->tesa.state, &fits));
     else if (!signs)
-        SP_TRY(by_columns(p, &r, &f->state, &fits));
-    if (!fits && !sp_room(p, n, 1)) return sp_cells_one(p, SP_UNKNOWN, &f->state);
+        SP_TRY(by_columns(p, &r, &f->tesa.state, &fits));
+    if (!fits && !sp_room(p, n, 1)) return sp_cells_one(p->arena, SP_UNKNOWN, &f->tesa.state);
     if (!fits) {
-        SP_TRY(keep_cells(p, &r, true, true, &f->state));
-        classify(t, 0, n, f->state.at);
+        SP_TRY(keep_cells(p, &r, true, true, &f->tesa.state));
+        classify(t, 0, n, f->tesa.state.at);
     }
     for (int64_t i = 0; signs && i < n; i++)
-        f->state.at[i] = sp_state_of(p, sp_element_get(t->dtype, t->data, i));
-    if (sp_cells_has(&f->state, t->rank, SP_SOME)) f->value = *t;
-    f->wild = sp_cells_has(&f->state, t->rank, 1);
+        f->tesa.state.at[i] = sp_state_of(p->strict, sp_element_get(t->dtype, t->data, i));
+    if (sp_cells_has(&f->tesa.state, t->rank, SP_SOME)) f->tesa.value = *t;
+    f->wild = sp_cells_has(&f->tesa.state, t->rank, 1);
     return SPARTA_OK;
 }

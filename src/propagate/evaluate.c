@@ -60,11 +60,11 @@ static sparta_status find_places(const sp_axes *a, const sp_evaluation *e, int i
         SP_NEED(sp_arena_ctx(scratch), out->state[k] && out->value[k]);
         for (int64_t j = 0; j < dim[k]; j++) {
             const int64_t index = index_of(a, e, &a->in[i].axis[k], j);
-            out->state[k][j] = f->state.extent[k] == 1 ? 0 : index * states;
-            out->value[k][j] = f->value.dim[k] == 1 ? 0 : index * values;
+            out->state[k][j] = f->tesa.state.extent[k] == 1 ? 0 : index * states;
+            out->value[k][j] = f->tesa.value.dim[k] == 1 ? 0 : index * values;
         }
-        states *= f->state.extent[k];
-        values *= f->value.dim[k];
+        states *= f->tesa.state.extent[k];
+        values *= f->tesa.value.dim[k];
     }
     return SPARTA_OK;
 }
@@ -74,9 +74,9 @@ static char *copy_known(const sp_fact *f, const places *at, const sparta_tensor 
                         int64_t value, char *to)
 {
     const size_t size = sparta_dtype_size(out->dtype);
-    const char *from = f->value.data;
+    const char *from = f->tesa.value.data;
     if (axis == out->rank) {
-        if (f->state.at[state] == SP_SOME) memcpy(to, from + (size_t)value * size, size);
+        if (f->tesa.state.at[state] == SP_SOME) memcpy(to, from + (size_t)value * size, size);
         return to + size;
     }
     const int64_t *s = at->state[axis], *v = at->value[axis], n = out->dim[axis];
@@ -85,7 +85,7 @@ static char *copy_known(const sp_fact *f, const places *at, const sparta_tensor 
         return to;
     }
     for (int64_t i = 0; i < n; i++, to += 4) /* nearly always */
-        if (f->state.at[state + s[i]] == SP_SOME) memcpy(to, from + (size_t)(value + v[i]) * 4, 4);
+        if (f->tesa.state.at[state + s[i]] == SP_SOME) memcpy(to, from + (size_t)(value + v[i]) * 4, 4);
     return to;
 }
 
@@ -94,7 +94,7 @@ static bool as_it_is(const sp_value *v, const sp_fact *f, const int64_t *dim)
 {
     for (int i = 0; v->constant && i < v->dims.rank; i++)
         if (dim[i] != v->constant->dim[i]) return false;
-    return v->constant && !sp_cells_has(&f->state, v->dims.rank, 1);
+    return v->constant && !sp_cells_has(&f->tesa.state, v->dims.rank, 1);
 }
 
 static sparta_status fill(sp_propagation *p, const sp_axes *a, const sp_evaluation *e, int i,
@@ -111,7 +111,7 @@ static sparta_status fill(sp_propagation *p, const sp_axes *a, const sp_evaluati
         return SPARTA_OK;
     }
     SP_TRY(sp_tensor_alloc_in(scratch, v->dtype, v->dims.rank, dim, out));
-    if (blank || !f->value.data) return SPARTA_OK;
+    if (blank || !f->tesa.value.data) return SPARTA_OK;
     places at;
     SP_TRY(find_places(a, e, i, f, dim, scratch, &at));
     (void)copy_known(f, &at, out, 0, 0, 0, out->data);

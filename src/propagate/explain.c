@@ -214,7 +214,7 @@ static const sp_value *reader(const sp_explainer *e, spot s, const sp_value *abo
 /* Is this index of a value that the model computes a constant, and not 0? */
 static bool is_constant(const sp_explainer *e, spot s)
 {
-    const sp_cells *c = &sp_fact_of(e->p, s.v)->state;
+    const sp_cells *c = &sp_fact_of(e->p, s.v)->tesa.state;
     int64_t index[SPARTA_RANK] = {0}, n = 1;
     bool some = false;
     if (s.v->constant || !c->at) return false;

@@ -1,10 +1,7 @@
-/* What propagation keeps of every value, and the boolean arrays that facts are.
+/* What propagation keeps of every value: its TeSA (tesa/attribute.h), which flows forward, and which of its elements are needed, cells
+ * of the same kind, which flows backward.
  *
- * Cells: a byte for each element, with an extent for each axis that is its size, or 1 where all are alike. A pruned channel of
- * (batch, 64, h, w) is 64 bytes {1, 64, 1, 1} whatever the sizes are; axes whose size is a symbol always have extent 1.
- *
- *     state   bit 1: may be other than 0     bit 0: may be anything      0 zero, 2 a constant, 3 unknown
- *             in a strict context -0.0 is a constant other than 0: what divides by it can tell
+ *     tesa    what is 0, or this constant. In a strict context -0.0 is a constant other than 0: what divides by it can tell
  *     need    1: some output depends on it
  *
  * gone[axis] lists indices that may go: at first those that nobody needs or whose elements are known, in the end those that do.
@@ -16,8 +13,7 @@
 #include "propagate/propagate.h"
 #include <math.h>
 
-enum { SP_SOME = 2, SP_UNKNOWN = 3 };
-#define SP_CELLS ((int64_t)1 << 22) /* facts finer than so many cells are not kept: all unknown, all needed */
+#define SP_CELLS ((int64_t)1 << 22) /* facts of more cells are not kept: all unknown, all needed */
 #define SP_WORK  ((int64_t)1 << 28) /* elements that one run on constants may touch */
 
 /* What is left of what a whole propagation, all of its rounds, may take. It ends a hostile model, not an honest one: when something has
@@ -35,11 +31,6 @@ enum { SP_SPENT_STEPS = 1, SP_SPENT_VISITS = 2, SP_SPENT_BYTES = 4, SP_SPENT_ROU
 #define SP_VISITS 0x1p29
 #define SP_ROUNDS 16 /* each makes the graph smaller; more than a few have not been seen */
 
-typedef struct sp_cells {
-    int64_t extent[SPARTA_RANK];
-    uint8_t *at; /* row-major; NULL: not decided */
-} sp_cells;
-
 typedef struct sp_cause { /* who holds an index that could go */
     const sp_node *node;  /* NULL: nobody yet */
     const char *why;      /* of a label; NULL: an operand that keeps it */
@@ -49,9 +40,9 @@ typedef struct sp_cause { /* who holds an index that could go */
 } sp_cause;
 
 typedef struct sp_fact {
-    sp_cells state, need;
-    bool wild;           /* it has constants that are not finite: 0 times them is not 0 */
-    sparta_tensor value; /* dims are state's extents, of a constant its own; data NULL: no constants but 0 */
+    sp_tesa tesa; /* its value has the state's extents; of a constant it is the constant itself */
+    sp_cells need;
+    bool wild; /* it has constants that are not finite: 0 times them is not 0 */
     uint8_t *gone[SPARTA_RANK], *wanted[SPARTA_RANK]; /* NULL: none */
     sp_cause cause[SPARTA_RANK];
 } sp_fact;
@@ -66,7 +57,6 @@ struct sp_propagation {
     sp_axes *axes; /* by node */
     sp_users users;
     const sp_propagate_options *options;
-    uint8_t *precision;     /* a sp_precision by value id */
     sp_effort *effort, own; /* of all rounds; of facts alone */
     int moved;              /* products whose constants went into a bias */
 };
@@ -75,19 +65,10 @@ static inline sp_fact *sp_fact_of(const sp_propagation *p, const sp_value *v)
 {
     return &p->fact[v->id];
 }
-static inline uint8_t sp_state_of(const sp_propagation *p, double x)
-{
-    return x == 0 ? (p->strict && signbit(x) ? SP_SOME : 0) : isfinite(x) ? SP_SOME : SP_UNKNOWN;
-}
 /* What a user calls a constant: its name in the file. */
 static inline const char *sp_initialiser_name(const sp_value *v)
 {
     return v->origin ? v->origin : v->name;
-}
-/* How many differ along an axis, in state or value. */
-static inline int64_t sp_fact_extent(const sp_fact *f, int axis)
-{
-    return f->value.data ? SP_MAX(f->state.extent[axis], f->value.dim[axis]) : f->state.extent[axis];
 }
 /* Take this much off what is left; false: there is not so much. */
 bool sp_spend(const sp_propagation *p, double steps);
@@ -96,20 +77,7 @@ bool sp_room(const sp_propagation *p, int64_t n, size_t bytes); /* for n times s
 bool sp_zero_wins(const sp_propagation *p, const sp_axes *a);
 /* Size of an axis, or -1. */
 int64_t sp_axis_size(const sp_value *v, int axis);
-int64_t sp_cells_held(const sp_cells *c, int rank);      /* how many there are */
 int64_t sp_cells_count(int rank, const int64_t *extent); /* -1: too many to keep */
-sparta_status sp_cells_new(const sp_propagation *p, int rank, const int64_t *extent, sp_cells *out) SP_MUST;
-/* One cell for the whole value. */
-sparta_status sp_cells_one(const sp_propagation *p, uint8_t x, sp_cells *out) SP_MUST;
-int64_t sp_cell_at(int rank, const int64_t *extent, const int64_t *index); /* where it lies */
-uint8_t sp_cells_get(const sp_cells *c, int rank, const int64_t *index);
-bool sp_cells_has(const sp_cells *c, int rank, uint8_t bit); /* some cell has the bit */
-bool sp_cells_all(const sp_cells *c, int rank, uint8_t bit);
-/* Row-major (outer, size, inner bytes): are all the same along the middle? Keep its first, in place. */
-bool sp_slices_alike(const void *data, int64_t outer, int64_t size, size_t inner);
-void sp_slices_first(void *data, int64_t outer, int64_t size, size_t inner);
-/* Axes along which all cells are alike get extent 1. */
-void sp_cells_tighten(sp_cells *c, int rank);
 /* into |= from, with the finer extents of both. */
 sparta_status sp_cells_add(const sp_propagation *p, int rank, sp_cells *into, const sp_cells *from) SP_MUST;
 
@@ -204,7 +172,7 @@ bool sp_may_broadcast(const sp_axes *a, int i, const sp_value *v);
 sparta_status sp_keep_once(sp_graph *g) SP_MUST;
 /* Chains that hide axes are written plainly. */
 sparta_status sp_tidy(sp_graph *g) SP_MUST;
-/* p->precision, after p->axes. */
+/* The dims and precision of every value, after p->axes. */
 sparta_status sp_precisions(sp_propagation *p) SP_MUST;
 
 /* ------------------------------------------------------------------ the report */

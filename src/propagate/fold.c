@@ -53,12 +53,12 @@ static bool foldable(sp_propagation *p, const sp_axes *a, int label)
 static sparta_status held_cells(const sp_propagation *p, const sp_value *v, sp_cells *out)
 {
     const sp_fact *f = sp_fact_of(p, v);
-    const int64_t n = sp_cells_count(v->dims.rank, f->state.extent);
+    const int64_t n = sp_cells_count(v->dims.rank, f->tesa.state.extent);
     sp_cells known;
     *out = f->need;
-    if (n < 0 || !sp_room(p, n, 1)) return sp_cells_one(p, 1, out);
-    SP_TRY(sp_cells_new(p, v->dims.rank, f->state.extent, &known));
-    for (int64_t i = 0; i < n; i++) known.at[i] = !(f->state.at[i] & 1);
+    if (n < 0 || !sp_room(p, n, 1)) return sp_cells_one(p->arena, 1, out);
+    SP_TRY(sp_cells_new(p->arena, v->dims.rank, f->tesa.state.extent, &known));
+    for (int64_t i = 0; i < n; i++) known.at[i] = !(f->tesa.state.at[i] & 1);
     return sp_cells_add(p, v->dims.rank, out, &known);
 }
 
@@ -86,7 +86,7 @@ sparta_status sp_summands(sp_propagation *p, const sp_axes *a, int label, uint8_
         if (factors == 6) return SPARTA_OK;
         which[factors] = i;
         factor[factors++] =
-            sp_view_of(a, &a->in[i], n->in[i], &sp_fact_of(p, n->in[i])->state, true, SP_SOME);
+            sp_view_of(a, &a->in[i], n->in[i], &sp_fact_of(p, n->in[i])->tesa.state, true, SP_SOME);
     }
     uint8_t *unknown = sp_arena_alloc(p->arena, (size_t)SP_MAX(size, 1)),
             *some = sp_arena_alloc(p->arena, (size_t)SP_MAX(size, 1));
@@ -95,7 +95,7 @@ sparta_status sp_summands(sp_propagation *p, const sp_axes *a, int label, uint8_
         sp_cells_view view[8] = {need};
         int k = 1;
         if (a->in[i].role != SP_FACTOR && a->in[i].role != SP_ARG) continue;
-        view[k++] = sp_view_of(a, &a->in[i], n->in[i], &sp_fact_of(p, n->in[i])->state, true, 1);
+        view[k++] = sp_view_of(a, &a->in[i], n->in[i], &sp_fact_of(p, n->in[i])->tesa.state, true, 1);
         for (int j = 0; j < factors && wins; j++)
             if (which[j] != i) view[k++] = factor[j];
         take_steps(p, sp_contract(a, view, k, unknown, stride, 1, SUMMANDS));
@@ -159,24 +159,25 @@ static bool is_all(const sp_propagation *p, const sp_value *v, double x)
 {
     const sp_fact *f = sp_fact_of(p, v);
     const int rank = v->dims.rank;
-    if (!f->state.at || sp_cells_has(&f->state, rank, 1)) return false;
-    if (x == 0) return !sp_cells_has(&f->state, rank, SP_SOME);
-    if (!sp_cells_all(&f->state, rank, SP_SOME)) return false;
-    const int64_t n = sparta_tensor_elements(&f->value);
+    if (!f->tesa.state.at || sp_cells_has(&f->tesa.state, rank, 1)) return false;
+    if (x == 0) return !sp_cells_has(&f->tesa.state, rank, SP_SOME);
+    if (!sp_cells_all(&f->tesa.state, rank, SP_SOME)) return false;
+    const int64_t n = sparta_tensor_elements(&f->tesa.value);
     for (int64_t i = 0; i < n; i++)
-        if (sp_element_get(v->dtype, f->value.data, i) != x) return false;
+        if (sp_element_get(v->dtype, f->tesa.value.data, i) != x) return false;
     return true;
 }
 
 static bool is_known(const sp_propagation *p, const sp_value *v)
 {
     const sp_fact *f = sp_fact_of(p, v);
-    if (!f->state.at || v->constant || v->is_input || v->is_output || !v->producer ||
+    if (!f->tesa.state.at || v->constant || v->is_input || v->is_output || !v->producer ||
         sp_ops_keeps(v->producer))
         return false;
-    if (sp_propagation_precision(p, v) != sp_precision_of(v->dtype))
+    if (sp_tesa_precision(sp_propagation_tesa(p, v), NULL) != sp_precision_of(v->dtype))
         return false; /* a weight that is dequantised and then moved stays narrow in the file */
-    return sp_cells_count(v->dims.rank, f->state.extent) && !sp_cells_has(&f->state, v->dims.rank, 1);
+    return sp_cells_count(v->dims.rank, f->tesa.state.extent) &&
+           !sp_cells_has(&f->tesa.state, v->dims.rank, 1);
 }
 
 /* Does node n give its input `x` when its input `with` is `number` everywhere? */
@@ -218,7 +219,7 @@ static sparta_status materialise(sp_propagation *p, const sp_value *v, bool full
     size_t bytes, size = sparta_dtype_size(v->dtype);
     sparta_tensor t;
     *out = NULL;
-    for (int i = 0; i < v->dims.rank; i++) dim[i] = full ? sp_axis_size(v, i) : f->state.extent[i];
+    for (int i = 0; i < v->dims.rank; i++) dim[i] = full ? sp_axis_size(v, i) : f->tesa.state.extent[i];
     if (sp_tensor_bytes(p->cx, v->dtype, v->dims.rank, dim, &bytes) != SPARTA_OK) {
         sp_ctx_clear(p->cx);
         return SPARTA_OK;
@@ -227,9 +228,10 @@ static sparta_status materialise(sp_propagation *p, const sp_value *v, bool full
     SP_TRY(sp_tensor_alloc_in(p->g->arena, v->dtype, v->dims.rank, dim, &t));
     int64_t n = sparta_tensor_elements(&t);
     for (int64_t k = 0; k < n; k++) {
-        const int64_t c = sp_cell_at(v->dims.rank, f->state.extent, index);
-        if (f->state.at[c] && f->value.data)
-            memcpy((char *)t.data + (size_t)k * size, (const char *)f->value.data + (size_t)c * size, size);
+        const int64_t c = sp_cell_at(v->dims.rank, f->tesa.state.extent, index);
+        if (f->tesa.state.at[c] && f->tesa.value.data)
+            memcpy((char *)t.data + (size_t)k * size, (const char *)f->tesa.value.data + (size_t)c * size,
+                   size);
         for (int d = v->dims.rank - 1; d >= 0 && ++index[d] == dim[d]; d--) index[d] = 0;
     }
     return sp_graph_add_constant(p->g, NULL, &t, false, out);

@@ -21,18 +21,18 @@ bool sp_zero_wins(const sp_propagation *p, const sp_axes *a)
 /* Cells like those of a state, in the arena; NULL in out->at: there is no room. */
 static sparta_status like_state(const sp_propagation *p, const sp_value *v, sp_cells *out)
 {
-    const sp_cells *state = &sp_fact_of(p, v)->state;
+    const sp_cells *state = &sp_fact_of(p, v)->tesa.state;
     const int64_t n = sp_cells_count(v->dims.rank, state->extent);
     *out = (sp_cells){.at = NULL};
     if (n < 0 || !sp_room(p, n, 1) || !sp_spend(p, 4 * (double)n)) return SPARTA_OK;
-    return sp_cells_new(p, v->dims.rank, state->extent, out);
+    return sp_cells_new(p->arena, v->dims.rank, state->extent, out);
 }
 
 sparta_status sp_may_be_zero(const sp_propagation *p, const sp_value *v, sp_cells *out)
 {
-    const sp_cells *state = &sp_fact_of(p, v)->state;
+    const sp_cells *state = &sp_fact_of(p, v)->tesa.state;
     SP_TRY(like_state(p, v, out));
-    if (!out->at) return sp_cells_one(p, 1, out);
+    if (!out->at) return sp_cells_one(p->arena, 1, out);
     for (int64_t i = 0, n = sp_cells_count(v->dims.rank, state->extent); i < n; i++)
         out->at[i] = state->at[i] != SP_SOME;
     return SPARTA_OK;
@@ -50,12 +50,12 @@ static bool is_line(const sp_axes *a, const sp_axis *x)
 static sparta_status lines(const sp_propagation *p, const sp_axes *a, int i, bool zeros, sp_cells *out)
 {
     const sp_value *v = a->n->in[i];
-    const sp_cells *state = &sp_fact_of(p, v)->state;
+    const sp_cells *state = &sp_fact_of(p, v)->tesa.state;
     const int rank = v->dims.rank;
     sp_cells zero; /* 1 at the first cell of a line that has one */
     SP_TRY(like_state(p, v, &zero));
     SP_TRY(like_state(p, v, out));
-    if (!zero.at || !out->at) return sp_cells_one(p, 1, out);
+    if (!zero.at || !out->at) return sp_cells_one(p->arena, 1, out);
     const int64_t n = sp_cells_count(rank, state->extent);
     for (int pass = 0; pass < 2; pass++) {
         int64_t index[SPARTA_RANK] = {0};
@@ -85,7 +85,7 @@ sparta_status sp_hiders(const sp_propagation *p, const sp_axes *a, int i, bool n
         sp_cells c;
         if (o->role == SP_SIDE || !v) continue;
         if (o->hides[false] & me && *n < most) {
-            c = sp_fact_of(p, v)->state;
+            c = sp_fact_of(p, v)->tesa.state;
             if (k == i) SP_TRY(lines(p, a, i, needs, &c));
             view[(*n)++] = sp_view_of(a, o, v, &c, true, k == i ? 1 : SP_SOME);
         }

@@ -15,7 +15,8 @@ typedef struct forward {
 
 static sparta_status unknown(sp_propagation *p, const sp_node *n)
 {
-    for (int i = 0; i < n->n_out; i++) SP_TRY(sp_cells_one(p, SP_UNKNOWN, &sp_fact_of(p, n->out[i])->state));
+    for (int i = 0; i < n->n_out; i++)
+        SP_TRY(sp_cells_one(p->arena, SP_UNKNOWN, &sp_fact_of(p, n->out[i])->tesa.state));
     return SPARTA_OK;
 }
 
@@ -25,7 +26,7 @@ static sparta_status spread(const forward *f, int i, const sp_cells_view *live, 
 {
     const sp_value *v = f->a->n->in[i];
     const sp_role role = f->a->in[i].role;
-    sp_cells open = sp_fact_of(f->p, v)->state;
+    sp_cells open = sp_fact_of(f->p, v)->tesa.state;
     sp_cells_view view[8];
     int n = 0;
     if (f->a->in[i].sign) SP_TRY(sp_may_be_zero(f->p, v, &open));
@@ -52,7 +53,7 @@ static void read_values(const forward *f, int o, const sparta_tensor *run, sp_ce
             from = from * run->dim[i] + (state->extent[i] == 1 ? 0 : index[i]);
         if (state->at[c] != SP_UNKNOWN) {
             double x = sp_element_get(v->dtype, run->data, from);
-            state->at[c] = sp_state_of(f->p, x);
+            state->at[c] = sp_state_of(f->p->strict, x);
             sp_fact_of(f->p, v)->wild |= state->at[c] == SP_UNKNOWN;
             memcpy((char *)value->data + (size_t)c * size, (const char *)run->data + (size_t)from * size,
                    size);
@@ -71,8 +72,8 @@ static sparta_status unknowns(forward *f, int o, sp_cells *state, bool *some)
     count = sp_cells_count(n->out[o]->dims.rank, extent);
     bool room = fine && count >= 0 && sp_room(f->p, count, 3 + 2 * sparta_dtype_size(n->out[o]->dtype)) &&
                 sp_spend(f->p, 8 * (double)count);
-    if (!room) return sp_cells_one(f->p, SP_UNKNOWN, state);
-    SP_TRY(sp_cells_new(f->p, n->out[o]->dims.rank, extent, state));
+    if (!room) return sp_cells_one(f->p->arena, SP_UNKNOWN, state);
+    SP_TRY(sp_cells_new(f->p->arena, n->out[o]->dims.rank, extent, state));
     sp_view_strides(f->a, &f->a->out[o], n->out[o]->dims.rank, extent, false, live.stride);
     if (f->product) {
         uint8_t *products = sp_arena_alloc(f->p->arena, (size_t)SP_MAX(count, 1));
@@ -98,7 +99,7 @@ static void prepare(forward *f)
     for (int i = 0; i < a->n->n_in; i++) {
         if (a->in[i].role == SP_SIDE) continue;
         sp_cells_view v =
-            sp_view_of(a, &a->in[i], a->n->in[i], &sp_fact_of(f->p, a->n->in[i])->state, true, SP_SOME);
+            sp_view_of(a, &a->in[i], a->n->in[i], &sp_fact_of(f->p, a->n->in[i])->tesa.state, true, SP_SOME);
         sp_fact_vary(a, i, sp_fact_of(f->p, a->n->in[i]), f->e.vary);
         if (a->in[i].role != SP_FACTOR) continue;
         f->factor[f->factors] = i;
@@ -135,11 +136,11 @@ static sparta_status function(sp_propagation *p, const sp_axes *a)
     if (!ran && (!f.product || some || terms)) return unknown(p, n);
     for (int o = 0; o < n->n_out; o++) {
         sp_fact *to = sp_fact_of(p, n->out[o]);
-        to->state = state[o];
+        to->tesa.state = state[o];
         if (!ran) continue; /* known is zero */
         SP_TRY(sp_tensor_alloc_in(p->arena, n->out[o]->dtype, n->out[o]->dims.rank, state[o].extent,
-                                  &to->value));
-        read_values(&f, o, &run[o], &to->state, &to->value);
+                                  &to->tesa.value));
+        read_values(&f, o, &run[o], &to->tesa.state, &to->tesa.value);
     }
     return SPARTA_OK;
 }

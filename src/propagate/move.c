@@ -21,7 +21,8 @@ static void find_vary(moving *m, bool needs)
         const sp_fact *f = sp_fact_of(m->p, v);
         for (int i = 0; i < v->dims.rank; i++)
             for (int j = 0; j < a->in[o].axis[i].n; j++) {
-                bool differs = input != needs && (input ? sp_fact_extent(f, i) : f->need.extent[i]) != 1;
+                bool differs =
+                    input != needs && (input ? sp_tesa_extent(&f->tesa, i) : f->need.extent[i]) != 1;
                 m->vary[a->in[o].axis[i].label[j]] |= differs || a->in[o].axis[i].window;
             }
     }
@@ -98,11 +99,11 @@ static int source(const moving *m, int o, const int64_t *out_index, int64_t *ind
 static void take(const sp_fact *from, const sp_value *v, const int64_t *index, sp_fact *to, int64_t cell)
 {
     const size_t size = sparta_dtype_size(v->dtype);
-    to->state.at[cell] = sp_cells_get(&from->state, v->dims.rank, index);
-    if (to->state.at[cell] != SP_SOME) return;
-    const int64_t at = sp_cell_at(v->dims.rank, from->value.dim, index);
-    memcpy((char *)to->value.data + (size_t)cell * size, (const char *)from->value.data + (size_t)at * size,
-           size);
+    to->tesa.state.at[cell] = sp_cells_get(&from->tesa.state, v->dims.rank, index);
+    if (to->tesa.state.at[cell] != SP_SOME) return;
+    const int64_t at = sp_cell_at(v->dims.rank, from->tesa.value.dim, index);
+    memcpy((char *)to->tesa.value.data + (size_t)cell * size,
+           (const char *)from->tesa.value.data + (size_t)at * size, size);
 }
 
 static void take_fill(const moving *m, const sp_value *v, sp_fact *to, int64_t cell)
@@ -110,9 +111,9 @@ static void take_fill(const moving *m, const sp_value *v, sp_fact *to, int64_t c
     const sparta_tensor *fill = m->a->fill;
     size_t size = sparta_dtype_size(v->dtype);
     double x = fill ? sp_element_get(fill->dtype, fill->data, 0) : 0;
-    to->state.at[cell] = sp_state_of(m->p, x);
-    to->wild |= to->state.at[cell] == SP_UNKNOWN;
-    if (fill) memcpy((char *)to->value.data + (size_t)cell * size, fill->data, size);
+    to->tesa.state.at[cell] = sp_state_of(m->p->strict, x);
+    to->wild |= to->tesa.state.at[cell] == SP_UNKNOWN;
+    if (fill) memcpy((char *)to->tesa.value.data + (size_t)cell * size, fill->data, size);
 }
 
 static sparta_status known_output(const moving *m, int o)
@@ -124,9 +125,9 @@ static sparta_status known_output(const moving *m, int o)
     const bool fine = extents(m, n->n_in + o, v, extent);
     const int64_t count = fine ? sp_cells_count(v->dims.rank, extent) : 0;
     if (!fine || !sp_room(m->p, count, 1 + sparta_dtype_size(v->dtype)) || !can_move(m, count))
-        return sp_cells_one(m->p, SP_UNKNOWN, &to->state);
-    SP_TRY(sp_cells_new(m->p, v->dims.rank, extent, &to->state));
-    SP_TRY(sp_tensor_alloc_in(m->p->arena, v->dtype, v->dims.rank, extent, &to->value));
+        return sp_cells_one(m->p->arena, SP_UNKNOWN, &to->tesa.state);
+    SP_TRY(sp_cells_new(m->p->arena, v->dims.rank, extent, &to->tesa.state));
+    SP_TRY(sp_tensor_alloc_in(m->p->arena, v->dtype, v->dims.rank, extent, &to->tesa.value));
     for (int64_t c = 0; c < count; c++) {
         int i = source(m, o, index, from);
         if (i < 0)
@@ -148,11 +149,11 @@ sparta_status sp_move_known(sp_propagation *p, int at)
             inputs = true;
             for (int o = 0; o < n->n_out; o++)
                 sp_fact_of(p, n->out[o])->wild |= sp_fact_of(p, n->in[i])->wild;
-            something |= !sp_cells_all(&sp_fact_of(p, n->in[i])->state, n->in[i]->dims.rank, 1);
+            something |= !sp_cells_all(&sp_fact_of(p, n->in[i])->tesa.state, n->in[i]->dims.rank, 1);
         }
     if (inputs && !something && !m.a->fill) { /* a border of zeros around it is not worth the cells */
         for (int o = 0; o < n->n_out; o++)
-            SP_TRY(sp_cells_one(p, SP_UNKNOWN, &sp_fact_of(p, n->out[o])->state));
+            SP_TRY(sp_cells_one(p->arena, SP_UNKNOWN, &sp_fact_of(p, n->out[o])->tesa.state));
         return SPARTA_OK;
     }
     find_vary(&m, false);
@@ -171,7 +172,7 @@ static sparta_status need_output(const moving *m, int o, sp_cells *need)
     fine = fine && can_move(m, sp_cells_count(v->dims.rank, extent));
     int64_t count = fine ? sp_cells_count(v->dims.rank, extent) : 0;
     for (int i = 0; i < n->n_in && !fine; i++) /* too fine to say: all of it */
-        if (need[i].at) SP_TRY(sp_cells_one(m->p, 1, &need[i]));
+        if (need[i].at) SP_TRY(sp_cells_one(m->p->arena, 1, &need[i]));
     for (int64_t c = 0; c < count; c++) {
         if (sp_cells_get(wanted, v->dims.rank, index)) {
             int i = source(m, o, index, from);
@@ -193,9 +194,9 @@ sparta_status sp_move_needed(sp_propagation *p, int at)
         int64_t extent[SPARTA_RANK];
         if (!n->in[i] || n->in[i]->constant || m.a->in[i].role == SP_SIDE) continue;
         if (extents(&m, i, n->in[i], extent) && sp_room(p, sp_cells_count(n->in[i]->dims.rank, extent), 1))
-            SP_TRY(sp_cells_new(p, n->in[i]->dims.rank, extent, &need[i]));
+            SP_TRY(sp_cells_new(p->arena, n->in[i]->dims.rank, extent, &need[i]));
         else
-            SP_TRY(sp_cells_one(p, 1, &need[i]));
+            SP_TRY(sp_cells_one(p->arena, 1, &need[i]));
     }
     for (int o = 0; o < n->n_out; o++) SP_TRY(need_output(&m, o, need));
     for (int i = 0; i < n->n_in; i++)

@@ -4,7 +4,7 @@
 static sparta_status need_all(sp_propagation *p, const sp_value *v)
 {
     sp_cells all;
-    SP_TRY(sp_cells_one(p, 1, &all));
+    SP_TRY(sp_cells_one(p->arena, 1, &all));
     return sp_cells_add(p, v->dims.rank, &sp_fact_of(p, v)->need, &all);
 }
 
@@ -20,7 +20,7 @@ static sparta_status need_of(sp_propagation *p, const sp_axes *a, int i, int o)
     for (int k = 0; product && k < a->n->n_in && n < 8; k++)
         if (k != i && a->in[k].role == SP_FACTOR)
             view[n++] =
-                sp_view_of(a, &a->in[k], a->n->in[k], &sp_fact_of(p, a->n->in[k])->state, true, SP_SOME);
+                sp_view_of(a, &a->in[k], a->n->in[k], &sp_fact_of(p, a->n->in[k])->tesa.state, true, SP_SOME);
     for (int k = 0; k < n; k++) sp_view_vary(&view[k], vary);
     /* Mixed: any index of the output needs every index of the input. So is what an ARG has of a sum: a key counts in a softmax even
      * where its value is 0. What comes after the mixing is met index by index. */
@@ -33,7 +33,7 @@ static sparta_status need_of(sp_propagation *p, const sp_axes *a, int i, int o)
     (void)sp_extents(a, &a->in[i], v, true, vary, extent); /* where it cannot vary, it is needed if any is */
     const int64_t count = sp_cells_count(v->dims.rank, extent);
     if (count < 0 || !sp_room(p, count, 1)) return need_all(p, v);
-    SP_TRY(sp_cells_new(p, v->dims.rank, extent, &need));
+    SP_TRY(sp_cells_new(p->arena, v->dims.rank, extent, &need));
     sp_view_strides(a, &a->in[i], v->dims.rank, extent, true, stride);
     sp_contract_some(p, a, view, n, need.at, stride, 1);
     return sp_cells_add(p, v->dims.rank, &sp_fact_of(p, v)->need, &need);
@@ -44,7 +44,8 @@ sparta_status sp_needed_node(sp_propagation *p, int at)
     const sp_axes *a = &p->axes[at];
     const sp_node *n = a->n;
     for (int o = 0; o < n->n_out; o++) /* nobody asked: nothing of it is needed */
-        if (!sp_fact_of(p, n->out[o])->need.at) SP_TRY(sp_cells_one(p, 0, &sp_fact_of(p, n->out[o])->need));
+        if (!sp_fact_of(p, n->out[o])->need.at)
+            SP_TRY(sp_cells_one(p->arena, 0, &sp_fact_of(p, n->out[o])->need));
     for (int i = 0; i < n->n_in; i++) {
         bool data = a->how == SP_FLOW_FUNCTION || a->how == SP_FLOW_PRODUCT;
         if (!n->in[i] || n->in[i]->constant) continue;

@@ -17,33 +17,42 @@ static sp_precision moved(const sp_propagation *p, const sp_axes *a, const sp_va
     bool first = true;
     for (int i = 0; i < a->n->n_in; i++) {
         if (!a->n->in[i] || a->in[i].role != SP_ARG || a->n->in[i]->dtype != out->dtype) continue;
-        const sp_precision one = (sp_precision)p->precision[a->n->in[i]->id];
+        const sp_precision one = sp_tesa_precision(sp_propagation_tesa(p, a->n->in[i]), NULL);
         joined = first ? one : sp_precision_join(joined, one);
         first = false;
     }
     return joined;
 }
 
-sparta_status sp_precisions(sp_propagation *p)
+/* One cell each, side by side. */
+static sparta_status begin(sp_propagation *p)
 {
     const sp_graph *g = p->g;
-    p->precision = sp_arena_alloc(p->arena, (size_t)SP_MAX(g->n_values, 1));
-    SP_NEED(p->cx, p->precision);
-    for (int i = 0; i < g->n_values; i++)
-        p->precision[i] =
-            (uint8_t)(g->value[i]->typed ? sp_precision_of(g->value[i]->dtype) : SP_PRECISION_ANY);
-    for (int i = 0; i < g->n_nodes; i++) {
-        const sp_node *n = g->node[i];
-        if (n->op == SP_OP_DequantizeLinear) p->precision[n->out[0]->id] = p->precision[n->in[0]->id];
-        for (int k = 0; k < n->n_out && p->axes[i].how == SP_FLOW_MOVE; k++)
-            p->precision[n->out[k]->id] = (uint8_t)moved(p, &p->axes[i], n->out[k]);
+    uint8_t *cell = sp_arena_alloc(p->arena, (size_t)SP_MAX(g->n_values, 1));
+    SP_NEED(p->cx, cell);
+    for (int i = 0; i < g->n_values; i++) {
+        const sp_value *v = g->value[i];
+        sp_tesa *t = &p->fact[i].tesa;
+        t->dims = v->dims;
+        for (int k = 0; k < SPARTA_RANK; k++) t->precision.extent[k] = 1;
+        t->precision.at = cell + i;
+        cell[i] = (uint8_t)(v->typed ? sp_precision_of(v->dtype) : SP_PRECISION_ANY);
     }
     return SPARTA_OK;
 }
 
-sp_precision sp_propagation_precision(const sp_propagation *p, const sp_value *v)
+sparta_status sp_precisions(sp_propagation *p)
 {
-    return (sp_precision)p->precision[v->id];
+    const sp_graph *g = p->g;
+    SP_TRY(begin(p));
+    for (int i = 0; i < g->n_nodes; i++) {
+        const sp_node *n = g->node[i];
+        if (n->op == SP_OP_DequantizeLinear)
+            sp_fact_of(p, n->out[0])->tesa.precision.at[0] = sp_fact_of(p, n->in[0])->tesa.precision.at[0];
+        for (int k = 0; k < n->n_out && p->axes[i].how == SP_FLOW_MOVE; k++)
+            sp_fact_of(p, n->out[k])->tesa.precision.at[0] = (uint8_t)moved(p, &p->axes[i], n->out[k]);
+    }
+    return SPARTA_OK;
 }
 
 /* ------------------------------------------------------------------ pairs that cancel */
@@ -148,82 +157,4 @@ sparta_status sp_cancel_pairs(sp_graph *g, bool *changed)
     sparta_status status = cancel(g, arena, changed);
     sp_arena_free(arena);
     return status == SPARTA_OK && *changed ? sp_ops_infer(g) : status;
-}
-
-/* ------------------------------------------------------------------ the attribute of a value */
-void sp_propagation_shares(const sp_propagation *p, const sp_value *v, double *zeros, double *constants)
-{
-    const sp_fact *f = sp_fact_of(p, v);
-    const int64_t n = f->state.at ? sp_cells_held(&f->state, v->dims.rank) : 0;
-    int64_t zero = 0, some = 0;
-    for (int64_t i = 0; i < n; i++) {
-        zero += f->state.at[i] == 0;
-        some += f->state.at[i] == SP_SOME;
-    }
-    *zeros = n ? (double)zero / (double)n : 0;
-    *constants = n ? (double)some / (double)n : 0;
-}
-
-/* The cells whose state is, or is not, `state`. */
-static sparta_status set_where(sparta_ctx *cx, const sp_fact *f, int rank, uint8_t state, bool is,
-                               sp_set *out)
-{
-    const int64_t n = sp_cells_held(&f->state, rank), rows = rank > 1 ? f->state.extent[0] : 1;
-    sp_mask m;
-    SP_TRY(sp_mask_create(cx, rows, rows ? n / rows : 0, &m));
-    for (int64_t i = 0; i < n; i++)
-        if ((f->state.at[i] == state) == is) sp_mask_set(&m, i / m.cols, i % m.cols);
-    return sp_set_take(cx, rank, f->state.extent, &m, out);
-}
-
-static sp_tesa_dim dim_of(const sp_graph *g, const sp_expr *e, int axis)
-{
-    sp_tesa_dim d = {.max = INT32_MAX};
-    const char *symbol = NULL;
-    int64_t size;
-    if (sp_expr_is_const(e, &size)) return sp_tesa_size(size);
-    if (sp_expr_is_symbol(e, &symbol))
-        for (int i = 0; i < g->n_bounds; i++)
-            if (!strcmp(g->bound[i].symbol, symbol)) d.max = SP_MIN(d.max, g->bound[i].most);
-    const size_t plain = symbol ? strspn(symbol, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_") : 0;
-    if (plain && plain < sizeof d.name && !symbol[plain])
-        memcpy(d.name, symbol, plain);
-    else /* an expression, or a name that an attribute cannot have */
-        memcpy(d.name, (char[]){'d', (char)('0' + axis)}, 2);
-    return d;
-}
-
-static sparta_status add_facts(sparta_ctx *cx, const sp_fact *f, int rank, sp_tesa *t)
-{
-    sp_set has, known = {0};
-    SP_TRY(set_where(cx, f, rank, 0, false, &has));
-    sparta_status status = sp_tesa_set_has(cx, t, &has);
-    sp_set_free(cx, &has);
-    if (status != SPARTA_OK || !f->value.data) return status;
-    SP_TRY(set_where(cx, f, rank, SP_SOME, true, &known));
-    if (!sp_set_is_none(&known)) status = sp_tesa_set_constants(cx, t, &known, &f->value);
-    sp_set_free(cx, &known);
-    return status;
-}
-
-sparta_status sp_propagation_tesa(sparta_ctx *cx, const sp_propagation *p, const sp_value *v, sp_tesa *out)
-{
-    const sp_fact *f = sp_fact_of(p, v);
-    const int rank = v->dims.rank;
-    sp_tesa_dim dim[SPARTA_RANK];
-    sp_tesa t;
-    if (v->constant) return sp_tesa_of_tensor(cx, v->constant, out);
-    if (rank < 1 || rank > SP_TESA_RANK)
-        return sp_fail(cx, SPARTA_E_UNSUPPORTED, "value '%.200s' has %d dims; an attribute has 1 to %d",
-                       v->name, rank, SP_TESA_RANK);
-    for (int i = 0; i < rank; i++) dim[i] = dim_of(p->g, v->dims.dim[i], i);
-    SP_TRY(sp_tesa_create(cx, rank, dim, sp_propagation_precision(p, v), &t));
-    sparta_status status =
-        f->state.at && sp_cells_held(&f->state, rank) ? add_facts(cx, f, rank, &t) : SPARTA_OK;
-    if (status != SPARTA_OK) {
-        sp_tesa_free(cx, &t);
-        return status;
-    }
-    *out = t;
-    return SPARTA_OK;
 }

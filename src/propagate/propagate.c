@@ -25,12 +25,12 @@ static sparta_status forward(sp_propagation *p)
 {
     const sp_graph *g = p->g;
     for (int i = 0; i < g->n_inputs; i++)
-        SP_TRY(sp_cells_one(p, SP_UNKNOWN, &sp_fact_of(p, g->input[i])->state));
+        SP_TRY(sp_cells_one(p->arena, SP_UNKNOWN, &sp_fact_of(p, g->input[i])->tesa.state));
     for (int i = 0; i < g->n_nodes; i++) {
         SP_TRY(sp_check_cancel(p->cx));
         for (int k = 0; k < g->node[i]->n_in; k++) {
             const sp_value *v = g->node[i]->in[k];
-            if (v && v->constant && !sp_fact_of(p, v)->state.at) SP_TRY(sp_known_constant(p, v));
+            if (v && v->constant && !sp_fact_of(p, v)->tesa.state.at) SP_TRY(sp_known_constant(p, v));
         }
         SP_TRY(sp_known_node(p, i));
     }
@@ -40,7 +40,8 @@ static sparta_status forward(sp_propagation *p)
 static sparta_status backward(sp_propagation *p)
 {
     const sp_graph *g = p->g;
-    for (int i = 0; i < g->n_outputs; i++) SP_TRY(sp_cells_one(p, 1, &sp_fact_of(p, g->output[i])->need));
+    for (int i = 0; i < g->n_outputs; i++)
+        SP_TRY(sp_cells_one(p->arena, 1, &sp_fact_of(p, g->output[i])->need));
     for (int i = g->n_nodes - 1; i >= 0; i--) {
         SP_TRY(sp_check_cancel(p->cx));
         SP_TRY(sp_needed_node(p, i));
@@ -88,15 +89,9 @@ sparta_status sp_propagate_facts(sp_graph *g, const sp_propagate_options *option
     return find_facts(g, options, NULL, out);
 }
 
-bool sp_propagation_known(const sp_propagation *p, const sp_value *v, const int64_t *index, double *value)
+const sp_tesa *sp_propagation_tesa(const sp_propagation *p, const sp_value *v)
 {
-    const sp_fact *f = sp_fact_of(p, v);
-    if (!f->state.at) return false;
-    const uint8_t state = sp_cells_get(&f->state, v->dims.rank, index);
-    *value = state == SP_SOME
-                 ? sp_element_get(v->dtype, f->value.data, sp_cell_at(v->dims.rank, f->value.dim, index))
-                 : 0;
-    return state != SP_UNKNOWN;
+    return &sp_fact_of(p, v)->tesa;
 }
 
 bool sp_propagation_needed(const sp_propagation *p, const sp_value *v, const int64_t *index)

@@ -22,7 +22,7 @@
  * sign of a zero is not known, and no rule depends on it. In a strict context (--strict) zero times unknown is unknown, and -0.0 is a
  * constant other than 0.
  *
- *     facts       facts.h what is kept of a value; cells.c boolean arrays and their contraction; constant.c what constants hold
+ *     facts       facts.h what is kept of a value: its TeSA and what is needed of it; cells.c their contraction; constant.c what constants hold
  *     passes      known.c, evaluate.c forward; needed.c backward; hide.c what one operand settles for others; move.c both, for
  *                 operators that only move elements; precision.c types that spread
  *     changes     tidy.c first of a round, what is written in a way that hides axes; agree.c what goes; compact.c the smaller graph, slice.c its
@@ -71,17 +71,12 @@ typedef struct sp_propagate_options {
 sparta_status sp_propagate_facts(sp_graph *g, const sp_propagate_options *options,
                                  sp_propagation **out) SP_MUST;
 void sp_propagation_free(sp_propagation *p);
-/* What is known of one element of a value: true with its value, or false. needed: false when no output depends on it. */
-bool sp_propagation_known(const sp_propagation *p, const sp_value *v, const int64_t *index, double *value);
+/* What is known of a value; its precision is its type, or the narrower one it was dequantised from. Lives as long as p. */
+const sp_tesa *sp_propagation_tesa(const sp_propagation *p, const sp_value *v);
+/* false when no output depends on that element. */
 bool sp_propagation_needed(const sp_propagation *p, const sp_value *v, const int64_t *index);
-/* The attribute of a value: dims, what exists, constants, precision. Free with sp_tesa_free. Rank 1 to SP_TESA_RANK. */
-sparta_status sp_propagation_tesa(sparta_ctx *cx, const sp_propagation *p, const sp_value *v,
-                                  sp_tesa *out) SP_MUST;
-
-/* The type of a value, or the narrower one it was dequantised from. */
-sp_precision sp_propagation_precision(const sp_propagation *p, const sp_value *v);
-/* Elements of which 0, or another constant, is known, as shares of all of them. */
-void sp_propagation_shares(const sp_propagation *p, const sp_value *v, double *zeros, double *constants);
+/* Write what is known of every value that a node makes: a file of attributes. */
+sparta_status sp_propagation_write(const sp_propagation *p, const char *path) SP_MUST;
 
 /* Edit an inferred graph as a request says: "encoder.2.heads=3,5" or "conv1.weight=4-7" (request.c). */
 sparta_status sp_propagate_remove(sp_graph *g, const char *request) SP_MUST;

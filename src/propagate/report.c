@@ -220,7 +220,7 @@ sparta_status sp_report_blocked(const sp_propagation *p, sp_reporting *r)
         sp_text_init(&t, p->cx);
         r->report.tensor[i].blocked_by = "";
         sparta_status status = SPARTA_OK;
-        if (r->value[i]->constant && sp_fact_of(p, r->value[i])->state.at)
+        if (r->value[i]->constant && sp_fact_of(p, r->value[i])->tesa.state.at)
             status = blocked(&e, r->value[i], i >= r->weights, &t);
         if (status == SPARTA_OK && t.size) {
             r->report.tensor[i].blocked_by = sp_arena_string(p->g->arena, sp_text_str(&t));
@@ -230,4 +230,34 @@ sparta_status sp_report_blocked(const sp_propagation *p, sp_reporting *r)
         SP_TRY(status);
     }
     return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ what is known, as a file */
+static sparta_status list_made(const sp_propagation *p, sp_arena *arena, const char ***name,
+                               const sp_tesa ***tesa, int *n)
+{
+    const sp_graph *g = p->g;
+    *n = 0;
+    *name = sp_arena_array(arena, (size_t)SP_MAX(g->n_values, 1), sizeof **name);
+    *tesa = sp_arena_array(arena, (size_t)SP_MAX(g->n_values, 1), sizeof **tesa);
+    SP_NEED(p->cx, *name && *tesa);
+    for (int i = 0; i < g->n_nodes; i++)
+        for (int k = 0; k < g->node[i]->n_out; k++, (*n)++) {
+            (*name)[*n] = g->node[i]->out[k]->name;
+            (*tesa)[*n] = sp_propagation_tesa(p, g->node[i]->out[k]);
+        }
+    return SPARTA_OK;
+}
+
+sparta_status sp_propagation_write(const sp_propagation *p, const char *path)
+{
+    const char **name;
+    const sp_tesa **tesa;
+    int n;
+    sp_arena *arena = sp_arena_create(p->cx);
+    SP_NEED(p->cx, arena);
+    sparta_status status = list_made(p, arena, &name, &tesa, &n);
+    if (!status) status = sp_tesa_write(p->cx, path, n, name, tesa);
+    sp_arena_free(arena);
+    return status;
 }

@@ -1,22 +1,32 @@
-/* Named attributes in one .npz or .safetensors.
+/* Named attributes in one .npz or .safetensors: the facts of sparta_tesa_facts, each an array. Dims are the value's, or 1 where all are
+ * alike, so that numpy.broadcast_to gives every element its own.
  *
- *     NAME/tesa       u8    the text, with `array` where one of these stands
- *     NAME/has        u8    (rows, bytes)      numpy.unpackbits(a, axis=1, bitorder="little")[:, :cols]
- *     NAME/constants  u8    (rows, bytes)
- *     NAME/values     any   (constants)
- *     NAME/precision  u8    a dim for each axis: places in the list of names in the text
+ *     NAME/tesa       u8    text: the dims, then the names of precisions: "[batch,128,768] i8 f16"
+ *     NAME/has        bool  what exists; no such array: everything
+ *     NAME/known      bool  what has a value that is known; no such array: nothing
+ *     NAME/values     any   the values of those
+ *     NAME/precision  u8    places in the list of names; no such array: the first
  */
-#include "file/file.h"
-#include "tesa/attribute_inside.h"
+#include "tesa/attribute.h"
 #include <string.h>
 
-enum { TEXT, HAS, CONSTANTS, VALUES, PRECISION, KINDS };
-static const char *const suffix[KINDS] = {"tesa", "has", "constants", "values", "precision"};
-#define LONGEST_TEXT (1 << 16) /* without masks and lists it is short */
+enum { TEXT, HAS, KNOWN, VALUES, PRECISION, KINDS };
+static const char *const suffix[KINDS] = {"tesa", "has", "known", "values", "precision"};
+#define LONGEST_TEXT (1 << 16)
+
+static bool ends_in(const char *name, const char *with)
+{
+    const size_t n = strlen(name), k = strlen(with);
+    return n >= k && !strcmp(name + n - k, with);
+}
+
+bool sp_tesa_is_array(const char *name)
+{
+    return ends_in(name, "/tesa");
+}
 
 /* ------------------------------------------------------------------ write */
-
-typedef struct {
+typedef struct writer {
     sparta_ctx *cx;
     sp_arena *arena; /* everything below */
     int n;
@@ -24,105 +34,60 @@ typedef struct {
     sparta_tensor *tensor;
 } writer;
 
-static sparta_status put(writer *w, const char *name, int kind, sparta_tensor t)
+static sparta_status put(writer *w, const char *name, int kind, const sparta_tensor *t)
 {
-    char *full = sp_arena_printf(w->arena, "%s/%s", name, suffix[kind]);
-    SP_NEED(w->cx, full);
-    w->name[w->n] = full;
-    w->tensor[w->n++] = t;
+    if (!t->data) return SPARTA_OK;
+    w->name[w->n] = sp_arena_printf(w->arena, "%s/%s", name, suffix[kind]);
+    SP_NEED(w->cx, w->name[w->n]);
+    w->tensor[w->n++] = *t;
     return SPARTA_OK;
-}
-
-static sparta_status put_bits(writer *w, const char *name, int kind, const sp_mask *m)
-{
-    int64_t bytes = sp_ceil_div(m->cols, 8);
-    sparta_tensor t;
-    SP_TRY(sp_tensor_alloc_in(w->arena, SPARTA_U8, 2, (int64_t[]){m->rows, bytes}, &t));
-    for (int64_t i = 0; m->words && i < m->rows; i++)
-        memcpy((uint8_t *)t.data + i * bytes, sp_mask_row(m, i), (size_t)bytes);
-    return put(w, name, kind, t);
-}
-
-static sparta_status put_text(writer *w, const char *name, const sp_tesa *t)
-{
-    sp_text text;
-    sp_text_init(&text, w->cx);
-    sp_tesa_print_as(t, true, &text);
-    int64_t size = (int64_t)text.size;
-    char *copy = text.status ? NULL : sp_arena_bytes(w->arena, sp_text_str(&text), text.size);
-    sp_text_free(&text);
-    SP_NEED(w->cx, copy);
-    return put(w, name, TEXT, sparta_tensor_view(SPARTA_U8, 1, &size, copy));
-}
-
-static sparta_status put_has(writer *w, const char *name, const sp_tesa *t)
-{
-    sp_span span;
-    bool own;
-    if (t->has != SP_HAS_SET || sp_set_is_all(&t->set) || sp_set_is_none(&t->set)) return SPARTA_OK;
-    SP_TRY(sp_set_span(w->cx, &t->set, &span, &own));
-    sparta_status status = put_bits(w, name, HAS, &span.mask);
-    if (own) sp_mask_free(w->cx, &span.mask);
-    return status;
-}
-
-static sparta_status put_precision(writer *w, const char *name, const sp_tesa *t)
-{
-    sp_precision palette[SP_PRECISIONS];
-    int64_t dim[SP_TESA_RANK], groups = 1;
-    bool whole = true;
-    sparta_tensor a;
-    for (int i = 0; i < t->rank; i++) {
-        whole &= !t->group[i];
-        dim[i] = sp_groups_of(&t->dim[i], t->group[i]);
-        groups *= dim[i];
-    }
-    if (whole) return SPARTA_OK;
-    int n = sp_tesa_palette(t, palette);
-    SP_TRY(sp_tensor_alloc_in(w->arena, SPARTA_U8, t->rank, dim, &a));
-    for (int64_t i = 0; i < groups; i++)
-        for (int p = 0; p < n; p++)
-            if (palette[p] == t->precision[i]) ((uint8_t *)a.data)[i] = (uint8_t)p;
-    return put(w, name, PRECISION, a);
 }
 
 static sparta_status put_tesa(writer *w, const char *name, const sp_tesa *t)
 {
-    SP_TRY(put_text(w, name, t));
-    SP_TRY(put_has(w, name, t));
-    if (t->constants) SP_TRY(put_bits(w, name, CONSTANTS, &t->where));
-    if (t->constants)
-        SP_TRY(put(w, name, VALUES, sparta_tensor_view(t->value.dtype, 1, &t->constants, t->value.data)));
-    return put_precision(w, name, t);
+    sparta_tesa_facts f;
+    SP_TRY(sp_tesa_facts(w->arena, t, &f));
+    char *text = sp_arena_printf(w->arena, "%s %s", f.dims, f.precision);
+    SP_NEED(w->cx, text);
+    const sparta_tensor bytes = sparta_tensor_view(SPARTA_U8, 1, (int64_t[]){(int64_t)strlen(text)}, text);
+    SP_TRY(put(w, name, TEXT, &bytes));
+    SP_TRY(put(w, name, HAS, &f.has));
+    SP_TRY(put(w, name, KNOWN, &f.known));
+    SP_TRY(put(w, name, VALUES, &f.values));
+    return put(w, name, PRECISION, &f.which);
 }
 
-static bool ends_in(const char *s, const char *end)
+static sparta_status check_names(sparta_ctx *cx, const char *path, int n, const char *const *name)
 {
-    size_t n = strlen(s), m = strlen(end);
-    return n >= m && !strcmp(s + n - m, end);
+    sp_map *seen = sp_map_create(cx);
+    SP_NEED(cx, seen);
+    sparta_status status = SPARTA_OK;
+    for (int i = 0; i < n && !status; i++)
+        status = sp_map_get(seen, name[i], &(int64_t){0})
+                     ? sp_fail(cx, SPARTA_E_USAGE,
+                               "%.200s: two attributes are named '%.100s'; names must differ", path, name[i])
+                     : sp_map_put(seen, name[i], i);
+    sp_map_free(seen);
+    return status;
 }
 
 static sparta_status write_all(writer *w, const char *path, int n, const char *const *name,
-                               const sp_tesa *tesa)
+                               const sp_tesa *const *tesa)
 {
-    size_t most = (size_t)n * KINDS;
-    w->name = sp_arena_array(w->arena, most, sizeof *w->name);
-    w->tensor = sp_arena_array(w->arena, most, sizeof *w->tensor);
-    SP_NEED(w->cx, w->name && w->tensor ? w : NULL);
-    for (int i = 0; i < n; i++) SP_TRY(put_tesa(w, name[i], &tesa[i]));
+    const size_t most = (size_t)n * KINDS;
+    w->name = sp_arena_array(w->arena, SP_MAX(most, 1), sizeof *w->name);
+    w->tensor = sp_arena_array(w->arena, SP_MAX(most, 1), sizeof *w->tensor);
+    SP_NEED(w->cx, w->name && w->tensor);
+    for (int i = 0; i < n; i++) SP_TRY(put_tesa(w, name[i], tesa[i]));
     if (ends_in(path, ".safetensors"))
         return sp_safetensors_write(w->cx, path, w->n, w->name, w->tensor, 0, NULL);
     return sp_npz_write(w->cx, path, w->n, w->name, w->tensor);
 }
 
 sparta_status sp_tesa_write(sparta_ctx *cx, const char *path, int n, const char *const *name,
-                            const sp_tesa *tesa)
+                            const sp_tesa *const *tesa)
 {
-    for (int i = 0; i < n; i++)
-        for (int k = 0; k < i; k++)
-            if (!strcmp(name[i], name[k]))
-                return sp_fail(cx, SPARTA_E_USAGE, "%s: two attributes are named \"%s\"; names must differ",
-                               path, name[i]);
+    SP_TRY(check_names(cx, path, n, name));
     writer w = {.cx = cx, .arena = sp_arena_create(cx)};
     SP_NEED(cx, w.arena);
     sparta_status status = write_all(&w, path, n, name, tesa);
@@ -131,85 +96,124 @@ sparta_status sp_tesa_write(sparta_ctx *cx, const char *path, int n, const char 
 }
 
 /* ------------------------------------------------------------------ read */
+typedef struct reader {
+    sparta_ctx *cx;
+    sp_tesas f;
+    sp_map *names; /* of all arrays */
+} reader;
 
-/* NAME/kind, or NULL. */
-static const sparta_tensor *find(const sp_arrays *a, const char *name, size_t size, int kind)
+/* The array NAME/kind, or one without data. */
+static sparta_status find(const reader *r, const char *name, int kind, sparta_tensor *out)
 {
-    for (int i = 0; i < a->n; i++) {
-        const char *full = a->entry[i].name;
-        if (!strncmp(full, name, size) && full[size] == '/' && !strcmp(full + size + 1, suffix[kind]))
-            return &a->entry[i].tensor;
-    }
-    return NULL;
-}
-
-static sparta_status read_one(sparta_ctx *cx, const sp_arrays *a, int at, char **name, sp_tesa *out)
-{
-    const char *full = a->entry[at].name;
-    const sparta_tensor *t = &a->entry[at].tensor;
-    size_t size = strlen(full) - strlen("/tesa");
-    sp_tesa_arrays arrays = {.has = find(a, full, size, HAS),
-                             .constants = find(a, full, size, CONSTANTS),
-                             .values = find(a, full, size, VALUES),
-                             .precision = find(a, full, size, PRECISION)};
-    if (t->dtype != SPARTA_U8 || t->rank != 1 || t->dim[0] > LONGEST_TEXT || !sp_tensor_contiguous(t) ||
-        memchr(t->data, 0, (size_t)t->dim[0]))
-        return sp_fail(cx, SPARTA_E_FORMAT, "%s: no text of an attribute; it is u8 (length), at most %d long",
-                       full, LONGEST_TEXT);
-    char *text = sp_zalloc(cx, (size_t)t->dim[0] + 1);
-    SP_NEED(cx, text);
-    if (t->dim[0]) memcpy(text, t->data, (size_t)t->dim[0]);
-    sparta_status status = sp_tesa_parse_as(cx, text, &arrays, out);
-    sp_free(cx, text);
-    if (status) return sp_fail_in(cx, "%s", full);
-    *name = sp_zalloc(cx, size + 1);
-    if (!*name) {
-        sp_tesa_free(cx, out);
-        return sp_ctx_status(cx);
-    }
-    memcpy(*name, full, size);
+    int64_t at;
+    const char *full = sp_arena_printf(r->f.arena, "%s/%s", name, suffix[kind]);
+    SP_NEED(r->cx, full);
+    *out = sp_map_get(r->names, full, &at) ? r->f.arrays.entry[at].tensor : (sparta_tensor){0};
     return SPARTA_OK;
 }
 
-static sparta_status read_all(sparta_ctx *cx, const sp_arrays *a, sp_tesa_file *f)
+/* "[batch,128,768] i8 f16" comes apart. */
+static sparta_status split_text(const reader *r, const sparta_tensor *t, sparta_tesa_facts *f)
 {
-    f->name = sp_alloc_array(cx, (size_t)a->n, sizeof *f->name);
-    SP_NEED(cx, f->name);
-    f->tesa = sp_alloc_array(cx, (size_t)a->n, sizeof *f->tesa);
-    SP_NEED(cx, f->tesa);
-    for (int i = 0; i < a->n; i++) {
-        if (!ends_in(a->entry[i].name, "/tesa")) continue;
-        SP_TRY(sp_check_cancel(cx));
-        SP_TRY(read_one(cx, a, i, &f->name[f->n], &f->tesa[f->n]));
-        f->n++;
-    }
-    if (f->n) return SPARTA_OK;
-    return sp_fail(cx, SPARTA_E_FORMAT, "there is no attribute (an array NAME/tesa) among %d arrays", a->n);
-}
-
-sparta_status sp_tesa_read(sparta_ctx *cx, const char *path, sp_tesa_file *out)
-{
-    sp_arrays a;
-    sp_tesa_file f = {0};
-    SP_TRY(sp_arrays_open(cx, path, &a));
-    sparta_status status = read_all(cx, &a, &f);
-    sp_arrays_close(&a);
-    if (status) {
-        sp_tesa_file_free(cx, &f);
-        return sp_fail_in(cx, "%s", path);
-    }
-    *out = f;
+    const bool is_text =
+        t->dtype == SPARTA_U8 && t->rank == 1 && t->dim[0] <= LONGEST_TEXT && sp_tensor_contiguous(t);
+    char *text = is_text ? sp_arena_bytes(r->f.arena, t->data, (size_t)t->dim[0]) : NULL;
+    if (is_text) SP_NEED(r->cx, text);
+    const char *end = text ? strchr(text, ']') : NULL;
+    if (!end)
+        return sp_fail(r->cx, SPARTA_E_FORMAT, "it is no text of an attribute, such as \"[batch,768] f32\"");
+    f->dims = sp_arena_bytes(r->f.arena, text, (size_t)(end + 1 - text));
+    SP_NEED(r->cx, f->dims);
+    f->precision = end + 1 + strspn(end + 1, " ");
     return SPARTA_OK;
 }
 
-void sp_tesa_file_free(sparta_ctx *cx, sp_tesa_file *f)
+static sparta_status read_tesa(const reader *r, const sparta_tensor *text, sp_named_tesa *e)
 {
-    if (!f) return;
-    for (int i = 0; i < f->n; i++) {
-        sp_free(cx, f->name[i]);
-        sp_tesa_free(cx, &f->tesa[i]);
+    sparta_tesa_facts f = {.size = sizeof f};
+    SP_TRY(find(r, e->name, HAS, &f.has));
+    SP_TRY(find(r, e->name, KNOWN, &f.known));
+    SP_TRY(find(r, e->name, VALUES, &f.values));
+    SP_TRY(find(r, e->name, PRECISION, &f.which));
+    SP_TRY(split_text(r, text, &f));
+    return sp_tesa_of_facts(r->f.arena, &f, &e->tesa);
+}
+
+/* What NAME/kind is a part of, where NAME is an attribute; NULL: of nothing. */
+static sparta_status owner_of(const reader *r, const char *full, const char **name, int *kind)
+{
+    const char *slash = strrchr(full, '/');
+    sparta_tensor text;
+    *name = NULL;
+    for (*kind = 0; slash && *kind < KINDS && strcmp(slash + 1, suffix[*kind]); (*kind)++) continue;
+    if (!slash || *kind == KINDS) return SPARTA_OK;
+    const char *owner = sp_arena_bytes(r->f.arena, full, (size_t)(slash - full));
+    SP_NEED(r->cx, owner);
+    SP_TRY(find(r, owner, TEXT, &text));
+    if (text.data) *name = owner;
+    return SPARTA_OK;
+}
+
+static sparta_status read_all(reader *r)
+{
+    const sp_arrays *a = &r->f.arrays;
+    r->f.entry = sp_arena_array(r->f.arena, (size_t)SP_MAX(a->n, 1), sizeof *r->f.entry);
+    SP_NEED(r->cx, r->f.entry);
+    for (int i = 0; i < a->n; i++) SP_TRY(sp_map_put(r->names, a->entry[i].name, i));
+    for (int i = 0; i < a->n; i++) {
+        sp_named_tesa e = {.name = NULL};
+        int kind;
+        SP_TRY(sp_check_cancel(r->cx));
+        SP_TRY(owner_of(r, a->entry[i].name, &e.name, &kind));
+        if (e.name && kind != TEXT) continue;
+        if (e.name && read_tesa(r, &a->entry[i].tensor, &e))
+            return sp_fail_in(r->cx, "%.200s", a->entry[i].name);
+        if (!e.name) e = (sp_named_tesa){.name = a->entry[i].name, .array = &a->entry[i].tensor};
+        r->f.entry[r->f.n++] = e;
     }
-    sp_free(cx, f->name);
-    sp_free(cx, f->tesa);
-    *f = (sp_tesa_file){0};
+    return SPARTA_OK;
+}
+
+sparta_status sp_tesas_open(sparta_ctx *cx, const char *path, sp_tesas *out)
+{
+    reader r = {.cx = cx};
+    SP_TRY(sp_arrays_open(cx, path, &r.f.arrays));
+    r.f.arena = sp_arena_create(cx);
+    r.names = r.f.arena ? sp_map_create(cx) : NULL;
+    sparta_status status = r.names ? read_all(&r) : sp_ctx_status(cx);
+    sp_map_free(r.names);
+    if (!status) {
+        *out = r.f;
+        return SPARTA_OK;
+    }
+    sp_tesas_close(&r.f);
+    return sp_fail_in(cx, "%.200s", path);
+}
+
+void sp_tesas_close(sp_tesas *f)
+{
+    sp_arrays_close(&f->arrays);
+    sp_arena_free(f->arena);
+    *f = (sp_tesas){0};
+}
+
+sparta_status sp_tesas_mask(const sp_tesas *f, int i, sparta_tensor *out)
+{
+    const sp_named_tesa *e = &f->entry[i];
+    const sp_tesa *t = &e->tesa;
+    int64_t dim[SPARTA_RANK], index[SPARTA_RANK] = {0};
+    if (e->array) {
+        *out = *e->array;
+        return SPARTA_OK;
+    }
+    if (!sp_dims_const(&t->dims, dim))
+        return sp_fail(sp_arena_ctx(f->arena), SPARTA_E_SHAPE,
+                       "mask '%.100s': one of its dims is no number; a weight has numbers", e->name);
+    SP_TRY(sp_tensor_alloc_in(f->arena, SPARTA_BOOL, t->dims.rank, dim, out));
+    const int64_t n = sparta_tensor_elements(out);
+    for (int64_t at = 0; at < n; at++) {
+        ((uint8_t *)out->data)[at] = !t->state.at || sp_cells_get(&t->state, t->dims.rank, index) != SP_ZERO;
+        for (int d = t->dims.rank - 1; d >= 0 && ++index[d] == dim[d]; d--) index[d] = 0;
+    }
+    return SPARTA_OK;
 }

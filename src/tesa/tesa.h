@@ -17,8 +17,7 @@
  *   covers      the mask as a sum of disjoint parts: blocks of several sizes and an unstructured rest  cover.c
  *   text        print and parse                                                                       text.c
  *
- * and, made of such bits, the attribute of a value of any rank: which elements exist, which have a known value, at
- * which precision, under which dimensions (attribute.h; set.h has its sets of elements).
+ * attribute.h has the object that gives the room its name: the attribute of a value of any rank, what is known of its elements.
  *
  * A pattern *holds* when what it stores is nearly what is present; its fill is stored slots over elements
  * present (1.0: exact). A tensor of more dimensions is a mask by flattening: a convolution's (O,I,kh,kw) is

@@ -144,13 +144,15 @@ static inline void check_shown(sparta_ctx *cx, const sp_graph *g, const sp_propa
     for (int i = 0; i < g->n_values; i++) {
         const sp_value *v = g->value[i];
         double zeros, constants;
-        sp_tesa tesa;
+        sp_text text;
         if (!v->typed) continue;
-        sp_propagation_shares(p, v, &zeros, &constants);
+        sp_tesa_shares(sp_propagation_tesa(p, v), &zeros, &constants);
         if (!(zeros >= 0 && constants >= 0 && zeros + constants <= 1 + 1e-9)) give_up("shares", v->name);
-        if (!sp_precision_name(sp_propagation_precision(p, v))) give_up("precision", v->name);
-        if (v->dims.rank == 0 || v->dims.rank > SP_TESA_RANK) continue;
-        if (accepted(cx, sp_propagation_tesa(cx, p, v, &tesa), "attribute")) sp_tesa_free(cx, &tesa);
+        if (!sp_precision_name(sp_tesa_precision(sp_propagation_tesa(p, v), NULL)))
+            give_up("precision", v->name);
+        sp_text_init(&text, cx);
+        (void)accepted(cx, sp_tesa_print(sp_propagation_tesa(p, v), &text), "attribute");
+        sp_text_free(&text);
     }
 }
 

@@ -160,9 +160,58 @@ def check_schedule(folder):
     must("verify", os.path.join(folder, "m.sparta"), "--against", pruned)
 
 
+def tesa_of(masks):
+    """The same masks as attributes: rows or columns that are alike are kept once."""
+    arrays = {}
+    for name, mask in masks.items():
+        has = mask != 0
+        for axis in range(has.ndim):
+            first = np.take(has, [0], axis)
+            has = first if (has == first).all() else has
+        arrays[name + "/tesa"] = np.frombuffer(f"[{','.join(map(str, mask.shape))}] f32".encode(), np.uint8)
+        arrays[name + "/has"] = np.ascontiguousarray(has)
+    return arrays
+
+
+def check_tesa(folder, kind, whole):
+    """A file of attributes does what the masks do, by option and by schedule."""
+    path = os.path.join(FIXTURES, "bert-script-eager.onnx")
+    given = onnx.load(path)
+    name = weight_of(given, "/bert/encoder/layer.0/attention/self/query/MatMul")
+    shape = shape_of(given, name)[::-1]
+    mask = np.random.default_rng(8).random((shape[0], 1) if whole else shape) < 0.5
+    mask = np.broadcast_to(mask, shape).astype(np.uint8)
+    masks = save_masks(os.path.join(folder, "tesa" + kind), tesa_of({"bert.encoder.layer.0.attention.self.query.weight": mask}))
+    shown = json.loads(must("inspect", masks, "--json").out)
+    need(shown["kind"] == "tesa" and abs(shown["layers"][0]["density"] - mask.mean()) < 1e-9, shown)
+    schedule = os.path.join(folder, "t.schedule")
+    with open(schedule, "w") as f:
+        f.write(f'tensor "/bert/encoder/layer.0/attention/self/query/MatMul" {{\n    sparsify mask("tesa{kind}")\n}}\n')
+    prune(given, name, mask.T)
+    pruned = os.path.join(folder, "t.onnx")
+    onnx.save(given, pruned)
+    for words in (["--masks", masks], ["--schedule", schedule]):
+        must("compile", path, *words, "--no-measure", "-o", os.path.join(folder, "m.sparta"))
+        must("verify", os.path.join(folder, "m.sparta"), "--against", pruned)
+
+
+def check_tesa_refused(folder):
+    path = os.path.join(FIXTURES, "bert-script-eager.onnx")
+    arrays = tesa_of({"x": np.ones((4, 4), np.uint8)})
+    for text, said in ((b"[4,4", "no text of an attribute"), (b"[4,5] f32", ""), (b"[n,4] f32", ""), (b"[4,4] f3", "no precision")):
+        arrays["x/tesa"] = np.frombuffer(text, np.uint8)
+        arrays["x/has"] = np.ones((4, 4), bool)
+        result = compile_as(folder, path, save_masks(os.path.join(folder, "bad.npz"), arrays))
+        need(result.code in (1, 2) and said in result.err and "bad.npz" in result.err, result)
+
+
 def main():
     tests = Tests()
     print(SPARTA)
+    for kind in (".npz", ".safetensors"):
+        for whole in (False, True):
+            tests.check(f"attributes {kind}{' of rows' if whole else ''}", check_tesa, tests.work, kind, whole)
+    tests.check("attributes that are wrong", check_tesa_refused, tests.work)
     for kind in (".npz", ".safetensors"):
         for model, parameter, by, turned in CASES:
             tests.check(f"{model} {parameter} {kind}", check_orientation, tests.work, model, parameter, by, turned, kind)

@@ -12,6 +12,7 @@ import time
 import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper, shape_inference
+from safetensors.numpy import load_file
 
 from common import FIXTURES, Tests, error, must, need, open_onnxruntime, run_onnxruntime
 
@@ -316,8 +317,40 @@ def tied_head(work):
     return said
 
 
+def facts_hold(name, prune, work, kind):
+    """What --tesa says of every value is so, whatever the inputs are: onnxruntime gives all of them out."""
+    p = Pruner(os.path.join(FIXTURES, name + ".onnx"))
+    prune(p)
+    path = p.save(os.path.join(work, "pruned.onnx"))
+    file = os.path.join(work, "facts" + kind)
+    must("propagate", path, "--tesa", file, "-o", os.path.join(work, "small.onnx"))
+    facts = dict(np.load(file)) if kind == ".npz" else load_file(file)
+    names = [k[:-5] for k in facts if k.endswith("/tesa")]
+    known = 0
+    for n in p.model.graph.node:
+        for o in n.output:
+            if o in names and o not in {v.name for v in p.model.graph.output}:
+                p.model.graph.output.append(onnx.helper.make_empty_tensor_value_info(o))
+    everything = p.save(os.path.join(work, "everything.onnx"))
+    for seed in range(2):
+        got = run_onnxruntime(open_onnxruntime(everything), random_inputs(path, seed))
+        for k in set(names) & set(got):
+            zero = ~np.broadcast_to(facts.get(k + "/has", np.ones((1,) * got[k].ndim, bool)), got[k].shape)
+            need(not got[k][zero].any(), f"{k} is said to be 0 and is not")
+            known += int(zero.sum())
+            if k + "/known" in facts:
+                some = np.broadcast_to(facts[k + "/known"], got[k].shape)
+                values = np.broadcast_to(facts[k + "/values"], got[k].shape)
+                need(np.allclose(got[k][some], values[some], rtol=1e-5, atol=1e-6), f"{k} is said to be a constant and is another")
+                known += int(some.sum())
+    need(known > 0, "nothing is known of any value")
+    return f"{known} elements of {len(names)} values"
+
+
 def main():
     t = Tests()
+    for kind in (".npz", ".safetensors"):
+        t.check(f"facts hold: bert-script-eager {kind}", facts_hold, "bert-script-eager", prune_bert, t.work, kind)
     for name, prune in EXPORTS.items():
         for exporter in ("script", "dynamo"):
             t.check(f"export: {name}-{exporter}", try_export, f"{name}-{exporter}", prune, t.work)

@@ -238,7 +238,7 @@ static sparta_status look(void *arg, const sp_value *v, const sparta_tensor *t)
     if (v->is_input || v->constant) return SPARTA_OK;
     for (int64_t i = 0; i < sparta_tensor_elements(t); i++) {
         double claimed, got = sp_element_get(t->dtype, t->data, i);
-        bool known = sp_propagation_known(w->p, v, index, &claimed);
+        bool known = sp_tesa_known(sp_propagation_tesa(w->p, v), index, &claimed);
         w->odd += !isfinite(got);
         w->known += known && !strcmp(v->name, "y");
         if (known && claimed != got && (!w->odd || w->strict))

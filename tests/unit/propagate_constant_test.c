@@ -48,7 +48,7 @@ static void check_states(const sp_graph *g, const sp_value *v)
     ok(sp_propagate_facts((sp_graph *)g, NULL, &p));
     for (int64_t i = 0; i < sparta_tensor_elements(t); i++) {
         double known = -1, x = sp_element_get(t->dtype, t->data, i);
-        const bool is = sp_propagation_known(p, v, index, &known);
+        const bool is = sp_tesa_known(sp_propagation_tesa(p, v), index, &known);
         assert_int_equal(is, isfinite(x));
         if (is) assert_true(known == x);
         for (int d = t->rank - 1; d >= 0 && ++index[d] == t->dim[d]; d--) index[d] = 0;

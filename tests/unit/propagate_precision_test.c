@@ -105,7 +105,7 @@ static sp_precision precision_of(const sp_propagation *p, const sp_graph *g, con
 {
     const sp_value *v = sp_graph_find(g, name);
     assert_non_null(v);
-    return sp_propagation_precision(p, v);
+    return sp_tesa_precision(sp_propagation_tesa(p, v), NULL);
 }
 
 /* A move keeps the precision, arithmetic does not, and two of them meet at the first that holds both. */
@@ -171,12 +171,20 @@ static void test_weights_stay_narrow(void **state)
     sp_graph_free(g);
 }
 
+static void says(const sp_tesa *t, const char *expected)
+{
+    sp_text text;
+    sp_text_init(&text, cx);
+    ok(sp_tesa_print(t, &text));
+    assert_string_equal(sp_text_str(&text), expected);
+    sp_text_free(&text);
+}
+
 /* dims, zeros, constants and precision as an attribute. */
 static void test_attribute(void **state)
 {
     (void)state;
     sp_propagation *p;
-    sp_tesa t;
     double x, zeros, constants;
     sp_graph *g = parse("graph \"attribute\"\n"
                         "input x: f32[b,2]\n"
@@ -188,22 +196,22 @@ static void test_attribute(void **state)
                         "bound b[8]\n");
     ok(sp_propagate_facts(g, NULL, &p));
     const sp_value *y = sp_graph_find(g, "y");
-    ok(sp_propagation_tesa(cx, p, y, &t));
-    assert_int_equal(t.dim[0].max, 8);
-    assert_string_equal(t.dim[0].name, "b");
-    assert_int_equal(t.dim[1].max, 4);
-    assert_true(sp_tesa_present(&t, (int64_t[]){0, 0}));
-    assert_false(sp_tesa_present(&t, (int64_t[]){5, 1}));
-    assert_true(sp_tesa_known(&t, (int64_t[]){3, 2}, &x, &(int64_t){0}));
-    assert_true(x == 7);
-    assert_false(sp_tesa_known(&t, (int64_t[]){3, 3}, &x, &(int64_t){0}));
-    assert_int_equal(sp_tesa_precision_at(&t, (int64_t[]){0, 0}), SP_PRECISION_F32);
-    sp_propagation_shares(p, y, &zeros, &constants);
+    const sp_tesa *t = sp_propagation_tesa(p, y);
+    assert_true(sp_dims_equal(&t->dims, &y->dims));
+    assert_true(sp_tesa_known(t, (int64_t[]){5, 1}, &x) && x == 0);
+    assert_true(sp_tesa_known(t, (int64_t[]){3, 2}, &x) && x == 7);
+    assert_false(sp_tesa_known(t, (int64_t[]){0, 0}, &x));
+    assert_false(sp_tesa_known(t, (int64_t[]){3, 3}, &x));
+    assert_int_equal(sp_tesa_precision(t, (int64_t[]){0, 0}), SP_PRECISION_F32);
+    sp_tesa_shares(t, &zeros, &constants);
     assert_true(zeros == .25 && constants == .25);
-    sp_tesa_free(cx, &t);
-    ok(sp_propagation_tesa(cx, p, sp_graph_find(g, "w"), &t));
-    assert_false(sp_tesa_present(&t, (int64_t[]){1, 1}));
-    sp_tesa_free(cx, &t);
+    says(t, "tesa [b,4]; has along 1 mask 1x4 hex d; constant f32 along 1 mask 1x4 hex 4 values 7; precision "
+            "f32");
+    t = sp_propagation_tesa(p, sp_graph_find(g, "w"));
+    assert_true(sp_tesa_known(t, (int64_t[]){1, 1}, &x) && x == 0);
+    says(t, "tesa [2,4]; has along 1 mask 1x4 hex 9; constant f32 along 0 1 mask 2x4 hex 9 9 values 1 2 3 4; "
+            "precision f32");
+    says(sp_propagation_tesa(p, sp_graph_find(g, "x")), "tesa [b,2]; has all; precision f32");
     sp_propagation_free(p);
     sp_graph_free(g);
 }
@@ -214,15 +222,16 @@ static void test_memory(void **state)
     (void)state;
     for (uint64_t n = 1;; n++) {
         sp_propagation *p = NULL;
-        sp_tesa t = {0};
+        sp_text text;
+        sp_text_init(&text, cx);
         sp_graph *g = pair("0.25", "3", TURN);
         sp_ctx_fail_alloc(cx, n, false);
         sparta_status status = sp_propagate_facts(g, NULL, &p);
-        if (status == SPARTA_OK) status = sp_propagation_tesa(cx, p, g->output[0], &t);
+        if (status == SPARTA_OK) status = sp_tesa_print(sp_propagation_tesa(p, g->output[0]), &text);
         sp_propagate_report report;
         if (status == SPARTA_OK) status = sp_propagate(g, NULL, &report);
         sp_ctx_fail_alloc(cx, 0, false);
-        sp_tesa_free(cx, &t);
+        sp_text_free(&text);
         sp_propagation_free(p);
         sp_graph_free(g);
         if (status == SPARTA_OK) break;

@@ -52,7 +52,8 @@ static inline void spoil(watching *w, const sp_value *v, const sparta_tensor *t,
     double claimed;
     bool flips = t->dtype == SPARTA_BOOL;
     for (int64_t i = 0; (flips || sp_dtype_is_float(t->dtype)) && i < n; i++) {
-        if (!sp_propagation_needed(w->p, v, index) && !sp_propagation_known(w->p, v, index, &claimed)) {
+        if (!sp_propagation_needed(w->p, v, index) &&
+            !sp_tesa_known(sp_propagation_tesa(w->p, v), index, &claimed)) {
             double x = sp_element_get(t->dtype, t->data, i), u = sp_rng_uniform(w->spoil);
             double y = flips    ? (double)(x == 0)
                        : u < .1 ? (double)(w->wild ? NAN : 0.5)
@@ -80,7 +81,7 @@ static inline sparta_status look(void *arg, const sp_value *v, const sparta_tens
     if (w->beyond || w->wrong || v->is_input || v->constant) return SPARTA_OK;
     for (int64_t i = 0; i < n; i++) {
         double claimed, got = sp_element_get(t->dtype, t->data, i);
-        bool known = sp_propagation_known(w->p, v, index, &claimed);
+        bool known = sp_tesa_known(sp_propagation_tesa(w->p, v), index, &claimed);
         w->s->elements++;
         w->s->known += known;
         if (known && claimed != got) {

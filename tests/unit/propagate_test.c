@@ -430,8 +430,8 @@ static void test_facts(void **state)
     double x;
     ok(sp_propagate_facts(g, NULL, &p));
     const sp_value *r = sp_graph_find(g, "r"), *y = sp_graph_find(g, "y");
-    assert_true(sp_propagation_known(p, r, (int64_t[]){0, 1}, &x) && x == 2);
-    assert_false(sp_propagation_known(p, r, (int64_t[]){0, 0}, &x));
+    assert_true(sp_tesa_known(sp_propagation_tesa(p, r), (int64_t[]){0, 1}, &x) && x == 2);
+    assert_false(sp_tesa_known(sp_propagation_tesa(p, r), (int64_t[]){0, 0}, &x));
     assert_true(sp_propagation_needed(p, r, (int64_t[]){0, 1}));
     assert_false(sp_propagation_needed(p, r, (int64_t[]){0, 2}));
     assert_true(sp_propagation_needed(p, y, (int64_t[]){0, 1}));

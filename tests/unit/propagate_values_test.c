@@ -27,7 +27,7 @@ static void known(const sp_graph *g, const sp_propagation *p, const char *name, 
         double x;
         size_t at = strlen(text);
         if (v->dims.rank) index[v->dims.rank - 1] = i;
-        if (sp_propagation_known(p, v, index, &x))
+        if (sp_tesa_known(sp_propagation_tesa(p, v), index, &x))
             snprintf(text + at, sizeof text - at, "%s%g", i ? " " : "", x);
         else
             snprintf(text + at, sizeof text - at, "%s.", i ? " " : "");
