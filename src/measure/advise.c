@@ -219,7 +219,7 @@ static sparta_status try_cover(adviser *v)
                                   .m = cover_size[i][1],
                                   .block = 4,
                                   .slot = i + 1 < COVER ? v->in_block : v->value};
-    SP_TRY(sp_mask_cover(v->cx, &v->mask, size, COVER, SP_COVER_GREEDY, &cover));
+    SP_TRY(sp_mask_cover(v->cx, &v->mask, size, COVER, &cover));
     sp_text_init(&text, v->cx);
     sparta_status s = cover_text(v, &cover, &text, &sizes);
     sp_cover_free(v->cx, &cover);

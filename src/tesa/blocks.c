@@ -58,21 +58,17 @@ static void narrow(const uint64_t *any, int64_t cols, int64_t k, uint64_t *to)
     }
 }
 
-/* A row of `any`: the union of rows [n0, n1), of their complements when `absent`. */
-static void unite(const sp_mask *m, int64_t n0, int64_t n1, bool absent, uint64_t *any)
+/* A row of `any`: the union of rows [n0, n1). */
+static void unite(const sp_mask *m, int64_t n0, int64_t n1, uint64_t *any)
 {
-    uint64_t flip = absent ? UINT64_MAX : 0;
     memset(any, 0, (size_t)m->words * sizeof *any);
     for (int64_t i = n0; i < n1; i++)
-        for (int64_t j = 0; j < m->words; j++) any[j] |= sp_mask_row(m, i)[j] ^ flip;
-    any[m->words - 1] &= sp_low(m->cols - (m->words - 1) * WORD);
+        for (int64_t j = 0; j < m->words; j++) any[j] |= sp_mask_row(m, i)[j];
 }
 
-sparta_status sp_mask_coarsen(sparta_ctx *cx, const sp_mask *m, int64_t n, int64_t k, sp_coarsen how,
-                              sp_mask *out)
+sparta_status sp_mask_coarsen(sparta_ctx *cx, const sp_mask *m, int64_t n, int64_t k, sp_mask *out)
 {
     SP_TRY(check_block(cx, "coarsen", n, k));
-    bool all = how == SP_COARSEN_ALL;
     sp_mask blocks;
     SP_TRY(sp_mask_create(cx, sp_ceil_div(m->rows, n), sp_ceil_div(m->cols, k), &blocks));
     uint64_t *any = sp_alloc(cx, (size_t)m->words * sizeof *any);
@@ -82,11 +78,10 @@ sparta_status sp_mask_coarsen(sparta_ctx *cx, const sp_mask *m, int64_t n, int64
     }
     for (int64_t b = 0; m->words && b < blocks.rows; b++) {
         int64_t n0 = b * n, n1 = m->rows - n0 < n ? m->rows : n0 + n;
-        unite(m, n0, n1, all, any);
+        unite(m, n0, n1, any);
         narrow(any, m->cols, k, sp_mask_row(&blocks, b));
     }
     sp_free(cx, any);
-    if (all) sp_mask_not(&blocks); /* a block is whole when it has nothing absent */
     *out = blocks;
     return SPARTA_OK;
 }
@@ -135,22 +130,6 @@ void sp_strip_counts(const sp_mask *m, int64_t n0, int64_t n1, int64_t k, int64_
             count_row_by_words(sp_mask_row(m, n), m->cols, s, count);
         else
             count_row(sp_mask_row(m, n), m->cols, k, count);
-}
-
-sparta_status sp_mask_block_counts(sparta_ctx *cx, const sp_mask *m, int64_t n, int64_t k, int64_t **out)
-{
-    SP_TRY(check_block(cx, "block counts", n, k));
-    int64_t down = sp_ceil_div(m->rows, n), across = sp_ceil_div(m->cols, k);
-    size_t all;
-    if (!sp_size_mul((size_t)down, (size_t)across, &all))
-        return sp_fail(cx, SPARTA_E_SHAPE, "block counts: %lldx%lld blocks are too many", (long long)down,
-                       (long long)across);
-    int64_t *count = sp_alloc_array(cx, all, sizeof *count);
-    SP_NEED(cx, count);
-    for (int64_t b = 0; m->words && b < down; b++)
-        sp_strip_counts(m, b * n, m->rows - b * n < n ? m->rows : b * n + n, k, count + b * across);
-    *out = count;
-    return SPARTA_OK;
 }
 
 /* ------------------------------------------------------------------ refine */

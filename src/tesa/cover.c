@@ -8,8 +8,8 @@
  * Sizes nest, so blocks are a tree: a block is stored whole, or what is in it is stored by its children. With a
  * price for each size (block + slot*n*m) the cheapest choice comes from below: min(own price, sum of children).
  * Only segments (a strip of n rows with any block of that size, which costs a position) tie blocks together;
- * strips of the largest height are independent of each other. So for each of them we try sets of allowed sizes
- * (greedy) or of allowed strips (exact), solve the tree for each, and keep the cheapest.
+ * strips of the largest height are independent of each other. So for each of them we try sets of allowed sizes,
+ * solve the tree for each, and keep the cheapest.
  *
  * All of it counts in the smallest block: `fine` has a bit for each, and with 1x1 it is the mask itself.
  */
@@ -18,7 +18,6 @@
 #include <string.h>
 
 #define SIZES        SP_COVER_SIZES
-#define MOST_STRIPS  16 /* exact: 2^16 sets are tried for each strip of the largest height */
 #define LARGEST_SIDE (INT64_C(1) << 20)
 #define LARGEST_COST 1e30 /* sums of prices stay finite */
 
@@ -28,28 +27,23 @@ typedef struct {
     sparta_ctx *cx;
     const sp_cover_size *size;
     int sizes;
-    bool exact, segments; /* segments: some cost something */
+    bool segments; /* some cost something */
     const sp_mask *fine;
     int64_t h[SIZES], w[SIZES]; /* in smallest blocks */
     int64_t strips[SIZES];      /* of this size in a strip of the largest height */
     int64_t across[SIZES];
     double price[SIZES];
-    double *best[SIZES];     /* strips * across, all but the last size */
-    uint8_t *choice[SIZES];  /* the same */
-    int64_t *count, *closed; /* of the last size but one: smallest blocks, and those in strips not allowed */
-    uint64_t *cols, *rest;   /* a row of columns taken; the strip's rows less what is taken */
-    sp_mask part[SIZES];     /* in smallest blocks */
+    double *best[SIZES];    /* strips * across, all but the last size */
+    uint8_t *choice[SIZES]; /* the same */
+    int64_t *count;         /* of the last size but one: smallest blocks */
+    uint64_t *cols, *rest;  /* a row of columns taken; the strip's rows less what is taken */
+    sp_mask part[SIZES];    /* in smallest blocks */
 } solver;
 
-/* Set `open` of allowed sizes or strips; is strip s of size l in it? */
-static bool is_open(const solver *v, uint32_t open, int l, int64_t s)
+/* Is size l in the set of those that are allowed? */
+static bool is_open(uint32_t open, int l)
 {
-    int64_t bit = l;
-    if (v->exact && v->segments) {
-        bit = s;
-        for (int i = 0; i < l; i++) bit += v->strips[i];
-    }
-    return open >> bit & 1;
+    return open >> l & 1;
 }
 
 /* ------------------------------------------------------------------ the tree, from below */
@@ -63,45 +57,28 @@ static void count_strip(const solver *v, int64_t row, int64_t rows)
                         v->count + s * v->across[l]);
 }
 
-/* Smallest blocks that the last size may not store. False when there are none. */
-static bool count_closed(const solver *v, uint32_t open, int64_t row, int64_t rows)
-{
-    int l = v->sizes - 2;
-    bool any = false;
-    for (int64_t i = 0; v->segments && i < rows; i++) any |= !is_open(v, open, l + 1, i);
-    if (!any) return false;
-    memset(v->closed, 0, (size_t)(v->strips[l] * v->across[l]) * sizeof *v->closed);
-    for (int64_t i = 0; i < rows; i++)
-        if (!is_open(v, open, l + 1, i))
-            sp_strip_counts(v->fine, row + i, row + i + 1, v->w[l], v->closed + i / v->h[l] * v->across[l]);
-    return true;
-}
-
 static void decide(const solver *v, int l, int64_t block, double own, double below)
 {
     v->choice[l][block] = own <= below ? TAKE : PASS;
     v->best[l][block] = own <= below ? own : below;
 }
 
-static void solve_lowest(const solver *v, uint32_t open, bool closed)
+static void solve_lowest(const solver *v, uint32_t open)
 {
-    int l = v->sizes - 2;
-    for (int64_t s = 0; s < v->strips[l]; s++) {
-        double own = is_open(v, open, l, s) ? v->price[l] : INFINITY;
-        for (int64_t b = s * v->across[l]; b < (s + 1) * v->across[l]; b++) {
-            v->choice[l][b] = EMPTY, v->best[l][b] = 0;
-            if (v->count[b])
-                decide(v, l, b, own,
-                       closed && v->closed[b] ? INFINITY : (double)v->count[b] * v->price[l + 1]);
-        }
+    const int l = v->sizes - 2;
+    const double own = is_open(open, l) ? v->price[l] : INFINITY;
+    for (int64_t b = 0; b < v->strips[l] * v->across[l]; b++) {
+        v->choice[l][b] = EMPTY, v->best[l][b] = 0;
+        if (v->count[b])
+            decide(v, l, b, own, is_open(open, l + 1) ? (double)v->count[b] * v->price[l + 1] : INFINITY);
     }
 }
 
 static void solve_above(const solver *v, uint32_t open, int l)
 {
     int64_t down = v->h[l] / v->h[l + 1], wide = v->w[l] / v->w[l + 1];
+    const double own = is_open(open, l) ? v->price[l] : INFINITY;
     for (int64_t s = 0; s < v->strips[l]; s++) {
-        double own = is_open(v, open, l, s) ? v->price[l] : INFINITY;
         for (int64_t j = 0; j < v->across[l]; j++) {
             double below = 0;
             bool any = false;
@@ -182,13 +159,11 @@ static void apply(solver *v, int64_t row, int64_t rows, tally *t)
 static double try_set(solver *v, uint32_t open, int64_t row, int64_t rows, double least, tally *t)
 {
     if (v->sizes > 1) {
-        solve_lowest(v, open, count_closed(v, open, row, rows));
+        solve_lowest(v, open);
         for (int l = v->sizes - 3; l >= 0; l--) solve_above(v, open, l);
         double blocks = 0;
         for (int64_t j = 0; j < v->across[0]; j++) blocks += v->best[0][j];
         if (blocks >= least) return INFINITY;
-    } else if (!(open & 1) || (v->exact && v->segments && open != 1)) {
-        return INFINITY; /* one size: everything is its */
     }
     apply(v, row, rows, t);
     double cost = 0;
@@ -197,14 +172,13 @@ static double try_set(solver *v, uint32_t open, int64_t row, int64_t rows, doubl
     return cost;
 }
 
-static sparta_status solve_strip(solver *v, int64_t row, int64_t rows, uint32_t sets, tally *total)
+static void solve_strip(solver *v, int64_t row, int64_t rows, uint32_t sets, tally *total)
 {
     tally t = {0};
     double least = INFINITY, cost = 0;
     uint32_t best = sets - 1;
     if (v->sizes > 1) count_strip(v, row, rows);
     for (uint32_t open = sets - 1; v->segments && open; open--) {
-        if (open % 256 == 0) SP_TRY(sp_check_cancel(v->cx));
         cost = try_set(v, open, row, rows, least, &t);
         if (cost < least) least = cost, best = open;
     }
@@ -214,7 +188,6 @@ static sparta_status solve_strip(solver *v, int64_t row, int64_t rows, uint32_t 
         total->blocks[l] += t.blocks[l];
         total->segments[l] += t.segments[l];
     }
-    return SPARTA_OK;
 }
 
 /* ------------------------------------------------------------------ set up */
@@ -249,42 +222,34 @@ static sparta_status check_sizes(sparta_ctx *cx, const sp_cover_size *size, int 
 static sparta_status set_up(solver *v, sp_arena *arena)
 {
     const sp_cover_size *smallest = &v->size[v->sizes - 1];
-    int64_t rows = SP_MIN(v->fine->rows, v->size[0].n / smallest->n), strips = 0;
+    int64_t rows = SP_MIN(v->fine->rows, v->size[0].n / smallest->n);
     for (int l = 0; l < v->sizes; l++) {
         const sp_cover_size *a = &v->size[l];
         v->h[l] = a->n / smallest->n, v->w[l] = a->m / smallest->m;
         v->strips[l] = sp_ceil_div(rows, v->h[l]), v->across[l] = sp_ceil_div(v->fine->cols, v->w[l]);
         v->price[l] = a->block + a->slot * (double)(a->n * a->m);
         v->segments |= a->segment > 0;
-        strips += v->strips[l];
         size_t blocks = (size_t)(v->strips[l] * v->across[l]);
         if (l == v->sizes - 1) break; /* the last size has what is left */
         v->best[l] = sp_arena_array(arena, blocks, sizeof(double));
         v->choice[l] = sp_arena_array(arena, blocks, 1);
         SP_NEED(v->cx, v->best[l] && v->choice[l] ? v : NULL);
         v->count = sp_arena_array(arena, l == v->sizes - 2 ? blocks : 0, sizeof *v->count);
-        v->closed = sp_arena_array(arena, l == v->sizes - 2 ? blocks : 0, sizeof *v->closed);
-        SP_NEED(v->cx, v->count && v->closed ? v : NULL);
+        SP_NEED(v->cx, v->count);
     }
     v->cols = sp_arena_array(arena, (size_t)v->fine->words, sizeof *v->cols);
     v->rest = sp_arena_array(arena, (size_t)(rows * v->fine->words), sizeof *v->rest);
     SP_NEED(v->cx, v->cols && v->rest ? v : NULL);
-    if (v->exact && v->segments && strips > MOST_STRIPS)
-        return sp_fail(v->cx, SPARTA_E_USAGE,
-                       "cover: exact, but %lld strips in a strip of %lld rows; it takes at most %d, ask for "
-                       "greedy",
-                       (long long)strips, (long long)v->size[0].n, MOST_STRIPS);
     return SPARTA_OK;
 }
 
 static sparta_status solve(solver *v, tally *total)
 {
-    int64_t strips = 0, tall = v->h[0];
-    for (int l = 0; l < v->sizes; l++) strips += v->strips[l];
-    uint32_t sets = UINT32_C(1) << (v->exact && v->segments ? strips : v->sizes);
+    const int64_t tall = v->h[0];
+    const uint32_t sets = UINT32_C(1) << v->sizes;
     for (int64_t row = 0; row < v->fine->rows; row += tall) {
         SP_TRY(sp_check_cancel(v->cx));
-        SP_TRY(solve_strip(v, row, SP_MIN(tall, v->fine->rows - row), sets, total));
+        solve_strip(v, row, SP_MIN(tall, v->fine->rows - row), sets, total);
     }
     return SPARTA_OK;
 }
@@ -300,7 +265,7 @@ static sparta_status to_elements(solver *v, const sp_mask *m)
                               &wide));
         sp_mask_free(v->cx, &v->part[l]);
         v->part[l] = wide;
-        SP_TRY(sp_mask_and(v->cx, &v->part[l], m));
+        for (int64_t i = 0; i < m->rows * m->words; i++) wide.bits[i] &= m->bits[i];
     }
     return SPARTA_OK;
 }
@@ -335,15 +300,15 @@ static void hand_over(solver *v, const tally *total, sp_cover *out)
 }
 
 sparta_status sp_mask_cover(sparta_ctx *cx, const sp_mask *m, const sp_cover_size *size, int sizes,
-                            sp_cover_how how, sp_cover *out)
+                            sp_cover *out)
 {
     SP_TRY(check_sizes(cx, size, sizes));
     const sp_cover_size *smallest = &size[sizes - 1];
     bool whole = smallest->n > 1 || smallest->m > 1;
     sp_mask fine = *m;
-    if (whole) SP_TRY(sp_mask_coarsen(cx, m, smallest->n, smallest->m, SP_COARSEN_ANY, &fine));
+    if (whole) SP_TRY(sp_mask_coarsen(cx, m, smallest->n, smallest->m, &fine));
     sp_arena *arena = sp_arena_create(cx);
-    solver v = {.cx = cx, .size = size, .sizes = sizes, .exact = how == SP_COVER_EXACT, .fine = &fine};
+    solver v = {.cx = cx, .size = size, .sizes = sizes, .fine = &fine};
     tally total = {0};
     sparta_status status = arena ? run(&v, m, arena, &total) : sp_ctx_status(cx);
     sp_arena_free(arena);

@@ -1,4 +1,4 @@
-/* An order of rows in which blocks show, and rows by their length.
+/* An order of rows in which blocks show.
  *
  *     a  1 . 1 .            a  1 . 1 .
  *     b  . 1 . 1     ->     c  1 . 1 .      a c b d: 2x1 blocks without a hole
@@ -91,6 +91,35 @@ static sparta_status order_rows(sparta_ctx *cx, const sp_mask *c, int n, key *ke
     return SPARTA_OK;
 }
 
+sparta_status sp_mask_permute(sparta_ctx *cx, const sp_mask *m, const int64_t *order, sp_mask *out)
+{
+    sp_mask moved, seen;
+    SP_TRY(sp_mask_create(cx, 1, m->rows, &seen));
+    sparta_status status = sp_mask_create(cx, m->rows, m->cols, &moved);
+    if (status) {
+        sp_mask_free(cx, &seen);
+        return status;
+    }
+    for (int64_t n = 0; n < m->rows && !status; n++) {
+        int64_t from = order[n];
+        if (from < 0 || from >= m->rows || sp_mask_get(&seen, 0, from)) {
+            status = sp_fail(cx, SPARTA_E_USAGE,
+                             "permute: row %lld at place %lld is out of range or there twice; give a "
+                             "permutation of %lld rows",
+                             (long long)from, (long long)n, (long long)m->rows);
+        } else {
+            sp_mask_set(&seen, 0, from);
+            memcpy(sp_mask_row(&moved, n), sp_mask_row(m, from), (size_t)m->words * sizeof *m->bits);
+        }
+    }
+    sp_mask_free(cx, &seen);
+    if (status)
+        sp_mask_free(cx, &moved);
+    else
+        *out = moved;
+    return status;
+}
+
 /* The fill with the order; the order itself becomes the present one when it is no better. */
 static sparta_status judge(sparta_ctx *cx, const sp_mask *m, int n, int k, int64_t *order, sp_grouping *g)
 {
@@ -112,7 +141,7 @@ sparta_status sp_mask_group_rows(sparta_ctx *cx, const sp_mask *m, int n, int k,
         return sp_fail(cx, SPARTA_E_USAGE, "group rows: %dx%d is no block; both sizes must be at least 1", n,
                        k);
     sp_mask c;
-    SP_TRY(sp_mask_coarsen(cx, m, 1, k, SP_COARSEN_ANY, &c));
+    SP_TRY(sp_mask_coarsen(cx, m, 1, k, &c));
     int64_t *order = sp_alloc_array(cx, (size_t)m->rows, sizeof *order);
     key *keys = order ? sp_alloc_array(cx, (size_t)m->rows, sizeof *keys) : NULL;
     uint64_t *has = keys ? sp_alloc_array(cx, (size_t)c.words + 1, sizeof *has) : NULL;
@@ -128,53 +157,4 @@ sparta_status sp_mask_group_rows(sparta_ctx *cx, const sp_mask *m, int n, int k,
     else
         *out = g;
     return status;
-}
-
-sparta_status sp_mask_row_buckets(sparta_ctx *cx, const sp_mask *m, uint8_t **bucket)
-{
-    uint8_t *of = sp_zalloc(cx, (size_t)m->rows);
-    SP_NEED(cx, of);
-    for (int64_t n = 0; m->words && n < m->rows; n++) {
-        uint64_t count = 0;
-        for (int64_t j = 0; j < m->words; j++) count += sp_ones(sp_mask_row(m, n)[j]);
-        of[n] = count < 2 ? (uint8_t)count : (uint8_t)(1 + 64 - __builtin_clzll(count - 1));
-    }
-    *bucket = of;
-    return SPARTA_OK;
-}
-
-sparta_status sp_mask_bucket(sparta_ctx *cx, const sp_mask *m, const uint8_t *bucket, uint8_t which,
-                             sp_mask *out)
-{
-    sp_mask part;
-    SP_TRY(sp_mask_create(cx, m->rows, m->cols, &part));
-    for (int64_t n = 0; m->words && n < m->rows; n++)
-        if (bucket[n] == which)
-            memcpy(sp_mask_row(&part, n), sp_mask_row(m, n), (size_t)m->words * sizeof *m->bits);
-    *out = part;
-    return SPARTA_OK;
-}
-
-sparta_status sp_mask_bucket_format(sparta_ctx *cx, const sp_mask *m, int64_t widest, sp_text *out)
-{
-    bool used[66] = {0}, wide = false;
-    uint8_t *bucket;
-    int parts = 0;
-    if (widest < 1 || widest > INT64_C(1) << 40 || widest & (widest - 1))
-        return sp_fail(cx, SPARTA_E_USAGE, "buckets: the widest is %lld; give a power of two",
-                       (long long)widest);
-    SP_TRY(sp_mask_row_buckets(cx, m, &bucket));
-    for (int64_t n = 0; m->words && n < m->rows; n++) used[bucket[n]] = true;
-    sp_free(cx, bucket);
-    sp_text_printf(out, "sum{");
-    for (int b = 1; b < 66; b++) {
-        int64_t most = INT64_C(1) << SP_MIN(b - 1, 62), least = b == 1 ? 0 : most / 2;
-        wide |= used[b] && most > widest;
-        if (!used[b] || most > widest) continue;
-        sp_text_printf(out, "%srownnz in (%lld,%lld] -> (i,j)->(i:compressed, j:packed[%lld])",
-                       parts++ ? "; " : "", (long long)least, (long long)most, (long long)most);
-    }
-    if (wide || !parts) sp_text_printf(out, "%srest -> csr", parts ? "; " : "");
-    sp_text_printf(out, "}");
-    return out->status;
 }

@@ -76,25 +76,23 @@ static void count_diagonals(const uint64_t *diagonal, sp_mask_facts *f)
     }
 }
 
-static sparta_status count_rows(sparta_ctx *cx, const sp_mask *m, const sp_report_options *o, const unions *u,
-                                sp_mask_facts *f)
+static void count_rows(const sp_mask *m, const sp_report_options *o, const unions *u, sp_mask_facts *f)
 {
-    sp_mask used;
-    SP_TRY(sp_mask_reduce(cx, m, SP_ALONG_COLS, &used));
-    int64_t heads = 0, head = -1;
+    int64_t head = -1;
     for (int64_t n = 0; n < m->rows; n++) {
         add_row(m, n, u, f);
-        if (o->head_rows && used.bits[n] && n / o->head_rows != head) heads++, head = n / o->head_rows;
+        if (!o->head_rows || n / o->head_rows == head ||
+            sp_bits_next(sp_mask_row(m, n), 0, m->cols) == m->cols)
+            continue;
+        head = n / o->head_rows;
+        f->head_rows++;
     }
-    sp_mask_free(cx, &used);
-    f->head_rows = heads;
     f->head_cols = used_heads(u->in_col, m->cols, o->head_cols);
     for (int64_t j = 0; j < m->words; j++) {
         f->used_cols += (int64_t)sp_ones(u->in_col[j]);
         f->full_cols += (int64_t)sp_ones(u->all_col[j]);
     }
     count_diagonals(u->diagonal, f);
-    return SPARTA_OK;
 }
 
 static sparta_status count_facts(sparta_ctx *cx, const sp_mask *m, const sp_report_options *o,
@@ -115,7 +113,7 @@ static sparta_status count_facts(sparta_ctx *cx, const sp_mask *m, const sp_repo
     } else {
         memset(u.all_col, 0xff, (size_t)m->words * sizeof(uint64_t));
         status = sp_count_tiles(cx, m, SP_TILE_VPOPCNT, f, u.in_col);
-        if (!status) status = count_rows(cx, m, o, &u, f);
+        if (!status) count_rows(m, o, &u, f);
     }
     sp_arena_free(arena);
     f->present = f->blocks[0][0];
@@ -199,16 +197,15 @@ static void name_nm(sp_finding *x, bool along_k)
 }
 
 /* For every m the n that hold; n = m would be dense. */
-static void find_nm(const finder *at, sp_along axis)
+static void find_nm(const finder *at, bool along_k)
 {
     const sp_mask_facts *f = at->f;
-    bool along_k = axis == SP_ALONG_COLS;
     for (int s = 0; s < SP_NM_SIZES; s++) {
         int m = 2 << s;
         int64_t groups = along_k ? f->rows * sp_ceil_div(f->cols, m) : f->cols * sp_ceil_div(f->rows, m);
         int64_t kept = 0;
         for (int n = 1; n < m; n++) {
-            kept += f->more[axis][s][n - 1]; /* what is in the first n slots of its group */
+            kept += f->more[along_k][s][n - 1]; /* what is in the first n slots of its group */
             sp_finding *x = add(at,
                                 (sp_finding){.kind = along_k ? SP_FIND_NM_COLS : SP_FIND_NM_ROWS,
                                              .n = n,
@@ -338,8 +335,8 @@ sparta_status sp_mask_report(sparta_ctx *cx, const sp_mask *m, const sp_report_o
     if (!status && f->present) {
         finder at = {f, options->slack, options->element ? options->element : 4};
         find_blocks(&at);
-        find_nm(&at, SP_ALONG_COLS);
-        find_nm(&at, SP_ALONG_ROWS);
+        find_nm(&at, true);
+        find_nm(&at, false);
         find_lines(&at, options);
         find_diagonals(&at);
         status = count_mixtures(cx, m, &at);

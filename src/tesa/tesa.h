@@ -11,11 +11,11 @@
  *
  * From it: density, a digest (equal for equal masks), and
  *
- *   algebra     and or andnot not, transpose slice concat broadcast, reduce product, coarsen refine   algebra.c blocks.c
- *   detection   which patterns hold and what storing by them costs                                    detect.c report.c mixture.c
- *   grouping    a permutation of rows that brings blocks together                                     group.c
+ *   detection   which patterns hold and what storing by them costs                                     detect.c report.c mixture.c
+ *   grouping    a permutation of rows that brings blocks together                                      group.c
  *   covers      the mask as a sum of disjoint parts: blocks of several sizes and an unstructured rest  cover.c
- *   text        print and parse                                                                       text.c
+ *   blocks      from elements to blocks and back                                                       blocks.c
+ *   text        print and parse                                                                        text.c
  *
  * attribute.h has the object that gives the room its name: the attribute of a value of any rank, what is known of its elements.
  *
@@ -37,9 +37,8 @@ typedef struct sp_mask {
 /* A mask of the non-zero elements of a 2-D view (any strides, any type; NaN and Inf are present, 0.0 is not, and
  * -0.0 is in a strict context only). Free with sp_mask_free. */
 sparta_status sp_mask_of(sparta_ctx *cx, const sparta_tensor *w, sp_mask *out) SP_MUST;
-sparta_status sp_mask_create(sparta_ctx *cx, int64_t rows, int64_t cols,
-                             sp_mask *out) SP_MUST;                              /* all absent */
-sparta_status sp_mask_and(sparta_ctx *cx, sp_mask *a, const sp_mask *b) SP_MUST; /* a &= b */
+/* All absent. */
+sparta_status sp_mask_create(sparta_ctx *cx, int64_t rows, int64_t cols, sp_mask *out) SP_MUST;
 void sp_mask_free(sparta_ctx *cx, sp_mask *m);
 static inline bool sp_mask_get(const sp_mask *m, int64_t n, int64_t k)
 {
@@ -72,9 +71,9 @@ typedef struct sp_pattern {
     double density;       /* elements present / all */
     double fill; /* slots stored by blocks / elements present; 1 when exact, 0 when nothing is present */
     int64_t empty_rows, empty_cols;
-    bool dense;    /* nothing is absent */
-    char name[24]; /* "dense", "empty", "rows" or "cols" (whole rows or columns are absent, the others full),
-                      else the block: "4x1", "1x1" */
+    bool dense; /* nothing is absent */
+    /* "dense", "empty", "rows" or "cols" (whole rows or columns are absent, the others full), else the block: "4x1", "1x1" */
+    char name[24];
 } sp_pattern;
 /* The coarsest block that holds: the largest area whose fill is at most `slack` (1.0 exact, e.g. 1.05
  * nearly); on equal area the taller. E_USAGE when slack is below 1. */
@@ -83,40 +82,12 @@ sparta_status sp_mask_detect(sparta_ctx *cx, const sp_mask *m, double slack, sp_
  * present). Ragged edges count whole. */
 sparta_status sp_mask_fill(sparta_ctx *cx, const sp_mask *m, int n, int k, double *out) SP_MUST;
 
-/* ------------------------------------------------------------------ algebra
- * In place, for masks of one shape (E_SHAPE otherwise). */
-sparta_status sp_mask_or(sparta_ctx *cx, sp_mask *a, const sp_mask *b) SP_MUST;     /* a |= b */
-sparta_status sp_mask_andnot(sparta_ctx *cx, sp_mask *a, const sp_mask *b) SP_MUST; /* a &= ~b */
-void sp_mask_not(sp_mask *m);                                                       /* padding stays 0 */
-bool sp_mask_equal(const sp_mask *a, const sp_mask *b);
-bool sp_mask_within(const sp_mask *a, const sp_mask *b); /* one shape, and b has all that a has */
-
 /* New masks, to be freed; `out` may not be an argument. */
-typedef enum { SP_ALONG_ROWS, SP_ALONG_COLS } sp_along; /* 0: over n, 1: over k */
-sparta_status sp_mask_copy(sparta_ctx *cx, const sp_mask *m, sp_mask *out) SP_MUST;
-/* Rows [n0, n1) and columns [k0, k1). */
-sparta_status sp_mask_slice(sparta_ctx *cx, const sp_mask *m, const int64_t n[2], const int64_t k[2],
-                            sp_mask *out) SP_MUST;
-/* Below each other (over n) or beside each other (over k); the other size must be one. */
-sparta_status sp_mask_concat(sparta_ctx *cx, sp_along axis, const sp_mask *const *part, int parts,
-                             sp_mask *out) SP_MUST;
-/* Repeat a dimension of size 1. */
-sparta_status sp_mask_broadcast(sparta_ctx *cx, const sp_mask *m, int64_t rows, int64_t cols,
-                                sp_mask *out) SP_MUST;
-/* Union over a reduction: over n gives 1 x cols, over k gives rows x 1. */
-sparta_status sp_mask_reduce(sparta_ctx *cx, const sp_mask *m, sp_along axis, sp_mask *out) SP_MUST;
-/* Where a product (n,k)(k,m) may be non-zero: the union over k of a(n,k) and b(k,m). */
-sparta_status sp_mask_product(sparta_ctx *cx, const sp_mask *a, const sp_mask *b, sp_mask *out) SP_MUST;
 /* Row i of the result is row order[i]; order must be a permutation. */
 sparta_status sp_mask_permute(sparta_ctx *cx, const sp_mask *m, const int64_t *order, sp_mask *out) SP_MUST;
-/* One bit a block of n x k: anything in it, or all of it. The last blocks may be smaller. With refine they
- * are adjoint: any(x) within b  <=>  x within refine(b);  refine(b) within x  <=>  b within all(x). */
-typedef enum { SP_COARSEN_ANY, SP_COARSEN_ALL } sp_coarsen;
-sparta_status sp_mask_coarsen(sparta_ctx *cx, const sp_mask *m, int64_t n, int64_t k, sp_coarsen how,
-                              sp_mask *out) SP_MUST;
-/* Elements in each block of n x k, row by row; free with sp_free. */
-sparta_status sp_mask_block_counts(sparta_ctx *cx, const sp_mask *m, int64_t n, int64_t k,
-                                   int64_t **out) SP_MUST;
+/* One bit a block of n x k: anything in it. The last blocks may be smaller. With refine it is adjoint:
+ * coarsen(x) within b  <=>  x within refine(b). */
+sparta_status sp_mask_coarsen(sparta_ctx *cx, const sp_mask *m, int64_t n, int64_t k, sp_mask *out) SP_MUST;
 /* Every bit a block of n x k, cut to rows x cols (which must have as many blocks). */
 sparta_status sp_mask_refine(sparta_ctx *cx, const sp_mask *blocks, int64_t n, int64_t k,
                              const int64_t shape[2], sp_mask *out) SP_MUST;
@@ -163,7 +134,7 @@ typedef struct sp_mask_facts {
     int64_t rows, cols, present;
     /* [log2 n][log2 m]: blocks with anything in them */
     int64_t blocks[SP_BLOCK_SIZES][SP_BLOCK_SIZES];
-    /* [axis][log2 m - 1][c]: groups of m neighbours with more than c elements present */
+    /* [along k][log2 m - 1][c]: groups of m neighbours with more than c elements present */
     int64_t more[2][SP_NM_SIZES][16];
     int64_t used_rows, used_cols; /* with anything in them */
     int64_t full_rows, full_cols;
@@ -189,16 +160,6 @@ typedef struct sp_grouping {
     char format[96]; /* the text that stores the rows in that order */
 } sp_grouping;
 sparta_status sp_mask_group_rows(sparta_ctx *cx, const sp_mask *m, int n, int k, sp_grouping *out) SP_MUST;
-/* Rows by count, for graphs: bucket[row] is 0 for an empty row, else 1 + ceil(log2(count)). */
-sparta_status sp_mask_row_buckets(sparta_ctx *cx, const sp_mask *m, uint8_t **bucket) SP_MUST;
-/* The elements of the rows in one bucket: the masks of all buckets are disjoint, their union is the mask. */
-sparta_status sp_mask_bucket(sparta_ctx *cx, const sp_mask *m, const uint8_t *bucket, uint8_t which,
-                             sp_mask *out) SP_MUST;
-/* The text of the sum format of the buckets that are used: rows of 5 to 8 elements become
- *     sum{rownnz in (4,8] -> (i,j)->(i:compressed, j:packed[8]); ...}
- * and those of more than `widest` (a power of two) become csr. */
-sparta_status sp_mask_bucket_format(sparta_ctx *cx, const sp_mask *m, int64_t widest, sp_text *out) SP_MUST;
-
 /* ------------------------------------------------------------------ covers */
 #define SP_COVER_SIZES 6
 /* A size of block and what it costs: each block, each slot of it, and each strip of n rows that has one. */
@@ -222,13 +183,10 @@ typedef struct sp_cover {
 
 /* A mask as a sum of disjoint parts whose union is the mask. Sizes go from large to small and each divides the
  * one before (E_USAGE otherwise); the last takes what is left, usually 1x1. Costs are numbers from 0 to 1e30.
- *   greedy  decides for every strip of the largest height which sizes may appear in it, and then, exactly,
- *           which blocks; the optimum when no segment costs anything
- *   exact   decides for every strip of every size whether it may appear: the optimum. E_USAGE when the largest
- *           height holds more than 16 strips. */
-typedef enum { SP_COVER_GREEDY, SP_COVER_EXACT } sp_cover_how;
+ * For every strip of the largest height it decides which sizes may appear in it, and then, exactly, which blocks: the
+ * optimum when no segment costs anything. */
 sparta_status sp_mask_cover(sparta_ctx *cx, const sp_mask *m, const sp_cover_size *size, int sizes,
-                            sp_cover_how how, sp_cover *out) SP_MUST;
+                            sp_cover *out) SP_MUST;
 void sp_cover_free(sparta_ctx *cx, sp_cover *cover);
 
 /* ------------------------------------------------------------------ text

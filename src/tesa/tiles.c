@@ -99,10 +99,10 @@ INLINE void tile(uint64_t a[WORD], counts *c, bool groups, bool fast)
     uint64_t b[WORD];
     if (groups) {
         memcpy(b, a, sizeof b);
-        groups_of(b, c->more[SP_ALONG_ROWS], fast);
+        groups_of(b, c->more[0], fast);
         memcpy(b, a, sizeof b);
         sp_tile_transpose(b);
-        groups_of(b, c->more[SP_ALONG_COLS], fast);
+        groups_of(b, c->more[1], fast);
     }
     blocks_of(a, c, fast);
 }

@@ -49,15 +49,6 @@ static inline void sp_bits_or(uint64_t *row, int64_t to, uint64_t x, int64_t n)
     if (shift + n > WORD) row[to / WORD + 1] |= x >> (WORD - shift);
 }
 
-/* OR bits [from, from + n) of one row into another at `to`. */
-static inline void sp_bits_copy(uint64_t *row, int64_t to, const uint64_t *source, int64_t from, int64_t n)
-{
-    for (int64_t i = 0; i < n; i += WORD) {
-        int64_t some = SP_MIN(WORD, n - i);
-        sp_bits_or(row, to + i, sp_bits_get(source, from + i, some), some);
-    }
-}
-
 static inline void sp_bits_fill(uint64_t *row, int64_t from, int64_t end)
 {
     for (int64_t at = from; at < end;) {
@@ -76,15 +67,6 @@ static inline int sp_log2_of(int64_t k)
 static inline int64_t sp_ceil_div(int64_t a, int64_t b)
 {
     return a / b + (a % b != 0);
-}
-
-static inline int64_t sp_gcd(int64_t a, int64_t b) /* with 0 it is the other */
-{
-    while (b) {
-        int64_t r = a % b;
-        a = b, b = r;
-    }
-    return a;
 }
 
 static inline uint64_t *sp_mask_row(const sp_mask *m, int64_t n)

@@ -48,11 +48,11 @@ static void measure_once(const sp_mask *m, times *best)
     need(sp_mask_report(cx, m, &(sp_report_options){.slack = 1.05, .head_rows = 64}, &facts));
     keep(&best->report, t);
     t = sp_now();
-    need(sp_mask_cover(cx, m, plain, 3, SP_COVER_GREEDY, &cover));
+    need(sp_mask_cover(cx, m, plain, 3, &cover));
     keep(&best->cover, t);
     sp_cover_free(cx, &cover);
     t = sp_now();
-    need(sp_mask_cover(cx, m, rows, 3, SP_COVER_GREEDY, &cover));
+    need(sp_mask_cover(cx, m, rows, 3, &cover));
     keep(&best->segments, t);
     sp_cover_free(cx, &cover);
 }

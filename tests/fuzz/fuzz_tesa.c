@@ -22,7 +22,7 @@ static void print_and_parse(sparta_ctx *cx, const sp_mask *m)
     sp_text_init(&second, cx);
     sp_mask_print(m, &first);
     if (!first.status && sp_mask_parse(cx, sp_text_str(&first), &again) == SPARTA_OK) {
-        must(sp_mask_equal(m, &again) && sp_mask_digest(m) == sp_mask_digest(&again));
+        must(sp_mask_digest(m) == sp_mask_digest(&again));
         sp_mask_print(&again, &second);
         must(second.status || !strcmp(sp_text_str(&first), sp_text_str(&second)));
         sp_mask_free(cx, &again);
@@ -38,12 +38,12 @@ static void cover(sparta_ctx *cx, const sp_mask *m)
     static const sp_cover_size size[] = {{8, 8, 3, 1, 2}, {4, 1, 2, 1, 1}, {1, 1, 1, 1, 1}};
     sp_cover c;
     int64_t count = 0;
-    if (sp_mask_cover(cx, m, size, 3, SP_COVER_GREEDY, &c)) {
+    if (sp_mask_cover(cx, m, size, 3, &c)) {
         must(sp_ctx_status(cx) == SPARTA_E_MEMORY);
         return;
     }
     for (int i = 0; i < c.parts; i++) {
-        must(sp_mask_within(&c.part[i].mask, m));
+        for (int64_t k = 0; k < m->rows * m->words; k++) must(!(c.part[i].mask.bits[k] & ~m->bits[k]));
         count += sp_mask_count(&c.part[i].mask);
     }
     must(count == sp_mask_count(m));

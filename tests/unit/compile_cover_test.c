@@ -56,7 +56,7 @@ static void parts_add_up(void **state)
         sp_cover cover;
         ok(sp_mask_create(cx, N, K, &m));
         scatter(&m, seed);
-        ok(sp_mask_cover(cx, &m, sizes, 3, SP_COVER_GREEDY, &cover));
+        ok(sp_mask_cover(cx, &m, sizes, 3, &cover));
         results whole = outputs_of(&m, &in, 1 + (int)seed % 2), sum = {0};
         for (int p = 0; p < cover.parts; p++) {
             results part = outputs_of(&cover.part[p].mask, &in, 1);

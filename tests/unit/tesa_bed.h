@@ -75,6 +75,31 @@ static inline void free_all(int n, sp_mask **masks)
 #define FREE(...)                                                                                            \
     free_all((int)(sizeof((sp_mask *[]){__VA_ARGS__}) / sizeof(sp_mask *)), (sp_mask *[]){__VA_ARGS__})
 
+static inline bool same_mask(const sp_mask *a, const sp_mask *b)
+{
+    return a->rows == b->rows && a->cols == b->cols &&
+           (!a->words || !memcmp(a->bits, b->bits, (size_t)(a->rows * a->words) * sizeof *a->bits));
+}
+
+/* Has b all that a has? */
+static inline bool mask_within(const sp_mask *a, const sp_mask *b)
+{
+    uint64_t outside = 0;
+    for (int64_t i = 0; i < a->rows * a->words; i++) outside |= a->bits[i] & ~b->bits[i];
+    return !outside;
+}
+
+static inline void mask_or(sp_mask *a, const sp_mask *b)
+{
+    for (int64_t i = 0; i < a->rows * a->words; i++) a->bits[i] |= b->bits[i];
+}
+
+static inline void mask_not(sp_mask *m)
+{
+    for (int64_t n = 0; n < m->rows; n++)
+        for (int64_t k = 0; k < m->cols; k++) m->bits[n * m->words + k / 64] ^= UINT64_C(1) << (k % 64);
+}
+
 /* Padding bits of every row are 0. */
 static inline void check_padding(const sp_mask *m)
 {

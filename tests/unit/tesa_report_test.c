@@ -184,9 +184,9 @@ static void n_of_m(void **state)
     FREE(&m);
     m = nm_mask(&r, 48, 96, 4, 8);
     expect(&m, 1, "4:8 along k", "(i,j)->(i:dense, j/8:dense, j%8:structured[4,8]), crd=u4", true);
-    sp_mask_not(&m);
+    mask_not(&m);
     int64_t k = sp_bits_next(m.bits, 0, 96); /* one more in a group: nearly */
-    sp_mask_not(&m);
+    mask_not(&m);
     sp_mask_set(&m, 0, k);
     expect(&m, 1.05, "4:8 along k", "(i,j)->(i:dense, j/8:dense, j%8:structured[4,8]), crd=u4", false);
     assert_int_equal(find("4:8 along k")->missed, 1);
@@ -312,21 +312,6 @@ static void grouping(void **state)
     }
 }
 
-static void buckets(void **state)
-{
-    (void)state;
-    static const int64_t count[] = {0, 1, 2, 3, 4, 5, 8, 9, 64, 65, 128, 129};
-    static const int want[] = {0, 1, 2, 3, 3, 4, 4, 5, 7, 8, 8, 9};
-    sp_mask m = mask_of_shape(SP_COUNT(count), 200);
-    for (size_t i = 0; i < SP_COUNT(count); i++)
-        for (int64_t j = 0; j < count[i]; j++) sp_mask_set(&m, (int64_t)i, 199 - j);
-    uint8_t *bucket;
-    OK(sp_mask_row_buckets(cx, &m, &bucket));
-    for (size_t i = 0; i < SP_COUNT(count); i++) assert_int_equal(bucket[i], want[i]);
-    sp_free(cx, bucket);
-    FREE(&m);
-}
-
 /* Blocks that are full enough and a rest: the counts are those of a plain loop and of the cheapest cover. */
 static void mixtures(void **state)
 {
@@ -357,8 +342,7 @@ static void mixtures(void **state)
             assert_int_equal(facts.in_dense[s], inside);
             if (slack < 2) continue; /* then only the price decides */
             sp_cover c;
-            OK(sp_mask_cover(cx, &m, (sp_cover_size[]){{n, n, 4, 4, 0}, {1, 1, 4, 4, 0}}, 2, SP_COVER_GREEDY,
-                             &c));
+            OK(sp_mask_cover(cx, &m, (sp_cover_size[]){{n, n, 4, 4, 0}, {1, 1, 4, 4, 0}}, 2, &c));
             assert_int_equal(c.part[0].blocks, blocks);
             assert_int_equal(sp_mask_count(&c.part[0].mask), inside);
             sp_cover_free(cx, &c);
@@ -380,50 +364,11 @@ static void mixtures(void **state)
     FREE(&m);
 }
 
-/* The masks of all buckets: disjoint, and together the mask. */
-static void bucket_masks(void **state)
-{
-    (void)state;
-    sp_rng r = sp_rng_seed(22);
-    sp_mask m = mask_of_shape(60, 100), all = mask_of_shape(60, 100);
-    for (int64_t i = 0; i < 60; i++)
-        for (int64_t k = below(&r, 10) * below(&r, 10); k > 0; k--) sp_mask_set(&m, i, below(&r, 100));
-    uint8_t *bucket;
-    int64_t count = 0;
-    OK(sp_mask_row_buckets(cx, &m, &bucket));
-    for (int b = 0; b < 66; b++) {
-        sp_mask part;
-        OK(sp_mask_bucket(cx, &m, bucket, (uint8_t)b, &part));
-        count += sp_mask_count(&part);
-        OK(sp_mask_or(cx, &all, &part));
-        for (int64_t i = 0; i < 60; i++) {
-            int64_t in = 0;
-            for (int64_t k = 0; k < 100; k++) in += get(&part, i, k);
-            if (in) assert_true(b == 1 ? in == 1 : in > 1 << (b - 2) && in <= 1 << (b - 1));
-        }
-        FREE(&part);
-    }
-    assert_int_equal(count, sp_mask_count(&m));
-    assert_true(sp_mask_equal(&m, &all));
-    sp_free(cx, bucket);
-    FREE(&m, &all);
-    m = drawn(4, (const char *[]){"1.......", "1.1.....", "11111...", "........"});
-    sp_text text;
-    sp_text_init(&text, cx);
-    OK(sp_mask_bucket_format(cx, &m, 2, &text));
-    assert_string_equal(sp_text_str(&text),
-                        "sum{rownnz in (0,1] -> (i,j)->(i:compressed, j:packed[1]); "
-                        "rownnz in (1,2] -> (i,j)->(i:compressed, j:packed[2]); rest -> csr}");
-    sp_text_free(&text);
-    assert_int_equal(sp_mask_bucket_format(cx, &m, 3, &text), SPARTA_E_USAGE);
-    FREE(&m);
-}
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mixtures),  cmocka_unit_test(bucket_masks), cmocka_unit_test(against_loops),
-        cmocka_unit_test(every_way), cmocka_unit_test(n_of_m),       cmocka_unit_test(other_patterns),
-        cmocka_unit_test(refused),   cmocka_unit_test(grouping),     cmocka_unit_test(buckets)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(mixtures),       cmocka_unit_test(against_loops),
+                                       cmocka_unit_test(every_way),      cmocka_unit_test(n_of_m),
+                                       cmocka_unit_test(other_patterns), cmocka_unit_test(refused),
+                                       cmocka_unit_test(grouping)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
