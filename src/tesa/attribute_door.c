@@ -67,10 +67,7 @@ static sparta_status make(sparta_ctx *cx, const source *s, sparta_tesa **out)
 sparta_status sparta_tesa_create(sparta_ctx *cx, const sparta_tesa_facts *facts, sparta_tesa **out)
 {
     sparta_tesa_facts f = {0};
-    if (!facts->size)
-        return sp_fail(cx, SPARTA_E_USAGE,
-                       "sparta_tesa_facts: size is 0; set it to sizeof(sparta_tesa_facts)");
-    memcpy(&f, facts, SP_MIN(facts->size, sizeof f));
+    SP_TRY(sp_options(cx, "tesa facts", facts, &f, sizeof f));
     return make(cx, &(source){.facts = &f}, out);
 }
 
