@@ -14,9 +14,9 @@
  *
  * The fused operators (domain "sparta"):
  *
- *   Linear(x, w, bias?, residual?)      y = act(x w^T + bias) + residual
+ *   Linear(x, w, bias?, residual?)      y = x w^T, then the words of its epilogue in order
  *       x (..., K), w (N, K), or (K, N) when attribute transposed=0 ... see below; bias (N), residual (..., N)
- *       attributes: transposed: int, 1 when w is (N, K), 0 when (K, N);  activation: string "", "relu", "gelu", "gelu_tanh", "tanh", "sigmoid"
+ *       attributes: transposed: int, 1 when w is (N, K), 0 when (K, N);  epilogue: string, "bias gelu", "bias add relu" (epilogue.h)
  *   Attention(q, k, v, mask?)           softmax(scale q k^T + mask) v for each head
  *       q (B, S, heads*E), k (B, T, heads*E), v (B, T, heads*D), mask broadcastable to (B, heads, S, T), float, added; y (B, S, heads*D)
  *       attributes: heads: int, scale: float. A row whose every score is -inf is NaN, as IEEE says, unless nan_to_zero: int

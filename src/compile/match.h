@@ -77,7 +77,7 @@ sparta_status sp_match_shape_vector(sp_match *m, int n, const sp_expr *const *in
 sparta_status sp_match_reshape_target(sp_match *m, const sp_value *x, const sp_dims *dims,
                                       sp_value **out) SP_MUST;
 
-/* Attributes for a compound literal: SP_ATTRS(SP_INT("axis", -1), SP_STRING("activation",
+/* Attributes for a compound literal: SP_ATTRS(SP_INT("axis", -1), SP_STRING("epilogue",
  * "relu")). */
 #define SP_ATTRS(...)                                                                                        \
     &(sp_attrs)                                                                                              \

@@ -1,64 +1,63 @@
-/* epilogue: what follows a Linear is done while its result is still in registers: y = act(x w + b) +
- * residual. */
+/* epilogue: what follows a Linear is done while its result is still in registers: activations and one residual, in the order in which
+ * they come (builtin/epilogue.h). */
+#include "builtin/epilogue.h"
 #include "compile/match.h"
 #include "compile/passes.h"
-#include <string.h>
 
-/* The activation attribute for this node, or NULL. */
-static const char *activation_of(const sp_node *n)
+typedef struct open_linear { /* one that has this one user and takes the word */
+    const sp_node *node;
+    sp_words words;
+} open_linear;
+
+static bool has_input(const sp_node *n, int i)
 {
-    switch (n->op) {
-    case SP_OP_Relu: return "relu";
-    case SP_OP_Tanh: return "tanh";
-    case SP_OP_Sigmoid: return "sigmoid";
-    case SP_OP_Gelu:
-        return strcmp(sp_attr_string(&n->attrs, "approximate", "none"), "tanh") == 0 ? "gelu_tanh" : "gelu";
-    default: return NULL;
-    }
+    return n->n_in > i && n->in[i];
 }
 
-static bool has_residual(const sp_node *linear)
+static bool find_open(const sp_match *m, const sp_value *v, sp_word_id word, open_linear *out)
 {
-    return linear->n_in > 3 && linear->in[3];
+    const sp_node *n = sp_match_made_by(v, SP_OP_Linear);
+    const int slot = sp_word_row(word)->slot;
+    *out = (open_linear){.node = n};
+    return n && sp_match_once(m, v) && !(slot && has_input(n, slot)) &&
+           !sp_words_of(&n->attrs, has_input(n, 2), has_input(n, 3), &out->words) &&
+           out->words.n < SP_EPILOGUE_WORDS;
 }
 
-/* The Linear that makes v for this one user, if its result is not final already. */
-static sp_node *open_linear(const sp_match *m, const sp_value *v)
+/* n becomes the Linear with one word more, which adds `operand` if it adds anything. */
+static sparta_status append(sp_match *m, sp_node *n, const open_linear *l, sp_word_id word, sp_value *operand)
 {
-    sp_node *n = sp_match_made_by(v, SP_OP_Linear);
-    return n && !has_residual(n) && sp_match_once(m, v) ? n : NULL;
-}
-
-static sparta_status activate(sp_match *m, sp_node *n, const char *activation)
-{
-    const sp_node *linear = open_linear(m, n->in[0]);
-    if (!linear || sp_attr_string(&linear->attrs, "activation", "")[0]) return SPARTA_OK;
-    int64_t transposed = sp_attr_int(&linear->attrs, "transposed", 0);
-    SP_TRY(sp_match_rename(m, n, linear->name));
-    return sp_match_become(m, n, SP_OP_Linear, linear->n_in, linear->in,
-                           SP_ATTRS(SP_INT("transposed", transposed), SP_STRING("activation", activation)));
-}
-
-static sparta_status add_residual(sp_match *m, sp_node *n)
-{
-    for (int i = 0; i < 2; i++) {
-        sp_value *other = n->in[1 - i];
-        const sp_node *linear = open_linear(m, n->in[i]);
-        if (!linear || !sp_match_same_dims(other, n->in[i]) || other->dtype != n->in[i]->dtype) continue;
-        sp_value *in[] = {linear->in[0], linear->in[1], linear->n_in > 2 ? linear->in[2] : NULL, other};
-        sp_attrs attrs = linear->attrs;
-        SP_TRY(sp_match_rename(m, n, linear->name));
-        return sp_match_become(m, n, SP_OP_Linear, 4, in, &attrs);
-    }
-    return SPARTA_OK;
+    const int64_t transposed = sp_attr_int(&l->node->attrs, "transposed", 0);
+    sp_value *in[4] = {NULL};
+    int n_in = l->node->n_in;
+    const char *list = "";
+    for (int i = 0; i < n_in; i++) in[i] = l->node->in[i];
+    if (operand) in[sp_word_row(word)->slot] = operand, n_in = 4;
+    for (int i = 0; i <= l->words.n && list; i++)
+        list = sp_arena_printf(m->g->arena, "%s%s%s", list, i ? " " : "",
+                               sp_word_row(i < l->words.n ? l->words.word[i] : word)->name);
+    SP_NEED(m->g->cx, list);
+    SP_TRY(sp_match_rename(m, n, l->node->name));
+    return sp_match_become(m, n, SP_OP_Linear, n_in, in,
+                           SP_ATTRS(SP_INT("transposed", transposed), SP_STRING("epilogue", list)));
 }
 
 static sparta_status visit(sp_match *m, sp_node *n, void *arg)
 {
     (void)arg;
-    const char *activation = activation_of(n);
-    if (activation) return activate(m, n, activation);
-    return n->op == SP_OP_Add ? add_residual(m, n) : SPARTA_OK;
+    const int word = sp_word_of(n->op, &n->attrs);
+    open_linear l;
+    if (word < 0) return SPARTA_OK;
+    if (word != SP_WORD_ADD)
+        return find_open(m, n->in[0], (sp_word_id)word, &l) ? append(m, n, &l, (sp_word_id)word, NULL)
+                                                            : SPARTA_OK;
+    for (int i = 0; i < 2; i++) {
+        sp_value *other = n->in[1 - i];
+        if (sp_match_same_dims(other, n->in[i]) && other->dtype == n->in[i]->dtype &&
+            find_open(m, n->in[i], SP_WORD_ADD, &l))
+            return append(m, n, &l, SP_WORD_ADD, other);
+    }
+    return SPARTA_OK;
 }
 
 sparta_status sp_pass_epilogue(sp_graph *g)

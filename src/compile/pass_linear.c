@@ -27,7 +27,7 @@ static sparta_status matmul(sp_match *m, sp_node *n)
     sp_value *x = n->in[0], *w = weight(n->in[1], &transposed);
     if (!w || !sp_match_f32(x) || x->dims.rank < 2 || x->constant) return SPARTA_OK;
     return sp_match_become(m, n, SP_OP_Linear, 2, (sp_value *[]){x, w},
-                           SP_ATTRS(SP_INT("transposed", transposed), SP_STRING("activation", "")));
+                           SP_ATTRS(SP_INT("transposed", transposed), SP_STRING("epilogue", "")));
 }
 
 /* `c` times `by`, as a constant that keeps its origin. */
@@ -59,14 +59,14 @@ static sparta_status gemm(sp_match *m, sp_node *n)
     float alpha = sp_attr_float(&n->attrs, "alpha", 1), beta = sp_attr_float(&n->attrs, "beta", 1);
     SP_TRY(scaled(m, &in[1], alpha));
     SP_TRY(scaled(m, &in[2], beta));
-    return sp_match_become(
-        m, n, SP_OP_Linear, in[2] ? 3 : 2, in,
-        SP_ATTRS(SP_INT("transposed", (transposed != 0) != flipped), SP_STRING("activation", "")));
+    return sp_match_become(m, n, SP_OP_Linear, in[2] ? 3 : 2, in,
+                           SP_ATTRS(SP_INT("transposed", (transposed != 0) != flipped),
+                                    SP_STRING("epilogue", in[2] ? "bias" : "")));
 }
 
 static bool is_bare(const sp_node *linear)
 {
-    return linear->n_in == 2 && sp_attr_string(&linear->attrs, "activation", "")[0] == 0;
+    return linear->n_in == 2 && sp_attr_string(&linear->attrs, "epilogue", "")[0] == 0;
 }
 
 static sparta_status bias(sp_match *m, sp_node *n)
@@ -76,10 +76,10 @@ static sparta_status bias(sp_match *m, sp_node *n)
         const sp_node *linear = sp_match_made_by(y, SP_OP_Linear);
         if (!linear || !is_bare(linear) || !sp_match_once(m, y)) continue;
         if (!sp_match_vector(b, y->dims.dim[y->dims.rank - 1])) continue;
-        sp_attrs attrs = linear->attrs;
+        const int64_t transposed = sp_attr_int(&linear->attrs, "transposed", 0);
         SP_TRY(sp_match_rename(m, n, linear->name));
         return sp_match_become(m, n, SP_OP_Linear, 3, (sp_value *[]){linear->in[0], linear->in[1], b},
-                               &attrs);
+                               SP_ATTRS(SP_INT("transposed", transposed), SP_STRING("epilogue", "bias")));
     }
     return SPARTA_OK;
 }

@@ -4,7 +4,7 @@
  *      \--> Linear(wk) --> k                                               |-----> k
  *      \--> Linear(wv) --> v                                               '-----> v
  *
- * Merged are those of equal activation and layout, all with a bias or all without, each with a multiple of 4
+ * Merged are those of equal epilogue and layout, all with a bias or all without, each with a multiple of 4
  * outputs so that blocks of rows do not straddle. Weights and biases are copied side by side; their names
  * tell people the parts: "layer.0.{query,key,value}.weight". Whoever needs the parts has sp_value.part.
  */
@@ -44,8 +44,7 @@ static bool is_candidate(const sp_node *n, int64_t *outputs)
 static bool go_together(const sp_node *a, const sp_node *b)
 {
     return a->in[0] == b->in[0] && transposed(a) == transposed(b) && has_bias(a) == has_bias(b) &&
-           strcmp(sp_attr_string(&a->attrs, "activation", ""), sp_attr_string(&b->attrs, "activation", "")) ==
-               0;
+           strcmp(sp_attr_string(&a->attrs, "epilogue", ""), sp_attr_string(&b->attrs, "epilogue", "")) == 0;
 }
 
 /* ------------------------------------------------------------------ names */

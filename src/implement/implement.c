@@ -42,6 +42,19 @@ sparta_status sp_implement_text(const char *kernel, const char *parameters, sp_t
     return sp_panel_text(kernel, out);
 }
 
+void sp_implement_epilogue(const sp_words *words, bool stat, sp_text *out)
+{
+    sp_text_printf(out, "EPILOGUE=");
+    for (int i = words->n; i-- > 0;)
+        if (words->word[i] != SP_WORD_BIAS)
+            sp_text_printf(out, "word_%s(", sp_word_row(words->word[i])->name);
+    sp_text_printf(out, "v");
+    for (int i = 0; i < words->n; i++)
+        if (words->word[i] != SP_WORD_BIAS)
+            sp_text_printf(out, "%s", sp_word_row(words->word[i])->slot ? ",residual)" : ")");
+    sp_text_printf(out, " STAT=%d", stat);
+}
+
 bool sp_implement_tokens(const sp_value *v)
 {
     int64_t features;

@@ -71,7 +71,7 @@ typedef struct sp_implement {
     bool (*match)(const sp_task *t);
     /* modelled multiply-adds a token, overheads included, to compare the rows of a Linear; NULL elsewhere */
     double (*cost)(const sp_task *t);
-    void (*parameters)(const sp_task *t, sp_text *out); /* "FORM=1 ACT=2"; NULL: none */
+    void (*parameters)(const sp_task *t, sp_text *out); /* "FORM=1 STAT=0"; NULL: none */
     void (*format)(const sp_task *t, sp_text *out);     /* of the weight; NULL: stored as it is */
     /* Of the library that runs it, found at run time; NULL: ours. Part of the key of its times. */
     const char *(*version)(void);
@@ -100,9 +100,12 @@ bool sp_implement_weight(const sp_node *n, sparta_tensor *view);
 sparta_status sp_implement_task(sparta_ctx *cx, const sp_node *n, int64_t tokens, sp_task *out) SP_MUST;
 void sp_implement_task_free(sparta_ctx *cx, sp_task *t);
 
-/* Text of a panel kernel with its parameters as #defines ("FORM=1 ACT=2"): where it came from, the ABI, the template. */
+/* Text of a panel kernel with its parameters as #defines ("FORM=1 STAT=0"): where it came from, the ABI, the template. */
 sparta_status sp_implement_text(const char *kernel, const char *parameters, sp_target target,
                                 sp_text *out) SP_MUST;
+
+/* Parameters of panel/epilogue.h: "EPILOGUE=word_relu(word_add(v,residual)) STAT=0". Sums begin with the bias, so it is not among them. */
+void sp_implement_epilogue(const sp_words *words, bool stat, sp_text *out);
 
 /* The implement that stores a weight of (n, k) in this format: a hand-made one, or the generic walker, which runs any; NULL:
  * none. Without `widths` those of positions and coordinates are the implement's choice. */

@@ -24,8 +24,9 @@ bool sp_linear_match(const sp_task *t)
 void sp_linear_epilogue(const sp_task *t, sp_text *out)
 {
     const sp_node *n = t->node;
-    const int act = sp_act_parse(sp_attr_string(&n->attrs, "activation", ""));
-    sp_text_printf(out, "ACT=%d RESIDUAL=%d STAT=%d", act, n->n_in > 3 && n->in[3] != NULL, t->stat);
+    sp_words words;
+    if (sp_words_of(&n->attrs, n->n_in > 2 && n->in[2], n->n_in > 3 && n->in[3], &words)) words.n = 0;
+    sp_implement_epilogue(&words, t->stat, out);
 }
 
 void sp_linear_parameters(const sp_task *t, int form, sp_text *out)
@@ -54,12 +55,10 @@ bool sp_few_match(const sp_task *t)
 /* Kernels are made for 1, 2, 4, 8 or 16 tokens and take any number up to it at once. */
 void sp_few_parameters(const sp_task *t, int form, sp_text *out)
 {
-    const sp_node *n = t->node;
     int tokens = 1;
     while (tokens < t->tokens) tokens *= 2;
-    sp_text_printf(out, "FORM=%d ACT=%d RESIDUAL=%d TOKENS=%d", form,
-                   sp_act_parse(sp_attr_string(&n->attrs, "activation", "")), n->n_in > 3 && n->in[3] != NULL,
-                   tokens);
+    sp_text_printf(out, "FORM=%d TOKENS=%d ", form, tokens);
+    sp_linear_epilogue(t, out);
 }
 
 /* In the time of a multiply-add of the other rows memory gives a quarter of a byte, and a core does a 16th of a vector. */

@@ -5,7 +5,7 @@
 #include "implement/implement.h"
 
 bool sp_linear_match(const sp_task *t);
-void sp_linear_epilogue(const sp_task *t, sp_text *out); /* "ACT=2 RESIDUAL=0 STAT=1" */
+void sp_linear_epilogue(const sp_task *t, sp_text *out); /* "EPILOGUE=word_relu(v) STAT=1" */
 void sp_linear_parameters(const sp_task *t, int form, sp_text *out);
 
 /* Rows whose weight comes in ranges of inputs, which double: knob RANGE. One as long as the input is the last that makes a difference. */

@@ -10,4 +10,11 @@ static bool match(const sp_task *t)
     return true;
 }
 
-const sp_implement sp_implement_map = {.name = "map", .kernel = "map", .match = match};
+static void parameters(const sp_task *t, sp_text *out)
+{
+    const int word = sp_word_of(t->node->op, &t->node->attrs);
+    sp_implement_epilogue(&(sp_words){word >= 0, {(sp_word_id)word}}, false, out);
+}
+
+const sp_implement sp_implement_map = {
+    .name = "map", .kernel = "map", .match = match, .parameters = parameters};

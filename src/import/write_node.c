@@ -1,8 +1,9 @@
 /* write_node.c: nodes as NodeProtos. ONNX operators are written as they are, the fused Linear as its pieces:
  *
- *     x, w -> [Transpose w] -> MatMul -> [Add bias] -> [activation] -> [Add residual]
+ *     x, w -> [Transpose w] -> MatMul -> a node for each word of its epilogue
  */
 #include "import/write.h"
+#include "builtin/epilogue.h"
 #include <string.h>
 
 static void put_attribute(sp_text *node, const sp_attr *a)
@@ -86,22 +87,13 @@ static sparta_status step(linear *l, const char *op, const char *part, const cha
     return SPARTA_OK;
 }
 
-static sparta_status put_activation(linear *l, const char *activation)
+/* One word of the epilogue. */
+static sparta_status put_word(linear *l, const sp_node *n, const sp_word *word)
 {
-    static const struct {
-        const char *name, *op, *approximate;
-    } known[] = {
-        {"relu", "Relu", NULL}, {"gelu", "Gelu", "none"},     {"gelu_tanh", "Gelu", "tanh"},
-        {"tanh", "Tanh", NULL}, {"sigmoid", "Sigmoid", NULL},
-    };
-    for (size_t i = 0; i < SP_COUNT(known); i++) {
-        if (strcmp(known[i].name, activation) != 0) continue;
-        sp_attr a = {.name = "approximate", .kind = SP_ATTR_STRING, .s = known[i].approximate};
-        sp_attrs attrs = {known[i].approximate ? 1 : 0, &a};
-        return step(l, known[i].op, known[i].op, NULL, &attrs);
-    }
-    return sp_fail(l->graph->cx, SPARTA_E_UNSUPPORTED,
-                   "Linear '%.200s': activation '%.100s' is not known to ONNX", l->name, activation);
+    const char *op = sp_builtin_row(word->op)->name;
+    if (word->slot) return step(l, op, word->slot == 2 ? "Bias" : "Residual", n->in[word->slot]->name, NULL);
+    const sp_attr a = {.name = "approximate", .kind = SP_ATTR_STRING, .s = word->approximate};
+    return step(l, op, op, NULL, &(sp_attrs){word->approximate ? 1 : 0, &a});
 }
 
 static sparta_status transpose_weight(linear *l, const char **w)
@@ -118,15 +110,16 @@ static sparta_status transpose_weight(linear *l, const char **w)
 
 static sparta_status put_linear(linear *l, const sp_node *n)
 {
-    const sp_value *bias = n->n_in > 2 ? n->in[2] : NULL, *residual = n->n_in > 3 ? n->in[3] : NULL;
-    const char *activation = sp_attr_string(&n->attrs, "activation", ""), *w = n->in[1]->name;
+    const char *w = n->in[1]->name;
+    sp_words words;
+    const char *problem = sp_words_of(&n->attrs, n->n_in > 2 && n->in[2], n->n_in > 3 && n->in[3], &words);
+    if (problem) return sp_fail(l->graph->cx, SPARTA_E_UNSUPPORTED, "Linear '%.200s': %s", l->name, problem);
     l->now = n->in[0]->name;
-    l->left = 1 + (bias != NULL) + (*activation != 0) + (residual != NULL);
+    l->left = 1 + words.n;
     if (sp_attr_int(&n->attrs, "transposed", 0)) SP_TRY(transpose_weight(l, &w));
     SP_TRY(step(l, "MatMul", "MatMul", w, NULL));
-    if (bias) SP_TRY(step(l, "Add", "Bias", bias->name, NULL));
-    if (*activation) SP_TRY(put_activation(l, activation));
-    return residual ? step(l, "Add", "Residual", residual->name, NULL) : SPARTA_OK;
+    for (int i = 0; i < words.n; i++) SP_TRY(put_word(l, n, sp_word_row(words.word[i])));
+    return SPARTA_OK;
 }
 
 /* ------------------------------------------------------------------ any node */

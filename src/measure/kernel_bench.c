@@ -51,7 +51,7 @@ static sparta_status make_node(bench *b)
     SP_TRY(sp_graph_add_input(b->g, "x", SPARTA_F32, &dims, &in[0]));
     SP_TRY(sp_graph_add_constant(b->g, "w", &b->w, false, &in[1]));
     sp_attr attr[] = {{.name = "transposed", .kind = SP_ATTR_INT, .i = 1},
-                      {.name = "activation", .kind = SP_ATTR_STRING, .s = ""}};
+                      {.name = "epilogue", .kind = SP_ATTR_STRING, .s = ""}};
     SP_TRY(sp_graph_add_node(b->g, SP_OP_Linear, "product", 2, in, 1, &out, &(sp_attrs){2, attr}, &b->node));
     SP_TRY(sp_ops_infer_node(b->g, b->node));
     SP_TRY(sp_implement_task(b->cx, b->node, b->r->m, &b->task));

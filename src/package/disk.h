@@ -25,7 +25,7 @@
 
 #define DISK_MAGIC "SPARTA\r\n"
 #define DISK_VERSION                                                                                         \
-    4u /* also when the contract of kernels changes (panel/abi.h): a package carries their code */
+    5u /* also when the contract of kernels changes (panel/abi.h): a package carries their code */
 #define HEADER_BYTES 4096u
 enum { DISK_PLAN, DISK_GIVEN, DISK_TABLES, DISK_CODE, DISK_SOURCE, DISK_WEIGHTS, DISK_SECTIONS };
 

@@ -9,28 +9,34 @@
 #define SP_PANEL_ABI
 
 #define SP_PANEL 64
-enum { SP_ACT_NONE, SP_ACT_RELU, SP_ACT_GELU, SP_ACT_GELU_TANH, SP_ACT_TANH, SP_ACT_SIGMOID };
+
+/* How a product ends: words in order (builtin/epilogue.def has them in the same order), and where its results go. */
+enum { SP_END_ADD, SP_END_BIAS, SP_END_RELU, SP_END_GELU, SP_END_GELU_TANH, SP_END_TANH, SP_END_SIGMOID };
+struct sp_epilogue {
+    float *y;              /* (n)[64]; tokens in rows: (tokens, n) */
+    const float *residual; /* as y; y itself where there is none */
+    float *stat; /* [2][64]: sum and sum of squares of what was written, this part's own; NULL: not wanted */
+    const float *bias; /* n rounded up to 4, zeros where there is none */
+    int n, word[8];
+};
 
 /* How a weight is stored: strips of 4 output rows with every input, with the inputs present, or with the inputs sorted by which of
  * the 4 rows have them (quads). */
 enum { SP_FORM_DENSE, SP_FORM_STRIPS, SP_FORM_QUADS };
 
-/* y = act(w x + bias) + residual, for strips [strip0, strip1) of 4 output rows */
+/* A product: y = w x and its epilogue, for strips [strip0, strip1) of 4 output rows */
 struct sp_linear_args {
-    const float *x;        /* (k)[64] */
-    float *y;              /* (n)[64] */
-    const float *residual; /* (n)[64] */
-    float *stat;           /* [2][64]: sum and sum of squares of what was written, this part's own */
-    const int *pos;        /* strips: strips + 1 */
-    const void *crd;       /* strips: input row of each block; quads: input row within its range, 2 bytes */
+    const float *x;  /* (k)[64] */
+    const int *pos;  /* strips: strips + 1 */
+    const void *crd; /* strips: input row of each block; quads: input row within its range, 2 bytes */
     const unsigned short
         *count; /* quads: for each range and strip 16 numbers, of inputs by the set of rows that have them */
     const long *start; /* quads: for each range and strip where its crd and its weights begin */
     const float *w;    /* blocks of 4 weights, one for each row of the strip; quads: those present */
-    const float *bias; /* n rounded up to 4; never NULL */
     long strip0, strip1, strips, k, vectors;
     long range; /* quads: inputs of a range */
-    int form, crd_bytes, act, has_residual, has_stat;
+    int form, crd_bytes;
+    struct sp_epilogue e;
 };
 
 /* The same for a weight whose rows are stored two by two (format pairs), for vectors [vector0, vector0 + vectors) of all rows: a thread's
@@ -39,17 +45,13 @@ struct sp_pairs_job {
     unsigned row[2], shared, own; /* twice the same row: it is alone; inputs of both, and of each besides */
 };
 struct sp_pairs_args {
-    const float *x;        /* (k)[64] */
-    float *y;              /* (n)[64] */
-    const float *residual; /* (n)[64] */
-    float *stat;           /* [2][64]: sum and sum of squares of what was written, this part's own */
-    const float *bias;     /* n; never NULL */
+    const float *x; /* (k)[64] */
     const struct sp_pairs_job *job;
     const long *end;           /* of each range: jobs up to its last */
     const unsigned short *crd; /* input rows within their range */
     const float *w;
     long n, k, range, ranges, vector0, vectors;
-    int act, has_residual, has_stat;
+    struct sp_epilogue e;
 };
 
 /* The same for few tokens in rows. How the weight is stored: a bit an element, strips of 16 output rows with the inputs present or with
@@ -57,17 +59,15 @@ struct sp_pairs_args {
 #define SP_FEW_TOKENS 16 /* the most that a weight is read once for */
 enum { SP_FEW_BITMAP, SP_FEW_STRIPS, SP_FEW_DENSE, SP_FEW_CSR };
 struct sp_few_args {
-    const float *x;        /* (tokens, k) */
-    float *y;              /* (tokens, n), columns [row0, row1) */
-    const float *residual; /* (tokens, n) */
-    const float *bias;     /* n; never NULL */
-    const int *pos;        /* weights before each row, blocks before each strip; one more */
-    const void *crd;       /* bits, whole bytes a row; or input of each weight or block, 2 bytes */
+    const float *x;  /* (tokens, k) */
+    const int *pos;  /* weights before each row, blocks before each strip; one more */
+    const void *crd; /* bits, whole bytes a row; or input of each weight or block, 2 bytes */
     const float *w;
     float *work; /* of this thread: the activations as the loops read them */
     long tokens, k, n, row0, row1,
         weights; /* rows in whole strips but for the last; weights: how many are stored */
-    int form, act, has_residual;
+    int form;
+    struct sp_epilogue e;
 };
 
 /* The same for a weight in any format. The storage is walked once, when a session is made; the notes of that walk say for each output row
@@ -81,29 +81,21 @@ struct sp_walk_part {
     const float *w;                  /* values as the format stores them */
 };
 struct sp_walk_args {
-    const float *x;        /* (k)[64] */
-    float *y;              /* (n)[64], rows [row0, row1) */
-    const float *residual; /* (n)[64] */
-    float *stat;           /* [2][64]: sum and sum of squares of what was written, this part's own */
-    const float *bias;     /* n; never NULL */
+    const float *x;                  /* (k)[64] */
     const struct sp_walk_part *part; /* of the storage: several for a sum of formats */
     long parts, row0, row1, vectors;
-    int act, has_residual, has_stat;
+    struct sp_epilogue e;
 };
 
 /* The same for a dense weight that lies row by row, its product by a library found at run time:
  * y[rows][64] = w[rows][k] x[k][64] for the first `tokens` lanes on the calling thread; 0: done, else y holds anything. */
 typedef int (*sp_product)(const float *w, const float *x, float *y, long rows, long k, long tokens);
 struct sp_library_args {
-    const float *x;        /* (k)[64] */
-    float *y;              /* (n)[64], rows [row0, row1) */
-    const float *residual; /* (n)[64] */
-    float *stat;           /* [2][64]: sum and sum of squares of what was written, this part's own */
-    const float *w;        /* (n, k) */
-    const float *bias;     /* n; never NULL */
-    sp_product product;    /* NULL: the kernel multiplies itself */
+    const float *x;     /* (k)[64] */
+    const float *w;     /* (n, k) */
+    sp_product product; /* NULL: the kernel multiplies itself */
     long row0, row1, k, vectors;
-    int act, has_residual, has_stat;
+    struct sp_epilogue e;
 };
 
 /* o = softmax(scale q k^T + mask) v for heads [head0, head1), the queries of one panel */
@@ -135,12 +127,11 @@ struct sp_norm_args {
     int has_stat;
 };
 
-/* y = act(a + b), rows [row0, row1) */
+/* An epilogue without a product: of a, rows [row0, row1) */
 struct sp_map_args {
-    const float *a, *b; /* b NULL: act(a) */
-    float *y;
+    const float *a; /* (n)[64] */
     long row0, row1, vectors;
-    int act;
+    struct sp_epilogue e;
 };
 
 /* y[f][lane] = sum over tables of row[t][lane][f]; features [f0, f1), multiples of 16 but for the last */

@@ -64,14 +64,3 @@ float *sp_panel_tokens_at(const sp_job *job, const sp_place *at, const sp_operan
     out->f0 = (long)from, out->f1 = (long)to;
     return (float *)rows->tensor.data + token0 * features;
 }
-
-const sp_slot sp_panel_product_in[4] = {SP_F32_PANELS, SP_F32_PACKED, SP_F32_VECTOR, SP_F32_PANELS};
-
-sparta_status sp_panel_product_check(sparta_ctx *cx, const sp_job *job)
-{
-    const sp_packed *w = job->in[1].packed;
-    SP_TRY(sp_panel_want(cx, job, &job->in[0], w->dim[1], "the input"));
-    SP_TRY(sp_panel_want(cx, job, &job->out[0], w->dim[0], "the output"));
-    if (sp_panel_has_residual(job)) SP_TRY(sp_panel_want(cx, job, &job->in[3], w->dim[0], "the residual"));
-    return SPARTA_OK;
-}

@@ -16,11 +16,11 @@ extern const sp_slot sp_panel_product_in[4];
     {                                                                                                        \
         sp_panel_product_in, 4, 0, SP_F32_PANELS                                                             \
     }
-static inline bool sp_panel_has_residual(const sp_job *job)
-{
-    return job->n_in > 3 && job->in[3].kind != SP_OPERAND_ABSENT;
-}
+/* For products; in: x, w (packed), bias?, residual?: their epilogue when a session is made, their operands on panels when sizes are
+ * known, and the epilogue at one place, which adds input `residual`. */
+sparta_status sp_panel_end_prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job) SP_MUST;
 sparta_status sp_panel_product_check(sparta_ctx *cx, const sp_job *job) SP_MUST;
+void sp_panel_end(const sp_job *job, const sp_place *at, int residual, struct sp_epilogue *out);
 /* This part's share [from, to) of n things, in units of `unit`. */
 void sp_panel_share(int64_t n, int64_t unit, const sp_place *at, int64_t *from, int64_t *to);
 

@@ -1,7 +1,8 @@
-/* few: y = act(w x + bias) + residual on rows, for few tokens. in: x in rows, w (packed bitmap, strip(16), rows(16) or csr with 2-byte
+/* few: y = w x and its epilogue on rows, for few tokens. in: x in rows, w (packed bitmap, strip(16), rows(16) or csr with 2-byte
  * coordinates), bias?, residual? in rows; out: rows. Its weights are shared out among threads, not its tokens. */
 #include "panel/common.h"
 #include "panel/vector.h"
+#include "panel/epilogue.h"
 #include "panel/kernel_few.h"
 
 static bool plain(const sp_level *l, int dim, sp_level_kind kind)
@@ -38,9 +39,7 @@ static sparta_status prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
                        "%s: the weight is stored neither as bitmap, nor in strips of 16 rows, nor as csr "
                        "with 2-byte coordinates",
                        job->node->name);
-    job->act = sp_act_parse(sp_attr_string(&job->node->attrs, "activation", ""));
-    if (job->act < 0) return sp_fail(cx, SPARTA_E_FORMAT, "%s: unknown activation", job->node->name);
-    return sp_panel_vector(cx, arena, job, job->n_in > 2 ? &job->in[2] : NULL, w->packed->dim[0], &job->bias);
+    return sp_panel_end_prepare(cx, arena, job);
 }
 
 static sparta_status want(sparta_ctx *cx, const sp_job *job, const sp_operand *o, int64_t features,
@@ -62,7 +61,8 @@ static sparta_status check(sparta_ctx *cx, const sp_job *job)
         return sp_fail(cx, SPARTA_E_FORMAT, "%s: a product on rows leaves no statistics", job->node->name);
     SP_TRY(want(cx, job, &job->in[0], w->dim[1], "the input"));
     SP_TRY(want(cx, job, &job->out[0], w->dim[0], "the output"));
-    if (sp_panel_has_residual(job)) SP_TRY(want(cx, job, &job->in[3], w->dim[0], "the residual"));
+    if (job->n_in > 3 && job->in[3].kind != SP_OPERAND_ABSENT)
+        SP_TRY(want(cx, job, &job->in[3], w->dim[0], "the residual"));
     return SPARTA_OK;
 }
 
@@ -104,16 +104,12 @@ static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
     a->row1 = first_row(w, a->form, at->part + 1, at->parts);
     a->tokens = (long)SP_MIN(job->tokens - token0, SP_PANEL);
     a->x = (const float *)job->in[0].tensor.data + token0 * a->k;
-    a->y = (float *)job->out[0].tensor.data + token0 * a->n;
-    a->has_residual = sp_panel_has_residual(job);
-    a->residual = a->has_residual ? (const float *)job->in[3].tensor.data + token0 * a->n : a->y;
-    a->bias = job->bias;
+    sp_panel_end(job, at, 3, &a->e);
     a->pos = w->pos[1].data;
     a->crd = w->crd[1].data;
     a->w = w->values.data;
     a->weights = (long)w->values.dim[0];
     a->work = at->work;
-    a->act = job->act;
     return a->row1 > a->row0;
 }
 

@@ -74,7 +74,8 @@ void sp_head_product(const sp_head *h)
         for (int i = 0; i < 3; i++) {
             args.linear.strip0 = (long)of[i].strip0;
             args.linear.strip1 = (long)of[i].strip1;
-            args.linear.y = whole(h->work + (p * rows + of[i].at) * SP_PANEL, of[i].strip0 * 4 * SP_PANEL);
+            args.linear.e.y = whole(h->work + (p * rows + of[i].at) * SP_PANEL, of[i].strip0 * 4 * SP_PANEL);
+            args.linear.e.residual = args.linear.e.y; /* it has none */
             h->product_entry(&args);
         }
     }

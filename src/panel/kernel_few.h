@@ -1,4 +1,4 @@
-/* few: y = act(w x + bias) + residual for few tokens, which stay in rows. Every weight is read once and used for all tokens of a tile: with so
+/* few: y = w x and its epilogue for few tokens, which stay in rows. Every weight is read once and used for all tokens of a tile: with so
  * few the time is that of reading the weights, so that the smallest storage wins, and the loops only have to keep up with memory.
  *
  *     bitmap    16 inputs a step, which are the lanes; the bits say where the next weights go (expand)
@@ -12,16 +12,14 @@
  *
  *     bitmap    [inputs/16][NT tokens][16 inputs]          strips, csr    [inputs][NT tokens]
  *
- * Sums go to y as they are; bias, activation and residual follow when all of a tile are there.
+ * Sums go to y as they are; bias and epilogue follow when all of a tile are there.
  *
- * Parameters, constants in a compiled kernel and fields of the arguments in the portable one: FORM, ACT, RESIDUAL, TOKENS (as
- * many as are expected; others work, too).
+ * Parameters, constants in a compiled kernel and fields of the arguments in the portable one: FORM, TOKENS (as many as
+ * are expected; others work, too), and those of epilogue.h.
  */
 #ifndef FORM
-#define FORM     (a->form)
-#define ACT      (a->act)
-#define RESIDUAL (a->has_residual)
-#define TOKENS   (a->tokens)
+#define FORM   (a->form)
+#define TOKENS (a->tokens)
 #endif
 
 #define WIDEST (LANES == 16 ? SP_FEW_TOKENS : 4)
@@ -330,12 +328,11 @@ INLINE void few_csr(const struct sp_few_args *a, const float *x, float *y, long 
 
 INLINE void few_epilogue(const struct sp_few_args *a, long t)
 {
-    const float *e = a->residual + t * a->n;
-    float *y = a->y + t * a->n;
-    for (long r = a->row0; r < a->row1; r += LANES) {
-        vec v = activate(load_some(y + r, a->row1 - r) + load_some(a->bias + r, a->row1 - r), ACT);
-        if (RESIDUAL) v += load_some(e + r, a->row1 - r);
-        store_some(y + r, v, a->row1 - r);
+    const float *residual = a->e.residual + t * a->n, *bias = a->e.bias;
+    float *y = a->e.y + t * a->n;
+    for (long r = a->row0, left; (left = a->row1 - r) > 0; r += LANES) {
+        const vec v = load_some(y + r, left) + load_some(bias + r, left);
+        store_some(y + r, end_vector(&a->e, v, load_some(residual + r, left)), left);
     }
 }
 
@@ -343,7 +340,7 @@ INLINE void few_tile(const struct sp_few_args *a, long t, const int NT)
 {
     const long tokens = a->tokens - t < NT ? a->tokens - t : NT;
     const float *x = few_spread(a, t, NT);
-    float *y = a->y + t * a->n + a->row0;
+    float *y = a->e.y + t * a->n + a->row0;
     if (FORM == SP_FEW_BITMAP)
         few_bitmap(a, x, y, tokens, NT);
     else if (FORM == SP_FEW_CSR)

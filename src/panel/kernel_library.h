@@ -1,15 +1,10 @@
-/* library: y = act(w x + bias) + residual on one panel, w dense and row by row, its product by a library found at run time.
+/* library: y = w x and its epilogue on one panel, w dense and row by row, its product by a library found at run time.
  *
- *      product(w, x) --> y        then, 4 rows at a time, bias, activation, residual and statistics over y
+ *      product(w, x) --> y        then, 4 rows at a time, the epilogue over y
  *
  * A package must also run where the library is not: then, and where the library gives up, the rows are multiplied here, 4 at a
- * time in runs as in kernel linear, with weights that lie k floats apart. Parameters: ACT, RESIDUAL, STAT.
+ * time in runs as in kernel linear, with weights that lie k floats apart. Parameters: those of epilogue.h.
  */
-#ifndef ACT
-#define ACT      (a->act)
-#define RESIDUAL (a->has_residual)
-#define STAT     (a->has_stat)
-#endif
 
 #define LIBRARY_RUN 256
 
@@ -31,31 +26,15 @@ INLINE void library_rows(const struct sp_library_args *a, long row, const int NR
                          long base)
 {
     vec acc[4][4];
-    const long at = row * SP_PANEL + base;
-    float *y = a->y + at, *stat = a->stat + base;
+    const float *y = a->e.y + row * SP_PANEL + base;
     UNROLL for (int r = 0; r < NR; r++) UNROLL for (int j = 0; j < NV; j++) acc[r][j] =
-        splat(a->bias[row + r]);
+        splat(a->e.bias[row + r]);
     if (!done)
         library_sums(a, acc, row, NR, base, NV);
     else
         UNROLL for (int r = 0; r < NR; r++) UNROLL for (int j = 0; j < NV; j++) acc[r][j] +=
             load(y + r * SP_PANEL + LANES * j);
-    UNROLL for (int j = 0; j < NV; j++)
-    {
-        vec sum = splat(0.f), square = splat(0.f);
-        UNROLL for (int r = 0; r < NR; r++)
-        {
-            vec v = activate(acc[r][j], ACT);
-            if (RESIDUAL) v += load(a->residual + at + r * SP_PANEL + LANES * j);
-            sum += v;
-            square += v * v;
-            store(y + r * SP_PANEL + LANES * j, v);
-        }
-        if (STAT) {
-            store(stat + LANES * j, load(stat + LANES * j) + sum);
-            store(stat + SP_PANEL + LANES * j, load(stat + SP_PANEL + LANES * j) + square);
-        }
-    }
+    end_rows(&a->e, acc, row, NR, NV, base);
 }
 
 KERNEL void sp_kernel_library(const void *args)
@@ -64,10 +43,9 @@ KERNEL void sp_kernel_library(const void *args)
     const long rows = a->row1 - a->row0;
     long row = a->row0;
     int done = 0;
-    if (STAT)
-        for (int i = 0; i < 2 * SP_PANEL; i++) a->stat[i] = 0;
+    end_begin(&a->e);
     if (a->product && rows > 0 && a->k > 0)
-        done = !a->product(a->w + row * a->k, a->x, a->y + row * SP_PANEL, rows, a->k, a->vectors * 16);
+        done = !a->product(a->w + row * a->k, a->x, a->e.y + row * SP_PANEL, rows, a->k, a->vectors * 16);
 #define FOUR_ROWS(NV, vector) library_rows(a, row, 4, done, NV, (vector)*LANES)
 #define ONE_ROW(NV, vector)   library_rows(a, row, 1, done, NV, (vector)*LANES)
     for (; row + 4 <= a->row1; row += 4) TILES(a->vectors, FOUR_ROWS)

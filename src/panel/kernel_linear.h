@@ -1,4 +1,4 @@
-/* linear: y = act(w x + bias) + residual on one panel, in strips of 4 output rows.
+/* linear: y = w x and its epilogue on one panel, in strips of 4 output rows.
  *
  *      token lanes ->                    a block: 4 weights of one input row
  *    k0 |................|               w0 w1 w2 w3, crd = k1
@@ -17,43 +17,15 @@
  *      {0,1}  0011         5 64              d e  f g
  *      ...    1111         8                 h i j k
  *
- * Parameters, constants in a compiled kernel and fields of the arguments in the portable one: FORM, CRD (bytes of a coordinate), ACT,
- * RESIDUAL, STAT.
+ * Parameters, constants in a compiled kernel and fields of the arguments in the portable one: FORM, CRD (bytes of a coordinate),
+ * and those of epilogue.h.
  */
 #ifndef FORM
-#define FORM     (a->form)
-#define CRD      (a->crd_bytes)
-#define ACT      (a->act)
-#define RESIDUAL (a->has_residual)
-#define STAT     (a->has_stat)
+#define FORM (a->form)
+#define CRD  (a->crd_bytes)
 #endif
 
 #define RUN 256
-
-INLINE void linear_epilogue(const struct sp_linear_args *a, long s, vec (*acc)[4], const int NV, long base)
-{
-    const long at = s * 4 * SP_PANEL + base;
-    const float *e = a->residual + at;
-    float *y = a->y + at, *stat = a->stat + base;
-    UNROLL for (int j = 0; j < NV; j++)
-    {
-        vec sum = splat(0.f), square = splat(0.f);
-        UNROLL for (int r = 0; r < 4; r++)
-        {
-            vec v = activate(acc[r][j], ACT);
-            if (RESIDUAL) v += load(e + r * SP_PANEL + LANES * j);
-            if (STAT) {
-                sum += v;
-                square += v * v;
-            }
-            store(y + r * SP_PANEL + LANES * j, v);
-        }
-        if (STAT) {
-            store(stat + LANES * j, load(stat + LANES * j) + sum);
-            store(stat + SP_PANEL + LANES * j, load(stat + SP_PANEL + LANES * j) + square);
-        }
-    }
-}
 
 /* Blocks [0, count) of strip s, from block `first` of the weight on. */
 INLINE void linear_blocks(const struct sp_linear_args *a, vec (*acc)[4], long first, long count,
@@ -95,12 +67,12 @@ INLINE void linear_strip(const struct sp_linear_args *a, long s, const int NV, l
     const int sparse = FORM == SP_FORM_STRIPS;
     const long first = sparse ? a->pos[s] : s * a->k, count = sparse ? a->pos[s + 1] - a->pos[s] : a->k;
     UNROLL for (int r = 0; r < 4; r++) UNROLL for (int j = 0; j < NV; j++) acc[r][j] =
-        splat(a->bias[s * 4 + r]);
+        splat(a->e.bias[s * 4 + r]);
     if (count > RUN)
         linear_runs(a, acc, first, count, a->x + base, NV);
     else
         linear_blocks(a, acc, first, count, a->x + base, NV);
-    linear_epilogue(a, s, acc, NV, base);
+    end_rows(&a->e, acc, s * 4, 4, NV, base);
 }
 
 /* The inputs that the rows of `set` have. */
@@ -125,7 +97,7 @@ INLINE void linear_range(const struct sp_linear_args *a, long range, const int N
     __asm__("" : "+r"(x)); /* one address: gcc 12 would add its parts up again for each input */
     for (long s = a->strip0; s < a->strip1; s++, count += 16) {
         vec acc[4][4];
-        float *y = a->y + s * 4 * SP_PANEL + base;
+        float *y = a->e.y + s * 4 * SP_PANEL + base;
         UNROLL for (int r = 0; r < 4; r++) UNROLL for (int j = 0; j < NV; j++) acc[r][j] = splat(0.f);
 #define SET(set) quad_set(acc, set, count[set], &crd, &w, x, NV)
         SET(1);
@@ -149,9 +121,9 @@ INLINE void linear_range(const struct sp_linear_args *a, long range, const int N
                 load(y + r * SP_PANEL + LANES * j);
         else
             UNROLL for (int r = 0; r < 4; r++) UNROLL for (int j = 0; j < NV; j++) acc[r][j] +=
-                splat(a->bias[s * 4 + r]);
+                splat(a->e.bias[s * 4 + r]);
         if ((range + 1) * a->range >= a->k)
-            linear_epilogue(a, s, acc, NV, base);
+            end_rows(&a->e, acc, s * 4, 4, NV, base);
         else
             UNROLL for (int r = 0; r < 4; r++) UNROLL for (int j = 0; j < NV; j++)
                 store(y + r * SP_PANEL + LANES * j, acc[r][j]);
@@ -168,8 +140,7 @@ INLINE void linear_quads(const struct sp_linear_args *a, const int NV, long base
 KERNEL void sp_kernel_linear(const void *args)
 {
     const struct sp_linear_args *a = (const struct sp_linear_args *)args;
-    if (STAT)
-        for (int i = 0; i < 2 * SP_PANEL; i++) a->stat[i] = 0;
+    end_begin(&a->e);
 #define STRIP(NV, vector) linear_strip(a, s, NV, (vector)*LANES)
 #define QUADS(NV, vector) linear_quads(a, NV, (vector)*LANES)
     if (FORM == SP_FORM_QUADS)

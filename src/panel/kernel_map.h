@@ -1,7 +1,4 @@
-/* map: y = act(a + b) element by element; panels of the same shape. Parameter: ACT. */
-#ifndef MAP_ACT
-#define MAP_ACT (a->act)
-#endif
+/* map: an epilogue without a product, element by element; panels of the same shape. Parameters: those of epilogue.h. */
 
 KERNEL void sp_kernel_map(const void *args)
 {
@@ -9,8 +6,6 @@ KERNEL void sp_kernel_map(const void *args)
     for (long i = a->row0; i < a->row1; i++)
         for (long j = 0; j < a->vectors * SPLIT; j++) {
             const long at = i * SP_PANEL + LANES * j;
-            vec x = load(a->a + at);
-            if (a->b) x += load(a->b + at);
-            store(a->y + at, activate(x, MAP_ACT));
+            store(a->e.y + at, end_vector(&a->e, load(a->a + at), load(a->e.residual + at)));
         }
 }

@@ -1,4 +1,4 @@
-/* pairs: y = act(w x + bias) + residual on one panel, two output rows at a time, for a sparse weight.
+/* pairs: y = w x and its epilogue on one panel, two output rows at a time, for a sparse weight.
  *
  *      job {rows 3 and 9, 4 shared, 5 own}     acc[0..1] += inputs of both            4 loads of x for 8 multiply-adds
  *                                              acc[0] += 4 inputs, acc[1] += 4        4 loads for 4
@@ -9,15 +9,8 @@
  * processor can tell when loops end. The same rows in their own order took a tenth longer.
  *
  * What is short here is loads: one of x for each multiply-add that shares none. So weights are loaded four at a time and spread
- * by a permutation, which other units do.
- *
- * Parameters, constants in a compiled kernel and fields of the arguments in the portable one: ACT, RESIDUAL, STAT.
+ * by a permutation, which other units do. Parameters: those of epilogue.h.
  */
-#ifndef ACT
-#define ACT      (a->act)
-#define RESIDUAL (a->has_residual)
-#define STAT     (a->has_stat)
-#endif
 
 typedef float pairs_four __attribute__((vector_size(16), may_alias, aligned(4)));
 
@@ -88,21 +81,16 @@ INLINE void pairs_shared(vec (*acc)[4], const unsigned short *crd, const float *
 }
 
 /* The sums of a row in this range: added to those before, and after the last one finished. */
-INLINE void pairs_store(const struct sp_pairs_args *a, vec *acc, long row, long range, const int NV,
+INLINE void pairs_store(const struct sp_pairs_args *a, vec (*acc)[4], long row, long range, const int NV,
                         long base)
 {
-    const long at = row * SP_PANEL + base;
-    float *y = a->y + at;
+    float *y = a->e.y + row * SP_PANEL + base;
     if (range)
-        UNROLL for (int j = 0; j < NV; j++) acc[j] += load(y + LANES * j);
+        UNROLL for (int j = 0; j < NV; j++) acc[0][j] += load(y + LANES * j);
     else
-        UNROLL for (int j = 0; j < NV; j++) acc[j] += splat(a->bias[row]);
-    if (range + 1 == a->ranges) UNROLL for (int j = 0; j < NV; j++)
-        {
-            acc[j] = activate(acc[j], ACT);
-            if (RESIDUAL) acc[j] += load(a->residual + at + LANES * j);
-        }
-    UNROLL for (int j = 0; j < NV; j++) store(y + LANES * j, acc[j]);
+        UNROLL for (int j = 0; j < NV; j++) acc[0][j] += splat(a->e.bias[row]);
+    if (range + 1 == a->ranges) end_sums(&a->e, acc, row, 1, NV, base);
+    UNROLL for (int j = 0; j < NV; j++) store(y + LANES * j, acc[0][j]);
 }
 
 /* The jobs of a range: where they lie in crd and w is where those before ended. */
@@ -127,32 +115,14 @@ INLINE void pairs_range(const struct sp_pairs_args *a, long range, const unsigne
                 pairs_add(acc[0], splat(w[0]), x + (long)c[0] * SP_PANEL, NV);
                 pairs_add(acc[1], splat(w[1]), x + (long)c[1] * SP_PANEL, NV);
             }
-            pairs_store(a, acc[1], job->row[1], range, NV, base);
+            pairs_store(a, acc + 1, job->row[1], range, NV, base);
         } else
             for (unsigned n = job->own; n; n--, c++, w++)
                 pairs_add(acc[0], splat(w[0]), x + (long)c[0] * SP_PANEL, NV);
-        pairs_store(a, acc[0], job->row[0], range, NV, base);
+        pairs_store(a, acc, job->row[0], range, NV, base);
     }
     *crd = c;
     *weights = w;
-}
-
-/* Rows are finished in any order: their statistics are taken when all are there. */
-INLINE void pairs_stat(const struct sp_pairs_args *a, const int NV, long base)
-{
-    vec sum[4], square[4];
-    UNROLL for (int j = 0; j < NV; j++) sum[j] = square[j] = splat(0.f);
-    for (long row = 0; row < a->n; row++) UNROLL for (int j = 0; j < NV; j++)
-        {
-            const vec v = load(a->y + row * SP_PANEL + base + LANES * j);
-            sum[j] += v;
-            square[j] += v * v;
-        }
-    UNROLL for (int j = 0; j < NV; j++)
-    {
-        store(a->stat + base + LANES * j, sum[j]);
-        store(a->stat + SP_PANEL + base + LANES * j, square[j]);
-    }
 }
 
 INLINE void pairs_tile(const struct sp_pairs_args *a, const int NV, long vector)
@@ -160,15 +130,13 @@ INLINE void pairs_tile(const struct sp_pairs_args *a, const int NV, long vector)
     const unsigned short *crd = a->crd;
     const float *w = a->w;
     for (long range = 0; range < a->ranges; range++) pairs_range(a, range, &crd, &w, NV, vector * LANES);
-    if (STAT) pairs_stat(a, NV, vector * LANES);
 }
 
 KERNEL void sp_kernel_pairs(const void *args)
 {
     const struct sp_pairs_args *a = (const struct sp_pairs_args *)args;
     long v = a->vector0 * SPLIT, end = (a->vector0 + a->vectors) * SPLIT;
-    if (STAT)
-        for (int i = 0; i < 2 * SP_PANEL; i++) a->stat[i] = 0;
+    end_begin(&a->e);
     for (; v + 4 <= end; v += 4) pairs_tile(a, 4, v);
     switch (end - v) {
 #if SPLIT == 1

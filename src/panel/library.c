@@ -1,8 +1,9 @@
-/* library: y = act(w x + bias) + residual, the product by a library where there is one. in: x, w (packed, dense, row by row), bias?,
+/* library: y = w x and its epilogue, the product by a library where there is one. in: x, w (packed, dense, row by row), bias?,
  * residual? */
 #include "panel/library.h"
 #include "panel/common.h"
 #include "panel/vector.h"
+#include "panel/epilogue.h"
 #include "panel/kernel_library.h"
 
 /* The one format this kernel reads: (n:dense, k:dense). */
@@ -21,13 +22,11 @@ static sparta_status prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
     if (job->n_in < 2 || w->kind != SP_OPERAND_PACKED || !is_rows(w->packed))
         return sp_fail(cx, SPARTA_E_FORMAT, "%s: the weight is not stored dense, row by row",
                        job->node->name);
-    job->act = sp_act_parse(sp_attr_string(&job->node->attrs, "activation", ""));
-    if (job->act < 0) return sp_fail(cx, SPARTA_E_FORMAT, "%s: unknown activation", job->node->name);
     job->product = sp_library_sgemm();
     if (!job->product)
         sp_note(cx, "oneDNN, for which a layer was compiled, is %s: sparta's own product takes its place",
                 sp_library_problem());
-    return sp_panel_vector(cx, arena, job, job->n_in > 2 ? &job->in[2] : NULL, w->packed->dim[0], &job->bias);
+    return sp_panel_end_prepare(cx, arena, job);
 }
 
 static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
@@ -39,17 +38,11 @@ static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
     a->row0 = (long)from;
     a->row1 = (long)to;
     a->x = sp_panel_at(&job->in[0], at);
-    a->y = sp_panel_at(&job->out[0], at);
-    a->has_residual = sp_panel_has_residual(job);
-    a->residual = a->has_residual ? sp_panel_at(&job->in[3], at) : a->y;
-    a->has_stat = job->stat;
-    a->stat = job->stat ? sp_stat_at(&job->out[0], at) + at->part * 2 * SP_PANEL : a->y;
+    sp_panel_end(job, at, 3, &a->e);
     a->w = w->values.data;
-    a->bias = job->bias;
     a->product = job->product;
     a->k = (long)w->dim[1];
     a->vectors = sp_panel_vectors(job, at->panel);
-    a->act = job->act;
     return to > from || job->stat;
 }
 

@@ -1,7 +1,8 @@
-/* linear: y = act(w x + bias) + residual. in: x, w (packed strip(4), rows(4) or quads), bias?, residual? */
+/* linear: y = w x and its epilogue. in: x, w (packed strip(4), rows(4) or quads), bias?, residual? */
 #include "format/opaque.h"
 #include "panel/common.h"
 #include "panel/vector.h"
+#include "panel/epilogue.h"
 #include "panel/kernel_linear.h"
 
 static bool is_sparse(const sp_packed *w)
@@ -58,9 +59,7 @@ static sparta_status prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
         return sp_fail(cx, SPARTA_E_FORMAT, "%s: the weight is not stored in strips of 4 rows",
                        job->node->name);
     if (quads) SP_TRY(find_starts(cx, arena, job));
-    job->act = sp_act_parse(sp_attr_string(&job->node->attrs, "activation", ""));
-    if (job->act < 0) return sp_fail(cx, SPARTA_E_FORMAT, "%s: unknown activation", job->node->name);
-    return sp_panel_vector(cx, arena, job, job->n_in > 2 ? &job->in[2] : NULL, w->packed->dim[0], &job->bias);
+    return sp_panel_end_prepare(cx, arena, job);
 }
 
 /* Weights before strip s: blocks of strips, and in quads elements of every range. */
@@ -120,20 +119,14 @@ static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
     a->strip0 = first_strip(job, a->strips, at->part, at->parts);
     a->strip1 = first_strip(job, a->strips, at->part + 1, at->parts);
     a->x = sp_panel_at(&job->in[0], at);
-    a->y = sp_panel_at(&job->out[0], at);
-    a->has_residual = sp_panel_has_residual(job);
-    a->residual = a->has_residual ? sp_panel_at(&job->in[3], at) : a->y;
-    a->has_stat = job->stat;
-    a->stat = job->stat ? sp_stat_at(&job->out[0], at) + at->part * 2 * SP_PANEL : a->y;
+    sp_panel_end(job, at, 3, &a->e);
     if (job->start)
         fill_quads(job, a);
     else
         fill_strips(w, a);
     a->w = w->values.data;
-    a->bias = job->bias;
     a->k = (long)w->dim[1];
     a->vectors = sp_panel_vectors(job, at->panel);
-    a->act = job->act;
     return a->strip1 > a->strip0 || job->stat;
 }
 

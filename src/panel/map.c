@@ -1,27 +1,15 @@
-/* map: y = act(a + b) element by element. in: a, b? in panels. Serves Add and the activations that no product could take. */
+/* map: an epilogue without a product, element by element. in: a, b? in panels. Serves Add and the activations that no product could take. */
 #include "panel/common.h"
 #include "panel/vector.h"
+#include "panel/epilogue.h"
 #include "panel/kernel_map.h"
-
-static int act_of(sp_op_id op, const sp_attrs *attrs)
-{
-    switch (op) {
-    case SP_OP_Add: return SP_ACT_NONE;
-    case SP_OP_Relu: return SP_ACT_RELU;
-    case SP_OP_Tanh: return SP_ACT_TANH;
-    case SP_OP_Sigmoid: return SP_ACT_SIGMOID;
-    case SP_OP_Gelu:
-        return sp_attr_string(attrs, "approximate", "none")[0] == 't' ? SP_ACT_GELU_TANH : SP_ACT_GELU;
-    default: return -1;
-    }
-}
 
 static sparta_status prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
 {
     (void)arena;
-    job->act = act_of(job->node->op, &job->node->attrs);
-    if (job->act < 0)
-        return sp_fail(cx, SPARTA_E_FORMAT, "%s: not an operator of kernel map", job->node->name);
+    const int word = sp_word_of(job->node->op, &job->node->attrs);
+    if (word < 0) return sp_fail(cx, SPARTA_E_FORMAT, "%s: not an operator of kernel map", job->node->name);
+    job->e = (struct sp_epilogue){.n = 1, .word = {word}};
     return SPARTA_OK;
 }
 
@@ -40,16 +28,14 @@ static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
     sp_panel_share(sp_panel_features(&job->out[0].tensor), 4, at, &from, &to);
     a->row0 = (long)from, a->row1 = (long)to;
     a->a = sp_panel_at(&job->in[0], at);
-    a->b = job->n_in > 1 ? sp_panel_at(&job->in[1], at) : 0;
-    a->y = sp_panel_at(&job->out[0], at);
+    sp_panel_end(job, at, 1, &a->e);
     a->vectors = sp_panel_vectors(job, at->panel);
-    a->act = job->act;
     return to > from;
 }
 
 static bool takes(sp_op_id op)
 {
-    return act_of(op, &(sp_attrs){0}) >= 0;
+    return sp_word_of(op, &(sp_attrs){0}) >= 0;
 }
 
 static const sp_slot slots[] = {SP_F32_PANELS, SP_F32_PANELS};

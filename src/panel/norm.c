@@ -9,8 +9,8 @@ static sparta_status prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
         return sp_fail(cx, SPARTA_E_FORMAT, "%s: the gain must be a constant", job->node->name);
     const int64_t n = sparta_tensor_elements(&job->in[1].tensor);
     job->scale = sp_attr_float(&job->node->attrs, "epsilon", 1e-5f);
-    SP_TRY(sp_panel_vector(cx, arena, job, &job->in[1], n, &job->bias));
-    return sp_panel_vector(cx, arena, job, job->n_in > 2 ? &job->in[2] : NULL, n, &job->bias2);
+    SP_TRY(sp_panel_vector(cx, arena, job, &job->in[1], n, &job->gain));
+    return sp_panel_vector(cx, arena, job, job->n_in > 2 ? &job->in[2] : NULL, n, &job->shift);
 }
 
 static sparta_status check(sparta_ctx *cx, const sp_job *job)
@@ -32,8 +32,8 @@ static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
     a->has_stat = job->stat && a->n % 4 == 0; /* else the product counted rows that only pad */
     a->stat = a->has_stat ? sp_stat_at(&job->in[0], at) : 0;
     a->parts = at->parts;
-    a->gain = job->bias;
-    a->shift = job->bias2;
+    a->gain = job->gain;
+    a->shift = job->shift;
     a->vectors = sp_panel_vectors(job, at->panel);
     a->eps = job->scale;
     return to > from;

@@ -1,8 +1,9 @@
-/* pairs: y = act(w x + bias) + residual. in: x, w (packed pairs), bias?, residual? A panel is shared out among threads by its vectors of
+/* pairs: y = w x and its epilogue. in: x, w (packed pairs), bias?, residual? A panel is shared out among threads by its vectors of
  * tokens, not by rows. */
 #include "format/opaque.h"
 #include "panel/common.h"
 #include "panel/vector.h"
+#include "panel/epilogue.h"
 #include "panel/kernel_pairs.h"
 
 static bool is_pairs(const sp_operand *w)
@@ -34,10 +35,7 @@ static sparta_status prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
     if (!is_pairs(&job->in[1]))
         return sp_fail(cx, SPARTA_E_FORMAT, "%s: the weight is not stored in pairs of rows", job->node->name);
     SP_TRY(find_ends(cx, arena, job));
-    job->act = sp_act_parse(sp_attr_string(&job->node->attrs, "activation", ""));
-    if (job->act < 0) return sp_fail(cx, SPARTA_E_FORMAT, "%s: unknown activation", job->node->name);
-    return sp_panel_vector(cx, arena, job, job->n_in > 2 ? &job->in[2] : NULL, job->in[1].packed->dim[0],
-                           &job->bias);
+    return sp_panel_end_prepare(cx, arena, job);
 }
 
 static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
@@ -46,12 +44,7 @@ static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
     const long vectors = sp_panel_vectors(job, at->panel);
     struct sp_pairs_args *a = &out->pairs;
     a->x = sp_panel_at(&job->in[0], at);
-    a->y = sp_panel_at(&job->out[0], at);
-    a->has_residual = sp_panel_has_residual(job);
-    a->residual = a->has_residual ? sp_panel_at(&job->in[3], at) : a->y;
-    a->has_stat = job->stat;
-    a->stat = job->stat ? sp_stat_at(&job->out[0], at) + at->part * 2 * SP_PANEL : a->y;
-    a->bias = job->bias;
+    sp_panel_end(job, at, 3, &a->e);
     a->job = w->crd[0].data;
     a->end = job->end;
     a->crd = w->crd[1].data;
@@ -62,7 +55,6 @@ static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
     a->ranges = sp_panel_ranges(w);
     a->vector0 = vectors * at->part / at->parts;
     a->vectors = vectors * (at->part + 1) / at->parts - a->vector0;
-    a->act = job->act;
     return a->vectors > 0 || job->stat;
 }
 

@@ -11,11 +11,13 @@
             "sp_text_end_" symbol ":\n.byte 0\n.popsection\n");
 EMBED("abi", "abi.h")
 EMBED("vector", "vector.h")
+EMBED("epilogue", "epilogue.h")
 #define SP_PANEL_KERNEL(name) EMBED(#name, "kernel_" #name ".h")
 #include "panel/panel.def"
 #undef SP_PANEL_KERNEL
 
-extern const char sp_text_abi[], sp_text_end_abi[], sp_text_vector[], sp_text_end_vector[];
+extern const char sp_text_abi[], sp_text_end_abi[], sp_text_vector[], sp_text_end_vector[],
+    sp_text_epilogue[], sp_text_end_epilogue[];
 #define SP_PANEL_KERNEL(name) extern const char sp_text_##name[], sp_text_end_##name[];
 #include "panel/panel.def"
 #undef SP_PANEL_KERNEL
@@ -50,16 +52,9 @@ sparta_status sp_panel_text(const char *name, sp_text *out)
         if (!strcmp(table[i].kernel->name, name)) {
             sp_text_put(out, sp_text_abi, (size_t)(sp_text_end_abi - sp_text_abi));
             sp_text_put(out, sp_text_vector, (size_t)(sp_text_end_vector - sp_text_vector));
+            sp_text_put(out, sp_text_epilogue, (size_t)(sp_text_end_epilogue - sp_text_epilogue));
             sp_text_put(out, table[i].text, (size_t)(table[i].end - table[i].text));
             return out->status;
         }
     return sp_fail(out->cx, SPARTA_E_INTERNAL, "panel: there is no kernel '%s'", name);
-}
-
-int sp_act_parse(const char *name)
-{
-    static const char *const names[] = {"", "relu", "gelu", "gelu_tanh", "tanh", "sigmoid"};
-    for (int i = 0; i < (int)SP_COUNT(names); i++)
-        if (!strcmp(name, names[i])) return i;
-    return -1;
 }

@@ -23,6 +23,7 @@
 #define SP_PANEL_H
 
 #include "format/format.h"
+#include "builtin/epilogue.h"
 #include "graph/graph.h"
 #include "panel/abi.h"
 
@@ -49,10 +50,10 @@ typedef struct sp_job {
     sp_operand in[SP_OPERANDS], out[2];
     int64_t tokens, panels;    /* of the panel side */
     bool stat;                 /* linear: leave statistics; norm: use them */
-    int act;                   /* SP_ACT_ */
+    struct sp_epilogue e;      /* products, map: its words and bias */
     const long *start;         /* linear: where the inputs and weights of quads begin; NULL: strips */
     const long *end;           /* pairs: jobs up to the last of each range of inputs */
-    const float *bias, *bias2; /* prepared copies: bias of linear, gain and shift of norm */
+    const float *gain, *shift; /* norm: prepared copies */
     float scale;
     int64_t heads;                     /* attention */
     const struct sp_walk_part *walked; /* walk: what the storage's walk found, one a part of the weight */
@@ -199,7 +200,5 @@ void sp_head_attend(const sp_head *h);
 /* Pairs (P, 2) of n vectors as a table where[n][n]: the dot of vectors i >= j goes to row where[i * n + j], the first pair's to
  * `row`; -1: nowhere. False: an index is no vector, or a pair is there twice. */
 bool sp_panel_dots(const sparta_tensor *pairs, int64_t n, int64_t row, int *where);
-
-int sp_act_parse(const char *name); /* "", "relu", "gelu", "gelu_tanh", "tanh", "sigmoid"; -1: unknown */
 
 #endif

@@ -276,17 +276,6 @@ INLINE vec tanhv(vec x)
     big = (vec)((ints)big | ((ints)x & splat_int((int)0x80000000u)));
     return pick(a < splat(.3f), small, big);
 }
-INLINE vec activate(vec x, const int act)
-{
-    switch (act) {
-    case SP_ACT_RELU: return at_least(x, 0.f);
-    case SP_ACT_GELU: return gelu(x);
-    case SP_ACT_GELU_TANH: return gelu_tanh(x);
-    case SP_ACT_TANH: return tanhv(x);
-    case SP_ACT_SIGMOID: return sigmoid(x);
-    default: return x;
-    }
-}
 
 /* The one micro-kernel: one row of NV vectors times a scalar for each of the 4 rows that are in the set: NV loads, a broadcast and
  * NV multiply-adds a row of the set. The scalar of the i-th of them lies at w[i * step]. */

@@ -1,4 +1,4 @@
-/* walk: y = act(w x + bias) + residual for a weight in any format. in: x, w (packed, any format), bias?, residual?
+/* walk: y = w x and its epilogue for a weight in any format. in: x, w (packed, any format), bias?, residual?
  *
  * The generic walker of room format goes over the storage once, when a session is made, and checks it on the way. What it finds is
  * noted by output row: which input row each stored weight multiplies, and where it lies.
@@ -10,6 +10,7 @@
  */
 #include "panel/common.h"
 #include "panel/vector.h"
+#include "panel/epilogue.h"
 #include "panel/kernel_walk.h"
 
 typedef struct scribe {
@@ -97,8 +98,6 @@ static sparta_status prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
     const sp_operand *w = &job->in[1];
     if (job->n_in < 2 || w->kind != SP_OPERAND_PACKED)
         return sp_fail(cx, SPARTA_E_FORMAT, "%s: the weight is not stored in a format", job->node->name);
-    job->act = sp_act_parse(sp_attr_string(&job->node->attrs, "activation", ""));
-    if (job->act < 0) return sp_fail(cx, SPARTA_E_FORMAT, "%s: unknown activation", job->node->name);
     SP_TRY(fits(cx, job, w->packed));
     sp_arena *scratch = sp_arena_create(cx);
     SP_NEED(cx, scratch);
@@ -108,7 +107,7 @@ static sparta_status prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
     if (status != SPARTA_OK) return sp_fail_in(cx, "%s", job->node->name);
     job->walked = s.part;
     job->walked_parts = parts_of(w->packed);
-    return sp_panel_vector(cx, arena, job, job->n_in > 2 ? &job->in[2] : NULL, w->packed->dim[0], &job->bias);
+    return sp_panel_end_prepare(cx, arena, job);
 }
 
 static int64_t notes_before(const sp_job *job, int64_t row)
@@ -140,16 +139,10 @@ static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
     a->row0 = first_row(job, at->part, at->parts);
     a->row1 = first_row(job, at->part + 1, at->parts);
     a->x = sp_panel_at(&job->in[0], at);
-    a->y = sp_panel_at(&job->out[0], at);
-    a->has_residual = sp_panel_has_residual(job);
-    a->residual = a->has_residual ? sp_panel_at(&job->in[3], at) : a->y;
-    a->has_stat = job->stat;
-    a->stat = job->stat ? sp_stat_at(&job->out[0], at) + at->part * 2 * SP_PANEL : a->y;
-    a->bias = job->bias;
+    sp_panel_end(job, at, 3, &a->e);
     a->part = job->walked;
     a->parts = job->walked_parts;
     a->vectors = sp_panel_vectors(job, at->panel);
-    a->act = job->act;
     return a->row1 > a->row0 || job->stat;
 }
 

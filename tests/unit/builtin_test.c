@@ -377,7 +377,7 @@ static void test_linear(void **state)
     for (int k = 0; k < 4; k++)
         for (int n = 0; n < 5; n++) wt[n * 4 + k] = w[k * 5 + n];
     for (int t = 0; t < 2; t++) {
-        const sp_attrs *attrs = ATTRS(INT("transposed", t), STRING("activation", "gelu"));
+        const sp_attrs *attrs = ATTRS(INT("transposed", t), STRING("epilogue", "bias gelu add"));
         assert_int_equal(CALL(Linear, attrs, F32(y, 3, 1, 5), F32(x, 3, 1, 4),
                               t ? F32(wt, 5, 4) : F32(w, 4, 5), F32(bias, 5), F32(residual, 3, 1, 5)),
                          SPARTA_OK);
@@ -389,10 +389,41 @@ static void test_linear(void **state)
         }
     }
     assert_int_equal(CALL(Linear, &none, F32(y, 3, 5), F32(x, 3, 4), F32(w, 4, 5)), SPARTA_OK);
-    assert_int_equal(
-        CALL(Linear, ATTRS(STRING("activation", "swish")), F32(y, 3, 5), F32(x, 3, 4), F32(w, 4, 5)),
-        SPARTA_E_UNSUPPORTED);
-    assert_non_null(strstr(sparta_message(cx), "swish"));
+    static const struct {
+        const char *epilogue, *says;
+    } wrong[] = {{"swish", "not known: \"swish\""},
+                 {"bias", "disagree about a bias"},
+                 {"relu add", "disagree about a residual"},
+                 {"relu bias", "behind other words"},
+                 {"tanh tanh tanh tanh tanh tanh tanh tanh tanh", "more than 8"}};
+    for (size_t i = 0; i < SP_COUNT(wrong); i++) {
+        assert_int_equal(CALL(Linear, ATTRS(STRING("epilogue", wrong[i].epilogue)), F32(y, 3, 5),
+                              F32(x, 3, 4), F32(w, 4, 5)),
+                         SPARTA_E_UNSUPPORTED);
+        assert_non_null(strstr(sparta_message(cx), wrong[i].says));
+    }
+}
+
+/* The words count in their order: a relu before the residual, after it, both. */
+static void test_linear_epilogue(void **state)
+{
+    (void)state;
+    float x[1] = {2}, w[2] = {1, -1}, residual[2] = {-3, 5}, bias[2] = {.5f, .5f}, y[2];
+    static const struct {
+        const char *epilogue;
+        float want[2];
+    } cases[] = {{"bias relu add", {-.5f, 5}},
+                 {"bias add relu", {0, 3.5f}},
+                 {"  bias  add ", {-.5f, 3.5f}},
+                 {"bias relu add relu", {0, 5}},
+                 {"bias add relu sigmoid", {.5f, 0.970687769f}}};
+    for (size_t i = 0; i < SP_COUNT(cases); i++) {
+        assert_int_equal(CALL(Linear, ATTRS(STRING("epilogue", cases[i].epilogue)), F32(y, 1, 2),
+                              F32(x, 1, 1), F32(w, 1, 2), F32(bias, 2), F32(residual, 1, 2)),
+                         SPARTA_OK);
+        assert_float_equal(y[0], cases[i].want[0], 1e-7);
+        assert_float_equal(y[1], cases[i].want[1], 1e-6);
+    }
 }
 
 /* B=2, S=3, T=4, heads=2, D=2, computed from the formula; one query of batch 1 has a mask of nothing but
@@ -484,9 +515,9 @@ int main(void)
         cmocka_unit_test(test_softmax),        cmocka_unit_test(test_matmul),
         cmocka_unit_test(test_matmul_shapes),  cmocka_unit_test(test_gemm),
         cmocka_unit_test(test_cancel),         cmocka_unit_test(test_layer_normalization),
-        cmocka_unit_test(test_linear),         cmocka_unit_test(test_attention),
-        cmocka_unit_test(test_embed),          cmocka_unit_test(test_embed_column),
-        cmocka_unit_test(test_interact),
+        cmocka_unit_test(test_linear),         cmocka_unit_test(test_linear_epilogue),
+        cmocka_unit_test(test_attention),      cmocka_unit_test(test_embed),
+        cmocka_unit_test(test_embed_column),   cmocka_unit_test(test_interact),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

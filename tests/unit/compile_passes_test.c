@@ -100,7 +100,7 @@ static void details(void **state)
         }
         if (strstr(n->name, "layer.1/intermediate/dense/MatMul")) {
             dense++;
-            assert_string_equal(sp_attr_string(&n->attrs, "activation", ""), "gelu");
+            assert_string_equal(sp_attr_string(&n->attrs, "epilogue", ""), "bias gelu");
             const char *w = n->in[1]->constant->data, *file = (const char *)m->file.data;
             assert_true(w >= file && w < file + m->file.size);
         }

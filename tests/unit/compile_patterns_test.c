@@ -215,7 +215,7 @@ static const small linears[] = {
      "Linear=1 Relu=1"},
     {"two activations",
      GRAPH X WB NODE("p", "MatMul(x, w)") NODE("q", "Tanh(p)") NODE("y", "Sigmoid(q)") OUT("y"),
-     "Linear=1 Tanh=0 Sigmoid=1"},
+     "Linear=1 Tanh=0 Sigmoid=0"},
     {"bias after activation",
      GRAPH X WB NODE("p", "MatMul(x, w)") NODE("q", "Tanh(p)") NODE("y", "Add(q, b)") OUT("y"),
      "Linear=1 Tanh=0 Add=1"},
@@ -225,7 +225,7 @@ static const small linears[] = {
     {"residual, then activation",
      GRAPH X "const v: f32[8,8] @\"v\"\n" NODE("p", "MatMul(x, v)") NODE("q", "Add(x, p)")
          NODE("y", "Relu(q)") OUT("y"),
-     "Linear=1 Add=0 Relu=1"},
+     "Linear=1 Add=0 Relu=0"},
     {"activation, then residual",
      GRAPH X "const v: f32[8,8] @\"v\"\n" NODE("p", "MatMul(x, v)") NODE("q", "Relu(p)")
          NODE("y", "Add(q, x)") OUT("y"),

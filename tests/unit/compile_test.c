@@ -102,6 +102,21 @@ static void activations_and_residuals(void **state)
                  acts[i]);
         sparta_package_close(check_text(text));
     }
+    /* An activation after the residual, as residual networks have it, is part of the product too. */
+    sparta_package *p = check_text(
+        G X
+        "const w: f32[24,24] @\"w|4x1:0.5\"\nconst b: f32[24] @\"b\"\nnode m: ? = MatMul(x, w) \"m\"\nnode "
+        "c: ? = Add(m, b) \"c\"\nnode r: ? = Add(x, c) \"r\"\nnode y: ? = Relu(r) \"y\"\noutput y\n");
+    int linears = 0;
+    for (int i = 0; i < p->plan->n_nodes; i++) {
+        const sp_node *n = p->plan->node[i];
+        assert_true(n->op == SP_OP_Linear || n->op == SP_OP_Identity);
+        if (n->op != SP_OP_Linear) continue;
+        linears++;
+        assert_string_equal(sp_attr_string(&n->attrs, "epilogue", ""), "bias add relu");
+    }
+    assert_int_equal(linears, 1);
+    sparta_package_close(p);
 }
 
 /* A weight that several layers use is stored for each in its own way. */

@@ -96,7 +96,7 @@ static const char sample[] =
     "node   e2: ? = Constant() {value_floats=floats[]}\n"
     "node   f: ? = Transpose(w) {perm=[1,0]}\n"
     "node   f2: ? = Transpose(w) {perm=[]}\n"
-    "node   g: f32[batch,17] = sparta::Linear(d, w, _, odd) {transposed=1, activation=\"gelu\"}\n"
+    "node   g: f32[batch,17] = sparta::Linear(d, w, _, odd) {transposed=1, epilogue=\"gelu add\"}\n"
     "node   h: ? = Concat(halves, none, u, yes, f, e, e2, f2, c, ids) {axis=0}\n"
     "output g\n"
     "output h\n"

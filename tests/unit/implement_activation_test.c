@@ -32,7 +32,7 @@ static const char probe_text[] =
     "PROBE(probe_exp2, exp2v) PROBE(probe_exp2_down, exp2_down) PROBE(probe_gelu, gelu) PROBE(probe_tanh, "
     "tanhv)\n"
     "PROBE(probe_gelu_tanh, gelu_tanh) PROBE(probe_sigmoid, sigmoid)\n"
-    "INLINE vec probe_relu_of(vec x) { return activate(x, SP_ACT_RELU); } PROBE(probe_relu, "
+    "INLINE vec probe_relu_of(vec x) { return word_relu(x); } PROBE(probe_relu, "
     "probe_relu_of)\n";
 
 /* The probes of a target; portable means the same text compiled without its flags. NULL: no compiler. */

@@ -27,7 +27,7 @@ static bed *few_bed(const layer *l)
     }
     bed_input(b, true, SPARTA_F32, DIMS(l->n));
     if (!l->plain) bed_input(b, false, SPARTA_F32, DIMS(1, l->tokens, l->n));
-    bed_node(b, "sparta::Linear", l->plain ? "transposed=1" : "transposed=1, activation=\"gelu\"",
+    bed_node(b, "sparta::Linear", l->plain ? "transposed=1" : "transposed=1, epilogue=\"bias gelu add\"",
              DIMS(1, l->tokens, l->n));
     reference(b);
     return b;

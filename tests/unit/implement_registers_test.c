@@ -187,21 +187,21 @@ static void keeps_registers(const char *parameters, int most)
 static void sparse_products_stay_in_registers(void **state)
 {
     (void)state;
-    keeps_registers("FORM=1 CRD=2 ACT=0 RESIDUAL=0 STAT=0", 9);
+    keeps_registers("FORM=1 CRD=2 EPILOGUE=v STAT=0", 9);
 }
 
 static void dense_products_stay_in_registers(void **state)
 {
     (void)state;
-    keeps_registers("FORM=0 CRD=2 ACT=0 RESIDUAL=0 STAT=0", 9);
+    keeps_registers("FORM=0 CRD=2 EPILOGUE=v STAT=0", 9);
 }
 
 /* Behind 16 multiply-adds a pointer that lives on the stack (a load and a store) is not felt; a vector would be. */
 static void epilogues_cost_no_vectors(void **state)
 {
     (void)state;
-    keeps_registers("FORM=1 CRD=4 ACT=2 RESIDUAL=1 STAT=1", 11);
-    keeps_registers("FORM=0 CRD=2 ACT=4 RESIDUAL=1 STAT=1", 11);
+    keeps_registers("FORM=1 CRD=4 EPILOGUE=word_add(word_gelu(v),residual) STAT=1", 11);
+    keeps_registers("FORM=0 CRD=2 EPILOGUE=word_add(word_tanh(v),residual) STAT=1", 11);
 }
 
 /* The test itself: it must see what it looks for. */

@@ -44,6 +44,7 @@ typedef struct layer { /* a Linear to try */
     int64_t n, k, tokens;
     int pattern, act;
     bool transposed, bias, residual, stat;
+    bool late; /* the residual comes before the activation */
 } layer;
 
 /* The weight as (n, k), whichever way it lies. */
@@ -69,7 +70,7 @@ static void draw_weight(const bed *b, const layer *l)
 
 static bed *linear_bed(const layer *l)
 {
-    char attrs[64];
+    char attrs[96];
     bed *b = bed_make();
     const int64_t one = SP_MAX(l->tokens / 7, 1),
                   items = l->tokens % 7 ? 1 : 7; /* tokens in one or two leading dims */
@@ -85,7 +86,9 @@ static bed *linear_bed(const layer *l)
     else if (l->residual)
         bed_absent(b);
     if (l->residual) bed_input(b, false, SPARTA_F32, DIMS(items, middle, l->n));
-    snprintf(attrs, sizeof attrs, "transposed=%d, activation=\"%s\"", l->transposed, activations[l->act]);
+    const char *add = l->residual ? "add" : "", *act = activations[l->act];
+    snprintf(attrs, sizeof attrs, "transposed=%d, epilogue=\"%s %s %s\"", l->transposed,
+             l->bias ? "bias" : "", l->late ? add : act, l->late ? act : add);
     bed_node(b, "sparta::Linear", attrs, DIMS(items, middle, l->n));
     reference(b);
     return b;
@@ -221,7 +224,8 @@ static layer draw_layer(void)
         l = (layer){.n = ONE_OF(outputs), .k = ONE_OF(inputs), .tokens = ONE_OF(token_counts)};
     } while (l.n * l.k * l.tokens > 400000);
     l.pattern = (int)below(PATTERNS), l.act = (int)below(6);
-    l.transposed = below(2), l.bias = below(2), l.residual = below(3) == 0, l.stat = below(3) == 0;
+    l.transposed = below(2), l.bias = below(2), l.residual = below(3) == 0, l.stat = below(3) == 0,
+    l.late = below(2);
     return l;
 }
 
@@ -630,9 +634,9 @@ static void texts_say_where_they_came_from(void **state)
     (void)state;
     sp_text t;
     sp_text_init(&t, cx);
-    ok(sp_implement_text("linear", "FORM=1  ACT=2 ", SP_TARGET_AVX512, &t));
+    ok(sp_implement_text("linear", "FORM=1  STAT=0 ", SP_TARGET_AVX512, &t));
     assert_non_null(strstr(sp_text_str(&t), "/* sparta " SPARTA_VERSION
-                                            ": kernel linear, target avx512, FORM=1  ACT=2  */\n"));
+                                            ": kernel linear, target avx512, FORM=1  STAT=0  */\n"));
     assert_non_null(strstr(sp_text_str(&t), "\n#define FORM 1\n#define ACT 2\n/* The contract"));
     assert_null(strstr(sp_text_str(&t), "#include"));
     sp_text_free(&t);

@@ -118,7 +118,7 @@ static void linear(void **state)
     snprintf(text, sizeof text,
              "%snode   y/MatMul: f32[n,64] = Relu(r)\n"
              "node   y: f32[n,64] = sparta::Linear(x, w, b, y/MatMul) {transposed=1, "
-             "activation=\"gelu_tanh\"} \"L\"\noutput y\n",
+             "epilogue=\"bias gelu_tanh add\"} \"L\"\noutput y\n",
              head);
     snprintf(back, sizeof back,
              "%snode   y/MatMul: ? = Relu(r) \"y/MatMul\"\n"
@@ -258,7 +258,7 @@ static void out_of_memory(void **state)
     (void)state;
     sp_graph *g = parse(
         "graph \"g\"\ninput  x: f32[n,32]\nconst  w: f32[64,32] @\"w\"\n"
-        "node   y: f32[n,64] = sparta::Linear(x, w) {transposed=1, activation=\"relu\"} \"L\"\noutput y\n");
+        "node   y: f32[n,64] = sparta::Linear(x, w) {transposed=1, epilogue=\"relu\"} \"L\"\noutput y\n");
     size_t before = sp_ctx_memory(cx);
     for (int external = 0; external < 2; external++)
         for (uint64_t nth = 1;; nth++) {

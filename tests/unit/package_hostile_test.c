@@ -176,7 +176,7 @@ static void other_version(void **state)
 {
     (void)state;
     uint8_t *bad = copied();
-    for (uint32_t version = 0; version < 4; version++) {
+    for (uint32_t version = 0; version < DISK_VERSION + 3; version++) {
         if (version == DISK_VERSION) continue;
         memcpy(bad + 8, &version, 4);
         for (int signed_again = 0; signed_again < 2; signed_again++) {

@@ -166,7 +166,7 @@ static bed *layer(int64_t tokens, int64_t n, int64_t k)
     bed_input(b, false, SPARTA_F32, DIMS(tokens, k));
     bed_input(b, true, SPARTA_F32, DIMS(n, k));
     bed_input(b, true, SPARTA_F32, DIMS(n));
-    bed_node(b, "sparta::Linear", "transposed=1, activation=\"relu\"", DIMS(tokens, n));
+    bed_node(b, "sparta::Linear", "transposed=1, epilogue=\"bias relu\"", DIMS(tokens, n));
     reference(b);
     return b;
 }

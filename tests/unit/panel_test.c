@@ -36,19 +36,6 @@ static void finds_kernels_and_their_texts(void **state)
     sp_text_free(&t);
 }
 
-static void knows_activations(void **state)
-{
-    (void)state;
-    assert_int_equal(sp_act_parse(""), SP_ACT_NONE);
-    assert_int_equal(sp_act_parse("relu"), SP_ACT_RELU);
-    assert_int_equal(sp_act_parse("gelu"), SP_ACT_GELU);
-    assert_int_equal(sp_act_parse("gelu_tanh"), SP_ACT_GELU_TANH);
-    assert_int_equal(sp_act_parse("tanh"), SP_ACT_TANH);
-    assert_int_equal(sp_act_parse("sigmoid"), SP_ACT_SIGMOID);
-    assert_int_equal(sp_act_parse("Relu"), -1);
-    assert_int_equal(sp_act_parse("gelu_"), -1);
-}
-
 static void shares_meet_without_gaps(void **state)
 {
     (void)state;
@@ -85,7 +72,7 @@ static bed *linear_bed(int64_t tokens, int64_t n, int64_t k, const char *act)
         if (i / k / 4 % 3 == 1 || (i + i / k / 4) % 5 < 3) w[i] = 0; /* one strip in three is empty */
     bed_input(b, true, SPARTA_F32, DIMS(n));
     bed_input(b, false, SPARTA_F32, DIMS(tokens, n));
-    snprintf(attrs, sizeof attrs, "transposed=1, activation=\"%s\"", act);
+    snprintf(attrs, sizeof attrs, "transposed=1, epilogue=\"bias %s add\"", act);
     bed_node(b, "sparta::Linear", attrs, DIMS(tokens, n));
     reference(b);
     return b;
@@ -506,17 +493,17 @@ static void a_lack_of_memory_is_said(void **state)
     bed *b = linear_bed(10, 4000, 3, ""); /* a bias that no chunk of the arena has room for */
     sp_packed strips = pack_weight(b, "strip(4), crd=u16");
     sp_arena *arena = sp_arena_create(cx);
-    sp_job job = {.node = b->node, .n_in = 3, .n_out = 1, .tokens = 10};
+    sp_job job = {.node = b->node, .n_in = 4, .n_out = 1, .tokens = 10};
     bind_inputs(b, &(how){.kernel = "linear", .packed = &strips}, &job);
     int tries = 0;
     sparta_status s;
     do {
-        job.bias = NULL;
+        job.e.bias = NULL;
         sp_ctx_fail_alloc(cx, (uint64_t)++tries, true);
         s = sp_panel_linear.prepare(cx, arena, &job);
         sp_ctx_fail_alloc(cx, 0, false);
         if (s) assert_int_equal(s, SPARTA_E_MEMORY);
-        if (s) assert_null(job.bias);
+        if (s) assert_null(job.e.bias);
     } while (s && tries < 10);
     assert_true(tries > 1);
     ok(s);
@@ -529,7 +516,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(finds_kernels_and_their_texts),
-        cmocka_unit_test(knows_activations),
         cmocka_unit_test(shares_meet_without_gaps),
         cmocka_unit_test(slots_give_the_same_answers),
         cmocka_unit_test(tokens_come_back_from_panels),

@@ -269,7 +269,8 @@ static inline bool make_gemm(draw *d, const char *op)
 
 static inline bool make_linear(draw *d, const char *op)
 {
-    static const char *const activations[] = {"", "", "relu", "gelu", "tanh"};
+    static const char *const functions[] = {"", "", "relu", "gelu", "tanh"};
+    char epilogue[32];
     sp_value *x = draw_float(d, 1, 4), *w, *bias, *residual = NULL;
     if (!x || size_of(x, x->dims.rank - 1) < 1) return false;
     int64_t k = size_of(x, x->dims.rank - 1), n = roll(d, 2) ? k : 1 + roll(d, 8);
@@ -277,8 +278,9 @@ static inline bool make_linear(draw *d, const char *op)
     w = draw_constant(d, x->dtype, 2, transposed ? (int64_t[]){n, k} : (int64_t[]){k, n});
     bias = roll(d, 2) ? draw_vector(d, x->dtype, n) : NULL;
     if (n == k && roll(d, 3) == 0) residual = x;
-    const sp_attr attr[] = {DRAW_INT("transposed", transposed),
-                            DRAW_STRING("activation", activations[roll(d, 5)])};
+    snprintf(epilogue, sizeof epilogue, "%s %s %s", bias ? "bias" : "", functions[roll(d, 5)],
+             residual ? "add" : "");
+    const sp_attr attr[] = {DRAW_INT("transposed", transposed), DRAW_STRING("epilogue", epilogue)};
     return w && put_node(d, op,
                          residual ? 4
                          : bias   ? 3
