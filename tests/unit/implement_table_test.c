@@ -637,7 +637,7 @@ static void texts_say_where_they_came_from(void **state)
     ok(sp_implement_text("linear", "FORM=1  STAT=0 ", SP_TARGET_AVX512, &t));
     assert_non_null(strstr(sp_text_str(&t), "/* sparta " SPARTA_VERSION
                                             ": kernel linear, target avx512, FORM=1  STAT=0  */\n"));
-    assert_non_null(strstr(sp_text_str(&t), "\n#define FORM 1\n#define ACT 2\n/* The contract"));
+    assert_non_null(strstr(sp_text_str(&t), "\n#define FORM 1\n#define STAT 0\n/* The contract"));
     assert_null(strstr(sp_text_str(&t), "#include"));
     sp_text_free(&t);
     fails(SPARTA_E_INTERNAL, "'nothing'", sp_implement_text("nothing", "", SP_TARGET_PORTABLE, &t));
