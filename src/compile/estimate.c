@@ -4,7 +4,6 @@
 #include "compile/estimate.h"
 #include "compile/lower.h"
 #include "run/run.h"
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -42,48 +41,7 @@ sparta_status sp_compile_usual_sizes(sparta_ctx *cx, sp_arena *arena, const sp_g
     return SPARTA_OK;
 }
 
-/* ------------------------------------------------------------------ counting */
-
-typedef struct count { /* at given sizes */
-    sparta_ctx *cx;
-    const sp_bindings *sizes;
-} count;
-
-/* One dim; what cannot be worked out counts as 1. */
-static double dim_of(const count *c, const sp_value *v, int d)
-{
-    int64_t size = 0;
-    if (d < 0 || d >= v->dims.rank) return 1;
-    if (sp_expr_eval(c->cx, v->dims.dim[d], c->sizes, &size) != SPARTA_OK) sp_ctx_clear(c->cx);
-    return size > 0 ? (double)size : 1;
-}
-
-/* Of the dims from `first` on. */
-static double elements(const count *c, const sp_value *v, int first)
-{
-    double n = 1;
-    for (int d = first; v && d < v->dims.rank; d++) n *= dim_of(c, v, d);
-    return n;
-}
-
-/* Multiplications of a product; 0: the node is none. */
-static double products(const count *c, const sp_node *n)
-{
-    const sp_value *a = n->n_in ? n->in[0] : NULL, *b = n->n_in > 1 ? n->in[1] : NULL, *y = n->out[0];
-    if (!a || !b) return 0;
-    switch (n->op) {
-    case SP_OP_Linear:
-    case SP_OP_MatMul: return elements(c, y, 0) * dim_of(c, a, a->dims.rank - 1);
-    case SP_OP_Gemm: return elements(c, y, 0) * dim_of(c, a, !sp_attr_int(&n->attrs, "transA", 0));
-    case SP_OP_Conv: return elements(c, y, 0) * elements(c, b, 1);
-    case SP_OP_ConvTranspose: return elements(c, a, 0) * elements(c, b, 1);
-    case SP_OP_Attention: return (elements(c, a, 0) + elements(c, y, 0)) * dim_of(c, b, b->dims.rank - 2);
-    /* right for a product of matrices, whichever the axes */
-    case SP_OP_Einsum: return sqrt(elements(c, a, 0) * elements(c, b, 0) * elements(c, y, 0));
-    default: return 0;
-    }
-}
-
+/* ------------------------------------------------------------------ rates */
 /* Nanoseconds, measured with `bench --profile` on a model of one node each. */
 #define KERNEL_PRODUCT .025 /* at 40 G a second */
 #define KERNEL_ELEMENT .5
@@ -93,7 +51,8 @@ static double product_ns(sp_op_id op)
 {
     switch (op) {
     case SP_OP_Einsum: return 10;
-    case SP_OP_Attention: return 4; /* with its softmax, as for the kernel */
+    case SP_OP_Attention:
+    case SP_OP_OnnxAttention: return 4; /* with its softmax, as for the kernel */
     case SP_OP_Conv:
     case SP_OP_ConvTranspose: return 1.5;
     default: return .7;
@@ -135,32 +94,26 @@ static double element_ns(sp_op_id op)
     }
 }
 
-/* What a node reads or makes, the larger. */
-static double touched(const count *c, const sp_node *n)
-{
-    const double in = n->n_in && n->in[0] && !n->in[0]->constant ? elements(c, n->in[0], 0) : 0;
-    return SP_MAX(in, elements(c, n->out[0], 0));
-}
-
 double sp_compile_estimate_node(sparta_ctx *cx, const sp_node *n, const sp_bindings *sizes)
 {
-    const count c = {cx, sizes};
     if (!n->n_out || !n->out[0]) return 0;
     const sparta_dtype type = n->out[0]->dtype;
     const double each = element_ns(n->op);
     const bool narrow = (type == SPARTA_F16 || type == SPARTA_BF16) && n->op != SP_OP_Cast &&
                         each >= 1; /* what moves is not converted */
-    return (products(&c, n) * product_ns(n->op) + touched(&c, n) * each) * (narrow ? NARROW : 1) * 1e-3;
+    return (sp_ops_products(cx, n, sizes) * product_ns(n->op) + sp_ops_touched(cx, n, sizes) * each) *
+           (narrow ? NARROW : 1) * 1e-3;
 }
 
 double sp_compile_estimate_kernel(sparta_ctx *cx, const sp_node *n, const sp_bindings *sizes)
 {
-    const count c = {cx, sizes};
     if (!n->n_out || !n->out[0]) return 0;
     const double share = n->op == SP_OP_Linear      ? sp_attr_float(&n->attrs, "density", 1)
                          : n->op == SP_OP_Attention ? 4
                                                     : 1;
-    return (products(&c, n) * KERNEL_PRODUCT * share + touched(&c, n) * KERNEL_ELEMENT) * 1e-3;
+    return (sp_ops_products(cx, n, sizes) * KERNEL_PRODUCT * share +
+            sp_ops_touched(cx, n, sizes) * KERNEL_ELEMENT) *
+           1e-3;
 }
 
 /* ------------------------------------------------------------------ what has no kernel, and why */

@@ -70,9 +70,8 @@ static sparta_status plan(check *c)
 {
     const char *item = item_symbol(c->g);
     bool apart = false;
-    double cost;
     SP_TRY(set_sizes(c, 1));
-    SP_TRY(sp_ops_cost(c->cx, c->g, &(sp_bindings){c->symbol.n, c->symbol.name, c->size}, &cost));
+    const double cost = sp_ops_cost(c->cx, c->g, &(sp_bindings){c->symbol.n, c->symbol.name, c->size});
     if (item && repeats(c->g, item)) SP_TRY(sp_ops_items_apart(c->g, item, &apart));
     const int64_t most = item ? SP_MIN(ITEMS, sp_symbol_bound(c->g, item)) : ITEMS;
     const int64_t least = SP_MIN(apart ? 1 : MIXED, most);

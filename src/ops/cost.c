@@ -1,45 +1,67 @@
-/* What a run of the references would cost, before it is run. */
+/* How much work nodes are, by counting: multiply-adds of products, and elements that are touched. Estimates of time, here and in compile,
+ * multiply them by rates. */
 #include "ops/ops.h"
+#include <math.h>
 
-enum { EACH = 16 }; /* an element that is no sum takes about as long as so many multiply-adds */
+/* An element that is no sum takes a reference about as long as so many multiply-adds. */
+enum { EACH = 16 };
 
-static double elements(const int64_t *dim, int rank)
+/* Sizes of symbols, and where failures of evaluation go. */
+typedef struct count {
+    sparta_ctx *cx;
+    const sp_bindings *sizes;
+} count;
+
+/* One dim; what cannot be worked out counts as 1. */
+static double dim_of(const count *c, const sp_value *v, int d)
+{
+    int64_t size = 0;
+    if (d < 0 || d >= v->dims.rank) return 1;
+    if (sp_expr_eval(c->cx, v->dims.dim[d], c->sizes, &size) != SPARTA_OK) sp_ctx_clear(c->cx);
+    return size > 0 ? (double)size : 1;
+}
+
+/* Of the dims from `first` on. */
+static double elements(const count *c, const sp_value *v, int first)
 {
     double n = 1;
-    for (int i = 0; i < rank; i++) n *= (double)dim[i];
+    for (int d = first; v && d < v->dims.rank; d++) n *= dim_of(c, v, d);
     return n;
 }
 
-/* Multiply-adds of one element of the output. */
-static double depth(const sp_node *n, const int64_t (*dim)[SPARTA_RANK])
+double sp_ops_products(sparta_ctx *cx, const sp_node *n, const sp_bindings *sizes)
 {
-    const sp_value *const *in = (const sp_value *const *)n->in;
+    const count c = {cx, sizes};
+    const sp_value *a = n->n_in ? n->in[0] : NULL, *b = n->n_in > 1 ? n->in[1] : NULL, *y = n->out[0];
+    if (!a || !b) return 0;
     switch (n->op) {
+    case SP_OP_Linear:
     case SP_OP_MatMul:
-    case SP_OP_Linear: return in[0]->dims.rank ? (double)dim[0][in[0]->dims.rank - 1] : 1;
-    case SP_OP_Gemm: return (double)dim[0][sp_attr_int(&n->attrs, "transA", 0) ? 0 : 1];
-    case SP_OP_Conv:
-    case SP_OP_ConvTranspose: return elements(dim[1] + 1, in[1]->dims.rank - 1);
-    default: return EACH;
+    case SP_OP_Interact: return elements(&c, y, 0) * dim_of(&c, a, a->dims.rank - 1);
+    case SP_OP_Gemm: return elements(&c, y, 0) * dim_of(&c, a, !sp_attr_int(&n->attrs, "transA", 0));
+    case SP_OP_Conv: return elements(&c, y, 0) * elements(&c, b, 1);
+    case SP_OP_ConvTranspose: return elements(&c, a, 0) * elements(&c, b, 1);
+    /* scores, and the rows of v that they weigh; k is (..., T, E) */
+    case SP_OP_Attention:
+    case SP_OP_OnnxAttention:
+        return (elements(&c, a, 0) + elements(&c, y, 0)) * dim_of(&c, b, b->dims.rank - 2);
+    /* right for a product of matrices, whichever the axes */
+    case SP_OP_Einsum: return sqrt(elements(&c, a, 0) * elements(&c, b, 0) * elements(&c, y, 0));
+    default: return 0;
     }
 }
 
-static sparta_status of_node(sparta_ctx *cx, const sp_node *n, const sp_bindings *sizes, double *sum)
+double sp_ops_touched(sparta_ctx *cx, const sp_node *n, const sp_bindings *sizes)
 {
-    int64_t in[2][SPARTA_RANK] = {{0}}, out[SPARTA_RANK];
-    for (int i = 0; i < n->n_in && i < 2; i++)
-        if (n->in[i]) SP_TRY(sp_dims_eval(cx, &n->in[i]->dims, sizes, in[i]));
-    SP_TRY(sp_dims_eval(cx, &n->out[0]->dims, sizes, out));
-    double most = elements(out, n->out[0]->dims.rank) * depth(n, in);
-    if (n->n_in && n->in[0]) most = SP_MAX(most, elements(in[0], n->in[0]->dims.rank) * EACH);
-    *sum += most;
-    return SPARTA_OK;
+    const count c = {cx, sizes};
+    const double in = n->n_in && n->in[0] && !n->in[0]->constant ? elements(&c, n->in[0], 0) : 0;
+    return SP_MAX(in, elements(&c, n->out[0], 0));
 }
 
-sparta_status sp_ops_cost(sparta_ctx *cx, const sp_graph *g, const sp_bindings *sizes, double *out)
+double sp_ops_cost(sparta_ctx *cx, const sp_graph *g, const sp_bindings *sizes)
 {
     double sum = 0;
-    for (int i = 0; i < g->n_nodes; i++) SP_TRY(of_node(cx, g->node[i], sizes, &sum));
-    *out = sum;
-    return SPARTA_OK;
+    for (int i = 0; i < g->n_nodes; i++)
+        sum += SP_MAX(sp_ops_products(cx, g->node[i], sizes), sp_ops_touched(cx, g->node[i], sizes) * EACH);
+    return sum;
 }

@@ -42,8 +42,11 @@ typedef sparta_status (*sp_ops_watch)(void *arg, const sp_value *v, const sparta
 sparta_status sp_ops_run(sparta_ctx *cx, const sp_graph *g, const sparta_named_tensor *inputs, int n_inputs,
                          sparta_tensor *outputs, sp_ops_watch every,
                          void *arg) SP_MUST; /* outputs[g->n_outputs]; sp_free each data */
-/* About how many multiply-adds such a run takes at these sizes of the symbols. */
-sparta_status sp_ops_cost(sparta_ctx *cx, const sp_graph *g, const sp_bindings *sizes, double *out) SP_MUST;
+/* At these sizes of the symbols, the multiply-adds of a node that is a product, 0 of another; the elements that a node reads or makes, the
+ * larger; and about how many multiply-adds a run of the whole graph takes. */
+double sp_ops_products(sparta_ctx *cx, const sp_node *n, const sp_bindings *sizes);
+double sp_ops_touched(sparta_ctx *cx, const sp_node *n, const sp_bindings *sizes);
+double sp_ops_cost(sparta_ctx *cx, const sp_graph *g, const sp_bindings *sizes);
 /* Is every output's item i, along the symbol, computed from item i of the inputs alone, however many items there are? *out is true
  * only where that is proven. The graph is typed. */
 sparta_status sp_ops_items_apart(sp_graph *g, const char *symbol, bool *out) SP_MUST;
