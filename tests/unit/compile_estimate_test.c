@@ -1,39 +1,15 @@
 /* Estimates by counting: what a reference costs, and which share of a model has no kernel, why. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-#include <stdio.h>
-#include <string.h>
+#include "bed.h"
 #include "compile/compile.h"
 #include "run/run.h"
 
-static sparta_ctx *cx;
 static double pool[1 << 10]; /* contents of every constant */
 
-static int setup(void **state)
+static int fill_and_set_up(void **state)
 {
-    (void)state;
-    cx = sparta_ctx_create(NULL);
     for (size_t i = 0; i < SP_COUNT(pool); i++) pool[i] = 1;
-    return cx ? 0 : -1;
+    return set_up(state);
 }
-
-static int teardown(void **state)
-{
-    (void)state;
-    size_t left = sp_ctx_memory(cx);
-    sparta_ctx_free(cx);
-    return left ? -1 : 0;
-}
-
-#define ok(call)                                                                                             \
-    do {                                                                                                     \
-        sparta_status ok_ = (call);                                                                          \
-        if (ok_) print_error("%s: %s\n", #call, sparta_message(cx));                                         \
-        assert_int_equal(ok_, SPARTA_OK);                                                                    \
-    } while (0)
 
 static sparta_status fetch(void *arg, const char *name, sparta_tensor *out)
 {
@@ -167,10 +143,10 @@ static void position_tables(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(counts, setup, teardown),
-        cmocka_unit_test_setup_teardown(coverage, setup, teardown),
-        cmocka_unit_test_setup_teardown(usual_sizes, setup, teardown),
-        cmocka_unit_test_setup_teardown(position_tables, setup, teardown),
+        cmocka_unit_test_setup_teardown(counts, fill_and_set_up, tear_down),
+        cmocka_unit_test_setup_teardown(coverage, fill_and_set_up, tear_down),
+        cmocka_unit_test_setup_teardown(usual_sizes, fill_and_set_up, tear_down),
+        cmocka_unit_test_setup_teardown(position_tables, fill_and_set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

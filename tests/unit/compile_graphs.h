@@ -3,45 +3,20 @@
 #ifndef TESTS_COMPILE_GRAPHS_H
 #define TESTS_COMPILE_GRAPHS_H
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "bed.h"
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include "compile/passes.h"
 #include "import/import.h"
 #include "ops/ops.h"
 
-static sparta_ctx *cx;
 static float pool[1 << 12]; /* contents of every constant fetched by name */
 
-static int setup(void **state)
+static int fill_and_set_up(void **state)
 {
-    (void)state;
-    cx = sparta_ctx_create(NULL);
     sp_rng r = sp_rng_seed(7);
     for (size_t i = 0; i < SP_COUNT(pool); i++) pool[i] = (float)(0.3 * sp_rng_normal(&r));
-    return cx ? 0 : -1;
+    return set_up(state);
 }
-
-static int teardown(void **state)
-{
-    (void)state;
-    size_t left = sp_ctx_memory(cx);
-    sparta_ctx_free(cx);
-    return left ? -1 : 0; /* a leak fails the test */
-}
-
-#define ok(call)                                                                                             \
-    do {                                                                                                     \
-        sparta_status ok_ = (call);                                                                          \
-        if (ok_) print_error("%s: %s\n", #call, sparta_message(cx));                                         \
-        assert_int_equal(ok_, SPARTA_OK);                                                                    \
-    } while (0)
 
 /* ------------------------------------------------------------------ running and comparing */
 
@@ -153,6 +128,6 @@ static inline sparta_status fetch(void *arg, const char *name, sparta_tensor *ou
     return SPARTA_OK;
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, fill_and_set_up, tear_down)
 
 #endif

@@ -3,15 +3,8 @@
 #ifndef SP_TESTS_FORMAT_BED_H
 #define SP_TESTS_FORMAT_BED_H
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "bed.h"
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include "format/entries.h"
 #include "unit/format_random.h"
 
@@ -20,24 +13,8 @@
         if (call) fail_msg("%s: %s", #call, sparta_message(cx));                                             \
     } while (0)
 
-static sparta_ctx *cx;
-
 /* Storage keeps -0.0, which a dense source has in a strict context only. */
-static int set_up(void **state)
-{
-    (void)state;
-    cx = sparta_ctx_create(&(sparta_ctx_options){.size = sizeof(sparta_ctx_options), .strict = 1});
-    return cx ? 0 : -1;
-}
-
 /* Sums stay in the context until it is freed: tests compare the memory before and after themselves. */
-static int tear_down(void **state)
-{
-    (void)state;
-    sparta_ctx_free(cx);
-    return 0;
-}
-
 static inline sp_format parse(const char *text)
 {
     sp_format f;

@@ -1,28 +1,6 @@
 /* Builders make what a person would write: each case is the calls and the text. And what they refuse. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-#include <stdio.h>
-#include <string.h>
+#include "bed.h"
 #include "format/format.h"
-
-static sparta_ctx *cx;
-
-static int set_up(void **state)
-{
-    (void)state;
-    cx = sparta_ctx_create(NULL);
-    return cx ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    sparta_ctx_free(cx);
-    return 0;
-}
 
 static sp_format parse(const char *text)
 {
@@ -31,13 +9,8 @@ static sp_format parse(const char *text)
     return f;
 }
 
-static void ok(sparta_status status)
-{
-    if (status) fail_msg("%s", sparta_message(cx));
-}
-
 /* The text is this, and it parses to the same object. */
-static void expect(const sp_format *f, const char *want)
+static void prints(const sp_format *f, const char *want)
 {
     sp_format same = parse(want);
     sp_text t;
@@ -71,7 +44,7 @@ static void iterate(void **state)
     };
     for (int rank = 1; rank <= 6; rank++) {
         sp_format f = sp_format_iter(rank);
-        expect(&f, want[rank - 1]);
+        prints(&f, want[rank - 1]);
         int64_t dim[] = {2, 3, 4, 5, 6, 7};
         ok(sp_format_check(cx, &f, rank, dim));
     }
@@ -88,32 +61,32 @@ static void the_proposal(void **state)
     (void)state;
     sp_format f = sp_format_iter(2), coo = parse("coo"), ell = parse("ell");
     ok(sp_format_compress(cx, &f, 1, true, 0));
-    expect(&f, "(i,j)->(i:dense, j:compressed)");
+    prints(&f, "(i,j)->(i:dense, j:compressed)");
     ok(sp_format_pack_level(cx, &f, 1, 0)); /* J.compress(coordinate=True).pack() */
-    expect(&f, "(i,j)->(i:dense, j:packed[auto])");
+    prints(&f, "(i,j)->(i:dense, j:packed[auto])");
     ok(sp_format_pack_level(cx, &f, 1, 8));
-    expect(&f, "(i,j)->(i:dense, j:packed[8])");
+    prints(&f, "(i,j)->(i:dense, j:packed[8])");
     f = sp_format_iter(2);
     ok(sp_format_compress(cx, &f, 1, false, 0));
-    expect(&f, "(i,j)->(i:dense, j:ragged)");
+    prints(&f, "(i,j)->(i:dense, j:ragged)");
     f = sp_format_iter(2);
     ok(sp_format_compress(cx, &f, 0, true, 0));
     ok(sp_format_compress(cx, &f, 1, true, 0));
-    expect(&f, "(i,j)->(i:compressed, j:compressed)");
+    prints(&f, "(i,j)->(i:compressed, j:compressed)");
     ok(sp_format_compress(cx, &f, 0, true, SP_PROP_NONUNIQUE | SP_PROP_NONORDERED));
-    expect(&f, "(i,j)->(i:compressed(nonunique,nonordered), j:compressed)");
+    prints(&f, "(i,j)->(i:compressed(nonunique,nonordered), j:compressed)");
     f = sp_format_iter(2);
     ok(sp_format_block(cx, &f, (int64_t[]){16, 16}));
-    expect(&f, "(i,j)->(i/16:dense, j/16:dense, i%16:dense, j%16:dense)");
+    prints(&f, "(i,j)->(i/16:dense, j/16:dense, i%16:dense, j%16:dense)");
     ok(sp_format_set(cx, &f, &ell, AXES(0, 1), false));
     ok(sp_format_set(cx, &f, &coo, AXES(2, 3), false));
-    expect(&f, "(i,j)->(i/16:dense, j/16:packed[auto], i%16:compressed(nonunique), j%16:singleton(soa))");
+    prints(&f, "(i,j)->(i/16:dense, j/16:packed[auto], i%16:compressed(nonunique), j%16:singleton(soa))");
     f = sp_format_iter(2);
     ok(sp_format_skew(cx, &f));
-    expect(&f, "(i,j)->(j-i:compressed, i:range)");
+    prints(&f, "(i,j)->(j-i:compressed, i:range)");
     f = sp_format_iter(2);
     ok(sp_format_bitmap(cx, &f, 1));
-    expect(&f, "(i,j)->(i:dense, j:bitmap)");
+    prints(&f, "(i,j)->(i:dense, j:bitmap)");
 }
 
 static void blocks(void **state)
@@ -122,10 +95,10 @@ static void blocks(void **state)
     sp_format f = sp_format_iter(2);
     ok(sp_format_block(cx, &f, (int64_t[]){32, 32}));
     ok(sp_format_block(cx, &f, (int64_t[]){4, 4}));
-    expect(&f, "(i,j)->(i/32:dense, j/32:dense, i%32/4:dense, j%32/4:dense, i%4:dense, j%4:dense)");
+    prints(&f, "(i,j)->(i/32:dense, j/32:dense, i%32/4:dense, j%32/4:dense, i%4:dense, j%4:dense)");
     ok(sp_format_compress(cx, &f, 1, true, 0));
     ok(sp_format_block(cx, &f, (int64_t[]){1, 2})); /* one dimension only; kinds stay */
-    expect(&f, "(i,j)->(i/32:dense, j/32:compressed, i%32/4:dense, j%32/4:dense, i%4:dense, j%4/2:dense, "
+    prints(&f, "(i,j)->(i/32:dense, j/32:compressed, i%32/4:dense, j%32/4:dense, i%4:dense, j%4/2:dense, "
                "j%2:dense)");
     REFUSED(sp_format_block(cx, &f, (int64_t[]){1, 2}), f,
             "block: j is cut into blocks of 2; 2 must be smaller and divide it");
@@ -137,7 +110,7 @@ static void blocks(void **state)
     f = sp_format_iter(1); /* csr with blocks: the outer level keeps its kind */
     ok(sp_format_compress(cx, &f, 0, true, 0));
     ok(sp_format_block(cx, &f, (int64_t[]){8}));
-    expect(&f, "(i)->(i/8:compressed, i%8:dense)");
+    prints(&f, "(i)->(i/8:compressed, i%8:dense)");
     f = sp_format_iter(6);
     ok(sp_format_block(cx, &f, (int64_t[]){8, 8, 8, 8, 8, 8}));
     assert_int_equal(f.n, 12);
@@ -154,13 +127,13 @@ static void orders(void **state)
     sp_format f = sp_format_iter(2), coo = parse("coo");
     ok(sp_format_order(cx, &f, (int[]){1, 0}));
     ok(sp_format_compress(cx, &f, 1, true, 0));
-    expect(&f, "(i,j)->(j:dense, i:compressed)");
+    prints(&f, "(i,j)->(j:dense, i:compressed)");
     ok(sp_format_order(cx, &f, (int[]){0, 1}));
-    expect(&f, "(i,j)->(j:dense, i:compressed)");
+    prints(&f, "(i,j)->(j:dense, i:compressed)");
     f = sp_format_iter(2);
     ok(sp_format_block(cx, &f, (int64_t[]){4, 8}));
     ok(sp_format_order(cx, &f, (int[]){1, 0, 3, 2}));
-    expect(&f, "(i,j)->(j/8:dense, i/4:dense, j%8:dense, i%4:dense)");
+    prints(&f, "(i,j)->(j/8:dense, i/4:dense, j%8:dense, i%4:dense)");
     REFUSED(sp_format_order(cx, &f, (int[]){0, 1, 2, 2}), f, "axis: axis 2 twice");
     REFUSED(sp_format_order(cx, &f, (int[]){0, 1, 2, 4}), f,
             "axis: there is no axis 4; this format has 0 to 3");
@@ -173,7 +146,7 @@ static void orders(void **state)
     f = sp_format_iter(2);
     ok(sp_format_order(cx, &f, (int[]){1, 0}));
     ok(sp_format_skew(cx, &f));
-    expect(&f, "(i,j)->(i-j:compressed, j:range)");
+    prints(&f, "(i,j)->(i-j:compressed, j:range)");
 }
 
 static void structured(void **state)
@@ -181,17 +154,17 @@ static void structured(void **state)
     (void)state;
     sp_format f = sp_format_iter(2);
     ok(sp_format_structure_level(cx, &f, 1, 2, 4));
-    expect(&f, "(i,j)->(i:dense, j/4:dense, j%4:structured[2,4])");
+    prints(&f, "(i,j)->(i:dense, j/4:dense, j%4:structured[2,4])");
     REFUSED(sp_format_structure_level(cx, &f, 1, 1, 2), f, "axis: axis 1 is no innermost level");
     ok(sp_format_structure_level(cx, &f, 2, 1, 4));
-    expect(&f, "(i,j)->(i:dense, j/4:dense, j%4:structured[1,4])");
+    prints(&f, "(i,j)->(i:dense, j/4:dense, j%4:structured[1,4])");
     f = sp_format_iter(2);
     ok(sp_format_structure_level(cx, &f, 0, 1, 2)); /* beside its own dimension, not at the end */
-    expect(&f, "(i,j)->(i/2:dense, i%2:structured[1,2], j:dense)");
+    prints(&f, "(i,j)->(i/2:dense, i%2:structured[1,2], j:dense)");
     f = sp_format_iter(2);
     ok(sp_format_block(cx, &f, (int64_t[]){1, 16}));
     ok(sp_format_structure_level(cx, &f, 2, 2, 4));
-    expect(&f, "(i,j)->(i:dense, j/16:dense, j%16/4:dense, j%4:structured[2,4])");
+    prints(&f, "(i,j)->(i:dense, j/16:dense, j%16/4:dense, j%4:structured[2,4])");
     f = sp_format_iter(2);
     REFUSED(sp_format_structure_level(cx, &f, 1, 5, 4), f, "format: structured[5,4]: n must be <= m");
     REFUSED(sp_format_structure_level(cx, &f, 1, 0, 4), f, "format: structured[0,4]");
@@ -213,11 +186,11 @@ static void setting(void **state)
     REFUSED(sp_format_set(cx, &f, &coo, AXES(0, 2), false), f,
             "axis: axis 2 exists only after block(); call block() first");
     ok(sp_format_set(cx, &f, &ell, AXES(0, 1), false));
-    expect(&f, "(i,j)->(i:dense, j:packed[auto]), crd=u16");
+    prints(&f, "(i,j)->(i:dense, j:packed[auto]), crd=u16");
     REFUSED(sp_format_set(cx, &f, &coo, AXES(0, 1), false), f,
             "axis: axis 1 already has a format (packed); pass replace=True to change it");
     ok(sp_format_set(cx, &f, &coo, AXES(0, 1), true));
-    expect(&f, "(i,j)->(i:compressed(nonunique), j:singleton(soa))");
+    prints(&f, "(i,j)->(i:compressed(nonunique), j:singleton(soa))");
     REFUSED(sp_format_set(cx, &f, &coo, AXES(1, 0), true), f, "format: level 0 is 'singleton'");
     REFUSED(sp_format_set(cx, &f, &coo, AXES(1, 1), true), f, "axis: axis 1 twice");
     REFUSED(sp_format_set(cx, &f, &coo, AXES(1), true), f, "axis: 1 axis for a format of 2 levels");
@@ -225,18 +198,18 @@ static void setting(void **state)
     REFUSED(sp_format_set(cx, &sum, &one, AXES(1), true), sum, "axis: a sum has no levels to work on");
     f = sp_format_iter(3);
     ok(sp_format_set(cx, &f, &one, AXES(1), false));
-    expect(&f, "(i,j,k)->(i:dense, j:compressed, k:dense), crd=u8");
+    prints(&f, "(i,j,k)->(i:dense, j:compressed, k:dense), crd=u8");
     f = sp_format_iter(2);
     REFUSED(sp_format_set(cx, &f, &csc, AXES(0, 1), false), f,
             "axis: (i,j)->(j:dense, i:compressed) has an order or blocks that these axes do not have");
     REFUSED(sp_format_set(cx, &f, &dia, AXES(0, 1), false), f, "axis: (i,j)->(j-i:compressed, i:range) has");
     ok(sp_format_order(cx, &f, (int[]){1, 0}));
     ok(sp_format_set(cx, &f, &csc, AXES(0, 1), false));
-    expect(&f, "(i,j)->(j:dense, i:compressed)");
+    prints(&f, "(i,j)->(j:dense, i:compressed)");
     f = sp_format_iter(2);
     ok(sp_format_block(cx, &f, (int64_t[]){4, 8}));
     ok(sp_format_set(cx, &f, &bsr, AXES(0, 1, 2, 3), false));
-    expect(&f, "(i,j)->(i/4:dense, j/8:compressed, i%4:dense, j%8:dense)");
+    prints(&f, "(i,j)->(i/4:dense, j/8:compressed, i%4:dense, j%8:dense)");
     f = sp_format_iter(2);
     ok(sp_format_block(cx, &f, (int64_t[]){4, 4}));
     REFUSED(sp_format_set(cx, &f, &bsr, AXES(0, 1, 2, 3), false), f,
@@ -246,7 +219,7 @@ static void setting(void **state)
     f = sp_format_iter(2);
     ok(sp_format_block(cx, &f, (int64_t[]){1, 4}));
     ok(sp_format_set(cx, &f, &nm, AXES(0, 1, 2), false));
-    expect(&f, "(i,j)->(i:dense, j/4:dense, j%4:structured[2,4]), crd=u2");
+    prints(&f, "(i,j)->(i:dense, j/4:dense, j%4:structured[2,4]), crd=u2");
 }
 
 static void sums(void **state)
@@ -259,7 +232,7 @@ static void sums(void **state)
     sp_format f, text;
     ok(sp_format_sum(cx, part, 2, &f));
     text = parse("sum{rownnz<=4 -> csr; rest -> coo, crd=u16}");
-    expect(&f, "sum{rownnz<=4 -> (i,j)->(i:dense, j:compressed); rest -> (i,j)->(i:compressed(nonunique), "
+    prints(&f, "sum{rownnz<=4 -> (i,j)->(i:dense, j:compressed); rest -> (i,j)->(i:compressed(nonunique), "
                "j:singleton(soa)), crd=u16}");
     assert_ptr_equal(f.sum, text.sum);
     struct sp_sum_part outer = {.select = {.kind = SP_SELECT_COLPART, .b = 2}, .format = f};

@@ -492,5 +492,5 @@ int main(void)
         cmocka_unit_test(every_element_once), cmocka_unit_test(hostile),
         cmocka_unit_test(what_is_refused),    cmocka_unit_test(pattern_outside),
         cmocka_unit_test(never_dense),        cmocka_unit_test(out_of_memory)};
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up_strict, tear_down);
 }

@@ -1,30 +1,21 @@
 /* Fast conversions against the generic one: every path, array for array, over shapes, densities, types, widths, threads;
  * and what they do with entries twice, hostile storage and memory that fails. (Slow: make test only.) */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
-#include <cmocka.h>
+#include "bed.h"
 #include "format/rows.h"
 
-static sparta_ctx *cx;
 static sp_pool *pool[4]; /* by threads; 0 and 1: none */
 
-static int setup(void **state)
+static int set_up_pools(void **state)
 {
-    (void)state;
-    cx = sparta_ctx_create(NULL);
+    if (set_up(state)) return -1;
     for (int t = 2; t <= 3; t++) pool[t] = sp_pool_create(cx, t);
-    return !cx || !pool[2] || !pool[3];
+    return !pool[2] || !pool[3];
 }
 
-static int teardown(void **state)
+static int tear_down_pools(void **state)
 {
-    (void)state;
     for (int t = 2; t <= 3; t++) sp_pool_free(pool[t]);
-    sparta_ctx_free(cx); /* with the sums that were parsed */
-    return 0;
+    return tear_down(state);
 }
 
 static sp_format format_of(const char *text)
@@ -750,5 +741,5 @@ int main(void)
         cmocka_unit_test(test_counted),
         cmocka_unit_test(test_generic),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, set_up_pools, tear_down_pools);
 }

@@ -8,7 +8,7 @@ static char path[64];
 static int set_up_file(void **state)
 {
     snprintf(path, sizeof path, "/tmp/sparta-format-file-%ld.npz", (long)getpid());
-    return set_up(state);
+    return set_up_strict(state);
 }
 
 static int tear_down_file(void **state)

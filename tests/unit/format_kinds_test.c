@@ -1,33 +1,9 @@
 /* The level kinds: arrays worked out by hand, random formats of the grammar on random tensors, what does not fit, and
  * broken storage of every kind.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "bed.h"
 #include "format/level.h"
 #include "unit/format_random.h"
-
-static sparta_ctx *cx;
-
-static int set_up(void **state)
-{
-    (void)state;
-    cx = sparta_ctx_create(NULL);
-    return cx ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    int left = (int)sp_ctx_memory(cx);
-    sparta_ctx_free(cx);
-    return left;
-}
 
 static sp_format parse(const char *text)
 {

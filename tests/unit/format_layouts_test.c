@@ -1,34 +1,17 @@
 /* Packed matrices as the arrays of SciPy and PyTorch, and those arrays as packed matrices: views, or a reason. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-#include <string.h>
+#include "bed.h"
 #include "format/layouts.h"
 
-static sparta_ctx *cx;
 #define OK(call) assert_int_equal((call), SPARTA_OK)
 enum { ROWS = 12, COLS = 18 };
 static float dense[ROWS][COLS];
 
-static int set_up(void **state)
+static int fill_and_set_up(void **state)
 {
-    (void)state;
     sp_rng r = sp_rng_seed(3);
     for (int i = 0; i < ROWS * COLS; i++)
         if (sp_rng_uniform(&r) < 0.3) dense[i / COLS][i % COLS] = (float)(1 + i);
-    cx = sparta_ctx_create(NULL);
-    return cx ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    bool keeps = sp_ctx_slot(cx, SP_SLOT_FORMATS); /* sums that were parsed live as long as the context */
-    int left = keeps ? 0 : (int)sp_ctx_memory(cx);
-    sparta_ctx_free(cx);
-    return left;
+    return set_up(state);
 }
 
 static sp_packed packed(const char *text)
@@ -235,5 +218,5 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(there_and_back), cmocka_unit_test(torch_coo),
                                        cmocka_unit_test(patterns_and_rows), cmocka_unit_test(hostile)};
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, fill_and_set_up, tear_down);
 }

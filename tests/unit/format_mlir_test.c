@@ -80,5 +80,5 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(printed), cmocka_unit_test(structured),
                                        cmocka_unit_test(converted)};
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up_strict, tear_down);
 }

@@ -1,33 +1,14 @@
 /* Users' names: by a call and from a file; what may be called how; every mistake with file, line and column. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "bed.h"
 #include "format/opaque.h"
 
-static sparta_ctx *cx;
-static char path[64];
+static const char *path; /* of a file of definitions */
 
-static int set_up(void **state)
+static int set_up_file(void **state)
 {
-    (void)state;
-    cx = sparta_ctx_create(NULL);
-    strcpy(path, "/tmp/sparta-names-XXXXXX");
-    int file = mkstemp(path);
-    if (file >= 0) close(file);
-    return cx && file >= 0 ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    sparta_ctx_free(cx);
-    return unlink(path);
+    const int status = set_up_folder(state);
+    path = in_root("names.txt");
+    return status;
 }
 
 static void write_file(const char *bytes, size_t n)
@@ -288,5 +269,5 @@ int main(void)
                                        cmocka_unit_test(from_a_file),  cmocka_unit_test(wrong_files),
                                        cmocka_unit_test(too_many),     cmocka_unit_test(random_bytes),
                                        cmocka_unit_test(out_of_memory)};
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up_file, tear_down_folder);
 }

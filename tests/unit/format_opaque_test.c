@@ -328,5 +328,5 @@ int main(void)
                                        cmocka_unit_test(random_tensors), cmocka_unit_test(damage),
                                        cmocka_unit_test(broken),         cmocka_unit_test(fast_quads),
                                        cmocka_unit_test(out_of_memory)};
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up_strict, tear_down);
 }

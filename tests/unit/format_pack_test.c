@@ -1,32 +1,8 @@
 /* Storage: pack and unpack against a packer that enumerates coordinates, over formats x shapes x types x
  * layouts; broken storage; no memory. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "bed.h"
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include "format/level.h"
-
-static sparta_ctx *cx;
-
-static int set_up(void **state)
-{
-    (void)state;
-    /* Strict: a dense source keeps its -0.0, as the oracle here does. */
-    cx = sparta_ctx_create(&(sparta_ctx_options){.size = sizeof(sparta_ctx_options), .strict = 1});
-    return cx ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    int left = (int)sp_ctx_memory(cx);
-    sparta_ctx_free(cx);
-    return left;
-}
 
 static sp_format parse(const char *text)
 {
@@ -694,5 +670,5 @@ int main(void)
                                        cmocka_unit_test(random_damage),
                                        cmocka_unit_test(out_of_memory),
                                        cmocka_unit_test(cancelled)};
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up_strict, tear_down);
 }

@@ -203,5 +203,5 @@ int main(void)
                                        cmocka_unit_test(broken),
                                        cmocka_unit_test(values_in_the_padding_of_a_part),
                                        cmocka_unit_test(out_of_memory)};
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up_strict, tear_down);
 }

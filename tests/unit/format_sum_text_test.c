@@ -1,31 +1,8 @@
 /* Sums and opaque formats as text: what parses, how it prints, what is refused and in which words; random formats with
  * sums; the memory they take in the context. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-#include <stdio.h>
-#include <string.h>
+#include "bed.h"
 #include "format/opaque.h"
 #include "unit/format_random.h"
-
-static sparta_ctx *cx;
-
-static int set_up(void **state)
-{
-    (void)state;
-    cx = sparta_ctx_create(NULL);
-    return cx ? 0 : -1;
-}
-
-/* What a sum keeps is freed with the context: the sanitizers look. */
-static int tear_down(void **state)
-{
-    (void)state;
-    sparta_ctx_free(cx);
-    return 0;
-}
 
 static sp_format parse(const char *text)
 {

@@ -1,30 +1,7 @@
 /* The text of formats: what parses, how it prints, what is refused and in which words; and which shapes fit.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-#include <stdio.h>
-#include <string.h>
+#include "bed.h"
 #include "format/format.h"
-
-static sparta_ctx *cx;
-
-static int set_up(void **state)
-{
-    (void)state;
-    cx = sparta_ctx_create(NULL);
-    return cx ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    int left = (int)sp_ctx_memory(cx);
-    sparta_ctx_free(cx);
-    return left;
-}
 
 static void expect_print(const sp_format *f, const char *want)
 {

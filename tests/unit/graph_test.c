@@ -1,44 +1,7 @@
 /* The room graph: building, changing, verifying, and the text form with hostile texts. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "bed.h"
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include "graph/graph.h"
-
-static sparta_ctx *cx;
-
-static int setup(void **state)
-{
-    (void)state;
-    cx = sparta_ctx_create(NULL);
-    return cx ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    size_t left = sp_ctx_memory(cx);
-    sparta_ctx_free(cx);
-    return left ? -1 : 0; /* a leak fails the test */
-}
-
-#define ok(call)                                                                                             \
-    do {                                                                                                     \
-        sparta_status ok_ = (call);                                                                          \
-        if (ok_) print_error("%s: %s\n", #call, sparta_message(cx));                                         \
-        assert_int_equal(ok_, SPARTA_OK);                                                                    \
-    } while (0)
-#define fails(status, words, call)                                                                           \
-    do {                                                                                                     \
-        assert_int_equal(call, status);                                                                      \
-        if (!strstr(sparta_message(cx), words)) print_error("message: %s\n", sparta_message(cx));            \
-        assert_non_null(strstr(sparta_message(cx), words));                                                  \
-    } while (0)
 
 static float big[17] = {1, 2, 3};
 
@@ -159,9 +122,9 @@ static void building(void **state)
     ok(sp_graph_add_value(g, NULL, &other));
     assert_string_equal(other->name, "%2");
     ok(sp_graph_add_output(g, y));
-    fails(SPARTA_E_FORMAT, "twice", sp_graph_add_output(g, y));
-    fails(SPARTA_E_FORMAT, "'x'", sp_graph_add_value(g, "x", &other));
-    fails(SPARTA_E_FORMAT, "'c'", sp_graph_add_input(g, "c", SPARTA_F32, &x->dims, NULL));
+    fails_saying(SPARTA_E_FORMAT, "twice", sp_graph_add_output(g, y));
+    fails_saying(SPARTA_E_FORMAT, "'x'", sp_graph_add_value(g, "x", &other));
+    fails_saying(SPARTA_E_FORMAT, "'c'", sp_graph_add_input(g, "c", SPARTA_F32, &x->dims, NULL));
     ok(sp_graph_verify(g));
     assert_int_equal(sp_graph_uses(g, c), 1);
     sp_graph_free(g);
@@ -174,28 +137,32 @@ static void bad_nodes(void **state)
     sp_value *x;
     sp_graph *g = started(&x);
     sp_value *in[] = {x, NULL, x}, *out[] = {NULL, NULL};
-    fails(SPARTA_E_FORMAT, "3 inputs", sp_graph_add_node(g, SP_OP_Add, "a", 3, in, 1, out, NULL, NULL));
-    fails(SPARTA_E_FORMAT, "input 1 is absent",
-          sp_graph_add_node(g, SP_OP_Add, "a", 2, in, 1, out, NULL, NULL));
-    fails(SPARTA_E_FORMAT, "input 1 is absent",
-          sp_graph_add_node(g, SP_OP_Concat, "a", 3, in, 1, out, NULL, NULL));
-    fails(SPARTA_E_FORMAT, "2 outputs", sp_graph_add_node(g, SP_OP_Relu, "a", 1, in, 2, out, NULL, NULL));
-    fails(SPARTA_E_FORMAT, "0 outputs", sp_graph_add_node(g, SP_OP_Relu, "a", 1, in, 0, out, NULL, NULL));
+    fails_saying(SPARTA_E_FORMAT, "3 inputs",
+                 sp_graph_add_node(g, SP_OP_Add, "a", 3, in, 1, out, NULL, NULL));
+    fails_saying(SPARTA_E_FORMAT, "input 1 is absent",
+                 sp_graph_add_node(g, SP_OP_Add, "a", 2, in, 1, out, NULL, NULL));
+    fails_saying(SPARTA_E_FORMAT, "input 1 is absent",
+                 sp_graph_add_node(g, SP_OP_Concat, "a", 3, in, 1, out, NULL, NULL));
+    fails_saying(SPARTA_E_FORMAT, "2 outputs",
+                 sp_graph_add_node(g, SP_OP_Relu, "a", 1, in, 2, out, NULL, NULL));
+    fails_saying(SPARTA_E_FORMAT, "0 outputs",
+                 sp_graph_add_node(g, SP_OP_Relu, "a", 1, in, 0, out, NULL, NULL));
     out[0] = x;
-    fails(SPARTA_E_FORMAT, "already defined",
-          sp_graph_add_node(g, SP_OP_Relu, "a", 1, in, 1, out, NULL, NULL));
+    fails_saying(SPARTA_E_FORMAT, "already defined",
+                 sp_graph_add_node(g, SP_OP_Relu, "a", 1, in, 1, out, NULL, NULL));
     ok(sp_graph_add_value(g, "twice", &out[0]));
     out[1] = out[0];
-    fails(SPARTA_E_FORMAT, "listed twice", sp_graph_add_node(g, SP_OP_Split, "a", 1, in, 2, out, NULL, NULL));
+    fails_saying(SPARTA_E_FORMAT, "listed twice",
+                 sp_graph_add_node(g, SP_OP_Split, "a", 1, in, 2, out, NULL, NULL));
     sp_attr two[] = {{.name = "axis", .kind = SP_ATTR_INT}, {.name = "axis", .kind = SP_ATTR_INT}};
     sp_attr wrong = {.name = "axis", .kind = SP_ATTR_FLOAT}, unknown = {.name = "axes", .kind = SP_ATTR_INT};
     out[0] = NULL;
-    fails(SPARTA_E_FORMAT, "given twice",
-          sp_graph_add_node(g, SP_OP_Softmax, "a", 1, in, 1, out, &(sp_attrs){2, two}, NULL));
-    fails(SPARTA_E_FORMAT, "is a float",
-          sp_graph_add_node(g, SP_OP_Softmax, "a", 1, in, 1, out, &(sp_attrs){1, &wrong}, NULL));
-    fails(SPARTA_E_UNSUPPORTED, "'axes'",
-          sp_graph_add_node(g, SP_OP_Softmax, "a", 1, in, 1, out, &(sp_attrs){1, &unknown}, NULL));
+    fails_saying(SPARTA_E_FORMAT, "given twice",
+                 sp_graph_add_node(g, SP_OP_Softmax, "a", 1, in, 1, out, &(sp_attrs){2, two}, NULL));
+    fails_saying(SPARTA_E_FORMAT, "is a float",
+                 sp_graph_add_node(g, SP_OP_Softmax, "a", 1, in, 1, out, &(sp_attrs){1, &wrong}, NULL));
+    fails_saying(SPARTA_E_UNSUPPORTED, "'axes'",
+                 sp_graph_add_node(g, SP_OP_Softmax, "a", 1, in, 1, out, &(sp_attrs){1, &unknown}, NULL));
     assert_int_equal(g->n_nodes, 0);
     ok(sp_graph_verify(g));
     sp_graph_free(g);
@@ -230,10 +197,10 @@ static void changing(void **state)
     assert_ptr_equal(g->node[1], add);
     sp_graph_remove_node(g, 0);
     assert_null(relu->out[0]->producer);
-    fails(SPARTA_E_INTERNAL, "'b' is made by nobody", sp_graph_verify(g));
+    fails_saying(SPARTA_E_INTERNAL, "'b' is made by nobody", sp_graph_verify(g));
     ok(sp_graph_insert_node(g, 0, relu)); /* comes back */
     ok(sp_graph_verify(g));
-    fails(SPARTA_E_INTERNAL, "cannot insert", sp_graph_insert_node(g, 3, relu));
+    fails_saying(SPARTA_E_INTERNAL, "cannot insert", sp_graph_insert_node(g, 3, relu));
     sp_graph_free(g);
 }
 
@@ -278,12 +245,12 @@ static void sorting(void **state)
     for (int i = n - 1; i >= 0; i--)
         ok(sp_graph_add_node(g, SP_OP_Relu, "", 1, i ? &value[i - 1] : &x, 1, &value[i], NULL, NULL));
     ok(sp_graph_add_output(g, value[n - 1]));
-    fails(SPARTA_E_INTERNAL, "not made before", sp_graph_verify(g));
+    fails_saying(SPARTA_E_INTERNAL, "not made before", sp_graph_verify(g));
     ok(sp_graph_sort(g));
     ok(sp_graph_verify(g));
     for (int i = 0; i < n; i++) assert_ptr_equal(g->node[i]->out[0], value[i]);
     g->node[0]->in[0] = value[n - 1];
-    fails(SPARTA_E_FORMAT, "cycle", sp_graph_sort(g));
+    fails_saying(SPARTA_E_FORMAT, "cycle", sp_graph_sort(g));
     sp_graph_free(g);
 }
 
@@ -298,7 +265,7 @@ static void sorting_is_stable(void **state)
     ok(sp_graph_sort(g));
     for (int i = 0; i < 4; i++) assert_int_equal(g->node[i]->name[0], '1' + i);
     g->node[0]->in[0] = a; /* a node that eats its own output */
-    fails(SPARTA_E_FORMAT, "Relu '1'", sp_graph_sort(g));
+    fails_saying(SPARTA_E_FORMAT, "Relu '1'", sp_graph_sort(g));
     sp_graph_free(g);
 }
 
@@ -307,7 +274,7 @@ static void sorting_is_stable(void **state)
 #define BREAK(words, damage, repair)                                                                         \
     do {                                                                                                     \
         damage;                                                                                              \
-        fails(SPARTA_E_INTERNAL, words, sp_graph_verify(g));                                                 \
+        fails_saying(SPARTA_E_INTERNAL, words, sp_graph_verify(g));                                          \
         repair;                                                                                              \
         ok(sp_graph_verify(g));                                                                              \
     } while (0)
@@ -410,12 +377,13 @@ static void bad_texts(void **state)
         assert_null(g);
     }
     sp_graph *g = NULL;
-    fails(SPARTA_E_UNSUPPORTED, "'spin'",
-          sp_graph_parse(cx, "graph \"\"\ninput x: f32[1]\nnode y: ? = Relu(x) {spin=1}\n", fetch, NULL, &g));
-    fails(SPARTA_E_LIMIT, "more than 8",
-          sp_graph_parse(cx, "graph \"\"\ninput x: f32[1,1,1,1,1,1,1,1,1]\n", fetch, NULL, &g));
-    fails(SPARTA_E_FORMAT, "nobody holds",
-          sp_graph_parse(cx, "graph \"\"\nconst x: f32[99] @\"w\"\n", NULL, NULL, &g));
+    fails_saying(
+        SPARTA_E_UNSUPPORTED, "'spin'",
+        sp_graph_parse(cx, "graph \"\"\ninput x: f32[1]\nnode y: ? = Relu(x) {spin=1}\n", fetch, NULL, &g));
+    fails_saying(SPARTA_E_LIMIT, "more than 8",
+                 sp_graph_parse(cx, "graph \"\"\ninput x: f32[1,1,1,1,1,1,1,1,1]\n", fetch, NULL, &g));
+    fails_saying(SPARTA_E_FORMAT, "nobody holds",
+                 sp_graph_parse(cx, "graph \"\"\nconst x: f32[99] @\"w\"\n", NULL, NULL, &g));
 }
 
 static sparta_status lying_fetch(void *arg, const char *name, sparta_tensor *out)
@@ -437,7 +405,7 @@ static void lying_weights(void **state)
     const char *text = "graph \"\"\nconst  x: f32[17] @\"w\"\noutput x\n";
     for (int how = 0; how < 4; how++) {
         sp_graph *g = NULL;
-        fails(SPARTA_E_FORMAT, "'w'", sp_graph_parse(cx, text, lying_fetch, &how, &g));
+        fails_saying(SPARTA_E_FORMAT, "'w'", sp_graph_parse(cx, text, lying_fetch, &how, &g));
     }
     int packed = 4; /* a weight that is not in rows: allowed, without contents, and its text is stable */
     sp_graph *g = NULL;
@@ -467,8 +435,10 @@ static void bounds(void **state)
     assert_int_equal(g->n_bounds, 1);
     assert_int_equal(g->bound[0].most, 100);
     sp_graph_free(g);
-    fails(SPARTA_E_FORMAT, "at least 1", sp_graph_parse(cx, "graph \"\"\nbound n[0]\n", NULL, NULL, &g));
-    fails(SPARTA_E_FORMAT, "at least 1", sp_graph_parse(cx, "graph \"\"\nbound n[m]\n", NULL, NULL, &g));
+    fails_saying(SPARTA_E_FORMAT, "at least 1",
+                 sp_graph_parse(cx, "graph \"\"\nbound n[0]\n", NULL, NULL, &g));
+    fails_saying(SPARTA_E_FORMAT, "at least 1",
+                 sp_graph_parse(cx, "graph \"\"\nbound n[m]\n", NULL, NULL, &g));
 }
 
 /* Whatever the bytes: an error, or a graph that verifies and whose text is stable. */
@@ -546,7 +516,7 @@ static void out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
         TEST(text_round_trip),   TEST(building),      TEST(bad_nodes), TEST(changing),      TEST(sorting),
         TEST(sorting_is_stable), TEST(verify_finds),  TEST(bad_texts), TEST(lying_weights), TEST(bounds),
         TEST(mutated_texts),     TEST(out_of_memory), TEST(users),

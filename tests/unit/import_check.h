@@ -2,39 +2,10 @@
 #ifndef TESTS_IMPORT_CHECK_H
 #define TESTS_IMPORT_CHECK_H
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-#include <stdio.h>
+#include "bed.h"
 #include "onnx_builder.h"
 
-static sparta_ctx *cx;
-
-static inline int setup(void **state)
-{
-    (void)state;
-    cx = sparta_ctx_create(NULL);
-    return cx ? 0 : -1;
-}
-
-static inline int teardown(void **state)
-{
-    (void)state;
-    size_t left = sp_ctx_memory(cx);
-    sparta_ctx_free(cx);
-    return left ? -1 : 0; /* a leak fails the test */
-}
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-#define ok(call)                                                                                             \
-    do {                                                                                                     \
-        sparta_status ok_ = (call);                                                                          \
-        if (ok_) print_error("%s: %s\n", #call, sparta_message(cx));                                         \
-        assert_int_equal(ok_, SPARTA_OK);                                                                    \
-    } while (0)
-
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 static inline void said(const char *words)
 {
     if (!strstr(sparta_message(cx), words)) print_error("'%s' is not in: %s\n", words, sparta_message(cx));

@@ -304,12 +304,12 @@ static void misaligned(void **state)
     assert_ptr_equal(model->graph->output[0]->constant->data,
                      model->external[0].data + 4); /* aligned: not copied */
     sp_model_close(model);
-    sp_import_options root = {path_of("sub")};
+    sp_import_options from = {path_of("sub")};
     char where[128];
-    strcpy(where, root.external_data_root);
-    root.external_data_root = where;
+    strcpy(where, from.external_data_root);
+    from.external_data_root = where;
     write_file("sub/w.bin", (float[]){7, 8}, 8);
-    assert_int_equal(sp_model_open(cx, path_of("m.onnx"), &root, &model), SPARTA_E_FORMAT);
+    assert_int_equal(sp_model_open(cx, path_of("m.onnx"), &from, &model), SPARTA_E_FORMAT);
     said("the file has 8"); /* it was the other folder's */
     remove_folder();
 }

@@ -10,7 +10,7 @@ static int make(void **state)
     strcpy(folder, "/tmp/sparta_write_XXXXXX");
     if (!mkdtemp(folder)) return -1;
     snprintf(path, sizeof path, "%s/m.onnx", folder);
-    return setup(state);
+    return set_up(state);
 }
 
 /* How many files are in the folder; they are removed. */
@@ -33,7 +33,7 @@ static int unmake(void **state)
 {
     sweep_folder();
     rmdir(folder);
-    return teardown(state);
+    return tear_down(state);
 }
 
 static float weights[2048];

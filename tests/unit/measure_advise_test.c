@@ -1,34 +1,24 @@
 /* measure: advice. What it lists is what packing stores, by bytes; patterns are found, named and told with what runs them. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "bed.h"
 #include "implement/implement.h"
 #include "measure/measure.h"
 #include <math.h>
-#include <string.h>
 
 enum { N = 64, K = 96 };
 
-static sparta_ctx *cx;
 static sp_arena *arena;
 static float w[N * K];
 
-static int setup(void **state)
+static int set_up_arena(void **state)
 {
-    (void)state;
-    cx = sparta_ctx_create(NULL);
-    arena = cx ? sp_arena_create(cx) : NULL;
+    arena = set_up(state) ? NULL : sp_arena_create(cx);
     return arena ? 0 : 1;
 }
 
-static int teardown(void **state)
+static int tear_down_arena(void **state)
 {
-    (void)state;
     sp_arena_free(arena);
-    sparta_ctx_free(cx);
-    return 0;
+    return tear_down(state);
 }
 
 /* Blocks of n x m, one in four there. */
@@ -336,5 +326,5 @@ int main(void)
         cmocka_unit_test(also),        cmocka_unit_test(huge),        cmocka_unit_test(out_of_memory),
         cmocka_unit_test(cancelled),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, set_up_arena, tear_down_arena);
 }

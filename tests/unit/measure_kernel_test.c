@@ -1,35 +1,12 @@
 /* measure: comparisons that say how sure they are, and kernel bench of a given weight in a given format. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "bed.h"
 #include "file/file.h"
 #include "measure/measure.h"
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 enum { PAIRS = 200, N = 40, K = 300 };
 
-static sparta_ctx *cx;
 static float w[N * K];
-
-static int setup(void **state)
-{
-    (void)state;
-    cx = sparta_ctx_create(NULL);
-    return cx ? 0 : 1;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    sparta_ctx_free(cx);
-    return 0;
-}
 
 /* ------------------------------------------------------------------ comparisons */
 
@@ -210,7 +187,7 @@ static void timing_without_memory(void **state)
     assert_int_equal(s, SPARTA_OK);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {

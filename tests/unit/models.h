@@ -3,55 +3,23 @@
 #ifndef SP_TEST_MODELS_H
 #define SP_TEST_MODELS_H
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "bed.h"
 #include "compile/compile.h"
 #include "ops/ops.h"
 #include "run/run.h"
 #include "zoo/zoo.h"
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#define HELPER static inline __attribute__((unused))
+/* ------------------------------------------------------------------ a folder with a cache and a database */
 
-/* ------------------------------------------------------------------ a folder and a context for the tests of a file */
-
-static char root[64], cache[96], database[96];
-static sparta_ctx *cx;
-
-HELPER sparta_ctx *context(const char *cache_dir, const char *compiler)
-{
-    sparta_ctx_options o = SPARTA_OPTIONS(sparta_ctx_options);
-    o.cache_dir = cache_dir;
-    o.compiler = compiler;
-    sparta_ctx *made = sparta_ctx_create(&o);
-    assert_non_null(made);
-    return made;
-}
-
-/* A path in the folder; one of a few buffers that are used in turn. */
-HELPER const char *in_root(const char *name)
-{
-    static char path[64][192];
-    static int turn;
-    char *p = path[turn++ % 64];
-    snprintf(p, sizeof path[0], "%s/%s", root, name);
-    return p;
-}
+static char cache[96], database[96];
 
 HELPER int enter(void **state)
 {
     (void)state;
     unsetenv("SPARTA_TARGET");
-    snprintf(root, sizeof root, "/tmp/sparta-models-XXXXXX");
-    if (!mkdtemp(root)) return -1;
+    if (make_root()) return -1;
     snprintf(cache, sizeof cache, "%s/cache", root);
     snprintf(database, sizeof database, "%s/tune.db", root);
     cx = context(cache, NULL);
@@ -60,34 +28,7 @@ HELPER int enter(void **state)
 
 HELPER int leave(void **state)
 {
-    (void)state;
-    char command[256];
-    const size_t held = sp_ctx_memory(cx);
-    if (held) fprintf(stderr, "%zu bytes were not given back\n", held);
-    sparta_ctx_free(cx);
-    snprintf(command, sizeof command, "chmod -R u+rwx %s; rm -rf %s", root, root);
-    return system(command) || held;
-}
-
-/* The status is as expected, else the message is shown. */
-#define ok(call)            expect(cx, SPARTA_OK, (call), #call, __FILE__, __LINE__)
-#define ok_in(ctx, call)    expect((ctx), SPARTA_OK, (call), #call, __FILE__, __LINE__)
-#define fails(status, call) expect(cx, (status), (call), #call, __FILE__, __LINE__)
-HELPER void expect(const sparta_ctx *c, sparta_status want, sparta_status got, const char *what,
-                   const char *file, int line)
-{
-    if (want == got) return;
-    fprintf(stderr, "%s: %s, expected %s: %s\n", what, sparta_status_name(got), sparta_status_name(want),
-            got ? sparta_message(c) : "");
-    _assert_int_equal((uintmax_t)got, (uintmax_t)want, file, line);
-}
-
-#define says(words) mentions(sparta_message(cx), words, __FILE__, __LINE__)
-HELPER void mentions(const char *text, const char *words, const char *file, int line)
-{
-    if (strstr(text, words)) return;
-    fprintf(stderr, "'%s' is not in '%s'\n", words, text);
-    _fail(file, line);
+    return tear_down_folder(state);
 }
 
 /* ------------------------------------------------------------------ models */

@@ -3,17 +3,10 @@
 #ifndef SP_TESTS_OPS_FLOW_BENCH_H
 #define SP_TESTS_OPS_FLOW_BENCH_H
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "bed.h"
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 #include "ops/flow.h"
 
-static sparta_ctx *cx;
 static uint64_t seed = 88172645463325252u;
 
 static uint64_t draw(uint64_t below)
@@ -22,21 +15,6 @@ static uint64_t draw(uint64_t below)
     seed ^= seed >> 7;
     seed ^= seed << 17;
     return seed % below;
-}
-
-static int set_up(void **state)
-{
-    (void)state;
-    cx = sparta_ctx_create(NULL);
-    return cx ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    int left = (int)sp_ctx_memory(cx);
-    sparta_ctx_free(cx);
-    return left; /* a leak fails the group */
 }
 
 /* ------------------------------------------------------------------ one case */

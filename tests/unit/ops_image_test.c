@@ -19,7 +19,7 @@
     "const minus: i64[8] = [0,0,-6,0,0,0,-6,0]\n"                                                            \
     "const far: i64[8] = [0,0,9223372036854775807,0,0,0,9223372036854775807,0]\n"
 
-static void expect(const char *node, const char *want)
+static void expect_dims(const char *node, const char *want)
 {
     char text[4096];
     snprintf(text, sizeof text, HEAD "node y: ? = %s \"y\"\noutput y\n", node);
@@ -48,49 +48,50 @@ static void refuse(const char *node, sparta_status status, const char *says)
 static void test_windows(void **state)
 {
     (void)state;
-    expect("Conv(x, w)", "[batch,8,height-2,width-2]");
-    expect("Conv(x, w, b8) {pads=[1,1,1,1], strides=[2,1]}", "[batch,8,(height+1)/2,width]");
-    expect("Conv(image, w) {strides=[3,2], dilations=[2,4], pads=[1,0,0,1]}", "[2,8,3,1]");
-    expect("Conv(image, grouped) {group=3}", "[2,9,8,7]");
-    expect("Conv(x, depth) {group=6, auto_pad=\"SAME_UPPER\", strides=[2,2]}",
-           "[batch,6,(height+1)/2,(width+1)/2]");
-    expect("Conv(image, w) {auto_pad=\"VALID\", pads=[9,9,9,9]}", "[2,8,8,7]");
-    expect("Conv(cube, v)", "[1,3,5,5,5]");
-    expect("ConvTranspose(line, l) {strides=[2]}", "[n,5,2*length]");
-    expect("ConvTranspose(line, l) {strides=[3], pads=[1,0], output_padding=[1], group=2}",
-           "[n,10,3*length-1]");
-    expect("ConvTranspose(line, l) {strides=[2], auto_pad=\"SAME_LOWER\"}", "[n,5,2*length]");
-    expect("MaxPool(x) {kernel_shape=[2,2], strides=[2,2]}", "[batch,6,height/2,width/2]");
-    expect("MaxPool(image) {kernel_shape=[3,3], strides=[3,2], ceil_mode=1}", "[2,6,4,4]");
+    expect_dims("Conv(x, w)", "[batch,8,height-2,width-2]");
+    expect_dims("Conv(x, w, b8) {pads=[1,1,1,1], strides=[2,1]}", "[batch,8,(height+1)/2,width]");
+    expect_dims("Conv(image, w) {strides=[3,2], dilations=[2,4], pads=[1,0,0,1]}", "[2,8,3,1]");
+    expect_dims("Conv(image, grouped) {group=3}", "[2,9,8,7]");
+    expect_dims("Conv(x, depth) {group=6, auto_pad=\"SAME_UPPER\", strides=[2,2]}",
+                "[batch,6,(height+1)/2,(width+1)/2]");
+    expect_dims("Conv(image, w) {auto_pad=\"VALID\", pads=[9,9,9,9]}", "[2,8,8,7]");
+    expect_dims("Conv(cube, v)", "[1,3,5,5,5]");
+    expect_dims("ConvTranspose(line, l) {strides=[2]}", "[n,5,2*length]");
+    expect_dims("ConvTranspose(line, l) {strides=[3], pads=[1,0], output_padding=[1], group=2}",
+                "[n,10,3*length-1]");
+    expect_dims("ConvTranspose(line, l) {strides=[2], auto_pad=\"SAME_LOWER\"}", "[n,5,2*length]");
+    expect_dims("MaxPool(x) {kernel_shape=[2,2], strides=[2,2]}", "[batch,6,height/2,width/2]");
+    expect_dims("MaxPool(image) {kernel_shape=[3,3], strides=[3,2], ceil_mode=1}", "[2,6,4,4]");
     /* a last window that would begin in the padding behind is none */
-    expect("AveragePool(image) {kernel_shape=[3,3], strides=[3,3], pads=[0,0,2,2], ceil_mode=1}",
-           "[2,6,4,3]");
-    expect("LpPool(image) {kernel_shape=[3,3], auto_pad=\"SAME_LOWER\", strides=[4,4], p=3}", "[2,6,3,3]");
-    expect("GlobalAveragePool(x)", "[batch,6,1,1]");
-    expect("GlobalMaxPool(cube)", "[1,2,1,1,1]");
+    expect_dims("AveragePool(image) {kernel_shape=[3,3], strides=[3,3], pads=[0,0,2,2], ceil_mode=1}",
+                "[2,6,4,3]");
+    expect_dims("LpPool(image) {kernel_shape=[3,3], auto_pad=\"SAME_LOWER\", strides=[4,4], p=3}",
+                "[2,6,3,3]");
+    expect_dims("GlobalAveragePool(x)", "[batch,6,1,1]");
+    expect_dims("GlobalMaxPool(cube)", "[1,2,1,1,1]");
 }
 
 static void test_others(void **state)
 {
     (void)state;
-    expect("BatchNormalization(x, b6, b6, b6, b6) {epsilon=0.1}", "[batch,6,height,width]");
-    expect("InstanceNormalization(x, b6, b6)", "[batch,6,height,width]");
-    expect("GroupNormalization(x, b6, b6) {num_groups=3}", "[batch,6,height,width]");
-    expect("Pad(x, pads)", "[batch,6,height+4,width+1]");
-    expect("Pad(x, few, scalar, axes)", "[batch,6,height+2,width+2]");
+    expect_dims("BatchNormalization(x, b6, b6, b6, b6) {epsilon=0.1}", "[batch,6,height,width]");
+    expect_dims("InstanceNormalization(x, b6, b6)", "[batch,6,height,width]");
+    expect_dims("GroupNormalization(x, b6, b6) {num_groups=3}", "[batch,6,height,width]");
+    expect_dims("Pad(x, pads)", "[batch,6,height+4,width+1]");
+    expect_dims("Pad(x, few, scalar, axes)", "[batch,6,height+2,width+2]");
 }
 
 static void test_resize(void **state)
 {
     (void)state;
-    expect("Resize(x, _, two)", "[batch,6,2*height,width/2]");
-    expect("Resize(image, _, tenth)", "[2,6,1,9]");
-    expect("Resize(x, _, _, sizes)", "[2,6,7,20]");
-    expect("Resize(image, _, _, sizes) {keep_aspect_ratio_policy=\"not_larger\"}", "[1,4,7,6]");
-    expect("DepthToSpace(w) {blocksize=1}", "[8,6,3,3]");
-    expect("SpaceToDepth(w) {blocksize=3}", "[8,54,1,1]");
-    expect("PRelu(w, b6c)", "[8,6,3,3]");
-    expect("HardSwish(x)", "[batch,6,height,width]");
+    expect_dims("Resize(x, _, two)", "[batch,6,2*height,width/2]");
+    expect_dims("Resize(image, _, tenth)", "[2,6,1,9]");
+    expect_dims("Resize(x, _, _, sizes)", "[2,6,7,20]");
+    expect_dims("Resize(image, _, _, sizes) {keep_aspect_ratio_policy=\"not_larger\"}", "[1,4,7,6]");
+    expect_dims("DepthToSpace(w) {blocksize=1}", "[8,6,3,3]");
+    expect_dims("SpaceToDepth(w) {blocksize=3}", "[8,54,1,1]");
+    expect_dims("PRelu(w, b6c)", "[8,6,3,3]");
+    expect_dims("HardSwish(x)", "[batch,6,height,width]");
 }
 
 static void test_hostile_windows(void **state)

@@ -171,7 +171,7 @@ static void test_weights_stay_narrow(void **state)
     sp_graph_free(g);
 }
 
-static void says(const sp_tesa *t, const char *expected)
+static void rule_says(const sp_tesa *t, const char *expected)
 {
     sp_text text;
     sp_text_init(&text, cx);
@@ -205,13 +205,15 @@ static void test_attribute(void **state)
     assert_int_equal(sp_tesa_precision(t, (int64_t[]){0, 0}), SP_PRECISION_F32);
     sp_tesa_shares(t, &zeros, &constants);
     assert_true(zeros == .25 && constants == .25);
-    says(t, "tesa [b,4]; has along 1 mask 1x4 hex d; constant f32 along 1 mask 1x4 hex 4 values 7; precision "
-            "f32");
+    rule_says(
+        t, "tesa [b,4]; has along 1 mask 1x4 hex d; constant f32 along 1 mask 1x4 hex 4 values 7; precision "
+           "f32");
     t = sp_propagation_tesa(p, sp_graph_find(g, "w"));
     assert_true(sp_tesa_known(t, (int64_t[]){1, 1}, &x) && x == 0);
-    says(t, "tesa [2,4]; has along 1 mask 1x4 hex 9; constant f32 along 0 1 mask 2x4 hex 9 9 values 1 2 3 4; "
-            "precision f32");
-    says(sp_propagation_tesa(p, sp_graph_find(g, "x")), "tesa [b,2]; has all; precision f32");
+    rule_says(
+        t, "tesa [2,4]; has along 1 mask 1x4 hex 9; constant f32 along 0 1 mask 2x4 hex 9 9 values 1 2 3 4; "
+           "precision f32");
+    rule_says(sp_propagation_tesa(p, sp_graph_find(g, "x")), "tesa [b,2]; has all; precision f32");
     sp_propagation_free(p);
     sp_graph_free(g);
 }

@@ -1,39 +1,12 @@
 /* Propagation of large and of hostile graphs takes time and memory that grow with them, not faster. (Slow: make test only.) */
+#include "bed.h"
 #include "propagate/propagate.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
-#include <cmocka.h>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { SLOWER = 8 }; /* instrumented code is */
 #else
 enum { SLOWER = 1 };
 #endif
-
-static sparta_ctx *cx;
-
-static int set_up(void **state)
-{
-    (void)state;
-    cx = sparta_ctx_create(NULL);
-    return cx ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    assert_int_equal(sp_ctx_memory(cx), 0);
-    sparta_ctx_free(cx);
-    return 0;
-}
-
-static void ok(sparta_status status)
-{
-    if (status != SPARTA_OK) fail_msg("%s", sparta_message(cx));
-}
 
 /* ------------------------------------------------------------------ building */
 static sp_graph *g;

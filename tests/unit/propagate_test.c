@@ -3,14 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int set_up_strict(void **state)
-{
-    (void)state;
-    sparta_ctx_options options = {.size = sizeof options, .strict = 1};
-    cx = sparta_ctx_create(&options);
-    return cx ? 0 : -1;
-}
-
 /* What the graph becomes, its constants and dims in full. */
 static void becomes(const char *text, const char *expected, sp_propagate_report *report)
 {

@@ -1,30 +1,7 @@
 /* Magnitude pruning against sorting all blocks, and the texts of patterns. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "bed.h"
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include "prune/prune.h"
-
-static sparta_ctx *cx;
-
-static int set_up(void **state)
-{
-    (void)state;
-    cx = sparta_ctx_create(NULL);
-    return cx ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    int left = (int)sp_ctx_memory(cx);
-    sparta_ctx_free(cx);
-    return left;
-}
 
 static sp_prune_spec parse(const char *text)
 {

@@ -1,29 +1,8 @@
 /* DLPack in and out: every type there and back, views and copies, deleters, and structs that lie. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-#include <string.h>
+#include "bed.h"
 #include "tensor/dlpack.h"
 
-static sparta_ctx *cx;
 #define OK(call) assert_int_equal((call), SPARTA_OK)
-
-static int set_up(void **state)
-{
-    (void)state;
-    cx = sparta_ctx_create(NULL);
-    return cx ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    int left = (int)sp_ctx_memory(cx);
-    sparta_ctx_free(cx);
-    return left;
-}
 
 static void count_done(void *arg)
 {

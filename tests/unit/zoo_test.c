@@ -1,31 +1,8 @@
 /* The zoo: the table says the truth, the same seed gives the same bytes, pruning touches the right layers,
  * wrong sizes are refused. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "bed.h"
 #include "zoo/zoo.h"
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
-
-static sparta_ctx *cx;
-
-static int setup(void **state)
-{
-    (void)state;
-    cx = sparta_ctx_create(NULL);
-    return cx ? 0 : 1;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    size_t held = sp_ctx_memory(cx);
-    sparta_ctx_free(cx);
-    return held != 0;
-}
 
 static int64_t parameters(const sp_graph *g)
 {
@@ -337,17 +314,17 @@ static void memory_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(table_counts_parameters, setup, teardown),
-        cmocka_unit_test_setup_teardown(same_seed_same_bytes, setup, teardown),
-        cmocka_unit_test_setup_teardown(first_weights_are_known, setup, teardown),
-        cmocka_unit_test_setup_teardown(weights_look_normal, setup, teardown),
-        cmocka_unit_test_setup_teardown(prunes_only_the_encoder, setup, teardown),
-        cmocka_unit_test_setup_teardown(prunes_all_of_dlrm_but_both_ends, setup, teardown),
-        cmocka_unit_test_setup_teardown(images_are_those_of_torchvision, setup, teardown),
-        cmocka_unit_test_setup_teardown(prunes_all_filters_but_the_first, setup, teardown),
-        cmocka_unit_test_setup_teardown(interface_is_as_documented, setup, teardown),
-        cmocka_unit_test_setup_teardown(wrong_requests_are_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(memory_may_fail, setup, teardown),
+        cmocka_unit_test_setup_teardown(table_counts_parameters, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(same_seed_same_bytes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(first_weights_are_known, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(weights_look_normal, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(prunes_only_the_encoder, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(prunes_all_of_dlrm_but_both_ends, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(images_are_those_of_torchvision, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(prunes_all_filters_but_the_first, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(interface_is_as_documented, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(wrong_requests_are_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(memory_may_fail, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
