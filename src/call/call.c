@@ -2,8 +2,8 @@
 #include "call/call.h"
 #include <stdio.h>
 
-sparta_status sp_call_bind(sparta_ctx *cx, const sp_node *node, const char *name, const sp_object *object,
-                           sp_call *out)
+sparta_status sp_call_bind(sparta_ctx *cx, sp_arena *arena, const sp_node *node, const char *name,
+                           const sp_object *object, sp_call *out)
 {
     sp_call c = {.kernel = NULL, .object = object};
     if (name) {
@@ -31,6 +31,9 @@ sparta_status sp_call_bind(sparta_ctx *cx, const sp_node *node, const char *name
     c.job.node = node;
     c.job.n_in = SP_MIN(node->n_in, SP_OPERANDS);
     c.job.n_out = SP_MIN(node->n_out, 2);
+    c.job.in = sp_arena_array(arena, (size_t)(c.job.n_in + c.job.n_out) + 1, sizeof *c.job.in);
+    SP_NEED(cx, c.job.in);
+    c.job.out = c.job.in + c.job.n_in;
     *out = c;
     return SPARTA_OK;
 }

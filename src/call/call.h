@@ -19,9 +19,10 @@ typedef struct sp_call {
     sp_job job;
 } sp_call;
 
-/* Bind a node to kernel `name` (NULL: its builtin). `object` may be NULL: the portable kernel. The call does not own the object. */
-sparta_status sp_call_bind(sparta_ctx *cx, const sp_node *node, const char *name, const sp_object *object,
-                           sp_call *out) SP_MUST;
+/* Bind a node to kernel `name` (NULL: its builtin). `object` may be NULL: the portable kernel. The call does not own the object; the
+ * operands of its job, absent as yet, lie in the arena. */
+sparta_status sp_call_bind(sparta_ctx *cx, sp_arena *arena, const sp_node *node, const char *name,
+                           const sp_object *object, sp_call *out) SP_MUST;
 /* One part of one panel. */
 void sp_call_panel(const sp_call *c, const sp_place *at);
 /* All panels on one thread: for checking and timing candidates. */

@@ -14,7 +14,7 @@
  * text, from which room implement makes the specialised kernel that the machine's compiler builds. Both take the same
  * arguments (abi.h) and the same stored weights, so that a package runs with either.
  *
- *     job     what one step works on: operands, sizes            (bound by room run, or by a test)
+ *     job     what one step works on: prepared once (words, copies, indices), bound for each run (operands, sizes)
  *     place   which panel, and which part of it if several threads share it
  *     fill    job + place --> the arguments of one kernel call
  *     slots   what each operand may be: panels, rows or packed, its types; who needs more than one panel asks them
@@ -45,10 +45,12 @@ typedef struct sp_operand {
 } sp_operand;
 
 typedef struct sp_job {
+    /* Bound for a run: a copy of a prepared job with operands of its own is another run of it, at the same time if need be. */
+    sp_operand *in, *out;
+    int64_t tokens, panels; /* of the panel side */
+    /* Prepared once. */
     const sp_node *node;
     int n_in, n_out;
-    sp_operand in[SP_OPERANDS], out[2];
-    int64_t tokens, panels;    /* of the panel side */
     bool stat;                 /* linear: leave statistics; norm: use them */
     struct sp_epilogue e;      /* products, map: its words and bias */
     const long *start;         /* linear: where the inputs and weights of quads begin; NULL: strips */

@@ -158,7 +158,7 @@ static sparta_status bind_step(sparta_session *s, const sp_node *n)
     if (kernel && (n->n_in < 1 || !n->in[0]))
         return sp_fail(s->cx, SPARTA_E_FORMAT, "package: '%s' has no input for kernel '%s'", n->name, kernel);
     step->implement = kernel ? sp_attr_string(&n->attrs, "implement", kernel) : "builtin";
-    SP_TRY(sp_call_bind(s->cx, n, kernel, code >= 0 ? s->object[code] : NULL, &step->call));
+    SP_TRY(sp_call_bind(s->cx, s->arena, n, kernel, code >= 0 ? s->object[code] : NULL, &step->call));
     step->in = sp_arena_array(s->arena, (size_t)n->n_in + 1, sizeof(sparta_tensor));
     step->out = sp_arena_array(s->arena, (size_t)n->n_out + 1, sizeof(sparta_tensor));
     if (!step->in || !step->out) return sp_ctx_status(s->cx);

@@ -225,7 +225,7 @@ static sparta_status place(sp_bed *b, const sp_contender *c, const sp_slot *slot
 static sparta_status bind(sp_bed *b, sp_contender *c)
 {
     sp_job *j = &c->call.job;
-    SP_TRY(sp_call_bind(b->cx, b->node, c->im->kernel, c->object, &c->call));
+    SP_TRY(sp_call_bind(b->cx, c->arena, b->node, c->im->kernel, c->object, &c->call));
     if (!c->call.kernel) return make_rows(b, &b->out);
     for (int i = 0; i < b->node->n_in; i++)
         SP_TRY(place(b, c, sp_implement_slot(c->im, b->node, i), &b->in[i], &j->in[i]));

@@ -28,14 +28,14 @@ static void binds_the_portable_kernel(void **state)
     (void)state;
     bed *b = linear_bed(3, 4, 4);
     sp_call c;
-    ok(sp_call_bind(cx, b->node, "linear", NULL, &c));
+    ok(sp_call_bind(cx, b->arena, b->node, "linear", NULL, &c));
     assert_ptr_equal(c.kernel, &sp_panel_linear);
     assert_ptr_equal((void *)(uintptr_t)c.entry, (void *)(uintptr_t)sp_panel_linear.portable);
     assert_null(c.object);
     assert_ptr_equal(c.job.node, b->node);
     assert_int_equal(c.job.n_in, 2);
     assert_int_equal(c.job.n_out, 1);
-    ok(sp_call_bind(cx, b->node, NULL, NULL, &c));
+    ok(sp_call_bind(cx, b->arena, b->node, NULL, NULL, &c));
     assert_null(c.kernel);
     assert_ptr_equal(c.job.node, b->node);
     bed_free(b);
@@ -48,12 +48,13 @@ static void an_unknown_kernel_is_an_error(void **state)
     sp_call c;
     memset(&c, 0x5a, sizeof c);
     const sp_call before = c;
-    fails(SPARTA_E_FORMAT, "bed: there is no kernel 'lineal'", sp_call_bind(cx, b->node, "lineal", NULL, &c));
-    fails(SPARTA_E_FORMAT, "there is no kernel ''", sp_call_bind(cx, b->node, "", NULL, &c));
+    fails(SPARTA_E_FORMAT, "bed: there is no kernel 'lineal'",
+          sp_call_bind(cx, b->arena, b->node, "lineal", NULL, &c));
+    fails(SPARTA_E_FORMAT, "there is no kernel ''", sp_call_bind(cx, b->arena, b->node, "", NULL, &c));
     char longest[5000];
     memset(longest, 'x', sizeof longest - 1);
     longest[sizeof longest - 1] = 0;
-    fails(SPARTA_E_FORMAT, "there is no kernel 'xxx", sp_call_bind(cx, b->node, longest, NULL, &c));
+    fails(SPARTA_E_FORMAT, "there is no kernel 'xxx", sp_call_bind(cx, b->arena, b->node, longest, NULL, &c));
     assert_memory_equal(&c, &before, sizeof c); /* untouched */
     bed_free(b);
 }
@@ -70,12 +71,12 @@ static void machine_code_must_have_the_kernel(void **state)
         NULL);
     if (s == SPARTA_OK) {
         fails(SPARTA_E_FORMAT, "bed: its machine code has no 'sp_kernel_linear'",
-              sp_call_bind(cx, b->node, "linear", o, &c));
+              sp_call_bind(cx, b->arena, b->node, "linear", o, &c));
         sp_node relu = *b->node; /* of an operator that kernel map computes */
         relu.op = SP_OP_Relu, relu.n_in = 1;
         fails(SPARTA_E_FORMAT, "kernel 'map' does not compute Linear",
-              sp_call_bind(cx, b->node, "map", o, &c));
-        ok(sp_call_bind(cx, &relu, "map", o, &c));
+              sp_call_bind(cx, b->arena, b->node, "map", o, &c));
+        ok(sp_call_bind(cx, b->arena, &relu, "map", o, &c));
         assert_ptr_equal(c.object, o);
         assert_ptr_equal((void *)(uintptr_t)c.entry, sp_jit_symbol(o, "sp_kernel_map"));
         sp_jit_close(o);
@@ -96,8 +97,8 @@ static void too_many_inputs_are_for_the_builtin_only(void **state)
     sp_node embed = many;
     embed.op = SP_OP_Embed;
     fails(SPARTA_E_FORMAT, "many: 40 inputs are too many for kernel 'embed'",
-          sp_call_bind(cx, &embed, "embed", NULL, &c));
-    ok(sp_call_bind(cx, &many, NULL, NULL, &c));
+          sp_call_bind(cx, b->arena, &embed, "embed", NULL, &c));
+    ok(sp_call_bind(cx, b->arena, &many, NULL, NULL, &c));
     assert_int_equal(c.job.n_in, SP_OPERANDS);
     bed_free(b);
 }
@@ -106,7 +107,7 @@ static void too_many_inputs_are_for_the_builtin_only(void **state)
 static void place_call(bed *b, const sp_packed *w, lain *y, sp_call *c)
 {
     *y = lay(b, &b->out, 1);
-    ok(sp_call_bind(cx, b->node, "linear", NULL, c));
+    ok(sp_call_bind(cx, b->arena, b->node, "linear", NULL, c));
     sp_job job;
     bind(b, &(how){.kernel = "linear", .packed = w, .parts = 1}, y, &job);
     c->job = job;
@@ -181,7 +182,7 @@ static void counts_operations(void **state)
     sp_call c;
     place_call(b, &w, &y, &c);
     assert_ops(&c, 2. * 10 * 8 * 4, 2. * 10 * 8 * 12);
-    ok(sp_call_bind(cx, b->node, NULL, NULL, &c)); /* the builtin does everything */
+    ok(sp_call_bind(cx, b->arena, b->node, NULL, NULL, &c)); /* the builtin does everything */
     for (int i = 0; i < 2; i++) c.job.in[i] = (sp_operand){.kind = SP_OPERAND_ROWS, .tensor = b->in[i]};
     c.job.out[0] = (sp_operand){.kind = SP_OPERAND_ROWS, .tensor = b->out};
     assert_ops(&c, 2. * 10 * 8 * 12, 2. * 10 * 8 * 12);
@@ -193,7 +194,7 @@ static void counts_operations(void **state)
     bed_input(b, false, SPARTA_F32, DIMS(2, 7, 8));
     bed_input(b, false, SPARTA_F32, DIMS(2, 7, 6));
     bed_node(b, "sparta::Attention", "heads=2", DIMS(2, 5, 6));
-    ok(sp_call_bind(cx, b->node, NULL, NULL, &c));
+    ok(sp_call_bind(cx, b->arena, b->node, NULL, NULL, &c));
     for (int i = 0; i < 3; i++) c.job.in[i].tensor = b->in[i];
     assert_ops(&c, 2. * 2 * 5 * 7 * (8 + 6), 2. * 2 * 5 * 7 * (8 + 6)); /* two products */
     bed_free(b);
@@ -202,7 +203,7 @@ static void counts_operations(void **state)
     bed_input(b, false, SPARTA_F32, DIMS(2, 3, 5));
     bed_input(b, false, SPARTA_F32, DIMS(5, 7));
     bed_node(b, "MatMul", "", DIMS(2, 3, 7));
-    ok(sp_call_bind(cx, b->node, NULL, NULL, &c));
+    ok(sp_call_bind(cx, b->arena, b->node, NULL, NULL, &c));
     for (int i = 0; i < 2; i++) c.job.in[i].tensor = b->in[i];
     c.job.out[0].tensor = b->out;
     assert_ops(&c, 2. * 2 * 3 * 7 * 5, 2. * 2 * 3 * 7 * 5);
@@ -211,7 +212,7 @@ static void counts_operations(void **state)
     b = bed_make();
     bed_input(b, false, SPARTA_F32, DIMS(2, 3));
     bed_node(b, "Relu", "", DIMS(2, 3));
-    ok(sp_call_bind(cx, b->node, "map", NULL, &c));
+    ok(sp_call_bind(cx, b->arena, b->node, "map", NULL, &c));
     assert_ops(&c, 0, 0); /* no product */
     bed_free(b);
 }

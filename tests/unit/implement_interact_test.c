@@ -68,6 +68,7 @@ static void look_up(bed *b, const shape *s, int i, lookup *out)
     memcpy(b->in[i].data, e->out.data, (size_t)(s->items * s->dim) * sizeof(float));
     out->b = e;
     out->job = (sp_job){.node = e->node, .n_in = 2, .n_out = 1, .tokens = s->items};
+    make_operands(e, &out->job);
     for (int k = 0; k < 2; k++) out->job.in[k] = (sp_operand){.kind = SP_OPERAND_ROWS, .tensor = e->in[k]};
     out->job.out[0] = (sp_operand){.kind = SP_OPERAND_PANELS, .tensor = e->out};
 }

@@ -221,9 +221,17 @@ static inline bool in_panels(const char *kernel, int i)
     return !strcmp(kernel, "map") || !strcmp(kernel, "unpack") || !strcmp(kernel, "interact");
 }
 
+static inline void make_operands(bed *b, sp_job *job)
+{
+    job->in = sp_arena_array(b->arena, (size_t)job->n_in + (size_t)job->n_out, sizeof *job->in);
+    assert_non_null(job->in);
+    job->out = job->in + job->n_in;
+}
+
 static inline void bind_inputs(bed *b, const how *h, sp_job *job)
 {
-    for (int i = 0; i < b->n_in; i++) {
+    make_operands(b, job);
+    for (int i = 0; i < job->n_in; i++) {
         sp_operand *o = &job->in[i];
         if (b->in[i].rank < 0) continue;
         if (in_panels(h->kernel, i) && !b->constant[i]) {
