@@ -3,7 +3,7 @@
 # The house is one list of rooms; a room includes only rooms to its left (checked by `make layers`). The first line is the
 # runtime (libsparta_rt.so), both lines are the library (libsparta.so), and cli/ is the program.
 RT_ROOMS   := base expr tensor file tesa format device jit builtin graph panel call package run
-LIB_ROOMS  := schedule ops import prune propagate implement tune compile zoo measure
+LIB_ROOMS  := schedule ops import prune propagate implement tune compile zoo measure api
 ROOMS      ?= $(RT_ROOMS) $(LIB_ROOMS)
 
 # ---------------------------------------------------------------- variants: make BUILD=asan, each in its own folder

@@ -12,7 +12,6 @@
 #define SP_CLI_H
 
 #include "base/base.h"
-#include "expr/expr.h"
 
 /* ------------------------------------------------------------------ the tables */
 typedef enum { CLI_FLAG, CLI_INT, CLI_REAL, CLI_TEXT, CLI_LIST, CLI_CHOICE, CLI_SIZE } cli_kind;
@@ -86,8 +85,8 @@ const char *cli_text(const cli *c, cli_option_id id, const char *otherwise); /* 
 int64_t cli_int(const cli *c, cli_option_id id, int64_t otherwise);
 double cli_real(const cli *c, cli_option_id id, double otherwise);
 size_t cli_parse_size(const char *text); /* 512M, 8GiB; 0: it is no size */
-/* --dim NAME=N and --batch N as bindings. */
-sparta_status cli_dims(cli *c, sp_bindings *out) SP_MUST;
+/* The values of an option as a list that ends with NULL. */
+sparta_status cli_list(cli *c, cli_option_id id, const char *const **out) SP_MUST;
 /* E_USAGE when a variable has a value that is none of its own. */
 sparta_status cli_check_environment(cli *c) SP_MUST;
 /* Is `value` one that a CLI_CHOICE, CLI_REAL or CLI_TEXT row takes? */
@@ -161,6 +160,24 @@ void cli_leave_signals(void);
 
 void cli_progress_show(void *c, int done, int all, const char *what); /* as room compile calls it */
 void cli_progress_end(cli *c);
+
+/* ------------------------------------------------------------------ what verbs on sparta.h alone share */
+
+/* The flags that say how to compile, --dim excepted, whose meaning differs (compile_flags.c). Flags that change a model, where only packages
+ * are given, are E_USAGE. */
+sparta_status cli_compile_options(cli *c, sparta_compile_options *out) SP_MUST;
+/* --dim as options.dims has it: sizes, or bounds. */
+sparta_status cli_compile_dims(cli *c, const char *const **out) SP_MUST;
+/* Fail now, not after minutes of work, when the folder of `path` cannot be written. */
+sparta_status cli_writable(cli *c, const char *path) SP_MUST;
+sparta_status cli_file_size(cli *c, const char *path, size_t *out) SP_MUST;
+void cli_tensor_json(cli_json *j, const sparta_tensor *t); /* "dtype", "shape" */
+/* Of a report (report.c): "layers": [...]; "unaccelerated_share" and why; "targets": [...]; `before` "avx512, avx2 (not checked)", or ""
+ * when the package has code for none. */
+void cli_layers_json(cli_json *j, const sparta_report *r);
+void cli_coverage_json(cli_json *j, const sparta_report *r);
+void cli_targets_json(cli_json *j, const sparta_report *r);
+const char *cli_targets_text(cli *c, const sparta_report *r, const char *before);
 
 /* ------------------------------------------------------------------ the verbs */
 #define CLI_VERB(id, name, operands, least, most, what, examples) sparta_status cli_verb_##id(cli *c);

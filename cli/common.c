@@ -45,40 +45,28 @@ void cli_tensor_json(cli_json *j, const sparta_tensor *t)
     cli_json_close(j, ']');
 }
 
-static void layer_json(cli_json *j, const sp_layer *l)
+/* "avx512,avx2": each of them is known. */
+static sparta_status check_targets(cli *c, const char *list)
 {
-    cli_json_open(j, NULL, '{');
-    cli_json_text(j, "name", l->name);
-    cli_json_text(j, "op", l->op);
-    cli_json_open(j, "shape", '[');
-    if (l->n) cli_json_int(j, NULL, l->n);
-    if (l->n) cli_json_int(j, NULL, l->k);
-    cli_json_close(j, ']');
-    cli_json_text(j, "dtype", sparta_dtype_name(l->dtype));
-    cli_json_text(j, "pattern", l->pattern);
-    cli_json_text(j, "block", l->block);
-    cli_json_real(j, "density", l->density);
-    cli_json_text(j, "implement", l->implement);
-    if (l->format) cli_json_text(j, "format", l->format);
-    cli_json_text(j, "reason", l->reason);
-    cli_json_text(j, "source", l->us > 0 ? l->source : NULL); /* no time, no source */
-    cli_json_real(j, "us", l->us > 0 ? l->us : NAN);
-    cli_json_real(j, "dense_us", l->dense_us > 0 ? l->dense_us : NAN);
-    cli_json_close(j, '}');
+    for (const char *p = list; p; p = *p ? p + 1 : NULL) {
+        sp_target target;
+        const char *one = sp_arena_bytes(c->arena, p, strcspn(p, ","));
+        SP_NEED(c->cx, one);
+        if (!sp_target_parse(one, &target))
+            return sp_fail(c->cx, SPARTA_E_USAGE, "%s: there is no target \"%s\"; `sparta doctor` lists them",
+                           c->verb->name, one);
+        p += strlen(one);
+    }
+    return SPARTA_OK;
 }
 
-void cli_coverage_json(cli_json *j, const sp_coverage *c)
+sparta_status cli_compile_request(cli *c, sp_compile_request *out)
 {
-    cli_json_real(j, "unaccelerated_share", c->without_kernel);
-    cli_json_text(j, "unaccelerated_reason", c->worst < 0 ? NULL : c->why);
-    cli_json_text(j, "unaccelerated_hint", c->worst < 0 ? NULL : c->help);
-}
-
-void cli_layers_json(cli_json *j, const sp_layer *layer, int n)
-{
-    cli_json_open(j, "layers", '[');
-    for (int i = 0; i < n; i++) layer_json(j, &layer[i]);
-    cli_json_close(j, ']');
+    sp_compile_request r = {.runs_here = true};
+    SP_TRY(cli_compile_options(c, &r.options));
+    SP_TRY(check_targets(c, r.options.target));
+    *out = r;
+    return SPARTA_OK;
 }
 
 void cli_note_noise(cli *c)
@@ -88,30 +76,4 @@ void cli_note_noise(cli *c)
             "measure longer "
             "with --time",
             c->verb->name);
-}
-
-void cli_targets_json(cli_json *j, const sparta_package *p)
-{
-    sp_package_target t[SP_TARGETS];
-    const int n = sp_package_targets(p, t);
-    cli_json_open(j, "targets", '[');
-    for (int i = 0; i < n; i++) {
-        cli_json_open(j, NULL, '{');
-        cli_json_text(j, "name", sp_target_name(t[i].target));
-        cli_json_int(j, "kernels", t[i].kernels);
-        cli_json_bool(j, "checked", !t[i].unchecked);
-        cli_json_close(j, '}');
-    }
-    cli_json_close(j, ']');
-}
-
-const char *cli_targets_text(cli *c, const sparta_package *p, const char *before)
-{
-    sp_package_target t[SP_TARGETS];
-    const int n = sp_package_targets(p, t);
-    const char *text = "";
-    for (int i = 0; i < n && text; i++)
-        text = sp_arena_printf(c->arena, "%s%s%s%s", text, i ? ", " : before, sp_target_name(t[i].target),
-                               t[i].unchecked ? " (not checked)" : "");
-    return text ? text : "";
 }

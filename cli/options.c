@@ -1,5 +1,5 @@
 /* argv into values, by the table of options. */
-#include "cli.h"
+#include "verbs.h"
 #include <math.h>
 #include <string.h>
 
@@ -352,6 +352,16 @@ sparta_status cli_cut(cli *c, cli_option_id id, const char *text, const char **n
     *name = sp_arena_bytes(c->arena, text, (size_t)(equal - text));
     SP_NEED(c->cx, *name);
     *rest = equal + 1;
+    return SPARTA_OK;
+}
+
+sparta_status cli_list(cli *c, cli_option_id id, const char *const **out)
+{
+    const cli_values *v = &c->option[id];
+    const char **list = sp_arena_array(c->arena, (size_t)v->n + 1, sizeof *list);
+    SP_NEED(c->cx, list);
+    for (int i = 0; i < v->n; i++) list[i] = v->value[i];
+    *out = list;
     return SPARTA_OK;
 }
 

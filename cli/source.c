@@ -98,10 +98,10 @@ static sparta_status no_names(cli *c, const char *path)
 
 static sparta_status read_any(cli *c, const char *path, cli_source *s)
 {
-    sp_file_kind kind;
+    sparta_file_kind kind;
     sp_holds holds = SP_HOLDS_OTHER;
-    SP_TRY(sp_file_kind_of(c->cx, path, &kind));
-    if (kind == SP_FILE_NPY) {
+    SP_TRY(sparta_file_kind_of(c->cx, path, &kind));
+    if (kind == SPARTA_FILE_NPY) {
         SP_TRY(no_names(c, path));
         SP_TRY(sp_npy_read(c->cx, path, &s->array));
         return view_dense(c, path, &s->array, s);

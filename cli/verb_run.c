@@ -194,11 +194,11 @@ static sparta_status run_model(job *j)
 sparta_status cli_verb_run(cli *c)
 {
     job j = {.c = c, .folder = cli_text(c, CLI_OUTPUT_DIR, NULL)};
-    sp_file_kind kind;
+    sparta_file_kind kind;
     if (!j.folder)
         return sp_fail(c->cx, SPARTA_E_USAGE,
                        "run: nowhere to write the outputs; say where with --output-dir D");
-    SP_TRY(sp_file_kind_of(c->cx, c->operand[0], &kind));
-    if (kind == SP_FILE_PACKAGE) return run_package(&j);
+    SP_TRY(sparta_file_kind_of(c->cx, c->operand[0], &kind));
+    if (kind == SPARTA_FILE_PACKAGE) return run_package(&j);
     return run_model(&j);
 }

@@ -52,9 +52,9 @@ static sparta_status report(cli *c, const sp_verify_result *r)
 /* Names and shapes of inputs are those of B, the reference. */
 static sparta_status take_inputs(cli *c, const char *path, cli_inputs *in)
 {
-    sp_file_kind kind;
-    SP_TRY(sp_file_kind_of(c->cx, path, &kind));
-    if (kind == SP_FILE_PACKAGE) {
+    sparta_file_kind kind;
+    SP_TRY(sparta_file_kind_of(c->cx, path, &kind));
+    if (kind == SPARTA_FILE_PACKAGE) {
         sparta_package *p = NULL;
         SP_TRY(sparta_package_open(c->cx, path, &p));
         sparta_status status = cli_inputs_make(c, p->plan, in);

@@ -1,5 +1,5 @@
 /* sparta zoo: models made here, written as ONNX. */
-#include "cli.h"
+#include "verbs.h"
 #include "import/import.h"
 #include "zoo/zoo.h"
 #include <string.h>

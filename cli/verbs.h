@@ -8,20 +8,11 @@
 #include "format/format.h"
 #include "measure/measure.h"
 
-/* The flags that say how to compile. */
+/* --dim NAME=N and --batch N as bindings. */
+sparta_status cli_dims(cli *c, sp_bindings *out) SP_MUST;
+/* How to compile what is measured or compared, and run next. */
 sparta_status cli_compile_request(cli *c, sp_compile_request *out) SP_MUST;
-sparta_status cli_compile_dims(cli *c, const char *const **out) SP_MUST; /* --dim, ended by NULL */
-/* Fail now, not after minutes of work, when the folder of `path` cannot be written. */
-sparta_status cli_writable(cli *c, const char *path) SP_MUST;
-sparta_status cli_file_size(cli *c, const char *path, size_t *out) SP_MUST;
 void cli_note_noise(cli *c); /* a measurement that is not to be relied on */
-void cli_coverage_json(cli_json *j, const sp_coverage *c);
-void cli_layers_json(cli_json *j, const sp_layer *layer, int n); /* "layers": [...] */
-
-/* The targets that a package has code for: "targets": [{"name", "kernels", "checked"}], and `before` "avx512, avx2 (not checked)" or
- * "" when it has none. */
-void cli_targets_json(cli_json *j, const sparta_package *p);
-const char *cli_targets_text(cli *c, const sparta_package *p, const char *before);
 
 /* Inputs of a graph from --input, or generated from the seed; given in part: E_USAGE naming the missing ones.
  * `sizes` is complete afterwards. Free with sp_inputs_free. */
@@ -34,7 +25,6 @@ typedef struct cli_inputs {
 sparta_status cli_open_model(cli *c, const char *path, sp_model **out) SP_MUST;
 sparta_status cli_inputs_make(cli *c, const sp_graph *g, cli_inputs *out) SP_MUST;
 void cli_inputs_free(cli *c, cli_inputs *in);
-void cli_tensor_json(cli_json *j, const sparta_tensor *t); /* "dtype", "shape" */
 
 /* The tensor of a file of any kind (source.c), for format's words. Must stay where it is: the view looks at it. */
 typedef struct cli_source {

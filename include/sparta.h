@@ -270,7 +270,20 @@ SPARTA_API SPARTA_MUST sparta_status sparta_sparsifier_register(sparta_ctx *cx,
  * registers sparsifiers and may call everything of this header (examples/plugin.c). A plugin is trusted code. */
 sparta_status sparta_plugin(sparta_ctx *cx);
 
+/* ------------------------------------------------------------------ files
+ * What a file is, by its first bytes. What is nothing else is taken for ONNX, whose reader says what is wrong with it. */
+typedef enum sparta_file_kind {
+    SPARTA_FILE_ONNX,
+    SPARTA_FILE_PACKAGE,
+    SPARTA_FILE_NPY,
+    SPARTA_FILE_NPZ
+} sparta_file_kind;
+SPARTA_API SPARTA_MUST sparta_status sparta_file_kind_of(sparta_ctx *cx, const char *path,
+                                                         sparta_file_kind *out);
+
 /* ------------------------------------------------------------------ compile */
+typedef struct sparta_package sparta_package;
+
 typedef struct sparta_compile_options {
     size_t size;
     /* .npz or .safetensors with an array per weight, zero where the weight is gone; NULL: exact zeros are the mask. */
@@ -306,11 +319,24 @@ typedef struct sparta_compile_options {
     int no_propagate;
     /* propagate_file: an .npz or .safetensors for what is known of every value (docs/tesa.md); NULL: none. */
     const char *tesa;
+    /* Tuning database; NULL: beside the kernel cache. */
+    const char *db;
+    /* Called now and then by the thread that compiles: `done` of `all`, and what is being done. It may cancel the context. */
+    void (*progress)(void *user, int done, int all, const char *what);
+    void *progress_user;
 } sparta_compile_options;
 
 /* Compile an ONNX model into a package. Verifies its own result before it writes. */
 SPARTA_API SPARTA_MUST sparta_status sparta_compile(sparta_ctx *cx, const char *onnx, const char *package,
                                                     const sparta_compile_options *options);
+
+/* The same in memory, where it can be run at once; the model's file stays open until it is closed. */
+SPARTA_API SPARTA_MUST sparta_status sparta_compile_package(sparta_ctx *cx, const char *onnx,
+                                                            const sparta_compile_options *options,
+                                                            sparta_package **out);
+/* Into a file: the old one or the new one is there, never a half. */
+SPARTA_API SPARTA_MUST sparta_status sparta_package_save(sparta_ctx *cx, const sparta_package *package,
+                                                         const char *path);
 
 /* Write a smaller ONNX model that gives the same answer: what is known to be zero or constant, and what no output needs, goes
  * (docs/propagation.md). Of the options masks, schedule, rules, external_data_root, dims, remove, multiple, threads and tesa count. */
@@ -318,8 +344,93 @@ SPARTA_API SPARTA_MUST sparta_status sparta_propagate_file(sparta_ctx *cx, const
                                                            const char *smaller,
                                                            const sparta_compile_options *options);
 
+/* ------------------------------------------------------------------ reports: what runs each layer, and why it is not faster
+ *
+ *     for (int i = 0; (l = sparta_report_layer(report, i)); i++)
+ *         printf("%s: %s, density %.2f, %s %s\n", l->name, l->pattern, l->density, l->implement, l->reason);
+ *
+ * No code is run and nothing is timed. What is handed out lives as long as its report. Past the last of a list: NULL. */
+typedef struct sparta_layer {
+    const char *name, *op;
+    /* Outputs and inputs of a Linear's weight; 0 otherwise. */
+    int64_t n, k;
+    sparta_dtype dtype;
+    /* The pattern found in the weight, "4x1", and its block, "" where it has none; density 0 to 1. */
+    const char *pattern, *block;
+    double density;
+    /* What runs it, "strip4"; "builtin": the reference. Whether that skips what is zero; how the weight is stored, NULL: as it is. */
+    const char *implement;
+    int sparse;
+    const char *format;
+    /* Why it is not faster than dense; "" when it is. */
+    const char *reason;
+    /* Microseconds of the choice and of the best dense one, for so many tokens on one thread; NAN: not known. Where they come from:
+     * "measured", "database" (measured here before) or "model"; NULL: there are none. */
+    double us, dense_us;
+    int64_t tokens;
+    const char *source;
+} sparta_layer;
+
+typedef struct sparta_symbol { /* a size that every run may choose; INT64_MAX: without a bound */
+    const char *name;
+    int64_t most;
+} sparta_symbol;
+
+typedef struct sparta_operator_use { /* an operator, and how many nodes are one */
+    const char *name;
+    int nodes;
+} sparta_operator_use;
+
+typedef struct sparta_target { /* that a package has code for; not checked: compiled where it could not run */
+    const char *name;
+    int kernels, checked;
+} sparta_target;
+
+typedef struct sparta_effect { /* what one clause of a schedule did to one weight */
+    /* "mini.sched:3:5"; "sparsify", "magnitude(...)"; the rule's glob; the weight, and the first layer that uses it. */
+    const char *at, *clause, *text, *glob, *tensor, *layer;
+    int64_t n, k;
+    double density_before, density;
+    /* Found afterwards; what stores the format that is asked for, NULL: none is. */
+    const char *pattern, *implement;
+} sparta_effect;
+
+typedef struct sparta_facts {
+    int nodes, kernels, sparse_layers;
+    /* Of an ONNX model; 0 of a package. */
+    int opset;
+    /* Of the file, or of all files of a model; 0: a package that was just compiled. */
+    size_t bytes;
+    /* Floats of all weights. */
+    int64_t parameters;
+    /* Elements of weights before propagation and after it; the same where it takes nothing, or where that is not known any more. */
+    int64_t parameters_given, parameters_left;
+    /* Of a package that was just compiled: weights that were not 0 and that masks removed. */
+    int64_t masked_nonzero;
+    /* Share of the estimated time that no kernel runs, 0 to 1, why and what would help; NULL: there is none. */
+    double unaccelerated;
+    const char *unaccelerated_reason, *unaccelerated_hint;
+} sparta_facts;
+
+typedef struct sparta_report sparta_report;
+/* Of the options db counts, for layers without a kernel. */
+SPARTA_API SPARTA_MUST sparta_status sparta_package_report(sparta_ctx *cx, const sparta_package *package,
+                                                           const sparta_compile_options *options,
+                                                           sparta_report **out);
+/* What compile would choose, as far as that is known without building or timing anything. Of the options external_data_root, dims, masks,
+ * schedule, rules, limit, no_propagate and db count. */
+SPARTA_API SPARTA_MUST sparta_status sparta_model_report(sparta_ctx *cx, const char *onnx,
+                                                         const sparta_compile_options *options,
+                                                         sparta_report **out);
+SPARTA_API void sparta_report_free(sparta_report *report);
+SPARTA_API const sparta_facts *sparta_report_facts(const sparta_report *report);
+SPARTA_API const sparta_layer *sparta_report_layer(const sparta_report *report, int i);
+SPARTA_API const sparta_symbol *sparta_report_symbol(const sparta_report *report, int i);
+SPARTA_API const sparta_operator_use *sparta_report_operator(const sparta_report *report, int i);
+SPARTA_API const sparta_target *sparta_report_target(const sparta_report *report, int i);
+SPARTA_API const sparta_effect *sparta_report_effect(const sparta_report *report, int i);
+
 /* ------------------------------------------------------------------ run */
-typedef struct sparta_package sparta_package;
 typedef struct sparta_session sparta_session;
 
 typedef struct sparta_session_options {
@@ -349,6 +460,8 @@ SPARTA_API void sparta_package_output_type(const sparta_package *package, int i,
 /* What whoever runs it should know, "" when there is nothing: kernels that are slow portable C, because the compiler did not make
  * them when the model was compiled, and why. */
 SPARTA_API const char *sparta_package_note(const sparta_package *package);
+/* Digests of all weights against the file: E_FORMAT names the first that differs. Opening checks everything else. */
+SPARTA_API SPARTA_MUST sparta_status sparta_package_check(sparta_ctx *cx, const sparta_package *package);
 
 SPARTA_API SPARTA_MUST sparta_status sparta_session_create(sparta_ctx *cx, const sparta_package *package,
                                                            const sparta_session_options *options,
@@ -363,6 +476,18 @@ SPARTA_API const char *sparta_session_isa(const sparta_session *session);
 /* Kernels of the package that run as portable C, because it has no code for them that runs here; 0: all is as compiled. */
 SPARTA_API int sparta_session_portable(const sparta_session *session);
 SPARTA_API int sparta_session_threads(const sparta_session *session);
+
+/* A step of a session that was created with options.profile: means over the runs since then, or since they were forgotten. */
+typedef struct sparta_step {
+    const char *name, *op, *implement;
+    /* Thread time over threads, of one run. */
+    double seconds;
+    /* Multiply-adds times two of one run at the sizes of the last one, done and as a dense product would do; 0: not a product. */
+    double ops, dense_ops;
+} sparta_step;
+/* In the order they run; NULL past the last. Valid until it is asked for again. */
+SPARTA_API const sparta_step *sparta_session_step(sparta_session *session, int i);
+SPARTA_API void sparta_session_forget_times(sparta_session *session);
 
 #ifdef __cplusplus
 }

@@ -410,8 +410,9 @@ sparta_status sp_lower_choose(lowering *l)
         ln->task.stat = stats[g->node[i]->out[0]->id];
         ln->task.library = sp_implement_library(l->target);
         SP_TRY(choose(l, ln));
-        if (l->request->progress)
-            l->request->progress(l->request->progress_arg, i + 1, g->n_nodes, g->node[i]->name);
+        if (l->request->options.progress)
+            l->request->options.progress(l->request->options.progress_user, i + 1, g->n_nodes,
+                                         g->node[i]->name);
     }
     return sp_lower_pins_used(l->cx, l->request->obeyed);
 }

@@ -46,7 +46,7 @@ static bool has_symbol(const sp_graph *g, const char *name)
     return false;
 }
 
-static sparta_status bind_dims(sparta_ctx *cx, sp_graph *g, const char *const *dims)
+sparta_status sp_compile_bind(sparta_ctx *cx, sp_graph *g, const char *const *dims)
 {
     for (int i = 0; dims && dims[i]; i++) {
         char name[64];
@@ -83,7 +83,7 @@ static sparta_status decide(lowering *l)
     SP_TRY(sp_compile_passes(l->g));
     l->arena = sp_arena_create(l->cx);
     SP_NEED(l->cx, l->arena);
-    SP_TRY(sp_tune_open(l->cx, l->request->db, &l->db));
+    SP_TRY(sp_tune_open(l->cx, l->request->options.db, &l->db));
     SP_TRY(sp_lower_choose(l));
     return sp_lower_sum(l);
 }
@@ -154,7 +154,7 @@ static sparta_status bind_scheduled(sparta_ctx *cx, sp_graph *g, const char *con
         const char *text = sp_arena_printf(g->arena, "%s=%s", d->name, d->text);
         SP_NEED(cx, text);
         const char *const one[] = {text, NULL};
-        if (bind_dims(cx, g, one) != SPARTA_OK)
+        if (sp_compile_bind(cx, g, one) != SPARTA_OK)
             return sp_fail_in(cx, "%.200s:%d:%d", d->at.file, d->at.line, d->at.column);
     }
     return SPARTA_OK;
@@ -168,7 +168,7 @@ static sparta_status load(sparta_ctx *cx, const char *onnx, const sparta_compile
     sp_model *m;
     int64_t lost = 0;
     SP_TRY(sp_model_open(cx, onnx, &options, &m));
-    sparta_status s = bind_dims(cx, m->graph, o->dims);
+    sparta_status s = sp_compile_bind(cx, m->graph, o->dims);
     if (s == SPARTA_OK && schedule) s = bind_scheduled(cx, m->graph, o->dims, schedule);
     if (s == SPARTA_OK && o->masks) s = sp_compile_masks(cx, m->graph, o->masks, &lost);
     if (s == SPARTA_OK && schedule) s = sp_compile_schedule(cx, m->graph, schedule, obeyed);
@@ -324,8 +324,11 @@ static sparta_status compile_model(sparta_ctx *cx, const char *onnx, const sp_co
     /* A file that changed meanwhile is why answers differ. */
     if (p && (s == SPARTA_OK || s == SPARTA_E_DIFFER) && check_model(cx, p->owner.object) != SPARTA_OK)
         s = SPARTA_E_IO;
-    if (s == SPARTA_OK && request->went) *request->went = best->went;
-    if (s == SPARTA_OK && request->masked_nonzero) *request->masked_nonzero = best->obeyed.masked_nonzero;
+    if (p) {
+        p->parameters_given = best->went.parameters_before;
+        p->parameters_left = best->went.parameters_after;
+        p->masked_nonzero = best->obeyed.masked_nonzero;
+    }
     drop(&two[0]);
     drop(&two[1]);
     if (s != SPARTA_OK) {
@@ -337,7 +340,7 @@ static sparta_status compile_model(sparta_ctx *cx, const char *onnx, const sp_co
 }
 
 /* The file's schedule, or none when there are rules or neither. */
-static sparta_status open_schedule(sparta_ctx *cx, const sparta_compile_options *o, sparta_schedule **out)
+sparta_status sp_compile_rules(sparta_ctx *cx, const sparta_compile_options *o, sparta_schedule **out)
 {
     *out = NULL;
     if (o->schedule && o->rules)
@@ -353,7 +356,7 @@ sparta_status sp_compile_open(sparta_ctx *cx, const char *onnx, const sparta_com
                               sp_opened *out)
 {
     sp_opened o = {0};
-    SP_TRY(open_schedule(cx, options, &o.schedule));
+    SP_TRY(sp_compile_rules(cx, options, &o.schedule));
     sparta_status s =
         load(cx, onnx, options, options->rules ? options->rules : o.schedule, &o.obeyed, &o.model);
     if (s == SPARTA_OK)
@@ -374,21 +377,27 @@ sparta_status sp_compile_file(sparta_ctx *cx, const char *onnx, const sp_compile
                               sparta_package **out)
 {
     sparta_schedule *schedule;
-    SP_TRY(open_schedule(cx, &request->options, &schedule));
+    SP_TRY(sp_compile_rules(cx, &request->options, &schedule));
     sparta_status s =
         compile_model(cx, onnx, request, request->options.rules ? request->options.rules : schedule, out);
     sparta_schedule_free(schedule);
     return s;
 }
 
+sparta_status sparta_compile_package(sparta_ctx *cx, const char *onnx, const sparta_compile_options *options,
+                                     sparta_package **out)
+{
+    sp_compile_request request = {0};
+    SP_TRY(sp_options(cx, "compile", options, &request.options, sizeof request.options));
+    return sp_compile_file(cx, onnx, &request, out);
+}
+
 sparta_status sparta_compile(sparta_ctx *cx, const char *onnx, const char *package,
                              const sparta_compile_options *options)
 {
-    sp_compile_request request = {0};
     sparta_package *p;
-    SP_TRY(sp_options(cx, "compile", options, &request.options, sizeof request.options));
-    SP_TRY(sp_compile_file(cx, onnx, &request, &p));
-    sparta_status s = sp_package_write(cx, p, package);
+    SP_TRY(sparta_compile_package(cx, onnx, options, &p));
+    sparta_status s = sparta_package_save(cx, p, package);
     sparta_package_close(p);
     return s;
 }

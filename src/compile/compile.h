@@ -55,18 +55,10 @@ typedef struct sp_obeyed {
 /* What to do; the public options and what doors add. */
 typedef struct sp_compile_request {
     sparta_compile_options options;
-    const char *db; /* tuning database; NULL: beside the kernel cache */
-    /* Called now and then, for progress: `done` of `all` layers, and what is being done. May be NULL. */
-    void (*progress)(void *arg, int done, int all, const char *what);
-    void *progress_arg;
     const sp_obeyed *obeyed; /* formats that a schedule pins; NULL: none */
     /* Skip the final check against the references (bench's own baselines): that of each layer stays. */
     bool no_verify;
     bool runs_here; /* what is compiled is run next: a target that this CPU cannot run is E_UNSUPPORTED */
-    /* Filled by sp_compile_file: what propagation removed, in the plan's arena. NULL: not wanted. */
-    sp_propagate_report *went;
-    /* Filled by sp_compile_file: weights that masks removed although they were not 0. NULL: not wanted. */
-    int64_t *masked_nonzero;
     /* Filled: microseconds that the steps of one run take together, estimated (sum.c). NULL: not wanted. */
     double *us;
 } sp_compile_request;
@@ -86,6 +78,11 @@ typedef struct sp_opened {
 sparta_status sp_compile_open(sparta_ctx *cx, const char *onnx, const sparta_compile_options *options,
                               sp_opened *out) SP_MUST;
 void sp_compile_close(sp_opened *o);
+/* The schedule of options.schedule, opened; NULL when there are rules, or neither. Both are E_USAGE, and so are rules of another context. */
+sparta_status sp_compile_rules(sparta_ctx *cx, const sparta_compile_options *o,
+                               sparta_schedule **out) SP_MUST;
+/* What options.dims say, done to a graph that was just imported: "name=4" fixes a symbol, "name=1:8:32" bounds it. */
+sparta_status sp_compile_bind(sparta_ctx *cx, sp_graph *g, const char *const *dims) SP_MUST;
 /* Make an inferred graph smaller; weights whose format a schedule pins keep their shape, what the options remove is removed first. */
 sparta_status sp_compile_propagate(sp_graph *g, const sparta_compile_options *options,
                                    const sp_obeyed *obeyed, sp_propagate_report *out) SP_MUST;

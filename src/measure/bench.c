@@ -30,7 +30,8 @@ typedef struct bench {
 
 static void say(const bench *s, int done, int all, const char *what)
 {
-    if (s->r->compile.progress) s->r->compile.progress(s->r->compile.progress_arg, done, all, what);
+    if (s->r->compile.options.progress)
+        s->r->compile.options.progress(s->r->compile.options.progress_user, done, all, what);
 }
 
 static sparta_status measure(bench *s)
@@ -39,8 +40,8 @@ static sparta_status measure(bench *s)
     if (s->load_a)
         return sp_load_alternate(s->arena, s->load_a, s->load_b, r, &s->times_a, &s->times_b, &s->rates_a,
                                  &s->rates_b);
-    const sp_alternation how = {r->warmup, r->iterations, r->seconds, r->compile.progress,
-                                r->compile.progress_arg};
+    const sp_alternation how = {r->warmup, r->iterations, r->seconds, r->compile.options.progress,
+                                r->compile.options.progress_user};
     return sp_runner_alternate(s->arena, &s->a, s->b.cx ? &s->b : NULL, &how, &s->times_a, &s->times_b);
 }
 
@@ -61,9 +62,8 @@ static sparta_status profile(bench *s, bool with_b)
         SP_TRY(sp_runner_run(&s->profiled_a, &a));
         if (with_b) SP_TRY(sp_runner_run(&s->profiled_b, &b));
         if (round == 0) { /* the first run lays out buffers and wakes threads: not counted */
-            const sp_step_profile *p;
-            if (s->r->profile) sp_session_profile(s->profiled_a.session, &p, true);
-            if (s->r->profile && with_b) sp_session_profile(s->profiled_b.session, &p, true);
+            if (s->r->profile) sparta_session_forget_times(s->profiled_a.session);
+            if (s->r->profile && with_b) sparta_session_forget_times(s->profiled_b.session);
             continue;
         }
         spent += a + b;
@@ -112,17 +112,17 @@ static const char *copy(bench *s, const char *text)
 }
 
 /* Names alone do not tell nodes apart: exporters leave some without one. */
-static bool same_node(const sp_step_profile *a, const char *name, const char *op)
+static bool same_node(const sparta_step *a, const char *name, const char *op)
 {
     return !strcmp(a->name, name) && !strcmp(a->op, op);
 }
 
 /* What is said of a step. Steps and layers follow the order of the plan, so each search goes on after the last find. */
-static const sp_layer *layer_of(const sp_step_profile *p, const sp_layer *layer, int n, int *at)
+static const sp_layer *layer_of(const sparta_step *p, const sp_node *node, const sp_layer *layer, int n,
+                                int *at)
 {
     for (int i = *at; i < n; i++) {
-        bool unnamed =
-            !*p->name && !strcmp(layer[i].name, p->node->out[0]->name) && !strcmp(layer[i].op, p->op);
+        bool unnamed = !*p->name && !strcmp(layer[i].name, node->out[0]->name) && !strcmp(layer[i].op, p->op);
         if (!unnamed && !same_node(p, layer[i].name, layer[i].op)) continue;
         *at = i + 1;
         return &layer[i];
@@ -131,7 +131,7 @@ static const sp_layer *layer_of(const sp_step_profile *p, const sp_layer *layer,
 }
 
 /* The time of step `at` of a in the other profile: of several that look alike, the one that is as far down. */
-static double baseline_ms(const sp_step_profile *a, int at, const sp_step_profile *b, int n)
+static double baseline_ms(const sparta_step *a, int at, const sparta_step *b, int n)
 {
     int before = 0;
     for (int i = 0; i < at; i++) before += same_node(&a[i], a[at].name, a[at].op);
@@ -141,9 +141,8 @@ static double baseline_ms(const sp_step_profile *a, int at, const sp_step_profil
 }
 
 /* A node without a name is called by its output; when the passes made that up as well ("%4"), by what it reads. */
-static const char *name_of(bench *s, const sp_step_profile *p)
+static const char *name_of(bench *s, const sparta_step *p, const sp_node *n)
 {
-    const sp_node *n = p->node;
     if (*p->name) return copy(s, p->name);
     if (n->n_out && n->out[0] && n->out[0]->name[0] != '%') return copy(s, n->out[0]->name);
     const char *of = n->n_in && n->in[0] ? n->in[0]->name : "nothing";
@@ -151,10 +150,9 @@ static const char *name_of(bench *s, const sp_step_profile *p)
     return name ? name : "";
 }
 
-static void fill_layer(bench *s, const sp_step_profile *p, const sp_layer *said, sp_bench_layer *out)
+static void fill_layer(bench *s, const sparta_step *p, const sp_layer *said, sp_bench_layer *out)
 {
-    *out = (sp_bench_layer){
-        .name = name_of(s, p), .op = copy(s, p->op), .implement = copy(s, p->implement), .density = NAN};
+    *out = (sp_bench_layer){.op = copy(s, p->op), .implement = copy(s, p->implement), .density = NAN};
     out->pattern = said ? copy(s, said->pattern) : "";
     out->reason = said ? copy(s, said->reason) : "";
     out->source = said && !strcmp(said->source, "model") && said->us > 0 ? "model" : "measured";
@@ -166,17 +164,20 @@ static void fill_layer(bench *s, const sp_step_profile *p, const sp_layer *said,
 
 static sparta_status fill_layers(bench *s, bool with_b, sp_bench_result *out)
 {
-    const sp_step_profile *p = NULL, *q = NULL;
+    const sparta_step *p = NULL, *q = NULL;
     sp_layer *said = NULL;
-    int n_said = 0, at = 0, m = 0, n = sp_session_profile(s->profiled_a.session, &p, false);
-    if (with_b) m = sp_session_profile(s->profiled_b.session, &q, false);
-    SP_TRY(sp_compile_layers(s->cx, s->arena, s->a.package->plan, s->r->compile.db, NULL, &said, &n_said));
+    int n_said = 0, at = 0, m = 0, n = sp_session_steps(s->profiled_a.session, &p);
+    if (with_b) m = sp_session_steps(s->profiled_b.session, &q);
+    SP_TRY(sp_compile_layers(s->cx, s->arena, s->a.package->plan, s->r->compile.options.db, NULL, &said,
+                             &n_said));
     out->layer = sp_arena_array(s->arena, (size_t)n + 1, sizeof *out->layer);
     SP_NEED(s->cx, out->layer);
     double sparse = 0, all = 0;
     for (int i = 0; i < n; i++) {
         const sp_implement *im = sp_implement_find(p[i].implement);
-        fill_layer(s, &p[i], layer_of(&p[i], said, n_said, &at), &out->layer[i]);
+        const sp_node *node = sp_session_node(s->profiled_a.session, i);
+        fill_layer(s, &p[i], layer_of(&p[i], node, said, n_said, &at), &out->layer[i]);
+        out->layer[i].name = name_of(s, &p[i], node);
         if (with_b) out->layer[i].baseline_ms = baseline_ms(p, i, q, m);
         out->layers_ms += out->layer[i].ms;
         if (im && im->sparse) sparse += p[i].dense_ops;
@@ -232,12 +233,12 @@ static sparta_status fill(bench *s, sp_bench_result *out)
 /* It runs ONNX files: the subject, or the one that a package was made of. */
 static sparta_status peer_model(const bench *s, const char **out)
 {
-    sp_file_kind kind;
+    sparta_file_kind kind;
     *out = s->r->model;
     if (*out) return SPARTA_OK;
-    SP_TRY(sp_file_kind_of(s->cx, s->r->subject, &kind));
+    SP_TRY(sparta_file_kind_of(s->cx, s->r->subject, &kind));
     *out = s->r->subject;
-    if (kind == SP_FILE_ONNX) return SPARTA_OK;
+    if (kind == SPARTA_FILE_ONNX) return SPARTA_OK;
     return sp_fail(
         s->cx, SPARTA_E_USAGE,
         "bench: %s is no ONNX file, and %s runs those only; give the model that it was made of with "

@@ -57,9 +57,9 @@ static sparta_status remove_all(sp_graph *g, const char *const *remove)
 /* Of two ONNX files A is what became of B: masks, the schedule and what is removed are for B alone. */
 static sparta_status is_result(const sp_side *s, const sp_verify_request *r, bool *out)
 {
-    sp_file_kind kind;
-    SP_TRY(sp_file_kind_of(s->cx, r->against, &kind));
-    *out = s->path == r->a && kind == SP_FILE_ONNX;
+    sparta_file_kind kind;
+    SP_TRY(sparta_file_kind_of(s->cx, r->against, &kind));
+    *out = s->path == r->a && kind == SPARTA_FILE_ONNX;
     return SPARTA_OK;
 }
 

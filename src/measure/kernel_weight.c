@@ -61,11 +61,11 @@ static sparta_status cut(maker *m, const sparta_tensor *t)
 
 static sparta_status apply_mask(maker *m)
 {
-    sp_file_kind kind;
+    sparta_file_kind kind;
     sp_arrays arrays;
     sparta_tensor one;
-    SP_TRY(sp_file_kind_of(m->cx, m->r->pattern, &kind));
-    if (kind == SP_FILE_NPY) {
+    SP_TRY(sparta_file_kind_of(m->cx, m->r->pattern, &kind));
+    if (kind == SPARTA_FILE_NPY) {
         SP_TRY(sp_npy_read(m->cx, m->r->pattern, &one));
         sparta_status status = cut(m, &one);
         sp_free(m->cx, one.data);

@@ -22,11 +22,6 @@
 
 /* ------------------------------------------------------------------ subjects */
 
-/* What a file is, by its first bytes. What is nothing else is taken for ONNX: its reader says what is wrong
- * with it. */
-typedef enum { SP_FILE_ONNX, SP_FILE_PACKAGE, SP_FILE_NPY, SP_FILE_NPZ } sp_file_kind;
-sparta_status sp_file_kind_of(sparta_ctx *cx, const char *path, sp_file_kind *out) SP_MUST;
-
 /* A value for every symbol of a graph's inputs: the given one; else a sequence 128, the sides of an image 224, others the smallest
  * that runs, never above the bound that the model itself sets. A given name that is no symbol of the graph is E_USAGE. Lives in the
  * arena. */
@@ -117,7 +112,7 @@ typedef struct sp_bench_result {
     sp_bench_layer *layer;
 } sp_bench_result;
 
-/* The request's compile.progress is called while measuring too. */
+/* The request's compile.options.progress is called while measuring too. */
 sparta_status sp_bench(sparta_ctx *cx, sp_arena *arena, const sp_bench_request *r,
                        sp_bench_result *out) SP_MUST;
 

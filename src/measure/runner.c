@@ -5,10 +5,10 @@
 sparta_status sp_runner_open(sparta_ctx *cx, const char *path, const sp_compile_request *compile,
                              sp_runner *out)
 {
-    sp_file_kind kind;
+    sparta_file_kind kind;
     sparta_package *p = NULL;
-    SP_TRY(sp_file_kind_of(cx, path, &kind));
-    if (kind == SP_FILE_PACKAGE)
+    SP_TRY(sparta_file_kind_of(cx, path, &kind));
+    if (kind == SPARTA_FILE_PACKAGE)
         SP_TRY(sparta_package_open(cx, path, &p));
     else
         SP_TRY(sp_compile_file(cx, path, compile, &p));

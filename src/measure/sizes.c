@@ -26,18 +26,18 @@ static sparta_status first_bytes(sparta_ctx *cx, const char *path, uint8_t *head
     return SPARTA_OK;
 }
 
-sparta_status sp_file_kind_of(sparta_ctx *cx, const char *path, sp_file_kind *out)
+sparta_status sparta_file_kind_of(sparta_ctx *cx, const char *path, sparta_file_kind *out)
 {
     uint8_t head[8] = {0};
     SP_TRY(first_bytes(cx, path, head, sizeof head));
     if (!memcmp(head, "SPARTA", 6)) /* the rest of the magic is for the package's reader to check */
-        *out = SP_FILE_PACKAGE;
+        *out = SPARTA_FILE_PACKAGE;
     else if (!memcmp(head, "\x93NUMPY", 6))
-        *out = SP_FILE_NPY;
+        *out = SPARTA_FILE_NPY;
     else if (!memcmp(head, "PK\3\4", 4) || !memcmp(head, "PK\5\6", 4))
-        *out = SP_FILE_NPZ;
+        *out = SPARTA_FILE_NPZ;
     else
-        *out = SP_FILE_ONNX;
+        *out = SPARTA_FILE_ONNX;
     return SPARTA_OK;
 }
 

@@ -22,7 +22,7 @@ static sparta_status open_package(sp_side *s, int threads)
     sparta_session_options options = {sizeof options, threads, 0};
     SP_TRY(sparta_package_open(s->cx, s->path, &s->package));
     s->graph = s->package->plan;
-    SP_TRY(sp_package_check_weights(s->cx, s->package));
+    SP_TRY(sparta_package_check(s->cx, s->package));
     return sparta_session_create(s->cx, s->package, &options, &s->session);
 }
 
@@ -43,9 +43,9 @@ static sparta_status open_model(sp_side *s, const sp_verify_request *r)
 
 static sparta_status open_side(sp_side *s, const sp_verify_request *r)
 {
-    sp_file_kind kind;
-    SP_TRY(sp_file_kind_of(s->cx, s->path, &kind));
-    return kind == SP_FILE_PACKAGE ? open_package(s, r->threads) : open_model(s, r);
+    sparta_file_kind kind;
+    SP_TRY(sparta_file_kind_of(s->cx, s->path, &kind));
+    return kind == SPARTA_FILE_PACKAGE ? open_package(s, r->threads) : open_model(s, r);
 }
 
 static void close_side(sp_side *s)
@@ -311,7 +311,8 @@ static sparta_status generated(sp_side *a, sp_side *b, const sp_verify_request *
                     SP_MIN(sizes.value[i], sp_symbol_bound(a->graph, sizes.name[i]));
         if (same_sizes(&sizes, &before)) continue;
         before = sizes;
-        if (r->compile.progress) r->compile.progress(r->compile.progress_arg, round, 3, "comparing");
+        if (r->compile.options.progress)
+            r->compile.options.progress(r->compile.options.progress_user, round, 3, "comparing");
         SP_TRY(keep_sizes(b->cx, arena, &sizes, out));
         int n = b->graph->n_inputs;
         sparta_named_tensor *in = sp_arena_array(arena, (size_t)n + 1, sizeof *in);

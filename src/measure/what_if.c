@@ -40,10 +40,10 @@ static void relay(void *arg, int done, int all, const char *what)
 {
     const study *s = arg;
     char text[200];
-    if (!s->r->compile.progress) return;
+    if (!s->r->compile.options.progress) return;
     snprintf(text, sizeof text, "%.60s: %.120s", s->doing, what);
-    s->r->compile.progress(s->r->compile.progress_arg, s->step * 100 + (all > 0 ? done * 100 / all : 0),
-                           s->steps * 100, text);
+    s->r->compile.options.progress(s->r->compile.options.progress_user,
+                                   s->step * 100 + (all > 0 ? done * 100 / all : 0), s->steps * 100, text);
 }
 
 static void begin(study *s, const char *doing, const char *what)
@@ -259,7 +259,7 @@ static sparta_status fill_layers(study *s, const sp_prune_spec *spec, const spar
 {
     sp_layer *said;
     int n;
-    SP_TRY(sp_compile_layers(s->cx, s->arena, p->plan, s->compile.db, NULL, &said, &n));
+    SP_TRY(sp_compile_layers(s->cx, s->arena, p->plan, s->compile.options.db, NULL, &said, &n));
     out->layer = sp_arena_array(s->arena, (size_t)n + 1, sizeof *out->layer);
     SP_NEED(s->cx, out->layer);
     for (int i = 0; i < n; i++)
@@ -346,7 +346,7 @@ static sparta_status break_even(study *s, int i)
     for (int k = 0; k < n; k++) {
         sp_break_even e = {.n = shape[k].n, .k = shape[k].k, .tokens = shape[k].tokens};
         begin(s, p->pattern, "break-even");
-        SP_TRY(sp_break_even_find(s->cx, s->arena, s->compile.db, name, target, &e));
+        SP_TRY(sp_break_even_find(s->cx, s->arena, s->compile.options.db, name, target, &e));
         shape[k] = e;
         p->n_break_even = k + 1;
     }
@@ -386,12 +386,12 @@ static sparta_status name_all(study *s)
 
 static sparta_status prepare(study *s)
 {
-    sp_file_kind kind;
+    sparta_file_kind kind;
     fresh f;
     SP_TRY(parse_patterns(s));
     SP_TRY(name_all(s));
-    SP_TRY(sp_file_kind_of(s->cx, s->r->model, &kind));
-    if (kind == SP_FILE_PACKAGE) SP_TRY(sparta_package_open(s->cx, s->r->model, &s->source));
+    SP_TRY(sparta_file_kind_of(s->cx, s->r->model, &kind));
+    if (kind == SPARTA_FILE_PACKAGE) SP_TRY(sparta_package_open(s->cx, s->r->model, &s->source));
     SP_TRY(open_fresh(s, &f));
     begin(s, "dense", "compiling");
     sp_schedule_match *match;
@@ -417,8 +417,8 @@ sparta_status sp_what_if_run(sparta_ctx *cx, sp_arena *arena, const sp_what_if_r
     s.compile.options.dims = NULL; /* sizes are bound here */
     s.compile.obeyed = NULL;
     s.compile.no_verify = true; /* every layer's choice is checked as it is made */
-    s.compile.progress = relay;
-    s.compile.progress_arg = &s;
+    s.compile.options.progress = relay;
+    s.compile.options.progress_user = &s;
     sparta_status status = prepare(&s);
     for (int i = 0; i < r->n_patterns && !status; i++) status = one_pattern(&s, i);
     sp_runner_close(&s.dense); /* its memory is not needed below */

@@ -84,7 +84,10 @@ struct sparta_package {
     int n_digests;
     sp_array_digest *digest; /* of the arrays in the file */
     const char *note;        /* what its user should know; NULL: nothing */
-    sp_model_owner owner;    /* keeps borrowed weights alive when just compiled; object NULL otherwise */
+    /* Of one that was just compiled, for its report; 0 of one that was opened: elements of weights before propagation and after it, and
+     * weights that were not 0 and that masks removed. */
+    int64_t parameters_given, parameters_left, masked_nonzero;
+    sp_model_owner owner; /* keeps borrowed weights alive when just compiled; object NULL otherwise */
 };
 
 /* The targets that the package has code for, best first; returns how many. */
@@ -97,12 +100,8 @@ int sp_package_targets(const sparta_package *p, sp_package_target out[SP_TARGETS
 
 sparta_status sp_package_create(sparta_ctx *cx,
                                 sparta_package **out) SP_MUST; /* empty, to be filled by compile */
-sparta_status sp_package_write(sparta_ctx *cx, const sparta_package *p,
-                               const char *path) SP_MUST; /* atomic */
 /* E_IO when the file that its weights lie in was written since it was opened: its package, or the model it was just made of. */
 sparta_status sp_package_unchanged(sparta_ctx *cx, const sparta_package *p) SP_MUST;
-/* Digests of all weights against the file: E_FORMAT names the first that differs. */
-sparta_status sp_package_check_weights(sparta_ctx *cx, const sparta_package *p) SP_MUST;
 /* A weight as its constant in the plan has it: unpacked into fresh memory of `arena` when it is packed. */
 sparta_status sp_package_fetch(sp_arena *arena, const sp_weight *w, sparta_tensor *out) SP_MUST;
 const sp_weight *sp_package_weight(const sparta_package *p, const char *name); /* or NULL */

@@ -416,7 +416,7 @@ sparta_status sparta_package_open(sparta_ctx *cx, const char *path, sparta_packa
     return SPARTA_OK;
 }
 
-sparta_status sp_package_check_weights(sparta_ctx *cx, const sparta_package *p)
+sparta_status sparta_package_check(sparta_ctx *cx, const sparta_package *p)
 {
     for (int i = 0; i < p->n_digests; i++) {
         const sp_array_digest *d = &p->digest[i];

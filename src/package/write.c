@@ -178,9 +178,10 @@ static sparta_status put_all(writer *w)
     return put_header(w);
 }
 
-sparta_status sp_package_write(sparta_ctx *cx, const sparta_package *p, const char *path)
+sparta_status sparta_package_save(sparta_ctx *cx, const sparta_package *p, const char *path)
 {
     writer w = {.cx = cx, .p = p};
+    SP_TRY(sp_check_cancel(cx));
     w.file = sp_atomic_open(cx, path);
     SP_NEED(cx, w.file);
     sp_text_init(&w.tables, cx);

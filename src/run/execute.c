@@ -287,20 +287,32 @@ sparta_status sparta_session_run(sparta_ctx *cx, sparta_session *s, const sparta
     return SPARTA_OK;
 }
 
-int sp_session_profile(sparta_session *s, const sp_step_profile **out, bool reset)
+const sparta_step *sparta_session_step(sparta_session *s, int i)
 {
-    for (int i = 0; i < s->n_steps; i++) {
-        double sum = 0;
-        for (int t = 0; t < s->threads; t++) sum += s->spent[(size_t)t * (size_t)s->n_steps + (size_t)i];
-        s->profiled[i] = (sp_step_profile){
-            s->step[i].node->name, sp_builtin_row(s->step[i].node->op)->name,        s->step[i].implement,
-            s->step[i].node,       s->runs ? sum / s->threads / (double)s->runs : 0, s->step[i].ops,
-            s->step[i].dense_ops};
-    }
-    if (reset) {
-        memset(s->spent, 0, (size_t)s->threads * (size_t)s->n_steps * sizeof *s->spent);
-        s->runs = 0;
-    }
+    double sum = 0;
+    if (i < 0 || i >= s->n_steps) return NULL;
+    const run_step *step = &s->step[i];
+    for (int t = 0; t < s->threads; t++) sum += s->spent[(size_t)t * (size_t)s->n_steps + (size_t)i];
+    s->profiled[i] = (sparta_step){step->node->name, sp_builtin_row(step->node->op)->name,
+                                   step->implement,  s->runs ? sum / s->threads / (double)s->runs : 0,
+                                   step->ops,        step->dense_ops};
+    return &s->profiled[i];
+}
+
+int sp_session_steps(sparta_session *s, const sparta_step **out)
+{
+    for (int i = 0; i < s->n_steps; i++) sparta_session_step(s, i);
     *out = s->profiled;
     return s->n_steps;
+}
+
+const sp_node *sp_session_node(const sparta_session *s, int i)
+{
+    return s->step[i].node;
+}
+
+void sparta_session_forget_times(sparta_session *s)
+{
+    memset(s->spent, 0, (size_t)s->threads * (size_t)s->n_steps * sizeof *s->spent);
+    s->runs = 0;
 }

@@ -26,16 +26,9 @@
 
 #include "package/package.h"
 
-typedef struct sp_step_profile {
-    const char *name, *op, *implement; /* implement: "strip4", ..., "builtin" */
-    const sp_node *node;
-    double seconds; /* mean per run: thread time over threads */
-    double ops;     /* real multiply-adds times two per run at the sizes of the last run; 0: not a product */
-    double dense_ops;
-} sp_step_profile;
-
-/* After sparta_session_run with options.profile; resets the means when `reset`. */
-int sp_session_profile(sparta_session *s, const sp_step_profile **out, bool reset);
+/* All steps of sparta_session_step as an array; returns how many. The node of the plan that each is of. */
+int sp_session_steps(sparta_session *s, const sparta_step **out);
+const sp_node *sp_session_node(const sparta_session *s, int i);
 /* A run of fewer operations stays on the caller's thread: to wake the others takes longer than they save. What is no product counts 16
  * for each number it makes. For checks that are about threads; from the next run on. */
 #define SP_SHARE_FROM 1e6

@@ -67,7 +67,7 @@ struct sparta_session {
     int portable;  /* kernels that have no code which runs here */
     int64_t runs;  /* profiled */
     double *spent; /* [threads][steps] seconds */
-    sp_step_profile *profiled;
+    sparta_step *profiled;
 };
 
 /* layout.c: evaluate all dims, place every buffer, bind every operand. */

@@ -1,6 +1,6 @@
 /* fuzz_args.c: libFuzzer's target for the command line. An input is a line, one word between newlines. Any words are refused with a
  * message, or give a verb and values that the table of options allows; help, sweeps and sizes work on them. No verb is run. */
-#include "../../cli/cli.h"
+#include "../../cli/verbs.h"
 #include <stdlib.h>
 #include <string.h>
 

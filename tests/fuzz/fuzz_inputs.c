@@ -48,7 +48,7 @@ static sp_graph *build(const subject *s)
 static void make(subject *s, int threads)
 {
     const sparta_session_options options = {.size = sizeof options, .threads = threads};
-    const sp_compile_request request = {.options = {.no_measure = 1, .threads = 1}, .db = ":memory:"};
+    const sp_compile_request request = {.options = {.no_measure = 1, .threads = 1, .db = ":memory:"}};
     sparta_package *p = NULL;
     s->truth = build(s);
     if (sp_compile_graph(cx, build(s), &request, &p) != SPARTA_OK ||

@@ -75,7 +75,7 @@ static void use(sparta_ctx *cx, const sparta_package *p)
     const sparta_session_options one = {.size = sizeof one, .threads = 1};
     int n = 0, code = 0;
     if (!arena) return;
-    if (sp_package_check_weights(cx, p) == SPARTA_E_INTERNAL) abort();
+    if (sparta_package_check(cx, p) == SPARTA_E_INTERNAL) abort();
     if (sp_compile_layers(cx, arena, p->plan, ":memory:", NULL, &layer, &n) == SPARTA_E_INTERNAL) abort();
     for (int i = 0; i < p->n_weights; i++) {
         sparta_tensor t;

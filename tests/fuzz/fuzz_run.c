@@ -146,7 +146,7 @@ static void write_and_run(sparta_ctx *cx, uint64_t key, const sp_graph *g, const
     static char path[64];
     sparta_package *p = NULL;
     if (!*path) snprintf(path, sizeof path, "/dev/shm/sparta-fuzz-%d.sparta", (int)getpid());
-    if (went_well(cx, sp_package_write(cx, made, path), "write") &&
+    if (went_well(cx, sparta_package_save(cx, made, path), "write") &&
         went_well(cx, sparta_package_open(cx, path, &p), "open"))
         run_some(cx, key, g, p);
     sparta_package_close(p);
@@ -162,7 +162,7 @@ static void release(void *model)
 static void walk(sparta_ctx *cx, uint64_t key, const sp_model *m, sp_model **twin)
 {
     sp_graph *g = m->graph, *plan = (*twin)->graph;
-    sp_compile_request request = {.options = {.no_measure = 1, .threads = 1}, .db = ":memory:"};
+    sp_compile_request request = {.options = {.no_measure = 1, .threads = 1, .db = ":memory:"}};
     sp_propagate_report report;
     sparta_package *p = NULL;
     symbols z;

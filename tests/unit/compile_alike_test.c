@@ -12,8 +12,8 @@
 
 static sp_compile_request request(const char *db)
 {
-    return (sp_compile_request){
-        .options = SPARTA_OPTIONS(sparta_compile_options), .db = db, .no_verify = true};
+    return (sp_compile_request){.options = {.size = sizeof(sparta_compile_options), .db = db},
+                                .no_verify = true};
 }
 
 static void source_is(const char *text, const char *db, const char *source)

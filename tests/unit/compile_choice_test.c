@@ -16,7 +16,7 @@ static const char *fresh_db(void)
 
 static sp_compile_request measured(const char *db)
 {
-    return (sp_compile_request){.options = {.size = sizeof(sparta_compile_options)}, .db = db};
+    return (sp_compile_request){.options = {.size = sizeof(sparta_compile_options), .db = db}};
 }
 
 /* Pretend that this implement took `us` for the layer of `text`, when its code was what it is now, or other code. */
@@ -275,7 +275,7 @@ static void layers_of_a_model(void **state)
     sp_arena *arena = sp_arena_create(cx);
     sp_layer *a, *b;
     int n, m;
-    ok(sp_package_write(cx, p, in_root("layers.sparta")));
+    ok(sparta_package_save(cx, p, in_root("layers.sparta")));
     ok(sparta_package_open(cx, in_root("layers.sparta"), &q));
     ok(sp_compile_layers(cx, arena, p->plan, database, NULL, &a, &n));
     ok(sp_compile_layers(cx, arena, q->plan, database, NULL, &b, &m));
@@ -360,7 +360,7 @@ static void a_package_runs_without_its_library(void **state)
     sp_graph *want = typed(graph(text));
     sparta_package *p = compile_in(cx, graph(text), measured(db));
     assert_string_equal(said_of(node_named(p, "y"), "implement"), "onednn");
-    ok(sp_package_write(cx, p, in_root("library.sparta")));
+    ok(sparta_package_save(cx, p, in_root("library.sparta")));
     sparta_package_close(p);
     inputs in = make_inputs(want, 70, 1, 4);
     for (int here = 1; here >= 0; here--)
@@ -386,7 +386,7 @@ static void unplanned(const char *model, const char *prune, const char *sizes)
     dense.options.dense_only = 1;
     sp_graph *want = typed(zoo(model, prune, sizes)), *g;
     sparta_package *p = compile(zoo(model, prune, sizes)), *q;
-    ok(sp_package_write(cx, p, in_root("un.sparta")));
+    ok(sparta_package_save(cx, p, in_root("un.sparta")));
     sparta_package_close(p);
     ok(sparta_package_open(cx, in_root("un.sparta"), &p));
     ok(sp_compile_unplan(cx, p, &g));

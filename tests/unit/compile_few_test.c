@@ -32,9 +32,9 @@ static void try_model(const char *text, sp_compile_request request, int64_t batc
     results want = reference(g, &in);
     assert_int_equal(is_few(node_named(p, "/h")), few);
     assert_int_equal(is_few(node_named(p, "/k")), few);
-    ok(sp_package_write(cx, p, in_root("few.sparta")));
+    ok(sparta_package_save(cx, p, in_root("few.sparta")));
     ok(sparta_package_open(cx, in_root("few.sparta"), &again));
-    ok(sp_package_check_weights(cx, again));
+    ok(sparta_package_check(cx, again));
     results first = {0};
     for (int i = 0; i < 6; i++) {
         const sparta_package *q = i < 3 ? p : again;
@@ -72,7 +72,7 @@ static void fixed_batches_stay_in_rows(void **state)
 static void sixteen_and_seventeen(void **state)
 {
     (void)state;
-    sp_compile_request timed = {.options = {.size = sizeof(sparta_compile_options)}, .db = database};
+    sp_compile_request timed = {.options = {.size = sizeof(sparta_compile_options), .db = database}};
     sp_graph *g = typed(graph(MODEL("16", "1x1:0.8")));
     sparta_package *p = compile_in(cx, graph(MODEL("16", "1x1:0.8")), timed);
     inputs in = make_inputs(g, 16, 1, 5);
@@ -129,7 +129,7 @@ static void a_bound_is_enough(void **state)
 static void candidates_are_timed_with_that_many(void **state)
 {
     (void)state;
-    sp_compile_request timed = {.options = {.size = sizeof(sparta_compile_options)}, .db = database};
+    sp_compile_request timed = {.options = {.size = sizeof(sparta_compile_options), .db = database}};
     sparta_package *p = compile_in(cx, graph(MODEL("2", "1x1:0.8")), timed);
     assert_string_equal(said_of(node_named(p, "/h"), "source"), "measured");
     assert_true(sp_attr_float(&node_named(p, "/h")->attrs, "dense_us", 0) > 0);
@@ -193,7 +193,7 @@ static void damaged_packages(void **state)
     int refused = 0;
     for (int m = 0; m < 3; m++) {
         sparta_package *p = compile(graph(models[m])), *good = NULL;
-        ok(sp_package_write(cx, p, path));
+        ok(sparta_package_save(cx, p, path));
         sparta_package_close(p);
         ok(sparta_package_open(cx, path, &good));
         uint8_t *bad = sp_alloc(cx, good->file.size);
@@ -239,7 +239,7 @@ static sparta_status compile_and_bind(sparta_ctx *c, bool measure, const char *d
     if (!m.arena) return sp_ctx_status(c);
     request.options.no_measure = !measure;
     request.options.target = "portable";
-    request.db = db;
+    request.options.db = db;
     sparta_status s = sp_graph_parse(c, MODEL("1", "1x1:0.8"), make_weight, &m, &g);
     if (s == SPARTA_OK) s = sp_compile_graph(c, g, &request, &p);
     if (s != SPARTA_OK) sp_graph_free(g);

@@ -38,8 +38,8 @@ static void sweep(job work, const char *what)
 
 static sparta_status compile_small_with(sparta_ctx *c, int no_measure)
 {
-    sp_compile_request request = {.options = {.size = sizeof request.options, .no_measure = no_measure},
-                                  .db = database};
+    sp_compile_request request = {
+        .options = {.size = sizeof request.options, .no_measure = no_measure, .db = database}};
     sp_graph *g = NULL;
     sparta_package *p = NULL;
     maker m = {sp_arena_create(c)};
@@ -78,7 +78,7 @@ static void choosing(void **state)
 /* Candidates that are built, checked and timed: slow, so only now and then. */
 static sparta_status compile_measured(sparta_ctx *c)
 {
-    sp_compile_request request = {.options = {.size = sizeof request.options}, .db = ":memory:"};
+    sp_compile_request request = {.options = {.size = sizeof request.options, .db = ":memory:"}};
     sp_graph *g = NULL;
     sparta_package *p = NULL;
     maker m = {sp_arena_create(c)};
@@ -158,7 +158,7 @@ static sparta_status open_it(sparta_ctx *c)
     sp_arena *arena = sp_arena_create(c);
     sparta_status s =
         arena ? sp_compile_layers(c, arena, p->plan, database, NULL, &layer, &n) : sp_ctx_status(c);
-    if (s == SPARTA_OK) s = sp_package_check_weights(c, p);
+    if (s == SPARTA_OK) s = sparta_package_check(c, p);
     if (s == SPARTA_OK) s = sp_compile_unplan(c, p, &g);
     sp_arena_free(arena);
     sp_graph_free(g);
@@ -170,7 +170,7 @@ static void opening(void **state)
 {
     (void)state;
     sparta_package *p = compile(zoo("bert-mini", "4x1:0.5", TINY_BERT));
-    ok(sp_package_write(cx, p, in_root("o.sparta")));
+    ok(sparta_package_save(cx, p, in_root("o.sparta")));
     sparta_package_close(p);
     sweep(open_it, "open");
 }

@@ -73,7 +73,7 @@ static void very_wide(void **state)
     sparta_package *p = compile(graph(text));
     assert_string_equal(said_of(node_named(p, "y"), "implement"), "strip4");
     assert_int_equal(p->weight[0].pack.format.level[1].crd, SPARTA_U32);
-    ok(sp_package_write(cx, p, in_root("wide.sparta")));
+    ok(sparta_package_save(cx, p, in_root("wide.sparta")));
     sparta_package *q;
     ok(sparta_package_open(cx, in_root("wide.sparta"), &q));
     sparta_session *s = session(p, 2), *t = session(q, 1);
@@ -191,7 +191,7 @@ static void awkward_outputs(void **state)
     };
     for (size_t i = 0; i < SP_COUNT(texts); i++) {
         sparta_package *p = check_text(texts[i]), *q;
-        ok(sp_package_write(cx, p, in_root("outputs.sparta")));
+        ok(sparta_package_save(cx, p, in_root("outputs.sparta")));
         ok(sparta_package_open(cx, in_root("outputs.sparta"), &q));
         sparta_session *a = session(p, 2), *b = session(q, 2);
         inputs in = make_inputs(p->plan, 5, 3, 1);
@@ -348,7 +348,7 @@ static void works_with(const char *cache_dir, const char *compiler, bool code, c
     sparta_ctx *c = context(cache_dir, compiler);
     sp_graph *want = typed(zoo("mlp", "4x1:0.8", "inputs=37 hidden1=64 hidden2=31 classes=10"));
     sp_compile_request request = quick();
-    request.db = NULL;
+    request.options.db = NULL;
     sparta_package *p =
         compile_in(c, zoo_in(c, "mlp", "4x1:0.8", "inputs=37 hidden1=64 hidden2=31 classes=10"), request);
     sparta_session *s = session_in(c, p, 2);
@@ -406,9 +406,9 @@ static void cancelled(void **state)
     sp_graph_free(g);
     for (int how = 0; how < 3; how++) {
         sparta_ctx *c = context(in_root("cold"), NULL); /* an empty cache: the compiler would have to run */
-        sp_compile_request request = {.options = {.size = sizeof request.options},
-                                      .progress = how == 1 ? cancel_at : NULL,
-                                      .progress_arg = c};
+        sp_compile_request request = {.options = {.size = sizeof request.options,
+                                                  .progress = how == 1 ? cancel_at : NULL,
+                                                  .progress_user = c}};
         sparta_package *p = NULL;
         pthread_t thread;
         if (how == 0) sparta_ctx_cancel(c);

@@ -198,9 +198,9 @@ static void try_wish(const wish *q, const char *target)
     says_walk(p, "/h", q), says_walk(p, "/k", q);
     stored_so(p, "w", q->format), stored_so(p, "v", q->format);
     answers(p, want, q->format);
-    ok(sp_package_write(cx, p, in_root("walk.sparta")));
+    ok(sparta_package_save(cx, p, in_root("walk.sparta")));
     ok(sparta_package_open(cx, in_root("walk.sparta"), &again));
-    ok(sp_package_check_weights(cx, again));
+    ok(sparta_package_check(cx, again));
     says_walk(again, "/h", q), says_walk(again, "/k", q);
     stored_so(again, "w", q->format), stored_so(again, "v", q->format);
     answers(again, want, q->format);
@@ -262,9 +262,9 @@ static void transformers(void **state)
         r.options.schedule = schedule;
         ok(sp_compile_file(cx, onnx, &r, &p)); /* compares with the references of the file */
         assert_int_equal(walkers(p), 8);       /* of each layer: QKV, projection, up, down */
-        ok(sp_package_write(cx, p, in_root("bert.sparta")));
+        ok(sparta_package_save(cx, p, in_root("bert.sparta")));
         ok(sparta_package_open(cx, in_root("bert.sparta"), &again));
-        ok(sp_package_check_weights(cx, again));
+        ok(sparta_package_check(cx, again));
         for (int threads = 1; threads <= 2; threads++) {
             sparta_session *s = session(p, threads), *t = session(again, threads);
             for (int64_t sequence = 7; sequence <= 64; sequence += 57) {
@@ -450,7 +450,7 @@ static sparta_status everything(sparta_ctx *c, const char *text, held *h)
     sparta_schedule_free(schedule);
     SP_TRY(status);
     h->graph = NULL; /* the package's */
-    SP_TRY(sp_package_write(c, h->package, in_root("sweep.sparta")));
+    SP_TRY(sparta_package_save(c, h->package, in_root("sweep.sparta")));
     sparta_package_close(h->package);
     h->package = NULL;
     SP_TRY(sparta_package_open(c, in_root("sweep.sparta"), &h->package));

@@ -224,29 +224,29 @@ static void put(const char *path, const char *bytes, size_t n)
 static void kinds_of_files(void **state)
 {
     (void)state;
-    sp_file_kind kind;
+    sparta_file_kind kind;
     const char *path = in_folder("f");
     static const struct {
         const char *bytes;
         size_t n;
-        sp_file_kind kind;
-    } cases[] = {{"SPARTA\r\n....", 12, SP_FILE_PACKAGE},
-                 {"\x93NUMPY\1\0", 8, SP_FILE_NPY},
-                 {"PK\3\4....", 8, SP_FILE_NPZ},
-                 {"\x08\x0a", 2, SP_FILE_ONNX},
-                 {"SPART", 5, SP_FILE_ONNX},
-                 {"P", 1, SP_FILE_ONNX}};
+        sparta_file_kind kind;
+    } cases[] = {{"SPARTA\r\n....", 12, SPARTA_FILE_PACKAGE},
+                 {"\x93NUMPY\1\0", 8, SPARTA_FILE_NPY},
+                 {"PK\3\4....", 8, SPARTA_FILE_NPZ},
+                 {"\x08\x0a", 2, SPARTA_FILE_ONNX},
+                 {"SPART", 5, SPARTA_FILE_ONNX},
+                 {"P", 1, SPARTA_FILE_ONNX}};
     for (size_t i = 0; i < SP_COUNT(cases); i++) {
         put(path, cases[i].bytes, cases[i].n);
-        assert_int_equal(sp_file_kind_of(cx, path, &kind), SPARTA_OK);
+        assert_int_equal(sparta_file_kind_of(cx, path, &kind), SPARTA_OK);
         assert_int_equal(kind, cases[i].kind);
     }
     put(path, "", 0);
-    assert_int_equal(sp_file_kind_of(cx, path, &kind), SPARTA_E_FORMAT);
-    assert_int_equal(sp_file_kind_of(cx, folder, &kind), SPARTA_E_IO);
-    assert_int_equal(sp_file_kind_of(cx, in_folder("missing"), &kind), SPARTA_E_IO);
+    assert_int_equal(sparta_file_kind_of(cx, path, &kind), SPARTA_E_FORMAT);
+    assert_int_equal(sparta_file_kind_of(cx, folder, &kind), SPARTA_E_IO);
+    assert_int_equal(sparta_file_kind_of(cx, in_folder("missing"), &kind), SPARTA_E_IO);
     assert_int_equal(mkfifo(in_folder("pipe"), 0600), 0);
-    assert_int_equal(sp_file_kind_of(cx, in_folder("pipe"), &kind),
+    assert_int_equal(sparta_file_kind_of(cx, in_folder("pipe"), &kind),
                      SPARTA_E_IO); /* and does not wait for a writer */
 }
 

@@ -289,8 +289,8 @@ static void interrupted_keeps_what_is_there(void **state)
     sp_what_if out = {.n = 77};
     write_model(96, 64);
     sp_what_if_request r = ask(pattern, 3);
-    r.compile.progress = stop_at;
-    r.compile.progress_arg = stop;
+    r.compile.options.progress = stop_at;
+    r.compile.options.progress_user = stop;
     assert_int_equal(sp_what_if_run(cx, arena, &r, &out), SPARTA_E_CANCELLED);
     assert_int_equal(out.n, 1);
     assert_false(out.complete);

@@ -117,8 +117,8 @@ HELPER sp_graph *typed(sp_graph *g)
 
 HELPER sp_compile_request quick(void)
 {
-    return (sp_compile_request){.options = {.size = sizeof(sparta_compile_options), .no_measure = 1},
-                                .db = database};
+    return (sp_compile_request){
+        .options = {.size = sizeof(sparta_compile_options), .no_measure = 1, .db = database}};
 }
 
 /* The graph becomes part of the package. */

@@ -40,11 +40,11 @@ static int make_image(void **state)
     char *bytes;
     sp_compile_request request = quick();
     sparta_package *p = scheduled(request); /* this one with machine code */
-    ok(sp_package_write(cx, p, in_root("native.sparta")));
+    ok(sparta_package_save(cx, p, in_root("native.sparta")));
     sparta_package_close(p);
     request.options.target = "portable";
     p = scheduled(request);
-    ok(sp_package_write(cx, p, in_root("good.sparta")));
+    ok(sparta_package_save(cx, p, in_root("good.sparta")));
     sparta_package_close(p);
     ok(sp_file_read(cx, in_root("good.sparta"), 1 << 24, &bytes, &image_size));
     image = (uint8_t *)bytes;
@@ -149,7 +149,7 @@ static void flipped_weights(void **state)
     (void)state;
     sparta_package *good = NULL, *p = NULL;
     ok(open_bytes(image, image_size, &good));
-    ok(sp_package_check_weights(cx, good));
+    ok(sparta_package_check(cx, good));
     uint8_t *bad = copied();
     for (int i = 0; i < good->n_digests; i++) {
         const sp_array_digest *d = &good->digest[i];
@@ -161,7 +161,7 @@ static void flipped_weights(void **state)
         const sparta_status s =
             open_bytes(bad, image_size, &p); /* positions and coordinates are verified on opening */
         if (s == SPARTA_OK) {
-            fails(SPARTA_E_FORMAT, sp_package_check_weights(cx, p));
+            fails(SPARTA_E_FORMAT, sparta_package_check(cx, p));
             sparta_package_close(p);
         } else
             assert_int_equal(s, SPARTA_E_FORMAT);
@@ -198,7 +198,7 @@ static void use(sparta_package *p, bool run_it)
     int n;
     sp_arena *arena = sp_arena_create(cx);
     assert_non_null(arena);
-    sparta_status s = sp_package_check_weights(cx, p);
+    sparta_status s = sparta_package_check(cx, p);
     assert_true(s == SPARTA_OK || s == SPARTA_E_FORMAT);
     s = sp_compile_layers(cx, arena, p->plan, database, NULL, &layer, &n);
     for (int i = 0; i < p->n_weights && s == SPARTA_OK; i++) {

@@ -28,9 +28,9 @@ static void round_trip(const char *model, const char *prune, const char *sizes)
 {
     const char *path = in_root("round.sparta");
     sparta_package *made = compile(zoo(model, prune, sizes));
-    ok(sp_package_write(cx, made, path));
+    ok(sparta_package_save(cx, made, path));
     sparta_package *a = opened(cx, path), *b = opened(cx, path);
-    ok(sp_package_check_weights(cx, a));
+    ok(sparta_package_check(cx, a));
     assert_int_equal(a->n_weights, made->n_weights);
     assert_int_equal(a->n_kernels, made->n_kernels);
     for (int threads = 1; threads <= 2; threads++) {
@@ -47,7 +47,7 @@ static void round_trip(const char *model, const char *prune, const char *sizes)
     const char *copy = in_root("copy.sparta");
     char *first, *second;
     size_t n, m;
-    ok(sp_package_write(cx, a, copy));
+    ok(sparta_package_save(cx, a, copy));
     ok(sp_file_read(cx, path, 1 << 24, &first, &n));
     ok(sp_file_read(cx, copy, 1 << 24, &second, &m));
     assert_int_equal(n, m);
@@ -77,7 +77,7 @@ static void weights_come_back(void **state)
         "node y: f32[batch,6] = Gemm(i, b) {transB=1} \"y\"\noutput y\n";
     sp_graph *g = graph(text);
     sparta_package *made = compile(graph(text));
-    ok(sp_package_write(cx, made, in_root("w.sparta")));
+    ok(sparta_package_save(cx, made, in_root("w.sparta")));
     sparta_package *p = opened(cx, in_root("w.sparta"));
     sp_arena *arena = sp_arena_create(cx);
     int packed = 0;
@@ -105,7 +105,7 @@ static void odd_names(void **state)
                                    "const \"w\\\"1\\\\ \": f32[8,24] @\"w\"\nnode \"out put\": ? = "
                                    "MatMul(\"x y\", \"w\\\"1\\\\ \") \"no de\"\n"
                                    "output \"out put\"\n");
-    ok(sp_package_write(cx, p, in_root("odd.sparta")));
+    ok(sparta_package_save(cx, p, in_root("odd.sparta")));
     sparta_package *q = opened(cx, in_root("odd.sparta"));
     assert_string_equal(sparta_package_input_name(q, 0), "x y");
     assert_string_equal(sparta_package_output_name(q, 0), "out put");
@@ -143,10 +143,10 @@ static void other_targets(void **state)
     sparta_session *s = session(made, 2);
     inputs in = make_inputs(made->plan, 3, 30, 5);
     results want = run(s, made, &in);
-    ok(sp_package_write(cx, made, path));
+    ok(sparta_package_save(cx, made, path));
     request.options.target = "portable";
     p = compile_in(cx, zoo("bert-mini", "4x1:0.8", SMALL_BERT), request);
-    ok(sp_package_write(cx, p, portable));
+    ok(sparta_package_save(cx, p, portable));
     sparta_package_close(p);
 
     sparta_ctx *bare = context("", ""); /* a machine with neither compiler nor cache runs what is inside */
@@ -208,7 +208,7 @@ static void concurrent_sessions(void **state)
     (void)state;
     static const int64_t sizes[4][2] = {{1, 7}, {2, 40}, {3, 64}, {1, 1}};
     sparta_package *made = compile(zoo("bert-mini", "4x1:0.8", SMALL_BERT));
-    ok(sp_package_write(cx, made, in_root("shared.sparta")));
+    ok(sparta_package_save(cx, made, in_root("shared.sparta")));
     sparta_package *p = opened(cx, in_root("shared.sparta"));
     sparta_session *s = session(made, 1);
     inputs in[4];
@@ -260,21 +260,21 @@ static void failing_writes(void **state)
     sparta_package *p = compile(zoo("mlp", "4x1:0.8", SMALL_MLP));
     assert_int_equal(mkdir(folder, 0700), 0);
     write_old(path);
-    fails(SPARTA_E_IO, sp_package_write(cx, p, in_root("nowhere/model.sparta")));
+    fails(SPARTA_E_IO, sparta_package_save(cx, p, in_root("nowhere/model.sparta")));
     says("nowhere");
-    fails(SPARTA_E_IO, sp_package_write(cx, p, folder));
+    fails(SPARTA_E_IO, sparta_package_save(cx, p, folder));
     struct rlimit was, small = {20000, RLIM_INFINITY}; /* as a full disk: the file ends in its middle */
     getrlimit(RLIMIT_FSIZE, &was);
     small.rlim_max = was.rlim_max;
     signal(SIGXFSZ, SIG_IGN);
     setrlimit(RLIMIT_FSIZE, &small);
-    sparta_status s = sp_package_write(cx, p, path);
+    sparta_status s = sparta_package_save(cx, p, path);
     setrlimit(RLIMIT_FSIZE, &was);
     assert_int_equal(s, SPARTA_E_IO);
     still_old(folder, path);
     for (uint64_t n = 1;; n++) { /* memory fails at each allocation */
         sp_ctx_fail_alloc(cx, n, true);
-        s = sp_package_write(cx, p, path);
+        s = sparta_package_save(cx, p, path);
         sp_ctx_fail_alloc(cx, 0, false);
         if (s == SPARTA_OK) break;
         assert_int_equal(s, SPARTA_E_MEMORY);
@@ -294,7 +294,7 @@ static void cancelled_write(void **state)
     assert_int_equal(mkdir(folder, 0700), 0);
     write_old(path);
     sparta_ctx_cancel(c);
-    expect(c, SPARTA_E_CANCELLED, sp_package_write(c, p, path), "write", __FILE__, __LINE__);
+    expect(c, SPARTA_E_CANCELLED, sparta_package_save(c, p, path), "write", __FILE__, __LINE__);
     still_old(folder, path);
     sparta_package_close(p);
     assert_int_equal(sp_ctx_memory(c), 0);

@@ -138,7 +138,7 @@ static void through_a_file(void **state)
     (void)state;
     sp_graph *g = typed(zoo("dlrm", "16x4:0.85", SMALL_DLRM));
     sparta_package *p = compile(zoo("dlrm", "16x4:0.85", SMALL_DLRM)), *read = NULL;
-    ok(sp_package_write(cx, p, in_root("dlrm.sparta")));
+    ok(sparta_package_save(cx, p, in_root("dlrm.sparta")));
     ok(sparta_package_open(cx, in_root("dlrm.sparta"), &read));
     sparta_session *s = session(read, 2);
     inputs in = make_inputs(read->plan, 77, 1, 3);

@@ -7,7 +7,7 @@ enum { BATCH = 12, LENGTH = 64 };
 static sparta_package *saved(sparta_ctx *c, const char *path)
 {
     sparta_package *made = compile(zoo("bert-mini", "4x1:0.8", SMALL_BERT)), *p = NULL;
-    ok(sp_package_write(cx, made, path));
+    ok(sparta_package_save(cx, made, path));
     sparta_package_close(made);
     ok_in(c, sparta_package_open(c, path, &p));
     return p;

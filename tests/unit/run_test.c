@@ -383,14 +383,14 @@ static void profile(void **state)
     sparta_package *p = compile(zoo("bert-mini", "4x1:0.8", SMALL_BERT));
     sparta_session_options o = {.size = sizeof o, .threads = 2, .profile = 1};
     sparta_session *s = NULL;
-    const sp_step_profile *step;
+    const sparta_step *step;
     ok(sparta_session_create(cx, p, &o, &s));
     inputs in = make_inputs(p->plan, 2, 32, 1);
     for (int i = 0; i < 3; i++) {
         results r = run(s, p, &in);
         free_results(&r);
     }
-    const int n = sp_session_profile(s, &step, true);
+    const int n = sp_session_steps(s, &step);
     int strips = 0, attentions = 0;
     for (int i = 0; i < n; i++) {
         assert_true(step[i].seconds > 0 && step[i].ops <= step[i].dense_ops);
@@ -403,7 +403,9 @@ static void profile(void **state)
     }
     assert_int_equal(strips, 8); /* qkv, projection, up, down in each of two layers */
     assert_int_equal(attentions, 2);
-    for (int i = sp_session_profile(s, &step, false) - 1; i >= 0; i--) assert_true(step[i].seconds == 0);
+    sparta_session_forget_times(s);
+    for (int i = 0; i < n; i++) assert_true(sparta_session_step(s, i)->seconds == 0);
+    assert_null(sparta_session_step(s, n));
     free_inputs(&in);
     sparta_session_free(s);
     sparta_package_close(p);

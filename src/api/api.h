@@ -1,0 +1,17 @@
+/* api: what sparta.h promises and no single room to the left can say.
+ *
+ *     compile, measure, propagate ...   -->   report.c   what runs each layer of a package or a model, and why not faster
+ *
+ * Functions of sparta.h live in the room that does the work (sparta_session_run in run, sparta_compile in compile). What needs several
+ * rooms is put together here, thinly: no decision is made in this room that another caller could want differently. Rooms to the
+ * left never call it; the program is its first client (cli/verb_run.c, cli/verb_compile.c).
+ *
+ * Structs that are handed out by pointer live in the arena of their handle: a caller reads the fields that his header knows, so fields
+ * may be added at the end and never moved.
+ */
+#ifndef SP_API_H
+#define SP_API_H
+
+#include "measure/measure.h"
+
+#endif
