@@ -68,8 +68,8 @@ sparta_status sp_fail(sparta_ctx *cx, sparta_status status, const char *format, 
 /* Put "where: " in front of the present message: for callers who know the file or the node. Returns its
  * status. */
 sparta_status sp_fail_in(sparta_ctx *cx, const char *format, ...) SP_PRINTF(2, 3);
-sparta_status sp_ctx_status(
-    const sparta_ctx *cx);         /* of the last failure; SPARTA_E_INTERNAL when there is none */
+/* Of the last failure; SPARTA_E_INTERNAL when there is none. */
+sparta_status sp_ctx_status(const sparta_ctx *cx);
 void sp_ctx_clear(sparta_ctx *cx); /* forgets the message; a cancellation stays */
 /* E_CANCELLED once somebody asked to stop; call it in every loop that may last. */
 sparta_status sp_check_cancel(sparta_ctx *cx) SP_MUST;
@@ -117,8 +117,8 @@ typedef struct sp_arena sp_arena;
 sp_arena *sp_arena_create(sparta_ctx *cx) SP_MUST;
 void sp_arena_free(sp_arena *arena);
 sparta_ctx *sp_arena_ctx(const sp_arena *arena);
-void *sp_arena_alloc(sp_arena *arena,
-                     size_t size) SP_MUST; /* cleared, 64-byte aligned when size >= 64, else 16 */
+/* Cleared, 64-byte aligned when size >= 64, else 16. */
+void *sp_arena_alloc(sp_arena *arena, size_t size) SP_MUST;
 void *sp_arena_array(sp_arena *arena, size_t n, size_t size) SP_MUST;
 char *sp_arena_string(sp_arena *arena, const char *s) SP_MUST;
 char *sp_arena_bytes(sp_arena *arena, const char *s, size_t n) SP_MUST; /* n bytes and a final 0 */

@@ -217,7 +217,7 @@ sparta_status sp_ctx_status(const sparta_ctx *cx)
     return cx->status == SPARTA_OK ? SPARTA_E_INTERNAL : cx->status;
 }
 
-/* Forgets the message, not a cancellation: who asked to stop must not be overheard. */
+/* Forgets the message, not a cancellation: a request to stop must not be lost. */
 void sp_ctx_clear(sparta_ctx *cx)
 {
     cx->status = SPARTA_OK;

@@ -66,6 +66,16 @@ typedef struct sp_attrs {
     const sp_attr *attr;
 } sp_attrs;
 
+/* Attributes written down where they are used: SP_ATTRS(SP_INT("axis", -1), SP_STRING("epilogue", "relu")). They live as long as the block
+ * they stand in. */
+#define SP_ATTRS(...)                                                                                        \
+    (&(sp_attrs){(int)SP_COUNT(((const sp_attr[]){__VA_ARGS__})), (const sp_attr[]){__VA_ARGS__}})
+#define SP_INT(key, value)    ((sp_attr){.name = (key), .kind = SP_ATTR_INT, .i = (value)})
+#define SP_FLOAT(key, value)  ((sp_attr){.name = (key), .kind = SP_ATTR_FLOAT, .f = (value)})
+#define SP_STRING(key, value) ((sp_attr){.name = (key), .kind = SP_ATTR_STRING, .s = (value)})
+#define SP_INTS(key, count, values)                                                                          \
+    ((sp_attr){.name = (key), .kind = SP_ATTR_INTS, .n = (count), .ints = (values)})
+
 const sp_attr *sp_attr_find(const sp_attrs *attrs, const char *name); /* or NULL */
 int64_t sp_attr_int(const sp_attrs *attrs, const char *name, int64_t otherwise);
 float sp_attr_float(const sp_attrs *attrs, const char *name, float otherwise);

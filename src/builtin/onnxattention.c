@@ -19,8 +19,8 @@ enum { Y, PRESENT_K, PRESENT_V, SCORES };       /* outputs */
 
 typedef struct attention {
     const sp_op_args *args;
-    sparta_tensor q, y, part[2],
-        past[2];           /* (B, heads, S, D); part: new k and v; past: of rank -1 when there is none */
+    /* (B, heads, S, D); part: new k and v; past: of rank -1 when there is none. */
+    sparta_tensor q, y, part[2], past[2];
     sparta_tensor mask;    /* (B, heads, S, up to T), rank -1: none */
     int64_t total, before; /* keys in all, and of the past */
     double scale, softcap;

@@ -81,8 +81,8 @@ sparta_status sp_builtin_Pad(sparta_ctx *cx, const sp_op_args *args)
     mode m = CONSTANT;
     SP_TRY(read_mode(cx, args->attrs, &m));
     SP_TRY(read_pads(cx, args, before, m));
-    const void *constant =
-        sp_op_has(args, 2) ? args->in[2].data : &zero; /* 0 has the same bytes in every type */
+    /* 0 has the same bytes in every type. */
+    const void *constant = sp_op_has(args, 2) ? args->in[2].data : &zero;
     for (sp_walk w = sp_walk_begin(y->rank, y->dim, 1, &y); w.more; sp_walk_next(&w)) {
         int64_t from = 0;
         bool inside = true;

@@ -15,8 +15,8 @@ typedef struct sp_matrix {
     int64_t row, col; /* strides in elements */
 } sp_matrix;
 
-sp_matrix sp_matrix_of(const sparta_tensor *t,
-                       bool transposed); /* of the last two dims, at index 0 of the others */
+/* Of the last two dims, at index 0 of the others. */
+sp_matrix sp_matrix_of(const sparta_tensor *t, bool transposed);
 void sp_matrix_row(const sp_matrix *a, int64_t i, double *x); /* x (cols) = row i */
 void sp_product_row(const double *x, const sp_matrix *b, double *acc);
 /* out[i, j] = sum over k of a[i, k] b[k, j]; integers wrap. */

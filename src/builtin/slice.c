@@ -30,8 +30,8 @@ sparta_status sp_builtin_Slice(sparta_ctx *cx, const sp_op_args *args)
         view.dim[axis] = count;
         if (count == 0) continue;
         view = sp_view_at(&view, first * in[0].stride[axis]);
-        view.stride[axis] =
-            count > 1 ? in[0].stride[axis] * step : 0; /* one element: a huge step is no stride */
+        /* One element: a huge step is no stride. */
+        view.stride[axis] = count > 1 ? in[0].stride[axis] * step : 0;
     }
     return sp_tensor_copy(cx, &view, out);
 }

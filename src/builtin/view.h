@@ -16,8 +16,8 @@ sparta_status sp_builtin_index(sparta_ctx *cx, const char *op, int64_t index, in
 sparta_tensor sp_view_at(const sparta_tensor *t, int64_t offset); /* the same view, `offset` elements on */
 sparta_tensor sp_view_part(const sparta_tensor *t, int axis, int64_t start, int64_t n);
 sparta_tensor sp_view_drop(const sparta_tensor *t, int axis, int64_t index);
-sparta_tensor sp_view_tail(const sparta_tensor *t,
-                           int from); /* the dimensions from `from` on, at index 0 of the others */
+/* The dimensions from `from` on, at index 0 of the others. */
+sparta_tensor sp_view_tail(const sparta_tensor *t, int from);
 sparta_tensor sp_view_head(const sparta_tensor *t, int to); /* the dimensions before `to` */
 
 /* How many elements start:end:step takes of a dimension of `size`, by Slice's clamping rule, and the index of

@@ -77,31 +77,4 @@ sparta_status sp_match_shape_vector(sp_match *m, int n, const sp_expr *const *in
 sparta_status sp_match_reshape_target(sp_match *m, const sp_value *x, const sp_dims *dims,
                                       sp_value **out) SP_MUST;
 
-/* Attributes for a compound literal: SP_ATTRS(SP_INT("axis", -1), SP_STRING("epilogue",
- * "relu")). */
-#define SP_ATTRS(...)                                                                                        \
-    &(sp_attrs)                                                                                              \
-    {                                                                                                        \
-        (int)SP_COUNT(((const sp_attr[]){__VA_ARGS__})), (const sp_attr[])                                   \
-        {                                                                                                    \
-            __VA_ARGS__                                                                                      \
-        }                                                                                                    \
-    }
-#define SP_INT(key, value)                                                                                   \
-    {                                                                                                        \
-        .name = (key), .kind = SP_ATTR_INT, .i = (value)                                                     \
-    }
-#define SP_FLOAT(key, value)                                                                                 \
-    {                                                                                                        \
-        .name = (key), .kind = SP_ATTR_FLOAT, .f = (value)                                                   \
-    }
-#define SP_STRING(key, value)                                                                                \
-    {                                                                                                        \
-        .name = (key), .kind = SP_ATTR_STRING, .s = (value)                                                  \
-    }
-#define SP_INTS(key, count, values)                                                                          \
-    {                                                                                                        \
-        .name = (key), .kind = SP_ATTR_INTS, .n = (count), .ints = (values)                                  \
-    }
-
 #endif

@@ -26,8 +26,8 @@ typedef struct sp_expr sp_expr;
 /* Constructors return NULL on failure (out of memory, overflow, division by the constant 0): the context has
  * the message. */
 const sp_expr *sp_expr_const(sp_arena *a, int64_t value) SP_MUST;
-const sp_expr *sp_expr_symbol(sp_arena *a,
-                              const char *name) SP_MUST; /* [A-Za-z_][A-Za-z0-9_.]*; others are mangled */
+/* [A-Za-z_][A-Za-z0-9_.]*; others are mangled. */
+const sp_expr *sp_expr_symbol(sp_arena *a, const char *name) SP_MUST;
 /* The name a symbol gets: the same when it is one already, else its good characters, _ and 8 hex digits of
  * its hash, so that different names stay different. For bindings by a user's names. `out` has
  * SP_SYMBOL_SIZE bytes. */
@@ -36,8 +36,8 @@ void sp_expr_symbol_name(const char *name, char *out);
 const sp_expr *sp_expr_add(sp_arena *a, const sp_expr *x, const sp_expr *y) SP_MUST;
 const sp_expr *sp_expr_sub(sp_arena *a, const sp_expr *x, const sp_expr *y) SP_MUST;
 const sp_expr *sp_expr_mul(sp_arena *a, const sp_expr *x, const sp_expr *y) SP_MUST;
-const sp_expr *sp_expr_div(sp_arena *a, const sp_expr *x,
-                           const sp_expr *y) SP_MUST; /* exact when it divides */
+/* Exact when it divides. */
+const sp_expr *sp_expr_div(sp_arena *a, const sp_expr *x, const sp_expr *y) SP_MUST;
 const sp_expr *sp_expr_mod(sp_arena *a, const sp_expr *x, const sp_expr *y) SP_MUST;
 const sp_expr *sp_expr_min(sp_arena *a, const sp_expr *x, const sp_expr *y) SP_MUST;
 const sp_expr *sp_expr_max(sp_arena *a, const sp_expr *x, const sp_expr *y) SP_MUST;
@@ -53,8 +53,8 @@ bool sp_expr_equal(const sp_expr *x, const sp_expr *y);
 bool sp_expr_is(const sp_expr *x, int64_t value); /* the constant `value`? */
 bool sp_expr_is_polynomial(const sp_expr *x);     /* no / % min max in it? */
 /* The k with x = y * k, for Reshape's -1. */
-const sp_expr *sp_expr_divide_exact(sp_arena *a, const sp_expr *x,
-                                    const sp_expr *y); /* NULL without message: no */
+/* NULL without message: no. */
+const sp_expr *sp_expr_divide_exact(sp_arena *a, const sp_expr *x, const sp_expr *y);
 
 /* Values of symbols. */
 typedef struct sp_bindings {

@@ -236,3 +236,28 @@ sparta_status sp_graph_sort(sp_graph *g)
     sp_free(g->cx, s.order);
     return status;
 }
+
+/* ------------------------------------------------------------------ attributes */
+sparta_status sp_graph_set_attr(sp_graph *g, sp_node *n, const sp_attr *attr)
+{
+    const sp_attrs *old = &n->attrs;
+    sp_attr *all = sp_arena_array(g->arena, (size_t)old->n + 1, sizeof *all);
+    int at = 0;
+    SP_NEED(g->cx, all);
+    while (at < old->n && strcmp(old->attr[at].name, attr->name)) at++;
+    for (int i = 0; i < old->n; i++) all[i] = old->attr[i];
+    all[at] = *attr;
+    n->attrs = (sp_attrs){SP_MAX(old->n, at + 1), all};
+    return SPARTA_OK;
+}
+
+sparta_status sp_graph_drop_attr(sp_graph *g, sp_node *n, const char *name)
+{
+    sp_attr *left = sp_arena_array(g->arena, (size_t)n->attrs.n, sizeof *left);
+    int count = 0;
+    SP_NEED(g->cx, left);
+    for (int i = 0; i < n->attrs.n; i++)
+        if (strcmp(n->attrs.attr[i].name, name)) left[count++] = n->attrs.attr[i];
+    n->attrs = (sp_attrs){count, left};
+    return SPARTA_OK;
+}

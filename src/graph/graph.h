@@ -35,9 +35,9 @@
 #include "builtin/builtin.h"
 #include "expr/expr.h"
 
-#define SP_GRAPH_INTS    64  /* integer constants of at most so many elements have `ints` */
+#define SP_GRAPH_INTS    64  /* integer constants of at most this many elements have `ints` */
 #define SP_GRAPH_SYMBOLS 256 /* the most symbols that the inputs may have where their sizes are worked with */
-#define SP_GRAPH_WRITTEN 16  /* constants of at most so many elements are written out in the text */
+#define SP_GRAPH_WRITTEN 16  /* constants of at most this many elements are written out in the text */
 
 typedef struct sp_value sp_value;
 typedef struct sp_node sp_node;
@@ -63,8 +63,8 @@ struct sp_value {
 struct sp_node {
     sp_op_id op;
     const char *name;
-    const char *
-        module; /* path of PyTorch's module it is part of, where the exporter says it ("encoder.layer.0.query"); or NULL */
+    /* Path of PyTorch's module it is part of, where the exporter says it ("encoder.layer.0.query"); or NULL. */
+    const char *module;
     int n_in, n_out;
     sp_value **in; /* NULL entries: absent optional inputs */
     sp_value **out;
@@ -138,8 +138,11 @@ sparta_status sp_graph_add_fixed(sp_graph *g, const char *symbol, int64_t size) 
 sparta_status sp_graph_add_must(sp_graph *g, const sp_expr *a, const sp_expr *b, const char *node) SP_MUST;
 /* Is every must so at these sizes? Else E_SHAPE: before anything runs, since whatever runs relies on it. */
 sparta_status sp_graph_check_musts(sparta_ctx *cx, const sp_graph *g, const sp_bindings *sizes) SP_MUST;
-bool sp_graph_is_annotation(
-    const char *name); /* an attribute of a plan that changes nothing about what is computed? */
+/* Set an attribute, in place of one of its name; without one. The list is new, its contents are those given. */
+sparta_status sp_graph_set_attr(sp_graph *g, sp_node *n, const sp_attr *attr) SP_MUST;
+sparta_status sp_graph_drop_attr(sp_graph *g, sp_node *n, const char *name) SP_MUST;
+/* Is it an attribute of a plan that changes nothing about what is computed? */
+bool sp_graph_is_annotation(const char *name);
 /* Every attribute is a row of attributes.def (else E_UNSUPPORTED), of its kind and given once (else
  * E_FORMAT). */
 sparta_status sp_graph_check_attrs(sparta_ctx *cx, sp_op_id op, const sp_attrs *attrs) SP_MUST;
@@ -162,13 +165,13 @@ void sp_graph_replace_among(sp_graph *g, const sp_users *u, sp_value *old, sp_va
 sparta_status sp_graph_insert_node(sp_graph *g, int at, sp_node *node) SP_MUST;
 void sp_graph_remove_node(sp_graph *g, int at);
 sparta_status sp_graph_sweep(sp_graph *g) SP_MUST; /* drop nodes nobody uses; keep the order */
-sparta_status sp_graph_sort(
-    sp_graph *g) SP_MUST; /* stable topological sort; a cycle is E_FORMAT naming a node on it */
+/* Stable topological sort; a cycle is E_FORMAT naming a node on it. */
+sparta_status sp_graph_sort(sp_graph *g) SP_MUST;
 /* Checks every invariant above; E_INTERNAL names the broken one. */
 sparta_status sp_graph_verify(const sp_graph *g) SP_MUST;
 
 void sp_graph_print(const sp_graph *g, sp_text *out);
-/* The same with constants of integers (indices, sizes) of at most so many elements written out. */
+/* The same with constants of integers (indices, sizes) of at most `integers` elements written out. */
 void sp_graph_print_integers(const sp_graph *g, int64_t integers, sp_text *out);
 /* Gives the contents of a large constant by its @name: `out` comes with the dtype and dims that the text
  * declares and data NULL; the callee sets data, or the whole view, which is then compared with what was

@@ -43,8 +43,8 @@ static sparta_status symbol_for(sp_importer *im, const char *key, const char *wa
             return sp_fail(im->cx, SPARTA_E_INTERNAL, "symbol '%.100s' is none", text);
         *out = e;
         if (!sp_map_get(im->symbols, name, &index)) return remember(im, key, name);
-        text = sp_arena_printf(im->scratch, "%s_%d", wanted,
-                               im->suffix++); /* never tried twice, however hostile the names */
+        /* Never tried twice, however hostile the names. */
+        text = sp_arena_printf(im->scratch, "%s_%d", wanted, im->suffix++);
         SP_NEED(im->cx, text);
     }
 }
@@ -73,8 +73,8 @@ static sparta_status unnamed_dim(sp_importer *im, const char *input, int axis, c
     char *name =
         sp_arena_printf(im->scratch, "%s%s_%d", clean[0] >= '0' && clean[0] <= '9' ? "_" : "", clean, axis);
     SP_NEED(im->cx, name);
-    char *key =
-        sp_arena_printf(im->scratch, "\001%s.%d", input, axis); /* no dim_param looks like this by accident */
+    /* No dim_param looks like this by accident. */
+    char *key = sp_arena_printf(im->scratch, "\001%s.%d", input, axis);
     SP_NEED(im->cx, key);
     return symbol_for(im, key, name, out);
 }

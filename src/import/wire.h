@@ -62,7 +62,7 @@ sparta_status sp_wire_count(const sp_wire *w, sp_wire_type type, sp_bytes rest, 
 size_t sp_wire_varint_size(uint64_t value);
 void sp_wire_put_varint(sp_text *t, uint64_t value);
 void sp_wire_put_int(sp_text *t, uint32_t number, int64_t value);
-/* The same number in so many bytes more, 0 to 8: leading zeros, which every reader skips. */
+/* The same number in `wider` bytes more, 0 to 8: leading zeros, which every reader skips. */
 void sp_wire_put_wide_int(sp_text *t, uint32_t number, int64_t value, int wider);
 void sp_wire_put_float(sp_text *t, uint32_t number, float value);
 void sp_wire_put_bytes(sp_text *t, uint32_t number, const void *bytes, size_t n);

@@ -54,8 +54,8 @@ sparta_status sp_summarise(sparta_ctx *cx, const double *x, int64_t n, sp_summar
 typedef struct sp_comparison { /* of two things that took turns */
     sp_summary a, b;
     double ratio, lo, hi; /* median(b) / median(a) and its 95 % interval: above 1 a is faster */
-    bool
-        noisy; /* one of them is, or the interval is wide: measure again, longer, with nothing else running */
+    /* One of them is, or the interval is wide: measure again, longer, with nothing else running. */
+    bool noisy;
 } sp_comparison;
 /* Of n pairs; the same seed gives the same interval. */
 sparta_status sp_compare(sparta_ctx *cx, const double *a, const double *b, int64_t n, uint64_t seed,
@@ -124,8 +124,8 @@ typedef struct sp_verify_request {
     const sparta_named_tensor *inputs; /* given ones; NULL: generated from the seed at a few sizes */
     int n_inputs;
     sp_tolerance tolerance;
-    double
-        cost; /* multiply-adds that the references may take at one size, when there is a batch to make smaller; 0: 6e9 */
+    /* Multiply-adds that the references may take at one size, when there is a batch to make smaller; 0: 6e9. */
+    double cost;
     uint64_t seed;
     int threads;
     sp_bindings sizes;
@@ -157,7 +157,7 @@ typedef struct sp_kernel_request {
     /* A matrix of any dtype to time instead of a random one of (n, k); NULL: none. */
     const sparta_tensor *weight;
     const char *format; /* the storage to time; NULL: the fastest */
-    double limit;       /* a format may store so many slots for each non-zero; 0: SP_FORMAT_LIMIT */
+    double limit;       /* the most slots that a format may store for each non-zero; 0: SP_FORMAT_LIMIT */
     /* "4x1", or a mask file with one array (.npy, .npz, .safetensors), zero where a weight is gone; NULL: the weight as it is. */
     const char *pattern;
     double sparsity;
@@ -176,8 +176,8 @@ typedef struct sp_kernel_result {
     int64_t nnz;
     int64_t stored_bytes; /* of the weight as the implement keeps it */
     double gbytes_per_s;  /* of them, at best_us */
-    double peak_gbytes_per_s,
-        share_of_bandwidth; /* read from memory; 0: the tokens are too many for it to matter */
+    /* Read from memory; 0: the tokens are too many for it to matter. */
+    double peak_gbytes_per_s, share_of_bandwidth;
     int threads;
     char implement[48], point[64], parameters[96], dense_name[48], isa[24];
     char format[256]; /* in which the implement keeps the weight, canonical; a longer one is cut */
@@ -255,9 +255,9 @@ sparta_status sp_what_if_run(sparta_ctx *cx, sp_arena *arena, const sp_what_if_r
 
 #define SP_ADVISE_SLACK 1.05
 typedef struct sp_advise_request {
-    double slack;  /* a pattern holds when it stores at most so many slots an element; 0: SP_ADVISE_SLACK */
-    size_t bitset; /* the most bytes of a bitset to look for patterns in; 0: 256 MiB */
-    bool group;    /* look for an order of the rows in which blocks show, too */
+    double slack; /* a pattern holds when it stores at most this many slots per element; 0: SP_ADVISE_SLACK */
+    size_t bitset;    /* the most bytes of a bitset to look for patterns in; 0: 256 MiB */
+    bool group;       /* look for an order of the rows in which blocks show, too */
     const char *also; /* one more format to compare; NULL: none */
 } sp_advise_request;
 typedef struct sp_advice_row {

@@ -40,8 +40,8 @@ sparta_status sp_runner_dense(sparta_ctx *cx, const sp_runner *of, const sp_comp
     if (dense.options.schedule && !dense.options.target)
         SP_TRY(scheduled_target(cx, dense.options.schedule, &dense.options.target));
     SP_TRY(sp_compile_given(cx, of->package, seed, &g));
-    sparta_status status =
-        sp_compile_graph(cx, g, &dense, &p); /* the package owns the graph when it succeeds */
+    /* The package owns the graph when it succeeds. */
+    sparta_status status = sp_compile_graph(cx, g, &dense, &p);
     if (status) {
         sp_graph_free(g);
         return status;

@@ -3,7 +3,7 @@
 #include "ops/ops.h"
 #include <math.h>
 
-/* An element that is no sum takes a reference about as long as so many multiply-adds. */
+/* An element that is not a sum takes a reference about as long as this many multiply-adds. */
 enum { EACH = 16 };
 
 /* Sizes of symbols, and where failures of evaluation go. */

@@ -90,45 +90,27 @@ sparta_status sp_ops_divide(const sp_graph *g, const sp_expr *x, const sp_expr *
     return !*out && sp_ctx_status(g->cx) == SPARTA_E_MEMORY ? SPARTA_E_MEMORY : SPARTA_OK;
 }
 
-sparta_status sp_ints_add(sp_graph *g, const sp_expr *a, const sp_expr *b, const sp_expr **out)
-{
-    return settle(g, sp_expr_add(g->arena, a, b), out);
-}
-
-sparta_status sp_ints_sub(sp_graph *g, const sp_expr *a, const sp_expr *b, const sp_expr **out)
-{
-    return settle(g, sp_expr_sub(g->arena, a, b), out);
-}
-
-sparta_status sp_ints_mul(sp_graph *g, const sp_expr *a, const sp_expr *b, const sp_expr **out)
-{
-    return settle(g, sp_expr_mul(g->arena, a, b), out);
-}
+#define ARITHMETIC(verb)                                                                                     \
+    sparta_status sp_ints_##verb(sp_graph *g, const sp_expr *a, const sp_expr *b, const sp_expr **out)       \
+    {                                                                                                        \
+        return settle(g, sp_expr_##verb(g->arena, a, b), out);                                               \
+    }
+ARITHMETIC(add)
+ARITHMETIC(sub)
+ARITHMETIC(mul)
+ARITHMETIC(min)
+ARITHMETIC(max)
 
 /* ONNX cuts off, expressions floor: the same where nothing is negative. */
-sparta_status sp_ints_div(sp_graph *g, const sp_expr *a, const sp_expr *b, const sp_expr **out)
-{
-    *out = NULL;
-    if (!sp_ops_natural(g, a) || !sp_ops_positive(g, b)) return SPARTA_OK;
-    return settle(g, sp_expr_div(g->arena, a, b), out);
-}
-
-sparta_status sp_ints_mod(sp_graph *g, const sp_expr *a, const sp_expr *b, const sp_expr **out)
-{
-    *out = NULL;
-    if (!sp_ops_natural(g, a) || !sp_ops_positive(g, b)) return SPARTA_OK;
-    return settle(g, sp_expr_mod(g->arena, a, b), out);
-}
-
-sparta_status sp_ints_min(sp_graph *g, const sp_expr *a, const sp_expr *b, const sp_expr **out)
-{
-    return settle(g, sp_expr_min(g->arena, a, b), out);
-}
-
-sparta_status sp_ints_max(sp_graph *g, const sp_expr *a, const sp_expr *b, const sp_expr **out)
-{
-    return settle(g, sp_expr_max(g->arena, a, b), out);
-}
+#define DIVISION(verb)                                                                                       \
+    sparta_status sp_ints_##verb(sp_graph *g, const sp_expr *a, const sp_expr *b, const sp_expr **out)       \
+    {                                                                                                        \
+        *out = NULL;                                                                                         \
+        if (!sp_ops_natural(g, a) || !sp_ops_positive(g, b)) return SPARTA_OK;                               \
+        return settle(g, sp_expr_##verb(g->arena, a, b), out);                                               \
+    }
+DIVISION(div)
+DIVISION(mod)
 
 /* ------------------------------------------------------------------ comparisons: 0, 1 or not known */
 sparta_status sp_ints_equal(sp_graph *g, const sp_expr *a, const sp_expr *b, const sp_expr **out)

@@ -141,9 +141,9 @@ sparta_status sp_flow_reduce(sp_axes *a, sp_flow_how how, sp_label_kind kind, co
  */
 typedef struct side {
     const sp_expr *left[SPARTA_RANK]; /* of each axis, what has no label yet */
-    sp_axis front[SPARTA_RANK],
-        back[SPARTA_RANK]; /* labels from the left, major first; from the right, minor first */
-    int from, end;         /* the axes with something left */
+    /* Labels from the left, major first; from the right, minor first. */
+    sp_axis front[SPARTA_RANK], back[SPARTA_RANK];
+    int from, end; /* the axes with something left */
 } side;
 
 static bool empty(const sp_dims *d)
@@ -338,30 +338,5 @@ sparta_status sp_shrink_some(const sp_shrink *s, int i, int count, const bool *s
     SP_TRY(sp_graph_add_node(g, SP_OP_Where, name, 3, in, 1, &out, NULL, &where));
     SP_TRY(sp_ops_infer_node(g, where)); /* behind all nodes: inference of the whole sorts them */
     s->n->in[i] = out;
-    return SPARTA_OK;
-}
-
-sparta_status sp_shrink_drop(const sp_shrink *s, const char *attribute)
-{
-    sp_attrs *old = &s->n->attrs;
-    sp_attr *left = sp_arena_array(s->g->arena, (size_t)old->n, sizeof *left);
-    SP_NEED(s->g->cx, left);
-    int count = 0;
-    for (int k = 0; k < old->n; k++)
-        if (strcmp(old->attr[k].name, attribute)) left[count++] = old->attr[k];
-    *old = (sp_attrs){count, left};
-    return SPARTA_OK;
-}
-
-sparta_status sp_shrink_int(const sp_shrink *s, const char *attribute, int64_t value)
-{
-    sp_attrs *old = &s->n->attrs;
-    sp_attr *all = sp_arena_array(s->g->arena, (size_t)old->n + 1, sizeof *all);
-    SP_NEED(s->g->cx, all);
-    int at = 0;
-    while (at < old->n && strcmp(old->attr[at].name, attribute)) at++;
-    if (old->n) memcpy(all, old->attr, (size_t)old->n * sizeof *all);
-    all[at] = (sp_attr){.name = attribute, .kind = SP_ATTR_INT, .i = value};
-    *old = (sp_attrs){SP_MAX(old->n, at + 1), all};
     return SPARTA_OK;
 }

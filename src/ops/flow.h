@@ -66,8 +66,8 @@ typedef struct sp_label {
     sp_label_kind kind;
     int64_t size;    /* -1: not a number */
     const char *why; /* why its indices stay; NULL: they may go */
-    int64_t
-        run; /* its size in a run on constants that are alike along it; 0: 1 for EACH, all of it otherwise; -1: no run */
+    /* Its size in a run on constants that are alike along it; 0: 1 for EACH, all of it otherwise; -1: no run. */
+    int64_t run;
     bool alike; /* such a run is possible only where constants are alike along it */
     bool made;  /* only the output has it, and is the same at every index: there may be fewer */
 } sp_label;
@@ -205,7 +205,7 @@ sparta_status sp_flow_reduce(sp_axes *a, sp_flow_how how, sp_label_kind kind, co
 void sp_axes_broadcast(sp_axes *a, int i, sp_role role, int rank, const int *label);
 
 /* For shrink: how many of a label's indices [from, end) are left; replace input i, which the node may not have had, by a list of
- * integers or a tensor of them; set an INT attribute; remove one. */
+ * integers or a tensor of them; set an INT attribute. */
 int64_t sp_shrink_count(const sp_shrink *s, int label, int64_t from, int64_t end);
 sparta_status sp_shrink_list(const sp_shrink *s, int i, int count, const int64_t *numbers) SP_MUST;
 sparta_status sp_shrink_tensor(const sp_shrink *s, int i, int rank, const int64_t *dim,
@@ -213,7 +213,9 @@ sparta_status sp_shrink_tensor(const sp_shrink *s, int i, int rank, const int64_
 /* Input i, a list of integers that may be computed as the model runs, with the elements that `set` has replaced by numbers. */
 sparta_status sp_shrink_some(const sp_shrink *s, int i, int count, const bool *set,
                              const int64_t *numbers) SP_MUST;
-sparta_status sp_shrink_drop(const sp_shrink *s, const char *attribute) SP_MUST;
-sparta_status sp_shrink_int(const sp_shrink *s, const char *attribute, int64_t value) SP_MUST;
+static inline sparta_status sp_shrink_int(const sp_shrink *s, const char *attribute, int64_t value)
+{
+    return sp_graph_set_attr(s->g, s->n, &SP_INT(attribute, value));
+}
 
 #endif

@@ -183,14 +183,14 @@ sparta_status sp_ops_fold(sp_graph *g, sp_node *n)
     return SPARTA_OK;
 }
 
-/* A constant that is another one in new clothes is still known by the name it had in the file. */
+/* A constant that is another one reshaped or converted keeps the name that one had in the file. */
 static void keep_origin(const sp_node *n)
 {
-    static const sp_op_id clothes[] = {SP_OP_Identity, SP_OP_Cast,      SP_OP_CastLike,
-                                       SP_OP_Reshape,  SP_OP_Flatten,   SP_OP_Transpose,
-                                       SP_OP_Squeeze,  SP_OP_Unsqueeze, SP_OP_DequantizeLinear};
-    for (size_t i = 0; i < SP_COUNT(clothes); i++)
-        if (clothes[i] == n->op) {
+    static const sp_op_id forms[] = {SP_OP_Identity, SP_OP_Cast,      SP_OP_CastLike,
+                                     SP_OP_Reshape,  SP_OP_Flatten,   SP_OP_Transpose,
+                                     SP_OP_Squeeze,  SP_OP_Unsqueeze, SP_OP_DequantizeLinear};
+    for (size_t i = 0; i < SP_COUNT(forms); i++)
+        if (forms[i] == n->op) {
             n->out[0]->origin = n->in[0]->origin;
             n->out[0]->part = n->in[0]->part;
             n->out[0]->n_parts = n->in[0]->n_parts;
@@ -269,18 +269,6 @@ static bool expand_numbers(const sp_node *n, int64_t *out)
     return true;
 }
 
-/* The new shape copies with 0, whatever allowzero said of the old one. */
-static sparta_status drop_allowzero(sp_graph *g, sp_node *n)
-{
-    sp_attr *kept = sp_arena_array(g->arena, (size_t)n->attrs.n, sizeof *kept);
-    SP_NEED(g->cx, kept);
-    int count = 0;
-    for (int i = 0; i < n->attrs.n; i++)
-        if (strcmp(n->attrs.attr[i].name, "allowzero")) kept[count++] = n->attrs.attr[i];
-    n->attrs = (sp_attrs){count, kept};
-    return SPARTA_OK;
-}
-
 static sparta_status settle_shapes(sp_graph *g)
 {
     for (int i = 0; i < g->n_nodes; i++) {
@@ -291,7 +279,8 @@ static sparta_status settle_shapes(sp_graph *g)
         sp_value *shape;
         sparta_tensor t = sparta_tensor_view(SPARTA_I64, 1, (int64_t[]){n->out[0]->dims.rank}, numbers);
         SP_TRY(sp_graph_add_constant(g, NULL, &t, true, &shape));
-        if (n->op == SP_OP_Reshape) SP_TRY(drop_allowzero(g, n));
+        /* The new shape copies with 0, whatever allowzero said of the old one. */
+        if (n->op == SP_OP_Reshape) SP_TRY(sp_graph_drop_attr(g, n, "allowzero"));
         n->in[1] = shape;
     }
     return SPARTA_OK;

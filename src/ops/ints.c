@@ -10,8 +10,8 @@ static sparta_status constant_list(sp_graph *g, const sparta_tensor *t, sp_list 
     SP_NEED(g->cx, x);
     for (int64_t i = 0; i < n; i++) {
         int64_t value = sp_element_get_int(t->dtype, t->data, i);
-        x[i] = sp_expr_const(g->arena,
-                             SP_MAX(value, -INT64_MAX)); /* no expression says INT64_MIN, a bound of Slice */
+        /* No expression says INT64_MIN, a bound of Slice. */
+        x[i] = sp_expr_const(g->arena, SP_MAX(value, -INT64_MAX));
         SP_NEED(g->cx, x[i]);
     }
     *out = (sp_list){(int)n, x};

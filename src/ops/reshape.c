@@ -91,7 +91,7 @@ static sparta_status shrink(const sp_shrink *s)
     }
     if (open > 1) return sp_shrink_some(s, 1, y->rank, set, shape);
     SP_TRY(sp_shrink_list(s, 1, y->rank, shape));
-    return none ? sp_shrink_int(s, "allowzero", 1) : sp_shrink_drop(s, "allowzero");
+    return none ? sp_shrink_int(s, "allowzero", 1) : sp_graph_drop_attr(s->g, s->n, "allowzero");
 }
 
 SP_RULE(Reshape, shape, SP_ALL, SP_CONSERVATIVE, sp_flow_reshape, shrink,

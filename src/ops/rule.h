@@ -36,8 +36,8 @@ static inline bool sp_ops_has(const sp_node *n, int i)
 {
     return i < n->n_in && n->in[i];
 }
-sparta_status sp_ops_types(const sp_graph *g, const sp_node *n, int i,
-                           unsigned types) SP_MUST; /* absent is fine */
+/* Absent is fine. */
+sparta_status sp_ops_types(const sp_graph *g, const sp_node *n, int i, unsigned types) SP_MUST;
 sparta_status sp_ops_same_type(const sp_graph *g, const sp_node *n, int i, int j) SP_MUST;
 sparta_status sp_ops_rank(const sp_graph *g, const sp_node *n, int i, int least, int most) SP_MUST;
 sparta_status sp_ops_scalar(const sp_graph *g, const sp_node *n, int i) SP_MUST; /* one element */

@@ -98,7 +98,7 @@ static sparta_status shrink(const sp_shrink *s)
     SP_NEED(s->g->cx, length);
     for (int o = 0; o < n->n_out; o++) (void)sp_expr_is_const(n->out[o]->dims.dim[axis], &length[o]);
     SP_TRY(sp_shrink_list(s, 1, n->n_out, length));
-    return sp_shrink_drop(s, "num_outputs");
+    return sp_graph_drop_attr(s->g, s->n, "num_outputs");
 }
 
 SP_RULE(Split, shape, SP_ALL, SP_EXACT, axes, shrink, "the same elements, each in its part",

@@ -40,8 +40,8 @@ static const sp_expr *share(const sp_graph *g, const sp_expr *x, int64_t by, boo
 static const sp_expr *slide(const sp_graph *g, const sp_window *w, int i, const sp_expr *in, bool ceil)
 {
     if (w->padding == SP_PAD_UPPER || w->padding == SP_PAD_LOWER) return share(g, in, w->stride[i], true);
-    const sp_expr *room =
-        plus(g, in, w->before[i] + w->after[i] - sp_window_effective(w, i)); /* to move in */
+    /* What the window has to move in. */
+    const sp_expr *room = plus(g, in, w->before[i] + w->after[i] - sp_window_effective(w, i));
     ceil &= w->padding == SP_PAD_GIVEN;
     const sp_expr *all = plus(g, share(g, room, w->stride[i], ceil), 1);
     if (!ceil || !all) return all;

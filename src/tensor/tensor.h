@@ -61,8 +61,8 @@ sparta_status sp_tensor_plain_zeros(sparta_ctx *cx, const sparta_tensor *t, spar
 /* The element at element offset `at` (already multiplied by strides), as double or as int64 (bool: 0 or 1).
  */
 double sp_element_get(sparta_dtype dtype, const void *data, int64_t at);
-void sp_element_set(sparta_dtype dtype, void *data, int64_t at,
-                    double value); /* rounds as a C cast does; ints wrap */
+/* Rounds as a C cast does; ints wrap. */
+void sp_element_set(sparta_dtype dtype, void *data, int64_t at, double value);
 int64_t sp_element_get_int(sparta_dtype dtype, const void *data, int64_t at);
 void sp_element_set_int(sparta_dtype dtype, void *data, int64_t at, int64_t value);
 

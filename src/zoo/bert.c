@@ -15,13 +15,9 @@
 #include <math.h>
 #include <stdio.h>
 
-typedef struct shape {
-    int64_t layers, hidden, heads, ffn, vocab, positions;
-} shape;
-
 typedef struct bert {
     sp_zoo_builder b;
-    shape s;
+    sp_zoo_transformer s;
     /* Constants that every layer shares. */
     sp_value *mask, *scale, *sqrt2, *one, *half, *to_heads, *from_heads;
 } bert;
@@ -85,13 +81,11 @@ static sp_value *embeddings(bert *m, sp_value *input_ids, sp_value *type_ids)
 static sp_value *additive_mask(bert *m, sp_value *mask)
 {
     sp_zoo_builder *b = &m->b;
-    sp_attr attr = {.name = "to", .kind = SP_ATTR_INT, .i = sp_dtype_to_onnx(SPARTA_F32)};
-    sp_attrs attrs = {1, &attr};
     sp_value *x = sp_zoo_binary(b, SP_OP_Unsqueeze, "/Unsqueeze", mask,
                                 sp_zoo_ints(b, "/Constant_1", 1, (int64_t[]){1}));
     x = sp_zoo_binary(b, SP_OP_Unsqueeze, "/Unsqueeze_1", x,
                       sp_zoo_ints(b, "/Constant_2", 1, (int64_t[]){2}));
-    x = sp_zoo_node(b, SP_OP_Cast, "/Cast", 1, &x, &attrs);
+    x = sp_zoo_node(b, SP_OP_Cast, "/Cast", 1, &x, SP_ATTRS(SP_INT("to", sp_dtype_to_onnx(SPARTA_F32))));
     x = sp_zoo_binary(b, SP_OP_Sub, "/Sub", m->one, x);
     return sp_zoo_binary(b, SP_OP_Mul, "/Mul", x, sp_zoo_float(b, "/Constant_lowest", -FLT_MAX));
 }
@@ -116,9 +110,7 @@ static sp_value *attention(bert *m, const char *path, const char *node, sp_value
     sp_value *s = sp_zoo_binary(&m->b, SP_OP_MatMul, join(m, node, "/MatMul"), q, k);
     s = sp_zoo_binary(&m->b, SP_OP_Div, join(m, node, "/Div"), s, m->scale);
     s = sp_zoo_binary(&m->b, SP_OP_Add, join(m, node, "/Add"), s, m->mask);
-    sp_attr attr = {.name = "axis", .kind = SP_ATTR_INT, .i = -1};
-    sp_attrs attrs = {1, &attr};
-    s = sp_zoo_node(&m->b, SP_OP_Softmax, join(m, node, "/Softmax"), 1, &s, &attrs);
+    s = sp_zoo_node(&m->b, SP_OP_Softmax, join(m, node, "/Softmax"), 1, &s, SP_ATTRS(SP_INT("axis", -1)));
     s = sp_zoo_binary(&m->b, SP_OP_MatMul, join(m, node, "/MatMul_1"), s, v);
     s = sp_zoo_transpose(&m->b, join(m, node, "/Transpose"), s, 4, bhsd);
     return sp_zoo_binary(&m->b, SP_OP_Reshape, join(m, node, "/Reshape"), s, m->from_heads);
@@ -146,22 +138,6 @@ static sp_value *encoder_layer(bert *m, int i, sp_value *x)
 
 /* ------------------------------------------------------------------ the model */
 
-static sparta_status take_sizes(sp_graph *g, const sp_zoo_request *r, shape *s)
-{
-    const sp_zoo_size size[] = {{"layers", &s->layers}, {"hidden", &s->hidden}, {"heads", &s->heads},
-                                {"ffn", &s->ffn},       {"vocab", &s->vocab},   {"positions", &s->positions},
-                                {"batch", NULL},        {"sequence", NULL}};
-    SP_TRY(sp_zoo_sizes(g, r, size, (int)SP_COUNT(size)));
-    if (s->hidden % s->heads)
-        return sp_fail(g->cx, SPARTA_E_USAGE,
-                       "zoo %s: hidden=%lld is no multiple of heads=%lld; change one with --dim", g->name,
-                       (long long)s->hidden, (long long)s->heads);
-    if (s->layers > 1000)
-        return sp_fail(g->cx, SPARTA_E_USAGE, "zoo %s: layers=%lld; at most 1000", g->name,
-                       (long long)s->layers);
-    return SPARTA_OK;
-}
-
 static void shared_constants(bert *m)
 {
     sp_zoo_builder *b = &m->b;
@@ -174,9 +150,9 @@ static void shared_constants(bert *m)
     m->from_heads = sp_zoo_ints(b, "/Constant_from_heads", 3, (int64_t[]){0, 0, m->s.hidden});
 }
 
-static sparta_status build(sp_graph *g, const sp_zoo_request *r, shape s)
+static sparta_status build(sp_graph *g, const sp_zoo_request *r, sp_zoo_transformer s)
 {
-    SP_TRY(take_sizes(g, r, &s));
+    SP_TRY(sp_zoo_transformer_sizes(g, r, &s));
     bert m = {.b = {.g = g, .request = r}, .s = s};
     const sp_expr *dim[3] = {sp_zoo_symbol(&m.b, "batch"), sp_zoo_symbol(&m.b, "sequence"),
                              sp_expr_const(g->arena, s.hidden)};
@@ -194,15 +170,15 @@ static sparta_status build(sp_graph *g, const sp_zoo_request *r, shape s)
 
 sparta_status sp_zoo_bert_mini(sp_graph *g, const sp_zoo_request *r)
 {
-    return build(g, r, (shape){4, 256, 4, 1024, 30522, 512});
+    return build(g, r, (sp_zoo_transformer){4, 256, 4, 1024, 30522, 512, 0});
 }
 
 sparta_status sp_zoo_bert_base(sp_graph *g, const sp_zoo_request *r)
 {
-    return build(g, r, (shape){12, 768, 12, 3072, 30522, 512});
+    return build(g, r, (sp_zoo_transformer){12, 768, 12, 3072, 30522, 512, 0});
 }
 
 sparta_status sp_zoo_bert_large(sp_graph *g, const sp_zoo_request *r)
 {
-    return build(g, r, (shape){24, 1024, 16, 4096, 30522, 512});
+    return build(g, r, (sp_zoo_transformer){24, 1024, 16, 4096, 30522, 512, 0});
 }

@@ -31,6 +31,22 @@ sparta_status sp_zoo_sizes(sp_graph *g, const sp_zoo_request *r, const sp_zoo_si
     return SPARTA_OK;
 }
 
+sparta_status sp_zoo_transformer_sizes(sp_graph *g, const sp_zoo_request *r, sp_zoo_transformer *s)
+{
+    const sp_zoo_size size[] = {{"layers", &s->layers}, {"hidden", &s->hidden}, {"heads", &s->heads},
+                                {"ffn", &s->ffn},       {"vocab", &s->vocab},   {"positions", &s->positions},
+                                {"batch", NULL},        {"sequence", NULL},     {"groups", &s->groups}};
+    SP_TRY(sp_zoo_sizes(g, r, size, (int)SP_COUNT(size) - !s->groups));
+    if (s->hidden % s->heads)
+        return sp_fail(g->cx, SPARTA_E_USAGE,
+                       "zoo %s: hidden=%lld is no multiple of heads=%lld; change one with --dim", g->name,
+                       (long long)s->hidden, (long long)s->heads);
+    if (s->layers > 1000)
+        return sp_fail(g->cx, SPARTA_E_USAGE, "zoo %s: layers=%lld; at most 1000", g->name,
+                       (long long)s->layers);
+    return SPARTA_OK;
+}
+
 /* ------------------------------------------------------------------ the sticky status */
 
 /* Keep a failed allocation: pointers that are NULL without a status must not get further. */
@@ -214,16 +230,12 @@ sp_value *sp_zoo_binary(sp_zoo_builder *b, sp_op_id op, const char *name, sp_val
 
 sp_value *sp_zoo_transpose(sp_zoo_builder *b, const char *name, sp_value *x, int n, const int64_t *perm)
 {
-    sp_attr attr = {.name = "perm", .kind = SP_ATTR_INTS, .n = n, .ints = perm};
-    sp_attrs attrs = {1, &attr};
-    return sp_zoo_node(b, SP_OP_Transpose, name, 1, &x, &attrs);
+    return sp_zoo_node(b, SP_OP_Transpose, name, 1, &x, SP_ATTRS(SP_INTS("perm", n, perm)));
 }
 
 void sp_zoo_split(sp_zoo_builder *b, const char *name, sp_value *x, int64_t axis, int n, sp_value **out)
 {
-    const sp_attr attr[] = {{.name = "axis", .kind = SP_ATTR_INT, .i = axis},
-                            {.name = "num_outputs", .kind = SP_ATTR_INT, .i = n}};
-    const sp_attrs attrs = {2, attr};
+    const sp_attrs *attrs = SP_ATTRS(SP_INT("axis", axis), SP_INT("num_outputs", n));
     for (int i = 0; i < n; i++) {
         char number[24];
         snprintf(number, sizeof number, "_output_%d", i);
@@ -231,7 +243,7 @@ void sp_zoo_split(sp_zoo_builder *b, const char *name, sp_value *x, int64_t axis
         out[i] = NULL;
         if (!b->status) b->status = sp_graph_add_value(b->g, value, &out[i]);
     }
-    if (!b->status) b->status = sp_graph_add_node(b->g, SP_OP_Split, name, 1, &x, n, out, &attrs, NULL);
+    if (!b->status) b->status = sp_graph_add_node(b->g, SP_OP_Split, name, 1, &x, n, out, attrs, NULL);
 }
 
 sp_value *sp_zoo_positions(sp_zoo_builder *b, const char *name, const char *node, int64_t most, sp_value *ids)
@@ -260,10 +272,8 @@ sp_value *sp_zoo_gemm(sp_zoo_builder *b, const char *layer, sp_value *x, int64_t
     args[1] = pruned ? sp_zoo_weight(b, weight, out, in, false, deviation)
                      : sp_zoo_matrix(b, weight, out, in, deviation);
     args[2] = sp_zoo_vector(b, bias, out, 0, 0.02f);
-    sp_attr attr = {.name = "transB", .kind = SP_ATTR_INT, .i = 1};
-    sp_attrs attrs = {1, &attr};
     const char *name = sp_zoo_join(b, sp_zoo_join(b, "/", layer), "/Gemm");
-    return sp_zoo_node(b, SP_OP_Gemm, name, 3, args, &attrs);
+    return sp_zoo_node(b, SP_OP_Gemm, name, 3, args, SP_ATTRS(SP_INT("transB", 1)));
 }
 
 sp_value *sp_zoo_matmul(sp_zoo_builder *b, const char *path, const char *node, sp_value *x, int64_t in,
@@ -276,12 +286,9 @@ sp_value *sp_zoo_matmul(sp_zoo_builder *b, const char *path, const char *node, s
 sp_value *sp_zoo_layer_norm(sp_zoo_builder *b, const char *path, const char *node, sp_value *x, int64_t size,
                             float epsilon, float deviation)
 {
-    sp_attr attr[] = {{.name = "axis", .kind = SP_ATTR_INT, .i = -1},
-                      {.name = "epsilon", .kind = SP_ATTR_FLOAT, .f = epsilon}};
-    sp_attrs attrs = {2, attr};
     sp_value *in[3] = {x};
     in[1] = sp_zoo_vector(b, sp_zoo_join(b, path, ".weight"), size, 1, 0.05f);
     in[2] = sp_zoo_vector(b, sp_zoo_join(b, path, ".bias"), size, 0, deviation);
     return sp_zoo_node(b, SP_OP_LayerNormalization, sp_zoo_join(b, node, "/LayerNormalization"), 3, in,
-                       &attrs);
+                       SP_ATTRS(SP_INT("axis", -1), SP_FLOAT("epsilon", epsilon)));
 }

@@ -23,6 +23,11 @@ typedef struct sp_zoo_size {
 
 /* Put the request's overrides into the sizes; a name that is not among them is E_USAGE. */
 sparta_status sp_zoo_sizes(sp_graph *g, const sp_zoo_request *r, const sp_zoo_size *size, int n) SP_MUST;
+/* The sizes of the transformers, overridden and checked: heads divide hidden. groups is 0 where a family has none. */
+typedef struct sp_zoo_transformer {
+    int64_t layers, hidden, heads, ffn, vocab, positions, groups;
+} sp_zoo_transformer;
+sparta_status sp_zoo_transformer_sizes(sp_graph *g, const sp_zoo_request *r, sp_zoo_transformer *s) SP_MUST;
 /* The dimension of a symbol: its name, or the number that the request fixes it to. */
 const sp_expr *sp_zoo_symbol(sp_zoo_builder *b, const char *name);
 sp_value *sp_zoo_input(sp_zoo_builder *b, const char *name, sparta_dtype dtype, int rank,

@@ -54,14 +54,12 @@ static sp_value *top(sp_zoo_builder *b, sp_value *x, int64_t features)
 
 static sp_value *concat(sp_zoo_builder *b, const char *name, int n, sp_value *const *in)
 {
-    sp_attr attr = {.name = "axis", .kind = SP_ATTR_INT, .i = 1};
-    return sp_zoo_node(b, SP_OP_Concat, name, n, in, &(sp_attrs){1, &attr});
+    return sp_zoo_node(b, SP_OP_Concat, name, n, in, SP_ATTRS(SP_INT("axis", 1)));
 }
 
 static sp_value *gather_columns(sp_zoo_builder *b, const char *name, sp_value *x, sp_value *index)
 {
-    sp_attr attr = {.name = "axis", .kind = SP_ATTR_INT, .i = 1};
-    return sp_zoo_node(b, SP_OP_Gather, name, 2, (sp_value *[]){x, index}, &(sp_attrs){1, &attr});
+    return sp_zoo_node(b, SP_OP_Gather, name, 2, (sp_value *[]){x, index}, SP_ATTRS(SP_INT("axis", 1)));
 }
 
 static sp_value *look_up(sp_zoo_builder *b, const shape *s, sp_value *ids, int64_t i)

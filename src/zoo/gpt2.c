@@ -14,13 +14,9 @@
 #include <math.h>
 #include <stdio.h>
 
-typedef struct shape {
-    int64_t layers, hidden, heads, ffn, vocab, positions;
-} shape;
-
 typedef struct gpt2 {
     sp_zoo_builder b;
-    shape s;
+    sp_zoo_transformer s;
     /* What every layer shares. */
     sp_value *mask, *scale, *one, *half, *three, *cubic, *root, *to_heads, *from_heads;
 } gpt2;
@@ -68,18 +64,16 @@ static sp_value *causal_mask(gpt2 *m, sp_value *ids)
     const int64_t dim[1] = {1};
     sparta_tensor t = sparta_tensor_view(SPARTA_F32, 1, dim, &lowest);
     const sp_attr value = {.name = "value", .kind = SP_ATTR_TENSOR, .tensor = &t};
-    const sp_attr upper = {.name = "upper", .kind = SP_ATTR_INT, .i = 1};
     sp_value *size = sp_zoo_unary(b, SP_OP_Shape, "/mask/Shape", ids);
     sp_value *last = sp_zoo_ints(b, "/mask/Constant", 1, (int64_t[]){1});
     size = sp_zoo_binary(b, SP_OP_Gather, "/mask/Gather", size, last);
     sp_value *twice[] = {size, size};
-    const sp_attr axis = {.name = "axis", .kind = SP_ATTR_INT, .i = 0};
-    sp_value *square = sp_zoo_node(b, SP_OP_Concat, "/mask/Concat", 2, twice, &(sp_attrs){1, &axis});
+    sp_value *square = sp_zoo_node(b, SP_OP_Concat, "/mask/Concat", 2, twice, SP_ATTRS(SP_INT("axis", 0)));
     sp_value *in[2];
     in[0] =
         sp_zoo_node(b, SP_OP_ConstantOfShape, "/mask/ConstantOfShape", 1, &square, &(sp_attrs){1, &value});
     in[1] = sp_zoo_int(b, "/mask/Constant_1", 1);
-    return sp_zoo_node(b, SP_OP_Trilu, "/mask/Trilu", 2, in, &(sp_attrs){1, &upper});
+    return sp_zoo_node(b, SP_OP_Trilu, "/mask/Trilu", 2, in, SP_ATTRS(SP_INT("upper", 1)));
 }
 
 /* ------------------------------------------------------------------ a layer */
@@ -105,8 +99,7 @@ static sp_value *attention(gpt2 *m, const char *path, const char *node, sp_value
     sp_value *s = sp_zoo_binary(b, SP_OP_MatMul, join(m, node, "/MatMul"), q, k);
     s = sp_zoo_binary(b, SP_OP_Div, join(m, node, "/Div"), s, m->scale);
     s = sp_zoo_binary(b, SP_OP_Add, join(m, node, "/Add"), s, m->mask);
-    const sp_attr axis = {.name = "axis", .kind = SP_ATTR_INT, .i = -1};
-    s = sp_zoo_node(b, SP_OP_Softmax, join(m, node, "/Softmax"), 1, &s, &(sp_attrs){1, &axis});
+    s = sp_zoo_node(b, SP_OP_Softmax, join(m, node, "/Softmax"), 1, &s, SP_ATTRS(SP_INT("axis", -1)));
     s = sp_zoo_binary(b, SP_OP_MatMul, join(m, node, "/MatMul_1"), s, v);
     s = sp_zoo_transpose(b, join(m, node, "/Transpose"), s, 4, bhsd);
     s = sp_zoo_binary(b, SP_OP_Reshape, join(m, node, "/Reshape"), s, m->from_heads);
@@ -130,22 +123,6 @@ static sp_value *layer(gpt2 *m, int i, sp_value *x)
 }
 
 /* ------------------------------------------------------------------ the model */
-
-static sparta_status take_sizes(sp_graph *g, const sp_zoo_request *r, shape *s)
-{
-    const sp_zoo_size size[] = {{"layers", &s->layers}, {"hidden", &s->hidden}, {"heads", &s->heads},
-                                {"ffn", &s->ffn},       {"vocab", &s->vocab},   {"positions", &s->positions},
-                                {"batch", NULL},        {"sequence", NULL}};
-    SP_TRY(sp_zoo_sizes(g, r, size, (int)SP_COUNT(size)));
-    if (s->hidden % s->heads)
-        return sp_fail(g->cx, SPARTA_E_USAGE,
-                       "zoo %s: hidden=%lld is no multiple of heads=%lld; change one with --dim", g->name,
-                       (long long)s->hidden, (long long)s->heads);
-    if (s->layers > 1000)
-        return sp_fail(g->cx, SPARTA_E_USAGE, "zoo %s: layers=%lld; at most 1000", g->name,
-                       (long long)s->layers);
-    return SPARTA_OK;
-}
 
 static void shared_constants(gpt2 *m)
 {
@@ -171,8 +148,8 @@ static sp_value *head(gpt2 *m, sp_value *table, sp_value *x)
 
 sparta_status sp_zoo_gpt2_small(sp_graph *g, const sp_zoo_request *r)
 {
-    shape s = {12, 768, 12, 3072, 50257, 1024};
-    SP_TRY(take_sizes(g, r, &s));
+    sp_zoo_transformer s = {12, 768, 12, 3072, 50257, 1024, 0};
+    SP_TRY(sp_zoo_transformer_sizes(g, r, &s));
     gpt2 m = {.b = {.g = g, .request = r}, .s = s};
     sp_zoo_builder *b = &m.b;
     const sp_expr *dim[3] = {sp_zoo_symbol(b, "batch"), sp_zoo_symbol(b, "sequence"),

@@ -20,22 +20,15 @@ const char *sp_zoo_numbered(sp_zoo_builder *b, const char *before, int64_t i, co
     return join(b, join(b, before, number), after);
 }
 
-static sp_attr ints(const char *name, int n, const int64_t *value)
-{
-    return (sp_attr){.name = name, .kind = SP_ATTR_INTS, .n = n, .ints = value};
-}
-
 sp_value *sp_zoo_convolve(sp_zoo_builder *b, const char *layer, sp_value *x, sp_zoo_conv c)
 {
     const int64_t group = c.group ? c.group : 1, pad = c.kernel / 2;
     const int64_t dim[] = {c.out, c.in / group, c.kernel, c.kernel}, pads[] = {pad, pad, pad, pad},
                   strides[] = {c.stride, c.stride}, dilations[] = {1, 1};
     const float deviation = sqrtf(2.0f / (float)(dim[1] * c.kernel * c.kernel));
-    const sp_attr attr[] = {ints("dilations", 2, dilations),
-                            {.name = "group", .kind = SP_ATTR_INT, .i = group},
-                            ints("kernel_shape", 2, dim + 2),
-                            ints("pads", 4, pads),
-                            ints("strides", 2, strides)};
+    const sp_attr attr[] = {SP_INTS("dilations", 2, dilations), SP_INT("group", group),
+                            SP_INTS("kernel_shape", 2, dim + 2), SP_INTS("pads", 4, pads),
+                            SP_INTS("strides", 2, strides)};
     sp_value *in[3] = {x, sp_zoo_filters(b, join(b, layer, ".weight"), dim, deviation, c.pruned)};
     if (c.bias) in[2] = sp_zoo_vector(b, join(b, layer, ".bias"), c.out, 0, 0.02f);
     return sp_zoo_node(b, SP_OP_Conv, node_of(b, layer, "/Conv"), c.bias ? 3 : 2, in, &(sp_attrs){5, attr});
@@ -47,24 +40,22 @@ sp_value *sp_zoo_normalise(sp_zoo_builder *b, const char *layer, sp_value *x, in
                       sp_zoo_vector(b, join(b, layer, ".bias"), channels, 0, 0.02f),
                       sp_zoo_vector(b, join(b, layer, ".running_mean"), channels, 0, 0.1f),
                       sp_zoo_vector(b, join(b, layer, ".running_var"), channels, 1, 0.1f)};
-    const sp_attr attr = {.name = "epsilon", .kind = SP_ATTR_FLOAT, .f = 1e-5f};
     return sp_zoo_node(b, SP_OP_BatchNormalization, node_of(b, layer, "/BatchNormalization"), 5, in,
-                       &(sp_attrs){1, &attr});
+                       SP_ATTRS(SP_FLOAT("epsilon", 1e-5f)));
 }
 
 sp_value *sp_zoo_pool(sp_zoo_builder *b, sp_op_id op, const char *name, sp_value *x, int64_t size,
                       int64_t stride, int64_t pad)
 {
     const int64_t kernel[] = {size, size}, strides[] = {stride, stride}, pads[] = {pad, pad, pad, pad};
-    const sp_attr attr[] = {ints("kernel_shape", 2, kernel), ints("pads", 4, pads),
-                            ints("strides", 2, strides)};
+    const sp_attr attr[] = {SP_INTS("kernel_shape", 2, kernel), SP_INTS("pads", 4, pads),
+                            SP_INTS("strides", 2, strides)};
     return sp_zoo_node(b, op, name, 1, &x, &(sp_attrs){3, attr});
 }
 
 sp_value *sp_zoo_concat(sp_zoo_builder *b, const char *name, int n, sp_value *const *in)
 {
-    const sp_attr attr = {.name = "axis", .kind = SP_ATTR_INT, .i = 1};
-    return sp_zoo_node(b, SP_OP_Concat, name, n, in, &(sp_attrs){1, &attr});
+    return sp_zoo_node(b, SP_OP_Concat, name, n, in, SP_ATTRS(SP_INT("axis", 1)));
 }
 
 sp_value *sp_zoo_relu(sp_zoo_builder *b, const char *name, sp_value *x)
@@ -82,9 +73,8 @@ sp_value *sp_zoo_image(sp_zoo_builder *b, int64_t image)
 
 void sp_zoo_classify(sp_zoo_builder *b, const char *layer, sp_value *x, int64_t channels, int64_t classes)
 {
-    const sp_attr attr = {.name = "axis", .kind = SP_ATTR_INT, .i = 1};
     x = sp_zoo_unary(b, SP_OP_GlobalAveragePool, "/avgpool/GlobalAveragePool", x);
-    x = sp_zoo_node(b, SP_OP_Flatten, "/Flatten", 1, &x, &(sp_attrs){1, &attr});
+    x = sp_zoo_node(b, SP_OP_Flatten, "/Flatten", 1, &x, SP_ATTRS(SP_INT("axis", 1)));
     x = sp_zoo_gemm(b, layer, x, channels, classes, false);
     const sp_expr *dim[] = {sp_zoo_symbol(b, "batch"), sp_expr_const(b->g->arena, classes)};
     if (!dim[1] && !b->status) b->status = sp_ctx_status(b->g->cx);

@@ -15,13 +15,9 @@
 #include <math.h>
 #include <stdio.h>
 
-typedef struct shape {
-    int64_t layers, hidden, heads, groups, ffn, vocab, positions;
-} shape;
-
 typedef struct llama {
     sp_zoo_builder b;
-    shape s;
+    sp_zoo_transformer s;
     sp_value *cos, *sin, *places; /* tables (positions, D/2), position of each token (B, S) */
 } llama;
 
@@ -41,18 +37,16 @@ static sp_value *linear(llama *m, const char *path, const char *node, sp_value *
 
 static sp_value *norm(llama *m, const char *path, const char *node, sp_value *x)
 {
-    const sp_attr epsilon = {.name = "epsilon", .kind = SP_ATTR_FLOAT, .f = 1e-5f};
     sp_value *in[2] = {x, sp_zoo_vector(&m->b, join(m, path, ".weight"), m->s.hidden, 1, 0.05f)};
     return sp_zoo_node(&m->b, SP_OP_RMSNormalization, join(m, node, "/RMSNormalization"), 2, in,
-                       &(sp_attrs){1, &epsilon});
+                       SP_ATTRS(SP_FLOAT("epsilon", 1e-5f)));
 }
 
 static sp_value *rotary(llama *m, const char *node, sp_value *x, int64_t heads)
 {
-    const sp_attr attr = {.name = "num_heads", .kind = SP_ATTR_INT, .i = heads};
     sp_value *in[] = {x, m->cos, m->sin, m->places};
     return sp_zoo_node(&m->b, SP_OP_RotaryEmbedding, join(m, node, "/RotaryEmbedding"), 4, in,
-                       &(sp_attrs){1, &attr});
+                       SP_ATTRS(SP_INT("num_heads", heads)));
 }
 
 /* Angles: position / 10000^(i / half), the cosines or sines of them. */
@@ -77,15 +71,13 @@ static sp_value *attention(llama *m, const char *path, const char *node, sp_valu
 {
     const int64_t h = m->s.hidden, kept = h / m->s.heads * m->s.groups; /* columns of k and v */
     const char *qn = join(m, node, "/q_proj"), *kn = join(m, node, "/k_proj"), *vn = join(m, node, "/v_proj");
-    const sp_attr attr[] = {{.name = "is_causal", .kind = SP_ATTR_INT, .i = 1},
-                            {.name = "q_num_heads", .kind = SP_ATTR_INT, .i = m->s.heads},
-                            {.name = "kv_num_heads", .kind = SP_ATTR_INT, .i = m->s.groups}};
     sp_value *in[3];
     in[0] = rotary(m, qn, linear(m, join(m, path, ".q_proj"), qn, x, h, h), m->s.heads);
     in[1] = rotary(m, kn, linear(m, join(m, path, ".k_proj"), kn, x, h, kept), m->s.groups);
     in[2] = linear(m, join(m, path, ".v_proj"), vn, x, h, kept);
-    sp_value *y =
-        sp_zoo_node(&m->b, SP_OP_OnnxAttention, join(m, node, "/Attention"), 3, in, &(sp_attrs){3, attr});
+    sp_value *y = sp_zoo_node(&m->b, SP_OP_OnnxAttention, join(m, node, "/Attention"), 3, in,
+                              SP_ATTRS(SP_INT("is_causal", 1), SP_INT("q_num_heads", m->s.heads),
+                                       SP_INT("kv_num_heads", m->s.groups)));
     return linear(m, join(m, path, ".o_proj"), join(m, node, "/o_proj"), y, h, h);
 }
 
@@ -118,21 +110,14 @@ static sp_value *layer(llama *m, int i, sp_value *x)
 
 /* ------------------------------------------------------------------ the model */
 
-static sparta_status take_sizes(sp_graph *g, const sp_zoo_request *r, shape *s)
+static sparta_status take_sizes(sp_graph *g, const sp_zoo_request *r, sp_zoo_transformer *s)
 {
-    const sp_zoo_size size[] = {{"layers", &s->layers},       {"hidden", &s->hidden}, {"heads", &s->heads},
-                                {"groups", &s->groups},       {"ffn", &s->ffn},       {"vocab", &s->vocab},
-                                {"positions", &s->positions}, {"batch", NULL},        {"sequence", NULL}};
-    SP_TRY(sp_zoo_sizes(g, r, size, (int)SP_COUNT(size)));
-    if (s->hidden % s->heads || s->hidden / s->heads % 2 || s->heads % s->groups)
+    SP_TRY(sp_zoo_transformer_sizes(g, r, s));
+    if (s->hidden / s->heads % 2 || s->heads % s->groups)
         return sp_fail(g->cx, SPARTA_E_USAGE,
                        "zoo %s: hidden=%lld, heads=%lld, groups=%lld; heads must divide hidden into even "
-                       "parts, and groups "
-                       "must divide heads; change one with --dim",
+                       "parts, and groups must divide heads; change one with --dim",
                        g->name, (long long)s->hidden, (long long)s->heads, (long long)s->groups);
-    if (s->layers > 1000)
-        return sp_fail(g->cx, SPARTA_E_USAGE, "zoo %s: layers=%lld; at most 1000", g->name,
-                       (long long)s->layers);
     return SPARTA_OK;
 }
 
@@ -147,7 +132,7 @@ static sp_value *places(llama *m, sp_value *ids)
 
 sparta_status sp_zoo_llama_mini(sp_graph *g, const sp_zoo_request *r)
 {
-    shape s = {4, 256, 8, 2, 768, 32000, 512};
+    sp_zoo_transformer s = {4, 256, 8, 768, 32000, 512, .groups = 2};
     SP_TRY(take_sizes(g, r, &s));
     llama m = {.b = {.g = g, .request = r}, .s = s};
     sp_zoo_builder *b = &m.b;

@@ -30,12 +30,11 @@ static sp_value *enlarge(sp_zoo_builder *b, const char *path, sp_value *x, int64
     static const int64_t two[] = {2, 2};
     const int64_t dim[] = {in, in / 2, 2, 2};
     const char *layer = sp_zoo_join(b, path, ".up");
-    const sp_attr attr[] = {{.name = "kernel_shape", .kind = SP_ATTR_INTS, .n = 2, .ints = two},
-                            {.name = "strides", .kind = SP_ATTR_INTS, .n = 2, .ints = two}};
     sp_value *w = sp_zoo_filters(b, sp_zoo_join(b, layer, ".weight"), dim, sqrtf(1.0f / (float)in), false);
     sp_value *bias = sp_zoo_vector(b, sp_zoo_join(b, layer, ".bias"), in / 2, 0, 0.02f);
     return sp_zoo_node(b, SP_OP_ConvTranspose, sp_zoo_join(b, sp_zoo_join(b, "/", layer), "/ConvTranspose"),
-                       3, (sp_value *[]){x, w, bias}, &(sp_attrs){2, attr});
+                       3, (sp_value *[]){x, w, bias},
+                       SP_ATTRS(SP_INTS("kernel_shape", 2, two), SP_INTS("strides", 2, two)));
 }
 
 static sp_value *levels(sp_zoo_builder *b, sp_value *x, int64_t width)
