@@ -1,4 +1,5 @@
-/* choose: which implement runs each node. Candidates for a Linear are built, checked against the reference, timed and remembered. */
+/* choose: which implements could run each node, and how fast: the fastest in rows and the fastest in panels. Candidates are built, checked against
+ * the reference, timed and remembered; settle.c then takes one of the two. */
 #include "compile/lower.h"
 #include "run/run.h"
 #include <math.h>
@@ -165,11 +166,11 @@ static sparta_status find_code(contest *x, entrant *e)
     int kernel = -1;
     sp_text_init(&text, l->cx);
     if (im->parameters) im->parameters(&x->ln->task, &text);
-    sparta_status s =
-        text.status == SPARTA_OK ? sp_lower_kernel(l, im->kernel, sp_text_str(&text), &kernel) : text.status;
+    sparta_status s = text.status;
+    if (s == SPARTA_OK && im->kernel) s = sp_lower_kernel(l, im->kernel, sp_text_str(&text), &kernel);
     sp_text_free(&text);
     SP_TRY(s);
-    e->c.object = l->kernel[kernel].object;
+    if (kernel >= 0) e->c.object = l->kernel[kernel].object;
     return sp_recall_code(l->cx, &x->ln->task, im, e->c.object ? l->target : SP_TARGET_PORTABLE, e->code);
 }
 
@@ -191,6 +192,16 @@ static sparta_status check(contest *x, entrant *e)
     return SPARTA_OK;
 }
 
+/* The reference ran when the bed was made. */
+static sparta_status measure_builtin(contest *x, entrant *e)
+{
+    if (!x->bed) SP_TRY(sp_bed_create(x->l->cx, &x->request, &x->bed));
+    e->c.found.ok = true;
+    e->c.best = sp_bed_builtin_seconds(x->bed);
+    e->us = e->c.best * 1e6;
+    return SPARTA_OK;
+}
+
 /* What the row takes: remembered, or timed now. */
 static sparta_status measure(contest *x, entrant *e)
 {
@@ -198,9 +209,11 @@ static sparta_status measure(contest *x, entrant *e)
     e->us = sp_recall_us(&x->recall, e->c.im, e->c.point, e->code);
     e->remembered = e->us > 0;
     if (e->remembered) return SPARTA_OK;
+    if (!e->c.im->kernel) return measure_builtin(x, e);
     SP_TRY(check(x, e));
-    if (e->c.found.ok) /* dense is slower, and timed once a shape */
-        SP_TRY(sp_bed_time(x->bed, &e->c, e->c.im->sparse ? .015 : .06));
+    if (e->c.found
+            .ok) /* dense is slower, and timed once a shape; what is no product has little to choose from */
+        SP_TRY(sp_bed_time(x->bed, &e->c, !x->ln->task.mask ? .003 : e->c.im->sparse ? .015 : .06));
     else
         sp_recall_add(&x->recall, &e->c, e->code);
     e->us = e->c.best * 1e6;
@@ -227,8 +240,8 @@ static sparta_status first_turn(contest *x)
     for (int i = 0; i < sp_implement_count(); i++) {
         const sp_implement *im = sp_implement_row(i);
         for (int k = 0; k < sp_implement_points(im); k++) {
-            if (!im->kernel || !sp_implement_point(im, k, &ln->task) || !sp_implement_matches(im, &ln->task))
-                continue;
+            if (!im->kernel && (ln->task.mask || ln->task.conversion)) continue; /* a last resort, or none */
+            if (!sp_implement_point(im, k, &ln->task) || !sp_implement_matches(im, &ln->task)) continue;
             if (im->sparse && x->l->request->options.dense_only)
                 ln->sparse = LOWER_FORBIDDEN;
             else
@@ -251,6 +264,7 @@ static sparta_status second_turn(contest *x)
     for (int i = 0; i < x->n && s == SPARTA_OK; i++) {
         entrant *e = &x->all[i];
         if (e->remembered || e->us <= 0 || e->us > best * HOPELESS) continue;
+        if (!x->ln->task.mask) continue;
         if (e->c.arena) {
             racers[n++] = &e->c;
             continue;
@@ -305,14 +319,16 @@ void sp_lower_try(sparta_ctx *cx, lower_node *ln, const sp_implement *im, double
     memcpy(ln->point, ln->task.point, sizeof ln->point);
 }
 
-/* The fastest of those that are not known to be wrong; NULL: none. */
-static entrant *pick(contest *x)
+enum { ANY = -1, ROWS, PANELS };
+/* The fastest of those that lie so and are not known to be wrong; NULL: none. */
+static entrant *pick(contest *x, int layout)
 {
     lower_node *ln = x->ln;
     ln->im = NULL;
     ln->us = ln->sparse_us = ln->dense_us = 0;
     if (ln->sparse == LOWER_TIMED) ln->sparse = LOWER_WRONG;
     for (int i = 0; i < x->n; i++) {
+        if (layout != ANY && layout != sp_implement_panels(x->all[i].c.im)) continue;
         memcpy(ln->task.point, x->all[i].c.point, sizeof ln->task.point);
         sp_lower_try(x->l->cx, ln, x->all[i].c.im, x->all[i].us);
     }
@@ -329,13 +345,21 @@ static sparta_status settle(contest *x)
 {
     lowering *l = x->l;
     const bool unchecked = l->no_measure && l->request->no_verify;
-    entrant *e = pick(x);
-    for (; e && (e->remembered || unchecked); e = pick(x)) {
-        SP_TRY(find_code(x, e));
-        SP_TRY(check(x, e));
-        if (e->c.found.ok) break;
-        e->us = 0;
+    entrant *e;
+    for (int layout = ROWS; layout <= PANELS; layout++) {
+        for (e = pick(x, layout); e && (e->remembered || unchecked); e = pick(x, layout)) {
+            if (!x->ln->task.mask)
+                break; /* its answer does not depend on a weight: the package's check will do */
+            SP_TRY(find_code(x, e));
+            SP_TRY(check(x, e));
+            if (e->c.found.ok) break;
+            e->us = 0;
+        }
+        if (!e) continue;
+        x->ln->way[layout] = (lower_way){.im = e->c.im, .us = e->us};
+        memcpy(x->ln->way[layout].point, e->c.point, sizeof e->c.point);
     }
+    e = pick(x, ANY);
     if (!e || !e->c.packed || l->kept + e->c.bytes > LOWER_KEEP) return SPARTA_OK;
     x->ln->packed = sp_arena_array(l->arena, 1, sizeof *x->ln->packed);
     SP_NEED(l->cx, x->ln->packed);
@@ -345,10 +369,10 @@ static sparta_status settle(contest *x)
     return SPARTA_OK;
 }
 
-static sparta_status choose_linear(lowering *l, lower_node *ln)
+static sparta_status hold_contest(lowering *l, lower_node *ln)
 {
     const bool model = l->no_measure;
-    contest x = {.l = l, .ln = ln, .request = sp_lower_bed(ln, NULL)};
+    contest x = {.l = l, .ln = ln, .request = sp_lower_bed(ln, &l->sizes)};
     bool all_remembered = true;
     sparta_status s = model ? SPARTA_OK : sp_recall_open(l->cx, l->db, &x.request, l->target, &x.recall);
     if (s == SPARTA_OK) s = first_turn(&x);
@@ -365,17 +389,89 @@ static sparta_status choose_linear(lowering *l, lower_node *ln)
     return s;
 }
 
+/* ------------------------------------------------------------------ what is no product */
+
+/* Is there a choice, and can it be timed in a moment? */
+static sparta_status worth_timing(const lowering *l, const lower_node *ln, bool *out)
+{
+    enum { ELEMENTS = 1 << 22, MOST_US = 50000 };
+    const sp_bed_request bed = sp_lower_bed(ln, &l->sizes);
+    double elements = 0;
+    *out = false;
+    if (l->no_measure || ln->node->n_out != 1 || ln->node->n_in > SP_OPERANDS) return SPARTA_OK;
+    for (int i = -1; i < ln->node->n_in; i++) {
+        const sp_value *v = i < 0 ? ln->node->out[0] : ln->node->in[i];
+        int rank;
+        int64_t dim[SPARTA_RANK];
+        double n = 1;
+        if (!v || v->constant) continue;
+        const sparta_status s = sp_bed_shape(l->cx, &bed, v, &rank, dim);
+        if (s == SPARTA_E_MEMORY || s == SPARTA_E_CANCELLED) return s;
+        if (s != SPARTA_OK) { /* sizes are not known, or overflow */
+            sp_ctx_clear(l->cx);
+            return SPARTA_OK;
+        }
+        for (int d = 0; d < rank; d++) n *= (double)dim[d];
+        if (n < 1) return SPARTA_OK;
+        elements += n;
+    }
+    *out = elements <= ELEMENTS &&
+           (ln->task.each || sp_compile_estimate_node(l->cx, ln->node, &l->sizes) <= MOST_US);
+    return SPARTA_OK;
+}
+
+/* Nodes of one task take what the first of them took. */
+static sparta_status choose_other(lowering *l, lower_node *ln)
+{
+    const sp_bed_request bed = sp_lower_bed(ln, &l->sizes);
+    sp_text key;
+    int64_t at = 0;
+    bool worth;
+    SP_TRY(worth_timing(l, ln, &worth));
+    if (!worth) return SPARTA_OK;
+    sp_text_init(&key, l->cx);
+    sparta_status s = sp_recall_key(l->cx, &bed, l->target, false, &key);
+    if (s == SPARTA_OK && sp_map_get(l->alike, sp_text_str(&key), &at)) {
+        memcpy(ln->way, l->node[at].way, sizeof ln->way);
+    } else if (s == SPARTA_OK) {
+        const char *kept = sp_arena_string(l->arena, sp_text_str(&key));
+        s = kept ? hold_contest(l, ln) : sp_ctx_status(l->cx);
+        if (s == SPARTA_OK) s = sp_map_put(l->alike, kept, ln - l->node);
+    }
+    sp_text_free(&key);
+    ln->im = ln->way[PANELS].im; /* settle.c weighs both */
+    ln->us = ln->way[PANELS].us;
+    memcpy(ln->point, ln->way[PANELS].point, sizeof ln->point);
+    ln->tried = false;
+    ln->sparse_us = ln->dense_us = 0;
+    ln->source[0] = 0;
+    if (s == SPARTA_OK || s == SPARTA_E_MEMORY || s == SPARTA_E_CANCELLED) return s;
+    sp_note(l->cx, "%s: it was not timed: %s", ln->node->name, sparta_message(l->cx));
+    sp_ctx_clear(l->cx);
+    return SPARTA_OK;
+}
+
+/* The fastest kernel of those that match, or the first where nothing is timed; NULL: none does. */
+static const sp_implement *first_match(const lower_node *ln)
+{
+    for (int i = 0; i < sp_implement_count(); i++) {
+        const sp_implement *im = sp_implement_row(i);
+        if (im->format && ln->task.mask) continue; /* lost or failed before */
+        if (sp_implement_matches(im, &ln->task)) return im;
+    }
+    return &sp_implement_builtin;
+}
+
 static sparta_status choose(lowering *l, lower_node *ln)
 {
     SP_TRY(sp_lower_pin(l->cx, l->request->obeyed, ln->node, &ln->pin));
     SP_TRY(sp_lower_asked(l->cx, ln, l->request->options.limit));
-    if (ln->task.mask) SP_TRY(choose_linear(l, ln));
+    if (ln->task.mask)
+        SP_TRY(hold_contest(l, ln));
+    else if (first_match(ln)->kernel)
+        SP_TRY(choose_other(l, ln));
     if (ln->pin && ln->im != ln->pin->implement) return sp_lower_pin_failed(l->cx, ln);
-    for (int i = 0; i < sp_implement_count() && !ln->im; i++) {
-        const sp_implement *im = sp_implement_row(i);
-        if (im->format && ln->task.mask) continue; /* lost or failed above */
-        if (sp_implement_matches(im, &ln->task)) ln->im = im;
-    }
+    if (!ln->im) ln->im = ln->way[ROWS].im ? ln->way[ROWS].im : first_match(ln);
     sp_lower_reason(ln, l->peak);
     return SPARTA_OK;
 }
@@ -394,6 +490,45 @@ bool *sp_lower_stats(sp_arena *arena, const sp_graph *g)
     return wanted;
 }
 
+/* ------------------------------------------------------------------ conversions */
+
+/* What pack and unpack take for an element, by the bed: one value of 256 features. */
+static sparta_status time_conversions(lowering *l)
+{
+    sp_graph *g;
+    sp_value *x, *y = NULL;
+    sp_node *n;
+    sp_dims dims = {.rank = 2};
+    SP_TRY(sp_graph_create(l->cx, "conversion", &g));
+    dims.dim[0] = sp_expr_const(g->arena, LOWER_TOKENS);
+    dims.dim[1] = sp_expr_const(g->arena, 256);
+    sparta_status s =
+        dims.dim[0] && dims.dim[1] ? sp_graph_add_input(g, "x", SPARTA_F32, &dims, &x) : sp_ctx_status(l->cx);
+    if (s == SPARTA_OK)
+        s = sp_graph_add_node(g, SP_OP_Identity, "conversion", 1, &x, 1, &y, &(sp_attrs){0}, &n);
+    if (s == SPARTA_OK) {
+        lower_node ln = {.node = n, .kernel = -1};
+        y->dtype = SPARTA_F32;
+        y->dims = x->dims;
+        y->typed = true;
+        s = sp_implement_task(l->cx, n, 0, &ln.task);
+        ln.task.conversion = true;
+        if (s == SPARTA_OK) s = hold_contest(l, &ln);
+        for (int to = ROWS; to <= PANELS && s == SPARTA_OK; to++)
+            l->convert_us[to] = ln.way[to].us / (LOWER_TOKENS * 256);
+    }
+    sp_graph_free(g);
+    return s;
+}
+
+/* Is there a node that could lie in rows or in panels? */
+static bool has_choice(const lowering *l)
+{
+    for (int i = 0; i < l->n_nodes; i++)
+        if (l->node[i].way[ROWS].im && l->node[i].way[PANELS].im) return true;
+    return false;
+}
+
 sparta_status sp_lower_choose(lowering *l)
 {
     const sp_graph *g = l->g;
@@ -401,6 +536,9 @@ sparta_status sp_lower_choose(lowering *l)
     const bool *stats = sp_lower_stats(l->arena, g);
     if (!l->node || !stats) return sp_ctx_status(l->cx);
     l->n_nodes = g->n_nodes;
+    SP_TRY(sp_compile_usual_sizes(l->cx, l->arena, g, &l->sizes));
+    l->alike = sp_map_create(l->cx);
+    SP_NEED(l->cx, l->alike);
     if (!l->no_measure) l->peak = sp_peak_flops(l->target, 1, .02);
     for (int i = 0; i < g->n_nodes; i++) {
         lower_node *ln = &l->node[i];
@@ -414,5 +552,6 @@ sparta_status sp_lower_choose(lowering *l)
             l->request->options.progress(l->request->options.progress_user, i + 1, g->n_nodes,
                                          g->node[i]->name);
     }
+    if (!l->no_measure && has_choice(l)) SP_TRY(time_conversions(l));
     return sp_lower_pins_used(l->cx, l->request->obeyed);
 }

@@ -85,7 +85,7 @@ static sparta_status decide(lowering *l)
     SP_NEED(l->cx, l->arena);
     SP_TRY(sp_tune_open(l->cx, l->request->options.db, &l->db));
     SP_TRY(sp_lower_choose(l));
-    return sp_lower_sum(l);
+    return sp_lower_settle(l);
 }
 
 /* The package of what was decided; its plan is the graph. */
@@ -108,6 +108,7 @@ static sparta_status finish(lowering *l, sparta_package **out)
 static void forget(lowering *l)
 {
     for (int i = 0; i < l->n_nodes; i++) sp_lower_forget(l->cx, &l->node[i]);
+    sp_map_free(l->alike);
     for (int i = 0; i < l->n_kernels; i++)
         if (l->kernel[i].object) sp_jit_close(l->kernel[i].object);
     sp_tune_close(l->db);

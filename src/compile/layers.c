@@ -3,13 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-bool sp_lower_is_layer(const sp_node *n)
-{
-    return n->op == SP_OP_Linear || n->op == SP_OP_Attention || n->op == SP_OP_MatMul ||
-           n->op == SP_OP_Gemm || n->op == SP_OP_Interact || n->op == SP_OP_Conv ||
-           n->op == SP_OP_ConvTranspose;
-}
-
 static void set_block(sp_layer *out)
 {
     if (strchr(out->pattern, 'x')) snprintf(out->block, sizeof out->block, "%.15s", out->pattern);
@@ -143,7 +136,8 @@ static sparta_status estimate(const survey *v, lowering *l)
         sp_lower_forget(v->cx, ln);
         SP_TRY(s);
     }
-    return sp_lower_sum(l);
+    SP_TRY(sp_compile_usual_sizes(v->cx, l->arena, v->g, &l->sizes));
+    return sp_lower_settle(l);
 }
 
 sparta_status sp_compile_sum(sparta_ctx *cx, sp_graph *g, const char *db_path, const sp_obeyed *obeyed,
@@ -173,7 +167,7 @@ sparta_status sp_compile_layers(sparta_ctx *cx, sp_arena *arena, const sp_graph 
     sparta_status s = SPARTA_OK;
     for (int i = 0; i < g->n_nodes && s == SPARTA_OK; i++) {
         sp_node *node = g->node[i];
-        if (!sp_lower_is_layer(node)) continue;
+        if (!sp_node_is_product(node)) continue;
         sp_layer *l = &layer[count++];
         l->name = *node->name ? node->name : node->out[0]->name;
         l->op = sp_builtin_row(node->op)->name;

@@ -1,47 +1,8 @@
-/* layout: which values live in panels. Products, attention and embeddings work on panels, but for products of few tokens, whose implements
- * keep them in rows; what touches panels element by element follows;
- * Identity nodes convert where a neighbour wants rows. Nodes on rows are moved as early as they can be, so that runs of panel nodes stay
- * together and form large groups.
+/* layout: conversions and order. Which nodes work on panels is settled (settle.c); here Identity nodes convert where a neighbour wants the
+ * other, and nodes on rows are moved as early as they can be, so that runs of panel nodes stay together and form large groups.
  */
 #include "compile/lower.h"
 #include <string.h>
-
-/* ------------------------------------------------------------------ who lives in panels */
-
-static bool follows(const lower_node *ln, const bool *panel)
-{
-    const sp_node *n = ln->node;
-    for (int i = 0; i < n->n_in; i++)
-        if (n->in[i] && panel[n->in[i]->id]) return true;
-    return false;
-}
-
-/* A Split of panel rows into multiples of 4 costs nothing. */
-static bool is_view(const sp_node *n, const bool *panel)
-{
-    if (n->op != SP_OP_Split || !panel[n->in[0]->id]) return false;
-    const int64_t axis = sp_attr_int(&n->attrs, "axis", 0);
-    if (axis != -1 && axis != n->in[0]->dims.rank - 1) return false;
-    for (int i = 0; i < n->n_out; i++) {
-        int64_t features;
-        if (!sp_expr_is_const(n->out[i]->dims.dim[n->out[i]->dims.rank - 1], &features) || features % 4 ||
-            n->out[i]->is_output)
-            return false;
-    }
-    return true;
-}
-
-void sp_lower_decide(lowering *l, bool *panel)
-{
-    for (int i = 0; i < l->n_nodes; i++) {
-        lower_node *ln = &l->node[i];
-        const bool needs_neighbour = ln->im == &sp_implement_map; /* alone it is not worth conversions */
-        ln->panel = is_view(ln->node, panel) ||
-                    (sp_implement_panels(ln->im) && (!needs_neighbour || follows(ln, panel)));
-        if (!ln->panel && sp_implement_panels(ln->im)) ln->im = &sp_implement_builtin;
-        for (int k = 0; k < ln->node->n_out; k++) panel[ln->node->out[k]->id] = ln->panel;
-    }
-}
 
 /* Does input i of this node come in panels? */
 static bool takes_panel(const lower_node *ln, int i)
@@ -69,8 +30,11 @@ static sparta_status convert(lowering *l, list *out, sp_value *from, sp_value **
     (*to)->dtype = from->dtype;
     (*to)->dims = from->dims;
     (*to)->typed = true;
-    out->node[out->n++] =
-        (lower_node){.node = node, .task = {.node = node}, .panel = to_panel, .kernel = -1, .im = NULL};
+    out->node[out->n++] = (lower_node){.node = node,
+                                       .task = {.node = node},
+                                       .panel = to_panel,
+                                       .kernel = -1,
+                                       .im = to_panel ? &sp_implement_pack : &sp_implement_unpack};
     return SPARTA_OK;
 }
 
@@ -128,7 +92,7 @@ static sparta_status insert(lowering *l, bool *panel, sp_value **twin, list *out
  * between rows (even) and panels (odd) on the longest way to it; a stable sort by level keeps the topological order. */
 static int level_of(const lower_node *ln, const int *level)
 {
-    const bool odd = ln->panel || !ln->im; /* conversions travel with the panels */
+    const bool odd = ln->panel || ln->im == &sp_implement_unpack; /* conversions travel with the panels */
     int most = 0;
     for (int i = 0; i < ln->node->n_in; i++) {
         const sp_value *v = ln->node->in[i];
@@ -163,31 +127,25 @@ static sparta_status order(lowering *l, list *all)
 
 /* ------------------------------------------------------------------ kernels */
 
-/* Statistics flow from a Linear to the normalisation of its output, when both live in panels. */
-static void settle_stat(lowering *l)
+/* Statistics flow from a Linear to the normalisation of its output, when both lie in panels. */
+static void settle_stat(lowering *l, const bool *left)
 {
     for (int i = 0; i < l->n_nodes; i++) {
         lower_node *norm = &l->node[i];
-        if (norm->node->op != SP_OP_LayerNormalization || !norm->panel) continue;
-        norm->task.stat = false;
-        for (int j = 0; j < i; j++) {
-            const lower_node *from = &l->node[j];
-            if (from->node->op == SP_OP_Linear && from->node->out[0] == norm->node->in[0])
-                norm->task.stat = from->panel && from->task.stat;
-        }
+        if (norm->node->op == SP_OP_LayerNormalization && norm->panel)
+            norm->task.stat = left[norm->node->in[0]->id];
     }
 }
 
 static sparta_status settle_kernel(lowering *l, lower_node *ln)
 {
-    const bool view = ln->node->op == SP_OP_Split;
-    const char *kernel = ln->im ? ln->im->kernel : ln->panel ? "pack" : "unpack";
     sp_text text;
-    if (!kernel || view) return SPARTA_OK;
+    if (!ln->im->kernel) return SPARTA_OK;
     sp_text_init(&text, l->cx);
-    if (ln->im && ln->im->parameters) ln->im->parameters(&ln->task, &text);
-    sparta_status s =
-        text.status == SPARTA_OK ? sp_lower_kernel(l, kernel, sp_text_str(&text), &ln->kernel) : text.status;
+    if (ln->im->parameters) ln->im->parameters(&ln->task, &text);
+    sparta_status s = text.status == SPARTA_OK
+                          ? sp_lower_kernel(l, ln->im->kernel, sp_text_str(&text), &ln->kernel)
+                          : text.status;
     sp_text_free(&text);
     return s;
 }
@@ -201,11 +159,16 @@ sparta_status sp_lower_layout(lowering *l)
     bool *panel = sp_arena_array(l->arena, values, sizeof *panel);
     sp_value **twin = sp_arena_array(l->arena, values, sizeof *twin);
     list all = {sp_arena_array(l->arena, nodes, sizeof(lower_node)), 0};
-    if (!panel || !twin || !all.node) return sp_ctx_status(l->cx);
-    sp_lower_decide(l, panel);
+    bool *left = sp_arena_array(l->arena, values, sizeof *left); /* with statistics */
+    if (!panel || !twin || !all.node || !left) return sp_ctx_status(l->cx);
+    for (int i = 0; i < l->n_nodes; i++)
+        for (int k = 0; k < l->node[i].node->n_out; k++)
+            panel[l->node[i].node->out[k]->id] = l->node[i].panel;
     SP_TRY(insert(l, panel, twin, &all));
     SP_TRY(order(l, &all));
-    settle_stat(l);
+    for (int i = 0; i < l->n_nodes; i++)
+        left[l->node[i].node->out[0]->id] = l->node[i].panel && l->node[i].task.stat;
+    settle_stat(l, left);
     for (int i = 0; i < l->n_nodes; i++) {
         SP_TRY(sp_check_cancel(l->cx));
         SP_TRY(settle_kernel(l, &l->node[i]));

@@ -4,7 +4,8 @@
  *   reason.c   why a layer is not faster          pack.c     weights, code and annotations into the package
  *   verify.c   the package against the references pins.c     formats that a schedule asks for, layer by layer
  *   smaller.c  propagation, before all of them    targets.c  the targets of one package: code and check of each
- *   sum.c      what all steps take together, by which the given graph and the smaller one compete
+ *   settle.c   rows or panels, node by node, so that the whole takes least; the sum of it, by which the given graph and the smaller one compete
+ *   sum.c      what one node takes
  */
 #ifndef SP_COMPILE_LOWER_H
 #define SP_COMPILE_LOWER_H
@@ -27,12 +28,19 @@ typedef enum {
     LOWER_TIMED
 } lower_sparse; /* what became of the sparse rows */
 
+typedef struct lower_way {  /* the fastest that lies in rows, or in panels */
+    const sp_implement *im; /* NULL: none does */
+    char point[SP_POINT];
+    double us; /* 0: not known */
+} lower_way;
+
 typedef struct lower_node { /* what was decided for one node */
     sp_node *node;
     sp_task task;
     const sp_implement *im;
+    lower_way way[2];     /* from which it was chosen: rows, panels */
     const sp_effect *pin; /* the format that a schedule asks for and its implement; NULL: the fastest */
-    bool panel;           /* its output lives in panels */
+    bool panel;           /* its output lies in panels */
     int kernel;           /* index in lowering.kernel, or -1 */
     char point[SP_POINT]; /* of im */
     sp_packed *packed; /* the weight as im stores it, kept since it was checked; NULL: still to be packed */
@@ -60,19 +68,24 @@ typedef struct lowering {
     bool no_measure;  /* choose by the cost model */
     sp_tune_db *db;
     double peak; /* operations a second of one thread; 0: not measured */
-    double us;   /* what all nodes take together, estimated */
+    double us;   /* what all nodes take together, conversions included, estimated */
+    sp_bindings
+        sizes; /* usual ones, which nodes are timed at whose tokens look at each other, and sums are made for */
+    double convert_us[2]; /* of one element: into rows, into panels */
     int n_nodes;
     lower_node *node; /* one a node of the graph, in its order */
     int n_kernels, room_kernels;
     lower_kernel *kernel;
-    int64_t kept; /* bytes of packed weights of nodes */
+    sp_map *alike; /* key of a task that is no product: the first node that has it */
+    int64_t kept;  /* bytes of packed weights of nodes */
     sparta_package *package;
 } lowering;
 
 #define LOWER_KEEP                                                                                           \
     (1 << 28) /* bytes of packed weights that stay until the package is made; others are packed again */
-#define LOWER_NOISE  .02 /* what best times differ by when nothing differs */
-#define LOWER_TOKENS 128 /* tokens that candidates are timed with when there may be many */
+#define LOWER_CONVERT 2   /* times: it also ends a group, and what it touches leaves the cache */
+#define LOWER_NOISE   .02 /* what best times differ by when nothing differs */
+#define LOWER_TOKENS  128 /* tokens that candidates are timed with when there may be many */
 
 /* A task for a node of the graph; free it with sp_implement_task_free. */
 sparta_status sp_lower_task(sparta_ctx *cx, const sp_graph *g, const sp_node *n, lower_node *out) SP_MUST;
@@ -95,10 +108,12 @@ bool *sp_lower_stats(sp_arena *arena, const sp_graph *g);
 sparta_status sp_lower_kernel(lowering *l, const char *kernel, const char *parameters, int *out) SP_MUST;
 /* A row took so long at the point of the task (0: it cannot run it): the choice, if it is the fastest so far. */
 void sp_lower_try(sparta_ctx *cx, lower_node *ln, const sp_implement *im, double us);
-/* Which nodes work on panels, by id of their outputs too; kernels that are not worth a conversion give way to the reference. */
-void sp_lower_decide(lowering *l, bool *panel);
-/* l->us: what the nodes take together, each by the row and the time that were chosen for it. */
-sparta_status sp_lower_sum(lowering *l) SP_MUST;
+/* Of the ways of each node the one with which all nodes and the conversions between them take least; l->us: that time (settle.c). */
+sparta_status sp_lower_settle(lowering *l) SP_MUST;
+/* Microseconds of a way of a node at l->sizes, measured, modelled or estimated (sum.c). */
+sparta_status sp_lower_us(const lowering *l, const lower_node *ln, const lower_way *way, double *us) SP_MUST;
+/* A Split of panels along their rows, which costs nothing. */
+bool sp_lower_is_view(const sp_node *n);
 /* Decide for every node. */
 sparta_status sp_lower_choose(lowering *l) SP_MUST;
 /* Put the place of a clause before the present message; returns its status. */
@@ -112,8 +127,6 @@ sparta_status sp_lower_asked(sparta_ctx *cx, lower_node *ln, double limit) SP_MU
 /* The pinned implement cannot run the layer: E_UNSUPPORTED with the place of the clause and why. */
 sparta_status sp_lower_pin_failed(sparta_ctx *cx, const lower_node *ln) SP_MUST;
 sparta_status sp_lower_pins_used(sparta_ctx *cx, const sp_obeyed *o) SP_MUST; /* every pin found its layer? */
-/* Does the node get a row in reports: does it multiply by a weight, or activations by each other? */
-bool sp_lower_is_layer(const sp_node *n);
 /* Say why, from times that are known (dense_us, us) or modelled. */
 void sp_lower_reason(lower_node *ln, double peak);
 /* Put conversions between rows and panels, statistics, order. */

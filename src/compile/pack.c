@@ -45,7 +45,7 @@ static sparta_status annotate(lowering *l, lower_node *ln)
     if (ln->panel) a[n++] = text_attr("layout", "panel");
     if (ln->kernel >= 0) {
         a[n++] = text_attr("kernel", l->kernel[ln->kernel].kernel);
-        a[n++] = text_attr("implement", ln->im ? ln->im->name : l->kernel[ln->kernel].kernel);
+        a[n++] = text_attr("implement", ln->im->name);
         a[n++] = int_attr("code", ln->kernel);
     }
     if (ln->task.stat && ln->panel) a[n++] = int_attr("stat", 1);

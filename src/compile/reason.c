@@ -57,12 +57,11 @@ void sp_lower_reason(lower_node *ln, double peak)
 {
     const sp_task *t = &ln->task;
     ln->reason[0] = 0;
-    if (!t->mask && (!ln->im || !ln->im->kernel) && sp_lower_is_layer(t->node)) {
+    if (!t->mask && (!ln->im || !ln->im->kernel) && sp_node_is_product(t->node)) {
         sp_compile_without_kernel(t->node, ln->reason, sizeof ln->reason);
         return;
     }
-    if (t->node->op == SP_OP_Attention || t->node->op == SP_OP_Interact ||
-        (t->node->op == SP_OP_MatMul && !t->node->in[1]->constant)) {
+    if (sp_node_is_product(t->node) && !t->mask && !t->node->in[1]->constant) {
         snprintf(ln->reason, sizeof ln->reason, "product of two activations: nothing to prune");
         return;
     }

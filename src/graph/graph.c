@@ -362,3 +362,17 @@ sparta_status sp_graph_add_node(sp_graph *g, sp_op_id op, const char *name, int 
     if (node) *node = n;
     return SPARTA_OK;
 }
+
+bool sp_node_is_product(const sp_node *n)
+{
+    switch (n->op) {
+    case SP_OP_Linear:
+    case SP_OP_MatMul:
+    case SP_OP_Gemm:
+    case SP_OP_Conv:
+    case SP_OP_ConvTranspose:
+    case SP_OP_Attention:
+    case SP_OP_Interact: return true;
+    default: return false;
+    }
+}

@@ -151,6 +151,8 @@ sparta_status sp_graph_check_attrs(sparta_ctx *cx, sp_op_id op, const sp_attrs *
 /* All uses. An output keeps its name and id: `by` takes them over. Where it cannot (it is an input, a constant or an
  * output itself) the output stays with `old`, and whoever produces it lives on. */
 void sp_graph_replace(sp_graph *g, sp_value *old, sp_value *by);
+/* Does a node multiply by a weight, or activations by each other? Such nodes are the layers of reports. */
+bool sp_node_is_product(const sp_node *n);
 int sp_graph_uses(const sp_graph *g, const sp_value *v); /* nodes (counted per input slot) and outputs */
 /* Who has a value, as an input or an output: nodes by their place in the graph, once for each slot, user[first[id]] to
  * user[first[id + 1]]. True until the graph changes. */

@@ -1,6 +1,5 @@
 /* The table of implements, their points and slots, the tasks they look at, and kernel texts from templates and parameters. */
 #include "implement/implement.h"
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,7 +107,7 @@ bool sp_implement_point(const sp_implement *im, int k, sp_task *t)
         }
         used += (size_t)snprintf(t->point + used, SP_POINT - used, "%s%s=%d", used ? " " : "", knob->name,
                                  knob->value[at]);
-        assert(used < SP_POINT);
+        SP_ASSERT(used < SP_POINT);
     }
     return !im->space || !im->space->allowed || im->space->allowed(t);
 }

@@ -1,10 +1,10 @@
 /* implement: the ways to run an operator.
  *
  * One ordered table (implements.def), best first; the last row is the builtin reference and always matches. A row says for which nodes
- * it is meant (match), which panel kernel runs it with which parameters, and how its weight is stored (format). The rows of a
- * Linear compete: compile builds each that matches, checks it against the reference, times it and keeps the fastest, dense
- * and sparse on equal terms; without measuring, their cost decides. Of the others the first that matches runs, and the
- * finished package is compared with the references before it is written.
+ * it is meant (match), which panel kernel runs it with which parameters, and how its weight is stored (format). Rows compete: compile
+ * builds each that matches, checks it against the reference and times it. Of those that lie alike (in panels, or in rows) it keeps the fastest, dense
+ * and sparse on equal terms, and takes the one with which the whole graph is fastest, conversions included. Without measuring, the cost of
+ * products decides, and what nodes of a kind usually take. The finished package is compared with the references before it is written.
  *
  *     strip4    Linear   weight in strips of 4 rows, blocks present only      4x1 and every block whose rows divide by 4
  *     quads     Linear   strips of 4 rows, inputs sorted by the rows that have them     1x1, 2x1, n:m, mixtures: no zero is stored
@@ -15,6 +15,7 @@
  *     few_*     Linear   1 to 16 tokens in rows, the weight read once: bitmap, csr, strips of 16 rows, dense       memory-bound
  *     attention, norm, map, embed                                             the rest of a transformer, on panels
  *     interact                                                                the dots of a recommender's features, on panels
+ *     pack, unpack        conversions between rows and panels, where compile puts them
  *     builtin   anything                                                      the reference
  */
 #ifndef SP_IMPLEMENT_H
@@ -56,6 +57,7 @@ struct sp_task {
     const char *format;   /* asked for, and stored by no row of its own: the walker's; NULL: none */
     bool asked;           /* a schedule asks for a format: whether its row is worth it is no question */
     char point[SP_POINT]; /* of the row's space */
+    bool conversion;      /* an Identity that changes the layout */
     bool each;            /* every token is computed by itself */
     int64_t tokens;       /* the most there can be; 0: not known */
     double

@@ -85,6 +85,9 @@ typedef struct sp_recall {
 sparta_status sp_recall_open(sparta_ctx *cx, sp_tune_db *db, const sp_bed_request *bed, sp_target target,
                              sp_recall *out) SP_MUST;
 void sp_recall_close(sp_recall *r);
+/* The key of a task; of `any` mask: what its dense times are remembered by. */
+sparta_status sp_recall_key(sparta_ctx *cx, const sp_bed_request *bed, sp_target target, bool any,
+                            sp_text *out) SP_MUST;
 /* Microseconds that an implement took at a point, by this code; 0: not known. */
 double sp_recall_us(sp_recall *r, const sp_implement *im, const char *point, const char *code);
 /* Remember what came of a contender that was checked, and timed if it was right. */

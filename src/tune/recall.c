@@ -41,8 +41,7 @@ static void print_attributes(const sp_attrs *attrs, sp_text *out)
     }
 }
 
-static sparta_status print_key(sparta_ctx *cx, const sp_bed_request *r, sp_target target, bool any,
-                               sp_text *out)
+sparta_status sp_recall_key(sparta_ctx *cx, const sp_bed_request *r, sp_target target, bool any, sp_text *out)
 {
     const sp_node *n = r->task->node;
     sp_text_printf(out, "%s", sp_builtin_row(n->op)->name);
@@ -53,6 +52,7 @@ static sparta_status print_key(sparta_ctx *cx, const sp_bed_request *r, sp_targe
         else
             SP_TRY(print_operand(cx, r, n->in[i], out));
     if (r->task->mask) print_mask(r->task, any, out);
+    if (r->task->format && !any) sp_text_printf(out, " format=%s", r->task->format); /* the walker's */
     if (r->task->stat) sp_text_printf(out, " stat");
     sp_text_printf(out, " target=%s cpu=%016lx sparta=%s", sp_target_name(target),
                    (unsigned long)sp_cpu_digest(), SPARTA_VERSION);
@@ -80,8 +80,8 @@ sparta_status sp_recall_open(sparta_ctx *cx, sp_tune_db *db, const sp_bed_reques
     *out = (sp_recall){.cx = cx, .db = db};
     sp_text_init(&out->key, cx);
     sp_text_init(&out->any, cx);
-    sparta_status s = print_key(cx, bed, target, false, &out->key);
-    if (s == SPARTA_OK) s = print_key(cx, bed, target, true, &out->any);
+    sparta_status s = sp_recall_key(cx, bed, target, false, &out->key);
+    if (s == SPARTA_OK) s = sp_recall_key(cx, bed, target, true, &out->any);
     if (s == SPARTA_OK) s = find_all(cx, db, sp_text_str(&out->key), out);
     out->own = out->n;
     if (s == SPARTA_OK && strcmp(sp_text_str(&out->key), sp_text_str(&out->any)))

@@ -1,0 +1,195 @@
+/* settle: rows or panels? Each node has a fastest way in either, or one way only. Where neighbours differ a conversion stands between them, once
+ * for all readers of a value. The sum of both is made small in sweeps over the graph: a node takes the way that is cheapest with what its
+ * neighbours have now, until none changes. Models are nearly chains, so that a few sweeps do.
+ *
+ *     norm --panels--> [few_dense: 10 us, in rows] --panels--> norm      with two conversions of 3 us the product in panels, 12 us, is faster
+ */
+#include "compile/lower.h"
+#include <string.h>
+
+enum { SWEEPS = 8 };
+
+typedef struct settling {
+    lowering *l;
+    bool *way;       /* of each node: its present one, rows or panels */
+    bool *panel;     /* of each value: where it lies */
+    int *reads[2];   /* of each value: how many operands want it in rows, in panels */
+    double (*us)[2]; /* of each node in each way */
+    double *convert; /* of each value: what a conversion of it takes */
+} settling;
+
+/* ------------------------------------------------------------------ ways */
+
+bool sp_lower_is_view(const sp_node *n)
+{
+    if (n->op != SP_OP_Split || !n->in[0] || n->in[0]->constant) return false;
+    const int64_t axis = sp_attr_int(&n->attrs, "axis", 0);
+    if (axis != -1 && axis != n->in[0]->dims.rank - 1) return false;
+    for (int i = 0; i < n->n_out; i++) {
+        int64_t features;
+        if (!sp_expr_is_const(n->out[i]->dims.dim[n->out[i]->dims.rank - 1], &features) || features % 4 ||
+            n->out[i]->is_output)
+            return false;
+    }
+    return n->in[0]->dtype == SPARTA_F32 && n->in[0]->dims.rank >= 2;
+}
+
+/* What was not timed has the way that was chosen, and the reference. */
+static void complete(lower_node *ln)
+{
+    lower_way *mine = &ln->way[sp_implement_panels(ln->im)], *rows = &ln->way[0];
+    if (!mine->im) {
+        *mine = (lower_way){.im = ln->im, .us = ln->us};
+        memcpy(mine->point, ln->point, sizeof mine->point);
+    }
+    if (!rows->im && !ln->task.mask && !ln->pin) rows->im = &sp_implement_builtin;
+}
+
+static bool has(const lower_node *ln, bool panels)
+{
+    return ln->way[panels].im || (panels && sp_lower_is_view(ln->node));
+}
+
+/* Does it want input i in panels, on this way? */
+static bool wants(const lower_node *ln, bool panels, int i)
+{
+    if (!ln->way[panels].im) return i == 0; /* a view */
+    const sp_slot *slot = sp_implement_slot(ln->way[panels].im, ln->node, i);
+    return slot && slot->layouts & SP_IN(PANELS);
+}
+
+/* Constants lie in rows and are converted when a session is made, if ever. */
+static bool counts(const sp_value *v)
+{
+    return v && !v->constant;
+}
+
+/* ------------------------------------------------------------------ sums */
+
+/* Take node i's reads in, or out again, and put its results where its present way has them. */
+static void count(settling *s, int i, int by)
+{
+    const lower_node *ln = &s->l->node[i];
+    for (int k = 0; k < ln->node->n_in; k++)
+        if (counts(ln->node->in[k])) s->reads[wants(ln, s->way[i], k)][ln->node->in[k]->id] += by;
+    for (int k = 0; k < ln->node->n_out; k++) s->panel[ln->node->out[k]->id] = s->way[i];
+}
+
+static double conversion(const settling *s, const sp_value *v)
+{
+    const bool panel = s->panel[v->id], other = s->reads[!panel][v->id] > 0 || (panel && v->is_output);
+    return other ? s->convert[v->id] : 0;
+}
+
+/* What node i and the conversions around it take. */
+static double around(const settling *s, int i)
+{
+    const sp_node *n = s->l->node[i].node;
+    double us = s->us[i][s->way[i]];
+    for (int k = 0; k < n->n_in; k++) {
+        bool again = !counts(n->in[k]);
+        for (int j = 0; j < k && !again && k < SP_OPERANDS; j++) again = n->in[j] == n->in[k];
+        if (!again) us += conversion(s, n->in[k]);
+    }
+    for (int k = 0; k < n->n_out; k++) us += conversion(s, n->out[k]);
+    return us;
+}
+
+static bool sweep(settling *s)
+{
+    bool changed = false;
+    for (int i = 0; i < s->l->n_nodes; i++) {
+        const lower_node *ln = &s->l->node[i];
+        if (!has(ln, false) || !has(ln, true)) continue;
+        const double now = around(s, i);
+        count(s, i, -1);
+        s->way[i] = !s->way[i];
+        count(s, i, 1);
+        if (around(s, i) < now * (1 - LOWER_NOISE)) {
+            changed = true;
+            continue;
+        }
+        count(s, i, -1);
+        s->way[i] = !s->way[i];
+        count(s, i, 1);
+    }
+    return changed;
+}
+
+/* ------------------------------------------------------------------ the decision */
+
+static sparta_status begin(settling *s)
+{
+    lowering *l = s->l;
+    const size_t nodes = (size_t)l->n_nodes + 1, values = (size_t)l->g->n_values + 1;
+    s->way = sp_arena_array(l->arena, nodes, sizeof *s->way);
+    s->us = sp_arena_array(l->arena, nodes, sizeof *s->us);
+    s->panel = sp_arena_array(l->arena, values, sizeof *s->panel);
+    s->reads[0] = sp_arena_array(l->arena, values, sizeof(int));
+    s->reads[1] = sp_arena_array(l->arena, values, sizeof(int));
+    s->convert = sp_arena_array(l->arena, values, sizeof *s->convert);
+    if (!s->way || !s->us || !s->panel || !s->reads[0] || !s->reads[1] || !s->convert)
+        return sp_ctx_status(l->cx);
+    for (int i = 0; i < l->n_nodes; i++) {
+        lower_node *ln = &l->node[i];
+        complete(ln);
+        for (int w = 0; w < 2; w++)
+            if (ln->way[w].im) SP_TRY(sp_lower_us(l, ln, &ln->way[w], &s->us[i][w]));
+        /* each where it is fastest by itself; a view where its input is */
+        s->way[i] = sp_lower_is_view(ln->node) ? s->panel[ln->node->in[0]->id] : sp_implement_panels(ln->im);
+        count(s, i, 1);
+    }
+    return SPARTA_OK;
+}
+
+/* Of values that have elements in rows and in panels: what a conversion takes depends on which it is, but not by much. */
+static sparta_status price(settling *s)
+{
+    const lowering *l = s->l;
+    const bool timed = l->convert_us[0] > 0 && l->convert_us[1] > 0;
+    const double each = (timed ? (l->convert_us[0] + l->convert_us[1]) / 2 : 5e-4) * LOWER_CONVERT;
+    for (int i = 0; i < l->g->n_values; i++) {
+        const sp_value *v = l->g->value[i];
+        double n = 1;
+        if (!v->typed || v->constant) continue;
+        for (int d = 0; d < v->dims.rank; d++) {
+            int64_t size = 1;
+            const sparta_status status = sp_expr_eval(l->cx, v->dims.dim[d], &l->sizes, &size);
+            if (status == SPARTA_E_MEMORY || status == SPARTA_E_CANCELLED) return status;
+            if (status != SPARTA_OK) sp_ctx_clear(l->cx);
+            n *= (double)SP_MAX(size, 1);
+        }
+        s->convert[v->id] = n * each;
+    }
+    return SPARTA_OK;
+}
+
+/* The way that was settled for, into the node. */
+static void take(lowering *l, lower_node *ln, bool panels)
+{
+    const lower_way *way = &ln->way[panels];
+    const sp_implement *was = ln->im;
+    ln->panel = panels;
+    if (!way->im) return; /* a view */
+    ln->im = way->im;
+    if (ln->im == was) return;
+    if (ln->packed) sp_packed_free(l->cx, ln->packed); /* as the other way stores it */
+    ln->packed = NULL;
+    ln->us = way->us;
+    memcpy(ln->point, way->point, sizeof ln->point);
+    memcpy(ln->task.point, way->point, sizeof ln->point);
+    if (ln->task.mask) sp_lower_reason(ln, l->peak);
+}
+
+sparta_status sp_lower_settle(lowering *l)
+{
+    settling s = {.l = l};
+    SP_TRY(begin(&s));
+    SP_TRY(price(&s));
+    for (int k = 0; k < SWEEPS && sweep(&s); k++) SP_TRY(sp_check_cancel(l->cx));
+    l->us = 0;
+    for (int i = 0; i < l->n_nodes; i++) l->us += s.us[i][s.way[i]];
+    for (int i = 0; i < l->g->n_values; i++) l->us += conversion(&s, l->g->value[i]);
+    for (int i = 0; i < l->n_nodes; i++) take(l, &l->node[i], s.way[i]);
+    return SPARTA_OK;
+}
