@@ -448,6 +448,9 @@ typedef struct sparta_named_tensor {
 
 SPARTA_API SPARTA_MUST sparta_status sparta_package_open(sparta_ctx *cx, const char *path,
                                                          sparta_package **out);
+/* The same from memory, which must stay as it is until the package is closed. Not aligned to 64 bytes, it is copied. */
+SPARTA_API SPARTA_MUST sparta_status sparta_package_open_memory(sparta_ctx *cx, const void *bytes,
+                                                                size_t size, sparta_package **out);
 SPARTA_API void sparta_package_close(sparta_package *package);
 /* What it takes and gives. Past the last a name is NULL. */
 SPARTA_API int sparta_package_inputs(const sparta_package *package);

@@ -54,8 +54,8 @@ static sparta_status put(lowering *l, sp_kernel *out, sp_target target, const sp
 {
     char *bytes = sp_arena_bytes(l->package->arena, (const char *)object->bytes, object->size);
     SP_NEED(l->cx, bytes);
-    out->code[out->n_code++] =
-        (sp_kernel_code){target, (const uint8_t *)bytes, object->size, !sp_target_fits(target)};
+    out->code[out->n_code++] = (sp_kernel_code){target, sp_panel_abi(), (const uint8_t *)bytes, object->size,
+                                                !sp_target_fits(target)};
     return SPARTA_OK;
 }
 
@@ -77,6 +77,8 @@ static sparta_status compile_for(lowering *l, const lower_kernel *k, sp_target t
 
 sparta_status sp_lower_code(lowering *l, const lower_kernel *k, sp_kernel *out)
 {
+    out->code = sp_arena_array(l->package->arena, (size_t)l->targets.n + 1, sizeof *out->code);
+    SP_NEED(l->cx, out->code);
     for (int i = 0; i < l->targets.n; i++) {
         const sp_target t = l->targets.target[i];
         if (t == SP_TARGET_PORTABLE) continue; /* is in the library */
@@ -100,6 +102,8 @@ static sparta_status view_for(sp_arena *arena, const sparta_package *p, sp_targe
         sp_kernel *to = &out->kernel[k];
         *to = p->kernel[k];
         to->n_code = 0;
+        to->code = sp_arena_array(arena, (size_t)p->kernel[k].n_code + 1, sizeof *to->code);
+        SP_NEED(p->cx, to->code);
         for (int c = 0; c < p->kernel[k].n_code; c++)
             if (p->kernel[k].code[c].target == only) to->code[to->n_code++] = p->kernel[k].code[c];
     }

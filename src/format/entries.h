@@ -64,9 +64,6 @@ int sp_sum_leaves(const sp_format *f, const sp_format *leaf[SP_PARTS]);
 
 /* Storage of a leaf (levels or opaque), verified; `view` is filled for levels. */
 sparta_status sp_leaf_verify(sparta_ctx *cx, const sp_packed *p, sp_level_view view[SP_LEVELS]) SP_MUST;
-/* Format, type and dims of any storage, the number of its parts, or which arrays its levels have and of which type: nothing of what is in
- * them. E_FORMAT. */
-sparta_status sp_packed_head_check(sparta_ctx *cx, const sp_packed *p) SP_MUST;
 /* The parts of a sum, or the one there is. */
 int sp_packed_leaves(const sp_packed *p);
 const sp_packed *sp_packed_leaf(const sp_packed *p, int i);

@@ -225,6 +225,9 @@ sparta_status sp_format_unpack(sparta_ctx *cx, const sp_packed *p, const sparta_
  * positions are monotone, coordinates in range and ascending (as far as the level's properties ask).
  * Afterwards a kernel may follow them. */
 sparta_status sp_packed_verify(sparta_ctx *cx, const sp_packed *p) SP_MUST;
+/* Format, type and dims of any storage, the number of its parts, or which arrays its levels have and of which type: nothing of what is in
+ * them. E_FORMAT. */
+sparta_status sp_packed_head_check(sparta_ctx *cx, const sp_packed *p) SP_MUST;
 void sp_packed_free(sparta_ctx *cx, sp_packed *p);
 /* Of what is there: the same numbers that measure told before. */
 sparta_status sp_packed_measure(sparta_ctx *cx, const sp_packed *p, sp_format_stats *out) SP_MUST;

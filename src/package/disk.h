@@ -8,9 +8,10 @@
  *   TABLES       text, a line each:
  *                  weight "name" dtype rank dim... : array                        stored as it is
  *                  packed "name" swapped dtype rank dim... "format" : storage
- *                  kernel "name" "parameters" source-offset source-size ncode { target offset size }
+ *                  kernel "name" "parameters" source-offset source-size ncode { target abi offset size }
  *                  note "what its user should know"                               at most one
- *                where array   = dtype count offset size sha256 (offset into section WEIGHTS)
+ *                where abi     = 16 hex digits: the argument structs that the code was compiled for (panel/abi.h)
+ *                      array   = dtype count offset size sha256 (offset into section WEIGHTS)
  *                      storage = array...                    positions and coordinates of levels 0.., then values
  *                              | array...                    opaque: the arrays that its row names, then values
  *                              | parts { "format" storage }  a sum: its leaves, each a list of levels or opaque
@@ -23,9 +24,8 @@
 
 #include "package/package.h"
 
-#define DISK_MAGIC "SPARTA\r\n"
-#define DISK_VERSION                                                                                         \
-    5u /* also when the contract of kernels changes (panel/abi.h): a package carries their code */
+#define DISK_MAGIC   "SPARTA\r\n"
+#define DISK_VERSION 6u
 #define HEADER_BYTES 4096u
 enum { DISK_PLAN, DISK_GIVEN, DISK_TABLES, DISK_CODE, DISK_SOURCE, DISK_WEIGHTS, DISK_SECTIONS };
 
@@ -40,7 +40,20 @@ typedef struct disk_header {
     disk_section section[DISK_SECTIONS];
 } disk_header;
 
-#define DISK_UNCHECKED                                                                                       \
-    "-unchecked" /* behind the name of a target whose code could not be run where it was made */
+/* Behind the name of a target whose code could not be run where it was made. */
+#define DISK_UNCHECKED "-unchecked"
+
+/* ready.c: an array of indices in the file. `to` is room for its copy, which nobody has touched: a private one, so that what was verified is
+ * what is used. */
+typedef struct sp_index {
+    struct sp_index *next;
+    const void *from;
+    void *to;
+    size_t bytes;
+} sp_index;
+sparta_status sp_index_add(sparta_package *p, sp_index **list, sparta_tensor *t) SP_MUST;
+sparta_status sp_unverified_create(sparta_package *p, sp_index *list, sp_unverified **out) SP_MUST;
+void sp_index_free(sparta_ctx *cx, sp_index *list);
+void sp_unverified_free(sparta_ctx *cx, sp_unverified *u);
 
 #endif

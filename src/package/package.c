@@ -1,5 +1,5 @@
 /* Packages in memory: making, closing, asking for weights. */
-#include "package/package.h"
+#include "package/disk.h"
 #include <string.h>
 
 sparta_status sp_package_create(sparta_ctx *cx, sparta_package **out)
@@ -20,14 +20,16 @@ sparta_status sp_package_create(sparta_ctx *cx, sparta_package **out)
 void sparta_package_close(sparta_package *p)
 {
     if (!p) return;
-    for (int i = 0; i < p->n_weights; i++)
+    for (int i = 0; i < p->n_weights; i++) {
         if (p->weight[i].owned) sp_packed_free(p->cx, &p->weight[i].pack);
+        sp_unverified_free(p->cx, p->weight[i].indices);
+    }
     if (p->owner.object)
         p->owner.release(p->owner.object); /* the plan is part of it */
     else
         sp_graph_free(p->plan);
     sp_map_free(p->by_name);
-    sp_mapped_close(&p->file);
+    if (!p->borrowed) sp_mapped_close(&p->file);
     sp_arena_free(p->arena);
     sp_free(p->cx, p);
 }
@@ -50,7 +52,8 @@ sparta_status sp_package_fetch(sp_arena *arena, const sp_weight *w, sparta_tenso
         *out = w->tensor;
         return SPARTA_OK;
     }
-    const sp_packed *p = &w->pack;
+    const sp_packed *p;
+    SP_TRY(sp_package_packed(sp_arena_ctx(arena), w, &p));
     const int64_t dim[2] = {p->dim[w->swapped], p->dim[!w->swapped]};
     sparta_tensor t;
     SP_TRY(sp_tensor_alloc_in(arena, p->dtype, 2, dim, &t));

@@ -4,9 +4,9 @@
  *   | header   magic, version, where the sections are, digests     |  4 KiB; digest checked on opening
  *   | plan     the graph in its text form with annotations         |  digest checked on opening
  *   | given    text of the graph that the plan is smaller than     |  digest checked on opening; empty when it is not
- *   | code     one shared object per kernel and target             |  digest checked on opening
+ *   | code     one shared object per kernel and target             |  digest checked on opening; none of a target that is unknown
  *   | source   kernel text, for reading only, never compiled       |  digest checked on opening
- *   | weights  64-byte aligned arrays, mapped not copied           |  digest each, checked by verify
+ *   | weights  64-byte aligned arrays, mapped not copied           |  digest each, checked by verify; indices when they are first used
  *   | tables   weights (name, dtype, dims, format, where), kernels |  digest checked on opening
  *   +--------------------------------------------------------------+
  *
@@ -14,6 +14,12 @@
  * are no signature. What is checked is what is used: header, plan, tables and code are copied out of the file before they are
  * checked; weights are read through bounds that come from the checked tables. Weights stay in the mapped file: whoever writes into it
  * changes what runs, so sessions look before and after each run whether the file is as it was when it was opened.
+ *
+ * Positions and coordinates of packed weights, which kernels follow without looking, are the exception: they are copied and verified, not
+ * on opening but before anybody follows them (ready.c), by all threads of the session that does. Whoever wants the storage of a packed weight
+ * asks sp_package_packed, never sp_weight.pack.
+ *
+ * Code is taken only where it was compiled for the argument structs that this library fills (panel/abi.h): it carries a digest of their text.
  *
  * A weight is stored as it is, or packed by a format (format.h) into several arrays: positions and coordinates of its levels (or the
  * arrays of an opaque format), values; once for each part of a sum. Its constant in the plan has the same name and the logical
@@ -28,13 +34,15 @@
 #include "format/format.h"
 #include "graph/graph.h"
 
+typedef struct sp_unverified sp_unverified; /* indices that nobody may follow yet */
 typedef struct sp_weight {
     const char *name;
     bool packed;
-    sparta_tensor tensor; /* when not packed */
-    sp_packed pack;       /* when packed, as (n, k) */
-    bool owned;           /* pack was allocated for this package */
-    bool swapped;         /* packed, and its constant in the plan is (k, n) */
+    sparta_tensor tensor;   /* when not packed */
+    sp_packed pack;         /* when packed, as (n, k): for sp_package_packed; types and sizes may be read */
+    bool owned;             /* pack was allocated for this package */
+    bool swapped;           /* packed, and its constant in the plan is (k, n) */
+    sp_unverified *indices; /* of a packed one that came from a file; NULL: they were made here */
 } sp_weight;
 
 /* Something that must live as long as the package: freed with it. */
@@ -47,6 +55,7 @@ typedef struct sp_model_owner {
 /* One kernel: how it was made, and machine code for some targets. */
 typedef struct sp_kernel_code {
     sp_target target;
+    uint64_t abi; /* sp_panel_abi of the library that compiled it */
     const uint8_t *bytes;
     size_t size;
     bool unchecked; /* compiled where it could not run: nobody has compared its answers */
@@ -56,7 +65,7 @@ typedef struct sp_kernel {
     const char *parameters; /* "FORM=1 STAT=0" */
     const char *source;     /* text for reading */
     int n_code;
-    sp_kernel_code code[4];
+    sp_kernel_code *code;
 } sp_kernel;
 
 typedef struct sp_array_digest { /* what the file says of one array of weights */
@@ -78,8 +87,9 @@ struct sparta_package {
     sp_map *by_name; /* weight name -> index */
     int n_kernels;
     sp_kernel *kernel;
-    const char *path; /* of the file */
+    const char *path; /* of the file; NULL: it was opened in memory or just compiled */
     sp_mapped file;   /* weights live here when it was opened; empty when it was just compiled */
+    bool borrowed;    /* `file` is the caller's memory */
     size_t bytes;     /* of the file */
     int n_digests;
     sp_array_digest *digest; /* of the arrays in the file */
@@ -104,6 +114,10 @@ sparta_status sp_package_create(sparta_ctx *cx,
 sparta_status sp_package_unchanged(sparta_ctx *cx, const sparta_package *p) SP_MUST;
 /* A weight as its constant in the plan has it: unpacked into fresh memory of `arena` when it is packed. */
 sparta_status sp_package_fetch(sp_arena *arena, const sp_weight *w, sparta_tensor *out) SP_MUST;
+/* The storage of a packed weight, verified; from any thread. E_FORMAT: its indices cannot be followed. */
+sparta_status sp_package_packed(sparta_ctx *cx, const sp_weight *w, const sp_packed **out) SP_MUST;
+/* The same for all of them, by a team; failures name the package. */
+sparta_status sp_package_ready(sparta_ctx *cx, const sparta_package *p, sp_pool *team) SP_MUST;
 const sp_weight *sp_package_weight(const sparta_package *p, const char *name); /* or NULL */
 
 #endif

@@ -1,5 +1,5 @@
 /* Reading a package. The file is hostile: header, plan, tables and code are copied and checked before use; arrays are checked against
- * the section they lie in; positions and coordinates of packed weights, which kernels follow, are copied and verified. */
+ * the section they lie in; what is in the arrays of indices is verified before somebody follows them (ready.c). */
 #include "format/opaque.h"
 #include "package/disk.h"
 #include <stdlib.h>
@@ -14,6 +14,7 @@ typedef struct reader {
     const char *at;               /* in the tables */
     int weights, kernels;         /* counted beforehand, at most */
     int digests;                  /* room for so many */
+    sp_index *indices;            /* of the weight that is being read */
 } reader;
 
 static sparta_status bad(reader *r, const char *what)
@@ -215,18 +216,6 @@ static sparta_status read_weight(reader *r)
     return keep(r, w.name, &w);
 }
 
-/* Kernels follow these without looking: a private copy, so that what was verified is what is used. */
-static sparta_status copy_array(reader *r, sparta_tensor *t)
-{
-    size_t bytes;
-    if (!t->data) return SPARTA_OK;
-    SP_TRY(sp_tensor_bytes(r->cx, t->dtype, 1, t->dim, &bytes));
-    void *copy = sp_arena_alloc(r->p->arena, bytes);
-    SP_NEED(r->cx, copy);
-    t->data = memcpy(copy, t->data, bytes);
-    return SPARTA_OK;
-}
-
 static sparta_status read_format(reader *r, const char *weight, sp_packed *p)
 {
     const char *format;
@@ -238,7 +227,7 @@ static sparta_status read_format(reader *r, const char *weight, sp_packed *p)
 static sparta_status read_index(reader *r, const char *weight, sparta_tensor *out)
 {
     SP_TRY(read_array(r, weight, out));
-    return copy_array(r, out);
+    return sp_index_add(r->p, &r->indices, out);
 }
 
 /* The arrays of a list of levels, or of an opaque format. */
@@ -286,31 +275,40 @@ static sparta_status read_packed(reader *r)
     if (w.pack.rank != 2) return bad(r, "a packed weight is not a matrix");
     SP_TRY(w.pack.format.sum ? read_parts(r, w.name, &w.pack) : read_leaf(r, w.name, &w.pack));
     w.swapped = swapped != 0;
-    SP_TRY(blame(r, sp_packed_verify(r->cx, &w.pack), w.name));
+    SP_TRY(blame(r, sp_packed_head_check(r->cx, &w.pack), w.name)); /* the rest: before they are followed */
     const int64_t dim[2] = {w.pack.dim[w.swapped], w.pack.dim[!w.swapped]};
     w.tensor = sparta_tensor_view(w.pack.dtype, 2, dim, NULL);
-    return keep(r, w.name, &w);
+    SP_TRY(sp_unverified_create(r->p, r->indices, &w.indices));
+    SP_TRY(keep(r, w.name, &w));
+    r->indices = NULL; /* they are the package's */
+    return SPARTA_OK;
 }
 
 /* ------------------------------------------------------------------ kernels */
 
-static sparta_status read_code(reader *r, sp_kernel_code *out)
+/* false in *known: code of a target that only a newer sparta has. */
+static sparta_status read_code(reader *r, sp_kernel_code *out, bool *known)
 {
-    char target[32];
+    char target[32], abi[17], *stop;
     int64_t offset, size;
     SP_TRY(read_word(r, target, sizeof target));
+    SP_TRY(read_word(r, abi, sizeof abi));
     SP_TRY(read_number(r, &offset));
     SP_TRY(read_number(r, &size));
     const uint64_t all = r->header.section[DISK_CODE].size;
     if ((uint64_t)offset > all || (uint64_t)size > all - (uint64_t)offset)
         return bad(r, "machine code lies outside of it");
+    out->abi = strtoull(abi, &stop, 16);
+    if (*stop || strlen(abi) != 16) return bad(r, "machine code does not say what it was compiled for");
     char *mark = strstr(target, DISK_UNCHECKED);
     out->unchecked = mark && !strcmp(mark, DISK_UNCHECKED);
     if (out->unchecked) *mark = 0;
-    if (!sp_target_parse(target, &out->target))
-        out->target = SP_TARGETS; /* of a newer sparta: fits nowhere */
     out->bytes = (const uint8_t *)r->section[DISK_CODE] + offset;
     out->size = (size_t)size;
+    *known = sp_target_parse(target, &out->target);
+    if (!*known)
+        sp_note(r->cx, "%s: it has code for %s, which this sparta does not know and leaves alone", r->path,
+                target);
     return SPARTA_OK;
 }
 
@@ -328,10 +326,13 @@ static sparta_status read_kernel(reader *r)
         return bad(r, "kernel text lies outside of it");
     k->source = sp_arena_bytes(r->p->arena, r->section[DISK_SOURCE] + offset, (size_t)size);
     SP_NEED(r->cx, k->source);
-    if (codes > (int64_t)SP_COUNT(k->code)) return bad(r, "a kernel has too many targets");
+    if (codes > (int64_t)strcspn(r->at, "\n")) return bad(r, "a kernel has less code than it says");
+    k->code = sp_arena_array(r->p->arena, (size_t)codes + 1, sizeof *k->code);
+    SP_NEED(r->cx, k->code);
     for (int i = 0; i < codes; i++) {
-        SP_TRY(read_code(r, &k->code[k->n_code]));
-        if (k->code[k->n_code].target != SP_TARGETS) k->n_code++;
+        bool known = false;
+        SP_TRY(read_code(r, &k->code[k->n_code], &known));
+        k->n_code += known;
     }
     r->p->n_kernels++;
     return SPARTA_OK;
@@ -387,9 +388,6 @@ static sparta_status fetch(void *arg, const char *name, sparta_tensor *out)
 
 static sparta_status read_all(reader *r)
 {
-    SP_TRY(sp_mapped_open(r->cx, r->path, &r->p->file));
-    r->p->path = sp_arena_string(r->p->arena, r->path);
-    SP_NEED(r->cx, r->p->path);
     r->p->bytes = r->p->file.size;
     SP_TRY(read_header(r));
     SP_TRY(read_section(r, DISK_PLAN, "plan"));
@@ -402,18 +400,55 @@ static sparta_status read_all(reader *r)
     return blame(r, sp_graph_parse(r->cx, r->section[DISK_PLAN], fetch, r, &r->p->plan), NULL);
 }
 
+static sparta_status map_file(reader *r)
+{
+    SP_TRY(sp_mapped_open(r->cx, r->path, &r->p->file));
+    r->p->path = sp_arena_string(r->p->arena, r->path);
+    SP_NEED(r->cx, r->p->path);
+    return SPARTA_OK;
+}
+
+/* The caller's bytes as they are, or a copy where arrays in them would not be aligned or he wants one. */
+static sparta_status take_bytes(reader *r, const void *bytes, size_t size)
+{
+    sp_mapped *f = &r->p->file;
+    *f = (sp_mapped){.data = bytes, .size = size};
+    r->p->borrowed = true;
+    if ((uintptr_t)bytes % 64 == 0 && !sp_ctx_options_of(r->cx)->copy_files) return SPARTA_OK;
+    void *copy = sp_alloc(r->cx, size);
+    SP_NEED(r->cx, copy);
+    if (size) memcpy(copy, bytes, size);
+    *f = (sp_mapped){.data = copy, .size = size, .cx = r->cx};
+    r->p->borrowed = false;
+    return SPARTA_OK;
+}
+
+/* What was read, or nothing. */
+static sparta_status end(reader *r, sparta_status s, sparta_package **out)
+{
+    if (s == SPARTA_OK) s = read_all(r);
+    if (s != SPARTA_OK) {
+        sp_index_free(r->cx, r->indices);
+        sparta_package_close(r->p);
+        return s;
+    }
+    if (r->p->note) sp_note(r->cx, "%s: %s", r->path, r->p->note);
+    *out = r->p;
+    return SPARTA_OK;
+}
+
 sparta_status sparta_package_open(sparta_ctx *cx, const char *path, sparta_package **out)
 {
     reader r = {.cx = cx, .path = path};
     SP_TRY(sp_package_create(cx, &r.p));
-    sparta_status s = read_all(&r);
-    if (s != SPARTA_OK) {
-        sparta_package_close(r.p);
-        return s;
-    }
-    if (r.p->note) sp_note(cx, "%s: %s", path, r.p->note);
-    *out = r.p;
-    return SPARTA_OK;
+    return end(&r, map_file(&r), out);
+}
+
+sparta_status sparta_package_open_memory(sparta_ctx *cx, const void *bytes, size_t size, sparta_package **out)
+{
+    reader r = {.cx = cx, .path = "package in memory"};
+    SP_TRY(sp_package_create(cx, &r.p));
+    return end(&r, take_bytes(&r, bytes, size), out);
 }
 
 sparta_status sparta_package_check(sparta_ctx *cx, const sparta_package *p)

@@ -81,7 +81,8 @@ static sparta_status put_weight(writer *w, const sp_weight *weight)
         for (int i = 0; i < t->rank; i++) sp_text_printf(&w->tables, " %ld", (long)t->dim[i]);
         SP_TRY(put_array(w, t));
     } else {
-        const sp_packed *p = &weight->pack;
+        const sp_packed *p;
+        SP_TRY(sp_package_packed(w->cx, weight, &p));
         sp_text_printf(&w->tables, " %d %s %d", weight->swapped, sparta_dtype_name(p->dtype), p->rank);
         for (int i = 0; i < p->rank; i++) sp_text_printf(&w->tables, " %ld", (long)p->dim[i]);
         put_format(w, &p->format);
@@ -114,8 +115,9 @@ static sparta_status put_kernels(writer *w)
         sp_text_printf(&w->tables, " %zu %zu %d", source.size, strlen(k->source), k->n_code);
         sp_text_put(&source, k->source, strlen(k->source));
         for (int c = 0; c < k->n_code; c++) {
-            sp_text_printf(&w->tables, " %s%s %zu %zu", sp_target_name(k->code[c].target),
-                           k->code[c].unchecked ? DISK_UNCHECKED : "", code.size, k->code[c].size);
+            sp_text_printf(&w->tables, " %s%s %016llx %zu %zu", sp_target_name(k->code[c].target),
+                           k->code[c].unchecked ? DISK_UNCHECKED : "", (unsigned long long)k->code[c].abi,
+                           code.size, k->code[c].size);
             sp_text_put(&code, k->code[c].bytes, k->code[c].size);
         }
         sp_text_printf(&w->tables, "\n");

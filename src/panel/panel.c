@@ -46,6 +46,11 @@ const sp_panel_kernel *sp_panel_find(const char *name)
     return NULL;
 }
 
+uint64_t sp_panel_abi(void)
+{
+    return sp_hash(sp_text_abi, (size_t)(sp_text_end_abi - sp_text_abi), 0);
+}
+
 sparta_status sp_panel_text(const char *name, sp_text *out)
 {
     for (size_t i = 0; i < SP_COUNT(table); i++)

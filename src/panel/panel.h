@@ -145,6 +145,8 @@ const sp_slot *sp_panel_slot(const sp_panel_kernel *k, int n, int i);
 #undef SP_PANEL_KERNEL
 
 const sp_panel_kernel *sp_panel_find(const char *name); /* or NULL */
+/* A digest of the argument structs (the text of abi.h): code that was compiled for another one reads what is not there. */
+uint64_t sp_panel_abi(void);
 /* The template of a kernel as text: abi, words, body. */
 sparta_status sp_panel_text(const char *name, sp_text *out) SP_MUST;
 

@@ -32,21 +32,33 @@ static sparta_status find_symbols(sparta_session *s)
     return SPARTA_OK;
 }
 
+/* Of a kernel's code the best that runs here and takes its arguments as this library gives them; NULL: there is none. */
+static const sp_kernel_code *best_code(const sp_kernel *k, bool *other_arguments)
+{
+    const sp_kernel_code *best = NULL;
+    for (int c = 0; c < k->n_code; c++) {
+        const sp_kernel_code *code = &k->code[c];
+        if (!sp_target_fits(code->target)) continue;
+        if (code->abi != sp_panel_abi())
+            *other_arguments = true;
+        else if (!best || code->target < best->target)
+            best = code;
+    }
+    return best;
+}
+
 static sparta_status load_code(sparta_session *s)
 {
     const sparta_package *p = s->package;
     int native = 0, unchecked = 0;
+    bool other_arguments = false;
     SP_TRY(sp_target_check(s->cx));
     s->object = sp_arena_array(s->arena, (size_t)p->n_kernels + 1, sizeof(void *));
     SP_NEED(s->cx, s->object);
     s->n_objects = p->n_kernels;
     s->isa = sp_target_name(SP_TARGET_PORTABLE);
     for (int k = 0; k < p->n_kernels; k++) {
-        const sp_kernel_code *best = NULL;
-        for (int c = 0; c < p->kernel[k].n_code; c++)
-            if (sp_target_fits(p->kernel[k].code[c].target) &&
-                (!best || p->kernel[k].code[c].target < best->target))
-                best = &p->kernel[k].code[c];
+        const sp_kernel_code *best = best_code(&p->kernel[k], &other_arguments);
         if (!best) continue;
         const sparta_status status = sp_jit_load(s->cx, best->bytes, best->size, &s->object[k]);
         if (status == SPARTA_E_MEMORY || status == SPARTA_E_CANCELLED) return status;
@@ -64,9 +76,11 @@ static sparta_status load_code(sparta_session *s)
     s->portable = p->n_kernels - native;
     if (s->portable)
         sp_note(s->cx,
-                "package: %d of %d kernels have no code that runs here; their portable versions do, "
+                "package: %d of %d kernels have no code that runs here%s; their portable versions do, "
                 "which are slower",
-                s->portable, p->n_kernels);
+                s->portable, p->n_kernels,
+                other_arguments ? " (it was compiled by another version of sparta: compile the model again)"
+                                : "");
     return SPARTA_OK;
 }
 
@@ -132,7 +146,8 @@ static sparta_status bind_operands(sparta_session *s, const sp_node *n, sp_job *
         sp_operand *o = &j->in[i];
         if (!v) continue;
         const sp_weight *w = weight_of(s, v);
-        o->packed = w && w->packed ? &w->pack : NULL;
+        o->packed = NULL;
+        if (w && w->packed) SP_TRY(sp_package_packed(s->cx, w, &o->packed));
         o->tensor = s->value[v->id].tensor;
         o->kind = s->value[v->id].panels ? SP_OPERAND_PANELS
                   : o->packed            ? SP_OPERAND_PACKED
@@ -184,6 +199,7 @@ static sparta_status build(sparta_session *s)
     SP_TRY(sp_package_unchanged(s->cx, s->package));
     SP_TRY(find_symbols(s));
     SP_TRY(load_code(s));
+    SP_TRY(sp_package_ready(s->cx, s->package, s->pool));
     for (int i = 0; i < g->n_values; i++) SP_TRY(bind_value(s, g->value[i]));
     for (int i = 0; i < g->n_nodes; i++)
         SP_TRY(is_view(g->node[i]) ? bind_view(s, g->node[i]) : bind_step(s, g->node[i]));

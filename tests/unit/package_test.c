@@ -170,6 +170,109 @@ static void other_targets(void **state)
     sparta_package_close(made);
 }
 
+/* A small package with machine code; `change` is done to every kernel before it is written. */
+static const char *written_with(const char *name, void (*change)(sp_kernel *k))
+{
+    const char *path = in_root(name);
+    sparta_package *p = compile(zoo("mlp", "4x1:0.8", SMALL_MLP));
+    for (int k = 0; k < p->n_kernels; k++) change(&p->kernel[k]);
+    ok(sp_package_write(cx, p, path));
+    sparta_package_close(p);
+    return path;
+}
+
+/* Runs, with the code of `isa`; `note` is in the remarks. */
+static void runs(const char *path, const char *isa, const char *note)
+{
+    sparta_ctx *c = context("", "");
+    sparta_package *p = opened(c, path);
+    sparta_session *s = session_in(c, p, 1);
+    inputs in = make_inputs_in(c, p->plan, 3, 1, 5);
+    results r = run_in(c, s, p, &in);
+    assert_string_equal(sparta_session_isa(s), isa);
+    mentions(sparta_notes(c), note, __FILE__, __LINE__);
+    free_results_in(c, &r);
+    sp_inputs_free(c, in.in, in.n);
+    sparta_session_free(s);
+    sparta_package_close(p);
+    assert_int_equal(sp_ctx_memory(c), 0);
+    sparta_ctx_free(c);
+}
+
+/* Code of targets that a newer sparta has, around the one that runs here. */
+static void more_targets(sp_kernel *k)
+{
+    enum { VARIANTS = 9, KERNELS = 32 };
+    static sp_kernel_code all[KERNELS][VARIANTS];
+    static int next;
+    if (!k->n_code) return;
+    sp_kernel_code *code = all[next++ % KERNELS];
+    for (int i = 0; i < VARIANTS; i++) {
+        code[i] = k->code[0];
+        if (i == VARIANTS / 2) continue;
+        code[i].target = SP_TARGETS;
+        code[i].bytes = (const uint8_t *)"junk", code[i].size = 4;
+    }
+    k->code = code;
+    k->n_code = VARIANTS;
+}
+
+static void other_arguments(sp_kernel *k)
+{
+    for (int i = 0; i < k->n_code; i++) k->code[i].abi ^= 1;
+}
+
+static void code_of_other_versions(void **state)
+{
+    (void)state;
+    const char *best = sp_target_name(sp_target_best());
+    if (!strcmp(best, "portable")) skip();
+    runs(written_with("more.sparta", more_targets), best,
+         "it has code for unknown, which this sparta does not");
+    runs(written_with("other.sparta", other_arguments), "portable", "compiled by another version of sparta");
+}
+
+/* ------------------------------------------------------------------ from memory */
+
+static void in_memory(void **state)
+{
+    (void)state;
+    const char *path = in_root("memory.sparta");
+    sparta_package *made = compile(zoo("bert-mini", "2:4", TINY_BERT)), *p = NULL;
+    sparta_session *s = session(made, 1);
+    inputs in = make_inputs(made->plan, 2, 5, 5);
+    results want = run(s, made, &in);
+    char *bytes;
+    size_t size;
+    ok(sp_package_write(cx, made, path));
+    ok(sp_file_read(cx, path, 1 << 24, &bytes, &size));
+    sparta_session_free(s);
+    char *room = sp_alloc(cx, size + 128);
+    for (int off = 0; off <= 64; off += 8) { /* aligned it is borrowed, else copied */
+        const size_t before = sp_ctx_memory(cx);
+        memcpy(room + off, bytes, size);
+        ok(sparta_package_open_memory(cx, room + off, size, &p));
+        if (off % 64) memset(room, 0, size + 128);
+        ok(sparta_package_check(cx, p));
+        s = session(p, 1);
+        results got = run(s, p, &in);
+        same_bits(&got, &want, "in memory");
+        free_results(&got);
+        sparta_session_free(s);
+        sparta_package_close(p);
+        assert_int_equal(sp_ctx_memory(cx), before);
+    }
+    for (size_t n = 0; n < size; n += 1 + n / 3) {
+        p = NULL;
+        fails(SPARTA_E_FORMAT, sparta_package_open_memory(cx, bytes, n, &p));
+        says("package in memory: ");
+        assert_null(p);
+    }
+    free_results(&want), free_inputs(&in);
+    sparta_package_close(made); /* the names of the inputs are its own */
+    sp_free(cx, room), sp_free(cx, bytes);
+}
+
 /* ------------------------------------------------------------------ several threads, one package */
 
 typedef struct worker {
@@ -320,10 +423,16 @@ static void wrong_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(there_and_back),      cmocka_unit_test(weights_come_back),
-        cmocka_unit_test(odd_names),           cmocka_unit_test(other_targets),
-        cmocka_unit_test(concurrent_sessions), cmocka_unit_test(failing_writes),
-        cmocka_unit_test(cancelled_write),     cmocka_unit_test(wrong_files),
+        cmocka_unit_test(there_and_back),
+        cmocka_unit_test(weights_come_back),
+        cmocka_unit_test(code_of_other_versions),
+        cmocka_unit_test(in_memory),
+        cmocka_unit_test(odd_names),
+        cmocka_unit_test(other_targets),
+        cmocka_unit_test(concurrent_sessions),
+        cmocka_unit_test(failing_writes),
+        cmocka_unit_test(cancelled_write),
+        cmocka_unit_test(wrong_files),
     };
     return cmocka_run_group_tests(tests, enter, leave);
 }

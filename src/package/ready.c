@@ -1,0 +1,106 @@
+/* Indices of packed weights: copied and verified when they are first used, once, whoever comes first. Opening a package only notes where they
+ * are and asks for the room, which costs nothing until it is touched. */
+#include "package/disk.h"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+struct sp_unverified {
+    sp_index *list;
+    atomic_bool good;
+    pthread_mutex_t lock; /* of the first use */
+};
+
+sparta_status sp_index_add(sparta_package *p, sp_index **list, sparta_tensor *t)
+{
+    size_t bytes;
+    if (!t->data) return SPARTA_OK;
+    SP_TRY(sp_tensor_bytes(p->cx, t->dtype, 1, t->dim, &bytes));
+    sp_index *i = sp_arena_alloc(p->arena, sizeof *i);
+    SP_NEED(p->cx, i);
+    *i = (sp_index){*list, t->data, sp_alloc(p->cx, bytes), bytes};
+    SP_NEED(p->cx, i->to);
+    t->data = i->to;
+    *list = i;
+    return SPARTA_OK;
+}
+
+sparta_status sp_unverified_create(sparta_package *p, sp_index *list, sp_unverified **out)
+{
+    sp_unverified *u = sp_arena_alloc(p->arena, sizeof *u);
+    SP_NEED(p->cx, u);
+    u->list = list;
+    pthread_mutex_init(&u->lock, NULL);
+    *out = u;
+    return SPARTA_OK;
+}
+
+void sp_index_free(sparta_ctx *cx, sp_index *list)
+{
+    for (sp_index *i = list; i; i = i->next) sp_free(cx, i->to);
+}
+
+void sp_unverified_free(sparta_ctx *cx, sp_unverified *u)
+{
+    if (!u) return;
+    sp_index_free(cx, u->list);
+    pthread_mutex_destroy(&u->lock);
+}
+
+static sparta_status verify(sparta_ctx *cx, const sp_weight *w)
+{
+    for (const sp_index *i = w->indices->list; i; i = i->next) memcpy(i->to, i->from, i->bytes);
+    const sparta_status s = sp_packed_verify(cx, &w->pack);
+    if (s == SPARTA_OK || s == SPARTA_E_MEMORY || s == SPARTA_E_CANCELLED) return s;
+    return sp_fail(cx, SPARTA_E_FORMAT, "weight '%.200s': %s; the file is damaged, compile it again", w->name,
+                   sparta_message(cx));
+}
+
+sparta_status sp_package_packed(sparta_ctx *cx, const sp_weight *w, const sp_packed **out)
+{
+    sp_unverified *u = w->indices;
+    sparta_status s = SPARTA_OK;
+    if (u && !atomic_load_explicit(&u->good, memory_order_acquire)) {
+        pthread_mutex_lock(&u->lock);
+        if (!atomic_load_explicit(&u->good, memory_order_relaxed)) s = verify(cx, w);
+        if (s == SPARTA_OK) atomic_store_explicit(&u->good, true, memory_order_release);
+        pthread_mutex_unlock(&u->lock);
+    }
+    if (s == SPARTA_OK) *out = &w->pack;
+    return s;
+}
+
+/* ------------------------------------------------------------------ all of them, by a team */
+
+typedef struct work {
+    const sparta_package *p;
+    atomic_int next;
+} work;
+
+/* A context serves one thread: each has its own, for messages that nobody reads. What fails here is told by whoever looks next. */
+static void verify_some(void *arg, int thread)
+{
+    work *all = arg;
+    const sp_packed *packed;
+    sparta_ctx *own = sparta_ctx_create(NULL);
+    (void)thread;
+    for (int i; own && (i = atomic_fetch_add(&all->next, 1)) < all->p->n_weights;)
+        if (all->p->weight[i].indices && sp_package_packed(own, &all->p->weight[i], &packed) != SPARTA_OK)
+            break;
+    sparta_ctx_free(own);
+}
+
+sparta_status sp_package_ready(sparta_ctx *cx, const sparta_package *p, sp_pool *team)
+{
+    work all = {.p = p};
+    const sp_packed *packed;
+    bool some = false;
+    for (int i = 0; i < p->n_weights && !some; i++)
+        some =
+            p->weight[i].indices && !atomic_load_explicit(&p->weight[i].indices->good, memory_order_relaxed);
+    if (some) sp_pool_run(team, verify_some, &all);
+    for (int i = 0; i < p->n_weights; i++)
+        if (sp_package_packed(cx, &p->weight[i], &packed) != SPARTA_OK)
+            return p->path ? sp_fail_in(cx, "%s", p->path) : sp_ctx_status(cx);
+    return SPARTA_OK;
+}
