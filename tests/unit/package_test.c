@@ -176,7 +176,7 @@ static const char *written_with(const char *name, void (*change)(sp_kernel *k))
     const char *path = in_root(name);
     sparta_package *p = compile(zoo("mlp", "4x1:0.8", SMALL_MLP));
     for (int k = 0; k < p->n_kernels; k++) change(&p->kernel[k]);
-    ok(sp_package_write(cx, p, path));
+    ok(sparta_package_save(cx, p, path));
     sparta_package_close(p);
     return path;
 }
@@ -244,7 +244,7 @@ static void in_memory(void **state)
     results want = run(s, made, &in);
     char *bytes;
     size_t size;
-    ok(sp_package_write(cx, made, path));
+    ok(sparta_package_save(cx, made, path));
     ok(sp_file_read(cx, path, 1 << 24, &bytes, &size));
     sparta_session_free(s);
     char *room = sp_alloc(cx, size + 128);
