@@ -2,8 +2,8 @@
 #
 # The house is one list of rooms; a room includes only rooms to its left (checked by `make layers`). The first line is the
 # runtime (libsparta_rt.so), both lines are the library (libsparta.so), and cli/ is the program.
-RT_ROOMS   := base expr tensor file tesa format device jit builtin graph panel call package run
-LIB_ROOMS  := schedule ops import prune propagate implement tune compile zoo measure api
+RT_ROOMS   := base expr tensor file format device jit builtin graph panel call package run
+LIB_ROOMS  := arrays tesa store schedule ops import prune propagate implement tune compile zoo measure api
 ROOMS      ?= $(RT_ROOMS) $(LIB_ROOMS)
 
 # ---------------------------------------------------------------- variants: make BUILD=asan, each in its own folder
@@ -69,7 +69,7 @@ $(B)/%.o: %.c $(B)/flags
 
 # The portable kernels and the conversions get -O3. The kernels' texts are also embedded for the run-time compiler by .incbin,
 # which -MMD does not see.
-$(B)/src/panel/%.o $(B)/src/format/convert_%.o $(B)/src/propagate/constant.o: KERNEL_CFLAGS := $(if $(filter release,$(BUILD)),$(if $(filter -O2,$(CFLAGS)),-O3))
+$(B)/src/panel/%.o $(B)/src/store/convert_%.o $(B)/src/propagate/constant.o: KERNEL_CFLAGS := $(if $(filter release,$(BUILD)),$(if $(filter -O2,$(CFLAGS)),-O3))
 $(filter $(B)/src/panel/%,$(OBJ)): $(wildcard src/panel/*.h src/panel/*.def)
 
 $(B)/libsparta.a: $(OBJ) $(B)/files

@@ -3,7 +3,7 @@
  * Sizes: a symbol takes its value from an input that is given as a file, else from --dim, else the default of
  * room measure. */
 #include "verbs.h"
-#include "file/file.h"
+#include "arrays/arrays.h"
 #include "ops/ops.h"
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* sparta run: a package in a session, or an ONNX file on the references; results as npy. */
 #include "verbs.h"
-#include "file/file.h"
+#include "arrays/arrays.h"
 #include "ops/ops.h"
 #include <string.h>
 

@@ -4,8 +4,7 @@
 
 #include "cli.h"
 #include "compile/compile.h"
-#include "file/file.h"
-#include "format/format.h"
+#include "store/store.h"
 #include "measure/measure.h"
 
 /* --dim NAME=N and --batch N as bindings. */

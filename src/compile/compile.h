@@ -135,4 +135,7 @@ typedef struct sp_layer {
 sparta_status sp_compile_layers(sparta_ctx *cx, sp_arena *arena, const sp_graph *g, const char *db,
                                 const sp_obeyed *obeyed, sp_layer **out, int *n) SP_MUST;
 
+/* A weight of a package as its constant in the plan has it: unpacked into fresh memory of `arena` when it is packed. */
+sparta_status sp_compile_unpack(sp_arena *arena, const sp_weight *w, sparta_tensor *out) SP_MUST;
+
 #endif

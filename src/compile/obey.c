@@ -8,8 +8,7 @@
  */
 #include "compile/lower.h"
 #include "compile/modules.h"
-#include "file/file.h"
-#include "format/format.h"
+#include "store/store.h"
 #include "prune/prune.h"
 #include <stdio.h>
 #include <string.h>

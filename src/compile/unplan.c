@@ -9,6 +9,27 @@ typedef struct holder {
     sp_rng rng; /* of weights that are made up */
 } holder;
 
+sparta_status sp_compile_unpack(sp_arena *arena, const sp_weight *w, sparta_tensor *out)
+{
+    if (!w->packed) {
+        *out = w->tensor;
+        return SPARTA_OK;
+    }
+    const sp_packed *p;
+    SP_TRY(sp_package_packed(sp_arena_ctx(arena), w, &p));
+    const int64_t dim[2] = {p->dim[w->swapped], p->dim[!w->swapped]};
+    sparta_tensor t;
+    SP_TRY(sp_tensor_alloc_in(arena, p->dtype, 2, dim, &t));
+    sparta_tensor as_packed = t;
+    if (w->swapped) {
+        as_packed.dim[0] = t.dim[1], as_packed.dim[1] = t.dim[0];
+        as_packed.stride[0] = t.stride[1], as_packed.stride[1] = t.stride[0];
+    }
+    SP_TRY(sp_format_unpack(sp_arena_ctx(arena), p, &as_packed));
+    *out = t;
+    return SPARTA_OK;
+}
+
 static sparta_status fetch(void *arg, const char *name, sparta_tensor *out)
 {
     const holder *h = arg;
@@ -16,7 +37,7 @@ static sparta_status fetch(void *arg, const char *name, sparta_tensor *out)
     if (!w)
         return sp_fail(sp_arena_ctx(h->arena), SPARTA_E_FORMAT,
                        "package: the plan names weight '%s', which is not there", name);
-    return sp_package_fetch(h->arena, w, out);
+    return sp_compile_unpack(h->arena, w, out);
 }
 
 sparta_status sp_lower_strip(sp_graph *g)

@@ -11,19 +11,15 @@
  * (levels.def; docs/formats.md draws each). The map gives each level's coordinate from the tensor's indices: i,
  * i/c, i%c, nested blocks i%32/4, and j-i or i+j before a last level i:range (diagonals). Text, object and
  * storage are three views of one thing: parse/print round-trip, check says whether it fits a shape (messages
- * name the column of the mistake), pack and unpack move elements. One generic assembler and one generic walker,
- * driven by the level table, serve every format: they are the oracle that faster paths are tested against.
+ * name the column of the mistake), verify says whether storage is whole, and one generic walker, driven by the level
+ * table, goes over the elements of every format. Making storage is room store's.
  *
  * A format is a list of levels, or one of
  *
  *     a sum      sum{rownnz<=4 -> (i,j)->(i:compressed, j:packed[4]); rest -> coo}   each element in one part
  *     opaque     quads(128)       storage that coordinate maps cannot say: a row of opaque.def and a file
  *
- * Everything below takes all three. Movement between them never goes through a dense copy:
- *
- *     dense tensor, mask --pack-->  sp_packed  --convert-->  sp_packed  --unpack-->  dense tensor
- *     sp_coo       --of_coo-->       |    \--walk--> every element and its place
- *                                       file (npz)
+ * Everything below takes all three.
  *
  * Rules. From a dense source an element is stored when the mask has it (no mask: when it is not 0; NaN and
  * infinities are stored, -0.0 in a strict context only). Stored zeros are kept (zeroless drops them), except where a format has
@@ -39,10 +35,7 @@
 #ifndef SP_FORMAT_H
 #define SP_FORMAT_H
 
-#include "file/file.h"
-#include "tensor/coo.h"
 #include "tensor/tensor.h"
-#include "tesa/tesa.h"
 
 #define SP_LEVELS 12 /* the most levels of a format */
 
@@ -136,44 +129,11 @@ bool sp_format_equal(const sp_format *a, const sp_format *b);
 sparta_status sp_format_check(sparta_ctx *cx, const sp_format *f, int rank, const int64_t *dim) SP_MUST;
 
 /* Names. A user's stand for the context's life and may be used in later texts; to define one again is fine when it means
- * the same. A file has lines "format NAME = TEXT", with comments from '#' to the end of the line; lines that begin with a
- * blank go on with the one above. All names of a file are defined, or, on failure, none. */
+ * the same. */
 bool sp_format_is_name(sparta_ctx *cx, const char *name); /* of formats.def, opaque.def or the user's */
 /* May a user take this name? E_USAGE when it is no word, one of the tables', or a word of the language. */
 sparta_status sp_format_name_check(sparta_ctx *cx, const char *name) SP_MUST;
 sparta_status sp_format_define(sparta_ctx *cx, const char *name, const char *text) SP_MUST;
-sparta_status sp_format_define_file(sparta_ctx *cx, const char *path) SP_MUST;
-
-/* ------------------------------------------------------------------ builders: the same objects, call by call (build.c)
- *
- *     sp_format f = sp_format_iter(2);                 (i,j)->(i:dense, j:dense)
- *     sp_format_block(cx, &f, (int64_t[]){16, 16});        (i,j)->(i/16:dense, j/16:dense, i%16:dense, j%16:dense)
- *     sp_format_set(cx, &f, &ell, (int[]){0, 1}, 2, 0);    (i,j)->(i/16:dense, j/16:packed[auto], ...
- *
- * A level is named by its number; on failure (E_USAGE) the format is as before. A level that is named alone may change its
- * kind again. Dimensions are i j k l m n. */
-sp_format sp_format_iter(int rank); /* 1 to 6 dimensions, all dense; else one that nothing accepts */
-/* Levels in another order: level k of the new format is level order[k]. */
-sparta_status sp_format_order(sparta_ctx *cx, sp_format *f, const int *order) SP_MUST;
-/* A block size for each dimension (1: none): outer levels i/b keep the kinds, new inner levels i%b are dense. Again: blocks in
- * blocks. */
-sparta_status sp_format_block(sparta_ctx *cx, sp_format *f, const int64_t *size) SP_MUST;
-/* Levels 0 and 1 become j-i:compressed and i:range. */
-sparta_status sp_format_skew(sparta_ctx *cx, sp_format *f) SP_MUST;
-/* compressed with its coordinates, ragged without; properties are SP_PROP_... */
-sparta_status sp_format_compress(sparta_ctx *cx, sp_format *f, int level, bool coordinate,
-                                 unsigned properties) SP_MUST;
-sparta_status sp_format_pack_level(sparta_ctx *cx, sp_format *f, int level,
-                                   int64_t width) SP_MUST; /* 0: auto */
-/* Groups of m neighbours, n of each stored: j becomes j/m (with the kind it had) and j%m:structured[n,m]. */
-sparta_status sp_format_structure_level(sparta_ctx *cx, sp_format *f, int level, int64_t n,
-                                        int64_t m) SP_MUST;
-sparta_status sp_format_bitmap(sparta_ctx *cx, sp_format *f, int level) SP_MUST;
-sparta_status sp_format_sum(sparta_ctx *cx, const struct sp_sum_part *part, int n, sp_format *out) SP_MUST;
-/* The kinds, properties and widths of `sub`, level by level, onto n levels of f, which keep their place in the map. They
- * must be dense so far, unless `replace`. */
-sparta_status sp_format_set(sparta_ctx *cx, sp_format *f, const sp_format *sub, const int *level, int n,
-                            bool replace) SP_MUST;
 
 /* ------------------------------------------------------------------ storage */
 
@@ -194,33 +154,6 @@ struct sp_packed {
     sp_packed *part; /* (parts), of a sum */
 };
 
-typedef struct sp_format_stats {
-    int64_t elements;                         /* that the mask has (no mask: non-zero) */
-    int64_t slots;                            /* values stored */
-    size_t bytes;                             /* of all arrays */
-    double fill;                              /* slots / max(elements, 1) */
-    size_t pos_bytes, crd_bytes, value_bytes; /* what bytes is made of; bits count as crd */
-    int64_t longest[SP_LEVELS];               /* positions in the longest segment of each level */
-    int64_t segments[SP_LEVELS];              /* of each level: positions of the one above */
-    int parts; /* of a sum; longest and segments are then those of the largest part */
-} sp_format_stats;
-
-/* Known before anything is allocated. */
-sparta_status sp_format_measure(sparta_ctx *cx, const sp_format *f, const sparta_tensor *t,
-                                const sp_mask *mask, sp_format_stats *out) SP_MUST;
-#define SP_FORMAT_LIMIT 4.0
-/* E_LIMIT, with the numbers and what to use instead, when the fill is above the limit (0: the default). Formats
- * of dense levels only are exempt. Pack does not ask by itself: its caller may have reasons. */
-sparta_status sp_format_within(sparta_ctx *cx, const sp_format *f, const sp_format_stats *stats,
-                               double limit) SP_MUST;
-/* mask may be NULL; for 2-D tensors only (the mask's rows, cols are the tensor's). Free with
- * sp_packed_free. */
-sparta_status sp_format_pack(sparta_ctx *cx, const sp_format *f, const sparta_tensor *t, const sp_mask *mask,
-                             sp_packed *out) SP_MUST;
-/* Into a tensor of the right dtype and dims (any strides); absent elements become 0. Storage may be hostile:
- * every position and coordinate is checked (E_FORMAT), and padding must be 0. On failure the output is
- * untouched (unless somebody changed the storage meanwhile). */
-sparta_status sp_format_unpack(sparta_ctx *cx, const sp_packed *p, const sparta_tensor *out) SP_MUST;
 /* Check the storage alone, without looking at values: array types and lengths agree with format and dims,
  * positions are monotone, coordinates in range and ascending (as far as the level's properties ask).
  * Afterwards a kernel may follow them. */
@@ -229,40 +162,9 @@ sparta_status sp_packed_verify(sparta_ctx *cx, const sp_packed *p) SP_MUST;
  * them. E_FORMAT. */
 sparta_status sp_packed_head_check(sparta_ctx *cx, const sp_packed *p) SP_MUST;
 void sp_packed_free(sparta_ctx *cx, sp_packed *p);
-/* Of what is there: the same numbers that measure told before. */
-sparta_status sp_packed_measure(sparta_ctx *cx, const sp_packed *p, sp_format_stats *out) SP_MUST;
-
-/* Views, without a copy: entries as coo with i64 coordinates (canonical ones), a contiguous tensor as dense levels. Valid as long
- * as what they look at; not to be freed. */
-sp_packed sp_packed_of_coo(const sp_coo *c, int64_t pos[2]);
-sp_packed sp_packed_of_dense(const sparta_tensor *t);
-
-/* The same elements in another format; both storages of what was asked live in the budget, a dense copy never does. `from` is
- * verified as it is read. pool NULL: one thread. Fast paths (convert_*.c) give what the generic one gives, array for
- * array. */
-sparta_status sp_format_convert(sparta_ctx *cx, const sp_packed *from, const sp_format *to, sp_pool *pool,
-                                sp_packed *out) SP_MUST;
-/* What convert would store. */
-sparta_status sp_format_measure_packed(sparta_ctx *cx, const sp_packed *from, const sp_format *to,
-                                       sp_format_stats *out) SP_MUST;
-/* Entries in row-major order, no coordinate twice. Free with sp_coo_free. */
-sparta_status sp_packed_to_coo(sparta_ctx *cx, const sp_packed *p, sp_coo *out) SP_MUST;
-
 /* Every stored element: its index, and where its value lies in `part` (p itself, or the part of a sum that has
  * it). Padding is left out. An element that is stored twice comes twice. */
 typedef sparta_status (*sp_visit)(void *arg, const int64_t *index, const sp_packed *part, int64_t position);
 sparta_status sp_packed_walk(sparta_ctx *cx, const sp_packed *p, sp_visit visit, void *arg) SP_MUST;
-
-/* ------------------------------------------------------------------ files: npz that NumPy opens (file.c; docs/files.md)
- * format, shape, sparta (the mark), then p{part}_l{level}_pos, _crd or _bits, and p{part}_values. */
-typedef struct sp_packed_file {
-    sp_packed packed;
-    sp_npz npz; /* owns the arrays */
-} sp_packed_file;
-sparta_status sp_packed_write(sparta_ctx *cx, const char *path, const sp_packed *p) SP_MUST;
-bool sp_npz_is_packed(const sp_npz *z);
-/* Verified. */
-sparta_status sp_packed_read(sparta_ctx *cx, const char *path, sp_packed_file *out) SP_MUST;
-void sp_packed_file_free(sparta_ctx *cx, sp_packed_file *f);
 
 #endif

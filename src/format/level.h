@@ -1,38 +1,12 @@
-/* What a level kind is made of, for the files of this room only.
+/* What a level kind is made of, for the files of this room and of room store.
  *
- * A kind is a row of levels.def and a file level_<name>.c that defines sp_level_ops_<ID>: how its
- * positions are assembled from sorted entries, checked, and walked. The assembler (pack.c) and the walker
- * (unpack.c) know no kind by name.
+ * A kind is a row of levels.def, a file level_<name>.c that defines sp_level_ops_<ID>: how its positions are checked and walked, and
+ * in room store how they are assembled (store/assemblers.c). The walker (walk.c) knows no kind by name.
  */
 #ifndef SP_FORMAT_LEVEL_H
 #define SP_FORMAT_LEVEL_H
 
 #include "format/format.h"
-
-/* One level while it is assembled. Entries are the stored elements in level order: by the coordinate of level
- * 0, then 1, ...
- *
- *      at         position at the level above       0 0 0 2
- *      coord      coordinate at this level          1 1 3 0
- *      at, after  position at this level            0 0 1 2   compressed: one per distinct (at, coord)
- */
-typedef struct sp_assembly {
-    const sp_level *level;
-    int number;           /* of the level */
-    int64_t extent;       /* coordinates are below */
-    int64_t origin;       /* crd holds coordinate + origin: negative for j-i, else 0 */
-    int64_t n;            /* entries */
-    const int64_t *coord; /* [n] */
-    const bool *opens; /* [n] does the entry begin a position, where the level has one for each coordinate? */
-    int64_t *at;       /* [n] in and out */
-    int64_t parents;   /* positions of the level above */
-    int64_t size;      /* out: positions of this level */
-    int64_t longest;   /* out: most positions below one parent */
-    size_t pos_bytes, crd_bytes; /* out: of the arrays of this level */
-    bool store;                  /* false: count only, no arrays */
-    sparta_tensor pos, crd;      /* out when store; freed by the caller, also after a failure */
-    int64_t crowded;             /* out, -1: none; an entry of the segment that does not fit, on failure */
-} sp_assembly;
 
 /* One level while it is read. */
 typedef struct sp_level_view {
@@ -48,7 +22,6 @@ typedef struct sp_level_view {
 } sp_level_view;
 
 typedef struct sp_level_ops {
-    sparta_status (*assemble)(sparta_ctx *cx, sp_assembly *a);
     /* Check the arrays (their types and contiguity were checked by the caller as far as the table says) and
      * set size and width. */
     sparta_status (*verify)(sparta_ctx *cx, sp_level_view *v);
@@ -85,10 +58,9 @@ static inline bool sp_level_has_crd(const sp_level *l)
 
 /* ------------------------------------------------------------------ what kinds share */
 
-/* Arrays of this many elements: count their bytes, and allocate when storing. -1: the level has none. */
-sparta_status sp_assembly_arrays(sparta_ctx *cx, sp_assembly *a, int64_t n_pos, int64_t n_crd) SP_MUST;
-sparta_status sp_assembly_product(sparta_ctx *cx, int number, int64_t parents, int64_t each,
-                                  int64_t *size) SP_MUST;
+/* parents times each, E_LIMIT when 64 bits do not hold it. */
+sparta_status sp_level_product(sparta_ctx *cx, int number, int64_t parents, int64_t each,
+                               int64_t *size) SP_MUST;
 /* pos[0] = 0, pos[p+1] - pos[p] positions below parent p: compressed, ragged, bitmap. */
 sparta_status sp_edges_verify(sparta_ctx *cx, const sp_level_view *v, int64_t n) SP_MUST;
 void sp_edges_segment(const sp_level_view *v, int64_t parent, int64_t *lo, int64_t *hi);
@@ -97,12 +69,17 @@ sparta_status sp_coordinates_verify(sparta_ctx *cx, const sp_level_view *v, int6
                                     int64_t hi) SP_MUST;
 int64_t sp_coordinates_get(sp_level_view *v, int64_t parent, int64_t position);
 /* As many positions below every parent: packed, structured, singleton (shared.c, with the rest of this part). */
-sparta_status sp_fixed_assemble(sparta_ctx *cx, sp_assembly *a, int64_t width) SP_MUST;
+int64_t sp_fixed_bytes(const sp_level *l, int64_t width); /* of a segment of u2 or u4 */
 sparta_status sp_fixed_verify(sparta_ctx *cx, sp_level_view *v, int64_t width) SP_MUST;
 void sp_fixed_segment(const sp_level_view *v, int64_t parent, int64_t *lo, int64_t *hi);
 int64_t sp_fixed_coordinate(sp_level_view *v, int64_t parent, int64_t position);
 bool sp_fixed_padding(sp_level_view *v, int64_t parent, int64_t position);
 bool sp_fixed_doubtful(sp_level_view *v, int64_t parent, int64_t position);
+
+static inline int64_t sp_bitmap_bytes(int64_t extent)
+{
+    return extent / 8 + (extent % 8 != 0);
+}
 
 /* ------------------------------------------------------------------ check.c */
 
@@ -169,55 +146,5 @@ bool sp_levels_pattern_has_values(const sp_format *f);
  * are entries. */
 bool sp_level_may_be_empty(const sp_format *f, int l);
 bool sp_levels_zeroless(const sp_format *f);
-
-/* ------------------------------------------------------------------ pack: the oracle, and the fast paths */
-
-typedef struct sp_pack_job {
-    const sp_format *format;
-    const sparta_tensor *t;
-    const sp_mask *mask; /* may be NULL */
-    bool store;          /* false: statistics only */
-} sp_pack_job;
-
-/* Any format: sort the stored elements, one pass per level. `out` is filled when storing; on failure the
- * caller frees what is in it. */
-sparta_status sp_pack_generic(sparta_ctx *cx, const sp_pack_job *job, sp_packed *out,
-                              sp_format_stats *stats) SP_MUST;
-/* Two dimensions, x/a dense, y/b dense or compressed, then dense remainders: csr, csc, bsr, strips, panels. */
-bool sp_pack_blocks_can(const sp_format *f, const sparta_tensor *t);
-sparta_status sp_pack_blocks(sparta_ctx *cx, const sp_pack_job *job, sp_packed *out,
-                             sp_format_stats *stats) SP_MUST;
-/* quads, with blocks of a multiple of 64 columns. */
-bool sp_pack_quads_can(const sp_format *f, const sparta_tensor *t);
-sparta_status sp_pack_quads(sparta_ctx *cx, const sp_pack_job *job, sp_packed *out,
-                            sp_format_stats *stats) SP_MUST;
-
-/* Any format from any other without fast paths: their oracle. */
-sparta_status sp_convert_generic(sparta_ctx *cx, const sp_packed *from, const sp_format *to,
-                                 sp_packed *out) SP_MUST;
-sparta_status sp_measure_generic(sparta_ctx *cx, const sp_packed *from, const sp_format *to,
-                                 sp_format_stats *out) SP_MUST;
-
-/* Fast paths (convert_fast.c and convert_*.c). Each gives what the generic path gives, array for array, or leaves *done
- * false and everything else alone: then the generic path runs.
- *
- *   what they may rely on   formats, dims and types were checked, and which arrays the levels have: each contiguous,
- *                           aligned, of the type the format says; nothing of their lengths or of what is in them
- *   what they must do       a path that fits calls sp_packed_verify, or checks as it reads and refuses what verify
- *                           refuses (and values in the padding): storage is hostile. Nothing partial in `out` on failure
- *   *out                    whole: format, dtype, pattern, rank, dim, arrays from sp_tensor_alloc (absent: all 0)
- *
- * pool NULL: one thread. */
-sparta_status sp_convert_fast(sparta_ctx *cx, const sp_packed *from, const sp_format *to, sp_pool *pool,
-                              bool *done, sp_packed *out) SP_MUST;
-/* What it would store, counted: the numbers of the generic path. */
-sparta_status sp_measure_fast(sparta_ctx *cx, const sp_packed *from, const sp_format *to, bool *done,
-                              sp_format_stats *stats) SP_MUST;
-/* The same from a dense tensor of any strides and its mask; job->store is true. */
-sparta_status sp_pack_fast(sparta_ctx *cx, const sp_pack_job *job, sp_pool *pool, bool *done,
-                           sp_packed *out) SP_MUST;
-/* Into a tensor of any strides, whose type and dims were checked; untouched on failure. */
-sparta_status sp_unpack_fast(sparta_ctx *cx, const sp_packed *p, const sparta_tensor *out, sp_pool *pool,
-                             bool *done) SP_MUST;
 
 #endif

@@ -8,38 +8,6 @@
  */
 #include "format/level.h"
 
-static void fill(sp_assembly *a)
-{
-    sparta_dtype pw = a->level->pos, cw = a->level->crd;
-    int64_t position = -1, parent = 0;
-    for (int64_t e = 0; e <= a->n; e++) {
-        int64_t until = e < a->n ? a->at[e] : a->parents;
-        for (; a->store && parent < until; parent++) { /* this one is complete, later ones begin here */
-            sp_index_set(pw, a->pos.data, 2 * parent + 1, position + 1);
-            if (parent + 1 < a->parents) sp_index_set(pw, a->pos.data, 2 * parent + 2, position + 1);
-        }
-        if (e == a->n) break;
-        position += a->opens[e];
-        if (a->opens[e] && a->store) sp_index_set(cw, a->crd.data, position, a->coord[e] + a->origin);
-        a->at[e] = position;
-    }
-}
-
-static sparta_status assemble(sparta_ctx *cx, sp_assembly *a)
-{
-    int64_t pairs, run = 0;
-    for (int64_t e = 0; e < a->n; e++) {
-        run = (e && a->at[e] == a->at[e - 1] ? run : 0) + a->opens[e];
-        a->longest = SP_MAX(a->longest, run);
-        a->size += a->opens[e];
-    }
-    SP_TRY(sp_assembly_product(cx, a->number, a->parents, 2, &pairs));
-    SP_TRY(sp_level_pos_fits(cx, a->level, a->number, a->size));
-    SP_TRY(sp_assembly_arrays(cx, a, pairs, a->size));
-    fill(a);
-    return SPARTA_OK;
-}
-
 static sparta_status verify(sparta_ctx *cx, sp_level_view *v)
 {
     int64_t n = v->crd_n, last = 0;
@@ -73,4 +41,4 @@ static void segment(const sp_level_view *v, int64_t parent, int64_t *lo, int64_t
     *hi = inside ? b : 0;
 }
 
-const sp_level_ops sp_level_ops_LOOSE = {assemble, verify, segment, sp_coordinates_get, NULL, NULL};
+const sp_level_ops sp_level_ops_LOOSE = {verify, segment, sp_coordinates_get, NULL, NULL};

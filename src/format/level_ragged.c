@@ -6,39 +6,6 @@
  */
 #include "format/level.h"
 
-static void fill(sp_assembly *a)
-{
-    int64_t parent = 0, begin = 0, end = 0;
-    for (int64_t e = 0; e <= a->n; e++) {
-        int64_t until = e < a->n ? a->at[e] : a->parents;
-        if (e == 0 || e == a->n || until != parent) {
-            if (a->store)
-                for (int64_t p = parent; p < until; p++) sp_index_set(a->level->pos, a->pos.data, p + 1, end);
-            parent = until, begin = end;
-        }
-        if (e == a->n) break;
-        end = begin + a->coord[e] + 1; /* coordinates of a segment ascend */
-        a->at[e] = begin + a->coord[e];
-    }
-}
-
-static sparta_status assemble(sparta_ctx *cx, sp_assembly *a)
-{
-    int64_t edges;
-    for (int64_t e = 0; e < a->n; e++) {
-        if (e + 1 < a->n && a->at[e + 1] == a->at[e]) continue;
-        a->longest = SP_MAX(a->longest, a->coord[e] + 1);
-        if (!sp_int_add(a->size, a->coord[e] + 1, &a->size))
-            return sp_fail(cx, SPARTA_E_LIMIT, "format: level %d is too large", a->number);
-    }
-    if (!sp_int_add(a->parents, 1, &edges))
-        return sp_fail(cx, SPARTA_E_LIMIT, "format: level %d has too many parents", a->number);
-    SP_TRY(sp_level_pos_fits(cx, a->level, a->number, a->size));
-    SP_TRY(sp_assembly_arrays(cx, a, edges, -1));
-    fill(a);
-    return SPARTA_OK;
-}
-
 static sparta_status verify(sparta_ctx *cx, sp_level_view *v)
 {
     int64_t edges = v->pos->dim[0];
@@ -63,4 +30,4 @@ static int64_t coordinate(sp_level_view *v, int64_t parent, int64_t position)
     return position >= lo && position - lo < v->extent ? position - lo : -1;
 }
 
-const sp_level_ops sp_level_ops_RAGGED = {assemble, verify, sp_edges_segment, coordinate, NULL, NULL};
+const sp_level_ops sp_level_ops_RAGGED = {verify, sp_edges_segment, coordinate, NULL, NULL};

@@ -9,11 +9,6 @@
  */
 #include "format/level.h"
 
-static sparta_status assemble(sparta_ctx *cx, sp_assembly *a)
-{
-    return sp_level_ops_DENSE.assemble(cx, a);
-}
-
 static sparta_status verify(sparta_ctx *cx, sp_level_view *v)
 {
     return sp_level_ops_DENSE.verify(cx, v);
@@ -24,4 +19,4 @@ static int64_t coordinate(sp_level_view *v, int64_t parent, int64_t position)
     return position - parent * v->extent;
 }
 
-const sp_level_ops sp_level_ops_RANGE = {assemble, verify, sp_fixed_segment, coordinate, NULL, NULL};
+const sp_level_ops sp_level_ops_RANGE = {verify, sp_fixed_segment, coordinate, NULL, NULL};

@@ -7,15 +7,10 @@
  */
 #include "format/level.h"
 
-static sparta_status assemble(sparta_ctx *cx, sp_assembly *a)
-{
-    return sp_fixed_assemble(cx, a, 1);
-}
-
 static sparta_status verify(sparta_ctx *cx, sp_level_view *v)
 {
     return sp_fixed_verify(cx, v, 1);
 }
 
-const sp_level_ops sp_level_ops_SINGLETON = {
-    assemble, verify, sp_fixed_segment, sp_fixed_coordinate, sp_fixed_padding, sp_fixed_doubtful};
+const sp_level_ops sp_level_ops_SINGLETON = {verify, sp_fixed_segment, sp_fixed_coordinate, sp_fixed_padding,
+                                             sp_fixed_doubtful};

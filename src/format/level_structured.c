@@ -7,15 +7,10 @@
  */
 #include "format/level.h"
 
-static sparta_status assemble(sparta_ctx *cx, sp_assembly *a)
-{
-    return sp_fixed_assemble(cx, a, a->level->w);
-}
-
 static sparta_status verify(sparta_ctx *cx, sp_level_view *v)
 {
     return sp_fixed_verify(cx, v, v->level->w);
 }
 
-const sp_level_ops sp_level_ops_STRUCTURED = {
-    assemble, verify, sp_fixed_segment, sp_fixed_coordinate, sp_fixed_padding, sp_fixed_doubtful};
+const sp_level_ops sp_level_ops_STRUCTURED = {verify, sp_fixed_segment, sp_fixed_coordinate, sp_fixed_padding,
+                                              sp_fixed_doubtful};

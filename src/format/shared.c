@@ -1,27 +1,15 @@
-/* What level kinds share: arrays of an assembly, segments between edges (pos), stored coordinates, and segments
- * that all have the same width (packed, structured, singleton).
+/* What level kinds share when they are read: segments between edges (pos), stored coordinates, and segments that all have the same
+ * width (packed, structured, singleton).
  */
 #include "format/level.h"
 
-/* ------------------------------------------------------------------ arrays */
-
-sparta_status sp_assembly_product(sparta_ctx *cx, int number, int64_t parents, int64_t each, int64_t *size)
+sparta_status sp_level_product(sparta_ctx *cx, int number, int64_t parents, int64_t each, int64_t *size)
 {
     if (!sp_int_mul(parents, each, size))
         return sp_fail(cx, SPARTA_E_LIMIT,
                        "format: level %d would have %lld times %lld positions, more than 64 bits count",
                        number, (long long)parents, (long long)each);
     return SPARTA_OK;
-}
-
-sparta_status sp_assembly_arrays(sparta_ctx *cx, sp_assembly *a, int64_t n_pos, int64_t n_crd)
-{
-    sparta_dtype crd = sp_level_has_crd(a->level) ? a->level->crd : SPARTA_U8;
-    if (n_pos >= 0) SP_TRY(sp_tensor_bytes(cx, a->level->pos, 1, &n_pos, &a->pos_bytes));
-    if (n_crd >= 0) SP_TRY(sp_tensor_bytes(cx, crd, 1, &n_crd, &a->crd_bytes));
-    if (!a->store) return SPARTA_OK;
-    if (n_pos >= 0) SP_TRY(sp_tensor_alloc(cx, a->level->pos, 1, &n_pos, &a->pos));
-    return n_crd >= 0 ? sp_tensor_alloc(cx, crd, 1, &n_crd, &a->crd) : SPARTA_OK;
 }
 
 /* ------------------------------------------------------------------ edges */
@@ -114,61 +102,9 @@ int64_t sp_coordinates_get(sp_level_view *v, int64_t parent, int64_t position)
 /* ------------------------------------------------------------------ segments of one width */
 
 /* Bytes of a segment of u2 or u4. */
-static int64_t segment_bytes(const sp_level *l, int64_t width)
+int64_t sp_fixed_bytes(const sp_level *l, int64_t width)
 {
     return width / (8 / l->crd_bits) + (width % (8 / l->crd_bits) != 0);
-}
-
-static void put(sp_assembly *a, int64_t width, int64_t parent, int64_t slot, int64_t coordinate)
-{
-    const sp_level *l = a->level;
-    if (!l->crd_bits) {
-        sp_index_set(l->crd, a->crd.data, parent * width + slot, coordinate);
-        return;
-    }
-    int64_t each = 8 / l->crd_bits;
-    ((uint8_t *)a->crd.data)[parent * segment_bytes(l, width) + slot / each] |=
-        (uint8_t)(coordinate << slot % each * l->crd_bits);
-}
-
-static void fill(sp_assembly *a, int64_t width)
-{
-    bool last = !(a->level->properties & SP_PROP_PAD_ZERO); /* pad=zero: the arrays are 0 already */
-    int64_t slot = -1;
-    for (int64_t e = 0; e < a->n; e++) {
-        int64_t parent = a->at[e];
-        slot += a->opens[e];
-        if (a->store && a->opens[e]) put(a, width, parent, slot, a->coord[e]);
-        bool ends = e + 1 == a->n || a->at[e + 1] != parent;
-        for (int64_t s = slot + 1; ends && last && a->store && s < width; s++)
-            put(a, width, parent, s, a->coord[e]);
-        a->at[e] = parent * width + slot;
-        if (ends) slot = -1;
-    }
-}
-
-/* Width 0: the longest segment's. */
-sparta_status sp_fixed_assemble(sparta_ctx *cx, sp_assembly *a, int64_t width)
-{
-    int64_t run = 0, crd;
-    for (int64_t e = 0; e < a->n; e++) {
-        run = (e && a->at[e] == a->at[e - 1] ? run : 0) + a->opens[e];
-        if (run <= a->longest) continue;
-        a->longest = run;
-        if (width && run > width) a->crowded = e;
-    }
-    if (a->crowded >= 0)
-        return sp_fail(cx, SPARTA_E_USAGE, "pack: level %d: a segment has %lld entries, it holds %lld",
-                       a->number, (long long)a->longest, (long long)width);
-    if (!width) width = a->longest;
-    if (!a->extent) width = 0; /* not even a coordinate to pad with */
-    SP_TRY(sp_assembly_product(cx, a->number, a->parents, width, &a->size));
-    crd = a->size;
-    if (a->level->crd_bits)
-        SP_TRY(sp_assembly_product(cx, a->number, a->parents, segment_bytes(a->level, width), &crd));
-    SP_TRY(sp_assembly_arrays(cx, a, -1, crd));
-    fill(a, width);
-    return SPARTA_OK;
 }
 
 static int64_t fixed_get(const sp_level_view *v, int64_t position)
@@ -176,7 +112,7 @@ static int64_t fixed_get(const sp_level_view *v, int64_t position)
     const sp_level *l = v->level;
     if (!l->crd_bits) return stored(v, position);
     int64_t each = 8 / l->crd_bits, parent = position / v->width, slot = position % v->width;
-    uint8_t byte = ((const uint8_t *)v->crd->data)[parent * segment_bytes(l, v->width) + slot / each];
+    uint8_t byte = ((const uint8_t *)v->crd->data)[parent * sp_fixed_bytes(l, v->width) + slot / each];
     return byte >> slot % each * l->crd_bits & ((1 << l->crd_bits) - 1);
 }
 
@@ -206,10 +142,10 @@ sparta_status sp_fixed_verify(sparta_ctx *cx, sp_level_view *v, int64_t width)
     int64_t n = v->crd_n, need;
     if (!width && v->parents) width = n / v->parents;
     if (!v->extent || !v->parents) width = 0;
-    SP_TRY(sp_assembly_product(cx, v->number, v->parents, width, &v->size));
+    SP_TRY(sp_level_product(cx, v->number, v->parents, width, &v->size));
     need = v->size;
     if (v->level->crd_bits)
-        SP_TRY(sp_assembly_product(cx, v->number, v->parents, segment_bytes(v->level, width), &need));
+        SP_TRY(sp_level_product(cx, v->number, v->parents, sp_fixed_bytes(v->level, width), &need));
     if (n != need)
         return sp_fail(cx, SPARTA_E_FORMAT,
                        "packed: level %d: crd has %lld entries, %lld segments of %lld need %lld", v->number,

@@ -1,7 +1,7 @@
 /* Verify: may positions and coordinates be followed? Arrays are checked level by level, parts one by one. Storage may come
  * from a file and be hostile.
  */
-#include "format/entries.h"
+#include "format/walk.h"
 #include <stdio.h>
 #include <string.h>
 

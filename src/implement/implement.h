@@ -22,7 +22,7 @@
 #define SP_IMPLEMENT_H
 
 #include "device/device.h"
-#include "format/format.h"
+#include "store/store.h"
 #include "graph/graph.h"
 #include "panel/panel.h"
 #include "tesa/tesa.h"

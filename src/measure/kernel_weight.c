@@ -5,7 +5,7 @@
  *                                                +--> as it is
  */
 #include "measure/kernel_weight.h"
-#include "file/file.h"
+#include "arrays/arrays.h"
 #include "prune/prune.h"
 #include "tesa/tesa.h"
 #include <string.h>

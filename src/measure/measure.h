@@ -16,7 +16,7 @@
 #define SP_MEASURE_H
 
 #include "compile/compile.h"
-#include "format/format.h"
+#include "store/store.h"
 #include "ops/close.h"
 #include "run/run.h"
 

@@ -12,7 +12,7 @@
  */
 #include "measure/peer.h"
 #include "measure/talk.h"
-#include "file/file.h"
+#include "arrays/arrays.h"
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>

@@ -46,27 +46,6 @@ const sp_weight *sp_package_weight(const sparta_package *p, const char *name)
     return sp_map_get(p->by_name, name, &i) ? &p->weight[i] : NULL;
 }
 
-sparta_status sp_package_fetch(sp_arena *arena, const sp_weight *w, sparta_tensor *out)
-{
-    if (!w->packed) {
-        *out = w->tensor;
-        return SPARTA_OK;
-    }
-    const sp_packed *p;
-    SP_TRY(sp_package_packed(sp_arena_ctx(arena), w, &p));
-    const int64_t dim[2] = {p->dim[w->swapped], p->dim[!w->swapped]};
-    sparta_tensor t;
-    SP_TRY(sp_tensor_alloc_in(arena, p->dtype, 2, dim, &t));
-    sparta_tensor as_packed = t;
-    if (w->swapped) {
-        as_packed.dim[0] = t.dim[1], as_packed.dim[1] = t.dim[0];
-        as_packed.stride[0] = t.stride[1], as_packed.stride[1] = t.stride[0];
-    }
-    SP_TRY(sp_format_unpack(sp_arena_ctx(arena), p, &as_packed));
-    *out = t;
-    return SPARTA_OK;
-}
-
 const char *sparta_package_note(const sparta_package *p)
 {
     return p->note ? p->note : "";

@@ -112,8 +112,6 @@ sparta_status sp_package_create(sparta_ctx *cx,
                                 sparta_package **out) SP_MUST; /* empty, to be filled by compile */
 /* E_IO when the file that its weights lie in was written since it was opened: its package, or the model it was just made of. */
 sparta_status sp_package_unchanged(sparta_ctx *cx, const sparta_package *p) SP_MUST;
-/* A weight as its constant in the plan has it: unpacked into fresh memory of `arena` when it is packed. */
-sparta_status sp_package_fetch(sp_arena *arena, const sp_weight *w, sparta_tensor *out) SP_MUST;
 /* The storage of a packed weight, verified; from any thread. E_FORMAT: its indices cannot be followed. */
 sparta_status sp_package_packed(sparta_ctx *cx, const sp_weight *w, const sp_packed **out) SP_MUST;
 /* The same for all of them, by a team; failures name the package. */

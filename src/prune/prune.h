@@ -13,7 +13,7 @@
 #ifndef SP_PRUNE_H
 #define SP_PRUNE_H
 
-#include "format/format.h"
+#include "store/store.h"
 #include "schedule/schedule.h"
 #include "tensor/tensor.h"
 #include "tesa/tesa.h"

@@ -23,7 +23,7 @@
 #define SP_TESA_ATTRIBUTE_H
 
 #include "expr/expr.h"
-#include "file/file.h"
+#include "arrays/arrays.h"
 #include "tesa/tesa.h"
 
 /* ------------------------------------------------------------------ precisions */

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "format/rows.h"
+#include "store/rows.h"
 
 #define MOST_RUNS 10000
 

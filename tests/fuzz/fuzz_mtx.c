@@ -1,6 +1,6 @@
 /* fuzz_mtx.c: libFuzzer's target for matrices in text, Matrix Market and SMTX. Any text must give an error that names its line, or
  * entries in order, inside the matrix, no coordinate twice. */
-#include "file/file.h"
+#include "arrays/arrays.h"
 #include <stdlib.h>
 #include <string.h>
 

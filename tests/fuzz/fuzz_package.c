@@ -79,7 +79,7 @@ static void use(sparta_ctx *cx, const sparta_package *p)
     if (sp_compile_layers(cx, arena, p->plan, ":memory:", NULL, &layer, &n) == SPARTA_E_INTERNAL) abort();
     for (int i = 0; i < p->n_weights; i++) {
         sparta_tensor t;
-        if (sp_package_fetch(arena, &p->weight[i], &t) == SPARTA_E_INTERNAL) abort();
+        if (sp_compile_unpack(arena, &p->weight[i], &t) == SPARTA_E_INTERNAL) abort();
     }
     if (sp_compile_unplan(cx, p, &g) == SPARTA_OK) sp_graph_free(g);
     for (int i = 0; i < p->n_kernels; i++) code += p->kernel[i].n_code;

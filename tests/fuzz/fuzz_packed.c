@@ -2,7 +2,7 @@
  * who knows the format would. Whatever reads as a packed tensor must verify, walk, convert and unpack, and come back from a file
  * that we write. */
 #include "npz_file.h"
-#include "format/format.h"
+#include "store/store.h"
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

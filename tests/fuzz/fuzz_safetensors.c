@@ -1,6 +1,6 @@
 /* fuzz_safetensors.c: libFuzzer's target for safetensors. Any bytes must give an error, or tensors that can be read whole and
  * that, written again, read back the same. */
-#include "file/file.h"
+#include "arrays/arrays.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

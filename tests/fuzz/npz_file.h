@@ -3,7 +3,7 @@
 #ifndef SP_FUZZ_NPZ_FILE_H
 #define SP_FUZZ_NPZ_FILE_H
 
-#include "file/zip.h"
+#include "arrays/zip.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 /* Files of very many masks: the time grows with their number, not with its square. */
 #include "models.h"
-#include "file/file.h"
+#include "arrays/arrays.h"
 #include <time.h>
 
 /* Processor seconds to apply n masks to n weights. */

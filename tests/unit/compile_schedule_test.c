@@ -2,7 +2,7 @@
  * refused. (Slow: make test only.) */
 #include "models.h"
 #include "compile/lower.h"
-#include "file/file.h"
+#include "arrays/arrays.h"
 
 static const char *model_file(const char *name, const char *prune, const char *sizes)
 {

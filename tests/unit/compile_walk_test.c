@@ -78,7 +78,7 @@ static void stored_so(const sparta_package *p, const char *name, const char *ask
     assert_true(w->packed);
     ok(sp_format_parse(cx, asked, &f));
     if (!sp_format_equal(&w->pack.format, &f)) fail_msg("%s: not stored as %s", name, asked);
-    ok(sp_package_fetch(arena, w, &t));
+    ok(sp_compile_unpack(arena, w, &t));
     sparta_tensor as_packed = t;
     if (w->swapped) {
         as_packed.dim[0] = t.dim[1], as_packed.dim[1] = t.dim[0];

@@ -4,7 +4,7 @@
 #include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include "file/zip.h"
+#include "arrays/zip.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

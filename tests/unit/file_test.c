@@ -4,7 +4,7 @@
 #include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include "file/file.h"
+#include "arrays/arrays.h"
 #include <dirent.h>
 #include <errno.h>
 #include <linux/filter.h>

@@ -5,7 +5,7 @@
 
 #include "bed.h"
 #include <math.h>
-#include "format/entries.h"
+#include "store/entries.h"
 #include "unit/format_random.h"
 
 #define OK(call)                                                                                             \

@@ -1,6 +1,6 @@
 /* Builders make what a person would write: each case is the calls and the text. And what they refuse. */
 #include "bed.h"
-#include "format/format.h"
+#include "store/store.h"
 
 static sp_format parse(const char *text)
 {

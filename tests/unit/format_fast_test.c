@@ -1,7 +1,7 @@
 /* Fast conversions against the generic one: every path, array for array, over shapes, densities, types, widths, threads;
  * and what they do with entries twice, hostile storage and memory that fails. (Slow: make test only.) */
 #include "bed.h"
-#include "format/rows.h"
+#include "store/rows.h"
 
 static sp_pool *pool[4]; /* by threads; 0 and 1: none */
 

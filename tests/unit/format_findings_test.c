@@ -1,7 +1,7 @@
 /* What detection promises about a format, the format keeps: every finding's text parses, packs the mask it was found in,
  * and takes the bytes it said. */
 #include "tesa_bed.h"
-#include "format/format.h"
+#include "store/store.h"
 
 #define ROWS 96
 #define COLS 128

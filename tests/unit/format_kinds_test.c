@@ -2,7 +2,7 @@
  * broken storage of every kind.
  */
 #include "bed.h"
-#include "format/level.h"
+#include "store/store_inside.h"
 #include "unit/format_random.h"
 
 static sp_format parse(const char *text)

@@ -1,6 +1,6 @@
 /* Packed matrices as the arrays of SciPy and PyTorch, and those arrays as packed matrices: views, or a reason. */
 #include "bed.h"
-#include "format/layouts.h"
+#include "store/layouts.h"
 
 #define OK(call) assert_int_equal((call), SPARTA_OK)
 enum { ROWS = 12, COLS = 18 };

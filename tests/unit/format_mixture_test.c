@@ -1,7 +1,7 @@
 /* What detection says about mixtures, the sum formats keep: the texts parse, take the bytes that were said,
  * and give the tensor back. */
 #include "tesa_bed.h"
-#include "format/format.h"
+#include "store/store.h"
 
 #define ROWS 150
 #define COLS 200

@@ -1,6 +1,7 @@
 /* Users' names: by a call and from a file; what may be called how; every mistake with file, line and column. */
 #include "bed.h"
 #include "format/opaque.h"
+#include "store/store.h"
 
 static const char *path; /* of a file of definitions */
 

@@ -1,6 +1,7 @@
 /* Opaque formats: arrays worked out by hand, random tensors against them, widths, and broken storage. */
 #include "format_bed.h"
 #include "format/opaque.h"
+#include "store/store.h"
 
 static void quads_by_hand(void **state)
 {

@@ -2,7 +2,7 @@
  * layouts; broken storage; no memory. */
 #include "bed.h"
 #include <math.h>
-#include "format/level.h"
+#include "store/store_inside.h"
 
 static sp_format parse(const char *text)
 {

@@ -14,7 +14,7 @@
 
 #include <stdio.h>
 #include <string.h>
-#include "format/format.h"
+#include "store/store.h"
 
 #define FORMAT_DRAWN 4096 /* enough for any text that is drawn */
 

@@ -2,6 +2,7 @@
  * sums; the memory they take in the context. */
 #include "bed.h"
 #include "format/opaque.h"
+#include "store/store.h"
 #include "unit/format_random.h"
 
 static sp_format parse(const char *text)

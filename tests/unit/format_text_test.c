@@ -1,7 +1,7 @@
 /* The text of formats: what parses, how it prints, what is refused and in which words; and which shapes fit.
  */
 #include "bed.h"
-#include "format/format.h"
+#include "store/store.h"
 
 static void expect_print(const sp_format *f, const char *want)
 {

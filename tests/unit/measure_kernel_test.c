@@ -1,6 +1,6 @@
 /* measure: comparisons that say how sure they are, and kernel bench of a given weight in a given format. */
 #include "bed.h"
-#include "file/file.h"
+#include "arrays/arrays.h"
 #include "measure/measure.h"
 #include <math.h>
 

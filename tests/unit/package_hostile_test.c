@@ -199,7 +199,7 @@ static void use(sparta_package *p, bool run_it)
     s = sp_compile_layers(cx, arena, p->plan, database, NULL, &layer, &n);
     for (int i = 0; i < p->n_weights && s == SPARTA_OK; i++) {
         sparta_tensor t;
-        s = sp_package_fetch(arena, &p->weight[i], &t);
+        s = sp_compile_unpack(arena, &p->weight[i], &t);
     }
     sp_arena_free(arena);
     sparta_session *session_ = NULL;

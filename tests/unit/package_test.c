@@ -85,7 +85,7 @@ static void weights_come_back(void **state)
         sparta_tensor t;
         const sp_value *v = sp_graph_find(g, p->weight[i].name);
         assert_non_null(v);
-        ok(sp_package_fetch(arena, &p->weight[i], &t));
+        ok(sp_compile_unpack(arena, &p->weight[i], &t));
         assert_true(apart(&t, v->constant) == 0);
         packed += p->weight[i].packed;
     }

@@ -1,0 +1,121 @@
+/* store: the writing half of formats: elements into storage, storage into other storage, and what it takes.
+ *
+ *     dense tensor, mask --pack-->  sp_packed  --convert-->  sp_packed  --unpack-->  dense tensor
+ *     sp_coo       --of_coo-->       |
+ *                                    file (npz)
+ *
+ * Room format says what a format is, checks storage and walks over it: that is all a package needs to run. What makes storage is here,
+ * right of the runtime. Movement never goes through a dense copy. One generic assembler, driven by the table of levels, serves every format,
+ * and is the oracle that faster paths are tested against.
+ *
+ *     assemble.c assemblers.c sum.c opaque*.c   from sorted entries (entries.c) to storage, whatever the format
+ *     pack*.c                                   dense tensors, with fast paths for blocks and quads
+ *     convert*.c rows.h                         from one storage to another, row by row; measured without being stored
+ *     unpack.c views.c layouts.c                back to tensors and entries; other people's arrays as storage
+ *     file.c names_file.c                       .npz of packed tensors, files of formats
+ *     build.c                                   formats call by call
+ */
+#ifndef SP_STORE_H
+#define SP_STORE_H
+
+#include "arrays/arrays.h"
+#include "format/format.h"
+#include "tesa/tesa.h"
+
+/* A file of names: lines "format NAME = TEXT", with comments from '#' to the end of the line; lines that begin with a blank go on with the one
+ * above. All names of a file are defined, or, on failure, none. */
+sparta_status sp_format_define_file(sparta_ctx *cx, const char *path) SP_MUST;
+
+/* ------------------------------------------------------------------ builders: the same objects, call by call (build.c)
+ *
+ *     sp_format f = sp_format_iter(2);                 (i,j)->(i:dense, j:dense)
+ *     sp_format_block(cx, &f, (int64_t[]){16, 16});        (i,j)->(i/16:dense, j/16:dense, i%16:dense, j%16:dense)
+ *     sp_format_set(cx, &f, &ell, (int[]){0, 1}, 2, 0);    (i,j)->(i/16:dense, j/16:packed[auto], ...
+ *
+ * A level is named by its number; on failure (E_USAGE) the format is as before. A level that is named alone may change its
+ * kind again. Dimensions are i j k l m n. */
+sp_format sp_format_iter(int rank); /* 1 to 6 dimensions, all dense; else one that nothing accepts */
+/* Levels in another order: level k of the new format is level order[k]. */
+sparta_status sp_format_order(sparta_ctx *cx, sp_format *f, const int *order) SP_MUST;
+/* A block size for each dimension (1: none): outer levels i/b keep the kinds, new inner levels i%b are dense. Again: blocks in
+ * blocks. */
+sparta_status sp_format_block(sparta_ctx *cx, sp_format *f, const int64_t *size) SP_MUST;
+/* Levels 0 and 1 become j-i:compressed and i:range. */
+sparta_status sp_format_skew(sparta_ctx *cx, sp_format *f) SP_MUST;
+/* compressed with its coordinates, ragged without; properties are SP_PROP_... */
+sparta_status sp_format_compress(sparta_ctx *cx, sp_format *f, int level, bool coordinate,
+                                 unsigned properties) SP_MUST;
+sparta_status sp_format_pack_level(sparta_ctx *cx, sp_format *f, int level,
+                                   int64_t width) SP_MUST; /* 0: auto */
+/* Groups of m neighbours, n of each stored: j becomes j/m (with the kind it had) and j%m:structured[n,m]. */
+sparta_status sp_format_structure_level(sparta_ctx *cx, sp_format *f, int level, int64_t n,
+                                        int64_t m) SP_MUST;
+sparta_status sp_format_bitmap(sparta_ctx *cx, sp_format *f, int level) SP_MUST;
+sparta_status sp_format_sum(sparta_ctx *cx, const struct sp_sum_part *part, int n, sp_format *out) SP_MUST;
+/* The kinds, properties and widths of `sub`, level by level, onto n levels of f, which keep their place in the map. They
+ * must be dense so far, unless `replace`. */
+sparta_status sp_format_set(sparta_ctx *cx, sp_format *f, const sp_format *sub, const int *level, int n,
+                            bool replace) SP_MUST;
+
+/* ------------------------------------------------------------------ pack, unpack, convert */
+
+typedef struct sp_format_stats {
+    int64_t elements;                         /* that the mask has (no mask: non-zero) */
+    int64_t slots;                            /* values stored */
+    size_t bytes;                             /* of all arrays */
+    double fill;                              /* slots / max(elements, 1) */
+    size_t pos_bytes, crd_bytes, value_bytes; /* what bytes is made of; bits count as crd */
+    int64_t longest[SP_LEVELS];               /* positions in the longest segment of each level */
+    int64_t segments[SP_LEVELS];              /* of each level: positions of the one above */
+    int parts; /* of a sum; longest and segments are then those of the largest part */
+} sp_format_stats;
+
+/* Known before anything is allocated. */
+sparta_status sp_format_measure(sparta_ctx *cx, const sp_format *f, const sparta_tensor *t,
+                                const sp_mask *mask, sp_format_stats *out) SP_MUST;
+#define SP_FORMAT_LIMIT 4.0
+/* E_LIMIT, with the numbers and what to use instead, when the fill is above the limit (0: the default). Formats
+ * of dense levels only are exempt. Pack does not ask by itself: its caller may have reasons. */
+sparta_status sp_format_within(sparta_ctx *cx, const sp_format *f, const sp_format_stats *stats,
+                               double limit) SP_MUST;
+/* mask may be NULL; for 2-D tensors only (the mask's rows, cols are the tensor's). Free with
+ * sp_packed_free. */
+sparta_status sp_format_pack(sparta_ctx *cx, const sp_format *f, const sparta_tensor *t, const sp_mask *mask,
+                             sp_packed *out) SP_MUST;
+/* Into a tensor of the right dtype and dims (any strides); absent elements become 0. Storage may be hostile:
+ * every position and coordinate is checked (E_FORMAT), and padding must be 0. On failure the output is
+ * untouched (unless somebody changed the storage meanwhile). */
+sparta_status sp_format_unpack(sparta_ctx *cx, const sp_packed *p, const sparta_tensor *out) SP_MUST;
+
+/* Of what is there: the same numbers that measure told before. */
+sparta_status sp_packed_measure(sparta_ctx *cx, const sp_packed *p, sp_format_stats *out) SP_MUST;
+
+/* Views, without a copy: entries as coo with i64 coordinates (canonical ones), a contiguous tensor as dense levels. Valid as long
+ * as what they look at; not to be freed. */
+sp_packed sp_packed_of_coo(const sp_coo *c, int64_t pos[2]);
+sp_packed sp_packed_of_dense(const sparta_tensor *t);
+
+/* The same elements in another format; both storages of what was asked live in the budget, a dense copy never does. `from` is
+ * verified as it is read. pool NULL: one thread. Fast paths (convert_*.c) give what the generic one gives, array for
+ * array. */
+sparta_status sp_format_convert(sparta_ctx *cx, const sp_packed *from, const sp_format *to, sp_pool *pool,
+                                sp_packed *out) SP_MUST;
+/* What convert would store. */
+sparta_status sp_format_measure_packed(sparta_ctx *cx, const sp_packed *from, const sp_format *to,
+                                       sp_format_stats *out) SP_MUST;
+/* Entries in row-major order, no coordinate twice. Free with sp_coo_free. */
+sparta_status sp_packed_to_coo(sparta_ctx *cx, const sp_packed *p, sp_coo *out) SP_MUST;
+
+/* ------------------------------------------------------------------ files: npz that NumPy opens (file.c; docs/files.md)
+ * format, shape, sparta (the mark), then p{part}_l{level}_pos, _crd or _bits, and p{part}_values. */
+typedef struct sp_packed_file {
+    sp_packed packed;
+    sp_npz npz; /* owns the arrays */
+} sp_packed_file;
+sparta_status sp_packed_write(sparta_ctx *cx, const char *path, const sp_packed *p) SP_MUST;
+bool sp_npz_is_packed(const sp_npz *z);
+/* Verified. */
+sparta_status sp_packed_read(sparta_ctx *cx, const char *path, sp_packed_file *out) SP_MUST;
+void sp_packed_file_free(sparta_ctx *cx, sp_packed_file *f);
+
+#endif
