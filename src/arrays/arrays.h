@@ -82,7 +82,7 @@ typedef struct sp_arrays {
 sparta_status sp_arrays_open(sparta_ctx *cx, const char *path, sp_arrays *out) SP_MUST;
 void sp_arrays_close(sp_arrays *a);
 
-/* ------------------------------------------------------------------ matrices, as their entries (tensor/coo.h) */
+/* ------------------------------------------------------------------ matrices, as their entries (coo.h) */
 
 /* Matrix Market: coordinate and array; real (or double), integer, pattern; general, symmetric, skew-symmetric.
  * real gives f64, integer i64. Symmetric files are expanded; they hold one triangle, either one. Comments and blank
