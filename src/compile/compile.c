@@ -185,10 +185,16 @@ static sparta_status load(sparta_ctx *cx, const char *onnx, const sparta_compile
 
 /* ------------------------------------------------------------------ as given, or smaller */
 
-typedef struct candidate { /* a model on its way to a package */
-    sp_model *model;
+typedef struct source { /* what is compiled: imported once */
+    sp_model *model;    /* its graph stays as it is */
     sp_obeyed obeyed;
+    const sparta_schedule *schedule; /* NULL: none */
     sp_compile_request request;
+} source;
+
+typedef struct candidate { /* a copy of the graph on its way to a package */
+    const source *from;
+    sp_graph *graph;
     lowering l;
     sp_propagate_report went; /* what propagation took away */
     sp_text given;            /* the graph before that; empty: nothing went */
@@ -198,7 +204,7 @@ static void drop(candidate *c)
 {
     if (!c->l.cx) return; /* it never began */
     forget(&c->l);
-    sp_model_close(c->model);
+    sp_graph_free(c->graph);
     sp_text_free(&c->given);
     *c = (candidate){0};
 }
@@ -208,9 +214,9 @@ static void drop(candidate *c)
 static sparta_status make_smaller(candidate *c)
 {
     enum { INTEGERS = 1 << 16 };
-    sp_graph_print_integers(c->l.g, INTEGERS, &c->given);
+    sp_graph_print_integers(c->graph, INTEGERS, &c->given);
     SP_TRY(c->given.status);
-    SP_TRY(sp_compile_propagate(c->l.g, &c->request.options, &c->obeyed, &c->went));
+    SP_TRY(sp_compile_propagate(c->graph, &c->from->request.options, &c->from->obeyed, &c->went));
     if (c->went.parameters_after == c->went.parameters_before) sp_text_free(&c->given);
     return SPARTA_OK;
 }
@@ -225,34 +231,36 @@ static sparta_status scheduled_target(sparta_ctx *cx, const sparta_schedule *sch
     return sp_lower_fail_at(cx, schedule->target_at);
 }
 
-/* Load the model, make it smaller if asked to, and decide what runs it. */
-static sparta_status prepare(sparta_ctx *cx, const char *onnx, const sp_compile_request *request,
-                             const sparta_schedule *schedule, bool smaller, candidate *out)
+static sparta_status import_once(sparta_ctx *cx, const char *onnx, const sp_compile_request *request,
+                                 const sparta_schedule *schedule, source *out)
 {
-    *out = (candidate){.request = *request, .l = {.cx = cx}};
-    sp_text_init(&out->given, cx);
+    *out = (source){.schedule = schedule, .request = *request};
     SP_TRY(load(cx, onnx, &request->options, schedule, &out->obeyed, &out->model));
-    SP_TRY(scheduled_target(cx, schedule, &out->request.options));
     if (schedule) out->request.obeyed = &out->obeyed;
-    out->l = (lowering){.cx = cx, .g = out->model->graph, .request = &out->request};
-    SP_TRY(smaller ? make_smaller(out) : sp_propagate_nothing(out->l.g, &out->went));
+    return scheduled_target(cx, schedule, &out->request.options);
+}
+
+/* The model's graph, made smaller if asked to, and what runs it. */
+static sparta_status prepare(sparta_ctx *cx, const source *from, bool smaller, candidate *out)
+{
+    *out = (candidate){.from = from, .l = {.cx = cx}};
+    sp_text_init(&out->given, cx);
+    SP_TRY(sp_graph_copy(from->model->graph, &out->graph));
+    for (int i = 0; i < from->obeyed.n; i++) from->obeyed.effect[i].used = false;
+    out->l = (lowering){.cx = cx, .g = out->graph, .request = &from->request};
+    SP_TRY(smaller ? make_smaller(out) : sp_propagate_nothing(out->graph, &out->went));
     return decide(&out->l);
 }
 
 /* Single channels that go here and there leave blocks that no longer line up and heads of odd sizes, which may cost more than they save:
  * the model as given and the smaller one compete by the sums of their steps' times. What the user removes is gone in any case. */
-static sparta_status compete(sparta_ctx *cx, const char *onnx, const sp_compile_request *request,
-                             const sparta_schedule *schedule, candidate two[2], candidate **best)
+static sparta_status compete(sparta_ctx *cx, const source *from, candidate two[2], candidate **best)
 {
-    const sparta_compile_options *o = &request->options;
+    const sparta_compile_options *o = &from->request.options;
     candidate *smaller = &two[0], *given = &two[1];
-    if (o->no_propagate && o->remove)
-        return sp_fail(
-            cx, SPARTA_E_USAGE,
-            "compile: what is to be removed goes by propagation; leave out --remove or --no-propagate");
-    SP_TRY(prepare(cx, onnx, request, schedule, !o->no_propagate, smaller));
+    SP_TRY(prepare(cx, from, !o->no_propagate, smaller));
     if (!smaller->given.size || o->remove) return SPARTA_OK;
-    SP_TRY(prepare(cx, onnx, request, schedule, false, given));
+    SP_TRY(prepare(cx, from, false, given));
     if (!sp_compile_worth(&smaller->went, smaller->l.us, given->l.us)) *best = given;
     return SPARTA_OK;
 }
@@ -274,17 +282,17 @@ static sparta_status same_effects(sparta_ctx *cx, const sp_obeyed *a, const sp_o
 
 /* The check imports the model anew: what is compared with is the file (and what the schedule says of it, and without what is to be
  * removed), not what propagation and the passes made of it. */
-static sparta_status verify_file(sparta_ctx *cx, const char *onnx, const sp_compile_request *request,
-                                 const sparta_schedule *schedule, const sparta_package *p)
+static sparta_status verify_file(sparta_ctx *cx, const char *onnx, const source *from,
+                                 const sparta_package *p)
 {
-    const sp_model *given = p->owner.object;
+    const sp_model *given = from->model;
     sp_model *m;
     sp_obeyed again = {0};
-    const sparta_compile_options *o = &request->options;
+    const sparta_compile_options *o = &from->request.options;
     const char *const *remove = o->remove;
     const sp_tolerance tolerance = {o->rtol > 0 ? o->rtol : -1, o->atol > 0 ? o->atol : -1};
-    SP_TRY(load(cx, onnx, o, schedule, &again, &m));
-    sparta_status s = request->obeyed ? same_effects(cx, request->obeyed, &again) : SPARTA_OK;
+    SP_TRY(load(cx, onnx, o, from->schedule, &again, &m));
+    sparta_status s = from->schedule ? same_effects(cx, &from->obeyed, &again) : SPARTA_OK;
     if (s == SPARTA_OK) s = sp_model_check(cx, given);
     if (s == SPARTA_OK && (m->file.size != given->file.size || m->file.mtime_ns != given->file.mtime_ns))
         s = sp_fail(cx, SPARTA_E_IO, "%s: it was replaced while it was compiled; compile it again", onnx);
@@ -296,13 +304,12 @@ static sparta_status verify_file(sparta_ctx *cx, const char *onnx, const sp_comp
     return s;
 }
 
-/* The package of a candidate, which then is the package's. */
+/* The package of a candidate, whose graph then is the package's. */
 static sparta_status pack(sparta_ctx *cx, candidate *c, sparta_package **out)
 {
     sparta_package *p;
     SP_TRY(finish(&c->l, &p));
-    p->owner = (sp_model_owner){c->model, close_model, check_model};
-    c->model = NULL;
+    c->graph = NULL;
     if (c->given.size && !(p->given = sp_arena_string(p->arena, sp_text_str(&c->given)))) {
         sparta_package_close(p);
         return sp_ctx_status(cx);
@@ -311,33 +318,48 @@ static sparta_status pack(sparta_ctx *cx, candidate *c, sparta_package **out)
     return SPARTA_OK;
 }
 
-static sparta_status compile_model(sparta_ctx *cx, const char *onnx, const sp_compile_request *request,
-                                   const sparta_schedule *schedule, sparta_package **out)
+/* The better of two, packed and checked. */
+static sparta_status compile_best(sparta_ctx *cx, const char *onnx, const source *from, candidate two[2],
+                                  sparta_package **out)
 {
-    candidate two[2] = {0}, *best = two;
+    candidate *best = two;
     sparta_package *p = NULL;
-    sparta_status s = compete(cx, onnx, request, schedule, two, &best);
-    if (s == SPARTA_OK) {
-        drop(&two[best == two]); /* before the weights of the other are packed */
-        s = pack(cx, best, &p);
-    }
-    if (s == SPARTA_OK && !request->no_verify) s = verify_file(cx, onnx, &best->request, schedule, p);
+    SP_TRY(compete(cx, from, two, &best));
+    drop(&two[best == two]); /* before the weights of the other are packed */
+    SP_TRY(pack(cx, best, &p));
+    sparta_status s = from->request.no_verify ? SPARTA_OK : verify_file(cx, onnx, from, p);
     /* A file that changed meanwhile is why answers differ. */
-    if (p && (s == SPARTA_OK || s == SPARTA_E_DIFFER) && check_model(cx, p->owner.object) != SPARTA_OK)
+    if ((s == SPARTA_OK || s == SPARTA_E_DIFFER) && sp_model_check(cx, from->model) != SPARTA_OK)
         s = SPARTA_E_IO;
-    if (p) {
-        p->parameters_given = best->went.parameters_before;
-        p->parameters_left = best->went.parameters_after;
-        p->masked_nonzero = best->obeyed.masked_nonzero;
-    }
-    drop(&two[0]);
-    drop(&two[1]);
     if (s != SPARTA_OK) {
         sparta_package_close(p);
         return s;
     }
+    p->parameters_given = best->went.parameters_before;
+    p->parameters_left = best->went.parameters_after;
+    p->masked_nonzero = from->obeyed.masked_nonzero;
     *out = p;
     return SPARTA_OK;
+}
+
+static sparta_status compile_model(sparta_ctx *cx, const char *onnx, const sp_compile_request *request,
+                                   const sparta_schedule *schedule, sparta_package **out)
+{
+    source from;
+    candidate two[2] = {0};
+    if (request->options.no_propagate && request->options.remove)
+        return sp_fail(
+            cx, SPARTA_E_USAGE,
+            "compile: what is to be removed goes by propagation; leave out --remove or --no-propagate");
+    sparta_status s = import_once(cx, onnx, request, schedule, &from);
+    if (s == SPARTA_OK) s = compile_best(cx, onnx, &from, two, out);
+    drop(&two[0]);
+    drop(&two[1]);
+    if (s == SPARTA_OK)
+        (*out)->owner = (sp_model_owner){from.model, close_model, check_model};
+    else
+        sp_model_close(from.model);
+    return s;
 }
 
 /* The file's schedule, or none when there are rules or neither. */

@@ -115,6 +115,9 @@ struct sp_graph {
 
 sparta_status sp_graph_create(sparta_ctx *cx, const char *name, sp_graph **out) SP_MUST;
 void sp_graph_free(sp_graph *g);
+/* A graph like it that can be changed by itself, and has ids and names in common with it. It borrows what never changes (names, constants,
+ * expressions), so that the original must outlive it. */
+sparta_status sp_graph_copy(const sp_graph *from, sp_graph **out) SP_MUST;
 
 /* Building. Names are copied; a name already taken is E_FORMAT; name NULL makes a fresh one ("%12"). */
 sparta_status sp_graph_add_value(sp_graph *g, const char *name, sp_value **out) SP_MUST;

@@ -24,10 +24,8 @@ void sparta_package_close(sparta_package *p)
         if (p->weight[i].owned) sp_packed_free(p->cx, &p->weight[i].pack);
         sp_unverified_free(p->cx, p->weight[i].indices);
     }
-    if (p->owner.object)
-        p->owner.release(p->owner.object); /* the plan is part of it */
-    else
-        sp_graph_free(p->plan);
+    sp_graph_free(p->plan);
+    if (p->owner.object) p->owner.release(p->owner.object); /* the plan borrows from it */
     sp_map_free(p->by_name);
     if (!p->borrowed) sp_mapped_close(&p->file);
     sp_arena_free(p->arena);

@@ -324,10 +324,42 @@ static void memory(void **state)
     }
 }
 
+/* The model is imported once, though the graph as given and the smaller one compete, and once more by the check. */
+static void imported_once(void **state)
+{
+    (void)state;
+    sparta_ctx *c = fresh();
+    const char *onnx = in_root("once.onnx");
+    sp_graph *g = graph_in(c, "graph \"g\"\ninput x: f32[batch,8]\nconst w: f32[8,16] @\"w\"\n"
+                              "const v: f32[16,4] @\"v\"\nnode h: ? = MatMul(x, w) \"/h\"\n"
+                              "node y: ? = MatMul(h, v) \"/y\"\noutput y\n");
+    ok_in(c, sp_ops_infer(g));
+    ok_in(c, sp_onnx_write(c, g, onnx));
+    sp_graph_free(g);
+    memset(answer, 1, sizeof answer);
+    for (int n = 0; n < N / 2; n++) memset(answer + n * K, 0, K); /* half of what h has goes */
+    sparta_schedule *s;
+    sparta_package *p = NULL;
+    ok_in(c, sparta_schedule_parse(c, "tensor \"w\" { sparsify rows }", "s", root, &s));
+    sp_compile_request r = quick();
+    r.options.rules = s;
+    for (int verified = 0; verified < 2; verified++) {
+        calls = 0;
+        r.no_verify = !verified;
+        ok_in(c, sp_compile_file(c, onnx, &r, &p));
+        assert_int_equal(calls, 1 + verified);
+        assert_int_equal(p->parameters_given, 16 * 8 + 16 * 4);
+        assert_int_equal(p->parameters_left, p->parameters_given / 2);
+        sparta_package_close(p);
+    }
+    sparta_schedule_free(s);
+    sparta_ctx_free(c);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(asked), cmocka_unit_test(misbehaving),
-                                       cmocka_unit_test(promises), cmocka_unit_test(compiled),
-                                       cmocka_unit_test(memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(imported_once), cmocka_unit_test(asked),
+                                       cmocka_unit_test(misbehaving),   cmocka_unit_test(promises),
+                                       cmocka_unit_test(compiled),      cmocka_unit_test(memory)};
     return cmocka_run_group_tests(tests, enter, leave);
 }

@@ -205,6 +205,42 @@ static void changing(void **state)
 }
 
 /* Every slot that has a value is listed once, and replacing among them is replacing. */
+/* A copy is the same graph; what happens to it does not happen to the original, nor the other way round. */
+static void copying(void **state)
+{
+    (void)state;
+    sp_graph *g = parse(sample), *h = NULL;
+    char *before = print(g);
+    ok(sp_graph_copy(g, &h));
+    prints(h, before);
+    ok(sp_graph_verify(h));
+    for (int i = 0; i < g->n_values; i++) {
+        assert_ptr_not_equal(h->value[i], g->value[i]);
+        assert_ptr_equal(sp_graph_find(h, g->value[i]->name), h->value[i]);
+    }
+    sp_value *more;
+    ok(sp_graph_add_bound(h, "another", 7));
+    ok(sp_graph_add_constant(h, "more", &(sparta_tensor){SPARTA_F32, 1, {17}, {1}, big}, false, &more));
+    sp_graph_replace(h, h->input[0], more);
+    while (h->n_nodes) sp_graph_remove_node(h, h->n_nodes - 1);
+    prints(g, before);
+    ok(sp_graph_verify(g));
+    sp_graph_free(h);
+    for (uint64_t nth = 1;; nth++) { /* every allocation fails once */
+        h = NULL;
+        sp_ctx_fail_alloc(cx, nth, true);
+        const sparta_status s = sp_graph_copy(g, &h);
+        sp_ctx_fail_alloc(cx, 0, false);
+        if (s == SPARTA_OK) break;
+        assert_int_equal(s, SPARTA_E_MEMORY);
+        assert_null(h);
+    }
+    sp_graph_free(h);
+    prints(g, before);
+    free(before);
+    sp_graph_free(g);
+}
+
 static void users(void **state)
 {
     (void)state;
@@ -519,7 +555,7 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
         TEST(text_round_trip),   TEST(building),      TEST(bad_nodes), TEST(changing),      TEST(sorting),
         TEST(sorting_is_stable), TEST(verify_finds),  TEST(bad_texts), TEST(lying_weights), TEST(bounds),
-        TEST(mutated_texts),     TEST(out_of_memory), TEST(users),
+        TEST(mutated_texts),     TEST(out_of_memory), TEST(users),     TEST(copying),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
