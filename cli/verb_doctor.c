@@ -39,7 +39,7 @@ typedef struct health {
 static sparta_status examine(cli *c, health *h)
 {
     h->cpu = sp_cpu_info();
-    h->best = sp_target_best();
+    h->best = sp_target_best(SP_DEVICE_CPU);
     h->threads = (int)cli_int(c, CLI_THREADS, sp_cores());
     cli_progress_show(c, 0, 3, "peak of one thread");
     h->peak1 = sp_peak_flops(h->best, 1, 0.2);

@@ -99,13 +99,13 @@ sparta_status sp_lower_kernel(lowering *l, const char *kernel, const char *param
     }
     sp_text text;
     sp_text_init(&text, l->cx);
-    sparta_status s = sp_implement_text(kernel, parameters, l->target, &text);
+    sparta_status s = sp_implement_text(kernel, parameters, l->target[SP_DEVICE_CPU], &text);
     lower_kernel k = {kernel, sp_arena_string(l->arena, parameters),
                       s == SPARTA_OK ? sp_arena_string(l->arena, sp_text_str(&text)) : NULL, NULL};
     if (s == SPARTA_OK && (!k.parameters || !k.source)) s = sp_ctx_status(l->cx);
-    if (s == SPARTA_OK && l->target != SP_TARGET_PORTABLE) {
+    if (s == SPARTA_OK && l->target[SP_DEVICE_CPU] != SP_TARGET_PORTABLE) {
         sp_jit_rung rung;
-        s = sp_jit_get(l->cx, l->target, sp_text_str(&text), &k.object, &rung);
+        s = sp_jit_get(l->cx, l->target[SP_DEVICE_CPU], sp_text_str(&text), &k.object, &rung);
         if (s == SPARTA_E_COMPILER) { /* the portable kernels are always there; jit left a note */
             sp_note(l->cx, "%s", sparta_message(l->cx));
             s = SPARTA_OK;
@@ -171,7 +171,8 @@ static sparta_status find_code(contest *x, entrant *e)
     sp_text_free(&text);
     SP_TRY(s);
     if (kernel >= 0) e->c.object = l->kernel[kernel].object;
-    return sp_recall_code(l->cx, &x->ln->task, im, e->c.object ? l->target : SP_TARGET_PORTABLE, e->code);
+    return sp_recall_code(l->cx, &x->ln->task, im,
+                          e->c.object ? l->target[SP_DEVICE_CPU] : SP_TARGET_PORTABLE, e->code);
 }
 
 /* Weights that were packed stay for the second turn and for the package, as long as they are not too large together. */
@@ -374,7 +375,8 @@ static sparta_status hold_contest(lowering *l, lower_node *ln)
     const bool model = l->no_measure;
     contest x = {.l = l, .ln = ln, .request = sp_lower_bed(ln, &l->sizes)};
     bool all_remembered = true;
-    sparta_status s = model ? SPARTA_OK : sp_recall_open(l->cx, l->db, &x.request, l->target, &x.recall);
+    sparta_status s =
+        model ? SPARTA_OK : sp_recall_open(l->cx, l->db, &x.request, l->target[SP_DEVICE_CPU], &x.recall);
     if (s == SPARTA_OK) s = first_turn(&x);
     for (int i = 0; i < x.n; i++) all_remembered &= x.all[i].remembered;
     if (s == SPARTA_OK && !model) s = second_turn(&x);
@@ -430,7 +432,7 @@ static sparta_status choose_other(lowering *l, lower_node *ln)
     SP_TRY(worth_timing(l, ln, &worth));
     if (!worth) return SPARTA_OK;
     sp_text_init(&key, l->cx);
-    sparta_status s = sp_recall_key(l->cx, &bed, l->target, false, &key);
+    sparta_status s = sp_recall_key(l->cx, &bed, l->target[SP_DEVICE_CPU], false, &key);
     if (s == SPARTA_OK && sp_map_get(l->alike, sp_text_str(&key), &at)) {
         memcpy(ln->way, l->node[at].way, sizeof ln->way);
     } else if (s == SPARTA_OK) {
@@ -539,14 +541,14 @@ sparta_status sp_lower_choose(lowering *l)
     SP_TRY(sp_compile_usual_sizes(l->cx, l->arena, g, &l->sizes));
     l->alike = sp_map_create(l->cx);
     SP_NEED(l->cx, l->alike);
-    if (!l->no_measure) l->peak = sp_peak_flops(l->target, 1, .02);
+    if (!l->no_measure) l->peak = sp_peak_flops(l->target[SP_DEVICE_CPU], 1, .02);
     for (int i = 0; i < g->n_nodes; i++) {
         lower_node *ln = &l->node[i];
         SP_TRY(sp_check_cancel(l->cx));
         ln->node = g->node[i];
         SP_TRY(sp_lower_task(l->cx, g, g->node[i], ln));
         ln->task.stat = stats[g->node[i]->out[0]->id];
-        ln->task.library = sp_implement_library(l->target);
+        ln->task.library = sp_implement_library(l->target[SP_DEVICE_CPU]);
         SP_TRY(choose(l, ln));
         if (l->request->options.progress)
             l->request->options.progress(l->request->options.progress_user, i + 1, g->n_nodes,

@@ -77,7 +77,7 @@ static sparta_status decide(lowering *l)
             "target %s: this CPU cannot run it, so nothing could be timed; `sparta doctor` lists those "
             "it can, `sparta compile` makes code for others",
             l->request->options.target);
-    l->target = l->targets.main;
+    memcpy(l->target, l->targets.main, sizeof l->target);
     l->no_measure = l->request->options.no_measure || l->targets.foreign;
     SP_TRY(sp_lower_strip(l->g));
     SP_TRY(sp_compile_passes(l->g));

@@ -29,7 +29,7 @@ static sparta_status from_plan(sparta_ctx *cx, const sp_graph *g, const sp_node 
 static double known_us(sp_recall *recall, const lower_node *ln, const sp_implement *im)
 {
     char code[40];
-    if (sp_recall_code(recall->cx, &ln->task, im, sp_target_best(), code) != SPARTA_OK) return 0;
+    if (sp_recall_code(recall->cx, &ln->task, im, sp_target_best(SP_DEVICE_CPU), code) != SPARTA_OK) return 0;
     return sp_recall_us(recall, im, ln->task.point, code);
 }
 
@@ -52,7 +52,7 @@ static sparta_status predict(sparta_ctx *cx, sp_tune_db *db, lower_node *ln)
     bool known = true;
     sp_recall recall = {0};
     const sp_bed_request bed = sp_lower_bed(ln, NULL);
-    if (ln->task.mask) SP_TRY(sp_recall_open(cx, db, &bed, sp_target_best(), &recall));
+    if (ln->task.mask) SP_TRY(sp_recall_open(cx, db, &bed, sp_target_best(SP_DEVICE_CPU), &recall));
     for (int pass = 0; pass < 2; pass++) {
         ln->us = ln->sparse_us = ln->dense_us = 0;
         ln->im = NULL;
@@ -100,7 +100,7 @@ static sparta_status foresee(const survey *v, sp_node *n, lower_node *out)
     SP_TRY(sp_lower_pin(v->cx, v->obeyed, n, &out->pin));
     SP_TRY(sp_lower_asked(v->cx, out, v->obeyed ? v->obeyed->limit : 0));
     out->task.stat = v->stats[n->out[0]->id];
-    out->task.library = sp_implement_library(sp_target_best());
+    out->task.library = sp_implement_library(sp_target_best(SP_DEVICE_CPU));
     return predict(v->cx, v->db, out);
 }
 

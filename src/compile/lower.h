@@ -54,7 +54,7 @@ typedef struct lower_node { /* what was decided for one node */
 typedef struct lower_targets { /* what the package is for */
     int n;
     sp_target target[SP_TARGETS]; /* best first */
-    sp_target main;               /* the best of them that runs here; none does: portable */
+    sp_target main[SP_DEVICES];   /* the best of them that runs here, by device; none does: portable */
     bool foreign;                 /* none runs here: nothing can be timed */
 } lower_targets;
 
@@ -64,8 +64,8 @@ typedef struct lowering {
     sp_graph *g;
     const sp_compile_request *request;
     lower_targets targets;
-    sp_target target; /* the main one: kernels are checked and timed on it */
-    bool no_measure;  /* choose by the cost model */
+    sp_target target[SP_DEVICES]; /* the main ones: kernels are checked and timed on them */
+    bool no_measure;              /* choose by the cost model */
     sp_tune_db *db;
     double peak; /* operations a second of one thread; 0: not measured */
     double us;   /* what all nodes take together, conversions included, estimated */

@@ -29,9 +29,11 @@ static sparta_status mark(sparta_ctx *cx, const char *name, size_t n, bool *want
 sparta_status sp_lower_targets(sparta_ctx *cx, const char *list, lower_targets *out)
 {
     bool wanted[SP_TARGETS] = {false};
-    lower_targets all = {.main = SP_TARGET_PORTABLE, .foreign = true};
+    lower_targets all = {.foreign = true};
+    bool found[SP_DEVICES] = {false};
     SP_TRY(sp_target_check(cx));
-    if (!list) wanted[sp_target_best()] = true;
+    for (int d = 0; d < SP_DEVICES; d++) all.main[d] = SP_TARGET_PORTABLE;
+    if (!list) wanted[sp_target_best(SP_DEVICE_CPU)] = true;
     for (const char *p = list; p; p = *p ? p + 1 : NULL) {
         const size_t n = strcspn(p, ",");
         SP_TRY(mark(cx, p, n, wanted));
@@ -40,9 +42,11 @@ sparta_status sp_lower_targets(sparta_ctx *cx, const char *list, lower_targets *
     for (int t = 0; t < SP_TARGETS; t++) { /* best first */
         if (!wanted[t]) continue;
         all.target[all.n++] = (sp_target)t;
-        if (!all.foreign || !sp_target_fits((sp_target)t)) continue;
-        all.main = (sp_target)t;
+        const sp_device device = sp_target_device((sp_target)t);
+        if (found[device] || !sp_target_fits((sp_target)t)) continue;
+        all.main[device] = (sp_target)t;
         all.foreign = false;
+        found[device] = true;
     }
     *out = all;
     return SPARTA_OK;
@@ -82,7 +86,7 @@ sparta_status sp_lower_code(lowering *l, const lower_kernel *k, sp_kernel *out)
     for (int i = 0; i < l->targets.n; i++) {
         const sp_target t = l->targets.target[i];
         if (t == SP_TARGET_PORTABLE) continue; /* is in the library */
-        if (t != l->target)
+        if (t != l->target[sp_target_device(t)])
             SP_TRY(compile_for(l, k, t, out));
         else if (k->object)
             SP_TRY(put(l, out, t, k->object));

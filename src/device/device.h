@@ -1,6 +1,7 @@
 /* device: the machine. Which targets (targets.def) it can run, its caches and cores, and its measured peaks.
  *
- * A target is what a kernel is compiled for. `portable` is plain C and fits everywhere; its kernels are
+ * A device is what runs kernels: the CPU, for now. A target is what a kernel is compiled for, and belongs to one device: to compare two targets
+ * by which is better makes sense only where they have the same. `portable` is plain C and fits everywhere; its kernels are
  * inside the library. Peaks are measured, never looked up: a share of peak is a share of what this machine
  * did in the same run.
  */
@@ -9,22 +10,25 @@
 
 #include "base/base.h"
 
+typedef enum { SP_DEVICE_CPU, SP_DEVICES } sp_device;
+
 typedef enum {
-#define SP_TARGET(id, name, flags, bytes, probe) SP_TARGET_##id,
+#define SP_TARGET(id, name, device, flags, bytes, probe) SP_TARGET_##id,
 #include "device/targets.def"
 #undef SP_TARGET
     SP_TARGETS
 } sp_target;
 
 const char *sp_target_name(sp_target t);
+sp_device sp_target_device(sp_target t); /* SP_DEVICES: there is no such target */
 const char *sp_target_flags(sp_target t);
 int sp_target_bytes(sp_target t); /* of its widest vector */
 /* This CPU can run it, and the kernel keeps its registers. SPARTA_TARGET=name in the environment lowers what
- * fits. */
+ * fits of its device. */
 bool sp_target_fits(sp_target t);
 /* E_USAGE when SPARTA_TARGET names no target: whoever sets it wants something. */
 sparta_status sp_target_check(sparta_ctx *cx) SP_MUST;
-sp_target sp_target_best(void);
+sp_target sp_target_best(sp_device device);
 bool sp_target_parse(const char *name, sp_target *out);
 
 typedef struct sp_cpu {

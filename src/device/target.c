@@ -27,10 +27,11 @@ static bool cpu_any(void)
 
 static const struct {
     const char *name, *flags;
+    sp_device device;
     int bytes;
     bool (*probe)(void);
 } targets[] = {
-#define SP_TARGET(id, name, flags, bytes, probe) {name, flags, bytes, probe},
+#define SP_TARGET(id, name, device, flags, bytes, probe) {name, flags, SP_DEVICE_##device, bytes, probe},
 #include "device/targets.def"
 #undef SP_TARGET
 };
@@ -43,6 +44,10 @@ static bool known(sp_target t)
 const char *sp_target_name(sp_target t)
 {
     return known(t) ? targets[t].name : "unknown";
+}
+sp_device sp_target_device(sp_target t)
+{
+    return known(t) ? targets[t].device : SP_DEVICES;
 }
 const char *sp_target_flags(sp_target t)
 {
@@ -83,12 +88,12 @@ bool sp_target_fits(sp_target t)
 {
     sp_target best;
     if (!known(t) || !targets[t].probe()) return false;
-    return !sp_target_parse(wanted(), &best) || t >= best;
+    return !sp_target_parse(wanted(), &best) || targets[best].device != targets[t].device || t >= best;
 }
 
-sp_target sp_target_best(void)
+sp_target sp_target_best(sp_device device)
 {
-    int t = 0;
-    while (t < SP_TARGETS - 1 && !sp_target_fits((sp_target)t)) t++;
-    return (sp_target)t;
+    for (int t = 0; t < SP_TARGETS; t++)
+        if (targets[t].device == device && sp_target_fits((sp_target)t)) return (sp_target)t;
+    return SP_TARGET_PORTABLE;
 }

@@ -20,9 +20,16 @@ static const char flags[] =
     "-O3 -std=gnu11 -shared -fPIC -fno-math-errno -fno-trapping-math -ffp-contract=fast "
     "--param=" FUSE "=0 -fvisibility=hidden -nostdlib -x c";
 
-const char *sp_compiler_flags(void)
+/* What compiles for a device: where it usually lies, and the flags that all its targets have in common. */
+static const struct {
+    const char *usual[4], *flags;
+} toolchain[SP_DEVICES] = {
+    [SP_DEVICE_CPU] = {{"/usr/bin/cc", "/usr/bin/gcc", "/usr/local/bin/cc", "/usr/bin/clang"}, flags},
+};
+
+const char *sp_compiler_flags(sp_device device)
 {
-    return flags;
+    return toolchain[device].flags;
 }
 
 /* ------------------------------------------------------------------ what is known about compilers
@@ -134,9 +141,9 @@ static bool is_program(sp_compiler *c, const char *path)
     return true;
 }
 
-static sparta_status choose(sparta_ctx *cx, sp_compiler *out)
+static sparta_status choose(sparta_ctx *cx, sp_device device, sp_compiler *out)
 {
-    static const char *const usual[] = {"/usr/bin/cc", "/usr/bin/gcc", "/usr/local/bin/cc", "/usr/bin/clang"};
+    const char *const *usual = toolchain[device].usual;
     const char *given = sp_ctx_options_of(cx)->compiler;
     if (given && !given[0])
         return sp_fail(cx, SPARTA_E_COMPILER, "compiler: switched off; the portable kernels run instead");
@@ -147,7 +154,7 @@ static sparta_status choose(sparta_ctx *cx, sp_compiler *out)
         return sp_fail(cx, SPARTA_E_COMPILER, "compiler: %s is no program; the portable kernels run instead",
                        given);
     if (given) return SPARTA_OK;
-    for (size_t i = 0; i < SP_COUNT(usual); i++)
+    for (size_t i = 0; i < SP_COUNT(toolchain[device].usual) && usual[i]; i++)
         if (is_program(out, usual[i])) return SPARTA_OK;
     return sp_fail(cx, SPARTA_E_COMPILER,
                    "compiler: none found; the portable kernels run instead; install gcc for fast ones");
@@ -167,11 +174,11 @@ static sparta_status ask_version(sparta_ctx *cx, sp_compiler *c)
     return status;
 }
 
-sparta_status sp_compiler_find(sparta_ctx *cx, sp_compiler *out)
+sparta_status sp_compiler_find(sparta_ctx *cx, sp_device device, sp_compiler *out)
 {
     sp_compiler c;
     bool hangs;
-    SP_TRY(choose(cx, &c));
+    SP_TRY(choose(cx, device, &c));
     if (!look_up(&c, &hangs)) SP_TRY(ask_version(cx, &c));
     if (hangs && !c.version[0])
         return sp_fail(cx, SPARTA_E_COMPILER,
@@ -195,9 +202,9 @@ static int add_words(const char **argv, int n, char *text, const char *without)
 static sparta_status compile(sparta_ctx *cx, const sp_compiler *c, sp_target target, const char *folder,
                              const char *without, sp_text *said)
 {
-    char common[sizeof flags], own[256], in[600], out[600];
+    char common[512], own[256], in[600], out[600];
     const char *argv[MOST_ARGUMENTS + 4] = {c->path};
-    memcpy(common, flags, sizeof flags);
+    snprintf(common, sizeof common, "%s", sp_compiler_flags(sp_target_device(target)));
     snprintf(own, sizeof own, "%s", sp_target_flags(target));
     snprintf(in, sizeof in, "%s/kernel.c", folder);
     snprintf(out, sizeof out, "%s/kernel.so", folder);

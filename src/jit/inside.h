@@ -45,11 +45,11 @@ typedef struct sp_compiler {
     char path[256], version[256];
     int64_t size, mtime_ns; /* of the program: an upgrade changes the key */
 } sp_compiler;
-/* E_COMPILER: there is none, or it does not answer. */
-sparta_status sp_compiler_find(sparta_ctx *cx, sp_compiler *out) SP_MUST;
+/* The one for a device. E_COMPILER: there is none, or it does not answer. */
+sparta_status sp_compiler_find(sparta_ctx *cx, sp_device device, sp_compiler *out) SP_MUST;
 sparta_status sp_compiler_run(sparta_ctx *cx, const sp_compiler *c, sp_target target,
                               const char *folder) SP_MUST;
-const char *sp_compiler_flags(void); /* common to all targets */
+const char *sp_compiler_flags(sp_device device); /* common to all its targets */
 
 /* ------------------------------------------------------------------ object.c: what this process has loaded
  */

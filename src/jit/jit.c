@@ -26,7 +26,7 @@ static void make_key(const sp_compiler *c, sp_target target, const char *text, u
     add_part(&s, c->path);
     add_part(&s, c->version);
     add_part(&s, program);
-    add_part(&s, sp_compiler_flags());
+    add_part(&s, sp_compiler_flags(sp_target_device(target)));
     add_part(&s, sp_target_flags(target));
     add_part(&s, text);
     sp_sha256_end(&s, key);
@@ -125,7 +125,7 @@ static sparta_status from_compiler(sparta_ctx *cx, const request *r, const sp_ob
 
 static sparta_status climb(sparta_ctx *cx, request *r, const sp_object **found, sp_jit_rung *rung)
 {
-    SP_TRY(sp_compiler_find(cx, &r->compiler));
+    SP_TRY(sp_compiler_find(cx, sp_target_device(r->target), &r->compiler));
     make_key(&r->compiler, r->target, r->text, r->key);
     *rung = SP_JIT_MEMORY;
     if ((*found = sp_object_find(r->key))) return SPARTA_OK;
@@ -178,7 +178,7 @@ void sp_jit_describe(sparta_ctx *cx, sp_jit_state *out)
     sp_compiler c;
     sp_cache cache;
     memset(out, 0, sizeof *out);
-    if (sp_compiler_find(cx, &c) == SPARTA_OK) {
+    if (sp_compiler_find(cx, SP_DEVICE_CPU, &c) == SPARTA_OK) {
         memcpy(out->compiler, c.path, sizeof out->compiler);
         memcpy(out->version, c.version, sizeof out->version);
     } else {

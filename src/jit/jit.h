@@ -3,7 +3,7 @@
  *      text + target + compiler --> key (SHA-256)
  *        memory   has this process loaded it already?
  *        cache    <cache>/kernels/<key>.so, its HMAC right?
- *        compile  cc -O3 <flags> -shared, by argv, limits on time, memory, output
+ *        compile  the compiler of the target's device (cc -O3 <flags> -shared), by argv, limits on time, memory, output
  *        none     SPARTA_E_COMPILER: no compiler, or it failed, or it hung
  *
  * Rungs of a ladder: the first that answers wins; when none does the caller uses its portable built-in.

@@ -48,7 +48,7 @@ static sparta_status measure(bench *s)
 static void measure_peak(bench *s)
 {
     sp_target target;
-    if (!sp_target_parse(sparta_session_isa(s->a.session), &target)) target = sp_target_best();
+    if (!sp_target_parse(sparta_session_isa(s->a.session), &target)) target = sp_target_best(SP_DEVICE_CPU);
     double peak = sp_peak_flops(target, sparta_session_threads(s->a.session), 0.1);
     s->peak = SP_MAX(s->peak, peak);
 }

@@ -45,8 +45,8 @@ static void key_of(const search *s, double sparsity, sp_text *out)
                    "break-even n=%ld k=%ld pattern=%s sparsity=%.2f tokens=%ld target=%s library=%s "
                    "cpu=%016lx sparta=%s",
                    (long)s->n, (long)s->k, s->pattern, sparsity, (long)s->tokens,
-                   s->target ? s->target : sp_target_name(sp_target_best()), library ? library : "none",
-                   (unsigned long)sp_cpu_digest(), SPARTA_VERSION);
+                   s->target ? s->target : sp_target_name(sp_target_best(SP_DEVICE_CPU)),
+                   library ? library : "none", (unsigned long)sp_cpu_digest(), SPARTA_VERSION);
 }
 
 /* A sparse time and a dense one under the same key. */

@@ -291,7 +291,7 @@ sparta_status sp_kernel_bench(sparta_ctx *cx, const sp_kernel_request *given, sp
 {
     sp_kernel_request request = *given;
     const sp_kernel_request *r = &request;
-    bench b = {.cx = cx, .r = r, .target = sp_target_best()};
+    bench b = {.cx = cx, .r = r, .target = sp_target_best(SP_DEVICE_CPU)};
     if (r->weight && r->weight->rank != 2)
         return sp_fail(cx, SPARTA_E_SHAPE,
                        "kernel bench: the weight has %d dimensions; give a matrix, (outputs, inputs)",

@@ -38,7 +38,7 @@ static const sp_kernel_code *best_code(const sp_kernel *k, bool *other_arguments
     const sp_kernel_code *best = NULL;
     for (int c = 0; c < k->n_code; c++) {
         const sp_kernel_code *code = &k->code[c];
-        if (!sp_target_fits(code->target)) continue;
+        if (sp_target_device(code->target) != SP_DEVICE_CPU || !sp_target_fits(code->target)) continue;
         if (code->abi != sp_panel_abi())
             *other_arguments = true;
         else if (!best || code->target < best->target)

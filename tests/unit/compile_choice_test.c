@@ -35,11 +35,11 @@ static void remember_of(const char *db_path, const char *text, const char *imple
         if (g->node[i]->op != SP_OP_Linear) continue;
         ok(sp_lower_task(cx, g, g->node[i], &ln));
         const sp_bed_request bed = sp_lower_bed(&ln, NULL);
-        ok(sp_recall_open(cx, db, &bed, sp_target_best(), &recall));
+        ok(sp_recall_open(cx, db, &bed, sp_target_best(SP_DEVICE_CPU), &recall));
         for (int k = 0; k < sp_implement_points(im); k++) {
             if (!sp_implement_point(im, k, &ln.task)) continue;
             memcpy(c.point, ln.task.point, sizeof c.point);
-            ok(sp_recall_code(cx, &ln.task, im, sp_target_best(), code));
+            ok(sp_recall_code(cx, &ln.task, im, sp_target_best(SP_DEVICE_CPU), code));
             if (edited) code[0] = code[0] == '0' ? '1' : '0';
             sp_recall_add(&recall, &c, code);
         }
@@ -264,7 +264,7 @@ static void portable_times_are_their_own(void **state)
     assert_string_equal(decide(text, request).source, "database");
     request.options.target = NULL;
     assert_string_equal(decide(text, request).source,
-                        sp_target_best() == SP_TARGET_PORTABLE ? "database" : "measured");
+                        sp_target_best(SP_DEVICE_CPU) == SP_TARGET_PORTABLE ? "database" : "measured");
 }
 
 /* What is said of a whole model: every product once, with its pattern; the same from the package that was written. */
@@ -324,7 +324,7 @@ static void a_library_must_win_clearly(void **state)
 {
     (void)state;
     static const char text[] = LAYER("w");
-    if (!sp_implement_library(sp_target_best())) skip();
+    if (!sp_implement_library(sp_target_best(SP_DEVICE_CPU))) skip();
     for (int clear = 0; clear < 2; clear++) {
         const char *db = fresh_db();
         const double us = clear ? 9 : 9.6;
@@ -353,7 +353,7 @@ static void a_package_runs_without_its_library(void **state)
 {
     (void)state;
     static const char text[] = LAYER("w");
-    if (!sp_implement_library(sp_target_best())) skip();
+    if (!sp_implement_library(sp_target_best(SP_DEVICE_CPU))) skip();
     const char *db = fresh_db();
     remember(db, text, "dense4", 10);
     remember(db, text, "onednn", 5);

@@ -89,6 +89,7 @@ static void targets_parse_back(void **state)
         assert_true(sp_target_parse(sp_target_name((sp_target)i), &t));
         assert_int_equal(t, i);
         assert_true(sp_target_bytes((sp_target)i) >= 16);
+        assert_in_range(sp_target_device((sp_target)i), 0, SP_DEVICES - 1);
     }
     assert_false(sp_target_parse("AVX512", &t));
     assert_false(sp_target_parse("", &t));
@@ -97,6 +98,8 @@ static void targets_parse_back(void **state)
     assert_false(sp_target_fits((sp_target)99));
     assert_false(sp_target_fits((sp_target)-1));
     assert_string_equal(sp_target_name((sp_target)99), "unknown");
+    assert_int_equal(sp_target_device((sp_target)99), SP_DEVICES);
+    assert_int_equal(sp_target_best(SP_DEVICES), SP_TARGET_PORTABLE); /* of a device that is not there */
     assert_string_equal(sp_target_flags((sp_target)99), "");
 }
 
@@ -107,7 +110,7 @@ static void the_environment_lowers_what_fits(void **state)
     assert_true(sp_target_fits(SP_TARGET_PORTABLE));
     setenv("SPARTA_TARGET", "portable", 1);
     assert_false(sp_target_fits(SP_TARGET_AVX512));
-    assert_int_equal(sp_target_best(), SP_TARGET_PORTABLE);
+    assert_int_equal(sp_target_best(SP_DEVICE_CPU), SP_TARGET_PORTABLE);
     assert_true(sp_peak_flops(SP_TARGET_AVX512, 1, 0.001) == 0);
     setenv("SPARTA_TARGET", "avx512", 1); /* cannot raise */
     assert_int_equal(sp_target_fits(SP_TARGET_AVX512), had);
@@ -116,9 +119,9 @@ static void the_environment_lowers_what_fits(void **state)
     assert_int_equal(sp_target_fits(SP_TARGET_AVX512), had);
     unsetenv("SPARTA_TARGET");
     if (had) {
-        assert_int_equal(sp_target_best(), SP_TARGET_AVX512);
+        assert_int_equal(sp_target_best(SP_DEVICE_CPU), SP_TARGET_AVX512);
         setenv("SPARTA_TARGET", "avx2", 1);
-        assert_int_equal(sp_target_best(), SP_TARGET_AVX2);
+        assert_int_equal(sp_target_best(SP_DEVICE_CPU), SP_TARGET_AVX2);
         unsetenv("SPARTA_TARGET");
     }
 }
@@ -147,8 +150,8 @@ static void odd_requests_are_answered(void **state)
 {
     (void)state;
     double start = sp_now();
-    assert_true(sp_peak_flops(sp_target_best(), 0, -1) > 0);
-    assert_true(sp_peak_flops(sp_target_best(), 100000, 0.0 / 0.0) > 0);
+    assert_true(sp_peak_flops(sp_target_best(SP_DEVICE_CPU), 0, -1) > 0);
+    assert_true(sp_peak_flops(sp_target_best(SP_DEVICE_CPU), 100000, 0.0 / 0.0) > 0);
     assert_true(sp_peak_flops((sp_target)77, 1, 1) == 0);
     assert_true(sp_peak_bandwidth(-3, 0) > 0);
     assert_true(sp_now() - start < 20);

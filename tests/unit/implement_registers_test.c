@@ -143,7 +143,7 @@ static char *assembly(const char *kernel, const char *parameters)
     sp_text_init(&said, cx);
     ok(sp_implement_text(kernel, parameters, SP_TARGET_AVX512, &text));
     write_file(c, sp_text_str(&text));
-    snprintf(common, sizeof common, "%s", sp_compiler_flags());
+    snprintf(common, sizeof common, "%s", sp_compiler_flags(SP_DEVICE_CPU));
     snprintf(own, sizeof own, "%s", sp_target_flags(SP_TARGET_AVX512));
     argv[n++] = state.compiler;
     n = add_words(argv, n, common);

@@ -340,7 +340,7 @@ static void pretend(const char *db_path, const char *pattern, double base, doubl
         snprintf(key, sizeof key,
                  "break-even n=768 k=768 pattern=%s sparsity=%.2f tokens=128 target=%s library=%s cpu=%016lx "
                  "sparta=%s",
-                 pattern, i / 100., sp_target_name(sp_target_best()), library ? library : "none",
+                 pattern, i / 100., sp_target_name(sp_target_best(SP_DEVICE_CPU)), library ? library : "none",
                  (unsigned long)sp_cpu_digest(), SPARTA_VERSION);
         snprintf(t.implement, sizeof t.implement, "quads");
         sp_tune_add(db, key, &t);

@@ -137,7 +137,7 @@ static void other_targets(void **state)
 {
     (void)state;
     const char *path = in_root("native.sparta"), *portable = in_root("portable.sparta");
-    const char *best = sp_target_name(sp_target_best());
+    const char *best = sp_target_name(sp_target_best(SP_DEVICE_CPU));
     sp_compile_request request = quick();
     sparta_package *made = compile_in(cx, zoo("bert-mini", "4x1:0.8", SMALL_BERT), request), *p;
     sparta_session *s = session(made, 2);
@@ -225,7 +225,7 @@ static void other_arguments(sp_kernel *k)
 static void code_of_other_versions(void **state)
 {
     (void)state;
-    const char *best = sp_target_name(sp_target_best());
+    const char *best = sp_target_name(sp_target_best(SP_DEVICE_CPU));
     if (!strcmp(best, "portable")) skip();
     runs(written_with("more.sparta", more_targets), best,
          "it has code for unknown, which this sparta does not");
