@@ -147,7 +147,7 @@ static sparta_status price(settling *s)
 {
     const lowering *l = s->l;
     const bool timed = l->convert_us[0] > 0 && l->convert_us[1] > 0;
-    const double each = (timed ? (l->convert_us[0] + l->convert_us[1]) / 2 : 5e-4) * LOWER_CONVERT;
+    const double each = (timed ? (l->convert_us[0] + l->convert_us[1]) / 2 : 2.5e-4) * LOWER_CONVERT;
     for (int i = 0; i < l->g->n_values; i++) {
         const sp_value *v = l->g->value[i];
         double n = 1;

@@ -213,7 +213,14 @@ static void damaged_packages(void **state)
             const sparta_status s = sparta_package_open(cx, bad_path, &p);
             refused += s != SPARTA_OK;
             if (s != SPARTA_OK) continue;
-            sparta_session *run_it = session(p, 2);
+            sparta_session *run_it = NULL;
+            const sparta_session_options two = {.size = sizeof two, .threads = 2};
+            if (sparta_session_create(cx, p, &two, &run_it) != SPARTA_OK) { /* indices are verified here */
+                refused++;
+                sparta_package_close(p);
+                continue;
+            }
+            sp_session_share_from(run_it, 0); /* small models, by all threads */
             inputs in = make_inputs(p->plan, 1, 1, 2);
             results got = run(run_it, p, &in);
             free_results(&got);
