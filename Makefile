@@ -182,7 +182,13 @@ $(B)/examples/plugin.so: examples/plugin.c include/sparta.h
 	@echo "LINK $@"; mkdir -p $(@D); $(CC) -std=c11 -Wall -Wextra -Werror $(CFLAGS) -Iinclude -shared -fPIC $< -o $@
 $(B)/examples/run_package_rt: examples/run_package.c $(B)/libsparta_rt.so
 	$(call example,-lsparta_rt)
-examples: all $(B)/examples/compile_and_run $(B)/examples/schedule $(B)/examples/run_package $(B)/examples/run_package_rt $(B)/examples/plugin.so ## build and run the examples
+# The programs of docs/api.md: what stands between "```c NAME.c" and "```".
+API_PROGRAMS := $(shell sed -n 's/^```c \(.*\)\.c$$/\1/p' docs/api.md)
+$(B)/examples/api/%.c: docs/api.md
+	@mkdir -p $(@D); awk '/^```/ { on = $$0 == "```c $*.c"; next } on' $< > $@
+$(API_PROGRAMS:%=$(B)/examples/api_%): $(B)/examples/api_%: $(B)/examples/api/%.c $(B)/libsparta.so
+	$(call example,-lsparta)
+examples: all $(API_PROGRAMS:%=$(B)/examples/api_%) $(B)/examples/compile_and_run $(B)/examples/schedule $(B)/examples/run_package $(B)/examples/run_package_rt $(B)/examples/plugin.so ## build and run the examples
 	@tools/try-examples $(B)/sparta $(B)/examples
 
 # $(call completion,shell,file)

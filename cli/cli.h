@@ -123,6 +123,7 @@ void cli_json_end(cli *c, cli_json *j);                         /* notes, } and 
 void cli_json_open(cli_json *j, const char *key, char bracket); /* '{' or '['; key NULL inside arrays */
 void cli_json_close(cli_json *j, char bracket);
 void cli_json_text(cli_json *j, const char *key, const char *value); /* NULL is null */
+void cli_json_words(cli_json *j, const char *key, const char *text); /* the same, in the words of flags */
 void cli_json_int(cli_json *j, const char *key, int64_t value);
 void cli_json_real(cli_json *j, const char *key, double value); /* what is no finite number is null */
 void cli_json_bool(cli_json *j, const char *key, bool value);
@@ -150,6 +151,10 @@ bool cli_wants_json(const cli *c);
 /* A line for people, or a piece of one: only without --json, --table and --quiet. New lines of the format stand at its ends;
  * between them the text is cleaned, since names come out of files. */
 void cli_say(cli *c, const char *format, ...) SP_PRINTF(2, 3);
+
+/* What the library says of "options.dims" says --dim (words.c): in place, or as a copy in the arena. */
+void cli_words(char *text);
+const char *cli_words_of(cli *c, const char *text);
 
 /* A mapped file that is truncated while it is read ends the program with an error instead of a signal (fault.c). */
 void cli_watch_faults(bool json);

@@ -67,7 +67,7 @@ cli_json cli_json_begin(cli *c, const char *verb)
 
 void cli_json_end(cli *c, cli_json *j)
 {
-    const char *notes = sparta_notes(c->cx);
+    const char *notes = cli_words_of(c, sparta_notes(c->cx));
     cli_json_open(j, "notes", '[');
     for (const char *p = notes; *p; p += strcspn(p, "\n"), p += *p == '\n') {
         const char *one = sp_arena_bytes(c->arena, p, strcspn(p, "\n"));

@@ -40,7 +40,7 @@ static void error_object(cli *c, sparta_status status, const char *text)
 
 static void print_notes(cli *c)
 {
-    const char *notes = cli_has(c, CLI_QUIET) ? "" : sparta_notes(c->cx);
+    const char *notes = cli_has(c, CLI_QUIET) ? "" : cli_words_of(c, sparta_notes(c->cx));
     for (const char *p = notes; *p; p += strcspn(p, "\n"), p += *p == '\n')
         if (*p != '\n') fprintf(stderr, "sparta: note: %.*s\n", (int)strcspn(p, "\n"), p);
     sp_ctx_forget_notes(c->cx);
@@ -74,6 +74,7 @@ static int finish(cli *c, sparta_status status)
     if (status && !stands) sp_text_free(&c->out);
     char message[1200];
     snprintf(message, sizeof message, "%s", sparta_message(c->cx));
+    cli_words(message);
     if (status == SPARTA_E_CANCELLED)
         snprintf(message, sizeof message, "%s: interrupted; %s, start it again",
                  c->verb ? c->verb->name : "command line",

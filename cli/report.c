@@ -16,7 +16,7 @@ static void layer_json(cli_json *j, const sparta_layer *l)
     cli_json_real(j, "density", l->density);
     cli_json_text(j, "implement", l->implement);
     if (l->format) cli_json_text(j, "format", l->format);
-    cli_json_text(j, "reason", l->reason);
+    cli_json_words(j, "reason", l->reason);
     cli_json_text(j, "source", l->source);
     cli_json_real(j, "us", l->us);
     cli_json_real(j, "dense_us", l->dense_us);
@@ -36,7 +36,7 @@ void cli_coverage_json(cli_json *j, const sparta_report *r)
     const sparta_facts *f = sparta_report_facts(r);
     cli_json_real(j, "unaccelerated_share", f->unaccelerated);
     cli_json_text(j, "unaccelerated_reason", f->unaccelerated_reason);
-    cli_json_text(j, "unaccelerated_hint", f->unaccelerated_hint);
+    cli_json_words(j, "unaccelerated_hint", f->unaccelerated_hint);
 }
 
 void cli_targets_json(cli_json *j, const sparta_report *r)

@@ -42,7 +42,7 @@ static void layer_json(cli_json *j, const sp_bench_layer *l)
     cli_json_real(j, "density", l->density);
     cli_json_real(j, "gops_real", l->gops_real);
     cli_json_real(j, "share_of_peak", l->share_of_peak);
-    cli_json_text(j, "reason", l->reason);
+    cli_json_words(j, "reason", l->reason);
     cli_json_text(j, "source", l->source);
     cli_json_close(j, '}');
 }
@@ -147,7 +147,7 @@ static void layer_row(cli_table *t, const sp_bench_layer *l)
     cli_table_real(t, 4, l->baseline_ms > 0 ? l->baseline_ms : NAN);
     cli_table_real(t, 1, product ? l->gops_real : NAN);
     cli_table_real(t, 1, product ? l->share_of_peak * 100 : NAN);
-    cli_table_text(t, l->reason);
+    cli_table_text(t, cli_words_of(t->c, l->reason));
 }
 
 /* With --table the layers of all points are one table, so that programs read one header. */

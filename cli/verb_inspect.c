@@ -172,7 +172,7 @@ static sparta_status layers_table(cli *c, const sparta_report *r)
         cli_table_real(&t, 1, l->us);
         cli_table_real(&t, 1, l->dense_us);
         cli_table_text(&t, l->source ? l->source : "");
-        cli_table_text(&t, l->reason);
+        cli_table_text(&t, cli_words_of(c, l->reason));
     }
     return cli_table_end(&t);
 }

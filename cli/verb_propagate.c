@@ -105,7 +105,7 @@ static void report_json(cli_json *j, const char *path, const done *d)
     cli_json_int(j, "nodes_before", r->nodes_before);
     cli_json_int(j, "nodes_after", r->nodes_after);
     cli_json_int(j, "rounds", r->rounds);
-    cli_json_text(j, "cut_short", *r->cut_short ? r->cut_short : NULL);
+    cli_json_words(j, "cut_short", *r->cut_short ? r->cut_short : NULL);
     cli_json_real(j, "seconds", d->seconds);
     cli_json_real(j, "read_s", d->read_s);
     cli_json_real(j, "write_s", d->write_s);
@@ -117,7 +117,7 @@ static void report_json(cli_json *j, const char *path, const done *d)
         shape_json(j, "before", k->rank, k->before);
         shape_json(j, "after", k->gone ? 0 : k->rank, k->after);
         cli_json_bool(j, "gone", k->gone);
-        cli_json_text(j, "blocked_by", *k->blocked_by ? k->blocked_by : NULL);
+        cli_json_words(j, "blocked_by", *k->blocked_by ? k->blocked_by : NULL);
         cli_json_close(j, '}');
     }
     cli_json_close(j, ']');
@@ -139,7 +139,7 @@ static sparta_status changes_table(cli *c, const sp_propagate_report *r, int *ch
         cli_table_text(&t, k->name);
         cli_table_text(&t, shape_text(c, k->rank, k->before));
         cli_table_text(&t, k->gone ? "gone" : shape_text(c, k->rank, k->after));
-        if (all) cli_table_text(&t, k->blocked_by);
+        if (all) cli_table_text(&t, cli_words_of(c, k->blocked_by));
     }
     return *changed || all ? cli_table_end(&t) : SPARTA_OK;
 }
@@ -185,7 +185,7 @@ static void tell_blocked(cli *c, const sp_propagate_report *r)
         bool told = !*k->blocked_by;
         for (int j = SP_MAX(0, i - NEAR + 1); j < i && !told; j++) told = same_reason(&r->tensor[j], k);
         if (told) continue;
-        cli_say(c, "%s %s", k->name, k->blocked_by);
+        cli_say(c, "%s %s", k->name, cli_words_of(c, k->blocked_by));
         tell_also(c, r, i);
     }
 }
@@ -198,7 +198,7 @@ static sparta_status report_text(cli *c, const char *path, const done *d)
     if (changed && blocked) cli_say(c, "\n");
     tell_blocked(c, r);
     if (changed || blocked) cli_say(c, "\n");
-    if (*r->cut_short) cli_say(c, "%s\n", r->cut_short);
+    if (*r->cut_short) cli_say(c, "%s\n", cli_words_of(c, r->cut_short));
     if (!changed && r->nodes_before <= r->nodes_after) tell_nothing(c, blocked);
     cli_say(c, "%s: %.3f M of %.3f M parameters, %.1f of %.1f MB, %d of %d nodes, in %.2f s\n", path,
             (double)r->parameters_after * 1e-6, (double)r->parameters_before * 1e-6,

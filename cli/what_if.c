@@ -75,7 +75,7 @@ static void layer_json(cli_json *j, const sp_what_if_layer *l)
     cli_json_real(j, "us", l->us > 0 ? l->us : NAN);
     cli_json_real(j, "dense_us", l->dense_us > 0 ? l->dense_us : NAN);
     cli_json_real(j, "ratio_to_dense", ratio_of(l));
-    cli_json_text(j, "reason", l->reason);
+    cli_json_words(j, "reason", l->reason);
     cli_json_text(j, "source", l->us > 0 ? l->source : NULL);
     cli_json_close(j, '}');
 }
@@ -213,7 +213,7 @@ static void layer_rows(cli *c, cli_table *t, const sp_what_if_pattern *p)
         cli_table_real(t, 1, dense_us > 0 ? dense_us / count : NAN);
         cli_table_real(t, 2, us > 0 && dense_us > 0 ? dense_us / us : NAN);
         cli_table_real(t, 2, e ? e->sparsity : NAN);
-        cli_table_text(t, *l->reason ? l->reason : e ? e->note : "");
+        cli_table_text(t, cli_words_of(t->c, *l->reason ? l->reason : e ? e->note : ""));
     }
 }
 

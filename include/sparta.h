@@ -146,6 +146,17 @@ SPARTA_API sparta_tensor sparta_tensor_view(sparta_dtype dtype, int rank, const 
 SPARTA_API int64_t sparta_tensor_elements(const sparta_tensor *t); /* -1: too many */
 SPARTA_API size_t sparta_dtype_size(sparta_dtype dtype);
 SPARTA_API const char *sparta_dtype_name(sparta_dtype dtype);
+/* DLPack: a view as a DLManagedTensorVersioned, whose deleter is called before the context goes; and a view of a DLTensor (the dl_tensor of
+ * either managed kind), whose memory stays its owner's. Memory of the CPU only. */
+SPARTA_API SPARTA_MUST sparta_status sparta_tensor_to_dlpack(sparta_ctx *cx, const sparta_tensor *t,
+                                                             void **out);
+SPARTA_API SPARTA_MUST sparta_status sparta_tensor_from_dlpack(sparta_ctx *cx, const void *dl,
+                                                               sparta_tensor *out);
+
+typedef struct sparta_named_tensor {
+    const char *name;
+    sparta_tensor tensor;
+} sparta_named_tensor;
 
 /* ------------------------------------------------------------------ TeSA: what is known of a tensor's elements (docs/tesa.md)
  *
@@ -280,6 +291,51 @@ typedef enum sparta_file_kind {
 } sparta_file_kind;
 SPARTA_API SPARTA_MUST sparta_status sparta_file_kind_of(sparta_ctx *cx, const char *path,
                                                          sparta_file_kind *out);
+
+/* Named arrays in a file: .npz and .safetensors, and .npy with one array named "". Arrays are read-only and live until it is closed; past
+ * the last: NULL. */
+typedef struct sparta_archive sparta_archive;
+SPARTA_API SPARTA_MUST sparta_status sparta_archive_open(sparta_ctx *cx, const char *path,
+                                                         sparta_archive **out);
+SPARTA_API void sparta_archive_close(sparta_archive *archive);
+SPARTA_API const sparta_named_tensor *sparta_archive_array(const sparta_archive *archive, int i);
+SPARTA_API const sparta_tensor *sparta_archive_find(const sparta_archive *archive, const char *name);
+/* The end of the path says which: .npz, .safetensors, or .npy for one array. Strides may be any. */
+SPARTA_API SPARTA_MUST sparta_status sparta_archive_save(sparta_ctx *cx, const char *path,
+                                                         const sparta_named_tensor *array, int n);
+
+/* ------------------------------------------------------------------ formats: how the elements of a tensor lie in memory (docs/formats.md) */
+typedef struct sparta_packed sparta_packed;
+typedef struct sparta_storage { /* fill: slots over elements, at least 1 element */
+    int64_t elements, slots;
+    size_t bytes;
+    double fill;
+} sparta_storage;
+/* The canonical text of a format, "csr" or "(i,j)->(i:dense, j:compressed)"; E_USAGE has line and column. dim NULL: fit to no shape. */
+SPARTA_API SPARTA_MUST sparta_status sparta_format_print(sparta_ctx *cx, const char *text, int rank,
+                                                         const int64_t *dim, char *out, size_t size);
+/* The elements that are not 0, or those that the mask (a tensor of the same shape, NULL: none) has. limit: slots an element, past which it
+ * is E_LIMIT; 0: 4. */
+SPARTA_API SPARTA_MUST sparta_status sparta_packed_create(sparta_ctx *cx, const char *format,
+                                                          const sparta_tensor *dense,
+                                                          const sparta_tensor *mask, double limit,
+                                                          sparta_packed **out);
+/* The same elements in another format, never through a dense copy. */
+SPARTA_API SPARTA_MUST sparta_status sparta_packed_convert(sparta_ctx *cx, const sparta_packed *from,
+                                                           const char *format, double limit,
+                                                           sparta_packed **out);
+/* Into a tensor of its type; absent elements become 0. */
+SPARTA_API SPARTA_MUST sparta_status sparta_packed_unpack(sparta_ctx *cx, const sparta_packed *packed,
+                                                          const sparta_tensor *dense);
+/* An .npz that NumPy opens (docs/files.md). */
+SPARTA_API SPARTA_MUST sparta_status sparta_packed_open(sparta_ctx *cx, const char *path,
+                                                        sparta_packed **out);
+SPARTA_API SPARTA_MUST sparta_status sparta_packed_save(sparta_ctx *cx, const sparta_packed *packed,
+                                                        const char *path);
+SPARTA_API void sparta_packed_free(sparta_packed *packed);
+SPARTA_API const char *sparta_packed_format(const sparta_packed *packed);
+SPARTA_API const sparta_storage *sparta_packed_storage(const sparta_packed *packed);
+SPARTA_API void sparta_packed_type(const sparta_packed *packed, sparta_tensor *out);
 
 /* ------------------------------------------------------------------ compile */
 typedef struct sparta_package sparta_package;
@@ -441,11 +497,6 @@ typedef struct sparta_session_options {
     int profile;
 } sparta_session_options;
 
-typedef struct sparta_named_tensor {
-    const char *name;
-    sparta_tensor tensor;
-} sparta_named_tensor;
-
 SPARTA_API SPARTA_MUST sparta_status sparta_package_open(sparta_ctx *cx, const char *path,
                                                          sparta_package **out);
 /* The same from memory, which must stay as it is until the package is closed. Not aligned to 64 bytes, it is copied. */
@@ -474,6 +525,16 @@ SPARTA_API void sparta_session_free(sparta_session *session);
 SPARTA_API SPARTA_MUST sparta_status sparta_session_run(sparta_ctx *cx, sparta_session *session,
                                                         const sparta_named_tensor *inputs, int n_inputs,
                                                         sparta_named_tensor *outputs, int n_outputs);
+/* The types that outputs will have for inputs of these types, whose data is not looked at; nothing is run. */
+SPARTA_API SPARTA_MUST sparta_status sparta_session_types(sparta_ctx *cx, sparta_session *session,
+                                                          const sparta_named_tensor *inputs, int n_inputs,
+                                                          sparta_named_tensor *outputs, int n_outputs);
+/* The same as run, into memory of the caller: each output's tensor says where, with its type and dims, any strides. Written when all has run:
+ * it may be the memory of an input (a cache). On failure it is as it was. */
+SPARTA_API SPARTA_MUST sparta_status sparta_session_run_into(sparta_ctx *cx, sparta_session *session,
+                                                             const sparta_named_tensor *inputs, int n_inputs,
+                                                             const sparta_named_tensor *outputs,
+                                                             int n_outputs);
 /* The target whose code it runs, "avx512"; "portable": no code of the package runs here, and slower portable C does. */
 SPARTA_API const char *sparta_session_isa(const sparta_session *session);
 /* Kernels of the package that run as portable C, because it has no code for them that runs here; 0: all is as compiled. */

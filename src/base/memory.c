@@ -57,7 +57,7 @@ static sparta_status take(sparta_ctx *cx, size_t size)
     do {
         if (!sp_size_add(held, size, &now) || now > cx->options.max_memory)
             return sp_fail(cx, SPARTA_E_MEMORY,
-                           "memory: %lu MiB more would pass the budget of %lu MiB; raise --max-memory",
+                           "memory: %lu MiB more would pass the budget of %lu MiB; raise options.max_memory",
                            mebibytes(size), mebibytes(cx->options.max_memory));
     } while (!atomic_compare_exchange_weak_explicit(&cx->held, &held, now, memory_order_relaxed,
                                                     memory_order_relaxed));

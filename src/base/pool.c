@@ -190,8 +190,8 @@ static sparta_status start_workers(sp_pool *pool)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!error) return SPARTA_OK;
     return sp_fail(pool->cx, SPARTA_E_LIMIT,
-                   "pool: only %d of %d threads could be started: %s; use fewer --threads", pool->started + 1,
-                   pool->threads, strerror(error));
+                   "pool: only %d of %d threads could be started: %s; use fewer (options.threads)",
+                   pool->started + 1, pool->threads, strerror(error));
 }
 
 sp_pool *sp_pool_create(sparta_ctx *cx, int threads)

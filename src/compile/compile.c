@@ -12,7 +12,7 @@ static sparta_status parse_dim(sparta_ctx *cx, const char *text, char name[64], 
     int64_t v[3] = {0};
     int n = 0;
     if (!eq || eq == text || eq - text >= 64)
-        return sp_fail(cx, SPARTA_E_USAGE, "--dim %s: expected NAME=N or NAME=MIN:OPT:MAX", text);
+        return sp_fail(cx, SPARTA_E_USAGE, "options.dims %s: expected NAME=N or NAME=MIN:OPT:MAX", text);
     memcpy(name, text, (size_t)(eq - text));
     name[eq - text] = 0;
     for (p = eq; *p && n < 3; n++) {
@@ -21,17 +21,18 @@ static sparta_status parse_dim(sparta_ctx *cx, const char *text, char name[64], 
         snprintf(word, sizeof word, "%.*s", (int)SP_MIN(length, sizeof word - 1), p);
         const bool number = sp_parse_int(word, &v[n]);
         if (number && v[n] == 0)
-            return sp_fail(cx, SPARTA_E_USAGE,
-                           "--dim %s: compiled for a size of 0 there is nothing to compute; leave the symbol "
-                           "open, then run takes 0 too",
-                           text);
+            return sp_fail(
+                cx, SPARTA_E_USAGE,
+                "options.dims %s: compiled for a size of 0 there is nothing to compute; leave the symbol "
+                "open, then run takes 0 too",
+                text);
         if (!number || v[n] < 1)
-            return sp_fail(cx, SPARTA_E_USAGE, "--dim %s: '%s' is not a size; give a number of at least 1",
-                           text, word);
+            return sp_fail(cx, SPARTA_E_USAGE,
+                           "options.dims %s: '%s' is not a size; give a number of at least 1", text, word);
         p += length;
     }
     if (*p || (n != 1 && n != 3) || (n == 3 && (v[0] > v[1] || v[1] > v[2])))
-        return sp_fail(cx, SPARTA_E_USAGE, "--dim %s: expected NAME=N or NAME=MIN:OPT:MAX", text);
+        return sp_fail(cx, SPARTA_E_USAGE, "options.dims %s: expected NAME=N or NAME=MIN:OPT:MAX", text);
     *fixed = n == 1;
     *value = n == 1 ? v[0] : v[2];
     return SPARTA_OK;
@@ -58,7 +59,8 @@ sparta_status sp_compile_bind(sparta_ctx *cx, sp_graph *g, const char *const *di
         if (fixed)
             SP_TRY(sp_ops_bind(g, &b));
         else if (!has_symbol(g, name))
-            return sp_fail(cx, SPARTA_E_USAGE, "--dim %s: no input has a dimension '%s'", dims[i], name);
+            return sp_fail(cx, SPARTA_E_USAGE, "options.dims %s: no input has a dimension '%s'", dims[i],
+                           name);
         else
             SP_TRY(sp_graph_add_bound(g, name, value));
     }
@@ -348,9 +350,9 @@ static sparta_status compile_model(sparta_ctx *cx, const char *onnx, const sp_co
     source from;
     candidate two[2] = {0};
     if (request->options.no_propagate && request->options.remove)
-        return sp_fail(
-            cx, SPARTA_E_USAGE,
-            "compile: what is to be removed goes by propagation; leave out --remove or --no-propagate");
+        return sp_fail(cx, SPARTA_E_USAGE,
+                       "compile: what is to be removed goes by propagation; leave out options.remove or "
+                       "options.no_propagate");
     sparta_status s = import_once(cx, onnx, request, schedule, &from);
     if (s == SPARTA_OK) s = compile_best(cx, onnx, &from, two, out);
     drop(&two[0]);

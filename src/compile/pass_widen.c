@@ -156,7 +156,7 @@ static sparta_status widen(widening *w, const char *type)
     for (int i = 0; i < n_values; i++) SP_TRY(widen_value(w, g->value[i]));
     sp_note(g->cx,
             "the model is in %s and is computed in f32: weights are widened, what goes in and out is "
-            "converted; --strict leaves it as it is, on references",
+            "converted; options.strict leaves it as it is, on references",
             type);
     return sp_graph_sort(g);
 }

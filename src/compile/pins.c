@@ -58,7 +58,7 @@ sparta_status sp_lower_pin_failed(sparta_ctx *cx, const lower_node *ln)
 {
     const sp_implement *im = ln->pin->implement;
     const char *why = im->sparse && ln->sparse == LOWER_FORBIDDEN ? "only dense implements were asked for"
-                      : ln->task.strict && im->sparse             ? "--strict allows no sparse product"
+                      : ln->task.strict && im->sparse             ? "options.strict allows no sparse product"
                                                                   : "the layer does not fit it";
     sp_fail(cx, SPARTA_E_UNSUPPORTED, "format %.100s of layer '%.100s': implement %s cannot run it: %s",
             ln->pin->text, ln->node->name, im->name, why);

@@ -84,7 +84,7 @@ void sp_lower_reason(lower_node *ln, double peak)
     else if (t->pattern.dense)
         snprintf(ln->reason, sizeof ln->reason, "density 1.00: there are no zeros to skip");
     else if (t->strict)
-        snprintf(ln->reason, sizeof ln->reason, "--strict: a sparse product would skip 0 x Inf");
+        snprintf(ln->reason, sizeof ln->reason, "options.strict: a sparse product would skip 0 x Inf");
     else
         dense_won(ln, peak);
 }

@@ -9,8 +9,8 @@ static sparta_status unknown(sparta_ctx *cx, const char *name, size_t n)
     sp_text_init(&known, cx);
     for (int t = 0; t < SP_TARGETS; t++)
         sp_text_printf(&known, "%s%s", t ? ", " : "", sp_target_name((sp_target)t));
-    sp_fail(cx, SPARTA_E_USAGE, "--target %.*s: unknown; this build knows %s", (int)SP_MIN(n, (size_t)60),
-            name, sp_text_str(&known));
+    sp_fail(cx, SPARTA_E_USAGE, "options.target %.*s: unknown; this build knows %s",
+            (int)SP_MIN(n, (size_t)60), name, sp_text_str(&known));
     sp_text_free(&known);
     return SPARTA_E_USAGE;
 }

@@ -154,14 +154,15 @@ static sparta_status check_output(const check *c, const char *name, const sp_clo
         return sp_fail(c->cx, SPARTA_E_DIFFER,
                        "compile: output '%s' is NaN or Inf on one side only, and nothing was written; are "
                        "there such weights? A sparse product skips 0 x NaN: mend them, or compile with "
-                       "--strict",
+                       "options.strict",
                        name);
     return sp_fail(
         c->cx, SPARTA_E_DIFFER,
         "compile: output '%s' differs from the reference by %.3g where %.3g is allowed (largest value %.3g); "
         "nothing was written; where the model magnifies rounding, a normalisation of nearly equal values "
         "say, "
-        "give --rtol %.1g; else a kernel is wrong: see whether --dense mends it, and report it",
+        "give options.rtol %.1g; else a kernel is wrong: see whether options.dense_only mends it, and report "
+        "it",
         name, is->max_abs, is->allowed, is->largest, 2 * is->max_rel);
 }
 

@@ -36,7 +36,7 @@ static sparta_status changed(sparta_ctx *cx, const char *path, const char *what)
 {
     return sp_fail(cx, SPARTA_E_IO,
                    "%s: %s while it was in use; write a new file and rename it over the old one, or read it "
-                   "with --copy (copy_files)",
+                   "with options.copy_files",
                    path, what);
 }
 

@@ -22,7 +22,7 @@ sparta_status sp_graph_add_must(sp_graph *g, const sp_expr *a, const sp_expr *b,
     if (g->n_musts == SP_GRAPH_MUSTS)
         return sp_fail(g->cx, SPARTA_E_LIMIT,
                        "graph: more than %d pairs of sizes that are not known to be equal; fix the symbols "
-                       "with --dim",
+                       "with options.dims",
                        SP_GRAPH_MUSTS);
     sp_must m = {.a = sp_expr_copy(g->arena, a)};
     SP_NEED(g->cx, m.a);

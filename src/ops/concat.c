@@ -24,7 +24,7 @@ static sparta_status shape(sp_graph *g, sp_node *n)
 /* Lengths that are no numbers have no places: each input may be anywhere in the output. */
 static sparta_status somewhere(sp_axes *a, int axis)
 {
-    static const char why[] = "it joins lengths that are symbols; give them with --dim";
+    static const char why[] = "it joins lengths that are symbols; give them with options.dims";
     for (int i = 0; i < a->n->n_in; i++) {
         int l;
         SP_TRY(sp_axes_label(a, a->n->in[i]->dims.dim[axis], SP_WHOLE, why, &l));

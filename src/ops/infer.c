@@ -358,9 +358,9 @@ static sparta_status check_symbol(const sp_graph *g, const char *name)
         sp_text_printf(&t, "%s %.200s", i ? "," : "", g->input[i]->name);
         sp_dims_print(&g->input[i]->dims, &t);
     }
-    sparta_status status =
-        sp_fail(g->cx, SPARTA_E_USAGE, "--dim %.200s: no input has a dim of this name; the inputs are%.1000s",
-                name, sp_text_str(&t));
+    sparta_status status = sp_fail(
+        g->cx, SPARTA_E_USAGE, "options.dims %.200s: no input has a dim of this name; the inputs are%.1000s",
+        name, sp_text_str(&t));
     sp_text_free(&t);
     return status;
 }

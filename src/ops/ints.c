@@ -33,7 +33,7 @@ sparta_status sp_ops_list(sp_graph *g, const sp_node *n, int i, const char *what
     return sp_ops_fail(
         g, n, SPARTA_E_UNSUPPORTED,
         "%s ('%.200s') is computed from data, so the shape of the result is not known before running; "
-        "fix the symbols with --dim or export with static shapes",
+        "fix the symbols with options.dims or export with static shapes",
         what, v->name);
 }
 
@@ -46,8 +46,9 @@ sparta_status sp_ops_constants(sp_graph *g, const sp_node *n, int i, const char 
         return sp_ops_fail(g, n, SPARTA_E_SHAPE, "%s has %d elements; at most %d", what, list.n, most);
     for (int k = 0; k < list.n; k++)
         if (!sp_expr_is_const(list.x[k], &out[k]))
-            return sp_ops_fail(g, n, SPARTA_E_UNSUPPORTED, "%s depends on a symbol (%s); fix it with --dim",
-                               what, sp_ops_say(g, list.x[k]));
+            return sp_ops_fail(g, n, SPARTA_E_UNSUPPORTED,
+                               "%s depends on a symbol (%s); fix it with options.dims", what,
+                               sp_ops_say(g, list.x[k]));
     *count = list.n;
     return SPARTA_OK;
 }

@@ -12,7 +12,7 @@ static sparta_status check_blocks(sp_graph *g, const sp_node *n, int axis, int64
         const sp_expr *want = x->dim[d];
         if (d == axis && !sp_expr_is_const(want, &size))
             return sp_ops_fail(g, n, SPARTA_E_UNSUPPORTED,
-                               "blocks along a dim that is not known (%s); fix it with --dim",
+                               "blocks along a dim that is not known (%s); fix it with options.dims",
                                sp_ops_say(g, want));
         if (d == axis) want = sp_expr_const(g->arena, size / block + (size % block != 0));
         SP_NEED(g->cx, want);

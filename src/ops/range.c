@@ -47,7 +47,7 @@ static sparta_status shape(sp_graph *g, sp_node *n)
     } else {
         return sp_ops_fail(g, n, SPARTA_E_UNSUPPORTED,
                            "its bounds are computed from data, so its length is not known before running; "
-                           "fix the symbols with --dim or export with static shapes");
+                           "fix the symbols with options.dims or export with static shapes");
     }
     SP_TRY(sp_ops_append(g, n, &dims, count));
     sp_ops_set(n, 0, in[0]->dtype, &dims);

@@ -36,7 +36,7 @@ static sparta_status scale_dim(sp_graph *g, const sp_node *n, float scale, const
         const sp_expr *x = *dim;
         SP_TRY(scale_symbol(g, x, scale, dim));
         if (*dim) return SPARTA_OK;
-        return sp_ops_fail(g, n, SPARTA_E_UNSUPPORTED, "%s cannot be scaled by %g; fix it with --dim",
+        return sp_ops_fail(g, n, SPARTA_E_UNSUPPORTED, "%s cannot be scaled by %g; fix it with options.dims",
                            sp_ops_say(g, x), (double)scale);
     }
     double scaled = floorf((float)size * scale); /* in float, as everybody rounds it */
@@ -74,8 +74,9 @@ static sparta_status keep_aspect(sp_graph *g, const sp_node *n, const sp_resize 
     for (int i = 0; i < r->n_axes; i++) {
         int64_t to, from;
         if (!sp_expr_is_const(sizes->x[i], &to) || !sp_expr_is_const(dims->dim[r->axis[i]], &from))
-            return sp_ops_fail(g, n, SPARTA_E_UNSUPPORTED,
-                               "keep_aspect_ratio_policy needs sizes that are numbers; fix them with --dim");
+            return sp_ops_fail(
+                g, n, SPARTA_E_UNSUPPORTED,
+                "keep_aspect_ratio_policy needs sizes that are numbers; fix them with options.dims");
         if (from < 1 || to < 1)
             return sp_ops_fail(g, n, SPARTA_E_SHAPE, "%lld elements cannot become %lld", (long long)from,
                                (long long)to);

@@ -101,10 +101,10 @@ static sparta_status cut_axis(sp_graph *g, const sp_node *n, const cut *c, const
         if (*out) return SPARTA_OK;
         if (sparta_message(g->cx)[0]) return sp_ctx_status(g->cx);
     }
-    return sp_ops_fail(g, n, SPARTA_E_UNSUPPORTED,
-                       "[%s : %s : %lld] of a dim of %s has no known length; fix the symbols with --dim",
-                       sp_ops_say(g, c->start), sp_ops_say(g, c->end), (long long)c->step,
-                       sp_ops_say(g, c->size));
+    return sp_ops_fail(
+        g, n, SPARTA_E_UNSUPPORTED,
+        "[%s : %s : %lld] of a dim of %s has no known length; fix the symbols with options.dims",
+        sp_ops_say(g, c->start), sp_ops_say(g, c->end), (long long)c->step, sp_ops_say(g, c->size));
 }
 
 static sparta_status shape(sp_graph *g, sp_node *n)
@@ -171,7 +171,7 @@ static sparta_status read_cuts(sp_graph *g, const sp_node *n, const sp_dims *x, 
 /* Axis i of the input; of the output the same, a window of it, or what may be from anywhere. */
 static sparta_status cut_label(sp_axes *a, const cuts *c, int i)
 {
-    static const char computed[] = "its bounds are computed as the model runs; give sizes with --dim";
+    static const char computed[] = "its bounds are computed as the model runs; give sizes with options.dims";
     bool vague = c->cut[i] && (!c->known[i] || c->mixed), stays = c->cut[i] && (vague || !c->numbers);
     const char *why = stays ? computed : c->cut[i] && c->step[i] != 1 ? "it takes every n-th of them" : NULL;
     int l, part;

@@ -49,7 +49,7 @@ static sparta_status shape(sp_graph *g, sp_node *n)
 /* Lengths that are no numbers: each output may be from anywhere. */
 static sparta_status somewhere(sp_axes *a, int axis)
 {
-    static const char why[] = "it takes lengths apart that are symbols; give them with --dim";
+    static const char why[] = "it takes lengths apart that are symbols; give them with options.dims";
     sp_label *whole = &a->label[a->in[0].axis[axis].label[0]];
     for (int o = 0; o < a->n->n_out; o++) {
         int l;

@@ -13,7 +13,7 @@ sparta_status sp_ops_window(const sp_graph *g, const sp_node *n, const sp_dims *
     for (int i = 0; weights && i < spatial; i++)
         if (!sp_expr_is_const(weights->dim[2 + i], &kernel[i]))
             return sp_ops_fail(g, n, SPARTA_E_UNSUPPORTED,
-                               "the size of the kernel depends on a symbol (%s); fix it with --dim",
+                               "the size of the kernel depends on a symbol (%s); fix it with options.dims",
                                sp_ops_say_dims(g, weights));
     if (sp_window_read(g->cx, &n->attrs, spatial, weights ? kernel : NULL, out) != SPARTA_OK)
         return sp_fail_in(g->cx, "%s '%.200s'", sp_builtin_row(n->op)->name, n->name);

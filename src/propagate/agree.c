@@ -158,7 +158,7 @@ const char *sp_label_fixed(const sp_axes *a, int l)
 {
     const sp_label *x = &a->label[l];
     if (x->why) return x->why;
-    if (x->size < 0) return "their number is a symbol; give it with --dim";
+    if (x->size < 0) return "their number is a symbol; give it with options.dims";
     if (x->size > SP_CELLS) return "there are more than 4 million of them, which is not looked at";
     bool in = in_list(a, 0, a->n->n_in, l), out = in_list(a, a->n->n_in, sp_node_slots(a->n), l);
     if (x->kind == SP_WHOLE || (x->kind == SP_SUM && a->how != SP_FLOW_PRODUCT))
@@ -172,7 +172,7 @@ const char *sp_label_fixed(const sp_axes *a, int l)
 static const char *held_label(const sp_axes *a, int l)
 {
     const char *why = sp_label_fixed(a, l);
-    return why ? why : "they are part of an axis whose size is a symbol; give it with --dim";
+    return why ? why : "they are part of an axis whose size is a symbol; give it with options.dims";
 }
 
 /* Which index of its label j index i of an axis has, where `inner` indices of the axis make one of the label. */

@@ -118,9 +118,9 @@ static sparta_status no_attention(const sp_wish *w, const char *path)
         if (layer) sp_text_printf(&t, " (of '%.100s')", layer);
     }
     sparta_status status = sp_fail(
-        w->g->cx, SPARTA_E_USAGE, "--remove %.200s: no Softmax or Attention has '%.200s' in its path; %s%s",
-        w->text, path, told ? "the nearest are " : "the model has none, so no attention heads to remove",
-        sp_text_str(&t));
+        w->g->cx, SPARTA_E_USAGE,
+        "options.remove %.200s: no Softmax or Attention has '%.200s' in its path; %s%s", w->text, path,
+        told ? "the nearest are " : "the model has none, so no attention heads to remove", sp_text_str(&t));
     sp_text_free(&t);
     return status;
 }
@@ -249,7 +249,8 @@ static sparta_status cannot_tell(const sp_wish *w, const sp_node *n)
 {
     return sp_fail(
         w->g->cx, SPARTA_E_UNSUPPORTED,
-        "--remove %.200s: '%.200s' of rank %d does not say which of its axes are heads (axis 1 of 4 is, and "
+        "options.remove %.200s: '%.200s' of rank %d does not say which of its axes are heads (axis 1 of 4 "
+        "is, and "
         "of rank 3 "
         "what a Reshape behind it joins with the columns of the values); name output channels of the weight "
         "that makes "

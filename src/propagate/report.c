@@ -117,7 +117,7 @@ static sparta_status tell_effort(sp_graph *g, const sp_effort *e, sp_propagate_r
         {SP_SPENT_STEPS, e->share * SP_STEPS * 1e-6, "million steps", again},
         {SP_SPENT_VISITS, e->share * SP_VISITS * 1e-6, "million indices", again},
         {SP_SPENT_ROUNDS, SP_ROUNDS, "rounds", again},
-        {SP_SPENT_BYTES, e->room * 1e-6, "MB of facts", "give it more with --max-memory"},
+        {SP_SPENT_BYTES, e->room * 1e-6, "MB of facts", "give it more with options.max_memory"},
     };
     r->cut_short = "";
     for (size_t i = 0; i < SP_COUNT(row) && !*r->cut_short; i++) {

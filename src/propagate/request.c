@@ -13,9 +13,10 @@
 /* ------------------------------------------------------------------ "3,5,8-11" */
 static sparta_status wrong_indices(const sp_wish *w, const char *what, int64_t size, const char *of)
 {
-    return sp_fail(w->g->cx, SPARTA_E_USAGE,
-                   "--remove %.200s: %s; give indices from 0 to %lld of '%.200s', each once, as in 3,5,8-11",
-                   w->text, what, (long long)size - 1, of);
+    return sp_fail(
+        w->g->cx, SPARTA_E_USAGE,
+        "options.remove %.200s: %s; give indices from 0 to %lld of '%.200s', each once, as in 3,5,8-11",
+        w->text, what, (long long)size - 1, of);
 }
 
 /* A number of at most 18 digits; moves on. */
@@ -136,12 +137,12 @@ static sparta_status no_weight(const sp_wish *w, bool other)
         if (is_weight(w->g->value[i])) names[n++] = sp_initialiser_name(w->g->value[i]);
     const char *near = sp_nearest(w->left, names, n);
     if (other)
-        return sp_fail(
-            w->g->cx, SPARTA_E_USAGE,
-            "--remove %.200s: '%.200s' is no weight of a product, and has no output channels; name a weight",
-            w->text, w->left);
-    return sp_fail(w->g->cx, SPARTA_E_USAGE, "--remove %.200s: the model has no weight '%.200s'; %s%.100s%s",
-                   w->text, w->left,
+        return sp_fail(w->g->cx, SPARTA_E_USAGE,
+                       "options.remove %.200s: '%.200s' is no weight of a product, and has no output "
+                       "channels; name a weight",
+                       w->text, w->left);
+    return sp_fail(w->g->cx, SPARTA_E_USAGE,
+                   "options.remove %.200s: the model has no weight '%.200s'; %s%.100s%s", w->text, w->left,
                    near ? "did you mean '" : "name one (`sparta inspect` lists them), or PATH.heads=INDICES",
                    near ? near : "", near ? "'?" : "");
 }
@@ -159,7 +160,7 @@ static sparta_status remove_channels(const sp_wish *w)
         SP_TRY(find_axis(w, &u, v, &axis));
         if (axis == -2)
             return sp_fail(w->g->cx, SPARTA_E_UNSUPPORTED,
-                           "--remove %.200s: products use '%.200s' as it is and transposed; its output "
+                           "options.remove %.200s: products use '%.200s' as it is and transposed; its output "
                            "channels are not one axis",
                            w->text, sp_initialiser_name(v));
         other = true;
@@ -208,7 +209,7 @@ sparta_status sp_propagate_remove(sp_graph *g, const char *request)
     if (!equals || equals == request || !equals[1])
         return sp_fail(
             g->cx, SPARTA_E_USAGE,
-            "--remove %.200s: expected PATH.heads=INDICES or WEIGHT=INDICES, as in encoder.2.heads=3,5",
+            "options.remove %.200s: expected PATH.heads=INDICES or WEIGHT=INDICES, as in encoder.2.heads=3,5",
             request);
     sp_wish w = {.g = g, .arena = sp_arena_create(g->cx), .text = request, .indices = equals + 1};
     SP_NEED(g->cx, w.arena);

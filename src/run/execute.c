@@ -60,7 +60,7 @@ static sparta_status bind_size(sparta_ctx *cx, sparta_session *s, const sp_value
         if (size > bound)
             return sp_fail(
                 cx, SPARTA_E_USAGE,
-                "input '%s': %s is %ld, but at most %ld is allowed by the model's tables or its --dim",
+                "input '%s': %s is %ld, but at most %ld is allowed by the model's tables or its options.dims",
                 v->name, name, (long)size, (long)bound);
         s->wanted[i] = size;
     }
@@ -85,7 +85,9 @@ static sparta_status check_arithmetic(sparta_ctx *cx, const sparta_session *s, c
     return SPARTA_OK;
 }
 
-static sparta_status bind_inputs(sparta_ctx *cx, sparta_session *s, const sparta_named_tensor *inputs, int n)
+/* data: they have some, to be run; otherwise only their types count. */
+static sparta_status bind_inputs(sparta_ctx *cx, sparta_session *s, const sparta_named_tensor *inputs, int n,
+                                 bool data)
 {
     const sp_graph *g = s->plan;
     SP_TRY(match_names(cx, s, inputs, n));
@@ -102,7 +104,7 @@ static sparta_status bind_inputs(sparta_ctx *cx, sparta_session *s, const sparta
         if (!sp_tensor_contiguous(t))
             return sp_fail(cx, SPARTA_E_USAGE, "input '%s': it must be row-major without gaps", v->name);
         for (int d = 0; d < t->rank; d++) SP_TRY(bind_size(cx, s, v, d, t->dim[d]));
-        if (!t->data && sparta_tensor_elements(t))
+        if (data && !t->data && sparta_tensor_elements(t))
             return sp_fail(cx, SPARTA_E_USAGE, "input '%s': it has no data", v->name);
     }
     if (!s->laid_out || memcmp(s->wanted, s->size, (size_t)s->n_symbols * sizeof *s->size))
@@ -262,8 +264,8 @@ static sparta_status run_builtin(sparta_ctx *cx, sparta_session *s, int i)
     return SPARTA_OK;
 }
 
-sparta_status sparta_session_run(sparta_ctx *cx, sparta_session *s, const sparta_named_tensor *inputs,
-                                 int n_inputs, sparta_named_tensor *outputs, int n_outputs)
+sparta_status sp_session_prepare(sparta_ctx *cx, sparta_session *s, const sparta_named_tensor *inputs,
+                                 int n_inputs, const sparta_named_tensor *outputs, int n_outputs, bool data)
 {
     for (int i = 0; i < n_outputs; i++) {
         const sp_value *v = sp_graph_find(s->plan, outputs[i].name);
@@ -271,7 +273,11 @@ sparta_status sparta_session_run(sparta_ctx *cx, sparta_session *s, const sparta
             return sp_fail(cx, SPARTA_E_USAGE, "output '%s': the model has no such output", outputs[i].name);
     }
     SP_TRY(sp_package_unchanged(cx, s->package));
-    SP_TRY(bind_inputs(cx, s, inputs, n_inputs));
+    return bind_inputs(cx, s, inputs, n_inputs, data);
+}
+
+sparta_status sp_session_execute(sparta_ctx *cx, sparta_session *s)
+{
     for (int g = 0; g < s->n_groups; g++) {
         SP_TRY(sp_check_cancel(cx));
         switch (s->group[g].kind) {
@@ -281,8 +287,6 @@ sparta_status sparta_session_run(sparta_ctx *cx, sparta_session *s, const sparta
         }
     }
     SP_TRY(sp_package_unchanged(cx, s->package)); /* while it ran */
-    for (int i = 0; i < n_outputs; i++)
-        outputs[i].tensor = s->value[sp_graph_find(s->plan, outputs[i].name)->id].tensor;
     s->runs++;
     return SPARTA_OK;
 }

@@ -70,6 +70,11 @@ struct sparta_session {
     sparta_step *profiled;
 };
 
+/* execute.c: names of outputs and inputs looked at, inputs bound, buffers laid out for their sizes; then everything that is to be run. */
+sparta_status sp_session_prepare(sparta_ctx *cx, sparta_session *s, const sparta_named_tensor *inputs,
+                                 int n_inputs, const sparta_named_tensor *outputs, int n_outputs,
+                                 bool data) SP_MUST;
+sparta_status sp_session_execute(sparta_ctx *cx, sparta_session *s) SP_MUST;
 /* layout.c: evaluate all dims, place every buffer, bind every operand. */
 sparta_status sp_session_layout(sparta_ctx *cx, sparta_session *s) SP_MUST;
 /* place.c: an offset for each of n values, so that none shares memory with one that lives at the same time. Sorts the list. */

@@ -211,3 +211,16 @@ sparta_status sp_tensor_from_dlpack_versioned(sparta_ctx *cx, const sp_dl_versio
         return sp_fail(cx, SPARTA_E_USAGE, "dlpack: the tensor is read-only; write to a copy");
     return sp_tensor_from_dlpack(cx, &dl->tensor, out);
 }
+
+sparta_status sparta_tensor_to_dlpack(sparta_ctx *cx, const sparta_tensor *t, void **out)
+{
+    sp_dl_versioned *dl;
+    SP_TRY(sp_tensor_to_dlpack(cx, t, NULL, &dl));
+    *out = dl;
+    return SPARTA_OK;
+}
+
+sparta_status sparta_tensor_from_dlpack(sparta_ctx *cx, const void *dl, sparta_tensor *out)
+{
+    return sp_tensor_from_dlpack(cx, dl, out);
+}

@@ -201,7 +201,8 @@ static bool recover(sp_tune_db *db, int rc)
                 name);
         if ((rc = start(db)) == SQLITE_OK) return true;
     }
-    sp_note(db->cx, "tune: %s: %s; records live in memory; --db names another file", db->path, reason(rc));
+    sp_note(db->cx, "tune: %s: %s; records live in memory; options.db names another file", db->path,
+            reason(rc));
     return use_memory(db);
 }
 

@@ -228,7 +228,7 @@ static void test_budget(void **state)
     assert_null(sp_alloc(cx, 2 << 20));
     assert_int_equal(sp_ctx_status(cx), SPARTA_E_MEMORY);
     assert_string_equal(sparta_message(cx),
-                        "memory: 3 MiB more would pass the budget of 3 MiB; raise --max-memory");
+                        "memory: 3 MiB more would pass the budget of 3 MiB; raise options.max_memory");
     assert_null(sp_realloc(cx, a, 4 << 20));
     memset(a, 1, 2 << 20); /* still ours */
     assert_null(sp_alloc(cx, SIZE_MAX));

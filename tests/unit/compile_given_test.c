@@ -361,7 +361,7 @@ static void removal_needs_propagation(void **state)
     sparta_package_close(p);
     r.options.no_propagate = 1;
     fails(SPARTA_E_USAGE, sp_compile_file(cx, onnx, &r, &p));
-    says("--no-propagate");
+    says("options.no_propagate");
 }
 
 int main(void)

@@ -317,7 +317,7 @@ static void non_finite(void **state)
     sp_graph *want = typed(graph(text));
     sparta_package *p = compile_in(strict, graph_in(strict, text), quick()), *sparse = compile(graph(text));
     assert_string_equal(said_of(node_named(p, "y"), "implement"), "dense4");
-    mentions(said_of(node_named(p, "y"), "reason"), "--strict", __FILE__, __LINE__);
+    mentions(said_of(node_named(p, "y"), "reason"), "options.strict", __FILE__, __LINE__);
     assert_string_equal(said_of(node_named(sparse, "y"), "implement"), "strip4");
     sparta_session *s = session(p, 1), *t = session(sparse, 1);
     inputs in = make_inputs(want, 4, 1, 1);
@@ -438,7 +438,7 @@ static void budget(void **state)
     o.max_memory = 100000;
     sparta_ctx *c = sparta_ctx_create(&o);
     assert_int_equal(sparta_compile(c, onnx, out, NULL), SPARTA_E_MEMORY);
-    mentions(sparta_message(c), "--max-memory", __FILE__, __LINE__);
+    mentions(sparta_message(c), "options.max_memory", __FILE__, __LINE__);
     assert_int_not_equal(access(out, F_OK), 0);
     assert_int_equal(sp_ctx_memory(c), 0);
     sparta_ctx_free(c);

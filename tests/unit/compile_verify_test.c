@@ -164,7 +164,7 @@ static void wrong_packages_are_caught(void **state)
     for (size_t i = 0; i < SP_COUNT(wrong); i++) {
         fails(SPARTA_E_DIFFER, check_against(wrong[i][0], wrong[i][1], &by_default));
         says("nothing was written");
-        says("give --rtol");
+        says("give options.rtol");
     }
     ok(check_against(wrong[0][0], wrong[0][1], &(sp_tolerance){10, -1}));
     ok(check_against(wrong[0][0], wrong[0][1], &(sp_tolerance){-1, 100}));

@@ -416,7 +416,7 @@ static void refusals(void **state)
     co.strict = 1;
     cx = sparta_ctx_create(&co);
     compiled(&q, quick(), SPARTA_E_UNSUPPORTED);
-    says("--strict allows no sparse product");
+    says("options.strict allows no sparse product");
     assert_int_equal(sp_ctx_memory(cx), 0);
     sparta_ctx_free(cx);
     cx = mine;

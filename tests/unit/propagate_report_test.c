@@ -252,7 +252,7 @@ static void test_little_memory(void **state)
         assert_int_equal(sp_ops_infer(g), SPARTA_OK);
         if (sp_propagate(g, NULL, &r) != SPARTA_OK) fail_msg("%s", sparta_message(little));
         const int64_t fewer = r.parameters_before - r.parameters_after;
-        const bool told = strstr(r.cut_short, "MB of facts") && strstr(r.cut_short, "--max-memory");
+        const bool told = strstr(r.cut_short, "MB of facts") && strstr(r.cut_short, "options.max_memory");
         if (told == more || (fewer > 0) != more)
             fail_msg("%d: %lld went, \"%s\"", more, (long long)fewer, r.cut_short);
         sp_graph_free(g);

@@ -183,7 +183,7 @@ static void budget(void **state)
     inputs large = make_inputs(package->plan, 2000, 20, 1);
     expect(small, SPARTA_E_MEMORY, sparta_session_run(small, s, large.in, large.n, &out, 1), "run", __FILE__,
            __LINE__);
-    mentions(sparta_message(small), "--max-memory", __FILE__, __LINE__);
+    mentions(sparta_message(small), "options.max_memory", __FILE__, __LINE__);
     ok_in(small, sparta_session_run(small, s, good.in, good.n, &out, 1)); /* small sizes still fit */
     free_inputs(&large);
     sparta_session_free(s);
