@@ -22,8 +22,8 @@
 
 /* npy: the tensor is a row-major copy (Fortran order is transposed), big-endian is E_UNSUPPORTED, strings
  * too. */
-sparta_status sp_npy_read(sparta_ctx *cx, const char *path,
-                          sparta_tensor *out) SP_MUST; /* sp_free(out->data) */
+/* Free out->data with sp_free. */
+sparta_status sp_npy_read(sparta_ctx *cx, const char *path, sparta_tensor *out) SP_MUST;
 sparta_status sp_npy_parse(sparta_ctx *cx, const void *bytes, size_t n, sparta_tensor *out) SP_MUST;
 sparta_status sp_npy_write(sparta_ctx *cx, const char *path, const sparta_tensor *t) SP_MUST;
 void sp_npy_header(const sparta_tensor *t, sp_text *out); /* magic, version 1.0, padded to 64 */
@@ -40,8 +40,9 @@ typedef struct sp_npz {
 sparta_status sp_npz_read(sparta_ctx *cx, const char *path, sp_npz *out) SP_MUST; /* names without ".npy" */
 void sp_npz_free(sp_npz *z);
 const sparta_tensor *sp_npz_find(const sp_npz *z, const char *name);
+/* Entries are stored, not deflated. */
 sparta_status sp_npz_write(sparta_ctx *cx, const char *path, int n, const char *const *names,
-                           const sparta_tensor *tensors) SP_MUST; /* stored */
+                           const sparta_tensor *tensors) SP_MUST;
 
 /* ------------------------------------------------------------------ safetensors
  *

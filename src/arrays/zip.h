@@ -38,8 +38,8 @@ typedef struct zip_entry {
     const uint8_t *data;   /* packed bytes, inside the file */
 } zip_entry;
 
-uint32_t sp_crc32(uint32_t crc, const void *bytes,
-                  size_t n); /* start with 0, continue with the last answer */
+/* Start with 0, continue with the last answer. */
+uint32_t sp_crc32(uint32_t crc, const void *bytes, size_t n);
 
 sparta_status sp_zip_directory(sparta_ctx *cx, const sp_mapped *m, zip_directory *out) SP_MUST;
 /* The entry at *at (inside the directory), which is moved to the next one. */

@@ -45,9 +45,9 @@ sparta_status sp_atomic_commit(sp_atomic *f) SP_MUST; /* sync and rename; frees 
 void sp_atomic_abort(sp_atomic *f);                   /* removes the temporary file; NULL is fine */
 /* A whole small file at once. */
 sparta_status sp_file_write(sparta_ctx *cx, const char *path, const void *bytes, size_t n) SP_MUST;
-sparta_status sp_file_read(sparta_ctx *cx, const char *path, size_t limit, char **bytes,
-                           size_t *n) SP_MUST; /* sp_free; terminated */
-sparta_status sp_make_folder(sparta_ctx *cx,
-                             const char *path) SP_MUST; /* like mkdir -p; an existing one is fine */
+/* Terminated; free with sp_free. */
+sparta_status sp_file_read(sparta_ctx *cx, const char *path, size_t limit, char **bytes, size_t *n) SP_MUST;
+/* Like mkdir -p; an existing one is fine. */
+sparta_status sp_make_folder(sparta_ctx *cx, const char *path) SP_MUST;
 
 #endif

@@ -120,9 +120,8 @@ struct sp_sum {
  * argument repeats: bsr(4)), either followed by widths: "csr, crd=u16, pos[1]=i64"; those of a sum are for all its
  * parts. Mistakes are E_USAGE with line and column. */
 sparta_status sp_format_parse(sparta_ctx *cx, const char *text, sp_format *out) SP_MUST;
-void sp_format_print(
-    const sp_format *f,
-    sp_text *out); /* canonical: equal texts are the same format, names of dimensions included */
+/* Canonical: equal texts are the same format, names of dimensions included. */
+void sp_format_print(const sp_format *f, sp_text *out);
 /* Same storage? Names of dimensions do not matter. */
 bool sp_format_equal(const sp_format *a, const sp_format *b);
 /* Does it fit these dims, with its widths? E_USAGE when not. */

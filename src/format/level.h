@@ -101,8 +101,8 @@ int64_t sp_crd_max(const sp_level *l);
 const char *sp_crd_name(const sp_level *l); /* "u2", "i32" */
 bool sp_width_valid(sparta_dtype width);
 sparta_status sp_level_pos_fits(sparta_ctx *cx, const sp_level *l, int number, int64_t size) SP_MUST;
-void sp_level_print_map(const sp_format *f, const sp_level *l,
-                        char out[48]); /* "k", "n/4", "n%4", "n%32/4", "j-i" */
+/* "k", "n/4", "n%4", "n%32/4", "j-i". */
+void sp_level_print_map(const sp_format *f, const sp_level *l, char out[48]);
 
 /* ------------------------------------------------------------------ index arrays */
 

@@ -100,7 +100,7 @@ static sparta_status verify(sparta_ctx *cx, const sp_packed *p)
     if (p->crd[JOBS].dim[0] % WORDS)
         return sp_fail(cx, SPARTA_E_FORMAT, "packed: pairs: jobs has %lld entries, each job has %d",
                        (long long)p->crd[JOBS].dim[0], WORDS);
-    if (p->crd[JOBS].dim[0] / WORDS < s.ranges * ((s.rows + 1) / 2)) /* before there is memory for so many */
+    if (p->crd[JOBS].dim[0] / WORDS < s.ranges * ((s.rows + 1) / 2)) /* before memory is asked for */
         return sp_fail(cx, SPARTA_E_FORMAT, "packed: pairs: %lld jobs, %lld ranges of %lld rows need more",
                        (long long)(p->crd[JOBS].dim[0] / WORDS), (long long)s.ranges, (long long)s.rows);
     uint64_t *seen = sp_alloc_array(cx, (size_t)(s.rows + 63) / 64, sizeof *seen);

@@ -24,7 +24,7 @@ sparta_status sp_walker_open(sparta_ctx *cx, const sp_packed *leaf, sp_walker *w
 sparta_status sp_walker_run(sp_walker *w, sp_visit visit, void *arg) SP_MUST; /* visit NULL: checks only */
 
 /* The formats of the parts that a sum is stored in, in their order; a format that is no sum is its only one. Returns their number,
- * which may be above SP_PARTS: then the first so many are written. */
+ * which may be above SP_PARTS: then the first SP_PARTS are written. */
 /* How many pieces a part makes: colpart's columns, else one. */
 int64_t sp_sum_pieces(const struct sp_sum_part *part);
 int sp_sum_leaves(const sp_format *f, const sp_format *leaf[SP_PARTS]);
@@ -37,7 +37,7 @@ const sp_packed *sp_packed_leaf(const sp_packed *p, int i);
 /* A contiguous array of one dimension and this type, "counts" say; E_FORMAT when it is not. */
 sparta_status sp_array_check(sparta_ctx *cx, const sparta_tensor *t, sparta_dtype dtype,
                              const char *what) SP_MUST;
-/* The values of an opaque leaf: so many, or none for a pattern that needs none. */
+/* The values of an opaque leaf: n of them, or none for a pattern that needs none. */
 sparta_status sp_values_check(sparta_ctx *cx, const sp_packed *p, bool pattern_has_values, int64_t n) SP_MUST;
 
 #endif

@@ -479,7 +479,7 @@ static sparta_status settle_all(agreement *s)
     return SPARTA_OK;
 }
 
-/* A weight keeps so many of what could go that a multiple stays. */
+/* A weight keeps some of what could go, until a multiple stays. */
 static sparta_status round_up(agreement *s, const sp_value *v, int axis)
 {
     sp_fact *f = sp_fact_of(s->p, v);

@@ -160,7 +160,7 @@ static bool is_dead(const sp_explainer *e, const sp_axes *a, const sp_axis *x, c
     return false;
 }
 
-/* The weight of a layer that makes this value, past so many biases, normalisations, activations and residuals; NULL: none. */
+/* The weight of a layer that makes this value, past at most `steps` biases, normalisations, activations and residuals; NULL: none. */
 static const sp_value *maker_within(const sp_explainer *e, spot s, const sp_value *about, int steps,
                                     int *looks)
 {

@@ -72,7 +72,7 @@ static inline const char *sp_initialiser_name(const sp_value *v)
 }
 /* Take this much off what is left; false: there is not so much. */
 bool sp_spend(const sp_propagation *p, double steps);
-bool sp_room(const sp_propagation *p, int64_t n, size_t bytes); /* for n times so many bytes */
+bool sp_room(const sp_propagation *p, int64_t n, size_t bytes); /* n times as many bytes */
 /* Is a PRODUCT 0 where one of its factors is? Of floats not in a strict context, and not with constants that are not finite. */
 bool sp_zero_wins(const sp_propagation *p, const sp_axes *a);
 /* Size of an axis, or -1. */
@@ -196,7 +196,7 @@ typedef struct sp_reporting {
     int weights; /* the first tensors; those after them are masks of requests, which stay where they cannot be obeyed */
 } sp_reporting;
 sparta_status sp_report_begin(sp_graph *g, sp_reporting *r) SP_MUST;
-/* What requests added to a graph that had so many values. */
+/* What requests added to a graph that had n_values before. */
 sparta_status sp_report_requests(sp_graph *g, int n_values, sp_reporting *r) SP_MUST;
 /* Why dead slices of constants stay, after the agreement. */
 sparta_status sp_report_blocked(const sp_propagation *p, sp_reporting *r) SP_MUST;

@@ -44,7 +44,7 @@ static bool extents(const moving *m, int o, const sp_value *v, int64_t *extent)
            work <= SP_WORK; /* each asks who holds it */
 }
 
-/* Is there effort left to ask for so many elements who holds them? */
+/* Is there effort left to ask of that many elements who holds them? */
 static bool can_move(const moving *m, int64_t count)
 {
     return sp_spend(m->p, (double)count * (10 + 4 * (double)m->a->n->n_in));

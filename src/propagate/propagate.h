@@ -47,12 +47,12 @@ typedef struct sp_kept {
 } sp_kept;
 
 typedef struct sp_propagate_report {
-    int64_t parameters_before,
-        parameters_after; /* elements of initialisers of floats and quantised numbers */
+    /* Elements of initialisers of floats and quantised numbers. */
+    int64_t parameters_before, parameters_after;
     int nodes_before, nodes_after, rounds;
     int moved; /* products whose constants went into a bias, where they are rounded once more */
-    const char
-        *cut_short; /* it ended before all was looked at: after how much, and what to do; "": all was */
+    /* It ended before all was looked at: after how much, and what to do; "": all was. */
+    const char *cut_short;
     int n;
     sp_kept *tensor; /* in the graph's arena */
 } sp_propagate_report;

@@ -40,7 +40,7 @@ sparta_status sp_cut_plan(sp_arena *scratch, sp_arena *arena, const sparta_tenso
     return SPARTA_OK;
 }
 
-/* What is kept of axes from `axis` on, which have so many elements. */
+/* What is kept of axes from `axis` on, which have that many elements. */
 static char *copy(const sp_cut *c, int axis, const char *from, int64_t elements, char *to)
 {
     const size_t size = sparta_dtype_size(c->from->dtype);

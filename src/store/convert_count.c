@@ -31,7 +31,7 @@ static void level(sp_format_stats *stats, int l, int64_t segments, int64_t longe
     stats->longest[l] = segments ? longest : 0;
 }
 
-/* All of them dense, from level `l` on, below so many positions. */
+/* All of them dense, from level `l` on, below this many positions. */
 static sparta_status dense_levels(const sp_rows_job *job, int l, int64_t parents, sp_format_stats *stats)
 {
     const sp_format *f = job->format;

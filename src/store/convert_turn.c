@@ -26,7 +26,7 @@ enum {
     TOGETHER = 16, /* entries of a column that go out together */
     AHEAD = 6,     /* rows: their parts lie too far apart for the processor to guess */
     FAR = 1 << 14, /* columns: the ends of more lie in no near cache, and are fetched */
-    SOON = 24,     /* so many entries before they are written */
+    SOON = 24,     /* entries ahead of the one that is written */
 };
 
 /* Ranges of about as many entries. */

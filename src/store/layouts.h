@@ -24,8 +24,8 @@ typedef struct sp_layout {
     sparta_tensor offsets;    /* (rows + 1), of blocks; coo has none */
     sparta_tensor indices;    /* (n); coo: (2, n), or rank 0 when rows and columns lie apart */
     sparta_tensor row, col;   /* coo: (n) each, any stride */
-    sparta_tensor
-        values; /* (n) or (n, b, c), of a pattern bools; one of single elements has none: rank 0, data NULL */
+    /* (n) or (n, b, c), of a pattern bools; one of single elements has none: rank 0, data NULL. */
+    sparta_tensor values;
 } sp_layout;
 
 typedef enum { SP_LAYOUT_SCIPY, SP_LAYOUT_TORCH } sp_layout_for;

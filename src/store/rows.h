@@ -101,7 +101,7 @@ sparta_status sp_rows_sort_blocks(sparta_ctx *cx, sp_rows *s, bool *can) SP_MUST
  * while they are in the cache anyway. */
 bool sp_rows_ascend(const sp_rows *s, int64_t r0, int64_t r1, const int32_t *col);
 bool sp_rows_check(const sp_rows *s, int64_t r0, int64_t r1);
-/* Where such a range that begins with `row` ends: every row of it begins within so many entries of the first. */
+/* Where such a range that begins with `row` ends: every row of it begins within this many entries of the first. */
 enum { SP_ROWS_SOME = 1 << 12 };
 int64_t sp_rows_some(const sp_rows *s, int64_t row, int64_t end);
 /* Before a column is used as a place: storage may change between check and use. */

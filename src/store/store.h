@@ -45,8 +45,8 @@ sparta_status sp_format_skew(sparta_ctx *cx, sp_format *f) SP_MUST;
 /* compressed with its coordinates, ragged without; properties are SP_PROP_... */
 sparta_status sp_format_compress(sparta_ctx *cx, sp_format *f, int level, bool coordinate,
                                  unsigned properties) SP_MUST;
-sparta_status sp_format_pack_level(sparta_ctx *cx, sp_format *f, int level,
-                                   int64_t width) SP_MUST; /* 0: auto */
+/* width 0: auto. */
+sparta_status sp_format_pack_level(sparta_ctx *cx, sp_format *f, int level, int64_t width) SP_MUST;
 /* Groups of m neighbours, n of each stored: j becomes j/m (with the kind it had) and j%m:structured[n,m]. */
 sparta_status sp_format_structure_level(sparta_ctx *cx, sp_format *f, int level, int64_t n,
                                         int64_t m) SP_MUST;

@@ -128,7 +128,7 @@ typedef struct {
     size_t element;
 } finder;
 
-/* What the arrays take besides the slots: coordinates of so many bits each, positions of 4 bytes, and slots of
+/* What the arrays take besides the slots: coordinates of this many bits each, positions of 4 bytes, and slots of
  * padding that belong to no element. */
 typedef struct {
     int64_t coordinates, bits, positions, padding;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "format/text.h"
+#include "store/store_inside.h"
 
 #define MOST 64 /* elements of the tensor */
 
