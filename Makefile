@@ -188,7 +188,7 @@ $(B)/examples/api/%.c: docs/api.md
 	@mkdir -p $(@D); awk '/^```/ { on = $$0 == "```c $*.c"; next } on' $< > $@
 $(API_PROGRAMS:%=$(B)/examples/api_%): $(B)/examples/api_%: $(B)/examples/api/%.c $(B)/libsparta.so
 	$(call example,-lsparta)
-examples: all $(API_PROGRAMS:%=$(B)/examples/api_%) $(B)/examples/compile_and_run $(B)/examples/schedule $(B)/examples/run_package $(B)/examples/run_package_rt $(B)/examples/plugin.so ## build and run the examples
+examples: all $(API_PROGRAMS:%=$(B)/examples/api_%) $(B)/examples/compile_and_run $(B)/examples/operator $(B)/examples/schedule $(B)/examples/run_package $(B)/examples/run_package_rt $(B)/examples/plugin.so ## build and run the examples
 	@tools/try-examples $(B)/sparta $(B)/examples
 
 # $(call completion,shell,file)

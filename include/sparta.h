@@ -139,6 +139,7 @@ typedef struct sparta_tensor {
     int64_t dim[SPARTA_RANK];
     int64_t stride[SPARTA_RANK];
     void *data;
+    int device; /* where the data lies; 0: the CPU, the only one so far */
 } sparta_tensor;
 
 /* A row-major view of `data`. */
@@ -552,6 +553,71 @@ typedef struct sparta_step {
 /* In the order they run; NULL past the last. Valid until it is asked for again. */
 SPARTA_API const sparta_step *sparta_session_step(sparta_session *session, int i);
 SPARTA_API void sparta_session_forget_times(sparta_session *session);
+
+/* ------------------------------------------------------------------ one operator, without a model (docs/api.md)
+ *
+ *     sparta_tensor operand[] = {y, x, w, b};                      f32 (-1,64), (-1,128), (64,128), (64); w and b with data
+ *     sparta_operator_spec spec = {sizeof spec, "y(m,n) = x(m,k)*w(n,k) + b(n)", "bias gelu", 4, operand};
+ *     sparta_operator_create(cx, &spec, &op);
+ *     sparta_operator_run(op, (sparta_tensor[]){y, x}, 2, &launch, message, sizeof message);          from any thread
+ *
+ * Expressions: a product as above, its weight (n,k) or (k,n), with a bias and a residual added, any number of indices before the last; or
+ * an operator with indices on its operands, "y(b,s,e) = sparta::Attention(q(b,s,e), k(b,t,e), v(b,t,e)) {heads=4, scale=0.125}",
+ * "y(m,n) = LayerNormalization(x(m,n), g(n), h(n))". Anything else is E_UNSUPPORTED. Where an index occurs twice the sizes agree. */
+typedef struct sparta_operator sparta_operator;
+
+/* A matrix in a format (docs/formats.md) as plain arrays, for whoever wants to own them: positions and coordinates of each level, values. An
+ * array that the format does not have has rank 0 and no data. */
+typedef struct sparta_arrays {
+    size_t size;
+    char format[512];
+    sparta_dtype dtype;
+    int rank;
+    int64_t dim[SPARTA_RANK];
+    sparta_tensor pos[12], crd[12], values;
+} sparta_arrays;
+/* The elements of a dense tensor that are not 0, in memory of the context; free them with the context they are from. */
+SPARTA_API SPARTA_MUST sparta_status sparta_pack(sparta_ctx *cx, const char *format,
+                                                 const sparta_tensor *dense, sparta_arrays *out);
+SPARTA_API void sparta_arrays_free(sparta_ctx *cx, sparta_arrays *arrays);
+
+typedef struct sparta_operator_spec {
+    size_t size;
+    const char *expression;
+    /* What a product does with its sums, in order: "bias gelu add"; NULL: it adds what the expression adds. */
+    const char *epilogue;
+    /* In the order of the expression, the result first: type, dims (-1: any, known when it runs). With data: a constant. */
+    int n;
+    const sparta_tensor *operand;
+    /* (n), or NULL: the weight as arrays instead of dense data. They are borrowed, and stay where they are as long as the operator lives;
+     * their values may change between runs, positions and coordinates may not. */
+    const sparta_arrays *const *packed;
+    /* To pack a dense weight into; NULL: the one whose kernel is the cheapest by the cost model. */
+    const char *format;
+} sparta_operator_spec;
+SPARTA_API SPARTA_MUST sparta_status sparta_operator_create(sparta_ctx *cx, const sparta_operator_spec *spec,
+                                                            sparta_operator **out);
+SPARTA_API void sparta_operator_free(sparta_operator *op);
+/* Which implement runs it, with which storage of the weight, on which target. */
+SPARTA_API const char *sparta_operator_reason(const sparta_operator *op);
+
+typedef struct sparta_launch {
+    size_t size;
+    void *stream; /* NULL: the CPU */
+    void *workspace;
+    size_t workspace_bytes;
+    /* Threads of the host: calls fn(arg, i) for each i in [0, n); NULL: the calling thread does it all. */
+    void (*parallel_for)(void *host, int n, void (*fn)(void *arg, int i), void *arg);
+    void *host;
+} sparta_launch;
+/* Bytes of workspace for these arrays; 0: they do not fit, which a run has words for. */
+SPARTA_API size_t sparta_operator_workspace(const sparta_operator *op, const sparta_tensor *array, int n);
+/* The result and every operand that is not constant, row-major, in the order of the expression. Takes no context, allocates nothing, and may be
+ * called by any number of threads at once, each with a workspace of its own. On failure `message` (may be NULL) says why. */
+SPARTA_API SPARTA_MUST sparta_status sparta_operator_run(const sparta_operator *op,
+                                                         const sparta_tensor *array, int n,
+                                                         const sparta_launch *launch, char *message,
+                                                         size_t message_size);
 
 #ifdef __cplusplus
 }

@@ -61,7 +61,7 @@ def note(text):
 # ---------------------------------------------------------------- workers: start(spec) gives run(), answer(path) and what it cost to open
 class Tensor(ctypes.Structure):
     _fields_ = [("dtype", ctypes.c_int), ("rank", ctypes.c_int), ("dim", ctypes.c_int64 * 8), ("stride", ctypes.c_int64 * 8),
-                ("data", ctypes.c_void_p)]
+                ("data", ctypes.c_void_p), ("device", ctypes.c_int)]
 
 
 class Named(ctypes.Structure):

@@ -20,7 +20,8 @@ static sparta_status views(sparta_ctx *cx, const sp_attrs *attrs, const sparta_t
                               6,
                               {deep->dim[0], channels, deep->dim[2], b, deep->dim[3], b},
                               {d[0], c * d[1], d[2], y * d[1], d[3], x * d[1]},
-                              deep->data};
+                              deep->data,
+                              0};
     view[1] = view[0];
     view[1].data = wide->data;
     const int64_t stride[6] = {w[0], w[1], b * w[2], w[2], b * w[3], w[3]};

@@ -3,7 +3,7 @@
  *   entry     compiled code from a package or the jit, else the portable kernel of room panel, else the builtin reference
  *   job       operands and sizes (panel.h); a builtin takes its operands as row-major tensors
  *
- * Steps of a package, the tuner's candidates and `kernel bench` all execute calls, so what is timed is what runs. A call knows
+ * Steps of a package, operators by themselves (operator.h), the tuner's candidates and `kernel bench` all execute calls, so what is timed is what runs. A call knows
  * nothing of graphs beyond its own node and nothing of packages.
  */
 #ifndef SP_CALL_H

@@ -64,7 +64,7 @@ static sparta_status shared_check(sparta_ctx *cx, const sparta_tensor *t, sparta
     if (!flat && !table)
         return sp_fail(cx, SPARTA_E_FORMAT, "packed: crd of level %d are no contiguous array of n by %d",
                        level, k);
-    sparta_tensor all = {t->dtype, 1, {n}, {1}, t->data};
+    sparta_tensor all = {t->dtype, 1, {n}, {1}, t->data, 0};
     return array_check(cx, &all, width, level, "crd");
 }
 

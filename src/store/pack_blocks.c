@@ -179,7 +179,7 @@ static sparta_status build(sparta_ctx *cx, const sp_pack_job *job, const blocks 
 sparta_status sp_pack_blocks(sparta_ctx *cx, const sp_pack_job *job, sp_packed *out, sp_format_stats *stats)
 {
     blocks k = blocks_of(job->format, job->t);
-    sparta_tensor seen = {job->t->dtype, 2, {k.nx, k.ny}, {k.tx, k.ty}, job->t->data}; /* as (x, y) */
+    sparta_tensor seen = {job->t->dtype, 2, {k.nx, k.ny}, {k.tx, k.ty}, job->t->data, 0}; /* as (x, y) */
     sp_mask own = {0};
     if (!job->mask)
         SP_TRY(sp_mask_of(cx, &seen, &own));

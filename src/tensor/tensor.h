@@ -1,6 +1,6 @@
 /* tensor: types, and strided views of memory that somebody else owns.
  *
- *     sparta_tensor t = {SPARTA_F32, 2, {3, 4}, {4, 1}, data};     dims, strides in elements, data
+ *     sparta_tensor t = {SPARTA_F32, 2, {3, 4}, {4, 1}, data, 0};  dims, strides in elements, data, device
  *
  * The struct is public (sparta.h). A stride of 0 repeats: broadcasting needs no copy. Element (i,j) is at
  * data + (i*stride[0] + j*stride[1]) * size of the dtype. The types are the rows of dtypes.def.

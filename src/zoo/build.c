@@ -189,7 +189,7 @@ sp_value *sp_zoo_weight(sp_zoo_builder *b, const char *name, int64_t out, int64_
     sparta_tensor t;
     if (!random_tensor(b, name, 2, dim, 0, deviation, &t)) return NULL;
     sparta_tensor seen = t;
-    if (in_out) seen = (sparta_tensor){SPARTA_F32, 2, {out, in}, {1, out}, t.data};
+    if (in_out) seen = (sparta_tensor){SPARTA_F32, 2, {out, in}, {1, out}, t.data, 0};
     prune(b, name, &seen);
     return constant(b, name, &t, false);
 }

@@ -13,7 +13,7 @@ DTYPES = ["float32", "float16", None, "float64", "int8", "uint8", "int16", "uint
 
 
 class Tensor(c.Structure):
-    _fields_ = [("dtype", c.c_int), ("rank", c.c_int), ("dim", c.c_int64 * RANK), ("stride", c.c_int64 * RANK), ("data", c.c_void_p)]
+    _fields_ = [("dtype", c.c_int), ("rank", c.c_int), ("dim", c.c_int64 * RANK), ("stride", c.c_int64 * RANK), ("data", c.c_void_p), ("device", c.c_int)]
 
 
 class Named(c.Structure):

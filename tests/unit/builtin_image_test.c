@@ -155,11 +155,11 @@ static void test_conv_dims_and_views(void **state)
                      SPARTA_OK);
     for (int i = 0; i < 10; i++) assert_true(fabsf(z[i] - (w[0] * x[i] + w[1] * x[10 + i])) < 1e-5f);
     for (int i = 0; i < 30; i++) turned[i % 10 * 3 + i / 10] = x[i]; /* (10, 3), seen as (1, 3, 10) */
-    sparta_tensor view = {SPARTA_F32, 3, {1, 3, 10}, {30, 1, 3}, turned};
+    sparta_tensor view = {SPARTA_F32, 3, {1, 3, 10}, {30, 1, 3}, turned, 0};
     assert_int_equal(CALL(Conv, &none, F32(y, 1, 2, 8), view, F32(w, 2, 3, 3)), SPARTA_OK);
     assert_int_equal(CALL(Conv, &none, F32(z, 1, 2, 8), F32(x, 1, 3, 10), F32(w, 2, 3, 3)), SPARTA_OK);
     same(y, z, 16);
-    sparta_tensor out = {SPARTA_F32, 3, {1, 2, 8}, {0, 1, 2}, turned}; /* a result with strides */
+    sparta_tensor out = {SPARTA_F32, 3, {1, 2, 8}, {0, 1, 2}, turned, 0}; /* a result with strides */
     assert_int_equal(CALL(Conv, &none, out, F32(x, 1, 3, 10), F32(w, 2, 3, 3)), SPARTA_OK);
     for (int i = 0; i < 16; i++) assert_true(turned[i % 8 * 2 + i / 8] == z[i]);
     double wide[30], kernel[18], result[16];

@@ -163,7 +163,7 @@ static void test_gather(void **state)
     const sp_attrs *axis1 = ATTRS(INT("axis", -1));
     assert_int_equal(CALL(Gather, axis1, F32(y, 2, 2, 2), F32(x, 2, 3), I64(indices, 2, 2)), SPARTA_OK);
     same(y, (float[]){3, 1, 3, 1, 6, 4, 6, 4}, 8);
-    sparta_tensor transposed = {SPARTA_F32, 2, {3, 2}, {1, 3}, x}; /* a strided table */
+    sparta_tensor transposed = {SPARTA_F32, 2, {3, 2}, {1, 3}, x, 0}; /* a strided table */
     assert_int_equal(CALL(Gather, &none, F32(y, 4, 2), transposed, I64(indices, 4)), SPARTA_OK);
     same(y, (float[]){3, 6, 1, 4, 3, 6, 1, 4}, 8);
     for (int bad = 0; bad < 2; bad++) {
@@ -281,7 +281,7 @@ static void test_matmul(void **state)
         int m = sizes[s][0], k = sizes[s][1], n = sizes[s][2];
         for (int i = 0; i < k; i++)
             for (int j = 0; j < n; j++) transposed[j * k + i] = b[i * n + j];
-        sparta_tensor view = {SPARTA_F32, 2, {k, n}, {1, k}, transposed};
+        sparta_tensor view = {SPARTA_F32, 2, {k, n}, {1, k}, transposed, 0};
         for (int t = 0; t < 2; t++) {
             memset(y, 0x55, sizeof y);
             assert_int_equal(CALL(MatMul, &none, F32(y, m, n), F32(a, m, k), t ? view : F32(b, k, n)),

@@ -55,7 +55,7 @@ static void worked_out_by_hand(void **state)
                  0, 0, 0, 0, /* */
                  3, 0, 4, 5, /* */
                  0, 0, 6, 0};
-    sparta_tensor t = {SPARTA_F32, 2, {4, 4}, {4, 1}, w};
+    sparta_tensor t = {SPARTA_F32, 2, {4, 4}, {4, 1}, w, 0};
     expect_arrays("coo", &t, "pos0 0 6; crd0 0 0 2 2 2 3; crd1 1 3 0 2 3 2; values 1 2 3 4 5 6; ");
     expect_arrays("(i,j)->(i:compressed(nonunique), j:singleton(aos))", &t,
                   "pos0 0 6; crd0 0 1 0 3 2 0 2 2 2 3 3 2; values 1 2 3 4 5 6; ");
@@ -80,14 +80,14 @@ static void worked_out_by_hand(void **state)
                   "pos1 0 2 4; crd1 3 3; values 0 1 0 0 0 2 0 0 3 0 0 0 4 5 6 0; ");
     float s[] = {0, 1, 0, 2, 3, 0, 0, 0, /* */
                  4, 0, 0, 5, 0, 0, 6, 7};
-    sparta_tensor n = {SPARTA_F32, 2, {2, 8}, {8, 1}, s};
+    sparta_tensor n = {SPARTA_F32, 2, {2, 8}, {8, 1}, s, 0};
     expect_arrays("nm24", &n, "crd2 13 0 12 14; values 1 2 3 0 4 5 6 7; ");
     expect_arrays("nm24, crd=u4", &n, "crd2 49 0 48 50; values 1 2 3 0 4 5 6 7; ");
     expect_arrays("nm24, crd=u8", &n, "crd2 1 3 0 0 0 3 2 3; values 1 2 3 0 4 5 6 7; ");
     expect_arrays("(i,j)->(i:dense, j/8:dense, j%8:structured[5,8]), crd=u4", &n,
                   "crd2 49 68 4 48 118 7; values 1 2 3 0 0 4 5 6 7 0; ");
     float v[12] = {0, 1, 0, 0, 0, 0, 0, 0, 0, 2, 3, 0};
-    sparta_tensor one = {SPARTA_F32, 1, {12}, {1}, v};
+    sparta_tensor one = {SPARTA_F32, 1, {12}, {1}, v, 0};
     expect_arrays("(i)->(i/8:dense, i%8/2:compressed, i%2:dense)", &one,
                   "pos1 0 1 3; crd1 0 0 1; values 0 1 0 2 3 0; ");
 }
@@ -96,7 +96,7 @@ static void three_dimensions(void **state)
 {
     (void)state;
     float w[8] = {1, 0, 0, 2, 0, 0, 3, 0};
-    sparta_tensor t = {SPARTA_F32, 3, {2, 2, 2}, {4, 2, 1}, w};
+    sparta_tensor t = {SPARTA_F32, 3, {2, 2, 2}, {4, 2, 1}, w, 0};
     expect_arrays("csf", &t,
                   "pos0 0 2; crd0 0 1; pos1 0 2 3; crd1 0 1 1; pos2 0 1 2 3; crd2 0 1 0; values 1 2 3; ");
     expect_arrays("(i,j,k)->(i:compressed(nonunique), j:singleton(nonunique), k:singleton)", &t,
@@ -113,7 +113,7 @@ static void zeros_and_masks(void **state)
 {
     (void)state;
     float w[] = {0, -0.0f, 1, 2}, back[4];
-    sparta_tensor t = {SPARTA_F32, 2, {2, 2}, {2, 1}, w}, out = {SPARTA_F32, 2, {2, 2}, {2, 1}, back};
+    sparta_tensor t = {SPARTA_F32, 2, {2, 2}, {2, 1}, w, 0}, out = {SPARTA_F32, 2, {2, 2}, {2, 1}, back, 0};
     sp_mask m;
     assert_int_equal(sp_mask_create(cx, 2, 2, &m), SPARTA_OK);
     sp_mask_set(&m, 0, 0), sp_mask_set(&m, 0, 1), sp_mask_set(&m, 1, 1);
@@ -139,7 +139,7 @@ static void duplicates_add(void **state)
 {
     (void)state;
     float w[4] = {1, 2, 3, 0}, back[4];
-    sparta_tensor t = {SPARTA_F32, 2, {2, 2}, {2, 1}, w}, out = {SPARTA_F32, 2, {2, 2}, {2, 1}, back};
+    sparta_tensor t = {SPARTA_F32, 2, {2, 2}, {2, 1}, w, 0}, out = {SPARTA_F32, 2, {2, 2}, {2, 1}, back, 0};
     sp_packed p = pack("coo", &t, NULL);
     ((int32_t *)p.crd[1].data)[1] = 0;
     assert_int_equal(sp_format_unpack(cx, &p, &out), SPARTA_OK);
@@ -151,7 +151,7 @@ static void duplicates_add(void **state)
     assert_memory_equal(back, ((float[]){2, 0, 4, 0}), sizeof back);
     sp_packed_free(cx, &p);
     int64_t big[2] = {INT64_MAX, 1}, sum[2];
-    sparta_tensor l = {SPARTA_I64, 2, {1, 2}, {2, 1}, big}, lo = {SPARTA_I64, 2, {1, 2}, {2, 1}, sum};
+    sparta_tensor l = {SPARTA_I64, 2, {1, 2}, {2, 1}, big, 0}, lo = {SPARTA_I64, 2, {1, 2}, {2, 1}, sum, 0};
     p = pack("coo", &l, NULL);
     ((int32_t *)p.crd[1].data)[1] = 0;
     assert_int_equal(sp_format_unpack(cx, &p, &lo), SPARTA_OK); /* wraps, as integers do */
@@ -177,7 +177,7 @@ static void what_does_not_fit(void **state)
     float w[5 * 8] = {0};
     for (int j = 0; j < 7; j++) w[3 * 8 + j] = 1;
     w[8] = w[9] = w[10] = 1;
-    sparta_tensor t = {SPARTA_F32, 2, {5, 8}, {8, 1}, w};
+    sparta_tensor t = {SPARTA_F32, 2, {5, 8}, {8, 1}, w, 0};
     expect_refused("(i,j)->(i:dense, j:packed[4])", &t, SPARTA_E_USAGE,
                    "pack: row 3 has 7 entries, packed[4] holds 4; use packed[7] or packed[auto], or a sum: "
                    "sum{rownnz<=4 -> ...; rest -> coo}");
@@ -196,7 +196,7 @@ static void what_does_not_fit(void **state)
     float *wide = sp_alloc_array(cx, 400, sizeof *wide);
     assert_non_null(wide);
     for (int i = 0; i < 300; i++) wide[i] = 1;
-    sparta_tensor row = {SPARTA_F32, 2, {1, 300}, {300, 1}, wide};
+    sparta_tensor row = {SPARTA_F32, 2, {1, 300}, {300, 1}, wide, 0};
     static const char *const narrow[] = {"(i,j)->(i:dense, j:ragged), pos=u8", "bitmap, pos=u8",
                                          "(i,j)->(i:dense, j:loose), pos=u8"};
     for (size_t i = 0; i < SP_COUNT(narrow); i++)
@@ -211,7 +211,7 @@ static void the_limit(void **state)
     float w[16 * 16] = {0};
     for (int j = 0; j < 16; j++) w[j] = 1;
     w[17] = 1;
-    sparta_tensor t = {SPARTA_F32, 2, {16, 16}, {16, 1}, w};
+    sparta_tensor t = {SPARTA_F32, 2, {16, 16}, {16, 1}, w, 0};
     static const struct {
         const char *text, *message;
     } cases[] = {
@@ -362,7 +362,7 @@ static void every_named_format(void **state)
                 int64_t rows = shapes[s][0], cols = shapes[s][1];
                 for (int64_t e = 0; e < rows * cols; e++)
                     w[e] = one_in && roll(&r, one_in) == 0 ? (double)(1 + roll(&r, 99)) : 0;
-                sparta_tensor t = {SPARTA_F64, 2, {rows, cols}, {cols, 1}, w}, out = t;
+                sparta_tensor t = {SPARTA_F64, 2, {rows, cols}, {cols, 1}, w, 0}, out = t;
                 out.data = back;
                 memset(back, 0xa5, sizeof back);
                 sp_packed p = pack(names[i], &t, NULL);
@@ -378,7 +378,7 @@ static void broken(void **state)
 {
     (void)state;
     float w[16] = {0, 1, 0, 2, 0, 0, 0, 0, 3, 0, 4, 5, 0, 0, 6, 0}, back[16];
-    sparta_tensor t = {SPARTA_F32, 2, {4, 4}, {4, 1}, w}, out = {SPARTA_F32, 2, {4, 4}, {4, 1}, back};
+    sparta_tensor t = {SPARTA_F32, 2, {4, 4}, {4, 1}, w, 0}, out = {SPARTA_F32, 2, {4, 4}, {4, 1}, back, 0};
 #define BREAK(text, message, change)                                                                         \
     do {                                                                                                     \
         sp_packed good = pack(text, &t, NULL), p = good;                                                     \
@@ -429,7 +429,7 @@ static void shared_in_one_row(void **state)
 {
     (void)state;
     float w[4] = {1, 2, 0, 3}, back[4];
-    sparta_tensor t = {SPARTA_F32, 2, {2, 2}, {2, 1}, w}, out = {SPARTA_F32, 2, {2, 2}, {2, 1}, back};
+    sparta_tensor t = {SPARTA_F32, 2, {2, 2}, {2, 1}, w, 0}, out = {SPARTA_F32, 2, {2, 2}, {2, 1}, back, 0};
     sp_packed p = pack("(i,j)->(i:compressed(nonunique), j:singleton(aos))", &t, NULL);
     assert_int_equal(p.crd[0].dim[0], 3);
     assert_int_equal(p.crd[0].dim[1], 2);
@@ -447,10 +447,10 @@ static void holes(void **state)
     float values[] = {9, 1, 9, 9, 2, 3}, back[6];
     sp_packed p = {
         .format = parse("(i,j)->(i:dense, j:loose)"), .dtype = SPARTA_F32, .rank = 2, .dim = {2, 3}};
-    p.pos[1] = (sparta_tensor){SPARTA_I32, 1, {4}, {1}, pos};
-    p.crd[1] = (sparta_tensor){SPARTA_I32, 1, {6}, {1}, crd};
-    p.values = (sparta_tensor){SPARTA_F32, 1, {6}, {1}, values};
-    sparta_tensor out = {SPARTA_F32, 2, {2, 3}, {3, 1}, back};
+    p.pos[1] = (sparta_tensor){SPARTA_I32, 1, {4}, {1}, pos, 0};
+    p.crd[1] = (sparta_tensor){SPARTA_I32, 1, {6}, {1}, crd, 0};
+    p.values = (sparta_tensor){SPARTA_F32, 1, {6}, {1}, values, 0};
+    sparta_tensor out = {SPARTA_F32, 2, {2, 3}, {3, 1}, back, 0};
     if (sp_format_unpack(cx, &p, &out)) fail_msg("%s", sparta_message(cx));
     assert_memory_equal(back, ((float[]){0, 0, 1, 2, 3, 0}), sizeof back);
 }
@@ -469,7 +469,7 @@ static void absurd(void **state)
     for (size_t i = 0; i < SP_COUNT(texts); i++)
         for (size_t d = 0; d < SP_COUNT(dims); d++) {
             sp_format f = parse(texts[i]);
-            sparta_tensor t = {SPARTA_F32, 2, {dims[d][0], dims[d][1]}, {0, 0}, none};
+            sparta_tensor t = {SPARTA_F32, 2, {dims[d][0], dims[d][1]}, {0, 0}, none, 0};
             sp_packed p;
             if (sp_format_pack(cx, &f, &t, NULL, &p)) continue;
             assert_int_equal(sp_packed_verify(cx, &p), SPARTA_OK);
@@ -496,7 +496,7 @@ static void out_of_memory(void **state)
                                         "bitmap", "(i,j)->(j:ragged, i:loose)"};
     float w[63], back[63];
     for (int i = 0; i < 63; i++) w[i] = (float)(i % 4);
-    sparta_tensor t = {SPARTA_F32, 2, {9, 7}, {7, 1}, w}, out = {SPARTA_F32, 2, {9, 7}, {7, 1}, back};
+    sparta_tensor t = {SPARTA_F32, 2, {9, 7}, {7, 1}, w, 0}, out = {SPARTA_F32, 2, {9, 7}, {7, 1}, back, 0};
     for (size_t i = 0; i < SP_COUNT(texts); i++) {
         sp_format f = parse(texts[i]);
         for (uint64_t nth = 1;; nth++) {

@@ -11,7 +11,7 @@ static void printed(void **state)
     (void)state;
     int32_t x[32] = {1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
                      0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 4, 0, 5};
-    sparta_tensor t = {SPARTA_I32, 2, {4, 8}, {8, 1}, x};
+    sparta_tensor t = {SPARTA_I32, 2, {4, 8}, {8, 1}, x, 0};
     expect_arrays("(i,j)->(i:dense, j:dense)", &t,
                   "values 1 0 2 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 3 4 0 5 0 0; ");
     expect_arrays("(i,j)->(j:dense, i:dense)", &t,
@@ -46,7 +46,7 @@ static void structured(void **state)
 {
     (void)state;
     double x[24] = {0, 0, 1, 2, 0, 3, 0, 4, 0, 5, 6, 0, 7, 0, 0, 8, 9, 0, 10, 0, 11, 12, 0, 0};
-    sparta_tensor t = {SPARTA_F64, 2, {3, 8}, {8, 1}, x};
+    sparta_tensor t = {SPARTA_F64, 2, {3, 8}, {8, 1}, x, 0};
     expect_arrays("csr", &t,
                   "pos1 0 4 8 12; crd1 2 3 5 7 1 2 4 7 0 2 4 5; values 1 2 3 4 5 6 7 8 9 10 11 12; ");
     expect_arrays("(i,j)->(i:dense, j:loose)", &t,
@@ -65,7 +65,7 @@ static void converted(void **state)
                                         "coo",       "(i,j)->(i:compressed(nonunique), j:singleton(aos))"};
     int32_t x[32] = {1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
                      0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 4, 0, 5};
-    sparta_tensor t = {SPARTA_I32, 2, {4, 8}, {8, 1}, x};
+    sparta_tensor t = {SPARTA_I32, 2, {4, 8}, {8, 1}, x, 0};
     for (size_t i = 0; i < SP_COUNT(texts); i++)
         for (size_t k = 0; k < SP_COUNT(texts); k++) {
             sp_packed from = pack(texts[i], &t, NULL), want = pack(texts[k], &t, NULL);

@@ -12,7 +12,7 @@ static void quads_by_hand(void **state)
                    2, 0, 4, 0,     0, /* */
                    0, 0, 0, 0,     0, /* */
                    0, 7, 0, -0.0f, 0};
-    sparta_tensor t = {SPARTA_F32, 2, {5, 5}, {5, 1}, w};
+    sparta_tensor t = {SPARTA_F32, 2, {5, 5}, {5, 1}, w, 0};
     expect_arrays("quads", &t,
                   "crd0 0 1 1 0 0 2 0 0 0 0 0 0 0 0 0 0 0 2 0 0 0 0 0 0 0 0 0 0 0 0 0 0; "
                   "crd1 4 1 0 2 1 3; values 6 5 1 2 3 4 7 -0; ");
@@ -29,7 +29,7 @@ static void pairs_by_hand(void **state)
     float w[21] = {1, 2, 3, 4,  5, 0,  6, /* the drawing of opaque_pairs.c */
                    0, 0, 0, 20, 0, 0,  0, /* */
                    7, 8, 9, 10, 0, 11, 12};
-    sparta_tensor t = {SPARTA_F32, 2, {3, 7}, {7, 1}, w};
+    sparta_tensor t = {SPARTA_F32, 2, {3, 7}, {7, 1}, w, 0};
     expect_arrays("pairs", &t,
                   "crd0 0 2 4 2 1 1 0 1; crd1 0 1 2 3 4 5 6 6 3; "
                   "values 1 2 3 4 7 8 9 10 5 11 6 12 20; ");
@@ -40,7 +40,7 @@ static void pairs_by_hand(void **state)
     /* more than four of each besides: fours of the one and of the other row, then single ones */
     float v[24] = {1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, /* */
                    0, 0, 0, 0, 0, 0, 0, 2, 2, 2, 2, 2};
-    sparta_tensor u = {SPARTA_F32, 2, {2, 12}, {12, 1}, v};
+    sparta_tensor u = {SPARTA_F32, 2, {2, 12}, {12, 1}, v, 0};
     expect_arrays("pairs", &u, "crd0 0 1 0 5; crd1 0 1 2 3 7 8 9 10 4 11; values 1 1 1 1 2 2 2 2 1 2; ");
 }
 
@@ -52,7 +52,7 @@ static void groups_by_hand(void **state)
                     0, 0, 0, 5, 0, 0, /* */
                     0, 0, 0, 6, 7, 0, /* */
                     0, 9, 0, 0, 0, 0};
-    sparta_tensor t = {SPARTA_I8, 2, {5, 6}, {6, 1}, w};
+    sparta_tensor t = {SPARTA_I8, 2, {5, 6}, {6, 1}, w, 0};
     expect_arrays("groups", &t,
                   "crd0 0 2 3; crd1 0 2 3 4 5 5 5 5 1 1 1 1; "
                   "values 1 0 4 0 2 3 0 0 0 0 5 0 0 0 6 7 8 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 "
@@ -64,7 +64,7 @@ static void zeros(void **state)
 {
     (void)state;
     float w[8] = {1, 0, 0, 2, 0, 0, 0, 0};
-    sparta_tensor t = {SPARTA_F32, 2, {2, 4}, {4, 1}, w};
+    sparta_tensor t = {SPARTA_F32, 2, {2, 4}, {4, 1}, w, 0};
     sp_mask m;
     OK(sp_mask_create(cx, 2, 4, &m));
     sp_mask_set(&m, 0, 0), sp_mask_set(&m, 0, 2), sp_mask_set(&m, 1, 3);
@@ -87,7 +87,7 @@ static void patterns(void **state)
     assert_true(q.pattern && g.pattern && q.dtype == SPARTA_BOOL && !q.values.data);
     assert_int_equal(g.values.dim[0], 2 * 16); /* only bools tell its slots from its elements */
     uint8_t back[24], want[24] = {[1] = 1, [3] = 1, [20] = 1};
-    sparta_tensor out = {SPARTA_BOOL, 2, {6, 4}, {4, 1}, back};
+    sparta_tensor out = {SPARTA_BOOL, 2, {6, 4}, {4, 1}, back, 0};
     OK(sp_format_unpack(cx, &q, &out));
     assert_memory_equal(back, want, sizeof back);
     OK(sp_format_unpack(cx, &g, &out));
@@ -118,7 +118,7 @@ static void shapes_and_widths(void **state)
     assert_int_equal(sp_format_check(cx, &pairs, 2, (int64_t[]){INT64_MAX, 1000}), SPARTA_E_LIMIT);
     assert_int_equal(sp_format_check(cx, &g, 2, (int64_t[]){INT64_MAX, 1000}), SPARTA_E_LIMIT);
     uint8_t *w = calloc(1, 65536);
-    sparta_tensor t = {SPARTA_U8, 2, {1, 65536}, {65536, 1}, w};
+    sparta_tensor t = {SPARTA_U8, 2, {1, 65536}, {65536, 1}, w, 0};
     memset(w, 1, 65535);
     sp_packed p = pack("quads", &t, NULL); /* 65535 of one pattern fit */
     assert_int_equal(((uint16_t *)p.crd[0].data)[1], 65535);
@@ -193,7 +193,7 @@ static void broken(void **state)
 {
     (void)state;
     float w[20] = {1, 0, 2, 0, 0, 0, 3, 0, 0, 4, 5, 0, 0, 0, 0, 0, 0, 0, 0, 6}, back[20] = {9};
-    sparta_tensor t = {SPARTA_F32, 2, {5, 4}, {4, 1}, w}, out = {SPARTA_F32, 2, {5, 4}, {4, 1}, back};
+    sparta_tensor t = {SPARTA_F32, 2, {5, 4}, {4, 1}, w, 0}, out = {SPARTA_F32, 2, {5, 4}, {4, 1}, back, 0};
 #define BREAK(text, message, change)                                                                         \
     do {                                                                                                     \
         sp_packed good = pack(text, &t, NULL), p = good;                                                     \
@@ -299,7 +299,7 @@ static void out_of_memory(void **state)
 {
     (void)state;
     float w[20] = {1, 0, 2, 0, 0, 0, 3, 0, 0, 4, 5}, back[20];
-    sparta_tensor t = {SPARTA_F32, 2, {5, 4}, {4, 1}, w}, out = {SPARTA_F32, 2, {5, 4}, {4, 1}, back};
+    sparta_tensor t = {SPARTA_F32, 2, {5, 4}, {4, 1}, w, 0}, out = {SPARTA_F32, 2, {5, 4}, {4, 1}, back, 0};
     size_t before = sp_ctx_memory(cx);
     for (size_t i = 0; i < SP_COUNT(texts); i++) {
         sp_format f = parse(texts[i]);

@@ -7,7 +7,7 @@ static float matrix[] = {1, 0, 2, 0, 0, /* 2 elements */
                          0, 0, 0, 0, 0, /* 0 */
                          3, 4, 5, 0, 6, /* 4 */
                          0, 0, 0, 7, 0 /* 1 */};
-static sparta_tensor t = {SPARTA_F32, 2, {4, 5}, {5, 1}, matrix};
+static sparta_tensor t = {SPARTA_F32, 2, {4, 5}, {5, 1}, matrix, 0};
 
 static void by_the_length_of_rows(void **state)
 {
@@ -45,7 +45,7 @@ static void by_other_selectors(void **state)
         "pos0 0 1; crd0 0; crd1 0 2; values 1 2; | pos0 0 3; crd0 2 2 2; crd1 0 1 2; values 3 4 5; | "
         "pos0 0 2; crd0 2 3; crd1 4 4 3 3; values 6 0 7 0; | pos0 0 0; crd0; crd1; values; ");
     float cube[8] = {1, 0, 2, 3, 0, 0, 0, 4};
-    sparta_tensor three = {SPARTA_F32, 3, {2, 2, 2}, {4, 2, 1}, cube}; /* rows are the first dimension */
+    sparta_tensor three = {SPARTA_F32, 3, {2, 2, 2}, {4, 2, 1}, cube, 0}; /* rows are the first dimension */
     expect_arrays(
         "sum{rownnz<=1 -> csf; rest -> (i,j,k)->(i:dense, j:dense, k:dense)}", &three,
         "pos0 0 1; crd0 1; pos1 0 1; crd1 1; pos2 0 1; crd2 1; values 4; | values 1 0 2 3 0 0 0 0; ");

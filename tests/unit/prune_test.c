@@ -231,7 +231,7 @@ static void layout_does_not_matter(void **state)
         a[i] = (float)(sp_rng_normal(&r) * pow(10, (double)(i % 30) - 15)); /* sums that round */
     for (int n = 0; n < N; n++)
         for (int k = 0; k < K; k++) b[k * N + n] = a[n * K + k];
-    sparta_tensor x = {SPARTA_F32, 2, {N, K}, {K, 1}, a}, y = {SPARTA_F32, 2, {N, K}, {1, N}, b};
+    sparta_tensor x = {SPARTA_F32, 2, {N, K}, {K, 1}, a, 0}, y = {SPARTA_F32, 2, {N, K}, {1, N}, b, 0};
     sp_prune_spec s = parse("16x4:0.6");
     sp_mask m, o;
     assert_int_equal(sp_prune(cx, &s, &x, &m), SPARTA_OK);
@@ -251,8 +251,8 @@ static void refused(void **state)
     float w[8] = {1, 2, 3, 4, 5, 6, 7, 8};
     sp_prune_spec s = parse("1x1:0.5"), broken = {.block_n = -1, .block_m = 1, .sparsity = 0.5};
     sp_mask m = {.rows = 77};
-    sparta_tensor three = {SPARTA_F32, 3, {2, 2, 2}, {4, 2, 1}, w},
-                  whole = {SPARTA_I32, 2, {2, 4}, {4, 1}, w}, good = {SPARTA_F32, 2, {2, 4}, {4, 1}, w};
+    sparta_tensor three = {SPARTA_F32, 3, {2, 2, 2}, {4, 2, 1}, w, 0},
+                  whole = {SPARTA_I32, 2, {2, 4}, {4, 1}, w, 0}, good = {SPARTA_F32, 2, {2, 4}, {4, 1}, w, 0};
     assert_int_equal(sp_prune(cx, &s, &three, &m), SPARTA_E_SHAPE);
     assert_int_equal(sp_prune(cx, &s, &whole, &m), SPARTA_E_DTYPE);
     assert_int_equal(sp_prune(cx, &broken, &good, &m), SPARTA_E_USAGE);
@@ -271,7 +271,7 @@ static void out_of_memory(void **state)
         sp_prune_spec s = parse(specs[i]);
         for (uint64_t nth = 1;; nth++) {
             for (int e = 0; e < 60; e++) w[e] = 1;
-            sparta_tensor t = {SPARTA_F32, 2, {6, 10}, {10, 1}, w};
+            sparta_tensor t = {SPARTA_F32, 2, {6, 10}, {10, 1}, w, 0};
             sp_mask m = {0};
             sp_ctx_fail_alloc(cx, nth, false);
             sparta_status status = sp_prune(cx, &s, &t, &m);

@@ -163,7 +163,7 @@ static void who_needs_values(void **state)
         expect_coo(&p, &c, cases[i].text);
         if (!cases[i].values) { /* values that a pattern must not have, and missing ones */
             float one[2] = {1, 1};
-            p.values = (sparta_tensor){SPARTA_BOOL, 1, {2}, {1}, one};
+            p.values = (sparta_tensor){SPARTA_BOOL, 1, {2}, {1}, one, 0};
             expect_message(sp_packed_verify(cx, &p), SPARTA_E_FORMAT, "packed: a pattern in this format");
             p.values = (sparta_tensor){0};
         } else {
@@ -185,7 +185,7 @@ static void explicit_zeros(void **state)
     float w[12] = {0, 0, 1, 0, /* (0,1) is an explicit zero */
                    0, 0, 0, 0, /* so is (1,0), alone in its row */
                    2, 0, 0, 3};
-    sparta_tensor t = {SPARTA_F32, 2, {3, 4}, {4, 1}, w};
+    sparta_tensor t = {SPARTA_F32, 2, {3, 4}, {4, 1}, w, 0};
     sp_mask m;
     OK(sp_mask_create(cx, 3, 4, &m));
     sp_mask_set(&m, 0, 1), sp_mask_set(&m, 0, 2), sp_mask_set(&m, 1, 0);
@@ -227,7 +227,7 @@ static void empty_segments(void **state)
 {
     (void)state;
     float w[8] = {0, 0, 1, 0, 0, 0, 0, 2};
-    sparta_tensor t = {SPARTA_F32, 2, {4, 2}, {2, 1}, w};
+    sparta_tensor t = {SPARTA_F32, 2, {4, 2}, {2, 1}, w, 0};
     static const char *const texts[] = {"ell", "(i,j)->(i:dense, j:packed[2](pad=zero))",
                                         "(i,j)->(i/2:dense, i%2:dense, j:packed[1])",
                                         "(i,j)->(i:dense, j:singleton)", "(i,j)->(i:packed[3], j:packed[2])"};
@@ -242,7 +242,7 @@ static void odd_values(void **state)
 {
     (void)state;
     double w[6] = {-0.0, NAN, INFINITY, 0, -INFINITY, 5e-324};
-    sparta_tensor t = {SPARTA_F64, 2, {2, 3}, {3, 1}, w};
+    sparta_tensor t = {SPARTA_F64, 2, {2, 3}, {3, 1}, w, 0};
     static const char *const texts[] = {
         "csr",   "(i,j)->(i:dense, j:compressed(zeroless))", "bsr(2)", "ell", "dia", "dense", "quads",
         "groups"};
@@ -268,10 +268,10 @@ static void duplicates(void **state)
                    .dtype = SPARTA_F32,
                    .rank = 2,
                    .dim = {2, 2}};
-    p.pos[0] = (sparta_tensor){SPARTA_I32, 1, {2}, {1}, pos};
-    p.crd[0] = (sparta_tensor){SPARTA_I32, 1, {6}, {1}, row};
-    p.crd[1] = (sparta_tensor){SPARTA_I32, 1, {6}, {1}, col};
-    p.values = (sparta_tensor){SPARTA_F32, 1, {6}, {1}, values};
+    p.pos[0] = (sparta_tensor){SPARTA_I32, 1, {2}, {1}, pos, 0};
+    p.crd[0] = (sparta_tensor){SPARTA_I32, 1, {6}, {1}, row, 0};
+    p.crd[1] = (sparta_tensor){SPARTA_I32, 1, {6}, {1}, col, 0};
+    p.values = (sparta_tensor){SPARTA_F32, 1, {6}, {1}, values, 0};
     sp_packed csr = convert(&p, "csr");
     expect_packed(&csr, "pos1 0 2 3; crd1 0 1 0; values 7 0 9; "); /* a sum of 0 is an element */
     sp_packed_free(cx, &csr);
@@ -377,7 +377,7 @@ static void what_is_refused(void **state)
 {
     (void)state;
     float w[12] = {1, 2, 3, 0, 0, 0, 4};
-    sparta_tensor t = {SPARTA_F32, 2, {3, 4}, {4, 1}, w};
+    sparta_tensor t = {SPARTA_F32, 2, {3, 4}, {4, 1}, w, 0};
     sp_packed p = pack("ell", &t, NULL), out = {.rank = 77};
     sp_format f = parse("csf"), csr = parse("csr");
     assert_int_equal(sp_format_convert(cx, &p, &f, NULL, &out), SPARTA_E_USAGE);
@@ -411,7 +411,7 @@ static void pattern_outside(void **state)
     expect_message(sp_format_convert(cx, &p, &to, NULL, &out), SPARTA_E_FORMAT,
                    "packed: value 1 lies outside the tensor");
     uint8_t back[6] = {9};
-    expect_message(sp_format_unpack(cx, &p, &(sparta_tensor){SPARTA_BOOL, 1, {6}, {1}, back}),
+    expect_message(sp_format_unpack(cx, &p, &(sparta_tensor){SPARTA_BOOL, 1, {6}, {1}, back, 0}),
                    SPARTA_E_FORMAT, "packed: value 1 lies outside the tensor");
     assert_int_equal(back[0], 9);
     sp_packed_free(cx, &p);
@@ -433,7 +433,7 @@ static void never_dense(void **state)
                 .dim = {1000000, 1000000},
                 .n = 3,
                 .index = {row, col},
-                .values = {SPARTA_F64, 1, {3}, {1}, values}};
+                .values = {SPARTA_F64, 1, {3}, {1}, values, 0}};
     sp_packed view = sp_packed_of_coo(&c, pos), p, back;
     static const char *const texts[] = {"dcsr", "dcsc", "coo", "dbsr(4)",
                                         "sum{rownnz<=1 -> dcsr; rest -> coo}"};
@@ -462,7 +462,7 @@ static void out_of_memory(void **state)
         "bsr(2)", "dia", "quads(3)",
         "groups", "coo", "sum{rownnz<=2 -> csr; rest -> (i,j)->(i:compressed, j:packed[4])}"};
     float w[20] = {1, 0, 2, 0, 0, 0, 3, 0, 0, 4, 5, 6, 7, 8, 0};
-    sparta_tensor t = {SPARTA_F32, 2, {5, 4}, {4, 1}, w};
+    sparta_tensor t = {SPARTA_F32, 2, {5, 4}, {4, 1}, w, 0};
     for (size_t i = 0; i < SP_COUNT(texts); i++)
         for (size_t k = 0; k < SP_COUNT(texts); k++) {
             sp_packed p = pack(texts[i], &t, NULL), q;

@@ -515,7 +515,7 @@ static void test_unpack(void **state)
         if (sp_convert_generic(cx, &entries, &f, &p)) continue;
         static const int64_t stride[][2] = {{23, 1}, {1, 19}, {69, 3}};
         for (int k = 0; k < 3; k++) {
-            sparta_tensor t = {SPARTA_F32, 2, {19, 23}, {stride[k][0], stride[k][1]}, got};
+            sparta_tensor t = {SPARTA_F32, 2, {19, 23}, {stride[k][0], stride[k][1]}, got, 0};
             bool done = false;
             memset(got, 0x55, sizeof got);
             assert_int_equal(sp_unpack_fast(cx, &p, &t, pool[k + 1], &done), SPARTA_OK);

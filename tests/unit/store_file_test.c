@@ -45,7 +45,7 @@ static void names(void **state)
 {
     (void)state;
     float w[8] = {1, 0, 0, 2, 0, 0, 3, 0};
-    sparta_tensor t = {SPARTA_F32, 2, {2, 4}, {4, 1}, w};
+    sparta_tensor t = {SPARTA_F32, 2, {2, 4}, {4, 1}, w, 0};
     expect_names("csr, crd=u16", &t,
                  "; shape i64 2; sparta u8 1; p0_l1_pos i32 3; p0_l1_crd u16 3; p0_values f32 3; ");
     expect_names("bitmap, pos=u8", &t,
@@ -287,7 +287,7 @@ static void truncated(void **state)
     static const char *const texts[] = {"csr", "sum{rownnz<=1 -> csr; rest -> coo}", "quads", "groups",
                                         "dia"};
     float w[8] = {1, 0, 0, 2, 0, 0, 3, 0};
-    sparta_tensor t = {SPARTA_F32, 2, {2, 4}, {4, 1}, w};
+    sparta_tensor t = {SPARTA_F32, 2, {2, 4}, {4, 1}, w, 0};
     sp_rng r = sp_rng_seed(42);
     for (size_t i = 0; i < SP_COUNT(texts); i++) {
         sp_packed p = pack(texts[i], &t, NULL);
@@ -318,7 +318,7 @@ static void what_cannot_be_written(void **state)
 {
     (void)state;
     float w[8] = {1, 0, 0, 2, 0, 0, 3, 0};
-    sparta_tensor t = {SPARTA_F32, 2, {2, 4}, {4, 1}, w};
+    sparta_tensor t = {SPARTA_F32, 2, {2, 4}, {4, 1}, w, 0};
     sp_packed p = pack("csr", &t, NULL);
     unlink(path);
     assert_int_equal(sp_packed_write(cx, "/nowhere/at/all.npz", &p), SPARTA_E_IO);
@@ -337,7 +337,7 @@ static void out_of_memory(void **state)
     (void)state;
     static const char *const texts[] = {"csr", "sum{rownnz<=1 -> csr; rest -> quads}"};
     float w[8] = {1, 0, 0, 2, 0, 0, 3, 0};
-    sparta_tensor t = {SPARTA_F32, 2, {2, 4}, {4, 1}, w};
+    sparta_tensor t = {SPARTA_F32, 2, {2, 4}, {4, 1}, w, 0};
     for (size_t i = 0; i < SP_COUNT(texts); i++) {
         sp_packed p = pack(texts[i], &t, NULL);
         for (uint64_t nth = 1;; nth++) {

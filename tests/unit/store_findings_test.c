@@ -29,7 +29,7 @@ static void keep_promises(void **state)
     int checked = 0;
     for (int pattern = 0; pattern < 9; pattern++) {
         for (int64_t i = 0; i < ROWS * COLS; i++) w[i] = present(pattern, i / COLS, i % COLS);
-        sparta_tensor t = {SPARTA_F32, 2, {ROWS, COLS}, {COLS, 1}, w};
+        sparta_tensor t = {SPARTA_F32, 2, {ROWS, COLS}, {COLS, 1}, w, 0};
         sp_mask m;
         OK(sp_mask_of(cx, &t, &m));
         OK(sp_mask_report(cx, &m, &(sp_report_options){.slack = 1, .head_rows = 12, .head_cols = 16},

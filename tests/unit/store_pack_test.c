@@ -335,7 +335,7 @@ static void written_out(void **state)
     (void)state;
     float w[5 * 4] = {0, 1, 0, 0, /* strip 0 */
                       0, 2, 0, 3, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, -0.0f, 5 /* strip 1 */};
-    sparta_tensor t = {SPARTA_F32, 2, {5, 4}, {4, 1}, w};
+    sparta_tensor t = {SPARTA_F32, 2, {5, 4}, {4, 1}, w, 0};
     sp_format f = parse("strip(4)");
     sp_packed p;
     assert_int_equal(sp_format_pack(cx, &f, &t, NULL, &p), SPARTA_OK);
@@ -350,7 +350,7 @@ static void written_out(void **state)
     sp_packed_free(cx, NULL);
 
     int8_t q[4 * 6] = {1, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 4};
-    sparta_tensor b = {SPARTA_I8, 2, {4, 6}, {6, 1}, q};
+    sparta_tensor b = {SPARTA_I8, 2, {4, 6}, {6, 1}, q, 0};
     f = parse("bsr(2,3), crd=u8, pos=i64");
     assert_int_equal(sp_format_pack(cx, &f, &b, NULL, &p), SPARTA_OK);
     expect_array(&p.pos[1], (int64_t[]){0, 2, 3}, 3, SPARTA_I64);
@@ -370,8 +370,8 @@ static void widths_and_shapes(void **state)
     for (int i = 0; i < 300; i++) w[i] = 1;
     sp_packed p = {.rank = 77};
     sp_format_stats stats = {.slots = 77};
-    sparta_tensor t = {SPARTA_F32, 2, {30, 10}, {10, 1}, w},
-                  three = {SPARTA_F32, 3, {3, 10, 10}, {100, 10, 1}, w};
+    sparta_tensor t = {SPARTA_F32, 2, {30, 10}, {10, 1}, w, 0},
+                  three = {SPARTA_F32, 3, {3, 10, 10}, {100, 10, 1}, w, 0};
     static const char *const narrow[] = {"csr, pos=u8", "(i,j)->(i:compressed, j:compressed), pos[1]=u8"};
     for (size_t i = 0; i < SP_COUNT(narrow); i++) {
         sp_format f = parse(narrow[i]);
@@ -407,9 +407,9 @@ static void absurd_sizes(void **state)
 {
     (void)state;
     float w[4] = {1, 2, 3, 4};
-    sparta_tensor t = {SPARTA_F32, 2, {2, 2}, {2, 1}, w},
-                  rows = {SPARTA_F32, 2, {INT64_C(1) << 60, 0}, {0, 1}, w};
-    sparta_tensor cols = {SPARTA_F32, 2, {0, INT64_C(1) << 60}, {1, 1}, w};
+    sparta_tensor t = {SPARTA_F32, 2, {2, 2}, {2, 1}, w, 0},
+                  rows = {SPARTA_F32, 2, {INT64_C(1) << 60, 0}, {0, 1}, w, 0};
+    sparta_tensor cols = {SPARTA_F32, 2, {0, INT64_C(1) << 60}, {1, 1}, w, 0};
     sp_format f = parse("bsr(2147483647)");
     sp_packed p;
     sp_format_stats stats;
@@ -477,7 +477,7 @@ static void each_kind_of_damage(void **state)
     (void)state;
     float w[35], target[35];
     for (int i = 0; i < 35; i++) w[i] = i % 3 ? (float)i : 0, target[i] = -1;
-    sparta_tensor t = {SPARTA_F32, 2, {5, 7}, {7, 1}, w}, out = {SPARTA_F32, 2, {5, 7}, {7, 1}, target};
+    sparta_tensor t = {SPARTA_F32, 2, {5, 7}, {7, 1}, w, 0}, out = {SPARTA_F32, 2, {5, 7}, {7, 1}, target, 0};
     sp_format f = parse("csr");
     sp_packed good, p;
     assert_int_equal(sp_format_pack(cx, &f, &t, NULL, &good), SPARTA_OK);
@@ -539,7 +539,7 @@ static void padding_must_be_zero(void **state)
     (void)state;
     float w[35], target[35] = {0};
     for (int i = 0; i < 35; i++) w[i] = 1;
-    sparta_tensor t = {SPARTA_F32, 2, {5, 7}, {7, 1}, w}, out = {SPARTA_F32, 2, {5, 7}, {7, 1}, target};
+    sparta_tensor t = {SPARTA_F32, 2, {5, 7}, {7, 1}, w, 0}, out = {SPARTA_F32, 2, {5, 7}, {7, 1}, target, 0};
     sp_format f = parse("strip(4)");
     sp_packed p;
     assert_int_equal(sp_format_pack(cx, &f, &t, NULL, &p), SPARTA_OK);
@@ -562,7 +562,8 @@ static void random_damage(void **state)
         sp_format f = parse(formats_2d[i]);
         float w[13 * 6], target[13 * 6];
         for (int e = 0; e < 13 * 6; e++) w[e] = sp_rng_next(&r) % 3 ? 0 : 1;
-        sparta_tensor t = {SPARTA_F32, 2, {13, 6}, {6, 1}, w}, out = {SPARTA_F32, 2, {13, 6}, {6, 1}, target};
+        sparta_tensor t = {SPARTA_F32, 2, {13, 6}, {6, 1}, w, 0},
+                      out = {SPARTA_F32, 2, {13, 6}, {6, 1}, target, 0};
         sp_packed good;
         assert_int_equal(sp_format_pack(cx, &f, &t, NULL, &good), SPARTA_OK);
         for (int n = 0; n < 300; n++) {
@@ -616,7 +617,7 @@ static void out_of_memory(void **state)
         "csr", "csc", "strip(4)", "panel", "dcsr", "(i,j)->(j:compressed, i/2:compressed, i%2:compressed)"};
     float w[63], target[63];
     for (int i = 0; i < 63; i++) w[i] = (float)(i % 4);
-    sparta_tensor t = {SPARTA_F32, 2, {9, 7}, {7, 1}, w}, out = {SPARTA_F32, 2, {9, 7}, {7, 1}, target};
+    sparta_tensor t = {SPARTA_F32, 2, {9, 7}, {7, 1}, w, 0}, out = {SPARTA_F32, 2, {9, 7}, {7, 1}, target, 0};
     sp_mask m;
     assert_int_equal(sp_mask_of(cx, &t, &m), SPARTA_OK);
     size_t before = sp_ctx_memory(cx);
@@ -640,7 +641,7 @@ static void cancelled(void **state)
 {
     (void)state;
     float w[63] = {1, 2}, target[63];
-    sparta_tensor t = {SPARTA_F32, 2, {9, 7}, {7, 1}, w}, out = {SPARTA_F32, 2, {9, 7}, {7, 1}, target};
+    sparta_tensor t = {SPARTA_F32, 2, {9, 7}, {7, 1}, w, 0}, out = {SPARTA_F32, 2, {9, 7}, {7, 1}, target, 0};
     static const char *const texts[] = {"csr", "dcsr"};
     for (size_t i = 0; i < SP_COUNT(texts); i++) {
         sparta_ctx *other = sparta_ctx_create(NULL);

@@ -98,8 +98,8 @@ static void full_and_single(void **state)
     float w[65 * 67];
     for (int one = -1; one < 65 * 67; one += 129) {
         for (int i = 0; i < 65 * 67; i++) w[i] = one < 0 || i == one ? -2.5f : 0;
-        check_mask(&(sparta_tensor){SPARTA_F32, 2, {65, 67}, {67, 1}, w});
-        check_mask(&(sparta_tensor){SPARTA_F32, 2, {67, 65}, {1, 67}, w});
+        check_mask(&(sparta_tensor){SPARTA_F32, 2, {65, 67}, {67, 1}, w, 0});
+        check_mask(&(sparta_tensor){SPARTA_F32, 2, {67, 65}, {1, 67}, w, 0});
     }
 }
 
@@ -108,7 +108,7 @@ static void wrong_shapes(void **state)
     (void)state;
     float w[8] = {0};
     sp_mask m = {.rows = 42}, other = {0};
-    sparta_tensor t = {SPARTA_F32, 3, {2, 2, 2}, {4, 2, 1}, w};
+    sparta_tensor t = {SPARTA_F32, 3, {2, 2, 2}, {4, 2, 1}, w, 0};
     assert_int_equal(sp_mask_of(cx, &t, &m), SPARTA_E_SHAPE);
     assert_int_equal(sp_mask_create(cx, -1, 3, &m), SPARTA_E_SHAPE);
     assert_int_equal(sp_mask_create(cx, INT64_MAX, INT64_MAX, &m), SPARTA_E_SHAPE);
@@ -126,7 +126,7 @@ static void wrong_shapes(void **state)
 static void many_rows_of_nothing(void **state)
 {
     (void)state;
-    sparta_tensor t = {SPARTA_F32, 2, {INT64_C(1) << 60, 0}, {0, 1}, NULL};
+    sparta_tensor t = {SPARTA_F32, 2, {INT64_C(1) << 60, 0}, {0, 1}, NULL, 0};
     sp_mask m, tr;
     sp_pattern p;
     double fill = 5;
@@ -349,7 +349,7 @@ static void out_of_memory(void **state)
 {
     (void)state;
     float w[100] = {1, 0, 2};
-    sparta_tensor t = {SPARTA_F32, 2, {10, 10}, {10, 1}, w};
+    sparta_tensor t = {SPARTA_F32, 2, {10, 10}, {10, 1}, w, 0};
     size_t before = sp_ctx_memory(cx);
     uint64_t nth = 1;
     for (;; nth++) {

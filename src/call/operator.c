@@ -1,0 +1,279 @@
+/* Running an operator: no context, no allocation, nothing of the operator written. */
+#include "call/operator.h"
+#include <stdarg.h>
+#include <stdio.h>
+
+typedef struct bound { /* one run */
+    const sparta_operator *op;
+    sp_job job;
+    sp_operand operand[SP_OPERATOR_OPERANDS]; /* inputs, then the result */
+    sparta_tensor rows[SP_OPERATOR_OPERANDS]; /* what the caller gave; rank -1: a constant */
+    size_t start[SP_OPERATOR_OPERANDS];       /* of its panels in the workspace, in floats */
+    size_t work, each, floats;                /* where scratch begins, of one worker, of all together */
+    int workers, phase;
+} bound;
+
+typedef struct complaint {
+    char *text;
+    size_t size;
+} complaint;
+
+static sparta_status refuse(const complaint *c, sparta_status status, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    if (c->size) vsnprintf(c->text, c->size, format, args);
+    va_end(args);
+    return status;
+}
+
+/* ------------------------------------------------------------------ arrays against the expression */
+
+static sparta_status check_dims(const sparta_operator *op, const sp_late *l, const sparta_tensor *t,
+                                int64_t *size, const complaint *c)
+{
+    for (int i = 0; i < l->rank; i++) {
+        int64_t *is = &size[l->size[i]];
+        if (*is < 0) *is = t->dim[i];
+        if (t->dim[i] != *is || t->dim[i] < 0)
+            return refuse(c, SPARTA_E_SHAPE, "operator: '%s' of %s is %lld, expected %lld",
+                          op->size[l->size[i]].name, l->name, (long long)t->dim[i], (long long)*is);
+    }
+    return SPARTA_OK;
+}
+
+static sparta_status check_array(const sparta_operator *op, const sp_late *l, const sparta_tensor *t,
+                                 int64_t *size, const complaint *c)
+{
+    if (t->device != 0)
+        return refuse(c, SPARTA_E_UNSUPPORTED,
+                      "operator: %s is on device %d; operators run on the CPU, device 0", l->name, t->device);
+    if (t->dtype != l->dtype)
+        return refuse(c, SPARTA_E_DTYPE, "operator: %s is %s, expected %s", l->name,
+                      sparta_dtype_name(t->dtype), sparta_dtype_name(l->dtype));
+    if (t->rank != l->rank)
+        return refuse(c, SPARTA_E_SHAPE, "operator: %s has %d dims, expected %d", l->name, t->rank, l->rank);
+    const sparta_status status = check_dims(op, l, t, size, c);
+    if (status != SPARTA_OK) return status;
+    const int64_t elements = sparta_tensor_elements(t);
+    if (elements < 0 || elements > INT64_MAX / 64)
+        return refuse(c, SPARTA_E_LIMIT, "operator: %s is too large", l->name);
+    if (!sp_tensor_contiguous(t))
+        return refuse(c, SPARTA_E_UNSUPPORTED, "operator: %s is not contiguous; make a row-major copy",
+                      l->name);
+    if (elements && !t->data) return refuse(c, SPARTA_E_USAGE, "operator: %s has no data", l->name);
+    return SPARTA_OK;
+}
+
+static sparta_status check_all(const sparta_operator *op, const sparta_tensor *array, int n,
+                               const complaint *c)
+{
+    int64_t size[SP_COUNT(op->size)];
+    if (n != op->n_late)
+        return refuse(c, SPARTA_E_USAGE,
+                      "operator: %d arrays, expected %d: the result and what is not constant", n, op->n_late);
+    for (int i = 0; i < op->n_sizes; i++) size[i] = op->size[i].is;
+    for (int i = 0; i < n; i++) {
+        const sparta_status status = check_array(op, &op->late[i], &array[i], size, c);
+        if (status != SPARTA_OK) return status;
+    }
+    for (int i = 1; i < n && sparta_tensor_elements(&array[0]); i++)
+        if (!sparta_tensor_elements(&array[i]))
+            return refuse(c, SPARTA_E_SHAPE, "operator: %s is empty, the result is not", op->late[i].name);
+    return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ places */
+
+static bool takes_panels(const sparta_operator *op, int at)
+{
+    const sp_panel_kernel *k = op->call.kernel;
+    const sp_slot *slot = at < 0 ? &k->slots.out : sp_panel_slot(k, op->call.job.n_in, at);
+    return slot && slot->layouts & SP_IN(PANELS);
+}
+
+/* The job of this run. Panels get their offsets; the workspace they count from comes later. */
+static void place(const sparta_operator *op, const sparta_tensor *array, int n, bound *b)
+{
+    *b = (bound){.op = op, .job = op->call.job};
+    const int n_in = b->job.n_in;
+    for (int i = 0; i < n_in; i++) b->operand[i] = op->call.job.in[i];
+    for (int i = 0; i <= n_in; i++) b->rows[i].rank = -1;
+    b->job.in = b->operand;
+    b->job.out = b->operand + n_in;
+    b->job.tokens = sp_panel_tokens(&array[0]);
+    b->job.panels = sp_panels(b->job.tokens);
+    b->workers = (int)SP_MIN(SP_MAX(b->job.panels, 1), SP_OPERATOR_WORKERS);
+    for (int i = 0; i < n; i++) {
+        const int at = op->late[i].at, slot = at < 0 ? n_in : at;
+        sp_operand *o = &b->operand[slot];
+        b->rows[slot] = array[i];
+        *o = (sp_operand){.kind = SP_OPERAND_ROWS, .tensor = array[i]};
+        if (!takes_panels(op, at)) continue;
+        o->kind = SP_OPERAND_PANELS;
+        o->slotted = !op->beyond;
+        o->gap = sp_panel_rows(sp_panel_features(&array[i])) * SP_PANEL;
+        b->start[slot] = b->floats;
+        b->floats += (size_t)o->gap *
+                     (size_t)(op->beyond ? SP_MAX(sp_panels(sp_panel_tokens(&array[i])), 1) : b->workers);
+    }
+    if (!takes_panels(op, -1)) b->workers = SP_OPERATOR_WORKERS; /* parts of all rows, not panels */
+    b->work = b->floats;
+    if (b->job.tokens && op->call.kernel->work)
+        b->each = (op->call.kernel->work(&b->job) / sizeof(float) + 31) / 16 * 16;
+    b->floats += b->each * (size_t)b->workers;
+}
+
+size_t sparta_operator_workspace(const sparta_operator *op, const sparta_tensor *array, int n)
+{
+    bound b;
+    if (check_all(op, array, n, &(complaint){NULL, 0}) != SPARTA_OK) return 0;
+    place(op, array, n, &b);
+    return b.floats * sizeof(float) + 64;
+}
+
+/* ------------------------------------------------------------------ work */
+
+/* Operand i of one panel from the caller's rows, or into them. */
+static void convert(const bound *b, int i, const sp_place *at)
+{
+    sp_operand rows = {.kind = SP_OPERAND_ROWS, .tensor = b->rows[i]}, panels = b->operand[i];
+    const bool in = i < b->job.n_in;
+    const sp_job job = {.in = in ? &rows : &panels,
+                        .out = in ? &panels : &rows,
+                        .n_in = 1,
+                        .n_out = 1,
+                        .tokens = sp_panel_tokens(&b->rows[i])};
+    sp_panel_args args;
+    if ((in ? &sp_panel_pack : &sp_panel_unpack)->fill(&job, at, &args))
+        (in ? b->op->pack : b->op->unpack)(&args);
+}
+
+static bool in_panels(const bound *b, int i)
+{
+    return b->rows[i].rank >= 0 && b->operand[i].kind == SP_OPERAND_PANELS;
+}
+
+static sp_place place_of(const bound *b, int worker, float *work)
+{
+    return (sp_place){.slot = worker, .parts = 1, .work = work + b->each * (size_t)worker};
+}
+
+typedef struct shift { /* what workers are given */
+    const bound *b;
+    const sp_call *call;
+    float *work;
+} shift;
+
+/* Panel by panel: packed, computed and unpacked by one worker. */
+static void each_panel(void *arg, int worker)
+{
+    const shift *s = arg;
+    const bound *b = s->b;
+    sp_place at = place_of(b, worker, s->work);
+    for (at.panel = worker; at.panel < b->job.panels; at.panel += b->workers) {
+        for (int i = 0; i < b->job.n_in; i++)
+            if (in_panels(b, i)) convert(b, i, &at);
+        sp_call_panel(s->call, &at);
+        if (in_panels(b, b->job.n_in)) convert(b, b->job.n_in, &at);
+    }
+}
+
+/* All panels of all operands, then the kernel, then the result. */
+static void each_phase(void *arg, int worker)
+{
+    const shift *s = arg;
+    const bound *b = s->b;
+    sp_place at = place_of(b, worker, s->work);
+    const int first = b->phase == 2 ? b->job.n_in : 0, last = b->phase == 2 ? b->job.n_in : b->job.n_in - 1;
+    if (b->phase == 1)
+        for (at.panel = worker; at.panel < b->job.panels; at.panel += b->workers) sp_call_panel(s->call, &at);
+    else
+        for (int i = first; i <= last; i++)
+            for (at.panel = worker; in_panels(b, i) && at.panel < sp_panels(sp_panel_tokens(&b->rows[i]));
+                 at.panel += b->workers)
+                convert(b, i, &at);
+}
+
+/* Tokens in rows: a share of the weight. */
+static void each_part(void *arg, int worker)
+{
+    const shift *s = arg;
+    sp_place at = place_of(s->b, worker, s->work);
+    at.part = worker, at.parts = s->b->workers;
+    for (at.panel = 0; at.panel < s->b->job.panels; at.panel++) sp_call_panel(s->call, &at);
+}
+
+static void share(const sparta_launch *how, int n, void (*fn)(void *, int), void *arg)
+{
+    if (how->parallel_for && n > 1)
+        how->parallel_for(how->host, n, fn, arg);
+    else
+        for (int i = 0; i < n; i++) fn(arg, i);
+}
+
+sparta_status sparta_operator_run(const sparta_operator *op, const sparta_tensor *array, int n,
+                                  const sparta_launch *launch, char *message, size_t size)
+{
+    const complaint c = {message, message ? size : 0};
+    sparta_launch how = {.size = sizeof how};
+    bound b;
+    if (c.size) *message = 0;
+    if (launch && launch->size != sizeof how)
+        return refuse(&c, SPARTA_E_USAGE, "operator: the launch's size is not that of its struct");
+    if (launch) how = *launch;
+    if (how.stream) return refuse(&c, SPARTA_E_UNSUPPORTED, "operator: the CPU has no streams");
+    sparta_status status = check_all(op, array, n, &c);
+    if (status != SPARTA_OK) return status;
+    place(op, array, n, &b);
+    if (!b.job.tokens) return SPARTA_OK;
+    const size_t bytes = b.floats * sizeof(float) + 64;
+    if (how.workspace_bytes < bytes || !how.workspace)
+        return refuse(&c, SPARTA_E_MEMORY, "operator: a workspace of %zu bytes, %zu are needed",
+                      how.workspace ? how.workspace_bytes : 0, bytes);
+    float *base = (float *)(((uintptr_t)how.workspace + 63) & ~(uintptr_t)63);
+    for (int i = 0; i <= b.job.n_in; i++)
+        if (in_panels(&b, i)) b.operand[i].panel = base + b.start[i];
+    sp_call call = op->call;
+    call.job = b.job;
+    shift s = {&b, &call, base + b.work};
+    if (!takes_panels(op, -1))
+        share(&how, b.workers, each_part, &s);
+    else if (!op->beyond)
+        share(&how, b.workers, each_panel, &s);
+    else
+        for (b.phase = 0; b.phase < 3; b.phase++) share(&how, b.workers, each_phase, &s);
+    return SPARTA_OK;
+}
+
+/* ------------------------------------------------------------------ the rest */
+
+sparta_status sp_operator_try(sparta_ctx *cx, const sparta_operator *op)
+{
+    sparta_tensor array[SP_OPERATOR_OPERANDS];
+    bound b;
+    for (int i = 0; i < op->n_late; i++) {
+        int64_t dim[SPARTA_RANK];
+        for (int k = 0; k < op->late[i].rank; k++) dim[k] = SP_MAX(op->size[op->late[i].size[k]].is, 1);
+        array[i] = sparta_tensor_view(op->late[i].dtype, op->late[i].rank, dim, NULL);
+    }
+    place(op, array, op->n_late, &b);
+    return op->call.kernel->check(cx, &b.job);
+}
+
+const char *sparta_operator_reason(const sparta_operator *op)
+{
+    return op->reason;
+}
+
+void sparta_operator_free(sparta_operator *op)
+{
+    if (!op) return;
+    sparta_ctx *cx = op->cx;
+    for (size_t i = 0; i < SP_COUNT(op->object); i++)
+        if (op->object[i]) sp_jit_close(op->object[i]);
+    if (op->owned) sp_packed_free(cx, &op->packed);
+    sp_graph_free(op->graph);
+    sp_arena_free(op->arena);
+    sp_free(cx, op);
+}

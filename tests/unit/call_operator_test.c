@@ -1,0 +1,315 @@
+/* Operators by themselves (sparta.h, call/operator.h): answers against the references, many threads on one, and what is refused. */
+#include "panel_bed.h"
+#include "builtin/builtin.h"
+#include <math.h>
+#include <pthread.h>
+
+#define TENSOR(data, ...)                                                                                    \
+    sparta_tensor_view(SPARTA_F32, (int)SP_COUNT(((int64_t[]){__VA_ARGS__})), (int64_t[]){__VA_ARGS__}, data)
+
+static float *numbers(int64_t n, uint64_t seed)
+{
+    sp_rng r = sp_rng_seed(seed);
+    float *f = sp_alloc_array(cx, (size_t)n + 1, sizeof *f);
+    assert_non_null(f);
+    for (int64_t i = 0; i < n; i++) f[i] = (float)(2 * sp_rng_uniform(&r) - 1);
+    return f;
+}
+
+typedef struct product { /* y = relu(x w + b + r) of at most MOST tokens */
+    float *x, *w, *b, *r, *want, *y;
+    sparta_operator *op;
+} product;
+enum { MOST = 200, N = 24, K = 40 };
+
+static const char expression[] = "y(m,n) = x(m,k)*w(n,k) + b(n) + r(m,n)";
+
+static sparta_status make_product(product *p, const char *format, const sparta_arrays *packed)
+{
+    const sparta_tensor operand[] = {TENSOR(NULL, -1, N), TENSOR(NULL, -1, K),
+                                     TENSOR(packed ? NULL : p->w, N, K), TENSOR(p->b, N),
+                                     TENSOR(NULL, -1, N)};
+    const sparta_arrays *arrays[5] = {NULL, NULL, packed};
+    const sparta_operator_spec spec = {.size = sizeof spec,
+                                       .expression = expression,
+                                       .epilogue = "bias add relu",
+                                       .n = 5,
+                                       .operand = operand,
+                                       .packed = arrays,
+                                       .format = format};
+    return sparta_operator_create(cx, &spec, &p->op);
+}
+
+static product make_numbers(void)
+{
+    product p = {numbers(MOST * K, 1), numbers(N * K, 2),    numbers(N, 3), numbers(MOST * N, 4),
+                 numbers(MOST * N, 5), numbers(MOST * N, 6), NULL};
+    for (int i = 0; i < N * K; i++)
+        if ((i / K / 4 + i) % 5) p.w[i] = 0;
+    const sp_attr attr[] = {{.name = "transposed", .kind = SP_ATTR_INT, .i = 1},
+                            {.name = "epilogue", .kind = SP_ATTR_STRING, .s = "bias add relu"}};
+    const sparta_tensor in[] = {TENSOR(p.x, MOST, K), TENSOR(p.w, N, K), TENSOR(p.b, N),
+                                TENSOR(p.r, MOST, N)},
+                        out = TENSOR(p.want, MOST, N);
+    ok(sp_builtin_Linear(cx, &(sp_op_args){&(sp_attrs){2, attr}, 4, 1, in, &out}));
+    return p;
+}
+
+static void free_numbers(product *p)
+{
+    float *const all[] = {p->x, p->w, p->b, p->r, p->want, p->y};
+    for (size_t i = 0; i < SP_COUNT(all); i++) sp_free(cx, all[i]);
+}
+
+static sparta_status run_product(const product *p, int64_t tokens, float *y, sparta_launch launch,
+                                 char *message)
+{
+    const sparta_tensor array[] = {TENSOR(y, tokens, N), TENSOR(p->x, tokens, K), TENSOR(p->r, tokens, N)};
+    launch.size = sizeof launch;
+    launch.workspace_bytes = sparta_operator_workspace(p->op, array, 3);
+    assert_true(launch.workspace_bytes > 0);
+    launch.workspace = malloc(launch.workspace_bytes);
+    memset(launch.workspace, 0xff, launch.workspace_bytes);
+    const sparta_status s = sparta_operator_run(p->op, array, 3, &launch, message, message ? 200 : 0);
+    free(launch.workspace);
+    return s;
+}
+
+static void same(const product *p, const float *y, int64_t tokens)
+{
+    for (int64_t i = 0; i < tokens * N; i++)
+        if (!(fabsf(y[i] - p->want[i]) <= 1e-5f))
+            fail_msg("element %d: %g, not %g", (int)i, y[i], p->want[i]);
+}
+
+static void backwards(void *host, int n, void (*fn)(void *, int), void *arg)
+{
+    ++*(int *)host;
+    for (int i = n; i-- > 0;) fn(arg, i);
+}
+
+/* Every storage, every number of tokens, with and without the host's threads. */
+static void products(void **state)
+{
+    (void)state;
+    static const char *const formats[] = {NULL, "strip(4), crd=u16", "csr",
+                                          "(n,k)->(n/4:dense, k:dense, n%4:dense)"};
+    static const int64_t tokens[] = {0, 1, 63, 64, 65, 200};
+    product p = make_numbers();
+    for (size_t f = 0; f < SP_COUNT(formats); f++) {
+        ok(make_product(&p, formats[f], NULL));
+        assert_true(sparta_operator_reason(p.op)[0] != 0);
+        if (f == 1) assert_non_null(strstr(sparta_operator_reason(p.op), "strip4"));
+        for (size_t t = 0; t < SP_COUNT(tokens); t++) {
+            int calls = 0;
+            ok(run_product(&p, tokens[t], p.y, (sparta_launch){.size = 0}, NULL));
+            same(&p, p.y, tokens[t]);
+            memset(p.y, 0xff, (size_t)tokens[t] * N * sizeof(float));
+            ok(run_product(&p, tokens[t], p.y, (sparta_launch){.parallel_for = backwards, .host = &calls},
+                           NULL));
+            same(&p, p.y, tokens[t]);
+            assert_int_equal(calls, tokens[t] > 64);
+        }
+        sparta_operator_free(p.op);
+    }
+    free_numbers(&p);
+}
+
+/* Arrays that the caller owns: their values may change between runs. */
+static void packed_arrays(void **state)
+{
+    (void)state;
+    product p = make_numbers();
+    sparta_arrays a;
+    const sparta_tensor w = TENSOR(p.w, N, K);
+    ok(sparta_pack(cx, "strip(4), crd=u16", &w, &a));
+    assert_non_null(a.values.data);
+    ok(make_product(&p, NULL, &a));
+    ok(run_product(&p, 70, p.y, (sparta_launch){.size = 0}, NULL));
+    same(&p, p.y, 70);
+    for (int64_t i = 0; i < a.values.dim[0]; i++) ((float *)a.values.data)[i] = 0;
+    ok(run_product(&p, 70, p.y, (sparta_launch){.size = 0}, NULL));
+    for (int i = 0; i < 70 * N; i++) assert_true(p.y[i] == fmaxf(p.b[i % N] + p.r[i], 0));
+    sparta_operator_free(p.op);
+    ((uint16_t *)a.crd[1].data)[0] = K; /* an input that is not there */
+    fails(SPARTA_E_FORMAT, "", make_product(&p, NULL, &a));
+    sparta_arrays_free(cx, &a);
+    free_numbers(&p);
+}
+
+typedef struct caller {
+    const product *p;
+    int wrong;
+} caller;
+
+static void *call_often(void *arg)
+{
+    caller *c = arg;
+    float *y = malloc(MOST * N * sizeof *y);
+    for (int i = 0; i < 50; i++) {
+        const int64_t tokens = 1 + i * 4 % MOST;
+        memset(y, 0xff, MOST * N * sizeof *y);
+        c->wrong += run_product(c->p, tokens, y, (sparta_launch){.size = 0}, NULL) != SPARTA_OK;
+        for (int64_t k = 0; k < tokens * N; k++) c->wrong += !(fabsf(y[k] - c->p->want[k]) <= 1e-5f);
+    }
+    free(y);
+    return NULL;
+}
+
+static void threads_share_one(void **state)
+{
+    (void)state;
+    enum { THREADS = 4 };
+    product p = make_numbers();
+    caller c[THREADS];
+    pthread_t thread[THREADS];
+    ok(make_product(&p, NULL, NULL));
+    for (int i = 0; i < THREADS; i++) {
+        c[i] = (caller){&p, 0};
+        assert_int_equal(pthread_create(&thread[i], NULL, call_often, &c[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(thread[i], NULL);
+        assert_int_equal(c[i].wrong, 0);
+    }
+    sparta_operator_free(p.op);
+    free_numbers(&p);
+}
+
+static void wrong_arrays(void **state)
+{
+    (void)state;
+    product p = make_numbers();
+    char message[200], small[64];
+    ok(make_product(&p, NULL, NULL));
+    const sparta_tensor right[] = {TENSOR(p.y, 7, N), TENSOR(p.x, 7, K), TENSOR(p.r, 7, N)};
+    sparta_launch launch = {.size = sizeof launch, .workspace = small, .workspace_bytes = sizeof small};
+    sparta_tensor a[3];
+#define WRONG(status, words, change)                                                                         \
+    {                                                                                                        \
+        memcpy(a, right, sizeof a);                                                                          \
+        change;                                                                                              \
+        assert_int_equal(sparta_operator_run(p.op, a, 3, &launch, message, sizeof message), status);         \
+        if (!strstr(message, words)) fail_msg("%s", message);                                                \
+    }
+    WRONG(SPARTA_E_MEMORY, "a workspace of 64 bytes", (void)0)
+    WRONG(SPARTA_E_SHAPE, "'m' of r is 6, expected 7", a[2].dim[0] = 6)
+    WRONG(SPARTA_E_SHAPE, "'k' of x is 39, expected 40", a[1].dim[1] = K - 1)
+    WRONG(SPARTA_E_SHAPE, "y has 1 dims", a[0].rank = 1)
+    WRONG(SPARTA_E_DTYPE, "x is f64, expected f32", a[1].dtype = SPARTA_F64)
+    WRONG(SPARTA_E_UNSUPPORTED, "device 3", a[1].device = 3)
+    WRONG(SPARTA_E_UNSUPPORTED, "not contiguous", a[1].stride[0] = 2 * K)
+    WRONG(SPARTA_E_USAGE, "r has no data", a[2].data = NULL)
+    assert_int_equal(sparta_operator_run(p.op, right, 2, &launch, NULL, 0), SPARTA_E_USAGE);
+    assert_int_equal(sparta_operator_workspace(p.op, right, 2), 0);
+    launch.size = 0;
+    assert_int_equal(sparta_operator_run(p.op, right, 3, &launch, NULL, 0), SPARTA_E_USAGE);
+    sparta_operator_free(p.op);
+    free_numbers(&p);
+}
+
+static sparta_status make(const char *text, int n, const sparta_tensor *operand)
+{
+    sparta_operator *op;
+    const sparta_operator_spec spec = {.size = sizeof spec, .expression = text, .n = n, .operand = operand};
+    const sparta_status s = sparta_operator_create(cx, &spec, &op);
+    if (s == SPARTA_OK) sparta_operator_free(op);
+    return s;
+}
+
+static void wrong_expressions(void **state)
+{
+    (void)state;
+    float w[12] = {1};
+    const sparta_tensor o[] = {TENSOR(NULL, -1, 3), TENSOR(NULL, -1, 4), TENSOR(w, 3, 4)};
+    ok(make("y(m,n)=x(m,k)*w(n,k)", 3, o));
+    static const struct {
+        const char *text, *words;
+        sparta_status status;
+    } wrong[] = {{"", "a name is expected", SPARTA_E_USAGE},
+                 {"y(m,n)", "= is expected", SPARTA_E_USAGE},
+                 {"y(m,n) = x(m,k) w(n,k)", "column 17", SPARTA_E_USAGE},
+                 {"y(m,n) = x(m,k)*w(n,k) + ", "a name is expected", SPARTA_E_USAGE},
+                 {"y(m,n) = x(m,k)*w(n,k) + b(n)", "3 operands are given", SPARTA_E_USAGE},
+                 {"y(m,n) = x(m,k)*w(n,q)", "products that run", SPARTA_E_UNSUPPORTED},
+                 {"y(m,n) = x(m,n)*w(n,k)", "'n' is 4 in x and 3", SPARTA_E_SHAPE},
+                 {"y(m,n) = Mul(x(m,k), w(n,k))", "other dims", SPARTA_E_SHAPE},
+                 {"y(m,n) = MatMul(x(m,k), w(n,k))", "operator", SPARTA_E_SHAPE},
+                 {"y(m,n) = Nothing(x(m,k), w(n,k))", "Nothing", SPARTA_E_UNSUPPORTED}};
+    for (size_t i = 0; i < SP_COUNT(wrong); i++) {
+        const sparta_status s = make(wrong[i].text, 3, o);
+        if (s != wrong[i].status || !strstr(sparta_message(cx), wrong[i].words))
+            fail_msg("%s: %s, %s", wrong[i].text, sparta_status_name(s), sparta_message(cx));
+    }
+    const sparta_tensor relu[] = {TENSOR(NULL, -1, 3), TENSOR(NULL, -1, 3)};
+    fails(SPARTA_E_SHAPE, "other dims",
+          make("y(m,q) = Relu(x(m,n))", 2, (sparta_tensor[]){TENSOR(NULL, -1, -1), TENSOR(NULL, -1, 3)}));
+    fails(SPARTA_E_UNSUPPORTED, "Relu does not run by itself yet", make("y(m,n) = Relu(x(m,n))", 2, relu));
+    sparta_tensor far[3];
+    memcpy(far, o, sizeof far);
+    far[1].device = 1;
+    fails(SPARTA_E_UNSUPPORTED, "device 1", make("y(m,n)=x(m,k)*w(n,k)", 3, far));
+    assert_int_equal(
+        sparta_operator_create(cx, &(sparta_operator_spec){.size = 0}, &(sparta_operator *){NULL}),
+        SPARTA_E_USAGE);
+}
+
+/* Operators with other kernels: against their references. */
+static void run_against(const char *text, const char *name, const char *attrs, int n, sparta_tensor *array,
+                        bool constants)
+{
+    sparta_operator *op;
+    sparta_tensor operand[5], late[5];
+    bed *b = bed_make();
+    int n_late = 1;
+    for (int i = 1; i < n; i++) {
+        const bool constant = constants && i > 1;
+        sparta_tensor *t = bed_input(b, constant, SPARTA_F32, array[i].rank, array[i].dim);
+        operand[i] = *t;
+        if (constant) continue;
+        operand[i].data = NULL;
+        operand[i].dim[0] = -1;
+        late[n_late++] = *t;
+    }
+    bed_node(b, name, attrs, array[0].rank, array[0].dim);
+    reference(b);
+    operand[0] = late[0] = b->out;
+    operand[0].data = NULL;
+    operand[0].dim[0] = -1;
+    float *y = numbers(sparta_tensor_elements(&b->out), 9);
+    late[0].data = y;
+    const sparta_operator_spec spec = {.size = sizeof spec, .expression = text, .n = n, .operand = operand};
+    ok(sparta_operator_create(cx, &spec, &op));
+    sparta_launch launch = {.size = sizeof launch};
+    launch.workspace_bytes = sparta_operator_workspace(op, late, n_late);
+    launch.workspace = malloc(launch.workspace_bytes);
+    char message[200];
+    const sparta_status s = sparta_operator_run(op, late, n_late, &launch, message, sizeof message);
+    if (s != SPARTA_OK) fail_msg("%s", message);
+    close_enough(b, y, NULL, 1e-5, 1e-5, text);
+    free(launch.workspace);
+    sp_free(cx, y);
+    sparta_operator_free(op);
+    bed_free(b);
+}
+
+static void norms_and_attention(void **state)
+{
+    (void)state;
+    sparta_tensor norm[] = {TENSOR(NULL, 70, 36), TENSOR(NULL, 70, 36), TENSOR(NULL, 36), TENSOR(NULL, 36)};
+    run_against("y(m,n) = LayerNormalization(x(m,n), g(n), h(n))", "LayerNormalization", "", 4, norm, true);
+    sparta_tensor heads[] = {TENSOR(NULL, 2, 50, 16), TENSOR(NULL, 2, 50, 16), TENSOR(NULL, 2, 70, 16),
+                             TENSOR(NULL, 2, 70, 16)};
+    run_against("y(b,s,e) = sparta::Attention(q(b,s,e), k(b,t,e), v(b,t,e)) {heads=2, scale=0.35}",
+                "sparta::Attention", "heads=2, scale=0.35", 4, heads, false);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(products),          cmocka_unit_test(packed_arrays),
+        cmocka_unit_test(threads_share_one), cmocka_unit_test(wrong_arrays),
+        cmocka_unit_test(wrong_expressions), cmocka_unit_test(norms_and_attention),
+    };
+    return cmocka_run_group_tests(tests, context_begin, context_end);
+}
