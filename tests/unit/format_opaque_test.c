@@ -248,7 +248,7 @@ static void broken(void **state)
           ((float *)p.values.data)[20] = 1);
     BREAK("groups", "packed: values are f32, the format says f64", p.dtype = SPARTA_F64);
 #undef BREAK
-    sparta_tensor row = {SPARTA_F32, 2, {1, 3}, {3, 1}, (float[]){1, 2, 0}};
+    sparta_tensor row = {SPARTA_F32, 2, {1, 3}, {3, 1}, (float[]){1, 2, 0}, 0};
     sp_packed p = pack("quads", &row, NULL); /* two columns in one bucket */
     ((uint16_t *)p.crd[1].data)[0] = 1;
     expect_message(sp_packed_verify(cx, &p), SPARTA_E_FORMAT,

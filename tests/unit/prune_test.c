@@ -214,7 +214,7 @@ static void against_sorting(void **state)
                     sp_element_set(dtype, data, e, v);
                 }
                 const int64_t strides[][2] = {{k, 1}, {1, n}, {2 * k, 2}};
-                sparta_tensor w = {dtype, 2, {n, k}, {strides[turn % 3][0], strides[turn % 3][1]}, data};
+                sparta_tensor w = {dtype, 2, {n, k}, {strides[turn % 3][0], strides[turn % 3][1]}, data, 0};
                 check(specs[i], &w, (size_t)room * sparta_dtype_size(dtype));
                 sp_free(cx, data);
             }

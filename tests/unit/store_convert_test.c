@@ -275,7 +275,8 @@ static void duplicates(void **state)
     sp_packed csr = convert(&p, "csr");
     expect_packed(&csr, "pos1 0 2 3; crd1 0 1 0; values 7 0 9; "); /* a sum of 0 is an element */
     sp_packed_free(cx, &csr);
-    expect_tensor(&p, &(sparta_tensor){SPARTA_F32, 2, {2, 2}, {2, 1}, (float[]){7, 0, 9, 0}}, "duplicates");
+    expect_tensor(&p, &(sparta_tensor){SPARTA_F32, 2, {2, 2}, {2, 1}, (float[]){7, 0, 9, 0}, 0},
+                  "duplicates");
     int8_t bytes[] = {100, 1, 100, 2, 100, 4}; /* wraps, as integers do: 300 - 256 */
     p.dtype = p.values.dtype = SPARTA_I8, p.values.data = bytes;
     csr = convert(&p, "csr");

@@ -122,7 +122,7 @@ static void expect_unpack(const sp_packed *p, const sparta_tensor *t, const bool
     char *data = sp_alloc(cx, (size_t)(2 * n * size));
     assert_non_null(data);
     memset(data, 0xa5, (size_t)(2 * n * size));
-    sparta_tensor out = {t->dtype, t->rank, {0}, {0}, data};
+    sparta_tensor out = {t->dtype, t->rank, {0}, {0}, data, 0};
     int64_t stride = 2; /* column-major with gaps */
     for (int d = 0; d < t->rank; d++) {
         out.dim[d] = t->dim[d], out.stride[d] = stride;
@@ -246,7 +246,7 @@ static void layouts(sp_rng *r, const sp_format *f, sparta_dtype dtype, const int
     assert_non_null(data);
     for (int64_t i = 0; i < room; i++) put(r, dtype, data, i, density);
     const int64_t strides[][2] = {{k, 1}, {1, n}, {3 * k, 2}};
-    sparta_tensor t = {dtype, 2, {n, k}, {0, 0}, data};
+    sparta_tensor t = {dtype, 2, {n, k}, {0, 0}, data, 0};
     memcpy(t.stride, strides[sp_rng_next(r) % 3], sizeof strides[0]);
     if (sp_rng_next(r) % 2) carve(r, &t);
     check(f, &t, NULL, against_naive);

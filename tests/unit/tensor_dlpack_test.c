@@ -22,7 +22,7 @@ static void round_trips(void **state)
         for (int copy = 0; copy < 2; copy++) {
             int done = 0;
             /* rows turned round, every second column */
-            sparta_tensor t = {(sparta_dtype)d, 2, {3, 4}, {-8, 2}, NULL}, back;
+            sparta_tensor t = {(sparta_dtype)d, 2, {3, 4}, {-8, 2}, NULL, 0}, back;
             t.data = (char *)memory + 16 * sparta_dtype_size((sparta_dtype)d);
             for (int64_t i = 0; i < 24; i++) sp_element_set_int((sparta_dtype)d, memory, i, i % 2);
             sp_dl_versioned *v;

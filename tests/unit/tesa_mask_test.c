@@ -80,13 +80,13 @@ static void every_type_shape_and_layout(void **state)
             for (int64_t i = 0; i < room; i++) put(&r, (sparta_dtype)d, data, i);
             const int64_t strides[][2] = {{k, 1}, {1, n}, {3 * k, 3}, {2, 2 * n}, {0, 1}, {1, 0}, {0, 0}};
             for (size_t l = 0; l < SP_COUNT(strides); l++) {
-                sparta_tensor t = {(sparta_dtype)d, 2, {n, k}, {strides[l][0], strides[l][1]}, data};
+                sparta_tensor t = {(sparta_dtype)d, 2, {n, k}, {strides[l][0], strides[l][1]}, data, 0};
                 check_mask(&t);
             }
             if (n && k) { /* backwards both ways: the first element is the last in memory */
                 char *last = (char *)data + (size_t)(n * k - 1) * sparta_dtype_size((sparta_dtype)d);
-                check_mask(&(sparta_tensor){(sparta_dtype)d, 2, {n, k}, {-k, -1}, last});
-                check_mask(&(sparta_tensor){(sparta_dtype)d, 2, {n, k}, {-1, -n}, last});
+                check_mask(&(sparta_tensor){(sparta_dtype)d, 2, {n, k}, {-k, -1}, last, 0});
+                check_mask(&(sparta_tensor){(sparta_dtype)d, 2, {n, k}, {-1, -n}, last, 0});
             }
             sp_free(cx, data);
         }
