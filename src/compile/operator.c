@@ -4,6 +4,7 @@
 #include "device/device.h"
 #include "implement/implement.h"
 #include "ops/ops.h"
+#include "store/store.h"
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
