@@ -423,7 +423,7 @@ static sparta_status say_why(making *m, const sp_implement *im, sp_target target
 
 static sparta_status load(making *m, const sp_implement *im, const sp_task *t)
 {
-    const sp_target target = sp_target_best();
+    const sp_target target = sp_target_best(SP_DEVICE_CPU);
     sparta_operator *op = m->op;
     sp_text parameters;
     sp_text_init(&parameters, m->cx);
