@@ -220,7 +220,7 @@ static void copying(void **state)
     }
     sp_value *more;
     ok(sp_graph_add_bound(h, "another", 7));
-    ok(sp_graph_add_constant(h, "more", &(sparta_tensor){SPARTA_F32, 1, {17}, {1}, big}, false, &more));
+    ok(sp_graph_add_constant(h, "more", &(sparta_tensor){SPARTA_F32, 1, {17}, {1}, big, 0}, false, &more));
     sp_graph_replace(h, h->input[0], more);
     while (h->n_nodes) sp_graph_remove_node(h, h->n_nodes - 1);
     prints(g, before);
