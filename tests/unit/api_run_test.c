@@ -65,6 +65,9 @@ static void what_does_not_fit(void **state)
     out = output_of(a.package, SPARTA_F32, 5, MLP_OUT, NULL);
     refused(sparta_session_run_into(cx, a.session, &in, 1, &out, 1), SPARTA_E_USAGE, "no memory");
     out = output_of(a.package, SPARTA_F32, 5, MLP_OUT, mine);
+    out.tensor.device = 1;
+    refused(sparta_session_run_into(cx, a.session, &in, 1, &out, 1), SPARTA_E_UNSUPPORTED, "device 1");
+    out.tensor.device = 0;
     out.name = "nobody";
     refused(sparta_session_run_into(cx, a.session, &in, 1, &out, 1), SPARTA_E_USAGE, "nobody");
     out.name = sparta_package_output_name(a.package, 0);
