@@ -257,10 +257,23 @@ static sparta_status bind(sp_bed *b, sp_contender *c)
     return SPARTA_OK;
 }
 
+/* Of all its arrays. */
+static int64_t bytes_of(const sp_packed *p)
+{
+    int64_t n =
+        p->values.data ? sparta_tensor_elements(&p->values) * (int64_t)sparta_dtype_size(p->values.dtype) : 0;
+    for (int i = 0; i < SP_LEVELS; i++)
+        for (int k = 0; k < 2; k++) {
+            const sparta_tensor *t = k ? &p->crd[i] : &p->pos[i];
+            if (t->data) n += sparta_tensor_elements(t) * (int64_t)sparta_dtype_size(t->dtype);
+        }
+    for (int i = 0; i < p->parts; i++) n += bytes_of(&p->part[i]);
+    return n;
+}
+
 static sparta_status pack(sp_bed *b, sp_contender *c)
 {
     sp_format format;
-    sp_format_stats stats;
     sp_text text;
     sparta_tensor w;
     sp_task task = *b->r.task;
@@ -279,8 +292,7 @@ static sparta_status pack(sp_bed *b, sp_contender *c)
     SP_NEED(b->cx, packed);
     SP_TRY(sp_format_pack(b->cx, &format, &w, c->im->sparse ? task.mask : NULL, packed));
     c->packed = packed;
-    SP_TRY(sp_packed_measure(b->cx, packed, &stats));
-    c->bytes = (int64_t)stats.bytes;
+    c->bytes = bytes_of(packed);
     return SPARTA_OK;
 }
 
