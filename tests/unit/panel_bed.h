@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "panel/panel.h"
+#include "store/store.h"
 
 #ifdef __SANITIZE_ADDRESS__
 #define FEWER 10 /* a sanitizer makes everything slow: do a tenth of the random cases */
