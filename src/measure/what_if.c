@@ -59,10 +59,17 @@ static void close_model(void *model)
     sp_model_close(model);
 }
 
-typedef struct fresh { /* a graph that may be changed; `model` owns it when there is one */
+typedef struct fresh { /* a graph that may be changed; it borrows from `model` when there is one */
     sp_graph *graph;
     sp_model *model;
 } fresh;
+
+static void close_fresh(fresh *f)
+{
+    sp_graph_free(f->graph);
+    sp_model_close(f->model);
+    *f = (fresh){0};
+}
 
 static sparta_status open_fresh(study *s, fresh *out)
 {
@@ -70,17 +77,9 @@ static sparta_status open_fresh(study *s, fresh *out)
     *out = (fresh){0};
     if (s->source) return sp_compile_unplan(s->cx, s->source, &out->graph);
     SP_TRY(sp_model_open(s->cx, s->r->model, &options, &out->model));
-    out->graph = out->model->graph;
-    return SPARTA_OK;
-}
-
-static void close_fresh(fresh *f)
-{
-    if (f->model)
-        sp_model_close(f->model);
-    else if (f->graph)
-        sp_graph_free(f->graph);
-    *f = (fresh){0};
+    const sparta_status status = sp_graph_copy(out->model->graph, &out->graph);
+    if (status) close_fresh(out);
+    return status;
 }
 
 /* The package owns the graph when it succeeds. */

@@ -109,7 +109,7 @@ static const char others[] =
     "const pairs: i64[5,2] = [1,0, 2,0, 2,1, 3,0, 4,3]\n"
     "node i0: ? = Gather(ids, zero) {axis=1}\nnode i1: ? = Gather(ids, one) {axis=1}\n"
     "node i2: ? = Gather(ids, two) {axis=1}\n"
-    "node v0: ? = sparta::Linear(x, w) {transposed=1, activation=\"relu\"}\n"
+    "node v0: ? = sparta::Linear(x, w) {transposed=1, epilogue=\"relu\"}\n"
     "node v1: ? = Gather(a, i0)\nnode v2: ? = Gather(b, i1)\nnode s1: ? = Gather(c, i2)\n"
     "node s2: ? = Gather(d, i2)\nnode v3: ? = Add(s1, s2)\n"
     "node z: ? = sparta::Interact(v0, v1, v2, v3, v1, pairs) {keep=2}\nnode r: ? = Relu(v3)\noutput "
