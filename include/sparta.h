@@ -522,7 +522,8 @@ SPARTA_API SPARTA_MUST sparta_status sparta_session_create(sparta_ctx *cx, const
                                                            const sparta_session_options *options,
                                                            sparta_session **out);
 SPARTA_API void sparta_session_free(sparta_session *session);
-/* Inputs in any order, by name. outputs[i].name chooses; its tensor is filled with a view that lives until the next run. */
+/* Inputs in any order, by name. outputs[i].name chooses; its tensor is filled with a view that lives until the next run or
+ * sparta_session_types. */
 SPARTA_API SPARTA_MUST sparta_status sparta_session_run(sparta_ctx *cx, sparta_session *session,
                                                         const sparta_named_tensor *inputs, int n_inputs,
                                                         sparta_named_tensor *outputs, int n_outputs);

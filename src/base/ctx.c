@@ -239,9 +239,14 @@ void sparta_ctx_reset(sparta_ctx *cx)
     atomic_store_explicit(&cx->cancelled, 0, memory_order_relaxed);
 }
 
+bool sp_ctx_cancelled(const sparta_ctx *cx)
+{
+    return atomic_load_explicit(&cx->cancelled, memory_order_relaxed);
+}
+
 sparta_status sp_check_cancel(sparta_ctx *cx)
 {
-    if (!atomic_load_explicit(&cx->cancelled, memory_order_relaxed)) return SPARTA_OK;
+    if (!sp_ctx_cancelled(cx)) return SPARTA_OK;
     return sp_fail(cx, SPARTA_E_CANCELLED, "cancelled");
 }
 

@@ -1,5 +1,6 @@
 /* Running an operator: no context, no allocation, nothing of the operator written. */
 #include "call/operator.h"
+#include <string.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -219,9 +220,9 @@ sparta_status sparta_operator_run(const sparta_operator *op, const sparta_tensor
     sparta_launch how = {.size = sizeof how};
     bound b;
     if (c.size) *message = 0;
-    if (launch && launch->size != sizeof how)
+    if (launch && launch->size < sizeof launch->size)
         return refuse(&c, SPARTA_E_USAGE, "operator: the launch's size is not that of its struct");
-    if (launch) how = *launch;
+    if (launch) memcpy(&how, launch, SP_MIN(launch->size, sizeof how));
     if (how.stream) return refuse(&c, SPARTA_E_UNSUPPORTED, "operator: the CPU has no streams");
     sparta_status status = check_all(op, array, n, &c);
     if (status != SPARTA_OK) return status;

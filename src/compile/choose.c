@@ -468,7 +468,7 @@ static sparta_status choose(lowering *l, lower_node *ln)
 {
     SP_TRY(sp_lower_pin(l->cx, l->request->obeyed, ln->node, &ln->pin));
     SP_TRY(sp_lower_asked(l->cx, ln, l->request->options.limit));
-    if (ln->task.mask)
+    if (ln->task.mask && sp_implement_tokens(ln->node->in[0]))
         SP_TRY(hold_contest(l, ln));
     else if (first_match(ln)->kernel)
         SP_TRY(choose_other(l, ln));

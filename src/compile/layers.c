@@ -50,19 +50,20 @@ static bool predict_row(sparta_ctx *cx, sp_recall *recall, lower_node *ln, const
 static sparta_status predict(sparta_ctx *cx, sp_tune_db *db, lower_node *ln)
 {
     bool known = true;
+    const bool product = ln->task.mask && sp_implement_tokens(ln->node->in[0]);
     sp_recall recall = {0};
     const sp_bed_request bed = sp_lower_bed(ln, NULL);
-    if (ln->task.mask) SP_TRY(sp_recall_open(cx, db, &bed, sp_target_best(SP_DEVICE_CPU), &recall));
+    if (product) SP_TRY(sp_recall_open(cx, db, &bed, sp_target_best(SP_DEVICE_CPU), &recall));
     for (int pass = 0; pass < 2; pass++) {
         ln->us = ln->sparse_us = ln->dense_us = 0;
         ln->im = NULL;
-        for (int i = 0; i < sp_implement_count() && ln->task.mask; i++)
+        for (int i = 0; i < sp_implement_count() && product; i++)
             known &= predict_row(cx, &recall, ln, sp_implement_row(i), pass == 1);
         memcpy(ln->task.point, ln->point, sizeof ln->point);
         snprintf(ln->source, sizeof ln->source, "%s", !ln->im ? "" : pass == 0 ? "database" : "model");
         if (known) break;
     }
-    if (ln->task.mask) sp_recall_close(&recall);
+    if (product) sp_recall_close(&recall);
     if (ln->pin) ln->im = ln->pin->implement;
     for (int i = 0; i < sp_implement_count() && !ln->im; i++)
         if (sp_implement_matches(sp_implement_row(i), &ln->task)) ln->im = sp_implement_row(i);

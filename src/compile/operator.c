@@ -145,6 +145,9 @@ static sparta_status find_sizes(making *m)
             return sp_fail(m->cx, SPARTA_E_UNSUPPORTED,
                            "operator: %s is on device %d; operators run on the CPU, device 0", o->name,
                            t->device);
+        if (is_constant(m, i) && !is_packed(m, i) && !sp_tensor_contiguous(t))
+            return sp_fail(m->cx, SPARTA_E_UNSUPPORTED,
+                           "operator: %s is not contiguous; make a row-major copy", o->name);
         if (t->rank != o->rank)
             return sp_fail(m->cx, SPARTA_E_SHAPE, "operator: %s has %d dims and %d indices", o->name, t->rank,
                            o->rank);
@@ -238,22 +241,38 @@ static void put_node(const making *m, bool transposed, sp_text *t)
     sp_text_printf(t, " \"operator\"\noutput %s\n", m->r.ref[0].name);
 }
 
-/* The result has the indices that the operator gives it: kernels trust them. */
-static sparta_status check_result(making *m)
+/* After inference operand i has the indices that the text gives it: sizes that have to be equal have one name. A run checks sizes by name and
+ * kernels trust them. */
+static sparta_status check_dims(making *m, int i, const sp_value *v)
 {
-    const sp_dims *d = &m->op->graph->output[0]->dims;
-    const ref *y = &m->r.ref[0];
-    bool fits = d->rank == y->rank && m->op->graph->output[0]->dtype == m->spec->operand[0].dtype;
-    for (int i = 0; i < d->rank && fits; i++) {
+    const sp_dims *d = &v->dims;
+    const ref *y = &m->r.ref[i];
+    bool fits = d->rank == y->rank && v->dtype == m->spec->operand[i].dtype;
+    for (int k = 0; k < d->rank && fits; k++) {
         const char *name;
         int64_t is;
-        const sp_size *s = &m->op->size[find_size(m, y->index[i])];
-        fits = sp_expr_is_const(d->dim[i], &is)
+        const sp_size *s = &m->op->size[find_size(m, y->index[k])];
+        fits = sp_expr_is_const(d->dim[k], &is)
                    ? s->is == is
-                   : s->is < 0 && sp_expr_is_symbol(d->dim[i], &name) && !strcmp(name, y->index[i]);
+                   : s->is < 0 && sp_expr_is_symbol(d->dim[k], &name) && !strcmp(name, y->index[k]);
     }
     if (fits) return SPARTA_OK;
-    return sp_fail(m->cx, SPARTA_E_SHAPE, "operator: \"%.100s\": the result has other dims or another type",
+    return sp_fail(m->cx, SPARTA_E_SHAPE,
+                   "operator: \"%.100s\": %s has other dims or another type; sizes that have to be equal get "
+                   "one index",
+                   m->r.text, y->name);
+}
+
+static sparta_status check_operands(making *m)
+{
+    const sp_graph *g = m->op->graph;
+    SP_TRY(check_dims(m, 0, g->output[0]));
+    for (int i = 1; i < m->r.n; i++) {
+        const sp_value *v = sp_graph_find(g, m->r.ref[i].name);
+        if (v && !is_constant(m, i)) SP_TRY(check_dims(m, i, v));
+    }
+    if (!g->n_musts) return SPARTA_OK;
+    return sp_fail(m->cx, SPARTA_E_SHAPE, "operator: \"%.100s\": sizes that have to be equal get one index",
                    m->r.text);
 }
 
@@ -281,6 +300,9 @@ static sparta_status make_graph(making *m)
         m->n_in = m->r.n - 1;
         for (int i = 0; i < m->n_in; i++) m->input[i] = i + 1;
     }
+    if (*m->r.op && (m->spec->epilogue || m->spec->format))
+        return sp_fail(m->cx, SPARTA_E_UNSUPPORTED,
+                       "operator: %s takes no epilogue and no format; products do", m->r.op);
     if (!is_plain(m->spec->epilogue) || strchr(m->r.attrs, '\n'))
         return sp_fail(m->cx, SPARTA_E_USAGE, "operator: the epilogue is a list of words");
     sp_text_init(&t, m->cx);
@@ -292,7 +314,7 @@ static sparta_status make_graph(making *m)
     sp_text_free(&t);
     SP_TRY(s);
     SP_TRY(sp_ops_infer(m->op->graph));
-    return check_result(m);
+    return check_operands(m);
 }
 
 /* ------------------------------------------------------------------ an implement and its weight */
@@ -348,6 +370,9 @@ static sparta_status by_format(making *m, const sp_format *f, const char *text, 
                                const sp_implement **im)
 {
     SP_TRY(sp_implement_for_format(m->cx, f, true, t->n, t->k, im));
+    if (*im && (*im)->sparse && sp_ctx_strict(m->cx))
+        return sp_fail(m->cx, SPARTA_E_UNSUPPORTED,
+                       "operator: %.100s skips products with 0, which a strict context does not allow", text);
     t->asked = true;
     t->format = text;
     return SPARTA_OK;
@@ -570,6 +595,7 @@ sparta_status sparta_pack(sparta_ctx *cx, const char *format, const sparta_tenso
 
 void sparta_arrays_free(sparta_ctx *cx, sparta_arrays *arrays)
 {
+    if (!arrays) return;
     sp_packed p = {.rank = arrays->rank, .values = arrays->values};
     memcpy(p.pos, arrays->pos, sizeof p.pos);
     memcpy(p.crd, arrays->crd, sizeof p.crd);

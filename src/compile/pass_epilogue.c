@@ -53,7 +53,7 @@ static sparta_status visit(sp_match *m, sp_node *n, void *arg)
                                                             : SPARTA_OK;
     for (int i = 0; i < 2; i++) {
         sp_value *other = n->in[1 - i];
-        if (sp_match_same_dims(other, n->in[i]) && other->dtype == n->in[i]->dtype &&
+        if (!other->constant && sp_match_same_dims(other, n->in[i]) && other->dtype == n->in[i]->dtype &&
             find_open(m, n->in[i], SP_WORD_ADD, &l))
             return append(m, n, &l, SP_WORD_ADD, other);
     }

@@ -73,6 +73,7 @@ sparta_status sp_package_packed(sparta_ctx *cx, const sp_weight *w, const sp_pac
 /* ------------------------------------------------------------------ all of them, by a team */
 
 typedef struct work {
+    sparta_ctx *cx; /* whose cancellation counts */
     const sparta_package *p;
     atomic_int next;
 } work;
@@ -84,7 +85,8 @@ static void verify_some(void *arg, int thread)
     const sp_packed *packed;
     sparta_ctx *own = sparta_ctx_create(NULL);
     (void)thread;
-    for (int i; own && (i = atomic_fetch_add(&all->next, 1)) < all->p->n_weights;)
+    for (int i;
+         own && !sp_ctx_cancelled(all->cx) && (i = atomic_fetch_add(&all->next, 1)) < all->p->n_weights;)
         if (all->p->weight[i].indices && sp_package_packed(own, &all->p->weight[i], &packed) != SPARTA_OK)
             break;
     sparta_ctx_free(own);
@@ -92,13 +94,14 @@ static void verify_some(void *arg, int thread)
 
 sparta_status sp_package_ready(sparta_ctx *cx, const sparta_package *p, sp_pool *team)
 {
-    work all = {.p = p};
+    work all = {.cx = cx, .p = p};
     const sp_packed *packed;
     bool some = false;
     for (int i = 0; i < p->n_weights && !some; i++)
         some =
             p->weight[i].indices && !atomic_load_explicit(&p->weight[i].indices->good, memory_order_relaxed);
     if (some) sp_pool_run(team, verify_some, &all);
+    SP_TRY(sp_check_cancel(cx));
     for (int i = 0; i < p->n_weights; i++)
         if (sp_package_packed(cx, &p->weight[i], &packed) != SPARTA_OK)
             return p->path ? sp_fail_in(cx, "%s", p->path) : sp_ctx_status(cx);

@@ -10,13 +10,14 @@ static bool is_sparse(const sp_packed *w)
     return w->format.level[1].kind == SP_LEVEL_COMPRESSED;
 }
 
-/* The two formats this kernel reads: (n/4:dense, k:compressed or dense, n%4:dense). */
+/* The two formats this kernel reads: (n/4:dense, k:compressed or dense, n%4:dense), with values. */
 static bool is_strips(const sp_packed *w)
 {
     const sp_format *f = &w->format;
-    return w->dtype == SPARTA_F32 && f->rank == 2 && f->n == 3 && f->level[0].kind == SP_LEVEL_DENSE &&
-           f->level[0].dim == 0 && f->level[0].map == SP_MAP_DIV && f->level[0].c == 4 &&
-           f->level[1].dim == 1 && f->level[1].map == SP_MAP_ALL && f->level[2].kind == SP_LEVEL_DENSE &&
+    return w->dtype == SPARTA_F32 && !w->pattern && f->rank == 2 && f->n == 3 &&
+           f->level[0].kind == SP_LEVEL_DENSE && f->level[0].dim == 0 && f->level[0].map == SP_MAP_DIV &&
+           f->level[0].c == 4 && f->level[1].dim == 1 && f->level[1].map == SP_MAP_ALL &&
+           (f->level[1].kind == SP_LEVEL_DENSE || is_sparse(w)) && f->level[2].kind == SP_LEVEL_DENSE &&
            f->level[2].dim == 0 && f->level[2].map == SP_MAP_MOD &&
            (!is_sparse(w) || ((f->level[1].crd == SPARTA_U16 || f->level[1].crd == SPARTA_U32) &&
                               f->level[1].pos == SPARTA_I32));

@@ -157,7 +157,7 @@ static sparta_status check_dims(const making *m, const char *what, const sparta_
                        "tesa: '%s' has %d dims and the value %d; give it a dim for each", what, a->rank,
                        m->t.dims.rank);
     for (int i = 0; i < a->rank; i++)
-        if (a->dim[i] != 1 && a->dim[i] != m->size[i])
+        if (a->dim[i] != 1 && (a->dim[i] < 0 || a->dim[i] != m->size[i]))
             return sp_fail(m->cx, SPARTA_E_SHAPE,
                            "tesa: dim %d of '%s' is %lld; it is the value's where that is a number, or 1", i,
                            what, (long long)a->dim[i]);

@@ -431,7 +431,9 @@ static double window(const sp_bed *b, racer *r)
 static void calibrate(const sp_bed *b, racer *r)
 {
     r->repeats = r->spans = 1;
-    r->pieces = sp_implement_few(b->r.task) ? (int)SP_MIN(SP_MAX(r->c->bytes / PIECE, 1), PIECES) : 1;
+    const bool cut = sp_implement_few(b->r.task) &&
+                     !sp_implement_panels(r->c->im); /* panels have room for statistics of each thread only */
+    r->pieces = cut ? (int)SP_MIN(SP_MAX(r->c->bytes / PIECE, 1), PIECES) : 1;
     window(b, r);
     const double first = window(b, r), once = fmin(first, window(b, r)); /* one may meet a slow moment */
     r->repeats = SP_MAX(1, (int64_t)(30e-6 / SP_MAX(once, 1e-9)));

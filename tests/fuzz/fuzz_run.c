@@ -158,19 +158,24 @@ static void release(void *model)
     sp_model_close(model);
 }
 
-/* m is the model; twin, the same read again, becomes the plan. */
+/* m is the model; a copy of twin, the same read again, becomes the plan. */
 static void walk(sparta_ctx *cx, uint64_t key, const sp_model *m, sp_model **twin)
 {
-    sp_graph *g = m->graph, *plan = (*twin)->graph;
+    sp_graph *g = m->graph, *plan;
     sp_compile_request request = {.options = {.no_measure = 1, .threads = 1, .db = ":memory:"}};
     sp_propagate_report report;
     sparta_package *p = NULL;
     symbols z;
-    if (!accepted(cx, sp_ops_infer(g), "infer") || !accepted(cx, sp_ops_infer(plan), "infer")) return;
+    if (!accepted(cx, sp_ops_infer(g), "infer") || !accepted(cx, sp_ops_infer((*twin)->graph), "infer"))
+        return;
     if (!is_cheap(g) || !g->n_outputs || !draw_sizes(g, key, &z)) return;
-    if (key % 4 && !accepted(cx, sp_propagate(plan, NULL, &report), "propagate")) return;
+    if (!accepted(cx, sp_graph_copy((*twin)->graph, &plan), "copy")) return;
     request.options.dense_only = key % 8 == 7;
-    if (!went_well(cx, sp_compile_graph(cx, plan, &request, &p), "compile")) return;
+    if ((key % 4 && !accepted(cx, sp_propagate(plan, NULL, &report), "propagate")) ||
+        !went_well(cx, sp_compile_graph(cx, plan, &request, &p), "compile")) {
+        sp_graph_free(plan);
+        return;
+    }
     p->owner = (sp_model_owner){*twin, release};
     *twin = NULL;
     write_and_run(cx, key, g, p);

@@ -249,6 +249,25 @@ static void wrong_expressions(void **state)
     memcpy(far, o, sizeof far);
     far[1].device = 1;
     fails(SPARTA_E_UNSUPPORTED, "device 1", make("y(m,n)=x(m,k)*w(n,k)", 3, far));
+    const sparta_tensor any = TENSOR(NULL, -1, -1, 16), heads[] = {any, any, any, any};
+    ok(make("y(b,s,e) = sparta::Attention(q(b,s,e), k(b,t,e), v(b,t,e)) {heads=2}", 4, heads));
+    fails(SPARTA_E_SHAPE, "one index", /* kernels would read k and v as if there were as many as of q */
+          make("y(b,s,e) = sparta::Attention(q(b,s,e), k(c,t,e), v(c,t,e)) {heads=2}", 4, heads));
+    fails(SPARTA_E_SHAPE, "one index",
+          make("y(b,s,e) = sparta::Attention(q(b,s,e), k(b,t,e), v(b,u,e)) {heads=2}", 4, heads));
+    const sparta_operator_spec words = {
+        .size = sizeof words,
+        .expression = "y(b,s,e) = sparta::Attention(q(b,s,e), k(b,t,e), v(b,t,e)) {heads=2}",
+        .epilogue = "gelu",
+        .n = 4,
+        .operand = heads};
+    fails(SPARTA_E_UNSUPPORTED, "takes no epilogue",
+          sparta_operator_create(cx, &words, &(sparta_operator *){NULL}));
+    sparta_tensor apart[3];
+    memcpy(apart, o, sizeof apart);
+    apart[2].stride[0] = 1, apart[2].stride[1] = 3;
+    fails(SPARTA_E_UNSUPPORTED, "not contiguous", make("y(m,n)=x(m,k)*w(n,k)", 3, apart));
+    sparta_arrays_free(cx, NULL);
     assert_int_equal(
         sparta_operator_create(cx, &(sparta_operator_spec){.size = 0}, &(sparta_operator *){NULL}),
         SPARTA_E_USAGE);

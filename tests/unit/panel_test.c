@@ -405,12 +405,14 @@ static void linear_refuses_what_does_not_fit(void **state)
     bed *b = linear_bed(10, 6, 5, "relu");
     sp_packed strips = pack_weight(b, "strip(4), crd=u16"), csr = pack_weight(b, "csr"),
               eight = pack_weight(b, "strip(8), crd=u16");
-    sp_packed wide = pack_weight(b, "strip(4), crd=u16, pos=i64"), bytes = pack_weight(b, "strip(4), crd=u8");
+    sp_packed wide = pack_weight(b, "strip(4), crd=u16, pos=i64"), bytes = pack_weight(b, "strip(4), crd=u8"),
+              bits = pack_weight(b, "(n,k)->(n/4:dense, k:bitmap, n%4:dense)");
     ok(refuse(b, "linear", &strips, NULL));
     fails(SPARTA_E_FORMAT, "strips of 4", refuse(b, "linear", &csr, NULL));
     fails(SPARTA_E_FORMAT, "strips of 4", refuse(b, "linear", &eight, NULL));
     fails(SPARTA_E_FORMAT, "strips of 4", refuse(b, "linear", &wide, NULL));
     fails(SPARTA_E_FORMAT, "strips of 4", refuse(b, "linear", &bytes, NULL));
+    fails(SPARTA_E_FORMAT, "strips of 4", refuse(b, "linear", &bits, NULL));
     fails(SPARTA_E_FORMAT, "strips of 4", refuse(b, "linear", &strips, weight_in_rows));
     fails(SPARTA_E_FORMAT, "not stored in pairs of rows", refuse(b, "pairs", &strips, NULL));
     fails(SPARTA_E_FORMAT, "not stored in pairs of rows", refuse(b, "pairs", &strips, weight_in_rows));
@@ -423,7 +425,7 @@ static void linear_refuses_what_does_not_fit(void **state)
     fails(SPARTA_E_FORMAT, "a vector of 6", refuse(b, "linear", &strips, short_vector));
     fails(SPARTA_E_FORMAT, "a vector of 6", refuse(b, "linear", &strips, vector_without_data));
     fails(SPARTA_E_FORMAT, "a vector of 6", refuse(b, "linear", &strips, vector_of_doubles));
-    sp_packed *all[] = {&strips, &csr, &eight, &wide, &bytes};
+    sp_packed *all[] = {&strips, &csr, &eight, &wide, &bytes, &bits};
     for (size_t i = 0; i < SP_COUNT(all); i++) sp_packed_free(cx, all[i]);
     bed_free(b);
 }

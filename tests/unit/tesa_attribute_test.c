@@ -369,12 +369,14 @@ static void facts_refused(void **state)
     float x[4] = {1};
     const sparta_tensor row = sparta_tensor_view(SPARTA_BOOL, 2, (int64_t[]){1, 4}, bits);
     const sparta_tensor number = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){1, 4}, x);
+    const sparta_tensor unknown = sparta_tensor_view(SPARTA_BOOL, 2, (int64_t[]){1, -1}, bits);
     const size_t size = sizeof(sparta_tesa_facts);
     const sparta_tesa_facts bad[] = {{.dims = "[2,4]"}, /* no size */
                                      {.size = size},
                                      {.size = size, .dims = "[2"},
                                      {.size = size, .dims = "[2,4]", .has = number},
                                      {.size = size, .dims = "[2,n]", .has = row},
+                                     {.size = size, .dims = "[2,n]", .has = unknown},
                                      {.size = size, .dims = "[4]", .has = row},
                                      {.size = size, .dims = "[2,4]", .known = row},
                                      {.size = size, .dims = "[2,4]", .known = number, .values = number},

@@ -86,6 +86,35 @@ static void many_race(void **state)
     bed_free(b);
 }
 
+/* A large weight and one token: rows are read piece by piece, panels, which have room for the statistics of one, are not. */
+static void large_weights(void **state)
+{
+    (void)state;
+    sp_task task;
+    sp_bed *on;
+    bed *b = bed_make();
+    bed_input(b, false, SPARTA_F32, DIMS(1, 4096));
+    bed_input(b, true, SPARTA_F32, DIMS(512, 4096));
+    bed_node(b, "sparta::Linear", "transposed=1", DIMS(1, 512));
+    assert_int_equal(sp_implement_task(cx, b->node, 1, &task), SPARTA_OK);
+    task.stat = true;
+    const sp_bed_request r = {.task = &task, .tokens = 1, .seed = 3};
+    sp_contender panels = {.im = &sp_implement_dense4}, rows = {.im = &sp_implement_few_dense};
+    sp_contender *all[] = {&panels, &rows};
+    assert_int_equal(sp_bed_create(cx, &r, &on), SPARTA_OK);
+    for (int i = 0; i < 2; i++) assert_int_equal(sp_bed_build(on, all[i]), SPARTA_OK);
+    assert_true(panels.bytes >= 8 << 20);
+    assert_int_equal(sp_bed_race(on, all, 2, 0, 3), SPARTA_OK);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(sp_bed_check(on, all[i]), SPARTA_OK);
+        assert_true(all[i]->found.ok);
+        sp_bed_drop(on, all[i]);
+    }
+    sp_bed_free(on);
+    sp_implement_task_free(cx, &task);
+    bed_free(b);
+}
+
 /* Operators that are no product lie on a bed as well: attention, whose tokens look at each other, is compared whole. */
 static void other_operators(void **state)
 {
@@ -150,7 +179,8 @@ static void points_of_a_space(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(unwritten_outputs_are_wrong),
-                                       cmocka_unit_test(many_race), cmocka_unit_test(other_operators),
+                                       cmocka_unit_test(many_race), cmocka_unit_test(large_weights),
+                                       cmocka_unit_test(other_operators),
                                        cmocka_unit_test(points_of_a_space)};
     return cmocka_run_group_tests(tests, context_begin, context_end);
 }
