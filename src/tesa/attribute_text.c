@@ -223,7 +223,7 @@ static sparta_status read_mask(reader *r, sparta_tensor *out)
     sparta_status status = fits && m.cols == cols
                                ? sp_tensor_alloc_in(r->arena, SPARTA_BOOL, r->rank, extent, out)
                                : wrong(r, "the mask is not of the sizes of these axes");
-    for (int64_t i = 0; !status && i < m.rows; i++)
+    for (int64_t i = 0; !status && m.cols && i < m.rows; i++) /* no column: any number of rows is nothing */
         for (int64_t k = 0; k < m.cols; k++) ((uint8_t *)out->data)[i * m.cols + k] = sp_mask_get(&m, i, k);
     sp_mask_free(r->cx, &m);
     return status;
