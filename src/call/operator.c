@@ -1,8 +1,8 @@
 /* Running an operator: no context, no allocation, nothing of the operator written. */
 #include "call/operator.h"
-#include <string.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 typedef struct bound { /* one run */
     const sparta_operator *op;

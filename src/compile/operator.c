@@ -319,17 +319,6 @@ static sparta_status make_graph(making *m)
 
 /* ------------------------------------------------------------------ an implement and its weight */
 
-static sparta_status format_of(making *m, const sp_implement *im, const sp_task *t, sp_format *out)
-{
-    sp_text text;
-    sp_text_init(&text, m->cx);
-    im->format(t, &text);
-    sparta_status s = text.status;
-    if (s == SPARTA_OK) s = sp_format_parse(m->cx, sp_text_str(&text), out);
-    sp_text_free(&text);
-    return s;
-}
-
 /* The cheapest by its cost, or the first that matches. */
 static const sp_implement *cheapest(sp_task *t)
 {
@@ -407,7 +396,7 @@ static sparta_status choose(making *m, sp_task *t, const sp_implement **im)
         sparta_tensor dense;
         if (!sp_implement_weight(t->node, &dense))
             return sp_fail(m->cx, SPARTA_E_INTERNAL, "operator: no weight to pack");
-        if (!format) SP_TRY(format_of(m, *im, t, &f));
+        if (!format) SP_TRY(sp_implement_format(m->cx, *im, t, &f));
         SP_TRY(sp_format_pack(m->cx, &f, &dense, (*im)->sparse ? t->mask : NULL, &m->op->packed));
         m->op->owned = true;
     }

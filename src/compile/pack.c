@@ -101,7 +101,6 @@ static sparta_status own_weight(lowering *l, lower_node *ln)
 
 static sparta_status pack_weight(lowering *l, lower_node *ln)
 {
-    sp_text text;
     sp_format format;
     sparta_tensor view;
     sp_weight *w;
@@ -114,12 +113,7 @@ static sparta_status pack_weight(lowering *l, lower_node *ln)
         ln->packed = NULL;
         return SPARTA_OK;
     }
-    sp_text_init(&text, l->cx);
-    ln->im->format(&ln->task, &text);
-    sparta_status s =
-        text.status == SPARTA_OK ? sp_format_parse(l->cx, sp_text_str(&text), &format) : text.status;
-    sp_text_free(&text);
-    SP_TRY(s);
+    SP_TRY(sp_implement_format(l->cx, ln->im, &ln->task, &format));
     sp_implement_weight(ln->node, &view);
     SP_TRY(sp_format_pack(l->cx, &format, &view, ln->im->sparse ? ln->task.mask : NULL, &w->pack));
     w->packed = w->owned = true;

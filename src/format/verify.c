@@ -48,9 +48,7 @@ static sparta_status head_check(sparta_ctx *cx, const sp_packed *p)
                        sparta_dtype_name(p->dtype));
     sparta_status status = sp_format_check(cx, &p->format, p->rank, p->dim);
     if (!status) return SPARTA_OK;
-    char message[400];
-    snprintf(message, sizeof message, "%s", sparta_message(cx));
-    return sp_fail(cx, SPARTA_E_FORMAT, "packed: %s", message);
+    return sp_fail(cx, SPARTA_E_FORMAT, "packed: %s", sparta_message(cx));
 }
 
 /* The coordinates that `k` levels share: [positions][k], or the same as one row (as packages keep them). */

@@ -109,6 +109,9 @@ sparta_status sp_implement_text(const char *kernel, const char *parameters, sp_t
 /* Parameters of panel/epilogue.h: "EPILOGUE=word_relu(word_add(v,residual)) STAT=0". Sums begin with the bias, so it is not among them. */
 void sp_implement_epilogue(const sp_words *words, bool stat, sp_text *out);
 
+/* The format in which an implement that has one keeps the weight of a task. */
+sparta_status sp_implement_format(sparta_ctx *cx, const sp_implement *im, const sp_task *task,
+                                  sp_format *out) SP_MUST;
 /* The implement that stores a weight of (n, k) in this format: a hand-made one, or the generic walker, which runs any; NULL:
  * none. Without `widths` those of positions and coordinates are the implement's choice. */
 sparta_status sp_implement_for_format(sparta_ctx *cx, const sp_format *f, bool widths, int64_t n, int64_t k,

@@ -11,8 +11,7 @@ static bool same_storage(sp_format asked, const sp_format *has, bool widths)
     return sp_format_equal(&asked, has);
 }
 
-/* The format in which the implement keeps a weight of this shape. */
-static sparta_status format_of(sparta_ctx *cx, const sp_implement *im, const sp_task *task, sp_format *out)
+sparta_status sp_implement_format(sparta_ctx *cx, const sp_implement *im, const sp_task *task, sp_format *out)
 {
     sp_text text;
     sp_text_init(&text, cx);
@@ -35,7 +34,7 @@ sparta_status sp_implement_for_format(sparta_ctx *cx, const sp_format *f, bool w
             sp_task task = {.n = n, .k = k};
             sp_format has;
             if (!sp_implement_point(im, p, &task)) continue;
-            SP_TRY(format_of(cx, im, &task, &has));
+            SP_TRY(sp_implement_format(cx, im, &task, &has));
             if (!same_storage(*f, &has, widths)) continue;
             *out = im;
             return SPARTA_OK;

@@ -190,17 +190,13 @@ static sparta_status fill(bench *b, sp_kernel_result *out)
 /* The row of the format that is asked for, and dense ones to compare it with; without one all that match. */
 static sparta_status takes_part(bench *b, const sp_implement *im, bool *out)
 {
-    sp_text t;
     sp_format has;
     b->task.asked = im == b->asked;
     *out = im->kernel && im->format && sp_implement_matches(im, &b->task);
     if (!*out || !b->asked) return SPARTA_OK;
     if (im != b->asked) *out = !im->sparse && !b->r->alone;
     if (im != b->asked || !im->space) return SPARTA_OK;
-    sp_text_init(&t, b->cx);
-    im->format(&b->task, &t);
-    sparta_status status = t.status ? t.status : sp_format_parse(b->cx, sp_text_str(&t), &has);
-    sp_text_free(&t);
+    const sparta_status status = sp_implement_format(b->cx, im, &b->task, &has);
     *out = !status && sp_format_equal(&has, &b->format);
     return status;
 }

@@ -242,11 +242,8 @@ static sparta_status read_format(reading *r, const sparta_tensor *t, sp_format *
     sp_text_put(&text, t->data, (size_t)t->dim[0]);
     sparta_status status = text.status;
     if (!status) status = sp_format_parse(r->cx, sp_text_str(&text), out);
-    if (status == SPARTA_E_USAGE) { /* a wrong text is not the user's here */
-        char message[400];
-        snprintf(message, sizeof message, "%s", sparta_message(r->cx));
-        status = sp_fail(r->cx, SPARTA_E_FORMAT, "%s", message);
-    }
+    if (status == SPARTA_E_USAGE) /* a wrong text is not the user's here */
+        status = sp_fail(r->cx, SPARTA_E_FORMAT, "%s", sparta_message(r->cx));
     sp_text_free(&text);
     return status;
 }

@@ -8,7 +8,6 @@
  *     NAME/precision  u8    places in the list of names; no such array: the first
  */
 #include "tesa/attribute.h"
-#include <stdio.h>
 #include <string.h>
 
 enum { TEXT, HAS, KNOWN, VALUES, PRECISION, KINDS };
@@ -167,12 +166,9 @@ static sparta_status read_all(reader *r)
         SP_TRY(sp_check_cancel(r->cx));
         SP_TRY(owner_of(r, a->entry[i].name, &e.name, &kind));
         if (e.name && kind != TEXT) continue;
-        const sparta_status status = e.name ? read_tesa(r, &a->entry[i].tensor, &e) : SPARTA_OK;
-        if (status == SPARTA_E_USAGE) { /* a wrong text is not the user's here */
-            char message[400];
-            snprintf(message, sizeof message, "%s", sparta_message(r->cx));
-            (void)!sp_fail(r->cx, SPARTA_E_FORMAT, "%s", message);
-        }
+        sparta_status status = e.name ? read_tesa(r, &a->entry[i].tensor, &e) : SPARTA_OK;
+        if (status == SPARTA_E_USAGE) /* a wrong text is not the user's here */
+            status = sp_fail(r->cx, SPARTA_E_FORMAT, "%s", sparta_message(r->cx));
         if (status) return sp_fail_in(r->cx, "%.200s", a->entry[i].name);
         if (!e.name) e = (sp_named_tesa){.name = a->entry[i].name, .array = &a->entry[i].tensor};
         r->f.entry[r->f.n++] = e;
