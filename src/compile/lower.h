@@ -1,6 +1,7 @@
 /* lower: from the fused graph to the plan; for the files of this room only.
  *
  *   choose.c   which implement runs each node     layout.c   which values live in panels, conversions, order
+ *   contest.c  its candidates checked and timed   task.c     what rows look at in a node, the code of kernels
  *   reason.c   why a layer is not faster          pack.c     weights, code and annotations into the package
  *   verify.c   the package against the references pins.c     formats that a schedule asks for, layer by layer
  *   smaller.c  propagation, before all of them    targets.c  the targets of one package: code and check of each
@@ -28,6 +29,7 @@ typedef enum {
     LOWER_TIMED
 } lower_sparse; /* what became of the sparse rows */
 
+enum { LOWER_ROWS, LOWER_PANELS };
 typedef struct lower_way {  /* the fastest that lies in rows, or in panels */
     const sp_implement *im; /* NULL: none does */
     char point[SP_POINT];
@@ -114,6 +116,8 @@ sparta_status sp_lower_settle(lowering *l) SP_MUST;
 sparta_status sp_lower_us(const lowering *l, const lower_node *ln, const lower_way *way, double *us) SP_MUST;
 /* A Split of panels along their rows, which costs nothing. */
 bool sp_lower_is_view(const sp_node *n);
+/* Let the rows that match a node compete: ln->way, and the best of them as its choice (contest.c). */
+sparta_status sp_lower_contest(lowering *l, lower_node *ln) SP_MUST;
 /* Decide for every node. */
 sparta_status sp_lower_choose(lowering *l) SP_MUST;
 /* Put the place of a clause before the present message; returns its status. */

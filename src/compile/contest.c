@@ -1,0 +1,277 @@
+/* contest: who runs one node. Every row that matches enters at every point of its space: it is built, checked against the reference,
+ * timed and remembered; the fastest in rows and the fastest in panels stay. */
+#include "compile/lower.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { HOPELESS = 3 }; /* times slower than the best: one turn is enough */
+
+typedef struct entrant { /* a row at a point of its space */
+    sp_contender c;
+    char code[40];
+    double us;       /* 0: it gave a wrong answer */
+    bool remembered; /* its time is, from a weight that looked like this one */
+} entrant;
+
+typedef struct contest { /* who runs one node */
+    lowering *l;
+    lower_node *ln;
+    sp_bed_request request;
+    sp_bed *bed; /* made when somebody has to run */
+    sp_recall recall;
+    int n, room;
+    entrant *all;
+    int64_t held; /* bytes of weights of those that are built */
+} contest;
+
+static sparta_status add_entrant(contest *x, const sp_implement *im)
+{
+    if (x->n == x->room) {
+        const int room = 2 * x->room + 8;
+        entrant *more = sp_alloc_array(x->l->cx, (size_t)room, sizeof *more);
+        SP_NEED(x->l->cx, more);
+        if (x->n) memcpy(more, x->all, (size_t)x->n * sizeof *more);
+        sp_free(x->l->cx, x->all);
+        x->all = more;
+        x->room = room;
+    }
+    entrant *e = &x->all[x->n++];
+    *e = (entrant){.c = {.im = im}};
+    memcpy(e->c.point, x->ln->task.point, sizeof e->c.point);
+    return SPARTA_OK;
+}
+
+/* The machine code that a row would run with, into the contender; none: the portable kernel. */
+static sparta_status find_code(contest *x, entrant *e)
+{
+    lowering *l = x->l;
+    const sp_implement *im = e->c.im;
+    sp_text text;
+    int kernel = -1;
+    sp_text_init(&text, l->cx);
+    if (im->parameters) im->parameters(&x->ln->task, &text);
+    sparta_status s = text.status;
+    if (s == SPARTA_OK && im->kernel) s = sp_lower_kernel(l, im->kernel, sp_text_str(&text), &kernel);
+    sp_text_free(&text);
+    SP_TRY(s);
+    if (kernel >= 0) e->c.object = l->kernel[kernel].object;
+    return sp_recall_code(l->cx, &x->ln->task, im,
+                          e->c.object ? l->target[SP_DEVICE_CPU] : SP_TARGET_PORTABLE, e->code);
+}
+
+/* Weights that were packed stay for the second turn and for the package, as long as they are not too large together. */
+static void let_go(contest *x, entrant *e)
+{
+    if (!e->c.arena || x->held + e->c.bytes <= LOWER_KEEP) return;
+    sp_bed_drop(x->bed, &e->c);
+}
+
+/* Is it right? Builds it if it is not built. */
+static sparta_status check(contest *x, entrant *e)
+{
+    if (!x->bed) SP_TRY(sp_bed_create(x->l->cx, &x->request, &x->bed));
+    SP_TRY(sp_bed_check(x->bed, &e->c));
+    if (!e->c.found.ok)
+        sp_note(x->l->cx, "%s: implement %s disagrees with the reference and is not used", x->ln->node->name,
+                e->c.im->name);
+    return SPARTA_OK;
+}
+
+/* The reference ran when the bed was made. */
+static sparta_status measure_builtin(contest *x, entrant *e)
+{
+    if (!x->bed) SP_TRY(sp_bed_create(x->l->cx, &x->request, &x->bed));
+    e->c.found.ok = true;
+    e->c.best = sp_bed_builtin_seconds(x->bed);
+    e->us = e->c.best * 1e6;
+    return SPARTA_OK;
+}
+
+/* What the row takes: remembered, or timed now. */
+static sparta_status measure(contest *x, entrant *e)
+{
+    SP_TRY(find_code(x, e));
+    e->us = sp_recall_us(&x->recall, e->c.im, e->c.point, e->code);
+    e->remembered = e->us > 0;
+    if (e->remembered) return SPARTA_OK;
+    if (!e->c.im->kernel) return measure_builtin(x, e);
+    SP_TRY(check(x, e));
+    /* dense is slower, and timed once a shape; what is no product has little to choose from */
+    if (e->c.found.ok)
+        SP_TRY(sp_bed_time(x->bed, &e->c, !x->ln->task.mask ? .003 : e->c.im->sparse ? .015 : .06));
+    else
+        sp_recall_add(&x->recall, &e->c, e->code);
+    e->us = e->c.best * 1e6;
+    let_go(x, e);
+    if (e->c.arena) x->held += e->c.bytes;
+    return SPARTA_OK;
+}
+
+/* One row at the task's point: what it takes, measured or modelled. */
+static sparta_status enter(contest *x, const sp_implement *im)
+{
+    lower_node *ln = x->ln;
+    SP_TRY(add_entrant(x, im));
+    if (im->sparse && ln->sparse == LOWER_NO_MATCH) ln->sparse = LOWER_WRONG;
+    entrant *e = &x->all[x->n - 1];
+    if (!x->l->no_measure) return measure(x, e);
+    e->us = sp_lower_modelled(&ln->task, im);
+    return SPARTA_OK;
+}
+
+static sparta_status first_turn(contest *x)
+{
+    lower_node *ln = x->ln;
+    for (int i = 0; i < sp_implement_count(); i++) {
+        const sp_implement *im = sp_implement_row(i);
+        for (int k = 0; k < sp_implement_points(im); k++) {
+            if (!im->kernel && (ln->task.mask || ln->task.conversion)) continue; /* a last resort, or none */
+            if (!sp_implement_point(im, k, &ln->task) || !sp_implement_matches(im, &ln->task)) continue;
+            if (im->sparse && x->l->request->options.dense_only)
+                ln->sparse = LOWER_FORBIDDEN;
+            else
+                SP_TRY(enter(x, im));
+        }
+    }
+    return SPARTA_OK;
+}
+
+/* Those that were timed just now and may win race: a slow moment of the machine hits one turn, hardly two. */
+static sparta_status second_turn(contest *x)
+{
+    double best = INFINITY;
+    int n = 0;
+    sp_contender **racers = sp_alloc_array(x->l->cx, (size_t)x->n + 1, sizeof *racers);
+    SP_NEED(x->l->cx, racers);
+    sparta_status s = SPARTA_OK;
+    for (int i = 0; i < x->n; i++)
+        if (x->all[i].us > 0) best = fmin(best, x->all[i].us);
+    for (int i = 0; i < x->n && s == SPARTA_OK; i++) {
+        entrant *e = &x->all[i];
+        if (e->remembered || e->us <= 0 || e->us > best * HOPELESS) continue;
+        if (!x->ln->task.mask) continue;
+        if (e->c.arena) {
+            racers[n++] = &e->c;
+            continue;
+        }
+        s = sp_bed_time(x->bed, &e->c, .015); /* too large to stay with the others */
+        sp_bed_drop(x->bed, &e->c);
+    }
+    if (s == SPARTA_OK && n) s = sp_bed_race(x->bed, racers, n, .015, 3);
+    sp_free(x->l->cx, racers);
+    for (int i = 0; i < x->n && s == SPARTA_OK; i++) {
+        entrant *e = &x->all[i];
+        if (e->remembered || e->us <= 0) continue;
+        e->us = e->c.best * 1e6;
+        sp_recall_add(&x->recall, &e->c, e->code);
+    }
+    return s;
+}
+
+/* ------------------------------------------------------------------ decisions */
+
+/* Is this the pinned row, and its point the one that stores the format asked for? */
+static bool pinned(sparta_ctx *cx, const lower_node *ln, const sp_implement *im)
+{
+    if (im != ln->pin->implement) return false;
+    if (!im->space) return true;
+    sp_text text;
+    sp_text_init(&text, cx);
+    im->format(&ln->task, &text);
+    const bool same = !strcmp(sp_text_str(&text), ln->pin->format);
+    sp_text_free(&text);
+    return same;
+}
+
+/* A library may be missing where the package runs, and ours then takes its place: it must win by more than a little. */
+static double weighed(const sp_implement *im, double us)
+{
+    return im->version ? us * 1.05 : us;
+}
+
+/* Rows come in the order of the table, simple ones and those that store less first. A later one must win by more than the noise of a
+ * time: what is within it of the fastest is as fast, and so is the choice whenever it is made again. */
+void sp_lower_try(sparta_ctx *cx, lower_node *ln, const sp_implement *im, double us)
+{
+    if (us <= 0) return;
+    double *best = im->sparse ? &ln->sparse_us : &ln->dense_us;
+    if (*best == 0 || us < *best) *best = us;
+    if (im->sparse) ln->sparse = LOWER_TIMED;
+    if (ln->pin && !pinned(cx, ln, im)) return;
+    if (ln->im && weighed(ln->im, ln->us) <= weighed(im, us) * (1 + LOWER_NOISE)) return;
+    ln->im = im;
+    ln->us = us;
+    memcpy(ln->point, ln->task.point, sizeof ln->point);
+}
+
+enum { ANY = -1 };
+/* The fastest of those that lie so and are not known to be wrong; NULL: none. */
+static entrant *pick(contest *x, int layout)
+{
+    lower_node *ln = x->ln;
+    ln->im = NULL;
+    ln->us = ln->sparse_us = ln->dense_us = 0;
+    if (ln->sparse == LOWER_TIMED) ln->sparse = LOWER_WRONG;
+    for (int i = 0; i < x->n; i++) {
+        if (layout != ANY && layout != sp_implement_panels(x->all[i].c.im)) continue;
+        memcpy(ln->task.point, x->all[i].c.point, sizeof ln->task.point);
+        sp_lower_try(x->l->cx, ln, x->all[i].c.im, x->all[i].us);
+    }
+    memcpy(ln->task.point, ln->point, sizeof ln->task.point);
+    for (int i = 0; i < x->n; i++)
+        if (ln->im == x->all[i].c.im && !strcmp(ln->point, x->all[i].c.point)) return &x->all[i];
+    return NULL;
+}
+
+/* A time may be remembered, the answer may not: it is this weight's own. So the choice is checked once where timing did not do it; a wrong
+ * one is out, and the next takes its place. What was modelled is checked with the whole package, if that is. The weight of the one that is
+ * chosen stays packed for the package. */
+static sparta_status settle(contest *x)
+{
+    lowering *l = x->l;
+    const bool unchecked = l->no_measure && l->request->no_verify;
+    entrant *e;
+    for (int layout = LOWER_ROWS; layout <= LOWER_PANELS; layout++) {
+        for (e = pick(x, layout); e && (e->remembered || unchecked); e = pick(x, layout)) {
+            /* an answer that depends on no weight: the package's check will do */
+            if (!x->ln->task.mask) break;
+            SP_TRY(find_code(x, e));
+            SP_TRY(check(x, e));
+            if (e->c.found.ok) break;
+            e->us = 0;
+        }
+        if (!e) continue;
+        x->ln->way[layout] = (lower_way){.im = e->c.im, .us = e->us};
+        memcpy(x->ln->way[layout].point, e->c.point, sizeof e->c.point);
+    }
+    e = pick(x, ANY);
+    if (!e || !e->c.packed || l->kept + e->c.bytes > LOWER_KEEP) return SPARTA_OK;
+    x->ln->packed = sp_arena_array(l->arena, 1, sizeof *x->ln->packed);
+    SP_NEED(l->cx, x->ln->packed);
+    *x->ln->packed = *e->c.packed;
+    e->c.packed = NULL;
+    l->kept += e->c.bytes;
+    return SPARTA_OK;
+}
+
+sparta_status sp_lower_contest(lowering *l, lower_node *ln)
+{
+    const bool model = l->no_measure;
+    contest x = {.l = l, .ln = ln, .request = sp_lower_bed(ln, &l->sizes)};
+    bool all_remembered = true;
+    sparta_status s =
+        model ? SPARTA_OK : sp_recall_open(l->cx, l->db, &x.request, l->target[SP_DEVICE_CPU], &x.recall);
+    if (s == SPARTA_OK) s = first_turn(&x);
+    for (int i = 0; i < x.n; i++) all_remembered &= x.all[i].remembered;
+    if (s == SPARTA_OK && !model) s = second_turn(&x);
+    ln->tried = x.n > 0;
+    if (s == SPARTA_OK) s = settle(&x);
+    for (int i = 0; i < x.n; i++)
+        if (x.all[i].c.arena) sp_bed_drop(x.bed, &x.all[i].c);
+    sp_free(l->cx, x.all);
+    sp_bed_free(x.bed);
+    if (!model) sp_recall_close(&x.recall);
+    snprintf(ln->source, sizeof ln->source, "%s", model ? "model" : all_remembered ? "database" : "measured");
+    return s;
+}
