@@ -338,6 +338,20 @@ SPARTA_API const char *sparta_packed_format(const sparta_packed *packed);
 SPARTA_API const sparta_storage *sparta_packed_storage(const sparta_packed *packed);
 SPARTA_API void sparta_packed_type(const sparta_packed *packed, sparta_tensor *out);
 
+/* The same as plain arrays, which can be copied into memory of one's own: positions and coordinates of each level, values. What the format does
+ * not have has rank 0 and no data. */
+typedef struct sparta_arrays {
+    size_t size;
+    char format[512];
+    sparta_dtype dtype;
+    int rank;
+    int64_t dim[SPARTA_RANK];
+    sparta_tensor pos[12], crd[12], values;
+} sparta_arrays;
+/* A view of its arrays, which lives as long as it does; `size` of the struct set. E_UNSUPPORTED: a sum of formats, which has several sets of them. */
+SPARTA_API SPARTA_MUST sparta_status sparta_packed_arrays(sparta_ctx *cx, const sparta_packed *packed,
+                                                          sparta_arrays *out);
+
 /* ------------------------------------------------------------------ compile */
 typedef struct sparta_package sparta_package;
 
@@ -566,21 +580,6 @@ SPARTA_API void sparta_session_forget_times(sparta_session *session);
  * an operator with indices on its operands, "y(b,s,e) = sparta::Attention(q(b,s,e), k(b,t,e), v(b,t,e)) {heads=4, scale=0.125}",
  * "y(m,n) = LayerNormalization(x(m,n), g(n), h(n))". Anything else is E_UNSUPPORTED. Where an index occurs twice the sizes agree. */
 typedef struct sparta_operator sparta_operator;
-
-/* A matrix in a format (docs/formats.md) as plain arrays, for whoever wants to own them: positions and coordinates of each level, values. An
- * array that the format does not have has rank 0 and no data. */
-typedef struct sparta_arrays {
-    size_t size;
-    char format[512];
-    sparta_dtype dtype;
-    int rank;
-    int64_t dim[SPARTA_RANK];
-    sparta_tensor pos[12], crd[12], values;
-} sparta_arrays;
-/* The elements of a dense tensor that are not 0, in memory of the context; free them with the context they are from. */
-SPARTA_API SPARTA_MUST sparta_status sparta_pack(sparta_ctx *cx, const char *format,
-                                                 const sparta_tensor *dense, sparta_arrays *out);
-SPARTA_API void sparta_arrays_free(sparta_ctx *cx, sparta_arrays *arrays);
 
 typedef struct sparta_operator_spec {
     size_t size;

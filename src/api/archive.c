@@ -86,6 +86,8 @@ static sparta_status save_many(sparta_ctx *cx, const char *path, const sparta_na
 
 sparta_status sparta_archive_save(sparta_ctx *cx, const char *path, const sparta_named_tensor *array, int n)
 {
+    for (int i = 0; i < n; i++)
+        SP_TRY(sp_tensor_on_cpu(cx, &array[i].tensor, "array", array[i].name ? array[i].name : ""));
     if (ends_with(path, ".npy") && n == 1) return sp_npy_write(cx, path, &array[0].tensor);
     if (!ends_with(path, ".npz") && !ends_with(path, ".safetensors"))
         return sp_fail(

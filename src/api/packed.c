@@ -72,6 +72,8 @@ sparta_status sparta_packed_create(sparta_ctx *cx, const char *format, const spa
                                    const sparta_tensor *mask, double limit, sparta_packed **out)
 {
     sp_mask keep = {0};
+    SP_TRY(sp_tensor_on_cpu(cx, dense, "pack", "dense"));
+    if (mask) SP_TRY(sp_tensor_on_cpu(cx, mask, "pack", "mask"));
     if (mask && !sp_tensor_same_shape(dense, mask))
         return sp_fail(cx, SPARTA_E_SHAPE,
                        "pack: the mask has another shape than the tensor; give one of its own");
@@ -101,6 +103,7 @@ sparta_status sparta_packed_convert(sparta_ctx *cx, const sparta_packed *from, c
 
 sparta_status sparta_packed_unpack(sparta_ctx *cx, const sparta_packed *p, const sparta_tensor *dense)
 {
+    SP_TRY(sp_tensor_on_cpu(cx, dense, "unpack", "dense"));
     return sp_format_unpack(cx, p->is, dense);
 }
 
@@ -140,4 +143,27 @@ const sparta_storage *sparta_packed_storage(const sparta_packed *p)
 void sparta_packed_type(const sparta_packed *p, sparta_tensor *out)
 {
     *out = sparta_tensor_view(p->is->dtype, p->is->rank, p->is->dim, NULL);
+}
+
+sparta_status sparta_packed_arrays(sparta_ctx *cx, const sparta_packed *p, sparta_arrays *out)
+{
+    sparta_arrays a;
+    SP_TRY(sp_options(cx, "packed arrays", out, &a, sizeof a));
+    if (p->is->format.sum)
+        return sp_fail(
+            cx, SPARTA_E_UNSUPPORTED,
+            "packed arrays: a sum of formats has several sets of arrays; pack its parts by themselves");
+    if (p->format.size >= sizeof a.format)
+        return sp_fail(cx, SPARTA_E_LIMIT, "packed arrays: the format has %zu characters; %zu fit",
+                       p->format.size, sizeof a.format - 1);
+    a = (sparta_arrays){.size = SP_MIN(a.size, sizeof a),
+                        .dtype = p->is->dtype,
+                        .rank = p->is->rank,
+                        .values = p->is->values};
+    memcpy(a.format, sp_text_str(&p->format), p->format.size);
+    memcpy(a.dim, p->is->dim, sizeof a.dim);
+    memcpy(a.pos, p->is->pos, sizeof p->is->pos);
+    memcpy(a.crd, p->is->crd, sizeof p->is->crd);
+    memcpy(out, &a, a.size);
+    return SPARTA_OK;
 }

@@ -46,9 +46,7 @@ static sparta_status check_dims(const sparta_operator *op, const sp_late *l, con
 static sparta_status check_array(const sparta_operator *op, const sp_late *l, const sparta_tensor *t,
                                  int64_t *size, const complaint *c)
 {
-    if (t->device != 0)
-        return refuse(c, SPARTA_E_UNSUPPORTED,
-                      "operator: %s is on device %d; operators run on the CPU, device 0", l->name, t->device);
+    if (t->device != 0) return refuse(c, SPARTA_E_UNSUPPORTED, SP_OFF_CPU, "operand", l->name, t->device);
     if (t->dtype != l->dtype)
         return refuse(c, SPARTA_E_DTYPE, "operator: %s is %s, expected %s", l->name,
                       sparta_dtype_name(t->dtype), sparta_dtype_name(l->dtype));

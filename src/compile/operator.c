@@ -141,10 +141,7 @@ static sparta_status find_sizes(making *m)
     for (int i = 0; i < m->r.n; i++) {
         const sparta_tensor *t = &m->spec->operand[i];
         const ref *o = &m->r.ref[i];
-        if (t->device != 0)
-            return sp_fail(m->cx, SPARTA_E_UNSUPPORTED,
-                           "operator: %s is on device %d; operators run on the CPU, device 0", o->name,
-                           t->device);
+        SP_TRY(sp_tensor_on_cpu(m->cx, t, "operand", o->name));
         if (is_constant(m, i) && !is_packed(m, i) && !sp_tensor_contiguous(t))
             return sp_fail(m->cx, SPARTA_E_UNSUPPORTED,
                            "operator: %s is not contiguous; make a row-major copy", o->name);
@@ -339,18 +336,29 @@ static const sp_implement *cheapest(sp_task *t)
     return best;
 }
 
-static sparta_status packed_of(sparta_ctx *cx, const sparta_arrays *a, sp_packed *out)
+_Static_assert(SP_COUNT(((sparta_arrays *)0)->pos) >= SP_LEVELS,
+               "sparta_arrays holds all levels of a format");
+
+static sparta_status packed_of(sparta_ctx *cx, const sparta_arrays *given, sp_packed *out)
 {
-    *out = (sp_packed){.dtype = a->dtype, .rank = a->rank};
-    SP_TRY(sp_format_parse(cx, a->format, &out->format));
-    if (out->format.sum || out->format.rank != a->rank)
+    sparta_arrays a;
+    SP_TRY(sp_options(cx, "operator: packed arrays", given, &a, sizeof a));
+    *out = (sp_packed){.dtype = a.dtype, .rank = a.rank, .values = a.values};
+    if (!memchr(a.format, 0, sizeof a.format))
+        return sp_fail(cx, SPARTA_E_USAGE, "operator: the format of the packed arrays has no end");
+    SP_TRY(sp_format_parse(cx, a.format, &out->format));
+    if (out->format.sum || out->format.rank != a.rank)
         return sp_fail(cx, SPARTA_E_UNSUPPORTED,
-                       "operator: \"%.100s\" is no format of one set of arrays for %d dims", a->format,
-                       a->rank);
-    memcpy(out->dim, a->dim, sizeof out->dim);
-    memcpy(out->pos, a->pos, sizeof out->pos);
-    memcpy(out->crd, a->crd, sizeof out->crd);
-    out->values = a->values;
+                       "operator: \"%.100s\" is no format of one set of arrays for %d dims", a.format,
+                       a.rank);
+    memcpy(out->dim, a.dim, sizeof out->dim);
+    memcpy(out->pos, a.pos, sizeof out->pos);
+    memcpy(out->crd, a.crd, sizeof out->crd);
+    for (int i = 0; i < SP_LEVELS; i++) {
+        SP_TRY(sp_tensor_on_cpu(cx, &out->pos[i], "packed array", "pos"));
+        SP_TRY(sp_tensor_on_cpu(cx, &out->crd[i], "packed array", "crd"));
+    }
+    SP_TRY(sp_tensor_on_cpu(cx, &out->values, "packed array", "values"));
     return sp_packed_verify(cx, out);
 }
 
@@ -549,45 +557,4 @@ sparta_status sparta_operator_create(sparta_ctx *cx, const sparta_operator_spec 
     else
         sparta_operator_free(m.op);
     return s;
-}
-
-/* ------------------------------------------------------------------ packed arrays */
-
-sparta_status sparta_pack(sparta_ctx *cx, const char *format, const sparta_tensor *dense, sparta_arrays *out)
-{
-    sp_format f;
-    sp_packed p;
-    SP_TRY(sp_format_parse(cx, format, &f));
-    if (f.sum)
-        return sp_fail(cx, SPARTA_E_UNSUPPORTED, "pack: a sum of formats has more than one set of arrays");
-    if (dense->device != 0)
-        return sp_fail(cx, SPARTA_E_UNSUPPORTED, "pack: the tensor is on device %d; only the CPU, 0, packs",
-                       dense->device);
-    SP_TRY(sp_format_pack(cx, &f, dense, NULL, &p));
-    *out = (sparta_arrays){.size = sizeof *out, .dtype = p.dtype, .rank = p.rank};
-    sp_text text;
-    sp_text_init(&text, cx);
-    sp_format_print(&p.format, &text);
-    const bool fits = text.status == SPARTA_OK && text.size < sizeof out->format;
-    if (fits) memcpy(out->format, sp_text_str(&text), text.size + 1);
-    sp_text_free(&text);
-    if (!fits) {
-        sp_packed_free(cx, &p);
-        return sp_fail(cx, SPARTA_E_LIMIT, "pack: the format's text is too long, or memory is");
-    }
-    memcpy(out->dim, p.dim, sizeof out->dim);
-    memcpy(out->pos, p.pos, sizeof out->pos);
-    memcpy(out->crd, p.crd, sizeof out->crd);
-    out->values = p.values;
-    return SPARTA_OK;
-}
-
-void sparta_arrays_free(sparta_ctx *cx, sparta_arrays *arrays)
-{
-    if (!arrays) return;
-    sp_packed p = {.rank = arrays->rank, .values = arrays->values};
-    memcpy(p.pos, arrays->pos, sizeof p.pos);
-    memcpy(p.crd, arrays->crd, sizeof p.crd);
-    sp_packed_free(cx, &p);
-    *arrays = (sparta_arrays){0};
 }

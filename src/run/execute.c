@@ -95,10 +95,7 @@ static sparta_status bind_inputs(sparta_ctx *cx, sparta_session *s, const sparta
     for (int i = 0; i < g->n_inputs; i++) {
         const sp_value *v = g->input[i];
         const sparta_tensor *t = &s->value[v->id].given->tensor;
-        if (t->device != 0)
-            return sp_fail(cx, SPARTA_E_UNSUPPORTED,
-                           "input '%s': it is on device %d; packages run on the CPU, device 0: copy it there",
-                           v->name, t->device);
+        SP_TRY(sp_tensor_on_cpu(cx, t, "input", v->name));
         if (t->dtype != v->dtype)
             return sp_fail(cx, SPARTA_E_USAGE, "input '%s': it is %s, the model wants %s", v->name,
                            sparta_dtype_name(t->dtype), sparta_dtype_name(v->dtype));

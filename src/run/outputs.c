@@ -33,10 +33,7 @@ sparta_status sparta_session_types(sparta_ctx *cx, sparta_session *s, const spar
 
 static sparta_status fits(sparta_ctx *cx, const sparta_named_tensor *o, const sparta_tensor *made)
 {
-    if (o->tensor.device)
-        return sp_fail(cx, SPARTA_E_UNSUPPORTED,
-                       "output '%s': the memory for it is on device %d; give memory of the CPU, device 0",
-                       o->name, o->tensor.device);
+    SP_TRY(sp_tensor_on_cpu(cx, &o->tensor, "output", o->name));
     if (o->tensor.dtype != made->dtype)
         return sp_fail(cx, SPARTA_E_DTYPE, "output '%s': it is %s and the memory for it %s; give that type",
                        o->name, sparta_dtype_name(made->dtype), sparta_dtype_name(o->tensor.dtype));

@@ -65,6 +65,7 @@ static sparta_status create(sparta_ctx *cx, const sparta_tensor *t, const sp_dl_
                             sp_dl_tensor *dl)
 {
     sparta_tensor view = *t;
+    SP_TRY(sp_tensor_on_cpu(cx, t, "dlpack", "tensor"));
     if (!types[t->dtype].bits)
         return sp_fail(cx, SPARTA_E_UNSUPPORTED, "dlpack: %s has no form there; convert it to i8 or u8",
                        sparta_dtype_name(t->dtype));
@@ -182,9 +183,7 @@ sparta_status sp_tensor_from_dlpack(sparta_ctx *cx, const sp_dl_tensor *dl, spar
     sparta_tensor t = {0};
     int64_t reach[2] = {0, 0};
     if (dl->device.type != SP_DL_CPU)
-        return sp_fail(cx, SPARTA_E_UNSUPPORTED,
-                       "dlpack: the tensor is on device %d (type %d); bring it to the CPU", dl->device.id,
-                       dl->device.type);
+        return sp_fail(cx, SPARTA_E_UNSUPPORTED, SP_OFF_CPU, "dlpack", "tensor", dl->device.type);
     if (dl->ndim < 0 || dl->ndim > SPARTA_RANK)
         return sp_fail(cx, dl->ndim < 0 ? SPARTA_E_FORMAT : SPARTA_E_UNSUPPORTED,
                        "dlpack: %d dimensions; 0 to %d are possible", dl->ndim, SPARTA_RANK);

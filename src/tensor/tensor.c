@@ -266,6 +266,11 @@ static bool has_negative_zero(const sparta_tensor *t, uint64_t bits)
     return false;
 }
 
+sparta_status sp_tensor_on_cpu(sparta_ctx *cx, const sparta_tensor *t, const char *what, const char *name)
+{
+    return t->device == 0 ? SPARTA_OK : sp_fail(cx, SPARTA_E_UNSUPPORTED, SP_OFF_CPU, what, name, t->device);
+}
+
 sparta_status sp_tensor_plain_zeros(sparta_ctx *cx, const sparta_tensor *t, sparta_tensor *own,
                                     const sparta_tensor **out)
 {

@@ -40,7 +40,11 @@ sparta_status sp_tensor_alloc(sparta_ctx *cx, sparta_dtype dtype, int rank, cons
 sparta_status sp_tensor_alloc_in(sp_arena *a, sparta_dtype dtype, int rank, const int64_t *dim,
                                  sparta_tensor *out) SP_MUST;
 bool sp_tensor_contiguous(const sparta_tensor *t); /* row-major without gaps */
-void sp_tensor_clear(const sparta_tensor *t);      /* every element 0, any strides */
+/* E_UNSUPPORTED when the data lies on another device; the message begins with what it is, "input", and its name. */
+sparta_status sp_tensor_on_cpu(sparta_ctx *cx, const sparta_tensor *t, const char *what,
+                               const char *name) SP_MUST;
+#define SP_OFF_CPU "%s '%s': it is on device %d; copy it to the CPU, device 0"
+void sp_tensor_clear(const sparta_tensor *t); /* every element 0, any strides */
 bool sp_tensor_same_shape(const sparta_tensor *a, const sparta_tensor *b);
 /* View `t` as if it had the dims of `rank, dim`, repeating dims of size 1 (NumPy's rule). E_SHAPE when it
  * cannot. */

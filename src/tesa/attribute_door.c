@@ -68,6 +68,10 @@ sparta_status sparta_tesa_create(sparta_ctx *cx, const sparta_tesa_facts *facts,
 {
     sparta_tesa_facts f = {0};
     SP_TRY(sp_options(cx, "tesa facts", facts, &f, sizeof f));
+    const sparta_named_tensor array[] = {
+        {"has", f.has}, {"known", f.known}, {"values", f.values}, {"which", f.which}};
+    for (size_t i = 0; i < SP_COUNT(array); i++)
+        SP_TRY(sp_tensor_on_cpu(cx, &array[i].tensor, "tesa facts", array[i].name));
     return make(cx, &(source){.facts = &f}, out);
 }
 

@@ -115,15 +115,31 @@ static void products(void **state)
     free_numbers(&p);
 }
 
-/* Arrays that the caller owns: their values may change between runs. */
+/* A copy that is ours, as a caller would make one to own the arrays. */
+static sparta_tensor own(const sparta_tensor *t)
+{
+    sparta_tensor copy = *t;
+    if (!t->data) return copy;
+    const size_t bytes = (size_t)sparta_tensor_elements(t) * sparta_dtype_size(t->dtype);
+    copy.data = malloc(bytes + 1);
+    memcpy(copy.data, t->data, bytes);
+    return copy;
+}
+
+/* Arrays that the caller owns outlive the packed tensor they are from; their values may change between runs. */
 static void packed_arrays(void **state)
 {
     (void)state;
     product p = make_numbers();
-    sparta_arrays a;
+    sparta_arrays a = SPARTA_OPTIONS(sparta_arrays);
+    sparta_packed *packed;
     const sparta_tensor w = TENSOR(p.w, N, K);
-    ok(sparta_pack(cx, "strip(4), crd=u16", &w, &a));
-    assert_non_null(a.values.data);
+    ok(sparta_packed_create(cx, "strip(4), crd=u16", &w, NULL, 0, &packed));
+    ok(sparta_packed_arrays(cx, packed, &a));
+    assert_string_equal(a.format, sparta_packed_format(packed));
+    for (size_t i = 0; i < SP_COUNT(a.pos); i++) a.pos[i] = own(&a.pos[i]), a.crd[i] = own(&a.crd[i]);
+    a.values = own(&a.values);
+    sparta_packed_free(packed);
     ok(make_product(&p, NULL, &a));
     ok(run_product(&p, 70, p.y, (sparta_launch){.size = 0}, NULL));
     same(&p, p.y, 70);
@@ -131,10 +147,67 @@ static void packed_arrays(void **state)
     ok(run_product(&p, 70, p.y, (sparta_launch){.size = 0}, NULL));
     for (int i = 0; i < 70 * N; i++) assert_true(p.y[i] == fmaxf(p.b[i % N] + p.r[i], 0));
     sparta_operator_free(p.op);
-    ((uint16_t *)a.crd[1].data)[0] = K; /* an input that is not there */
+    uint16_t *first = a.crd[1].data, right = *first;
+    *first = K; /* an input that is not there */
     fails(SPARTA_E_FORMAT, "", make_product(&p, NULL, &a));
-    sparta_arrays_free(cx, &a);
+    *first = right;
+    a.size = offsetof(sparta_arrays, values); /* of an older header: there are no values */
+    fails(SPARTA_E_FORMAT, "", make_product(&p, NULL, &a));
+    a.size = 0;
+    fails(SPARTA_E_USAGE, "size", make_product(&p, NULL, &a));
+    a.size = sizeof a;
+    a.crd[1].device = 2;
+    fails(SPARTA_E_UNSUPPORTED, "packed array 'crd': it is on device 2", make_product(&p, NULL, &a));
+    for (size_t i = 0; i < SP_COUNT(a.pos); i++) free(a.pos[i].data), free(a.crd[i].data);
+    free(a.values.data);
     free_numbers(&p);
+}
+
+/* As much of the struct as the caller's header has, and no sum, which has more than one set of arrays. */
+static void arrays_of_packed(void **state)
+{
+    (void)state;
+    float w[4][8] = {{1, 0, 3}, {0, 0, 4}};
+    const sparta_tensor t = TENSOR(w, 4, 8);
+    struct {
+        sparta_arrays a;
+        char behind[16];
+    } b = {.a = {.size = offsetof(sparta_arrays, crd)}};
+    sparta_packed *packed;
+    ok(sparta_packed_create(cx, "csr", &t, NULL, 0, &packed));
+    memset(&b.a.crd, 0x55, sizeof b - offsetof(sparta_arrays, crd));
+    ok(sparta_packed_arrays(cx, packed, &b.a));
+    assert_int_equal(b.a.size, offsetof(sparta_arrays, crd));
+    assert_int_equal(b.a.pos[1].dim[0], 5);
+    for (size_t i = offsetof(sparta_arrays, crd); i < sizeof b; i++)
+        assert_int_equal(((unsigned char *)&b)[i], 0x55);
+    b.a.size = sizeof b;
+    ok(sparta_packed_arrays(cx, packed, &b.a));
+    assert_int_equal(b.behind[0], 0x55);
+    assert_int_equal(b.a.values.dim[0], 3);
+    b.a.size = 0;
+    fails(SPARTA_E_USAGE, "size", sparta_packed_arrays(cx, packed, &b.a));
+    sparta_packed_free(packed);
+    ok(sparta_packed_create(cx, "hyb(1,2)", &t, NULL, 100, &packed));
+    b.a.size = sizeof b.a;
+    fails(SPARTA_E_UNSUPPORTED, "sum", sparta_packed_arrays(cx, packed, &b.a));
+    sparta_packed_free(packed);
+    sparta_tensor far = t;
+    far.device = 1;
+    fails(SPARTA_E_UNSUPPORTED, "pack 'dense': it is on device 1",
+          sparta_packed_create(cx, "csr", &far, NULL, 0, &packed));
+    fails(SPARTA_E_UNSUPPORTED, "pack 'mask': it is on device 1",
+          sparta_packed_create(cx, "csr", &t, &far, 0, &packed));
+    const sparta_named_tensor array = {"w", far};
+    fails(SPARTA_E_UNSUPPORTED, "array 'w': it is on device 1",
+          sparta_archive_save(cx, "build/never.npz", &array, 1));
+    void *dl;
+    fails(SPARTA_E_UNSUPPORTED, "device 1", sparta_tensor_to_dlpack(cx, &far, &dl));
+    sparta_tesa_facts facts = SPARTA_OPTIONS(sparta_tesa_facts);
+    facts.dims = "[4,8]";
+    facts.values = far;
+    fails(SPARTA_E_UNSUPPORTED, "tesa facts 'values': it is on device 1",
+          sparta_tesa_create(cx, &facts, &(sparta_tesa *){NULL}));
 }
 
 typedef struct caller {
@@ -267,7 +340,6 @@ static void wrong_expressions(void **state)
     memcpy(apart, o, sizeof apart);
     apart[2].stride[0] = 1, apart[2].stride[1] = 3;
     fails(SPARTA_E_UNSUPPORTED, "not contiguous", make("y(m,n)=x(m,k)*w(n,k)", 3, apart));
-    sparta_arrays_free(cx, NULL);
     assert_int_equal(
         sparta_operator_create(cx, &(sparta_operator_spec){.size = 0}, &(sparta_operator *){NULL}),
         SPARTA_E_USAGE);
@@ -326,9 +398,13 @@ static void norms_and_attention(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products),          cmocka_unit_test(packed_arrays),
-        cmocka_unit_test(threads_share_one), cmocka_unit_test(wrong_arrays),
-        cmocka_unit_test(wrong_expressions), cmocka_unit_test(norms_and_attention),
+        cmocka_unit_test(products),
+        cmocka_unit_test(packed_arrays),
+        cmocka_unit_test(arrays_of_packed),
+        cmocka_unit_test(threads_share_one),
+        cmocka_unit_test(wrong_arrays),
+        cmocka_unit_test(wrong_expressions),
+        cmocka_unit_test(norms_and_attention),
     };
     return cmocka_run_group_tests(tests, context_begin, context_end);
 }
