@@ -13,7 +13,7 @@ sparta_status sp_call_bind(sparta_ctx *cx, sp_arena *arena, const sp_node *node,
             return sp_fail(cx, SPARTA_E_FORMAT,
                            "%s: there is no kernel '%s'; the package is newer than this library", node->name,
                            name);
-        if (!c.kernel->takes(node->op))
+        if (!sp_panel_takes(c.kernel, node->op))
             return sp_fail(cx, SPARTA_E_FORMAT, "%s: kernel '%s' does not compute %s", node->name, name,
                            sp_builtin_row(node->op)->name);
         c.entry = c.kernel->portable;

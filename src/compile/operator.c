@@ -193,7 +193,7 @@ static sparta_status bind(making *m)
                                m->ref[operand].name);
         }
     j->out[0].kind = op->call.kernel->slots.out.layouts & SP_IN(PANELS) ? SP_OPERAND_PANELS : SP_OPERAND_ROWS;
-    SP_TRY(op->call.kernel->prepare(m->cx, op->arena, j));
+    if (op->call.kernel->prepare) SP_TRY(op->call.kernel->prepare(m->cx, op->arena, j));
     return sp_operator_try(m->cx, op);
 }
 

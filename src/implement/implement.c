@@ -136,7 +136,8 @@ static bool same_tokens(const sp_node *n, int i)
         if (!sp_expr_equal(a->dim[d], y->dim[d])) return false;
     for (size_t k = 0; k < SP_COUNT(table); k++) {
         const sp_panel_kernel *kernel = table[k]->kernel ? sp_panel_find(table[k]->kernel) : NULL;
-        const sp_slot *slot = kernel && kernel->takes(n->op) ? sp_panel_slot(kernel, n->n_in, i) : NULL;
+        const sp_slot *slot =
+            kernel && sp_panel_takes(kernel, n->op) ? sp_panel_slot(kernel, n->n_in, i) : NULL;
         if (slot && slot->beyond) return false;
     }
     return true;
@@ -199,7 +200,7 @@ bool sp_implement_matches(const sp_implement *im, const sp_task *t)
     const sp_node *n = t->node;
     const sp_panel_kernel *kernel = im->kernel ? sp_panel_find(im->kernel) : NULL;
     if (!kernel) return im->match(t);
-    if (!kernel->takes(n->op) || n->n_in > SP_OPERANDS || n->n_out != 1) return false;
+    if (!sp_panel_takes(kernel, n->op) || n->n_in > SP_OPERANDS || n->n_out != 1) return false;
     for (int i = 0; i < n->n_in; i++)
         if (n->in[i] && !fits(sp_panel_slot(kernel, n->n_in, i), n->in[i])) return false;
     return fits(&kernel->slots.out, n->out[0]) && im->match(t);

@@ -105,22 +105,16 @@ static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
     return a->keys && a->head1 > a->head0;
 }
 
-static bool takes(sp_op_id op)
-{
-    return op == SP_OP_Attention;
-}
-
 static const sp_slot slots[] = {SP_F32_PANELS,
                                 {SP_IN(PANELS), SP_OF(F32), false, true},
                                 {SP_IN(PANELS), SP_OF(F32), false, true},
                                 SP_F32_ROWS};
 
-const sp_panel_kernel sp_panel_attention = {"attention",
-                                            sp_kernel_attention,
-                                            takes,
-                                            prepare,
-                                            check,
-                                            NULL,
-                                            work,
-                                            fill,
-                                            {slots, SP_COUNT(slots), 0, SP_F32_PANELS}};
+const sp_panel_kernel sp_panel_attention = {.name = "attention",
+                                            .portable = sp_kernel_attention,
+                                            .op = SP_OP_Attention,
+                                            .prepare = prepare,
+                                            .check = check,
+                                            .work = work,
+                                            .fill = fill,
+                                            .slots = {slots, SP_COUNT(slots), 0, SP_F32_PANELS}};

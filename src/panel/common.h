@@ -4,7 +4,9 @@
 
 #include "panel/panel.h"
 
-/* Operand `o` must be f32 panels of `features` features and the job's tokens. */
+/* Operand `o` must be f32 panels of `features` features and the job's tokens; or f32 rows of them, without gaps. */
+sparta_status sp_panel_want_rows(sparta_ctx *cx, const sp_job *job, const sp_operand *o, int64_t features,
+                                 const char *what) SP_MUST;
 sparta_status sp_panel_want(sparta_ctx *cx, const sp_job *job, const sp_operand *o, int64_t features,
                             const char *what) SP_MUST;
 /* `n` floats of a constant in rows, copied and padded with zeros to a multiple of 4; all zeros when it is absent. */
@@ -21,20 +23,13 @@ extern const sp_slot sp_panel_product_in[4];
 sparta_status sp_panel_end_prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job) SP_MUST;
 sparta_status sp_panel_product_check(sparta_ctx *cx, const sp_job *job) SP_MUST;
 void sp_panel_end(const sp_job *job, const sp_place *at, int residual, struct sp_epilogue *out);
-/* This part's share [from, to) of n things, in units of `unit`. */
+/* This part's share [from, to) of n things: in units of `unit`; or by their weight, of which before(job, i) lies before thing i. */
 void sp_panel_share(int64_t n, int64_t unit, const sp_place *at, int64_t *from, int64_t *to);
+void sp_panel_share_by(const sp_job *job, int64_t n, int64_t (*before)(const sp_job *job, int64_t i),
+                       const sp_place *at, long *from, long *to);
 
 /* Of an embed's job: where the rows of table i for tokens [token0, token0 + count) lie. */
 void sp_panel_table_rows(const sp_job *embed, int i, int64_t token0, long count, const float **row);
-
-/* For kernels that need nothing prepared. */
-sparta_status sp_panel_unprepared(sparta_ctx *cx, sp_arena *arena, sp_job *job) SP_MUST;
-/* For pack and unpack: f32 rows on one side, panels of the same tokens and features on the other; the share of a place, and where
- * its tokens lie in the rows. */
-sparta_status sp_panel_want_rows(sparta_ctx *cx, const sp_job *job, const sp_operand *rows,
-                                 const sp_operand *panels) SP_MUST;
-float *sp_panel_tokens_at(const sp_job *job, const sp_place *at, const sp_operand *rows,
-                          struct sp_pack_args *out);
 
 /* Inputs of a range of quads or pairs, and how many ranges there are. */
 static inline long sp_panel_range(const sp_packed *w)

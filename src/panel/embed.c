@@ -128,19 +128,14 @@ static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
     return to > from;
 }
 
-static bool takes(sp_op_id op)
-{
-    return op == SP_OP_Embed;
-}
-
 static const sp_slot slots[] = {SP_F32_VECTOR, {SP_IN(ROWS), SP_OF(I64) | SP_OF(I32), false, false}};
 
-const sp_panel_kernel sp_panel_embed = {"embed",
-                                        sp_kernel_embed,
-                                        takes,
-                                        prepare,
-                                        check,
-                                        ready,
-                                        work,
-                                        fill,
-                                        {slots, SP_COUNT(slots), 2, SP_F32_PANELS}};
+const sp_panel_kernel sp_panel_embed = {.name = "embed",
+                                        .portable = sp_kernel_embed,
+                                        .op = SP_OP_Embed,
+                                        .prepare = prepare,
+                                        .check = check,
+                                        .ready = ready,
+                                        .work = work,
+                                        .fill = fill,
+                                        .slots = {slots, SP_COUNT(slots), 2, SP_F32_PANELS}};

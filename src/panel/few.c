@@ -42,27 +42,15 @@ static sparta_status prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
     return sp_panel_end_prepare(cx, arena, job);
 }
 
-static sparta_status want(sparta_ctx *cx, const sp_job *job, const sp_operand *o, int64_t features,
-                          const char *what)
-{
-    if (o->kind != SP_OPERAND_ROWS || o->tensor.dtype != SPARTA_F32 || !sp_tensor_contiguous(&o->tensor))
-        return sp_fail(cx, SPARTA_E_INTERNAL, "%s: %s must be f32 rows", job->node->name, what);
-    if (sp_panel_features(&o->tensor) != features || sp_panel_tokens(&o->tensor) != job->tokens)
-        return sp_fail(cx, SPARTA_E_SHAPE, "%s: %s has %ld tokens of %ld features, expected %ld of %ld",
-                       job->node->name, what, (long)sp_panel_tokens(&o->tensor),
-                       (long)sp_panel_features(&o->tensor), (long)job->tokens, (long)features);
-    return SPARTA_OK;
-}
-
 static sparta_status check(sparta_ctx *cx, const sp_job *job)
 {
     const sp_packed *w = job->in[1].packed;
     if (job->stat)
         return sp_fail(cx, SPARTA_E_FORMAT, "%s: a product on rows leaves no statistics", job->node->name);
-    SP_TRY(want(cx, job, &job->in[0], w->dim[1], "the input"));
-    SP_TRY(want(cx, job, &job->out[0], w->dim[0], "the output"));
+    SP_TRY(sp_panel_want_rows(cx, job, &job->in[0], w->dim[1], "the input"));
+    SP_TRY(sp_panel_want_rows(cx, job, &job->out[0], w->dim[0], "the output"));
     if (job->n_in > 3 && job->in[3].kind != SP_OPERAND_ABSENT)
-        SP_TRY(want(cx, job, &job->in[3], w->dim[0], "the residual"));
+        SP_TRY(sp_panel_want_rows(cx, job, &job->in[3], w->dim[0], "the residual"));
     return SPARTA_OK;
 }
 
@@ -72,24 +60,15 @@ static size_t work(const sp_job *job)
     return ((size_t)(job->in[1].packed->dim[1] + 15) / 16 * 16 * SP_FEW_TOKENS + 16) * sizeof(float);
 }
 
-/* First row of part `part`: rows, or strips of them, are shared by equal numbers of weights. */
-static long first_row(const sp_packed *w, int form, int part, int parts)
+/* Rows, or strips of 16 of them, are shared by equal numbers of weights. */
+static long unit_of(int form)
 {
-    const long unit = form == SP_FEW_BITMAP || form == SP_FEW_CSR ? 1 : 16,
-               n = (long)((w->dim[0] + unit - 1) / unit);
-    long low = 0, high = n;
-    if (form == SP_FEW_DENSE) low = n * part / parts, high = low;
-    const int *pos = w->pos[1].data;
-    const int64_t wanted = low < high ? (int64_t)pos[n] * part / parts : 0;
-    if (part == parts) return (long)w->dim[0];
-    while (low < high) {
-        const long mid = (low + high) / 2;
-        if (pos[mid] < wanted)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return SP_MIN(low * unit, (long)w->dim[0]);
+    return form == SP_FEW_BITMAP || form == SP_FEW_CSR ? 1 : 16;
+}
+static int64_t weights_before(const sp_job *job, int64_t i)
+{
+    const sp_packed *w = job->in[1].packed;
+    return w->format.level[1].kind == SP_LEVEL_DENSE ? i : ((const int *)w->pos[1].data)[i];
 }
 
 static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
@@ -98,10 +77,12 @@ static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
     struct sp_few_args *a = &out->few;
     const int64_t token0 = at->panel * SP_PANEL;
     a->form = form_of(w);
+    const long unit = unit_of(a->form);
     a->n = (long)w->dim[0];
     a->k = (long)w->dim[1];
-    a->row0 = first_row(w, a->form, at->part, at->parts);
-    a->row1 = first_row(w, a->form, at->part + 1, at->parts);
+    sp_panel_share_by(job, (a->n + unit - 1) / unit, weights_before, at, &a->row0, &a->row1);
+    a->row0 = SP_MIN(a->row0 * unit, a->n);
+    a->row1 = SP_MIN(a->row1 * unit, a->n);
     a->tokens = (long)SP_MIN(job->tokens - token0, SP_PANEL);
     a->x = (const float *)job->in[0].tensor.data + token0 * a->k;
     sp_panel_end(job, at, 3, &a->e);
@@ -113,12 +94,13 @@ static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
     return a->row1 > a->row0;
 }
 
-static bool takes(sp_op_id op)
-{
-    return op == SP_OP_Linear;
-}
-
 static const sp_slot slots[] = {SP_F32_ROWS, SP_F32_PACKED, SP_F32_VECTOR, SP_F32_ROWS};
 
-const sp_panel_kernel sp_panel_few = {
-    "few", sp_kernel_few, takes, prepare, check, NULL, work, fill, {slots, SP_COUNT(slots), 0, SP_F32_ROWS}};
+const sp_panel_kernel sp_panel_few = {.name = "few",
+                                      .portable = sp_kernel_few,
+                                      .op = SP_OP_Linear,
+                                      .prepare = prepare,
+                                      .check = check,
+                                      .work = work,
+                                      .fill = fill,
+                                      .slots = {slots, SP_COUNT(slots), 0, SP_F32_ROWS}};

@@ -105,19 +105,13 @@ static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
     return true;
 }
 
-static bool takes(sp_op_id op)
-{
-    return op == SP_OP_Interact;
-}
-
 static const sp_slot slots[] = {SP_F32_PANELS, {SP_IN(ROWS), SP_OF(I64) | SP_OF(I32), true, false}};
 
-const sp_panel_kernel sp_panel_interact = {"interact",
-                                           sp_kernel_interact,
-                                           takes,
-                                           prepare,
-                                           check,
-                                           NULL,
-                                           work,
-                                           fill,
-                                           {slots, SP_COUNT(slots), 1, SP_F32_PANELS}};
+const sp_panel_kernel sp_panel_interact = {.name = "interact",
+                                           .portable = sp_kernel_interact,
+                                           .op = SP_OP_Interact,
+                                           .prepare = prepare,
+                                           .check = check,
+                                           .work = work,
+                                           .fill = fill,
+                                           .slots = {slots, SP_COUNT(slots), 1, SP_F32_PANELS}};

@@ -46,10 +46,10 @@ static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
     return to > from || job->stat;
 }
 
-static bool takes(sp_op_id op)
-{
-    return op == SP_OP_Linear;
-}
-
-const sp_panel_kernel sp_panel_library = {
-    "library", sp_kernel_library, takes, prepare, sp_panel_product_check, NULL, NULL, fill, SP_PRODUCT_SLOTS};
+const sp_panel_kernel sp_panel_library = {.name = "library",
+                                          .portable = sp_kernel_library,
+                                          .op = SP_OP_Linear,
+                                          .prepare = prepare,
+                                          .check = sp_panel_product_check,
+                                          .fill = fill,
+                                          .slots = SP_PRODUCT_SLOTS};

@@ -63,34 +63,15 @@ static sparta_status prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
     return sp_panel_end_prepare(cx, arena, job);
 }
 
-/* Weights before strip s: blocks of strips, and in quads elements of every range. */
-static int64_t weights_before(const sp_job *job, long s)
+/* Weights before strip s, by which strips are shared: blocks of strips, elements of every range of quads; dense ones are alike. */
+static int64_t weights_before(const sp_job *job, int64_t s)
 {
     const sp_packed *w = job->in[1].packed;
     int64_t sum = 0;
-    if (!job->start) return ((const int *)w->pos[1].data)[s];
+    if (!job->start) return is_sparse(w) ? ((const int *)w->pos[1].data)[s] : s;
     for (long r = 0, strips = strips_of(w); r < sp_panel_ranges(w); r++)
         sum += job->start[2 * (r * strips + s) + 1] - job->start[2 * r * strips + 1];
     return sum;
-}
-
-/* First strip of part `part`: strips are shared by equal numbers of weights. */
-static long first_strip(const sp_job *job, long strips, int part, int parts)
-{
-    const sp_packed *w = job->in[1].packed;
-    if (part == 0) return 0;
-    if (part == parts) return strips;
-    if (!job->start && !is_sparse(w)) return strips * part / parts;
-    const int64_t want = weights_before(job, strips) * part / parts;
-    long low = 0, high = strips;
-    while (low < high) {
-        long mid = (low + high) / 2;
-        if (weights_before(job, mid) < want)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low;
 }
 
 static void fill_quads(const sp_job *job, struct sp_linear_args *a)
@@ -117,8 +98,7 @@ static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
     const sp_packed *w = job->in[1].packed;
     struct sp_linear_args *a = &out->linear;
     a->strips = strips_of(w);
-    a->strip0 = first_strip(job, a->strips, at->part, at->parts);
-    a->strip1 = first_strip(job, a->strips, at->part + 1, at->parts);
+    sp_panel_share_by(job, a->strips, weights_before, at, &a->strip0, &a->strip1);
     a->x = sp_panel_at(&job->in[0], at);
     sp_panel_end(job, at, 3, &a->e);
     if (job->start)
@@ -131,10 +111,10 @@ static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
     return a->strip1 > a->strip0 || job->stat;
 }
 
-static bool takes(sp_op_id op)
-{
-    return op == SP_OP_Linear;
-}
-
-const sp_panel_kernel sp_panel_linear = {
-    "linear", sp_kernel_linear, takes, prepare, sp_panel_product_check, NULL, NULL, fill, SP_PRODUCT_SLOTS};
+const sp_panel_kernel sp_panel_linear = {.name = "linear",
+                                         .portable = sp_kernel_linear,
+                                         .op = SP_OP_Linear,
+                                         .prepare = prepare,
+                                         .check = sp_panel_product_check,
+                                         .fill = fill,
+                                         .slots = SP_PRODUCT_SLOTS};

@@ -33,13 +33,12 @@ static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
     return to > from;
 }
 
-static bool takes(sp_op_id op)
-{
-    return sp_word_of(op, &(sp_attrs){0}) >= 0;
-}
-
 static const sp_slot slots[] = {SP_F32_PANELS, SP_F32_PANELS};
 
-const sp_panel_kernel sp_panel_map = {"map",   sp_kernel_map, takes,
-                                      prepare, check,         NULL,
-                                      NULL,    fill,          {slots, SP_COUNT(slots), 0, SP_F32_PANELS}};
+const sp_panel_kernel sp_panel_map = {.name = "map",
+                                      .portable = sp_kernel_map,
+                                      .words = true,
+                                      .prepare = prepare,
+                                      .check = check,
+                                      .fill = fill,
+                                      .slots = {slots, SP_COUNT(slots), 0, SP_F32_PANELS}};

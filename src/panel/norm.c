@@ -39,13 +39,12 @@ static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
     return to > from;
 }
 
-static bool takes(sp_op_id op)
-{
-    return op == SP_OP_LayerNormalization;
-}
-
 static const sp_slot slots[] = {SP_F32_PANELS, SP_F32_VECTOR, SP_F32_VECTOR};
 
-const sp_panel_kernel sp_panel_norm = {"norm",  sp_kernel_norm, takes,
-                                       prepare, check,          NULL,
-                                       NULL,    fill,           {slots, SP_COUNT(slots), 0, SP_F32_PANELS}};
+const sp_panel_kernel sp_panel_norm = {.name = "norm",
+                                       .portable = sp_kernel_norm,
+                                       .op = SP_OP_LayerNormalization,
+                                       .prepare = prepare,
+                                       .check = check,
+                                       .fill = fill,
+                                       .slots = {slots, SP_COUNT(slots), 0, SP_F32_PANELS}};

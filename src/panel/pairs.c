@@ -58,10 +58,10 @@ static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
     return a->vectors > 0 || job->stat;
 }
 
-static bool takes(sp_op_id op)
-{
-    return op == SP_OP_Linear;
-}
-
-const sp_panel_kernel sp_panel_pairs = {
-    "pairs", sp_kernel_pairs, takes, prepare, sp_panel_product_check, NULL, NULL, fill, SP_PRODUCT_SLOTS};
+const sp_panel_kernel sp_panel_pairs = {.name = "pairs",
+                                        .portable = sp_kernel_pairs,
+                                        .op = SP_OP_Linear,
+                                        .prepare = prepare,
+                                        .check = sp_panel_product_check,
+                                        .fill = fill,
+                                        .slots = SP_PRODUCT_SLOTS};

@@ -124,8 +124,9 @@ typedef struct sp_slots {
 typedef struct sp_panel_kernel {
     const char *name;
     sp_entry portable;
-    bool (*takes)(sp_op_id op); /* the operators it computes */
-    /* Once, when a session is made: read attributes, copy what needs padding into the arena. */
+    sp_op_id op; /* the operator it computes */
+    bool words;  /* or else, every one that is a word of epilogues */
+    /* Once, when a session is made: read attributes, copy what needs padding into the arena; NULL: there is nothing to prepare. */
     sparta_status (*prepare)(sparta_ctx *cx, sp_arena *arena, sp_job *job);
     /* When sizes are known: everything the kernel trusts must hold. */
     sparta_status (*check)(sparta_ctx *cx, const sp_job *job);
@@ -137,6 +138,10 @@ typedef struct sp_panel_kernel {
     sp_slots slots;
 } sp_panel_kernel;
 
+static inline bool sp_panel_takes(const sp_panel_kernel *k, sp_op_id op)
+{
+    return k->words ? sp_word_of(op, &(sp_attrs){0}) >= 0 : op == k->op;
+}
 /* The slot of input i of n; NULL: the kernel takes no such operand. */
 const sp_slot *sp_panel_slot(const sp_panel_kernel *k, int n, int i);
 

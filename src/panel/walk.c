@@ -110,6 +110,7 @@ static sparta_status prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
     return sp_panel_end_prepare(cx, arena, job);
 }
 
+/* Rows are shared by equal numbers of notes. */
 static int64_t notes_before(const sp_job *job, int64_t row)
 {
     int64_t n = 0;
@@ -117,27 +118,10 @@ static int64_t notes_before(const sp_job *job, int64_t row)
     return n;
 }
 
-/* First row of a part: rows are shared by equal numbers of notes. */
-static long first_row(const sp_job *job, int part, int parts)
-{
-    const int64_t rows = job->in[1].packed->dim[0], want = notes_before(job, rows) * part / parts;
-    int64_t low = 0, high = rows;
-    if (part == parts) return (long)rows;
-    while (low < high) {
-        const int64_t mid = (low + high) / 2;
-        if (notes_before(job, mid) < want)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return (long)low;
-}
-
 static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
 {
     struct sp_walk_args *a = &out->walk;
-    a->row0 = first_row(job, at->part, at->parts);
-    a->row1 = first_row(job, at->part + 1, at->parts);
+    sp_panel_share_by(job, job->in[1].packed->dim[0], notes_before, at, &a->row0, &a->row1);
     a->x = sp_panel_at(&job->in[0], at);
     sp_panel_end(job, at, 3, &a->e);
     a->part = job->walked;
@@ -146,10 +130,10 @@ static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
     return a->row1 > a->row0 || job->stat;
 }
 
-static bool takes(sp_op_id op)
-{
-    return op == SP_OP_Linear;
-}
-
-const sp_panel_kernel sp_panel_walk = {"walk", sp_kernel_walk, takes, prepare,         sp_panel_product_check,
-                                       NULL,   NULL,           fill,  SP_PRODUCT_SLOTS};
+const sp_panel_kernel sp_panel_walk = {.name = "walk",
+                                       .portable = sp_kernel_walk,
+                                       .op = SP_OP_Linear,
+                                       .prepare = prepare,
+                                       .check = sp_panel_product_check,
+                                       .fill = fill,
+                                       .slots = SP_PRODUCT_SLOTS};

@@ -180,7 +180,8 @@ static sparta_status bind_step(sparta_session *s, const sp_node *n)
     SP_TRY(bind_operands(s, n, &step->call.job));
     if (kernel && step->call.job.stat && n->op == SP_OP_LayerNormalization && !s->value[n->in[0]->id].stat)
         return sp_fail(s->cx, SPARTA_E_FORMAT, "package: '%s' wants statistics that nobody leaves", n->name);
-    if (kernel) SP_TRY(step->call.kernel->prepare(s->cx, s->arena, &step->call.job));
+    if (kernel && step->call.kernel->prepare)
+        SP_TRY(step->call.kernel->prepare(s->cx, s->arena, &step->call.job));
     for (int i = 0; i < n->n_out; i++) s->value[n->out[i]->id].producer = s->n_steps;
     s->n_steps++;
     return SPARTA_OK;

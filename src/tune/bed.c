@@ -247,7 +247,7 @@ static sparta_status bind(sp_bed *b, sp_contender *c)
     j->tokens = sp_panel_tokens(panels ? &b->out.rows : &b->in[0].rows);
     j->panels = sp_panels(j->tokens);
     j->stat = b->r.task->stat && panels;
-    SP_TRY(c->call.kernel->prepare(b->cx, c->arena, j));
+    if (c->call.kernel->prepare) SP_TRY(c->call.kernel->prepare(b->cx, c->arena, j));
     SP_TRY(c->call.kernel->check(b->cx, j));
     if (c->call.kernel->ready) SP_TRY(c->call.kernel->ready(b->cx, j));
     if (!c->call.kernel->work) return SPARTA_OK;

@@ -255,7 +255,7 @@ static inline void bind(bed *b, const how *h, const lain *y, sp_job *job)
     job->out[0] = y ? lain_operand(y, &b->out) : (sp_operand){.kind = SP_OPERAND_ROWS, .tensor = b->out};
     job->tokens = sp_panel_tokens(&b->out);
     job->panels = sp_panels(job->tokens);
-    ok(kernel->prepare(cx, b->arena, job));
+    if (kernel->prepare) ok(kernel->prepare(cx, b->arena, job));
     ok(kernel->check(cx, job));
     if (kernel->ready) ok(kernel->ready(cx, job));
 }
