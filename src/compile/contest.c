@@ -50,7 +50,7 @@ static sparta_status find_code(contest *x, entrant *e)
     sp_text text;
     int kernel = -1;
     sp_text_init(&text, l->cx);
-    if (im->parameters) im->parameters(&x->ln->task, &text);
+    if (im->parameters) im->parameters(im, &x->ln->task, &text);
     sparta_status s = text.status;
     if (s == SPARTA_OK && im->kernel) s = sp_lower_kernel(l, im->kernel, sp_text_str(&text), &kernel);
     sp_text_free(&text);
@@ -178,7 +178,7 @@ static bool pinned(sparta_ctx *cx, const lower_node *ln, const sp_implement *im)
     if (!im->space) return true;
     sp_text text;
     sp_text_init(&text, cx);
-    im->format(&ln->task, &text);
+    sp_implement_print_format(im, &ln->task, &text);
     const bool same = !strcmp(sp_text_str(&text), ln->pin->format);
     sp_text_free(&text);
     return same;

@@ -77,7 +77,7 @@ static sparta_status set_format(sparta_ctx *cx, sp_arena *arena, const lower_nod
     sp_text text;
     if (!ln->im->format || !ln->task.mask) return SPARTA_OK;
     sp_text_init(&text, cx);
-    ln->im->format(&ln->task, &text);
+    sp_implement_print_format(ln->im, &ln->task, &text);
     sparta_status s = text.status;
     if (s == SPARTA_OK && !(out->format = sp_arena_string(arena, sp_text_str(&text)))) s = sp_ctx_status(cx);
     sp_text_free(&text);

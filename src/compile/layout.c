@@ -142,7 +142,7 @@ static sparta_status settle_kernel(lowering *l, lower_node *ln)
     sp_text text;
     if (!ln->im->kernel) return SPARTA_OK;
     sp_text_init(&text, l->cx);
-    if (ln->im->parameters) ln->im->parameters(&ln->task, &text);
+    if (ln->im->parameters) ln->im->parameters(ln->im, &ln->task, &text);
     sparta_status s = text.status == SPARTA_OK
                           ? sp_lower_kernel(l, ln->im->kernel, sp_text_str(&text), &ln->kernel)
                           : text.status;

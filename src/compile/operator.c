@@ -138,7 +138,7 @@ static sparta_status load(making *m, const sp_implement *im, const sp_task *t)
     sparta_operator *op = m->op;
     sp_text parameters;
     sp_text_init(&parameters, m->cx);
-    if (im->parameters) im->parameters(t, &parameters);
+    if (im->parameters) im->parameters(im, t, &parameters);
     sparta_status s = parameters.status;
     if (s == SPARTA_OK) s = build(m, im->kernel, sp_text_str(&parameters), target, &op->object[0]);
     sp_text_free(&parameters);

@@ -73,8 +73,12 @@ typedef struct sp_implement {
     bool (*match)(const sp_task *t);
     /* modelled multiply-adds a token, overheads included, to compare the rows of a Linear; NULL elsewhere */
     double (*cost)(const sp_task *t);
-    void (*parameters)(const sp_task *t, sp_text *out); /* "FORM=1 STAT=0"; NULL: none */
-    void (*format)(const sp_task *t, sp_text *out);     /* of the weight; NULL: stored as it is */
+    int form; /* of its kernel's, where that has several */
+    /* The #defines of its kernel: "FORM=1 CRD=2 EPILOGUE=v STAT=0"; NULL: none. */
+    void (*parameters)(const struct sp_implement *im, const sp_task *t, sp_text *out);
+    /* Of the weight; NULL: stored as it is. In it $CRD is the type that counts the inputs, $RANGE the knob of that name, $ASKED
+     * what a schedule asks for: sp_implement_print_format writes it out. */
+    const char *format;
     /* Of the library that runs it, found at run time; NULL: ours. Part of the key of its times. */
     const char *(*version)(void);
     const sp_space *space; /* its points compete like rows of their own; NULL: there is one, "" */
@@ -109,7 +113,8 @@ sparta_status sp_implement_text(const char *kernel, const char *parameters, sp_t
 /* Parameters of panel/epilogue.h: "EPILOGUE=word_relu(word_add(v,residual)) STAT=0". Sums begin with the bias, so it is not among them. */
 void sp_implement_epilogue(const sp_words *words, bool stat, sp_text *out);
 
-/* The format in which an implement that has one keeps the weight of a task. */
+/* The format in which an implement that has one keeps the weight of a task: its text, and what that says. */
+void sp_implement_print_format(const sp_implement *im, const sp_task *task, sp_text *out);
 sparta_status sp_implement_format(sparta_ctx *cx, const sp_implement *im, const sp_task *task,
                                   sp_format *out) SP_MUST;
 /* The implement that stores a weight of (n, k) in this format: a hand-made one, or the generic walker, which runs any; NULL:

@@ -1,5 +1,6 @@
-/* What the Linear rows share: which nodes they take, the parameters of their kernels. */
+/* The rows of a Linear with any number of tokens, on panels: which nodes they take, what they cost, the parameters of their kernels. */
 #include "implement/linear.h"
+#include "panel/library.h"
 #include <math.h>
 
 static bool bias_fits(const sp_task *t)
@@ -29,41 +30,186 @@ void sp_linear_epilogue(const sp_task *t, sp_text *out)
     sp_implement_epilogue(&words, t->stat, out);
 }
 
-void sp_linear_parameters(const sp_task *t, int form, sp_text *out)
+static void epilogue(const sp_implement *im, const sp_task *t, sp_text *out)
 {
-    sp_text_printf(out, "FORM=%d CRD=%d ", form, t->k < 65536 || form != SP_FORM_STRIPS ? 2 : 4);
+    (void)im;
     sp_linear_epilogue(t, out);
 }
 
-enum { SHORTEST = 128 };
-int64_t sp_linear_range(const sp_task *t)
+static void parameters(const sp_implement *im, const sp_task *t, sp_text *out)
 {
-    return sp_point_get(t->point, "RANGE", SHORTEST);
-}
-bool sp_linear_range_differs(const sp_task *t)
-{
-    return sp_linear_range(t) == SHORTEST || sp_linear_range(t) / 2 < t->k;
-}
-
-/* ------------------------------------------------------------------ few tokens */
-
-bool sp_few_match(const sp_task *t)
-{
-    return sp_implement_few(t) && sp_linear_match(t);
-}
-
-/* Kernels are made for 1, 2, 4, 8 or 16 tokens and take any number up to it at once. */
-void sp_few_parameters(const sp_task *t, int form, sp_text *out)
-{
-    int tokens = 1;
-    while (tokens < t->tokens) tokens *= 2;
-    sp_text_printf(out, "FORM=%d TOKENS=%d ", form, tokens);
+    sp_text_printf(out, "FORM=%d CRD=%d ", im->form, t->k < 65536 || im->form != SP_FORM_STRIPS ? 2 : 4);
     sp_linear_epilogue(t, out);
 }
 
-/* In the time of a multiply-add of the other rows memory gives a quarter of a byte, and a core does a 16th of a vector. */
-double sp_few_cost(const sp_task *t, double bytes, double vectors)
+/* Rows whose weight comes in ranges of inputs, which double: knob RANGE. One as long as the input is the last that makes a difference. */
+static const int lengths[] = {128, 256, 512};
+static int64_t range_of(const sp_task *t)
 {
-    const double tokens = (double)t->tokens;
-    return fmax(bytes * 4, vectors * 16 * tokens) / tokens + (double)t->n;
+    return sp_point_get(t->point, "RANGE", lengths[0]);
 }
+static bool range_differs(const sp_task *t)
+{
+    return range_of(t) == lengths[0] || range_of(t) / 2 < t->k;
+}
+static double ranges_of(const sp_task *t)
+{
+    return ceil((double)t->k / (double)range_of(t));
+}
+
+/* ------------------------------------------------------------------ strip4 */
+
+/* In strips of 4 output rows, blocks of 4x1 that are present only. It takes every mask: blocks whose rows divide by 4 exactly, any other
+ * one with zeros filled in, as long as that stores less than the dense weight or a schedule asks for it. */
+static bool match_strip4(const sp_task *t)
+{
+    return sp_linear_match(t) && !t->strict &&
+           (t->asked || (!t->pattern.dense && t->strip_fill * t->pattern.density < 1));
+}
+
+/* Blocks cost a load of their coordinate; strips a prologue and an epilogue worth about 12 blocks. */
+static double cost_strip4(const sp_task *t)
+{
+    return sp_linear_present(t) * t->strip_fill * 1.04 + (double)t->n * 12;
+}
+
+const sp_implement sp_implement_strip4 = {.name = "strip4",
+                                          .sparse = true,
+                                          .kernel = "linear",
+                                          .form = SP_FORM_STRIPS,
+                                          .match = match_strip4,
+                                          .cost = cost_strip4,
+                                          .parameters = parameters,
+                                          .format = "(n,k)->(n/4:dense, k:compressed, n%4:dense), crd=$CRD"};
+
+/* ------------------------------------------------------------------ quads */
+
+/* No zeros are stored: in each strip of 4 output rows the inputs are sorted by the set of rows that have them, and each of the 15 sets has
+ * its own loop (panel/kernel_linear.h). It takes every mask: unstructured, n:m, 2x1, and mixtures, where whole blocks are the set of all
+ * 4 rows and the rest is among the others. Inputs come in ranges, tried at several lengths: short ones keep the activations in the L1
+ * cache, long ones begin fewer loops. */
+static bool match_quads(const sp_task *t)
+{
+    return sp_linear_match(t) && !t->strict && (t->asked || !t->pattern.dense);
+}
+
+/* A weight costs its multiply-add, an input of a strip its loads, about a third of one; the 15 loops of each (range, strip) as much as 24, an
+ * epilogue as in strip4. */
+static double cost_quads(const sp_task *t)
+{
+    const double weights = sp_linear_present(t), inputs = weights * t->strip_fill / 4;
+    return weights * 1.02 + inputs * .35 + (double)t->n * (ranges_of(t) * 6 + 12);
+}
+
+static const sp_knob quads_knobs[] = {{"RANGE", SP_COUNT(lengths), lengths, NULL}};
+static const sp_space quads_space = {SP_COUNT(quads_knobs), quads_knobs, range_differs};
+
+const sp_implement sp_implement_quads = {.name = "quads",
+                                         .sparse = true,
+                                         .kernel = "linear",
+                                         .form = SP_FORM_QUADS,
+                                         .match = match_quads,
+                                         .cost = cost_quads,
+                                         .parameters = parameters,
+                                         .format = "quads($RANGE)",
+                                         .space = &quads_space};
+
+/* ------------------------------------------------------------------ pairs */
+
+/* For sparse and unstructured weights: no zero is stored, and in each range of inputs rows of one length go two by two, those first that
+ * have inputs in common (panel/kernel_pairs.h). Where few are present it beats quads, whose 15 loops are then short and end at a surprise
+ * each; where many are, quads share more loads. Blocks of 4 rows are strip4's; above two fifths quads are faster. */
+static bool match_pairs(const sp_task *t)
+{
+    return sp_linear_match(t) && !t->strict &&
+           (t->asked || (t->pattern.density <= 0.4 && t->strip_fill > 1.5));
+}
+
+/* A weight costs its multiply-add and hardly more, because loads go on meanwhile; a row in a range what its sums are fetched and put back
+ * for; an epilogue as in strip4. */
+static double cost_pairs(const sp_task *t)
+{
+    return sp_linear_present(t) * (range_of(t) > lengths[0] ? 1.1 : 1.05) +
+           (double)t->n * (ranges_of(t) * 2.6 + 12);
+}
+
+static const sp_knob pairs_knobs[] = {{"RANGE", 2, lengths, NULL}};
+static const sp_space pairs_space = {SP_COUNT(pairs_knobs), pairs_knobs, range_differs};
+
+const sp_implement sp_implement_pairs = {.name = "pairs",
+                                         .sparse = true,
+                                         .kernel = "pairs",
+                                         .match = match_pairs,
+                                         .cost = cost_pairs,
+                                         .parameters = epilogue,
+                                         .format = "pairs($RANGE)",
+                                         .space = &pairs_space};
+
+/* ------------------------------------------------------------------ dense4, onednn */
+
+/* The strips of strip4, every block present: its dense competitor. */
+static double cost_dense4(const sp_task *t)
+{
+    return sp_linear_all(t) * 1.02 + (double)t->n * 12;
+}
+
+const sp_implement sp_implement_dense4 = {.name = "dense4",
+                                          .kernel = "linear",
+                                          .form = SP_FORM_DENSE,
+                                          .match = sp_linear_match,
+                                          .cost = cost_dense4,
+                                          .parameters = parameters,
+                                          .format = "(n,k)->(n/4:dense, k:dense, n%4:dense)"};
+
+/* oneDNN's sgemm, where that library is found at run time (panel/library.h): the second dense competitor. A package with it runs elsewhere
+ * too, with a product of ours in its place, so it is chosen only where it wins clearly (compile/choose.c). */
+bool sp_implement_library(sp_target target)
+{
+    const sp_target widest = sp_cpu_has("avx512f") ? SP_TARGET_AVX512
+                             : sp_cpu_has("avx2")  ? SP_TARGET_AVX2
+                                                   : SP_TARGET_PORTABLE;
+    return target == widest && sp_library_sgemm() != NULL;
+}
+
+static bool match_onednn(const sp_task *t)
+{
+    return t->library && sp_linear_match(t);
+}
+
+/* The epilogue passes over the rows once more, and the weight is packed anew for every panel. */
+static double cost_onednn(const sp_task *t)
+{
+    return sp_linear_all(t) * 1.1 + (double)t->n * 24;
+}
+
+const sp_implement sp_implement_onednn = {.name = "onednn",
+                                          .kernel = "library",
+                                          .match = match_onednn,
+                                          .cost = cost_onednn,
+                                          .parameters = epilogue,
+                                          .format = "(n,k)->(n:dense, k:dense)",
+                                          .version = sp_library_version};
+
+/* ------------------------------------------------------------------ walk */
+
+/* In whatever format a schedule asks for, run by the generic walker. It matches only where a format is asked for that no other row stores,
+ * so it never competes: it is how every format works, not how it is fast. */
+static bool match_walk(const sp_task *t)
+{
+    return t->format && !t->strict && sp_linear_match(t);
+}
+
+/* A weight costs its note, a broadcast and a row of tokens that serves no other weight, twice what it does in a block of 4; zeros that
+ * fill blocks are not walked. */
+static double cost_walk(const sp_task *t)
+{
+    return sp_linear_present(t) * 2 + (double)t->n * 12;
+}
+
+const sp_implement sp_implement_walk = {.name = "walk",
+                                        .sparse = true,
+                                        .kernel = "walk",
+                                        .match = match_walk,
+                                        .cost = cost_walk,
+                                        .parameters = epilogue,
+                                        .format = "$ASKED"};

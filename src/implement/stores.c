@@ -1,5 +1,6 @@
 /* Which implement stores a weight in a given format: what a schedule's format clause asks for, and what advice tells. */
 #include "implement/implement.h"
+#include <string.h>
 
 /* The same storage? Widths that were not asked for are the implement's choice. */
 static bool same_storage(sp_format asked, const sp_format *has, bool widths)
@@ -11,11 +12,26 @@ static bool same_storage(sp_format asked, const sp_format *has, bool widths)
     return sp_format_equal(&asked, has);
 }
 
+void sp_implement_print_format(const sp_implement *im, const sp_task *task, sp_text *out)
+{
+    for (const char *p = im->format; *p; p += strspn(p, "$ACDEGKNRS")) {
+        const size_t plain = strcspn(p, "$");
+        sp_text_put(out, p, plain);
+        p += plain;
+        if (!strncmp(p, "$CRD", 4))
+            sp_text_printf(out, task->k < 65536 ? "u16" : "u32");
+        else if (!strncmp(p, "$RANGE", 6))
+            sp_text_printf(out, "%lld", (long long)sp_point_get(task->point, "RANGE", 128));
+        else if (!strncmp(p, "$ASKED", 6))
+            sp_text_printf(out, "%s", task->format);
+    }
+}
+
 sparta_status sp_implement_format(sparta_ctx *cx, const sp_implement *im, const sp_task *task, sp_format *out)
 {
     sp_text text;
     sp_text_init(&text, cx);
-    im->format(task, &text);
+    sp_implement_print_format(im, task, &text);
     sparta_status status = text.status;
     if (!status) status = sp_format_parse(cx, sp_text_str(&text), out);
     sp_text_free(&text);

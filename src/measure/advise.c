@@ -239,7 +239,7 @@ static sparta_status try_implement(adviser *v, const sp_implement *im)
         sp_text text;
         if (!sp_implement_point(im, p, &task)) continue;
         sp_text_init(&text, v->cx);
-        im->format(&task, &text);
+        sp_implement_print_format(im, &task, &text);
         sparta_status s = text.status;
         if (!s) s = try_format(v, sp_text_str(&text), NULL);
         sp_text_free(&text);

@@ -81,7 +81,7 @@ static sparta_status add_row(bench *b, const sp_implement *im, candidate **out)
 static sparta_status compile_text(bench *b, candidate *c, sp_text *t)
 {
     sp_jit_rung rung;
-    c->c.im->parameters(&b->task, t);
+    c->c.im->parameters(c->c.im, &b->task, t);
     snprintf(c->parameters, sizeof c->parameters, "%s", sp_text_str(t));
     SP_TRY(t->status);
     sp_text_free(t);

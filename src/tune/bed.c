@@ -282,7 +282,7 @@ static sparta_status pack(sp_bed *b, sp_contender *c)
     if (!sp_implement_weight(b->node, &w))
         return sp_fail(b->cx, SPARTA_E_INTERNAL, "%s: no weight to pack", b->node->name);
     sp_text_init(&text, b->cx);
-    c->im->format(&task, &text);
+    sp_implement_print_format(c->im, &task, &text);
     sparta_status s = text.status;
     if (s == SPARTA_OK) s = sp_format_parse(b->cx, sp_text_str(&text), &format);
     snprintf(c->format, sizeof c->format, "%s", sp_text_str(&text));

@@ -131,7 +131,7 @@ sparta_status sp_recall_code(sparta_ctx *cx, const sp_task *t, const sp_implemen
     sp_text words, text;
     sp_text_init(&words, cx);
     sp_text_init(&text, cx);
-    if (im->parameters) im->parameters(t, &words);
+    if (im->parameters) im->parameters(im, t, &words);
     sparta_status s = words.status;
     if (s == SPARTA_OK && im->kernel) s = sp_implement_text(im->kernel, sp_text_str(&words), target, &text);
     if (s == SPARTA_OK) s = text.status;

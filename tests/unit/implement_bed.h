@@ -79,7 +79,7 @@ static inline void parameters_of(const sp_implement *im, const sp_task *t, char 
 {
     sp_text text;
     sp_text_init(&text, cx);
-    if (im->parameters) im->parameters(t, &text);
+    if (im->parameters) im->parameters(im, t, &text);
     ok(text.status);
     snprintf(out, size, "%s", sp_text_str(&text));
     sp_text_free(&text);

@@ -39,7 +39,7 @@ static sp_packed packed_for(const sp_implement *im, const sp_task *t, const spar
     sp_format format;
     sp_packed p;
     sp_text_init(&text, cx);
-    im->format(t, &text);
+    sp_implement_print_format(im, t, &text);
     ok(sp_format_parse(cx, sp_text_str(&text), &format));
     sp_text_free(&text);
     ok(sp_format_pack(cx, &format, w, im->sparse ? t->mask : NULL, &p));

@@ -1,0 +1,124 @@
+/* The rows of what is no product: the rest of a transformer and of a recommender, on panels; conversions; and the reference. */
+#include "implement/implement.h"
+
+/* ------------------------------------------------------------------ attention */
+
+/* Of one head of input i; 0: none. */
+static int64_t head_rows(const sp_node *n, int i)
+{
+    const int64_t heads = sp_attr_int(&n->attrs, "heads", 0);
+    int64_t features = 0;
+    sp_expr_is_const(n->in[i]->dims.dim[2], &features);
+    return heads > 0 && features % heads == 0 ? features / heads : 0;
+}
+
+/* All heads of one panel of queries, scores kept in cache. Heads of q and k and those of v have any number of rows. */
+static bool match_attention(const sp_task *t)
+{
+    const sp_node *n = t->node;
+    for (int i = 0; i < 3; i++)
+        if (!n->in[i] || n->in[i]->dims.rank != 3) return false;
+    if (n->n_in > 3 && n->in[3] && n->in[3]->dims.rank > 4) return false;
+    return head_rows(n, 0) > 0 && head_rows(n, 2) > 0;
+}
+
+static void heads(const sp_implement *im, const sp_task *t, sp_text *out)
+{
+    (void)im;
+    sp_text_printf(out, "DIM_K=%ld DIM_V=%ld NAN0=%d", (long)head_rows(t->node, 0),
+                   (long)head_rows(t->node, 2), sp_attr_int(&t->node->attrs, "nan_to_zero", 0) != 0);
+}
+
+const sp_implement sp_implement_attention = {
+    .name = "attention", .kernel = "attention", .match = match_attention, .parameters = heads};
+
+/* ------------------------------------------------------------------ norm */
+
+static bool is_vector(const sp_value *v, const sp_expr *features)
+{
+    return !v || (v->dims.rank == 1 && sp_expr_equal(v->dims.dim[0], features));
+}
+
+/* Layer normalisation of the last axis with constant gain and shift. */
+static bool match_norm(const sp_task *t)
+{
+    const sp_node *n = t->node;
+    if (!n->in[0]) return false;
+    const int64_t axis = sp_attr_int(&n->attrs, "axis", -1);
+    const int last = n->in[0]->dims.rank - 1;
+    const sp_expr *features = n->in[0]->dims.dim[last];
+    return (axis == -1 || axis == last) && n->in[1] && is_vector(n->in[1], features) &&
+           is_vector(n->n_in > 2 ? n->in[2] : NULL, features);
+}
+
+const sp_implement sp_implement_norm = {.name = "norm", .kernel = "norm", .match = match_norm};
+
+/* ------------------------------------------------------------------ map */
+
+/* Sums of two values of the same shape, and activations, element by element. */
+static bool match_map(const sp_task *t)
+{
+    const sp_node *n = t->node;
+    for (int i = 0; i < n->n_in; i++)
+        if (!n->in[i] || n->in[i]->constant || !sp_dims_equal(&n->in[i]->dims, &n->out[0]->dims))
+            return false;
+    return true;
+}
+
+static void word(const sp_implement *im, const sp_task *t, sp_text *out)
+{
+    (void)im;
+    const int id = sp_word_of(t->node->op, &t->node->attrs);
+    sp_implement_epilogue(&(sp_words){id >= 0, {(sp_word_id)id}}, false, out);
+}
+
+const sp_implement sp_implement_map = {
+    .name = "map", .kernel = "map", .match = match_map, .parameters = word};
+
+/* ------------------------------------------------------------------ embed, interact */
+
+/* Sums of rows of constant tables, written straight into panels. */
+static bool match_embed(const sp_task *t)
+{
+    const sp_node *n = t->node;
+    if (n->n_in % 2) return false;
+    for (int i = 0; i < n->n_in; i += 2)
+        if (!n->in[i] || !n->in[i + 1] || n->in[i]->dims.rank != 2) return false;
+    return true;
+}
+
+const sp_implement sp_implement_embed = {.name = "embed", .kernel = "embed", .match = match_embed};
+
+/* Dot products of pairs of vectors, item by item. */
+static bool match_interact(const sp_task *t)
+{
+    const sp_node *n = t->node;
+    const int vectors = n->n_in - 1;
+    int where[SP_OPERANDS * SP_OPERANDS];
+    if (vectors < 1 || !n->in[vectors]) return false;
+    for (int i = 0; i < vectors; i++)
+        if (!n->in[i] || n->in[i]->constant) return false;
+    return sp_panel_dots(n->in[vectors]->constant, vectors, 0, where);
+}
+
+const sp_implement sp_implement_interact = {
+    .name = "interact", .kernel = "interact", .match = match_interact};
+
+/* ------------------------------------------------------------------ conversions, and the reference */
+
+/* Compile puts them where one reads rows of what lies in panels, or the other way round (compile/layout.c): they take nothing of their own accord. */
+static bool match_conversion(const sp_task *t)
+{
+    return t->conversion;
+}
+
+const sp_implement sp_implement_pack = {.name = "pack", .kernel = "pack", .match = match_conversion},
+                   sp_implement_unpack = {.name = "unpack", .kernel = "unpack", .match = match_conversion};
+
+static bool match_all(const sp_task *t)
+{
+    (void)t;
+    return true;
+}
+
+const sp_implement sp_implement_builtin = {.name = "builtin", .match = match_all};
