@@ -116,17 +116,6 @@ sparta_status sp_builtin_variadic(sparta_ctx *cx, const sp_op_args *args, const 
     return SPARTA_OK;
 }
 
-sparta_status sp_builtin_no_zero(sparta_ctx *cx, const char *op, const sparta_tensor *divisor)
-{
-    if (sp_dtype_is_float(divisor->dtype)) return SPARTA_OK;
-    for (sp_walk w = sp_walk_begin(divisor->rank, divisor->dim, 1, &divisor); w.more; sp_walk_next(&w))
-        if (sp_element_get_int(divisor->dtype, divisor->data, w.at[0]) == 0)
-            return sp_fail(cx, SPARTA_E_RANGE,
-                           "%s: a divisor of type %s is zero; integers cannot be divided by it", op,
-                           sparta_dtype_name(divisor->dtype));
-    return SPARTA_OK;
-}
-
 /* ------------------------------------------------------------------ copies */
 /* Integers become floats by one rounding from their own type, not by two over double. */
 static void convert_element(const sparta_tensor *in, int64_t from, const sparta_tensor *out, int64_t to)
@@ -211,7 +200,7 @@ static double softplus(double x)
     {                                                                                                        \
         return call;                                                                                         \
     }
-#define BINARY(id, y_real, y_integer, y_natural, loop)                                                       \
+#define FUNCTIONS(id, y_real, y_integer, y_natural)                                                          \
     static double id##_real(double a, double b)                                                              \
     {                                                                                                        \
         return y_real;                                                                                       \
@@ -222,9 +211,13 @@ static double softplus(double x)
     }                                                                                                        \
     static uint64_t id##_natural(uint64_t a, uint64_t b)                                                     \
     {                                                                                                        \
+        (void)b;                                                                                             \
         return y_natural;                                                                                    \
     }                                                                                                        \
-    REFERENCE(id, loop(cx, args, &(sp_binary){id##_real, id##_integer, id##_natural}))
+    static const sp_binary id##_of = {id##_real, id##_integer, id##_natural};
+#define BINARY(id, y_real, y_integer, y_natural, loop)                                                       \
+    FUNCTIONS(id, y_real, y_integer, y_natural)                                                              \
+    REFERENCE(id, loop(cx, args, &id##_of))
 
 #define SP_REAL(id, since, y)                                                                                \
     static double id##_real(double x)                                                                        \
@@ -262,5 +255,29 @@ static double softplus(double x)
 #define SP_LOGIC(id, since, flow, y)             BINARY(id, y, y, y, sp_builtin_binary)
 #define SP_EXTREME(id, since, follow, op)                                                                    \
     BINARY(id, a != a || a op b ? a : b, a op b ? a : b, a op b ? a : b, sp_builtin_variadic)
+#define SP_BINARY(id, since, types, shape, y_real, y_integer, y_natural)                                     \
+    BINARY(id, y_real, y_integer, y_natural, sp_builtin_binary)
 #define SP_OWN(id, since, least, most, types, shape, follow)
 #include "builtin/elementwise.def"
+
+/* ------------------------------------------------------------------ Clip */
+/* NaN stays NaN, and a NaN limit wins, as in NumPy. */
+FUNCTIONS(raised, a != a || a >= b ? a : b, a >= b ? a : b, a >= b ? a : b)
+FUNCTIONS(lowered, a != a || a <= b ? a : b, a <= b ? a : b, a <= b ? a : b)
+
+/* y = min(max(x, low), high); each limit is a scalar input or absent. low > high gives high. */
+sparta_status sp_builtin_Clip(sparta_ctx *cx, const sp_op_args *args)
+{
+    const sparta_tensor *out = &args->out[0];
+    SP_TRY(sp_builtin_convert(cx, &args->in[0], out));
+    for (int i = 1; i < 3; i++) {
+        if (!sp_op_has(args, i)) continue;
+        sparta_tensor limit = args->in[i];
+        if (sparta_tensor_elements(&limit) != 1)
+            return sp_fail(cx, SPARTA_E_SHAPE, "Clip: a limit has %lld elements; it must be one number",
+                           (long long)sparta_tensor_elements(&limit));
+        limit.rank = 0;
+        SP_TRY(combine(cx, out, &limit, out, i == 1 ? &raised_of : &lowered_of));
+    }
+    return SPARTA_OK;
+}

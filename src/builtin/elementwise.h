@@ -32,8 +32,6 @@ sparta_status sp_builtin_unary_with(sparta_ctx *cx, const sp_op_args *args,
 sparta_status sp_builtin_binary(sparta_ctx *cx, const sp_op_args *args, const sp_binary *f) SP_MUST;
 /* Min, Max: out = f(f(in[0], in[1]), in[2]) ... */
 sparta_status sp_builtin_variadic(sparta_ctx *cx, const sp_op_args *args, const sp_binary *f) SP_MUST;
-/* E_RANGE when an integer divisor holds a zero: the hardware would trap. Floats pass. */
-sparta_status sp_builtin_no_zero(sparta_ctx *cx, const char *op, const sparta_tensor *divisor) SP_MUST;
 
 /* Copy in to out, or convert when the types differ (Cast's rule); shapes are equal up to broadcasting. */
 sparta_status sp_builtin_convert(sparta_ctx *cx, const sparta_tensor *in, const sparta_tensor *out) SP_MUST;

@@ -31,6 +31,7 @@ static sparta_status either_axes(sp_axes *a)
 #define SP_COMPARE(id, since, types, follow, op)                    RULE_each(id, sp_ops_compare, types, follow)
 #define SP_LOGIC(id, since, flow, y)                                RULE_##flow(id, sp_ops_binary, SP_BOOLS, NULL)
 #define SP_EXTREME(id, since, follow, op)                           RULE_each(id, sp_ops_variadic, SP_NUMBERS, follow)
+#define SP_BINARY(id, since, types, shape, real, integer, natural)  RULE_each(id, shape, types, NULL)
 #define SP_OWN(id, since, least, most, types, shape, follow)        RULE_each(id, shape, types, follow)
 #include "builtin/elementwise.def"
 

@@ -98,17 +98,6 @@ sparta_status sp_flow_along(sp_axes *a, const bool whole[SPARTA_RANK], const cha
     return SPARTA_OK;
 }
 
-void sp_flow_scaled(sp_axes *a)
-{
-    static const sp_role role[3] = {SP_ARG, SP_FACTOR, SP_TERM};
-    const float epsilon = sp_attr_float(&a->n->attrs, "epsilon", 1e-5f);
-    for (int i = 1; i < a->n->n_in; i++) a->in[i].after = true;
-    if (a->n->n_out > 1 || !(epsilon > 0) || !sp_ops_has(a->n, 1)) return;
-    a->how = SP_FLOW_PRODUCT;
-    for (int i = 0; i < a->n->n_in && i < 3; i++)
-        if (a->n->in[i]) a->in[i].role = role[i];
-}
-
 sparta_status sp_flow_reduce(sp_axes *a, sp_flow_how how, sp_label_kind kind, const char *why)
 {
     const sp_dims *x = &a->n->in[0]->dims;

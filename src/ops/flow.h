@@ -190,10 +190,6 @@ sparta_status sp_flow_same(sp_axes *a);
 /* FUNCTION on input 0, whole along the axes of the set `whole`; output 0 has its dims. Other inputs, if any, are ARGs that
  * broadcast to it. */
 sparta_status sp_flow_along(sp_axes *a, const bool whole[SPARTA_RANK], const char *why) SP_MUST;
-/* A FUNCTION that normalises input 0 and then multiplies by a scale, input 1, and adds a bias, input 2 if it is there: a PRODUCT,
- * the bias where the scale is 0. It is not with further outputs, which know no scale, nor with an attribute epsilon that is not
- * positive: from x that are all alike NaN comes then. */
-void sp_flow_scaled(sp_axes *a);
 /* Inputs and output are the same elements in row-major order (Reshape, Flatten): axes come apart into the labels they have in
  * common. What is left is mixed: summed on the side of the input, new on that of the output, all of it with a why, and only zeros
  * pass. */

@@ -182,6 +182,13 @@ sparta_status sp_ops_same(sp_graph *g, sp_node *n)
     return SPARTA_OK;
 }
 
+sparta_status sp_ops_into(sp_graph *g, sp_node *n)
+{
+    SP_TRY(sp_ops_same_type(g, n, 0, 1));
+    SP_TRY(sp_ops_broadcasts_to(g, n, &n->in[1]->dims, &n->in[0]->dims));
+    return sp_ops_same(g, n);
+}
+
 sparta_status sp_ops_test(sp_graph *g, sp_node *n)
 {
     (void)g;

@@ -55,8 +55,10 @@ sparta_status sp_ops_broadcasts_to(sp_graph *g, const sp_node *n, const sp_dims 
 sparta_status sp_ops_append(const sp_graph *g, const sp_node *n, sp_dims *d, const sp_expr *x) SP_MUST;
 void sp_ops_set(sp_node *n, int i, sparta_dtype dtype, const sp_dims *dims);
 
-/* Whole shape functions, for one input: type and dims of it; bools with its dims. ints.h has those that follow contents. */
+/* Whole shape functions: type and dims of the input; those of the first input, into which the second repeats; bools with the dims of the
+ * input. ints.h has those that follow contents. */
 sparta_status sp_ops_same(sp_graph *g, sp_node *n) SP_MUST;
+sparta_status sp_ops_into(sp_graph *g, sp_node *n) SP_MUST;
 sparta_status sp_ops_test(sp_graph *g, sp_node *n) SP_MUST;
 
 #endif

@@ -68,14 +68,6 @@ sparta_status sp_ops_slide(const sp_graph *g, const sp_node *n, const sp_window 
     return SPARTA_OK;
 }
 
-sparta_status sp_ops_per_channel(sp_graph *g, const sp_node *n, int i)
-{
-    if (!sp_ops_has(n, i)) return SPARTA_OK;
-    SP_TRY(sp_ops_rank(g, n, i, 1, 1));
-    return sp_ops_agree(g, n, "the channels of the input and of scale, bias, mean or variance",
-                        n->in[0]->dims.dim[1], n->in[i]->dims.dim[0]);
-}
-
 sparta_status sp_ops_filter_bias(sp_graph *g, const sp_node *n, const sp_expr *filters)
 {
     if (!sp_ops_has(n, 2)) return SPARTA_OK;

@@ -15,8 +15,6 @@ sparta_status sp_ops_window(const sp_graph *g, const sp_node *n, const sp_dims *
                             sp_window *out) SP_MUST;
 /* Appends the spatial dims of what slides over x to `dims`. */
 sparta_status sp_ops_slide(const sp_graph *g, const sp_node *n, const sp_window *w, sp_dims *dims) SP_MUST;
-/* x (N, C, ...), and input i is (C), of the type of x: a scale or a bias. Absent is fine. */
-sparta_status sp_ops_per_channel(sp_graph *g, const sp_node *n, int i) SP_MUST;
 
 /* Input 2, if it is there, has an element for each filter. */
 sparta_status sp_ops_filter_bias(sp_graph *g, const sp_node *n, const sp_expr *filters) SP_MUST;
