@@ -12,6 +12,8 @@
  * data NULL and rank -1. Inputs and outputs do not overlap. Types: a reference handles every type of tensor.h that ONNX
  * allows for the operator, through sp_element_get/_set where speed does not matter.
  *
+ * Those that multiply are rows of multiply.def too: how their weight lies, and how much work they are.
+ *
  * The fused operators (domain "sparta"):
  *
  *   Linear(x, w, bias?, residual?)      y = x w^T, then the words of its epilogue in order
@@ -109,6 +111,16 @@ static inline bool sp_op_has(const sp_op_args *a, int i)
 {
     return i < a->n_in && a->in[i].rank >= 0;
 }
+
+/* ------------------------------------------------------------------ products */
+typedef struct sp_multiply { /* a row of multiply.def */
+    bool layer;
+    const char *lies;
+    /* Multiply-adds of its first two operands that become y, by their dims. */
+    double (*multiplies)(const sp_attrs *attrs, const sparta_tensor *a, const sparta_tensor *b,
+                         const sparta_tensor *y);
+} sp_multiply;
+const sp_multiply *sp_multiply_of(sp_op_id op); /* NULL: it does not multiply */
 
 #define SP_OP(id, domain, name, since, min_in, max_in, max_out)                                              \
     sparta_status sp_builtin_##id(sparta_ctx *cx, const sp_op_args *args);

@@ -71,23 +71,11 @@ static double weights_of(const sp_job *j)
 void sp_call_ops(const sp_call *c, double *real, double *dense)
 {
     const sp_job *j = &c->job;
+    const sp_multiply *p = sp_multiply_of(j->node->op);
     *real = *dense = 0;
-    if (j->node->op == SP_OP_Linear) {
-        const sp_operand *w = &j->in[1];
-        const double tokens = (double)sp_panel_tokens(&j->out[0].tensor);
-        *dense = 2. * tokens * (double)sparta_tensor_elements(&w->tensor);
-        *real = w->kind == SP_OPERAND_PACKED ? 2. * tokens * weights_of(j) : *dense;
-    } else if (j->node->op == SP_OP_Attention) {
-        const sparta_tensor *q = &j->in[0].tensor, *v = &j->in[2].tensor; /* (B,S,h*e) (B,T,h*d) */
-        *real = *dense =
-            2. * (double)(q->dim[0] * q->dim[1]) * (double)(q->dim[2] + v->dim[2]) * (double)v->dim[1];
-    } else if (j->node->op == SP_OP_Interact) {
-        const int64_t dim = sp_panel_features(&j->in[0].tensor), row = sp_panel_features(&j->out[0].tensor);
-        const int64_t pairs = row - (sp_attr_int(&j->node->attrs, "keep", -1) >= 0 ? dim : 0);
-        *real = *dense = 2. * (double)sp_panel_tokens(&j->out[0].tensor) * (double)pairs * (double)dim;
-    } else if (j->node->op == SP_OP_MatMul) {
-        const sparta_tensor *a = &j->in[0].tensor;
-        *real = *dense = 2. * (double)sparta_tensor_elements(&j->out[0].tensor) *
-                         (double)(a->rank ? a->dim[a->rank - 1] : 1);
-    }
+    if (!p || j->n_in < 2) return;
+    const sp_operand *w = &j->in[1];
+    const sparta_tensor *y = &j->out[0].tensor;
+    *dense = 2 * p->multiplies(&j->node->attrs, &j->in[0].tensor, &w->tensor, y);
+    *real = w->kind == SP_OPERAND_PACKED ? 2 * (double)sp_panel_tokens(y) * weights_of(j) : *dense;
 }

@@ -173,8 +173,8 @@ sparta_status sp_compile_layers(sparta_ctx *cx, sp_arena *arena, const sp_graph 
         l->name = *node->name ? node->name : node->out[0]->name;
         l->op = sp_builtin_row(node->op)->name;
         l->dtype = node->out[0]->dtype;
-        if (node->op == SP_OP_Linear) {
-            const int turned = sp_attr_int(&node->attrs, "transposed", 0) == 0;
+        bool turned;
+        if (node->op == SP_OP_Linear && sp_node_takes_matrix(node, &turned)) {
             sp_expr_is_const(node->in[1]->dims.dim[turned], &l->n);
             sp_expr_is_const(node->in[1]->dims.dim[!turned], &l->k);
         }

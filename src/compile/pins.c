@@ -45,8 +45,9 @@ static sparta_status pin_merged(sparta_ctx *cx, const sp_obeyed *o, const sp_val
 
 sparta_status sp_lower_pin(sparta_ctx *cx, const sp_obeyed *o, const sp_node *n, const sp_effect **out)
 {
+    sparta_tensor w;
     *out = NULL;
-    if (!o || n->op != SP_OP_Linear) return SPARTA_OK;
+    if (!o || !sp_implement_weight(n, &w)) return SPARTA_OK;
     sp_effect *e = pin_named(o, name_of(n->in[1]));
     if (!e) return pin_merged(cx, o, n->in[1], out);
     e->used = true;

@@ -365,14 +365,14 @@ sparta_status sp_graph_add_node(sp_graph *g, sp_op_id op, const char *name, int 
 
 bool sp_node_is_product(const sp_node *n)
 {
-    switch (n->op) {
-    case SP_OP_Linear:
-    case SP_OP_MatMul:
-    case SP_OP_Gemm:
-    case SP_OP_Conv:
-    case SP_OP_ConvTranspose:
-    case SP_OP_Attention:
-    case SP_OP_Interact: return true;
-    default: return false;
-    }
+    const sp_multiply *p = sp_multiply_of(n->op);
+    return p && p->layer;
+}
+
+bool sp_node_takes_matrix(const sp_node *n, bool *turned)
+{
+    const sp_multiply *p = sp_multiply_of(n->op);
+    if (!p || !p->lies || n->n_in < 2 || !n->in[1]) return false;
+    *turned = !*p->lies || sp_attr_int(&n->attrs, p->lies, 0) == 0;
+    return true;
 }

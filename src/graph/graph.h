@@ -156,6 +156,8 @@ sparta_status sp_graph_check_attrs(sparta_ctx *cx, sp_op_id op, const sp_attrs *
 void sp_graph_replace(sp_graph *g, sp_value *old, sp_value *by);
 /* Does a node multiply by a weight, or activations by each other? Such nodes are the layers of reports. */
 bool sp_node_is_product(const sp_node *n);
+/* Does it multiply by a matrix, its second operand, and does that lie as (k, n) = (inputs, outputs)? */
+bool sp_node_takes_matrix(const sp_node *n, bool *turned);
 int sp_graph_uses(const sp_graph *g, const sp_value *v); /* nodes (counted per input slot) and outputs */
 /* Who has a value, as an input or an output: nodes by their place in the graph, once for each slot, user[first[id]] to
  * user[first[id + 1]]. True until the graph changes. */

@@ -116,11 +116,12 @@ bool sp_implement_point(const sp_implement *im, int k, sp_task *t)
 
 bool sp_implement_weight(const sp_node *n, sparta_tensor *view)
 {
-    if (n->op != SP_OP_Linear) return false;
+    bool turned;
+    if (n->op != SP_OP_Linear || !sp_node_takes_matrix(n, &turned)) return false;
     const sparta_tensor *w = n->in[1]->constant;
     if (!w || !w->data || w->rank != 2 || w->dtype != SPARTA_F32) return false;
     *view = *w;
-    if (!sp_attr_int(&n->attrs, "transposed", 0)) { /* (k, n): turn the view */
+    if (turned) {
         view->dim[0] = w->dim[1], view->dim[1] = w->dim[0];
         view->stride[0] = w->stride[1], view->stride[1] = w->stride[0];
     }

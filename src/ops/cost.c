@@ -1,61 +1,43 @@
 /* How much work nodes are, by counting: multiply-adds of products, and elements that are touched. Estimates of time, here and in compile,
  * multiply them by rates. */
 #include "ops/ops.h"
-#include <math.h>
 
 /* An element that is not a sum takes a reference about as long as this many multiply-adds. */
 enum { EACH = 16 };
 
-/* Sizes of symbols, and where failures of evaluation go. */
-typedef struct count {
-    sparta_ctx *cx;
-    const sp_bindings *sizes;
-} count;
-
-/* One dim; what cannot be worked out counts as 1. */
-static double dim_of(const count *c, const sp_value *v, int d)
+/* The dims of a value; what cannot be worked out counts as 1. */
+static sparta_tensor dims_of(sparta_ctx *cx, const sp_value *v, const sp_bindings *sizes)
 {
-    int64_t size = 0;
-    if (d < 0 || d >= v->dims.rank) return 1;
-    if (sp_expr_eval(c->cx, v->dims.dim[d], c->sizes, &size) != SPARTA_OK) sp_ctx_clear(c->cx);
-    return size > 0 ? (double)size : 1;
+    sparta_tensor t = {.rank = v->dims.rank};
+    for (int d = 0; d < t.rank; d++) {
+        int64_t size = 0;
+        if (sp_expr_eval(cx, v->dims.dim[d], sizes, &size) != SPARTA_OK) sp_ctx_clear(cx);
+        t.dim[d] = SP_MAX(size, 1);
+    }
+    return t;
 }
 
-/* Of the dims from `first` on. */
-static double elements(const count *c, const sp_value *v, int first)
+static double elements(sparta_ctx *cx, const sp_value *v, const sp_bindings *sizes)
 {
+    const sparta_tensor t = dims_of(cx, v, sizes);
     double n = 1;
-    for (int d = first; v && d < v->dims.rank; d++) n *= dim_of(c, v, d);
+    for (int d = 0; d < t.rank; d++) n *= (double)t.dim[d];
     return n;
 }
 
 double sp_ops_products(sparta_ctx *cx, const sp_node *n, const sp_bindings *sizes)
 {
-    const count c = {cx, sizes};
-    const sp_value *a = n->n_in ? n->in[0] : NULL, *b = n->n_in > 1 ? n->in[1] : NULL, *y = n->out[0];
-    if (!a || !b) return 0;
-    switch (n->op) {
-    case SP_OP_Linear:
-    case SP_OP_MatMul:
-    case SP_OP_Interact: return elements(&c, y, 0) * dim_of(&c, a, a->dims.rank - 1);
-    case SP_OP_Gemm: return elements(&c, y, 0) * dim_of(&c, a, !sp_attr_int(&n->attrs, "transA", 0));
-    case SP_OP_Conv: return elements(&c, y, 0) * elements(&c, b, 1);
-    case SP_OP_ConvTranspose: return elements(&c, a, 0) * elements(&c, b, 1);
-    /* scores, and the rows of v that they weigh; k is (..., T, E) */
-    case SP_OP_Attention:
-    case SP_OP_OnnxAttention:
-        return (elements(&c, a, 0) + elements(&c, y, 0)) * dim_of(&c, b, b->dims.rank - 2);
-    /* right for a product of matrices, whichever the axes */
-    case SP_OP_Einsum: return sqrt(elements(&c, a, 0) * elements(&c, b, 0) * elements(&c, y, 0));
-    default: return 0;
-    }
+    const sp_multiply *p = sp_multiply_of(n->op);
+    if (!p || n->n_in < 2 || !n->in[0] || !n->in[1]) return 0;
+    const sparta_tensor a = dims_of(cx, n->in[0], sizes), b = dims_of(cx, n->in[1], sizes),
+                        y = dims_of(cx, n->out[0], sizes);
+    return p->multiplies(&n->attrs, &a, &b, &y);
 }
 
 double sp_ops_touched(sparta_ctx *cx, const sp_node *n, const sp_bindings *sizes)
 {
-    const count c = {cx, sizes};
-    const double in = n->n_in && n->in[0] && !n->in[0]->constant ? elements(&c, n->in[0], 0) : 0;
-    return SP_MAX(in, elements(&c, n->out[0], 0));
+    const double in = n->n_in && n->in[0] && !n->in[0]->constant ? elements(cx, n->in[0], sizes) : 0;
+    return SP_MAX(in, elements(cx, n->out[0], sizes));
 }
 
 double sp_ops_cost(sparta_ctx *cx, const sp_graph *g, const sp_bindings *sizes)

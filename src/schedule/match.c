@@ -29,13 +29,7 @@ static const char *name_of(const sp_value *v)
 
 sp_value *sp_schedule_weight_of(const sp_node *n, bool *turned)
 {
-    if (n->n_in < 2 || !n->in[1]) return NULL;
-    switch (n->op) {
-    case SP_OP_MatMul: *turned = true; break;
-    case SP_OP_Gemm: *turned = sp_attr_int(&n->attrs, "transB", 0) == 0; break;
-    case SP_OP_Linear: *turned = sp_attr_int(&n->attrs, "transposed", 0) == 0; break;
-    default: return NULL;
-    }
+    if (!sp_node_takes_matrix(n, turned)) return NULL;
     sp_value *w = n->in[1];
     while (!w->constant && w->producer && w->producer->n_in && w->producer->in[0] &&
            (w->producer->op == SP_OP_Transpose || w->producer->op == SP_OP_Identity)) {

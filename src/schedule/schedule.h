@@ -145,7 +145,7 @@ bool sp_schedule_says_widths(const char *format);
 sparta_status sp_schedule_path(const sparta_schedule *s, sp_arena *arena, const char *file,
                                const char **out) SP_MUST;
 
-/* The weight of a product (MatMul, Gemm, Linear), and whether it lies as (k, n); NULL: the node has none. */
+/* The weight of a product, and whether it lies as (k, n); NULL: the node has none. */
 sp_value *sp_schedule_weight_of(const sp_node *n, bool *turned);
 
 typedef struct sp_schedule_match { /* a weight that some rule names */

@@ -196,6 +196,7 @@ static void counts_operations(void **state)
     bed_node(b, "sparta::Attention", "heads=2", DIMS(2, 5, 6));
     ok(sp_call_bind(cx, b->arena, b->node, NULL, NULL, &c));
     for (int i = 0; i < 3; i++) c.job.in[i].tensor = b->in[i];
+    c.job.out[0].tensor = b->out;
     assert_ops(&c, 2. * 2 * 5 * 7 * (8 + 6), 2. * 2 * 5 * 7 * (8 + 6)); /* two products */
     bed_free(b);
 
@@ -207,6 +208,16 @@ static void counts_operations(void **state)
     for (int i = 0; i < 2; i++) c.job.in[i].tensor = b->in[i];
     c.job.out[0].tensor = b->out;
     assert_ops(&c, 2. * 2 * 3 * 7 * 5, 2. * 2 * 3 * 7 * 5);
+    bed_free(b);
+
+    b = bed_make();
+    bed_input(b, false, SPARTA_F32, DIMS(2, 6, 9, 9));
+    bed_input(b, false, SPARTA_F32, DIMS(8, 3, 5, 5)); /* 2 groups of 3 channels */
+    bed_node(b, "Conv", "group=2", DIMS(2, 8, 5, 5));
+    ok(sp_call_bind(cx, b->arena, b->node, NULL, NULL, &c));
+    for (int i = 0; i < 2; i++) c.job.in[i].tensor = b->in[i];
+    c.job.out[0].tensor = b->out;
+    assert_ops(&c, 2. * 2 * 8 * 25 * 75, 2. * 2 * 8 * 25 * 75);
     bed_free(b);
 
     b = bed_make();
