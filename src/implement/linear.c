@@ -162,7 +162,7 @@ const sp_implement sp_implement_dense4 = {.name = "dense4",
                                           .format = "(n,k)->(n/4:dense, k:dense, n%4:dense)"};
 
 /* oneDNN's sgemm, where that library is found at run time (panel/library.h): the second dense competitor. A package with it runs elsewhere
- * too, with a product of ours in its place, so it is chosen only where it wins clearly (compile/choose.c). */
+ * too, with a product of ours in its place, so it is chosen only where it wins clearly (compile/contest.c). */
 bool sp_implement_library(sp_target target)
 {
     const sp_target widest = sp_cpu_has("avx512f") ? SP_TARGET_AVX512
