@@ -67,7 +67,6 @@ sparta_status sp_safetensors_open(sparta_ctx *cx, const char *path, sp_safetenso
 /* Borrows the bytes until close. */
 sparta_status sp_safetensors_parse(sparta_ctx *cx, const void *bytes, size_t n, sp_safetensors *out) SP_MUST;
 void sp_safetensors_close(sp_safetensors *s); /* one that is all zeros is fine */
-const sparta_tensor *sp_safetensors_find(const sp_safetensors *s, const char *name);
 /* Any strides; in the order and layout of the reference writer: widest type first, then by name. */
 sparta_status sp_safetensors_write(sparta_ctx *cx, const char *path, int n, const char *const *names,
                                    const sparta_tensor *tensors, int n_metadata,
@@ -100,7 +99,6 @@ sparta_status sp_mtx_write(sparta_ctx *cx, const char *path, const sp_coo *c) SP
  * indices. A pattern: it has no values. */
 sparta_status sp_smtx_read(sparta_ctx *cx, const char *path, sp_coo *out) SP_MUST;
 sparta_status sp_smtx_parse(sparta_ctx *cx, const void *bytes, size_t n, sp_coo *out) SP_MUST;
-sparta_status sp_smtx_write(sparta_ctx *cx, const char *path, const sp_coo *c) SP_MUST;
 
 /* SciPy's save_npz: csr csc coo bsr dia. As in SciPy, zeros in the blocks of a bsr are entries and zeros in a dia
  * are not. */

@@ -160,28 +160,3 @@ sparta_status sp_coo_canonical(sp_coo *c)
 }
 
 /* ------------------------------------------------------------------ dense */
-
-sparta_status sp_coo_to_dense(sparta_ctx *cx, const sp_coo *c, sparta_tensor *out)
-{
-    bool pattern = !c->dense && !c->values.data;
-    sparta_tensor t;
-    SP_TRY(sp_tensor_alloc(cx, pattern ? SPARTA_BOOL : c->values.dtype, c->rank, c->dim, &t));
-    size_t size = sparta_dtype_size(t.dtype);
-    if (c->dense) {
-        sparta_status status = sp_tensor_copy(cx, &c->values, &t);
-        if (status) {
-            sp_free(cx, t.data);
-            return status;
-        }
-    }
-    for (int64_t i = 0; i < c->n && !c->dense; i++) {
-        int64_t at = 0;
-        for (int d = 0; d < c->rank; d++) at += c->index[d][i] * t.stride[d];
-        if (pattern)
-            ((uint8_t *)t.data)[at] = 1;
-        else
-            memcpy((uint8_t *)t.data + (size_t)at * size, (uint8_t *)c->values.data + (size_t)i * size, size);
-    }
-    *out = t;
-    return SPARTA_OK;
-}

@@ -26,7 +26,5 @@ sparta_status sp_coo_alloc(sparta_ctx *cx, int rank, const int64_t *dim, int64_t
 void sp_coo_free(sp_coo *c); /* one that is all zeros is fine */
 /* Check the indices (E_RANGE), sort, sum duplicates. */
 sparta_status sp_coo_canonical(sp_coo *c) SP_MUST;
-/* A row-major tensor of all elements of a canonical one, a pattern as bools; free data with sp_free. Budget permitting. */
-sparta_status sp_coo_to_dense(sparta_ctx *cx, const sp_coo *c, sparta_tensor *out) SP_MUST;
 
 #endif

@@ -1,4 +1,4 @@
-/* Matrices written as text: Matrix Market, general, and SMTX. */
+/* Matrices written as text: Matrix Market, general. */
 #include "arrays/arrays.h"
 #include <math.h>
 
@@ -76,52 +76,17 @@ static sparta_status write_mtx(writer *w, const sp_coo *c)
     return c->dense ? write_array(w, c) : write_coordinates(w, c);
 }
 
-/* ------------------------------------------------------------------ SMTX */
-
-static sparta_status write_smtx(writer *w, const sp_coo *c)
-{
-    int64_t at = 0;
-    sp_text_printf(&w->text, "%lld, %lld, %lld\n0", (long long)c->dim[0], (long long)c->dim[1],
-                   (long long)c->n);
-    for (int64_t row = 0; row < c->dim[0]; row++) {
-        while (at < c->n && c->index[0][at] == row) at++;
-        sp_text_printf(&w->text, " %lld", (long long)at);
-        SP_TRY(flush(w, FLUSH));
-    }
-    sp_text_printf(&w->text, "\n");
-    for (int64_t i = 0; i < c->n; i++) {
-        sp_text_printf(&w->text, i ? " %lld" : "%lld", (long long)c->index[1][i]);
-        SP_TRY(flush(w, FLUSH));
-    }
-    sp_text_printf(&w->text, "\n");
-    return at == c->n ? SPARTA_OK
-                      : sp_fail(w->cx, SPARTA_E_USAGE, "smtx: the entries are not in row-major order");
-}
-
-static sparta_status write_to(sparta_ctx *cx, const char *path, const sp_coo *c,
-                              sparta_status (*text)(writer *, const sp_coo *))
+sparta_status sp_mtx_write(sparta_ctx *cx, const char *path, const sp_coo *c)
 {
     writer w = {.cx = cx};
+    if (c->rank != 2) return sp_fail(cx, SPARTA_E_SHAPE, "mtx: %d dimensions; a matrix has 2", c->rank);
     w.f = sp_atomic_open(cx, path);
     SP_NEED(cx, w.f);
     sp_text_init(&w.text, cx);
-    sparta_status status = text(&w, c);
+    sparta_status status = write_mtx(&w, c);
     if (!status) status = flush(&w, 0);
     sp_text_free(&w.text);
     if (!status) return sp_atomic_commit(w.f);
     sp_atomic_abort(w.f);
     return status;
-}
-
-sparta_status sp_mtx_write(sparta_ctx *cx, const char *path, const sp_coo *c)
-{
-    if (c->rank != 2) return sp_fail(cx, SPARTA_E_SHAPE, "mtx: %d dimensions; a matrix has 2", c->rank);
-    return write_to(cx, path, c, write_mtx);
-}
-
-sparta_status sp_smtx_write(sparta_ctx *cx, const char *path, const sp_coo *c)
-{
-    if (c->rank != 2 || c->dense)
-        return sp_fail(cx, SPARTA_E_SHAPE, "smtx: it holds sparse matrices of 2 dimensions only");
-    return write_to(cx, path, c, write_smtx);
 }

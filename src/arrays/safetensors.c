@@ -345,13 +345,6 @@ void sp_safetensors_close(sp_safetensors *s)
     *s = (sp_safetensors){0};
 }
 
-const sparta_tensor *sp_safetensors_find(const sp_safetensors *s, const char *name)
-{
-    for (int i = 0; i < s->n; i++)
-        if (!strcmp(s->entry[i].name, name)) return &s->entry[i].tensor;
-    return NULL;
-}
-
 /* ------------------------------------------------------------------ writing */
 
 typedef struct item {

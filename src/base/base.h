@@ -109,10 +109,6 @@ void *sp_zalloc(sparta_ctx *cx, size_t size) SP_MUST;                /* cleared 
 void *sp_alloc_array(sparta_ctx *cx, size_t n, size_t size) SP_MUST; /* cleared, n * size checked */
 void *sp_realloc(sparta_ctx *cx, void *p, size_t size) SP_MUST;      /* keeps the old block on failure */
 void sp_free(sparta_ctx *cx, void *p);                               /* NULL is fine */
-/* Count memory that does not come from sp_alloc (a mapping that will be touched, a library's) against the
- * budget. */
-sparta_status sp_reserve(sparta_ctx *cx, size_t size) SP_MUST;
-void sp_unreserve(sparta_ctx *cx, size_t size);
 
 typedef struct sp_arena sp_arena;
 sp_arena *sp_arena_create(sparta_ctx *cx) SP_MUST;
@@ -208,7 +204,6 @@ typedef struct sp_rng {
 sp_rng sp_rng_seed(uint64_t seed);
 uint64_t sp_rng_next(sp_rng *r);
 double sp_rng_uniform(sp_rng *r); /* [0, 1) */
-double sp_rng_normal(sp_rng *r);  /* mean 0, deviation 1 */
 
 /* ------------------------------------------------------------------ time */
 double sp_now(void); /* seconds, monotonic */

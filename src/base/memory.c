@@ -67,22 +67,16 @@ static sparta_status take(sparta_ctx *cx, size_t size)
     return SPARTA_OK;
 }
 
+static void give_back(sparta_ctx *cx, size_t size)
+{
+    atomic_fetch_sub_explicit(&cx->held, size, memory_order_relaxed);
+}
+
 static sparta_status no_memory(sparta_ctx *cx, size_t size)
 {
     return sp_fail(cx, SPARTA_E_MEMORY,
                    "memory: the system has no %lu MiB more; close something or use a smaller model",
                    mebibytes(size));
-}
-
-sparta_status sp_reserve(sparta_ctx *cx, size_t size)
-{
-    if (told_to_fail(cx)) return no_memory(cx, size);
-    return take(cx, size);
-}
-
-void sp_unreserve(sparta_ctx *cx, size_t size)
-{
-    atomic_fetch_sub_explicit(&cx->held, size, memory_order_relaxed);
 }
 
 void sp_ctx_fail_alloc(sparta_ctx *cx, uint64_t nth, bool forever)
@@ -158,7 +152,7 @@ static void *get(sparta_ctx *cx, size_t size, bool clear)
     if (take(cx, held)) return NULL;
     void *p = raw_block(size, clear, &raw, &mapped);
     if (!p) {
-        sp_unreserve(cx, held);
+        give_back(cx, held);
         no_memory(cx, size);
         return NULL;
     }
@@ -200,5 +194,5 @@ void sp_free(sparta_ctx *cx, void *p)
         munmap(h.raw, h.mapped);
     else
         free(h.raw);
-    sp_unreserve(cx, h.held);
+    give_back(cx, h.held);
 }

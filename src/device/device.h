@@ -13,7 +13,7 @@
 typedef enum { SP_DEVICE_CPU, SP_DEVICES } sp_device;
 
 typedef enum {
-#define SP_TARGET(id, name, device, flags, bytes, probe) SP_TARGET_##id,
+#define SP_TARGET(id, name, device, flags, probe) SP_TARGET_##id,
 #include "device/targets.def"
 #undef SP_TARGET
     SP_TARGETS
@@ -22,7 +22,6 @@ typedef enum {
 const char *sp_target_name(sp_target t);
 sp_device sp_target_device(sp_target t); /* SP_DEVICES: there is no such target */
 const char *sp_target_flags(sp_target t);
-int sp_target_bytes(sp_target t); /* of its widest vector */
 /* This CPU can run it, and the kernel keeps its registers. SPARTA_TARGET=name in the environment lowers what
  * fits of its device. */
 bool sp_target_fits(sp_target t);

@@ -28,10 +28,9 @@ static bool cpu_any(void)
 static const struct {
     const char *name, *flags;
     sp_device device;
-    int bytes;
     bool (*probe)(void);
 } targets[] = {
-#define SP_TARGET(id, name, device, flags, bytes, probe) {name, flags, SP_DEVICE_##device, bytes, probe},
+#define SP_TARGET(id, name, device, flags, probe) {name, flags, SP_DEVICE_##device, probe},
 #include "device/targets.def"
 #undef SP_TARGET
 };
@@ -53,11 +52,6 @@ const char *sp_target_flags(sp_target t)
 {
     return known(t) ? targets[t].flags : "";
 }
-int sp_target_bytes(sp_target t)
-{
-    return known(t) ? targets[t].bytes : 0;
-}
-
 bool sp_target_parse(const char *name, sp_target *out)
 {
     for (int t = 0; name && t < SP_TARGETS; t++) {

@@ -132,7 +132,6 @@ sparta_status sp_format_check(sparta_ctx *cx, const sp_format *f, int rank, cons
 bool sp_format_is_name(sparta_ctx *cx, const char *name); /* of formats.def, opaque.def or the user's */
 /* May a user take this name? E_USAGE when it is no word, one of the tables', or a word of the language. */
 sparta_status sp_format_name_check(sparta_ctx *cx, const char *name) SP_MUST;
-sparta_status sp_format_define(sparta_ctx *cx, const char *name, const char *text) SP_MUST;
 
 /* ------------------------------------------------------------------ storage */
 

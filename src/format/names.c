@@ -272,11 +272,3 @@ sparta_status sp_format_define_as(sparta_ctx *cx, const char *name, const sp_for
     all->n_names++;
     return SPARTA_OK;
 }
-
-sparta_status sp_format_define(sparta_ctx *cx, const char *name, const char *text)
-{
-    sp_format f;
-    SP_TRY(sp_format_name_check(cx, name));
-    SP_TRY(sp_format_parse(cx, text, &f));
-    return sp_format_define_as(cx, name, &f, NULL, 0);
-}

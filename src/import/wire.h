@@ -59,7 +59,6 @@ sparta_status sp_wire_entry(const sp_wire *w, sp_wire_type type, sp_bytes *rest,
 sparta_status sp_wire_count(const sp_wire *w, sp_wire_type type, sp_bytes rest, int64_t *n) SP_MUST;
 
 /* ------------------------------------------------------------------ writing (wire_write.c) */
-size_t sp_wire_varint_size(uint64_t value);
 void sp_wire_put_varint(sp_text *t, uint64_t value);
 void sp_wire_put_int(sp_text *t, uint32_t number, int64_t value);
 /* The same number in `wider` bytes more, 0 to 8: leading zeros, which every reader skips. */

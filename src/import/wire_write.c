@@ -2,13 +2,6 @@
 #include "import/wire.h"
 #include <string.h>
 
-size_t sp_wire_varint_size(uint64_t value)
-{
-    size_t n = 1;
-    while (value >>= 7) n++;
-    return n;
-}
-
 void sp_wire_put_varint(sp_text *t, uint64_t value)
 {
     uint8_t bytes[10];

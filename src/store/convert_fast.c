@@ -239,11 +239,16 @@ static sparta_status run_job(sp_rows_job *job, bool *can)
 
 /* ------------------------------------------------------------------ source to target, by way of a temporary where it must be */
 
+/* csr, or csc when turned. */
 static const sp_format *temporary(bool turned, sp_format *f)
 {
-    *f = sp_format_iter(2);
-    f->level[0].dim = turned, f->level[1].dim = !turned;
-    f->level[1].kind = SP_LEVEL_COMPRESSED;
+    *f = (sp_format){.rank = 2, .n = 2, .dim_name = {"i", "j"}};
+    for (int i = 0; i < 2; i++)
+        f->level[i] = (sp_level){.kind = i ? SP_LEVEL_COMPRESSED : SP_LEVEL_DENSE,
+                                 .dim = i ^ turned,
+                                 .c = 1,
+                                 .pos = SPARTA_I32,
+                                 .crd = SPARTA_I32};
     return f;
 }
 
@@ -330,14 +335,6 @@ sparta_status sp_measure_fast(sparta_ctx *cx, const sp_packed *from, const sp_fo
     sp_rows_close(cx, &s);
     sp_packed_free(cx, &lengths);
     return status;
-}
-
-const char *sp_convert_path(const sp_format *from, const sp_format *to)
-{
-    sp_rows_layout f, t;
-    if (!sp_rows_layout_of(from, &f) || !sp_rows_layout_of(to, &t)) return "generic";
-    if (!turns(&f, &t)) return "rows";
-    return direct(&f, &t) ? "turn" : "turn, then rows";
 }
 
 /* ------------------------------------------------------------------ dense tensors */

@@ -185,10 +185,6 @@ sparta_status sp_rows_turn(sp_rows_job *job, bool *can) SP_MUST;
 bool sp_count_elements(void *arg, int thread, int64_t lo, int64_t hi);
 sparta_status sp_count_stats(const sp_rows_job *job, sp_format_stats *stats) SP_MUST;
 
-/* The path from one format to another, for tests and documents: "rows", "turn", "turn, then rows", or "generic" where there is
- * none of ours. */
-const char *sp_convert_path(const sp_format *from, const sp_format *to);
-
 /* Contiguous, of this type and length? */
 static inline bool sp_array_is(const sparta_tensor *t, sparta_dtype dtype, int64_t n)
 {

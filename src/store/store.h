@@ -11,9 +11,8 @@
  *     assemble.c assemblers.c sum.c opaque*.c   from sorted entries (entries.c) to storage, whatever the format
  *     pack*.c                                   dense tensors, with fast paths for blocks and quads
  *     convert*.c rows.h                         from one storage to another, row by row; measured without being stored
- *     unpack.c views.c layouts.c                back to tensors and entries; other people's arrays as storage
+ *     unpack.c views.c                          back to tensors and entries; entries and tensors as storage
  *     file.c names_file.c                       .npz of packed tensors, files of formats
- *     build.c                                   formats call by call
  */
 #ifndef SP_STORE_H
 #define SP_STORE_H
@@ -25,37 +24,6 @@
 /* A file of names: lines "format NAME = TEXT", with comments from '#' to the end of the line; lines that begin with a blank go on with the one
  * above. All names of a file are defined, or, on failure, none. */
 sparta_status sp_format_define_file(sparta_ctx *cx, const char *path) SP_MUST;
-
-/* ------------------------------------------------------------------ builders: the same objects, call by call (build.c)
- *
- *     sp_format f = sp_format_iter(2);                 (i,j)->(i:dense, j:dense)
- *     sp_format_block(cx, &f, (int64_t[]){16, 16});        (i,j)->(i/16:dense, j/16:dense, i%16:dense, j%16:dense)
- *     sp_format_set(cx, &f, &ell, (int[]){0, 1}, 2, 0);    (i,j)->(i/16:dense, j/16:packed[auto], ...
- *
- * A level is named by its number; on failure (E_USAGE) the format is as before. A level that is named alone may change its
- * kind again. Dimensions are i j k l m n. */
-sp_format sp_format_iter(int rank); /* 1 to 6 dimensions, all dense; else one that nothing accepts */
-/* Levels in another order: level k of the new format is level order[k]. */
-sparta_status sp_format_order(sparta_ctx *cx, sp_format *f, const int *order) SP_MUST;
-/* A block size for each dimension (1: none): outer levels i/b keep the kinds, new inner levels i%b are dense. Again: blocks in
- * blocks. */
-sparta_status sp_format_block(sparta_ctx *cx, sp_format *f, const int64_t *size) SP_MUST;
-/* Levels 0 and 1 become j-i:compressed and i:range. */
-sparta_status sp_format_skew(sparta_ctx *cx, sp_format *f) SP_MUST;
-/* compressed with its coordinates, ragged without; properties are SP_PROP_... */
-sparta_status sp_format_compress(sparta_ctx *cx, sp_format *f, int level, bool coordinate,
-                                 unsigned properties) SP_MUST;
-/* width 0: auto. */
-sparta_status sp_format_pack_level(sparta_ctx *cx, sp_format *f, int level, int64_t width) SP_MUST;
-/* Groups of m neighbours, n of each stored: j becomes j/m (with the kind it had) and j%m:structured[n,m]. */
-sparta_status sp_format_structure_level(sparta_ctx *cx, sp_format *f, int level, int64_t n,
-                                        int64_t m) SP_MUST;
-sparta_status sp_format_bitmap(sparta_ctx *cx, sp_format *f, int level) SP_MUST;
-sparta_status sp_format_sum(sparta_ctx *cx, const struct sp_sum_part *part, int n, sp_format *out) SP_MUST;
-/* The kinds, properties and widths of `sub`, level by level, onto n levels of f, which keep their place in the map. They
- * must be dense so far, unless `replace`. */
-sparta_status sp_format_set(sparta_ctx *cx, sp_format *f, const sp_format *sub, const int *level, int n,
-                            bool replace) SP_MUST;
 
 /* ------------------------------------------------------------------ pack, unpack, convert */
 

@@ -7,9 +7,9 @@ _Static_assert(sizeof(sp_dl_tensor) == 48 && offsetof(sp_dl_tensor, ndim) == 16 
                    offsetof(sp_dl_tensor, dtype) == 20 && offsetof(sp_dl_tensor, shape) == 24 &&
                    offsetof(sp_dl_tensor, byte_offset) == 40,
                "DLTensor is an ABI");
-_Static_assert(sizeof(sp_dl_managed) == 64 && sizeof(sp_dl_versioned) == 80 &&
-                   offsetof(sp_dl_versioned, flags) == 24 && offsetof(sp_dl_versioned, tensor) == 32,
-               "the managed structs are an ABI");
+_Static_assert(sizeof(sp_dl_versioned) == 80 && offsetof(sp_dl_versioned, flags) == 24 &&
+                   offsetof(sp_dl_versioned, tensor) == 32,
+               "DLManagedTensorVersioned is an ABI");
 
 /* Code and bits of every type; 0 bits: it has none, as those narrower than a byte are packed in DLPack and not here. */
 static const struct {
@@ -25,102 +25,37 @@ static const struct {
 
 /* One allocation; the struct that is handed out is its first member. */
 typedef struct {
-    union {
-        sp_dl_versioned versioned;
-        sp_dl_managed managed;
-    } dl;
+    sp_dl_versioned dl;
     sparta_ctx *cx;
-    void *copy; /* NULL: a view */
-    void (*done)(void *arg);
-    void *arg;
     int64_t shape[SPARTA_RANK], strides[SPARTA_RANK];
 } export;
 
-static void finish(export *e)
+static void delete_export(sp_dl_versioned *self)
 {
-    if (e->done) e->done(e->arg);
-    sp_free(e->cx, e->copy);
-    sp_free(e->cx, e);
+    if (self) sp_free(((export *)self->manager)->cx, self->manager);
 }
 
-static void delete_versioned(sp_dl_versioned *self)
+sparta_status sparta_tensor_to_dlpack(sparta_ctx *cx, const sparta_tensor *t, void **out)
 {
-    if (self) finish(self->manager);
-}
-
-static void delete_managed(sp_dl_managed *self)
-{
-    if (self) finish(self->manager);
-}
-
-static sparta_status make_copy(sparta_ctx *cx, const sparta_tensor *t, sparta_tensor *out)
-{
-    SP_TRY(sp_tensor_alloc(cx, t->dtype, t->rank, t->dim, out));
-    sparta_status status = sp_tensor_copy(cx, t, out);
-    if (status) sp_free(cx, out->data);
-    return status;
-}
-
-static sparta_status create(sparta_ctx *cx, const sparta_tensor *t, const sp_dl_options *o, export **out,
-                            sp_dl_tensor *dl)
-{
-    sparta_tensor view = *t;
     SP_TRY(sp_tensor_on_cpu(cx, t, "dlpack", "tensor"));
     if (!types[t->dtype].bits)
         return sp_fail(cx, SPARTA_E_UNSUPPORTED, "dlpack: %s has no form there; convert it to i8 or u8",
                        sparta_dtype_name(t->dtype));
-    if (o->copy) SP_TRY(make_copy(cx, t, &view));
     export *e = sp_zalloc(cx, sizeof *e);
-    if (!e) {
-        if (o->copy) sp_free(cx, view.data);
-        return sp_ctx_status(cx);
-    }
-    e->cx = cx, e->done = o->done, e->arg = o->arg;
-    e->copy = o->copy ? view.data : NULL;
-    memcpy(e->shape, view.dim, (size_t)view.rank * sizeof *e->shape);
-    memcpy(e->strides, view.stride, (size_t)view.rank * sizeof *e->strides);
-    *dl = (sp_dl_tensor){.data = sparta_tensor_elements(t) ? view.data : NULL,
-                         .device = {SP_DL_CPU, 0},
-                         .ndim = view.rank,
-                         .dtype = {types[t->dtype].code, types[t->dtype].bits, 1},
-                         .shape = e->shape,
-                         .strides = e->strides};
-    *out = e;
-    return SPARTA_OK;
-}
-
-sparta_status sp_tensor_to_dlpack(sparta_ctx *cx, const sparta_tensor *t, const sp_dl_options *options,
-                                  sp_dl_versioned **out)
-{
-    static const sp_dl_options plain;
-    const sp_dl_options *o = options ? options : &plain;
-    sp_dl_tensor dl;
-    export *e;
-    SP_TRY(create(cx, t, o, &e, &dl));
-    e->dl.versioned =
-        (sp_dl_versioned){.version = {SP_DL_MAJOR, SP_DL_MINOR},
-                          .manager = e,
-                          .deleter = delete_versioned,
-                          .flags = (o->read_only ? SP_DL_READ_ONLY : 0) | (o->copy ? SP_DL_COPIED : 0),
-                          .tensor = dl};
-    *out = &e->dl.versioned;
-    return SPARTA_OK;
-}
-
-sparta_status sp_tensor_to_dlpack_managed(sparta_ctx *cx, const sparta_tensor *t,
-                                          const sp_dl_options *options, sp_dl_managed **out)
-{
-    static const sp_dl_options plain;
-    const sp_dl_options *o = options ? options : &plain;
-    sp_dl_tensor dl;
-    export *e;
-    if (o->read_only)
-        return sp_fail(
-            cx, SPARTA_E_USAGE,
-            "dlpack: before version 1.0 a tensor cannot be read-only; export a copy, or version 1.0");
-    SP_TRY(create(cx, t, o, &e, &dl));
-    e->dl.managed = (sp_dl_managed){.tensor = dl, .manager = e, .deleter = delete_managed};
-    *out = &e->dl.managed;
+    SP_NEED(cx, e);
+    e->cx = cx;
+    memcpy(e->shape, t->dim, (size_t)t->rank * sizeof *e->shape);
+    memcpy(e->strides, t->stride, (size_t)t->rank * sizeof *e->strides);
+    e->dl = (sp_dl_versioned){.version = {SP_DL_MAJOR, 0},
+                              .manager = e,
+                              .deleter = delete_export,
+                              .tensor = {.data = sparta_tensor_elements(t) ? t->data : NULL,
+                                         .device = {SP_DL_CPU, 0},
+                                         .ndim = t->rank,
+                                         .dtype = {types[t->dtype].code, types[t->dtype].bits, 1},
+                                         .shape = e->shape,
+                                         .strides = e->strides}};
+    *out = &e->dl;
     return SPARTA_OK;
 }
 
@@ -178,8 +113,9 @@ static sparta_status read_address(sparta_ctx *cx, const sp_dl_tensor *dl, sparta
     return SPARTA_OK;
 }
 
-sparta_status sp_tensor_from_dlpack(sparta_ctx *cx, const sp_dl_tensor *dl, sparta_tensor *out)
+sparta_status sparta_tensor_from_dlpack(sparta_ctx *cx, const void *theirs, sparta_tensor *out)
 {
+    const sp_dl_tensor *dl = theirs;
     sparta_tensor t = {0};
     int64_t reach[2] = {0, 0};
     if (dl->device.type != SP_DL_CPU)
@@ -198,28 +134,4 @@ sparta_status sp_tensor_from_dlpack(sparta_ctx *cx, const sp_dl_tensor *dl, spar
     if (all) SP_TRY(read_address(cx, dl, &t, reach));
     *out = t;
     return SPARTA_OK;
-}
-
-sparta_status sp_tensor_from_dlpack_versioned(sparta_ctx *cx, const sp_dl_versioned *dl, bool write,
-                                              sparta_tensor *out)
-{
-    if (dl->version.major != SP_DL_MAJOR)
-        return sp_fail(cx, SPARTA_E_UNSUPPORTED, "dlpack: version %u.%u; ours is %d, ask for that",
-                       dl->version.major, dl->version.minor, SP_DL_MAJOR);
-    if (write && dl->flags & SP_DL_READ_ONLY)
-        return sp_fail(cx, SPARTA_E_USAGE, "dlpack: the tensor is read-only; write to a copy");
-    return sp_tensor_from_dlpack(cx, &dl->tensor, out);
-}
-
-sparta_status sparta_tensor_to_dlpack(sparta_ctx *cx, const sparta_tensor *t, void **out)
-{
-    sp_dl_versioned *dl;
-    SP_TRY(sp_tensor_to_dlpack(cx, t, NULL, &dl));
-    *out = dl;
-    return SPARTA_OK;
-}
-
-sparta_status sparta_tensor_from_dlpack(sparta_ctx *cx, const void *dl, sparta_tensor *out)
-{
-    return sp_tensor_from_dlpack(cx, dl, out);
 }

@@ -65,17 +65,6 @@ static uint64_t word_of(lens l, const void *data, int64_t at, int64_t stride, in
     }
 }
 
-bool sp_element_present(sparta_dtype dtype, const void *data, int64_t at)
-{
-    lens l = lens_of(dtype);
-    switch (l.size) {
-    case 1: return (((const uint8_t *)data)[at] & l.keep) != 0;
-    case 2: return (((const uint16_t *)data)[at] & l.keep) != 0;
-    case 4: return (((const uint32_t *)data)[at] & l.keep) != 0;
-    default: return (((const uint64_t *)data)[at] & l.keep) != 0;
-    }
-}
-
 /* ------------------------------------------------------------------ tiles */
 
 /* Bit c of a[r] becomes bit r of a[c]: swap halves, then quarters of the halves, ... (Hacker's Delight 7-3).

@@ -60,8 +60,6 @@ static inline int64_t sp_bits_next(const uint64_t *bits, int64_t from, int64_t e
 }
 /* The mask seen from the other side: (k, n). */
 sparta_status sp_mask_transpose(sparta_ctx *cx, const sp_mask *m, sp_mask *out) SP_MUST;
-/* Is the element at this element offset one that a mask made from values has? */
-bool sp_element_present(sparta_dtype dtype, const void *data, int64_t at);
 int64_t sp_mask_count(const sp_mask *m);
 uint64_t sp_mask_digest(const sp_mask *m);
 

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include "arrays/zip.h"
+#include "arrays_dense.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,12 +20,11 @@ static const double matrix[4][6] = {{0, 1.5, 0, 0, 0, -2}, {0}, {3, 4}, {0, 0, 0
 
 static void check(sparta_ctx *cx, const sp_coo *c, int64_t n, bool whole)
 {
-    sparta_tensor t;
     assert_int_equal(c->n, n);
     assert_true(c->dim[0] == 4 && c->dim[1] == 6 && c->rank == 2 && !c->dense);
     for (int64_t i = 1; i < n; i++)
         assert_true(c->index[0][i - 1] * 6 + c->index[1][i - 1] < c->index[0][i] * 6 + c->index[1][i]);
-    assert_int_equal(sp_coo_to_dense(cx, c, &t), SPARTA_OK);
+    sparta_tensor t = dense_of(cx, c);
     for (int i = 0; i < 24; i++) {
         double want = whole ? matrix[i / 6][i % 6] : (double)(int)matrix[i / 6][i % 6];
         assert_true(sp_element_get(t.dtype, t.data, i) == want);

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 #include "builtin_bed.h"
+#include "normal.h"
 
 static sparta_tensor scalar(sparta_dtype dtype, void *data)
 {
@@ -21,7 +22,7 @@ static void same(const float *got, const float *want, int n)
 static void fill(float *x, int n, uint64_t seed)
 {
     sp_rng r = sp_rng_seed(seed);
-    for (int i = 0; i < n; i++) x[i] = (float)sp_rng_normal(&r);
+    for (int i = 0; i < n; i++) x[i] = (float)normal(&r);
 }
 
 /* ------------------------------------------------------------------ the table */

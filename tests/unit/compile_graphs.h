@@ -4,6 +4,7 @@
 #define TESTS_COMPILE_GRAPHS_H
 
 #include "bed.h"
+#include "normal.h"
 #include <math.h>
 #include "compile/passes.h"
 #include "import/import.h"
@@ -14,7 +15,7 @@ static float pool[1 << 12]; /* contents of every constant fetched by name */
 static int fill_and_set_up(void **state)
 {
     sp_rng r = sp_rng_seed(7);
-    for (size_t i = 0; i < SP_COUNT(pool); i++) pool[i] = (float)(0.3 * sp_rng_normal(&r));
+    for (size_t i = 0; i < SP_COUNT(pool); i++) pool[i] = (float)(0.3 * normal(&r));
     return set_up(state);
 }
 
@@ -41,7 +42,7 @@ static double element(const char *name, sparta_dtype dtype, const sizes *s, int6
         return s->batch > 1 && b == s->batch - 1 ? 0 : t < s->sequence - 2 * b;
     }
     if (strcmp(name, "input_ids") == 0) return (double)(sp_rng_next(r) % 100);
-    return sp_dtype_is_float(dtype) ? sp_rng_normal(r) : (double)(sp_rng_next(r) % 2);
+    return sp_dtype_is_float(dtype) ? normal(r) : (double)(sp_rng_next(r) % 2);
 }
 
 static int make_inputs(const sp_graph *g, const sizes *s, sparta_named_tensor *in)

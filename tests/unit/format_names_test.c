@@ -1,6 +1,7 @@
 /* Users' names: by a call and from a file; what may be called how; every mistake with file, line and column. */
 #include "bed.h"
 #include "format/opaque.h"
+#include "format/text.h"
 #include "store/store.h"
 
 static const char *path; /* of a file of definitions */
@@ -34,19 +35,27 @@ static void expect_failure(sparta_status status, const char *message)
         fail_msg("status %d, message '%s', wanted '%s'", status, sparta_message(cx), message);
 }
 
+/* What a line of a file does. */
+static sparta_status define(sparta_ctx *c, const char *name, const char *text)
+{
+    sp_format f;
+    SP_TRY(sp_format_name_check(c, name));
+    SP_TRY(sp_format_parse(c, text, &f));
+    return sp_format_define_as(c, name, &f, NULL, 0);
+}
+
 static void by_a_call(void **state)
 {
     (void)state;
     assert_false(sp_format_is_name(cx, "fours"));
-    assert_int_equal(sp_format_define(cx, "fours", "(i,j)->(i/4:dense, j:bitmap, i%4:dense), pos=u16"),
-                     SPARTA_OK);
+    assert_int_equal(define(cx, "fours", "(i,j)->(i/4:dense, j:bitmap, i%4:dense), pos=u16"), SPARTA_OK);
     assert_true(sp_format_is_name(cx, "fours"));
     expect_means("fours", "(a,b)->(a/4:dense, b:bitmap, a%4:dense), pos=u16");
     expect_means("fours, pos=u32", "(a,b)->(a/4:dense, b:bitmap, a%4:dense), pos=u32");
     expect_means("fours, pos=i32", "(a,b)->(a/4:dense, b:bitmap, a%4:dense)");
     expect_means("fours",
                  "(a,b)->(a/4:dense, b:bitmap, a%4:dense), pos=u16"); /* untouched by the widths above */
-    assert_int_equal(sp_format_define(cx, "my-sum_2", "sum{rownnz<=4 -> fours; rest -> csr}"), SPARTA_OK);
+    assert_int_equal(define(cx, "my-sum_2", "sum{rownnz<=4 -> fours; rest -> csr}"), SPARTA_OK);
     expect_means("sum{first(3) -> fours; rest -> my-sum_2}",
                  "sum{first(3) -> (i,j)->(i/4:dense, j:bitmap, i%4:dense), pos=u16; rest -> sum{rownnz<=4 -> "
                  "fours; rest "
@@ -56,14 +65,12 @@ static void by_a_call(void **state)
     expect_failure(sp_format_parse(cx, "fuors", &f),
                    "format:1:1: unknown format 'fuors'; did you mean 'fours'?");
     /* Again: fine when it means the same. */
-    assert_int_equal(sp_format_define(cx, "fours", "(x,y)->(x/4:dense, y:bitmap, x%4:dense), pos=u16"),
-                     SPARTA_OK);
-    expect_failure(sp_format_define(cx, "fours", "csr"),
+    assert_int_equal(define(cx, "fours", "(x,y)->(x/4:dense, y:bitmap, x%4:dense), pos=u16"), SPARTA_OK);
+    expect_failure(define(cx, "fours", "csr"),
                    "format: 'fours' is defined already, by a call, as something else; rename one");
-    expect_failure(sp_format_define(cx, "bad", "(i,j)->(i:dense, j:zzz)"),
-                   "format:1:20: unknown level kind 'zzz'");
+    expect_failure(define(cx, "bad", "(i,j)->(i:dense, j:zzz)"), "format:1:20: unknown level kind 'zzz'");
     assert_false(sp_format_is_name(cx, "bad"));
-    expect_failure(sp_format_define(cx, "itself", "itself"), "format:1:1: unknown format 'itself'");
+    expect_failure(define(cx, "itself", "itself"), "format:1:1: unknown format 'itself'");
 }
 
 static void names_that_are_taken(void **state)
@@ -76,26 +83,25 @@ static void names_that_are_taken(void **state)
     static const char *const none[] = {"",   "4x",   "a b", "a-",   "a-4", "-a",
                                        "a(", "\xff", "a\n", "csr,", "i/4", "a--b"};
     for (size_t i = 0; i < SP_COUNT(own); i++) {
-        expect_failure(sp_format_define(cx, own[i], "csr"), "format: '");
+        expect_failure(define(cx, own[i], "csr"), "format: '");
         assert_non_null(strstr(sparta_message(cx), "is one of sparta's own; choose another name"));
         assert_int_equal(sp_format_name_check(cx, own[i]), SPARTA_E_USAGE);
     }
     for (int i = 0; i < sp_opaque_count(); i++)
-        expect_failure(sp_format_define(cx, sp_opaque_row(i)->name, "csr"), "format: '");
+        expect_failure(define(cx, sp_opaque_row(i)->name, "csr"), "format: '");
     for (size_t i = 0; i < SP_COUNT(words); i++) {
-        expect_failure(sp_format_define(cx, words[i], "csr"), "format: '");
+        expect_failure(define(cx, words[i], "csr"), "format: '");
         assert_non_null(strstr(sparta_message(cx), "is a word of the language; choose another name"));
     }
     for (size_t i = 0; i < SP_COUNT(none); i++)
-        expect_failure(sp_format_define(cx, none[i], "csr"), "format: a name is letters");
+        expect_failure(define(cx, none[i], "csr"), "format: a name is letters");
     char longest[80];
     memset(longest, 'a', sizeof longest);
     longest[64] = 0;
-    expect_failure(sp_format_define(cx, longest, "csr"),
-                   "format: the name 'aaaaaaaaaaaaaaaaaaaaaaaa...' is longer");
+    expect_failure(define(cx, longest, "csr"), "format: the name 'aaaaaaaaaaaaaaaaaaaaaaaa...' is longer");
     longest[63] = 0;
     assert_int_equal(sp_format_name_check(cx, longest), SPARTA_OK);
-    assert_int_equal(sp_format_define(cx, longest, "csr"), SPARTA_OK);
+    assert_int_equal(define(cx, longest, "csr"), SPARTA_OK);
     expect_means(longest, "csr");
 }
 
@@ -122,7 +128,7 @@ static void from_a_file(void **state)
     char want[200];
     snprintf(want, sizeof want, "format: 'parts' is defined already at %s:8 as something else; rename one",
              path);
-    expect_failure(sp_format_define(cx, "parts", "csr"), want);
+    expect_failure(define(cx, "parts", "csr"), want);
     write_file("", 0);
     assert_int_equal(sp_format_define_file(cx, path), SPARTA_OK);
     write_file("# nothing", 9);
@@ -190,7 +196,7 @@ static void too_many(void **state)
     assert_non_null(own);
     for (; n < 10000 && !status; n++) {
         snprintf(name, sizeof name, "n%d", n);
-        status = sp_format_define(own, name, "csr");
+        status = define(own, name, "csr");
     }
     assert_int_equal(status, SPARTA_E_LIMIT);
     assert_int_equal(n, 4097);
@@ -253,7 +259,7 @@ static void out_of_memory(void **state)
             assert_non_null(own);
             sp_ctx_fail_alloc(own, nth, false);
             status = file ? sp_format_define_file(own, path)
-                          : sp_format_define(own, "two", "sum{rownnz<=4 -> csr; rest -> coo}");
+                          : define(own, "two", "sum{rownnz<=4 -> csr; rest -> coo}");
             sp_ctx_fail_alloc(own, 0, false);
             assert_true(status == SPARTA_OK || status == SPARTA_E_MEMORY);
             assert_int_equal(sp_format_is_name(own, "two"), status == SPARTA_OK);

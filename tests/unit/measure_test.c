@@ -8,6 +8,7 @@
 #include "measure/measure.h"
 #include "ops/ops.h"
 #include "zoo/zoo.h"
+#include "normal.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,8 +84,8 @@ static void interval_covers(void **state)
     for (int trial = 0; trial < 200; trial++) {
         double a[60], b[60], lo, hi;
         for (int i = 0; i < 60; i++) {
-            a[i] = 1 + 0.1 * sp_rng_normal(&rng);
-            b[i] = 2 + 0.2 * sp_rng_normal(&rng);
+            a[i] = 1 + 0.1 * normal(&rng);
+            b[i] = 2 + 0.2 * normal(&rng);
         }
         assert_int_equal(sp_ratio_interval(cx, a, b, 60, (uint64_t)trial, &lo, &hi), SPARTA_OK);
         assert_true(lo <= hi && hi - lo < 0.5 && hi - lo > 0.01);

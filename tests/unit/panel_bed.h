@@ -18,6 +18,7 @@
 #include <string.h>
 #include "panel/panel.h"
 #include "store/store.h"
+#include "normal.h"
 
 #ifdef __SANITIZE_ADDRESS__
 #define FEWER 10 /* a sanitizer makes everything slow: do a tenth of the random cases */
@@ -87,7 +88,7 @@ static inline sparta_tensor *bed_input(bed *b, bool constant, sparta_dtype dtype
     b->constant[b->n_in++] = constant;
     ok(sp_tensor_alloc(cx, dtype, rank, dim, t)); /* a block of its own: a sanitizer sees its end */
     for (int64_t i = 0; dtype == SPARTA_F32 && i < sparta_tensor_elements(t); i++)
-        ((float *)t->data)[i] = (float)sp_rng_normal(&rng);
+        ((float *)t->data)[i] = (float)normal(&rng);
     return t;
 }
 

@@ -2,6 +2,7 @@
  * and the kernel that puts an epilogue over it, with and without the library. Where there is none, a line says so. */
 #include "panel_bed.h"
 #include "panel/library.h"
+#include "normal.h"
 #include <dirent.h>
 #include <dlfcn.h>
 #include <pthread.h>
@@ -49,8 +50,8 @@ static work make_work(uint64_t seed)
               sp_alloc_array(cx, INPUTS * SP_PANEL, sizeof(float)),
               sp_alloc_array(cx, ROWS * SP_PANEL, sizeof(float)), 0};
     assert_true(k.w && k.x && k.y);
-    for (int i = 0; i < ROWS * INPUTS; i++) k.w[i] = (float)sp_rng_normal(&r);
-    for (int i = 0; i < INPUTS * SP_PANEL; i++) k.x[i] = (float)sp_rng_normal(&r);
+    for (int i = 0; i < ROWS * INPUTS; i++) k.w[i] = (float)normal(&r);
+    for (int i = 0; i < INPUTS * SP_PANEL; i++) k.x[i] = (float)normal(&r);
     return k;
 }
 

@@ -1,5 +1,6 @@
 /* Magnitude pruning against sorting all blocks, and the texts of patterns. */
 #include "bed.h"
+#include "normal.h"
 #include <math.h>
 #include "prune/prune.h"
 
@@ -207,7 +208,7 @@ static void against_sorting(void **state)
                 void *data = sp_alloc_array(cx, (size_t)room + 1, 8);
                 assert_non_null(data);
                 for (int64_t e = 0; e < room; e++) {
-                    double v = sp_rng_normal(&r);
+                    double v = normal(&r);
                     if (values == 1) v = (double)(sp_rng_next(&r) % 3) - 1; /* many ties */
                     if (values == 2) v = 0.5;                               /* nothing but ties */
                     if (values == 3 && sp_rng_next(&r) % 10 == 0) v = sp_rng_next(&r) % 2 ? NAN : -INFINITY;
@@ -228,7 +229,7 @@ static void layout_does_not_matter(void **state)
     float a[N * K], b[N * K];
     sp_rng r = sp_rng_seed(5);
     for (int i = 0; i < N * K; i++)
-        a[i] = (float)(sp_rng_normal(&r) * pow(10, (double)(i % 30) - 15)); /* sums that round */
+        a[i] = (float)(normal(&r) * pow(10, (double)(i % 30) - 15)); /* sums that round */
     for (int n = 0; n < N; n++)
         for (int k = 0; k < K; k++) b[k * N + n] = a[n * K + k];
     sparta_tensor x = {SPARTA_F32, 2, {N, K}, {K, 1}, a, 0}, y = {SPARTA_F32, 2, {N, K}, {1, N}, b, 0};
