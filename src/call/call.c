@@ -34,6 +34,7 @@ sparta_status sp_call_bind(sparta_ctx *cx, sp_arena *arena, const sp_node *node,
     c.job.in = sp_arena_array(arena, (size_t)(c.job.n_in + c.job.n_out) + 1, sizeof *c.job.in);
     SP_NEED(cx, c.job.in);
     c.job.out = c.job.in + c.job.n_in;
+    for (int i = 0; i < c.job.n_in; i++) c.job.in[i].layout = SP_LAYOUT_ABSENT;
     *out = c;
     return SPARTA_OK;
 }
@@ -77,5 +78,5 @@ void sp_call_ops(const sp_call *c, double *real, double *dense)
     const sp_operand *w = &j->in[1];
     const sparta_tensor *y = &j->out[0].tensor;
     *dense = 2 * p->multiplies(&j->node->attrs, &j->in[0].tensor, &w->tensor, y);
-    *real = w->kind == SP_OPERAND_PACKED ? 2 * (double)sp_panel_tokens(y) * weights_of(j) : *dense;
+    *real = w->layout == SP_LAYOUT_PACKED ? 2 * (double)sp_panel_tokens(y) * weights_of(j) : *dense;
 }

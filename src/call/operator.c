@@ -9,8 +9,8 @@ typedef struct bound { /* one run */
     sp_job job;
     sp_operand operand[SP_OPERATOR_OPERANDS]; /* inputs, then the result */
     sparta_tensor rows[SP_OPERATOR_OPERANDS]; /* what the caller gave; rank -1: a constant */
-    size_t start[SP_OPERATOR_OPERANDS];       /* of its panels in the workspace, in floats */
-    size_t work, each, floats;                /* where scratch begins, of one worker, of all together */
+    size_t start[SP_OPERATOR_OPERANDS];       /* of its lanes, bytes into the workspace */
+    size_t work, each, bytes;                 /* where scratch begins, of one worker, of all together */
     int workers, phase;
 } bound;
 
@@ -84,14 +84,26 @@ static sparta_status check_all(const sparta_operator *op, const sparta_tensor *a
 
 /* ------------------------------------------------------------------ places */
 
-static bool takes_panels(const sparta_operator *op, int at)
+static bool is_in_lanes(const bound *b, int i)
 {
-    const sp_panel_kernel *k = op->call.kernel;
-    const sp_slot *slot = at < 0 ? &k->slots.out : sp_panel_slot(k, op->call.job.n_in, at);
-    return slot && slot->layouts & SP_IN(PANELS);
+    return b->rows[i].rank >= 0 && sp_layout_has_lanes(b->operand[i].layout);
 }
 
-/* The job of this run. Panels get their offsets; the workspace they count from comes later. */
+/* Operand i in the workspace, from `bytes` on: one panel a worker, or all of them where the kernel reads those. */
+static void place_lanes(const sparta_operator *op, bound *b, int i)
+{
+    sp_operand *o = &b->operand[i];
+    const sparta_tensor lain = op->beyond ? o->tensor : sp_panel_one(&o->tensor);
+    size_t bytes;
+    o->slotted = !op->beyond;
+    b->start[i] = b->bytes;
+    if (!sp_lanes_of(o->layout, &lain, 0, &o->lanes, &bytes)) bytes = SIZE_MAX;
+    bytes = SP_MIN(bytes, SIZE_MAX / 1024); /* more than anybody has, and no sum of them overflows */
+    if (o->slotted) o->lanes.panel = (int64_t)(bytes / 4);
+    b->bytes += bytes * (size_t)(op->beyond ? 1 : b->workers);
+}
+
+/* The job of this run. Lanes get their offsets; the workspace they count from comes later. */
 static void place(const sparta_operator *op, const sparta_tensor *array, int n, bound *b)
 {
     *b = (bound){.op = op, .job = op->call.job};
@@ -105,22 +117,15 @@ static void place(const sparta_operator *op, const sparta_tensor *array, int n, 
     b->workers = (int)SP_MIN(SP_MAX(b->job.panels, 1), SP_OPERATOR_WORKERS);
     for (int i = 0; i < n; i++) {
         const int at = op->late[i].at, slot = at < 0 ? n_in : at;
-        sp_operand *o = &b->operand[slot];
         b->rows[slot] = array[i];
-        *o = (sp_operand){.kind = SP_OPERAND_ROWS, .tensor = array[i]};
-        if (!takes_panels(op, at)) continue;
-        o->kind = SP_OPERAND_PANELS;
-        o->slotted = !op->beyond;
-        o->gap = sp_panel_rows(sp_panel_features(&array[i])) * SP_PANEL;
-        b->start[slot] = b->floats;
-        b->floats += (size_t)o->gap *
-                     (size_t)(op->beyond ? SP_MAX(sp_panels(sp_panel_tokens(&array[i])), 1) : b->workers);
+        b->operand[slot] = (sp_operand){.layout = op->call.job.in[slot].layout, .tensor = array[i]};
+        if (is_in_lanes(b, slot)) place_lanes(op, b, slot);
     }
-    if (!takes_panels(op, -1)) b->workers = SP_OPERATOR_WORKERS; /* parts of all rows, not panels */
-    b->work = b->floats;
+    if (!is_in_lanes(b, n_in)) b->workers = SP_OPERATOR_WORKERS; /* parts of all rows, not panels */
+    b->work = b->bytes;
     if (b->job.tokens && op->call.kernel->work)
-        b->each = (op->call.kernel->work(&b->job) / sizeof(float) + 31) / 16 * 16;
-    b->floats += b->each * (size_t)b->workers;
+        b->each = (op->call.kernel->work(&b->job) + 127) & ~(size_t)63;
+    b->bytes += b->each * (size_t)b->workers;
 }
 
 size_t sparta_operator_workspace(const sparta_operator *op, const sparta_tensor *array, int n)
@@ -128,7 +133,7 @@ size_t sparta_operator_workspace(const sparta_operator *op, const sparta_tensor 
     bound b;
     if (check_all(op, array, n, &(complaint){NULL, 0}) != SPARTA_OK) return 0;
     place(op, array, n, &b);
-    return b.floats * sizeof(float) + 64;
+    return b.bytes + 64;
 }
 
 /* ------------------------------------------------------------------ work */
@@ -136,10 +141,10 @@ size_t sparta_operator_workspace(const sparta_operator *op, const sparta_tensor 
 /* Operand i of one panel from the caller's rows, or into them. */
 static void convert(const bound *b, int i, const sp_place *at)
 {
-    sp_operand rows = {.kind = SP_OPERAND_ROWS, .tensor = b->rows[i]}, panels = b->operand[i];
+    sp_operand rows = {.layout = SP_LAYOUT_ROWS, .tensor = b->rows[i]}, lanes = b->operand[i];
     const bool in = i < b->job.n_in;
-    const sp_job job = {.in = in ? &rows : &panels,
-                        .out = in ? &panels : &rows,
+    const sp_job job = {.in = in ? &rows : &lanes,
+                        .out = in ? &lanes : &rows,
                         .n_in = 1,
                         .n_out = 1,
                         .tokens = sp_panel_tokens(&b->rows[i])};
@@ -148,20 +153,15 @@ static void convert(const bound *b, int i, const sp_place *at)
         (in ? b->op->pack : b->op->unpack)(&args);
 }
 
-static bool in_panels(const bound *b, int i)
+static sp_place place_of(const bound *b, int worker, char *work)
 {
-    return b->rows[i].rank >= 0 && b->operand[i].kind == SP_OPERAND_PANELS;
-}
-
-static sp_place place_of(const bound *b, int worker, float *work)
-{
-    return (sp_place){.slot = worker, .parts = 1, .work = work + b->each * (size_t)worker};
+    return (sp_place){.slot = worker, .parts = 1, .work = (float *)(void *)(work + b->each * (size_t)worker)};
 }
 
 typedef struct shift { /* what workers are given */
     const bound *b;
     const sp_call *call;
-    float *work;
+    char *work;
 } shift;
 
 /* Panel by panel: packed, computed and unpacked by one worker. */
@@ -172,9 +172,9 @@ static void each_panel(void *arg, int worker)
     sp_place at = place_of(b, worker, s->work);
     for (at.panel = worker; at.panel < b->job.panels; at.panel += b->workers) {
         for (int i = 0; i < b->job.n_in; i++)
-            if (in_panels(b, i)) convert(b, i, &at);
+            if (is_in_lanes(b, i)) convert(b, i, &at);
         sp_call_panel(s->call, &at);
-        if (in_panels(b, b->job.n_in)) convert(b, b->job.n_in, &at);
+        if (is_in_lanes(b, b->job.n_in)) convert(b, b->job.n_in, &at);
     }
 }
 
@@ -189,7 +189,7 @@ static void each_phase(void *arg, int worker)
         for (at.panel = worker; at.panel < b->job.panels; at.panel += b->workers) sp_call_panel(s->call, &at);
     else
         for (int i = first; i <= last; i++)
-            for (at.panel = worker; in_panels(b, i) && at.panel < sp_panels(sp_panel_tokens(&b->rows[i]));
+            for (at.panel = worker; is_in_lanes(b, i) && at.panel < sp_panels(sp_panel_tokens(&b->rows[i]));
                  at.panel += b->workers)
                 convert(b, i, &at);
 }
@@ -226,17 +226,17 @@ sparta_status sparta_operator_run(const sparta_operator *op, const sparta_tensor
     if (status != SPARTA_OK) return status;
     place(op, array, n, &b);
     if (!b.job.tokens) return SPARTA_OK;
-    const size_t bytes = b.floats * sizeof(float) + 64;
+    const size_t bytes = b.bytes + 64;
     if (how.workspace_bytes < bytes || !how.workspace)
         return refuse(&c, SPARTA_E_MEMORY, "operator: a workspace of %zu bytes, %zu are needed",
                       how.workspace ? how.workspace_bytes : 0, bytes);
-    float *base = (float *)(((uintptr_t)how.workspace + 63) & ~(uintptr_t)63);
+    char *base = (char *)(((uintptr_t)how.workspace + 63) & ~(uintptr_t)63);
     for (int i = 0; i <= b.job.n_in; i++)
-        if (in_panels(&b, i)) b.operand[i].panel = base + b.start[i];
+        if (is_in_lanes(&b, i)) b.operand[i].at = base + b.start[i];
     sp_call call = op->call;
     call.job = b.job;
     shift s = {&b, &call, base + b.work};
-    if (!takes_panels(op, -1))
+    if (!is_in_lanes(&b, b.job.n_in))
         share(&how, b.workers, each_part, &s);
     else if (!op->beyond)
         share(&how, b.workers, each_panel, &s);

@@ -1,4 +1,4 @@
-/* choose: which implements could run each node, and how fast: the fastest in rows and the fastest in panels. Products hold a contest each
+/* choose: which implements could run each node, and how fast: the fastest in each layout. Products hold a contest each
  * (contest.c); other nodes one for all that are alike, where there is a choice; settle.c then takes one of the two. */
 #include "compile/lower.h"
 #include <stdio.h>
@@ -35,6 +35,14 @@ static sparta_status worth_timing(const lowering *l, const lower_node *ln, bool 
     return SPARTA_OK;
 }
 
+static const lower_way *first_in_lanes(const lower_node *ln)
+{
+    static const lower_way none;
+    for (int i = 0; i < SP_LAYOUTS; i++)
+        if (sp_layout_has_lanes((sp_layout)i) && ln->way[i].im) return &ln->way[i];
+    return &none;
+}
+
 /* Nodes of one task take what the first of them took. */
 static sparta_status choose_other(lowering *l, lower_node *ln)
 {
@@ -54,9 +62,10 @@ static sparta_status choose_other(lowering *l, lower_node *ln)
         if (s == SPARTA_OK) s = sp_map_put(l->alike, kept, ln - l->node);
     }
     sp_text_free(&key);
-    ln->im = ln->way[LOWER_PANELS].im; /* settle.c weighs both */
-    ln->us = ln->way[LOWER_PANELS].us;
-    memcpy(ln->point, ln->way[LOWER_PANELS].point, sizeof ln->point);
+    const lower_way *way = first_in_lanes(ln); /* settle.c weighs all */
+    ln->im = way->im;
+    ln->us = way->us;
+    memcpy(ln->point, way->point, sizeof ln->point);
     ln->tried = false;
     ln->sparse_us = ln->dense_us = 0;
     ln->source[0] = 0;
@@ -86,7 +95,7 @@ static sparta_status choose(lowering *l, lower_node *ln)
     else if (first_match(ln)->kernel)
         SP_TRY(choose_other(l, ln));
     if (ln->pin && ln->im != ln->pin->implement) return sp_lower_pin_failed(l->cx, ln);
-    if (!ln->im) ln->im = ln->way[LOWER_ROWS].im ? ln->way[LOWER_ROWS].im : first_match(ln);
+    if (!ln->im) ln->im = ln->way[SP_LAYOUT_ROWS].im ? ln->way[SP_LAYOUT_ROWS].im : first_match(ln);
     sp_lower_reason(ln, l->peak);
     return SPARTA_OK;
 }
@@ -129,18 +138,18 @@ static sparta_status time_conversions(lowering *l)
         s = sp_implement_task(l->cx, n, 0, &ln.task);
         ln.task.conversion = true;
         if (s == SPARTA_OK) s = sp_lower_contest(l, &ln);
-        for (int to = LOWER_ROWS; to <= LOWER_PANELS && s == SPARTA_OK; to++)
+        for (int to = 0; to < SP_LAYOUTS && s == SPARTA_OK; to++)
             l->convert_us[to] = ln.way[to].us / (LOWER_TOKENS * 256);
     }
     sp_graph_free(g);
     return s;
 }
 
-/* Is there a node that could lie in rows or in panels? */
+/* Is there a node that could lie in rows or in lanes? */
 static bool has_choice(const lowering *l)
 {
     for (int i = 0; i < l->n_nodes; i++)
-        if (l->node[i].way[LOWER_ROWS].im && l->node[i].way[LOWER_PANELS].im) return true;
+        if (l->node[i].way[SP_LAYOUT_ROWS].im && first_in_lanes(&l->node[i])->im) return true;
     return false;
 }
 

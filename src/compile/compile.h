@@ -7,7 +7,7 @@
  *                                      the smaller one go on side by side, until the sums of their steps' times (sum.c) decide
  *   passes          passes.def         the graph fused: Linear, Attention, LayerNormalization, Embed; QKV merged
  *   choose          choose.c           for each Linear the implements that match are built, checked, timed, remembered
- *   layout          layout.c           which values live in panels; Identity nodes convert at the edges
+ *   layout          layout.c           Identity nodes convert where neighbours want values in other layouts
  *   pack            pack.c             weights into their formats, once
  *   verify          verify.c           the package against the references of the file, before it is written
  *
@@ -15,7 +15,7 @@
  * nothing about what is computed:
  *
  *   implement="strip4" kernel="linear" code=3   what runs it; without them the builtin reference does
- *   layout="panel"                              its output lives in token panels [tokens/64][features][64]
+ *   layout="panel"                              where its outputs lie, a row of panel/layouts.def; none: rows
  *   pattern="4x1" density=0.1 reason="..."      for the report
  *   format="(n,k)->(...)"
  *

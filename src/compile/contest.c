@@ -1,5 +1,5 @@
 /* contest: who runs one node. Every row that matches enters at every point of its space: it is built, checked against the reference,
- * timed and remembered; the fastest in rows and the fastest in panels stay. */
+ * timed and remembered; the fastest of each layout stays. */
 #include "compile/lower.h"
 #include <math.h>
 #include <stdio.h>
@@ -214,7 +214,7 @@ static entrant *pick(contest *x, int layout)
     ln->us = ln->sparse_us = ln->dense_us = 0;
     if (ln->sparse == LOWER_TIMED) ln->sparse = LOWER_WRONG;
     for (int i = 0; i < x->n; i++) {
-        if (layout != ANY && layout != sp_implement_panels(x->all[i].c.im)) continue;
+        if (layout != ANY && layout != (int)sp_implement_layout(x->all[i].c.im)) continue;
         memcpy(ln->task.point, x->all[i].c.point, sizeof ln->task.point);
         sp_lower_try(x->l->cx, ln, x->all[i].c.im, x->all[i].us);
     }
@@ -232,7 +232,7 @@ static sparta_status settle(contest *x)
     lowering *l = x->l;
     const bool unchecked = l->no_measure && l->request->no_verify;
     entrant *e;
-    for (int layout = LOWER_ROWS; layout <= LOWER_PANELS; layout++) {
+    for (int layout = 0; layout < SP_LAYOUTS; layout++) {
         for (e = pick(x, layout); e && (e->remembered || unchecked); e = pick(x, layout)) {
             /* an answer that depends on no weight: the package's check will do */
             if (!x->ln->task.mask) break;

@@ -1,98 +1,101 @@
-/* layout: conversions and order. Which nodes work on panels is settled (settle.c); here Identity nodes convert where a neighbour wants the
- * other, and nodes on rows are moved as early as they can be, so that runs of panel nodes stay together and form large groups.
+/* layout: conversions and order. Where the results of nodes lie is settled (settle.c); here Identity nodes convert where a neighbour wants another
+ * layout, and nodes on rows are moved as early as they can be, so that runs of nodes on lanes stay together and form large groups.
  */
 #include "compile/lower.h"
 #include <string.h>
-
-/* Does input i of this node come in panels? */
-static bool takes_panel(const lower_node *ln, int i)
-{
-    if (ln->panel && !ln->im->kernel) return i == 0; /* a view */
-    const sp_slot *slot = sp_implement_slot(ln->im, ln->node, i);
-    return slot && slot->layouts & SP_IN(PANELS);
-}
 
 /* ------------------------------------------------------------------ conversions */
 
 typedef struct list {
     lower_node *node;
     int n;
+    sp_layout *lies;               /* of each value */
+    sp_value *(*twin)[SP_LAYOUTS]; /* of each value in other layouts; NULL: nobody wanted it there yet */
 } list;
 
-/* from -> Identity -> to (made when NULL); kernel "pack" or "unpack". */
-static sparta_status convert(lowering *l, list *out, sp_value *from, sp_value **to, bool to_panel)
+/* from -> Identity -> to (made when NULL), by kernel "pack" or "unpack". */
+static sparta_status convert(lowering *l, list *out, sp_value *from, sp_value **to, sp_layout layout)
 {
+    const sp_implement *im = layout == SP_LAYOUT_ROWS ? &sp_implement_unpack : &sp_implement_pack;
     sp_node *node;
-    const char *name =
-        sp_arena_printf(l->g->arena, "%s/%s", *to ? (*to)->name : from->name, to_panel ? "pack" : "unpack");
+    const char *name = sp_arena_printf(l->g->arena, "%s/%s", *to ? (*to)->name : from->name, im->name);
     SP_NEED(l->cx, name);
     SP_TRY(sp_graph_add_node(l->g, SP_OP_Identity, name, 1, &from, 1, to, &(sp_attrs){0}, &node));
     (*to)->dtype = from->dtype;
     (*to)->dims = from->dims;
     (*to)->typed = true;
-    out->node[out->n++] = (lower_node){.node = node,
-                                       .task = {.node = node},
-                                       .panel = to_panel,
-                                       .kernel = -1,
-                                       .im = to_panel ? &sp_implement_pack : &sp_implement_unpack};
+    out->lies[(*to)->id] = layout;
+    out->node[out->n++] =
+        (lower_node){.node = node, .task = {.node = node}, .layout = layout, .kernel = -1, .im = im};
     return SPARTA_OK;
 }
 
-static sparta_status convert_inputs(lowering *l, list *out, lower_node *ln, bool *panel, sp_value **twin)
+/* A value where it is wanted: itself or its twin there. From lanes to lanes the way is over rows. */
+static sparta_status bring(lowering *l, list *out, sp_value **v, sp_layout to)
+{
+    const sp_value *was = *v;
+    const sp_layout from = out->lies[was->id];
+    if (from == to) return SPARTA_OK;
+    if (!out->twin[was->id][to]) {
+        sp_value *made = NULL;
+        if (to != SP_LAYOUT_ROWS) SP_TRY(bring(l, out, v, SP_LAYOUT_ROWS));
+        SP_TRY(convert(l, out, *v, &made, to));
+        out->twin[was->id][to] = made;
+    }
+    *v = out->twin[was->id][to];
+    return SPARTA_OK;
+}
+
+static sparta_status convert_inputs(lowering *l, list *out, lower_node *ln)
 {
     for (int k = 0; k < ln->node->n_in; k++) {
         sp_value *v = ln->node->in[k];
-        if (!v || (v->constant && !takes_panel(ln, k)) || panel[v->id] == takes_panel(ln, k)) continue;
-        if (!twin[v->id]) {
-            sp_value *made = NULL;
-            SP_TRY(convert(l, out, v, &made, !panel[v->id]));
-            twin[v->id] = made;
-        }
-        ln->node->in[k] = twin[v->id];
+        const sp_layout to = sp_lower_takes(ln->node, ln->im, ln->layout, k);
+        if (!v || (v->constant && !sp_layout_has_lanes(to))) continue;
+        SP_TRY(bring(l, out, &v, to));
+        ln->node->in[k] = v;
     }
     return SPARTA_OK;
 }
 
-/* An output of the graph that lives in panels gets a twin: the panels under a new name, the rows under its own. */
-static sparta_status convert_output(lowering *l, list *out, lower_node *ln, int k, sp_value **twin)
+/* An output of the graph that does not lie in rows gets a twin: the lanes under a new name, the rows under its own. */
+static sparta_status convert_output(lowering *l, list *out, lower_node *ln)
 {
-    sp_value *rows = ln->node->out[k], *panels;
-    SP_TRY(sp_graph_add_value(l->g, NULL, &panels));
-    panels->dtype = rows->dtype;
-    panels->dims = rows->dims;
-    panels->typed = true;
-    panels->producer = ln->node;
-    ln->node->out[k] = panels;
+    sp_value *rows = ln->node->out[0], *lanes;
+    SP_TRY(sp_graph_add_value(l->g, NULL, &lanes));
+    lanes->dtype = rows->dtype;
+    lanes->dims = rows->dims;
+    lanes->typed = true;
+    lanes->producer = ln->node;
+    ln->node->out[0] = lanes;
     rows->producer = NULL;
+    out->lies[lanes->id] = ln->layout;
+    out->twin[rows->id][ln->layout] = lanes; /* readers of lanes take the twin */
     out->node[out->n++] = *ln;
-    SP_TRY(convert(l, out, panels, &rows, false));
-    twin[rows->id] = panels; /* readers in panels take the twin */
-    return SPARTA_OK;
+    return convert(l, out, lanes, &rows, SP_LAYOUT_ROWS);
 }
 
-static sparta_status insert(lowering *l, bool *panel, sp_value **twin, list *out)
+static sparta_status insert(lowering *l, list *out)
 {
     for (int i = 0; i < l->n_nodes; i++) {
         lower_node *ln = &l->node[i];
-        SP_TRY(convert_inputs(l, out, ln, panel, twin));
-        if (ln->panel && ln->node->n_out == 1 && ln->node->out[0]->is_output) {
-            const int id = ln->node->out[0]->id;
-            SP_TRY(convert_output(l, out, ln, 0, twin));
-            panel[id] = false;
-        } else {
+        SP_TRY(convert_inputs(l, out, ln));
+        if (ln->layout != SP_LAYOUT_ROWS && ln->node->n_out == 1 && ln->node->out[0]->is_output)
+            SP_TRY(convert_output(l, out, ln));
+        else
             out->node[out->n++] = *ln;
-        }
     }
     return SPARTA_OK;
 }
 
 /* ------------------------------------------------------------------ order */
 
-/* Nodes on rows as early as they can be, so that runs of panel nodes stay together. The level of a node is the number of changes
- * between rows (even) and panels (odd) on the longest way to it; a stable sort by level keeps the topological order. */
+/* Nodes on rows as early as they can be, so that runs of nodes on lanes stay together. The level of a node is the number of changes
+ * between rows (even) and lanes (odd) on the longest way to it; a stable sort by level keeps the topological order. */
 static int level_of(const lower_node *ln, const int *level)
 {
-    const bool odd = ln->panel || ln->im == &sp_implement_unpack; /* conversions travel with the panels */
+    /* conversions travel with the lanes */
+    const bool odd = sp_layout_has_lanes(ln->layout) || ln->im == &sp_implement_unpack;
     int most = 0;
     for (int i = 0; i < ln->node->n_in; i++) {
         const sp_value *v = ln->node->in[i];
@@ -127,12 +130,12 @@ static sparta_status order(lowering *l, list *all)
 
 /* ------------------------------------------------------------------ kernels */
 
-/* Statistics flow from a Linear to the normalisation of its output, when both lie in panels. */
+/* Statistics flow from a Linear to the normalisation of its output, when both lie in lanes. */
 static void settle_stat(lowering *l, const bool *left)
 {
     for (int i = 0; i < l->n_nodes; i++) {
         lower_node *norm = &l->node[i];
-        if (norm->node->op == SP_OP_LayerNormalization && norm->panel)
+        if (norm->node->op == SP_OP_LayerNormalization && sp_layout_has_lanes(norm->layout))
             norm->task.stat = left[norm->node->in[0]->id];
     }
 }
@@ -153,21 +156,20 @@ static sparta_status settle_kernel(lowering *l, lower_node *ln)
 sparta_status sp_lower_layout(lowering *l)
 {
     sp_graph *g = l->g;
-    const size_t values = (size_t)g->n_values * 4 + 16,
-                 nodes = (size_t)g->n_nodes + 2 * (size_t)g->n_values +
-                         16; /* every value may be converted, outputs once more */
-    bool *panel = sp_arena_array(l->arena, values, sizeof *panel);
-    sp_value **twin = sp_arena_array(l->arena, values, sizeof *twin);
-    list all = {sp_arena_array(l->arena, nodes, sizeof(lower_node)), 0};
+    /* every value may be wanted in every layout, outputs once more */
+    const size_t values = (size_t)g->n_values * (SP_LAYOUTS + 2) + 16, nodes = (size_t)g->n_nodes + values;
+    list all = {.node = sp_arena_array(l->arena, nodes, sizeof *all.node),
+                .lies = sp_arena_array(l->arena, values, sizeof *all.lies),
+                .twin = sp_arena_array(l->arena, values, sizeof *all.twin)};
     bool *left = sp_arena_array(l->arena, values, sizeof *left); /* with statistics */
-    if (!panel || !twin || !all.node || !left) return sp_ctx_status(l->cx);
+    if (!all.node || !all.lies || !all.twin || !left) return sp_ctx_status(l->cx);
     for (int i = 0; i < l->n_nodes; i++)
         for (int k = 0; k < l->node[i].node->n_out; k++)
-            panel[l->node[i].node->out[k]->id] = l->node[i].panel;
-    SP_TRY(insert(l, panel, twin, &all));
+            all.lies[l->node[i].node->out[k]->id] = l->node[i].layout;
+    SP_TRY(insert(l, &all));
     SP_TRY(order(l, &all));
     for (int i = 0; i < l->n_nodes; i++)
-        left[l->node[i].node->out[0]->id] = l->node[i].panel && l->node[i].task.stat;
+        left[l->node[i].node->out[0]->id] = sp_layout_has_lanes(l->node[i].layout) && l->node[i].task.stat;
     settle_stat(l, left);
     for (int i = 0; i < l->n_nodes; i++) {
         SP_TRY(sp_check_cancel(l->cx));

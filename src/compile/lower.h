@@ -1,11 +1,11 @@
 /* lower: from the fused graph to the plan; for the files of this room only.
  *
- *   choose.c   which implement runs each node     layout.c   which values live in panels, conversions, order
+ *   choose.c   which implement runs each node     layout.c   conversions between layouts, order
  *   contest.c  its candidates checked and timed   task.c     what rows look at in a node, the code of kernels
  *   reason.c   why a layer is not faster          pack.c     weights, code and annotations into the package
  *   verify.c   the package against the references pins.c     formats that a schedule asks for, layer by layer
  *   smaller.c  propagation, before all of them    targets.c  the targets of one package: code and check of each
- *   settle.c   rows or panels, node by node, so that the whole takes least; the sum of it, by which the given graph and the smaller one compete
+ *   settle.c   where values lie, node by node, so that the whole takes least; the sum of it, by which the given graph and the smaller one compete
  *   sum.c      what one node takes
  */
 #ifndef SP_COMPILE_LOWER_H
@@ -29,8 +29,7 @@ typedef enum {
     LOWER_TIMED
 } lower_sparse; /* what became of the sparse rows */
 
-enum { LOWER_ROWS, LOWER_PANELS };
-typedef struct lower_way {  /* the fastest that lies in rows, or in panels */
+typedef struct lower_way {  /* the fastest whose result lies in one layout */
     const sp_implement *im; /* NULL: none does */
     char point[SP_POINT];
     double us; /* 0: not known */
@@ -40,11 +39,11 @@ typedef struct lower_node { /* what was decided for one node */
     sp_node *node;
     sp_task task;
     const sp_implement *im;
-    lower_way way[2];     /* from which it was chosen: rows, panels */
-    const sp_effect *pin; /* the format that a schedule asks for and its implement; NULL: the fastest */
-    bool panel;           /* its output lies in panels */
-    int kernel;           /* index in lowering.kernel, or -1 */
-    char point[SP_POINT]; /* of im */
+    lower_way way[SP_LAYOUTS]; /* from which it was chosen */
+    const sp_effect *pin;      /* the format that a schedule asks for and its implement; NULL: the fastest */
+    sp_layout layout;          /* of its outputs */
+    int kernel;                /* index in lowering.kernel, or -1 */
+    char point[SP_POINT];      /* of im */
     sp_packed *packed; /* the weight as im stores it, kept since it was checked; NULL: still to be packed */
     double us, dense_us,
         sparse_us; /* of the choice, of the best dense and of the best sparse row; 0: not tried */
@@ -73,7 +72,7 @@ typedef struct lowering {
     double us;   /* what all nodes take together, conversions included, estimated */
     sp_bindings
         sizes; /* usual ones, which nodes are timed at whose tokens look at each other, and sums are made for */
-    double convert_us[2]; /* of one element: into rows, into panels */
+    double convert_us[SP_LAYOUTS]; /* of one element, into each from rows, and into rows; 0: not known */
     int n_nodes;
     lower_node *node; /* one a node of the graph, in its order */
     int n_kernels, room_kernels;
@@ -114,8 +113,10 @@ void sp_lower_try(sparta_ctx *cx, lower_node *ln, const sp_implement *im, double
 sparta_status sp_lower_settle(lowering *l) SP_MUST;
 /* Microseconds of a way of a node at l->sizes, measured, modelled or estimated (sum.c). */
 sparta_status sp_lower_us(const lowering *l, const lower_node *ln, const lower_way *way, double *us) SP_MUST;
-/* A Split of panels along their rows, which costs nothing. */
+/* A Split of lanes along their rows, which costs nothing. */
 bool sp_lower_is_view(const sp_node *n);
+/* Where input i of a node has to lie when this implement makes its outputs in this layout; NULL, or the builtin in lanes: a view. */
+sp_layout sp_lower_takes(const sp_node *n, const sp_implement *im, sp_layout layout, int i);
 /* Let the rows that match a node compete: ln->way, and the best of them as its choice (contest.c). */
 sparta_status sp_lower_contest(lowering *l, lower_node *ln) SP_MUST;
 /* Decide for every node. */
@@ -133,7 +134,7 @@ sparta_status sp_lower_pin_failed(sparta_ctx *cx, const lower_node *ln) SP_MUST;
 sparta_status sp_lower_pins_used(sparta_ctx *cx, const sp_obeyed *o) SP_MUST; /* every pin found its layer? */
 /* Say why, from times that are known (dense_us, us) or modelled. */
 void sp_lower_reason(lower_node *ln, double peak);
-/* Put conversions between rows and panels, statistics, order. */
+/* Put conversions between layouts, statistics, order. */
 sparta_status sp_lower_layout(lowering *l) SP_MUST;
 /* Weights and annotations into the package. */
 sparta_status sp_lower_pack(lowering *l) SP_MUST;

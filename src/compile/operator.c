@@ -171,6 +171,7 @@ static sparta_status bind(making *m)
 {
     sparta_operator *op = m->op;
     sp_job *j = &op->call.job;
+    const sp_layout result = sp_slot_layout(&op->call.kernel->slots.out, SP_LAYOUT_ROWS);
     note_late(m, 0, -1);
     for (int operand = 1; operand < m->n; operand++)
         for (int i = 0; i < m->n_in; i++) {
@@ -179,12 +180,11 @@ static sparta_status bind(making *m)
             if (!slot)
                 return sp_fail(m->cx, SPARTA_E_UNSUPPORTED, "operator: %s is one operand too many",
                                m->ref[operand].name);
-            j->in[i] = (sp_operand){.kind = SP_OPERAND_ROWS, .tensor = m->spec->operand[operand]};
-            if (slot->layouts & SP_IN(PACKED)) {
-                j->in[i].kind = SP_OPERAND_PACKED;
-                j->in[i].packed = &op->packed;
-            } else if (!sp_operator_constant(m, operand)) {
-                if (slot->layouts & SP_IN(PANELS)) j->in[i].kind = SP_OPERAND_PANELS;
+            j->in[i] = (sp_operand){.layout = sp_slot_layout(slot, result),
+                                    .tensor = m->spec->operand[operand],
+                                    .packed = &op->packed};
+            if (j->in[i].layout == SP_LAYOUT_PACKED) continue;
+            if (!sp_operator_constant(m, operand)) {
                 op->beyond |= slot->beyond;
                 note_late(m, operand, i);
             } else if (!slot->constant)
@@ -192,8 +192,8 @@ static sparta_status bind(making *m)
                                "operator: %s cannot be constant: it comes with each run",
                                m->ref[operand].name);
         }
-    j->out[0].kind = op->call.kernel->slots.out.layouts & SP_IN(PANELS) ? SP_OPERAND_PANELS : SP_OPERAND_ROWS;
-    if (op->call.kernel->prepare) SP_TRY(op->call.kernel->prepare(m->cx, op->arena, j));
+    j->out[0] = (sp_operand){.layout = result, .tensor = m->spec->operand[0]};
+    SP_TRY(sp_panel_prepare(m->cx, op->arena, op->call.kernel, j));
     return sp_operator_try(m->cx, op);
 }
 

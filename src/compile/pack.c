@@ -42,13 +42,13 @@ static sparta_status annotate(lowering *l, lower_node *ln)
     sp_text format;
     int n = 0;
     sp_text_init(&format, l->cx);
-    if (ln->panel) a[n++] = text_attr("layout", "panel");
+    if (ln->layout != SP_LAYOUT_ROWS) a[n++] = text_attr("layout", sp_layout_name(ln->layout));
     if (ln->kernel >= 0) {
         a[n++] = text_attr("kernel", l->kernel[ln->kernel].kernel);
         a[n++] = text_attr("implement", ln->im->name);
         a[n++] = int_attr("code", ln->kernel);
     }
-    if (ln->task.stat && ln->panel) a[n++] = int_attr("stat", 1);
+    if (ln->task.stat && sp_layout_has_lanes(ln->layout)) a[n++] = int_attr("stat", 1);
     if (ln->task.mask) {
         a[n++] = text_attr("pattern", ln->task.pattern.name);
         a[n++] = float_attr("density", ln->task.pattern.density);

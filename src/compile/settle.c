@@ -1,5 +1,5 @@
-/* settle: rows or panels? Each node has a fastest way in either, or one way only. Where neighbours differ a conversion stands between them, once
- * for all readers of a value. The sum of both is made small in sweeps over the graph: a node takes the way that is cheapest with what its
+/* settle: where does each value lie? A node has a fastest way in each layout that somebody makes its result in, or one way only. Where neighbours
+ * differ a conversion stands between them, over rows and once for all readers of a value. The sum of both is made small in sweeps over the graph: a node takes the way that is cheapest with what its
  * neighbours have now, until none changes. Models are nearly chains, so that a few sweeps do.
  *
  *     norm --panels--> [few_dense: 10 us, in rows] --panels--> norm      with two conversions of 3 us the product in panels, 12 us, is faster
@@ -11,11 +11,12 @@ enum { SWEEPS = 8 };
 
 typedef struct settling {
     lowering *l;
-    bool *way;       /* of each node: its present one, rows or panels */
-    bool *panel;     /* of each value: where it lies */
-    int *reads[2];   /* of each value: how many operands want it in rows, in panels */
-    double (*us)[2]; /* of each node in each way */
-    double *convert; /* of each value: what a conversion of it takes */
+    sp_layout *way;           /* of each node: its present one */
+    sp_layout *lies;          /* of each value */
+    int (*reads)[SP_LAYOUTS]; /* of each value: how many operands want it there */
+    double (*us)[SP_LAYOUTS]; /* of each node in each way */
+    double *elements;         /* of each value */
+    double each[SP_LAYOUTS];  /* microseconds to convert an element, as lowering.convert_us */
 } settling;
 
 /* ------------------------------------------------------------------ ways */
@@ -37,7 +38,7 @@ bool sp_lower_is_view(const sp_node *n)
 /* What was not timed has the way that was chosen, and the reference. */
 static void complete(lower_node *ln)
 {
-    lower_way *mine = &ln->way[sp_implement_panels(ln->im)], *rows = &ln->way[0];
+    lower_way *mine = &ln->way[sp_implement_layout(ln->im)], *rows = &ln->way[SP_LAYOUT_ROWS];
     if (!mine->im) {
         *mine = (lower_way){.im = ln->im, .us = ln->us};
         memcpy(mine->point, ln->point, sizeof mine->point);
@@ -45,17 +46,16 @@ static void complete(lower_node *ln)
     if (!rows->im && !ln->task.mask && !ln->pin) rows->im = &sp_implement_builtin;
 }
 
-static bool has(const lower_node *ln, bool panels)
+static bool has(const lower_node *ln, sp_layout way)
 {
-    return ln->way[panels].im || (panels && sp_lower_is_view(ln->node));
+    return ln->way[way].im || (sp_layout_has_lanes(way) && sp_lower_is_view(ln->node));
 }
 
-/* Does it want input i in panels, on this way? */
-static bool wants(const lower_node *ln, bool panels, int i)
+sp_layout sp_lower_takes(const sp_node *n, const sp_implement *im, sp_layout layout, int i)
 {
-    if (!ln->way[panels].im) return i == 0; /* a view */
-    const sp_slot *slot = sp_implement_slot(ln->way[panels].im, ln->node, i);
-    return slot && slot->layouts & SP_IN(PANELS);
+    if (!im || (!im->kernel && sp_layout_has_lanes(layout))) return i == 0 ? layout : SP_LAYOUT_ROWS;
+    const sp_slot *slot = sp_implement_slot(im, n, i);
+    return slot ? sp_slot_layout(slot, layout) : SP_LAYOUT_ROWS;
 }
 
 /* Constants lie in rows and are converted when a session is made, if ever. */
@@ -70,15 +70,33 @@ static bool counts(const sp_value *v)
 static void count(settling *s, int i, int by)
 {
     const lower_node *ln = &s->l->node[i];
+    const sp_layout way = s->way[i];
     for (int k = 0; k < ln->node->n_in; k++)
-        if (counts(ln->node->in[k])) s->reads[wants(ln, s->way[i], k)][ln->node->in[k]->id] += by;
-    for (int k = 0; k < ln->node->n_out; k++) s->panel[ln->node->out[k]->id] = s->way[i];
+        if (counts(ln->node->in[k]))
+            s->reads[ln->node->in[k]->id][sp_lower_takes(ln->node, ln->way[way].im, way, k)] += by;
+    for (int k = 0; k < ln->node->n_out; k++) s->lies[ln->node->out[k]->id] = way;
 }
 
+static void move(settling *s, int i, sp_layout way)
+{
+    count(s, i, -1);
+    s->way[i] = way;
+    count(s, i, 1);
+}
+
+/* Out of lanes into rows, for whoever wants it elsewhere, and from rows into each layout that somebody wants. */
 static double conversion(const settling *s, const sp_value *v)
 {
-    const bool panel = s->panel[v->id], other = s->reads[!panel][v->id] > 0 || (panel && v->is_output);
-    return other ? s->convert[v->id] : 0;
+    const sp_layout from = s->lies[v->id];
+    bool other = v->is_output && from != SP_LAYOUT_ROWS;
+    double us = 0;
+    for (int to = 0; to < SP_LAYOUTS; to++) {
+        if (to == (int)from || !s->reads[v->id][to]) continue;
+        other = true;
+        if (to != SP_LAYOUT_ROWS) us += s->each[to];
+    }
+    if (other && from != SP_LAYOUT_ROWS) us += s->each[SP_LAYOUT_ROWS];
+    return us * s->elements[v->id];
 }
 
 /* What node i and the conversions around it take. */
@@ -98,21 +116,17 @@ static double around(const settling *s, int i)
 static bool sweep(settling *s)
 {
     bool changed = false;
-    for (int i = 0; i < s->l->n_nodes; i++) {
-        const lower_node *ln = &s->l->node[i];
-        if (!has(ln, false) || !has(ln, true)) continue;
-        const double now = around(s, i);
-        count(s, i, -1);
-        s->way[i] = !s->way[i];
-        count(s, i, 1);
-        if (around(s, i) < now * (1 - LOWER_NOISE)) {
-            changed = true;
-            continue;
+    for (int i = 0; i < s->l->n_nodes; i++)
+        for (int way = 0; way < SP_LAYOUTS; way++) {
+            const sp_layout was = s->way[i];
+            if (way == (int)was || !has(&s->l->node[i], (sp_layout)way)) continue;
+            const double now = around(s, i);
+            move(s, i, (sp_layout)way);
+            if (around(s, i) < now * (1 - LOWER_NOISE))
+                changed = true;
+            else
+                move(s, i, was);
         }
-        count(s, i, -1);
-        s->way[i] = !s->way[i];
-        count(s, i, 1);
-    }
     return changed;
 }
 
@@ -124,30 +138,27 @@ static sparta_status begin(settling *s)
     const size_t nodes = (size_t)l->n_nodes + 1, values = (size_t)l->g->n_values + 1;
     s->way = sp_arena_array(l->arena, nodes, sizeof *s->way);
     s->us = sp_arena_array(l->arena, nodes, sizeof *s->us);
-    s->panel = sp_arena_array(l->arena, values, sizeof *s->panel);
-    s->reads[0] = sp_arena_array(l->arena, values, sizeof(int));
-    s->reads[1] = sp_arena_array(l->arena, values, sizeof(int));
-    s->convert = sp_arena_array(l->arena, values, sizeof *s->convert);
-    if (!s->way || !s->us || !s->panel || !s->reads[0] || !s->reads[1] || !s->convert)
-        return sp_ctx_status(l->cx);
+    s->lies = sp_arena_array(l->arena, values, sizeof *s->lies);
+    s->reads = sp_arena_array(l->arena, values, sizeof *s->reads);
+    s->elements = sp_arena_array(l->arena, values, sizeof *s->elements);
+    if (!s->way || !s->us || !s->lies || !s->reads || !s->elements) return sp_ctx_status(l->cx);
     for (int i = 0; i < l->n_nodes; i++) {
         lower_node *ln = &l->node[i];
         complete(ln);
-        for (int w = 0; w < 2; w++)
+        for (int w = 0; w < SP_LAYOUTS; w++)
             if (ln->way[w].im) SP_TRY(sp_lower_us(l, ln, &ln->way[w], &s->us[i][w]));
         /* each where it is fastest by itself; a view where its input is */
-        s->way[i] = sp_lower_is_view(ln->node) ? s->panel[ln->node->in[0]->id] : sp_implement_panels(ln->im);
+        s->way[i] = sp_lower_is_view(ln->node) ? s->lies[ln->node->in[0]->id] : sp_implement_layout(ln->im);
         count(s, i, 1);
     }
     return SPARTA_OK;
 }
 
-/* Of values that have elements in rows and in panels: what a conversion takes depends on which it is, but not by much. */
 static sparta_status price(settling *s)
 {
     const lowering *l = s->l;
-    const bool timed = l->convert_us[0] > 0 && l->convert_us[1] > 0;
-    const double each = (timed ? (l->convert_us[0] + l->convert_us[1]) / 2 : 2.5e-4) * LOWER_CONVERT;
+    for (int to = 0; to < SP_LAYOUTS; to++)
+        s->each[to] = (l->convert_us[to] > 0 ? l->convert_us[to] : 2.5e-4) * LOWER_CONVERT;
     for (int i = 0; i < l->g->n_values; i++) {
         const sp_value *v = l->g->value[i];
         double n = 1;
@@ -159,17 +170,17 @@ static sparta_status price(settling *s)
             if (status != SPARTA_OK) sp_ctx_clear(l->cx);
             n *= (double)SP_MAX(size, 1);
         }
-        s->convert[v->id] = n * each;
+        s->elements[v->id] = n;
     }
     return SPARTA_OK;
 }
 
 /* The way that was settled for, into the node. */
-static void take(lowering *l, lower_node *ln, bool panels)
+static void take(lowering *l, lower_node *ln, sp_layout layout)
 {
-    const lower_way *way = &ln->way[panels];
+    const lower_way *way = &ln->way[layout];
     const sp_implement *was = ln->im;
-    ln->panel = panels;
+    ln->layout = layout;
     if (!way->im) return; /* a view */
     ln->im = way->im;
     if (ln->im == was) return;

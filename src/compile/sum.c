@@ -33,7 +33,7 @@ sparta_status sp_lower_us(const lowering *l, const lower_node *ln, const lower_w
     *us = way->us;
     if (!ln->task.each) return SPARTA_OK; /* it was timed at these sizes */
     SP_TRY(tokens_of(l->cx, ln->node->out[0], &l->sizes, &tokens));
-    const double timed = (double)sp_lower_tokens(&ln->task), least = sp_implement_panels(way->im) ? 16 : 1;
+    const double timed = (double)sp_lower_tokens(&ln->task), least = sp_implement_in_lanes(way->im) ? 16 : 1;
     *us *= SP_MAX(tokens, least) / SP_MAX(timed, least); /* panels do 16 tokens in the time of one */
     return SPARTA_OK;
 }

@@ -30,7 +30,7 @@ sparta_status sp_lower_most_tokens(sparta_ctx *cx, const sp_graph *g, const sp_v
 double sp_lower_modelled(const sp_task *t, const sp_implement *im)
 {
     const int64_t tokens = sp_lower_tokens(t);
-    return im->cost(t) * (double)(sp_implement_panels(im) ? (tokens + 15) / 16 * 16 : tokens) * 2 /
+    return im->cost(t) * (double)(sp_implement_in_lanes(im) ? (tokens + 15) / 16 * 16 : tokens) * 2 /
            1e5; /* at 100 Gop/s */
 }
 

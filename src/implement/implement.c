@@ -178,22 +178,22 @@ void sp_implement_task_free(sparta_ctx *cx, sp_task *t)
 
 /* ------------------------------------------------------------------ slots */
 
-static const sp_slot anything = {SP_IN(ROWS), ~0u, false, false};
+static const sp_slot anything = {.layouts = SP_IN(ROWS), .dtypes = ~0u};
 
 const sp_slot *sp_implement_slot(const sp_implement *im, const sp_node *n, int i)
 {
     return im->kernel ? sp_panel_slot(sp_panel_find(im->kernel), n->n_in, i) : &anything;
 }
 
-bool sp_implement_panels(const sp_implement *im)
+sp_layout sp_implement_layout(const sp_implement *im)
 {
-    return im->kernel && sp_panel_find(im->kernel)->slots.out.layouts & SP_IN(PANELS);
+    return sp_slot_layout(im->kernel ? &sp_panel_find(im->kernel)->slots.out : &anything, SP_LAYOUTS);
 }
 
 static bool fits(const sp_slot *s, const sp_value *v)
 {
     return s && v->typed && s->dtypes >> v->dtype & 1 && (!s->constant || v->constant) &&
-           (!(s->layouts & SP_IN(PANELS)) || sp_implement_tokens(v));
+           (!(s->layouts & SP_IN_LANES) || sp_implement_tokens(v));
 }
 
 bool sp_implement_matches(const sp_implement *im, const sp_task *t)

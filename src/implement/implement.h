@@ -124,8 +124,12 @@ sparta_status sp_implement_for_format(sparta_ctx *cx, const sp_format *f, bool w
 
 /* What an implement takes as input i of a node: the slot of its kernel; the builtin takes rows of any type. NULL: no such operand. */
 const sp_slot *sp_implement_slot(const sp_implement *im, const sp_node *n, int i);
-/* Do its results lie in panels? */
-bool sp_implement_panels(const sp_implement *im);
+/* Where its results lie: in the first layout of their slot. */
+sp_layout sp_implement_layout(const sp_implement *im);
+static inline bool sp_implement_in_lanes(const sp_implement *im)
+{
+    return sp_layout_has_lanes(sp_implement_layout(im));
+}
 /* Can it run the node of a task: every operand fits its slot, and the row is meant for it. */
 bool sp_implement_matches(const sp_implement *im, const sp_task *t);
 

@@ -102,7 +102,7 @@ struct sp_library_args {
 struct sp_attention_args {
     const float *q; /* (heads*dim_k)[64]: this panel's queries */
     const float *k,
-        *v;   /* (heads*dim_k)[64], (heads*dim_v)[64] of panel 0; panel p lies p * gap floats further on */
+        *v;   /* (heads*dim_k)[64], (heads*dim_v)[64] of panel 0; panel p lies p * gap words further on */
     float *o; /* (heads*dim_v)[64] */
     const float *mask; /* NULL: none; element (item, head, query, key) at the strides below */
     long mask_item, mask_head, mask_query, mask_key;
@@ -152,11 +152,11 @@ struct sp_interact_args {
     long keep; /* a vector that is copied to the first rows of y; -1: none */
 };
 
-/* Between row-major [tokens][features] and a panel, features [f0, f1) */
+/* Between row-major [tokens][features] and the rows of a panel, features [f0, f1) */
 struct sp_pack_args {
-    const float *from;
-    float *to;
-    long stride; /* floats between tokens on the row-major side */
+    float *tokens, *lanes;
+    long stride; /* floats from one token to the next, on the row-major side */
+    long row;    /* and from one row of lanes to the next */
     long count;  /* tokens of this panel */
     long f0, f1;
 };

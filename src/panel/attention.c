@@ -8,17 +8,14 @@
 
 static sparta_status prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
 {
-    (void)arena;
-    for (int i = 0; i < 3; i++)
-        if (job->n_in < 3 || job->in[i].kind != SP_OPERAND_PANELS)
-            return sp_fail(cx, SPARTA_E_FORMAT, "%s: attention needs q, k and v in panels", job->node->name);
+    (void)cx, (void)arena;
     job->heads = sp_attr_int(&job->node->attrs, "heads", 0);
     return SPARTA_OK;
 }
 
 static bool has_mask(const sp_job *job)
 {
-    return job->n_in > 3 && job->in[3].kind != SP_OPERAND_ABSENT;
+    return job->n_in > 3 && job->in[3].layout != SP_LAYOUT_ABSENT;
 }
 
 static sparta_status check_mask(sparta_ctx *cx, const sp_job *job)
@@ -26,8 +23,6 @@ static sparta_status check_mask(sparta_ctx *cx, const sp_job *job)
     const sparta_tensor *q = &job->in[0].tensor, *k = &job->in[1].tensor, *m = &job->in[3].tensor;
     const int64_t want[4] = {q->dim[0], job->heads, q->dim[1], k->dim[1]};
     sparta_tensor view;
-    if (job->in[3].kind != SP_OPERAND_ROWS || m->dtype != SPARTA_F32)
-        return sp_fail(cx, SPARTA_E_DTYPE, "%s: the mask must be f32 in rows", job->node->name);
     return sp_tensor_broadcast(cx, m, 4, want, &view);
 }
 
@@ -43,8 +38,7 @@ static sparta_status check(sparta_ctx *cx, const sp_job *job)
     SP_TRY(sp_panel_want(cx, job, &job->out[0], rows_v, "the output"));
     for (int i = 1; i < 3; i++) {
         const sp_operand *o = &job->in[i];
-        if (o->kind != SP_OPERAND_PANELS || o->tensor.dtype != SPARTA_F32 || o->slotted ||
-            o->tensor.dim[2] != (i == 1 ? rows_k : rows_v) || o->tensor.dim[0] != q->dim[0] ||
+        if (o->slotted || o->tensor.dim[2] != (i == 1 ? rows_k : rows_v) || o->tensor.dim[0] != q->dim[0] ||
             o->tensor.dim[1] != k->dim[1])
             return sp_fail(cx, SPARTA_E_SHAPE, "%s: %s does not fit q", job->node->name, i == 1 ? "k" : "v");
     }
@@ -81,11 +75,11 @@ static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
     a->head0 = (long)(heads * at->part / at->parts);
     a->head1 = (long)(heads * (at->part + 1) / at->parts);
     a->q = sp_panel_at(&job->in[0], at);
-    a->k = job->in[1].panel;
-    a->v = job->in[2].panel;
+    a->k = job->in[1].at;
+    a->v = job->in[2].at;
     a->o = sp_panel_at(&job->out[0], at);
-    a->gap_k = (long)job->in[1].gap;
-    a->gap_v = (long)job->in[2].gap;
+    a->gap_k = (long)job->in[1].lanes.panel;
+    a->gap_v = (long)job->in[2].lanes.panel;
     a->mask = 0;
     a->mask_item = a->mask_head = a->mask_query = a->mask_key = 0;
     if (has_mask(job)) {
@@ -105,10 +99,10 @@ static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
     return a->keys && a->head1 > a->head0;
 }
 
-static const sp_slot slots[] = {SP_F32_PANELS,
-                                {SP_IN(PANELS), SP_OF(F32), false, true},
-                                {SP_IN(PANELS), SP_OF(F32), false, true},
-                                SP_F32_ROWS};
+static const sp_slot slots[] = {{SP_F32_PANELS},
+                                {SP_F32_PANELS, .beyond = true},
+                                {SP_F32_PANELS, .beyond = true},
+                                {SP_F32_ROWS, .maybe = true}};
 
 const sp_panel_kernel sp_panel_attention = {.name = "attention",
                                             .portable = sp_kernel_attention,
@@ -117,4 +111,4 @@ const sp_panel_kernel sp_panel_attention = {.name = "attention",
                                             .check = check,
                                             .work = work,
                                             .fill = fill,
-                                            .slots = {slots, SP_COUNT(slots), 0, SP_F32_PANELS}};
+                                            .slots = {slots, SP_COUNT(slots), 0, {SP_F32_PANELS}}};

@@ -2,40 +2,25 @@
 #include "panel/common.h"
 #include <string.h>
 
-static sparta_status want_sizes(sparta_ctx *cx, const sp_job *job, const sp_operand *o, int64_t features,
-                                const char *what)
+sparta_status sp_panel_want(sparta_ctx *cx, const sp_job *job, const sp_operand *o, int64_t features,
+                            const char *what)
 {
     if (sp_panel_features(&o->tensor) != features || sp_panel_tokens(&o->tensor) != job->tokens)
         return sp_fail(cx, SPARTA_E_SHAPE, "%s: %s has %ld tokens of %ld features, expected %ld of %ld",
                        job->node->name, what, (long)sp_panel_tokens(&o->tensor),
                        (long)sp_panel_features(&o->tensor), (long)job->tokens, (long)features);
+    if (o->layout == SP_LAYOUT_ROWS && !sp_tensor_contiguous(&o->tensor))
+        return sp_fail(cx, SPARTA_E_INTERNAL, "%s: %s has gaps", job->node->name, what);
     return SPARTA_OK;
-}
-
-sparta_status sp_panel_want(sparta_ctx *cx, const sp_job *job, const sp_operand *o, int64_t features,
-                            const char *what)
-{
-    if (o->kind != SP_OPERAND_PANELS || o->tensor.dtype != SPARTA_F32)
-        return sp_fail(cx, SPARTA_E_INTERNAL, "%s: %s must be f32 panels", job->node->name, what);
-    return want_sizes(cx, job, o, features, what);
-}
-
-sparta_status sp_panel_want_rows(sparta_ctx *cx, const sp_job *job, const sp_operand *o, int64_t features,
-                                 const char *what)
-{
-    if (o->kind != SP_OPERAND_ROWS || o->tensor.dtype != SPARTA_F32 || !sp_tensor_contiguous(&o->tensor))
-        return sp_fail(cx, SPARTA_E_INTERNAL, "%s: %s must be f32 rows", job->node->name, what);
-    return want_sizes(cx, job, o, features, what);
 }
 
 sparta_status sp_panel_vector(sparta_ctx *cx, sp_arena *arena, const sp_job *job, const sp_operand *o,
                               int64_t n, const float **out)
 {
-    float *v = sp_arena_array(arena, (size_t)sp_panel_rows(n), sizeof(float));
+    float *v = sp_arena_array(arena, (size_t)sp_lane_rows(SPARTA_F32, n), sizeof(float));
     SP_NEED(cx, v);
-    if (o && o->kind != SP_OPERAND_ABSENT) {
-        if (o->kind != SP_OPERAND_ROWS || o->tensor.dtype != SPARTA_F32 ||
-            sparta_tensor_elements(&o->tensor) != n || !o->tensor.data || !sp_tensor_contiguous(&o->tensor))
+    if (o && o->layout != SP_LAYOUT_ABSENT) {
+        if (sparta_tensor_elements(&o->tensor) != n || !o->tensor.data || !sp_tensor_contiguous(&o->tensor))
             return sp_fail(cx, SPARTA_E_FORMAT, "%s: a vector of %ld f32 constants is expected",
                            job->node->name, (long)n);
         memcpy(v, o->tensor.data, (size_t)n * sizeof(float));

@@ -4,9 +4,7 @@
 
 #include "panel/panel.h"
 
-/* Operand `o` must be f32 panels of `features` features and the job's tokens; or f32 rows of them, without gaps. */
-sparta_status sp_panel_want_rows(sparta_ctx *cx, const sp_job *job, const sp_operand *o, int64_t features,
-                                 const char *what) SP_MUST;
+/* Operand `o` must have `features` features and the job's tokens; in rows, without gaps. */
 sparta_status sp_panel_want(sparta_ctx *cx, const sp_job *job, const sp_operand *o, int64_t features,
                             const char *what) SP_MUST;
 /* `n` floats of a constant in rows, copied and padded with zeros to a multiple of 4; all zeros when it is absent. */
@@ -16,7 +14,10 @@ sparta_status sp_panel_vector(sparta_ctx *cx, sp_arena *arena, const sp_job *job
 extern const sp_slot sp_panel_product_in[4];
 #define SP_PRODUCT_SLOTS                                                                                     \
     {                                                                                                        \
-        sp_panel_product_in, 4, 0, SP_F32_PANELS                                                             \
+        sp_panel_product_in, 4, 0,                                                                           \
+        {                                                                                                    \
+            SP_F32_PANELS                                                                                    \
+        }                                                                                                    \
     }
 /* For products; in: x, w (packed), bias?, residual?: their epilogue when a session is made, their operands on panels when sizes are
  * known, and the epilogue at one place, which adds input `residual`. */

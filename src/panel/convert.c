@@ -1,65 +1,52 @@
-/* pack: row-major tokens into panels; unpack: panels into row-major tokens. One input, one output, of the same tokens and features. */
+/* pack: row-major tokens into lanes; unpack: lanes into row-major tokens. One input, one output, of the same tokens and features. */
 #include "panel/common.h"
 #include "panel/vector.h"
 #include "panel/kernel_pack.h"
 #include "panel/kernel_unpack.h"
 
-static sparta_status check(sparta_ctx *cx, const sp_job *job, const sp_operand *rows,
-                           const sp_operand *panels)
+static sparta_status check(sparta_ctx *cx, const sp_job *job)
 {
-    const int64_t features = sp_panel_features(&rows->tensor);
-    SP_TRY(sp_panel_want_rows(cx, job, rows, features, rows == job->in ? "the input" : "the output"));
-    return sp_panel_want(cx, job, panels, features, panels == job->in ? "the input" : "the output");
+    const int64_t features = sp_panel_features(&job->out[0].tensor);
+    SP_TRY(sp_panel_want(cx, job, &job->in[0], features, "the input"));
+    return sp_panel_want(cx, job, &job->out[0], features, "the output");
 }
 
-/* The share of a place; where its tokens lie in the rows. */
-static float *tokens_at(const sp_job *job, const sp_place *at, const sp_operand *rows,
-                        struct sp_pack_args *out)
+static bool fill(const sp_job *job, const sp_place *at, const sp_operand *rows, const sp_operand *lanes,
+                 struct sp_pack_args *out)
 {
     const int64_t features = sp_panel_features(&rows->tensor), token0 = at->panel * SP_PANEL;
     int64_t from, to;
     sp_panel_share(features, 16, at, &from, &to);
+    out->tokens = (float *)rows->tensor.data + token0 * features;
+    out->lanes = sp_panel_at(lanes, at);
     out->stride = (long)features;
+    out->row = (long)lanes->lanes.row;
     out->count = (long)SP_MIN(job->tokens - token0, SP_PANEL);
     out->f0 = (long)from, out->f1 = (long)to;
-    return (float *)rows->tensor.data + token0 * features;
-}
-
-static sparta_status check_pack(sparta_ctx *cx, const sp_job *job)
-{
-    return check(cx, job, &job->in[0], &job->out[0]);
+    return to > from;
 }
 
 static bool fill_pack(const sp_job *job, const sp_place *at, sp_panel_args *out)
 {
-    out->pack.from = tokens_at(job, at, &job->in[0], &out->pack);
-    out->pack.to = sp_panel_at(&job->out[0], at);
-    return out->pack.f1 > out->pack.f0;
+    return fill(job, at, &job->in[0], &job->out[0], &out->pack);
 }
-
-static sparta_status check_unpack(sparta_ctx *cx, const sp_job *job)
-{
-    return check(cx, job, &job->out[0], &job->in[0]);
-}
-
 static bool fill_unpack(const sp_job *job, const sp_place *at, sp_panel_args *out)
 {
-    out->pack.to = tokens_at(job, at, &job->out[0], &out->pack);
-    out->pack.from = sp_panel_at(&job->in[0], at);
-    return out->pack.f1 > out->pack.f0;
+    return fill(job, at, &job->out[0], &job->in[0], &out->pack);
 }
 
-static const sp_slot rows[] = {SP_F32_ROWS}, panels[] = {SP_F32_PANELS};
+#define F32_LANES .layouts = SP_IN_LANES, .dtypes = SP_OF(F32)
+static const sp_slot rows[] = {{SP_F32_ROWS}}, lanes[] = {{F32_LANES}};
 
 const sp_panel_kernel sp_panel_pack = {.name = "pack",
                                        .portable = sp_kernel_pack,
                                        .op = SP_OP_Identity,
-                                       .check = check_pack,
+                                       .check = check,
                                        .fill = fill_pack,
-                                       .slots = {rows, 1, 0, SP_F32_PANELS}};
+                                       .slots = {rows, 1, 0, {F32_LANES}}};
 const sp_panel_kernel sp_panel_unpack = {.name = "unpack",
                                          .portable = sp_kernel_unpack,
                                          .op = SP_OP_Identity,
-                                         .check = check_unpack,
+                                         .check = check,
                                          .fill = fill_unpack,
-                                         .slots = {panels, 1, 0, SP_F32_ROWS}};
+                                         .slots = {lanes, 1, 0, {SP_F32_ROWS}}};

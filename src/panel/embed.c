@@ -35,15 +35,11 @@ static sparta_status check(sparta_ctx *cx, const sp_job *job)
     const int64_t features = sp_panel_features(y);
     SP_TRY(sp_panel_want(cx, job, &job->out[0], features, "the output"));
     for (int i = 0; i < tables_of(job); i++) {
-        const sp_operand *t = &job->in[2 * i], *ids = &job->in[2 * i + 1];
+        const sparta_tensor *t = &job->in[2 * i].tensor, *ids = &job->in[2 * i + 1].tensor;
         sparta_tensor used, view;
-        if (t->kind != SP_OPERAND_ROWS || t->tensor.rank != 2 || t->tensor.dim[1] != features ||
-            t->tensor.dtype != SPARTA_F32 || !sp_tensor_contiguous(&t->tensor) || !t->tensor.data)
+        if (t->rank != 2 || t->dim[1] != features || !sp_tensor_contiguous(t) || !t->data)
             return sp_fail(cx, SPARTA_E_SHAPE, "%s: table %d does not fit", job->node->name, i);
-        if (ids->kind != SP_OPERAND_ROWS ||
-            (ids->tensor.dtype != SPARTA_I64 && ids->tensor.dtype != SPARTA_I32))
-            return sp_fail(cx, SPARTA_E_DTYPE, "%s: ids %d must be i32 or i64", job->node->name, i);
-        if (!sp_tensor_contiguous(&ids->tensor) || !ids_of(job, i, &used))
+        if (!sp_tensor_contiguous(ids) || !ids_of(job, i, &used))
             return sp_fail(cx, SPARTA_E_SHAPE, "%s: ids %d have gaps, or not the column that is asked for",
                            job->node->name, i);
         SP_TRY(sp_tensor_broadcast(cx, &used, y->rank - 1, y->dim, &view));
@@ -128,7 +124,7 @@ static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
     return to > from;
 }
 
-static const sp_slot slots[] = {SP_F32_VECTOR, {SP_IN(ROWS), SP_OF(I64) | SP_OF(I32), false, false}};
+static const sp_slot slots[] = {{SP_F32_VECTOR}, {.layouts = SP_IN(ROWS), .dtypes = SP_OF(I64) | SP_OF(I32)}};
 
 const sp_panel_kernel sp_panel_embed = {.name = "embed",
                                         .portable = sp_kernel_embed,
@@ -138,4 +134,4 @@ const sp_panel_kernel sp_panel_embed = {.name = "embed",
                                         .ready = ready,
                                         .work = work,
                                         .fill = fill,
-                                        .slots = {slots, SP_COUNT(slots), 2, SP_F32_PANELS}};
+                                        .slots = {slots, SP_COUNT(slots), 2, {SP_F32_PANELS}}};

@@ -9,7 +9,7 @@ _Static_assert(SP_COUNT(((struct sp_epilogue *)0)->word) == SP_EPILOGUE_WORDS, "
 
 static bool has(const sp_job *job, int i)
 {
-    return job->n_in > i && job->in[i].kind != SP_OPERAND_ABSENT;
+    return job->n_in > i && job->in[i].layout != SP_LAYOUT_ABSENT;
 }
 
 sparta_status sp_panel_end_prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
@@ -23,7 +23,8 @@ sparta_status sp_panel_end_prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
                            &job->e.bias);
 }
 
-const sp_slot sp_panel_product_in[4] = {SP_F32_PANELS, SP_F32_PACKED, SP_F32_VECTOR, SP_F32_PANELS};
+const sp_slot sp_panel_product_in[4] = {
+    {SP_F32_PANELS}, {SP_F32_PACKED}, {SP_F32_VECTOR, .maybe = true}, {SP_F32_PANELS, .maybe = true}};
 
 sparta_status sp_panel_product_check(sparta_ctx *cx, const sp_job *job)
 {
@@ -36,7 +37,7 @@ sparta_status sp_panel_product_check(sparta_ctx *cx, const sp_job *job)
 
 static float *start_of(const sp_operand *o, const sp_place *at)
 {
-    return o->kind == SP_OPERAND_PANELS
+    return sp_layout_has_lanes(o->layout)
                ? sp_panel_at(o, at)
                : (float *)o->tensor.data + at->panel * SP_PANEL * sp_panel_features(&o->tensor);
 }

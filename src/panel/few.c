@@ -33,8 +33,7 @@ static int form_of(const sp_packed *w)
 
 static sparta_status prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
 {
-    const sp_operand *w = &job->in[1];
-    if (w->kind != SP_OPERAND_PACKED || form_of(w->packed) < 0)
+    if (form_of(job->in[1].packed) < 0)
         return sp_fail(cx, SPARTA_E_FORMAT,
                        "%s: the weight is stored neither as bitmap, nor in strips of 16 rows, nor as csr "
                        "with 2-byte coordinates",
@@ -47,10 +46,10 @@ static sparta_status check(sparta_ctx *cx, const sp_job *job)
     const sp_packed *w = job->in[1].packed;
     if (job->stat)
         return sp_fail(cx, SPARTA_E_FORMAT, "%s: a product on rows leaves no statistics", job->node->name);
-    SP_TRY(sp_panel_want_rows(cx, job, &job->in[0], w->dim[1], "the input"));
-    SP_TRY(sp_panel_want_rows(cx, job, &job->out[0], w->dim[0], "the output"));
-    if (job->n_in > 3 && job->in[3].kind != SP_OPERAND_ABSENT)
-        SP_TRY(sp_panel_want_rows(cx, job, &job->in[3], w->dim[0], "the residual"));
+    SP_TRY(sp_panel_want(cx, job, &job->in[0], w->dim[1], "the input"));
+    SP_TRY(sp_panel_want(cx, job, &job->out[0], w->dim[0], "the output"));
+    if (job->n_in > 3 && job->in[3].layout != SP_LAYOUT_ABSENT)
+        SP_TRY(sp_panel_want(cx, job, &job->in[3], w->dim[0], "the residual"));
     return SPARTA_OK;
 }
 
@@ -94,7 +93,8 @@ static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
     return a->row1 > a->row0;
 }
 
-static const sp_slot slots[] = {SP_F32_ROWS, SP_F32_PACKED, SP_F32_VECTOR, SP_F32_ROWS};
+static const sp_slot slots[] = {
+    {SP_F32_ROWS}, {SP_F32_PACKED}, {SP_F32_VECTOR, .maybe = true}, {SP_F32_ROWS, .maybe = true}};
 
 const sp_panel_kernel sp_panel_few = {.name = "few",
                                       .portable = sp_kernel_few,
@@ -103,4 +103,4 @@ const sp_panel_kernel sp_panel_few = {.name = "few",
                                       .check = check,
                                       .work = work,
                                       .fill = fill,
-                                      .slots = {slots, SP_COUNT(slots), 0, SP_F32_ROWS}};
+                                      .slots = {slots, SP_COUNT(slots), 0, {SP_F32_ROWS}}};

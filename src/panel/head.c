@@ -26,7 +26,7 @@ static int64_t item_panels(const sp_job *attention)
 /* Rows of scratch for a head of `rows` rows, wherever in a strip it begins. */
 static int64_t room(int64_t rows)
 {
-    return rows % 4 ? sp_panel_rows(rows) + 4 : rows;
+    return rows % 4 ? sp_lane_rows(SPARTA_F32, rows) + 4 : rows;
 }
 
 /* Rows of scratch of one panel. */

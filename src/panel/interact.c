@@ -39,7 +39,7 @@ static sparta_status prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
 {
     const int n = vectors_of(job);
     const sp_operand *pairs = &job->in[SP_MAX(n, 0)];
-    if (n < 1 || keep_of(job) >= n || pairs->kind != SP_OPERAND_ROWS)
+    if (n < 1 || keep_of(job) >= n)
         return sp_fail(cx, SPARTA_E_FORMAT, "%s: vectors and their pairs are expected", job->node->name);
     const sp_dims *dims = &job->node->in[0]->dims; /* sizes are not bound yet: from the plan */
     int64_t row = 0;
@@ -105,7 +105,8 @@ static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
     return true;
 }
 
-static const sp_slot slots[] = {SP_F32_PANELS, {SP_IN(ROWS), SP_OF(I64) | SP_OF(I32), true, false}};
+static const sp_slot slots[] = {
+    {SP_F32_PANELS}, {.layouts = SP_IN(ROWS), .dtypes = SP_OF(I64) | SP_OF(I32), .constant = true}};
 
 const sp_panel_kernel sp_panel_interact = {.name = "interact",
                                            .portable = sp_kernel_interact,
@@ -114,4 +115,4 @@ const sp_panel_kernel sp_panel_interact = {.name = "interact",
                                            .check = check,
                                            .work = work,
                                            .fill = fill,
-                                           .slots = {slots, SP_COUNT(slots), 1, SP_F32_PANELS}};
+                                           .slots = {slots, SP_COUNT(slots), 1, {SP_F32_PANELS}}};

@@ -7,8 +7,8 @@ KERNEL void sp_kernel_pack(const void *args)
             vec r[LANES];
             const long wide = a->f1 - f < LANES ? a->f1 - f : LANES;
             for (int l = 0; l < LANES; l++)
-                r[l] = l0 + l < a->count ? load_some(a->from + (l0 + l) * a->stride + f, wide) : splat(0.f);
+                r[l] = l0 + l < a->count ? load_some(a->tokens + (l0 + l) * a->stride + f, wide) : splat(0.f);
             transpose(r);
-            for (long i = 0; i < wide; i++) store(a->to + (f + i) * SP_PANEL + l0, r[i]);
+            for (long i = 0; i < wide; i++) store(a->lanes + (f + i) * a->row + l0, r[i]);
         }
 }

@@ -7,9 +7,9 @@ KERNEL void sp_kernel_unpack(const void *args)
             vec r[LANES];
             const long wide = a->f1 - f < LANES ? a->f1 - f : LANES;
             for (long i = 0; i < LANES; i++)
-                r[i] = i < wide ? load(a->from + (f + i) * SP_PANEL + l0) : splat(0.f);
+                r[i] = i < wide ? load(a->lanes + (f + i) * a->row + l0) : splat(0.f);
             transpose(r);
             for (int l = 0; l < LANES && l0 + l < a->count; l++)
-                store_some(a->to + (l0 + l) * a->stride + f, r[l], wide);
+                store_some(a->tokens + (l0 + l) * a->stride + f, r[l], wide);
         }
 }

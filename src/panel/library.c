@@ -18,8 +18,7 @@ static bool is_rows(const sp_packed *w)
 
 static sparta_status prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
 {
-    const sp_operand *w = &job->in[1];
-    if (job->n_in < 2 || w->kind != SP_OPERAND_PACKED || !is_rows(w->packed))
+    if (!is_rows(job->in[1].packed))
         return sp_fail(cx, SPARTA_E_FORMAT, "%s: the weight is not stored dense, row by row",
                        job->node->name);
     job->product = sp_library_sgemm();

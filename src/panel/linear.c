@@ -54,9 +54,9 @@ static sparta_status find_starts(sparta_ctx *cx, sp_arena *arena, sp_job *job)
 
 static sparta_status prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
 {
-    const sp_operand *w = &job->in[1];
-    const bool quads = w->kind == SP_OPERAND_PACKED && is_quads(w->packed) && w->packed->dim[1] > 0;
-    if (w->kind != SP_OPERAND_PACKED || (!quads && !is_strips(w->packed)))
+    const sp_packed *w = job->in[1].packed;
+    const bool quads = is_quads(w) && w->dim[1] > 0;
+    if (!quads && !is_strips(w))
         return sp_fail(cx, SPARTA_E_FORMAT, "%s: the weight is not stored in strips of 4 rows",
                        job->node->name);
     if (quads) SP_TRY(find_starts(cx, arena, job));

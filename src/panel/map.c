@@ -8,7 +8,9 @@ static sparta_status prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
 {
     (void)arena;
     const int word = sp_word_of(job->node->op, &job->node->attrs);
-    if (word < 0) return sp_fail(cx, SPARTA_E_FORMAT, "%s: not an operator of kernel map", job->node->name);
+    const bool second = job->n_in > 1 && job->in[1].layout != SP_LAYOUT_ABSENT;
+    if (word < 0 || second != (sp_word_row((sp_word_id)word)->slot > 0))
+        return sp_fail(cx, SPARTA_E_FORMAT, "%s: not an operator of kernel map", job->node->name);
     job->e = (struct sp_epilogue){.n = 1, .word = {word}};
     return SPARTA_OK;
 }
@@ -33,7 +35,7 @@ static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
     return to > from;
 }
 
-static const sp_slot slots[] = {SP_F32_PANELS, SP_F32_PANELS};
+static const sp_slot slots[] = {{SP_F32_PANELS}, {SP_F32_PANELS, .maybe = true}};
 
 const sp_panel_kernel sp_panel_map = {.name = "map",
                                       .portable = sp_kernel_map,
@@ -41,4 +43,4 @@ const sp_panel_kernel sp_panel_map = {.name = "map",
                                       .prepare = prepare,
                                       .check = check,
                                       .fill = fill,
-                                      .slots = {slots, SP_COUNT(slots), 0, SP_F32_PANELS}};
+                                      .slots = {slots, SP_COUNT(slots), 0, {SP_F32_PANELS}}};

@@ -5,8 +5,6 @@
 
 static sparta_status prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
 {
-    if (job->n_in < 2 || job->in[1].kind != SP_OPERAND_ROWS)
-        return sp_fail(cx, SPARTA_E_FORMAT, "%s: the gain must be a constant", job->node->name);
     const int64_t n = sparta_tensor_elements(&job->in[1].tensor);
     job->scale = sp_attr_float(&job->node->attrs, "epsilon", 1e-5f);
     SP_TRY(sp_panel_vector(cx, arena, job, &job->in[1], n, &job->gain));
@@ -39,7 +37,7 @@ static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
     return to > from;
 }
 
-static const sp_slot slots[] = {SP_F32_PANELS, SP_F32_VECTOR, SP_F32_VECTOR};
+static const sp_slot slots[] = {{SP_F32_PANELS}, {SP_F32_VECTOR}, {SP_F32_VECTOR, .maybe = true}};
 
 const sp_panel_kernel sp_panel_norm = {.name = "norm",
                                        .portable = sp_kernel_norm,
@@ -47,4 +45,4 @@ const sp_panel_kernel sp_panel_norm = {.name = "norm",
                                        .prepare = prepare,
                                        .check = check,
                                        .fill = fill,
-                                       .slots = {slots, SP_COUNT(slots), 0, SP_F32_PANELS}};
+                                       .slots = {slots, SP_COUNT(slots), 0, {SP_F32_PANELS}}};

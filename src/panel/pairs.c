@@ -6,11 +6,10 @@
 #include "panel/epilogue.h"
 #include "panel/kernel_pairs.h"
 
-static bool is_pairs(const sp_operand *w)
+static bool is_pairs(const sp_packed *w)
 {
-    return w->kind == SP_OPERAND_PACKED && w->packed->format.opaque == &sp_opaque_pairs &&
-           w->packed->dtype == SPARTA_F32 && !w->packed->pattern && w->packed->dim[0] > 0 &&
-           w->packed->dim[1] > 0;
+    return w->format.opaque == &sp_opaque_pairs && w->dtype == SPARTA_F32 && !w->pattern && w->dim[0] > 0 &&
+           w->dim[1] > 0;
 }
 
 /* A range ends where every row has had its turn. */
@@ -32,7 +31,7 @@ static sparta_status find_ends(sparta_ctx *cx, sp_arena *arena, sp_job *job)
 
 static sparta_status prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
 {
-    if (!is_pairs(&job->in[1]))
+    if (!is_pairs(job->in[1].packed))
         return sp_fail(cx, SPARTA_E_FORMAT, "%s: the weight is not stored in pairs of rows", job->node->name);
     SP_TRY(find_ends(cx, arena, job));
     return sp_panel_end_prepare(cx, arena, job);

@@ -1,5 +1,6 @@
 /* The table of panel kernels and their embedded texts. */
 #include "panel/panel.h"
+#include <stdio.h>
 #include <string.h>
 
 /* The very files that the portable kernels are compiled from; make runs at the root of the tree. */
@@ -37,6 +38,43 @@ const sp_slot *sp_panel_slot(const sp_panel_kernel *k, int n, int i)
     const int tail = s->n - s->recur; /* of the last operands, where the others recur */
     if (s->recur) return i >= n - tail ? &s->in[s->n - (n - i)] : &s->in[i % s->recur];
     return i < s->n ? &s->in[i] : NULL;
+}
+
+sp_layout sp_slot_layout(const sp_slot *slot, sp_layout result)
+{
+    return slot->layouts >> result & 1 ? result : (sp_layout)__builtin_ctz(slot->layouts);
+}
+
+/* Input i, or the result (-1), against its slot. */
+static sparta_status fits(sparta_ctx *cx, const sp_panel_kernel *k, const sp_job *job, int i)
+{
+    static const sp_operand absent = {.layout = SP_LAYOUT_ABSENT};
+    const sp_slot *slot = i < 0 ? &k->slots.out : sp_panel_slot(k, job->n_in, i);
+    const sp_operand *o = i < 0 ? &job->out[0] : i < job->n_in ? &job->in[i] : &absent;
+    char what[32] = "the output";
+    if (i >= 0) snprintf(what, sizeof what, "input %d", i);
+    if (o->layout == SP_LAYOUT_ABSENT) {
+        if (!slot || slot->maybe) return SPARTA_OK;
+        return sp_fail(cx, SPARTA_E_FORMAT, "%s: %s is missing for kernel '%s'", job->node->name, what,
+                       k->name);
+    }
+    if (slot && o->tensor.device != slot->device)
+        return sp_fail(cx, SPARTA_E_UNSUPPORTED, "%s: %s is on device %d, kernel '%s' runs on device %d",
+                       job->node->name, what, o->tensor.device, k->name, slot->device);
+    if (slot && slot->layouts >> o->layout & 1 && slot->dtypes >> o->tensor.dtype & 1) return SPARTA_OK;
+    return sp_fail(cx, SPARTA_E_FORMAT, "%s: %s is %s in layout %s, which kernel '%s' does not take",
+                   job->node->name, what, sparta_dtype_name(o->tensor.dtype), sp_layout_name(o->layout),
+                   k->name);
+}
+
+sparta_status sp_panel_prepare(sparta_ctx *cx, sp_arena *arena, const sp_panel_kernel *k, sp_job *job)
+{
+    const int last = k->slots.recur ? job->n_in : SP_MAX(job->n_in, k->slots.n);
+    if (job->n_out != 1)
+        return sp_fail(cx, SPARTA_E_FORMAT, "%s: kernel '%s' has one output, not %d", job->node->name,
+                       k->name, job->n_out);
+    for (int i = -1; i < last; i++) SP_TRY(fits(cx, k, job, i));
+    return k->prepare ? k->prepare(cx, arena, job) : SPARTA_OK;
 }
 
 const sp_panel_kernel *sp_panel_find(const char *name)

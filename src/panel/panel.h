@@ -6,7 +6,8 @@
  *
  * so that 64 tokens are the lanes of four vector registers, every operator that works token by token needs no other panel, and
  * nothing is ever transposed or reduced across lanes. Behind the rows of a panel there may be room for statistics (sum and sum
- * of squares per lane, one pair for each part that wrote rows), which a product leaves for the normalisation after it.
+ * of squares per lane, one pair for each part that wrote rows), which a product leaves for the normalisation after it. Panels are
+ * one layout of several that a value may have (lanes.h); all count words of 32 bits.
  *
  * One kernel leaves tokens in rows: few, for products of so few of them that reading the weight is all that takes time.
  *
@@ -17,7 +18,8 @@
  *     job     what one step works on: prepared once (words, copies, indices), bound for each run (operands, sizes)
  *     place   which panel, and which part of it if several threads share it
  *     fill    job + place --> the arguments of one kernel call
- *     slots   what each operand may be: panels, rows or packed, its types; who needs more than one panel asks them
+ *     slots   what each operand may be: layouts, types, device; whether other panels are read. Rooms to the right decide by them where values lie,
+ *             and sp_panel_prepare refuses a job that does not hold to them, so that kernels look at sizes and contents alone
  */
 #ifndef SP_PANEL_H
 #define SP_PANEL_H
@@ -25,23 +27,20 @@
 #include "format/format.h"
 #include "builtin/epilogue.h"
 #include "graph/graph.h"
-#include "panel/abi.h"
+#include "panel/lanes.h"
 
 #define SP_OPERANDS 32 /* the 27 vectors of a recommender and their pairs */
 
-typedef enum { SP_OPERAND_ABSENT, SP_OPERAND_ROWS, SP_OPERAND_PANELS, SP_OPERAND_PACKED } sp_operand_kind;
-
 typedef struct sp_operand {
-    sp_operand_kind kind;
-    sparta_tensor tensor;    /* logical dims and dtype always; data when ROWS */
+    sp_layout layout;
+    sparta_tensor tensor;    /* logical dims, dtype and device always; data in ROWS */
     const sp_packed *packed; /* PACKED: a weight */
-    float *panel;            /* PANELS: rows of panel (or slot) 0 */
-    int64_t gap;             /* floats from one panel to the next */
-    float *stat;             /* statistics area of panel (or slot) 0 */
-    bool slotted;            /* lives in per-thread slots: index by slot, not by panel */
-    int64_t row0;            /* PANELS: rows of the product it is a part of that lie before it */
-    const struct sp_job
-        *rows; /* interact: what this Embed would look up; it is not stored and the kernel does it */
+    void *at;                /* lanes: row 0 of panel (or slot) 0 */
+    sp_lanes lanes; /* of the whole value it is a view of; their panels are slots where it lives in those */
+    float *stat;    /* statistics of panel (or slot) 0 */
+    bool slotted;   /* lives in per-thread slots: index by slot, not by panel */
+    int64_t row0;   /* lanes: rows of the product it is a part of that lie before it */
+    const struct sp_job *rows; /* interact: what this Embed would look up, which is not stored */
 } sp_operand;
 
 typedef struct sp_job {
@@ -89,29 +88,21 @@ typedef void (*sp_entry)(const void *args);
 
 /* What a kernel takes as one operand, or gives as its result. */
 typedef struct sp_slot {
-    unsigned layouts; /* a bit for each sp_operand_kind it may have */
+    unsigned layouts; /* a bit for each sp_layout it may have */
     unsigned dtypes;  /* a bit for each sparta_dtype */
     bool constant;    /* it is read when a session is made: a weight, a bias, a table */
     bool beyond;      /* panels other than the one at hand are read: keys and values of attention */
+    bool maybe;       /* it may be absent */
+    int device;       /* as in sparta_tensor; 0: the CPU */
 } sp_slot;
-#define SP_IN(kind)  (1u << SP_OPERAND_##kind)
-#define SP_OF(dtype) (1u << SPARTA_##dtype)
-#define SP_F32_PANELS                                                                                        \
-    {                                                                                                        \
-        SP_IN(PANELS), SP_OF(F32), false, false                                                              \
-    }
-#define SP_F32_ROWS                                                                                          \
-    {                                                                                                        \
-        SP_IN(ROWS), SP_OF(F32), false, false                                                                \
-    }
-#define SP_F32_VECTOR                                                                                        \
-    {                                                                                                        \
-        SP_IN(ROWS), SP_OF(F32), true, false                                                                 \
-    }
-#define SP_F32_PACKED                                                                                        \
-    {                                                                                                        \
-        SP_IN(PACKED), SP_OF(F32), true, false                                                               \
-    }
+#define SP_IN(layout) (1u << SP_LAYOUT_##layout)
+#define SP_IN_LANES   (((1u << SP_LAYOUTS) - 1) & ~SP_IN(ROWS)) /* any, and all of them alike */
+#define SP_OF(dtype)  (1u << SPARTA_##dtype)
+/* The usual ones: {SP_F32_PANELS, .maybe = true}. */
+#define SP_F32_PANELS .layouts = SP_IN(PANEL), .dtypes = SP_OF(F32)
+#define SP_F32_ROWS   .layouts = SP_IN(ROWS), .dtypes = SP_OF(F32)
+#define SP_F32_VECTOR SP_F32_ROWS, .constant = true
+#define SP_F32_PACKED .layouts = SP_IN(PACKED), .dtypes = SP_OF(F32), .constant = true
 
 /* Slots of all operands. Where an operator takes any number of them, the first `recur` slots come again and again, and the rest are those
  * of the last operands: (table, ids)*, or vector* pairs. */
@@ -126,7 +117,7 @@ typedef struct sp_panel_kernel {
     sp_entry portable;
     sp_op_id op; /* the operator it computes */
     bool words;  /* or else, every one that is a word of epilogues */
-    /* Once, when a session is made: read attributes, copy what needs padding into the arena; NULL: there is nothing to prepare. */
+    /* By sp_panel_prepare, when not NULL: read attributes, copy what needs padding into the arena. */
     sparta_status (*prepare)(sparta_ctx *cx, sp_arena *arena, sp_job *job);
     /* When sizes are known: everything the kernel trusts must hold. */
     sparta_status (*check)(sparta_ctx *cx, const sp_job *job);
@@ -144,6 +135,12 @@ static inline bool sp_panel_takes(const sp_panel_kernel *k, sp_op_id op)
 }
 /* The slot of input i of n; NULL: the kernel takes no such operand. */
 const sp_slot *sp_panel_slot(const sp_panel_kernel *k, int n, int i);
+/* Where an operand of this slot lies when the result lies in `result`: there too if it may, else in the first layout that the slot has. */
+sp_layout sp_slot_layout(const sp_slot *slot, sp_layout result);
+/* Once, when a session is made and the layouts and types of a job's operands are known: they must be what the slots say. Then what the kernel
+ * itself has to prepare. */
+sparta_status sp_panel_prepare(sparta_ctx *cx, sp_arena *arena, const sp_panel_kernel *k,
+                               sp_job *job) SP_MUST;
 
 #define SP_PANEL_KERNEL(name) extern const sp_panel_kernel sp_panel_##name;
 #include "panel/panel.def"
@@ -155,33 +152,18 @@ uint64_t sp_panel_abi(void);
 /* The template of a kernel as text: abi, words, body. */
 sparta_status sp_panel_text(const char *name, sp_text *out) SP_MUST;
 
-static inline int64_t sp_panel_rows(int64_t features)
+/* Words of an operand in lanes at a place; its statistics there. */
+static inline int64_t sp_operand_words(const sp_operand *o, const sp_place *at)
 {
-    return (features + 3) & ~INT64_C(3);
+    return (o->slotted ? at->slot : at->panel) * o->lanes.panel;
 }
-static inline int64_t sp_panels(int64_t tokens)
+static inline void *sp_panel_at(const sp_operand *o, const sp_place *at)
 {
-    return (tokens + SP_PANEL - 1) / SP_PANEL;
-}
-/* Tokens and features of a value's dims: all but the last are tokens. */
-static inline int64_t sp_panel_tokens(const sparta_tensor *t)
-{
-    int64_t n = 1;
-    for (int i = 0; i + 1 < t->rank; i++) n *= t->dim[i];
-    return n;
-}
-static inline int64_t sp_panel_features(const sparta_tensor *t)
-{
-    return t->rank ? t->dim[t->rank - 1] : 1;
-}
-/* Rows of a PANELS operand at a place. */
-static inline float *sp_panel_at(const sp_operand *o, const sp_place *at)
-{
-    return o->panel + (o->slotted ? at->slot : at->panel) * o->gap;
+    return (uint32_t *)o->at + sp_operand_words(o, at);
 }
 static inline float *sp_stat_at(const sp_operand *o, const sp_place *at)
 {
-    return o->stat + (o->slotted ? at->slot : at->panel) * o->gap;
+    return o->stat + sp_operand_words(o, at);
 }
 /* Vectors that hold the tokens of a panel. */
 static inline long sp_panel_vectors(const sp_job *job, int64_t panel)

@@ -95,18 +95,16 @@ static sparta_status fits(sparta_ctx *cx, const sp_job *job, const sp_packed *w)
 
 static sparta_status prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
 {
-    const sp_operand *w = &job->in[1];
-    if (job->n_in < 2 || w->kind != SP_OPERAND_PACKED)
-        return sp_fail(cx, SPARTA_E_FORMAT, "%s: the weight is not stored in a format", job->node->name);
-    SP_TRY(fits(cx, job, w->packed));
+    const sp_packed *w = job->in[1].packed;
+    SP_TRY(fits(cx, job, w));
     sp_arena *scratch = sp_arena_create(cx);
     SP_NEED(cx, scratch);
-    scribe s = {.cx = cx, .w = w->packed};
+    scribe s = {.cx = cx, .w = w};
     const sparta_status status = write_notes(arena, &s, scratch);
     sp_arena_free(scratch);
     if (status != SPARTA_OK) return sp_fail_in(cx, "%s", job->node->name);
     job->walked = s.part;
-    job->walked_parts = parts_of(w->packed);
+    job->walked_parts = parts_of(w);
     return sp_panel_end_prepare(cx, arena, job);
 }
 

@@ -30,7 +30,7 @@ static bool reads_all(const run_step *step, int i)
 static const sp_value *panel_side(const sparta_session *s, const run_step *step)
 {
     const sp_value *out = step->node->out[0];
-    return s->value[out->id].panels ? out : step->node->in[0];
+    return sp_session_in_lanes(&s->value[out->id]) ? out : step->node->in[0];
 }
 
 bool sp_session_same_tokens(const sp_value *a, const sp_value *b)
@@ -47,7 +47,7 @@ static bool must_wait(const sparta_session *s, const run_step *step, int group_f
         const sp_value *v = step->node->in[i];
         if (!v) continue;
         const run_value *r = &s->value[root_of(s, v->id)];
-        if (r->producer >= group_first && (!r->panels || reads_all(step, i))) return true;
+        if (r->producer >= group_first && (!sp_session_in_lanes(r) || reads_all(step, i))) return true;
     }
     return false;
 }
@@ -186,7 +186,7 @@ void sp_session_groups(sparta_session *s)
     for (int i = 0; i < s->n_values; i++) {
         run_value *r = &s->value[i];
         r->first = r->last = r->producer;
-        r->local = r->panels && r->producer >= 0 && !s->step[r->producer].folded;
+        r->local = sp_session_in_lanes(r) && r->producer >= 0 && !s->step[r->producer].folded;
     }
     for (int i = 0; i < s->n_steps; i++) {
         const run_step *step = &s->step[i];

@@ -2,22 +2,22 @@
 #include "run/session.h"
 #include <string.h>
 
+/* Rows for statistics behind those of a value, two a thread. */
+static int64_t stat_rows(const sparta_session *s, const run_value *r)
+{
+    return r->stat ? 2 * (int64_t)s->threads : 0;
+}
+
 static sparta_status measure(sparta_ctx *cx, const sparta_session *s, run_value *r)
 {
+    const sparta_tensor lain = r->local ? sp_panel_one(&r->tensor) : r->tensor;
     size_t bytes;
-    int64_t floats;
-    if (!r->panels) {
+    bool fits = true;
+    if (sp_session_in_lanes(r))
+        fits = sp_lanes_of(r->layout, &lain, stat_rows(s, r), &r->lanes, &bytes);
+    else
         SP_TRY(sp_tensor_bytes(cx, r->tensor.dtype, r->tensor.rank, r->tensor.dim, &bytes));
-    } else {
-        const int64_t features = sp_panel_features(&r->tensor);
-        const int64_t panels = r->local ? 1 : SP_MAX(sp_panels(sp_panel_tokens(&r->tensor)), 1);
-        if (features > (int64_t)RUN_MOST_BYTES / SP_PANEL)
-            return sp_fail(cx, SPARTA_E_LIMIT, "%s: too large", r->value->name);
-        r->gap = sp_panel_rows(features) * SP_PANEL + (r->stat ? (int64_t)s->threads * 2 * SP_PANEL : 0);
-        if (!sp_int_mul(r->gap, panels, &floats) || !sp_size_mul((size_t)floats, sizeof(float), &bytes))
-            return sp_fail(cx, SPARTA_E_LIMIT, "%s: too large", r->value->name);
-    }
-    if (!sp_size_align(bytes, 64, &r->bytes) || r->bytes > RUN_MOST_BYTES)
+    if (!fits || !sp_size_align(bytes, 64, &r->bytes) || r->bytes > RUN_MOST_BYTES)
         return sp_fail(cx, SPARTA_E_LIMIT, "%s: too large", r->value->name);
     return SPARTA_OK;
 }
@@ -55,13 +55,14 @@ static sp_operand operand_of(const sparta_session *s, char *base, const sp_value
     const run_value *r = &s->value[v->id], *root = r->parent >= 0 ? &s->value[r->parent] : r;
     o.tensor = r->tensor;
     o.rows = sp_session_is_lookup(s, v) ? &s->step[r->producer].call.job : NULL;
-    if (o.kind == SP_OPERAND_PANELS) {
+    if (sp_layout_has_lanes(o.layout)) {
         o.row0 = r->row0;
         o.slotted = root->local;
-        o.gap = root->local ? (int64_t)(s->slot_bytes / sizeof(float)) : root->gap;
+        o.lanes = root->lanes;
+        if (root->local) o.lanes.panel = (int64_t)(s->slot_bytes / 4);
         float *first = base ? (float *)(void *)(base + (root->local ? s->slots_at : 0) + root->offset) : NULL;
-        o.panel = first ? first + r->row0 * SP_PANEL : NULL;
-        o.stat = first && root->stat ? first + root->gap - (int64_t)s->threads * 2 * SP_PANEL : NULL;
+        o.at = first ? first + r->row0 * o.lanes.row : NULL;
+        o.stat = first && root->stat ? first + (o.lanes.rows - stat_rows(s, root)) * o.lanes.row : NULL;
     }
     return o;
 }
@@ -70,7 +71,7 @@ static sparta_status bind(sparta_ctx *cx, sparta_session *s, char *base, size_t 
 {
     for (int i = 0; i < s->n_values; i++) {
         run_value *r = &s->value[i];
-        if (r->producer >= 0 && !r->panels) r->tensor.data = base ? base + r->offset : NULL;
+        if (r->producer >= 0 && !sp_session_in_lanes(r)) r->tensor.data = base ? base + r->offset : NULL;
     }
     for (int i = 0; i < s->n_steps; i++) {
         run_step *step = &s->step[i];
@@ -80,7 +81,7 @@ static sparta_status bind(sparta_ctx *cx, sparta_session *s, char *base, size_t 
         sp_call_ops(&step->call, &step->ops, &step->dense_ops);
         if (!step->call.kernel) continue;
         j->tokens =
-            sp_panel_tokens(j->out[0].kind == SP_OPERAND_PANELS ? &j->out[0].tensor : &j->in[0].tensor);
+            sp_panel_tokens(sp_layout_has_lanes(j->out[0].layout) ? &j->out[0].tensor : &j->in[0].tensor);
         j->panels = sp_panels(j->tokens);
         if (!j->tokens) continue; /* a batch or a sequence of none: it will not run */
         SP_TRY(step->call.kernel->check(cx, j));

@@ -2,14 +2,11 @@
 #include "run/session.h"
 #include <string.h>
 
-static bool is_panel(const sp_node *n)
+/* A Split of lanes costs nothing: its outputs are rows of its input. */
+static bool is_view(const sparta_session *s, const sp_node *n)
 {
-    return !strcmp(sp_attr_string(&n->attrs, "layout", ""), "panel");
-}
-/* A Split of panels costs nothing: its outputs are rows of its input. */
-static bool is_view(const sp_node *n)
-{
-    return n->op == SP_OP_Split && is_panel(n) && !sp_attr_find(&n->attrs, "kernel");
+    return n->op == SP_OP_Split && n->n_in && n->n_out && sp_session_in_lanes(&s->value[n->out[0]->id]) &&
+           !sp_attr_find(&n->attrs, "kernel");
 }
 
 /* Inputs name them; a dim that is arithmetic on them is compared when they have sizes. */
@@ -95,38 +92,47 @@ static sparta_status bind_value(sparta_session *s, const sp_value *v)
         return sp_fail(s->cx, SPARTA_E_FORMAT, "package: value '%s' has no type", v->name);
     if (v->constant) r->tensor = *v->constant;
     if (!v->producer) return SPARTA_OK;
-    r->panels = is_panel(v->producer);
-    r->stat = r->panels && sp_attr_int(&v->producer->attrs, "stat", 0) &&
+    const char *layout = sp_attr_string(&v->producer->attrs, "layout", sp_layout_name(SP_LAYOUT_ROWS));
+    if (!sp_layout_find(layout, &r->layout))
+        return sp_fail(s->cx, SPARTA_E_FORMAT,
+                       "package: '%s' has layout '%.100s', which this library does not know; compile the "
+                       "model again",
+                       v->name, layout);
+    r->stat = sp_session_in_lanes(r) && sp_attr_int(&v->producer->attrs, "stat", 0) &&
               v->producer->op != SP_OP_LayerNormalization;
-    if (r->panels && v->dtype != SPARTA_F32)
-        return sp_fail(s->cx, SPARTA_E_FORMAT, "package: value '%s' cannot live in panels: it is not f32",
-                       v->name);
+    if (sp_session_in_lanes(r) && !sp_lane_features(v->dtype))
+        return sp_fail(s->cx, SPARTA_E_FORMAT, "package: value '%s' cannot have layout '%s': it is %s",
+                       v->name, layout, sparta_dtype_name(v->dtype));
     return SPARTA_OK;
 }
 
-/* The last dimension, when it is a number. */
+/* The last dimension, when it is a number that something can have. */
 static bool last_is_const(const sp_dims *d, int64_t *out)
 {
-    return d->rank > 0 && sp_expr_is_const(d->dim[d->rank - 1], out) && *out >= 0;
+    return d->rank > 0 && sp_expr_is_const(d->dim[d->rank - 1], out) && *out >= 0 && *out < INT64_MAX / 2;
 }
 
 static sparta_status bind_view(sparta_session *s, const sp_node *n)
 {
     const run_value *parent = &s->value[n->in[0]->id];
-    int64_t row = 0, rows;
-    if (!parent->panels || !last_is_const(&n->in[0]->dims, &rows))
-        return sp_fail(s->cx, SPARTA_E_FORMAT, "package: '%s' splits what is not in panels", n->name);
+    int64_t row = 0, all;
+    if (!sp_session_in_lanes(parent) || !last_is_const(&n->in[0]->dims, &all))
+        return sp_fail(s->cx, SPARTA_E_FORMAT, "package: '%s' splits what is not in lanes", n->name);
+    const int64_t rows = sp_lane_rows(n->in[0]->dtype, all), each = sp_lane_features(n->in[0]->dtype);
     for (int i = 0; i < n->n_out; i++) {
         run_value *r = &s->value[n->out[i]->id];
         int64_t features;
-        if (!last_is_const(&n->out[i]->dims, &features) || features % 4)
+        if (!last_is_const(&n->out[i]->dims, &features) || features % (4 * each))
             return sp_fail(s->cx, SPARTA_E_FORMAT, "package: '%s' splits rows that are no multiple of 4",
                            n->name);
-        if (features > rows - row || !sp_session_same_tokens(n->in[0], n->out[i]))
+        if (r->layout != parent->layout || n->out[i]->dtype != n->in[0]->dtype)
+            return sp_fail(s->cx, SPARTA_E_FORMAT,
+                           "package: '%s' changes the layout or the type of what it splits", n->name);
+        if (features / each > rows - row || !sp_session_same_tokens(n->in[0], n->out[i]))
             return sp_fail(s->cx, SPARTA_E_FORMAT, "package: '%s' splits more than there is", n->name);
         r->parent = parent->parent >= 0 ? parent->parent : n->in[0]->id;
         r->row0 = parent->row0 + row;
-        row += features;
+        row += features / each;
     }
     return SPARTA_OK;
 }
@@ -137,7 +143,7 @@ static const sp_weight *weight_of(const sparta_session *s, const sp_value *v)
     return v->producer || v->is_input ? NULL : sp_package_weight(s->package, v->origin ? v->origin : v->name);
 }
 
-/* What kind each operand is; where it lies is settled when sizes are known. */
+/* Layout and type of each operand; where it lies is settled when sizes are known. */
 static sparta_status bind_operands(sparta_session *s, const sp_node *n, sp_job *j)
 {
     j->stat = sp_attr_int(&n->attrs, "stat", 0) != 0;
@@ -149,15 +155,15 @@ static sparta_status bind_operands(sparta_session *s, const sp_node *n, sp_job *
         o->packed = NULL;
         if (w && w->packed) SP_TRY(sp_package_packed(s->cx, w, &o->packed));
         o->tensor = s->value[v->id].tensor;
-        o->kind = s->value[v->id].panels ? SP_OPERAND_PANELS
-                  : o->packed            ? SP_OPERAND_PACKED
-                                         : SP_OPERAND_ROWS;
-        if (o->kind == SP_OPERAND_ROWS && v->constant && !v->constant->data)
+        o->layout = o->packed ? SP_LAYOUT_PACKED : s->value[v->id].layout;
+        if (o->layout == SP_LAYOUT_ROWS && v->constant && !v->constant->data)
             return sp_fail(s->cx, SPARTA_E_FORMAT,
                            "package: '%s' reads '%s' in rows, which it is not stored in", n->name, v->name);
     }
-    for (int i = 0; i < j->n_out; i++)
-        j->out[i].kind = s->value[n->out[i]->id].panels ? SP_OPERAND_PANELS : SP_OPERAND_ROWS;
+    for (int i = 0; i < j->n_out; i++) {
+        j->out[i].layout = s->value[n->out[i]->id].layout;
+        j->out[i].tensor = s->value[n->out[i]->id].tensor;
+    }
     return SPARTA_OK;
 }
 
@@ -180,8 +186,10 @@ static sparta_status bind_step(sparta_session *s, const sp_node *n)
     SP_TRY(bind_operands(s, n, &step->call.job));
     if (kernel && step->call.job.stat && n->op == SP_OP_LayerNormalization && !s->value[n->in[0]->id].stat)
         return sp_fail(s->cx, SPARTA_E_FORMAT, "package: '%s' wants statistics that nobody leaves", n->name);
-    if (kernel && step->call.kernel->prepare)
-        SP_TRY(step->call.kernel->prepare(s->cx, s->arena, &step->call.job));
+    if (!kernel && n->n_out && sp_session_in_lanes(&s->value[n->out[0]->id]))
+        return sp_fail(s->cx, SPARTA_E_FORMAT, "package: '%s' has a layout and no kernel that would make it",
+                       n->name);
+    if (kernel) SP_TRY(sp_panel_prepare(s->cx, s->arena, step->call.kernel, &step->call.job));
     for (int i = 0; i < n->n_out; i++) s->value[n->out[i]->id].producer = s->n_steps;
     s->n_steps++;
     return SPARTA_OK;
@@ -203,10 +211,10 @@ static sparta_status build(sparta_session *s)
     SP_TRY(sp_package_ready(s->cx, s->package, s->pool));
     for (int i = 0; i < g->n_values; i++) SP_TRY(bind_value(s, g->value[i]));
     for (int i = 0; i < g->n_nodes; i++)
-        SP_TRY(is_view(g->node[i]) ? bind_view(s, g->node[i]) : bind_step(s, g->node[i]));
+        SP_TRY(is_view(s, g->node[i]) ? bind_view(s, g->node[i]) : bind_step(s, g->node[i]));
     for (int i = 0; i < g->n_outputs; i++)
-        if (s->value[g->output[i]->id].panels)
-            return sp_fail(s->cx, SPARTA_E_FORMAT, "package: output '%s' is left in panels",
+        if (sp_session_in_lanes(&s->value[g->output[i]->id]))
+            return sp_fail(s->cx, SPARTA_E_FORMAT, "package: output '%s' is not left in rows",
                            g->output[i]->name);
     sp_session_pairs(s);
     return SPARTA_OK;

@@ -8,15 +8,15 @@
 typedef struct run_value { /* one value of the plan, by id */
     const sp_value *value;
     sparta_tensor tensor; /* dims at the present sizes; data for rows */
-    bool panels;          /* lives in panels */
+    sp_layout layout;
     bool stat;            /* with room for statistics */
-    int parent;           /* a view into another panel value, or -1 */
+    int parent;           /* a view of rows of another value in lanes, or -1 */
     int64_t row0;         /* first row of the view */
     int producer;         /* step that writes it, or -1: input, constant */
     int first, last;      /* steps between which its memory is its own */
     bool local;           /* lives in slots: dies in the group that made it */
     size_t offset, bytes; /* in the arena, or in a slot */
-    int64_t gap;
+    sp_lanes lanes;
     const sparta_named_tensor *given; /* an input: what the present run was given */
 } run_value;
 
@@ -80,6 +80,10 @@ sparta_status sp_session_layout(sparta_ctx *cx, sparta_session *s) SP_MUST;
 /* place.c: an offset for each of n values, so that none shares memory with one that lives at the same time. Sorts the list. */
 #define RUN_MOST_BYTES ((size_t)1 << 48)
 sparta_status sp_session_place(sparta_ctx *cx, run_value **list, int n, size_t *total) SP_MUST;
+static inline bool sp_session_in_lanes(const run_value *r)
+{
+    return sp_layout_has_lanes(r->layout);
+}
 /* group.c: steps into groups, lifetimes of values; again at new sizes, since they decide whether products are folded. */
 bool sp_session_same_tokens(const sp_value *a, const sp_value *b); /* all dims but the last are the same */
 void sp_session_groups(sparta_session *s);

@@ -10,8 +10,11 @@ enum { SAMPLES = SP_FEW_TOKENS, WINDOWS = 100000, PIECES = 128, PIECE = 4 << 20 
 typedef struct operand {
     sparta_tensor rows; /* rank -1: absent */
     sparta_tensor some; /* of the tokens that are compared; all of it where all are */
-    float *panel;       /* the same in panels; NULL: nobody asked yet */
-    int64_t gap;        /* floats from one panel to the next */
+    struct {
+        void *at; /* NULL: nobody asked yet */
+        sp_lanes lanes;
+        size_t bytes;
+    } lain[SP_LAYOUTS]; /* the same in other layouts */
 } operand;
 
 struct sp_bed {
@@ -63,18 +66,28 @@ static void fill(const sparta_tensor *t, int64_t below, sp_rng *rng)
                                (int64_t)(sp_rng_next(rng) % (uint64_t)SP_MAX(below, 1)));
 }
 
-/* The compared tokens of `from`, which is in rows or in panels, one after the other. */
-static void gather(const sp_bed *b, const operand *o, bool panels, const sparta_tensor *to)
+/* Token t of an operand, as a row, out of the layout it has or into it. */
+static void move(const operand *o, sp_layout layout, int64_t t, char *row, bool in)
 {
-    const int64_t features = sp_panel_features(&o->rows),
-                  n = sparta_tensor_elements(to) / SP_MAX(features, 1);
-    for (int64_t s = 0; s < n; s++) {
-        const int64_t t = b->samples ? b->sample[s] : s;
-        float *row = (float *)to->data + s * features;
-        if (!panels) memcpy(row, (const float *)o->rows.data + t * features, (size_t)features * sizeof *row);
-        for (int64_t f = 0; panels && f < features; f++)
-            row[f] = o->panel[t / SP_PANEL * o->gap + f * SP_PANEL + t % SP_PANEL];
-    }
+    const int64_t features = sp_panel_features(&o->rows);
+    const size_t size = sparta_dtype_size(o->rows.dtype);
+    if (layout == SP_LAYOUT_ROWS)
+        memcpy(row, (char *)o->rows.data + (size_t)(t * features) * size, (size_t)features * size);
+    else
+        for (int64_t f = 0; f < features; f++) {
+            char *at = sp_lane_at(&o->lain[layout].lanes, o->rows.dtype, o->lain[layout].at, t, f),
+                 *other = row + (size_t)f * size;
+            memcpy(in ? at : other, in ? other : at, size);
+        }
+}
+
+/* The compared tokens of an operand, one after the other. */
+static void gather(const sp_bed *b, const operand *o, sp_layout layout, const sparta_tensor *to)
+{
+    const size_t features = (size_t)sp_panel_features(&o->rows), size = sparta_dtype_size(to->dtype);
+    const int64_t n = sparta_tensor_elements(to) / SP_MAX((int64_t)features, 1);
+    for (int64_t s = 0; s < n; s++)
+        move(o, layout, b->samples ? b->sample[s] : s, (char *)to->data + (size_t)s * features * size, false);
 }
 
 static sparta_status some_of(sp_bed *b, const sparta_tensor *whole, sparta_tensor *out)
@@ -103,7 +116,7 @@ static sparta_status make_input(sp_bed *b, int i, sp_rng *rng)
     o->some = o->rows;
     if (!b->samples) return SPARTA_OK;
     SP_TRY(some_of(b, &o->rows, &o->some));
-    gather(b, o, false, &o->some);
+    gather(b, o, SP_LAYOUT_ROWS, &o->some);
     return SPARTA_OK;
 }
 
@@ -190,20 +203,18 @@ double sp_bed_builtin_seconds(const sp_bed *b)
 
 /* ------------------------------------------------------------------ a contender in its place */
 
-/* Panels of an operand, with room for statistics behind the rows of each. */
-static sparta_status make_panels(sp_bed *b, operand *o)
+/* An operand in another layout; the result's with room for statistics. */
+static sparta_status make_lanes(sp_bed *b, operand *o, sp_layout layout)
 {
-    const int64_t features = sp_panel_features(&o->rows), tokens = sp_panel_tokens(&o->rows);
-    size_t n;
-    if (o->panel) return SPARTA_OK;
-    o->gap = (sp_panel_rows(features) + (o == &b->out ? 2 * b->threads : 0)) * SP_PANEL;
-    if (!sp_size_mul((size_t)sp_panels(tokens), (size_t)o->gap, &n)) n = SIZE_MAX;
-    o->panel = sp_arena_array(b->arena, n, sizeof(float));
-    SP_NEED(b->cx, o->panel);
-    for (int64_t t = 0; o->rows.data && t < tokens; t++)
-        for (int64_t f = 0; f < features; f++)
-            o->panel[t / SP_PANEL * o->gap + f * SP_PANEL + t % SP_PANEL] =
-                ((const float *)o->rows.data)[t * features + f];
+    if (o->lain[layout].at) return SPARTA_OK;
+    const int64_t features = sp_panel_features(&o->rows), more = o == &b->out ? 2 * b->threads : 0;
+    size_t *bytes = &o->lain[layout].bytes;
+    if (!sp_lanes_of(layout, &o->rows, more, &o->lain[layout].lanes, bytes)) *bytes = SIZE_MAX;
+    o->lain[layout].at = sp_arena_array(b->arena, *bytes, 1);
+    SP_NEED(b->cx, o->lain[layout].at);
+    for (int64_t t = 0; o->rows.data && t < sp_panel_tokens(&o->rows); t++)
+        move(o, layout, t, (char *)o->rows.data + (size_t)(t * features) * sparta_dtype_size(o->rows.dtype),
+             true);
     return SPARTA_OK;
 }
 
@@ -215,21 +226,19 @@ static sparta_status make_rows(sp_bed *b, operand *o)
 
 static sparta_status place(sp_bed *b, const sp_contender *c, const sp_slot *slot, operand *o, sp_operand *out)
 {
-    *out = (sp_operand){.tensor = o->rows};
-    if (o->rows.rank < 0) return SPARTA_OK; /* absent */
+    *out = (sp_operand){.layout = SP_LAYOUT_ABSENT, .tensor = o->rows};
+    if (o->rows.rank < 0) return SPARTA_OK;
     if (!slot) return sp_fail(b->cx, SPARTA_E_INTERNAL, "%s: an operand too many", b->node->name);
-    if (slot->layouts & SP_IN(PACKED)) {
-        out->kind = SP_OPERAND_PACKED;
-        out->packed = c->packed;
-    } else if (slot->layouts & SP_IN(PANELS)) {
-        SP_TRY(make_panels(b, o));
-        out->kind = SP_OPERAND_PANELS;
-        out->panel = o->panel;
-        out->gap = o->gap;
-        out->stat = o->panel + sp_panel_rows(sp_panel_features(&o->rows)) * SP_PANEL;
-    } else {
+    out->layout = sp_slot_layout(slot, sp_implement_layout(c->im));
+    out->packed = c->packed;
+    if (sp_layout_has_lanes(out->layout)) {
+        SP_TRY(make_lanes(b, o, out->layout));
+        const sp_lanes *l = &o->lain[out->layout].lanes;
+        out->at = o->lain[out->layout].at;
+        out->lanes = *l;
+        out->stat = (float *)out->at + (l->rows - (o == &b->out ? 2 * b->threads : 0)) * l->row;
+    } else if (out->layout == SP_LAYOUT_ROWS) {
         SP_TRY(make_rows(b, o));
-        out->kind = SP_OPERAND_ROWS;
         out->tensor = o->rows;
     }
     return SPARTA_OK;
@@ -243,11 +252,11 @@ static sparta_status bind(sp_bed *b, sp_contender *c)
     for (int i = 0; i < b->node->n_in; i++)
         SP_TRY(place(b, c, sp_implement_slot(c->im, b->node, i), &b->in[i], &j->in[i]));
     SP_TRY(place(b, c, &c->call.kernel->slots.out, &b->out, &j->out[0]));
-    const bool panels = sp_implement_panels(c->im);
-    j->tokens = sp_panel_tokens(panels ? &b->out.rows : &b->in[0].rows);
+    const bool lanes = sp_implement_in_lanes(c->im);
+    j->tokens = sp_panel_tokens(lanes ? &b->out.rows : &b->in[0].rows);
     j->panels = sp_panels(j->tokens);
-    j->stat = b->r.task->stat && panels;
-    if (c->call.kernel->prepare) SP_TRY(c->call.kernel->prepare(b->cx, c->arena, j));
+    j->stat = b->r.task->stat && lanes;
+    SP_TRY(sp_panel_prepare(b->cx, c->arena, c->call.kernel, j));
     SP_TRY(c->call.kernel->check(b->cx, j));
     if (c->call.kernel->ready) SP_TRY(c->call.kernel->ready(b->cx, j));
     if (!c->call.kernel->work) return SPARTA_OK;
@@ -364,8 +373,8 @@ static sparta_status run_builtin(sp_bed *b)
 /* NaN in every output: what a contender does not write is not its answer, nor is that of the one before. */
 static void poison(const operand *o)
 {
-    if (o->panel)
-        memset(o->panel, 0xff, (size_t)(o->gap * sp_panels(sp_panel_tokens(&o->rows))) * sizeof *o->panel);
+    for (int l = 0; l < SP_LAYOUTS; l++)
+        if (o->lain[l].at) memset(o->lain[l].at, 0xff, o->lain[l].bytes);
     if (o->rows.data)
         memset(o->rows.data, 0xff,
                (size_t)sparta_tensor_elements(&o->rows) * sparta_dtype_size(o->rows.dtype));
@@ -380,7 +389,7 @@ sparta_status sp_bed_check(sp_bed *b, sp_contender *c)
         run_piece(b, c, 0, 1);
     else
         SP_TRY(run_builtin(b));
-    gather(b, &b->out, sp_implement_panels(c->im), &b->got);
+    gather(b, &b->out, sp_implement_layout(c->im), &b->got);
     sp_close(&b->got, &b->answer, &usual, b->slack, &c->found);
     return SPARTA_OK;
 }
@@ -431,8 +440,9 @@ static double window(const sp_bed *b, racer *r)
 static void calibrate(const sp_bed *b, racer *r)
 {
     r->repeats = r->spans = 1;
-    const bool cut = sp_implement_few(b->r.task) &&
-                     !sp_implement_panels(r->c->im); /* panels have room for statistics of each thread only */
+    const bool cut =
+        sp_implement_few(b->r.task) &&
+        !sp_implement_in_lanes(r->c->im); /* panels have room for statistics of each thread only */
     r->pieces = cut ? (int)SP_MIN(SP_MAX(r->c->bytes / PIECE, 1), PIECES) : 1;
     window(b, r);
     const double first = window(b, r), once = fmin(first, window(b, r)); /* one may meet a slow moment */

@@ -183,8 +183,8 @@ static void counts_operations(void **state)
     place_call(b, &w, &y, &c);
     assert_ops(&c, 2. * 10 * 8 * 4, 2. * 10 * 8 * 12);
     ok(sp_call_bind(cx, b->arena, b->node, NULL, NULL, &c)); /* the builtin does everything */
-    for (int i = 0; i < 2; i++) c.job.in[i] = (sp_operand){.kind = SP_OPERAND_ROWS, .tensor = b->in[i]};
-    c.job.out[0] = (sp_operand){.kind = SP_OPERAND_ROWS, .tensor = b->out};
+    for (int i = 0; i < 2; i++) c.job.in[i] = (sp_operand){.layout = SP_LAYOUT_ROWS, .tensor = b->in[i]};
+    c.job.out[0] = (sp_operand){.layout = SP_LAYOUT_ROWS, .tensor = b->out};
     assert_ops(&c, 2. * 10 * 8 * 12, 2. * 10 * 8 * 12);
     sp_packed_free(cx, &w);
     bed_free(b);

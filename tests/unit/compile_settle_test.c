@@ -20,18 +20,19 @@ static double settle(const char *text, const made_up *times, int n, double conve
     lowering l = {.cx = cx, .g = g, .arena = sp_arena_create(cx)};
     l.n_nodes = g->n_nodes;
     l.node = sp_arena_array(l.arena, (size_t)g->n_nodes, sizeof *l.node);
-    l.convert_us[0] = l.convert_us[1] = convert / 256 / LOWER_CONVERT;
+    l.convert_us[SP_LAYOUT_ROWS] = l.convert_us[SP_LAYOUT_PANEL] = convert / 256 / LOWER_CONVERT;
     for (int i = 0; i < g->n_nodes; i++) {
         lower_node *ln = &l.node[i];
         ln->node = g->node[i];
         ok(sp_lower_task(cx, g, g->node[i], ln));
         for (int k = 0; k < n; k++) {
             if (strcmp(times[k].node, g->node[i]->name)) continue;
-            ln->way[0] = (lower_way){.im = times[k].rows, .us = times[k].rows_us};
-            ln->way[1] = (lower_way){.im = times[k].panels, .us = times[k].panels_us};
+            ln->way[SP_LAYOUT_ROWS] = (lower_way){.im = times[k].rows, .us = times[k].rows_us};
+            ln->way[SP_LAYOUT_PANEL] = (lower_way){.im = times[k].panels, .us = times[k].panels_us};
             const bool panels = times[k].panels && (!times[k].rows || times[k].panels_us < times[k].rows_us);
-            ln->im = ln->way[panels].im; /* the fastest by itself */
-            ln->us = ln->way[panels].us;
+            const lower_way *way = &ln->way[panels ? SP_LAYOUT_PANEL : SP_LAYOUT_ROWS];
+            ln->im = way->im; /* the fastest by itself */
+            ln->us = way->us;
         }
         if (!ln->im) ln->im = &sp_implement_builtin;
     }
@@ -39,7 +40,8 @@ static double settle(const char *text, const made_up *times, int n, double conve
     *out = 0;
     for (int i = 0; i < g->n_nodes; i++) {
         const size_t used = strlen(out);
-        assert_int_equal(l.node[i].panel, sp_implement_panels(l.node[i].im) || sp_lower_is_view(g->node[i]));
+        assert_int_equal(l.node[i].layout,
+                         sp_lower_is_view(g->node[i]) ? SP_LAYOUT_PANEL : sp_implement_layout(l.node[i].im));
         snprintf(out + used, size - used, "%s%s", used ? " " : "", l.node[i].im->name);
         sp_lower_forget(cx, &l.node[i]);
     }

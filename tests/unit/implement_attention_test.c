@@ -273,7 +273,7 @@ static sparta_status check_of(bed *b, void (*spoil)(sp_job *job))
     bind_inputs(b, &h, &job);
     job.out[0] = lain_operand(&y, &b->out);
     spoil(&job);
-    sparta_status s = sp_panel_attention.prepare(cx, b->arena, &job);
+    sparta_status s = sp_panel_prepare(cx, b->arena, &sp_panel_attention, &job);
     return s == SPARTA_OK ? sp_panel_attention.check(cx, &job) : s;
 }
 
@@ -331,9 +331,9 @@ static void refuses_what_does_not_fit(void **state)
     fails(SPARTA_E_SHAPE, "v does not fit", check_of(b, longer_keys));
     fails(SPARTA_E_SHAPE, "v does not fit", check_of(b, more_items));
     fails(SPARTA_E_SHAPE, "", check_of(b, wider_mask));
-    fails(SPARTA_E_DTYPE, "mask", check_of(b, wrong_mask));
+    fails(SPARTA_E_FORMAT, "input 3 is bool", check_of(b, wrong_mask));
     fails(SPARTA_E_SHAPE, "k does not fit", check_of(b, slotted_keys));
-    fails(SPARTA_E_FORMAT, "q, k and v", check_of(b, no_value));
+    fails(SPARTA_E_FORMAT, "input 2 is missing", check_of(b, no_value));
     fails(SPARTA_E_SHAPE, "", check_of(b, flat_query));
     fails(SPARTA_E_SHAPE, "tokens", check_of(b, fewer_tokens));
     bed_free(b);

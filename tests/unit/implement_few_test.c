@@ -187,7 +187,7 @@ static void they_take_few_tokens_only(void **state)
         t.strict = true;
         assert_int_equal(sp_implement_matches(few[i], &t), !few[i]->sparse);
         t.strict = false;
-        assert_true(!sp_implement_panels(few[i]));
+        assert_true(!sp_implement_in_lanes(few[i]));
     }
     t.k = 65536; /* two bytes of coordinate */
     assert_false(sp_implement_matches(few[1], &t));
@@ -216,7 +216,9 @@ static void the_kernel_refuses_what_it_cannot_read(void **state)
         ok(sp_format_pack(cx, &format, &b->in[1], NULL, &packed));
         sp_job job = {.node = b->node, .n_in = b->n_in, .n_out = 1};
         bind_inputs(b, &(how){.kernel = "few", .packed = &packed}, &job);
-        fails(SPARTA_E_FORMAT, "stored neither as bitmap", sp_panel_few.prepare(cx, b->arena, &job));
+        job.out[0].tensor = b->out;
+        fails(SPARTA_E_FORMAT, "stored neither as bitmap",
+              sp_panel_prepare(cx, b->arena, &sp_panel_few, &job));
         sp_packed_free(cx, &packed);
     }
     sp_mask mask;
@@ -227,8 +229,9 @@ static void the_kernel_refuses_what_it_cannot_read(void **state)
     sp_operand *x = &job.in[0], *y = &job.out[0], *residual = &job.in[3], was = *x;
     x->tensor = sized(3, 39);
     fails(SPARTA_E_SHAPE, "the input has", sp_panel_few.check(cx, &job));
-    *x = was, x->kind = SP_OPERAND_PANELS;
-    fails(SPARTA_E_INTERNAL, "must be f32 rows", sp_panel_few.check(cx, &job));
+    *x = was, x->layout = SP_LAYOUT_PANEL;
+    fails(SPARTA_E_FORMAT, "input 0 is f32 in layout panel",
+          sp_panel_prepare(cx, b->arena, &sp_panel_few, &job));
     *x = was, was = *y, y->tensor = sized(3, 21);
     fails(SPARTA_E_SHAPE, "the output has", sp_panel_few.check(cx, &job));
     *y = was, was = *residual, residual->tensor = sized(4, 20);

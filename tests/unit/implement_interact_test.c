@@ -69,8 +69,8 @@ static void look_up(bed *b, const shape *s, int i, lookup *out)
     out->b = e;
     out->job = (sp_job){.node = e->node, .n_in = 2, .n_out = 1, .tokens = s->items};
     make_operands(e, &out->job);
-    for (int k = 0; k < 2; k++) out->job.in[k] = (sp_operand){.kind = SP_OPERAND_ROWS, .tensor = e->in[k]};
-    out->job.out[0] = (sp_operand){.kind = SP_OPERAND_PANELS, .tensor = e->out};
+    for (int k = 0; k < 2; k++) out->job.in[k] = (sp_operand){.layout = SP_LAYOUT_ROWS, .tensor = e->in[k]};
+    out->job.out[0] = (sp_operand){.layout = SP_LAYOUT_PANEL, .tensor = e->out};
 }
 
 /* The same node with these vectors looked up: their panels are gone. */
@@ -82,7 +82,7 @@ static float *run_with_lookups(bed *b, const how *h, const shape *s, const looku
     const lain y = lay(b, &b->out, h->parts);
     bind(b, h, &y, &job);
     for (int i = 0; i < s->n; i++)
-        if (from[i].b) job.in[i].rows = &from[i].job, job.in[i].panel = NULL;
+        if (from[i].b) job.in[i].rows = &from[i].job, job.in[i].at = NULL;
     ok(sp_panel_interact.check(cx, &job));
     run_places(b, h, &job);
     check_guards(b, &y, job.tokens, false);
@@ -182,7 +182,7 @@ static void check_pairs(int64_t count, const int64_t *pair, bool constant, bool 
     assert_int_equal(sp_implement_matches(&sp_implement_interact, &t), wanted);
     sp_job job = {.node = b->node, .n_in = b->n_in, .n_out = 1, .tokens = 3};
     bind_inputs(b, &(how){.kernel = "interact"}, &job);
-    job.in[3].kind = SP_OPERAND_ROWS, job.in[3].tensor = b->in[3];
+    job.in[3].layout = SP_LAYOUT_ROWS, job.in[3].tensor = b->in[3];
     if (wanted)
         ok(sp_panel_interact.prepare(cx, b->arena, &job));
     else

@@ -140,9 +140,11 @@ static void try_row(bed *b, const layer *l, const sp_implement *im, const sp_tas
     parameters_of(im, t, parameters, sizeof parameters);
     EACH_TARGET(target)
     {
-        how h = {
-            .kernel = im->kernel, .packed = &packed, .parts = 1, .stat = l->stat && sp_implement_panels(im)};
-        if (target != SP_TARGET_PORTABLE && (!sp_implement_panels(im) || !worth_compiling(l))) continue;
+        how h = {.kernel = im->kernel,
+                 .packed = &packed,
+                 .parts = 1,
+                 .stat = l->stat && sp_implement_in_lanes(im)};
+        if (target != SP_TARGET_PORTABLE && (!sp_implement_in_lanes(im) || !worth_compiling(l))) continue;
         if (!entry_of((sp_target)target, im->kernel, parameters, &h.entry)) continue;
         snprintf(who, sizeof who, "%s, %s, %s, pattern %d", im->name, sp_target_name((sp_target)target),
                  parameters, l->pattern);
@@ -660,7 +662,7 @@ static void every_row_ran_on_every_target(void **state)
     {
         const sp_implement *im = sp_implement_row(i);
         if (!im->kernel || im == &sp_implement_attention ||
-            (!sp_implement_panels(im) && im != &sp_implement_unpack && target != SP_TARGET_PORTABLE) ||
+            (!sp_implement_in_lanes(im) && im != &sp_implement_unpack && target != SP_TARGET_PORTABLE) ||
             (target != SP_TARGET_PORTABLE && no_compiler))
             continue;
         if (!ran[i][target]) fail_msg("%s never ran on %s", im->name, sp_target_name((sp_target)target));

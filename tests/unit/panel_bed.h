@@ -154,7 +154,7 @@ typedef struct lain { /* a value in panels, as a view of rows in the middle of l
 
 static inline lain lay(bed *b, const sparta_tensor *t, int parts)
 {
-    lain l = {.row0 = 4 * below(3), .rows = sp_panel_rows(sp_panel_features(t)), .parts = parts};
+    lain l = {.row0 = 4 * below(3), .rows = sp_lane_rows(SPARTA_F32, sp_panel_features(t)), .parts = parts};
     l.panels = sp_panels(sp_panel_tokens(t));
     l.gap = (l.row0 + l.rows + below(3) + 2 * parts) * SP_PANEL;
     l.base = sp_arena_array(b->arena, (size_t)(l.gap * l.panels) + 16, sizeof(float));
@@ -182,7 +182,10 @@ static inline void move_rows(const lain *l, const sparta_tensor *t, float *rows,
 
 static inline sp_operand lain_operand(const lain *l, const sparta_tensor *t)
 {
-    sp_operand o = {SP_OPERAND_PANELS, .tensor = *t, .panel = l->base + l->row0 * SP_PANEL, .gap = l->gap};
+    sp_operand o = {.layout = SP_LAYOUT_PANEL,
+                    .tensor = *t,
+                    .at = l->base + l->row0 * SP_PANEL,
+                    .lanes = {l->panels, l->gap / SP_PANEL, l->gap, SP_PANEL}};
     o.tensor.data = NULL;
     o.stat = l->base + l->gap - l->parts * 2 * SP_PANEL;
     return o;
@@ -228,6 +231,7 @@ static inline void make_operands(bed *b, sp_job *job)
     job->in = sp_arena_array(b->arena, (size_t)job->n_in + (size_t)job->n_out, sizeof *job->in);
     assert_non_null(job->in);
     job->out = job->in + job->n_in;
+    for (int i = 0; i < job->n_in; i++) job->in[i].layout = SP_LAYOUT_ABSENT;
 }
 
 static inline void bind_inputs(bed *b, const how *h, sp_job *job)
@@ -241,8 +245,8 @@ static inline void bind_inputs(bed *b, const how *h, sp_job *job)
             if (!(i == 0 && h->x)) move_rows(&l, &b->in[i], b->in[i].data, true);
             *o = lain_operand(&l, &b->in[i]);
         } else {
-            *o = (sp_operand){.kind = SP_OPERAND_ROWS, .tensor = b->in[i]};
-            if (i == 1 && h->packed) o->kind = SP_OPERAND_PACKED, o->packed = h->packed;
+            *o = (sp_operand){.layout = SP_LAYOUT_ROWS, .tensor = b->in[i]};
+            if (i == 1 && h->packed) o->layout = SP_LAYOUT_PACKED, o->packed = h->packed;
         }
     }
 }
@@ -253,10 +257,10 @@ static inline void bind(bed *b, const how *h, const lain *y, sp_job *job)
     const sp_panel_kernel *kernel = sp_panel_find(h->kernel);
     *job = (sp_job){.node = b->node, .n_in = b->n_in, .n_out = 1, .stat = h->stat};
     bind_inputs(b, h, job);
-    job->out[0] = y ? lain_operand(y, &b->out) : (sp_operand){.kind = SP_OPERAND_ROWS, .tensor = b->out};
+    job->out[0] = y ? lain_operand(y, &b->out) : (sp_operand){.layout = SP_LAYOUT_ROWS, .tensor = b->out};
     job->tokens = sp_panel_tokens(&b->out);
     job->panels = sp_panels(job->tokens);
-    if (kernel->prepare) ok(kernel->prepare(cx, b->arena, job));
+    ok(sp_panel_prepare(cx, b->arena, kernel, job));
     ok(kernel->check(cx, job));
     if (kernel->ready) ok(kernel->ready(cx, job));
 }

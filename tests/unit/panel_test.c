@@ -18,7 +18,7 @@ static void finds_kernels_and_their_texts(void **state)
         sp_text t;
         assert_non_null(k);
         assert_string_equal(k->name, names[i]);
-        assert_true(k->portable && k->prepare && k->check && k->fill);
+        assert_true(k->portable && k->check && k->fill);
         sp_text_init(&t, cx);
         ok(sp_panel_text(names[i], &t));
         snprintf(words, sizeof words, "KERNEL void sp_kernel_%s(const void *args)", names[i]);
@@ -315,10 +315,10 @@ static sparta_status refuse(bed *b, const char *kernel, const sp_packed *packed,
     sp_job job = {.node = b->node, .n_in = b->n_in, .n_out = 1, .tokens = sp_panel_tokens(&b->out)};
     const lain y = lay(b, &b->out, 0);
     bind_inputs(b, &h, &job);
-    job.out[0] = !strcmp(kernel, "unpack") ? (sp_operand){.kind = SP_OPERAND_ROWS, .tensor = b->out}
+    job.out[0] = !strcmp(kernel, "unpack") ? (sp_operand){.layout = SP_LAYOUT_ROWS, .tensor = b->out}
                                            : lain_operand(&y, &b->out);
     if (how_to) how_to(&job);
-    sparta_status s = k->prepare(cx, b->arena, &job);
+    sparta_status s = sp_panel_prepare(cx, b->arena, k, &job);
     return s == SPARTA_OK ? k->check(cx, &job) : s;
 }
 
@@ -332,11 +332,11 @@ static void more_tokens(sp_job *j)
 }
 static void input_in_rows(sp_job *j)
 {
-    j->in[0].kind = SP_OPERAND_ROWS;
+    j->in[0].layout = SP_LAYOUT_ROWS;
 }
 static void input_in_panels(sp_job *j)
 {
-    j->in[0].kind = SP_OPERAND_PANELS;
+    j->in[0].layout = SP_LAYOUT_PANEL;
 }
 static void input_of_ints(sp_job *j)
 {
@@ -356,7 +356,7 @@ static void output_with_gaps(sp_job *j)
 }
 static void weight_in_rows(sp_job *j)
 {
-    j->in[1].kind = SP_OPERAND_ROWS;
+    j->in[1].layout = SP_LAYOUT_ROWS;
 }
 static void short_vector(sp_job *j)
 {
@@ -374,13 +374,29 @@ static void wider_residual(sp_job *j)
 {
     j->in[3].tensor.dim[1]++;
 }
+static void no_input(sp_job *j)
+{
+    j->in[0].layout = SP_LAYOUT_ABSENT;
+}
+static void one_input(sp_job *j)
+{
+    j->n_in = 1;
+}
+static void two_outputs(sp_job *j)
+{
+    j->n_out = 2;
+}
+static void output_elsewhere(sp_job *j)
+{
+    j->out[0].tensor.device = 1;
+}
 static void fewer_seconds(sp_job *j)
 {
     j->in[1].tensor.dim[0]--;
 }
 static void gain_in_panels(sp_job *j)
 {
-    j->in[1].kind = SP_OPERAND_PANELS;
+    j->in[1].layout = SP_LAYOUT_PANEL;
 }
 static void odd_inputs(sp_job *j)
 {
@@ -413,18 +429,24 @@ static void linear_refuses_what_does_not_fit(void **state)
     fails(SPARTA_E_FORMAT, "strips of 4", refuse(b, "linear", &wide, NULL));
     fails(SPARTA_E_FORMAT, "strips of 4", refuse(b, "linear", &bytes, NULL));
     fails(SPARTA_E_FORMAT, "strips of 4", refuse(b, "linear", &bits, NULL));
-    fails(SPARTA_E_FORMAT, "strips of 4", refuse(b, "linear", &strips, weight_in_rows));
+    fails(SPARTA_E_FORMAT, "input 1 is f32 in layout rows", refuse(b, "linear", &strips, weight_in_rows));
     fails(SPARTA_E_FORMAT, "not stored in pairs of rows", refuse(b, "pairs", &strips, NULL));
-    fails(SPARTA_E_FORMAT, "not stored in pairs of rows", refuse(b, "pairs", &strips, weight_in_rows));
+    fails(SPARTA_E_FORMAT, "input 1 is f32 in layout rows", refuse(b, "pairs", &strips, weight_in_rows));
     fails(SPARTA_E_SHAPE, "the input has", refuse(b, "linear", &strips, wider_input));
     fails(SPARTA_E_SHAPE, "the input has 11 tokens", refuse(b, "linear", &strips, more_tokens));
-    fails(SPARTA_E_INTERNAL, "must be f32 panels", refuse(b, "linear", &strips, input_in_rows));
-    fails(SPARTA_E_INTERNAL, "must be f32 panels", refuse(b, "linear", &strips, input_of_ints));
+    fails(SPARTA_E_FORMAT, "input 0 is f32 in layout rows, which",
+          refuse(b, "linear", &strips, input_in_rows));
+    fails(SPARTA_E_FORMAT, "input 0 is i32 in layout panel", refuse(b, "linear", &strips, input_of_ints));
     fails(SPARTA_E_SHAPE, "the output has", refuse(b, "linear", &strips, wider_output));
     fails(SPARTA_E_SHAPE, "the residual has", refuse(b, "linear", &strips, wider_residual));
     fails(SPARTA_E_FORMAT, "a vector of 6", refuse(b, "linear", &strips, short_vector));
     fails(SPARTA_E_FORMAT, "a vector of 6", refuse(b, "linear", &strips, vector_without_data));
-    fails(SPARTA_E_FORMAT, "a vector of 6", refuse(b, "linear", &strips, vector_of_doubles));
+    fails(SPARTA_E_FORMAT, "input 2 is f64", refuse(b, "linear", &strips, vector_of_doubles));
+    fails(SPARTA_E_FORMAT, "input 0 is missing for kernel 'linear'", refuse(b, "linear", &strips, no_input));
+    fails(SPARTA_E_FORMAT, "input 1 is missing", refuse(b, "linear", &strips, one_input));
+    fails(SPARTA_E_FORMAT, "one output, not 2", refuse(b, "linear", &strips, two_outputs));
+    fails(SPARTA_E_UNSUPPORTED, "the output is on device 1, kernel 'linear' runs on device 0",
+          refuse(b, "linear", &strips, output_elsewhere));
     sp_packed *all[] = {&strips, &csr, &eight, &wide, &bytes, &bits};
     for (size_t i = 0; i < SP_COUNT(all); i++) sp_packed_free(cx, all[i]);
     bed_free(b);
@@ -437,7 +459,7 @@ static void walk_refuses_what_does_not_fit(void **state)
     sp_packed csr = pack_weight(b, "csr"), bad = csr, other = csr;
     int32_t crd[64], far[64];
     ok(refuse(b, "walk", &csr, NULL));
-    fails(SPARTA_E_FORMAT, "not stored in a format", refuse(b, "walk", &csr, weight_in_rows));
+    fails(SPARTA_E_FORMAT, "in layout rows", refuse(b, "walk", &csr, weight_in_rows));
     fails(SPARTA_E_SHAPE, "the input has", refuse(b, "walk", &csr, wider_input));
     fails(SPARTA_E_SHAPE, "the output has", refuse(b, "walk", &csr, wider_output));
     fails(SPARTA_E_SHAPE, "the residual has", refuse(b, "walk", &csr, wider_residual));
@@ -461,28 +483,29 @@ static void others_refuse_what_does_not_fit(void **state)
     fails(SPARTA_E_SHAPE, "the input has", refuse(b, "norm", NULL, wider_input));
     fails(SPARTA_E_SHAPE, "the output has", refuse(b, "norm", NULL, wider_output));
     fails(SPARTA_E_FORMAT, "a vector of 6", refuse(b, "norm", NULL, short_vector));
-    fails(SPARTA_E_FORMAT, "the gain", refuse(b, "norm", NULL, gain_in_panels));
-    fails(SPARTA_E_FORMAT, "not an operator of kernel map", refuse(b, "map", NULL, NULL));
+    fails(SPARTA_E_FORMAT, "input 1 is f32 in layout panel", refuse(b, "norm", NULL, gain_in_panels));
+    fails(SPARTA_E_FORMAT, "input 1 is f32 in layout rows", refuse(b, "map", NULL, NULL));
     bed_free(b);
     b = plain_bed("Add", 2, 10, 6);
     ok(refuse(b, "map", NULL, NULL));
     fails(SPARTA_E_SHAPE, "the input has", refuse(b, "map", NULL, wider_input));
     fails(SPARTA_E_SHAPE, "the second input has", refuse(b, "map", NULL, fewer_seconds));
+    fails(SPARTA_E_FORMAT, "not an operator of kernel map", refuse(b, "map", NULL, one_input));
     bed_free(b);
     b = plain_bed("Identity", 1, 10, 6);
     ok(refuse(b, "pack", NULL, NULL));
-    fails(SPARTA_E_INTERNAL, "f32 rows", refuse(b, "pack", NULL, input_in_panels));
-    fails(SPARTA_E_INTERNAL, "f32 rows", refuse(b, "pack", NULL, input_with_gaps));
-    fails(SPARTA_E_INTERNAL, "f32 rows", refuse(b, "pack", NULL, input_of_ints));
-    fails(SPARTA_E_SHAPE, "the output has", refuse(b, "pack", NULL, wider_output));
+    fails(SPARTA_E_FORMAT, "in layout panel", refuse(b, "pack", NULL, input_in_panels));
+    fails(SPARTA_E_INTERNAL, "the input has gaps", refuse(b, "pack", NULL, input_with_gaps));
+    fails(SPARTA_E_FORMAT, "input 0 is i32", refuse(b, "pack", NULL, input_of_ints));
+    fails(SPARTA_E_SHAPE, "the input has", refuse(b, "pack", NULL, wider_output));
     ok(refuse(b, "unpack", NULL, NULL));
-    fails(SPARTA_E_INTERNAL, "f32 rows", refuse(b, "unpack", NULL, output_with_gaps));
+    fails(SPARTA_E_INTERNAL, "the output has gaps", refuse(b, "unpack", NULL, output_with_gaps));
     fails(SPARTA_E_SHAPE, "the input has", refuse(b, "unpack", NULL, wider_input));
     bed_free(b);
     b = embed_bed(2, 5, 6);
     ok(refuse(b, "embed", NULL, NULL));
     fails(SPARTA_E_FORMAT, "pairs", refuse(b, "embed", NULL, odd_inputs));
-    fails(SPARTA_E_DTYPE, "ids 0", refuse(b, "embed", NULL, ids_of_floats));
+    fails(SPARTA_E_FORMAT, "input 1 is f32", refuse(b, "embed", NULL, ids_of_floats));
     fails(SPARTA_E_SHAPE, "", refuse(b, "embed", NULL, longer_ids));
     fails(SPARTA_E_SHAPE, "table 0", refuse(b, "embed", NULL, narrow_table));
     fails(SPARTA_E_SHAPE, "table 0", refuse(b, "embed", NULL, wider_output));

@@ -165,7 +165,7 @@ static void odd_plans(void **state)
         const char *text;
         sparta_status status;
     } plans[] = {{PLAN("p, e, pairs"), SPARTA_OK},       {PLAN("p, pairs"), SPARTA_E_FORMAT},
-                 {PLAN("p, e, x"), SPARTA_E_FORMAT},     {PLAN("p, x, pairs"), SPARTA_E_INTERNAL},
+                 {PLAN("p, e, x"), SPARTA_E_FORMAT},     {PLAN("p, x, pairs"), SPARTA_E_FORMAT},
                  {PLAN("e, e, pairs"), SPARTA_OK},       {PLAN("p, e, e, pairs"), SPARTA_OK},
                  {PLAN("pairs, pairs"), SPARTA_E_FORMAT}};
     for (size_t i = 0; i < SP_COUNT(plans); i++) {

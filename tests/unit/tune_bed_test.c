@@ -134,7 +134,7 @@ static void other_operators(void **state)
     assert_true(sp_bed_builtin_seconds(on) > 0);
     assert_int_equal(sp_bed_check(on, &c), SPARTA_OK);
     assert_true(c.found.ok);
-    c.call.job.in[1].panel = c.call.job.in[0].panel; /* other keys */
+    c.call.job.in[1].at = c.call.job.in[0].at; /* other keys */
     assert_int_equal(sp_bed_check(on, &c), SPARTA_OK);
     assert_false(c.found.ok);
     assert_int_equal(sp_bed_check(on, &reference), SPARTA_OK);
