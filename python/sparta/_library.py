@@ -1,0 +1,211 @@
+"""libsparta.so in this process: found, loaded, declared by its header; contexts and errors.
+
+A context serves one thread at a time, so every object of this package owns one, and what many threads may call at once (Package.run) takes one
+from a pool. ctypes releases the interpreter's lock for the length of a call.
+"""
+
+import contextlib
+import ctypes as c
+import os
+import threading
+import weakref
+
+from ._header import Header
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+_CLONE = os.path.dirname(os.path.dirname(HERE))
+
+
+class Error(Exception):
+    """What the library said. `status` is its word for it, "E_FORMAT". Those that are about values and types are ValueErrors and TypeErrors too."""
+
+    status = "E_INTERNAL"
+
+
+class InvalidValue(Error, ValueError):
+    pass
+
+
+class InvalidType(Error, TypeError):
+    pass
+
+
+class OutOfMemory(Error, MemoryError):
+    pass
+
+
+_KIND = {"E_SHAPE": InvalidValue, "E_RANGE": InvalidValue, "E_USAGE": InvalidValue, "E_DTYPE": InvalidType, "E_MEMORY": OutOfMemory}
+
+
+def _find():
+    """The installed library beside this file; in a clone, the one that make built. SPARTA_LIBRARY names another."""
+    given = os.environ.get("SPARTA_LIBRARY")
+    if given:
+        return os.path.abspath(given), _header(os.path.dirname(given))
+    for library, header in (("libsparta.so", "sparta.h"), (_CLONE + "/build/release/libsparta.so", _CLONE + "/include/sparta.h")):
+        library, header = os.path.join(HERE, "lib", library), os.path.join(HERE, "lib", header)
+        if os.path.exists(library):
+            return library, header
+    raise ImportError("sparta: no libsparta.so; run `make` in the clone, or `pip install .` there")
+
+
+def _header(folder):
+    beside = os.path.join(folder, "sparta.h")
+    return beside if os.path.exists(beside) else os.path.join(HERE, "lib/sparta.h") if os.path.exists(HERE + "/lib/sparta.h") else _CLONE + "/include/sparta.h"
+
+
+def _load():
+    path, header = _find()
+    with open(header, encoding="utf-8") as file:
+        declared = Header(file.read())
+    library = c.CDLL(path)
+    for name, (result, arguments) in declared.functions.items():
+        if name == "sparta_plugin":  # plugins define it
+            continue
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return library, declared
+
+
+lib, header = _load()
+types, numbers = header.types, header.numbers
+
+
+def new(name, **fields):
+    """A struct with its size set and these fields; texts may be str."""
+    unknown = sorted(set(fields) - {f[0] for f in types[name]._fields_})
+    if unknown:
+        raise TypeError(f"{name} has no {unknown[0]!r}")
+    s = types[name](**{k: text(v) for k, v in fields.items()})
+    if s._fields_[0][0] == "size":
+        s.size = c.sizeof(s)
+    return s
+
+
+def text(value):
+    return os.fsencode(value) if isinstance(value, (str, os.PathLike)) else value
+
+
+def string(value):
+    return None if value is None else os.fsdecode(value)
+
+
+def at_end(thing, function, *arguments):
+    """Calls it when the thing is gone, but for a forked child: the threads that it would wait for are its parent's. Not when the process ends."""
+    process = os.getpid()
+
+    def call():
+        if os.getpid() == process:
+            function(*arguments)
+
+    end = weakref.finalize(thing, call)
+    end.atexit = False
+    return end
+
+
+class Context:
+    """A context of the library. Use it from one thread at a time."""
+
+    def __init__(self, **options):
+        self.cx = lib.sparta_ctx_create(new("sparta_ctx_options", **options))
+        if not self.cx.value:
+            raise MemoryError("sparta: no memory for a context")
+        self.lock = threading.RLock()
+        self.interrupt = None  # an exception of a callback, to be raised when the call that it ended is back
+        at_end(self, lib.sparta_ctx_free, self.cx)
+
+    def call(self, name, *arguments):
+        """One function of the header that takes the context first; raises what it says."""
+        return self.check(getattr(lib, name)(self.cx, *map(text, arguments)))
+
+    def long(self, name, *arguments):
+        """The same for a function that takes long, in a thread of its own: Ctrl-C reaches Python at once, and cancels it."""
+        failed, ended = [], threading.Event()
+
+        def work():
+            try:
+                self.call(name, *arguments)
+            except BaseException as e:
+                failed.append(e)
+            ended.set()
+
+        threading.Thread(target=work, daemon=True).start()
+        while not ended.is_set():
+            try:
+                ended.wait()
+            except BaseException as e:
+                self.stop(e)
+        if failed:
+            raise failed[0]
+        if self.interrupt:  # too late to stop anything
+            interrupt, self.interrupt = self.interrupt, None
+            raise interrupt
+
+    def stop(self, exception):
+        """Cancels what runs; the call raises this where it comes back."""
+        self.interrupt = self.interrupt or exception
+        lib.sparta_ctx_cancel(self.cx)
+
+    def check(self, status):
+        if not status:
+            return
+        word = os.fsdecode(lib.sparta_status_name(status))
+        message = string(lib.sparta_message(self.cx)) or word
+        interrupt, self.interrupt = self.interrupt, None
+        if interrupt:
+            lib.sparta_ctx_reset(self.cx)
+            raise interrupt
+        error = _KIND.get(word, Error)(message)
+        error.status = word
+        raise error
+
+    def make(self, name, *arguments):
+        """The same for a function that makes a handle, its last argument."""
+        kind = getattr(lib, name).argtypes[-1]._type_
+        handle = kind()
+        self.call(name, *arguments, c.byref(handle))
+        return handle
+
+
+class Handle:
+    """An object of the library with a context of its own; freed before it."""
+
+    def __init__(self, context, handle, free):
+        self._context, self._handle = context, handle
+        # The context is an argument so that it lives until the handle is gone.
+        self.close = at_end(self, Handle._free, context, handle, free)
+
+    @staticmethod
+    def _free(context, handle, free):
+        with context.lock:
+            getattr(lib, free)(handle)
+
+    def _live(self):
+        if not self.close.alive:
+            raise ValueError(f"{type(self).__name__} is closed")
+        return self._handle
+
+
+class Pool:
+    """Things that one thread at a time uses, made when all are taken. A forked child makes its own: the threads of its parent's are not there."""
+
+    def __init__(self, make):
+        self.make, self.idle, self.process = make, [], os.getpid()
+
+    @contextlib.contextmanager
+    def one(self):
+        if self.process != os.getpid():
+            self.idle, self.process = [], os.getpid()
+        try:
+            thing = self.idle.pop()
+        except IndexError:
+            thing = self.make()
+        try:
+            yield thing
+        finally:
+            self.idle.append(thing)
+
+
+def version():
+    """The version of the library."""
+    return string(lib.sparta_version())

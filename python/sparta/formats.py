@@ -1,0 +1,124 @@
+"""Formats: how the elements of a tensor lie in memory (docs/formats.md); packed tensors."""
+
+import ctypes as c
+import re
+
+from . import _arrays
+from ._library import Context, Handle, lib, new, string, types
+
+
+class Format:
+    """A format of the language, checked.
+
+    >>> print(Format("csr"))
+    (i,j)->(i:dense, j:compressed)
+    """
+
+    def __init__(self, text, shape=None):
+        dim = (c.c_int64 * len(shape))(*shape) if shape is not None else None
+        out = c.create_string_buffer(1 << 16)
+        Context().call("sparta_format_print", str(text), len(shape or ()), dim, out, len(out))
+        self.text = string(out.value)
+
+    def __str__(self):
+        return self.text
+
+    def __repr__(self):
+        return f"sparta.Format({self.text!r})"
+
+    def __eq__(self, other):
+        return isinstance(other, Format) and self.text == other.text
+
+    def __hash__(self):
+        return hash(self.text)
+
+    def pack(self, array, mask=None, limit=0):
+        return pack(array, self, mask, limit)
+
+
+class Packed(Handle):
+    """A tensor stored in a format. pack() makes one."""
+
+    def __init__(self, context, handle):
+        super().__init__(context, handle, "sparta_packed_free")
+
+    @classmethod
+    def open(cls, path):
+        context = Context()
+        return cls(context, context.make("sparta_packed_open", path))
+
+    @property
+    def format(self):
+        return string(lib.sparta_packed_format(self._live()))
+
+    def _type(self):
+        t = types["sparta_tensor"]()
+        lib.sparta_packed_type(self._live(), c.byref(t))
+        return t
+
+    @property
+    def shape(self):
+        t = self._type()
+        return tuple(t.dim[: t.rank])
+
+    @property
+    def dtype(self):
+        return _arrays.dtype_name(self._type().dtype)
+
+    @property
+    def storage(self):
+        """elements, slots, bytes, fill (slots over elements)."""
+        s = lib.sparta_packed_storage(self._live()).contents
+        return {name: getattr(s, name) for name, _ in s._fields_}
+
+    def to(self, format, limit=0):
+        """The same elements in another format, never through a dense copy."""
+        context = Context()
+        with self._context.lock:
+            return Packed(context, context.make("sparta_packed_convert", self._live(), str(format), float(limit)))
+
+    def numpy(self):
+        """Dense; absent elements are 0."""
+        t = self._type()
+        out = _arrays.empty(t.dtype, self.shape)
+        view, _ = _arrays.view(out)
+        view.dtype = t.dtype
+        with self._context.lock:
+            self._context.call("sparta_packed_unpack", self._live(), c.byref(view))
+        return out
+
+    def arrays(self):
+        """Its arrays without a copy, by the names that files have: {"l1_pos": ..., "l1_crd": ..., "values": ...}. Read-only."""
+        a = new("sparta_arrays")
+        with self._context.lock:
+            self._context.call("sparta_packed_arrays", self._live(), c.byref(a))
+        arrays = {f"l{k}_{what}": _arrays.borrow(t, self) for what in ("pos", "crd") for k, t in enumerate(getattr(a, what)) if t.data}
+        arrays["values"] = _arrays.borrow(a.values, self)
+        return arrays
+
+    def save(self, path):
+        """An .npz that NumPy opens (docs/files.md)."""
+        with self._context.lock:
+            self._context.call("sparta_packed_save", self._live(), path)
+        return path
+
+    def __repr__(self):
+        return f"<sparta.Packed {'x'.join(map(str, self.shape))} {self.dtype} {re.sub(' +', ' ', self.format)}>"
+
+
+def pack(array, format, mask=None, limit=0):
+    """The elements that are not 0, or those that the mask has. limit: slots an element, past which it is an error; 0: 4.
+
+    >>> packed = pack(np.eye(3, dtype=np.float32), "csr")
+    >>> packed.arrays()["l1_crd"]
+    array([0, 1, 2], dtype=int32)
+    """
+    context = Context()
+    dense, keep = _arrays.view(array, "array")
+    hidden = None
+    if mask is not None:
+        hidden, keep_mask = _arrays.view(mask, "mask")
+        keep = (keep, keep_mask)
+    packed = context.make("sparta_packed_create", str(format), c.byref(dense), c.byref(hidden) if hidden else None, float(limit))
+    del keep
+    return Packed(context, packed)

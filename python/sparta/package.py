@@ -1,0 +1,313 @@
+"""Compiled models: compile, load, run, time; and what is known of a file without running it."""
+
+import contextlib
+import ctypes as c
+import functools
+import os
+import time
+
+from . import _arrays
+from ._library import Context, Handle, Pool, lib, new, string, types
+from .schedule import Schedule
+
+_NAMED = types["sparta_named_tensor"]
+
+
+# ---------------------------------------------------------------- options
+def _dims(dims):
+    """{"batch": 4, "sequence": (1, 128, 512)} -> name=4, name=1:128:512."""
+    for name, size in (dims or {}).items():
+        yield f"{name}={':'.join(map(str, size)) if isinstance(size, (tuple, list)) else size}"
+
+
+def _texts(texts):
+    texts = [os.fsencode(t) for t in texts]
+    return (c.c_char_p * (len(texts) + 1))(*texts, None) if texts else None
+
+
+@contextlib.contextmanager
+def _options(context, masks=None, schedule=None, dims=None, remove=(), progress=None, **more):
+    """sparta_compile_options of keyword arguments; a name that the header does not have is a TypeError. What the context manager makes lives within."""
+    known = {f[0] for f in types["sparta_compile_options"]._fields_} - {"size", "rules", "progress_user"}
+    unknown = sorted(set(more) - known)
+    if unknown:
+        raise TypeError(f"unknown option {unknown[0]!r}; there are {', '.join(sorted(known))}")
+    with contextlib.ExitStack() as stack:
+        if isinstance(masks, dict):
+            import tempfile
+
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="sparta-"))
+            masks = save_arrays(os.path.join(folder, "masks.npz"), masks)
+        o = new("sparta_compile_options", masks=masks, **more)
+        if isinstance(schedule, Schedule):
+            o.rules = schedule.again(context, stack)
+        elif schedule is not None:
+            o.schedule = os.fsencode(schedule)
+        o.dims, o.remove = _texts(_dims(dims)), _texts([remove] if isinstance(remove, str) else remove)
+
+        def tell(_, done, every, what):
+            try:
+                progress(done, every, string(what))
+            except BaseException as e:  # goes on where the call comes back
+                context.stop(e)
+
+        if progress:
+            keep = o.progress = type(o.progress)(tell)
+        yield o
+
+
+def _is_path(model):
+    return isinstance(model, (str, os.PathLike))
+
+
+@contextlib.contextmanager
+def _onnx(model):
+    """The path of an ONNX model that is given as one, as bytes or as an onnx.ModelProto."""
+    if _is_path(model):
+        yield model
+        return
+    if hasattr(model, "SerializeToString"):
+        model = model.SerializeToString()
+    if not isinstance(model, (bytes, bytearray, memoryview)):
+        raise TypeError(f"a model is a path, bytes, or an onnx.ModelProto, not {type(model).__name__}")
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="sparta-") as folder:
+        path = os.path.join(folder, "model.onnx")
+        with open(path, "wb") as file:
+            file.write(model)
+        yield path
+
+
+def save_arrays(path, arrays):
+    """Named arrays into an .npz or .safetensors. Returns the path."""
+    context, keep = Context(), []
+    named = (_NAMED * len(arrays))()
+    for slot, (name, array) in zip(named, arrays.items()):
+        slot.name = name.encode()
+        slot.tensor, held = _arrays.view(array, name)
+        keep.append(held)
+    context.call("sparta_archive_save", path, named, len(arrays))
+    return path
+
+
+# ---------------------------------------------------------------- reports
+def _rows(report, what):
+    function, i = getattr(lib, "sparta_report_" + what), 0
+    while row := function(report, i):
+        yield row.contents
+        i += 1
+
+
+def _layer(l):
+    """As `sparta inspect --json` has it."""
+    known = lambda x: None if x != x else x
+    row = {
+        "name": string(l.name), "op": string(l.op), "shape": [l.n, l.k] if l.n else [], "dtype": _arrays.dtype_name(l.dtype),
+        "pattern": string(l.pattern), "block": string(l.block), "density": l.density, "implement": string(l.implement), "sparse": bool(l.sparse),
+        "reason": string(l.reason) or None, "source": string(l.source), "us": known(l.us), "dense_us": known(l.dense_us),
+    }
+    if l.format:
+        row["format"] = string(l.format)
+    return row
+
+
+def _facts(report):
+    f = lib.sparta_report_facts(report).contents
+    facts = {
+        "nodes": f.nodes, "parameters": f.parameters, "bytes": f.bytes, "symbols": [string(s.name) for s in _rows(report, "symbol")],
+        "bounds": {string(s.name): s.most for s in _rows(report, "symbol") if s.most != 2**63 - 1},
+        "operators": {string(o.name): o.nodes for o in _rows(report, "operator")}, "parameters_after": f.parameters_left,
+        "unaccelerated_share": f.unaccelerated, "unaccelerated_reason": string(f.unaccelerated_reason),
+        "unaccelerated_hint": string(f.unaccelerated_hint), "layers": [_layer(l) for l in _rows(report, "layer")],
+    }
+    if f.opset:
+        facts["opset"] = f.opset
+    return facts
+
+
+@contextlib.contextmanager
+def _report(context, function, *arguments):
+    report = context.make(function, *arguments)
+    try:
+        yield report
+    finally:
+        lib.sparta_report_free(report)
+
+
+def inspect(path, **options):
+    """What is in an ONNX model or a package, as `sparta inspect --json` says it; nothing is run.
+
+    >>> facts = inspect(model)
+    >>> round(facts["layers"][0]["density"], 1)
+    0.1
+    """
+    context = Context()
+    kind = c.c_int()
+    context.call("sparta_file_kind_of", path, c.byref(kind))
+    if kind.value == 1:  # SPARTA_FILE_PACKAGE
+        return load(path).inspect()
+    with _options(context, **options) as o, _report(context, "sparta_model_report", path, o) as report:
+        return {"name": os.fspath(path), "kind": "onnx", **_facts(report)}
+
+
+# ---------------------------------------------------------------- packages
+class _Session:
+    """A session with the context that it runs in."""
+
+    def __init__(self, package, threads):
+        self.context = Context()
+        options = new("sparta_session_options", threads=threads)
+        self.handle = Handle(self.context, self.context.make("sparta_session_create", package._live(), options), "sparta_session_free")
+        self.package = package  # lives as long as its sessions
+
+
+class Package:
+    """A compiled model. Any number of threads may run it at once.
+
+    >>> package = compile(model)
+    >>> answer = package.run({"x": np.ones((2, 784), np.float32)})
+    >>> answer["logits"].shape
+    (2, 10)
+    """
+
+    def __init__(self, context, handle, threads=0):
+        self._context = context
+        self._package = Handle(context, handle, "sparta_package_close")
+        self._sessions = Pool(functools.partial(_Session, self._package, threads))
+
+    def _live(self):
+        return self._package._live()
+
+    @staticmethod
+    def _types(package, what):
+        types_ = {}
+        for i in range(getattr(lib, f"sparta_package_{what}s")(package)):
+            t = types["sparta_tensor"]()
+            getattr(lib, f"sparta_package_{what}_type")(package, i, c.byref(t))
+            name = string(getattr(lib, f"sparta_package_{what}_name")(package, i))
+            types_[name] = (_arrays.dtype_name(t.dtype), tuple(None if d < 0 else d for d in t.dim[: t.rank]))
+        return types_
+
+    @property
+    def inputs(self):
+        """{name: (dtype, shape)}; None is a size that a run may choose."""
+        return self._types(self._live(), "input")
+
+    @property
+    def outputs(self):
+        return self._types(self._live(), "output")
+
+    @property
+    def note(self):
+        """What whoever runs it should know; "" when there is nothing."""
+        return string(lib.sparta_package_note(self._live()))
+
+    def run(self, inputs, outputs=None):
+        """Arrays by the names of the inputs in, NumPy arrays by the names of the outputs out (all of them, or those asked for)."""
+        package = self._live()
+        wanted = list(self.outputs if outputs is None else outputs)
+        given, keep = (_NAMED * len(inputs))(), []
+        for slot, (name, array) in zip(given, inputs.items()):
+            slot.name = str(name).encode()
+            slot.tensor, held = _arrays.view(array, f"input {name!r}", rows=True)
+            keep.append(held)
+        answers = (_NAMED * len(wanted))()
+        for slot, name in zip(answers, wanted):
+            slot.name = name.encode()
+        with self._sessions.one() as session:
+            session.context.call("sparta_session_run", session.handle._live(), given, len(given), answers, len(answers))
+            # Before the session goes to somebody else: its next run writes there.
+            return {name: _arrays.copy(slot.tensor) for name, slot in zip(wanted, answers)}
+
+    def inspect(self):
+        with self._context.lock, _report(self._context, "sparta_package_report", self._live(), None) as report:
+            targets = [{"name": string(t.name), "kernels": t.kernels, "checked": bool(t.checked)} for t in _rows(report, "target")]
+            return {"kind": "package", **_facts(report), "targets": targets, "warning": self.note or None}
+
+    @property
+    def layers(self):
+        """What runs each layer, and why it is not faster: rows as `sparta inspect --json` has them."""
+        return self.inspect()["layers"]
+
+    @property
+    def isa(self):
+        """The target whose code runs here, "avx512"; "portable" where the package has none that does."""
+        with self._sessions.one() as session:
+            return string(lib.sparta_session_isa(session.handle._live()))
+
+    def save(self, path):
+        """Into a file: the old one or the new one is there, never a half."""
+        with self._context.lock:
+            self._context.call("sparta_package_save", self._live(), path)
+        return path
+
+    def check(self):
+        """Digests of all weights against the file."""
+        with self._context.lock:
+            self._context.call("sparta_package_check", self._live())
+
+    def bench(self, inputs, against=None, seconds=1.0):
+        """Milliseconds of a run with these inputs, and of another package's (or any function of the inputs), alternately: a dict as `bench --json` has it.
+
+        A run here copies its outputs; `sparta bench` times the run alone.
+        """
+        from statistics import median
+
+        subjects = {"subject": self.run}
+        if against is not None:
+            subjects["baseline"] = against.run if isinstance(against, Package) else against
+        times = {name: [] for name in subjects}
+        for run in subjects.values():
+            run(inputs)
+        end = time.perf_counter() + seconds * len(subjects)
+        while time.perf_counter() < end or not times["subject"]:
+            for name, run in subjects.items():
+                start = time.perf_counter()
+                run(inputs)
+                times[name].append(1e3 * (time.perf_counter() - start))
+        result = {name: {"median_ms": median(t), "best_ms": min(t), "runs": len(t)} for name, t in times.items()}
+        if against is not None:
+            result["ratio"] = result["baseline"]["median_ms"] / result["subject"]["median_ms"]
+        return result
+
+    def close(self):
+        """Frees its memory now, when no run is under way; otherwise that happens when nobody has it any more."""
+        self._sessions.idle.clear()
+        self._package.close()
+
+
+def load(path, *, threads=0, context=None):
+    """Opens a package. threads: of its runs; 0: the cores available. context: what sparta_ctx_options has (max_memory, copy_files, ...), as a dict."""
+    context = Context(**(context or {}))
+    return Package(context, context.make("sparta_package_open", path), threads)
+
+
+def compile(model, out=None, *, masks=None, schedule=None, target=None, dims=None, progress=None, threads=0, context=None, **options):
+    """Compiles an ONNX model (a path, bytes or an onnx.ModelProto) and checks the result; into a file, or in memory when out is None.
+
+    masks: an .npz or .safetensors with an array per weight, or a dict of arrays; zero where the weight is gone. Without, exact zeros are the mask.
+    schedule: a path or a Schedule. dims: {"batch": 4, "sequence": (1, 128, 512)}. progress: called with (done, all, what). Other options are
+    those of sparta_compile_options: dense_only, no_measure, external_data_root, limit, remove, multiple, rtol, atol, no_propagate, db; and of
+    sparta_ctx_options in context: {"cache_dir": "", "compiler": ""} compiles with portable kernels and starts no process.
+    """
+    context, given = Context(**(context or {})), context
+    with contextlib.ExitStack() as stack:
+        path = stack.enter_context(_onnx(model))
+        o = stack.enter_context(_options(context, masks, schedule, dims, progress=progress, target=target, threads=threads, **options))
+        if out is not None:
+            context.long("sparta_compile", path, out, o)
+            return load(out, threads=threads, context=given)
+        package = types["sparta_package"]()
+        context.long("sparta_compile_package", path, o, c.byref(package))
+        # The model's file stays mapped, also when its name is gone.
+        return Package(context, package, threads)
+
+
+def propagate(model, out, *, masks=None, schedule=None, dims=None, **options):
+    """Writes a smaller ONNX model with the same answer: what is zero, constant or not needed goes. Returns parameters before and after."""
+    context = Context()
+    with _onnx(model) as path, _options(context, masks, schedule, dims, **options) as o:
+        before = inspect(path, no_propagate=1)["parameters"]
+        context.long("sparta_propagate_file", path, out, o)
+    return {"parameters_before": before, "parameters_after": inspect(out, no_propagate=1)["parameters"]}

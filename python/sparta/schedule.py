@@ -1,0 +1,78 @@
+"""Schedules: what to do with which weights (docs/schedules.md), as text and as an object."""
+
+import ctypes as c
+import os
+
+from ._library import Context, Handle, lib, string
+
+
+class Rule:
+    """What is said of the weights that a glob names. Each call returns the rule, so that they chain."""
+
+    def __init__(self, schedule, handle):
+        self._schedule, self._handle = schedule, handle
+
+    def _say(self, what, text):
+        with self._schedule._context.lock:
+            self._schedule._live()
+            self._schedule._context.check(getattr(lib, "sparta_schedule_" + what)(self._handle, os.fsencode(str(text))))
+        return self
+
+    def sparsify(self, sparsifier):
+        return self._say("sparsify", sparsifier)
+
+    def set_format(self, format):
+        return self._say("set_format", format)
+
+    def quantize(self, precision):
+        return self._say("quantize", precision)
+
+    def kernel(self, primitives):
+        return self._say("kernel", primitives)
+
+
+class Schedule(Handle):
+    """A schedule. `s["encoder.*.weight"]` is a new rule; `str(s)` is its text, which Schedule.parse reads.
+
+    >>> s = Schedule()
+    >>> rule = s["encoder.*.weight"].sparsify("magnitude(pattern=4x1, sparsity=0.9)").set_format("strip(4)")
+    >>> print(s)
+    tensor "encoder.*.weight" {
+        sparsify magnitude(pattern=4x1, sparsity=0.9)
+        format strip(4)
+    }
+    """
+
+    def __init__(self, folder=None, _parse=None):
+        context = Context()
+        self._folder = folder
+        handle = context.make("sparta_schedule_parse", *_parse, folder) if _parse else context.make("sparta_schedule_create", folder)
+        super().__init__(context, handle, "sparta_schedule_free")
+
+    @classmethod
+    def parse(cls, text, name="schedule", folder=None):
+        """Masks and includes of the text lie beneath `folder`; messages say `name` where a file's would say the file."""
+        return cls(folder, (text, name))
+
+    @classmethod
+    def open(cls, path):
+        with open(path, encoding="utf-8") as file:
+            return cls.parse(file.read(), os.fspath(path), os.path.dirname(os.path.abspath(path)))
+
+    def __getitem__(self, glob):
+        with self._context.lock:
+            handle = lib.sparta_schedule_tensor.argtypes[-1]._type_()
+            self._context.check(lib.sparta_schedule_tensor(self._live(), glob.encode(), c.byref(handle)))
+        return Rule(self, handle)
+
+    def __str__(self):
+        with self._context.lock:
+            out = c.c_char_p()
+            self._context.check(lib.sparta_schedule_print(self._live(), c.byref(out)))
+            return string(out.value).strip()
+
+    def again(self, context, stack):
+        """The same as an object of another context, until the stack ends."""
+        copy = context.make("sparta_schedule_parse", str(self), "schedule", self._folder)
+        stack.callback(lib.sparta_schedule_free, copy)
+        return copy

@@ -1,0 +1,351 @@
+"""The Python package, without torch: compile, load, run, inspect, propagate, formats, schedules; arrays by NumPy and DLPack; errors; threads, forks and
+Ctrl-C; and an installed copy."""
+
+import ctypes
+import doctest
+import gc
+import importlib
+import multiprocessing
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import onnx
+import scipy.sparse
+
+from common import ROOT, Tests, must, need, open_onnxruntime, run_onnxruntime
+
+import sparta as door  # common.py says where it is
+
+tests = Tests()
+path = os.path.join(tests.work, "mlp.onnx")
+must("zoo", "mlp", "-o", path, "--prune", "4x1:0.9", "--dim", "inputs=64", "--dim", "hidden1=32", "--dim", "hidden2=16")
+x = np.random.default_rng(1).standard_normal((5, 64)).astype(np.float32)
+want = run_onnxruntime(open_onnxruntime(path), {"x": x})["logits"]
+QUICK = {"no_measure": 1}
+
+
+def close(got, expected=want):
+    need(got.dtype == expected.dtype and got.shape == expected.shape, f"{got.dtype} {got.shape}, not {expected.dtype} {expected.shape}")
+    off = float(np.max(np.abs(got - expected), initial=0))
+    need(off <= 1e-4 * np.max(np.abs(expected), initial=0), f"off by {off}")
+
+
+def refused(kind, words, function, *arguments, **more):
+    """It must fail by this kind of exception, whose one line has these words."""
+    try:
+        function(*arguments, **more)
+    except kind as error:
+        need(words in str(error) and "\n" not in str(error), f"said {str(error)!r}, which lacks {words!r}")
+        return error
+    raise AssertionError("it was accepted")
+
+
+# ---------------------------------------------------------------- models
+def models():
+    out = os.path.join(tests.work, "mlp.sparta")
+    package = door.compile(path, out, **QUICK)
+    close(package.run({"x": x})["logits"])
+    close(door.load(out, threads=1).run({"x": x}, ["logits"])["logits"])
+    need(package.inputs == {"x": ("f32", (None, 64))} and package.outputs == {"logits": ("f32", (None, 10))}, f"{package.inputs} {package.outputs}")
+    need(package.isa and package.note == "", package.isa + package.note)
+    package.check()
+    for rows in (1, 64, 130):
+        need(package.run({"x": np.zeros((rows, 64), np.float32)})["logits"].shape == (rows, 10), rows)
+    package.close()
+    refused(ValueError, "closed", package.run, {"x": x})
+
+
+def in_memory():
+    model = onnx.load(path)
+    close(door.compile(model, **QUICK).run({"x": x})["logits"])
+    package = door.compile(model.SerializeToString(), **QUICK)
+    gc.collect()
+    close(package.run({"x": x})["logits"])
+    saved = package.save(os.path.join(tests.work, "saved.sparta"))
+    close(door.load(saved).run({"x": x})["logits"])
+
+
+def reports():
+    """The same as the program says."""
+    import json
+
+    said = json.loads(must("inspect", path, "--json").out)
+    facts = door.inspect(path)
+    for name in ("nodes", "parameters", "bytes", "symbols", "bounds", "operators", "opset"):
+        need(facts[name] == said[name], f"{name}: {facts[name]}, not {said[name]}")
+    for ours, theirs in zip(facts["layers"], said["layers"], strict=True):
+        for name in theirs:
+            # Numbers are rounded in text.
+            same = np.isclose(ours[name], theirs[name], rtol=1e-3) if isinstance(theirs[name], float) else (ours[name] or "") == (theirs[name] or "")
+            need(same, f"{name}: {ours[name]}, not {theirs[name]}")
+    package = door.compile(path, **QUICK)
+    need([l["name"] for l in package.layers] == [l["name"] for l in facts["layers"]], "layers of the package")
+    need(package.inspect()["targets"], "no target")
+
+
+def masks_and_schedules():
+    weight = onnx.numpy_helper.to_array(onnx.load(path).graph.initializer[0])
+    name = onnx.load(path).graph.initializer[0].name
+    none = door.compile(path, masks={name: np.zeros(weight.shape, bool)}, no_propagate=1, **QUICK)
+    need(none.layers[0]["density"] == 0, none.layers[0])
+    s = door.Schedule()
+    s[name].sparsify("magnitude(pattern=2:4)")
+    need(door.compile(path, schedule=s, **QUICK).layers[0]["density"] <= 0.5, "the schedule did nothing")
+    need(str(door.Schedule.parse(str(s))) == str(s), str(s))
+    file = os.path.join(tests.work, "s.sched")
+    with open(file, "w", encoding="utf-8") as f:
+        f.write(str(s))
+    need(str(door.Schedule.open(file)) == str(s), "the file")
+    refused(ValueError, "1:", s[name].sparsify, "magnitud(pattern=2:4)")
+    refused(ValueError, "nearest", door.compile, path, schedule=door.Schedule.parse('tensor "nobody" { format csr }'), **QUICK)
+
+
+def propagation():
+    wide, small = os.path.join(tests.work, "rows.onnx"), os.path.join(tests.work, "small.onnx")
+    must("zoo", "mlp", "-o", wide, "--prune", "rows:0.5", "--dim", "inputs=64")
+    went = door.propagate(wide, small)
+    need(went["parameters_after"] < went["parameters_before"], went)
+    close(door.compile(small, **QUICK).run({"x": x})["logits"], run_onnxruntime(open_onnxruntime(wide), {"x": x})["logits"])
+
+
+# ---------------------------------------------------------------- arrays
+class Dlpack:
+    """Somebody else's array, as far as DLPack sees it."""
+
+    def __init__(self, array, device=(1, 0)):
+        self.array, self.device, self.taken = array, device, 0
+
+    def __dlpack_device__(self):
+        return self.device
+
+    def __dlpack__(self, **_):
+        self.taken += 1
+        return self.array.__dlpack__()
+
+
+def arrays():
+    package = door.compile(path, **QUICK)
+    close(package.run({"x": np.asfortranarray(x)})["logits"])
+    close(package.run({"x": np.repeat(x, 2, 0)[::2]})["logits"])
+    close(package.run({"x": x[::-1]})["logits"], want[::-1])
+    close(package.run({"x": Dlpack(np.asfortranarray(x))})["logits"])
+    other = Dlpack(x)
+    close(package.run({"x": other})["logits"])
+    need(other.taken == 1, "DLPack was not used")
+    refused(ValueError, "CPU", package.run, {"x": Dlpack(x, (2, 0))})
+    refused((TypeError, ValueError), "f64", package.run, {"x": x.astype(np.float64)})
+    refused(TypeError, "complex64", package.run, {"x": x.astype(np.complex64)})
+
+
+def packed():
+    dense = np.where(np.random.default_rng(2).random((37, 53)) < 0.8, 0, 1).astype(np.float32) * np.arange(1, 54, dtype=np.float32)
+    csr = scipy.sparse.csr_matrix(dense)
+    p = door.pack(dense, "csr")
+    a = p.arrays()
+    for name, theirs in (("l1_pos", csr.indptr), ("l1_crd", csr.indices), ("values", csr.data)):
+        need(np.array_equal(a[name], theirs) and not a[name].flags.writeable, name)
+    del p
+    gc.collect()
+    need(np.array_equal(a["values"], csr.data), "arrays do not outlive the tensor")
+    for text in ("csc", "coo", "bsr(4,4)", "strip(4)", "bitmap"):
+        q = door.pack(dense, text, limit=64)
+        need(np.array_equal(q.numpy(), dense) and np.array_equal(q.to("csr").numpy(), dense), text)
+        need(np.array_equal(door.Packed.open(q.save(os.path.join(tests.work, "p.npz"))).numpy(), dense), text)
+    need(door.pack(dense, "csr", mask=np.ones_like(dense)).storage["elements"] == dense.size, "mask")
+    need(door.pack(dense.astype(np.float16), "csr").dtype == "f16", "f16")
+    need(str(door.Format("csr")) == "(i,j)->(i:dense, j:compressed)" and door.Format("csr") == door.Format(str(door.Format("csr"))), "text")
+    refused(ValueError, "1:", door.Format, "(i,j)->(i:dens, j:compressed)")
+    refused(door.Error, "limit", door.pack, np.eye(64, dtype=np.float32), "bsr(16,16)")
+
+
+# ---------------------------------------------------------------- errors, threads, signals
+def errors():
+    need(refused(door.Error, "none.onnx", door.compile, os.path.join(tests.work, "none.onnx")).status == "E_IO", "status")
+    need(refused(door.Error, "", door.compile, b"not a model").status == "E_FORMAT", "status")
+    refused(TypeError, "ModelProto", door.compile, 7)
+    refused(TypeError, "no_mesure", door.compile, path, no_mesure=1)
+    refused(ValueError, "avx9", door.compile, path, target="avx9")
+    refused(ValueError, "nothing", door.compile, path, dims={"nothing": 3})
+    package = door.compile(path, **QUICK)
+    refused(ValueError, "dimension 1", package.run, {"x": np.zeros((2, 3), np.float32)})
+    refused(ValueError, "'y'", package.run, {"x": x, "y": x})
+    refused(ValueError, "'x'", package.run, {"y": x})
+    refused(ValueError, "x", package.run, {})
+    refused(ValueError, "nobody", package.run, {"x": x}, ["nobody"])
+    refused(MemoryError, "memory", door.load, package.save(os.path.join(tests.work, "e.sparta")), context={"max_memory": 1000, "copy_files": 1})
+    close(package.run({"x": x})["logits"])
+
+
+def threads():
+    package, wrong = door.compile(path, **QUICK), []
+
+    def work(i):
+        for _ in range(50):
+            rows = np.roll(x, i, 0)
+            if not np.allclose(package.run({"x": rows})["logits"], np.roll(want, i, 0), atol=1e-4):
+                wrong.append(i)
+
+    several = [threading.Thread(target=work, args=(i,)) for i in range(6)]
+    for t in several:
+        t.start()
+    for t in several:
+        t.join()
+    need(not wrong, wrong)
+    need(1 <= len(package._sessions.idle) <= 6, len(package._sessions.idle))
+
+
+def _child(package, pipe):
+    pipe.send(float(np.max(np.abs(package.run({"x": x})["logits"] - want))))
+
+
+def fork():
+    package = door.compile(path, **QUICK)
+    package.run({"x": x})
+    ours, theirs = multiprocessing.Pipe()
+    child = multiprocessing.get_context("fork").Process(target=_child, args=(package, theirs))
+    child.start()
+    need(ours.poll(60), "the child hangs")
+    need(ours.recv() < 1e-4, "the child's answer")
+    child.join()
+    close(package.run({"x": x})["logits"])
+
+
+def interrupt():
+    """Ctrl-C while it compiles: KeyboardInterrupt, soon, and nothing is written."""
+    bert, out = os.path.join(tests.work, "bert.onnx"), os.path.join(tests.work, "bert.sparta")
+    must("zoo", "bert-mini", "-o", bert, "--prune", "4x1:0.9")
+    begun = threading.Event()
+    threading.Thread(target=lambda: begun.wait() and os.kill(os.getpid(), signal.SIGINT)).start()
+    before = time.monotonic()
+    try:
+        door.compile(bert, out, progress=lambda *_: begun.set(), db=":memory:")
+        raise AssertionError("it was not interrupted")
+    except KeyboardInterrupt:
+        need(not os.path.exists(out), "it wrote")
+    return f"{time.monotonic() - before:.1f} s"
+
+
+def stop():
+    """An exception of a progress function comes back to who called."""
+    class Mine(Exception):
+        pass
+
+    def progress(done, every, what):
+        raise Mine(what)
+
+    refused(Mine, "", door.compile, path, progress=progress)
+    close(door.compile(path, **QUICK).run({"x": x})["logits"])
+
+
+def leaks():
+    package = door.compile(path, **QUICK)
+
+    def resident():
+        gc.collect()
+        with open("/proc/self/statm", encoding="ascii") as f:
+            return int(f.read().split()[1]) * 4
+
+    def work():
+        for _ in range(300):
+            package.run({"x": x})
+            door.pack(x, "csr", limit=64).to("coo", limit=64).numpy()
+            door.Schedule()["a"].set_format("csr")
+            try:
+                package.run({"x": x[:, :3]})
+            except ValueError:
+                pass
+
+    work()
+    before = resident()
+    work()
+    need(resident() - before < 2000, f"{resident() - before} KiB more")
+    return f"{resident() - before} KiB"
+
+
+# ---------------------------------------------------------------- the binding and the package
+def header():
+    """Sizes of structs as the compiler sees them."""
+    library = importlib.import_module("sparta._library")
+    structs = [n for n, t in library.types.items() if isinstance(t, type) and issubclass(t, ctypes.Structure)]
+    source, program = os.path.join(tests.work, "sizes.c"), os.path.join(tests.work, "sizes")
+    rows = "".join(f'printf("{n} %zu\\n", sizeof({n}));' + "".join(
+        f'printf("{n}.{f[0]} %zu\\n", offsetof({n}, {f[0]}));' for f in library.types[n]._fields_) for n in structs)
+    with open(source, "w", encoding="utf-8") as f:
+        f.write(f"#include <sparta.h>\n#include <stdio.h>\nint main(void) {{ {rows} }}\n")
+    subprocess.run(["cc", "-I", os.path.join(ROOT, "include"), source, "-o", program], check=True)
+    for line in subprocess.run([program], capture_output=True, text=True, check=True).stdout.splitlines():
+        name, size = line.split()
+        struct, _, field = name.partition(".")
+        kind = library.types[struct]
+        need((getattr(kind, field).offset if field else ctypes.sizeof(kind)) == int(size), line)
+    with open(os.path.join(ROOT, "include/sparta.h"), encoding="utf-8") as f:
+        text = re.sub(r"/\*.*?\*/", "", f.read(), flags=re.S)
+    declared = set(re.findall(r"\b(sparta_\w+)\(", text)) - {"sparta_options", "sparta_plugin"}
+    need(declared == set(library.header.functions) - {"sparta_plugin"}, declared ^ set(library.header.functions))
+    return f"{len(structs)} structs, {len(declared)} functions"
+
+
+def examples():
+    """Docstrings and the tour are true."""
+    count = 0
+    for name in ("formats", "package", "schedule"):
+        module = importlib.import_module("sparta." + name)
+        small = os.path.join(tests.work, "doc.onnx")
+        must("zoo", "mlp", "-o", small, "--prune", "4x1:0.9")
+        globs = {"np": np, "model": small}
+        result = doctest.testmod(module, extraglobs=globs, verbose=False)
+        need(not result.failed, f"{name}: {result}")
+        count += result.attempted
+    os.chdir(tests.work)
+    try:
+        result = doctest.testfile(os.path.join(ROOT, "docs/python.md"), module_relative=False, globs={"model": small})
+    finally:
+        os.chdir(ROOT)
+    need(not result.failed, f"docs/python.md: {result}")
+    count += result.attempted
+    need(count > 20, count)
+    return f"{count} lines"
+
+
+def installed():
+    """A copy as pip makes it, where there is neither a compiler nor a clone; its program; its wheel's name."""
+    target = os.path.join(tests.work, "site")
+    done = subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", target, ROOT], capture_output=True, text=True)
+    need(done.returncode == 0, done.stderr[-500:])
+    code = f"import sparta, numpy as np; p = sparta.compile({path!r}, no_measure=1, context={{'compiler': '', 'cache_dir': ''}}); print(p.isa, p.run({{'x': np.zeros((1, 64), 'f')}})['logits'].shape); import sys; print('torch' in sys.modules, sparta.__file__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tests.work, env={"PYTHONPATH": target, "PATH": "/nowhere"})
+    need(done.stdout.startswith("portable (1, 10)\nFalse " + target), done)
+    program = subprocess.run([sys.executable, "-m", "sparta", "--version"], capture_output=True, text=True, env={"PYTHONPATH": target})
+    need(program.stdout.split() == ["sparta", door.__version__], program)
+    with open(os.path.join(target, f"sparta-{door.__version__}.dist-info/WHEEL"), encoding="ascii") as f:
+        tag = re.search(r"Tag: (.*)", f.read())[1]
+    need(re.fullmatch(r"py3-none-manylinux_2_\d+_\w+", tag), tag)
+    return tag
+
+
+def importing():
+    """CPU time of importing it, beyond Python's own: 50 ms is the most."""
+    def spent(code):
+        def once():
+            before = os.times()
+            subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": os.path.join(ROOT, "python")})
+            after = os.times()
+            return after.children_user + after.children_system - before.children_user - before.children_system
+        return min(once() for _ in range(5))
+
+    took = spent("import sparta") - spent("import ctypes, re, contextlib, weakref")
+    need(took < 0.05, f"{1e3 * took:.0f} ms")
+    return f"{1e3 * took:.0f} ms"
+
+
+if __name__ == "__main__":
+    for check in (models, in_memory, reports, masks_and_schedules, propagation, arrays, packed, errors, threads, fork, interrupt, stop, leaks, header, examples,
+                  importing, installed):
+        tests.check(check.__name__, check)
+    sys.exit(tests.finish())
