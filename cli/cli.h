@@ -112,9 +112,12 @@ void cli_help(cli *c);       /* of c->verb, or of the program */
 void cli_man(cli *c);        /* roff */
 void cli_completion(cli *c); /* of the shell that --completion names */
 
+/* What a verb says it says once, whichever form is asked for: without --json the object that cli_json_begin begins takes nothing, with it
+ * tables and cli_say do. */
+
 /* JSON: values after values, objects and arrays opened and closed; commas are put in by themselves. */
 typedef struct cli_json {
-    sp_text *t;
+    sp_text *t; /* NULL: what is written goes nowhere */
     int depth;
     bool filled[16]; /* something stands at this depth already */
 } cli_json;
@@ -125,6 +128,7 @@ void cli_json_close(cli_json *j, char bracket);
 void cli_json_text(cli_json *j, const char *key, const char *value); /* NULL is null */
 void cli_json_words(cli_json *j, const char *key, const char *text); /* the same, in the words of flags */
 void cli_json_int(cli_json *j, const char *key, int64_t value);
+void cli_json_ints(cli_json *j, const char *key, int n, const int64_t *value); /* an array, as of a shape */
 void cli_json_real(cli_json *j, const char *key, double value); /* what is no finite number is null */
 void cli_json_bool(cli_json *j, const char *key, bool value);
 
@@ -136,7 +140,7 @@ typedef struct cli_cell {
     double value;
 } cli_cell;
 typedef struct cli_table {
-    cli *c;
+    cli *c; /* NULL: what is written goes nowhere */
     int columns, cells, capacity;
     const char *const *name;
     cli_cell *cell;
@@ -147,6 +151,25 @@ void cli_table_text(cli_table *t, const char *s); /* copied */
 void cli_table_real(cli_table *t, int digits, double v);
 void cli_table_int(cli_table *t, int64_t v);
 sparta_status cli_table_end(cli_table *t) SP_MUST; /* prints into c->out */
+
+/* Rows of a table, or the objects of an array: each value is a cell and a member. What belongs to one of the two alone is written to it
+ * directly. */
+typedef struct cli_rows {
+    cli_json *json;
+    cli_table table;
+    enum {
+        CLI_ROWS_BARE,
+        CLI_ROWS_NONE,
+        CLI_ROWS_SOME
+    } array; /* BARE: one row, whose members are the object's at hand */
+} cli_rows;
+cli_rows cli_rows_begin(cli *c, cli_json *j, const char *key, int columns, const char *const *names);
+void cli_rows_next(cli_rows *r);                                     /* before every row */
+void cli_rows_text(cli_rows *r, const char *key, const char *value); /* NULL: null, and an empty cell */
+void cli_rows_int(cli_rows *r, const char *key, int64_t value);
+void cli_rows_real(cli_rows *r, const char *key, int digits, double value);
+sparta_status cli_rows_end(cli_rows *r) SP_MUST;
+
 bool cli_wants_json(const cli *c);
 /* A line for people, or a piece of one: only without --json, --table and --quiet. New lines of the format stand at its ends;
  * between them the text is cleaned, since names come out of files. */
@@ -177,9 +200,10 @@ sparta_status cli_compile_dims(cli *c, const char *const **out) SP_MUST;
 sparta_status cli_writable(cli *c, const char *path) SP_MUST;
 sparta_status cli_file_size(cli *c, const char *path, size_t *out) SP_MUST;
 void cli_tensor_json(cli_json *j, const sparta_tensor *t); /* "dtype", "shape" */
-/* Of a report (report.c): "layers": [...]; "unaccelerated_share" and why; "targets": [...]; `before` "avx512, avx2 (not checked)", or ""
+const char *cli_shape(cli *c, int64_t n, int64_t k);       /* "768x3072"; "" when n is 0 */
+/* Of a report (report.c): "layers": [...], or their table; "unaccelerated_share" and why; "targets": [...]; `before` "avx512, avx2 (not checked)", or ""
  * when the package has code for none. */
-void cli_layers_json(cli_json *j, const sparta_report *r);
+sparta_status cli_layers(cli *c, cli_json *j, const sparta_report *r) SP_MUST;
 void cli_coverage_json(cli_json *j, const sparta_report *r);
 void cli_targets_json(cli_json *j, const sparta_report *r);
 const char *cli_targets_text(cli *c, const sparta_report *r, const char *before);

@@ -40,9 +40,12 @@ sparta_status cli_define_formats(cli *c)
 void cli_tensor_json(cli_json *j, const sparta_tensor *t)
 {
     cli_json_text(j, "dtype", sparta_dtype_name(t->dtype));
-    cli_json_open(j, "shape", '[');
-    for (int d = 0; d < t->rank; d++) cli_json_int(j, NULL, t->dim[d]);
-    cli_json_close(j, ']');
+    cli_json_ints(j, "shape", t->rank, t->dim);
+}
+
+const char *cli_shape(cli *c, int64_t n, int64_t k)
+{
+    return n ? sp_arena_printf(c->arena, "%lldx%lld", (long long)n, (long long)k) : "";
 }
 
 /* "avx512,avx2": each of them is known. */

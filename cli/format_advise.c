@@ -20,58 +20,15 @@ static bool within(cli *c, const sp_advice_row *row)
     return false;
 }
 
-static sparta_status row_json(cli *c, cli_json *j, const sp_advice_row *row)
-{
-    const char *text = cli_format_text(c, &row->parsed);
-    SP_NEED(c->cx, text);
-    cli_json_open(j, NULL, '{');
-    cli_json_text(j, "format", row->format);
-    cli_json_text(j, "canonical", text);
-    cli_json_text(j, "pattern", *row->pattern ? row->pattern : NULL);
-    cli_json_bool(j, "exact", row->exact);
-    cli_json_real(j, "share", row->share);
-    cli_json_text(j, "implement", row->implement ? row->implement->name : NULL);
-    cli_json_real(j, "us", row->us > 0 ? row->us : NAN);
-    cli_json_bool(j, "within_limit", within(c, row));
-    cli_stats_json(j, &row->parsed, &row->stats);
-    cli_json_close(j, '}');
-    return SPARTA_OK;
-}
-
 static void group_json(cli_json *j, const sp_advice *a, int64_t rows)
 {
     cli_json_open(j, "group", '{');
-    cli_json_open(j, "block", '[');
-    cli_json_int(j, NULL, a->group_n);
-    cli_json_int(j, NULL, a->group_m);
-    cli_json_close(j, ']');
+    cli_json_ints(j, "block", 2, (int64_t[]){a->group_n, a->group_m});
     cli_json_real(j, "fill_before", a->fill_before);
     cli_json_real(j, "fill_after", a->fill_after);
     cli_json_real(j, "bytes", a->group_bytes);
-    cli_json_open(j, "order", '[');
-    for (int64_t i = 0; i < rows; i++) cli_json_int(j, NULL, a->order[i]);
-    cli_json_close(j, ']');
+    cli_json_ints(j, "order", (int)rows, a->order);
     cli_json_close(j, '}');
-}
-
-static sparta_status as_json(cli *c, const sparta_tensor *shape, const sp_advice *a, const char *output)
-{
-    cli_json j = cli_json_begin(c, "format");
-    cli_json_text(&j, "name", c->operand[1]);
-    cli_tensor_json(&j, shape);
-    cli_json_int(&j, "elements", a->elements);
-    cli_json_real(&j, "density", a->density);
-    cli_json_real(&j, "dense_bytes", a->dense_bytes);
-    cli_json_bool(&j, "patterns_looked_for", a->looked);
-    cli_json_int(&j, "tokens", cli_int(c, CLI_M, TOKENS));
-    cli_json_text(&j, "fastest", a->fastest ? a->fastest->format : NULL);
-    cli_json_open(&j, "formats", '[');
-    for (int i = 0; i < a->n; i++) SP_TRY(row_json(c, &j, &a->row[i]));
-    cli_json_close(&j, ']');
-    if (a->order) group_json(&j, a, shape->dim[0]);
-    cli_json_text(&j, "output", output);
-    cli_json_end(c, &j);
-    return SPARTA_OK;
 }
 
 static void head(cli *c, const sparta_tensor *t, const sp_advice *a)
@@ -107,29 +64,57 @@ static const char *runs(cli *c, const sp_packed *p, const sp_advice_row *row)
     return p->rank == 2 ? sp_arena_printf(c->arena, "none for %s yet", sparta_dtype_name(p->dtype)) : "";
 }
 
-static sparta_status as_table(cli *c, const sp_packed *p, const sp_advice *a)
+static sparta_status rows(cli *c, cli_json *j, const sp_packed *p, const sp_advice *a)
 {
     static const char *const names[] = {"format", "pattern", "fill",      "bytes",
                                         "share",  "us",      "implement", "limit"};
-    cli_table t = cli_table_begin(c, (int)SP_COUNT(names), names);
+    cli_rows t = cli_rows_begin(c, j, "formats", (int)SP_COUNT(names), names);
     for (int i = 0; i < a->n; i++) {
         const sp_advice_row *row = &a->row[i];
+        const bool fits = within(c, row);
+        const char *canonical = cli_format_text(c, &row->parsed), *how = runs(c, p, row);
         const char *pattern = *row->pattern ? sp_arena_printf(c->arena, "%s, %s", row->pattern,
                                                               row->exact ? "exactly" : "nearly")
                                             : "";
-        SP_NEED(c->cx, pattern);
-        cli_table_text(&t, row->format);
-        cli_table_text(&t, pattern);
-        cli_table_real(&t, 3, row->stats.fill);
-        cli_table_int(&t, (int64_t)row->stats.bytes);
-        cli_table_real(&t, 4, row->share);
-        cli_table_real(&t, 1, row->us > 0 ? row->us : NAN);
-        const char *how = runs(c, p, row);
-        SP_NEED(c->cx, how);
-        cli_table_text(&t, how);
-        cli_table_text(&t, within(c, row) ? "" : "past it");
+        if (!canonical || !how || !pattern) return sp_ctx_status(c->cx);
+        cli_rows_next(&t);
+        cli_rows_text(&t, "format", row->format);
+        cli_json_text(j, "canonical", canonical);
+        cli_json_text(j, "pattern", *row->pattern ? row->pattern : NULL);
+        cli_table_text(&t.table, pattern);
+        cli_json_bool(j, "exact", row->exact);
+        cli_table_real(&t.table, 3, row->stats.fill);
+        cli_table_int(&t.table, (int64_t)row->stats.bytes);
+        cli_rows_real(&t, "share", 4, row->share);
+        cli_rows_real(&t, "us", 1, row->us > 0 ? row->us : NAN);
+        cli_json_text(j, "implement", row->implement ? row->implement->name : NULL);
+        cli_table_text(&t.table, how);
+        cli_json_bool(j, "within_limit", fits);
+        cli_table_text(&t.table, fits ? "" : "past it");
+        cli_stats(&(cli_rows){.json = j}, &row->parsed, &row->stats);
     }
-    return cli_table_end(&t);
+    return cli_rows_end(&t);
+}
+
+static sparta_status show(cli *c, const sp_packed *p, const sp_advice *a, const char *output)
+{
+    const sparta_tensor shape = sparta_tensor_view(p->dtype, p->rank, p->dim, NULL);
+    cli_json j = cli_json_begin(c, "format");
+    cli_json_text(&j, "name", c->operand[1]);
+    cli_tensor_json(&j, &shape);
+    cli_json_int(&j, "elements", a->elements);
+    cli_json_real(&j, "density", a->density);
+    cli_json_real(&j, "dense_bytes", a->dense_bytes);
+    cli_json_bool(&j, "patterns_looked_for", a->looked);
+    cli_json_int(&j, "tokens", cli_int(c, CLI_M, TOKENS));
+    cli_json_text(&j, "fastest", a->fastest ? a->fastest->format : NULL);
+    head(c, &shape, a);
+    SP_TRY(rows(c, &j, p, a));
+    tail(c, a);
+    if (a->order) group_json(&j, a, p->dim[0]);
+    cli_json_text(&j, "output", output);
+    cli_json_end(c, &j);
+    return SPARTA_OK;
 }
 
 static sparta_status write_order(cli *c, const sp_advice *a, int64_t rows, const char *path)
@@ -145,7 +130,6 @@ static sparta_status advise(cli *c, const cli_source *s)
 {
     const char *path = cli_text(c, CLI_OUTPUT, NULL);
     const sp_packed *p = &s->packed;
-    const sparta_tensor shape = sparta_tensor_view(p->dtype, p->rank, p->dim, NULL);
     const sp_advise_request r = {.group = cli_has(c, CLI_GROUP), .also = cli_text(c, CLI_FORMAT, NULL)};
     sp_advice a;
     const sp_advise_timing timing = {.tokens = cli_int(c, CLI_M, TOKENS),
@@ -158,11 +142,7 @@ static sparta_status advise(cli *c, const cli_source *s)
         sp_note(c->cx, "%s: %s; formats were only measured", c->operand[1],
                 p->rank == 2 ? "too large to look for patterns element by element"
                              : "patterns are looked for in matrices, and this has other dimensions");
-    if (cli_wants_json(c)) return as_json(c, &shape, &a, path);
-    head(c, &shape, &a);
-    SP_TRY(as_table(c, p, &a));
-    tail(c, &a);
-    return SPARTA_OK;
+    return show(c, p, &a, path);
 }
 
 sparta_status cli_format_advise(cli *c, const char *in)

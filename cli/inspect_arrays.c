@@ -26,8 +26,8 @@ typedef struct look { /* at one array */
 
 typedef struct report { /* rows of a table, or of "layers" */
     cli *c;
-    cli_table table;
     cli_json json;
+    cli_rows rows;
     int64_t elements;
 } report;
 
@@ -150,64 +150,55 @@ static void formats_json(cli_json *j, const look *l)
     cli_json_close(j, ']');
 }
 
-static void row_json(report *r, const char *name, const sparta_tensor *x, const look *l, int64_t entries)
+/* Every row begins and ends alike. */
+static void begin_row(report *r, const char *name)
 {
-    const sp_pattern *p = &l->pattern;
-    cli_json *j = &r->json;
-    cli_json_open(j, NULL, '{');
-    cli_json_text(j, "name", name);
-    cli_json_text(j, "op", NULL);
-    cli_tensor_json(j, x);
-    cli_json_text(j, "pattern", p->name);
-    cli_json_text(j, "block",
-                  strchr(p->name, 'x') ? sp_arena_printf(r->c->arena, "%dx%d", p->block_n, p->block_m) : "");
-    cli_json_real(j, "density", p->density);
-    if (entries >= 0) cli_json_int(j, "entries", entries);
-    formats_json(j, l);
-    cli_json_text(j, "implement", NULL);
-    cli_json_text(j, "reason", "an array by itself: nothing runs it");
-    cli_json_close(j, '}');
+    cli_rows_next(&r->rows);
+    cli_rows_text(&r->rows, "name", name);
 }
 
-static void row_text(report *r, const char *name, const char *type, const char *shape, const look *l)
+static void say_pattern(report *r, const char *type, const char *shape, const look *l)
 {
-    cli_table_text(&r->table, name);
-    cli_table_text(&r->table, type);
-    cli_table_text(&r->table, shape);
-    cli_table_text(&r->table, l->pattern.name);
-    cli_table_real(&r->table, 4, l->pattern.density);
-    cli_table_text(&r->table, l->n ? l->best[0].format : "");
-    cli_table_real(&r->table, 0, l->n ? (double)l->best[0].bytes : NAN);
+    cli_table_text(&r->rows.table, type);
+    cli_table_text(&r->rows.table, shape);
+    cli_rows_text(&r->rows, "pattern", l->pattern.name);
+    cli_rows_real(&r->rows, "density", 4, l->pattern.density);
+    cli_table_text(&r->rows.table, l->n ? l->best[0].format : "");
+    cli_table_real(&r->rows.table, 0, l->n ? (double)l->best[0].bytes : NAN);
 }
 
 /* entries: how many a sparse matrix stores; -1: it is dense. */
 static void row(report *r, const char *name, const sparta_tensor *x, const look *l, int64_t entries)
 {
+    const sp_pattern *p = &l->pattern;
+    cli_json *j = &r->json;
     sp_text shape;
     r->elements += entries >= 0 ? entries : sparta_tensor_elements(x);
-    if (cli_wants_json(r->c)) {
-        row_json(r, name, x, l, entries);
-        return;
-    }
+    begin_row(r, name);
+    cli_json_text(j, "op", NULL);
+    cli_tensor_json(j, x);
     sp_text_init(&shape, r->c->cx);
     sp_tensor_print_shape(x, &shape);
-    row_text(r, name, sparta_dtype_name(x->dtype), sp_text_str(&shape), l);
+    say_pattern(r, sparta_dtype_name(x->dtype), sp_text_str(&shape), l);
     sp_text_free(&shape);
+    cli_json_text(j, "block",
+                  strchr(p->name, 'x') ? sp_arena_printf(r->c->arena, "%dx%d", p->block_n, p->block_m) : "");
+    if (entries >= 0) cli_json_int(j, "entries", entries);
+    formats_json(j, l);
+    cli_json_text(j, "implement", NULL);
+    cli_json_text(j, "reason", "an array by itself: nothing runs it");
 }
 
 /* ------------------------------------------------------------------ a file of them */
 
-static report begin(cli *c, const char *kind)
+static void begin(cli *c, const char *kind, report *r)
 {
     static const char *const names[] = {"array",   "dtype",        "shape", "pattern",
                                         "density", "fewest bytes", "bytes"};
-    report r = {.c = c, .table = cli_table_begin(c, (int)SP_COUNT(names), names)};
-    if (!cli_wants_json(c)) return r;
-    r.json = cli_json_begin(c, "inspect");
-    cli_json_text(&r.json, "name", c->operand[0]);
-    cli_json_text(&r.json, "kind", kind);
-    cli_json_open(&r.json, "layers", '[');
-    return r;
+    *r = (report){.c = c, .json = cli_json_begin(c, "inspect")};
+    cli_json_text(&r->json, "name", c->operand[0]);
+    cli_json_text(&r->json, "kind", kind);
+    r->rows = cli_rows_begin(c, &r->json, "layers", (int)SP_COUNT(names), names);
 }
 
 /* `head` is what the first line says after the file's name. */
@@ -216,17 +207,13 @@ static sparta_status end(report *r, const char *head)
     size_t bytes = 0;
     cli_json *j = &r->json;
     SP_TRY(cli_file_size(r->c, r->c->operand[0], &bytes));
-    if (!cli_wants_json(r->c)) {
-        cli_say(r->c, "%s: %s, %lld elements, %zu bytes\n\n", r->c->operand[0], head, (long long)r->elements,
-                bytes);
-        return cli_table_end(&r->table);
-    }
-    cli_json_close(j, ']');
+    cli_say(r->c, "%s: %s, %lld elements, %zu bytes\n\n", r->c->operand[0], head, (long long)r->elements,
+            bytes);
+    SP_TRY(cli_rows_end(&r->rows));
     cli_json_int(j, "nodes", 0);
     cli_json_int(j, "parameters", r->elements);
     cli_json_int(j, "bytes", (int64_t)bytes);
-    cli_json_open(j, "symbols", '[');
-    cli_json_close(j, ']');
+    cli_json_ints(j, "symbols", 0, NULL);
     cli_json_end(r->c, j);
     return SPARTA_OK;
 }
@@ -245,7 +232,8 @@ static const char *head_of(cli *c, int n, const sparta_tensor *format)
 /* format: the text of a packed tensor; NULL: they are any arrays. */
 static sparta_status show_arrays(cli *c, int n, const sp_npz_entry *entry, const sparta_tensor *format)
 {
-    report r = begin(c, format ? "packed" : "arrays");
+    report r;
+    begin(c, format ? "packed" : "arrays", &r);
     for (int i = 0; i < n; i++) {
         look l;
         SP_TRY(sp_check_cancel(c->cx));
@@ -265,22 +253,15 @@ static sparta_status show_tesa(cli *c, report *r, const sp_named_tesa *e)
     SP_TRY(sp_tesa_facts(c->arena, &e->tesa, &f));
     if (f.has.data) SP_TRY(look_at(c, &f.has, &l));
     l.n = 0; /* nobody stores an attribute */
-    if (!cli_wants_json(c)) {
-        row_text(r, e->name, f.precision, f.dims, &l);
-        return SPARTA_OK;
-    }
     double zeros, constants;
     sp_tesa_shares(&e->tesa, &zeros, &constants);
     cli_json *j = &r->json;
-    cli_json_open(j, NULL, '{');
-    cli_json_text(j, "name", e->name);
+    begin_row(r, e->name);
     cli_json_text(j, "dims", f.dims);
     cli_json_text(j, "precision", f.precision);
-    cli_json_text(j, "pattern", l.pattern.name);
-    cli_json_real(j, "density", l.pattern.density);
+    say_pattern(r, f.precision, f.dims, &l);
     cli_json_real(j, "zeros", zeros);
     cli_json_real(j, "constants", constants);
-    cli_json_close(j, '}');
     return SPARTA_OK;
 }
 
@@ -288,7 +269,8 @@ static sparta_status show_tesa(cli *c, report *r, const sp_named_tesa *e)
 static sparta_status show_tesas(cli *c, const sp_tesas *f)
 {
     int attributes = 0;
-    report r = begin(c, "tesa");
+    report r;
+    begin(c, "tesa", &r);
     for (int i = 0; i < f->n; i++) {
         const sp_named_tesa *e = &f->entry[i];
         look l;
@@ -324,7 +306,8 @@ static sparta_status show_matrix(cli *c, const sp_coo *m)
         SP_TRY(look_at(c, &m->values, &l));
     else
         SP_TRY(look_at_entries(c, m, &l));
-    report r = begin(c, "matrix");
+    report r;
+    begin(c, "matrix", &r);
     row(&r, c->operand[0], &shape, &l, m->dense ? -1 : m->n);
     return end(&r, m->dense         ? "a dense matrix"
                    : m->values.data ? "a sparse matrix"

@@ -3,18 +3,20 @@
 #include <math.h>
 #include <string.h>
 
-static void before(cli_json *j, const char *key)
+/* A comma and the key; false: nobody reads this. */
+static bool before(cli_json *j, const char *key)
 {
+    if (!j->t) return false;
     if (j->filled[j->depth]) sp_text_printf(j->t, ",");
     j->filled[j->depth] = true;
-    if (!key) return;
-    sp_text_json(j->t, key);
-    sp_text_printf(j->t, ":");
+    if (key) sp_text_json(j->t, key);
+    if (key) sp_text_printf(j->t, ":");
+    return true;
 }
 
 void cli_json_open(cli_json *j, const char *key, char bracket)
 {
-    before(j, key);
+    if (!before(j, key)) return;
     sp_text_printf(j->t, "%c", bracket);
     if (j->depth + 1 < (int)SP_COUNT(j->filled)) j->depth++;
     j->filled[j->depth] = false;
@@ -22,13 +24,14 @@ void cli_json_open(cli_json *j, const char *key, char bracket)
 
 void cli_json_close(cli_json *j, char bracket)
 {
+    if (!j->t) return;
     sp_text_printf(j->t, "%c", bracket);
     if (j->depth > 0) j->depth--;
 }
 
 void cli_json_text(cli_json *j, const char *key, const char *value)
 {
-    before(j, key);
+    if (!before(j, key)) return;
     if (value)
         sp_text_json(j->t, value);
     else
@@ -37,13 +40,19 @@ void cli_json_text(cli_json *j, const char *key, const char *value)
 
 void cli_json_int(cli_json *j, const char *key, int64_t value)
 {
-    before(j, key);
-    sp_text_printf(j->t, "%lld", (long long)value);
+    if (before(j, key)) sp_text_printf(j->t, "%lld", (long long)value);
+}
+
+void cli_json_ints(cli_json *j, const char *key, int n, const int64_t *value)
+{
+    cli_json_open(j, key, '[');
+    for (int i = 0; i < n; i++) cli_json_int(j, NULL, value[i]);
+    cli_json_close(j, ']');
 }
 
 void cli_json_real(cli_json *j, const char *key, double value)
 {
-    before(j, key);
+    if (!before(j, key)) return;
     if (isfinite(value))
         sp_text_printf(j->t, "%.9g", value);
     else
@@ -52,22 +61,21 @@ void cli_json_real(cli_json *j, const char *key, double value)
 
 void cli_json_bool(cli_json *j, const char *key, bool value)
 {
-    before(j, key);
-    sp_text_printf(j->t, value ? "true" : "false");
+    if (before(j, key)) sp_text_printf(j->t, value ? "true" : "false");
 }
 
 cli_json cli_json_begin(cli *c, const char *verb)
 {
-    cli_json j = {.t = &c->out};
+    cli_json j = {.t = cli_wants_json(c) ? &c->out : NULL};
     cli_json_open(&j, NULL, '{');
-    before(&j, "schema");
-    sp_text_printf(j.t, "\"sparta.%s/1\"", verb);
+    if (before(&j, "schema")) sp_text_printf(j.t, "\"sparta.%s/1\"", verb);
     return j;
 }
 
 void cli_json_end(cli *c, cli_json *j)
 {
     const char *notes = cli_words_of(c, sparta_notes(c->cx));
+    if (!j->t) return;
     cli_json_open(j, "notes", '[');
     for (const char *p = notes; *p; p += strcspn(p, "\n"), p += *p == '\n') {
         const char *one = sp_arena_bytes(c->arena, p, strcspn(p, "\n"));

@@ -1,34 +1,33 @@
 /* What several verbs say of a report. */
 #include "cli.h"
+#include <math.h>
 
-static void layer_json(cli_json *j, const sparta_layer *l)
+sparta_status cli_layers(cli *c, cli_json *j, const sparta_report *r)
 {
-    cli_json_open(j, NULL, '{');
-    cli_json_text(j, "name", l->name);
-    cli_json_text(j, "op", l->op);
-    cli_json_open(j, "shape", '[');
-    if (l->n) cli_json_int(j, NULL, l->n);
-    if (l->n) cli_json_int(j, NULL, l->k);
-    cli_json_close(j, ']');
-    cli_json_text(j, "dtype", sparta_dtype_name(l->dtype));
-    cli_json_text(j, "pattern", l->pattern);
-    cli_json_text(j, "block", l->block);
-    cli_json_real(j, "density", l->density);
-    cli_json_text(j, "implement", l->implement);
-    if (l->format) cli_json_text(j, "format", l->format);
-    cli_json_words(j, "reason", l->reason);
-    cli_json_text(j, "source", l->source);
-    cli_json_real(j, "us", l->us);
-    cli_json_real(j, "dense_us", l->dense_us);
-    cli_json_close(j, '}');
-}
-
-void cli_layers_json(cli_json *j, const sparta_report *r)
-{
+    static const char *const names[] = {"layer",     "op", "shape",    "pattern", "density",
+                                        "implement", "us", "dense_us", "source",  "reason"};
     const sparta_layer *l;
-    cli_json_open(j, "layers", '[');
-    for (int i = 0; (l = sparta_report_layer(r, i)); i++) layer_json(j, l);
-    cli_json_close(j, ']');
+    cli_rows t = cli_rows_begin(c, j, "layers", (int)SP_COUNT(names), names);
+    for (int i = 0; (l = sparta_report_layer(r, i)); i++) {
+        cli_rows_next(&t);
+        cli_rows_text(&t, "name", l->name);
+        cli_rows_text(&t, "op", l->op);
+        cli_json_ints(j, "shape", l->n ? 2 : 0, (int64_t[]){l->n, l->k});
+        cli_table_text(&t.table, cli_shape(c, l->n, l->k));
+        cli_json_text(j, "dtype", sparta_dtype_name(l->dtype));
+        cli_json_text(j, "pattern", l->pattern);
+        cli_json_text(j, "block", l->block);
+        cli_json_real(j, "density", l->density);
+        cli_table_text(&t.table, l->n ? l->pattern : ""); /* a product of activations has no weight */
+        cli_table_real(&t.table, 3, l->n ? l->density : NAN);
+        cli_rows_text(&t, "implement", l->implement);
+        if (l->format) cli_json_text(j, "format", l->format);
+        cli_rows_real(&t, "us", 1, l->us);
+        cli_rows_real(&t, "dense_us", 1, l->dense_us);
+        cli_rows_text(&t, "source", l->source);
+        cli_rows_text(&t, "reason", cli_words_of(c, l->reason));
+    }
+    return cli_rows_end(&t);
 }
 
 void cli_coverage_json(cli_json *j, const sparta_report *r)

@@ -8,11 +8,13 @@ enum { FOLDED = 4 /* spaces before what is folded under its row */ };
 
 cli_table cli_table_begin(cli *c, int columns, const char *const *names)
 {
-    return (cli_table){.c = c, .columns = columns, .name = names};
+    return (cli_table){.c = cli_wants_json(c) ? NULL : c, .columns = columns, .name = names};
 }
 
+/* A cell; its text is NULL when there is no memory for it. */
 static void add(cli_table *t, cli_cell cell)
 {
+    if (!cell.text && !t->status) t->status = sp_ctx_status(t->c->cx);
     if (t->status) return;
     if (t->cells == t->capacity) {
         int capacity = t->capacity ? t->capacity * 2 : 64;
@@ -31,24 +33,26 @@ static void add(cli_table *t, cli_cell cell)
 /* Names come out of files: what a terminal would act on becomes '?'. */
 void cli_table_text(cli_table *t, const char *s)
 {
+    if (!t->c) return;
     char *copy = sp_arena_string(t->c->arena, s ? s : "");
-    if (!copy && !t->status) t->status = sp_ctx_status(t->c->cx);
     if (copy) sp_clean(copy);
     add(t, (cli_cell){.text = copy});
 }
 
 void cli_table_real(cli_table *t, int digits, double v)
 {
-    const char *text = isnan(v) ? "" : sp_arena_printf(t->c->arena, "%.*f", digits, v);
-    if (!text && !t->status) t->status = sp_ctx_status(t->c->cx);
-    add(t, (cli_cell){.text = text, .number = true, .value = v});
+    if (t->c)
+        add(t, (cli_cell){.text = isnan(v) ? "" : sp_arena_printf(t->c->arena, "%.*f", digits, v),
+                          .number = true,
+                          .value = v});
 }
 
 void cli_table_int(cli_table *t, int64_t v)
 {
-    const char *text = sp_arena_printf(t->c->arena, "%lld", (long long)v);
-    if (!text && !t->status) t->status = sp_ctx_status(t->c->cx);
-    add(t, (cli_cell){.text = text, .number = true, .value = (double)v});
+    if (t->c)
+        add(t, (cli_cell){.text = sp_arena_printf(t->c->arena, "%lld", (long long)v),
+                          .number = true,
+                          .value = (double)v});
 }
 
 /* ------------------------------------------------------------------ forms */
@@ -176,7 +180,7 @@ static void json(cli_table *t, int rows, bool lines)
 
 sparta_status cli_table_end(cli_table *t)
 {
-    if (t->status) return t->status;
+    if (t->status || !t->c) return t->status;
     int rows = t->cells / t->columns;
     const char *form = cli_text(t->c, CLI_TABLE, "");
     if (!strcmp(form, "md"))
@@ -189,6 +193,49 @@ sparta_status cli_table_end(cli_table *t)
         aligned(t, rows);
     return t->status ? t->status : t->c->out.status;
 }
+
+/* ------------------------------------------------------------------ rows, in one form or the other */
+
+cli_rows cli_rows_begin(cli *c, cli_json *j, const char *key, int columns, const char *const *names)
+{
+    if (key) cli_json_open(j, key, '[');
+    return (cli_rows){j, cli_table_begin(c, columns, names), key ? CLI_ROWS_NONE : CLI_ROWS_BARE};
+}
+
+void cli_rows_next(cli_rows *r)
+{
+    if (r->array == CLI_ROWS_SOME) cli_json_close(r->json, '}');
+    if (r->array == CLI_ROWS_BARE) return;
+    cli_json_open(r->json, NULL, '{');
+    r->array = CLI_ROWS_SOME;
+}
+
+void cli_rows_text(cli_rows *r, const char *key, const char *value)
+{
+    cli_json_text(r->json, key, value);
+    cli_table_text(&r->table, value);
+}
+
+void cli_rows_int(cli_rows *r, const char *key, int64_t value)
+{
+    cli_json_int(r->json, key, value);
+    cli_table_int(&r->table, value);
+}
+
+void cli_rows_real(cli_rows *r, const char *key, int digits, double value)
+{
+    cli_json_real(r->json, key, value);
+    cli_table_real(&r->table, digits, value);
+}
+
+sparta_status cli_rows_end(cli_rows *r)
+{
+    if (r->array == CLI_ROWS_SOME) cli_json_close(r->json, '}');
+    if (r->array != CLI_ROWS_BARE) cli_json_close(r->json, ']');
+    return cli_table_end(&r->table);
+}
+
+/* ------------------------------------------------------------------ lines */
 
 /* text[front, size - back) cleaned, between its new lines. */
 static void say_line(cli *c, char *text, size_t size, size_t front, size_t back)

@@ -12,8 +12,8 @@ static const char *what_went(cli *c, const sparta_facts *f)
     return s ? s : "";
 }
 
-static void as_json(cli *c, const sparta_package *p, const sparta_report *r, const char *path, size_t bytes,
-                    double seconds)
+static sparta_status as_json(cli *c, const sparta_package *p, const sparta_report *r, const char *path,
+                             size_t bytes, double seconds)
 {
     const sparta_facts *f = sparta_report_facts(r);
     const char *note = sparta_package_note(p);
@@ -29,8 +29,9 @@ static void as_json(cli *c, const sparta_package *p, const sparta_report *r, con
     cli_json_int(&j, "parameters_after", f->parameters_left);
     cli_json_int(&j, "masked_nonzero", f->masked_nonzero);
     cli_coverage_json(&j, r);
-    cli_layers_json(&j, r);
+    SP_TRY(cli_layers(c, &j, r));
     cli_json_end(c, &j);
+    return SPARTA_OK;
 }
 
 static void say(cli *c, const sparta_report *r, const char *path, size_t bytes, double seconds)
@@ -54,12 +55,10 @@ static sparta_status finish(cli *c, const sparta_package *p, const sparta_compil
     const double seconds = sp_now() - start;
     if (*note) c->warning = sp_arena_printf(c->arena, "%s: %s", path, note);
     SP_TRY(sparta_package_report(c->cx, p, o, &r));
-    if (cli_wants_json(c))
-        as_json(c, p, r, path, bytes, seconds);
-    else
-        say(c, r, path, bytes, seconds);
+    sparta_status status = cli_wants_json(c) ? as_json(c, p, r, path, bytes, seconds) : SPARTA_OK;
+    say(c, r, path, bytes, seconds);
     sparta_report_free(r);
-    return SPARTA_OK;
+    return status;
 }
 
 sparta_status cli_verb_compile(cli *c)

@@ -172,7 +172,6 @@ sparta_status cli_verb_doctor(cli *c)
 {
     health h = {0};
     SP_TRY(examine(c, &h));
-    if (!cli_wants_json(c)) return as_table(c, &h);
     as_json(c, &h);
-    return SPARTA_OK;
+    return as_table(c, &h);
 }

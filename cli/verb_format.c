@@ -8,11 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-static sparta_status usage(cli *c, const char *what, const char *how)
-{
-    return sp_fail(c->cx, SPARTA_E_USAGE, "format %s: something is missing; sparta format %s %s", what, what,
-                   how);
-}
+static sparta_status usage(cli *c); /* as the word's row says it */
 
 /* ------------------------------------------------------------------ what flags say */
 
@@ -76,23 +72,23 @@ const char *cli_format_text(cli *c, const sp_format *f)
     return copy;
 }
 
-void cli_stats_json(cli_json *j, const sp_format *f, const sp_format_stats *s)
+void cli_stats(cli_rows *r, const sp_format *f, const sp_format_stats *s)
 {
-    cli_json_int(j, "elements", s->elements);
-    cli_json_int(j, "slots", s->slots);
-    cli_json_int(j, "bytes", (int64_t)s->bytes);
-    cli_json_real(j, "fill", s->fill);
-    cli_json_int(j, "pos_bytes", (int64_t)s->pos_bytes);
-    cli_json_int(j, "crd_bytes", (int64_t)s->crd_bytes);
-    cli_json_int(j, "value_bytes", (int64_t)s->value_bytes);
-    cli_json_open(j, "levels", '[');
+    cli_rows_int(r, "elements", s->elements);
+    cli_rows_int(r, "slots", s->slots);
+    cli_rows_int(r, "bytes", (int64_t)s->bytes);
+    cli_rows_int(r, "pos_bytes", (int64_t)s->pos_bytes);
+    cli_rows_int(r, "crd_bytes", (int64_t)s->crd_bytes);
+    cli_rows_int(r, "value_bytes", (int64_t)s->value_bytes);
+    cli_rows_real(r, "fill", 4, s->fill);
+    cli_json_open(r->json, "levels", '[');
     for (int l = 0; l < f->n; l++) {
-        cli_json_open(j, NULL, '{');
-        cli_json_int(j, "segments", s->segments[l]);
-        cli_json_int(j, "longest", s->longest[l]);
-        cli_json_close(j, '}');
+        cli_json_open(r->json, NULL, '{');
+        cli_json_int(r->json, "segments", s->segments[l]);
+        cli_json_int(r->json, "longest", s->longest[l]);
+        cli_json_close(r->json, '}');
     }
-    cli_json_close(j, ']');
+    cli_json_close(r->json, ']');
 }
 
 /* The parts of a sum, as they are stored. */
@@ -107,7 +103,7 @@ static sparta_status parts_json(cli *c, cli_json *j, const sp_packed *p)
         SP_TRY(sp_packed_measure(c->cx, part, &s));
         cli_json_open(j, NULL, '{');
         cli_json_text(j, "format", text);
-        cli_stats_json(j, &part->format, &s);
+        cli_stats(&(cli_rows){.json = j}, &part->format, &s);
         cli_json_close(j, '}');
     }
     cli_json_close(j, ']');
@@ -122,50 +118,29 @@ typedef struct told { /* what a report is about */
     const char *path; /* NULL: nothing was written */
 } told;
 
-static sparta_status report_json(cli *c, const told *t, const char *text)
-{
-    cli_json j = cli_json_begin(c, "format");
-    const sparta_tensor shape = sparta_tensor_view(t->tensor->dtype, t->tensor->rank, t->tensor->dim, NULL);
-    cli_json_text(&j, "format", text);
-    cli_tensor_json(&j, &shape);
-    cli_json_bool(&j, "pattern", t->tensor->pattern);
-    cli_stats_json(&j, t->format, t->stats);
-    if (t->stored) SP_TRY(parts_json(c, &j, t->stored));
-    cli_json_text(&j, "output", t->path);
-    cli_json_end(c, &j);
-    return SPARTA_OK;
-}
-
-static sparta_status report_table(cli *c, const told *t, const char *text)
+static sparta_status report(cli *c, const told *t)
 {
     static const char *const names[] = {"format",    "elements",  "slots",       "bytes",
                                         "pos_bytes", "crd_bytes", "value_bytes", "fill"};
     const sp_format_stats *s = t->stats;
-    cli_table table = cli_table_begin(c, (int)SP_COUNT(names), names);
-    cli_table_text(&table, text);
-    cli_table_int(&table, s->elements);
-    cli_table_int(&table, s->slots);
-    cli_table_int(&table, (int64_t)s->bytes);
-    cli_table_int(&table, (int64_t)s->pos_bytes);
-    cli_table_int(&table, (int64_t)s->crd_bytes);
-    cli_table_int(&table, (int64_t)s->value_bytes);
-    cli_table_real(&table, 4, s->fill);
-    return cli_table_end(&table);
-}
-
-static sparta_status report(cli *c, const told *t)
-{
-    const sp_format_stats *s = t->stats;
+    const sparta_tensor shape = sparta_tensor_view(t->tensor->dtype, t->tensor->rank, t->tensor->dim, NULL);
     const char *text = cli_format_text(c, t->format);
     SP_NEED(c->cx, text);
-    if (cli_wants_json(c)) return report_json(c, t, text);
-    if (cli_has(c, CLI_TABLE)) return report_table(c, t, text);
+    cli_json j = cli_json_begin(c, "format");
+    cli_rows r = cli_rows_begin(c, &j, NULL, (int)SP_COUNT(names), names);
+    cli_rows_text(&r, "format", text);
+    cli_tensor_json(&j, &shape);
+    cli_json_bool(&j, "pattern", t->tensor->pattern);
+    cli_stats(&r, t->format, s);
+    if (t->stored && cli_wants_json(c)) SP_TRY(parts_json(c, &j, t->stored));
+    cli_json_text(&j, "output", t->path);
+    cli_json_end(c, &j);
     cli_say(c,
             "%s%s%s: %lld elements in %lld slots, %zu bytes (positions %zu, coordinates %zu, values %zu), "
             "fill %.3f\n",
             t->path ? t->path : "", t->path ? ": " : "", text, (long long)s->elements, (long long)s->slots,
             s->bytes, s->pos_bytes, s->crd_bytes, s->value_bytes, s->fill);
-    return SPARTA_OK;
+    return cli_has(c, CLI_TABLE) ? cli_rows_end(&r) : SPARTA_OK;
 }
 
 /* ------------------------------------------------------------------ check */
@@ -182,13 +157,10 @@ static sparta_status check(cli *c, const char *in)
     }
     const char *text = cli_format_text(c, &f);
     SP_NEED(c->cx, text);
-    if (cli_wants_json(c)) {
-        cli_json j = cli_json_begin(c, "format");
-        cli_json_text(&j, "format", text);
-        cli_json_end(c, &j);
-    } else {
-        sp_text_printf(&c->out, "%s\n", text);
-    }
+    cli_json j = cli_json_begin(c, "format");
+    cli_json_text(&j, "format", text);
+    cli_json_end(c, &j);
+    if (!cli_wants_json(c)) sp_text_printf(&c->out, "%s\n", text);
     return SPARTA_OK;
 }
 
@@ -261,61 +233,53 @@ static sparta_status stats(cli *c, const char *in)
     cli_source s;
     SP_TRY(step(c, 0, "reading"));
     SP_TRY(cli_source_read(c, in, &s));
-    sparta_status status = text ? store(c, &s, text, NULL)
-                           : s.stored
-                               ? stored_stats(c, &s)
-                               : usage(c, "stats", "IN --format TEXT (a packed file needs no --format)");
+    sparta_status status = text ? store(c, &s, text, NULL) : s.stored ? stored_stats(c, &s) : usage(c);
     status = blame(c, in, status);
+    cli_source_free(c, &s);
+    return status;
+}
+
+/* A file, into the format that a flag says. */
+static sparta_status repack(cli *c, const char *in, cli_option_id flag,
+                            sparta_status (*read)(cli *c, const char *path, cli_source *out))
+{
+    const char *text = cli_text(c, flag, NULL), *path = cli_text(c, CLI_OUTPUT, NULL);
+    cli_source s;
+    if (!text || !path) return usage(c);
+    SP_TRY(cli_writable(c, path));
+    SP_TRY(step(c, 0, "reading"));
+    SP_TRY(read(c, in, &s));
+    sparta_status status = blame(c, in, store(c, &s, text, path));
     cli_source_free(c, &s);
     return status;
 }
 
 static sparta_status pack(cli *c, const char *in)
 {
-    const char *text = cli_text(c, CLI_FORMAT, NULL), *path = cli_text(c, CLI_OUTPUT, NULL);
-    cli_source s;
-    if (!text || !path) return usage(c, "pack", "IN --format TEXT -o OUT.npz");
-    SP_TRY(cli_writable(c, path));
-    SP_TRY(step(c, 0, "reading"));
-    SP_TRY(cli_source_read(c, in, &s));
-    sparta_status status = blame(c, in, store(c, &s, text, path));
-    cli_source_free(c, &s);
-    return status;
+    return repack(c, in, CLI_FORMAT, cli_source_read);
 }
 
 static sparta_status convert(cli *c, const char *in)
 {
-    const char *text = cli_text(c, CLI_TO, NULL), *path = cli_text(c, CLI_OUTPUT, NULL);
-    cli_source s;
-    if (!text || !path) return usage(c, "convert", "OUT.npz --to TEXT -o OUT2.npz");
-    SP_TRY(cli_writable(c, path));
-    SP_TRY(step(c, 0, "reading"));
-    SP_TRY(cli_source_read_packed(c, in, &s));
-    sparta_status status = blame(c, in, store(c, &s, text, path));
-    cli_source_free(c, &s);
-    return status;
+    return repack(c, in, CLI_TO, cli_source_read_packed);
 }
 
 /* ------------------------------------------------------------------ unpack */
 
-static sparta_status say_array(cli *c, const sp_packed *p, const char *path)
+static void say_array(cli *c, const sp_packed *p, const char *path)
 {
     const sparta_tensor t = sparta_tensor_view(p->dtype, p->rank, p->dim, NULL);
-    if (cli_wants_json(c)) {
-        cli_json j = cli_json_begin(c, "format");
-        cli_tensor_json(&j, &t);
-        cli_json_bool(&j, "pattern", p->pattern);
-        cli_json_text(&j, "output", path);
-        cli_json_end(c, &j);
-        return SPARTA_OK;
-    }
+    cli_json j = cli_json_begin(c, "format");
+    cli_tensor_json(&j, &t);
+    cli_json_bool(&j, "pattern", p->pattern);
+    cli_json_text(&j, "output", path);
+    cli_json_end(c, &j);
     sp_text shape;
     sp_text_init(&shape, c->cx);
     sp_tensor_print_shape(&t, &shape);
     cli_say(c, "%s: %s %s\n", path, p->pattern ? "pattern" : sparta_dtype_name(p->dtype),
             sp_text_str(&shape));
     sp_text_free(&shape);
-    return SPARTA_OK;
 }
 
 static sparta_status unpack_dense(cli *c, const sp_packed *p, const char *path)
@@ -359,7 +323,7 @@ static sparta_status unpack(cli *c, const char *in)
 {
     const char *path = cli_text(c, CLI_OUTPUT, NULL);
     cli_source s;
-    if (!path) return usage(c, "unpack", "OUT.npz -o F.npy or F.mtx");
+    if (!path) return usage(c);
     const bool entries = ends(path, ".mtx");
     if (!entries && !ends(path, ".npy"))
         return sp_fail(c->cx, SPARTA_E_USAGE, "%s: unpack writes .npy and .mtx; give such a name", path);
@@ -370,7 +334,7 @@ static sparta_status unpack(cli *c, const char *in)
     if (!status)
         status =
             blame(c, in, entries ? unpack_entries(c, &s.packed, path) : unpack_dense(c, &s.packed, path));
-    if (!status) status = say_array(c, &s.packed, path);
+    if (!status) say_array(c, &s.packed, path);
     cli_source_free(c, &s);
     return status;
 }
@@ -385,7 +349,7 @@ static const struct word {
     {"pack", "IN --format TEXT -o OUT.npz", pack},
     {"unpack", "OUT.npz -o F.npy or F.mtx", unpack},
     {"convert", "OUT.npz --to TEXT -o OUT2.npz", convert},
-    {"stats", "IN --format TEXT", stats},
+    {"stats", "IN --format TEXT (a packed file needs no --format)", stats},
     {"advise", "IN", cli_format_advise},
 };
 
@@ -404,10 +368,18 @@ static sparta_status find_word(cli *c, const char *what, const struct word **out
                    near ? "?" : "");
 }
 
+static sparta_status usage(cli *c)
+{
+    const struct word *word = NULL;
+    SP_TRY(find_word(c, c->operand[0], &word));
+    return sp_fail(c->cx, SPARTA_E_USAGE, "format %s: something is missing; sparta format %s %s", word->name,
+                   word->name, word->how);
+}
+
 sparta_status cli_verb_format(cli *c)
 {
     const struct word *word = NULL;
     SP_TRY(find_word(c, c->operand[0], &word));
-    if (c->n_operands < 2) return usage(c, word->name, word->how);
+    if (c->n_operands < 2) return usage(c);
     return word->run(c, c->operand[1]);
 }

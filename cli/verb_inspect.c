@@ -18,88 +18,62 @@ static bool is_bounded(const sparta_symbol *s)
 
 /* ------------------------------------------------------------------ --schedule: what each clause did */
 
-static void schedule_json(cli_json *j, const sparta_report *r)
-{
-    const sparta_effect *e;
-    cli_json_open(j, "schedule", '[');
-    for (int i = 0; (e = sparta_report_effect(r, i)); i++) {
-        cli_json_open(j, NULL, '{');
-        cli_json_text(j, "at", e->at);
-        cli_json_text(j, "clause", e->clause);
-        cli_json_text(j, "text", e->text);
-        cli_json_text(j, "glob", e->glob);
-        cli_json_text(j, "tensor", e->tensor);
-        cli_json_text(j, "layer", e->layer);
-        cli_json_int(j, "n", e->n);
-        cli_json_int(j, "k", e->k);
-        cli_json_real(j, "density_before", e->density_before);
-        cli_json_real(j, "density", e->density);
-        cli_json_text(j, "pattern", e->pattern);
-        cli_json_text(j, "implement", e->implement);
-        cli_json_close(j, '}');
-    }
-    cli_json_close(j, ']');
-}
-
-static const char *shape_of(cli *c, int64_t n, int64_t k)
-{
-    return n ? sp_arena_printf(c->arena, "%lldx%lld", (long long)n, (long long)k) : "";
-}
-
-static sparta_status schedule_table(cli *c, const sparta_report *r)
+static sparta_status schedule_effects(cli *c, cli_json *j, const sparta_report *r)
 {
     static const char *const names[] = {"at",     "clause",  "tensor",  "shape",
                                         "before", "density", "pattern", "implement"};
     const sparta_effect *e;
-    cli_table t = cli_table_begin(c, (int)SP_COUNT(names), names);
+    cli_rows t = cli_rows_begin(c, j, "schedule", (int)SP_COUNT(names), names);
     for (int i = 0; (e = sparta_report_effect(r, i)); i++) {
-        cli_table_text(&t, e->at);
-        cli_table_text(&t, sp_arena_printf(c->arena, "%s %s", e->clause, e->text));
-        cli_table_text(&t, e->tensor);
-        cli_table_text(&t, shape_of(c, e->n, e->k));
-        cli_table_real(&t, 3, e->density_before);
-        cli_table_real(&t, 3, e->density);
-        cli_table_text(&t, e->pattern);
-        cli_table_text(&t, e->implement ? e->implement : "");
+        cli_rows_next(&t);
+        cli_rows_text(&t, "at", e->at);
+        cli_json_text(j, "clause", e->clause);
+        cli_json_text(j, "text", e->text);
+        cli_table_text(&t.table, sp_arena_printf(c->arena, "%s %s", e->clause, e->text));
+        cli_json_text(j, "glob", e->glob);
+        cli_rows_text(&t, "tensor", e->tensor);
+        cli_json_text(j, "layer", e->layer);
+        cli_json_int(j, "n", e->n);
+        cli_json_int(j, "k", e->k);
+        cli_table_text(&t.table, cli_shape(c, e->n, e->k));
+        cli_rows_real(&t, "density_before", 3, e->density_before);
+        cli_rows_real(&t, "density", 3, e->density);
+        cli_rows_text(&t, "pattern", e->pattern);
+        cli_rows_text(&t, "implement", e->implement);
     }
     cli_say(c, "\nwhat the schedule did:\n");
-    return cli_table_end(&t);
+    return cli_rows_end(&t);
 }
 
 /* ------------------------------------------------------------------ what is said */
 
-static void facts_json(cli *c, const facts *f)
+static void facts_json(cli *c, cli_json *j, const facts *f)
 {
     const char *warning = f->package ? sparta_package_note(f->package) : "";
     const sparta_symbol *s;
     const sparta_operator_use *op;
-    cli_json j = cli_json_begin(c, "inspect");
-    cli_json_text(&j, "name", c->operand[0]);
-    cli_json_text(&j, "kind", f->kind);
-    cli_json_int(&j, "nodes", f->all->nodes);
-    cli_json_int(&j, "parameters", f->all->parameters);
-    cli_json_int(&j, "bytes", (int64_t)f->all->bytes);
-    if (f->all->opset) cli_json_int(&j, "opset", f->all->opset);
-    cli_json_text(&j, "warning", *warning ? warning : NULL);
-    if (f->package) cli_targets_json(&j, f->report);
-    if (cli_has(c, CLI_CHECK)) cli_json_bool(&j, "weights_checked", f->package != NULL);
-    cli_json_open(&j, "symbols", '[');
-    for (int i = 0; (s = sparta_report_symbol(f->report, i)); i++) cli_json_text(&j, NULL, s->name);
-    cli_json_close(&j, ']');
-    cli_json_open(&j, "bounds", '{');
+    cli_json_text(j, "name", c->operand[0]);
+    cli_json_text(j, "kind", f->kind);
+    cli_json_int(j, "nodes", f->all->nodes);
+    cli_json_int(j, "parameters", f->all->parameters);
+    cli_json_int(j, "bytes", (int64_t)f->all->bytes);
+    if (f->all->opset) cli_json_int(j, "opset", f->all->opset);
+    cli_json_text(j, "warning", *warning ? warning : NULL);
+    if (f->package) cli_targets_json(j, f->report);
+    if (cli_has(c, CLI_CHECK)) cli_json_bool(j, "weights_checked", f->package != NULL);
+    cli_json_open(j, "symbols", '[');
+    for (int i = 0; (s = sparta_report_symbol(f->report, i)); i++) cli_json_text(j, NULL, s->name);
+    cli_json_close(j, ']');
+    cli_json_open(j, "bounds", '{');
     for (int i = 0; (s = sparta_report_symbol(f->report, i)); i++)
-        if (is_bounded(s)) cli_json_int(&j, s->name, s->most);
-    cli_json_close(&j, '}');
-    cli_json_open(&j, "operators", '{');
-    for (int i = 0; (op = sparta_report_operator(f->report, i)); i++) cli_json_int(&j, op->name, op->nodes);
-    cli_json_close(&j, '}');
+        if (is_bounded(s)) cli_json_int(j, s->name, s->most);
+    cli_json_close(j, '}');
+    cli_json_open(j, "operators", '{');
+    for (int i = 0; (op = sparta_report_operator(f->report, i)); i++) cli_json_int(j, op->name, op->nodes);
+    cli_json_close(j, '}');
     if (f->all->parameters_given > f->all->parameters_left)
-        cli_json_int(&j, "parameters_after", f->all->parameters_left);
-    cli_coverage_json(&j, f->report);
-    cli_layers_json(&j, f->report);
-    if (cli_has(c, CLI_WHAT_IF)) cli_what_if_json(&j, &f->what_if);
-    if (cli_has(c, CLI_SCHEDULE)) schedule_json(&j, f->report);
-    cli_json_end(c, &j);
+        cli_json_int(j, "parameters_after", f->all->parameters_left);
+    cli_coverage_json(j, f->report);
 }
 
 /* Where the times of the table come from: its layers may have several sources. */
@@ -156,38 +130,18 @@ static void head(cli *c, const facts *f)
     cli_say(c, "\n");
 }
 
-static sparta_status layers_table(cli *c, const sparta_report *r)
-{
-    static const char *const names[] = {"layer",     "op", "shape",    "pattern", "density",
-                                        "implement", "us", "dense_us", "source",  "reason"};
-    const sparta_layer *l;
-    cli_table t = cli_table_begin(c, (int)SP_COUNT(names), names);
-    for (int i = 0; (l = sparta_report_layer(r, i)); i++) {
-        cli_table_text(&t, l->name);
-        cli_table_text(&t, l->op);
-        cli_table_text(&t, shape_of(c, l->n, l->k));
-        cli_table_text(&t, l->n ? l->pattern : "");
-        cli_table_real(&t, 3, l->n ? l->density : NAN); /* a product of activations has no weight */
-        cli_table_text(&t, l->implement);
-        cli_table_real(&t, 1, l->us);
-        cli_table_real(&t, 1, l->dense_us);
-        cli_table_text(&t, l->source ? l->source : "");
-        cli_table_text(&t, cli_words_of(c, l->reason));
-    }
-    return cli_table_end(&t);
-}
-
 /* What --what-if found takes the place of the layers' table: those are the layers as they are. */
 static sparta_status show(cli *c, const facts *f)
 {
-    if (cli_wants_json(c)) {
-        facts_json(c, f);
-        return SPARTA_OK;
-    }
+    const bool what_if = cli_has(c, CLI_WHAT_IF);
+    cli_json j = cli_json_begin(c, "inspect");
+    facts_json(c, &j, f);
     head(c, f);
-    if (cli_has(c, CLI_WHAT_IF)) return cli_what_if_tables(c, &f->what_if);
-    SP_TRY(layers_table(c, f->report));
-    return cli_has(c, CLI_SCHEDULE) ? schedule_table(c, f->report) : SPARTA_OK;
+    if (!what_if || cli_wants_json(c)) SP_TRY(cli_layers(c, &j, f->report));
+    if (what_if) SP_TRY(cli_what_if_show(c, &j, &f->what_if));
+    if (cli_has(c, CLI_SCHEDULE)) SP_TRY(schedule_effects(c, &j, f->report));
+    cli_json_end(c, &j);
+    return SPARTA_OK;
 }
 
 static sparta_status tell(cli *c, facts *f)

@@ -3,10 +3,9 @@
 #include <string.h>
 
 typedef struct points {
-    int n;
-    bool many;
     cli_json json;
-    cli_table table;
+    cli_rows rows; /* set up for the first point */
+    bool begun;
     const sparta_tensor *weight; /* of --weight; NULL: a random one */
 } points;
 
@@ -23,24 +22,31 @@ static const char *pattern(const sp_kernel_request *q, const sp_kernel_result *r
     return q->pattern ? q->pattern : r->pattern;
 }
 
-static void result_json(cli_json *j, const char *point, const sp_kernel_request *q, const sp_kernel_result *r)
+static const char *const names[] = {
+    "m",         "n",         "k",         "pattern",       "sparsity",       "implement", "best_us",
+    "median_us", "gops_real", "%_of_peak", "dense_best_us", "ratio_to_dense", "threads",   "isa"};
+
+static void result(cli_rows *t, const char *point, const sp_kernel_request *q, const sp_kernel_result *r)
 {
+    cli_json *j = t->json;
     if (*point) cli_json_text(j, "point", point);
     cli_json_text(j, "op", "matmul");
-    cli_json_int(j, "m", q->m);
-    cli_json_int(j, "n", q->n);
-    cli_json_int(j, "k", q->k);
+    cli_rows_int(t, "m", q->m);
+    cli_rows_int(t, "n", q->n);
+    cli_rows_int(t, "k", q->k);
     cli_json_text(j, "dtype", "f32");
-    cli_json_text(j, "pattern", pattern(q, r));
-    cli_json_real(j, "sparsity", sparsity(q, r));
-    cli_json_real(j, "median_us", r->median_us);
-    cli_json_real(j, "best_us", r->best_us);
+    cli_rows_text(t, "pattern", pattern(q, r));
+    cli_rows_real(t, "sparsity", 3, sparsity(q, r));
+    cli_rows_text(t, "implement", r->implement);
+    cli_rows_real(t, "best_us", 2, r->best_us);
+    cli_rows_real(t, "median_us", 2, r->median_us);
     cli_json_int(j, "nnz", r->nnz);
     cli_json_int(j, "stored_bytes", r->stored_bytes);
-    cli_json_real(j, "gops_real", r->gops_real);
+    cli_rows_real(t, "gops_real", 1, r->gops_real);
     cli_json_real(j, "gops_dense_equivalent", r->gops_dense_equivalent);
     cli_json_real(j, "peak_gops", r->peak_gops);
     cli_json_real(j, "share_of_peak", r->share_of_peak);
+    cli_table_real(&t->table, 1, r->share_of_peak * 100);
     if (r->peak_gbytes_per_s > 0) { /* few tokens: what is stored is what is read */
         cli_json_real(j, "gbytes_per_s", r->gbytes_per_s);
         cli_json_real(j, "peak_gbytes_per_s", r->peak_gbytes_per_s);
@@ -48,43 +54,20 @@ static void result_json(cli_json *j, const char *point, const sp_kernel_request 
     }
     cli_json_open(j, "dense", '{');
     cli_json_text(j, "name", r->dense_name);
-    cli_json_real(j, "best_us", r->dense_best_us);
+    cli_rows_real(t, "best_us", 2, r->dense_best_us);
     cli_json_real(j, "median_us", r->dense_median_us);
     cli_json_close(j, '}');
-    cli_json_real(j, "ratio_to_dense", r->ratio_to_dense);
+    cli_rows_real(t, "ratio_to_dense", 3, r->ratio_to_dense);
     cli_json_open(j, "ratio_ci95", '[');
     cli_json_real(j, NULL, r->ratio_lo);
     cli_json_real(j, NULL, r->ratio_hi);
     cli_json_close(j, ']');
     cli_json_bool(j, "noisy", r->noisy);
-    cli_json_int(j, "threads", r->threads);
-    cli_json_text(j, "isa", r->isa);
-    cli_json_text(j, "implement", r->implement);
+    cli_rows_int(t, "threads", r->threads);
+    cli_rows_text(t, "isa", r->isa);
     cli_json_text(j, "knobs", r->point);
     cli_json_text(j, "parameters", r->parameters);
     cli_json_text(j, "format", r->format);
-}
-
-static const char *const names[] = {
-    "m",         "n",         "k",         "pattern",       "sparsity",       "implement", "best_us",
-    "median_us", "gops_real", "%_of_peak", "dense_best_us", "ratio_to_dense", "threads",   "isa"};
-
-static void row(cli_table *t, const sp_kernel_request *q, const sp_kernel_result *r)
-{
-    cli_table_int(t, q->m);
-    cli_table_int(t, q->n);
-    cli_table_int(t, q->k);
-    cli_table_text(t, pattern(q, r));
-    cli_table_real(t, 3, sparsity(q, r));
-    cli_table_text(t, r->implement);
-    cli_table_real(t, 2, r->best_us);
-    cli_table_real(t, 2, r->median_us);
-    cli_table_real(t, 1, r->gops_real);
-    cli_table_real(t, 1, r->share_of_peak * 100);
-    cli_table_real(t, 2, r->dense_best_us);
-    cli_table_real(t, 3, r->ratio_to_dense);
-    cli_table_int(t, r->threads);
-    cli_table_text(t, r->isa);
 }
 
 static void say_result(cli *c, const sp_kernel_request *q, const sp_kernel_result *r)
@@ -139,32 +122,24 @@ static sparta_status one_point(cli *c, const char *point, void *arg)
     fill_request(c, p->weight, &q);
     SP_TRY(sp_kernel_bench(c->cx, &q, &r));
     if (r.noisy) cli_note_noise(c);
-    p->many = *point != 0;
-    if (cli_wants_json(c)) {
-        if (p->many && p->n++ == 0) cli_json_open(&p->json, "runs", '[');
-        if (p->many) cli_json_open(&p->json, NULL, '{');
-        result_json(&p->json, point, &q, &r);
-        if (p->many) cli_json_close(&p->json, '}');
-        return SPARTA_OK;
-    }
-    row(&p->table, &q, &r);
-    if (!p->many) say_result(c, &q, &r); /* a sweep is a table */
+    const bool many = *point != 0; /* a sweep is a table */
+    if (!p->begun) p->rows = cli_rows_begin(c, &p->json, many ? "runs" : NULL, (int)SP_COUNT(names), names);
+    p->begun = true;
+    cli_rows_next(&p->rows);
+    result(&p->rows, point, &q, &r);
+    if (!many) say_result(c, &q, &r);
     return SPARTA_OK;
 }
 
 static sparta_status all_points(cli *c, const sparta_tensor *weight)
 {
-    points p = {.weight = weight};
+    points p = {.weight = weight, .json = cli_json_begin(c, "kernel")};
     int n;
-    if (cli_wants_json(c)) p.json = cli_json_begin(c, "kernel");
-    p.table = cli_table_begin(c, (int)SP_COUNT(names), names);
     SP_TRY(cli_sweep(c, one_point, &p, &n));
-    if (cli_wants_json(c)) {
-        if (p.many) cli_json_close(&p.json, ']');
-        cli_json_end(c, &p.json);
-        return SPARTA_OK;
-    }
-    return n > 1 || cli_has(c, CLI_TABLE) || cli_has(c, CLI_QUIET) ? cli_table_end(&p.table) : SPARTA_OK;
+    if (n > 1 || cli_wants_json(c) || cli_has(c, CLI_TABLE) || cli_has(c, CLI_QUIET))
+        SP_TRY(cli_rows_end(&p.rows));
+    cli_json_end(c, &p.json);
+    return SPARTA_OK;
 }
 
 /* The matrix of a file of any kind, made dense: it is the weight of a product. */

@@ -12,50 +12,24 @@ typedef struct done {
 } done;
 
 /* ------------------------------------------------------------------ what is known of values */
-static void values_json(cli_json *j, const sp_propagation *p, const sp_graph *g)
-{
-    cli_json_open(j, "values", '[');
-    for (int i = 0; i < g->n_nodes; i++)
-        for (int k = 0; k < g->node[i]->n_out; k++) {
-            const sp_value *v = g->node[i]->out[k];
-            double zeros, constants;
-            sp_tesa_shares(sp_propagation_tesa(p, v), &zeros, &constants);
-            cli_json_open(j, NULL, '{');
-            cli_json_text(j, "name", v->name);
-            cli_json_text(j, "dtype", sparta_dtype_name(v->dtype));
-            cli_json_text(j, "precision",
-                          sp_precision_name(sp_tesa_precision(sp_propagation_tesa(p, v), NULL)));
-            cli_json_real(j, "zeros", zeros);
-            cli_json_real(j, "constants", constants);
-            cli_json_close(j, '}');
-        }
-    cli_json_close(j, ']');
-}
-
-static sparta_status values_table(cli *c, const sp_propagation *p, const sp_graph *g)
-{
-    static const char *const names[] = {"value", "dtype", "precision", "zeros", "constants"};
-    cli_table t = cli_table_begin(c, (int)SP_COUNT(names), names);
-    for (int i = 0; i < g->n_nodes; i++)
-        for (int k = 0; k < g->node[i]->n_out; k++) {
-            const sp_value *v = g->node[i]->out[k];
-            double zeros, constants;
-            sp_tesa_shares(sp_propagation_tesa(p, v), &zeros, &constants);
-            cli_table_text(&t, v->name);
-            cli_table_text(&t, sparta_dtype_name(v->dtype));
-            cli_table_text(&t, sp_precision_name(sp_tesa_precision(sp_propagation_tesa(p, v), NULL)));
-            cli_table_real(&t, 3, zeros);
-            cli_table_real(&t, 3, constants);
-        }
-    return cli_table_end(&t);
-}
-
 static sparta_status show_values(cli *c, const sp_propagation *p, const sp_graph *g, cli_json *j)
 {
-    if (cli_wants_json(c))
-        values_json(j, p, g);
-    else
-        SP_TRY(values_table(c, p, g));
+    static const char *const names[] = {"value", "dtype", "precision", "zeros", "constants"};
+    cli_rows r = cli_rows_begin(c, j, "values", (int)SP_COUNT(names), names);
+    for (int i = 0; i < g->n_nodes; i++)
+        for (int k = 0; k < g->node[i]->n_out; k++) {
+            const sp_value *v = g->node[i]->out[k];
+            double zeros, constants;
+            sp_tesa_shares(sp_propagation_tesa(p, v), &zeros, &constants);
+            cli_rows_next(&r);
+            cli_rows_text(&r, "name", v->name);
+            cli_rows_text(&r, "dtype", sparta_dtype_name(v->dtype));
+            cli_rows_text(&r, "precision",
+                          sp_precision_name(sp_tesa_precision(sp_propagation_tesa(p, v), NULL)));
+            cli_rows_real(&r, "zeros", 3, zeros);
+            cli_rows_real(&r, "constants", 3, constants);
+        }
+    SP_TRY(cli_rows_end(&r));
     cli_say(c, "\n");
     return SPARTA_OK;
 }
@@ -86,13 +60,6 @@ static const char *shape_text(cli *c, int rank, const int64_t *dim)
     return s ? s : "";
 }
 
-static void shape_json(cli_json *j, const char *key, int rank, const int64_t *dim)
-{
-    cli_json_open(j, key, '[');
-    for (int i = 0; i < rank; i++) cli_json_int(j, NULL, dim[i]);
-    cli_json_close(j, ']');
-}
-
 /* Every weight is told: a script looks for the one it has pruned. */
 static void report_json(cli_json *j, const char *path, const done *d)
 {
@@ -114,8 +81,8 @@ static void report_json(cli_json *j, const char *path, const done *d)
         const sp_kept *k = &r->tensor[i];
         cli_json_open(j, NULL, '{');
         cli_json_text(j, "name", k->name);
-        shape_json(j, "before", k->rank, k->before);
-        shape_json(j, "after", k->gone ? 0 : k->rank, k->after);
+        cli_json_ints(j, "before", k->rank, k->before);
+        cli_json_ints(j, "after", k->gone ? 0 : k->rank, k->after);
         cli_json_bool(j, "gone", k->gone);
         cli_json_words(j, "blocked_by", *k->blocked_by ? k->blocked_by : NULL);
         cli_json_close(j, '}');
@@ -277,9 +244,8 @@ static sparta_status shrink(cli *c, sp_opened *o, sparta_compile_options *option
     SP_TRY(sp_onnx_write(c->cx, o->model->graph, path));
     d->write_s = sp_now() - start - d->seconds;
     SP_TRY(written_bytes(c, o->model->graph, path, &d->bytes_after));
-    if (!cli_wants_json(c)) return report_text(c, path, d);
     report_json(j, path, d);
-    return SPARTA_OK;
+    return report_text(c, path, d);
 }
 
 sparta_status cli_verb_propagate(cli *c)
@@ -299,11 +265,10 @@ sparta_status cli_verb_propagate(cli *c)
     const double start = sp_now();
     SP_TRY(sp_compile_open(c->cx, c->operand[0], &r.options, &o));
     d.read_s = sp_now() - start;
-    cli_json j = {0};
-    if (cli_wants_json(c)) j = cli_json_begin(c, "propagate");
+    cli_json j = cli_json_begin(c, "propagate");
     sparta_status status = check_output(c, o.model, path);
     if (!status) status = shrink(c, &o, &r.options, &j, &d);
-    if (!status && cli_wants_json(c)) cli_json_end(c, &j);
+    if (!status) cli_json_end(c, &j);
     sp_compile_close(&o);
     return status;
 }

@@ -2,46 +2,29 @@
 #include "verbs.h"
 #include <math.h>
 
-static void as_json(cli *c, const sp_verify_result *r)
+/* That answers differ is said by the error. */
+static sparta_status report(cli *c, const sp_verify_result *r)
 {
+    static const char *const names[] = {"output", "same", "max_abs", "max_rel", "cosine"};
     cli_json j = cli_json_begin(c, "verify");
     cli_json_bool(&j, "ok", r->ok);
-    cli_json_open(&j, "outputs", '[');
+    cli_rows t = cli_rows_begin(c, &j, "outputs", (int)SP_COUNT(names), names);
     for (int i = 0; i < r->n_outputs; i++) {
-        cli_json_open(&j, NULL, '{');
-        cli_json_text(&j, "name", r->output[i].name);
+        cli_rows_next(&t);
+        cli_rows_text(&t, "name", r->output[i].name);
         cli_json_bool(&j, "ok", r->output[i].ok);
-        cli_json_real(&j, "max_abs", r->output[i].max_abs);
-        cli_json_real(&j, "max_rel", r->output[i].max_rel);
-        cli_json_real(&j, "cosine", r->output[i].cosine);
+        cli_table_text(&t.table, r->output[i].ok ? "yes" : "no");
+        cli_rows_real(&t, "max_abs", 9, r->output[i].max_abs);
+        cli_rows_real(&t, "max_rel", 9, r->output[i].max_rel);
+        cli_rows_real(&t, "cosine", 9, r->output[i].cosine);
         cli_json_real(&j, "allowed", r->output[i].allowed);
-        cli_json_close(&j, '}');
     }
-    cli_json_close(&j, ']');
+    if (cli_wants_json(c) || !cli_has(c, CLI_QUIET)) SP_TRY(cli_rows_end(&t));
     cli_json_text(&j, "first_difference", r->first_difference);
     cli_json_open(&j, "sizes", '[');
     for (int i = 0; i < r->n_sizes; i++) cli_json_text(&j, NULL, r->sizes[i]);
     cli_json_close(&j, ']');
     cli_json_end(c, &j);
-}
-
-/* That answers differ is said by the error. */
-static sparta_status report(cli *c, const sp_verify_result *r)
-{
-    if (cli_wants_json(c)) {
-        as_json(c, r);
-        return SPARTA_OK;
-    }
-    static const char *const names[] = {"output", "same", "max_abs", "max_rel", "cosine"};
-    cli_table t = cli_table_begin(c, 5, names);
-    for (int i = 0; i < r->n_outputs; i++) {
-        cli_table_text(&t, r->output[i].name);
-        cli_table_text(&t, r->output[i].ok ? "yes" : "no");
-        cli_table_real(&t, 9, r->output[i].max_abs);
-        cli_table_real(&t, 9, r->output[i].max_rel);
-        cli_table_real(&t, 9, r->output[i].cosine);
-    }
-    if (!cli_has(c, CLI_QUIET)) SP_TRY(cli_table_end(&t));
     if (!r->ok) return SPARTA_OK;
     cli_say(c, "the answers are the same");
     for (int i = 0; i < r->n_sizes; i++) cli_say(c, "%s%s", i ? "; " : " at ", r->sizes[i]);

@@ -6,32 +6,21 @@
 
 static sparta_status list(cli *c)
 {
-    if (cli_wants_json(c)) {
-        cli_json j = cli_json_begin(c, "zoo");
-        cli_json_open(&j, "models", '[');
-        for (int i = 0; i < sp_zoo_count(); i++) {
-            const sp_zoo_model *m = sp_zoo_row(i);
-            cli_json_open(&j, NULL, '{');
-            cli_json_text(&j, "name", m->name);
-            cli_json_int(&j, "parameters", m->parameters);
-            cli_json_int(&j, "bytes", m->parameters * 4);
-            cli_json_text(&j, "what", m->what);
-            cli_json_close(&j, '}');
-        }
-        cli_json_close(&j, ']');
-        cli_json_end(c, &j);
-        return SPARTA_OK;
-    }
     static const char *const names[] = {"name", "parameters", "MB", "what"};
-    cli_table t = cli_table_begin(c, 4, names);
+    cli_json j = cli_json_begin(c, "zoo");
+    cli_rows r = cli_rows_begin(c, &j, "models", (int)SP_COUNT(names), names);
     for (int i = 0; i < sp_zoo_count(); i++) {
         const sp_zoo_model *m = sp_zoo_row(i);
-        cli_table_text(&t, m->name);
-        cli_table_int(&t, m->parameters);
-        cli_table_real(&t, 1, (double)m->parameters * 4e-6);
-        cli_table_text(&t, m->what);
+        cli_rows_next(&r);
+        cli_rows_text(&r, "name", m->name);
+        cli_rows_int(&r, "parameters", m->parameters);
+        cli_json_int(&j, "bytes", m->parameters * 4);
+        cli_table_real(&r.table, 1, (double)m->parameters * 4e-6);
+        cli_rows_text(&r, "what", m->what);
     }
-    return cli_table_end(&t);
+    SP_TRY(cli_rows_end(&r));
+    cli_json_end(c, &j);
+    return SPARTA_OK;
 }
 
 static int64_t parameters(const sp_graph *g)
@@ -47,17 +36,14 @@ static int64_t parameters(const sp_graph *g)
 
 static void report(cli *c, const sp_graph *g, const char *path)
 {
-    if (cli_wants_json(c)) {
-        cli_json j = cli_json_begin(c, "zoo");
-        cli_json_text(&j, "name", g->name);
-        cli_json_text(&j, "output", path);
-        cli_json_int(&j, "nodes", g->n_nodes);
-        cli_json_int(&j, "parameters", parameters(g));
-        cli_json_text(&j, "prune", cli_text(c, CLI_PRUNE, NULL));
-        cli_json_int(&j, "seed", cli_int(c, CLI_SEED, 0));
-        cli_json_end(c, &j);
-        return;
-    }
+    cli_json j = cli_json_begin(c, "zoo");
+    cli_json_text(&j, "name", g->name);
+    cli_json_text(&j, "output", path);
+    cli_json_int(&j, "nodes", g->n_nodes);
+    cli_json_int(&j, "parameters", parameters(g));
+    cli_json_text(&j, "prune", cli_text(c, CLI_PRUNE, NULL));
+    cli_json_int(&j, "seed", cli_int(c, CLI_SEED, 0));
+    cli_json_end(c, &j);
     cli_say(c, "%s: %s, %.1f M parameters, %d nodes%s%s\n", path, g->name, (double)parameters(g) * 1e-6,
             g->n_nodes, cli_has(c, CLI_PRUNE) ? ", pruned " : "", cli_text(c, CLI_PRUNE, ""));
 }

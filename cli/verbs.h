@@ -42,13 +42,13 @@ sparta_status cli_source_dense(cli *c, const char *path, const cli_source *s, sp
 void cli_source_free(cli *c, cli_source *s);
 
 const char *cli_format_text(cli *c, const sp_format *f); /* canonical, in the arena; NULL: no memory */
-void cli_stats_json(cli_json *j, const sp_format *f, const sp_format_stats *s);
+void cli_stats(cli_rows *r, const sp_format *f, const sp_format_stats *s);
 sparta_status cli_format_advise(cli *c, const char *in) SP_MUST;
 
 /* inspect --what-if (what_if.c): measure, then say. Interrupted with something to say: c->stands, and E_CANCELLED from the first. */
 sparta_status cli_what_if(cli *c, sp_what_if *out) SP_MUST;
-void cli_what_if_json(cli_json *j, const sp_what_if *w); /* "what_if": [...] and what it was measured at */
-sparta_status cli_what_if_tables(cli *c, const sp_what_if *w) SP_MUST;
+/* "what_if": [...] and what it was measured at, or tables. */
+sparta_status cli_what_if_show(cli *c, cli_json *j, const sp_what_if *w) SP_MUST;
 
 /* inspect, of files that are no model: a .npy; named arrays (.npz, .safetensors) or a matrix (.mtx, .smtx, SciPy's .npz). */
 sparta_status cli_holds_arrays(cli *c, bool *out) SP_MUST; /* one of the latter? */

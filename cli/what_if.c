@@ -48,15 +48,7 @@ sparta_status cli_what_if(cli *c, sp_what_if *out)
     return status;
 }
 
-/* ------------------------------------------------------------------ JSON */
-
-static void shape_json(cli_json *j, int64_t n, int64_t k)
-{
-    cli_json_open(j, "shape", '[');
-    cli_json_int(j, NULL, n);
-    cli_json_int(j, NULL, k);
-    cli_json_close(j, ']');
-}
+/* ------------------------------------------------------------------ for scripts */
 
 static double ratio_of(const sp_what_if_layer *l)
 {
@@ -67,7 +59,7 @@ static void layer_json(cli_json *j, const sp_what_if_layer *l)
 {
     cli_json_open(j, NULL, '{');
     cli_json_text(j, "name", l->name);
-    shape_json(j, l->n, l->k);
+    cli_json_ints(j, "shape", 2, (int64_t[]){l->n, l->k});
     cli_json_int(j, "tokens", l->tokens);
     cli_json_text(j, "pattern", l->pattern);
     cli_json_real(j, "density", l->density);
@@ -84,7 +76,7 @@ static void remark_json(cli_json *j, const sp_what_if_remark *r)
 {
     cli_json_open(j, NULL, '{');
     cli_json_text(j, "weight", r->weight);
-    shape_json(j, r->n, r->k);
+    cli_json_ints(j, "shape", 2, (int64_t[]){r->n, r->k});
     cli_json_bool(j, "pruned", !r->skipped);
     cli_json_text(j, "remark", r->remark);
     cli_json_close(j, '}');
@@ -93,7 +85,7 @@ static void remark_json(cli_json *j, const sp_what_if_remark *r)
 static void break_even_json(cli_json *j, const sp_break_even *e)
 {
     cli_json_open(j, NULL, '{');
-    shape_json(j, e->n, e->k);
+    cli_json_ints(j, "shape", 2, (int64_t[]){e->n, e->k});
     cli_json_int(j, "tokens", e->tokens);
     cli_json_real(j, "sparsity", e->sparsity);
     cli_json_text(j, "implement", *e->implement ? e->implement : NULL);
@@ -102,36 +94,7 @@ static void break_even_json(cli_json *j, const sp_break_even *e)
     cli_json_close(j, '}');
 }
 
-static void pattern_json(cli_json *j, const sp_what_if_pattern *p)
-{
-    cli_json_open(j, NULL, '{');
-    cli_json_text(j, "pattern", p->pattern);
-    cli_json_real(j, "sparsity", p->sparsity);
-    cli_json_real(j, "speedup", p->speedup);
-    cli_json_open(j, "ci95", '[');
-    cli_json_real(j, NULL, p->ci95[0]);
-    cli_json_real(j, NULL, p->ci95[1]);
-    cli_json_close(j, ']');
-    cli_json_real(j, "median_ms", p->median_ms);
-    cli_json_real(j, "dense_ms", p->dense_ms);
-    cli_json_int(j, "bytes", (int64_t)p->bytes);
-    cli_json_int(j, "dense_bytes", (int64_t)p->dense_bytes);
-    cli_json_real(j, "norm_kept", p->norm_kept);
-    cli_json_int(j, "weights", p->n_weights);
-    cli_json_int(j, "pruned", p->n_pruned);
-    cli_json_open(j, "remarks", '[');
-    for (int i = 0; i < p->n_remarks; i++) remark_json(j, &p->remark[i]);
-    cli_json_close(j, ']');
-    cli_json_open(j, "layers", '[');
-    for (int i = 0; i < p->n_layers; i++) layer_json(j, &p->layer[i]);
-    cli_json_close(j, ']');
-    cli_json_open(j, "break_even", '[');
-    for (int i = 0; i < p->n_break_even; i++) break_even_json(j, &p->break_even[i]);
-    cli_json_close(j, ']');
-    cli_json_close(j, '}');
-}
-
-void cli_what_if_json(cli_json *j, const sp_what_if *w)
+static void measured_at(cli_json *j, const sp_what_if *w)
 {
     cli_json_open(j, "what_if_at", '{');
     cli_json_int(j, "threads", w->threads);
@@ -141,36 +104,54 @@ void cli_what_if_json(cli_json *j, const sp_what_if *w)
     cli_json_close(j, '}');
     cli_json_bool(j, "complete", w->complete);
     cli_json_close(j, '}');
-    cli_json_open(j, "what_if", '[');
-    for (int i = 0; i < w->n; i++) pattern_json(j, &w->pattern[i]);
+}
+
+static void details_json(cli_json *j, const sp_what_if_pattern *p)
+{
+    cli_json_open(j, "remarks", '[');
+    for (int i = 0; i < p->n_remarks; i++) remark_json(j, &p->remark[i]);
+    cli_json_close(j, ']');
+    cli_json_open(j, "layers", '[');
+    for (int i = 0; i < p->n_layers; i++) layer_json(j, &p->layer[i]);
+    cli_json_close(j, ']');
+    cli_json_open(j, "break_even", '[');
+    for (int i = 0; i < p->n_break_even; i++) break_even_json(j, &p->break_even[i]);
     cli_json_close(j, ']');
 }
 
-/* ------------------------------------------------------------------ for people */
+/* ------------------------------------------------------------------ in both forms */
 
 /* One line a pattern; all there is with --table. */
-static sparta_status summary(cli *c, const sp_what_if *w)
+static sparta_status summary(cli *c, cli_json *j, const sp_what_if *w)
 {
     static const char *const names[] = {"pattern",  "sparsity", "speedup",  "from",      "to",     "ms",
                                         "dense_ms", "MB",       "dense_MB", "norm_kept", "pruned", "weights"};
-    cli_table t = cli_table_begin(c, (int)SP_COUNT(names), names);
+    cli_rows t = cli_rows_begin(c, j, "what_if", (int)SP_COUNT(names), names);
     for (int i = 0; i < w->n; i++) {
         const sp_what_if_pattern *p = &w->pattern[i];
-        cli_table_text(&t, p->pattern);
-        cli_table_real(&t, 3, p->sparsity);
-        cli_table_real(&t, 2, p->speedup);
-        cli_table_real(&t, 2, p->ci95[0]);
-        cli_table_real(&t, 2, p->ci95[1]);
-        cli_table_real(&t, 2, p->median_ms);
-        cli_table_real(&t, 2, p->dense_ms);
-        cli_table_real(&t, 1, (double)p->bytes * 1e-6);
-        cli_table_real(&t, 1, (double)p->dense_bytes * 1e-6);
-        cli_table_real(&t, 3, p->norm_kept);
-        cli_table_int(&t, p->n_pruned);
-        cli_table_int(&t, p->n_weights);
+        cli_rows_next(&t);
+        cli_rows_text(&t, "pattern", p->pattern);
+        cli_rows_real(&t, "sparsity", 3, p->sparsity);
+        cli_rows_real(&t, "speedup", 2, p->speedup);
+        cli_json_open(j, "ci95", '[');
+        cli_rows_real(&t, NULL, 2, p->ci95[0]);
+        cli_rows_real(&t, NULL, 2, p->ci95[1]);
+        cli_json_close(j, ']');
+        cli_rows_real(&t, "median_ms", 2, p->median_ms);
+        cli_rows_real(&t, "dense_ms", 2, p->dense_ms);
+        cli_json_int(j, "bytes", (int64_t)p->bytes);
+        cli_table_real(&t.table, 1, (double)p->bytes * 1e-6);
+        cli_json_int(j, "dense_bytes", (int64_t)p->dense_bytes);
+        cli_table_real(&t.table, 1, (double)p->dense_bytes * 1e-6);
+        cli_rows_real(&t, "norm_kept", 3, p->norm_kept);
+        cli_rows_int(&t, "pruned", p->n_pruned);
+        cli_rows_int(&t, "weights", p->n_weights);
+        details_json(j, p);
     }
-    return cli_table_end(&t);
+    return cli_rows_end(&t);
 }
+
+/* ------------------------------------------------------------------ for people */
 
 static const sp_break_even *break_even_of(const sp_what_if_pattern *p, const sp_what_if_layer *l)
 {
@@ -205,7 +186,7 @@ static void layer_rows(cli *c, cli_table *t, const sp_what_if_pattern *p)
         const sp_break_even *e = break_even_of(p, l);
         cli_table_text(t, p->pattern);
         cli_table_int(t, count);
-        cli_table_text(t, sp_arena_printf(c->arena, "%lldx%lld", (long long)l->n, (long long)l->k));
+        cli_table_text(t, cli_shape(c, l->n, l->k));
         cli_table_int(t, l->tokens);
         cli_table_text(t, l->name);
         cli_table_text(t, l->implement);
@@ -213,7 +194,7 @@ static void layer_rows(cli *c, cli_table *t, const sp_what_if_pattern *p)
         cli_table_real(t, 1, dense_us > 0 ? dense_us / count : NAN);
         cli_table_real(t, 2, us > 0 && dense_us > 0 ? dense_us / us : NAN);
         cli_table_real(t, 2, e ? e->sparsity : NAN);
-        cli_table_text(t, cli_words_of(t->c, *l->reason ? l->reason : e ? e->note : ""));
+        cli_table_text(t, cli_words_of(c, *l->reason ? l->reason : e ? e->note : ""));
     }
 }
 
@@ -244,10 +225,11 @@ static void remarks(cli *c, const sp_what_if_pattern *p)
     }
 }
 
-sparta_status cli_what_if_tables(cli *c, const sp_what_if *w)
+sparta_status cli_what_if_show(cli *c, cli_json *j, const sp_what_if *w)
 {
     const bool people = !cli_has(c, CLI_TABLE) && !cli_has(c, CLI_QUIET);
     sp_text sizes;
+    measured_at(j, w);
     sp_text_init(&sizes, c->cx);
     sp_sizes_print(&w->sizes, &sizes);
     cli_say(c,
@@ -258,7 +240,7 @@ sparta_status cli_what_if_tables(cli *c, const sp_what_if *w)
             "from, to: 95 %% interval; MB: all weights as stored; norm_kept is a proxy: only training tells "
             "the accuracy\n");
     sp_text_free(&sizes);
-    SP_TRY(summary(c, w));
+    SP_TRY(summary(c, j, w));
     if (!people) return SPARTA_OK;
     cli_say(c, "\nlayers, those that gain most first; us on one thread at so many tokens (128 stand for "
                "more than 16, or a\n");

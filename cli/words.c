@@ -68,6 +68,7 @@ const char *cli_words_of(cli *c, const char *text)
 void cli_json_words(cli_json *j, const char *key, const char *text)
 {
     sp_text said;
+    if (!j->t) return;
     sp_text_init(&said, j->t->cx);
     if (text && strstr(text, prefix)) sp_text_printf(&said, "%s", text);
     if (said.size) cli_words(said.data);
