@@ -41,6 +41,16 @@ typedef enum sp_op_id {
     SP_OPS
 } sp_op_id;
 
+/* Is it one of a list? SP_OP_AMONG(n->op, SP_OP_Add, SP_OP_Mul) */
+static inline bool sp_op_among(sp_op_id op, const sp_op_id *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (list[i] == op) return true;
+    return false;
+}
+#define SP_OP_AMONG(op, ...)                                                                                 \
+    sp_op_among(op, (const sp_op_id[]){__VA_ARGS__}, sizeof((sp_op_id[]){__VA_ARGS__}) / sizeof(sp_op_id))
+
 /* ------------------------------------------------------------------ attributes */
 typedef enum {
     SP_ATTR_INT,

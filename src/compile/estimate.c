@@ -49,49 +49,24 @@ sparta_status sp_compile_usual_sizes(sparta_ctx *cx, sp_arena *arena, const sp_g
 
 static double product_ns(sp_op_id op)
 {
-    switch (op) {
-    case SP_OP_Einsum: return 10;
-    case SP_OP_Attention:
-    case SP_OP_OnnxAttention: return 4; /* with its softmax, as for the kernel */
-    case SP_OP_Conv:
-    case SP_OP_ConvTranspose: return 1.5;
-    default: return .7;
-    }
+    if (op == SP_OP_Einsum) return 10;
+    if (SP_OP_AMONG(op, SP_OP_Attention, SP_OP_OnnxAttention))
+        return 4; /* with its softmax, as for the kernel */
+    return SP_OP_AMONG(op, SP_OP_Conv, SP_OP_ConvTranspose) ? 1.5 : .7;
 }
 
 /* Of a reference, for each element: those that only move, those that compilers make vectors of, and all others. */
 static double element_ns(sp_op_id op)
 {
-    switch (op) {
-    case SP_OP_Shape:
-    case SP_OP_Size: return 0;
-    case SP_OP_Identity:
-    case SP_OP_Reshape:
-    case SP_OP_Flatten:
-    case SP_OP_Squeeze:
-    case SP_OP_Unsqueeze:
-    case SP_OP_Transpose:
-    case SP_OP_Concat:
-    case SP_OP_Split:
-    case SP_OP_Slice:
-    case SP_OP_Gather: return .5;
-    case SP_OP_Add:
-    case SP_OP_Sub:
-    case SP_OP_Mul:
-    case SP_OP_Div:
-    case SP_OP_Relu:
-    case SP_OP_Equal:
-    case SP_OP_Less:
-    case SP_OP_Greater:
-    case SP_OP_Not:
-    case SP_OP_And: return 2;
-    case SP_OP_Cast: return 4;
-    case SP_OP_Linear:
-    case SP_OP_MatMul:
-    case SP_OP_Gemm:
-    case SP_OP_Conv: return 1;
-    default: return 20;
-    }
+    if (SP_OP_AMONG(op, SP_OP_Shape, SP_OP_Size)) return 0;
+    if (SP_OP_AMONG(op, SP_OP_Identity, SP_OP_Reshape, SP_OP_Flatten, SP_OP_Squeeze, SP_OP_Unsqueeze,
+                    SP_OP_Transpose, SP_OP_Concat, SP_OP_Split, SP_OP_Slice, SP_OP_Gather))
+        return .5;
+    if (SP_OP_AMONG(op, SP_OP_Add, SP_OP_Sub, SP_OP_Mul, SP_OP_Div, SP_OP_Relu, SP_OP_Equal, SP_OP_Less,
+                    SP_OP_Greater, SP_OP_Not, SP_OP_And))
+        return 2;
+    if (op == SP_OP_Cast) return 4;
+    return SP_OP_AMONG(op, SP_OP_Linear, SP_OP_MatMul, SP_OP_Gemm, SP_OP_Conv) ? 1 : 20;
 }
 
 double sp_compile_estimate_node(sparta_ctx *cx, const sp_node *n, const sp_bindings *sizes)
@@ -99,8 +74,8 @@ double sp_compile_estimate_node(sparta_ctx *cx, const sp_node *n, const sp_bindi
     if (!n->n_out || !n->out[0]) return 0;
     const sparta_dtype type = n->out[0]->dtype;
     const double each = element_ns(n->op);
-    const bool narrow = (type == SPARTA_F16 || type == SPARTA_BF16) && n->op != SP_OP_Cast &&
-                        each >= 1; /* what moves is not converted */
+    /* What moves is not converted. */
+    const bool narrow = (type == SPARTA_F16 || type == SPARTA_BF16) && n->op != SP_OP_Cast && each >= 1;
     return (sp_ops_products(cx, n, sizes) * product_ns(n->op) + sp_ops_touched(cx, n, sizes) * each) *
            (narrow ? NARROW : 1) * 1e-3;
 }
@@ -146,24 +121,13 @@ static const struct {
 
 static cause cause_of(const sp_node *n)
 {
-    switch (n->op) {
-    case SP_OP_QuantizeLinear:
-    case SP_OP_DequantizeLinear: return BY_QUANTISED;
-    default: break;
-    }
+    if (SP_OP_AMONG(n->op, SP_OP_QuantizeLinear, SP_OP_DequantizeLinear)) return BY_QUANTISED;
     if (sp_dtype_is_float(n->out[0]->dtype) && n->out[0]->dtype != SPARTA_F32) return BY_TYPE;
-    switch (n->op) {
-    case SP_OP_Conv:
-    case SP_OP_ConvTranspose:
-    case SP_OP_BatchNormalization:
-    case SP_OP_MaxPool:
-    case SP_OP_AveragePool: return BY_CONVOLUTION;
-    case SP_OP_MatMul:
-    case SP_OP_Gemm:
-    case SP_OP_Attention:
-    case SP_OP_Einsum: return BY_PRODUCT;
-    default: return BY_OPERATOR;
-    }
+    if (SP_OP_AMONG(n->op, SP_OP_Conv, SP_OP_ConvTranspose, SP_OP_BatchNormalization, SP_OP_MaxPool,
+                    SP_OP_AveragePool))
+        return BY_CONVOLUTION;
+    const bool product = SP_OP_AMONG(n->op, SP_OP_MatMul, SP_OP_Gemm, SP_OP_Attention, SP_OP_Einsum);
+    return product ? BY_PRODUCT : BY_OPERATOR;
 }
 
 void sp_compile_without_kernel(const sp_node *n, char *out, size_t size)

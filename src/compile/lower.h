@@ -45,8 +45,8 @@ typedef struct lower_node { /* what was decided for one node */
     int kernel;                /* index in lowering.kernel, or -1 */
     char point[SP_POINT];      /* of im */
     sp_packed *packed; /* the weight as im stores it, kept since it was checked; NULL: still to be packed */
-    double us, dense_us,
-        sparse_us; /* of the choice, of the best dense and of the best sparse row; 0: not tried */
+    /* Of the choice, of the best dense and of the best sparse row; 0: not tried. */
+    double us, dense_us, sparse_us;
     lower_sparse sparse;
     bool tried; /* there were rows to choose from */
     char reason[256], source[16];
@@ -70,8 +70,8 @@ typedef struct lowering {
     sp_tune_db *db;
     double peak; /* operations a second of one thread; 0: not measured */
     double us;   /* what all nodes take together, conversions included, estimated */
-    sp_bindings
-        sizes; /* usual ones, which nodes are timed at whose tokens look at each other, and sums are made for */
+    /* Usual ones, which nodes are timed at whose tokens look at each other, and sums are made for. */
+    sp_bindings sizes;
     double convert_us[SP_LAYOUTS]; /* of one element, into each from rows, and into rows; 0: not known */
     int n_nodes;
     lower_node *node; /* one a node of the graph, in its order */
@@ -82,8 +82,8 @@ typedef struct lowering {
     sparta_package *package;
 } lowering;
 
-#define LOWER_KEEP                                                                                           \
-    (1 << 28) /* bytes of packed weights that stay until the package is made; others are packed again */
+/* bytes of packed weights that stay until the package is made; others are packed again */
+#define LOWER_KEEP    (1 << 28)
 #define LOWER_CONVERT 2   /* times: it also ends a group, and what it touches leaves the cache */
 #define LOWER_NOISE   .02 /* what best times differ by when nothing differs */
 #define LOWER_TOKENS  128 /* tokens that candidates are timed with when there may be many */

@@ -54,7 +54,7 @@ static void follow(sp_match *m, sp_node *n)
         while (n->in[i] && m->alias[n->in[i]->id]) n->in[i] = m->alias[n->in[i]->id];
 }
 
-static sparta_status walk(sp_match *m, sp_match_visit visit, void *arg)
+static sparta_status visit_all(sp_match *m, sp_match_visit visit)
 {
     sp_graph *g = m->g;
     SP_TRY(sp_match_room(m));
@@ -66,18 +66,18 @@ static sparta_status walk(sp_match *m, sp_match_visit visit, void *arg)
         follow(m, n);
         if (dead(m, n)) continue;
         if (i % 256 == 0) SP_TRY(sp_check_cancel(g->cx));
-        SP_TRY(visit(m, n, arg));
+        SP_TRY(visit(m, n));
     }
-    for (int i = 0; i < g->n_nodes; i++)
-        follow(m, g->node[i]); /* users of aliased nodes that were added came before them */
+    /* Users of aliased nodes that were added came before them. */
+    for (int i = 0; i < g->n_nodes; i++) follow(m, g->node[i]);
     SP_TRY(sp_graph_sweep(g));
     return m->added ? sp_graph_sort(g) : SPARTA_OK;
 }
 
-sparta_status sp_match_run(sp_graph *g, sp_match_visit visit, void *arg)
+sparta_status sp_match_run(sp_graph *g, sp_match_visit visit, void *state)
 {
-    sp_match m = {.g = g};
-    sparta_status status = walk(&m, visit, arg);
+    sp_match m = {.g = g, .state = state};
+    sparta_status status = visit_all(&m, visit);
     sp_free(g->cx, m.uses);
     sp_free(g->cx, m.alias);
     return status;

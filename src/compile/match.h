@@ -23,20 +23,27 @@ typedef struct sp_match {
     int *uses;        /* by value id: input slots of live nodes, and outputs */
     sp_value **alias; /* by value id; NULL: itself */
     bool added;       /* nodes were appended: sort at the end */
+    void *state;      /* the pass's own */
 } sp_match;
 
 /* One pass: begin, `visit` for every live node in order (nodes added on the way come last and are visited
  * too), sweep, sort. */
-typedef sparta_status (*sp_match_visit)(sp_match *m, sp_node *n, void *arg);
-sparta_status sp_match_run(sp_graph *g, sp_match_visit visit, void *arg) SP_MUST;
+typedef sparta_status (*sp_match_visit)(sp_match *m, sp_node *n);
+sparta_status sp_match_run(sp_graph *g, sp_match_visit visit, void *state) SP_MUST;
+/* A row of passes.def that is no more than that. */
+#define SP_MATCH_PASS(name, visit)                                                                           \
+    sparta_status sp_pass_##name(sp_graph *g)                                                                \
+    {                                                                                                        \
+        return sp_match_run(g, visit, NULL);                                                                 \
+    }
 
 /* ------------------------------------------------------------------ asking */
 /* The node of operator `op` that makes v, or NULL. */
 sp_node *sp_match_made_by(const sp_value *v, sp_op_id op);
 int sp_match_uses(const sp_match *m, const sp_value *v);
 bool sp_match_once(const sp_match *m, const sp_value *v); /* one use, which is no output of the graph */
-bool sp_match_scalar(const sp_value *v,
-                     double *out);                  /* a constant of one element, not complex, as a number */
+/* A constant of one element, not complex, as a number. */
+bool sp_match_scalar(const sp_value *v, double *out);
 bool sp_match_is(const sp_value *v, double wanted); /* such a constant near `wanted` (1e-6 of it)? */
 /* A small integer constant, at most SPARTA_RANK elements; their number, or -1. */
 int sp_match_ints(const sp_value *v, int64_t out[SPARTA_RANK]);
@@ -63,11 +70,15 @@ sparta_status sp_match_alias(sp_match *m, sp_node *n, sp_value *by) SP_MUST;
 /* A new typed node with one output; it sorts before its users at the end of the pass. */
 sparta_status sp_match_add(sp_match *m, sp_op_id op, const char *name, int n_in, sp_value *const *in,
                            const sp_attrs *attrs, sp_value **out) SP_MUST;
+/* x in parts of these sizes along its last axis; parts that are NULL are new values. */
+sparta_status sp_match_split(sp_match *m, const char *name, sp_value *x, int n, const int64_t *sizes,
+                             sp_value **part) SP_MUST;
 /* A value that the pass is about to use outside of become and add. */
 void sp_match_use(sp_match *m, sp_value *v);
 void sp_match_release(sp_match *m, sp_value *v);
 sparta_status sp_match_room(sp_match *m) SP_MUST; /* after values were added to the graph */
-/* An i64 constant of rank 1. */
+/* A constant with a copy of the tensor's elements; an i64 one of rank 1. */
+sparta_status sp_match_constant(sp_match *m, const sparta_tensor *t, sp_value **out) SP_MUST;
 sparta_status sp_match_constant_ints(sp_match *m, int n, const int64_t *ints, sp_value **out) SP_MUST;
 /* The i64 vector of these expressions: a constant, or made from the shapes of inputs. NULL when it cannot be
  * said so. */

@@ -129,9 +129,8 @@ static sparta_status added_mask(sp_match *m, const char *name, heads *h)
     value[3 - h->keeps] = (float)h->hidden;
     for (int i = 1; i <= 2; i++) {
         sparta_tensor t = sparta_tensor_view(SPARTA_F32, 0, NULL, &value[i]);
-        SP_TRY(sp_graph_add_constant(m->g, NULL, &t, true, &in[i]));
+        SP_TRY(sp_match_constant(m, &t, &in[i]));
     }
-    SP_TRY(sp_match_room(m));
     return sp_match_add(m, SP_OP_Where, name, 3, in, NULL, &h->mask);
 }
 
@@ -146,12 +145,11 @@ static sparta_status side_by_side(sp_match *m, const char *name, int64_t columns
     return sp_match_add(m, SP_OP_Reshape, name, 2, in, NULL, x);
 }
 
-static sparta_status visit(sp_match *m, sp_node *n, void *arg)
+static sparta_status visit(sp_match *m, sp_node *n)
 {
     static const int64_t swap[] = {0, 2, 1, 3}, from_columns[] = {0, 3, 1, 2};
     heads h;
     sp_value *y;
-    (void)arg;
     if (n->op != SP_OP_MatMul || !find_heads(m, n, &h)) return SPARTA_OK;
     SP_TRY(added_mask(m, n->name, &h));
     SP_TRY(side_by_side(m, n->name, h.n * h.e, swap, &h.q));
@@ -167,7 +165,4 @@ static sparta_status visit(sp_match *m, sp_node *n, void *arg)
     return sp_match_become(m, n, SP_OP_Transpose, 1, &y, SP_ATTRS(SP_INTS("perm", 4, swap)));
 }
 
-sparta_status sp_pass_attention(sp_graph *g)
-{
-    return sp_match_run(g, visit, NULL);
-}
+SP_MATCH_PASS(attention, visit)

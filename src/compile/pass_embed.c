@@ -61,14 +61,10 @@ static sparta_status join(sp_match *m, sp_node *n)
     return sp_match_become(m, n, SP_OP_Embed, a->n_in + b->n_in, in, NULL);
 }
 
-static sparta_status visit(sp_match *m, sp_node *n, void *arg)
+static sparta_status visit(sp_match *m, sp_node *n)
 {
-    (void)arg;
     if (n->op == SP_OP_Gather && is_lookup(n)) return look_up(m, n);
     return n->op == SP_OP_Add ? join(m, n) : SPARTA_OK;
 }
 
-sparta_status sp_pass_embed(sp_graph *g)
-{
-    return sp_match_run(g, visit, NULL);
-}
+SP_MATCH_PASS(embed, visit)

@@ -42,9 +42,8 @@ static sparta_status append(sp_match *m, sp_node *n, const open_linear *l, sp_wo
                            SP_ATTRS(SP_INT("transposed", transposed), SP_STRING("epilogue", list)));
 }
 
-static sparta_status visit(sp_match *m, sp_node *n, void *arg)
+static sparta_status visit(sp_match *m, sp_node *n)
 {
-    (void)arg;
     const int word = sp_word_of(n->op, &n->attrs);
     open_linear l;
     if (word < 0) return SPARTA_OK;
@@ -60,7 +59,4 @@ static sparta_status visit(sp_match *m, sp_node *n, void *arg)
     return SPARTA_OK;
 }
 
-sparta_status sp_pass_epilogue(sp_graph *g)
-{
-    return sp_match_run(g, visit, NULL);
-}
+SP_MATCH_PASS(epilogue, visit)

@@ -119,9 +119,8 @@ static const char *bell(const sp_match *m, const sp_value *v, const sp_value *x)
     return near(&u, &tanh_of) ? "tanh" : NULL;
 }
 
-static sparta_status visit(sp_match *m, sp_node *n, void *arg)
+static sparta_status visit(sp_match *m, sp_node *n)
 {
-    (void)arg;
     if ((n->op != SP_OP_Mul && n->op != SP_OP_Div) || !sp_match_f32(n->out[0])) return SPARTA_OK;
     product p = {.constant = 1};
     if (!collect(m, n->out[0], DEEPEST, &p) || p.n != 2 || fabs(p.constant - 0.5) > 1e-6) return SPARTA_OK;
@@ -134,7 +133,4 @@ static sparta_status visit(sp_match *m, sp_node *n, void *arg)
     return SPARTA_OK;
 }
 
-sparta_status sp_pass_gelu(sp_graph *g)
-{
-    return sp_match_run(g, visit, NULL);
-}
+SP_MATCH_PASS(gelu, visit)

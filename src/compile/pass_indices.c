@@ -228,14 +228,12 @@ static sparta_status greater_or_equal(sp_match *m, sp_node *n)
     sp_value *in[2];
     SP_TRY(sp_match_shape_vector(m, n->out[0]->dims.rank, n->out[0]->dims.dim, &in[1]));
     if (!in[1]) return SPARTA_OK;
-    SP_TRY(sp_graph_add_constant(m->g, NULL, &t, true, &in[0]));
-    SP_TRY(sp_match_room(m));
+    SP_TRY(sp_match_constant(m, &t, &in[0]));
     return sp_match_become(m, n, SP_OP_Expand, 2, in, NULL);
 }
 
-static sparta_status visit(sp_match *m, sp_node *n, void *arg)
+static sparta_status visit(sp_match *m, sp_node *n)
 {
-    (void)arg;
     switch (n->op) {
     case SP_OP_Gather: return gather(m, n);
     case SP_OP_GatherND: return gather_nd(m, n);
@@ -244,7 +242,4 @@ static sparta_status visit(sp_match *m, sp_node *n, void *arg)
     }
 }
 
-sparta_status sp_pass_indices(sp_graph *g)
-{
-    return sp_match_run(g, visit, NULL);
-}
+SP_MATCH_PASS(indices, visit)

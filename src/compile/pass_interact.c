@@ -164,9 +164,8 @@ static sparta_status keep(sp_match *m, sp_node *n)
     return SPARTA_OK;
 }
 
-static sparta_status visit(sp_match *m, sp_node *n, void *arg)
+static sparta_status visit(sp_match *m, sp_node *n)
 {
-    (void)arg;
     switch (n->op) {
     case SP_OP_Gather:
     case SP_OP_Transpose: return pick(m, n);
@@ -175,7 +174,4 @@ static sparta_status visit(sp_match *m, sp_node *n, void *arg)
     }
 }
 
-sparta_status sp_pass_interact(sp_graph *g)
-{
-    return sp_match_run(g, visit, NULL);
-}
+SP_MATCH_PASS(interact, visit)

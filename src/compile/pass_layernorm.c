@@ -117,14 +117,10 @@ static sparta_status shift(sp_match *m, sp_node *n)
     return SPARTA_OK;
 }
 
-static sparta_status visit(sp_match *m, sp_node *n, void *arg)
+static sparta_status visit(sp_match *m, sp_node *n)
 {
-    (void)arg;
     if (n->op == SP_OP_Mul) return scale(m, n);
     return n->op == SP_OP_Add ? shift(m, n) : SPARTA_OK;
 }
 
-sparta_status sp_pass_layernorm(sp_graph *g)
-{
-    return sp_match_run(g, visit, NULL);
-}
+SP_MATCH_PASS(layernorm, visit)

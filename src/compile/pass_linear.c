@@ -84,9 +84,8 @@ static sparta_status bias(sp_match *m, sp_node *n)
     return SPARTA_OK;
 }
 
-static sparta_status visit(sp_match *m, sp_node *n, void *arg)
+static sparta_status visit(sp_match *m, sp_node *n)
 {
-    (void)arg;
     switch (n->op) {
     case SP_OP_MatMul: return matmul(m, n);
     case SP_OP_Gemm: return gemm(m, n);
@@ -95,7 +94,4 @@ static sparta_status visit(sp_match *m, sp_node *n, void *arg)
     }
 }
 
-sparta_status sp_pass_linear(sp_graph *g)
-{
-    return sp_match_run(g, visit, NULL);
-}
+SP_MATCH_PASS(linear, visit)

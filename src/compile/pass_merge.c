@@ -138,19 +138,14 @@ static sparta_status join_names(sp_match *m, const group *s, char **out)
 /* The parts keep their nodes, which now make values that nobody uses; Split makes the real ones. */
 static sparta_status split_into(sp_match *m, const group *s, const char *name, sp_value *y)
 {
-    sp_value *in[] = {y, NULL}, *out[PARTS];
-    sp_node *split;
-    SP_TRY(sp_match_constant_ints(m, s->n, s->outputs, &in[1]));
+    sp_value *out[PARTS];
     for (int i = 0; i < s->n; i++) {
         out[i] = s->part[i]->out[0];
         SP_TRY(sp_graph_add_value(m->g, NULL, &s->part[i]->out[0]));
         s->part[i]->out[0]->producer = s->part[i];
         out[i]->producer = NULL;
     }
-    SP_TRY(
-        sp_graph_add_node(m->g, SP_OP_Split, name, 2, in, s->n, out, SP_ATTRS(SP_INT("axis", -1)), &split));
-    SP_TRY(sp_match_room(m));
-    return sp_ops_infer_node(m->g, split);
+    return sp_match_split(m, name, y, s->n, s->outputs, out);
 }
 
 static sparta_status merge(sp_match *m, const group *s)

@@ -181,19 +181,11 @@ static sp_chain without(const sp_chain *c, int axis, sp_value *base, const sp_di
  * part. */
 static sparta_status split_places(sp_match *m, const sp_chain *c, int axis, const users *u)
 {
-    sp_value *in[] = {c->base, NULL}, *part[PARTS] = {NULL};
+    sp_value *part[PARTS] = {NULL};
     int64_t width, sizes[PARTS];
     if (!sp_expr_is_const(c->size[c->n - 1], &width)) return SPARTA_OK;
-    sp_node *split;
     for (int i = 0; i < u->n; i++) sizes[i] = width;
-    SP_TRY(sp_match_constant_ints(m, u->n, sizes, &in[1]));
-    SP_TRY(sp_graph_add_node(m->g, SP_OP_Split, u->node[0]->name, 2, in, u->n, part,
-                             SP_ATTRS(SP_INT("axis", -1)), &split));
-    SP_TRY(sp_match_room(m));
-    SP_TRY(sp_ops_infer_node(m->g, split));
-    sp_match_use(m, in[0]);
-    sp_match_use(m, in[1]);
-    m->added = true;
+    SP_TRY(sp_match_split(m, u->node[0]->name, c->base, u->n, sizes, part));
     for (int i = 0; i < u->n; i++) {
         sp_chain rest = without(c, axis, part[i], &u->node[i]->out[0]->dims);
         bool written;
@@ -212,9 +204,9 @@ static sparta_status gathers(sp_match *m, sp_node *n, int64_t *effort)
     return split_places(m, &c, axis, &u);
 }
 
-static sparta_status visit(sp_match *m, sp_node *n, void *arg)
+static sparta_status visit(sp_match *m, sp_node *n)
 {
-    int64_t *effort = arg;
+    int64_t *effort = m->state;
     if (n->op == SP_OP_Split) return before_split(m, n, effort);
     if (!sp_chain_is_step(n)) return SPARTA_OK;
     SP_TRY(across_linear(m, n));

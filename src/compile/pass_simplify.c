@@ -172,26 +172,15 @@ static sp_value *passes_on(const sp_match *m, const sp_node *n)
     sp_value *x = n->n_in ? n->in[0] : NULL, *other;
     if (!x || !x->typed || !n->out[0]->typed) return NULL;
     bool same = x->dtype == n->out[0]->dtype && sp_dims_equal(&x->dims, &n->out[0]->dims);
-    switch (n->op) {
-    case SP_OP_Identity: return x;
-    case SP_OP_Dropout: return is_idle_dropout(m, n) ? x : NULL;
-    case SP_OP_Cast:
-    case SP_OP_CastLike:
-    case SP_OP_Reshape:
-    case SP_OP_Flatten:
-    case SP_OP_Squeeze:
-    case SP_OP_Unsqueeze:
-    case SP_OP_Expand: return same ? x : NULL;
-    case SP_OP_Concat: return n->n_in == 1 ? x : NULL;
-    case SP_OP_Slice: return same && all_ones(n->n_in > 4 ? n->in[4] : NULL) ? x : NULL;
-    case SP_OP_And:
-    case SP_OP_Mul:
-    case SP_OP_Div:
-        if (!is_neutral(n, &other) || !other->typed || !sp_dims_equal(&other->dims, &n->out[0]->dims))
-            return NULL;
-        return other;
-    default: return NULL;
-    }
+    if (n->op == SP_OP_Identity || (n->op == SP_OP_Dropout && is_idle_dropout(m, n)) ||
+        (n->op == SP_OP_Concat && n->n_in == 1) ||
+        (same && SP_OP_AMONG(n->op, SP_OP_Cast, SP_OP_CastLike, SP_OP_Reshape, SP_OP_Flatten, SP_OP_Squeeze,
+                             SP_OP_Unsqueeze, SP_OP_Expand)) ||
+        (same && n->op == SP_OP_Slice && all_ones(n->n_in > 4 ? n->in[4] : NULL)))
+        return x;
+    if (!SP_OP_AMONG(n->op, SP_OP_And, SP_OP_Mul, SP_OP_Div) || !is_neutral(n, &other) || !other->typed)
+        return NULL;
+    return sp_dims_equal(&other->dims, &n->out[0]->dims) ? other : NULL;
 }
 
 /* ------------------------------------------------------------------ shapes */
@@ -233,24 +222,9 @@ static sparta_status shorten(sp_match *m, sp_node *n)
 
 static bool is_elementwise(sp_op_id op)
 {
-    switch (op) {
-    case SP_OP_Add:
-    case SP_OP_Sub:
-    case SP_OP_Mul:
-    case SP_OP_Div:
-    case SP_OP_And:
-    case SP_OP_Or:
-    case SP_OP_Xor:
-    case SP_OP_Not:
-    case SP_OP_Equal:
-    case SP_OP_Less:
-    case SP_OP_LessOrEqual:
-    case SP_OP_Greater:
-    case SP_OP_GreaterOrEqual:
-    case SP_OP_Where:
-    case SP_OP_Cast: return true;
-    default: return false;
-    }
+    return SP_OP_AMONG(op, SP_OP_Add, SP_OP_Sub, SP_OP_Mul, SP_OP_Div, SP_OP_And, SP_OP_Or, SP_OP_Xor,
+                       SP_OP_Not, SP_OP_Equal, SP_OP_Less, SP_OP_LessOrEqual, SP_OP_Greater,
+                       SP_OP_GreaterOrEqual, SP_OP_Where, SP_OP_Cast);
 }
 
 /* op(Expand(a, s), b) = Expand(op(a, b), s), and the Expand is not needed when op(a, b) has the dims already.
@@ -281,8 +255,7 @@ static sparta_status expand_constant(sp_match *m, sp_node *n)
     if (!value || n->in[0]->constant) return SPARTA_OK;
     sparta_tensor one = sparta_tensor_view(value->tensor->dtype, 0, NULL, value->tensor->data);
     sp_value *c;
-    SP_TRY(sp_graph_add_constant(m->g, NULL, &one, true, &c));
-    SP_TRY(sp_match_room(m));
+    SP_TRY(sp_match_constant(m, &one, &c));
     return sp_match_become(m, n, SP_OP_Expand, 2, (sp_value *[]){c, n->in[0]}, NULL);
 }
 
@@ -300,9 +273,9 @@ static sparta_status rewrite(sp_match *m, sp_node *n)
     return sp_chain_is_step(n) ? shorten(m, n) : SPARTA_OK;
 }
 
-static sparta_status visit(sp_match *m, sp_node *n, void *arg)
+static sparta_status visit(sp_match *m, sp_node *n)
 {
-    simplify *s = arg;
+    simplify *s = m->state;
     share_constants(m, s, n);
     sp_value *same = passes_on(m, n);
     if (same) return sp_match_alias(m, n, same);

@@ -102,17 +102,31 @@ sparta_status sp_match_add(sp_match *m, sp_op_id op, const char *name, int n_in,
     return SPARTA_OK;
 }
 
+sparta_status sp_match_split(sp_match *m, const char *name, sp_value *x, int n, const int64_t *sizes,
+                             sp_value **part)
+{
+    sp_value *in[] = {x, NULL};
+    sp_node *split;
+    SP_TRY(sp_match_constant_ints(m, n, sizes, &in[1]));
+    SP_TRY(sp_graph_add_node(m->g, SP_OP_Split, name, 2, in, n, part, SP_ATTRS(SP_INT("axis", -1)), &split));
+    SP_TRY(sp_match_room(m));
+    for (int i = 0; i < 2; i++) sp_match_use(m, in[i]);
+    m->added = true;
+    return sp_ops_infer_node(m->g, split);
+}
+
 /* ------------------------------------------------------------------ shapes */
+
+sparta_status sp_match_constant(sp_match *m, const sparta_tensor *t, sp_value **out)
+{
+    SP_TRY(sp_graph_add_constant(m->g, NULL, t, true, out));
+    return sp_match_room(m);
+}
 
 sparta_status sp_match_constant_ints(sp_match *m, int n, const int64_t *ints, sp_value **out)
 {
-    int64_t dim[1] = {n};
-    sparta_tensor t = sparta_tensor_view(SPARTA_I64, 1, dim, (void *)(uintptr_t)ints);
-    sp_value *made;
-    SP_TRY(sp_graph_add_constant(m->g, NULL, &t, true, &made));
-    SP_TRY(sp_match_room(m));
-    *out = made;
-    return SPARTA_OK;
+    const sparta_tensor t = sparta_tensor_view(SPARTA_I64, 1, (int64_t[]){n}, (void *)(uintptr_t)ints);
+    return sp_match_constant(m, &t, out);
 }
 
 /* The vector of one element [symbol], from an input that has it as a dim; NULL when none has. */

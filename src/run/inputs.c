@@ -5,28 +5,14 @@
 /* Operators whose output holds all elements of input 0, each once or more. */
 static bool keeps_elements(const sp_node *n)
 {
-    switch (n->op) {
-    case SP_OP_Cast:
-    case SP_OP_Identity:
-    case SP_OP_Reshape:
-    case SP_OP_Flatten:
-    case SP_OP_Squeeze:
-    case SP_OP_Unsqueeze:
-    case SP_OP_Transpose:
-    case SP_OP_Expand: return true;
-    default: return false;
-    }
+    return SP_OP_AMONG(n->op, SP_OP_Cast, SP_OP_Identity, SP_OP_Reshape, SP_OP_Flatten, SP_OP_Squeeze,
+                       SP_OP_Unsqueeze, SP_OP_Transpose, SP_OP_Expand);
 }
 
 /* Operators whose output holds elements of input 0 and nothing else. */
 static bool passes_elements(const sp_node *n)
 {
-    switch (n->op) {
-    case SP_OP_Gather:
-    case SP_OP_Slice:
-    case SP_OP_Split: return true;
-    default: return keeps_elements(n);
-    }
+    return SP_OP_AMONG(n->op, SP_OP_Gather, SP_OP_Slice, SP_OP_Split) || keeps_elements(n);
 }
 
 /* Rows of the table that input k of a node indexes; 0: none. */
