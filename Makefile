@@ -91,7 +91,7 @@ $(B)/sparta: $(CLI_OBJ) $(B)/libsparta.a
 	@echo "LINK $@"
 	$(Q)$(CC) $(ALL_CFLAGS) $(CLI_OBJ) -Wl,--export-dynamic -Wl,--whole-archive $(B)/libsparta.a -Wl,--no-whole-archive $(LIBS) -o $@
 
--include $(OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(wildcard $(B)/tests/*/*.d)
+-include $(OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(wildcard $(B)/tests/*/*.d $(B)/third/src/*/*.d)
 
 # ---------------------------------------------------------------- test programs
 $(B)/tests/%: tests/%.c $(B)/libsparta.a
@@ -101,6 +101,15 @@ $(B)/tests/%: tests/%.c $(B)/libsparta.a
 $(B)/tests/unit/%: TEST_LIBS := -lcmocka
 # They plant wrong rules of operators in place of the library's.
 $(B)/tests/unit/propagate_teeth_test $(B)/tests/unit/propagate_values_test: TEST_LIBS += -Wl,--wrap=sp_rule_of
+# A layout more than the library has (tests/third): the rooms that know the table are compiled once more, with the row.
+THIRD_OBJ := $(patsubst $(B)/%,$(B)/third/%,$(filter $(foreach r,panel call run implement tune compile,$(B)/src/$(r)/%),$(OBJ)))
+$(B)/third/%.o: %.c tests/third/panel/layouts.def $(B)/flags
+	@mkdir -p $(@D)
+	@echo "CC   $< with a third layout"
+	$(Q)$(CC) -Itests/third $(ALL_CFLAGS) -c $< -o $@
+$(B)/tests/unit/compile_layouts_test: private ALL_CFLAGS := -Itests/third $(ALL_CFLAGS)
+$(B)/tests/unit/compile_layouts_test: private TEST_OBJ := $(THIRD_OBJ)
+$(B)/tests/unit/compile_layouts_test: $(THIRD_OBJ)
 $(CLI_TEST:%.c=$(B)/%): TEST_OBJ := $(filter-out %/main.o,$(CLI_OBJ))
 $(CLI_TEST:%.c=$(B)/%): $(CLI_OBJ)
 $(B)/tests/fuzz/%: TEST_LIBS := -fsanitize=fuzzer
