@@ -1,5 +1,6 @@
 /* sparta compile: the whole walk, from ONNX to a package that was checked. */
 #include "cli.h"
+#include <string.h>
 
 /* "12.3 M of 45.6 M parameters went, "; nothing when none did. */
 static const char *what_went(cli *c, const sparta_facts *f)
@@ -61,11 +62,38 @@ static sparta_status finish(cli *c, const sparta_package *p, const sparta_compil
     return status;
 }
 
+static void print_dump(void *user, const char *text)
+{
+    cli *c = user;
+    for (const char *line = text; *line; line += strspn(line, "\n")) {
+        const size_t length = strcspn(line, "\n");
+        cli_say(c, "%.*s\n", (int)length, line);
+        line += length;
+    }
+    if (!cli_wants_json(c)) return;
+    cli_json j = cli_json_begin(c, "compile");
+    cli_json_text(&j, "pass", cli_text(c, CLI_DUMP, NULL));
+    cli_json_text(&j, "text", text);
+    cli_json_end(c, &j);
+}
+
+static sparta_status dump(cli *c, const char *pass)
+{
+    sparta_compile_options o;
+    if (cli_text(c, CLI_OUTPUT, NULL))
+        return sp_fail(c->cx, SPARTA_E_USAGE, "compile: --dump compiles nothing; leave out -o, or --dump");
+    SP_TRY(cli_compile_options(c, &o));
+    SP_TRY(cli_compile_dims(c, &o.dims));
+    return sparta_compile_dump(c->cx, c->operand[0], pass, &o, print_dump, c);
+}
+
 sparta_status cli_verb_compile(cli *c)
 {
+    const char *pass = cli_text(c, CLI_DUMP, NULL);
     const char *path = cli_text(c, CLI_OUTPUT, NULL);
     sparta_compile_options o;
     sparta_package *p = NULL;
+    if (pass) return dump(c, pass);
     if (!path)
         return sp_fail(c->cx, SPARTA_E_USAGE,
                        "compile: nowhere to write the package; say where with -o P.sparta");

@@ -220,6 +220,8 @@ SPARTA_API SPARTA_MUST sparta_status sparta_schedule_sparsify(sparta_schedule_ru
                                                               const char *sparsifier);
 SPARTA_API SPARTA_MUST sparta_status sparta_schedule_set_format(sparta_schedule_rule *rule,
                                                                 const char *format);
+SPARTA_API SPARTA_MUST sparta_status sparta_schedule_set_implement(sparta_schedule_rule *rule,
+                                                                   const char *implement);
 SPARTA_API SPARTA_MUST sparta_status sparta_schedule_quantize(sparta_schedule_rule *rule,
                                                               const char *precision);
 SPARTA_API SPARTA_MUST sparta_status sparta_schedule_kernel(sparta_schedule_rule *rule,
@@ -405,6 +407,12 @@ SPARTA_API SPARTA_MUST sparta_status sparta_compile(sparta_ctx *cx, const char *
 SPARTA_API SPARTA_MUST sparta_status sparta_compile_package(sparta_ctx *cx, const char *onnx,
                                                             const sparta_compile_options *options,
                                                             sparta_package **out);
+/* The graph after a pass over it, as text without its weights, handed to `say`: what compile made of the model so far. "list": the
+ * passes and what they do, whatever the model. Nothing is compiled. */
+SPARTA_API SPARTA_MUST sparta_status sparta_compile_dump(sparta_ctx *cx, const char *onnx, const char *pass,
+                                                         const sparta_compile_options *options,
+                                                         void (*say)(void *user, const char *text),
+                                                         void *user);
 /* Into a file: the old one or the new one is there, never a half. */
 SPARTA_API SPARTA_MUST sparta_status sparta_package_save(sparta_ctx *cx, const sparta_package *package,
                                                          const char *path);

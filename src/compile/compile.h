@@ -38,12 +38,14 @@ typedef struct sp_effect {
     const char *clause, *text;         /* "sparsify", "magnitude(...)" */
     const char *glob, *tensor, *layer; /* the rule's glob; the weight; the first product that uses it */
     int64_t n, k;
-    double before, after;                 /* density */
-    char pattern[24];                     /* found afterwards */
-    const char *format;                   /* that is asked for, canonical; NULL: no format clause */
-    const struct sp_implement *implement; /* that stores a layer so; "walk" when none does better */
-    bool used;                            /* a layer was found for the pin */
-    uint64_t digest;                      /* of what is left of the weight */
+    double before, after; /* density */
+    char pattern[24];     /* found afterwards */
+    const char *format;   /* that is asked for, canonical; NULL: no format clause */
+    const struct sp_implement
+        *implement;    /* that stores a layer so ("walk" when none does better), or is asked for */
+    const char *point; /* words of it that are asked for; "": none */
+    bool used;         /* a layer was found for the pin */
+    uint64_t digest;   /* of what is left of the weight */
 } sp_effect;
 typedef struct sp_obeyed {
     int n;
@@ -55,7 +57,7 @@ typedef struct sp_obeyed {
 /* What to do; the public options and what doors add. */
 typedef struct sp_compile_request {
     sparta_compile_options options;
-    const sp_obeyed *obeyed; /* formats that a schedule pins; NULL: none */
+    const sp_obeyed *obeyed; /* formats and implements that a schedule pins; NULL: none */
     /* Skip the final check against the references (bench's own baselines): that of each layer stays. */
     bool no_verify;
     bool runs_here; /* what is compiled is run next: a target that this CPU cannot run is E_UNSUPPORTED */
@@ -124,9 +126,9 @@ typedef struct sp_layer {
     char pattern[24], block[16];
     double density; /* 1 for a product of activations */
     char implement[48];
-    const char *format;  /* that its weight is stored in, of the graph or of the arena; NULL: as it is */
-    char reason[256];    /* why it is not faster than dense; "" when it is sparse and faster */
-    char source[16];     /* "measured", "database" or "model": where the numbers of the reason come from */
+    const char *format; /* that its weight is stored in, of the graph or of the arena; NULL: as it is */
+    char reason[256]; /* why it is not faster than dense, or who chose it; "" when it is sparse and faster */
+    char source[16];  /* "measured", "database" or "model": where the numbers of the reason come from */
     double us, dense_us; /* of the choice and of the best dense, at `tokens`, one thread; 0: not known */
 } sp_layer;
 /* Layers of a plan (package) or of an ONNX graph after sp_compile_passes: no code of the file is run, nothing is timed: times

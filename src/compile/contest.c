@@ -171,11 +171,11 @@ static sparta_status second_turn(contest *x)
 
 /* ------------------------------------------------------------------ decisions */
 
-/* Is this the pinned row, and its point the one that stores the format asked for? */
+/* Is this the pinned row, and its point one that was asked for, by name or by the format that it stores? */
 static bool pinned(sparta_ctx *cx, const lower_node *ln, const sp_implement *im)
 {
     if (im != ln->pin->implement) return false;
-    if (!im->space) return true;
+    if (!im->space || !ln->pin->format) return sp_point_has(ln->task.point, ln->pin->point);
     sp_text text;
     sp_text_init(&text, cx);
     sp_implement_print_format(im, &ln->task, &text);

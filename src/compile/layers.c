@@ -64,6 +64,7 @@ static sparta_status predict(sparta_ctx *cx, sp_tune_db *db, lower_node *ln)
         if (known) break;
     }
     if (product) sp_recall_close(&recall);
+    if (ln->pin && !ln->im) snprintf(ln->task.point, sizeof ln->task.point, "%s", ln->pin->point);
     if (ln->pin) ln->im = ln->pin->implement;
     for (int i = 0; i < sp_implement_count() && !ln->im; i++)
         if (sp_implement_matches(sp_implement_row(i), &ln->task)) ln->im = sp_implement_row(i);

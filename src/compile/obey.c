@@ -2,6 +2,7 @@
  *
  *   sparsify   a copy of the weight loses elements: room prune, a mask file, or a function of the user
  *   format     pins the implement that stores the layer so (pins.c): a hand-made one, or the walker, which runs any format
+ *   implement  pins the row of implements.def that runs the layer, at a point of its space: quads(RANGE=256)
  *   quantize, kernel   their rooms are not there yet
  *
  * What cannot be obeyed is E_UNSUPPORTED with the place of the clause, never ignored. What was done is told as a list of effects.
@@ -228,6 +229,56 @@ static sparta_status pin(const job *j, const sp_schedule_clause *c, sp_effect *e
     return SPARTA_OK;
 }
 
+/* ------------------------------------------------------------------ implement */
+
+static bool runs_layers(const sp_implement *im)
+{
+    return im->kernel && im != &sp_implement_walk && sp_panel_takes(sp_panel_find(im->kernel), SP_OP_Linear);
+}
+
+static sparta_status unknown_implement(const job *j, const char *name)
+{
+    const char *names[64];
+    int n = 0;
+    sp_text known;
+    sp_text_init(&known, j->cx);
+    for (int i = 0; i < sp_implement_count() && n < (int)SP_COUNT(names); i++) {
+        if (!runs_layers(sp_implement_row(i))) continue;
+        names[n] = sp_implement_row(i)->name;
+        sp_text_printf(&known, "%s%s", n ? ", " : "", names[n]);
+        n++;
+    }
+    const char *near = sp_nearest(name, names, n);
+    const sparta_status s =
+        sp_fail(j->cx, SPARTA_E_USAGE,
+                "implement %.60s: there is none of that name that runs a layer%s%s%s; there are %s", name,
+                near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "", sp_text_str(&known));
+    sp_text_free(&known);
+    return s;
+}
+
+/* What an implement clause asks for: a row, and words of a point, "RANGE=256 CL=2". */
+static sparta_status pin_implement(const job *j, const sp_schedule_clause *c, sp_effect *e)
+{
+    const sp_implement *im = sp_implement_find(c->call.name);
+    sp_text words;
+    if (clause(j, SP_CLAUSE_FORMAT))
+        return sp_fail(j->cx, SPARTA_E_USAGE,
+                       "'%.100s': format and implement both say what runs the layer; leave one out", j->name);
+    if (!im || !runs_layers(im)) return unknown_implement(j, c->call.name);
+    sp_text_init(&words, j->cx);
+    for (int i = 0; i < c->call.n; i++) {
+        const sp_schedule_arg *a = &c->call.arg[i];
+        sp_text_printf(&words, "%s%s%s%s", i ? " " : "", a->name ? a->name : "", a->name ? "=" : "", a->text);
+    }
+    sparta_status s = words.status;
+    if (s == SPARTA_OK) s = sp_implement_has_point(j->cx, im, sp_text_str(&words), e->n, e->k);
+    e->implement = im;
+    e->point = s == SPARTA_OK ? sp_arena_string(j->g->arena, sp_text_str(&words)) : NULL;
+    sp_text_free(&words);
+    return s == SPARTA_OK && !e->point ? sp_ctx_status(j->cx) : s;
+}
+
 /* ------------------------------------------------------------------ one weight */
 
 static void describe(const job *j, sp_clause_kind kind, const sp_pattern *before, sp_effect *e)
@@ -242,12 +293,14 @@ static void describe(const job *j, sp_clause_kind kind, const sp_pattern *before
                      .layer = j->m->node->name,
                      .n = w.dim[0],
                      .k = w.dim[1],
+                     .point = "",
                      .before = before->density};
 }
 
 static sparta_status obey_one(const job *j, sp_obeyed *out)
 {
-    const sp_schedule_clause *s = clause(j, SP_CLAUSE_SPARSIFY), *f = clause(j, SP_CLAUSE_FORMAT);
+    const sp_schedule_clause *s = clause(j, SP_CLAUSE_SPARSIFY), *f = clause(j, SP_CLAUSE_FORMAT),
+                             *im = clause(j, SP_CLAUSE_IMPLEMENT);
     sp_pattern before, after;
     uint64_t digest;
     SP_TRY(look(j, &before, &digest));
@@ -261,6 +314,8 @@ static sparta_status obey_one(const job *j, sp_obeyed *out)
         e->digest = digest;
         snprintf(e->pattern, sizeof e->pattern, "%s", after.name);
         if (kind == SP_CLAUSE_FORMAT && pin(j, f, e) != SPARTA_OK) return sp_lower_fail_at(j->cx, f->at);
+        if (kind == SP_CLAUSE_IMPLEMENT && pin_implement(j, im, e) != SPARTA_OK)
+            return sp_lower_fail_at(j->cx, im->at);
         out->n++;
     }
     return SPARTA_OK;

@@ -1,14 +1,15 @@
 /* passes.c: runs the rows of passes.def. */
 #include "compile/passes.h"
 #include "ops/ops.h"
+#include <string.h>
 
 typedef struct row {
-    const char *name;
+    const char *name, *what;
     sparta_status (*run)(sp_graph *g);
 } row;
 
 static const row rows[] = {
-#define SP_PASS(name, what) {#name, sp_pass_##name},
+#define SP_PASS(name, what) {#name, what, sp_pass_##name},
 #include "compile/passes.def"
 #undef SP_PASS
 };
@@ -39,10 +40,45 @@ static sparta_status run_one(sp_graph *g, const row *r)
     return tidy(g);
 }
 
-sparta_status sp_compile_passes(sp_graph *g)
+static sparta_status run_first(sp_graph *g, size_t n)
 {
     SP_TRY(settle(g));
-    for (size_t i = 0; i < SP_COUNT(rows); i++)
+    for (size_t i = 0; i < n; i++)
         if (run_one(g, &rows[i]) != SPARTA_OK) return sp_fail_in(g->cx, "pass %s", rows[i].name);
     return SPARTA_OK;
+}
+
+sparta_status sp_compile_passes(sp_graph *g)
+{
+    return run_first(g, SP_COUNT(rows));
+}
+
+/* ------------------------------------------------------------------ by name */
+
+static sparta_status unknown(sparta_ctx *cx, const char *name)
+{
+    const char *names[SP_COUNT(rows)];
+    sp_text all;
+    sp_text_init(&all, cx);
+    for (size_t i = 0; i < SP_COUNT(rows); i++) {
+        names[i] = rows[i].name;
+        sp_text_printf(&all, "%s%s", i ? ", " : "", names[i]);
+    }
+    const char *near = sp_nearest(name, names, (int)SP_COUNT(rows));
+    sp_fail(cx, SPARTA_E_USAGE, "there is no pass '%.60s'%s%s%s; there are %s", name,
+            near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "", sp_text_str(&all));
+    sp_text_free(&all);
+    return SPARTA_E_USAGE;
+}
+
+sparta_status sp_compile_passes_to(sp_graph *g, const char *last)
+{
+    for (size_t i = 0; i < SP_COUNT(rows); i++)
+        if (!strcmp(rows[i].name, last)) return run_first(g, i + 1);
+    return unknown(g->cx, last);
+}
+
+void sp_compile_list_passes(sp_text *out)
+{
+    for (size_t i = 0; i < SP_COUNT(rows); i++) sp_text_printf(out, "%-12s%s\n", rows[i].name, rows[i].what);
 }

@@ -1,4 +1,4 @@
-/* pins: formats that a schedule asked for, found again after the passes. Layers are known by their weights; merged ones (query, key and
+/* pins: formats and implements that a schedule asked for, found again after the passes. Layers are known by their weights; merged ones (query, key and
  * value) are stored as one, so that what is asked of their parts must agree.
  */
 #include "compile/lower.h"
@@ -18,6 +18,12 @@ static sp_effect *pin_named(const sp_obeyed *o, const char *name)
     return NULL;
 }
 
+static bool same_pin(const sp_effect *a, const sp_effect *b)
+{
+    return a->implement == b->implement && !strcmp(a->point, b->point) && !a->format == !b->format &&
+           (!a->format || !strcmp(a->format, b->format));
+}
+
 static sparta_status pin_merged(sparta_ctx *cx, const sp_obeyed *o, const sp_value *w, const sp_effect **out)
 {
     int pinned = 0;
@@ -26,17 +32,16 @@ static sparta_status pin_merged(sparta_ctx *cx, const sp_obeyed *o, const sp_val
     for (int i = 0; i < w->n_parts; i++) {
         sp_effect *e = pin_named(o, w->part[i]);
         if (!e) continue;
-        same &= !some || (some->implement == e->implement && !strcmp(some->format, e->format));
+        same &= !some || same_pin(some, e);
         some = e;
         e->used = true;
         pinned++;
     }
     if (pinned && (pinned < w->n_parts || !same)) {
-        sp_fail(
-            cx, SPARTA_E_UNSUPPORTED,
-            "format %.100s of '%.100s': the layer is merged into '%.100s', which is stored as one; say the "
-            "same format for all of them",
-            some->text, some->tensor, name_of(w));
+        sp_fail(cx, SPARTA_E_UNSUPPORTED,
+                "%s %.100s of '%.100s': the layer is merged into '%.100s', which is stored as one; say the "
+                "same %s for all of them",
+                some->clause, some->text, some->tensor, name_of(w), some->clause);
         return sp_lower_fail_at(cx, some->at);
     }
     *out = some;
@@ -61,8 +66,8 @@ sparta_status sp_lower_pin_failed(sparta_ctx *cx, const lower_node *ln)
     const char *why = im->sparse && ln->sparse == LOWER_FORBIDDEN ? "only dense implements were asked for"
                       : ln->task.strict && im->sparse             ? "options.strict allows no sparse product"
                                                                   : "the layer does not fit it";
-    sp_fail(cx, SPARTA_E_UNSUPPORTED, "format %.100s of layer '%.100s': implement %s cannot run it: %s",
-            ln->pin->text, ln->node->name, im->name, why);
+    sp_fail(cx, SPARTA_E_UNSUPPORTED, "%s %.100s of layer '%.100s': implement %s cannot run it: %s",
+            ln->pin->clause, ln->pin->text, ln->node->name, im->name, why);
     return sp_lower_fail_at(cx, ln->pin->at);
 }
 
@@ -72,8 +77,8 @@ sparta_status sp_lower_pins_used(sparta_ctx *cx, const sp_obeyed *o)
         const sp_effect *e = &o->effect[i];
         if (!e->implement || e->used) continue;
         sp_fail(cx, SPARTA_E_UNSUPPORTED,
-                "format %.100s of '%.100s': '%.100s' did not become a linear layer, so nothing stores it so",
-                e->text, e->tensor, e->layer);
+                "%s %.100s of '%.100s': '%.100s' did not become a linear layer, so nothing stores it so",
+                e->clause, e->text, e->tensor, e->layer);
         return sp_lower_fail_at(cx, e->at);
     }
     return SPARTA_OK;

@@ -53,6 +53,17 @@ static void walked(lower_node *ln)
                  how(ln), ln->us, ln->dense_us);
 }
 
+/* An implement by name: said even where it is faster than dense, because it need not be the fastest. */
+static void asked_for(lower_node *ln)
+{
+    const char *point = ln->point[0] ? ln->point : ln->pin->point;
+    const int n = snprintf(ln->reason, sizeof ln->reason, "the schedule pins %s%s%s", ln->im->name,
+                           *point ? " at " : "", point);
+    if (ln->us > 0 && ln->dense_us > 0)
+        snprintf(ln->reason + n, sizeof ln->reason - (size_t)n, " (%s: %.1f us, %.1f us dense)", how(ln),
+                 ln->us, ln->dense_us);
+}
+
 void sp_lower_reason(lower_node *ln, double peak)
 {
     const sp_task *t = &ln->task;
@@ -67,6 +78,10 @@ void sp_lower_reason(lower_node *ln, double peak)
     }
     if (ln->pin && ln->im == &sp_implement_walk) {
         walked(ln);
+        return;
+    }
+    if (ln->pin && ln->im == ln->pin->implement && !ln->pin->format) {
+        asked_for(ln);
         return;
     }
     if (ln->pin && ln->im == ln->pin->implement && ln->sparse_us > 0 && ln->dense_us > 0) {

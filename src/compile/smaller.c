@@ -2,13 +2,13 @@
 #include "compile/lower.h"
 #include "ops/ops.h"
 
-/* Weights whose format a schedule pins: a format may ask for a shape. */
+/* Weights whose format or implement a schedule pins: it may ask for a shape. */
 static sparta_status pinned(sp_graph *g, const sp_obeyed *o, sp_propagate_options *out)
 {
     const char **keep = sp_arena_array(g->arena, (size_t)o->n + 1, sizeof *keep);
     SP_NEED(g->cx, keep);
     for (int i = 0; i < o->n; i++)
-        if (o->effect[i].format) keep[out->n_keep++] = o->effect[i].tensor;
+        if (o->effect[i].implement) keep[out->n_keep++] = o->effect[i].tensor;
     out->keep = keep;
     return SPARTA_OK;
 }

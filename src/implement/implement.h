@@ -44,6 +44,7 @@ typedef struct sp_space {
         const sp_task *t); /* does task.point make a difference for a weight of this size? NULL: all do */
 } sp_space;
 int64_t sp_point_get(const char *point, const char *name, int64_t otherwise);
+bool sp_point_has(const char *point, const char *words); /* every one of them? */
 
 /* What rows look at: a node and, for a Linear, its weight as (n, k). */
 struct sp_task {
@@ -86,6 +87,9 @@ typedef struct sp_implement {
 /* The points of a row, one after the other: how many numbers they have, and number k into task.point; false: it is none for this task. */
 int sp_implement_points(const sp_implement *im);
 bool sp_implement_point(const sp_implement *im, int k, sp_task *t);
+/* Is there a point with these words for a weight of (n, k)? E_USAGE tells the knobs that there are. */
+sparta_status sp_implement_has_point(sparta_ctx *cx, const sp_implement *im, const char *words, int64_t n,
+                                     int64_t k) SP_MUST;
 
 #define SP_IMPLEMENT(name) extern const sp_implement sp_implement_##name;
 #include "implement/implements.def"

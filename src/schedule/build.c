@@ -256,6 +256,11 @@ sparta_status sparta_schedule_set_format(sparta_schedule_rule *rule, const char 
     return set(rule, SP_CLAUSE_FORMAT, text);
 }
 
+sparta_status sparta_schedule_set_implement(sparta_schedule_rule *rule, const char *text)
+{
+    return set(rule, SP_CLAUSE_IMPLEMENT, text);
+}
+
 sparta_status sparta_schedule_quantize(sparta_schedule_rule *rule, const char *text)
 {
     return set(rule, SP_CLAUSE_QUANTIZE, text);

@@ -6,7 +6,7 @@
  *     sparsifier := 'sparsifier' name '=' call
  *     model    := 'model' '{' { 'target' name | 'dim' name '=' sizes } '}'
  *     tensor   := 'tensor' string '{' { clause } '}'
- *     clause   := 'sparsify' call | 'format' text | 'quantize' call | 'kernel' '{' { call } '}'
+ *     clause   := 'sparsify' call | 'format' text | 'implement' call | 'quantize' call | 'kernel' '{' { call } '}'
  *     call     := name [ '(' [ arg { ',' arg } ] ')' ]        arg := [ name '=' ] ( word | string )
  */
 #include "file/file.h"
@@ -173,6 +173,16 @@ static sparta_status sparsify(reader *r, sp_schedule_clause *c)
     return SPARTA_OK;
 }
 
+/* A call whose names are known to whoever obeys it. */
+static sparta_status plain_call(reader *r, const char *what, sp_schedule_clause *c)
+{
+    SP_TRY(sp_schedule_next(r));
+    SP_TRY(read_call(r, what, &c->call));
+    SP_TRY(text_of(r->s, &c->call, 1, &c->text));
+    c->means = c->text;
+    return SPARTA_OK;
+}
+
 static sparta_status kernel(reader *r, sp_schedule_clause *c)
 {
     sp_schedule_call list[SP_SCHEDULE_STEPS];
@@ -209,11 +219,8 @@ sparta_status sp_schedule_read_clause(reader *r, sparta_schedule_rule *rule, sp_
     case SP_CLAUSE_SPARSIFY: SP_TRY(sparsify(r, &c)); break;
     case SP_CLAUSE_FORMAT: SP_TRY(sp_schedule_format_text(r, &c.text, &c.means)); break;
     case SP_CLAUSE_KERNEL: SP_TRY(kernel(r, &c)); break;
-    default:
-        SP_TRY(sp_schedule_next(r));
-        SP_TRY(read_call(r, "a precision, e.g. i8(per_channel)", &c.call));
-        SP_TRY(text_of(r->s, &c.call, 1, &c.text));
-        c.means = c.text;
+    case SP_CLAUSE_IMPLEMENT: SP_TRY(plain_call(r, "an implement, e.g. quads(RANGE=256)", &c)); break;
+    default: SP_TRY(plain_call(r, "a precision, e.g. i8(per_channel)", &c));
     }
     SP_TRY(ended(r, "';', a new line or '}'"));
     *old = c;
@@ -318,7 +325,8 @@ static sparta_status tensor_clause(reader *r, sparta_schedule_rule *rule)
 {
     for (int k = 0; k < SP_CLAUSES; k++)
         if (is_word(r, clauses[k])) return sp_schedule_read_clause(r, rule, (sp_clause_kind)k, r->now.at);
-    return sp_schedule_expected(r, "sparsify, format, quantize, kernel or '}'", clauses, SP_CLAUSES);
+    return sp_schedule_expected(r, "sparsify, format, implement, quantize, kernel or '}'", clauses,
+                                SP_CLAUSES);
 }
 
 static sparta_status tensor(reader *r)

@@ -71,7 +71,7 @@ typedef struct sp_schedule_clause {
     sp_schedule_at at;
     const char *text;      /* behind its word, canonical, with the names that were written */
     const char *means;     /* the same with names replaced by what they stand for */
-    sp_schedule_call call; /* sparsify, quantize: of what it means */
+    sp_schedule_call call; /* sparsify, implement, quantize: of what it means */
     int n;                 /* kernel: its primitives */
     sp_schedule_call *step;
 } sp_schedule_clause;

@@ -291,6 +291,11 @@ run 5 "propagate with too little memory" propagate heads.onnx --remove layer.1.h
 gone x.onnx "nothing was written"
 
 # ------------------------------------------------------------------ compile
+run 0 "compile --dump list" compile bert.onnx --dump list; has out "linear " "names the passes"; has out "Attention from its products" "and says what they do"
+run 0 "compile --dump linear" compile bert.onnx --dump linear; has out "sparta::Linear" "has what the pass made"; hasnt out "sparta::Attention" "and not what later ones do"
+run 0 "compile --dump attention" compile bert.onnx --dump attention --json; json "'sparta::Attention' in d['text'] and d['pass'] == 'attention'" "as JSON too"
+run 2 "compile --dump of no pass" compile bert.onnx --dump linaer; has err "did you mean 'linear'?" "guesses"; has err "attention, rows, epilogue" "and lists them"
+run 2 "compile --dump -o" compile bert.onnx --dump linear -o x.sparta; gone x.sparta "writes nothing"
 run 0 "compile" compile bert.onnx -o bert.sparta; exists bert.sparta "bert.sparta is there"
 run 0 "inspect what was measured" inspect bert.onnx --json
 json "all((l['source'], l['us'] and l['us'] > 0) == (('database', True) if l['op'] == 'Linear' else (None, None)) for l in d['layers'])" "inspect has the times from the database"

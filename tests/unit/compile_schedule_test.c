@@ -203,6 +203,56 @@ static void pins(void **state)
     }
 }
 
+/* An implement by name, at a point of its space: it runs, whatever the times say, and the reason says who chose it. */
+static void pinned_implements(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *implement, *format, *reason;
+    } cases[] = {
+        {"quads(RANGE=128)", "quads", "quads(128)", "the schedule pins quads at RANGE=128"},
+        {"quads(RANGE=256)", "quads", "quads(256)", "the schedule pins quads at RANGE=256"},
+        {"quads(RANGE=512)", "quads", "quads(512)", "the schedule pins quads at RANGE=512"},
+        {"pairs(RANGE=256)", "pairs", "pairs(256)", "the schedule pins pairs at RANGE=256"},
+        {"pairs", "pairs", "pairs(", "the schedule pins pairs at RANGE="}, /* the fastest of its points */
+        {"dense4", "dense4", "n%4:dense", "the schedule pins dense4 ("},
+    };
+    for (size_t i = 0; i < SP_COUNT(cases); i++) {
+        sp_obeyed o;
+        sparta_schedule *s;
+        sp_layer *layer;
+        int n;
+        char text[128];
+        snprintf(text, sizeof text, "tensor \"w\" { sparsify magnitude(1x1, 0.5)\nimplement %s }",
+                 cases[i].text);
+        sp_graph *g = graph("graph \"g\"\ninput x: f32[batch,512]\nconst w: f32[512,16] @\"w\"\n"
+                            "node y: ? = MatMul(x, w) \"/y\"\noutput y\n");
+        ok(sparta_schedule_parse(cx, text, "s", root, &s));
+        ok(sp_compile_schedule(cx, g, s, &o));
+        ok(sp_compile_passes(g));
+        ok(sp_compile_layers(cx, g->arena, g, database, &o, &layer, &n));
+        assert_int_equal(n, 1);
+        assert_string_equal(layer[0].implement, cases[i].implement);
+        mentions(layer[0].format, cases[i].format, __FILE__, __LINE__);
+        mentions(layer[0].reason, cases[i].reason, __FILE__, __LINE__);
+        sp_graph_free(g);
+        sparta_schedule_free(s);
+    }
+    sparta_package *p =
+        compiled(model_file("bert-mini", "4x1:0.5", SMALL_BERT),
+                 scheduled("tensor \"encoder.layer.0.*.weight\" { implement pairs(RANGE=128) }"));
+    int pinned = 0;
+    for (int k = 0; k < p->plan->n_nodes; k++) {
+        const sp_node *n = p->plan->node[k];
+        if (n->op != SP_OP_Linear || !strstr(n->name, "layer.0")) continue;
+        assert_string_equal(said_of(n, "implement"), "pairs");
+        mentions(said_of(n, "reason"), "the schedule pins pairs at RANGE=128 (m", __FILE__, __LINE__);
+        pinned++;
+    }
+    assert_int_equal(pinned, 4);
+    sparta_package_close(p);
+}
+
 /* A format that no implement stores is run by the walker, and the reason says so. */
 static void walked(void **state)
 {
@@ -338,6 +388,25 @@ static void refusals(void **state)
     refused(onnx, "model { target portabel }", SPARTA_E_USAGE, "did you mean 'portable'?");
     refused(onnx, W "{ format csf }", SPARTA_E_USAGE,
             "s.sched:1:48: format: 3 dimensions but tensor 'encoder.layer.0.output.dense.weight' has 2");
+    refused(
+        onnx, W "{ implement quds }", SPARTA_E_USAGE,
+        "s.sched:1:48: implement quds: there is none of that name that runs a layer; did you mean 'quads'?");
+    refused(onnx, W "{ implement walk }", SPARTA_E_USAGE, "there are strip4, quads, pairs, dense4, ");
+    refused(onnx, W "{ implement norm }", SPARTA_E_USAGE, "none of that name that runs a layer");
+    refused(onnx, W "{ implement quads(RNG=128) }", SPARTA_E_USAGE,
+            "implement quads: RNG=128: it has no such knob; its knobs: RANGE=128|256|512");
+    refused(onnx, W "{ implement quads(128) }", SPARTA_E_USAGE,
+            "128: it has no such knob; its knobs: RANGE=");
+    refused(onnx, W "{ implement quads(RANGE=100) }", SPARTA_E_USAGE,
+            "RANGE=100: the knob has no such value; its knobs: RANGE=128|256|512");
+    refused(onnx, W "{ implement quads(RANGE=512) }", SPARTA_E_USAGE, "it is the same as another point");
+    refused(onnx, W "{ implement strip4(RANGE=128) }", SPARTA_E_USAGE, "its knobs: none");
+    refused(onnx, W "{ format strip(4); implement strip4 }", SPARTA_E_USAGE, "leave one out");
+    refused(
+        onnx, W "{ implement few_csr }", SPARTA_E_UNSUPPORTED,
+        "implement few_csr of layer '/encoder/layer.0/output/dense/MatMul': implement few_csr cannot run it");
+    refused(onnx, "tensor \"encoder.layer.0.attention.self.query.weight\" { implement dense4 }",
+            SPARTA_E_UNSUPPORTED, "say the same implement for all of them");
     refused(onnx, "model {", SPARTA_E_USAGE, "s.sched:1:8: expected target, dim or '}', found the end");
 }
 
@@ -402,6 +471,7 @@ int main(void)
                                        cmocka_unit_test(threshold),
                                        cmocka_unit_test(mask_file),
                                        cmocka_unit_test(pins),
+                                       cmocka_unit_test(pinned_implements),
                                        cmocka_unit_test(walked),
                                        cmocka_unit_test(layers),
                                        cmocka_unit_test(names_of_merged_weights),

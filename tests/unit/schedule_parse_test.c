@@ -107,6 +107,8 @@ static void texts(void **state)
            "kernel{split(m,m0,m1,64);unroll(n1)\nvectorize(m1)} }",
            "tensor \"a\" {\n    format csr\n    quantize i8(per_channel)\n"
            "    kernel { split(m, m0, m1, 64); unroll(n1); vectorize(m1) }\n}\n");
+    prints("tensor \"a\" { quantize i8; implement quads( RANGE = 256 ) }",
+           "tensor \"a\" {\n    implement quads(RANGE=256)\n    quantize i8\n}\n");
     prints("tensor \"a\" { kernel { }\n quantize i8() }",
            "tensor \"a\" {\n    quantize i8\n    kernel { }\n}\n");
     prints("tensor \"a\" {\n format (n,k) -> (n/4:dense, # strips\n   k:compressed,\n n%4:dense),   crd=u16 "
@@ -175,9 +177,11 @@ static void mistakes(void **state)
         {"tensor \"a\tb\" {}", "s:1:10: a control byte in a string"},
         {"tensor \"a\\n\" {}", "s:1:10: a string knows the escapes"},
         {"tensor \"a\" sparsify", "s:1:12: expected '{', found 'sparsify'"},
-        {"tensor \"a\" {", "s:1:13: expected sparsify, format, quantize, kernel or '}', found the end"},
-        {"tensor \"a\" { sparsfy magnitude }", "s:1:14: expected sparsify, format, quantize, kernel or '}', "
-                                               "found 'sparsfy'; did you mean 'sparsify'?"},
+        {"tensor \"a\" {",
+         "s:1:13: expected sparsify, format, implement, quantize, kernel or '}', found the end"},
+        {"tensor \"a\" { sparsfy magnitude }",
+         "s:1:14: expected sparsify, format, implement, quantize, kernel or '}', "
+         "found 'sparsfy'; did you mean 'sparsify'?"},
         {"tensor \"a\" { sparsify }",
          "s:1:23: expected a sparsifier, e.g. magnitude(pattern=4x1, sparsity=0.9), found '}'"},
         {"tensor \"a\" { sparsify magnitud(4x1, 0.9) }",

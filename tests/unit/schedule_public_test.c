@@ -62,12 +62,13 @@ static void built(void **state)
     ok(sparta_schedule_sparsify(a, "heavy"));
     ok(sparta_schedule_kernel(a, "{ split(m, 4); unroll(n) }"));
     ok(sparta_schedule_quantize(b, "i8(per_channel)"));
-    static const char text[] =
-        "format mine = sum{rownnz<=4 -> csr; rest -> coo}\n"
-        "sparsifier heavy = magnitude(pattern=4x1, sparsity=0.9)\n"
-        "model {\n    target portable\n    dim batch=1:8:32\n}\n"
-        "tensor \"a.*\" {\n    sparsify heavy\n    kernel { split(m, 4); unroll(n) }\n}\n"
-        "tensor \"b\" {\n    format mine\n    quantize i8(per_channel)\n}\n";
+    ok(sparta_schedule_set_implement(a, "quads(RANGE=256)"));
+    static const char text[] = "format mine = sum{rownnz<=4 -> csr; rest -> coo}\n"
+                               "sparsifier heavy = magnitude(pattern=4x1, sparsity=0.9)\n"
+                               "model {\n    target portable\n    dim batch=1:8:32\n}\n"
+                               "tensor \"a.*\" {\n    sparsify heavy\n    implement quads(RANGE=256)\n    "
+                               "kernel { split(m, 4); unroll(n) }\n}\n"
+                               "tensor \"b\" {\n    format mine\n    quantize i8(per_channel)\n}\n";
     says(s, text);
     says(s, text); /* again */
     ok(sparta_schedule_parse(cx, text, "text", NULL, &t));
@@ -97,6 +98,7 @@ static void mistakes(void **state)
     refused(sparta_schedule_sparsify(r, "magnitude(4x1"), "sparsify of \"w\":1:14: expected ',' or ')'");
     refused(sparta_schedule_sparsify(r, "magnitude(patern=4x1)"), "did you mean 'pattern'?");
     refused(sparta_schedule_quantize(r, "8"), "expected a precision");
+    refused(sparta_schedule_set_implement(r, "8"), "expected an implement");
     refused(sparta_schedule_kernel(r, "unroll(n)"), "expected '{'");
     refused(sparta_schedule_tensor(s, NULL, &none), "tensor: the text is NULL");
     refused(sparta_schedule_tensor(s, "", &none), "a name has 1 to");
@@ -227,6 +229,10 @@ static void say_tensor(both *b)
     if (dice(2)) {
         ok(sparta_schedule_sparsify(r, some_sparsifier(b, text)));
         put(b, " sparsify\t%s%s", text, end_of());
+    }
+    if (dice(4) == 0) {
+        ok(sparta_schedule_set_implement(r, "pairs(RANGE=128)"));
+        put(b, "implement pairs( RANGE =128 )%s", end_of());
     }
     if (dice(4) == 0) {
         ok(sparta_schedule_quantize(r, "i8(per_channel)"));

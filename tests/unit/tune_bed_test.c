@@ -174,6 +174,21 @@ static void points_of_a_space(void **state)
     assert_string_equal(t.point, "");
     assert_int_equal(sp_point_get("RANGE=128 CL=2", "CL", 7), 2);
     assert_int_equal(sp_point_get("RANGE=128 CL=2", "L", 7), 7);
+    /* those that are asked for by name */
+    static const char *const there[] = {"", "FORM=2", "B=16 FORM=1", "CL=1", "FORM=2 B=8 CL=0"};
+    for (size_t i = 0; i < SP_COUNT(there); i++) ok(sp_implement_has_point(cx, &im, there[i], 4, 16));
+    static const char *const not_there[][2] = {
+        {"CL=1 FORM=1", "CL=1 FORM=1: one of these counts only where another is met; its knobs: "
+                        "FORM=1|2 B=8|16|32 CL=0|1 (where FORM=2)"},
+        {"FORM=1 LC=1", "LC=1: it has no such knob; its knobs: FORM=1|2"},
+        {"FORM", "FORM: the knob has no such value"},
+        {"FORM=3", "FORM=3: the knob has no such value"},
+        {"FORM=01", "FORM=01: the knob has no such value"},
+        {"B=32", "for a weight of (n, k) = (4, 16) it is the same as another point"}};
+    for (size_t i = 0; i < SP_COUNT(not_there); i++)
+        fails(SPARTA_E_USAGE, not_there[i][1], sp_implement_has_point(cx, &im, not_there[i][0], 4, 16));
+    assert_true(sp_point_has("RANGE=128 CL=2", "CL=2 RANGE=128") && sp_point_has("RANGE=128", ""));
+    assert_false(sp_point_has("RANGE=128 CL=2", "RANGE=12") || sp_point_has("", "CL=2"));
 }
 
 int main(void)
