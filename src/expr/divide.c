@@ -257,6 +257,7 @@ typedef sparta_status operation(sp_arena *a, const sp_expr *x, const sp_expr *y,
 static const sp_expr *by(sp_arena *a, operation *op, const sp_expr *x, const sp_expr *y)
 {
     const sp_expr *out = NULL;
+    if (!x || !y) return NULL;
     if (y->n == 0) {
         sp_fail(sp_arena_ctx(a), SPARTA_E_RANGE, "expr: division by zero");
         return NULL;
@@ -298,6 +299,7 @@ static const sp_expr *choose(sp_arena *a, atom_kind kind, const sp_expr *x, cons
 {
     int which;
     const sp_expr *out = NULL;
+    if (!x || !y) return NULL;
     sparta_status status = larger(a, x, y, &which);
     if (status) return sp_expr_explain(a, status);
     if (which) return (which > 0) == (kind == ATOM_MAX) ? y : x;

@@ -260,6 +260,7 @@ static const sp_expr *add_times(sp_arena *a, const sp_expr *x, int64_t c, const 
 {
     const term scale = {c, 0, NULL};
     const sp_expr *out = NULL;
+    if (!x || !y) return NULL;
     sparta_status status = sp_expr_add_scaled(a, x, &scale, y, &out);
     return status ? sp_expr_explain(a, status) : out;
 }
@@ -277,6 +278,7 @@ const sp_expr *sp_expr_sub(sp_arena *a, const sp_expr *x, const sp_expr *y)
 const sp_expr *sp_expr_mul(sp_arena *a, const sp_expr *x, const sp_expr *y)
 {
     const sp_expr *out = NULL;
+    if (!x || !y) return NULL;
     sparta_status status = sp_expr_product(a, x, y, &out);
     return status ? sp_expr_explain(a, status) : out;
 }

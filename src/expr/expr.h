@@ -24,7 +24,7 @@ enum { SP_EXPR_LENGTH = 4096, SP_EXPR_DEPTH = 64, SP_EXPR_TERMS = 256 };
 typedef struct sp_expr sp_expr;
 
 /* Constructors return NULL on failure (out of memory, overflow, division by the constant 0): the context has
- * the message. */
+ * the message. NULL for an operand gives NULL, so that only the last of several has to be looked at. */
 const sp_expr *sp_expr_const(sp_arena *a, int64_t value) SP_MUST;
 /* [A-Za-z_][A-Za-z0-9_.]*; others are mangled. */
 const sp_expr *sp_expr_symbol(sp_arena *a, const char *name) SP_MUST;

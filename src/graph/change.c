@@ -79,27 +79,18 @@ int sp_graph_uses(const sp_graph *g, const sp_value *v)
     return uses;
 }
 
-static sparta_status room_for_node(sp_graph *g)
+void sp_graph_used(const sp_graph *g, bool *used)
 {
-    if (g->n_nodes < g->node_capacity) return SPARTA_OK;
-    int wanted = g->node_capacity ? g->node_capacity * 2 : 32;
-    sp_node **grown = sp_realloc(g->cx, g->node, (size_t)wanted * sizeof *grown);
-    SP_NEED(g->cx, grown);
-    g->node = grown;
-    g->node_capacity = wanted;
-    return SPARTA_OK;
+    for (int i = 0; i < g->n_outputs; i++) used[g->output[i]->id] = true;
+    for (int i = 0; i < g->n_nodes; i++)
+        for (int j = 0; j < g->node[i]->n_in; j++)
+            if (g->node[i]->in[j]) used[g->node[i]->in[j]->id] = true;
 }
 
-sparta_status sp_graph_insert_node(sp_graph *g, int at, sp_node *node)
+void sp_graph_move_node(sp_graph *g, int at, sp_node *node)
 {
-    if (at < 0 || at > g->n_nodes)
-        return sp_fail(g->cx, SPARTA_E_INTERNAL, "graph: cannot insert before node %d of %d", at, g->n_nodes);
     int from = g->n_nodes - 1; /* mostly it was just added: look from the end */
-    while (from >= 0 && g->node[from] != node) from--;
-    if (from < 0) {
-        SP_TRY(room_for_node(g));
-        from = g->n_nodes++;
-    }
+    while (from > 0 && g->node[from] != node) from--;
     if (from >= at)
         memmove(g->node + at + 1, g->node + at, (size_t)(from - at) * sizeof *g->node);
     else {
@@ -107,7 +98,18 @@ sparta_status sp_graph_insert_node(sp_graph *g, int at, sp_node *node)
         memmove(g->node + from, g->node + from + 1, (size_t)(at - from) * sizeof *g->node);
     }
     g->node[at] = node;
-    for (int i = 0; i < node->n_out; i++) node->out[i]->producer = node;
+}
+
+sparta_status sp_graph_set_input(sp_graph *g, sp_node *n, int i, sp_value *v)
+{
+    if (i >= n->n_in) {
+        sp_value **in = sp_arena_array(g->arena, (size_t)i + 1, sizeof *in);
+        SP_NEED(g->cx, in);
+        if (n->n_in) memcpy(in, n->in, (size_t)n->n_in * sizeof *in);
+        n->in = in;
+        n->n_in = i + 1;
+    }
+    n->in[i] = v;
     return SPARTA_OK;
 }
 

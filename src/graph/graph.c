@@ -135,9 +135,7 @@ static sparta_status constant_dims(sp_graph *g, const sparta_tensor *t, sp_dims 
     return SPARTA_OK;
 }
 
-/* The elements as expressions, for shape arithmetic. What no expression can say (large u64, the least int64)
- * leaves `ints` unknown; `constant` has it all the same. */
-static sparta_status constant_ints(sp_graph *g, sp_value *v)
+sparta_status sp_graph_read_ints(sp_graph *g, sp_value *v)
 {
     const sparta_tensor *t = v->constant;
     int64_t n = sparta_tensor_elements(t);
@@ -169,7 +167,7 @@ sparta_status sp_graph_add_constant(sp_graph *g, const char *name, const sparta_
     SP_TRY(constant_dims(g, tensor, &v->dims));
     v->dtype = tensor->dtype;
     v->typed = true;
-    SP_TRY(constant_ints(g, v));
+    SP_TRY(sp_graph_read_ints(g, v));
     if (out) *out = v;
     return SPARTA_OK;
 }

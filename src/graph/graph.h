@@ -127,6 +127,9 @@ sparta_status sp_graph_add_input(sp_graph *g, const char *name, sparta_dtype dty
  * Also fills ints when small. */
 sparta_status sp_graph_add_constant(sp_graph *g, const char *name, const sparta_tensor *tensor, bool copy,
                                     sp_value **out) SP_MUST;
+/* The elements of a small constant of integers as expressions, for shape arithmetic. What no expression can say (large u64, the least
+ * int64) leaves `ints` unknown; `constant` has it all the same. */
+sparta_status sp_graph_read_ints(sp_graph *g, sp_value *v) SP_MUST;
 sparta_status sp_graph_add_output(sp_graph *g, sp_value *v) SP_MUST;
 /* Appends a node; outputs are fresh untyped values when out[i] is NULL on entry. attrs (NULL: none) are
  * copied deeply and checked with sp_graph_check_attrs. name NULL is "". `node` may be NULL. */
@@ -159,6 +162,8 @@ bool sp_node_is_product(const sp_node *n);
 /* Does it multiply by a matrix, its second operand, and does that lie as (k, n) = (inputs, outputs)? */
 bool sp_node_takes_matrix(const sp_node *n, bool *turned);
 int sp_graph_uses(const sp_graph *g, const sp_value *v); /* nodes (counted per input slot) and outputs */
+/* used[id] is set for every value that a node or the caller of the model reads. */
+void sp_graph_used(const sp_graph *g, bool *used);
 /* Who has a value, as an input or an output: nodes by their place in the graph, once for each slot, user[first[id]] to
  * user[first[id + 1]]. True until the graph changes. */
 typedef struct sp_users {
@@ -168,8 +173,10 @@ sparta_status sp_graph_users(const sp_graph *g, sp_arena *arena, sp_users *out) 
 /* sp_graph_replace for one of many, with an index that was made before: whoever came to have `old` since is not seen, which in
  * topological order is nobody. */
 void sp_graph_replace_among(sp_graph *g, const sp_users *u, sp_value *old, sp_value *by);
-/* Before node[at]. A node that is in the list already (just added, say) moves there. */
-sparta_status sp_graph_insert_node(sp_graph *g, int at, sp_node *node) SP_MUST;
+/* A node of the graph (just added, say) to the place before node[at], 0 <= at <= n_nodes. */
+void sp_graph_move_node(sp_graph *g, int at, sp_node *node);
+/* Input i is `v`; inputs up to it that the node did not have are absent. */
+sparta_status sp_graph_set_input(sp_graph *g, sp_node *n, int i, sp_value *v) SP_MUST;
 void sp_graph_remove_node(sp_graph *g, int at);
 sparta_status sp_graph_sweep(sp_graph *g) SP_MUST; /* drop nodes nobody uses; keep the order */
 /* Stable topological sort; a cycle is E_FORMAT naming a node on it. */

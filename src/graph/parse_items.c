@@ -151,16 +151,6 @@ static bool unsigned_of(const char *s, uint64_t *out)
     return true;
 }
 
-/* Does x fit into the integer type? U64 is read apart. */
-static bool fits(sparta_dtype dtype, int64_t x)
-{
-    if (dtype == SPARTA_BOOL) return x == 0 || x == 1;
-    int bits = sp_dtype_bits(dtype);
-    if (bits == 64) return true;
-    if (!sp_dtype_is_signed(dtype)) return x >= 0 && x < (int64_t)1 << bits;
-    return x >= -((int64_t)1 << (bits - 1)) && x < (int64_t)1 << (bits - 1);
-}
-
 static sparta_status read_element(sp_graph_reader *r, sparta_tensor *t, int64_t at)
 {
     char text[NUMBER];
@@ -175,7 +165,7 @@ static sparta_status read_element(sp_graph_reader *r, sparta_tensor *t, int64_t 
         if (!unsigned_of(text, &u)) return sp_graph_bad(r, "not a number of this type");
         sp_element_set_int(t->dtype, t->data, at, (int64_t)u);
     } else {
-        if (!sp_parse_int(text, &i) || !fits(t->dtype, i))
+        if (!sp_parse_int(text, &i) || i < sp_dtype_lowest(t->dtype) || i > sp_dtype_highest(t->dtype))
             return sp_graph_bad(r, "not a number of this type");
         sp_element_set_int(t->dtype, t->data, at, i);
     }

@@ -169,14 +169,6 @@ static void put_node(sp_text *out, const sp_node *n)
     sp_text_printf(out, "\n");
 }
 
-static void mark_used(const sp_graph *g, bool *used)
-{
-    for (int i = 0; i < g->n_outputs; i++) used[g->output[i]->id] = true;
-    for (int i = 0; i < g->n_nodes; i++)
-        for (int j = 0; j < g->node[i]->n_in; j++)
-            if (g->node[i]->in[j]) used[g->node[i]->in[j]->id] = true;
-}
-
 void sp_graph_print(const sp_graph *g, sp_text *out)
 {
     sp_graph_print_integers(g, SP_GRAPH_WRITTEN, out);
@@ -189,7 +181,7 @@ void sp_graph_print_integers(const sp_graph *g, int64_t integers, sp_text *out)
         out->status = sp_ctx_status(g->cx);
         return;
     }
-    mark_used(g, used);
+    sp_graph_used(g, used);
     sp_text_printf(out, "graph ");
     put_string(out, g->name);
     sp_text_printf(out, "\n");

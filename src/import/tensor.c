@@ -167,25 +167,14 @@ static sparta_status check_contents(sparta_ctx *cx, const proto *p, int64_t elem
 
 /* ------------------------------------------------------------------ lists of numbers */
 
+/* The bits of a half stand in an int32, and so does a byte of packed elements. */
 static bool fits(sparta_dtype dtype, uint64_t value)
 {
-    int64_t x = (int64_t)value;
-    switch (dtype) {
-    case SPARTA_BOOL: return value <= 1;
-    case SPARTA_I8: return x >= INT8_MIN && x <= INT8_MAX;
-    case SPARTA_U8:
-    case SPARTA_U4: /* a byte of packed ones */
-    case SPARTA_I4:
-    case SPARTA_U2:
-    case SPARTA_I2: return value <= UINT8_MAX;
-    case SPARTA_I16: return x >= INT16_MIN && x <= INT16_MAX;
-    case SPARTA_U16:
-    case SPARTA_F16:
-    case SPARTA_BF16: return value <= UINT16_MAX; /* the bits of a half stand in an int32 */
-    case SPARTA_I32: return x >= INT32_MIN && x <= INT32_MAX;
-    case SPARTA_U32: return value <= UINT32_MAX;
-    default: return true;
-    }
+    const int64_t x = (int64_t)value;
+    const int bits = SP_MAX(sp_dtype_bits(dtype), 8);
+    if (dtype == SPARTA_U64) return true;
+    if (sp_dtype_is_float(dtype) || sp_dtype_bits(dtype) < 8) return value < (uint64_t)1 << bits;
+    return x >= sp_dtype_lowest(dtype) && x <= sp_dtype_highest(dtype);
 }
 
 /* The low bytes of the number are the element: all types are little-endian, as this machine is. */

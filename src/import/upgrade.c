@@ -221,21 +221,14 @@ static const struct {
     {SP_OP_GroupNormalization, group_normalization},
     {SP_OP_Squeeze, with_axes},
     {SP_OP_Unsqueeze, with_axes},
-    {SP_OP_ReduceMean, with_axes},
-    {SP_OP_ReduceSum, with_axes},
-    {SP_OP_ReduceMax, with_axes},
-    {SP_OP_ReduceMin, with_axes},
-    {SP_OP_ReduceProd, with_axes},
+#define SP_REDUCE(id, ...)      {SP_OP_##id, with_axes},
+#define SP_REDUCE_REAL(id, ...) {SP_OP_##id, with_axes},
+#include "builtin/reductions.def"
     {SP_OP_Split, split},
     {SP_OP_Dropout, dropout},
     {SP_OP_Softmax, softmax},
     {SP_OP_LogSoftmax, softmax},
     {SP_OP_Hardmax, softmax},
-    {SP_OP_ReduceL1, with_axes},
-    {SP_OP_ReduceL2, with_axes},
-    {SP_OP_ReduceSumSquare, with_axes},
-    {SP_OP_ReduceLogSum, with_axes},
-    {SP_OP_ReduceLogSumExp, with_axes},
 };
 
 /* ------------------------------------------------------------------ com.microsoft */

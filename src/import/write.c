@@ -67,35 +67,30 @@ static void pack(const sparta_tensor *t, size_t from, uint8_t *out, size_t n)
     }
 }
 
-enum { PIECE = 4096 };
+/* Where bytes go: to a file, or to a text. */
+typedef struct sink {
+    sp_atomic *file;
+    sp_text *text;
+} sink;
 
-static sparta_status write_contents(sp_atomic *f, const sparta_tensor *t)
+static sparta_status put(const sink *to, const void *bytes, size_t n)
 {
-    size_t size = tensor_bytes(t);
-    uint8_t piece[PIECE];
-    if (sp_dtype_bits(t->dtype) >= 8) return sp_atomic_write(f, t->data, size);
-    for (size_t at = 0; at < size; at += PIECE) {
-        size_t n = SP_MIN(size - at, (size_t)PIECE);
-        pack(t, at, piece, n);
-        SP_TRY(sp_atomic_write(f, piece, n));
-    }
-    return SPARTA_OK;
+    if (to->file) return sp_atomic_write(to->file, bytes, n);
+    sp_text_put(to->text, bytes, n);
+    return to->text->status;
 }
 
-static void put_contents(sp_text *out, const sparta_tensor *t)
+static sparta_status put_contents(const sink *to, const sparta_tensor *t)
 {
-    size_t size = tensor_bytes(t);
-    uint8_t piece[PIECE];
-    if (sp_dtype_bits(t->dtype) >= 8) {
-        sp_wire_put_bytes(out, TENSOR_RAW, t->data, size);
-        return;
-    }
-    sp_wire_put_head(out, TENSOR_RAW, size);
-    for (size_t at = 0; at < size; at += PIECE) {
-        size_t n = SP_MIN(size - at, (size_t)PIECE);
+    const size_t size = tensor_bytes(t);
+    uint8_t piece[4096];
+    if (sp_dtype_bits(t->dtype) >= 8) return put(to, t->data, size);
+    for (size_t at = 0, n; at < size; at += n) {
+        n = SP_MIN(size - at, sizeof piece);
         pack(t, at, piece, n);
-        sp_text_put(out, (const char *)piece, n);
+        SP_TRY(put(to, piece, n));
     }
+    return SPARTA_OK;
 }
 
 static void put_tensor_head(sp_text *out, const sparta_tensor *t, const char *name, int wider)
@@ -110,7 +105,8 @@ void sp_onnx_put_tensor(sp_text *out, uint32_t field, const sparta_tensor *t)
     sp_text message;
     sp_text_init(&message, out->cx);
     put_tensor_head(&message, t, NULL, 0);
-    put_contents(&message, t);
+    sp_wire_put_head(&message, TENSOR_RAW, tensor_bytes(t));
+    (void)put_contents(&(sink){.text = &message}, t); /* the text has the status */
     sp_wire_put_message(out, field, &message);
     sp_text_free(&message);
 }
@@ -220,7 +216,7 @@ static sparta_status write_initializer(const writing *w, const sp_value *v, uint
     *at += head.size + (is_external(w, t) ? 0 : tensor_bytes(t));
     sparta_status status = head.status;
     if (status == SPARTA_OK) status = sp_atomic_write(f, head.data, head.size);
-    if (status == SPARTA_OK && !is_external(w, t)) status = write_contents(f, t);
+    if (status == SPARTA_OK && !is_external(w, t)) status = put_contents(&(sink){.file = f}, t);
     sp_text_free(&head);
     return status;
 }
@@ -235,7 +231,7 @@ static sparta_status write_weights(writing *w, sp_atomic *f)
         SP_TRY(sp_check_cancel(w->cx));
         SP_TRY(sp_atomic_align(f, EXTERNAL_ALIGN));
         w->offset[i] = sp_atomic_offset(f);
-        SP_TRY(write_contents(f, t));
+        SP_TRY(put_contents(&(sink){.file = f}, t));
     }
     return SPARTA_OK;
 }
@@ -332,14 +328,6 @@ static sparta_status write_files(writing *w, uint64_t limit)
 
 /* ------------------------------------------------------------------ all of it */
 
-static void mark_used(const sp_graph *g, bool *used)
-{
-    for (int i = 0; i < g->n_outputs; i++) used[g->output[i]->id] = true;
-    for (int i = 0; i < g->n_nodes; i++)
-        for (int j = 0; j < g->node[i]->n_in; j++)
-            if (g->node[i]->in[j]) used[g->node[i]->in[j]->id] = true;
-}
-
 static sparta_status put_structure(writing *w)
 {
     const sp_graph *g = w->g;
@@ -364,7 +352,7 @@ sparta_status sp_onnx_write_within(sparta_ctx *cx, const sp_graph *g, const char
     w.offset = sp_alloc_array(cx, (size_t)g->n_values, sizeof *w.offset);
     sparta_status status = w.used && w.offset ? SPARTA_OK : sp_ctx_status(cx);
     if (status == SPARTA_OK) {
-        mark_used(g, w.used);
+        sp_graph_used(g, w.used);
         status = put_structure(&w);
     }
     if (status == SPARTA_OK) status = write_files(&w, limit);

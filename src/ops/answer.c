@@ -16,21 +16,11 @@ typedef struct jitter {
     sp_rng rng;
 } jitter;
 
-static double largest(const sparta_tensor *t)
-{
-    double most = 0;
-    for (int64_t i = 0, n = sparta_tensor_elements(t); i < n; i++) {
-        const double x = fabs(sp_element_get(t->dtype, t->data, i));
-        if (isfinite(x)) most = fmax(most, x);
-    }
-    return most;
-}
-
 static sparta_status shake(void *arg, const sp_value *v, const sparta_tensor *t)
 {
     jitter *j = arg;
     if (!j->read[v->id]) return SPARTA_OK;
-    const double by = FLIP_JITTER * largest(t);
+    const double by = FLIP_JITTER * sp_largest(t);
     for (int64_t i = 0, n = sparta_tensor_elements(t); i < n; i++) {
         const double x = sp_element_get(t->dtype, t->data, i);
         sp_element_set(t->dtype, t->data, i, x + by * (2 * sp_rng_uniform(&j->rng) - 1));
@@ -57,7 +47,7 @@ static double step_of(const sp_value *v)
     if (!n || !n->in[0]->producer) return 0;
     if (n->op == SP_OP_QuantizeLinear) return 1;
     if (n->op != SP_OP_DequantizeLinear || !n->in[1]->constant) return 0;
-    return largest(n->in[1]->constant);
+    return sp_largest(n->in[1]->constant);
 }
 
 /* Add what flips do to the slack of every output. */

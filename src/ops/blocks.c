@@ -45,12 +45,11 @@ static sparta_status wide_shape(sp_graph *g, sp_node *n)
 
 static sparta_status deep_shape(sp_graph *g, sp_node *n)
 {
-    const sp_expr *b = NULL, *squared;
+    const sp_expr *b = NULL;
     SP_TRY(blocksize(g, n, &b));
     sp_dims dims = n->in[0]->dims;
     for (int i = 2; i < 4; i++) SP_TRY(blocks_of(g, n, i, dims.dim[i], b, &dims.dim[i]));
-    squared = sp_expr_mul(g->arena, b, b);
-    dims.dim[1] = squared ? sp_expr_mul(g->arena, dims.dim[1], squared) : NULL;
+    dims.dim[1] = sp_expr_mul(g->arena, dims.dim[1], sp_expr_mul(g->arena, b, b));
     SP_NEED(g->cx, dims.dim[1]);
     sp_ops_set(n, 0, n->in[0]->dtype, &dims);
     return SPARTA_OK;

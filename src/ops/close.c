@@ -57,15 +57,20 @@ bool sp_close(const sparta_tensor *a, const sparta_tensor *b, const sp_tolerance
 }
 
 /* ------------------------------------------------------------------ the scale of an output */
-static double largest_of(const sparta_tensor *t)
+double sp_largest(const sparta_tensor *t)
 {
     double most = 0;
-    if (!sp_dtype_is_float(t->dtype)) return 0; /* sums of integers are exact */
     for (sp_walk w = sp_walk_begin(t->rank, t->dim, 1, &t); w.more; sp_walk_next(&w)) {
         const double x = fabs(sp_element_get(t->dtype, t->data, w.at[0]));
         if (x > most && isfinite(x)) most = x;
     }
     return most;
+}
+
+/* Sums of integers are exact. */
+static double scale_of(const sparta_tensor *t)
+{
+    return sp_dtype_is_float(t->dtype) ? sp_largest(t) : 0;
 }
 
 sparta_status sp_scales_create(sparta_ctx *cx, const sp_graph *g, const sparta_named_tensor *inputs, int n,
@@ -77,7 +82,7 @@ sparta_status sp_scales_create(sparta_ctx *cx, const sp_graph *g, const sparta_n
     for (int i = 0; i < g->n_values; i++) s.largest[i] = -1;
     for (int i = 0; i < n; i++) {
         const sp_value *v = sp_graph_find(g, inputs[i].name);
-        if (v) s.largest[v->id] = largest_of(&inputs[i].tensor);
+        if (v) s.largest[v->id] = scale_of(&inputs[i].tensor);
     }
     *out = s;
     return SPARTA_OK;
@@ -92,7 +97,7 @@ void sp_scales_free(sp_scales *s)
 sparta_status sp_scales_watch(void *scales, const sp_value *v, const sparta_tensor *t)
 {
     const sp_scales *s = scales;
-    s->largest[v->id] = largest_of(t);
+    s->largest[v->id] = scale_of(t);
     return SPARTA_OK;
 }
 
@@ -108,7 +113,7 @@ static double operand(const sp_scales *s, const sp_node *n, int i)
 {
     const sp_value *v = i < n->n_in ? n->in[i] : NULL;
     if (!v) return 0;
-    if (s->largest[v->id] < 0 && v->constant) s->largest[v->id] = largest_of(v->constant);
+    if (s->largest[v->id] < 0 && v->constant) s->largest[v->id] = scale_of(v->constant);
     return SP_MAX(s->largest[v->id], 0);
 }
 

@@ -38,6 +38,9 @@ typedef struct sp_closeness {
 bool sp_close(const sparta_tensor *a, const sparta_tensor *b, const sp_tolerance *t, double slack,
               sp_closeness *out);
 
+/* The largest finite element, by its absolute value. */
+double sp_largest(const sparta_tensor *t);
+
 /* A run of the references. */
 typedef struct sp_answer {
     const sparta_named_tensor *in;

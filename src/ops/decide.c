@@ -90,6 +90,21 @@ sparta_status sp_ops_divide(const sp_graph *g, const sp_expr *x, const sp_expr *
     return !*out && sp_ctx_status(g->cx) == SPARTA_E_MEMORY ? SPARTA_E_MEMORY : SPARTA_OK;
 }
 
+const sp_expr *sp_ops_plus(const sp_graph *g, const sp_expr *x, int64_t by)
+{
+    return sp_expr_add(g->arena, x, sp_expr_const(g->arena, by));
+}
+
+const sp_expr *sp_ops_share(const sp_graph *g, const sp_expr *x, int64_t by, bool up)
+{
+    return sp_expr_div(g->arena, up ? sp_ops_plus(g, x, by - 1) : x, sp_expr_const(g->arena, by));
+}
+
+const sp_expr *sp_ops_at_least_zero(const sp_graph *g, const sp_expr *x)
+{
+    return !x || sp_ops_natural(g, x) ? x : sp_expr_max(g->arena, x, sp_expr_const(g->arena, 0));
+}
+
 #define ARITHMETIC(verb)                                                                                     \
     sparta_status sp_ints_##verb(sp_graph *g, const sp_expr *a, const sp_expr *b, const sp_expr **out)       \
     {                                                                                                        \

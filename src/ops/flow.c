@@ -263,21 +263,6 @@ int64_t sp_shrink_count(const sp_shrink *s, int label, int64_t from, int64_t end
     return count;
 }
 
-/* Input i is `v`; inputs up to it that the node did not have are absent. */
-static sparta_status set_input(const sp_shrink *s, int i, sp_value *v)
-{
-    sp_node *n = s->n;
-    if (i >= n->n_in) {
-        sp_value **in = sp_arena_array(s->g->arena, (size_t)i + 1, sizeof *in);
-        SP_NEED(s->g->cx, in);
-        for (int k = 0; k < n->n_in; k++) in[k] = n->in[k];
-        n->in = in;
-        n->n_in = i + 1;
-    }
-    n->in[i] = v;
-    return SPARTA_OK;
-}
-
 sparta_status sp_shrink_tensor(const sp_shrink *s, int i, int rank, const int64_t *dim,
                                const int64_t *numbers)
 {
@@ -288,7 +273,7 @@ sparta_status sp_shrink_tensor(const sp_shrink *s, int i, int rank, const int64_
     int64_t count = sparta_tensor_elements(&t);
     for (int64_t k = 0; k < count; k++) sp_element_set_int(dtype, t.data, k, numbers[k]);
     SP_TRY(sp_graph_add_constant(s->g, NULL, &t, false, &v));
-    return set_input(s, i, v);
+    return sp_graph_set_input(s->g, s->n, i, v);
 }
 
 sparta_status sp_shrink_list(const sp_shrink *s, int i, int count, const int64_t *numbers)

@@ -177,6 +177,13 @@ static inline int64_t sp_axis_at(const sp_axis *x, int64_t i)
     return !x->window ? i : x->at ? x->at[i] : x->from + i * x->step;
 }
 
+static inline bool sp_axis_has(const sp_axis *x, int label)
+{
+    for (int j = 0; j < x->n; j++)
+        if (x->label[j] == label) return true;
+    return false;
+}
+
 /* Say nothing after all. */
 sparta_status sp_axes_opaque(sp_axes *a);
 

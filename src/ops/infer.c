@@ -66,25 +66,6 @@ static sparta_status fold_ints(sp_graph *g, sp_value *v)
     return SPARTA_OK;
 }
 
-/* The other way: small integer constants are contents for the rules that follow. */
-static sparta_status read_ints(sp_graph *g, sp_value *v)
-{
-    const sparta_tensor *t = v->constant;
-    int64_t n = sparta_tensor_elements(t);
-    if (v->ints || sp_dtype_is_float(t->dtype) || n > SP_GRAPH_INTS) return SPARTA_OK;
-    const sp_expr **ints = sp_arena_array(g->arena, (size_t)n, sizeof *ints);
-    SP_NEED(g->cx, ints);
-    for (int64_t i = 0; i < n; i++) {
-        int64_t x = sp_element_get_int(t->dtype, t->data, i);
-        if ((t->dtype == SPARTA_U64 && x < 0) || x == INT64_MIN) return SPARTA_OK; /* no expression says it */
-        ints[i] = sp_expr_const(g->arena, x);
-        SP_NEED(g->cx, ints[i]);
-    }
-    v->ints = ints;
-    v->n_ints = (int)n;
-    return SPARTA_OK;
-}
-
 static bool slides(sp_op_id op)
 {
     return op == SP_OP_Conv || op == SP_OP_ConvTranspose || op == SP_OP_MaxPool || op == SP_OP_AveragePool ||
@@ -213,7 +194,7 @@ static sparta_status infer_and_fold(sp_graph *g, sp_node *n, folding *f, bool *g
     }
     for (int i = 0; i < n->n_out; i++) {
         sp_value *v = n->out[i];
-        if (v->constant) SP_TRY(read_ints(g, v));
+        if (v->constant && !v->ints) SP_TRY(sp_graph_read_ints(g, v));
         if (all) v->producer = NULL;
         if (!all) v->constant = NULL; /* a value has a producer or is a constant, not both */
     }

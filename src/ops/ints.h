@@ -24,6 +24,11 @@ bool sp_ops_negative(const sp_graph *g, const sp_expr *x);
 sparta_status sp_ops_divide(const sp_graph *g, const sp_expr *x, const sp_expr *y,
                             const sp_expr **out) SP_MUST;
 
+/* x + by; x / by, rounded up or down, by > 0; max(x, 0). NULL after a message, or of NULL. */
+const sp_expr *sp_ops_plus(const sp_graph *g, const sp_expr *x, int64_t by);
+const sp_expr *sp_ops_share(const sp_graph *g, const sp_expr *x, int64_t by, bool up);
+const sp_expr *sp_ops_at_least_zero(const sp_graph *g, const sp_expr *x);
+
 /* A list of integers: the contents of input i, which has rank 1 (or 0). */
 typedef struct sp_list {
     int n;

@@ -179,7 +179,7 @@ static sparta_status group_axes(sp_axes *a)
 {
     int g, c;
     const sp_expr *groups = sp_expr_const(a->g->arena, sp_attr_int(&a->n->attrs, "num_groups", 1)),
-                  *each = groups ? sp_expr_div(a->g->arena, a->n->in[0]->dims.dim[1], groups) : NULL;
+                  *each = sp_expr_div(a->g->arena, a->n->in[0]->dims.dim[1], groups);
     SP_NEED(a->g->cx, each);
     SP_TRY(sp_axes_label(a, groups, SP_EACH, NULL, &g));
     SP_TRY(sp_axes_label(a, each, SP_WHOLE, statistics, &c));

@@ -36,7 +36,7 @@ static sparta_status shape(sp_graph *g, sp_node *n)
         for (int k = 0; k < count; k++) {
             if (axis[k] != i) continue;
             size = sp_expr_add(g->arena, size, pads.x[k]);
-            size = size ? sp_expr_add(g->arena, size, pads.x[count + k]) : NULL;
+            size = sp_expr_add(g->arena, size, pads.x[count + k]);
         }
         SP_TRY(sp_ops_append(g, n, &grown, size));
     }

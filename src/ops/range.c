@@ -11,18 +11,9 @@ static sparta_status count_sizes(sp_graph *g, const sp_node *n, const sp_expr **
     if (!sp_expr_is_const(n->in[2]->ints[0], &delta) || delta == 0 || delta == INT64_MIN)
         return sp_ops_fail(g, n, SPARTA_E_UNSUPPORTED, "delta is %s; it must be a number other than 0",
                            sp_ops_say(g, n->in[2]->ints[0]));
-    const sp_expr *span =
-        delta > 0 ? sp_expr_sub(g->arena, limit, start) : sp_expr_sub(g->arena, start, limit);
-    const sp_expr *step = sp_expr_const(g->arena, delta > 0 ? delta : -delta),
-                  *zero = sp_expr_const(g->arena, 0);
-    SP_NEED(g->cx, span && step && zero);
-    if (!sp_ops_natural(g, span)) span = sp_expr_max(g->arena, span, zero);
-    SP_NEED(g->cx, span);
-    const sp_expr *more = sp_expr_const(g->arena, (delta > 0 ? delta : -delta) - 1);
-    SP_NEED(g->cx, more);
-    more = sp_expr_add(g->arena, span, more);
-    SP_NEED(g->cx, more);
-    *out = sp_expr_div(g->arena, more, step);
+    const bool up = delta > 0;
+    const sp_expr *span = sp_expr_sub(g->arena, up ? limit : start, up ? start : limit);
+    *out = sp_ops_share(g, sp_ops_at_least_zero(g, span), up ? delta : -delta, true);
     SP_NEED(g->cx, *out);
     return SPARTA_OK;
 }

@@ -19,9 +19,8 @@ static sparta_status scale_symbol(sp_graph *g, const sp_expr *x, double scale, c
     double above = scale * (double)below;
     *out = NULL;
     if (above != floor(above) || above > 4096) return SPARTA_OK;
-    const sp_expr *a = sp_expr_const(g->arena, (int64_t)above), *b = sp_expr_const(g->arena, below);
-    x = a && b ? sp_expr_mul(g->arena, x, a) : NULL;
-    *out = x ? sp_expr_div(g->arena, x, b) : NULL;
+    x = sp_expr_mul(g->arena, x, sp_expr_const(g->arena, (int64_t)above));
+    *out = sp_ops_share(g, x, below, false);
     SP_NEED(g->cx, *out);
     return SPARTA_OK;
 }

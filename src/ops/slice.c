@@ -15,12 +15,6 @@ typedef struct cut {
     int64_t step;
 } cut;
 
-static const sp_expr *plus(sp_graph *g, const sp_expr *x, int64_t by)
-{
-    const sp_expr *y = sp_expr_const(g->arena, by);
-    return y ? sp_expr_add(g->arena, x, y) : NULL;
-}
-
 /* A bound counted from the front, not yet clamped; NULL: its sign is not known (without message), or a
  * failure (with one). */
 static const sp_expr *from_front(sp_graph *g, const sp_expr *bound, const sp_expr *size)
@@ -40,48 +34,32 @@ static const sp_expr *clamp(sp_graph *g, const sp_expr *bound, const sp_expr *si
     return sp_expr_min(g->arena, bound, size);
 }
 
-/* x[-5:] of a dim shorter than 5 begins at 0. */
-static const sp_expr *at_least_zero(sp_graph *g, const sp_expr *x)
-{
-    if (sp_ops_natural(g, x)) return x;
-    const sp_expr *zero = sp_expr_const(g->arena, 0);
-    return zero ? sp_expr_max(g->arena, x, zero) : NULL;
-}
-
 /* ceil(max(to - from, 0) / step) */
 static const sp_expr *count(sp_graph *g, const sp_expr *from, const sp_expr *to, int64_t step)
 {
-    const sp_expr *span = sp_expr_sub(g->arena, to, from), *zero = sp_expr_const(g->arena, 0);
-    if (!span || !zero) return NULL;
-    if (!sp_ops_natural(g, span)) span = sp_expr_max(g->arena, span, zero);
-    if (!span || step == 1) return span;
-    const sp_expr *more = plus(g, span, step - 1), *by = sp_expr_const(g->arena, step);
-    return more && by ? sp_expr_div(g->arena, more, by) : NULL;
+    const sp_expr *span = sp_ops_at_least_zero(g, sp_expr_sub(g->arena, to, from));
+    return step == 1 ? span : sp_ops_share(g, span, step, true);
+}
+
+/* A bound as an index; "to the end" is `last`, or what is before the first. */
+static const sp_expr *index_of(sp_graph *g, const cut *c, const sp_expr *bound, const sp_expr *last)
+{
+    int64_t number;
+    const sp_expr *at;
+    if (sp_expr_is_const(bound, &number) && (number <= -FAR || number >= FAR - 1))
+        at = number > 0 ? last : sp_expr_const(g->arena, c->step < 0 ? -1 : 0);
+    else
+        at = from_front(g, bound, c->size);
+    at = at ? clamp(g, at, last) : NULL;
+    return c->step > 0 ? sp_ops_at_least_zero(g, at) : at; /* x[-5:] of a dim shorter than 5 begins at 0 */
 }
 
 /* Forwards: clamp both to the size. Backwards: from at most size - 1 down to above -1. NULL as from_front. */
 static const sp_expr *measure(sp_graph *g, const cut *c)
 {
-    int64_t start, end;
-    bool start_known = sp_expr_is_const(c->start, &start), end_known = sp_expr_is_const(c->end, &end);
-    const sp_expr *from, *to, *last = c->step < 0 ? plus(g, c->size, -1) : c->size;
-    if (!last) return NULL;
-    if (start_known && (start <= -FAR || start >= FAR - 1))
-        from = start > 0 ? last : sp_expr_const(g->arena, c->step < 0 ? -1 : 0);
-    else
-        from = from_front(g, c->start, c->size);
-    if (end_known && (end <= -FAR || end >= FAR - 1))
-        to = end > 0 ? last : sp_expr_const(g->arena, c->step < 0 ? -1 : 0);
-    else
-        to = from_front(g, c->end, c->size);
-    from = from ? clamp(g, from, last) : NULL;
-    to = to ? clamp(g, to, last) : NULL;
-    if (!from || !to) return NULL;
-    if (c->step > 0) {
-        from = at_least_zero(g, from);
-        to = at_least_zero(g, to);
-        if (!from || !to) return NULL;
-    }
+    const sp_expr *last = c->step < 0 ? sp_ops_plus(g, c->size, -1) : c->size;
+    const sp_expr *from = last ? index_of(g, c, c->start, last) : NULL;
+    const sp_expr *to = from ? index_of(g, c, c->end, last) : NULL;
     return c->step > 0 ? count(g, from, to, c->step) : count(g, to, from, -c->step);
 }
 

@@ -1,5 +1,6 @@
 /* The rules of window.h. */
 #include "ops/window.h"
+#include "ops/ints.h"
 
 #define D SP_WINDOW_DIMS
 
@@ -21,32 +22,18 @@ sparta_status sp_ops_window(const sp_graph *g, const sp_node *n, const sp_dims *
 }
 
 /* ------------------------------------------------------------------ sizes */
-static const sp_expr *plus(const sp_graph *g, const sp_expr *x, int64_t by)
-{
-    const sp_expr *c = sp_expr_const(g->arena, by);
-    return x && c ? sp_expr_add(g->arena, x, c) : NULL;
-}
-
-/* x / by, rounded up or down */
-static const sp_expr *share(const sp_graph *g, const sp_expr *x, int64_t by, bool up)
-{
-    const sp_expr *c = sp_expr_const(g->arena, by);
-    x = up ? plus(g, x, by - 1) : x;
-    return x && c ? sp_expr_div(g->arena, x, c) : NULL;
-}
-
 /* One spatial dim of a sliding window; NULL after a message. Windows that ceil_mode adds must begin inside of x or the padding in
  * front of it. */
 static const sp_expr *slide(const sp_graph *g, const sp_window *w, int i, const sp_expr *in, bool ceil)
 {
-    if (w->padding == SP_PAD_UPPER || w->padding == SP_PAD_LOWER) return share(g, in, w->stride[i], true);
+    if (w->padding == SP_PAD_UPPER || w->padding == SP_PAD_LOWER)
+        return sp_ops_share(g, in, w->stride[i], true);
     /* What the window has to move in. */
-    const sp_expr *room = plus(g, in, w->before[i] + w->after[i] - sp_window_effective(w, i));
+    const sp_expr *room = sp_ops_plus(g, in, w->before[i] + w->after[i] - sp_window_effective(w, i));
     ceil &= w->padding == SP_PAD_GIVEN;
-    const sp_expr *all = plus(g, share(g, room, w->stride[i], ceil), 1);
-    if (!ceil || !all) return all;
-    const sp_expr *begin = share(g, plus(g, in, w->before[i]), w->stride[i], true);
-    return begin ? sp_expr_min(g->arena, all, begin) : NULL;
+    const sp_expr *all = sp_ops_plus(g, sp_ops_share(g, room, w->stride[i], ceil), 1);
+    if (!ceil) return all;
+    return sp_expr_min(g->arena, all, sp_ops_share(g, sp_ops_plus(g, in, w->before[i]), w->stride[i], true));
 }
 
 sparta_status sp_ops_slide(const sp_graph *g, const sp_node *n, const sp_window *w, sp_dims *dims)
@@ -68,14 +55,6 @@ sparta_status sp_ops_slide(const sp_graph *g, const sp_node *n, const sp_window 
     return SPARTA_OK;
 }
 
-sparta_status sp_ops_filter_bias(sp_graph *g, const sp_node *n, const sp_expr *filters)
-{
-    if (!sp_ops_has(n, 2)) return SPARTA_OK;
-    SP_TRY(sp_ops_rank(g, n, 2, 1, 1));
-    return sp_ops_agree(g, n, "filters of the weights and elements of the bias", filters,
-                        n->in[2]->dims.dim[0]);
-}
-
 /* ------------------------------------------------------------------ work */
 int64_t sp_ops_window_work(const sp_node *n)
 {
@@ -86,20 +65,6 @@ int64_t sp_ops_window_work(const sp_node *n)
     for (int i = 0; kernel && i < kernel->n; i++)
         if (!sp_int_mul(work, kernel->ints[i], &work)) return INT64_MAX;
     return work;
-}
-
-sparta_status sp_flow_taps(sp_axes *a, int k)
-{
-    int t;
-    SP_TRY(sp_axes_label(a, a->n->in[1]->dims.dim[k], SP_SUM, "they are the kernel's taps", &t));
-    a->label[t].run = a->label[t].size;
-    a->in[1].axis[k] = sp_axis_of(t);
-    return SPARTA_OK;
-}
-
-sparta_status sp_shrink_groups(const sp_shrink *s)
-{
-    return sp_shrink_int(s, "group", sp_shrink_count(s, 0, 0, s->axes->label[0].size));
 }
 
 /* ------------------------------------------------------------------ flow */

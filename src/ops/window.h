@@ -16,19 +16,12 @@ sparta_status sp_ops_window(const sp_graph *g, const sp_node *n, const sp_dims *
 /* Appends the spatial dims of what slides over x to `dims`. */
 sparta_status sp_ops_slide(const sp_graph *g, const sp_node *n, const sp_window *w, sp_dims *dims) SP_MUST;
 
-/* Input 2, if it is there, has an element for each filter. */
-sparta_status sp_ops_filter_bias(sp_graph *g, const sp_node *n, const sp_expr *filters) SP_MUST;
-
 /* Multiplications for each element of the result, for deciding whether folding is worth it; at most INT64_MAX. */
 int64_t sp_ops_window_work(const sp_node *n);
 
 /* Labels of what slides: batch, and for each spatial dim one of the input, summed or whole, and one of the output. A run on
  * constants sees one window of the input. Input 0 and output 0 get these axes but the channel's. */
 sparta_status sp_flow_window(sp_axes *a, const sp_window *w, sp_label_kind kind) SP_MUST;
-/* Taps: axis k of the weights. Summed, and none goes. */
-sparta_status sp_flow_taps(sp_axes *a, int k) SP_MUST;
-/* Attribute `group` of a convolution, whose label 0 is the groups. */
-sparta_status sp_shrink_groups(const sp_shrink *s) SP_MUST;
 /* Anything but zeros around the input? */
 bool sp_window_padded(const sp_window *w);
 

@@ -146,8 +146,7 @@ static bool in_list(const sp_axes *a, int from, int to, int label)
         const sp_value *v = sp_node_slot(a->n, o);
         if (!v || a->in[o].role == SP_SIDE) continue;
         for (int i = 0; i < v->dims.rank; i++)
-            for (int j = 0; j < a->in[o].axis[i].n; j++)
-                if (a->in[o].axis[i].label[j] == label) return true;
+            if (sp_axis_has(&a->in[o].axis[i], label)) return true;
     }
     return false;
 }

@@ -115,14 +115,9 @@ static sparta_status append_add(sp_propagation *p, sp_node *n, int axis, const s
 /* A bias for a node that has room for one and none. */
 static sparta_status give_bias(sp_propagation *p, sp_node *n, int slot, const sparta_tensor *add)
 {
-    int n_in = SP_MAX(n->n_in, slot + 1);
-    sp_value **in = sp_arena_array(p->g->arena, (size_t)n_in, sizeof *in);
-    SP_NEED(p->cx, in);
-    memcpy(in, n->in, (size_t)n->n_in * sizeof *in);
-    SP_TRY(sp_graph_add_constant(p->g, NULL, add, true, &in[slot]));
-    n->in = in;
-    n->n_in = n_in;
-    return SPARTA_OK;
+    sp_value *bias;
+    SP_TRY(sp_graph_add_constant(p->g, NULL, add, true, &bias));
+    return sp_graph_set_input(p->g, n, slot, bias);
 }
 
 static sparta_status take_up(sp_propagation *p, const sp_axes *a, const sparta_tensor *all)

@@ -49,20 +49,13 @@ static const sp_axes *axes_of(const sp_explainer *e, const sp_value *v, const sp
     return NULL;
 }
 
-static bool has_label(const sp_axis *x, int label)
-{
-    for (int j = 0; j < x->n; j++)
-        if (x->label[j] == label) return true;
-    return false;
-}
-
 /* The axis of operand o that shares a label with x; -1: none. */
 static int axis_like(const sp_axes *a, int o, const sp_axis *x)
 {
     const sp_value *v = sp_node_slot(a->n, o);
     for (int k = 0; v && a->in[o].role != SP_SIDE && k < v->dims.rank; k++)
         for (int j = 0; j < x->n; j++)
-            if (has_label(&a->in[o].axis[k], x->label[j])) return k;
+            if (sp_axis_has(&a->in[o].axis[k], x->label[j])) return k;
     return -1;
 }
 

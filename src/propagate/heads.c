@@ -314,7 +314,7 @@ static sparta_status insert_mask(const sp_wish *w, const place *p, const uint8_t
     for (int i = 0; i < n_nodes; i++)
         for (int k = 0; k < g->node[i]->n_in; k++)
             if (g->node[i]->in[k] == y) g->node[i]->in[k] = out;
-    SP_TRY(sp_graph_insert_node(g, node_index(g, y->producer) + 1, product));
+    sp_graph_move_node(g, node_index(g, y->producer) + 1, product);
     return sp_ops_infer_node(g, product);
 }
 

@@ -57,8 +57,7 @@ sparta_status sp_wish_indices(const sp_wish *w, int64_t size, const char *of, ui
 static bool has_label(const sp_flow_operand *o, int rank, int label)
 {
     for (int k = 0; k < rank; k++)
-        for (int j = 0; j < o->axis[k].n; j++)
-            if (o->axis[k].label[j] == label) return true;
+        if (sp_axis_has(&o->axis[k], label)) return true;
     return false;
 }
 

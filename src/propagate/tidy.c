@@ -169,15 +169,6 @@ static sparta_status grow(region *r, sp_value *v, int axis)
 }
 
 /* ------------------------------------------------------------------ rewriting */
-static sparta_status set_attr(sp_graph *g, sp_node *n, sp_attr attr)
-{
-    sp_attr *one = sp_arena_alloc(g->arena, sizeof *one);
-    SP_NEED(g->cx, one);
-    *one = attr;
-    n->attrs = (sp_attrs){1, one};
-    return SPARTA_OK;
-}
-
 /* Axis `at` of the input is two. */
 static sparta_status open_perm(sp_graph *g, sp_node *n, int at)
 {
@@ -190,7 +181,7 @@ static sparta_status open_perm(sp_graph *g, sp_node *n, int at)
         perm[to++] = from + (from > at);
         if (from == at) perm[to++] = from + 1;
     }
-    return set_attr(g, n, (sp_attr){.name = "perm", .kind = SP_ATTR_INTS, .n = rank + 1, .ints = perm});
+    return sp_graph_set_attr(g, n, &SP_INTS("perm", rank + 1, perm));
 }
 
 static sparta_status open_axis(sp_graph *g, sp_node *n, int at)
@@ -198,7 +189,7 @@ static sparta_status open_axis(sp_graph *g, sp_node *n, int at)
     const int rank = n->in[0]->dims.rank;
     int64_t axis = sp_attr_int(&n->attrs, "axis", -1);
     axis += axis < 0 ? rank : 0;
-    return set_attr(g, n, (sp_attr){.name = "axis", .kind = SP_ATTR_INT, .i = axis + (axis > at)});
+    return sp_graph_set_attr(g, n, &SP_INT("axis", axis + (axis > at)));
 }
 
 /* Sizes as they were: those of the two axes times each other. */

@@ -32,10 +32,7 @@ sparta_status sp_used(const sp_graph *g, sp_arena *arena, bool **out)
 {
     bool *used = sp_arena_array(arena, (size_t)SP_MAX(g->n_values, 1), sizeof *used);
     SP_NEED(g->cx, used);
-    for (int i = 0; i < g->n_nodes; i++)
-        for (int k = 0; k < g->node[i]->n_in; k++)
-            if (g->node[i]->in[k]) used[g->node[i]->in[k]->id] = true;
-    for (int i = 0; i < g->n_outputs; i++) used[g->output[i]->id] = true;
+    sp_graph_used(g, used);
     *out = used;
     return SPARTA_OK;
 }

@@ -31,22 +31,6 @@ sparta_status sp_zoo_sizes(sp_graph *g, const sp_zoo_request *r, const sp_zoo_si
     return SPARTA_OK;
 }
 
-sparta_status sp_zoo_transformer_sizes(sp_graph *g, const sp_zoo_request *r, sp_zoo_transformer *s)
-{
-    const sp_zoo_size size[] = {{"layers", &s->layers}, {"hidden", &s->hidden}, {"heads", &s->heads},
-                                {"ffn", &s->ffn},       {"vocab", &s->vocab},   {"positions", &s->positions},
-                                {"batch", NULL},        {"sequence", NULL},     {"groups", &s->groups}};
-    SP_TRY(sp_zoo_sizes(g, r, size, (int)SP_COUNT(size) - !s->groups));
-    if (s->hidden % s->heads)
-        return sp_fail(g->cx, SPARTA_E_USAGE,
-                       "zoo %s: hidden=%lld is no multiple of heads=%lld; change one with --dim", g->name,
-                       (long long)s->hidden, (long long)s->heads);
-    if (s->layers > 1000)
-        return sp_fail(g->cx, SPARTA_E_USAGE, "zoo %s: layers=%lld; at most 1000", g->name,
-                       (long long)s->layers);
-    return SPARTA_OK;
-}
-
 /* ------------------------------------------------------------------ the sticky status */
 
 /* Keep a failed allocation: pointers that are NULL without a status must not get further. */
@@ -63,6 +47,13 @@ const char *sp_zoo_join(sp_zoo_builder *b, const char *prefix, const char *rest)
     return have(b, s) ? s : "";
 }
 
+const char *sp_zoo_numbered(sp_zoo_builder *b, const char *before, int64_t i, const char *after)
+{
+    char number[24];
+    snprintf(number, sizeof number, "%lld", (long long)i);
+    return sp_zoo_join(b, sp_zoo_join(b, before, number), after);
+}
+
 /* ------------------------------------------------------------------ inputs and outputs */
 
 const sp_expr *sp_zoo_symbol(sp_zoo_builder *b, const char *name)
@@ -74,6 +65,12 @@ const sp_expr *sp_zoo_symbol(sp_zoo_builder *b, const char *name)
     for (int i = 0; i < dims->n; i++)
         if (!strcmp(dims->name[i], name)) fixed = i;
     e = fixed < 0 ? sp_expr_symbol(b->g->arena, name) : sp_expr_const(b->g->arena, dims->value[fixed]);
+    return have(b, e) ? e : NULL;
+}
+
+const sp_expr *sp_zoo_number(sp_zoo_builder *b, int64_t n)
+{
+    const sp_expr *e = b->status ? NULL : sp_expr_const(b->g->arena, n);
     return have(b, e) ? e : NULL;
 }
 
@@ -115,6 +112,11 @@ static sp_value *constant(sp_zoo_builder *b, const char *name, const sparta_tens
     sp_value *v = NULL;
     if (!b->status) b->status = sp_graph_add_constant(b->g, name, t, copy, &v);
     return b->status ? NULL : v;
+}
+
+sp_value *sp_zoo_constant(sp_zoo_builder *b, const char *name, const sparta_tensor *t)
+{
+    return constant(b, name, t, false);
 }
 
 sp_value *sp_zoo_ints(sp_zoo_builder *b, const char *name, int n, const int64_t *value)
@@ -228,6 +230,11 @@ sp_value *sp_zoo_binary(sp_zoo_builder *b, sp_op_id op, const char *name, sp_val
     return sp_zoo_node(b, op, name, 2, in, NULL);
 }
 
+sp_value *sp_zoo_concat(sp_zoo_builder *b, const char *name, int n, sp_value *const *in)
+{
+    return sp_zoo_node(b, SP_OP_Concat, name, n, in, SP_ATTRS(SP_INT("axis", 1)));
+}
+
 sp_value *sp_zoo_transpose(sp_zoo_builder *b, const char *name, sp_value *x, int n, const int64_t *perm)
 {
     return sp_zoo_node(b, SP_OP_Transpose, name, 1, &x, SP_ATTRS(SP_INTS("perm", n, perm)));
@@ -237,9 +244,7 @@ void sp_zoo_split(sp_zoo_builder *b, const char *name, sp_value *x, int64_t axis
 {
     const sp_attrs *attrs = SP_ATTRS(SP_INT("axis", axis), SP_INT("num_outputs", n));
     for (int i = 0; i < n; i++) {
-        char number[24];
-        snprintf(number, sizeof number, "_output_%d", i);
-        const char *value = sp_zoo_join(b, name, number);
+        const char *value = sp_zoo_numbered(b, sp_zoo_join(b, name, "_output_"), i, "");
         out[i] = NULL;
         if (!b->status) b->status = sp_graph_add_value(b->g, value, &out[i]);
     }

@@ -23,13 +23,9 @@ typedef struct sp_zoo_size {
 
 /* Put the request's overrides into the sizes; a name that is not among them is E_USAGE. */
 sparta_status sp_zoo_sizes(sp_graph *g, const sp_zoo_request *r, const sp_zoo_size *size, int n) SP_MUST;
-/* The sizes of the transformers, overridden and checked: heads divide hidden. groups is 0 where a family has none. */
-typedef struct sp_zoo_transformer {
-    int64_t layers, hidden, heads, ffn, vocab, positions, groups;
-} sp_zoo_transformer;
-sparta_status sp_zoo_transformer_sizes(sp_graph *g, const sp_zoo_request *r, sp_zoo_transformer *s) SP_MUST;
 /* The dimension of a symbol: its name, or the number that the request fixes it to. */
 const sp_expr *sp_zoo_symbol(sp_zoo_builder *b, const char *name);
+const sp_expr *sp_zoo_number(sp_zoo_builder *b, int64_t n); /* one that is a number */
 sp_value *sp_zoo_input(sp_zoo_builder *b, const char *name, sparta_dtype dtype, int rank,
                        const sp_expr *const *dim);
 void sp_zoo_output(sp_zoo_builder *b, sp_value *v, const char *name, int rank, const sp_expr *const *dim);
@@ -37,6 +33,8 @@ void sp_zoo_output(sp_zoo_builder *b, sp_value *v, const char *name, int rank, c
 sp_value *sp_zoo_ints(sp_zoo_builder *b, const char *name, int n, const int64_t *value); /* i64[n] */
 sp_value *sp_zoo_int(sp_zoo_builder *b, const char *name, int64_t value);                /* i64 scalar */
 sp_value *sp_zoo_float(sp_zoo_builder *b, const char *name, float value);                /* f32 scalar */
+/* A tensor whose contents are in the graph's arena. */
+sp_value *sp_zoo_constant(sp_zoo_builder *b, const char *name, const sparta_tensor *t);
 /* Nearly normal numbers around `mean`; never exactly `mean`, so that a dense weight has no zeros. */
 sp_value *sp_zoo_vector(sp_zoo_builder *b, const char *name, int64_t n, float mean, float deviation);
 sp_value *sp_zoo_matrix(sp_zoo_builder *b, const char *name, int64_t rows, int64_t cols, float deviation);
@@ -53,6 +51,7 @@ sp_value *sp_zoo_node(sp_zoo_builder *b, sp_op_id op, const char *name, int n_in
                       const sp_attrs *attrs);
 sp_value *sp_zoo_unary(sp_zoo_builder *b, sp_op_id op, const char *name, sp_value *x);
 sp_value *sp_zoo_binary(sp_zoo_builder *b, sp_op_id op, const char *name, sp_value *x, sp_value *y);
+sp_value *sp_zoo_concat(sp_zoo_builder *b, const char *name, int n, sp_value *const *in); /* along axis 1 */
 sp_value *sp_zoo_transpose(sp_zoo_builder *b, const char *name, sp_value *x, int n, const int64_t *perm);
 
 /* Equal parts along `axis`. */
@@ -74,6 +73,7 @@ sp_value *sp_zoo_matmul(sp_zoo_builder *b, const char *path, const char *node, s
 sp_value *sp_zoo_layer_norm(sp_zoo_builder *b, const char *path, const char *node, sp_value *x, int64_t size,
                             float epsilon, float deviation);
 
+const char *sp_zoo_numbered(sp_zoo_builder *b, const char *before, int64_t i, const char *after);
 /* "prefix" and "rest" as one text that lives as long as the graph ("" after a failure). */
 const char *sp_zoo_join(sp_zoo_builder *b, const char *prefix, const char *rest);
 

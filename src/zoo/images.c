@@ -1,7 +1,6 @@
 /* The layers of images.h. */
 #include "zoo/images.h"
 #include <math.h>
-#include <stdio.h>
 
 static const char *join(sp_zoo_builder *b, const char *layer, const char *rest)
 {
@@ -11,13 +10,6 @@ static const char *join(sp_zoo_builder *b, const char *layer, const char *rest)
 static const char *node_of(sp_zoo_builder *b, const char *layer, const char *op)
 {
     return join(b, join(b, "/", layer), op);
-}
-
-const char *sp_zoo_numbered(sp_zoo_builder *b, const char *before, int64_t i, const char *after)
-{
-    char number[24];
-    snprintf(number, sizeof number, "%lld", (long long)i);
-    return join(b, join(b, before, number), after);
 }
 
 sp_value *sp_zoo_convolve(sp_zoo_builder *b, const char *layer, sp_value *x, sp_zoo_conv c)
@@ -53,11 +45,6 @@ sp_value *sp_zoo_pool(sp_zoo_builder *b, sp_op_id op, const char *name, sp_value
     return sp_zoo_node(b, op, name, 1, &x, &(sp_attrs){3, attr});
 }
 
-sp_value *sp_zoo_concat(sp_zoo_builder *b, const char *name, int n, sp_value *const *in)
-{
-    return sp_zoo_node(b, SP_OP_Concat, name, n, in, SP_ATTRS(SP_INT("axis", 1)));
-}
-
 sp_value *sp_zoo_relu(sp_zoo_builder *b, const char *name, sp_value *x)
 {
     return sp_zoo_unary(b, SP_OP_Relu, name, x);
@@ -65,10 +52,9 @@ sp_value *sp_zoo_relu(sp_zoo_builder *b, const char *name, sp_value *x)
 
 sp_value *sp_zoo_image(sp_zoo_builder *b, int64_t image)
 {
-    const sp_expr *batch = sp_zoo_symbol(b, "batch"), *colours = sp_expr_const(b->g->arena, 3),
-                  *size = sp_expr_const(b->g->arena, image);
-    if ((!colours || !size) && !b->status) b->status = sp_ctx_status(b->g->cx);
-    return sp_zoo_input(b, "x", SPARTA_F32, 4, (const sp_expr *const[]){batch, colours, size, size});
+    const sp_expr *size = sp_zoo_number(b, image);
+    return sp_zoo_input(b, "x", SPARTA_F32, 4,
+                        (const sp_expr *const[]){sp_zoo_symbol(b, "batch"), sp_zoo_number(b, 3), size, size});
 }
 
 void sp_zoo_classify(sp_zoo_builder *b, const char *layer, sp_value *x, int64_t channels, int64_t classes)
@@ -76,7 +62,6 @@ void sp_zoo_classify(sp_zoo_builder *b, const char *layer, sp_value *x, int64_t 
     x = sp_zoo_unary(b, SP_OP_GlobalAveragePool, "/avgpool/GlobalAveragePool", x);
     x = sp_zoo_node(b, SP_OP_Flatten, "/Flatten", 1, &x, SP_ATTRS(SP_INT("axis", 1)));
     x = sp_zoo_gemm(b, layer, x, channels, classes, false);
-    const sp_expr *dim[] = {sp_zoo_symbol(b, "batch"), sp_expr_const(b->g->arena, classes)};
-    if (!dim[1] && !b->status) b->status = sp_ctx_status(b->g->cx);
-    sp_zoo_output(b, x, "logits", 2, dim);
+    sp_zoo_output(b, x, "logits", 2,
+                  (const sp_expr *const[]){sp_zoo_symbol(b, "batch"), sp_zoo_number(b, classes)});
 }

@@ -18,12 +18,10 @@ sp_value *sp_zoo_normalise(sp_zoo_builder *b, const char *layer, sp_value *x, in
 /* MaxPool or AveragePool of size x size by stride. */
 sp_value *sp_zoo_pool(sp_zoo_builder *b, sp_op_id op, const char *name, sp_value *x, int64_t size,
                       int64_t stride, int64_t pad);
-sp_value *sp_zoo_concat(sp_zoo_builder *b, const char *name, int n, sp_value *const *in);
 sp_value *sp_zoo_relu(sp_zoo_builder *b, const char *name, sp_value *x);
 /* Mean of each plane, then a Gemm named `layer`: the end of a classifier. Its output is "logits". */
 void sp_zoo_classify(sp_zoo_builder *b, const char *layer, sp_value *x, int64_t channels, int64_t classes);
 /* Input "x" f32[batch,3,image,image]. */
 sp_value *sp_zoo_image(sp_zoo_builder *b, int64_t image);
-const char *sp_zoo_numbered(sp_zoo_builder *b, const char *before, int64_t i, const char *after);
 
 #endif

@@ -11,81 +11,75 @@
  *   x --norm--> lm_head --> logits (B,S,V)
  *
  * The linear layers of the decoder are pruned, the head is not. Sizes: layers hidden heads groups ffn vocab positions. */
-#include "zoo/build.h"
+#include "zoo/transformer.h"
 #include <math.h>
-#include <stdio.h>
 
 typedef struct llama {
-    sp_zoo_builder b;
-    sp_zoo_transformer s;
+    sp_zoo_transformer t;
     sp_value *cos, *sin, *places; /* tables (positions, D/2), position of each token (B, S) */
 } llama;
 
-static const float deviation = 0.02f;
-
 static const char *join(llama *m, const char *prefix, const char *rest)
 {
-    return sp_zoo_join(&m->b, prefix, rest);
+    return sp_zoo_join(&m->t.b, prefix, rest);
 }
 
 /* ------------------------------------------------------------------ pieces */
 
 static sp_value *linear(llama *m, const char *path, const char *node, sp_value *x, int64_t in, int64_t out)
 {
-    return sp_zoo_matmul(&m->b, path, node, x, in, out, deviation);
+    return sp_zoo_matmul(&m->t.b, path, node, x, in, out, SP_ZOO_DEVIATION);
 }
 
 static sp_value *norm(llama *m, const char *path, const char *node, sp_value *x)
 {
-    sp_value *in[2] = {x, sp_zoo_vector(&m->b, join(m, path, ".weight"), m->s.hidden, 1, 0.05f)};
-    return sp_zoo_node(&m->b, SP_OP_RMSNormalization, join(m, node, "/RMSNormalization"), 2, in,
+    sp_value *in[2] = {x, sp_zoo_vector(&m->t.b, join(m, path, ".weight"), m->t.hidden, 1, 0.05f)};
+    return sp_zoo_node(&m->t.b, SP_OP_RMSNormalization, join(m, node, "/RMSNormalization"), 2, in,
                        SP_ATTRS(SP_FLOAT("epsilon", 1e-5f)));
 }
 
 static sp_value *rotary(llama *m, const char *node, sp_value *x, int64_t heads)
 {
     sp_value *in[] = {x, m->cos, m->sin, m->places};
-    return sp_zoo_node(&m->b, SP_OP_RotaryEmbedding, join(m, node, "/RotaryEmbedding"), 4, in,
+    return sp_zoo_node(&m->t.b, SP_OP_RotaryEmbedding, join(m, node, "/RotaryEmbedding"), 4, in,
                        SP_ATTRS(SP_INT("num_heads", heads)));
 }
 
 /* Angles: position / 10000^(i / half), the cosines or sines of them. */
 static sp_value *table(llama *m, const char *name, double (*f)(double))
 {
-    sp_zoo_builder *b = &m->b;
-    const int64_t half = m->s.hidden / m->s.heads / 2, dim[2] = {m->s.positions, half};
+    sp_zoo_builder *b = &m->t.b;
+    const int64_t half = m->t.hidden / m->t.heads / 2, dim[2] = {m->t.positions, half};
     sparta_tensor t;
-    sp_value *v = NULL;
     if (!b->status) b->status = sp_tensor_alloc_in(b->g->arena, SPARTA_F32, 2, dim, &t);
     if (b->status) return NULL;
-    for (int64_t p = 0; p < m->s.positions; p++)
+    for (int64_t p = 0; p < m->t.positions; p++)
         for (int64_t i = 0; i < half; i++)
             ((float *)t.data)[p * half + i] = (float)f((double)p * pow(10000, -(double)i / (double)half));
-    b->status = sp_graph_add_constant(b->g, name, &t, false, &v);
-    return b->status ? NULL : v;
+    return sp_zoo_constant(b, name, &t);
 }
 
 /* ------------------------------------------------------------------ a layer */
 
 static sp_value *attention(llama *m, const char *path, const char *node, sp_value *x)
 {
-    const int64_t h = m->s.hidden, kept = h / m->s.heads * m->s.groups; /* columns of k and v */
+    const int64_t h = m->t.hidden, kept = h / m->t.heads * m->t.groups; /* columns of k and v */
     const char *qn = join(m, node, "/q_proj"), *kn = join(m, node, "/k_proj"), *vn = join(m, node, "/v_proj");
     sp_value *in[3];
-    in[0] = rotary(m, qn, linear(m, join(m, path, ".q_proj"), qn, x, h, h), m->s.heads);
-    in[1] = rotary(m, kn, linear(m, join(m, path, ".k_proj"), kn, x, h, kept), m->s.groups);
+    in[0] = rotary(m, qn, linear(m, join(m, path, ".q_proj"), qn, x, h, h), m->t.heads);
+    in[1] = rotary(m, kn, linear(m, join(m, path, ".k_proj"), kn, x, h, kept), m->t.groups);
     in[2] = linear(m, join(m, path, ".v_proj"), vn, x, h, kept);
-    sp_value *y = sp_zoo_node(&m->b, SP_OP_OnnxAttention, join(m, node, "/Attention"), 3, in,
-                              SP_ATTRS(SP_INT("is_causal", 1), SP_INT("q_num_heads", m->s.heads),
-                                       SP_INT("kv_num_heads", m->s.groups)));
+    sp_value *y = sp_zoo_node(&m->t.b, SP_OP_OnnxAttention, join(m, node, "/Attention"), 3, in,
+                              SP_ATTRS(SP_INT("is_causal", 1), SP_INT("q_num_heads", m->t.heads),
+                                       SP_INT("kv_num_heads", m->t.groups)));
     return linear(m, join(m, path, ".o_proj"), join(m, node, "/o_proj"), y, h, h);
 }
 
 /* down(silu(gate x) * up x), silu(z) = z sigmoid(z) */
 static sp_value *swiglu(llama *m, const char *path, const char *node, sp_value *x)
 {
-    sp_zoo_builder *b = &m->b;
-    const int64_t h = m->s.hidden, f = m->s.ffn;
+    sp_zoo_builder *b = &m->t.b;
+    const int64_t h = m->t.hidden, f = m->t.ffn;
     sp_value *gate = linear(m, join(m, path, ".gate_proj"), join(m, node, "/gate_proj"), x, h, f);
     sp_value *up = linear(m, join(m, path, ".up_proj"), join(m, node, "/up_proj"), x, h, f);
     sp_value *s = sp_zoo_unary(b, SP_OP_Sigmoid, join(m, node, "/act_fn/Sigmoid"), gate);
@@ -96,23 +90,21 @@ static sp_value *swiglu(llama *m, const char *path, const char *node, sp_value *
 
 static sp_value *layer(llama *m, int i, sp_value *x)
 {
-    char number[16];
-    snprintf(number, sizeof number, "%d", i);
-    const char *path = join(m, "model.layers.", number), *node = join(m, "/model/layers.", number);
+    const char *path = sp_zoo_numbered(&m->t.b, "model.layers.", i, ""),
+               *node = sp_zoo_numbered(&m->t.b, "/model/layers.", i, "");
     sp_value *y = norm(m, join(m, path, ".input_layernorm"), join(m, node, "/input_layernorm"), x);
     y = attention(m, join(m, path, ".self_attn"), join(m, node, "/self_attn"), y);
-    y = sp_zoo_binary(&m->b, SP_OP_Add, join(m, node, "/Add"), x, y);
+    y = sp_zoo_binary(&m->t.b, SP_OP_Add, join(m, node, "/Add"), x, y);
     sp_value *z =
         norm(m, join(m, path, ".post_attention_layernorm"), join(m, node, "/post_attention_layernorm"), y);
     z = swiglu(m, join(m, path, ".mlp"), join(m, node, "/mlp"), z);
-    return sp_zoo_binary(&m->b, SP_OP_Add, join(m, node, "/Add_1"), y, z);
+    return sp_zoo_binary(&m->t.b, SP_OP_Add, join(m, node, "/Add_1"), y, z);
 }
 
 /* ------------------------------------------------------------------ the model */
 
-static sparta_status take_sizes(sp_graph *g, const sp_zoo_request *r, sp_zoo_transformer *s)
+static sparta_status check_sizes(sp_graph *g, const sp_zoo_transformer *s)
 {
-    SP_TRY(sp_zoo_transformer_sizes(g, r, s));
     if (s->hidden / s->heads % 2 || s->heads % s->groups)
         return sp_fail(g->cx, SPARTA_E_USAGE,
                        "zoo %s: hidden=%lld, heads=%lld, groups=%lld; heads must divide hidden into even "
@@ -124,31 +116,28 @@ static sparta_status take_sizes(sp_graph *g, const sp_zoo_request *r, sp_zoo_tra
 /* [1, sequence] for every row of the batch. */
 static sp_value *places(llama *m, sp_value *ids)
 {
-    sp_zoo_builder *b = &m->b;
-    sp_value *row = sp_zoo_positions(b, "position_ids", "/positions", m->s.positions, ids);
+    sp_zoo_builder *b = &m->t.b;
+    sp_value *row = sp_zoo_positions(b, "position_ids", "/positions", m->t.positions, ids);
     sp_value *all = sp_zoo_unary(b, SP_OP_Shape, "/positions/Shape_1", ids);
     return sp_zoo_binary(b, SP_OP_Expand, "/positions/Expand", row, all);
 }
 
 sparta_status sp_zoo_llama_mini(sp_graph *g, const sp_zoo_request *r)
 {
-    sp_zoo_transformer s = {4, 256, 8, 768, 32000, 512, .groups = 2};
-    SP_TRY(take_sizes(g, r, &s));
-    llama m = {.b = {.g = g, .request = r}, .s = s};
-    sp_zoo_builder *b = &m.b;
-    const sp_expr *dim[3] = {sp_zoo_symbol(b, "batch"), sp_zoo_symbol(b, "sequence"),
-                             sp_expr_const(g->arena, s.vocab)};
-    SP_NEED(g->cx, dim[2]);
-    sp_value *ids = sp_zoo_input(b, "input_ids", SPARTA_I64, 2, dim);
+    llama m = {.t = {4, 256, 8, 768, 32000, 512, .groups = 2}};
+    sp_zoo_transformer *s = &m.t;
+    sp_zoo_builder *b = &s->b;
+    SP_TRY(sp_zoo_transformer_begin(s, g, r, &s->vocab));
+    SP_TRY(check_sizes(g, s));
     m.cos = table(&m, "cos_cache", cos);
     m.sin = table(&m, "sin_cache", sin);
-    m.places = places(&m, ids);
-    sp_value *words = sp_zoo_matrix(b, "model.embed_tokens.weight", s.vocab, s.hidden, deviation);
-    sp_value *x = sp_zoo_binary(b, SP_OP_Gather, "/model/embed_tokens/Gather", words, ids);
-    for (int i = 0; i < s.layers && !m.b.status; i++) x = layer(&m, i, x);
+    m.places = places(&m, s->ids);
+    sp_value *words = sp_zoo_matrix(b, "model.embed_tokens.weight", s->vocab, s->hidden, SP_ZOO_DEVIATION);
+    sp_value *x = sp_zoo_binary(b, SP_OP_Gather, "/model/embed_tokens/Gather", words, s->ids);
+    for (int i = 0; i < s->layers && !b->status; i++) x = layer(&m, i, x);
     x = norm(&m, "model.norm", "/model/norm", x);
-    sp_value *head = sp_zoo_matrix(b, "lm_head.weight", s.hidden, s.vocab, deviation);
+    sp_value *head = sp_zoo_matrix(b, "lm_head.weight", s->hidden, s->vocab, SP_ZOO_DEVIATION);
     x = sp_zoo_binary(b, SP_OP_MatMul, "/lm_head/MatMul", x, head);
-    sp_zoo_output(b, x, "logits", 3, dim);
-    return m.b.status;
+    sp_zoo_output(b, x, "logits", 3, s->dim);
+    return b->status;
 }

@@ -12,14 +12,12 @@ sparta_status sp_zoo_mlp(sp_graph *g, const sp_zoo_request *r)
                                 {"batch", NULL}};
     SP_TRY(sp_zoo_sizes(g, r, size, (int)SP_COUNT(size)));
     sp_zoo_builder b = {.g = g, .request = r};
-    const sp_expr *dim[2] = {sp_zoo_symbol(&b, "batch"), sp_expr_const(g->arena, inputs)};
-    SP_NEED(g->cx, dim[1]);
+    const sp_expr *dim[2] = {sp_zoo_symbol(&b, "batch"), sp_zoo_number(&b, inputs)};
     sp_value *x = sp_zoo_input(&b, "x", SPARTA_F32, 2, dim);
     x = sp_zoo_unary(&b, SP_OP_Relu, "/fc1/Relu", sp_zoo_gemm(&b, "fc1", x, inputs, hidden1, true));
     x = sp_zoo_unary(&b, SP_OP_Relu, "/fc2/Relu", sp_zoo_gemm(&b, "fc2", x, hidden1, hidden2, true));
     x = sp_zoo_gemm(&b, "fc3", x, hidden2, classes, false);
-    dim[1] = sp_expr_const(g->arena, classes);
-    SP_NEED(g->cx, dim[1]);
+    dim[1] = sp_zoo_number(&b, classes);
     sp_zoo_output(&b, x, "logits", 2, dim);
     return b.status;
 }

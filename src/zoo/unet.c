@@ -68,9 +68,8 @@ sparta_status sp_zoo_unet(sp_graph *g, const sp_zoo_request *r)
     sp_zoo_builder b = {.g = g, .request = r};
     sp_value *x = levels(&b, sp_zoo_image(&b, image), width);
     x = sp_zoo_convolve(&b, "outc.conv", x, (sp_zoo_conv){width, classes, 1, 1, .bias = true});
-    const sp_expr *batch = sp_zoo_symbol(&b, "batch"), *channels = sp_expr_const(g->arena, classes),
-                  *side = sp_expr_const(g->arena, image);
-    if (!channels || !side) return sp_ctx_status(g->cx);
-    sp_zoo_output(&b, x, "logits", 4, (const sp_expr *const[]){batch, channels, side, side});
+    const sp_expr *batch = sp_zoo_symbol(&b, "batch"), *side = sp_zoo_number(&b, image);
+    sp_zoo_output(&b, x, "logits", 4,
+                  (const sp_expr *const[]){batch, sp_zoo_number(&b, classes), side, side});
     return b.status;
 }
