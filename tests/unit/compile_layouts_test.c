@@ -10,7 +10,7 @@ static void names_are_found(void **state)
 {
     (void)state;
     sp_layout found;
-    assert_int_equal(SP_LAYOUTS, 3);
+    assert_true(SP_LAYOUTS > SP_LAYOUT_PLANES);
     EACH_LAYOUT(l)
     {
         assert_true(sp_layout_find(sp_layout_name(l), &found) && found == l);
