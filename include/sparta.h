@@ -544,12 +544,11 @@ SPARTA_API SPARTA_MUST sparta_status sparta_session_create(sparta_ctx *cx, const
                                                            const sparta_session_options *options,
                                                            sparta_session **out);
 SPARTA_API void sparta_session_free(sparta_session *session);
-/* Inputs in any order, by name. outputs[i].name chooses; its tensor is filled with a view that lives until the next run or
- * sparta_session_types. */
+/* Inputs in any order, by name. outputs[i].name chooses; its tensor is filled with a view that lives until the next run. */
 SPARTA_API SPARTA_MUST sparta_status sparta_session_run(sparta_ctx *cx, sparta_session *session,
                                                         const sparta_named_tensor *inputs, int n_inputs,
                                                         sparta_named_tensor *outputs, int n_outputs);
-/* The types that outputs will have for inputs of these types, whose data is not looked at; nothing is run. */
+/* The types that outputs will have for inputs of these types, whose data is not looked at; nothing is run, and views of the last run stay. */
 SPARTA_API SPARTA_MUST sparta_status sparta_session_types(sparta_ctx *cx, sparta_session *session,
                                                           const sparta_named_tensor *inputs, int n_inputs,
                                                           sparta_named_tensor *outputs, int n_outputs);

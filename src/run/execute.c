@@ -71,7 +71,7 @@ static sparta_status bind_size(sparta_ctx *cx, sparta_session *s, const sp_value
 static sparta_status check_arithmetic(sparta_ctx *cx, const sparta_session *s, const sp_value *v,
                                       const sparta_tensor *t)
 {
-    const sp_bindings sizes = {s->n_symbols, s->symbol, s->size};
+    const sp_bindings sizes = {s->n_symbols, s->symbol, s->wanted};
     for (int d = 0; d < t->rank; d++) {
         int64_t size;
         if (sp_expr_is_const(v->dims.dim[d], NULL) || sp_expr_is_symbol(v->dims.dim[d], NULL)) continue;
@@ -85,9 +85,9 @@ static sparta_status check_arithmetic(sparta_ctx *cx, const sparta_session *s, c
     return SPARTA_OK;
 }
 
-/* data: they have some, to be run; otherwise only their types count. */
-static sparta_status bind_inputs(sparta_ctx *cx, sparta_session *s, const sparta_named_tensor *inputs, int n,
-                                 bool data)
+/* What the inputs are, against the model: s->wanted gets the sizes of its symbols. data: they have some, to be run. */
+static sparta_status look_at_inputs(sparta_ctx *cx, sparta_session *s, const sparta_named_tensor *inputs,
+                                    int n, bool data)
 {
     const sp_graph *g = s->plan;
     SP_TRY(match_names(cx, s, inputs, n));
@@ -108,14 +108,8 @@ static sparta_status bind_inputs(sparta_ctx *cx, sparta_session *s, const sparta
         if (data && !t->data && sparta_tensor_elements(t))
             return sp_fail(cx, SPARTA_E_USAGE, "input '%s': it has no data", v->name);
     }
-    if (!s->laid_out || memcmp(s->wanted, s->size, (size_t)s->n_symbols * sizeof *s->size))
-        SP_TRY(sp_session_layout(cx, s));
     for (int i = 0; i < g->n_inputs; i++)
         SP_TRY(check_arithmetic(cx, s, g->input[i], &s->value[g->input[i]->id].given->tensor));
-    for (int i = 0; i < g->n_inputs; i++) {
-        run_value *r = &s->value[g->input[i]->id];
-        r->tensor = r->given->tensor;
-    }
     return SPARTA_OK;
 }
 
@@ -265,8 +259,8 @@ static sparta_status run_builtin(sparta_ctx *cx, sparta_session *s, int i)
     return SPARTA_OK;
 }
 
-sparta_status sp_session_prepare(sparta_ctx *cx, sparta_session *s, const sparta_named_tensor *inputs,
-                                 int n_inputs, const sparta_named_tensor *outputs, int n_outputs, bool data)
+sparta_status sp_session_look(sparta_ctx *cx, sparta_session *s, const sparta_named_tensor *inputs,
+                              int n_inputs, const sparta_named_tensor *outputs, int n_outputs, bool data)
 {
     for (int i = 0; i < n_outputs; i++) {
         const sp_value *v = sp_graph_find(s->plan, outputs[i].name);
@@ -274,7 +268,20 @@ sparta_status sp_session_prepare(sparta_ctx *cx, sparta_session *s, const sparta
             return sp_fail(cx, SPARTA_E_USAGE, "output '%s': the model has no such output", outputs[i].name);
     }
     SP_TRY(sp_package_unchanged(cx, s->package));
-    return bind_inputs(cx, s, inputs, n_inputs, data);
+    return look_at_inputs(cx, s, inputs, n_inputs, data);
+}
+
+sparta_status sp_session_prepare(sparta_ctx *cx, sparta_session *s, const sparta_named_tensor *inputs,
+                                 int n_inputs, const sparta_named_tensor *outputs, int n_outputs)
+{
+    SP_TRY(sp_session_look(cx, s, inputs, n_inputs, outputs, n_outputs, true));
+    if (!s->laid_out || memcmp(s->wanted, s->size, (size_t)s->n_symbols * sizeof *s->size))
+        SP_TRY(sp_session_layout(cx, s));
+    for (int i = 0; i < s->plan->n_inputs; i++) {
+        run_value *r = &s->value[s->plan->input[i]->id];
+        r->tensor = r->given->tensor;
+    }
+    return SPARTA_OK;
 }
 
 sparta_status sp_session_execute(sparta_ctx *cx, sparta_session *s)

@@ -12,7 +12,7 @@ static const sparta_tensor *result(const sparta_session *s, const char *name)
 sparta_status sparta_session_run(sparta_ctx *cx, sparta_session *s, const sparta_named_tensor *inputs,
                                  int n_inputs, sparta_named_tensor *outputs, int n_outputs)
 {
-    SP_TRY(sp_session_prepare(cx, s, inputs, n_inputs, outputs, n_outputs, true));
+    SP_TRY(sp_session_prepare(cx, s, inputs, n_inputs, outputs, n_outputs));
     SP_TRY(sp_session_execute(cx, s));
     for (int i = 0; i < n_outputs; i++) outputs[i].tensor = *result(s, outputs[i].name);
     return SPARTA_OK;
@@ -21,11 +21,18 @@ sparta_status sparta_session_run(sparta_ctx *cx, sparta_session *s, const sparta
 sparta_status sparta_session_types(sparta_ctx *cx, sparta_session *s, const sparta_named_tensor *inputs,
                                    int n_inputs, sparta_named_tensor *outputs, int n_outputs)
 {
-    SP_TRY(sp_session_prepare(cx, s, inputs, n_inputs, outputs, n_outputs, false));
-    for (int i = 0; i < n_outputs; i++) {
-        const sparta_tensor *t = result(s, outputs[i].name);
-        outputs[i].tensor = sparta_tensor_view(t->dtype, t->rank, t->dim, NULL);
-    }
+    const sp_bindings sizes = {s->n_symbols, s->symbol, s->wanted};
+    int64_t dim[SPARTA_RANK];
+    size_t bytes;
+    SP_TRY(sp_session_look(cx, s, inputs, n_inputs, outputs, n_outputs, false));
+    SP_TRY(sp_graph_check_musts(cx, s->plan, &sizes));
+    for (int written = 0; written < 2; written++) /* all can be told before one is */
+        for (int i = 0; i < n_outputs; i++) {
+            const sp_value *v = sp_graph_find(s->plan, outputs[i].name);
+            if (sp_dims_eval(cx, &v->dims, &sizes, dim) != SPARTA_OK) return sp_fail_in(cx, "%s", v->name);
+            SP_TRY(sp_tensor_bytes(cx, v->dtype, v->dims.rank, dim, &bytes));
+            if (written) outputs[i].tensor = sparta_tensor_view(v->dtype, v->dims.rank, dim, NULL);
+        }
     return SPARTA_OK;
 }
 
@@ -78,7 +85,7 @@ static sparta_status hand_out(sparta_ctx *cx, const sparta_session *s, const spa
 sparta_status sparta_session_run_into(sparta_ctx *cx, sparta_session *s, const sparta_named_tensor *inputs,
                                       int n_inputs, const sparta_named_tensor *outputs, int n_outputs)
 {
-    SP_TRY(sp_session_prepare(cx, s, inputs, n_inputs, outputs, n_outputs, true));
+    SP_TRY(sp_session_prepare(cx, s, inputs, n_inputs, outputs, n_outputs));
     for (int i = 0; i < n_outputs; i++) SP_TRY(fits(cx, &outputs[i], result(s, outputs[i].name)));
     SP_TRY(sp_session_execute(cx, s));
     sparta_tensor *from = sp_alloc_array(cx, (size_t)n_outputs, sizeof *from);

@@ -70,10 +70,13 @@ struct sparta_session {
     sparta_step *profiled;
 };
 
-/* execute.c: names of outputs and inputs looked at, inputs bound, buffers laid out for their sizes; then everything that is to be run. */
+/* execute.c: names of outputs and inputs looked at, and the types of inputs, with the sizes of all symbols into `wanted`; nothing that a run has
+ * left changes. Then the same with inputs bound and buffers laid out for their sizes; then everything that is to be run. */
+sparta_status sp_session_look(sparta_ctx *cx, sparta_session *s, const sparta_named_tensor *inputs,
+                              int n_inputs, const sparta_named_tensor *outputs, int n_outputs,
+                              bool data) SP_MUST;
 sparta_status sp_session_prepare(sparta_ctx *cx, sparta_session *s, const sparta_named_tensor *inputs,
-                                 int n_inputs, const sparta_named_tensor *outputs, int n_outputs,
-                                 bool data) SP_MUST;
+                                 int n_inputs, const sparta_named_tensor *outputs, int n_outputs) SP_MUST;
 sparta_status sp_session_execute(sparta_ctx *cx, sparta_session *s) SP_MUST;
 /* layout.c: evaluate all dims, place every buffer, bind every operand. */
 sparta_status sp_session_layout(sparta_ctx *cx, sparta_session *s) SP_MUST;
