@@ -175,7 +175,7 @@ bool cli_wants_json(const cli *c);
  * between them the text is cleaned, since names come out of files. */
 void cli_say(cli *c, const char *format, ...) SP_PRINTF(2, 3);
 
-/* What the library says of "options.dims" says --dim (words.c): in place, or as a copy in the arena. */
+/* What the library says of "options.dims" says --dim, of sparta_compile sparta compile (words.c): in place, or as a copy in the arena. */
 void cli_words(char *text);
 const char *cli_words_of(cli *c, const char *text);
 

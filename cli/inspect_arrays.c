@@ -155,6 +155,17 @@ static void begin_row(report *r, const char *name)
 {
     cli_rows_next(&r->rows);
     cli_rows_text(&r->rows, "name", name);
+    cli_json_text(&r->json, "op", NULL);
+}
+
+static void end_row(report *r, const look *l)
+{
+    const sp_pattern *p = &l->pattern;
+    cli_json_text(&r->json, "block",
+                  strchr(p->name, 'x') ? sp_arena_printf(r->c->arena, "%dx%d", p->block_n, p->block_m) : "");
+    formats_json(&r->json, l);
+    cli_json_text(&r->json, "implement", NULL);
+    cli_json_text(&r->json, "reason", "an array by itself: nothing runs it");
 }
 
 static void say_pattern(report *r, const char *type, const char *shape, const look *l)
@@ -170,23 +181,17 @@ static void say_pattern(report *r, const char *type, const char *shape, const lo
 /* entries: how many a sparse matrix stores; -1: it is dense. */
 static void row(report *r, const char *name, const sparta_tensor *x, const look *l, int64_t entries)
 {
-    const sp_pattern *p = &l->pattern;
     cli_json *j = &r->json;
     sp_text shape;
     r->elements += entries >= 0 ? entries : sparta_tensor_elements(x);
     begin_row(r, name);
-    cli_json_text(j, "op", NULL);
     cli_tensor_json(j, x);
     sp_text_init(&shape, r->c->cx);
     sp_tensor_print_shape(x, &shape);
     say_pattern(r, sparta_dtype_name(x->dtype), sp_text_str(&shape), l);
     sp_text_free(&shape);
-    cli_json_text(j, "block",
-                  strchr(p->name, 'x') ? sp_arena_printf(r->c->arena, "%dx%d", p->block_n, p->block_m) : "");
     if (entries >= 0) cli_json_int(j, "entries", entries);
-    formats_json(j, l);
-    cli_json_text(j, "implement", NULL);
-    cli_json_text(j, "reason", "an array by itself: nothing runs it");
+    end_row(r, l);
 }
 
 /* ------------------------------------------------------------------ a file of them */
@@ -257,11 +262,22 @@ static sparta_status show_tesa(cli *c, report *r, const sp_named_tesa *e)
     sp_tesa_shares(&e->tesa, &zeros, &constants);
     cli_json *j = &r->json;
     begin_row(r, e->name);
+    cli_json_text(j, "dtype", f.precision);
+    cli_json_open(j, "shape", '[');
+    for (int d = 0; d < e->tesa.dims.rank; d++) {
+        int64_t size;
+        if (sp_expr_is_const(e->tesa.dims.dim[d], &size))
+            cli_json_int(j, NULL, size);
+        else
+            cli_json_text(j, NULL, NULL); /* what it is called is in dims */
+    }
+    cli_json_close(j, ']');
     cli_json_text(j, "dims", f.dims);
     cli_json_text(j, "precision", f.precision);
     say_pattern(r, f.precision, f.dims, &l);
     cli_json_real(j, "zeros", zeros);
     cli_json_real(j, "constants", constants);
+    end_row(r, &l);
     return SPARTA_OK;
 }
 

@@ -1,8 +1,8 @@
 /* api: what sparta.h promises and no single room to the left can say.
  *
  *     compile, measure, propagate ...   -->   report.c    what runs each layer of a package or a model, and why not faster
- *     file                              -->   archive.c   named arrays in files
- *     format                            -->   packed.c    packed tensors
+ *     arrays                            -->   archive.c   named arrays in files
+ *     store                             -->   packed.c    packed tensors
  *
  * Functions of sparta.h live in the room that does the work (sparta_session_run in run, sparta_compile in compile). What needs several
  * rooms is put together here, thinly: no decision is made in this room that another caller could want differently. Rooms to the

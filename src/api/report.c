@@ -91,8 +91,9 @@ static int64_t parameters_of(const sp_graph *g)
         if (v->producer || v->is_input || !v->typed || !sp_dtype_is_float(v->dtype) ||
             !sp_dims_const(&v->dims, dim))
             continue;
-        for (int d = 0; d < v->dims.rank; d++) all *= dim[d];
-        n += v->dims.rank ? all : 0;
+        for (int d = 0; d < v->dims.rank; d++)
+            if (!sp_int_mul(all, dim[d], &all)) all = INT64_MAX; /* a file may say anything */
+        if (v->dims.rank && !sp_int_add(n, all, &n)) n = INT64_MAX;
     }
     return n;
 }

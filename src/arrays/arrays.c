@@ -47,7 +47,12 @@ sparta_status sp_arrays_open(sparta_ctx *cx, const char *path, sp_arrays *out)
         a.n = a.safetensors.n;
         a.entry = a.safetensors.entry;
     } else if (holds == SP_HOLDS_NPZ) {
-        SP_TRY(sp_npz_read(cx, path, &a.npz));
+        const sparta_status s = sp_npz_read(cx, path, &a.npz);
+        if (s == SPARTA_E_FORMAT && !ends(path, ".npz")) /* a zip archive, as torch.save writes them */
+            return sp_fail(
+                cx, s, "%s: is a zip archive of something else than arrays; give an .npz or a .safetensors",
+                path);
+        SP_TRY(s);
         a.n = a.npz.n;
         a.entry = a.npz.entry;
     } else

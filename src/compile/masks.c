@@ -91,7 +91,7 @@ static sparta_status no_weight(sparta_ctx *cx, const sp_graph *g, const sp_modul
         sp_text_printf(&t, "; did you mean '%.100s'?", near);
     else
         tell_same_shape(g, mask, &t);
-    if (t.size == plain) sp_text_printf(&t, "; `sparta inspect` lists its layers");
+    if (t.size == plain) sp_text_printf(&t, "; `sparta_model_report` lists its layers");
     sparta_status s = t.status ? t.status : sp_fail(cx, SPARTA_E_USAGE, "%s", sp_text_str(&t));
     sp_text_free(&t);
     return s;
@@ -166,7 +166,7 @@ sparta_status sp_compile_mask(sparta_ctx *cx, sp_graph *g, const sp_module_weigh
     if (w->several)
         return sp_fail(cx, SPARTA_E_USAGE,
                        "mask '%.100s': several weights of the model are of that module; name the "
-                       "initialiser, which `sparta inspect` shows",
+                       "initialiser, which `sparta_model_report` shows",
                        w->name);
     if (m.turned ? !is_turned(m.weight, mask) : !sp_tensor_same_shape(m.weight, mask))
         return other_shape(&m, g);

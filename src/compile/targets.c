@@ -138,7 +138,8 @@ sparta_status sp_lower_verify_targets(sparta_ctx *cx, const sparta_package *p, s
         if (t[i].unchecked)
             sp_note(cx,
                     "compile: the code for %s is not checked, since this CPU cannot run it; on one that can, "
-                    "`sparta verify PACKAGE --against MODEL` does",
+                    "compare "
+                    "the package's answers with those of the model (`sparta_model_run`)",
                     name);
         else if (!first)
             SP_TRY(verify_for(cx, p, g, t[i].target, tolerance));

@@ -229,6 +229,30 @@ static sparta_status candidates(bench *b)
                    (long long)b->r->n, (long long)b->r->k);
 }
 
+/* "quads" is stored by nobody, quads(256) is: say so. */
+static sparta_status note_walk(bench *b)
+{
+    for (int i = 0; b->format.opaque && i < sp_implement_count(); i++) {
+        const sp_implement *im = sp_implement_row(i);
+        sp_task task = {.n = b->r->n, .k = b->r->k};
+        for (int k = 0; im->kernel && im->format && k < sp_implement_points(im); k++) {
+            sp_format has;
+            if (im == &sp_implement_walk || !sp_implement_point(im, k, &task)) continue;
+            SP_TRY(sp_implement_format(b->cx, im, &task, &has));
+            if (has.opaque != b->format.opaque) continue;
+            sp_text text;
+            sp_text_init(&text, b->cx);
+            sp_format_print(&has, &text);
+            sp_note(b->cx,
+                    "kernel bench: %.100s is run by the generic walker; %s has a kernel of its own, %s",
+                    b->r->format, sp_text_str(&text), im->name);
+            sp_text_free(&text);
+            return SPARTA_OK;
+        }
+    }
+    return SPARTA_OK;
+}
+
 /* What --format asks for: that it fits the weight, stores no more than the limit, and what runs it. */
 static sparta_status look_up_format(bench *b)
 {
@@ -246,6 +270,7 @@ static sparta_status look_up_format(bench *b)
         return sp_fail(b->cx, SPARTA_E_UNSUPPORTED, "kernel bench: no implement stores a weight as %.200s",
                        text);
     if (b->asked != &sp_implement_walk) return SPARTA_OK;
+    SP_TRY(note_walk(b));
     sp_text_init(&canonical, b->cx);
     sp_format_print(&b->format, &canonical);
     b->task.format = canonical.status ? NULL : sp_arena_string(b->arena, sp_text_str(&canonical));

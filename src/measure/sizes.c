@@ -101,7 +101,7 @@ void sp_sizes_note(sparta_ctx *cx, const sp_bindings *given, const sp_bindings *
         if (chosen)
             sp_text_printf(&t, "%s%s = %lld", t.size ? ", " : "", sizes->name[i], (long long)sizes->value[i]);
     }
-    if (t.size) sp_note(cx, "%s; --dim changes it", sp_text_str(&t));
+    if (t.size) sp_note(cx, "%s; options.dims changes it", sp_text_str(&t));
     sp_text_free(&t);
 }
 

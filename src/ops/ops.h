@@ -12,7 +12,7 @@
  * to be equal: solve.c replaces a symbol by what it must be and shapes are inferred again; the rest are `must` rows of the graph, which
  * every run compares with its sizes before it starts (E_SHAPE). Only what is known to differ is an error here. Broadcasting counts as
  * agreeing unless one side is known to be 1. Data-dependent output shapes (a Reshape to unknown ints) are E_UNSUPPORTED, naming the
- * node and what would help ("fix the symbol with --dim").
+ * node and what would help ("fix the symbol with options.dims").
  */
 #ifndef SP_OPS_H
 #define SP_OPS_H

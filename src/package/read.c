@@ -38,7 +38,7 @@ static sparta_status read_header(reader *r)
     const sp_mapped *f = &r->p->file;
     uint8_t page[HEADER_BYTES], digest[32];
     if (f->size < HEADER_BYTES || memcmp(f->data, DISK_MAGIC, 8))
-        return sp_fail(r->cx, SPARTA_E_FORMAT, "%s: this is not a package; `sparta compile` makes one",
+        return sp_fail(r->cx, SPARTA_E_FORMAT, "%s: this is not a package; `sparta_compile` makes one",
                        r->path);
     memcpy(page, f->data, sizeof page);
     memcpy(&r->header, page, sizeof r->header);

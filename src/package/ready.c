@@ -74,6 +74,7 @@ sparta_status sp_package_packed(sparta_ctx *cx, const sp_weight *w, const sp_pac
 
 typedef struct work {
     sparta_ctx *cx; /* whose cancellation counts */
+    size_t memory;  /* of it, for each thread */
     const sparta_package *p;
     atomic_int next;
 } work;
@@ -83,7 +84,9 @@ static void verify_some(void *arg, int thread)
 {
     work *all = arg;
     const sp_packed *packed;
-    sparta_ctx *own = sparta_ctx_create(NULL);
+    const sparta_ctx_options options = {
+        .size = sizeof options, .max_memory = all->memory, .cache_dir = "", .compiler = ""};
+    sparta_ctx *own = sparta_ctx_create(&options);
     (void)thread;
     for (int i;
          own && !sp_ctx_cancelled(all->cx) && (i = atomic_fetch_add(&all->next, 1)) < all->p->n_weights;)
@@ -100,6 +103,10 @@ sparta_status sp_package_ready(sparta_ctx *cx, const sparta_package *p, sp_pool 
     for (int i = 0; i < p->n_weights && !some; i++)
         some =
             p->weight[i].indices && !atomic_load_explicit(&p->weight[i].indices->good, memory_order_relaxed);
+    /* What is left of the budget, shared: where that is too little, the loop below says so. */
+    all.memory = SP_MAX((sp_ctx_budget(cx) - SP_MIN(sp_ctx_memory(cx), sp_ctx_budget(cx))) /
+                            (size_t)sp_pool_threads(team),
+                        1);
     if (some) sp_pool_run(team, verify_some, &all);
     SP_TRY(sp_check_cancel(cx));
     for (int i = 0; i < p->n_weights; i++)

@@ -108,7 +108,7 @@ static void end_requests(sp_graph *g, const bool *used, sp_reporting *r)
 /* What ran out first, in words, and what helps. The rest was unknown, needed, and stays. */
 static sparta_status tell_effort(sp_graph *g, const sp_effort *e, sp_propagate_report *r)
 {
-    static const char again[] = "run sparta propagate on what it wrote, which begins anew";
+    static const char again[] = "`sparta_propagate_file` on what it wrote begins anew";
     const struct {
         unsigned what;
         double number;

@@ -142,7 +142,8 @@ static sparta_status no_weight(const sp_wish *w, bool other)
                        w->text, w->left);
     return sp_fail(w->g->cx, SPARTA_E_USAGE,
                    "options.remove %.200s: the model has no weight '%.200s'; %s%.100s%s", w->text, w->left,
-                   near ? "did you mean '" : "name one (`sparta inspect` lists them), or PATH.heads=INDICES",
+                   near ? "did you mean '"
+                        : "name one (`sparta_model_report` lists them), or PATH.heads=INDICES",
                    near ? near : "", near ? "'?" : "");
 }
 

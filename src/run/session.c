@@ -68,7 +68,7 @@ static sparta_status load_code(sparta_session *s)
         sp_note(
             s->cx,
             "package: its code for %s was compiled on a machine that cannot run it and was never checked; "
-            "`sparta verify` against the model does that",
+            "compare its answers with those of the model (`sparta_model_run`)",
             s->isa);
     s->portable = p->n_kernels - native;
     if (s->portable)

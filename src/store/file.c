@@ -255,7 +255,7 @@ static sparta_status read_all(reading *r, sp_packed *p)
     const sparta_tensor *mark = use(r, "sparta"), *shape = use(r, "shape"), *format = use(r, "format");
     if (!is_row(mark, SPARTA_U8, 1, 1 << 20))
         return sp_fail(r->cx, SPARTA_E_FORMAT,
-                       "is no packed tensor of ours (no mark); make one with sparta format pack");
+                       "is no packed tensor of ours (no mark); make one with `sparta_packed_create`");
     if (((const uint8_t *)mark->data)[0] != VERSION)
         return sp_fail(r->cx, SPARTA_E_FORMAT, "is a packed tensor of version %d; this reads version %d",
                        ((const uint8_t *)mark->data)[0], VERSION);

@@ -25,4 +25,13 @@ run 0 "unpack what has it" format unpack zs.npz -o zs.npy
 run 0 "inspect what has it" inspect zs.npy --json; json "abs(d['layers'][0]['density'] - 3 / 8) < 1e-6" "inspect counts none that is there"
 run 0 "inspect --strict" inspect zs.npy --strict --json; json "abs(d['layers'][0]['density'] - 6 / 8) < 1e-6" "inspect --strict does"
 
+# The library speaks of its own options and functions, the program of what was typed
+printf 'PK\003\004 a pickled module: data.pkl' > w.pt
+run 1 "masks from torch.save" compile "$root/tests/fixtures/mlp-script.onnx" --masks w.pt --no-measure -o x.sparta; has err "w.pt: is a zip archive of something else than arrays" "says what it is"; hasnt err "npz: " "and not what it is not"
+run 0 "propagate with facts" propagate "$root/tests/fixtures/mlp-script.onnx" -o small.onnx --tesa facts.npz
+run 0 "inspect them" inspect facts.npz --json
+json "d['kind'] == 'tesa' and all({'name', 'op', 'dtype', 'shape', 'pattern', 'block', 'density', 'implement', 'reason', 'dims', 'zeros'} <= set(l) for l in d['layers'])" "has the fields of every layer"
+run 4 "compile them" compile facts.npz -o x.sparta; has err '`sparta inspect` shows them, --masks takes such files' "says what takes them"; hasnt err "options." "in the program's words"; hasnt err "sparta_" "and no function's"
+run 0 "quads without their size" kernel bench --m 16 --n 64 --k 256 --format quads --time 0.01; has err "run by the generic walker; quads(" "says who runs them, and which are faster"
+
 finish
