@@ -120,6 +120,16 @@ void *sp_arena_array(sp_arena *arena, size_t n, size_t size) SP_MUST;
 char *sp_arena_string(sp_arena *arena, const char *s) SP_MUST;
 char *sp_arena_bytes(sp_arena *arena, const char *s, size_t n) SP_MUST; /* n bytes and a final 0 */
 char *sp_arena_printf(sp_arena *arena, const char *format, ...) SP_MUST SP_PRINTF(2, 3);
+/* Room for one more in a list that has n of `room`: a list twice as long takes its place. Fails like SP_NEED. */
+#define SP_GROW(arena, list, n, room)                                                                        \
+    do {                                                                                                     \
+        if ((n) < (room)) break;                                                                             \
+        void *grown_ = sp_arena_array(arena, 2 * (size_t)(n) + 8, sizeof *(list));                           \
+        SP_NEED(sp_arena_ctx(arena), grown_);                                                                \
+        if (n) memcpy(grown_, list, (size_t)(n) * sizeof *(list));                                           \
+        (list) = grown_;                                                                                     \
+        (room) = 2 * (n) + 8;                                                                                \
+    } while (0)
 
 /* ------------------------------------------------------------------ sizes: false when the result does not
  * fit */

@@ -102,24 +102,6 @@ static sparta_status choose(making *m, sp_task *t, const sp_implement **im)
 
 /* ------------------------------------------------------------------ code */
 
-/* Machine code of a kernel where there is a compiler; else the portable one, and a note says so. */
-static sparta_status build(making *m, const char *kernel, const char *parameters, sp_target target,
-                           const sp_object **out)
-{
-    sp_text text;
-    *out = NULL;
-    if (target == SP_TARGET_PORTABLE) return SPARTA_OK;
-    sp_text_init(&text, m->cx);
-    sparta_status s = sp_implement_text(kernel, parameters, target, &text);
-    if (s == SPARTA_OK) s = sp_jit_get(m->cx, target, sp_text_str(&text), out, NULL);
-    sp_text_free(&text);
-    if (s != SPARTA_E_COMPILER) return s;
-    *out = NULL;
-    sp_note(m->cx, "operator: %s; the portable kernel runs, which is slower", sparta_message(m->cx));
-    sp_ctx_clear(m->cx);
-    return SPARTA_OK;
-}
-
 static sparta_status say_why(making *m, const sp_implement *im, sp_target target)
 {
     sp_text format;
@@ -140,11 +122,12 @@ static sparta_status load(making *m, const sp_implement *im, const sp_task *t)
     sp_text_init(&parameters, m->cx);
     if (im->parameters) im->parameters(im, t, &parameters);
     sparta_status s = parameters.status;
-    if (s == SPARTA_OK) s = build(m, im->kernel, sp_text_str(&parameters), target, &op->object[0]);
+    if (s == SPARTA_OK)
+        s = sp_implement_code(m->cx, im->kernel, sp_text_str(&parameters), target, &op->object[0]);
     sp_text_free(&parameters);
     SP_TRY(s);
-    SP_TRY(build(m, "pack", "", target, &op->object[1]));
-    SP_TRY(build(m, "unpack", "", target, &op->object[2]));
+    SP_TRY(sp_implement_code(m->cx, "pack", "", target, &op->object[1]));
+    SP_TRY(sp_implement_code(m->cx, "unpack", "", target, &op->object[2]));
     void *pack = op->object[1] ? sp_jit_symbol(op->object[1], "sp_kernel_pack") : NULL,
          *unpack = op->object[2] ? sp_jit_symbol(op->object[2], "sp_kernel_unpack") : NULL;
     op->pack = pack ? (sp_entry)(uintptr_t)pack : sp_panel_pack.portable;

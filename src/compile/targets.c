@@ -66,16 +66,11 @@ static sparta_status put(lowering *l, sp_kernel *out, sp_target target, const sp
 /* The kernel compiled once more, for a target beside the main one. */
 static sparta_status compile_for(lowering *l, const lower_kernel *k, sp_target target, sp_kernel *out)
 {
-    sp_text text;
-    const sp_object *object = NULL;
-    sp_text_init(&text, l->cx);
-    sparta_status s = sp_implement_text(k->kernel, k->parameters, target, &text);
-    if (s == SPARTA_OK) s = text.status;
-    if (s == SPARTA_OK) s = sp_jit_get(l->cx, target, sp_text_str(&text), &object, NULL);
-    if (s == SPARTA_E_COMPILER) s = SPARTA_OK; /* the portable kernels are always there; jit left a note */
-    if (s == SPARTA_OK && object) s = put(l, out, target, object);
-    if (object) sp_jit_close(object);
-    sp_text_free(&text);
+    const sp_object *object;
+    SP_TRY(sp_implement_code(l->cx, k->kernel, k->parameters, target, &object));
+    if (!object) return SPARTA_OK;
+    const sparta_status s = put(l, out, target, object);
+    sp_jit_close(object);
     return s;
 }
 

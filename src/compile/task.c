@@ -84,29 +84,15 @@ sparta_status sp_lower_kernel(lowering *l, const char *kernel, const char *param
             *out = i;
             return SPARTA_OK;
         }
-    if (l->n_kernels == l->room_kernels) {
-        const int room = 2 * l->room_kernels + 16;
-        lower_kernel *more = sp_arena_array(l->arena, (size_t)room, sizeof *more);
-        SP_NEED(l->cx, more);
-        if (l->n_kernels) memcpy(more, l->kernel, (size_t)l->n_kernels * sizeof *more);
-        l->kernel = more;
-        l->room_kernels = room;
-    }
+    SP_GROW(l->arena, l->kernel, l->n_kernels, l->room_kernels);
     sp_text text;
     sp_text_init(&text, l->cx);
     sparta_status s = sp_implement_text(kernel, parameters, l->target[SP_DEVICE_CPU], &text);
     lower_kernel k = {kernel, sp_arena_string(l->arena, parameters),
                       s == SPARTA_OK ? sp_arena_string(l->arena, sp_text_str(&text)) : NULL, NULL};
     if (s == SPARTA_OK && (!k.parameters || !k.source)) s = sp_ctx_status(l->cx);
-    if (s == SPARTA_OK && l->target[SP_DEVICE_CPU] != SP_TARGET_PORTABLE) {
-        sp_jit_rung rung;
-        s = sp_jit_get(l->cx, l->target[SP_DEVICE_CPU], sp_text_str(&text), &k.object, &rung);
-        if (s == SPARTA_E_COMPILER) { /* the portable kernels are always there; jit left a note */
-            sp_note(l->cx, "%s", sparta_message(l->cx));
-            s = SPARTA_OK;
-        }
-    }
     sp_text_free(&text);
+    if (s == SPARTA_OK) s = sp_implement_code(l->cx, kernel, parameters, l->target[SP_DEVICE_CPU], &k.object);
     SP_TRY(s);
     l->kernel[l->n_kernels] = k;
     *out = l->n_kernels++;

@@ -100,14 +100,7 @@ typedef struct list {
 
 static sparta_status append(sp_graph_reader *r, list *l, sp_value *v)
 {
-    if (l->n == l->capacity) {
-        int wanted = l->capacity ? l->capacity * 2 : 8;
-        sp_value **grown = sp_arena_array(r->scratch, (size_t)wanted, sizeof *grown);
-        SP_NEED(r->cx, grown);
-        if (l->n) memcpy(grown, l->value, (size_t)l->n * sizeof *grown);
-        l->value = grown;
-        l->capacity = wanted;
-    }
+    SP_GROW(r->scratch, l->value, l->n, l->capacity);
     l->value[l->n++] = v;
     return SPARTA_OK;
 }

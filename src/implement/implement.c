@@ -41,6 +41,22 @@ sparta_status sp_implement_text(const char *kernel, const char *parameters, sp_t
     return sp_panel_text(kernel, out);
 }
 
+sparta_status sp_implement_code(sparta_ctx *cx, const char *kernel, const char *parameters, sp_target target,
+                                const sp_object **out)
+{
+    sp_text text;
+    *out = NULL;
+    if (target == SP_TARGET_PORTABLE) return SPARTA_OK;
+    sp_text_init(&text, cx);
+    sparta_status s = sp_implement_text(kernel, parameters, target, &text);
+    if (s == SPARTA_OK) s = sp_jit_get(cx, target, sp_text_str(&text), out, NULL);
+    sp_text_free(&text);
+    if (s != SPARTA_E_COMPILER) return s;
+    *out = NULL;
+    sp_ctx_clear(cx);
+    return SPARTA_OK;
+}
+
 void sp_implement_epilogue(const sp_words *words, bool stat, sp_text *out)
 {
     sp_text_printf(out, "EPILOGUE=");

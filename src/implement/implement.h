@@ -22,6 +22,7 @@
 #define SP_IMPLEMENT_H
 
 #include "device/device.h"
+#include "jit/jit.h"
 #include "store/store.h"
 #include "graph/graph.h"
 #include "panel/panel.h"
@@ -113,6 +114,10 @@ void sp_implement_task_free(sparta_ctx *cx, sp_task *t);
 /* Text of a panel kernel with its parameters as #defines ("FORM=1 STAT=0"): where it came from, the ABI, the template. */
 sparta_status sp_implement_text(const char *kernel, const char *parameters, sp_target target,
                                 sp_text *out) SP_MUST;
+
+/* Its machine code; NULL: there is none to be had (room jit has noted why), and the portable kernel runs. */
+sparta_status sp_implement_code(sparta_ctx *cx, const char *kernel, const char *parameters, sp_target target,
+                                const sp_object **out) SP_MUST;
 
 /* Parameters of panel/epilogue.h: "EPILOGUE=word_relu(word_add(v,residual)) STAT=0". Sums begin with the bias, so it is not among them. */
 void sp_implement_epilogue(const sp_words *words, bool stat, sp_text *out);

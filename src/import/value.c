@@ -9,14 +9,7 @@
 
 static sparta_status remember(sp_importer *im, const char *key, const char *symbol)
 {
-    if (im->n_symbols == im->symbol_capacity) {
-        int wanted = im->symbol_capacity ? im->symbol_capacity * 2 : 16;
-        const char **grown = sp_arena_array(im->keep, (size_t)wanted, sizeof *grown);
-        SP_NEED(im->cx, grown);
-        if (im->n_symbols) memcpy(grown, im->meant, (size_t)im->n_symbols * sizeof *grown);
-        im->meant = grown;
-        im->symbol_capacity = wanted;
-    }
+    SP_GROW(im->keep, im->meant, im->n_symbols, im->symbol_capacity);
     im->meant[im->n_symbols] = symbol;
     key = sp_arena_string(im->keep, key);
     SP_NEED(im->cx, key);

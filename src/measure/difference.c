@@ -18,7 +18,7 @@ typedef struct kept {
 
 typedef struct search {
     sparta_ctx *cx;
-    sp_arena *arena; /* keys */
+    sp_arena *arena; /* keys, the list of kept values */
     const sp_verify_request *r;
     sp_map *at; /* key -> index of a kept value */
     int n, capacity;
@@ -110,13 +110,7 @@ static const char *shown(const sp_value *v)
 static sparta_status keep_value(void *arg, const sp_value *v, const sparta_tensor *t)
 {
     search *s = arg;
-    if (s->n == s->capacity) {
-        int capacity = s->capacity ? s->capacity * 2 : 256;
-        kept *grown = sp_realloc(s->cx, s->kept, (size_t)capacity * sizeof *grown);
-        SP_NEED(s->cx, grown);
-        s->kept = grown;
-        s->capacity = capacity;
-    }
+    SP_GROW(s->arena, s->kept, s->n, s->capacity);
     kept *k = &s->kept[s->n];
     SP_TRY(sp_tensor_alloc(s->cx, t->dtype, t->rank, t->dim, &k->tensor));
     k->name = shown(v);
@@ -267,7 +261,6 @@ sparta_status sp_first_difference(sp_side *a, sp_side *b, const sparta_named_ten
     if (!status) out->first_difference = sp_arena_string(arena, name ? name : "");
     if (!status && !out->first_difference) status = sp_ctx_status(a->cx);
     for (int i = 0; i < s.n; i++) sp_free(s.cx, s.kept[i].tensor.data);
-    sp_free(s.cx, s.kept);
     sp_map_free(s.at);
     close_plain(&p[0]);
     close_plain(&p[1]);

@@ -63,34 +63,10 @@ static sparta_status make_node(bench *b)
 
 static sparta_status add_row(bench *b, const sp_implement *im, candidate **out)
 {
-    if (b->n == b->room) {
-        const int room = 2 * b->room + 8;
-        candidate *more = sp_arena_array(b->arena, (size_t)room, sizeof *more);
-        SP_NEED(b->cx, more);
-        if (b->n) memcpy(more, b->row, (size_t)b->n * sizeof *more);
-        b->row = more;
-        b->room = room;
-    }
+    SP_GROW(b->arena, b->row, b->n, b->room);
     *out = &b->row[b->n++];
     **out = (candidate){.c = {.im = im}};
     memcpy((*out)->c.point, b->task.point, sizeof b->task.point);
-    return SPARTA_OK;
-}
-
-/* The machine code of its kernel; where the compiler makes none the portable kernel runs. */
-static sparta_status compile_text(bench *b, candidate *c, sp_text *t)
-{
-    sp_jit_rung rung;
-    c->c.im->parameters(c->c.im, &b->task, t);
-    snprintf(c->parameters, sizeof c->parameters, "%s", sp_text_str(t));
-    SP_TRY(t->status);
-    sp_text_free(t);
-    if (b->target == SP_TARGET_PORTABLE) return SPARTA_OK;
-    SP_TRY(sp_implement_text(c->c.im->kernel, c->parameters, b->target, t));
-    SP_TRY(t->status);
-    sparta_status status = sp_jit_get(b->cx, b->target, sp_text_str(t), &c->c.object, &rung);
-    if (status != SPARTA_E_COMPILER) return status;
-    sp_note(b->cx, "%s", sparta_message(b->cx)); /* the portable kernel runs */
     return SPARTA_OK;
 }
 
@@ -98,8 +74,11 @@ static sparta_status build(bench *b, candidate *c)
 {
     sp_text t;
     sp_text_init(&t, b->cx);
-    sparta_status status = compile_text(b, c, &t);
+    c->c.im->parameters(c->c.im, &b->task, &t);
+    snprintf(c->parameters, sizeof c->parameters, "%s", sp_text_str(&t));
+    sparta_status status = t.status;
     sp_text_free(&t);
+    if (!status) status = sp_implement_code(b->cx, c->c.im->kernel, c->parameters, b->target, &c->c.object);
     if (!status) status = sp_bed_check(b->bed, &c->c);
     if (status || c->c.found.ok) return status;
     return sp_fail(b->cx, SPARTA_E_DIFFER,

@@ -86,7 +86,7 @@ static sparta_status run_window(worker *w)
         double seconds;
         if (w == w->of->worker && sp_check_cancel(w->of->cx)) sparta_ctx_cancel(w->cx);
         SP_TRY(sp_runner_run(&w->runner, &seconds));
-        SP_TRY(sp_samples_add(w->cx, w->arena, &w->latency, seconds));
+        SP_TRY(sp_samples_add(w->arena, &w->latency, seconds));
         now = sp_now();
     }
     w->took = now - start;
@@ -134,11 +134,10 @@ static sparta_status window(sp_arena *arena, sp_load *l, double seconds, sp_samp
     SP_TRY(run_all(l));
     for (int i = 0; i < l->n; i++) {
         const worker *w = &l->worker[i];
-        for (int64_t k = 0; k < w->latency.n; k++)
-            SP_TRY(sp_samples_add(l->cx, arena, latency, w->latency.x[k]));
+        for (int64_t k = 0; k < w->latency.n; k++) SP_TRY(sp_samples_add(arena, latency, w->latency.x[k]));
         rates += (double)w->latency.n / SP_MAX(w->took, 1e-9);
     }
-    return sp_samples_add(l->cx, arena, rate, 1 / rates);
+    return sp_samples_add(arena, rate, 1 / rates);
 }
 
 static sparta_status warm(sp_load *l, int64_t runs)

@@ -108,16 +108,9 @@ size_t sp_runner_bytes(const sp_runner *r)
 
 /* ------------------------------------------------------------------ taking turns */
 
-sparta_status sp_samples_add(sparta_ctx *cx, sp_arena *arena, sp_samples *t, double seconds)
+sparta_status sp_samples_add(sp_arena *arena, sp_samples *t, double seconds)
 {
-    if (t->n == t->capacity) {
-        int64_t capacity = t->capacity ? t->capacity * 2 : 1024;
-        double *grown = sp_arena_array(arena, (size_t)capacity, sizeof *grown);
-        SP_NEED(cx, grown);
-        if (t->n) memcpy(grown, t->x, (size_t)t->n * sizeof *grown);
-        t->x = grown;
-        t->capacity = capacity;
-    }
+    SP_GROW(arena, t->x, t->n, t->capacity);
     t->x[t->n++] = seconds;
     t->sum += seconds;
     return SPARTA_OK;
@@ -136,7 +129,7 @@ static sparta_status once(sp_arena *arena, sp_runner *r, sp_samples *t)
 {
     double seconds;
     SP_TRY(sp_runner_run(r, &seconds));
-    return sp_samples_add(r->cx, arena, t, seconds);
+    return sp_samples_add(arena, t, seconds);
 }
 
 sparta_status sp_runner_alternate(sp_arena *arena, sp_runner *a, sp_runner *b, const sp_alternation *how,

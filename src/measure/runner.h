@@ -41,7 +41,7 @@ typedef struct sp_samples {
     double *x; /* seconds */
     double sum;
 } sp_samples;
-sparta_status sp_samples_add(sparta_ctx *cx, sp_arena *arena, sp_samples *t, double seconds) SP_MUST;
+sparta_status sp_samples_add(sp_arena *arena, sp_samples *t, double seconds) SP_MUST;
 typedef struct sp_alternation { /* how long two runners take turns */
     int64_t warmup, iterations; /* runs of each; iterations 0: by the clock */
     double seconds;             /* of each */
