@@ -30,12 +30,11 @@ static sparta_status view_dense(cli *c, const char *path, const sparta_tensor *t
 static sparta_status no_such(cli *c, const char *path, const char *name, const sp_arrays *a)
 {
     const char **names = sp_arena_array(c->arena, (size_t)a->n + 1, sizeof *names);
+    char hint[SP_HINT];
     SP_NEED(c->cx, names);
     for (int i = 0; i < a->n; i++) names[i] = a->entry[i].name;
-    const char *near = sp_nearest(name, names, a->n);
-    return sp_fail(c->cx, SPARTA_E_USAGE, "%s: has no array '%.100s'; %s%.100s%s", path, name,
-                   near ? "did you mean '" : "`sparta inspect` lists what it has", near ? near : "",
-                   near ? "'?" : "");
+    return sp_fail(c->cx, SPARTA_E_USAGE, "%s: has no array '%.100s'%s", path, name,
+                   sp_did_you_mean(name, names, a->n, "; `sparta inspect` lists what it has", hint));
 }
 
 /* The array that --tensor names, or the only one. */

@@ -67,9 +67,7 @@ const char *cli_format_text(cli *c, const sp_format *f)
     sp_text text;
     sp_text_init(&text, c->cx);
     sp_format_print(f, &text);
-    const char *copy = text.status ? NULL : sp_arena_string(c->arena, sp_text_str(&text));
-    sp_text_free(&text);
-    return copy;
+    return sp_text_keep(&text, c->arena);
 }
 
 void cli_stats(cli_rows *r, const sp_format *f, const sp_format_stats *s)

@@ -73,14 +73,15 @@ void sp_arrays_close(sp_arrays *a)
 sparta_status sp_matrix_read(sparta_ctx *cx, const char *path, sp_coo *out)
 {
     sp_holds holds = SP_HOLDS_OTHER;
+    sp_mapped m;
     SP_TRY(sp_file_holds(cx, path, &holds));
-    switch (holds) {
-    case SP_HOLDS_MTX: return sp_mtx_read(cx, path, out);
-    case SP_HOLDS_SMTX: return sp_smtx_read(cx, path, out);
-    case SP_HOLDS_NPZ: return sp_scipy_read(cx, path, out);
-    case SP_HOLDS_SAFETENSORS:
-    case SP_HOLDS_OTHER: break;
-    }
-    return sp_fail(cx, SPARTA_E_FORMAT,
-                   "%s: is no matrix; give an .mtx, an .smtx or an .npz of scipy.sparse.save_npz", path);
+    if (holds == SP_HOLDS_NPZ) return sp_scipy_read(cx, path, out);
+    if (holds != SP_HOLDS_MTX && holds != SP_HOLDS_SMTX)
+        return sp_fail(cx, SPARTA_E_FORMAT,
+                       "%s: is no matrix; give an .mtx, an .smtx or an .npz of scipy.sparse.save_npz", path);
+    SP_TRY(sp_mapped_open(cx, path, &m));
+    sparta_status status = holds == SP_HOLDS_MTX ? sp_mtx_parse(cx, m.data, m.size, out)
+                                                 : sp_smtx_parse(cx, m.data, m.size, out);
+    sp_mapped_close(&m);
+    return status ? sp_fail_in(cx, "%s", path) : SPARTA_OK;
 }

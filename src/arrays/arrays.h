@@ -90,14 +90,12 @@ void sp_arrays_close(sp_arrays *a);
  * imaginary part is 0, and E_UNSUPPORTED otherwise. "%%GraphBLAS type uint8_t" before the sizes gives the values that
  * type, into which they must fit. Without the first line three sizes are coordinate real general, two array real
  * general. Messages name the line: "line 7: the row 9 is not between 1 and 3". */
-sparta_status sp_mtx_read(sparta_ctx *cx, const char *path, sp_coo *out) SP_MUST;
 sparta_status sp_mtx_parse(sparta_ctx *cx, const void *bytes, size_t n, sp_coo *out) SP_MUST;
 /* general; values print so that they read back the same. */
 sparta_status sp_mtx_write(sparta_ctx *cx, const char *path, const sp_coo *c) SP_MUST;
 
 /* SMTX, the text of the Deep Learning Matrix Collection: "rows, cols, nnz", a line of row offsets, a line of column
  * indices. A pattern: it has no values. */
-sparta_status sp_smtx_read(sparta_ctx *cx, const char *path, sp_coo *out) SP_MUST;
 sparta_status sp_smtx_parse(sparta_ctx *cx, const void *bytes, size_t n, sp_coo *out) SP_MUST;
 
 /* SciPy's save_npz: csr csc coo bsr dia. As in SciPy, zeros in the blocks of a bsr are entries and zeros in a dia

@@ -374,12 +374,3 @@ sparta_status sp_mtx_parse(sparta_ctx *cx, const void *bytes, size_t n, sp_coo *
     *out = m.coo;
     return SPARTA_OK;
 }
-
-sparta_status sp_mtx_read(sparta_ctx *cx, const char *path, sp_coo *out)
-{
-    sp_mapped m;
-    SP_TRY(sp_mapped_open(cx, path, &m));
-    sparta_status status = sp_mtx_parse(cx, m.data, m.size, out);
-    sp_mapped_close(&m);
-    return status ? sp_fail_in(cx, "%s", path) : SPARTA_OK;
-}

@@ -86,7 +86,5 @@ sparta_status sp_mtx_write(sparta_ctx *cx, const char *path, const sp_coo *c)
     sparta_status status = write_mtx(&w, c);
     if (!status) status = flush(&w, 0);
     sp_text_free(&w.text);
-    if (!status) return sp_atomic_commit(w.f);
-    sp_atomic_abort(w.f);
-    return status;
+    return sp_atomic_end(w.f, status);
 }

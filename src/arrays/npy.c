@@ -265,18 +265,17 @@ void sp_npy_header(const sparta_tensor *t, sp_text *out)
 static sparta_status write_to(sp_atomic *f, sparta_ctx *cx, const sparta_tensor *t, size_t bytes)
 {
     sp_text header;
-    sparta_tensor row_major = *t;
+    const sparta_tensor *rows;
+    sparta_tensor own;
     sp_text_init(&header, cx);
     sp_npy_header(t, &header);
     sparta_status status = header.status;
     if (!status) status = sp_atomic_write(f, header.data, header.size);
     sp_text_free(&header);
     SP_TRY(status);
-    if (sp_tensor_contiguous(t)) return sp_atomic_write(f, t->data, bytes);
-    SP_TRY(sp_tensor_alloc(cx, t->dtype, t->rank, t->dim, &row_major));
-    status = sp_tensor_copy(cx, t, &row_major);
-    if (!status) status = sp_atomic_write(f, row_major.data, bytes);
-    sp_free(cx, row_major.data);
+    SP_TRY(sp_tensor_row_major(cx, t, &own, &rows));
+    status = sp_atomic_write(f, rows->data, bytes);
+    sp_free(cx, own.data);
     return status;
 }
 
@@ -286,10 +285,5 @@ sparta_status sp_npy_write(sparta_ctx *cx, const char *path, const sparta_tensor
     SP_TRY(sp_tensor_bytes(cx, t->dtype, t->rank, t->dim, &bytes));
     sp_atomic *f = sp_atomic_open(cx, path);
     SP_NEED(cx, f);
-    sparta_status status = write_to(f, cx, t, bytes);
-    if (status) {
-        sp_atomic_abort(f);
-        return status;
-    }
-    return sp_atomic_commit(f);
+    return sp_atomic_end(f, write_to(f, cx, t, bytes));
 }

@@ -138,11 +138,16 @@ typedef struct writer {
     sp_text bytes; /* headers are put together here */
 } writer;
 
-static void put(sp_text *t, uint64_t value, int n)
+/* Fields of a record: each a value and its bytes, 0 bytes for one that is left out. */
+#define PUT(t, ...)                                                                                          \
+    put(t, (const uint64_t[][2]){__VA_ARGS__}, sizeof((const uint64_t[][2]){__VA_ARGS__}) / 16)
+static void put(sp_text *t, const uint64_t (*field)[2], size_t n)
 {
     uint8_t b[8];
-    for (int i = 0; i < n; i++) b[i] = (uint8_t)(value >> (8 * i));
-    sp_text_put(t, b, (size_t)n);
+    for (size_t f = 0; f < n; f++) {
+        for (uint64_t i = 0; i < field[f][1]; i++) b[i] = (uint8_t)(field[f][0] >> (8 * i));
+        sp_text_put(t, b, field[f][1]);
+    }
 }
 
 static uint64_t clip(uint64_t v)
@@ -160,15 +165,10 @@ static bool is_ascii(const char *s)
 /* From "version needed" to the length of the name: the same in a local header and in the directory. */
 static void put_common(sp_text *t, const char *name, const record *r, bool wide)
 {
-    put(t, wide ? 45 : 20, 2);
-    put(t, is_ascii(name) ? 0 : 0x800, 2); /* names are UTF-8 */
-    put(t, ZIP_STORED, 2);
-    put(t, 0, 2); /* time and date: 1980-01-01, so that the same arrays make the same file */
-    put(t, 0x0021, 2);
-    put(t, r->crc, 4);
-    put(t, wide ? UINT32_MAX : r->size, 4);
-    put(t, wide ? UINT32_MAX : r->size, 4);
-    put(t, strlen(name) + 4, 2);
+    const uint64_t size = wide ? UINT32_MAX : r->size;
+    PUT(t, {wide ? 45 : 20, 2}, {is_ascii(name) ? 0 : 0x800, 2}, {ZIP_STORED, 2}); /* names are UTF-8 */
+    PUT(t, {0, 2}, {0x0021, 2}); /* time and date: 1980-01-01, so that the same arrays make the same file */
+    PUT(t, {r->crc, 4}, {size, 4}, {size, 4}, {strlen(name) + 4, 2});
 }
 
 static sparta_status flush(writer *w)
@@ -184,19 +184,13 @@ static sparta_status write_local(writer *w, const char *name, const record *r)
 {
     bool wide = r->size >= UINT32_MAX;
     uint64_t fixed = r->at + ZIP_LOCAL_SIZE + strlen(name) + 4 + (wide ? 20 : 0) + 4, pad = -fixed & 63;
-    put(&w->bytes, ZIP_LOCAL, 4);
+    PUT(&w->bytes, {ZIP_LOCAL, 4});
     put_common(&w->bytes, name, r, wide);
-    put(&w->bytes, (wide ? 20 : 0) + 4 + pad, 2);
+    PUT(&w->bytes, {(wide ? 20 : 0) + 4 + pad, 2});
     sp_text_printf(&w->bytes, "%s.npy", name);
-    if (wide) {
-        put(&w->bytes, 1, 2);
-        put(&w->bytes, 16, 2);
-        put(&w->bytes, r->size, 8);
-        put(&w->bytes, r->size, 8);
-    }
-    put(&w->bytes, 0xd935, 2); /* the id Android's zipalign uses for this */
-    put(&w->bytes, pad, 2);
-    for (uint64_t i = 0; i < pad; i++) put(&w->bytes, 0, 1);
+    if (wide) PUT(&w->bytes, {1, 2}, {16, 2}, {r->size, 8}, {r->size, 8});
+    PUT(&w->bytes, {0xd935, 2}, {pad, 2}); /* the id Android's zipalign uses for this */
+    for (uint64_t i = 0; i < pad; i++) PUT(&w->bytes, {0, 1});
     return flush(w);
 }
 
@@ -221,36 +215,25 @@ static sparta_status write_row_major(writer *w, const char *name, const sparta_t
 
 static sparta_status write_entry(writer *w, const char *name, const sparta_tensor *t, record *r)
 {
-    sparta_tensor copy;
-    if (sp_tensor_contiguous(t)) return write_row_major(w, name, t, r);
-    SP_TRY(sp_tensor_alloc(w->cx, t->dtype, t->rank, t->dim, &copy));
-    sparta_status status = sp_tensor_copy(w->cx, t, &copy);
-    if (!status) status = write_row_major(w, name, &copy, r);
-    sp_free(w->cx, copy.data);
+    const sparta_tensor *rows;
+    sparta_tensor own;
+    SP_TRY(sp_tensor_row_major(w->cx, t, &own, &rows));
+    sparta_status status = write_row_major(w, name, rows, r);
+    sp_free(w->cx, own.data);
     return status;
 }
 
 static sparta_status write_central(writer *w, const char *name, const record *r)
 {
     bool wide = r->size >= UINT32_MAX, far = r->at >= UINT32_MAX;
-    unsigned extra = (wide ? 16 : 0) + (far ? 8 : 0);
-    put(&w->bytes, ZIP_CENTRAL, 4);
-    put(&w->bytes, 3 << 8 | 45, 2); /* made on Unix: names are taken as they are, attributes are a mode */
+    const uint64_t size = wide ? 8 : 0, at = far ? 8 : 0, extra = 2 * size + at;
+    /* made on Unix: names are taken as they are, attributes are a mode */
+    PUT(&w->bytes, {ZIP_CENTRAL, 4}, {3 << 8 | 45, 2});
     put_common(&w->bytes, name, r, wide);
-    put(&w->bytes, extra ? extra + 4 : 0, 2);
-    put(&w->bytes, 0, 2); /* comment */
-    put(&w->bytes, 0, 2); /* part */
-    put(&w->bytes, 0, 2); /* attributes */
-    put(&w->bytes, (uint64_t)0100644 << 16, 4);
-    put(&w->bytes, clip(r->at), 4);
+    PUT(&w->bytes, {extra ? extra + 4 : 0, 2}, {0, 2}, {0, 2}, {0, 2}); /* comment, part, attributes */
+    PUT(&w->bytes, {(uint64_t)0100644 << 16, 4}, {clip(r->at), 4});
     sp_text_printf(&w->bytes, "%s.npy", name);
-    if (extra) {
-        put(&w->bytes, 1, 2);
-        put(&w->bytes, extra, 2);
-        if (wide) put(&w->bytes, r->size, 8);
-        if (wide) put(&w->bytes, r->size, 8);
-        if (far) put(&w->bytes, r->at, 8);
-    }
+    if (extra) PUT(&w->bytes, {1, 2}, {extra, 2}, {r->size, size}, {r->size, size}, {r->at, at});
     return flush(w);
 }
 
@@ -258,28 +241,13 @@ static sparta_status write_end(writer *w, uint64_t n, uint64_t at)
 {
     uint64_t end = sp_atomic_offset(w->f), size = end - at;
     sp_text *t = &w->bytes;
+    const uint64_t few = SP_MIN(n, (uint64_t)UINT16_MAX), parts = 0, comment = 0;
     if (n >= UINT16_MAX || end >= UINT32_MAX) {
-        put(t, ZIP_END64, 4);
-        put(t, ZIP_END64_SIZE - 12, 8);
-        put(t, 45, 2);
-        put(t, 45, 2);
-        put(t, 0, 8); /* parts */
-        put(t, n, 8);
-        put(t, n, 8);
-        put(t, size, 8);
-        put(t, at, 8);
-        put(t, ZIP_LOCATOR, 4);
-        put(t, 0, 4);
-        put(t, end, 8);
-        put(t, 1, 4);
+        PUT(t, {ZIP_END64, 4}, {ZIP_END64_SIZE - 12, 8}, {45, 2}, {45, 2}, {parts, 8});
+        PUT(t, {n, 8}, {n, 8}, {size, 8}, {at, 8});
+        PUT(t, {ZIP_LOCATOR, 4}, {0, 4}, {end, 8}, {1, 4});
     }
-    put(t, ZIP_END, 4);
-    put(t, 0, 4); /* parts */
-    put(t, SP_MIN(n, (uint64_t)UINT16_MAX), 2);
-    put(t, SP_MIN(n, (uint64_t)UINT16_MAX), 2);
-    put(t, clip(size), 4);
-    put(t, clip(at), 4);
-    put(t, 0, 2); /* comment */
+    PUT(t, {ZIP_END, 4}, {parts, 4}, {few, 2}, {few, 2}, {clip(size), 4}, {clip(at), 4}, {comment, 2});
     return flush(w);
 }
 
@@ -322,10 +290,7 @@ sparta_status sp_npz_write(sparta_ctx *cx, const char *path, int n, const char *
     sparta_status status = w.f ? SPARTA_OK : sp_ctx_status(cx);
     sp_text_init(&w.bytes, cx);
     if (!status) status = write_all(&w, n, names, tensors, records);
-    if (status)
-        sp_atomic_abort(w.f);
-    else
-        status = sp_atomic_commit(w.f);
+    status = sp_atomic_end(w.f, status);
     sp_text_free(&w.bytes);
     sp_free(cx, records);
     return status;

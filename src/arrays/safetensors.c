@@ -425,13 +425,12 @@ static sparta_status print_header(sparta_ctx *cx, sp_text *t, int n, const item 
 static sparta_status write_tensor(sparta_ctx *cx, sp_atomic *f, const sparta_tensor *t)
 {
     size_t bytes = 0;
-    sparta_tensor copy;
+    const sparta_tensor *rows;
+    sparta_tensor own;
     SP_TRY(sp_tensor_bytes(cx, t->dtype, t->rank, t->dim, &bytes));
-    if (sp_tensor_contiguous(t)) return sp_atomic_write(f, t->data, bytes);
-    SP_TRY(sp_tensor_alloc(cx, t->dtype, t->rank, t->dim, &copy));
-    sparta_status status = sp_tensor_copy(cx, t, &copy);
-    if (!status) status = sp_atomic_write(f, copy.data, bytes);
-    sp_free(cx, copy.data);
+    SP_TRY(sp_tensor_row_major(cx, t, &own, &rows));
+    sparta_status status = sp_atomic_write(f, rows->data, bytes);
+    sp_free(cx, own.data);
     return status;
 }
 
@@ -442,9 +441,7 @@ static sparta_status write_file(sparta_ctx *cx, const char *path, const sp_text 
     SP_NEED(cx, f);
     sparta_status status = sp_atomic_write(f, head->data, head->size);
     for (int i = 0; i < n && !status; i++) status = write_tensor(cx, f, items[i].tensor);
-    if (!status) return sp_atomic_commit(f);
-    sp_atomic_abort(f);
-    return status;
+    return sp_atomic_end(f, status);
 }
 
 sparta_status sp_safetensors_write(sparta_ctx *cx, const char *path, int n, const char *const *names,

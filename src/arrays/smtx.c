@@ -81,12 +81,3 @@ sparta_status sp_smtx_parse(sparta_ctx *cx, const void *bytes, size_t n, sp_coo 
     *out = c;
     return SPARTA_OK;
 }
-
-sparta_status sp_smtx_read(sparta_ctx *cx, const char *path, sp_coo *out)
-{
-    sp_mapped m;
-    SP_TRY(sp_mapped_open(cx, path, &m));
-    sparta_status status = sp_smtx_parse(cx, m.data, m.size, out);
-    sp_mapped_close(&m);
-    return status ? sp_fail_in(cx, "%s", path) : SPARTA_OK;
-}

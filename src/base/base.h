@@ -172,6 +172,8 @@ void sp_text_put(sp_text *t, const void *bytes, size_t n);
 /* A quoted JSON string; bytes that are no UTF-8 become U+FFFD, and what a terminal would act on is escaped. */
 void sp_text_json(sp_text *t, const char *s);
 const char *sp_text_str(const sp_text *t); /* "" when empty */
+/* What it says, in an arena; the text itself is freed. NULL: the context has the message. */
+char *sp_text_keep(sp_text *t, sp_arena *arena) SP_MUST;
 
 /* Make `s`, which may hold names out of hostile files, one harmless line: control characters (also C1, new lines and tabs),
  * separators of lines, marks of direction and bytes that are no UTF-8 become '?'. */
@@ -179,8 +181,12 @@ void sp_clean(char *s);
 
 /* Is `s` matched by the glob (only * and ? are special)? */
 bool sp_glob(const char *glob, const char *s);
-/* The nearest of n names to `s` (edit distance at most 3), or NULL: for "did you mean". */
+/* The nearest of n names to `s` (edit distance at most 3), or NULL; as the end of a message: "; did you mean 'x'?", or what is to be said
+ * when none is near. */
 const char *sp_nearest(const char *s, const char *const *names, int n);
+enum { SP_HINT = 128 };
+const char *sp_did_you_mean(const char *s, const char *const *names, int n, const char *otherwise,
+                            char out[SP_HINT]);
 /* Strict decimal parse of the whole string. */
 bool sp_parse_int(const char *s, int64_t *out);
 bool sp_parse_double(const char *s, double *out);

@@ -77,6 +77,13 @@ const char *sp_text_str(const sp_text *t)
     return t->data ? t->data : "";
 }
 
+char *sp_text_keep(sp_text *t, sp_arena *arena)
+{
+    char *kept = t->status == SPARTA_OK ? sp_arena_string(arena, sp_text_str(t)) : NULL;
+    sp_text_free(t);
+    return kept;
+}
+
 /* Bytes of the valid UTF-8 character at s, 0 when it is none (overlong forms, surrogates and > U+10FFFF are
  * none). */
 static int utf8_length(const unsigned char *s)
@@ -212,6 +219,14 @@ const char *sp_nearest(const char *s, const char *const *names, int n)
         }
     }
     return found;
+}
+
+const char *sp_did_you_mean(const char *s, const char *const *names, int n, const char *otherwise,
+                            char out[SP_HINT])
+{
+    const char *near = sp_nearest(s, names, n);
+    snprintf(out, SP_HINT, near ? "; did you mean '%.100s'?" : "%s", near ? near : otherwise);
+    return out;
 }
 
 /* ------------------------------------------------------------------ numbers */

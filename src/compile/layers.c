@@ -79,10 +79,9 @@ static sparta_status set_format(sparta_ctx *cx, sp_arena *arena, const lower_nod
     if (!ln->im->format || !ln->task.mask) return SPARTA_OK;
     sp_text_init(&text, cx);
     sp_implement_print_format(ln->im, &ln->task, &text);
-    sparta_status s = text.status;
-    if (s == SPARTA_OK && !(out->format = sp_arena_string(arena, sp_text_str(&text)))) s = sp_ctx_status(cx);
-    sp_text_free(&text);
-    return s;
+    out->format = sp_text_keep(&text, arena);
+    SP_NEED(cx, out->format);
+    return SPARTA_OK;
 }
 
 typedef struct survey { /* what the layers of a graph are predicted from */

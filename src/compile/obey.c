@@ -117,12 +117,11 @@ static sparta_status sparsify_threshold(const job *j, const sp_schedule_call *ca
 static sparta_status no_mask(const job *j, const sp_tesas *a, const char *file)
 {
     const char *names[64];
+    char hint[SP_HINT];
     int n = 0;
     for (; n < a->n && n < 64; n++) names[n] = a->entry[n].name;
-    const char *near = sp_nearest(j->name, names, n);
-    return sp_fail(j->cx, SPARTA_E_USAGE, "mask \"%.100s\" has no array '%.100s'%s%.100s%s", file, j->name,
-                   near ? "; did you mean '" : "; name its arrays after the weights", near ? near : "",
-                   near ? "'?" : "");
+    return sp_fail(j->cx, SPARTA_E_USAGE, "mask \"%.100s\" has no array '%.100s'%s", file, j->name,
+                   sp_did_you_mean(j->name, names, n, "; name its arrays after the weights", hint));
 }
 
 /* The file stays open for the next weight, which most often asks for the same one. */
@@ -223,8 +222,7 @@ static sparta_status pin(const job *j, const sp_schedule_clause *c, sp_effect *e
         return sp_fail_in(j->cx, "'%.100s'", j->name);
     sp_text_init(&canonical, j->cx);
     sp_format_print(&asked, &canonical);
-    e->format = canonical.status == SPARTA_OK ? sp_arena_string(j->g->arena, sp_text_str(&canonical)) : NULL;
-    sp_text_free(&canonical);
+    e->format = sp_text_keep(&canonical, j->g->arena);
     SP_NEED(j->cx, e->format);
     return SPARTA_OK;
 }
@@ -324,6 +322,7 @@ static sparta_status obey_one(const job *j, sp_obeyed *out)
 static sparta_status check_target(sparta_ctx *cx, const sparta_schedule *s)
 {
     const char *names[SP_TARGETS];
+    char hint[SP_HINT];
     sp_text known;
     sp_target target;
     if (!s->target || sp_target_parse(s->target, &target)) return SPARTA_OK;
@@ -332,9 +331,8 @@ static sparta_status check_target(sparta_ctx *cx, const sparta_schedule *s)
         names[t] = sp_target_name((sp_target)t);
         sp_text_printf(&known, "%s%s", t ? ", " : "", names[t]);
     }
-    const char *near = sp_nearest(s->target, names, SP_TARGETS);
-    sp_fail(cx, SPARTA_E_USAGE, "target %.60s: unknown; this build knows %s%s%s%s", s->target,
-            sp_text_str(&known), near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    sp_fail(cx, SPARTA_E_USAGE, "target %.60s: unknown; this build knows %s%s", s->target,
+            sp_text_str(&known), sp_did_you_mean(s->target, names, SP_TARGETS, "", hint));
     sp_text_free(&known);
     return sp_lower_fail_at(cx, s->target_at);
 }

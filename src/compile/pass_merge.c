@@ -86,9 +86,7 @@ static char *joined_name(sp_graph *g, int n, const char *const *name)
     for (int i = 0; i < n; i++)
         sp_text_printf(&t, "%s%.*s", i ? "," : "{", (int)(strlen(name[i]) - head - tail), name[i] + head);
     sp_text_printf(&t, "}%s", name[0] + strlen(name[0]) - tail);
-    char *joined = t.status == SPARTA_OK ? sp_arena_string(g->arena, sp_text_str(&t)) : NULL;
-    sp_text_free(&t);
-    return joined;
+    return sp_text_keep(&t, g->arena);
 }
 
 /* ------------------------------------------------------------------ constants side by side */

@@ -252,9 +252,10 @@ static void sync_folder(const char *path)
     close(fd);
 }
 
-sparta_status sp_atomic_commit(sp_atomic *f)
+sparta_status sp_atomic_end(sp_atomic *f, sparta_status so_far)
 {
-    sparta_status status = f->status ? f->status : flush(f);
+    if (!f) return so_far;
+    sparta_status status = so_far ? so_far : f->status ? f->status : flush(f);
     if (!status && fsync(f->fd) && errno != EINVAL) status = io_error(f, "cannot be synced");
     if (!status && rename(f->temp, f->path)) status = io_error(f, "cannot be replaced");
     if (!status) {
@@ -266,21 +267,11 @@ sparta_status sp_atomic_commit(sp_atomic *f)
     return status;
 }
 
-void sp_atomic_abort(sp_atomic *f)
-{
-    if (f) discard(f);
-}
-
 sparta_status sp_file_write(sparta_ctx *cx, const char *path, const void *bytes, size_t n)
 {
     sp_atomic *f = sp_atomic_open(cx, path);
     SP_NEED(cx, f);
-    sparta_status status = sp_atomic_write(f, bytes, n);
-    if (status) {
-        sp_atomic_abort(f);
-        return status;
-    }
-    return sp_atomic_commit(f);
+    return sp_atomic_end(f, sp_atomic_write(f, bytes, n));
 }
 
 /* ------------------------------------------------------------------ folders */

@@ -41,8 +41,9 @@ sparta_status sp_atomic_align(sp_atomic *f, size_t to) SP_MUST; /* zeros up to a
 uint64_t sp_atomic_offset(const sp_atomic *f);
 /* Overwrite bytes already written, e.g. a header. */
 sparta_status sp_atomic_patch(sp_atomic *f, uint64_t offset, const void *bytes, size_t n) SP_MUST;
-sparta_status sp_atomic_commit(sp_atomic *f) SP_MUST; /* sync and rename; frees f also on failure */
-void sp_atomic_abort(sp_atomic *f);                   /* removes the temporary file; NULL is fine */
+/* The end, which frees f: sync and rename when all went well so far, else the temporary file goes and `so_far` is the answer. f NULL is
+ * fine with a failure. */
+sparta_status sp_atomic_end(sp_atomic *f, sparta_status so_far) SP_MUST;
 /* A whole small file at once. */
 sparta_status sp_file_write(sparta_ctx *cx, const char *path, const void *bytes, size_t n) SP_MUST;
 /* Terminated; free with sp_free. */

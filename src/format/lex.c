@@ -81,16 +81,11 @@ const char *sp_token_show(const sp_token *t, char out[40])
     return out;
 }
 
-const char *sp_token_hint(const sp_token *t, const char *const *names, int n, char out[80])
+const char *sp_token_hint(const sp_token *t, const char *const *names, int n, char out[SP_HINT])
 {
     char word[32];
     snprintf(word, sizeof word, "%.*s", SP_MIN(t->length, 31), t->text);
-    const char *near = sp_nearest(word, names, n);
-    if (near)
-        snprintf(out, 80, "; did you mean '%.40s'?", near);
-    else
-        out[0] = 0;
-    return out;
+    return sp_did_you_mean(word, names, n, "", out);
 }
 
 sparta_status sp_lex_expected(sp_parser *p, const char *what)

@@ -99,7 +99,7 @@ static sparta_status unknown_name(sp_parser *p)
 {
     const char *all[NAMED + 128];
     int n = 0;
-    char buffer[40], near[80];
+    char buffer[40], near[SP_HINT];
     const sp_formats *users = sp_ctx_slot(p->cx, SP_SLOT_FORMATS);
     for (const sp_format_name *u = users ? users->names : NULL; u && n < 100; u = u->next) all[n++] = u->name;
     for (int i = 0; i < NAMED; i++) all[n++] = named[i].name;

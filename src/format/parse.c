@@ -85,7 +85,7 @@ static sparta_status parse_expr(sp_parser *p, const sp_format *f, sp_level *l)
 
 static sparta_status unknown_property(sp_parser *p)
 {
-    char buffer[40], near[80];
+    char buffer[40], near[SP_HINT];
     return sp_lex_fail(p, p->now.at, "unknown property %s%s (nonunique nonordered soa aos pad zeroless)",
                        sp_token_show(&p->now, buffer),
                        sp_token_hint(&p->now, props, (int)SP_COUNT(props), near));
@@ -149,7 +149,7 @@ static sparta_status parse_kind(sp_parser *p, sp_level *l)
 {
     if (p->now.kind != SP_TOKEN_NAME) return sp_lex_expected(p, "a level kind " KINDS);
     const char *names[SP_LEVEL_KINDS];
-    char buffer[40], near[80];
+    char buffer[40], near[SP_HINT];
     for (int k = 0; k < SP_LEVEL_KINDS; k++) names[k] = sp_level_table[k].name;
     int kind = sp_token_find(&p->now, names, SP_LEVEL_KINDS);
     if (kind < 0)

@@ -55,7 +55,7 @@ static sparta_status parse_density(sp_parser *p, sp_select *s)
 static sparta_status parse_select(sp_parser *p, sp_select *s)
 {
     int n = (int)SP_COUNT(selectors), kind = sp_token_find(&p->now, selectors, n);
-    char buffer[40], near[80];
+    char buffer[40], near[SP_HINT];
     if (p->now.kind != SP_TOKEN_NAME) return sp_lex_expected(p, "a selector " SELECTORS);
     if (kind < 0)
         return sp_lex_fail(p, p->now.at, "unknown selector %s%s " SELECTORS, sp_token_show(&p->now, buffer),

@@ -53,7 +53,7 @@ int sp_token_find(const sp_token *t, const char *const *names, int n); /* -1: no
 /* A token for a message: printable and short. */
 const char *sp_token_show(const sp_token *t, char out[40]);
 /* The nearest of the names, as "; did you mean 'x'?", or "". */
-const char *sp_token_hint(const sp_token *t, const char *const *names, int n, char out[80]);
+const char *sp_token_hint(const sp_token *t, const char *const *names, int n, char out[SP_HINT]);
 /* "format:1:8: message", E_USAGE. */
 sparta_status sp_lex_fail(sp_parser *p, sp_text_place at, const char *format, ...) SP_PRINTF(3, 4);
 sparta_status sp_lex_expected(sp_parser *p, const char *what);

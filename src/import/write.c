@@ -245,10 +245,7 @@ static sparta_status write_external(writing *w)
     sp_atomic *f = path.status == SPARTA_OK ? sp_atomic_open(w->cx, sp_text_str(&path)) : NULL;
     sp_text_free(&path);
     SP_NEED(w->cx, f);
-    sparta_status status = write_weights(w, f);
-    if (status == SPARTA_OK) return sp_atomic_commit(f);
-    sp_atomic_abort(f);
-    return status;
+    return sp_atomic_end(f, write_weights(w, f));
 }
 
 /* All of the ModelProto before the GraphProto's bytes. */
@@ -318,10 +315,7 @@ static sparta_status write_files(writing *w, uint64_t limit)
         f = sp_atomic_open(w->cx, w->path);
         status = f ? write_model(w, f) : sp_ctx_status(w->cx);
     }
-    if (status == SPARTA_OK)
-        status = sp_atomic_commit(f);
-    else
-        sp_atomic_abort(f);
+    status = sp_atomic_end(f, status);
     sp_text_free(&location);
     return status;
 }

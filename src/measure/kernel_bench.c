@@ -252,8 +252,7 @@ static sparta_status look_up_format(bench *b)
     SP_TRY(note_walk(b));
     sp_text_init(&canonical, b->cx);
     sp_format_print(&b->format, &canonical);
-    b->task.format = canonical.status ? NULL : sp_arena_string(b->arena, sp_text_str(&canonical));
-    sp_text_free(&canonical);
+    b->task.format = sp_text_keep(&canonical, b->arena);
     SP_NEED(b->cx, b->task.format);
     return SPARTA_OK;
 }

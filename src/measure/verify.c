@@ -289,8 +289,7 @@ static sparta_status keep_sizes(sparta_ctx *cx, sp_arena *arena, const sp_bindin
     if (!sizes->n) return SPARTA_OK;
     sp_text_init(&t, cx);
     sp_sizes_print(sizes, &t);
-    const char *kept = t.status ? NULL : sp_arena_string(arena, sp_text_str(&t));
-    sp_text_free(&t);
+    const char *kept = sp_text_keep(&t, arena);
     SP_NEED(cx, kept);
     out->sizes[out->n_sizes++] = kept;
     return SPARTA_OK;

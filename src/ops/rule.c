@@ -17,8 +17,7 @@ sparta_status sp_ops_fail(const sp_graph *g, const sp_node *n, sparta_status sta
 /* ------------------------------------------------------------------ words for messages */
 static const char *keep(const sp_graph *g, sp_text *t)
 {
-    const char *s = t->status == SPARTA_OK ? sp_arena_string(g->arena, sp_text_str(t)) : NULL;
-    sp_text_free(t);
+    const char *s = sp_text_keep(t, g->arena);
     return s ? s : "?";
 }
 

@@ -190,9 +190,5 @@ sparta_status sparta_package_save(sparta_ctx *cx, const sparta_package *p, const
     sparta_status s = put_all(&w);
     if (s == SPARTA_OK) s = sp_package_unchanged(cx, p); /* weights may be borrowed from the model's file */
     sp_text_free(&w.tables);
-    if (s != SPARTA_OK) {
-        sp_atomic_abort(w.file);
-        return s;
-    }
-    return sp_atomic_commit(w.file);
+    return sp_atomic_end(w.file, s);
 }

@@ -215,16 +215,13 @@ static bool wants_all(const uint8_t *wanted, int64_t size, int64_t inner, int64_
 static const char *unlike(const sp_propagation *p, const sp_axes *a, const sp_axis *x)
 {
     sp_text t;
-    const char *made = NULL;
     sp_text_init(&t, p->cx);
     for (int j = 0, n = 0; j < x->n; j++)
         if (a->label[x->label[j]].size != 1)
             sp_text_printf(&t, "%s%lld", n++ ? " x " : "it takes them as ",
                            (long long)a->label[x->label[j]].size);
     sp_text_printf(&t, "; prune whole blocks of that (heads, groups), or the same places in every block");
-    if (t.status == SPARTA_OK) made = sp_arena_string(p->arena, sp_text_str(&t));
-    sp_text_free(&t);
-    return made;
+    return sp_text_keep(&t, p->arena);
 }
 
 /* Who holds index i of an axis. One of several labels could let it go: the one that the operand wants it of has the reason; none,

@@ -134,17 +134,17 @@ static sparta_status no_weight(const sp_wish *w, bool other)
     SP_NEED(w->g->cx, names);
     for (int i = 0; i < w->g->n_values; i++)
         if (is_weight(w->g->value[i])) names[n++] = sp_initialiser_name(w->g->value[i]);
-    const char *near = sp_nearest(w->left, names, n);
+    char hint[SP_HINT];
     if (other)
         return sp_fail(w->g->cx, SPARTA_E_USAGE,
                        "options.remove %.200s: '%.200s' is no weight of a product, and has no output "
                        "channels; name a weight",
                        w->text, w->left);
-    return sp_fail(w->g->cx, SPARTA_E_USAGE,
-                   "options.remove %.200s: the model has no weight '%.200s'; %s%.100s%s", w->text, w->left,
-                   near ? "did you mean '"
-                        : "name one (`sparta_model_report` lists them), or PATH.heads=INDICES",
-                   near ? near : "", near ? "'?" : "");
+    return sp_fail(
+        w->g->cx, SPARTA_E_USAGE, "options.remove %.200s: the model has no weight '%.200s'%s", w->text,
+        w->left,
+        sp_did_you_mean(w->left, names, n,
+                        "; name one (`sparta_model_report` lists them), or PATH.heads=INDICES", hint));
 }
 
 static sparta_status remove_channels(const sp_wish *w)

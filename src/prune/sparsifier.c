@@ -59,8 +59,7 @@ static sparta_status usage(sparta_ctx *cx, sp_arena *arena, sp_sparsifier_row *r
     for (int i = 0; row->parameter[i].name; i++)
         sp_text_printf(&t, "%s%s=...", i ? ", " : "(", row->parameter[i].name);
     if (row->parameter[0].name) sp_text_printf(&t, ")");
-    row->usage = t.status == SPARTA_OK ? sp_arena_string(arena, sp_text_str(&t)) : NULL;
-    sp_text_free(&t);
+    row->usage = sp_text_keep(&t, arena);
     SP_NEED(cx, row->usage);
     return SPARTA_OK;
 }

@@ -34,14 +34,11 @@ static const char *show(const token *t, char out[80])
 
 sparta_status sp_schedule_expected(const reader *r, const char *what, const char *const *names, int n)
 {
-    char found[80], word[80];
-    const char *near = NULL;
-    if (r->now.kind == WORD_TOKEN && n) {
+    char found[80], word[80] = "", hint[SP_HINT];
+    if (r->now.kind == WORD_TOKEN)
         snprintf(word, sizeof word, "%.*s", SP_MIN(r->now.length, 79), r->now.text);
-        near = sp_nearest(word, names, n);
-    }
-    return sp_schedule_fail(r->cx, r->now.at, "expected %s, found %s%s%s%s", what, show(&r->now, found),
-                            near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    return sp_schedule_fail(r->cx, r->now.at, "expected %s, found %s%s", what, show(&r->now, found),
+                            sp_did_you_mean(word, names, *word ? n : 0, "", hint));
 }
 
 static void step(reader *r)
@@ -195,8 +192,7 @@ sparta_status sp_schedule_raw(reader *r, sp_schedule_raw_text *out)
     }
     while (t.size && t.data[t.size - 1] == ' ') t.data[--t.size] = 0;
     const bool is_long = t.size > SP_SCHEDULE_FORMAT;
-    char *text = t.status == SPARTA_OK ? sp_arena_string(r->s->arena, sp_text_str(&t)) : NULL;
-    sp_text_free(&t);
+    char *text = sp_text_keep(&t, r->s->arena);
     SP_NEED(r->cx, text);
     const char *bytes = exact(r, from);
     SP_NEED(r->cx, bytes);

@@ -144,8 +144,7 @@ static sparta_status text_of(sparta_schedule *s, const sp_schedule_call *call, i
         if (i) sp_text_printf(&t, "; ");
         sp_schedule_print_call(&call[i], &t);
     }
-    *out = t.status == SPARTA_OK ? sp_arena_string(s->arena, sp_text_str(&t)) : NULL;
-    sp_text_free(&t);
+    *out = sp_text_keep(&t, s->arena);
     SP_NEED(s->cx, *out);
     return SPARTA_OK;
 }

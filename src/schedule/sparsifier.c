@@ -129,7 +129,7 @@ static sparta_status unknown(sparta_schedule *s, const sp_schedule_call *call)
 {
     const char *names[SP_SPARSIFIERS + OWN + SP_SCHEDULE_NAMES];
     const sp_sparsifier_row *row;
-    char listed[200] = "";
+    char listed[200] = "", hint[SP_HINT];
     size_t used = 0;
     int n = 0;
     for (; (row = row_at(s->cx, n)); n++) {
@@ -139,10 +139,9 @@ static sparta_status unknown(sparta_schedule *s, const sp_schedule_call *call)
                 (size_t)snprintf(listed + used, sizeof listed - used, "%s%.60s", n ? ", " : "", row->name);
     }
     for (int i = 0; i < s->n_sparsifiers; i++) names[n++] = s->sparsifier[i].name;
-    const char *near = sp_nearest(call->name, names, n);
     return sp_schedule_fail(s->cx, call->at,
-                            "expected a sparsifier (%s or one defined above), found '%.60s'%s%.60s%s", listed,
-                            call->name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+                            "expected a sparsifier (%s or one defined above), found '%.60s'%s", listed,
+                            call->name, sp_did_you_mean(call->name, names, n, "", hint));
 }
 
 /* Which parameter an argument is: by its name, or the next one. */
@@ -150,6 +149,7 @@ static sparta_status place(sparta_schedule *s, const sp_sparsifier_row *f, const
                            int *out)
 {
     const char *names[SP_SCHEDULE_ARGS];
+    char hint[SP_HINT];
     int n = 0, at = a->name ? -1 : i;
     for (; f->parameter[n].name; n++) {
         names[n] = f->parameter[n].name;
@@ -158,12 +158,9 @@ static sparta_status place(sparta_schedule *s, const sp_sparsifier_row *f, const
     if (at >= n)
         return sp_schedule_fail(s->cx, a->at, "%s takes no argument '%.60s'; write %s", f->name, a->text,
                                 f->usage);
-    if (at < 0) {
-        const char *near = n ? sp_nearest(a->name, names, n) : NULL;
-        return sp_schedule_fail(s->cx, a->at, "%s has no argument '%.60s'%s%.60s%s; write %s", f->name,
-                                a->name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "",
-                                f->usage);
-    }
+    if (at < 0)
+        return sp_schedule_fail(s->cx, a->at, "%s has no argument '%.60s'%s; write %s", f->name, a->name,
+                                sp_did_you_mean(a->name, names, n, "", hint), f->usage);
     *out = at;
     return SPARTA_OK;
 }

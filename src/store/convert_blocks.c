@@ -275,20 +275,7 @@ typedef struct {
         }                                                                                                    \
         return true;                                                                                         \
     }
-PLACE(uint8_t)
-PLACE(uint16_t)
-PLACE(uint32_t)
-PLACE(uint64_t)
-
-static bool place(const sp_rows_job *job, int thread, int64_t unit, opening *o, void *blocks)
-{
-    switch (job->from->size) {
-    case 1: return place_uint8_t(job, thread, unit, o, blocks);
-    case 2: return place_uint16_t(job, thread, unit, o, blocks);
-    case 4: return place_uint32_t(job, thread, unit, o, blocks);
-    default: return place_uint64_t(job, thread, unit, o, blocks);
-    }
-}
+SP_EACH_SIZE(PLACE)
 
 /* One row of blocks; false: not as many as were counted. Blocks in order have their slots first. */
 static bool fill_unit(sp_rows_job *job, int thread, int64_t unit)
@@ -301,7 +288,8 @@ static bool fill_unit(sp_rows_job *job, int thread, int64_t unit)
     opening o = {(int32_t)first, 0, (int32_t)n, own->slot, own->listed};
     if (!job->layout.unordered) o.n = (int32_t)blocks_of(job, thread, unit, false);
     if (!job->layout.unordered && o.n != n) return false;
-    if (!place(job, thread, unit, &o, (char *)job->out->values.data + (size_t)first * bytes)) return false;
+    void *blocks = (char *)job->out->values.data + (size_t)first * bytes;
+    if (!SP_BY_SIZE(job->from->size, place, job, thread, unit, &o, blocks)) return false;
     sp_columns_put(l->crd, job->out->crd[1].data, first, own->listed, o.n);
     return o.n == n;
 }

@@ -43,10 +43,7 @@ bool sp_plain_only;
         }                                                                                                    \
         return at;                                                                                           \
     }
-DENSE_OF(uint8_t)
-DENSE_OF(uint16_t)
-DENSE_OF(uint32_t)
-DENSE_OF(uint64_t)
+SP_EACH_SIZE(DENSE_OF)
 
 /* ------------------------------------------------------------------ AVX-512 */
 
@@ -101,12 +98,7 @@ int64_t sp_dense_count(const char *row, int64_t n, size_t size)
 #if defined(__x86_64__)
     if (size == 4 && has_vectors()) return count_vectors((const uint32_t *)row, n);
 #endif
-    switch (size) {
-    case 1: return count_uint8_t((const uint8_t *)row, n);
-    case 2: return count_uint16_t((const uint16_t *)row, n);
-    case 4: return count_uint32_t((const uint32_t *)row, n);
-    default: return count_uint64_t((const uint64_t *)row, n);
-    }
+    return SP_BY_SIZE(size, count, (const void *)row, n);
 }
 
 int64_t sp_dense_fill(const char *row, int64_t n, size_t size, int64_t room, int32_t *col, char *value)
@@ -115,10 +107,5 @@ int64_t sp_dense_fill(const char *row, int64_t n, size_t size, int64_t room, int
     if (size == 4 && has_vectors())
         return fill_vectors((const uint32_t *)row, n, room, col, (uint32_t *)value);
 #endif
-    switch (size) {
-    case 1: return fill_uint8_t((const uint8_t *)row, 0, n, 0, room, col, (uint8_t *)value);
-    case 2: return fill_uint16_t((const uint16_t *)row, 0, n, 0, room, col, (uint16_t *)value);
-    case 4: return fill_uint32_t((const uint32_t *)row, 0, n, 0, room, col, (uint32_t *)value);
-    default: return fill_uint64_t((const uint64_t *)row, 0, n, 0, room, col, (uint64_t *)value);
-    }
+    return SP_BY_SIZE(size, fill, (const void *)row, 0, n, 0, room, col, (void *)value);
 }

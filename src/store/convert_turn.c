@@ -234,22 +234,14 @@ static void steps_of(const int64_t *start, int64_t row, int64_t end, uint32_t st
             fine = band_##T(t, k, (uint32_t)c);                                                              \
         return fine;                                                                                         \
     }
-DEAL(uint8_t)
-DEAL(uint16_t)
-DEAL(uint32_t)
-DEAL(uint64_t)
+SP_EACH_SIZE(DEAL)
 
 static bool fill_one(const turn *t, int64_t k, int thread)
 {
     const sp_rows_job *job = t->job;
     if (!job->from->flat || !job->valued || job->format->level[1].crd != SPARTA_I32)
         return deal_any(t, k, thread);
-    switch (job->from->size) {
-    case 1: return turn_uint8_t(t, k);
-    case 2: return turn_uint16_t(t, k);
-    case 4: return turn_uint32_t(t, k);
-    default: return turn_uint64_t(t, k);
-    }
+    return SP_BY_SIZE(job->from->size, turn, t, k);
 }
 
 static bool fill_columns(void *arg, int thread, int64_t lo, int64_t hi)

@@ -255,20 +255,7 @@ static sparta_status plan_dense(sp_rows_job *job, bool *can)
             for (; i < n && sp_line_in(col[i], cols); i++) out[col[i] * step] = value[i];                    \
         return i == n;                                                                                       \
     }
-SCATTER(uint8_t)
-SCATTER(uint16_t)
-SCATTER(uint32_t)
-SCATTER(uint64_t)
-
-static bool scatter(const sp_line *line, int64_t cols, size_t size, void *out, int64_t step)
-{
-    switch (size) {
-    case 1: return scatter_uint8_t(line, cols, out, step);
-    case 2: return scatter_uint16_t(line, cols, out, step);
-    case 4: return scatter_uint32_t(line, cols, out, step);
-    default: return scatter_uint64_t(line, cols, out, step);
-    }
-}
+SP_EACH_SIZE(SCATTER)
 
 static bool fill_dense(void *arg, int thread, int64_t lo, int64_t hi)
 {
@@ -284,7 +271,8 @@ static bool fill_dense(void *arg, int thread, int64_t lo, int64_t hi)
         if (row == checked && !sp_rows_check(s, row, checked = sp_rows_some(s, row, hi))) return false;
         if (!s->read(s, row, &job->scratch[thread], &line)) return false;
         if (job->ones) line.value = NULL;
-        if (!scatter(&line, s->cols, s->size, base + row * step[0] * (int64_t)s->size, step[1])) return false;
+        void *to = base + row * step[0] * (int64_t)s->size;
+        if (!SP_BY_SIZE(s->size, scatter, &line, s->cols, to, step[1])) return false;
     }
     return true;
 }

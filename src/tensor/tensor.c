@@ -212,6 +212,27 @@ sparta_status sp_tensor_copy(sparta_ctx *cx, const sparta_tensor *from, const sp
     return SPARTA_OK;
 }
 
+static sparta_status copy_of(sparta_ctx *cx, const sparta_tensor *t, sparta_tensor *out)
+{
+    SP_TRY(sp_tensor_alloc(cx, t->dtype, t->rank, t->dim, out));
+    sparta_status status = sp_tensor_copy(cx, t, out);
+    if (status) {
+        sp_free(cx, out->data);
+        out->data = NULL;
+    }
+    return status;
+}
+
+sparta_status sp_tensor_row_major(sparta_ctx *cx, const sparta_tensor *t, sparta_tensor *own,
+                                  const sparta_tensor **out)
+{
+    own->data = NULL;
+    *out = t;
+    if (sp_tensor_contiguous(t)) return SPARTA_OK;
+    *out = own;
+    return copy_of(cx, t, own);
+}
+
 void sp_tensor_clear(const sparta_tensor *t)
 {
     size_t size = sparta_dtype_size(t->dtype);
@@ -279,15 +300,8 @@ sparta_status sp_tensor_plain_zeros(sparta_ctx *cx, const sparta_tensor *t, spar
     *out = t;
     if (sp_ctx_strict(cx) || !t->data || !negative_zero(t->dtype, &bits) || !has_negative_zero(t, bits))
         return SPARTA_OK;
-    sparta_tensor copy;
-    SP_TRY(sp_tensor_alloc(cx, t->dtype, t->rank, t->dim, &copy));
-    sparta_status s = sp_tensor_copy(cx, t, &copy);
-    if (s != SPARTA_OK) {
-        sp_free(cx, copy.data);
-        return s;
-    }
-    scan(copy.data, sparta_dtype_size(t->dtype), sparta_tensor_elements(t), bits, true);
-    *own = copy;
+    SP_TRY(copy_of(cx, t, own));
+    scan(own->data, sparta_dtype_size(t->dtype), sparta_tensor_elements(t), bits, true);
     *out = own;
     return SPARTA_OK;
 }

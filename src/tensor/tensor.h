@@ -25,6 +25,15 @@ int sp_dtype_bits(sparta_dtype dtype); /* that count: 4 of u4, though it takes a
 int64_t sp_dtype_lowest(sparta_dtype dtype);
 int64_t sp_dtype_highest(sparta_dtype dtype);
 
+/* Loops that move elements without looking into them, one for each size: SP_EACH_SIZE(MAKE) makes f_uint8_t to f_uint64_t, where MAKE(T)
+ * defines f_##T, and SP_BY_SIZE calls the one for elements of so many bytes. */
+#define SP_EACH_SIZE(MAKE) MAKE(uint8_t) MAKE(uint16_t) MAKE(uint32_t) MAKE(uint64_t)
+#define SP_BY_SIZE(size, f, ...)                                                                             \
+    ((size) == 1   ? f##_uint8_t(__VA_ARGS__)                                                                \
+     : (size) == 2 ? f##_uint16_t(__VA_ARGS__)                                                               \
+     : (size) == 4 ? f##_uint32_t(__VA_ARGS__)                                                               \
+                   : f##_uint64_t(__VA_ARGS__))
+
 float sp_f16_to_f32(uint16_t h);
 uint16_t sp_f32_to_f16(float f); /* round to nearest even, overflow to infinity, NaN stays NaN */
 float sp_bf16_to_f32(uint16_t h);
@@ -52,6 +61,9 @@ sparta_status sp_tensor_broadcast(sparta_ctx *cx, const sparta_tensor *t, int ra
                                   sparta_tensor *out) SP_MUST;
 /* Copy with any strides on both sides; same shape and dtype. */
 sparta_status sp_tensor_copy(sparta_ctx *cx, const sparta_tensor *from, const sparta_tensor *to) SP_MUST;
+/* *out is t where that is row-major, else a copy that is; own->data is the copy's, to be freed, or NULL. */
+sparta_status sp_tensor_row_major(sparta_ctx *cx, const sparta_tensor *t, sparta_tensor *own,
+                                  const sparta_tensor **out) SP_MUST;
 /* Gives a tensor of a type narrower than a byte another such type: NumPy's V1, read as u4, may be any of them. false, and
  * unchanged, when either type is wider or an element has more bits than `dtype`. */
 bool sp_tensor_narrow(sparta_tensor *t, sparta_dtype dtype);

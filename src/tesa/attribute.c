@@ -358,8 +358,7 @@ sparta_status sp_tesa_facts(sp_arena *arena, const sp_tesa *t, sparta_tesa_facts
     sp_text dims;
     sp_text_init(&dims, cx);
     sp_dims_print(&t->dims, &dims);
-    f.dims = dims.status ? NULL : sp_arena_string(arena, sp_text_str(&dims));
-    sp_text_free(&dims);
+    f.dims = sp_text_keep(&dims, arena);
     SP_NEED(cx, f.dims);
     SP_TRY(where(arena, t, SP_ZERO, false, &f.has));
     SP_TRY(where(arena, t, SP_SOME, true, &f.known));

@@ -39,8 +39,9 @@ static uint64_t bits_of_flags(const uint8_t flag[TILE])
 
 /* One function per element size; the inner loop over neighbours is one the compiler makes vectors of. */
 #define WORD_OF(T)                                                                                           \
-    static uint64_t word_of_##T(const T *p, int64_t stride, int count, T keep)                               \
+    static uint64_t word_of_##T(const void *data, int64_t at, int64_t stride, int count, uint64_t bits)      \
     {                                                                                                        \
+        const T *p = (const T *)data + at, keep = (T)bits;                                                   \
         uint8_t flag[TILE] = {0};                                                                            \
         if (count == TILE && stride == 1) {                                                                  \
             for (int i = 0; i < TILE; i++) flag[i] = (p[i] & keep) != 0;                                     \
@@ -49,20 +50,12 @@ static uint64_t bits_of_flags(const uint8_t flag[TILE])
         }                                                                                                    \
         return bits_of_flags(flag);                                                                          \
     }
-WORD_OF(uint8_t)
-WORD_OF(uint16_t)
-WORD_OF(uint32_t)
-WORD_OF(uint64_t)
+SP_EACH_SIZE(WORD_OF)
 
 /* `count` (at most 64) elements from element offset `at` on. */
 static uint64_t word_of(lens l, const void *data, int64_t at, int64_t stride, int count)
 {
-    switch (l.size) {
-    case 1: return word_of_uint8_t((const uint8_t *)data + at, stride, count, (uint8_t)l.keep);
-    case 2: return word_of_uint16_t((const uint16_t *)data + at, stride, count, (uint16_t)l.keep);
-    case 4: return word_of_uint32_t((const uint32_t *)data + at, stride, count, (uint32_t)l.keep);
-    default: return word_of_uint64_t((const uint64_t *)data + at, stride, count, l.keep);
-    }
+    return SP_BY_SIZE(l.size, word_of, data, at, stride, count, l.keep);
 }
 
 /* ------------------------------------------------------------------ tiles */

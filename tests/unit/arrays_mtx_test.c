@@ -538,13 +538,13 @@ static void test_round_trip(void **state)
         if (c.n && c.values.data && t == SPARTA_F64)
             ((double *)c.values.data)[0] = round % 2 ? -INFINITY : -0.0;
         assert_int_equal(sp_mtx_write(cx, path, &c), SPARTA_OK);
-        assert_int_equal(sp_mtx_read(cx, path, &back), SPARTA_OK);
+        assert_int_equal(sp_matrix_read(cx, path, &back), SPARTA_OK);
         assert_true(same(&c, &back));
         sp_coo_free(&back);
         whole.values = dense_of(cx, &c);
         whole.dim[0] = c.dim[0], whole.dim[1] = c.dim[1], whole.n = c.dim[0] * c.dim[1];
         assert_int_equal(sp_mtx_write(cx, path, &whole), SPARTA_OK);
-        assert_int_equal(sp_mtx_read(cx, path, &back), SPARTA_OK);
+        assert_int_equal(sp_matrix_read(cx, path, &back), SPARTA_OK);
         assert_true(same(&whole, &back));
         sp_coo_free(&back);
         sp_coo_free(&c), sp_coo_free(&whole);
@@ -680,7 +680,7 @@ static void test_shared_mangled(void **state)
         char file[300];
         sp_coo c;
         snprintf(file, sizeof file, "%s/mangled%d.mtx", folder, i + 1);
-        assert_int_equal(sp_mtx_read(cx, file, &c), SPARTA_E_FORMAT);
+        assert_int_equal(sp_matrix_read(cx, file, &c), SPARTA_E_FORMAT);
         if (!strstr(sparta_message(cx), says[i]) || !strstr(sparta_message(cx), file))
             fail_msg("%s", sparta_message(cx));
     }
@@ -760,14 +760,14 @@ static void test_memory(void **state)
     if (shared("matrices")) {
         char file[300];
         snprintf(file, sizeof file, "%s/cora.mtx", shared("matrices"));
-        assert_int_equal(sp_mtx_read(poor, file, &c), SPARTA_E_MEMORY);
+        assert_int_equal(sp_matrix_read(poor, file, &c), SPARTA_E_MEMORY);
     }
     assert_int_equal(sp_ctx_memory(poor), 0);
     c = parse(cx, MM "coordinate pattern general\n4611686018427387904 4611686018427387904 0\n");
     sp_coo_free(&c);
     sparta_ctx_free(poor);
     sparta_ctx_cancel(cx); /* last test: a cancellation stays */
-    assert_int_equal(sp_mtx_read(cx, CORPUS "real.mtx", &c), SPARTA_E_CANCELLED);
+    assert_int_equal(sp_matrix_read(cx, CORPUS "real.mtx", &c), SPARTA_E_CANCELLED);
 }
 
 static int setup(void **state)

@@ -104,7 +104,7 @@ static void test_atomic(void **state)
     assert_int_equal(sp_atomic_offset(f), end);
     assert_int_equal(sp_atomic_write(f, "end", 3), SPARTA_OK);
     check_content(cx, in("b"), "old"); /* until the end */
-    assert_int_equal(sp_atomic_commit(f), SPARTA_OK);
+    assert_int_equal(sp_atomic_end(f, SPARTA_OK), SPARTA_OK);
     assert_int_equal(files_in_folder(), before + 1);
     sp_mapped m;
     assert_int_equal(sp_mapped_open(cx, in("b"), &m), SPARTA_OK);
@@ -122,12 +122,12 @@ static void test_abort(void **state)
     int before = files_in_folder();
     sp_atomic *f = sp_atomic_open(cx, in("never"));
     assert_int_equal(sp_atomic_write(f, "x", 1), SPARTA_OK);
-    sp_atomic_abort(f);
-    sp_atomic_abort(NULL);
+    assert_int_equal(sp_atomic_end(f, SPARTA_E_CANCELLED), SPARTA_E_CANCELLED);
+    assert_int_equal(sp_atomic_end(NULL, SPARTA_E_MEMORY), SPARTA_E_MEMORY);
     f = sp_atomic_open(cx, in("never"));
     assert_int_equal(sp_atomic_patch(f, 0, "x", 1), SPARTA_E_INTERNAL); /* nothing there yet */
     assert_int_equal(sp_atomic_write(f, "x", 1), SPARTA_E_INTERNAL);    /* sticky */
-    assert_int_equal(sp_atomic_commit(f), SPARTA_E_INTERNAL);
+    assert_int_equal(sp_atomic_end(f, SPARTA_OK), SPARTA_E_INTERNAL);
     assert_int_equal(files_in_folder(), before);
 }
 
