@@ -20,8 +20,7 @@
 #include "file/file.h"
 #include "tensor/tensor.h"
 
-/* npy: the tensor is a row-major copy (Fortran order is transposed), big-endian is E_UNSUPPORTED, strings
- * too. */
+/* npy: the tensor is a row-major copy (Fortran order is transposed), big-endian is E_UNSUPPORTED, strings too. */
 /* Free out->data with sp_free. */
 sparta_status sp_npy_read(sparta_ctx *cx, const char *path, sparta_tensor *out) SP_MUST;
 sparta_status sp_npy_parse(sparta_ctx *cx, const void *bytes, size_t n, sparta_tensor *out) SP_MUST;
@@ -98,8 +97,7 @@ sparta_status sp_mtx_write(sparta_ctx *cx, const char *path, const sp_coo *c) SP
  * indices. A pattern: it has no values. */
 sparta_status sp_smtx_parse(sparta_ctx *cx, const void *bytes, size_t n, sp_coo *out) SP_MUST;
 
-/* SciPy's save_npz: csr csc coo bsr dia. As in SciPy, zeros in the blocks of a bsr are entries and zeros in a dia
- * are not. */
+/* SciPy's save_npz: csr csc coo bsr dia. As in SciPy, zeros in the blocks of a bsr are entries and zeros in a dia are not. */
 bool sp_npz_is_scipy(const sp_npz *z);
 sparta_status sp_scipy_matrix(sparta_ctx *cx, const sp_npz *z, sp_coo *out) SP_MUST;
 sparta_status sp_scipy_read(sparta_ctx *cx, const char *path, sp_coo *out) SP_MUST;

@@ -46,8 +46,7 @@ static sparta_status load(sparta_ctx *cx, zlib *z)
     return sp_fail(cx, SPARTA_E_UNSUPPORTED, "npz: libz.so.1 is not zlib");
 }
 
-/* zlib counts in 32 bits: feed it in steps. Ends well only when the stream ends exactly where both sizes say.
- */
+/* zlib counts in 32 bits: feed it in steps. Ends well only when the stream ends exactly where both sizes say. */
 static sparta_status run(sparta_ctx *cx, const zlib *z, stream *s, const zip_entry *e, uint8_t *out)
 {
     uint64_t in_left = e->packed, out_left = e->size;

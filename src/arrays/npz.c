@@ -1,5 +1,4 @@
-/* Named arrays in one file: a zip of .npy files. Written entries are stored, their data at a multiple of 64.
- */
+/* Named arrays in one file: a zip of .npy files. Written entries are stored, their data at a multiple of 64. */
 #include "arrays/zip.h"
 #include <limits.h>
 #include <string.h>

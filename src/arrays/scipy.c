@@ -76,8 +76,7 @@ static void copy_value(const source *s, int64_t from, sp_coo *c, int64_t to)
 
 /* ------------------------------------------------------------------ csr, csc, bsr */
 
-/* The pointers of `n` segments into `most` slots, checked whole. *used: where the last one ends; SciPy allows more
- * slots than that. */
+/* The pointers of `n` segments into `most` slots, checked whole. *used: where the last one ends; SciPy allows more slots than that. */
 static sparta_status check_pointers(const source *s, const sparta_tensor *p, int64_t n, int64_t most,
                                     int64_t *used)
 {

@@ -110,8 +110,7 @@ sparta_status sp_zip_directory(sparta_ctx *cx, const sp_mapped *m, zip_directory
 
 /* ------------------------------------------------------------------ entries */
 
-/* Sizes and offsets that do not fit in 32 bits stand in an extra field, in this order, only those that are
- * needed. */
+/* Sizes and offsets that do not fit in 32 bits stand in an extra field, in this order, only those that are needed. */
 static bool read_extra64(const uint8_t *p, size_t n, uint64_t *const value[3])
 {
     while (n >= 4) {

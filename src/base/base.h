@@ -59,14 +59,11 @@ void sp_broken(const char *truth, const char *file, int line) __attribute__((nor
         }                                                                                                    \
     } while (0)
 
-/* ------------------------------------------------------------------ context (the public part is in sparta.h)
- */
+/* ------------------------------------------------------------------ context (the public part is in sparta.h) */
 
-/* Record a message and return `status`. The first failure of a call chain says most; a later call overwrites
- * it. */
+/* Record a message and return `status`. The first failure of a call chain says most; a later call overwrites it. */
 sparta_status sp_fail(sparta_ctx *cx, sparta_status status, const char *format, ...) SP_PRINTF(3, 4);
-/* Put "where: " in front of the present message: for callers who know the file or the node. Returns its
- * status. */
+/* Put "where: " in front of the present message: for callers who know the file or the node. Returns its status. */
 sparta_status sp_fail_in(sparta_ctx *cx, const char *format, ...) SP_PRINTF(2, 3);
 /* Of the last failure; SPARTA_E_INTERNAL when there is none. */
 sparta_status sp_ctx_status(const sparta_ctx *cx);
@@ -74,20 +71,17 @@ void sp_ctx_clear(sparta_ctx *cx); /* forgets the message; a cancellation stays 
 /* E_CANCELLED once somebody asked to stop; call it in every loop that may last. */
 bool sp_ctx_cancelled(const sparta_ctx *cx); /* from any thread */
 sparta_status sp_check_cancel(sparta_ctx *cx) SP_MUST;
-/* Remarks for the user that are no errors ("no compiler: the portable kernels run"); shown once by the door.
- */
+/* Remarks for the user that are no errors ("no compiler: the portable kernels run"); shown once by the door. */
 void sp_note(sparta_ctx *cx, const char *format, ...) SP_PRINTF(2, 3);
 void sp_ctx_forget_notes(sparta_ctx *cx);
-/* Tests: let the n-th allocation from now fail (1 = the next), every later one too when `forever`; 0 switches
- * it off. */
+/* Tests: let the n-th allocation from now fail (1 = the next), every later one too when `forever`; 0 switches it off. */
 void sp_ctx_fail_alloc(sparta_ctx *cx, uint64_t nth, bool forever);
 uint64_t sp_ctx_alloc_count(const sparta_ctx *cx); /* allocations asked for since creation */
 size_t sp_ctx_memory(const sparta_ctx *cx);        /* bytes held now */
 size_t sp_ctx_memory_peak(const sparta_ctx *cx);
 size_t sp_ctx_budget(const sparta_ctx *cx);
 bool sp_ctx_strict(const sparta_ctx *cx);
-/* The options the context was created with: strings are the context's own copies, max_memory is resolved,
- * absent ones are NULL. */
+/* The options the context was created with: strings are the context's own copies, max_memory is resolved, absent ones are NULL. */
 const sparta_ctx_options *sp_ctx_options_of(const sparta_ctx *cx);
 /* Options that a caller gave, an option struct whose first member is its size: what his header knows of them into `to` (of `room` bytes, 0
  * where his is shorter), all 0 for NULL. E_USAGE when the size is 0, since nothing of them would count: `what` begins the message. */
@@ -102,8 +96,7 @@ void sp_ctx_set_slot(sparta_ctx *cx, sp_ctx_key slot, void *thing,
 
 /* ------------------------------------------------------------------ memory */
 
-/* 64-byte aligned, not cleared. size 0 gives a valid pointer. NULL: the context has the message (E_MEMORY).
- */
+/* 64-byte aligned, not cleared. size 0 gives a valid pointer. NULL: the context has the message (E_MEMORY). */
 void *sp_alloc(sparta_ctx *cx, size_t size) SP_MUST;
 void *sp_zalloc(sparta_ctx *cx, size_t size) SP_MUST;                /* cleared */
 void *sp_alloc_array(sparta_ctx *cx, size_t n, size_t size) SP_MUST; /* cleared, n * size checked */
@@ -131,8 +124,7 @@ char *sp_arena_printf(sp_arena *arena, const char *format, ...) SP_MUST SP_PRINT
         (room) = 2 * (n) + 8;                                                                                \
     } while (0)
 
-/* ------------------------------------------------------------------ sizes: false when the result does not
- * fit */
+/* ------------------------------------------------------------------ sizes: false when the result does not fit */
 static inline bool sp_size_mul(size_t a, size_t b, size_t *out)
 {
     return !__builtin_mul_overflow(a, b, out);
@@ -157,8 +149,8 @@ static inline bool sp_int_add(int64_t a, int64_t b, int64_t *out)
 }
 
 /* ------------------------------------------------------------------ text */
-typedef struct sp_text { /* set up by sp_text_init; data is always terminated (or NULL while empty:
-                                use _str) */
+/* Set up by sp_text_init; data is always terminated, or NULL while it is empty: sp_text_str. */
+typedef struct sp_text {
     sparta_ctx *cx;
     char *data;
     size_t size, capacity;

@@ -130,8 +130,7 @@ static void *mapped_block(size_t size, void **raw, size_t *mapped)
     return from + ALIGN;
 }
 
-/* Small blocks end exactly where the system's block ends, so that the address sanitizer sees one byte too
- * many. */
+/* Small blocks end exactly where the system's block ends, so that the address sanitizer sees one byte too many. */
 static void *raw_block(size_t size, bool clear, void **raw, size_t *mapped)
 {
     if (MAP && size >= LARGE) return mapped_block(size, raw, mapped);

@@ -74,8 +74,7 @@ static void futex_wake(atomic_uint *word)
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-/* Spin while the word is (same) or is not (!same) `value`, at most the pool's spin time; the word as last
- * seen. */
+/* Spin while the word is (same) or is not (!same) `value`, at most the pool's spin time; the word as last seen. */
 static unsigned spin(const sp_pool *pool, atomic_uint *word, unsigned value, bool same)
 {
     unsigned now = atomic_load_explicit(word, memory_order_acquire);
@@ -100,8 +99,7 @@ static unsigned wait_job(sp_pool *pool, unsigned seen)
 {
     unsigned now = spin(pool, &pool->job, seen, true);
     if (now != seen) return now;
-    /* Sleeper first, job second; run writes the job first and reads the sleepers second: one of the two sees
-     * the other. */
+    /* Sleeper first, job second; run writes the job first and reads the sleepers second: one of the two sees the other. */
     atomic_fetch_add(&pool->sleepers, 1);
     while ((now = atomic_load(&pool->job)) == seen) futex_wait(&pool->job, seen);
     atomic_fetch_sub(&pool->sleepers, 1);

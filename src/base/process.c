@@ -196,8 +196,7 @@ static void close_both(const int fd[2])
     close(fd[1]);
 }
 
-/* A pipe whose ends are above 2, so that the child's dup2 does not run over one when the host closed its own
- * streams. */
+/* A pipe whose ends are above 2, so that the child's dup2 does not run over one when the host closed its own streams. */
 static bool make_pipe(int fd[2])
 {
     if (pipe2(fd, O_CLOEXEC)) return false;
@@ -274,8 +273,7 @@ static sparta_status start(sparta_ctx *cx, const char *const *argv, const sp_spa
 
 /* ------------------------------------------------------------------ watching */
 
-/* Take what the program has said so far; false at its end. More than the cap is read and dropped: a full pipe
- * would stop it. */
+/* Take what the program has said so far; false at its end. More than the cap is read and dropped: a full pipe would stop it. */
 static bool hear(child *c)
 {
     char buffer[4096];

@@ -84,8 +84,7 @@ char *sp_text_keep(sp_text *t, sp_arena *arena)
     return kept;
 }
 
-/* Bytes of the valid UTF-8 character at s, 0 when it is none (overlong forms, surrogates and > U+10FFFF are
- * none). */
+/* Bytes of the valid UTF-8 character at s, 0 when it is none (overlong forms, surrogates and > U+10FFFF are none). */
 static int utf8_length(const unsigned char *s)
 {
     if (s[0] < 0x80) return 1;

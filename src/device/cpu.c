@@ -1,5 +1,4 @@
-/* What this CPU is: cpuid for x86-64; elsewhere the C library's answers, and only the portable target. Asked
- * once per process. */
+/* What this CPU is: cpuid for x86-64; elsewhere the C library's answers, and only the portable target. Asked once per process. */
 #include "device/device.h"
 #include <pthread.h>
 #include <stdio.h>

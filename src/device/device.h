@@ -22,8 +22,7 @@ typedef enum {
 const char *sp_target_name(sp_target t);
 sp_device sp_target_device(sp_target t); /* SP_DEVICES: there is no such target */
 const char *sp_target_flags(sp_target t);
-/* This CPU can run it, and the kernel keeps its registers. SPARTA_TARGET=name in the environment lowers what
- * fits of its device. */
+/* This CPU can run it, and the kernel keeps its registers. SPARTA_TARGET=name in the environment lowers what fits of its device. */
 bool sp_target_fits(sp_target t);
 /* E_USAGE when SPARTA_TARGET names no target: whoever sets it wants something. */
 sparta_status sp_target_check(sparta_ctx *cx) SP_MUST;
@@ -34,9 +33,8 @@ typedef struct sp_cpu {
     char vendor[16], brand[64];
     int family, model, cores;
     size_t l1d, l2, l3; /* bytes; 0: not known */
-    char isa[256]; /* "avx2 fma avx512f avx512bw avx512vl avx512_vnni ...": what CPU and kernel both offer
-                      (features.def) */
-    size_t memory; /* bytes of RAM */
+    char isa[256];      /* "avx2 fma avx512f avx512bw ...": what CPU and kernel both offer (features.def) */
+    size_t memory;      /* bytes of RAM */
 } sp_cpu;
 const sp_cpu *sp_cpu_info(void);
 bool sp_cpu_has(const char *feature); /* a word of isa */

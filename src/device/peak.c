@@ -51,8 +51,7 @@ static double gather(crew *all)
     return sum;
 }
 
-/* No more threads than cores: the best windows of threads that take turns would add up to more than there is.
- */
+/* No more threads than cores: the best windows of threads that take turns would add up to more than there is. */
 static crew crew_of(int threads, double seconds, double (*work)(crew *, int))
 {
     crew all = {.work = work, .seconds = seconds > 1e-3 ? SP_MIN(seconds, 60) : 1e-3};
@@ -92,8 +91,7 @@ static const float factors[2] __attribute__((aligned(8))) = {0.7f, 0.3f};
 FMA_WINDOW(window_avx512, "z", FMA_Z, 16)
 FMA_WINDOW(window_avx2, "y", FMA_Y, 8)
 
-/* The baseline has no fused multiply-add: multiplications and additions in equal number, in independent
- * registers. */
+/* The baseline has no fused multiply-add: multiplications and additions in equal number, in independent registers. */
 static double window_portable(uint64_t rounds)
 {
     static const float one[4] __attribute__((aligned(16))) = {1, 1, 1, 1};
@@ -151,8 +149,7 @@ static double rate_of(fma_window window, uint64_t rounds, double *took)
     return *took > 0 ? done / *took : 0;
 }
 
-/* The length of a window is settled on the way: one that was interrupted looks long enough and says nothing
- * about the next. */
+/* The length of a window is settled on the way: one that was interrupted looks long enough and says nothing about the next. */
 static double best_flops(crew *all, int index)
 {
     fma_window window = windows[all->target];

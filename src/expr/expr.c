@@ -108,8 +108,7 @@ sparta_status sp_expr_binary(sp_arena *a, atom_kind kind, const sp_expr *x, cons
 {
     int depth = 1 + SP_MAX(x->depth, y->depth);
     int length = x->length + y->length + 8; /* "((x)/(y))", "min(x,y)" */
-    /* A level costs the parser two: the parentheses around an operand and those around an atom in a product.
-     */
+    /* A level costs the parser two: the parentheses around an operand and those around an atom in a product. */
     if (2 * depth >= SP_EXPR_DEPTH || length > SP_EXPR_LENGTH) return SPARTA_E_LIMIT;
     atom *at = sp_arena_alloc(a, sizeof *at);
     SP_NEED(sp_arena_ctx(a), at);

@@ -236,8 +236,7 @@ sparta_status sp_atomic_patch(sp_atomic *f, uint64_t offset, const void *bytes, 
 
 /* ------------------------------------------------------------------ end */
 
-/* The rename itself must reach the disk. Some file systems cannot sync a folder: then it is as safe as they
- * get. */
+/* The rename itself must reach the disk. Some file systems cannot sync a folder: then it is as safe as they get. */
 static void sync_folder(const char *path)
 {
     char folder[4096];

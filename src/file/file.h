@@ -22,8 +22,7 @@ typedef struct sp_mapped {
     sparta_ctx *cx;   /* a copy: whose memory it is; NULL: mapped */
 } sp_mapped;
 sparta_status sp_mapped_open(sparta_ctx *cx, const char *path, sp_mapped *out) SP_MUST;
-/* `relative` beneath `folder`: refuses absolute paths, "..", symbolic links, hard links (st_nlink > 1),
- * non-regular files. */
+/* `relative` beneath `folder`: refuses absolute paths, "..", symbolic links, hard links (st_nlink > 1), non-regular files. */
 sparta_status sp_mapped_open_beneath(sparta_ctx *cx, const char *folder, const char *relative,
                                      sp_mapped *out) SP_MUST;
 void sp_mapped_close(sp_mapped *m);

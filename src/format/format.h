@@ -48,8 +48,8 @@ typedef enum {
 
 /* Properties of a level. */
 enum {
-    SP_PROP_NONUNIQUE = 1,  /* a coordinate may come again: one position an entry, or a new one when the
-                                    packed level below is full */
+    /* A coordinate may come again: one position an entry, or a new one when the packed level below is full. */
+    SP_PROP_NONUNIQUE = 1,
     SP_PROP_NONORDERED = 2, /* coordinates in any order (written ascending; blocks may be as they come) */
     SP_PROP_SOA = 4,        /* singleton: an array of its own */
     SP_PROP_AOS = 8,        /* singleton: its coordinates lie beside those of the level above */
@@ -127,8 +127,7 @@ bool sp_format_equal(const sp_format *a, const sp_format *b);
 /* Does it fit these dims, with its widths? E_USAGE when not. */
 sparta_status sp_format_check(sparta_ctx *cx, const sp_format *f, int rank, const int64_t *dim) SP_MUST;
 
-/* Names. A user's stand for the context's life and may be used in later texts; to define one again is fine when it means
- * the same. */
+/* Names. A user's stand for the context's life and may be used in later texts; to define one again is fine when it means the same. */
 bool sp_format_is_name(sparta_ctx *cx, const char *name); /* of formats.def, opaque.def or the user's */
 /* May a user take this name? E_USAGE when it is no word, one of the tables', or a word of the language. */
 sparta_status sp_format_name_check(sparta_ctx *cx, const char *name) SP_MUST;

@@ -22,8 +22,7 @@ typedef struct sp_level_view {
 } sp_level_view;
 
 typedef struct sp_level_ops {
-    /* Check the arrays (their types and contiguity were checked by the caller as far as the table says) and
-     * set size and width. */
+    /* Check the arrays (their types and contiguity were checked by the caller as far as the table says) and set size and width. */
     sparta_status (*verify)(sparta_ctx *cx, sp_level_view *v);
     /* The positions below one of the parent's: [lo, hi), within [0, size). Never outside, even when the
      * arrays change while we read. */
@@ -142,8 +141,7 @@ bool sp_levels_zero_absent(const sp_format *f);
  * where a packed, structured or singleton segment may be empty: its slots then hold coordinate 0 and value 0, and
  * nothing but the value tells it from an element at coordinate 0. */
 bool sp_levels_pattern_has_values(const sp_format *f);
-/* May a segment of this level (one that pads) be without an entry? Not below a level that has positions only where there
- * are entries. */
+/* May a segment of this level (one that pads) be without an entry? Not below a level that has positions only where there are entries. */
 bool sp_level_may_be_empty(const sp_format *f, int l);
 bool sp_levels_zeroless(const sp_format *f);
 

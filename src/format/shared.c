@@ -1,6 +1,5 @@
 /* What level kinds share when they are read: segments between edges (pos), stored coordinates, and segments that all have the same
- * width (packed, structured, singleton).
- */
+ * width (packed, structured, singleton). */
 #include "format/level.h"
 
 sparta_status sp_level_product(sparta_ctx *cx, int number, int64_t parents, int64_t each, int64_t *size)

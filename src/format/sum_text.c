@@ -16,8 +16,8 @@
 
 #define SELECTORS "(rownnz<=n, rownnz in (a,b], colpart(c), blockdensity>=x, first(k), rest)"
 
-static const char *const selectors[] = {"rownnz", "colpart", "blockdensity", "first",
-                                        "rest"}; /* as the enum */
+/* As the enum. */
+static const char *const selectors[] = {"rownnz", "colpart", "blockdensity", "first", "rest"};
 
 bool sp_select_is_word(const char *word)
 {

@@ -1,6 +1,5 @@
 /* Verify: may positions and coordinates be followed? Arrays are checked level by level, parts one by one. Storage may come
- * from a file and be hostile.
- */
+ * from a file and be hostile. */
 #include "format/walk.h"
 #include <stdio.h>
 #include <string.h>

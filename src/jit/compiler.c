@@ -1,5 +1,4 @@
-/* The C compiler: found by absolute path, asked for its version, run by argv in a private folder with limits.
- */
+/* The C compiler: found by absolute path, asked for its version, run by argv in a private folder with limits. */
 #include "jit/inside.h"
 #include <ctype.h>
 #include <errno.h>

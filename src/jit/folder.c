@@ -196,8 +196,7 @@ const char *sp_cache_folder(sparta_ctx *cx)
 
 /* ------------------------------------------------------------------ temporary folders */
 
-/* Removes the folder `path` below `parent` with the files in it; folders in it are not ours, then it stays.
- */
+/* Removes the folder `path` below `parent` with the files in it; folders in it are not ours, then it stays. */
 static void remove_at(int parent, const char *path)
 {
     int dir = openat(parent, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

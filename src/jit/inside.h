@@ -8,18 +8,17 @@ enum { SP_OBJECT_MOST = 64 << 20 }; /* bytes of one shared object */
 
 /* ------------------------------------------------------------------ folder.c: private folders */
 
-typedef struct sp_cache { /* the cache folder, open: what was checked is what is used, whatever happens to
-                                 its path */
-    int dir;              /* -1: not used */
-    char path[512];       /* "" when switched off */
-    char problem[256];    /* "" or why it is not used */
-    bool moved;           /* root's own, since HOME is another user's */
+/* The cache folder, open: what was checked is what is used, whatever happens to its path. */
+typedef struct sp_cache {
+    int dir;           /* -1: not used */
+    char path[512];    /* "" when switched off */
+    char problem[256]; /* "" or why it is not used */
+    bool moved;        /* root's own, since HOME is another user's */
 } sp_cache;
 void sp_cache_open(sparta_ctx *cx, sp_cache *out);
 void sp_cache_close(sp_cache *c);
 
-/* A fresh 0700 folder: in the cache when it is given and used (its file system runs code for sure), else in
- * $TMPDIR or /tmp. */
+/* A fresh 0700 folder: in the cache when it is given and used (its file system runs code for sure), else in $TMPDIR or /tmp. */
 sparta_status sp_temp_create(sparta_ctx *cx, const sp_cache *c, char *path, size_t size) SP_MUST;
 void sp_temp_remove(const char *path); /* with the files in it */
 
@@ -28,8 +27,8 @@ void sp_temp_remove(const char *path); /* with the files in it */
  * the context's. */
 int sp_read_at(sparta_ctx *cx, int dir, const char *name, size_t most, uint8_t **bytes, size_t *size,
                int *mode);
-int sp_write_at(int dir, const char *name, const void *bytes, size_t n, const void *more,
-                size_t m); /* new, 0600 */
+/* New, 0600. */
+int sp_write_at(int dir, const char *name, const void *bytes, size_t n, const void *more, size_t m);
 
 /* ------------------------------------------------------------------ cache.c: entries with their proof */
 
@@ -51,8 +50,7 @@ sparta_status sp_compiler_run(sparta_ctx *cx, const sp_compiler *c, sp_target ta
                               const char *folder) SP_MUST;
 const char *sp_compiler_flags(sp_device device); /* common to all its targets */
 
-/* ------------------------------------------------------------------ object.c: what this process has loaded
- */
+/* ------------------------------------------------------------------ object.c: what this process has loaded */
 
 /* Load (or share) an object; `key`, when given, is remembered so that the memory rung finds it. */
 sparta_status sp_object_load(sparta_ctx *cx, const void *bytes, size_t n, const uint8_t *key,

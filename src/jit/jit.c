@@ -1,5 +1,4 @@
-/* The ladder: memory, cache, compile. What is compiled is loaded before it is kept: the cache never holds
- * what does not load. */
+/* The ladder: memory, cache, compile. What is compiled is loaded before it is kept: the cache never holds what does not load. */
 #include "jit/inside.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -88,8 +87,7 @@ static sparta_status from_cache(sparta_ctx *cx, const request *r, const sp_objec
     if (!bytes) return SPARTA_OK;
     sparta_status status = sp_object_load(cx, bytes, size, r->key, out);
     sp_free(cx, bytes);
-    /* It loaded when it was written; what has changed since (a library, a limit) a compiler may know how to
-     * meet. */
+    /* It loaded when it was written; what has changed since (a library, a limit) a compiler may know how to meet. */
     return status == SPARTA_E_FORMAT ? SPARTA_OK : status;
 }
 

@@ -22,8 +22,8 @@
 
 #include "device/device.h"
 
-typedef struct sp_object { /* machine code that is loaded; shared and kept until the process ends or the
-                                  last close */
+/* Machine code that is loaded; shared and kept until the process ends or the last close. */
+typedef struct sp_object {
     void *handle;
     const uint8_t *bytes; /* the shared object itself, for packages */
     size_t size;
@@ -32,12 +32,10 @@ typedef struct sp_object { /* machine code that is loaded; shared and kept until
 
 typedef enum { SP_JIT_MEMORY, SP_JIT_CACHE, SP_JIT_COMPILED } sp_jit_rung;
 
-/* Compile (or find) `text` for `target`. The object belongs to the process-wide table: close it once per get.
- */
+/* Compile (or find) `text` for `target`. The object belongs to the process-wide table: close it once per get. */
 sparta_status sp_jit_get(sparta_ctx *cx, sp_target target, const char *text, const sp_object **out,
                          sp_jit_rung *rung) SP_MUST;
-/* Load machine code from memory (a package's). Equal bytes are loaded once. E_FORMAT: no shared object for
- * this machine. */
+/* Load machine code from memory (a package's). Equal bytes are loaded once. E_FORMAT: no shared object for this machine. */
 sparta_status sp_jit_load(sparta_ctx *cx, const void *bytes, size_t n, const sp_object **out) SP_MUST;
 void sp_jit_close(const sp_object *o);
 void *sp_jit_symbol(const sp_object *o, const char *name); /* or NULL */
@@ -49,8 +47,7 @@ typedef struct sp_jit_state {
     bool cache_moved; /* it is root's own, since HOME is another user's */
 } sp_jit_state;
 void sp_jit_describe(sparta_ctx *cx, sp_jit_state *out);
-/* The cache folder, made and checked; "" when there is none to use (a note was left once). For the tuning
- * database too. */
+/* The cache folder, made and checked; "" when there is none to use (a note was left once). For the tuning database too. */
 const char *sp_cache_folder(sparta_ctx *cx);
 
 #endif

@@ -24,8 +24,7 @@ static inline double magnitude(const sparta_tensor *w, int64_t at)
     return isnan(x) ? INFINITY : fabs(x); /* what cannot be compared stays as long as possible */
 }
 
-/* All elements of one block, always in the same order: sums must not depend on how the file stores the
- * weight. */
+/* All elements of one block, always in the same order: sums must not depend on how the file stores the weight. */
 static double block_score(const grid *g, int64_t i, int64_t j)
 {
     int64_t n1 = SP_MIN(g->n, (i + 1) * g->a), k1 = SP_MIN(g->k, (j + 1) * g->b);
@@ -67,8 +66,7 @@ static uint64_t bits_of(double score)
     return bits;
 }
 
-/* The smallest score such that blocks up to and including it weigh at least `need`; *below gets what those
- * under it weigh. */
+/* The smallest score such that blocks up to and including it weigh at least `need`; *below gets what those under it weigh. */
 static uint64_t threshold(const grid *g, const double *score, int64_t need, int64_t *below)
 {
     uint64_t prefix = 0, known = 0; /* the high bits found so far, and which they are */
@@ -146,8 +144,7 @@ static sparta_status by_blocks(sparta_ctx *cx, const sp_prune_spec *spec, const 
 
 /* ------------------------------------------------------------------ n:m */
 
-/* Of `count` elements from (n,k) on, one step being (dn,dk), drop all but `keep`: those that enough others
- * outrank. */
+/* Of `count` elements from (n,k) on, one step being (dn,dk), drop all but `keep`: those that enough others outrank. */
 static void prune_group(const sparta_tensor *w, int64_t n, int64_t k, const sp_prune_spec *spec, int count,
                         sp_mask *mask)
 {

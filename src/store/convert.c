@@ -1,6 +1,5 @@
 /* Convert: the same elements in another format. A fast path where one fits; else every element is gathered, sorted and
- * assembled again, which needs memory for the elements, never for a dense copy.
- */
+ * assembled again, which needs memory for the elements, never for a dense copy. */
 #include "store/entries.h"
 
 /* ------------------------------------------------------------------ any format from any other */

@@ -86,8 +86,7 @@ static bool mark_few(const sp_rows_job *job, const sp_line *line, sp_scratch *ow
     return true;
 }
 
-/* Their number only: each remembers the last row of blocks that had it, as a number below 0: a slot of the fill
- * is none. */
+/* Their number only: each remembers the last row of blocks that had it, as a number below 0: a slot of the fill is none. */
 static int64_t count_few(const sp_rows_job *job, const sp_line *line, int64_t unit, int32_t *restrict last)
 {
     divider d = divider_of(job->layout.b);

@@ -1,6 +1,5 @@
 /* Statistics by rows: a job that stopped before the fill knows the length of every array, how many entries (or blocks) each row has,
- * and how many elements there are. What the levels have follows from the layout; the numbers are those of the generic assembler.
- */
+ * and how many elements there are. What the levels have follows from the layout; the numbers are those of the generic assembler. */
 #include "store/entries.h"
 #include "store/rows.h"
 

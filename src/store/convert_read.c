@@ -1,6 +1,5 @@
 /* Readers: the entries of one row of a source, as a line. Each checks what it reads and says false when anything
- * is not as the format asks; rows.h tells what happens then.
- */
+ * is not as the format asks; rows.h tells what happens then. */
 #include "store/rows.h"
 #include <string.h>
 

@@ -1,7 +1,6 @@
 /* Writers whose unit is one row: dense, csr, coo, dcsr, ell, bitmap, nm. Count the entries of each row, plan the
  * arrays, fill them. A line may differ between the two passes only if somebody changes the source; fill then gives
- * up rather than write elsewhere.
- */
+ * up rather than write elsewhere. */
 #include "store/rows.h"
 #include <string.h>
 

@@ -1,6 +1,5 @@
 /* Gather the elements of any source (entries.h draws it). A first pass counts them, a second writes them; then they are
- * sorted, where the source was not, and those that the storage has twice are added.
- */
+ * sorted, where the source was not, and those that the storage has twice are added. */
 #include "store/entries.h"
 #include <string.h>
 
@@ -9,8 +8,7 @@ static const uint64_t nothing;
 
 /* ------------------------------------------------------------------ keys */
 
-/* What one step along each dimension is worth. Where a dimension is 0 the others may be anything, and there are no
- * entries. */
+/* What one step along each dimension is worth. Where a dimension is 0 the others may be anything, and there are no entries. */
 static sparta_status weigh(sparta_ctx *cx, int rank, const int64_t *dim, int64_t weight[SPARTA_RANK])
 {
     int64_t all = 1;

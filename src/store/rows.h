@@ -145,8 +145,7 @@ typedef struct sp_rows_job {
     sp_scratch *scratch; /* [threads] */
 } sp_rows_job;
 
-/* How a target is made: count (NULL: nothing to), plan, fill; count and fill are pieces of the units, with the job as
- * their argument. */
+/* How a target is made: count (NULL: nothing to), plan, fill; count and fill are pieces of the units, with the job as their argument. */
 typedef struct sp_writer {
     sp_piece count;
     sparta_status (*plan)(sp_rows_job *job, bool *can);

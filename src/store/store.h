@@ -46,8 +46,7 @@ sparta_status sp_format_measure(sparta_ctx *cx, const sp_format *f, const sparta
  * of dense levels only are exempt. Pack does not ask by itself: its caller may have reasons. */
 sparta_status sp_format_within(sparta_ctx *cx, const sp_format *f, const sp_format_stats *stats,
                                double limit) SP_MUST;
-/* mask may be NULL; for 2-D tensors only (the mask's rows, cols are the tensor's). Free with
- * sp_packed_free. */
+/* mask may be NULL; for 2-D tensors only (the mask's rows, cols are the tensor's). Free with sp_packed_free. */
 sparta_status sp_format_pack(sparta_ctx *cx, const sp_format *f, const sparta_tensor *t, const sp_mask *mask,
                              sp_packed *out) SP_MUST;
 /* Into a tensor of the right dtype and dims (any strides); absent elements become 0. Storage may be hostile:

@@ -57,8 +57,7 @@ int64_t sp_element_get_int(sparta_dtype dtype, const void *data, int64_t at)
     return 0;
 }
 
-/* To float, to odd: when inexact the last bit is set, so that a second rounding to 16 bits cannot go wrong.
- */
+/* To float, to odd: when inexact the last bit is set, so that a second rounding to 16 bits cannot go wrong. */
 static float narrow_to_odd(double v)
 {
     float f = (float)v;

@@ -39,8 +39,7 @@ uint16_t sp_f32_to_f16(float f); /* round to nearest even, overflow to infinity,
 float sp_bf16_to_f32(uint16_t h);
 uint16_t sp_f32_to_bf16(float f);
 
-/* Bytes of a row-major tensor of these dims; E_SHAPE when negative or too large, E_MEMORY never (it only
- * counts). */
+/* Bytes of a row-major tensor of these dims; E_SHAPE when negative or too large, E_MEMORY never (it only counts). */
 sparta_status sp_tensor_bytes(sparta_ctx *cx, sparta_dtype dtype, int rank, const int64_t *dim,
                               size_t *out) SP_MUST;
 /* Allocate a cleared row-major tensor; free t.data with sp_free. */
@@ -55,8 +54,7 @@ sparta_status sp_tensor_on_cpu(sparta_ctx *cx, const sparta_tensor *t, const cha
 #define SP_OFF_CPU "%s '%s': it is on device %d; copy it to the CPU, device 0"
 void sp_tensor_clear(const sparta_tensor *t); /* every element 0, any strides */
 bool sp_tensor_same_shape(const sparta_tensor *a, const sparta_tensor *b);
-/* View `t` as if it had the dims of `rank, dim`, repeating dims of size 1 (NumPy's rule). E_SHAPE when it
- * cannot. */
+/* View `t` as if it had the dims of `rank, dim`, repeating dims of size 1 (NumPy's rule). E_SHAPE when it cannot. */
 sparta_status sp_tensor_broadcast(sparta_ctx *cx, const sparta_tensor *t, int rank, const int64_t *dim,
                                   sparta_tensor *out) SP_MUST;
 /* Copy with any strides on both sides; same shape and dtype. */
@@ -74,8 +72,7 @@ void sp_tensor_print_shape(const sparta_tensor *t, sp_text *out); /* 3x4, "scala
 sparta_status sp_tensor_plain_zeros(sparta_ctx *cx, const sparta_tensor *t, sparta_tensor *own,
                                     const sparta_tensor **out) SP_MUST;
 
-/* The element at element offset `at` (already multiplied by strides), as double or as int64 (bool: 0 or 1).
- */
+/* The element at element offset `at` (already multiplied by strides), as double or as int64 (bool: 0 or 1). */
 double sp_element_get(sparta_dtype dtype, const void *data, int64_t at);
 /* Rounds as a C cast does; ints wrap. */
 void sp_element_set(sparta_dtype dtype, void *data, int64_t at, double value);

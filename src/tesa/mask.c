@@ -60,8 +60,7 @@ static uint64_t word_of(lens l, const void *data, int64_t at, int64_t stride, in
 
 /* ------------------------------------------------------------------ tiles */
 
-/* Bit c of a[r] becomes bit r of a[c]: swap halves, then quarters of the halves, ... (Hacker's Delight 7-3).
- */
+/* Bit c of a[r] becomes bit r of a[c]: swap halves, then quarters of the halves, ... (Hacker's Delight 7-3). */
 void sp_tile_transpose(uint64_t a[TILE])
 {
     uint64_t low = UINT64_C(0x00000000ffffffff);

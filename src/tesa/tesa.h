@@ -138,8 +138,7 @@ typedef struct sp_mask_facts {
     int64_t full_rows, full_cols;
     int64_t head_rows, head_cols;                   /* heads with anything in them */
     int64_t diagonals, diagonal_slots, first, last; /* used ones, their length, the range of k - n */
-    /* [log2 n - 3], n = 8 16 32 64: n x n blocks at least 1/slack full and no larger than as single elements, and
-     * what is in them */
+    /* [log2 n - 3], n = 8 16 32 64: n x n blocks at least 1/slack full and no larger than as single elements, and what is in them */
     int64_t dense_blocks[SP_MIXTURE_SIZES], in_dense[SP_MIXTURE_SIZES];
     int64_t finding_count;
     sp_finding finding[SP_FINDINGS]; /* those that hold, by bytes */
