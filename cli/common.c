@@ -33,7 +33,7 @@ sparta_status cli_file_size(cli *c, const char *path, size_t *out)
 sparta_status cli_define_formats(cli *c)
 {
     const cli_values *v = &c->option[CLI_FORMATS];
-    for (int i = 0; i < v->n; i++) SP_TRY(sp_format_define_file(c->cx, v->value[i]));
+    for (int i = 0; i < v->n; i++) SP_TRY(sp_store_define_file(c->cx, v->value[i]));
     return SPARTA_OK;
 }
 

@@ -14,7 +14,7 @@ static bool walks(const sp_implement *im)
 /* Would pack take it? */
 static bool within(cli *c, const sp_advice_row *row)
 {
-    if (!sp_format_within(c->cx, &row->parsed, &row->stats, cli_real(c, CLI_LIMIT, SP_FORMAT_LIMIT)))
+    if (!sp_store_within(c->cx, &row->parsed, &row->stats, cli_real(c, CLI_LIMIT, SP_STORE_LIMIT)))
         return true;
     sp_ctx_clear(c->cx);
     return false;
@@ -134,7 +134,7 @@ static sparta_status advise(cli *c, const cli_source *s)
     sp_advice a;
     const sp_advise_timing timing = {.tokens = cli_int(c, CLI_M, TOKENS),
                                      .seconds = cli_real(c, CLI_TIME, 0.01),
-                                     .limit = cli_real(c, CLI_LIMIT, SP_FORMAT_LIMIT)};
+                                     .limit = cli_real(c, CLI_LIMIT, SP_STORE_LIMIT)};
     SP_TRY(sp_advise(c->cx, c->arena, p, &r, &a));
     if (!cli_has(c, CLI_NO_MEASURE)) SP_TRY(sp_advise_time(c->cx, p, &timing, &a));
     if (path) SP_TRY(write_order(c, &a, p->dim[0], path));

@@ -104,7 +104,7 @@ static sparta_status look_at(cli *c, const sparta_tensor *t, look *out)
         sp_mask mask = {0};
         sparta_tensor own;
         SP_TRY(sp_tensor_plain_zeros(c->cx, t, &own, &t));
-        const sp_packed p = sp_packed_of_dense(t);
+        const sp_packed p = sp_store_of_dense(t);
         sparta_status status = sp_mask_of(c->cx, t, &mask);
         if (!status) status = look_at_mask(c, &mask, &p, out);
         sp_mask_free(c->cx, &mask);
@@ -129,7 +129,7 @@ static sparta_status look_at_entries(cli *c, const sp_coo *m, look *out)
     SP_TRY(sp_mask_create(c->cx, m->dim[0], m->dim[1], &mask));
     for (int64_t i = 0; i < m->n; i++) sp_mask_set(&mask, m->index[0][i], m->index[1][i]);
     int64_t pos[2];
-    const sp_packed p = sp_packed_of_coo(m, pos);
+    const sp_packed p = sp_store_of_coo(m, pos);
     sparta_status status = look_at_mask(c, &mask, &p, out);
     sp_mask_free(c->cx, &mask);
     return status;
@@ -380,7 +380,7 @@ sparta_status cli_inspect_arrays(cli *c)
         sp_arrays_close(&a);
         return inspect_tesas(c);
     }
-    const sparta_tensor *format = sp_npz_is_packed(&a.npz) ? sp_npz_find(&a.npz, "format") : NULL;
+    const sparta_tensor *format = sp_store_is_packed(&a.npz) ? sp_npz_find(&a.npz, "format") : NULL;
     if (format && (format->rank != 1 || format->dtype != SPARTA_U8)) format = NULL;
     sparta_status status =
         sp_npz_is_scipy(&a.npz) ? inspect_scipy(c, &a.npz) : show_arrays(c, a.n, a.entry, format);

@@ -23,7 +23,7 @@ static sparta_status view_dense(cli *c, const char *path, const sparta_tensor *t
         return sp_fail(c->cx, SPARTA_E_UNSUPPORTED, "%s: the array has no dimensions; formats store 1 to %d",
                        path, SPARTA_RANK);
     SP_TRY(sp_tensor_plain_zeros(c->cx, t, &s->plain, &t));
-    s->packed = sp_packed_of_dense(t);
+    s->packed = sp_store_of_dense(t);
     return SPARTA_OK;
 }
 
@@ -58,13 +58,13 @@ static sparta_status choose_array(cli *c, const char *path, const sp_arrays *a, 
 static sparta_status view_coo(cli *c, const char *path, cli_source *s)
 {
     if (s->coo.dense) return view_dense(c, path, &s->coo.values, s);
-    s->packed = sp_packed_of_coo(&s->coo, s->pos);
+    s->packed = sp_store_of_coo(&s->coo, s->pos);
     return SPARTA_OK;
 }
 
 static sparta_status read_packed(cli *c, const char *path, cli_source *s)
 {
-    SP_TRY(sp_packed_read(c->cx, path, &s->file));
+    SP_TRY(sp_store_read(c->cx, path, &s->file));
     s->packed = s->file.packed;
     s->stored = true;
     return SPARTA_OK;
@@ -74,7 +74,7 @@ static sparta_status read_arrays(cli *c, const char *path, cli_source *s)
 {
     const sparta_tensor *t = NULL;
     SP_TRY(sp_arrays_open(c->cx, path, &s->arrays));
-    if (!cli_has(c, CLI_TENSOR) && sp_npz_is_packed(&s->arrays.npz)) {
+    if (!cli_has(c, CLI_TENSOR) && sp_store_is_packed(&s->arrays.npz)) {
         sp_arrays_close(&s->arrays);
         return read_packed(c, path, s);
     }
@@ -138,7 +138,7 @@ sparta_status cli_source_dense(cli *c, const char *path, const cli_source *s, sp
     if (p->rank != 2 || p->dim[0] < 1 || p->dim[1] < 1)
         return sp_fail(c->cx, SPARTA_E_SHAPE, "%s: is no matrix with rows and columns; give one", path);
     SP_TRY(sp_tensor_alloc_in(c->arena, p->dtype, 2, p->dim, out));
-    return sp_format_unpack(c->cx, p, out);
+    return sp_store_unpack(c->cx, p, out);
 }
 
 void cli_source_free(cli *c, cli_source *s)
@@ -147,6 +147,6 @@ void cli_source_free(cli *c, cli_source *s)
     sp_free(c->cx, s->array.data);
     sp_free(c->cx, s->plain.data);
     sp_arrays_close(&s->arrays);
-    if (s->stored) sp_packed_file_free(c->cx, &s->file);
+    if (s->stored) sp_store_file_free(c->cx, &s->file);
     *s = (cli_source){0};
 }

@@ -46,9 +46,9 @@ static sparta_status fits(cli *c, const sp_format *f, int rank, const int64_t *d
     return status;
 }
 
-static sparta_status within(cli *c, const sp_format *f, const sp_format_stats *stats)
+static sparta_status within(cli *c, const sp_format *f, const sp_store_stats *stats)
 {
-    sparta_status status = sp_format_within(c->cx, f, stats, cli_real(c, CLI_LIMIT, SP_FORMAT_LIMIT));
+    sparta_status status = sp_store_within(c->cx, f, stats, cli_real(c, CLI_LIMIT, SP_STORE_LIMIT));
     if (status != SPARTA_E_LIMIT) return status;
     return sp_fail(c->cx, status, "%s with --limit %.0f", sparta_message(c->cx), stats->fill + 1);
 }
@@ -70,7 +70,7 @@ const char *cli_format_text(cli *c, const sp_format *f)
     return sp_text_keep(&text, c->arena);
 }
 
-void cli_stats(cli_rows *r, const sp_format *f, const sp_format_stats *s)
+void cli_stats(cli_rows *r, const sp_format *f, const sp_store_stats *s)
 {
     cli_rows_int(r, "elements", s->elements);
     cli_rows_int(r, "slots", s->slots);
@@ -95,10 +95,10 @@ static sparta_status parts_json(cli *c, cli_json *j, const sp_packed *p)
     cli_json_open(j, "parts", '[');
     for (int i = 0; i < p->parts; i++) {
         const sp_packed *part = &p->part[i];
-        sp_format_stats s;
+        sp_store_stats s;
         const char *text = cli_format_text(c, &part->format);
         SP_NEED(c->cx, text);
-        SP_TRY(sp_packed_measure(c->cx, part, &s));
+        SP_TRY(sp_store_measure_packed(c->cx, part, &s));
         cli_json_open(j, NULL, '{');
         cli_json_text(j, "format", text);
         cli_stats(&(cli_rows){.json = j}, &part->format, &s);
@@ -112,7 +112,7 @@ typedef struct told { /* what a report is about */
     const sp_format *format;
     const sp_packed *tensor; /* for its type and shape */
     const sp_packed *stored; /* NULL: nothing is stored yet */
-    const sp_format_stats *stats;
+    const sp_store_stats *stats;
     const char *path; /* NULL: nothing was written */
 } told;
 
@@ -120,7 +120,7 @@ static sparta_status report(cli *c, const told *t)
 {
     static const char *const names[] = {"format",    "elements",  "slots",       "bytes",
                                         "pos_bytes", "crd_bytes", "value_bytes", "fill"};
-    const sp_format_stats *s = t->stats;
+    const sp_store_stats *s = t->stats;
     const sparta_tensor shape = sparta_tensor_view(t->tensor->dtype, t->tensor->rank, t->tensor->dim, NULL);
     const char *text = cli_format_text(c, t->format);
     SP_NEED(c->cx, text);
@@ -182,19 +182,19 @@ static bool only_elements(const sp_format *f)
 
 /* counted: what it stores; NULL: not known before. */
 static sparta_status convert_and_write(cli *c, const sp_packed *from, const sp_format *to, const char *path,
-                                       const sp_format_stats *counted)
+                                       const sp_store_stats *counted)
 {
     sp_packed p;
-    sp_format_stats stats = {0};
+    sp_store_stats stats = {0};
     SP_TRY(step(c, 2, "packing"));
     sp_pool *pool = sp_pool_create(c->cx, (int)cli_int(c, CLI_THREADS, 0));
     SP_NEED(c->cx, pool);
-    sparta_status status = sp_format_convert(c->cx, from, to, pool, &p);
+    sparta_status status = sp_store_convert(c->cx, from, to, pool, &p);
     sp_pool_free(pool);
     SP_TRY(status);
     status = step(c, 3, "writing");
-    if (!status) status = sp_packed_write(c->cx, path, &p);
-    if (!status && !counted) status = sp_packed_measure(c->cx, &p, &stats);
+    if (!status) status = sp_store_write(c->cx, path, &p);
+    if (!status && !counted) status = sp_store_measure_packed(c->cx, &p, &stats);
     if (!status) status = report(c, &(told){to, &p, &p, counted ? counted : &stats, path});
     sp_packed_free(c->cx, &p);
     return status;
@@ -205,12 +205,12 @@ static sparta_status store(cli *c, const cli_source *s, const char *text, const 
 {
     const sp_packed *from = &s->packed;
     sp_format f;
-    sp_format_stats stats;
+    sp_store_stats stats;
     SP_TRY(step(c, 1, "counting"));
     SP_TRY(parse_format(c, text, &f));
     SP_TRY(fits(c, &f, from->rank, from->dim));
     if (path && only_elements(&f)) return convert_and_write(c, from, &f, path, NULL);
-    SP_TRY(sp_format_measure_packed(c->cx, from, &f, &stats));
+    SP_TRY(sp_store_measure_converted(c->cx, from, &f, &stats));
     if (path || cli_has(c, CLI_LIMIT)) SP_TRY(within(c, &f, &stats)); /* stats only tells, unless asked */
     return path ? convert_and_write(c, from, &f, path, &stats)
                 : report(c, &(told){&f, from, NULL, &stats, NULL});
@@ -219,8 +219,8 @@ static sparta_status store(cli *c, const cli_source *s, const char *text, const 
 /* What a packed file stores. */
 static sparta_status stored_stats(cli *c, const cli_source *s)
 {
-    sp_format_stats stats;
-    SP_TRY(sp_packed_measure(c->cx, &s->packed, &stats));
+    sp_store_stats stats;
+    SP_TRY(sp_store_measure_packed(c->cx, &s->packed, &stats));
     if (cli_has(c, CLI_LIMIT)) SP_TRY(within(c, &s->packed.format, &stats));
     return report(c, &(told){&s->packed.format, &s->packed, &s->packed, &stats, NULL});
 }
@@ -290,7 +290,7 @@ static sparta_status unpack_dense(cli *c, const sp_packed *p, const char *path)
                        "stays sparse, or raise --max-memory",
                        path);
     SP_TRY(status);
-    status = sp_format_unpack(c->cx, p, &t);
+    status = sp_store_unpack(c->cx, p, &t);
     if (!status) status = step(c, 3, "writing");
     if (!status) status = sp_npy_write(c->cx, path, &t);
     sp_free(c->cx, t.data);
@@ -304,7 +304,7 @@ static sparta_status unpack_entries(cli *c, const sp_packed *p, const char *path
         return sp_fail(c->cx, SPARTA_E_USAGE,
                        "%s: Matrix Market holds matrices, this tensor has %d dimensions; unpack to a .npy",
                        path, p->rank);
-    SP_TRY(sp_packed_to_coo(c->cx, p, &entries));
+    SP_TRY(sp_store_to_coo(c->cx, p, &entries));
     sparta_status status = step(c, 3, "writing");
     if (!status) status = sp_mtx_write(c->cx, path, &entries);
     sp_coo_free(&entries);

@@ -33,7 +33,7 @@ typedef struct cli_source {
     sp_coo coo;
     sparta_tensor array, plain; /* plain: without -0.0, where there was some */
     sp_arrays arrays;
-    sp_packed_file file;
+    sp_store_file file;
 } cli_source;
 sparta_status cli_source_read(cli *c, const char *path, cli_source *out) SP_MUST;
 sparta_status cli_source_read_packed(cli *c, const char *path, cli_source *out) SP_MUST; /* ours only */
@@ -42,7 +42,7 @@ sparta_status cli_source_dense(cli *c, const char *path, const cli_source *s, sp
 void cli_source_free(cli *c, cli_source *s);
 
 const char *cli_format_text(cli *c, const sp_format *f); /* canonical, in the arena; NULL: no memory */
-void cli_stats(cli_rows *r, const sp_format *f, const sp_format_stats *s);
+void cli_stats(cli_rows *r, const sp_format *f, const sp_store_stats *s);
 sparta_status cli_format_advise(cli *c, const char *in) SP_MUST;
 
 /* inspect --what-if (what_if.c): measure, then say. Interrupted with something to say: c->stands, and E_CANCELLED from the first. */

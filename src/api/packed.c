@@ -5,7 +5,7 @@
 struct sparta_packed {
     sparta_ctx *cx;
     sp_packed own;       /* made here */
-    sp_packed_file file; /* or read; all 0 otherwise */
+    sp_store_file file;  /* or read; all 0 otherwise */
     const sp_packed *is; /* one of them */
     sp_text format;      /* canonical */
     sparta_storage storage;
@@ -24,8 +24,8 @@ static sparta_packed *create(sparta_ctx *cx)
 /* What is asked of it later is told now, where it can fail. */
 static sparta_status finish(sparta_packed *p, sparta_status s, sparta_packed **out)
 {
-    sp_format_stats stats;
-    if (s == SPARTA_OK) s = sp_packed_measure(p->cx, p->is, &stats);
+    sp_store_stats stats;
+    if (s == SPARTA_OK) s = sp_store_measure_packed(p->cx, p->is, &stats);
     if (s == SPARTA_OK) {
         p->storage = (sparta_storage){stats.elements, stats.slots, stats.bytes, stats.fill};
         sp_format_print(&p->is->format, &p->format);
@@ -60,12 +60,12 @@ static sparta_status pack(sparta_packed *p, const char *format, const sparta_ten
                           const sp_mask *mask, double limit)
 {
     sp_format f;
-    sp_format_stats stats;
+    sp_store_stats stats;
     SP_TRY(sp_format_parse(p->cx, format, &f));
     SP_TRY(sp_format_check(p->cx, &f, dense->rank, dense->dim));
-    SP_TRY(sp_format_measure(p->cx, &f, dense, mask, &stats));
-    SP_TRY(sp_format_within(p->cx, &f, &stats, limit));
-    return sp_format_pack(p->cx, &f, dense, mask, &p->own);
+    SP_TRY(sp_store_measure(p->cx, &f, dense, mask, &stats));
+    SP_TRY(sp_store_within(p->cx, &f, &stats, limit));
+    return sp_store_pack(p->cx, &f, dense, mask, &p->own);
 }
 
 sparta_status sparta_packed_create(sparta_ctx *cx, const char *format, const sparta_tensor *dense,
@@ -92,33 +92,33 @@ sparta_status sparta_packed_convert(sparta_ctx *cx, const sparta_packed *from, c
                                     double limit, sparta_packed **out)
 {
     sp_format f;
-    sp_format_stats stats;
+    sp_store_stats stats;
     SP_TRY(sp_format_parse(cx, format, &f));
-    SP_TRY(sp_format_measure_packed(cx, from->is, &f, &stats));
-    SP_TRY(sp_format_within(cx, &f, &stats, limit));
+    SP_TRY(sp_store_measure_converted(cx, from->is, &f, &stats));
+    SP_TRY(sp_store_within(cx, &f, &stats, limit));
     sparta_packed *p = create(cx);
     SP_NEED(cx, p);
-    return finish(p, sp_format_convert(cx, from->is, &f, NULL, &p->own), out);
+    return finish(p, sp_store_convert(cx, from->is, &f, NULL, &p->own), out);
 }
 
 sparta_status sparta_packed_unpack(sparta_ctx *cx, const sparta_packed *p, const sparta_tensor *dense)
 {
     SP_TRY(sp_tensor_on_cpu(cx, dense, "unpack", "dense"));
-    return sp_format_unpack(cx, p->is, dense);
+    return sp_store_unpack(cx, p->is, dense);
 }
 
 sparta_status sparta_packed_open(sparta_ctx *cx, const char *path, sparta_packed **out)
 {
     sparta_packed *p = create(cx);
     SP_NEED(cx, p);
-    const sparta_status s = sp_packed_read(cx, path, &p->file);
+    const sparta_status s = sp_store_read(cx, path, &p->file);
     if (s == SPARTA_OK) p->is = &p->file.packed;
     return finish(p, s, out);
 }
 
 sparta_status sparta_packed_save(sparta_ctx *cx, const sparta_packed *p, const char *path)
 {
-    return sp_packed_write(cx, path, p->is);
+    return sp_store_write(cx, path, p->is);
 }
 
 void sparta_packed_free(sparta_packed *p)
@@ -127,7 +127,7 @@ void sparta_packed_free(sparta_packed *p)
     if (p->is == &p->own)
         sp_packed_free(p->cx, &p->own);
     else
-        sp_packed_file_free(p->cx, &p->file);
+        sp_store_file_free(p->cx, &p->file);
     sp_text_free(&p->format);
     sp_free(p->cx, p);
 }

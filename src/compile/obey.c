@@ -208,7 +208,7 @@ static sparta_status pin(const job *j, const sp_schedule_clause *c, sp_effect *e
 {
     const sparta_tensor w = seen(j);
     sp_format asked;
-    sp_format_stats stats;
+    sp_store_stats stats;
     sp_text canonical;
     SP_TRY(sp_format_parse(j->cx, c->means, &asked));
     SP_TRY(check_fit(j, &asked, &w));
@@ -218,7 +218,7 @@ static sparta_status pin(const job *j, const sp_schedule_clause *c, sp_effect *e
         return sp_fail(j->cx, SPARTA_E_UNSUPPORTED, "format %.200s of '%.100s': no implement stores it so",
                        c->text, j->name);
     if (e->implement == sp_implement_find("walk") &&
-        sp_format_measure(j->cx, &asked, &w, NULL, &stats) != SPARTA_OK)
+        sp_store_measure(j->cx, &asked, &w, NULL, &stats) != SPARTA_OK)
         return sp_fail_in(j->cx, "'%.100s'", j->name);
     sp_text_init(&canonical, j->cx);
     sp_format_print(&asked, &canonical);

@@ -94,7 +94,7 @@ static sparta_status choose(making *m, sp_task *t, const sp_implement **im)
         if (!sp_implement_weight(t->node, &dense))
             return sp_fail(m->cx, SPARTA_E_INTERNAL, "operator: no weight to pack");
         if (!format) SP_TRY(sp_implement_format(m->cx, *im, t, &f));
-        SP_TRY(sp_format_pack(m->cx, &f, &dense, (*im)->sparse ? t->mask : NULL, &m->op->packed));
+        SP_TRY(sp_store_pack(m->cx, &f, &dense, (*im)->sparse ? t->mask : NULL, &m->op->packed));
         m->op->owned = true;
     }
     return SPARTA_OK;

@@ -115,7 +115,7 @@ static sparta_status pack_weight(lowering *l, lower_node *ln)
     }
     SP_TRY(sp_implement_format(l->cx, ln->im, &ln->task, &format));
     sp_implement_weight(ln->node, &view);
-    SP_TRY(sp_format_pack(l->cx, &format, &view, ln->im->sparse ? ln->task.mask : NULL, &w->pack));
+    SP_TRY(sp_store_pack(l->cx, &format, &view, ln->im->sparse ? ln->task.mask : NULL, &w->pack));
     w->packed = w->owned = true;
     return SPARTA_OK;
 }

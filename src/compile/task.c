@@ -54,13 +54,13 @@ sparta_status sp_lower_asked(sparta_ctx *cx, lower_node *ln, double limit)
     const sp_effect *pin = ln->pin;
     sparta_tensor w;
     sp_format format;
-    sp_format_stats stats = {0};
+    sp_store_stats stats = {0};
     ln->task.asked = pin != NULL;
     if (!pin || pin->implement != &sp_implement_walk || !sp_implement_weight(ln->node, &w)) return SPARTA_OK;
     sparta_status s = sp_format_parse(cx, pin->format, &format);
     if (s == SPARTA_OK) s = sp_format_check(cx, &format, 2, w.dim); /* merged layers have another shape */
-    if (s == SPARTA_OK) s = sp_format_measure(cx, &format, &w, ln->task.mask, &stats);
-    if (s == SPARTA_OK) s = sp_format_within(cx, &format, &stats, limit);
+    if (s == SPARTA_OK) s = sp_store_measure(cx, &format, &w, ln->task.mask, &stats);
+    if (s == SPARTA_OK) s = sp_store_within(cx, &format, &stats, limit);
     if (s != SPARTA_OK) {
         sp_fail_in(cx, "format %.100s of '%.100s'", pin->text, ln->node->name);
         return sp_lower_fail_at(cx, pin->at);

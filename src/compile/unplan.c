@@ -25,7 +25,7 @@ sparta_status sp_compile_unpack(sp_arena *arena, const sp_weight *w, sparta_tens
         as_packed.dim[0] = t.dim[1], as_packed.dim[1] = t.dim[0];
         as_packed.stride[0] = t.stride[1], as_packed.stride[1] = t.stride[0];
     }
-    SP_TRY(sp_format_unpack(sp_arena_ctx(arena), p, &as_packed));
+    SP_TRY(sp_store_unpack(sp_arena_ctx(arena), p, &as_packed));
     *out = t;
     return SPARTA_OK;
 }

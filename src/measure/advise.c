@@ -50,7 +50,7 @@ static sparta_status measure(const adviser *v, const char *text, sp_advice_row *
     SP_TRY(sp_check_cancel(v->cx));
     sparta_status s = sp_format_parse(v->cx, text, &out->parsed);
     if (!s) s = sp_format_check(v->cx, &out->parsed, v->from->rank, v->from->dim);
-    if (!s) s = sp_format_measure_packed(v->cx, v->from, &out->parsed, &out->stats);
+    if (!s) s = sp_store_measure_converted(v->cx, v->from, &out->parsed, &out->stats);
     if (unfit(s)) {
         sp_ctx_clear(v->cx);
         return SPARTA_OK;
@@ -101,7 +101,7 @@ static sparta_status try_also(adviser *v, const char *text)
     sp_advice_row row = {0};
     SP_TRY(sp_format_parse(v->cx, text, &row.parsed));
     SP_TRY(sp_format_check(v->cx, &row.parsed, v->from->rank, v->from->dim));
-    SP_TRY(sp_format_measure_packed(v->cx, v->from, &row.parsed, &row.stats));
+    SP_TRY(sp_store_measure_converted(v->cx, v->from, &row.parsed, &row.stats));
     return keep(v, row, text, NULL);
 }
 
@@ -380,7 +380,7 @@ static sparta_status condense(sparta_ctx *cx, const sp_packed *p, sp_packed *own
         if (p->format.level[l].kind != SP_LEVEL_DENSE) return SPARTA_OK;
     if (p->rank != 2 || !p->format.n) return SPARTA_OK;
     SP_TRY(sp_format_parse(cx, "csr", &csr));
-    sparta_status s = sp_format_convert(cx, p, &csr, NULL, own);
+    sparta_status s = sp_store_convert(cx, p, &csr, NULL, own);
     *made = s == SPARTA_OK;
     if (unfit(s) || s == SPARTA_E_MEMORY) { /* then each reads the array itself */
         sp_ctx_clear(cx);
@@ -395,7 +395,7 @@ sparta_status sp_advise(sparta_ctx *cx, sp_arena *arena, const sp_packed *p, con
     sp_advice a = {0};
     sp_packed own = {0};
     bool made = false;
-    sp_format_stats stats = {0};
+    sp_store_stats stats = {0};
     const double element = (double)sparta_dtype_size(p->dtype);
     double all = 1;
     for (int d = 0; d < p->rank; d++) all *= (double)p->dim[d];
@@ -410,7 +410,7 @@ sparta_status sp_advise(sparta_ctx *cx, sp_arena *arena, const sp_packed *p, con
                  .value = p->pattern ? 0 : element,
                  .in_block = element,
                  .a = &a};
-    sparta_status s = sp_packed_measure(cx, v.from, &stats);
+    sparta_status s = sp_store_measure_packed(cx, v.from, &stats);
     a.elements = stats.elements;
     a.density = all > 0 ? (double)stats.elements / all : 0;
     if (!s) s = advise(&v);

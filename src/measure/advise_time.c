@@ -41,7 +41,7 @@ sparta_status sp_advise_time(sparta_ctx *cx, const sp_packed *p, const sp_advise
     sp_arena *arena = sp_arena_create(cx);
     SP_NEED(cx, arena);
     sparta_status status = sp_tensor_alloc_in(arena, p->dtype, 2, p->dim, &w);
-    if (!status) status = sp_format_unpack(cx, p, &w);
+    if (!status) status = sp_store_unpack(cx, p, &w);
     for (int i = 0; i < a->n && !status; i++)
         if (a->row[i].implement) status = time_row(cx, &w, how, &a->row[i]);
     for (int i = 0; i < a->n && !status; i++)

@@ -236,13 +236,13 @@ static sparta_status note_walk(bench *b)
 static sparta_status look_up_format(bench *b)
 {
     const char *text = b->r->format;
-    sp_format_stats stats;
+    sp_store_stats stats;
     sp_text canonical;
     if (!text) return SPARTA_OK;
     SP_TRY(sp_format_parse(b->cx, text, &b->format));
     SP_TRY(sp_format_check(b->cx, &b->format, 2, b->w.dim));
-    SP_TRY(sp_format_measure(b->cx, &b->format, &b->w, b->task.mask, &stats));
-    SP_TRY(sp_format_within(b->cx, &b->format, &stats, b->r->limit > 0 ? b->r->limit : SP_FORMAT_LIMIT));
+    SP_TRY(sp_store_measure(b->cx, &b->format, &b->w, b->task.mask, &stats));
+    SP_TRY(sp_store_within(b->cx, &b->format, &stats, b->r->limit > 0 ? b->r->limit : SP_STORE_LIMIT));
     SP_TRY(sp_implement_for_format(b->cx, &b->format, sp_schedule_says_widths(text), b->r->n, b->r->k,
                                    &b->asked));
     if (!b->asked)

@@ -157,7 +157,7 @@ typedef struct sp_kernel_request {
     /* A matrix of any dtype to time instead of a random one of (n, k); NULL: none. */
     const sparta_tensor *weight;
     const char *format; /* the storage to time; NULL: the fastest */
-    double limit;       /* the most slots that a format may store for each non-zero; 0: SP_FORMAT_LIMIT */
+    double limit;       /* the most slots that a format may store for each non-zero; 0: SP_STORE_LIMIT */
     /* "4x1", or a mask file with one array (.npy, .npz, .safetensors), zero where a weight is gone; NULL: the weight as it is. */
     const char *pattern;
     double sparsity;
@@ -263,7 +263,7 @@ typedef struct sp_advise_request {
 typedef struct sp_advice_row {
     const char *format; /* as one types it: "csr", "bsr(4,4)" */
     sp_format parsed;
-    sp_format_stats stats;
+    sp_store_stats stats;
     double share;        /* of the bytes of a dense array */
     const char *pattern; /* that it was found for: "4x1", "2:4 along k"; "" when for none */
     bool exact;          /* the pattern has no slot to spare */

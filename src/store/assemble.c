@@ -134,7 +134,7 @@ static sparta_status crowded(sparta_ctx *cx, const work *w, const sp_assembly *a
                    where, n, room, room, n, sum);
 }
 
-static sparta_status count_level(sparta_ctx *cx, const sp_assembly *a, sp_format_stats *stats)
+static sparta_status count_level(sparta_ctx *cx, const sp_assembly *a, sp_store_stats *stats)
 {
     stats->longest[a->number] = a->longest;
     stats->segments[a->number] = a->parents;
@@ -150,7 +150,7 @@ static sp_assembler *const assembler[SP_LEVEL_KINDS] = {
 #undef SP_LEVEL
 };
 
-static sparta_status each_level(sparta_ctx *cx, work *w, sp_packed *out, sp_format_stats *stats)
+static sparta_status each_level(sparta_ctx *cx, work *w, sp_packed *out, sp_store_stats *stats)
 {
     int64_t parents = 1;
     for (int l = 0; l < w->f->n; l++) {
@@ -217,7 +217,7 @@ static void copy_values(const work *w, sparta_tensor *values)
     }
 }
 
-static sparta_status store_values(sparta_ctx *cx, const work *w, sp_packed *out, sp_format_stats *stats)
+static sparta_status store_values(sparta_ctx *cx, const work *w, sp_packed *out, sp_store_stats *stats)
 {
     if (!w->e->values && !sp_levels_pattern_has_values(w->f)) return SPARTA_OK;
     SP_TRY(sp_tensor_bytes(cx, w->e->dtype, 1, &stats->slots, &stats->value_bytes));
@@ -227,7 +227,7 @@ static sparta_status store_values(sparta_ctx *cx, const work *w, sp_packed *out,
     return SPARTA_OK;
 }
 
-static sparta_status assemble_with(sparta_ctx *cx, work *w, sp_packed *out, sp_format_stats *stats)
+static sparta_status assemble_with(sparta_ctx *cx, work *w, sp_packed *out, sp_store_stats *stats)
 {
     weigh(w);
     key_by_levels(w);
@@ -245,7 +245,7 @@ static sparta_status assemble_with(sparta_ctx *cx, work *w, sp_packed *out, sp_f
 }
 
 sparta_status sp_levels_assemble(sparta_ctx *cx, const sp_format *f, sp_entry_list *e, bool store,
-                                 sp_packed *out, sp_format_stats *stats)
+                                 sp_packed *out, sp_store_stats *stats)
 {
     work w = {.f = f, .e = e, .store = store};
     sparta_status status = assemble_with(cx, &w, out, stats);

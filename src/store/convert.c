@@ -11,7 +11,7 @@ static sparta_status check(sparta_ctx *cx, const sp_packed *from, const sp_forma
 }
 
 static sparta_status generic(sparta_ctx *cx, const sp_packed *from, const sp_format *to, bool store,
-                             sp_packed *out, sp_format_stats *stats)
+                             sp_packed *out, sp_store_stats *stats)
 {
     sp_entry_list e = {0};
     SP_TRY(sp_entries_of_packed(cx, from, &e));
@@ -24,7 +24,7 @@ static sparta_status generic(sparta_ctx *cx, const sp_packed *from, const sp_for
 sparta_status sp_convert_generic(sparta_ctx *cx, const sp_packed *from, const sp_format *to, sp_packed *out)
 {
     sp_packed p = {0};
-    sp_format_stats stats = {0};
+    sp_store_stats stats = {0};
     SP_TRY(check(cx, from, to));
     sparta_status status = generic(cx, from, to, true, &p, &stats);
     if (status)
@@ -35,18 +35,18 @@ sparta_status sp_convert_generic(sparta_ctx *cx, const sp_packed *from, const sp
 }
 
 sparta_status sp_measure_generic(sparta_ctx *cx, const sp_packed *from, const sp_format *to,
-                                 sp_format_stats *out)
+                                 sp_store_stats *out)
 {
     sp_packed none = {0};
-    sp_format_stats stats = {0};
+    sp_store_stats stats = {0};
     SP_TRY(check(cx, from, to));
     SP_TRY(generic(cx, from, to, false, &none, &stats));
     *out = stats;
     return SPARTA_OK;
 }
 
-sparta_status sp_format_convert(sparta_ctx *cx, const sp_packed *from, const sp_format *to, sp_pool *pool,
-                                sp_packed *out)
+sparta_status sp_store_convert(sparta_ctx *cx, const sp_packed *from, const sp_format *to, sp_pool *pool,
+                               sp_packed *out)
 {
     bool done = false;
     SP_TRY(check(cx, from, to));
@@ -54,10 +54,10 @@ sparta_status sp_format_convert(sparta_ctx *cx, const sp_packed *from, const sp_
     return done ? SPARTA_OK : sp_convert_generic(cx, from, to, out);
 }
 
-sparta_status sp_format_measure_packed(sparta_ctx *cx, const sp_packed *from, const sp_format *to,
-                                       sp_format_stats *out)
+sparta_status sp_store_measure_converted(sparta_ctx *cx, const sp_packed *from, const sp_format *to,
+                                         sp_store_stats *out)
 {
-    sp_format_stats stats = {0};
+    sp_store_stats stats = {0};
     bool done = false;
     SP_TRY(check(cx, from, to));
     SP_TRY(sp_measure_fast(cx, from, to, &done, &stats));

@@ -24,14 +24,14 @@ bool sp_count_elements(void *arg, int thread, int64_t lo, int64_t hi)
     return true;
 }
 
-static void level(sp_format_stats *stats, int l, int64_t segments, int64_t longest)
+static void level(sp_store_stats *stats, int l, int64_t segments, int64_t longest)
 {
     stats->segments[l] = segments;
     stats->longest[l] = segments ? longest : 0;
 }
 
 /* All of them dense, from level `l` on, below this many positions. */
-static sparta_status dense_levels(const sp_rows_job *job, int l, int64_t parents, sp_format_stats *stats)
+static sparta_status dense_levels(const sp_rows_job *job, int l, int64_t parents, sp_store_stats *stats)
 {
     const sp_format *f = job->format;
     for (; l < f->n; l++) {
@@ -48,7 +48,7 @@ static size_t bytes_of(const sparta_tensor *t)
     return t->rank ? (size_t)t->dim[0] * sparta_dtype_size(t->dtype) : 0; /* the array was planned: it fits */
 }
 
-static void count_bytes(const sp_packed *p, sp_format_stats *stats)
+static void count_bytes(const sp_packed *p, sp_store_stats *stats)
 {
     for (int l = 0; l < p->format.n; l++) {
         stats->pos_bytes += bytes_of(&p->pos[l]);
@@ -58,13 +58,13 @@ static void count_bytes(const sp_packed *p, sp_format_stats *stats)
 }
 
 /* A sum of tables: (i:compressed, j:packed[w]) each. */
-static sparta_status count_parts(const sp_rows_job *job, sp_format_stats *stats)
+static sparta_status count_parts(const sp_rows_job *job, sp_store_stats *stats)
 {
     int64_t longest[SP_PARTS], largest = -1;
     sp_hyb_longest(job, longest);
     for (int i = 0; i < job->out->parts; i++) {
         const sp_packed *p = &job->out->part[i];
-        sp_format_stats part = {.slots = p->crd[1].dim[0]};
+        sp_store_stats part = {.slots = p->crd[1].dim[0]};
         count_bytes(p, &part);
         level(&part, 0, 1, p->crd[0].dim[0]);
         level(&part, 1, p->crd[0].dim[0], longest[i]);
@@ -73,11 +73,11 @@ static sparta_status count_parts(const sp_rows_job *job, sp_format_stats *stats)
     return SPARTA_OK;
 }
 
-sparta_status sp_count_stats(const sp_rows_job *job, sp_format_stats *out)
+sparta_status sp_count_stats(const sp_rows_job *job, sp_store_stats *out)
 {
     const sp_packed *p = job->out;
     int64_t n = p->crd[1].dim[0]; /* of most kinds, the positions of level 1 */
-    sp_format_stats stats = {.slots = n};
+    sp_store_stats stats = {.slots = n};
     count_bytes(p, &stats);
     level(&stats, 0, 1, job->units);
     level(&stats, 1, job->units, job->longest);

@@ -321,7 +321,7 @@ static bool counts(const sp_rows *s, const sp_format *to, sp_rows_layout *out)
 }
 
 sparta_status sp_measure_fast(sparta_ctx *cx, const sp_packed *from, const sp_format *to, bool *done,
-                              sp_format_stats *stats)
+                              sp_store_stats *stats)
 {
     sp_rows s;
     sp_packed lengths = {0};
@@ -343,7 +343,7 @@ sparta_status sp_pack_fast(sparta_ctx *cx, const sp_pack_job *job, sp_pool *pool
 {
     *done = false;
     if (job->mask || job->t->rank != 2 || !sp_tensor_contiguous(job->t)) return SPARTA_OK;
-    sp_packed from = sp_packed_of_dense(job->t);
+    sp_packed from = sp_store_of_dense(job->t);
     return sp_convert_fast(cx, &from, job->format, pool, done, out);
 }
 

@@ -43,18 +43,18 @@ void sp_entries_index(const sp_entry_list *e, int64_t key, int64_t index[SPARTA_
  * what is in it. The list is used up: freed by the caller, but its entries are gone. */
 sp_packed sp_packed_head(const sp_format *f, const sp_entry_list *e);
 sparta_status sp_entries_assemble(sparta_ctx *cx, const sp_format *f, sp_entry_list *e, bool store,
-                                  sp_packed *out, sp_format_stats *stats) SP_MUST;
+                                  sp_packed *out, sp_store_stats *stats) SP_MUST;
 sparta_status sp_levels_assemble(sparta_ctx *cx, const sp_format *f, sp_entry_list *e, bool store,
-                                 sp_packed *out, sp_format_stats *stats) SP_MUST;
+                                 sp_packed *out, sp_store_stats *stats) SP_MUST;
 sparta_status sp_sum_assemble(sparta_ctx *cx, const sp_format *f, sp_entry_list *e, bool store,
-                              sp_packed *out, sp_format_stats *stats) SP_MUST;
+                              sp_packed *out, sp_store_stats *stats) SP_MUST;
 sparta_status sp_opaque_assemble(sparta_ctx *cx, const sp_format *f, const sp_entry_list *e, bool store,
-                                 sp_packed *out, sp_format_stats *stats) SP_MUST;
+                                 sp_packed *out, sp_store_stats *stats) SP_MUST;
 /* fill and bytes from the rest. */
-sparta_status sp_stats_finish(sparta_ctx *cx, sp_format_stats *stats) SP_MUST;
+sparta_status sp_stats_finish(sparta_ctx *cx, sp_store_stats *stats) SP_MUST;
 
 /* One part more; *largest: slots of the largest so far, -1 at first. */
-sparta_status sp_stats_add(sparta_ctx *cx, sp_format_stats *all, const sp_format_stats *part,
+sparta_status sp_stats_add(sparta_ctx *cx, sp_store_stats *all, const sp_store_stats *part,
                            int64_t *largest) SP_MUST;
 
 #endif

@@ -119,7 +119,7 @@ static sparta_status write_listed(sparta_ctx *cx, const char *path, const sp_pac
     return sp_npz_write(cx, path, l->n, l->name, l->tensor);
 }
 
-sparta_status sp_packed_write(sparta_ctx *cx, const char *path, const sp_packed *p)
+sparta_status sp_store_write(sparta_ctx *cx, const char *path, const sp_packed *p)
 {
     SP_TRY(sp_packed_verify(cx, p));
     if (!p->pattern && sp_dtype_bits(p->dtype) < 8) /* NumPy's descr would not tell i4 from u4 */
@@ -148,7 +148,7 @@ static bool is_row(const sparta_tensor *t, sparta_dtype dtype, int64_t least, in
     return t && t->rank == 1 && t->dtype == dtype && t->dim[0] >= least && t->dim[0] <= most;
 }
 
-bool sp_npz_is_packed(const sp_npz *z)
+bool sp_store_is_packed(const sp_npz *z)
 {
     const sparta_tensor *mark = sp_npz_find(z, "sparta");
     return mark && mark->rank == 1 && mark->dtype == SPARTA_U8 && mark->dim[0] >= 1 &&
@@ -294,9 +294,9 @@ static sparta_status read_npz(sparta_ctx *cx, const sp_npz *z, sp_packed *out)
     return status;
 }
 
-sparta_status sp_packed_read(sparta_ctx *cx, const char *path, sp_packed_file *out)
+sparta_status sp_store_read(sparta_ctx *cx, const char *path, sp_store_file *out)
 {
-    sp_packed_file f = {0};
+    sp_store_file f = {0};
     SP_TRY(sp_npz_read(cx, path, &f.npz));
     if (read_npz(cx, &f.npz, &f.packed)) {
         sp_npz_free(&f.npz);
@@ -306,7 +306,7 @@ sparta_status sp_packed_read(sparta_ctx *cx, const char *path, sp_packed_file *o
     return SPARTA_OK;
 }
 
-void sp_packed_file_free(sparta_ctx *cx, sp_packed_file *f)
+void sp_store_file_free(sparta_ctx *cx, sp_store_file *f)
 {
     if (!f) return;
     forget(cx, &f->packed);

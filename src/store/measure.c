@@ -30,7 +30,7 @@ static int64_t longest_of(sp_level_view *v, bool empty)
     return most;
 }
 
-static sparta_status measure_levels(sparta_ctx *cx, const sp_packed *p, sp_format_stats *stats)
+static sparta_status measure_levels(sparta_ctx *cx, const sp_packed *p, sp_store_stats *stats)
 {
     sp_walker w;
     SP_TRY(sp_walker_open(cx, p, &w));
@@ -46,20 +46,20 @@ static sparta_status measure_levels(sparta_ctx *cx, const sp_packed *p, sp_forma
     return sp_stats_finish(cx, stats);
 }
 
-static sparta_status measure_leaf(sparta_ctx *cx, const sp_packed *p, sp_format_stats *out)
+static sparta_status measure_leaf(sparta_ctx *cx, const sp_packed *p, sp_store_stats *out)
 {
-    sp_format_stats stats = {0};
-    SP_TRY(p->format.opaque ? sp_format_measure_packed(cx, p, &p->format, &stats)
+    sp_store_stats stats = {0};
+    SP_TRY(p->format.opaque ? sp_store_measure_converted(cx, p, &p->format, &stats)
                             : measure_levels(cx, p, &stats));
     *out = stats;
     return SPARTA_OK;
 }
 
-sparta_status sp_packed_measure(sparta_ctx *cx, const sp_packed *p, sp_format_stats *out)
+sparta_status sp_store_measure_packed(sparta_ctx *cx, const sp_packed *p, sp_store_stats *out)
 {
     SP_TRY(sp_packed_head_check(cx, p));
     if (!p->format.sum) return measure_leaf(cx, p, out);
-    sp_format_stats all = {0}, part;
+    sp_store_stats all = {0}, part;
     int64_t largest = -1;
     for (int i = 0; i < p->parts; i++) {
         SP_TRY(measure_leaf(cx, &p->part[i], &part));

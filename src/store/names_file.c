@@ -102,7 +102,7 @@ sparta_status sp_format_define_text(sparta_ctx *cx, const char *path, char *text
     return status;
 }
 
-sparta_status sp_format_define_file(sparta_ctx *cx, const char *path)
+sparta_status sp_store_define_file(sparta_ctx *cx, const char *path)
 {
     char *bytes;
     size_t n;

@@ -35,7 +35,7 @@ static sp_opaque_packer *packer_of(const sp_opaque *o)
 }
 
 sparta_status sp_opaque_assemble(sparta_ctx *cx, const sp_format *f, const sp_entry_list *e, bool store,
-                                 sp_packed *out, sp_format_stats *stats)
+                                 sp_packed *out, sp_store_stats *stats)
 {
     sp_entries entries;
     size_t each = (size_t)(e->rank + 1) * sizeof(int64_t);

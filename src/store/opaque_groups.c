@@ -77,7 +77,7 @@ static sparta_status store_all(sparta_ctx *cx, const sp_entries *e, const sp_ent
 }
 
 static sparta_status pack_sorted(sparta_ctx *cx, const sp_entries *e, const sp_entry *o, bool store,
-                                 sp_packed *out, sp_format_stats *stats)
+                                 sp_packed *out, sp_store_stats *stats)
 {
     int64_t groups = count_groups(e, o, &stats->longest[0]);
     if (groups > INT32_MAX)
@@ -93,7 +93,7 @@ static sparta_status pack_sorted(sparta_ctx *cx, const sp_entries *e, const sp_e
 }
 
 sparta_status sp_opaque_pack_groups(sparta_ctx *cx, const sp_format *f, const sp_entries *e, bool store,
-                                    sp_packed *out, sp_format_stats *stats)
+                                    sp_packed *out, sp_store_stats *stats)
 {
     sp_entry *o = NULL;
     (void)f;

@@ -196,7 +196,7 @@ static sparta_status store_all(sparta_ctx *cx, plan *p, const sheet *counted, sp
 }
 
 sparta_status sp_opaque_pack_pairs(sparta_ctx *cx, const sp_format *f, const sp_entries *e, bool store,
-                                   sp_packed *out, sp_format_stats *stats)
+                                   sp_packed *out, sp_store_stats *stats)
 {
     plan p = {.s = shape_of(f, e->dim), .e = e};
     sheet counted = {0};

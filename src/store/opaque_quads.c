@@ -73,7 +73,7 @@ static sparta_status store_all(sparta_ctx *cx, const shape *s, const sp_entries 
     return SPARTA_OK;
 }
 
-static void measure(const shape *s, const sp_entries *e, const sorted *o, sp_format_stats *stats)
+static void measure(const shape *s, const sp_entries *e, const sorted *o, sp_store_stats *stats)
 {
     int64_t run = 0;
     stats->elements = stats->slots = e->n;
@@ -89,7 +89,7 @@ static void measure(const shape *s, const sp_entries *e, const sorted *o, sp_for
 }
 
 sparta_status sp_opaque_pack_quads(sparta_ctx *cx, const sp_format *f, const sp_entries *e, bool store,
-                                   sp_packed *out, sp_format_stats *stats)
+                                   sp_packed *out, sp_store_stats *stats)
 {
     shape s = shape_of(f, e->dim);
     sorted o = {0};

@@ -16,7 +16,7 @@ sp_packed sp_packed_head(const sp_format *f, const sp_entry_list *e)
     return p;
 }
 
-sparta_status sp_stats_finish(sparta_ctx *cx, sp_format_stats *stats)
+sparta_status sp_stats_finish(sparta_ctx *cx, sp_store_stats *stats)
 {
     stats->fill = (double)stats->slots / (double)SP_MAX(stats->elements, 1);
     if (!sp_size_add(stats->pos_bytes, stats->crd_bytes, &stats->bytes) ||
@@ -26,7 +26,7 @@ sparta_status sp_stats_finish(sparta_ctx *cx, sp_format_stats *stats)
 }
 
 sparta_status sp_entries_assemble(sparta_ctx *cx, const sp_format *f, sp_entry_list *e, bool store,
-                                  sp_packed *out, sp_format_stats *stats)
+                                  sp_packed *out, sp_store_stats *stats)
 {
     SP_TRY(f->sum      ? sp_sum_assemble(cx, f, e, store, out, stats)
            : f->opaque ? sp_opaque_assemble(cx, f, e, store, out, stats)
@@ -36,7 +36,7 @@ sparta_status sp_entries_assemble(sparta_ctx *cx, const sp_format *f, sp_entry_l
 
 /* ------------------------------------------------------------------ from a dense tensor */
 
-sparta_status sp_pack_generic(sparta_ctx *cx, const sp_pack_job *job, sp_packed *out, sp_format_stats *stats)
+sparta_status sp_pack_generic(sparta_ctx *cx, const sp_pack_job *job, sp_packed *out, sp_store_stats *stats)
 {
     sp_entry_list e = {0};
     SP_TRY(sp_entries_of_tensor(cx, job->t, job->mask, &e));
@@ -59,7 +59,7 @@ static sparta_status job_check(sparta_ctx *cx, const sp_pack_job *job)
                    (long long)m->rows, (long long)m->cols, (long long)t->dim[0], (long long)t->dim[1]);
 }
 
-static sparta_status work_on(sparta_ctx *cx, const sp_pack_job *job, sp_packed *out, sp_format_stats *stats)
+static sparta_status work_on(sparta_ctx *cx, const sp_pack_job *job, sp_packed *out, sp_store_stats *stats)
 {
     SP_TRY(job_check(cx, job));
     const bool quads = sp_pack_quads_can(job->format, job->t);
@@ -76,11 +76,11 @@ static sparta_status source_of(sparta_ctx *cx, const sp_mask *mask, const sparta
     return mask ? SPARTA_OK : sp_tensor_plain_zeros(cx, *t, own, t);
 }
 
-sparta_status sp_format_measure(sparta_ctx *cx, const sp_format *f, const sparta_tensor *t,
-                                const sp_mask *mask, sp_format_stats *out)
+sparta_status sp_store_measure(sparta_ctx *cx, const sp_format *f, const sparta_tensor *t,
+                               const sp_mask *mask, sp_store_stats *out)
 {
     sp_packed none = {0};
-    sp_format_stats stats = {0};
+    sp_store_stats stats = {0};
     sparta_tensor own;
     SP_TRY(source_of(cx, mask, &t, &own));
     sparta_status status = work_on(cx, &(sp_pack_job){f, t, mask, false}, &none, &stats);
@@ -94,7 +94,7 @@ static sparta_status pack(sparta_ctx *cx, const sp_format *f, const sparta_tenso
 {
     const sp_pack_job job = {f, t, mask, true};
     sp_packed p = {.format = *f, .dtype = t->dtype, .rank = t->rank};
-    sp_format_stats stats = {0};
+    sp_store_stats stats = {0};
     bool done = false;
     SP_TRY(job_check(cx, &job));
     SP_TRY(sp_pack_fast(cx, &job, NULL, &done, out));
@@ -108,8 +108,8 @@ static sparta_status pack(sparta_ctx *cx, const sp_format *f, const sparta_tenso
     return status;
 }
 
-sparta_status sp_format_pack(sparta_ctx *cx, const sp_format *f, const sparta_tensor *t, const sp_mask *mask,
-                             sp_packed *out)
+sparta_status sp_store_pack(sparta_ctx *cx, const sp_format *f, const sparta_tensor *t, const sp_mask *mask,
+                            sp_packed *out)
 {
     sparta_tensor own;
     SP_TRY(source_of(cx, mask, &t, &own));
@@ -131,7 +131,7 @@ static bool all_dense(const sp_format *f)
 }
 
 /* What stores less, and the numbers that say why. */
-static const char *instead_of(const sp_format *f, const sp_format_stats *stats, char detail[96])
+static const char *instead_of(const sp_format *f, const sp_store_stats *stats, char detail[96])
 {
     const char *instead = "use smaller blocks, or compressed levels of single elements";
     if (f->sum) return "let fewer elements go to its padded parts";
@@ -149,10 +149,10 @@ static const char *instead_of(const sp_format *f, const sp_format_stats *stats, 
     return instead;
 }
 
-sparta_status sp_format_within(sparta_ctx *cx, const sp_format *f, const sp_format_stats *stats, double limit)
+sparta_status sp_store_within(sparta_ctx *cx, const sp_format *f, const sp_store_stats *stats, double limit)
 {
     char detail[96] = "";
-    if (!(limit > 0)) limit = SP_FORMAT_LIMIT;
+    if (!(limit > 0)) limit = SP_STORE_LIMIT;
     if (stats->fill <= limit || all_dense(f)) return SPARTA_OK;
     const char *instead = instead_of(f, stats, detail);
     return sp_fail(cx, SPARTA_E_LIMIT,

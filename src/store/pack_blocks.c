@@ -142,7 +142,7 @@ static sparta_status fill(sparta_ctx *cx, const blocks *k, const sparta_tensor *
 
 /* The levels as the generic assembler counts them: `n` blocks lie below level 1. */
 static void count_levels(const sp_format *f, const blocks *k, int64_t n, int64_t longest,
-                         sp_format_stats *stats)
+                         sp_store_stats *stats)
 {
     stats->segments[0] = 1, stats->longest[0] = k->rows;
     stats->segments[1] = k->rows, stats->longest[1] = longest;
@@ -153,7 +153,7 @@ static void count_levels(const sp_format *f, const blocks *k, int64_t n, int64_t
 }
 
 static sparta_status build(sparta_ctx *cx, const sp_pack_job *job, const blocks *k, sp_packed *out,
-                           sp_format_stats *stats)
+                           sp_store_stats *stats)
 {
     const sp_level *l = &job->format->level[1];
     int64_t longest, n = count(k, &longest), edges = k->rows + 1;
@@ -176,7 +176,7 @@ static sparta_status build(sparta_ctx *cx, const sp_pack_job *job, const blocks 
     return stats->slots ? fill(cx, k, job->t, out) : SPARTA_OK;
 }
 
-sparta_status sp_pack_blocks(sparta_ctx *cx, const sp_pack_job *job, sp_packed *out, sp_format_stats *stats)
+sparta_status sp_pack_blocks(sparta_ctx *cx, const sp_pack_job *job, sp_packed *out, sp_store_stats *stats)
 {
     blocks k = blocks_of(job->format, job->t);
     sparta_tensor seen = {job->t->dtype, 2, {k.nx, k.ny}, {k.tx, k.ty}, job->t->data, 0}; /* as (x, y) */

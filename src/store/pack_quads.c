@@ -112,7 +112,7 @@ static sparta_status too_many(sparta_ctx *cx, int64_t n)
                    (long long)n, UINT16_MAX, UINT16_MAX / 2 + 1);
 }
 
-static sparta_status measure(sparta_ctx *cx, const quads *q, size_t size, sp_format_stats *stats,
+static sparta_status measure(sparta_ctx *cx, const quads *q, size_t size, sp_store_stats *stats,
                              int64_t *columns)
 {
     int64_t n[SETS];
@@ -135,7 +135,7 @@ static sparta_status measure(sparta_ctx *cx, const quads *q, size_t size, sp_for
 }
 
 static sparta_status store(sparta_ctx *cx, const quads *q, const sparta_tensor *t,
-                           const sp_format_stats *stats, int64_t columns, sp_packed *out)
+                           const sp_store_stats *stats, int64_t columns, sp_packed *out)
 {
     const int64_t counts = q->ranges * q->strips * SETS;
     int64_t n[SETS];
@@ -153,7 +153,7 @@ static sparta_status store(sparta_ctx *cx, const quads *q, const sparta_tensor *
     return SPARTA_OK;
 }
 
-sparta_status sp_pack_quads(sparta_ctx *cx, const sp_pack_job *job, sp_packed *out, sp_format_stats *stats)
+sparta_status sp_pack_quads(sparta_ctx *cx, const sp_pack_job *job, sp_packed *out, sp_store_stats *stats)
 {
     const sparta_tensor *t = job->t;
     sp_mask own = {0};

@@ -182,7 +182,7 @@ sparta_status sp_rows_turn(sp_rows_job *job, bool *can) SP_MUST;
 
 /* Statistics of a job that measured (convert_count.c), and the elements it counts for them: a piece of the source's rows. */
 bool sp_count_elements(void *arg, int thread, int64_t lo, int64_t hi);
-sparta_status sp_count_stats(const sp_rows_job *job, sp_format_stats *stats) SP_MUST;
+sparta_status sp_count_stats(const sp_rows_job *job, sp_store_stats *stats) SP_MUST;
 
 /* Contiguous, of this type and length? */
 static inline bool sp_array_is(const sparta_tensor *t, sparta_dtype dtype, int64_t n)

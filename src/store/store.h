@@ -23,11 +23,11 @@
 
 /* A file of names: lines "format NAME = TEXT", with comments from '#' to the end of the line; lines that begin with a blank go on with the one
  * above. All names of a file are defined, or, on failure, none. */
-sparta_status sp_format_define_file(sparta_ctx *cx, const char *path) SP_MUST;
+sparta_status sp_store_define_file(sparta_ctx *cx, const char *path) SP_MUST;
 
 /* ------------------------------------------------------------------ pack, unpack, convert */
 
-typedef struct sp_format_stats {
+typedef struct sp_store_stats {
     int64_t elements;                         /* that the mask has (no mask: non-zero) */
     int64_t slots;                            /* values stored */
     size_t bytes;                             /* of all arrays */
@@ -36,53 +36,53 @@ typedef struct sp_format_stats {
     int64_t longest[SP_LEVELS];               /* positions in the longest segment of each level */
     int64_t segments[SP_LEVELS];              /* of each level: positions of the one above */
     int parts; /* of a sum; longest and segments are then those of the largest part */
-} sp_format_stats;
+} sp_store_stats;
 
 /* Known before anything is allocated. */
-sparta_status sp_format_measure(sparta_ctx *cx, const sp_format *f, const sparta_tensor *t,
-                                const sp_mask *mask, sp_format_stats *out) SP_MUST;
-#define SP_FORMAT_LIMIT 4.0
+sparta_status sp_store_measure(sparta_ctx *cx, const sp_format *f, const sparta_tensor *t,
+                               const sp_mask *mask, sp_store_stats *out) SP_MUST;
+#define SP_STORE_LIMIT 4.0
 /* E_LIMIT, with the numbers and what to use instead, when the fill is above the limit (0: the default). Formats
  * of dense levels only are exempt. Pack does not ask by itself: its caller may have reasons. */
-sparta_status sp_format_within(sparta_ctx *cx, const sp_format *f, const sp_format_stats *stats,
-                               double limit) SP_MUST;
+sparta_status sp_store_within(sparta_ctx *cx, const sp_format *f, const sp_store_stats *stats,
+                              double limit) SP_MUST;
 /* mask may be NULL; for 2-D tensors only (the mask's rows, cols are the tensor's). Free with sp_packed_free. */
-sparta_status sp_format_pack(sparta_ctx *cx, const sp_format *f, const sparta_tensor *t, const sp_mask *mask,
-                             sp_packed *out) SP_MUST;
+sparta_status sp_store_pack(sparta_ctx *cx, const sp_format *f, const sparta_tensor *t, const sp_mask *mask,
+                            sp_packed *out) SP_MUST;
 /* Into a tensor of the right dtype and dims (any strides); absent elements become 0. Storage may be hostile:
  * every position and coordinate is checked (E_FORMAT), and padding must be 0. On failure the output is
  * untouched (unless somebody changed the storage meanwhile). */
-sparta_status sp_format_unpack(sparta_ctx *cx, const sp_packed *p, const sparta_tensor *out) SP_MUST;
+sparta_status sp_store_unpack(sparta_ctx *cx, const sp_packed *p, const sparta_tensor *out) SP_MUST;
 
 /* Of what is there: the same numbers that measure told before. */
-sparta_status sp_packed_measure(sparta_ctx *cx, const sp_packed *p, sp_format_stats *out) SP_MUST;
+sparta_status sp_store_measure_packed(sparta_ctx *cx, const sp_packed *p, sp_store_stats *out) SP_MUST;
 
 /* Views, without a copy: entries as coo with i64 coordinates (canonical ones), a contiguous tensor as dense levels. Valid as long
  * as what they look at; not to be freed. */
-sp_packed sp_packed_of_coo(const sp_coo *c, int64_t pos[2]);
-sp_packed sp_packed_of_dense(const sparta_tensor *t);
+sp_packed sp_store_of_coo(const sp_coo *c, int64_t pos[2]);
+sp_packed sp_store_of_dense(const sparta_tensor *t);
 
 /* The same elements in another format; both storages of what was asked live in the budget, a dense copy never does. `from` is
  * verified as it is read. pool NULL: one thread. Fast paths (convert_*.c) give what the generic one gives, array for
  * array. */
-sparta_status sp_format_convert(sparta_ctx *cx, const sp_packed *from, const sp_format *to, sp_pool *pool,
-                                sp_packed *out) SP_MUST;
+sparta_status sp_store_convert(sparta_ctx *cx, const sp_packed *from, const sp_format *to, sp_pool *pool,
+                               sp_packed *out) SP_MUST;
 /* What convert would store. */
-sparta_status sp_format_measure_packed(sparta_ctx *cx, const sp_packed *from, const sp_format *to,
-                                       sp_format_stats *out) SP_MUST;
+sparta_status sp_store_measure_converted(sparta_ctx *cx, const sp_packed *from, const sp_format *to,
+                                         sp_store_stats *out) SP_MUST;
 /* Entries in row-major order, no coordinate twice. Free with sp_coo_free. */
-sparta_status sp_packed_to_coo(sparta_ctx *cx, const sp_packed *p, sp_coo *out) SP_MUST;
+sparta_status sp_store_to_coo(sparta_ctx *cx, const sp_packed *p, sp_coo *out) SP_MUST;
 
 /* ------------------------------------------------------------------ files: npz that NumPy opens (file.c; docs/files.md)
  * format, shape, sparta (the mark), then p{part}_l{level}_pos, _crd or _bits, and p{part}_values. */
-typedef struct sp_packed_file {
+typedef struct sp_store_file {
     sp_packed packed;
     sp_npz npz; /* owns the arrays */
-} sp_packed_file;
-sparta_status sp_packed_write(sparta_ctx *cx, const char *path, const sp_packed *p) SP_MUST;
-bool sp_npz_is_packed(const sp_npz *z);
+} sp_store_file;
+sparta_status sp_store_write(sparta_ctx *cx, const char *path, const sp_packed *p) SP_MUST;
+bool sp_store_is_packed(const sp_npz *z);
 /* Verified. */
-sparta_status sp_packed_read(sparta_ctx *cx, const char *path, sp_packed_file *out) SP_MUST;
-void sp_packed_file_free(sparta_ctx *cx, sp_packed_file *f);
+sparta_status sp_store_read(sparta_ctx *cx, const char *path, sp_store_file *out) SP_MUST;
+void sp_store_file_free(sparta_ctx *cx, sp_store_file *f);
 
 #endif

@@ -49,7 +49,7 @@ typedef struct sp_entries {
 
 /* Into an opaque format; store false: fill the statistics only. One for each row of opaque.def, in opaque_<name>.c. */
 typedef sparta_status sp_opaque_packer(sparta_ctx *cx, const sp_format *f, const sp_entries *e, bool store,
-                                       sp_packed *out, sp_format_stats *stats);
+                                       sp_packed *out, sp_store_stats *stats);
 #define SP_OPAQUE(id) sp_opaque_packer sp_opaque_pack_##id;
 #include "format/opaque.def"
 #undef SP_OPAQUE
@@ -66,21 +66,21 @@ typedef struct sp_pack_job {
 /* Any format: sort the stored elements, one pass per level. `out` is filled when storing; on failure the
  * caller frees what is in it. */
 sparta_status sp_pack_generic(sparta_ctx *cx, const sp_pack_job *job, sp_packed *out,
-                              sp_format_stats *stats) SP_MUST;
+                              sp_store_stats *stats) SP_MUST;
 /* Two dimensions, x/a dense, y/b dense or compressed, then dense remainders: csr, csc, bsr, strips, panels. */
 bool sp_pack_blocks_can(const sp_format *f, const sparta_tensor *t);
 sparta_status sp_pack_blocks(sparta_ctx *cx, const sp_pack_job *job, sp_packed *out,
-                             sp_format_stats *stats) SP_MUST;
+                             sp_store_stats *stats) SP_MUST;
 /* quads, with blocks of a multiple of 64 columns. */
 bool sp_pack_quads_can(const sp_format *f, const sparta_tensor *t);
 sparta_status sp_pack_quads(sparta_ctx *cx, const sp_pack_job *job, sp_packed *out,
-                            sp_format_stats *stats) SP_MUST;
+                            sp_store_stats *stats) SP_MUST;
 
 /* Any format from any other without fast paths: their oracle. */
 sparta_status sp_convert_generic(sparta_ctx *cx, const sp_packed *from, const sp_format *to,
                                  sp_packed *out) SP_MUST;
 sparta_status sp_measure_generic(sparta_ctx *cx, const sp_packed *from, const sp_format *to,
-                                 sp_format_stats *out) SP_MUST;
+                                 sp_store_stats *out) SP_MUST;
 
 /* Fast paths (convert_fast.c and convert_*.c). Each gives what the generic path gives, array for array, or leaves *done
  * false and everything else alone: then the generic path runs.
@@ -96,7 +96,7 @@ sparta_status sp_convert_fast(sparta_ctx *cx, const sp_packed *from, const sp_fo
                               bool *done, sp_packed *out) SP_MUST;
 /* What it would store, counted: the numbers of the generic path. */
 sparta_status sp_measure_fast(sparta_ctx *cx, const sp_packed *from, const sp_format *to, bool *done,
-                              sp_format_stats *stats) SP_MUST;
+                              sp_store_stats *stats) SP_MUST;
 /* The same from a dense tensor of any strides and its mask; job->store is true. */
 sparta_status sp_pack_fast(sparta_ctx *cx, const sp_pack_job *job, sp_pool *pool, bool *done,
                            sp_packed *out) SP_MUST;

@@ -130,11 +130,10 @@ typedef struct {
     int next;
     bool store;
     int64_t largest; /* slots of the largest part so far */
-    sp_format_stats *stats;
+    sp_store_stats *stats;
 } assembly;
 
-sparta_status sp_stats_add(sparta_ctx *cx, sp_format_stats *all, const sp_format_stats *part,
-                           int64_t *largest)
+sparta_status sp_stats_add(sparta_ctx *cx, sp_store_stats *all, const sp_store_stats *part, int64_t *largest)
 {
     if (part->slots > *largest) {
         *largest = part->slots;
@@ -157,7 +156,7 @@ static sparta_status assemble_sum(sparta_ctx *cx, const sp_sum *sum, const sp_en
 static sparta_status assemble_piece(sparta_ctx *cx, const sp_format *f, sp_entry_list *e, assembly *a)
 {
     if (f->sum) return assemble_sum(cx, f->sum, e, a);
-    sp_format_stats stats = {0};
+    sp_store_stats stats = {0};
     sp_packed none = {0}, *out = a->store ? &a->out->part[a->next] : &none;
     if (a->store) *out = sp_packed_head(f, e);
     a->next++;
@@ -209,7 +208,7 @@ static sparta_status assemble_sum(sparta_ctx *cx, const sp_sum *sum, const sp_en
 }
 
 sparta_status sp_sum_assemble(sparta_ctx *cx, const sp_format *f, sp_entry_list *e, bool store,
-                              sp_packed *out, sp_format_stats *stats)
+                              sp_packed *out, sp_store_stats *stats)
 {
     assembly a = {.out = out, .store = store, .largest = -1, .stats = stats};
     int n = sp_sum_leaves(f, NULL);

@@ -82,7 +82,7 @@ static sparta_status unpack_generic(sparta_ctx *cx, const sp_packed *p, const sp
     return SPARTA_OK;
 }
 
-sparta_status sp_format_unpack(sparta_ctx *cx, const sp_packed *p, const sparta_tensor *out)
+sparta_status sp_store_unpack(sparta_ctx *cx, const sp_packed *p, const sparta_tensor *out)
 {
     bool done = false;
     SP_TRY(sp_packed_head_check(cx, p));

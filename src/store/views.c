@@ -32,7 +32,7 @@ static sp_format coo_levels(int rank)
     return f;
 }
 
-sp_packed sp_packed_of_dense(const sparta_tensor *t)
+sp_packed sp_store_of_dense(const sparta_tensor *t)
 {
     int64_t n = sparta_tensor_elements(t);
     sp_packed p = {.format = dense_levels(t->rank), .dtype = t->dtype, .rank = t->rank};
@@ -41,10 +41,10 @@ sp_packed sp_packed_of_dense(const sparta_tensor *t)
     return p;
 }
 
-sp_packed sp_packed_of_coo(const sp_coo *c, int64_t pos[2])
+sp_packed sp_store_of_coo(const sp_coo *c, int64_t pos[2])
 {
     int64_t two = 2;
-    if (c->dense) return sp_packed_of_dense(&c->values);
+    if (c->dense) return sp_store_of_dense(&c->values);
     sp_packed p = {.format = coo_levels(c->rank),
                    .dtype = c->values.data ? c->values.dtype : SPARTA_BOOL,
                    .pattern = !c->values.data,
@@ -70,7 +70,7 @@ static void copy_entries(const sp_entry_list *e, sp_coo *out)
     }
 }
 
-sparta_status sp_packed_to_coo(sparta_ctx *cx, const sp_packed *p, sp_coo *out)
+sparta_status sp_store_to_coo(sparta_ctx *cx, const sp_packed *p, sp_coo *out)
 {
     sp_entry_list e = {0};
     SP_TRY(sp_entries_of_packed(cx, p, &e));

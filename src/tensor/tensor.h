@@ -26,7 +26,7 @@ int64_t sp_dtype_lowest(sparta_dtype dtype);
 int64_t sp_dtype_highest(sparta_dtype dtype);
 
 /* Loops that move elements without looking into them, one for each size: SP_EACH_SIZE(MAKE) makes f_uint8_t to f_uint64_t, where MAKE(T)
- * defines f_##T, and SP_BY_SIZE calls the one for elements of so many bytes. */
+ * defines f_##T, and SP_BY_SIZE calls the one for elements of that size. */
 #define SP_EACH_SIZE(MAKE) MAKE(uint8_t) MAKE(uint16_t) MAKE(uint32_t) MAKE(uint64_t)
 #define SP_BY_SIZE(size, f, ...)                                                                             \
     ((size) == 1   ? f##_uint8_t(__VA_ARGS__)                                                                \

@@ -299,7 +299,7 @@ static sparta_status pack(sp_bed *b, sp_contender *c)
     SP_TRY(s);
     sp_packed *packed = sp_arena_array(c->arena, 1, sizeof *packed);
     SP_NEED(b->cx, packed);
-    SP_TRY(sp_format_pack(b->cx, &format, &w, c->im->sparse ? task.mask : NULL, packed));
+    SP_TRY(sp_store_pack(b->cx, &format, &w, c->im->sparse ? task.mask : NULL, packed));
     c->packed = packed;
     c->bytes = bytes_of(packed);
     return SPARTA_OK;

@@ -65,7 +65,7 @@ static void set_source(const char *text)
     has_source = false;
     if (strcmp(text, "as loaded")) {
         sp_format f = format_of(text);
-        need(sp_format_convert(cx, &entries, &f, NULL, &source));
+        need(sp_store_convert(cx, &entries, &f, NULL, &source));
         has_source = true;
     }
     printf("source %s\n", text);
@@ -101,7 +101,7 @@ static void time_it(const char *text, int threads, double seconds)
     for (double end = sp_now() + seconds; n < 3 || (sp_now() < end && n < MOST_RUNS); n++) {
         sp_packed out;
         double start = sp_now();
-        need(sp_format_convert(cx, from(), &f, threads > 1 ? pool[threads] : NULL, &out));
+        need(sp_store_convert(cx, from(), &f, threads > 1 ? pool[threads] : NULL, &out));
         sp_packed_free(cx, &out);
         t[n] = sp_now() - start;
     }

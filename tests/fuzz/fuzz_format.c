@@ -44,7 +44,7 @@ static void compare_with_generic(sparta_ctx *cx, const sp_format *f, const spart
                                  const sp_packed *p)
 {
     sp_packed oracle = {.format = *f};
-    sp_format_stats stats = {0};
+    sp_store_stats stats = {0};
     sparta_status status = sp_pack_generic(cx, &(sp_pack_job){f, t, NULL, true}, &oracle, &stats);
     must(!status || status == SPARTA_E_MEMORY); /* the budget is small, and the first copy is still there */
     for (int l = 0; !status && l < f->n; l++)
@@ -63,7 +63,7 @@ static void damage(sparta_ctx *cx, sp_packed *p, const sparta_tensor *out, const
         size_t bytes = a->rank ? (size_t)sparta_tensor_elements(a) * sparta_dtype_size(a->dtype) : 0;
         if (bytes) ((uint8_t *)a->data)[data[i + 1] % bytes] = data[i + 2];
     }
-    sparta_status verified = sp_packed_verify(cx, p), unpacked = sp_format_unpack(cx, p, out);
+    sparta_status verified = sp_packed_verify(cx, p), unpacked = sp_store_unpack(cx, p, out);
     must(!verified || unpacked);
 }
 
@@ -83,11 +83,11 @@ static void pack_and_unpack(sparta_ctx *cx, const sp_format *f, const uint8_t *d
     sparta_tensor out = t;
     out.data = back;
     sp_packed p;
-    if (sp_format_pack(cx, f, &t, NULL, &p))
+    if (sp_store_pack(cx, f, &t, NULL, &p))
         return; /* does not fit: the padding may be huge, widths and segments narrow */
     if (f->n) compare_with_generic(cx, f, &t, &p);
     memset(back, 0xa5, sizeof back);
-    must(sp_format_unpack(cx, &p, &out) == SPARTA_OK);
+    must(sp_store_unpack(cx, &p, &out) == SPARTA_OK);
     must(!memcmp(back, elements, (size_t)n));
     damage(cx, &p, &out, data, size);
     sp_packed_free(cx, &p);

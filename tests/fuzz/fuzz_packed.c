@@ -29,14 +29,14 @@ static bool fine(sparta_status status)
 
 static void write_and_read(sparta_ctx *cx, const sp_packed *p, const sp_coo *want)
 {
-    sp_packed_file again;
+    sp_store_file again;
     sp_coo c;
-    if (!fine(sp_packed_write(cx, path, p)) || !fine(sp_packed_read(cx, path, &again))) return;
-    if (fine(sp_packed_to_coo(cx, &again.packed, &c))) {
+    if (!fine(sp_store_write(cx, path, p)) || !fine(sp_store_read(cx, path, &again))) return;
+    if (fine(sp_store_to_coo(cx, &again.packed, &c))) {
         must(same(&c, want));
         sp_coo_free(&c);
     }
-    sp_packed_file_free(cx, &again);
+    sp_store_file_free(cx, &again);
 }
 
 static void convert(sparta_ctx *cx, const sp_packed *p, const sp_coo *want)
@@ -47,9 +47,9 @@ static void convert(sparta_ctx *cx, const sp_packed *p, const sp_coo *want)
         sp_format f;
         sp_packed q;
         sp_coo c;
-        if (sp_format_parse(cx, texts[i], &f) || sp_format_convert(cx, p, &f, NULL, &q)) continue;
+        if (sp_format_parse(cx, texts[i], &f) || sp_store_convert(cx, p, &f, NULL, &q)) continue;
         must(sp_packed_verify(cx, &q) == SPARTA_OK);
-        if (i < 3 && fine(sp_packed_to_coo(cx, &q, &c))) { /* blocks forget explicit zeros */
+        if (i < 3 && fine(sp_store_to_coo(cx, &q, &c))) { /* blocks forget explicit zeros */
             must(same(&c, want));
             sp_coo_free(&c);
         }
@@ -61,18 +61,18 @@ static void unpack(sparta_ctx *cx, const sp_packed *p)
 {
     sparta_tensor t;
     if (sp_tensor_alloc(cx, p->dtype, p->rank, p->dim, &t)) return;
-    fine(sp_format_unpack(cx, p, &t));
+    fine(sp_store_unpack(cx, p, &t));
     sp_free(cx, t.data);
 }
 
 static void use(sparta_ctx *cx, const sp_packed *p)
 {
-    sp_format_stats stats;
+    sp_store_stats stats;
     sp_coo c;
     must(sp_packed_verify(cx, p) == SPARTA_OK);
-    fine(sp_packed_measure(cx, p, &stats));
+    fine(sp_store_measure_packed(cx, p, &stats));
     unpack(cx, p);
-    if (!fine(sp_packed_to_coo(cx, p, &c))) return;
+    if (!fine(sp_store_to_coo(cx, p, &c))) return;
     for (int d = 0; d < c.rank; d++)
         for (int64_t i = 0; i < c.n; i++) must(c.index[d][i] >= 0 && c.index[d][i] < c.dim[d]);
     convert(cx, p, &c);
@@ -86,15 +86,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     options.max_memory = (size_t)32 << 20;
     sparta_ctx *cx = sparta_ctx_create(&options);
     uint8_t *copy = malloc(size ? size : 1);
-    sp_packed_file file;
+    sp_store_file file;
     must(cx && copy);
     memcpy(copy, data, size);
     mend(cx, copy, size);
     put_file(copy, size);
     sp_ctx_clear(cx);
-    if (sp_packed_read(cx, path, &file) == SPARTA_OK) {
+    if (sp_store_read(cx, path, &file) == SPARTA_OK) {
         use(cx, &file.packed);
-        sp_packed_file_free(cx, &file);
+        sp_store_file_free(cx, &file);
     } else
         must(sp_ctx_status(cx) != SPARTA_E_INTERNAL && *sparta_message(cx));
     sparta_ctx_free(cx);

@@ -19,7 +19,7 @@ static sp_packed strips_of(const bed *b)
     sp_format f;
     sp_packed p;
     ok(sp_format_parse(cx, "strip(4), crd=u16", &f));
-    ok(sp_format_pack(cx, &f, &b->in[1], NULL, &p));
+    ok(sp_store_pack(cx, &f, &b->in[1], NULL, &p));
     return p;
 }
 

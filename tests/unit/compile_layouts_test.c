@@ -35,7 +35,7 @@ static void strides_are_the_format(void **state)
         sp_lanes lanes;
         size_t bytes;
         ok(sp_format_parse(cx, sp_layout_format(l), &format));
-        ok(sp_format_pack(cx, &format, &t, NULL, &packed));
+        ok(sp_store_pack(cx, &format, &t, NULL, &packed));
         memcpy(lain, x, sizeof x);
         if (sp_layout_has_lanes(l)) {
             assert_true(sp_lanes_of(l, &t, 0, &lanes, &bytes));

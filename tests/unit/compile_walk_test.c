@@ -71,7 +71,7 @@ static void stored_so(const sparta_package *p, const char *name, const char *ask
 {
     const sp_weight *w = sp_package_weight(p, name);
     sp_format f;
-    sp_format_stats stats;
+    sp_store_stats stats;
     sp_arena *arena = sp_arena_create(cx);
     sparta_tensor t;
     assert_non_null(w);
@@ -84,7 +84,7 @@ static void stored_so(const sparta_package *p, const char *name, const char *ask
         as_packed.dim[0] = t.dim[1], as_packed.dim[1] = t.dim[0];
         as_packed.stride[0] = t.stride[1], as_packed.stride[1] = t.stride[0];
     }
-    ok(sp_format_measure(cx, &f, &as_packed, NULL, &stats));
+    ok(sp_store_measure(cx, &f, &as_packed, NULL, &stats));
     if (stats.bytes != bytes_of(&w->pack))
         fail_msg("%s as %s: %zu bytes, measure says %zu", name, asked, bytes_of(&w->pack), stats.bytes);
     sp_arena_free(arena);

@@ -26,7 +26,7 @@ static inline sp_packed pack(const char *text, const sparta_tensor *t, const sp_
 {
     sp_format f = parse(text);
     sp_packed p;
-    if (sp_format_pack(cx, &f, t, m, &p)) fail_msg("%s: %s", text, sparta_message(cx));
+    if (sp_store_pack(cx, &f, t, m, &p)) fail_msg("%s: %s", text, sparta_message(cx));
     if (sp_packed_verify(cx, &p)) fail_msg("%s: %s", text, sparta_message(cx));
     return p;
 }
@@ -35,7 +35,7 @@ static inline sp_packed convert(const sp_packed *from, const char *text)
 {
     sp_format f = parse(text);
     sp_packed p;
-    if (sp_format_convert(cx, from, &f, NULL, &p)) fail_msg("%s: %s", text, sparta_message(cx));
+    if (sp_store_convert(cx, from, &f, NULL, &p)) fail_msg("%s: %s", text, sparta_message(cx));
     if (sp_packed_verify(cx, &p)) fail_msg("%s: %s", text, sparta_message(cx));
     return p;
 }
@@ -156,7 +156,7 @@ static inline void expect_tensor(const sp_packed *p, const sparta_tensor *want, 
     sparta_tensor out = *want;
     out.data = back;
     memset(back, 0xa5, sizeof back);
-    if (sp_format_unpack(cx, p, &out)) fail_msg("%s: %s", text, sparta_message(cx));
+    if (sp_store_unpack(cx, p, &out)) fail_msg("%s: %s", text, sparta_message(cx));
     if (memcmp(back, want->data, bytes_of(want))) fail_msg("%s: other elements came back", text);
 }
 

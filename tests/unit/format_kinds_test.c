@@ -16,7 +16,7 @@ static sp_packed pack(const char *text, const sparta_tensor *t, const sp_mask *m
 {
     sp_format f = parse(text);
     sp_packed p;
-    if (sp_format_pack(cx, &f, t, m, &p)) fail_msg("%s: %s", text, sparta_message(cx));
+    if (sp_store_pack(cx, &f, t, m, &p)) fail_msg("%s: %s", text, sparta_message(cx));
     if (sp_packed_verify(cx, &p)) fail_msg("%s: %s", text, sparta_message(cx));
     return p;
 }
@@ -120,7 +120,7 @@ static void zeros_and_masks(void **state)
     sp_packed p = pack("ell", &t, &m);
     assert_int_equal(p.values.dim[0], 4); /* two in row 0; row 1 has one and padding */
     memset(back, 0xa5, sizeof back);
-    assert_int_equal(sp_format_unpack(cx, &p, &out), SPARTA_OK);
+    assert_int_equal(sp_store_unpack(cx, &p, &out), SPARTA_OK);
     assert_memory_equal(back, ((float[]){0, -0.0f, 0, 2}), sizeof back);
     sp_packed_free(cx, &p);
     static const char *const texts[] = {"(i,j)->(i:dense, j:packed[auto](zeroless))",
@@ -142,19 +142,19 @@ static void duplicates_add(void **state)
     sparta_tensor t = {SPARTA_F32, 2, {2, 2}, {2, 1}, w, 0}, out = {SPARTA_F32, 2, {2, 2}, {2, 1}, back, 0};
     sp_packed p = pack("coo", &t, NULL);
     ((int32_t *)p.crd[1].data)[1] = 0;
-    assert_int_equal(sp_format_unpack(cx, &p, &out), SPARTA_OK);
+    assert_int_equal(sp_store_unpack(cx, &p, &out), SPARTA_OK);
     assert_memory_equal(back, ((float[]){3, 0, 3, 0}), sizeof back);
     ((int32_t *)p.crd[0].data)[0] = 1;
     assert_int_equal(sp_packed_verify(cx, &p), SPARTA_E_FORMAT); /* falls */
     p.format.level[0].properties |= SP_PROP_NONORDERED;
-    assert_int_equal(sp_format_unpack(cx, &p, &out), SPARTA_OK);
+    assert_int_equal(sp_store_unpack(cx, &p, &out), SPARTA_OK);
     assert_memory_equal(back, ((float[]){2, 0, 4, 0}), sizeof back);
     sp_packed_free(cx, &p);
     int64_t big[2] = {INT64_MAX, 1}, sum[2];
     sparta_tensor l = {SPARTA_I64, 2, {1, 2}, {2, 1}, big, 0}, lo = {SPARTA_I64, 2, {1, 2}, {2, 1}, sum, 0};
     p = pack("coo", &l, NULL);
     ((int32_t *)p.crd[1].data)[1] = 0;
-    assert_int_equal(sp_format_unpack(cx, &p, &lo), SPARTA_OK); /* wraps, as integers do */
+    assert_int_equal(sp_store_unpack(cx, &p, &lo), SPARTA_OK); /* wraps, as integers do */
     assert_true(sum[0] == INT64_MIN);
     sp_packed_free(cx, &p);
 }
@@ -163,11 +163,11 @@ static void expect_refused(const char *text, const sparta_tensor *t, sparta_stat
 {
     sp_format f = parse(text);
     sp_packed p = {.rank = 77};
-    sp_format_stats stats = {.slots = 77};
-    sparta_status status = sp_format_pack(cx, &f, t, NULL, &p);
+    sp_store_stats stats = {.slots = 77};
+    sparta_status status = sp_store_pack(cx, &f, t, NULL, &p);
     if (status != want || strcmp(sparta_message(cx), message))
         fail_msg("%s: status %d, '%s', wanted '%s'", text, status, sparta_message(cx), message);
-    assert_int_equal(sp_format_measure(cx, &f, t, NULL, &stats), want);
+    assert_int_equal(sp_store_measure(cx, &f, t, NULL, &stats), want);
     assert_true(p.rank == 77 && stats.slots == 77);
 }
 
@@ -222,24 +222,24 @@ static void the_limit(void **state)
                 "full: use compressed levels of i and j, or raise the limit"},
         {"bsr(16)", "pack: the format would store 15.1x the nonzeros (limit 4.0x); use smaller blocks, or "
                     "compressed levels of single elements, or raise the limit"}};
-    sp_format_stats stats;
+    sp_store_stats stats;
     for (size_t i = 0; i < SP_COUNT(cases); i++) {
         sp_format f = parse(cases[i].text);
-        assert_int_equal(sp_format_measure(cx, &f, &t, NULL, &stats), SPARTA_OK);
-        assert_int_equal(sp_format_within(cx, &f, &stats, 0), SPARTA_E_LIMIT);
+        assert_int_equal(sp_store_measure(cx, &f, &t, NULL, &stats), SPARTA_OK);
+        assert_int_equal(sp_store_within(cx, &f, &stats, 0), SPARTA_E_LIMIT);
         assert_string_equal(sparta_message(cx), cases[i].message);
-        assert_int_equal(sp_format_within(cx, &f, &stats, 16), SPARTA_OK);
-        assert_int_equal(sp_format_within(cx, &f, &stats, 15), SPARTA_E_LIMIT);
+        assert_int_equal(sp_store_within(cx, &f, &stats, 16), SPARTA_OK);
+        assert_int_equal(sp_store_within(cx, &f, &stats, 15), SPARTA_E_LIMIT);
     }
     static const char *const fine[] = {"dense", "panel",  "csr",
                                        "coo",   "bitmap", "(i,j)->(i:dense, j:ragged)"};
     for (size_t i = 0; i < SP_COUNT(fine); i++) {
         sp_format f = parse(fine[i]);
-        assert_int_equal(sp_format_measure(cx, &f, &t, NULL, &stats), SPARTA_OK);
-        assert_int_equal(sp_format_within(cx, &f, &stats, 0), SPARTA_OK);
+        assert_int_equal(sp_store_measure(cx, &f, &t, NULL, &stats), SPARTA_OK);
+        assert_int_equal(sp_store_within(cx, &f, &stats, 0), SPARTA_OK);
     }
     sp_format f = parse("ell");
-    assert_int_equal(sp_format_measure(cx, &f, &t, NULL, &stats), SPARTA_OK);
+    assert_int_equal(sp_store_measure(cx, &f, &t, NULL, &stats), SPARTA_OK);
     assert_int_equal(stats.longest[0], 16);
     assert_int_equal(stats.longest[1], 16);
     assert_int_equal(stats.segments[1], 16);
@@ -268,7 +268,7 @@ static void expect_stable_text(const char *text, const sp_format *f)
     sp_text_free(&a), sp_text_free(&b);
 }
 
-static void expect_stats(const sp_packed *p, const sp_format_stats *s, int64_t elements)
+static void expect_stats(const sp_packed *p, const sp_store_stats *s, int64_t elements)
 {
     size_t pos = 0, crd = 0;
     for (int l = 0; l < p->format.n; l++) pos += bytes_of(&p->pos[l]), crd += bytes_of(&p->crd[l]);
@@ -291,7 +291,7 @@ static void damage(sp_rng *r, sp_packed *p, const sparta_tensor *out)
         size_t bytes = bytes_of(a);
         if (bytes) ((uint8_t *)a->data)[roll(r, (unsigned)bytes)] ^= (uint8_t)(1 << roll(r, 8));
         if (roll(r, 6) == 0 && a->rank == 1 && a->dim[0] > 0) a->dim[0]--;
-        sparta_status verified = sp_packed_verify(cx, p), unpacked = sp_format_unpack(cx, p, out);
+        sparta_status verified = sp_packed_verify(cx, p), unpacked = sp_store_unpack(cx, p, out);
         assert_true(verified == SPARTA_OK || verified == SPARTA_E_FORMAT || verified == SPARTA_E_LIMIT);
         if (verified) assert_int_equal(unpacked, verified);
     }
@@ -322,21 +322,21 @@ static void random_formats(void **state)
         sp_format f = parse(text);
         expect_stable_text(text, &f);
         sp_packed p;
-        sp_format_stats stats;
-        sparta_status status = sp_format_pack(cx, &f, &t, NULL, &p);
+        sp_store_stats stats;
+        sparta_status status = sp_store_pack(cx, &f, &t, NULL, &p);
         if (status) { /* a singleton or a width that is too narrow */
             assert_int_equal(status, SPARTA_E_USAGE);
-            assert_int_equal(sp_format_measure(cx, &f, &t, NULL, &stats), status);
+            assert_int_equal(sp_store_measure(cx, &f, &t, NULL, &stats), status);
             refused++;
             continue;
         }
         packed++;
-        assert_int_equal(sp_format_measure(cx, &f, &t, NULL, &stats), SPARTA_OK);
+        assert_int_equal(sp_store_measure(cx, &f, &t, NULL, &stats), SPARTA_OK);
         expect_stats(&p, &stats, elements);
         sparta_tensor out = t;
         out.data = back;
         memset(back, 0xa5, sizeof back);
-        if (sp_format_unpack(cx, &p, &out)) fail_msg("%s: %s", text, sparta_message(cx));
+        if (sp_store_unpack(cx, &p, &out)) fail_msg("%s: %s", text, sparta_message(cx));
         if (memcmp(back, w, (size_t)all * sizeof *w)) fail_msg("%s: other elements came back", text);
         damage(&r, &p, &out);
         sp_packed_free(cx, &p);
@@ -366,7 +366,7 @@ static void every_named_format(void **state)
                 out.data = back;
                 memset(back, 0xa5, sizeof back);
                 sp_packed p = pack(names[i], &t, NULL);
-                if (sp_format_unpack(cx, &p, &out)) fail_msg("%s: %s", names[i], sparta_message(cx));
+                if (sp_store_unpack(cx, &p, &out)) fail_msg("%s: %s", names[i], sparta_message(cx));
                 assert_memory_equal(back, w, (size_t)(rows * cols) * sizeof *w);
                 sp_packed_free(cx, &p);
             }
@@ -385,7 +385,7 @@ static void broken(void **state)
         int32_t *pos = p.pos[1].data, *crd = p.crd[1].data;                                                  \
         (void)pos, (void)crd;                                                                                \
         change;                                                                                              \
-        assert_int_equal(sp_format_unpack(cx, &p, &out), SPARTA_E_FORMAT);                                   \
+        assert_int_equal(sp_store_unpack(cx, &p, &out), SPARTA_E_FORMAT);                                    \
         if (strncmp(sparta_message(cx), message, strlen(message)))                                           \
             fail_msg("'%s', wanted '%s'", sparta_message(cx), message);                                      \
         sp_packed_free(cx, &good);                                                                           \
@@ -434,7 +434,7 @@ static void shared_in_one_row(void **state)
     assert_int_equal(p.crd[0].dim[0], 3);
     assert_int_equal(p.crd[0].dim[1], 2);
     p.crd[0].rank = 1, p.crd[0].dim[0] = 6, p.crd[0].stride[0] = 1;
-    assert_int_equal(sp_format_unpack(cx, &p, &out), SPARTA_OK);
+    assert_int_equal(sp_store_unpack(cx, &p, &out), SPARTA_OK);
     assert_memory_equal(back, w, sizeof w);
     sp_packed_free(cx, &p);
 }
@@ -451,7 +451,7 @@ static void holes(void **state)
     p.crd[1] = (sparta_tensor){SPARTA_I32, 1, {6}, {1}, crd, 0};
     p.values = (sparta_tensor){SPARTA_F32, 1, {6}, {1}, values, 0};
     sparta_tensor out = {SPARTA_F32, 2, {2, 3}, {3, 1}, back, 0};
-    if (sp_format_unpack(cx, &p, &out)) fail_msg("%s", sparta_message(cx));
+    if (sp_store_unpack(cx, &p, &out)) fail_msg("%s", sparta_message(cx));
     assert_memory_equal(back, ((float[]){0, 0, 1, 2, 3, 0}), sizeof back);
 }
 
@@ -471,9 +471,9 @@ static void absurd(void **state)
             sp_format f = parse(texts[i]);
             sparta_tensor t = {SPARTA_F32, 2, {dims[d][0], dims[d][1]}, {0, 0}, none, 0};
             sp_packed p;
-            if (sp_format_pack(cx, &f, &t, NULL, &p)) continue;
+            if (sp_store_pack(cx, &f, &t, NULL, &p)) continue;
             assert_int_equal(sp_packed_verify(cx, &p), SPARTA_OK);
-            assert_int_equal(sp_format_unpack(cx, &p, &t), SPARTA_OK);
+            assert_int_equal(sp_store_unpack(cx, &p, &t), SPARTA_OK);
             sp_packed_free(cx, &p);
         }
     sp_format f = parse("dia, crd=i64");
@@ -503,8 +503,8 @@ static void out_of_memory(void **state)
             sp_packed p = {0};
             assert_true(nth < 200);
             sp_ctx_fail_alloc(cx, nth, false);
-            sparta_status status = sp_format_pack(cx, &f, &t, NULL, &p);
-            if (!status) status = sp_format_unpack(cx, &p, &out);
+            sparta_status status = sp_store_pack(cx, &f, &t, NULL, &p);
+            if (!status) status = sp_store_unpack(cx, &p, &out);
             sp_ctx_fail_alloc(cx, 0, false);
             sp_packed_free(cx, &p);
             assert_int_equal(sp_ctx_memory(cx), 0);

@@ -121,7 +121,7 @@ static void from_a_file(void **state)
                                "format last = coo";
     write_file(text, strlen(text));
     for (int twice = 0; twice < 2; twice++) /* again is fine */
-        if (sp_format_define_file(cx, path)) fail_msg("%s", sparta_message(cx));
+        if (sp_store_define_file(cx, path)) fail_msg("%s", sparta_message(cx));
     expect_means("sixteens", "(i,j)->(i/16:dense, j:bitmap, i%16:dense), pos=u16");
     expect_means("parts", "sum{rownnz<=8 -> sixteens; rest -> csr}");
     expect_means("last", "coo");
@@ -130,10 +130,10 @@ static void from_a_file(void **state)
              path);
     expect_failure(define(cx, "parts", "csr"), want);
     write_file("", 0);
-    assert_int_equal(sp_format_define_file(cx, path), SPARTA_OK);
+    assert_int_equal(sp_store_define_file(cx, path), SPARTA_OK);
     write_file("# nothing", 9);
-    assert_int_equal(sp_format_define_file(cx, path), SPARTA_OK);
-    assert_int_equal(sp_format_define_file(cx, "/nonexistent/names"), SPARTA_E_IO);
+    assert_int_equal(sp_store_define_file(cx, path), SPARTA_OK);
+    assert_int_equal(sp_store_define_file(cx, "/nonexistent/names"), SPARTA_E_IO);
 }
 
 static void wrong_files(void **state)
@@ -166,23 +166,23 @@ static void wrong_files(void **state)
     for (size_t i = 0; i < SP_COUNT(cases); i++) {
         write_file(cases[i][0], strlen(cases[i][0]));
         snprintf(want, sizeof want, "%s%s", path, cases[i][1]);
-        expect_failure(sp_format_define_file(cx, path), want);
+        expect_failure(sp_store_define_file(cx, path), want);
         assert_false(sp_format_is_name(cx, "x")); /* all or none */
         assert_false(sp_format_is_name(cx, "y"));
     }
     write_file("format a = csr\n\0 = coo", 23);
     snprintf(want, sizeof want, "%s: byte 15 is 0", path);
-    expect_failure(sp_format_define_file(cx, path), want);
+    expect_failure(sp_store_define_file(cx, path), want);
     static char large[(1 << 20) + 100];
     memset(large, ' ', sizeof large);
     write_file(large, sizeof large);
-    assert_true(sp_format_define_file(cx, path) != SPARTA_OK);
+    assert_true(sp_store_define_file(cx, path) != SPARTA_OK);
     strcpy(large, "format a = ");
     memset(large + strlen(large), ' ', 5000);
     strcpy(large + 5000, "csr");
     write_file(large, strlen(large));
     snprintf(want, sizeof want, "%s:1:8: the text is longer than 4096 bytes", path);
-    expect_failure(sp_format_define_file(cx, path), want);
+    expect_failure(sp_store_define_file(cx, path), want);
 }
 
 /* So many that looking them up would take long: an end, and those before it are there. */
@@ -237,7 +237,7 @@ static void random_bytes(void **state)
         for (int w = (int)(sp_rng_next(&r) % 8); w >= 0; w--)
             strcat(text, words[(sp_rng_next(&r) >> 33) % SP_COUNT(words)]);
         write_file(text, strlen(text));
-        sparta_status status = sp_format_define_file(own, path);
+        sparta_status status = sp_store_define_file(own, path);
         assert_true(status == SPARTA_OK || status == SPARTA_E_USAGE);
         if (status) assert_false(sp_format_is_name(own, "a"));
         read += !status;
@@ -258,7 +258,7 @@ static void out_of_memory(void **state)
             sparta_ctx *own = sparta_ctx_create(NULL);
             assert_non_null(own);
             sp_ctx_fail_alloc(own, nth, false);
-            status = file ? sp_format_define_file(own, path)
+            status = file ? sp_store_define_file(own, path)
                           : define(own, "two", "sum{rownnz<=4 -> csr; rest -> coo}");
             sp_ctx_fail_alloc(own, 0, false);
             assert_true(status == SPARTA_OK || status == SPARTA_E_MEMORY);

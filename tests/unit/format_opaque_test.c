@@ -82,15 +82,15 @@ static void patterns(void **state)
     (void)state;
     int64_t row[] = {0, 0, 5}, col[] = {1, 3, 0}, pos[2];
     sp_coo c = {.cx = cx, .rank = 2, .dim = {6, 4}, .n = 3, .index = {row, col}};
-    sp_packed view = sp_packed_of_coo(&c, pos);
+    sp_packed view = sp_store_of_coo(&c, pos);
     sp_packed q = convert(&view, "quads(2)"), g = convert(&view, "groups");
     assert_true(q.pattern && g.pattern && q.dtype == SPARTA_BOOL && !q.values.data);
     assert_int_equal(g.values.dim[0], 2 * 16); /* only bools tell its slots from its elements */
     uint8_t back[24], want[24] = {[1] = 1, [3] = 1, [20] = 1};
     sparta_tensor out = {SPARTA_BOOL, 2, {6, 4}, {4, 1}, back, 0};
-    OK(sp_format_unpack(cx, &q, &out));
+    OK(sp_store_unpack(cx, &q, &out));
     assert_memory_equal(back, want, sizeof back);
-    OK(sp_format_unpack(cx, &g, &out));
+    OK(sp_store_unpack(cx, &g, &out));
     assert_memory_equal(back, want, sizeof back);
     sp_packed_free(cx, &q), sp_packed_free(cx, &g);
 }
@@ -125,7 +125,7 @@ static void shapes_and_widths(void **state)
     sp_packed_free(cx, &p);
     w[65535] = 1;
     expect_message(
-        sp_format_pack(cx, &q, &t, NULL, &p), SPARTA_E_USAGE,
+        sp_store_pack(cx, &q, &t, NULL, &p), SPARTA_E_USAGE,
         "pack: quads: 65536 columns of a block have one pattern, counts hold 65535; use quads(32768)");
     p = pack("quads(32768)", &t, NULL);
     sp_packed_free(cx, &p);
@@ -145,9 +145,9 @@ static void random_tensors(void **state)
         const char *text = texts[roll(&r, SP_COUNT(texts))];
         draw_tensor(&r, (sparta_dtype)(n % SP_DTYPES), 2, 1 + roll(&r, 6), &d);
         sp_packed p = pack(text, &d.t, NULL);
-        sp_format_stats told, measured;
-        OK(sp_format_measure(cx, &p.format, &d.t, NULL, &told));
-        OK(sp_packed_measure(cx, &p, &measured));
+        sp_store_stats told, measured;
+        OK(sp_store_measure(cx, &p.format, &d.t, NULL, &told));
+        OK(sp_store_measure_packed(cx, &p, &measured));
         assert_memory_equal(&told, &measured, sizeof told);
         assert_int_equal(told.bytes, bytes_of(&p.crd[0]) + bytes_of(&p.crd[1]) + bytes_of(&p.values));
         assert_int_equal(told.slots, p.values.dim[0]);
@@ -179,7 +179,7 @@ static void damage(void **state)
         if (bytes_of(a)) ((uint8_t *)a->data)[roll(&r, (unsigned)bytes_of(a))] ^= (uint8_t)(1 << roll(&r, 8));
         if (roll(&r, 6) == 0 && a->dim[0]) a->dim[0]--;
         if (roll(&r, 8) == 0) p.dim[roll(&r, 2)] += roll(&r, 3);
-        sparta_status verified = sp_packed_verify(cx, &p), unpacked = sp_format_unpack(cx, &p, &out);
+        sparta_status verified = sp_packed_verify(cx, &p), unpacked = sp_store_unpack(cx, &p, &out);
         assert_true(!verified || verified == SPARTA_E_FORMAT);
         if (verified) assert_int_equal(unpacked, verified);
         *(verified ? &refused : &accepted) += 1;
@@ -201,7 +201,7 @@ static void broken(void **state)
         int32_t *pos = p.crd[0].data;                                                                        \
         (void)counts, (void)index, (void)pos;                                                                \
         change;                                                                                              \
-        expect_message(sp_format_unpack(cx, &p, &out), SPARTA_E_FORMAT, message);                            \
+        expect_message(sp_store_unpack(cx, &p, &out), SPARTA_E_FORMAT, message);                             \
         assert_true(back[0] == 9);                                                                           \
         sp_packed_free(cx, &good);                                                                           \
     } while (0)
@@ -282,11 +282,11 @@ static void fast_quads(void **state)
         const sp_format f = parse(text[i % 3]);
         const sp_pack_job job = {&f, &t, masked ? &m : NULL, true};
         sp_packed fast = pack(text[i % 3], &t, job.mask), slow = {.format = f, .dtype = t.dtype, .rank = 2};
-        sp_format_stats said = {0}, stats = {0};
+        sp_store_stats said = {0}, stats = {0};
         slow.dim[0] = n, slow.dim[1] = k;
         assert_true(sp_pack_quads_can(&f, &t));
         OK(sp_pack_generic(cx, &job, &slow, &stats));
-        OK(sp_format_measure(cx, &f, &t, job.mask, &said));
+        OK(sp_store_measure(cx, &f, &t, job.mask, &said));
         assert_true(same_packed(&fast, &slow));
         assert_memory_equal(&said, &stats, sizeof said);
         sp_packed_free(cx, &fast), sp_packed_free(cx, &slow);
@@ -307,8 +307,8 @@ static void out_of_memory(void **state)
             sp_packed p = {0};
             assert_true(nth < 200);
             sp_ctx_fail_alloc(cx, nth, false);
-            sparta_status status = sp_format_pack(cx, &f, &t, NULL, &p);
-            if (!status) status = sp_format_unpack(cx, &p, &out);
+            sparta_status status = sp_store_pack(cx, &f, &t, NULL, &p);
+            if (!status) status = sp_store_unpack(cx, &p, &out);
             sp_ctx_fail_alloc(cx, 0, false);
             sp_packed_free(cx, &p);
             assert_int_equal(sp_ctx_memory(cx), before);

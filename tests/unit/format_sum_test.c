@@ -55,18 +55,18 @@ static void nobody_takes_it(void **state)
 {
     (void)state;
     sp_packed p = {.rank = 77};
-    sp_format_stats stats = {.slots = 77};
+    sp_store_stats stats = {.slots = 77};
     sp_format f = parse("sum{rownnz<=2 -> coo}");
     const char *message =
         "pack: row 2 has 4 elements, and no part of the sum takes 4 of them; end it with '; rest -> coo'";
-    expect_message(sp_format_pack(cx, &f, &t, NULL, &p), SPARTA_E_USAGE, message);
-    expect_message(sp_format_measure(cx, &f, &t, NULL, &stats), SPARTA_E_USAGE, message);
+    expect_message(sp_store_pack(cx, &f, &t, NULL, &p), SPARTA_E_USAGE, message);
+    expect_message(sp_store_measure(cx, &f, &t, NULL, &stats), SPARTA_E_USAGE, message);
     f = parse("sum{first(3) -> coo}");
     expect_message(
-        sp_format_pack(cx, &f, &t, NULL, &p), SPARTA_E_USAGE,
+        sp_store_pack(cx, &f, &t, NULL, &p), SPARTA_E_USAGE,
         "pack: row 2 has 4 elements, and no part of the sum takes 1 of them; end it with '; rest -> coo'");
     f = parse("sum{rownnz<=2 -> coo; rest -> (i,j)->(i:compressed, j:packed[3])}");
-    expect_message(sp_format_pack(cx, &f, &t, NULL, &p), SPARTA_E_USAGE, "pack: row 2 has 4 entries");
+    expect_message(sp_store_pack(cx, &f, &t, NULL, &p), SPARTA_E_USAGE, "pack: row 2 has 4 entries");
     assert_true(p.rank == 77 && stats.slots == 77);
 }
 
@@ -75,9 +75,9 @@ static void statistics_and_the_limit(void **state)
     (void)state;
     sp_format f = parse("sum{rownnz<=1 -> bsr(4); rest -> csr}");
     sp_packed p = pack("sum{rownnz<=1 -> bsr(4); rest -> csr}", &t, NULL);
-    sp_format_stats before, after;
-    OK(sp_format_measure(cx, &f, &t, NULL, &before));
-    OK(sp_packed_measure(cx, &p, &after));
+    sp_store_stats before, after;
+    OK(sp_store_measure(cx, &f, &t, NULL, &before));
+    OK(sp_store_measure_packed(cx, &p, &after));
     assert_memory_equal(&before, &after, sizeof before);
     assert_int_equal(before.parts, 2);
     assert_int_equal(before.elements, 7);
@@ -87,13 +87,13 @@ static void statistics_and_the_limit(void **state)
     assert_int_equal(before.crd_bytes, (1 + 6) * 4);
     assert_int_equal(before.longest[1], 1); /* of the part with most slots: one block in its row */
     expect_message(
-        sp_format_within(cx, &f, &before, 3), SPARTA_E_LIMIT,
+        sp_store_within(cx, &f, &before, 3), SPARTA_E_LIMIT,
         "pack: the format would store 3.1x the nonzeros (limit 3.0x); let fewer elements go to its "
         "padded parts");
-    OK(sp_format_within(cx, &f, &before, 0));
+    OK(sp_store_within(cx, &f, &before, 0));
     f = parse("sum{rownnz<=1 -> dense; rest -> dense}");
-    OK(sp_format_measure(cx, &f, &t, NULL, &before));
-    OK(sp_format_within(cx, &f, &before, 1)); /* dense levels only */
+    OK(sp_store_measure(cx, &f, &t, NULL, &before));
+    OK(sp_store_within(cx, &f, &before, 1)); /* dense levels only */
     sp_packed_free(cx, &p);
 }
 
@@ -107,7 +107,7 @@ static void what_is_in_two_parts_adds(void **state)
     want[0] = 4, want[10] = 0;
     sparta_tensor out = t;
     out.data = back;
-    OK(sp_format_unpack(cx, &p, &out));
+    OK(sp_store_unpack(cx, &p, &out));
     assert_memory_equal(back, want, sizeof want);
     sp_packed one = convert(&p, "csr");
     expect_packed(&one, "pos1 0 2 2 5 6; crd1 0 2 1 2 4 3; values 4 2 4 5 6 7; ");
@@ -129,8 +129,8 @@ static void broken(void **state)
         p.part = part;                                                                                       \
         change;                                                                                              \
         sp_packed none = {.rank = 77};                                                                       \
-        expect_message(sp_format_unpack(cx, &p, &out), SPARTA_E_FORMAT, "");                                 \
-        expect_message(sp_format_convert(cx, &p, &csr, NULL, &none), SPARTA_E_FORMAT, "");                   \
+        expect_message(sp_store_unpack(cx, &p, &out), SPARTA_E_FORMAT, "");                                  \
+        expect_message(sp_store_convert(cx, &p, &csr, NULL, &none), SPARTA_E_FORMAT, "");                    \
         expect_message(sp_packed_verify(cx, &p), SPARTA_E_FORMAT, message);                                  \
         assert_true(back[0] == 9 && none.rank == 77);                                                        \
         sp_packed_free(cx, &good);                                                                           \
@@ -157,7 +157,7 @@ static void values_in_the_padding_of_a_part(void **state)
     out.data = back;
     sp_packed p = pack("sum{rownnz<=2 -> " ROWS_OF(2) "; rest -> coo}", &t, NULL);
     ((float *)p.part[0].values.data)[3] = 5;
-    expect_message(sp_format_unpack(cx, &p, &out), SPARTA_E_FORMAT,
+    expect_message(sp_store_unpack(cx, &p, &out), SPARTA_E_FORMAT,
                    "packed: value 3 lies outside the tensor, in the padding, and is not 0");
     assert_true(back[0] == 9);
     sp_packed_free(cx, &p);
@@ -179,8 +179,8 @@ static void out_of_memory(void **state)
             sp_packed p = {0};
             assert_true(nth < 500);
             sp_ctx_fail_alloc(cx, nth, false);
-            sparta_status status = sp_format_pack(cx, &f, &t, NULL, &p);
-            if (!status) status = sp_format_unpack(cx, &p, &out);
+            sparta_status status = sp_store_pack(cx, &f, &t, NULL, &p);
+            if (!status) status = sp_store_unpack(cx, &p, &out);
             sp_ctx_fail_alloc(cx, 0, false);
             sp_packed_free(cx, &p);
             assert_int_equal(sp_ctx_memory(cx), before);

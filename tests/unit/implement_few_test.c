@@ -42,7 +42,7 @@ static sp_packed packed_for(const sp_implement *im, const sp_task *t, const spar
     sp_implement_print_format(im, t, &text);
     ok(sp_format_parse(cx, sp_text_str(&text), &format));
     sp_text_free(&text);
-    ok(sp_format_pack(cx, &format, w, im->sparse ? t->mask : NULL, &p));
+    ok(sp_store_pack(cx, &format, w, im->sparse ? t->mask : NULL, &p));
     return p;
 }
 
@@ -213,7 +213,7 @@ static void the_kernel_refuses_what_it_cannot_read(void **state)
         sp_format format;
         sp_packed packed;
         ok(sp_format_parse(cx, others[i], &format));
-        ok(sp_format_pack(cx, &format, &b->in[1], NULL, &packed));
+        ok(sp_store_pack(cx, &format, &b->in[1], NULL, &packed));
         sp_job job = {.node = b->node, .n_in = b->n_in, .n_out = 1};
         bind_inputs(b, &(how){.kernel = "few", .packed = &packed}, &job);
         job.out[0].tensor = b->out;

@@ -121,7 +121,7 @@ static sp_packed packed_for(const sp_implement *im, const sp_task *t, const spar
     sp_implement_print_format(im, t, &text);
     ok(sp_format_parse(cx, sp_text_str(&text), &format));
     sp_text_free(&text);
-    ok(sp_format_pack(cx, &format, w, im->sparse ? t->mask : NULL, &p));
+    ok(sp_store_pack(cx, &format, w, im->sparse ? t->mask : NULL, &p));
     return p;
 }
 

@@ -41,7 +41,7 @@ static sparta_tensor weight(void)
 
 static sp_advice advise(const sparta_tensor *t, sp_advise_request r)
 {
-    const sp_packed p = sp_packed_of_dense(t);
+    const sp_packed p = sp_store_of_dense(t);
     sp_advice a = {0};
     assert_int_equal(sp_advise(cx, arena, &p, &r, &a), SPARTA_OK);
     return a;
@@ -60,9 +60,9 @@ static void check_rows(const sp_advice *a, const sparta_tensor *t)
     assert_true(a->n > 0);
     for (int i = 0; i < a->n; i++) {
         const sp_advice_row *row = &a->row[i];
-        sp_format_stats s;
+        sp_store_stats s;
         assert_true(i == 0 || row->stats.bytes >= row[-1].stats.bytes);
-        assert_int_equal(sp_format_measure(cx, &row->parsed, t, NULL, &s), SPARTA_OK);
+        assert_int_equal(sp_store_measure(cx, &row->parsed, t, NULL, &s), SPARTA_OK);
         assert_int_equal(s.bytes, row->stats.bytes);
         assert_int_equal(s.slots, row->stats.slots);
         assert_int_equal(row->stats.elements, a->elements);
@@ -129,7 +129,7 @@ static void scattered(void **state)
     sp_rng r = sp_rng_seed(21);
     for (int i = 0; i < 32 * COLUMNS; i++) x[i] = sp_rng_uniform(&r) < 0.2 ? 1 : 0;
     const sparta_tensor t = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){32, COLUMNS}, x);
-    const sp_packed p = sp_packed_of_dense(&t);
+    const sp_packed p = sp_store_of_dense(&t);
     sp_advice a = advise(&t, (sp_advise_request){0});
     check_rows(&a, &t);
     static const char *const theirs[][2] = {
@@ -247,7 +247,7 @@ static void also(void **state)
     check_rows(&a, &t);
     assert_ptr_equal(find(&a, mine), &a.row[0]);
     for (int k = 0; k < K; k++) w[k] = 1;
-    const sp_packed p = sp_packed_of_dense(&t);
+    const sp_packed p = sp_store_of_dense(&t);
     sp_advice no = {.n = -1};
     assert_int_equal(sp_advise(cx, arena, &p, &(sp_advise_request){.also = "nm24"}, &no), SPARTA_E_USAGE);
     assert_int_equal(sp_advise(cx, arena, &p, &(sp_advise_request){.also = "csf"}, &no), SPARTA_E_USAGE);
@@ -264,7 +264,7 @@ static void huge(void **state)
     sp_advice a;
     assert_int_equal(sp_coo_alloc(cx, 2, (int64_t[]){1000000, 1000000}, 3, &f32, &c), SPARTA_OK);
     for (int i = 0; i < 3; i++) c.index[0][i] = c.index[1][i] = i * 333333, ((float *)c.values.data)[i] = 1;
-    const sp_packed p = sp_packed_of_coo(&c, pos);
+    const sp_packed p = sp_store_of_coo(&c, pos);
     assert_int_equal(sp_advise(cx, arena, &p, &(sp_advise_request){0}, &a), SPARTA_OK);
     assert_false(a.looked);
     assert_int_equal(a.elements, 3);
@@ -278,7 +278,7 @@ static void out_of_memory(void **state)
     (void)state;
     blocks(4, 4, 15);
     const sparta_tensor t = weight();
-    const sp_packed p = sp_packed_of_dense(&t);
+    const sp_packed p = sp_store_of_dense(&t);
     const sp_advise_request r = {.group = true};
     sp_advice a;
     (void)advise(&t, r); /* the sums it makes belong to the context from now on */
@@ -309,7 +309,7 @@ static void cancelled(void **state)
     sparta_ctx *other = sparta_ctx_create(NULL);
     sp_arena *own = sp_arena_create(other);
     const sparta_tensor t = weight();
-    const sp_packed p = sp_packed_of_dense(&t);
+    const sp_packed p = sp_store_of_dense(&t);
     sp_advice a;
     sparta_ctx_cancel(other);
     assert_int_equal(sp_advise(other, own, &p, &(sp_advise_request){0}, &a), SPARTA_E_CANCELLED);

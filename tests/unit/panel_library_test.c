@@ -157,7 +157,7 @@ static sp_packed pack(const sparta_tensor *w, const char *text)
     sp_format format;
     sp_packed p;
     ok(sp_format_parse(cx, text, &format));
-    ok(sp_format_pack(cx, &format, w, NULL, &p));
+    ok(sp_store_pack(cx, &format, w, NULL, &p));
     return p;
 }
 

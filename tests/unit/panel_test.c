@@ -58,7 +58,7 @@ static sp_packed pack_weight(const bed *b, const char *text)
     sp_format f;
     sp_packed p;
     ok(sp_format_parse(cx, text, &f));
-    ok(sp_format_pack(cx, &f, &b->in[1], NULL, &p));
+    ok(sp_store_pack(cx, &f, &b->in[1], NULL, &p));
     return p;
 }
 

@@ -104,7 +104,7 @@ static void check_come(const sp_packed *entries, const char *source, const char 
     if (!done) fail_msg("%s -> %s: not read by rows", to, source);
     sp_packed_free(cx, &back[0]);
     for (int k = 0; k < 2; k++)
-        assert_int_equal(sp_format_convert(cx, k ? &oracle : &out, &csr, pool[threads], &back[k]), SPARTA_OK);
+        assert_int_equal(sp_store_convert(cx, k ? &oracle : &out, &csr, pool[threads], &back[k]), SPARTA_OK);
     same_array(&back[0].pos[1], &back[1].pos[1], to);
     same_array(&back[0].crd[1], &back[1].crd[1], to);
     same_array(&back[0].values, &back[1].values, to);
@@ -155,7 +155,7 @@ static void test_blocks_come_damaged(void **state)
         col[1] = wrong[i]; /* after 3 */
         assert_int_equal(sp_convert_fast(cx, &p, &t, NULL, &done, &out), SPARTA_OK);
         assert_false(done);
-        assert_int_equal(sp_format_convert(cx, &p, &t, NULL, &out), SPARTA_E_FORMAT);
+        assert_int_equal(sp_store_convert(cx, &p, &t, NULL, &out), SPARTA_E_FORMAT);
     }
 }
 
@@ -191,14 +191,14 @@ static void test_blocks_read(void **state)
     col[2] = 2; /* twice */
     assert_int_equal(sp_convert_fast(cx, &p, &csr, NULL, &done, &out), SPARTA_OK);
     assert_false(done);
-    assert_int_equal(sp_format_unpack(cx, &p, &t), SPARTA_OK);
+    assert_int_equal(sp_store_unpack(cx, &p, &t), SPARTA_OK);
     assert_true(got[4] == 1 + 9 && got[0] == 5 && got[2] == 0);
     static const int32_t wrong[] = {-1, 3, INT32_MAX, INT32_MIN};
     for (size_t i = 0; i < SP_COUNT(wrong); i++) {
         col[2] = wrong[i];
         assert_int_equal(sp_convert_fast(cx, &p, &csr, NULL, &done, &out), SPARTA_OK);
         assert_false(done);
-        assert_int_equal(sp_format_convert(cx, &p, &csr, NULL, &out), SPARTA_E_FORMAT);
+        assert_int_equal(sp_store_convert(cx, &p, &csr, NULL, &out), SPARTA_E_FORMAT);
     }
 }
 

@@ -9,25 +9,25 @@
 static bool check_conversion(const sp_packed *from, const sparta_tensor *t, const char *text, sp_packed *out)
 {
     sp_format f = parse(text);
-    sp_format_stats told, counted;
+    sp_store_stats told, counted;
     sp_packed direct, got, slow;
-    sparta_status status = sp_format_pack(cx, &f, t, NULL, &direct);
+    sparta_status status = sp_store_pack(cx, &f, t, NULL, &direct);
     if (status) {
         assert_int_equal(status, SPARTA_E_USAGE); /* a segment or a width that is too narrow, or no part */
-        assert_int_equal(sp_format_convert(cx, from, &f, NULL, &got), status);
-        assert_int_equal(sp_format_measure_packed(cx, from, &f, &told), status);
+        assert_int_equal(sp_store_convert(cx, from, &f, NULL, &got), status);
+        assert_int_equal(sp_store_measure_converted(cx, from, &f, &told), status);
         return false;
     }
-    if (sp_format_convert(cx, from, &f, NULL, &got)) fail_msg("%s: %s", text, sparta_message(cx));
+    if (sp_store_convert(cx, from, &f, NULL, &got)) fail_msg("%s: %s", text, sparta_message(cx));
     bool ordered = !strstr(text, "nonordered");
     if (ordered && !same_packed(&got, &direct)) fail_msg("%s: converted and packed differ", text);
     OK(sp_convert_generic(cx, from, &f, &slow));
     if (ordered && !same_packed(&slow, &direct)) fail_msg("%s: the generic path differs", text);
     expect_tensor(&slow, t, text);
-    OK(sp_format_measure_packed(cx, from, &f, &told));
-    OK(sp_packed_measure(cx, &got, &counted));
+    OK(sp_store_measure_converted(cx, from, &f, &told));
+    OK(sp_store_measure_packed(cx, &got, &counted));
     assert_memory_equal(&told, &counted, sizeof told);
-    OK(sp_format_measure(cx, &f, t, NULL, &told));
+    OK(sp_store_measure(cx, &f, t, NULL, &told));
     assert_memory_equal(&told, &counted, sizeof told);
     expect_tensor(&got, t, text);
     sp_packed_free(cx, &direct), sp_packed_free(cx, &slow);
@@ -38,7 +38,7 @@ static bool check_conversion(const sp_packed *from, const sparta_tensor *t, cons
 static void expect_coo(const sp_packed *p, const sp_coo *want, const char *text)
 {
     sp_coo c;
-    OK(sp_packed_to_coo(cx, p, &c));
+    OK(sp_store_to_coo(cx, p, &c));
     if (!same_entries(&c, want)) fail_msg("%s: other entries", text);
     sp_coo_free(&c);
 }
@@ -53,9 +53,9 @@ static void random_conversions(void **state)
     for (int n = 0; n < 5000; n++) {
         int rank = 1 + (int)roll(&r, 5);
         draw_tensor(&r, (sparta_dtype)(n % SP_DTYPES), rank, 1 + roll(&r, 6), &d);
-        sp_packed dense = sp_packed_of_dense(&d.t), p[3];
+        sp_packed dense = sp_store_of_dense(&d.t), p[3];
         sp_coo all;
-        OK(sp_packed_to_coo(cx, &dense, &all));
+        OK(sp_store_to_coo(cx, &dense, &all));
         int made = 0;
         for (int k = 0; k < 3; k++) {
             format_draw(&r, rank, true, text[made], sizeof text[made]);
@@ -81,10 +81,10 @@ static void from_entries(void **state)
     for (int n = 0; n < 1500; n++) {
         int rank = 1 + (int)roll(&r, 6);
         draw_tensor(&r, (sparta_dtype)(n % SP_DTYPES), rank, 1 + roll(&r, 6), &d);
-        sp_packed dense = sp_packed_of_dense(&d.t), p;
+        sp_packed dense = sp_store_of_dense(&d.t), p;
         sp_coo c, whole = {.cx = cx, .dense = true, .rank = rank, .values = d.t};
-        OK(sp_packed_to_coo(cx, &dense, &c));
-        sp_packed view = sp_packed_of_coo(&c, pos), same = sp_packed_of_coo(&whole, pos);
+        OK(sp_store_to_coo(cx, &dense, &c));
+        sp_packed view = sp_store_of_coo(&c, pos), same = sp_store_of_coo(&whole, pos);
         OK(sp_packed_verify(cx, &view));
         OK(sp_packed_verify(cx, &same));
         format_draw(&r, rank, false, text, sizeof text);
@@ -106,22 +106,22 @@ static void random_patterns(void **state)
     for (int n = 0; n < 3000; n++) {
         int rank = 1 + (int)roll(&r, 4);
         draw_tensor(&r, SPARTA_BOOL, rank, 1 + roll(&r, 6), &d);
-        sp_packed dense = sp_packed_of_dense(&d.t), p[2];
+        sp_packed dense = sp_store_of_dense(&d.t), p[2];
         sp_coo c;
-        OK(sp_packed_to_coo(cx, &dense, &c));
+        OK(sp_store_to_coo(cx, &dense, &c));
         sp_free(cx, c.values.data);
         c.values = (sparta_tensor){0};
-        sp_packed view = sp_packed_of_coo(&c, pos), *from = &view;
+        sp_packed view = sp_store_of_coo(&c, pos), *from = &view;
         int made = 0;
         for (int k = 0; k < 2; k++) {
             format_draw(&r, rank, true, text[made], sizeof text[made]);
             sp_format f = parse(text[made]);
-            sp_format_stats told, counted;
-            if (sp_format_convert(cx, from, &f, NULL, &p[made])) continue;
+            sp_store_stats told, counted;
+            if (sp_store_convert(cx, from, &f, NULL, &p[made])) continue;
             OK(sp_packed_verify(cx, &p[made]));
             assert_true(p[made].pattern && p[made].dtype == SPARTA_BOOL);
-            OK(sp_format_measure_packed(cx, from, &f, &told));
-            OK(sp_packed_measure(cx, &p[made], &counted));
+            OK(sp_store_measure_converted(cx, from, &f, &told));
+            OK(sp_store_measure_packed(cx, &p[made], &counted));
             assert_memory_equal(&told, &counted, sizeof told);
             expect_tensor(&p[made], &d.t, text[made]);
             expect_coo(&p[made], &c, text[made]);
@@ -156,7 +156,7 @@ static void who_needs_values(void **state)
                  {"(i,j)->(i:compressed, j:ragged)", true}};
     int64_t row[] = {1, 2}, col[] = {0, 3}, pos[2];
     sp_coo c = {.cx = cx, .rank = 2, .dim = {3, 4}, .n = 2, .index = {row, col}};
-    sp_packed view = sp_packed_of_coo(&c, pos);
+    sp_packed view = sp_store_of_coo(&c, pos);
     for (size_t i = 0; i < SP_COUNT(cases); i++) {
         sp_packed p = convert(&view, cases[i].text);
         if ((p.values.data != NULL) != cases[i].values) fail_msg("%s", cases[i].text);
@@ -249,8 +249,8 @@ static void odd_values(void **state)
     for (size_t i = 0; i < SP_COUNT(texts); i++)
         for (size_t k = 0; k < SP_COUNT(texts); k++) {
             sp_packed p = pack(texts[i], &t, NULL), q = convert(&p, texts[k]), c = convert(&q, "coo");
-            sp_format_stats stats;
-            OK(sp_format_measure(cx, &p.format, &t, NULL, &stats));
+            sp_store_stats stats;
+            OK(sp_store_measure(cx, &p.format, &t, NULL, &stats));
             assert_int_equal(stats.elements, 5); /* -0.0 is a value */
             assert_int_equal(c.values.dim[0], 5);
             expect_tensor(&c, &t, texts[i]);
@@ -291,8 +291,8 @@ static void duplicates(void **state)
     csr = convert(&p, "csr");
     expect_packed(&csr, "pos1 0 2 3; crd1 0 1 0; ");
     sp_packed_free(cx, &csr);
-    sp_format_stats stats;
-    OK(sp_packed_measure(cx, &p, &stats)); /* of what is there */
+    sp_store_stats stats;
+    OK(sp_store_measure_packed(cx, &p, &stats)); /* of what is there */
     assert_int_equal(stats.elements, 6);
 }
 
@@ -326,11 +326,11 @@ static void every_element_once(void **state)
         format_draw(&r, rank, true, text, sizeof text);
         sp_format f = parse(text);
         sp_packed p;
-        sp_format_stats stats;
-        if (sp_format_pack(cx, &f, &d.t, NULL, &p)) continue;
+        sp_store_stats stats;
+        if (sp_store_pack(cx, &f, &d.t, NULL, &p)) continue;
         visitor v = {.t = &d.t};
         OK(sp_packed_walk(cx, &p, visit, &v));
-        OK(sp_format_measure(cx, &f, &d.t, NULL, &stats));
+        OK(sp_store_measure(cx, &f, &d.t, NULL, &stats));
         assert_int_equal(v.n, stats.elements);
         if (v.n) { /* an error of the visitor ends the walk */
             v.n = 0, v.stop = 1;
@@ -356,14 +356,14 @@ static void hostile(void **state)
         for (int k = 0; k < 2; k++) format_draw(&r, rank, true, text[k], sizeof text[k]);
         sp_format f = parse(text[0]), to = parse(text[1]);
         sp_packed p, out = {.rank = 77};
-        if (sp_format_pack(cx, &f, &d.t, NULL, &p)) continue;
+        if (sp_store_pack(cx, &f, &d.t, NULL, &p)) continue;
         sp_packed *leaf = p.parts ? &p.part[roll(&r, (unsigned)p.parts)] : &p;
         int l = leaf->format.n ? (int)roll(&r, (unsigned)leaf->format.n) : 0;
         sparta_tensor *all[] = {&leaf->pos[l], &leaf->crd[l], &leaf->values}, *a = all[roll(&r, 3)];
         if (bytes_of(a)) ((uint8_t *)a->data)[roll(&r, (unsigned)bytes_of(a))] ^= (uint8_t)(1 << roll(&r, 8));
         if (roll(&r, 8) == 0 && a->rank == 1 && a->dim[0]) a->dim[0]--;
         sparta_status verified = sp_packed_verify(cx, &p);
-        sparta_status status = sp_format_convert(cx, &p, &to, NULL, &out);
+        sparta_status status = sp_store_convert(cx, &p, &to, NULL, &out);
         if (verified) assert_int_equal(status, verified);
         assert_true(!status || out.rank == 77);
         assert_true(!status || status == SPARTA_E_FORMAT || status == SPARTA_E_USAGE);
@@ -381,17 +381,17 @@ static void what_is_refused(void **state)
     sparta_tensor t = {SPARTA_F32, 2, {3, 4}, {4, 1}, w, 0};
     sp_packed p = pack("ell", &t, NULL), out = {.rank = 77};
     sp_format f = parse("csf"), csr = parse("csr");
-    assert_int_equal(sp_format_convert(cx, &p, &f, NULL, &out), SPARTA_E_USAGE);
+    assert_int_equal(sp_store_convert(cx, &p, &f, NULL, &out), SPARTA_E_USAGE);
     f = parse("(i,j)->(i:dense, j:packed[2])");
-    expect_message(sp_format_convert(cx, &p, &f, NULL, &out), SPARTA_E_USAGE,
+    expect_message(sp_store_convert(cx, &p, &f, NULL, &out), SPARTA_E_USAGE,
                    "pack: row 0 has 3 entries, packed[2] holds 2; use packed[3] or packed[auto], or a sum");
     f = parse("sum{rownnz<=2 -> csr}");
-    expect_message(sp_format_convert(cx, &p, &f, NULL, &out), SPARTA_E_USAGE, "pack: row 0 has 3 elements");
+    expect_message(sp_store_convert(cx, &p, &f, NULL, &out), SPARTA_E_USAGE, "pack: row 0 has 3 elements");
     ((float *)p.values.data)[4] = 1; /* padding of row 1: it has one element */
-    expect_message(sp_format_convert(cx, &p, &csr, NULL, &out), SPARTA_E_FORMAT,
+    expect_message(sp_store_convert(cx, &p, &csr, NULL, &out), SPARTA_E_FORMAT,
                    "packed: value 4 lies outside the tensor, in the padding");
     p.format.n = 99;
-    assert_int_equal(sp_format_convert(cx, &p, &csr, NULL, &out), SPARTA_E_FORMAT);
+    assert_int_equal(sp_store_convert(cx, &p, &csr, NULL, &out), SPARTA_E_FORMAT);
     p.format.n = 2;
     assert_int_equal(out.rank, 77);
     sp_packed_free(cx, &p);
@@ -403,16 +403,16 @@ static void pattern_outside(void **state)
     (void)state;
     int64_t index[] = {1, 4}, pos[2];
     sp_coo c = {.cx = cx, .rank = 1, .dim = {6}, .n = 2, .index = {index}};
-    sp_packed view = sp_packed_of_coo(&c, pos);
+    sp_packed view = sp_store_of_coo(&c, pos);
     sp_packed p = convert(&view, "(i)->(i/4:compressed, i%4:compressed)"), out;
     sp_format to = parse("(i)->(i:compressed)");
     expect_packed(&p, "pos0 0 2; crd0 0 1; pos1 0 1 2; crd1 1 0; ");
     ((int32_t *)p.crd[1].data)[1] = 2; /* element 6 of 6 */
     OK(sp_packed_verify(cx, &p));
-    expect_message(sp_format_convert(cx, &p, &to, NULL, &out), SPARTA_E_FORMAT,
+    expect_message(sp_store_convert(cx, &p, &to, NULL, &out), SPARTA_E_FORMAT,
                    "packed: value 1 lies outside the tensor");
     uint8_t back[6] = {9};
-    expect_message(sp_format_unpack(cx, &p, &(sparta_tensor){SPARTA_BOOL, 1, {6}, {1}, back, 0}),
+    expect_message(sp_store_unpack(cx, &p, &(sparta_tensor){SPARTA_BOOL, 1, {6}, {1}, back, 0}),
                    SPARTA_E_FORMAT, "packed: value 1 lies outside the tensor");
     assert_int_equal(back[0], 9);
     sp_packed_free(cx, &p);
@@ -435,7 +435,7 @@ static void never_dense(void **state)
                 .n = 3,
                 .index = {row, col},
                 .values = {SPARTA_F64, 1, {3}, {1}, values, 0}};
-    sp_packed view = sp_packed_of_coo(&c, pos), p, back;
+    sp_packed view = sp_store_of_coo(&c, pos), p, back;
     static const char *const texts[] = {"dcsr", "dcsc", "coo", "dbsr(4)",
                                         "sum{rownnz<=1 -> dcsr; rest -> coo}"};
     sp_format coo;
@@ -443,15 +443,15 @@ static void never_dense(void **state)
     for (size_t i = 0; i < SP_COUNT(texts); i++) {
         sp_format f;
         assert_int_equal(sp_format_parse(small, texts[i], &f), SPARTA_OK);
-        assert_int_equal(sp_format_convert(small, &view, &f, NULL, &p), SPARTA_OK);
-        assert_int_equal(sp_format_convert(small, &p, &coo, NULL, &back), SPARTA_OK);
+        assert_int_equal(sp_store_convert(small, &view, &f, NULL, &p), SPARTA_OK);
+        assert_int_equal(sp_store_convert(small, &p, &coo, NULL, &back), SPARTA_OK);
         assert_true(same_array(&back.crd[0], &view.crd[0]) && same_array(&back.crd[1], &view.crd[1]) &&
                     same_array(&back.values, &view.values));
         sp_packed_free(small, &p), sp_packed_free(small, &back);
     }
     sp_format csr; /* a million positions do not fit, and say so */
     assert_int_equal(sp_format_parse(small, "csr", &csr), SPARTA_OK);
-    assert_int_equal(sp_format_convert(small, &view, &csr, NULL, &p), SPARTA_E_MEMORY);
+    assert_int_equal(sp_store_convert(small, &view, &csr, NULL, &p), SPARTA_E_MEMORY);
     sparta_ctx_free(small);
 }
 
@@ -472,7 +472,7 @@ static void out_of_memory(void **state)
             for (uint64_t nth = 1;; nth++) {
                 assert_true(nth < 500);
                 sp_ctx_fail_alloc(cx, nth, false);
-                sparta_status status = sp_format_convert(cx, &p, &f, NULL, &q);
+                sparta_status status = sp_store_convert(cx, &p, &f, NULL, &q);
                 sp_ctx_fail_alloc(cx, 0, false);
                 if (!status) sp_packed_free(cx, &q);
                 assert_int_equal(sp_ctx_memory(cx), before);

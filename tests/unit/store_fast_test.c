@@ -117,7 +117,7 @@ static void same(const sp_packed *a, const sp_packed *b, const char *where)
 /* The same for what it would store. Returns whether it was counted by rows. */
 static bool compare_stats(const sp_packed *from, const sp_format *to, const char *where)
 {
-    sp_format_stats fast = {.slots = -1}, oracle = {0};
+    sp_store_stats fast = {.slots = -1}, oracle = {0};
     bool done = false;
     size_t held = sp_ctx_memory(cx);
     sparta_status refused = sp_measure_generic(cx, from, to, &oracle);
@@ -309,7 +309,7 @@ static void test_zeros(void **state)
     all_pairs(&s, 9, 1);
     float row[2][5] = {{0, -0.0f, __builtin_nanf(""), 0, 1}, {-0.0f, 0, 0, 0, 0}};
     sparta_tensor t = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){2, 5}, row);
-    sp_packed dense = sp_packed_of_dense(&t);
+    sp_packed dense = sp_store_of_dense(&t);
     for (int b = 0; b < TEXTS; b++) {
         sp_format to = format_of(texts[b]);
         compare(&dense, &to, 1, texts[b]);
@@ -423,7 +423,7 @@ static void test_columns_fall(void **state)
     col[1] = 3; /* twice: the generic path adds */
     assert_false(compare(&p, &f, 1, "twice"));
     sp_packed out;
-    assert_int_equal(sp_format_convert(cx, &p, &f, NULL, &out), SPARTA_OK);
+    assert_int_equal(sp_store_convert(cx, &p, &f, NULL, &out), SPARTA_OK);
     assert_int_equal(out.values.dim[0], 4);
     assert_true(((float *)out.values.data)[0] == 3);
     sp_packed_free(cx, &out);
@@ -550,7 +550,7 @@ static void test_unpack_untouched(void **state)
     p.crd[1] = sparta_tensor_view(SPARTA_I32, 1, &(int64_t){2}, col);
     p.values = sparta_tensor_view(SPARTA_F32, 1, &(int64_t){2}, value);
     sparta_tensor t = sparta_tensor_view(SPARTA_F32, 2, p.dim, got);
-    assert_int_equal(sp_format_unpack(cx, &p, &t), SPARTA_E_FORMAT);
+    assert_int_equal(sp_store_unpack(cx, &p, &t), SPARTA_E_FORMAT);
     for (int i = 0; i < 4; i++) assert_true(got[i] == 9);
 }
 
@@ -568,7 +568,7 @@ static void test_unpack_rows_fall(void **state)
         p.crd[1] = sparta_tensor_view(SPARTA_I32, 1, &(int64_t){2}, col);
         p.values = sparta_tensor_view(SPARTA_F32, 1, &(int64_t){2}, value);
         sparta_tensor t = sparta_tensor_view(SPARTA_F32, 2, p.dim, got);
-        assert_int_equal(sp_format_unpack(cx, &p, &t), k ? SPARTA_OK : SPARTA_E_FORMAT);
+        assert_int_equal(sp_store_unpack(cx, &p, &t), k ? SPARTA_OK : SPARTA_E_FORMAT);
         assert_true(got[2] == (k ? 1 : 9) && got[1] == (k ? 2 : 9));
     }
 }
@@ -577,8 +577,8 @@ static void test_unpack_rows_fall(void **state)
 
 static size_t bytes_of(const sp_packed *p)
 {
-    sp_format_stats stats;
-    assert_int_equal(sp_packed_measure(cx, p, &stats), SPARTA_OK);
+    sp_store_stats stats;
+    assert_int_equal(sp_store_measure_packed(cx, p, &stats), SPARTA_OK);
     return stats.bytes;
 }
 
@@ -602,7 +602,7 @@ static void test_peak(void **state)
             cx = sparta_ctx_create(NULL); /* a peak of its own */
             sp_format to = format_of(some[b]);
             size_t before = sp_ctx_memory(cx);
-            assert_int_equal(sp_format_convert(cx, &from, &to, NULL, &out), SPARTA_OK);
+            assert_int_equal(sp_store_convert(cx, &from, &to, NULL, &out), SPARTA_OK);
             size_t extra = sp_ctx_memory_peak(cx) - before - bytes_of(&out);
             if (extra > 64 * SIDE + 4096)
                 fail_msg("%s -> %s: %zu bytes beyond the result", some[a], some[b], extra);
@@ -686,10 +686,10 @@ static void test_counted(void **state)
             if (compare_stats(&p, &to, row[b].to) != row[b].counted)
                 fail_msg("%s -> %s: %scounted by rows", from[a], row[b].to, row[b].counted ? "not " : "");
             for (uint64_t n = 1; n < 8; n++) { /* out of memory */
-                sp_format_stats stats = {.slots = -1};
+                sp_store_stats stats = {.slots = -1};
                 size_t held = sp_ctx_memory(cx);
                 sp_ctx_fail_alloc(cx, n, true);
-                sparta_status status = sp_format_measure_packed(cx, &p, &to, &stats);
+                sparta_status status = sp_store_measure_converted(cx, &p, &to, &stats);
                 sp_ctx_fail_alloc(cx, 0, false);
                 if (status) assert_int_equal(stats.slots, -1);
                 assert_int_equal(sp_ctx_memory(cx), held);

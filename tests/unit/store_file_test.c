@@ -24,7 +24,7 @@ static void expect_names(const char *text, const sparta_tensor *t, const char *w
     sp_packed p = pack(text, t, NULL);
     sp_npz z;
     char got[1000] = "";
-    OK(sp_packed_write(cx, path, &p));
+    OK(sp_store_write(cx, path, &p));
     OK(sp_npz_read(cx, path, &z));
     for (int i = 0; i < z.n; i++) {
         const sparta_tensor *a = &z.entry[i].tensor;
@@ -34,7 +34,7 @@ static void expect_names(const char *text, const sparta_tensor *t, const char *w
             snprintf(got + strlen(got), sizeof got - strlen(got), "x%lld", (long long)a->dim[1]);
         snprintf(got + strlen(got), sizeof got - strlen(got), "; ");
     }
-    assert_true(sp_npz_is_packed(&z));
+    assert_true(sp_store_is_packed(&z));
     char *format = strstr(got, "; "); /* its length does not matter here */
     if (strcmp(format, want)) fail_msg("%s:\n  %s, wanted\n  %s", text, format, want);
     sp_npz_free(&z);
@@ -79,38 +79,38 @@ static void random_files(void **state)
         format_draw(&r, rank, true, text, sizeof text);
         if (rank == 2 && roll(&r, 8) == 0) strcpy(text, roll(&r, 2) ? "quads(4)" : "groups");
         sp_format f = parse(text);
-        sp_packed dense = sp_packed_of_dense(&d.t), p;
+        sp_packed dense = sp_store_of_dense(&d.t), p;
         sp_coo c;
-        OK(sp_packed_to_coo(cx, &dense, &c));
+        OK(sp_store_to_coo(cx, &dense, &c));
         bool pattern = roll(&r, 4) == 0;
         if (pattern) {
             sp_free(cx, c.values.data);
             c.values = (sparta_tensor){0};
         }
-        sp_packed view = sp_packed_of_coo(&c, pos);
-        if (sp_format_convert(cx, &view, &f, NULL, &p)) {
+        sp_packed view = sp_store_of_coo(&c, pos);
+        if (sp_store_convert(cx, &view, &f, NULL, &p)) {
             sp_coo_free(&c);
             continue;
         }
-        sp_packed_file file;
+        sp_store_file file;
         if (!pattern && sp_dtype_bits(d.t.dtype) < 8) { /* NumPy would not tell i4 from u4 */
-            assert_int_equal(sp_packed_write(cx, path, &p), SPARTA_E_UNSUPPORTED);
+            assert_int_equal(sp_store_write(cx, path, &p), SPARTA_E_UNSUPPORTED);
             sp_packed_free(cx, &p);
             sp_coo_free(&c);
             continue;
         }
-        OK(sp_packed_write(cx, path, &p));
-        if (sp_packed_read(cx, path, &file)) fail_msg("%s: %s", text, sparta_message(cx));
+        OK(sp_store_write(cx, path, &p));
+        if (sp_store_read(cx, path, &file)) fail_msg("%s: %s", text, sparta_message(cx));
         assert_int_equal(file.packed.pattern, pattern); /* also where it has bools */
         if (!same_packed(&file.packed, &p)) fail_msg("%s: read is not what was written", text);
         sp_coo back;
-        OK(sp_packed_to_coo(cx, &file.packed, &back));
+        OK(sp_store_to_coo(cx, &file.packed, &back));
         assert_int_equal(back.n, c.n);
         for (int k = 0; k < rank; k++)
             assert_memory_equal(back.index[k], c.index[k], (size_t)c.n * sizeof(int64_t));
         files++, patterns += pattern;
         sp_coo_free(&back), sp_coo_free(&c);
-        sp_packed_file_free(cx, &file);
+        sp_store_file_free(cx, &file);
         sp_packed_free(cx, &p);
     }
     assert_true(files > 450 && patterns > 80);
@@ -159,11 +159,11 @@ static sparta_tensor *find_array(arrays *a, const char *name)
 static void expect_refused(const arrays *a, const char *message)
 {
     const char *name[MOST];
-    sp_packed_file file = {.packed.rank = 77};
+    sp_store_file file = {.packed.rank = 77};
     size_t before = sp_ctx_memory(cx);
     for (int i = 0; i < a->n; i++) name[i] = a->name[i];
     OK(sp_npz_write(cx, path, a->n, name, a->tensor));
-    sparta_status status = sp_packed_read(cx, path, &file);
+    sparta_status status = sp_store_read(cx, path, &file);
     char want[600];
     snprintf(want, sizeof want, "%s: %s", path, message);
     expect_message(status, SPARTA_E_FORMAT, want);
@@ -236,10 +236,10 @@ static void hostile(void **state)
     put(&a, "note", row_of(SPARTA_U8, 1, version)), put(&a, "padding", row_of(SPARTA_U8, 1, version));
     for (int i = 0; i < a.n; i++) name[i] = a.name[i];
     OK(sp_npz_write(cx, path, a.n, name, a.tensor));
-    sp_packed_file file;
-    OK(sp_packed_read(cx, path, &file));
+    sp_store_file file;
+    OK(sp_store_read(cx, path, &file));
     expect_packed(&file.packed, "pos1 0 2 3; crd1 0 3 2; values 1 2 3; ");
-    sp_packed_file_free(cx, &file);
+    sp_store_file_free(cx, &file);
     parse("sum{rownnz<=1 -> csr; rest -> csr}"); /* the context keeps it */
     a = csr_file("sum{rownnz<=1 -> csr; rest -> csr}");
     expect_refused(&a, "the array p1_l1_pos is missing");
@@ -273,10 +273,10 @@ static void names_twice(void **state)
             if (!memcmp(bytes + at, cases[i][0], length)) memcpy(bytes + at, cases[i][1], length);
         OK(sp_file_write(cx, path, bytes, n));
         sp_free(cx, bytes);
-        sp_packed_file file;
+        sp_store_file file;
         char want[200];
         snprintf(want, sizeof want, "%s: npz: two arrays are named \"%s\"", path, cases[i][1]);
-        expect_message(sp_packed_read(cx, path, &file), SPARTA_E_FORMAT, want);
+        expect_message(sp_store_read(cx, path, &file), SPARTA_E_FORMAT, want);
     }
 }
 
@@ -291,21 +291,21 @@ static void truncated(void **state)
     sp_rng r = sp_rng_seed(42);
     for (size_t i = 0; i < SP_COUNT(texts); i++) {
         sp_packed p = pack(texts[i], &t, NULL);
-        sp_packed_file file;
+        sp_store_file file;
         size_t n, step = i ? 7 : 1;
-        OK(sp_packed_write(cx, path, &p));
+        OK(sp_store_write(cx, path, &p));
         char *bytes = read_bytes(&n);
         for (size_t cut = 0; cut < n; cut += step) {
             OK(sp_file_write(cx, path, bytes, cut));
-            assert_int_equal(sp_packed_read(cx, path, &file), SPARTA_E_FORMAT);
+            assert_int_equal(sp_store_read(cx, path, &file), SPARTA_E_FORMAT);
         }
         for (int flip = 0; flip < 300; flip++) {
             size_t at = roll(&r, (unsigned)n);
             bytes[at] ^= (char)(1 << flip % 8);
             OK(sp_file_write(cx, path, bytes, n));
-            if (!sp_packed_read(cx, path, &file)) {
+            if (!sp_store_read(cx, path, &file)) {
                 OK(sp_packed_verify(cx, &file.packed));
-                sp_packed_file_free(cx, &file);
+                sp_store_file_free(cx, &file);
             }
             bytes[at] ^= (char)(1 << flip % 8);
         }
@@ -321,15 +321,15 @@ static void what_cannot_be_written(void **state)
     sparta_tensor t = {SPARTA_F32, 2, {2, 4}, {4, 1}, w, 0};
     sp_packed p = pack("csr", &t, NULL);
     unlink(path);
-    assert_int_equal(sp_packed_write(cx, "/nowhere/at/all.npz", &p), SPARTA_E_IO);
+    assert_int_equal(sp_store_write(cx, "/nowhere/at/all.npz", &p), SPARTA_E_IO);
     ((int32_t *)p.crd[1].data)[0] = 99;
-    assert_int_equal(sp_packed_write(cx, path, &p), SPARTA_E_FORMAT);
+    assert_int_equal(sp_store_write(cx, path, &p), SPARTA_E_FORMAT);
     struct stat st;
     assert_int_equal(stat(path, &st), -1); /* nothing was begun */
     sp_packed_free(cx, &p);
-    sp_packed_file file;
-    assert_int_equal(sp_packed_read(cx, path, &file), SPARTA_E_IO);
-    sp_packed_file_free(cx, NULL);
+    sp_store_file file;
+    assert_int_equal(sp_store_read(cx, path, &file), SPARTA_E_IO);
+    sp_store_file_free(cx, NULL);
 }
 
 static void out_of_memory(void **state)
@@ -341,14 +341,14 @@ static void out_of_memory(void **state)
     for (size_t i = 0; i < SP_COUNT(texts); i++) {
         sp_packed p = pack(texts[i], &t, NULL);
         for (uint64_t nth = 1;; nth++) {
-            sp_packed_file file;
+            sp_store_file file;
             size_t before = sp_ctx_memory(cx);
             assert_true(nth < 500);
             sp_ctx_fail_alloc(cx, nth, false);
-            sparta_status status = sp_packed_write(cx, path, &p);
-            if (!status) status = sp_packed_read(cx, path, &file);
+            sparta_status status = sp_store_write(cx, path, &p);
+            if (!status) status = sp_store_read(cx, path, &file);
             sp_ctx_fail_alloc(cx, 0, false);
-            if (!status) sp_packed_file_free(cx, &file);
+            if (!status) sp_store_file_free(cx, &file);
             assert_int_equal(sp_ctx_memory(cx), before);
             if (!status) {
                 assert_true(nth > 10);

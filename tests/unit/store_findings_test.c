@@ -37,9 +37,9 @@ static void keep_promises(void **state)
         for (int64_t i = 0; i < facts.finding_count; i++, checked++) {
             const sp_finding *x = &facts.finding[i];
             sp_format f;
-            sp_format_stats stats;
+            sp_store_stats stats;
             OK(sp_format_parse(cx, x->format, &f));
-            OK(sp_format_measure(cx, &f, &t, NULL, &stats));
+            OK(sp_store_measure(cx, &f, &t, NULL, &stats));
             assert_int_equal(stats.elements, facts.present);
             assert_int_equal(stats.bytes, x->bytes);
             if (x->kind < SP_FIND_DIAGONALS) /* a stored diagonal has all rows */

@@ -23,15 +23,15 @@ static void check(const char *text, size_t bytes, int64_t slots)
 {
     sparta_tensor t = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){ROWS, COLS}, w), to = t;
     sp_format f;
-    sp_format_stats stats;
+    sp_store_stats stats;
     sp_packed p;
     to.data = back;
     OK(sp_format_parse(cx, text, &f));
-    OK(sp_format_measure(cx, &f, &t, NULL, &stats));
+    OK(sp_store_measure(cx, &f, &t, NULL, &stats));
     assert_int_equal(stats.bytes, bytes);
     assert_int_equal(stats.slots, slots);
-    OK(sp_format_pack(cx, &f, &t, NULL, &p));
-    OK(sp_format_unpack(cx, &p, &to));
+    OK(sp_store_pack(cx, &f, &t, NULL, &p));
+    OK(sp_store_unpack(cx, &p, &to));
     assert_memory_equal(w, back, sizeof w);
     sp_packed_free(cx, &p);
 }

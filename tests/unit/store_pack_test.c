@@ -128,7 +128,7 @@ static void expect_unpack(const sp_packed *p, const sparta_tensor *t, const bool
         out.dim[d] = t->dim[d], out.stride[d] = stride;
         stride *= t->dim[d];
     }
-    if (sp_format_unpack(cx, p, &out)) fail_msg("unpack: %s", sparta_message(cx));
+    if (sp_store_unpack(cx, p, &out)) fail_msg("unpack: %s", sparta_message(cx));
     const sparta_tensor *both[2] = {t, &out};
     static const char zero[8];
     int64_t e = 0;
@@ -140,7 +140,7 @@ static void expect_unpack(const sp_packed *p, const sparta_tensor *t, const bool
     sp_free(cx, data);
 }
 
-static void expect_stats(const sp_packed *p, const sp_format_stats *s, int64_t elements)
+static void expect_stats(const sp_packed *p, const sp_store_stats *s, int64_t elements)
 {
     size_t bytes = (size_t)p->values.dim[0] * sparta_dtype_size(p->dtype);
     for (int l = 0; l < p->format.n; l++) {
@@ -161,10 +161,10 @@ static void check(const sp_format *f, const sparta_tensor *t, const sp_mask *mas
         elements += stored[e++] =
             mask ? sp_mask_get(mask, w.index[0], w.index[1]) : sp_element_stored(t->dtype, t->data, w.at[0]);
     sp_packed p, oracle = {.format = *f, .dtype = t->dtype, .rank = t->rank};
-    sp_format_stats stats = {0}, measured;
-    if (sp_format_pack(cx, f, t, mask, &p)) fail_msg("pack: %s", sparta_message(cx));
+    sp_store_stats stats = {0}, measured;
+    if (sp_store_pack(cx, f, t, mask, &p)) fail_msg("pack: %s", sparta_message(cx));
     assert_int_equal(sp_pack_generic(cx, &(sp_pack_job){f, t, mask, true}, &oracle, &stats), SPARTA_OK);
-    assert_int_equal(sp_format_measure(cx, f, t, mask, &measured), SPARTA_OK);
+    assert_int_equal(sp_store_measure(cx, f, t, mask, &measured), SPARTA_OK);
     if (sp_packed_verify(cx, &p)) fail_msg("verify: %s", sparta_message(cx));
     expect_same(&p, &oracle);
     expect_stats(&p, &measured, elements);
@@ -338,7 +338,7 @@ static void written_out(void **state)
     sparta_tensor t = {SPARTA_F32, 2, {5, 4}, {4, 1}, w, 0};
     sp_format f = parse("strip(4)");
     sp_packed p;
-    assert_int_equal(sp_format_pack(cx, &f, &t, NULL, &p), SPARTA_OK);
+    assert_int_equal(sp_store_pack(cx, &f, &t, NULL, &p), SPARTA_OK);
     expect_array(&p.pos[1], (int64_t[]){0, 2, 4}, 3, SPARTA_I32);
     expect_array(&p.crd[1], (int64_t[]){1, 3, 2, 3}, 4, SPARTA_U16); /* -0.0 is a value */
     static const float values[16] = {1, 2, 0, 4, 0, 3, 0, 0, -0.0f, 0, 0, 0, 5, 0, 0, 0};
@@ -352,7 +352,7 @@ static void written_out(void **state)
     int8_t q[4 * 6] = {1, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 4};
     sparta_tensor b = {SPARTA_I8, 2, {4, 6}, {6, 1}, q, 0};
     f = parse("bsr(2,3), crd=u8, pos=i64");
-    assert_int_equal(sp_format_pack(cx, &f, &b, NULL, &p), SPARTA_OK);
+    assert_int_equal(sp_store_pack(cx, &f, &b, NULL, &p), SPARTA_OK);
     expect_array(&p.pos[1], (int64_t[]){0, 2, 3}, 3, SPARTA_I64);
     expect_array(&p.crd[1], (int64_t[]){0, 1, 1}, 3, SPARTA_U8);
     static const int8_t blocks[18] = {1, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 4};
@@ -369,32 +369,32 @@ static void widths_and_shapes(void **state)
     assert_non_null(w);
     for (int i = 0; i < 300; i++) w[i] = 1;
     sp_packed p = {.rank = 77};
-    sp_format_stats stats = {.slots = 77};
+    sp_store_stats stats = {.slots = 77};
     sparta_tensor t = {SPARTA_F32, 2, {30, 10}, {10, 1}, w, 0},
                   three = {SPARTA_F32, 3, {3, 10, 10}, {100, 10, 1}, w, 0};
     static const char *const narrow[] = {"csr, pos=u8", "(i,j)->(i:compressed, j:compressed), pos[1]=u8"};
     for (size_t i = 0; i < SP_COUNT(narrow); i++) {
         sp_format f = parse(narrow[i]);
-        assert_int_equal(sp_format_pack(cx, &f, &t, NULL, &p), SPARTA_E_USAGE);
+        assert_int_equal(sp_store_pack(cx, &f, &t, NULL, &p), SPARTA_E_USAGE);
         assert_string_equal(sparta_message(cx),
                             "format: pos=u8 holds positions up to 255, level 1 has 300; use pos=u16");
-        assert_int_equal(sp_format_measure(cx, &f, &t, NULL, &stats), SPARTA_E_USAGE);
+        assert_int_equal(sp_store_measure(cx, &f, &t, NULL, &stats), SPARTA_E_USAGE);
     }
     t.dim[0] = 25, t.dim[1] = 10; /* 250 fit */
     sp_format f = parse("csr, pos=u8, crd=u8");
     check(&f, &t, NULL, false);
-    assert_int_equal(sp_format_pack(cx, &f, &three, NULL, &p), SPARTA_E_USAGE);
+    assert_int_equal(sp_store_pack(cx, &f, &three, NULL, &p), SPARTA_E_USAGE);
     sp_mask m;
     assert_int_equal(sp_mask_create(cx, 25, 11, &m), SPARTA_OK);
-    assert_int_equal(sp_format_pack(cx, &f, &t, &m, &p), SPARTA_E_SHAPE);
+    assert_int_equal(sp_store_pack(cx, &f, &t, &m, &p), SPARTA_E_SHAPE);
     f = parse("(i,j,k)->(i:dense, j:dense, k:compressed)");
-    assert_int_equal(sp_format_pack(cx, &f, &three, &m, &p), SPARTA_E_SHAPE);
+    assert_int_equal(sp_store_pack(cx, &f, &three, &m, &p), SPARTA_E_SHAPE);
     f = parse("csr, crd=u8");
     t.dim[0] = 1, t.dim[1] = 257;
-    assert_int_equal(sp_format_pack(cx, &f, &t, NULL, &p), SPARTA_E_USAGE);
+    assert_int_equal(sp_store_pack(cx, &f, &t, NULL, &p), SPARTA_E_USAGE);
     t.dtype = (sparta_dtype)77;
     t.dim[1] = 20;
-    assert_int_equal(sp_format_pack(cx, &f, &t, NULL, &p), SPARTA_E_DTYPE);
+    assert_int_equal(sp_store_pack(cx, &f, &t, NULL, &p), SPARTA_E_DTYPE);
     assert_int_equal(p.rank, 77);
     assert_int_equal(stats.slots, 77);
     sp_mask_free(cx, &m);
@@ -412,25 +412,25 @@ static void absurd_sizes(void **state)
     sparta_tensor cols = {SPARTA_F32, 2, {0, INT64_C(1) << 60}, {1, 1}, w, 0};
     sp_format f = parse("bsr(2147483647)");
     sp_packed p;
-    sp_format_stats stats;
-    assert_int_equal(sp_format_measure(cx, &f, &t, NULL, &stats), SPARTA_E_LIMIT); /* 2^64 bytes */
-    assert_int_equal(sp_format_pack(cx, &f, &t, NULL, &p), SPARTA_E_LIMIT);
+    sp_store_stats stats;
+    assert_int_equal(sp_store_measure(cx, &f, &t, NULL, &stats), SPARTA_E_LIMIT); /* 2^64 bytes */
+    assert_int_equal(sp_store_pack(cx, &f, &t, NULL, &p), SPARTA_E_LIMIT);
     f = parse("bsr(16777216)");
-    assert_int_equal(sp_format_measure(cx, &f, &t, NULL, &stats), SPARTA_OK);
+    assert_int_equal(sp_store_measure(cx, &f, &t, NULL, &stats), SPARTA_OK);
     assert_true(stats.slots == INT64_C(1) << 48);
-    assert_int_equal(sp_format_pack(cx, &f, &t, NULL, &p), SPARTA_E_MEMORY);
+    assert_int_equal(sp_store_pack(cx, &f, &t, NULL, &p), SPARTA_E_MEMORY);
     static const char *const texts[] = {
         "csr, crd=i64",  "csc, crd=i64", "bsr(4,4), crd=i64", "strip(4), crd=i64", "dense",
         "dcsr, crd=i64", "panel"};
     for (size_t i = 0; i < SP_COUNT(texts); i++) {
         f = parse(texts[i]);
         for (int n = 0; n < 2; n++) {
-            sparta_status status = sp_format_pack(cx, &f, n ? &rows : &cols, NULL, &p);
+            sparta_status status = sp_store_pack(cx, &f, n ? &rows : &cols, NULL, &p);
             if (status)
                 assert_int_equal(status, SPARTA_E_MEMORY);
             else {
                 assert_int_equal(sp_packed_verify(cx, &p), SPARTA_OK);
-                assert_int_equal(sp_format_unpack(cx, &p, n ? &rows : &cols), SPARTA_OK);
+                assert_int_equal(sp_store_unpack(cx, &p, n ? &rows : &cols), SPARTA_OK);
                 sp_packed_free(cx, &p);
             }
         }
@@ -468,7 +468,7 @@ static void expect_broken(const sp_packed *p, const sparta_tensor *out, const ch
     assert_int_equal(sp_packed_verify(cx, p), SPARTA_E_FORMAT);
     if (strncmp(sparta_message(cx), message, strlen(message)))
         fail_msg("'%s', wanted '%s'", sparta_message(cx), message);
-    assert_int_equal(sp_format_unpack(cx, p, out), SPARTA_E_FORMAT);
+    assert_int_equal(sp_store_unpack(cx, p, out), SPARTA_E_FORMAT);
     assert_memory_equal(out->data, before, sizeof before);
 }
 
@@ -480,7 +480,7 @@ static void each_kind_of_damage(void **state)
     sparta_tensor t = {SPARTA_F32, 2, {5, 7}, {7, 1}, w, 0}, out = {SPARTA_F32, 2, {5, 7}, {7, 1}, target, 0};
     sp_format f = parse("csr");
     sp_packed good, p;
-    assert_int_equal(sp_format_pack(cx, &f, &t, NULL, &good), SPARTA_OK);
+    assert_int_equal(sp_store_pack(cx, &f, &t, NULL, &good), SPARTA_OK);
 #define DAMAGE(message, change)                                                                              \
     do {                                                                                                     \
         p = tight(&good);                                                                                    \
@@ -525,12 +525,12 @@ static void each_kind_of_damage(void **state)
 #undef DAMAGE
     sparta_tensor wrong = out;
     wrong.dtype = SPARTA_I32;
-    assert_int_equal(sp_format_unpack(cx, &good, &wrong), SPARTA_E_DTYPE);
+    assert_int_equal(sp_store_unpack(cx, &good, &wrong), SPARTA_E_DTYPE);
     wrong = out;
     wrong.dim[0] = 4;
-    assert_int_equal(sp_format_unpack(cx, &good, &wrong), SPARTA_E_SHAPE);
+    assert_int_equal(sp_store_unpack(cx, &good, &wrong), SPARTA_E_SHAPE);
     wrong.rank = 1;
-    assert_int_equal(sp_format_unpack(cx, &good, &wrong), SPARTA_E_SHAPE);
+    assert_int_equal(sp_store_unpack(cx, &good, &wrong), SPARTA_E_SHAPE);
     sp_packed_free(cx, &good);
 }
 
@@ -542,10 +542,10 @@ static void padding_must_be_zero(void **state)
     sparta_tensor t = {SPARTA_F32, 2, {5, 7}, {7, 1}, w, 0}, out = {SPARTA_F32, 2, {5, 7}, {7, 1}, target, 0};
     sp_format f = parse("strip(4)");
     sp_packed p;
-    assert_int_equal(sp_format_pack(cx, &f, &t, NULL, &p), SPARTA_OK);
+    assert_int_equal(sp_store_pack(cx, &f, &t, NULL, &p), SPARTA_OK);
     ((float *)p.values.data)[7 * 4 + 1] = 3;               /* row 5 of 5 */
     assert_int_equal(sp_packed_verify(cx, &p), SPARTA_OK); /* it does not look at values */
-    assert_int_equal(sp_format_unpack(cx, &p, &out), SPARTA_E_FORMAT);
+    assert_int_equal(sp_store_unpack(cx, &p, &out), SPARTA_E_FORMAT);
     assert_string_equal(sparta_message(cx),
                         "packed: value 29 lies outside the tensor, in the padding, and is not 0");
     assert_true(target[0] == 0);
@@ -565,7 +565,7 @@ static void random_damage(void **state)
         sparta_tensor t = {SPARTA_F32, 2, {13, 6}, {6, 1}, w, 0},
                       out = {SPARTA_F32, 2, {13, 6}, {6, 1}, target, 0};
         sp_packed good;
-        assert_int_equal(sp_format_pack(cx, &f, &t, NULL, &good), SPARTA_OK);
+        assert_int_equal(sp_store_pack(cx, &f, &t, NULL, &good), SPARTA_OK);
         for (int n = 0; n < 300; n++) {
             sp_packed p = tight(&good), owner = p;
             sparta_tensor *all[] = {&p.pos[0], &p.pos[1], &p.pos[2], &p.pos[3], &p.crd[0],
@@ -580,7 +580,7 @@ static void random_damage(void **state)
             sparta_status status = sp_packed_verify(cx, &p);
             assert_true(status == SPARTA_OK || status == SPARTA_E_FORMAT);
             *(status ? &refused : &accepted) += 1;
-            sparta_status unpacked = sp_format_unpack(cx, &p, &out);
+            sparta_status unpacked = sp_store_unpack(cx, &p, &out);
             if (status) assert_int_equal(unpacked, status);
             tight_free(&owner);
         }
@@ -596,15 +596,15 @@ static sparta_status pack_unpack(sparta_ctx *c, const char *text, const sparta_t
 {
     sp_format f;
     sp_packed p = {0};
-    sp_format_stats stats;
+    sp_store_stats stats;
     sp_text printed;
     sp_text_init(&printed, c);
     sparta_status status = sp_format_parse(c, text, &f);
     if (!status) sp_format_print(&f, &printed);
     if (!status) status = printed.status;
-    if (!status) status = sp_format_measure(c, &f, t, m, &stats);
-    if (!status) status = sp_format_pack(c, &f, t, m, &p);
-    if (!status) status = sp_format_unpack(c, &p, out);
+    if (!status) status = sp_store_measure(c, &f, t, m, &stats);
+    if (!status) status = sp_store_pack(c, &f, t, m, &p);
+    if (!status) status = sp_store_unpack(c, &p, out);
     sp_packed_free(c, &p);
     sp_text_free(&printed);
     return status;
@@ -648,10 +648,10 @@ static void cancelled(void **state)
         sp_format f;
         sp_packed p, done;
         assert_int_equal(sp_format_parse(other, texts[i], &f), SPARTA_OK);
-        assert_int_equal(sp_format_pack(other, &f, &t, NULL, &done), SPARTA_OK);
+        assert_int_equal(sp_store_pack(other, &f, &t, NULL, &done), SPARTA_OK);
         sparta_ctx_cancel(other);
-        assert_int_equal(sp_format_pack(other, &f, &t, NULL, &p), SPARTA_E_CANCELLED);
-        assert_int_equal(sp_format_unpack(other, &done, &out), SPARTA_E_CANCELLED);
+        assert_int_equal(sp_store_pack(other, &f, &t, NULL, &p), SPARTA_E_CANCELLED);
+        assert_int_equal(sp_store_unpack(other, &done, &out), SPARTA_E_CANCELLED);
         sp_packed_free(other, &done);
         assert_int_equal(sp_ctx_memory(other), 0);
         sparta_ctx_free(other);
