@@ -51,16 +51,16 @@ sparta_status sp_npz_write(sparta_ctx *cx, const char *path, int n, const char *
  * without gap or overlap, up to the end of the file. Types we lack are E_UNSUPPORTED and the message names the
  * tensor. Tensors are views of the mapping, except those that are not aligned for their type and bools that are
  * neither 0 nor 1: these are copies. Read-only, valid until close. */
-typedef struct sp_pair {
+typedef struct sp_key_value {
     const char *key, *value;
-} sp_pair;
+} sp_key_value;
 typedef struct sp_safetensors {
     sp_mapped file;  /* empty when the bytes were borrowed */
     sp_arena *arena; /* names, entries, copies */
     int n;
     sp_npz_entry *entry; /* in the order of the data */
     int n_metadata;
-    sp_pair *metadata; /* of "__metadata__" */
+    sp_key_value *metadata; /* of "__metadata__" */
 } sp_safetensors;
 sparta_status sp_safetensors_open(sparta_ctx *cx, const char *path, sp_safetensors *out) SP_MUST;
 /* Borrows the bytes until close. */
@@ -69,7 +69,7 @@ void sp_safetensors_close(sp_safetensors *s); /* one that is all zeros is fine *
 /* Any strides; in the order and layout of the reference writer: widest type first, then by name. */
 sparta_status sp_safetensors_write(sparta_ctx *cx, const char *path, int n, const char *const *names,
                                    const sparta_tensor *tensors, int n_metadata,
-                                   const sp_pair *metadata) SP_MUST;
+                                   const sp_key_value *metadata) SP_MUST;
 
 /* Named arrays of an .npz or a .safetensors, whichever the first bytes (and, if they say nothing, the name) say. */
 typedef struct sp_arrays {

@@ -41,7 +41,7 @@ typedef struct header {
     sp_map *names, *keys; /* of tensors, of metadata */
     info *tensor;         /* a growing array of the context */
     size_t n, most;
-    sp_pair *pair;
+    sp_key_value *pair;
     size_t n_pairs, most_pairs;
 } header;
 
@@ -85,7 +85,7 @@ static sparta_status read_metadata(header *h)
         SP_TRY(sp_json_string(&h->r, &h->scratch));
         SP_TRY(keep(h, &value));
         SP_TRY(grow(h->cx, (void **)&h->pair, h->n_pairs, &h->most_pairs, sizeof *h->pair));
-        h->pair[h->n_pairs++] = (sp_pair){key, value};
+        h->pair[h->n_pairs++] = (sp_key_value){key, value};
     }
 }
 
@@ -369,7 +369,7 @@ static sparta_status check_name(sparta_ctx *cx, sp_map *seen, const char *name)
 }
 
 static sparta_status check_names(sparta_ctx *cx, int n, const char *const *names, int n_metadata,
-                                 const sp_pair *metadata)
+                                 const sp_key_value *metadata)
 {
     sp_map *seen = sp_map_create(cx), *keys = seen ? sp_map_create(cx) : NULL;
     sparta_status status = keys ? sp_map_put(seen, METADATA, 1) : sp_ctx_status(cx);
@@ -380,7 +380,7 @@ static sparta_status check_names(sparta_ctx *cx, int n, const char *const *names
     return status;
 }
 
-static void print_metadata(sp_text *t, int n, const sp_pair *pair)
+static void print_metadata(sp_text *t, int n, const sp_key_value *pair)
 {
     sp_text_json(t, METADATA);
     for (int i = 0; i < n; i++) {
@@ -393,7 +393,7 @@ static void print_metadata(sp_text *t, int n, const sp_pair *pair)
 }
 
 static sparta_status print_header(sparta_ctx *cx, sp_text *t, int n, const item *items, int n_metadata,
-                                  const sp_pair *metadata)
+                                  const sp_key_value *metadata)
 {
     size_t at = 0, bytes = 0;
     sp_text_put(t, "\0\0\0\0\0\0\0\0{", 9);
@@ -445,7 +445,7 @@ static sparta_status write_file(sparta_ctx *cx, const char *path, const sp_text 
 }
 
 sparta_status sp_safetensors_write(sparta_ctx *cx, const char *path, int n, const char *const *names,
-                                   const sparta_tensor *tensors, int n_metadata, const sp_pair *metadata)
+                                   const sparta_tensor *tensors, int n_metadata, const sp_key_value *metadata)
 {
     sp_text head;
     SP_TRY(check_names(cx, n, names, n_metadata, metadata));

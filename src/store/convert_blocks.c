@@ -8,7 +8,7 @@
  * A level that is nonordered has its blocks in the order in which they first come, row after row: no marks, an entry
  * whose block has no slot yet opens the next.
  */
-#include "store/rows.h"
+#include "store/convert.h"
 #include <string.h>
 
 /* ------------------------------------------------------------------ bsr: which blocks there are */
@@ -29,15 +29,15 @@ static inline uint32_t block_of(divider d, int32_t c)
     return d.shift >= 0 ? (uint32_t)c >> d.shift : (uint32_t)c / (uint32_t)d.b;
 }
 
-static int64_t width_of(const sp_rows_job *job)
+static int64_t width_of(const sp_convert_job *job)
 {
-    return (job->from->cols + job->layout.b - 1) / job->layout.b;
+    return (job->from->cols + job->storage.b - 1) / job->storage.b;
 }
 
 /* Entries of `a` rows: those of a flat source lie together. */
-static bool lines_of(const sp_rows_job *job, int thread, int64_t *row, int64_t end, sp_line *line)
+static bool lines_of(const sp_convert_job *job, int thread, int64_t *row, int64_t end, sp_line *line)
 {
-    const sp_rows *s = job->from;
+    const sp_source *s = job->from;
     if (!s->flat) return s->read(s, (*row)++, &job->scratch[thread], line);
     line->n = s->start[end] - s->start[*row];
     line->col = (const int32_t *)s->crd + s->start[*row];
@@ -46,9 +46,9 @@ static bool lines_of(const sp_rows_job *job, int thread, int64_t *row, int64_t e
 }
 
 /* Entries of one row. */
-static inline bool line_of(const sp_rows_job *job, int thread, int64_t row, sp_line *line)
+static inline bool line_of(const sp_convert_job *job, int thread, int64_t row, sp_line *line)
 {
-    const sp_rows *s = job->from;
+    const sp_source *s = job->from;
     if (!s->flat) return s->read(s, row, &job->scratch[thread], line);
     line->n = s->start[row + 1] - s->start[row];
     line->col = (const int32_t *)s->crd + s->start[row];
@@ -57,9 +57,9 @@ static inline bool line_of(const sp_rows_job *job, int thread, int64_t row, sp_l
 }
 
 /* Many blocks in a row: a byte for each. */
-static bool mark(const sp_rows_job *job, const sp_line *line, sp_scratch *own)
+static bool mark(const sp_convert_job *job, const sp_line *line, sp_scratch *own)
 {
-    divider d = divider_of(job->layout.b);
+    divider d = divider_of(job->storage.b);
     const int32_t *col = line->col;
     int64_t i = 0, cols = job->from->cols, n = line->n;
     uint8_t *restrict marks = own->marks;
@@ -71,9 +71,9 @@ static bool mark(const sp_rows_job *job, const sp_line *line, sp_scratch *own)
 }
 
 /* Few blocks in a wide row: a bit for each, and a bit for each word that has one. */
-static bool mark_few(const sp_rows_job *job, const sp_line *line, sp_scratch *own)
+static bool mark_few(const sp_convert_job *job, const sp_line *line, sp_scratch *own)
 {
-    divider d = divider_of(job->layout.b);
+    divider d = divider_of(job->storage.b);
     const int64_t cols = job->from->cols;
     uint64_t *restrict bits = own->bits, *restrict words = own->words;
     for (int64_t i = 0; i < line->n; i++) {
@@ -86,10 +86,10 @@ static bool mark_few(const sp_rows_job *job, const sp_line *line, sp_scratch *ow
     return true;
 }
 
-/* Their number only: each remembers the last row of blocks that had it, as a number below 0: a slot of the fill is none. */
-static int64_t count_few(const sp_rows_job *job, const sp_line *line, int64_t unit, int32_t *restrict last)
+/* Their number only: each remembers the last row of blocks that had it, as a number below 0: a slot of the writing is none. */
+static int64_t count_few(const sp_convert_job *job, const sp_line *line, int64_t unit, int32_t *restrict last)
 {
-    divider d = divider_of(job->layout.b);
+    divider d = divider_of(job->storage.b);
     const int64_t cols = job->from->cols;
     const int32_t mine = -(int32_t)unit - 1;
     int64_t n = 0;
@@ -160,11 +160,11 @@ static int64_t sweep_few(sp_scratch *own, int64_t width)
 }
 
 /* The blocks of one row of blocks, ascending, in scratch->listed with scratch->slot, or only their number; -1: give up. */
-static int64_t blocks_of(const sp_rows_job *job, int thread, int64_t unit, bool only_count)
+static int64_t blocks_of(const sp_convert_job *job, int thread, int64_t unit, bool only_count)
 {
-    const sp_rows *s = job->from;
+    const sp_source *s = job->from;
     sp_scratch *own = &job->scratch[thread];
-    int64_t end = SP_MIN(s->rows, (unit + 1) * job->layout.a), row = unit * job->layout.a,
+    int64_t end = SP_MIN(s->rows, (unit + 1) * job->storage.a), row = unit * job->storage.a,
             width = width_of(job);
     bool few = s->flat && s->start[end] - s->start[row] < width / 16;
     while (row < end) {
@@ -178,13 +178,13 @@ static int64_t blocks_of(const sp_rows_job *job, int thread, int64_t unit, bool 
 
 static bool count_bsr(void *arg, int thread, int64_t lo, int64_t hi)
 {
-    sp_rows_job *job = arg;
-    int64_t a = job->layout.a, rows = job->from->rows, checked = lo;
+    sp_convert_job *job = arg;
+    int64_t a = job->storage.a, rows = job->from->rows, checked = lo;
     for (int64_t unit = lo; unit < hi; unit++) {
         if (unit == checked) {
-            int64_t end = sp_rows_some(job->from, unit * a, SP_MIN(rows, hi * a));
+            int64_t end = sp_source_some(job->from, unit * a, SP_MIN(rows, hi * a));
             checked = SP_MIN(hi, (end + a - 1) / a);
-            if (!sp_rows_check(job->from, unit * a, SP_MIN(rows, checked * a))) return false;
+            if (!sp_source_check(job->from, unit * a, SP_MIN(rows, checked * a))) return false;
         }
         job->count[unit] = blocks_of(job, thread, unit, true);
         if (job->count[unit] < 0) return false;
@@ -192,21 +192,22 @@ static bool count_bsr(void *arg, int thread, int64_t lo, int64_t hi)
     return true;
 }
 
-static sparta_status plan_bsr(sp_rows_job *job, bool *can)
+static sparta_status plan_bsr(sp_convert_job *job, bool *can)
 {
     const sp_level *l = &job->format->level[1];
     int64_t n = sp_job_scan(job), slots;
     (void)can;
-    if (n >= INT32_MAX) job->layout.unordered = false; /* places of all blocks would not fit into the slots */
+    if (n >= INT32_MAX)
+        job->storage.unordered = false; /* places of all blocks would not fit into the slots */
     SP_TRY(sp_level_pos_fits(job->cx, l, 1, n));
-    SP_TRY(sp_level_product(job->cx, 2, n, job->layout.a * job->layout.b, &slots));
+    SP_TRY(sp_level_product(job->cx, 2, n, job->storage.a * job->storage.b, &slots));
     SP_TRY(sp_job_array(job, l->pos, job->units + 1, false, &job->out->pos[1]));
     for (int64_t u = 0; u <= job->units; u++) sp_job_set(&job->out->pos[1], u, job->count[u]);
     SP_TRY(sp_job_array(job, l->crd, n, false, &job->out->crd[1]));
     return sp_job_array(job, job->out->dtype, slots, true, &job->out->values);
 }
 
-/* The blocks of one row of blocks that is filled. */
+/* The blocks of one row of blocks that is written. */
 typedef struct {
     int32_t first;   /* blocks of all rows before it */
     int32_t n, most; /* blocks that are open, and that were counted */
@@ -253,9 +254,9 @@ typedef struct {
         o->n = n;                                                                                            \
         return true;                                                                                         \
     }                                                                                                        \
-    static bool place_##T(const sp_rows_job *job, int thread, int64_t unit, opening *o, T *blocks)           \
+    static bool place_##T(const sp_convert_job *job, int thread, int64_t unit, opening *o, T *blocks)        \
     {                                                                                                        \
-        const sp_rows_layout *l = &job->layout;                                                              \
+        const sp_storage *l = &job->storage;                                                                 \
         divider d = divider_of(l->b), two = {d.shift >= 0 ? INT64_C(1) << d.shift : 0, d.shift};             \
         int64_t each = l->a * l->b, cols = job->from->cols, row = unit * l->a;                               \
         const bool plain = d.shift >= 0 && l->sb == 1 && !job->ones;                                         \
@@ -277,40 +278,40 @@ typedef struct {
 SP_EACH_SIZE(PLACE)
 
 /* One row of blocks; false: not as many as were counted. Blocks in order have their slots first. */
-static bool fill_unit(sp_rows_job *job, int thread, int64_t unit)
+static bool write_unit(sp_convert_job *job, int thread, int64_t unit)
 {
     const sp_level *l = &job->format->level[1];
-    const size_t bytes = (size_t)(job->layout.a * job->layout.b) * job->from->size;
+    const size_t bytes = (size_t)(job->storage.a * job->storage.b) * job->from->size;
     const int64_t first = job->count[unit], n = job->count[unit + 1] - first;
     sp_scratch *own = &job->scratch[thread];
     if (!n) return true;
     opening o = {(int32_t)first, 0, (int32_t)n, own->slot, own->listed};
-    if (!job->layout.unordered) o.n = (int32_t)blocks_of(job, thread, unit, false);
-    if (!job->layout.unordered && o.n != n) return false;
+    if (!job->storage.unordered) o.n = (int32_t)blocks_of(job, thread, unit, false);
+    if (!job->storage.unordered && o.n != n) return false;
     void *blocks = (char *)job->out->values.data + (size_t)first * bytes;
     if (!SP_BY_SIZE(job->from->size, place, job, thread, unit, &o, blocks)) return false;
     sp_columns_put(l->crd, job->out->crd[1].data, first, own->listed, o.n);
     return o.n == n;
 }
 
-static bool fill_bsr(void *arg, int thread, int64_t lo, int64_t hi)
+static bool write_bsr(void *arg, int thread, int64_t lo, int64_t hi)
 {
     for (int64_t unit = lo; unit < hi; unit++)
-        if (!fill_unit(arg, thread, unit)) return false;
+        if (!write_unit(arg, thread, unit)) return false;
     return true;
 }
-const sp_writer sp_writer_bsr = {count_bsr, plan_bsr, fill_bsr};
+const sp_writer sp_writer_bsr = {count_bsr, plan_bsr, write_bsr};
 
 /* ------------------------------------------------------------------ dia */
 
 /* slot[j - i + rows - 1] is 0 where a diagonal has an entry; every thread writes the same. */
 static bool count_dia(void *arg, int thread, int64_t lo, int64_t hi)
 {
-    sp_rows_job *job = arg;
-    const sp_rows *s = job->from;
+    sp_convert_job *job = arg;
+    const sp_source *s = job->from;
     for (int64_t row = lo; row < hi; row++) {
         sp_line line;
-        if (!sp_rows_check(s, row, row + 1) || !s->read(s, row, &job->scratch[thread], &line)) return false;
+        if (!sp_source_check(s, row, row + 1) || !s->read(s, row, &job->scratch[thread], &line)) return false;
         for (int64_t i = 0; i < line.n; i++) {
             if (!sp_line_in(line.col[i], s->cols)) return false;
             __atomic_store_n(&job->slot[line.col[i] - row + s->rows - 1], 0, __ATOMIC_RELAXED);
@@ -319,7 +320,7 @@ static bool count_dia(void *arg, int thread, int64_t lo, int64_t hi)
     return true;
 }
 
-static sparta_status plan_dia(sp_rows_job *job, bool *can)
+static sparta_status plan_dia(sp_convert_job *job, bool *can)
 {
     const sp_level *l = &job->format->level[0];
     int64_t n = 0, slots, last = job->from->rows + job->from->cols - 1;
@@ -336,10 +337,10 @@ static sparta_status plan_dia(sp_rows_job *job, bool *can)
     return sp_job_array(job, job->out->dtype, slots, true, &job->out->values);
 }
 
-static bool fill_dia(void *arg, int thread, int64_t lo, int64_t hi)
+static bool write_dia(void *arg, int thread, int64_t lo, int64_t hi)
 {
-    sp_rows_job *job = arg;
-    const sp_rows *s = job->from;
+    sp_convert_job *job = arg;
+    const sp_source *s = job->from;
     for (int64_t row = lo; row < hi; row++) {
         sp_line line;
         if (!s->read(s, row, &job->scratch[thread], &line)) return false;
@@ -356,4 +357,4 @@ static bool fill_dia(void *arg, int thread, int64_t lo, int64_t hi)
     }
     return true;
 }
-const sp_writer sp_writer_dia = {count_dia, plan_dia, fill_dia};
+const sp_writer sp_writer_dia = {count_dia, plan_dia, write_dia};

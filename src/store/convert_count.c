@@ -1,21 +1,21 @@
-/* Statistics by rows: a job that stopped before the fill knows the length of every array, how many entries (or blocks) each row has,
- * and how many elements there are. What the levels have follows from the layout; the numbers are those of the generic assembler. */
+/* Statistics by rows: a job that stopped before it wrote knows the length of every array, how many entries (or blocks) each row has,
+ * and how many elements there are. What the levels have follows from the storage; the numbers are those of the generic assembler. */
 #include "store/entries.h"
-#include "store/rows.h"
+#include "store/convert.h"
 
 /* Rows that the count of a target did not read are checked here. */
 bool sp_count_elements(void *arg, int thread, int64_t lo, int64_t hi)
 {
-    sp_rows_job *job = arg;
-    const sp_rows *s = job->from;
+    sp_convert_job *job = arg;
+    const sp_source *s = job->from;
     int64_t all = 0;
     if (s->flat) {
-        if (!sp_rows_check(s, lo, hi)) return false;
+        if (!sp_source_check(s, lo, hi)) return false;
         all = s->start[hi] - s->start[lo];
     }
     for (int64_t row = lo; !s->flat && row < hi; row++) {
         sp_line line = {0};
-        bool dense = s->layout.kind == SP_ROWS_DENSE;
+        bool dense = s->storage.kind == SP_STORAGE_DENSE;
         if (!(dense ? s->count(s, row, &line.n) : s->read(s, row, &job->scratch[thread], &line)))
             return false;
         all += line.n;
@@ -31,7 +31,7 @@ static void level(sp_store_stats *stats, int l, int64_t segments, int64_t longes
 }
 
 /* All of them dense, from level `l` on, below this many positions. */
-static sparta_status dense_levels(const sp_rows_job *job, int l, int64_t parents, sp_store_stats *stats)
+static sparta_status dense_levels(const sp_convert_job *job, int l, int64_t parents, sp_store_stats *stats)
 {
     const sp_format *f = job->format;
     for (; l < f->n; l++) {
@@ -58,7 +58,7 @@ static void count_bytes(const sp_packed *p, sp_store_stats *stats)
 }
 
 /* A sum of tables: (i:compressed, j:packed[w]) each. */
-static sparta_status count_parts(const sp_rows_job *job, sp_store_stats *stats)
+static sparta_status count_parts(const sp_convert_job *job, sp_store_stats *stats)
 {
     int64_t longest[SP_PARTS], largest = -1;
     sp_hyb_longest(job, longest);
@@ -73,7 +73,7 @@ static sparta_status count_parts(const sp_rows_job *job, sp_store_stats *stats)
     return SPARTA_OK;
 }
 
-sparta_status sp_count_stats(const sp_rows_job *job, sp_store_stats *out)
+sparta_status sp_count_stats(const sp_convert_job *job, sp_store_stats *out)
 {
     const sp_packed *p = job->out;
     int64_t n = p->crd[1].dim[0]; /* of most kinds, the positions of level 1 */
@@ -81,23 +81,23 @@ sparta_status sp_count_stats(const sp_rows_job *job, sp_store_stats *out)
     count_bytes(p, &stats);
     level(&stats, 0, 1, job->units);
     level(&stats, 1, job->units, job->longest);
-    switch (job->layout.kind) {
-    case SP_ROWS_DENSE: SP_TRY(dense_levels(job, 0, 1, &stats)); break;
-    case SP_ROWS_BSR: SP_TRY(dense_levels(job, 2, n, &stats)); break;
-    case SP_ROWS_BITMAP: stats.slots = job->elements; break;
-    case SP_ROWS_COO: level(&stats, 0, 1, n), level(&stats, 1, n, 1); break;
-    case SP_ROWS_DCSR:
+    switch (job->storage.kind) {
+    case SP_STORAGE_DENSE: SP_TRY(dense_levels(job, 0, 1, &stats)); break;
+    case SP_STORAGE_BSR: SP_TRY(dense_levels(job, 2, n, &stats)); break;
+    case SP_STORAGE_BITMAP: stats.slots = job->elements; break;
+    case SP_STORAGE_COO: level(&stats, 0, 1, n), level(&stats, 1, n, 1); break;
+    case SP_STORAGE_DCSR:
         level(&stats, 0, 1, p->crd[0].dim[0]), level(&stats, 1, p->crd[0].dim[0], job->longest);
         break;
-    case SP_ROWS_DIA:
+    case SP_STORAGE_DIA:
         level(&stats, 0, 1, p->crd[0].dim[0]);
         SP_TRY(dense_levels(job, 1, p->crd[0].dim[0], &stats)); /* a range is as long */
         break;
-    case SP_ROWS_HYB: SP_TRY(count_parts(job, &stats)); break;
+    case SP_STORAGE_HYB: SP_TRY(count_parts(job, &stats)); break;
     default: break;
     }
     stats.elements = job->elements;
-    if (job->layout.kind == SP_ROWS_DENSE) /* nothing was planned */
+    if (job->storage.kind == SP_STORAGE_DENSE) /* nothing was planned */
         SP_TRY(sp_tensor_bytes(job->cx, p->dtype, 1, &stats.slots, &stats.value_bytes));
     SP_TRY(sp_stats_finish(job->cx, &stats));
     *out = stats;

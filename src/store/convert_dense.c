@@ -6,7 +6,7 @@
  * An element is there when any of its bits is. Written three times over: with vectors that compress (AVX-512), in
  * plain C for each size, and, for what is left of a row, one by one.
  */
-#include "store/rows.h"
+#include "store/convert.h"
 #include <string.h>
 
 bool sp_plain_only;
@@ -21,8 +21,8 @@ bool sp_plain_only;
         for (int64_t i = 0; i < n; i++) sum += row[i] != 0;                                                  \
         return sum;                                                                                          \
     }                                                                                                        \
-    static int64_t fill_##T(const T *row, int64_t from, int64_t n, int64_t at, int64_t room, int32_t *col,   \
-                            T *value)                                                                        \
+    static int64_t entries_##T(const T *row, int64_t from, int64_t n, int64_t at, int64_t room,              \
+                               int32_t *col, T *value)                                                       \
     {                                                                                                        \
         int64_t i = from;                                                                                    \
         while (i < n && at < room) {                                                                         \
@@ -73,8 +73,8 @@ VECTORS static int64_t count_vectors(const uint32_t *row, int64_t n)
 
 /* Whole vectors are stored; what lies behind the entries of one is overwritten by the next. Near the end of the
  * room the plain loop goes on. */
-VECTORS static int64_t fill_vectors(const uint32_t *row, int64_t n, int64_t room, int32_t *col,
-                                    uint32_t *value)
+VECTORS static int64_t entries_vectors(const uint32_t *row, int64_t n, int64_t room, int32_t *col,
+                                       uint32_t *value)
 {
     int64_t at = 0, i = 0;
     __m512i index = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
@@ -87,7 +87,7 @@ VECTORS static int64_t fill_vectors(const uint32_t *row, int64_t n, int64_t room
         at += __builtin_popcount(m);
     }
     _mm256_zeroupper(); /* gcc leaves it out before a call it knows: every SSE loop from here on would run at a third */
-    return fill_uint32_t(row, i, n, at, room, col, value);
+    return entries_uint32_t(row, i, n, at, room, col, value);
 }
 #endif
 
@@ -101,11 +101,11 @@ int64_t sp_dense_count(const char *row, int64_t n, size_t size)
     return SP_BY_SIZE(size, count, (const void *)row, n);
 }
 
-int64_t sp_dense_fill(const char *row, int64_t n, size_t size, int64_t room, int32_t *col, char *value)
+int64_t sp_dense_entries(const char *row, int64_t n, size_t size, int64_t room, int32_t *col, char *value)
 {
 #if defined(__x86_64__)
     if (size == 4 && has_vectors())
-        return fill_vectors((const uint32_t *)row, n, room, col, (uint32_t *)value);
+        return entries_vectors((const uint32_t *)row, n, room, col, (uint32_t *)value);
 #endif
-    return SP_BY_SIZE(size, fill, (const void *)row, 0, n, 0, room, col, (void *)value);
+    return SP_BY_SIZE(size, entries, (const void *)row, 0, n, 0, room, col, (void *)value);
 }

@@ -7,7 +7,7 @@
  * Reader and writer keep this directory, one entry for each part of the columns and row. A row of the last bucket that is
  * longer than its table is wide lies in several positions, one after the other.
  */
-#include "store/rows.h"
+#include "store/convert.h"
 #include <string.h>
 
 /* ------------------------------------------------------------------ which sums */
@@ -64,7 +64,7 @@ static bool leaf_is(const sp_packed *all, const sp_packed *leaf, const sp_format
 }
 
 /* Put a leaf's rows into the directory; false: one is there already, or they do not ascend. */
-static bool enter(const sp_rows *s, const sp_packed *leaf, int number, int64_t part, int64_t n)
+static bool enter(const sp_source *s, const sp_packed *leaf, int number, int64_t part, int64_t n)
 {
     const sp_level *l = &leaf->format.level[0];
     int64_t last = -1;
@@ -79,7 +79,7 @@ static bool enter(const sp_rows *s, const sp_packed *leaf, int number, int64_t p
     return true;
 }
 
-sparta_status sp_hyb_open(sparta_ctx *cx, sp_rows *s, bool *can)
+sparta_status sp_hyb_open(sparta_ctx *cx, sp_source *s, bool *can)
 {
     int64_t parts, n[SP_PARTS], all = 0;
     const sp_packed *p = s->p;
@@ -104,7 +104,7 @@ sparta_status sp_hyb_open(sparta_ctx *cx, sp_rows *s, bool *can)
 
 /* The slots of one position, added to the line; false: they are wrong. Below a row that is there the first slot is an
  * entry, whatever its value. */
-static bool read_position(const sp_rows *s, const sp_packed *leaf, int64_t q, sp_scratch *own, sp_line *out)
+static bool read_position(const sp_source *s, const sp_packed *leaf, int64_t q, sp_scratch *own, sp_line *out)
 {
     const sp_level *l = &leaf->format.level[1];
     const char *value = leaf->pattern ? NULL : (const char *)leaf->values.data + (size_t)(q * l->w) * s->size;
@@ -127,7 +127,7 @@ static bool read_position(const sp_rows *s, const sp_packed *leaf, int64_t q, sp
     return true;
 }
 
-bool sp_hyb_read(const sp_rows *s, int64_t row, sp_scratch *own, sp_line *out)
+bool sp_hyb_read(const sp_source *s, int64_t row, sp_scratch *own, sp_line *out)
 {
     int64_t parts;
     buckets_of(&s->p->format, &parts);
@@ -165,14 +165,14 @@ static int64_t part_end(const sp_line *line, int64_t i, int64_t width, int64_t *
 /* The directory is job->slot: the counts. */
 static bool count_hyb(void *arg, int thread, int64_t lo, int64_t hi)
 {
-    sp_rows_job *job = arg;
-    const sp_rows *s = job->from;
+    sp_convert_job *job = arg;
+    const sp_source *s = job->from;
     int64_t parts, part;
     buckets_of(job->format, &parts);
     int64_t width = part_width(s->cols, parts);
     for (int64_t row = lo; row < hi; row++) {
         sp_line line;
-        if (!sp_rows_check(s, row, row + 1) || !s->read(s, row, &job->scratch[thread], &line)) return false;
+        if (!sp_source_check(s, row, row + 1) || !s->read(s, row, &job->scratch[thread], &line)) return false;
         for (int64_t i = 0, end; i < line.n; i = end) {
             end = part_end(&line, i, width, &part);
             if (part < 0 || part >= parts) return false;
@@ -194,7 +194,7 @@ static int bucket_of(const sp_sum *sum, int64_t n)
     return -1;
 }
 
-static sparta_status leaf_arrays(sp_rows_job *job, const sp_format *f, int64_t n, sp_packed *leaf)
+static sparta_status leaf_arrays(sp_convert_job *job, const sp_format *f, int64_t n, sp_packed *leaf)
 {
     const sp_level *l = f->level;
     int64_t slots;
@@ -210,7 +210,7 @@ static sparta_status leaf_arrays(sp_rows_job *job, const sp_format *f, int64_t n
 }
 
 /* job->count: the first position of each row in its leaf. */
-static sparta_status plan_hyb(sp_rows_job *job, bool *can)
+static sparta_status plan_hyb(sp_convert_job *job, bool *can)
 {
     int64_t parts, n[SP_PARTS] = {0}, rows = job->from->rows;
     const sp_sum *sum = buckets_of(job->format, &parts);
@@ -230,7 +230,7 @@ static sparta_status plan_hyb(sp_rows_job *job, bool *can)
     return SPARTA_OK;
 }
 
-void sp_hyb_longest(const sp_rows_job *job, int64_t longest[SP_PARTS])
+void sp_hyb_longest(const sp_convert_job *job, int64_t longest[SP_PARTS])
 {
     int64_t parts, rows = job->from->rows;
     const sp_sum *sum = buckets_of(job->format, &parts);
@@ -243,7 +243,8 @@ void sp_hyb_longest(const sp_rows_job *job, int64_t longest[SP_PARTS])
     }
 }
 
-static void write_rows(const sp_rows_job *job, sp_packed *leaf, int64_t q, int64_t row, const sp_line *line)
+static void write_rows(const sp_convert_job *job, sp_packed *leaf, int64_t q, int64_t row,
+                       const sp_line *line)
 {
     const sp_level *l = leaf->format.level;
     bool zero = l[1].properties & SP_PROP_PAD_ZERO;
@@ -260,10 +261,10 @@ static void write_rows(const sp_rows_job *job, sp_packed *leaf, int64_t q, int64
     }
 }
 
-static bool fill_hyb(void *arg, int thread, int64_t lo, int64_t hi)
+static bool write_hyb(void *arg, int thread, int64_t lo, int64_t hi)
 {
-    sp_rows_job *job = arg;
-    const sp_rows *s = job->from;
+    sp_convert_job *job = arg;
+    const sp_source *s = job->from;
     int64_t parts, part;
     const sp_sum *sum = buckets_of(job->format, &parts);
     int64_t width = part_width(s->cols, parts);
@@ -281,7 +282,7 @@ static bool fill_hyb(void *arg, int thread, int64_t lo, int64_t hi)
     }
     return true;
 }
-const sp_writer sp_writer_hyb = {count_hyb, plan_hyb, fill_hyb};
+const sp_writer sp_writer_hyb = {count_hyb, plan_hyb, write_hyb};
 
 int64_t sp_hyb_directory(const sp_format *f, int64_t rows)
 {

@@ -1,6 +1,6 @@
 /* Readers: the entries of one row of a source, as a line. Each checks what it reads and says false when anything
- * is not as the format asks; rows.h tells what happens then. */
-#include "store/rows.h"
+ * is not as the format asks; convert.h tells what happens then. */
+#include "store/convert.h"
 #include <string.h>
 
 /* ------------------------------------------------------------------ columns */
@@ -24,7 +24,7 @@ static uint32_t falls_of(const int32_t *col, int64_t n)
 /* Over a range of rows at once: as many falls as there are between rows, no more. Where columns ascend, the first and the
  * last of a row are the ones to be in range. No branch depends on the data: an empty row looks at entry 0. `col` begins
  * with row r0. */
-bool sp_rows_ascend(const sp_rows *s, int64_t r0, int64_t r1, const int32_t *col)
+bool sp_source_ascend(const sp_source *s, int64_t r0, int64_t r1, const int32_t *col)
 {
     const int64_t *start = s->start, lo = start[r0], n = start[r1] - lo;
     if (!n) return true;
@@ -38,22 +38,22 @@ bool sp_rows_ascend(const sp_rows *s, int64_t r0, int64_t r1, const int32_t *col
     return !falls && !out;
 }
 
-bool sp_rows_check(const sp_rows *s, int64_t r0, int64_t r1)
+bool sp_source_check(const sp_source *s, int64_t r0, int64_t r1)
 {
-    return !s->flat || sp_rows_ascend(s, r0, r1, (const int32_t *)s->crd + s->start[r0]);
+    return !s->flat || sp_source_ascend(s, r0, r1, (const int32_t *)s->crd + s->start[r0]);
 }
 
-int64_t sp_rows_some(const sp_rows *s, int64_t row, int64_t end)
+int64_t sp_source_some(const sp_source *s, int64_t row, int64_t end)
 {
     if (!s->flat) return end;
-    int64_t next = row + 1, full = s->start[row] + SP_ROWS_SOME;
+    int64_t next = row + 1, full = s->start[row] + SP_SOURCE_SOME;
     while (next + 8 < end && s->start[next + 8] < full) next += 8; /* short rows: in strides */
     while (next < end && s->start[next] < full) next++;
     return next;
 }
 
 /* Stored columns [lo, lo + n) as 32 bits. */
-static const int32_t *columns(const sp_rows *s, int64_t lo, int64_t n, int32_t *own)
+static const int32_t *columns(const sp_source *s, int64_t lo, int64_t n, int32_t *own)
 {
     if (s->crd_width == SPARTA_I32) return (const int32_t *)s->crd + lo;
     for (int64_t i = 0; i < n; i++) {
@@ -63,7 +63,7 @@ static const int32_t *columns(const sp_rows *s, int64_t lo, int64_t n, int32_t *
     return own;
 }
 
-static const char *values_at(const sp_rows *s, int64_t position)
+static const char *values_at(const sp_source *s, int64_t position)
 {
     return s->values ? s->values + (size_t)position * s->size : NULL;
 }
@@ -77,32 +77,32 @@ static bool all_zero(const char *p, size_t bytes)
 
 /* ------------------------------------------------------------------ csr, coo, dcsr: start says where a row is */
 
-static bool count_start(const sp_rows *s, int64_t row, int64_t *n)
+static bool count_start(const sp_source *s, int64_t row, int64_t *n)
 {
     *n = s->start[row + 1] - s->start[row];
     return true;
 }
 
-static bool read_start(const sp_rows *s, int64_t row, sp_scratch *own, sp_line *out)
+static bool read_start(const sp_source *s, int64_t row, sp_scratch *own, sp_line *out)
 {
     int64_t lo = s->start[row], n = s->start[row + 1] - lo;
     if (n > s->cols) return false; /* some column is there twice; scratch holds cols */
     *out = (sp_line){n, columns(s, lo, n, own->col), values_at(s, lo)};
-    return s->flat || ascend(out->col, n, s->cols); /* flat: sp_rows_check */
+    return s->flat || ascend(out->col, n, s->cols); /* flat: sp_source_check */
 }
 
 /* ------------------------------------------------------------------ dense */
 
-static bool count_dense(const sp_rows *s, int64_t row, int64_t *n)
+static bool count_dense(const sp_source *s, int64_t row, int64_t *n)
 {
     *n = sp_dense_count(s->values + (size_t)(row * s->cols) * s->size, s->cols, s->size);
     return true;
 }
 
-static bool read_dense(const sp_rows *s, int64_t row, sp_scratch *own, sp_line *out)
+static bool read_dense(const sp_source *s, int64_t row, sp_scratch *own, sp_line *out)
 {
     const char *from = s->values + (size_t)(row * s->cols) * s->size;
-    out->n = sp_dense_fill(from, s->cols, s->size, s->cols, own->col, own->value);
+    out->n = sp_dense_entries(from, s->cols, s->size, s->cols, own->col, own->value);
     out->col = own->col;
     out->value = own->value;
     return true;
@@ -110,9 +110,9 @@ static bool read_dense(const sp_rows *s, int64_t row, sp_scratch *own, sp_line *
 
 /* ------------------------------------------------------------------ bsr */
 
-static bool read_bsr(const sp_rows *s, int64_t row, sp_scratch *own, sp_line *out)
+static bool read_bsr(const sp_source *s, int64_t row, sp_scratch *own, sp_line *out)
 {
-    const sp_rows_layout *l = &s->layout;
+    const sp_storage *l = &s->storage;
     int64_t n = 0, last = -1, blocks = (s->cols + l->b - 1) / l->b;
     for (int64_t i = s->start[row / l->a]; i < s->start[row / l->a + 1]; i++) {
         const int64_t q = s->blocks ? s->blocks[i] : i, c = sp_index_get(s->crd_width, s->crd, q);
@@ -131,9 +131,9 @@ static bool read_bsr(const sp_rows *s, int64_t row, sp_scratch *own, sp_line *ou
 }
 
 /* The rows that the last blocks have too many must be 0. */
-static bool bsr_padding(const sp_rows *s)
+static bool bsr_padding(const sp_source *s)
 {
-    const sp_rows_layout *l = &s->layout;
+    const sp_storage *l = &s->storage;
     int64_t row = s->rows / l->a;
     for (int64_t q = s->rows % l->a ? s->start[row] : s->n; q < s->n; q++)
         for (int64_t x = s->rows % l->a; x < l->a; x++)
@@ -160,9 +160,9 @@ static int64_t filled(const int32_t *col, const char *value, int64_t w, size_t s
     return n;
 }
 
-static bool read_ell(const sp_rows *s, int64_t row, sp_scratch *own, sp_line *out)
+static bool read_ell(const sp_source *s, int64_t row, sp_scratch *own, sp_line *out)
 {
-    int64_t w = s->layout.w, lo = row * w;
+    int64_t w = s->storage.w, lo = row * w;
     bool zero = s->p->format.level[1].properties & SP_PROP_PAD_ZERO;
     *out = (sp_line){0, columns(s, lo, w, own->col), values_at(s, lo)};
     out->n = filled(out->col, out->value, w, s->size, zero);
@@ -177,7 +177,7 @@ static int64_t slot_coordinate(const sp_level *l, const void *crd, int64_t segme
     return byte >> slot % each * l->crd_bits & ((1 << l->crd_bits) - 1);
 }
 
-static bool read_nm(const sp_rows *s, int64_t row, sp_scratch *own, sp_line *out)
+static bool read_nm(const sp_source *s, int64_t row, sp_scratch *own, sp_line *out)
 {
     const sp_level *l = &s->p->format.level[2];
     int64_t groups = (s->cols + l->m - 1) / l->m, n = 0;
@@ -205,7 +205,7 @@ static bool read_nm(const sp_rows *s, int64_t row, sp_scratch *own, sp_line *out
 
 /* ------------------------------------------------------------------ bitmap */
 
-static bool read_bitmap(const sp_rows *s, int64_t row, sp_scratch *own, sp_line *out)
+static bool read_bitmap(const sp_source *s, int64_t row, sp_scratch *own, sp_line *out)
 {
     int64_t bytes = (s->cols + 7) / 8, n = 0;
     const uint8_t *bits = (const uint8_t *)s->crd + row * bytes;
@@ -225,7 +225,7 @@ static bool read_bitmap(const sp_rows *s, int64_t row, sp_scratch *own, sp_line 
 
 /* ------------------------------------------------------------------ dia */
 
-static bool read_dia(const sp_rows *s, int64_t row, sp_scratch *own, sp_line *out)
+static bool read_dia(const sp_source *s, int64_t row, sp_scratch *own, sp_line *out)
 {
     int64_t n = 0, last = -s->rows;
     for (int64_t q = 0; q < s->n; q++) {
@@ -249,13 +249,13 @@ static int64_t length(const sparta_tensor *t)
     return t->rank == 1 && t->dim[0] >= 0 ? t->dim[0] : -1;
 }
 
-static bool values_are(const sp_rows *s, int64_t n)
+static bool values_are(const sp_source *s, int64_t n)
 {
     return !s->values || sp_array_is(&s->p->values, s->p->dtype, n);
 }
 
 /* pos -> start: from 0, never falling, up to n. */
-static bool edges(const sp_rows *s, const sparta_tensor *pos, sparta_dtype width, int64_t parents)
+static bool edges(const sp_source *s, const sparta_tensor *pos, sparta_dtype width, int64_t parents)
 {
     if (!sp_array_is(pos, width, parents + 1)) return false;
     int64_t last = 0;
@@ -270,7 +270,7 @@ static bool edges(const sp_rows *s, const sparta_tensor *pos, sparta_dtype width
 }
 
 /* coo: the rows of ascending entries -> start. Long runs are skipped over sixteen at a time. */
-static bool long_runs(const sp_rows *s, const int32_t *r)
+static bool long_runs(const sp_source *s, const int32_t *r)
 {
     int64_t row = 0;
     for (int64_t i = 0; i < s->n; i++) {
@@ -288,7 +288,7 @@ static bool long_runs(const sp_rows *s, const int32_t *r)
 
 /* Short runs: every entry says where its row ends, the last one is right; rows without entries end where the one
  * before does. No branch depends on the data. */
-static bool short_runs(const sp_rows *s, const void *crd, sparta_dtype width)
+static bool short_runs(const sp_source *s, const void *crd, sparta_dtype width)
 {
     int64_t last = 0;
     memset(s->start, 0, (size_t)(s->rows + 1) * sizeof *s->start);
@@ -302,14 +302,14 @@ static bool short_runs(const sp_rows *s, const void *crd, sparta_dtype width)
     return true;
 }
 
-static bool runs(const sp_rows *s, const void *crd, sparta_dtype width)
+static bool runs(const sp_source *s, const void *crd, sparta_dtype width)
 {
     bool skip = width == SPARTA_I32 && s->n / 64 >= s->rows;
     return skip ? long_runs(s, crd) : short_runs(s, crd, width);
 }
 
 /* dcsr: the rows that are there, and their edges -> start. */
-static bool sparse_edges(const sp_rows *s)
+static bool sparse_edges(const sp_source *s)
 {
     const sp_level *l = s->p->format.level;
     const sparta_tensor *pos = s->p->pos, *crd = s->p->crd;
@@ -331,7 +331,7 @@ static bool sparse_edges(const sp_rows *s)
     return at == s->n;
 }
 
-static bool open_coo(sp_rows *s)
+static bool open_coo(sp_source *s)
 {
     const sp_level *l = s->p->format.level;
     const sparta_tensor *pos = &s->p->pos[0];
@@ -345,33 +345,33 @@ static bool open_coo(sp_rows *s)
     return true;
 }
 
-static bool open_compressed(sp_rows *s)
+static bool open_compressed(sp_source *s)
 {
     const sp_level *l = &s->p->format.level[1];
     s->n = length(&s->p->crd[1]);
     s->crd = s->p->crd[1].data, s->crd_width = l->crd;
-    int64_t slots, units = (s->rows + s->layout.a - 1) / s->layout.a;
+    int64_t slots, units = (s->rows + s->storage.a - 1) / s->storage.a;
     if (s->n < 0 || !sp_array_is(&s->p->crd[1], l->crd, s->n) ||
-        !sp_int_mul(s->n, s->layout.a * s->layout.b, &slots) || !values_are(s, slots))
+        !sp_int_mul(s->n, s->storage.a * s->storage.b, &slots) || !values_are(s, slots))
         return false;
-    return s->layout.kind == SP_ROWS_DCSR ? sparse_edges(s) : edges(s, &s->p->pos[1], l->pos, units);
+    return s->storage.kind == SP_STORAGE_DCSR ? sparse_edges(s) : edges(s, &s->p->pos[1], l->pos, units);
 }
 
-static bool open_fixed(sp_rows *s)
+static bool open_fixed(sp_source *s)
 {
     int last = s->p->format.n - 1;
     const sp_level *l = &s->p->format.level[last];
     int64_t segments = s->rows, n = length(&s->p->crd[last]), w = l->w, slots;
-    if (s->layout.kind == SP_ROWS_NM) segments *= (s->cols + l->m - 1) / l->m;
+    if (s->storage.kind == SP_STORAGE_NM) segments *= (s->cols + l->m - 1) / l->m;
     if (n < 0 || !segments || !s->cols) return false; /* nothing to be fast at */
-    if (!w) w = s->layout.w = n / segments;
+    if (!w) w = s->storage.w = n / segments;
     int64_t each = l->crd_bits ? (w * l->crd_bits + 7) / 8 : w;
     s->crd = s->p->crd[last].data, s->crd_width = l->crd;
     return sp_int_mul(segments, w, &slots) && segments * each == n &&
            sp_array_is(&s->p->crd[last], l->crd, n) && values_are(s, slots);
 }
 
-static bool open_bitmap(sp_rows *s)
+static bool open_bitmap(sp_source *s)
 {
     const sp_level *l = &s->p->format.level[1];
     int64_t bytes = (s->cols + 7) / 8 * s->rows, parents = length(&s->p->pos[1]) - 1;
@@ -382,7 +382,7 @@ static bool open_bitmap(sp_rows *s)
     return s->n >= 0 && values_are(s, s->n) && edges(s, &s->p->pos[1], l->pos, s->rows);
 }
 
-static bool open_dia(sp_rows *s)
+static bool open_dia(sp_source *s)
 {
     const sp_level *l = &s->p->format.level[0];
     int64_t slots;
@@ -394,81 +394,82 @@ static bool open_dia(sp_rows *s)
            values_are(s, slots);
 }
 
-/* The kinds, in the order of sp_rows_kind. */
-static bool open_dense(sp_rows *s)
+/* The kinds, in the order of sp_storage_kind. */
+static bool open_dense(sp_source *s)
 {
     return values_are(s, s->rows * s->cols);
 }
 
-static bool open_bsr(sp_rows *s)
+static bool open_bsr(sp_source *s)
 {
     return open_compressed(s) && bsr_padding(s);
 }
 
 static const struct {
-    bool (*open)(sp_rows *s);
-    bool (*read)(const sp_rows *s, int64_t row, sp_scratch *own, sp_line *out);
-    bool (*count)(const sp_rows *s, int64_t row, int64_t *n);
+    bool (*open)(sp_source *s);
+    bool (*read)(const sp_source *s, int64_t row, sp_scratch *own, sp_line *out);
+    bool (*count)(const sp_source *s, int64_t row, int64_t *n);
     bool starts; /* needs them */
-} readers[SP_ROWS_KINDS] = {
-    [SP_ROWS_DENSE] = {open_dense, read_dense, count_dense, false},
-    [SP_ROWS_CSR] = {open_compressed, read_start, count_start, true},
-    [SP_ROWS_COO] = {open_coo, read_start, count_start, true},
-    [SP_ROWS_DCSR] = {open_compressed, read_start, count_start, true},
-    [SP_ROWS_BSR] = {open_bsr, read_bsr, NULL, true},
-    [SP_ROWS_ELL] = {open_fixed, read_ell, NULL, false},
-    [SP_ROWS_BITMAP] = {open_bitmap, read_bitmap, count_start, true},
-    [SP_ROWS_NM] = {open_fixed, read_nm, NULL, false},
-    [SP_ROWS_DIA] = {open_dia, read_dia, NULL, false},
-    [SP_ROWS_HYB] = {NULL, sp_hyb_read, NULL, false},
+} readers[SP_STORAGE_KINDS] = {
+    [SP_STORAGE_DENSE] = {open_dense, read_dense, count_dense, false},
+    [SP_STORAGE_CSR] = {open_compressed, read_start, count_start, true},
+    [SP_STORAGE_COO] = {open_coo, read_start, count_start, true},
+    [SP_STORAGE_DCSR] = {open_compressed, read_start, count_start, true},
+    [SP_STORAGE_BSR] = {open_bsr, read_bsr, NULL, true},
+    [SP_STORAGE_ELL] = {open_fixed, read_ell, NULL, false},
+    [SP_STORAGE_BITMAP] = {open_bitmap, read_bitmap, count_start, true},
+    [SP_STORAGE_NM] = {open_fixed, read_nm, NULL, false},
+    [SP_STORAGE_DIA] = {open_dia, read_dia, NULL, false},
+    [SP_STORAGE_HYB] = {NULL, sp_hyb_read, NULL, false},
 };
 
 /* We keep a start for each row and work space for each column: fine beside as many elements, not for a few in a
  * matrix of a billion rows. And nothing is allocated for rows that storage does not have. */
-static bool pays(const sp_rows *s)
+static bool pays(const sp_source *s)
 {
     const sp_packed *p = s->p;
     int64_t n = SP_MAX(length(&p->crd[0]), length(&p->crd[1]));
     n = SP_MAX(n, SP_MAX(length(&p->values), length(&p->pos[1])));
     if (s->rows + s->cols > 1 << 16 && (s->rows + s->cols) / 16 > n) return false;
-    if (s->layout.kind == SP_ROWS_CSR || s->layout.kind == SP_ROWS_BSR)
-        return length(&p->pos[1]) == (s->rows + s->layout.a - 1) / s->layout.a + 1;
+    if (s->storage.kind == SP_STORAGE_CSR || s->storage.kind == SP_STORAGE_BSR)
+        return length(&p->pos[1]) == (s->rows + s->storage.a - 1) / s->storage.a + 1;
     return true;
 }
 
 /* Entries of coo may come in any order. Where only the columns do, the first check finds out, and convert sorts. */
-static sparta_status order(sparta_ctx *cx, sp_pool *pool, sp_rows *s, bool *can)
+static sparta_status order(sparta_ctx *cx, sp_pool *pool, sp_source *s, bool *can)
 {
     if (runs(s, s->p->crd[0].data, s->p->format.level[0].crd)) return SPARTA_OK;
-    *can = s->layout.unordered; /* else it says that they ascend */
-    return *can ? sp_rows_sort(cx, pool, s, can) : SPARTA_OK;
+    *can = s->storage.unordered; /* else it says that they ascend */
+    return *can ? sp_source_sort(cx, pool, s, can) : SPARTA_OK;
 }
 
-sparta_status sp_rows_open(sparta_ctx *cx, const sp_packed *p, sp_pool *pool, bool *can, sp_rows *s)
+sparta_status sp_source_open(sparta_ctx *cx, const sp_packed *p, sp_pool *pool, bool *can, sp_source *s)
 {
-    *s = (sp_rows){.p = p, .size = sparta_dtype_size(p->dtype)};
+    *s = (sp_source){.p = p, .size = sparta_dtype_size(p->dtype)};
     *can = false;
-    if (p->rank != 2 || !sp_rows_layout_of(&p->format, &s->layout)) return SPARTA_OK;
-    s->rows = p->dim[s->layout.turned], s->cols = p->dim[!s->layout.turned];
+    if (p->rank != 2 || !sp_storage_of(&p->format, &s->storage)) return SPARTA_OK;
+    s->rows = p->dim[s->storage.turned], s->cols = p->dim[!s->storage.turned];
     if (s->rows > INT32_MAX - 64 || s->cols > INT32_MAX - 64) return SPARTA_OK;
     if (p->pattern && p->dtype != SPARTA_BOOL) return SPARTA_OK;
-    s->read = readers[s->layout.kind].read;
-    s->count = readers[s->layout.kind].count;
-    if (s->layout.kind == SP_ROWS_HYB) return sp_hyb_open(cx, s, can);
+    s->read = readers[s->storage.kind].read;
+    s->count = readers[s->storage.kind].count;
+    if (s->storage.kind == SP_STORAGE_HYB) return sp_hyb_open(cx, s, can);
     if (!pays(s)) return SPARTA_OK;
     bool valued = !p->pattern || sp_levels_pattern_has_values(&p->format);
     if (valued) s->values = p->values.data ? p->values.data : (void *)"";
-    if (readers[s->layout.kind].starts) {
+    if (readers[s->storage.kind].starts) {
         s->start = sp_alloc(cx, (size_t)(s->rows + 1) * sizeof *s->start);
         SP_NEED(cx, s->start);
     }
-    *can = readers[s->layout.kind].open(s);
+    *can = readers[s->storage.kind].open(s);
     s->flat = s->read == read_start && s->crd_width == SPARTA_I32;
-    if (*can && s->layout.kind == SP_ROWS_BSR && s->layout.unordered) return sp_rows_sort_blocks(cx, s, can);
-    return *can && s->layout.kind == SP_ROWS_COO ? order(cx, pool, s, can) : SPARTA_OK;
+    if (*can && s->storage.kind == SP_STORAGE_BSR && s->storage.unordered)
+        return sp_source_sort_blocks(cx, s, can);
+    return *can && s->storage.kind == SP_STORAGE_COO ? order(cx, pool, s, can) : SPARTA_OK;
 }
 
-void sp_rows_close(sparta_ctx *cx, sp_rows *s)
+void sp_source_close(sparta_ctx *cx, sp_source *s)
 {
     sp_free(cx, s->start);
     sp_free(cx, s->part);

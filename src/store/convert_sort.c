@@ -7,11 +7,11 @@
  * for its length: by insertion, through a bit for each column, or by digits. An entry that is there twice is not for
  * us: the generic path adds.
  */
-#include "store/rows.h"
+#include "store/convert.h"
 #include <string.h>
 
 typedef struct {
-    sp_rows *s;
+    sp_source *s;
     const void *row; /* coordinates of level 0 */
     sparta_dtype row_width;
     int threads;
@@ -28,7 +28,7 @@ static inline int64_t index_at(sparta_dtype width, const void *data, int64_t i)
     return width == SPARTA_I32 ? ((const int32_t *)data)[i] : sp_index_get(width, data, i);
 }
 
-static uint32_t payload_of(const sp_rows *s, int64_t i)
+static uint32_t payload_of(const sp_source *s, int64_t i)
 {
     if (!s->values) return 0;
     switch (s->size) {
@@ -82,7 +82,7 @@ static void scan(sorting *g)
 static bool deal_part(void *arg, int thread, int64_t from, int64_t to)
 {
     const sorting *g = arg;
-    const sp_rows *s = g->s;
+    const sp_source *s = g->s;
     (void)thread;
     for (int64_t k = from, lo, hi; k < to; k++) {
         range_of(g, k, &lo, &hi);
@@ -163,7 +163,7 @@ static bool sort_row(const sorting *g, int thread, uint64_t *key, int64_t n)
 /* Keys to columns and values. */
 static void split(const sorting *g, int64_t lo, int64_t hi)
 {
-    sp_rows *s = g->s;
+    sp_source *s = g->s;
     for (int64_t i = lo; i < hi; i++) s->own_col[i] = (int32_t)(g->key[i] >> 32);
     if (!s->own_value) return;
     switch (s->size) {
@@ -211,7 +211,7 @@ static sparta_status row_space(sparta_ctx *cx, sorting *g)
 
 static sparta_status sort_with(sparta_ctx *cx, sp_pool *pool, sorting *g, bool *can)
 {
-    sp_rows *s = g->s;
+    sp_source *s = g->s;
     g->at = sp_alloc_array(cx, (size_t)g->threads * (size_t)s->rows, sizeof *g->at);
     SP_NEED(cx, g->at);
     *can = sp_pieces(pool, g->threads, count_part, g);
@@ -227,7 +227,7 @@ static sparta_status sort_with(sparta_ctx *cx, sp_pool *pool, sorting *g, bool *
     return SPARTA_OK;
 }
 
-sparta_status sp_rows_sort(sparta_ctx *cx, sp_pool *pool, sp_rows *s, bool *can)
+sparta_status sp_source_sort(sparta_ctx *cx, sp_pool *pool, sp_source *s, bool *can)
 {
     sorting g = {.s = s,
                  .row = s->p->crd[0].data,
@@ -250,7 +250,7 @@ sparta_status sp_rows_sort(sparta_ctx *cx, sp_pool *pool, sp_rows *s, bool *can)
 
 /* The blocks in the order of their columns: counted, then dealt into column after column. `head` has a place for
  * each column and one more. False: out of range. */
-static bool by_column(const sp_rows *s, int64_t cols, int64_t *head, int32_t *to)
+static bool by_column(const sp_source *s, int64_t cols, int64_t *head, int32_t *to)
 {
     for (int64_t q = 0; q < s->n; q++) {
         int64_t c = sp_index_get(s->crd_width, s->crd, q);
@@ -264,7 +264,7 @@ static bool by_column(const sp_rows *s, int64_t cols, int64_t *head, int32_t *to
 }
 
 /* ... and from there back to their rows of blocks, where they now ascend. */
-static void by_unit(const sp_rows *s, int64_t units, const int32_t *column, int32_t *unit, int64_t *head)
+static void by_unit(const sp_source *s, int64_t units, const int32_t *column, int32_t *unit, int64_t *head)
 {
     for (int64_t u = 0; u < units; u++) {
         head[u] = s->start[u];
@@ -273,10 +273,10 @@ static void by_unit(const sp_rows *s, int64_t units, const int32_t *column, int3
     for (int64_t i = 0; i < s->n; i++) s->blocks[head[unit[column[i]]]++] = column[i];
 }
 
-sparta_status sp_rows_sort_blocks(sparta_ctx *cx, sp_rows *s, bool *can)
+sparta_status sp_source_sort_blocks(sparta_ctx *cx, sp_source *s, bool *can)
 {
-    int64_t cols = (s->cols + s->layout.b - 1) / s->layout.b,
-            units = (s->rows + s->layout.a - 1) / s->layout.a;
+    int64_t cols = (s->cols + s->storage.b - 1) / s->storage.b,
+            units = (s->rows + s->storage.a - 1) / s->storage.a;
     *can = s->n < INT32_MAX;
     if (!*can || !s->n) return SPARTA_OK;
     int64_t *head = sp_alloc_array(cx, (size_t)SP_MAX(cols, units) + 1, sizeof *head);

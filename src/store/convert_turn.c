@@ -2,16 +2,16 @@
  *
  *     line of row 5:  columns 2 7        count   how many each column gets, for each thread's range of rows
  *                                        scan    where each column begins, and in it each thread
- *     column 2:  ... 5                   fill    at[2]++, at[7]++
+ *     column 2:  ... 5                   write   at[2]++, at[7]++
  *     column 7:  ... 5
  *
  * Each thread has one range of neighbouring rows, so that the rows of a column ascend whatever the number of threads.
  */
-#include "store/rows.h"
+#include "store/convert.h"
 #include <string.h>
 
 typedef struct {
-    sp_rows_job *job;
+    sp_convert_job *job;
     int threads;
     uint32_t *at;   /* [threads][cols] counts, then places */
     int64_t *begin; /* [threads + 1] rows */
@@ -32,24 +32,24 @@ enum {
 /* Ranges of about as many entries. */
 static void share(const turn *t)
 {
-    const sp_rows *s = t->job->from;
-    int64_t all = s->start ? s->start[(s->rows + s->layout.a - 1) / s->layout.a] : s->rows;
+    const sp_source *s = t->job->from;
+    int64_t all = s->start ? s->start[(s->rows + s->storage.a - 1) / s->storage.a] : s->rows;
     t->begin[0] = 0;
     for (int k = 1; k <= t->threads; k++) {
         int64_t row = k == t->threads ? s->rows : t->begin[k - 1], goal = all / t->threads * k;
-        while (row < s->rows && (s->start ? s->start[row / s->layout.a] : row) < goal) row++;
+        while (row < s->rows && (s->start ? s->start[row / s->storage.a] : row) < goal) row++;
         t->begin[k] = row;
     }
 }
 
 /* Entries of a flat source need no rows to be counted. */
-static bool count_flat(const sp_rows *s, int64_t lo, int64_t hi, uint32_t *at)
+static bool count_flat(const sp_source *s, int64_t lo, int64_t hi, uint32_t *at)
 {
     const int32_t *col = s->crd;
     const uint32_t cols = (uint32_t)s->cols;
     for (int64_t row = lo, end; row < hi; row = end) {
-        end = sp_rows_some(s, row, hi);
-        if (!sp_rows_check(s, row, end)) return false;
+        end = sp_source_some(s, row, hi);
+        if (!sp_source_check(s, row, end)) return false;
         int64_t i = s->start[row], last = s->start[end];
         for (; i + 4 <= last; i += 4) { /* read once, checked, used: storage may change */
             uint32_t a = (uint32_t)col[i], b = (uint32_t)col[i + 1], c = (uint32_t)col[i + 2],
@@ -69,7 +69,7 @@ static bool count_flat(const sp_rows *s, int64_t lo, int64_t hi, uint32_t *at)
 static bool count_columns(void *arg, int thread, int64_t lo, int64_t hi)
 {
     const turn *t = arg;
-    const sp_rows *s = t->job->from;
+    const sp_source *s = t->job->from;
     for (int64_t k = lo; k < hi; k++) {
         uint32_t *at = t->at + k * s->cols;
         if (s->flat && !count_flat(s, t->begin[k], t->begin[k + 1], at)) return false;
@@ -106,8 +106,8 @@ static bool scan(turn *t)
 /* Any source, any width of coordinates, and patterns: row by row. */
 static bool deal_any(const turn *t, int64_t k, int thread)
 {
-    const sp_rows_job *job = t->job;
-    const sp_rows *s = job->from;
+    const sp_convert_job *job = t->job;
+    const sp_source *s = job->from;
     uint32_t *at = t->at + k * s->cols;
     for (int64_t row = t->begin[k]; row < t->begin[k + 1]; row++) {
         sp_line line;
@@ -127,9 +127,9 @@ static bool deal_any(const turn *t, int64_t k, int thread)
 
 /* How many rows begin with each entry of a range, after its first row: where rows are short, to guess the end of each
  * costs the processor more than the entries do. */
-static void steps_of(const int64_t *start, int64_t row, int64_t end, uint32_t step[SP_ROWS_SOME])
+static void steps_of(const int64_t *start, int64_t row, int64_t end, uint32_t step[SP_SOURCE_SOME])
 {
-    memset(step, 0, SP_ROWS_SOME * sizeof *step);
+    memset(step, 0, SP_SOURCE_SOME * sizeof *step);
     for (int64_t r = row + 1; r < end; r++) step[start[r] - start[row]]++;
 }
 
@@ -140,7 +140,7 @@ static void steps_of(const int64_t *start, int64_t row, int64_t end, uint32_t st
 #define DEAL(T)                                                                                              \
     static bool near_##T(const turn *t, int64_t k)                                                           \
     {                                                                                                        \
-        const sp_rows *s = t->job->from;                                                                     \
+        const sp_source *s = t->job->from;                                                                   \
         const T *value = (const T *)s->values;                                                               \
         const int32_t *col = s->crd;                                                                         \
         int32_t *restrict crd = t->job->out->crd[1].data;                                                    \
@@ -158,24 +158,24 @@ static void steps_of(const int64_t *start, int64_t row, int64_t end, uint32_t st
     }                                                                                                        \
     static bool far_##T(const turn *t, int64_t k)                                                            \
     {                                                                                                        \
-        const sp_rows *s = t->job->from;                                                                     \
+        const sp_source *s = t->job->from;                                                                   \
         const T *value = (const T *)s->values;                                                               \
         const int32_t *col = s->crd;                                                                         \
         int32_t *restrict crd = t->job->out->crd[1].data;                                                    \
         T *restrict to = t->job->out->values.data;                                                           \
         uint32_t *restrict at = t->at + k * s->cols, all = (uint32_t)t->n, cols = (uint32_t)s->cols;         \
-        uint32_t step[SP_ROWS_SOME];                                                                         \
+        uint32_t step[SP_SOURCE_SOME];                                                                       \
         const int64_t stop = t->begin[k + 1], soon = s->start[stop] - SOON;                                  \
         for (int64_t row = t->begin[k], end; row < stop; row = end) {                                        \
             int64_t here = row, first = s->start[row];                                                       \
-            end = sp_rows_some(s, row, stop);                                                                \
+            end = sp_source_some(s, row, stop);                                                              \
             steps_of(s->start, row, end, step);                                                              \
             for (int64_t i = first, last = s->start[end]; i < last; i++) {                                   \
                 uint32_t c = (uint32_t)col[i], next = i < soon ? (uint32_t)col[i + SOON] : c, p;             \
                 if (c >= cols || next >= cols || (p = at[c]) >= all) return false;                           \
                 __builtin_prefetch(&crd[at[next]], 1);                                                       \
                 __builtin_prefetch(&to[at[next]], 1);                                                        \
-                if (i - first < SP_ROWS_SOME) here += step[i - first];                                       \
+                if (i - first < SP_SOURCE_SOME) here += step[i - first];                                     \
                 at[c] = p + 1;                                                                               \
                 crd[p] = (int32_t)here;                                                                      \
                 to[p] = value[i];                                                                            \
@@ -185,7 +185,7 @@ static void steps_of(const int64_t *start, int64_t row, int64_t end, uint32_t st
     }                                                                                                        \
     static bool band_##T(const turn *t, int64_t k, uint32_t first)                                           \
     {                                                                                                        \
-        const sp_rows *s = t->job->from;                                                                     \
+        const sp_source *s = t->job->from;                                                                   \
         int32_t *crd = t->job->out->crd[1].data;                                                             \
         T *to = t->job->out->values.data;                                                                    \
         uint32_t *at = t->at + k * s->cols, all = (uint32_t)t->n;                                            \
@@ -236,25 +236,25 @@ static void steps_of(const int64_t *start, int64_t row, int64_t end, uint32_t st
     }
 SP_EACH_SIZE(DEAL)
 
-static bool fill_one(const turn *t, int64_t k, int thread)
+static bool write_one(const turn *t, int64_t k, int thread)
 {
-    const sp_rows_job *job = t->job;
+    const sp_convert_job *job = t->job;
     if (!job->from->flat || !job->valued || job->format->level[1].crd != SPARTA_I32)
         return deal_any(t, k, thread);
     return SP_BY_SIZE(job->from->size, turn, t, k);
 }
 
-static bool fill_columns(void *arg, int thread, int64_t lo, int64_t hi)
+static bool write_columns(void *arg, int thread, int64_t lo, int64_t hi)
 {
     const turn *t = arg;
     for (int64_t k = lo; k < hi; k++)
-        if (!fill_one(t, k, thread)) return false;
+        if (!write_one(t, k, thread)) return false;
     return true;
 }
 
 static sparta_status arrays(const turn *t)
 {
-    sp_rows_job *job = t->job;
+    sp_convert_job *job = t->job;
     const sp_level *l = &job->format->level[1];
     int64_t cols = job->from->cols;
     SP_TRY(sp_level_pos_fits(job->cx, l, 1, t->n));
@@ -267,7 +267,7 @@ static sparta_status arrays(const turn *t)
 /* Bands pay where a row has many entries in each: as narrow as that allows. */
 static sparta_status bands(turn *t)
 {
-    const sp_rows *s = t->job->from;
+    const sp_source *s = t->job->from;
     if (!s->flat || !s->rows || s->cols <= 2 * BAND) return SPARTA_OK;
     for (t->band = BAND / 4; t->band < BAND && t->n / s->rows * t->band / s->cols < 48;) t->band *= 2;
     t->segment = t->n / s->rows * t->band / s->cols;
@@ -285,11 +285,11 @@ static sparta_status turn_with(turn *t, bool *can)
     SP_TRY(arrays(t));
     SP_TRY(bands(t));
     SP_TRY(sp_check_cancel(t->job->cx));
-    *can = sp_pieces(t->job->pool, t->threads, fill_columns, t);
+    *can = sp_pieces(t->job->pool, t->threads, write_columns, t);
     return SPARTA_OK;
 }
 
-sparta_status sp_rows_turn(sp_rows_job *job, bool *can)
+sparta_status sp_convert_turn(sp_convert_job *job, bool *can)
 {
     turn t = {.job = job, .threads = sp_pieces_threads(job->pool)};
     t.at = sp_alloc_array(job->cx, (size_t)t.threads * (size_t)job->from->cols, sizeof *t.at);

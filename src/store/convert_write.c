@@ -1,12 +1,12 @@
 /* Writers whose unit is one row: dense, csr, coo, dcsr, ell, bitmap, nm. Count the entries of each row, plan the
- * arrays, fill them. A line may differ between the two passes only if somebody changes the source; fill then gives
+ * arrays, write them. A line may differ between the two passes only if somebody changes the source; write then gives
  * up rather than write elsewhere. */
-#include "store/rows.h"
+#include "store/convert.h"
 #include <string.h>
 
 /* ------------------------------------------------------------------ what writers share */
 
-sparta_status sp_job_array(sp_rows_job *job, sparta_dtype dtype, int64_t n, bool clear, sparta_tensor *out)
+sparta_status sp_job_array(sp_convert_job *job, sparta_dtype dtype, int64_t n, bool clear, sparta_tensor *out)
 {
     size_t bytes;
     SP_TRY(sp_tensor_bytes(job->cx, dtype, 1, &n, &bytes));
@@ -17,12 +17,12 @@ sparta_status sp_job_array(sp_rows_job *job, sparta_dtype dtype, int64_t n, bool
     return SPARTA_OK;
 }
 
-static sparta_status values_array(sp_rows_job *job, int64_t n, bool clear)
+static sparta_status values_array(sp_convert_job *job, int64_t n, bool clear)
 {
     return job->valued ? sp_job_array(job, job->out->dtype, n, clear, &job->out->values) : SPARTA_OK;
 }
 
-int64_t sp_job_scan(sp_rows_job *job)
+int64_t sp_job_scan(sp_convert_job *job)
 {
     int64_t sum = 0;
     for (int64_t u = 0; u <= job->units; u++) {
@@ -49,7 +49,7 @@ void sp_columns_put(sparta_dtype width, void *to, int64_t at, const int32_t *col
     }
 }
 
-void sp_values_put(const sp_rows_job *job, int64_t at, const sp_line *line)
+void sp_values_put(const sp_convert_job *job, int64_t at, const sp_line *line)
 {
     size_t size = job->from->size;
     if (!job->valued || !line->n) return;
@@ -62,8 +62,8 @@ void sp_values_put(const sp_rows_job *job, int64_t at, const sp_line *line)
 
 static bool count_rows(void *arg, int thread, int64_t lo, int64_t hi)
 {
-    sp_rows_job *job = arg;
-    const sp_rows *s = job->from;
+    sp_convert_job *job = arg;
+    const sp_source *s = job->from;
     for (int64_t row = lo; row < hi; row++) {
         sp_line line = {0};
         bool fine = s->count ? s->count(s, row, &line.n) : s->read(s, row, &job->scratch[thread], &line);
@@ -74,20 +74,20 @@ static bool count_rows(void *arg, int thread, int64_t lo, int64_t hi)
 }
 
 /* The line of a row, checked. */
-static bool checked_line(const sp_rows_job *job, int thread, int64_t row, sp_line *line)
+static bool checked_line(const sp_convert_job *job, int thread, int64_t row, sp_line *line)
 {
-    return sp_rows_check(job->from, row, row + 1) &&
+    return sp_source_check(job->from, row, row + 1) &&
            job->from->read(job->from, row, &job->scratch[thread], line);
 }
 
 /* One that has as many entries as were counted. */
-static bool counted_line(const sp_rows_job *job, int thread, int64_t row, sp_line *line)
+static bool counted_line(const sp_convert_job *job, int thread, int64_t row, sp_line *line)
 {
     return checked_line(job, thread, row, line) && line->n == job->count[row + 1] - job->count[row];
 }
 
 /* pos of a level below `units` parents: where each begins. */
-static sparta_status edges(sp_rows_job *job, int level, const int64_t *start, int64_t parents)
+static sparta_status edges(sp_convert_job *job, int level, const int64_t *start, int64_t parents)
 {
     sparta_dtype width = job->format->level[level].pos;
     SP_TRY(sp_level_pos_fits(job->cx, &job->format->level[level], level, start[parents]));
@@ -99,44 +99,44 @@ static sparta_status edges(sp_rows_job *job, int level, const int64_t *start, in
 /* ------------------------------------------------------------------ csr, coo */
 
 /* Neighbouring rows of a flat source in one go, a few thousand entries at a time: copy, then check the copy. */
-static bool copy_flat(const sp_rows_job *job, int64_t lo, int64_t hi)
+static bool copy_flat(const sp_convert_job *job, int64_t lo, int64_t hi)
 {
-    const sp_rows *s = job->from;
+    const sp_source *s = job->from;
     int32_t *col = job->out->crd[1].data;
     for (int64_t row = lo, end; row < hi; row = end) {
-        end = sp_rows_some(s, row, hi);
+        end = sp_source_some(s, row, hi);
         int64_t at = s->start[row], n = s->start[end] - at;
         sp_line all = {n, (const int32_t *)s->crd + at, s->values ? s->values + (size_t)at * s->size : NULL};
         memcpy(col + at, all.col, (size_t)n * sizeof *col);
-        if (!sp_rows_ascend(s, row, end, col + at)) return false;
+        if (!sp_source_ascend(s, row, end, col + at)) return false;
         sp_values_put(job, at, &all);
     }
     return true;
 }
 
 /* Straight from a dense row into place. */
-static bool copy_dense(const sp_rows_job *job, int64_t lo, int64_t hi)
+static bool copy_dense(const sp_convert_job *job, int64_t lo, int64_t hi)
 {
-    const sp_rows *s = job->from;
+    const sp_source *s = job->from;
     int32_t *col = job->out->crd[1].data;
     char *value = job->out->values.data;
     for (int64_t row = lo; row < hi; row++) {
         /* Room up to the end of the piece: whole vectors may run over into the rows that follow. */
         int64_t at = job->count[row], n = job->count[row + 1] - at, room = job->count[hi] - at;
         const char *from = s->values + (size_t)(row * s->cols) * s->size;
-        if (n && sp_dense_fill(from, s->cols, s->size, room, col + at, value + (size_t)at * s->size) != n)
+        if (n && sp_dense_entries(from, s->cols, s->size, room, col + at, value + (size_t)at * s->size) != n)
             return false;
     }
     return true;
 }
 
-static bool fill_entries(void *arg, int thread, int64_t lo, int64_t hi)
+static bool write_entries(void *arg, int thread, int64_t lo, int64_t hi)
 {
-    sp_rows_job *job = arg;
-    const sp_rows *s = job->from;
+    sp_convert_job *job = arg;
+    const sp_source *s = job->from;
     sparta_dtype width = job->format->level[1].crd;
     if (s->flat && width == SPARTA_I32) return copy_flat(job, lo, hi);
-    if (s->layout.kind == SP_ROWS_DENSE && width == SPARTA_I32 && job->valued && !job->ones)
+    if (s->storage.kind == SP_STORAGE_DENSE && width == SPARTA_I32 && job->valued && !job->ones)
         return copy_dense(job, lo, hi);
     for (int64_t row = lo; row < hi; row++) {
         sp_line line;
@@ -148,9 +148,9 @@ static bool fill_entries(void *arg, int thread, int64_t lo, int64_t hi)
 }
 
 /* Entries that the reader had to sort are the arrays themselves. */
-static bool take_sorted(sp_rows_job *job, int64_t n)
+static bool take_sorted(sp_convert_job *job, int64_t n)
 {
-    sp_rows *s = job->from;
+    sp_source *s = job->from;
     if (job->measure || !s->own_col || job->format->level[1].crd != SPARTA_I32 ||
         (job->valued && !s->own_value))
         return false;
@@ -162,14 +162,14 @@ static bool take_sorted(sp_rows_job *job, int64_t n)
     return true;
 }
 
-static sparta_status entries_arrays(sp_rows_job *job, int64_t n)
+static sparta_status entries_arrays(sp_convert_job *job, int64_t n)
 {
     if (take_sorted(job, n)) return SPARTA_OK;
     SP_TRY(sp_job_array(job, job->format->level[1].crd, n, false, &job->out->crd[1]));
     return values_array(job, n, false);
 }
 
-static sparta_status plan_csr(sp_rows_job *job, bool *can)
+static sparta_status plan_csr(sp_convert_job *job, bool *can)
 {
     (void)can;
     int64_t n = sp_job_scan(job);
@@ -178,18 +178,18 @@ static sparta_status plan_csr(sp_rows_job *job, bool *can)
 }
 
 /* The entries were taken: nothing is left to do. */
-static bool taken(const sp_rows_job *job)
+static bool taken(const sp_convert_job *job)
 {
     return job->from->start && job->out->crd[1].data == job->from->crd;
 }
 
-static bool fill_csr(void *arg, int thread, int64_t lo, int64_t hi)
+static bool write_csr(void *arg, int thread, int64_t lo, int64_t hi)
 {
-    return taken(arg) || fill_entries(arg, thread, lo, hi);
+    return taken(arg) || write_entries(arg, thread, lo, hi);
 }
-const sp_writer sp_writer_csr = {count_rows, plan_csr, fill_csr};
+const sp_writer sp_writer_csr = {count_rows, plan_csr, write_csr};
 
-static sparta_status plan_coo(sp_rows_job *job, bool *can)
+static sparta_status plan_coo(sp_convert_job *job, bool *can)
 {
     (void)can;
     int64_t n = sp_job_scan(job), all[2] = {0, n};
@@ -198,19 +198,19 @@ static sparta_status plan_coo(sp_rows_job *job, bool *can)
     return entries_arrays(job, n);
 }
 
-static bool fill_coo(void *arg, int thread, int64_t lo, int64_t hi)
+static bool write_coo(void *arg, int thread, int64_t lo, int64_t hi)
 {
-    sp_rows_job *job = arg;
+    sp_convert_job *job = arg;
     for (int64_t row = lo; row < hi; row++)
         for (int64_t at = job->count[row]; at < job->count[row + 1]; at++)
             sp_index_set(job->format->level[0].crd, job->out->crd[0].data, at, row);
-    return fill_csr(arg, thread, lo, hi);
+    return write_csr(arg, thread, lo, hi);
 }
-const sp_writer sp_writer_coo = {count_rows, plan_coo, fill_coo};
+const sp_writer sp_writer_coo = {count_rows, plan_coo, write_coo};
 
 /* ------------------------------------------------------------------ dcsr: only rows that are there */
 
-static sparta_status plan_dcsr(sp_rows_job *job, bool *can)
+static sparta_status plan_dcsr(sp_convert_job *job, bool *can)
 {
     (void)can;
     int64_t n = sp_job_scan(job), there = 0;
@@ -228,11 +228,11 @@ static sparta_status plan_dcsr(sp_rows_job *job, bool *can)
     }
     return entries_arrays(job, n);
 }
-const sp_writer sp_writer_dcsr = {count_rows, plan_dcsr, fill_csr};
+const sp_writer sp_writer_dcsr = {count_rows, plan_dcsr, write_csr};
 
 /* ------------------------------------------------------------------ dense */
 
-static sparta_status plan_dense(sp_rows_job *job, bool *can)
+static sparta_status plan_dense(sp_convert_job *job, bool *can)
 {
     int64_t n = job->from->rows * job->from->cols; /* the product was checked */
     (void)can;
@@ -256,18 +256,18 @@ static sparta_status plan_dense(sp_rows_job *job, bool *can)
     }
 SP_EACH_SIZE(SCATTER)
 
-static bool fill_dense(void *arg, int thread, int64_t lo, int64_t hi)
+static bool write_dense(void *arg, int thread, int64_t lo, int64_t hi)
 {
-    sp_rows_job *job = arg;
-    const sp_rows *s = job->from;
-    bool across = s->layout.turned != job->layout.turned;
+    sp_convert_job *job = arg;
+    const sp_source *s = job->from;
+    bool across = s->storage.turned != job->storage.turned;
     const sparta_tensor *t = job->into;
     int64_t step[2] = {across ? 1 : s->cols, across ? s->rows : 1}, checked = lo;
-    if (t) step[0] = t->stride[s->layout.turned], step[1] = t->stride[!s->layout.turned];
+    if (t) step[0] = t->stride[s->storage.turned], step[1] = t->stride[!s->storage.turned];
     char *base = t ? t->data : job->out->values.data;
     for (int64_t row = lo; row < hi; row++) {
         sp_line line;
-        if (row == checked && !sp_rows_check(s, row, checked = sp_rows_some(s, row, hi))) return false;
+        if (row == checked && !sp_source_check(s, row, checked = sp_source_some(s, row, hi))) return false;
         if (!s->read(s, row, &job->scratch[thread], &line)) return false;
         if (job->ones) line.value = NULL;
         void *to = base + row * step[0] * (int64_t)s->size;
@@ -275,11 +275,11 @@ static bool fill_dense(void *arg, int thread, int64_t lo, int64_t hi)
     }
     return true;
 }
-const sp_writer sp_writer_dense = {NULL, plan_dense, fill_dense};
+const sp_writer sp_writer_dense = {NULL, plan_dense, write_dense};
 
 /* ------------------------------------------------------------------ ell: every row as many slots */
 
-static sparta_status plan_ell(sp_rows_job *job, bool *can)
+static sparta_status plan_ell(sp_convert_job *job, bool *can)
 {
     const sp_level *l = &job->format->level[1];
     int64_t most = 0, w = l->w, n;
@@ -294,9 +294,9 @@ static sparta_status plan_ell(sp_rows_job *job, bool *can)
     return values_array(job, n, true);
 }
 
-static bool fill_ell(void *arg, int thread, int64_t lo, int64_t hi)
+static bool write_ell(void *arg, int thread, int64_t lo, int64_t hi)
 {
-    sp_rows_job *job = arg;
+    sp_convert_job *job = arg;
     const sp_level *l = &job->format->level[1];
     bool zero = l->properties & SP_PROP_PAD_ZERO;
     for (int64_t row = lo; row < hi; row++) {
@@ -310,11 +310,11 @@ static bool fill_ell(void *arg, int thread, int64_t lo, int64_t hi)
     }
     return true;
 }
-const sp_writer sp_writer_ell = {count_rows, plan_ell, fill_ell};
+const sp_writer sp_writer_ell = {count_rows, plan_ell, write_ell};
 
 /* ------------------------------------------------------------------ bitmap */
 
-static sparta_status plan_bitmap(sp_rows_job *job, bool *can)
+static sparta_status plan_bitmap(sp_convert_job *job, bool *can)
 {
     int64_t n = sp_job_scan(job), bytes;
     (void)can;
@@ -324,9 +324,9 @@ static sparta_status plan_bitmap(sp_rows_job *job, bool *can)
     return values_array(job, n, false);
 }
 
-static bool fill_bitmap(void *arg, int thread, int64_t lo, int64_t hi)
+static bool write_bitmap(void *arg, int thread, int64_t lo, int64_t hi)
 {
-    sp_rows_job *job = arg;
+    sp_convert_job *job = arg;
     int64_t bytes = (job->from->cols + 7) / 8;
     for (int64_t row = lo; row < hi; row++) {
         sp_line line;
@@ -341,7 +341,7 @@ static bool fill_bitmap(void *arg, int thread, int64_t lo, int64_t hi)
     }
     return true;
 }
-const sp_writer sp_writer_bitmap = {count_rows, plan_bitmap, fill_bitmap};
+const sp_writer sp_writer_bitmap = {count_rows, plan_bitmap, write_bitmap};
 
 /* ------------------------------------------------------------------ nm: w of each m */
 
@@ -350,7 +350,7 @@ static int64_t nm_bytes(const sp_level *l) /* entries of crd of one segment */
     return l->crd_bits ? (l->w * l->crd_bits + 7) / 8 : l->w;
 }
 
-static sparta_status plan_nm(sp_rows_job *job, bool *can)
+static sparta_status plan_nm(sp_convert_job *job, bool *can)
 {
     const sp_level *l = &job->format->level[2];
     int64_t segments, n;
@@ -373,7 +373,7 @@ static void nm_put(const sp_level *l, void *crd, int64_t segment, int64_t slot, 
 }
 
 /* The entries of one group, from line entry `first` on; returns where the next begins, -1: they are too many. */
-static int64_t nm_group(const sp_rows_job *job, int64_t row, const sp_line *line, int64_t first)
+static int64_t nm_group(const sp_convert_job *job, int64_t row, const sp_line *line, int64_t first)
 {
     const sp_level *l = &job->format->level[2];
     const int32_t col = line->col[first]; /* once: storage may change */
@@ -393,9 +393,9 @@ static int64_t nm_group(const sp_rows_job *job, int64_t row, const sp_line *line
     return end > first ? end : -1;
 }
 
-static bool fill_nm(void *arg, int thread, int64_t lo, int64_t hi)
+static bool write_nm(void *arg, int thread, int64_t lo, int64_t hi)
 {
-    sp_rows_job *job = arg;
+    sp_convert_job *job = arg;
     for (int64_t row = lo; row < hi; row++) {
         sp_line line;
         if (!checked_line(job, thread, row, &line)) return false;
@@ -404,4 +404,4 @@ static bool fill_nm(void *arg, int thread, int64_t lo, int64_t hi)
     }
     return true;
 }
-const sp_writer sp_writer_nm = {NULL, plan_nm, fill_nm};
+const sp_writer sp_writer_nm = {NULL, plan_nm, write_nm};

@@ -10,7 +10,7 @@
  *
  *     assemble.c assemblers.c sum.c opaque*.c   from sorted entries (entries.c) to storage, whatever the format
  *     pack*.c                                   dense tensors, with fast paths for blocks and quads
- *     convert*.c rows.h                         from one storage to another, row by row; measured without being stored
+ *     convert*.c convert.h                      from one storage to another, row by row; measured without being stored
  *     unpack.c views.c                          back to tensors and entries; entries and tensors as storage
  *     file.c names_file.c                       .npz of packed tensors, files of formats
  */

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "store/rows.h"
+#include "store/convert.h"
 
 #define MOST_RUNS 10000
 
@@ -82,13 +82,13 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* How rows.h gets from one to the other. */
+/* How convert.h gets from one to the other. */
 static const char *path(const sp_format *source_format, const sp_format *to)
 {
-    sp_rows_layout s, t;
-    if (!sp_rows_layout_of(source_format, &s) || !sp_rows_layout_of(to, &t)) return "generic";
-    if (s.turned == t.turned || t.kind == SP_ROWS_DENSE) return "rows";
-    return t.kind == SP_ROWS_CSR ? "turn" : "turn, then rows";
+    sp_storage s, t;
+    if (!sp_storage_of(source_format, &s) || !sp_storage_of(to, &t)) return "generic";
+    if (s.turned == t.turned || t.kind == SP_STORAGE_DENSE) return "rows";
+    return t.kind == SP_STORAGE_CSR ? "turn" : "turn, then rows";
 }
 
 static void time_it(const char *text, int threads, double seconds)

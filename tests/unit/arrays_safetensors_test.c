@@ -231,7 +231,7 @@ static sparta_status write_reference(sparta_ctx *cx)
                          sparta_tensor_view(SPARTA_F16, 1, (int64_t[]){3}, half),
                          sparta_tensor_view(SPARTA_U8, 1, (int64_t[]){1}, one)};
     t[0].stride[0] = 1, t[0].stride[1] = 2;
-    return sp_safetensors_write(cx, path, 7, names, t, 1, &(sp_pair){"format", "np"});
+    return sp_safetensors_write(cx, path, 7, names, t, 1, &(sp_key_value){"format", "np"});
 }
 
 /* tests/fixtures/make_matrices.py wrote the same tensors with the reference library: the same file, byte for byte. */
@@ -292,7 +292,7 @@ static void test_every_type(void **state)
     assert_int_equal(sp_safetensors_write(cx, path, 2, names, t, 0, NULL), SPARTA_E_USAGE);
     names[1] = "\xff";
     assert_int_equal(sp_safetensors_write(cx, path, 2, names, t, 0, NULL), SPARTA_E_USAGE);
-    sp_pair twice[2] = {{"k", "v"}, {"k", "w"}};
+    sp_key_value twice[2] = {{"k", "v"}, {"k", "w"}};
     assert_int_equal(sp_safetensors_write(cx, path, 1, names, t, 2, twice), SPARTA_E_USAGE);
     names[1] = "__metadata__";
     assert_int_equal(sp_safetensors_write(cx, path, 2, names, t, 0, NULL), SPARTA_E_USAGE);

@@ -1,6 +1,6 @@
 /* bsr whose blocks are nonordered: they come as their first entries do, and what reads them gives the same matrix. */
 #include "bed.h"
-#include "store/rows.h"
+#include "store/convert.h"
 
 static sp_pool *pool[4]; /* by threads; 0 and 1: none */
 

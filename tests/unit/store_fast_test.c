@@ -1,7 +1,7 @@
 /* Fast conversions against the generic one: every path, array for array, over shapes, densities, types, widths, threads;
  * and what they do with entries twice, hostile storage and memory that fails. (Slow: make test only.) */
 #include "bed.h"
-#include "store/rows.h"
+#include "store/convert.h"
 
 static sp_pool *pool[4]; /* by threads; 0 and 1: none */
 
@@ -209,8 +209,7 @@ static int all_pairs(const spec *s, uint64_t seed, int threads)
             snprintf(where, sizeof where, "%s -> %s (%lldx%lld, %s%s, density %.2f, zeros %d, %d threads)",
                      texts[a], texts[b], (long long)s->rows, (long long)s->cols, sparta_dtype_name(s->dtype),
                      s->pattern ? ", pattern" : "", s->density, s->zeros, threads);
-            assert_true(sp_rows_layout_of(&f, &(sp_rows_layout){0}) &&
-                        sp_rows_layout_of(&to, &(sp_rows_layout){0}));
+            assert_true(sp_storage_of(&f, &(sp_storage){0}) && sp_storage_of(&to, &(sp_storage){0}));
             taken += compare(&from, &to, threads, where);
         }
         sp_packed_free(cx, &from);
@@ -713,7 +712,7 @@ static void test_generic(void **state)
                                        "csf"};
     for (size_t i = 0; i < SP_COUNT(none); i++) {
         sp_format f = format_of(none[i]);
-        assert_int_equal(sp_rows_layout_of(&f, &(sp_rows_layout){0}), i == 0);
+        assert_int_equal(sp_storage_of(&f, &(sp_storage){0}), i == 0);
     }
 }
 
