@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { BUFFER = 1 << 16, NAME_KEPT = 200 };
+enum { BUFFER = 1 << 16, NAME_KEPT = 200, PATH_MOST = 4096 };
 static const char suffix[] = ".sparta-tmp";
 
 struct sp_atomic {
@@ -72,18 +72,23 @@ static void sweep_one(int dir, const char *name)
     close(fd);
 }
 
+/* The folder of a file; false: its path is too long for us. */
+static bool folder_of(const char *path, char folder[PATH_MOST])
+{
+    const char *slash = strrchr(path, '/');
+    const int n = slash ? (int)(slash - path) + 1 : 1;
+    return snprintf(folder, PATH_MOST, "%.*s", n, slash ? path : ".") < PATH_MOST;
+}
+
 /* Once for each folder in a row: thousands of files may be written into one. */
-static void sweep(const char *path, const char *name)
+static void sweep(const char *path)
 {
     static atomic_uint_fast64_t last;
-    char folder[4096];
-    const size_t n = (size_t)(name - path);
-    if (n >= sizeof folder) return;
-    memcpy(folder, path, n);
-    folder[n] = 0;
-    const uint64_t which = sp_hash(folder, n, 1);
+    char folder[PATH_MOST];
+    if (!folder_of(path, folder)) return;
+    const uint64_t which = sp_hash(folder, strlen(folder), 1);
     if (atomic_exchange(&last, which) == which) return;
-    DIR *d = opendir(n ? folder : ".");
+    DIR *d = opendir(folder);
     for (struct dirent *e; d && (e = readdir(d));)
         if (is_temporary(e->d_name)) sweep_one(dirfd(d), e->d_name);
     if (d) closedir(d);
@@ -121,7 +126,7 @@ static sparta_status create_temp(sp_atomic *f)
     size_t size = strlen(f->path) + 16 + sizeof suffix;
     f->temp = sp_alloc(f->cx, size);
     SP_NEED(f->cx, f->temp);
-    sweep(f->path, name);
+    sweep(f->path);
     for (int tries = 0; tries < 100; tries++) {
         snprintf(f->temp, size, "%.*s.%.*s.%08x%s", (int)(name - f->path), f->path, NAME_KEPT, name,
                  (unsigned)some_bits(f), suffix);
@@ -239,13 +244,9 @@ sparta_status sp_atomic_patch(sp_atomic *f, uint64_t offset, const void *bytes, 
 /* The rename itself must reach the disk. Some file systems cannot sync a folder: then it is as safe as they get. */
 static void sync_folder(const char *path)
 {
-    char folder[4096];
-    const char *slash = strrchr(path, '/');
-    size_t n = slash ? (size_t)(slash - path) + 1 : 0;
-    if (n >= sizeof folder) return;
-    memcpy(folder, path, n);
-    folder[n] = 0;
-    int fd = open(n ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    char folder[PATH_MOST];
+    if (!folder_of(path, folder)) return;
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return;
     fsync(fd);
     close(fd);

@@ -61,16 +61,6 @@ void sp_lex_join(sp_parser *p)
 
 /* ------------------------------------------------------------------ messages */
 
-sparta_status sp_lex_fail(sp_parser *p, sp_text_place at, const char *format, ...)
-{
-    char message[400];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(message, sizeof message, format, args);
-    va_end(args);
-    return sp_fail(p->cx, SPARTA_E_USAGE, "format:%d:%d: %s", at.line, at.column, message);
-}
-
 const char *sp_token_show(const sp_token *t, char out[40])
 {
     if (t->kind == SP_TOKEN_END) return "the end";
@@ -91,7 +81,7 @@ const char *sp_token_hint(const sp_token *t, const char *const *names, int n, ch
 sparta_status sp_lex_expected(sp_parser *p, const char *what)
 {
     char buffer[40];
-    return sp_lex_fail(p, p->now.at, "expected %s, got %s", what, sp_token_show(&p->now, buffer));
+    return sp_format_wrong(p->cx, &p->now.at, "expected %s, got %s", what, sp_token_show(&p->now, buffer));
 }
 
 /* ------------------------------------------------------------------ small rules */
@@ -129,8 +119,8 @@ sparta_status sp_lex_number(sp_parser *p, const char *what, int64_t least, int64
     for (int i = 0; i < p->now.length && value <= most; i++) value = value * 10 + (p->now.text[i] - '0');
     if (value < least || value > most) {
         char buffer[40];
-        return sp_lex_fail(p, p->now.at, "%s %s must be between %lld and %lld", what,
-                           sp_token_show(&p->now, buffer), (long long)least, (long long)most);
+        return sp_format_wrong(p->cx, &p->now.at, "%s %s must be between %lld and %lld", what,
+                               sp_token_show(&p->now, buffer), (long long)least, (long long)most);
     }
     sp_lex_next(p);
     *out = value;
@@ -150,8 +140,8 @@ sparta_status sp_lex_decimal(sp_parser *p, const char *what, double *out)
     }
     snprintf(number, sizeof number, "%.*s", n, s);
     if (n >= (int)sizeof number || !sp_parse_double(number, out))
-        return sp_lex_fail(p, p->now.at, "%s %s is no number such as 0.25", what,
-                           sp_token_show(&p->now, buffer));
+        return sp_format_wrong(p->cx, &p->now.at, "%s %s is no number such as 0.25", what,
+                               sp_token_show(&p->now, buffer));
     step(p, n - p->now.length);
     sp_lex_next(p);
     return SPARTA_OK;

@@ -25,10 +25,10 @@ static sparta_status hyb(sp_parser *p, sp_text_place at, const int64_t *argument
     long long c = argument[0], k = argument[1];
     size_t used = 0;
     if (k > 30 || c * (k + 2) > SP_PARTS)
-        return sp_lex_fail(p, at,
-                           "hyb(%lld,%lld): %lld column part%s of %lld buckets; at most %d in all, and "
-                           "rows of 2^30: use a smaller c or k",
-                           c, k, c, c == 1 ? "" : "s", k + 2, SP_PARTS);
+        return sp_format_wrong(p->cx, &at,
+                               "hyb(%lld,%lld): %lld column part%s of %lld buckets; at most %d in all, and "
+                               "rows of 2^30: use a smaller c or k",
+                               c, k, c, c == 1 ? "" : "s", k + 2, SP_PARTS);
     if (c > 1) used += (size_t)snprintf(out, size, "sum{colpart(%lld) -> ", c);
     used +=
         (size_t)snprintf(out + used, size - used, "sum{rownnz<=1 -> (i,j)->(i:compressed, j:packed[1]); ");
@@ -105,10 +105,10 @@ static sparta_status unknown_name(sp_parser *p)
     for (int i = 0; i < NAMED; i++) all[n++] = named[i].name;
     for (int i = 0; i < sp_opaque_count() && i < 20; i++) all[n++] = sp_opaque_row(i)->name;
     all[n++] = "sum";
-    return sp_lex_fail(p, p->now.at,
-                       "unknown format %s%s; write a name with its arguments, e.g. csr, bsr(4,4), or "
-                       "(i,j)->(i:dense, j:compressed)",
-                       sp_token_show(&p->now, buffer), sp_token_hint(&p->now, all, n, near));
+    return sp_format_wrong(p->cx, &p->now.at,
+                           "unknown format %s%s; write a name with its arguments, e.g. csr, bsr(4,4), or "
+                           "(i,j)->(i:dense, j:compressed)",
+                           sp_token_show(&p->now, buffer), sp_token_hint(&p->now, all, n, near));
 }
 
 /* At most `most`, up to `largest`; *n is how many there are. */
@@ -121,8 +121,8 @@ static sparta_status parse_arguments(sp_parser *p, const sp_token *name, int mos
     do {
         sp_lex_next(p);
         if (*n == most)
-            return sp_lex_fail(p, p->now.at, "%s takes %d argument%s", sp_token_show(name, buffer), most,
-                               most == 1 ? "" : "s");
+            return sp_format_wrong(p->cx, &p->now.at, "%s takes %d argument%s", sp_token_show(name, buffer),
+                                   most, most == 1 ? "" : "s");
         SP_TRY(sp_lex_number(p, "argument", 1, largest, &value[(*n)++]));
     } while (sp_lex_is(p, ','));
     return sp_lex_need(p, ')');
@@ -150,8 +150,8 @@ static sparta_status parse_row(sp_parser *p, const sp_token *name, int row, sp_f
     int n, want = named[row].arguments;
     SP_TRY(parse_arguments(p, name, want, INT32_MAX, &n, value));
     if (want && !n)
-        return sp_lex_fail(p, p->now.at, "%s needs %d argument%s", sp_token_show(name, buffer), want,
-                           want == 1 ? "" : "s");
+        return sp_format_wrong(p->cx, &p->now.at, "%s needs %d argument%s", sp_token_show(name, buffer), want,
+                               want == 1 ? "" : "s");
     for (; n && n < want; n++) value[n] = value[n - 1]; /* bsr(32) is bsr(32,32) */
     if (named[row].write)
         SP_TRY(named[row].write(p, name->at, value, text, sizeof text));

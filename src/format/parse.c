@@ -35,12 +35,13 @@ static sparta_status parse_dims(sp_parser *p, sp_format *f, sp_text_place place[
         if (f->rank) sp_lex_next(p);
         char buffer[40];
         if (p->now.kind != SP_TOKEN_NAME) return sp_lex_expected(p, "the name of a dimension");
-        if (f->rank == SPARTA_RANK) return sp_lex_fail(p, p->now.at, "more than %d dimensions", SPARTA_RANK);
+        if (f->rank == SPARTA_RANK)
+            return sp_format_wrong(p->cx, &p->now.at, "more than %d dimensions", SPARTA_RANK);
         if (p->now.length >= (int)sizeof f->dim_name[0])
-            return sp_lex_fail(p, p->now.at, "the name %s is longer than %d letters",
-                               sp_token_show(&p->now, buffer), (int)sizeof f->dim_name[0] - 1);
+            return sp_format_wrong(p->cx, &p->now.at, "the name %s is longer than %d letters",
+                                   sp_token_show(&p->now, buffer), (int)sizeof f->dim_name[0] - 1);
         if (find_dim(f, &p->now) >= 0)
-            return sp_lex_fail(p, p->now.at, "dimension %s twice", sp_token_show(&p->now, buffer));
+            return sp_format_wrong(p->cx, &p->now.at, "dimension %s twice", sp_token_show(&p->now, buffer));
         place[f->rank] = p->now.at;
         snprintf(f->dim_name[f->rank++], sizeof f->dim_name[0], "%.*s", p->now.length, p->now.text);
         sp_lex_next(p);
@@ -58,8 +59,8 @@ static sparta_status parse_dim(sp_parser *p, const sp_format *f, int *dim)
             size_t used = strlen(all);
             snprintf(all + used, sizeof all - used, "%s%s", d ? ", " : "", f->dim_name[d]);
         }
-        return sp_lex_fail(p, p->now.at, "unknown dimension %s; there %s %s", sp_token_show(&p->now, buffer),
-                           f->rank == 1 ? "is" : "are", all);
+        return sp_format_wrong(p->cx, &p->now.at, "unknown dimension %s; there %s %s",
+                               sp_token_show(&p->now, buffer), f->rank == 1 ? "is" : "are", all);
     }
     sp_lex_next(p);
     return SPARTA_OK;
@@ -86,9 +87,9 @@ static sparta_status parse_expr(sp_parser *p, const sp_format *f, sp_level *l)
 static sparta_status unknown_property(sp_parser *p)
 {
     char buffer[40], near[SP_HINT];
-    return sp_lex_fail(p, p->now.at, "unknown property %s%s (nonunique nonordered soa aos pad zeroless)",
-                       sp_token_show(&p->now, buffer),
-                       sp_token_hint(&p->now, props, (int)SP_COUNT(props), near));
+    return sp_format_wrong(
+        p->cx, &p->now.at, "unknown property %s%s (nonunique nonordered soa aos pad zeroless)",
+        sp_token_show(&p->now, buffer), sp_token_hint(&p->now, props, (int)SP_COUNT(props), near));
 }
 
 static sparta_status parse_property(sp_parser *p, sp_level *l)
@@ -97,8 +98,8 @@ static sparta_status parse_property(sp_parser *p, sp_level *l)
     int i = sp_token_find(&p->now, props, (int)SP_COUNT(props));
     if (i < 0) return unknown_property(p);
     if (!(sp_level_table[l->kind].properties & prop_bits[i]))
-        return sp_lex_fail(p, p->now.at, "'%s' does not take '%s'; remove it", sp_level_table[l->kind].name,
-                           props[i]);
+        return sp_format_wrong(p->cx, &p->now.at, "'%s' does not take '%s'; remove it",
+                               sp_level_table[l->kind].name, props[i]);
     sp_lex_next(p);
     unsigned bits = prop_bits[i];
     if (bits == SP_PROP_PAD_ZERO) {
@@ -128,7 +129,7 @@ static sparta_status parse_size(sp_parser *p, sp_level *l)
     const sp_level_info *info = &sp_level_table[l->kind];
     if (!info->arguments) {
         if (!sp_lex_is(p, '[')) return SPARTA_OK;
-        return sp_lex_fail(p, p->now.at, "'%s' takes no [ ]", info->name);
+        return sp_format_wrong(p->cx, &p->now.at, "'%s' takes no [ ]", info->name);
     }
     if (!sp_lex_is(p, '['))
         return sp_lex_expected(p, info->arguments == 1 ? "[w] or [auto] after 'packed'"
@@ -153,8 +154,9 @@ static sparta_status parse_kind(sp_parser *p, sp_level *l)
     for (int k = 0; k < SP_LEVEL_KINDS; k++) names[k] = sp_level_table[k].name;
     int kind = sp_token_find(&p->now, names, SP_LEVEL_KINDS);
     if (kind < 0)
-        return sp_lex_fail(p, p->now.at, "unknown level kind %s%s " KINDS, sp_token_show(&p->now, buffer),
-                           sp_token_hint(&p->now, names, SP_LEVEL_KINDS, near));
+        return sp_format_wrong(p->cx, &p->now.at, "unknown level kind %s%s " KINDS,
+                               sp_token_show(&p->now, buffer),
+                               sp_token_hint(&p->now, names, SP_LEVEL_KINDS, near));
     sp_lex_next(p);
     l->kind = (sp_level_kind)kind;
     SP_TRY(parse_size(p, l));
@@ -168,7 +170,7 @@ static sparta_status parse_levels(sp_parser *p, sp_format *f, sp_text_place plac
     SP_TRY(sp_lex_need(p, '('));
     do {
         if (f->n) sp_lex_next(p);
-        if (f->n == SP_LEVELS) return sp_lex_fail(p, p->now.at, "more than %d levels", SP_LEVELS);
+        if (f->n == SP_LEVELS) return sp_format_wrong(p->cx, &p->now.at, "more than %d levels", SP_LEVELS);
         sp_level l = {.map = SP_MAP_ALL, .c = 1, .pos = SPARTA_I32, .crd = SPARTA_I32};
         place[f->n] = p->now.at;
         SP_TRY(parse_expr(p, f, &l));
@@ -198,9 +200,9 @@ static sparta_status parse_range(sp_parser *p, const sp_format *f, sp_width *w)
     w->to = SP_LEVELS - 1;
     if (!sp_lex_is(p, '[')) return SPARTA_OK;
     if (f->sum)
-        return sp_lex_fail(p, p->now.at,
-                           "a sum has no levels of its own; leave out the [ ], which is for all "
-                           "parts, or write it behind the format of a part");
+        return sp_format_wrong(p->cx, &p->now.at,
+                               "a sum has no levels of its own; leave out the [ ], which is for all "
+                               "parts, or write it behind the format of a part");
     sp_lex_next(p);
     SP_TRY(sp_lex_number(p, "level", 0, f->n - 1, &from));
     to = from;
@@ -220,8 +222,9 @@ static sparta_status parse_width(sp_parser *p, sparta_dtype *out, int *bits)
     *bits = sp_token_is(&p->now, "u2") ? 2 : sp_token_is(&p->now, "u4") ? 4 : 0;
     int i = *bits ? 0 : sp_token_find(&p->now, widths, n); /* they lie in bytes: u8 */
     if (i < 0)
-        return sp_lex_fail(p, p->now.at, "unknown width %s (u8 u16 u32 u64 i32 i64; u2 u4 for structured)",
-                           sp_token_show(&p->now, buffer));
+        return sp_format_wrong(p->cx, &p->now.at,
+                               "unknown width %s (u8 u16 u32 u64 i32 i64; u2 u4 for structured)",
+                               sp_token_show(&p->now, buffer));
     snprintf(name, sizeof name, "%s", widths[i]);
     if (!sp_dtype_parse(name, out)) return sp_fail(p->cx, SPARTA_E_INTERNAL, "format: no type %s", name);
     sp_lex_next(p);
@@ -234,9 +237,9 @@ sparta_status sp_parse_apply_width(sp_parser *p, sp_format *f, sp_width *w)
         sp_level *l = &f->level[i];
         if (w->crd ? !sp_level_has_crd(l) : !sp_level_table[l->kind].has_pos) continue;
         if (w->bits && (!w->crd || l->kind != SP_LEVEL_STRUCTURED))
-            return sp_lex_fail(p, w->at,
-                               "widths u2 and u4 are for crd of structured levels, level %d is '%s'", i,
-                               sp_level_table[l->kind].name);
+            return sp_format_wrong(p->cx, &w->at,
+                                   "widths u2 and u4 are for crd of structured levels, level %d is '%s'", i,
+                                   sp_level_table[l->kind].name);
         w->used = true;
         *(w->crd ? &l->crd : &l->pos) = w->type;
         if (w->crd) l->crd_bits = w->bits;
@@ -256,14 +259,14 @@ static sparta_status parse_key(sp_parser *p, sp_format *f)
     SP_TRY(parse_width(p, &w.type, &w.bits));
     SP_TRY(f->sum ? sp_sum_apply_width(p, f, &w) : sp_parse_apply_width(p, f, &w));
     if (w.used) return SPARTA_OK;
-    return sp_lex_fail(p, key.at, "%s: no such level stores %s; remove it", w.crd ? "crd" : "pos",
-                       w.crd ? "coordinates" : "positions");
+    return sp_format_wrong(p->cx, &key.at, "%s: no such level stores %s; remove it", w.crd ? "crd" : "pos",
+                           w.crd ? "coordinates" : "positions");
 }
 
 static sparta_status parse_keys(sp_parser *p, sp_format *f)
 {
     if (f->opaque && sp_lex_is(p, ','))
-        return sp_lex_fail(p, p->now.at, "%s takes no widths; remove them", f->opaque->name);
+        return sp_format_wrong(p->cx, &p->now.at, "%s takes no widths; remove them", f->opaque->name);
     while (sp_lex_is(p, ',')) {
         sp_lex_next(p);
         SP_TRY(parse_key(p, f));
@@ -277,7 +280,8 @@ static sparta_status parse_keys(sp_parser *p, sp_format *f)
 sparta_status sp_parse_format(sp_parser *p, sp_format *out)
 {
     if (p->depth > SP_FORMAT_DEPTH)
-        return sp_lex_fail(p, p->now.at, "sums lie more than %d deep inside each other", SP_FORMAT_DEPTH);
+        return sp_format_wrong(p->cx, &p->now.at, "sums lie more than %d deep inside each other",
+                               SP_FORMAT_DEPTH);
     if (sp_lex_is(p, '('))
         SP_TRY(parse_map(p, out));
     else if (sp_token_is(&p->now, "sum"))

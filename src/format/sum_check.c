@@ -1,17 +1,5 @@
 /* Which parts of a sum may stand together: each element must have one place, whatever the tensor. */
 #include "format/text.h"
-#include <stdio.h>
-
-static sparta_status SP_PRINTF(3, 4) wrong(sparta_ctx *cx, const sp_text_place *at, const char *format, ...)
-{
-    char message[400];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(message, sizeof message, format, args);
-    va_end(args);
-    if (!at) return sp_fail(cx, SPARTA_E_USAGE, "sum: %s", message);
-    return sp_fail(cx, SPARTA_E_USAGE, "format:%d:%d: sum: %s", at->line, at->column, message);
-}
 
 /* ------------------------------------------------------------------ one part */
 
@@ -55,14 +43,17 @@ static sparta_status part_fits(sparta_ctx *cx, const sp_sum *sum, int i, const s
 {
     const struct sp_sum_part *part = &sum->part[i];
     char name[SP_SELECT_TEXT];
-    if (!select_sane(&part->select)) return wrong(cx, at, "part %d has no selector that can be", i);
+    if (!select_sane(&part->select))
+        return sp_format_wrong(cx, at, "sum: part %d has no selector that can be", i);
     SP_TRY(sp_format_structure(cx, &part->format, NULL, NULL));
     sp_select_show(&part->select, name);
     if (part->format.rank != sum->part[0].format.rank)
-        return wrong(cx, at, "part '%s' has %d dimension%s, the first part %d; all parts store one tensor",
-                     name, part->format.rank, part->format.rank == 1 ? "" : "s", sum->part[0].format.rank);
+        return sp_format_wrong(
+            cx, at, "sum: part '%s' has %d dimension%s, the first part %d; all parts store one tensor", name,
+            part->format.rank, part->format.rank == 1 ? "" : "s", sum->part[0].format.rank);
     if (part->select.kind == SP_SELECT_BLOCKDENSITY && !has_blocks(&part->format))
-        return wrong(cx, at, "'%s' needs a format with blocks (a level i/c), e.g. bsr(4)", name);
+        return sp_format_wrong(cx, at, "sum: '%s' needs a format with blocks (a level i/c), e.g. bsr(4)",
+                               name);
     return SPARTA_OK;
 }
 
@@ -75,18 +66,19 @@ static sparta_status overlap(sparta_ctx *cx, const sp_select *a, const sp_select
     int64_t count = !rows ? b->b : !other ? a->b : SP_MIN(a->b, b->b); /* a row that both take */
     sp_select_show(a, x), sp_select_show(b, y);
     if (a->kind == SP_SELECT_COLPART || b->kind == SP_SELECT_COLPART)
-        return wrong(cx, at,
-                     "parts overlap: colpart takes every entry, '%s' and '%s' cannot stand together; write "
-                     "colpart(c) -> sum{...} with the others inside",
-                     x, y);
-    if (rows || other)
-        return wrong(
+        return sp_format_wrong(
             cx, at,
-            "parts overlap: an entry of a row with %lld nonzero%s matches '%s' and '%s'; put 'rest' last",
-            (long long)count, count == 1 ? "" : "s", x, y);
-    return wrong(
+            "sum: parts overlap: colpart takes every entry, '%s' and '%s' cannot stand together; write "
+            "colpart(c) -> sum{...} with the others inside",
+            x, y);
+    if (rows || other)
+        return sp_format_wrong(cx, at,
+                               "sum: parts overlap: an entry of a row with %lld nonzero%s matches '%s' and "
+                               "'%s'; put 'rest' last",
+                               (long long)count, count == 1 ? "" : "s", x, y);
+    return sp_format_wrong(
         cx, at,
-        "parts overlap: an entry may match '%s' and '%s'; put the second into a sum of its own, under "
+        "sum: parts overlap: an entry may match '%s' and '%s'; put the second into a sum of its own, under "
         "'rest'",
         x, y);
 }
@@ -104,10 +96,12 @@ static sparta_status together(sparta_ctx *cx, const sp_sum *sum, int i, const sp
     if (s->kind == SP_SELECT_REST) {
         if (i + 1 == sum->n)
             return i && sum->part[0].select.kind == SP_SELECT_COLPART
-                       ? wrong(cx, place ? &place[i] : NULL, "colpart takes every entry; remove 'rest'")
+                       ? sp_format_wrong(cx, place ? &place[i] : NULL,
+                                         "sum: colpart takes every entry; remove 'rest'")
                        : SPARTA_OK;
-        return wrong(cx, place ? &place[i] : NULL,
-                     "parts overlap: 'rest' takes what the others leave; put 'rest' last, once");
+        return sp_format_wrong(
+            cx, place ? &place[i] : NULL,
+            "sum: parts overlap: 'rest' takes what the others leave; put 'rest' last, once");
     }
     for (int j = 0; j < i; j++)
         if (meet(&sum->part[j].select, s))
@@ -119,12 +113,16 @@ sparta_status sp_sum_structure(sparta_ctx *cx, const sp_format *f, const sp_text
 {
     const sp_sum *sum = f->sum;
     int64_t n = leaves(f, 0);
-    if (n < 0) return wrong(cx, place, "sums lie more than %d deep inside each other", SP_FORMAT_DEPTH);
+    if (n < 0)
+        return sp_format_wrong(cx, place, "sum: sums lie more than %d deep inside each other",
+                               SP_FORMAT_DEPTH);
     if (n > SP_PARTS)
-        return wrong(cx, place, "more than %d parts, those of colpart(c) counted c times", SP_PARTS);
+        return sp_format_wrong(cx, place, "sum: more than %d parts, those of colpart(c) counted c times",
+                               SP_PARTS);
     for (int i = 0; i < sum->n; i++) SP_TRY(part_fits(cx, sum, i, place ? &place[i] : NULL));
     for (int i = 0; i < sum->n; i++) SP_TRY(together(cx, sum, i, place));
     if (f->rank != sum->part[0].format.rank)
-        return wrong(cx, NULL, "it says %d dimensions, its parts have %d", f->rank, sum->part[0].format.rank);
+        return sp_format_wrong(cx, NULL, "sum: it says %d dimensions, its parts have %d", f->rank,
+                               sum->part[0].format.rank);
     return SPARTA_OK;
 }

@@ -49,7 +49,7 @@ static sparta_status parse_density(sp_parser *p, sp_select *s)
     sp_text_place at = p->now.at;
     SP_TRY(sp_lex_decimal(p, "density", &s->x));
     if (s->x > 0 && s->x <= 1) return SPARTA_OK;
-    return sp_lex_fail(p, at, "density must be above 0 and at most 1");
+    return sp_format_wrong(p->cx, &at, "density must be above 0 and at most 1");
 }
 
 static sparta_status parse_select(sp_parser *p, sp_select *s)
@@ -58,8 +58,8 @@ static sparta_status parse_select(sp_parser *p, sp_select *s)
     char buffer[40], near[SP_HINT];
     if (p->now.kind != SP_TOKEN_NAME) return sp_lex_expected(p, "a selector " SELECTORS);
     if (kind < 0)
-        return sp_lex_fail(p, p->now.at, "unknown selector %s%s " SELECTORS, sp_token_show(&p->now, buffer),
-                           sp_token_hint(&p->now, selectors, n, near));
+        return sp_format_wrong(p->cx, &p->now.at, "unknown selector %s%s " SELECTORS,
+                               sp_token_show(&p->now, buffer), sp_token_hint(&p->now, selectors, n, near));
     s->kind = (sp_select_kind)kind;
     sp_lex_next(p);
     switch (s->kind) {
@@ -91,7 +91,7 @@ static sparta_status parse_parts(sp_parser *p, sp_sum **sum, sp_text_place *plac
     int n = 0;
     do {
         sp_lex_next(p); /* '{' or ';' */
-        if (n == SP_PARTS) return sp_lex_fail(p, p->now.at, "sum: more than %d parts", SP_PARTS);
+        if (n == SP_PARTS) return sp_format_wrong(p->cx, &p->now.at, "sum: more than %d parts", SP_PARTS);
         SP_TRY(grow(p->cx, sum, n));
         place[n] = p->now.at;
         SP_TRY(parse_select(p, &(*sum)->part[n].select));

@@ -54,8 +54,6 @@ int sp_token_find(const sp_token *t, const char *const *names, int n); /* -1: no
 const char *sp_token_show(const sp_token *t, char out[40]);
 /* The nearest of the names, as "; did you mean 'x'?", or "". */
 const char *sp_token_hint(const sp_token *t, const char *const *names, int n, char out[SP_HINT]);
-/* "format:1:8: message", E_USAGE. */
-sparta_status sp_lex_fail(sp_parser *p, sp_text_place at, const char *format, ...) SP_PRINTF(3, 4);
 sparta_status sp_lex_expected(sp_parser *p, const char *what);
 sparta_status sp_lex_need(sp_parser *p, char symbol) SP_MUST;
 sparta_status sp_lex_number(sp_parser *p, const char *what, int64_t least, int64_t most,

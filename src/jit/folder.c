@@ -299,7 +299,7 @@ int sp_read_at(sparta_ctx *cx, int dir, const char *path, size_t most, uint8_t *
     return error;
 }
 
-static int write_all(int fd, const void *bytes, size_t n)
+int sp_write_all(int fd, const void *bytes, size_t n)
 {
     for (const uint8_t *p = bytes; n;) {
         ssize_t done = write(fd, p, n);
@@ -315,8 +315,8 @@ int sp_write_at(int dir, const char *path, const void *bytes, size_t n, const vo
 {
     int fd = openat(dir, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0) return errno;
-    int error = write_all(fd, bytes, n);
-    if (!error) error = write_all(fd, more, m);
+    int error = sp_write_all(fd, bytes, n);
+    if (!error) error = sp_write_all(fd, more, m);
     if (close(fd) && !error) error = errno;
     if (error) unlinkat(dir, path, 0);
     return error;

@@ -27,6 +27,7 @@ void sp_temp_remove(const char *path); /* with the files in it */
  * the context's. */
 int sp_read_at(sparta_ctx *cx, int dir, const char *name, size_t most, uint8_t **bytes, size_t *size,
                int *mode);
+int sp_write_all(int fd, const void *bytes, size_t n);
 /* New, 0600. */
 int sp_write_at(int dir, const char *name, const void *bytes, size_t n, const void *more, size_t m);
 

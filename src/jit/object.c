@@ -84,18 +84,6 @@ static void fresh_path(char *out, size_t size, int fd)
     snprintf(out, size, "/proc/self/fd%s/%d", spelling, fd);
 }
 
-static bool write_fd(int fd, const uint8_t *bytes, size_t n)
-{
-    while (n) {
-        ssize_t done = write(fd, bytes, n);
-        if (done < 0 && errno == EINTR) continue;
-        if (done <= 0) return false;
-        bytes += done;
-        n -= (size_t)done;
-    }
-    return true;
-}
-
 static int memory_file(void)
 {
 #ifndef MFD_EXEC
@@ -113,7 +101,7 @@ static void *open_memory(const uint8_t *bytes, size_t n)
     void *handle = NULL;
     int fd = memory_file();
     if (fd < 0) return NULL;
-    if (write_fd(fd, bytes, n)) {
+    if (!sp_write_all(fd, bytes, n)) {
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL);
         fresh_path(path, sizeof path, fd);
         handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);

@@ -52,8 +52,8 @@ static sparta_status read_definition(sparta_ctx *cx, const char *path, const cha
     char name[128];
     sp_format f;
     if (p.now.at.column != 1)
-        return sp_lex_fail(&p, p.now.at,
-                           "a line that begins with a blank goes on with the format above; there is none");
+        return sp_format_wrong(
+            p.cx, &p.now.at, "a line that begins with a blank goes on with the format above; there is none");
     if (!sp_token_is(&p.now, "format")) return sp_lex_expected(&p, "'format NAME = TEXT'");
     sp_lex_next(&p);
     *at = p.now.at;
