@@ -140,11 +140,11 @@ static sparta_status no_weight(const sp_wish *w, bool other)
                        "options.remove %.200s: '%.200s' is no weight of a product, and has no output "
                        "channels; name a weight",
                        w->text, w->left);
-    return sp_fail(
-        w->g->cx, SPARTA_E_USAGE, "options.remove %.200s: the model has no weight '%.200s'%s", w->text,
-        w->left,
-        sp_did_you_mean(w->left, names, n,
-                        "; name one (`sparta_model_report` lists them), or PATH.heads=INDICES", hint));
+    return sp_fail(w->g->cx, SPARTA_E_USAGE, "options.remove %.200s: the model has no weight '%.200s'%s",
+                   w->text, w->left,
+                   sp_did_you_mean(w->left, names, n,
+                                   "; name one (`sparta_model_report` lists them), or PATH.heads=INDICES",
+                                   hint));
 }
 
 static sparta_status remove_channels(const sp_wish *w)
