@@ -55,15 +55,8 @@ static sparta_status find_extreme(sparta_ctx *cx, const sp_op_args *args, const 
     return SPARTA_OK;
 }
 
-sparta_status sp_builtin_ArgMax(sparta_ctx *cx, const sp_op_args *args)
-{
-    return find_extreme(cx, args, "ArgMax", true);
-}
-
-sparta_status sp_builtin_ArgMin(sparta_ctx *cx, const sp_op_args *args)
-{
-    return find_extreme(cx, args, "ArgMin", false);
-}
+SP_REFERENCE(ArgMax, find_extreme(cx, args, "ArgMax", true))
+SP_REFERENCE(ArgMin, find_extreme(cx, args, "ArgMin", false))
 
 /* ------------------------------------------------------------------ TopK */
 /* The k largest (attribute largest=0: smallest) elements of each line along attribute axis (-1), and their indices, in order, equals by

@@ -132,6 +132,12 @@ typedef struct sp_multiply { /* a row of multiply.def */
 } sp_multiply;
 const sp_multiply *sp_multiply_of(sp_op_id op); /* NULL: it does not multiply */
 
+/* The reference of an operator that is one call, of `cx` and `args`. */
+#define SP_REFERENCE(id, call)                                                                               \
+    sparta_status sp_builtin_##id(sparta_ctx *cx, const sp_op_args *args)                                    \
+    {                                                                                                        \
+        return call;                                                                                         \
+    }
 #define SP_OP(id, domain, name, since, min_in, max_in, max_out)                                              \
     sparta_status sp_builtin_##id(sparta_ctx *cx, const sp_op_args *args);
 #include "builtin/ops.def"

@@ -35,10 +35,7 @@ static uint64_t natural_quotient(uint64_t a, uint64_t b)
     return a / b;
 }
 
-sparta_status sp_builtin_Div(sparta_ctx *cx, const sp_op_args *args)
-{
-    return divide(cx, args, "Div", &(sp_binary){real_quotient, quotient, natural_quotient});
-}
+SP_REFERENCE(Div, divide(cx, args, "Div", &(sp_binary){real_quotient, quotient, natural_quotient}))
 
 static int64_t truncated(int64_t a, int64_t b)
 {

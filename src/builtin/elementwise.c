@@ -195,11 +195,6 @@ static double softplus(double x)
     return log1p(exp(-fabs(x))) + (x < 0 ? 0 : x);
 }
 
-#define REFERENCE(id, call)                                                                                  \
-    sparta_status sp_builtin_##id(sparta_ctx *cx, const sp_op_args *args)                                    \
-    {                                                                                                        \
-        return call;                                                                                         \
-    }
 #define FUNCTIONS(id, y_real, y_integer, y_natural)                                                          \
     static double id##_real(double a, double b)                                                              \
     {                                                                                                        \
@@ -217,14 +212,14 @@ static double softplus(double x)
     static const sp_binary id##_of = {id##_real, id##_integer, id##_natural};
 #define BINARY(id, y_real, y_integer, y_natural, loop)                                                       \
     FUNCTIONS(id, y_real, y_integer, y_natural)                                                              \
-    REFERENCE(id, loop(cx, args, &id##_of))
+    SP_REFERENCE(id, loop(cx, args, &id##_of))
 
 #define SP_REAL(id, since, y)                                                                                \
     static double id##_real(double x)                                                                        \
     {                                                                                                        \
         return y;                                                                                            \
     }                                                                                                        \
-    REFERENCE(id, sp_builtin_unary(cx, args, &(sp_unary){.real = id##_real}))
+    SP_REFERENCE(id, sp_builtin_unary(cx, args, &(sp_unary){.real = id##_real}))
 #define SP_REAL_WITH(id, since, of_alpha, other, of_other, y)                                                \
     static double id##_real(double x, const double *p)                                                       \
     {                                                                                                        \
@@ -232,9 +227,9 @@ static double softplus(double x)
         (void)other;                                                                                         \
         return y;                                                                                            \
     }                                                                                                        \
-    REFERENCE(id, sp_builtin_unary_with(cx, args, id##_real,                                                 \
-                                        (double[]){sp_attr_float(args->attrs, "alpha", of_alpha),            \
-                                                   sp_attr_float(args->attrs, #other, of_other)}))
+    SP_REFERENCE(id, sp_builtin_unary_with(cx, args, id##_real,                                              \
+                                           (double[]){sp_attr_float(args->attrs, "alpha", of_alpha),         \
+                                                      sp_attr_float(args->attrs, #other, of_other)}))
 #define SP_NUMBER(id, since, types, follow, y_real, y_integer, y_natural)                                    \
     static double id##_real(double x)                                                                        \
     {                                                                                                        \
@@ -248,7 +243,7 @@ static double softplus(double x)
     {                                                                                                        \
         return y_natural;                                                                                    \
     }                                                                                                        \
-    REFERENCE(id, sp_builtin_unary(cx, args, &(sp_unary){id##_real, id##_integer, id##_natural}))
+    SP_REFERENCE(id, sp_builtin_unary(cx, args, &(sp_unary){id##_real, id##_integer, id##_natural}))
 #define SP_ARITHMETIC(id, since, follow, flow, op)                                                           \
     BINARY(id, a op b, (int64_t)((uint64_t)a op(uint64_t) b), a op b, sp_builtin_binary)
 #define SP_COMPARE(id, since, types, follow, op) BINARY(id, a op b, a op b, a op b, sp_builtin_binary)

@@ -12,10 +12,7 @@ static double is_inf(double x, const double *detect)
     return isinf(x) && detect[x > 0];
 }
 
-sparta_status sp_builtin_IsNaN(sparta_ctx *cx, const sp_op_args *args)
-{
-    return sp_builtin_unary(cx, args, &(sp_unary){.real = is_nan});
-}
+SP_REFERENCE(IsNaN, sp_builtin_unary(cx, args, &(sp_unary){.real = is_nan}))
 
 sparta_status sp_builtin_IsInf(sparta_ctx *cx, const sp_op_args *args)
 {

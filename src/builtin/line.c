@@ -57,17 +57,6 @@ static void mark(double *line, int64_t n)
     for (int64_t i = 0; i < n; i++) line[i] = i == at;
 }
 
-sparta_status sp_builtin_Softmax(sparta_ctx *cx, const sp_op_args *args)
-{
-    return lines(cx, args, "Softmax", sp_line_softmax);
-}
-
-sparta_status sp_builtin_LogSoftmax(sparta_ctx *cx, const sp_op_args *args)
-{
-    return lines(cx, args, "LogSoftmax", log_softmax);
-}
-
-sparta_status sp_builtin_Hardmax(sparta_ctx *cx, const sp_op_args *args)
-{
-    return lines(cx, args, "Hardmax", mark);
-}
+SP_REFERENCE(Softmax, lines(cx, args, "Softmax", sp_line_softmax))
+SP_REFERENCE(LogSoftmax, lines(cx, args, "LogSoftmax", log_softmax))
+SP_REFERENCE(Hardmax, lines(cx, args, "Hardmax", mark))

@@ -76,15 +76,8 @@ static sparta_status by_rows(sparta_ctx *cx, const sp_op_args *args, const char 
     return SPARTA_OK;
 }
 
-sparta_status sp_builtin_LayerNormalization(sparta_ctx *cx, const sp_op_args *args)
-{
-    return by_rows(cx, args, "LayerNormalization", true);
-}
-
-sparta_status sp_builtin_RMSNormalization(sparta_ctx *cx, const sp_op_args *args)
-{
-    return by_rows(cx, args, "RMSNormalization", false);
-}
+SP_REFERENCE(LayerNormalization, by_rows(cx, args, "LayerNormalization", true))
+SP_REFERENCE(RMSNormalization, by_rows(cx, args, "RMSNormalization", false))
 
 /* ------------------------------------------------------------------ by channels, the second dim */
 /* Elements of t (C) from c on, as often as x (channels, ...) has elements of each. */
@@ -123,15 +116,8 @@ static sparta_status by_groups(sparta_ctx *cx, const sp_op_args *args, int64_t g
     return SPARTA_OK;
 }
 
-sparta_status sp_builtin_GroupNormalization(sparta_ctx *cx, const sp_op_args *args)
-{
-    return by_groups(cx, args, sp_attr_int(args->attrs, "num_groups", 1));
-}
-
-sparta_status sp_builtin_InstanceNormalization(sparta_ctx *cx, const sp_op_args *args)
-{
-    return args->in[0].dim[1] ? by_groups(cx, args, args->in[0].dim[1]) : SPARTA_OK;
-}
+SP_REFERENCE(GroupNormalization, by_groups(cx, args, sp_attr_int(args->attrs, "num_groups", 1)))
+SP_REFERENCE(InstanceNormalization, args->in[0].dim[1] ? by_groups(cx, args, args->in[0].dim[1]) : SPARTA_OK)
 
 static double of_channel(const sparta_tensor *t, int64_t c)
 {

@@ -17,12 +17,5 @@ static sparta_status copy_parts(sparta_ctx *cx, const char *op, const sp_attrs *
     return SPARTA_OK;
 }
 
-sparta_status sp_builtin_Concat(sparta_ctx *cx, const sp_op_args *args)
-{
-    return copy_parts(cx, "Concat", args->attrs, &args->out[0], args->n_in, args->in, true);
-}
-
-sparta_status sp_builtin_Split(sparta_ctx *cx, const sp_op_args *args)
-{
-    return copy_parts(cx, "Split", args->attrs, &args->in[0], args->n_out, args->out, false);
-}
+SP_REFERENCE(Concat, copy_parts(cx, "Concat", args->attrs, &args->out[0], args->n_in, args->in, true))
+SP_REFERENCE(Split, copy_parts(cx, "Split", args->attrs, &args->in[0], args->n_out, args->out, false))

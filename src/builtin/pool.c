@@ -191,14 +191,9 @@ static sparta_status planes(sparta_ctx *cx, const sp_op_args *args, const fold_b
 }
 
 /* ------------------------------------------------------------------ the operators */
-#define POOL(id, loop, fold)                                                                                 \
-    sparta_status sp_builtin_##id(sparta_ctx *cx, const sp_op_args *args)                                    \
-    {                                                                                                        \
-        return loop(cx, args, &fold);                                                                        \
-    }
-POOL(MaxPool, windows, max)
-POOL(AveragePool, windows, average)
-POOL(LpPool, windows, lp)
-POOL(GlobalMaxPool, planes, max)
-POOL(GlobalAveragePool, planes, average)
-POOL(GlobalLpPool, planes, lp)
+SP_REFERENCE(MaxPool, windows(cx, args, &max))
+SP_REFERENCE(AveragePool, windows(cx, args, &average))
+SP_REFERENCE(LpPool, windows(cx, args, &lp))
+SP_REFERENCE(GlobalMaxPool, planes(cx, args, &max))
+SP_REFERENCE(GlobalAveragePool, planes(cx, args, &average))
+SP_REFERENCE(GlobalLpPool, planes(cx, args, &lp))

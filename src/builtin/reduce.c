@@ -114,10 +114,7 @@ static double log_add(double a, double x)
 }
 
 #define REFERENCE(id, ...)                                                                                   \
-    sparta_status sp_builtin_##id(sparta_ctx *cx, const sp_op_args *args)                                    \
-    {                                                                                                        \
-        return reduce(cx, args, &(reduction){.op = #id, .f.real = id##_real, __VA_ARGS__});                  \
-    }
+    SP_REFERENCE(id, reduce(cx, args, &(reduction){.op = #id, .f.real = id##_real, __VA_ARGS__}))
 #define SP_REDUCE(id, types, follow, how, kind, why, says, start, first, y_real, y_integer, y_natural)       \
     static double id##_real(double a, double x)                                                              \
     {                                                                                                        \

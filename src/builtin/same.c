@@ -4,22 +4,14 @@
 
 /* y = x, broadcast to the dims of y, in its type: floats are cut off towards zero on the way to integers, integers wrap, anything but
  * zero is true. */
-#define CONVERTED(id)                                                                                        \
-    sparta_status sp_builtin_##id(sparta_ctx *cx, const sp_op_args *args)                                    \
-    {                                                                                                        \
-        return sp_builtin_convert(cx, &args->in[0], &args->out[0]);                                          \
-    }
+#define CONVERTED(id) SP_REFERENCE(id, sp_builtin_convert(cx, &args->in[0], &args->out[0]))
 CONVERTED(Identity)
 CONVERTED(Cast)
 CONVERTED(CastLike)
 CONVERTED(Expand)
 
 /* The elements of x in row-major order under the dims of y. */
-#define RESHAPED(id)                                                                                         \
-    sparta_status sp_builtin_##id(sparta_ctx *cx, const sp_op_args *args)                                    \
-    {                                                                                                        \
-        return sp_builtin_copy_flat(cx, &args->in[0], &args->out[0]);                                        \
-    }
+#define RESHAPED(id) SP_REFERENCE(id, sp_builtin_copy_flat(cx, &args->in[0], &args->out[0]))
 RESHAPED(Reshape)
 RESHAPED(Flatten)
 RESHAPED(Squeeze)

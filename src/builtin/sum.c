@@ -29,12 +29,5 @@ static sparta_status sum_of(sparta_ctx *cx, const sp_op_args *args, double divis
     return status;
 }
 
-sparta_status sp_builtin_Sum(sparta_ctx *cx, const sp_op_args *args)
-{
-    return sum_of(cx, args, 1);
-}
-
-sparta_status sp_builtin_Mean(sparta_ctx *cx, const sp_op_args *args)
-{
-    return sum_of(cx, args, args->n_in);
-}
+SP_REFERENCE(Sum, sum_of(cx, args, 1))
+SP_REFERENCE(Mean, sum_of(cx, args, args->n_in))

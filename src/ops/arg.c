@@ -14,8 +14,7 @@ static sparta_status shape(sp_graph *g, sp_node *n)
         else if (sp_attr_int(&n->attrs, "keepdims", 1))
             SP_TRY(sp_ops_append(g, n, &dims, sp_expr_const(g->arena, 1)));
     }
-    sp_ops_set(n, 0, SPARTA_I64, &dims);
-    return SPARTA_OK;
+    return sp_ops_done(n, SPARTA_I64, &dims);
 }
 
 static sparta_status axes(sp_axes *a)

@@ -33,8 +33,7 @@ static sparta_status shape(sp_graph *g, sp_node *n)
     sp_dims scores = {.rank = 4, .dim = {q->dim[0], heads, q->dim[1], k->dim[1]}};
     if (sp_ops_has(n, 3)) SP_TRY(sp_ops_broadcasts_to(g, n, &n->in[3]->dims, &scores));
     const sp_dims y = {.rank = 3, .dim = {q->dim[0], q->dim[1], v->dim[2]}};
-    sp_ops_set(n, 0, n->in[0]->dtype, &y);
-    return SPARTA_OK;
+    return sp_ops_done(n, n->in[0]->dtype, &y);
 }
 
 /* q: b s (h e), k: b t (h e), v: b t (h d), mask: b h s t; y: b s (h d). Heads may go; e and d stay. */

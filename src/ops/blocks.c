@@ -39,8 +39,7 @@ static sparta_status wide_shape(sp_graph *g, sp_node *n)
         dims.dim[i] = sp_expr_mul(g->arena, dims.dim[i], b);
         SP_NEED(g->cx, dims.dim[i]);
     }
-    sp_ops_set(n, 0, n->in[0]->dtype, &dims);
-    return SPARTA_OK;
+    return sp_ops_done(n, n->in[0]->dtype, &dims);
 }
 
 static sparta_status deep_shape(sp_graph *g, sp_node *n)
@@ -51,8 +50,7 @@ static sparta_status deep_shape(sp_graph *g, sp_node *n)
     for (int i = 2; i < 4; i++) SP_TRY(blocks_of(g, n, i, dims.dim[i], b, &dims.dim[i]));
     dims.dim[1] = sp_expr_mul(g->arena, dims.dim[1], sp_expr_mul(g->arena, b, b));
     SP_NEED(g->cx, dims.dim[1]);
-    sp_ops_set(n, 0, n->in[0]->dtype, &dims);
-    return SPARTA_OK;
+    return sp_ops_done(n, n->in[0]->dtype, &dims);
 }
 
 /* deep: b (p q c) h w, or b (c p q) h w for CRD; wide: b c (h p) (w q). */

@@ -15,8 +15,11 @@ static sparta_status shape(sp_graph *g, sp_node *n)
     else if (a->kind == SP_ATTR_STRING)
         return sp_ops_fail(g, n, SPARTA_E_UNSUPPORTED, "texts are not supported");
     bool integer = a->kind == SP_ATTR_INT || a->kind == SP_ATTR_INTS;
-    sp_ops_set(n, 0, a->kind == SP_ATTR_TENSOR ? a->tensor->dtype : integer ? SPARTA_I64 : SPARTA_F32, &dims);
-    return SPARTA_OK;
+    return sp_ops_done(n,
+                       a->kind == SP_ATTR_TENSOR ? a->tensor->dtype
+                       : integer                 ? SPARTA_I64
+                                                 : SPARTA_F32,
+                       &dims);
 }
 
 SP_RULE(Constant, shape, SP_ALL, SP_OPAQUE, NULL, NULL, "folded: its value is a constant", "texts");

@@ -11,8 +11,7 @@ static sparta_status shape(sp_graph *g, sp_node *n)
                            (long long)sparta_tensor_elements(value->tensor));
     SP_TRY(sp_ops_list(g, n, 0, "the shape", &shape));
     for (int i = 0; i < shape.n; i++) SP_TRY(sp_ops_append(g, n, &dims, shape.x[i]));
-    sp_ops_set(n, 0, value ? value->tensor->dtype : SPARTA_F32, &dims);
-    return SPARTA_OK;
+    return sp_ops_done(n, value ? value->tensor->dtype : SPARTA_F32, &dims);
 }
 
 /* y: whatever labels, made here, and filled with one value. */

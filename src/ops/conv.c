@@ -89,8 +89,7 @@ static sparta_status conv_shape(sp_graph *g, sp_node *n)
     SP_TRY(check_bias(g, n, w->dim[0]));
     sp_dims dims = {.rank = 2, .dim = {x->dim[0], w->dim[0]}};
     SP_TRY(sp_ops_slide(g, n, &window, &dims));
-    sp_ops_set(n, 0, n->in[0]->dtype, &dims);
-    return SPARTA_OK;
+    return sp_ops_done(n, n->in[0]->dtype, &dims);
 }
 
 static sparta_status transposed_shape(sp_graph *g, sp_node *n)
@@ -103,8 +102,7 @@ static sparta_status transposed_shape(sp_graph *g, sp_node *n)
     SP_TRY(check_bias(g, n, filters));
     sp_dims dims = {.rank = 2, .dim = {x->dim[0], filters}};
     SP_TRY(add_spatial(g, n, &window, &dims));
-    sp_ops_set(n, 0, n->in[0]->dtype, &dims);
-    return SPARTA_OK;
+    return sp_ops_done(n, n->in[0]->dtype, &dims);
 }
 
 /* ------------------------------------------------------------------ flow */

@@ -9,8 +9,7 @@ static sparta_status shape(sp_graph *g, sp_node *n)
     SP_TRY(sp_ops_same_type(g, n, 0, 2));
     SP_TRY(sp_ops_quant(g, n));
     SP_TRY(sp_ops_quant_type(g, n, "output_dtype", SP_QUANT_FLOATS, &to));
-    sp_ops_set(n, 0, to, &n->in[0]->dims);
-    return SPARTA_OK;
+    return sp_ops_done(n, to, &n->in[0]->dims);
 }
 
 SP_RULE(DequantizeLinear, shape, SP_QUANT_TYPES | SP_TYPE(SPARTA_I32), SP_EXACT, sp_flow_quant, NULL,

@@ -42,8 +42,7 @@ static sparta_status shape(sp_graph *g, sp_node *n)
     sparta_status status = find_dims(g, n, &e, &dims);
     sp_free(g->cx, e.loop);
     SP_TRY(status);
-    sp_ops_set(n, 0, n->in[0]->dtype, &dims);
-    return SPARTA_OK;
+    return sp_ops_done(n, n->in[0]->dtype, &dims);
 }
 
 /* Every loop is a label; those that the result lacks are summed. */

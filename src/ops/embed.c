@@ -34,8 +34,7 @@ static sparta_status shape(sp_graph *g, sp_node *n)
         SP_TRY(sp_ops_broadcast(g, n, &dims, &ids, &dims));
     }
     SP_TRY(sp_ops_append(g, n, &dims, n->in[0]->dims.dim[1]));
-    sp_ops_set(n, 0, n->in[0]->dtype, &dims);
-    return SPARTA_OK;
+    return sp_ops_done(n, n->in[0]->dtype, &dims);
 }
 
 SP_RULE(Embed, shape, SP_FLOATS, SP_OPAQUE, NULL, NULL, "opaque", "");

@@ -11,8 +11,7 @@ static sparta_status shape(sp_graph *g, sp_node *n)
     SP_TRY(sp_ops_agree(g, n, "K of the left and of the right", a->dim[!ta], b->dim[tb]));
     sp_dims dims = {.rank = 2, .dim = {a->dim[ta], b->dim[!tb]}};
     if (sp_ops_has(n, 2)) SP_TRY(sp_ops_broadcasts_to(g, n, &n->in[2]->dims, &dims));
-    sp_ops_set(n, 0, n->in[0]->dtype, &dims);
-    return SPARTA_OK;
+    return sp_ops_done(n, n->in[0]->dtype, &dims);
 }
 
 /* a: m k, b: k n (either the other way round), c: m n; y: m n. A scale that is not finite makes no zero of a zero. */

@@ -25,8 +25,7 @@ static sparta_status shape(sp_graph *g, sp_node *n)
         dims.dim[1] = sp_expr_add(g->arena, n->in[0]->dims.dim[1], dims.dim[1]);
         SP_NEED(g->cx, dims.dim[1]);
     }
-    sp_ops_set(n, 0, n->in[0]->dtype, &dims);
-    return SPARTA_OK;
+    return sp_ops_done(n, n->in[0]->dtype, &dims);
 }
 
 SP_RULE(Interact, shape, SP_FLOATS, SP_OPAQUE, NULL, NULL, "opaque", "");

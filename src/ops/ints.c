@@ -197,8 +197,7 @@ static sparta_status broadcast_both(sp_graph *g, sp_node *n, sparta_dtype dtype)
     sp_dims dims;
     SP_TRY(sp_ops_same_type(g, n, 0, 1));
     SP_TRY(sp_ops_broadcast(g, n, &n->in[0]->dims, &n->in[1]->dims, &dims));
-    sp_ops_set(n, 0, dtype, &dims);
-    return SPARTA_OK;
+    return sp_ops_done(n, dtype, &dims);
 }
 
 sparta_status sp_ops_binary(sp_graph *g, sp_node *n)

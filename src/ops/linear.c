@@ -23,8 +23,7 @@ static sparta_status shape(sp_graph *g, sp_node *n)
         SP_TRY(sp_ops_agree(g, n, "N of the weight and of the bias", w->dim[!transposed],
                             n->in[2]->dims.dim[0]));
     if (sp_ops_has(n, 3)) SP_TRY(sp_ops_broadcasts_to(g, n, &n->in[3]->dims, &dims));
-    sp_ops_set(n, 0, n->in[0]->dtype, &dims);
-    return SPARTA_OK;
+    return sp_ops_done(n, n->in[0]->dtype, &dims);
 }
 
 /* x: b k, w: k n or n k, bias: n, residual: b n; y: b n. A function in its epilogue makes it one of all of them. */

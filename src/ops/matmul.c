@@ -16,8 +16,7 @@ static sparta_status shape(sp_graph *g, sp_node *n)
     SP_TRY(sp_ops_broadcast(g, n, &left, &right, &dims));
     if (a->rank > 1) SP_TRY(sp_ops_append(g, n, &dims, a->dim[a->rank - 2]));
     if (b->rank > 1) SP_TRY(sp_ops_append(g, n, &dims, b->dim[b->rank - 1]));
-    sp_ops_set(n, 0, n->in[0]->dtype, &dims);
-    return SPARTA_OK;
+    return sp_ops_done(n, n->in[0]->dtype, &dims);
 }
 
 /* x: b m k, w: b k n, y: b m n. A vector has no m, or no n. */

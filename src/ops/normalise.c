@@ -58,8 +58,7 @@ static sparta_status rms_shape(sp_graph *g, sp_node *n)
     SP_TRY(read_rows(g, n, &axis, &stash));
     SP_TRY(sp_ops_types(g, n, 1, SP_FLOATS));
     SP_TRY(sp_ops_broadcasts_to(g, n, &n->in[1]->dims, &n->in[0]->dims));
-    sp_ops_set(n, 0, n->in[1]->dtype, &n->in[0]->dims);
-    return SPARTA_OK;
+    return sp_ops_done(n, n->in[1]->dtype, &n->in[0]->dims);
 }
 
 /* x, y: b s c, scale and bias: c; mean and inverse deviation: b s 1. */

@@ -40,8 +40,7 @@ static sparta_status shape(sp_graph *g, sp_node *n)
         }
         SP_TRY(sp_ops_append(g, n, &grown, size));
     }
-    sp_ops_set(n, 0, n->in[0]->dtype, &grown);
-    return SPARTA_OK;
+    return sp_ops_done(n, n->in[0]->dtype, &grown);
 }
 
 /* ------------------------------------------------------------------ flow */

@@ -41,8 +41,7 @@ static sparta_status planes(sp_graph *g, sp_node *n)
         dims.dim[i] = sp_expr_const(g->arena, 1);
         SP_NEED(g->cx, dims.dim[i]);
     }
-    sp_ops_set(n, 0, n->in[0]->dtype, &dims);
-    return SPARTA_OK;
+    return sp_ops_done(n, n->in[0]->dtype, &dims);
 }
 
 static sparta_status check_power(sp_graph *g, sp_node *n)
@@ -115,12 +114,14 @@ static sparta_status plane_axes(sp_axes *a, sp_flow_how how, bool values)
 }
 
 /* ------------------------------------------------------------------ the operators */
-/* The border is never the maximum. */
-static sparta_status max_axes(sp_axes *a)
-{
-    return window_axes(a, SP_FLOW_FUNCTION, true);
-}
+#define POOL(id, shape, types, exact, axes, says)                                                            \
+    static sparta_status id##_axes(sp_axes *a)                                                               \
+    {                                                                                                        \
+        return axes;                                                                                         \
+    }                                                                                                        \
+    SP_RULE(id, shape, types, exact, id##_axes, NULL, says, "")
 
+/* A padded border is no part of the mean's constant; it is never the maximum. */
 static sparta_status average_axes(sp_axes *a)
 {
     sp_window w;
@@ -129,33 +130,15 @@ static sparta_status average_axes(sp_axes *a)
                        !sp_window_padded(&w) && !sp_attr_int(&a->n->attrs, "ceil_mode", 0));
 }
 
-static sparta_status lp_axes(sp_axes *a)
-{
-    return window_axes(a, SP_FLOW_PRODUCT, false);
-}
-
-static sparta_status max_plane_axes(sp_axes *a)
-{
-    return plane_axes(a, SP_FLOW_FUNCTION, true);
-}
-
-static sparta_status average_plane_axes(sp_axes *a)
-{
-    return plane_axes(a, SP_FLOW_PRODUCT, true);
-}
-
-static sparta_status lp_plane_axes(sp_axes *a)
-{
-    return plane_axes(a, SP_FLOW_PRODUCT, false);
-}
-
-SP_RULE(MaxPool, windows, SP_FLOATS | SP_TYPE(SPARTA_I8) | SP_TYPE(SPARTA_U8), SP_EXACT, max_axes, NULL,
-        "channel by channel; a constant channel stays constant; opaque with the second output", "");
-SP_RULE(AveragePool, windows, SP_FLOATS, SP_EXACT, average_axes, NULL,
-        "channel by channel; zero stays zero, a constant stays one where nothing is padded", "");
-SP_RULE(LpPool, lp_windows, SP_FLOATS, SP_CONSERVATIVE, lp_axes, NULL, "channel by channel; zero stays zero",
-        "");
-SP_RULE(GlobalMaxPool, planes, SP_FLOATS, SP_EXACT, max_plane_axes, NULL, "channel by channel", "");
-SP_RULE(GlobalAveragePool, planes, SP_FLOATS, SP_EXACT, average_plane_axes, NULL, "channel by channel", "");
-SP_RULE(GlobalLpPool, lp_planes, SP_FLOATS, SP_CONSERVATIVE, lp_plane_axes, NULL,
-        "channel by channel; zero stays zero", "");
+POOL(MaxPool, windows, SP_FLOATS | SP_TYPE(SPARTA_I8) | SP_TYPE(SPARTA_U8), SP_EXACT,
+     window_axes(a, SP_FLOW_FUNCTION, true),
+     "channel by channel; a constant channel stays constant; opaque with the second output");
+POOL(AveragePool, windows, SP_FLOATS, SP_EXACT, average_axes(a),
+     "channel by channel; zero stays zero, a constant stays one where nothing is padded");
+POOL(LpPool, lp_windows, SP_FLOATS, SP_CONSERVATIVE, window_axes(a, SP_FLOW_PRODUCT, false),
+     "channel by channel; zero stays zero");
+POOL(GlobalMaxPool, planes, SP_FLOATS, SP_EXACT, plane_axes(a, SP_FLOW_FUNCTION, true), "channel by channel");
+POOL(GlobalAveragePool, planes, SP_FLOATS, SP_EXACT, plane_axes(a, SP_FLOW_PRODUCT, true),
+     "channel by channel");
+POOL(GlobalLpPool, lp_planes, SP_FLOATS, SP_CONSERVATIVE, plane_axes(a, SP_FLOW_PRODUCT, false),
+     "channel by channel; zero stays zero");

@@ -6,8 +6,7 @@ static sparta_status shape(sp_graph *g, sp_node *n)
     sp_dims dims;
     SP_TRY(sp_ops_types(g, n, 1, SP_NUMBERS));
     SP_TRY(sp_ops_broadcast(g, n, &n->in[0]->dims, &n->in[1]->dims, &dims));
-    sp_ops_set(n, 0, n->in[0]->dtype, &dims);
-    return SPARTA_OK;
+    return sp_ops_done(n, n->in[0]->dtype, &dims);
 }
 
 /* To the power 0 everything is 1, NaN too. */

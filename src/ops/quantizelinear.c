@@ -77,8 +77,7 @@ static sparta_status shape(sp_graph *g, sp_node *n)
     if (sp_ops_has(n, 2) && said != to)
         return sp_ops_fail(g, n, SPARTA_E_DTYPE, "output_dtype is %s and the zero point %s",
                            sparta_dtype_name(said), sparta_dtype_name(to));
-    sp_ops_set(n, 0, said, &n->in[0]->dims);
-    return SPARTA_OK;
+    return sp_ops_done(n, said, &n->in[0]->dims);
 }
 
 /* Scale and zero point: one, or one for each index of the axis. */

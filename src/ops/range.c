@@ -41,8 +41,7 @@ static sparta_status shape(sp_graph *g, sp_node *n)
                            "fix the symbols with options.dims or export with static shapes");
     }
     SP_TRY(sp_ops_append(g, n, &dims, count));
-    sp_ops_set(n, 0, in[0]->dtype, &dims);
-    return SPARTA_OK;
+    return sp_ops_done(n, in[0]->dtype, &dims);
 }
 
 SP_RULE(Range, shape, SP_FLOATS | SP_SIGNED, SP_OPAQUE, NULL, NULL,

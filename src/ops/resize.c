@@ -129,8 +129,7 @@ static sparta_status shape(sp_graph *g, sp_node *n)
     SP_TRY(check(g, n, &r));
     SP_TRY(given(n, 2) ? by_scales(g, n, &r, &dims) : by_sizes(g, n, &r, &dims));
     for (int i = 0; i < dims.rank; i++) SP_TRY(sp_ops_append(g, n, &checked, dims.dim[i]));
-    sp_ops_set(n, 0, n->in[0]->dtype, &checked);
-    return SPARTA_OK;
+    return sp_ops_done(n, n->in[0]->dtype, &checked);
 }
 
 /* ------------------------------------------------------------------ flow */

@@ -173,12 +173,17 @@ void sp_ops_set(sp_node *n, int i, sparta_dtype dtype, const sp_dims *dims)
     n->out[i]->typed = true;
 }
 
+sparta_status sp_ops_done(sp_node *n, sparta_dtype dtype, const sp_dims *dims)
+{
+    sp_ops_set(n, 0, dtype, dims);
+    return SPARTA_OK;
+}
+
 /* ------------------------------------------------------------------ whole rules */
 sparta_status sp_ops_same(sp_graph *g, sp_node *n)
 {
     (void)g;
-    sp_ops_set(n, 0, n->in[0]->dtype, &n->in[0]->dims);
-    return SPARTA_OK;
+    return sp_ops_done(n, n->in[0]->dtype, &n->in[0]->dims);
 }
 
 sparta_status sp_ops_into(sp_graph *g, sp_node *n)
@@ -191,6 +196,5 @@ sparta_status sp_ops_into(sp_graph *g, sp_node *n)
 sparta_status sp_ops_test(sp_graph *g, sp_node *n)
 {
     (void)g;
-    sp_ops_set(n, 0, SPARTA_BOOL, &n->in[0]->dims);
-    return SPARTA_OK;
+    return sp_ops_done(n, SPARTA_BOOL, &n->in[0]->dims);
 }

@@ -54,6 +54,8 @@ sparta_status sp_ops_broadcasts_to(sp_graph *g, const sp_node *n, const sp_dims 
                                    const sp_dims *to) SP_MUST;
 sparta_status sp_ops_append(const sp_graph *g, const sp_node *n, sp_dims *d, const sp_expr *x) SP_MUST;
 void sp_ops_set(sp_node *n, int i, sparta_dtype dtype, const sp_dims *dims);
+/* Of output 0; SPARTA_OK, for a shape function to end with. */
+sparta_status sp_ops_done(sp_node *n, sparta_dtype dtype, const sp_dims *dims) SP_MUST;
 
 /* Whole shape functions: type and dims of the input; those of the first input, into which the second repeats; bools with the dims of the
  * input. ints.h has those that follow contents. */
