@@ -1,14 +1,22 @@
-/* pack: row-major tokens into a panel, a square of lanes at a time. */
+/* pack: row-major tokens into a panel, a square of lanes at a time. Down the features of a few tokens, so that memory is read in that many
+ * streams; the panel stays in the cache meanwhile. */
+INLINE void pack_square(const struct sp_pack_args *a, long l0, long f, long high, long wide)
+{
+    vec r[LANES];
+    UNROLL for (int l = 0; l < LANES; l++) r[l] =
+        l < high ? load_some(a->tokens + (l0 + l) * a->stride + f, wide) : splat(0.f);
+    transpose(r);
+    UNROLL for (int i = 0; i < LANES; i++) if (i < wide) store(a->lanes + (f + i) * a->row + l0, r[i]);
+}
+
 KERNEL void sp_kernel_pack(const void *args)
 {
     const struct sp_pack_args *a = (const struct sp_pack_args *)args;
-    for (long f = a->f0; f < a->f1; f += LANES)
-        for (long l0 = 0; l0 < a->count; l0 += LANES) {
-            vec r[LANES];
-            const long wide = a->f1 - f < LANES ? a->f1 - f : LANES;
-            for (int l = 0; l < LANES; l++)
-                r[l] = l0 + l < a->count ? load_some(a->tokens + (l0 + l) * a->stride + f, wide) : splat(0.f);
-            transpose(r);
-            for (long i = 0; i < wide; i++) store(a->lanes + (f + i) * a->row + l0, r[i]);
-        }
+    for (long l0 = 0; l0 < a->count; l0 += LANES) {
+        const long high = a->count - l0;
+        long f = a->f0;
+        if (high >= LANES)
+            for (; f + LANES <= a->f1; f += LANES) pack_square(a, l0, f, LANES, LANES);
+        for (; f < a->f1; f += LANES) pack_square(a, l0, f, high, a->f1 - f);
+    }
 }
