@@ -67,9 +67,9 @@ $(B)/%.o: %.c $(B)/flags
 	@echo "CC   $<"
 	$(Q)$(CC) $(ALL_CFLAGS) $(KERNEL_CFLAGS) -c $< -o $@
 
-# The portable kernels and the conversions get -O3. The kernels' texts are also embedded for the run-time compiler by .incbin,
+# The portable kernels, the check of indices and the conversions get -O3. The kernels' texts are also embedded for the run-time compiler by .incbin,
 # which -MMD does not see.
-$(B)/src/panel/%.o $(B)/src/store/convert_%.o $(B)/src/propagate/constant.o: KERNEL_CFLAGS := $(if $(filter release,$(BUILD)),$(if $(filter -O2,$(CFLAGS)),-O3))
+$(B)/src/panel/%.o $(B)/src/format/ascend.o $(B)/src/store/convert_%.o $(B)/src/propagate/constant.o: KERNEL_CFLAGS := $(if $(filter release,$(BUILD)),$(if $(filter -O2,$(CFLAGS)),-O3))
 $(filter $(B)/src/panel/%,$(OBJ)): $(wildcard src/panel/*.h src/panel/*.def)
 
 $(B)/libsparta.a: $(OBJ) $(B)/files

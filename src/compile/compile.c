@@ -139,6 +139,11 @@ static sparta_status check_model(sparta_ctx *cx, const void *model)
     return sp_model_check(cx, model);
 }
 
+void sp_compile_keep_model(sparta_package *p, sp_model *model)
+{
+    p->owner = (sp_model_owner){model, close_model, check_model};
+}
+
 /* Is the symbol given on the command line (or by the caller)? Then the schedule's word for it does not count. */
 static bool is_given(const char *const *dims, const char *name)
 {
@@ -358,7 +363,7 @@ static sparta_status compile_model(sparta_ctx *cx, const char *onnx, const sp_co
     drop(&two[0]);
     drop(&two[1]);
     if (s == SPARTA_OK)
-        (*out)->owner = (sp_model_owner){from.model, close_model, check_model};
+        sp_compile_keep_model(*out, from.model);
     else
         sp_model_close(from.model);
     return s;

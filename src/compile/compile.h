@@ -68,6 +68,8 @@ typedef struct sp_compile_request {
 /* Compile a graph (which is changed) into a package image in memory. */
 sparta_status sp_compile_graph(sparta_ctx *cx, sp_graph *g, const sp_compile_request *request,
                                sparta_package **out) SP_MUST;
+/* The package borrows weights from the model, which is closed with it; sessions look whether its files are as they were. */
+void sp_compile_keep_model(sparta_package *p, sp_model *model);
 /* ONNX file -> package in memory; the model stays open inside it. */
 sparta_status sp_compile_file(sparta_ctx *cx, const char *onnx, const sp_compile_request *request,
                               sparta_package **out) SP_MUST;

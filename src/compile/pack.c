@@ -141,6 +141,28 @@ static sparta_status collect(lowering *l)
     return SPARTA_OK;
 }
 
+/* Kernels that were compiled to be timed and lost do not go into the package. */
+static sparta_status drop_losers(lowering *l)
+{
+    int n = 0,
+        *place = sp_arena_array(l->arena, (size_t)l->n_kernels + 1, sizeof *place); /* 0: nobody runs it */
+    SP_NEED(l->cx, place);
+    for (int i = 0; i < l->n_nodes; i++)
+        if (l->node[i].kernel >= 0) place[l->node[i].kernel] = 1;
+    for (int i = 0; i < l->n_kernels; i++) {
+        if (place[i]) {
+            l->kernel[n] = l->kernel[i];
+            place[i] = n++;
+        } else if (l->kernel[i].object) {
+            sp_jit_close(l->kernel[i].object);
+        }
+    }
+    for (int i = 0; i < l->n_nodes; i++)
+        if (l->node[i].kernel >= 0) l->node[i].kernel = place[l->node[i].kernel];
+    l->n_kernels = n;
+    return SPARTA_OK;
+}
+
 static sparta_status kernels(lowering *l)
 {
     sparta_package *p = l->package;
@@ -196,6 +218,7 @@ sparta_status sp_lower_pack(lowering *l)
     l->package->weight =
         sp_arena_array(l->package->arena, constants + (size_t)l->g->n_outputs, sizeof(sp_weight));
     SP_NEED(l->cx, l->package->weight);
+    SP_TRY(drop_losers(l));
     SP_TRY(collect(l));
     SP_TRY(kernels(l));
     return note_portable(l);

@@ -32,21 +32,39 @@ typedef struct search {
     sp_tune_db *db;
     const char *pattern, *target;
     int64_t n, k, tokens;
+    uint64_t code; /* digest of the kernels' texts */
     bool measured; /* something was, just now */
     point loses, wins;
 } search;
 
 /* ------------------------------------------------------------------ one measurement, or what is remembered of it */
 
+/* Of the texts that rows of products run: times of an edited kernel are not those of the one before. */
+static sparta_status digest_code(sparta_ctx *cx, uint64_t *out)
+{
+    sp_text text;
+    sp_text_init(&text, cx);
+    sparta_status s = SPARTA_OK;
+    for (int i = 0; i < sp_implement_count() && !s; i++) {
+        const char *kernel = sp_implement_row(i)->kernel;
+        if (kernel && sp_panel_takes(sp_panel_find(kernel), SP_OP_Linear)) s = sp_panel_text(kernel, &text);
+    }
+    if (!s) s = text.status;
+    *out = s ? 0 : sp_hash(sp_text_str(&text), text.size, 0);
+    sp_text_free(&text);
+    return s;
+}
+
 static void key_of(const search *s, double sparsity, sp_text *out)
 {
     const char *library = sp_implement_onednn.version();
     sp_text_printf(out,
                    "break-even n=%ld k=%ld pattern=%s sparsity=%.2f tokens=%ld target=%s library=%s "
-                   "cpu=%016lx sparta=%s",
+                   "cpu=%016lx code=%016lx sparta=%s",
                    (long)s->n, (long)s->k, s->pattern, sparsity, (long)s->tokens,
                    s->target ? s->target : sp_target_name(sp_target_best(SP_DEVICE_CPU)),
-                   library ? library : "none", (unsigned long)sp_cpu_digest(), SPARTA_VERSION);
+                   library ? library : "none", (unsigned long)sp_cpu_digest(), (unsigned long)s->code,
+                   SPARTA_VERSION);
 }
 
 /* A sparse time and a dense one under the same key. */
@@ -189,6 +207,7 @@ sparta_status sp_break_even_find(sparta_ctx *cx, sp_arena *arena, const char *db
         *out = answer;
         return SPARTA_OK;
     }
+    SP_TRY(digest_code(cx, &s.code));
     SP_TRY(sp_tune_open(cx, db, &s.db));
     sparta_status status = find(&s);
     sp_tune_close(s.db);

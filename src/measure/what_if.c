@@ -54,11 +54,6 @@ static void begin(study *s, const char *doing, const char *what)
 
 /* ------------------------------------------------------------------ the model, anew */
 
-static void close_model(void *model)
-{
-    sp_model_close(model);
-}
-
 typedef struct fresh { /* a graph that may be changed; it borrows from `model` when there is one */
     sp_graph *graph;
     sp_model *model;
@@ -90,7 +85,7 @@ static sparta_status compile(study *s, fresh *f, bool dense_only, sp_runner *out
     request.options.dense_only = dense_only;
     SP_TRY(sp_ops_bind(f->graph, &s->r->sizes)); /* few tokens have implements of their own */
     SP_TRY(sp_compile_graph(s->cx, f->graph, &request, &p));
-    if (f->model) p->owner = (sp_model_owner){.object = f->model, .release = close_model};
+    if (f->model) sp_compile_keep_model(p, f->model);
     *f = (fresh){0};
     *out = (sp_runner){.cx = s->cx, .package = p, .owns = true};
     return SPARTA_OK;

@@ -53,7 +53,7 @@ typedef struct sp_index {
 } sp_index;
 sparta_status sp_index_add(sparta_package *p, sp_index **list, sparta_tensor *t) SP_MUST;
 sparta_status sp_unverified_create(sparta_package *p, sp_index *list, sp_unverified **out) SP_MUST;
-void sp_index_free(sparta_ctx *cx, sp_index *list);
-void sp_unverified_free(sparta_ctx *cx, sp_unverified *u);
+void sp_unverified_free(sp_unverified *u);
+void sp_index_rooms_free(sparta_package *p); /* after all of them */
 
 #endif

@@ -22,8 +22,9 @@ void sparta_package_close(sparta_package *p)
     if (!p) return;
     for (int i = 0; i < p->n_weights; i++) {
         if (p->weight[i].owned) sp_packed_free(p->cx, &p->weight[i].pack);
-        sp_unverified_free(p->cx, p->weight[i].indices);
+        sp_unverified_free(p->weight[i].indices);
     }
+    sp_index_rooms_free(p);
     sp_graph_free(p->plan);
     if (p->owner.object) p->owner.release(p->owner.object); /* the plan borrows from it */
     sp_map_free(p->by_name);

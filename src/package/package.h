@@ -35,6 +35,7 @@
 #include "graph/graph.h"
 
 typedef struct sp_unverified sp_unverified; /* indices that nobody may follow yet */
+typedef struct sp_index_room sp_index_room; /* for copies of them */
 typedef struct sp_weight {
     const char *name;
     bool packed;
@@ -84,7 +85,8 @@ struct sparta_package {
     const char *given;
     int n_weights;
     sp_weight *weight;
-    sp_map *by_name; /* weight name -> index */
+    sp_map *by_name;      /* weight name -> index */
+    sp_index_room *rooms; /* of indices that came from a file */
     int n_kernels;
     sp_kernel *kernel;
     const char *path; /* of the file; NULL: it was opened in memory or just compiled */

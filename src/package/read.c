@@ -428,7 +428,6 @@ static sparta_status end(reader *r, sparta_status s, sparta_package **out)
 {
     if (s == SPARTA_OK) s = read_all(r);
     if (s != SPARTA_OK) {
-        sp_index_free(r->cx, r->indices);
         sparta_package_close(r->p);
         return s;
     }

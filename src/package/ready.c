@@ -4,12 +4,57 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/mman.h>
 
 struct sp_unverified {
     sp_index *list;
     atomic_bool good;
     pthread_mutex_t lock; /* of the first use */
 };
+
+/* Room for copies, which all arrays of a package share: many pages of 4 KiB take longer to be given than their bytes to be copied, so
+ * that large pages are asked for. Where asserts are on each array has its own, that a sanitizer sees the end of. */
+struct sp_index_room {
+    sp_index_room *next;
+    size_t size, used;
+    uint8_t *bytes;
+};
+#ifdef SP_CHECKED
+enum { ROOM = 0, LINE = 64 };
+#else
+enum { ROOM = 16 << 20, LINE = 64 };
+#endif
+
+static sp_index_room *new_room(sparta_package *p, size_t least)
+{
+    sp_index_room *room = sp_arena_alloc(p->arena, sizeof *room);
+    if (!room) return NULL;
+    room->size = SP_MAX(least, SP_MIN((size_t)ROOM, p->file.size)); /* no more than the file can need */
+    room->bytes = sp_alloc(p->cx, room->size);
+    if (!room->bytes) return NULL;
+    const uintptr_t page = 4096, first = ((uintptr_t)room->bytes + page - 1) & ~(page - 1),
+                    end = ((uintptr_t)room->bytes + room->size) & ~(page - 1);
+    if (end > first) madvise((void *)first, end - first, MADV_HUGEPAGE); /* a wish: it may fail */
+    room->next = p->rooms;
+    p->rooms = room;
+    return room;
+}
+
+static void *room_for(sparta_package *p, size_t bytes)
+{
+    sp_index_room *room = p->rooms;
+    if (!room || bytes > room->size - room->used) room = new_room(p, bytes);
+    if (!room) return NULL;
+    uint8_t *at = room->bytes + room->used;
+    room->used += SP_MIN(room->size - room->used, (bytes + LINE - 1) & ~(size_t)(LINE - 1));
+    return at;
+}
+
+void sp_index_rooms_free(sparta_package *p)
+{
+    for (const sp_index_room *room = p->rooms; room; room = room->next) sp_free(p->cx, room->bytes);
+    p->rooms = NULL;
+}
 
 sparta_status sp_index_add(sparta_package *p, sp_index **list, sparta_tensor *t)
 {
@@ -18,7 +63,7 @@ sparta_status sp_index_add(sparta_package *p, sp_index **list, sparta_tensor *t)
     SP_TRY(sp_tensor_bytes(p->cx, t->dtype, 1, t->dim, &bytes));
     sp_index *i = sp_arena_alloc(p->arena, sizeof *i);
     SP_NEED(p->cx, i);
-    *i = (sp_index){*list, t->data, sp_alloc(p->cx, bytes), bytes};
+    *i = (sp_index){*list, t->data, room_for(p, bytes), bytes};
     SP_NEED(p->cx, i->to);
     t->data = i->to;
     *list = i;
@@ -35,16 +80,9 @@ sparta_status sp_unverified_create(sparta_package *p, sp_index *list, sp_unverif
     return SPARTA_OK;
 }
 
-void sp_index_free(sparta_ctx *cx, sp_index *list)
+void sp_unverified_free(sp_unverified *u)
 {
-    for (sp_index *i = list; i; i = i->next) sp_free(cx, i->to);
-}
-
-void sp_unverified_free(sparta_ctx *cx, sp_unverified *u)
-{
-    if (!u) return;
-    sp_index_free(cx, u->list);
-    pthread_mutex_destroy(&u->lock);
+    if (u) pthread_mutex_destroy(&u->lock);
 }
 
 static sparta_status verify(sparta_ctx *cx, const sp_weight *w)

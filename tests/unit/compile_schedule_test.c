@@ -203,6 +203,21 @@ static void pins(void **state)
     }
 }
 
+/* Those that were compiled to be timed and lost are not in the package. */
+static void every_kernel_is_run(const sparta_package *p)
+{
+    for (int i = 0; i < p->n_kernels; i++) {
+        int users = 0;
+        for (int k = 0; k < p->plan->n_nodes; k++) {
+            const sp_node *n = p->plan->node[k];
+            if (sp_attr_int(&n->attrs, "code", -1) != i) continue;
+            assert_string_equal(said_of(n, "kernel"), p->kernel[i].kernel);
+            users++;
+        }
+        assert_true(users > 0);
+    }
+}
+
 /* An implement by name, at a point of its space: it runs, whatever the times say, and the reason says who chose it. */
 static void pinned_implements(void **state)
 {
@@ -250,6 +265,16 @@ static void pinned_implements(void **state)
         pinned++;
     }
     assert_int_equal(pinned, 4);
+    sparta_package_close(p);
+}
+
+static void losers_are_not_kept(void **state)
+{
+    (void)state;
+    sp_compile_request r = scheduled("tensor \"fc1.weight\" { sparsify magnitude(1x1, 0.7) }");
+    r.options.no_measure = 0;
+    sparta_package *p = compiled(model_file("mlp", NULL, SMALL_MLP), r);
+    every_kernel_is_run(p);
     sparta_package_close(p);
 }
 
@@ -472,6 +497,7 @@ int main(void)
                                        cmocka_unit_test(mask_file),
                                        cmocka_unit_test(pins),
                                        cmocka_unit_test(pinned_implements),
+                                       cmocka_unit_test(losers_are_not_kept),
                                        cmocka_unit_test(walked),
                                        cmocka_unit_test(layers),
                                        cmocka_unit_test(names_of_merged_weights),

@@ -1,5 +1,6 @@
 /* Opaque formats: arrays worked out by hand, random tensors against them, widths, and broken storage. */
 #include "format_bed.h"
+#include "format/ascend.h"
 #include "format/opaque.h"
 #include "store/store.h"
 
@@ -21,6 +22,27 @@ static void quads_by_hand(void **state)
                   "crd0 0 0 1 0 0 2 0 0 0 0 0 0 0 0 0 0 0 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 "
                   "0 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0; "
                   "crd1 1 0 2 1 1 0; values 5 1 2 3 4 7 6 -0; ");
+}
+
+/* The fast look at indices says what a slow one would, at every length and however many there are. */
+static void ascents(void **state)
+{
+    (void)state;
+    enum { MOST = 70000 };
+    static uint16_t index[MOST];
+    static const int64_t lengths[] = {0, 1, 2, 3, 7, 8, 9, 31, 33, 120, 16383, 16384, 16385, 32769, MOST};
+    for (size_t l = 0; l < SP_COUNT(lengths); l++)
+        for (int kind = 0; kind < 3; kind++) {
+            sp_ascent want = {0, 0};
+            for (int64_t i = 0; i < lengths[l]; i++) {
+                index[i] = (uint16_t)(kind == 0 ? i : kind == 1 ? MOST - i : i * 40503 % 1009);
+                if (index[i] > want.most) want.most = index[i];
+                want.falls += i && index[i] <= index[i - 1];
+            }
+            const sp_ascent got = sp_ascent_of(index, lengths[l]);
+            assert_int_equal(got.most, want.most);
+            assert_int_equal(got.falls, want.falls);
+        }
 }
 
 static void pairs_by_hand(void **state)
@@ -326,8 +348,8 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(quads_by_hand),  cmocka_unit_test(pairs_by_hand),
                                        cmocka_unit_test(groups_by_hand), cmocka_unit_test(zeros),
                                        cmocka_unit_test(patterns),       cmocka_unit_test(shapes_and_widths),
-                                       cmocka_unit_test(random_tensors), cmocka_unit_test(damage),
-                                       cmocka_unit_test(broken),         cmocka_unit_test(fast_quads),
-                                       cmocka_unit_test(out_of_memory)};
+                                       cmocka_unit_test(random_tensors), cmocka_unit_test(ascents),
+                                       cmocka_unit_test(damage),         cmocka_unit_test(broken),
+                                       cmocka_unit_test(fast_quads),     cmocka_unit_test(out_of_memory)};
     return cmocka_run_group_tests(tests, set_up_strict, tear_down);
 }
