@@ -196,11 +196,28 @@ void cli_progress_end(cli *c);
 sparta_status cli_compile_options(cli *c, sparta_compile_options *out) SP_MUST;
 /* --dim as options.dims has it: sizes, or bounds. */
 sparta_status cli_compile_dims(cli *c, const char *const **out) SP_MUST;
+/* --dim NAME=N and --batch N as texts, the same ended by NULL. */
+sparta_status cli_sizes(cli *c, const char *const **out) SP_MUST;
+/* An ONNX file on its references, at the sizes of --dim where they are needed for its shapes. */
+sparta_status cli_open_model(cli *c, const char *path, sparta_model **out) SP_MUST;
+/* Inputs of a package, or else of a model, as --input, --inputs, --dim and --seed say (inputs.c). Given in part: E_USAGE naming the others. */
+typedef struct cli_inputs {
+    int n;
+    const sparta_named_tensor *tensor;
+    sparta_inputs *made;
+    int n_files;
+    sparta_archive **file;
+} cli_inputs;
+sparta_status cli_inputs_make(cli *c, const sparta_package *p, const sparta_model *m,
+                              cli_inputs *out) SP_MUST;
+void cli_inputs_free(cli_inputs *in);
 /* Fail now, not after minutes of work, when the folder of `path` cannot be written. */
 sparta_status cli_writable(cli *c, const char *path) SP_MUST;
+sparta_status cli_make_folder(cli *c, const char *path) SP_MUST; /* with those above it */
 sparta_status cli_file_size(cli *c, const char *path, size_t *out) SP_MUST;
-void cli_tensor_json(cli_json *j, const sparta_tensor *t); /* "dtype", "shape" */
-const char *cli_shape(cli *c, int64_t n, int64_t k);       /* "768x3072"; "" when n is 0 */
+void cli_tensor_json(cli_json *j, const sparta_tensor *t);   /* "dtype", "shape" */
+const char *cli_tensor_text(cli *c, const sparta_tensor *t); /* "f32 3x4" */
+const char *cli_shape(cli *c, int64_t n, int64_t k);         /* "768x3072"; "" when n is 0 */
 /* Of a report (report.c): "layers": [...], or their table; "unaccelerated_share" and why; "targets": [...]; `before` "avx512, avx2 (not checked)", or ""
  * when the package has code for none. */
 sparta_status cli_layers(cli *c, cli_json *j, const sparta_report *r) SP_MUST;

@@ -22,6 +22,11 @@ sparta_status cli_writable(cli *c, const char *path)
     return SPARTA_OK;
 }
 
+sparta_status cli_make_folder(cli *c, const char *path)
+{
+    return sp_make_folder(c->cx, path);
+}
+
 sparta_status cli_file_size(cli *c, const char *path, size_t *out)
 {
     struct stat s;
@@ -41,6 +46,16 @@ void cli_tensor_json(cli_json *j, const sparta_tensor *t)
 {
     cli_json_text(j, "dtype", sparta_dtype_name(t->dtype));
     cli_json_ints(j, "shape", t->rank, t->dim);
+}
+
+const char *cli_tensor_text(cli *c, const sparta_tensor *t)
+{
+    sp_text shape;
+    sp_text_init(&shape, c->cx);
+    sp_tensor_print_shape(t, &shape);
+    const char *text = sp_arena_printf(c->arena, "%s %s", sparta_dtype_name(t->dtype), sp_text_str(&shape));
+    sp_text_free(&shape);
+    return text ? text : "";
 }
 
 const char *cli_shape(cli *c, int64_t n, int64_t k)

@@ -396,6 +396,20 @@ sparta_status cli_dims(cli *c, sp_bindings *out)
     return SPARTA_OK;
 }
 
+sparta_status cli_sizes(cli *c, const char *const **out)
+{
+    sp_bindings b;
+    SP_TRY(cli_dims(c, &b));
+    const char **list = sp_arena_array(c->arena, (size_t)b.n + 1, sizeof *list);
+    SP_NEED(c->cx, list);
+    for (int i = 0; i < b.n; i++) {
+        list[i] = sp_arena_printf(c->arena, "%s=%lld", b.name[i], (long long)b.value[i]);
+        SP_NEED(c->cx, list[i]);
+    }
+    *out = list;
+    return SPARTA_OK;
+}
+
 /* ------------------------------------------------------------------ sweeps */
 
 enum { SWEPT = 8 };

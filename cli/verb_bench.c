@@ -1,6 +1,5 @@
 /* sparta bench: how much faster, how sure, and where the time goes. */
 #include "verbs.h"
-#include "arrays/arrays.h"
 #include <math.h>
 #include <string.h>
 

@@ -1,17 +1,12 @@
 /* sparta run: a package in a session, or an ONNX file on the references; results as npy. */
-#include "verbs.h"
-#include "arrays/arrays.h"
-#include "ops/ops.h"
-#include <string.h>
+#include "cli.h"
 
 typedef struct job {
     cli *c;
     const char *folder;
-    const sp_graph *graph;
     cli_inputs in;
     sparta_named_tensor *out;
     int n_out;
-    bool owns_out; /* the references' results are ours to free */
     double seconds;
     int threads; /* 0: the references */
     const char *isa;
@@ -50,7 +45,7 @@ static sparta_status write_all(job *j, const char **path)
     for (int i = 0; i < j->n_out; i++) SP_TRY(path_of(j, j->out[i].name, &path[n++]));
     for (int i = 0; i < j->in.n; i++) {
         path[n] = "";
-        if (j->in.generated[i]) SP_TRY(path_of(j, j->in.tensor[i].name, &path[n]));
+        if (sparta_inputs_made(j->in.made, i)) SP_TRY(path_of(j, j->in.tensor[i].name, &path[n]));
         n++;
     }
     sp_map *seen = sp_map_create(j->c->cx);
@@ -58,10 +53,11 @@ static sparta_status write_all(job *j, const char **path)
     sparta_status status = check_paths(j, seen, path, n);
     sp_map_free(seen);
     SP_TRY(status);
-    SP_TRY(sp_make_folder(j->c->cx, j->folder));
+    SP_TRY(cli_make_folder(j->c, j->folder));
     for (int i = 0; i < j->in.n; i++)
-        if (j->in.generated[i]) SP_TRY(sp_npy_write(j->c->cx, path[j->n_out + i], &j->in.tensor[i].tensor));
-    for (int i = 0; i < j->n_out; i++) SP_TRY(sp_npy_write(j->c->cx, path[i], &j->out[i].tensor));
+        if (sparta_inputs_made(j->in.made, i))
+            SP_TRY(sparta_archive_save(j->c->cx, path[j->n_out + i], &j->in.tensor[i], 1));
+    for (int i = 0; i < j->n_out; i++) SP_TRY(sparta_archive_save(j->c->cx, path[i], &j->out[i], 1));
     return SPARTA_OK;
 }
 
@@ -95,13 +91,7 @@ static sparta_status report(job *j, const char **path)
         cli_json_end(c, &o);
         return SPARTA_OK;
     }
-    for (int i = 0; i < j->n_out; i++) {
-        sp_text shape;
-        sp_text_init(&shape, c->cx);
-        sp_tensor_print_shape(&j->out[i].tensor, &shape);
-        cli_say(c, "%s: %s %s\n", path[i], sparta_dtype_name(j->out[i].tensor.dtype), sp_text_str(&shape));
-        sp_text_free(&shape);
-    }
+    for (int i = 0; i < j->n_out; i++) cli_say(c, "%s: %s\n", path[i], cli_tensor_text(c, &j->out[i].tensor));
     bool generated = false;
     for (int i = 0; i < j->in.n; i++) generated |= *path[j->n_out + i] != 0;
     if (generated)
@@ -125,25 +115,27 @@ static sparta_status finish(job *j)
 
 /* ------------------------------------------------------------------ the two ways */
 
-static sparta_status name_outputs(job *j)
+static sparta_status make_room(job *j, int n)
 {
-    j->out = sp_arena_array(j->c->arena, (size_t)j->graph->n_outputs + 1, sizeof *j->out);
+    j->out = sp_arena_array(j->c->arena, (size_t)n + 1, sizeof *j->out);
     SP_NEED(j->c->cx, j->out);
-    for (int i = 0; i < j->graph->n_outputs; i++) j->out[i].name = j->graph->output[i]->name;
-    j->n_out = j->graph->n_outputs;
+    j->n_out = n;
     return SPARTA_OK;
 }
 
-static sparta_status in_session(job *j, sparta_package *p, sparta_session **s)
+static sparta_status in_session(job *j, const sparta_package *p, sparta_session **s)
 {
-    sparta_session_options options = {sizeof options, (int)cli_int(j->c, CLI_THREADS, 0), 0};
-    j->graph = p->plan;
-    j->warning = p->note;
-    SP_TRY(name_outputs(j));
-    SP_TRY(cli_inputs_make(j->c, j->graph, &j->in));
-    SP_TRY(sparta_session_create(j->c->cx, p, &options, s));
-    double start = sp_now();
-    SP_TRY(sparta_session_run(j->c->cx, *s, j->in.tensor, j->in.n, j->out, j->n_out));
+    cli *c = j->c;
+    sparta_session_options options = SPARTA_OPTIONS(sparta_session_options);
+    const char *note = sparta_package_note(p);
+    options.threads = (int)cli_int(c, CLI_THREADS, 0);
+    j->warning = *note ? note : NULL;
+    SP_TRY(make_room(j, sparta_package_outputs(p)));
+    for (int i = 0; i < j->n_out; i++) j->out[i].name = sparta_package_output_name(p, i);
+    SP_TRY(cli_inputs_make(c, p, NULL, &j->in));
+    SP_TRY(sparta_session_create(c->cx, p, &options, s));
+    const double start = sp_now();
+    SP_TRY(sparta_session_run(c->cx, *s, j->in.tensor, j->in.n, j->out, j->n_out));
     j->seconds = sp_now() - start;
     j->threads = sparta_session_threads(*s);
     j->isa = sparta_session_isa(*s);
@@ -157,37 +149,31 @@ static sparta_status run_package(job *j)
     SP_TRY(sparta_package_open(j->c->cx, j->c->operand[0], &p));
     sparta_status status = in_session(j, p, &s);
     sparta_session_free(s);
-    cli_inputs_free(j->c, &j->in);
+    cli_inputs_free(&j->in);
     sparta_package_close(p);
     return status;
 }
 
-static sparta_status on_references(job *j, sp_model *m)
+static sparta_status on_references(job *j, sparta_model *m)
 {
     cli *c = j->c;
-    j->graph = m->graph;
     j->isa = "reference";
-    SP_TRY(name_outputs(j));
-    SP_TRY(cli_inputs_make(c, j->graph, &j->in));
-    sparta_tensor *results = sp_arena_array(c->arena, (size_t)j->n_out + 1, sizeof *results);
-    SP_NEED(c->cx, results);
-    double start = sp_now();
-    SP_TRY(sp_ops_run(c->cx, j->graph, j->in.tensor, j->in.n, results, NULL, NULL));
+    SP_TRY(make_room(j, sparta_model_outputs(m)));
+    for (int i = 0; i < j->n_out; i++) j->out[i].name = sparta_model_output_name(m, i);
+    SP_TRY(cli_inputs_make(c, NULL, m, &j->in));
+    const double start = sp_now();
+    SP_TRY(sparta_model_run(c->cx, m, j->in.tensor, j->in.n, j->out, j->n_out));
     j->seconds = sp_now() - start;
-    j->owns_out = true;
-    for (int i = 0; i < j->n_out; i++) j->out[i].tensor = results[i];
-    SP_TRY(sp_model_check(c->cx, m));
     return finish(j);
 }
 
 static sparta_status run_model(job *j)
 {
-    sp_model *m = NULL;
+    sparta_model *m = NULL;
     SP_TRY(cli_open_model(j->c, j->c->operand[0], &m));
     sparta_status status = on_references(j, m);
-    for (int i = 0; i < j->n_out && j->owns_out; i++) sp_free(j->c->cx, j->out[i].tensor.data);
-    cli_inputs_free(j->c, &j->in);
-    sp_model_close(m);
+    cli_inputs_free(&j->in);
+    sparta_model_close(m);
     return status;
 }
 
@@ -199,6 +185,5 @@ sparta_status cli_verb_run(cli *c)
         return sp_fail(c->cx, SPARTA_E_USAGE,
                        "run: nowhere to write the outputs; say where with --output-dir D");
     SP_TRY(sparta_file_kind_of(c->cx, c->operand[0], &kind));
-    if (kind == SPARTA_FILE_PACKAGE) return run_package(&j);
-    return run_model(&j);
+    return kind == SPARTA_FILE_PACKAGE ? run_package(&j) : run_model(&j);
 }

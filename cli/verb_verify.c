@@ -36,22 +36,13 @@ static sparta_status report(cli *c, const sp_verify_result *r)
 static sparta_status take_inputs(cli *c, const char *path, cli_inputs *in)
 {
     sparta_file_kind kind;
+    sparta_package *p = NULL;
+    sparta_model *m = NULL;
     SP_TRY(sparta_file_kind_of(c->cx, path, &kind));
-    if (kind == SPARTA_FILE_PACKAGE) {
-        sparta_package *p = NULL;
-        SP_TRY(sparta_package_open(c->cx, path, &p));
-        sparta_status status = cli_inputs_make(c, p->plan, in);
-        for (int i = 0; !status && i < in->n; i++)
-            in->tensor[i].name = sp_arena_string(c->arena, in->tensor[i].name);
-        sparta_package_close(p);
-        return status;
-    }
-    sp_model *m = NULL;
-    SP_TRY(cli_open_model(c, path, &m));
-    sparta_status status = cli_inputs_make(c, m->graph, in);
-    for (int i = 0; !status && i < in->n; i++)
-        in->tensor[i].name = sp_arena_string(c->arena, in->tensor[i].name);
-    sp_model_close(m);
+    SP_TRY(kind == SPARTA_FILE_PACKAGE ? sparta_package_open(c->cx, path, &p) : cli_open_model(c, path, &m));
+    const sparta_status status = cli_inputs_make(c, p, m, in);
+    sparta_package_close(p);
+    sparta_model_close(m);
     return status;
 }
 
@@ -84,7 +75,7 @@ sparta_status cli_verb_verify(cli *c)
     r.inputs = in.tensor;
     r.n_inputs = in.n;
     sparta_status status = sp_verify(c->cx, c->arena, &r, &result);
-    cli_inputs_free(c, &in);
+    cli_inputs_free(&in);
     SP_TRY(status);
     SP_TRY(report(c, &result));
     return result.ok ? SPARTA_OK : differs(c, &r, &result);

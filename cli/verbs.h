@@ -13,18 +13,6 @@ sparta_status cli_dims(cli *c, sp_bindings *out) SP_MUST;
 sparta_status cli_compile_request(cli *c, sp_compile_request *out) SP_MUST;
 void cli_note_noise(cli *c); /* a measurement that is not to be relied on */
 
-/* Inputs of a graph from --input, or generated from the seed; given in part: E_USAGE naming the missing ones.
- * `sizes` is complete afterwards. Free with sp_inputs_free. */
-typedef struct cli_inputs {
-    int n;
-    sparta_named_tensor *tensor;
-    bool *generated; /* made here, not read from a file */
-} cli_inputs;
-/* An ONNX file with its shapes inferred, at the sizes of --dim where they are needed for that. */
-sparta_status cli_open_model(cli *c, const char *path, sp_model **out) SP_MUST;
-sparta_status cli_inputs_make(cli *c, const sp_graph *g, cli_inputs *out) SP_MUST;
-void cli_inputs_free(cli *c, cli_inputs *in);
-
 /* The tensor of a file of any kind (source.c), for format's words. Must stay where it is: the view looks at it. */
 typedef struct cli_source {
     sp_packed packed; /* a view of one of those below, which own it */

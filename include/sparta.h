@@ -576,6 +576,51 @@ typedef struct sparta_step {
 SPARTA_API const sparta_step *sparta_session_step(sparta_session *session, int i);
 SPARTA_API void sparta_session_forget_times(sparta_session *session);
 
+/* ------------------------------------------------------------------ references: a model as ONNX defines it
+ * Node by node in plain C: slow, and what answers are compared with. */
+typedef struct sparta_model sparta_model;
+/* Of the options external_data_root and dims ("name=4") count: sizes that its shapes cannot be known without. */
+SPARTA_API SPARTA_MUST sparta_status sparta_model_open(sparta_ctx *cx, const char *onnx,
+                                                       const sparta_compile_options *options,
+                                                       sparta_model **out);
+SPARTA_API void sparta_model_close(sparta_model *model);
+/* What it takes and gives. Past the last a name is NULL. */
+SPARTA_API int sparta_model_inputs(const sparta_model *model);
+SPARTA_API int sparta_model_outputs(const sparta_model *model);
+SPARTA_API const char *sparta_model_input_name(const sparta_model *model, int i);
+SPARTA_API const char *sparta_model_output_name(const sparta_model *model, int i);
+/* As sparta_session_run; views live until the next run, or until it is closed. */
+SPARTA_API SPARTA_MUST sparta_status sparta_model_run(sparta_ctx *cx, sparta_model *model,
+                                                      const sparta_named_tensor *inputs, int n_inputs,
+                                                      sparta_named_tensor *outputs, int n_outputs);
+
+/* ------------------------------------------------------------------ inputs for a run: given ones, the others made from a seed
+ * Floats between -1 and 1, ids inside the tables they index, masks of ones: for trying, timing and comparing. */
+typedef struct sparta_inputs sparta_inputs;
+
+typedef struct sparta_inputs_options {
+    size_t size;
+    uint64_t seed;
+    /* "name=4", ended by NULL: sizes that no given array has. Otherwise sequences are 128 long, images 224 by 224, and there is 1 of others. */
+    const char *const *dims;
+    /* Arrays that are there already, borrowed; and an .npz or .safetensors with more of them, by name; NULL: none. */
+    const sparta_named_tensor *given;
+    int n_given;
+    const char *archive;
+    /* "name=0:255", ended by NULL: made in this range. */
+    const char *const *ranges;
+} sparta_inputs_options;
+SPARTA_API SPARTA_MUST sparta_status sparta_package_make_inputs(sparta_ctx *cx, const sparta_package *package,
+                                                                const sparta_inputs_options *options,
+                                                                sparta_inputs **out);
+SPARTA_API SPARTA_MUST sparta_status sparta_model_make_inputs(sparta_ctx *cx, const sparta_model *model,
+                                                              const sparta_inputs_options *options,
+                                                              sparta_inputs **out);
+SPARTA_API void sparta_inputs_free(sparta_inputs *inputs);
+/* Every input in order, as a run takes them; NULL past the last. 1: it was made, nobody gave it. */
+SPARTA_API const sparta_named_tensor *sparta_inputs_array(const sparta_inputs *inputs, int i);
+SPARTA_API int sparta_inputs_made(const sparta_inputs *inputs, int i);
+
 /* ------------------------------------------------------------------ one operator, without a model (docs/api.md)
  *
  *     sparta_tensor operand[] = {y, x, w, b};                      f32 (-1,64), (-1,128), (64,128), (64); w and b with data

@@ -1,6 +1,8 @@
 /* api: what sparta.h promises and no single room to the left can say.
  *
  *     compile, measure, propagate ...   -->   report.c    what runs each layer of a package or a model, and why not faster
+ *     import, ops                       -->   model.c     a model on its references
+ *     run, measure                      -->   inputs.c    inputs for a run, given or made from a seed
  *     arrays                            -->   archive.c   named arrays in files
  *     store                             -->   packed.c    packed tensors
  *
@@ -15,5 +17,9 @@
 #define SP_API_H
 
 #include "measure/measure.h"
+
+/* model.c: the graph behind the handle; "name=4" of options.dims, in the arena. */
+const sp_graph *sp_api_graph(const sparta_model *m);
+sparta_status sp_api_dims(sparta_ctx *cx, sp_arena *arena, const char *const *dims, sp_bindings *out) SP_MUST;
 
 #endif

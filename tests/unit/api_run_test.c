@@ -1,5 +1,6 @@
 /* Running into memory of the caller, as a program sees it. */
 #include "unit/api_bed.h"
+#include <math.h>
 
 typedef struct place { /* a package with a session */
     sparta_package *package;
@@ -132,9 +133,87 @@ static void in_place(void **state)
     free(apart);
 }
 
+/* The same inputs, made from a seed, for a model on its references and for its package: the same answer. */
+static void made_inputs(void **state)
+{
+    (void)state;
+    static const char onnx[] = "tests/fixtures/mlp-script.onnx";
+    static const char *const dims[] = {"batch=3", NULL};
+    sparta_compile_options o = SPARTA_OPTIONS(sparta_compile_options);
+    sparta_inputs_options how = SPARTA_OPTIONS(sparta_inputs_options);
+    sparta_package *p;
+    sparta_model *m;
+    sparta_inputs *made, *again;
+    o.no_measure = 1;
+    ok(sparta_compile_package(cx, onnx, &o, &p));
+    ok(sparta_model_open(cx, onnx, NULL, &m));
+    assert_int_equal(sparta_model_inputs(m), sparta_package_inputs(p));
+    assert_int_equal(sparta_model_outputs(m), sparta_package_outputs(p));
+    assert_string_equal(sparta_model_input_name(m, 0), sparta_package_input_name(p, 0));
+    assert_null(sparta_model_output_name(m, 1));
+    how.seed = 5;
+    how.dims = dims;
+    ok(sparta_model_make_inputs(cx, m, &how, &made));
+    const sparta_named_tensor *x = sparta_inputs_array(made, 0);
+    assert_int_equal(x->tensor.dim[0], 3);
+    assert_true(sparta_inputs_made(made, 0));
+    assert_null(sparta_inputs_array(made, 1));
+
+    place a = enter_place(p);
+    sparta_named_tensor want = {.name = sparta_model_output_name(m, 0)}, got = want;
+    ok(sparta_model_run(cx, m, x, 1, &want, 1));
+    ok(sparta_session_run(cx, a.session, x, 1, &got, 1));
+    assert_int_equal(sparta_tensor_elements(&got.tensor), sparta_tensor_elements(&want.tensor));
+    for (int64_t i = 0; i < sparta_tensor_elements(&got.tensor); i++)
+        assert_true(fabsf(((float *)got.tensor.data)[i] - ((float *)want.tensor.data)[i]) < 1e-4f);
+    refused(sparta_model_run(cx, m, x, 1, &(sparta_named_tensor){.name = "none"}, 1), SPARTA_E_USAGE,
+            "no such output");
+
+    how.dims = NULL; /* the array that is given says the size */
+    how.given = x;
+    how.n_given = 1;
+    ok(sparta_package_make_inputs(cx, p, &how, &again));
+    assert_true(sparta_inputs_array(again, 0)->tensor.data == x->tensor.data);
+    assert_false(sparta_inputs_made(again, 0));
+    sparta_inputs_free(again);
+    sparta_named_tensor other = {"inputt", x->tensor};
+    how.given = &other;
+    refused(sparta_package_make_inputs(cx, p, &how, &again), SPARTA_E_USAGE, "has no input 'inputt'");
+    other = *x;
+    other.tensor.dim[1]--;
+    refused(sparta_package_make_inputs(cx, p, &how, &again), SPARTA_E_SHAPE, "the model wants");
+    other = *x;
+    other.tensor.device = 4;
+    refused(sparta_package_make_inputs(cx, p, &how, &again), SPARTA_E_UNSUPPORTED, "device 4");
+
+    const char *ranges[] = {"x=2:3", NULL}, *wrong[] = {"x=3:2", NULL};
+    char text[64];
+    snprintf(text, sizeof text, "%s=2:3", x->name);
+    ranges[0] = text;
+    how.n_given = 0;
+    how.ranges = ranges;
+    how.dims = dims;
+    ok(sparta_package_make_inputs(cx, p, &how, &again));
+    const sparta_tensor *t = &sparta_inputs_array(again, 0)->tensor;
+    for (int64_t i = 0; i < sparta_tensor_elements(t); i++)
+        assert_true(((float *)t->data)[i] >= 2 && ((float *)t->data)[i] < 3);
+    sparta_inputs_free(again);
+    how.ranges = wrong;
+    refused(sparta_package_make_inputs(cx, p, &how, &again), SPARTA_E_USAGE, "options.ranges");
+    how.ranges = NULL;
+    how.size = 0;
+    refused(sparta_package_make_inputs(cx, p, &how, &again), SPARTA_E_USAGE, "size");
+    sparta_inputs_free(made);
+    sparta_inputs_free(NULL);
+    sparta_model_close(m);
+    sparta_model_close(NULL);
+    leave_place(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(made_inputs),
         cmocka_unit_test(into),
         cmocka_unit_test(what_does_not_fit),
         cmocka_unit_test(in_place),
