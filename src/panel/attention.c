@@ -13,19 +13,6 @@ static sparta_status prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
     return SPARTA_OK;
 }
 
-static bool has_mask(const sp_job *job)
-{
-    return job->n_in > 3 && job->in[3].layout != SP_LAYOUT_ABSENT;
-}
-
-static sparta_status check_mask(sparta_ctx *cx, const sp_job *job)
-{
-    const sparta_tensor *q = &job->in[0].tensor, *k = &job->in[1].tensor, *m = &job->in[3].tensor;
-    const int64_t want[4] = {q->dim[0], job->heads, q->dim[1], k->dim[1]};
-    sparta_tensor view;
-    return sp_tensor_broadcast(cx, m, 4, want, &view);
-}
-
 static sparta_status check(sparta_ctx *cx, const sp_job *job)
 {
     const sparta_tensor *q = &job->in[0].tensor, *k = &job->in[1].tensor, *v = &job->in[2].tensor;
@@ -34,15 +21,18 @@ static sparta_status check(sparta_ctx *cx, const sp_job *job)
         k->rank != 3 || v->rank != 3)
         return sp_fail(cx, SPARTA_E_SHAPE, "%s: %ld features of q and %ld of v do not make %ld heads",
                        job->node->name, (long)rows_k, (long)rows_v, (long)heads);
-    SP_TRY(sp_panel_want(cx, job, &job->in[0], rows_k, "q"));
-    SP_TRY(sp_panel_want(cx, job, &job->out[0], rows_v, "the output"));
+    SP_TRY(sp_panel_want(cx, job, 0, rows_k));
+    SP_TRY(sp_panel_want(cx, job, -1, rows_v));
     for (int i = 1; i < 3; i++) {
         const sp_operand *o = &job->in[i];
         if (o->slotted || o->tensor.dim[2] != (i == 1 ? rows_k : rows_v) || o->tensor.dim[0] != q->dim[0] ||
             o->tensor.dim[1] != k->dim[1])
             return sp_fail(cx, SPARTA_E_SHAPE, "%s: %s does not fit q", job->node->name, i == 1 ? "k" : "v");
     }
-    return has_mask(job) ? check_mask(cx, job) : SPARTA_OK;
+    if (!sp_panel_has(job, 3)) return SPARTA_OK;
+    sparta_tensor view;
+    return sp_tensor_broadcast(cx, &job->in[3].tensor, 4, (int64_t[]){q->dim[0], heads, q->dim[1], k->dim[1]},
+                               &view);
 }
 
 static size_t work(const sp_job *job)
@@ -82,7 +72,7 @@ static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
     a->gap_v = (long)job->in[2].lanes.panel;
     a->mask = 0;
     a->mask_item = a->mask_head = a->mask_query = a->mask_key = 0;
-    if (has_mask(job)) {
+    if (sp_panel_has(job, 3)) {
         a->mask = job->in[3].tensor.data;
         mask_strides(&job->in[3].tensor, a);
     }

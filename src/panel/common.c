@@ -1,29 +1,47 @@
 /* What the kernels' files share: checks of operands, and how threads share a panel. */
 #include "panel/common.h"
+#include <stdio.h>
 #include <string.h>
 
-sparta_status sp_panel_want(sparta_ctx *cx, const sp_job *job, const sp_operand *o, int64_t features,
-                            const char *what)
+const char *sp_panel_what(int i, char text[32])
 {
-    if (sp_panel_features(&o->tensor) != features || sp_panel_tokens(&o->tensor) != job->tokens)
+    snprintf(text, 32, i < 0 ? "the output" : "input %d", i);
+    return text;
+}
+
+sparta_status sp_panel_want(sparta_ctx *cx, const sp_job *job, int i, int64_t features)
+{
+    const sp_operand *o = i < 0 ? &job->out[0] : &job->in[i];
+    const sparta_tensor *t = &o->tensor;
+    char what[32];
+    if (i >= 0 && !sp_panel_has(job, i)) return SPARTA_OK;
+    if (sp_panel_features(t) != features || sp_panel_tokens(t) != job->tokens)
         return sp_fail(cx, SPARTA_E_SHAPE, "%s: %s has %ld tokens of %ld features, expected %ld of %ld",
-                       job->node->name, what, (long)sp_panel_tokens(&o->tensor),
-                       (long)sp_panel_features(&o->tensor), (long)job->tokens, (long)features);
-    if (o->layout == SP_LAYOUT_ROWS && !sp_tensor_contiguous(&o->tensor))
-        return sp_fail(cx, SPARTA_E_INTERNAL, "%s: %s has gaps", job->node->name, what);
+                       job->node->name, sp_panel_what(i, what), (long)sp_panel_tokens(t),
+                       (long)sp_panel_features(t), (long)job->tokens, (long)features);
+    if (o->layout == SP_LAYOUT_ROWS && !sp_tensor_contiguous(t))
+        return sp_fail(cx, SPARTA_E_INTERNAL, "%s: %s has gaps", job->node->name, sp_panel_what(i, what));
     return SPARTA_OK;
 }
 
-sparta_status sp_panel_vector(sparta_ctx *cx, sp_arena *arena, const sp_job *job, const sp_operand *o,
-                              int64_t n, const float **out)
+sparta_status sp_panel_want_alike(sparta_ctx *cx, const sp_job *job)
+{
+    for (int i = -1; i < job->n_in; i++)
+        SP_TRY(sp_panel_want(cx, job, i, sp_panel_features(&job->out[0].tensor)));
+    return SPARTA_OK;
+}
+
+sparta_status sp_panel_vector(sparta_ctx *cx, sp_arena *arena, const sp_job *job, int i, int64_t n,
+                              const float **out)
 {
     float *v = sp_arena_array(arena, (size_t)sp_lane_rows(SPARTA_F32, n), sizeof(float));
     SP_NEED(cx, v);
-    if (o && o->layout != SP_LAYOUT_ABSENT) {
-        if (sparta_tensor_elements(&o->tensor) != n || !o->tensor.data || !sp_tensor_contiguous(&o->tensor))
+    if (sp_panel_has(job, i)) {
+        const sparta_tensor *t = &job->in[i].tensor;
+        if (sparta_tensor_elements(t) != n || !sp_tensor_contiguous(t))
             return sp_fail(cx, SPARTA_E_FORMAT, "%s: a vector of %ld f32 constants is expected",
                            job->node->name, (long)n);
-        memcpy(v, o->tensor.data, (size_t)n * sizeof(float));
+        memcpy(v, t->data, (size_t)n * sizeof(float));
     }
     *out = v;
     return SPARTA_OK;

@@ -4,12 +4,19 @@
 
 #include "panel/panel.h"
 
-/* Operand `o` must have `features` features and the job's tokens; in rows, without gaps. */
-sparta_status sp_panel_want(sparta_ctx *cx, const sp_job *job, const sp_operand *o, int64_t features,
-                            const char *what) SP_MUST;
-/* `n` floats of a constant in rows, copied and padded with zeros to a multiple of 4; all zeros when it is absent. */
-sparta_status sp_panel_vector(sparta_ctx *cx, sp_arena *arena, const sp_job *job, const sp_operand *o,
-                              int64_t n, const float **out) SP_MUST;
+static inline bool sp_panel_has(const sp_job *job, int i)
+{
+    return i < job->n_in && job->in[i].layout != SP_LAYOUT_ABSENT;
+}
+/* "input 2"; -1: "the output". */
+const char *sp_panel_what(int i, char text[32]);
+/* Input i (-1: the output) must have `features` features and the job's tokens, in rows without gaps; or be absent. */
+sparta_status sp_panel_want(sparta_ctx *cx, const sp_job *job, int i, int64_t features) SP_MUST;
+/* All operands must have as many features as the output. */
+sparta_status sp_panel_want_alike(sparta_ctx *cx, const sp_job *job) SP_MUST;
+/* `n` floats of input i, a constant in rows, copied and padded with zeros to a multiple of 4; all zeros when it is absent. */
+sparta_status sp_panel_vector(sparta_ctx *cx, sp_arena *arena, const sp_job *job, int i, int64_t n,
+                              const float **out) SP_MUST;
 /* For products on panels; in: x, w (packed), bias?, residual? */
 extern const sp_slot sp_panel_product_in[4];
 #define SP_PRODUCT_SLOTS                                                                                     \
@@ -19,7 +26,7 @@ extern const sp_slot sp_panel_product_in[4];
             SP_F32_PANELS                                                                                    \
         }                                                                                                    \
     }
-/* For products; in: x, w (packed), bias?, residual?: their epilogue when a session is made, their operands on panels when sizes are
+/* For products; in: x, w (packed), bias?, residual?: their epilogue when a session is made, their operands when sizes are
  * known, and the epilogue at one place, which adds input `residual`. */
 sparta_status sp_panel_end_prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job) SP_MUST;
 sparta_status sp_panel_product_check(sparta_ctx *cx, const sp_job *job) SP_MUST;

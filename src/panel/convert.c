@@ -4,24 +4,17 @@
 #include "panel/kernel_pack.h"
 #include "panel/kernel_unpack.h"
 
-static sparta_status check(sparta_ctx *cx, const sp_job *job)
-{
-    const int64_t features = sp_panel_features(&job->out[0].tensor);
-    SP_TRY(sp_panel_want(cx, job, &job->in[0], features, "the input"));
-    return sp_panel_want(cx, job, &job->out[0], features, "the output");
-}
-
 static bool fill(const sp_job *job, const sp_place *at, const sp_operand *rows, const sp_operand *lanes,
                  struct sp_pack_args *out)
 {
-    const int64_t features = sp_panel_features(&rows->tensor), token0 = at->panel * SP_PANEL;
+    const int64_t features = sp_panel_features(&rows->tensor);
     int64_t from, to;
     sp_panel_share(features, 16, at, &from, &to);
-    out->tokens = (float *)rows->tensor.data + token0 * features;
+    out->tokens = sp_panel_at(rows, at);
     out->lanes = sp_panel_at(lanes, at);
     out->stride = (long)features;
     out->row = (long)lanes->lanes.row;
-    out->count = (long)SP_MIN(job->tokens - token0, SP_PANEL);
+    out->count = (long)SP_MIN(job->tokens - at->panel * SP_PANEL, SP_PANEL);
     out->f0 = (long)from, out->f1 = (long)to;
     return to > from;
 }
@@ -41,12 +34,12 @@ static const sp_slot rows[] = {{SP_F32_ROWS}}, lanes[] = {{F32_LANES}};
 const sp_panel_kernel sp_panel_pack = {.name = "pack",
                                        .portable = sp_kernel_pack,
                                        .op = SP_OP_Identity,
-                                       .check = check,
+                                       .check = sp_panel_want_alike,
                                        .fill = fill_pack,
                                        .slots = {rows, 1, 0, {F32_LANES}}};
 const sp_panel_kernel sp_panel_unpack = {.name = "unpack",
                                          .portable = sp_kernel_unpack,
                                          .op = SP_OP_Identity,
-                                         .check = check,
+                                         .check = sp_panel_want_alike,
                                          .fill = fill_unpack,
                                          .slots = {lanes, 1, 0, {SP_F32_ROWS}}};

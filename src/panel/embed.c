@@ -33,11 +33,11 @@ static sparta_status check(sparta_ctx *cx, const sp_job *job)
 {
     const sparta_tensor *y = &job->out[0].tensor;
     const int64_t features = sp_panel_features(y);
-    SP_TRY(sp_panel_want(cx, job, &job->out[0], features, "the output"));
+    SP_TRY(sp_panel_want(cx, job, -1, features));
     for (int i = 0; i < tables_of(job); i++) {
         const sparta_tensor *t = &job->in[2 * i].tensor, *ids = &job->in[2 * i + 1].tensor;
         sparta_tensor used, view;
-        if (t->rank != 2 || t->dim[1] != features || !sp_tensor_contiguous(t) || !t->data)
+        if (t->rank != 2 || t->dim[1] != features || !sp_tensor_contiguous(t))
             return sp_fail(cx, SPARTA_E_SHAPE, "%s: table %d does not fit", job->node->name, i);
         if (!sp_tensor_contiguous(ids) || !ids_of(job, i, &used))
             return sp_fail(cx, SPARTA_E_SHAPE, "%s: ids %d have gaps, or not the column that is asked for",

@@ -7,20 +7,14 @@
 #undef SP_WORD
 _Static_assert(SP_COUNT(((struct sp_epilogue *)0)->word) == SP_EPILOGUE_WORDS, "abi.h has room for a list");
 
-static bool has(const sp_job *job, int i)
-{
-    return job->n_in > i && job->in[i].layout != SP_LAYOUT_ABSENT;
-}
-
 sparta_status sp_panel_end_prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
 {
     sp_words words;
-    const char *problem = sp_words_of(&job->node->attrs, has(job, 2), has(job, 3), &words);
+    const char *problem = sp_words_of(&job->node->attrs, sp_panel_has(job, 2), sp_panel_has(job, 3), &words);
     if (problem) return sp_fail(cx, SPARTA_E_FORMAT, "%s: %s", job->node->name, problem);
     job->e.n = words.n;
     for (int i = 0; i < words.n; i++) job->e.word[i] = (int)words.word[i];
-    return sp_panel_vector(cx, arena, job, has(job, 2) ? &job->in[2] : NULL, job->in[1].packed->dim[0],
-                           &job->e.bias);
+    return sp_panel_vector(cx, arena, job, 2, job->in[1].packed->dim[0], &job->e.bias);
 }
 
 const sp_slot sp_panel_product_in[4] = {
@@ -29,23 +23,15 @@ const sp_slot sp_panel_product_in[4] = {
 sparta_status sp_panel_product_check(sparta_ctx *cx, const sp_job *job)
 {
     const sp_packed *w = job->in[1].packed;
-    SP_TRY(sp_panel_want(cx, job, &job->in[0], w->dim[1], "the input"));
-    SP_TRY(sp_panel_want(cx, job, &job->out[0], w->dim[0], "the output"));
-    if (has(job, 3)) SP_TRY(sp_panel_want(cx, job, &job->in[3], w->dim[0], "the residual"));
-    return SPARTA_OK;
-}
-
-static float *start_of(const sp_operand *o, const sp_place *at)
-{
-    return sp_layout_has_lanes(o->layout)
-               ? sp_panel_at(o, at)
-               : (float *)o->tensor.data + at->panel * SP_PANEL * sp_panel_features(&o->tensor);
+    SP_TRY(sp_panel_want(cx, job, 0, w->dim[1]));
+    SP_TRY(sp_panel_want(cx, job, -1, w->dim[0]));
+    return sp_panel_want(cx, job, 3, w->dim[0]);
 }
 
 void sp_panel_end(const sp_job *job, const sp_place *at, int residual, struct sp_epilogue *out)
 {
     *out = job->e;
-    out->y = start_of(&job->out[0], at);
-    out->residual = has(job, residual) ? start_of(&job->in[residual], at) : out->y;
+    out->y = sp_panel_at(&job->out[0], at);
+    out->residual = sp_panel_has(job, residual) ? sp_panel_at(&job->in[residual], at) : out->y;
     out->stat = job->stat ? sp_stat_at(&job->out[0], at) + at->part * 2 * SP_PANEL : 0;
 }

@@ -41,18 +41,6 @@ static sparta_status prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
     return sp_panel_end_prepare(cx, arena, job);
 }
 
-static sparta_status check(sparta_ctx *cx, const sp_job *job)
-{
-    const sp_packed *w = job->in[1].packed;
-    if (job->stat)
-        return sp_fail(cx, SPARTA_E_FORMAT, "%s: a product on rows leaves no statistics", job->node->name);
-    SP_TRY(sp_panel_want(cx, job, &job->in[0], w->dim[1], "the input"));
-    SP_TRY(sp_panel_want(cx, job, &job->out[0], w->dim[0], "the output"));
-    if (job->n_in > 3 && job->in[3].layout != SP_LAYOUT_ABSENT)
-        SP_TRY(sp_panel_want(cx, job, &job->in[3], w->dim[0], "the residual"));
-    return SPARTA_OK;
-}
-
 /* The activations of a tile of tokens, and a vector that the last of them may be written with. */
 static size_t work(const sp_job *job)
 {
@@ -74,7 +62,6 @@ static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
 {
     const sp_packed *w = job->in[1].packed;
     struct sp_few_args *a = &out->few;
-    const int64_t token0 = at->panel * SP_PANEL;
     a->form = form_of(w);
     const long unit = unit_of(a->form);
     a->n = (long)w->dim[0];
@@ -82,8 +69,8 @@ static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
     sp_panel_share_by(job, (a->n + unit - 1) / unit, weights_before, at, &a->row0, &a->row1);
     a->row0 = SP_MIN(a->row0 * unit, a->n);
     a->row1 = SP_MIN(a->row1 * unit, a->n);
-    a->tokens = (long)SP_MIN(job->tokens - token0, SP_PANEL);
-    a->x = (const float *)job->in[0].tensor.data + token0 * a->k;
+    a->tokens = (long)SP_MIN(job->tokens - at->panel * SP_PANEL, SP_PANEL);
+    a->x = sp_panel_at(&job->in[0], at);
     sp_panel_end(job, at, 3, &a->e);
     a->pos = w->pos[1].data;
     a->crd = w->crd[1].data;
@@ -100,7 +87,7 @@ const sp_panel_kernel sp_panel_few = {.name = "few",
                                       .portable = sp_kernel_few,
                                       .op = SP_OP_Linear,
                                       .prepare = prepare,
-                                      .check = check,
+                                      .check = sp_panel_product_check,
                                       .work = work,
                                       .fill = fill,
                                       .slots = {slots, SP_COUNT(slots), 0, {SP_F32_ROWS}}};

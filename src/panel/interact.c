@@ -16,8 +16,7 @@ static int64_t keep_of(const sp_job *job)
 
 bool sp_panel_dots(const sparta_tensor *pairs, int64_t n, int64_t row, int *where)
 {
-    if ((pairs->dtype != SPARTA_I64 && pairs->dtype != SPARTA_I32) || pairs->rank != 2 ||
-        pairs->dim[1] != 2 || !pairs->data || pairs->dim[0] > n * (n + 1) / 2)
+    if (pairs->rank != 2 || pairs->dim[1] != 2 || !pairs->data || pairs->dim[0] > n * (n + 1) / 2)
         return false;
     for (int64_t i = 0; i < n * n; i++) where[i] = -1;
     for (int64_t p = 0; p < pairs->dim[0]; p++) {
@@ -49,9 +48,9 @@ static sparta_status prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
                        job->node->name);
     int *where = sp_arena_array(arena, (size_t)n * (size_t)n, sizeof *where);
     SP_NEED(cx, where);
-    if (!job->node->in[n]->constant || !sp_panel_dots(&pairs->tensor, n, row, where))
+    if (!sp_panel_dots(&pairs->tensor, n, row, where))
         return sp_fail(cx, SPARTA_E_FORMAT,
-                       "%s: the pairs must be constants, each of two of the %d vectors and there once",
+                       "%s: each of the pairs must be of two of the %d vectors and there once",
                        job->node->name, n);
     job->where = where;
     return SPARTA_OK;
@@ -62,10 +61,10 @@ static sparta_status check(sparta_ctx *cx, const sp_job *job)
     const int n = vectors_of(job);
     const int64_t dim = sp_panel_features(&job->in[0].tensor), pairs = job->in[n].tensor.dim[0];
     for (int i = 0; i < n; i++) {
-        SP_TRY(sp_panel_want(cx, job, &job->in[i], dim, "a vector"));
+        SP_TRY(sp_panel_want(cx, job, i, dim));
         if (job->in[i].rows) SP_TRY(sp_panel_embed.check(cx, job->in[i].rows));
     }
-    return sp_panel_want(cx, job, &job->out[0], pairs + (keep_of(job) < 0 ? 0 : dim), "the output");
+    return sp_panel_want(cx, job, -1, pairs + (keep_of(job) < 0 ? 0 : dim));
 }
 
 /* work: [n] vectors, [n][64] rows, then what is staged, on a line of its own */

@@ -8,19 +8,10 @@ static sparta_status prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
 {
     (void)arena;
     const int word = sp_word_of(job->node->op, &job->node->attrs);
-    const bool second = job->n_in > 1 && job->in[1].layout != SP_LAYOUT_ABSENT;
-    if (word < 0 || second != (sp_word_row((sp_word_id)word)->slot > 0))
+    if (word < 0 || sp_panel_has(job, 1) != (sp_word_row((sp_word_id)word)->slot > 0))
         return sp_fail(cx, SPARTA_E_FORMAT, "%s: not an operator of kernel map", job->node->name);
     job->e = (struct sp_epilogue){.n = 1, .word = {word}};
     return SPARTA_OK;
-}
-
-static sparta_status check(sparta_ctx *cx, const sp_job *job)
-{
-    const int64_t features = sp_panel_features(&job->out[0].tensor);
-    SP_TRY(sp_panel_want(cx, job, &job->in[0], features, "the input"));
-    if (job->n_in > 1) SP_TRY(sp_panel_want(cx, job, &job->in[1], features, "the second input"));
-    return sp_panel_want(cx, job, &job->out[0], features, "the output");
 }
 
 static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)
@@ -41,6 +32,6 @@ const sp_panel_kernel sp_panel_map = {.name = "map",
                                       .portable = sp_kernel_map,
                                       .words = true,
                                       .prepare = prepare,
-                                      .check = check,
+                                      .check = sp_panel_want_alike,
                                       .fill = fill,
                                       .slots = {slots, SP_COUNT(slots), 0, {SP_F32_PANELS}}};

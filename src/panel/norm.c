@@ -7,15 +7,15 @@ static sparta_status prepare(sparta_ctx *cx, sp_arena *arena, sp_job *job)
 {
     const int64_t n = sparta_tensor_elements(&job->in[1].tensor);
     job->scale = sp_attr_float(&job->node->attrs, "epsilon", 1e-5f);
-    SP_TRY(sp_panel_vector(cx, arena, job, &job->in[1], n, &job->gain));
-    return sp_panel_vector(cx, arena, job, job->n_in > 2 ? &job->in[2] : NULL, n, &job->shift);
+    SP_TRY(sp_panel_vector(cx, arena, job, 1, n, &job->gain));
+    return sp_panel_vector(cx, arena, job, 2, n, &job->shift);
 }
 
 static sparta_status check(sparta_ctx *cx, const sp_job *job)
 {
     const int64_t n = sparta_tensor_elements(&job->in[1].tensor);
-    SP_TRY(sp_panel_want(cx, job, &job->in[0], n, "the input"));
-    return sp_panel_want(cx, job, &job->out[0], n, "the output");
+    SP_TRY(sp_panel_want(cx, job, 0, n));
+    return sp_panel_want(cx, job, -1, n);
 }
 
 static bool fill(const sp_job *job, const sp_place *at, sp_panel_args *out)

@@ -1,6 +1,5 @@
 /* The table of panel kernels and their embedded texts. */
-#include "panel/panel.h"
-#include <stdio.h>
+#include "panel/common.h"
 #include <string.h>
 
 /* The very files that the portable kernels are compiled from; make runs at the root of the tree. */
@@ -51,13 +50,16 @@ static sparta_status fits(sparta_ctx *cx, const sp_panel_kernel *k, const sp_job
     static const sp_operand absent = {.layout = SP_LAYOUT_ABSENT};
     const sp_slot *slot = i < 0 ? &k->slots.out : sp_panel_slot(k, job->n_in, i);
     const sp_operand *o = i < 0 ? &job->out[0] : i < job->n_in ? &job->in[i] : &absent;
-    char what[32] = "the output";
-    if (i >= 0) snprintf(what, sizeof what, "input %d", i);
+    char what[32];
+    sp_panel_what(i, what);
     if (o->layout == SP_LAYOUT_ABSENT) {
         if (!slot || slot->maybe) return SPARTA_OK;
         return sp_fail(cx, SPARTA_E_FORMAT, "%s: %s is missing for kernel '%s'", job->node->name, what,
                        k->name);
     }
+    if (slot && slot->constant && o->layout == SP_LAYOUT_ROWS && !o->tensor.data)
+        return sp_fail(cx, SPARTA_E_FORMAT, "%s: %s must be a constant for kernel '%s'", job->node->name,
+                       what, k->name);
     if (slot && o->tensor.device != slot->device)
         return sp_fail(cx, SPARTA_E_UNSUPPORTED, "%s: %s is on device %d, kernel '%s' runs on device %d",
                        job->node->name, what, o->tensor.device, k->name, slot->device);
@@ -74,6 +76,8 @@ sparta_status sp_panel_prepare(sparta_ctx *cx, sp_arena *arena, const sp_panel_k
         return sp_fail(cx, SPARTA_E_FORMAT, "%s: kernel '%s' has one output, not %d", job->node->name,
                        k->name, job->n_out);
     for (int i = -1; i < last; i++) SP_TRY(fits(cx, k, job, i));
+    if (job->stat && job->out[0].layout == SP_LAYOUT_ROWS)
+        return sp_fail(cx, SPARTA_E_FORMAT, "%s: results in rows have no statistics", job->node->name);
     return k->prepare ? k->prepare(cx, arena, job) : SPARTA_OK;
 }
 

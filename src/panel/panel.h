@@ -152,14 +152,17 @@ uint64_t sp_panel_abi(void);
 /* The template of a kernel as text: abi, words, body. */
 sparta_status sp_panel_text(const char *name, sp_text *out) SP_MUST;
 
-/* Words of an operand in lanes at a place; its statistics there. */
+/* Where the tokens of a place begin: row 0 of its panel, or in rows the first of them. Their statistics. */
 static inline int64_t sp_operand_words(const sp_operand *o, const sp_place *at)
 {
     return (o->slotted ? at->slot : at->panel) * o->lanes.panel;
 }
 static inline void *sp_panel_at(const sp_operand *o, const sp_place *at)
 {
-    return (uint32_t *)o->at + sp_operand_words(o, at);
+    const sparta_tensor *t = &o->tensor;
+    if (o->layout != SP_LAYOUT_ROWS) return (uint32_t *)o->at + sp_operand_words(o, at);
+    return (char *)t->data +
+           at->panel * SP_PANEL * sp_panel_features(t) * (int64_t)sparta_dtype_size(t->dtype);
 }
 static inline float *sp_stat_at(const sp_operand *o, const sp_place *at)
 {

@@ -183,10 +183,14 @@ static void check_pairs(int64_t count, const int64_t *pair, bool constant, bool 
     sp_job job = {.node = b->node, .n_in = b->n_in, .n_out = 1, .tokens = 3};
     bind_inputs(b, &(how){.kernel = "interact"}, &job);
     job.in[3].layout = SP_LAYOUT_ROWS, job.in[3].tensor = b->in[3];
+    if (!constant) job.in[3].tensor.data = NULL; /* as when a session is made */
+    const lain y = lay(b, &b->out, 0);
+    job.out[0] = lain_operand(&y, &b->out);
+    const sparta_status s = sp_panel_prepare(cx, b->arena, &sp_panel_interact, &job);
     if (wanted)
-        ok(sp_panel_interact.prepare(cx, b->arena, &job));
+        ok(s);
     else
-        fails(SPARTA_E_FORMAT, "pairs", sp_panel_interact.prepare(cx, b->arena, &job));
+        fails(SPARTA_E_FORMAT, constant ? "pairs" : "input 3 must be a constant", s);
     bed_free(b);
 }
 
@@ -211,10 +215,10 @@ static void vectors_must_fit(void **state)
     sp_job job;
     bind(b, &(how){.kernel = "interact", .parts = 1}, &y, &job);
     job.in[1].tensor.dim[1]++;
-    fails(SPARTA_E_SHAPE, "a vector has", sp_panel_interact.check(cx, &job));
+    fails(SPARTA_E_SHAPE, "input 1 has", sp_panel_interact.check(cx, &job));
     job.in[1].tensor.dim[1]--;
     job.in[2].tensor.dim[0]--;
-    fails(SPARTA_E_SHAPE, "a vector has 9 tokens", sp_panel_interact.check(cx, &job));
+    fails(SPARTA_E_SHAPE, "input 2 has 9 tokens", sp_panel_interact.check(cx, &job));
     job.in[2].tensor.dim[0]++;
     job.out[0].tensor.dim[1]++;
     fails(SPARTA_E_SHAPE, "the output has", sp_panel_interact.check(cx, &job));
