@@ -1,89 +1,58 @@
-/* file: Matrix Market and SMTX, against a reader of a few lines that believes everything, and everything that is refused. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-#include "arrays/arrays.h"
-#include "normal.h"
-#include "arrays_dense.h"
-#include <dirent.h>
+/* arrays: what is read of Matrix Market, and everything that is refused. */
+#include "arrays_bed.h"
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define CORPUS "tests/fuzz/corpus/fuzz_mtx/"
-#define MM     "%%MatrixMarket matrix "
-
-static char path[] = "/tmp/sparta-mtx-XXXXXX";
-
-static sp_coo parse(sparta_ctx *cx, const char *text)
-{
-    sp_coo c = {0};
-    if (sp_mtx_parse(cx, text, strlen(text), &c)) fail_msg("%s: %s", text, sparta_message(cx));
-    return c;
-}
 
 /* ------------------------------------------------------------------ what is read */
 
-static void entries(const sp_coo *c, int64_t n, const int64_t *rows, const int64_t *cols)
-{
-    assert_int_equal(c->n, n);
-    for (int64_t i = 0; i < n; i++) {
-        assert_int_equal(c->index[0][i], rows[i]);
-        assert_int_equal(c->index[1][i], cols[i]);
-    }
-}
-
 static void test_coordinate(void **state)
 {
+    (void)state;
     sp_coo c = parse(
-        *state,
         MM "coordinate real general\n% c\n\n3 4 3\n3 1 -.5\n%x\n \t\r\n1 4 1e2\r\n  1  2\t+2.E-1  \n\n% end");
     assert_true(!c.dense && c.rank == 2 && c.dim[0] == 3 && c.dim[1] == 4 && c.values.dtype == SPARTA_F64);
     entries(&c, 3, (int64_t[]){0, 0, 2}, (int64_t[]){1, 3, 0});
     assert_memory_equal(c.values.data, ((double[]){.2, 100, -.5}), 24);
     sp_coo_free(&c);
-    c = parse(*state, "%%matrixmarket MATRIX Coordinate Double General\n1 1 1\n1 1 nan");
+    c = parse("%%matrixmarket MATRIX Coordinate Double General\n1 1 1\n1 1 nan");
     assert_true(isnan(*(double *)c.values.data));
     sp_coo_free(&c);
-    c = parse(*state,
-              MM "coordinate integer general\n2 2 2\n1 1 9223372036854775807\n2 2 -9223372036854775808\n");
+    c = parse(MM "coordinate integer general\n2 2 2\n1 1 9223372036854775807\n2 2 -9223372036854775808\n");
     assert_int_equal(c.values.dtype, SPARTA_I64);
     assert_memory_equal(c.values.data, ((int64_t[]){INT64_MAX, INT64_MIN}), 16);
     sp_coo_free(&c);
-    c = parse(*state, MM "coordinate unsigned-integer general\n1 1 1\n1 1 4\n");
+    c = parse(MM "coordinate unsigned-integer general\n1 1 1\n1 1 4\n");
     assert_int_equal(*(int64_t *)c.values.data, 4);
     sp_coo_free(&c);
-    c = parse(*state, MM "coordinate pattern general\n2 2 2\n2 1\n1 2");
+    c = parse(MM "coordinate pattern general\n2 2 2\n2 1\n1 2");
     assert_null(c.values.data);
     entries(&c, 2, (int64_t[]){0, 1}, (int64_t[]){1, 0});
     sp_coo_free(&c);
-    c = parse(*state, MM "coordinate real general\n0 0 0\n");
+    c = parse(MM "coordinate real general\n0 0 0\n");
     assert_int_equal(c.n, 0);
     sp_coo_free(&c);
     sp_coo_free(&c);
-    c = parse(*state, MM "coordinate pattern general\n9223372036854775807 9223372036854775807 "
-                         "2\n9223372036854775807 1\n1 9223372036854775807\n");
+    c = parse(MM "coordinate pattern general\n9223372036854775807 9223372036854775807 "
+                 "2\n9223372036854775807 1\n1 9223372036854775807\n");
     entries(&c, 2, (int64_t[]){0, INT64_MAX - 1}, (int64_t[]){INT64_MAX - 1, 0});
     sp_coo_free(&c);
 }
 
 static void test_symmetric(void **state)
 {
-    sp_coo c = parse(*state, MM "coordinate real symmetric\n3 3 3\n1 1 5\n3 1 7\n3 2 0\n");
+    (void)state;
+    sp_coo c = parse(MM "coordinate real symmetric\n3 3 3\n1 1 5\n3 1 7\n3 2 0\n");
     entries(&c, 5, (int64_t[]){0, 0, 1, 2, 2}, (int64_t[]){0, 2, 2, 0, 1});
     assert_memory_equal(c.values.data, ((double[]){5, 7, 0, 7, 0}), 40); /* the explicit zero is an entry */
     assert_int_equal(c.values.dim[0], 5);
     sp_coo_free(&c);
-    c = parse(*state, MM
+    c = parse(MM
               "coordinate integer skew-symmetric\n3 3 2\n1 2 4\n1 3 -9\n"); /* above the diagonal: fine too */
     entries(&c, 4, (int64_t[]){0, 0, 1, 2}, (int64_t[]){1, 2, 0, 0});
     assert_memory_equal(c.values.data, ((int64_t[]){4, -9, -4, 9}), 32);
     sp_coo_free(&c);
-    c = parse(*state, MM "coordinate pattern symmetric\n2 2 2\n2 1\n2 2\n");
+    c = parse(MM "coordinate pattern symmetric\n2 2 2\n2 1\n2 2\n");
     entries(&c, 3, (int64_t[]){0, 1, 1}, (int64_t[]){1, 0, 1});
     sp_coo_free(&c);
 }
@@ -91,15 +60,16 @@ static void test_symmetric(void **state)
 /* No complex numbers, but numbers that are real after all. */
 static void test_complex(void **state)
 {
-    sp_coo c = parse(*state, MM "coordinate complex general\n2 2 3\n1 1 5 0\n2 1 7 -0.0\n2 2 0 0e5\n");
+    (void)state;
+    sp_coo c = parse(MM "coordinate complex general\n2 2 3\n1 1 5 0\n2 1 7 -0.0\n2 2 0 0e5\n");
     entries(&c, 3, (int64_t[]){0, 1, 1}, (int64_t[]){0, 0, 1});
     assert_memory_equal(c.values.data, ((double[]){5, 7, 0}), 24);
     sp_coo_free(&c);
-    c = parse(*state, MM "coordinate complex hermitian\n2 2 2\n1 1 5 0\n2 1 7 0\n");
+    c = parse(MM "coordinate complex hermitian\n2 2 2\n1 1 5 0\n2 1 7 0\n");
     entries(&c, 3, (int64_t[]){0, 0, 1}, (int64_t[]){0, 1, 0});
     assert_memory_equal(c.values.data, ((double[]){5, 7, 7}), 24);
     sp_coo_free(&c);
-    c = parse(*state, MM "array complex skew-symmetric\n2 2\n3 0\n");
+    c = parse(MM "array complex skew-symmetric\n2 2\n3 0\n");
     assert_true(((double *)c.values.data)[1] == -3 && ((double *)c.values.data)[2] == 3);
     sp_coo_free(&c);
 }
@@ -107,16 +77,17 @@ static void test_complex(void **state)
 /* LAGraph's full_noheader.mtx and west0067_noheader.mtx are such files. */
 static void test_no_first_line(void **state)
 {
-    sp_coo c = parse(*state, "%%% c\n\n% the array of a matrix\n2 3\n1\n2\n%c\n3\n4\n5\n6.5\n");
+    (void)state;
+    sp_coo c = parse("%%% c\n\n% the array of a matrix\n2 3\n1\n2\n%c\n3\n4\n5\n6.5\n");
     assert_true(c.dense && c.n == 6 && c.dim[0] == 2 && c.values.dtype == SPARTA_F64);
     assert_memory_equal(c.values.data, ((double[]){1, 3, 5, 2, 4, 6.5}), 48);
     sp_coo_free(&c);
-    c = parse(*state, "  3 4 2 \r\n3 1 -.5\r\n1 4 1e2");
+    c = parse("  3 4 2 \r\n3 1 -.5\r\n1 4 1e2");
     assert_true(!c.dense && c.dim[0] == 3 && c.dim[1] == 4 && c.values.dtype == SPARTA_F64);
     entries(&c, 2, (int64_t[]){0, 2}, (int64_t[]){3, 0});
     assert_memory_equal(c.values.data, ((double[]){100, -.5}), 16);
     sp_coo_free(&c);
-    c = parse(*state, "%%GraphBLAS type int8_t\n1 2\n-128\n127\n");
+    c = parse("%%GraphBLAS type int8_t\n1 2\n-128\n127\n");
     assert_int_equal(c.values.dtype, SPARTA_I8);
     assert_memory_equal(c.values.data, ((int8_t[]){-128, 127}), 2);
     sp_coo_free(&c);
@@ -140,19 +111,19 @@ static const struct {
     {"uint64_t", "GrB_UINT64", SPARTA_U64, "0", "18446744073709551615", "-1", "18446744073709551616"},
 };
 
-static void refuse(sparta_ctx *cx, const char *text, const char *says)
+static void refuse(const char *text, const char *says)
 {
     sp_coo c;
     if (sp_mtx_parse(cx, text, strlen(text), &c) != SPARTA_E_RANGE || !strstr(sparta_message(cx), says))
         fail_msg("%s: %s", text, sparta_message(cx));
 }
 
-static void type_ends(sparta_ctx *cx, size_t i, const char *field)
+static void type_ends(size_t i, const char *field)
 {
     char text[400];
     snprintf(text, sizeof text, "%sarray %s general\n%% c\n%%%%graphblas type %s \n1 2\n%s\n%s\n", MM, field,
              typed[i].name, typed[i].least, typed[i].most);
-    sp_coo c = parse(cx, text);
+    sp_coo c = parse(text);
     assert_int_equal(c.values.dtype, typed[i].dtype);
     assert_true(sp_element_get_int(c.values.dtype, c.values.data, 0) == strtoll(typed[i].least, NULL, 10));
     assert_true((uint64_t)sp_element_get_int(c.values.dtype, c.values.data, 1) ==
@@ -160,30 +131,30 @@ static void type_ends(sparta_ctx *cx, size_t i, const char *field)
     sp_coo_free(&c);
 }
 
-static void type_beyond(sparta_ctx *cx, size_t i, const char *field, bool above)
+static void type_beyond(size_t i, const char *field, bool above)
 {
     char text[400], says[80];
     snprintf(text, sizeof text, "%scoordinate %s general\n%%%%GraphBLAS %s\n1 1 1\n1 1 %s\n", MM, field,
              typed[i].grb, above ? typed[i].above : typed[i].below);
     snprintf(says, sizeof says, "does not fit in %s",
              above && typed[i].dtype == SPARTA_U64 ? "64 bits" : typed[i].name);
-    refuse(cx, text, says);
+    refuse(text, says);
     assert_non_null(strstr(sparta_message(cx), "line 4: the value"));
 }
 
 /* In a file of reals a value may have a point, but no fraction. */
-static void type_points(sparta_ctx *cx, size_t i)
+static void type_points(size_t i)
 {
     static const char *const none[] = {"0.5", "inf", "nan", "1e30", "1e400"};
     char text[400];
     for (size_t v = 0; v < SP_COUNT(none); v++) {
         snprintf(text, sizeof text, "%sarray real general\n%%%%GraphBLAS type %s\n1 1\n%s\n", MM,
                  typed[i].name, none[v]);
-        refuse(cx, text, "line 4: the value");
+        refuse(text, "line 4: the value");
     }
     snprintf(text, sizeof text, "%sarray real general\n%%%%GraphBLAS type %s\n1 2\n1.0\n-0.0\n", MM,
              typed[i].name);
-    sp_coo c = parse(cx, text);
+    sp_coo c = parse(text);
     assert_int_equal(sp_element_get_int(c.values.dtype, c.values.data, 0), 1);
     assert_int_equal(sp_element_get_int(c.values.dtype, c.values.data, 1), 0);
     sp_coo_free(&c);
@@ -191,70 +162,72 @@ static void type_points(sparta_ctx *cx, size_t i)
 
 static void test_types(void **state)
 {
+    (void)state;
     for (size_t i = 0; i < SP_COUNT(typed); i++) {
         for (int real = 0; real < 2; real++) {
             const char *field = real ? "real" : "integer";
-            type_ends(*state, i, field);
-            type_beyond(*state, i, field, false);
-            type_beyond(*state, i, field, true);
+            type_ends(i, field);
+            type_beyond(i, field, false);
+            type_beyond(i, field, true);
         }
-        type_points(*state, i);
+        type_points(i);
     }
 }
 
 static void test_types_real(void **state)
 {
-    sp_coo c = parse(*state, MM "array real general\n%%GraphBLAS type float\n1 3\n.1\n-inf\n3.4028235e38\n");
+    (void)state;
+    sp_coo c = parse(MM "array real general\n%%GraphBLAS type float\n1 3\n.1\n-inf\n3.4028235e38\n");
     assert_int_equal(c.values.dtype, SPARTA_F32);
     assert_memory_equal(c.values.data, ((float[]){.1f, -INFINITY, 3.4028235e38f}), 12);
     sp_coo_free(&c);
-    refuse(*state, MM "array real general\n%%GraphBLAS type float\n1 1\n-1e39\n",
+    refuse(MM "array real general\n%%GraphBLAS type float\n1 1\n-1e39\n",
            "line 4: the value -9.9999999999999994e+38 does not fit in float");
-    c = parse(*state, MM "coordinate integer skew-symmetric\n%%GraphBLAS type double\n2 2 1\n2 1 7\n");
+    c = parse(MM "coordinate integer skew-symmetric\n%%GraphBLAS type double\n2 2 1\n2 1 7\n");
     assert_memory_equal(c.values.data, ((double[]){-7, 7}), 16);
     sp_coo_free(&c);
-    c = parse(*state, MM "coordinate complex general\n%%GraphBLAS type float complex\n1 1 1\n1 1 .5 0\n");
+    c = parse(MM "coordinate complex general\n%%GraphBLAS type float complex\n1 1 1\n1 1 .5 0\n");
     assert_true(c.values.dtype == SPARTA_F32 && *(float *)c.values.data == .5f);
     sp_coo_free(&c);
-    c = parse(*state,
-              MM "coordinate pattern symmetric\n%%GraphBLAS type bool\n2 2 1\n2 1\n"); /* still a pattern */
+    c = parse(MM "coordinate pattern symmetric\n%%GraphBLAS type bool\n2 2 1\n2 1\n"); /* still a pattern */
     assert_true(c.n == 2 && !c.values.data);
     sp_coo_free(&c);
     /* comments on other things, and after the sizes, are comments */
-    c = parse(*state, MM "array integer general\n%%GraphBLAS comment\n1 1\n%%GraphBLAS type bool\n300\n");
+    c = parse(MM "array integer general\n%%GraphBLAS comment\n1 1\n%%GraphBLAS type bool\n300\n");
     assert_true(c.values.dtype == SPARTA_I64 && *(int64_t *)c.values.data == 300);
     sp_coo_free(&c);
-    refuse(*state, MM "coordinate integer general\n%%GraphBLAS type uint8_t\n2 2 2\n2 2 255\n2 2 1\n",
+    refuse(MM "coordinate integer general\n%%GraphBLAS type uint8_t\n2 2 2\n2 2 255\n2 2 1\n",
            "element (1, 1): the sum of duplicate entries");
 }
 
 static void test_array(void **state)
 {
-    sp_coo c = parse(*state, MM "array real general\n2 3\n1\n2\n%c\n3\n4\n\n5\n6");
+    (void)state;
+    sp_coo c = parse(MM "array real general\n2 3\n1\n2\n%c\n3\n4\n\n5\n6");
     assert_true(c.dense && c.n == 6 && !c.index[0]);
     assert_memory_equal(c.values.data, ((double[]){1, 3, 5, 2, 4, 6}), 48);
     sp_coo_free(&c);
-    c = parse(*state, MM "array integer symmetric\n3 3\n1\n2\n3\n4\n5\n6\n");
+    c = parse(MM "array integer symmetric\n3 3\n1\n2\n3\n4\n5\n6\n");
     assert_memory_equal(c.values.data, ((int64_t[]){1, 2, 3, 2, 4, 5, 3, 5, 6}), 72);
     sp_coo_free(&c);
-    c = parse(*state, MM "array real skew-symmetric\n3 3\n1\n2\n3\n");
+    c = parse(MM "array real skew-symmetric\n3 3\n1\n2\n3\n");
     assert_memory_equal(((double *)c.values.data) + 1, ((double[]){-1, -2}), 16);
     assert_memory_equal(((double *)c.values.data) + 6, ((double[]){2, 3}), 16);
     sp_coo_free(&c);
-    c = parse(*state, MM "array real general\n0 5\n");
+    c = parse(MM "array real general\n0 5\n");
     assert_true(c.dense && c.n == 0);
     sp_coo_free(&c);
 }
 
 static void test_duplicates(void **state)
 {
-    sparta_ctx *cx = *state;
-    sp_coo c = parse(cx, MM "coordinate real general\n2 2 5\n2 2 1\n1 1 .5\n2 2 2\n1 1 .25\n2 2 4\n");
+    (void)state;
+    sp_coo c = parse(MM "coordinate real general\n2 2 5\n2 2 1\n1 1 .5\n2 2 2\n1 1 .25\n2 2 4\n");
     entries(&c, 2, (int64_t[]){0, 1}, (int64_t[]){0, 1});
     assert_memory_equal(c.values.data, ((double[]){.75, 7}), 16);
     assert_int_equal(c.values.dim[0], 2);
     sp_coo_free(&c);
-    c = parse(cx, MM "coordinate pattern general\n2 2 3\n2 2\n1 1\n2 2\n");
+    c = parse(MM "coordinate pattern general\n2 2 3\n2 2\n1 1\n2 2\n");
     assert_int_equal(c.n, 2);
     sp_coo_free(&c);
     const char *big = MM "coordinate integer general\n2 2 2\n2 2 9223372036854775807\n2 2 1\n";
@@ -265,7 +238,7 @@ static void test_duplicates(void **state)
 /* Every integer type sums exactly or refuses. */
 static void test_sums(void **state)
 {
-    sparta_ctx *cx = *state;
+    (void)state;
     for (int d = 0; d < SP_DTYPES; d++) {
         sparta_dtype t = (sparta_dtype)d;
         for (int big = 0; big < 2; big++) {
@@ -302,7 +275,7 @@ static int by_index(const void *a, const void *b)
 
 static void test_order(void **state)
 {
-    sparta_ctx *cx = *state;
+    (void)state;
     enum { N = 5000 };
     static const int64_t dims[][3] = {
         {7, 9, 3}, {1, 100000, 1}, {INT64_MAX, 5, INT64_C(1) << 40}, {3000, 3000, 3000}};
@@ -455,7 +428,7 @@ static const struct {
 
 static void test_refused(void **state)
 {
-    sparta_ctx *cx = *state;
+    (void)state;
     for (size_t i = 0; i < SP_COUNT(refused); i++) {
         sp_coo c = {.n = 77};
         size_t n = strlen(refused[i].text);
@@ -477,7 +450,7 @@ static void test_refused(void **state)
 /* A text cut anywhere gives an error, or (at a line's end of the value) what a shorter number says: never more entries. */
 static void test_truncated(void **state)
 {
-    sparta_ctx *cx = *state;
+    (void)state;
     const char *text = MM "coordinate integer symmetric\n% c\n12 12 3\n10 1 7\n11 2 8\n12 12 9\n";
     size_t n = strlen(text), read = 0;
     for (size_t k = 0; k < n; k++) {
@@ -494,310 +467,14 @@ static void test_truncated(void **state)
     assert_int_equal(read, 1); /* without the last newline */
 }
 
-/* ------------------------------------------------------------------ round trips */
-
-static bool same(const sp_coo *a, const sp_coo *b)
-{
-    if (a->dense != b->dense || a->n != b->n || a->dim[0] != b->dim[0] || a->dim[1] != b->dim[1])
-        return false;
-    if (!a->values.data != !b->values.data) return false;
-    for (int d = 0; d < 2 && !a->dense; d++)
-        if (a->n && memcmp(a->index[d], b->index[d], (size_t)a->n * 8)) return false;
-    for (int64_t i = 0; a->values.data && i < a->n; i++) {
-        double x = sp_element_get(a->values.dtype, a->values.data, i),
-               y = sp_element_get(b->values.dtype, b->values.data, i);
-        if (isnan(x) ? !isnan(y) : memcmp(&x, &y, 8) != 0) return false;
-    }
-    return true;
-}
-
-static sp_coo random_matrix(sparta_ctx *cx, sp_rng *rng, sparta_dtype t, bool pattern)
-{
-    sp_coo c;
-    int64_t dim[2] = {(int64_t)(sp_rng_next(rng) % 20), (int64_t)(sp_rng_next(rng) % 20)};
-    int64_t n = dim[0] && dim[1] ? (int64_t)(sp_rng_next(rng) % 40) : 0;
-    assert_int_equal(sp_coo_alloc(cx, 2, dim, n, pattern ? NULL : &t, &c), SPARTA_OK);
-    for (int64_t i = 0; i < n; i++) {
-        for (int d = 0; d < 2; d++) c.index[d][i] = (int64_t)(sp_rng_next(rng) % (uint64_t)dim[d]);
-        if (!pattern)
-            sp_element_set(t, c.values.data, i,
-                           sp_dtype_is_float(t) ? normal(rng) * 1e-3 : (double)(sp_rng_next(rng) % 3));
-    }
-    assert_int_equal(sp_coo_canonical(&c), SPARTA_OK);
-    return c;
-}
-
-static void test_round_trip(void **state)
-{
-    sparta_ctx *cx = *state;
-    sp_rng rng = sp_rng_seed(9);
-    for (int round = 0; round < 300; round++) {
-        sparta_dtype t = (sparta_dtype)(round % (SPARTA_BOOL + 1)); /* sums would not fit narrower ones */
-        sp_coo c = random_matrix(cx, &rng, t, round % 7 == 0), back,
-               whole = {.cx = cx, .dense = true, .rank = 2};
-        if (c.n && c.values.data && t == SPARTA_F64)
-            ((double *)c.values.data)[0] = round % 2 ? -INFINITY : -0.0;
-        assert_int_equal(sp_mtx_write(cx, path, &c), SPARTA_OK);
-        assert_int_equal(sp_matrix_read(cx, path, &back), SPARTA_OK);
-        assert_true(same(&c, &back));
-        sp_coo_free(&back);
-        whole.values = dense_of(cx, &c);
-        whole.dim[0] = c.dim[0], whole.dim[1] = c.dim[1], whole.n = c.dim[0] * c.dim[1];
-        assert_int_equal(sp_mtx_write(cx, path, &whole), SPARTA_OK);
-        assert_int_equal(sp_matrix_read(cx, path, &back), SPARTA_OK);
-        assert_true(same(&whole, &back));
-        sp_coo_free(&back);
-        sp_coo_free(&c), sp_coo_free(&whole);
-    }
-    sp_coo c;
-    sparta_dtype u64 = SPARTA_U64;
-    assert_int_equal(sp_coo_alloc(cx, 2, (int64_t[]){1, 1}, 1, &u64, &c), SPARTA_OK);
-    *(uint64_t *)c.values.data = UINT64_MAX;
-    assert_int_equal(sp_mtx_write(cx, path, &c), SPARTA_E_RANGE);
-    c.rank = 1;
-    assert_int_equal(sp_mtx_write(cx, path, &c), SPARTA_E_SHAPE);
-    c.rank = 2;
-    sp_coo_free(&c);
-}
-
-/* ------------------------------------------------------------------ files: SciPy's, and real matrices */
-
-/* sscanf, no checks. Dense, so that nothing of the reader under test is used. */
-static double *naive(const char *file, int *rows, int *cols)
-{
-    char line[2048], format[32], field[32], symmetry[32];
-    int n = 0, seen = 0;
-    double *a = NULL;
-    FILE *f = fopen(file, "r");
-    assert_non_null(f);
-    assert_non_null(fgets(line, sizeof line, f));
-    assert_int_equal(sscanf(line, "%%%%MatrixMarket matrix %31s %31s %31s", format, field, symmetry), 3);
-    bool array = !strcmp(format, "array");
-    while (fgets(line, sizeof line, f)) {
-        int i, j;
-        double v = 1;
-        if (line[0] == '%' || strspn(line, " \t\r\n") == strlen(line)) continue;
-        if (!a) {
-            sscanf(line, "%d %d %d", rows, cols, &n);
-            a = calloc((size_t)*rows * (size_t)*cols + 1, sizeof *a);
-            i = j = 0;
-            continue;
-        }
-        if (array) { /* column by column, down from the diagonal when symmetric */
-            int at = seen++, from = 0;
-            sscanf(line, "%lf", &v);
-            for (j = 0;; j++) {
-                from = !strcmp(symmetry, "general") ? 0 : j + !strcmp(symmetry, "skew-symmetric");
-                if (at < *rows - from) break;
-                at -= *rows - from;
-            }
-            i = from + at;
-        } else {
-            sscanf(line, "%d %d %lf", &i, &j, &v);
-            i--, j--;
-        }
-        a[i * *cols + j] += v;
-        if (i != j && strcmp(symmetry, "general"))
-            a[j * *cols + i] += !strcmp(symmetry, "symmetric") ? v : -v;
-    }
-    fclose(f);
-    return a;
-}
-
-static bool equal(double a, double b)
-{
-    return a == b || (isnan(a) && isnan(b));
-}
-
-static void compare_file(sparta_ctx *cx, const char *file)
-{
-    sp_coo c;
-    sparta_tensor t;
-    int rows = 0, cols = 0;
-    if (sp_matrix_read(cx, file, &c)) fail_msg("%s", sparta_message(cx));
-    double *a = naive(file, &rows, &cols);
-    assert_true(c.dim[0] == rows && c.dim[1] == cols);
-    t = dense_of(cx, &c);
-    for (int64_t i = 0; i < (int64_t)rows * cols; i++)
-        if (!equal(sp_element_get(t.dtype, t.data, i), a[i]))
-            fail_msg("%s: element %lld differs", file, (long long)i);
-    sp_coo_free(&c);
-    sp_free(cx, t.data);
-    free(a);
-}
-
-static int compare_folder(sparta_ctx *cx, const char *folder)
-{
-    DIR *d = opendir(folder);
-    int n = 0;
-    for (struct dirent *e; d && (e = readdir(d));) {
-        char file[400];
-        snprintf(file, sizeof file, "%s/%.250s", folder, e->d_name);
-        if (!strstr(e->d_name, ".mtx")) continue;
-        compare_file(cx, file);
-        n++;
-    }
-    if (d) closedir(d);
-    return n;
-}
-
-static void test_scipy_files(void **state)
-{
-    assert_int_equal(compare_folder(*state, CORPUS), 6);
-}
-
-/* Where the data folder is not beside the repository, the test says so. */
-static const char *shared(const char *what)
-{
-    static char folder[200];
-    snprintf(folder, sizeof folder, "../shared/data/%s", what);
-    if (!access(folder, R_OK)) return folder;
-    print_message("skipped: %s is not here; test_scipy_files and test_refused cover the same\n", folder);
-    return NULL;
-}
-
-static void test_shared_matrices(void **state)
-{
-    const char *folder = shared("matrices");
-    if (!folder) skip();
-    assert_true(compare_folder(*state, folder) >= 14);
-}
-
-static void test_shared_mangled(void **state)
-{
-    sparta_ctx *cx = *state;
-    static const char *const says[] = {"line 1: unknown object 'mangled'",
-                                       "line 1: unknown format 'mangled'",
-                                       "line 1: unknown field 'mangled'",
-                                       "line 1: unknown symmetry 'mangled'",
-                                       "line 1: hermitian",
-                                       "line 1: hermitian",
-                                       "line 2: unknown type 'gunk'",
-                                       "line 4: the number of columns is missing"};
-    const char *folder = shared("mangled");
-    if (!folder) skip();
-    for (int i = 0; i < 8; i++) {
-        char file[300];
-        sp_coo c;
-        snprintf(file, sizeof file, "%s/mangled%d.mtx", folder, i + 1);
-        assert_int_equal(sp_matrix_read(cx, file, &c), SPARTA_E_FORMAT);
-        if (!strstr(sparta_message(cx), says[i]) || !strstr(sparta_message(cx), file))
-            fail_msg("%s", sparta_message(cx));
-    }
-}
-
-/* ------------------------------------------------------------------ SMTX */
-
-static void test_smtx(void **state)
-{
-    sparta_ctx *cx = *state;
-    sp_coo c;
-    assert_int_equal(sp_matrix_read(cx, CORPUS "dlmc.smtx", &c), SPARTA_OK);
-    assert_true(c.dim[0] == 4 && c.dim[1] == 6 && !c.values.data);
-    entries(&c, 5, (int64_t[]){0, 0, 2, 2, 3}, (int64_t[]){1, 5, 0, 1, 5});
-    sp_coo_free(&c);
-    static const char *const fine[] = {"2, 2, 0\n0 0 0\n\n", "2, 2, 0\n0 0 0", "0, 5, 0\n0\n",
-                                       "1,2,2\n0 2\n1 0\n\n", "1 2 1\r\n0 1\r\n1\r\n"};
-    for (size_t i = 0; i < SP_COUNT(fine); i++) {
-        if (sp_smtx_parse(cx, fine[i], strlen(fine[i]), &c)) fail_msg("%s: %s", fine[i], sparta_message(cx));
-        sp_coo_free(&c);
-    }
-    static const char *const bad[][2] = {
-        {"", "line 1: the file ends"},
-        {"2, 2\n0 0 0\n", "line 1: the number of non-zeros is missing"},
-        {"2, 2, 0, 1\n0 0 0\n", "line 1: '1' follows"},
-        {"2, 2, 0\n", "line 1: 2 rows"},
-        {"1, 2, 0\n", "line 2: the file ends"},
-        {"9000000000000000000, 2, 0\n0 0\n", "line 1: 9000000000000000000 rows"},
-        {"2, 2, 1\n0 1\n0\n", "line 2: a row offset is missing"},
-        {"2, 2, 1\n1 1 1\n0\n", "line 2: the first row offset is 1"},
-        {"2, 2, 2\n0 2 1\n0 1\n", "line 2: the row offset 1"},
-        {"2, 2, 1\n0 1 3\n0\n", "line 2: the row offset 3"},
-        {"2, 2, 2\n0 1 1\n0 1\n", "line 2: the last row offset is 1"},
-        {"2, 2, 1\n0 1 1 1\n0\n", "line 2: '1' follows"},
-        {"2, 2, 2\n0 1 2\n0\n", "line 3: a column is missing"},
-        {"2, 2, 2\n0 1 2", "line 3: the file ends"},
-        {"2, 2, 1\n0 1 1\n2\n", "line 3: the column 2 is not below 2"},
-        {"2, 2, 1\n0 1 1\n0 0\n", "line 3: '0' follows"},
-        {"2, 2, 1\n0 1 1\n0\n1\n", "line 4: '1' follows"},
-        {"2, 2, 1\n0 1 1\n-1\n", "line 3: a column -1 is negative"}};
-    for (size_t i = 0; i < SP_COUNT(bad); i++)
-        if (!sp_smtx_parse(cx, bad[i][0], strlen(bad[i][0]), &c) || !strstr(sparta_message(cx), bad[i][1]))
-            fail_msg("%s: %s", bad[i][0], sparta_message(cx));
-}
-
-/* ------------------------------------------------------------------ memory */
-
-static void test_memory(void **state)
-{
-    sparta_ctx *cx = *state;
-    const char *text = MM "coordinate real symmetric\n9 9 3\n9 1 1\n2 1 1\n2 1 3\n";
-    sparta_status status = SPARTA_E_MEMORY;
-    sp_coo c;
-    for (uint64_t nth = 1; status; nth++) {
-        assert_true(nth < 100);
-        sp_ctx_fail_alloc(cx, nth, true);
-        status = sp_mtx_parse(cx, text, strlen(text), &c);
-        sp_ctx_fail_alloc(cx, 0, false);
-        if (status) assert_int_equal(status, SPARTA_E_MEMORY);
-        if (status) assert_int_equal(sp_ctx_memory(cx), 0);
-    }
-    size_t held = sp_ctx_memory(cx);
-    status = SPARTA_E_MEMORY;
-    for (uint64_t nth = 1; status; nth++) {
-        assert_true(nth < 100);
-        sp_ctx_fail_alloc(cx, nth, true);
-        status = sp_mtx_write(cx, path, &c);
-        sp_ctx_fail_alloc(cx, 0, false);
-        if (status) assert_int_equal(status, SPARTA_E_MEMORY);
-        assert_int_equal(sp_ctx_memory(cx), held);
-    }
-    sp_coo_free(&c);
-    sparta_ctx_options options = SPARTA_OPTIONS(sparta_ctx_options);
-    options.max_memory = 4096;
-    sparta_ctx *poor = sparta_ctx_create(&options);
-    assert_non_null(poor);
-    if (shared("matrices")) {
-        char file[300];
-        snprintf(file, sizeof file, "%s/cora.mtx", shared("matrices"));
-        assert_int_equal(sp_matrix_read(poor, file, &c), SPARTA_E_MEMORY);
-    }
-    assert_int_equal(sp_ctx_memory(poor), 0);
-    c = parse(cx, MM "coordinate pattern general\n4611686018427387904 4611686018427387904 0\n");
-    sp_coo_free(&c);
-    sparta_ctx_free(poor);
-    sparta_ctx_cancel(cx); /* last test: a cancellation stays */
-    assert_int_equal(sp_matrix_read(cx, CORPUS "real.mtx", &c), SPARTA_E_CANCELLED);
-}
-
-static int setup(void **state)
-{
-    *state = sparta_ctx_create(NULL);
-    int fd = mkstemp(path);
-    if (fd >= 0) close(fd);
-    return *state && fd >= 0 ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-    size_t left = sp_ctx_memory(*state);
-    unlink(path);
-    sparta_ctx_free(*state);
-    return left ? -1 : 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_coordinate),     cmocka_unit_test(test_symmetric),
-        cmocka_unit_test(test_array),          cmocka_unit_test(test_complex),
-        cmocka_unit_test(test_duplicates),     cmocka_unit_test(test_sums),
-        cmocka_unit_test(test_order),          cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_truncated),      cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_scipy_files),    cmocka_unit_test(test_shared_matrices),
-        cmocka_unit_test(test_shared_mangled), cmocka_unit_test(test_smtx),
-        cmocka_unit_test(test_no_first_line),  cmocka_unit_test(test_types),
-        cmocka_unit_test(test_types_real),     cmocka_unit_test(test_memory),
-    };
-    return cmocka_run_group_tests_name("file_mtx", tests, setup, teardown);
+        cmocka_unit_test(test_coordinate), cmocka_unit_test(test_symmetric),
+        cmocka_unit_test(test_complex),    cmocka_unit_test(test_no_first_line),
+        cmocka_unit_test(test_types),      cmocka_unit_test(test_types_real),
+        cmocka_unit_test(test_array),      cmocka_unit_test(test_duplicates),
+        cmocka_unit_test(test_sums),       cmocka_unit_test(test_order),
+        cmocka_unit_test(test_refused),    cmocka_unit_test(test_truncated)};
+    return cmocka_run_group_tests(tests, set_up, tear_down);
 }

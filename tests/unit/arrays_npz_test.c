@@ -1,18 +1,10 @@
 /* file: npz written and read back, and zip files made by hand that no writer would make. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "bed.h"
 #include "arrays/zip.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-static char path[] = "/tmp/sparta-npz-XXXXXX";
+#define PATH in_root("npz")
 
-static void write_sample(sparta_ctx *cx)
+static void write_sample(void)
 {
     static float w[6] = {1, 2, 3, 4, 5, 6};
     static int64_t one = 77;
@@ -20,16 +12,16 @@ static void write_sample(sparta_ctx *cx)
                           sparta_tensor_view(SPARTA_I64, 0, NULL, &one),
                           sparta_tensor_view(SPARTA_U8, 1, (int64_t[]){0}, NULL)};
     t[0].stride[0] = 1, t[0].stride[1] = 3; /* a transposed view */
-    assert_int_equal(sp_npz_write(cx, path, 3, (const char *const[]){"layer/w", "\xc3\xa9", ""}, t),
+    assert_int_equal(sp_npz_write(cx, PATH, 3, (const char *const[]){"layer/w", "\xc3\xa9", ""}, t),
                      SPARTA_OK);
 }
 
 static void test_round_trip(void **state)
 {
-    sparta_ctx *cx = *state;
+    (void)state;
     sp_npz z;
-    write_sample(cx);
-    assert_int_equal(sp_npz_read(cx, path, &z), SPARTA_OK);
+    write_sample();
+    assert_int_equal(sp_npz_read(cx, PATH, &z), SPARTA_OK);
     assert_int_equal(z.n, 3);
     const sparta_tensor *t = sp_npz_find(&z, "layer/w");
     assert_true(t && t->dtype == SPARTA_F32 && t->rank == 2 && t->dim[0] == 3);
@@ -41,15 +33,15 @@ static void test_round_trip(void **state)
     assert_null(sp_npz_find(&z, "layer"));
     sp_npz_free(&z);
     sp_npz_free(&z);
-    assert_int_equal(sp_npz_write(cx, path, 0, NULL, NULL), SPARTA_OK);
-    assert_int_equal(sp_npz_read(cx, path, &z), SPARTA_OK);
+    assert_int_equal(sp_npz_write(cx, PATH, 0, NULL, NULL), SPARTA_OK);
+    assert_int_equal(sp_npz_read(cx, PATH, &z), SPARTA_OK);
     assert_int_equal(z.n, 0);
     sp_npz_free(&z);
 }
 
 static void test_many(void **state)
 {
-    sparta_ctx *cx = *state;
+    (void)state;
     enum { N = 66000 }; /* more than 16 bits count: the zip64 end record */
     char(*text)[16] = calloc(N, sizeof *text);
     const char **names = calloc(N, sizeof *names);
@@ -61,24 +53,24 @@ static void test_many(void **state)
         data[i] = (uint8_t)i;
         t[i] = sparta_tensor_view(SPARTA_U8, 1, (int64_t[]){1}, &data[i]);
     }
-    assert_int_equal(sp_npz_write(cx, path, N, names, t), SPARTA_OK);
+    assert_int_equal(sp_npz_write(cx, PATH, N, names, t), SPARTA_OK);
     sp_npz z;
-    assert_int_equal(sp_npz_read(cx, path, &z), SPARTA_OK);
+    assert_int_equal(sp_npz_read(cx, PATH, &z), SPARTA_OK);
     assert_int_equal(z.n, N);
     for (int i = 0; i < N; i++) assert_int_equal(*(uint8_t *)z.entry[i].tensor.data, data[i]);
     sp_npz_free(&z);
     names[5] = names[6];
-    assert_int_equal(sp_npz_write(cx, path, N, names, t), SPARTA_E_USAGE);
+    assert_int_equal(sp_npz_write(cx, PATH, N, names, t), SPARTA_E_USAGE);
     free(text), free(names), free(t), free(data);
 }
 
 static void test_written_layout(void **state)
 {
-    sparta_ctx *cx = *state;
+    (void)state;
     sp_mapped m;
     zip_directory d;
-    write_sample(cx);
-    assert_int_equal(sp_mapped_open(cx, path, &m), SPARTA_OK);
+    write_sample();
+    assert_int_equal(sp_mapped_open(cx, PATH, &m), SPARTA_OK);
     assert_int_equal(sp_zip_directory(cx, &m, &d), SPARTA_OK);
     uint64_t at = d.at;
     for (uint64_t i = 0; i < d.n; i++) {
@@ -159,18 +151,18 @@ static void make_zip(const made *entries, int n)
         put(0, 2);
 }
 
-static sparta_status read_zip(sparta_ctx *cx, const uint8_t *bytes, size_t n, sp_npz *z)
+static sparta_status read_zip(const uint8_t *bytes, size_t n, sp_npz *z)
 {
-    FILE *f = fopen(path, "wb");
+    FILE *f = fopen(PATH, "wb");
     assert_true(f && (n == 0 || fwrite(bytes, n, 1, f) == 1) && !fclose(f));
-    return sp_npz_read(cx, path, z);
+    return sp_npz_read(cx, PATH, z);
 }
 
-static void expect(sparta_ctx *cx, const made *entries, int n, sparta_status expected)
+static void expect_read(const made *entries, int n, sparta_status expected)
 {
     sp_npz z = {.n = 55};
     make_zip(entries, n);
-    sparta_status status = read_zip(cx, zip, zip_size, &z);
+    sparta_status status = read_zip(zip, zip_size, &z);
     if (status != expected) fail_msg("%s: %s", sparta_status_name(status), sparta_message(cx));
     if (status == SPARTA_OK)
         sp_npz_free(&z);
@@ -183,7 +175,7 @@ static void expect(sparta_ctx *cx, const made *entries, int n, sparta_status exp
 static uint8_t npy[200], deflated[300];
 static size_t npy_size;
 
-static made sample(sparta_ctx *cx)
+static made sample(void)
 {
     sp_text t;
     sparta_tensor v = sparta_tensor_view(SPARTA_U8, 1, (int64_t[]){3}, NULL);
@@ -204,95 +196,95 @@ static made sample(sparta_ctx *cx)
                   .crc = sp_crc32(0, npy, npy_size)};
 }
 
-static made deflated_sample(sparta_ctx *cx)
+static made deflated_sample(void)
 {
-    made e = sample(cx);
+    made e = sample();
     e.method = ZIP_DEFLATED, e.data = deflated, e.packed = npy_size + 5;
     return e;
 }
 
 static void test_by_hand(void **state)
 {
-    sparta_ctx *cx = *state;
-    made e = sample(cx), two[2] = {e, e};
-    expect(cx, &e, 1, SPARTA_OK);
-    expect(cx, two, 2, SPARTA_E_FORMAT); /* the same name twice */
+    (void)state;
+    made e = sample(), two[2] = {e, e};
+    expect_read(&e, 1, SPARTA_OK);
+    expect_read(two, 2, SPARTA_E_FORMAT); /* the same name twice */
     two[1].name = "b.npy";
-    expect(cx, two, 2, SPARTA_OK);
+    expect_read(two, 2, SPARTA_OK);
     made bad = e;
     bad.extra64 = true;
-    expect(cx, &bad, 1, SPARTA_OK);
+    expect_read(&bad, 1, SPARTA_OK);
     bad = e, bad.crc ^= 1;
-    expect(cx, &bad, 1, SPARTA_E_FORMAT);
+    expect_read(&bad, 1, SPARTA_E_FORMAT);
     bad = e, bad.name = "a.txt";
-    expect(cx, &bad, 1, SPARTA_E_FORMAT);
+    expect_read(&bad, 1, SPARTA_E_FORMAT);
     bad = e, bad.name = "npy";
-    expect(cx, &bad, 1, SPARTA_E_FORMAT);
+    expect_read(&bad, 1, SPARTA_E_FORMAT);
     bad = e, bad.local_name = "b.npy";
-    expect(cx, &bad, 1, SPARTA_E_FORMAT);
+    expect_read(&bad, 1, SPARTA_E_FORMAT);
     bad = e, bad.flags = 1;
-    expect(cx, &bad, 1, SPARTA_E_UNSUPPORTED);
+    expect_read(&bad, 1, SPARTA_E_UNSUPPORTED);
     bad = e, bad.method = 14;
-    expect(cx, &bad, 1, SPARTA_E_UNSUPPORTED);
+    expect_read(&bad, 1, SPARTA_E_UNSUPPORTED);
     bad = e, bad.size++;
-    expect(cx, &bad, 1, SPARTA_E_FORMAT);
+    expect_read(&bad, 1, SPARTA_E_FORMAT);
     bad = e, bad.size = bad.packed = 100000, bad.data = NULL; /* beyond the file */
-    expect(cx, &bad, 1, SPARTA_E_FORMAT);
+    expect_read(&bad, 1, SPARTA_E_FORMAT);
     bad.size = bad.packed = SIZE_MAX - 10, bad.extra64 = true;
-    expect(cx, &bad, 1, SPARTA_E_FORMAT);
+    expect_read(&bad, 1, SPARTA_E_FORMAT);
     bad = e, bad.packed = bad.size = npy_size - 1,
     bad.crc = sp_crc32(0, npy, npy_size - 1); /* an npy cut short, honestly */
-    expect(cx, &bad, 1, SPARTA_E_FORMAT);
+    expect_read(&bad, 1, SPARTA_E_FORMAT);
     assert_non_null(strstr(sparta_message(cx), "array a"));
 }
 
 static void test_deflated(void **state)
 {
-    sparta_ctx *cx = *state;
-    made e = deflated_sample(cx), bad = e;
+    (void)state;
+    made e = deflated_sample(), bad = e;
     sp_npz z;
     make_zip(&e, 1);
-    sparta_status status = read_zip(cx, zip, zip_size, &z);
+    sparta_status status = read_zip(zip, zip_size, &z);
     if (status == SPARTA_E_UNSUPPORTED) skip(); /* no zlib here */
     assert_int_equal(status, SPARTA_OK);
     assert_memory_equal(z.entry[0].tensor.data, "\7\10\11", 3);
     sp_npz_free(&z);
     bad.size--; /* more comes out than is promised */
-    expect(cx, &bad, 1, SPARTA_E_FORMAT);
+    expect_read(&bad, 1, SPARTA_E_FORMAT);
     bad = e, bad.size++; /* less */
-    expect(cx, &bad, 1, SPARTA_E_FORMAT);
+    expect_read(&bad, 1, SPARTA_E_FORMAT);
     bad = e, bad.packed--; /* the stream does not end */
-    expect(cx, &bad, 1, SPARTA_E_FORMAT);
+    expect_read(&bad, 1, SPARTA_E_FORMAT);
     bad = e, bad.packed++; /* something after its end */
-    expect(cx, &bad, 1, SPARTA_E_FORMAT);
+    expect_read(&bad, 1, SPARTA_E_FORMAT);
     bad = e, bad.crc++;
-    expect(cx, &bad, 1, SPARTA_E_FORMAT);
+    expect_read(&bad, 1, SPARTA_E_FORMAT);
     bad = e, bad.size = (size_t)1 << 40, bad.extra64 = true; /* a bomb: refused before memory is asked for */
-    expect(cx, &bad, 1, SPARTA_E_FORMAT);
+    expect_read(&bad, 1, SPARTA_E_FORMAT);
     deflated[0] = 7; /* a block of a kind that does not exist */
-    expect(cx, &e, 1, SPARTA_E_FORMAT);
+    expect_read(&e, 1, SPARTA_E_FORMAT);
 }
 
 /* Many directory entries that share one piece of data. */
 static void test_overlap(void **state)
 {
-    sparta_ctx *cx = *state;
+    (void)state;
     static const char *const names[] = {"a.npy", "b.npy", "c.npy", "d.npy",
                                         "e.npy", "f.npy", "g.npy", "h.npy"};
-    made e = sample(cx), all[8];
+    made e = sample(), all[8];
     for (int i = 0; i < 8; i++) all[i] = e, all[i].name = names[i];
     make_zip(all, 8);
     size_t end = zip_size - ZIP_END_SIZE, start = end - 8 * (ZIP_CENTRAL_SIZE + 5);
     for (int i = 0; i < 8; i++) /* every entry points at the first one's data */
         memset(zip + start + (size_t)i * (ZIP_CENTRAL_SIZE + 5) + 42, 0, 4);
     sp_npz z;
-    assert_int_equal(read_zip(cx, zip, zip_size, &z), SPARTA_E_FORMAT);
+    assert_int_equal(read_zip(zip, zip_size, &z), SPARTA_E_FORMAT);
 }
 
-static void use(sparta_ctx *cx, const uint8_t *bytes, size_t n, int *read)
+static void use(const uint8_t *bytes, size_t n, int *read)
 {
     sp_npz z;
-    if (read_zip(cx, bytes, n, &z) == SPARTA_OK) {
+    if (read_zip(bytes, n, &z) == SPARTA_OK) {
         ++*read;
         sp_npz_free(&z);
     } else {
@@ -303,13 +295,13 @@ static void use(sparta_ctx *cx, const uint8_t *bytes, size_t n, int *read)
 
 static void test_damage(void **state)
 {
-    sparta_ctx *cx = *state;
-    made e[2] = {sample(cx), deflated_sample(cx)};
+    (void)state;
+    made e[2] = {sample(), deflated_sample()};
     e[0].name = "b.npy", e[0].data = npy;
     make_zip(e, 2);
     static uint8_t copy[sizeof zip];
     int read = 0;
-    for (size_t cut = 0; cut < zip_size; cut++) use(cx, zip, cut, &read);
+    for (size_t cut = 0; cut < zip_size; cut++) use(zip, cut, &read);
     assert_int_equal(read, 0);
     size_t first = ZIP_LOCAL_SIZE + 5;
     for (size_t i = 0; i < zip_size; i++)
@@ -317,32 +309,32 @@ static void test_damage(void **state)
             int before = read;
             memcpy(copy, zip, zip_size);
             copy[i] ^= (uint8_t)(1 << bit);
-            use(cx, copy, zip_size, &read);
+            use(copy, zip_size, &read);
             if (i >= first && i < first + npy_size) assert_int_equal(read, before); /* the CRC sees it */
         }
     sp_rng r = sp_rng_seed(3);
     for (int round = 0; round < 1500; round++) { /* several bytes at once, in the structures */
         memcpy(copy, zip, zip_size);
         for (int k = 0; k < 4; k++) copy[zip_size - 1 - sp_rng_next(&r) % 130] = (uint8_t)sp_rng_next(&r);
-        use(cx, copy, zip_size, &read);
+        use(copy, zip_size, &read);
     }
     memset(copy, 0, sizeof copy);
-    use(cx, copy, sizeof copy, &read);
+    use(copy, sizeof copy, &read);
     for (size_t i = 0; i + 4 < sizeof copy; i += 4) memcpy(copy + i, "PK\5\6", 4);
-    use(cx, copy, sizeof copy, &read);
+    use(copy, sizeof copy, &read);
 }
 
 static void test_fail_alloc(void **state)
 {
-    sparta_ctx *cx = *state;
+    (void)state;
     sp_npz z;
     sparta_tensor t = sparta_tensor_view(SPARTA_U8, 2, (int64_t[]){2, 3}, npy);
     t.stride[0] = 1, t.stride[1] = 2;
     uint64_t n = 1;
     for (;; n++) {
         sp_ctx_fail_alloc(cx, n, false);
-        sparta_status status = sp_npz_write(cx, path, 1, (const char *const[]){"w"}, &t);
-        if (!status) status = sp_npz_read(cx, path, &z);
+        sparta_status status = sp_npz_write(cx, PATH, 1, (const char *const[]){"w"}, &t);
+        if (!status) status = sp_npz_read(cx, PATH, &z);
         sp_ctx_fail_alloc(cx, 0, false);
         if (!status) break;
         assert_int_equal(status, SPARTA_E_MEMORY);
@@ -350,33 +342,17 @@ static void test_fail_alloc(void **state)
     }
     sp_npz_free(&z);
     assert_true(n > 10);
-    made e = deflated_sample(cx);
+    made e = deflated_sample();
     make_zip(&e, 1);
     for (n = 1;; n++) {
         sp_ctx_fail_alloc(cx, n, true);
-        sparta_status status = read_zip(cx, zip, zip_size, &z);
+        sparta_status status = read_zip(zip, zip_size, &z);
         sp_ctx_fail_alloc(cx, 0, false);
         if (status == SPARTA_OK || status == SPARTA_E_UNSUPPORTED) break;
         assert_int_equal(status, SPARTA_E_MEMORY);
         assert_int_equal(sp_ctx_memory(cx), 0);
     }
     if (sp_ctx_memory(cx)) sp_npz_free(&z);
-}
-
-static int set_up(void **state)
-{
-    int fd = mkstemp(path);
-    if (fd < 0) return -1;
-    close(fd);
-    return (*state = sparta_ctx_create(NULL)) ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    remove(path);
-    int held = sp_ctx_memory(*state) != 0;
-    sparta_ctx_free(*state);
-    return held;
 }
 
 int main(void)
@@ -388,5 +364,5 @@ int main(void)
         cmocka_unit_test(test_overlap),        cmocka_unit_test(test_damage),
         cmocka_unit_test(test_fail_alloc),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up_folder, tear_down_folder);
 }

@@ -1,30 +1,21 @@
 /* file: the matrices of scipy.sparse.save_npz, SciPy's own files and ones that it would not write. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "arrays_bed.h"
 #include "arrays/zip.h"
-#include "arrays_dense.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define CORPUS "tests/fuzz/corpus/fuzz_npz/"
 
-static char path[] = "/tmp/sparta-scipy-XXXXXX";
+#define PATH in_root("scipy")
 
 /* The matrix of tests/fixtures/make_matrices.py. */
 static const double matrix[4][6] = {{0, 1.5, 0, 0, 0, -2}, {0}, {3, 4}, {0, 0, 0, 0, 0, 7}};
 
-static void check(sparta_ctx *cx, const sp_coo *c, int64_t n, bool whole)
+static void check(const sp_coo *c, int64_t n, bool whole)
 {
     assert_int_equal(c->n, n);
     assert_true(c->dim[0] == 4 && c->dim[1] == 6 && c->rank == 2 && !c->dense);
     for (int64_t i = 1; i < n; i++)
         assert_true(c->index[0][i - 1] * 6 + c->index[1][i - 1] < c->index[0][i] * 6 + c->index[1][i]);
-    sparta_tensor t = dense_of(cx, c);
+    sparta_tensor t = dense_of(c);
     for (int i = 0; i < 24; i++) {
         double want = whole ? matrix[i / 6][i % 6] : (double)(int)matrix[i / 6][i % 6];
         assert_true(sp_element_get(t.dtype, t.data, i) == want);
@@ -34,7 +25,7 @@ static void check(sparta_ctx *cx, const sp_coo *c, int64_t n, bool whole)
 
 static void test_files(void **state)
 {
-    sparta_ctx *cx = *state;
+    (void)state;
     static const struct {
         const char *name;
         sparta_dtype dtype;
@@ -53,7 +44,7 @@ static void test_files(void **state)
             continue; /* all but one are deflated */
         if (status) fail_msg("%s", sparta_message(cx));
         assert_int_equal(c.values.dtype, files[i].dtype);
-        check(cx, &c, files[i].n, files[i].dtype == SPARTA_F32);
+        check(&c, files[i].n, files[i].dtype == SPARTA_F32);
         sp_coo_free(&c);
     }
     sp_coo c;
@@ -73,7 +64,7 @@ typedef struct part {
 } part;
 
 /* The layout is spelled in `format`; arrays are made from doubles. */
-static sparta_status read_parts(sparta_ctx *cx, const char *format, const part *parts, int n, sp_coo *out)
+static sparta_status read_parts(const char *format, const part *parts, int n, sp_coo *out)
 {
     sp_npz_entry entry[8] = {0};
     sp_npz z = {cx, n + 1, entry};
@@ -94,7 +85,7 @@ static sparta_status read_parts(sparta_ctx *cx, const char *format, const part *
 #define D(...) ((const double[]){__VA_ARGS__})
 static part shape = {"shape", SPARTA_I64, 1, {2}, (const double[]){2, 3}};
 
-static void csr(sparta_ctx *cx, const char *format, const double *indptr, int64_t np, const double *indices,
+static void csr(const char *format, const double *indptr, int64_t np, const double *indices,
                 sparta_status want, const char *says)
 {
     sp_coo c = {.n = 77};
@@ -102,7 +93,7 @@ static void csr(sparta_ctx *cx, const char *format, const double *indptr, int64_
                     {"data", SPARTA_F32, 1, {2}, D(5, 6)},
                     {"indptr", SPARTA_I32, 1, {np}, indptr},
                     {"indices", SPARTA_I32, 1, {2}, indices}};
-    sparta_status status = read_parts(cx, format, parts, 4, &c);
+    sparta_status status = read_parts(format, parts, 4, &c);
     if (status != want || (status && !strstr(sparta_message(cx), says)))
         fail_msg("status %d: %s", status, sparta_message(cx));
     if (status) assert_int_equal(c.n, 77);
@@ -112,28 +103,27 @@ static void csr(sparta_ctx *cx, const char *format, const double *indptr, int64_
 
 static void test_segments(void **state)
 {
-    sparta_ctx *cx = *state;
-    csr(cx, "csr", D(0, 1, 2), 3, D(2, 0), SPARTA_OK, "");
-    csr(cx, "csr", D(0, 1, 1), 3, D(2, 99), SPARTA_OK, ""); /* more slots than are used */
-    csr(cx, "csc", D(0, 1, 2, 2), 4, D(1, 0), SPARTA_OK, "");
-    csr(cx, "csr", D(0, 1, 2, 2), 4, D(2, 0), SPARTA_E_FORMAT, "indptr has 4 elements, not 3");
-    csr(cx, "csr", D(0), 0, D(2, 0), SPARTA_E_FORMAT, "indptr has 0 elements");
-    csr(cx, "csr", D(1, 1, 2), 3, D(2, 0), SPARTA_E_FORMAT, "indptr[0] is 1");
-    csr(cx, "csr", D(0, 2, 1), 3, D(2, 0), SPARTA_E_FORMAT, "indptr[2] is 1");
-    csr(cx, "csr", D(0, 1, 3), 3, D(2, 0), SPARTA_E_FORMAT, "indptr[2] is 3");
-    csr(cx, "csr", D(0, -1, 2), 3, D(2, 0), SPARTA_E_FORMAT, "indptr[1] is -1");
-    csr(cx, "csr", D(0, 1, 2), 3, D(3, 0), SPARTA_E_RANGE, "indices[0] is 3, not below 3");
-    csr(cx, "csr", D(0, 1, 2), 3, D(0, -1), SPARTA_E_RANGE, "indices[1] is -1");
-    csr(cx, "csc", D(0, 1, 2, 2), 4, D(2, 0), SPARTA_E_RANGE, "indices[0] is 2, not below 2");
-    csr(cx, "lil", D(0, 1, 2), 3, D(2, 0), SPARTA_E_UNSUPPORTED, "\"lil\"");
-    csr(cx, "", D(0, 1, 2), 3, D(2, 0), SPARTA_E_UNSUPPORTED, "\"\"");
+    (void)state;
+    csr("csr", D(0, 1, 2), 3, D(2, 0), SPARTA_OK, "");
+    csr("csr", D(0, 1, 1), 3, D(2, 99), SPARTA_OK, ""); /* more slots than are used */
+    csr("csc", D(0, 1, 2, 2), 4, D(1, 0), SPARTA_OK, "");
+    csr("csr", D(0, 1, 2, 2), 4, D(2, 0), SPARTA_E_FORMAT, "indptr has 4 elements, not 3");
+    csr("csr", D(0), 0, D(2, 0), SPARTA_E_FORMAT, "indptr has 0 elements");
+    csr("csr", D(1, 1, 2), 3, D(2, 0), SPARTA_E_FORMAT, "indptr[0] is 1");
+    csr("csr", D(0, 2, 1), 3, D(2, 0), SPARTA_E_FORMAT, "indptr[2] is 1");
+    csr("csr", D(0, 1, 3), 3, D(2, 0), SPARTA_E_FORMAT, "indptr[2] is 3");
+    csr("csr", D(0, -1, 2), 3, D(2, 0), SPARTA_E_FORMAT, "indptr[1] is -1");
+    csr("csr", D(0, 1, 2), 3, D(3, 0), SPARTA_E_RANGE, "indices[0] is 3, not below 3");
+    csr("csr", D(0, 1, 2), 3, D(0, -1), SPARTA_E_RANGE, "indices[1] is -1");
+    csr("csc", D(0, 1, 2, 2), 4, D(2, 0), SPARTA_E_RANGE, "indices[0] is 2, not below 2");
+    csr("lil", D(0, 1, 2), 3, D(2, 0), SPARTA_E_UNSUPPORTED, "\"lil\"");
+    csr("", D(0, 1, 2), 3, D(2, 0), SPARTA_E_UNSUPPORTED, "\"\"");
 }
 
-static void refused(sparta_ctx *cx, const char *format, const part *parts, int n, sparta_status want,
-                    const char *says)
+static void refused(const char *format, const part *parts, int n, sparta_status want, const char *says)
 {
     sp_coo c = {.n = 77};
-    sparta_status status = read_parts(cx, format, parts, n, &c);
+    sparta_status status = read_parts(format, parts, n, &c);
     if (status != want || !strstr(sparta_message(cx), says))
         fail_msg("status %d: %s", status, sparta_message(cx));
     assert_int_equal(c.n, 77);
@@ -142,59 +132,59 @@ static void refused(sparta_ctx *cx, const char *format, const part *parts, int n
 
 static void test_refused(void **state)
 {
-    sparta_ctx *cx = *state;
+    (void)state;
     part data = {"data", SPARTA_F32, 1, {2}, D(5, 6)}, row = {"row", SPARTA_I64, 1, {2}, D(0, 1)},
          col = {"col", SPARTA_I64, 1, {2}, D(0, 2)};
     part bad[3] = {shape, data, row};
-    refused(cx, "coo", bad, 3, SPARTA_E_FORMAT, "\"col\" is missing");
-    refused(cx, "coo", (part[]){shape, data, row, {"col", SPARTA_F64, 1, {2}, D(0, 2)}}, 4, SPARTA_E_FORMAT,
+    refused("coo", bad, 3, SPARTA_E_FORMAT, "\"col\" is missing");
+    refused("coo", (part[]){shape, data, row, {"col", SPARTA_F64, 1, {2}, D(0, 2)}}, 4, SPARTA_E_FORMAT,
             "\"col\" is f64, not integer");
-    refused(cx, "coo", (part[]){shape, data, row, {"col", SPARTA_I32, 1, {1}, D(0)}}, 4, SPARTA_E_FORMAT,
+    refused("coo", (part[]){shape, data, row, {"col", SPARTA_I32, 1, {1}, D(0)}}, 4, SPARTA_E_FORMAT,
             "\"col\" has 1 elements, not 2");
-    refused(cx, "coo", (part[]){shape, data, row, {"col", SPARTA_I32, 2, {2, 1}, D(0, 0)}}, 4,
-            SPARTA_E_FORMAT, "\"col\" has 2 dimensions, not 1");
-    refused(cx, "coo", (part[]){shape, data, row, {"col", SPARTA_I32, 1, {2}, D(0, 3)}}, 4, SPARTA_E_RANGE,
+    refused("coo", (part[]){shape, data, row, {"col", SPARTA_I32, 2, {2, 1}, D(0, 0)}}, 4, SPARTA_E_FORMAT,
+            "\"col\" has 2 dimensions, not 1");
+    refused("coo", (part[]){shape, data, row, {"col", SPARTA_I32, 1, {2}, D(0, 3)}}, 4, SPARTA_E_RANGE,
             "the index 3 of dimension 1");
-    refused(cx, "coo", (part[]){shape, data, row, {"col", SPARTA_I32, 1, {2}, D(-1, 2)}}, 4, SPARTA_E_RANGE,
+    refused("coo", (part[]){shape, data, row, {"col", SPARTA_I32, 1, {2}, D(-1, 2)}}, 4, SPARTA_E_RANGE,
             "the index -1");
-    refused(cx, "coo", (part[]){{"shape", SPARTA_I64, 1, {3}, D(2, 3, 4)}, data, row, col}, 4,
+    refused("coo", (part[]){{"shape", SPARTA_I64, 1, {3}, D(2, 3, 4)}, data, row, col}, 4,
             SPARTA_E_UNSUPPORTED, "3 dimensions");
-    refused(cx, "coo", (part[]){{"shape", SPARTA_I64, 1, {2}, D(-2, 3)}, data, row, col}, 4, SPARTA_E_FORMAT,
+    refused("coo", (part[]){{"shape", SPARTA_I64, 1, {2}, D(-2, 3)}, data, row, col}, 4, SPARTA_E_FORMAT,
             "-2 x 3");
-    refused(cx, "coo", (part[]){shape, data, row, col, {"sparta", SPARTA_U8, 1, {1}, D(1)}}, 5,
-            SPARTA_E_FORMAT, "packed by sparta");
-    refused(cx, "coo", (part[]){data, row, col}, 3, SPARTA_E_FORMAT, "scipy.sparse.save_npz");
-    refused(cx, "bsr", (part[]){shape, {"data", SPARTA_F32, 3, {1, 2, 2}, D(1, 2, 3, 4)}}, 2, SPARTA_E_FORMAT,
+    refused("coo", (part[]){shape, data, row, col, {"sparta", SPARTA_U8, 1, {1}, D(1)}}, 5, SPARTA_E_FORMAT,
+            "packed by sparta");
+    refused("coo", (part[]){data, row, col}, 3, SPARTA_E_FORMAT, "scipy.sparse.save_npz");
+    refused("bsr", (part[]){shape, {"data", SPARTA_F32, 3, {1, 2, 2}, D(1, 2, 3, 4)}}, 2, SPARTA_E_FORMAT,
             "blocks of 2 x 2 do not divide");
-    refused(cx, "bsr", (part[]){shape, {"data", SPARTA_F32, 3, {1, 0, 3}, D(1)}}, 2, SPARTA_E_FORMAT,
+    refused("bsr", (part[]){shape, {"data", SPARTA_F32, 3, {1, 0, 3}, D(1)}}, 2, SPARTA_E_FORMAT,
             "blocks of 0 x 3");
-    refused(cx, "bsr", (part[]){shape, data}, 2, SPARTA_E_FORMAT, "\"data\" has 1 dimensions, not 3");
+    refused("bsr", (part[]){shape, data}, 2, SPARTA_E_FORMAT, "\"data\" has 1 dimensions, not 3");
     part diagonals = {"data", SPARTA_F32, 2, {2, 3}, D(1, 2, 3, 4, 5, 6)};
-    refused(cx, "dia", (part[]){shape, diagonals, {"offsets", SPARTA_I32, 1, {2}, D(1, 1)}}, 3,
-            SPARTA_E_FORMAT, "twice");
-    refused(cx, "dia", (part[]){shape, diagonals, {"offsets", SPARTA_I32, 1, {2}, D(1, 9)}}, 3,
-            SPARTA_E_RANGE, "outside");
-    refused(cx, "dia", (part[]){shape, diagonals, {"offsets", SPARTA_I32, 1, {3}, D(1, 0, 2)}}, 3,
+    refused("dia", (part[]){shape, diagonals, {"offsets", SPARTA_I32, 1, {2}, D(1, 1)}}, 3, SPARTA_E_FORMAT,
+            "twice");
+    refused("dia", (part[]){shape, diagonals, {"offsets", SPARTA_I32, 1, {2}, D(1, 9)}}, 3, SPARTA_E_RANGE,
+            "outside");
+    refused("dia", (part[]){shape, diagonals, {"offsets", SPARTA_I32, 1, {3}, D(1, 0, 2)}}, 3,
             SPARTA_E_FORMAT, "3 elements, not 2");
 }
 
 static void test_diagonals(void **state)
 {
-    sparta_ctx *cx = *state;
+    (void)state;
     sp_coo c;
     /* [1 5 .]  a short data array, slots outside of the matrix, a zero inside
      * [. 2 6] */
     part parts[] = {shape,
                     {"data", SPARTA_F64, 2, {2, 3}, D(1, 2, 9, 9, 5, 6)},
                     {"offsets", SPARTA_I64, 1, {2}, D(0, 1)}};
-    assert_int_equal(read_parts(cx, "dia", parts, 3, &c), SPARTA_OK);
+    assert_int_equal(read_parts("dia", parts, 3, &c), SPARTA_OK);
     assert_int_equal(c.n, 4);
     assert_memory_equal(c.index[0], ((int64_t[]){0, 0, 1, 1}), 32);
     assert_memory_equal(c.index[1], ((int64_t[]){0, 1, 1, 2}), 32);
     assert_memory_equal(c.values.data, ((double[]){1, 5, 2, 6}), 32);
     sp_coo_free(&c);
     part empty[] = {shape, {"data", SPARTA_F64, 2, {0, 0}, D(0)}, {"offsets", SPARTA_I64, 1, {0}, D(0)}};
-    assert_int_equal(read_parts(cx, "dia", empty, 3, &c), SPARTA_OK);
+    assert_int_equal(read_parts("dia", empty, 3, &c), SPARTA_OK);
     assert_int_equal(c.n, 0);
     sp_coo_free(&c);
 }
@@ -203,22 +193,22 @@ static void test_diagonals(void **state)
 
 static void test_truncated(void **state)
 {
-    sparta_ctx *cx = *state;
+    (void)state;
     char *bytes;
     size_t n;
     sp_coo c;
     assert_int_equal(sp_file_read(cx, CORPUS "stored.npz", 4096, &bytes, &n), SPARTA_OK);
     for (size_t k = 0; k < n; k += 3) {
-        FILE *f = fopen(path, "wb");
+        FILE *f = fopen(PATH, "wb");
         assert_true(f && fwrite(bytes, 1, k, f) == k && !fclose(f));
-        assert_int_equal(sp_scipy_read(cx, path, &c), SPARTA_E_FORMAT);
+        assert_int_equal(sp_scipy_read(cx, PATH, &c), SPARTA_E_FORMAT);
     }
     sp_free(cx, bytes);
 }
 
 static void test_memory(void **state)
 {
-    sparta_ctx *cx = *state;
+    (void)state;
     sparta_status status = SPARTA_E_MEMORY;
     sp_coo c;
     for (uint64_t nth = 1; status; nth++) {
@@ -232,27 +222,11 @@ static void test_memory(void **state)
     }
 }
 
-static int setup(void **state)
-{
-    *state = sparta_ctx_create(NULL);
-    int fd = mkstemp(path);
-    if (fd >= 0) close(fd);
-    return *state && fd >= 0 ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-    size_t left = sp_ctx_memory(*state);
-    unlink(path);
-    sparta_ctx_free(*state);
-    return left ? -1 : 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_files),     cmocka_unit_test(test_segments),  cmocka_unit_test(test_refused),
         cmocka_unit_test(test_diagonals), cmocka_unit_test(test_truncated), cmocka_unit_test(test_memory),
     };
-    return cmocka_run_group_tests_name("file_scipy", tests, setup, teardown);
+    return cmocka_run_group_tests(tests, set_up_folder, tear_down_folder);
 }

@@ -483,6 +483,38 @@ static void test_nearest(void **state)
     assert_null(sp_nearest(lots, names, 4));
 }
 
+static void test_did_you_mean(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"csr", "dense"};
+    char hint[SP_HINT], longest[300] = {0};
+    assert_string_equal(sp_did_you_mean("csx", names, 2, "", hint), "; did you mean 'csr'?");
+    assert_string_equal(sp_did_you_mean("elephant", names, 2, "; see --help", hint), "; see --help");
+    assert_string_equal(sp_did_you_mean("csr", names, 0, "", hint), "");
+    memset(longest, 'x', sizeof longest - 1);
+    assert_true(strlen(sp_did_you_mean("elephant", names, 2, longest, hint)) < SP_HINT);
+}
+
+static void test_keep(void **state)
+{
+    (void)state;
+    sparta_ctx *cx = sparta_ctx_create(NULL);
+    sp_arena *arena = sp_arena_create(cx);
+    sp_text t;
+    sp_text_init(&t, cx);
+    sp_text_printf(&t, "%d rows", 3);
+    assert_string_equal(sp_text_keep(&t, arena), "3 rows");
+    sp_text_init(&t, cx);
+    assert_string_equal(sp_text_keep(&t, arena), "");
+    sp_text_init(&t, cx);
+    sp_ctx_fail_alloc(cx, 1, false);
+    sp_text_printf(&t, "lost");
+    assert_null(sp_text_keep(&t, arena));
+    sp_arena_free(arena);
+    assert_int_equal(sp_ctx_memory(cx), 0);
+    sparta_ctx_free(cx);
+}
+
 static void test_numbers(void **state)
 {
     (void)state;
@@ -633,6 +665,7 @@ int main(void)
         cmocka_unit_test(test_sweeps),        cmocka_unit_test(test_text),
         cmocka_unit_test(test_json),          cmocka_unit_test(test_clean),
         cmocka_unit_test(test_glob),          cmocka_unit_test(test_nearest),
+        cmocka_unit_test(test_did_you_mean),  cmocka_unit_test(test_keep),
         cmocka_unit_test(test_numbers),       cmocka_unit_test(test_map),
         cmocka_unit_test(test_sha256),        cmocka_unit_test(test_hmac),
         cmocka_unit_test(test_hash),          cmocka_unit_test(test_rng),

@@ -1,12 +1,7 @@
 /* tensor: types, 16-bit floats against a slow reference, views, broadcasting, copies. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "bed.h"
 #include "tensor/tensor.h"
 #include <math.h>
-#include <string.h>
 
 static void test_types(void **state)
 {
@@ -176,7 +171,7 @@ static void test_elements(void **state)
 
 static void test_sizes(void **state)
 {
-    sparta_ctx *cx = *state;
+    (void)state;
     size_t n = 77;
     assert_int_equal(sp_tensor_bytes(cx, SPARTA_F32, 2, (int64_t[]){3, 4}, &n), SPARTA_OK);
     assert_int_equal(n, 48);
@@ -213,7 +208,7 @@ static void test_sizes(void **state)
 
 static void test_alloc(void **state)
 {
-    sparta_ctx *cx = *state;
+    (void)state;
     sparta_tensor t = {.rank = 55};
     assert_int_equal(sp_tensor_alloc(cx, SPARTA_F32, 1, (int64_t[]){1LL << 50}, &t), SPARTA_E_MEMORY);
     assert_int_equal(t.rank, 55);
@@ -248,7 +243,7 @@ static void test_contiguous(void **state)
 
 static void test_print(void **state)
 {
-    sparta_ctx *cx = *state;
+    (void)state;
     sp_text text;
     sp_text_init(&text, cx);
     sparta_tensor t = sparta_tensor_view(SPARTA_F32, 3, (int64_t[]){2, 1, 4}, NULL),
@@ -262,7 +257,7 @@ static void test_print(void **state)
 
 static void test_broadcast(void **state)
 {
-    sparta_ctx *cx = *state;
+    (void)state;
     float data[3] = {1, 2, 3};
     sparta_tensor t = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){3, 1}, data), b = {.rank = 55};
     assert_int_equal(sp_tensor_broadcast(cx, &t, 3, (int64_t[]){2, 3, 4}, &b), SPARTA_OK);
@@ -304,7 +299,7 @@ static void test_walk(void **state)
 
 static void test_copy(void **state)
 {
-    sparta_ctx *cx = *state;
+    (void)state;
     static uint8_t from[8 * 60 + 1], to[8 * 60], back[8 * 60];
     for (int i = 0; i < SP_DTYPES; i++) {
         sparta_dtype d = (sparta_dtype)i;
@@ -332,6 +327,7 @@ static void test_copy(void **state)
 /* -0.0 is a zero of a dense source, of every float type and with any strides, and stays in a strict context. */
 static void test_plain_zeros(void **state)
 {
+    (void)state;
     sparta_ctx *strict =
         sparta_ctx_create(&(sparta_ctx_options){.size = sizeof(sparta_ctx_options), .strict = 1});
     static const sparta_dtype types[] = {SPARTA_F64, SPARTA_F32, SPARTA_F16, SPARTA_BF16, SPARTA_I32};
@@ -345,7 +341,7 @@ static void test_plain_zeros(void **state)
             for (int i = 0; i < 6; i++) sp_element_set(types[d], room, i, x[i]);
             assert_int_equal(sp_tensor_plain_zeros(strict, &t, &own, &out), SPARTA_OK);
             assert_true(out == &t && !own.data);
-            assert_int_equal(sp_tensor_plain_zeros(*state, &t, &own, &out), SPARTA_OK);
+            assert_int_equal(sp_tensor_plain_zeros(cx, &t, &own, &out), SPARTA_OK);
             assert_true((out == &own) == (types[d] != SPARTA_I32));
             for (int i = 0; i < 6; i++) {
                 const double a = sp_element_get(types[d], out->data,
@@ -355,32 +351,38 @@ static void test_plain_zeros(void **state)
                                                 i / t.dim[1] * t.stride[0] + i % t.dim[1] * t.stride[1]);
                 assert_true(a == b && (b != 0 || !signbit(a)));
             }
-            sp_free(*state, own.data);
+            sp_free(cx, own.data);
         }
     sparta_ctx_free(strict);
 }
 
-static int set_up(void **state)
+static void test_row_major(void **state)
 {
-    return (*state = sparta_ctx_create(NULL)) ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    int held = sp_ctx_memory(*state) != 0;
-    sparta_ctx_free(*state);
-    return held;
+    (void)state;
+    float x[6] = {1, 2, 3, 4, 5, 6};
+    sparta_tensor t = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){2, 3}, x), own;
+    const sparta_tensor *rows;
+    ok(sp_tensor_row_major(cx, &t, &own, &rows));
+    assert_true(rows == &t && !own.data);
+    t = (sparta_tensor){SPARTA_F32, 2, {3, 2}, {1, 3}, x, 0}; /* transposed */
+    ok(sp_tensor_row_major(cx, &t, &own, &rows));
+    assert_memory_equal(rows->data, ((float[]){1, 4, 2, 5, 3, 6}), sizeof x);
+    sp_free(cx, own.data);
+    sp_ctx_fail_alloc(cx, 1, false);
+    fails(SPARTA_E_MEMORY, sp_tensor_row_major(cx, &t, &own, &rows));
+    sp_ctx_fail_alloc(cx, 0, false);
+    assert_null(own.data);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_types),       cmocka_unit_test(test_halves),
-        cmocka_unit_test(test_elements),    cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_alloc),       cmocka_unit_test(test_print),
-        cmocka_unit_test(test_broadcast),   cmocka_unit_test(test_walk),
-        cmocka_unit_test(test_contiguous),  cmocka_unit_test(test_copy),
-        cmocka_unit_test(test_plain_zeros),
+        cmocka_unit_test(test_types),      cmocka_unit_test(test_halves),
+        cmocka_unit_test(test_elements),   cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_alloc),      cmocka_unit_test(test_print),
+        cmocka_unit_test(test_broadcast),  cmocka_unit_test(test_walk),
+        cmocka_unit_test(test_contiguous), cmocka_unit_test(test_copy),
+        cmocka_unit_test(test_row_major),  cmocka_unit_test(test_plain_zeros),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -87,7 +87,7 @@ static sparta_tesa *tesa_of(const model *m)
     strcat(dims, "]");
     for (int64_t i = 0; i < elements(m); i++)
         which[i] = m->precision[i] == SP_PRECISION_I8 ? 3 : m->precision[i] == SP_PRECISION_F16 ? 1 : 0;
-    OK(sparta_tesa_create(
+    ok(sparta_tesa_create(
         cx,
         &(sparta_tesa_facts){.size = sizeof(sparta_tesa_facts),
                              .dims = dims,
@@ -103,7 +103,7 @@ static sparta_tesa *tesa_of(const model *m)
 static const char *text_of(sparta_tesa *t)
 {
     const char *text;
-    OK(sparta_tesa_print(t, &text));
+    ok(sparta_tesa_print(t, &text));
     return text;
 }
 
@@ -112,7 +112,7 @@ static void check_elements(const model *m, const char *text)
 {
     sp_tesa t;
     sp_arena *arena = sp_arena_create(cx);
-    OK(sp_tesa_parse(arena, text, &t));
+    ok(sp_tesa_parse(arena, text, &t));
     for (int64_t i = 0; i < elements(m); i++) {
         int64_t index[4];
         double x = 99;
@@ -135,10 +135,10 @@ static void random_ones(void **state)
         sparta_tesa *t = tesa_of(&m), *again, *facts;
         sparta_tesa_facts f = {.size = sizeof f};
         check_elements(&m, text_of(t));
-        OK(sparta_tesa_parse(cx, text_of(t), &again)); /* text and arrays say the same, in the same form */
+        ok(sparta_tesa_parse(cx, text_of(t), &again)); /* text and arrays say the same, in the same form */
         assert_string_equal(text_of(again), text_of(t));
         sparta_tesa_get(t, &f);
-        OK(sparta_tesa_create(cx, &f, &facts));
+        ok(sparta_tesa_create(cx, &f, &facts));
         assert_string_equal(text_of(facts), text_of(t));
         for (int k = 0; f.has.data && k < m.rank; k++)
             assert_true(f.has.dim[k] == 1 || f.has.dim[k] == m.dim[k]);
@@ -149,7 +149,7 @@ static void random_ones(void **state)
 }
 
 /* ------------------------------------------------------------------ texts */
-static void says(const char *in, const char *out)
+static void prints(const char *in, const char *out)
 {
     sparta_tesa *t;
     if (sparta_tesa_parse(cx, in, &t)) fail_msg("%s: %s", in, sparta_message(cx));
@@ -171,17 +171,17 @@ static void golden(void **state)
         "tesa [4]; has all; constant u64 mask 1x1 hex 1 values 18446744073709551615; precision u64",
         "tesa [0,5]; has all; precision f32",
         "tesa [3,4]; has none; precision i4"};
-    for (size_t i = 0; i < SP_COUNT(same); i++) says(same[i], same[i]);
-    says("tesa [ 2 , 2 ];has along 0 1 mask 2x2 rle 0 4;precision along 0 1 i8 i8 i8 i8",
-         "tesa [2,2]; has all; precision i8");
-    says("tesa [2,2]; has along 0 mask 2x1 rle 0 1 1; constant f32 along 0 1 mask 2x2 hex 3 3 values 1 1 0 "
-         "3; precision f32",
-         "tesa [2,2]; has along 0 mask 2x1 hex 1 0; constant f32 along 0 mask 2x1 hex 1 0 values 1; "
-         "precision f32");
-    says("tesa [1,2]; has all; constant f32 along 1 mask 1x2 hex 3 values 0 3; precision f32",
-         "tesa [1,2]; has along 1 mask 1x2 hex 2; constant f32 along 1 mask 1x2 hex 2 values 3; precision "
-         "f32");
-    says("tesa [0,5]; has along 0 1 mask 0x5 rle; precision f32", "tesa [0,5]; has all; precision f32");
+    for (size_t i = 0; i < SP_COUNT(same); i++) prints(same[i], same[i]);
+    prints("tesa [ 2 , 2 ];has along 0 1 mask 2x2 rle 0 4;precision along 0 1 i8 i8 i8 i8",
+           "tesa [2,2]; has all; precision i8");
+    prints("tesa [2,2]; has along 0 mask 2x1 rle 0 1 1; constant f32 along 0 1 mask 2x2 hex 3 3 values 1 1 0 "
+           "3; precision f32",
+           "tesa [2,2]; has along 0 mask 2x1 hex 1 0; constant f32 along 0 mask 2x1 hex 1 0 values 1; "
+           "precision f32");
+    prints("tesa [1,2]; has all; constant f32 along 1 mask 1x2 hex 3 values 0 3; precision f32",
+           "tesa [1,2]; has along 1 mask 1x2 hex 2; constant f32 along 1 mask 1x2 hex 2 values 3; precision "
+           "f32");
+    prints("tesa [0,5]; has along 0 1 mask 0x5 rle; precision f32", "tesa [0,5]; has all; precision f32");
 }
 
 static void refused(void **state)
@@ -245,7 +245,7 @@ static void mangled(void **state)
             memcpy(changed, long_text, n + 1);
             changed[i] = (char)(c ? 31 + c : 0);
             if (sparta_tesa_parse(cx, changed, &t)) continue;
-            says(text_of(t), text_of(t));
+            prints(text_of(t), text_of(t));
             sparta_tesa_free(t);
             taken++;
         }
@@ -266,9 +266,9 @@ static void files(void **state)
             const model m = random_model(&r);
             t[k] = tesa_of(&m);
         }
-        OK(sparta_tesa_save(cx, file, 5, names, (const sparta_tesa *const *)t));
+        ok(sparta_tesa_save(cx, file, 5, names, (const sparta_tesa *const *)t));
         for (int k = 0; k < 5; k++) {
-            OK(sparta_tesa_open(cx, file, names[k], &again));
+            ok(sparta_tesa_open(cx, file, names[k], &again));
             assert_string_equal(text_of(again), text_of(t[k]));
             sparta_tesa_free(again);
             sparta_tesa_free(t[k]);
@@ -278,7 +278,7 @@ static void files(void **state)
         unlink(file);
     }
     sparta_tesa *one;
-    OK(sparta_tesa_parse(cx, long_text, &one));
+    ok(sparta_tesa_parse(cx, long_text, &one));
     assert_int_equal(sparta_tesa_save(cx, in_tmp("a.npz"), 2, (const char *[]){"a", "a"},
                                       (const sparta_tesa *[]){one, one}),
                      SPARTA_E_USAGE);
@@ -301,8 +301,8 @@ static void hostile_files(void **state)
                                    sparta_tensor_view(SPARTA_U8, 2, (int64_t[]){2, 1}, which)};
     const char *file = in_tmp("h.npz");
     sparta_tesa *t;
-    OK(sp_npz_write(cx, file, 5, names, good));
-    OK(sparta_tesa_open(cx, file, NULL, &t));
+    ok(sp_npz_write(cx, file, 5, names, good));
+    ok(sparta_tesa_open(cx, file, NULL, &t));
     assert_string_equal(
         text_of(t),
         "tesa [2,9]; has along 0 1 mask 2x9 hex 500 000; constant f32 along 0 1 mask 2x9 rle 0 1 17 "
@@ -319,12 +319,12 @@ static void hostile_files(void **state)
                 bad[i].dim[i == 4 ? 0 : bad[i].rank - 1] =
                     i == 0 ? 4 : 3; /* "[2,9", or no dim of the value */
             if (how == 2) bad[i] = sparta_tensor_view(bad[i].dtype, 3, (int64_t[]){1, 1, 1}, bad[i].data);
-            OK(sp_npz_write(cx, file, 5, names, bad));
+            ok(sp_npz_write(cx, file, 5, names, bad));
             if (!sparta_tesa_open(cx, file, NULL, &t)) fail_msg("array %d, change %d: taken", i, how);
             assert_non_null(strstr(sparta_message(cx), "h.npz"));
         }
     which[1] = 2; /* not in the list */
-    OK(sp_npz_write(cx, file, 5, names, good));
+    ok(sp_npz_write(cx, file, 5, names, good));
     assert_int_equal(sparta_tesa_open(cx, file, NULL, &t), SPARTA_E_RANGE);
     unlink(file);
 }
@@ -340,14 +340,14 @@ static void masks(void **state)
     const char *const names[] = {"w/has", "v", "w/tesa"};
     sp_tesas f;
     sparta_tensor mask;
-    OK(sp_npz_write(cx, file, 3, names,
+    ok(sp_npz_write(cx, file, 3, names,
                     (sparta_tensor[]){sparta_tensor_view(SPARTA_BOOL, 2, (int64_t[]){1, 3}, has),
                                       sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){2, 2}, plain),
                                       sparta_tensor_view(SPARTA_U8, 1, (int64_t[]){9}, text)}));
-    OK(sp_tesas_open(cx, file, &f));
+    ok(sp_tesas_open(cx, file, &f));
     assert_int_equal(f.n, 2);
     for (int i = 0; i < 2; i++) {
-        OK(sp_tesas_mask(&f, i, &mask));
+        ok(sp_tesas_mask(&f, i, &mask));
         if (f.entry[i].array) {
             assert_string_equal(f.entry[i].name, "v");
             assert_true(mask.data == f.entry[i].array->data);
@@ -388,7 +388,7 @@ static void facts_refused(void **state)
         if (!sparta_tesa_create(cx, &bad[i], &t)) fail_msg("facts %d are taken", (int)i);
         assert_null(t);
     }
-    OK(sparta_tesa_create(cx, &(sparta_tesa_facts){.size = size, .dims = "[2,4]", .has = row}, &t));
+    ok(sparta_tesa_create(cx, &(sparta_tesa_facts){.size = size, .dims = "[2,4]", .has = row}, &t));
     sparta_tesa_facts some = {.size = offsetof(sparta_tesa_facts, values), .precision = "as it was"};
     sparta_tesa_get(t, &some); /* a caller of an older version */
     assert_true(some.size == offsetof(sparta_tesa_facts, values) && some.has.dim[1] == 4);
@@ -402,8 +402,8 @@ static void memory(void **state)
     (void)state;
     const char *file = in_tmp("m.npz"), *name = "w";
     sparta_tesa *t, *again;
-    OK(sparta_tesa_parse(cx, long_text, &t));
-    OK(sparta_tesa_save(cx, file, 1, &name, (const sparta_tesa *const *)&t));
+    ok(sparta_tesa_parse(cx, long_text, &t));
+    ok(sparta_tesa_save(cx, file, 1, &name, (const sparta_tesa *const *)&t));
     for (int what = 0; what < 3; what++)
         for (uint64_t fail = 1;; fail++) {
             const size_t before = sp_ctx_memory(cx);

@@ -1,41 +1,15 @@
-/* What the tests of tesa share: a context whose leaks fail the group, random masks, and plain loops to compare with. */
+/* What the tests of tesa share: random masks, and plain loops to compare with. */
 #ifndef TESA_BED_H
 #define TESA_BED_H
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "bed.h"
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include "tesa/tesa.h"
-
-static sparta_ctx *cx;
-
-static int set_up(void **state)
-{
-    (void)state;
-    cx = sparta_ctx_create(NULL);
-    return cx ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    bool keeps = sp_ctx_slot(cx, SP_SLOT_FORMATS); /* sums that were parsed live as long as the context */
-    int left = keeps ? 0 : (int)sp_ctx_memory(cx);
-    sparta_ctx_free(cx);
-    return left; /* a leak fails the group */
-}
-
-#define OK(call) assert_int_equal((call), SPARTA_OK)
 
 static inline sp_mask mask_of_shape(int64_t rows, int64_t cols)
 {
     sp_mask m;
-    OK(sp_mask_create(cx, rows, cols, &m));
+    ok(sp_mask_create(cx, rows, cols, &m));
     return m;
 }
 

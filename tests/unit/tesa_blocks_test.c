@@ -8,7 +8,7 @@ static const int64_t sides[] = {1, 2, 3, 4, 5, 7, 8, 16, 32, 33, 64, 65, 128, 10
 static void check_blocks(const sp_mask *m, int64_t n, int64_t k)
 {
     sp_mask any;
-    OK(sp_mask_coarsen(cx, m, n, k, &any));
+    ok(sp_mask_coarsen(cx, m, n, k, &any));
     check_padding(&any);
     for (int64_t b = 0; b < any.rows; b++)
         for (int64_t c = 0; c < any.cols; c++) {
@@ -50,9 +50,9 @@ static void adjoint(void **state)
                 k = sides[below(&r, 12)];
         bool dense = round % 2;
         sp_mask x = random_mask(&r, shape[0], shape[1], dense ? 0.98 : 0.02), any, wide, b;
-        OK(sp_mask_coarsen(cx, &x, n, k, &any));
+        ok(sp_mask_coarsen(cx, &x, n, k, &any));
         b = random_mask(&r, any.rows, any.cols, dense ? 0.2 : 0.9);
-        OK(sp_mask_refine(cx, &b, n, k, shape, &wide));
+        ok(sp_mask_refine(cx, &b, n, k, shape, &wide));
         check_padding(&wide);
         for (int64_t i = 0; i < shape[0]; i++)
             for (int64_t j = 0; j < shape[1]; j++) assert_int_equal(get(&wide, i, j), get(&b, i / n, j / k));
@@ -73,7 +73,7 @@ static void permutations(void **state)
     (void)state;
     sp_rng r = sp_rng_seed(8);
     sp_mask m = random_mask(&r, 5, 70, 0.5), p = {.rows = 42};
-    OK(sp_mask_permute(cx, &m, (int64_t[]){4, 0, 3, 1, 2}, &p));
+    ok(sp_mask_permute(cx, &m, (int64_t[]){4, 0, 3, 1, 2}, &p));
     for (int64_t j = 0; j < 70; j++) {
         assert_int_equal(get(&p, 0, j), get(&m, 4, j));
         assert_int_equal(get(&p, 4, j), get(&m, 2, j));
@@ -92,8 +92,8 @@ static void many_rows_of_nothing(void **state)
     (void)state;
     const int64_t many = INT64_C(1) << 60;
     sp_mask m = mask_of_shape(many, 0), a, b;
-    OK(sp_mask_coarsen(cx, &m, 1, 4, &a));
-    OK(sp_mask_refine(cx, &a, 1, 4, (int64_t[]){many, 0}, &b));
+    ok(sp_mask_coarsen(cx, &m, 1, 4, &a));
+    ok(sp_mask_refine(cx, &a, 1, 4, (int64_t[]){many, 0}, &b));
     assert_true(same_mask(&b, &m));
     FREE(&m, &a, &b);
 }

@@ -31,7 +31,7 @@ static void check_part(const sp_cover_part *p, const sp_cover_size *size)
 static double check_cover(const sp_mask *m, const sp_cover_size *size, int sizes)
 {
     sp_cover c;
-    OK(sp_mask_cover(cx, m, size, sizes, &c));
+    ok(sp_mask_cover(cx, m, size, sizes, &c));
     assert_int_equal(c.parts, sizes);
     sp_mask all = mask_of_shape(m->rows, m->cols);
     int64_t count = 0;
@@ -134,7 +134,7 @@ static sp_mask mixture(sp_rng *r, int64_t rows, int64_t cols, int64_t n, int64_t
 {
     sp_mask few = random_mask(r, (rows + n - 1) / n, (cols + k - 1) / k, 0.4), m;
     sp_mask more = random_mask(r, rows, cols, sp_rng_uniform(r) * 0.4);
-    OK(sp_mask_refine(cx, &few, n, k, (int64_t[]){rows, cols}, &m));
+    ok(sp_mask_refine(cx, &few, n, k, (int64_t[]){rows, cols}, &m));
     mask_or(&m, &more);
     FREE(&few, &more);
     return m;
@@ -210,7 +210,7 @@ static void drawn_one(void **state)
     static const sp_cover_size size[] = {{2, 2, 1, 1, 0}, {1, 1, 1, 1, 0}};
     sp_mask m = drawn(4, rows);
     sp_cover c;
-    OK(sp_mask_cover(cx, &m, size, 2, &c));
+    ok(sp_mask_cover(cx, &m, size, 2, &c));
     assert_int_equal(c.part[0].blocks, 1);
     assert_int_equal(c.part[0].slots, 4);
     assert_int_equal(c.part[1].blocks, 2);
@@ -246,7 +246,7 @@ static void refused(void **state)
     assert_int_equal(c.parts, 42);
     FREE(&m);
     m = mask_of_shape(INT64_C(1) << 58, 0);
-    OK(sp_mask_cover(cx, &m, tall, 2, &c));
+    ok(sp_mask_cover(cx, &m, tall, 2, &c));
     assert_true(c.cost == 0 && c.part[1].mask.rows == m.rows);
     sp_cover_free(cx, &c);
     FREE(&m);

@@ -1,30 +1,7 @@
 /* Masks and detection against a computation element by element. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "bed.h"
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include "tesa/tesa.h"
-
-static sparta_ctx *cx;
-
-static int set_up(void **state)
-{
-    (void)state;
-    cx = sparta_ctx_create(NULL);
-    return cx ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    int left = (int)sp_ctx_memory(cx);
-    sparta_ctx_free(cx);
-    return left; /* a leak fails the group */
-}
 
 static const int64_t shapes[][2] = {{0, 0},   {0, 5},   {5, 0},    {1, 1},    {1, 64},
                                     {1, 200}, {200, 1}, {3, 5},    {4, 63},   {63, 65},

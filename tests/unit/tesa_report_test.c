@@ -77,7 +77,7 @@ static void check_diagonals(const sp_mask *m)
 
 static void check_report(const sp_mask *m, double slack, int64_t heads)
 {
-    OK(sp_mask_report(cx, m, &(sp_report_options){.slack = slack, .head_rows = heads, .head_cols = heads},
+    ok(sp_mask_report(cx, m, &(sp_report_options){.slack = slack, .head_rows = heads, .head_cols = heads},
                       &facts));
     assert_int_equal(facts.present, sp_mask_count(m));
     for (int h = 0; h < SP_BLOCK_SIZES; h++)
@@ -109,12 +109,12 @@ static void every_way(void **state)
     sp_rng r = sp_rng_seed(9);
     for (size_t s = 3; s < SP_COUNT(shapes); s++) {
         sp_mask m = random_mask(&r, shapes[s][0], shapes[s][1], 0.3);
-        OK(sp_mask_report(cx, &m, &(sp_report_options){.slack = 1}, &facts));
+        ok(sp_mask_report(cx, &m, &(sp_report_options){.slack = 1}, &facts));
         for (int way = SP_TILE_ANYWHERE; way <= SP_TILE_VPOPCNT; way++) {
             static sp_mask_facts other;
             uint64_t in_col[4] = {0};
             memset(&other, 0xa5, sizeof other);
-            OK(sp_count_tiles(cx, &m, (sp_tile_way)way, &other, in_col));
+            ok(sp_count_tiles(cx, &m, (sp_tile_way)way, &other, in_col));
             assert_memory_equal(facts.blocks, other.blocks, sizeof other.blocks);
             assert_memory_equal(facts.more, other.more, sizeof other.more);
         }
@@ -142,9 +142,9 @@ static const sp_finding *find(const char *name)
     return NULL;
 }
 
-static void expect(sp_mask *m, double slack, const char *name, const char *format, bool exact)
+static void expect_pattern(sp_mask *m, double slack, const char *name, const char *format, bool exact)
 {
-    OK(sp_mask_report(cx, m, &(sp_report_options){.slack = slack, .head_rows = 12, .head_cols = 16}, &facts));
+    ok(sp_mask_report(cx, m, &(sp_report_options){.slack = slack, .head_rows = 12, .head_cols = 16}, &facts));
     const sp_finding *x = find(name);
     assert_non_null(x);
     assert_string_equal(x->format, format);
@@ -171,28 +171,31 @@ static void n_of_m(void **state)
     (void)state;
     sp_rng r = sp_rng_seed(2);
     sp_mask m = nm_mask(&r, 48, 96, 2, 4), t;
-    expect(&m, 1, "2:4 along k", "nm24", true);
+    expect_pattern(&m, 1, "2:4 along k", "nm24", true);
     assert_int_equal(facts.finding[0].kind, SP_FIND_NM_COLS); /* the fewest bytes */
     assert_null(find("2:4 along n"));
-    OK(sp_mask_transpose(cx, &m, &t));
-    expect(&t, 1, "2:4 along n", "(i,j)->(j:dense, i/4:dense, i%4:structured[2,4]), crd=u2", true);
+    ok(sp_mask_transpose(cx, &m, &t));
+    expect_pattern(&t, 1, "2:4 along n", "(i,j)->(j:dense, i/4:dense, i%4:structured[2,4]), crd=u2", true);
     FREE(&m, &t);
     m = nm_mask(&r, 48, 96, 1, 4);
-    expect(&m, 1, "1:4 along k", "(i,j)->(i:dense, j/4:dense, j%4:structured[1,4]), crd=u2", true);
+    expect_pattern(&m, 1, "1:4 along k", "(i,j)->(i:dense, j/4:dense, j%4:structured[1,4]), crd=u2", true);
     clear(&m, 0, sp_bits_next(m.bits, 0, 96));
-    expect(&m, 1.05, "1:4 along k", "(i,j)->(i:dense, j/4:dense, j%4:structured[1,4]), crd=u2", false);
+    expect_pattern(&m, 1.05, "1:4 along k", "(i,j)->(i:dense, j/4:dense, j%4:structured[1,4]), crd=u2",
+                   false);
     FREE(&m);
     m = nm_mask(&r, 48, 96, 4, 8);
-    expect(&m, 1, "4:8 along k", "(i,j)->(i:dense, j/8:dense, j%8:structured[4,8]), crd=u4", true);
+    expect_pattern(&m, 1, "4:8 along k", "(i,j)->(i:dense, j/8:dense, j%8:structured[4,8]), crd=u4", true);
     mask_not(&m);
     int64_t k = sp_bits_next(m.bits, 0, 96); /* one more in a group: nearly */
     mask_not(&m);
     sp_mask_set(&m, 0, k);
-    expect(&m, 1.05, "4:8 along k", "(i,j)->(i:dense, j/8:dense, j%8:structured[4,8]), crd=u4", false);
+    expect_pattern(&m, 1.05, "4:8 along k", "(i,j)->(i:dense, j/8:dense, j%8:structured[4,8]), crd=u4",
+                   false);
     assert_int_equal(find("4:8 along k")->missed, 1);
     FREE(&m);
     m = nm_mask(&r, 32, 64, 5, 16);
-    expect(&m, 1, "5:16 along k", "(i,j)->(i:dense, j/16:dense, j%16:structured[5,16]), crd=u4", true);
+    expect_pattern(&m, 1, "5:16 along k", "(i,j)->(i:dense, j/16:dense, j%16:structured[5,16]), crd=u4",
+                   true);
     FREE(&m);
 }
 
@@ -202,7 +205,7 @@ static sp_mask blocks(sp_rng *r, int64_t rows, int64_t cols, int64_t n, int64_t 
     sp_mask few = random_mask(r, (rows + n - 1) / n, (cols + k - 1) / k, 0.3), m;
     sp_mask_set(&few, 0, few.cols - 1);
     clear(&few, few.rows - 1, 0);
-    OK(sp_mask_refine(cx, &few, n, k, (int64_t[]){rows, cols}, &m));
+    ok(sp_mask_refine(cx, &few, n, k, (int64_t[]){rows, cols}, &m));
     FREE(&few);
     return m;
 }
@@ -212,35 +215,35 @@ static void other_patterns(void **state)
     (void)state;
     sp_rng r = sp_rng_seed(3);
     sp_mask m = blocks(&r, 96, 128, 4, 4);
-    expect(&m, 1, "4x4", "bsr(4,4)", true);
-    expect(&m, 1, "4x1", "(n,k)->(n/4:dense, k:compressed, n%4:dense), crd=u16", true);
-    expect(&m, 1, "1x1", "csr", true);
+    expect_pattern(&m, 1, "4x4", "bsr(4,4)", true);
+    expect_pattern(&m, 1, "4x1", "(n,k)->(n/4:dense, k:compressed, n%4:dense), crd=u16", true);
+    expect_pattern(&m, 1, "1x1", "csr", true);
     assert_null(find("8x4"));
     FREE(&m);
     m = blocks(&r, 96, 128, 1, 128);
-    expect(&m, 1, "rows", "(i,j)->(i:compressed, j:dense)", true);
+    expect_pattern(&m, 1, "rows", "(i,j)->(i:compressed, j:dense)", true);
     assert_string_equal(facts.finding[0].name, "rows");
     FREE(&m);
     m = blocks(&r, 96, 128, 96, 1);
-    expect(&m, 1, "cols", "(i,j)->(j:compressed, i:dense)", true);
+    expect_pattern(&m, 1, "cols", "(i,j)->(j:compressed, i:dense)", true);
     FREE(&m);
     m = blocks(&r, 96, 128, 12, 128);
-    expect(&m, 1, "heads of 12 rows", "(i,j)->(i/12:compressed, i%12:dense, j:dense)", true);
+    expect_pattern(&m, 1, "heads of 12 rows", "(i,j)->(i/12:compressed, i%12:dense, j:dense)", true);
     FREE(&m);
     m = blocks(&r, 96, 128, 96, 16);
-    expect(&m, 1, "heads of 16 cols", "(i,j)->(j/16:compressed, j%16:dense, i:dense)", true);
+    expect_pattern(&m, 1, "heads of 16 cols", "(i,j)->(j/16:compressed, j%16:dense, i:dense)", true);
     FREE(&m);
     m = mask_of_shape(50, 90);
     for (int64_t i = 0; i < 50; i++)
         for (int64_t j = SP_MAX(0, i - 2); j <= i + 3; j++) sp_mask_set(&m, i, j);
-    expect(&m, 1, "band -2..3", "(i,j)->(j-i:compressed, i:range)", true);
-    expect(&m, 1, "6 diagonals", "(i,j)->(j-i:compressed, i:range)", true);
+    expect_pattern(&m, 1, "band -2..3", "(i,j)->(j-i:compressed, i:range)", true);
+    expect_pattern(&m, 1, "6 diagonals", "(i,j)->(j-i:compressed, i:range)", true);
     for (int64_t i = 0; i < 50; i++) clear(&m, i, i + 1);
-    expect(&m, 1, "5 diagonals", "(i,j)->(j-i:compressed, i:range)", true);
+    expect_pattern(&m, 1, "5 diagonals", "(i,j)->(j-i:compressed, i:range)", true);
     assert_null(find("band -2..3"));
-    expect(&m, 1.3, "band -2..3", "(i,j)->(j-i:compressed, i:range)", false);
+    expect_pattern(&m, 1.3, "band -2..3", "(i,j)->(j-i:compressed, i:range)", false);
     clear(&m, 7, 7);
-    expect(&m, 1.05, "5 diagonals", "(i,j)->(j-i:compressed, i:range)", false);
+    expect_pattern(&m, 1.05, "5 diagonals", "(i,j)->(j-i:compressed, i:range)", false);
     FREE(&m);
 }
 
@@ -256,7 +259,7 @@ static void refused(void **state)
     assert_int_equal(facts.rows, 42);
     FREE(&m);
     m = mask_of_shape(INT64_C(1) << 60, 0);
-    OK(sp_mask_report(cx, &m, &(sp_report_options){.slack = 1}, &facts));
+    ok(sp_mask_report(cx, &m, &(sp_report_options){.slack = 1}, &facts));
     assert_int_equal(facts.finding_count, 0);
     FREE(&m);
 }
@@ -267,9 +270,9 @@ static void check_order(const sp_mask *m, int n, int k, const sp_grouping *g)
 {
     sp_mask moved;
     double before, after;
-    OK(sp_mask_permute(cx, m, g->order, &moved)); /* a permutation */
-    OK(sp_mask_fill(cx, m, n, k, &before));
-    OK(sp_mask_fill(cx, &moved, n, k, &after));
+    ok(sp_mask_permute(cx, m, g->order, &moved)); /* a permutation */
+    ok(sp_mask_fill(cx, m, n, k, &before));
+    ok(sp_mask_fill(cx, &moved, n, k, &after));
     assert_true(before == g->fill_before && after == g->fill_after && after <= before);
     FREE(&moved);
 }
@@ -288,14 +291,14 @@ static void grouping(void **state)
             int64_t j = below(&r, i + 1), swap = order[i];
             order[i] = order[j], order[j] = swap;
         }
-        OK(sp_mask_permute(cx, &m, order, &mixed));
-        OK(sp_mask_group_rows(cx, &mixed, n, k, &g));
+        ok(sp_mask_permute(cx, &m, order, &mixed));
+        ok(sp_mask_group_rows(cx, &mixed, n, k, &g));
         check_order(&mixed, n, k, &g);
         assert_true(g.fill_after == 1 && g.fill_before > 1.2);
         assert_non_null(strstr(g.format, k > 1 ? "bsr(" : n > 1 ? "k:compressed" : "csr"));
         sp_free(cx, g.order);
         for (int holes = 0; holes < 5; holes++) clear(&mixed, below(&r, m.rows), below(&r, 256));
-        OK(sp_mask_group_rows(cx, &mixed, n, k, &g));
+        ok(sp_mask_group_rows(cx, &mixed, n, k, &g));
         check_order(&mixed, n, k, &g);
         assert_true(g.fill_after < 1.3);
         sp_free(cx, g.order);
@@ -303,7 +306,7 @@ static void grouping(void **state)
     }
     for (size_t s = 0; s < SP_COUNT(shapes); s++) {
         sp_mask m = random_mask(&r, shapes[s][0], shapes[s][1], 0.1);
-        OK(sp_mask_group_rows(cx, &m, 3, 5, &g));
+        ok(sp_mask_group_rows(cx, &m, 3, 5, &g));
         check_order(&m, 3, 5, &g);
         sp_free(cx, g.order);
         assert_int_equal(sp_mask_group_rows(cx, &m, 0, 5, &g), SPARTA_E_USAGE);
@@ -327,7 +330,7 @@ static void mixtures(void **state)
                     sp_mask_set(&m, row + e / side, col + e % side);
         }
         double slack = round % 2 ? 4 : 1.25;
-        OK(sp_mask_report(cx, &m, &(sp_report_options){.slack = slack}, &facts));
+        ok(sp_mask_report(cx, &m, &(sp_report_options){.slack = slack}, &facts));
         for (int s = 0; s < SP_MIXTURE_SIZES; s++) {
             int64_t n = 8 << s, blocks = 0, inside = 0;
             for (int64_t i = 0; i < m.rows; i += n)
@@ -342,7 +345,7 @@ static void mixtures(void **state)
             assert_int_equal(facts.in_dense[s], inside);
             if (slack < 2) continue; /* then only the price decides */
             sp_cover c;
-            OK(sp_mask_cover(cx, &m, (sp_cover_size[]){{n, n, 4, 4, 0}, {1, 1, 4, 4, 0}}, 2, &c));
+            ok(sp_mask_cover(cx, &m, (sp_cover_size[]){{n, n, 4, 4, 0}, {1, 1, 4, 4, 0}}, 2, &c));
             assert_int_equal(c.part[0].blocks, blocks);
             assert_int_equal(sp_mask_count(&c.part[0].mask), inside);
             sp_cover_free(cx, &c);
@@ -352,14 +355,15 @@ static void mixtures(void **state)
     sp_mask m = random_mask(&r, 128, 192, 0.01);
     for (int64_t e = 0; e < 4096; e++)
         sp_mask_set(&m, 32 + e / 64, 64 + e % 64 / 32 * 64 + e % 32); /* four of 32x32 */
-    expect(&m, 1, "32x32 and rest", "sum{blockdensity>=1 -> bsr(32,32); rest -> csr}", true);
+    expect_pattern(&m, 1, "32x32 and rest", "sum{blockdensity>=1 -> bsr(32,32); rest -> csr}", true);
     assert_int_equal(facts.finding[0].kind, SP_FIND_MIXTURE); /* the fewest bytes */
     clear(&m, 33, 65);
-    expect(&m, 1.05, "32x32 and rest", "sum{blockdensity>=0.953125 -> bsr(32,32); rest -> csr}", false);
+    expect_pattern(&m, 1.05, "32x32 and rest", "sum{blockdensity>=0.953125 -> bsr(32,32); rest -> csr}",
+                   false);
     assert_int_equal(find("32x32 and rest")->slots, facts.present + 1);
     FREE(&m);
     m = random_mask(&r, 128, 192, 0.3); /* nothing to gain */
-    OK(sp_mask_report(cx, &m, &(sp_report_options){.slack = 1.05}, &facts));
+    ok(sp_mask_report(cx, &m, &(sp_report_options){.slack = 1.05}, &facts));
     for (int64_t i = 0; i < facts.finding_count; i++) assert_true(facts.finding[i].kind != SP_FIND_MIXTURE);
     FREE(&m);
 }

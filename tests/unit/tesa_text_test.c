@@ -8,8 +8,8 @@ static void round_trip(const sp_mask *m)
     sp_text_init(&first, cx);
     sp_text_init(&second, cx);
     sp_mask_print(m, &first);
-    OK(first.status);
-    OK(sp_mask_parse(cx, sp_text_str(&first), &back));
+    ok(first.status);
+    ok(sp_mask_parse(cx, sp_text_str(&first), &back));
     assert_true(same_mask(m, &back));
     assert_true(sp_mask_digest(m) == sp_mask_digest(&back));
     sp_mask_print(&back, &second);
@@ -37,12 +37,12 @@ static void round_trips(void **state)
     FREE(&many);
 }
 
-static void expect(const char *text, const char *canonical)
+static void expect_text(const char *text, const char *canonical)
 {
     sp_mask m;
     sp_text out;
     sp_text_init(&out, cx);
-    OK(sp_mask_parse(cx, text, &m));
+    ok(sp_mask_parse(cx, text, &m));
     sp_mask_print(&m, &out);
     assert_string_equal(sp_text_str(&out), canonical);
     sp_text_free(&out);
@@ -52,17 +52,17 @@ static void expect(const char *text, const char *canonical)
 static void texts(void **state)
 {
     (void)state;
-    expect("mask 2x8 hex 0f 08", "mask 2x8 hex 0f 08");
-    expect("mask 2x8 rle 4 4 7 1", "mask 2x8 hex 0f 08"); /* 6 characters against 8 */
-    expect("  mask\t 2x8\nrle 4 4 7 1 \n", "mask 2x8 hex 0f 08");
-    expect("mask 1x64 hex 000000000000000f", "mask 1x64 rle 60 4");
-    expect("mask 1x3 hex 5", "mask 1x3 hex 5");
-    expect("mask 3x3 rle 0 9", "mask 3x3 rle 0 9");
-    expect("mask 3x3 rle 9", "mask 3x3 rle 9");
-    expect("mask 0x0 hex", "mask 0x0 rle");
-    expect("mask 7x0 rle", "mask 7x0 rle");
+    expect_text("mask 2x8 hex 0f 08", "mask 2x8 hex 0f 08");
+    expect_text("mask 2x8 rle 4 4 7 1", "mask 2x8 hex 0f 08"); /* 6 characters against 8 */
+    expect_text("  mask\t 2x8\nrle 4 4 7 1 \n", "mask 2x8 hex 0f 08");
+    expect_text("mask 1x64 hex 000000000000000f", "mask 1x64 rle 60 4");
+    expect_text("mask 1x3 hex 5", "mask 1x3 hex 5");
+    expect_text("mask 3x3 rle 0 9", "mask 3x3 rle 0 9");
+    expect_text("mask 3x3 rle 9", "mask 3x3 rle 9");
+    expect_text("mask 0x0 hex", "mask 0x0 rle");
+    expect_text("mask 7x0 rle", "mask 7x0 rle");
     sp_mask m;
-    OK(sp_mask_parse(cx, "mask 2x8 hex 0f 08", &m));
+    ok(sp_mask_parse(cx, "mask 2x8 hex 0f 08", &m));
     for (int64_t n = 0; n < 2; n++)
         for (int64_t k = 0; k < 8; k++) assert_int_equal(sp_mask_get(&m, n, k), n ? k == 7 : k >= 4);
     FREE(&m);
