@@ -21,8 +21,8 @@ sparta_status sp_builtin_Slice(sparta_ctx *cx, const sp_op_args *args)
         if (step == 0) return sp_fail(cx, SPARTA_E_RANGE, "Slice: the step of axis %d is 0", axis);
         int64_t count =
             sp_slice_count(in[0].dim[axis], element(args, 1, i, 0), element(args, 2, i, 0), step, &first);
-        if (count !=
-            out->dim[axis]) /* symbolic bounds are assumed to be within the dim: see the shape rule */
+        /* Symbolic bounds are assumed to be within the dim: see the shape rule. */
+        if (count != out->dim[axis])
             return sp_fail(
                 cx, SPARTA_E_RANGE,
                 "Slice: axis %d has %lld elements where %lld are needed; the bounds are outside of x", axis,

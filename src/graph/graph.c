@@ -249,8 +249,8 @@ sparta_status sp_graph_check_attrs(sparta_ctx *cx, sp_op_id op, const sp_attrs *
         if (row->kind != a->kind)
             return sp_fail(cx, SPARTA_E_FORMAT, "%s: attribute '%s' is %s and must be %s", name, a->name,
                            kinds[a->kind], kinds[row->kind]);
-        if (sp_attr_find(attrs, a->name) !=
-            a) /* rows are few, so this ends at the second duplicate at the latest */
+        /* Rows are few, so this ends at the second duplicate at the latest. */
+        if (sp_attr_find(attrs, a->name) != a)
             return sp_fail(cx, SPARTA_E_FORMAT, "%s: attribute '%s' is given twice", name, a->name);
     }
     return SPARTA_OK;

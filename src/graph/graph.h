@@ -84,8 +84,8 @@ typedef struct sp_bound { /* the most a symbol may be */
     const char *symbol;
     int64_t most;
 } sp_bound;
-typedef struct
-    sp_must { /* two sizes that a node takes for one and nothing proves to be: compared when sizes are known */
+/* Two sizes that a node takes for one and nothing proves to be: compared when sizes are known. */
+typedef struct sp_must {
     const sp_expr *a, *b;
     const char *node;
 } sp_must;
@@ -107,9 +107,9 @@ struct sp_graph {
     int n_musts;
     sp_must *must;   /* room for SP_GRAPH_MUSTS; NULL: there are none */
     sp_map *by_name; /* value name -> id */
-    sp_arena
-        *adopted; /* holds constants' data made for this graph by somebody else; freed with it; may be NULL */
-    int fresh;    /* number of the next fresh name */
+    /* Data of constants that others made for this graph; freed with it; may be NULL. */
+    sp_arena *adopted;
+    int fresh;      /* number of the next fresh name */
     int64_t folded; /* multiplications that folding constants has taken, in all inferences together */
 };
 

@@ -50,7 +50,4 @@ sparta_status sp_onnx_write(sparta_ctx *cx, const sp_graph *g, const char *path)
  * ONNX out of it. */
 sparta_status sp_import_can_show(sparta_ctx *cx, const char *path) SP_MUST;
 
-/* A TensorProto by itself (node tests, .pb files). The tensor is a copy: sp_free(out->data). */
-sparta_status sp_onnx_tensor(sparta_ctx *cx, const void *bytes, size_t n, sparta_tensor *out) SP_MUST;
-
 #endif

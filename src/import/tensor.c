@@ -283,21 +283,3 @@ sparta_status sp_onnx_read_tensor(sparta_ctx *cx, sp_importer *external, sp_aren
     if (name) *name = p.name;
     return SPARTA_OK;
 }
-
-sparta_status sp_onnx_tensor(sparta_ctx *cx, const void *bytes, size_t n, sparta_tensor *out)
-{
-    sp_bytes view = {bytes, n};
-    if (!n) return sp_fail(cx, SPARTA_E_FORMAT, "TensorProto: no bytes");
-    sp_arena *arena = sp_arena_create(cx);
-    SP_NEED(cx, arena);
-    sparta_tensor t, copy;
-    sparta_status status = sp_onnx_read_tensor(cx, NULL, arena, view, &t, NULL);
-    if (status == SPARTA_OK) status = sp_tensor_alloc(cx, t.dtype, t.rank, t.dim, &copy);
-    if (status == SPARTA_OK) {
-        size_t size = (size_t)sparta_tensor_elements(&t) * sparta_dtype_size(t.dtype);
-        if (size) memcpy(copy.data, t.data, size);
-        *out = copy;
-    }
-    sp_arena_free(arena);
-    return status;
-}

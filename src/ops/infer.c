@@ -4,10 +4,10 @@
 #include "ops/window.h"
 #include <string.h>
 
-enum { ROUNDS = 16 };                 /* of solving for symbols: an export takes one or two */
-#define FOLD_BYTES ((size_t)16 << 20) /* the largest result worth keeping as a constant */
-#define FOLD_MOVED                                                                                           \
-    ((size_t)16 << 30) /* bytes read and written by all folding: an end to it for a hostile model */
+enum { ROUNDS = 16 }; /* of solving for symbols: an export takes one or two */
+/* The largest result worth keeping as a constant, and bytes read and written by all folding: an end to it for a hostile model. */
+#define FOLD_BYTES    ((size_t)16 << 20)
+#define FOLD_MOVED    ((size_t)16 << 30)
 #define FOLD_WORK     ((int64_t)1 << 27) /* multiplications: a product beyond it stays in the graph */
 #define FOLD_WORK_ALL ((int64_t)1 << 31) /* of all products, in all inferences of a graph */
 

@@ -167,8 +167,8 @@ static sparta_status axes(sp_axes *a)
         a->label[in].run = a->label[out].run = 1;
         a->label[in].alike = true;
     }
-    return r.coordinates == SP_CROP_AND_RESIZE ? sp_axes_opaque(a)
-                                               : SPARTA_OK; /* it has a value for what is outside */
+    /* That one has a value for what is outside. */
+    return r.coordinates == SP_CROP_AND_RESIZE ? sp_axes_opaque(a) : SPARTA_OK;
 }
 
 /* Sizes that are said are those of the output. */

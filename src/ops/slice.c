@@ -7,8 +7,8 @@
 #include "ops/ints.h"
 #include "builtin/view.h"
 
-#define FAR                                                                                                  \
-    ((int64_t)1 << 31) /* exporters write "to the end" as INT32_MAX or INT64_MAX, or their negatives */
+/* Exporters write "to the end" as INT32_MAX or INT64_MAX, or their negatives. */
+#define FAR ((int64_t)1 << 31)
 
 typedef struct cut {
     const sp_expr *size, *start, *end;

@@ -120,8 +120,8 @@ void sp_vary_whole(const sp_axes *a, bool *vary)
 {
     for (bool again = true; again;) {
         again = false;
-        for (int o = 0; o < sp_node_slots(a->n);
-             o++) { /* in and out are one array; axes that are not there have no labels */
+        /* In and out are one array; axes that are not there have no labels. */
+        for (int o = 0; o < sp_node_slots(a->n); o++) {
             for (int i = 0; a->in[o].role != SP_SIDE && i < SPARTA_RANK; i++) {
                 const sp_axis *x = &a->in[o].axis[i];
                 bool some = false, all = true;
@@ -211,7 +211,7 @@ static bool is_full(const loops *s, const uint8_t *out)
     return true;
 }
 
-static void walk(loops *s, int d, const uint8_t *const *at, uint8_t *out)
+static void descend(loops *s, int d, const uint8_t *const *at, uint8_t *out)
 {
     s->left -= 4;
     if (s->left < 0) return;
@@ -231,11 +231,11 @@ static void walk(loops *s, int d, const uint8_t *const *at, uint8_t *out)
     }
     const uint8_t *here[8];
     for (int64_t i = 0; i < s->size[d] && s->left >= 0; i++) {
-        const bool again =
-            d == s->depth - 2 && !s->out[d] && i % LOOK == LOOK - 1; /* the same cells over and over */
+        /* The same cells over and over. */
+        const bool again = d == s->depth - 2 && !s->out[d] && i % LOOK == LOOK - 1;
         if (again && is_full(s, out)) return;
         for (int k = 0; k < s->n; k++) here[k] = at[k] + i * s->stride[d][k];
-        walk(s, d + 1, here, out + i * s->out[d]);
+        descend(s, d + 1, here, out + i * s->out[d]);
     }
 }
 
@@ -270,13 +270,13 @@ double sp_contract(const sp_axes *a, const sp_cells_view *view, int n, uint8_t *
         s.out[d] = out_stride[l];
         for (int i = 0; i < n; i++) s.stride[d][i] = view[i].stride[l];
     }
-    walk(&s, 0, at, out);
+    descend(&s, 0, at, out);
     if (s.left >= 0) return most_steps - s.left;
     s.n = 0; /* all of it, and nothing asked */
     s.left = INFINITY;
     for (int d = 0; d < s.depth; d++)
         if (!s.out[d]) s.size[d] = SP_MIN(s.size[d], 1);
-    walk(&s, 0, at, out);
+    descend(&s, 0, at, out);
     return most_steps;
 }
 

@@ -106,8 +106,8 @@ static sparta_status append_add(sp_propagation *p, sp_node *n, int axis, const s
     n->out[0] = t;
     t->producer = n;
     y->producer = NULL;
-    const char *name = sp_arena_printf(g->arena, "%s/%s", n->name,
-                                       vector->name); /* names of nodes differ, onnxruntime wants */
+    /* onnxruntime wants the names of nodes to differ. */
+    const char *name = sp_arena_printf(g->arena, "%s/%s", n->name, vector->name);
     SP_NEED(p->cx, name);
     return sp_graph_add_node(g, SP_OP_Add, name, 2, (sp_value *[]){t, vector}, 1, &y, NULL, NULL);
 }

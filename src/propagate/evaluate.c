@@ -97,8 +97,8 @@ static bool as_it_is(const sp_value *v, const sp_fact *f, const int64_t *dim)
     return v->constant && !sp_cells_has(&f->tesa.state, v->dims.rank, 1);
 }
 
-static sparta_status fill(sp_propagation *p, const sp_axes *a, const sp_evaluation *e, int i,
-                          sp_arena *scratch, sparta_tensor *out)
+static sparta_status input_of(sp_propagation *p, const sp_axes *a, const sp_evaluation *e, int i,
+                              sp_arena *scratch, sparta_tensor *out)
 {
     const sp_flow_operand *o = &a->in[i];
     const sp_value *v = a->n->in[i];
@@ -180,7 +180,7 @@ static sparta_status run_on(sp_propagation *p, const sp_axes *a, const sp_evalua
     for (int i = 0; i < n->n_in; i++) {
         in[i] = (sparta_tensor){.rank = -1};
         if (n->in[i] && a->in[i].role == SP_SIDE) in[i] = *n->in[i]->constant;
-        if (n->in[i] && a->in[i].role != SP_SIDE) SP_TRY(fill(p, a, &e, i, scratch, &in[i]));
+        if (n->in[i] && a->in[i].role != SP_SIDE) SP_TRY(input_of(p, a, &e, i, scratch, &in[i]));
     }
     for (int i = 0; i < n->n_out; i++) {
         (void)run_dims(a, &e, &a->out[i], n->out[i], dim);

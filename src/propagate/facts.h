@@ -161,7 +161,7 @@ sparta_status sp_cut_all(sp_arena *scratch, const sp_cut *list, int threads) SP_
  * data NULL: nothing. */
 sparta_status sp_fold_summands(sp_propagation *p, const sp_axes *a, sparta_tensor *out) SP_MUST;
 /* What is dequantised only to be moved and quantised again alike is moved as it is. */
-sparta_status sp_cancel_pairs(sp_graph *g, bool *changed) SP_MUST;
+sparta_status sp_cancel_round_trips(sp_graph *g, bool *changed) SP_MUST;
 /* By value id: a node or the caller of the model reads it. */
 sparta_status sp_used(const sp_graph *g, sp_arena *arena, bool **out) SP_MUST;
 /* The weight in the file of which v is a transposed copy, and which is used as well; NULL: none. */

@@ -105,8 +105,8 @@ static void prepare(forward *f)
         f->factor[f->factors] = i;
         f->view[f->factors++] = v;
     }
-    for (int l = 0; l < a->labels;
-         l++) /* an output differs along a label that is mixed when the input does */
+    /* An output differs along a label that is mixed when the input does. */
+    for (int l = 0; l < a->labels; l++)
         if (a->label[l].kind == SP_WHOLE) f->e.vary[l] |= f->e.vary[l + SP_LABELS];
 }
 

@@ -40,8 +40,8 @@ static bool extents(const moving *m, int o, const sp_value *v, int64_t *extent)
         if (extent[i] < 0) return false;
     }
     int64_t count = sp_cells_count(v->dims.rank, extent), work;
-    return count >= 0 && sp_int_mul(count, m->a->n->n_in, &work) &&
-           work <= SP_WORK; /* each asks who holds it */
+    /* Each element asks every input whether it holds it. */
+    return count >= 0 && sp_int_mul(count, m->a->n->n_in, &work) && work <= SP_WORK;
 }
 
 /* Is there effort left to ask of that many elements who holds them? */

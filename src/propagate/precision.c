@@ -55,7 +55,7 @@ sparta_status sp_precisions(sp_propagation *p)
     return SPARTA_OK;
 }
 
-/* ------------------------------------------------------------------ pairs that cancel */
+/* ------------------------------------------------------------------ round trips that cancel */
 /* One number for all of the tensor; absent is 0. */
 static bool one_number(const sp_node *n, int i, double *out)
 {
@@ -67,7 +67,7 @@ static bool one_number(const sp_node *n, int i, double *out)
     return true;
 }
 
-static bool is_pair(const sp_node *dequantize, const sp_node *quantize)
+static bool is_round_trip(const sp_node *dequantize, const sp_node *quantize)
 {
     double scale[2], zero[2];
     const sp_node *n[2] = {dequantize, quantize};
@@ -104,8 +104,8 @@ static bool takes_narrow(sp_op_id op)
 }
 
 /* From QuantizeLinear back over moves that serve it alone to the DequantizeLinear; `first` is the move next to that. */
-static sparta_status find_pair(sp_graph *g, sp_arena *arena, const sp_users *u, const sp_node *quantize,
-                               sp_node **first, sp_node **out)
+static sparta_status find_round_trip(sp_graph *g, sp_arena *arena, const sp_users *u, const sp_node *quantize,
+                                     sp_node **first, sp_node **out)
 {
     sp_node *n = quantize->in[0]->producer;
     bool narrow = sp_dtype_bits(quantize->out[0]->dtype) < 8;
@@ -119,7 +119,7 @@ static sparta_status find_pair(sp_graph *g, sp_arena *arena, const sp_users *u, 
         *first = n;
         n = n->in[0]->producer;
     }
-    if (n && is_pair(n, quantize)) *out = n;
+    if (n && is_round_trip(n, quantize)) *out = n;
     return SPARTA_OK;
 }
 
@@ -138,7 +138,7 @@ static sparta_status cancel(sp_graph *g, sp_arena *arena, bool *changed)
     for (int i = 0; i < g->n_nodes; i++) {
         sp_node *quantize = g->node[i], *first, *pair;
         if (quantize->op != SP_OP_QuantizeLinear) continue;
-        SP_TRY(find_pair(g, arena, &u, quantize, &first, &pair));
+        SP_TRY(find_round_trip(g, arena, &u, quantize, &first, &pair));
         if (!pair) continue;
         sp_value *by = first ? quantize->in[0] : pair->in[0];
         if (quantize->out[0]->is_output && (by->is_input || by->constant || by->is_output)) continue;
@@ -149,7 +149,7 @@ static sparta_status cancel(sp_graph *g, sp_arena *arena, bool *changed)
     return SPARTA_OK;
 }
 
-sparta_status sp_cancel_pairs(sp_graph *g, bool *changed)
+sparta_status sp_cancel_round_trips(sp_graph *g, bool *changed)
 {
     sp_arena *arena = sp_arena_create(g->cx);
     SP_NEED(g->cx, arena);

@@ -109,10 +109,10 @@ static sparta_status round_of(sp_graph *g, const sp_propagate_options *options, 
     bool cancelled;
     *changed = false;
     SP_TRY(sp_tidy(g)); /* in every round: what was in its way may be gone */
-    SP_TRY(sp_cancel_pairs(g, &cancelled));
-    effort->bytes = effort->room =
-        full_effort(g->cx, options).bytes; /* those of the last round are free again */
-    SP_TRY(sp_keep_once(g));               /* of what was folded before */
+    SP_TRY(sp_cancel_round_trips(g, &cancelled));
+    /* Bytes of the last round are free again. */
+    effort->bytes = effort->room = full_effort(g->cx, options).bytes;
+    SP_TRY(sp_keep_once(g)); /* of what was folded before */
     SP_TRY(find_facts(g, options, effort, &p));
     sparta_status status = sp_fold_values(p, changed);
     if (status == SPARTA_OK && *changed)

@@ -115,8 +115,8 @@ static sparta_status through(region *r, int at)
     if (!r->seen[at]) r->node[r->nodes++] = at;
     r->seen[at] = true;
     if (n->op == SP_OP_Reshape) return SPARTA_OK; /* looked at when all are known */
-    if (n->op == SP_OP_Shape &&
-        !n->attrs.n) { /* it tells sizes of a value, and is none; or did, and was rewritten */
+    if (n->op == SP_OP_Shape && !n->attrs.n) {
+        /* It tells sizes of a value, and is none; or did, and was rewritten. */
         r->fails |= n->out[0]->id >= r->values || r->axis[n->out[0]->id] >= 0;
         return SPARTA_OK;
     }

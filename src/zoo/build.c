@@ -141,7 +141,7 @@ sp_value *sp_zoo_float(sp_zoo_builder *b, const char *name, float value)
 /* The sum of four 16-bit pieces of one random word is nearly normal; twice it, less its mean, is odd, hence
  * never 0. It has 19 bits and the scale 24, so their product is exact in a double and the number is the same
  * on every machine, fused multiply or not. */
-static void fill(sp_zoo_builder *b, const char *name, float *x, int64_t n, float mean, float deviation)
+static void draw(sp_zoo_builder *b, const char *name, float *x, int64_t n, float mean, float deviation)
 {
     const float scale = deviation / 75674.45f; /* the sum's own deviation: 2 * sqrt(4 * (2^32 - 1) / 12) */
     sp_rng rng = sp_rng_seed(sp_hash(name, strlen(name), b->request->seed));
@@ -158,7 +158,7 @@ static bool random_tensor(sp_zoo_builder *b, const char *name, int rank, const i
     if (!b->status) b->status = sp_check_cancel(b->g->cx);
     if (!b->status) b->status = sp_tensor_alloc_in(b->g->arena, SPARTA_F32, rank, dim, out);
     if (b->status) return false;
-    fill(b, name, out->data, sparta_tensor_elements(out), mean, deviation);
+    draw(b, name, out->data, sparta_tensor_elements(out), mean, deviation);
     return true;
 }
 

@@ -9,7 +9,7 @@
  * sequence) counts as such; anything else that goes wrong is a failure. Exit 1 on a failure, or when fewer
  * than `floor` tests pass.
  */
-#include "import/import.h"
+#include "../unit/onnx_tensor.h"
 #include "ops/ops.h"
 #include <dirent.h>
 #include <math.h>
@@ -68,7 +68,7 @@ static sparta_status read_tensor(sparta_ctx *cx, const char *folder, const char 
     size_t n;
     snprintf(path, sizeof path, "%s/%s_%d.pb", folder, kind, i);
     SP_TRY(sp_file_read(cx, path, (size_t)1 << 28, &bytes, &n));
-    sparta_status status = sp_onnx_tensor(cx, bytes, n, out);
+    sparta_status status = onnx_tensor(cx, bytes, n, out);
     sp_free(cx, bytes);
     return status;
 }

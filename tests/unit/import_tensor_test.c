@@ -1,5 +1,6 @@
 /* import: TensorProtos: every way to store elements, shapes that lie, and weights in other files. */
 #include "import_check.h"
+#include "onnx_tensor.h"
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,7 +9,7 @@ static sparta_status read_one(bytes t, sparta_tensor *out)
 {
     uint8_t *exact = malloc(t.size ? t.size : 1);
     memcpy(exact, t.data, t.size);
-    sparta_status status = sp_onnx_tensor(cx, exact, t.size, out);
+    sparta_status status = onnx_tensor(cx, exact, t.size, out);
     free(exact);
     free(t.data);
     return status;
