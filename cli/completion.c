@@ -2,6 +2,12 @@
 #include "cli.h"
 #include <string.h>
 
+/* "md|csv" as words. */
+static void choices(cli *c, const char *list)
+{
+    for (; *list; list++) sp_text_printf(&c->out, "%c", *list == '|' ? ' ' : *list);
+}
+
 /* ------------------------------------------------------------------ bash */
 
 static void bash_verb(cli *c, const cli_verb *v)
@@ -19,7 +25,7 @@ static void bash_choices(cli *c)
         const cli_option *o = &cli_options[i];
         if (o->kind != CLI_CHOICE) continue;
         sp_text_printf(&c->out, "    --%s) COMPREPLY=($(compgen -W \"", o->name);
-        for (const char *p = o->metavar; *p; p++) sp_text_printf(&c->out, "%c", *p == '|' ? ' ' : *p);
+        choices(c, o->metavar);
         sp_text_printf(&c->out, "\" -- \"$word\")); return ;;\n");
     }
 }
@@ -56,11 +62,6 @@ static void quoted(cli *c, const char *s, const char *special)
         else
             sp_text_printf(&c->out, strchr(special, *s) ? "\\%c" : "%c", *s);
     }
-}
-
-static void choices(cli *c, const char *list)
-{
-    for (; *list; list++) sp_text_printf(&c->out, "%c", *list == '|' ? ' ' : *list);
 }
 
 /* '--name[help]:METAVAR:what completes it' */

@@ -132,6 +132,12 @@ static void roff(cli *c, const char *s, size_t n)
     }
 }
 
+static void roff_line(cli *c, const char *s, size_t n)
+{
+    roff(c, s, n);
+    sp_text_printf(&c->out, "\n");
+}
+
 static void roff_options(cli *c, const cli_verb *verb)
 {
     for (int i = 0; i < CLI_OPTIONS; i++) {
@@ -140,34 +146,28 @@ static void roff_options(cli *c, const cli_verb *verb)
         char flag[64];
         flag_text(o, flag, sizeof flag);
         sp_text_printf(&c->out, ".TP\n.B ");
-        roff(c, flag, strlen(flag));
-        sp_text_printf(&c->out, "\n");
-        roff(c, o->help, strlen(o->help));
-        sp_text_printf(&c->out, "\n");
+        roff_line(c, flag, strlen(flag));
+        roff_line(c, o->help, strlen(o->help));
     }
 }
 
 static void roff_variable(cli *c, const cli_option *v)
 {
     sp_text_printf(&c->out, ".TP\n.BR %s = ", v->name);
-    roff(c, v->metavar, strlen(v->metavar));
-    sp_text_printf(&c->out, "\n");
-    roff(c, v->help, strlen(v->help));
-    sp_text_printf(&c->out, "\n");
+    roff_line(c, v->metavar, strlen(v->metavar));
+    roff_line(c, v->help, strlen(v->help));
 }
 
 static void roff_verb(cli *c, const cli_verb *v)
 {
     sp_text_printf(&c->out, ".SS sparta %s ", v->name);
-    roff(c, v->operands, strlen(v->operands));
-    sp_text_printf(&c->out, "\n");
+    roff_line(c, v->operands, strlen(v->operands));
     roff(c, v->what, strlen(v->what));
     sp_text_printf(&c->out, ".\n");
     roff_options(c, v);
     sp_text_printf(&c->out, ".PP\n.nf\n");
     for (const char *p = v->examples; *p; p += strcspn(p, "\n"), p += *p == '\n') {
-        roff(c, p, strcspn(p, "\n"));
-        sp_text_printf(&c->out, "\n");
+        roff_line(c, p, strcspn(p, "\n"));
     }
     sp_text_printf(&c->out, ".fi\n");
 }

@@ -63,6 +63,14 @@ static const char *who(const cli *c)
     return c->verb ? c->verb->name : "command line";
 }
 
+/* `flag` with its dashes. */
+static sparta_status no_flag(cli *c, const char *flag)
+{
+    return sp_fail(c->cx, SPARTA_E_USAGE, "%s: %s is no flag of %s; `sparta%s%s --help` lists them", who(c),
+                   flag, c->verb ? c->verb->name : "sparta", c->verb ? " " : "",
+                   c->verb ? c->verb->name : "");
+}
+
 static sparta_status unknown_option(cli *c, const char *given)
 {
     const char *names[CLI_OPTIONS];
@@ -70,12 +78,11 @@ static sparta_status unknown_option(cli *c, const char *given)
     for (int i = 0; i < CLI_OPTIONS; i++)
         if (cli_option_of(&cli_options[i], c->verb)) names[n++] = cli_options[i].name;
     const char *near = sp_nearest(given, names, n);
-    const char *of = c->verb ? c->verb->name : "sparta";
-    if (near)
-        return sp_fail(c->cx, SPARTA_E_USAGE, "%s: --%s is no flag of %s; did you mean --%s?", who(c), given,
-                       of, near);
-    return sp_fail(c->cx, SPARTA_E_USAGE, "%s: --%s is no flag of %s; `sparta%s%s --help` lists them", who(c),
-                   given, of, c->verb ? " " : "", c->verb ? c->verb->name : "");
+    const char *flag = sp_arena_printf(c->arena, "--%s", given);
+    SP_NEED(c->cx, flag);
+    if (!near) return no_flag(c, flag);
+    return sp_fail(c->cx, SPARTA_E_USAGE, "%s: %s is no flag of %s; did you mean --%s?", who(c), flag,
+                   c->verb ? c->verb->name : "sparta", near);
 }
 
 static int find_long(const cli *c, const char *name, size_t n)
@@ -204,55 +211,44 @@ typedef struct line {
     char **argv;
 } line;
 
-static sparta_status needs_value(cli *c, const cli_option *o)
-{
-    return sp_fail(c->cx, SPARTA_E_USAGE, "%s: --%s needs a value; --%s %s", who(c), o->name, o->name,
-                   o->metavar);
-}
-
 /* No value where one may be left out: the end of the line, or another flag. */
 static bool left_out(const cli_option *o, const line *l)
 {
     return o->metavar[0] == '[' && (l->at + 1 >= l->argc || l->argv[l->at + 1][0] == '-');
 }
 
+/* `attached`: the value that stands in the same word, "--m=4" or "-oF"; NULL: none does. */
+static sparta_status take_option(cli *c, line *l, int id, const char *attached)
+{
+    const cli_option *o = &cli_options[id];
+    if (o->kind == CLI_FLAG && attached)
+        return sp_fail(c->cx, SPARTA_E_USAGE, "%s: --%s takes no value; leave out %s", who(c), o->name,
+                       attached);
+    if (o->kind == CLI_FLAG) return take(c, id, "");
+    if (attached) return take(c, id, attached);
+    if (left_out(o, l)) return take(c, id, "default");
+    if (l->at + 1 < l->argc) return take(c, id, l->argv[++l->at]);
+    return sp_fail(c->cx, SPARTA_E_USAGE, "%s: --%s needs a value; --%s %s", who(c), o->name, o->name,
+                   o->metavar);
+}
+
 static sparta_status long_option(cli *c, line *l)
 {
     const char *name = l->argv[l->at] + 2, *equal = strchr(name, '=');
-    size_t n = equal ? (size_t)(equal - name) : strlen(name);
-    int id = find_long(c, name, n);
-    if (id < 0) {
-        const char *given = sp_arena_bytes(c->arena, name, n);
-        SP_NEED(c->cx, given);
-        return unknown_option(c, given);
-    }
-    const cli_option *o = &cli_options[id];
-    if (o->kind == CLI_FLAG && equal)
-        return sp_fail(c->cx, SPARTA_E_USAGE, "%s: --%s takes no value; leave out %s", who(c), o->name,
-                       equal);
-    if (o->kind == CLI_FLAG) return take(c, id, "");
-    if (equal) return take(c, id, equal + 1);
-    if (left_out(o, l)) return take(c, id, "default");
-    if (l->at + 1 >= l->argc) return needs_value(c, o);
-    return take(c, id, l->argv[++l->at]);
+    const size_t n = equal ? (size_t)(equal - name) : strlen(name);
+    const int id = find_long(c, name, n);
+    if (id >= 0) return take_option(c, l, id, equal ? equal + 1 : NULL);
+    const char *given = sp_arena_bytes(c->arena, name, n);
+    SP_NEED(c->cx, given);
+    return unknown_option(c, given);
 }
 
 static sparta_status short_option(cli *c, line *l)
 {
     const char *arg = l->argv[l->at];
-    int id = find_letter(c, arg[1]);
-    if (id < 0)
-        return sp_fail(c->cx, SPARTA_E_USAGE, "%s: %s is no flag of %s; `sparta%s%s --help` lists them",
-                       who(c), arg, c->verb ? c->verb->name : "sparta", c->verb ? " " : "",
-                       c->verb ? c->verb->name : "");
-    const cli_option *o = &cli_options[id];
-    if (o->kind == CLI_FLAG && arg[2])
-        return sp_fail(c->cx, SPARTA_E_USAGE, "%s: -%c takes no value; leave out %s", who(c), arg[1],
-                       arg + 2);
-    if (o->kind == CLI_FLAG) return take(c, id, "");
-    if (arg[2]) return take(c, id, arg + 2);
-    if (l->at + 1 >= l->argc) return needs_value(c, o);
-    return take(c, id, l->argv[++l->at]);
+    const int id = find_letter(c, arg[1]);
+    if (id >= 0) return take_option(c, l, id, arg[2] ? arg + 2 : NULL);
+    return no_flag(c, arg);
 }
 
 static sparta_status take_verb(cli *c, const char *name)

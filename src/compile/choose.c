@@ -172,9 +172,7 @@ sparta_status sp_lower_choose(lowering *l)
         ln->task.stat = stats[g->node[i]->out[0]->id];
         ln->task.library = sp_implement_library(l->target[SP_DEVICE_CPU]);
         SP_TRY(choose(l, ln));
-        if (l->request->options.progress)
-            l->request->options.progress(l->request->options.progress_user, i + 1, g->n_nodes,
-                                         g->node[i]->name);
+        sp_compile_tell(&l->request->options, i + 1, g->n_nodes, g->node[i]->name);
     }
     if (!l->no_measure && has_choice(l)) SP_TRY(time_conversions(l));
     return sp_lower_pins_used(l->cx, l->request->obeyed);

@@ -41,8 +41,8 @@ typedef struct sp_effect {
     double before, after; /* density */
     char pattern[24];     /* found afterwards */
     const char *format;   /* that is asked for, canonical; NULL: no format clause */
-    const struct sp_implement
-        *implement;    /* that stores a layer so ("walk" when none does better), or is asked for */
+    /* That stores a layer so ("walk" when none does better), or is asked for. */
+    const struct sp_implement *implement;
     const char *point; /* words of it that are asked for; "": none */
     bool used;         /* a layer was found for the pin */
     uint64_t digest;   /* of what is left of the weight */
@@ -64,6 +64,11 @@ typedef struct sp_compile_request {
     /* Filled: microseconds that the steps of one run take together, estimated (sum.c). NULL: not wanted. */
     double *us;
 } sp_compile_request;
+/* How far it is, to whoever asked to be told. */
+static inline void sp_compile_tell(const sparta_compile_options *o, int done, int all, const char *what)
+{
+    if (o->progress) o->progress(o->progress_user, done, all, what);
+}
 
 /* Compile a graph (which is changed) into a package image in memory. */
 sparta_status sp_compile_graph(sparta_ctx *cx, sp_graph *g, const sp_compile_request *request,

@@ -28,20 +28,13 @@ typedef struct bench {
 
 /* ------------------------------------------------------------------ times */
 
-static void say(const bench *s, int done, int all, const char *what)
-{
-    if (s->r->compile.options.progress)
-        s->r->compile.options.progress(s->r->compile.options.progress_user, done, all, what);
-}
-
 static sparta_status measure(bench *s)
 {
     const sp_bench_request *r = s->r;
     if (s->load_a)
         return sp_load_alternate(s->arena, s->load_a, s->load_b, r, &s->times_a, &s->times_b, &s->rates_a,
                                  &s->rates_b);
-    const sp_alternation how = {r->warmup, r->iterations, r->seconds, r->compile.options.progress,
-                                r->compile.options.progress_user};
+    const sp_alternation how = {r->warmup, r->iterations, r->seconds, &r->compile.options};
     return sp_runner_alternate(s->arena, &s->a, s->b.cx ? &s->b : NULL, &how, &s->times_a, &s->times_b);
 }
 
@@ -254,7 +247,7 @@ static sparta_status open_peer(bench *s)
                        .out = s->a.out,
                        .n_out = s->a.n_out};
     SP_TRY(peer_model(s, &m.path));
-    say(s, 0, 100, "starting " SP_PEER);
+    sp_compile_tell(&s->r->compile.options, 0, 100, "starting " SP_PEER);
     return sp_peer_open(s->cx, &m, &s->b.peer);
 }
 
@@ -314,7 +307,7 @@ static sparta_status open_both(bench *s)
     sp_sizes_note(s->cx, &r->sizes, &s->sizes);
     if (r->no_baseline) return SPARTA_OK;
     if (!r->against) {
-        say(s, 0, 100, "the dense baseline");
+        sp_compile_tell(&r->compile.options, 0, 100, "the dense baseline");
         s->sizes_b = s->sizes;
         return sp_runner_dense(s->cx, &s->a, &r->compile, r->seed, &s->b);
     }

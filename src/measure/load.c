@@ -158,9 +158,8 @@ sparta_status sp_load_alternate(sp_arena *arena, sp_load *a, sp_load *b, const s
     do {
         SP_TRY(window(arena, a, each, latency_a, rate_a));
         if (b) SP_TRY(window(arena, b, each, latency_b, rate_b));
-        if (r->compile.options.progress)
-            r->compile.options.progress(r->compile.options.progress_user,
-                                        (int)(100 * SP_MIN((sp_now() - start) / all, 1)), 100, "measuring");
+        sp_compile_tell(&r->compile.options, (int)(100 * SP_MIN((sp_now() - start) / all, 1)), 100,
+                        "measuring");
     } while (rate_a->n < 5 || sp_now() - start < all);
     return SPARTA_OK;
 }

@@ -142,7 +142,7 @@ sparta_status sp_runner_alternate(sp_arena *arena, sp_runner *a, sp_runner *b, c
     for (double done = 0; done < 1; done = part(how, times_a, times_b, b != NULL)) {
         SP_TRY(once(arena, a, times_a));
         if (b) SP_TRY(once(arena, b, times_b));
-        if (how->progress) how->progress(how->progress_arg, (int)(100 * SP_MIN(done, 1.0)), 100, "measuring");
+        sp_compile_tell(how->told, (int)(100 * SP_MIN(done, 1.0)), 100, "measuring");
     }
     return SPARTA_OK;
 }

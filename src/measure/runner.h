@@ -42,11 +42,10 @@ typedef struct sp_samples {
     double sum;
 } sp_samples;
 sparta_status sp_samples_add(sp_arena *arena, sp_samples *t, double seconds) SP_MUST;
-typedef struct sp_alternation { /* how long two runners take turns */
-    int64_t warmup, iterations; /* runs of each; iterations 0: by the clock */
-    double seconds;             /* of each */
-    void (*progress)(void *arg, int done, int all, const char *what); /* or NULL */
-    void *progress_arg;
+typedef struct sp_alternation {         /* how long two runners take turns */
+    int64_t warmup, iterations;         /* runs of each; iterations 0: by the clock */
+    double seconds;                     /* of each */
+    const sparta_compile_options *told; /* whose progress is called */
 } sp_alternation;
 /* a, b, a, b, ... so that noise hits both; b NULL: a alone. */
 sparta_status sp_runner_alternate(sp_arena *arena, sp_runner *a, sp_runner *b, const sp_alternation *how,

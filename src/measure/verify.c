@@ -310,8 +310,7 @@ static sparta_status generated(sp_side *a, sp_side *b, const sp_verify_request *
                     SP_MIN(sizes.value[i], sp_symbol_bound(a->graph, sizes.name[i]));
         if (same_sizes(&sizes, &before)) continue;
         before = sizes;
-        if (r->compile.options.progress)
-            r->compile.options.progress(r->compile.options.progress_user, round, 3, "comparing");
+        sp_compile_tell(&r->compile.options, round, 3, "comparing");
         SP_TRY(keep_sizes(b->cx, arena, &sizes, out));
         int n = b->graph->n_inputs;
         sparta_named_tensor *in = sp_arena_array(arena, (size_t)n + 1, sizeof *in);

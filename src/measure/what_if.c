@@ -40,10 +40,9 @@ static void relay(void *arg, int done, int all, const char *what)
 {
     const study *s = arg;
     char text[200];
-    if (!s->r->compile.options.progress) return;
     snprintf(text, sizeof text, "%.60s: %.120s", s->doing, what);
-    s->r->compile.options.progress(s->r->compile.options.progress_user,
-                                   s->step * 100 + (all > 0 ? done * 100 / all : 0), s->steps * 100, text);
+    sp_compile_tell(&s->r->compile.options, s->step * 100 + (all > 0 ? done * 100 / all : 0), s->steps * 100,
+                    text);
 }
 
 static void begin(study *s, const char *doing, const char *what)
@@ -200,7 +199,7 @@ static sparta_status prune_all(study *s, const sp_prune_spec *spec, sp_graph *g,
 
 static sparta_status race(study *s, sp_runner *pruned, sp_what_if_pattern *out)
 {
-    const sp_alternation how = {1, 0, s->r->seconds, relay, s};
+    const sp_alternation how = {1, 0, s->r->seconds, &s->compile.options};
     sp_samples a = {0}, b = {0};
     sp_comparison c;
     SP_TRY(start_session(s, pruned));

@@ -120,7 +120,7 @@ HELPER void expect(const sparta_ctx *c, sparta_status want, sparta_status got, c
 #define says(words) mentions(sparta_message(cx), words, __FILE__, __LINE__)
 HELPER void mentions(const char *text, const char *words, const char *file, int line)
 {
-    if (strstr(text, words)) return;
+    if (!*words || strstr(text, words)) return;
     fprintf(stderr, "'%s' is not in '%s'\n", words, text);
     _fail(file, line);
 }

@@ -149,15 +149,15 @@ static void packed_arrays(void **state)
     sparta_operator_free(p.op);
     uint16_t *first = a.crd[1].data, right = *first;
     *first = K; /* an input that is not there */
-    fails(SPARTA_E_FORMAT, "", make_product(&p, NULL, &a));
+    fails_saying(SPARTA_E_FORMAT, "", make_product(&p, NULL, &a));
     *first = right;
     a.size = offsetof(sparta_arrays, values); /* of an older header: there are no values */
-    fails(SPARTA_E_FORMAT, "", make_product(&p, NULL, &a));
+    fails_saying(SPARTA_E_FORMAT, "", make_product(&p, NULL, &a));
     a.size = 0;
-    fails(SPARTA_E_USAGE, "size", make_product(&p, NULL, &a));
+    fails_saying(SPARTA_E_USAGE, "size", make_product(&p, NULL, &a));
     a.size = sizeof a;
     a.crd[1].device = 2;
-    fails(SPARTA_E_UNSUPPORTED, "packed array 'crd': it is on device 2", make_product(&p, NULL, &a));
+    fails_saying(SPARTA_E_UNSUPPORTED, "packed array 'crd': it is on device 2", make_product(&p, NULL, &a));
     for (size_t i = 0; i < SP_COUNT(a.pos); i++) free(a.pos[i].data), free(a.crd[i].data);
     free(a.values.data);
     free_numbers(&p);
@@ -186,7 +186,7 @@ static void arrays_of_packed(void **state)
     assert_int_equal(b.behind[0], 0x55);
     assert_int_equal(b.a.values.dim[0], 3);
     b.a.size = 0;
-    fails(SPARTA_E_USAGE, "size", sparta_packed_arrays(cx, packed, &b.a));
+    fails_saying(SPARTA_E_USAGE, "size", sparta_packed_arrays(cx, packed, &b.a));
     sparta_packed_free(packed);
     sparta_ctx *other = sparta_ctx_create(NULL); /* a context keeps the sums it has read */
     assert_non_null(other);
@@ -198,20 +198,20 @@ static void arrays_of_packed(void **state)
     sparta_ctx_free(other);
     sparta_tensor far = t;
     far.device = 1;
-    fails(SPARTA_E_UNSUPPORTED, "pack 'dense': it is on device 1",
-          sparta_packed_create(cx, "csr", &far, NULL, 0, &packed));
-    fails(SPARTA_E_UNSUPPORTED, "pack 'mask': it is on device 1",
-          sparta_packed_create(cx, "csr", &t, &far, 0, &packed));
+    fails_saying(SPARTA_E_UNSUPPORTED, "pack 'dense': it is on device 1",
+                 sparta_packed_create(cx, "csr", &far, NULL, 0, &packed));
+    fails_saying(SPARTA_E_UNSUPPORTED, "pack 'mask': it is on device 1",
+                 sparta_packed_create(cx, "csr", &t, &far, 0, &packed));
     const sparta_named_tensor array = {"w", far};
-    fails(SPARTA_E_UNSUPPORTED, "array 'w': it is on device 1",
-          sparta_archive_save(cx, "build/never.npz", &array, 1));
+    fails_saying(SPARTA_E_UNSUPPORTED, "array 'w': it is on device 1",
+                 sparta_archive_save(cx, "build/never.npz", &array, 1));
     void *dl;
-    fails(SPARTA_E_UNSUPPORTED, "device 1", sparta_tensor_to_dlpack(cx, &far, &dl));
+    fails_saying(SPARTA_E_UNSUPPORTED, "device 1", sparta_tensor_to_dlpack(cx, &far, &dl));
     sparta_tesa_facts facts = SPARTA_OPTIONS(sparta_tesa_facts);
     facts.dims = "[4,8]";
     facts.values = far;
-    fails(SPARTA_E_UNSUPPORTED, "tesa facts 'values': it is on device 1",
-          sparta_tesa_create(cx, &facts, &(sparta_tesa *){NULL}));
+    fails_saying(SPARTA_E_UNSUPPORTED, "tesa facts 'values': it is on device 1",
+                 sparta_tesa_create(cx, &facts, &(sparta_tesa *){NULL}));
 }
 
 typedef struct caller {
@@ -319,31 +319,34 @@ static void wrong_expressions(void **state)
             fail_msg("%s: %s, %s", wrong[i].text, sparta_status_name(s), sparta_message(cx));
     }
     const sparta_tensor relu[] = {TENSOR(NULL, -1, 3), TENSOR(NULL, -1, 3)};
-    fails(SPARTA_E_SHAPE, "other dims",
-          make("y(m,q) = Relu(x(m,n))", 2, (sparta_tensor[]){TENSOR(NULL, -1, -1), TENSOR(NULL, -1, 3)}));
-    fails(SPARTA_E_UNSUPPORTED, "Relu does not run by itself yet", make("y(m,n) = Relu(x(m,n))", 2, relu));
+    fails_saying(
+        SPARTA_E_SHAPE, "other dims",
+        make("y(m,q) = Relu(x(m,n))", 2, (sparta_tensor[]){TENSOR(NULL, -1, -1), TENSOR(NULL, -1, 3)}));
+    fails_saying(SPARTA_E_UNSUPPORTED, "Relu does not run by itself yet",
+                 make("y(m,n) = Relu(x(m,n))", 2, relu));
     sparta_tensor far[3];
     memcpy(far, o, sizeof far);
     far[1].device = 1;
-    fails(SPARTA_E_UNSUPPORTED, "device 1", make("y(m,n)=x(m,k)*w(n,k)", 3, far));
+    fails_saying(SPARTA_E_UNSUPPORTED, "device 1", make("y(m,n)=x(m,k)*w(n,k)", 3, far));
     const sparta_tensor any = TENSOR(NULL, -1, -1, 16), heads[] = {any, any, any, any};
     ok(make("y(b,s,e) = sparta::Attention(q(b,s,e), k(b,t,e), v(b,t,e)) {heads=2}", 4, heads));
-    fails(SPARTA_E_SHAPE, "one index", /* kernels would read k and v as if there were as many as of q */
-          make("y(b,s,e) = sparta::Attention(q(b,s,e), k(c,t,e), v(c,t,e)) {heads=2}", 4, heads));
-    fails(SPARTA_E_SHAPE, "one index",
-          make("y(b,s,e) = sparta::Attention(q(b,s,e), k(b,t,e), v(b,u,e)) {heads=2}", 4, heads));
+    fails_saying(SPARTA_E_SHAPE,
+                 "one index", /* kernels would read k and v as if there were as many as of q */
+                 make("y(b,s,e) = sparta::Attention(q(b,s,e), k(c,t,e), v(c,t,e)) {heads=2}", 4, heads));
+    fails_saying(SPARTA_E_SHAPE, "one index",
+                 make("y(b,s,e) = sparta::Attention(q(b,s,e), k(b,t,e), v(b,u,e)) {heads=2}", 4, heads));
     const sparta_operator_spec words = {
         .size = sizeof words,
         .expression = "y(b,s,e) = sparta::Attention(q(b,s,e), k(b,t,e), v(b,t,e)) {heads=2}",
         .epilogue = "gelu",
         .n = 4,
         .operand = heads};
-    fails(SPARTA_E_UNSUPPORTED, "takes no epilogue",
-          sparta_operator_create(cx, &words, &(sparta_operator *){NULL}));
+    fails_saying(SPARTA_E_UNSUPPORTED, "takes no epilogue",
+                 sparta_operator_create(cx, &words, &(sparta_operator *){NULL}));
     sparta_tensor apart[3];
     memcpy(apart, o, sizeof apart);
     apart[2].stride[0] = 1, apart[2].stride[1] = 3;
-    fails(SPARTA_E_UNSUPPORTED, "not contiguous", make("y(m,n)=x(m,k)*w(n,k)", 3, apart));
+    fails_saying(SPARTA_E_UNSUPPORTED, "not contiguous", make("y(m,n)=x(m,k)*w(n,k)", 3, apart));
     assert_int_equal(
         sparta_operator_create(cx, &(sparta_operator_spec){.size = 0}, &(sparta_operator *){NULL}),
         SPARTA_E_USAGE);
@@ -410,5 +413,5 @@ int main(void)
         cmocka_unit_test(wrong_expressions),
         cmocka_unit_test(norms_and_attention),
     };
-    return cmocka_run_group_tests(tests, context_begin, context_end);
+    return cmocka_run_group_tests(tests, context_begin, tear_down);
 }

@@ -48,13 +48,14 @@ static void an_unknown_kernel_is_an_error(void **state)
     sp_call c;
     memset(&c, 0x5a, sizeof c);
     const sp_call before = c;
-    fails(SPARTA_E_FORMAT, "bed: there is no kernel 'lineal'",
-          sp_call_bind(cx, b->arena, b->node, "lineal", NULL, &c));
-    fails(SPARTA_E_FORMAT, "there is no kernel ''", sp_call_bind(cx, b->arena, b->node, "", NULL, &c));
+    fails_saying(SPARTA_E_FORMAT, "bed: there is no kernel 'lineal'",
+                 sp_call_bind(cx, b->arena, b->node, "lineal", NULL, &c));
+    fails_saying(SPARTA_E_FORMAT, "there is no kernel ''", sp_call_bind(cx, b->arena, b->node, "", NULL, &c));
     char longest[5000];
     memset(longest, 'x', sizeof longest - 1);
     longest[sizeof longest - 1] = 0;
-    fails(SPARTA_E_FORMAT, "there is no kernel 'xxx", sp_call_bind(cx, b->arena, b->node, longest, NULL, &c));
+    fails_saying(SPARTA_E_FORMAT, "there is no kernel 'xxx",
+                 sp_call_bind(cx, b->arena, b->node, longest, NULL, &c));
     assert_memory_equal(&c, &before, sizeof c); /* untouched */
     bed_free(b);
 }
@@ -70,12 +71,12 @@ static void machine_code_must_have_the_kernel(void **state)
         "__attribute__((visibility(\"default\"))) void sp_kernel_map(const void *a) { (void)a; }\n", &o,
         NULL);
     if (s == SPARTA_OK) {
-        fails(SPARTA_E_FORMAT, "bed: its machine code has no 'sp_kernel_linear'",
-              sp_call_bind(cx, b->arena, b->node, "linear", o, &c));
+        fails_saying(SPARTA_E_FORMAT, "bed: its machine code has no 'sp_kernel_linear'",
+                     sp_call_bind(cx, b->arena, b->node, "linear", o, &c));
         sp_node relu = *b->node; /* of an operator that kernel map computes */
         relu.op = SP_OP_Relu, relu.n_in = 1;
-        fails(SPARTA_E_FORMAT, "kernel 'map' does not compute Linear",
-              sp_call_bind(cx, b->arena, b->node, "map", o, &c));
+        fails_saying(SPARTA_E_FORMAT, "kernel 'map' does not compute Linear",
+                     sp_call_bind(cx, b->arena, b->node, "map", o, &c));
         ok(sp_call_bind(cx, b->arena, &relu, "map", o, &c));
         assert_ptr_equal(c.object, o);
         assert_ptr_equal((void *)(uintptr_t)c.entry, sp_jit_symbol(o, "sp_kernel_map"));
@@ -96,8 +97,8 @@ static void too_many_inputs_are_for_the_builtin_only(void **state)
     sp_call c;
     sp_node embed = many;
     embed.op = SP_OP_Embed;
-    fails(SPARTA_E_FORMAT, "many: 40 inputs are too many for kernel 'embed'",
-          sp_call_bind(cx, b->arena, &embed, "embed", NULL, &c));
+    fails_saying(SPARTA_E_FORMAT, "many: 40 inputs are too many for kernel 'embed'",
+                 sp_call_bind(cx, b->arena, &embed, "embed", NULL, &c));
     ok(sp_call_bind(cx, b->arena, &many, NULL, NULL, &c));
     assert_int_equal(c.job.n_in, SP_OPERANDS);
     bed_free(b);
@@ -162,7 +163,7 @@ static void a_builtin_says_which_node_failed(void **state)
     ok(sp_call_builtin(cx, b->node, b->in, &b->out));
     assert_memory_equal(b->out.data, b->in[0].data, 16);
     ((int64_t *)ids->data)[1] = 3;
-    fails(SPARTA_E_RANGE, "bed: ", sp_call_builtin(cx, b->node, b->in, &b->out));
+    fails_saying(SPARTA_E_RANGE, "bed: ", sp_call_builtin(cx, b->node, b->in, &b->out));
     bed_free(b);
 }
 
@@ -240,5 +241,5 @@ int main(void)
         cmocka_unit_test(a_builtin_says_which_node_failed),
         cmocka_unit_test(counts_operations),
     };
-    return cmocka_run_group_tests(tests, context_begin, context_end);
+    return cmocka_run_group_tests(tests, context_begin, tear_down);
 }

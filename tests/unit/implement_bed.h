@@ -93,18 +93,16 @@ static inline int kernels_begin(void **state)
     if (n <= 0) return -1;
     folder[n] = 0;
     snprintf(strrchr(folder, '/'), 16, "/kernels");
-    sparta_ctx_options o = SPARTA_OPTIONS(sparta_ctx_options);
-    o.cache_dir = folder;
-    cx = sparta_ctx_create(&o);
+    cx = context(folder, NULL);
     rng = sp_rng_seed(20240607);
-    return cx ? 0 : -1;
+    return 0;
 }
 
 static inline int kernels_end(void **state)
 {
     for (int i = 0; i < n_loaded; i++) sp_jit_close(loaded[i].object);
     n_loaded = 0;
-    return context_end(state);
+    return tear_down(state);
 }
 
 /* Every target that fits, worst first; stops where a kernel cannot be had. */

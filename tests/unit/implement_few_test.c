@@ -217,8 +217,8 @@ static void the_kernel_refuses_what_it_cannot_read(void **state)
         sp_job job = {.node = b->node, .n_in = b->n_in, .n_out = 1};
         bind_inputs(b, &(how){.kernel = "few", .packed = &packed}, &job);
         job.out[0].tensor = b->out;
-        fails(SPARTA_E_FORMAT, "stored neither as bitmap",
-              sp_panel_prepare(cx, b->arena, &sp_panel_few, &job));
+        fails_saying(SPARTA_E_FORMAT, "stored neither as bitmap",
+                     sp_panel_prepare(cx, b->arena, &sp_panel_few, &job));
         sp_packed_free(cx, &packed);
     }
     sp_mask mask;
@@ -228,16 +228,16 @@ static void the_kernel_refuses_what_it_cannot_read(void **state)
     bind(b, &(how){.kernel = "few", .packed = &packed}, NULL, &job);
     sp_operand *x = &job.in[0], *y = &job.out[0], *residual = &job.in[3], was = *x;
     x->tensor = sized(3, 39);
-    fails(SPARTA_E_SHAPE, "input 0 has", sp_panel_few.check(cx, &job));
+    fails_saying(SPARTA_E_SHAPE, "input 0 has", sp_panel_few.check(cx, &job));
     *x = was, x->layout = SP_LAYOUT_PANEL;
-    fails(SPARTA_E_FORMAT, "input 0 is f32 in layout panel",
-          sp_panel_prepare(cx, b->arena, &sp_panel_few, &job));
+    fails_saying(SPARTA_E_FORMAT, "input 0 is f32 in layout panel",
+                 sp_panel_prepare(cx, b->arena, &sp_panel_few, &job));
     *x = was, was = *y, y->tensor = sized(3, 21);
-    fails(SPARTA_E_SHAPE, "the output has", sp_panel_few.check(cx, &job));
+    fails_saying(SPARTA_E_SHAPE, "the output has", sp_panel_few.check(cx, &job));
     *y = was, was = *residual, residual->tensor = sized(4, 20);
-    fails(SPARTA_E_SHAPE, "input 3 has", sp_panel_few.check(cx, &job));
+    fails_saying(SPARTA_E_SHAPE, "input 3 has", sp_panel_few.check(cx, &job));
     *residual = was, job.stat = true;
-    fails(SPARTA_E_FORMAT, "no statistics", sp_panel_prepare(cx, b->arena, &sp_panel_few, &job));
+    fails_saying(SPARTA_E_FORMAT, "no statistics", sp_panel_prepare(cx, b->arena, &sp_panel_few, &job));
     sp_packed_free(cx, &packed);
     sp_mask_free(cx, &mask);
     bed_free(b);

@@ -190,7 +190,7 @@ static void check_pairs(int64_t count, const int64_t *pair, bool constant, bool 
     if (wanted)
         ok(s);
     else
-        fails(SPARTA_E_FORMAT, constant ? "pairs" : "input 3 must be a constant", s);
+        fails_saying(SPARTA_E_FORMAT, constant ? "pairs" : "input 3 must be a constant", s);
     bed_free(b);
 }
 
@@ -215,13 +215,13 @@ static void vectors_must_fit(void **state)
     sp_job job;
     bind(b, &(how){.kernel = "interact", .parts = 1}, &y, &job);
     job.in[1].tensor.dim[1]++;
-    fails(SPARTA_E_SHAPE, "input 1 has", sp_panel_interact.check(cx, &job));
+    fails_saying(SPARTA_E_SHAPE, "input 1 has", sp_panel_interact.check(cx, &job));
     job.in[1].tensor.dim[1]--;
     job.in[2].tensor.dim[0]--;
-    fails(SPARTA_E_SHAPE, "input 2 has 9 tokens", sp_panel_interact.check(cx, &job));
+    fails_saying(SPARTA_E_SHAPE, "input 2 has 9 tokens", sp_panel_interact.check(cx, &job));
     job.in[2].tensor.dim[0]++;
     job.out[0].tensor.dim[1]++;
-    fails(SPARTA_E_SHAPE, "the output has", sp_panel_interact.check(cx, &job));
+    fails_saying(SPARTA_E_SHAPE, "the output has", sp_panel_interact.check(cx, &job));
     job.out[0].tensor.dim[1]--;
     ok(sp_panel_interact.check(cx, &job));
     bed_free(b);

@@ -303,10 +303,10 @@ static float *norm_sizes(bed *b, const float *x, double eps)
         double mean = 0, variance = 0;
         for (int64_t i = 0; i < n; i++) mean += (double)x[t * n + i] / (double)n;
         for (int64_t i = 0; i < n; i++) variance += pow(x[t * n + i] - mean, 2) / (double)n;
-        const double root = sqrt(variance + eps);
+        const double deviation = sqrt(variance + eps);
         for (int64_t i = 0; i < n; i++)
             size[t * n + i] = (float)(fabs(((float *)b->in[1].data)[i]) *
-                                          (1 + (fabs(x[t * n + i] - mean) + .5 * fabs(mean)) / root) +
+                                          (1 + (fabs(x[t * n + i] - mean) + .5 * fabs(mean)) / deviation) +
                                       (b->n_in > 2 ? fabs(((float *)b->in[2].data)[i]) : 0));
     }
     return size;
@@ -643,7 +643,7 @@ static void texts_say_where_they_came_from(void **state)
     assert_non_null(strstr(sp_text_str(&t), "\n#define FORM 1\n#define STAT 0\n/* The contract"));
     assert_null(strstr(sp_text_str(&t), "#include"));
     sp_text_free(&t);
-    fails(SPARTA_E_INTERNAL, "'nothing'", sp_implement_text("nothing", "", SP_TARGET_PORTABLE, &t));
+    fails_saying(SPARTA_E_INTERNAL, "'nothing'", sp_implement_text("nothing", "", SP_TARGET_PORTABLE, &t));
     sp_text_free(&t);
     for (int i = 0; i < sp_implement_count(); i++) {
         const sp_implement *im = sp_implement_row(i);

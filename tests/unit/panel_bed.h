@@ -7,15 +7,8 @@
 #ifndef SP_PANEL_BED_H
 #define SP_PANEL_BED_H
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "bed.h"
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include "panel/panel.h"
 #include "store/store.h"
 #include "normal.h"
@@ -31,17 +24,7 @@
     {                                                                                                        \
         __VA_ARGS__                                                                                          \
     }
-#define ok(call)                                                                                             \
-    do {                                                                                                     \
-        if ((call) != SPARTA_OK) fail_msg("%s: %s", #call, sparta_message(cx));                              \
-    } while (0)
-#define fails(status, words, call)                                                                           \
-    do {                                                                                                     \
-        assert_int_equal(call, status);                                                                      \
-        if (!strstr(sparta_message(cx), words)) fail_msg("no '%s' in: %s", words, sparta_message(cx));       \
-    } while (0)
 
-static sparta_ctx *cx;
 static sp_rng rng;
 
 static inline int64_t below(int64_t n)
@@ -343,20 +326,9 @@ static inline void close_enough(const bed *b, const float *y, const float *size,
 static inline int context_begin(void **state)
 {
     (void)state;
-    sparta_ctx_options o = SPARTA_OPTIONS(sparta_ctx_options);
-    o.cache_dir = ""; /* the user's own is none of a test's business */
-    cx = sparta_ctx_create(&o);
+    cx = context("", NULL); /* the user's own cache is none of a test's business */
     rng = sp_rng_seed(20240607);
-    return cx ? 0 : -1;
-}
-
-static inline int context_end(void **state)
-{
-    (void)state;
-    const size_t left = sp_ctx_memory(cx);
-    sparta_ctx_free(cx);
-    if (left) print_error("%zu bytes are left\n", left);
-    return left ? -1 : 0;
+    return 0;
 }
 
 #endif

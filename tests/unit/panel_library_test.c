@@ -232,7 +232,7 @@ static void other_formats_are_refused(void **state)
         sp_packed p = pack(&b->in[1], formats[i]);
         sp_job job = {.node = b->node, .n_in = 3, .n_out = 1};
         bind_inputs(b, &(how){.kernel = "library", .packed = &p}, &job);
-        fails(SPARTA_E_FORMAT, "row by row", sp_panel_library.prepare(cx, b->arena, &job));
+        fails_saying(SPARTA_E_FORMAT, "row by row", sp_panel_library.prepare(cx, b->arena, &job));
         sp_packed_free(cx, &p);
     }
     bed_free(b);
@@ -250,5 +250,5 @@ int main(void)
         cmocka_unit_test(a_note_where_there_is_none),
         cmocka_unit_test(other_formats_are_refused),
     };
-    return cmocka_run_group_tests(tests, context_begin, context_end);
+    return cmocka_run_group_tests(tests, context_begin, tear_down);
 }

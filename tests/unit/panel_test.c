@@ -32,7 +32,7 @@ static void finds_kernels_and_their_texts(void **state)
     assert_null(sp_panel_find(""));
     sp_text t;
     sp_text_init(&t, cx);
-    fails(SPARTA_E_INTERNAL, "no kernel 'lin'", sp_panel_text("lin", &t));
+    fails_saying(SPARTA_E_INTERNAL, "no kernel 'lin'", sp_panel_text("lin", &t));
     sp_text_free(&t);
 }
 
@@ -286,12 +286,12 @@ static void ids_are_checked_before_a_run(void **state)
     ok(embed_ready(9, 0));
     ok(embed_ready(-10, 0));
     ok(embed_ready(4, 1));
-    fails(SPARTA_E_RANGE, "id 10 is outside of the table's 10 rows", embed_ready(10, 0));
-    fails(SPARTA_E_RANGE, "id -11 is outside", embed_ready(-11, 0));
-    fails(SPARTA_E_RANGE, "id 5 is outside of the table's 5 rows", embed_ready(5, 1));
-    fails(SPARTA_E_RANGE, "id -6", embed_ready(-6, 1));
-    fails(SPARTA_E_RANGE, "id 9223372036854775807", embed_ready(INT64_MAX, 0));
-    fails(SPARTA_E_RANGE, "id -9223372036854775808", embed_ready(INT64_MIN, 0));
+    fails_saying(SPARTA_E_RANGE, "id 10 is outside of the table's 10 rows", embed_ready(10, 0));
+    fails_saying(SPARTA_E_RANGE, "id -11 is outside", embed_ready(-11, 0));
+    fails_saying(SPARTA_E_RANGE, "id 5 is outside of the table's 5 rows", embed_ready(5, 1));
+    fails_saying(SPARTA_E_RANGE, "id -6", embed_ready(-6, 1));
+    fails_saying(SPARTA_E_RANGE, "id 9223372036854775807", embed_ready(INT64_MAX, 0));
+    fails_saying(SPARTA_E_RANGE, "id -9223372036854775808", embed_ready(INT64_MIN, 0));
 }
 
 static void ids_may_repeat(void **state)
@@ -424,30 +424,34 @@ static void linear_refuses_what_does_not_fit(void **state)
     sp_packed wide = pack_weight(b, "strip(4), crd=u16, pos=i64"), bytes = pack_weight(b, "strip(4), crd=u8"),
               bits = pack_weight(b, "(n,k)->(n/4:dense, k:bitmap, n%4:dense)");
     ok(refuse(b, "linear", &strips, NULL));
-    fails(SPARTA_E_FORMAT, "strips of 4", refuse(b, "linear", &csr, NULL));
-    fails(SPARTA_E_FORMAT, "strips of 4", refuse(b, "linear", &eight, NULL));
-    fails(SPARTA_E_FORMAT, "strips of 4", refuse(b, "linear", &wide, NULL));
-    fails(SPARTA_E_FORMAT, "strips of 4", refuse(b, "linear", &bytes, NULL));
-    fails(SPARTA_E_FORMAT, "strips of 4", refuse(b, "linear", &bits, NULL));
-    fails(SPARTA_E_FORMAT, "input 1 is f32 in layout rows", refuse(b, "linear", &strips, weight_in_rows));
-    fails(SPARTA_E_FORMAT, "not stored in pairs of rows", refuse(b, "pairs", &strips, NULL));
-    fails(SPARTA_E_FORMAT, "input 1 is f32 in layout rows", refuse(b, "pairs", &strips, weight_in_rows));
-    fails(SPARTA_E_SHAPE, "input 0 has", refuse(b, "linear", &strips, wider_input));
-    fails(SPARTA_E_SHAPE, "input 0 has 11 tokens", refuse(b, "linear", &strips, more_tokens));
-    fails(SPARTA_E_FORMAT, "input 0 is f32 in layout rows, which",
-          refuse(b, "linear", &strips, input_in_rows));
-    fails(SPARTA_E_FORMAT, "input 0 is i32 in layout panel", refuse(b, "linear", &strips, input_of_ints));
-    fails(SPARTA_E_SHAPE, "the output has", refuse(b, "linear", &strips, wider_output));
-    fails(SPARTA_E_SHAPE, "input 3 has", refuse(b, "linear", &strips, wider_residual));
-    fails(SPARTA_E_FORMAT, "a vector of 6", refuse(b, "linear", &strips, short_vector));
-    fails(SPARTA_E_FORMAT, "input 2 must be a constant for kernel 'linear'",
-          refuse(b, "linear", &strips, vector_without_data));
-    fails(SPARTA_E_FORMAT, "input 2 is f64", refuse(b, "linear", &strips, vector_of_doubles));
-    fails(SPARTA_E_FORMAT, "input 0 is missing for kernel 'linear'", refuse(b, "linear", &strips, no_input));
-    fails(SPARTA_E_FORMAT, "input 1 is missing", refuse(b, "linear", &strips, one_input));
-    fails(SPARTA_E_FORMAT, "one output, not 2", refuse(b, "linear", &strips, two_outputs));
-    fails(SPARTA_E_UNSUPPORTED, "the output is on device 1, kernel 'linear' runs on device 0",
-          refuse(b, "linear", &strips, output_elsewhere));
+    fails_saying(SPARTA_E_FORMAT, "strips of 4", refuse(b, "linear", &csr, NULL));
+    fails_saying(SPARTA_E_FORMAT, "strips of 4", refuse(b, "linear", &eight, NULL));
+    fails_saying(SPARTA_E_FORMAT, "strips of 4", refuse(b, "linear", &wide, NULL));
+    fails_saying(SPARTA_E_FORMAT, "strips of 4", refuse(b, "linear", &bytes, NULL));
+    fails_saying(SPARTA_E_FORMAT, "strips of 4", refuse(b, "linear", &bits, NULL));
+    fails_saying(SPARTA_E_FORMAT, "input 1 is f32 in layout rows",
+                 refuse(b, "linear", &strips, weight_in_rows));
+    fails_saying(SPARTA_E_FORMAT, "not stored in pairs of rows", refuse(b, "pairs", &strips, NULL));
+    fails_saying(SPARTA_E_FORMAT, "input 1 is f32 in layout rows",
+                 refuse(b, "pairs", &strips, weight_in_rows));
+    fails_saying(SPARTA_E_SHAPE, "input 0 has", refuse(b, "linear", &strips, wider_input));
+    fails_saying(SPARTA_E_SHAPE, "input 0 has 11 tokens", refuse(b, "linear", &strips, more_tokens));
+    fails_saying(SPARTA_E_FORMAT, "input 0 is f32 in layout rows, which",
+                 refuse(b, "linear", &strips, input_in_rows));
+    fails_saying(SPARTA_E_FORMAT, "input 0 is i32 in layout panel",
+                 refuse(b, "linear", &strips, input_of_ints));
+    fails_saying(SPARTA_E_SHAPE, "the output has", refuse(b, "linear", &strips, wider_output));
+    fails_saying(SPARTA_E_SHAPE, "input 3 has", refuse(b, "linear", &strips, wider_residual));
+    fails_saying(SPARTA_E_FORMAT, "a vector of 6", refuse(b, "linear", &strips, short_vector));
+    fails_saying(SPARTA_E_FORMAT, "input 2 must be a constant for kernel 'linear'",
+                 refuse(b, "linear", &strips, vector_without_data));
+    fails_saying(SPARTA_E_FORMAT, "input 2 is f64", refuse(b, "linear", &strips, vector_of_doubles));
+    fails_saying(SPARTA_E_FORMAT, "input 0 is missing for kernel 'linear'",
+                 refuse(b, "linear", &strips, no_input));
+    fails_saying(SPARTA_E_FORMAT, "input 1 is missing", refuse(b, "linear", &strips, one_input));
+    fails_saying(SPARTA_E_FORMAT, "one output, not 2", refuse(b, "linear", &strips, two_outputs));
+    fails_saying(SPARTA_E_UNSUPPORTED, "the output is on device 1, kernel 'linear' runs on device 0",
+                 refuse(b, "linear", &strips, output_elsewhere));
     sp_packed *all[] = {&strips, &csr, &eight, &wide, &bytes, &bits};
     for (size_t i = 0; i < SP_COUNT(all); i++) sp_packed_free(cx, all[i]);
     bed_free(b);
@@ -460,18 +464,18 @@ static void walk_refuses_what_does_not_fit(void **state)
     sp_packed csr = pack_weight(b, "csr"), bad = csr, other = csr;
     int32_t crd[64], far[64];
     ok(refuse(b, "walk", &csr, NULL));
-    fails(SPARTA_E_FORMAT, "in layout rows", refuse(b, "walk", &csr, weight_in_rows));
-    fails(SPARTA_E_SHAPE, "input 0 has", refuse(b, "walk", &csr, wider_input));
-    fails(SPARTA_E_SHAPE, "the output has", refuse(b, "walk", &csr, wider_output));
-    fails(SPARTA_E_SHAPE, "input 3 has", refuse(b, "walk", &csr, wider_residual));
-    fails(SPARTA_E_FORMAT, "a vector of 6", refuse(b, "walk", &csr, short_vector));
+    fails_saying(SPARTA_E_FORMAT, "in layout rows", refuse(b, "walk", &csr, weight_in_rows));
+    fails_saying(SPARTA_E_SHAPE, "input 0 has", refuse(b, "walk", &csr, wider_input));
+    fails_saying(SPARTA_E_SHAPE, "the output has", refuse(b, "walk", &csr, wider_output));
+    fails_saying(SPARTA_E_SHAPE, "input 3 has", refuse(b, "walk", &csr, wider_residual));
+    fails_saying(SPARTA_E_FORMAT, "a vector of 6", refuse(b, "walk", &csr, short_vector));
     memcpy(crd, csr.crd[1].data, sizeof *crd * (size_t)csr.crd[1].dim[0]);
     memcpy(far, crd, sizeof far);
     far[3] = 5; /* one past the last input */
     bad.crd[1].data = far;
-    fails(SPARTA_E_FORMAT, "bed: packed: ", refuse(b, "walk", &bad, NULL));
+    fails_saying(SPARTA_E_FORMAT, "bed: packed: ", refuse(b, "walk", &bad, NULL));
     other.dtype = SPARTA_I32;
-    fails(SPARTA_E_FORMAT, "no f32 matrix", refuse(b, "walk", &other, NULL));
+    fails_saying(SPARTA_E_FORMAT, "no f32 matrix", refuse(b, "walk", &other, NULL));
     sp_packed_free(cx, &csr);
     bed_free(b);
 }
@@ -481,35 +485,35 @@ static void others_refuse_what_does_not_fit(void **state)
     (void)state;
     bed *b = norm_bed(10, 6);
     ok(refuse(b, "norm", NULL, NULL));
-    fails(SPARTA_E_SHAPE, "input 0 has", refuse(b, "norm", NULL, wider_input));
-    fails(SPARTA_E_SHAPE, "the output has", refuse(b, "norm", NULL, wider_output));
-    fails(SPARTA_E_FORMAT, "a vector of 6", refuse(b, "norm", NULL, short_vector));
-    fails(SPARTA_E_FORMAT, "input 1 is f32 in layout panel", refuse(b, "norm", NULL, gain_in_panels));
-    fails(SPARTA_E_FORMAT, "input 1 is f32 in layout rows", refuse(b, "map", NULL, NULL));
+    fails_saying(SPARTA_E_SHAPE, "input 0 has", refuse(b, "norm", NULL, wider_input));
+    fails_saying(SPARTA_E_SHAPE, "the output has", refuse(b, "norm", NULL, wider_output));
+    fails_saying(SPARTA_E_FORMAT, "a vector of 6", refuse(b, "norm", NULL, short_vector));
+    fails_saying(SPARTA_E_FORMAT, "input 1 is f32 in layout panel", refuse(b, "norm", NULL, gain_in_panels));
+    fails_saying(SPARTA_E_FORMAT, "input 1 is f32 in layout rows", refuse(b, "map", NULL, NULL));
     bed_free(b);
     b = plain_bed("Add", 2, 10, 6);
     ok(refuse(b, "map", NULL, NULL));
-    fails(SPARTA_E_SHAPE, "input 0 has", refuse(b, "map", NULL, wider_input));
-    fails(SPARTA_E_SHAPE, "input 1 has", refuse(b, "map", NULL, fewer_seconds));
-    fails(SPARTA_E_FORMAT, "not an operator of kernel map", refuse(b, "map", NULL, one_input));
+    fails_saying(SPARTA_E_SHAPE, "input 0 has", refuse(b, "map", NULL, wider_input));
+    fails_saying(SPARTA_E_SHAPE, "input 1 has", refuse(b, "map", NULL, fewer_seconds));
+    fails_saying(SPARTA_E_FORMAT, "not an operator of kernel map", refuse(b, "map", NULL, one_input));
     bed_free(b);
     b = plain_bed("Identity", 1, 10, 6);
     ok(refuse(b, "pack", NULL, NULL));
-    fails(SPARTA_E_FORMAT, "in layout panel", refuse(b, "pack", NULL, input_in_panels));
-    fails(SPARTA_E_INTERNAL, "input 0 has gaps", refuse(b, "pack", NULL, input_with_gaps));
-    fails(SPARTA_E_FORMAT, "input 0 is i32", refuse(b, "pack", NULL, input_of_ints));
-    fails(SPARTA_E_SHAPE, "input 0 has", refuse(b, "pack", NULL, wider_output));
+    fails_saying(SPARTA_E_FORMAT, "in layout panel", refuse(b, "pack", NULL, input_in_panels));
+    fails_saying(SPARTA_E_INTERNAL, "input 0 has gaps", refuse(b, "pack", NULL, input_with_gaps));
+    fails_saying(SPARTA_E_FORMAT, "input 0 is i32", refuse(b, "pack", NULL, input_of_ints));
+    fails_saying(SPARTA_E_SHAPE, "input 0 has", refuse(b, "pack", NULL, wider_output));
     ok(refuse(b, "unpack", NULL, NULL));
-    fails(SPARTA_E_INTERNAL, "the output has gaps", refuse(b, "unpack", NULL, output_with_gaps));
-    fails(SPARTA_E_SHAPE, "input 0 has", refuse(b, "unpack", NULL, wider_input));
+    fails_saying(SPARTA_E_INTERNAL, "the output has gaps", refuse(b, "unpack", NULL, output_with_gaps));
+    fails_saying(SPARTA_E_SHAPE, "input 0 has", refuse(b, "unpack", NULL, wider_input));
     bed_free(b);
     b = embed_bed(2, 5, 6);
     ok(refuse(b, "embed", NULL, NULL));
-    fails(SPARTA_E_FORMAT, "pairs", refuse(b, "embed", NULL, odd_inputs));
-    fails(SPARTA_E_FORMAT, "input 1 is f32", refuse(b, "embed", NULL, ids_of_floats));
-    fails(SPARTA_E_SHAPE, "", refuse(b, "embed", NULL, longer_ids));
-    fails(SPARTA_E_SHAPE, "table 0", refuse(b, "embed", NULL, narrow_table));
-    fails(SPARTA_E_SHAPE, "table 0", refuse(b, "embed", NULL, wider_output));
+    fails_saying(SPARTA_E_FORMAT, "pairs", refuse(b, "embed", NULL, odd_inputs));
+    fails_saying(SPARTA_E_FORMAT, "input 1 is f32", refuse(b, "embed", NULL, ids_of_floats));
+    fails_saying(SPARTA_E_SHAPE, "", refuse(b, "embed", NULL, longer_ids));
+    fails_saying(SPARTA_E_SHAPE, "table 0", refuse(b, "embed", NULL, narrow_table));
+    fails_saying(SPARTA_E_SHAPE, "table 0", refuse(b, "embed", NULL, wider_output));
     bed_free(b);
 }
 
@@ -555,5 +559,5 @@ int main(void)
         cmocka_unit_test(others_refuse_what_does_not_fit),
         cmocka_unit_test(a_lack_of_memory_is_said),
     };
-    return cmocka_run_group_tests(tests, context_begin, context_end);
+    return cmocka_run_group_tests(tests, context_begin, tear_down);
 }

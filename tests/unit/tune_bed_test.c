@@ -186,7 +186,8 @@ static void points_of_a_space(void **state)
         {"FORM=01", "FORM=01: the knob has no such value"},
         {"B=32", "for a weight of (n, k) = (4, 16) it is the same as another point"}};
     for (size_t i = 0; i < SP_COUNT(not_there); i++)
-        fails(SPARTA_E_USAGE, not_there[i][1], sp_implement_has_point(cx, &im, not_there[i][0], 4, 16));
+        fails_saying(SPARTA_E_USAGE, not_there[i][1],
+                     sp_implement_has_point(cx, &im, not_there[i][0], 4, 16));
     assert_true(sp_point_has("RANGE=128 CL=2", "CL=2 RANGE=128") && sp_point_has("RANGE=128", ""));
     assert_false(sp_point_has("RANGE=128 CL=2", "RANGE=12") || sp_point_has("", "CL=2"));
 }
@@ -197,5 +198,5 @@ int main(void)
                                        cmocka_unit_test(many_race), cmocka_unit_test(large_weights),
                                        cmocka_unit_test(other_operators),
                                        cmocka_unit_test(points_of_a_space)};
-    return cmocka_run_group_tests(tests, context_begin, context_end);
+    return cmocka_run_group_tests(tests, context_begin, tear_down);
 }
