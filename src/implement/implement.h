@@ -2,7 +2,7 @@
  *
  * One ordered table (implements.def), best first; the last row is the builtin reference and always matches. A row says for which nodes
  * it is meant (match), which panel kernel runs it with which parameters, and how its weight is stored (format). Rows compete: compile
- * builds each that matches, checks it against the reference and times it. Of those that lie alike (in panels, or in rows) it keeps the fastest, dense
+ * builds each that matches, checks it against the reference and times it. Of those whose results lie in one layout (panels, rows) it keeps the fastest, dense
  * and sparse on equal terms, and takes the one with which the whole graph is fastest, conversions included. Without measuring, the cost of
  * products decides, and what nodes of a kind usually take. The finished package is compared with the references before it is written.
  *
@@ -15,7 +15,7 @@
  *     few_*     Linear   1 to 16 tokens in rows, the weight read once: bitmap, csr, strips of 16 rows, dense       memory-bound
  *     attention, norm, map, embed                                             the rest of a transformer, on panels
  *     interact                                                                the dots of a recommender's features, on panels
- *     pack, unpack        conversions between rows and panels, where compile puts them
+ *     pack, unpack        conversions between rows and layouts with lanes, where compile puts them
  *     builtin   anything                                                      the reference
  */
 #ifndef SP_IMPLEMENT_H
@@ -145,7 +145,7 @@ bool sp_implement_matches(const sp_implement *im, const sp_task *t);
 /* Is there a library that may compete with kernels for this target? It chooses its instructions itself, so only with the widest. */
 bool sp_implement_library(sp_target target);
 
-/* Tokens and features: rank >= 2, and the features are a number: what panels can hold. */
+/* Tokens and features: rank >= 2, and the features are a number: what lanes can hold. */
 bool sp_implement_tokens(const sp_value *v);
 
 #endif

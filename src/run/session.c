@@ -5,8 +5,8 @@
 /* A Split of lanes costs nothing: its outputs are rows of its input. */
 static bool is_view(const sparta_session *s, const sp_node *n)
 {
-    return n->op == SP_OP_Split && n->n_in && n->n_out && sp_session_in_lanes(&s->value[n->out[0]->id]) &&
-           !sp_attr_find(&n->attrs, "kernel");
+    return n->op == SP_OP_Split && n->n_in && n->in[0] && n->n_out &&
+           sp_session_in_lanes(&s->value[n->out[0]->id]) && !sp_attr_find(&n->attrs, "kernel");
 }
 
 /* Inputs name them; a dim that is arithmetic on them is compared when they have sizes. */
@@ -184,7 +184,8 @@ static sparta_status bind_step(sparta_session *s, const sp_node *n)
     step->out = sp_arena_array(s->arena, (size_t)n->n_out + 1, sizeof(sparta_tensor));
     if (!step->in || !step->out) return sp_ctx_status(s->cx);
     SP_TRY(bind_operands(s, n, &step->call.job));
-    if (kernel && step->call.job.stat && n->op == SP_OP_LayerNormalization && !s->value[n->in[0]->id].stat)
+    const run_value *x = kernel ? &s->value[n->in[0]->id] : NULL;
+    if (kernel && step->call.job.stat && n->op == SP_OP_LayerNormalization && (!x->stat || x->parent >= 0))
         return sp_fail(s->cx, SPARTA_E_FORMAT, "package: '%s' wants statistics that nobody leaves", n->name);
     if (!kernel && n->n_out && sp_session_in_lanes(&s->value[n->out[0]->id]))
         return sp_fail(s->cx, SPARTA_E_FORMAT, "package: '%s' has a layout and no kernel that would make it",

@@ -464,6 +464,12 @@ static void wrong_plans(void **state)
          "\"n\"\n"
          "node y: f32[batch,12] = Identity(n) {kernel=\"unpack\"} \"y\"\noutput y\n",
          ""},
+        {"node p: f32[batch,12] = Identity(x) {kernel=\"pack\", layout=\"panel\", stat=1} \"p\"\n"
+         "node q: f32[batch,12] = Split(p) {axis=-1, layout=\"panel\", stat=1} \"s\"\n"
+         "node n: f32[batch,12] = LayerNormalization(q, gain) {kernel=\"norm\", layout=\"panel\", stat=1} "
+         "\"n\"\n"
+         "node y: f32[batch,12] = Identity(n) {kernel=\"unpack\"} \"y\"\noutput y\n",
+         "statistics that nobody leaves"},
         {"node y: f32[4] = Constant() {value_floats=floats[1.0,2.0,3.0,4.0], kernel=\"unpack\"} "
          "\"y\"\noutput y\n",
          ""},
