@@ -94,29 +94,18 @@ static void plan_range(plan *p, int64_t range)
     qsort(p->job, (size_t)p->jobs, sizeof *p->job, longest_first);
 }
 
-static sparta_status plan_room(sparta_ctx *cx, plan *p)
+static sparta_status plan_room(sparta_ctx *cx, sp_arena *arena, plan *p)
 {
     const size_t rows = (size_t)p->s.rows;
     p->words = (p->s.width + 63) / 64;
-    SP_NEED(cx, p->from = sp_alloc_array(cx, rows, sizeof *p->from));
-    SP_NEED(cx, p->n = sp_alloc_array(cx, rows, sizeof *p->n));
-    SP_NEED(cx, p->order = sp_alloc_array(cx, rows, sizeof *p->order));
-    SP_NEED(cx, p->next = sp_alloc_array(cx, rows, sizeof *p->next));
-    SP_NEED(cx, p->most = sp_alloc_array(cx, (size_t)p->s.width + 2, sizeof *p->most));
-    SP_NEED(cx, p->bits = sp_alloc_array(cx, rows, (size_t)p->words * sizeof *p->bits));
-    SP_NEED(cx, p->job = sp_alloc_array(cx, rows, sizeof *p->job));
+    SP_NEED(cx, p->from = sp_arena_array(arena, rows, sizeof *p->from));
+    SP_NEED(cx, p->n = sp_arena_array(arena, rows, sizeof *p->n));
+    SP_NEED(cx, p->order = sp_arena_array(arena, rows, sizeof *p->order));
+    SP_NEED(cx, p->next = sp_arena_array(arena, rows, sizeof *p->next));
+    SP_NEED(cx, p->most = sp_arena_array(arena, (size_t)p->s.width + 2, sizeof *p->most));
+    SP_NEED(cx, p->bits = sp_arena_array(arena, rows, (size_t)p->words * sizeof *p->bits));
+    SP_NEED(cx, p->job = sp_arena_array(arena, rows, sizeof *p->job));
     return SPARTA_OK;
-}
-
-static void plan_free(sparta_ctx *cx, plan *p)
-{
-    sp_free(cx, p->from);
-    sp_free(cx, p->n);
-    sp_free(cx, p->order);
-    sp_free(cx, p->next);
-    sp_free(cx, p->most);
-    sp_free(cx, p->bits);
-    sp_free(cx, p->job);
 }
 
 /* ------------------------------------------------------------------ pack: writing it down */
@@ -200,7 +189,9 @@ sparta_status sp_opaque_pack_pairs(sparta_ctx *cx, const sp_format *f, const sp_
 {
     plan p = {.s = shape_of(f, e->dim), .e = e};
     sheet counted = {0};
-    sparta_status status = plan_room(cx, &p);
+    sp_arena *arena = sp_arena_create(cx);
+    SP_NEED(cx, arena);
+    sparta_status status = plan_room(cx, arena, &p);
     if (!status) status = put_all(cx, &p, &counted);
     stats->elements = stats->slots = e->n;
     stats->crd_bytes = (size_t)counted.jobs * sizeof(job) + (size_t)counted.columns * sizeof(uint16_t);
@@ -208,6 +199,6 @@ sparta_status sp_opaque_pack_pairs(sparta_ctx *cx, const sp_format *f, const sp_
     stats->segments[0] = counted.jobs;
     stats->longest[0] = counted.longest;
     if (!status && store) status = store_all(cx, &p, &counted, out);
-    plan_free(cx, &p);
+    sp_arena_free(arena);
     return status;
 }
