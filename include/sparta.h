@@ -644,8 +644,14 @@ typedef struct sparta_operator_spec {
     /* (n), or NULL: the weight as arrays instead of dense data. They are borrowed, and stay where they are as long as the operator lives;
      * their values may change between runs, positions and coordinates may not. */
     const sparta_arrays *const *packed;
-    /* To pack a dense weight into; NULL: the one whose kernel is the cheapest by the cost model. */
+    /* To pack a dense weight into; NULL: that of the implement that is chosen. */
     const char *format;
+    /* What runs a product, "quads", and parameters of its space that are to be so, "RANGE=128"; NULL: the fastest. */
+    const char *implement, *point;
+    /* 1: candidates for a product are checked and timed, as by compile, and remembered in the database (NULL: beside the kernel cache);
+     * 0: the cost model chooses. */
+    int tune;
+    const char *db;
 } sparta_operator_spec;
 SPARTA_API SPARTA_MUST sparta_status sparta_operator_create(sparta_ctx *cx, const sparta_operator_spec *spec,
                                                             sparta_operator **out);
@@ -661,6 +667,8 @@ typedef struct sparta_launch {
     /* Threads of the host: calls fn(arg, i) for each i in [0, n); NULL: the calling thread does it all. */
     void (*parallel_for)(void *host, int n, void (*fn)(void *arg, int i), void *arg);
     void *host;
+    /* How many they are: more than 16 do not share a run, fewer than panels of 64 tokens do not share panels; 0: 16. */
+    int threads;
 } sparta_launch;
 /* Bytes of workspace for these arrays; 0: they do not fit, which a run has words for. */
 SPARTA_API size_t sparta_operator_workspace(const sparta_operator *op, const sparta_tensor *array, int n);

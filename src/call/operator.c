@@ -11,7 +11,9 @@ typedef struct bound { /* one run */
     sparta_tensor rows[SP_OPERATOR_OPERANDS]; /* what the caller gave; rank -1: a constant */
     size_t start[SP_OPERATOR_OPERANDS];       /* of its lanes, bytes into the workspace */
     size_t work, each, bytes;                 /* where scratch begins, of one worker, of all together */
-    int workers, phase;
+    int workers;                              /* that have a panel of each operand to themselves */
+    int team, parts;                          /* that share the run, and the parts of one panel */
+    int phase;
 } bound;
 
 typedef struct complaint {
@@ -125,7 +127,22 @@ static void place(const sparta_operator *op, const sparta_tensor *array, int n, 
     b->work = b->bytes;
     if (b->job.tokens && op->call.kernel->work)
         b->each = (op->call.kernel->work(&b->job) + 127) & ~(size_t)63;
-    b->bytes += b->each * (size_t)b->workers;
+    b->bytes += b->each * SP_OPERATOR_WORKERS;
+    b->team = b->workers;
+    b->parts = 1;
+}
+
+/* Where there are fewer panels than threads, several share each: a part of its rows. */
+static void split(bound *b, int threads)
+{
+    const int most = threads > 0 ? SP_MIN(threads, SP_OPERATOR_WORKERS) : SP_OPERATOR_WORKERS;
+    if (!is_in_lanes(b, b->job.n_in))
+        b->team = most;
+    else if (b->job.panels > 0 && b->job.panels <= most / 2) {
+        b->parts = most / (int)b->job.panels;
+        b->team = (int)b->job.panels * b->parts;
+    } else
+        b->team = SP_MIN(b->workers, most);
 }
 
 size_t sparta_operator_workspace(const sparta_operator *op, const sparta_tensor *array, int n)
@@ -170,7 +187,7 @@ static void each_panel(void *arg, int worker)
     const shift *s = arg;
     const bound *b = s->b;
     sp_place at = place_of(b, worker, s->work);
-    for (at.panel = worker; at.panel < b->job.panels; at.panel += b->workers) {
+    for (at.panel = worker; at.panel < b->job.panels; at.panel += b->team) {
         for (int i = 0; i < b->job.n_in; i++)
             if (is_in_lanes(b, i)) convert(b, i, &at);
         sp_call_panel(s->call, &at);
@@ -178,20 +195,29 @@ static void each_panel(void *arg, int worker)
     }
 }
 
-/* All panels of all operands, then the kernel, then the result. */
+/* All panels of all operands, then the kernel, part by part, then the result. Each panel has a slot of its own, if they have slots. */
 static void each_phase(void *arg, int worker)
 {
     const shift *s = arg;
     const bound *b = s->b;
     sp_place at = place_of(b, worker, s->work);
     const int first = b->phase == 2 ? b->job.n_in : 0, last = b->phase == 2 ? b->job.n_in : b->job.n_in - 1;
-    if (b->phase == 1)
-        for (at.panel = worker; at.panel < b->job.panels; at.panel += b->workers) sp_call_panel(s->call, &at);
-    else
+    if (b->phase != 1) {
         for (int i = first; i <= last; i++)
             for (at.panel = worker; is_in_lanes(b, i) && at.panel < sp_panels(sp_panel_tokens(&b->rows[i]));
-                 at.panel += b->workers)
+                 at.panel += b->team) {
+                at.slot = (int)at.panel;
                 convert(b, i, &at);
+            }
+        return;
+    }
+    at.parts = b->parts;
+    for (int64_t i = worker; i < b->job.panels * b->parts; i += b->team) {
+        at.panel = i / b->parts;
+        at.part = (int)(i % b->parts);
+        at.slot = (int)at.panel;
+        sp_call_panel(s->call, &at);
+    }
 }
 
 /* Tokens in rows: a share of the weight. */
@@ -199,7 +225,7 @@ static void each_part(void *arg, int worker)
 {
     const shift *s = arg;
     sp_place at = place_of(s->b, worker, s->work);
-    at.part = worker, at.parts = s->b->workers;
+    at.part = worker, at.parts = s->b->team;
     for (at.panel = 0; at.panel < s->b->job.panels; at.panel++) sp_call_panel(s->call, &at);
 }
 
@@ -236,12 +262,13 @@ sparta_status sparta_operator_run(const sparta_operator *op, const sparta_tensor
     sp_call call = op->call;
     call.job = b.job;
     shift s = {&b, &call, base + b.work};
+    if (how.parallel_for) split(&b, how.threads);
     if (!is_in_lanes(&b, b.job.n_in))
-        share(&how, b.workers, each_part, &s);
-    else if (!op->beyond)
-        share(&how, b.workers, each_panel, &s);
+        share(&how, b.team, each_part, &s);
+    else if (!op->beyond && b.parts == 1)
+        share(&how, b.team, each_panel, &s);
     else
-        for (b.phase = 0; b.phase < 3; b.phase++) share(&how, b.workers, each_phase, &s);
+        for (b.phase = 0; b.phase < 3; b.phase++) share(&how, b.team, each_phase, &s);
     return SPARTA_OK;
 }
 

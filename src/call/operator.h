@@ -5,7 +5,8 @@
  *
  * A run copies the prepared job onto its stack and binds the copy, so that any number of threads may run one operator. Kernels that
  * work on panels get them in the caller's workspace: one panel of each operand a worker, packed before and unpacked after the
- * kernel; where a kernel reads beyond its panel (keys and values) all panels, with a barrier before and after it.
+ * kernel; where a kernel reads beyond its panel (keys and values), or where there are fewer panels than threads and several share one, all
+ * panels, with a barrier before and after it.
  */
 #ifndef SP_CALL_OPERATOR_H
 #define SP_CALL_OPERATOR_H

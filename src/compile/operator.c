@@ -5,24 +5,35 @@
 
 /* ------------------------------------------------------------------ an implement and its weight */
 
-/* The cheapest by its cost, or the first that matches. */
-static const sp_implement *cheapest(sp_task *t)
+/* The first kernel that matches: what is no product has little to choose from. */
+static const sp_implement *first_match(sp_task *t)
 {
-    const sp_implement *best = NULL;
-    char point[SP_POINT] = "";
-    double least = 0;
     for (int i = 0; i < sp_implement_count(); i++) {
         const sp_implement *im = sp_implement_row(i);
-        for (int p = 0; im->kernel && p < sp_implement_points(im); p++) {
-            if (!sp_implement_point(im, p, t) || !sp_implement_matches(im, t)) continue;
-            const double cost = im->cost ? im->cost(t) : 0;
-            if (best && cost >= least) continue;
-            best = im, least = cost;
-            snprintf(point, sizeof point, "%s", t->point);
-        }
+        for (int p = 0; im->kernel && p < sp_implement_points(im); p++)
+            if (sp_implement_point(im, p, t) && sp_implement_matches(im, t)) return im;
     }
-    snprintf(t->point, sizeof t->point, "%s", point);
-    return best;
+    return NULL;
+}
+
+/* As compile chooses for a node of a model: by the cost model, or on the bed. */
+static sparta_status contest(making *m, lower_node *ln)
+{
+    const sp_compile_request request = {.options = {.size = sizeof request.options}};
+    lowering l = {.cx = m->cx,
+                  .arena = m->op->arena,
+                  .g = m->op->graph,
+                  .request = &request,
+                  .no_measure = !m->spec->tune};
+    SP_TRY(sp_lower_targets(m->cx, NULL, &l.targets));
+    memcpy(l.target, l.targets.main, sizeof l.target);
+    SP_TRY(sp_compile_usual_sizes(m->cx, l.arena, l.g, &l.sizes));
+    sparta_status s = m->spec->tune ? sp_tune_open(m->cx, m->spec->db, &l.db) : SPARTA_OK;
+    if (s == SPARTA_OK) s = sp_lower_contest(&l, ln);
+    for (int i = 0; i < l.n_kernels; i++)
+        if (l.kernel[i].object) sp_jit_close(l.kernel[i].object);
+    if (l.db) sp_tune_close(l.db);
+    return s;
 }
 
 _Static_assert(SP_COUNT(((sparta_arrays *)0)->pos) >= SP_LEVELS,
@@ -64,63 +75,130 @@ static sparta_status by_format(making *m, const sp_format *f, const char *text, 
     return SPARTA_OK;
 }
 
-static sparta_status choose(making *m, sp_task *t, const sp_implement **im)
+/* What the spec asks for by name. */
+static sparta_status by_name(making *m, sp_effect *pin)
 {
-    const int w = m->weight;
+    const char *name = m->spec->implement, *point = m->spec->point;
+    pin->implement = sp_implement_find(name);
+    if (!pin->implement || !pin->implement->kernel)
+        return sp_fail(m->cx, SPARTA_E_USAGE, "operator: there is no implement '%.60s'", name);
+    if (point) SP_TRY(sp_implement_has_point(m->cx, pin->implement, point, pin->n, pin->k));
+    pin->point = point ? point : "";
+    return SPARTA_OK;
+}
+
+/* The pin of a product, if something is asked for: an implement, or the one that stores a format. */
+static sparta_status find_pin(making *m, sp_task *t, sp_effect *pin)
+{
     const char *format = m->spec->format;
     sp_format f;
-    if (w >= 0 && sp_operator_packed(m, w)) {
-        SP_TRY(packed_of(m->cx, m->spec->packed[w], &m->op->packed));
-        const sp_node *n = m->op->graph->node[0];
-        const bool transposed = sp_attr_int(&n->attrs, "transposed", 0);
-        if (!transposed)
-            return sp_fail(m->cx, SPARTA_E_UNSUPPORTED, "operator: a weight in a format is (n, k): w(%s,%s)",
-                           m->ref[0].index[m->ref[0].rank - 1], m->ref[w].index[0]);
-        *t = (sp_task){.node = n, .n = m->op->packed.dim[0], .k = m->op->packed.dim[1]};
-        for (int i = 0; i < 2; i++)
-            if (m->op->packed.dim[i] != m->spec->operand[w].dim[i])
-                return sp_fail(m->cx, SPARTA_E_SHAPE, "operator: the arrays of %s are of another shape",
-                               m->ref[w].name);
-        return by_format(m, &m->op->packed.format, m->spec->packed[w]->format, t, im);
+    sp_text text;
+    *pin = (sp_effect){.n = t->n, .k = t->k, .point = ""};
+    if (m->spec->point && !m->spec->implement)
+        return sp_fail(m->cx, SPARTA_E_USAGE, "operator: a point is one of an implement: say which");
+    if (format && m->spec->implement)
+        return sp_fail(m->cx, SPARTA_E_USAGE,
+                       "operator: both a format and an implement, which has its own; leave one out");
+    if (m->spec->implement) return by_name(m, pin);
+    if (!format) return SPARTA_OK;
+    SP_TRY(sp_format_parse(m->cx, format, &f));
+    SP_TRY(by_format(m, &f, format, t, &pin->implement));
+    sp_text_init(&text, m->cx);
+    sp_format_print(&f, &text);
+    pin->format = text.status ? NULL : sp_arena_string(m->op->arena, sp_text_str(&text));
+    sp_text_free(&text);
+    SP_NEED(m->cx, pin->format);
+    t->format = pin->format;
+    return SPARTA_OK;
+}
+
+/* A dense weight: the implement for it, and the weight as that stores it. */
+static sparta_status choose_dense(making *m, lower_node *ln)
+{
+    sp_effect pin;
+    SP_TRY(find_pin(m, &ln->task, &pin));
+    ln->task.asked = pin.implement != NULL;
+    ln->pin = pin.implement ? &pin : NULL;
+    sparta_status s = contest(m, ln);
+    ln->pin = NULL;
+    SP_TRY(s);
+    if (pin.implement && ln->im != pin.implement)
+        return sp_fail(m->cx, SPARTA_E_UNSUPPORTED,
+                       "operator: %s%s%s does not run \"%.100s\" with these types and sizes",
+                       pin.implement->name, *pin.point ? " at " : "", pin.point, m->spec->expression);
+    if (!ln->im || !ln->im->format) return SPARTA_OK;
+    sparta_tensor dense;
+    sp_format f;
+    m->op->owned = true;
+    if (ln->packed) { /* it was timed with it */
+        m->op->packed = *ln->packed;
+        ln->packed = NULL;
+        return SPARTA_OK;
     }
-    SP_TRY(sp_implement_task(m->cx, m->op->graph->node[0], 0, t));
-    if (w >= 0 && format) {
-        SP_TRY(sp_format_parse(m->cx, format, &f));
-        SP_TRY(by_format(m, &f, format, t, im));
-    } else
-        *im = cheapest(t);
-    if (*im && (*im)->format) {
-        sparta_tensor dense;
-        if (!sp_implement_weight(t->node, &dense))
-            return sp_fail(m->cx, SPARTA_E_INTERNAL, "operator: no weight to pack");
-        if (!format) SP_TRY(sp_implement_format(m->cx, *im, t, &f));
-        SP_TRY(sp_store_pack(m->cx, &f, &dense, (*im)->sparse ? t->mask : NULL, &m->op->packed));
-        m->op->owned = true;
-    }
+    if (!sp_implement_weight(ln->node, &dense))
+        return sp_fail(m->cx, SPARTA_E_INTERNAL, "operator: no weight to pack");
+    SP_TRY(sp_implement_format(m->cx, ln->im, &ln->task, &f));
+    return sp_store_pack(m->cx, &f, &dense, ln->im->sparse ? ln->task.mask : NULL, &m->op->packed);
+}
+
+/* Arrays of the caller: the implement is the one that stores their format. */
+static sparta_status choose_packed(making *m, int w, lower_node *ln)
+{
+    const sp_node *n = ln->node;
+    SP_TRY(packed_of(m->cx, m->spec->packed[w], &m->op->packed));
+    if (m->spec->implement || m->spec->tune)
+        return sp_fail(
+            m->cx, SPARTA_E_UNSUPPORTED,
+            "operator: the format of packed arrays says what runs them; leave implement and tune out");
+    if (!sp_attr_int(&n->attrs, "transposed", 0))
+        return sp_fail(m->cx, SPARTA_E_UNSUPPORTED, "operator: a weight in a format is (n, k): w(%s,%s)",
+                       m->ref[0].index[m->ref[0].rank - 1], m->ref[w].index[0]);
+    ln->task = (sp_task){.node = n, .n = m->op->packed.dim[0], .k = m->op->packed.dim[1]};
+    for (int i = 0; i < 2; i++)
+        if (m->op->packed.dim[i] != m->spec->operand[w].dim[i])
+            return sp_fail(m->cx, SPARTA_E_SHAPE, "operator: the arrays of %s are of another shape",
+                           m->ref[w].name);
+    return by_format(m, &m->op->packed.format, m->spec->packed[w]->format, &ln->task, &ln->im);
+}
+
+static sparta_status choose(making *m, lower_node *ln)
+{
+    const int w = m->weight;
+    ln->node = m->op->graph->node[0];
+    if (w >= 0 && sp_operator_packed(m, w)) return choose_packed(m, w, ln);
+    SP_TRY(sp_lower_task(m->cx, m->op->graph, ln->node, ln));
+    if (ln->task.mask && sp_implement_tokens(ln->node->in[0])) return choose_dense(m, ln);
+    if (m->spec->implement || m->spec->tune)
+        return sp_fail(
+            m->cx, SPARTA_E_UNSUPPORTED,
+            "operator: only products have implements to choose from; leave implement and tune out");
+    ln->im = first_match(&ln->task);
     return SPARTA_OK;
 }
 
 /* ------------------------------------------------------------------ code */
 
-static sparta_status say_why(making *m, const sp_implement *im, sp_target target)
+static sparta_status say_why(making *m, const lower_node *ln, sp_target target)
 {
     sp_text format;
     sp_text_init(&format, m->cx);
-    if (im->format) sp_format_print(&m->op->packed.format, &format);
+    if (ln->im->format) sp_format_print(&m->op->packed.format, &format);
     const sparta_status s = format.status;
-    snprintf(m->op->reason, sizeof m->op->reason, "%s%s%.300s, %s", im->name,
-             im->format ? ", weight as " : "", sp_text_str(&format), sp_target_name(target));
+    snprintf(m->op->reason, sizeof m->op->reason, "%s%s%s%s%.300s, %s%s%s", ln->im->name,
+             *ln->task.point ? " at " : "", ln->task.point, ln->im->format ? ", weight as " : "",
+             sp_text_str(&format), sp_target_name(target), *ln->source ? ", chosen by: " : "", ln->source);
     sp_text_free(&format);
     return s;
 }
 
-static sparta_status load(making *m, const sp_implement *im, const sp_task *t)
+static sparta_status load(making *m, const lower_node *ln)
 {
+    const sp_implement *im = ln->im;
     const sp_target target = sp_target_best(SP_DEVICE_CPU);
     sparta_operator *op = m->op;
     sp_text parameters;
     sp_text_init(&parameters, m->cx);
-    if (im->parameters) im->parameters(im, t, &parameters);
+    if (im->parameters) im->parameters(im, &ln->task, &parameters);
     sparta_status s = parameters.status;
     if (s == SPARTA_OK)
         s = sp_implement_code(m->cx, im->kernel, sp_text_str(&parameters), target, &op->object[0]);
@@ -132,7 +210,7 @@ static sparta_status load(making *m, const sp_implement *im, const sp_task *t)
          *unpack = op->object[2] ? sp_jit_symbol(op->object[2], "sp_kernel_unpack") : NULL;
     op->pack = pack ? (sp_entry)(uintptr_t)pack : sp_panel_pack.portable;
     op->unpack = unpack ? (sp_entry)(uintptr_t)unpack : sp_panel_unpack.portable;
-    SP_TRY(say_why(m, im, op->object[0] ? target : SP_TARGET_PORTABLE));
+    SP_TRY(say_why(m, ln, op->object[0] ? target : SP_TARGET_PORTABLE));
     return sp_call_bind(m->cx, op->arena, op->graph->node[0], im->kernel, op->object[0], &op->call);
 }
 
@@ -187,23 +265,22 @@ static bool is_run(sp_op_id op)
 
 static sparta_status make(making *m)
 {
-    const sp_implement *im = NULL;
-    sp_task t = {0};
+    lower_node ln = {.kernel = -1};
     SP_TRY(sp_operator_graph(m));
     if (!is_run(m->op->graph->node[0]->op))
         return sp_fail(
             m->cx, SPARTA_E_UNSUPPORTED,
             "operator: %s does not run by itself yet; products, sparta::Attention and LayerNormalization do",
             sp_builtin_row(m->op->graph->node[0]->op)->name);
-    sparta_status s = choose(m, &t, &im);
-    if (s == SPARTA_OK && (!im || !im->kernel))
+    sparta_status s = choose(m, &ln);
+    if (s == SPARTA_OK && (!ln.im || !ln.im->kernel))
         s = sp_fail(m->cx, SPARTA_E_UNSUPPORTED,
                     "operator: no kernel runs \"%.100s\" with these types and sizes (f32; features and "
                     "weights known)",
                     m->spec->expression);
-    if (s == SPARTA_OK) s = load(m, im, &t);
+    if (s == SPARTA_OK) s = load(m, &ln);
     if (s == SPARTA_OK) s = bind(m);
-    sp_implement_task_free(m->cx, &t);
+    sp_lower_forget(m->cx, &ln);
     return s;
 }
 

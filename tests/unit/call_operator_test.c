@@ -108,10 +108,66 @@ static void products(void **state)
             ok(run_product(&p, tokens[t], p.y, (sparta_launch){.parallel_for = backwards, .host = &calls},
                            NULL));
             same(&p, p.y, tokens[t]);
-            assert_int_equal(calls, tokens[t] > 64);
+            assert_int_equal(calls, tokens[t] ? 3 : 0); /* fewer panels than threads: they are shared */
+            for (int threads = 1; threads < 7; threads++) {
+                calls = 0;
+                memset(p.y, 0xff, (size_t)tokens[t] * N * sizeof(float));
+                ok(run_product(&p, tokens[t], p.y,
+                               (sparta_launch){.parallel_for = backwards, .host = &calls, .threads = threads},
+                               NULL));
+                same(&p, p.y, tokens[t]);
+                if (threads == 2) assert_int_equal(calls, !tokens[t] ? 0 : tokens[t] > 64 ? 1 : 3);
+                if (threads == 1) assert_int_equal(calls, 0);
+            }
         }
         sparta_operator_free(p.op);
     }
+    free_numbers(&p);
+}
+
+static sparta_status make_asked(product *p, int64_t tokens, sparta_operator_spec spec)
+{
+    const sparta_tensor operand[] = {TENSOR(NULL, tokens, N), TENSOR(NULL, tokens, K), TENSOR(p->w, N, K),
+                                     TENSOR(p->b, N), TENSOR(NULL, tokens, N)};
+    spec.size = sizeof spec;
+    spec.expression = expression;
+    spec.epilogue = "bias add relu";
+    spec.n = 5;
+    spec.operand = operand;
+    return sparta_operator_create(cx, &spec, &p->op);
+}
+
+static void made_as(product *p, int64_t tokens, sparta_operator_spec spec, const char *reason)
+{
+    ok(make_asked(p, tokens, spec));
+    if (!strstr(sparta_operator_reason(p->op), reason)) fail_msg("%s", sparta_operator_reason(p->op));
+    if (tokens < 0) tokens = 70;
+    memset(p->y, 0xff, (size_t)tokens * N * sizeof(float));
+    ok(run_product(p, tokens, p->y, (sparta_launch){.size = 0}, NULL));
+    same(p, p->y, tokens);
+    sparta_operator_free(p->op);
+}
+
+/* By name, at a point, by times; few tokens in rows. */
+static void implements(void **state)
+{
+    (void)state;
+    product p = make_numbers();
+    made_as(&p, -1, (sparta_operator_spec){.implement = "quads"}, "quads");
+    made_as(&p, -1, (sparta_operator_spec){.implement = "dense4"}, "dense4");
+    made_as(&p, -1, (sparta_operator_spec){.tune = 1, .db = ""}, "measured");
+    made_as(&p, -1, (sparta_operator_spec){.tune = 1, .db = "", .implement = "strip4"}, "strip4");
+    made_as(&p, 3, (sparta_operator_spec){.tune = 1, .db = ""}, "measured");
+    made_as(&p, 3, (sparta_operator_spec){.implement = "few_csr"}, "few_csr");
+    fails(SPARTA_E_USAGE, "no implement 'cubes'",
+          make_asked(&p, -1, (sparta_operator_spec){.implement = "cubes"}));
+    fails(SPARTA_E_USAGE, "FOO",
+          make_asked(&p, -1, (sparta_operator_spec){.implement = "quads", .point = "FOO=1"}));
+    fails(SPARTA_E_USAGE, "say which", make_asked(&p, -1, (sparta_operator_spec){.point = "RANGE=128"}));
+    fails(SPARTA_E_USAGE, "leave one out",
+          make_asked(&p, -1, (sparta_operator_spec){.implement = "quads", .format = "csr"}));
+    fails(SPARTA_E_UNSUPPORTED, "few_csr does not run",
+          make_asked(&p, -1, (sparta_operator_spec){.implement = "few_csr"}));
     free_numbers(&p);
 }
 
@@ -405,13 +461,10 @@ static void norms_and_attention(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products),
-        cmocka_unit_test(packed_arrays),
-        cmocka_unit_test(arrays_of_packed),
-        cmocka_unit_test(threads_share_one),
-        cmocka_unit_test(wrong_arrays),
-        cmocka_unit_test(wrong_expressions),
-        cmocka_unit_test(norms_and_attention),
+        cmocka_unit_test(products),          cmocka_unit_test(packed_arrays),
+        cmocka_unit_test(arrays_of_packed),  cmocka_unit_test(implements),
+        cmocka_unit_test(threads_share_one), cmocka_unit_test(wrong_arrays),
+        cmocka_unit_test(wrong_expressions), cmocka_unit_test(norms_and_attention),
     };
     return cmocka_run_group_tests(tests, context_begin, tear_down);
 }
