@@ -9,7 +9,7 @@ enum {
     BEST = 3,              /* formats that are told of each */
 };
 #define FEW   0.0625 /* density below which the whole advice is asked for */
-#define SLACK 1.02   /* a pattern holds when it stores at most so many slots an element */
+#define SLACK 1.02   /* a pattern holds when it stores at most this many slots for each element */
 
 typedef struct storage { /* a format and what it takes */
     const char *format, *pattern;

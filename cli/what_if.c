@@ -242,7 +242,7 @@ sparta_status cli_what_if_show(cli *c, cli_json *j, const sp_what_if *w)
     sp_text_free(&sizes);
     SP_TRY(summary(c, j, w));
     if (!people) return SPARTA_OK;
-    cli_say(c, "\nlayers, those that gain most first; us on one thread at so many tokens (128 stand for "
+    cli_say(c, "\nlayers, those that gain most first; us on one thread at that many tokens (128 stand for "
                "more than 16, or a\n");
     cli_say(c, "number that is not known: --dim says it); break_even: sparsity from which on the pattern is "
                "faster than dense,\n");

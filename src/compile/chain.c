@@ -120,7 +120,7 @@ bool sp_chain_of(sp_match *m, sp_value *v, sp_chain *out)
         sp_chain longer = *out;
         const sp_node *next = step[--n];
         bool followed = sp_chain_step(m, &longer, next);
-        /* (4,6) as (3,8) cuts atoms askew: what comes before is the base of what follows */
+        /* (4,6) as (3,8) cuts through atoms: what comes before is the base of what follows */
         if (!followed && out->steps > 0)
             followed = sp_chain_begin(next->in[0], &longer) && sp_chain_step(m, &longer, next);
         if (!followed && !sp_chain_begin(next->out[0], &longer)) return false;

@@ -91,7 +91,7 @@ typedef struct lowering {
 /* A task for a node of the graph; free it with sp_implement_task_free. */
 sparta_status sp_lower_task(sparta_ctx *cx, const sp_graph *g, const sp_node *n, lower_node *out) SP_MUST;
 void sp_lower_forget(sparta_ctx *cx, lower_node *ln); /* its mask and what it has packed */
-/* The most tokens of a value, with every symbol at its bound; 0: not known, or so many that they need no counting. */
+/* The most tokens of a value, with every symbol at its bound; 0: not known, or more than need counting. */
 sparta_status sp_lower_most_tokens(sparta_ctx *cx, const sp_graph *g, const sp_value *v,
                                    int64_t *out) SP_MUST;
 /* Tokens that candidates for a task are timed with: as many as it has when they are few, else LOWER_TOKENS. */

@@ -16,7 +16,7 @@ static void parameters(const sp_implement *im, const sp_task *t, sp_text *out)
     sp_linear_epilogue(t, out);
 }
 
-/* So many bytes are read, so many vectors multiplied and added for each token: whichever takes longer. In the time of a multiply-add of
+/* The longer of reading these bytes and of multiplying and adding these vectors for each token. In the time of a multiply-add of
  * the other rows memory gives a quarter of a byte, and a core does a 16th of a vector. */
 static double cost(const sp_task *t, double bytes, double vectors)
 {

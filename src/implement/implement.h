@@ -107,7 +107,7 @@ const sp_implement *sp_implement_row(int i);
 const sp_implement *sp_implement_find(const char *name); /* or NULL */
 /* A Linear's weight as (n, k), whichever way it lies; false when it is not a 2-D f32 constant. */
 bool sp_implement_weight(const sp_node *n, sparta_tensor *view);
-/* The task of a typed node that has so many tokens at most; of a Linear with its mask and what is found in it. */
+/* The task of a typed node that has at most this many tokens (0: not known); of a Linear with its mask and what is found in it. */
 sparta_status sp_implement_task(sparta_ctx *cx, const sp_node *n, int64_t tokens, sp_task *out) SP_MUST;
 void sp_implement_task_free(sparta_ctx *cx, sp_task *t);
 

@@ -117,7 +117,7 @@ const sp_implement sp_implement_quads = {.name = "quads",
 /* ------------------------------------------------------------------ pairs */
 
 /* For sparse and unstructured weights: no zero is stored, and in each range of inputs rows of one length go two by two, those first that
- * have inputs in common (panel/kernel_pairs.h). Where few are present it beats quads, whose 15 loops are then short and end at a surprise
+ * have inputs in common (panel/kernel_pairs.h). Where few are present it beats quads, whose 15 loops are then short and end in a mispredicted branch
  * each; where many are, quads share more loads. Blocks of 4 rows are strip4's; above two fifths quads are faster. */
 static bool match_pairs(const sp_task *t)
 {

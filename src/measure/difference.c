@@ -23,7 +23,7 @@ typedef struct search {
     sp_map *at; /* key -> index of a kept value */
     int n, capacity;
     kept *kept;
-    sp_scales scales;  /* of the graph that is walked */
+    sp_scales scales;  /* of the graph that runs */
     const char *first; /* found */
 } search;
 
@@ -162,8 +162,8 @@ static void close_plain(plain *p)
     if (p->model) sp_model_close(p->model);
 }
 
-static sparta_status walk(search *s, const sp_graph *g, const sparta_named_tensor *in, int n_in,
-                          sp_ops_watch watch)
+static sparta_status run_watched(search *s, const sp_graph *g, const sparta_named_tensor *in, int n_in,
+                                 sp_ops_watch watch)
 {
     sparta_tensor *out = sp_alloc_array(s->cx, (size_t)g->n_outputs + 1, sizeof *out);
     SP_NEED(s->cx, out);
@@ -239,8 +239,8 @@ static sparta_status look(search *s, sp_side *a, sp_side *b, plain p[2], const s
 {
     SP_TRY(open_plain(a, b, s->r, &p[0]));
     SP_TRY(open_plain(b, a, s->r, &p[1]));
-    SP_TRY(walk(s, p[0].graph, in, n_in, keep_value));
-    SP_TRY(walk(s, p[1].graph, in, n_in, compare_value));
+    SP_TRY(run_watched(s, p[0].graph, in, n_in, keep_value));
+    SP_TRY(run_watched(s, p[1].graph, in, n_in, compare_value));
     if (s->first || !a->package) return SPARTA_OK; /* what was kept are a's values, by its names */
     SP_TRY(find_kernel(s, a->package, in, n_in));
     sp_note(s->cx, "verify: the references of both models agree; a kernel of %s computes something else",

@@ -149,15 +149,15 @@ static void keep_worst(sp_verify_output *worst, const sp_closeness *one)
 }
 
 /* What is compared at one size. */
-typedef struct pair {
+typedef struct meeting {
     sp_side *a, *b;
     const sparta_named_tensor *in;
     int n_in;
     results ra, rb;
-} pair;
+} meeting;
 
 /* One output; the slack is the reference's, b's, or else a's. Between two packages it is only looked for when it matters. */
-static sparta_status compare_output(pair *p, int at, int i, const sp_tolerance *t, sp_closeness *out)
+static sparta_status compare_output(meeting *p, int at, int i, const sp_tolerance *t, sp_closeness *out)
 {
     const double *slack = p->rb.slack ? &p->rb.slack[i] : p->ra.slack ? &p->ra.slack[at] : NULL;
     const sparta_tensor *a = &p->ra.tensor[at], *b = &p->rb.tensor[i];
@@ -167,7 +167,7 @@ static sparta_status compare_output(pair *p, int at, int i, const sp_tolerance *
     return SPARTA_OK;
 }
 
-static sparta_status compare(pair *p, const sp_tolerance *t, sp_verify_result *out)
+static sparta_status compare(meeting *p, const sp_tolerance *t, sp_verify_result *out)
 {
     for (int i = 0; i < p->b->graph->n_outputs; i++) {
         int at = output_named(p->a->graph, p->b->graph->output[i]->name);
@@ -189,7 +189,7 @@ static sparta_status compare(pair *p, const sp_tolerance *t, sp_verify_result *o
 static sparta_status compare_on(sp_side *a, sp_side *b, const sparta_named_tensor *in, int n_in,
                                 const sp_verify_request *r, sp_arena *arena, sp_verify_result *out)
 {
-    pair p = {.a = a, .b = b, .in = in, .n_in = n_in};
+    meeting p = {.a = a, .b = b, .in = in, .n_in = n_in};
     bool was_ok = out->ok;
     sparta_status status = run_side(a, in, n_in, &p.ra);
     if (!status) status = run_side(b, in, n_in, &p.rb);
