@@ -96,6 +96,7 @@ void *sp_arena_alloc(sp_arena *a, size_t size)
     }
     c->used = SP_MIN(end + GAP, c->size);
     SHOW(c->data + at, size);
+    SP_ASSERT((uintptr_t)(c->data + at) % align == 0 && end <= c->size);
     return c->data + at;
 }
 

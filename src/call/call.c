@@ -42,6 +42,7 @@ sparta_status sp_call_bind(sparta_ctx *cx, sp_arena *arena, const sp_node *node,
 void sp_call_panel(const sp_call *c, const sp_place *at)
 {
     sp_panel_args args;
+    SP_ASSERT(at->panel >= 0 && at->panel < c->job.panels && at->part >= 0 && at->part < at->parts);
     if (c->kernel->fill(&c->job, at, &args)) c->entry(&args);
 }
 

@@ -202,5 +202,6 @@ sparta_status sp_lower_settle(lowering *l)
     for (int i = 0; i < l->n_nodes; i++) l->us += s.us[i][s.way[i]];
     for (int i = 0; i < l->g->n_values; i++) l->us += conversion(&s, l->g->value[i]);
     for (int i = 0; i < l->n_nodes; i++) take(l, &l->node[i], s.way[i]);
+    for (int i = 0; i < l->n_nodes; i++) SP_ASSERT(l->node[i].im);
     return SPARTA_OK;
 }

@@ -47,6 +47,12 @@ void sp_graph_replace_among(sp_graph *g, const sp_users *u, sp_value *old, sp_va
     replace_output(g, old, by);
 }
 
+/* Is it in the graph, at its id? */
+static bool has_its_id(const sp_graph *g, const sp_value *v)
+{
+    return v->id >= 0 && v->id < g->n_values && g->value[v->id] == v;
+}
+
 /* Counted, then laid out one value behind the other: first[id] runs along while they are filled in, and is set back. */
 sparta_status sp_graph_users(const sp_graph *g, sp_arena *arena, sp_users *out)
 {
@@ -59,7 +65,10 @@ sparta_status sp_graph_users(const sp_graph *g, sp_arena *arena, sp_users *out)
     SP_NEED(g->cx, u.first && u.user);
     for (int i = 0; i < g->n_nodes; i++)
         for (int k = 0; k < sp_node_slots(g->node[i]); k++)
-            if (sp_node_slot(g->node[i], k)) u.first[sp_node_slot(g->node[i], k)->id + 1]++;
+            if (sp_node_slot(g->node[i], k)) {
+                SP_ASSERT(has_its_id(g, sp_node_slot(g->node[i], k)));
+                u.first[sp_node_slot(g->node[i], k)->id + 1]++;
+            }
     for (size_t i = 0; i < values; i++) u.first[i + 1] += u.first[i];
     for (int i = 0; i < g->n_nodes; i++)
         for (int k = 0; k < sp_node_slots(g->node[i]); k++)
@@ -220,6 +229,18 @@ static sparta_status visit_all(sorting *s)
     return SPARTA_OK;
 }
 
+/* Does every node come after those that make its inputs? `maker` has their places before sorting; `place` is scratch. */
+static bool in_order(const sp_graph *g, const int *maker, int *place)
+{
+    for (int i = 0; i < g->n_nodes; i++) {
+        const sp_node *n = g->node[i];
+        for (int k = 0; k < n->n_in; k++)
+            if (n->in[k] && maker[n->in[k]->id] >= 0 && place[maker[n->in[k]->id]] >= 0) return false;
+        for (int k = 0; k < n->n_out; k++) place[maker[n->out[k]->id]] = -1; /* made */
+    }
+    return true;
+}
+
 sparta_status sp_graph_sort(sp_graph *g)
 {
     size_t n = (size_t)g->n_nodes;
@@ -231,6 +252,7 @@ sparta_status sp_graph_sort(sp_graph *g)
     bool ready = s.maker && s.next && s.stack && s.done && s.order;
     sparta_status status = ready ? visit_all(&s) : sp_ctx_status(g->cx);
     if (status == SPARTA_OK && n) memcpy(g->node, s.order, n * sizeof *g->node);
+    SP_ASSERT(status != SPARTA_OK || in_order(g, s.maker, s.next));
     sp_free(g->cx, s.maker);
     sp_free(g->cx, s.next);
     sp_free(g->cx, s.stack);

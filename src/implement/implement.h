@@ -111,7 +111,7 @@ bool sp_implement_weight(const sp_node *n, sparta_tensor *view);
 sparta_status sp_implement_task(sparta_ctx *cx, const sp_node *n, int64_t tokens, sp_task *out) SP_MUST;
 void sp_implement_task_free(sparta_ctx *cx, sp_task *t);
 
-/* Text of a panel kernel with its parameters as #defines ("FORM=1 STAT=0"): where it came from, the ABI, the template. */
+/* Text of a panel kernel with its parameters as #defines ("FORM=1 CRD=2 STAT=0"): where it came from, the ABI, the template. */
 sparta_status sp_implement_text(const char *kernel, const char *parameters, sp_target target,
                                 sp_text *out) SP_MUST;
 

@@ -63,7 +63,7 @@ typedef struct sp_kernel_code {
 } sp_kernel_code;
 typedef struct sp_kernel {
     const char *kernel;     /* row of panel.def: "linear" */
-    const char *parameters; /* "FORM=1 STAT=0" */
+    const char *parameters; /* "FORM=1 CRD=2 EPILOGUE=word_gelu(v) STAT=0" */
     const char *source;     /* text for reading */
     int n_code;
     sp_kernel_code *code;

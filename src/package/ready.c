@@ -46,6 +46,7 @@ static void *room_for(sparta_package *p, size_t bytes)
     if (!room || bytes > room->size - room->used) room = new_room(p, bytes);
     if (!room) return NULL;
     uint8_t *at = room->bytes + room->used;
+    SP_ASSERT(bytes <= room->size - room->used && (!bytes || room->used % LINE == 0));
     room->used += SP_MIN(room->size - room->used, (bytes + LINE - 1) & ~(size_t)(LINE - 1));
     return at;
 }

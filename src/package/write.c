@@ -32,6 +32,7 @@ static sparta_status put_array(writer *w, const sparta_tensor *t)
     char hex[65];
     if (t->data) SP_TRY(sp_tensor_bytes(w->cx, t->dtype, t->rank, t->dim, &bytes));
     SP_TRY(sp_atomic_align(w->file, 64));
+    SP_ASSERT((sp_atomic_offset(w->file) - w->weights_at) % 64 == 0);
     sp_sha256_of(t->data ? t->data : "", bytes, digest);
     sp_hex(digest, 32, hex);
     sp_text_printf(&w->tables, " %s %ld %llu %zu %s", sparta_dtype_name(t->dtype),

@@ -178,11 +178,27 @@ static void live_inputs(sparta_session *s, int i, const sp_node *n)
     }
 }
 
+/* Groups follow each other, and every step that is not folded is in the one that its place says. */
+static bool in_order(const sparta_session *s)
+{
+    int at = -1;
+    for (int g = 0; g < s->n_groups; g++) {
+        if (s->group[g].first <= at || s->group[g].last < s->group[g].first) return false;
+        at = s->group[g].last;
+    }
+    for (int i = 0; i < s->n_steps; i++) {
+        const int g = s->step[i].group;
+        if (s->step[i].folded ? g != -1 : i < s->group[g].first || i > s->group[g].last) return false;
+    }
+    return true;
+}
+
 void sp_session_groups(sparta_session *s)
 {
     for (int i = 0; i < s->n_steps; i++)
         if (s->step[i].product >= 0) s->step[s->step[i].product].folded = folds(s, &s->step[i]);
     form_groups(s);
+    SP_ASSERT(in_order(s));
     for (int i = 0; i < s->n_values; i++) {
         run_value *r = &s->value[i];
         r->first = r->last = r->producer;

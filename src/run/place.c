@@ -129,6 +129,20 @@ static void start(places *p)
     for (int i = 0; i < 2 * p->leaves; i++) p->latest[i] = -1;
 }
 
+/* Do no two buffers that live at the same time share a byte? Of a very long list the first ones. */
+static bool apart(const block *list, int n)
+{
+    n = SP_MIN(n, 2000);
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < i; k++) {
+            const run_value *a = list[i].value, *b = list[k].value;
+            if (a->first <= b->last && b->first <= a->last && a->offset < b->offset + b->bytes &&
+                b->offset < a->offset + a->bytes)
+                return false;
+        }
+    return true;
+}
+
 sparta_status sp_session_place(sparta_ctx *cx, run_value **list, int n, size_t *total)
 {
     places p = {.n = n, .leaves = 1, .leaf = list};
@@ -142,6 +156,7 @@ sparta_status sp_session_place(sparta_ctx *cx, run_value **list, int n, size_t *
     if (p.block && p.latest && p.met && p.busy) {
         start(&p);
         status = place_each(cx, &p, total);
+        SP_ASSERT(status != SPARTA_OK || apart(p.block, n));
     }
     sp_free(cx, p.block);
     sp_free(cx, p.latest);

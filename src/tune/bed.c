@@ -474,6 +474,7 @@ sparta_status sp_bed_race(sp_bed *b, sp_contender *const *all, int n, double sec
     racer *r = sp_alloc_array(b->cx, (size_t)n + 1, sizeof *r);
     SP_NEED(b->cx, r);
     for (int i = 0; i < n; i++) {
+        SP_ASSERT(all[i]->arena); /* it is built */
         r[i].c = all[i];
         calibrate(b, &r[i]);
         longest = fmax(longest, r[i].span);
