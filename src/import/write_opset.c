@@ -18,25 +18,10 @@ static const struct {
 /* Operators of images that take bf16 since 22. */
 static bool bf16_since_22(sp_op_id op)
 {
-    static const sp_op_id ops[] = {SP_OP_Conv,
-                                   SP_OP_ConvTranspose,
-                                   SP_OP_MaxPool,
-                                   SP_OP_AveragePool,
-                                   SP_OP_LpPool,
-                                   SP_OP_GlobalMaxPool,
-                                   SP_OP_GlobalAveragePool,
-                                   SP_OP_GlobalLpPool,
-                                   SP_OP_InstanceNormalization,
-                                   SP_OP_HardSwish,
-                                   SP_OP_HardSigmoid,
-                                   SP_OP_Softplus,
-                                   SP_OP_Softsign,
-                                   SP_OP_Elu,
-                                   SP_OP_Selu,
-                                   SP_OP_Mish};
-    for (size_t i = 0; i < SP_COUNT(ops); i++)
-        if (ops[i] == op) return true;
-    return false;
+    return SP_OP_AMONG(op, SP_OP_Conv, SP_OP_ConvTranspose, SP_OP_MaxPool, SP_OP_AveragePool, SP_OP_LpPool,
+                       SP_OP_GlobalMaxPool, SP_OP_GlobalAveragePool, SP_OP_GlobalLpPool,
+                       SP_OP_InstanceNormalization, SP_OP_HardSwish, SP_OP_HardSigmoid, SP_OP_Softplus,
+                       SP_OP_Softsign, SP_OP_Elu, SP_OP_Selu, SP_OP_Mish);
 }
 
 static int of_node(const sp_node *n)

@@ -104,8 +104,8 @@ sparta_status sp_scales_watch(void *scales, const sp_value *v, const sparta_tens
 /* What only moves elements computes nothing: what comes before it does. */
 static bool moves(const sp_node *n)
 {
-    return n->op == SP_OP_Identity || n->op == SP_OP_Reshape || n->op == SP_OP_Transpose ||
-           n->op == SP_OP_Flatten || n->op == SP_OP_Squeeze || n->op == SP_OP_Unsqueeze;
+    return SP_OP_AMONG(n->op, SP_OP_Identity, SP_OP_Reshape, SP_OP_Transpose, SP_OP_Flatten, SP_OP_Squeeze,
+                       SP_OP_Unsqueeze);
 }
 
 /* The largest of an operand; 0: it is not there. */
@@ -136,39 +136,17 @@ static double largest_term(const sp_scales *s, const sp_node *n)
  * so are an exponential, whose operand is added to by at most 32 such digits, and a logarithm, but for the one of 1. */
 static double ceiling(const sp_scales *s, const sp_node *n)
 {
-    switch (n->op) {
-    case SP_OP_MatMul:
-    case SP_OP_Gemm:
-    case SP_OP_Linear:
-    case SP_OP_Conv:
-    case SP_OP_ConvTranspose: return largest_term(s, n);
-    case SP_OP_Clip: return operand(s, n, 0);
-    case SP_OP_Where:
-    case SP_OP_Max:
-    case SP_OP_Min:
-    case SP_OP_ReduceMax:
-    case SP_OP_ReduceMin:
-    case SP_OP_MaxPool:
-    case SP_OP_GlobalMaxPool:
-    case SP_OP_TopK:
-    case SP_OP_Slice:
-    case SP_OP_Split:
-    case SP_OP_Gather:
-    case SP_OP_GatherElements:
-    case SP_OP_GatherND:
-    case SP_OP_Mul:
-    case SP_OP_Div:
-    case SP_OP_Reciprocal:
-    case SP_OP_Sqrt:
-    case SP_OP_Pow: return result(s, n);
-    case SP_OP_Softmax:
-    case SP_OP_Sigmoid:
-    case SP_OP_Tanh:
-    case SP_OP_Exp: return 32 * result(s, n);
-    case SP_OP_Log:
-    case SP_OP_ReduceLogSumExp: return SP_MAX(result(s, n), 1);
-    default: return INFINITY;
-    }
+    if (SP_OP_AMONG(n->op, SP_OP_MatMul, SP_OP_Gemm, SP_OP_Linear, SP_OP_Conv, SP_OP_ConvTranspose))
+        return largest_term(s, n);
+    if (n->op == SP_OP_Clip) return operand(s, n, 0);
+    if (SP_OP_AMONG(n->op, SP_OP_Where, SP_OP_Max, SP_OP_Min, SP_OP_ReduceMax, SP_OP_ReduceMin, SP_OP_MaxPool,
+                    SP_OP_GlobalMaxPool, SP_OP_TopK, SP_OP_Slice, SP_OP_Split, SP_OP_Gather,
+                    SP_OP_GatherElements, SP_OP_GatherND, SP_OP_Mul, SP_OP_Div, SP_OP_Reciprocal, SP_OP_Sqrt,
+                    SP_OP_Pow))
+        return result(s, n);
+    if (SP_OP_AMONG(n->op, SP_OP_Softmax, SP_OP_Sigmoid, SP_OP_Tanh, SP_OP_Exp)) return 32 * result(s, n);
+    if (SP_OP_AMONG(n->op, SP_OP_Log, SP_OP_ReduceLogSumExp)) return SP_MAX(result(s, n), 1);
+    return INFINITY;
 }
 
 const sp_node *sp_computed_by(const sp_value *v)

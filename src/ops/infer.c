@@ -68,8 +68,7 @@ static sparta_status fold_ints(sp_graph *g, sp_value *v)
 
 static bool slides(sp_op_id op)
 {
-    return op == SP_OP_Conv || op == SP_OP_ConvTranspose || op == SP_OP_MaxPool || op == SP_OP_AveragePool ||
-           op == SP_OP_LpPool;
+    return SP_OP_AMONG(op, SP_OP_Conv, SP_OP_ConvTranspose, SP_OP_MaxPool, SP_OP_AveragePool, SP_OP_LpPool);
 }
 
 /* A nest of loops over every combination of elements of the operands, at most; scores are rows of q times those of k. */
@@ -167,15 +166,12 @@ sparta_status sp_ops_fold(sp_graph *g, sp_node *n)
 /* A constant that is another one reshaped or converted keeps the name that one had in the file. */
 static void keep_origin(const sp_node *n)
 {
-    static const sp_op_id forms[] = {SP_OP_Identity, SP_OP_Cast,      SP_OP_CastLike,
-                                     SP_OP_Reshape,  SP_OP_Flatten,   SP_OP_Transpose,
-                                     SP_OP_Squeeze,  SP_OP_Unsqueeze, SP_OP_DequantizeLinear};
-    for (size_t i = 0; i < SP_COUNT(forms); i++)
-        if (forms[i] == n->op) {
-            n->out[0]->origin = n->in[0]->origin;
-            n->out[0]->part = n->in[0]->part;
-            n->out[0]->n_parts = n->in[0]->n_parts;
-        }
+    if (!SP_OP_AMONG(n->op, SP_OP_Identity, SP_OP_Cast, SP_OP_CastLike, SP_OP_Reshape, SP_OP_Flatten,
+                     SP_OP_Transpose, SP_OP_Squeeze, SP_OP_Unsqueeze, SP_OP_DequantizeLinear))
+        return;
+    n->out[0]->origin = n->in[0]->origin;
+    n->out[0]->part = n->in[0]->part;
+    n->out[0]->n_parts = n->in[0]->n_parts;
 }
 
 /* Infer one node; *gone when its outputs are constants and nobody needs it any more. */

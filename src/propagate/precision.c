@@ -99,8 +99,8 @@ static bool only_moves(const sp_axes *a)
 /* Operators that ONNX lets move types of less than 8 bits. */
 static bool takes_narrow(sp_op_id op)
 {
-    return op == SP_OP_Transpose || op == SP_OP_Reshape || op == SP_OP_Flatten || op == SP_OP_Squeeze ||
-           op == SP_OP_Unsqueeze || op == SP_OP_Identity;
+    return SP_OP_AMONG(op, SP_OP_Transpose, SP_OP_Reshape, SP_OP_Flatten, SP_OP_Squeeze, SP_OP_Unsqueeze,
+                       SP_OP_Identity);
 }
 
 /* From QuantizeLinear back over moves that serve it alone to the DequantizeLinear; `first` is the move next to that. */
