@@ -144,7 +144,6 @@ sparta_status sp_report_end(sp_graph *g, const sp_effort *effort, sp_reporting *
         k->gone = !used[r->value[i]->id];
         if (!k->gone) memcpy(k->after, r->value[i]->constant->dim, sizeof k->after);
     }
-    SP_ASSERT(r->report.parameters_after <= r->report.parameters_before);
     end_requests(g, used, r);
     r->report.nodes_after = g->n_nodes;
     return SPARTA_OK;
