@@ -207,11 +207,10 @@ static void test_effort(void **state)
     (void)state;
     shortened(0, NULL, 3);
     shortened(1, NULL, 3);
-    shortened(
-        1e-9,
-        "looked at no more after 4.295e-06 million steps: what is left counts as needed, and stays; run "
-        "sparta propagate on what it wrote",
-        0);
+    shortened(1e-9,
+              "looked at no more after 4.295e-06 million steps: what is left counts as needed, and stays; "
+              "`sparta_propagate_file` on what it wrote",
+              0);
     /* every share between them says so, or has done all of it */
     for (double share = 1e-9; share < 1e-5; share *= 1.5) {
         sp_propagate_report r;
