@@ -159,15 +159,16 @@ static void implements(void **state)
     made_as(&p, -1, (sparta_operator_spec){.tune = 1, .db = "", .implement = "strip4"}, "strip4");
     made_as(&p, 3, (sparta_operator_spec){.tune = 1, .db = ""}, "measured");
     made_as(&p, 3, (sparta_operator_spec){.implement = "few_csr"}, "few_csr");
-    fails(SPARTA_E_USAGE, "no implement 'cubes'",
-          make_asked(&p, -1, (sparta_operator_spec){.implement = "cubes"}));
-    fails(SPARTA_E_USAGE, "FOO",
-          make_asked(&p, -1, (sparta_operator_spec){.implement = "quads", .point = "FOO=1"}));
-    fails(SPARTA_E_USAGE, "say which", make_asked(&p, -1, (sparta_operator_spec){.point = "RANGE=128"}));
-    fails(SPARTA_E_USAGE, "leave one out",
-          make_asked(&p, -1, (sparta_operator_spec){.implement = "quads", .format = "csr"}));
-    fails(SPARTA_E_UNSUPPORTED, "few_csr does not run",
-          make_asked(&p, -1, (sparta_operator_spec){.implement = "few_csr"}));
+    fails_saying(SPARTA_E_USAGE, "no implement 'cubes'",
+                 make_asked(&p, -1, (sparta_operator_spec){.implement = "cubes"}));
+    fails_saying(SPARTA_E_USAGE, "FOO",
+                 make_asked(&p, -1, (sparta_operator_spec){.implement = "quads", .point = "FOO=1"}));
+    fails_saying(SPARTA_E_USAGE, "say which",
+                 make_asked(&p, -1, (sparta_operator_spec){.point = "RANGE=128"}));
+    fails_saying(SPARTA_E_USAGE, "leave one out",
+                 make_asked(&p, -1, (sparta_operator_spec){.implement = "quads", .format = "csr"}));
+    fails_saying(SPARTA_E_UNSUPPORTED, "few_csr does not run",
+                 make_asked(&p, -1, (sparta_operator_spec){.implement = "few_csr"}));
     free_numbers(&p);
 }
 
