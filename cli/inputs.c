@@ -3,10 +3,10 @@
 #include <string.h>
 
 typedef struct asked { /* for by --input */
-    int n, n_given, n_ranges;
+    int n, n_given, n_random;
     const char **name;
     sparta_named_tensor *given;
-    const char **range;
+    const char **random;
 } asked;
 
 /* The one array of a .npy. */
@@ -28,10 +28,9 @@ static sparta_status take_one(cli *c, const char *text, cli_inputs *in, asked *a
     const char *name, *rest;
     SP_TRY(cli_cut(c, CLI_INPUT, text, &name, &rest));
     a->name[a->n++] = name;
-    if (!strcmp(rest, "random")) return SPARTA_OK;
-    if (!strncmp(rest, "random:", 7)) {
-        a->range[a->n_ranges++] = sp_arena_printf(c->arena, "%s=%s", name, rest + 7);
-        return a->range[a->n_ranges - 1] ? SPARTA_OK : sp_ctx_status(c->cx);
+    if (!strncmp(rest, "random", 6) && (!rest[6] || rest[6] == ':')) {
+        a->random[a->n_random++] = text;
+        return SPARTA_OK;
     }
     a->given[a->n_given].name = name;
     return read_array(c, rest, in, &a->given[a->n_given++].tensor);
@@ -67,8 +66,8 @@ static sparta_status make(cli *c, const sparta_package *p, const sparta_model *m
     SP_NEED(c->cx, a.name);
     a.given = sp_arena_array(c->arena, most, sizeof *a.given);
     SP_NEED(c->cx, a.given);
-    a.range = sp_arena_array(c->arena, most, sizeof *a.range);
-    SP_NEED(c->cx, a.range);
+    a.random = sp_arena_array(c->arena, most, sizeof *a.random);
+    SP_NEED(c->cx, a.random);
     in->file = sp_arena_array(c->arena, most, sizeof *in->file);
     SP_NEED(c->cx, in->file);
     for (int i = 0; i < v->n; i++) SP_TRY(take_one(c, v->value[i], in, &a));
@@ -76,7 +75,7 @@ static sparta_status make(cli *c, const sparta_package *p, const sparta_model *m
     o.archive = cli_text(c, CLI_INPUTS, NULL);
     o.given = a.given;
     o.n_given = a.n_given;
-    o.ranges = a.range;
+    o.random = a.random;
     SP_TRY(cli_sizes(c, &o.dims));
     SP_TRY(p ? sparta_package_make_inputs(c->cx, p, &o, &in->made)
              : sparta_model_make_inputs(c->cx, m, &o, &in->made));

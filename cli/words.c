@@ -7,7 +7,7 @@ static const struct {
     const char *library, *program; /* the program's is never longer: cli_words works in place */
 } words[] = {
     {"options.dims", "--dim"},
-    {"options.ranges", "--input"},
+    {"options.random", "--input"},
     {"options.strict", "--strict"},
     {"options.max_memory", "--max-memory"},
     {"options.threads", "--threads"},

@@ -589,7 +589,7 @@ SPARTA_API int sparta_model_inputs(const sparta_model *model);
 SPARTA_API int sparta_model_outputs(const sparta_model *model);
 SPARTA_API const char *sparta_model_input_name(const sparta_model *model, int i);
 SPARTA_API const char *sparta_model_output_name(const sparta_model *model, int i);
-/* As sparta_session_run; views live until the next run, or until it is closed. */
+/* As sparta_session_run; views live until the next run, or until it is closed. The context is that which opened it, or outlives it. */
 SPARTA_API SPARTA_MUST sparta_status sparta_model_run(sparta_ctx *cx, sparta_model *model,
                                                       const sparta_named_tensor *inputs, int n_inputs,
                                                       sparta_named_tensor *outputs, int n_outputs);
@@ -607,8 +607,8 @@ typedef struct sparta_inputs_options {
     const sparta_named_tensor *given;
     int n_given;
     const char *archive;
-    /* "name=0:255", ended by NULL: made in this range. */
-    const char *const *ranges;
+    /* "name=random" or "name=random:0:255", ended by NULL: to be made, in this range, which an array of that name contradicts. */
+    const char *const *random;
 } sparta_inputs_options;
 SPARTA_API SPARTA_MUST sparta_status sparta_package_make_inputs(sparta_ctx *cx, const sparta_package *package,
                                                                 const sparta_inputs_options *options,

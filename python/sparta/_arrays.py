@@ -46,19 +46,25 @@ def view(array, name="", rows=False):
         tensor, keep = _from_dlpack(array, name)
         if not rows or _is_row_major(tensor):
             return tensor, keep
-        array = borrow(tensor, keep)
+        copied = np.ascontiguousarray(borrow(tensor, keep))
+        return _tensor(copied, tensor.dtype), copied
     array = np.ascontiguousarray(array).reshape(np.shape(array)) if rows else np.asarray(array)
-    code = _CODE.get(array.dtype.name)
+    # Of bf16 where NumPy does not know it: only bytes come out of a package.
+    code = numbers["SPARTA_BF16"] if array.dtype == np.dtype("V2") else _CODE.get(array.dtype.name)
     if code is None or not array.dtype.isnative:
         raise TypeError(f"{name}: arrays of {array.dtype} are not known")
     if array.ndim > RANK:
         raise ValueError(f"{name}: {array.ndim} dimensions; at most {RANK} are known")
-    if any(s % array.itemsize for s in array.strides):
+    if not array.flags.aligned or any(s % array.itemsize for s in array.strides):
         array = array.copy()
+    return _tensor(array, code), array
+
+
+def _tensor(array, code):
     t = Tensor(dtype=code, rank=array.ndim, data=array.ctypes.data)
     for i in range(array.ndim):
         t.dim[i], t.stride[i] = array.shape[i], array.strides[i] // array.itemsize
-    return t, array
+    return t
 
 
 def _is_row_major(t):

@@ -129,12 +129,16 @@ class Context:
                 failed.append(e)
             ended.set()
 
-        threading.Thread(target=work, daemon=True).start()
+        thread = threading.Thread(target=work, daemon=True)
         while not ended.is_set():
             try:
+                if thread.ident is None:
+                    thread.start()
                 ended.wait()
-            except BaseException as e:
+            except BaseException as e:  # whatever happens here, the work ends first: it uses what the caller holds
                 self.stop(e)
+                if thread.ident is None:
+                    raise
         if failed:
             raise failed[0]
         if self.interrupt:  # too late to stop anything
@@ -173,17 +177,12 @@ class Handle:
     def __init__(self, context, handle, free):
         self._context, self._handle = context, handle
         # The context is an argument so that it lives until the handle is gone.
-        self.close = at_end(self, Handle._free, context, handle, free)
+        at_end(self, Handle._free, context, handle, free)
 
     @staticmethod
     def _free(context, handle, free):
         with context.lock:
             getattr(lib, free)(handle)
-
-    def _live(self):
-        if not self.close.alive:
-            raise ValueError(f"{type(self).__name__} is closed")
-        return self._handle
 
 
 class Pool:

@@ -49,11 +49,11 @@ class Packed(Handle):
 
     @property
     def format(self):
-        return string(lib.sparta_packed_format(self._live()))
+        return string(lib.sparta_packed_format(self._handle))
 
     def _type(self):
         t = types["sparta_tensor"]()
-        lib.sparta_packed_type(self._live(), c.byref(t))
+        lib.sparta_packed_type(self._handle, c.byref(t))
         return t
 
     @property
@@ -68,14 +68,14 @@ class Packed(Handle):
     @property
     def storage(self):
         """elements, slots, bytes, fill (slots over elements)."""
-        s = lib.sparta_packed_storage(self._live()).contents
+        s = lib.sparta_packed_storage(self._handle).contents
         return {name: getattr(s, name) for name, _ in s._fields_}
 
     def to(self, format, limit=0):
         """The same elements in another format, never through a dense copy."""
         context = Context()
         with self._context.lock:
-            return Packed(context, context.make("sparta_packed_convert", self._live(), str(format), float(limit)))
+            return Packed(context, context.make("sparta_packed_convert", self._handle, str(format), float(limit)))
 
     def numpy(self):
         """Dense; absent elements are 0."""
@@ -84,22 +84,21 @@ class Packed(Handle):
         view, _ = _arrays.view(out)
         view.dtype = t.dtype
         with self._context.lock:
-            self._context.call("sparta_packed_unpack", self._live(), c.byref(view))
+            self._context.call("sparta_packed_unpack", self._handle, c.byref(view))
         return out
 
     def arrays(self):
-        """Its arrays without a copy, by the names that files have: {"l1_pos": ..., "l1_crd": ..., "values": ...}. Read-only."""
+        """Its arrays without a copy: {"l1_pos": ..., "l1_crd": ..., "values": ...}, of level 1; of a bitmap, its bits are the coordinates. Read-only."""
         a = new("sparta_arrays")
         with self._context.lock:
-            self._context.call("sparta_packed_arrays", self._live(), c.byref(a))
+            self._context.call("sparta_packed_arrays", self._handle, c.byref(a))
         arrays = {f"l{k}_{what}": _arrays.borrow(t, self) for what in ("pos", "crd") for k, t in enumerate(getattr(a, what)) if t.data}
-        arrays["values"] = _arrays.borrow(a.values, self)
-        return arrays
+        return {**arrays, "values": _arrays.borrow(a.values, self)} if a.values.data else arrays
 
     def save(self, path):
         """An .npz that NumPy opens (docs/files.md)."""
         with self._context.lock:
-            self._context.call("sparta_packed_save", self._live(), path)
+            self._context.call("sparta_packed_save", self._handle, path)
         return path
 
     def __repr__(self):

@@ -7,7 +7,7 @@ import os
 import time
 
 from . import _arrays
-from ._library import Context, Handle, Pool, lib, new, string, types
+from ._library import Context, Handle, Pool, lib, new, numbers, string, text, types
 from .schedule import Schedule
 
 _NAMED = types["sparta_named_tensor"]
@@ -84,7 +84,7 @@ def save_arrays(path, arrays):
     context, keep = Context(), []
     named = (_NAMED * len(arrays))()
     for slot, (name, array) in zip(named, arrays.items()):
-        slot.name = name.encode()
+        slot.name = text(name)
         slot.tensor, held = _arrays.view(array, name)
         keep.append(held)
     context.call("sparta_archive_save", path, named, len(arrays))
@@ -105,7 +105,7 @@ def _layer(l):
     row = {
         "name": string(l.name), "op": string(l.op), "shape": [l.n, l.k] if l.n else [], "dtype": _arrays.dtype_name(l.dtype),
         "pattern": string(l.pattern), "block": string(l.block), "density": l.density, "implement": string(l.implement), "sparse": bool(l.sparse),
-        "reason": string(l.reason) or None, "source": string(l.source), "us": known(l.us), "dense_us": known(l.dense_us),
+        "reason": string(l.reason), "source": string(l.source), "us": known(l.us), "dense_us": known(l.dense_us),
     }
     if l.format:
         row["format"] = string(l.format)
@@ -145,7 +145,7 @@ def inspect(path, **options):
     context = Context()
     kind = c.c_int()
     context.call("sparta_file_kind_of", path, c.byref(kind))
-    if kind.value == 1:  # SPARTA_FILE_PACKAGE
+    if kind.value == numbers["SPARTA_FILE_PACKAGE"]:
         return load(path).inspect()
     with _options(context, **options) as o, _report(context, "sparta_model_report", path, o) as report:
         return {"name": os.fspath(path), "kind": "onnx", **_facts(report)}
@@ -158,7 +158,7 @@ class _Session:
     def __init__(self, package, threads):
         self.context = Context()
         options = new("sparta_session_options", threads=threads)
-        self.handle = Handle(self.context, self.context.make("sparta_session_create", package._live(), options), "sparta_session_free")
+        self.handle = Handle(self.context, self.context.make("sparta_session_create", package._handle, options), "sparta_session_free")
         self.package = package  # lives as long as its sessions
 
 
@@ -171,59 +171,64 @@ class Package:
     (2, 10)
     """
 
-    def __init__(self, context, handle, threads=0):
-        self._context = context
+    def __init__(self, context, handle, threads=0, name=None):
+        self._name = name
         self._package = Handle(context, handle, "sparta_package_close")
         self._sessions = Pool(functools.partial(_Session, self._package, threads))
 
-    def _live(self):
-        return self._package._live()
+    def _open(self):
+        """Its handle's owner, which the caller keeps as long as it uses the handle."""
+        package = self._package
+        if not package:
+            raise ValueError("the package is closed")
+        return package
 
-    @staticmethod
-    def _types(package, what):
-        types_ = {}
-        for i in range(getattr(lib, f"sparta_package_{what}s")(package)):
+    def _types(self, what):
+        package, types_ = self._open(), {}
+        for i in range(getattr(lib, f"sparta_package_{what}s")(package._handle)):
             t = types["sparta_tensor"]()
-            getattr(lib, f"sparta_package_{what}_type")(package, i, c.byref(t))
-            name = string(getattr(lib, f"sparta_package_{what}_name")(package, i))
+            getattr(lib, f"sparta_package_{what}_type")(package._handle, i, c.byref(t))
+            name = string(getattr(lib, f"sparta_package_{what}_name")(package._handle, i))
             types_[name] = (_arrays.dtype_name(t.dtype), tuple(None if d < 0 else d for d in t.dim[: t.rank]))
         return types_
 
     @property
     def inputs(self):
         """{name: (dtype, shape)}; None is a size that a run may choose."""
-        return self._types(self._live(), "input")
+        return self._types("input")
 
     @property
     def outputs(self):
-        return self._types(self._live(), "output")
+        return self._types("output")
 
     @property
     def note(self):
         """What whoever runs it should know; "" when there is nothing."""
-        return string(lib.sparta_package_note(self._live()))
+        package = self._open()
+        return string(lib.sparta_package_note(package._handle))
 
     def run(self, inputs, outputs=None):
         """Arrays by the names of the inputs in, NumPy arrays by the names of the outputs out (all of them, or those asked for)."""
-        package = self._live()
+        package, sessions = self._open(), self._sessions
         wanted = list(self.outputs if outputs is None else outputs)
         given, keep = (_NAMED * len(inputs))(), []
         for slot, (name, array) in zip(given, inputs.items()):
-            slot.name = str(name).encode()
+            slot.name = text(str(name))
             slot.tensor, held = _arrays.view(array, f"input {name!r}", rows=True)
             keep.append(held)
         answers = (_NAMED * len(wanted))()
         for slot, name in zip(answers, wanted):
-            slot.name = name.encode()
-        with self._sessions.one() as session:
-            session.context.call("sparta_session_run", session.handle._live(), given, len(given), answers, len(answers))
+            slot.name = text(str(name))
+        with sessions.one() as session:
+            session.context.call("sparta_session_run", session.handle._handle, given, len(given), answers, len(answers))
             # Before the session goes to somebody else: its next run writes there.
             return {name: _arrays.copy(slot.tensor) for name, slot in zip(wanted, answers)}
 
     def inspect(self):
-        with self._context.lock, _report(self._context, "sparta_package_report", self._live(), None) as report:
+        package = self._open()
+        with package._context.lock, _report(package._context, "sparta_package_report", package._handle, None) as report:
             targets = [{"name": string(t.name), "kernels": t.kernels, "checked": bool(t.checked)} for t in _rows(report, "target")]
-            return {"kind": "package", **_facts(report), "targets": targets, "warning": self.note or None}
+            return {"name": self._name, "kind": "package", **_facts(report), "targets": targets, "warning": self.note or None}
 
     @property
     def layers(self):
@@ -233,27 +238,29 @@ class Package:
     @property
     def isa(self):
         """The target whose code runs here, "avx512"; "portable" where the package has none that does."""
+        self._open()
         with self._sessions.one() as session:
-            return string(lib.sparta_session_isa(session.handle._live()))
+            return string(lib.sparta_session_isa(session.handle._handle))
 
     def save(self, path):
         """Into a file: the old one or the new one is there, never a half."""
-        with self._context.lock:
-            self._context.call("sparta_package_save", self._live(), path)
+        package = self._open()
+        with package._context.lock:
+            package._context.call("sparta_package_save", package._handle, path)
         return path
 
     def check(self):
         """Digests of all weights against the file."""
-        with self._context.lock:
-            self._context.call("sparta_package_check", self._live())
+        package = self._open()
+        with package._context.lock:
+            package._context.call("sparta_package_check", package._handle)
 
     def bench(self, inputs, against=None, seconds=1.0):
-        """Milliseconds of a run with these inputs, and of another package's (or any function of the inputs), alternately: a dict as `bench --json` has it.
+        """Milliseconds of a run with these inputs, and of another package's (or any function of the inputs), alternately.
 
-        A run here copies its outputs; `sparta bench` times the run alone.
+        {"subject": {"median_ms", "p90_ms", "p99_ms", "best_ms", "runs"}, "baseline": {...}, "ratio"}. A run here copies its outputs; `sparta bench` times
+        the run alone.
         """
-        from statistics import median
-
         subjects = {"subject": self.run}
         if against is not None:
             subjects["baseline"] = against.run if isinstance(against, Package) else against
@@ -266,21 +273,23 @@ class Package:
                 start = time.perf_counter()
                 run(inputs)
                 times[name].append(1e3 * (time.perf_counter() - start))
-        result = {name: {"median_ms": median(t), "best_ms": min(t), "runs": len(t)} for name, t in times.items()}
+        at = lambda t, share: sorted(t)[min(int(share * len(t)), len(t) - 1)]
+        result = {name: {"median_ms": at(t, 0.5), "p90_ms": at(t, 0.9), "p99_ms": at(t, 0.99), "best_ms": min(t), "runs": len(t)}
+                  for name, t in times.items()}
         if against is not None:
             result["ratio"] = result["baseline"]["median_ms"] / result["subject"]["median_ms"]
         return result
 
     def close(self):
-        """Frees its memory now, when no run is under way; otherwise that happens when nobody has it any more."""
-        self._sessions.idle.clear()
-        self._package.close()
+        """Lets go of its memory, which is freed when the last run that is under way ends. Nothing can be asked of it afterwards."""
+        self._package = None
+        self._sessions = Pool(self._open)  # refuses
 
 
 def load(path, *, threads=0, context=None):
     """Opens a package. threads: of its runs; 0: the cores available. context: what sparta_ctx_options has (max_memory, copy_files, ...), as a dict."""
     context = Context(**(context or {}))
-    return Package(context, context.make("sparta_package_open", path), threads)
+    return Package(context, context.make("sparta_package_open", path), threads, os.fspath(path))
 
 
 def compile(model, out=None, *, masks=None, schedule=None, target=None, dims=None, progress=None, threads=0, context=None, **options):
@@ -299,7 +308,11 @@ def compile(model, out=None, *, masks=None, schedule=None, target=None, dims=Non
             context.long("sparta_compile", path, out, o)
             return load(out, threads=threads, context=given)
         package = types["sparta_package"]()
-        context.long("sparta_compile_package", path, o, c.byref(package))
+        try:
+            context.long("sparta_compile_package", path, o, c.byref(package))
+        except BaseException:
+            lib.sparta_package_close(package)  # when it was too late to stop
+            raise
         # The model's file stays mapped, also when its name is gone.
         return Package(context, package, threads)
 
@@ -308,6 +321,7 @@ def propagate(model, out, *, masks=None, schedule=None, dims=None, **options):
     """Writes a smaller ONNX model with the same answer: what is zero, constant or not needed goes. Returns parameters before and after."""
     context = Context()
     with _onnx(model) as path, _options(context, masks, schedule, dims, **options) as o:
-        before = inspect(path, no_propagate=1)["parameters"]
+        where = {name: options[name] for name in ("external_data_root",) if name in options}
+        before = inspect(path, dims=dims, no_propagate=1, **where)["parameters"]
         context.long("sparta_propagate_file", path, out, o)
-    return {"parameters_before": before, "parameters_after": inspect(out, no_propagate=1)["parameters"]}
+    return {"parameters_before": before, "parameters_after": inspect(out, dims=dims, no_propagate=1)["parameters"]}

@@ -14,7 +14,6 @@ class Rule:
 
     def _say(self, what, text):
         with self._schedule._context.lock:
-            self._schedule._live()
             self._schedule._context.check(getattr(lib, "sparta_schedule_" + what)(self._handle, os.fsencode(str(text))))
         return self
 
@@ -23,6 +22,10 @@ class Rule:
 
     def set_format(self, format):
         return self._say("set_format", format)
+
+    def set_implement(self, implement):
+        """"quads(RANGE=256)": what runs it, at this point of its space."""
+        return self._say("set_implement", implement)
 
     def quantize(self, precision):
         return self._say("quantize", precision)
@@ -45,7 +48,7 @@ class Schedule(Handle):
 
     def __init__(self, folder=None, _parse=None):
         context = Context()
-        self._folder = folder
+        self._folder, self._name = folder, _parse[1] if _parse else "schedule"
         handle = context.make("sparta_schedule_parse", *_parse, folder) if _parse else context.make("sparta_schedule_create", folder)
         super().__init__(context, handle, "sparta_schedule_free")
 
@@ -62,17 +65,17 @@ class Schedule(Handle):
     def __getitem__(self, glob):
         with self._context.lock:
             handle = lib.sparta_schedule_tensor.argtypes[-1]._type_()
-            self._context.check(lib.sparta_schedule_tensor(self._live(), glob.encode(), c.byref(handle)))
+            self._context.check(lib.sparta_schedule_tensor(self._handle, glob.encode(), c.byref(handle)))
         return Rule(self, handle)
 
     def __str__(self):
         with self._context.lock:
             out = c.c_char_p()
-            self._context.check(lib.sparta_schedule_print(self._live(), c.byref(out)))
+            self._context.check(lib.sparta_schedule_print(self._handle, c.byref(out)))
             return string(out.value).strip()
 
     def again(self, context, stack):
         """The same as an object of another context, until the stack ends."""
-        copy = context.make("sparta_schedule_parse", str(self), "schedule", self._folder)
+        copy = context.make("sparta_schedule_parse", str(self), self._name, self._folder)
         stack.callback(lib.sparta_schedule_free, copy)
         return copy

@@ -7,7 +7,7 @@
 
 typedef struct wish { /* for one input */
     const sparta_tensor *given;
-    bool ranged;
+    bool asked, ranged; /* to be made; in a range */
     double lo, hi;
 } wish;
 
@@ -53,16 +53,21 @@ static sparta_status find(sparta_inputs *in, const sp_graph *g, const char *name
     return *at < 0 ? unknown_input(in, g, name) : SPARTA_OK;
 }
 
-static sparta_status take(sparta_inputs *in, const sp_graph *g, const char *name, const sparta_tensor *t,
-                          wish *list)
+static sparta_status wish_for(sparta_inputs *in, const sp_graph *g, const char *name, wish w, wish *list)
 {
     int at;
     SP_TRY(find(in, g, name, &at));
-    if (list[at].given || list[at].ranged)
+    if (list[at].given || list[at].asked)
         return sp_fail(in->cx, SPARTA_E_USAGE, "input '%s': it is given twice; give it once", name);
-    SP_TRY(sp_tensor_on_cpu(in->cx, t, "input", name));
-    list[at].given = t;
+    list[at] = w;
     return SPARTA_OK;
+}
+
+static sparta_status take(sparta_inputs *in, const sp_graph *g, const char *name, const sparta_tensor *t,
+                          wish *list)
+{
+    SP_TRY(sp_tensor_on_cpu(in->cx, t, "input", name));
+    return wish_for(in, g, name, (wish){.given = t}, list);
 }
 
 static sparta_status take_file(sparta_inputs *in, const sp_graph *g, const char *path, wish *list)
@@ -74,23 +79,28 @@ static sparta_status take_file(sparta_inputs *in, const sp_graph *g, const char 
     return SPARTA_OK;
 }
 
-/* "x=-1:1" */
-static sparta_status take_range(sparta_inputs *in, const sp_graph *g, const char *text, wish *list)
+/* "-1:1" */
+static bool read_range(sparta_inputs *in, const char *text, wish *w)
 {
-    const char *equal = strchr(text, '='), *colon = equal ? strchr(equal, ':') : NULL;
-    const char *name = equal ? sp_arena_bytes(in->arena, text, (size_t)(equal - text)) : NULL,
-               *lo = colon ? sp_arena_bytes(in->arena, equal + 1, (size_t)(colon - equal - 1)) : NULL;
-    wish w = {.ranged = true};
-    int at;
-    if (!name || !lo || !sp_parse_double(lo, &w.lo) || !sp_parse_double(colon + 1, &w.hi) ||
-        !isfinite(w.lo) || !isfinite(w.hi) || w.lo >= w.hi)
-        return sp_fail(in->cx, SPARTA_E_USAGE, "options.ranges %.100s: expected NAME=LO:HI with LO below HI",
+    const char *colon = strchr(text, ':');
+    const char *lo = colon ? sp_arena_bytes(in->arena, text, (size_t)(colon - text)) : NULL;
+    w->ranged = true;
+    return lo && sp_parse_double(lo, &w->lo) && sp_parse_double(colon + 1, &w->hi) && isfinite(w->lo) &&
+           isfinite(w->hi) && w->lo < w->hi;
+}
+
+/* "x=random", "x=random:-1:1" */
+static sparta_status take_random(sparta_inputs *in, const sp_graph *g, const char *text, wish *list)
+{
+    const char *how = strrchr(text, '=');
+    wish w = {.asked = true};
+    if (!how || strncmp(how, "=random", 7) || (how[7] && (how[7] != ':' || !read_range(in, how + 8, &w))))
+        return sp_fail(in->cx, SPARTA_E_USAGE,
+                       "options.random %.100s: expected NAME=random or NAME=random:LO:HI with LO below HI",
                        text);
-    SP_TRY(find(in, g, name, &at));
-    if (list[at].given || list[at].ranged)
-        return sp_fail(in->cx, SPARTA_E_USAGE, "input '%s': it is given twice; give it once", name);
-    list[at] = w;
-    return SPARTA_OK;
+    const char *name = sp_arena_bytes(in->arena, text, (size_t)(how - text));
+    SP_NEED(in->cx, name);
+    return wish_for(in, g, name, w, list);
 }
 
 /* ------------------------------------------------------------------ sizes */
@@ -149,16 +159,20 @@ static sparta_status find_sizes(sparta_inputs *in, const sp_graph *g, const char
 
 /* ------------------------------------------------------------------ numbers */
 
-/* Floats in [lo, hi); integers the whole numbers in it. */
+/* Floats in [lo, hi); integers the whole numbers in it, as far as the type has them. */
 static void fill_range(sparta_tensor *t, const wish *w, uint64_t seed)
 {
     sp_rng rng = sp_rng_seed(seed);
     const bool whole = !sp_dtype_is_float(t->dtype);
-    const int64_t n = sparta_tensor_elements(t);
+    const int64_t n = sparta_tensor_elements(t), lowest = whole ? sp_dtype_lowest(t->dtype) : 0,
+                  highest = whole ? sp_dtype_highest(t->dtype) : 0;
     for (int64_t i = 0; i < n; i++) {
-        const double v = w->lo + sp_rng_uniform(&rng) * (w->hi - w->lo);
+        const double u = sp_rng_uniform(&rng), v = w->lo * (1 - u) + w->hi * u;
         if (whole)
-            sp_element_set_int(t->dtype, t->data, i, (int64_t)floor(v));
+            sp_element_set_int(t->dtype, t->data, i,
+                               v <= (double)lowest    ? lowest
+                               : v >= (double)highest ? highest
+                                                      : (int64_t)floor(v));
         else
             sp_element_set(t->dtype, t->data, i, v);
     }
@@ -193,7 +207,7 @@ static sparta_status make_all(sparta_inputs *in, const sp_graph *g, const sparta
     in->tensor = sp_arena_array(in->arena, n, sizeof *in->tensor);
     SP_NEED(in->cx, in->tensor);
     for (int i = 0; i < o->n_given; i++) SP_TRY(take(in, g, o->given[i].name, &o->given[i].tensor, list));
-    for (int i = 0; o->ranges && o->ranges[i]; i++) SP_TRY(take_range(in, g, o->ranges[i], list));
+    for (int i = 0; o->random && o->random[i]; i++) SP_TRY(take_random(in, g, o->random[i], list));
     if (o->archive) SP_TRY(take_file(in, g, o->archive, list));
     SP_TRY(find_sizes(in, g, o->dims, list, &make.sizes));
     SP_TRY(sp_inputs_make(in->cx, g, &make, in->tensor));

@@ -7,6 +7,7 @@ struct sparta_model {
     sparta_ctx *cx;
     sp_model *model;
     sparta_tensor *result; /* of the last run, one an output */
+    sparta_ctx *made_by;   /* that run's */
 };
 
 const sp_graph *sp_api_graph(const sparta_model *m)
@@ -61,11 +62,7 @@ static sparta_status open_all(sparta_model *m, const char *onnx, const sparta_co
     sparta_status s = sp_api_dims(m->cx, arena, o->dims, &sizes);
     if (s == SPARTA_OK) s = open_inferred(m->cx, onnx, &options, &sizes, &m->model);
     sp_arena_free(arena);
-    SP_TRY(s);
-    m->result = sp_alloc_array(m->cx, (size_t)m->model->graph->n_outputs + 1, sizeof *m->result);
-    SP_NEED(m->cx, m->result);
-    memset(m->result, 0, ((size_t)m->model->graph->n_outputs + 1) * sizeof *m->result);
-    return SPARTA_OK;
+    return s;
 }
 
 sparta_status sparta_model_open(sparta_ctx *cx, const char *onnx, const sparta_compile_options *options,
@@ -86,17 +83,14 @@ sparta_status sparta_model_open(sparta_ctx *cx, const char *onnx, const sparta_c
 
 static void forget(sparta_model *m)
 {
-    for (int i = 0; m->result && i < m->model->graph->n_outputs; i++) {
-        sp_free(m->cx, m->result[i].data);
-        m->result[i].data = NULL;
-    }
+    for (int i = 0; m->result && i < m->model->graph->n_outputs; i++) sp_free(m->made_by, m->result[i].data);
+    sp_free(m->made_by, m->result);
 }
 
 void sparta_model_close(sparta_model *m)
 {
     if (!m) return;
     forget(m);
-    sp_free(m->cx, m->result);
     sp_model_close(m->model);
     sp_free(m->cx, m);
 }
@@ -138,10 +132,19 @@ sparta_status sparta_model_run(sparta_ctx *cx, sparta_model *m, const sparta_nam
             return sp_fail(cx, SPARTA_E_USAGE, "output '%s': the model has no such output", outputs[i].name);
     for (int i = 0; i < n_inputs; i++)
         SP_TRY(sp_tensor_on_cpu(cx, &inputs[i].tensor, "input", inputs[i].name));
-    forget(m);
-    sparta_status s = sp_ops_run(cx, g, inputs, n_inputs, m->result, NULL, NULL);
+    /* The last run's may be inputs of this one, and stay when it fails. */
+    sparta_model run = {.model = m->model, .made_by = cx};
+    run.result = sp_zalloc(cx, ((size_t)g->n_outputs + 1) * sizeof *run.result);
+    SP_NEED(cx, run.result);
+    sparta_status s = sp_ops_run(cx, g, inputs, n_inputs, run.result, NULL, NULL);
     if (s == SPARTA_OK) s = sp_model_check(cx, m->model); /* its file, while it ran */
-    for (int i = 0; i < n_outputs && s == SPARTA_OK; i++)
-        outputs[i].tensor = m->result[output_at(g, outputs[i].name)];
-    return s;
+    if (s != SPARTA_OK) {
+        forget(&run);
+        return s;
+    }
+    forget(m);
+    m->result = run.result;
+    m->made_by = cx;
+    for (int i = 0; i < n_outputs; i++) outputs[i].tensor = m->result[output_at(g, outputs[i].name)];
+    return SPARTA_OK;
 }

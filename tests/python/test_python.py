@@ -82,11 +82,13 @@ def reports():
     for ours, theirs in zip(facts["layers"], said["layers"], strict=True):
         for name in theirs:
             # Numbers are rounded in text.
-            same = np.isclose(ours[name], theirs[name], rtol=1e-3) if isinstance(theirs[name], float) else (ours[name] or "") == (theirs[name] or "")
+            same = np.isclose(ours[name], theirs[name], rtol=1e-3) if isinstance(theirs[name], float) else ours[name] == theirs[name]
             need(same, f"{name}: {ours[name]}, not {theirs[name]}")
     package = door.compile(path, **QUICK)
     need([l["name"] for l in package.layers] == [l["name"] for l in facts["layers"]], "layers of the package")
     need(package.inspect()["targets"], "no target")
+    saved = package.save(os.path.join(tests.work, "named.sparta"))
+    need(door.inspect(saved)["name"] == saved, "its name")
 
 
 def masks_and_schedules():
@@ -103,6 +105,9 @@ def masks_and_schedules():
         f.write(str(s))
     need(str(door.Schedule.open(file)) == str(s), "the file")
     refused(ValueError, "1:", s[name].sparsify, "magnitud(pattern=2:4)")
+    pinned = door.Schedule()
+    pinned[name].set_implement("dense4")
+    need(door.compile(path, schedule=pinned, **QUICK).layers[0]["implement"] == "dense4", "the pin did nothing")
     refused(ValueError, "nearest", door.compile, path, schedule=door.Schedule.parse('tensor "nobody" { format csr }'), **QUICK)
 
 
@@ -141,6 +146,9 @@ def arrays():
     refused(ValueError, "CPU", package.run, {"x": Dlpack(x, (2, 0))})
     refused((TypeError, ValueError), "f64", package.run, {"x": x.astype(np.float64)})
     refused(TypeError, "complex64", package.run, {"x": x.astype(np.complex64)})
+    shifted = np.frombuffer(b"?" + x.tobytes(), np.float32, offset=1).reshape(x.shape)
+    need(not shifted.flags.aligned, "it is aligned")
+    close(package.run({"x": shifted})["logits"])
 
 
 def packed():
@@ -198,6 +206,30 @@ def threads():
         t.join()
     need(not wrong, wrong)
     need(1 <= len(package._sessions.idle) <= 6, len(package._sessions.idle))
+
+
+def closing():
+    """A package that is closed under runs: each has its answer or is refused."""
+    for _ in range(20):
+        package, wrong = door.compile(path, **QUICK), []
+
+        def work():
+            try:
+                while True:
+                    if not np.allclose(package.run({"x": x})["logits"], want, atol=1e-4):
+                        wrong.append("an answer")
+            except ValueError as error:
+                if "closed" not in str(error):
+                    wrong.append(error)
+
+        several = [threading.Thread(target=work) for _ in range(3)]
+        for t in several:
+            t.start()
+        time.sleep(0.01)
+        package.close()
+        for t in several:
+            t.join()
+        need(not wrong, wrong)
 
 
 def _child(package, pipe):
@@ -345,7 +377,7 @@ def importing():
 
 
 if __name__ == "__main__":
-    for check in (models, in_memory, reports, masks_and_schedules, propagation, arrays, packed, errors, threads, fork, interrupt, stop, leaks, header, examples,
+    for check in (models, in_memory, reports, masks_and_schedules, propagation, arrays, packed, errors, threads, closing, fork, interrupt, stop, leaks, header, examples,
                   importing, installed):
         tests.check(check.__name__, check)
     sys.exit(tests.finish())

@@ -186,21 +186,29 @@ static void made_inputs(void **state)
     other.tensor.device = 4;
     refused(sparta_package_make_inputs(cx, p, &how, &again), SPARTA_E_UNSUPPORTED, "device 4");
 
-    const char *ranges[] = {"x=2:3", NULL}, *wrong[] = {"x=3:2", NULL};
+    const char *random[] = {NULL, NULL, NULL};
     char text[64];
-    snprintf(text, sizeof text, "%s=2:3", x->name);
-    ranges[0] = text;
+    snprintf(text, sizeof text, "%s=random:2:3", x->name);
+    random[0] = text;
     how.n_given = 0;
-    how.ranges = ranges;
+    how.random = random;
     how.dims = dims;
     ok(sparta_package_make_inputs(cx, p, &how, &again));
     const sparta_tensor *t = &sparta_inputs_array(again, 0)->tensor;
     for (int64_t i = 0; i < sparta_tensor_elements(t); i++)
         assert_true(((float *)t->data)[i] >= 2 && ((float *)t->data)[i] < 3);
     sparta_inputs_free(again);
-    how.ranges = wrong;
-    refused(sparta_package_make_inputs(cx, p, &how, &again), SPARTA_E_USAGE, "options.ranges");
-    how.ranges = NULL;
+    random[1] = text;
+    refused(sparta_package_make_inputs(cx, p, &how, &again), SPARTA_E_USAGE, "given twice");
+    random[1] = "nobody=random";
+    refused(sparta_package_make_inputs(cx, p, &how, &again), SPARTA_E_USAGE, "no input 'nobody'");
+    random[1] = "x=random:3:2";
+    refused(sparta_package_make_inputs(cx, p, &how, &again), SPARTA_E_USAGE,
+            "options.random x=random:3:2: expected");
+    random[1] = "x=randomly";
+    refused(sparta_package_make_inputs(cx, p, &how, &again), SPARTA_E_USAGE,
+            "options.random x=randomly: expected");
+    random[0] = NULL;
     how.size = 0;
     refused(sparta_package_make_inputs(cx, p, &how, &again), SPARTA_E_USAGE, "size");
     sparta_inputs_free(made);

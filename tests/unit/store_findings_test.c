@@ -31,15 +31,15 @@ static void keep_promises(void **state)
         for (int64_t i = 0; i < ROWS * COLS; i++) w[i] = present(pattern, i / COLS, i % COLS);
         sparta_tensor t = {SPARTA_F32, 2, {ROWS, COLS}, {COLS, 1}, w, 0};
         sp_mask m;
-        OK(sp_mask_of(cx, &t, &m));
-        OK(sp_mask_report(cx, &m, &(sp_report_options){.slack = 1, .head_rows = 12, .head_cols = 16},
+        ok(sp_mask_of(cx, &t, &m));
+        ok(sp_mask_report(cx, &m, &(sp_report_options){.slack = 1, .head_rows = 12, .head_cols = 16},
                           &facts));
         for (int64_t i = 0; i < facts.finding_count; i++, checked++) {
             const sp_finding *x = &facts.finding[i];
             sp_format f;
             sp_store_stats stats;
-            OK(sp_format_parse(cx, x->format, &f));
-            OK(sp_store_measure(cx, &f, &t, NULL, &stats));
+            ok(sp_format_parse(cx, x->format, &f));
+            ok(sp_store_measure(cx, &f, &t, NULL, &stats));
             assert_int_equal(stats.elements, facts.present);
             assert_int_equal(stats.bytes, x->bytes);
             if (x->kind < SP_FIND_DIAGONALS) /* a stored diagonal has all rows */

@@ -26,12 +26,12 @@ static void check(const char *text, size_t bytes, int64_t slots)
     sp_store_stats stats;
     sp_packed p;
     to.data = back;
-    OK(sp_format_parse(cx, text, &f));
-    OK(sp_store_measure(cx, &f, &t, NULL, &stats));
+    ok(sp_format_parse(cx, text, &f));
+    ok(sp_store_measure(cx, &f, &t, NULL, &stats));
     assert_int_equal(stats.bytes, bytes);
     assert_int_equal(stats.slots, slots);
-    OK(sp_store_pack(cx, &f, &t, NULL, &p));
-    OK(sp_store_unpack(cx, &p, &to));
+    ok(sp_store_pack(cx, &f, &t, NULL, &p));
+    ok(sp_store_unpack(cx, &p, &to));
     assert_memory_equal(w, back, sizeof w);
     sp_packed_free(cx, &p);
 }
@@ -46,8 +46,8 @@ static void mixtures(void **state)
         sp_mask m;
         sparta_tensor t = sparta_tensor_view(SPARTA_F32, 2, (int64_t[]){ROWS, COLS}, w);
         fill(&r, 8 << round % 4, round % 3 ? 0.8 : 1);
-        OK(sp_mask_of(cx, &t, &m));
-        OK(sp_mask_report(cx, &m, &(sp_report_options){.slack = round % 2 ? 1.5 : 1}, &facts));
+        ok(sp_mask_of(cx, &t, &m));
+        ok(sp_mask_report(cx, &m, &(sp_report_options){.slack = round % 2 ? 1.5 : 1}, &facts));
         for (int64_t i = 0; i < facts.finding_count; i++)
             if (facts.finding[i].kind == SP_FIND_MIXTURE) {
                 check(facts.finding[i].format, facts.finding[i].bytes, facts.finding[i].slots);
