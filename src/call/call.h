@@ -32,5 +32,7 @@ sparta_status sp_call_builtin(sparta_ctx *cx, const sp_node *node, const sparta_
                               const sparta_tensor *out) SP_MUST;
 /* Operations (a multiply-add is two) at the present sizes: what is really done, and what a dense run would do. 0 for what is no product. */
 void sp_call_ops(const sp_call *c, double *real, double *dense);
+/* A run of fewer operations stays on the caller's thread: to wake the others takes longer than they save. */
+#define SP_SHARE_FROM 1e6
 
 #endif

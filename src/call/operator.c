@@ -128,13 +128,19 @@ static void place(const sparta_operator *op, const sparta_tensor *array, int n, 
     if (b->job.tokens && op->call.kernel->work)
         b->each = (op->call.kernel->work(&b->job) + 127) & ~(size_t)63;
     b->bytes += b->each * SP_OPERATOR_WORKERS;
-    b->team = b->workers;
     b->parts = 1;
 }
 
-/* Where there are fewer panels than threads, several share each: a part of its rows. */
-static void split(bound *b, int threads)
+/* Who does it: the caller alone, panel after panel in one place of the workspace, which stays in the cache; or several. Where panels are at most
+ * half as many as threads, several share each: a part of its rows. */
+static void split(bound *b, const sp_call *call, bool host, int threads)
 {
+    double real, dense;
+    sp_call_ops(call, &real, &dense);
+    if (!host || (real > 0 && real < b->op->share_from)) {
+        b->team = 1;
+        return;
+    }
     const int most = threads > 0 ? SP_MIN(threads, SP_OPERATOR_WORKERS) : SP_OPERATOR_WORKERS;
     if (!is_in_lanes(b, b->job.n_in))
         b->team = most;
@@ -262,7 +268,7 @@ sparta_status sparta_operator_run(const sparta_operator *op, const sparta_tensor
     sp_call call = op->call;
     call.job = b.job;
     shift s = {&b, &call, base + b.work};
-    if (how.parallel_for) split(&b, how.threads);
+    split(&b, &call, how.parallel_for != NULL, how.threads);
     if (!is_in_lanes(&b, b.job.n_in))
         share(&how, b.team, each_part, &s);
     else if (!op->beyond && b.parts == 1)

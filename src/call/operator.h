@@ -5,7 +5,7 @@
  *
  * A run copies the prepared job onto its stack and binds the copy, so that any number of threads may run one operator. Kernels that
  * work on panels get them in the caller's workspace: one panel of each operand a worker, packed before and unpacked after the
- * kernel; where a kernel reads beyond its panel (keys and values), or where there are fewer panels than threads and several share one, all
+ * kernel; where a kernel reads beyond its panel (keys and values), or where panels are at most half as many as threads and several share one, all
  * panels, with a barrier before and after it.
  */
 #ifndef SP_CALL_OPERATOR_H
@@ -38,7 +38,8 @@ struct sparta_operator {
     sp_call call;     /* prepared; its operands are those that are constant */
     sp_entry pack, unpack;
     const sp_object *object[3];
-    bool beyond; /* the kernel reads other panels than the one at hand */
+    bool beyond;       /* the kernel reads other panels than the one at hand */
+    double share_from; /* SP_SHARE_FROM, but for checks that are about threads */
     int n_late, n_sizes;
     sp_late late[SP_OPERATOR_OPERANDS];
     sp_size size[SP_OPERATOR_OPERANDS * SPARTA_RANK];

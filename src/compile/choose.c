@@ -75,7 +75,7 @@ static sparta_status choose_other(lowering *l, lower_node *ln)
     return SPARTA_OK;
 }
 
-/* The fastest kernel of those that match, or the first where nothing is timed; NULL: none does. */
+/* The first row that matches, where nothing is timed; the builtin if no kernel does. */
 static const sp_implement *first_match(const lower_node *ln)
 {
     for (int i = 0; i < sp_implement_count(); i++) {

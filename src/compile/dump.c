@@ -7,6 +7,7 @@ static sparta_status print_after(sparta_ctx *cx, const char *onnx, const char *p
 {
     sp_propagate_report went;
     sp_opened o;
+    SP_TRY(sp_compile_has_pass(cx, pass));
     SP_TRY(sp_compile_open(cx, onnx, options, &o));
     sp_graph *g = o.model->graph;
     sparta_status s = options->no_propagate ? SPARTA_OK : sp_compile_propagate(g, options, &o.obeyed, &went);

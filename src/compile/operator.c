@@ -71,7 +71,7 @@ static sparta_status by_format(making *m, const sp_format *f, const char *text, 
         return sp_fail(m->cx, SPARTA_E_UNSUPPORTED,
                        "operator: %.100s skips products with 0, which a strict context does not allow", text);
     t->asked = true;
-    t->format = text;
+    if (*im == &sp_implement_walk) t->format = text; /* no other needs it, and this one never competes */
     return SPARTA_OK;
 }
 
@@ -94,8 +94,6 @@ static sparta_status find_pin(making *m, sp_task *t, sp_effect *pin)
     sp_format f;
     sp_text text;
     *pin = (sp_effect){.n = t->n, .k = t->k, .point = ""};
-    if (m->spec->point && !m->spec->implement)
-        return sp_fail(m->cx, SPARTA_E_USAGE, "operator: a point is one of an implement: say which");
     if (format && m->spec->implement)
         return sp_fail(m->cx, SPARTA_E_USAGE,
                        "operator: both a format and an implement, which has its own; leave one out");
@@ -108,7 +106,7 @@ static sparta_status find_pin(making *m, sp_task *t, sp_effect *pin)
     pin->format = text.status ? NULL : sp_arena_string(m->op->arena, sp_text_str(&text));
     sp_text_free(&text);
     SP_NEED(m->cx, pin->format);
-    t->format = pin->format;
+    if (t->format) t->format = pin->format;
     return SPARTA_OK;
 }
 
@@ -146,10 +144,10 @@ static sparta_status choose_packed(making *m, int w, lower_node *ln)
 {
     const sp_node *n = ln->node;
     SP_TRY(packed_of(m->cx, m->spec->packed[w], &m->op->packed));
-    if (m->spec->implement || m->spec->tune)
-        return sp_fail(
-            m->cx, SPARTA_E_UNSUPPORTED,
-            "operator: the format of packed arrays says what runs them; leave implement and tune out");
+    if (m->spec->implement || m->spec->format || m->spec->tune)
+        return sp_fail(m->cx, SPARTA_E_UNSUPPORTED,
+                       "operator: the format of packed arrays says what runs them; leave implement, format "
+                       "and tune out");
     if (!sp_attr_int(&n->attrs, "transposed", 0))
         return sp_fail(m->cx, SPARTA_E_UNSUPPORTED, "operator: a weight in a format is (n, k): w(%s,%s)",
                        m->ref[0].index[m->ref[0].rank - 1], m->ref[w].index[0]);
@@ -164,6 +162,8 @@ static sparta_status choose_packed(making *m, int w, lower_node *ln)
 static sparta_status choose(making *m, lower_node *ln)
 {
     const int w = m->weight;
+    if (m->spec->point && !m->spec->implement)
+        return sp_fail(m->cx, SPARTA_E_USAGE, "operator: a point is one of an implement: say which");
     ln->node = m->op->graph->node[0];
     if (w >= 0 && sp_operator_packed(m, w)) return choose_packed(m, w, ln);
     SP_TRY(sp_lower_task(m->cx, m->op->graph, ln->node, ln));
@@ -294,6 +294,7 @@ sparta_status sparta_operator_create(sparta_ctx *cx, const sparta_operator_spec 
     m.op = sp_zalloc(cx, sizeof *m.op);
     SP_NEED(cx, m.op);
     m.op->cx = cx;
+    m.op->share_from = SP_SHARE_FROM;
     m.op->arena = sp_arena_create(cx);
     const sparta_status s = m.op->arena ? make(&m) : sp_ctx_status(cx);
     if (s == SPARTA_OK)

@@ -110,12 +110,12 @@ static sparta_status find_sizes(making *m)
         const sparta_tensor *t = &m->spec->operand[i];
         const operator_ref *o = &m->ref[i];
         SP_TRY(sp_tensor_on_cpu(m->cx, t, "operand", o->name));
-        if (sp_operator_constant(m, i) && !sp_operator_packed(m, i) && !sp_tensor_contiguous(t))
-            return sp_fail(m->cx, SPARTA_E_UNSUPPORTED,
-                           "operator: %s is not contiguous; make a row-major copy", o->name);
         if (t->rank != o->rank)
             return sp_fail(m->cx, SPARTA_E_SHAPE, "operator: %s has %d dims and %d indices", o->name, t->rank,
                            o->rank);
+        if (sp_operator_constant(m, i) && !sp_operator_packed(m, i) && !sp_tensor_contiguous(t))
+            return sp_fail(m->cx, SPARTA_E_UNSUPPORTED,
+                           "operator: %s is not contiguous; make a row-major copy", o->name);
         for (int k = 0; k < o->rank; k++) {
             int64_t *is = &m->op->size[sp_operator_size(m, o->index[k])].is;
             if (t->dim[k] < 0) continue;

@@ -71,11 +71,22 @@ static sparta_status unknown(sparta_ctx *cx, const char *name)
     return SPARTA_E_USAGE;
 }
 
+static size_t row_of(const char *name)
+{
+    size_t i = 0;
+    while (i < SP_COUNT(rows) && strcmp(rows[i].name, name)) i++;
+    return i;
+}
+
+sparta_status sp_compile_has_pass(sparta_ctx *cx, const char *name)
+{
+    return row_of(name) < SP_COUNT(rows) ? SPARTA_OK : unknown(cx, name);
+}
+
 sparta_status sp_compile_passes_to(sp_graph *g, const char *last)
 {
-    for (size_t i = 0; i < SP_COUNT(rows); i++)
-        if (!strcmp(rows[i].name, last)) return run_first(g, i + 1);
-    return unknown(g->cx, last);
+    SP_TRY(sp_compile_has_pass(g->cx, last));
+    return run_first(g, row_of(last) + 1);
 }
 
 void sp_compile_list_passes(sp_text *out)

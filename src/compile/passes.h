@@ -25,6 +25,7 @@ sparta_status sp_compile_widen(sp_graph *g) SP_MUST;
 /* All of them, with sp_ops_infer before, between and after. */
 sparta_status sp_compile_passes(sp_graph *g) SP_MUST;
 /* The same up to pass `last`, which is a row; E_USAGE lists those there are. */
+sparta_status sp_compile_has_pass(sparta_ctx *cx, const char *name) SP_MUST; /* E_USAGE: there is none */
 sparta_status sp_compile_passes_to(sp_graph *g, const char *last) SP_MUST;
 /* Their names and what they do, a line each. */
 void sp_compile_list_passes(sp_text *out);

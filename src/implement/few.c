@@ -35,7 +35,7 @@ static bool counts(double weights)
 /* One bit an element and the values present: the least that an unstructured weight of middling density takes. */
 static bool match_bitmap(const sp_task *t)
 {
-    return match_dense(t) && !t->strict && !t->pattern.dense && counts(sp_linear_present(t));
+    return match_dense(t) && !t->strict && (t->asked || !t->pattern.dense) && counts(sp_linear_present(t));
 }
 
 /* Every 16 inputs cost their expansion, worth about two vectors, whatever is there of them. */
@@ -60,8 +60,8 @@ const sp_implement sp_implement_few_bitmap = {.name = "few_bitmap",
  * in, as long as that stores less than the dense weight. */
 static bool match_strip16(const sp_task *t)
 {
-    return match_dense(t) && !t->strict && !t->pattern.dense && t->k < 65536 &&
-           counts((double)(t->n / 16 * t->k)) && t->strip16_fill * t->pattern.density < 1;
+    return match_dense(t) && !t->strict && t->k < 65536 && counts((double)(t->n / 16 * t->k)) &&
+           (t->asked || (!t->pattern.dense && t->strip16_fill * t->pattern.density < 1));
 }
 
 static double cost_strip16(const sp_task *t)
@@ -85,7 +85,7 @@ const sp_implement sp_implement_few_strip16 = {.name = "few_strip16",
 /* Row by row with 2 bytes of coordinate a weight: for weights of which so little is left that a bit for each absent one would be more. */
 static bool match_csr(const sp_task *t)
 {
-    return match_dense(t) && !t->strict && t->k < 65536 && t->pattern.density <= .5 &&
+    return match_dense(t) && !t->strict && t->k < 65536 && (t->asked || t->pattern.density <= .5) &&
            counts(sp_linear_present(t));
 }
 

@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/mman.h>
 
 struct sp_unverified {
     sp_index *list;
@@ -12,8 +11,8 @@ struct sp_unverified {
     pthread_mutex_t lock; /* of the first use */
 };
 
-/* Room for copies, which all arrays of a package share: many pages of 4 KiB take longer to be given than their bytes to be copied, so
- * that large pages are asked for. Where asserts are on each array has its own, that a sanitizer sees the end of. */
+/* Room for copies, which small arrays of a package share: many pages of 4 KiB take longer to be given than their bytes to be copied, and base
+ * maps large blocks with large pages. Where asserts are on each array has its own, that a sanitizer sees the end of. */
 struct sp_index_room {
     sp_index_room *next;
     size_t size, used;
@@ -25,18 +24,19 @@ enum { ROOM = 0, LINE = 64 };
 enum { ROOM = 16 << 20, LINE = 64 };
 #endif
 
+/* A large array has a room of its own size, behind the one that small ones go on to share. */
 static sp_index_room *new_room(sparta_package *p, size_t least)
 {
-    sp_index_room *room = sp_arena_alloc(p->arena, sizeof *room);
+    sp_index_room *room = sp_arena_alloc(p->arena, sizeof *room), **at = &p->rooms;
     if (!room) return NULL;
-    room->size = SP_MAX(least, SP_MIN((size_t)ROOM, p->file.size)); /* no more than the file can need */
+    const bool own = least > ROOM / 4;
+    room->size =
+        own ? least : SP_MAX(least, SP_MIN((size_t)ROOM, p->file.size)); /* the file can need no more */
     room->bytes = sp_alloc(p->cx, room->size);
     if (!room->bytes) return NULL;
-    const uintptr_t page = 4096, first = ((uintptr_t)room->bytes + page - 1) & ~(page - 1),
-                    end = ((uintptr_t)room->bytes + room->size) & ~(page - 1);
-    if (end > first) madvise((void *)first, end - first, MADV_HUGEPAGE); /* a wish: it may fail */
-    room->next = p->rooms;
-    p->rooms = room;
+    if (own && *at) at = &(*at)->next;
+    room->next = *at;
+    *at = room;
     return room;
 }
 

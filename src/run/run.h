@@ -29,9 +29,8 @@
 /* All steps of sparta_session_step as an array; returns how many. The node of the plan that each is of. */
 int sp_session_steps(sparta_session *s, const sparta_step **out);
 const sp_node *sp_session_node(const sparta_session *s, int i);
-/* A run of fewer operations stays on the caller's thread: to wake the others takes longer than they save. What is no product counts 16
- * for each number it makes. For checks that are about threads; from the next run on. */
-#define SP_SHARE_FROM 1e6
+/* SP_SHARE_FROM for this session: for checks that are about threads; from the next run on. What is no product counts 16 operations for each
+ * number it makes. */
 void sp_session_share_from(sparta_session *s, double operations);
 size_t sp_session_memory(const sparta_session *s); /* bytes of buffers at the present sizes */
 

@@ -115,10 +115,10 @@ static bool last_is_const(const sp_dims *d, int64_t *out)
 static sparta_status bind_view(sparta_session *s, const sp_node *n)
 {
     const run_value *parent = &s->value[n->in[0]->id];
-    int64_t row = 0, all;
-    if (!sp_session_in_lanes(parent) || !last_is_const(&n->in[0]->dims, &all))
+    int64_t row = 0, left;
+    if (!sp_session_in_lanes(parent) || !last_is_const(&n->in[0]->dims, &left))
         return sp_fail(s->cx, SPARTA_E_FORMAT, "package: '%s' splits what is not in lanes", n->name);
-    const int64_t rows = sp_lane_rows(n->in[0]->dtype, all), each = sp_lane_features(n->in[0]->dtype);
+    const int64_t each = sp_lane_features(n->in[0]->dtype);
     for (int i = 0; i < n->n_out; i++) {
         run_value *r = &s->value[n->out[i]->id];
         int64_t features;
@@ -128,11 +128,12 @@ static sparta_status bind_view(sparta_session *s, const sp_node *n)
         if (r->layout != parent->layout || n->out[i]->dtype != n->in[0]->dtype)
             return sp_fail(s->cx, SPARTA_E_FORMAT,
                            "package: '%s' changes the layout or the type of what it splits", n->name);
-        if (features / each > rows - row || !sp_session_same_tokens(n->in[0], n->out[i]))
+        if (features > left || !sp_session_same_tokens(n->in[0], n->out[i]))
             return sp_fail(s->cx, SPARTA_E_FORMAT, "package: '%s' splits more than there is", n->name);
         r->parent = parent->parent >= 0 ? parent->parent : n->in[0]->id;
         r->row0 = parent->row0 + row;
         row += features / each;
+        left -= features;
     }
     return SPARTA_OK;
 }

@@ -1,6 +1,7 @@
 /* Operators by themselves (sparta.h, call/operator.h): answers against the references, many threads on one, and what is refused. */
 #include "panel_bed.h"
 #include "builtin/builtin.h"
+#include "call/operator.h"
 #include <math.h>
 #include <pthread.h>
 
@@ -104,6 +105,10 @@ static void products(void **state)
             int calls = 0;
             ok(run_product(&p, tokens[t], p.y, (sparta_launch){.size = 0}, NULL));
             same(&p, p.y, tokens[t]);
+            ok(run_product(&p, tokens[t], p.y, (sparta_launch){.parallel_for = backwards, .host = &calls},
+                           NULL));
+            assert_int_equal(calls, 0); /* so little work is not shared */
+            p.op->share_from = 0;
             memset(p.y, 0xff, (size_t)tokens[t] * N * sizeof(float));
             ok(run_product(&p, tokens[t], p.y, (sparta_launch){.parallel_for = backwards, .host = &calls},
                            NULL));
@@ -119,6 +124,7 @@ static void products(void **state)
                 if (threads == 2) assert_int_equal(calls, !tokens[t] ? 0 : tokens[t] > 64 ? 1 : 3);
                 if (threads == 1) assert_int_equal(calls, 0);
             }
+            p.op->share_from = SP_SHARE_FROM;
         }
         sparta_operator_free(p.op);
     }

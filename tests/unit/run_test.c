@@ -1,6 +1,7 @@
 /* Sessions: small models of the zoo at many sizes one after the other, with one to four threads, against the references.
  * (Slow: make test only.) */
 #include "models.h"
+#include "call/call.h"
 
 typedef struct size {
     int64_t batch, sequence;
