@@ -39,8 +39,7 @@ typedef struct search {
 
 /* ------------------------------------------------------------------ one measurement, or what is remembered of it */
 
-/* Of the texts that rows of products run: times of an edited kernel are not those of the one before. */
-static sparta_status digest_code(sparta_ctx *cx, uint64_t *out)
+sparta_status sp_break_even_code(sparta_ctx *cx, uint64_t *out)
 {
     sp_text text;
     sp_text_init(&text, cx);
@@ -207,7 +206,7 @@ sparta_status sp_break_even_find(sparta_ctx *cx, sp_arena *arena, const char *db
         *out = answer;
         return SPARTA_OK;
     }
-    SP_TRY(digest_code(cx, &s.code));
+    SP_TRY(sp_break_even_code(cx, &s.code));
     SP_TRY(sp_tune_open(cx, db, &s.db));
     sparta_status status = find(&s);
     sp_tune_close(s.db);

@@ -201,6 +201,8 @@ typedef struct sp_break_even {
  * measurement is remembered in db (path; NULL: beside the kernel cache). */
 sparta_status sp_break_even_find(sparta_ctx *cx, sp_arena *arena, const char *db, const char *pattern,
                                  const char *target, sp_break_even *out) SP_MUST;
+/* Of the texts that rows of products run, in the key of its times: those of an edited kernel are not those of the one before. */
+sparta_status sp_break_even_code(sparta_ctx *cx, uint64_t *out) SP_MUST;
 
 typedef struct sp_what_if_request {
     const char *model;          /* ONNX file or package */

@@ -332,16 +332,18 @@ static void memory_may_fail(void **state)
 static void pretend(const char *db_path, const char *pattern, double base, double slope)
 {
     sp_tune_db *db;
+    uint64_t code;
     assert_int_equal(sp_tune_open(cx, db_path, &db), SPARTA_OK);
+    assert_int_equal(sp_break_even_code(cx, &code), SPARTA_OK);
     for (int i = 2; i <= 98; i++) {
         char key[256];
         const char *library = sp_implement_onednn.version();
         sp_trial t = {.us = base + slope * (100 - i) / 100., .threads = 1};
         snprintf(key, sizeof key,
                  "break-even n=768 k=768 pattern=%s sparsity=%.2f tokens=128 target=%s library=%s cpu=%016lx "
-                 "sparta=%s",
+                 "code=%016lx sparta=%s",
                  pattern, i / 100., sp_target_name(sp_target_best(SP_DEVICE_CPU)), library ? library : "none",
-                 (unsigned long)sp_cpu_digest(), SPARTA_VERSION);
+                 (unsigned long)sp_cpu_digest(), (unsigned long)code, SPARTA_VERSION);
         snprintf(t.implement, sizeof t.implement, "quads");
         sp_tune_add(db, key, &t);
         t = (sp_trial){.us = 100, .threads = 1};
