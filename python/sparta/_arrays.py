@@ -2,7 +2,7 @@
 
 import ctypes as c
 
-from ._library import Context, header, lib, numbers, types
+from ._library import contexts, header, lib, numbers, types
 
 Tensor = types["sparta_tensor"]
 RANK = numbers["SPARTA_RANK"]
@@ -86,7 +86,8 @@ def _from_dlpack(array, name):
         raise ValueError(f"{name}: {e}") from None
     t = Tensor()
     # The capsule is not consumed: it frees what it holds when it goes.
-    Context().call("sparta_tensor_from_dlpack", _capsule(capsule, b"dltensor"), c.byref(t))
+    with contexts.one() as context:
+        context.call("sparta_tensor_from_dlpack", _capsule(capsule, b"dltensor"), c.byref(t))
     return t, (array, capsule)
 
 

@@ -40,18 +40,12 @@ _KIND = {"E_SHAPE": InvalidValue, "E_RANGE": InvalidValue, "E_USAGE": InvalidVal
 def _find():
     """The installed library beside this file; in a clone, the one that make built. SPARTA_LIBRARY names another."""
     given = os.environ.get("SPARTA_LIBRARY")
-    if given:
-        return os.path.abspath(given), _header(os.path.dirname(given))
-    for library, header in (("libsparta.so", "sparta.h"), (_CLONE + "/build/release/libsparta.so", _CLONE + "/include/sparta.h")):
-        library, header = os.path.join(HERE, "lib", library), os.path.join(HERE, "lib", header)
-        if os.path.exists(library):
-            return library, header
-    raise ImportError("sparta: no libsparta.so; run `make` in the clone, or `pip install .` there")
-
-
-def _header(folder):
-    beside = os.path.join(folder, "sparta.h")
-    return beside if os.path.exists(beside) else os.path.join(HERE, "lib/sparta.h") if os.path.exists(HERE + "/lib/sparta.h") else _CLONE + "/include/sparta.h"
+    installed, built = HERE + "/lib/libsparta.so", _CLONE + "/build/release/libsparta.so"
+    library = next((path for path in ([given] if given else [installed, built]) if os.path.exists(path)), None)
+    if not library:
+        raise ImportError("sparta: no libsparta.so; run `make` in the clone, or `pip install .` there")
+    headers = (os.path.dirname(library) + "/sparta.h", HERE + "/lib/sparta.h", _CLONE + "/include/sparta.h")
+    return os.path.abspath(library), next(path for path in headers if os.path.exists(path))
 
 
 def _load():
@@ -203,6 +197,9 @@ class Pool:
             yield thing
         finally:
             self.idle.append(thing)
+
+
+contexts = Pool(Context)  # for calls that leave nothing behind in theirs
 
 
 def version():

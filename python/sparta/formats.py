@@ -4,7 +4,7 @@ import ctypes as c
 import re
 
 from . import _arrays
-from ._library import Context, Handle, lib, new, string, types
+from ._library import Context, Handle, contexts, lib, new, string, types
 
 
 class Format:
@@ -17,7 +17,8 @@ class Format:
     def __init__(self, text, shape=None):
         dim = (c.c_int64 * len(shape))(*shape) if shape is not None else None
         out = c.create_string_buffer(1 << 16)
-        Context().call("sparta_format_print", str(text), len(shape or ()), dim, out, len(out))
+        with contexts.one() as context:
+            context.call("sparta_format_print", str(text), len(shape or ()), dim, out, len(out))
         self.text = string(out.value)
 
     def __str__(self):

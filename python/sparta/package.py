@@ -183,12 +183,16 @@ class Package:
             raise ValueError("the package is closed")
         return package
 
+    @staticmethod
+    def _names(package, what):
+        name = getattr(lib, f"sparta_package_{what}_name")
+        return [string(name(package._handle, i)) for i in range(getattr(lib, f"sparta_package_{what}s")(package._handle))]
+
     def _types(self, what):
         package, types_ = self._open(), {}
-        for i in range(getattr(lib, f"sparta_package_{what}s")(package._handle)):
+        for i, name in enumerate(self._names(package, what)):
             t = types["sparta_tensor"]()
             getattr(lib, f"sparta_package_{what}_type")(package._handle, i, c.byref(t))
-            name = string(getattr(lib, f"sparta_package_{what}_name")(package._handle, i))
             types_[name] = (_arrays.dtype_name(t.dtype), tuple(None if d < 0 else d for d in t.dim[: t.rank]))
         return types_
 
@@ -210,7 +214,7 @@ class Package:
     def run(self, inputs, outputs=None):
         """Arrays by the names of the inputs in, NumPy arrays by the names of the outputs out (all of them, or those asked for)."""
         package, sessions = self._open(), self._sessions
-        wanted = list(self.outputs if outputs is None else outputs)
+        wanted = self._names(package, "output") if outputs is None else list(outputs)
         given, keep = (_NAMED * len(inputs))(), []
         for slot, (name, array) in zip(given, inputs.items()):
             slot.name = text(str(name))

@@ -21,13 +21,6 @@ struct sparta_inputs {
     sp_arrays file;
 };
 
-static int input_named(const sp_graph *g, const char *name)
-{
-    for (int i = 0; i < g->n_inputs; i++)
-        if (!strcmp(g->input[i]->name, name)) return i;
-    return -1;
-}
-
 static sparta_status unknown_input(sparta_inputs *in, const sp_graph *g, const char *name)
 {
     const char **names = sp_arena_array(in->arena, (size_t)g->n_inputs + 1, sizeof *names);
@@ -49,7 +42,7 @@ static sparta_status unknown_input(sparta_inputs *in, const sp_graph *g, const c
 
 static sparta_status find(sparta_inputs *in, const sp_graph *g, const char *name, int *at)
 {
-    *at = input_named(g, name);
+    *at = sp_graph_named(g->input, g->n_inputs, name);
     return *at < 0 ? unknown_input(in, g, name) : SPARTA_OK;
 }
 

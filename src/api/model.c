@@ -116,19 +116,12 @@ const char *sparta_model_output_name(const sparta_model *m, int i)
 
 /* ------------------------------------------------------------------ running */
 
-static int output_at(const sp_graph *g, const char *name)
-{
-    for (int i = 0; i < g->n_outputs; i++)
-        if (!strcmp(g->output[i]->name, name)) return i;
-    return -1;
-}
-
 sparta_status sparta_model_run(sparta_ctx *cx, sparta_model *m, const sparta_named_tensor *inputs,
                                int n_inputs, sparta_named_tensor *outputs, int n_outputs)
 {
     const sp_graph *g = m->model->graph;
     for (int i = 0; i < n_outputs; i++)
-        if (output_at(g, outputs[i].name) < 0)
+        if (sp_graph_named(g->output, g->n_outputs, outputs[i].name) < 0)
             return sp_fail(cx, SPARTA_E_USAGE, "output '%s': the model has no such output", outputs[i].name);
     for (int i = 0; i < n_inputs; i++)
         SP_TRY(sp_tensor_on_cpu(cx, &inputs[i].tensor, "input", inputs[i].name));
@@ -145,6 +138,7 @@ sparta_status sparta_model_run(sparta_ctx *cx, sparta_model *m, const sparta_nam
     forget(m);
     m->result = run.result;
     m->made_by = cx;
-    for (int i = 0; i < n_outputs; i++) outputs[i].tensor = m->result[output_at(g, outputs[i].name)];
+    for (int i = 0; i < n_outputs; i++)
+        outputs[i].tensor = m->result[sp_graph_named(g->output, g->n_outputs, outputs[i].name)];
     return SPARTA_OK;
 }

@@ -135,12 +135,11 @@ static void place(const sparta_operator *op, const sparta_tensor *array, int n, 
  * half as many as threads, several share each: a part of its rows. */
 static void split(bound *b, const sp_call *call, bool host, int threads)
 {
-    double real, dense;
+    double real = 0, dense;
+    b->team = 1;
+    if (!host) return;
     sp_call_ops(call, &real, &dense);
-    if (!host || (real > 0 && real < b->op->share_from)) {
-        b->team = 1;
-        return;
-    }
+    if (real > 0 && real < b->op->share_from) return;
     const int most = threads > 0 ? SP_MIN(threads, SP_OPERATOR_WORKERS) : SP_OPERATOR_WORKERS;
     if (!is_in_lanes(b, b->job.n_in))
         b->team = most;

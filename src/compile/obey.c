@@ -217,8 +217,7 @@ static sparta_status pin(const job *j, const sp_schedule_clause *c, sp_effect *e
     if (!e->implement)
         return sp_fail(j->cx, SPARTA_E_UNSUPPORTED, "format %.200s of '%.100s': no implement stores it so",
                        c->text, j->name);
-    if (e->implement == sp_implement_find("walk") &&
-        sp_store_measure(j->cx, &asked, &w, NULL, &stats) != SPARTA_OK)
+    if (e->implement == &sp_implement_walk && sp_store_measure(j->cx, &asked, &w, NULL, &stats) != SPARTA_OK)
         return sp_fail_in(j->cx, "'%.100s'", j->name);
     sp_text_init(&canonical, j->cx);
     sp_format_print(&asked, &canonical);

@@ -54,6 +54,13 @@ sp_value *sp_graph_find(const sp_graph *g, const char *name)
     return sp_map_get(g->by_name, name, &id) ? g->value[id] : NULL;
 }
 
+int sp_graph_named(sp_value *const *list, int n, const char *name)
+{
+    for (int i = 0; i < n; i++)
+        if (!strcmp(list[i]->name, name)) return i;
+    return -1;
+}
+
 /* The counter never goes back, so that a file full of names like ours costs no more than one look at each. */
 static char *fresh_name(sp_graph *g)
 {

@@ -136,6 +136,8 @@ sparta_status sp_graph_add_output(sp_graph *g, sp_value *v) SP_MUST;
 sparta_status sp_graph_add_node(sp_graph *g, sp_op_id op, const char *name, int n_in, sp_value *const *in,
                                 int n_out, sp_value **out, const sp_attrs *attrs, sp_node **node) SP_MUST;
 sp_value *sp_graph_find(const sp_graph *g, const char *name); /* or NULL */
+/* Where a list of values (g->input, g->output) has that name; -1: nowhere. */
+int sp_graph_named(sp_value *const *list, int n, const char *name);
 /* The symbol is at most `most`; a second bound on it must be smaller to count. */
 sparta_status sp_graph_add_bound(sp_graph *g, const char *symbol, int64_t most) SP_MUST;
 /* The symbol was replaced by `size`, or so it is said. */

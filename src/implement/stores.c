@@ -41,7 +41,7 @@ sparta_status sp_implement_format(sparta_ctx *cx, const sp_implement *im, const 
 sparta_status sp_implement_for_format(sparta_ctx *cx, const sp_format *f, bool widths, int64_t n, int64_t k,
                                       const sp_implement **out)
 {
-    const sp_implement *walk = sp_implement_find("walk");
+    const sp_implement *walk = &sp_implement_walk;
     for (int i = 0; i < sp_implement_count(); i++) {
         const sp_implement *im = sp_implement_row(i);
         if (!im->format || !im->kernel || im == walk || im->version || !sp_implement_in_lanes(im))

@@ -131,13 +131,6 @@ static sparta_status slack_of_package(sp_side *s, const sparta_named_tensor *in,
 
 /* ------------------------------------------------------------------ comparing */
 
-static int output_named(const sp_graph *g, const char *name)
-{
-    for (int i = 0; i < g->n_outputs; i++)
-        if (!strcmp(g->output[i]->name, name)) return i;
-    return -1;
-}
-
 /* Keep the worst of all sizes; what differs once differs. */
 static void keep_worst(sp_verify_output *worst, const sp_closeness *one)
 {
@@ -170,7 +163,7 @@ static sparta_status compare_output(meeting *p, int at, int i, const sp_toleranc
 static sparta_status compare(meeting *p, const sp_tolerance *t, sp_verify_result *out)
 {
     for (int i = 0; i < p->b->graph->n_outputs; i++) {
-        int at = output_named(p->a->graph, p->b->graph->output[i]->name);
+        int at = sp_graph_named(p->a->graph->output, p->a->graph->n_outputs, p->b->graph->output[i]->name);
         sp_closeness one;
         if (at < 0)
             return sp_fail(p->a->cx, SPARTA_E_USAGE,
